@@ -1,10 +1,9 @@
 /*
  * diff.c - mckpt diff
  *
- * Both sides are walked in the order of names, which both lists have, so no table of names is
- * needed and the output is sorted. Bytes decide equality; the distance says how far apart they are
- * when both sides are floats, of whatever widths. Memory is two chunks a side, whatever the size of
- * the tensors.
+ * Both lists are sorted by name and walked together, so no table of names is needed and the output
+ * is sorted. Bytes decide equality; the distance tells how far apart two float tensors of any width
+ * are. Memory is two chunks per side, whatever the size of the tensors.
  */
 #include "ckpt/diff.h"
 #include "ckpt/source.h"
@@ -21,14 +20,14 @@ struct diff {
 	const struct diff_options *o;
 	struct source a, b;
 	FILE *out;
-	const char *head; /* still to be printed, before the first line */
+	const char *head; /* printed before the first line; NULL afterwards */
 	char *raw[2];     /* CHUNK elements of up to 8 bytes */
 	double *value[2];
 	int compared, different;
 	struct err *e;
 };
 
-/* What comparing two tensors gave. */
+/* The result of comparing two tensors. */
 struct distance {
 	bool same_bytes;
 	double max_abs, diff2, norm2; /* the largest |a - b|, sum (a - b)^2, sum b^2 */
@@ -92,7 +91,7 @@ measure(struct diff *d, int ia, int ib, struct distance *x)
 }
 
 /*
- * Numbers appear only when values were compared. The relative distance is to b, the reference, and
+ * Prints numbers only when values were compared. The relative distance is to b, the reference, and
  * infinite when b is all zeroes and a is not.
  */
 static void
@@ -112,8 +111,8 @@ print_line(struct diff *d, const struct source_tensor *a, const struct source_te
 }
 
 /*
- * A difference of shape ends the comparison of the pair but is no failure of the program: it is one
- * of the answers. --tolerance turns "differs" into "close", which does not count as different.
+ * A difference in shape ends the comparison of the pair but is a result, not a failure of the
+ * program. --tolerance turns "differs" into "close", which does not count as different.
  */
 static int
 compare(struct diff *d, int ia, int ib)
@@ -176,7 +175,7 @@ walk(struct diff *d)
 	return 0;
 }
 
-/* Opens both sides; they must be of one kind, for names differ between kinds. */
+/* Opens both sides; they must be of the same kind, because names differ between kinds. */
 static int
 open_both(struct diff *d)
 {
@@ -190,7 +189,7 @@ open_both(struct diff *d)
 	return 0;
 }
 
-/* The buffers live as long as the comparison; everything is read through them. */
+/* The buffers live for the whole comparison; everything is read through them. */
 int
 diff_sources(const struct diff_options *o, FILE *out, struct err *e)
 {

@@ -8,15 +8,15 @@
 
 struct diff_options {
 	const char *a, *b;
-	double tolerance; /* of ||a - b|| / ||b||; negative: bytes and dtypes must be equal */
+	double tolerance; /* bound of ||a - b|| / ||b||; negative: bytes and dtypes must be equal */
 	const char *only, *ignore; /* shell patterns of names; NULL: all, none */
 };
 
 /*
- * Prints a line a tensor: tensor verdict dtype_a dtype_b elements max_abs relative_l2. The verdict
- * is equal, close (values within the tolerance), differs, shape, only-a or only-b. Returns 0, 1
- * when something is more than equal or close, or -1. Reads a bounded number of elements at a time.
- * NaN equals nothing but its own bytes.
+ * Prints one line per tensor: tensor verdict dtype_a dtype_b elements max_abs relative_l2. The
+ * verdict is equal, close (values within the tolerance), differs, shape, only-a or only-b. Returns
+ * 0 if all tensors are equal or close, 1 if not, or -1. Reads a bounded number of elements at a
+ * time. NaN equals nothing but its own bytes.
  */
 int diff_sources(const struct diff_options *o, FILE *out, struct err *e);
 

@@ -1,8 +1,8 @@
 /*
  * finite.c - parameters that hold NaN or infinity
  *
- * A model with one of them gives no loss, and the run that finds it may be days away; whoever
- * verifies or imports weights reads them anyway.
+ * Such a model has no finite loss, and the run that would notice may be days away; verify and
+ * import read all weights anyway.
  */
 #include "ckpt/finite.h"
 #include "ckpt/source.h"
@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { CHUNK = 1 << 20 }; /* elements of a checkpoint's tensor that are read at once */
+enum { CHUNK = 1 << 20 }; /* elements of a tensor read at once */
 
 int
 finite_report(struct str *problems, const char *dir, const char *name, int64_t bad, int64_t count)

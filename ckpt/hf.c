@@ -1,10 +1,9 @@
 /*
  * hf.c - a Hugging Face directory as a model of ours
  *
- * Everything about a Hugging Face directory that is checked before any of it is believed: the
- * config against our rules, the shapes against the config, and that every tensor in the files has a
- * use. Parameters are read out one at a time, in our orientation and order; several may lie in one
- * stored tensor.
+ * All checks of a Hugging Face directory: the config against our rules, the shapes against the
+ * config, and that every tensor in the files is used. Parameters are read one at a time, in our
+ * orientation and order; one stored tensor may hold several.
  */
 #include "ckpt/hf.h"
 #include "ckpt/table.h"
@@ -14,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The config comes first: it says which tensors to expect. */
+/* The config is read first: it tells which tensors to expect. */
 int
 hf_model_open(struct hf_model *m, const char *path, struct err *e)
 {
@@ -32,7 +31,7 @@ hf_model_open(struct hf_model *m, const char *path, struct err *e)
 	return 0;
 }
 
-/* Takes what a failed opening left, too; the family is static. */
+/* Also releases a model whose opening failed; the family is static. */
 void
 hf_model_release(struct hf_model *m)
 {
@@ -42,7 +41,7 @@ hf_model_release(struct hf_model *m)
 }
 
 /*
- * The base model's files lack the prefix that the model with a head has; both are found on disk
+ * Files of the base model lack the prefix that those of the model with a head have; both exist
  * under the same config.
  */
 static const struct safetensors_entry *
@@ -58,7 +57,7 @@ find_name(const struct hf_model *m, const char *name)
 
 /*
  * A wrong number of vocabulary rows is by far the most common mistake, from tokens added without
- * updating the config, so its reason names the member of config.json.
+ * updating the config, so that message names the member of config.json.
  */
 static int
 check_shape(const struct hf_model *m, const struct param *p, const struct family_place *place,
@@ -83,7 +82,7 @@ check_shape(const struct hf_model *m, const struct param *p, const struct family
 	return -1;
 }
 
-/* Only an entry that can be read as the parameter is returned. */
+/* Returns only an entry that can be read as the parameter. */
 const struct safetensors_entry *
 hf_model_find(const struct hf_model *m, int i, struct family_place *place, struct err *e)
 {
@@ -108,7 +107,7 @@ hf_model_find(const struct hf_model *m, int i, struct family_place *place, struc
 	return check_shape(m, p, place, t, e) < 0 ? NULL : t;
 }
 
-/* Does s end so? */
+/* Whether s ends with this suffix. */
 static bool
 has_suffix(const char *s, const char *suffix)
 {
@@ -118,7 +117,7 @@ has_suffix(const char *s, const char *suffix)
 }
 
 /*
- * Masks and frequencies that old versions saved as tensors; they follow from the config and no
+ * Masks and frequencies that old versions saved as tensors; they follow from the config, so no
  * model needs them.
  */
 static bool
@@ -128,8 +127,8 @@ is_buffer(const char *name)
 	    has_suffix(name, "rotary_emb.inv_freq");
 }
 
-/* Is t a second copy of a tied embedding? Then 1 when it is equal, -1 when it is not; 0 when it is
- * something else. */
+/* For a second copy of a tied embedding 1 when it is equal, -1 when it is not; 0 for any other
+ * tensor. */
 static int
 tied_copy(const struct hf_model *m, const struct safetensors_entry *t)
 {
@@ -145,7 +144,7 @@ tied_copy(const struct hf_model *m, const struct safetensors_entry *t)
 	    : -1;
 }
 
-/* Entries are known by their address. */
+/* Entries are compared by address. */
 static int
 compare_pointers(const void *a, const void *b)
 {
@@ -154,7 +153,7 @@ compare_pointers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Tensors of the files that no parameter uses; used holds the entries that are, sorted. */
+/* Reports tensors of the files that no parameter uses; `used` holds the entries in use, sorted. */
 static int
 check_unused(const struct hf_model *m, const void **used, int num_used, struct str *problems,
     struct str *notes)
@@ -184,13 +183,12 @@ check_unused(const struct hf_model *m, const void **used, int num_used, struct s
 			    m->path, t->name, m->family->model_type);
 	}
 	if (buffers)
-		str_addf(notes,
-		    "%s: %d buffers passed over (attn.bias, attn.masked_bias, inv_freq)\n", m->path,
-		    buffers);
+		str_addf(notes, "%s: %d buffers ignored (attn.bias, attn.masked_bias, inv_freq)\n",
+		    m->path, buffers);
 	return wrong;
 }
 
-/* First what the model needs, then what the files hold beside it. */
+/* First the tensors that the model needs, then the others in the files. */
 int
 hf_model_check(const struct hf_model *m, struct str *problems, struct str *notes)
 {
@@ -218,7 +216,7 @@ hf_model_check(const struct hf_model *m, struct str *problems, struct str *notes
 	return wrong;
 }
 
-/* The stored part is cut out first and turned afterwards, so that the copy runs along rows. */
+/* The stored part is copied first and transposed afterwards, so that the copy runs along rows. */
 int
 hf_model_read(const struct hf_model *m, int i, void *dst, struct err *e)
 {

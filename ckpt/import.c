@@ -1,9 +1,9 @@
 /*
  * import.c - mckpt import
  *
- * The input is a directory of somebody else's making, so the first thing to find out is what it is:
- * a wrong kind gets a line that says which kind it is and what to do. After that the model is
- * checked whole, and only then is the first byte written; the checkpoint appears by one rename.
+ * The input is a foreign directory, so its kind is determined first: a wrong kind gets a message
+ * that names it and says what to do. Then the whole model is checked, and only then is the first
+ * byte written; one rename makes the checkpoint appear.
  */
 #include "ckpt/finite.h"
 #include "ckpt/hf.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A directory that holds other things is fine: checkpoints are names of their own. */
+/* Other files in the directory do not matter: checkpoints have names of their own. */
 int
 save_is_free(const char *save, bool force, struct err *e)
 {
@@ -47,7 +47,8 @@ has_entry(const char *dir, const char *prefix)
 	return found;
 }
 
-/* Says what a directory that is no Hugging Face model is. Returns 0 when it looks like one. */
+/* Names the kind of a directory that is not a Hugging Face model. Returns 0 when it looks like
+ * one. */
 static int
 check_kind(const char *src, struct err *e)
 {
@@ -84,17 +85,16 @@ check_kind(const char *src, struct err *e)
 	return 0;
 }
 
-/* What the steps of an import share. */
+/* State of an import. */
 struct import {
 	const struct hf_model *m;
 	const struct import_options *o;
 	struct str *notes;
 	int nonfinite;   /* tensors */
-	char first[128]; /* of them */
+	char first[128]; /* the first of them */
 };
 
-/* Notes what of a tensor is not finite once it has been converted: a narrower type may not reach as
- * far. */
+/* Counts values of a tensor that are not finite after conversion: a narrower type may overflow. */
 static void
 check_finite(struct import *im, const struct param *p, const void *data, enum dtype t)
 {
@@ -107,7 +107,7 @@ check_finite(struct import *im, const struct param *p, const void *data, enum dt
 }
 
 /*
- * Converts only when asked to: without --dtype a checkpoint keeps each tensor's own type. Memory is
+ * Converts only on request: without --dtype a checkpoint keeps each tensor's own type. Memory is
  * one parameter, twice while converting.
  */
 static int
@@ -139,7 +139,7 @@ copy_param(struct import *im, int i, struct ckpt_writer *w, struct err *e)
 	return rc;
 }
 
-/* Whether what has been copied may be imported. */
+/* -1 if values are not finite and --allow-nonfinite was not given. */
 static int
 judge_finite(const struct import *im, struct err *e)
 {
@@ -152,8 +152,8 @@ judge_finite(const struct import *im, struct err *e)
 }
 
 /*
- * The header of the pieces file comes first and needs every type, hence two passes. One file, and
- * every parameter in one piece: mckpt reshard divides them.
+ * The header of the pieces file comes first and needs every type, hence two passes. One file, with
+ * each parameter as one piece: mckpt reshard divides them.
  */
 static int
 copy_all(struct import *im, const char *tmp, struct str *manifest, struct err *e)
@@ -184,11 +184,11 @@ copy_all(struct import *im, const char *tmp, struct str *manifest, struct err *e
 	return rc;
 }
 
-/* Where a run stands that has done nothing yet; the keys are those that mtrain resumes from. */
+/* The state of a run before its first step; the keys are those that mtrain resumes from. */
 static const char initial_state[] =
     "iteration 0\nconsumed_train_samples 0\noptimizer_steps 0\nskipped_iterations 0\n";
 
-/* A failure before the commit leaves nothing of the temporary directory. */
+/* A failure before the commit removes the temporary directory. */
 static int
 write_all(struct import *im, struct err *e)
 {
@@ -229,7 +229,7 @@ import_hf(const struct import_options *o, struct str *notes, struct err *e)
 		else
 			err_set(e, "%.*s", (int)strcspn(problems.buf, "\n"), problems.buf);
 		if (wrong > 1)
-			str_addf(notes, "%d more reasons; mckpt verify %s lists them\n", wrong - 1,
+			str_addf(notes, "%d more problems; mckpt verify %s lists them\n", wrong - 1,
 			    o->src);
 	}
 	str_release(&problems);

@@ -10,16 +10,16 @@
 
 struct import_options {
 	const char *src, *save;
-	enum dtype dtype; /* of the tensors; DTYPE_NONE: as in the files */
+	enum dtype dtype; /* dtype of the tensors; DTYPE_NONE: as in the files */
 	bool force;
 	bool allow_nonfinite; /* NaN and infinity are noted, not refused */
 };
 
-/* Writes save/iter_0000000 and the tracker. One tensor is in memory at a time. Numbers that are not
- * finite, after the conversion that may have made them so, get a line a tensor in notes. */
+/* Writes save/iter_0000000 and the tracker. One tensor is in memory at a time. notes gets one line
+ * for each tensor with values that are not finite after conversion. */
 int import_hf(const struct import_options *o, struct str *notes, struct err *e);
 
-/* A SAVE directory that may be written: none of ours there, unless force. */
+/* Checks that a SAVE directory may be written: it holds no checkpoint, unless force. */
 int save_is_free(const char *save, bool force, struct err *e);
 
 #endif

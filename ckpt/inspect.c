@@ -21,16 +21,16 @@ struct report {
 	int count;
 };
 
-/* What the tensors of a checkpoint come to. */
+/* Totals over the tensors of a checkpoint. */
 struct sums {
 	int64_t parameters, bytes;
-	const char *dtype; /* of the weights; "mixed" */
+	const char *dtype; /* of the weights, or "mixed" */
 	bool optimizer;
 };
 
 /*
- * What JSON takes as a number in the same form; anything else, such as 007, 1. or nan, becomes a
- * string. The values come from option texts, which allow more.
+ * True for numbers that are valid JSON as they stand; anything else, such as 007, 1. or nan,
+ * becomes a string. The values come from option texts, which allow more forms.
  */
 static bool
 is_number(const char *s)
@@ -83,7 +83,7 @@ flush(struct report *r, FILE *out)
 	r->count = 0;
 }
 
-/* Adds a line a line of an options or state text: "name value", flags are true. Names get '_' and
+/* Adds each line of an options or state text as key and value; flags are true. Names get '_' and
  * the prefix. */
 static void
 add_text(struct report *r, const char *prefix, const char *text)
@@ -140,14 +140,14 @@ sum_up(const struct ckpt *c)
 	return s;
 }
 
-/* What ls prints, and where. */
+/* Options and state of ls. */
 struct listing {
-	const char *head; /* still to be printed, before the first row */
+	const char *head; /* printed before the first row; NULL afterwards */
 	FILE *out;
 	struct str *problems;
 };
 
-/* No tensor is read, so listing a large checkpoint costs as little as a small one. */
+/* No tensor is read, so a large checkpoint is listed as fast as a small one. */
 static void
 ls_one(struct listing *l, const struct ckpt *c, int64_t iteration, bool latest)
 {
@@ -172,7 +172,7 @@ ls_one(struct listing *l, const struct ckpt *c, int64_t iteration, bool latest)
 	flush(&r, l->out);
 }
 
-/* A checkpoint that does not open is a problem of its own, not the end of the list. */
+/* A checkpoint that does not open is reported and does not end the list. */
 static void
 ls_save(struct listing *l, const char *save)
 {
@@ -211,7 +211,7 @@ ls_saves(char *const *save, int count, bool json, FILE *out, struct str *problem
 		ls_save(&l, save[i]);
 }
 
-/* State keys get the prefix state_, so that none can meet the name of an option. */
+/* State keys get the prefix state_, so that none collides with the name of an option. */
 static void
 describe(struct report *r, const struct ckpt *c, const struct table *t)
 {

@@ -1,7 +1,7 @@
 /* options.c - the option tables of mckpt's verbs */
 #include "ckpt/options.h"
 
-/* Side by side: the option's word and the type that it stands for. */
+/* The option's words, and in the same order the types that they stand for. */
 static const char *const dtypes[] = { "keep", "bf16", "fp16", "fp32", NULL };
 const enum dtype ckpt_import_types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32 };
 
@@ -16,13 +16,13 @@ const enum dtype ckpt_import_types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYP
 
 const struct opt ckpt_no_opts[] = { OPT_END };
 const struct opt ckpt_ls_opts[] = {
-	FLAG(struct look_config, "json", json, "one JSON object a line instead of TSV"),
+	FLAG(struct look_config, "json", json, "one JSON object per line instead of TSV"),
 	OPT_END,
 };
 
 const struct opt ckpt_info_opts[] = {
 	FLAG(struct look_config, "json", json, "JSON instead of TSV"),
-	FLAG(struct look_config, "tensors", tensors, "a line a tensor instead"),
+	FLAG(struct look_config, "tensors", tensors, "one line per tensor instead"),
 	OPT_END,
 };
 
@@ -34,7 +34,7 @@ const struct opt ckpt_diff_opts[] = {
 	    .max = 1e300,
 	    .def = "-1",
 	    .unit = "R",
-	    .help = "largest relative L2 difference that is close; -1: equal bytes" },
+	    .help = "largest relative L2 difference that counts as close; -1: equal bytes" },
 	TEXT(struct diff_config, "only", only, "PATTERN",
 	    "compare only tensors whose name matches the shell pattern"),
 	TEXT(struct diff_config, "ignore", ignore, "PATTERN",
@@ -50,7 +50,7 @@ const struct opt ckpt_import_opts[] = {
 	    .def = "keep",
 	    .help = "type of the tensors; rounds to nearest, once" },
 	FLAG(struct import_config, "allow-nonfinite", allow_nonfinite,
-	    "import NaN and infinity; each tensor that has them is noted"),
+	    "import NaN and infinity, with a note for each such tensor"),
 	FLAG(
 	    struct import_config, "force", force, "write into a directory that holds a checkpoint"),
 	OPT_END,

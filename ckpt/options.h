@@ -27,7 +27,7 @@ struct reshard_config {
 
 extern const struct opt ckpt_no_opts[], ckpt_ls_opts[], ckpt_info_opts[], ckpt_diff_opts[],
     ckpt_import_opts[], ckpt_reshard_opts[];
-/* What the words of --dtype stand for, in their order. */
+/* The types that the words of --dtype stand for, in order. */
 extern const enum dtype ckpt_import_types[];
 
 #endif

@@ -1,10 +1,9 @@
 /*
  * reshard.c - mckpt reshard
  *
- * The new layout's ranks are gone through one after the other, and each one's file is written as
- * mtrain would write it: the same shards, the same parts of the buckets, the same order. What
- * a rank reads is whatever pieces of the source cover its boxes, so source and target layouts need
- * not know of each other. Memory is one piece.
+ * Each rank of the new layout gets a file as mtrain would write it: the same shards, the same parts
+ * of the buckets, the same order. It is filled from whatever pieces of the source cover the rank's
+ * boxes, so source and target layouts are independent. Memory is one piece.
  */
 #include "ckpt/import.h"
 #include "ckpt/reshard.h"
@@ -16,18 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What all steps share; src and table are owned by reshard(). */
+/* State of a reshard; src and table are owned by reshard(). */
 struct job {
 	const struct reshard_options *o;
 	struct ckpt *src;
 	struct table table;
-	const struct optim_rule *rule; /* whose states are kept; NULL: none */
+	const struct optim_rule *rule; /* the rule whose states are kept; NULL: none */
 	char tmp[1024];
 	struct str manifest;
 	struct err *e;
 };
 
-/* What one rank owns. */
+/* The parts that one rank owns. */
 struct rank_share {
 	struct shards shards;
 	int replica, replicas;
@@ -46,7 +45,7 @@ declare_piece(struct job *j, struct ckpt_writer *w, const char *name, const stru
 	return 0;
 }
 
-/* Second pass: reads the box from whatever pieces the source has, and writes it. */
+/* Second pass: reads the box from the source, whatever its pieces, and writes it. */
 static int
 copy_piece(struct job *j, struct ckpt_writer *w, const char *name, const struct slice *box)
 {

@@ -1,4 +1,4 @@
-/* reshard.h - mckpt reshard: the pieces as a run of another layout would write them */
+/* reshard.h - mckpt reshard: rewrites a checkpoint's pieces as a run with another layout would */
 #ifndef CKPT_RESHARD_H
 #define CKPT_RESHARD_H
 

@@ -1,8 +1,8 @@
 /*
  * seal.c - mckpt seal
  *
- * The one way to edit a checkpoint's texts. It says what had changed, since sealing what nobody
- * meant to change is a mistake that should be seen.
+ * The only way to edit a checkpoint's texts. It prints which texts had changed, so that sealing an
+ * unintended change does not go unnoticed.
  */
 #include "ckpt/seal.h"
 #include "lib/ckpt/ckpt.h"
@@ -15,7 +15,7 @@ seal_texts(const char *dir, FILE *out, struct err *e)
 
 	if (rc == 0)
 		fprintf(out, "%s: sealed: %s\n", dir,
-		    changed.len ? changed.buf : "nothing had changed");
+		    changed.len ? changed.buf : "no text had changed");
 	str_release(&changed);
 	return rc;
 }

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Renews the sums of the texts, and prints a line that names those that had changed. */
+/* Renews the checksums of the texts, and prints a line that names those that had changed. */
 int seal_texts(const char *dir, FILE *out, struct err *e);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * source.c - named tensors of a checkpoint or of a Hugging Face directory
  *
- * diff compares two checkpoints or two exports with the same code; this is what it needs of either.
- * Exactly one of the two pointers is set in an open source.
+ * Lets diff compare two checkpoints or two exports with the same code. Exactly one of the two
+ * pointers is set in an open source.
  */
 #include "ckpt/source.h"
 
@@ -10,7 +10,7 @@
 
 /*
  * A directory that looks like a Hugging Face model is opened as one; for anything else the
- * checkpoint reader gives the reason, as it knows more kinds by sight.
+ * checkpoint reader gives the reason, as it recognises more kinds.
  */
 int
 source_open(struct source *s, const char *path, struct err *e)
@@ -23,7 +23,7 @@ source_open(struct source *s, const char *path, struct err *e)
 	return s->hf || s->ckpt ? 0 : -1;
 }
 
-/* Takes what a failed opening left, too: both closers accept NULL. */
+/* Also closes a source whose opening failed: both closers accept NULL. */
 void
 source_close(struct source *s)
 {
@@ -33,8 +33,7 @@ source_close(struct source *s)
 }
 
 /*
- * Indices from 0, by name for either kind: diff walks two sources side by side on the strength of
- * that.
+ * Indices follow the sorted names for either kind, which lets diff walk two sources together.
  */
 int
 source_count(const struct source *s)
@@ -42,7 +41,7 @@ source_count(const struct source *s)
 	return s->hf ? hfdir_count(s->hf) : ckpt_count(s->ckpt);
 }
 
-/* Both kinds of entries in one form. */
+/* Gives both kinds of entries one form. */
 void
 source_at(const struct source *s, int i, struct source_tensor *out)
 {

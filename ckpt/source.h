@@ -13,7 +13,7 @@ struct source {
 
 struct source_tensor {
 	const char *name, *dtype_name;
-	enum dtype dtype; /* DTYPE_NONE: only to be copied */
+	enum dtype dtype; /* DTYPE_NONE: can only be copied */
 	int ndim;
 	int64_t shape[SAFETENSORS_DIMS];
 	int64_t elements;

@@ -1,9 +1,8 @@
 /*
- * table.c - a checkpoint against the parameter table of its model
+ * table.c - compares a checkpoint with the parameter table of its model
  *
- * A checkpoint says by its options which model it is; the parameter table of that model says which
- * tensors it must have. This file compares the two, in both directions: nothing may be missing,
- * nothing may be left over.
+ * A checkpoint's options describe its model, whose parameter table lists the tensors that it must
+ * have. The comparison works both ways: no tensor may be missing and none may be left over.
  */
 #include "ckpt/table.h"
 #include "lib/model/options.h"
@@ -51,7 +50,7 @@ has_state(const void *ckpt, const char *state)
 	return has;
 }
 
-/* What the rule keeps each parameter must have. */
+/* Every parameter must have all states of the rule. */
 int
 table_open(struct table *t, const struct ckpt *c, struct err *e)
 {
@@ -66,7 +65,7 @@ table_open(struct table *t, const struct ckpt *c, struct err *e)
 	return 0;
 }
 
-/* Takes what a failed opening left, too. */
+/* Also releases a table whose opening failed. */
 void
 table_release(struct table *t)
 {
@@ -74,7 +73,7 @@ table_release(struct table *t)
 	memset(t, 0, sizeof *t);
 }
 
-/* One tensor that the table wants. Returns 1 when something is wrong with it. */
+/* Checks one tensor of the table. Returns 1 when it has a problem. */
 static int
 check_one(const struct table *t, int param, int state, const struct ckpt *c, struct str *problems)
 {
@@ -146,7 +145,7 @@ table_check(const struct table *t, const struct ckpt *c, struct str *problems)
 	return wrong + check_foreign(t, c, problems);
 }
 
-/* One line is enough for who cannot go on; mckpt verify lists the others. */
+/* Reports one problem and the number of the others, which mckpt verify lists. */
 int
 table_require(const struct table *t, const struct ckpt *c, struct err *e)
 {

@@ -1,5 +1,4 @@
-/* table.h - a checkpoint against the parameter table of the model that its options.conf
- * describes */
+/* table.h - compares a checkpoint with the parameter table of the model in its options.conf */
 #ifndef CKPT_TABLE_H
 #define CKPT_TABLE_H
 
@@ -10,11 +9,11 @@
 
 struct table {
 	struct model_config config;
-	/* of the run that wrote it; data_parallel_size is not known and 1 */
+	/* of the run that wrote it; data_parallel_size is unknown and set to 1 */
 	struct layout layout;
 	int count;
 	struct param *param;
-	const struct optim_rule *rule; /* whose states lie beside each parameter; NULL: none */
+	const struct optim_rule *rule; /* the rule whose states the checkpoint holds; NULL: none */
 };
 
 /* Reads the model and lists its parameters; table_release in every case. */
@@ -23,7 +22,7 @@ void table_release(struct table *t);
 /* Compares the tensors with the table: missing, of another shape, foreign. Appends a line for each
  * and returns their number. */
 int table_check(const struct table *t, const struct ckpt *c, struct str *problems);
-/* The same as one error that names the first. */
+/* The same check, reported as one error that names the first problem. */
 int table_require(const struct table *t, const struct ckpt *c, struct err *e);
 
 /* "[4, 64]" */

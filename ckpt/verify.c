@@ -1,8 +1,8 @@
 /*
  * verify.c - mckpt verify
  *
- * Every problem is reported, not only the first: whoever verifies wants to know how much is lost.
- * Each check relies on those before it, so a checkpoint that does not open has just one problem.
+ * Reports every problem, not only the first, to show how much is lost. Each check relies on those
+ * before it, so a checkpoint that does not open has just one problem.
  */
 #include "ckpt/finite.h"
 #include "ckpt/hf.h"
@@ -19,8 +19,8 @@ problem(struct str *problems, const struct err *e)
 }
 
 /*
- * First the bytes of every file against sums and headers, then the tensors against the model that
- * the options describe, then what they hold.
+ * First compares the bytes of every file with checksums and headers, then the tensors with the
+ * model that the options describe, then checks their values.
  */
 static int
 verify_checkpoint(const char *dir, FILE *out, struct str *problems)
@@ -46,8 +46,8 @@ verify_checkpoint(const char *dir, FILE *out, struct str *problems)
 	return wrong;
 }
 
-/* A Hugging Face directory: safetensors and index by opening, then the tensors against
- * config.json. */
+/* A Hugging Face directory: opening checks safetensors and index; then the tensors are compared
+ * with config.json. */
 static int
 verify_hf(const char *dir, FILE *out, struct str *problems)
 {
@@ -68,8 +68,8 @@ verify_hf(const char *dir, FILE *out, struct str *problems)
 }
 
 /*
- * Returns how many problems there are; each is a line of problems. A directory of neither kind is
- * left to the checkpoint reader, which names what it is.
+ * Returns the number of problems, each of which is a line of problems. A directory of neither kind
+ * goes to the checkpoint reader, which says what it is.
  */
 int
 verify_dir(const char *dir, FILE *out, struct str *problems)

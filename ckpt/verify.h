@@ -1,4 +1,4 @@
-/* verify.h - mckpt verify: every sum, every shape, and the model that they must make */
+/* verify.h - mckpt verify: checks every checksum, every shape, and that they make a model */
 #ifndef CKPT_VERIFY_H
 #define CKPT_VERIFY_H
 
@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 /*
- * Verifies a checkpoint of ours or a Hugging Face directory. Prints one line about what is whole to
- * out, or adds a line a problem. Returns the number of problems.
+ * Verifies a checkpoint of ours or a Hugging Face directory. Prints one line to out if all is well,
+ * or adds one line per problem. Returns the number of problems.
  */
 int verify_dir(const char *dir, FILE *out, struct str *problems);
 

@@ -1,9 +1,10 @@
 /*
  * hf.c - mexport: all files of a Hugging Face directory
  *
- * The result is a directory that transformers loads without a word: weights in the family's names,
- * config.json, and the tokenizer's files when a tokenizer is given. It is written beside its target
- * under a temporary name, and all inputs are opened and checked before that directory exists.
+ * The result is a directory that transformers loads without warnings: weights under the family's
+ * names, config.json, and the tokenizer's files when a tokenizer is given. It is written next to
+ * its target under a temporary name, and all inputs are opened and checked before that directory
+ * exists.
  */
 #include "export/hf.h"
 #include "export/tokenizer.h"
@@ -19,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the steps share; everything is released at the end of export_hf. */
+/* State of an export; released at the end of export_hf. */
 struct job {
 	const struct export_options *o;
 	struct ckpt *src;
@@ -33,7 +34,7 @@ struct job {
 	struct err *e;
 };
 
-/* Decimal and binary units are told apart by their i. */
+/* Binary units have an i, decimal ones do not. */
 uint64_t
 export_size(const char *text, struct err *e)
 {
@@ -64,7 +65,7 @@ export_size(const char *text, struct err *e)
 	return 0;
 }
 
-/* The family of the model: the one asked for, or the first that has it. */
+/* The family of the model: the one that was given, or the first that fits. */
 static int
 choose_family(struct job *j)
 {
@@ -102,8 +103,8 @@ default_dtype(const struct job *j)
 }
 
 /*
- * mckpt verify says what is wrong in detail; here one line is enough. Done before writing, so that
- * a hole is not found after an hour of copying.
+ * One line is enough here, as mckpt verify gives the details. Runs before writing, so that a
+ * missing tensor is not found after an hour of copying.
  */
 static int
 check_tensors(const struct job *j)
@@ -116,14 +117,15 @@ check_tensors(const struct job *j)
 			    j->e, ckpt_dir(j->src), 0, "tensor '%s' is missing", j->param[i].name);
 		if (!param_has_shape(&j->param[i], t->ndim, t->shape) || !dtype_is_float(t->dtype))
 			return err_at(j->e, ckpt_dir(j->src), 0,
-			    "tensor '%s' has not the shape and type that the model needs; "
-			    "mckpt verify says more",
+			    "tensor '%s' does not have the shape and type that the model needs; "
+			    "mckpt "
+			    "verify says more",
 			    t->name);
 	}
 	return 0;
 }
 
-/* Opens the checkpoint and finds out what it is. */
+/* Opens the checkpoint and reads its model. */
 static int
 open_model(struct job *j)
 {
@@ -146,7 +148,7 @@ open_model(struct job *j)
 	return weights_plan(&j->x, j->o->max_shard_bytes, j->e);
 }
 
-/* The kind is told by the options and the file's first character. */
+/* The kind follows from the options and the file's first character. */
 static int
 read_tokenizer(struct job *j)
 {
@@ -159,7 +161,7 @@ read_tokenizer(struct job *j)
 	return export_sentencepiece(&j->tokenizer, o->tokenizer_model, j->e);
 }
 
-/* The tokenizer of the options, if any; its special ids fill in those that the run did not name. */
+/* The tokenizer given by the options, if any; its special ids are used where the run named none. */
 static int
 open_tokenizer(struct job *j)
 {
@@ -182,7 +184,7 @@ open_tokenizer(struct job *j)
 		c->eos_token_id = (struct id_list){ 1, { t->id[SPECIAL_EOS] } };
 	if (t->tokens > c->vocab_size)
 		return err_set(j->e,
-		    "the tokenizer has %lld tokens, but the model's vocabulary only %lld rows",
+		    "the tokenizer has %lld tokens, but the model's vocabulary has only %lld rows",
 		    (long long)t->tokens, (long long)c->vocab_size);
 	if (t->tokens < c->vocab_size)
 		str_addf(j->notes,
@@ -193,8 +195,8 @@ open_tokenizer(struct job *j)
 }
 
 /*
- * Writes a text file into the directory and empties the text, whether or not that worked. A
- * temporary name inside a temporary directory is not needed, but the sync that comes with it is.
+ * Writes a text file into the directory and empties the text, whether or not that worked. The
+ * temporary directory makes a temporary name unnecessary, but not the sync that comes with it.
  */
 static int
 put(struct job *j, const char *name, struct str *text)
@@ -218,7 +220,7 @@ put_copy(struct job *j, const char *name, const char *src)
 	return io_copy_file(src, path, j->e);
 }
 
-/* generation_config.json: the special ids that there are. */
+/* generation_config.json: the special ids of the model. */
 static void
 generation_config(const struct model_config *c, struct str *out)
 {
@@ -227,7 +229,7 @@ generation_config(const struct model_config *c, struct str *out)
 	str_adds(out, "\n}\n");
 }
 
-/* The files made of the tokenizer, then the files it was made of, unless they are the same. */
+/* The files made from the tokenizer, then its source files, unless they are the same. */
 static int
 write_tokenizer(struct job *j)
 {
@@ -270,8 +272,7 @@ write_files(struct job *j)
 }
 
 /*
- * --force replaces only what is an export already: a slip in the path must not remove a home
- * directory.
+ * --force replaces only an earlier export: a mistyped path must not remove a home directory.
  */
 static int
 check_target(const struct export_options *o, struct err *e)
@@ -315,7 +316,7 @@ put_in_place(struct job *j)
 	return 0;
 }
 
-/* Writes the temporary directory and renames it; after an error nothing of it is left. */
+/* Writes the temporary directory and renames it; on error it is removed. */
 static int
 write_directory(struct job *j)
 {

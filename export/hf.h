@@ -8,20 +8,20 @@
 
 struct export_options {
 	const char *src, *dst;
-	/* DTYPE_NONE: that of the run's weights by state.conf, else of the tensors */
+	/* DTYPE_NONE: that of the run's weights in state.conf, else of the tensors */
 	enum dtype dtype;
 	uint64_t max_shard_bytes;
 	const char *tokenizer_model, *vocab_file, *merge_file;
-	const char *arch; /* model_type; NULL: the first family that has the model */
+	const char *arch; /* model_type; NULL: the first family that fits the model */
 	bool force;       /* replace a Hugging Face directory */
 };
 
-/* Writes all files into a temporary directory beside dst and renames it. Notes and warnings: a line
- * each. */
+/* Writes all files into a temporary directory next to dst and renames it. notes gets one line per
+ * note or warning. */
 int export_hf(
     const struct export_options *o, struct str *notes, struct str *warnings, struct err *e);
 
-/* "50GB" (10^9), "5GiB" (2^30), "300000" or "300000B"; 0 with a reason when it is no size. */
+/* "50GB" (10^9), "5GiB" (2^30), "300000" or "300000B"; 0 with a reason when it is not a size. */
 uint64_t export_size(const char *text, struct err *e);
 
 /* --- the weights, weights.c ------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ struct hf_export {
 	int64_t overflows;        /* finite numbers that F16 cannot hold */
 };
 
-/* Lists the tensors and spreads them over shards. weights_release in every case. */
+/* Lists the tensors and distributes them over shards. weights_release in every case. */
 int weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e);
 /* Writes every shard and, when there are several, the index. A bounded part of one tensor is in
  * memory at a time. */

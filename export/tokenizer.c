@@ -1,9 +1,9 @@
 /*
- * tokenizer.c - what the tokenizer files of all kinds share
+ * tokenizer.c - the tokenizer files that are the same for all kinds
  *
  * tokenizer_config.json and special_tokens_map.json have one form for every kind of tokenizer; only
- * tokenizer.json differs. The members and their order are those that transformers writes, so that a
- * file that it saved again shows no difference.
+ * tokenizer.json differs. The members and their order are those of transformers, so that a file
+ * that it loads and saves stays the same.
  */
 #include "export/tokenizer.h"
 
@@ -13,7 +13,7 @@
 static const char *const special_names[SPECIAL_COUNT] = { "bos_token", "eos_token", "unk_token",
 	"pad_token" };
 
-/* A struct of zeroes is fine, and so is one that a failed export left. */
+/* Also accepts a zeroed struct, and one that a failed export left. */
 void
 tokenizer_release(struct tokenizer_files *t)
 {
@@ -25,7 +25,7 @@ tokenizer_release(struct tokenizer_files *t)
 	memset(t, 0, sizeof *t);
 }
 
-/* One form for all kinds: the words around the token are not touched. */
+/* The same form for all kinds: text around the token is not stripped. */
 void
 tokenizer_added(
     struct str *out, int64_t id, const char *text, size_t len, bool special, bool normalized)
@@ -39,8 +39,7 @@ tokenizer_added(
 }
 
 /*
- * Every special token by id, each once, though one token may have several parts to play, as in
- * GPT-2.
+ * Every special token by id, each once, even if it has several roles, as in GPT-2.
  */
 static void
 write_decoder(const struct tokenizer_files *t, struct str *out)
@@ -66,8 +65,8 @@ write_decoder(const struct tokenizer_files *t, struct str *out)
 	str_addf(out, "%s},\n", n ? "\n  " : "");
 }
 
-/* The class is the one that is not rebuilt from vocabulary and merges by newer versions. A config
- * that the tokenizer came with is left as it is. */
+/* Names the class that newer versions do not rebuild from vocabulary and merges. A config that came
+ * with the tokenizer is copied unchanged. */
 void
 tokenizer_write_config(const struct tokenizer_files *t, int64_t model_max_length, struct str *out)
 {
@@ -92,7 +91,7 @@ tokenizer_write_config(const struct tokenizer_files *t, int64_t model_max_length
 	    (long long)model_max_length);
 }
 
-/* Only the special tokens that there are; or the file that the tokenizer came with. */
+/* The special tokens that exist, or the file that came with the tokenizer. */
 void
 tokenizer_write_special(const struct tokenizer_files *t, struct str *out)
 {

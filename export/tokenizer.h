@@ -1,10 +1,10 @@
 /*
  * tokenizer.h - the tokenizer files of a Hugging Face directory
  *
- * tokenizer.json is complete and tokenizer_config.json names PreTrainedTokenizerFast, the one class
- * that no version of transformers rebuilds from vocabulary and merges alone. A SentencePiece model
- * becomes BPE with merges found from its pieces, or Unigram with its scores; GPT-2's vocab.json and
- * merges.txt become byte-level BPE; a tokenizer.json stays what it is. Source: spec of
+ * tokenizer.json is complete and tokenizer_config.json names PreTrainedTokenizerFast, the only
+ * class that no version of transformers rebuilds from vocabulary and merges. A SentencePiece model
+ * becomes BPE with merges derived from its pieces, or Unigram with its scores; GPT-2's vocab.json
+ * and merges.txt become byte-level BPE; a tokenizer.json is copied unchanged. Source: spec of
  * tokenizer.json in huggingface/tokenizers; google/sentencepiece for what the pieces mean.
  */
 #ifndef EXPORT_TOKENIZER_H
@@ -20,8 +20,8 @@ enum special { SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_PAD, SPECIAL_COUNT
 
 struct tokenizer_files {
 	struct str json;                /* tokenizer.json */
-	struct str config, special_map; /* tokenizer_config.json and special_tokens_map.json as they
-					   are; empty: to be written */
+	struct str config, special_map; /* tokenizer_config.json and special_tokens_map.json to
+					   copy; empty: to be generated */
 	int64_t tokens;
 	int64_t id[SPECIAL_COUNT]; /* -1: none */
 	char *text[SPECIAL_COUNT]; /* NULL: none; owned */
@@ -33,7 +33,7 @@ int export_sentencepiece(struct tokenizer_files *t, const char *model, struct er
 int tokenizer_gpt2_files(
     struct tokenizer_files *t, const char *vocab, const char *merges, struct err *e);
 int tokenizer_json_files(struct tokenizer_files *t, const char *path, struct err *e);
-/* Is it a tokenizer.json, or a directory that should hold one? */
+/* Whether path is a tokenizer.json, or a directory that should hold one. */
 bool tokenizer_is_json(const char *path);
 void tokenizer_release(struct tokenizer_files *t);
 /* tokenizer_config.json and special_tokens_map.json. */

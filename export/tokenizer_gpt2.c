@@ -2,8 +2,8 @@
  * tokenizer_gpt2.c - tokenizer.json of GPT-2's vocab.json and merges.txt
  *
  * tokenizer.json holds both files in one: the vocabulary by id and the merges by rank, with the
- * byte-level steps around them. Both files are checked for what the reader of tokenizer.json relies
- * on, because its own messages name no line.
+ * byte-level steps around them. Both files are checked for everything that the reader of
+ * tokenizer.json relies on, because its messages give no line numbers.
  */
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
@@ -17,7 +17,7 @@
 
 static const size_t file_max = (size_t)1 << 28;
 
-/* Every id from 0 to n - 1 must be there once. Returns the tokens by id, freed by the caller, or
+/* Every id from 0 to n - 1 must occur once. Returns the tokens by id, freed by the caller, or
  * NULL. */
 static const struct json_value **
 tokens_by_id(const struct json_value *vocab, const char *path, struct err *e)
@@ -45,7 +45,7 @@ tokens_by_id(const struct json_value *vocab, const char *path, struct err *e)
 	return token;
 }
 
-/* Appends the merges of merges.txt: a line a pair, the first line may be a comment. */
+/* Appends the merges of merges.txt: one pair per line; the first line may be a comment. */
 static int
 add_merges(struct str *out, const char *path, const char *text, struct err *e)
 {
@@ -61,7 +61,7 @@ add_merges(struct str *out, const char *path, const char *text, struct err *e)
 			if (left == 0 || left + 1 >= used ||
 			    memchr(text + left + 1, ' ', used - left - 1))
 				return err_at(
-				    e, path, line, "not two symbols with one blank between");
+				    e, path, line, "not two symbols separated by one blank");
 			str_adds(out, n++ ? "," : "");
 			str_add_json(out, text, used);
 		}
@@ -70,7 +70,7 @@ add_merges(struct str *out, const char *path, const char *text, struct err *e)
 	return n ? 0 : err_at(e, path, 0, "no merges");
 }
 
-/* The end of text is a special token; it stands for beginning and unknown, too. */
+/* The end of text is the special token; it also serves as beginning and unknown. */
 static void
 take_special(struct tokenizer_files *t, const struct json_value *vocab)
 {
@@ -85,7 +85,7 @@ take_special(struct tokenizer_files *t, const struct json_value *vocab)
 	}
 }
 
-/* The parts are those of the published tokenizer.json of GPT-2. */
+/* Has the parts of GPT-2's published tokenizer.json. */
 static int
 write_json(struct tokenizer_files *t, const struct json_value *const *token, const char *path,
     const char *merges, struct err *e)
@@ -121,7 +121,7 @@ write_json(struct tokenizer_files *t, const struct json_value *const *token, con
 	return 0;
 }
 
-/* Both files are read whole; they are some megabytes. */
+/* Both files are read whole; they have a few megabytes. */
 int
 tokenizer_gpt2_files(
     struct tokenizer_files *t, const char *vocab, const char *merges, struct err *e)

@@ -1,9 +1,9 @@
 /*
- * tokenizer_json.c - a run's own tokenizer.json, carried as it is
+ * tokenizer_json.c - a run's own tokenizer.json, copied unchanged
  *
- * The file and the configs beside it are copied byte by byte, so that what was trained with is what
- * is loaded. Opening it first makes sure that it is whole, and tells the ids that config.json
- * needs.
+ * The file and the configs next to it are copied byte by byte, so that the model is used with the
+ * tokenizer it was trained with. Opening it first proves that it is intact, and gives the ids that
+ * config.json needs.
  */
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
@@ -15,8 +15,8 @@
 
 static const size_t file_max = (size_t)1 << 30;
 
-/* A directory, or a file whose first character is a brace. What cannot be read is none, and the
- * reader of the other kind says why. */
+/* A directory, or a file whose first character is a brace. False for an unreadable file, which the
+ * reader of the other kind then reports. */
 bool
 tokenizer_is_json(const char *path)
 {
@@ -31,7 +31,7 @@ tokenizer_is_json(const char *path)
 	return c == '{';
 }
 
-/* A file of the same directory, when it is there. */
+/* Reads a file of the same directory, if it exists. */
 static int
 read_beside(const char *json, const char *name, struct str *out, struct err *e)
 {
@@ -48,7 +48,7 @@ read_beside(const char *json, const char *name, struct str *out, struct err *e)
 	return rc;
 }
 
-/* The configs count only beside a file with the usual name, as for the tokenizer itself. */
+/* The configs apply only to a file with the usual name, as for the tokenizer itself. */
 static int
 read_files(struct tokenizer_files *t, const char *json, struct err *e)
 {

@@ -3,8 +3,8 @@
  *
  * BPE models hold no list of merges: a pair (a, b) may merge for every piece p = a + b, and p's
  * score is its rank. Unigram scores are printed so that they read back as the same doubles. Text is
- * prepared as SentencePiece does: its compiled normalisation, blanks collapsed and cut from the
- * ends when the model says so, a blank put before it, blanks made U+2581.
+ * prepared as SentencePiece does it: its compiled normalisation, blanks collapsed and stripped from
+ * the ends if the model says so, a blank put first, and blanks replaced by U+2581.
  */
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
@@ -39,7 +39,8 @@ add_base64(struct str *out, const unsigned char *p, size_t n)
 	}
 }
 
-/* Control pieces and the unknown are special; what the user defined is not, but matched first. */
+/* Control pieces and the unknown are special; user-defined pieces are not, but are matched
+ * first. */
 static void
 add_added_tokens(const struct spmodel *m, struct str *out)
 {
@@ -57,15 +58,15 @@ add_added_tokens(const struct spmodel *m, struct str *out)
 	str_adds(out, "],");
 }
 
-/* Is the model of the kind whose blanks are made U+2581 by the pre-tokenizer rather than by the
- * normalizer? */
+/* Whether the pre-tokenizer, rather than the normalizer, replaces blanks by U+2581 for this kind of
+ * model. */
 static bool
 uses_metaspace(const struct spmodel *m)
 {
 	return m->model == SP_UNIGRAM && !m->byte_fallback;
 }
 
-/* The steps in the order in which SentencePiece takes them. */
+/* The steps in SentencePiece's order. */
 static void
 add_normalizer(const struct spmodel *m, struct str *out)
 {
@@ -94,7 +95,7 @@ add_normalizer(const struct spmodel *m, struct str *out)
 	str_adds(out, "]},");
 }
 
-/* The same parts make the pre-tokenizer and the decoder. */
+/* The same members serve for the pre-tokenizer and the decoder. */
 static void
 add_metaspace(const struct spmodel *m, const char *key, struct str *out)
 {
@@ -105,7 +106,7 @@ add_metaspace(const struct spmodel *m, const char *key, struct str *out)
 	    m->split_by_whitespace ? "true" : "false");
 }
 
-/* BOS before each text, when there is one. */
+/* BOS before each text, if the model has one. */
 static void
 add_template(const struct spmodel *m, const struct tokenizer_files *t, struct str *out)
 {
@@ -261,7 +262,7 @@ add_unigram(const struct spmodel *m, struct str *out)
 	str_addf(out, "],\"byte_fallback\":%s}}\n", m->byte_fallback ? "true" : "false");
 }
 
-/* Kinds that tokenizer.json has no exact form for. */
+/* Refuses kinds that tokenizer.json cannot express exactly. */
 static int
 check_model(const struct spmodel *m, const char *path, struct err *e)
 {
@@ -297,7 +298,7 @@ write_json(const struct spmodel *m, struct tokenizer_files *t)
 		add_unigram(m, out);
 }
 
-/* The special tokens are known by the ids of the trainer. */
+/* The special tokens are those whose ids the trainer recorded. */
 int
 export_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e)
 {

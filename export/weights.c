@@ -1,11 +1,10 @@
 /*
- * weights.c - the tensors of an export: which parameters they are made of, in which shard, and
- * their bytes
+ * weights.c - the tensors of an export: their parameters, shards and bytes
  *
  * A tensor of the export may be made of several parameters (q, k and v of GPT-2) and may be stored
- * transposed. It is put together some rows at a time, so that memory does not grow with the model;
- * shards are filled in model order, and the tensors inside one are sorted by name, as the reference
- * writer does.
+ * transposed. It is assembled some rows at a time, so that memory does not grow with the model;
+ * shards are filled in model order, and their tensors sorted by name, as the reference writer does
+ * it.
  */
 #include "export/hf.h"
 #include "lib/base/io.h"
@@ -16,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 20 }; /* elements in memory at a time, at least one row */
+enum { CHUNK = 1 << 20 }; /* elements in memory at a time; at least one row */
 
 /* Adds parameter i to the tensor that it lies in. */
 static int
@@ -43,7 +42,7 @@ place_param(struct hf_export *x, int i, struct err *e)
 	return 0;
 }
 
-/* Parameters of one tensor follow one another in the table, so one pass is enough. */
+/* Parameters of one tensor are adjacent in the table, so one pass is enough. */
 int
 weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e)
 {
@@ -67,7 +66,7 @@ weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e)
 	return 0;
 }
 
-/* The parameters and the checkpoint are the caller's. */
+/* The parameters and the checkpoint belong to the caller. */
 void
 weights_release(struct hf_export *x)
 {
@@ -75,8 +74,8 @@ weights_release(struct hf_export *x)
 }
 
 /*
- * Only numbers that were finite before count: an infinity in the checkpoint is not this export's
- * doing.
+ * Counts only numbers that were finite before: an infinity in the checkpoint is not an overflow of
+ * this export.
  */
 static int64_t
 count_overflows(const double *before, const uint16_t *after, int64_t n)
@@ -89,8 +88,8 @@ count_overflows(const double *before, const uint16_t *after, int64_t n)
 }
 
 /*
- * To fp16 by way of double, so that a number is rounded once and overflow is seen; other types are
- * converted by the reader.
+ * Converts to fp16 via double, so that a number is rounded once and overflow is noticed; the reader
+ * converts to other types.
  */
 static int
 read_converted(
@@ -112,7 +111,7 @@ read_converted(
 	return rc;
 }
 
-/* Puts what parameter i has of `rows` (a box of whole rows of its tensor) into dst, which holds
+/* Copies parameter i's part of `rows` (a box of whole rows of its tensor) into dst, which holds
  * those rows. */
 static int
 fill(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err *e)
@@ -206,7 +205,7 @@ sorted(const struct hf_export *x, int shard, int *count)
 	return t;
 }
 
-/* Declares all, then writes all; an error leaves no file. */
+/* Declares all tensors, then writes them; an error leaves no file. */
 static int
 write_shard(struct hf_export *x, int shard, const char *dir, struct err *e)
 {

@@ -186,7 +186,7 @@ copy()
 	"$make_checkpoint" a 131
 	cp a/iter_0000007/manifest.tsv before
 	run -0 mckpt seal a
-	[ "$output" = "a: sealed: nothing had changed" ]
+	[ "$output" = "a: sealed: no text had changed" ]
 	cmp before a/iter_0000007/manifest.tsv
 	echo '# edited' | tee -a a/iter_0000007/options.conf >>a/iter_0000007/state.conf
 	fails 1 "mckpt: a/iter_0000007/options.conf: changed after it was saved: wrong checksum; mckpt seal accepts an intended change" \

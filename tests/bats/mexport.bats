@@ -143,10 +143,10 @@ setup()
 	mckpt import "$hf/gpt2" ck
 	awk 'BEGIN { printf "{"; for (i = 0; i < 501; i++) printf "%s\"t%d\": %d", i ? ", " : "", i, i; print "}" }' >v.json
 	echo 't1 t2' >m.txt
-	fails 1 "mexport: the tokenizer has 501 tokens, but the model's vocabulary only 500 rows" \
+	fails 1 "mexport: the tokenizer has 501 tokens, but the model's vocabulary has only 500 rows" \
 		mexport --vocab-file v.json --merge-file m.txt ck out
 	echo 't1  t2' >m.txt
-	fails 1 "mexport: m.txt:1: not two symbols with one blank between" \
+	fails 1 "mexport: m.txt:1: not two symbols separated by one blank" \
 		mexport --vocab-file v.json --merge-file m.txt ck out
 	head -c 100 /dev/zero >t.model
 	fails 1 "mexport: t.model: not a SentencePiece model: the protobuf message is broken at byte 0" mexport --tokenizer-model t.model ck out
@@ -163,7 +163,7 @@ setup()
 	fails 1 "mexport: a/iter_0000007: tensor 'embedding.word_embeddings.weight' is missing" \
 		mexport a out
 	"$make_checkpoint" b 131 shape
-	fails 1 "mexport: b/iter_0000007: tensor 'embedding.word_embeddings.weight' has not the shape and type that the model needs; mckpt verify says more" \
+	fails 1 "mexport: b/iter_0000007: tensor 'embedding.word_embeddings.weight' does not have the shape and type that the model needs; mckpt verify says more" \
 		mexport b out
 	[ -z "$(ls -d out* 2>/dev/null)" ]
 	mkdir other

@@ -157,7 +157,7 @@ test_gpt2(const char *dir)
 	    "vocab.json: token 'b': ids must be the numbers from 0 to 1, each once");
 	tokenizer_release(&t);
 	CHECK_STR(gpt2(dir, "{\"a\":0,\"b\":1}", "a b\na b c\n", &t, &e),
-	    "merges.txt:2: not two symbols with one blank between");
+	    "merges.txt:2: not two symbols separated by one blank");
 	tokenizer_release(&t);
 	CHECK_STR(
 	    gpt2(dir, "[]", "a b\n", &t, &e), "vocab.json: not a JSON object of tokens and ids");
