@@ -160,7 +160,8 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 /* Blocks of one kind all cost the same. Recomputed ones run forward once more: a third of both
  * passes, and of a layer's four reductions one, or of ten gathers and scatters three. */
 static void
-add_blocks(struct stage_time *s, const struct stage_time *one, int count, int recomputed, double again)
+add_blocks(
+    struct stage_time *s, const struct stage_time *one, int count, int recomputed, double again)
 {
 	s->compute += one->compute * (count + recomputed / 3.0);
 	s->memory += one->memory * (count + recomputed / 3.0);

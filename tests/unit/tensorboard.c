@@ -312,6 +312,7 @@ report(struct metrics *m)
 		.planned_bytes = 4096,
 		.used_bytes = 8192,
 		.lr = 0.5,
+		.joules = NAN,
 		.loss_scale = 8,
 		.seconds = 0.25 };
 	struct metrics_evaluation valid = {

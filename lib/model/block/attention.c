@@ -81,8 +81,8 @@ keys_seen(const struct model_config *c, double s)
 }
 
 /* Norm and residual sum read and write the residual stream, with twice as many passes backward as
- * forward, hence the 3. The other kernels are RoPE, attention and a norm per head. The norm's output
- * is gathered once more for the gradient of the weight. */
+ * forward, hence the 3. The other kernels are RoPE, attention and a norm per head. The norm's
+ * output is gathered once more for the gradient of the weight. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
 {
