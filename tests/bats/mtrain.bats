@@ -441,6 +441,24 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	[ "$(times --timing-log-level 2 --timing-log-option max | grep -c compute)" = 2 ]
 }
 
+@test "--log-ceiling: the share of the rate that the run's own products reach" {
+	sed -i '/hidden-size/d' tiny.conf
+	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --log-ceiling \
+		--hidden-size 256 --seq-length 128 --metrics-file m.jsonl
+	[[ $stderr =~ "mtrain: the ceiling is "([0-9.e-]+)" TFLOP/s a rank: products of [256, 256] by [256, 1024] on all ranks at once" ]]
+	ceiling=${BASH_REMATCH[1]}
+	[ "$(grep -c ' tokens per second: [0-9]* | share of ceiling (%): [0-9.]* |' <<<"$output")" = 4 ]
+	# It is what the throughput is of the ceiling.
+	awk -F'[:,}]' -v ceiling="$ceiling" '{
+		for (i = 1; i < NF; i++) {
+			if ($i ~ /tflops_per_rank/) rate = $(i + 1)
+			if ($i ~ /ceiling_share/) share = $(i + 1)
+		}
+		d = share - rate / ceiling
+		if (!(share > 0 && d * d < 1e-4 * share * share)) exit 1
+	} END { exit NR != 4 }' m.jsonl
+}
+
 @test "--log-energy without a meter: one note, and nothing is logged" {
 	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --log-energy \
 		--metrics-file m.jsonl --log-straggler

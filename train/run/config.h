@@ -59,7 +59,8 @@ struct train_options {
 	int64_t verify_interval;
 	int64_t log_interval, tensorboard_log_interval;
 	bool log_throughput, log_params_norm, log_num_zeros_in_grad, log_world_size_to_tensorboard,
-	    log_memory_to_tensorboard, log_timers_to_tensorboard, log_straggler, log_energy;
+	    log_memory_to_tensorboard, log_timers_to_tensorboard, log_straggler, log_energy,
+	    log_ceiling;
 	int64_t timing_log_level, straggler_minmax_count;
 	int timing_log_option;
 	const char *tensorboard_dir, *metrics_file;

@@ -49,6 +49,7 @@ struct run {
 	struct corpus_log *corpora;
 	struct timers *timers; /* NULL: not asked for */
 	struct energy *energy; /* NULL: not asked for, or there is no meter */
+	double ceiling;        /* FLOP/s of all ranks; 0: not asked for, NAN: not known */
 	struct progress at;
 	int64_t empty;      /* steps since the loop began in whose batch no token's loss counts */
 	int64_t began;      /* iteration that this process began at */

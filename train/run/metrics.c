@@ -106,6 +106,16 @@ metrics_tflops(const struct metrics *m, double seconds, int64_t samples)
 	return seconds > 0 ? m->flops * (double)samples / seconds / 1e12 / (double)m->world : 0;
 }
 
+/* The FLOP/s of the model over those that the machine reaches; NAN where they are not known. */
+static double
+ceiling_share(
+    const struct metrics *m, const struct step_metrics *s, double seconds, int64_t samples)
+{
+	double reached = metrics_tflops(m, seconds, samples) * 1e12 * (double)m->world;
+
+	return s->ceiling > 0 ? reached / s->ceiling : NAN;
+}
+
 /* Mean power of a rank. */
 static double
 watts(const struct metrics *m, double seconds, double joules)
@@ -150,6 +160,8 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	str_addf(&line, ", \"skipped\": %s", s->skipped ? "true" : "false");
 	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, samples));
 	number(&line, "tflops_per_rank", metrics_tflops(m, s->seconds, samples));
+	if (m->o->log_ceiling)
+		number(&line, "ceiling_share", ceiling_share(m, s, s->seconds, samples));
 	if (m->o->log_energy) {
 		number(&line, "joules", s->joules);
 		number(&line, "watts_per_rank", watts(m, s->seconds, s->joules));
@@ -213,6 +225,9 @@ board_points(struct metrics *m, const struct step_metrics *s)
 	tensorboard_scalar(m->board, "iteration-time", s->iteration, s->seconds);
 	tensorboard_scalar(
 	    m->board, "throughput", s->iteration, metrics_tflops(m, s->seconds, s->samples));
+	if (s->ceiling > 0)
+		tensorboard_scalar(m->board, "ceiling-share", s->iteration,
+		    ceiling_share(m, s, s->seconds, s->samples));
 	if (!isnan(s->joules)) {
 		tensorboard_scalar(
 		    m->board, "iter-energy/gpu", s->iteration, s->joules / (double)m->world);
@@ -297,6 +312,9 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	str_addf(&line, " number of skipped iterations: %3lld | number of nan iterations: %3lld |",
 	    (long long)m->skipped, (long long)m->nan);
 	str_addf(&line, " tokens per second: %.0f |", tokens_per_second(m, m->seconds, m->samples));
+	if (s->ceiling > 0)
+		str_addf(&line, " share of ceiling (%%): %.2f |",
+		    100 * ceiling_share(m, s, m->seconds, m->samples));
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++)
 		if (m->ranks[w] > 1)
 			str_addf(&line, " exposed %s comm (ms): %.2f |", exposed[w],

@@ -5,10 +5,10 @@
  * learning rate is the one used.
  * --metrics-file gets one JSON object a step with full precision: iteration, consumed_samples,
  * lm_loss, z_loss, grad_norm, num_zeros, params_norm, lr, weight_decay, loss_scale, skipped,
- * tokens_per_second, tflops_per_rank, joules, watts_per_rank, seconds, data_wait_seconds,
- * exposed_data_comm_ms, exposed_tensor_comm_ms, exposed_pipeline_comm_ms, time; one an evaluation:
- * iteration, split, set (of several), lm_loss, ppl; one a corpus at log steps; and one a rewind.
- * Only one rank writes.
+ * tokens_per_second, tflops_per_rank, ceiling_share, joules, watts_per_rank, seconds,
+ * data_wait_seconds, exposed_data_comm_ms, exposed_tensor_comm_ms, exposed_pipeline_comm_ms, time;
+ * one an evaluation: iteration, split, set (of several), lm_loss, ppl; one a corpus at log steps;
+ * and one a rewind. Only one rank writes.
  */
 #ifndef TRAIN_RUN_METRICS_H
 #define TRAIN_RUN_METRICS_H
@@ -24,6 +24,7 @@ struct step_metrics {
 	double params_norm, num_zeros; /* where the options ask for them; so the bytes of rank 0 */
 	uint64_t planned_bytes, used_bytes;
 	double joules;              /* of all ranks; NAN: not known */
+	double ceiling;             /* FLOP/s of all ranks at most; 0 or NAN: not known */
 	double data_wait;           /* seconds of the step that rank 0 waited for batches */
 	double exposed[WAIT_COUNT]; /* and that it computed nothing but waited for whom */
 	bool skipped;

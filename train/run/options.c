@@ -224,6 +224,9 @@ const struct opt mtrain_opts[] = {
 	GROUP("Output"),
 	INT("log-interval", log_interval, 1, "100", "steps between log lines"),
 	FLAG("log-throughput", log_throughput, "(throughput is always logged)"),
+	FLAG("log-ceiling", log_ceiling,
+	    "each step's share of the rate that all ranks reach in the run's own matrix products, "
+	    "measured once at the start"),
 	FLAG("log-energy", log_energy,
 	    "joules and watts of the GPUs, where the driver's NVML has a meter"),
 	STRING("tensorboard-dir", tensorboard_dir, "DIR", NULL, "TensorBoard event files"),

@@ -1,0 +1,184 @@
+/*
+ * ceiling.c - how fast this machine multiplies matrices, today and under load
+ *
+ * A data sheet's peak is reached by no product, and a machine may be slower than its like: a
+ * throttled GPU, a host whose cores are shared. So the run's own product is the measure, with
+ * numbers in it that are no zeros, since those cost less power. Ranks of a host share power and
+ * memory, hence all of them at once. A product that would take too long, as on a CPU, is cut to
+ * fewer rows, which are the tokens of a micro batch.
+ */
+#include "lib/base/clock.h"
+#include "lib/base/prog.h"
+#include "lib/model/work.h"
+#include "train/run/ceiling.h"
+
+#include <math.h>
+
+enum { ALIGNMENT = 256 };
+/* Seconds: of the measurement; of the calls between two looks at the clock, which also bounds the
+ * call that more rows are tried after. */
+static const double SECONDS = 1, LOOK = 0.03;
+/* FLOPs of the first call, which no device takes long over; how many times the rows are tried
+ * next. */
+static const double FIRST = 1e9;
+enum { GROWTH = 8 };
+
+/* One product, with its memory. */
+struct trial {
+	struct engine *e;
+	struct product shape;
+	void *memory; /* NULL: there was none */
+	struct gemm gemm;
+};
+
+/* The largest that a layer of this stage makes. */
+static struct product
+largest(const struct engine *e)
+{
+	struct product best = { 0 };
+
+	for (int i = 0; i < e->mem.num_blocks; i++) {
+		const struct block *b = &e->mem.block[i];
+		struct work w;
+
+		if (b->layer < 0 || b->layer >= e->plan.model.num_layers)
+			continue;
+		work_of(&w, b->kind, &e->plan.model, &e->plan.layout, &e->plan.shape);
+		for (int k = 0; k < w.num_products; k++)
+			if ((double)w.product[k].out * (double)w.product[k].in >
+			    (double)best.out * (double)best.in)
+				best = w.product[k];
+	}
+	return best;
+}
+
+static double
+flops(const struct product *p)
+{
+	return 2 * (double)p->rows * (double)p->out * (double)p->in;
+}
+
+static size_t
+aligned(size_t bytes)
+{
+	return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static void
+randomize(struct trial *t, const struct tensor *x)
+{
+	struct normal n = { .key = t->e->seed, .std = 1 };
+
+	t->e->ops->normal(t->e->stream, x, &n);
+}
+
+/* y [rows, out] = x [rows, in] W^T, as the forward pass makes it. */
+static void
+trial_begin(struct trial *t)
+{
+	const struct product *p = &t->shape;
+	enum dtype type = t->e->plan.shape.dtype;
+	size_t size = dtype_size(type), x = aligned((size_t)(p->rows * p->in) * size),
+	       w = aligned((size_t)(p->out * p->in) * size), y = (size_t)(p->rows * p->out) * size;
+	struct err ignored;
+	char *at = t->e->backend->alloc(t->e->device, x + w + y, &ignored);
+
+	t->memory = at;
+	if (!at)
+		return;
+	t->gemm = (struct gemm){ .a = tensor_2d(at, type, p->rows, p->in),
+		.b = tensor_2d(at + x, type, p->out, p->in),
+		.c = tensor_2d(at + x + w, type, p->rows, p->out),
+		.trans_b = true,
+		.alpha = 1 };
+	randomize(t, &t->gemm.a);
+	randomize(t, &t->gemm.b);
+}
+
+static void
+trial_end(struct trial *t)
+{
+	if (t->memory)
+		t->e->backend->release(t->e->device, t->memory);
+	t->memory = NULL;
+}
+
+/* Seconds of so many calls. */
+static double
+run(const struct trial *t, int64_t calls)
+{
+	double since = clock_seconds();
+
+	for (int64_t i = 0; i < calls; i++)
+		t->e->ops->gemm(t->e->stream, &t->gemm);
+	engine_sync(t->e);
+	return clock_seconds() - since;
+}
+
+/* Of the product with so many rows. The first call plans and is not counted. */
+static double
+try_rows(struct trial *t, int64_t rows)
+{
+	trial_end(t);
+	t->shape.rows = rows;
+	trial_begin(t);
+	if (!t->memory)
+		return INFINITY;
+	run(t, 1);
+	return run(t, 1);
+}
+
+/* As many rows as the run has, or as there is memory for and take no longer than a few looks at the
+ * clock. Returns the seconds of a call. */
+static double
+choose_rows(struct trial *t)
+{
+	int64_t all = t->shape.rows, rows = (int64_t)(FIRST / flops(&t->shape) * (double)all) + 1;
+	double seconds = try_rows(t, rows < all ? rows : all), more;
+
+	while (t->shape.rows < all && seconds < LOOK) {
+		rows = t->shape.rows;
+		more = try_rows(t, rows * GROWTH < all ? rows * GROWTH : all);
+		if (!t->memory)
+			return try_rows(t, rows);
+		seconds = more;
+	}
+	return seconds;
+}
+
+/* FLOP/s of this rank over SECONDS, from when all ranks have come. */
+static double
+sustained(const struct trial *t, double seconds)
+{
+	struct comm *w = t->e->groups.world;
+	int64_t at_once = seconds < LOOK ? (int64_t)(LOOK / fmax(seconds, 1e-6)) : 1, calls = 0;
+	double taken = 0;
+
+	w->ops->barrier(COMM_HERE(w));
+	if (!t->memory)
+		return NAN;
+	for (; taken < SECONDS; calls += at_once)
+		taken += run(t, at_once);
+	return (double)calls * flops(&t->shape) / taken;
+}
+
+double
+ceiling_measure(struct engine *e)
+{
+	struct comm *w = e->groups.world;
+	struct trial t = { .e = e, .shape = largest(e) };
+	double seconds = choose_rows(&t), rate = sustained(&t, seconds);
+	struct tensor sum = tensor_1d(&rate, DTYPE_F64, 1);
+
+	trial_end(&t);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &sum, REDUCE_SUM);
+	if (e->rank == 0 && isnan(rate))
+		note("--log-ceiling: a device has no memory left to measure its rate: none is "
+		     "logged");
+	else if (e->rank == 0)
+		note("the ceiling is %.4g TFLOP/s a rank: products of [%lld, %lld] by [%lld, %lld] "
+		     "on all ranks at once",
+		    rate / 1e12 / w->size, (long long)t.shape.rows, (long long)t.shape.in,
+		    (long long)t.shape.in, (long long)t.shape.out);
+	return rate;
+}
