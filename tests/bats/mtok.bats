@@ -230,6 +230,14 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	[ "$kilobytes" -lt 125000 ] || { echo "$kilobytes KB"; false; }
 }
 
+@test "a list of short strings takes its bytes and 20 for each of them" {
+	case $B in *-address*) skip "the sanitizer keeps memory of its own" ;; esac
+	{ printf '{"text": ["7"'; yes ',"7"' | head -n 5999999 | tr -d '\n'; printf ']}\n'; } >list.jsonl
+	run -0 "$B/tests/bench/usage" mtok -q -o out --tokenizer-type NullTokenizer --vocab-size 9 --workers 1 list.jsonl
+	read -r _ _ kilobytes <<<"$output"
+	[ "$kilobytes" -lt $(((24000000 + 20 * 6000000) / 1024 + 32768)) ] || { echo "$kilobytes KB"; false; }
+}
+
 # most_memory TEXT MODEL...: a line of 24 MB that repeats TEXT takes twice that and 64 MiB
 most_memory()
 {
