@@ -106,7 +106,7 @@ run_reshard(const void *cfg, int argc, char **argv, struct err *e)
 	const struct reshard_config *c = cfg;
 	int rc = cli_operands(argc, 2, "SRC DST", e);
 	struct reshard_options o = {
-		.layout = c->layout, .no_optim = c->no_optim, .force = c->force
+		.layout = c->layout, .split = c->split, .no_optim = c->no_optim, .force = c->force
 	};
 
 	if (rc)

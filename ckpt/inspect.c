@@ -9,6 +9,7 @@
 #include "ckpt/table.h"
 #include "lib/base/mem.h"
 #include "lib/model/family.h"
+#include "lib/model/split.h"
 #include "lib/model/fields.h"
 
 #include <stdlib.h>
@@ -217,7 +218,7 @@ describe(struct report *r, const struct ckpt *c, const struct table *t)
 {
 	const struct family *f = family_of(&t->config, NULL);
 	struct sums s = sum_up(c);
-	struct str model = { 0 };
+	struct str model = { 0 }, split = { 0 };
 
 	add(r, "directory", ckpt_dir(c));
 	add(r, "family", f ? f->model_type : "none");
@@ -229,10 +230,13 @@ describe(struct report *r, const struct ckpt *c, const struct table *t)
 	add(r, "optimizer", s.optimizer ? "true" : "false");
 	add_int(r, "tensor_model_parallel_size", t->layout.tensor_model_parallel_size);
 	add_int(r, "pipeline_model_parallel_size", t->layout.pipeline_model_parallel_size);
+	split_text(&t->layout, &t->config, &split);
+	add(r, "pipeline_model_parallel_layout", split.buf);
 	model_dump(&t->config, &model);
 	add_text(r, "", model.buf);
 	add_text(r, "state_", ckpt_state_text(c));
 	str_release(&model);
+	str_release(&split);
 }
 
 /* The report is complete before any of it is printed. */

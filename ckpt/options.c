@@ -63,6 +63,7 @@ const struct opt ckpt_reshard_opts[] = {
 	    layout.pipeline_model_parallel_size, "1", "pipeline stages"),
 	SIZE(struct reshard_config, "data-parallel-size", layout.data_parallel_size, "1",
 	    "data ranks, which share the pieces of each"),
+	SPLIT_OPTS(struct reshard_config, split),
 	FLAG(struct reshard_config, "no-optim", no_optim, "leave the optimizer's state out"),
 	FLAG(struct reshard_config, "force", force,
 	    "write into a directory that holds a checkpoint"),

@@ -4,7 +4,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/base/opt.h"
-#include "lib/model/layout.h"
+#include "lib/model/split.h"
 
 struct look_config {
 	bool json, tensors;
@@ -22,6 +22,7 @@ struct import_config {
 
 struct reshard_config {
 	struct layout layout; /* context_parallel_size is not an option */
+	struct split_options split;
 	bool no_optim, force;
 };
 

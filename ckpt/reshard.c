@@ -11,6 +11,7 @@
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/model/bucket.h"
+#include "lib/model/layout_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 /* State of a reshard; src and table are owned by reshard(). */
 struct job {
 	const struct reshard_options *o;
+	struct layout layout;
 	struct ckpt *src;
 	struct table table;
 	const struct optim_rule *rule; /* the rule whose states are kept; NULL: none */
@@ -87,7 +89,7 @@ each_piece(struct job *j, const struct rank_share *r, struct ckpt_writer *w, pie
 static int
 write_rank(struct job *j, int rank)
 {
-	const struct layout *l = &j->o->layout;
+	const struct layout *l = &j->layout;
 	struct rank_share r;
 	struct ckpt_writer *w = ckpt_writer_new(j->tmp, rank, j->e);
 	int coord[AX_COUNT], rc;
@@ -121,13 +123,13 @@ write_all(struct job *j)
 
 	if (ckpt_begin(c.save, c.iteration, true, j->tmp, j->e) < 0)
 		return -1;
-	for (int64_t rank = 0; rank < layout_world(&j->o->layout) && rc == 0; rank++)
+	for (int64_t rank = 0; rank < layout_world(&j->layout) && rc == 0; rank++)
 		rc = write_rank(j, (int)rank);
 	if (rc < 0) {
 		io_remove_tree(j->tmp, NULL);
 		return -1;
 	}
-	layout_replace(ckpt_options_text(j->src), &j->o->layout, &options);
+	layout_replace(ckpt_options_text(j->src), &j->layout, &j->o->split, &options);
 	c.manifest = j->manifest.buf;
 	c.options = options.buf;
 	rc = ckpt_commit(&c, j->e);
@@ -135,11 +137,12 @@ write_all(struct job *j)
 	return rc;
 }
 
-/* The source and the layout are checked before anything is written. */
+/* The source and the layout are checked before anything is written. How long the reader's samples
+ * are is not known: its default split may be another, which costs it nothing, as it reads boxes. */
 int
 reshard(const struct reshard_options *o, struct err *e)
 {
-	struct job j = { .o = o, .e = e };
+	struct job j = { .o = o, .layout = o->layout, .e = e };
 	int rc = -1;
 
 	if (save_is_free(o->save, o->force, e) < 0)
@@ -147,7 +150,9 @@ reshard(const struct reshard_options *o, struct err *e)
 	j.src = ckpt_open(o->src, e);
 	if (j.src && table_open(&j.table, j.src, e) == 0 &&
 	    table_require(&j.table, j.src, e) == 0 &&
-	    layout_check(&o->layout, &j.table.config, e) == 0) {
+	    layout_check(&o->layout, &j.table.config, e) == 0 &&
+	    split_resolve(&o->split, &j.table.config, j.table.config.max_position_embeddings,
+		&j.layout, e) == 0) {
 		j.rule = o->no_optim ? NULL : j.table.rule;
 		rc = write_all(&j);
 	}

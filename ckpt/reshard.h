@@ -3,13 +3,14 @@
 #define CKPT_RESHARD_H
 
 #include "lib/base/err.h"
-#include "lib/model/layout.h"
+#include "lib/model/split.h"
 
 #include <stdbool.h>
 
 struct reshard_options {
 	const char *src, *save;
-	struct layout layout;
+	struct layout layout; /* sizes; the split follows from the options */
+	struct split_options split;
 	bool no_optim, force;
 };
 

@@ -204,18 +204,16 @@ memtable_print(const struct run_plan *plan, const struct memtable_options *o, FI
 		by_stage(plan, o->json, f);
 }
 
-/* No stage between the ends holds more than the first: it has as many layers, fewer slots and no
- * table. elements and own may be NULL; they describe the stage with the most parameters, which need
- * not be the one with the most bytes. */
+/* elements and own may be NULL; they describe the stage with the most parameters, which need not be
+ * the one with the most bytes. */
 uint64_t
 memtable_most(const struct model_config *c, const struct layout *l, const struct train_shape *s,
     int64_t *elements, int64_t *own)
 {
 	uint64_t most = 0;
 	int64_t big = 0;
-	int last = (int)l->pipeline_model_parallel_size - 1;
 
-	for (int stage = 0; stage <= last; stage += last > 0 ? last : 1) {
+	for (int stage = 0; stage < l->pipeline_model_parallel_size; stage++) {
 		int coord[AX_COUNT] = { [AX_PP] = stage };
 		struct memory_plan m;
 
@@ -240,15 +238,16 @@ memtable_summary(const struct run_plan *plan, FILE *f)
 {
 	const struct layout *l = &plan->layout;
 	int64_t elements = 0;
+	struct str split = { 0 };
 
 	memtable_most(&plan->model, l, &plan->shape, &elements, NULL);
 	fprintf(f, "ok: %lld parameters on %lld ranks: tensor %lld, pipeline %lld, data %lld; ",
 	    (long long)model_num_parameters(&plan->model), (long long)layout_world(l),
 	    (long long)l->tensor_model_parallel_size, (long long)l->pipeline_model_parallel_size,
 	    (long long)l->data_parallel_size);
-	fprintf(f,
-	    "%lld micro-batches of %lld; %lld layers per stage; at most %lld parameters per rank\n",
+	split_text(l, &plan->model, &split);
+	fprintf(f, "%lld micro-batches of %lld; layers %s; at most %lld parameters per rank\n",
 	    (long long)plan->shape.num_microbatches, (long long)plan->shape.micro_batch_size,
-	    (long long)(plan->model.num_layers / l->pipeline_model_parallel_size),
-	    (long long)elements);
+	    split.buf, (long long)elements);
+	str_release(&split);
 }

@@ -100,9 +100,12 @@ try_layouts(struct search *s, const struct search_input *in)
 	for (int64_t t = 1; t <= heads && t <= in->world_size; t++) {
 		if (in->world_size % t || (in->tensor ? t != in->tensor : t > most))
 			continue;
-		for (int64_t p = 1; p <= layers && t * p <= in->world_size; p++) {
-			struct candidate c = { .layout = { t, 1, in->world_size / (t * p), p,
-						   in->sequence_parallel },
+		for (int64_t p = 1; p <= layers + 1 && t * p <= in->world_size; p++) {
+			struct candidate c = { .layout = { .tensor_model_parallel_size = t,
+						   .context_parallel_size = 1,
+						   .data_parallel_size = in->world_size / (t * p),
+						   .pipeline_model_parallel_size = p,
+						   .sequence_parallel = in->sequence_parallel },
 				.shape = in->shape };
 			struct err e;
 
@@ -110,6 +113,7 @@ try_layouts(struct search *s, const struct search_input *in)
 			    layout_check(&c.layout, &in->model, &e) < 0 ||
 			    layout_check_rows(&c.layout, in->shape.seq_length, &e) < 0)
 				continue;
+			split_balance(&in->model, in->shape.seq_length, &c.layout);
 			try_batches(s, in, &c);
 		}
 	}

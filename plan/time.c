@@ -208,19 +208,18 @@ exchange_time(const struct run_case *r)
 }
 
 /* Fills, runs and drains the pipeline: the slowest stage works m times, the others add one pass
- * each. Exact for 1F1B. Stages between the ends are equal, so one is timed for all of them. */
+ * each. Exact for 1F1B. */
 static void
 pipeline_time(const struct run_case *r, struct step_time *out)
 {
-	int64_t p = r->layout->pipeline_model_parallel_size, kinds = p < 3 ? p : 3;
-	int64_t stages[3] = { 0, p - 1, 1 };
+	int64_t p = r->layout->pipeline_model_parallel_size;
 	double m = (double)r->shape->num_microbatches, sum = 0, hand_over = exchange_time(r);
 	struct stage_time slowest = { 0 };
 
-	for (int64_t i = 0; i < kinds; i++) {
-		struct stage_time s = stage_time(r, stages[i]);
+	for (int64_t i = 0; i < p; i++) {
+		struct stage_time s = stage_time(r, i);
 
-		sum += stage_total(&s) * (i == 2 ? (double)(p - 2) : 1);
+		sum += stage_total(&s);
 		if (stage_total(&s) > stage_total(&slowest))
 			slowest = s;
 	}

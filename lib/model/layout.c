@@ -7,54 +7,6 @@
  */
 #include "lib/model/layout.h"
 
-#include <string.h>
-
-struct holder {
-	struct layout l;
-};
-
-static const struct opt rows[] = { LAYOUT_OPTS(struct holder, l), { .type = OPT_END_TYPE } };
-
-void
-layout_dump(const struct layout *l, struct str *out)
-{
-	const struct holder h = { *l };
-
-	for (const struct opt *r = rows; r->type != OPT_END_TYPE; r++)
-		opt_dump_row(r, &h, out);
-}
-
-/* Comments and other options keep their order; the sizes are appended. */
-void
-layout_replace(const char *text, const struct layout *l, struct str *out)
-{
-	opt_text_without(rows, text, out);
-	layout_dump(l, out);
-}
-
-/* Megatron-LM's names of axes all end so; '_' equals '-' in options. */
-static bool
-names_axis(const char *name)
-{
-	static const char ending[] = "-parallel-size";
-	size_t len = strlen(name), n = sizeof ending - 1;
-
-	for (size_t i = 0; len >= n && i < n; i++)
-		if ((name[len - n + i] == '_' ? '-' : name[len - n + i]) != ending[i])
-			return false;
-	return len >= n;
-}
-
-int
-layout_unknown(const char *name, const char *value, struct err *e)
-{
-	if (!names_axis(name) || (value && !strcmp(value, "1")))
-		return 0;
-	return err_set(e,
-	    "--%s %s: must be 1: this version has no such axis, so a newer one wrote this", name,
-	    value ? value : "without a value");
-}
-
 /*
  * A switch instead of an array, so that the fields keep the names that users know.
  */
@@ -159,6 +111,13 @@ legal_tp(const struct model_config *c, int64_t t)
 	return t;
 }
 
+/* The last stage may hold the head alone; each of the others has a layer. */
+static int64_t
+most_stages(const struct model_config *c)
+{
+	return c->num_layers < SPLIT_MAX ? c->num_layers + 1 : SPLIT_MAX;
+}
+
 /* Collects all violations, so that one run shows them all. */
 int
 layout_check(const struct layout *l, const struct model_config *c, struct err *e)
@@ -179,9 +138,12 @@ layout_check(const struct layout *l, const struct model_config *c, struct err *e
 	if (c->ffn_hidden_size % t)
 		complain(&s, "tensor-model-parallel-size", t, "--ffn-hidden-size",
 		    c->ffn_hidden_size, legal_tp(c, t));
-	if (c->num_layers % p)
-		complain(&s, "pipeline-model-parallel-size", p, "--num-layers", c->num_layers,
-		    divisor_below(c->num_layers, p));
+	if (p > most_stages(c))
+		str_addf(&s,
+		    "%s--pipeline-model-parallel-size %lld: must be at most %lld for --num-layers "
+		    "%lld (try %lld)",
+		    s.len ? "; " : "", (long long)p, (long long)most_stages(c),
+		    (long long)c->num_layers, (long long)most_stages(c));
 	if (l->context_parallel_size > 1)
 		str_addf(&s,
 		    "%s--context-parallel-size %lld: context parallelism is not built (try 1)",
@@ -212,13 +174,37 @@ layout_check_rows(const struct layout *l, int64_t seq_length, struct err *e)
 	    (long long)seq_length, (long long)n, (long long)(below ? below : n));
 }
 
-/* layout_check has made num_layers a multiple of the stages, so all stages have equally many. */
-void
-layout_layers(const struct layout *l, const struct model_config *c, int pp_rank, int64_t *first,
-    int64_t *count)
+int
+layout_chunks(const struct layout *l)
 {
-	*count = c->num_layers / l->pipeline_model_parallel_size;
-	*first = *count * pp_rank;
+	return l->virtual_stages > 1 ? (int)l->virtual_stages : 1;
+}
+
+int
+layout_stages(const struct layout *l)
+{
+	return (int)l->pipeline_model_parallel_size * layout_chunks(l);
+}
+
+/* A model has a layer at least, so a split that has been made does not add up to 0. */
+void
+layout_layers(const struct layout *l, const struct model_config *c, int virtual_stage,
+    int64_t *first, int64_t *count)
+{
+	int64_t n = layout_stages(l), all = 0, before = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		all += l->split[i];
+		before += i < virtual_stage ? l->split[i] : 0;
+	}
+	*first = before;
+	*count = l->split[virtual_stage];
+	if (all == 0) {
+		int64_t each = c->num_layers / n, more = c->num_layers % n;
+
+		*first = each * virtual_stage + (virtual_stage < more ? virtual_stage : more);
+		*count = each + (virtual_stage < more);
+	}
 }
 
 /* By Euclid; divides first, so that the product does not overflow on the way. */

@@ -13,10 +13,16 @@
 enum axis { AX_TP, AX_CP, AX_DP, AX_PP, AX_COUNT };
 #define AX_BIT(a) (1u << (a))
 
+enum { SPLIT_MAX = 512 }; /* virtual stages, at most */
+
 struct layout {
 	int64_t tensor_model_parallel_size, context_parallel_size, data_parallel_size,
 	    pipeline_model_parallel_size;
 	bool sequence_parallel; /* between blocks each tensor rank holds rows of its own */
+	/* chunks of layers of each pipeline stage: chunk j of stage r is virtual stage j p + r; 0
+	 * as 1 */
+	int64_t virtual_stages;
+	int split[SPLIT_MAX]; /* layers of each virtual stage (split.h); all 0: nearly equal */
 };
 
 /*
@@ -35,14 +41,6 @@ struct layout {
 	LAYOUT_SIZE(S, M, "context-parallel-size", context_parallel_size, \
 	         "ranks that share a sequence (1 until it is built)")
 /* clang-format on */
-
-/* These sizes as an option file, readable by mtrain --config. */
-void layout_dump(const struct layout *l, struct str *out);
-/* The option file `text` with these sizes in place of its own. */
-void layout_replace(const char *text, const struct layout *l, struct str *out);
-/* For opt_parse.unknown: options that are not about the layout are ignored. A parallel size without
- * a row comes from a newer version, and must be 1. */
-int layout_unknown(const char *name, const char *value, struct err *e);
 
 /* Sizes by axis. */
 int64_t layout_size(const struct layout *l, enum axis a);
@@ -63,8 +61,11 @@ int layout_check_rows(const struct layout *l, int64_t seq_length, struct err *e)
 /* Among how many tensor ranks the rows between blocks are shared: rank i holds part i of so many,
  * in the order of positions. */
 int64_t layout_row_shards(const struct layout *l);
-/* Layers [*first, *first + *count) of a pipeline stage. */
-void layout_layers(const struct layout *l, const struct model_config *c, int pp_rank,
+/* Chunks of a pipeline stage, and virtual stages of all of them. */
+int layout_chunks(const struct layout *l);
+int layout_stages(const struct layout *l);
+/* Layers [*first, *first + *count) of a virtual stage. */
+void layout_layers(const struct layout *l, const struct model_config *c, int virtual_stage,
     int64_t *first, int64_t *count);
 /* Least common multiple of two positive numbers. */
 int64_t layout_lcm(int64_t a, int64_t b);

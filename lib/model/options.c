@@ -8,6 +8,7 @@
  * happen.
  */
 #include "lib/model/family.h"
+#include "lib/model/layout_text.h"
 #include "lib/model/options.h"
 
 #include <stdlib.h>
@@ -185,6 +186,12 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	return 0;
 }
 
+static int64_t
+seq_length(const struct run_options *o, const struct model_config *c)
+{
+	return o->seq_length ? o->seq_length : c->max_position_embeddings;
+}
+
 /* Samples that all ranks process at once. */
 static int64_t
 at_once(const struct run_plan *plan)
@@ -302,7 +309,7 @@ resolve_shape(
 	if (o->bf16 + o->fp16 + o->fp64 > 1)
 		return err_set(e, "--bf16, --fp16 and --fp64 exclude each other: give one of them");
 	s->dtype = o->bf16 ? DTYPE_BF16 : o->fp16 ? DTYPE_F16 : o->fp64 ? DTYPE_F64 : DTYPE_F32;
-	s->seq_length = o->seq_length ? o->seq_length : plan->model.max_position_embeddings;
+	s->seq_length = seq_length(o, &plan->model);
 	s->bucket_size = o->ddp_bucket_size;
 	s->grad_reduce_in_bf16 = o->grad_reduce_in_bf16;
 	if (resolve_sharding(p, o, &s->sharding, e) < 0)
@@ -386,6 +393,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	if (o->model.keep_recipe)
 		note_kept(p, o, &plan->model, notes);
 	if (resolve_layout(o, world_size, plan, notes, e) < 0 || resolve_shape(p, o, plan, e) < 0 ||
+	    split_resolve(&o->split, &plan->model, plan->shape.seq_length, &plan->layout, e) < 0 ||
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
 	    resolve_batch(p, o, plan, e) < 0)
 		return -1;
@@ -405,8 +413,8 @@ static const struct opt text_opts[] = {
 
 /*
  * For the options.conf of a checkpoint. Options of mtrain that do not concern the model are
- * ignored. Data parallelism is not part of a checkpoint and becomes 1. Errors start with name, the
- * file's name.
+ * ignored. Data parallelism is not part of a checkpoint and becomes 1; a layout of sizes that are
+ * refused here has no split. Errors start with name, the file's name.
  */
 int
 model_from_text(
@@ -426,6 +434,9 @@ model_from_text(
 		rc = err_at(e, name, 0, "%s", why.msg);
 	*l = cfg.run.layout;
 	l->data_parallel_size = 1;
+	if (rc == 0 && layout_check(l, c, &why) == 0 &&
+	    split_resolve(&cfg.run.split, c, seq_length(&cfg.run, c), l, &why) < 0)
+		rc = err_at(e, name, 0, "%s", why.msg);
 	opt_release(&p);
 	return rc;
 }

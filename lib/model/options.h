@@ -12,11 +12,13 @@
 #include "lib/model/batch.h"
 #include "lib/model/fields.h"
 #include "lib/model/memory.h"
+#include "lib/model/split.h"
 
 struct run_options {
 	struct model_options model;
 	int64_t seq_length;
 	struct layout layout; /* data_parallel_size is not an option */
+	struct split_options split;
 	bool use_distributed_optimizer, use_megatron_fsdp, use_torch_fsdp2, reset_attention_mask;
 	int sharding;
 	bool grad_reduce_in_bf16;
@@ -83,6 +85,7 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	MODEL_OPTS(S, M.model), \
 	{ .type = OPT_GROUP, .help = "Layout" }, \
 	LAYOUT_OPTS(S, M.layout), \
+	SPLIT_OPTS(S, M.split), \
 	RUN_FLAG(S, M, "sequence-parallel", layout.sequence_parallel, \
 	         "tensor ranks hold rows of their own between blocks: norms, dropout and " \
 	         "residual sums of a part of the sequence each"), \

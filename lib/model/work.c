@@ -27,8 +27,8 @@ work_of(struct work *w, const struct block_kind *kind, const struct model_config
 
 /* In double, because a step of a large run exceeds 2^63. Three passes: one forward, two
  * backward. */
-static double
-flops(const struct work *w)
+double
+work_flops(const struct work *w)
 {
 	double sum = w->attention;
 
@@ -54,7 +54,7 @@ model_flops(const struct model_config *c, int64_t samples, int64_t seq_length, i
 			struct work w = { .num_products = 0 };
 
 			(*k)->work(&w, c, d);
-			sum += flops(&w);
+			sum += work_flops(&w);
 		}
 	return sum;
 }

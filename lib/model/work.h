@@ -31,6 +31,8 @@ struct work {
 /* The work of a block of this kind on one micro batch and one tensor rank. */
 void work_of(struct work *w, const struct block_kind *kind, const struct model_config *c,
     const struct layout *l, const struct train_shape *s);
+/* Of a forward and a backward pass. */
+double work_flops(const struct work *w);
 /* For the kinds: one more product. */
 void work_product(struct work *w, int64_t rows, int64_t out, int64_t in);
 

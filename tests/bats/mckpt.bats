@@ -87,7 +87,7 @@ copy()
 @test "reshard there and back, with optimizer state" {
 	"$make_checkpoint" a 131
 	mckpt reshard a b --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
-		--data-parallel-size 2
+		--data-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1
 	[ "$(cat b/latest_checkpointed_iteration.txt)" = 7 ]
 	run mckpt verify b
 	[ "$status" = 0 ] && [ "$output" = "b/iter_0000007: ok: 60 tensors in 8 files" ]
@@ -95,7 +95,9 @@ copy()
 	grep -qx 'pipeline-model-parallel-size 2' b/iter_0000007/options.conf
 	grep -qx 'data-path 1 "a b"' b/iter_0000007/options.conf
 	cmp a/iter_0000007/state.conf b/iter_0000007/state.conf
+	grep -qx 'num-layers-per-virtual-pipeline-stage 1' b/iter_0000007/options.conf
 	mckpt info b | grep -qx "$(printf 'tensor_model_parallel_size\t2')"
+	mckpt info b | grep -qx "$(printf 'pipeline_model_parallel_layout\tEt|tL')"
 	mckpt reshard b c
 	mckpt reshard a d
 	diff -r c d

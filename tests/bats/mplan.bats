@@ -66,10 +66,10 @@ column()
 	run -0 --separate-stderr mplan check --config 8b.conf --world-size 16 \
 		--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 \
 		--global-batch-size 64 --micro-batch-size 2
-	[ "$output" = "ok: 8030261248 parameters on 16 ranks: tensor 2, pipeline 4, data 2; 16 micro-batches of 2; 8 layers per stage; at most 1135153152 parameters per rank" ]
+	[ "$output" = "ok: 8030261248 parameters on 16 ranks: tensor 2, pipeline 4, data 2; 16 micro-batches of 2; layers Et*9|t*9|t*8|t*6L; at most 1244209152 parameters per rank" ]
 	[ -z "$stderr" ]
 	run -0 mplan check --model "$TOP/tests/fuzz/corpus/config_json/llama.json" --world-size 1
-	[[ "$output" == "ok: 2"*" parameters on 1 ranks: tensor 1, pipeline 1, data 1; 1 micro-batches of 1; 4 layers per stage;"* ]]
+	[[ "$output" == "ok: 2"*" parameters on 1 ranks: tensor 1, pipeline 1, data 1; 1 micro-batches of 1; layers Et*4L;"* ]]
 	run -0 --separate-stderr mplan check --config tiny.conf --world-size 2 --sequence-parallel
 	[ "$stderr" = "mplan: --sequence-parallel: changes nothing with one tensor rank" ]
 	run -0 --separate-stderr mplan check -q --config tiny.conf --world-size 2 \
@@ -78,9 +78,9 @@ column()
 }
 
 @test "check: an illegal layout is a no, with every rule and a legal value" {
-	refused 1 "mplan: --tensor-model-parallel-size 3: must divide --num-attention-heads 8 (try 2); --tensor-model-parallel-size 3: must divide or be a multiple of --num-query-groups 8 (try 2); --tensor-model-parallel-size 3: must divide --ffn-hidden-size 256 (try 2); --pipeline-model-parallel-size 3: must divide --num-layers 4 (try 2)" \
+	refused 1 "mplan: --tensor-model-parallel-size 3: must divide --num-attention-heads 8 (try 2); --tensor-model-parallel-size 3: must divide or be a multiple of --num-query-groups 8 (try 2); --tensor-model-parallel-size 3: must divide --ffn-hidden-size 256 (try 2); --pipeline-model-parallel-size 6: must be at most 5 for --num-layers 4 (try 5)" \
 		mplan check --config tiny.conf --world-size 9 --tensor-model-parallel-size 3 \
-		--pipeline-model-parallel-size 3
+		--pipeline-model-parallel-size 6
 	refused 1 "mplan: 7 ranks: must be a multiple of --tensor-model-parallel-size 2 x --pipeline-model-parallel-size 1 = 2 (try 6)" \
 		mplan check --config tiny.conf --world-size 7 --tensor-model-parallel-size 2
 	refused 1 "mplan: --global-batch-size 2043: must be a multiple of --micro-batch-size x data-parallel size = 36 (try 2016)" \

@@ -92,8 +92,8 @@ fails()
 --tensor-model-parallel-size 3: must divide or be a multiple of --num-query-groups 4 (try 2); \
 --tensor-model-parallel-size 3: must divide --ffn-hidden-size 128 (try 2)" \
 		--dry-run --world-size 3 --tensor-model-parallel-size 3
-	fails 2 "--pipeline-model-parallel-size 3: must divide --num-layers 2 (try 2)" --dry-run \
-		--world-size 3 --pipeline-model-parallel-size 3
+	fails 2 "--pipeline-model-parallel-size 4: must be at most 3 for --num-layers 2 (try 3)" \
+		--dry-run --world-size 4 --pipeline-model-parallel-size 4
 	fails 2 "--tensor-model-parallel-size 4: must divide --ffn-hidden-size 130 (try 2)" \
 		--dry-run --world-size 4 --tensor-model-parallel-size 4 --ffn-hidden-size 130
 	fails 2 "--world-size: is for --dry-run; a run has the ranks that mpirun starts" \

@@ -14,6 +14,7 @@ fp32="--train-iters 3 --lr 1e-4 --clip-grad 0.5"
 fp64="--fp64 --train-iters 3 --lr 1e-3 --clip-grad 0 --save-interval 1"
 models="llama llama-tied gpt2 gpt2-untied"
 small="--ddp-bucket-size 5000"
+split=--pipeline-model-parallel-layout
 alone="--no-overlap-grad-reduce --no-overlap-param-gather"
 rows=--sequence-parallel
 text_dataset
@@ -46,7 +47,7 @@ llama 4 2 2 2 0
 llama 4 2 1 2 3 $small $alone $rows
 gpt2 2 2 1 1 0 $rows
 gpt2 4 4 1 8 0
-gpt2 4 1 4 1 0
+gpt2 4 1 4 1 0 $split E|t*5|t*3|L
 gpt2 4 1 2 2 3 $small
 qknorm 8 4 2 1 0 $rows
 plain 8 2 2 2 1 $rows
@@ -60,6 +61,8 @@ gpt2 4 4 1 8 0 $rows
 qknorm 8 4 2 1 0
 plain 8 2 2 2 1
 plain 4 4 1 2 1 $rows
+gpt2 4 1 4 1 0
+llama 8 2 4 1 3 $small $split Et|t*3|t*4|L
 plain 4 1 4 1 0
 gpt2 8 8 1 4 0
 llama 8 2 2 1 1 $small

@@ -1,4 +1,5 @@
 /* layout.c - a layout is written to an option file and read from it; newer axes are refused */
+#include "lib/model/layout_text.h"
 #include "lib/model/options.h"
 #include "tests/check.h"
 
@@ -30,7 +31,7 @@ test_round_trip(void)
 	struct str text = { 0 };
 	struct err e;
 
-	layout_dump(&l, &text);
+	layout_replace("", &l, &(struct split_options){ 0 }, &text);
 	CHECK(read_layout(text.buf, &back, &e) == 0);
 	CHECK_STR(e.msg, "");
 	for (int a = 0; a < AX_COUNT; a++)
@@ -49,15 +50,16 @@ test_replace(void)
 				  "--tensor-model-parallel-size 8\n"
 				  " pipeline_model_parallel_size = 4\n"
 				  "context-parallel-size 1 # of one\ndata-path 1 \"a b\"\n\n"
-				  "seq-length 32";
+				  "decoder-last-pipeline-num-layers 1\nseq-length 32";
 	static const struct layout l = { 2, 1, 3, 1 };
+	static const struct split_options split = { .decoder_first_pipeline_num_layers = 3 };
 	struct str text = { 0 };
 
-	layout_replace(old, &l, &text);
+	layout_replace(old, &l, &split, &text);
 	CHECK_STR(text.buf,
 	    "# tensor-model-parallel-size 8\nlr 1e-4\ndata-path 1 \"a b\"\n\nseq-length 32\n"
 	    "tensor-model-parallel-size 2\npipeline-model-parallel-size 1\n"
-	    "context-parallel-size 1\n");
+	    "context-parallel-size 1\ndecoder-first-pipeline-num-layers 3\n");
 	str_release(&text);
 }
 

@@ -175,12 +175,12 @@ same_files(const char *a, const char *b)
 	return same;
 }
 
-/* There under a layout, and back. */
+/* There under a layout, with the stages listed where there is a text, and back. */
 static void
-test_there_and_back(const char *dir, const struct layout *l)
+test_there_and_back(const char *dir, const struct layout *l, const char *stages)
 {
 	char src[100], there[100], back[100], direct[100];
-	struct reshard_options o = { .layout = *l };
+	struct reshard_options o = { .layout = *l, .split.pipeline_model_parallel_layout = stages };
 	struct err e = { "" };
 
 	snprintf(src, sizeof src, "%s/src", dir);
@@ -194,6 +194,7 @@ test_there_and_back(const char *dir, const struct layout *l)
 	CHECK(problems(there) == 0);
 	CHECK(differs(src, there) == 0);
 	o.layout = (struct layout){ 1, 1, 1, 1 };
+	o.split.pipeline_model_parallel_layout = NULL;
 	o.src = there;
 	o.save = back;
 	CHECK(reshard(&o, &e) == 0);
@@ -232,15 +233,23 @@ test_no_optim(const char *dir)
 	CHECK(reshard(&o, &e) < 0 && strstr(e.msg, "holds a checkpoint already"));
 	o.force = true;
 	CHECK(reshard(&o, &e) == 0);
-	o.layout.pipeline_model_parallel_size = 3;
+	o.layout.pipeline_model_parallel_size = 1000;
 	CHECK(reshard(&o, &e) < 0);
 }
 
 int
 main(int argc, char **argv)
 {
-	static const struct layout layouts[] = { { 1, 1, 3, 1 }, { 2, 1, 1, 2 }, { 4, 1, 2, 1 },
-		{ 4, 1, 5, 2 } };
+	static const struct {
+		struct layout l;
+		const char *stages;
+	} row[] = {
+		{ { 1, 1, 3, 1 }, NULL },
+		{ { 2, 1, 1, 2 }, NULL },
+		{ { 4, 1, 2, 1 }, NULL },
+		{ { 4, 1, 5, 2 }, "E|t*2L" },
+		{ { 1, 1, 1, 2 }, "Et*2|L" },
+	};
 	char dir[] = "/tmp/mikoshi-reshard-XXXXXX", src[100];
 	struct err e = { "" };
 
@@ -255,8 +264,8 @@ main(int argc, char **argv)
 	snprintf(src, sizeof src, "%s/src", dir);
 	CHECK(make_checkpoint(src, 131, "plain", &e) == 0);
 	CHECK(problems(src) == 0);
-	for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-		test_there_and_back(dir, &layouts[i]);
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+		test_there_and_back(dir, &row[i].l, row[i].stages);
 	test_no_optim(dir);
 	test_half(dir);
 	io_remove_tree(dir, &e);

@@ -24,6 +24,7 @@ static const struct {
 	enum agree_on on;
 } sorted[] = {
 	{ "model", AGREE_PRESENCE },
+	{ "pipeline-model-parallel-layout", AGREE_VALUE },
 	{ "rampup-batch-size", AGREE_VALUE },
 	{ "step-batch-size-schedule", AGREE_VALUE },
 	{ "iterations-to-skip", AGREE_VALUE },

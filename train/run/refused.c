@@ -45,7 +45,6 @@ static const char rl[] = "reinforcement learning is out of scope";
 static const char retrieval[] = "retrieval models are out of scope";
 static const char rope[] = "rotary positions of this scaling are not built";
 static const char serving[] = "serving is out of scope";
-static const char stages[] = "stages hold equal numbers of layers";
 static const char hybrid[] = "state-space and linear-attention models are not built";
 static const char restart[] = "the batch system restarts a job here; leave it out";
 static const char python[] = "there is no Python here; leave it out";
@@ -64,6 +63,7 @@ static const char use_epsilon[] = "use --norm-epsilon";
 static const char use_shape[] = "use --num-layers and --seq-length";
 static const char use_groups[] = "use --num-query-groups";
 static const char use_scheduler[] = "use --override-opt_param-scheduler";
+static const char use_layout[] = "use --pipeline-model-parallel-layout";
 static const char use_pp[] = "use --pipeline-model-parallel-size 1";
 static const char use_recompute[] = "use --recompute-granularity";
 static const char use_rotary_base[] = "use --rotary-base";
@@ -257,8 +257,6 @@ const struct opt_refused mtrain_refused[] = {
 	/* Several chunks of layers a stage: the schedule and the memory plan know one. */
 	{ "microbatch-group-size-per-virtual-pipeline-stage", interleaved },
 	{ "no-overlap-p2p-communication", interleaved },
-	{ "num-layers-per-virtual-pipeline-stage", interleaved },
-	{ "num-virtual-stages-per-pipeline-rank", interleaved },
 	{ "overlap-p2p-communication", interleaved },
 	{ "overlap-p2p-communication-warmup-flush", interleaved },
 	/* The loss is a mean over all tokens of a batch, never a mean of means. */
@@ -476,12 +474,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "output-logit-dtype", serving }, { "result-rejected-tracker-filename", serving },
 	{ "symmetric-ar-type", serving }, { "use-legacy-static-engine", serving },
 	{ "use-same-sampling-seed-across-dp-ranks", serving },
-	/* Uneven stages; layout_check asks for equal ones. */
-	{ "account-for-embedding-in-pipeline-split", stages },
-	{ "account-for-loss-in-pipeline-split", stages },
-	{ "decoder-first-pipeline-num-layers", stages },
-	{ "decoder-last-pipeline-num-layers", stages },
-	{ "pipeline-model-parallel-layout", stages }, { "standalone-embedding-stage", stages },
 	/* Layers without attention. */
 	{ "disable-mamba-mem-eff-path", hybrid }, { "gdp-cutedsl-kernel", hybrid },
 	{ "gdp-num-chunk-states-to-recompute", hybrid }, { "gdp-num-householder", hybrid },
@@ -555,6 +547,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "encoder-num-layers", use_shape }, { "encoder-seq-length", use_shape },
 	{ "num-key-value-heads", use_groups },
 	{ "no-load-lr-state", use_scheduler }, { "override-lr-scheduler", use_scheduler },
+	{ "standalone-embedding-stage", use_layout },
 	{ "no-pipeline-parallel", use_pp },
 	{ "activations-checkpoint-method", use_recompute },
 	{ "activations-checkpoint-num-layers", use_recompute },

@@ -141,6 +141,17 @@ say_libraries(const struct backend *b)
 	note("%s uses %s", b->name, text);
 }
 
+/* The split by its option, so that it can be typed. */
+static void
+announce_split(const struct run_plan *p)
+{
+	struct str text = { 0 };
+
+	split_text(&p->layout, &p->model, &text);
+	note("pipeline stages hold --pipeline-model-parallel-layout '%s'", text.buf);
+	str_release(&text);
+}
+
 /* One line on what runs, one on where it differs from Megatron-LM. Rank 0's. The second line is
  * on every run's log because a comparison with Megatron-LM's loss will stumble over it. */
 static void
@@ -159,6 +170,8 @@ announce(const struct train_config *c, const struct engine *e)
 	    (unsigned long long)e->mem.arena[ARENA_SAVED],
 	    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
 	say_libraries(e->backend);
+	if (p->layout.pipeline_model_parallel_size > 1)
+		announce_split(p);
 	if (!p->shape.forward_only)
 		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean "
 		     "over tokens, "

@@ -1,0 +1,54 @@
+/* layout_text.c - layout and split as lines of options */
+#include "lib/model/layout_text.h"
+
+#include <string.h>
+
+struct holder {
+	struct layout l;
+	struct split_options split;
+};
+
+static const struct opt rows[] = { LAYOUT_OPTS(struct holder, l), SPLIT_OPTS(struct holder, split),
+	{ .type = OPT_END_TYPE } };
+
+/* A size below its range has not been typed. */
+static void
+dump(const struct holder *h, struct str *out)
+{
+	for (const struct opt *r = rows; r->type != OPT_END_TYPE; r++)
+		if (r->type != OPT_INT ||
+		    *(const int64_t *)((const char *)h + r->off) >= (int64_t)r->min)
+			opt_dump_row(r, h, out);
+}
+
+/* Comments and other options keep their order; the sizes are appended. */
+void
+layout_replace(
+    const char *text, const struct layout *l, const struct split_options *split, struct str *out)
+{
+	opt_text_without(rows, text, out);
+	dump(&(struct holder){ *l, *split }, out);
+}
+
+/* Megatron-LM's names of axes all end so; '_' equals '-' in options. */
+static bool
+names_axis(const char *name)
+{
+	static const char ending[] = "-parallel-size";
+	size_t len = strlen(name), n = sizeof ending - 1;
+
+	for (size_t i = 0; len >= n && i < n; i++)
+		if ((name[len - n + i] == '_' ? '-' : name[len - n + i]) != ending[i])
+			return false;
+	return len >= n;
+}
+
+int
+layout_unknown(const char *name, const char *value, struct err *e)
+{
+	if (!names_axis(name) || (value && !strcmp(value, "1")))
+		return 0;
+	return err_set(e,
+	    "--%s %s: must be 1: this version has no such axis, so a newer one wrote this", name,
+	    value ? value : "without a value");
+}

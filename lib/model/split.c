@@ -1,0 +1,421 @@
+/*
+ * split.c - layers shared out over virtual stages
+ *
+ * Three ways lead to the numbers: a text that lists every stage, options that make stages equal but
+ * for the first and the last, or a balance of the work that blocks say they do (work.h). A head
+ * over a large vocabulary is worth several layers, so equal stages wait for the last one.
+ */
+#include "lib/model/split.h"
+#include "lib/model/work.h"
+
+#include <string.h>
+
+/* --- by work ---------------------------------------------------------------------------------- */
+
+/* Flops of a micro batch in the blocks of a layer, as in struct param. */
+static double
+work_at(const struct model_config *c, const struct layout *l, int64_t seq_length, int64_t layer)
+{
+	const struct train_shape s = { .seq_length = seq_length > 0 ? seq_length : 1,
+		.micro_batch_size = 1 };
+	double sum = 0;
+
+	for (const struct block_kind *const *k = block_recipe(c, layer); *k; k++) {
+		struct work w;
+
+		work_of(&w, *k, c, l, &s);
+		sum += work_flops(&w);
+	}
+	return sum;
+}
+
+struct share {
+	double work;
+	int64_t layers;
+};
+
+/* Gives each of n layers to the share that has the least work, the first of equals. Layers are
+ * alike, so the largest share comes out as small as it can be. */
+static void
+spread(int64_t n, double layer, struct share *share, int count)
+{
+	for (; n > 0; n--) {
+		int least = 0;
+
+		for (int i = 1; i < count; i++)
+			if (share[i].work < share[least].work)
+				least = i;
+		share[least].layers++;
+		share[least].work += layer;
+	}
+}
+
+/* What a layer and the two ends cost. */
+struct costs {
+	double embedding, layer, head;
+};
+
+/* The layers of one stage over its chunks. Of equals the last gets more: what the first chunks save
+ * is held longer. */
+static void
+spread_chunks(struct layout *l, int stage, int64_t layers, const struct costs *cost)
+{
+	int p = (int)l->pipeline_model_parallel_size, v = layout_chunks(l);
+	struct share share[SPLIT_MAX];
+
+	for (int j = 0; j < v; j++) {
+		bool first = stage == 0 && j == 0, last = stage == p - 1 && j == v - 1;
+		struct share *s = &share[v - 1 - j];
+
+		s->layers = !last;
+		s->work = (double)s->layers * cost->layer + (first ? cost->embedding : 0) +
+		    (last ? cost->head : 0);
+		layers -= s->layers;
+	}
+	spread(layers, cost->layer, share, v);
+	for (int j = 0; j < v; j++)
+		l->split[j * p + stage] = (int)share[v - 1 - j].layers;
+}
+
+void
+split_balance(const struct model_config *c, int64_t seq_length, struct layout *l)
+{
+	int p = (int)l->pipeline_model_parallel_size, v = layout_chunks(l);
+	const struct costs cost = { work_at(c, l, seq_length, -1), work_at(c, l, seq_length, 0),
+		work_at(c, l, seq_length, c->num_layers) };
+	struct share share[SPLIT_MAX];
+	int64_t left = c->num_layers;
+
+	for (int r = 0; r < p; r++) {
+		share[r].layers = v - (r == p - 1);
+		share[r].work = (double)share[r].layers * cost.layer +
+		    (r == 0 ? cost.embedding : 0) + (r == p - 1 ? cost.head : 0);
+		left -= share[r].layers;
+	}
+	spread(left, cost.layer, share, p);
+	for (int r = 0; r < p; r++)
+		spread_chunks(l, r, share[r].layers, &cost);
+}
+
+/* --- equal but for the ends ------------------------------------------------------------------- */
+
+/* Value v of an option, or of what it leaves, must be a multiple. */
+static int
+divides(const char *what, int64_t v, const char *rule, int64_t by, struct err *e)
+{
+	if (v % by == 0)
+		return 0;
+	return err_set(e, "%s %lld: must be a multiple of %s %lld (try %lld)", what, (long long)v,
+	    rule, (long long)by, (long long)(v < by ? by : v / by * by));
+}
+
+/* Layers of the first, of each middle and of the last stage, ends counted as layers where they
+ * are to be. */
+struct ends {
+	int64_t first, middle, last;
+};
+
+/* Stages whose number of layers was typed leave equal parts to the others. */
+static int
+typed_ends(const struct split_options *o, const struct model_config *c, int64_t p, struct ends *out,
+    struct err *e)
+{
+	int64_t first = o->decoder_first_pipeline_num_layers,
+		last = o->decoder_last_pipeline_num_layers, typed = first ? first : last,
+		left = c->num_layers - first - last, others = p - (first > 0) - (last > 0),
+		most = others && left > others ? left / others * others : others;
+	const char *which = first ? "first" : "last";
+
+	if (p < 2)
+		return err_set(e,
+		    "--decoder-%s-pipeline-num-layers %lld: needs --pipeline-model-parallel-size "
+		    "of at least 2",
+		    which, (long long)typed);
+	if (left != most)
+		return err_set(e,
+		    "--decoder-%s-pipeline-num-layers %lld: leaves %lld layers to %lld other "
+		    "stages: must be %s (try %lld)",
+		    which, (long long)typed, (long long)left, (long long)others,
+		    others ? "a multiple" : "0",
+		    (long long)(typed + left - most > 1 ? typed + left - most : 1));
+	out->middle = others ? left / others : 0;
+	out->first = first ? first : out->middle;
+	out->last = last ? last : out->middle;
+	return 0;
+}
+
+/* All stages equal, of the layers and the ends that count as one. */
+static int
+equal_ends(const struct split_options *o, const struct model_config *c, int64_t p, struct ends *out,
+    struct err *e)
+{
+	int64_t n = c->num_layers + o->account_for_embedding_in_pipeline_split +
+	    o->account_for_loss_in_pipeline_split;
+
+	if (divides(n == c->num_layers ? "--num-layers" : "--num-layers with the ends counted", n,
+		"--pipeline-model-parallel-size", p, e) < 0)
+		return -1;
+	*out = (struct ends){ n / p, n / p, n / p };
+	return 0;
+}
+
+/* The chunks of a stage are equal, but that an end counts for a layer. */
+static int
+cut_equally(const struct split_options *o, const struct ends *ends, struct layout *l, struct err *e)
+{
+	int p = (int)l->pipeline_model_parallel_size, v = layout_chunks(l), n = p * v;
+
+	for (int r = 0; r < p; r++) {
+		int64_t layers = r == 0 ? ends->first : r == p - 1 ? ends->last : ends->middle;
+
+		if (divides("layers of a stage,", layers, "--num-virtual-stages-per-pipeline-rank",
+			v, e) < 0)
+			return -1;
+		for (int j = 0; j < v; j++)
+			l->split[j * p + r] = (int)(layers / v);
+	}
+	l->split[0] -= o->account_for_embedding_in_pipeline_split;
+	l->split[n - 1] -= o->account_for_loss_in_pipeline_split;
+	return l->split[0] >= 0 && l->split[n - 1] >= 0
+	    ? 0
+	    : err_set(e, "--account-for-loss-in-pipeline-split: one stage cannot count both ends");
+}
+
+/* --- as a text -------------------------------------------------------------------------------- */
+
+/* What has been read of a text. */
+struct reading {
+	struct layout *l;
+	const struct model_config *model;
+	int stage;                   /* that is being listed */
+	int64_t layers;              /* so far, of all stages */
+	bool embedding, head, holds; /* ... and whether this stage holds anything */
+	const char *why;             /* it ends here, if it does */
+};
+
+enum { TIMES_MAX = 1 << 20 };
+
+/* One sign of the text; -1 with the reason. */
+static int
+read_sign(struct reading *r, char sign)
+{
+	r->why = sign == 'm'                ? "multi-token prediction is not built"
+	    : !strchr("EtL|", sign)         ? "signs are E, t, L, |, x*n, (...)*n"
+	    : r->head                       ? "L must be the last sign"
+	    : (sign == 'E') == r->embedding ? "E must be the first sign, once"
+	    : sign == 't' && r->layers == r->model->num_layers ? "more t than --num-layers"
+	    : sign == '|' && !r->holds                         ? "a stage holds nothing"
+	    : sign == '|' && r->stage == SPLIT_MAX - 1         ? "too many stages"
+							       : NULL;
+	if (r->why)
+		return -1;
+	r->embedding = true;
+	r->head = sign == 'L';
+	r->holds = sign != '|';
+	r->stage += sign == '|';
+	r->l->split[r->stage] += sign == 't';
+	r->layers += sign == 't';
+	return 0;
+}
+
+/* The number after a '*' at *at, which is moved past it; 1 where there is none, -1 where it is no
+ * number or beyond any use. */
+static int64_t
+read_times(const char **at)
+{
+	int64_t n = 0;
+
+	if (**at != '*')
+		return 1;
+	if (*++*at < '0' || **at > '9')
+		return -1;
+	for (; **at >= '0' && **at <= '9'; ++*at)
+		n = n < TIMES_MAX ? n * 10 + **at - '0' : n;
+	return n < TIMES_MAX ? n : -1;
+}
+
+/* The signs in [at, end), each as often as it is said; commas only please the eye. */
+static int
+read_signs(struct reading *r, const char *at, const char *end)
+{
+	while (at < end) {
+		char sign = *at++;
+		int64_t n = sign == ',' ? 0 : read_times(&at);
+
+		r->why = "a '*' needs a number";
+		if (n < 0)
+			return -1;
+		while (n-- > 0)
+			if (read_sign(r, sign) < 0)
+				return -1;
+	}
+	return 0;
+}
+
+/* Signs and groups of them. Groups do not nest, and hold no number of their own. */
+static int
+read_text(struct reading *r, const char *at)
+{
+	while (*at) {
+		const char *open = at + strcspn(at, "("), *close = open + strcspn(open, ")");
+		int64_t n;
+
+		if (read_signs(r, at, open) < 0)
+			return -1;
+		if (!*open)
+			return 0;
+		r->why = "a group is (...)*n";
+		if (close[0] != ')' || close[1] != '*')
+			return -1;
+		at = close + 1;
+		if ((n = read_times(&at)) < 0)
+			return -1;
+		while (n-- > 0)
+			if (read_signs(r, open + 1, close) < 0)
+				return -1;
+	}
+	return 0;
+}
+
+/* Every virtual stage is listed. */
+static int
+split_as_text(const char *text, const struct model_config *c, struct layout *l, struct err *e)
+{
+	struct reading r = { .l = l, .model = c };
+	int64_t p = l->pipeline_model_parallel_size;
+
+	if (read_text(&r, text) < 0)
+		return err_set(e, "--pipeline-model-parallel-layout '%s': %s", text, r.why);
+	if (!r.head)
+		return err_set(
+		    e, "--pipeline-model-parallel-layout '%s': must end with L, the head", text);
+	if (r.layers != c->num_layers)
+		return err_set(e,
+		    "--pipeline-model-parallel-layout '%s': has %lld t: must be --num-layers %lld",
+		    text, (long long)r.layers, (long long)c->num_layers);
+	if ((r.stage + 1) % p)
+		return err_set(e,
+		    "--pipeline-model-parallel-layout '%s': has %d stages: must be a multiple of "
+		    "--pipeline-model-parallel-size %lld",
+		    text, r.stage + 1, (long long)p);
+	l->virtual_stages = (r.stage + 1) / p;
+	return 0;
+}
+
+/* A sign, or several of them as x*n. */
+static void
+add_sign(struct str *out, char sign, int64_t n)
+{
+	if (n > 0)
+		str_addc(out, sign);
+	if (n > 1)
+		str_addf(out, "*%lld", (long long)n);
+}
+
+void
+split_text(const struct layout *l, const struct model_config *c, struct str *out)
+{
+	int n = layout_stages(l);
+
+	str_addc(out, 'E');
+	for (int i = 0; i < n; i++) {
+		int64_t first, count;
+
+		layout_layers(l, c, i, &first, &count);
+		add_sign(out, '|', i > 0);
+		add_sign(out, 't', count);
+	}
+	str_addc(out, 'L');
+}
+
+/* --- the options ------------------------------------------------------------------------------ */
+
+/* Options that say the same thing in different ways: of each row one at most is given. */
+static int
+check_exclusive(const struct split_options *o, struct err *e)
+{
+	const struct {
+		const char *name;
+		bool given;
+	} layout = { "pipeline-model-parallel-layout", o->pipeline_model_parallel_layout },
+	  each = { "num-layers-per-virtual-pipeline-stage",
+		  o->num_layers_per_virtual_pipeline_stage },
+	  chunks = { "num-virtual-stages-per-pipeline-rank",
+		  o->num_virtual_stages_per_pipeline_rank },
+	  first = { "decoder-first-pipeline-num-layers", o->decoder_first_pipeline_num_layers },
+	  last = { "decoder-last-pipeline-num-layers", o->decoder_last_pipeline_num_layers },
+	  embedding = { "account-for-embedding-in-pipeline-split",
+		  o->account_for_embedding_in_pipeline_split },
+	  loss = { "account-for-loss-in-pipeline-split", o->account_for_loss_in_pipeline_split },
+	  pair[][2] = { { layout, each }, { layout, chunks }, { layout, first }, { layout, last },
+		  { layout, embedding }, { layout, loss }, { each, chunks }, { each, first },
+		  { each, last }, { first, embedding }, { first, loss }, { last, embedding },
+		  { last, loss } };
+
+	for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
+		if (pair[i][0].given && pair[i][1].given)
+			return err_set(e, "--%s and --%s exclude each other: give one of them",
+			    pair[i][0].name, pair[i][1].name);
+	return 0;
+}
+
+/* As many virtual stages as there is something for: a layer for each but the last. */
+static int
+check_chunks(const struct layout *l, const struct model_config *c, struct err *e)
+{
+	int64_t p = l->pipeline_model_parallel_size, v = l->virtual_stages,
+		most = (c->num_layers + 1 < SPLIT_MAX ? c->num_layers + 1 : SPLIT_MAX) / p;
+
+	if (v == 1)
+		return 0;
+	if (p == 1)
+		return err_set(e,
+		    "--num-virtual-stages-per-pipeline-rank %lld: needs "
+		    "--pipeline-model-parallel-size of at least 2 (try 1)",
+		    (long long)v);
+	if (v > most)
+		return err_set(e,
+		    "--num-virtual-stages-per-pipeline-rank %lld: must be at most %lld, so that "
+		    "%lld stages of them have layers (try %lld)",
+		    (long long)v, (long long)most, (long long)p, (long long)most);
+	return err_set(e,
+	    "--num-virtual-stages-per-pipeline-rank %lld: interleaved stages are not built (try 1)",
+	    (long long)v);
+}
+
+int
+split_resolve(const struct split_options *o, const struct model_config *c, int64_t seq_length,
+    struct layout *l, struct err *e)
+{
+	int64_t p = l->pipeline_model_parallel_size,
+		each = o->num_layers_per_virtual_pipeline_stage;
+	bool typed = o->decoder_first_pipeline_num_layers || o->decoder_last_pipeline_num_layers,
+	     counted = o->account_for_embedding_in_pipeline_split ||
+	    o->account_for_loss_in_pipeline_split;
+	struct ends ends;
+
+	memset(l->split, 0, sizeof l->split);
+	l->virtual_stages = 1;
+	if (o->num_virtual_stages_per_pipeline_rank)
+		l->virtual_stages = o->num_virtual_stages_per_pipeline_rank;
+	if (check_exclusive(o, e) < 0)
+		return -1;
+	if (o->pipeline_model_parallel_layout &&
+	    split_as_text(o->pipeline_model_parallel_layout, c, l, e) < 0)
+		return -1;
+	if ((each || typed || counted) && (typed ? typed_ends : equal_ends)(o, c, p, &ends, e) < 0)
+		return -1;
+	if (each &&
+	    divides("layers of a stage,", ends.first, "--num-layers-per-virtual-pipeline-stage",
+		each, e) < 0)
+		return -1;
+	if (each)
+		l->virtual_stages = ends.first / each;
+	if (check_chunks(l, c, e) < 0)
+		return -1;
+	if (each || typed || counted)
+		return cut_equally(o, &ends, l, e);
+	if (!o->pipeline_model_parallel_layout)
+		split_balance(c, seq_length, l);
+	return 0;
+}
