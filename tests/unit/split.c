@@ -48,7 +48,7 @@ test_balance(void)
 {
 	const struct split_options none = { 0 };
 	const struct model_config c = llama(32);
-	struct layout l = { 1, 1, 1, 4, 2 };
+	struct layout l = { 1, 1, 1, 4, .virtual_stages = 2 };
 	struct str text = { 0 };
 
 	CHECK_STR(resolved(&none, 32, 1), "Et*32L");
@@ -65,7 +65,7 @@ static void
 test_heavy_head(void)
 {
 	struct model_config c = llama(5);
-	struct layout l = { 1, 1, 1, 2, 3 };
+	struct layout l = { 1, 1, 1, 2, .virtual_stages = 3 };
 	struct str text = { 0 };
 
 	c.vocab_size *= 100;
