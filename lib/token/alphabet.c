@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The order of bytes is the order of the code points that are given out. */
+/* Code points are assigned in the order of the bytes. */
 void
 alphabet_init(struct alphabet *a)
 {
@@ -28,7 +28,7 @@ alphabet_init(struct alphabet *a)
 	}
 }
 
-/* What is not one or two bytes of well-formed UTF-8 is not of the alphabet either. */
+/* Anything but one or two bytes of well-formed UTF-8 is outside the alphabet. */
 int64_t
 alphabet_decode(const struct alphabet *a, const char *name, size_t len, char *out)
 {
@@ -51,7 +51,6 @@ alphabet_decode(const struct alphabet *a, const char *name, size_t len, char *ou
 	return n;
 }
 
-/* One or two bytes for each. */
 void
 alphabet_encode(const struct alphabet *a, const char *s, size_t n, struct str *out)
 {

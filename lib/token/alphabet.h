@@ -12,16 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ALPHABET_END = 0x144 }; /* no character of it is this or above */
+enum { ALPHABET_END = 0x144 }; /* every character is below this */
 
 struct alphabet {
-	int16_t byte_of[ALPHABET_END]; /* by code point; -1: not of the alphabet */
+	int16_t byte_of[ALPHABET_END]; /* by code point; -1: outside the alphabet */
 	char utf8[256][3];             /* by byte: the character, NUL-ended */
 };
 
 void alphabet_init(struct alphabet *a);
 /* Writes the bytes that a token's name stands for; out holds len. Returns how many, or -1 when a
- * character is not of the alphabet. */
+   character is outside the alphabet. */
 int64_t alphabet_decode(const struct alphabet *a, const char *name, size_t len, char *out);
 /* Appends the name of n bytes. */
 void alphabet_encode(const struct alphabet *a, const char *s, size_t n, struct str *out);

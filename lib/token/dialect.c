@@ -1,9 +1,9 @@
 /*
  * dialect.c - regular expressions as Oniguruma understands them, written for PCRE2
  *
- * A set is collected before it is written. Its members stand in one list; what is a member unless
- * it is among some others, such as a category that lost code points since PCRE2's tables were made,
- * is an alternative of its own: [^\P{L}x] becomes (?:(?!(?:[x]|(?![NEW])\P{L}))(?s:.)).
+ * A set is collected before it is written. Its members form one list; a member with exceptions,
+ * such as a category that lost code points since PCRE2's tables were made, becomes a separate
+ * alternative: [^\P{L}x] becomes (?:(?!(?:[x]|(?![NEW])\P{L}))(?s:.)).
  */
 #include "lib/base/mem.h"
 #include "lib/token/dialect.h"
@@ -18,11 +18,11 @@ enum { NAME_MAX_LEN = 32, GROUPS_MAX = 63 };
 #define SPACE \
 	"\\t-\\r " \
 	"\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-/* In these texts @ stands for the members of \w. Outside of a set Oniguruma asks another table
- * about Latin-1, where powers and fractions are of words. */
+/* In these texts @ stands for the members of \w. Outside a set, Oniguruma uses another table for
+   Latin-1, in which powers and fractions are word characters. */
 #define LONE_WORD "[@\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
 #define LONE_OTHER "[^@\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
-/* Between a character of a word and one that is none. */
+/* Between a word character and another one. */
 #define EDGE "(?:(?<=" LONE_WORD ")(?!" LONE_WORD ")|(?<!" LONE_WORD ")(?=" LONE_WORD "))"
 #define HEX "0-9A-Fa-f"
 
@@ -50,7 +50,7 @@ begin_set(struct translation *t, bool negated)
 	str_clear(&t->apart);
 }
 
-/* Without alternatives it stays a set. */
+/* A set without alternatives stays a set. */
 static void
 end_set(struct translation *t)
 {
@@ -99,8 +99,8 @@ add_text(struct str *out, const char *text)
 
 /* --- properties ------------------------------------------------------------------------------- */
 
-/* Long names of categories, as Oniguruma compares them: small letters alone. Any other name is a
- * script's. "Assigned" is what is not of Cn. */
+/* Long names of categories, as Oniguruma compares them: only small letters. Any other name is a
+   script's. "Assigned" is everything outside Cn. */
 static const struct {
 	const char *name, *category;
 	bool negated;
@@ -146,7 +146,7 @@ static const struct {
 	{ "assigned", "Cn", true },
 };
 
-/* A property as PCRE2 knows it, and what its tables lack and have too much. */
+/* A property as PCRE2 knows it, with the code points that its tables lack or have in excess. */
 struct property {
 	char name[NAME_MAX_LEN + 8];
 	struct str gained, lost;
@@ -158,7 +158,7 @@ add_range(struct str *out, unsigned first, unsigned last)
 	str_addf(out, "\\x{%x}-\\x{%x}", first, last);
 }
 
-/* What a category gained since 14.0, and what it lost. */
+/* The code points that a category gained and lost since 14.0. */
 static void
 find_category(struct property *p)
 {
@@ -185,8 +185,8 @@ find_script(struct property *p, const char *name)
 			    unicode_recent_scripts[i].last);
 }
 
-/* Adds a property, or what does not have it, to the set. Where PCRE2 has too much for the one or
- * the other it becomes an alternative. */
+/* Adds a property or its complement to the set. Where PCRE2 has too many code points for it, it
+   becomes an alternative. */
 static void
 add_property(struct translation *t, const struct property *p, bool negated)
 {
@@ -200,8 +200,8 @@ add_property(struct translation *t, const struct property *p, bool negated)
 	str_add(&t->plain, more->buf ? more->buf : "", more->len);
 }
 
-/* In a set that ignores case Oniguruma takes the other cases of all members, which PCRE2 does for
- * single ones alone; marks have them too, as U+0345. */
+/* In a set that ignores case Oniguruma takes the other cases of all members, which PCRE2 does only
+   for single characters; marks have them too, such as U+0345. */
 static int
 check_case(const struct translation *t, const struct property *p, struct err *e)
 {
@@ -210,8 +210,8 @@ check_case(const struct translation *t, const struct property *p, struct err *e)
 	return err_set(e, "'\\p{%s}' in a set that ignores case is not supported", p->name);
 }
 
-/* A category by its short name, in the set that is open or by itself. Outside of a set no case is
- * ignored. */
+/* A category by its short name, in the open set or by itself. Outside a set, case is not
+   ignored. */
 static int
 add_category(struct translation *t, const char *name, bool negated, struct err *e)
 {
@@ -294,13 +294,13 @@ translate_property(struct translation *t, bool negated, struct err *e)
 	return add_category(t, name, negated, e);
 }
 
-/* --- what may stand in a pattern -------------------------------------------------------------- */
+/* --- the parts of a pattern -------------------------------------------------------------- */
 
 /* What follows a backslash. */
 static int
 translate_escape(struct translation *t, struct err *e)
 {
-	/* members of a set, an alternative of one, or what stands for it outside */
+	/* members of a set, an alternative of one, or the text outside a set */
 	static const struct {
 		char letter;
 		const char *plain, *apart, *outside;
@@ -343,7 +343,7 @@ translate_escape(struct translation *t, struct err *e)
 static int
 translate_bracket(struct translation *t, struct err *e)
 {
-	/* what PCRE2 has by another definition */
+	/* those that PCRE2 defines differently */
 	static const struct {
 		const char *name, *text;
 	} brackets[] = {
@@ -374,8 +374,8 @@ translate_bracket(struct translation *t, struct err *e)
 	return err_set(e, "'[:%.*s:]' is not supported", (int)len, name);
 }
 
-/* A bracket of a set inside a set: a plain one adds its members to the outer set, so the bracket
- * goes. That must not join what stands at either side of it to a range. */
+/* A bracket of a set inside a set: a plain one adds its members to the outer set, so the bracket is
+   dropped. That must not join its neighbours to a range. */
 static int
 translate_inner(struct translation *t, char c, struct err *e)
 {
@@ -387,7 +387,7 @@ translate_inner(struct translation *t, char c, struct err *e)
 	return 0;
 }
 
-/* A class inside [...]. What stands after it must not become a range with what stands before it. */
+/* A class inside [...]. Its two neighbours must not become a range. */
 static int
 translate_class(struct translation *t, struct err *e)
 {
@@ -401,8 +401,7 @@ translate_class(struct translation *t, struct err *e)
 	return 0;
 }
 
-/* A character inside [...]. One that would say something else at another place of the set is
- * escaped. */
+/* A character inside [...]. A character with a special meaning elsewhere in a set is escaped. */
 static int
 translate_member(struct translation *t, char c, struct err *e)
 {
@@ -423,8 +422,8 @@ translate_member(struct translation *t, char c, struct err *e)
 	return 0;
 }
 
-/* The options of a group, of which i and m matter: pos is after its "(?". Those that hold for the
- * rest of the group around it end in a bracket. */
+/* The options of a group, of which i and m matter: pos is after its "(?". Options for the rest of
+   the enclosing group end in a bracket. */
 static void
 translate_options(struct translation *t)
 {
@@ -456,7 +455,7 @@ translate_group(struct translation *t, char c, struct err *e)
 		return 0;
 	}
 	if (++t->groups > GROUPS_MAX)
-		return err_set(e, "more than %d groups in each other", GROUPS_MAX);
+		return err_set(e, "more than %d nested groups", GROUPS_MAX);
 	t->caseless = t->caseless << 1 | (t->caseless & 1);
 	if (t->pos < t->n && t->s[t->pos] == '?') {
 		str_addc(t->out, t->s[t->pos++]);
@@ -487,7 +486,7 @@ translate_one(struct translation *t, char c, struct err *e)
 	return 0;
 }
 
-/* PCRE2 tells what is wrong with a set that does not end. */
+/* PCRE2 reports a set that is not closed. */
 int
 dialect_translate(const char *pattern, size_t len, struct str *out, struct err *e)
 {
@@ -500,7 +499,7 @@ dialect_translate(const char *pattern, size_t len, struct str *out, struct err *
 		rc = t.in_set ? translate_member(&t, c, e) : translate_one(&t, c, e);
 	}
 	if (rc == 0 && t.in_set)
-		rc = err_set(e, "a set has no end");
+		rc = err_set(e, "a set is not closed");
 	str_release(&t.plain);
 	str_release(&t.apart);
 	return rc;

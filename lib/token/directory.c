@@ -1,8 +1,8 @@
 /*
  * directory.c - a directory of tokenizer files in place of a file
  *
- * What transformers' AutoTokenizer looks for in a directory, as far as there is a tokenizer here
- * for it. A tokenizer.json comes first, and is found by its own kind.
+ * What transformers' AutoTokenizer looks for in a directory, as far as it is supported here. A
+ * tokenizer.json comes first; its own kind finds it.
  */
 #include "lib/base/io.h"
 #include "lib/token/directory.h"
@@ -24,13 +24,13 @@ file_in(const char *dir, const char *name, struct mem_pool *pool)
 	return out;
 }
 
-/* A type that was asked for decides by itself what it needs. */
+/* A requested type itself decides what it needs. */
 struct directory
 directory_find(const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes)
 {
 	struct directory out = { .spec = *spec };
 	static const char made[] =
-	    "%s: there is no tokenizer.json: %s as by AutoTokenizer of transformers 5\n";
+	    "%s: no tokenizer.json: %s, as by AutoTokenizer of transformers 5\n";
 	const char *dir = spec->model, *tekken;
 	enum hf_source source;
 
@@ -41,7 +41,7 @@ directory_find(const struct tokenizer_spec *spec, struct mem_pool *pool, struct 
 	if (tekken || source == HF_RANKS) {
 		out.configs = tekken ? NULL : dir;
 		out.spec.model = tekken ? tekken : file_in(dir, "tokenizer.model", pool);
-		str_addf(notes, "%s: there is no tokenizer.json, so %s is read by itself\n", dir,
+		str_addf(notes, "%s: no tokenizer.json: %s is read\n", dir,
 		    tekken ? "tekken.json" : "tokenizer.model");
 	} else if (source != HF_JSON) {
 		str_addf(notes, made, dir,

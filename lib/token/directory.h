@@ -9,17 +9,18 @@
 /* What to open for a spec. */
 struct directory {
 	struct tokenizer_spec spec;
-	const char *configs; /* where configs say what stands around a text; NULL: nowhere */
+	const char *configs; /* the directory whose configs name the tokens around a text; NULL:
+				none */
 };
 
-/* Where spec names a directory without tokenizer.json that has tekken.json, or a rank file of the
- * name tokenizer.model: the spec of that, and a line about it in notes; the configs count beside
- * the latter. Any other spec stays as it is: a SentencePiece model, or vocab.json and merges.txt,
- * are read as if there were a tokenizer.json, which is noted too. The paths are the pool's. */
+/* Where spec names a directory without tokenizer.json that has tekken.json, or a rank file named
+   tokenizer.model: the spec of that file, and a line about it in notes; with the latter the configs
+   count. Any other spec stays unchanged: a SentencePiece model, or vocab.json and merges.txt, are
+   read as a tokenizer.json would be, which is noted too. The pool owns the paths. */
 struct directory directory_find(
     const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes);
 
-/* Is this text, which names no file, one that a hub of models would know: OWNER/NAME? */
+/* True when this text, which names no file, has the form of a hub's model name, OWNER/NAME. */
 bool directory_is_hub_name(const char *text);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * identity.c - the tokenizer as the names of Megatron-LM's index maps know it
+ * identity.c - the tokenizer in the names of Megatron-LM's index maps
  *
  * A row for each type of tokenizer, with the arguments that Megatron-LM gives its constructor, in
- * the order of the call; what has no option here has Megatron-LM's default. Releases differ in
- * them. Source: Megatron-LM d98e8a6 (August 2026), core/tokenizers/utils/build_tokenizer.py, and
- * unique_identifiers of core/tokenizers/text/text_tokenizer.py.
+ * the order of the call; arguments without an option here have Megatron-LM's default. Releases
+ * differ in them. Source: Megatron-LM d98e8a6 (August 2026),
+ * core/tokenizers/utils/build_tokenizer.py, and unique_identifiers of
+ * core/tokenizers/text/text_tokenizer.py.
  */
 #include "lib/base/mem.h"
 #include "lib/token/identity.h"
@@ -16,12 +17,12 @@
 /* How a member of the spec becomes the str() of a Python value. */
 enum form {
 	FIXED,  /* no member: the text of the row */
-	STRING, /* None where it is NULL */
+	STRING, /* None for NULL */
 	STRING_GIVEN,
-	INT_GIVEN, /* left out where it is NULL or 0 */
+	INT_GIVEN, /* left out for NULL or 0 */
 	INT,
 	NOT,  /* a switch that turns it off */
-	LIST, /* None where it is empty */
+	LIST, /* None for an empty list */
 };
 
 struct argument {
@@ -69,7 +70,7 @@ static const struct row {
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* As Python prints a list of strings without quotes in them. */
+/* Appends a list of strings without quotes as Python prints it. */
 static void
 add_list(const struct opt_list *l, struct str *out)
 {
@@ -107,7 +108,7 @@ format(const struct argument *a, const struct tokenizer_spec *spec)
 	return str_detach(&out);
 }
 
-/* The type is found out as tokenizer_open does. */
+/* The type is determined as in tokenizer_open. */
 int
 tokenizer_identity(const struct tokenizer_spec *spec, struct tokenizer_identity *out, struct err *e)
 {

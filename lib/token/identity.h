@@ -1,8 +1,8 @@
 /*
- * identity.h - the tokenizer as the names of Megatron-LM's index maps know it
+ * identity.h - the tokenizer in the names of Megatron-LM's index maps
  *
  * The names cover a path and the arguments of the tokenizer's constructor as strings, so the same
- * files spelled otherwise are another tokenizer there.
+ * files under another path count as another tokenizer.
  */
 #ifndef TOKEN_IDENTITY_H
 #define TOKEN_IDENTITY_H
@@ -17,8 +17,8 @@ struct tokenizer_identity {
 	int count;
 };
 
-/* Empty when the spec names no tokenizer. Looks at the first bytes of the model when the spec has
- * no type; -1 when it is unknown. tokenizer_identity_release frees the arguments; the path is
+/* Empty when the spec names no tokenizer. Examines the first bytes of the model when the spec has
+ * no type; -1 when the type is unknown. tokenizer_identity_release frees the arguments; the path is
  * borrowed. */
 int tokenizer_identity(
     const struct tokenizer_spec *spec, struct tokenizer_identity *out, struct err *e);

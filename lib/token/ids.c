@@ -15,7 +15,7 @@ token_ids_reserve(struct token_ids *l, size_t extra)
 	l->id = mem_realloc(l->id, l->cap, sizeof *l->id);
 }
 
-/* Room is doubled when it is used up; nothing can fail. */
+/* Doubles the room when it is full; cannot fail. */
 void
 token_ids_add(struct token_ids *l, uint32_t id)
 {
@@ -24,7 +24,7 @@ token_ids_add(struct token_ids *l, uint32_t id)
 	l->id[l->count++] = id;
 }
 
-/* The memory stays. */
+/* Keeps the memory. */
 void
 token_ids_pass(struct token_ids *l, size_t keep)
 {
@@ -35,7 +35,7 @@ token_ids_pass(struct token_ids *l, size_t keep)
 	l->count = keep;
 }
 
-/* The list is empty afterwards and may be used again; who takes ids stays. */
+/* The list is empty afterwards and may be reused; its `pass` stays set. */
 void
 token_ids_release(struct token_ids *l)
 {

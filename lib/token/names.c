@@ -1,8 +1,8 @@
 /*
  * names.c - the strings of a vocabulary and their ids
  *
- * Needed while a tokenizer is being opened, where every merge asks for both parts, and afterwards
- * by the models whose symbols are characters.
+ * Used while a tokenizer is opened, where every merge looks up both parts, and afterwards by the
+ * models whose symbols are characters.
  */
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
@@ -13,7 +13,7 @@
 
 enum { BLOCK = 32 };
 
-/* The table is never larger than it must be for its searches to end soon. */
+/* The table is only as large as short searches require. */
 void
 names_init(struct names *n, size_t count)
 {
@@ -25,7 +25,7 @@ names_init(struct names *n, size_t count)
 	n->slot = mem_zalloc_whole(size, sizeof *n->slot);
 }
 
-/* The strings are not touched. A struct of zeroes is fine. */
+/* The strings stay. A struct of zeroes is allowed. */
 void
 names_release(struct names *n)
 {
@@ -33,15 +33,15 @@ names_release(struct names *n)
 	memset(n, 0, sizeof *n);
 }
 
-/* Where the search for a string begins. It is different in every process, so that no file can be
- * made whose strings all meet in one place. */
+/* Where the search for a string begins. It differs in every process, so that no file can be crafted
+   whose strings all collide. */
 static size_t
 first_place(const struct names *n, const char *s, size_t len)
 {
 	return hash_xxh3_seeded(s, len, (uintptr_t)n->slot) & n->mask;
 }
 
-/* The place of a string, or the free one where it would go. */
+/* The slot of a string, or the free one for it. */
 static struct name *
 place(const struct names *n, const char *s, size_t len, size_t i)
 {
@@ -50,7 +50,7 @@ place(const struct names *n, const char *s, size_t len, size_t i)
 	return &n->slot[i];
 }
 
-/* Puts a string at its place; the id that it had, or -1. */
+/* Enters a string; returns the id that it had, or -1. */
 static int64_t
 add_at(struct names *n, const struct name *name, size_t i)
 {
@@ -62,14 +62,14 @@ add_at(struct names *n, const struct name *name, size_t i)
 	return -1;
 }
 
-/* A string keeps the first id that it was given. */
+/* A string keeps its first id. */
 int64_t
 names_add(struct names *n, const char *s, size_t len, uint32_t id)
 {
 	return add_at(n, &(struct name){ s, (uint32_t)len, id }, first_place(n, s, len));
 }
 
-/* Places are asked for a block ahead of their use. */
+/* Slots are prefetched a block ahead of their use. */
 int
 names_add_members(struct names *n, const struct json_value *vocab, struct err *e)
 {
@@ -87,13 +87,13 @@ names_add_members(struct names *n, const struct json_value *vocab, struct err *e
 			const struct name name = { v[i].key, v[i].key_len, (uint32_t)v[i].integer };
 
 			if (add_at(n, &name, at[i]) >= 0)
-				return err_set(e, "token '%.40s' is there twice", v[i].key);
+				return err_set(e, "token '%.40s' occurs twice", v[i].key);
 		}
 	}
 	return 0;
 }
 
-/* Also of an empty table: one that was never filled has no strings. */
+/* Also for an empty table that was never filled. */
 int64_t
 names_find(const struct names *n, const char *s, size_t len)
 {
@@ -102,7 +102,7 @@ names_find(const struct names *n, const char *s, size_t len)
 	return p && p->bytes ? (int64_t)p->id : -1;
 }
 
-/* What memory a block of names needs is asked for in two rounds: places, then the strings there. */
+/* The memory for a block of names is prefetched in two rounds: slots, then their strings. */
 void
 names_find_all(const struct names *n, struct name *name, size_t count)
 {

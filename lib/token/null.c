@@ -1,5 +1,6 @@
 /*
- * null.c - NullTokenizer: the text is token ids already, decimal numbers with a space between two
+ * null.c - NullTokenizer: the text consists of token ids, decimal numbers separated by single
+ * spaces
  *
  * For corpora that another program has tokenised, and for tests: there are no files to read and
  * every id is its own text. The last id is the end of a document.
@@ -10,7 +11,7 @@
 
 static const char *const types[] = { "NullTokenizer", NULL };
 
-/* Nothing but its name says so. */
+/* Only the type's name selects it. */
 static bool
 null_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n)
 {
@@ -33,7 +34,7 @@ null_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 	return 0;
 }
 
-/* open leaves nothing behind. */
+/* open leaves nothing to free. */
 static void
 null_close(struct tokenizer *t)
 {
@@ -41,7 +42,7 @@ null_close(struct tokenizer *t)
 }
 
 /*
- * Reads one number that ends at `end`; -1 when it is none or not below limit. Checked digit by
+ * Reads one number that ends at `end`; -1 when it is not a number below limit. Checked digit by
  * digit, so the product cannot overflow.
  */
 static int64_t
@@ -77,7 +78,8 @@ null_encode(
 			stop = end;
 		v = number(s, stop, limit);
 		if (v < 0)
-			return err_set(e, "'%.*s' at byte %lld of the text is no id below %lld",
+			return err_set(e,
+			    "'%.*s' at byte %lld of the text: must be an id below %lld",
 			    (int)(stop - s < 40 ? stop - s : 40), s, (long long)(s - text) + 1,
 			    (long long)limit);
 		token_ids_add(out, (uint32_t)v);
@@ -86,7 +88,7 @@ null_encode(
 	}
 }
 
-/* The numbers again. */
+/* Writes the numbers. */
 static void
 null_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out)
 {

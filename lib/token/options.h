@@ -15,7 +15,7 @@
 #define TOKENIZER_FILE_OPTS \
 	{ .type = OPT_GROUP, .help = "Tokenizer" }, \
 	{ .name = "tokenizer-type", TOKENIZER_STRING(type), .unit = "TYPE", \
-	  .help = "Megatron-LM's name, such as GPT2BPETokenizer; by default the files tell" }, \
+	  .help = "Megatron-LM's name, such as GPT2BPETokenizer; default: from the files" }, \
 	{ .name = "tokenizer-model", TOKENIZER_STRING(model), .unit = "FILE", \
 	  .help = "SentencePiece model, tokenizer.json or its directory, or tiktoken rank file" }, \
 	{ .name = "vocab-file", TOKENIZER_STRING(vocab), .unit = "FILE", \
@@ -29,7 +29,7 @@
 	TOKENIZER_FILE_OPTS, \
 	{ .name = "vocab-size", .type = OPT_INT, TOKENIZER_AT(vocab_size), .min = 1, \
 	  .max = 2147483647, \
-	  .help = "number of ids of a NullTokenizer, whose texts are ids already, or of a " \
+	  .help = "number of ids of a NullTokenizer, whose texts are ids, or of a " \
 	  "TikTokenizer's JSON list" }, \
 	{ .name = "unigram-ties", .type = OPT_CHOICE, TOKENIZER_AT(unigram_ties), \
 	  .choices = unigram_ties_names, .def = "0.2.2", \
@@ -44,7 +44,7 @@
 	  "post-processor or its configs put around a text" }, \
 	{ .name = "tiktoken-pattern", TOKENIZER_STRING(tiktoken_pattern), .unit = "NAME", \
 	  .help = "how a TikTokenizer cuts text: v1, v2, gpt2, cl100k, o200k or qwen2; by " \
-	  "default the file tells" }, \
+	  "default found from the file" }, \
 	{ .name = "tiktoken-num-special-tokens", .type = OPT_INT, \
 	  TOKENIZER_AT(tiktoken_num_special_tokens), .min = 1, \
 	  .max = 2147483647, .def = "1000", .unit = "N", \

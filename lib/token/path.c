@@ -1,8 +1,8 @@
 /*
  * path.c - the best path through a long piece, stretch by stretch (path.h)
  *
- * The places of the last two stretches are in memory: a stretch that becomes certain with the one
- * after it, as nearly all do, is searched once.
+ * The places of the last two stretches are in memory: a stretch that becomes certain with the next
+ * one, as nearly all do, is searched once.
  */
 #include "lib/base/mem.h"
 #include "lib/token/path.h"
@@ -13,25 +13,25 @@
 
 #define NONE SIZE_MAX
 
-/* A stretch whose tokens have not been given out. */
+/* A stretch whose tokens are not yet emitted. */
 struct held {
 	struct path_part part;
-	void *before;  /* its carried places, before it was searched */
-	size_t *entry; /* of the places from `starts` on: the carried one that their path is by */
-	size_t exit;   /* the first place from `starts` on that the path of the piece is by */
+	void *before;  /* its carried places, before its search */
+	size_t *entry; /* for the places from `starts` on: the carried one on their path */
+	size_t exit;   /* the first place from `starts` on that is on the path of the piece */
 };
 
 struct search {
 	const struct path_text *text;
 	struct held *held;
 	size_t count, cap;
-	/* places of the last stretch, of the one before it, and of one that is searched again */
+	/* places of the last stretch, of the one before it, and of one searched a second time */
 	unsigned char *place[3];
 	size_t *entry, *step; /* of all places; a path, from its end */
 };
 
-/* Opens the stretch after the last one, with the places that it has reached; its own will be those
- * of place[0]. */
+/* Opens the stretch after the last one, with the places that it has reached; its own places go to
+   place[0]. */
 static struct held *
 open_stretch(struct search *s, size_t at, size_t starts)
 {
@@ -58,7 +58,7 @@ open_stretch(struct search *s, size_t at, size_t starts)
 	return h;
 }
 
-/* Searches a stretch whose symbols have been read. */
+/* Searches a stretch whose symbols are read. */
 static int
 search_stretch(const struct search *s, const struct held *h, unsigned char *place, struct err *e)
 {
@@ -67,8 +67,8 @@ search_stretch(const struct search *s, const struct held *h, unsigned char *plac
 	return s->text->search(s->text->ctx, place, &h->part, e);
 }
 
-/* Symbols of the token on the path to place k; 0 if it is a carried one: its token began before
- * the stretch. */
+/* The symbols of the token on the path to place k; 0 for a carried place, whose token began before
+   the stretch. */
 static size_t
 back(const struct search *s, const struct held *h, const unsigned char *place, size_t k)
 {
@@ -77,8 +77,8 @@ back(const struct search *s, const struct held *h, const unsigned char *place, s
 	return n <= k ? n : 0;
 }
 
-/* Finds the entries of the places that the last stretch reaches; returns the one that all of them
- * share, or NONE. */
+/* Finds the entries of the places that the last stretch reaches; returns their common entry, or
+   NONE. */
 static size_t
 find_entries(const struct search *s, struct held *h)
 {
@@ -103,7 +103,7 @@ find_entries(const struct search *s, struct held *h)
 	return common;
 }
 
-/* Gives out the tokens of a stretch. */
+/* Emits the tokens of a stretch. */
 static void
 put_stretch(const struct search *s, const struct held *h, const unsigned char *place)
 {
@@ -115,8 +115,8 @@ put_stretch(const struct search *s, const struct held *h, const unsigned char *p
 		s->text->put(s->text->ctx, place, s->step[--count]);
 }
 
-/* The places of held stretch i, searched again if they are no longer there. That it has a path is
- * known. */
+/* The places of held stretch i, searched again if they are no longer in memory. It is known to have
+   a path. */
 static const unsigned char *
 places_of(const struct search *s, size_t i)
 {
@@ -131,7 +131,7 @@ places_of(const struct search *s, size_t i)
 	return s->place[2];
 }
 
-/* Gives out the first `count` of the held stretches, of which the last has this exit. */
+/* Emits the first `count` of the held stretches, the last of which has this exit. */
 static void
 put_held(struct search *s, size_t count, size_t exit)
 {
@@ -176,7 +176,7 @@ search_all(struct search *s, size_t stretch, struct err *e)
 	return 0;
 }
 
-/* What it takes beside the piece is a few stretches, and some places of each that is held. */
+/* Besides the piece it needs the memory of a few stretches, and some places of each held one. */
 int
 path_search(const struct path_text *t, size_t stretch, struct err *e)
 {

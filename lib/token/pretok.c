@@ -1,10 +1,9 @@
 /*
  * pretok.c - cutting text into the pieces that BPE merges, a character at a time
  *
- * What the expressions differ in stands in one row each; the alternatives that they share are one
- * function each, tried in their order at the current position. pretok_ends (pretok_block.c) finds
- * the same ends from bit masks of a block of text and comes here where it meets what masks cannot
- * tell.
+ * A row per expression holds the differences; each shared alternative is a function, and they are
+ * tried in order at the current position. pretok_ends (pretok_block.c) finds the same ends from bit
+ * masks of a block of text and falls back to this file where masks do not suffice.
  */
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -41,9 +40,9 @@ static const struct pretok_rules rules[PRETOK_SCANNERS] = {
 #define RE_O200K(c) \
 	RE_PREFIX RE_UPPERS "*" RE_LOWERS "+" c "|" RE_PREFIX RE_UPPERS "+" RE_LOWERS "*" c
 
-/* The same expression with possessive quantifiers, or with its parts factored out, is another
- * spelling of it. Sources: openai/tiktoken openai_public.py (several versions), the tokenizer.json
- * of each model, Megatron-LM's tiktoken_tokenizer.py. */
+/* The same expression with possessive quantifiers, or with its parts factored out, counts as
+ * another spelling. Sources: openai/tiktoken openai_public.py (several versions), the
+ * tokenizer.json of each model, Megatron-LM's tiktoken_tokenizer.py. */
 static const struct {
 	enum pretok_scanner scanner;
 	const char *regex;
@@ -77,7 +76,7 @@ static const struct {
 	    RE_O200K("") "|\\p{N}" RE_OTHERS "[\\r\\n/]*|\\s*[\\r\\n]+" RE_WHITE },
 };
 
-/* Byte for byte: an expression that merely means the same is left to a general engine. */
+/* Byte for byte: an expression that is only equivalent is left to a general engine. */
 enum pretok_scanner
 pretok_find(const char *regex, size_t len)
 {
@@ -87,7 +86,7 @@ pretok_find(const char *regex, size_t len)
 	return PRETOK_NONE;
 }
 
-/* Only the pages of the table that a text touches are ever in a cache. */
+/* Only the pages of the table that a text touches occupy a cache. */
 struct pretok *
 pretok_new(enum pretok_scanner scanner)
 {
@@ -117,7 +116,7 @@ char_at(const struct pretok *p, const unsigned char *s, size_t n, size_t pos, si
 	*len = 1;
 	if (cp < 0x80)
 		return BIT(p->class[cp]);
-	/* most of what is not ASCII has three bytes; E0 and ED have forms that are refused */
+	/* most non-ASCII characters have three bytes; E0 and ED have malformed ones */
 	if (cp > 0xe0 && cp < 0xed && n - pos >= 3 && (s[pos + 1] & 0xc0) == 0x80 &&
 	    (s[pos + 2] & 0xc0) == 0x80) {
 		*len = 3;
@@ -131,7 +130,7 @@ char_at(const struct pretok *p, const unsigned char *s, size_t n, size_t pos, si
 	return BIT(p->class[cp]);
 }
 
-/* The class of the character at pos, or no bit at the end of the text. */
+/* The class bit of the character at pos, or 0 at the end of the text. */
 static inline unsigned
 peek(const struct pretok *p, const unsigned char *s, size_t n, size_t pos)
 {
@@ -178,8 +177,8 @@ contraction(const struct pretok *p, const struct pretok_text *t, size_t pos)
 
 /*
  * The end of white space that begins at pos. In the newer expressions a run with a line end goes up
- * to its last line end; else the last character of a run stays for what follows, unless it is the
- * only one or nothing follows.
+ * to its last line end; otherwise the last character of a run is left for the next piece, unless it
+ * is the only one or the text ends.
  */
 static size_t
 white(const struct pretok *p, const struct pretok_text *t, size_t pos)
@@ -218,8 +217,8 @@ gpt2(const struct pretok *p, const struct pretok_text *t, size_t pos)
 
 /*
  * o200k's words from their first character on: capitals, then at least one small letter, where
- * marks and letters without case are both. Without a small letter after the capitals the
- * expression backs off to the last character that can be one. at when there is no match.
+ * marks and letters without case are both. Without a small letter after the capitals the expression
+ * backtracks to the last character that can be one. Returns at when there is no match.
  */
 static size_t
 small_word(const struct pretok *p, const struct pretok_text *t, size_t at)
@@ -234,7 +233,7 @@ small_word(const struct pretok *p, const struct pretok_text *t, size_t at)
 }
 
 /* Both forms of o200k's words, each first with the prefix of len bytes and then without it; pos
- * when none is there. */
+   when there is none. */
 static size_t
 cased_word(const struct pretok *p, const struct pretok_text *t, size_t pos, size_t prefix)
 {
@@ -249,8 +248,8 @@ cased_word(const struct pretok *p, const struct pretok_text *t, size_t pos, size
 	return end > pos + prefix ? end : pos;
 }
 
-/* A word with an optional character before it that is no letter, number or line end; pos when none
- * begins here. */
+/* A word with an optional character before it that is not a letter, number or line end; pos when
+   none begins here. */
 static size_t
 word(const struct pretok *p, const struct pretok_text *t, size_t pos)
 {
@@ -283,7 +282,7 @@ others(const struct pretok *p, const struct pretok_text *t, size_t pos)
 	return end;
 }
 
-/* The alternatives of the expressions in their order. */
+/* Tries the alternatives of the expression in order. */
 size_t
 pretok_next(const struct pretok *p, const unsigned char *s, size_t n, size_t pos)
 {

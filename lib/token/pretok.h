@@ -4,8 +4,8 @@
  *
  * A scanner gives exactly the matches of its regular expression, one after the other; together they
  * cover the text. Bytes that are not well-formed UTF-8 count as one character each of class other,
- * so that any bytes can be cut. A tokenizer keeps one struct pretok for each expression it needs;
- * it is read-only and shared by threads.
+ * so that any bytes can be cut. A tokenizer has one struct pretok per expression; it is read-only
+ * and shared by threads.
  */
 #ifndef TOKEN_PRETOK_H
 #define TOKEN_PRETOK_H
@@ -31,8 +31,8 @@ struct pretok;
 
 /*
  * The scanner of a regular expression (UTF-8, as it stands in a tokenizer.json after JSON's escapes
- * are undone, or in a program's source): its known spellings are compared as strings. PRETOK_NONE
- * when it is none of them.
+ * are undone, or in a program's source). It is compared with the known spellings as a string;
+ * PRETOK_NONE when none matches.
  */
 enum pretok_scanner pretok_find(const char *regex, size_t len);
 
@@ -40,13 +40,13 @@ struct pretok *pretok_new(enum pretok_scanner scanner);
 void pretok_free(struct pretok *p);
 
 /* The end of the piece that begins at pos < n. n is the end of the text for the rules that look
- * ahead; what stands before pos does not matter. */
+   ahead; the text before pos does not matter. */
 size_t pretok_next(const struct pretok *p, const unsigned char *s, size_t n, size_t pos);
 
 /* A text that is being cut; zero pos to begin. n < 2^31. */
 struct pretok_text {
 	const unsigned char *s;
-	size_t n, pos; /* bytes; bytes that are cut already */
+	size_t n, pos; /* bytes; bytes already cut */
 };
 
 /*

@@ -1,12 +1,13 @@
 /*
  * pretok_block.c - cutting text 64 bytes at a time
  *
- * A window begins where a piece begins, so what stands before it does not matter. Its bytes become
- * masks of classes, and shifts of the masks say where pieces start: where the class changes, less
- * where a space or another prefix joins the word after it, and so on, each line below for one
- * alternative of the expressions. Only starts that the bytes of the window decide are believed; the
- * last of them begins the next window. A window without one - it begins with a character outside
- * ASCII, or with a long piece, or the text ends - is left to the scanner of single pieces.
+ * A window begins at the start of a piece, so the text before it does not matter. Its bytes become
+ * masks of classes, and shifts of the masks give the starts of pieces: where the class changes,
+ * except where a space or another prefix joins the word after it, and so on, with one line below
+ * per alternative of the expressions. Only starts that the bytes of the window determine are
+ * accepted; the last of them begins the next window. A window without one - it begins with a
+ * character outside ASCII, or with a long piece, or the text ends - is left to the scanner of
+ * single pieces.
  */
 #include "lib/token/pretok_impl.h"
 #include "lib/token/simd.h"
@@ -28,14 +29,14 @@ first_bits(unsigned n)
 	return n < 64 ? ((uint64_t)1 << n) - 1 : UINT64_MAX;
 }
 
-/* 64 when there is none. */
+/* The first set bit; 64 when there is none. */
 static inline unsigned
 lowest(uint64_t m)
 {
 	return m ? (unsigned)__builtin_ctzll(m) : 64;
 }
 
-/* Bytes after the window's end, and from the first one outside ASCII on, are cleared. */
+/* Clears the bytes after the window's end, and those from the first non-ASCII byte on. */
 static inline void
 window_open(struct window *w, const unsigned char *s, size_t left)
 {
@@ -63,7 +64,7 @@ window_open(struct window *w, const unsigned char *s, size_t left)
 	w->m.apostrophe &= keep;
 }
 
-/* The bytes of the contraction at the apostrophe, or 0; any is its form without case. */
+/* The bytes of the contraction at the apostrophe, or 0; `any` ignores case. */
 static inline unsigned
 contraction_len(const unsigned char *s, unsigned fold)
 {
@@ -75,9 +76,9 @@ contraction_len(const unsigned char *s, unsigned fold)
 }
 
 /*
- * Puts contractions in. In all but o200k's expressions one begins where a piece would and is a
- * piece; there it goes with the word before it. Either way its letters start nothing, and what
- * follows it does. An apostrophe too near to the end to tell makes the window shorter.
+ * Enters contractions. In o200k's expressions one joins the word before it; in all others it begins
+ * where a piece would and is a piece. Either way its letters start no piece, and the text after it
+ * does. An apostrophe too near to the end shortens the window.
  */
 static inline uint64_t
 contractions(struct window *w, const struct pretok_rules *r, uint64_t starts)
@@ -103,15 +104,15 @@ contractions(struct window *w, const struct pretok_rules *r, uint64_t starts)
 	return starts;
 }
 
-/* GPT-2: a space joins what follows it, whatever that is. */
+/* GPT-2: a space joins whatever follows it. */
 static inline uint64_t
 starts_gpt2(const struct window *w)
 {
 	uint64_t l = w->letter, d = w->m.digit, o = w->other, s = w->m.white;
 	uint64_t change = (l & ~(l << 1)) | (d & ~(d << 1)) | (o & ~(o << 1));
 
-	/* white space begins with its run, and its last character stays apart when something
-	 * follows */
+	/* white space starts with its run, and its last character is separate when something
+	   follows */
 	return (change & ~(w->m.space << 1)) | (s & ~(s << 1)) | (s & ~(s >> 1));
 }
 
@@ -128,7 +129,7 @@ starts_digits(uint64_t d, size_t group)
 	return all;
 }
 
-/* Where the stretch after the last line end of each run of white space begins. */
+/* The starts of the stretches after the last line end of each run of white space. */
 static inline uint64_t
 starts_after_newline(uint64_t white, uint64_t newline)
 {
@@ -157,9 +158,9 @@ clip_at_slash(struct window *w, uint64_t at)
 }
 
 /*
- * The newer expressions: one character of any kind but letter, digit and line end joins the letters
- * after it if no other piece has it, which a space before it or another beside it would; line ends
- * go with the others before them.
+ * The newer expressions: one character other than a letter, digit or line end joins the letters
+ * after it unless it belongs to another piece, as after a space or next to another such character;
+ * line ends join the others before them.
  */
 static inline uint64_t
 starts_newer(struct window *w, const struct pretok_rules *r)
@@ -188,7 +189,7 @@ decided(const struct window *w)
 	return ~tail ? w->valid - (unsigned)__builtin_clzll(~tail) + 1 : 1;
 }
 
-/* The starts after the first byte of the window at s that are certain. */
+/* The certain starts after the first byte of the window at s. */
 __attribute__((always_inline)) static inline uint64_t
 window_starts(const struct pretok_rules *r, bool newlines, const unsigned char *s, size_t left)
 {
@@ -207,8 +208,8 @@ window_starts(const struct pretok_rules *r, bool newlines, const unsigned char *
 	return starts & first_bits(w.valid) & ~(uint64_t)1;
 }
 
-/* Writes the positions of the bits, of which there are at most 63, and some more after them: so
- * the loop's end is easier to foresee. end has room for 64. */
+/* Writes the positions of the bits, at most 63, and some extra values after them, so that the
+   loop's end is easier to predict. end has room for 64. */
 static inline size_t
 put(uint32_t *end, size_t base, uint64_t m)
 {
@@ -220,9 +221,9 @@ put(uint32_t *end, size_t base, uint64_t m)
 	return n;
 }
 
-/* Windows while they say something; one piece by the scanner where they do not. newlines is that of
- * the rules, a constant in each copy of the loop, so that none makes masks it does not need; hence
- * the copies are insisted upon. */
+/* Uses windows while they give starts, and the scanner for one piece where they do not. newlines,
+   from the rules, is a constant in each copy of the loop, so that no copy makes masks it does not
+   need; this is why the copies are forced. */
 __attribute__((always_inline)) static inline size_t
 cut(const struct pretok *p, bool newlines, struct pretok_text *t, uint32_t *end, size_t cap)
 {
@@ -235,7 +236,7 @@ cut(const struct pretok *p, bool newlines, struct pretok_text *t, uint32_t *end,
 
 		if (starts) {
 			count += put(end + count, t->pos, starts);
-			/* the last of them, and not through memory: the next window waits for it */
+			/* the last of them, kept in a register: the next window waits for it */
 			t->pos += 63 - (size_t)__builtin_clzll(starts);
 			continue;
 		}
@@ -245,7 +246,7 @@ cut(const struct pretok *p, bool newlines, struct pretok_text *t, uint32_t *end,
 	return count;
 }
 
-/* The newer expressions and GPT-2's. */
+/* One copy for the newer expressions and one for GPT-2's. */
 size_t
 pretok_ends(const struct pretok *p, struct pretok_text *t, uint32_t *end, size_t cap)
 {

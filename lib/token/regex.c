@@ -33,7 +33,7 @@ struct regex_scratch {
 	pcre2_jit_stack *stack;
 };
 
-/* The longer the pattern the better: NULL with PCRE2's own words and the place. */
+/* NULL with PCRE2's message and the position. */
 static pcre2_code *
 compile(const struct str *pattern, struct err *e)
 {
@@ -52,12 +52,12 @@ compile(const struct str *pattern, struct err *e)
 		err_set(e, "%s, at byte %zu of '%.200s'", (const char *)why, at, pattern->buf);
 		return NULL;
 	}
-	/* Where there is no compiler for the machine the interpreter does the work. */
+	/* Without a JIT compiler for the machine, the interpreter is used. */
 	pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
 	return code;
 }
 
-/* The caller puts the place before the reason. */
+/* The caller adds the location to the reason. */
 struct regex *
 regex_new(const char *pattern, size_t len, struct err *e)
 {
@@ -73,7 +73,7 @@ regex_new(const char *pattern, size_t len, struct err *e)
 	return r;
 }
 
-/* No engine is needed for it. */
+/* It needs no engine. */
 struct regex *
 regex_new_string(const char *text, size_t len)
 {
@@ -91,7 +91,7 @@ regex_is_string(const struct regex *r)
 	return r->code == NULL;
 }
 
-/* No thread may still search with it. */
+/* No thread may be using it. */
 void
 regex_free(struct regex *r)
 {
@@ -102,7 +102,7 @@ regex_free(struct regex *r)
 	free(r);
 }
 
-/* One pair of offsets is all that is asked for; groups are not. */
+/* Only the offsets of the whole match are needed, not those of groups. */
 struct regex_scratch *
 regex_scratch_new(void)
 {
@@ -129,7 +129,7 @@ regex_scratch_free(struct regex_scratch *m)
 	free(m);
 }
 
-/* The next place of the string. */
+/* Finds the next occurrence of the string. */
 static int
 find_string(const struct regex *r, struct regex_walk *w)
 {
@@ -178,8 +178,8 @@ step(const struct regex_walk *w)
 	return i - w->pos;
 }
 
-/* An empty match where the last one ended is passed over, else the walk would not end. \K can move
- * a start after the end; such a match counts as empty. */
+/* An empty match at the end of the last one is skipped, or the walk would not end. \K can move a
+ * start after the end; such a match counts as empty. */
 int
 regex_next(const struct regex *r, struct regex_scratch *m, struct regex_walk *w, struct err *e)
 {
@@ -201,7 +201,7 @@ regex_next(const struct regex *r, struct regex_scratch *m, struct regex_walk *w,
 	return 0;
 }
 
-/* The library adds its date, which is left out. */
+/* The library's date is left out. */
 void
 regex_version(struct str *out)
 {

@@ -2,8 +2,8 @@
  * regex.h - the patterns of tokenizer.json: strings, and regular expressions through PCRE2
  *
  * Expressions are written for Oniguruma, whose classes differ a little from PCRE2's: they are
- * translated, and what cannot be is refused. PCRE2's limits of steps, depth and memory hold, so
- * that no text can take the machine away.
+ * translated, or refused if that is impossible. PCRE2's limits of steps, depth and memory apply, so
+ * that no text can exhaust the machine.
  */
 #ifndef TOKEN_REGEX_H
 #define TOKEN_REGEX_H
@@ -19,7 +19,7 @@ struct regex;         /* read-only, shared by threads */
 struct regex_scratch; /* of one thread */
 
 struct regex *regex_new(const char *pattern, size_t len, struct err *e);
-/* The pattern is text that stands for itself; at least one byte. */
+/* The pattern is literal text of at least one byte. */
 struct regex *regex_new_string(const char *text, size_t len);
 bool regex_is_string(const struct regex *r);
 void regex_free(struct regex *r); /* NULL is fine */
@@ -36,11 +36,11 @@ struct regex_walk {
 	size_t guard;      /* 1 + end of the last match, where no empty one may follow */
 };
 
-/* Goes to the next match: 1, or 0 when there is none, or -1 when a limit was met. Matches do not
+/* Goes to the next match: 1, or 0 when there is none, or -1 when a limit is reached. Matches do not
  * overlap; they may be empty, though not directly after another. */
 int regex_next(const struct regex *r, struct regex_scratch *m, struct regex_walk *w, struct err *e);
 
-/* Appends the version of the library that is linked, such as "10.42". */
+/* Appends the version of the linked library, such as "10.42". */
 void regex_version(struct str *out);
 
 #endif

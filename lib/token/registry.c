@@ -1,8 +1,8 @@
 /*
  * registry.c - the kinds of tokenizers, and which of them opens what
  *
- * A kind is asked by name when the user gave a type, else each is shown the files in the order of
- * the registry, and the first that knows them opens them.
+ * A type from the user selects the kind by name; otherwise the kinds examine the files in the order
+ * of the registry, and the first that recognises them opens them.
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -29,7 +29,7 @@ enum { NUM_KINDS = sizeof kinds / sizeof *kinds, HEAD_BYTES = 64 };
 
 /*
  * The first bytes of the model file, at most HEAD_BYTES; none when no model file was given or it is
- * a directory, which kinds of several files have to expect.
+ * a directory, which kinds with several files must handle.
  */
 static int
 read_head(const struct tokenizer_spec *spec, unsigned char *head, size_t *n, struct err *e)
@@ -42,9 +42,8 @@ read_head(const struct tokenizer_spec *spec, unsigned char *head, size_t *n, str
 	f = fopen(spec->model, "rb");
 	if (!f && errno == ENOENT && directory_is_hub_name(spec->model))
 		return err_set(e,
-		    "cannot open '%s': there is no such file or directory; nothing is downloaded "
-		    "from a hub: "
-		    "give a directory with its tokenizer.json",
+		    "cannot open '%s': no such file or directory; nothing is downloaded from a "
+		    "hub: give a directory with its tokenizer.json",
 		    spec->model);
 	if (!f)
 		return err_sys(e, "open", spec->model);
@@ -66,12 +65,12 @@ unknown_type(const char *name, struct err *e)
 	for (int k = 0; k < NUM_KINDS; k++)
 		for (const char *const *type = kinds[k]->types; *type; type++)
 			str_addf(&s, "%s%s", s.len ? ", " : "", *type);
-	err_set(e, "tokenizer type '%s' is not built in; there are %s", name, s.buf);
+	err_set(e, "unknown tokenizer type '%s': must be one of %s", name, s.buf);
 	str_release(&s);
 	return -1;
 }
 
-/* From the name, or from what the files hold. */
+/* By the name, or by the contents of the files. */
 int
 tokenizer_choose(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
@@ -98,8 +97,8 @@ tokenizer_choose(struct tokenizer *t, const struct tokenizer_spec *spec, struct 
 			t->type = kinds[k]->types[0];
 			return 0;
 		}
-	return err_set(e, "%s: not a tokenizer file that is known here",
-	    spec->model ? spec->model : spec->vocab);
+	return err_set(
+	    e, "%s: not a known tokenizer file", spec->model ? spec->model : spec->vocab);
 }
 
 /* Specials are absent until the kind sets them. */

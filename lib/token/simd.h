@@ -2,8 +2,8 @@
  * simd.h - 64 bytes of text as bit masks of classes: bit i is byte i
  *
  * With AVX2, the build's baseline, or in plain C: the masks are the same. Only ASCII has classes
- * here; what is neither letter, digit nor white space is in none of the masks, and bytes from 0x80
- * on are in high.
+ * here; a byte that is neither letter, digit nor white space is in none of the masks, and bytes
+ * from 0x80 on are in high.
  */
 #ifndef TOKEN_SIMD_H
 #define TOKEN_SIMD_H
@@ -14,8 +14,8 @@
 
 enum { SIMD_BLOCK = 64 };
 
-/* A set of bytes: bit h & 7 of row[h >> 3][l] is that of the byte with the high half h and the low
- * half l. */
+/* A set of bytes: bit h & 7 of row[h >> 3][l] is for the byte with the high half h and the low half
+   l. */
 struct simd_set {
 	unsigned char row[2][16];
 };
@@ -102,7 +102,7 @@ simd_find(const struct simd_set *set, const unsigned char s[SIMD_BLOCK])
 	return SIMD_BOTH(simd_in_set, set);
 }
 
-/* Which of two keys of 16 bytes are the one looked for: bit 0 the first, bit 2 the second. */
+/* Which of two keys of 16 bytes match: bit 0 the first, bit 2 the second. */
 static inline unsigned
 simd_match(const uint64_t two[4], const uint64_t key[2])
 {
@@ -115,7 +115,7 @@ simd_match(const uint64_t two[4], const uint64_t key[2])
 	return halves & halves >> 1 & 5;
 }
 
-/* The least of n numbers, n a multiple of eight; UINT32_MAX of none. */
+/* The least of n numbers, n a multiple of eight; UINT32_MAX for n = 0. */
 static inline uint32_t
 simd_least(const uint32_t *x, size_t n)
 {
@@ -133,7 +133,7 @@ simd_least(const uint32_t *x, size_t n)
 
 #else
 
-/* The least of n numbers, n a multiple of eight; UINT32_MAX of none. */
+/* The least of n numbers, n a multiple of eight; UINT32_MAX for n = 0. */
 static inline uint32_t
 simd_least(const uint32_t *x, size_t n)
 {
@@ -144,7 +144,7 @@ simd_least(const uint32_t *x, size_t n)
 	return least;
 }
 
-/* Which of two keys of 16 bytes are the one looked for: bit 0 the first, bit 2 the second. */
+/* Which of two keys of 16 bytes match: bit 0 the first, bit 2 the second. */
 static inline unsigned
 simd_match(const uint64_t two[4], const uint64_t key[2])
 {

@@ -2,8 +2,8 @@
  * split.c - the pre-tokenizer of a tokenizer.json
  *
  * Source: tokenizers/src/pre_tokenizers and NormalizedString::split of huggingface/tokenizers. A
- * step is handed one piece and hands its parts to the step after it, so that nothing but changed
- * text is ever stored.
+ * step is handed one piece and hands its parts to the step after it, so that only changed text is
+ * stored.
  */
 #include "lib/base/utf8.h"
 #include "lib/token/hf/component.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a step needs to go on with. */
+/* The state of a run that each step needs. */
 struct run {
 	const struct splitter *p;
 	struct split_scratch *x;
@@ -23,13 +23,13 @@ struct run {
 
 struct split_kind {
 	const char *name;
-	/* NULL: there are no members */
+	/* NULL: it has no members */
 	int (*parse)(
 	    struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e);
 	int (*run)(const struct run *r, int step, const struct span *in);
 };
 
-/* A piece to the step after this one, or to the model. Empty ones are dropped. */
+/* Passes a piece to the next step, or to the model. Empty ones are dropped. */
 static int
 emit(const struct run *r, int step, const struct span *in, size_t start, size_t end)
 {
@@ -44,7 +44,7 @@ emit(const struct run *r, int step, const struct span *in, size_t start, size_t 
 
 /* --- cutting at matches ----------------------------------------------------------------------- */
 
-/* A cut in the making: the part [start, end) is held back while it may still grow. */
+/* The state of cutting: the part [start, end) is held back while it may still grow. */
 struct cut {
 	const struct run *r;
 	const struct span *in;
@@ -54,7 +54,7 @@ struct cut {
 	size_t start, end;
 };
 
-/* Lets go of the part that was held back. */
+/* Passes on the held part. */
 static int
 flush(struct cut *c)
 {
@@ -64,7 +64,7 @@ flush(struct cut *c)
 	return held ? emit(c->r, c->step, c->in, c->start, c->end) : 0;
 }
 
-/* Does this part become one with the one held back? */
+/* True when this part is joined to the held one. */
 static bool
 joins(const struct cut *c, bool match)
 {
@@ -77,8 +77,8 @@ joins(const struct cut *c, bool match)
 }
 
 /*
- * The next part of the text: a match or what stands between two. An empty match of MergedWithNext
- * still ends what went before it.
+ * The next part of the text: a match, or the text between two. With MergedWithNext, an empty match
+ * still ends the part before it.
  */
 static int
 add_part(struct cut *c, size_t start, size_t end, bool match)
@@ -100,7 +100,7 @@ add_part(struct cut *c, size_t start, size_t end, bool match)
 	return 0;
 }
 
-/* All matches of the pattern and the text between them. */
+/* Cuts at all matches of the pattern. */
 static int
 run_pattern(const struct run *r, int step, const struct span *in)
 {
@@ -123,7 +123,7 @@ run_pattern(const struct run *r, int step, const struct span *in)
 	return flush(&c);
 }
 
-/* A piece, in the alphabet where the steps after it see that. */
+/* Passes on a piece, in the alphabet if the next steps see that. */
 static int
 emit_letters(const struct run *r, int step, const struct span *in, size_t start, size_t end)
 {
@@ -160,7 +160,7 @@ run_split(const struct run *r, int step, const struct span *in)
 	return r->p->step[step].scanner ? run_scanner(r, step, in) : run_pattern(r, step, in);
 }
 
-/* By the names of the reference; "" as default: it must be there. */
+/* By the names of the reference; the default "": required. */
 static int
 parse_behavior(struct split_step *s, const struct json_value *v, const char *def, struct err *e)
 {
@@ -178,7 +178,7 @@ parse_behavior(struct split_step *s, const struct json_value *v, const char *def
 	return err_set(e, "behavior '%s' is not supported", name);
 }
 
-/* A known expression that isolates all its matches is a scanner. */
+/* A known expression that isolates all its matches becomes a scanner. */
 static int
 parse_split(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
@@ -191,8 +191,8 @@ parse_split(struct splitter *p, struct split_step *s, const struct json_value *v
 		return -1;
 	if (regex && regex->type == JSON_STRING)
 		known = pretok_find(regex->string, regex->len);
-	/* With all of the text matched, isolating the matches or removing what is between them is
-	 * the same. */
+	/* When all of the text matches, isolating the matches and removing the text between them
+	   are the same. */
 	if (known != PRETOK_NONE &&
 	    (s->behavior == SPLIT_ISOLATED || (s->behavior == SPLIT_REMOVED && s->invert))) {
 		s->scanner = pretok_new(known);
@@ -224,7 +224,7 @@ run_byte_level(const struct run *r, int step, const struct span *in)
 	return emit_letters(r, step, &spaced, 0, spaced.n);
 }
 
-/* As if it were the last step; add_step sees to those that are not. */
+/* As if it were the last step; add_step handles those that are not. */
 static int
 parse_byte_level(
     struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
@@ -358,7 +358,7 @@ run_fixed_length(const struct run *r, int step, const struct span *in)
 	return 0;
 }
 
-/* Older files say add_prefix_space instead of prepend_scheme. */
+/* Older files have add_prefix_space instead of prepend_scheme. */
 static int
 parse_metaspace(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
@@ -372,7 +372,7 @@ parse_metaspace(struct splitter *p, struct split_step *s, const struct json_valu
 	return json_bool(v, "split", true, &s->split, e);
 }
 
-/* Spaces become the replacement, one may be put before all, and each begins a piece. */
+/* Spaces become the replacement, one may be prepended, and each begins a piece. */
 static int
 run_metaspace(const struct run *r, int step, const struct span *in)
 {
@@ -429,8 +429,8 @@ metaspace_prepend(const struct json_value *v, enum metaspace_prepend *out, struc
 	return err_set(e, "prepend_scheme '%s' is not supported", name);
 }
 
-/* There is room for SPLIT_STEPS. After a ByteLevel a step sees its alphabet instead of the text, as
- * in Falcon's files; a second one would have to spell that again. */
+/* At most SPLIT_STEPS. After a ByteLevel a step sees its alphabet instead of the text, as in
+   Falcon's files; a second one would encode the alphabet itself. */
 static int
 add_step(void *owner, const void *kind, const struct json_value *v, struct err *e)
 {
@@ -448,15 +448,15 @@ add_step(void *owner, const void *kind, const struct json_value *v, struct err *
 		return -1;
 	for (int i = 0; p->bytes && i < p->count; i++)
 		if (p->step[i].letters)
-			return err_set(e, "after another ByteLevel is not supported");
+			return err_set(e, "a second ByteLevel is not supported");
 	return 0;
 }
 
 static const struct component component = { "pre_tokenizer", "pretokenizers", SPLIT_STEPS, kinds,
 	sizeof *kinds, sizeof kinds / sizeof *kinds, add_step };
 
-/* A ByteLevel at the end that only says that pieces are bytes is dropped, and a scanner that is the
- * last step then is set apart. */
+/* A ByteLevel at the end that only makes pieces bytes is dropped, and a scanner that is then the
+   last step is kept separately. */
 int
 splitter_parse(struct splitter *p, const struct json_value *v, struct err *e)
 {
@@ -473,7 +473,7 @@ splitter_parse(struct splitter *p, const struct json_value *v, struct err *e)
 	return 0;
 }
 
-/* Also after a parse that failed. */
+/* Also after a failed parse. */
 void
 splitter_release(struct splitter *p)
 {
@@ -486,7 +486,7 @@ splitter_release(struct splitter *p)
 	memset(p, 0, sizeof *p);
 }
 
-/* The regex scratch is its owner's. */
+/* The owner frees the regex scratch. */
 void
 split_scratch_release(struct split_scratch *x)
 {
@@ -495,7 +495,7 @@ split_scratch_release(struct split_scratch *x)
 	str_release(&x->letters);
 }
 
-/* Without steps the text is the one piece. */
+/* Without steps the whole text is one piece. */
 int
 splitter_run(const struct splitter *p, struct split_scratch *x, const struct span *text,
     const struct split_sink *sink, struct err *e)

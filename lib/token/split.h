@@ -1,8 +1,8 @@
 /*
  * split.h - the pre-tokenizer of a tokenizer.json: steps that cut the text into pieces
  *
- * Kinds of steps are rows of a table; a kind that is not there is refused by its name. Pieces go
- * from step to step one at a time, the last ones to the model.
+ * Kinds of steps are rows of a table; an unknown kind is refused by name. Pieces go from step to
+ * step one at a time, the last ones to the model.
  */
 #ifndef TOKEN_SPLIT_H
 #define TOKEN_SPLIT_H
@@ -36,24 +36,24 @@ struct split_step {
 	struct pretok *scanner; /* instead of the pattern when its expression is known */
 	struct regex *pattern;
 	enum split_behavior behavior;
-	bool invert; /* what matches is the text, the rest are the delimiters */
+	bool invert; /* matches are the text, the rest are the delimiters */
 	/* letters: the steps after this ByteLevel see its alphabet */
 	bool prefix_space, letters;
 	enum unicode_set set; /* its characters are the matches */
-	int64_t length;       /* characters of a piece */
+	int64_t length;       /* characters per piece */
 	enum metaspace_prepend prepend;
 	char *replacement;
 	size_t len;
 	bool split;
 };
 
-/* Read-only, shared by threads; zero-initialise. The last step may be a scanner alone, which is
- * kept apart so that the model can cut and encode in one go. */
+/* Read-only, shared by threads; zero-initialise. A scanner as the last step is kept separately, so
+   that the model can cut and encode in one pass. */
 struct splitter {
 	struct split_step step[SPLIT_STEPS];
 	int count;
 	struct pretok *last; /* NULL: none */
-	bool bytes;          /* there is a ByteLevel at the end: pieces are bytes, not characters */
+	bool bytes;          /* the last step is a ByteLevel: pieces are bytes, not characters */
 	struct alphabet alphabet; /* of a ByteLevel that is not at the end */
 };
 
@@ -68,13 +68,13 @@ int splitter_parse(struct splitter *p, const struct json_value *v, struct err *e
 void splitter_release(struct splitter *p);
 void split_scratch_release(struct split_scratch *x);
 
-/* Gets the pieces in their order; 0, or -1 to stop. */
+/* Receives the pieces in order; returns 0, or -1 to stop. */
 struct split_sink {
 	int (*piece)(void *ctx, const struct span *piece, struct err *e);
 	void *ctx;
 };
 
-/* Cuts a text that is not empty, leaving out what p->last does. */
+/* Cuts a non-empty text, without p->last. */
 int splitter_run(const struct splitter *p, struct split_scratch *x, const struct span *text,
     const struct split_sink *sink, struct err *e);
 

@@ -3,10 +3,10 @@
  *
  * Where there is no pre-tokenizer a piece is a whole document. It may be cut before every U+2581
  * that follows another character when no merge makes a token with one inside, since nothing then
- * ever joins across the cut; the words that result are remembered in a bounded cache, which is
- * exact because the ids of a word depend on its bytes alone. Tokens that continue a word are stored
- * without their prefix and the others after a byte that is in no UTF-8, so that the bytes of a
- * merged token are those of its parts one after the other, with a prefix as without.
+ * joins across the cut. The resulting words are kept in a bounded cache, which is exact because the
+ * ids of a word depend only on its bytes. Tokens that continue a word are stored without their
+ * prefix, and the others after a byte that never occurs in UTF-8, so that the bytes of a merged
+ * token are the concatenated bytes of its parts, with or without a prefix.
  */
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
@@ -18,8 +18,8 @@
 #include <string.h>
 
 enum {
-	CACHE_SETS = 1 << 15, /* of two slots of 64 bytes: 4 MiB a worker */
-	CACHE_KEY = 27,       /* bytes of the longest word that is remembered */
+	CACHE_SETS = 1 << 15, /* of two slots of 64 bytes: 4 MiB per worker */
+	CACHE_KEY = 27,       /* bytes of the longest cached word */
 	CACHE_IDS = 9,
 	DIRECT = 0x10000, /* characters whose tokens are found by index */
 };
@@ -29,7 +29,7 @@ enum {
 #define WORD "\xe2\x96\x81" /* U+2581 */
 
 struct symbols {
-	struct mem_pool pool; /* texts of tokens that are not as in the file */
+	struct mem_pool pool; /* texts of tokens that differ from the file */
 	struct bpe_token *token;
 	struct bpe *bpe;
 	uint32_t direct[DIRECT], byte_id[256];
@@ -52,7 +52,7 @@ struct symbols_worker {
 	struct str text;
 };
 
-/* A token's text as it is merged. */
+/* A token's text in the form used for merging. */
 static struct bpe_token
 merged_text(struct symbols *m, const struct name *t)
 {
@@ -69,7 +69,7 @@ merged_text(struct symbols *m, const struct name *t)
 	return (struct bpe_token){ (const unsigned char *)out, t->len + 1 };
 }
 
-/* Is it U+2581 and nothing else? */
+/* True when it is exactly U+2581. */
 static bool
 only_marks(const struct bpe_token *t)
 {
@@ -79,8 +79,7 @@ only_marks(const struct bpe_token *t)
 	return true;
 }
 
-/* Do characters without a token leave nothing, so that what stands at either side of them can
- * merge? */
+/* True when characters without a token are dropped, so that their neighbours can merge. */
 static bool
 drops_unknown(const struct symbols *m)
 {
@@ -90,9 +89,9 @@ drops_unknown(const struct symbols *m)
 	return false;
 }
 
-/* May documents be cut into words? A word's first character must be a token, else unknowns on both
- * sides of a cut could be one; and two U+2581 may join where the character between them is
- * dropped. */
+/* True when documents may be cut into words. A word's first character must be a token, or unknowns
+   on both sides of a cut could become one; and two U+2581 could join where the character between
+   them is dropped. */
 static bool
 can_cut(const struct symbols *m, const struct symbols_spec *spec)
 {
@@ -137,7 +136,7 @@ find_direct(struct symbols *m, size_t num_tokens)
 	}
 }
 
-/* The merges decide whether documents may be cut, hence the order. */
+/* The merges come first, because they determine whether documents may be cut. */
 struct symbols *
 symbols_new(const struct symbols_spec *spec, size_t *bad, struct err *e)
 {
@@ -169,7 +168,7 @@ symbols_new(const struct symbols_spec *spec, size_t *bad, struct err *e)
 	return m;
 }
 
-/* Workers must be gone. */
+/* No worker may be left. */
 void
 symbols_free(struct symbols *m)
 {
@@ -183,7 +182,7 @@ symbols_free(struct symbols *m)
 	free(m);
 }
 
-/* The cache begins empty: no word has length 0. */
+/* The cache starts empty: no word has length 0. */
 struct symbols_worker *
 symbols_worker_new(const struct symbols *m)
 {
@@ -208,17 +207,17 @@ symbols_worker_free(struct symbols_worker *w)
 	free(w);
 }
 
-/* A piece while it is turned into symbols. */
+/* The state of converting a piece to symbols. */
 struct spelling {
 	struct symbols_worker *w;
 	const char *piece;
-	size_t len, at;        /* bytes, and those that are done */
-	struct token_ids *ids; /* where symbols go */
+	size_t len, at;        /* bytes, and those already converted */
+	struct token_ids *ids; /* receives the symbols */
 	bool unk;              /* an unknown is held back */
-	struct token_ids *out; /* of merging, where it is not done in ids */
+	struct token_ids *out; /* receives merged tokens, unless merging is done in ids */
 };
 
-/* Adds the bytes' tokens, when all of them are there. */
+/* Adds the tokens of the bytes, if all of them exist. */
 static bool
 add_bytes(struct spelling *s, const char *text, size_t len)
 {
@@ -233,8 +232,8 @@ add_bytes(struct spelling *s, const char *text, size_t len)
 }
 
 /*
- * One character, with prefix and suffix. An unknown is held back until a token follows, and bytes
- * pass before it: as in the reference.
+ * One character, with prefix and suffix. An unknown is held back until a token follows, and byte
+ * tokens pass before it, as in the reference.
  */
 static void
 add_symbol(struct spelling *s, int64_t id, const char *text, size_t len)
@@ -270,7 +269,8 @@ add_affixed(struct spelling *s, size_t n)
 	str_add(text, s->piece + s->at, n);
 	if (s->at + n == s->len)
 		str_add(text, m->suffix, m->suffix_len);
-	/* What is looked up has the mark or lacks the prefix; what becomes bytes has the prefix. */
+	/* The looked-up text has the mark or lacks the prefix; the text that becomes bytes has the
+	   prefix. */
 	skip = !m->prefix_len ? 1 : s->at > 0 ? 1 + m->prefix_len : 0;
 	add_symbol(s, bpe_find(m->bpe, (unsigned char *)text->buf + skip, text->len - skip),
 	    text->buf + 1, text->len - 1);
@@ -296,7 +296,7 @@ add_character(struct spelling *s)
 	return step;
 }
 
-/* Characters to ids, before merging: as many as are wanted, or all that are left. */
+/* Converts characters to ids, before merging: as many as are wanted, or all remaining ones. */
 static void
 spell(void *ctx, struct token_ids *ids, size_t want)
 {
@@ -312,7 +312,7 @@ spell(void *ctx, struct token_ids *ids, size_t want)
 	}
 }
 
-/* Spelling and merging; the ids are left in the worker. */
+/* Converts and merges; the ids stay in the worker. */
 static void
 merge(struct symbols_worker *w, const char *piece, size_t len)
 {
@@ -334,7 +334,7 @@ append(struct token_ids *out, const uint32_t *id, size_t n)
 	out->count += n;
 }
 
-/* Ids of a long piece. */
+/* Receives the ids of a long piece. */
 static void
 take(void *ctx, const uint32_t *id, size_t n)
 {
@@ -343,7 +343,7 @@ take(void *ctx, const uint32_t *id, size_t n)
 	append(s->out, id, n);
 }
 
-/* Spells and merges by turns, so that no list of all symbols is needed. */
+/* Converts and merges in turns, so that no list of all symbols is needed. */
 static void
 encode_long(struct symbols_worker *w, const char *piece, size_t len, struct token_ids *out)
 {
@@ -352,7 +352,7 @@ encode_long(struct symbols_worker *w, const char *piece, size_t len, struct toke
 	bpe_merge_symbols(w->bpe, &(struct window_list){ spell, take, &s });
 }
 
-/* Puts the ids in the worker into a set; the newer of its two words stays. */
+/* Enters the worker's ids into a set, in place of the older of its two words. */
 static void
 remember(struct symbols_worker *w, struct slot *set, const unsigned char *key)
 {
@@ -362,7 +362,7 @@ remember(struct symbols_worker *w, struct slot *set, const unsigned char *key)
 		set->id[i] = i < w->ids.count ? w->ids.id[i] : NONE;
 }
 
-/* An empty word has no slot of its own: keys of empty slots have length 0. */
+/* An empty word is never cached: the keys of empty slots have length 0. */
 static void
 encode_word(struct symbols_worker *w, const char *word, size_t len, struct token_ids *out)
 {
@@ -397,7 +397,7 @@ encode_word(struct symbols_worker *w, const char *word, size_t len, struct token
 }
 
 /* The end of the word that begins at pos: before the next U+2581 that follows something else. Words
- * are short, so a loop finds it sooner than a search would begin. */
+ * are short, so a loop is faster than starting a search. */
 static size_t
 word_end(const char *s, size_t n, size_t pos)
 {
@@ -408,7 +408,7 @@ word_end(const char *s, size_t n, size_t pos)
 	return n - pos >= 3 ? pos : n;
 }
 
-/* The token that the whole piece is, or -1. */
+/* The token equal to the whole piece, or -1. */
 static int64_t
 find_whole(struct symbols_worker *w, const char *piece, size_t len)
 {
@@ -425,7 +425,7 @@ find_whole(struct symbols_worker *w, const char *piece, size_t len)
 	return bpe_find(m->bpe, (unsigned char *)w->text.buf, w->text.len);
 }
 
-/* Words are those of the whole piece when it may not be cut. */
+/* A piece that may not be cut counts as one word. */
 void
 symbols_encode(struct symbols_worker *w, const char *piece, size_t len, struct token_ids *out)
 {

@@ -1,7 +1,7 @@
 /*
  * symbols.h - the BPE model of a tokenizer.json whose symbols are characters (Llama 2 and others)
  *
- * A character that is no token becomes its bytes' <0xNN> tokens, or the unknown token, before
+ * A character without a token becomes its bytes' <0xNN> tokens, or the unknown token, before
  * merging. Source: models/bpe of huggingface/tokenizers.
  */
 #ifndef TOKEN_SYMBOLS_H
@@ -26,7 +26,7 @@ struct symbols_spec {
 };
 
 struct symbols;        /* read-only, shared by threads */
-struct symbols_worker; /* one a thread */
+struct symbols_worker; /* one per thread */
 
 /* NULL with a reason; *bad as in bpe_new. */
 struct symbols *symbols_new(const struct symbols_spec *spec, size_t *bad, struct err *e);

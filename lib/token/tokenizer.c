@@ -1,7 +1,7 @@
 /*
- * tokenizer.c - what all kinds of tokenizers share
+ * tokenizer.c - shared by all kinds of tokenizers
  *
- * Range checks, hashes and file names are dealt with here once.
+ * Range checks, hashes and file names, for all kinds.
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -15,7 +15,7 @@ const char *const unigram_ties_names[] = {
 	[UNIGRAM_TIES_0_2_2] = "0.2.2", [UNIGRAM_TIES_0_2_1] = "0.2.1", NULL
 };
 
-/* Also for a tokenizer that was opened halfway. */
+/* Also for a partly opened tokenizer. */
 void
 tokenizer_close(struct tokenizer *t)
 {
@@ -29,7 +29,7 @@ tokenizer_close(struct tokenizer *t)
 	free(t);
 }
 
-/* The hash of a second file starts from that of the first. */
+/* The hash of each file is seeded with that of the one before. */
 int
 tokenizer_read_file(struct tokenizer *t, const char *path, char **out, size_t *len, struct err *e)
 {
@@ -49,14 +49,14 @@ tokenizer_read_file(struct tokenizer *t, const char *path, char **out, size_t *l
 	return 0;
 }
 
-/* Megatron-LM's name of the kind, also when it was found by looking at the files; static. */
+/* Megatron-LM's name of the kind, also when it was determined from the files; static. */
 const char *
 tokenizer_type(const struct tokenizer *t)
 {
 	return t->type;
 }
 
-/* Ids are 0 to this less 1, without the padding that a model adds. */
+/* Ids are below this; the padding that a model adds is not included. */
 int64_t
 tokenizer_vocab_size(const struct tokenizer *t)
 {
@@ -80,8 +80,8 @@ tokenizer_special_name(enum tokenizer_special which)
 }
 
 /*
- * Over the bytes of all files in their order, or what a kind without files puts in their place:
- * what corpora and checkpoints record to recognise the tokenizer again.
+ * Covers the bytes of all files in order, or a substitute for a kind without files. Corpora and
+ * checkpoints record it to identify the tokenizer.
  */
 const char *
 tokenizer_hash(const struct tokenizer *t)
@@ -89,22 +89,21 @@ tokenizer_hash(const struct tokenizer *t)
 	return t->hash_text;
 }
 
-/* The template of a tokenizer.json or a directory's configs may do so; whoever wants one bos need
- * not add another. */
+/* The template of a tokenizer.json or a directory's configs may add it; callers must not add
+   another. */
 bool
 tokenizer_adds_bos(const struct tokenizer *t)
 {
 	return t->adds_bos;
 }
 
-/* Whoever wants that id at the end of a document need not add it. */
+/* Callers must not add that id at the end of a document again. */
 int64_t
 tokenizer_after(const struct tokenizer *t)
 {
 	return t->after;
 }
 
-/* The kind sets it. */
 const char *
 tokenizer_unigram_ties(const struct tokenizer *t)
 {
@@ -125,7 +124,7 @@ tokenizer_num_files(const struct tokenizer *t)
 	return t->num_files;
 }
 
-/* The path as the user gave it; lives as long as t. */
+/* The path as the user gave it; valid as long as t. */
 const char *
 tokenizer_file(const struct tokenizer *t, int i)
 {
@@ -141,7 +140,7 @@ tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 	return t->kind->piece(t, id);
 }
 
-/* No kind keeps an index from bytes to ids that serves all its pieces. */
+/* A linear search: no kind has an index from bytes to ids that covers all its pieces. */
 int64_t
 tokenizer_find_piece(const struct tokenizer *t, const char *bytes, size_t len)
 {
@@ -159,7 +158,7 @@ tokenizer_find_piece(const struct tokenizer *t, const char *bytes, size_t len)
 	return found;
 }
 
-/* One a thread; the tokenizer must outlive it. Kinds without scratch memory have none in it. */
+/* One per thread; the tokenizer must outlive it. Kinds without scratch memory leave impl NULL. */
 struct tokenizer_worker *
 tokenizer_worker_new(const struct tokenizer *t)
 {
@@ -171,7 +170,7 @@ tokenizer_worker_new(const struct tokenizer *t)
 	return w;
 }
 
-/* Before tokenizer_close, since the kind is asked to free its part. NULL is fine. */
+/* Call it before tokenizer_close, since the kind frees its part. NULL is allowed. */
 void
 tokenizer_worker_free(struct tokenizer_worker *w)
 {
@@ -190,8 +189,8 @@ outside(const struct tokenizer *t, int64_t id, struct err *e)
 	    (long long)t->vocab_size);
 }
 
-/* The limit keeps byte counts and ids of all kinds within 32 bits. What stands around a text is
- * there even when the text is empty, as in transformers. */
+/* The limit keeps byte counts and ids of all kinds within 32 bits. The ids around a text are added
+   even when the text is empty, as in transformers. */
 int
 tokenizer_encode(
     struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
@@ -210,7 +209,7 @@ tokenizer_encode(
 	return 0;
 }
 
-/* The border between 64-bit ids of datasets and of users, and what is an id here. */
+/* Converts 64-bit ids of datasets and users to ids of the vocabulary. */
 int
 tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,
     struct token_ids *out, struct err *e)
@@ -224,7 +223,7 @@ tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,
 	return 0;
 }
 
-/* Ids are checked here, so that no kind has to. */
+/* Ids are checked here, so kinds need not do so. */
 int
 tokenizer_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, bool skip_special,
     struct str *out, struct err *e)

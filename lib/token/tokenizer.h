@@ -1,12 +1,12 @@
 /*
  * tokenizer.h - text to token ids and back, whatever the tokenizer's kind
  *
- * A tokenizer is read-only after tokenizer_open and shared by all threads; what encoding needs to
- * scribble on (buffers, piece caches) is a tokenizer_worker, one a thread. Results depend on the
- * text alone, never on the worker or on what it did before.
+ * A tokenizer is read-only after tokenizer_open and shared by all threads; what encoding writes to
+ * (buffers, piece caches) is a tokenizer_worker, one per thread. Results depend only on the text,
+ * never on the worker or its earlier texts.
  *
- * Types carry Megatron-LM's names. Adding a kind: one file that defines a struct tokenizer_kind
- * (tokenizer_impl.h) and one line in registry.c.
+ * Types carry Megatron-LM's names. To add a kind, define a struct tokenizer_kind (tokenizer_impl.h)
+ * in a file and add a line to registry.c.
  */
 #ifndef TOKEN_TOKENIZER_H
 #define TOKEN_TOKENIZER_H
@@ -27,7 +27,7 @@ extern const char *const unigram_ties_names[]; /* for options; ended by NULL */
 
 /* What to open. Unused members are NULL or 0. */
 struct tokenizer_spec {
-	/* Megatron-LM's name; NULL: told by the files given and their content */
+	/* Megatron-LM's name; NULL: determined from the files */
 	const char *type;
 	/* SentencePiece .model, tokenizer.json or its directory, rank file */
 	const char *model;
@@ -35,12 +35,12 @@ struct tokenizer_spec {
 	/* NullTokenizer and the JSON list of TikTokenizer: ids are below this */
 	int64_t vocab_size;
 	int unigram_ties;                  /* an enum unigram_ties */
-	bool special_as_text;              /* special strings inside the text are ordinary text */
+	bool special_as_text;              /* special strings in the text are ordinary text */
 	bool hf_no_include_special_tokens; /* tokenizer.json: without the ids of its template */
-	/* rank files: how text is cut; NULL: as is known of the file */
+	/* rank files: how text is cut; NULL: as known for the file */
 	const char *tiktoken_pattern;
 	int64_t tiktoken_num_special_tokens; /* JSON list: ids before the ranks; 0: 1000 */
-	/* their names; none: as is known of the file */
+	/* their names; none: as known for the file */
 	struct opt_list tiktoken_special_tokens;
 };
 
@@ -66,29 +66,28 @@ struct tokenizer_worker;
 
 struct tokenizer *tokenizer_open(const struct tokenizer_spec *spec, struct err *e);
 void tokenizer_close(struct tokenizer *t);
-const char *tokenizer_type(
-    const struct tokenizer *t); /* Megatron-LM's name, as given or found out */
+const char *tokenizer_type(const struct tokenizer *t); /* Megatron-LM's name, given or determined */
 int64_t tokenizer_vocab_size(const struct tokenizer *t); /* before padding for tensor parallelism */
 int64_t tokenizer_special(
     const struct tokenizer *t, enum tokenizer_special which);     /* -1: there is none */
 const char *tokenizer_special_name(enum tokenizer_special which); /* "unk", "bos", "eos", "pad" */
 const char *tokenizer_hash(
-    const struct tokenizer *t); /* XXH3-64 of the files, one after the other: hash_text */
-bool tokenizer_adds_bos(const struct tokenizer *t); /* encoding begins with bos by itself */
+    const struct tokenizer *t); /* XXH3-64 of the files in order, as by hash_text */
+bool tokenizer_adds_bos(const struct tokenizer *t); /* encoding itself adds bos */
 /* The id that "add_eos_token" of a directory's configs puts after every text; -1: none. The
  * template of a tokenizer.json does not count: after its ids Megatron-LM appends another eod. */
 int64_t tokenizer_after(const struct tokenizer *t);
 /* The rule that ids depend on, by its name; NULL where there is no unigram model of
  * SentencePiece. */
 const char *tokenizer_unigram_ties(const struct tokenizer *t);
-/* Appends what of the files is ignored, a line each. */
+/* Appends a line for each part of the files that is ignored. */
 void tokenizer_notes(const struct tokenizer *t, struct str *out);
 int tokenizer_num_files(const struct tokenizer *t);
 const char *tokenizer_file(const struct tokenizer *t, int i); /* path as given */
 /* The piece of an id below the vocabulary size; BUG outside. */
 struct tokenizer_piece tokenizer_piece_at(const struct tokenizer *t, int64_t id);
-/* The id whose piece is these bytes, or -1; of several a control piece comes first, since a word
- * may be spelled alike. Looks at all of them. */
+/* The id of the piece with these bytes, or -1. A control piece is preferred, since a word may have
+   the same spelling. Searches all pieces. */
 int64_t tokenizer_find_piece(const struct tokenizer *t, const char *bytes, size_t len);
 /* Appends ids that came from a file; one outside the vocabulary is an error. */
 int tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,
@@ -102,15 +101,15 @@ void tokenizer_worker_free(struct tokenizer_worker *w);
 
 /* Appends the ids of len bytes of text (well-formed UTF-8; NULs allowed). Adds neither bos nor eos,
  * except that a tokenizer.json adds what its post-processor says, and a directory without one what
- * "add_bos_token" and "add_eos_token" say, unless that was switched off.
- * Fails when the text is not something that this tokenizer can encode (no numbers for a
- * NullTokenizer; bytes that are no UTF-8, or more than a regular expression can bear, for a
- * tokenizer.json), or is longer than 2^31 bytes. */
+ * "add_bos_token" and "add_eos_token" say, unless that was switched off. Fails when the text is not
+ * something that this tokenizer can encode (no numbers for a NullTokenizer; bytes that are no
+ * UTF-8, or text that exceeds the limits of a regular expression, for a tokenizer.json), or is
+ * longer than 2^31 bytes. */
 int tokenizer_encode(
     struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e);
 
-/* Appends the text of count ids; may be malformed UTF-8 where a character was cut. An id outside
- * the vocabulary is an error. skip_special leaves out control pieces. */
+/* Appends the text of count ids; may be malformed UTF-8 where a character is incomplete. An id
+ * outside the vocabulary is an error. skip_special leaves out control pieces. */
 int tokenizer_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count,
     bool skip_special, struct str *out, struct err *e);
 

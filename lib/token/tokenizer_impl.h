@@ -1,4 +1,4 @@
-/* tokenizer_impl.h - what a kind of tokenizer provides; for the files of lib/token alone */
+/* tokenizer_impl.h - the interface of a kind of tokenizer; only for the files of lib/token */
 #ifndef TOKEN_TOKENIZER_IMPL_H
 #define TOKEN_TOKENIZER_IMPL_H
 
@@ -14,7 +14,7 @@ struct tokenizer {
 	uint64_t hash;
 	char hash_text[17];       /* set when it is open */
 	struct str notes;         /* a line each */
-	bool adds_bos;            /* encode begins with it */
+	bool adds_bos;            /* encode adds it */
 	int64_t before, after;    /* ids that tokenizer_encode puts around a text; -1: none */
 	const char *unigram_ties; /* static; NULL: there is no such rule */
 	int num_files;
@@ -28,10 +28,10 @@ struct tokenizer_worker {
 
 struct tokenizer_kind {
 	const char *const *types; /* Megatron-LM's names, the usual one first; ended by NULL */
-	/* Is this ours, judging by the files given and the first n bytes of the model file? */
+	/* True when the files given and the first n bytes of the model file are of this kind. */
 	bool (*detect)(const struct tokenizer_spec *spec, const unsigned char *head, size_t n);
-	/* Fills impl, vocab_size, special, hash and the files; after an error close is called as
-	 * well. */
+	/* Fills impl, vocab_size, special, hash and the files; close is called even after an
+	   error. */
 	int (*open)(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e);
 	void (*close)(struct tokenizer *t); /* impl may be NULL */
 	/* NULL with worker_free: no scratch is needed */
@@ -48,7 +48,7 @@ struct tokenizer_kind {
 extern const struct tokenizer_kind tokenizer_sentencepiece, tokenizer_hf, tokenizer_tiktoken,
     tokenizer_gpt2, tokenizer_null;
 
-/* Sets kind and type alone. */
+/* Sets only kind and type. */
 int tokenizer_choose(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e);
 
 /* Reads one of the tokenizer's files, remembers its path and adds it to the hash. *out is freed by

@@ -2,7 +2,8 @@
  * trie.c - building a trie
  *
  * The table never grows, as nodes are known by their slots. The number of symbols in all keys
- * bounds that of the nodes, but keys share their beginnings: who has many may try less room first.
+ * bounds that of the nodes, but keys share prefixes, so callers with many keys may try less room
+ * first.
  */
 #include "lib/base/mem.h"
 #include "lib/token/trie.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A quarter of the slots stays empty at least. */
+/* At least a quarter of the slots stays empty. */
 void
 trie_init(struct trie *t, uint32_t nodes)
 {
@@ -30,7 +31,7 @@ trie_init(struct trie *t, uint32_t nodes)
 	    (struct trie_node){ .parent = UINT32_MAX, .value = -1, .score = -INFINITY };
 }
 
-/* A trie of zeros is fine too. */
+/* A trie of zeroes is allowed. */
 void
 trie_release(struct trie *t)
 {
@@ -38,7 +39,7 @@ trie_release(struct trie *t)
 	memset(t, 0, sizeof *t);
 }
 
-/* The new node takes the first empty slot of the search. Without room the root stands for it. */
+/* The new node takes the first empty slot of the search. Without room it returns the root. */
 uint32_t
 trie_add(struct trie *t, uint32_t node, uint32_t symbol)
 {

@@ -2,9 +2,8 @@
  * trie.h - keys of symbols, walked a symbol at a time
  *
  * A node's number is its slot in one hash table whose key is (parent, symbol): adding needs no
- * sorting, so that a vocabulary of 250,000 pieces is there at once. Every node knows by 64 bits
- * which symbols its children may have, so most walks end without a look at the table. Read-only
- * once filled.
+ * sorting, so that a vocabulary of 250,000 pieces loads quickly. Every node has a 64-bit filter of
+ * its children's symbols, so most walks end without a table access. Read-only once filled.
  */
 #ifndef TOKEN_TRIE_H
 #define TOKEN_TRIE_H
@@ -18,20 +17,20 @@ struct trie_node {
 	uint64_t children;       /* bit symbol % 64 */
 	uint32_t parent, symbol; /* parent's number + 1; 0: the slot is empty */
 	int32_t value;           /* -1: no key ends here */
-	float score;             /* the user's, beside the value; -INFINITY where no key ends */
+	float score;             /* the caller's, with the value; -INFINITY where no key ends */
 };
 
 struct trie {
 	struct trie_node *node; /* node 0 is the root */
-	uint32_t mask, left;    /* left: nodes that may be added */
+	uint32_t mask, left;    /* left: nodes that may still be added */
 	int shift;
-	bool full; /* more was added than there is room for: build it anew, larger */
+	bool full; /* more was added than fits: rebuild it with more room */
 };
 
-/* Room for that many nodes besides the root. */
+/* Makes room for that many nodes besides the root. */
 void trie_init(struct trie *t, uint32_t nodes);
 void trie_release(struct trie *t);
-/* The child, made if it is not there. */
+/* The child, created if it is missing. */
 uint32_t trie_add(struct trie *t, uint32_t node, uint32_t symbol);
 
 /* Where the search for a child begins; slot 0 is the root's. */

@@ -11,7 +11,7 @@
 
 enum { NUM_ROWS = sizeof unicode_table / sizeof *unicode_table };
 
-/* A row of turns begins with a capital. */
+/* A row of alternating case begins with a capital. */
 static enum unicode_class
 class_in_row(size_t row, uint32_t cp)
 {
@@ -20,7 +20,7 @@ class_in_row(size_t row, uint32_t cp)
 	return (cp - unicode_table[row].first) % 2 ? CLASS_LOWER : CLASS_UPPER;
 }
 
-/* Halves the rows until one is left. */
+/* A binary search over the rows. */
 enum unicode_class
 unicode_class(uint32_t cp)
 {
@@ -39,7 +39,7 @@ unicode_class(uint32_t cp)
 	    : CLASS_OTHER;
 }
 
-/* A fraction of a millisecond; afterwards a class is one load. */
+/* Takes a fraction of a millisecond; a class is one load afterwards. */
 void
 unicode_spread(unsigned char table[UNICODE_CODE_POINTS])
 {

@@ -9,7 +9,7 @@
 
 enum { UNICODE_CODE_POINTS = 0x110000 };
 
-/* The class of a code point, by binary search; any number may be asked for. */
+/* The class of a code point, by binary search; cp may be any number. */
 enum unicode_class unicode_class(uint32_t cp);
 
 /* table[cp] becomes the class of cp; table must be zeroed. */

@@ -1,4 +1,4 @@
-/* unicode_class.h - the classes of code points that pre-tokenizers tell apart */
+/* unicode_class.h - the classes of code points that pre-tokenizers distinguish */
 #ifndef TOKEN_UNICODE_CLASS_H
 #define TOKEN_UNICODE_CLASS_H
 

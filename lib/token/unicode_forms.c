@@ -24,7 +24,7 @@ enum {
 	TAILS = 28
 };
 
-/* The last row that begins at or before cp, or NULL; width numbers a row. */
+/* The last row that begins at or before cp, or NULL; a row has width numbers. */
 static const uint32_t *
 row_at(const uint32_t *table, size_t rows, size_t width, uint32_t cp)
 {
@@ -77,7 +77,7 @@ decompose_syllable(uint32_t index, uint32_t *out)
 	return out[2] == TAIL ? 2 : 3;
 }
 
-/* Pairs come apart from the right: the second part of a pair is never one itself. */
+/* Pairs decompose from the left part on: the second part of a pair is never a pair itself. */
 static int
 decompose_pairs(uint32_t cp, uint32_t *out)
 {
@@ -115,7 +115,7 @@ unicode_decompose(uint32_t cp, bool compat, uint32_t out[FORMS_PARTS])
 	return decompose_pairs(cp, out);
 }
 
-/* Halves the rows in the order of their parts until one is left. */
+/* A binary search in the order of the parts. */
 uint32_t
 unicode_compose(uint32_t a, uint32_t b)
 {

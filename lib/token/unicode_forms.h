@@ -7,18 +7,18 @@
 #include <stdint.h>
 
 enum {
-	FORMS_CODE_POINTS = 0x30000, /* all above stay as they are in every form */
+	FORMS_CODE_POINTS = 0x30000, /* all code points above are unchanged in every form */
 	FORMS_PARTS = 32,            /* the longest decomposition has 18: U+FDFA */
 };
 
-/* The order of marks: 0 for what is none; any number may be asked for. */
+/* The combining class: 0 for characters that are not marks; cp may be any number. */
 unsigned unicode_mark_class(uint32_t cp);
 
-/* Writes the full decomposition, of compatibility if compat; returns its length, 1 for a code point
- * that stays. */
+/* Writes the full decomposition, of compatibility if compat; returns its length, 1 for an unchanged
+   code point. */
 int unicode_decompose(uint32_t cp, bool compat, uint32_t out[FORMS_PARTS]);
 
-/* What two code points become together, or 0. */
+/* The composition of two code points, or 0. */
 uint32_t unicode_compose(uint32_t a, uint32_t b);
 
 /* Sets the bits of all code points that have a class or a decomposition of either kind. */

@@ -1,7 +1,7 @@
 /*
  * unicode_sets.c - sets of code points as huggingface/tokenizers has them
  *
- * Its components were built with tables of different Unicode versions, hence sets and not classes.
+ * Its components use tables of different Unicode versions, so these are sets and not classes.
  */
 #include "lib/token/unicode_sets.h"
 #include "lib/token/unicode_sets_table.h"
@@ -23,7 +23,7 @@ static const struct {
 	[UNICODE_WHITE] = ROWS(unicode_white),
 };
 
-/* Halves the rows until one is left. */
+/* A binary search over the rows. */
 bool
 unicode_in(enum unicode_set set, uint32_t cp)
 {

@@ -1,5 +1,5 @@
-/* unicode_sets.h - the sets of code points that components of a tokenizer.json go by, as the
- * reference has them */
+/* unicode_sets.h - the sets of code points that components of a tokenizer.json use, as in the
+   reference */
 #ifndef TOKEN_UNICODE_SETS_H
 #define TOKEN_UNICODE_SETS_H
 
@@ -15,10 +15,10 @@ enum unicode_set {
 	UNICODE_SETS
 };
 
-/* By binary search; any number may be asked for. */
+/* By binary search; cp may be any number. */
 bool unicode_in(enum unicode_set set, uint32_t cp);
 
-/* The small letter of a code point, or itself. U+0130 has two, which the caller sees to. */
+/* The small letter of a code point, or itself. U+0130 has two, which the caller handles. */
 uint32_t unicode_lower(uint32_t cp);
 
 #endif

@@ -2,8 +2,8 @@
  * unigram.c - the Unigram model of a tokenizer.json
  *
  * The search is Viterbi's, as in spmuni.c, over a trie of characters; only the sums differ. There
- * the library's floats decide ties, here everything is double, and every token of the vocabulary is
- * a piece: the unknown one and the bytes too.
+ * the library's floats decide ties; here everything is double, and every token of the vocabulary is
+ * a piece, including the unknown one and the bytes.
  */
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEEP = 1 << 20 }; /* places that a worker keeps from one piece to the next */
+enum { KEEP = 1 << 20 }; /* places that a worker keeps between pieces */
 
 #define NONE UINT32_MAX
 #define UNK_PENALTY 10.0
@@ -36,7 +36,7 @@ struct unigram {
 /* The best path to a place. */
 struct place {
 	double score;
-	uint32_t id, symbols; /* of its last piece; 0 symbols: no path yet */
+	uint32_t id, symbols; /* of its last token; 0 symbols: no path yet */
 };
 
 struct unigram_worker {
@@ -44,7 +44,7 @@ struct unigram_worker {
 	struct place *place;
 	uint32_t *symbol; /* of the text; then the path, from the end */
 	size_t cap;
-	size_t stretch; /* longer pieces are searched on stretches of so many symbols */
+	size_t stretch; /* longer pieces are searched in stretches of this many symbols */
 };
 
 /* --- building --- */
@@ -84,7 +84,7 @@ add_piece(struct unigram *m, const struct name *t, uint32_t id, uint32_t *num_sy
 		m->trie.node[at].value = (int32_t)id;
 }
 
-/* All pieces into a trie of so many nodes. */
+/* Enters all pieces into a trie of that many nodes. */
 static void
 fill_trie(struct unigram *m, const struct unigram_spec *spec, uint32_t nodes)
 {
@@ -99,7 +99,7 @@ fill_trie(struct unigram *m, const struct unigram_spec *spec, uint32_t nodes)
 			add_piece(m, &spec->token[i], (uint32_t)i, &num_symbols);
 }
 
-/* The token that the whole text is, or NONE. */
+/* The token equal to the whole text, or NONE. */
 static uint32_t
 find_piece(const struct unigram *m, const char *s, size_t n)
 {
@@ -145,7 +145,7 @@ unigram_new(const struct unigram_spec *spec)
 	return m;
 }
 
-/* Workers must be gone. */
+/* No worker may be left. */
 void
 unigram_free(struct unigram *m)
 {
@@ -169,7 +169,7 @@ unigram_worker_new(const struct unigram *m)
 	return w;
 }
 
-/* The arrays go, the worker stays. */
+/* Frees only the arrays. */
 static void
 release_arrays(struct unigram_worker *w)
 {
@@ -180,7 +180,6 @@ release_arrays(struct unigram_worker *w)
 	w->cap = 0;
 }
 
-/* The model stays. */
 void
 unigram_worker_free(struct unigram_worker *w)
 {
@@ -192,15 +191,16 @@ unigram_worker_free(struct unigram_worker *w)
 
 /* --- searching --- */
 
-/* A piece, and how far its path has become ids. */
+/* A piece, and how much of its path is already ids. */
 struct encoding {
 	struct unigram_worker *w;
 	const char *piece;
-	size_t len, at, done; /* bytes; of tokens that have come; before what is unknown so far */
+	size_t len, at, done; /* bytes; those of tokens so far; those before the open run of
+				 unknowns */
 	struct token_ids *out;
 };
 
-/* Room for so many symbols. */
+/* Makes room for that many symbols. */
 static void
 reserve(struct unigram_worker *w, size_t n)
 {
@@ -211,7 +211,7 @@ reserve(struct unigram_worker *w, size_t n)
 	w->place = mem_realloc(w->place, w->cap + 1, sizeof *w->place);
 }
 
-/* One symbol a character, at most n of them; returns how many. *at is moved after them. */
+/* Reads one symbol per character, at most n; returns their number and moves *at after them. */
 static size_t
 read_symbols(const struct encoding *x, uint32_t *symbol, size_t n, size_t *at)
 {
@@ -226,7 +226,7 @@ read_symbols(const struct encoding *x, uint32_t *symbol, size_t n, size_t *at)
 	return count;
 }
 
-/* A candidate for a place; returns whether it is the best so far. */
+/* Offers a candidate for a place; returns whether it is the best so far. */
 static bool
 offer(struct place *p, double score, uint32_t id, uint32_t symbols)
 {
@@ -236,8 +236,8 @@ offer(struct place *p, double score, uint32_t id, uint32_t symbols)
 	return true;
 }
 
-/* The best paths through a part. An unknown character counts only where no piece is that
- * character. */
+/* Finds the best paths through a part. An unknown character counts only where no piece equals that
+   character. */
 static int
 search(void *ctx, void *places, const struct path_part *part, struct err *e)
 {
@@ -271,7 +271,8 @@ search(void *ctx, void *places, const struct path_part *part, struct err *e)
 	return 0;
 }
 
-/* A run of what the path has as unknown: a token by chance, its bytes, or the unknown token. */
+/* Emits a run of unknown characters: a token with the same text, its bytes, or the unknown
+   token. */
 static void
 add_unknown(const struct unigram *m, const char *s, size_t n, struct token_ids *out)
 {
@@ -286,7 +287,7 @@ add_unknown(const struct unigram *m, const char *s, size_t n, struct token_ids *
 		token_ids_add(out, id == NONE ? (uint32_t)m->unk : id);
 }
 
-/* The ids of the path's next token; what is unknown waits for the end of its run. */
+/* Emits the ids of the path's next token; unknowns wait for the end of their run. */
 static void
 add_token(struct encoding *x, const struct place *p)
 {
@@ -303,7 +304,7 @@ add_token(struct encoding *x, const struct place *p)
 	x->done = x->at;
 }
 
-/* The tokens of the path through n symbols, which is found from its end. */
+/* Emits the tokens of the path through n symbols, which is found from its end. */
 static void
 add_path(struct encoding *x, size_t n)
 {
@@ -344,7 +345,7 @@ put(void *ctx, const void *place, size_t k)
 	add_token(ctx, (const struct place *)place + k);
 }
 
-/* A piece on stretches of so many symbols. */
+/* Encodes a piece in stretches of that many symbols. */
 static int
 encode_long(struct encoding *x, size_t stretch, struct err *e)
 {
@@ -361,7 +362,7 @@ encode_long(struct encoding *x, size_t stretch, struct err *e)
 	    stretch, e);
 }
 
-/* A piece whose places are few. */
+/* Encodes a piece with few places. */
 static int
 encode_short(struct encoding *x, struct err *e)
 {
@@ -376,7 +377,7 @@ encode_short(struct encoding *x, struct err *e)
 	return 0;
 }
 
-/* A very long piece does not keep its memory. */
+/* Memory for a very long piece is freed. */
 int
 unigram_encode(
     struct unigram_worker *w, const char *piece, size_t len, struct token_ids *out, struct err *e)

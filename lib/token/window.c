@@ -1,10 +1,10 @@
 /*
- * window.c - a list merged stretch by stretch, each as far as its tokens are certain (window.h)
+ * window.c - merging a list in stretches, each as far as its tokens are certain (window.h)
  *
- * A list that ends within a token of the stretch mostly has the same tokens up to the one before
- * it. Where it does not, places are looked at ever farther back, so that as many symbols are merged
- * as lie between; what all ends may take is in proportion to the stretch, and a place in its first
- * half is worth no second half.
+ * A list that ends within a token of the stretch usually has the same tokens up to the one before
+ * that token. Where it does not, places ever farther back are tried, each at the cost of merging the
+ * symbols in between. The work on all ends is limited in proportion to the stretch, and a place in
+ * its first half is not worth repeating the second half.
  */
 #include "lib/base/mem.h"
 #include "lib/token/window.h"
@@ -19,7 +19,7 @@ struct place {
 	size_t tokens, symbols;
 };
 
-/* Reads on until there are n symbols; returns how many there are if there are fewer, else n. */
+/* Reads until there are n symbols; returns their number, at most n. */
 static size_t
 fill(struct window *w, const struct window_list *list, size_t n)
 {
@@ -28,7 +28,7 @@ fill(struct window *w, const struct window_list *list, size_t n)
 	return w->symbols.count < n ? w->symbols.count : n;
 }
 
-/* Merges n > 0 symbols from one of the stretch on. */
+/* Merges n > 0 symbols of the stretch. */
 static void
 merge_run(const struct window *w, const struct window_rule *rule, struct window_run *r, size_t from,
     size_t n)
@@ -137,7 +137,7 @@ window_merge(
 	}
 }
 
-/* Zeroes are fine; the struct may be used again. */
+/* A struct of zeroes is allowed; the struct may be reused. */
 void
 window_release(struct window *w)
 {

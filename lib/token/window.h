@@ -1,12 +1,13 @@
 /*
- * window.h - merging in the order of rank, of lists that are longer than memory should have to hold
+ * window.h - ranked merging of lists that are longer than memory should hold
  *
  * Ranked merging joins, of all pairs of neighbours in a list, the one of lowest rank, leftmost of
- * equals, until none may merge: it is defined on the whole list. Here it is done on one stretch
- * after another, with the same tokens exactly, whatever the ranks are.
+ * equals, until none may merge: it is defined on the whole list. Here it is done in stretches, with
+ * exactly the same tokens for any ranks.
  *
  * Merging is local: as long as no step has crossed the ends of a part, the steps inside it are
- * those of the part by itself, because the pair that is next of all is also the next of the part.
+ * those of the part by itself, because the pair that is next in the whole list is also next in the
+ * part.
  *
  * So let merging the symbols before a place end in the token x, and merging those after it begin
  * with the token y. Merging all of them leaves both lists of tokens, if merging the symbols of x
@@ -35,10 +36,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A list of symbols, and who wants its tokens. */
+/* A list of symbols, and the receiver of its tokens. */
 struct window_list {
-	/* Appends the next symbols: at least `want`, fewer only at the end of the list; after that
-	 * it may be asked again, and appends none. */
+	/* Appends the next symbols: at least `want`, fewer only at the end of the list, after which
+	   further calls append none. */
 	void (*read)(void *ctx, struct token_ids *symbols, size_t want);
 	/* The next tokens of the whole list, at least one. */
 	void (*take)(void *ctx, const uint32_t *token, size_t n);
@@ -47,25 +48,24 @@ struct window_list {
 
 /* How pairs merge. */
 struct window_rule {
-	/* Merges n > 0 symbols in place and returns how many tokens are left; width[i], of which
-	 * there are n as well, becomes the number of symbols that token i was made of. */
+	/* Merges n > 0 symbols in place and returns the number of tokens; width [n] gets the number
+	   of symbols of each token. */
 	size_t (*merge)(void *ctx, uint32_t *symbol, uint32_t *width, size_t n);
 	void *ctx;
 	size_t widest; /* no token is made of more symbols */
 };
 
-/* Symbols of a stretch, if the caller has no reason for another number: what merging takes for
- * them fits a near cache. */
+/* The default number of symbols per stretch: merging that many fits a near cache. */
 enum { WINDOW_SIZE = 1 << 16 };
 
-/* Symbols that have been merged: token i is made of width[i]. */
+/* Merged symbols: token i consists of width[i]. */
 struct window_run {
 	uint32_t *token, *width;
 	size_t symbols, count; /* symbols, and the tokens that they became */
 	size_t cap;
 };
 
-/* Scratch, one a thread: zero-initialise, window_release. */
+/* Scratch, one per thread: zero-initialise, window_release. */
 struct window {
 	struct token_ids symbols; /* from the first of the stretch */
 	struct window_run run, trial;

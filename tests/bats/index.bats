@@ -88,7 +88,7 @@ test	0	1" ]
 	refused 2 "mshard: --data-path, --data-args-path, --per-split-data-args-path and --train-data-path with --valid- and --test-: only one of them can name the data" \
 		mshard index --data-path a_u16 --train-data-path b_i32 --seq-length 8
 	refused 2 "mshard: cannot open 'nowhere': No such file or directory" mshard blend --data-args-path nowhere --seq-length 8
-	refused 2 "mshard: --seq-length is needed: the tokens per sample" mshard index --data-path a_u16
+	refused 2 "mshard: --seq-length is needed: the tokens of a sample" mshard index --data-path a_u16
 	refused 2 "mshard: --seq-length 0: must be from 1 to 2147483646" mshard index --data-path a_u16 --seq-length 0
 	for counts in 5 1,2 1,2,3,4 1,2,x all,all -1,2,3 allall,1,1; do
 		refused 2 "mshard: --num-samples $counts: must be TRAIN,VALID,TEST, each a number from 0 or all" \

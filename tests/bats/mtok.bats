@@ -121,7 +121,7 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	[ "$(ids a_text_document.bin)" = "5 0 99 99" ]
 	run mtok -o b --tokenizer-type NullTokenizer --vocab-size 100 <<<'{"text": "5 100"}'
 	[ "$status" = 1 ]
-	[ "$output" = "mtok: standard input:1: refused: '100' at byte 3 of the text is no id below 100" ]
+	[ "$output" = "mtok: standard input:1: refused: '100' at byte 3 of the text: must be an id below 100" ]
 	run mtok -o b --tokenizer-type NullTokenizer
 	expect 2 "mtok: NullTokenizer needs --vocab-size of at least 1"
 }
@@ -335,10 +335,10 @@ worker a core is the default)" ]
 	expect 2 "mtok: cannot open 'nowhere': No such file or directory"
 	echo nonsense >text
 	run mtok --input docs.jsonl -o out --tokenizer-model text
-	expect 2 "mtok: text: not a tokenizer file that is known here"
+	expect 2 "mtok: text: not a known tokenizer file"
 	run mtok --input docs.jsonl -o out --tokenizer-type BertWordPieceCase
 	[ "$status" = 2 ]
-	[ "$output" = "mtok: tokenizer type 'BertWordPieceCase' is not built in; there are SentencePieceTokenizer, \
+	[ "$output" = "mtok: unknown tokenizer type 'BertWordPieceCase': must be one of SentencePieceTokenizer, \
 GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, GPT2BPETokenizer, NullTokenizer" ]
 	run mtok --input docs.jsonl -o out --tokenizer-type GPT2BPETokenizer $spm
 	expect 2 "mtok: GPT2BPETokenizer needs --vocab-file and --merge-file"
@@ -355,13 +355,13 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 	expect 2 "mtok: m2:1: 'fox' is not in the vocabulary"
 	printf '#version: 0.2\nt h\nh t\n' >m2
 	run mtok count --vocab-file vocab.json --merge-file m2 docs.jsonl
-	expect 2 "mtok: m2:3: 'h t': the two join to no token of the vocabulary"
+	expect 2 "mtok: m2:3: 'h t': the join is not in the vocabulary"
 	printf 't h\nt h\n' >m2
 	run mtok count --vocab-file vocab.json --merge-file m2 docs.jsonl
-	expect 2 "mtok: m2:2: 't h': the pair is there twice"
+	expect 2 "mtok: m2:2: 't h': the pair occurs twice"
 	printf 'the\n' >m2
 	run mtok count --vocab-file vocab.json --merge-file m2 docs.jsonl
-	expect 2 "mtok: m2:1: not two tokens with a space between them"
+	expect 2 "mtok: m2:1: it must be two tokens separated by a space"
 	echo '{"a": 0, "b": 2}' >v2
 	run mtok count --vocab-file v2 --merge-file merges.txt docs.jsonl
 	expect 2 "mtok: v2: the id of 'b' is 2, but there are 2 tokens"
@@ -378,7 +378,7 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 	[[ $output =~ ^"mtok: cut.model: not a SentencePiece model: the protobuf message is broken at byte "[0-9]+$ ]]
 	printf '\n\3\n\1x' >cut.model
 	run mtok info --tokenizer-model cut.model
-	expect 2 "mtok: cut.model: no piece is the unknown"
+	expect 2 "mtok: cut.model: no piece is of type unknown: exactly one must be"
 }
 
 @test "count" {
@@ -475,7 +475,7 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 	[ "${#lines[@]}" = 1 ]
 	run mtok train -o n.model --vocab-size 60 --character-coverage 0.9 docs.jsonl
 	[ "$status" = 1 ]
-	[[ $output == "mtok: cannot train: libsentencepiece demands "*"character_coverage() >= 0.98 "* ]]
+	[[ $output == "mtok: cannot train: libsentencepiece requires "*"character_coverage() >= 0.98 "* ]]
 	[ "${#lines[@]}" = 1 ]
 	run mtok train -o n.model </dev/null
 	[ "$status" = 1 ]
@@ -523,5 +523,5 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 	expect 2 "mtok: bad.model: byte piece $pieces in a model without byte fallback"
 	{ cat u.model; printf '\32\13\22\11\4\1\0\0aaaaa'; } >bad.model
 	run mtok info --tokenizer-model bad.model
-	expect 2 "mtok: bad.model: its normalisation rules say that 260 of 5 bytes are an index"
+	expect 2 "mtok: bad.model: its normalisation rules have an index of 260 bytes in 5"
 }

@@ -125,11 +125,11 @@ refused()
 	[[ $stderr == *'"add_bos_token" is ignored, as by transformers 5: CodeLlamaTokenizer decides'* ]]
 	echo '{"tokenizer_class": "CohereTokenizerFast"}' >d/tokenizer_config.json
 	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model d
-	[[ $stderr == *"mtok: d: the class 'CohereTokenizer' is not known here: tokenizer.json is followed"* ]]
+	[[ $stderr == *"mtok: d: unknown class 'CohereTokenizer': tokenizer.json is followed"* ]]
 	seq -f '{"text": "ab abc %g"}' 300 >train.jsonl
 	mtok train -q -o e/tokenizer.model --vocab-size 30 --soft-vocab-limit train.jsonl
 	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model e
-	[[ $stderr == *"mtok: e: there is no tokenizer.json: its SentencePiece model is read as by AutoTokenizer of transformers 5"* ]]
+	[[ $stderr == *"mtok: e: no tokenizer.json: its SentencePiece model is read, as by AutoTokenizer of transformers 5"* ]]
 	rm e/tokenizer.model
 	perl -MJSON::PP -e 'local $/; print encode_json(decode_json(<>)->{model}{vocab})' "$json/bytes" >e/vocab.json
 	printf '#version: 0.2\na b\nab c\n' >e/merges.txt
@@ -137,10 +137,10 @@ refused()
 	echo '{"tokenizer_class": "PreTrainedTokenizerFast"}' >e/tokenizer_config.json
 	refused "mtok: e: the class 'TokenizersBackend' is not made of vocab.json and merges.txt" --tokenizer-model e
 	echo '{"tokenizer_class": "WhisperTokenizer"}' >e/tokenizer_config.json
-	refused "mtok: e: the class 'WhisperTokenizer' is supported with a tokenizer.json alone" --tokenizer-model e
+	refused "mtok: e: the class 'WhisperTokenizer' is supported only with a tokenizer.json" --tokenizer-model e
 	echo '{}' >e/tokenizer_config.json
 	echo '{"model_type": "nllb"}' >e/config.json
-	refused "mtok: e: a model of type 'nllb' is supported with a tokenizer.json alone" --tokenizer-model e
+	refused "mtok: e: a model of type 'nllb' is supported only with a tokenizer.json" --tokenizer-model e
 	rm e/config.json
 	echo '{' >e/vocab.json
 	run mtok info --tokenizer-model e
@@ -249,7 +249,7 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	sed 's/"type": "BPE"/"type": "WordPiece"/' "$json/bytes" >t
 	refused "mtok: t: model 'WordPiece' is not supported" --tokenizer-model t
 	cp "$json/unigram" t
-	refused "mtok: t: there are no tokens" --tokenizer-model t
+	refused "mtok: t: it has no tokens" --tokenizer-model t
 	echo '{"model": {"vocab": [["a", -1.5]], "unk_id": 1}}' >t
 	refused 'mtok: t: model: "unk_id" 1 is no token of the 1' --tokenizer-model t
 	echo '{"model": {"vocab": [["a", -1.5], ["b"]], "unk_id": 0}}' >t
@@ -262,15 +262,15 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	cp "$json/badmerge" t
 	refused "mtok: t: model: merge 0: 'b' is not in the vocabulary" --tokenizer-model t
 	cp "$json/twice" t
-	refused "mtok: t: id 0 is there twice" --tokenizer-model t
+	refused "mtok: t: id 0 occurs twice" --tokenizer-model t
 	cp "$json/hugeid" t
 	refused "mtok: t: the id of 'a' is 2000000000, but there are 1 tokens" --tokenizer-model t
 	sed 's/"id": 259/"id": 258/' "$json/bytes" >t
-	refused "mtok: t: added token '<s>': id 258 is another token's" --tokenizer-model t
+	refused "mtok: t: added token '<s>': id 258 belongs to another token" --tokenizer-model t
 	sed 's/"ids": \[259\]/"ids": [999]/' "$json/bytes" >t
-	refused "mtok: t: post_processor 'TemplateProcessing': an id of '<s>' is no token" --tokenizer-model t
+	refused "mtok: t: post_processor 'TemplateProcessing': an id of '<s>' is not a token" --tokenizer-model t
 	sed 's/"a b"/"ab b"/' "$json/bytes" >t
-	refused "mtok: t: model: the merge of 'ab' and 'b': the two join to no token of the vocabulary" --tokenizer-model t
+	refused "mtok: t: model: the merge of 'ab' and 'b': the join is not in the vocabulary" --tokenizer-model t
 	head -c 100 "$json/bytes" >t
 	run mtok info --tokenizer-model t
 	[ "$status" = 2 ] && [ "${#lines[@]}" = 1 ]
@@ -296,7 +296,7 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	[ "$(ids "${few[@]}" --append-eod)" = "$plain 272" ]
 	[ "$(mtok info "${few[@]}" | grep '^hash')" != "$hash" ]
 	run --separate-stderr mtok -o out --force --input docs.jsonl "${few[@]}"
-	[[ $stderr == *"mtok: d: there is no tokenizer.json, so tokenizer.model is read by itself"* ]]
+	[[ $stderr == *"mtok: d: no tokenizer.json: tokenizer.model is read"* ]]
 	[[ $stderr == *$'mtok: d: "add_bos_token" is ignored: \'<y>\' is not in the vocabulary'* ]]
 	# switches that are off leave the hash alone
 	echo '{"add_eos_token": false, "tokenizer_class": "T5Tokenizer"}' >d/tokenizer_config.json
@@ -305,7 +305,7 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 
 @test "rank files: known by their size, else the pattern is asked for" {
 	cp "$ranks/lines" t
-	refused "mtok: t: 259 ranks are none of the published files: --tiktoken-pattern is needed" --tokenizer-model t
+	refused "mtok: t: no published file has 259 ranks: --tiktoken-pattern is needed" --tokenizer-model t
 	refused "mtok: t: --tiktoken-pattern x: must be v1, v2, gpt2, cl100k, o200k or qwen2" --tokenizer-model t --tiktoken-pattern x
 	[ "$(ids --tokenizer-model t --tiktoken-pattern cl100k)" = "260 32 60 115 62 256 32 60 120 62 32 97" ]
 	[ "$(ids --tokenizer-model t --tiktoken-pattern cl100k --append-eod --tiktoken-special-tokens '<x>' '</s>')" = \
@@ -348,7 +348,7 @@ same_as()
 	grep -qx "vocab_size	$(($(wc -l <"$TOP/tests/golden/rank/ranks") + 20))" info
 	grep -qx "bos_id	1" info && grep -qx "eos_id	2" info && grep -qx "pad_id	5" info
 	sed 's/"version":"v3"/"version":"v11"/' t >u
-	refused "mtok: u: no \"special_tokens\", but version 'v11': only v1 to v7 have their own" --tokenizer-model u
+	refused "mtok: u: no \"special_tokens\" and version 'v11': only v1 to v7 have default ones" --tokenizer-model u
 	sed 's/"pattern":"/&x/' t >u
 	refused 'mtok: u: "pattern" is none that is known here: --tiktoken-pattern is needed' --tokenizer-model u
 	same_as early --tokenizer-model u --special-as-text --tiktoken-pattern v2
@@ -356,10 +356,10 @@ same_as()
 		d/tekken.json >u
 	refused 'mtok: u: 7 special tokens, but "default_num_special_tokens" 5' --tokenizer-model u
 	sed 's/"\[INST\]"/"<s>"/' d/tekken.json >u
-	refused "mtok: u: special token 3: '<s>' is there twice" --tokenizer-model u
+	refused "mtok: u: special token 3: '<s>' occurs twice" --tokenizer-model u
 	sed 's/"vocab"/"words"/' t >u
 	refused 'mtok: u: not a tekken.json: it has a "config" with a "pattern", and a list "vocab"' --tokenizer-model u
-	refused "mtok: t: --tiktoken-special-tokens: a tekken.json names its own" --tokenizer-model t --tiktoken-special-tokens x
+	refused "mtok: t: --tiktoken-special-tokens: not with a tekken.json, which names its own" --tokenizer-model t --tiktoken-special-tokens x
 }
 
 @test "rank files of Llama 3 and 4: the ids that tiktoken gives by their models' own tables" {
@@ -370,7 +370,7 @@ same_as()
 	mtok info --tokenizer-model t >info
 	grep -qx "vocab_size	202048" info && grep -qx "eos_id	200001" info && grep -qx "pad_id	200018" info
 	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model t
-	[[ $stderr == *"mtok: t: taken for Llama 4's by its number of ranks; --tiktoken-pattern and --tiktoken-special-tokens would say otherwise"* ]]
+	[[ $stderr == *"mtok: t: taken for Llama 4's by its number of ranks; --tiktoken-pattern and --tiktoken-special-tokens override this"* ]]
 }
 
 @test "Megatron-LM's list of tokens" {
@@ -393,13 +393,13 @@ same_as()
 	cp "$ranks/norank" t
 	refused "mtok: t:1: no rank after the token" --tokenizer-type TikTokenizer --tokenizer-model t
 	cp "$ranks/twice" t
-	refused "mtok: t: rank 0 is there twice" --tokenizer-model t
+	refused "mtok: t: rank 0 occurs twice" --tokenizer-model t
 	cp "$ranks/bigrank" t
 	refused "mtok: t: rank 2000000000, but there are 257 tokens" --tokenizer-model t
 	sed 5d "$ranks/lines" >t
 	refused "mtok: t: no token for byte 0x04" --tokenizer-model t --tiktoken-pattern gpt2
 	sed '5s/ 4/ x/' "$ranks/lines" >t
-	refused "mtok: t:5: 'x' is no rank" --tokenizer-model t
+	refused "mtok: t:5: 'x' is not a rank" --tokenizer-model t
 }
 
 @test "--version tells the libraries that ids depend on" {

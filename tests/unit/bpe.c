@@ -114,19 +114,19 @@ test_refused(void)
 		.token = tokens, .num_tokens = 262, .merge = again, .num_merges = 3
 	};
 
-	refuse(spec, 2, "the pair is there twice");
+	refuse(spec, 2, "the pair occurs twice");
 	spec.merge = no_join;
 	spec.num_merges = 2;
-	refuse(spec, 1, "the two join to no token of the vocabulary");
+	refuse(spec, 1, "the join is not in the vocabulary");
 	spec.merge = no_text;
 	spec.num_merges = 1;
-	refuse(spec, 0, "a part is no text");
+	refuse(spec, 0, "a part has no text");
 	spec.num_tokens = 255;
 	refuse(spec, 1, "no token for byte 0xff");
 	spec.token = twice;
 	spec.num_tokens = 3;
 	spec.ranks = true;
-	refuse(spec, 1, "ids 0 and 2 are the same bytes");
+	refuse(spec, 1, "ids 0 and 2 have the same bytes");
 	memcpy(same, tokens, sizeof same);
 	same[261] = same[256];
 	refuse((struct bpe_spec){ .token = same,
@@ -134,7 +134,7 @@ test_refused(void)
 		   .merge = merges,
 		   .num_merges = 5,
 		   .whole_piece = true },
-	    5, "ids 256 and 261 are the same bytes");
+	    5, "ids 256 and 261 have the same bytes");
 }
 
 /* A million equal letters take n log n steps. */

@@ -73,7 +73,7 @@ test_spmodel(void)
 	}
 	add_piece(&s, "ab", 0, SP_NORMAL);
 	CHECK(spmodel_parse(&m, s.buf, s.len, "t.model", &e) < 0);
-	CHECK_STR(e.msg, "t.model: piece 'ab' twice");
+	CHECK_STR(e.msg, "t.model: piece 'ab' occurs twice");
 	spmodel_release(&m);
 	CHECK(spmodel_parse(&m, "", 0, "t.model", &e) < 0);
 	CHECK_STR(e.msg, "t.model: not a SentencePiece model: it has no pieces");

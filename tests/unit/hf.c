@@ -237,7 +237,7 @@ test_normalizers(void)
 	    "a   b abab", "a b ");
 	/* A trie that says: "A" becomes "a". */
 	normal("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"not base 64\"}", "",
-	    "normalizer 'Precompiled': \"precompiled_charsmap\" is no base 64");
+	    "normalizer 'Precompiled': \"precompiled_charsmap\" is not base 64");
 	normal("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}", "",
 	    "normalizer 'Precompiled': precompiled_charsmap: the size of its trie does not fit its "
 	    "length");
@@ -347,7 +347,7 @@ test_splits(void)
 	    "a|1|\xc4\xa0\xc3\x82|\xc2\xb2");
 	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":"
 	       "\"ByteLevel\"}]}",
-	    "a", "pre_tokenizer 'ByteLevel': after another ByteLevel is not supported");
+	    "a", "pre_tokenizer 'ByteLevel': a second ByteLevel is not supported");
 	pieces(SPLIT(DASH, "Sideways", "false"), "a",
 	    "pre_tokenizer 'Split': behavior 'Sideways' is not supported");
 }
@@ -494,7 +494,7 @@ test_decoders(void)
 	decoded("{\"type\":\"WordPiece\"}", "", "decoder 'WordPiece' is not supported");
 	decoded(
 	    "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteLevel\"}]}",
-	    "", "decoder 'ByteLevel': after other steps is not supported");
+	    "", "decoder 'ByteLevel': ByteLevel must be the first step");
 }
 
 int

@@ -138,7 +138,7 @@ test_long_texts(void)
 	for (int i = 0; i < 1000; i++)
 		str_addf(&s, "%s{\"id\":%d,\"content\":\"<%d>\"}", i ? "," : "", 2 + i, i);
 	str_adds(&s, "]");
-	json_is(&s, "added tokens: the normalizer makes more than 16 times of them");
+	json_is(&s, "added tokens: the normalizer makes them more than 16 times longer");
 	str_addf(&s,
 	    "\"x\":{},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"end_of_word_"
 	    "suffix\":\"%s\"}",
@@ -268,20 +268,19 @@ test_rules(void)
 	for (uint32_t i = 0; i < UNITS; i++)
 		unit[i] = i << 10 | i;
 	model_is(model(unit, "x", 2),
-	    "its normalisation rules have keys of more than 1024 bytes, or without end");
+	    "its normalisation rules have keys of more than 1024 bytes or a cycle");
 	/* Only 'a' follows, on 'a'. */
 	memset(unit, 0, sizeof unit);
 	unit[0] = 0;
 	unit['a'] = 'a' << 10 | 'a';
 	model_is(model(unit, "x", 2),
-	    "its normalisation rules have keys of more than 1024 bytes, or without end");
+	    "its normalisation rules have keys of more than 1024 bytes or a cycle");
 	/* 'a' becomes what the pool begins with. */
 	unit['a'] = (uint32_t)('a' ^ 'b') << 10 | 1u << 8 | 'a';
 	unit['b'] = 1u << 31;
 	memset(pool, 'x', 199999);
 	model_is(model(unit, pool, 200000),
-	    "its normalisation rules put 199999 bytes in place of a character: at most 1024 may "
-	    "be");
+	    "its normalisation rules replace a character by 199999 bytes: must be at most 1024");
 	pool[1024] = pool[2048] = '\0';
 	model_is(model(unit, pool, 2049), "");
 	free(pool);

@@ -1,11 +1,10 @@
 /*
- * bpe.c - a vocabulary made ready for merging
+ * bpe.c - preparing a vocabulary for merging
  *
- * Pairs live in tables of integers, so no string is touched while merging. What two symbols join to
- * is mostly the token of the last join or the one after it, since vocabularies are written in the
- * order of their making; only where that fails are tokens found by their bytes. A rank file is
- * turned into such pairs as well (bpe_parts.c). What does not depend on each other is made by two
- * threads.
+ * Pairs live in tables of integers, so no string is touched while merging. Two symbols usually join
+ * to the token of the last join or the one after it, since vocabularies are written in the order of
+ * their merges; only where that fails are tokens found by their bytes. A rank file is converted to
+ * such pairs too (bpe_parts.c). Independent parts are made by two threads.
  */
 #include "lib/base/mem.h"
 #include "lib/base/pool.h"
@@ -17,33 +16,34 @@
 
 enum {
 	JOBS = 3,
-	/* merges ahead, of whose parts the bytes and the places of the bytes are asked for */
+	/* how many merges ahead the bytes of the parts, and the places of those bytes, are
+	   prefetched */
 	NEAR = 8,
 	FAR = 16,
 };
 
-/* How far the joins of a stretch of the merges are found, where the last one was, and how many
- * tokens may still be looked at. */
+/* Progress in finding the joins of a stretch of merges: the position, the last join, and how many
+   tokens may still be examined. */
 struct joins {
 	size_t done, end;
 	uint32_t last;
 	size_t looks;
-	/* what is wrong with the next merge; NULL: nothing, or it needs names */
+	/* the fault of the next merge; NULL: none, or it needs names */
 	const char *why;
 };
 
-/* What is made side by side by two threads. */
+/* What two threads make in parallel. */
 struct build {
 	struct bpe *b;
 	const struct bpe_spec *spec;
 	uint32_t *joined; /* by rank */
 	struct joins joins[2];
-	size_t bad; /* the merge that is wrong, or their number */
+	size_t bad; /* the faulty merge, or the number of merges */
 	int rc[JOBS];
 	struct err why[JOBS];
 };
 
-/* For other kinds, whose symbols are not bytes. */
+/* For kinds whose symbols are not bytes. */
 int64_t
 bpe_find(const struct bpe *b, const unsigned char *bytes, size_t len)
 {
@@ -52,7 +52,7 @@ bpe_find(const struct bpe *b, const unsigned char *bytes, size_t len)
 	return id == BPE_NONE ? -1 : (int64_t)id;
 }
 
-/* With all 256 bytes there every text can be encoded, so encoding cannot fail later. */
+/* With all 256 bytes every text can be encoded, so encoding cannot fail later. */
 static int
 find_bytes(struct bpe *b, struct err *e)
 {
@@ -66,7 +66,7 @@ find_bytes(struct bpe *b, struct err *e)
 	return 0;
 }
 
-/* The id of the two tokens joined, by their bytes, or BPE_NONE. */
+/* The id of the join of two tokens, by its bytes, or BPE_NONE. */
 static uint32_t
 look_up_join(const struct bpe *b, const struct bpe_token *left, const struct bpe_token *right)
 {
@@ -84,8 +84,8 @@ look_up_join(const struct bpe *b, const struct bpe_token *left, const struct bpe
 	return id;
 }
 
-/* The same, after a look at the join before, which may be the same token, and at the tokens after
- * it, as long as not too many were passed by. BPE_NONE, too, while there are no names. */
+/* The same, but first tries the previous join, which may be the same token, and the tokens after
+   it, up to a limit. BPE_NONE also while there are no names. */
 static uint32_t
 find_join(const struct bpe *b, struct bpe_merge m, struct joins *j)
 {
@@ -97,7 +97,7 @@ find_join(const struct bpe *b, struct bpe_merge m, struct joins *j)
 	return b->names.slot ? look_up_join(b, left, right) : BPE_NONE;
 }
 
-/* Whether a merge has two parts. */
+/* True when both parts of a merge exist. */
 static bool
 has_parts(const struct bpe_spec *spec, struct bpe_merge m)
 {
@@ -105,8 +105,7 @@ has_parts(const struct bpe_spec *spec, struct bpe_merge m)
 	    m.right < spec->num_tokens && bpe_is_text(&spec->token[m.right]);
 }
 
-/* Asks for the bytes of the parts of a merge further on, whose tokens have been asked for
- * before. */
+/* Prefetches the bytes of the parts of a later merge, whose tokens were prefetched before. */
 static inline void
 expect_parts(const struct bpe_spec *spec, size_t i)
 {
@@ -126,7 +125,7 @@ expect_parts(const struct bpe_spec *spec, size_t i)
 	}
 }
 
-/* Goes on until all are found, or one is wrong or needs names; what is found goes to joined. */
+/* Continues until all are found, or one is faulty or needs names; writes to joined. */
 static void
 continue_joins(const struct bpe *b, const struct bpe_spec *spec, struct joins *j, uint32_t *joined)
 {
@@ -136,20 +135,19 @@ continue_joins(const struct bpe *b, const struct bpe_spec *spec, struct joins *j
 
 		expect_parts(spec, j->done);
 		if (!has_parts(spec, m)) {
-			j->why = "a part is no text";
+			j->why = "a part has no text";
 			return;
 		}
 		id = find_join(b, m, j);
 		if (id == BPE_NONE) {
-			j->why =
-			    b->names.slot ? "the two join to no token of the vocabulary" : NULL;
+			j->why = b->names.slot ? "the join is not in the vocabulary" : NULL;
 			return;
 		}
 		joined[j->done] = j->last = id;
 	}
 }
 
-/* One half of the merges. The two threads do not write to one cache line meanwhile. */
+/* One half of the merges. The two threads do not share a cache line that they write. */
 static void
 join_half(void *ctx, int half)
 {
@@ -160,8 +158,7 @@ join_half(void *ctx, int half)
 	x->joins[half] = j;
 }
 
-/* Calls that do not look at each other: side by side, or one after the other where there is nobody
- * to help. */
+/* Runs independent calls in parallel, or one after the other without a pool. */
 static void
 run_jobs(struct build *x, int count, void (*fn)(void *ctx, int job))
 {
@@ -172,7 +169,7 @@ run_jobs(struct build *x, int count, void (*fn)(void *ctx, int job))
 			fn(x, i);
 }
 
-/* What each merge makes. Names are made when they are needed for that. */
+/* Finds the token that each merge makes. Names are built only if that needs them. */
 static int
 find_joins(struct build *x, struct err *e)
 {
@@ -197,8 +194,8 @@ find_joins(struct build *x, struct err *e)
 	}
 }
 
-/* Rank is the position. Two bytes also have a table of their own: the first look-ups of every
- * piece. */
+/* Rank is the position. Pairs of bytes also have their own table, for the first look-ups of every
+   piece. */
 static int
 add_merges(struct build *x, struct err *e)
 {
@@ -212,14 +209,14 @@ add_merges(struct build *x, struct err *e)
 			bpe_pairs_expect(p, spec->merge[i + BPE_AHEAD]);
 		if (!bpe_pairs_add(p, spec->merge[i], (uint32_t)i, x->joined[i])) {
 			x->bad = i;
-			return err_set(e, "the pair is there twice");
+			return err_set(e, "the pair occurs twice");
 		}
 		bpe_leaf_add(b, &b->token[x->joined[i]], (uint32_t)i);
 	}
 	return 0;
 }
 
-/* The pairs, and what depends on the tokens alone. */
+/* Makes the pairs, and what depends only on the tokens. */
 static void
 build_job(void *ctx, int job)
 {
@@ -238,7 +235,7 @@ build_job(void *ctx, int job)
 		bpe_names_init_units(&b->units, b->token, b->num_tokens);
 }
 
-/* Of symbols names are wanted later, and a rank file's pairs are found by them. */
+/* Models with symbols need names later, and a rank file's pairs are found by them. */
 static int
 build(struct build *x, struct err *e)
 {
@@ -259,7 +256,6 @@ build(struct build *x, struct err *e)
 	return 0;
 }
 
-/* All or nothing. */
 struct bpe *
 bpe_new(const struct bpe_spec *spec, size_t *bad, struct err *e)
 {
@@ -281,7 +277,7 @@ bpe_new(const struct bpe_spec *spec, size_t *bad, struct err *e)
 	return NULL;
 }
 
-/* NULL is fine. Workers must be gone. */
+/* NULL is allowed. No worker may be left. */
 void
 bpe_free(struct bpe *b)
 {

@@ -1,12 +1,11 @@
 /*
  * bpe.h - byte-level byte-pair encoding: pieces of text to ids
  *
- * The rule: start with one symbol a byte; among neighbouring pairs that may merge join the one of
- * lowest rank, leftmost on a tie; stop when none is left. A vocabulary comes with a list of merges
- * (rank is the position in the list: GPT-2, tokenizer.json) or as a rank file (two symbols may
- * merge when their join is a token, and its id is the rank: tiktoken). What is fast about the work
- * (piece caches, cuts inside long pieces) never shows in the ids: they depend on the piece's bytes
- * alone.
+ * The rule: start with one symbol per byte; of the neighbouring pairs that may merge, join the one
+ * of lowest rank, leftmost on a tie; stop when none is left. A vocabulary comes with a list of
+ * merges (rank is the position in the list: GPT-2, tokenizer.json) or as a rank file (two symbols
+ * may merge when their join is a token, and its id is the rank: tiktoken). Optimisations (piece
+ * caches, cuts inside long pieces) never change the ids: they depend only on the piece's bytes.
  */
 #ifndef TOKEN_BPE_BPE_H
 #define TOKEN_BPE_BPE_H
@@ -20,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What an id stands for. bytes NULL: no part of merging (a special token, a hole). */
+/* The bytes of an id. NULL: not used in merging (a special token, a hole). */
 struct bpe_token {
 	const unsigned char *bytes;
 	uint32_t len;
@@ -32,28 +31,28 @@ struct bpe_merge {
 
 struct bpe_spec {
 	const struct bpe_token *token; /* by id; array and bytes are borrowed until bpe_free */
-	size_t num_tokens;             /* below 2^21, as of merges */
+	size_t num_tokens;             /* below 2^21, like the number of merges */
 	const struct bpe_merge *merge; /* in order of rank; not needed afterwards */
 	size_t num_merges;
-	bool ranks;        /* a rank file: no merges are given, the id of a join is its rank */
+	bool ranks;        /* a rank file: it has no merges, the id of a join is its rank */
 	bool whole_piece;  /* a piece that is a token is that token, without merging: rank files,
 			      and ignore_merges of tokenizer.json */
-	bool symbols;      /* callers start from ids of their own (bpe_merge); bytes need no ids */
-	struct pool *pool; /* who helps to build it; NULL: nobody */
+	bool symbols;      /* callers supply the initial ids (bpe_merge); bytes need no ids */
+	struct pool *pool; /* threads for building; NULL: none */
 };
 
 struct bpe;        /* read-only, shared by threads */
-struct bpe_worker; /* one a thread */
+struct bpe_worker; /* one per thread */
 
 /*
- * NULL with a reason: a byte without a token, two tokens of the same bytes, a merge whose join is
- * no token, or a pair that is there twice. Where bytes are merged by a list and whole pieces, too,
- * that no two tokens are the same is for the caller to see to. *bad, unless bad is NULL, is the
- * index of the wrong merge, or num_merges when it is something else.
+ * NULL with a reason: a byte without a token, two tokens with the same bytes, a merge whose join is
+ * not a token, or a duplicate pair. With merges of bytes and whole_piece, the caller must ensure
+ * that tokens are distinct. *bad, unless bad is NULL, is the index of the faulty merge, or
+ * num_merges for any other reason.
  */
 struct bpe *bpe_new(const struct bpe_spec *spec, size_t *bad, struct err *e);
 void bpe_free(struct bpe *b);
-/* The id of the token that has these bytes, or -1; of symbols and rank files alone. */
+/* The id of the token that has these bytes, or -1; only with symbols or for rank files. */
 int64_t bpe_find(const struct bpe *b, const unsigned char *bytes, size_t len);
 
 struct bpe_worker *bpe_worker_new(const struct bpe *b);
@@ -65,10 +64,10 @@ void bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigne
 /* Appends the ids of one piece of less than 2^31 bytes. */
 void bpe_encode_piece(
     struct bpe_worker *w, const unsigned char *piece, size_t len, struct token_ids *out);
-/* Merges n < 2^31 symbols in place and returns how many are left: for vocabularies whose symbols
- * are not bytes. There is no whole_piece here. */
+/* Merges n < 2^31 symbols in place and returns the number of ids, for vocabularies whose symbols
+   are not bytes. whole_piece does not apply. */
 size_t bpe_merge(struct bpe_worker *w, uint32_t *id, size_t n);
-/* The same of symbols that are read a stretch at a time, however many there are. */
+/* The same for any number of symbols, read a stretch at a time. */
 void bpe_merge_symbols(struct bpe_worker *w, const struct window_list *list);
 
 #endif

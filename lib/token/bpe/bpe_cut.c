@@ -1,11 +1,11 @@
 /*
- * bpe_cut.c - where no token can reach across: pieces of scripts without spaces fall into units
+ * bpe_cut.c - cutting pieces of scripts without spaces into units, at places that no token crosses
  *
- * A Japanese "word" is a whole clause, which no cache has seen before. But merging never crosses a
- * place between two characters that no token crosses, so what stands on either side is encoded by
- * itself, and such units, mostly single characters where the vocabulary was not made for the
- * language, are in the cache. Only places between two characters of three bytes are looked at: the
- * scripts without spaces are there.
+ * A Japanese "word" is a whole clause, which is never in a cache. But merging never crosses a place
+ * between two characters that no token crosses, so both sides are encoded separately, and such
+ * units, mostly single characters if the vocabulary was not made for the language, are in the
+ * cache. Only places between two characters of three bytes are tested, because the scripts without
+ * spaces have those.
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe/bpe_impl.h"
@@ -37,14 +37,14 @@ slot(const struct bpe_cuts *c, uint64_t v)
 	return &c->slot[i];
 }
 
-/* Whether byte i of the token begins a three-byte character after another character's bytes. */
+/* True when byte i of the token begins a three-byte character after another one. */
 static bool
 is_place(const struct bpe_token *t, uint32_t i)
 {
 	return (t->bytes[i] & 0xf0) == 0xe0 && (t->bytes[i - 1] & 0xc0) == 0x80;
 }
 
-/* Whether all is ASCII: most tokens are, and have no places. */
+/* True for ASCII, which most tokens are; they have no places. */
 static bool
 is_ascii(const struct bpe_token *t)
 {
@@ -67,7 +67,7 @@ next_place(const struct bpe_token *t, uint32_t i)
 	return i < t->len ? i : t->len;
 }
 
-/* Places inside tokens, of which those that have any are listed. */
+/* Counts the places inside tokens, and lists the tokens that have any. */
 static size_t
 count_places(const struct bpe_token *token, size_t num_tokens, uint32_t *list, size_t *listed)
 {
@@ -86,7 +86,7 @@ count_places(const struct bpe_token *token, size_t num_tokens, uint32_t *list, s
 	return n;
 }
 
-/* Enters the context of a place, and of one side alone, for the quick answer. */
+/* Enters the context of a place, and that of each side alone, for the quick test. */
 static void
 add_place(struct bpe_cuts *c, const struct bpe_token *t, uint32_t i)
 {
@@ -118,14 +118,14 @@ bpe_cuts_init(struct bpe_cuts *c, const struct bpe_token *token, size_t num_toke
 	free(list);
 }
 
-/* Zeroed is fine. */
+/* A struct of zeroes is allowed. */
 void
 bpe_cuts_release(struct bpe_cuts *c)
 {
 	free(c->slot);
 }
 
-/* Every way in which a token could lie across, as far as the bytes given tell. */
+/* Tries every way in which a token could cross the place, as far as the given bytes tell. */
 bool
 bpe_crossed(const struct bpe_cuts *c, const unsigned char *place, unsigned before, unsigned after)
 {

@@ -1,14 +1,13 @@
 /*
  * bpe_encode.c - text to ids: pieces, the caches of pieces, merging
  *
- * Everything waits for memory, so it is asked for early and other work is done meanwhile. A piece
- * becomes a probe (key, set), whose set is prefetched and looked at a block of pieces later. A key
- * is the piece's bytes and its length, so that 16 bytes compare at once; the ids stand beside it. A
- * second cache has the longer pieces and those of many ids. What is not in the first cache is late:
- * the text goes on without its ids, which are found for many late pieces together, in the second
- * cache or by merging them side by side, and then put between the others. Newer pieces take the
- * place of older ones, which bounds the memory and is exact, because ids depend on the bytes of a
- * piece alone.
+ * Memory latency dominates, so memory is prefetched and other work is done meanwhile. A piece
+ * becomes a probe (key, set), whose set is prefetched and read a block of pieces later. A key is
+ * the piece's bytes and its length, so that 16 bytes compare at once; the ids are next to it. A
+ * second cache has the longer pieces and those of many ids. A piece that is not in the first cache
+ * is late: the text continues without its ids, which are found for many late pieces together, in
+ * the second cache or by merging them in parallel, and then inserted. Newer pieces replace older
+ * ones, which bounds the memory and is exact, because ids depend only on the bytes of a piece.
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe/bpe_impl.h"
@@ -19,21 +18,22 @@
 #include <sys/mman.h>
 
 enum {
-	SETS_BITS = 18, /* of 64 bytes: 16 MiB a worker */
+	SETS_BITS = 18, /* of 64 bytes: 16 MiB per worker */
 	KEY = 15,       /* longest piece of the first cache */
-	IDS = 4,        /* what simd_match calls the second */
+	IDS = 4,        /* simd_match returns bit 2 for the second key, whose ids begin there */
 	LONG_BITS = 16, /* 64-byte slots: 4 MiB */
-	/* of both at first: to get their pages takes longer than to encode a short text */
+	/* of both initially: allocating the full pages takes longer than encoding a short text */
 	START_BITS = 12,
 	LONG_KEY = 31,
 	LONG_IDS = 7,
 	PAIR_BITS = 16,   /* 8-byte slots: 512 KiB */
 	GLYPHS = 1 << 16, /* 16-byte slots: 1 MiB, of which a language touches a part */
 	ENDS = 256,       /* pieces of a batch */
-	BLOCK = 128, /* pieces that are probed before those of the block before are looked up */
+	BLOCK = 128,      /* pieces probed before those of the previous block are looked up */
 	LATES = 64,
-	COUNT_SHIFT = 29, /* the number of ids stands above the first one's bits */
-	UNIT = 0x40,      /* in a key's length: as a whole piece the same bytes may be a token */
+	COUNT_SHIFT = 29, /* the number of ids is above the first id's bits */
+	UNIT = 0x40,      /* in a key's length: marks a unit, since the same bytes may be a token as
+			     a whole piece */
 	HUGE_PAGE = 2 << 20,
 };
 
@@ -49,8 +49,8 @@ struct long_slot {
 	uint32_t id[LONG_IDS], count;
 };
 
-/* By length: which bytes of a key are the piece's, and what its last ones are. Longer pieces have a
- * key that is in no slot. */
+/* By length: the mask of the piece's bytes in a key, and its last bytes. Longer pieces have a key
+   that is in no slot. */
 struct key_row {
 	uint64_t mask[2], last, pad;
 };
@@ -63,24 +63,24 @@ static const struct key_row key_row[KEY + 2] = { ROW(0), ROW(1), ROW(2), ROW(3),
 	ROW(6), ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14), ROW(15),
 	{ { 0, 0 }, UINT64_MAX, 0 } };
 
-/* What the first cache is asked. */
+/* A query of the first cache. */
 struct probe {
 	uint64_t key[2];
 	size_t set; /* bytes from the first set */
 };
 
-/* A piece, or a unit of one, that is to be encoded. */
+/* A piece, or a unit of one, to be encoded. */
 struct item {
 	const unsigned char *bytes;
-	uint32_t len, unit; /* unit: 0, or UNIT for what is not a whole piece */
+	uint32_t len, unit; /* unit: UNIT for a part of a piece, else 0 */
 };
 
-/* An item that the first cache does not have. */
+/* An item that is not in the first cache. */
 struct late {
 	struct probe probe;
 	struct item item;
-	size_t at;     /* ids of the text before it, late ones left out */
-	uint64_t name; /* its hash, where it may be a token as a whole */
+	size_t at;     /* ids of the text before it, without late ones */
+	uint64_t name; /* its hash, if it may be a token as a whole */
 	uint64_t key[LONG_KEY / 8 + 1];
 	struct long_slot *slot; /* NULL: too long for it */
 	uint32_t id[BPE_LINEAR_MAX];
@@ -91,29 +91,29 @@ struct late {
 struct glyph {
 	uint32_t id[3];
 	uint8_t count;                  /* 0: not known yet */
-	uint8_t joins_next, joins_last; /* whether tokens reach from it into its neighbours */
+	uint8_t joins_next, joins_last; /* true when tokens reach from it into its neighbours */
 };
 
 struct bpe_worker {
 	const struct bpe *bpe;
 	struct set *sets;
 	struct long_slot *longs;
-	unsigned set_shift, long_shift; /* from a hash to the index of either */
+	unsigned set_shift, long_shift; /* shifts from a hash to the index of either */
 	size_t remembered;              /* pieces, while the caches are small */
-	uint64_t *pairs; /* two characters and whether a token crosses between them */
+	uint64_t *pairs; /* pairs of characters, and whether a token crosses between them */
 	struct glyph *glyphs;
-	void *block; /* what the four lie in */
+	void *block; /* the allocation of all four */
 	struct probe probe[ENDS];
 	struct late *late;
 	size_t num_late;
-	struct token_ids *out;    /* of the text that is encoded */
-	uint32_t *first;          /* id of the text that is still in out */
-	const unsigned char *end; /* of the text: nothing behind it may be read */
+	struct token_ids *out;    /* for the ids of the text */
+	uint32_t *first;          /* the first id of the text still in out */
+	const unsigned char *end; /* of the text: no byte after it may be read */
 	struct bpe_scratch scratch;
 };
 
-/* The tables in one zeroed block on huge pages, if the system has them: pages are touched at
- * random. */
+/* Allocates the tables in one zeroed block, on huge pages if possible, because accesses are
+   random. */
 static void
 tables_init(struct bpe_worker *w)
 {
@@ -132,16 +132,16 @@ tables_init(struct bpe_worker *w)
 	w->glyphs = (struct glyph *)(void *)(at + sets + longs + pairs);
 }
 
-/* The index of a key's set is in the uppermost bits. */
+/* The uppermost bits are the index of a key's set. */
 static inline uint64_t
 set_hash(uint64_t low, uint64_t high)
 {
 	return low * BPE_MIX + high * BPE_MIX2;
 }
 
-/* The caches in their full size. From the last set on, each goes to places at or after its own,
- * which have been left by then; long pieces are few, and soon known again. Late pieces that wait
- * will be put where nobody looks. */
+/* Grows the caches to full size. Sets are moved from the last one on, each to places at or after
+   its own that are already vacated; the few long pieces are dropped. Waiting late pieces lose their
+   slots and are not cached. */
 static void
 grow(struct bpe_worker *w)
 {
@@ -174,7 +174,7 @@ bpe_worker_new(const struct bpe *b)
 	return w;
 }
 
-/* NULL is fine. The encoder that it was used with is not touched. */
+/* NULL is allowed. The encoder stays. */
 void
 bpe_worker_free(struct bpe_worker *w)
 {
@@ -186,7 +186,7 @@ bpe_worker_free(struct bpe_worker *w)
 	free(w);
 }
 
-/* The method depends on the length alone. */
+/* The method depends only on the length. */
 size_t
 bpe_merge(struct bpe_worker *w, uint32_t *id, size_t n)
 {
@@ -194,14 +194,14 @@ bpe_merge(struct bpe_worker *w, uint32_t *id, size_t n)
 				   : bpe_merge_long(w->bpe, &w->scratch, id, n);
 }
 
-/* How many there are shows when they have been read. */
+/* Their number is known after they are read. */
 void
 bpe_merge_symbols(struct bpe_worker *w, const struct window_list *list)
 {
 	bpe_merge_list(w->bpe, &w->scratch, list);
 }
 
-/* Whether an item may be a token without merging. */
+/* True when an item may be a token without merging. */
 static inline bool
 may_be_whole(const struct bpe *b, const struct item *m)
 {
@@ -228,8 +228,8 @@ find_long(const struct bpe_worker *w, struct late *l)
 	__builtin_prefetch(l->slot);
 }
 
-/* Into the cache where it belongs, if any. In the set an empty way, else the second: what came
- * first is mostly what comes often. */
+/* Enters an item into its cache, if any. In a set, into an empty way, else into the second: the
+   first is usually the more frequent. */
 static void
 remember(struct bpe_worker *w, const struct late *l)
 {
@@ -250,7 +250,7 @@ remember(struct bpe_worker *w, const struct late *l)
 	}
 }
 
-/* Merges late items, at most BPE_LISTS of them, and remembers them. */
+/* Merges at most BPE_LISTS late items and caches them. */
 static void
 merge_late(struct bpe_worker *w, struct late *const *late, size_t count)
 {
@@ -265,7 +265,7 @@ merge_late(struct bpe_worker *w, struct late *const *late, size_t count)
 	}
 }
 
-/* The ids of a late item without merging; false if it is to be merged. */
+/* Finds the ids of a late item without merging; false if it must be merged. */
 static bool
 know_late(struct bpe_worker *w, struct late *l)
 {
@@ -287,8 +287,8 @@ know_late(struct bpe_worker *w, struct late *l)
 	return true;
 }
 
-/* Puts the ids of the late items in their places, from the last on; to is after the others, and
- * after all when it returns. */
+/* Inserts the ids of the late items, from the last one on; to is the end of the other ids, and on
+   return the end of all. */
 static uint32_t *
 put_late(struct bpe_worker *w, uint32_t *to)
 {
@@ -299,11 +299,11 @@ put_late(struct bpe_worker *w, uint32_t *to)
 	end = to;
 	for (size_t i = w->num_late; i-- > 0;) {
 		const struct late *l = &w->late[i];
-		size_t behind = (size_t)(from - w->first) - l->at;
+		size_t tail = (size_t)(from - w->first) - l->at;
 
-		from -= behind;
-		to -= behind;
-		memmove(to, from, behind * sizeof *to);
+		from -= tail;
+		to -= tail;
+		memmove(to, from, tail * sizeof *to);
 		to -= l->count;
 		memcpy(to, l->id, l->count * sizeof *to);
 	}
@@ -311,7 +311,7 @@ put_late(struct bpe_worker *w, uint32_t *to)
 	return end;
 }
 
-/* Finds out what is late. */
+/* Resolves the late items. */
 static uint32_t *
 settle(struct bpe_worker *w, uint32_t *to)
 {
@@ -330,8 +330,8 @@ settle(struct bpe_worker *w, uint32_t *to)
 	return put_late(w, to);
 }
 
-/* Hands the ids before a place on, if they are many, the late ones among them; returns where the
- * next go. Room for them is there: it is at least what it was. */
+/* Hands on the ids before a place, including the late ones, if they are many; returns the place of
+   the next ids, which has at least as much room as before. */
 static uint32_t *
 pass_ids(struct bpe_worker *w, uint32_t *to)
 {
@@ -345,13 +345,13 @@ pass_ids(struct bpe_worker *w, uint32_t *to)
 	return out->id;
 }
 
-/* Where the tokens of a huge item go. */
+/* The destination of a huge item's tokens. */
 struct huge {
 	struct bpe_worker *w;
 	uint32_t *to;
 };
 
-/* Tokens of a stretch: no more than it has bytes, for which there is room. */
+/* Takes the tokens of a stretch: at most one per byte, for which there is room. */
 static void
 take_huge(void *ctx, const uint32_t *token, size_t n)
 {
@@ -375,7 +375,7 @@ merge_huge(struct bpe_worker *w, const struct item *m, uint32_t *to)
 	return h.to;
 }
 
-/* An item that is not at hand. Returns the place after the ids that are known. */
+/* An item that missed the first cache. Returns the place after the known ids. */
 static uint32_t *
 add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint32_t *to)
 {
@@ -399,7 +399,7 @@ add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint
 	return to;
 }
 
-/* Key, set and prefetch of a piece of which key holds the first 16 bytes. */
+/* Makes a probe and prefetches its set; key holds the first 16 bytes of the piece. */
 static inline void
 probe_set(
     const struct bpe_worker *w, struct probe *p, const uint64_t key[2], size_t len, uint32_t unit)
@@ -414,8 +414,8 @@ probe_set(
 	__builtin_prefetch((const unsigned char *)w->sets + p->set);
 }
 
-/* Looks a probe up. to has room for IDS: all of them are copied, whatever their number. Both ways
- * are compared, since which it is cannot be foreseen. NULL: it is late. */
+/* Looks a probe up. to has room for IDS ids, all of which are copied. Both ways are compared, since
+   a branch would be unpredictable. NULL: it is late. */
 static inline uint32_t *
 look_up(const unsigned char *sets, const struct probe *p, uint32_t *to)
 {
@@ -431,7 +431,7 @@ look_up(const unsigned char *sets, const struct probe *p, uint32_t *to)
 	return to + (first >> COUNT_SHIFT);
 }
 
-/* An item by itself. Sixteen bytes are read where the text has them. */
+/* Encodes one item. Sixteen bytes are read if the text has them. */
 static uint32_t *
 encode_item(struct bpe_worker *w, const struct item *m, uint32_t *to)
 {
@@ -445,7 +445,7 @@ encode_item(struct bpe_worker *w, const struct item *m, uint32_t *to)
 	return next ? next : add_late(w, m, &p, to);
 }
 
-/* Whether a token crosses between the two three-byte characters at s; answers are remembered. */
+/* True when a token crosses between the two three-byte characters at s; answers are cached. */
 static bool
 crossed(struct bpe_worker *w, const unsigned char *s)
 {
@@ -485,12 +485,12 @@ glyph_at(struct bpe_worker *w, const unsigned char *s, const unsigned char *end)
 	return g;
 }
 
-/* The ids of a unit; the only character of it if it has but one. */
+/* Appends the ids of a unit; only is its character if it has just one. */
 static inline uint32_t *
 put_unit(struct bpe_worker *w, const unsigned char *s, const unsigned char *end,
     const struct glyph *only, uint32_t *to)
 {
-	/* Where whole pieces are merged, units are like them and share the cache with them. */
+	/* Without whole-piece tokens, units are like pieces and share the cache. */
 	struct item m = { s, (uint32_t)(end - s), w->bpe->whole_piece ? UNIT : 0 };
 
 	if (only) {
@@ -500,7 +500,7 @@ put_unit(struct bpe_worker *w, const unsigned char *s, const unsigned char *end,
 	return encode_item(w, &m, to);
 }
 
-/* A piece of three-byte characters, unit by unit. Anything else in it is never cut off. */
+/* A piece of three-byte characters, unit by unit. Other characters in it are never cut off. */
 static uint32_t *
 encode_units(struct bpe_worker *w, const unsigned char *s, const unsigned char *end, uint32_t *to)
 {
@@ -522,7 +522,7 @@ encode_units(struct bpe_worker *w, const unsigned char *s, const unsigned char *
 	return unit < end ? put_unit(w, unit, end, NULL, to) : to;
 }
 
-/* Whether a piece is to be cut, as one that is no token by itself. */
+/* True when a piece is to be cut because it is not itself a token. */
 static inline bool
 is_cut(const struct bpe *b, const unsigned char *s, size_t len)
 {
@@ -530,7 +530,7 @@ is_cut(const struct bpe *b, const unsigned char *s, size_t len)
 	    (len > b->units.longest || bpe_find_name(&b->units, s, len) == BPE_NONE);
 }
 
-/* A piece of any kind, by itself. */
+/* Encodes one piece of any kind. */
 static uint32_t *
 encode_piece(struct bpe_worker *w, const unsigned char *s, size_t len, uint32_t *to)
 {
@@ -554,28 +554,28 @@ bpe_encode_piece(
 	out->count = (size_t)(settle(w, encode_piece(w, piece, len, w->first)) - out->id);
 }
 
-/* Pieces of a text that stand one after the other. */
+/* Consecutive pieces of a text. */
 struct batch {
 	const unsigned char *text;
 	const uint32_t *end; /* end[-1]: where the first begins */
-	/* plain: those that have 16 bytes of text from their beginning on */
+	/* plain: the number of pieces with 16 bytes of text from their beginning on */
 	size_t count, plain;
 };
 
-/* Makes probes of plain pieces up to the first that may have units; returns which that is, or
- * after. */
+/* Makes probes of plain pieces up to the first one that may have units; returns its index, or
+   block_end. */
 static size_t
-probe_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behind)
+probe_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t block_end)
 {
 	uint32_t from = b->end[(ptrdiff_t)i - 1];
 
-	for (; i < behind; from = b->end[i++]) {
+	for (; i < block_end; from = b->end[i++]) {
 		const unsigned char *s = b->text + from;
 		uint32_t len = b->end[i] - from;
 		uint64_t key[2];
 
 		memcpy(key, s, sizeof key);
-		/* the length last: in a text of ASCII it is all that cannot be foreseen */
+		/* the length last: in ASCII text it is the only unpredictable condition */
 		if ((key[0] & 0x8080) && bpe_has_units(s, len))
 			break;
 		probe_set(w, &w->probe[i], key, len, 0);
@@ -583,13 +583,13 @@ probe_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behind
 	return i;
 }
 
-/* Looks up the probes of pieces i .. behind - 1. */
+/* Looks up the probes of pieces i .. block_end - 1. */
 static uint32_t *
-look_up_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behind, uint32_t *to)
+look_up_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t block_end, uint32_t *to)
 {
 	const unsigned char *sets = (const unsigned char *)w->sets;
 
-	for (; i < behind; i++) {
+	for (; i < block_end; i++) {
 		uint32_t *next = look_up(sets, &w->probe[i], to);
 
 		if (__builtin_expect(!next, 0)) {
@@ -603,17 +603,17 @@ look_up_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behi
 	return to;
 }
 
-/* Blocks of plain pieces, and what stands between them. */
+/* Encodes blocks of plain pieces and the pieces between them. */
 static uint32_t *
 encode_batch(struct bpe_worker *w, const struct batch *b, uint32_t *to)
 {
 	size_t done = 0, i = 0;
 
 	while (i < b->count) {
-		size_t behind = i + BLOCK < b->plain ? i + BLOCK : b->plain,
-		       next = probe_block(w, b, i, behind);
+		size_t block_end = i + BLOCK < b->plain ? i + BLOCK : b->plain,
+		       next = probe_block(w, b, i, block_end);
 
-		if (next > i && next == behind) {
+		if (next > i && next == block_end) {
 			to = look_up_block(w, b, done, i, to);
 			done = i;
 			i = next;
@@ -627,8 +627,8 @@ encode_batch(struct bpe_worker *w, const struct batch *b, uint32_t *to)
 	return look_up_block(w, b, done, i, to);
 }
 
-/* A batch of pieces at a time; the late ones of all of them together. An empty text may have
- * nowhere to put ids. */
+/* Encodes a batch of pieces at a time, with its late pieces together. An empty text may have no
+   room for ids. */
 void
 bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigned char *s, size_t n,
     struct token_ids *out)

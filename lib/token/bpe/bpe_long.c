@@ -1,34 +1,34 @@
 /*
- * bpe_long.c - merging of lists that are long, a stretch at a time
+ * bpe_long.c - merging long lists, a stretch at a time
  *
- * A piece may be a whole document. The heap takes some 40 bytes a symbol, so it gets stretches of
+ * A piece may be a whole document. The heap takes some 40 bytes per symbol, so it gets stretches of
  * the list, which end where that is exact (window.h).
  */
 #include "lib/token/bpe/bpe_impl.h"
 
 #include <string.h>
 
-/* What the heap works with. */
+/* The context of the heap. */
 struct merging {
 	const struct bpe *b;
 	struct bpe_scratch *s;
 };
 
-/* Ids that lie in memory; their tokens go over those that have been read. */
+/* Ids in memory; their tokens overwrite those already read. */
 struct array {
 	const uint32_t *id;
-	size_t n; /* that are left */
+	size_t n; /* the tokens so far */
 	uint32_t *to;
 };
 
-/* A piece, and those of its bytes that have been read. */
+/* A piece, and the number of its bytes already read. */
 struct reading {
 	const struct bpe *b;
 	const struct bpe_long *piece;
 	size_t at;
 };
 
-/* A stretch. */
+/* Merges a stretch. */
 static size_t
 merge(void *ctx, uint32_t *id, uint32_t *width, size_t n)
 {
@@ -37,7 +37,7 @@ merge(void *ctx, uint32_t *id, uint32_t *width, size_t n)
 	return bpe_merge_heap(m->b, m->s, id, width, n);
 }
 
-/* No token has fewer bytes than symbols. */
+/* A token has at most as many symbols as bytes. */
 void
 bpe_merge_list(const struct bpe *b, struct bpe_scratch *s, const struct window_list *list)
 {
@@ -47,7 +47,7 @@ bpe_merge_list(const struct bpe *b, struct bpe_scratch *s, const struct window_l
 	window_merge(&s->window, list, &rule, WINDOW_SIZE);
 }
 
-/* As many as are wanted. */
+/* Reads as many as are wanted. */
 static void
 read_array(void *ctx, struct token_ids *symbols, size_t want)
 {
@@ -61,7 +61,7 @@ read_array(void *ctx, struct token_ids *symbols, size_t want)
 	a->n -= n;
 }
 
-/* Never before what is yet to be read: a token is made of one symbol or more. */
+/* Never overtakes the reader: a token consists of at least one symbol. */
 static void
 take_array(void *ctx, const uint32_t *token, size_t n)
 {
@@ -71,7 +71,7 @@ take_array(void *ctx, const uint32_t *token, size_t n)
 	a->to += n;
 }
 
-/* Nothing is none. */
+/* An empty list gives no ids. */
 size_t
 bpe_merge_long(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t n)
 {
@@ -81,7 +81,7 @@ bpe_merge_long(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t 
 	return (size_t)(a.to - id);
 }
 
-/* The bytes' ids, as many as are wanted. */
+/* Reads the ids of as many bytes as are wanted. */
 static void
 read_bytes(void *ctx, struct token_ids *symbols, size_t want)
 {
@@ -93,7 +93,7 @@ read_bytes(void *ctx, struct token_ids *symbols, size_t want)
 		symbols->id[symbols->count++] = r->b->byte_id[r->piece->bytes[r->at++]];
 }
 
-/* Tokens, and not bytes, go to the caller. */
+/* Passes tokens to the caller. */
 static void
 take_tokens(void *ctx, const uint32_t *token, size_t n)
 {

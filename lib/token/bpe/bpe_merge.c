@@ -18,24 +18,24 @@ enum { PLACE_BITS = 5 }; /* of a key, below the rank's */
 static_assert(BPE_LINEAR_MAX == 1 << PLACE_BITS && BPE_BITS + PLACE_BITS <= 32,
     "a rank and a place fit a key");
 
-/* The key of a pair that begins at a place; NONE stays what it is. */
+/* The key of a pair that begins at a place; NONE is unchanged. */
 static inline uint32_t
 key_of(uint32_t rank, size_t place)
 {
 	return rank == BPE_NONE ? BPE_NONE : rank << PLACE_BITS | (uint32_t)place;
 }
 
-/* n > 0 symbols with no pair that may merge; the caller sets ids and keys. */
+/* Starts a list of n > 0 symbols; the caller sets ids and keys. */
 static void
 list_open(struct bpe_list *l, size_t n)
 {
 	l->width = (uint32_t)(n + 6) & ~7u;
 	l->live = UINT64_MAX >> (64 - n);
 	memset(l->key, 0xff, l->width * sizeof *l->key);
-	l->id[BPE_BEHIND_ALL] = BPE_NOBODY;
+	l->id[BPE_AFTER_ALL] = BPE_NO_ID;
 }
 
-/* The bytes' ranks stand in a table. */
+/* The ranks of pairs of bytes come from a table. */
 void
 bpe_list_bytes(const struct bpe *b, struct bpe_list *l, const unsigned char *bytes, size_t n)
 {
@@ -48,7 +48,7 @@ bpe_list_bytes(const struct bpe *b, struct bpe_list *l, const unsigned char *byt
 	l->id[BPE_BEFORE_ALL] = l->id[0];
 }
 
-/* Asks for the rank of a pair that a merge has made. */
+/* Requests the rank of a pair that a merge made. */
 static inline void
 ask(const struct bpe *b, struct bpe_list *l, int i, size_t left, size_t right)
 {
@@ -58,26 +58,26 @@ ask(const struct bpe *b, struct bpe_list *l, int i, size_t left, size_t right)
 	__builtin_prefetch(l->bucket[i]);
 }
 
-/* Merges the next pair and asks for the two that come of it; false when there is none. */
+/* Merges the next pair and requests the ranks of the two new ones; false when there is none. */
 static inline bool
 merge_next(const struct bpe *b, struct bpe_list *l)
 {
 	uint32_t least = simd_least(l->key, l->width);
 	size_t at = least & (BPE_LINEAR_MAX - 1);
-	uint64_t before = l->live & (((uint64_t)1 << at) - 1), behind = l->live >> at >> 1;
+	uint64_t before = l->live & (((uint64_t)1 << at) - 1), after = l->live >> at >> 1;
 
 	if (least == BPE_NONE)
 		return false;
-	l->key[at + 1 + (size_t)__builtin_ctzll(behind)] = BPE_NONE;
-	behind &= behind - 1;
-	l->live = before | (uint64_t)1 << at | behind << at << 1;
+	l->key[at + 1 + (size_t)__builtin_ctzll(after)] = BPE_NONE;
+	after &= after - 1;
+	l->live = before | (uint64_t)1 << at | after << at << 1;
 	l->id[at] = bpe_joined(&b->pairs, least >> PLACE_BITS);
 	ask(b, l, 0, before ? 63 - (size_t)__builtin_clzll(before) : BPE_BEFORE_ALL, at);
-	ask(b, l, 1, at, behind ? at + 1 + (size_t)__builtin_ctzll(behind) : BPE_BEHIND_ALL);
+	ask(b, l, 1, at, after ? at + 1 + (size_t)__builtin_ctzll(after) : BPE_AFTER_ALL);
 	return true;
 }
 
-/* Enters what was asked for. */
+/* Enters the requested ranks. */
 static inline void
 rank_new(const struct bpe *b, struct bpe_list *l)
 {
@@ -86,8 +86,8 @@ rank_new(const struct bpe *b, struct bpe_list *l)
 		    key_of(bpe_pair_answer(&b->pairs, l->pair[i], l->bucket[i]), l->place[i]);
 }
 
-/* A merge of each in turn, then the answers of each: while one waits for memory the others do as
- * well. */
+/* One merge of each list in turn, then the answers of each, so that their memory accesses
+   overlap. */
 void
 bpe_merge_lists(const struct bpe *b, struct bpe_list *l, size_t count)
 {
@@ -106,7 +106,6 @@ bpe_merge_lists(const struct bpe *b, struct bpe_list *l, size_t count)
 	}
 }
 
-/* In their order. */
 size_t
 bpe_list_ids(const struct bpe_list *l, uint32_t *id)
 {
@@ -117,7 +116,7 @@ bpe_list_ids(const struct bpe_list *l, uint32_t *id)
 	return count;
 }
 
-/* From any symbols. */
+/* Starts from any symbols. */
 size_t
 bpe_merge_linear(const struct bpe *b, uint32_t *id, size_t n)
 {
@@ -134,7 +133,7 @@ bpe_merge_linear(const struct bpe *b, uint32_t *id, size_t n)
 	return bpe_list_ids(&l, id);
 }
 
-/* Nothing is none. */
+/* An empty list gives no ids. */
 size_t
 bpe_merge_bytes(const struct bpe *b, const unsigned char *bytes, size_t n, uint32_t *id)
 {
@@ -182,8 +181,8 @@ heap_pop(struct bpe_scratch *s)
 }
 
 /*
- * Looks the pair (i, next) up again and queues it if it may merge; what stands in the heap for the
- * old pair is recognised by its rank when it comes up.
+ * Looks up the new pair (i, next) and queues it if it may merge; the heap's entry for the old pair
+ * is recognised by its rank when it comes up.
  */
 static void
 rank_pair(const struct bpe *b, struct bpe_scratch *s, uint32_t i)
@@ -199,8 +198,8 @@ rank_pair(const struct bpe *b, struct bpe_scratch *s, uint32_t i)
 }
 
 /*
- * Joins symbol i with the one after it, whose place is left unused and without rank, so that the
- * heap's entries for it die.
+ * Joins symbol i with the one after it, whose place stays unused and without a rank, which
+ * invalidates the heap's entries for it.
  */
 static void
 join(const struct bpe *b, struct bpe_scratch *s, uint32_t i)
@@ -228,7 +227,7 @@ link_symbols(struct bpe_scratch *s, const uint32_t *id, size_t n)
 			i + 1 < n ? i + 1 : BPE_NONE, BPE_NONE };
 }
 
-/* Entries of pairs that have changed stay in the heap and are dropped when they come up. */
+/* Entries of changed pairs stay in the heap and are dropped when they come up. */
 size_t
 bpe_merge_heap(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, uint32_t *width, size_t n)
 {
@@ -257,7 +256,7 @@ bpe_merge_heap(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, uint32_
 	return left;
 }
 
-/* Zeroed scratch is fine. */
+/* A struct of zeroes is allowed. */
 void
 bpe_scratch_release(struct bpe_scratch *s)
 {

@@ -1,19 +1,19 @@
 /*
  * bpe_names.c - tokens by their bytes
  *
- * Asked when pairs are made, and by the encoder where a piece that is a token needs no merging.
- * Pieces that could be cut into units are asked for at once, every one, but few tokens are such:
- * they have a small table of their own.
+ * Used when pairs are made, and by the encoder when a piece that is a token needs no merging. Every
+ * piece that could be cut into units is looked up first; few tokens are such, so they have a small
+ * separate table.
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe/bpe_impl.h"
 
 #include <stdlib.h>
 
-enum { BLOCK = 32 }; /* names that are entered together */
+enum { BLOCK = 32 }; /* names entered together */
 
-/* The slot of the token with these bytes, or the free one where it would go. Counts the others of
- * the same half of the hash that lie before it. */
+/* The slot of the token with these bytes, or the free one for it. Counts the others with the same
+   half of the hash before it. */
 static uint64_t *
 name_slot(const struct bpe_names *n, const unsigned char *bytes, size_t len, uint64_t hash,
     size_t *others)
@@ -32,8 +32,8 @@ name_slot(const struct bpe_names *n, const unsigned char *bytes, size_t len, uin
 	return &n->slot[i];
 }
 
-/* Enters a token by the hash of its bytes. BPE_NONE when they are new, else the id that has
- * them. */
+/* Enters a token by the hash of its bytes. BPE_NONE when they are new, else the id with these
+   bytes. */
 static uint32_t
 add_name(struct bpe_names *n, uint32_t id, uint64_t hash)
 {
@@ -49,7 +49,7 @@ add_name(struct bpe_names *n, uint32_t id, uint64_t hash)
 	return BPE_NONE;
 }
 
-/* The memory comes zeroed, that is, free. */
+/* Zeroed memory is free slots. */
 static void
 names_alloc(struct bpe_names *n, const struct bpe_token *token, size_t count)
 {
@@ -62,7 +62,7 @@ names_alloc(struct bpe_names *n, const struct bpe_token *token, size_t count)
 	n->slot = mem_zalloc_whole(size, sizeof *n->slot);
 }
 
-/* BPE_NONE for what is no token. */
+/* BPE_NONE when no token has these bytes. */
 uint32_t
 bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len, uint64_t hash)
 {
@@ -71,7 +71,7 @@ bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len, uint
 	return (uint32_t)*name_slot(n, bytes, len, hash, &others) - 1;
 }
 
-/* Enters every token that has bytes. Slots are asked for a block ahead of their use. */
+/* Enters every token that has bytes. Slots are prefetched a block ahead of their use. */
 int
 bpe_names_init(struct bpe_names *n, const struct bpe_token *token, size_t num_tokens, struct err *e)
 {
@@ -95,13 +95,14 @@ bpe_names_init(struct bpe_names *n, const struct bpe_token *token, size_t num_to
 			uint32_t first = add_name(n, id[k], hash[k]);
 
 			if (first != BPE_NONE)
-				return err_set(e, "ids %u and %u are the same bytes", first, id[k]);
+				return err_set(
+				    e, "ids %u and %u have the same bytes", first, id[k]);
 		}
 	}
 	return 0;
 }
 
-/* No two tokens are the same: the table of all of them says so. */
+/* The table of all tokens has already checked that no two are equal. */
 void
 bpe_names_init_units(struct bpe_names *n, const struct bpe_token *token, size_t num_tokens)
 {

@@ -1,9 +1,9 @@
 /*
- * bpe_pairs.c - the table of pairs that may merge: making it, and the way after a full bucket
+ * bpe_pairs.c - the table of pairs that may merge: building it, and the search after a full bucket
  *
- * A bucket of two places is full in one of twelve cases; its pairs go on in the next one.
- * Multiplying by a number that depends on where the table lies makes it different in every process,
- * so that no file can be made whose pairs all meet in one bucket.
+ * A bucket of two places is full in one of twelve cases; its pairs continue in the next one.
+ * Multiplying by a number that depends on the table's address makes it different in every process,
+ * so that no file can be crafted whose pairs all collide.
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe/bpe_impl.h"
@@ -11,10 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILTER_BITS = 3 }; /* 8 bits of the filter a bucket */
+enum { FILTER_BITS = 3 }; /* 8 bits of the filter per bucket */
 
-/* The bits of the filter are those of the bucket and some more, which also come first in the
- * hash. */
+/* The filter is indexed by the bits of the bucket and a few more, all from the top of the hash. */
 void
 bpe_pairs_init(struct bpe_pairs *p, size_t num_ranks)
 {
@@ -33,7 +32,7 @@ bpe_pairs_init(struct bpe_pairs *p, size_t num_ranks)
 	p->linear = true;
 }
 
-/* Zeroed is fine. */
+/* A struct of zeroes is allowed. */
 void
 bpe_pairs_release(struct bpe_pairs *p)
 {
@@ -42,7 +41,7 @@ bpe_pairs_release(struct bpe_pairs *p)
 	free(p->joined);
 }
 
-/* The place of a pair, or the free one where it would go. Half of the places stay free. */
+/* The place of a pair, or the free one for it. Half of the places stay free. */
 static uint64_t *
 find(const struct bpe_pairs *p, uint64_t pair)
 {
@@ -57,14 +56,14 @@ find(const struct bpe_pairs *p, uint64_t pair)
 
 /* Not inlined: it is rare. */
 uint32_t
-bpe_pair_rank_behind(const struct bpe_pairs *p, uint64_t pair)
+bpe_pair_rank_overflow(const struct bpe_pairs *p, uint64_t pair)
 {
 	uint64_t place = *find(p, pair);
 
-	return place == 0 ? BPE_NONE : (uint32_t)~place & BPE_NOBODY;
+	return place == 0 ? BPE_NONE : (uint32_t)~place & BPE_NO_ID;
 }
 
-/* The caller has checked that ids and rank are within what the table was made for. */
+/* The caller has checked that ids and rank are within the table's bounds. */
 bool
 bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t joined)
 {

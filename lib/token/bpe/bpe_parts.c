@@ -1,35 +1,36 @@
 /*
- * bpe_parts.c - which two tokens each token of a rank file is made of
+ * bpe_parts.c - finding the two parts of each token of a rank file
  *
- * A token is only ever made from the two parts that merging its own bytes ends in, because what
- * happens inside its bytes in a longer text is, step by step, what happens to them alone. So there
- * is one pair a token, or none, and then only a whole piece can be that token.
+ * A token is only ever made from the two parts in which merging its own bytes ends, because the
+ * merges inside its bytes in a longer text are, step by step, those of the bytes alone. So there is
+ * one pair per token, or none; without a pair, only a whole piece can be that token.
  *
- * To merge the bytes of a hundred thousand tokens takes long. But where two parts are given, and
- * how they are made themselves, one need only look at the place between them: they are the parts if
- * no pair across it came before the merges that took its symbols away. Going backwards from the
- * two, whichever was made last falls into its own parts, and another pair lies at the place. That
- * needs every token of the two to be made after its parts; what is made otherwise, or is long, is
- * merged when all else is known.
+ * Merging the bytes of a hundred thousand tokens takes long. But for two given parts, whose own
+ * parts are known, only the place between them must be checked: they are the parts if no pair
+ * across it merges before the merges that consume its symbols. Going backwards from the two, the
+ * later made one splits into its own parts, which puts another pair at the place. That requires
+ * every token of the two to be made after its parts; tokens made otherwise, and long ones, are
+ * merged when all others are known.
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe/bpe_impl.h"
 
 #include <stdlib.h>
 
-/* How a token is made, whose rank is its id. */
+/* The parts of a token, whose rank is its id. */
 struct split {
 	uint64_t left : 24, right : 24;
-	uint64_t cut : 16; /* the bytes of left; 0: not known */
+	uint64_t cut : 16; /* the bytes of left; 0: unknown */
 };
 
-/* Two tokens side by side around a place in a text: left from start to the place, right from there
- * to end. */
+/* Two adjacent tokens around a place in a text: left from start to the place, right from there to
+   end. */
 struct meeting {
 	uint32_t left, right, start, place, end;
 };
 
-/* A token of a rank file, and what its bytes begin with, by its end, and end with, by its start. */
+/* A token of a rank file, and the tokens that are its prefixes, by end, and its suffixes, by
+   start. */
 struct stretch {
 	unsigned char text[BPE_LINEAR_MAX + 8];
 	uint32_t len;
@@ -58,7 +59,7 @@ sort_by_length(const struct bpe *b, uint32_t *id, size_t count)
 	free(first);
 }
 
-/* What a token begins or ends with, or a stretch of its inside. */
+/* The token that equals a prefix, a suffix or an inner stretch. */
 static inline uint32_t
 id_of(const struct bpe *b, const struct stretch *s, uint32_t start, uint32_t end)
 {
@@ -70,8 +71,8 @@ id_of(const struct bpe *b, const struct stretch *s, uint32_t start, uint32_t end
 				: bpe_name_hash(n, s->text + start, end - start));
 }
 
-/* Whether two tokens are made before a pair across the place between them is merged. The rank of
- * two is the id of their bytes. */
+/* True when two tokens are made before a pair across the place between them merges. The rank of a
+   pair is the id of its bytes. */
 static bool
 meet_in(const struct bpe *b, const struct split *split, const struct stretch *s, struct meeting m)
 {
@@ -97,7 +98,7 @@ meet_in(const struct bpe *b, const struct split *split, const struct stretch *s,
 	}
 }
 
-/* Takes a token that is not long and asks for the slots of all that it begins and ends with. */
+/* Takes a token that is not long and prefetches the slots of all its prefixes and suffixes. */
 static void
 stretch_init(const struct bpe *b, struct stretch *s, const struct bpe_token *t)
 {
@@ -114,8 +115,8 @@ stretch_init(const struct bpe *b, struct stretch *s, const struct bpe_token *t)
 	}
 }
 
-/* The parts of a token of a rank file, if all is made in order. Most are cut near the middle, hence
- * the order: first there, then one to the left, one to the right, and so on. */
+/* The parts of a token of a rank file, if all are made in order. Most cuts are near the middle, so
+   the search starts there and alternates to the left and right. */
 static bool
 find_parts(const struct bpe *b, const struct split *split, const struct stretch *s, uint32_t id,
     struct bpe_merge *out)
@@ -135,13 +136,13 @@ find_parts(const struct bpe *b, const struct split *split, const struct stretch 
 	return false;
 }
 
-/* The first two ids of a token, and how many there are. */
+/* The first two ids of a token, and the number of ids. */
 struct parts {
 	uint32_t id[2];
 	size_t n;
 };
 
-/* Those after the first two are only counted. */
+/* Ids after the first two are only counted. */
 static void
 take_parts(void *ctx, const uint32_t *id, size_t n)
 {
@@ -152,7 +153,7 @@ take_parts(void *ctx, const uint32_t *id, size_t n)
 			p->id[p->n] = id[i];
 }
 
-/* How many ids merging its bytes makes of a token; two of them go to *out. */
+/* The number of ids after merging a token's bytes; the first two go to *out. */
 static size_t
 merged(const struct bpe *b, struct bpe_scratch *s, const struct bpe_token *t, struct bpe_merge *out)
 {
@@ -168,7 +169,7 @@ merged(const struct bpe *b, struct bpe_scratch *s, const struct bpe_token *t, st
 	return p.n;
 }
 
-/* What the join of two is a token for, by rank. */
+/* Enters the join of two parts, by rank. */
 static void
 add_pair(struct bpe *b, uint32_t id, struct bpe_merge m)
 {
@@ -176,9 +177,8 @@ add_pair(struct bpe *b, uint32_t id, struct bpe_merge m)
 	bpe_leaf_add(b, &b->token[id], id);
 }
 
-/* Finds the parts of tokens by what is known of those before them; the others go to rest. Returns
- * how many pairs there are. The slots for a token are asked for while the one before it is dealt
- * with. */
+/* Finds the parts of tokens from those of earlier tokens; the others go to rest. Returns the number
+   of pairs. The slots for a token are prefetched while the one before it is handled. */
 static size_t
 split_tokens(
     const struct bpe *b, struct bpe_merge *pair, uint32_t *id, uint32_t *rest, size_t *num_rest)
@@ -206,8 +206,8 @@ split_tokens(
 	return count;
 }
 
-/* A token whose bytes end in more than two parts gets no pair. What was not found at once is merged
- * in order of length, as the parts are shorter. */
+/* A token whose bytes end in more than two parts gets no pair. The remaining ones are merged in
+   order of length, since parts are shorter than their token. */
 void
 bpe_parts_of_ranks(struct bpe *b)
 {

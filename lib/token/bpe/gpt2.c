@@ -28,7 +28,7 @@ struct token {
 
 struct gpt2 {
 	char *bytes, *end;      /* of all tokens */
-	struct token *token;    /* what an id's text is */
+	struct token *token;    /* the text of each id */
 	struct bpe_token *text; /* the same for those that merging can make */
 	struct bpe *bpe;
 	struct pretok *pretok;
@@ -36,16 +36,16 @@ struct gpt2 {
 	bool special_as_text;
 };
 
-/* The merges while they are being read. */
+/* The merges during reading. */
 struct merges {
 	const struct names *names;
 	const struct str *text;
-	struct name *part; /* two a merge */
+	struct name *part; /* two per merge */
 	struct bpe_merge *merge;
 	size_t count;
 };
 
-/* Two text files and no model. */
+/* True for two text files without a model. */
 static bool
 gpt2_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n)
 {
@@ -53,8 +53,8 @@ gpt2_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t
 	return spec->vocab && spec->merges && !spec->model;
 }
 
-/* The bytes that a token of the alphabet stands for; a token with any other character stands for
- * itself, outside BPE. */
+/* The bytes of a token in the alphabet; a token with any other character is its own text and not
+   part of BPE. */
 static struct token
 decode_name(struct gpt2 *g, const struct alphabet *a, const char *name, size_t len)
 {
@@ -68,8 +68,8 @@ decode_name(struct gpt2 *g, const struct alphabet *a, const char *name, size_t l
 }
 
 /*
- * Enters one member of vocab.json. With as many ids as members, all below their number and none
- * twice, there can be no gap.
+ * Enters one member of vocab.json. With as many ids as members, all below their number and
+ * distinct, there is no gap.
  */
 static int
 add_token(struct tokenizer *t, const struct alphabet *a, const struct json_value *v, struct err *e)
@@ -82,7 +82,7 @@ add_token(struct tokenizer *t, const struct alphabet *a, const struct json_value
 		return err_set(e, "the id of '%.40s' is %lld, but there are %lld tokens", v->key,
 		    (long long)v->integer, (long long)t->vocab_size);
 	if (g->token[v->integer].bytes)
-		return err_set(e, "id %lld is there twice", (long long)v->integer);
+		return err_set(e, "id %lld occurs twice", (long long)v->integer);
 	g->token[v->integer] = decode_name(g, a, v->key, v->key_len);
 	return 0;
 }
@@ -117,7 +117,7 @@ read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, 
 	return 0;
 }
 
-/* Specials are no text. */
+/* Special tokens have no text. */
 static void
 find_text(const struct tokenizer *t)
 {
@@ -138,13 +138,13 @@ add_merge(struct merges *m, const char *line, size_t len, struct err *e)
 	size_t left = space ? (size_t)(space - line) : 0, right = space ? len - left - 1 : 0;
 
 	if (left == 0 || right == 0 || memchr(space + 1, ' ', right))
-		return err_set(e, "not two tokens with a space between them");
+		return err_set(e, "it must be two tokens separated by a space");
 	m->part[2 * m->count] = (struct name){ line, (uint32_t)left, 0 };
 	m->part[2 * m->count++ + 1] = (struct name){ space + 1, (uint32_t)right, 0 };
 	return 0;
 }
 
-/* The line that a place in the text is in. */
+/* The line number of a position in the text. */
 static long
 line_of(const struct str *text, const char *at)
 {
@@ -155,7 +155,7 @@ line_of(const struct str *text, const char *at)
 	return line;
 }
 
-/* The ids of both parts, which merging works on alone. */
+/* Looks up the ids of both parts, which merging uses. */
 static int
 find_parts(struct merges *m, const char *path, struct err *e)
 {
@@ -170,8 +170,8 @@ find_parts(struct merges *m, const char *path, struct err *e)
 	return 0;
 }
 
-/* merges.txt: a first line "#version..." may be there; rank is the order of the other lines. What
- * is wrong with an earlier line is said first. */
+/* merges.txt: the first line may be "#version..."; the rank is the order of the other lines. The
+   fault of an earlier line is reported first. */
 static int
 read_merges(struct merges *m, const char *path, struct err *e)
 {
@@ -195,7 +195,7 @@ read_merges(struct merges *m, const char *path, struct err *e)
 	return find_parts(m, path, e) < 0 ? -1 : rc;
 }
 
-/* The reason that a vocabulary was refused: with the line when it is one merge's fault. */
+/* The reason why a vocabulary was refused, with the line when a merge is at fault. */
 static int
 refused(
     const struct tokenizer *t, const struct merges *m, size_t bad, const char *why, struct err *e)
@@ -209,7 +209,7 @@ refused(
 	    e, t->file[1], line_of(m->text, s), "'%.*s': %s", (int)strcspn(s, "\r\n"), s, why);
 }
 
-/* The merges, after the vocabulary is known. */
+/* Reads the merges, after the vocabulary. */
 static int
 open_merges(struct tokenizer *t, const struct names *n, const char *path, struct err *e)
 {
@@ -242,7 +242,7 @@ open_merges(struct tokenizer *t, const struct names *n, const char *path, struct
 	return rc;
 }
 
-/* vocab.json first; its tree lives until the merges are read, because the names point into it. */
+/* vocab.json first; its tree is kept until the merges are read, because the names point into it. */
 static int
 open_files(struct tokenizer *t, const struct tokenizer_spec *spec, struct names *n, struct err *e)
 {
@@ -266,7 +266,7 @@ open_files(struct tokenizer *t, const struct tokenizer_spec *spec, struct names 
 	return rc;
 }
 
-/* The class tables are built last, when nothing can fail any more. */
+/* The class tables are built last, after everything that can fail. */
 static int
 gpt2_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
@@ -285,7 +285,7 @@ gpt2_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 	return rc;
 }
 
-/* Also for a tokenizer whose opening failed halfway; every part may be missing. */
+/* Also for a partly opened tokenizer: every part may be missing. */
 static void
 gpt2_close(struct tokenizer *t)
 {
@@ -302,8 +302,8 @@ gpt2_close(struct tokenizer *t)
 }
 
 /*
- * Each thread needs a cache and scratch memory of its own; the rest of the tokenizer is read-only
- * and shared.
+ * Each thread needs its own cache and scratch memory; the rest of the tokenizer is read-only and
+ * shared.
  */
 static void *
 gpt2_worker_new(const struct tokenizer *t)
@@ -311,14 +311,14 @@ gpt2_worker_new(const struct tokenizer *t)
 	return bpe_worker_new(((const struct gpt2 *)t->impl)->bpe);
 }
 
-/* NULL is fine; the scratch holds nothing of the tokenizer. */
+/* NULL is allowed. */
 static void
 gpt2_worker_free(void *scratch)
 {
 	bpe_worker_free(scratch);
 }
 
-/* The special string in the text, or NULL. Nearly every text has few of its first character. */
+/* The special string in the text, or NULL. Its first character is rare in nearly every text. */
 static const char *
 find_special(const char *text, size_t len)
 {
@@ -331,7 +331,7 @@ find_special(const char *text, size_t len)
 	return s && end - s >= LEN ? s : NULL;
 }
 
-/* Cuts the text at the special string; the parts do not see each other. */
+/* Cuts the text at the special string; the parts are encoded separately. */
 static int
 gpt2_encode(
     struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
@@ -352,7 +352,7 @@ gpt2_encode(
 	return 0;
 }
 
-/* Bytes as they are: a cut character stays cut. */
+/* Bytes are passed on unchanged, even incomplete characters. */
 static void
 gpt2_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out)
 {
@@ -369,7 +369,7 @@ gpt2_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, struc
 	out->buf[out->len] = '\0';
 }
 
-/* The bytes that the token stands for, not its name in the file. */
+/* The bytes of the token, not its name in the file. */
 static struct tokenizer_piece
 gpt2_piece(const struct tokenizer *t, int64_t id)
 {

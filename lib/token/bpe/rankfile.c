@@ -1,9 +1,9 @@
 /*
  * rankfile.c - the files of a TikTokenizer
  *
- * A rank file says neither its pattern nor its special tokens; those of the published ones are
- * known by how many ranks they have, and for a number that others might have too, by one of their
- * tokens. Sources: tiktoken_ext/openai_public.py of openai/tiktoken, models/llama3/tokenizer.py and
+ * A rank file gives neither its pattern nor its special tokens. Published files are recognised by
+ * their number of ranks and, where others may have that number too, by one of their tokens.
+ * Sources: tiktoken_ext/openai_public.py of openai/tiktoken, models/llama3/tokenizer.py and
  * models/llama4/tokenizer.py of meta-llama/llama-models, tokenization_qwen.py of Qwen;
  * megatron/core/tokenizers of Megatron-LM for the JSON list; tokens/tokenizers/tekken.py of
  * mistralai/mistral-common 1.13 for tekken.json.
@@ -38,7 +38,7 @@ struct known {
 	const char *bytes; /* these bytes; NULL: the number of ranks is enough */
 	enum pretok_scanner scanner;
 	const struct special_row *special; /* ended by a row without format */
-	/* whose file that number of ranks is taken for; NULL: it is certain */
+	/* the model assumed from the number of ranks; NULL: it is certain */
 	const char *guess;
 };
 
@@ -49,7 +49,7 @@ struct known {
 #define ONE(id, text) { id, 1, 0, text }
 /* clang-format on */
 
-/* Also p50k, which goes on after it. */
+/* Also p50k, which continues after it. */
 static const struct special_row r50k[] = { ONE(50256, "<|endoftext|>"), { 0 } };
 static const struct special_row cl100k[] = { ONE(100257, "<|endoftext|>"),
 	ONE(100258, "<|fim_prefix|>"), ONE(100259, "<|fim_middle|>"), ONE(100260, "<|fim_suffix|>"),
@@ -113,7 +113,7 @@ struct rank {
 	int64_t rank;
 };
 
-/* The first place from i on that is no white space, or n. */
+/* The first position from i on that is not white space, or n. */
 static size_t
 skip_white(const char *s, size_t n, size_t i)
 {
@@ -122,8 +122,8 @@ skip_white(const char *s, size_t n, size_t i)
 	return i;
 }
 
-/* The first line is whole within the head of any file, since its token is short. A tekken.json is
- * an object that begins with its config; mistral-common itself goes by the name. */
+/* The head of any file has the whole first line, since its token is short. A tekken.json is an
+   object that begins with its config; mistral-common itself uses the name. */
 bool
 rankfile_detect(const char *path, const unsigned char *head, size_t n)
 {
@@ -178,7 +178,7 @@ add_known(struct rankfile *f, const struct special_row *row)
 		}
 }
 
-/* A name that is twice in the list would have two ids. */
+/* A duplicate name in the list would have two ids. */
 static int
 add_listed(struct rankfile *f, const struct opt_list *list, uint32_t first, struct err *e)
 {
@@ -190,13 +190,13 @@ add_listed(struct rankfile *f, const struct opt_list *list, uint32_t first, stru
 		for (int k = 0; k < i; k++)
 			if (!strcmp(list->item[k], text))
 				return err_set(
-				    e, "--tiktoken-special-tokens: '%s' is there twice", text);
+				    e, "--tiktoken-special-tokens: '%s' occurs twice", text);
 		add_special(f, text, strlen(text), first + (uint32_t)i);
 	}
 	return 0;
 }
 
-/* Sets the scanner that the option names; a file's own stays when there is no option. */
+/* Sets the scanner that the option names; without the option the file's own stays. */
 static int
 choose_pattern(struct rankfile *f, const char *name, struct err *e)
 {
@@ -222,12 +222,13 @@ read_line(const char *s, size_t n, unsigned char **to, struct rank *r, struct er
 	int64_t len = base64_decode(s, word, *to);
 
 	if (word == 0 || len <= 0)
-		return err_set(e, "no token in base 64");
+		return err_set(e, "the token is not base 64");
 	if (i >= n || s[word] != ' ')
 		return err_set(e, "no rank after the token");
 	for (r->rank = 0; i < n; i++) {
 		if (s[i] < '0' || s[i] > '9' || r->rank > INT32_MAX / 10 - 1)
-			return err_set(e, "'%.*s' is no rank", (int)(n - word - 1), s + word + 1);
+			return err_set(
+			    e, "'%.*s' is not a rank", (int)(n - word - 1), s + word + 1);
 		r->rank = 10 * r->rank + (s[i] - '0');
 	}
 	r->bytes = *to;
@@ -236,7 +237,7 @@ read_line(const char *s, size_t n, unsigned char **to, struct rank *r, struct er
 	return 0;
 }
 
-/* All lines; *count of them. The caller frees *out. */
+/* Reads all lines; *count is their number. The caller frees *out. */
 static int
 read_lines(struct rankfile *f, const char *text, size_t len, struct rank **out, size_t *count,
     struct err *e)
@@ -279,7 +280,7 @@ place(struct rankfile *f, const struct rank *rank, size_t count, struct err *e)
 		struct bpe_token *t = &f->token[rank[i].rank];
 
 		if (t->bytes)
-			return err_set(e, "rank %lld is there twice", (long long)rank[i].rank);
+			return err_set(e, "rank %lld occurs twice", (long long)rank[i].rank);
 		*t = (struct bpe_token){ rank[i].bytes, rank[i].len };
 	}
 	return 0;
@@ -302,7 +303,7 @@ recognise(const struct rankfile *f, size_t count)
 	return NULL;
 }
 
-/* After the ranks, ids that specials need may be new ones. */
+/* Special tokens may add ids after the ranks. */
 static void
 grow(struct rankfile *f, int64_t size)
 {
@@ -310,7 +311,7 @@ grow(struct rankfile *f, int64_t size)
 	memset(f->token + size, 0, (size_t)(f->size - size) * sizeof *f->token);
 }
 
-/* Options win over what is known about the file. */
+/* Options override what is known about the file. */
 static int
 read_ranks(struct rankfile *f, const char *text, size_t len, const struct tokenizer_spec *spec,
     struct err *e)
@@ -333,9 +334,8 @@ read_ranks(struct rankfile *f, const char *text, size_t len, const struct tokeni
 	if (choose_pattern(f, spec->tiktoken_pattern, e) < 0)
 		return -1;
 	if (f->scanner == PRETOK_NONE)
-		return err_set(e,
-		    "%zu ranks are none of the published files: --tiktoken-pattern is needed",
-		    count);
+		return err_set(
+		    e, "no published file has %zu ranks: --tiktoken-pattern is needed", count);
 	if (spec->tiktoken_special_tokens.count)
 		rc = add_listed(f, &spec->tiktoken_special_tokens, (uint32_t)size, e);
 	else if (k)
@@ -347,7 +347,7 @@ read_ranks(struct rankfile *f, const char *text, size_t len, const struct tokeni
 /* --- Megatron-LM's list
  * ---------------------------------------------------------------------------- */
 
-/* Special tokens are the first ids: those of the list, then fillers. */
+/* Special tokens have the first ids: those of the list, then fillers. */
 static int
 add_list_specials(struct rankfile *f, const struct opt_list *given, int64_t count, struct err *e)
 {
@@ -393,14 +393,14 @@ read_entry(struct rankfile *f, const struct json_value *v, size_t i, uint32_t id
 	bytes = mem_pool_alloc(&f->pool, text->len + 1, 1);
 	n = base64_decode(text->string, text->len, bytes);
 	if (n <= 0)
-		return err_set(e, "entry %zu: \"token_bytes\" is no base 64", i);
+		return err_set(e, "entry %zu: \"token_bytes\" is not base 64", i);
 	if (i < 256 && (n != 1 || bytes[0] != i))
 		return err_set(e, "entry %zu: must be byte 0x%02zx", i, i);
 	f->token[id] = (struct bpe_token){ bytes, (uint32_t)n };
 	return 0;
 }
 
-/* Of a longer list the first entries are used; a shorter one leaves ids without a token. */
+/* A longer list is cut at the vocabulary size; a shorter one leaves ids without a token. */
 static int
 read_list(struct rankfile *f, const struct json_value *root, const struct tokenizer_spec *spec,
     struct err *e)
@@ -430,7 +430,7 @@ read_list(struct rankfile *f, const struct json_value *root, const struct tokeni
 /* --- Mistral's tekken.json
  * ------------------------------------------------------------------------- */
 
-/* Those of a file that lists none; its config must be of an early version. */
+/* The special tokens of a file that lists none; its config must be of an early version. */
 static int
 add_first_tekken(struct rankfile *f, const struct json_value *config, struct err *e)
 {
@@ -444,14 +444,14 @@ add_first_tekken(struct rankfile *f, const struct json_value *config, struct err
 		return -1;
 	if (*version != 'v' || strtol(version + 1, NULL, 10) > TEKKEN_NAMED)
 		return err_set(e,
-		    "no \"special_tokens\", but version '%.20s': only v1 to v%d have their own",
+		    "no \"special_tokens\" and version '%.20s': only v1 to v%d have default ones",
 		    version, TEKKEN_NAMED);
 	for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
 		add_special(f, names[i], strlen(names[i]), i);
 	return 0;
 }
 
-/* One that the file lists; its rank is its place. */
+/* A special token in the file's list; its rank is its position. */
 static int
 add_tekken_special(struct rankfile *f, const struct json_value *v, uint32_t place,
     struct names *seen, struct err *e)
@@ -463,12 +463,12 @@ add_tekken_special(struct rankfile *f, const struct json_value *v, uint32_t plac
 	if (!text || text->type != JSON_STRING || text->len == 0)
 		return err_set(e, "special token %u: \"token_str\" must be a string", place);
 	if (names_add(seen, text->string, text->len, place) >= 0)
-		return err_set(e, "special token %u: '%.40s' is there twice", place, text->string);
+		return err_set(e, "special token %u: '%.40s' occurs twice", place, text->string);
 	add_special(f, text->string, text->len, place);
 	return 0;
 }
 
-/* Special tokens are the first ids: those of the file, in their order, then fillers. */
+/* Special tokens have the first ids: those of the file, in order, then fillers. */
 static int
 add_tekken_specials(
     struct rankfile *f, const struct json_value *root, int64_t specials, struct err *e)
@@ -501,8 +501,8 @@ add_tekken_specials(
 	return 0;
 }
 
-/* Its config has the pattern; of the vocabulary so many entries are used that there are
- * "default_vocab_size" ids. */
+/* Its config has the pattern; as many entries of the vocabulary are used as "default_vocab_size"
+   ids require. */
 static int
 read_tekken(struct rankfile *f, const struct json_value *root, const struct tokenizer_spec *spec,
     struct err *e)
@@ -514,10 +514,11 @@ read_tekken(struct rankfile *f, const struct json_value *root, const struct toke
 
 	if (!pattern || pattern->type != JSON_STRING || !vocab || vocab->type != JSON_ARRAY)
 		return err_set(e,
-		    "not a tekken.json: it has a \"config\" with a \"pattern\", and a list "
+		    "not a tekken.json: it must have a \"config\" with a \"pattern\", and a list "
 		    "\"vocab\"");
 	if (spec->tiktoken_special_tokens.count)
-		return err_set(e, "--tiktoken-special-tokens: a tekken.json names its own");
+		return err_set(
+		    e, "--tiktoken-special-tokens: not with a tekken.json, which names its own");
 	if (json_int(config, "default_vocab_size", 0, &size, e) < 0 ||
 	    json_int(config, "default_num_special_tokens", 0, &specials, e) < 0)
 		return -1;
@@ -532,8 +533,7 @@ read_tekken(struct rankfile *f, const struct json_value *root, const struct toke
 	if (choose_pattern(f, spec->tiktoken_pattern, e) < 0)
 		return -1;
 	if (f->scanner == PRETOK_NONE)
-		return err_set(
-		    e, "\"pattern\" is none that is known here: --tiktoken-pattern is needed");
+		return err_set(e, "\"pattern\" is not a known one: --tiktoken-pattern is needed");
 	f->size = size;
 	f->token = mem_zalloc_whole((size_t)size, sizeof *f->token);
 	for (size_t i = 0; i < (size_t)(size - specials); i++)
@@ -545,7 +545,7 @@ read_tekken(struct rankfile *f, const struct json_value *root, const struct toke
 /* --- all
  * ------------------------------------------------------------------------------------------- */
 
-/* JSON begins with a bracket or a brace, which are no base 64. */
+/* JSON begins with a bracket or a brace, which base 64 does not have. */
 int
 rankfile_read(struct rankfile *f, const char *text, size_t len, const struct tokenizer_spec *spec,
     struct err *e)
@@ -564,7 +564,7 @@ rankfile_read(struct rankfile *f, const char *text, size_t len, const struct tok
 	return rc;
 }
 
-/* Also after a reading that failed. */
+/* Also after a failed read. */
 void
 rankfile_release(struct rankfile *f)
 {

@@ -1,8 +1,8 @@
 /*
  * tiktoken.c - TikTokenizer: rank files of tiktoken and Llama, Megatron-LM's JSON list, tekken.json
  *
- * What Encoding.encode(text, allowed_special="all") gives: special tokens cut the text wherever
- * they stand, the rest is cut by the file's pattern and merged by rank.
+ * What Encoding.encode(text, allowed_special="all") gives: special tokens are found first, and the
+ * text between them is cut by the file's pattern and merged by rank.
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe/rankfile.h"
@@ -21,14 +21,14 @@ struct tiktoken {
 	struct added *added; /* NULL: special strings are text */
 };
 
-/* By what the file holds, as everywhere. */
+/* By the contents of the file. */
 static bool
 tiktoken_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n)
 {
 	return spec->model && rankfile_detect(spec->model, head, n);
 }
 
-/* What specials are for is told by their names; the first that is there counts. */
+/* The names of special tokens give their roles; the first existing one counts. */
 static void
 find_special(struct tokenizer *t)
 {
@@ -61,8 +61,7 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *text, s
 	if (f->guess && !spec->tiktoken_pattern && !spec->tiktoken_special_tokens.count)
 		str_addf(&t->notes,
 		    "%s: taken for %s by its number of ranks; --tiktoken-pattern and "
-		    "--tiktoken-special-tokens "
-		    "would say otherwise\n",
+		    "--tiktoken-special-tokens override this\n",
 		    t->file[0], f->guess);
 	k->special = mem_zalloc((size_t)f->size, sizeof *k->special);
 	for (size_t i = 0; i < f->num_special; i++) {
@@ -70,7 +69,7 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *text, s
 
 		if (f->token[id].bytes)
 			return err_set(
-			    e, "id %u of '%s' is another token's", id, f->special[i].text);
+			    e, "id %u of '%s' belongs to another token", id, f->special[i].text);
 		k->special[id] = (struct tokenizer_piece){ f->special[i].text, f->special[i].len, 0,
 			PIECE_CONTROL };
 	}
@@ -89,11 +88,11 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *text, s
 	return 0;
 }
 
-/* What was made before a failure stays for tiktoken_close. */
+/* tiktoken_close frees what was made before a failure. */
 static int
 tiktoken_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
-	/* Megatron-LM's scripts name the file by either option. */
+	/* Megatron-LM's scripts use either option for the file. */
 	const char *path = spec->model ? spec->model : spec->vocab;
 	struct tiktoken *k = mem_zalloc(1, sizeof *k);
 	struct err why;
@@ -114,7 +113,7 @@ tiktoken_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err
 	return rc < 0 ? err_at(e, path, k->file.line, "%s", why.msg) : 0;
 }
 
-/* Also for a tokenizer whose opening failed halfway. */
+/* Also for a partly opened tokenizer. */
 static void
 tiktoken_close(struct tokenizer *t)
 {
@@ -144,7 +143,7 @@ tiktoken_worker_free(void *scratch)
 	bpe_worker_free(scratch);
 }
 
-/* The parts between specials do not see each other. */
+/* The parts between special tokens are encoded separately. */
 static int
 tiktoken_encode(
     struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
@@ -164,7 +163,7 @@ tiktoken_encode(
 	return 0;
 }
 
-/* An id of the file may be neither a token nor special: a hole, which has no text. */
+/* An id may be neither a token nor special: a hole, which has no text. */
 static struct tokenizer_piece
 tiktoken_piece(const struct tokenizer *t, int64_t id)
 {
@@ -178,7 +177,7 @@ tiktoken_piece(const struct tokenizer *t, int64_t id)
 	    : (struct tokenizer_piece){ "", 0, 0, PIECE_UNUSED };
 }
 
-/* Bytes as they are: a cut character stays cut. */
+/* Bytes are passed on unchanged, even incomplete characters. */
 static void
 tiktoken_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out)
 {

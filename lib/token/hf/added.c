@@ -1,11 +1,11 @@
 /*
  * added.c - finding special strings in a text
  *
- * Aho and Corasick's automaton (CACM 18, 1975), extended to leftmost-longest: when a match is known
- * the search goes on while the automaton is still inside a string that began no later. Edges are
- * sorted arrays, since there may be tens of thousands of strings. Nearly all of a text is passed
- * over without the automaton: by memchr when the strings begin with few different bytes, as they
- * usually do ('<', '['), else by a table.
+ * Aho and Corasick's automaton (CACM 18, 1975), extended to leftmost-longest: after a match the
+ * search continues while the automaton is still inside a string that began no later. Edges are
+ * sorted arrays, since there may be tens of thousands of strings. Most of a text is skipped without
+ * the automaton: by memchr when the strings begin with few different bytes, as they usually do
+ * ('<', '['), else by a table.
  */
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -24,9 +24,9 @@ struct node {
 	uint32_t fail;
 	uint32_t depth;
 	uint32_t token;  /* the string that ends here, or NONE */
-	uint32_t output; /* nearest node on the fail path where one ends, this included */
+	uint32_t output; /* nearest node on the fail path, this one included, where a string ends */
 	uint16_t edges;
-	unsigned char byte; /* that leads here */
+	unsigned char byte; /* of the edge to this node */
 };
 
 struct edge {
@@ -35,7 +35,7 @@ struct edge {
 };
 
 struct added {
-	struct added_token *token; /* texts are not kept */
+	struct added_token *token; /* without the texts */
 	struct node *node;         /* 0 is the root */
 	struct edge *edge;
 	uint32_t root[256]; /* the root's edges; 0: none */
@@ -44,7 +44,7 @@ struct added {
 	uint32_t num_nodes;
 };
 
-/* The child over a byte, made when it is not there. */
+/* The child by a byte, created if it is missing. */
 static uint32_t
 child(struct added *a, uint32_t parent, unsigned char byte)
 {
@@ -61,7 +61,7 @@ child(struct added *a, uint32_t parent, unsigned char byte)
 	return c;
 }
 
-/* Of two tokens with one text the first stays. */
+/* Of two tokens with the same text the first one counts. */
 static void
 insert(struct added *a, const char *text, size_t len, uint32_t token)
 {
@@ -80,7 +80,7 @@ compare_edges(const void *x, const void *y)
 	return ((const struct edge *)x)->byte - ((const struct edge *)y)->byte;
 }
 
-/* Turns the list of children into sorted edges; returns how many edges there are by then. */
+/* Converts the list of children to sorted edges; returns the number of edges so far. */
 static uint32_t
 flatten(struct added *a, uint32_t n, uint32_t used)
 {
@@ -95,7 +95,7 @@ flatten(struct added *a, uint32_t n, uint32_t used)
 	return used;
 }
 
-/* The child over a byte, or NONE; after flatten. */
+/* The child by a byte, or NONE; after flatten. */
 static uint32_t
 follow(const struct added *a, uint32_t n, unsigned char byte)
 {
@@ -155,7 +155,7 @@ link_nodes(struct added *a)
 	free(queue);
 }
 
-/* Which bytes can begin a match. */
+/* Collects the bytes that can begin a match. */
 static void
 find_first_bytes(struct added *a)
 {
@@ -166,7 +166,7 @@ find_first_bytes(struct added *a)
 		a->first[i] = a->edge[a->node[0].child + (uint32_t)i].byte;
 }
 
-/* Texts must stay below 4 GiB together; they come from a file that is smaller. */
+/* All texts together must be below 4 GiB, as the file that they come from is. */
 struct added *
 added_new(const struct added_token *token, size_t count)
 {
@@ -194,7 +194,7 @@ added_new(const struct added_token *token, size_t count)
 	return a;
 }
 
-/* No thread may still search with it. */
+/* No thread may be using it. */
 void
 added_free(struct added *a)
 {
@@ -206,8 +206,8 @@ added_free(struct added *a)
 	free(a);
 }
 
-/* The next place where a match can begin, or n. What memchr found is kept until it is passed, so
- * that a rare byte is not looked for again and again. */
+/* The next place where a match can begin, or n. memchr's results are kept until they are passed, so
+   that a rare byte is not searched for repeatedly. */
 static size_t
 skip_to_first(const struct added *a, struct added_walk *w, size_t pos)
 {
@@ -276,7 +276,7 @@ char_before(const char *s, size_t pos, uint32_t *cp)
 	return 1;
 }
 
-/* The character at pos < n; a malformed byte is none of the classes. */
+/* The character at pos < n; a malformed byte is in no class. */
 static int
 char_after(const char *s, size_t n, size_t pos, uint32_t *cp)
 {
@@ -287,7 +287,7 @@ char_after(const char *s, size_t n, size_t pos, uint32_t *cp)
 	return len ? len : 1;
 }
 
-/* Does a word's character touch [start, end)? */
+/* True when a word character touches [start, end). */
 static bool
 inside_word(const struct added_walk *w, size_t start, size_t end)
 {
@@ -304,7 +304,7 @@ inside_word(const struct added_walk *w, size_t start, size_t end)
 	return unicode_in(UNICODE_WORD, cp);
 }
 
-/* The start of the white space that ends at pos, not before what is done with. */
+/* The start of the white space that ends at pos, within the text not yet consumed. */
 static size_t
 strip_left(const struct added_walk *w, size_t pos)
 {
@@ -320,8 +320,8 @@ strip_left(const struct added_walk *w, size_t pos)
 	return pos > w->pos ? pos : w->pos;
 }
 
-/* The end of the white space that begins at pos. What was stepped over before is not looked at
- * again: in a run of white space every blank may be a match. */
+/* The end of the white space that begins at pos. White space scanned before is not scanned again:
+   in a run every blank may be a match. */
 static size_t
 strip_right(struct added_walk *w, size_t pos)
 {
@@ -342,9 +342,9 @@ strip_right(struct added_walk *w, size_t pos)
 }
 
 /*
- * A match that is skipped is passed over whole, and the search goes on after the string itself,
- * not after the white space that it took: both as the reference does, where a string of white
- * space may be found again in what rstrip has taken.
+ * A skipped match is passed over whole, and the search continues after the string itself, not after
+ * the white space that it took. Both follow the reference, where a string of white space may match
+ * within what rstrip has taken.
  */
 bool
 added_next(const struct added *a, struct added_walk *w)

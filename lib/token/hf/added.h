@@ -2,7 +2,7 @@
  * added.h - finding special strings in a text
  *
  * Added tokens of a tokenizer.json and the specials of a rank file: strings that become one id
- * wherever they stand. The leftmost match wins, and of those the longest. Semantics of the flags:
+ * anywhere in a text. The leftmost match wins, and of those the longest. Semantics of the flags:
  * AddedVocabulary::find_matches of huggingface/tokenizers.
  */
 #ifndef TOKEN_HF_ADDED_H
@@ -16,9 +16,9 @@ struct added_token {
 	const char *text; /* borrowed while the set is built */
 	size_t len;       /* 0: never found */
 	uint32_t id;
-	bool single_word;    /* not where a word's character touches it */
-	bool lstrip, rstrip; /* takes white space on that side with it */
-	bool skip;           /* found, but left to be ordinary text */
+	bool single_word;    /* not where a word character touches it */
+	bool lstrip, rstrip; /* takes the white space on that side too */
+	bool skip;           /* found, but treated as ordinary text */
 };
 
 enum { ADDED_FIRST = 3 }; /* first bytes that memchr looks for */
@@ -33,12 +33,12 @@ void added_free(struct added *a); /* NULL is fine */
 struct added_walk {
 	const char *s;
 	size_t n;
-	size_t pos;               /* what is before it is done with */
-	size_t from;              /* the search goes on here */
+	size_t pos;               /* the text before it is consumed */
+	size_t from;              /* where the search continues */
 	size_t start, end;        /* the text before the match is [start, end) */
 	uint32_t id;              /* of the match after it */
-	size_t next[ADDED_FIRST]; /* the search's own */
-	/* the white space that was last stepped over: [blank, blank_end) */
+	size_t next[ADDED_FIRST]; /* for the search */
+	/* the white space scanned last: [blank, blank_end) */
 	size_t blank, blank_end;
 };
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* One step that is no Sequence. */
+/* Adds one step other than a Sequence. */
 static int
 parse_step(const struct component *c, void *owner, const char *type, const struct json_value *v,
     struct err *e)
@@ -74,7 +74,7 @@ component_string(
 	return 0;
 }
 
-/* Longer ones would make a text longer by as much wherever they are put. */
+/* Longer ones would lengthen a text by as much at every place. */
 int
 component_character(
     const struct json_value *v, const char *key, char **text, size_t *len, struct err *e)

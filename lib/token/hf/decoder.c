@@ -1,9 +1,8 @@
 /*
  * decoder.c - the decoder of a tokenizer.json
  *
- * Source: tokenizers/src/decoders of huggingface/tokenizers. One difference: where bytes do not
- * make up whole characters they are passed on as they are, while the reference puts U+FFFD in their
- * place.
+ * Source: tokenizers/src/decoders of huggingface/tokenizers. One difference: bytes that do not form
+ * whole characters are passed on, while the reference replaces them by U+FFFD.
  */
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -14,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A bound on what a small file can ask for: published decoders make tokens shorter. */
+/* A bound for hostile files: published decoders shorten tokens. */
 enum { GROWTH_MAX = 4096 };
 
 struct decoder_kind {
 	const char *name;
 	int (*parse)(
 	    struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e);
-	/* Adds the changed tokens of in to out; NULL: there is nothing to do. */
+	/* Adds the changed tokens of in to out; NULL: no change. */
 	void (*run)(const struct decoder_step *s, struct regex_scratch *x,
 	    const struct token_list *in, struct token_list *out);
 };
@@ -31,11 +30,11 @@ struct decoder_step {
 	struct regex *pattern;
 	char *text; /* replacement, character or suffix */
 	size_t len;
-	int64_t start, stop; /* Strip: at most so many at either side */
+	int64_t start, stop; /* Strip: at most this many on each side */
 	bool drop_first;     /* Metaspace: the first token loses its replacements */
 };
 
-/* Ends a token: what was added to the text since the last end. */
+/* Ends the token: the text added since the last end. */
 static void
 end_token(struct token_list *l)
 {
@@ -63,7 +62,7 @@ clear(struct token_list *l)
 	l->count = 0;
 }
 
-/* Of the calls before nothing stays but memory. */
+/* Keeps nothing of earlier calls but memory. */
 void
 decoder_begin(struct decoder_scratch *x)
 {
@@ -78,14 +77,14 @@ decoder_add(struct decoder_scratch *x, const char *token, size_t len)
 	end_token(&x->list[0]);
 }
 
-/* Its tokens come as their bytes already, so nothing may have changed them. */
+/* Its tokens are given as bytes, so no earlier step may have changed them. */
 static int
 parse_byte_level(
     struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
 	(void)s, (void)v;
 	d->bytes = true;
-	return d->count == 1 ? 0 : err_set(e, "after other steps is not supported");
+	return d->count == 1 ? 0 : err_set(e, "ByteLevel must be the first step");
 }
 
 /* A kind without members. */
@@ -155,7 +154,7 @@ run_byte_fallback(const struct decoder_step *s, struct regex_scratch *x,
 		end_token(out);
 }
 
-/* The numbers may be missing; the character may not. */
+/* The numbers are optional; the character is not. */
 static int
 parse_strip(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -166,7 +165,7 @@ parse_strip(struct decoder *d, struct decoder_step *s, const struct json_value *
 	return 0;
 }
 
-/* At most so many of the character at either side of each token. */
+/* Strips at most that many of the character on each side of each token. */
 static void
 run_strip(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
     struct token_list *out)
@@ -189,8 +188,8 @@ run_strip(const struct decoder_step *s, struct regex_scratch *x, const struct to
 	}
 }
 
-/* Several steps multiply: an expression may match between any two bytes, a string only where it
- * stands. */
+/* Several steps multiply: an expression may match between any two bytes, a string only at its own
+   occurrences. */
 static int
 parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -208,8 +207,8 @@ parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value
 	    : err_set(e, "the steps could make a token more than %d times longer", GROWTH_MAX);
 }
 
-/* A token with `by` in the place of its matches. An expression that gives up leaves the rest as it
- * is; it sees no bytes that are no text. */
+/* Replaces the matches in a token with `by`. An expression that reaches its limit leaves the rest
+   unchanged; it never sees bytes that are not text. */
 static void
 add_replaced(const struct decoder_step *s, struct regex_scratch *x, const struct span *t,
     const struct span *by, struct token_list *out)
@@ -258,7 +257,7 @@ parse_metaspace(
 	return 0;
 }
 
-/* Replacements become spaces, and in the first token nothing when one was put before it. */
+/* Replacements become spaces, and are dropped in the first token when one was prepended. */
 static void
 run_metaspace(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
     struct token_list *out)
@@ -270,7 +269,7 @@ run_metaspace(const struct decoder_step *s, struct regex_scratch *x, const struc
 	}
 }
 
-/* The suffix is what ends a word. */
+/* The suffix marks the end of a word. */
 static int
 parse_bpe(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -283,7 +282,7 @@ parse_bpe(struct decoder *d, struct decoder_step *s, const struct json_value *v,
 	return 0;
 }
 
-/* The suffix of a word becomes a space, that of the last token nothing. */
+/* The suffix of a word becomes a space; that of the last token is dropped. */
 static void
 run_bpe(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
     struct token_list *out)
@@ -321,14 +320,14 @@ add_step(void *owner, const void *kind, const struct json_value *v, struct err *
 static const struct component component = { "decoder", "decoders", COMPONENT_STEPS, kinds,
 	sizeof *kinds, sizeof kinds / sizeof *kinds, add_step };
 
-/* Decoders add up in their order. */
+/* Adds the decoders in order. */
 int
 decoder_parse(struct decoder *d, const struct json_value *v, struct err *e)
 {
 	return component_parse(&component, d, v, e);
 }
 
-/* Also after a parse that failed. */
+/* Also after a failed parse. */
 void
 decoder_release(struct decoder *d)
 {
@@ -340,7 +339,7 @@ decoder_release(struct decoder *d)
 	memset(d, 0, sizeof *d);
 }
 
-/* The regex scratch is its owner's. */
+/* The owner frees the regex scratch. */
 void
 decoder_scratch_release(struct decoder_scratch *x)
 {

@@ -1,8 +1,8 @@
 /*
- * decoder.h - the decoder of a tokenizer.json: how tokens become text again
+ * decoder.h - the decoder of a tokenizer.json: how tokens become text
  *
- * Byte-level decoding is concatenation and needs none of this. The others change a list of tokens
- * step by step and join what is left.
+ * Byte-level decoding is concatenation and needs none of this. The other decoders change a list of
+ * tokens step by step and join the result.
  */
 #ifndef TOKEN_HF_DECODER_H
 #define TOKEN_HF_DECODER_H
@@ -20,7 +20,7 @@ struct decoder_step;
 struct decoder { /* read-only, shared by threads; zero-initialise */
 	struct decoder_step *step;
 	int count;
-	size_t growth; /* how many times longer the steps may make a token; 0: no more */
+	size_t growth; /* how many times longer the steps may make a token; 0: not longer */
 	bool bytes;    /* there is a ByteLevel: tokens are given as their bytes */
 };
 

@@ -1,11 +1,11 @@
 /*
  * form.c - the normal forms of Unicode
  *
- * A character is inert when it is the same in the form, has combining class 0 and never joins with
- * what stands before it: the form of a text is then the forms of the parts between inert
- * characters, put together. Parts that need work run from the inert character before to the next
- * one, and are decomposed, ordered and composed by themselves; everything else is copied. Ordering
- * is n log n, because a text may be nothing but marks.
+ * A character is inert when the form leaves it unchanged, it has combining class 0, and it never
+ * composes with the text before it. The form of a text is then the concatenation of the forms of
+ * the parts between inert characters. Parts that need work run from the inert character before to
+ * the next one, and are decomposed, ordered and composed by themselves; everything else is copied.
+ * Ordering is n log n, because a text may consist of marks only.
  */
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A character while it is worked on: its class is above its 21 bits. */
+/* A character in progress: its class is above its 21 bits. */
 enum { CLASS_AT = 24, POINT = 0x1fffff };
 
 struct form {
@@ -25,8 +25,8 @@ struct form {
 	unsigned char active[FORMS_CODE_POINTS / 8];
 };
 
-/* Composes decomposed and ordered characters in place; returns how many are left. A mark joins with
- * the last starter unless one of its class or above stands between; what they become is a starter.
+/* Composes decomposed and ordered characters in place; returns how many are left. A mark composes
+ * with the last starter unless one of its class or above is between them; the result is a starter.
  * Source: UAX 15, D117. */
 static size_t
 compose(uint32_t *cp, size_t n)
@@ -60,7 +60,7 @@ add_classes(uint32_t *cp, size_t n)
 		cp[i] |= (uint32_t)unicode_mark_class(cp[i]) << CLASS_AT;
 }
 
-/* What is above the sets is in none. */
+/* Code points above the sets are in none. */
 static bool
 in_set(const unsigned char *set, uint32_t cp)
 {
@@ -74,8 +74,8 @@ set_active(struct form *f, uint32_t cp)
 		f->active[cp / 8] |= (unsigned char)(1 << cp % 8);
 }
 
-/* Marks a character, and for composed forms those that its decomposition ends in: they may join
- * with something before them. */
+/* Marks a character, and for composed forms those that its decomposition ends in: they may compose
+   with a character before them. */
 static void
 classify(struct form *f, uint32_t cp)
 {
@@ -112,14 +112,14 @@ form_new(enum form_kind kind)
 	return f;
 }
 
-/* No thread may still use it. */
+/* No thread may be using it. */
 void
 form_free(struct form *f)
 {
 	free(f);
 }
 
-/* Leaves an empty scratch that may be used again. */
+/* The scratch is empty afterwards and may be reused. */
 void
 form_scratch_release(struct form_scratch *x)
 {
@@ -128,14 +128,14 @@ form_scratch_release(struct form_scratch *x)
 	memset(x, 0, sizeof *x);
 }
 
-/* In the sense of the paragraph above. */
+/* As defined at the top of the file. */
 static bool
 inert(const struct form *f, uint32_t cp)
 {
 	return cp < f->plain || !in_set(f->active, cp);
 }
 
-/* By combining class, then place: what a comparison of whole numbers gives. */
+/* By combining class, then position, in one integer comparison. */
 static int
 compare_keys(const void *a, const void *b)
 {
@@ -257,8 +257,8 @@ find_inert(const struct form *f, const unsigned char *s, size_t n, size_t pos)
 	return pos;
 }
 
-/* Active characters can turn out to be in order; then the text is copied as it is, which is right
- * too. */
+/* If the active characters turn out to be in order, the text is copied unchanged, which is also
+   right. */
 bool
 form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n, struct str *out)
 {

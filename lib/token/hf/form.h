@@ -1,7 +1,7 @@
 /*
  * form.h - the normal forms of Unicode (UAX 15), by the tables of huggingface/tokenizers
  *
- * Text is nearly always in its normal form already, so the work is to see that quickly.
+ * Text is nearly always in normal form already, so the main work is to verify that quickly.
  */
 #ifndef TOKEN_HF_FORM_H
 #define TOKEN_HF_FORM_H

@@ -1,10 +1,10 @@
 /*
  * hf.c - HuggingFaceTokenizer: a tokenizer.json, or a directory that holds one
  *
- * What Megatron-LM gets from tokenizer(text): the template's ids around the text's, unless they are
- * switched off. Where nothing but a known expression cuts the text and the model is byte-level, no
- * text is copied and the work is bpe_encode_text's. Source: tokenizers/src/tokenizer of
- * huggingface/tokenizers.
+ * The ids are those of transformers' tokenizer(text), as in Megatron-LM: the template's ids around
+ * the text's, unless they are switched off. When only a known expression cuts the text and the
+ * model is byte-level, no text is copied and bpe_encode_text does the work. Source:
+ * tokenizers/src/tokenizer of huggingface/tokenizers.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -28,10 +28,10 @@ struct hf_worker {
 	struct decoder_scratch decoder;
 	struct regex_scratch *regex;
 	struct str letters;    /* a piece in the alphabet */
-	struct token_ids *out; /* of the call that is running */
+	struct token_ids *out; /* of the current call */
 };
 
-/* A directory, or text that begins with a brace. */
+/* True for a directory, or a file that begins with a brace. */
 static bool
 hf_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n)
 {
@@ -44,8 +44,8 @@ hf_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n
 	return i < n ? head[i] == '{' : n == 0 && io_is_dir(spec->model);
 }
 
-/* The file itself, and the directory with its configs: one that the user named, or that of a file
- * with the usual name. */
+/* The file itself, and the directory with its configs: the one that the user named, or the
+   directory of a file with the usual name. */
 static void
 find_files(const char *model, char **path, char **dir)
 {
@@ -90,7 +90,7 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *path, c
 	return rc;
 }
 
-/* What was made before a failure stays for hf_close. */
+/* hf_close frees what was made before a failure. */
 static int
 hf_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
@@ -113,7 +113,7 @@ hf_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 	return rc;
 }
 
-/* Also for a tokenizer whose opening failed halfway. */
+/* Also for a partly opened tokenizer. */
 static void
 hf_close(struct tokenizer *t)
 {
@@ -139,7 +139,7 @@ hf_close(struct tokenizer *t)
 	free(h);
 }
 
-/* One of the three encoders is there; the expressions of all steps share one scratch. */
+/* There is exactly one of the three encoders; the expressions of all steps share one scratch. */
 static void *
 hf_worker_new(const struct tokenizer *t)
 {
@@ -172,7 +172,7 @@ hf_worker_free(void *scratch)
 	free(w);
 }
 
-/* A piece to the model whose symbols are characters. */
+/* Passes a piece to the model whose symbols are characters. */
 static int
 encode_characters(struct hf_worker *w, const char *s, size_t n, struct err *e)
 {
@@ -204,7 +204,7 @@ encode_cut(struct hf_worker *w, const struct span *piece, struct err *e)
 	return 0;
 }
 
-/* The model's turn: the piece, or what the last scanner cuts it into. */
+/* Runs the model on the piece, or on the pieces that the last scanner cuts it into. */
 static int
 encode_piece(void *ctx, const struct span *piece, struct err *e)
 {
@@ -226,7 +226,7 @@ encode_piece(void *ctx, const struct span *piece, struct err *e)
 	return 0;
 }
 
-/* A part between added tokens of the raw text. */
+/* Encodes a part between added tokens of the raw text. */
 static int
 encode_part(struct hf_worker *w, struct span *part, struct err *e)
 {
@@ -261,7 +261,7 @@ append(struct token_ids *out, const struct token_ids *list)
 		token_ids_add(out, list->id[i]);
 }
 
-/* A byte-level model without other steps takes any bytes. */
+/* A byte-level model without other steps accepts any bytes. */
 static int
 hf_encode(struct tokenizer_worker *worker, const char *text, size_t len, struct token_ids *out,
     struct err *e)
@@ -313,7 +313,7 @@ hf_decode(struct tokenizer_worker *worker, const uint32_t *ids, size_t count, st
 		decoder_run(&h->decoder, &w->decoder, out);
 }
 
-/* Names are the texts that decoding gives, not those of the alphabet. */
+/* Names are the decoded texts, not those of the alphabet. */
 static struct tokenizer_piece
 hf_piece(const struct tokenizer *t, int64_t id)
 {

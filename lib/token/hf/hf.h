@@ -1,8 +1,8 @@
 /*
- * hf.h - a tokenizer.json made ready: what hf.c runs and hf_plan.c reads from the file
+ * hf.h - a tokenizer.json in memory: hf_plan.c reads it from the file and hf.c runs it
  *
- * For the files of lib/token alone. Added tokens cut the text; what lies between them goes through
- * the normalizer, the pre-tokenizer and the model; the template of the post-processor puts its ids
+ * Only for the files of lib/token. Added tokens cut the text; the parts between them go through the
+ * normalizer, the pre-tokenizer and the model; the template of the post-processor adds its ids
  * around the result.
  */
 #ifndef TOKEN_HF_HF_H
@@ -25,7 +25,7 @@
 
 struct hf {
 	struct mem_pool pool; /* bytes of the tokens */
-	struct name *text;    /* by id: what decoding gives; bytes NULL: a hole */
+	struct name *text;    /* by id: the decoded text; bytes NULL: a hole */
 	bool *control;        /* by id: an added token that is special */
 	/* added tokens, searched before and after the normalizer */
 	struct added *raw, *normalized;
@@ -33,7 +33,7 @@ struct hf {
 	struct splitter splitter;
 	struct bpe_token *token; /* the byte-level model's, by id */
 	struct bpe *bpe;         /* byte-level, or NULL */
-	struct symbols *symbols; /* else this one, or NULL; of the alphabet if splitter.bytes */
+	struct symbols *symbols; /* else this one, or NULL; in the alphabet if splitter.bytes */
 	struct unigram *unigram; /* else this one; likewise */
 	struct name *name;       /* its tokens, by id */
 	struct alphabet alphabet;
@@ -42,14 +42,14 @@ struct hf {
 	bool check_text;                /* text must be well-formed UTF-8 */
 };
 
-/* What is needed while the file is read. */
+/* The state while the file is read. */
 struct hf_reading {
 	struct hf *hf;
 	struct hf_configs configs;
 	enum hf_source source;
 	const struct class_row *row;
-	struct json *made; /* what stands in for a tokenizer.json, or NULL */
-	/* what a class of transformers has in place of the file's, or NULL */
+	struct json *made; /* the substitute for a tokenizer.json, or NULL */
+	/* the members that a class of transformers builds itself, or NULL */
 	struct json *class_tree;
 	const struct json_value *class_tokens; /* its special tokens by default, or NULL */
 	/* the file, and its model, with the members of the class last */
@@ -65,44 +65,44 @@ struct hf_reading {
 	struct names names; /* model and added tokens */
 	int64_t size;       /* ids are below */
 	bool *in_model;     /* by id */
-	char *text;         /* where the next token's text goes: room in the pool */
+	char *text;         /* room in the pool for the next token's text */
 	struct bpe_merge *merge;
 	size_t num_merges;
 };
 
-/* What a directory has; HF_JSON also where there is nothing. */
+/* What a directory has; HF_JSON also when it has nothing. */
 enum hf_source hf_source(const char *dir);
 /* For a directory without tokenizer.json: sets r->made and *root to the one that transformers 5.23
  * makes of its tokenizer.model, or vocab.json and merges.txt, by the class r->row. */
 int hf_made(
     struct hf_reading *r, struct tokenizer *t, const struct json_value **root, struct err *e);
-/* How many sentinels T5's class adds: "extra_ids". */
+/* The number of sentinels that T5's class adds: "extra_ids". */
 int hf_extra_ids(const struct hf_configs *c);
 
-/* The members that a class builds anew, and its special tokens by default, as a list of two for
- * the caller to free; the row must have members. root is the tokenizer.json, or NULL. */
+/* The members that a class rebuilds, and its default special tokens, as a list of two for the
+   caller to free; the row must have members. root is the tokenizer.json, or NULL. */
 struct json *hf_class_parts(const struct hf_configs *c, const struct class_row *row,
     const struct json_value *root, struct err *e);
-/* Sets r->root from the tree of a tokenizer.json: as it is, or as the class r->row would rebuild
- * it. hf_class_release in every case. */
+/* Sets r->root from the tree of a tokenizer.json: unchanged, or as the class r->row rebuilds it.
+   hf_class_release in every case. */
 int hf_class(
     struct hf_reading *r, struct tokenizer *t, const struct json_value *root, struct err *e);
 void hf_class_release(struct hf_reading *r);
 
-/* Puts around a text what a class puts there: the same tokens always, or what "add_bos_token" and
- * "add_eos_token" say where there is no tokenizer.json. The special ids must be known. */
+/* Adds the ids that a class puts around a text: always the same tokens, or, without a
+   tokenizer.json, those of "add_bos_token" and "add_eos_token". The special ids must be known. */
 void hf_around(struct hf_reading *r, struct tokenizer *t);
-/* The latter for an open tokenizer of another kind, by the configs in dir; what stands there is t's
- * bos and eos from then on. The hash of t changes if there is such an id. */
+/* The latter for an open tokenizer of another kind, by the configs in dir; their tokens become t's
+   bos and eos. The hash of t changes if there is such an id. */
 int hf_around_directory(struct tokenizer *t, const char *dir, struct err *e);
 
-/* Puts the tokens that only the configs name after the file's added tokens; the model's vocabulary
- * must be known. */
+/* Appends the tokens that only the configs name to the file's added tokens; the model's vocabulary
+   must be known. */
 int hf_config_tokens(struct hf_reading *r, struct err *e);
 /* A member that is a list, empty when it is missing or null. */
 int hf_list(
     const struct json_value *root, const char *key, const struct json_value **out, struct err *e);
-/* The sets of added tokens; names, texts and vocabulary must be there. */
+/* Makes the sets of added tokens; names, texts and vocabulary must be complete. */
 int hf_added(struct hf_reading *r, struct err *e);
 /* The ids around a text, from the member "post_processor". */
 int hf_template(struct hf_reading *r, const struct json_value *v, struct err *e);

@@ -1,9 +1,9 @@
 /*
  * hf_added.c - the added tokens of a tokenizer.json, and the template of its post-processor
  *
- * Added tokens are checked against the vocabulary: where huggingface/tokenizers takes ids of its
- * own for those whose ids contradict it, such a file is refused here. Of post-processors only what
- * puts special tokens around a text matters.
+ * Added tokens are checked against the vocabulary: a file whose ids contradict it, for which
+ * huggingface/tokenizers would assign new ids, is refused. Of post-processors only the special
+ * tokens around a text matter.
  */
 #include "lib/base/mem.h"
 #include "lib/token/hf/component.h"
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How much the normalised texts of added tokens may be longer than those of the file, and how many
- * tokens may stand around a text: both are repeated from few bytes of a file. */
+/* Bounds for how much longer the normalised texts of added tokens may be than those of the file,
+   and for the number of tokens around a text: few bytes of a file can repeat both. */
 enum { GROWTH_MAX = 16, GROWTH_SLACK = 1 << 16, TEMPLATE_MAX = 4096 };
 
 /* --- added tokens
@@ -42,7 +42,7 @@ read_added(struct hf_reading *r, const struct json_value *v, struct added_token 
 		return err_set(
 		    e, "id %lld, but %lld in the vocabulary", (long long)id, (long long)known);
 	if (known < 0 && r->hf->text[id].bytes)
-		return err_set(e, "id %lld is another token's", (long long)id);
+		return err_set(e, "id %lld belongs to another token", (long long)id);
 	if (known < 0)
 		r->hf->text[id] =
 		    (struct name){ mem_pool_strndup(&r->hf->pool, content->string, content->len),
@@ -52,7 +52,7 @@ read_added(struct hf_reading *r, const struct json_value *v, struct added_token 
 	return 0;
 }
 
-/* A token that is searched in normalised text is searched in its own normalised form. */
+/* A token that is searched for in normalised text is itself normalised. */
 static int
 normalize_added(const struct hf_reading *r, struct added_token *a, struct normal_scratch *x,
     struct mem_pool *pool, struct err *e)
@@ -66,7 +66,7 @@ normalize_added(const struct hf_reading *r, struct added_token *a, struct normal
 	return 0;
 }
 
-/* Two sets, of which either may be empty. */
+/* Makes two sets, of which either may be empty. */
 int
 hf_added(struct hf_reading *r, struct err *e)
 {
@@ -94,7 +94,7 @@ hf_added(struct hf_reading *r, struct err *e)
 		made += rc == 0 ? a.len : 0;
 		if (rc == 0 && made > GROWTH_MAX * given + GROWTH_SLACK)
 			rc = err_set(e,
-			    "added tokens: the normalizer makes more than %d times of them",
+			    "added tokens: the normalizer makes them more than %d times longer",
 			    GROWTH_MAX);
 	}
 	if (rc == 0) {
@@ -120,7 +120,7 @@ add_template_token(const struct hf_reading *r, const struct json_value *tokens,
 	const struct json_value *name = json_get(special, "id"), *ids;
 
 	if (!name || name->type != JSON_STRING)
-		return err_set(e, "a token without id");
+		return err_set(e, "a token without an id");
 	ids = json_get(json_get(tokens, name->string), "ids");
 	if (!ids || ids->type != JSON_ARRAY)
 		return err_set(e, "no ids of '%.40s'", name->string);
@@ -129,13 +129,13 @@ add_template_token(const struct hf_reading *r, const struct json_value *tokens,
 	for (size_t i = 0; i < ids->len; i++) {
 		if (ids->item[i].type != JSON_INT || ids->item[i].integer < 0 ||
 		    ids->item[i].integer >= r->size)
-			return err_set(e, "an id of '%.40s' is no token", name->string);
+			return err_set(e, "an id of '%.40s' is not a token", name->string);
 		token_ids_add(out, (uint32_t)ids->item[i].integer);
 	}
 	return 0;
 }
 
-/* Puts ids before those that are there. */
+/* Inserts ids before the existing ones. */
 static void
 prepend(struct token_ids *list, struct token_ids *front)
 {
@@ -200,7 +200,7 @@ read_cls_sep(struct hf_reading *r, const struct json_value *v, struct err *e)
 
 struct processor {
 	const char *name;
-	/* NULL: it changes no ids */
+	/* NULL: it adds no ids */
 	int (*read)(struct hf_reading *r, const struct json_value *v, struct err *e);
 };
 
@@ -223,7 +223,7 @@ add_processor(void *owner, const void *kind, const struct json_value *v, struct 
 static const struct component component = { "post_processor", "processors", COMPONENT_STEPS,
 	processors, sizeof *processors, sizeof processors / sizeof *processors, add_processor };
 
-/* Of a Sequence each is around the one before it. */
+/* In a Sequence, each goes around the one before it. */
 int
 hf_template(struct hf_reading *r, const struct json_value *v, struct err *e)
 {

@@ -1,22 +1,22 @@
 /*
  * hf_around.c - the special tokens that a class puts around a text
  *
- * Some classes have their own template. For the others, where there is no tokenizer.json,
- * transformers 5.23 makes it from "add_bos_token" and "add_eos_token" of the configs, or by what
- * the class does when they are missing: CodeLlamaTokenizer adds bos, no other class adds anything,
- * Llama's included. Source: TokenizersBackend.update_post_processor.
+ * Some classes have their own template. For the others, without a tokenizer.json, transformers 5.23
+ * makes it from "add_bos_token" and "add_eos_token" of the configs, or from the class's default
+ * when they are missing: CodeLlamaTokenizer adds bos, no other class adds anything, Llama's
+ * included. Source: TokenizersBackend.update_post_processor.
  */
 #include "lib/token/hf/hf.h"
 
 #include <stdio.h>
 
-/* What is asked of the configs. */
+/* A search in the configs. */
 struct around {
 	struct tokenizer *t;
 	struct hf_configs *configs;
 	const struct json_value *tokens; /* of the class, by default */
-	const struct names *names;       /* NULL: t is open and knows its pieces */
-	const char *subject;             /* of the note on a token that is not there */
+	const struct names *names;       /* NULL: t is open and its pieces are known */
+	const char *subject;             /* of the note about a missing token */
 };
 
 /* The id of a text, or -1. */
@@ -26,8 +26,8 @@ find(const struct around *a, const char *text, size_t len)
 	return a->names ? names_find(a->names, text, len) : tokenizer_find_piece(a->t, text, len);
 }
 
-/* The token's id, or -1: a config or the class says that there is none, or names one that the files
- * do not have, which is noted. Where nobody names it, it is def. */
+/* The token's id; -1 when a config or the class has none, or names one that the files lack, which
+   is noted; def when nothing names it. */
 static int64_t
 token_id(struct around *a, const char *key, int64_t def)
 {
@@ -53,7 +53,7 @@ token_id(struct around *a, const char *key, int64_t def)
 	return id;
 }
 
-/* The id that an "add_NAME_token" puts around a text, which becomes the special one; -1: none. */
+/* The id that an "add_NAME_token" adds around a text, which becomes the special token; -1: none. */
 static int64_t
 id_around(struct around *a, enum tokenizer_special which, bool def)
 {
@@ -82,7 +82,7 @@ by_configs(struct around *a, const struct class_row *row)
 	a->t->adds_bos = a->t->before >= 0;
 }
 
-/* A template is the class's own, and ids of the tokenizer's switches are not. */
+/* A template belongs to the class; ids from the tokenizer's switches do not. */
 void
 hf_around(struct hf_reading *r, struct tokenizer *t)
 {
@@ -105,7 +105,7 @@ hf_around(struct hf_reading *r, struct tokenizer *t)
 		    r->hf->before.count && r->hf->before.id[0] == t->special[TOKENIZER_BOS];
 }
 
-/* Configs that put nothing there do not count: the ids are those of the files alone. */
+/* Configs that add no ids do not count: the ids depend only on the files. */
 int
 hf_around_directory(struct tokenizer *t, const char *dir, struct err *e)
 {

@@ -1,8 +1,8 @@
 /*
- * hf_class.c - a tokenizer.json with the members that a class of transformers builds anew
+ * hf_class.c - a tokenizer.json with the members that a class of transformers rebuilds
  *
- * Before version 5 those classes kept the file's members, and those of Llama and Gemma made the
- * template anew from "add_bos_token" and "add_eos_token", which 5 drops where there is a
+ * Before version 5 those classes kept the file's members, and those of Llama and Gemma rebuilt the
+ * template from "add_bos_token" and "add_eos_token", which version 5 ignores when there is a
  * tokenizer.json.
  */
 #include "lib/base/mem.h"
@@ -14,7 +14,7 @@
 /* --- the members
  * ----------------------------------------------------------------------------------- */
 
-/* A member that may be missing or null, both of which say def, or anything else. */
+/* A member; missing or null gives def. */
 static bool
 truth(const struct json_value *v, const char *key, bool def)
 {
@@ -23,7 +23,7 @@ truth(const struct json_value *v, const char *key, bool def)
 	return m && m->type == JSON_BOOL ? m->boolean : def;
 }
 
-/* The unknown token as a JSON string: the config's, or the one by default. */
+/* The unknown token as a JSON string: the config's, or the default. */
 static void
 add_unk(struct str *out, const struct json_value *config)
 {
@@ -37,7 +37,7 @@ add_unk(struct str *out, const struct json_value *config)
 		str_adds(out, "\"<unk>\"");
 }
 
-/* The rules of characters that the file has, or null. */
+/* The file's character rules, or null. */
 static void
 add_precompiled(struct str *out, const struct json_value *root)
 {
@@ -60,7 +60,7 @@ add_precompiled(struct str *out, const struct json_value *root)
 	str_addc(out, '}');
 }
 
-/* Members or tokens of a row, with the words replaced. */
+/* Expands the members or tokens of a row. */
 static void
 expand(struct str *out, const struct hf_configs *c, const struct class_row *row, const char *text,
     const struct json_value *root)
@@ -107,8 +107,8 @@ expand(struct str *out, const struct hf_configs *c, const struct class_row *row,
 	str_release(&unk);
 }
 
-/* An object with the members of both: of two of one name the last counts. out->item is the
- * caller's. */
+/* An object with the members of both: of two with one name the last counts. The caller frees
+   out->item. */
 static struct json_value
 with_members(const struct json_value *v, const struct json_value *more)
 {
@@ -161,7 +161,7 @@ rebuild(struct hf_reading *r, const struct json_value *root, struct err *e)
 	return 0;
 }
 
-/* What the configs say and the class does not look at. */
+/* Notes the settings of the configs that the class ignores. */
 static void
 add_notes(struct tokenizer *t, const struct hf_reading *r)
 {
@@ -205,7 +205,7 @@ hf_class(struct hf_reading *r, struct tokenizer *t, const struct json_value *roo
 	return rebuild(r, root, e);
 }
 
-/* Without a class nothing is its own. */
+/* Without a class there is nothing to free. */
 void
 hf_class_release(struct hf_reading *r)
 {

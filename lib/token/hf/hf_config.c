@@ -1,12 +1,12 @@
 /*
- * hf_config.c - the configs beside a tokenizer.json, and tokens that only they name
+ * hf_config.c - the configs of a tokenizer.json, and tokens that only they name
  *
  * transformers adds them when it opens a directory: first "added_tokens_decoder" of
  * tokenizer_config.json, or without it added_tokens.json, in the order of their ids; then the
- * special tokens. A text that the vocabulary has keeps its id; a new one gets the next free id,
- * whatever the file says. Source: PreTrainedTokenizerFast of transformers 4.57 and
- * TokenizersBackend of 5.23, which agree in this. Where a class rebuilds the tokenizer, the special
- * tokens that it has by default come last.
+ * special tokens. A text in the vocabulary keeps its id; a new one gets the next free id, even if
+ * the file has another. Source: PreTrainedTokenizerFast of transformers 4.57 and TokenizersBackend
+ * of 5.23, which agree in this. Where a class rebuilds the tokenizer, the special tokens that it
+ * has by default come last.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -20,7 +20,7 @@ enum { CONFIG_MAX = 1 << 26, TOKENS_MAX = 1 << 16 };
 static const char *const file_names[HF_CONFIGS] = { "tokenizer_config.json",
 	"special_tokens_map.json", "added_tokens.json", "config.json" };
 
-/* In the order in which they get their ids. */
+/* In the order of their ids. */
 static const char *const special_keys[] = { "bos_token", "eos_token", "unk_token", "sep_token",
 	"pad_token", "cls_token", "mask_token", "model_specific_special_tokens",
 	"additional_special_tokens", "extra_special_tokens" };
@@ -30,7 +30,7 @@ struct config_token {
 	const struct json_value *members; /* its other members; NULL: it was a string */
 	const char *content;
 	size_t len;
-	int64_t order; /* the id of the file, which only sorts */
+	int64_t order; /* the id in the file, used only for sorting */
 	bool special;
 };
 
@@ -38,13 +38,13 @@ struct config_tokens {
 	struct hf_reading *r;
 	struct config_token *token;
 	size_t count;
-	bool *from; /* the mark of the file of the token that is being added */
+	bool *from; /* the `used` mark of the current token's file */
 };
 
 /* --- the files
  * ------------------------------------------------------------------------------------- */
 
-/* Those that are there. */
+/* Reads the existing ones. */
 int
 hf_configs_read(struct hf_configs *c, const char *dir, struct err *e)
 {
@@ -73,7 +73,7 @@ hf_configs_release(struct hf_configs *c)
 		json_free(c->file[i]);
 }
 
-/* NULL is no object, so that members can be asked for. */
+/* May be NULL, of which json_get finds no members. */
 const struct json_value *
 hf_config(const struct hf_configs *c, enum hf_config_file which)
 {
@@ -112,7 +112,7 @@ hf_configs_count(const struct hf_configs *c, struct tokenizer *t, struct err *e)
 /* --- the tokens
  * ------------------------------------------------------------------------------------ */
 
-/* A string, or an object with "content"; anything else is no token here. */
+/* A string, or an object with "content"; anything else is not a token here. */
 static int
 add_token(
     struct config_tokens *c, const struct json_value *v, int64_t order, bool special, struct err *e)
@@ -181,7 +181,7 @@ hf_config_member(const struct hf_configs *c, const char *key, enum hf_config_fil
 	return NULL;
 }
 
-/* Whether the configs name special tokens besides the usual ones: the class adds none then. */
+/* True when the configs name special tokens besides the usual ones; the class then adds none. */
 static bool
 names_more(const struct hf_configs *f)
 {
@@ -191,8 +191,8 @@ names_more(const struct hf_configs *f)
 	    hf_config_member(f, "extra_special_tokens", &which);
 }
 
-/* One token, or a list or an object of several: the configs', else those of the class, which has
- * marked its configs. */
+/* Adds one token, or a list or an object of several: from the configs, else from the class, which
+   has marked its configs. */
 static int
 collect_special(struct config_tokens *c, const char *key, struct err *e)
 {
@@ -216,7 +216,7 @@ collect_special(struct config_tokens *c, const char *key, struct err *e)
 	return rc;
 }
 
-/* The entry as "added_tokens" of a tokenizer.json would have it. */
+/* The entry in the form of "added_tokens" of a tokenizer.json. */
 static void
 write_entry(const struct config_token *t, int64_t id, struct str *out)
 {
@@ -237,7 +237,7 @@ write_entry(const struct config_token *t, int64_t id, struct str *out)
 	str_addc(out, '}');
 }
 
-/* The entries of what the file's own added tokens do not have, as a JSON list. */
+/* The entries that the file's added tokens lack, as a JSON list. */
 static void
 write_entries(const struct config_tokens *c, struct str *out)
 {
@@ -248,7 +248,7 @@ write_entries(const struct config_tokens *c, struct str *out)
 
 	names_init(&known, vocab->len + c->count);
 	names_init(&listed, added->len + c->count);
-	/* a vocabulary that has a token twice is refused later */
+	/* a vocabulary with a duplicate token is refused later */
 	(void)names_add_members(&known, vocab, &e);
 	for (size_t i = 0; i < added->len; i++) {
 		const struct json_value *id = json_get(&added->item[i], "id"),
@@ -272,7 +272,7 @@ write_entries(const struct config_tokens *c, struct str *out)
 	names_release(&listed);
 }
 
-/* The file's entries and the new ones become one list: 1, or 0 when there is no new one. */
+/* Joins the file's entries and the new ones: 1, or 0 when there are no new ones. */
 static int
 join(struct config_tokens *c, const struct str *text, struct err *e)
 {
@@ -296,7 +296,7 @@ join(struct config_tokens *c, const struct str *text, struct err *e)
 	return 1;
 }
 
-/* Without new tokens everything stays as it was. */
+/* Without new tokens nothing changes. */
 int
 hf_config_tokens(struct hf_reading *r, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* hf_configs.h - the configs beside a tokenizer's files; for the files of lib/token/hf alone */
+/* hf_configs.h - the configs of a tokenizer; only for the files of lib/token/hf */
 #ifndef TOKEN_HF_HF_CONFIGS_H
 #define TOKEN_HF_HF_CONFIGS_H
 
@@ -8,8 +8,7 @@
 
 #include <stdbool.h>
 
-/* The configs that may stand beside a tokenizer.json, in the order in which they are asked and
- * hashed. */
+/* The configs in the directory of a tokenizer.json, in the order of search and hashing. */
 enum hf_config_file {
 	TOKENIZER_CONFIG,
 	SPECIAL_TOKENS_MAP,
@@ -20,8 +19,8 @@ enum hf_config_file {
 
 struct hf_configs {
 	const char *dir;               /* NULL: the file was given without its directory */
-	struct json *file[HF_CONFIGS]; /* NULL: it is not there */
-	bool used[HF_CONFIGS];         /* ids depend on it, if it is there */
+	struct json *file[HF_CONFIGS]; /* NULL: missing */
+	bool used[HF_CONFIGS];         /* ids depend on it, if it exists */
 };
 
 /* Reads the configs in dir, which may be NULL; hf_configs_release in every case. */

@@ -1,11 +1,11 @@
 /*
  * hf_made.c - a tokenizer.json for a directory without one
  *
- * The vocabulary and merges of a SentencePiece model, or of vocab.json and merges.txt, as JSON;
- * what the generic class of transformers has around them, for other classes to build anew
- * (hf_class.c); and the special tokens by default of that class. Source: transformers 5.23,
- * SentencePieceExtractor and SpmConverter of convert_slow_tokenizer.py, _convert_from_sentencepiece
- * of tokenization_utils_tokenizers.py, generate_merges of tokenization_utils_base.py.
+ * The vocabulary and merges of a SentencePiece model, or of vocab.json and merges.txt, as JSON; the
+ * other members of the generic class of transformers, which other classes rebuild (hf_class.c); and
+ * that class's default special tokens. Source: transformers 5.23, SentencePieceExtractor and
+ * SpmConverter of convert_slow_tokenizer.py, _convert_from_sentencepiece of
+ * tokenization_utils_tokenizers.py, generate_merges of tokenization_utils_base.py.
  */
 #include "lib/base/base64.h"
 #include "lib/base/io.h"
@@ -18,7 +18,7 @@
 
 enum { EXTRA_IDS = 100, EXTRA_IDS_MAX = 1 << 16 };
 
-/* A model that is being written as JSON. */
+/* A model being written as JSON. */
 struct making {
 	const struct hf_reading *r;
 	const struct spmodel *m;
@@ -29,7 +29,7 @@ static const char *const file_names[] = { "tokenizer.json", "tokenizer.model", "
 	"vocab.json", "merges.txt" };
 enum file { FILE_JSON, FILE_MODEL, FILE_SPIECE, FILE_VOCAB, FILE_MERGES, FILES };
 
-/* Whether there is such a file, and it begins with this byte; -1: any. */
+/* True when the file exists and begins with this byte; -1: any byte. */
 static bool
 has_file(const char *dir, enum file which, int first)
 {
@@ -65,7 +65,7 @@ hf_source(const char *dir)
 	return has_file(dir, FILE_VOCAB, -1) && has_file(dir, FILE_MERGES, -1) ? HF_PAIR : HF_JSON;
 }
 
-/* What is no number in range is taken for the default. */
+/* Anything but a number in range gives the default. */
 int
 hf_extra_ids(const struct hf_configs *c)
 {
@@ -78,8 +78,8 @@ hf_extra_ids(const struct hf_configs *c)
 
 /* --- a SentencePiece model -------------------------------------------------------------------- */
 
-/* To the generic class "added_tokens_decoder" of the configs may give a BPE's placeholder another
- * text: that, or NULL. */
+/* The text that "added_tokens_decoder" of the configs gives a BPE's placeholder in the generic
+   class, or NULL. */
 static const struct json_value *
 other_text(const struct making *k, int id)
 {
@@ -194,8 +194,8 @@ add_bpe(const struct making *k)
 	str_adds(k->out, "]}");
 }
 
-/* Whether a piece is an added token by itself: control and user-defined ones are, unless the
- * configs list it, or name tokens of their own. */
+/* True when a piece is itself an added token: control and user-defined ones are, unless the configs
+   list it or name their own tokens. */
 static bool
 is_added(const struct making *k, const struct sp_piece *p)
 {
@@ -217,7 +217,7 @@ is_added(const struct making *k, const struct sp_piece *p)
 }
 
 /* The added tokens, control pieces as special ones: those that keep their text and id, or those
- * that lost them and will get new ones. */
+   that lost them and get new ones. */
 static void
 add_added(const struct making *k, bool lost)
 {
@@ -279,8 +279,8 @@ add_specials(const struct making *k)
 	str_addc(k->out, '}');
 }
 
-/* A list of the file and the special tokens. A class without a choice takes the kind of model that
- * this one is. */
+/* A list of the file and the special tokens. A class that leaves the choice open takes this model's
+   kind. */
 static int
 write_pieces(const struct hf_reading *r, struct tokenizer *t, const char *path, struct str *out,
     struct err *e)
@@ -362,7 +362,7 @@ write_pair(const struct hf_reading *r, struct tokenizer *t, struct str path[2], 
 	return whole ? 0 : -1;
 }
 
-/* The class counts, so its configs do. */
+/* The class determines ids, so its configs count. */
 int
 hf_made(struct hf_reading *r, struct tokenizer *t, const struct json_value **root, struct err *e)
 {

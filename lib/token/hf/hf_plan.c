@@ -1,9 +1,9 @@
 /*
  * hf_plan.c - reading a tokenizer.json
  *
- * The order is that in which things are needed: the decoder and the pre-tokenizer say whether
- * tokens are bytes, the vocabulary gives ids to names, merges and added tokens are checked against
- * it. Source: the serialised forms in huggingface/tokenizers.
+ * The order follows the dependencies: the decoder and the pre-tokenizer determine whether tokens
+ * are bytes, the vocabulary gives ids to names, merges and added tokens are checked against it.
+ * Source: the serialised forms in huggingface/tokenizers.
  */
 #include "lib/base/mem.h"
 #include "lib/base/pool.h"
@@ -16,8 +16,8 @@
 #define NEVER UINT32_MAX
 enum {
 	ID_SLACK = 1 << 16, /* ids may be this much above 16 times the number of tokens */
-	AFFIX_MAX = 255,    /* bytes: every character of a text is looked up with it */
-	BLOCK = 64,         /* merges that are looked up together */
+	AFFIX_MAX = 255,    /* bytes: every look-up of a character includes it */
+	BLOCK = 64,         /* merges looked up together */
 };
 
 /* --- vocabulary
@@ -35,7 +35,7 @@ hf_list(
 	return (*out)->type == JSON_ARRAY ? 0 : err_set(e, "\"%s\" must be a list", key);
 }
 
-/* An id must be in proportion to the number of tokens, since there are tables by id. */
+/* An id is bounded by the number of tokens, since tables are indexed by id. */
 static int
 take_id(struct hf_reading *r, const struct json_value *v, const char *name, struct err *e)
 {
@@ -66,7 +66,7 @@ measure(struct hf_reading *r, struct err *e)
 		if (take_id(r, json_get(a, "id"), content->string, e) < 0)
 			return -1;
 	}
-	return r->size ? 0 : err_set(e, "there are no tokens");
+	return r->size ? 0 : err_set(e, "it has no tokens");
 }
 
 /* A copy of a token's name. */
@@ -81,8 +81,8 @@ copy_name(struct hf_reading *r, const struct json_value *v)
 }
 
 /*
- * The texts of one token of the model: its bytes when it is all of the alphabet, and its name when
- * something works with names. There is room for both.
+ * Sets the texts of one token of the model: its bytes when all of it is in the alphabet, and its
+ * name when names are needed. There is room for both.
  */
 static void
 add_texts(struct hf_reading *r, const struct json_value *v)
@@ -104,7 +104,7 @@ add_texts(struct hf_reading *r, const struct json_value *v)
 		h->text[id] = (struct name){ copy_name(r, v), v->key_len, (uint32_t)id };
 }
 
-/* The model's tokens, each with an id of its own. */
+/* Reads the model's tokens, each with its own id. */
 static int
 read_texts(struct hf_reading *r, struct err *e)
 {
@@ -112,14 +112,14 @@ read_texts(struct hf_reading *r, struct err *e)
 		const struct json_value *v = &r->vocab->item[i];
 
 		if (r->in_model[v->integer])
-			return err_set(e, "id %lld is there twice", (long long)v->integer);
+			return err_set(e, "id %lld occurs twice", (long long)v->integer);
 		r->in_model[v->integer] = true;
 		add_texts(r, v);
 	}
 	return 0;
 }
 
-/* Names and texts of the model's tokens are entered side by side: neither looks at the other. */
+/* Names and texts of the model's tokens are entered in parallel: they are independent. */
 struct vocab_sides {
 	struct hf_reading *r;
 	int rc[2];
@@ -180,9 +180,9 @@ merge_parts(const struct json_value *v, struct name part[2], struct err *e)
 	return 0;
 }
 
-/* Some merges, of which the names of both parts are there. A merge of a byte-level model with a
- * part that is not of the alphabet can never be made, and has NEVER on its left. Returns the first
- * whose part is no token. */
+/* Looks up the parts of some merges by name. A merge of a byte-level model with a part outside the
+   alphabet can never apply and gets NEVER on its left. Returns the first one whose part is not a
+   token. */
 static size_t
 find_merges(const struct hf_reading *r, struct bpe_merge *merge, struct name *part, size_t count,
     struct err *e)
@@ -206,7 +206,8 @@ find_merges(const struct hf_reading *r, struct bpe_merge *merge, struct name *pa
 	return count;
 }
 
-/* The list of merges in halves, side by side; good is how far each half is right. */
+/* The list of merges, read as two halves in parallel; good is the number of valid merges in
+   each. */
 struct merge_sides {
 	const struct hf_reading *r;
 	const struct json_value *list;
@@ -232,7 +233,7 @@ find_side(void *ctx, int side)
 	}
 }
 
-/* Rank is the order. What can never be made is left out. */
+/* The rank is the position. Merges that can never apply are left out. */
 static int
 read_merges(struct hf_reading *r, struct err *e)
 {
@@ -256,7 +257,7 @@ read_merges(struct hf_reading *r, struct err *e)
 /* --- model
  * ----------------------------------------------------------------------------------------- */
 
-/* Are all 256 bytes tokens? Only then can text of a byte-level model always be encoded. */
+/* True when all 256 bytes are tokens: only then can a byte-level model encode every text. */
 static bool
 has_all_bytes(const struct hf_reading *r)
 {
@@ -268,7 +269,7 @@ has_all_bytes(const struct hf_reading *r)
 	return true;
 }
 
-/* The reason why merging cannot be set up, with the merge that is wrong. */
+/* The reason why merging cannot be set up, with the faulty merge. */
 static int
 refused(const struct hf_reading *r, size_t bad, const char *why, struct err *e)
 {
@@ -299,7 +300,7 @@ copy_names(struct hf_reading *r)
 	}
 }
 
-/* Members of the model that characters as symbols need. */
+/* Reads the members of a model whose symbols are characters. */
 static int
 read_symbols(struct hf_reading *r, bool whole_piece, struct err *e)
 {
@@ -331,7 +332,7 @@ read_symbols(struct hf_reading *r, bool whole_piece, struct err *e)
 	return r->hf->symbols ? 0 : refused(r, bad, why.msg, e);
 }
 
-/* Members of the model that a Unigram has. */
+/* Reads the members of a Unigram. */
 static int
 read_unigram(struct hf_reading *r, struct err *e)
 {
@@ -341,15 +342,15 @@ read_unigram(struct hf_reading *r, struct err *e)
 	    json_bool(r->model, "byte_fallback", false, &s.byte_fallback, e) < 0)
 		return -1;
 	if (s.unk < -1 || s.unk >= (int64_t)r->vocab->len)
-		return err_set(e, "model: \"unk_id\" %lld is no token of the %zu", (long long)s.unk,
-		    r->vocab->len);
+		return err_set(e, "model: \"unk_id\" %lld: must be an id below %zu",
+		    (long long)s.unk, r->vocab->len);
 	copy_names(r);
 	s.token = r->hf->name;
 	r->hf->unigram = unigram_new(&s);
 	return 0;
 }
 
-/* Byte-level with all bytes and no affixes goes to the fast encoder. */
+/* A byte-level model with all bytes and no affixes uses the fast encoder. */
 static int
 read_bpe(struct hf_reading *r, struct err *e)
 {
@@ -409,7 +410,7 @@ reference_score(double x)
 	snprintf(text, sizeof text, "%.15e", fabs(x));
 	if (strtod(text, NULL) != fabs(x))
 		snprintf(text, sizeof text, "%.*e", (int)++precision, fabs(x));
-	/* of "d.ddde-dd" the point goes, so that the digits are one integer */
+	/* drop the point of "d.ddde-dd", so that the digits are one integer */
 	fraction = strchr(text, '.');
 	if (!fraction)
 		return x;
@@ -455,7 +456,8 @@ find_unigram(struct hf_reading *r, struct err *e)
 	return 0;
 }
 
-/* A kind of model: how its vocabulary is found, and the rest read once the tokens are entered. */
+/* A kind of model: how its vocabulary is found, and how the rest is read once the tokens are
+   entered. */
 struct hf_model {
 	const char *type;
 	int (*find)(struct hf_reading *r, struct err *e);
@@ -465,8 +467,7 @@ struct hf_model {
 static const struct hf_model models[] = { { "BPE", find_bpe, read_bpe },
 	{ "Unigram", find_unigram, read_unigram } };
 
-/* Which kind of model. Files of before there was a "type" have a BPE's members or a Unigram's
- * list. */
+/* The kind of model. Older files without a "type" have a BPE's members or a Unigram's list. */
 static const struct hf_model *
 find_model(struct hf_reading *r, const struct json_value *root, struct err *e)
 {
@@ -495,7 +496,7 @@ find_model(struct hf_reading *r, const struct json_value *root, struct err *e)
 /* --- the whole file
  * -------------------------------------------------------------------------------- */
 
-/* What belongs to batches of inference is left alone. */
+/* Notes the members about batches of inference, which are ignored. */
 static void
 add_notes(struct tokenizer *t, const struct json_value *root)
 {
@@ -530,7 +531,7 @@ read_parts(struct hf_reading *r, struct err *e)
 	    : hf_template(r, json_get(root, "post_processor"), e);
 }
 
-/* The class and its configs; the tree is made where there is none. */
+/* Finds the class and its configs, and makes the tree when there is none. */
 static int
 choose_class(struct hf_reading *r, struct tokenizer *t, const struct json_value *root,
     const char *dir, struct err *e)
@@ -543,7 +544,7 @@ choose_class(struct hf_reading *r, struct tokenizer *t, const struct json_value 
 	return !root && hf_made(r, t, &root, e) < 0 ? -1 : hf_class(r, t, root, e);
 }
 
-/* The names are needed for the special tokens, and not after them. */
+/* The names are freed after the special tokens are found. */
 int
 hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,
     enum hf_source source, const char *dir, struct err *e)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Members of the file; a word after @ is replaced by what the configs say (hf_class.c). */
+/* Members of the file; a word after @ is replaced by a value from the configs (hf_class.c). */
 #define MODEL(unk, fuse, fallback) \
 	"\"model\": {\"unk_token\": " unk ", \"fuse_unk\": " fuse ", \"byte_fallback\": " fallback \
 	", \"ignore_merges\": false, \"dropout\": null, \"continuing_subword_prefix\": null, " \
@@ -123,7 +123,7 @@ static const char *const aliases[][2] = {
 	{ "LongformerTokenizer", "RobertaTokenizer" },
 };
 
-/* Types whose class is the generic one, whatever their configs say. */
+/* Types whose class is the generic one, even if their configs name another. */
 const struct class_row hf_generic_row = { "TokenizersBackend",
 	" EvollaModel aria beam bigbird_pegasus canary flex_olmo glm glm4 glm4_moe glm4_moe_lite "
 	"glm4v "
@@ -141,8 +141,8 @@ const struct class_row hf_generic_row = { "TokenizersBackend",
 	"cohere_asr phi3 smolvlm chatlm modernbert-decoder h2ovl_chat llava molmo jamba internlm2 "
 	"minimax_m2 phi3_v " };
 
-/* Classes that build something of their own, which is not built here, and their types. Every other
- * name is the generic class to transformers. */
+/* Classes that rebuild members, but are not supported here, and their types. transformers takes
+   every other name for the generic class. */
 static const char unbuilt[] =
     " AlbertTokenizer BarthezTokenizer BartphoTokenizer BertGenerationTokenizer "
     "BertJapaneseTokenizer BertTokenizer BertweetTokenizer BigBirdTokenizer "
@@ -207,7 +207,7 @@ text_of(const struct json_value *v, const char *key)
 	return m && m->type == JSON_STRING ? m->string : NULL;
 }
 
-/* Whether it is one of the words between blanks. */
+/* True when it is one of the words between blanks. */
 static bool
 listed(const char *words, const char *word)
 {
@@ -219,7 +219,7 @@ listed(const char *words, const char *word)
 	return false;
 }
 
-/* Whether a component holds such a string, at any depth. */
+/* True when a component contains such a string, at any depth. */
 static bool
 mentions(const struct json_value *v, const char *text)
 {
@@ -231,7 +231,7 @@ mentions(const struct json_value *v, const char *text)
 	return false;
 }
 
-/* Whether a component works on bytes. */
+/* True when a component works on bytes. */
 static bool
 byte_level(const struct json_value *root)
 {
@@ -244,7 +244,7 @@ byte_level(const struct json_value *root)
 	return false;
 }
 
-/* The class of a model type; NULL: none that is known here. */
+/* The class of a model type; NULL: unknown. */
 static const struct class_row *
 row_of_type(const char *type)
 {
@@ -256,8 +256,8 @@ row_of_type(const char *type)
 	return NULL;
 }
 
-/* The class of a name. One without a row is taken for the generic one, which is noted; NULL where
- * it would have to be built. */
+/* The class of a name. One without a row counts as the generic one, which is noted; NULL when it
+   would have to be built. */
 static const struct class_row *
 row_of_name(struct tokenizer *t, const struct hf_configs *c, const char *name, enum hf_source from)
 {
@@ -278,12 +278,11 @@ row_of_name(struct tokenizer *t, const struct hf_configs *c, const char *name, e
 	if (notes[from] == made && listed(unbuilt, name))
 		return NULL;
 	if (!listed(generic_names, name))
-		str_addf(&t->notes, "%s: the class '%s' is not known here: %s\n", c->dir, name,
-		    notes[from]);
+		str_addf(&t->notes, "%s: unknown class '%s': %s\n", c->dir, name, notes[from]);
 	return &hf_generic_row;
 }
 
-/* Of configs without a class's name. Two files that say nothing of their class are GPT-2's. */
+/* The class of configs that name none. vocab.json and merges.txt without a class are GPT-2's. */
 static const struct class_row *
 row_by_type(const char *type, enum hf_source from)
 {
@@ -297,7 +296,7 @@ row_by_type(const char *type, enum hf_source from)
 	return row ? row : &hf_generic_row;
 }
 
-/* The rules of AutoTokenizer, in their order. */
+/* The rules of AutoTokenizer, in order. */
 const struct class_row *
 hf_row(struct tokenizer *t, const struct hf_configs *c, enum hf_source from,
     const struct json_value *root, struct err *e)
@@ -320,7 +319,7 @@ hf_row(struct tokenizer *t, const struct hf_configs *c, enum hf_source from,
 		return registered;
 	row = given ? row_of_name(t, c, name, from) : row_by_type(type, from);
 	if (!row)
-		err_set(e, "%s: %s '%s' is supported with a tokenizer.json alone", c->dir,
+		err_set(e, "%s: %s '%s' is supported only with a tokenizer.json", c->dir,
 		    given ? "the class" : "a model of type", given ? given : type);
 	return row;
 }

@@ -1,16 +1,16 @@
 /*
  * hf_special.c - the ids of bos, eos, unk and pad of a tokenizer.json
  *
- * The file itself does not say what its tokens are for. Beside it transformers keeps
- * tokenizer_config.json, special_tokens_map.json and the model's config.json, asked in this order;
- * a member that is null there says that there is no such token. Without any of them the class's
- * token by default counts, or the usual names are tried.
+ * The file itself does not give the roles of its tokens. transformers keeps them in
+ * tokenizer_config.json, special_tokens_map.json and the model's config.json, which are searched in
+ * this order; a null member means that there is no such token. Without any of them the class's
+ * default token counts, or the usual names are tried.
  */
 #include "lib/token/hf/hf.h"
 
 #include <string.h>
 
-/* The first that is a token counts. */
+/* The first one that is a token counts. */
 static const char *const usual[TOKENIZER_SPECIALS][6] = {
 	[TOKENIZER_UNK] = { "<unk>", "<|unk|>", "[UNK]" },
 	[TOKENIZER_BOS] = { "<|begin_of_text|>", "<s>", "<bos>", "<|startoftext|>" },
@@ -18,12 +18,12 @@ static const char *const usual[TOKENIZER_SPECIALS][6] = {
 	[TOKENIZER_PAD] = { "<pad>", "<|pad|>", "<|finetune_right_pad_id|>", "[PAD]" },
 };
 
-/* A special id that is being looked for. */
+/* The search for a special id. */
 struct search {
 	const struct tokenizer *t;
 	const struct names *names;
 	enum tokenizer_special which;
-	bool found; /* also that there is none */
+	bool found; /* also when there is no such token */
 	int64_t id;
 };
 
@@ -46,7 +46,8 @@ look_for_text(struct search *s, const struct json_value *config, struct err *e)
 	if (!v || v->type != JSON_STRING)
 		return err_set(e, "\"%s\" must be a string, or an object with \"content\"", key);
 	s->id = names_find(s->names, v->string, v->len);
-	return s->id >= 0 ? 0 : err_set(e, "\"%s\" is '%.40s', which is no token", key, v->string);
+	return s->id >= 0 ? 0
+			  : err_set(e, "\"%s\" is '%.40s', which is not a token", key, v->string);
 }
 
 /* A member NAME_token_id: a number, or the first of a list. */
@@ -63,13 +64,13 @@ look_for_id(struct search *s, const struct json_value *config, struct err *e)
 	if (!v || v->type == JSON_NULL)
 		return 0;
 	if (v->type != JSON_INT || v->integer < 0 || v->integer >= tokenizer_vocab_size(s->t))
-		return err_set(e, "\"%s\" is no token", key);
+		return err_set(e, "\"%s\" is not a token", key);
 	s->found = true;
 	s->id = v->integer;
 	return 0;
 }
 
-/* A config beside the file, which need not be there. */
+/* Searches a config, which may be missing. */
 static int
 look_in(struct search *s, const struct hf_configs *c, enum hf_config_file which, struct err *e)
 {
@@ -83,7 +84,7 @@ look_in(struct search *s, const struct hf_configs *c, enum hf_config_file which,
 	return rc < 0 ? err_set(e, "%s/%s: %s", c->dir, hf_config_name(which), why.msg) : 0;
 }
 
-/* The model's own unk_token, or a Unigram's unk_id, is better than any usual name. */
+/* The model's own unk_token, or a Unigram's unk_id, precedes any usual name. */
 static void
 look_at_names(struct search *s, const struct json_value *root)
 {
@@ -99,7 +100,7 @@ look_at_names(struct search *s, const struct json_value *root)
 		s->id = names_find(s->names, *name, strlen(*name));
 }
 
-/* Each of the four by itself: a config that names one may be silent about another. */
+/* Each of the four separately: a config that names one may omit another. */
 int
 hf_special(const struct hf_reading *r, struct tokenizer *t, struct err *e)
 {

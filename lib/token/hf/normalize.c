@@ -14,10 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A bound on what a small file can ask for: the longest expansion of Unicode's forms is
- * elevenfold. */
+/* A bound for hostile files: the longest expansion of Unicode's forms is elevenfold. */
 enum { GROWTH_MAX = 64, GROWTH_SLACK = 1 << 16 };
-/* Bytes of a string that stay for the next text. */
+/* Bytes of a string kept for the next text. */
 enum { KEEP = 1 << 20 };
 
 struct normal_kind {
@@ -25,15 +24,15 @@ struct normal_kind {
 	/* Members of the step from those of v; NULL: there are none. */
 	int (*parse)(
 	    struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e);
-	/* Appends the changed text to out and returns 1; or narrows *text, or leaves it, and
-	 * returns 0; or fails. */
+	/* Appends the changed text to out and returns 1; or narrows or keeps *text and returns 0;
+	   or fails. */
 	int (*run)(const struct normal_step *s, struct normal_scratch *x, struct span *text,
 	    struct str *out, struct err *e);
 };
 
 struct normal_step {
 	const struct normal_kind *kind;
-	const struct form *form; /* the normalizer's */
+	const struct form *form; /* owned by the normalizer */
 	struct regex *pattern;
 	struct charsmap *charsmap;
 	char *text; /* replacement or prefix */
@@ -57,7 +56,7 @@ parse_form(struct normalizer *z, struct normal_step *s, const struct json_value 
 	return 0;
 }
 
-/* Most text is in its form already, and is not copied then. */
+/* Most text is already in its form and is then not copied. */
 static int
 run_form(const struct normal_step *s, struct normal_scratch *x, struct span *text, struct str *out,
     struct err *e)
@@ -66,7 +65,7 @@ run_form(const struct normal_step *s, struct normal_scratch *x, struct span *tex
 	return form_apply(s->form, &x->form, text->s, text->n, out);
 }
 
-/* Character by character, without the final sigma: U+0130 alone becomes two. */
+/* Character by character, without the final sigma; only U+0130 becomes two. */
 static int
 run_lowercase(const struct normal_step *s, struct normal_scratch *x, struct span *text,
     struct str *out, struct err *e)
@@ -121,7 +120,7 @@ parse_replace(
 	return s->pattern ? 0 : -1;
 }
 
-/* Every match, until the text is too long; the replacement is plain text. */
+/* Replaces every match, until the text is too long; the replacement is plain text. */
 static int
 run_replace(const struct normal_step *s, struct normal_scratch *x, struct span *text,
     struct str *out, struct err *e)
@@ -143,7 +142,7 @@ run_replace(const struct normal_step *s, struct normal_scratch *x, struct span *
 	return 1;
 }
 
-/* Both sides unless the file says otherwise. */
+/* Both sides by default. */
 static int
 parse_strip(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
@@ -183,7 +182,7 @@ run_strip(const struct normal_step *s, struct normal_scratch *x, struct span *te
 	return 0;
 }
 
-/* Marks go, whatever stands before them. */
+/* Removes marks, whatever precedes them. */
 static int
 run_strip_accents(const struct normal_step *s, struct normal_scratch *x, struct span *text,
     struct str *out, struct err *e)
@@ -217,7 +216,7 @@ parse_precompiled(
 	bytes = mem_alloc(text->len + 1, 1);
 	n = base64_decode(text->string, text->len, bytes);
 	if (n < 0)
-		err_set(e, "\"precompiled_charsmap\" is no base 64");
+		err_set(e, "\"precompiled_charsmap\" is not base 64");
 	else
 		s->charsmap = charsmap_new(bytes, (size_t)n, e);
 	free(bytes);
@@ -258,8 +257,7 @@ pattern_parse(const struct json_value *v, struct err *e)
 	if (string && string->type == JSON_STRING && string->len)
 		return regex_new_string(string->string, string->len);
 	if (!regex || regex->type != JSON_STRING) {
-		err_set(
-		    e, "\"pattern\" must be {\"String\": ...} or {\"Regex\": ...}, and not empty");
+		err_set(e, "\"pattern\" must be a non-empty {\"String\": ...} or {\"Regex\": ...}");
 		return NULL;
 	}
 	out = regex_new(regex->string, regex->len, &why);
@@ -284,14 +282,14 @@ add_step(void *owner, const void *kind, const struct json_value *v, struct err *
 static const struct component component = { "normalizer", "normalizers", COMPONENT_STEPS, kinds,
 	sizeof *kinds, sizeof kinds / sizeof *kinds, add_step };
 
-/* Each step sees what the one before it made. */
+/* Each step gets the result of the one before it. */
 int
 normalizer_parse(struct normalizer *z, const struct json_value *v, struct err *e)
 {
 	return component_parse(&component, z, v, e);
 }
 
-/* Also after a parse that failed. */
+/* Also after a failed parse. */
 void
 normalizer_release(struct normalizer *z)
 {
@@ -306,7 +304,7 @@ normalizer_release(struct normalizer *z)
 	memset(z, 0, sizeof *z);
 }
 
-/* The regex scratch is its owner's. */
+/* The owner frees the regex scratch. */
 void
 normal_scratch_release(struct normal_scratch *x)
 {
@@ -315,7 +313,7 @@ normal_scratch_release(struct normal_scratch *x)
 	form_scratch_release(&x->form);
 }
 
-/* Large memory goes. */
+/* Frees large memory. */
 static void
 trim(struct str *s)
 {
@@ -323,7 +321,7 @@ trim(struct str *s)
 		str_release(s);
 }
 
-/* The text that was last made goes too. */
+/* The last result becomes invalid too. */
 void
 normal_scratch_trim(struct normal_scratch *x)
 {
@@ -331,8 +329,8 @@ normal_scratch_trim(struct normal_scratch *x)
 	trim(&x->text[1]);
 }
 
-/* What a step wrote is the input of the next, which writes into the other string. The limit is for
- * files whose steps double the text again and again. */
+/* The output of a step is the input of the next, which writes to the other string. The limit is for
+   files whose steps double the text repeatedly. */
 int
 normalizer_run(
     const struct normalizer *z, struct normal_scratch *x, struct span *text, struct err *e)

@@ -1,7 +1,7 @@
 /*
  * normalize.h - the normalizer of a tokenizer.json: steps that change the text before it is cut
  *
- * Kinds of steps are rows of a table; a kind that is not there is refused by its name.
+ * Kinds of steps are rows of a table; an unknown kind is refused by name.
  */
 #ifndef TOKEN_HF_NORMALIZE_H
 #define TOKEN_HF_NORMALIZE_H
@@ -19,7 +19,7 @@
 struct span {
 	const char *s; /* borrowed */
 	size_t n;
-	bool first; /* begins where the whole text begins */
+	bool first; /* at the beginning of the whole text */
 };
 
 struct normal_step;
@@ -27,12 +27,12 @@ struct normal_step;
 struct normalizer { /* read-only, shared by threads; zero-initialise */
 	struct normal_step *step;
 	int count;
-	struct form *form[FORM_KINDS]; /* those that steps use */
+	struct form *form[FORM_KINDS]; /* the forms that steps use */
 };
 
 struct normal_scratch {     /* of one thread; zero-initialise */
-	struct str text[2]; /* input and output of a step, by turns */
-	size_t limit;       /* bytes that a step may make of the text */
+	struct str text[2]; /* input and output of a step, alternating */
+	size_t limit;       /* most bytes that a step may output */
 	struct form_scratch form;
 	struct regex_scratch *regex; /* lent by the owner */
 };
@@ -41,12 +41,12 @@ struct normal_scratch {     /* of one thread; zero-initialise */
 int normalizer_parse(struct normalizer *z, const struct json_value *v, struct err *e);
 void normalizer_release(struct normalizer *z);
 void normal_scratch_release(struct normal_scratch *x);
-/* Gives back what only a long text needed, after its form was used. */
+/* Frees what only a long text needed, after its normal form was used. */
 void normal_scratch_trim(struct normal_scratch *x);
 
-/* Changes *text, well-formed UTF-8, to its normalised form, which is the scratch's or the text as
- * it was. Fails when a regular expression gives up, and when the steps make the text many times
- * longer. */
+/* Changes *text, well-formed UTF-8, to its normalised form, in the scratch, or the text itself if
+   unchanged. Fails when a regular expression reaches its limit, and when the steps make the text
+   many times longer. */
 int normalizer_run(
     const struct normalizer *z, struct normal_scratch *x, struct span *text, struct err *e);
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { GRAPHEME_MAX = 6 }; /* bytes; longer ones are looked at by character */
+enum { GRAPHEME_MAX = 6 }; /* bytes; longer ones are handled by character */
 
 struct charsmap {
 	uint32_t *unit;
@@ -23,7 +23,7 @@ struct charsmap {
 	size_t text_len;
 };
 
-/* Little-endian as on all machines that this builds for; the copy only aligns. */
+/* Little-endian as on all machines that this builds for; the copy is only for alignment. */
 struct charsmap *
 charsmap_new(const unsigned char *bytes, size_t len, struct err *e)
 {
@@ -43,7 +43,7 @@ charsmap_new(const unsigned char *bytes, size_t len, struct err *e)
 	return m;
 }
 
-/* No thread may still use it. */
+/* No thread may be using it. */
 void
 charsmap_free(struct charsmap *m)
 {
@@ -61,16 +61,16 @@ offset(uint32_t unit)
 	return unit >> 10 << ((unit & 1u << 9) >> 6);
 }
 
-/* The units by the base that a parent must have, and what is known of the bases. */
+/* The units by the base of their parent, and the state of the bases. */
 struct bases {
-	/* by base, by unit: the next unit that is to be looked at; 0: none */
+	/* by base, by unit: the next unit to visit; 0: none */
 	uint32_t *child, *sibling;
 	size_t *height; /* by base: bytes of the longest key from there on */
 	uint32_t *path; /* bases that are open */
 	bool *open, *done;
 };
 
-/* A key goes on from there by so many bytes at least. */
+/* A key continues from there by at least that many bytes. */
 static void
 raise_to(struct bases *b, uint32_t base, size_t height)
 {
@@ -78,8 +78,8 @@ raise_to(struct bases *b, uint32_t base, size_t height)
 		b->height[base] = height;
 }
 
-/* A path from the root's base goes forward while it can, and back otherwise. False: it met
- * itself. */
+/* A path from the root's base goes forward while it can, and otherwise back. False: it has a
+   cycle. */
 static bool
 walk_bases(struct bases *b, const uint32_t *unit, size_t bases, uint32_t root)
 {
@@ -115,7 +115,7 @@ walk_bases(struct bases *b, const uint32_t *unit, size_t bases, uint32_t root)
 /*
  * The child by byte c of the unit at i is at i ^ offset ^ c and has c as its label: so its number
  * without its label is i ^ offset, the base of i. Each unit is one edge between two bases, and the
- * walk takes as long as the array.
+ * walk is linear in the array.
  */
 size_t
 charsmap_depth(const uint32_t *unit, size_t units)
@@ -150,7 +150,7 @@ charsmap_depth(const uint32_t *unit, size_t units)
 
 /*
  * The replacement of the shortest key that s begins with, or NULL. A unit's low byte with the top
- * bit is its label, bit 8 says that a value follows, which is a unit of 31 bits.
+ * bit is its label, bit 8 means that a value follows, a unit of 31 bits.
  */
 static const char *
 find(const struct charsmap *m, const unsigned char *s, size_t n)
@@ -177,7 +177,7 @@ find(const struct charsmap *m, const unsigned char *s, size_t n)
 	return NULL;
 }
 
-/* Appends the replacement, when there is one that is text. */
+/* Appends the replacement, if there is one and it is text. */
 static bool
 replace(const struct charsmap *m, const char *s, size_t n, struct str *out)
 {
@@ -190,7 +190,7 @@ replace(const struct charsmap *m, const char *s, size_t n, struct str *out)
 	return true;
 }
 
-/* A grapheme, [s, s + n); one that was too long for the limit is left unfinished. */
+/* Handles a grapheme, [s, s + n); stops inside one that exceeds the limit. */
 static void
 apply_grapheme(const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out)
 {
@@ -207,7 +207,7 @@ apply_grapheme(const struct charsmap *m, const char *s, size_t n, size_t limit, 
 	}
 }
 
-/* Graphemes are cut by utf8proc's rules, which are those of UAX 29. */
+/* Graphemes follow utf8proc's rules, those of UAX 29. */
 void
 charsmap_apply(const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out)
 {
@@ -230,7 +230,7 @@ charsmap_apply(const struct charsmap *m, const char *s, size_t n, size_t limit, 
 	apply_grapheme(m, s + start, n - start, limit, out);
 }
 
-/* Two versions: the tables have one of their own. */
+/* Two versions, because the tables have their own. */
 void
 charsmap_version(struct str *out)
 {

@@ -1,9 +1,9 @@
 /*
  * charsmap.h - the compiled normalisation of a SentencePiece model, as tokenizer.json carries it
  *
- * A double-array trie from byte strings to replacements. Applied as huggingface/tokenizers does: to
- * each grapheme of less than six bytes whole, else to its characters one by one; of the keys that
- * the text begins with the shortest counts.
+ * A double-array trie from byte strings to replacements. It is applied as in
+ * huggingface/tokenizers: to each whole grapheme of less than six bytes, else to its characters one
+ * by one; of the keys that the text begins with, the shortest counts.
  */
 #ifndef TOKEN_SPM_CHARSMAP_H
 #define TOKEN_SPM_CHARSMAP_H
@@ -21,12 +21,12 @@ struct charsmap; /* read-only, shared by threads */
 struct charsmap *charsmap_new(const unsigned char *bytes, size_t len, struct err *e);
 void charsmap_free(struct charsmap *m); /* NULL is fine */
 
-/* The bytes of the longest key of a trie, SIZE_MAX when it has a circle. A unit's children are as
- * in spmnorm.c; a child by byte 0 is none. */
+/* The bytes of the longest key of a trie, SIZE_MAX when it has a cycle. A unit's children are as in
+   spmnorm.c; byte 0 has no child. */
 size_t charsmap_depth(const uint32_t *unit, size_t units);
 
-/* Appends n bytes of well-formed UTF-8 with the replacements made. Stops when out has become longer
- * than limit, which a few bytes of text may do. */
+/* Appends n bytes of well-formed UTF-8 with the replacements made. Stops when out exceeds limit,
+   which a few bytes of text may cause. */
 void charsmap_apply(
     const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out);
 

@@ -1,5 +1,5 @@
 /*
- * sentencepiece.c - the kind of tokenizer that a SentencePiece model is
+ * sentencepiece.c - SentencePiece models as a kind of tokenizer
  *
  * What Megatron-LM's wrappers do by default: EncodeAsIds(text), no bos, eod is the model's eos,
  * control pieces never match text.
@@ -14,14 +14,14 @@ enum { PROTOBUF_FIRST_BYTE = 0x0a }; /* field 1, length-delimited: the first pie
 static const char *const types[] = { "SentencePieceTokenizer", "GPTSentencePieceTokenizer",
 	"Llama2Tokenizer", NULL };
 
-/* Told by the first byte: a rank file of the same name would be text. */
+/* Recognised by the first byte: a rank file of the same name would be text. */
 static bool
 sentencepiece_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n)
 {
 	return spec->model && n > 0 && head[0] == PROTOBUF_FIRST_BYTE;
 }
 
-/* Checks the first byte, so that the reason is clear for other files. The bytes are the model's. */
+/* Checks the first byte, so that the reason is clear for other files. The model owns the bytes. */
 static int
 load(struct tokenizer *t, const struct tokenizer_spec *spec, char *bytes, size_t len, struct err *e)
 {
@@ -57,7 +57,7 @@ sentencepiece_open(struct tokenizer *t, const struct tokenizer_spec *spec, struc
 	return 0;
 }
 
-/* impl is NULL when opening failed before there was a model. */
+/* impl is NULL when opening failed before the model was made. */
 static void
 sentencepiece_close(struct tokenizer *t)
 {

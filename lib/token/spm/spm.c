@@ -1,8 +1,8 @@
 /*
  * spm.c - loading SentencePiece models and decoding by them
  *
- * What the library demands of a vocabulary is demanded here: one unknown piece, and 256 byte pieces
- * if and only if there is byte fallback.
+ * A vocabulary must satisfy the library's rules: one unknown piece, and 256 byte pieces if and only
+ * if there is byte fallback.
  */
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -30,7 +30,7 @@ byte_of(const struct sp_piece *p)
 	return high && low ? (int)((high - digits) << 4 | (low - digits)) : -1;
 }
 
-/* Byte pieces by byte and back. */
+/* Maps byte pieces to bytes and back. */
 static int
 check_bytes(struct spm *m, const char *name, struct err *e)
 {
@@ -56,7 +56,7 @@ check_bytes(struct spm *m, const char *name, struct err *e)
 	return 0;
 }
 
-/* Also finds the unknown piece, whatever its text is. */
+/* Also finds the unknown piece, whose text may be anything. */
 static int
 check_vocabulary(struct spm *m, const char *name, struct err *e)
 {
@@ -65,12 +65,14 @@ check_vocabulary(struct spm *m, const char *name, struct err *e)
 	for (int i = 0; i < m->model.count; i++)
 		if (m->model.piece[i].type == SP_UNKNOWN) {
 			if (unk >= 0)
-				return err_at(
-				    e, name, 0, "pieces %d and %d are both the unknown", unk, i);
+				return err_at(e, name, 0,
+				    "pieces %d and %d are both of type unknown: exactly one must "
+				    "be",
+				    unk, i);
 			unk = i;
 		}
 	if (unk < 0)
-		return err_at(e, name, 0, "no piece is the unknown");
+		return err_at(e, name, 0, "no piece is of type unknown: exactly one must be");
 	m->byte = mem_alloc((size_t)m->model.count, sizeof *m->byte);
 	m->unknown.unk = (uint32_t)unk;
 	m->unknown.bytes = m->model.byte_fallback;
@@ -78,7 +80,7 @@ check_vocabulary(struct spm *m, const char *name, struct err *e)
 	return check_bytes(m, name, e);
 }
 
-/* The path stands before the normaliser's reasons too. */
+/* Adds the path to the normaliser's reasons too. */
 static int
 load(struct spm *m, size_t len, enum unigram_ties ties, const char *name, struct err *e)
 {
@@ -112,7 +114,7 @@ spm_new(char *bytes, size_t len, enum unigram_ties ties, const char *name, struc
 	return m;
 }
 
-/* Also of a model that was loaded halfway; NULL is fine. */
+/* Also for a partly loaded model; NULL is allowed. */
 void
 spm_free(struct spm *m)
 {
@@ -129,7 +131,7 @@ spm_free(struct spm *m)
 	free(m);
 }
 
-/* Ids are 0 to this less 1. */
+/* Ids are below this. */
 int
 spm_size(const struct spm *m)
 {
@@ -143,7 +145,7 @@ spm_is_unigram(const struct spm *m)
 	return m->model.model == SP_UNIGRAM;
 }
 
-/* By the texts that the trainer's settings give them. */
+/* Found by the texts in the trainer's settings. */
 int
 spm_special(const struct spm *m, enum tokenizer_special which)
 {
@@ -172,8 +174,8 @@ spm_piece(const struct spm *m, int id)
 
 /* --- decoding --- */
 
-/* Appends the bytes of a run of byte pieces; what is not UTF-8 among them is replaced byte by
- * byte. */
+/* Appends the bytes of a run of byte pieces; malformed UTF-8 among them is replaced byte by
+   byte. */
 static void
 add_bytes(const struct spm *m, const uint32_t *ids, size_t count, struct str *out)
 {
@@ -194,8 +196,8 @@ add_bytes(const struct spm *m, const uint32_t *ids, size_t count, struct str *ou
 }
 
 /*
- * Appends a piece that is not a byte. At the beginning one mark is the dummy blank and goes, or all
- * of them if leading blanks are dropped; returns whether this was the one.
+ * Appends a piece that is not a byte. At the beginning one mark is the dummy blank and is dropped,
+ * or all of them if leading blanks are dropped; returns true when the dummy blank was dropped.
  */
 static bool
 add_piece(const struct spm *m, const struct sp_piece *p, bool beginning, struct str *out)
@@ -225,7 +227,7 @@ add_piece(const struct spm *m, const struct sp_piece *p, bool beginning, struct 
 	return dropped && !n->remove_extra_whitespaces;
 }
 
-/* The denormaliser's rules over the text from `start` on. */
+/* Applies the denormaliser's rules to the text from `start` on. */
 static void
 denormalize(const struct spm *m, struct str *out, size_t start)
 {

@@ -2,9 +2,9 @@
  * spm.h - SentencePiece models: text to ids as libsentencepiece does it, and back
  *
  * All four kinds of model: unigram, BPE, word, char. Ids are those of libsentencepiece 0.1.97 for
- * every text, and with the newer rule of ties those of 0.2.3, with one exception: where a word, or
- * a character of a BPE or char model, is spelled like a control piece, the library fails and it is
- * unknown here. A loaded model is read-only and shared by threads; a struct spm_worker is one
+ * every text, and with the newer rule of ties those of 0.2.3, with one exception: for a word, or a
+ * character of a BPE or char model, that is spelled like a control piece, the library fails; here
+ * it is unknown. A loaded model is read-only and shared by threads; a struct spm_worker is one
  * thread's scratch. Lengths are passed everywhere, so texts may hold NULs.
  */
 #ifndef TOKEN_SPM_SPM_H
@@ -20,7 +20,7 @@
 struct spm;
 struct spm_worker;
 
-/* The bytes are the model's from now on, also after a failure; name is for messages. */
+/* Takes ownership of the bytes, even on failure; name is for messages. */
 struct spm *spm_new(
     char *bytes, size_t len, enum unigram_ties ties, const char *name, struct err *e);
 void spm_free(struct spm *m);
@@ -33,10 +33,10 @@ struct spm_worker *spm_worker_new(const struct spm *m);
 void spm_worker_free(struct spm_worker *w);
 
 /*
- * Appends the ids of len bytes. Of what the worker keeps between texts, 4 MB are a cache of units;
- * memory for a long text is given back after it. While it runs, a text that can be cut (blanks,
- * punctuation) needs some 100 kB besides its ids, one that cannot about 20 bytes a character in
- * unigram models and 40 in BPE models.
+ * Appends the ids of len bytes. Between texts the worker keeps a 4 MB cache of units; memory for a
+ * long text is freed after it. During the call, a text that can be cut (blanks, punctuation) needs
+ * some 100 kB besides its ids; one that cannot needs about 20 bytes per character in unigram models
+ * and 40 in BPE models.
  */
 int spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t len,
     struct token_ids *out, struct err *e);

@@ -1,4 +1,4 @@
-/* spm_impl.h - what encoding and decoding by a SentencePiece model share */
+/* spm_impl.h - shared by encoding and decoding with a SentencePiece model */
 #ifndef TOKEN_SPM_SPM_IMPL_H
 #define TOKEN_SPM_SPM_IMPL_H
 
@@ -13,7 +13,7 @@
 struct spm {
 	struct spmodel model;
 	char *bytes;                             /* of the file: texts point into it */
-	struct spmnorm normalizer, denormalizer; /* the latter if it has rules */
+	struct spmnorm normalizer, denormalizer; /* the latter only if it has rules */
 	struct spm_unknown unknown;
 	struct spmcut cut;
 	struct spmbpe bpe; /* BPE and char models */

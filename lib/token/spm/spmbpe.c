@@ -2,12 +2,12 @@
  * spmbpe.c - merging by score
  *
  * Loading enters every way to cut a piece into two symbols into one hash table of pairs, so that
- * encoding compares numbers and never strings. The rank of a pair is the score of what it makes, as
- * an integer that sorts the other way round.
+ * encoding compares numbers and never strings. The rank of a pair is the score of the resulting
+ * piece, as an integer in reverse order.
  *
- * Units of up to SHORT symbols look for the least rank in an array again and again. Longer ones
- * keep a heap of (rank, position), for a stretch of the unit at a time (window.h): a stale entry is
- * told by the rank that its position has now.
+ * Units of up to SHORT symbols search an array for the least rank at every step. Longer ones use a
+ * heap of (rank, position), for a stretch of the unit at a time (window.h): a stale entry differs
+ * from the present rank of its position.
  */
 #include "lib/base/mem.h"
 #include "lib/token/spm/spmbpe.h"
@@ -17,8 +17,8 @@
 
 enum {
 	SHORT = 48,
-	SHORT_BYTES = 4 * SHORT, /* more than that are not looked at for whether they are short */
-	FILTER_BITS = 3,         /* 8 bits of the filter a slot */
+	SHORT_BYTES = 4 * SHORT, /* longer units are not tested for being short */
+	FILTER_BITS = 3,         /* 8 bits of the filter per slot */
 };
 
 #define NO_RANK UINT32_MAX
@@ -31,7 +31,7 @@ struct spm_node {
 
 #define NO_NODE UINT32_MAX
 
-/* The blank mark is three bytes of UTF-8, if it is that what a blank stands for. */
+/* The blank mark is three bytes of UTF-8, if blanks stand for it. */
 void
 spm_unknown_add(
     const struct spm_unknown *u, const unsigned char *p, size_t len, struct token_ids *out)
@@ -53,12 +53,12 @@ spm_unknown_add(
 
 /* --- building --- */
 
-/* Building needs these besides. */
+/* The state of building. */
 struct building {
 	struct spmbpe *b;
 	struct spm_pair *list;
 	size_t count, cap;
-	uint64_t *hash; /* of the bytes before each of the piece's */
+	uint64_t *hash; /* for each byte of the piece, of the bytes before it */
 	uint64_t *power;
 	size_t longest;
 };
@@ -74,7 +74,7 @@ rank_of(float score)
 	return bits & 1u << 31 ? bits : 0x7fffffff - bits;
 }
 
-/* Can this piece be formed by merging? With escaped blanks no text has a blank. */
+/* True when merging can form this piece. With escaped blanks no text has a blank. */
 static bool
 merges(const struct spmodel *m, const struct sp_piece *p)
 {
@@ -96,7 +96,7 @@ normalised_bytes(const struct spmodel *m, const struct sp_piece *p)
 	return n;
 }
 
-/* A character of a piece gets a symbol of its own when it is no piece. */
+/* A character of a piece gets its own symbol when it is not itself a piece. */
 static void
 add_character(struct spmbpe *b, uint32_t cp, size_t len)
 {
@@ -110,7 +110,7 @@ add_character(struct spmbpe *b, uint32_t cp, size_t len)
 	b->bytes[b->num_symbols++] = mark ? 1 : (uint32_t)len;
 }
 
-/* Pieces of one character first, so that no character of theirs gets a second symbol. */
+/* Pieces of one character first, so that no character of them gets a second symbol. */
 static void
 number_symbols(struct spmbpe *b)
 {
@@ -138,7 +138,7 @@ number_symbols(struct spmbpe *b)
 		}
 }
 
-/* The symbol of bytes [i, k) of a piece, 0 if they are none. */
+/* The symbol of bytes [i, k) of a piece, or 0. */
 static uint32_t
 part_symbol(const struct building *x, const struct sp_piece *p, size_t i, size_t k)
 {
@@ -155,7 +155,7 @@ part_symbol(const struct building *x, const struct sp_piece *p, size_t i, size_t
 	return id >= 0 && merges(m, &m->piece[id]) ? (uint32_t)id + 1 : 0;
 }
 
-/* Every way to cut a piece into two symbols. */
+/* Enters every way to cut a piece into two symbols. */
 static void
 add_cuts(struct building *x, int id)
 {
@@ -182,15 +182,16 @@ add_cuts(struct building *x, int id)
 	x->b->unused |= p->type == SP_UNUSED;
 }
 
-/* Its first bits are the slot in which the search for a pair begins, and with some more the bit of
- * the filter. */
+/* Its first bits give the slot where the search for a pair begins, and a few more the bit of the
+   filter. */
 static inline uint64_t
 pair_hash(uint64_t key)
 {
 	return key * 0x9e3779b97f4a7c15u;
 }
 
-/* From the list to the table, half of which stays empty. Behind it is a slot that always does. */
+/* Moves the list to the table, half of which stays empty. One more slot at the end is always
+   empty. */
 static void
 fill_table(struct spmbpe *b, const struct spm_pair *list, size_t count)
 {
@@ -215,8 +216,8 @@ fill_table(struct spmbpe *b, const struct spm_pair *list, size_t count)
 	}
 }
 
-/* The hashes of all parts of a piece come from those of its beginnings and the powers of the
- * base. */
+/* The hashes of all parts of a piece follow from those of its prefixes and the powers of the
+   base. */
 void
 spmbpe_init(struct spmbpe *b, const struct spmodel *m)
 {
@@ -243,7 +244,7 @@ spmbpe_init(struct spmbpe *b, const struct spmodel *m)
 	free(x.power);
 }
 
-/* The struct may be of zeros. */
+/* A struct of zeroes is allowed. */
 void
 spmbpe_release(struct spmbpe *b)
 {
@@ -253,7 +254,7 @@ spmbpe_release(struct spmbpe *b)
 	free(b->filter);
 }
 
-/* The struct is empty afterwards and may be used again. */
+/* The struct is empty afterwards and may be reused. */
 void
 spmbpe_worker_release(struct spmbpe_worker *w)
 {
@@ -264,7 +265,7 @@ spmbpe_worker_release(struct spmbpe_worker *w)
 	memset(w, 0, sizeof *w);
 }
 
-/* The next text finds what it needs allocated again. */
+/* The next text allocates what it needs. */
 void
 spmbpe_worker_trim(struct spmbpe_worker *w, size_t most)
 {
@@ -274,7 +275,7 @@ spmbpe_worker_trim(struct spmbpe_worker *w, size_t most)
 
 /* --- merging --- */
 
-/* Remembers how an unused piece came about. */
+/* Records the merge that made an unused piece. */
 static void
 note_split(const struct spmbpe *b, struct spmbpe_worker *w, const struct spm_pair *p)
 {
@@ -284,9 +285,9 @@ note_split(const struct spmbpe *b, struct spmbpe_worker *w, const struct spm_pai
 	}
 }
 
-/* The pair of two symbols, or an empty slot. Most pairs do not merge: the filter, which is in a
- * near cache, mostly says so, and then the slot after the table is looked at, for nobody can
- * foresee the answer. */
+/* The pair of two symbols, or an empty slot. Most pairs do not merge, and the filter, which fits a
+   near cache, usually shows it. Then the slot after the table is read, without a branch, because
+   the answer is unpredictable. */
 static inline const struct spm_pair *
 pair_of(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t left, uint32_t right)
 {
@@ -303,13 +304,12 @@ pair_of(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t left, uint32_t
 }
 
 /*
- * A short text while it merges. Symbols keep their places; a bit says which are still there. A key
- * is the rank of the pair that begins at a place, above the place, so the least one says which is
- * next. Two places after the others are no part of the text, for what has no neighbour: their
- * symbol is in no pair, and so the work is the same for every merge. A processor that guesses wrong
- * loses more.
+ * A short text while it merges. Symbols keep their places; a bit marks the live ones. A key is the
+ * rank of the pair that begins at a place, above the place, so the least key is the next merge. Two
+ * more places serve as neighbours at the ends of the text: their symbol is in no pair, so every
+ * merge does the same work, which costs less than mispredicted branches.
  */
-enum { PLACE_BITS = 6, BEFORE_ALL = SHORT, BEHIND_ALL, PLACES };
+enum { PLACE_BITS = 6, BEFORE_ALL = SHORT, AFTER_ALL, PLACES };
 
 #define NO_KEY UINT64_MAX
 
@@ -360,19 +360,19 @@ merge_short(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t *symbol, s
 
 	memset(t.key, 0xff, sizeof t.key);
 	memcpy(t.symbol, symbol, n * sizeof *symbol);
-	t.symbol[BEFORE_ALL] = t.symbol[BEHIND_ALL] = 0;
+	t.symbol[BEFORE_ALL] = t.symbol[AFTER_ALL] = 0;
 	t.live = UINT64_MAX >> (64 - n);
 	for (size_t i = 0; i + 1 < n; i++)
 		look_up(b, w, &t, i, i + 1);
 	while ((least = least_key(t.key, width)) != NO_KEY) {
 		size_t at = least & ((1 << PLACE_BITS) - 1), last, next;
-		uint64_t before = t.live & (((uint64_t)1 << at) - 1), behind = t.live >> at >> 1;
+		uint64_t before = t.live & (((uint64_t)1 << at) - 1), after = t.live >> at >> 1;
 
 		last = before ? 63 - (size_t)__builtin_clzll(before) : BEFORE_ALL;
-		t.key[at + 1 + (size_t)__builtin_ctzll(behind)] = NO_KEY;
-		behind &= behind - 1;
-		t.live = before | (uint64_t)1 << at | behind << at << 1;
-		next = behind ? at + 1 + (size_t)__builtin_ctzll(behind) : BEHIND_ALL;
+		t.key[at + 1 + (size_t)__builtin_ctzll(after)] = NO_KEY;
+		after &= after - 1;
+		t.live = before | (uint64_t)1 << at | after << at << 1;
+		next = after ? at + 1 + (size_t)__builtin_ctzll(after) : AFTER_ALL;
 		t.symbol[at] = t.merged[at];
 		look_up(b, w, &t, last, at);
 		look_up(b, w, &t, at, next);
@@ -397,7 +397,7 @@ sift_down(uint64_t *heap, size_t n, size_t i)
 	heap[i] = x;
 }
 
-/* Room in the heap is there: a merge takes one entry out and puts two in. */
+/* The heap has room: a merge removes one entry and adds at most two. */
 static void
 push(uint64_t *heap, size_t *n, uint64_t x)
 {
@@ -422,7 +422,7 @@ renew(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t i)
 	return p->key != 0;
 }
 
-/* Nodes in a row, and a heap of those whose pair may merge. */
+/* Links the nodes, and builds a heap of those whose pair may merge. */
 static size_t
 fill_heap(const struct spmbpe *b, struct spmbpe_worker *w, const uint32_t *symbol, size_t n)
 {
@@ -447,7 +447,7 @@ fill_heap(const struct spmbpe *b, struct spmbpe_worker *w, const uint32_t *symbo
 	return entries;
 }
 
-/* Joins node i and the next. A node that is gone has no rank. */
+/* Joins node i and the next. The removed node has no rank. */
 static void
 join(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t i, size_t *entries)
 {
@@ -464,13 +464,13 @@ join(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t i, size_t *entrie
 		push(w->heap, entries, (uint64_t)x->rank << 32 | i);
 }
 
-/* What a stretch of a unit is merged by. */
+/* The context of merging a stretch of a unit. */
 struct merging {
 	const struct spmbpe *b;
 	struct spmbpe_worker *w;
 };
 
-/* Merges n symbols in place, as a window wants it. */
+/* Merges n symbols in place, as struct window_rule requires. */
 static size_t
 merge_long(void *ctx, uint32_t *symbol, uint32_t *width, size_t n)
 {
@@ -498,7 +498,7 @@ merge_long(void *ctx, uint32_t *symbol, uint32_t *width, size_t n)
 
 /* --- encoding --- */
 
-/* Appends an id; an unused piece gives its parts, if it was merged. */
+/* Appends an id; an unused piece that was merged is split into its parts. */
 static void
 add_symbol(const struct spmbpe *b, const struct spmbpe_worker *w, const struct spm_unknown *u,
     uint32_t symbol, const unsigned char *p, struct token_ids *out)
@@ -519,15 +519,15 @@ add_symbol(const struct spmbpe *b, const struct spmbpe_worker *w, const struct s
 	}
 }
 
-/* A unit while its characters become symbols, and tokens ids. */
+/* The state of encoding a unit. */
 struct encoding {
 	const struct spmbpe *b;
 	const struct spmbpe_worker *w;
 	const struct spmbpe_unit *unit;
-	size_t read, done; /* bytes that became symbols, and that became ids */
+	size_t read, done; /* bytes converted to symbols, and to ids */
 };
 
-/* One symbol a character, as many as are wanted. */
+/* Reads one symbol per character, as many as are wanted. */
 static void
 read_symbols(void *ctx, struct token_ids *out, size_t want)
 {
@@ -542,7 +542,7 @@ read_symbols(void *ctx, struct token_ids *out, size_t want)
 	}
 }
 
-/* Bytes that a symbol at p stands for. */
+/* The bytes of a symbol in the text. */
 static size_t
 symbol_bytes(const struct spmbpe *b, uint32_t symbol, const unsigned char *p)
 {
@@ -554,7 +554,7 @@ symbol_bytes(const struct spmbpe *b, uint32_t symbol, const unsigned char *p)
 	return len;
 }
 
-/* Ids of tokens, and a call for who wants them soon. */
+/* Appends the ids of tokens, and passes them on early if the caller wants that. */
 static void
 take_tokens(void *ctx, const uint32_t *symbol, size_t n)
 {
@@ -571,7 +571,7 @@ take_tokens(void *ctx, const uint32_t *symbol, size_t n)
 		u->flush(u->ctx);
 }
 
-/* A unit that is short; false if it is not. Its characters are counted by reading them. */
+/* Encodes a short unit; false if it is not short. Its characters are counted by reading them. */
 static bool
 encode_short(struct encoding *x, struct spmbpe_worker *w)
 {

@@ -1,11 +1,10 @@
 /*
- * spmcache.h - the ids of units that were met before, one cache a worker
+ * spmcache.h - the ids of recent units, one cache per worker
  *
  * A unit of up to 15 bytes is its own key, with its length. Two entries share a line of 64 bytes;
- * the newer one stands first and the older is overwritten next, so the memory never grows. A unit
- * of more ids than an entry has room for has the whole line: the second entry goes on, and its key
- * is no unit's. The ids hold for running scores below the bound, which for merges is no bound at
- * all.
+ * the newer one is first and the older is overwritten next, so the memory never grows. A unit of
+ * more ids than fit an entry takes the whole line: the second entry continues it, with a key that
+ * no unit has. The ids are valid for running scores below the bound; for merges there is no bound.
  */
 #ifndef TOKEN_SPM_SPMCACHE_H
 #define TOKEN_SPM_SPMCACHE_H
@@ -17,10 +16,10 @@
 
 enum { UNIT_MAX = 15, CACHE_BITS = 18, CACHE_LINES = 1 << CACHE_BITS };
 
-/* Ids of an entry, and those of a line; that many more are written after them. */
+/* Ids per entry and per line; CACHED_PAD more are written after them. */
 enum { NARROW_MAX = 6, WIDE_MAX = 3, CACHED_MAX = 2 * NARROW_MAX, CACHED_PAD = 2 };
 
-/* Bits of a bound, before the count. */
+/* Bits of a bound, above the count. */
 enum { UNIT_BEGINS_UNK = 6, UNIT_ENDS_UNK = 7 };
 
 struct unit_key {
@@ -30,13 +29,13 @@ struct unit_key {
 struct unit_entry {
 	struct unit_key key; /* length 0: empty */
 	union {
-		uint16_t narrow[NARROW_MAX]; /* of vocabularies below 2^16 */
+		uint16_t narrow[NARROW_MAX]; /* for vocabularies below 2^16 */
 		uint32_t wide[WIDE_MAX];
 	} id;
-	uint32_t bound; /* a float, but for its low byte: the count of ids and two bits */
+	uint32_t bound; /* a float, except for its low byte: the count of ids and two bits */
 };
 
-/* The narrow ids and the bound of an entry, and what they are as ids. */
+/* The narrow ids of an entry with its bound, and the same as ids. */
 typedef uint16_t unit_narrow_ids __attribute__((vector_size(16)));
 typedef uint32_t unit_wide_ids __attribute__((vector_size(32)));
 
@@ -44,7 +43,7 @@ struct unit_cache {
 	struct unit_entry (*line)[2];
 };
 
-/* By length: the bytes that are the unit's, and what the last one of its key is. */
+/* By length: the mask of the unit's bytes, and the last byte of its key. */
 /* clang-format off */
 #define UNIT_LOW(n) ((n) >= 8 ? UINT64_MAX : ((uint64_t)1 << 8 * ((n) & 7)) - 1)
 #define UNIT_ROW(n) { UNIT_LOW(n), (n) < 8 ? 0 : UNIT_LOW((n) - 8), (uint64_t)(n) << 56, 0 }
@@ -78,21 +77,21 @@ unit_line(const struct unit_cache *c, struct unit_key k)
 	return c->line[h >> (64 - CACHE_BITS)];
 }
 
-/* Is this the entry of the key? */
+/* True when this is the entry of the key. */
 static inline bool
 unit_is(const struct unit_entry *e, struct unit_key k)
 {
 	return ((e->key.low ^ k.low) | (e->key.high ^ k.high)) == 0;
 }
 
-/* How many ids the unit of an entry has. */
+/* The number of ids of an entry's unit. */
 static inline size_t
 unit_count(const struct unit_entry *e)
 {
 	return e->bound & ((1 << UNIT_BEGINS_UNK) - 1);
 }
 
-/* The bound of an entry, never more than the one that was entered. */
+/* The bound of an entry, never more than the one entered. */
 static inline float
 unit_bound(const struct unit_entry *e)
 {

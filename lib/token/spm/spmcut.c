@@ -1,8 +1,8 @@
 /*
  * spmcut.c - cutting normalised text into units
  *
- * The places to look at come as a bit mask of a block of 64 bytes, so that letters cost next to
- * nothing; each place asks one or two bits whether two characters are ever neighbours in a piece.
+ * The places to test are a bit mask of a block of 64 bytes, so that letters cost almost nothing; at
+ * each place one or two bits tell whether two characters are ever neighbours in a piece.
  */
 #include "lib/base/mem.h"
 #include "lib/token/spm/spmcut.h"
@@ -14,21 +14,21 @@ enum { SHIFT_MOST = 64 - 12, SHIFT_LEAST = 64 - 25, BITS_A_PAIR = 8 };
 
 /* --- building --- */
 
-/* Where the bit of a pair is. */
+/* The position of a pair's bit. */
 static uint64_t
 pair_bit(const struct spmcut *c, uint32_t a, uint32_t b)
 {
 	return ((uint64_t)a << 32 | b) * 0x9e3779b97f4a7c15u >> c->shift;
 }
 
-/* A character of a piece as it stands in normalised text. */
+/* A character of a piece in its normalised form. */
 static uint32_t
 normalised(const struct spmodel *m, uint32_t cp)
 {
 	return cp == SPM_MARK && m->normalizer.escape_whitespaces ? SPM_BLANK : cp;
 }
 
-/* Every two neighbours of a piece. */
+/* Enters all neighbours in a piece. */
 static void
 add_pairs(struct spmcut *c, const struct spmodel *m, const struct sp_piece *p)
 {
@@ -45,8 +45,8 @@ add_pairs(struct spmcut *c, const struct spmodel *m, const struct sp_piece *p)
 	}
 }
 
-/* Into the trie, blanks as bytes 0x20. A symbol with a blank of its own never matches when blanks
- * are escaped. */
+/* Enters a symbol into the trie, with blanks as bytes 0x20. A symbol that itself contains a blank
+   never matches when blanks are escaped. */
 static void
 add_symbol(struct spmcut *c, const struct spmodel *m, int id)
 {
@@ -69,8 +69,8 @@ add_symbol(struct spmcut *c, const struct spmodel *m, int id)
 	c->symbol_max = c->symbol_max > n ? c->symbol_max : n;
 }
 
-/* Letters and digits of ASCII and the later bytes of a character are passed over, if no symbol to
- * be cut out begins with them. */
+/* Letters and digits of ASCII and the later bytes of a character are skipped, if no symbol to be
+   cut out begins with them. */
 static void
 choose_bytes(struct spmcut *c)
 {
@@ -83,7 +83,7 @@ choose_bytes(struct spmcut *c)
 	byte_set_close(&c->look);
 }
 
-/* Can a piece hold a, b? */
+/* True when a piece may contain a, b. */
 static bool
 joined(const struct spmcut *c, uint32_t a, uint32_t b)
 {
@@ -94,7 +94,7 @@ joined(const struct spmcut *c, uint32_t a, uint32_t b)
 	return c->pair[bit / 64] >> bit % 64 & 1;
 }
 
-/* What is found by looking at a byte of ASCII, for all bytes beside it. */
+/* Fills the cuts found at an ASCII byte, for all neighbouring bytes. */
 static void
 fill_rows(struct spmcut *c)
 {
@@ -108,7 +108,8 @@ fill_rows(struct spmcut *c)
 		}
 }
 
-/* In merges a user-defined symbol takes no part; in a unigram model it is a piece as any other. */
+/* A user-defined symbol takes no part in merges; in a unigram model it is a piece like any
+   other. */
 void
 spmcut_init(struct spmcut *c, const struct spmodel *m)
 {
@@ -138,7 +139,7 @@ spmcut_init(struct spmcut *c, const struct spmodel *m)
 	fill_rows(c);
 }
 
-/* The struct may be of zeros. */
+/* A struct of zeroes is allowed. */
 void
 spmcut_release(struct spmcut *c)
 {
@@ -174,13 +175,13 @@ struct cutting {
 	size_t len;
 	size_t known; /* no cut after this is certain */
 	size_t start; /* of the unit that is open */
-	size_t at;    /* nothing before it is looked at any more */
+	size_t at;    /* everything before it is finished */
 	struct spm_unit *out;
 	size_t count, max;
 	bool done;
 };
 
-/* Closes the open unit at x, if it has anything in it. */
+/* Closes the open unit at x, if it is not empty. */
 static void
 cut(struct cutting *k, size_t x)
 {
@@ -193,7 +194,7 @@ cut(struct cutting *k, size_t x)
 	k->start = x;
 }
 
-/* A symbol at q becomes a unit, and so does what is before it. Whether there is one. */
+/* Makes units of a symbol at q and of the text before it; false when there is no symbol. */
 static bool
 cut_symbol(struct cutting *k, size_t q)
 {
@@ -226,7 +227,8 @@ before(const unsigned char *bytes, size_t q)
 	return spm_character(bytes + q, &len);
 }
 
-/* Looks before the character at q, and after it if what follows is not looked at by itself. */
+/* Tests the place before the character at q, and the one after it if the next character is not
+   tested itself. */
 static void
 look(struct cutting *k, size_t q)
 {
@@ -244,7 +246,7 @@ look(struct cutting *k, size_t q)
 		cut(k, q);
 }
 
-/* The same for a byte of ASCII after another, where all is known: two bits, and no branch. */
+/* The same for an ASCII byte after another: two bits, and no branch. */
 static inline void
 look_fast(struct cutting *k, size_t q)
 {
@@ -260,7 +262,7 @@ look_fast(struct cutting *k, size_t q)
 	k->start = yes ? q + 1 : k->start;
 }
 
-/* Does a character of three bytes begin with it? */
+/* True when a character of three bytes begins with it. */
 static inline bool
 three(unsigned char byte)
 {
@@ -287,7 +289,7 @@ look_three(struct cutting *k, size_t q)
 	k->start = yes ? q : k->start;
 }
 
-/* The places of one block that is known to its end and has no symbols to cut out. */
+/* Tests the places of one block that is complete and has no symbols to cut out. */
 static void
 look_through_known(struct cutting *k, size_t block)
 {
@@ -308,7 +310,7 @@ look_through_known(struct cutting *k, size_t block)
 	k->at = block + BYTE_BLOCK;
 }
 
-/* The places of one block. Places inside of a symbol that was cut out are passed over. */
+/* Tests the places of one block. Places inside a symbol that was cut out are skipped. */
 static void
 look_through(struct cutting *k, size_t block)
 {
@@ -330,7 +332,7 @@ look_through(struct cutting *k, size_t block)
 }
 
 /*
- * Before the text's end is known, blanks at the end may yet be dropped, and a user-defined symbol
+ * Before the text's end is known, blanks at the end may still be dropped, and a user-defined symbol
  * may become longer.
  */
 static size_t

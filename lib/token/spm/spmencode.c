@@ -3,8 +3,8 @@
  *
  * A text passes through a buffer of some kilobytes: it is normalised a part at a time, cut into
  * units (spmcut.h), and the units are encoded in groups, looked up in the cache first: all keys of
- * a group are made and their lines fetched before the first is read. What is left of the buffer
- * waits for the next part. So memory does not depend on the text, as long as it can be cut.
+ * a group are made and their lines fetched before the first is read. The rest of the buffer waits
+ * for the next part. So memory does not depend on the text, as long as it can be cut.
  */
 #include "lib/base/mem.h"
 #include "lib/token/spm/spm_impl.h"
@@ -43,7 +43,7 @@ struct group {
 	size_t count;
 };
 
-/* The cache begins empty: length 0 is no unit's. */
+/* The cache starts empty: no unit has length 0. */
 struct spm_worker *
 spm_worker_new(const struct spm *m)
 {
@@ -68,18 +68,17 @@ spm_worker_free(struct spm_worker *w)
 	free(w);
 }
 
-/* Where the ids of a text end, and what of them bears on the next: a copy, for the loop over
- * units. */
+/* The end of a text's ids and the state that affects the next ones: a copy, for the loop over
+   units. */
 struct ending {
-	uint32_t *end;      /* there is room after it */
+	uint32_t *end;      /* has room after it */
 	uint32_t after_unk; /* 1 when the last id of this text is unk */
 	float score;
 };
 
 /*
- * Where n ids of a unit go, at least one: over the last id, if that and the first of these are unk,
- * as a run of unknown characters is one unk also where a unit ends in between. The bits are an
- * entry's.
+ * The destination of n > 0 ids of a unit: over the last id, if that and the first new one are unk,
+ * since a run of unknown characters is one unk even across units. The bits are an entry's.
  */
 static inline uint32_t *
 ids_place(struct ending *x, size_t n, uint32_t bits)
@@ -91,7 +90,7 @@ ids_place(struct ending *x, size_t n, uint32_t bits)
 	return id;
 }
 
-/* Do ids begin, do they end with unk? */
+/* The bits for ids that begin or end with unk. */
 static uint32_t
 unk_bits(const struct spm *m, const uint32_t *id, size_t n)
 {
@@ -101,7 +100,7 @@ unk_bits(const struct spm *m, const uint32_t *id, size_t n)
 	    (uint32_t)(id[n - 1] == unk) << UNIT_ENDS_UNK;
 }
 
-/* With room for so many ids. An unk at the end of those before may yet be written over. */
+/* Makes room for that many ids. An unk at the end of the earlier ones may still be overwritten. */
 static struct ending
 begin_ids(const struct spm_worker *w, struct token_ids *out, size_t room)
 {
@@ -110,7 +109,7 @@ begin_ids(const struct spm_worker *w, struct token_ids *out, size_t room)
 	return (struct ending){ out->id + out->count, w->after_unk, w->uni.score };
 }
 
-/* What was added counts. */
+/* Counts what was added. */
 static void
 end_ids(struct spm_worker *w, const struct ending *x, struct token_ids *out)
 {
@@ -119,7 +118,7 @@ end_ids(struct spm_worker *w, const struct ending *x, struct token_ids *out)
 	w->uni.score = x->score;
 }
 
-/* Ids from place i on into an entry, after the last one that of no piece. */
+/* Writes the ids from i on into an entry, followed by an id of no piece. */
 static void
 fill_entry(const struct spm *m, const struct token_ids *ids, size_t i, struct unit_entry *x)
 {
@@ -158,8 +157,8 @@ keep(const struct spm *m, struct spm_worker *w, struct unit_entry *line, struct 
 	fill_entry(m, &w->ids, 0, &line[0]);
 }
 
-/* A running score with those of ids added. One rounding to float an addition: it is what the search
- * does, where the sum of two floats is exact in double. */
+/* A running score with those of ids added. Each addition is rounded to float once, as in the
+   search, where the sum of two floats is exact in double. */
 static inline float
 advance(const struct spm *m, float score, const uint32_t *id, size_t n)
 {
@@ -190,8 +189,8 @@ put_unit(void *ctx)
 	w->ids.count = 0;
 }
 
-/* Encodes a unit that is not in the cache, or is for smaller scores only; line NULL: not to be
- * kept. */
+/* Encodes a unit that is not in the cache, or is cached only for smaller scores; line NULL: it is
+   not cached. */
 static void
 encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, size_t len,
     struct unit_entry *line, struct unit_key key)
@@ -232,7 +231,7 @@ encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, s
 	}
 }
 
-/* The ids of one entry, as many as it has room for, and some that are none. */
+/* Copies the ids of one entry, always as many as it has room for. */
 static inline void
 copy_ids(bool narrow, const struct unit_entry *e, uint32_t *id)
 {
@@ -248,8 +247,8 @@ copy_ids(bool narrow, const struct unit_entry *e, uint32_t *id)
 	}
 }
 
-/* A running score with those of three ids of an entry, from one on. Behind the last id stands that
- * of no piece, whose score is 0: it adds nothing. */
+/* A running score with those of three ids of an entry, from one on. The last id is followed by that
+   of no piece, whose score is 0. */
 static inline float
 add_three(const struct spm *m, float score, bool narrow, const struct unit_entry *e, int from)
 {
@@ -258,13 +257,13 @@ add_three(const struct spm *m, float score, bool narrow, const struct unit_entry
 	return score;
 }
 
-/* What a loop over units does not ask at each. */
+/* Loop invariants of the loop over units. */
 struct kind {
 	bool unigram, narrow;
 };
 
-/* Adds the ids of an entry; unigram scores are added up as the search would have. False when the
- * running score is beyond the entry's bound. */
+/* Adds the ids of an entry; unigram scores are added as in the search. False when the running score
+   exceeds the entry's bound. */
 static inline bool
 add_entry(const struct spm *m, struct kind kind, const struct unit_entry *e, struct ending *x)
 {
@@ -301,7 +300,7 @@ fetch(const struct spm_worker *w, const unsigned char *bytes, struct group *g)
 	}
 }
 
-/* A unit that the cache does not help with: a symbol, a long one, or one that is not there. */
+/* A unit outside the cache: a symbol, a long one, or a miss. */
 static void
 add_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p,
     const struct spm_unit *u, struct unit_entry *line, struct unit_key key)
@@ -340,7 +339,7 @@ encode_group(const struct spm *m, struct spm_worker *w, const unsigned char *byt
 	end_ids(w, &x, out);
 }
 
-/* Encodes what can be cut off the buffer, all of it at the end of the text. */
+/* Encodes what can be cut from the buffer; all of it at the end of the text. */
 static void
 encode_buffer(const struct spm *m, struct spm_worker *w, bool final, struct token_ids *out)
 {
@@ -366,7 +365,7 @@ encode_buffer(const struct spm *m, struct spm_worker *w, bool final, struct toke
 	b->start = 0;
 }
 
-/* Large memory is given back: the next text may be short, and there may be many workers. */
+/* Frees large memory: the next text may be short, and there may be many workers. */
 static void
 trim(struct spm_worker *w)
 {
@@ -380,8 +379,8 @@ trim(struct spm_worker *w)
 	spmuni_worker_trim(&w->uni, KEEP);
 }
 
-/* A part that leaves much uncut is followed by a larger one, so that nothing is looked at too
- * often. */
+/* A part that leaves much uncut is followed by a larger one, so that no text is tested too
+   often. */
 int
 spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t len,
     struct token_ids *out, struct err *e)
@@ -405,8 +404,7 @@ spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t l
 		if (!more)
 			spmnorm_end(&m->normalizer, b);
 		if (b->len >= UINT32_MAX)
-			return err_set(
-			    e, "more than 4294967294 bytes in one piece that cannot be cut");
+			return err_set(e, "more than 4294967294 bytes that cannot be cut");
 		encode_buffer(m, w, !more, out);
 	} while (more);
 	trim(w);

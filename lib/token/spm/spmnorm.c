@@ -19,8 +19,8 @@
 #include <string.h>
 
 /*
- * Bounds on what a small file can ask for. nmt_nfkc_cf, the largest of the rules that the library
- * brings along, has keys of up to 10 bytes, replacements of up to 33, and makes 22,912 steps.
+ * Bounds for hostile files. nmt_nfkc_cf, the largest of the library's own rules, has keys of up to
+ * 10 bytes, replacements of up to 33, and makes 22,912 steps.
  */
 enum { KEY_MAX = 1024, REPLACEMENT_MAX = 1024, STEPS_MAX = 1 << 22 };
 
@@ -47,7 +47,7 @@ offset_of(uint32_t unit)
 	return unit >> 10 << ((unit & 1u << 9) >> 6);
 }
 
-/* The unit after byte c; 0, which is nobody's child, when no key goes on so. */
+/* The unit after byte c; 0, which is never a child, when no key continues so. */
 static uint32_t
 step(const struct spmnorm *n, uint32_t at, unsigned char c)
 {
@@ -56,7 +56,7 @@ step(const struct spmnorm *n, uint32_t at, unsigned char c)
 	return next < n->num_units && (n->unit[next] & (1u << 31 | 0xff)) == c ? next : 0;
 }
 
-/* 1 + the offset in the pool of what replaces the key that ends here; 0: none ends here. */
+/* 1 + the offset in the pool of the replacement of the key that ends here; 0: no key ends here. */
 static uint32_t
 value_at(const struct spmnorm *n, uint32_t at)
 {
@@ -68,7 +68,7 @@ value_at(const struct spmnorm *n, uint32_t at)
 	return value < n->pool_len ? value + 1 : 0;
 }
 
-/* Do keys go on after this unit by an ASCII byte, by another? Bits 0 and 1. */
+/* Bit 0: keys continue after this unit by an ASCII byte; bit 1: by another byte. */
 static int
 goes_on(const struct spmnorm *n, uint32_t at)
 {
@@ -81,17 +81,17 @@ goes_on(const struct spmnorm *n, uint32_t at)
 }
 
 /*
- * A walk over all characters that the double array goes on by, and what is done with each. An array
- * made with ill will can have as many pairs of characters as there are: steps are counted.
+ * A walk over all characters that continue keys of the double array, with a callback. A hostile
+ * array can contain all pairs of characters, so steps are counted.
  */
 struct char_walk {
 	struct spmnorm *n;
 	void (*found)(struct char_walk *w, uint32_t cp, uint32_t at);
-	size_t count; /* found's own */
+	size_t count; /* for found */
 	size_t *steps;
 };
 
-/* All characters with the bytes given first, by the bytes that follow. */
+/* Visits all characters that begin with the given bytes. */
 static void
 each_character(struct char_walk *w, unsigned char bytes[4], int have, uint32_t at)
 {
@@ -114,7 +114,7 @@ each_character(struct char_walk *w, unsigned char bytes[4], int have, uint32_t a
 	}
 }
 
-/* All characters that keys have after unit `at`. */
+/* Visits all characters that continue keys after unit `at`. */
 static void
 each_next(struct char_walk *w, uint32_t at)
 {
@@ -137,15 +137,15 @@ add_second(struct char_walk *w, uint32_t cp, uint32_t at)
 	code_map_set(&w->n->rule_of, cp, code_map_get(&w->n->rule_of, cp) | RULE_SECOND);
 }
 
-/* Is a blank what a rule puts in place? */
+/* True when the replacement is a blank. */
 static bool
 is_blank(const struct spmnorm *n, uint32_t value)
 {
 	return n->pool_len - (value - 1) >= 2 && memcmp(n->pool + value - 1, " ", 2) == 0;
 }
 
-/* The rules that begin with a character, of which `at` is the unit. ASCII is slow if a rule is met
- * inside of ASCII text, but for what always becomes a blank. */
+/* The rules that begin with a character, of which `at` is the unit. An ASCII character is slow if
+   rules can begin with it in ASCII text, unless it always becomes a blank. */
 static void
 add_rule(struct char_walk *w, uint32_t cp, uint32_t at)
 {
@@ -182,7 +182,7 @@ longest_replacement(const struct spmnorm *n)
 	return longest;
 }
 
-/* What can be done without looking at characters: no key and no replacement may be long. */
+/* The checks that need no walk over characters: no key and no replacement may be long. */
 static int
 check_rules(const struct spmnorm *n, struct err *e)
 {
@@ -190,18 +190,16 @@ check_rules(const struct spmnorm *n, struct err *e)
 
 	if (key > KEY_MAX)
 		return err_set(e,
-		    "its normalisation rules have keys of more than %d bytes, or without end",
-		    KEY_MAX);
+		    "its normalisation rules have keys of more than %d bytes or a cycle", KEY_MAX);
 	if (longest > REPLACEMENT_MAX)
 		return err_set(e,
-		    "its normalisation rules put %zu bytes in place of a character: at most %d may "
-		    "be",
+		    "its normalisation rules replace a character by %zu bytes: must be at most %d",
 		    longest, REPLACEMENT_MAX);
 	return 0;
 }
 
 /* The bytes are the length of the double array (32 bits), the array, and the pool. The array is
- * copied, since it may stand at any address. */
+ * copied, since it may be unaligned. */
 static int
 load_rules(struct spmnorm *n, const struct sp_normalizer *spec, struct err *e)
 {
@@ -213,11 +211,11 @@ load_rules(struct spmnorm *n, const struct sp_normalizer *spec, struct err *e)
 	if (spec->charsmap_len == 0)
 		return 0;
 	if (spec->charsmap_len <= 4)
-		return err_set(e, "its normalisation rules are cut short");
+		return err_set(e, "its normalisation rules are truncated");
 	size = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 	if (size > spec->charsmap_len - 4 || size < 4)
-		return err_set(e, "its normalisation rules say that %u of %zu bytes are an index",
-		    size, spec->charsmap_len - 4);
+		return err_set(e, "its normalisation rules have an index of %u bytes in %zu", size,
+		    spec->charsmap_len - 4);
 	n->num_units = size / 4;
 	n->unit = mem_alloc(n->num_units, 4);
 	memcpy(n->unit, p + 4, n->num_units * 4);
@@ -231,7 +229,7 @@ load_rules(struct spmnorm *n, const struct sp_normalizer *spec, struct err *e)
 
 /* --- user-defined symbols --- */
 
-/* Into a trie, all of them. */
+/* Enters all of them into a trie. */
 static void
 add_symbols(struct spmnorm *n, const struct spmodel *m)
 {
@@ -271,7 +269,7 @@ symbol_at(const struct spmnorm *n, const unsigned char *p, const unsigned char *
 	return longest;
 }
 
-/* A model of NULL has no symbols, as a denormaliser. */
+/* model NULL: no symbols, for a denormaliser. */
 int
 spmnorm_init(
     struct spmnorm *n, const struct spmodel *m, const struct sp_normalizer *spec, struct err *e)
@@ -302,11 +300,11 @@ spmnorm_release(struct spmnorm *n)
 
 /* --- text --- */
 
-/* What a part of the text becomes: the next characters of it, and how many bytes they stand for. */
+/* The normalised form of a part of the text, and the number of bytes that it replaces. */
 struct part {
 	const unsigned char *bytes;
 	size_t len, consumed;
-	bool sound; /* well-formed UTF-8 for sure */
+	bool sound; /* certainly well-formed UTF-8 */
 };
 
 /* The longest rule from the character on that r belongs to; NULL bytes: none matches. No key has a
@@ -335,7 +333,7 @@ longest_rule(
 	return part;
 }
 
-/* Length of the well-formed character at p, or 0. Most text is in three bytes or one. */
+/* Length of the well-formed character at p, or 0. Most characters have one or three bytes. */
 static size_t
 decode(const unsigned char *p, const unsigned char *end, uint32_t *cp)
 {
@@ -347,7 +345,7 @@ decode(const unsigned char *p, const unsigned char *end, uint32_t *cp)
 	return (size_t)utf8_decode(p, (size_t)(end - p), cp);
 }
 
-/* What comes next, by symbols, rules, or as it is. */
+/* The next part, by symbols, by rules, or unchanged. */
 static struct part
 next_part(const struct spmnorm *n, const struct norm_text *t)
 {
@@ -369,8 +367,8 @@ next_part(const struct spmnorm *n, const struct norm_text *t)
 	return (struct part){ t->p, len, len, true };
 }
 
-/* Appends a part: its leading blanks are dropped after a blank, marks become blanks, and what a
- * rule's pool holds against UTF-8 is replaced. */
+/* Appends a part: its leading blanks are dropped after a blank, marks become blanks, and malformed
+   UTF-8 from a rule's pool is replaced. */
 static void
 add_part(const struct spmnorm *n, struct norm_text *t, struct part part, struct spm_buffer *b)
 {
@@ -407,8 +405,8 @@ add_part(const struct spmnorm *n, struct norm_text *t, struct part part, struct 
 	b->len = (size_t)(out - b->bytes);
 }
 
-/* Does a character of three bytes stand at p that is no symbol's first? Not U+D800 and up, where it
- * takes more to tell. */
+/* True when there is a character of three bytes at p with which no symbol begins. U+D800 and up are
+   left out, since they need more checks. */
 static inline bool
 three_at(const struct spmnorm *n, const unsigned char *p)
 {
@@ -416,15 +414,15 @@ three_at(const struct spmnorm *n, const unsigned char *p)
 	    !n->symbol_first[p[0]];
 }
 
-/* Such a character. */
+/* Decodes such a character. */
 static inline uint32_t
 three(const unsigned char *p)
 {
 	return (uint32_t)(p[0] & 0xf) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
 }
 
-/* Copies characters of three bytes that no rule is for, alone or with the next, each before another
- * such: most of East Asian text. */
+/* Copies characters of three bytes without rules, alone or with the next one, each followed by
+   another such character: most of East Asian text. */
 static void
 copy_threes(
     const struct spmnorm *n, struct norm_text *t, const unsigned char *stop, struct spm_buffer *b)
@@ -458,8 +456,8 @@ copy_threes(
 	t->p = p;
 }
 
-/* Copies the bytes from t->p on that need no look at rules and symbols, at most BYTE_BLOCK, with
- * blanks for what becomes one; false when they are not followed by more of the kind. */
+/* Copies the bytes from t->p on that need no rules or symbols, at most BYTE_BLOCK, with blanks for
+   those that become one; false when no more such bytes follow. */
 static bool
 copy_plain(const struct spmnorm *n, struct norm_text *t, struct spm_buffer *b)
 {
@@ -479,7 +477,7 @@ copy_plain(const struct spmnorm *n, struct norm_text *t, struct spm_buffer *b)
 		slow |= blank & (blank << 1 | t->after_blank);
 	run = slow ? (size_t)__builtin_ctzll(slow) : BYTE_BLOCK;
 	run = run < have ? run : have;
-	/* A rule may begin with the last letter before what is not ASCII. */
+	/* A rule may begin with the last letter before a non-ASCII character. */
 	if (n->ascii_runs_on && run > 0 && run < have && t->p[run] >= 0x80) {
 		run--;
 		slow = 1;
@@ -497,8 +495,7 @@ copy_plain(const struct spmnorm *n, struct norm_text *t, struct spm_buffer *b)
 	return slow == 0;
 }
 
-/* Leading blanks go, whatever they were written as. The text may hold something else and yet come
- * to nothing in the end. */
+/* Drops leading blanks in any form. Even a text with other characters may normalise to nothing. */
 bool
 spmnorm_begin(const struct spmnorm *n, struct norm_text *t, const void *text, size_t len,
     struct spm_buffer *b)
@@ -523,7 +520,7 @@ spmnorm_begin(const struct spmnorm *n, struct norm_text *t, const void *text, si
 	return true;
 }
 
-/* Copies plain blocks, and looks at one character after another where they end. */
+/* Copies plain blocks, and handles single characters where they end. */
 bool
 spmnorm_next(const struct spmnorm *n, struct norm_text *t, size_t bytes, struct spm_buffer *b)
 {
@@ -545,7 +542,7 @@ spmnorm_next(const struct spmnorm *n, struct norm_text *t, size_t bytes, struct 
 	return t->p < t->end;
 }
 
-/* Marks that were in the text count as blanks here. */
+/* Marks from the text count as blanks here. */
 void
 spmnorm_end(const struct spmnorm *n, struct spm_buffer *b)
 {

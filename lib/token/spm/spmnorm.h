@@ -15,12 +15,12 @@
 #include "lib/token/spm/spmtext.h"
 #include "lib/token/trie.h"
 
-/* What is known of a character: 1 + index of the rules that begin with it, whether one of them is
- * for it alone, and whether it is second in any rule. */
+/* The entry of a character: 1 + index of the rules that begin with it, and bits for a rule for it
+   alone and for being second in a rule. */
 enum { RULE_INDEX = (1 << 30) - 1, RULE_SECOND = 1 << 30 };
 #define RULE_ALONE (1u << 31)
 
-/* Where the rules for texts that begin with one character are. */
+/* The rules for texts that begin with one character. */
 struct norm_rule {
 	uint32_t value; /* 1 + offset of the replacement of the character alone; 0: none */
 	uint32_t unit;  /* in the double array, after the character */
@@ -37,8 +37,8 @@ struct spmnorm {
 	struct code_map rule_of; /* of a character: RULE_ bits; 0: it is copied */
 	struct trie symbols;     /* user-defined symbols, by bytes */
 	bool symbol_first[256], ascii_runs_on;
-	struct byte_set slow;  /* what cannot be copied without a look at rules and symbols */
-	struct byte_set blank; /* of what can: ' ' and what always becomes it */
+	struct byte_set slow;  /* bytes that cannot be copied without checking rules and symbols */
+	struct byte_set blank; /* of the others: ' ' and bytes that always become it */
 };
 
 /* Normalised text from start up to len; SPM_PADDING more bytes may be read. */
@@ -47,10 +47,10 @@ struct spm_buffer {
 	size_t start, len, cap;
 };
 
-/* A text on its way. */
+/* A text being normalised. */
 struct norm_text {
 	const unsigned char *p, *end;
-	bool after_blank; /* a blank that comes now is one too many */
+	bool after_blank; /* the next blank is dropped */
 };
 
 /* Symbols are the model's user-defined pieces; the model must stay. spmnorm_release in every
@@ -59,10 +59,10 @@ int spmnorm_init(
     struct spmnorm *n, const struct spmodel *m, const struct sp_normalizer *spec, struct err *e);
 void spmnorm_release(struct spmnorm *n);
 
-/* Begins a text of len > 0 bytes; false when it is all blanks: then nothing comes of it. */
+/* Begins a text of len > 0 bytes; false when it is all blanks and thus normalises to nothing. */
 bool spmnorm_begin(const struct spmnorm *n, struct norm_text *t, const void *text, size_t len,
     struct spm_buffer *b);
-/* Appends what becomes of the next bytes, about `bytes` of them; false at the end of the text. */
+/* Appends the normalised form of about `bytes` more bytes; false at the end of the text. */
 bool spmnorm_next(const struct spmnorm *n, struct norm_text *t, size_t bytes, struct spm_buffer *b);
 /* After the end: drops trailing blanks, which must still be in b, and puts the blank at the end. */
 void spmnorm_end(const struct spmnorm *n, struct spm_buffer *b);

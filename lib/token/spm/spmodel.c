@@ -2,9 +2,9 @@
  * spmodel.c - a reader of SentencePiece models
  *
  * The file is one protobuf message. Only the wire format is needed for it: keys of field number and
- * type, varints, and lengths, which the reader checks against what is left. Fields that are not
- * known are passed over, as protobuf demands. Texts point into the caller's bytes, which must live
- * as long as the model. Source: sentencepiece_model.proto of google/sentencepiece.
+ * type, varints, and lengths, which the reader checks against the rest of the file. Unknown fields
+ * are skipped, as protobuf requires. Texts point into the caller's bytes, which must live as long
+ * as the model. Source: sentencepiece_model.proto of google/sentencepiece.
  */
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -18,7 +18,7 @@
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
-/* A place in a message. */
+/* A position in a message. */
 struct cursor {
 	const unsigned char *p, *end;
 };
@@ -34,7 +34,7 @@ struct field {
 /* The texts of the special pieces, in the order of fields 45 to 48 of TrainerSpec. */
 enum special { UNK, BOS, EOS, PAD, SPECIALS };
 
-/* What the parts of parsing share. */
+/* The state of parsing. */
 struct parse {
 	struct spmodel *m;
 	int cap;
@@ -46,7 +46,7 @@ struct parse {
 
 typedef int field_fn(struct parse *p, void *into, const struct field *f);
 
-/* Seven bits a byte, the low ones first; ten bytes at most. */
+/* Seven bits per byte, the low ones first; at most ten bytes. */
 static int
 varint(struct cursor *c, uint64_t *out)
 {
@@ -73,7 +73,7 @@ fixed(struct cursor *c, int bytes, uint64_t *out)
 	return 0;
 }
 
-/* The next field; -1 when the bytes are no message. */
+/* The next field; -1 when the bytes are not a message. */
 static int
 next_field(struct cursor *c, struct field *f)
 {
@@ -100,8 +100,8 @@ next_field(struct cursor *c, struct field *f)
 	}
 }
 
-/* Stops at the first failure of fn, whose reason stands; a broken field is reported here, with the
- * place where it begins. */
+/* Stops at the first failure of fn, which gives the reason; a malformed field is reported here,
+   with its position. */
 static int
 each_field(struct parse *p, const void *bytes, size_t len, field_fn *fn, void *into)
 {
@@ -146,7 +146,7 @@ piece_field(struct parse *p, void *into, const struct field *f)
 }
 
 /* Fields 44 to 48 of TrainerSpec: unk_surface and the texts of unk, bos, eos, pad. As in the
- * library an empty one is as good as none, and a text ends at a NUL. */
+   library, an empty one counts as missing, and a text ends at a NUL. */
 static void
 trainer_text(struct parse *p, struct spmodel *m, const struct field *f)
 {
@@ -260,7 +260,7 @@ mix(uint64_t hash)
 	return hash ^ hash >> 32;
 }
 
-/* From the first slot on until the text or an empty slot is found: half of the slots are empty. */
+/* Searches from the first slot on for the text or an empty slot: half of the slots are empty. */
 static struct sp_slot *
 find_slot(const struct spmodel *m, uint64_t mixed, const char *text, size_t len)
 {
@@ -288,7 +288,7 @@ hash_of(const char *text, size_t len)
 	return hash;
 }
 
-/* Enters the pieces into a table twice their number; none may be there twice. */
+/* Enters the pieces into a table of twice their number; duplicates are an error. */
 static int
 index_pieces(struct parse *p)
 {
@@ -305,14 +305,14 @@ index_pieces(struct parse *p)
 		struct sp_slot *slot = find_slot(m, hash, x->text, x->len);
 
 		if (slot->id)
-			return err_at(p->e, p->name, 0, "piece '%.*s' twice",
+			return err_at(p->e, p->name, 0, "piece '%.*s' occurs twice",
 			    (int)(x->len < 80 ? x->len : 80), x->text);
 		*slot = (struct sp_slot){ (uint32_t)i + 1, (uint32_t)(hash >> 32) };
 	}
 	return 0;
 }
 
-/* The piece of this text counts only when it is of the right type. */
+/* A piece with this text counts only when it has the right type. */
 static int
 special_id(const struct spmodel *m, const struct sp_text *t, enum sp_type type)
 {
@@ -350,7 +350,7 @@ spmodel_parse(struct spmodel *m, const void *bytes, size_t len, const char *name
 	return 0;
 }
 
-/* The bytes are the caller's. An empty struct is left. */
+/* The caller owns the bytes. The struct is empty afterwards. */
 void
 spmodel_release(struct spmodel *m)
 {
@@ -366,7 +366,7 @@ spmodel_find(const struct spmodel *m, const char *text, size_t len)
 	return spmodel_find_hashed(m, hash_of(text, len), text, len);
 }
 
-/* The hash only chooses where to look: what is found has this text. */
+/* The hash only gives the slot: texts are compared. */
 int
 spmodel_find_hashed(const struct spmodel *m, uint64_t hash, const char *text, size_t len)
 {

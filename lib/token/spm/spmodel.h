@@ -1,11 +1,11 @@
 /*
- * spmodel.h - what a SentencePiece model holds: pieces, scores, and how text is prepared
+ * spmodel.h - the contents of a SentencePiece model: pieces, scores, and the preparation of text
  *
  * A bounds-checked reader of the protobuf message ModelProto: field 1 pieces {1 text, 2 score, 3
  * type}, field 2 trainer {3 model type, 22 split_by_whitespace, 24 treat_whitespace_as_suffix, 35
  * byte_fallback, 44 unk_surface, 45-48 the texts of unk, bos, eos, pad}, fields 3 and 5 normalizer
  * and denormalizer {2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces, 5
- * escape_whitespaces}. Other fields are passed over. Source: google/sentencepiece
+ * escape_whitespaces}. Other fields are skipped. Source: google/sentencepiece
  * src/sentencepiece_model.proto; protobuf.dev/programming-guides/encoding.
  */
 #ifndef TOKEN_SPM_SPMODEL_H
@@ -33,15 +33,16 @@ struct sp_text {
 	size_t len;
 };
 
-/* How text is prepared, or in a denormalizer, finished. */
+/* The preparation of text or, in a denormalizer, its finishing. */
 struct sp_normalizer {
 	bool add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces;
-	bool whitespace_as_suffix; /* the dummy blank stands at the end */
+	bool whitespace_as_suffix; /* the dummy blank goes to the end */
 	const void *charsmap;      /* compiled rules, borrowed; none when charsmap_len is 0 */
 	size_t charsmap_len;
 };
 
-/* An entry of the index: the tag is another part of the hash and spares most looks at the text. */
+/* An entry of the index: the tag is another part of the hash and saves most comparisons of
+   texts. */
 struct sp_slot {
 	uint32_t id, tag; /* id + 1; 0: empty */
 };
@@ -49,16 +50,17 @@ struct sp_slot {
 struct spmodel {
 	int count;
 	struct sp_piece *piece; /* by id */
-	struct sp_slot *slot;   /* ids by hash of the text; no text is there twice */
+	struct sp_slot *slot;   /* ids by hash of the text; texts are distinct */
 	uint32_t slot_mask;
 	enum sp_model model;
 	bool byte_fallback, split_by_whitespace;
 	struct sp_normalizer normalizer, denormalizer;
-	struct sp_text unk_surface; /* what an unknown piece is decoded to */
+	struct sp_text unk_surface; /* the decoded text of an unknown piece */
 	int unk, bos, eos, pad;     /* ids; -1: none */
 };
 
-/* Parses bytes, which must stay; name is for messages. spmodel_release in every case. */
+/* Parses bytes, which must outlive the model; name is for messages. spmodel_release in every
+   case. */
 int spmodel_parse(
     struct spmodel *m, const void *bytes, size_t len, const char *name, struct err *e);
 void spmodel_release(struct spmodel *m);
@@ -67,9 +69,9 @@ void spmodel_release(struct spmodel *m);
 int spmodel_find(const struct spmodel *m, const char *text, size_t len);
 
 /*
- * The hash of a text grows byte by byte: start at 0, step once a byte. So the hash of bytes [i, j)
- * is that of [0, j) less that of [0, i) times spmodel_hash_power(j - i), modulo 2^64, and one pass
- * over a text gives the hashes of all its parts.
+ * The hash of a text grows byte by byte: start at 0, step once per byte. So the hash of bytes [i,
+ * j) is that of [0, j) less that of [0, i) times spmodel_hash_power(j - i), modulo 2^64, and one
+ * pass over a text gives the hashes of all its parts.
  */
 #define SPMODEL_HASH_BASE 0x9e3779b97f4a7c15u
 

@@ -1,4 +1,4 @@
-/* spmtext.c - sets of bytes and maps of code points, while they are filled */
+/* spmtext.c - filling sets of bytes and maps of code points */
 #include "lib/base/mem.h"
 #include "lib/token/spm/spmtext.h"
 
@@ -15,7 +15,7 @@ byte_set_close(struct byte_set *s)
 			s->bits.row[c >> 7][c & 15] |= (unsigned char)(1 << (c >> 4 & 7));
 }
 
-/* With the empty page alone. */
+/* Starts with only the empty page. */
 void
 code_map_init(struct code_map *m)
 {
@@ -24,7 +24,7 @@ code_map_init(struct code_map *m)
 	m->blocks = 1;
 }
 
-/* Pages are made as they are needed: 16 bits hold their number, as there are at most 4352. */
+/* Pages are made on demand: 16 bits hold their number, as there are at most 4352. */
 void
 code_map_set(struct code_map *m, uint32_t cp, uint32_t value)
 {
@@ -38,7 +38,7 @@ code_map_set(struct code_map *m, uint32_t cp, uint32_t value)
 	m->block[*page][cp & 255] = value;
 }
 
-/* A map of zeros is fine too. */
+/* A map of zeroes is allowed. */
 void
 code_map_release(struct code_map *m)
 {

@@ -1,9 +1,9 @@
 /*
  * spmtext.h - text as SentencePiece models see it
  *
- * Inside the encoder the blank mark U+2581 is the byte 0x20 when the model escapes blanks, as a
- * blank cannot be told from it then: English text keeps its bytes. Everything else is UTF-8, always
- * well-formed, since the normaliser replaces what is not.
+ * Inside the encoder the blank mark U+2581 is the byte 0x20 when the model escapes blanks, since
+ * the two are then equivalent: English text keeps its bytes. Everything else is well-formed UTF-8,
+ * because the normaliser replaces malformed bytes.
  */
 #ifndef TOKEN_SPM_SPMTEXT_H
 #define TOKEN_SPM_SPMTEXT_H
@@ -16,7 +16,7 @@
 
 enum { SPM_BLANK = 0x20, SPM_MARK = 0x2581, BYTE_BLOCK = SIMD_BLOCK, CODE_PAGES = 0x1100 };
 
-/* Bytes after the last of a text that may be read (not used). */
+/* Bytes after a text that may be read (but are not used). */
 enum { SPM_PADDING = BYTE_BLOCK + 16 };
 
 /* The character at p of well-formed text; *len is its length. */
@@ -42,7 +42,7 @@ spm_character(const unsigned char *p, size_t *len)
 	    (p[3] & 0x3f);
 }
 
-/* A set of bytes that is searched a block at a time. Fill in, then byte_set_close. */
+/* A set of bytes that is tested a block at a time. Fill it, then call byte_set_close. */
 struct byte_set {
 	bool in[256];
 	struct simd_set bits;

@@ -16,8 +16,8 @@ using sentencepiece::util::StatusCode;
 namespace
 {
 
-// "src/file.cc(12) [condition] reason" becomes "reason", or "libsentencepiece demands condition"
-// where it says no more; one line.
+// "src/file.cc(12) [condition] reason" becomes "reason", or "libsentencepiece requires condition"
+// when there is no reason; one line.
 int
 fail(struct err *e, const char *what, const Status &status)
 {
@@ -27,7 +27,7 @@ fail(struct err *e, const char *what, const Status &status)
 	if (from < to && to != std::string::npos)
 		why = why.find_first_not_of(" .\n", to + 1) != std::string::npos
 		    ? why.substr(to + 1)
-		    : "libsentencepiece demands " + why.substr(from + 1, to - from - 1);
+		    : "libsentencepiece requires  " + why.substr(from + 1, to - from - 1);
 	else if (why.find(".cc(") != std::string::npos)
 		why.clear();
 	for (char &c : why)

@@ -1,7 +1,7 @@
 /*
  * spmtrain.h - libsentencepiece's trainer behind a C interface
  *
- * Lengths are passed everywhere, so texts may hold NULs. Messages of the library are cut down to
+ * Lengths are passed everywhere, so texts may hold NULs. Messages of the library are reduced to
  * their reason.
  */
 #ifndef TOKEN_SPM_SPMTRAIN_H

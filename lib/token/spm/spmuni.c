@@ -1,8 +1,8 @@
 /*
  * spmuni.c - Viterbi's algorithm over a trie of symbols
  *
- * A text becomes symbols first, one a character, so that a step in the trie is a character and not
- * a byte. Pieces that may be unused are not in it, and neither are special ones.
+ * A text becomes symbols first, one per character, so that a step in the trie is a character
+ * instead of a byte. Unused and special pieces are not in the trie.
  */
 #include "lib/base/mem.h"
 #include "lib/token/path.h"
@@ -18,7 +18,7 @@ enum { UNKNOWN = -1, USER_PIECE = 1 << 30 };
 #define UNK_PENALTY 10.0f
 #define SCORE_RESET 100000.0f /* of a running score, from 0.2.2 on */
 
-/* The best path to a place; runner_up is kept when the margin is asked for. */
+/* The best path to a place; runner_up is kept when the margin is wanted. */
 struct spm_place {
 	double best; /* holds a float */
 	double runner_up;
@@ -27,8 +27,8 @@ struct spm_place {
 
 /* --- building --- */
 
-/* The ids of an unknown character add its score: unk, or its first byte, as those after it add
- * 0. */
+/* The ids of an unknown character carry its score: unk, or its first byte, with 0 for the other
+   bytes. */
 static void
 set_unknown_scores(struct spmuni *u, const struct spm_unknown *unknown)
 {
@@ -66,7 +66,7 @@ set_scores(struct spmuni *u, const struct spm_unknown *unknown)
 	set_unknown_scores(u, unknown);
 }
 
-/* Can text match this piece? With escaped blanks no text has a blank. */
+/* True when text can match this piece. With escaped blanks no text has a blank. */
 static bool
 matches(const struct spmodel *m, const struct sp_piece *p)
 {
@@ -105,7 +105,7 @@ add_piece(struct spmuni *u, int id)
 	u->trie.node[at].score = p->score;
 }
 
-/* All pieces into a trie of so many nodes. */
+/* Enters all pieces into a trie of that many nodes. */
 static void
 fill_trie(struct spmuni *u, uint32_t nodes)
 {
@@ -150,7 +150,7 @@ spmuni_init(struct spmuni *u, const struct spmodel *m, enum unigram_ties ties,
 		u->first[s] = trie_child(&u->trie, TRIE_ROOT, s);
 }
 
-/* The struct may be of zeros. */
+/* A struct of zeroes is allowed. */
 void
 spmuni_release(struct spmuni *u)
 {
@@ -163,7 +163,7 @@ spmuni_release(struct spmuni *u)
 	free(u->bytes);
 }
 
-/* The arrays go, the score stays. */
+/* Frees the arrays and keeps the score. */
 void
 spmuni_worker_release(struct spmuni_worker *w)
 {
@@ -172,7 +172,7 @@ spmuni_worker_release(struct spmuni_worker *w)
 	*w = (struct spmuni_worker){ .score = w->score };
 }
 
-/* The next text finds what it needs allocated again. */
+/* The next text allocates what it needs. */
 void
 spmuni_worker_trim(struct spmuni_worker *w, size_t most)
 {
@@ -182,15 +182,15 @@ spmuni_worker_trim(struct spmuni_worker *w, size_t most)
 
 /* --- searching --- */
 
-/* What a search does not ask at each candidate. */
+/* Loop invariants of a search. */
 struct mode {
 	bool margins; /* runners-up are wanted */
 	bool floats;  /* the rule from 0.2.2 on */
 	float score;  /* before the first symbol */
 };
 
-/* A candidate for a place. Not a number, which nothing can become, would be lost. Which is the
- * greater cannot be foretold, so there is no branch. */
+/* Offers a candidate for a place. Scores are never NaN. The comparison is unpredictable, so there
+   is no branch. */
 static inline void
 offer(struct spm_place *x, double sum, int32_t id, struct mode mode)
 {
@@ -219,8 +219,8 @@ lower_scores(const struct spmuni *u, struct spm_place *place, size_t n)
 
 /*
  * Finds the best paths through a part of a unit from a running score on; place[i] is the place
- * before symbol i. Where no piece ends a candidate of -INFINITY is offered, which is greater than
- * nothing. Returns whether a user-defined piece was among the candidates.
+ * before symbol i. Where no piece ends, a candidate of -INFINITY is offered, which never wins.
+ * Returns whether a user-defined piece was among the candidates.
  */
 static inline bool
 search(const struct spmuni *u, const uint32_t *symbol, struct spm_place *place,
@@ -259,7 +259,7 @@ search(const struct spmuni *u, const uint32_t *symbol, struct spm_place *place,
 	return user;
 }
 
-/* Room for so many symbols. */
+/* Makes room for that many symbols. */
 static void
 reserve(struct spmuni_worker *w, size_t n)
 {
@@ -270,7 +270,8 @@ reserve(struct spmuni_worker *w, size_t n)
 	w->place = mem_realloc(w->place, w->cap + 1, sizeof *w->place);
 }
 
-/* One symbol a character into w->symbol; returns how many. The arrays grow to the longest unit. */
+/* Writes one symbol per character to w->symbol; returns their number. The arrays grow to the
+   longest unit. */
 static size_t
 read_symbols(const struct spmuni *u, struct spmuni_worker *w, const unsigned char *p, size_t bytes)
 {
@@ -283,9 +284,9 @@ read_symbols(const struct spmuni *u, struct spmuni_worker *w, const unsigned cha
 }
 
 /*
- * Appends the ids of the path to place n. The path is found backwards and kept where the symbols
- * were. Returns whether each unknown character has added ids; *margin becomes the least lead of the
- * path.
+ * Appends the ids of the path to place n. The path is found backwards and stored in place of the
+ * symbols. Returns true when each unknown character has added ids; *margin becomes the least lead
+ * of the path.
  */
 static bool
 add_path(const struct spmuni *u, struct spmuni_worker *w, size_t n,
@@ -322,7 +323,7 @@ add_path(const struct spmuni *u, struct spmuni_worker *w, size_t n,
 	return all;
 }
 
-/* A long unit, and its bytes that have become ids. */
+/* A long unit, and the number of its bytes already encoded. */
 struct encoding {
 	const struct spmuni *u;
 	struct spmuni_worker *w;
@@ -364,8 +365,8 @@ search_part(void *ctx, void *place, const struct path_part *part, struct err *e)
 	return 0;
 }
 
-/* Path: symbols of the last piece. The place after an unknown character is reached when that is
- * looked at. */
+/* Path: symbols of the last piece. The place after an unknown character is reached through that
+   character. */
 static size_t
 back(const void *ctx, const void *place, const struct path_part *part, size_t k)
 {
@@ -393,7 +394,7 @@ put(void *ctx, const void *place, size_t k)
 	x->done += len;
 }
 
-/* A unit on stretches of so many symbols. There is always a path. */
+/* Encodes a unit in stretches of that many symbols. There is always a path. */
 static void
 encode_long(struct encoding *x, size_t stretch)
 {
@@ -406,7 +407,7 @@ encode_long(struct encoding *x, size_t stretch)
 		BUG("no path through a unit: %s", e.msg);
 }
 
-/* From the true score. */
+/* Starts from the true score. */
 void
 spmuni_encode(const struct spmuni *u, struct spmuni_worker *w, const struct spm_unknown *unknown,
     const unsigned char *p, size_t len, struct token_ids *out)
@@ -434,8 +435,7 @@ spmuni_encode(const struct spmuni *u, struct spmuni_worker *w, const struct spm_
  * largest sum M on the way, whatever the score it starts from. So a lead of more than 2 n units was
  * one in exact arithmetic, seen from score 0, and is one from the true score: a unit is at most M /
  * 2^23, hence lead > n M / 2^22, and M is below the score's magnitude plus n times the largest
- * score. Where that reaches the score at which the newer rule sets it back, the path is searched as
- * well.
+ * score. Where that reaches the score at which the newer rule resets it, the path is searched too.
  */
 float
 spmuni_encode_first(const struct spmuni *u, struct spmuni_worker *w,
@@ -457,7 +457,7 @@ spmuni_encode_first(const struct spmuni *u, struct spmuni_worker *w,
 	return bound > FLT_MAX ? FLT_MAX : (float)bound;
 }
 
-/* Walks the whole unit. */
+/* The piece must be the whole unit. */
 void
 spmuni_word(const struct spmuni *u, const struct spm_unknown *unknown, const unsigned char *p,
     size_t len, struct token_ids *out)
