@@ -593,7 +593,7 @@ take_object(struct jsonl *j)
 /* What the wanted members say about the line. The first wanted member with a fault, in the order
  * of the keys, gives the class. */
 static enum jsonl_class
-judge(struct jsonl *j, size_t object)
+classify(struct jsonl *j, size_t object)
 {
 	for (int i = 0; i < j->num_members; i++) {
 		const struct member *m = &j->member[i];
@@ -669,5 +669,5 @@ jsonl_parse(struct jsonl *j, const char *line, size_t len)
 	if (!object)
 		return answer(
 		    j, JSONL_NOT_OBJECT, "the line is %s at byte %zu", kind_of(byte), start);
-	return judge(j, start);
+	return classify(j, start);
 }

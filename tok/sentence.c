@@ -263,7 +263,7 @@ find_end(const char *begin, const char *end)
 {
 	for (const char *p = begin; p < end;) {
 		size_t n = narrow_stop(p, end);
-		const char *behind;
+		const char *after;
 
 		if (*p == '\n' && is_blank_line(p, end))
 			return p;
@@ -273,11 +273,11 @@ find_end(const char *begin, const char *end)
 			p++;
 			continue;
 		}
-		behind = take_closers(p + n, end);
-		if (is_followed_by_start(behind, end) &&
-		    !(*p == '.' && behind == p + 1 && belongs_to_word(begin, p)))
-			return behind;
-		p = behind;
+		after = take_closers(p + n, end);
+		if (is_followed_by_start(after, end) &&
+		    !(*p == '.' && after == p + 1 && belongs_to_word(begin, p)))
+			return after;
+		p = after;
 	}
 	return end;
 }

@@ -889,7 +889,7 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 @test "a reader that leaves ends the log of a training run, not the run; what has nothing to save ends quietly" {
 	run -0 bash -c "mtrain --config tiny.conf --mock-data --train-iters 200 --save s 2>words | head -n 1"
 	[[ $output == *"iteration        1/     200"* ]]
-	[ "$(grep -c "nobody reads standard output any more: the log ends here, the run goes on" words)" = 1 ]
+	[ "$(grep -c "standard output is closed: the log ends here, and the run continues" words)" = 1 ]
 	[ "$(cat s/latest_checkpointed_iteration.txt)" = 200 ]
 	mtrain -q --config tiny.conf --mock-data --train-iters 200 2>words | true
 	[ "${PIPESTATUS[0]}" = 0 ] && [ ! -s words ]

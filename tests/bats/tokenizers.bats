@@ -146,7 +146,7 @@ refused()
 	run mtok info --tokenizer-model e
 	[ "$status" = 2 ]
 	[[ $output == "mtok: e/vocab.json: not valid JSON: "* ]]
-	refused "mtok: cannot open 'meta-llama/Llama-3-8B': there is no such file or directory; nothing is downloaded from a hub: \
+	refused "mtok: cannot open 'meta-llama/Llama-3-8B': no such file or directory; nothing is downloaded from a hub: \
 give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8B
 	refused "mtok: cannot open './x': No such file or directory" --tokenizer-model ./x
 }
@@ -251,7 +251,7 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	cp "$json/unigram" t
 	refused "mtok: t: it has no tokens" --tokenizer-model t
 	echo '{"model": {"vocab": [["a", -1.5]], "unk_id": 1}}' >t
-	refused 'mtok: t: model: "unk_id" 1 is no token of the 1' --tokenizer-model t
+	refused 'mtok: t: model: "unk_id" 1: must be an id below 1' --tokenizer-model t
 	echo '{"model": {"vocab": [["a", -1.5], ["b"]], "unk_id": 0}}' >t
 	refused 'mtok: t: model: entry 1 of "vocab" is not a token with its score' --tokenizer-model t
 	cp "$json/dropout" t
@@ -350,7 +350,7 @@ same_as()
 	sed 's/"version":"v3"/"version":"v11"/' t >u
 	refused "mtok: u: no \"special_tokens\" and version 'v11': only v1 to v7 have default ones" --tokenizer-model u
 	sed 's/"pattern":"/&x/' t >u
-	refused 'mtok: u: "pattern" is none that is known here: --tiktoken-pattern is needed' --tokenizer-model u
+	refused 'mtok: u: "pattern" is not a known one: --tiktoken-pattern is needed' --tokenizer-model u
 	same_as early --tokenizer-model u --special-as-text --tiktoken-pattern v2
 	sed 's/"default_num_special_tokens":30/"default_num_special_tokens":5/;s/"default_vocab_size":[0-9]*/"default_vocab_size":300/' \
 		d/tekken.json >u

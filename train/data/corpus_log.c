@@ -3,7 +3,7 @@
  *
  * Rank 0 counts the samples of every step by corpus. With --log-loss-by-corpus the last stage
  * leaves losses and masks of all tokens of a step in host memory; each rank adds up its own by
- * corpus, and the ranks add theirs at log steps. Without the option no rank but 0 does anything.
+ * corpus, and the ranks add theirs at log steps. Without the option only rank 0 does anything.
  */
 #include "lib/base/mem.h"
 #include "train/data/data_impl.h"
@@ -34,7 +34,7 @@ find_corpora(struct corpus_log *l, int64_t first, int microbatch, int rank)
 		rank };
 	struct err err;
 
-	/* What the step has read can be named again. */
+	/* The samples of a past step are a function of its number. */
 	if (data_samples(l->reader, &at, l->samples, &err) < 0)
 		BUG("%s", err.msg);
 	for (int64_t i = 0; i < p->shape.micro_batch_size; i++) {
@@ -57,8 +57,8 @@ count_samples(struct corpus_log *l, int64_t first, int microbatch)
 	}
 }
 
-/* What has been consumed before is added up once, sample by sample with the cyclic loader: in what
- * steps does not matter to it. */
+/* Adds up once what was consumed before, sample by sample with the cyclic loader, which does not
+   depend on the steps. */
 static void
 count_before(struct corpus_log *l, int64_t consumed)
 {
@@ -192,7 +192,7 @@ corpus_log_write(struct corpus_log *l, struct metrics *m, int64_t iteration)
 
 	if (l->sums)
 		w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_SUM);
-	/* Of one corpus the steps' own lines say as much. */
+	/* For a single corpus the lines of the steps have the same information. */
 	for (int k = 0; k < l->count && m && (l->count > 1 || l->sums); k++) {
 		struct metrics_corpus c = { .consumed_samples = l->consumed[k] };
 		struct blend_corpus b;

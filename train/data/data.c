@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a thread makes batches in. */
+/* A thread's memory for making batches. */
 struct data_reader {
 	const struct data *d;
 	struct sampler **sampler; /* of each set, when it has been read by the cyclic loader */
@@ -23,14 +23,14 @@ struct data_reader {
 	struct sample one;        /* [s] each */
 };
 
-/* Also those that are absent. */
+/* Includes absent sets. */
 int
 data_num_sets(const struct data *d)
 {
 	return d->num_sets;
 }
 
-/* The name lives as long as d. */
+/* The name is valid as long as d. */
 void
 data_set(const struct data *d, int set, struct data_set *out)
 {
@@ -45,7 +45,7 @@ data_start(const struct data *d)
 	return d->set[SPLIT_TRAIN].start;
 }
 
-/* Per-split lists have one of their own. */
+/* Per-split lists have a separate one. */
 const struct path_list *
 data_train_list(const struct data *d)
 {
@@ -144,13 +144,12 @@ data_samples(struct data_reader *r, const struct data_place *at, int64_t *out, s
 	return 0;
 }
 
-/* A token that is no part of the vocabulary, and its number in its sample. */
+/* A token outside the vocabulary, and its position in its sample. */
 struct bad {
 	int64_t at, id;
 };
 
-/* Says where a bad token of a sample comes from. A sample is pieced together from several
- * sequences; the parts say which of them holds the token. */
+/* Reports where a bad token of a sample comes from: its parts tell which sequence holds it. */
 static int
 bad_token(const struct data *d, const struct set *s, int64_t sample, struct bad bad, struct err *e)
 {
@@ -239,7 +238,7 @@ interleave(const struct sample *one, int64_t s, int64_t b, int64_t i, const stru
 	return unmasked;
 }
 
-/* All samples are asked of the disk before the first is waited for. */
+/* All samples are requested from the disk before the first is read. */
 int64_t
 data_batch(
     struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e)

@@ -21,8 +21,8 @@
 
 struct data;
 
-/* Collective. Opens what the run needs; rank 0 prints what it is. Fails on all ranks; rank 0 has
- * the reason, and *status, unless it is NULL, is what to exit with. c outlives it. */
+/* Collective. Opens what the run needs; rank 0 prints a report. Fails on all ranks; rank 0 has the
+ * reason, and *status, unless it is NULL, is what to exit with. c outlives it. */
 struct data *data_open(
     const struct train_config *c, struct comm *world, int *status, struct err *e);
 void data_close(struct data *d);
@@ -47,14 +47,14 @@ struct data_place {
 	int64_t consumed;
 	int rank;
 };
-/* Reads batches; for one thread at a time, any number of readers side by side. */
+/* Reads batches; a reader is for one thread at a time, and there may be any number of readers. */
 struct data_reader;
 struct data_reader *data_reader_new(const struct data *d);
 void data_reader_free(struct data_reader *r);
 /*
- * A micro batch into the caller's arrays; samples after the last one of an evaluation are wholly
- * masked. Returns its unmasked tokens, or -1 with a reason that names dataset and document when a
- * token is no part of the vocabulary.
+ * Reads a micro batch into the caller's arrays; samples after the last one of an evaluation are
+ * fully masked. Returns its unmasked tokens, or -1 with a reason that names dataset and document
+ * when a token is no part of the vocabulary.
  */
 int64_t data_batch(
     struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e);
@@ -77,11 +77,11 @@ void data_note_consumed(const struct data *d, const int64_t *counts);
 struct corpus_log;
 struct corpus_log *corpus_log_new(const struct data *d, struct engine *e, int64_t consumed);
 void corpus_log_free(struct corpus_log *l);
-/* Samples consumed of each corpus of training in the order that it is in now; of use on rank 0
- * alone. NULL: mock data. */
+/* Samples consumed of each corpus of training in the order that it is in now; valid only on rank 0.
+   NULL: mock data. */
 const int64_t *corpus_log_counts(const struct corpus_log *l);
-/* Where the passes leave losses and masks of tokens, for struct pipeline; NULL when nobody asks for
- * them. */
+/* Where the passes leave losses and masks of tokens, for struct pipeline; NULL when they are not
+   wanted. */
 void *corpus_log_losses(const struct corpus_log *l);
 /* A step that began at sample `first` was taken; its losses have arrived. skipped: its losses do
  * not count. */

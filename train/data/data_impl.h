@@ -1,4 +1,4 @@
-/* data_impl.h - what data.c (reading), data_open.c, data_record.c and data_report.c share */
+/* data_impl.h - shared by data.c (reading), data_open.c, data_record.c and data_report.c */
 #ifndef TRAIN_DATA_DATA_IMPL_H
 #define TRAIN_DATA_DATA_IMPL_H
 
@@ -60,18 +60,18 @@ struct data {
 /* The training list, and the fingerprint of one of its corpora. */
 const struct path_list *data_train_list(const struct data *d);
 const char *data_corpus_fingerprint(const struct data *d, int k);
-/* Samples between two wholes of all data ranks' micro batches. */
+/* The samples of one micro batch on every data rank. */
 int64_t data_group(const struct data *d);
 
 /* data_record.c: reads d->record from the checkpoint of a resumed run. */
 int data_record_read(struct data *d, struct err *e);
-/* Decides how the order goes on: start of the training set and kept. -1: the data changed, and
- * nobody said what that means. */
+/* Decides how the order goes on: start of the training set and kept. -1: the data changed, and no
+   option says how to continue. */
 int data_record_resolve(struct data *d, struct err *e);
-/* Behind the opening of the training set: are orders of corpora others than those that the run was
- * in? say: notes each. */
+/* After the training set is opened: true when orders of corpora differ from those of the
+   checkpoint. say: prints a note for each. */
 bool data_record_reordered(const struct data *d, bool say);
-/* From the checkpoint on, every corpus goes on in the order that it had. */
+/* From the checkpoint on, every corpus continues in its earlier order. */
 void data_record_keep(struct data *d);
 void data_record_release(struct data *d);
 

@@ -4,7 +4,7 @@
  * Every rank opens every corpus, since every rank may read any sample. The index maps are built, or
  * found in the cache and checked, by one process for each file system: rank 0, and a rank of each
  * host that does not see a file which rank 0 puts where the maps go. Then the first ranks of the
- * other hosts check what they see, and last all others take the maps as they are. What fails on one
+ * other hosts check what they see, and last all others take the maps as they are. A failure on one
  * rank fails on all, with the reason on rank 0.
  */
 #include "lib/base/hash.h"
@@ -24,7 +24,7 @@
 
 enum { THREADS_MAX = 16 };
 
-/* Which part a rank has in the opening of the maps, and in which phase it opens them. */
+/* A rank's role in opening the maps, and the phase in which it opens them. */
 enum duty { BUILDS, CHECKS, TRUSTS, PARTS };
 
 /* An opening under way. */
@@ -33,13 +33,13 @@ struct opening {
 	struct comm *world;
 	struct pool *pool;
 	struct split_matrix matrix;
-	struct str tokenizer; /* as the names of the maps know it */
+	struct str tokenizer; /* in the form used in the names of the maps */
 	struct file_set *set; /* maps that this rank made; NULL: it makes none */
 	enum duty part;
 	enum exit_status status; /* to exit with when it fails */
 };
 
-/* What a rank knows of its place, as doubles since they go through a gather. */
+/* A rank's place, as doubles because they go through a gather. */
 struct place {
 	double host; /* hash of its name */
 	double sees; /* the file that rank 0 made */
@@ -47,7 +47,7 @@ struct place {
 
 /* --- who builds ------------------------------------------------------------------------------- */
 
-/* Where the file that everybody looks for goes: beside the maps. */
+/* The path of the probe file: in the directory of the maps. */
 static void
 probe_path(const struct data *d, double nonce, struct str *out)
 {
@@ -76,8 +76,8 @@ make_nonce(struct comm *world)
 	return nonce;
 }
 
-/* Rank 0 makes the file; a directory that cannot be written is seen by nobody, and every host then
- * builds for itself. */
+/* Rank 0 makes the file; if the directory is not writable no rank sees it, and every host then
+   builds its own maps. */
 static void
 probe_begin(const struct data *d, const char *path)
 {
@@ -236,7 +236,7 @@ evaluation(const struct data *d, const struct set *s)
 	return all < d->c->o.eval_iters ? all : d->c->o.eval_iters;
 }
 
-/* The cyclic loader's rules are looked at before the first step needs them. */
+/* The cyclic loader's rules are checked before the first step. */
 static int
 check_sampler(const struct data *d, const struct set *s, struct err *e)
 {
@@ -306,7 +306,7 @@ open_alone(const struct opening *o, struct set *s, int k, int64_t num_samples, s
 	return open_set(o, s, &one, num_samples, e);
 }
 
-/* Is the split there: has it a list, and a share? */
+/* True when the split has a list and a share. */
 static bool
 is_present(const struct opening *o, enum split which)
 {
@@ -343,8 +343,8 @@ open_train(const struct opening *o, struct err *e)
 	return open_set(o, s, &d->c->paths, n[SPLIT_TRAIN], e);
 }
 
-/* Set number i; training comes first. Splits of no share, or asked for nothing, stay without a
- * blend and with a count of 0, which is how evaluation knows to leave them out. */
+/* Set number i; training comes first. Splits without a share or a request get no blend and a count
+   of 0, so evaluation skips them. */
 static int
 open_number(const struct opening *o, int i, struct err *e)
 {
@@ -392,7 +392,7 @@ check_notes(const struct data *d, const char *prefix, struct notes *known, const
 	return rc;
 }
 
-/* Rank 0's. Ids of two tokenizers mean different words: no training can come of a mix. */
+/* Rank 0's. Ids of two tokenizers mean different words, so a mix cannot be trained on. */
 static int
 check_tokenizers(const struct data *d, struct err *e)
 {
@@ -459,7 +459,7 @@ add_lists(const struct data *d, struct str *out)
 	}
 }
 
-/* Collective: do all ranks have the same data? */
+/* Collective: fails unless all ranks have the same data. */
 static int
 agree_data(const struct opening *o, struct err *e)
 {
@@ -485,7 +485,7 @@ done(struct opening *o, int rc, struct err *e)
 	return -1;
 }
 
-/* The maps that were made for all sets get their names together. */
+/* Commits the new maps of all sets together. */
 static int
 keep_maps(struct opening *o, struct err *e)
 {

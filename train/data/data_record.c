@@ -1,5 +1,5 @@
 /*
- * data_record.c - what checkpoints record of the data, and how the order of samples goes on
+ * data_record.c - what checkpoints record of the data, and how the order of samples continues
  *
  * A checkpoint holds, in state.conf, what the order of samples follows from: seed, length, split,
  * loader, and for each corpus of the training list its fingerprint, weight, request and the samples
@@ -229,7 +229,7 @@ compare_weights(const struct data *d, struct err *why)
 	return rc;
 }
 
-/* Same corpora in the same order with the same shares? */
+/* Compares corpora, their order and their shares. */
 static int
 compare_lists(const struct data *d, struct err *why)
 {
@@ -266,11 +266,11 @@ keep_gone(struct data *d, const bool *taken)
 		}
 }
 
-/* Takes each corpus of the list up where the record left it; behind: at the end of what was
- * consumed, else where its present order began. A corpus that a list names twice is taken up in the
- * order of its mentions. */
+/* Continues each corpus of the list from its record; at_end: from the end of what was consumed,
+   else from where its present order began. A corpus that a list names twice is continued in the
+   order of its mentions. */
 static void
-take_up(struct data *d, bool behind)
+take_up(struct data *d, bool at_end)
 {
 	const struct data_record *r = &d->record;
 	int n = data_train_list(d)->count;
@@ -286,7 +286,7 @@ take_up(struct data *d, bool behind)
 				continue;
 			taken[i] = true;
 			d->kept[k] =
-			    (struct blend_kept){ behind ? c->consumed : c->first, c->num_samples };
+			    (struct blend_kept){ at_end ? c->consumed : c->first, c->num_samples };
 			break;
 		}
 	keep_gone(d, taken);
@@ -302,7 +302,7 @@ data_record_keep(struct data *d)
 	take_up(d, true);
 }
 
-/* What the change of a list, or of an option, is to mean. */
+/* Decides what a change of a list, or of an option, means. */
 static int
 resolve_change(struct data *d, const struct err *why, bool options, struct err *e)
 {

@@ -1,6 +1,6 @@
 /*
- * data_report.c - what people are told of the data: the corpora before the first step, what was
- * consumed at saves and at the end
+ * data_report.c - the report on the data: the corpora before the first step, what was consumed at
+ * saves and at the end
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -34,7 +34,7 @@ taken(const struct data *d, const struct set *s)
 	    s->start;
 }
 
-/* Passes over the tokens of a corpus that so many samples make. */
+/* The passes over a corpus's tokens that this many samples make. */
 static double
 epochs(const struct data *d, const struct blend_corpus *c, int64_t samples)
 {

@@ -1,13 +1,13 @@
 /*
  * prefetch.c - rings of micro batches that a thread fills
  *
- * Training has a ring and evaluation has one, so that neither throws away what was read for the
- * other: a step after an evaluation finds its batches, and so does an evaluation after steps, for
- * it goes round. Entries of a ring go round too: free, filled, given out, free again. Three
+ * Training has a ring and evaluation has one, so that neither discards what was read for the other:
+ * a step after an evaluation finds its batches ready, and so does an evaluation after steps, since
+ * evaluations repeat. Entries of a ring go round too: free, filled, given out, free again. Three
  * counters that only grow tell them apart: filled - taken are ready, taken - passed are with the
- * device, the rest are free. When the run asks for something else than what comes (a step once
- * more, another split), what is ready is thrown away and the thread goes on from there; what it is
- * filling at that moment is known by its generation and dropped.
+ * device, the rest are free. When the run asks for another batch than the next one (a repeated
+ * step, another split), the ready batches are discarded and the thread continues from there; the
+ * batch being filled at that moment is recognised by its generation and dropped.
  */
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A ring holds two steps of the largest size, or what fits in so many bytes, but never less than
- * four batches. */
+/* A ring holds two steps of the largest size, or as many batches as fit RING_BYTES, but at least
+   four. */
 enum { RING_BYTES = 256 << 20, RING_LEAST = 4 };
 enum { TRAINING, EVALUATION, RINGS };
 
@@ -32,7 +32,7 @@ struct entry {
 };
 
 struct ring {
-	int size; /* 0: nothing of this kind is ever asked for */
+	int size; /* 0: no batch of this kind is ever requested */
 	struct entry *entry;
 	char *memory; /* of all batches, pinned where that helps */
 	/* under the lock */
@@ -49,17 +49,17 @@ struct prefetch {
 	struct ring ring[RINGS];
 	pthread_t thread;
 	pthread_mutex_t lock;
-	/* an entry is ready, or free, or there is something else to fill */
+	/* an entry is ready or free, or the thread must fill something else */
 	pthread_cond_t wake;
 	/* under the lock */
 	bool stop;
-	struct ring *current; /* the one that was asked last: it is filled first */
+	struct ring *current; /* the one requested last: it is filled first */
 	struct prefetch_stats stats;
 };
 
 /* The set that is evaluated after this one: the next of its split, the first after the last. */
 static int
-set_behind(const struct prefetch *p, int set)
+next_set(const struct prefetch *p, int set)
 {
 	struct data_set this, s;
 	int n = data_num_sets(p->d), i = set;
@@ -72,10 +72,9 @@ set_behind(const struct prefetch *p, int set)
 	return i;
 }
 
-/* The micro batch that is asked for after k: evaluations go through the sets of their split again
- * and again. */
+/* The micro batch requested after k: evaluations go through the sets of their split repeatedly. */
 static struct prefetch_key
-behind(const struct prefetch *p, struct prefetch_key k)
+next_key(const struct prefetch *p, struct prefetch_key k)
 {
 	const struct run_plan *plan = &p->e->plan;
 	int64_t samples = plan->eval_batch_size;
@@ -90,7 +89,7 @@ behind(const struct prefetch *p, struct prefetch_key k)
 	}
 	if (s.which == SPLIT_TRAIN || k.step < s.batches * samples)
 		return k;
-	return (struct prefetch_key){ set_behind(p, k.set), 0, 0 };
+	return (struct prefetch_key){ next_set(p, k.set), 0, 0 };
 }
 
 static bool
@@ -108,8 +107,8 @@ ring_of(struct prefetch *p, int set)
 	return &p->ring[s.which == SPLIT_TRAIN ? TRAINING : EVALUATION];
 }
 
-/* Reads without the lock. A batch that cannot be had is all zeros, which no pass minds: no token of
- * it counts. */
+/* Reads without the lock. A batch that cannot be read is all zeroes, which is safe: none of its
+   tokens counts. */
 static void
 fill(const struct prefetch *p, struct entry *x)
 {
@@ -122,9 +121,9 @@ fill(const struct prefetch *p, struct entry *x)
 		memset(x->batch.tokens, 0, p->bytes);
 }
 
-/* With the lock: the ring that has something to be filled, NULL when none has. */
+/* With the lock: a ring with room for a batch, or NULL. */
 static struct ring *
-hungry(struct prefetch *p)
+ring_with_room(struct prefetch *p)
 {
 	struct ring *order[] = { p->current, &p->ring[TRAINING], &p->ring[EVALUATION] };
 
@@ -143,7 +142,7 @@ run(void *arg)
 
 	pthread_mutex_lock(&p->lock);
 	while (!p->stop) {
-		struct ring *r = hungry(p);
+		struct ring *r = ring_with_room(p);
 		int64_t generation;
 		struct entry *x;
 
@@ -161,7 +160,7 @@ run(void *arg)
 		if (generation != r->generation)
 			continue;
 		r->filled++;
-		r->next = behind(p, r->next);
+		r->next = next_key(p, r->next);
 		pthread_cond_broadcast(&p->wake);
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -223,7 +222,7 @@ ring_release(const struct prefetch *p, struct ring *r)
 	free(r->entry);
 }
 
-/* A host that can make no thread is out of something that no run can do without. */
+/* A host that cannot start a thread lacks a resource that every run needs. */
 struct prefetch *
 prefetch_new(const struct engine *e, const struct data *d)
 {
@@ -267,7 +266,7 @@ prefetch_free(struct prefetch *p)
 	free(p);
 }
 
-/* With the lock: forgets what is ready and goes on from k. */
+/* With the lock: discards what is ready and continues from k. */
 static void
 restart(struct prefetch *p, struct ring *r, struct prefetch_key k)
 {
@@ -289,7 +288,7 @@ prefetch_start(struct prefetch *p, int64_t consumed)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* With the lock: is k what comes out next, now or when it has been read? */
+/* With the lock: true when k is the next batch, read or being read. */
 static bool
 expected(const struct ring *r, struct prefetch_key k)
 {
@@ -322,7 +321,7 @@ wait_ready(struct prefetch *p, struct ring *r)
 	p->stats.seconds += clock_seconds() - start;
 }
 
-/* The first batch of a run is waited for; those after it are there unless the disk is slow. */
+/* The run waits for its first batch; later ones are ready unless the disk is slow. */
 int64_t
 prefetch_batch(struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err)
 {

@@ -1,5 +1,5 @@
 /*
- * prefetch.h - micro batches read ahead of their use by a thread of its own
+ * prefetch.h - micro batches that a separate thread reads in advance
  *
  * The order in which a run asks for micro batches is known: those of a step one after the other,
  * then those of the next; and by itself that of an evaluation, from its first batch to its last and
@@ -31,12 +31,12 @@ struct prefetch_stats {
 /* Data and engine outlive it. */
 struct prefetch *prefetch_new(const struct engine *e, const struct data *d);
 void prefetch_free(struct prefetch *p);
-/* Begins to read: training from the step after so many samples on, the evaluation that comes first
- * from its start. */
+/* Starts reading: training from the step after `consumed` samples, and the first evaluation from
+   its start. */
 void prefetch_start(struct prefetch *p, int64_t consumed);
-/* As data_batch; where that fails the batch is there too, without a token that counts. Asking for
- * another micro batch than the one after the last of its kind (training, evaluation) starts anew
- * from it. */
+/* Like data_batch; after a failure the batch is valid too, without a token that counts. A request
+   for another micro batch than the next of its kind (training, evaluation) restarts reading from
+   it. */
 int64_t prefetch_batch(
     struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err);
 /* The device has passed all copies of batches that were given out: they may be filled again. */

@@ -132,7 +132,7 @@ next_line(const struct line *l)
 	return l->at + l->len + (l->at[l->len] == '\n');
 }
 
-/* Does a text hold a line of that name? */
+/* True when a text has a line of that name. */
 static bool
 has_name(const char *text, const struct line *of)
 {

@@ -1,5 +1,5 @@
 /*
- * agree.h - do all ranks have the same?
+ * agree.h - checking that all ranks have the same options
  *
  * A launcher may start ranks with different options, programs or files. What must be the same is
  * written as text, a line "NAME<tab>VALUE" each, and compared by its hash; only when that differs
@@ -17,7 +17,7 @@
 enum agree_on {
 	AGREE_VALUE,
 	AGREE_PRESENCE, /* a path: hosts may differ, but it is given to all or to none */
-	AGREE_NOTHING,  /* what rank 0 writes, which nobody waits for */
+	AGREE_NOTHING,  /* files that only rank 0 writes, without a wait */
 	AGREE_UNSORTED, /* a string or list that agree.c does not list: a test fails */
 };
 enum agree_on agree_on(const struct opt *o);

@@ -51,8 +51,8 @@ count(struct check *c, struct stream *st, const struct tensor *t)
 	return read[SCALAR_NONFINITE];
 }
 
-/* Has this to be looked at? Integers hold no NaN. The scalars are sums of what has been looked at
- * already, and those of the loss still hold what the failed step left there. */
+/* True for tensors that need a check. Integers hold no NaN. The scalars are sums of values that are
+   already checked, and those of the loss still hold the failed step's values. */
 static bool
 is_suspect(const struct check *c, const struct tensor *t)
 {

@@ -112,7 +112,7 @@ extern const char *const mtrain_backends[];
 /* Parses the command line, before MPI has started. After --help and --version (c->parse says so)
  * nothing else is of use. */
 int train_parse(struct train_config *c, int argc, char **argv, struct err *e);
-/* Does the run read datasets? */
+/* True when the run reads datasets. */
 bool train_reads_data(const struct train_config *c);
 /* --help on standard output. */
 void train_help(void);
@@ -139,7 +139,7 @@ int train_start(struct train_config *c, struct err *e);
 /* What a rank starts from, for comparing with others: lines "NAME<tab>VALUE" on the checkpoint, the
  * tokenizer and the model. */
 void train_start_text(const struct train_config *c, struct str *out);
-/* Does the same command line resume what this run saves? */
+/* True when the same command line resumes what this run saves. */
 bool train_continues(const struct train_config *c);
 /* What goes on from what this run saves, in words. */
 const char *train_way_on(const struct train_config *c);
@@ -155,7 +155,7 @@ struct ckpt *train_open_checkpoint(const char *dir, struct err *e);
 /* Adds to the reason of a damaged checkpoint which older one opens, and how all of that is
  * checked. */
 void train_name_older(const char *dir, struct err *e);
-/* Is the architecture of a checkpoint the one of this run? The reason names the first option that
+/* Compares the architecture of a checkpoint with this run's. The reason names the first option that
  * differs. */
 int train_same_model(
     const struct train_config *c, const char *name, const char *options_text, struct err *e);

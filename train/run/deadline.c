@@ -2,8 +2,8 @@
  * deadline.c - ends the program when something takes too long
  *
  * For calls that cannot be asked to give up, such as MPI_Init, which waits for every rank that the
- * launcher promised. A thread waits beside the call; nothing of the call can be cleaned up, so the
- * end is _exit.
+ * launcher promised. A second thread waits during the call; nothing of the call can be cleaned up,
+ * so the end is _exit.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -43,7 +43,7 @@ watch(void *arg)
 	return NULL;
 }
 
-/* By the clock that nobody sets. Signals are left to the other threads. */
+/* Uses the monotonic clock. Signals are left to the other threads. */
 struct deadline *
 deadline_start(int64_t seconds, const char *text)
 {

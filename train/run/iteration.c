@@ -201,11 +201,11 @@ gradients(struct run *r)
 		grads_count_zeros(r->e);
 }
 
-/* What the totals say of a step, and what its update goes by: learning rate and decay of the
- * samples consumed before it, without skipped steps (fp16 overflow, --iterations-to-skip), which do
- * not move the schedules. */
+/* The metrics of a step, from its totals, and the inputs of its update: learning rate and decay at
+ * the samples consumed before it, without skipped steps (fp16 overflow, --iterations-to-skip),
+ * which do not move the schedules. */
 static struct step_metrics
-judge(const struct run *r)
+step_verdict(const struct run *r)
 {
 	const struct train_config *c = r->c;
 	int64_t position = r->at.consumed_samples - r->at.skipped_samples;
@@ -316,7 +316,7 @@ leave_out(struct run *r)
 
 	clear_sums(r);
 	totals(r);
-	m = judge(r);
+	m = step_verdict(r);
 	m.seconds = stopwatch_lap(&r->watch);
 	m.skipped = m.left_out = true;
 	profile_end(r);
@@ -357,7 +357,7 @@ iteration_train(struct run *r)
 	gradients(r);
 	totals(r);
 	seconds = stopwatch_lap(&r->watch);
-	m = judge(r);
+	m = step_verdict(r);
 	m.seconds = seconds;
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++)
 		m.exposed[w] = timing_waited(r->spent, w);

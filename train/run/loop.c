@@ -1,10 +1,10 @@
 /*
  * loop.c - the step loop: what comes between the steps
  *
- * Behind each step: a save in the background is taken on, then what is due comes in the order
- * evaluation, save, stop. All ranks do the same, because what they go by are the step's totals, the
- * options and the number of the step. The time of an evaluation, and of a save that is waited for,
- * is no step's.
+ * After each step, a save in the background advances, and then come, if due, evaluation, save and
+ * stop, in this order. All ranks do the same, because they decide by the step's totals, the options
+ * and the number of the step. The time of an evaluation, and of a save that the run waits for,
+ * counts to no step.
  */
 #include "lib/base/prog.h"
 #include "train/run/begin.h"
@@ -13,7 +13,7 @@
 
 /* --- saves ------------------------------------------------------------------------------------ */
 
-/* A save that failed is said once and ends the run. */
+/* A failed save is reported once and ends the run. */
 static int
 save_status(const struct run *r, int rc, const struct err *err)
 {

@@ -244,7 +244,7 @@ flush_log(void)
 {
 	if (fflush(stdout) == 0 || errno != EPIPE || !freopen("/dev/null", "w", stdout))
 		return;
-	note("nobody reads standard output any more: the log ends here, the run goes on");
+	note("standard output is closed: the log ends here, and the run continues");
 }
 
 /* The fields from the loss to the norms. Averages are over the successful steps of the interval;

@@ -1,5 +1,5 @@
 /*
- * metrics.h - what a run says of itself: log lines, JSON Lines, TensorBoard
+ * metrics.h - the reports of a run: log lines, JSON Lines, TensorBoard
  *
  * Standard output gets one line a log interval in Megatron-LM's form and order of fields; the
  * learning rate is the one used.

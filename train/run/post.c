@@ -156,7 +156,7 @@ post_send(struct post *p, const struct report *r)
 	tell_offices(p, &l);
 }
 
-/* Strings of a letter are ended whoever wrote it. */
+/* Strings of a letter are always NUL-ended. */
 static struct post_news
 open_letter(struct post *p, struct letter *l, const struct sockaddr_in *from)
 {
@@ -187,7 +187,7 @@ post_receive(struct post *p, int milliseconds)
 	return open_letter(p, &l, &from);
 }
 
-/* A letter to oneself that says nothing: its token is nobody's. */
+/* An empty letter to itself, with a token that no process has. */
 void
 post_wake(struct post *p)
 {

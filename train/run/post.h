@@ -1,9 +1,9 @@
 /*
  * post.h - reports of all ranks to two of them, without MPI
  *
- * Datagrams: a report that is lost is followed by the next one, nobody waits for a connection, and
- * one socket serves any number of ranks. What does not carry the number that rank 0 drew at the
- * start is dropped.
+ * Datagrams: a lost report is followed by the next one, no process waits for a connection, and one
+ * socket serves any number of ranks. What does not carry the number that rank 0 drew at the start
+ * is dropped.
  */
 #ifndef TRAIN_RUN_POST_H
 #define TRAIN_RUN_POST_H

@@ -274,7 +274,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "multi-latent-attention", latent }, { "no-dsa-indexer-rotate-activation", latent },
 	{ "no-dsa-indexer-scoring-relu", latent }, { "q-lora-rank", latent },
 	{ "qk-head-dim", latent }, { "qk-pos-emb-head-dim", latent }, { "v-head-dim", latent },
-	/* Metrics are files and stdout; whoever watches reads those. */
+	/* Metrics go to files and stdout, for monitoring to read. */
 	{ "app-tag-run-name", watch }, { "app-tag-run-version", watch },
 	{ "calc-ft-timeouts", watch }, { "config-logger-dir", watch },
 	{ "disable-flight-recorder-dump-on-timeout", watch },

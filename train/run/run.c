@@ -180,7 +180,7 @@ announce(const struct train_config *c, const struct engine *e)
 
 /* With -v every other rank says what it took, in the words of rank 0's line. */
 static void
-say_memory(const struct engine *e)
+report_memory(const struct engine *e)
 {
 	if (prog_level() > 0)
 		note("memory of rank %d: parameters %llu, saved %llu, scratch %llu bytes", e->rank,
@@ -359,7 +359,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	if (world->rank == 0)
 		announce(c, &engine);
 	else
-		say_memory(&engine);
+		report_memory(&engine);
 	status = infers ? infer(&r, &err) : train(&r, &err);
 	if (status < 0)
 		status = leave(world, r.failure, &err);

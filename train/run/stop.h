@@ -15,7 +15,7 @@ extern const char *const stop_signal_names[];
 void stop_catch_signal(int name);
 /* For what has nothing to save: a signal ends the program again, also one that came already. */
 void stop_default_signals(void);
-/* Collective, before the first step: was any rank asked to stop by a signal? Then -1 on all ranks,
+/* Collective, before the first step: when a signal has asked any rank to stop, -1 on all ranks,
  * with the reason on rank 0, now and from then on. */
 int stop_agree(struct comm *world, struct err *e);
 /* Name of the signal that asked, or NULL. */

@@ -74,7 +74,7 @@ gather(const struct timers *t, struct comm *world)
 	return all;
 }
 
-/* One timer: most, and least of those who have used it; false when nobody has. */
+/* One timer: the most, and the least of the ranks that used it; false when none did. */
 static bool
 extremes(const double *all, int ranks, int span, double *least, double *most)
 {

@@ -2,8 +2,8 @@
  * verdict.c - which rank is missing
  *
  * A rank that is stopped, or whose host is gone, says nothing; one that hangs in its own work, such
- * as a disk that does not answer, waits for nobody. What the others do, they do because of it: when
- * all wait, the last one to begin is nearest to the cause.
+ * as a disk that does not answer, waits for no other rank. What the others do, they do because of
+ * it: when all wait, the last one to begin is nearest to the cause.
  */
 #include "train/run/verdict.h"
 

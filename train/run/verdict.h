@@ -1,5 +1,5 @@
 /*
- * verdict.h - from what the ranks say of themselves: does one wait too long, and for whom?
+ * verdict.h - deciding from the ranks' reports which one waits too long, and for which other
  *
  * Pure: the watchdog carries the reports and has the clock.
  */
@@ -17,7 +17,7 @@ struct place {
 	uint64_t number, bytes; /* number 0: none yet */
 };
 
-/* What a rank says of itself. */
+/* A rank's report on itself. */
 struct report {
 	double waited; /* seconds in the call; negative: it has ended */
 	struct place at;
@@ -27,7 +27,7 @@ struct report {
 struct seen {
 	const char *host;
 	struct report report;
-	bool heard;     /* was there one? */
+	bool heard;     /* a report has arrived */
 	double silence; /* seconds since, or since the watch began */
 };
 

@@ -34,7 +34,7 @@ struct watchdog {
 	_Atomic(struct post *) post; /* NULL: not open yet */
 	atomic_bool steady, stop;
 	/* the thread's own */
-	double looked, resumed; /* clock of the last look; when this process last stood still */
+	double looked, resumed; /* clock of the last check; when this process was last suspended */
 	struct seen *rank;      /* of an office, else NULL */
 	double *heard;          /* clock of the last report of each */
 };
@@ -96,9 +96,9 @@ static void __attribute__((noreturn)) leave(const struct watchdog *w, const stru
 	_exit(EXIT_PEER);
 }
 
-/* An office looks at what it has been told. */
+/* On an office: checks the reports. */
 static void
-judge(struct watchdog *w, double now)
+check_peers(struct watchdog *w, double now)
 {
 	int n = w->world->size;
 	struct str text = { 0 };
@@ -115,7 +115,7 @@ judge(struct watchdog *w, double now)
 	leave(w, &text);
 }
 
-/* Nobody else has spoken. */
+/* Reports the own wait when no other rank has. */
 static void
 speak_alone(const struct watchdog *w, const struct report *own)
 {
@@ -125,8 +125,7 @@ speak_alone(const struct watchdog *w, const struct report *own)
 		return;
 	str_addf(&text, "waited %.1f s in ", own->waited);
 	place_text(&own->at, &text);
-	str_adds(
-	    &text, "; which rank has not come is not known, nothing was heard of ranks 0 and 1");
+	str_adds(&text, "; the missing rank is unknown: nothing was heard of ranks 0 and 1");
 	leave(w, &text);
 }
 
@@ -174,7 +173,7 @@ look(struct watchdog *w)
 	if (post)
 		post_send(post, &own);
 	if (post && w->rank)
-		judge(w, now);
+		check_peers(w, now);
 	speak_alone(w, &own);
 }
 

@@ -1,8 +1,8 @@
 /*
- * claim.c - --save is one run's
+ * claim.c - one run per --save directory
  *
- * Two runs on one directory would write each other's files, and both would die of it. A requeued
- * job finds its own lock, whose holder has ended, and goes on.
+ * Two runs in one directory would overwrite each other's files, and both would fail. A requeued job
+ * finds its own lock, whose holder has ended, and continues.
  */
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
@@ -25,8 +25,7 @@ asked_to_stop(void)
 	return stop_signal() != NULL;
 }
 
-/* The directory was looked at before it was this run's: a run that begins afresh must not find a
- * checkpoint. */
+/* The directory was examined before the lock was taken: a fresh run must not find a checkpoint. */
 static int
 still_fresh(const struct train_config *c, struct err *err)
 {

@@ -3,11 +3,11 @@
  * layout
  *
  * Each rank opens the files itself and reads the boxes that its layout gives it; no rank sends
- * weights to another. Behind each shard the ranks agree on whether to go on: loading may take
+ * weights to another. After each shard the ranks agree on whether to continue: loading may take
  * minutes, and a request to stop, or a piece that cannot be read, ends it on all of them at once.
  * Boxes are in global coordinates, which is what makes loading under another layout the same as
- * loading under this one. Shapes and types are checked by whoever opens the tensor:
- * lib/ckpt/ckpt for ours, read_hf for Hugging Face's.
+ * loading under this one. The reader that opens a tensor checks its shape and type: lib/ckpt/ckpt
+ * for ours, read_hf for Hugging Face's.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -90,8 +90,8 @@ read_box(const struct weights *w, const struct param *p, const char *state, cons
 	return ckpt_read(w->ckpt, name, box, dtype, dst, err);
 }
 
-/* What is read of each shard: a buffer, and the state of the update rule that goes there; NULL: the
- * weights. */
+/* What is read for each shard: a buffer, and the optimizer state that it holds; NULL: the
+   weights. */
 struct reading {
 	struct engine *e;
 	const struct weights *w;
@@ -134,7 +134,7 @@ read_shard(const struct reading *r, int i, struct err *err)
 	return rc;
 }
 
-/* Passes rc on. Where the checkpoint is damaged the reason names the one to go back to. */
+/* Returns rc. For a damaged checkpoint the reason names the one to go back to. */
 static int
 name_damage(const struct weights *w, int rc, struct err *err)
 {
@@ -185,9 +185,9 @@ resume_scale(const struct ckpt *k, double scale, struct scaler *s, bool speaks)
 		    s->dynamic ? "the run goes on with" : "--loss-scale is", s->scale);
 }
 
-/* Where the run stood. A checkpoint that was imported, or of another type than fp16, knows no loss
- * scale: the run then begins with its own. One that does not say how many samples were skipped is
- * of a version whose batch did not change. */
+/* Restores the position of the run. A checkpoint that was imported, or of another type than fp16,
+ * knows no loss scale: the run then begins with its own. One that does not say how many samples
+ * were skipped is of a version whose batch did not change. */
 static void
 resume_progress(
     const struct engine *e, const struct ckpt *k, struct train_config *c, struct progress *p)

@@ -300,7 +300,7 @@ train_start_text(const struct train_config *c, struct str *out)
 	str_release(&model);
 }
 
-/* Would the same command line go on where this run stops? Only for the message at the end. */
+/* True when the same command line would continue from here. Only for the final message. */
 bool
 train_continues(const struct train_config *c)
 {
