@@ -110,7 +110,7 @@ configure(struct train_config *c, int parsed, struct err *e)
 	return c->o.dry_run ? 0 : agree_start(world, c, e);
 }
 
-/* Is something asked of the program in place of a run? */
+/* True when the command line requests something else than a run. */
 static bool
 is_question(const struct train_config *c)
 {

@@ -177,7 +177,7 @@ oracle_digits(struct oracle *o, bool *good)
 	*good = *good && o->at > from;
 }
 
-/* -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)? */
+/* JSON number: -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?, anchored */
 static void
 oracle_number(struct oracle *o, bool *good)
 {

@@ -1,5 +1,5 @@
 /*
- * spm_oracle.h - libsentencepiece behind a C interface, for the tests and benchmarks to compare
+ * spm_oracle.h - libsentencepiece as a C function, for the tests and benchmarks to compare
  * with
  *
  * Results live until the next call with the same oracle. One thread an oracle.

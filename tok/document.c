@@ -1,8 +1,8 @@
 /*
  * document.c - what a worker does: a batch of lines to the ids and lengths of their documents
  *
- * A document is in the datasets of all keys or of none, or their numbers would part: what the keys
- * before a refused one have added is taken back.
+ * A document is in the datasets of all keys or of none, or their document numbers would differ:
+ * what the keys before a refused one have added is removed.
  */
 #include "lib/base/mem.h"
 #include "tok/document.h"
@@ -112,14 +112,13 @@ add_i32(struct str *s, const uint32_t *id, size_t count)
 	return bits >> 31;
 }
 
-/* An id that does not fit would train on another text without a word: tokenizers may have ids
- * beyond their own vocabulary size. */
+/* An id that does not fit would silently train on other text: tokenizers may have ids beyond their
+   own vocabulary size. */
 static int
 check_fit(const struct document_plan *p, uint64_t beyond, struct err *e)
 {
 	if (beyond)
-		return err_set(e,
-		    "an id does not fit %s, the type that the size of the vocabulary asks for",
+		return err_set(e, "an id does not fit %s, the type for the size of the vocabulary",
 		    dtype_torch_name(p->dtype));
 	return 0;
 }

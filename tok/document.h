@@ -2,8 +2,8 @@
  * document.h - what a worker does: a batch of lines to the ids and lengths of their documents
  *
  * A job is a batch and what it gave, for every tokenizer and every key; ids are in the dataset's
- * type already, so that whoever writes has only bytes to pass on. Bad lines are kept
- * with their number within the batch; what they mean is the writer's business.
+ * type already, so that the writer only passes on bytes. Bad lines are kept with their number
+ * within the batch; the writer decides what to do about them.
  */
 #ifndef TOK_DOCUMENT_H
 #define TOK_DOCUMENT_H

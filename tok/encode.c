@@ -2,8 +2,8 @@
  * encode.c - JSON Lines to datasets: batches of lines through workers, documents out in order
  *
  * Jobs come to the writer in the order of the input, so the line that is reported is the first bad
- * one, however many workers there are. Line numbers are the writer's: it adds up the lines of the
- * batches before, which saves the reader from counting.
+ * one, however many workers there are. The writer numbers the lines: it adds up the lines of
+ * earlier batches, so the reader need not count.
  */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
@@ -23,13 +23,13 @@
 #include <unistd.h>
 
 /*
- * A batch that is read, encoded and written by one thread stays in its cache beside the tokenizer's
- * tables; with several, larger ones keep waiting for each other rare.
+ * A batch that is read, encoded and written by one thread stays in its cache with the tokenizer's
+ * tables; with several threads, larger batches make waits rare.
  */
 enum { ALONE_BYTES = 64 * 1024, SHARED_BYTES = 256 * 1024, TOKENIZERS_MAX = 64 };
 
-/* A run. Workers only read the plan; counts and outputs are touched by whoever writes, one thread
- * at a time. */
+/* A run. Workers only read the plan; only the writing thread, one at a time, touches counts and
+   outputs. */
 struct encode {
 	const struct encode_config *c;
 	struct mem_pool pool;
@@ -46,7 +46,7 @@ struct encode {
 	struct encode_counts counts;
 	struct resume_place at; /* after the last job that was written */
 	int64_t lines_before;   /* of the open file, before at.first; -1: not yet asked */
-	char *state_path;       /* NULL: the run cannot go on */
+	char *state_path;       /* NULL: the run cannot be resumed */
 	struct str described;
 	struct resume_state state;
 	bool have_state, done;
@@ -62,12 +62,11 @@ check_keys(const struct opt_list *keys, struct err *e)
 	for (int i = 0; i < keys->count; i++)
 		for (int k = 0; k < i; k++)
 			if (!strcmp(keys->item[i], keys->item[k]))
-				return err_set(
-				    e, "--json-keys: '%s' is there twice", keys->item[i]);
+				return err_set(e, "--json-keys: '%s' occurs twice", keys->item[i]);
 	return 0;
 }
 
-/* Options that say nothing without another one are a mistake in the command line. */
+/* An option that has no effect without another one is a usage error. */
 static int
 check_options(const struct encode_config *c, struct err *e)
 {
@@ -76,18 +75,19 @@ check_options(const struct encode_config *c, struct err *e)
 	if (c->error_list && c->on_error != ON_ERROR_SKIP)
 		return err_set(e, "--error-list needs --on-error skip");
 	if (c->histogram && c->json)
-		return err_set(e, "--histogram is part of what --json prints; give one of them");
+		return err_set(
+		    e, "--histogram and --json exclude each other: --json includes the histogram");
 	return 0;
 }
 
-/* The end-of-document id: the one that was asked for, else the tokenizer's. */
+/* The end-of-document id: the requested one, else the tokenizer's. */
 static int
 settle_eod(struct encode *x, struct err *e)
 {
 	const struct encode_config *c = x->c;
 
 	if (c->eod_token && c->eod_id >= 0)
-		return err_set(e, "--eod-id and --eod-token: one of them is enough");
+		return err_set(e, "--eod-id and --eod-token exclude each other: give one of them");
 	x->eod = c->eod_id;
 	if (c->eod_token) {
 		x->eod = tokenizer_find_piece(x->tokenizer[0], c->eod_token, strlen(c->eod_token));
@@ -99,7 +99,7 @@ settle_eod(struct encode *x, struct err *e)
 		x->eod = tokenizer_special(x->tokenizer[0], TOKENIZER_EOS);
 	if (c->append_eod && x->eod < 0)
 		return err_set(e,
-		    "--append-eod: this tokenizer names no end-of-document id; give --eod-id or "
+		    "--append-eod: this tokenizer has no end-of-document id; give --eod-id or "
 		    "--eod-token");
 	return 0;
 }
@@ -158,8 +158,8 @@ open_tokenizers(struct encode *x, struct err *e)
 	return settle_ids(x, e);
 }
 
-/* A list option takes the words up to the next option: a file after it is taken for a key, and the
- * run would wait for standard input. Keys do not look like names of files that are there. */
+/* A list option takes the words up to the next option: a file after it would be taken for a key,
+   and the run would wait for standard input. Keys rarely are the names of existing files. */
 static int
 check_swallowed(const struct encode_config *c, struct err *e)
 {
@@ -173,7 +173,7 @@ check_swallowed(const struct encode_config *c, struct err *e)
 	    last);
 }
 
-/* Which files, and what is known of them. */
+/* Lists the input files and examines them. */
 static int
 open_files(struct encode *x, struct err *e)
 {
@@ -188,7 +188,7 @@ open_files(struct encode *x, struct err *e)
 		const struct input_file *f = &x->files.item[i];
 
 		if (f->size < 0 && x->c->resume)
-			return err_set(e, "--resume: '%s' cannot be read again; give files",
+			return err_set(e, "--resume: '%s' cannot be read a second time; give files",
 			    input_file_name(f));
 		x->counts.stored_total = f->size < 0 || x->counts.stored_total < 0
 		    ? -1
@@ -197,7 +197,7 @@ open_files(struct encode *x, struct err *e)
 	return 0;
 }
 
-/* A run that stopped leaves a state: it is read with --resume, and in the way without. */
+/* A stopped run leaves a state, which --resume reads; without --resume it is an error. */
 static int
 open_state(struct encode *x, struct err *e)
 {
@@ -208,7 +208,7 @@ open_state(struct encode *x, struct err *e)
 	if (!x->c->resume) {
 		if (io_exists(path) && !x->c->force)
 			rc = err_set(e,
-			    "'%s' is that of a run that stopped; --resume goes on with it, --force "
+			    "'%s' belongs to a run that stopped; --resume continues it, --force "
 			    "drops it",
 			    path);
 		free(path);
@@ -258,8 +258,8 @@ usable_cores(void)
 	return n > 0 ? n : 1;
 }
 
-/* Threads' scratch and the slots. One worker needs one; else what is done waits for what came
- * before it, in two slots a worker and one more. */
+/* Makes the threads' scratch and the slots. One worker needs one slot; otherwise finished slots
+   wait for earlier ones, so there are two per worker and one more. */
 static void
 open_jobs(struct encode *x)
 {
@@ -298,15 +298,14 @@ encode_open(const struct encode_config *c, struct err *e)
 	return x;
 }
 
-/* Whether the files that the run leaves are of use to another. */
+/* True when another run can use the files that this one leaves. */
 bool
 encode_can_resume(const struct encode *x)
 {
 	return x->have_state && !x->done;
 }
 
-/* Datasets that were not committed leave nothing behind, unless another run can go on with them.
- * NULL is closed already. */
+/* Uncommitted datasets leave no files, unless another run can continue them. NULL is allowed. */
 void
 encode_close(struct encode *x)
 {
@@ -331,8 +330,8 @@ encode_close(struct encode *x)
 	free(x);
 }
 
-/* Complete when encode_run has returned 0; before that it is what has been written so far. Lives
- * as long as x. */
+/* Complete when encode_run has returned 0; before that it counts what is written so far. Valid as
+   long as x. */
 const struct encode_counts *
 encode_counts(const struct encode *x)
 {
@@ -370,8 +369,8 @@ work_job(void *ctx, int worker, void *slot)
 	job_work(slot, ((const struct encode *)ctx)->scratch[worker]);
 }
 
-/* The number of a bad line in its file. A file that is read from its middle is asked how many lines
- * come before; where that fails the number is that within the part. */
+/* The number of a bad line in its file. For a file that is read from its middle, the lines before
+   it are counted; if that fails, the number is that within the part. */
 static int64_t
 line_number(struct encode *x, const struct bad_line *b)
 {
@@ -428,7 +427,7 @@ add_counts(struct encode *x, const struct job *j)
 	n->stored = j->batch.stored;
 }
 
-/* Writes down how far the run has come, after everything up to there is on the disk. */
+/* Records the progress of the run, after everything up to there is on disk. */
 static int
 mark(struct encode *x, bool committing, struct err *e)
 {
@@ -482,8 +481,8 @@ stop_jobs(void *ctx)
 	input_stop(((struct encode *)ctx)->input);
 }
 
-/* Puts everything under its name. A run that can go on says first that it has come to this, and
- * takes its state away last. */
+/* Renames everything into place. A resumable run first records that it is committing, and removes
+   its state last. */
 static int
 commit(struct encode *x, struct err *e)
 {
@@ -505,9 +504,9 @@ commit(struct encode *x, struct err *e)
 	return 0;
 }
 
-/* Counting is the same without writers. -1 with the first bad line of the input, or what could
- * not be read or written; encode_close then leaves nothing behind, or what --resume needs. progress
- * is called by whoever has written a batch, one thread at a time. */
+/* Counting is the same without writers. -1 with the first bad line of the input, or what could not
+ * be read or written; encode_close then leaves no files, or those that --resume needs. The thread
+ * that has written a batch calls progress, one thread at a time. */
 int
 encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *), void *ctx,
     struct err *e)

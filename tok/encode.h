@@ -1,10 +1,11 @@
 /*
  * encode.h - JSON Lines to datasets, or to counts
  *
- * Follows Megatron-LM's preprocess_data.py: one dataset a key, documents in the order of the lines,
- * a string is one sequence, a list is one document of several, an eod goes after the last sequence
- * of a document that is not empty, an empty document has no sequence but its entry. The bytes
- * written do not depend on the number of workers, nor on whether the run was stopped and went on.
+ * Follows Megatron-LM's preprocess_data.py: one dataset per key, documents in the order of the
+ * lines, a string is one sequence, a list is one document of several, an eod goes after the last
+ * sequence of a document that is not empty, an empty document has no sequence but its entry. The
+ * bytes written do not depend on the number of workers, nor on whether the run was stopped and
+ * resumed.
  */
 #ifndef TOK_ENCODE_H
 #define TOK_ENCODE_H

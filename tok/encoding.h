@@ -1,5 +1,5 @@
 /*
- * encoding.h - what a run is asked to encode, and what it has counted
+ * encoding.h - the request and the counts of an encoding run
  *
  * For encode.h, which runs it, and for what the run is made of: its outputs (output.h), the notes
  * beside them (sidecar.h) and the state that another run goes on from (resume.h).
@@ -24,7 +24,7 @@ struct encode_config {
 	const char *output_prefix;        /* NULL: count only */
 	const char *error_list;           /* NULL: PREFIX.errors.tsv, or none when counting */
 	const char *eod_token;            /* NULL: eod_id */
-	int64_t workers;                  /* 0: one a core */
+	int64_t workers;                  /* 0: one per core */
 	int64_t eod_id;                   /* -1: the tokenizer's own */
 	int64_t max_document_bytes;       /* of a line */
 	int64_t log_interval;             /* documents between two lines; 0: none */

@@ -2,7 +2,7 @@
  * files.c - which files, and which part of them, a run reads
  *
  * Only sizes decide, and the first bytes of the files that a cut goes through; so every job of an
- * array finds its share alone, and all of them agree as long as the files are the same.
+ * array computes its own share, and all agree as long as the files are the same.
  */
 #include "lib/base/io.h"
 #include "tok/files.h"

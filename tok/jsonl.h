@@ -51,7 +51,8 @@ const char *jsonl_detail(const struct jsonl *j);
 
 /* The strings of wanted member `key` after JSONL_OK: one for a string, any number for a list. */
 const struct jsonl_text *jsonl_value(const struct jsonl *j, int key, size_t *count);
-/* After JSONL_OK: were all these strings decoded into memory of j, so that the line may go? */
+/* After JSONL_OK: true when all these strings are in memory of j, so that the line is not
+   needed. */
 bool jsonl_has_copied(const struct jsonl *j);
 
 #endif

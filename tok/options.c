@@ -2,7 +2,7 @@
  *  options.c - the option tables of mtok's verbs; names are those of Megatron-LM's
  * preprocess_data.py and of spm_train
  *
- *  One row an option; parsing, help and manual follow from it. A list option takes several words
+ *  One row per option gives parsing, help and manual. A list option takes several words
  * or is given several times. What options must be to each other is checked by encode_open and
  * tokenizer_train_check. Options of the Python tools that cannot be had are in the table of
  * refused ones, with what to do instead.
@@ -22,7 +22,7 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 /* clang-format off */
 #define MAX_DOCUMENT_BYTES \
 	.min = 1, .max = 1099511627776, .def = "268435456", .unit = "BYTES", \
-	.help = "a longer line is bad: it is read past without being held in memory"
+	.help = "a longer line is bad: it is skipped without being held in memory"
 #define ENCODE(field) offsetof(struct encode_config, field)
 #define INPUT_OPTS \
 	{ .type = OPT_GROUP, .help = "Input" }, \
@@ -35,7 +35,7 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 	  .help = "take the Ith of N equal parts of the input, for job I of an array" }, \
 	{ .name = "json-keys", .type = OPT_LIST, .off = ENCODE(json_keys), .unit = "KEY", \
 	  .def = "text", \
-	  .help = "members to take; each becomes a dataset of its own" }, \
+	  .help = "members to take; each becomes a separate dataset" }, \
 	{ .name = "workers", .type = OPT_INT, .off = ENCODE(workers), .min = 0, .max = 4096, \
 	  .def = "0", .unit = "N", \
 	  .help = "threads that encode; 0 means one a usable core; the output does not depend on " \
@@ -93,8 +93,8 @@ const struct opt encode_opts[] = {
 	{ .name = "resume",
 	    .type = OPT_FLAG,
 	    .off = ENCODE(resume),
-	    .help = "leave what a later run with --resume can go on with, and go on with what an "
-		    "earlier one left" },
+	    .help = "leave what a later run with --resume can continue from, and continue from "
+		    "what an earlier one left" },
 	{ .name = "resume-interval",
 	    .type = OPT_NUMBER,
 	    .off = ENCODE(resume_interval),
@@ -102,7 +102,7 @@ const struct opt encode_opts[] = {
 	    .max = 86400,
 	    .def = "10",
 	    .unit = "SECONDS",
-	    .help = "with --resume: write down how far the run has come this often" },
+	    .help = "with --resume: record the progress of the run this often" },
 	{ .name = "json",
 	    .type = OPT_FLAG,
 	    .off = ENCODE(json),
@@ -118,7 +118,7 @@ const struct opt encode_opts[] = {
 	    .max = INFINITY,
 	    .def = "0",
 	    .unit = "N",
-	    .help = "note the speed every N documents on standard error; 0 means not" },
+	    .help = "note the speed every N documents on standard error; 0 means never" },
 	{ .type = OPT_GROUP, .help = "Accepted, no effect" },
 	{ .name = "dataset-impl",
 	    .type = OPT_NOTE,
@@ -149,7 +149,7 @@ const struct opt count_opts[] = {
 	{ .name = "histogram",
 	    .type = OPT_FLAG,
 	    .off = ENCODE(histogram),
-	    .help = "print how many documents there are of which length instead" },
+	    .help = "print a histogram of document lengths instead" },
 	{ .name = "json",
 	    .type = OPT_FLAG,
 	    .off = ENCODE(json),
@@ -297,7 +297,7 @@ const struct opt train_opts[] = {
 	    .type = OPT_LIST,
 	    .off = TRAIN(control_symbols),
 	    .unit = "NAME",
-	    .help = "pieces that no text gives" },
+	    .help = "pieces that no text matches" },
 	{ .name = "normalization-rule-name",
 	    .type = OPT_CHOICE,
 	    .off = TRAIN(normalization_rule_name),
@@ -307,7 +307,7 @@ const struct opt train_opts[] = {
 	{ .name = "keep-extra-whitespaces",
 	    .type = OPT_FLAG,
 	    .off = TRAIN(keep_extra_whitespaces),
-	    .help = "leave runs of spaces as they are" },
+	    .help = "keep runs of spaces" },
 	{ .name = "allow-whitespace-only-pieces",
 	    .type = OPT_FLAG,
 	    .off = TRAIN(allow_whitespace_only_pieces),
@@ -335,7 +335,7 @@ const struct opt train_opts[] = {
 	{ .name = "soft-vocab-limit",
 	    .type = OPT_FLAG,
 	    .off = TRAIN(hard_vocab_limit_off),
-	    .help = "fewer pieces than asked for are no error" },
+	    .help = "fewer pieces than requested are not an error" },
 	{ .name = "max-sentencepiece-length",
 	    .type = OPT_INT,
 	    .off = TRAIN(max_sentencepiece_length),
@@ -353,7 +353,7 @@ const struct opt train_opts[] = {
 	    .type = OPT_STRING,
 	    .off = TRAIN(normalization_rule_tsv),
 	    .unit = "FILE",
-	    .help = "normalization rules of one's own instead" },
+	    .help = "custom normalization rules instead" },
 	{ .name = "use-all-vocab",
 	    .type = OPT_FLAG,
 	    .off = TRAIN(use_all_vocab),

@@ -274,7 +274,7 @@ drop_last_partial 1" ]
 	refused 2 "mshard: cannot open 'none': No such file or directory" mshard index $args --tokenizer-model none
 }
 
-@test "index: a disk that is full leaves nothing behind" {
+@test "index: a full disk leaves no files" {
 	run --separate-stderr bash -c "trap '' XFSZ; ulimit -f 1
 		mshard index --data-path corpora/b_i32 --split 1 --seq-length 8 --data-cache-path cache"
 	[ "$status" = 1 ]

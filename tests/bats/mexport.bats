@@ -195,7 +195,7 @@ setup()
 	[ "$status" = 0 ]
 }
 
-@test "a full disk leaves nothing behind" {
+@test "a full disk leaves no files" {
 	mckpt import "$hf/llama" ck
 	run --separate-stderr bash -c 'ulimit -f 100; trap "" XFSZ; mexport -q ck out'
 	[ "$status" = 1 ]

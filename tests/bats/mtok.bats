@@ -343,7 +343,7 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 	run mtok --input docs.jsonl -o out --tokenizer-type GPT2BPETokenizer $spm
 	expect 2 "mtok: GPT2BPETokenizer needs --vocab-file and --merge-file"
 	run mtok --input docs.jsonl -o out $spm --json-keys text text
-	expect 2 "mtok: --json-keys: 'text' is there twice"
+	expect 2 "mtok: --json-keys: 'text' occurs twice"
 	run mtok --input docs.jsonl -o out $spm --workers -1
 	expect 2 "mtok: --workers -1: must be from 0 to 4096"
 	[ -z "$(ls out* 2>/dev/null)" ]

@@ -185,9 +185,9 @@ spm="--tokenizer-model t.model"
 	mkfifo slow
 	# The second file is a pipe to begin with, so that the run is certain to wait there.
 	run mtok -o out --resume $spm first.jsonl slow
-	expect 2 "mtok: --resume: 'slow' cannot be read again; give files"
+	expect 2 "mtok: --resume: 'slow' cannot be read a second time; give files"
 	run mtok -o out --resume $spm
-	expect 2 "mtok: --resume: 'standard input' cannot be read again; give files"
+	expect 2 "mtok: --resume: 'standard input' cannot be read a second time; give files"
 	for i in $(seq 40); do cat many.jsonl; done >big.jsonl
 	mtok -o out --resume --resume-interval 0 $spm --workers 1 first.jsonl big.jsonl 2>err &
 	while [ ! -e out.resume ]; do sleep 0.02; done
@@ -198,7 +198,7 @@ spm="--tokenizer-model t.model"
 	[ "$(cat err)" = "mtok: interrupted; --resume goes on" ]
 	[ -e out.resume ] && [ -e out_text_document.bin.part ]
 	run mtok -o out $spm first.jsonl big.jsonl
-	expect 2 "mtok: 'out.resume' is that of a run that stopped; --resume goes on with it, --force drops it"
+	expect 2 "mtok: 'out.resume' belongs to a run that stopped; --resume continues it, --force drops it"
 	run mtok -o out --resume $spm --append-eod first.jsonl big.jsonl
 	expect 2 'mtok: --resume: an option is not that of the run that stopped: --append-eod "no" there, --append-eod "yes" here (out.resume)'
 	run mtok -o out --resume $spm first.jsonl
@@ -290,10 +290,10 @@ spm="--tokenizer-model t.model"
 	run mtok -o x $spm --append-eod --eod-token nothing in
 	expect 2 "mtok: --eod-token: the tokenizer has no piece 'nothing'"
 	run mtok -o x $spm --append-eod --eod-token '</s>' --eod-id 2 in
-	expect 2 "mtok: --eod-id and --eod-token: one of them is enough"
+	expect 2 "mtok: --eod-id and --eod-token exclude each other: give one of them"
 	mtok train -q -o none.model --vocab-size 100 --soft-vocab-limit --bos-id -1 --eos-id -1 docs.jsonl
 	run mtok -o x --tokenizer-model none.model --append-eod in
-	expect 2 "mtok: --append-eod: this tokenizer names no end-of-document id; give --eod-id or --eod-token"
+	expect 2 "mtok: --append-eod: this tokenizer has no end-of-document id; give --eod-id or --eod-token"
 	run mtok -o x --tokenizer-model none.model --prepend-bos in
 	expect 2 "mtok: --prepend-bos: this tokenizer has no beginning-of-document id"
 }
@@ -323,7 +323,7 @@ spm="--tokenizer-model t.model"
 	run mtok -o x $spm --error-list e docs.jsonl
 	expect 2 "mtok: --error-list needs --on-error skip"
 	run mtok count $spm --histogram --json docs.jsonl
-	expect 2 "mtok: --histogram is part of what --json prints; give one of them"
+	expect 2 "mtok: --histogram and --json exclude each other: --json includes the histogram"
 }
 
 @test "the first document empty; all documents empty" {

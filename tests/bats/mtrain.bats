@@ -42,7 +42,7 @@ setup()
 }
 
 # fails STATUS LINE OPTIONS...: a tiny run ends so, with exactly this line (notes apart), and leaves
-# nothing behind
+# no files
 fails()
 {
 	local want_status=$1 want=$2

@@ -167,7 +167,7 @@ round_values(double *x, int64_t n, enum dtype to)
 	free(small);
 }
 
-/* Does it have values before the operation? */
+/* True when it has values before the operation. */
 static bool
 slot_is_given(const struct slot *s)
 {

@@ -10,21 +10,21 @@ same()
 {
 	name=$1 ranks=$2
 	shift 2
-	rm -rf waits behind waits.jsonl behind.jsonl
+	rm -rf waits async waits.jsonl async.jsonl
 	train "$ranks" $steps "$@" --save waits --metrics-file waits.jsonl
-	train "$ranks" $steps "$@" --save behind --metrics-file behind.jsonl --async-save
+	train "$ranks" $steps "$@" --save async --metrics-file async.jsonl --async-save
 	results waits.jsonl >waits.steps
-	results behind.jsonl >behind.steps
-	same_steps "$name" waits.steps behind.steps
+	results async.jsonl >async.steps
+	same_steps "$name" waits.steps async.steps
 	for i in 03 06 09 12; do
 		# The options differ in how they are saved, and so does the checksum of them.
-		for run in waits behind; do
+		for run in waits async; do
 			grep -v '^# ' "$run/iter_00000$i/manifest.tsv" >"$run.tsv"
 		done
-		cmp waits.tsv behind.tsv || fail "$name: iteration $i"
-		mckpt verify -q "behind/iter_00000$i" || fail "$name: iteration $i"
+		cmp waits.tsv async.tsv || fail "$name: iteration $i"
+		mckpt verify -q "async/iter_00000$i" || fail "$name: iteration $i"
 	done
-	[ "$(cat behind/latest_checkpointed_iteration.txt)" = 12 ] || fail "$name: the tracker"
+	[ "$(cat async/latest_checkpointed_iteration.txt)" = 12 ] || fail "$name: the tracker"
 	[ "$(grep -c 'saved iteration' log)" = 4 ] ||
 		fail "$name: $(grep -c 'saved iteration' log) saves said instead of 4"
 	echo "$name: four checkpoints are the same bytes"

@@ -8,7 +8,7 @@ set -u
 
 iters=600
 common="--config tiny.conf --pipeline-model-parallel-size 2 --train-iters $iters"
-behind="--async-save --save-interval 1"
+async="--async-save --save-interval 1"
 how=
 
 # shellcheck disable=SC2086
@@ -53,7 +53,7 @@ stopped SIGTERM to_rank TERM 0
 how="--exit-signal SIGHUP"
 stopped SIGHUP to_rank HUP 0
 # With a save under way during the steps.
-how=$behind
+how=$async
 stopped "a request of another rank" to_rank TERM 1
 stopped SIGINT to_rank INT 0
 stopped "the file 'stop'" touch C/stop
@@ -130,7 +130,7 @@ finish failure
 expect 0 mckpt verify D
 
 # The options that stop a run; a save under way is ended before the run is.
-for how in "" "$behind"; do
+for how in "" "$async"; do
 	rm -rf E
 	tiny="--config tiny.conf --train-iters 6 --save E --load E $how"
 	# shellcheck disable=SC2086

@@ -118,7 +118,7 @@ lost()
 (lost first tensor 100 0 --tensor-model-parallel-size 4) &
 (lost start split 2 2 --distributed-timeout-minutes 0.1) &
 (lost save fsync 1 2 --save C --save-interval 2 --use-distributed-optimizer) &
-(lost behind fsync 1 2 --save C --save-interval 2 --use-distributed-optimizer --async-save) &
+(lost async fsync 1 2 --save C --save-interval 2 --use-distributed-optimizer --async-save) &
 wait
 
 # A rank that stands still for 2 seconds, and a job whose ranks all do for longer than the time-out.
@@ -167,4 +167,4 @@ told first 1 0 "$after: rank" " of tensor ranks ("
 told start 0 2 "--distributed-timeout-minutes 0.1: rank" "in split " " of all ranks (" \
 	", train/engine/groups.c:"
 told save 0 2 "$after: rank" " of all ranks (" ", train/state/saver.c:"
-told behind 0 2 "$after: rank"
+told async 0 2 "$after: rank"

@@ -16,7 +16,7 @@ draw(uint64_t seed, uint32_t *counter, uint32_t below)
 
 /* The first of the greatest errors among the corpora that have samples left. */
 static int
-furthest_behind(const struct blend_choice *c, double f)
+largest_deficit(const struct blend_choice *c, double f)
 {
 	double most = -HUGE_VAL;
 	int best = 0;
@@ -38,7 +38,7 @@ choose_plain(const struct blend_choice *c)
 {
 	memset(c->drawn, 0, (size_t)c->count * sizeof *c->drawn);
 	for (int64_t i = 0; i < c->size; i++) {
-		int k = furthest_behind(c, i ? (double)i : 1.0);
+		int k = largest_deficit(c, i ? (double)i : 1.0);
 
 		c->dataset[i] = (int16_t)k;
 		c->dataset_sample[i] = c->drawn[k]++;

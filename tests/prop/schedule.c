@@ -67,7 +67,8 @@ compute(struct stage *s)
 	}
 }
 
-/* Is the counterpart of action a (of stage i) in the exchange before which its partner stands? */
+/* True when the counterpart of action a (of stage i) is in the exchange before which its partner
+ * waits. */
 static bool
 met(struct stage *all, int i, const struct action *a)
 {

@@ -288,7 +288,7 @@ test_damaged_texts(const char *dir)
 	CHECK(first_element(dir) == 100);
 }
 
-/* Does the text parse, or fail with this reason? */
+/* Checks that the text parses, or fails with this reason. */
 static void
 parses(const char *text, size_t len, const char *reason)
 {

@@ -235,7 +235,7 @@ test_types(void)
 	}
 }
 
-/* A dataset of nothing, documents of nothing, and what is left behind after an abort. */
+/* A dataset of nothing, documents of nothing, and what an abort leaves. */
 static void
 test_edges(void)
 {

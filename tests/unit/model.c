@@ -154,7 +154,7 @@ test_rope(void)
 	CHECK_NEAR(t[2 * 128 + 127], sin(2 * pow(500000, -126.0 / 128) / 8), 1e-15);
 }
 
-/* Is every member of a in b, with the same value? */
+/* True when every member of a is in b, with the same value. */
 static bool
 contains(const struct json_value *a, const struct json_value *b)
 {

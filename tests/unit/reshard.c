@@ -149,7 +149,7 @@ differs(const char *a, const char *b)
 	return rc;
 }
 
-/* Are the pieces of two checkpoints the same bytes? */
+/* True when the pieces of two checkpoints have the same bytes. */
 static bool
 same_files(const char *a, const char *b)
 {

@@ -1,4 +1,4 @@
-// spmtrain.cc - the trainer of libsentencepiece behind a C interface; C++ ends at this file
+// spmtrain.cc - the trainer of libsentencepiece as a C function; C++ ends at this file
 extern "C" {
 #include "lib/base/err.h"
 #include "lib/base/str.h"

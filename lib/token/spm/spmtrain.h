@@ -1,5 +1,5 @@
 /*
- * spmtrain.h - libsentencepiece's trainer behind a C interface
+ * spmtrain.h - libsentencepiece's trainer as a C function
  *
  * Lengths are passed everywhere, so texts may hold NULs. Messages of the library are reduced to
  * their reason.
