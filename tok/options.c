@@ -29,7 +29,7 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 	{ .name = "input", .type = OPT_LIST, .off = ENCODE(input), .unit = "FILE", \
 	  .help = "JSON Lines, plain, gzip or zstd, like the operands; - is standard input" }, \
 	{ .name = "files-from", .type = OPT_STRING, .off = ENCODE(files_from), .unit = "LIST", \
-	  .help = "read more input files from LIST, one a line or ended by NULs; - is standard " \
+	  .help = "read more input files from LIST, one per line or NUL-ended; - is standard " \
 	  "input" }, \
 	{ .name = "part", .type = OPT_STRING, .off = ENCODE(part), .unit = "I/N", \
 	  .help = "take the Ith of N equal parts of the input, for job I of an array" }, \
@@ -38,8 +38,8 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 	  .help = "members to take; each becomes a separate dataset" }, \
 	{ .name = "workers", .type = OPT_INT, .off = ENCODE(workers), .min = 0, .max = 4096, \
 	  .def = "0", .unit = "N", \
-	  .help = "threads that encode; 0 means one a usable core; the output does not depend on " \
-	  "it" }, \
+	  .help = "threads that encode; 0 means one per usable core; the output does not depend " \
+	  "on it" }, \
 	{ .name = "on-error", .type = OPT_CHOICE, .off = ENCODE(on_error), \
 	  .choices = on_error_names, .def = "stop", \
 	  .help = "at a bad line: stop the run, or skip it and count it by class" }, \
@@ -129,7 +129,7 @@ const struct opt encode_opts[] = {
 	    .help = "tokenizer.json is the fast tokenizer" },
 	{ .name = "tokenizer-hf-include-special-tokens",
 	    .type = OPT_NOTE,
-	    .help = "they are included unless told otherwise" },
+	    .help = "they are included by default" },
 	{ .name = "trust-remote-code", .type = OPT_NOTE, .help = "no code is ever loaded" },
 	{ .name = "lang",
 	    .type = OPT_NOTE,
@@ -144,7 +144,7 @@ const struct opt count_opts[] = {
 	    .type = OPT_LIST,
 	    .off = ENCODE(compare),
 	    .unit = "FILE",
-	    .help = "tokenizers to count with in the same pass; each is told by its file" },
+	    .help = "tokenizers to count with in the same pass, each given by its file" },
 	{ .type = OPT_GROUP, .help = "Output" },
 	{ .name = "histogram",
 	    .type = OPT_FLAG,
@@ -205,14 +205,14 @@ const struct opt train_opts[] = {
 	    .type = OPT_STRING,
 	    .off = TRAIN(files_from),
 	    .unit = "LIST",
-	    .help = "read more input files from LIST, one a line or ended by NULs; - is standard "
+	    .help = "read more input files from LIST, one per line or NUL-ended; - is standard "
 		    "input" },
 	{ .name = "json-keys",
 	    .type = OPT_LIST,
 	    .off = TRAIN(json_keys),
 	    .unit = "KEY",
 	    .def = "text",
-	    .help = "members to learn from" },
+	    .help = "members to train on" },
 	{ .name = "on-error",
 	    .type = OPT_CHOICE,
 	    .off = TRAIN(on_error),
@@ -238,7 +238,7 @@ const struct opt train_opts[] = {
 	    .max = INFINITY,
 	    .def = "0",
 	    .unit = "N",
-	    .help = "learn from a sample of N lines; 0 means all" },
+	    .help = "train on a sample of N lines; 0 means all" },
 	{ .name = "no-shuffle-input-sentence",
 	    .type = OPT_FLAG,
 	    .off = TRAIN(no_shuffle_input_sentence),
@@ -271,7 +271,7 @@ const struct opt train_opts[] = {
 	    .off = TRAIN(model_type),
 	    .choices = train_model_types,
 	    .def = "unigram",
-	    .help = "how pieces are found and texts are cut" },
+	    .help = "how pieces are found and how text is cut into them" },
 	{ .name = "character-coverage",
 	    .type = OPT_NUMBER,
 	    .off = TRAIN(character_coverage),
@@ -287,7 +287,7 @@ const struct opt train_opts[] = {
 	{ .name = "split-digits",
 	    .type = OPT_FLAG,
 	    .off = TRAIN(split_digits),
-	    .help = "every digit is a piece of its own" },
+	    .help = "every digit is a separate piece" },
 	{ .name = "user-defined-symbols",
 	    .type = OPT_LIST,
 	    .off = TRAIN(user_defined_symbols),
@@ -303,7 +303,7 @@ const struct opt train_opts[] = {
 	    .off = TRAIN(normalization_rule_name),
 	    .choices = train_normalizations,
 	    .def = "nmt_nfkc",
-	    .help = "what is done to the text first" },
+	    .help = "normalization of the text" },
 	{ .name = "keep-extra-whitespaces",
 	    .type = OPT_FLAG,
 	    .off = TRAIN(keep_extra_whitespaces),
@@ -462,7 +462,7 @@ const struct opt_refused encode_refused[] = {
 	{ "workers-to-check", "one worker a core is the default" },
 	{ "max-documents", "use head" },
 	{ "tokenizer-special-tokens", "special pieces come from the tokenizer's files" },
-	{ "tokenizer-metadata", "the files and --tokenizer-type tell all" },
+	{ "tokenizer-metadata", "the files and --tokenizer-type determine it" },
 	{ "tokenizer-hf-no-use-fast", "tokenizer.json, the fast tokenizer, is what is read" },
 	{ "tokenizer-sentencepiece-legacy", "pieces come from the model alone" },
 	{ "vocab-extra-ids", "pieces come from the model alone" },

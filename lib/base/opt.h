@@ -72,7 +72,7 @@ struct opt_list {
 	{ .name = "config", .type = OPT_CONFIG, .unit = "FILE", \
 	  .help = "read options from FILE, one per line; may be repeated" }, \
 	{ .name = "quiet", .letter = 'q', .type = OPT_QUIET, .help = "no notes and no progress" }, \
-	{ .name = "verbose", .letter = 'v', .type = OPT_VERBOSE, .help = "say more" }, \
+	{ .name = "verbose", .letter = 'v', .type = OPT_VERBOSE, .help = "print more" }, \
 	{ .name = "help", .letter = 'h', .type = OPT_HELP, .help = "print this help" }, \
 	{ .name = "version", .type = OPT_VERSION, \
 	  .help = "print version, commit and what was built in" }, \

@@ -358,7 +358,7 @@ same_as()
 	sed 's/"\[INST\]"/"<s>"/' d/tekken.json >u
 	refused "mtok: u: special token 3: '<s>' occurs twice" --tokenizer-model u
 	sed 's/"vocab"/"words"/' t >u
-	refused 'mtok: u: not a tekken.json: it has a "config" with a "pattern", and a list "vocab"' --tokenizer-model u
+	refused 'mtok: u: not a tekken.json: it must have a "config" with a "pattern", and a list "vocab"' --tokenizer-model u
 	refused "mtok: t: --tiktoken-special-tokens: not with a tekken.json, which names its own" --tokenizer-model t --tiktoken-special-tokens x
 }
 

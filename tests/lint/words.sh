@@ -10,7 +10,8 @@ look()
 {
 	grep -rnIE --exclude=words.sh --exclude-dir=corpus "$1" Makefile README.md install.sh .ci \
 		bin lib tok shard plan ckpt export train man examples tests 2>/dev/null |
-		grep -vE "^tests/[a-z]*/data/|${3:-^\$}" | awk -F: -v what="$2" '{ print $1 ":" $2 ": " what }'
+		grep -vE "^tests/[a-z]*/data/|${3:-^\$}" |
+		awk -F: -v what="$2" '{ print $1 ":" $2 ": " what }'
 }
 
 # Files whose words are not yet revised. The list only shrinks.
