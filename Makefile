@@ -118,7 +118,7 @@ $(B)/lib/base/prog.c.o: $(B)/version
 $(B)/train/backends.c.o: defs = $(if $(cuda_obj),-DHAVE_CUDA)
 $(B)/train/cuda/%.c.o $(B)/train/nccl/%.c.o: defs = -isystem $(CUDA_HOME)/include
 
-# Stamps that change only when their text does.
+# Stamp files that change only when their text does.
 stamp = @mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(2))' | cmp -s - $(1) || \
 	printf '%s\n' '$(subst ','\'',$(2))' >$(1)
 all_flags = $(CC) $(CXX) $(if $(cuda_obj),$(CUDA_HOME)) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) \
@@ -174,19 +174,19 @@ $(fault_bin): $(B)/%: $(B)/%.c.o $(fault_obj) $(ckpt_obj) $(B)/libmikoshi.a
 $(faulty): $(faulty_obj)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
-# It stands below whatever it is loaded into, and is no part of a variant.
+# A preloaded library sits below the program, so it is built without the variant's flags.
 $(B)/tests/faults/shim.so: tests/faults/shim.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) -std=c17 -O2 $(WARN) -MMD -MP -fPIC -shared -o $@ $<
 
-# The runner prints one line a program or file and closes with "N passed, N failed".
+# The runner prints one line per program or file and ends with "N passed, N failed".
 test: tests
 	@B=$(B) sh tests/run.sh parity bats faults unit prop grad fuzz lint
 test-unit: tests
 	@B=$(B) sh tests/run.sh unit prop grad fuzz
 test-bats: tests
 	@B=$(B) sh tests/run.sh bats
-# What reads foreign bytes, for a build with sanitizers: SAN=address,undefined.
+# Tests of everything that reads foreign bytes, for a build with sanitizers: SAN=address,undefined.
 test-parsers: tests
 	@B=$(B) sh tests/run.sh unit prop fuzz parsers
 test-parity: tests
@@ -203,7 +203,7 @@ faults: tests
 	@B=$(B) N=$(or $(N),20) SEED=$(SEED) FAULT=$(FAULT) sh tests/run.sh faults
 lint:
 	@B=$(B) sh tests/run.sh lint
-# By version 14, as the lint: see .clang-format.
+# With version 14, like the lint: see .clang-format.
 format:
 	find bin lib tok shard plan ckpt export train tests \( -name '*.[ch]' -o -name '*.cc' \
 		-o -name '*.cu' -o -name '*.cuh' \) -exec $(CLANG_FORMAT) -i {} +

@@ -1,10 +1,10 @@
 #!/bin/sh
-# install.sh [--test] - install the Debian or Ubuntu packages that building needs; with --test also
-# those that the tests need
+# install.sh [--test] - install the Debian or Ubuntu packages needed to build, and with --test those
+# needed to test
 #
-# For Debian 12, Ubuntu 24.04 and later, as root or through sudo. Packages that are there already
-# are left alone; when nothing is missing, apt is not called at all. CUDA, cuDNN and NCCL are
-# optional and not installed here: the build uses them where it finds them.
+# For Debian 12, Ubuntu 24.04 and later, as root or through sudo. Installed packages are left alone;
+# when nothing is missing, apt is not called. CUDA, cuDNN and NCCL are optional and not installed
+# here: the build uses them if it finds them.
 set -eu
 
 build='gcc g++ make git ca-certificates libopenblas-dev libopenmpi-dev openmpi-bin
@@ -16,7 +16,7 @@ case ${1:-} in
 '') wanted=$build ;;
 --test) wanted="$build $tests" ;;
 *)
-	sed -n '2,6s/^# \{0,1\}//p' "$0"
+	sed -n '2,7s/^# \{0,1\}//p' "$0"
 	case $1 in -h | --help) exit 0 ;; *) exit 2 ;; esac
 	;;
 esac

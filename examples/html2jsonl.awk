@@ -1,11 +1,11 @@
-# html2jsonl.awk - the sections of DocBook-made HTML pages as JSON Lines: {"text": "..."}, one line
-# a section
+# html2jsonl.awk - the sections of DocBook's HTML pages as JSON Lines: {"text": "..."}, one line per
+# section
 #
 # Run with LC_ALL=C: bytes above 127 pass through. A section starts at <h2> or <h3> and ends at the
-# next one; what stands before the first one (navigation, contents) and in the page's footer is left
-# out. Space is kept inside <pre> and squeezed elsewhere.
+# next one; text before the first one (navigation, contents) and the page's footer are left out.
+# Space is kept inside <pre> and squeezed elsewhere.
 
-# Prints the section that ends here, unless it is hardly more than its heading.
+# Prints the finished section, unless it has little more than its heading.
 function end_section()
 {
 	gsub(/( *\n)+/, "\n", text)
@@ -18,7 +18,7 @@ function end_section()
 	text = ""
 }
 
-# A record is what follows a '<': the tag's name, its attributes, '>', and the text up to the next
+# A record is the text after a '<': the tag's name, its attributes, '>', and the text up to the next
 # tag.
 BEGIN { RS = "<" }
 

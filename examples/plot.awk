@@ -1,10 +1,10 @@
-# plot.awk - the loss curve of mtrain's --metrics-file as text: 12 rows, one column for each group
-# of steps
+# plot.awk - the loss curve of mtrain's --metrics-file as text: 12 rows, one column per group of
+# steps
 #
 # Reads JSON Lines with the members "iteration" and "lm_loss"; lines of evaluations ("split") are
-# passed over. Set width=N (default 64) and height=N (default 12).
+# ignored. Set width=N (default 64) and height=N (default 12).
 
-# Returns the number that follows "name": in the line, or "" when it is not there.
+# Returns the number after "name": in the line, or "" if there is none.
 function member(name,    at)
 {
 	at = index($0, "\"" name "\":")

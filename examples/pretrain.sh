@@ -3,10 +3,10 @@
 # two CPU cores
 #
 # Copy this file and edit it for your own text and model; each step is one or two commands.
-# Everything is written under DIR, which must not exist (by default build/pretrain, which is made
-# anew). The text is Debian Reference by Osamu Aoki and its Japanese translation, GPL-2+, from the
-# packages debian-reference-en and debian-reference-ja, which are fetched and unpacked without being
-# installed.
+# Everything is written under DIR, which must not exist (default: build/pretrain, which is
+# replaced). The text is Debian Reference by Osamu Aoki and its Japanese translation, GPL-2+, from
+# the packages debian-reference-en and debian-reference-ja, which are fetched and unpacked without
+# installation.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -23,8 +23,8 @@ mkdir -p "$(dirname "$dir")"
 mkdir "$dir"
 cd "$dir"
 
-# Open MPI refuses root unless told twice; ranks shall run even where fewer cores are seen, and then
-# not spin while they wait.
+# Open MPI refuses to run as root unless told twice; with fewer cores than ranks, ranks should run
+# all the same and not spin while waiting.
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 
@@ -35,9 +35,9 @@ step()
 	printf '\n[%3d s] %s\n' $(($(date +%s) - start)) "$*"
 }
 
-# train LOG OPTION...: runs mtrain on all ranks into LOG; on a terminal one line shows how far it is
+# train LOG OPTION...: runs mtrain on all ranks into LOG; on a terminal one line shows its progress
 #
-# Exit status 3, stopped and saved as asked, is as good as 0.
+# Exit status 3 (saved and stopped on request) counts as success.
 train()
 {
 	log=$1
@@ -72,7 +72,7 @@ mkdir debs
 for deb in debs/*.deb; do
 	dpkg-deb -x "$deb" debs
 done
-# Preface, chapters and appendices: releases of the packages put them into different directories.
+# Preface, chapters and appendices: their directories differ between releases of the packages.
 for language in en ja; do
 	for part in pr ch ap; do
 		find debs -type f -name "$part*.$language.html" | sort |
@@ -95,7 +95,7 @@ mtok encode --input text.jsonl --output-prefix corpus --tokenizer-type SentenceP
 	--tokenizer-model spm.model --append-eod --workers 2
 mshard verify corpus_text_document
 
-# The model and the run, as option files: mplan and mtrain read the same ones.
+# The model and the run as option files, read by both mplan and mtrain.
 cat >model.conf <<'EOF'
 # a Llama of 4.8 million parameters
 num-layers 4
