@@ -1,5 +1,5 @@
 /*
- * comm_log.c - a table of operations that writes down each call and makes it
+ * comm_log.c - wraps a table of operations, recording each call before making it
  *
  * Each communicator has a ring of its last calls. Calls of one communicator end in their order,
  * since it queues on one stream at a time, so that one number says which have ended: of calls that
@@ -15,7 +15,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* More than a host is ahead of its device: the driver lets it queue about a thousand kernels. */
+/* More calls than a host can be ahead of its device: the driver lets it queue about a thousand
+ * kernels. */
 enum { SLOTS = 512 };
 
 struct slot {
@@ -199,7 +200,7 @@ logged_abort(struct comm *c, int status)
 	abort(); /* not reached */
 }
 
-/* The history stays, for whoever asks; its events are not asked any more. */
+/* The history stays readable; its events are not queried any more. */
 static void
 logged_free(struct comm *c)
 {

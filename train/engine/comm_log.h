@@ -37,7 +37,7 @@ struct comm_log;
 /* world's calls are kept from here on, under the name "all ranks". Nothing is kept of a world of
  * one. */
 struct comm_log *comm_log_new(struct comm *world);
-/* When no thread asks any more; its communicators may be gone or not. */
+/* No thread may use the log any more; its communicators may be freed or not. */
 void comm_log_free(struct comm_log *log);
 /* The calls of c go into the log that world's go into, until c is freed. Nothing when world's are
  * not kept, and of a communicator of one. Calls that are queued have ended when the device has

@@ -1,10 +1,10 @@
 /*
  * engine.c - a rank's memory and weights
  *
- * What lib/model/memory planned is taken in three pieces when the run starts and never again:
- * parameters (weights, gradients, optimizer), saved activations, scratch. Weights and main
- * gradients are two flat arrays in the same order, so that reduction, update and checkpoints see
- * one array and the layers see views into it.
+ * Allocates the three arenas that lib/model/memory planned, once, when the run starts: parameters
+ * (weights, gradients, optimizer), saved activations, scratch. Weights and main gradients are two
+ * flat arrays in the same order, so that reduction, update and checkpoints see one array and the
+ * layers see views into it.
  */
 #include "lib/base/prog.h"
 #include "lib/base/rng.h"
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A device error is not to be survived: results queued since the last sync are unknown, so the
- * program ends with the device's reason. */
+/* A device error is fatal: results queued since the last sync are unknown, so the program ends with
+ * the device's reason. */
 void
 engine_sync(const struct engine *e)
 {
@@ -39,7 +39,7 @@ engine_buffer(const struct engine *e, enum buffer b)
 	return m->vector[b] ? tensor_flat(&t) : t;
 }
 
-/* Embedding (-1), head (num_layers) or a layer of this stage: the caller asks for no other's. */
+/* Embedding (-1), head (num_layers) or a layer of this stage; other layers are not allowed. */
 static const struct shard *
 find_shard(const struct engine *e, int layer, enum role role)
 {
@@ -51,9 +51,9 @@ find_shard(const struct engine *e, int layer, enum role role)
 	return i < 0 ? NULL : &e->mem.shards.item[i];
 }
 
-/* The plan gives no bytes to what a configuration does not need (LayerNorm's mean under RMSNorm,
- * say): data is NULL then. A buffer of one column comes back as a vector, which is what the
- * operations on statistics and labels take. */
+/* The plan gives no bytes to buffers that a configuration does not need (LayerNorm's mean under
+ * RMSNorm, say): data is NULL then. A buffer of one column comes back as a vector, which is what
+ * the operations on statistics and labels take. */
 struct tensor
 step_buffer(const struct step *s, enum buffer b, int64_t layer)
 {
@@ -139,8 +139,8 @@ engine_grad(const struct engine *e, int layer, enum role role)
 	return engine_joined(e, true, layer, role, role);
 }
 
-/* Roles first .. last of a layer as one matrix. They lie one after the other in the flat order
- * and have equally long rows (q k v, gate up), so one product serves all of them. */
+/* Roles first .. last of a layer as one matrix. They lie one after the other in the flat order and
+ * have equally long rows (q k v, gate up), so one GEMM serves all of them. */
 struct tensor
 engine_joined(const struct engine *e, bool grad, int layer, enum role first, enum role last)
 {

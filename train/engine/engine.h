@@ -44,7 +44,8 @@ struct engine {
 	int (*shard_of)[ROLE_COUNT];
 	struct layer *layer; /* of each block of mem */
 	double token_scale;  /* of a token's loss in the backward pass; 1 unless fp16 */
-	/* to wait for before weights, masters or moments change: a save reads them; or NULL */
+	/* a save that must pass before weights, masters or moments change, because it reads them;
+	 * or NULL */
 	struct event *held;
 	struct traffic *traffic; /* of the replicas */
 	struct timing *timing;

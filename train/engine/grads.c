@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Who adds up the parts of a gradient that a kind of param_sum stands for. */
+/* The group that sums the parts of a gradient for a kind of param_sum. */
 static struct comm *
 summing(const struct engine *e, unsigned kind)
 {

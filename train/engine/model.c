@@ -39,7 +39,7 @@ step_load(struct step *s, const struct batch *b)
 	}
 }
 
-/* Where layer i reads: the embedding has no input of its own. */
+/* The input of layer i; the embedding has none. */
 static struct tensor
 input_of(const struct step *s, int i)
 {
@@ -48,7 +48,7 @@ input_of(const struct step *s, int i)
 	return step_buffer(s, b->kind->input, b->local);
 }
 
-/* What the stage before sends goes straight to where the first layer reads it, without a copy. */
+/* The previous stage's output goes straight to the first layer's input, without a copy. */
 struct tensor
 step_input(const struct step *s)
 {
@@ -63,7 +63,7 @@ step_output(const struct step *s)
 	return engine_buffer(s->e, BUF_STAGE_OUT);
 }
 
-/* Where layer i writes: the input of the next one, or what the next stage gets. */
+/* The output of layer i: the input of the next layer, or of the next stage. */
 static struct tensor
 output_of(const struct step *s, int i)
 {
@@ -108,8 +108,8 @@ ends_chunk(const struct step *s, int i)
 }
 
 /* The forward pass once more over the chunk that ends with block i, from its saved input, whose
- * norm the block before took in the forward pass. What it hands on is there already, so the last
- * block stops at what its backward pass needs. */
+ * norm the block before took in the forward pass. Its output exists already, so the last block
+ * computes only what its backward pass needs. */
 static void
 recompute_chunk(struct step *s, int i)
 {
@@ -131,7 +131,7 @@ recompute_chunk(struct step *s, int i)
 }
 
 /* Layers in reverse. BUF_DX holds the gradient of the output on entry (the head makes it on the
- * last stage) and that of the stage's input on return; each layer turns it in place, so the
+ * last stage) and that of the stage's input on return; each layer updates it in place, so the
  * residual path is never copied. Main gradients are added to. */
 void
 step_backward(struct step *s)

@@ -1,5 +1,5 @@
 /*
- * observe.c - a table of operations that tells of each call and makes it
+ * observe.c - wraps a table of operations, reporting each call before making it
  *
  * For each operation: what it writes, and the least work it can do, from its arguments. The work is
  * the contract's, not an implementation's: bytes count every tensor once, so time over them is a
@@ -32,7 +32,7 @@ in(struct op_call *c, const struct tensor *t)
 		c->bytes += (double)tensor_bytes(t);
 }
 
-/* A product that writes reals makes a weight gradient; one with both operands as stored makes an
+/* A GEMM that writes reals makes a weight gradient; one with both operands as stored makes an
  * input's. */
 static void
 describe_gemm(struct op_call *c, const struct gemm *g)

@@ -1,10 +1,10 @@
 /*
- * observe.h - looking on between the engine and the operations
+ * observe.h - observes the operations that the engine calls
  *
  * Everything mtrain computes goes through one table, so one more table that tells an observer of
  * each call is enough to time operations (profile.c) or to look at what they write (check.c), on
  * every backend and without a word in the layers. Waits for other ranks and for batches are told as
- * operations without outputs (timing.h). Nothing is slowed while nobody observes.
+ * operations without outputs (timing.h). Without an observer nothing is slowed down.
  */
 #ifndef TRAIN_ENGINE_OBSERVE_H
 #define TRAIN_ENGINE_OBSERVE_H

@@ -1,5 +1,5 @@
 /*
- * open.c - a rank is put together: its memory, its communicators, its layers
+ * open.c - builds a rank: its memory, its communicators, its layers
  */
 #include "lib/base/mem.h"
 #include "lib/model/fit.h"
@@ -32,7 +32,7 @@ index_shards(struct engine *e)
 	}
 }
 
-/* What computes a block. */
+/* The layer kind that computes a block. */
 static const struct layer_kind *
 layer_of(const struct block_kind *block)
 {
@@ -64,8 +64,8 @@ build_layers(struct engine *e)
 	}
 }
 
-/* What was taken before a failure is given back by engine_close. Asked first whether it all fits:
- * the answer says what would. */
+/* First checks whether everything fits, so that the message can say what would. engine_close frees
+ * what was taken before a failure. */
 static int
 take_memory(struct engine *e, struct err *err)
 {

@@ -13,8 +13,8 @@ struct engine_config {
 	uint64_t seed;
 	double z_loss;
 	bool deterministic;
-	/* gradients are reduced beside the last backward pass, weights gathered beside the next
-	 * forward pass; else both at once, with nothing beside them */
+	/* overlap the reduction of gradients with the last backward pass, and the gather of weights
+	 * with the next forward pass */
 	bool overlap_grad_reduce, overlap_param_gather;
 };
 

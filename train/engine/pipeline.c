@@ -38,7 +38,7 @@ pipeline_loss_bytes(const struct engine *e)
 }
 
 /* The pass of a micro batch: its slot in the saved arena and the numbers of its samples. Cheap
- * enough to be made anew for each use, so no table of passes in flight is kept. */
+ * enough to be recomputed for each use, so no table of passes in flight is kept. */
 static struct step
 step_of(const struct pipeline *p, int microbatch)
 {
@@ -75,8 +75,8 @@ forward(const struct pipeline *p, int microbatch)
 	timing_end(p->e, SPAN_FORWARD);
 }
 
-/* The step is made anew from the micro batch's number: slot and samples follow from it, so
- * dropout draws the masks of the forward pass again. */
+/* The step is derived from the micro batch's number: slot and samples follow from it, so dropout
+ * regenerates the masks of the forward pass. */
 static void
 backward(const struct pipeline *p, int microbatch)
 {
@@ -108,7 +108,7 @@ message(const struct pipeline *p, const struct action *a)
 	}
 }
 
-/* What an exchange of these kinds of messages is timed as; bit k is kind k. */
+/* The span in which an exchange of these kinds of messages is timed; bit k is kind k. */
 static enum span
 exchange_span(unsigned kinds)
 {

@@ -1,8 +1,8 @@
 /*
  * pipeline.h - the micro batches of a step through the stages
  *
- * pipeline_run executes the schedule's list of this stage (lib/model/schedule.h). Losses add up in
- * the scalars of the last stage, gradients in the main gradients.
+ * pipeline_run executes the schedule's list of this stage (lib/model/schedule.h). Losses accumulate
+ * in the scalars of the last stage, gradients in the main gradients.
  */
 #ifndef TRAIN_ENGINE_PIPELINE_H
 #define TRAIN_ENGINE_PIPELINE_H

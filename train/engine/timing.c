@@ -1,8 +1,8 @@
 /*
  * timing.c - pairs of timers on the compute stream
  *
- * A step has as many spans as calls that are timed; their timers are made when they are first
- * needed and used again in every step, so that a run makes them in its first one.
+ * A step has one span per timed call; timers are created on first use and reused in every step, so
+ * a run creates them in its first one.
  */
 #include "lib/base/mem.h"
 #include "train/engine/observe.h"
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 const struct span_kind span_kinds[SPAN_COUNT] = {
-	[SPAN_FORWARD_BACKWARD] = { "forward-backward", 1, WAIT_NOBODY },
-	[SPAN_FORWARD] = { "forward-compute", 2, WAIT_NOBODY },
-	[SPAN_BACKWARD] = { "backward-compute", 2, WAIT_NOBODY },
+	[SPAN_FORWARD_BACKWARD] = { "forward-backward", 1, WAIT_NONE },
+	[SPAN_FORWARD] = { "forward-compute", 2, WAIT_NONE },
+	[SPAN_BACKWARD] = { "backward-compute", 2, WAIT_NONE },
 	[SPAN_BATCH] = { "batch-generator", 2, WAIT_BATCH },
 	[SPAN_RECV_FORWARD] = { "forward-recv", 2, WAIT_PIPELINE },
 	[SPAN_SEND_FORWARD] = { "forward-send", 2, WAIT_PIPELINE },
@@ -23,12 +23,12 @@ const struct span_kind span_kinds[SPAN_COUNT] = {
 	[SPAN_SEND_BACKWARD_RECV_FORWARD] = { "backward-send-forward-recv", 2, WAIT_PIPELINE },
 	[SPAN_EXCHANGE] = { "forward-backward-send-forward-backward-recv", 2, WAIT_PIPELINE },
 	[SPAN_TENSOR] = { "tensor-parallel-comm", 2, WAIT_TENSOR },
-	[SPAN_GRADS] = { "all-grads-sync", 1, WAIT_NOBODY },
+	[SPAN_GRADS] = { "all-grads-sync", 1, WAIT_NONE },
 	[SPAN_TENSOR_GRADS] = { "layernorm-grads-all-reduce", 1, WAIT_TENSOR },
 	[SPAN_EMBEDDING_GRADS] = { "embedding-grads-all-reduce", 1, WAIT_PIPELINE },
 	[SPAN_REDUCE] = { "data-parallel-grads-sync", 1, WAIT_DATA },
 	[SPAN_GATHER] = { "params-all-gather", 1, WAIT_DATA },
-	[SPAN_OPTIMIZER] = { "optimizer", 1, WAIT_NOBODY },
+	[SPAN_OPTIMIZER] = { "optimizer", 1, WAIT_NONE },
 };
 
 /* Once begun, and once ended where to was recorded. */
@@ -93,7 +93,7 @@ timing_begin(struct engine *e, enum span s)
 
 	if (!t->on)
 		return;
-	if (o && span_kinds[s].wait != WAIT_NOBODY)
+	if (o && span_kinds[s].wait != WAIT_NONE)
 		o->before(o, e->stream);
 	p = next_pair(e);
 	p->kind = s;
@@ -114,7 +114,7 @@ timing_end(struct engine *e, enum span s)
 	p = &e->timing->pair[e->timing->open[s]];
 	p->ended = true;
 	e->backend->record(e->stream, p->to);
-	if (o && span_kinds[s].wait != WAIT_NOBODY)
+	if (o && span_kinds[s].wait != WAIT_NONE)
 		o->after(o, e->stream, &call);
 }
 

@@ -2,9 +2,9 @@
  * timing.h - what the compute stream of a rank spends its time on
  *
  * A span lies between two timers of the compute stream, so its time is the device's, with all that
- * it waited for there. Spans lie in each other, but never in one of their own kind. They are read
- * once a step, when the device has passed them. Waits for other ranks are told to the stream's
- * observer as operations of their own, so that a profile does not book them on what comes next.
+ * it waited for there. Spans may be nested, but not in one of the same kind. They are read once per
+ * step, when the device has passed them. Waits for other ranks are told to the stream's observer as
+ * operations of their own, so that a profile does not book them on what comes next.
  */
 #ifndef TRAIN_ENGINE_TIMING_H
 #define TRAIN_ENGINE_TIMING_H
@@ -33,8 +33,8 @@ enum span {
 	SPAN_COUNT
 };
 
-/* Whom a rank waits for in a span; nobody: it computes, or other spans tell. */
-enum span_wait { WAIT_NOBODY, WAIT_DATA, WAIT_TENSOR, WAIT_PIPELINE, WAIT_BATCH, WAIT_COUNT };
+/* What a rank waits for in a span; WAIT_NONE: it computes, or nested spans tell. */
+enum span_wait { WAIT_NONE, WAIT_DATA, WAIT_TENSOR, WAIT_PIPELINE, WAIT_BATCH, WAIT_COUNT };
 
 struct span_kind {
 	const char *name; /* Megatron-LM's where it has a timer for it */
@@ -52,7 +52,7 @@ void timing_end(struct engine *e, enum span s);
 /* Adds the seconds of every kind since the last call. The device has passed all that was queued;
  * spans that are not over are lost. */
 void timing_read(struct engine *e, double seconds[SPAN_COUNT]);
-/* What of these seconds was waiting for such ranks, or for a batch. */
+/* The part of these seconds spent waiting for such ranks, or for a batch. */
 double timing_waited(const double seconds[SPAN_COUNT], enum span_wait w);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * traffic.c - reductions and gathers beside the passes
+ * traffic.c - overlaps reductions and gathers with the passes
  *
- * Each bucket has an event for its reduction and one for its gather. What is under way is known on
- * the host, so a wait is queued once, by the first who needs the bucket, and a step of one replica
- * queues none at all.
+ * Each bucket has an event for its reduction and one for its gather. The host keeps track of
+ * pending operations, so each wait is queued once, on the first use of the bucket, and a step of
+ * one replica queues none.
  */
 #include "lib/base/mem.h"
 #include "train/engine/timing.h"
@@ -120,8 +120,8 @@ keep_sum(struct engine *e, int k, const struct tensor *sum)
 		st->ops->add(st, &to, sum);
 }
 
-/* Everybody sends each of the others its part of a bucket in BF16; own becomes the sum in the order
- * of ranks, added up in its own type. */
+/* Every rank sends each other rank its part of a bucket in BF16; own becomes the sum in the order
+ * of ranks, accumulated in its own type. */
 static void
 sum_narrow(struct engine *e, const struct tensor *own, const struct tensor *all)
 {
@@ -176,7 +176,7 @@ reduce(struct engine *e, int k)
 	t->lane[k].reducing = true;
 }
 
-/* Everybody's own part to all. */
+/* Gathers the own parts of all ranks. */
 static void
 gather(struct engine *e, int k)
 {
@@ -211,8 +211,8 @@ slot_of(struct engine *e, int k)
 	return &e->traffic->holds[(k - first) % BUCKET_SLOTS];
 }
 
-/* Brings a bucket of layers to its slot unless it is there. Whoever used what lies there is queued
- * already. */
+/* Gathers a bucket of layers into its slot unless it is there. All uses of the slot's previous
+ * content are queued already. */
 static void
 fetch(struct engine *e, int k)
 {
@@ -255,7 +255,7 @@ reduces(const struct step *s)
 	return s->e->groups.dp->size > 1 && (s->last || s->e->mem.bytes[BUF_GRAD_SLOTS]);
 }
 
-/* Room for the gradients of a layer: what lay there has been reduced. */
+/* Makes room for the gradients of a layer: the slot's previous content has been reduced. */
 static void
 acquire_grads(struct step *s, int layer)
 {

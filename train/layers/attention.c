@@ -17,9 +17,9 @@ struct qkv {
 	int num_heads, num_groups, head_dim;
 };
 
-/* Views, no copies: q, k and v of a token lie side by side in a row of [T, (n + 2 g) d / t],
- * which one product writes. With fewer groups than tensor ranks each rank holds one group, a
- * copy of its neighbours'. qk [T, (n + g) d / t], or none: where q and k lie after their norms. */
+/* Views, no copies: q, k and v of a token lie side by side in a row of [T, (n + 2 g) d / t], which
+ * one GEMM writes. With fewer groups than tensor ranks each rank holds one group, a copy of its
+ * neighbours'. qk [T, (n + g) d / t], or none: where q and k lie after their norms. */
 static struct qkv
 views(const struct engine *e, const struct tensor *qkv, const struct tensor *qk)
 {
@@ -50,7 +50,7 @@ saved_views(const struct layer *l, const struct step *s)
 	return views(s->e, &qkv, &qk);
 }
 
-/* The statistics of one head [T] out of those of all [heads, T]; none of none. */
+/* The statistics of one head [T] out of those of all [heads, T]; none if there are none. */
 static struct tensor
 head_stats(const struct tensor *all, int head)
 {
@@ -107,7 +107,7 @@ rotate(struct step *s, const struct qkv *v, bool backward)
 		e->ops->rope(e->stream, &r);
 }
 
-/* From the product to what attention reads: norms of q and k, then positions. */
+/* From the output of the GEMM to the input of attention: norms of q and k, then positions. */
 static void
 prepare(const struct layer *l, struct step *s)
 {
@@ -121,19 +121,20 @@ prepare(const struct layer *l, struct step *s)
 	rotate(s, &v, false);
 }
 
-/* The same in the backward pass, where the outputs of the norms were not saved. */
+/* The same in the backward pass, if the outputs of the norms were not saved. */
 static void
-prepare_again(const struct layer *l, struct step *s)
+recompute_prepared(const struct layer *l, struct step *s)
 {
 	if (s->e->plan.model.qk_layernorm && s->e->mem.place[BUF_QK] == ARENA_SCRATCH)
 		prepare(l, s);
 }
 
-/* Back through prepare: from the gradients that attention gives to those of the product's output
- * dqkv. A norm adds to the gradient of its input, hence the zeros; the heads of q share a weight,
- * and so do those of k. */
+/* Back through prepare: from attention's gradients to dqkv, that of the GEMM's output. A norm adds
+ * to the gradient of its input, hence the zeros; the heads of q share a weight, and so do those of
+ * k. */
 static void
-unprepare(const struct layer *l, struct step *s, const struct qkv *d, const struct tensor *dqkv)
+prepare_backward(
+    const struct layer *l, struct step *s, const struct qkv *d, const struct tensor *dqkv)
 {
 	struct engine *e = s->e;
 	struct qkv v = saved_views(l, s);
@@ -164,8 +165,8 @@ unprepare(const struct layer *l, struct step *s, const struct qkv *d, const stru
 }
 
 /* The same description serves both passes: the backward pass reads out and lse, recomputes the
- * weights, and draws the dropout masks again. Masks are numbered by head over all tensor ranks,
- * so they do not depend on the layout. */
+ * weights, and regenerates the dropout masks. Masks are numbered by head over all tensor ranks, so
+ * they do not depend on the layout. */
 static struct attention
 core(const struct layer *l, struct step *s)
 {
@@ -254,14 +255,14 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 
 	row_backward(s, &proj);
 	weight_product(s, &proj);
-	prepare_again(l, s);
+	recompute_prepared(l, s);
 	e->ops->attention_bwd(e->stream, &att);
-	unprepare(l, s, &d, &dqkv);
-	qkv.x = norm_again(l, s, x);
+	prepare_backward(l, s, &d, &dqkv);
+	qkv.x = norm_recompute(l, s, x);
 	column_backward(s, &qkv);
 	norm_backward(l, s, &flow);
 }
 
-/* What the engine knows of the block. */
+/* The block's row for the engine. */
 const struct layer_kind layer_attention = { &block_attention, SITE_ATTENTION_OUT, forward,
 	backward };

@@ -12,18 +12,18 @@
 #include "lib/model/block/block.h"
 #include "train/engine/engine.h"
 
-/* Which dropout of a layer: part of the counter's stream. */
+/* A layer's dropouts, as part of the counter's stream. */
 enum dropout_site { SITE_EMBEDDING, SITE_ATTENTION, SITE_ATTENTION_OUT, SITE_MLP_OUT, SITE_COUNT };
 
 struct layer_kind {
 	const struct block_kind *block;
-	enum dropout_site site; /* before the residual sum; SITE_COUNT: it ends with none */
+	enum dropout_site site; /* of the dropout before the residual sum; SITE_COUNT: none */
 	/* y from x; x stays where it is for the backward pass. y without data: only what the
-	 * backward pass needs is made. Where block.norm_taken the norm of x is there. */
+	 * backward pass needs is made. With block.norm_taken the norm of x is already computed. */
 	void (*forward)(
 	    const struct layer *, struct step *, const struct tensor *y, const struct tensor *x);
 	/* dx holds the gradient of y and becomes that of x; gradients of the parameters are added
-	 * to. Where block.bias_taken that of the residual's bias is there. */
+	 * to. With block.bias_taken that of the residual's bias is already computed. */
 	void (*backward)(
 	    const struct layer *, struct step *, const struct tensor *dx, const struct tensor *x);
 };
@@ -50,12 +50,11 @@ void scatter_sums(struct step *s, const struct tensor *y);
 /* Which of the T rows is the first of the R. */
 int64_t first_row(const struct step *s);
 
-/* pre.data set: the output goes through the tanh GELU on its way, and pre keeps what it was
- * before. */
+/* pre.data set: the tanh GELU is applied to the output in the epilogue, and pre keeps its input. */
 struct linear {
 	struct tensor y, x, weight, bias, pre; /* bias.data NULL: none */
 };
-/* pre.data set: dx is taken on through the tanh GELU that made x from pre. */
+/* pre.data set: dx continues back through the tanh GELU that made x from pre. */
 struct linear_grad {
 	struct tensor dx, dy, x, weight, dweight, dbias, pre; /* dbias.data NULL: none */
 };
@@ -72,19 +71,19 @@ void column_backward(struct step *s, const struct linear_grad *g);
 /* Row parallel: y [R,out] = x [T,in/t] W^T, summed over tensor ranks, + bias; W [out,in/t], the
  * bias whole on every rank. */
 void row_forward(struct step *s, const struct linear *l);
-/* dx [T,in/t]; g->dy [R,out] becomes [T,out] for weight_product, which is next: x may be made in
- * between. */
+/* dx [T,in/t]; g->dy [R,out] becomes [T,out] for weight_product, which is next: x may be
+ * recomputed in between. */
 void row_backward(struct step *s, struct linear_grad *g);
 
 /* --- norm.c: LayerNorm or RMSNorm before a block ---------------------------------------------- */
 
-/* The norm of the layer's input x, into its place. */
+/* Computes the norm of the layer's input x into its buffer. */
 void norm_take(const struct layer *l, struct step *s, const struct tensor *x);
-/* The same, unless the layer before has taken it. Returns the place. */
+/* The same, unless the layer before has done so. Returns the buffer. */
 struct tensor norm_forward(const struct layer *l, struct step *s, const struct tensor *x);
-/* The output of the norm in the backward pass: as saved, or made again. */
-struct tensor norm_again(const struct layer *l, struct step *s, const struct tensor *x);
-/* The arguments of that norm, for whoever makes x and takes it in the same pass. */
+/* The output of the norm in the backward pass: as saved, or recomputed. */
+struct tensor norm_recompute(const struct layer *l, struct step *s, const struct tensor *x);
+/* The arguments of that norm, for callers that compute x and its norm in one pass. */
 struct norm norm_of(const struct layer *l, struct step *s, const struct tensor *x);
 /* dx += gradient through the norm; and the gradient of the bias before it, where residual_sums has
  * that place. */
@@ -103,11 +102,11 @@ void residual_forward(
     const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x);
 /* Gradient of the branch: dx itself without dropout, else BUF_DBRANCH. */
 struct tensor residual_backward(const struct layer *l, struct step *s, const struct tensor *dx);
-/* Where the gradient of the bias is to go, the column sums of that of the branch, all T rows of it;
- * none when it has been taken, or without a bias. */
+/* The destination of the bias's gradient, the column sums of that of the branch over all T rows;
+ * none if it is computed already, or without a bias. */
 struct tensor residual_dbias(const struct layer *l, struct step *s);
-/* Where the column sums of the gradient that layer l leaves in dx belong: they are the gradient of
- * the bias before it. none: nowhere. */
+/* The destination of the column sums of the gradient that layer l leaves in dx, which are the
+ * gradient of the bias before it; or none. */
 struct tensor residual_sums(const struct layer *l, struct step *s);
 
 #endif

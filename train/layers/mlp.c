@@ -87,8 +87,8 @@ through_activation(const struct layer *l, struct step *s, struct tensor *act)
 	return a.dx;
 }
 
-/* As in attention.c, dx is turned in place from the gradient of the block's output to that of
- * its input. One sum over the tensor group, in column_backward. */
+/* As in attention.c, dx changes in place from the gradient of the block's output to that of its
+ * input. One sum over the tensor group, in column_backward. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
@@ -119,7 +119,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	if (!fused(e))
 		in.dy = through_activation(l, s, &down.x);
 	weight_product(s, &down);
-	in.x = norm_again(l, s, x);
+	in.x = norm_recompute(l, s, x);
 	column_backward(s, &in);
 	norm_backward(l, s, &flow);
 }

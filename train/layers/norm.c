@@ -25,7 +25,7 @@ norm_of(const struct layer *l, struct step *s, const struct tensor *x)
 	};
 }
 
-/* Queued for the layer's own forward pass, or in the place of the layer before it. */
+/* Queued for the layer's own forward pass, or on behalf of the layer before it. */
 void
 norm_take(const struct layer *l, struct step *s, const struct tensor *x)
 {
@@ -44,9 +44,9 @@ norm_forward(const struct layer *l, struct step *s, const struct tensor *x)
 	return step_buffer(s, l->block->kind->norm->out, l->block->local);
 }
 
-/* The statistics are written again with the same bits. */
+/* Writes the statistics again, with the same bits. */
 struct tensor
-norm_again(const struct layer *l, struct step *s, const struct tensor *x)
+norm_recompute(const struct layer *l, struct step *s, const struct tensor *x)
 {
 	enum buffer out = l->block->kind->norm->out;
 
