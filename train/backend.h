@@ -26,7 +26,7 @@ struct device;
 struct stream {
 	const struct ops *ops;
 	struct device *device;
-	struct observer *observer; /* train/engine/observe.h; NULL: nobody looks on */
+	struct observer *observer; /* train/engine/observe.h; NULL: no observer */
 };
 
 struct event;
@@ -40,7 +40,7 @@ struct device_config {
 	int local_rank;     /* this process's number on its host: picks the GPU */
 	int num_threads;    /* CPU threads for this process */
 	enum dtype dtype;   /* weights and activations: F32, BF16, F16, F64 */
-	bool deterministic; /* the same bits in every run also where that costs time */
+	bool deterministic; /* the same bits in every run, even where that costs time */
 	enum attention_choice attention;
 };
 
@@ -58,20 +58,20 @@ struct backend {
 	const char *name; /* "cpu", "cuda" */
 	bool repeatable;  /* the same bits in every run also without device_config.deterministic */
 	int64_t max_head_size, max_norm; /* widest head, longest row of a norm; 0: no limit */
-	/* Is there a device to run on, now, on this host? Fills why when not. */
+	/* Whether this host has a usable device now; fills why if not. */
 	bool (*available)(struct err *why);
-	/* The libraries that a device would use and a host may have in other versions, in a few
-	 * words; they must be the same on all ranks. NULL: there are none. */
+	/* Names the libraries that a device uses and whose versions may differ between hosts; they
+	 * must be the same on all ranks. NULL: there are none. */
 	void (*describe)(char *text, size_t size);
 	struct device *(*open)(const struct device_config *, struct err *);
 	void (*close)(struct device *);
 	/* Memory of its own that the backend takes at open, in bytes. NULL: that of a GPU, which
-	 * lib/model/device states. */
+	 * lib/model/gpu states. */
 	size_t (*workspace)(const struct device_config *);
 	/* Bytes free on the device now; 0 when that means nothing. */
 	size_t (*free_memory)(struct device *);
-	/* Bytes in use now: of the GPU, by everybody; on the CPU the pages of this process that are
-	 * in memory. 0 where the system does not tell. */
+	/* Bytes in use now: of the GPU, by all processes; on the CPU the resident pages of this
+	 * process. 0 where the system does not tell. */
 	size_t (*used_memory)(struct device *);
 	/* Sets the fields of *out that the device has a meter for, and leaves the others. NULL: it
 	 * has none. */
@@ -84,8 +84,8 @@ struct backend {
 	void (*copy_in)(struct stream *, void *device_dst, const void *host_src, size_t bytes);
 	void (*copy_out)(struct stream *, void *host_dst, const void *device_src, size_t bytes);
 	int (*sync)(struct stream *, struct err *);
-	/* Host memory that copies to and from the device fastest, and without the host waiting. Not
-	 * being able to pin is no failure. From any thread. */
+	/* Pins host memory, for the fastest copies to and from the device, for which the host does
+	 * not wait. Failure to pin is not an error. From any thread. */
 	void (*pin)(struct device *, void *host, size_t bytes);
 	void (*unpin)(struct device *, void *host);
 	struct event *(*event)(struct device *); /* borrowed until close */
@@ -116,7 +116,7 @@ struct backend {
 /* What a communicator is for. */
 struct comm_config {
 	const char *name; /* of its ranks, for messages: "data ranks" */
-	/* the most multiprocessors that one of its collectives takes from what computes beside it;
+	/* the most multiprocessors that one of its collectives takes from concurrent computation;
 	 * 0: as many as are fastest */
 	int max_blocks;
 };

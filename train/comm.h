@@ -49,8 +49,8 @@ struct comm_ops {
 	struct comm *(*split)(struct comm *, int color, int key, struct err *);
 	/* A maximum is NaN where any rank has NaN, and of host memory alone. */
 	void (*all_reduce)(struct comm *, struct stream *, const struct tensor *inout, enum reduce);
-	/* in holds size equal parts; out gets the sum of everybody's part number `rank`. out may
-	 * lie in its place inside in. */
+	/* in holds size equal parts; out gets the sum of all ranks' part number `rank`. out may lie
+	 * in its place inside in. */
 	void (*reduce_scatter)(
 	    struct comm *, struct stream *, const struct tensor *out, const struct tensor *in);
 	/* out holds size equal parts, part i from rank i. in may lie in its place inside out. */
@@ -77,8 +77,8 @@ comm_at(struct comm *c, const char *site)
 }
 
 /*
- * Did any rank of c fail (rc < 0, with a reason in err)? Every rank gets the same answer; rank 0
- * holds the first reason, for it is the one that speaks. Collective, on the host. Called with
+ * Whether any rank of c has failed (rc < 0, with a reason in err). Every rank gets the same answer;
+ * rank 0 gets the first reason, since it prints the messages. Collective, on the host. Called with
  * COMM_HERE: its two operations are known by the caller's place.
  */
 bool comm_agree(struct comm *c, int rc, struct err *err);

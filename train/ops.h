@@ -29,13 +29,13 @@
 			BUG("operation called with wrong arguments: not %s", #x); \
 	} while (0)
 
-/* c = alpha * op(a) op(b) + beta * c;  op(a) [m,k], op(b) [k,n], c [m,n], row-major, row strides
+/* c = alpha * op(a) op(b) + beta * c; op(a) [m,k], op(b) [k,n], c [m,n], row-major, row strides
  * free. a, b act; c act or real (main gradients accumulate with beta 1 without a 16-bit round
- * trip). What else is done to the product on its way out, in this order; a tensor without data is
- * none: bias   act [n], added to every row aux    act [m,n], dense: GEMM_GELU keeps the value
- * before the activation there, GEMM_GELU_GRAD reads it act    c = gelu_tanh(aux), or c = product *
- * gelu_tanh'(aux); only with beta 0 dbias  real [m]: beta * dbias + the sums of op(a) over k (the
- * bias gradient beside a weight gradient); beta 0 or 1 */
+ * trip). The epilogue, in this order; a tensor without data is none: bias act [n], added to every
+ * row aux act [m,n], dense: GEMM_GELU keeps the value before the activation there, GEMM_GELU_GRAD
+ * reads it act c = gelu_tanh(aux), or c = product * gelu_tanh'(aux); only with beta 0 dbias real
+ * [m]: beta * dbias + the sums of op(a) over k (the bias gradient beside a weight gradient); beta 0
+ * or 1 */
 enum gemm_act { GEMM_LINEAR, GEMM_GELU, GEMM_GELU_GRAD };
 struct gemm {
 	struct tensor c, a, b;

@@ -146,8 +146,8 @@ put_span(const struct tensor *t, const struct span *s, const real *from)
 	dtype_convert(span_address(t, s), t->dtype, from, REAL_DTYPE, s->count);
 }
 
-/* dgate = dy up f'(gate), dup = dy f(gate). All is read before anything is written: dx may be x,
- * and y may be dy. */
+/* dgate = dy up f'(gate), dup = dy f(gate). Reads everything before it writes: dx may be x, and y
+ * may be dy. */
 static void
 backward_gated(const void *ctx, const struct span *s)
 {
@@ -171,7 +171,7 @@ backward_gated(const void *ctx, const struct span *s)
 	put_span(c->dx, &us, dup);
 }
 
-/* dx = dy f'(x), with the same care for the order. */
+/* dx = dy f'(x), with reads before writes as well. */
 static void
 backward_plain(const void *ctx, const struct span *s)
 {

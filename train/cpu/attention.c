@@ -3,9 +3,9 @@
  *
  * The forward pass keeps a running maximum and sum per query (Milakov & Gimelshein 2018,
  * arXiv:1805.02867). The backward pass goes over the tiles twice, first by query tile for dq, then
- * by key tile for dk and dv, so that each sum has one owner and nothing grows with the sequence but
- * the statistics. Tiles that the mask empties are not visited. Source: spec/training.md 2.5; Dao
- * 2023, arXiv:2307.08691.
+ * by key tile for dk and dv, so that each sum has one owner and only the statistics grow with the
+ * sequence. Tiles without visible keys are skipped. Source: spec/training.md 2.5; Dao 2023,
+ * arXiv:2307.08691.
  */
 #include "train/cpu/real.h"
 
@@ -44,7 +44,7 @@ row_of(const struct attention *a, const struct place *at, int64_t i)
 		a->head_dim };
 }
 
-/* The place in t to read, converted into buf when it must be. In place where the storage is
+/* The elements of a place in t, converted into buf if necessary. In place where the storage is
  * real, so F32 and F64 runs copy nothing. */
 static struct tile
 load(const struct attention *a, const struct tensor *t, const struct place *at, real *buf)
@@ -60,7 +60,7 @@ load(const struct attention *a, const struct tensor *t, const struct place *at, 
 	return (struct tile){ buf, a->head_dim };
 }
 
-/* Writes rows that lie dense at p. */
+/* Writes rows that are dense at p. */
 static void
 store(const struct attention *a, const struct tensor *t, const struct place *at, const real *p)
 {
@@ -72,7 +72,7 @@ store(const struct attention *a, const struct tensor *t, const struct place *at,
 	}
 }
 
-/* Where the document of a query of a sample begins. */
+/* The start of the document of a query in a sample. */
 static int64_t
 document_start(const struct attention *a, int64_t sample, int64_t query)
 {
@@ -81,8 +81,8 @@ document_start(const struct attention *a, int64_t sample, int64_t query)
 	return first ? first[query * a->micro_batch + sample] : 0;
 }
 
-/* First key that a query sees. It never falls from one query to the next, which is what lets the
- * loops over tiles stop early. */
+/* First key that a query sees. It never decreases from one query to the next, so the loops over
+ * tiles can stop early. */
 static int64_t
 first_key(const struct attention *a, int64_t sample, int64_t query)
 {
@@ -318,7 +318,7 @@ query_tiles(const struct attention *a)
 	return (int64_t)a->micro_batch * a->num_heads * int64_div_up(attention_queries(a), TILE);
 }
 
-/* One item a query tile: outputs of different tiles are written by different threads and the
+/* One item per query tile: outputs of different tiles are written by different threads and the
  * order of the keys is fixed, so the result does not depend on the number of threads. */
 void
 cpu_name(attention_fwd)(struct stream *st, const struct attention *a)

@@ -1,8 +1,8 @@
 /*
  * backend.c - the host as a device: threads, workspace, streams that execute at once
  *
- * OpenBLAS runs on the calling thread alone; the operations cut their work for our own threads
- * instead, so that no result depends on how many there are.
+ * OpenBLAS runs on the calling thread alone; the operations divide their work among our own threads
+ * instead, so that no result depends on their number.
  */
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
@@ -23,7 +23,7 @@ enum { ALIGNMENT = 256 };
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 void gotoblas_dynamic_init(void) __attribute__((weak));
 
-/* Nothing is ever pending; what an event remembers is when it was recorded. */
+/* Nothing is ever pending; an event stores the time at which it was recorded. */
 struct event {
 	double seconds;
 	struct event *next;
@@ -32,7 +32,7 @@ struct event {
 /* One device is one pool of threads, so two devices in a process would not share any state. */
 struct device {
 	struct pool *pool;
-	char *scratch; /* CPU_SCRATCH bytes a thread */
+	char *scratch; /* CPU_SCRATCH bytes per thread */
 	struct stream stream[STREAM_COUNT];
 	struct event *events;
 };
@@ -54,8 +54,8 @@ struct span_loop {
 	const void *ctx;
 };
 
-/* A lane: takes items until none is left. The order in which items are taken is open; items must
- * not depend on it. */
+/* A lane: takes items until none is left. The order of items is unspecified; they must not depend
+ * on it. */
 static void
 lane(void *ctx, int index)
 {
@@ -114,7 +114,7 @@ cpu_spans(struct stream *st, const struct tensor *t, void (*fn)(const void *, co
 	cpu_for(st, int64_div_up(l.total, l.per_item), span_item, &l);
 }
 
-/* There always is a host. */
+/* The host is always available. */
 static bool
 cpu_available(struct err *why)
 {
@@ -122,14 +122,14 @@ cpu_available(struct err *why)
 	return true;
 }
 
-/* One scratch a thread. */
+/* One scratch buffer per thread. */
 static size_t
 cpu_workspace(const struct device_config *config)
 {
 	return (size_t)(config->num_threads < 1 ? 1 : config->num_threads) * CPU_SCRATCH;
 }
 
-/* Memory that may be missing, so not from mem.h; zeroed, ALIGNMENT-aligned, free() it. */
+/* Allocation that may fail, hence not from mem.h; zeroed, ALIGNMENT-aligned, free() it. */
 static void *
 aligned_zeroed(size_t bytes)
 {
@@ -184,7 +184,7 @@ cpu_open(const struct device_config *config, struct err *e)
 	return d;
 }
 
-/* NULL is closed already. Memory from alloc belongs to who took it and is not freed here. */
+/* NULL is ignored. Memory from alloc belongs to its caller and is not freed here. */
 static void
 cpu_close(struct device *d)
 {
@@ -201,7 +201,7 @@ cpu_close(struct device *d)
 	free(d);
 }
 
-/* Host memory is shared with everybody, so what is free now says nothing. */
+/* Host memory is shared with other processes, so the free memory means nothing. */
 static size_t
 cpu_free_memory(struct device *d)
 {
@@ -237,7 +237,7 @@ cpu_alloc(struct device *d, size_t bytes, struct err *e)
 	return p;
 }
 
-/* NULL is fine, as for free(). */
+/* NULL is ignored, as by free(). */
 static void
 cpu_release(struct device *d, void *p)
 {
@@ -245,8 +245,8 @@ cpu_release(struct device *d, void *p)
 	free(p);
 }
 
-/* All streams are the same thread of execution here; they differ so that the engine reads alike
- * for both backends. */
+/* All streams are the same thread of execution here; they differ so that the engine's code is the
+ * same for both backends. */
 static struct stream *
 cpu_stream(struct device *d, int index)
 {
@@ -282,7 +282,7 @@ cpu_event(struct device *d)
 	return e;
 }
 
-/* The work has been done when the call that queued it returned. */
+/* The work was done when the call that queued it returned. */
 static void
 cpu_record(struct stream *st, struct event *event)
 {

@@ -5,7 +5,7 @@
  * An element's mask is a function of the key, the step, the site and the element's number in the
  * whole model's tensor: sample, position and column, not the place in this rank's memory. So any
  * layout, any number of threads and the backward pass see the same mask. Philox gives four words
- * a counter; 24 bits of a word are the uniform number that is compared with p.
+ * per counter; 24 bits of a word are the uniform number that is compared with p.
  */
 #include "lib/base/rng.h"
 #include "train/cpu/real.h"
@@ -93,7 +93,7 @@ backward_span(const void *ctx, const struct span *s)
 	dtype_convert(span_address(c->dx, s), c->dx->dtype, dx, REAL_DTYPE, s->count);
 }
 
-/* Also the forward pass of an embedding's dropout, which is the same product. */
+/* Also the forward pass of an embedding's dropout, which is the same multiplication. */
 void
 cpu_name(dropout_bwd)(
     struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)

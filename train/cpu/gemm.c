@@ -1,10 +1,10 @@
 /*
- * gemm.c - matrix products: tiles of the result shared out to the threads, each by one call of BLAS
- * a block of k
+ * gemm.c - GEMMs: tiles of the result are distributed over the threads, with one BLAS call per tile
+ * and block of k
  *
  * The tiles follow from the shapes alone. Operands that are not stored in real precision are
  * converted block by block into the workspace; the result is rounded once, after the last block,
- * and what follows the product is done to a tile while it is there.
+ * and the epilogue is applied to a tile while it is in the cache.
  */
 #include "train/cpu/real.h"
 
@@ -13,7 +13,7 @@ enum {
 	TILE_MIN = 64,
 	TILE_MAX = 512,  /* side of a tile of c */
 	TILE_COUNT = 16, /* tiles wanted, to keep threads busy */
-	SMALL = 1 << 19, /* multiply-adds that are not worth sharing out */
+	SMALL = 1 << 19, /* multiply-adds that are not worth distributing */
 };
 
 /* A thread's blocks of operands and result that are not stored in real. */
@@ -25,7 +25,7 @@ _Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
 /* How the result is cut up; the same for all threads. */
 struct tiles {
 	const struct gemm *g;
-	int64_t m, n, k; /* of the product */
+	int64_t m, n, k; /* of the GEMM */
 	int64_t tile_m, tile_n, block_k, per_row;
 };
 
@@ -83,9 +83,8 @@ stored(bool transposed, struct box b)
 	return transposed ? (struct box){ b.column, b.row, b.columns, b.rows } : b;
 }
 
-/* Bias, the value kept or read beside, and the activation, for a tile of the product. The
- * activation sees the value as it was kept, so that the backward pass differentiates what was
- * computed. */
+/* The epilogue of a tile: bias, the saved or read aux value, and the activation. The activation
+ * sees the value as it was saved, so that the backward pass differentiates what was computed. */
 static void
 finish_tile(const struct gemm *g, const struct box *b, const struct matrix *c)
 {
@@ -140,8 +139,8 @@ tile(const void *ctx, int64_t item, void *scratch)
 	box_store(&g->c, &cb, &c);
 }
 
-/* Halves the longer side until the tiles are small enough and enough. The number of threads has
- * no say, or results would depend on it. Multiples of 16, which BLAS's kernels like. */
+/* Halves the longer side until the tiles are small and numerous enough. The number of threads plays
+ * no part, or results would depend on it. Multiples of 16, which suit BLAS's kernels. */
 static void
 choose_tiles(struct tiles *t, bool direct)
 {
@@ -193,7 +192,7 @@ sum_operand(struct stream *st, const struct gemm *g)
 		    st, int64_div_up(g->a.shape[0], cpu_rows_per_item(g->a.shape[1])), sum_rows, g);
 }
 
-/* The shapes and types of what comes beside the product. */
+/* The shapes and types of the epilogue's operands. */
 static void
 check_epilogue(const struct gemm *g, int64_t m, int64_t n)
 {

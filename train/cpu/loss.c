@@ -4,7 +4,7 @@
  *
  * A row's statistics are the maximum, the sum of exponentials below it and the label's logit; those
  * of all tensor ranks give the loss and the gradient. Logits [T, v/t] turn into their gradient in
- * place. valid_columns ends before the padding of the vocabulary, which takes part in nothing.
+ * place. valid_columns ends before the padding of the vocabulary, which is ignored throughout.
  * Statistics and losses are in real; the mask is F32.
  */
 #include "train/cpu/real.h"
@@ -99,8 +99,8 @@ combine(const struct xent *x, int64_t row)
 	return t;
 }
 
-/* logits <- gradient: factor * softmax, less `weight` at the label, zero in the padding. Padding
- * is written as zero since the products after it read all columns. */
+/* logits <- gradient: factor * softmax, less `weight` at the label, zero in the padding. Padding is
+ * written as zero since the GEMMs after it read all columns. */
 static void
 gradient_row(const struct xent *x, int64_t row, real max, const real factor[2])
 {

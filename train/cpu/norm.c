@@ -154,7 +154,7 @@ backward_columns(const void *ctx, int64_t item, void *scratch)
 }
 
 /* By rows for dx, then by columns for the sums over rows. dx has the residual's gradient already;
- * its own sums are column_sum's, so they have the bits of a product's bias gradient. */
+ * its own sums are column_sum's, so they have the bits of a GEMM's bias gradient. */
 void
 cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 {

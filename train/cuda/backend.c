@@ -126,8 +126,8 @@ cu_capability(int index)
 	return 0;
 }
 
-/* Can the GPU do what is asked, and has this build kernels for it? Asked when the device is opened,
- * so that it is not the first kernel or product that fails. CUDA 13 compiles for 7.5 and later. */
+/* Checks that the GPU supports the run and that this build has kernels for it, when the device is
+ * opened rather than at the first kernel or GEMM. CUDA 13 compiles for 7.5 and later. */
 static int
 check_gpu(int index, enum dtype dtype, struct err *e)
 {
@@ -149,21 +149,21 @@ check_gpu(int index, enum dtype dtype, struct err *e)
 	}
 	if (dtype == DTYPE_BF16 && capability < CU_TILED)
 		return err_set(e,
-		    "GPU %d (%s, compute capability %d.%d) has no products of bfloat16, which need "
+		    "GPU %d (%s, compute capability %d.%d) has no bfloat16 GEMMs, which need "
 		    "8.0: use --fp16",
 		    index, p.name, p.major, p.minor);
 	return 0;
 }
 
-/* Streams, workspace and the caches of products and of attention of a device that has its number.
- * What was made before a failure is given back by cuda_close. */
+/* Streams, workspace and the caches of GEMMs and of attention, for a device whose number is set.
+ * cuda_close frees what was made before a failure. */
 static int
 set_up(struct device *d, const struct device_config *c, struct err *e)
 {
 	int least = 0, greatest = 0;
 	cudaError_t rc = cudaDeviceGetStreamPriorityRange(&least, &greatest);
 
-	/* A collective must not wait for the last block of a product to find room. */
+	/* A collective must not wait for the last block of a GEMM to find room. */
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		d->stream[i].base = (struct stream){ &cuda_ops, d };
 		if (rc == cudaSuccess)

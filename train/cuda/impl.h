@@ -21,11 +21,11 @@ extern "C" {
 enum {
 	/* bytes for one operation of the compute stream: cuBLASLt, partial sums, sorting */
 	CU_WORKSPACE = DEVICE_PRODUCTS,
-	/* and after them, for what a product hands to the next kernel */
+	/* and after them, for what a GEMM hands to the next kernel */
 	CU_SIDE = DEVICE_SIDE,
 	CU_HEAD_MAX = 256, /* largest head size */
 	CU_THREADS = 256,  /* of a block, in every kernel */
-	/* least compute capability (8.0) for tiled attention, cuDNN's, and products of bf16 */
+	/* least compute capability (8.0) for tiled attention, cuDNN's, and bf16 GEMMs */
 	CU_TILED = 80,
 };
 
@@ -54,14 +54,14 @@ struct device {
 /* After a kernel launch: notes its name and keeps its failure. */
 void cu_launched(struct stream *st, const char *name);
 /* The device's workspace, for operations on the compute stream alone; and the CU_SIDE bytes after
- * it, which are a product's while it runs. */
+ * it, which belong to a GEMM while it runs. */
 void *cu_workspace(struct stream *st);
 void *cu_side(struct stream *st);
 
 /* Compute capability of a GPU, 80 for 8.0; 0 when the runtime does not say. backend.c */
 int cu_capability(int index);
 
-/* The plans of matrix products; made at open, freed at close. gemm.c */
+/* The plans of GEMMs; made at open, freed at close. gemm.c */
 struct gemm_cache *gemm_cache_new(struct device *d, struct err *e);
 void gemm_cache_free(struct gemm_cache *c);
 

@@ -1,11 +1,12 @@
 /*
  * comm.c - train/comm.h over MPI, on host memory
  *
- * MPI's own reductions may add in any order, so sums are made here: every rank gets one piece of
- * everybody's array into a staging buffer, adds in rank order, and the sums are gathered. Arrays of
- * any length pass through the buffer window by window, and no single message is longer than MESSAGE
- * bytes, far below what MPI's int counts hold. Everything is blocking; only the thread that started
- * MPI may call. An error that MPI reports means a lost peer or link: one line, and the world ends.
+ * MPI's own reductions may add in any order, so sums are made here: every rank receives one piece
+ * of each rank's array into a staging buffer, adds in rank order, and the sums are gathered. Arrays
+ * of any length pass through the buffer window by window, and no single message is longer than
+ * MESSAGE bytes, far below what MPI's int counts hold. Everything is blocking; only the thread that
+ * started MPI may call. An error from MPI means a lost peer or link: it ends the world with one
+ * line.
  */
 #include "train/mpi/impl.h"
 
@@ -50,8 +51,8 @@ min_size(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Ends the world when MPI reports a failure. MPI's default is to end the program with
- * words of its own; this gives one line and a status. */
+/* Ends the world when MPI reports a failure. MPI's default is to end the program with its own
+ * messages; this prints one line and sets a status. */
 static void
 check(struct comm *c, int rc, const char *what)
 {
@@ -120,7 +121,7 @@ post_receive(struct comm *c, char *data, size_t bytes, int peer, int tag)
 	}
 }
 
-/* Of this communicator: requests are never left over from one operation to the next. */
+/* Waits for all requests of this communicator: none is left over from one operation to the next. */
 static void
 wait_all(struct comm *c)
 {
@@ -139,8 +140,8 @@ piece_bytes(const struct pieces *p, int number)
 	return before < p->total ? min_size(p->bytes, p->total - before) : 0;
 }
 
-/* Sends piece i to rank i and collects everybody's piece number `rank` in the staging buffer, in
- * rank order. Each rank begins with another peer, so that no rank is everybody's first. */
+/* Sends piece i to rank i and collects every rank's piece number `rank` in the staging buffer, in
+ * rank order. Each rank starts with a different peer, to spread the load. */
 static void
 swap_pieces(struct comm *c, const struct pieces *p)
 {
@@ -179,8 +180,8 @@ window(const struct comm *c, enum dtype dtype)
 	return STAGING / dtype_size(dtype) / (size_t)c->size;
 }
 
-/* Few bytes: everybody gets all and adds for itself; the same arithmetic, so the same bits. One
- * round of messages rather than two; up to SMALL bytes in all, latency is what it costs. */
+/* Few bytes: every rank receives all and adds for itself; the same arithmetic, so the same bits.
+ * One round of messages instead of two: up to SMALL bytes in all, latency dominates. */
 static void
 all_reduce_small(struct comm *c, char *data, size_t bytes, enum dtype dtype, enum reduce op)
 {
@@ -192,7 +193,7 @@ all_reduce_small(struct comm *c, char *data, size_t bytes, enum dtype dtype, enu
 }
 
 /* One window: each rank reduces a piece of it, then the pieces are gathered in place. The last
- * pieces may be shorter or empty; everybody computes the same cuts from the window's length. */
+ * pieces may be shorter or empty; all ranks compute the same cuts from the window's length. */
 static void
 all_reduce_window(struct comm *c, char *data, size_t bytes, enum dtype dtype, enum reduce op)
 {
@@ -303,9 +304,9 @@ mpi_broadcast(struct comm *c, struct stream *st, const struct tensor *t, int roo
 	}
 }
 
-/* Receives are posted first, so that nothing that arrives has to wait for a place. All messages
- * of the call are under way at once, so a ring of ranks that all send cannot block. Complete
- * when it returns. */
+/* Receives are posted first, so that no arriving message waits for a buffer. All messages of the
+ * call are in flight at once, so a ring of ranks that all send cannot block. Complete when it
+ * returns. */
 static void
 mpi_exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
 {
@@ -330,7 +331,7 @@ mpi_barrier(struct comm *c)
 	check(c, MPI_Barrier(m->mpi), "a barrier");
 }
 
-/* At root: everybody's bytes in rank order, of the lengths given. A rank that has nothing sends
+/* At root: the bytes of all ranks in rank order, of the lengths given. A rank without bytes sends
  * nothing. */
 static char *
 collect(struct comm *c, const void *bytes, const uint64_t *len, size_t *total)
@@ -384,7 +385,7 @@ mpi_abort(struct comm *c, int status)
 {
 	(void)c;
 	MPI_Abort(MPI_COMM_WORLD, status);
-	_Exit(status); /* not reached: MPI_Abort does not come back */
+	_Exit(status); /* not reached: MPI_Abort does not return */
 }
 
 /* Collective, since MPI's is. The world is freed last: the others use its staging buffer. */
@@ -426,7 +427,7 @@ wrap(MPI_Comm mpi, char *staging)
 	return c;
 }
 
-/* NULL for a negative color, which is no error: e is untouched then. Ranks of one color are
+/* NULL for a negative color, which is not an error: e is untouched then. Ranks of one color are
  * ordered by key. */
 static struct comm *
 mpi_split(struct comm *c, int color, int key, struct err *e)
@@ -458,8 +459,8 @@ static const struct comm_ops mpi_ops = {
 	.free = mpi_free,
 };
 
-/* Starts MPI if nobody has (tests do), alone without mpirun. NULL with a reason. FUNNELED:
- * threads compute, the main thread communicates. */
+/* Starts MPI unless it is started (as in tests); without mpirun the world has one rank. NULL with a
+ * reason. FUNNELED: threads compute, the main thread communicates. */
 struct comm *
 mpi_world(struct err *e)
 {
@@ -473,7 +474,7 @@ mpi_world(struct err *e)
 	}
 	MPI_Query_thread(&provided);
 	if (provided < MPI_THREAD_FUNNELED) {
-		err_set(e, "this MPI library cannot be used by programs that have threads");
+		err_set(e, "this MPI library does not support programs with threads");
 		return NULL;
 	}
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -485,7 +486,7 @@ mpi_world(struct err *e)
 	return wrap(MPI_COMM_WORLD, mem_alloc(STAGING, 1));
 }
 
-/* Nothing when MPI was never started or has ended: exit paths may meet here. */
+/* Does nothing when MPI was never started or has ended, so all exit paths may call it. */
 void
 mpi_end(void)
 {
@@ -497,7 +498,7 @@ mpi_end(void)
 		MPI_Finalize();
 }
 
-/* The first line alone: what follows is about how it was built. */
+/* Only the first line: the rest describes how it was built. */
 void
 mpi_describe(struct str *out)
 {
@@ -508,7 +509,7 @@ mpi_describe(struct str *out)
 	str_addf(out, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
-/* For plans of memory: the one buffer that the communicators of a process share. */
+/* For memory plans: the one buffer that the communicators of a process share. */
 size_t
 mpi_staging_bytes(void)
 {

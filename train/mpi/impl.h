@@ -1,4 +1,4 @@
-/* impl.h - what the files of train/mpi share */
+/* impl.h - shared by the files of train/mpi */
 #ifndef TRAIN_MPI_IMPL_H
 #define TRAIN_MPI_IMPL_H
 

@@ -1,14 +1,14 @@
 /*
  * reduce.c - sums and maxima in rank order
  *
- * Works block by block: a block of every summand is widened to the type that is added in, so that
- * one loop a type remains and the accumulators stay in the first-level cache.
+ * Works block by block: a block of every summand is widened to the type of the sum, so that one
+ * loop per type suffices and the accumulators stay in the first-level cache.
  */
 #include "train/mpi/impl.h"
 
 enum { BLOCK = 1024 }; /* elements */
 
-/* A block in the type that is added in. Unsigned views serve the sums of integers. */
+/* A block in the type of the sum. Unsigned views serve the sums of integers. */
 union block {
 	double f64[BLOCK];
 	float f32[BLOCK];
@@ -52,7 +52,7 @@ add(union block *acc, const union block *x, enum dtype real, int n)
 	}
 }
 
-/* acc = max(acc, x); a NaN on either side wins, so that no rank's overflow is lost. */
+/* acc = max(acc, x); a NaN on either side is kept, so that no rank's overflow is lost. */
 static void
 maximum(union block *acc, const union block *x, enum dtype real, int n)
 {

@@ -1,9 +1,9 @@
 /*
  * comm.c - train/comm.h over NCCL, on device memory
  *
- * A communicator stands on a host communicator of the same ranks, which carries NCCL's id, meets at
- * barriers and ends the world. Collectives are queued on the caller's stream. What sums are is in
- * train/comm.h.
+ * A communicator is built on a host communicator of the same ranks, which carries NCCL's id, does
+ * barriers and ends the world. Collectives are queued on the caller's stream. train/comm.h defines
+ * the order of sums.
  */
 #include "lib/base/mem.h"
 #include "train/comm.h"
@@ -20,8 +20,8 @@ struct nccl_group {
 	struct device *device;
 };
 
-/* Is rc success? If not, the device has failed. The step goes on and queues; sync reports, and
- * the program ends there. */
+/* True for success. Otherwise the device has failed: the step goes on queueing, and sync reports
+ * the failure and ends the program. */
 static bool
 nccl_ok(struct comm *c, ncclResult_t rc, const char *what)
 {
@@ -36,8 +36,8 @@ nccl_ok(struct comm *c, ncclResult_t rc, const char *what)
 	return false;
 }
 
-/* What the engine sends through devices: activations, gradients, statistics. Another type is a
- * mistake in the engine. */
+/* Types that the engine sends between devices: activations, gradients, statistics. Any other is a
+ * bug in the engine. */
 static ncclDataType_t
 data_type(enum dtype t)
 {
@@ -52,7 +52,7 @@ data_type(enum dtype t)
 	}
 }
 
-/* What a collective of one rank comes to. */
+/* A collective of one rank is a copy. */
 static void
 copy(struct comm *c, struct stream *st, const struct tensor *to, const struct tensor *from)
 {
@@ -73,7 +73,7 @@ all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduc
 	size_t count = (size_t)comm_elements(t);
 
 	if (op != REDUCE_SUM)
-		BUG("maximum on the device: NCCL's passes over NaN");
+		BUG("maximum on the device: NCCL's ignores NaN");
 	if (c->size > 1 && count)
 		nccl_ok(c,
 		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype), ncclSum, g->handle,
@@ -128,7 +128,7 @@ broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
 		    "broadcast");
 }
 
-/* Queues one message of a batch. A message of no elements is passed over on both sides. */
+/* Queues one message of a batch. A message without elements is skipped on both sides. */
 static void
 post(struct comm *c, struct stream *st, const struct p2p *m)
 {
@@ -180,7 +180,7 @@ barrier(struct comm *c)
 	g->host->ops->barrier(g->host);
 }
 
-/* Groups are split from the host communicator and turned into device ones after. */
+/* Groups are split from the host communicator and then converted to device ones. */
 static struct comm *
 split(struct comm *c, int color, int key, struct err *e)
 {
@@ -203,7 +203,7 @@ gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t *to
 	BUG("host bytes through a device communicator");
 }
 
-/* Device work that hangs in a collective is ended with the process. */
+/* Device work that hangs in a collective ends with the process. */
 static void __attribute__((noreturn)) abort_world(struct comm *c, int status)
 {
 	struct nccl_group *g = c->impl;
@@ -211,7 +211,7 @@ static void __attribute__((noreturn)) abort_world(struct comm *c, int status)
 	g->host->ops->abort(g->host, status);
 }
 
-/* Frees the host communicator below as well. Collective, as MPI's free is. */
+/* Also frees the host communicator it is built on. Collective, as MPI's free is. */
 static void
 free_comm(struct comm *c)
 {
@@ -224,7 +224,7 @@ free_comm(struct comm *c)
 	free(c);
 }
 
-/* split and gather_bytes are here to say what is wrong: the engine asks the host's. */
+/* split and gather_bytes only report misuse: the engine uses the host's. */
 static const struct comm_ops nccl_ops = {
 	.split = split,
 	.all_reduce = all_reduce,

@@ -1,10 +1,10 @@
 /*
  * cudnn.h - attention by cuDNN: the library, found at run time, and plans of the two passes
  *
- * Nothing of cuDNN is needed to build: the few functions and numbers of its backend interface that
- * are used are declared here. They are part of its binary interface and the same in all of
- * cuDNN 9. Source: the enumerations of cudnn_graph.h, cuDNN 9.19; the graphs: NVIDIA, cuDNN
- * backend API, "scaled dot-product attention".
+ * cuDNN is not needed to build: the few functions and numbers of its backend interface that are
+ * used are declared here. They are part of its binary interface and the same in all of cuDNN 9.
+ * Source: the enumerations of cudnn_graph.h, cuDNN 9.19; the graphs: NVIDIA, cuDNN backend API,
+ * "scaled dot-product attention".
  */
 #ifndef TRAIN_CUDA_ATTENTION_CUDNN_H
 #define TRAIN_CUDA_ATTENTION_CUDNN_H
