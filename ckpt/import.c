@@ -141,7 +141,7 @@ copy_param(struct import *im, int i, struct ckpt_writer *w, struct err *e)
 
 /* -1 if values are not finite and --allow-nonfinite was not given. */
 static int
-judge_finite(const struct import *im, struct err *e)
+require_finite(const struct import *im, struct err *e)
 {
 	if (im->nonfinite == 0 || im->o->allow_nonfinite)
 		return 0;
@@ -177,7 +177,7 @@ copy_all(struct import *im, const char *tmp, struct str *manifest, struct err *e
 	for (int i = 0; i < m->count && rc == 0; i++)
 		rc = copy_param(im, i, w, e);
 	if (rc == 0)
-		rc = judge_finite(im, e);
+		rc = require_finite(im, e);
 	if (rc == 0)
 		return ckpt_writer_finish(w, manifest, e);
 	ckpt_writer_abort(w);

@@ -21,7 +21,7 @@ samples_open(const struct dataset *d, const struct samples_config *c, struct err
 	return NULL;
 }
 
-/* Which sequence stands at position i of the shuffled epochs. */
+/* The sequence at position i of the shuffled epochs. */
 static inline int64_t
 samples_document_index(const struct samples *s, int64_t i)
 {

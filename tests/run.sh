@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh KIND... - run the tests of each kind; one line a test, the output of those that fail, and
-# "N passed, N failed" at the end
+# run.sh KIND... - run the tests of each kind; print one line per test, the output of failed ones,
+# and "N passed, N failed" at the end
 #
 # Kinds: unit prop grad gpu (C programs, and the scripts beside them), fuzz (each parser over its
 # corpus), bats and golden (bats files), parsers (the bats files of tools that read foreign bytes),

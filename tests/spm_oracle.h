@@ -2,7 +2,7 @@
  * spm_oracle.h - libsentencepiece as a C function, for the tests and benchmarks to compare
  * with
  *
- * Results live until the next call with the same oracle. One thread an oracle.
+ * Results live until the next call with the same oracle. One thread per oracle.
  */
 #ifndef TESTS_SPM_ORACLE_H
 #define TESTS_SPM_ORACLE_H

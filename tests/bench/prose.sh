@@ -2,7 +2,7 @@
 # prose.sh FALLBACK.jsonl - the English model of the benchmarks' text (text.c), as JSON Lines of
 # ASCII
 #
-# The lines of this machine's manual pages that are running text, forty a document; FALLBACK where
+# The lines of this machine's manual pages that are running text, forty per document; FALLBACK where
 # there are few. Drama, which the goldens have, has shorter pieces than what models are trained on:
 # 3.8 bytes instead of 4.4.
 set -eu

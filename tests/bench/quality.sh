@@ -1,6 +1,6 @@
 #!/bin/sh
-# quality.sh TEXT.jsonl TOKENIZER-OPTION... - does 16-bit training on the GPU learn what 32 bits
-# learn?
+# quality.sh TEXT.jsonl TOKENIZER-OPTION... - compares what 16-bit and 32-bit training learn on the
+# GPU
 #
 # A model of GPT-2's small shape goes once over the text (at least 16 million tokens, in documents
 # that do not repeat), in bf16 and in fp32, from the same weights in the same order: the mean loss

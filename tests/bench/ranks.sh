@@ -1,5 +1,5 @@
 #!/bin/sh
-# ranks.sh [WORKLOAD...] - training speed of data ranks, one a GPU
+# ranks.sh [WORKLOAD...] - training speed of data ranks, one per GPU
 #
 # A workload is MODEL:STRATEGY:MICRO_BATCH:MICRO_BATCHES. A row each: tokens/s of a GPU (median of
 # the last 10 steps), the milliseconds of a step in which rank 0 computed nothing for the exchange

@@ -1,5 +1,5 @@
 #!/bin/sh
-# saves.sh - how long a checkpoint that is written meanwhile holds a run up, over five saves
+# saves.sh - how long an overlapped checkpoint delays a run, over five saves
 #
 # Llama of 1.2 billion parameters, 8 samples of 4096 tokens, saved every 40 steps (EVERY), which is
 # longer than a disk of 1 GB/s takes for one: a save waits for the one before. The time from one

@@ -1,8 +1,8 @@
 /*
- * faults.c - faults --seed S --count N: as many injections, a class each in turn, judged; a table
- * of the outcomes
+ * faults.c - faults --seed S --count N: does N injections, taking the classes in turn, checks them,
+ * and prints a table of the outcomes
  *
- * A failure is a line with the number that repeats it (--only). Exit status 1 when there is one.
+ * Each failure gets a line with the number that repeats it (--only), and the exit status is then 1.
  */
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
@@ -23,7 +23,7 @@ static const struct opt faults_opts[] = {
 	    .off = offsetof(struct faults_config, seed),
 	    .max = 1e15,
 	    .def = "1",
-	    .help = "what is drawn depends on it and on the injection's number" },
+	    .help = "seed of the random choices, together with the injection's number" },
 	{ .name = "count",
 	    .type = OPT_INT,
 	    .off = offsetof(struct faults_config, count),
@@ -37,12 +37,12 @@ static const struct opt faults_opts[] = {
 	    .min = -1,
 	    .max = 1e6,
 	    .def = "-1",
-	    .help = "one of them, and what it says" },
+	    .help = "only this injection, with its output" },
 	{ .name = "class",
 	    .type = OPT_STRING,
 	    .off = offsetof(struct faults_config, class),
 	    .unit = "TEXT",
-	    .help = "of them those of the classes whose names hold the text" },
+	    .help = "only classes whose names contain the text" },
 	OPT_END,
 };
 
@@ -74,7 +74,7 @@ count(struct summary *s, const struct trial *t, int class)
 
 /* One line, of the first problems; with its output when only this one was asked for. */
 static void
-say_trial(const struct trial *t, bool whole)
+print_trial(const struct trial *t, bool whole)
 {
 	struct str text = { 0 };
 	char *rest = NULL, *line = t->problems.buf ? strtok_r(t->problems.buf, "\n", &rest) : NULL;
@@ -112,7 +112,7 @@ inject(struct scene *scene, const struct faults_config *c, int index, struct sum
 	else
 		count(s, &t, class);
 	if (t.problems.len || (c->only >= 0 && rc == 0))
-		say_trial(&t, c->only >= 0);
+		print_trial(&t, c->only >= 0);
 	trial_release(&t);
 	return rc;
 }

@@ -1,6 +1,6 @@
 /*
- * scene.h - what faults happen to: tiny runs in several layouts, from several beginnings, and what
- * they end with undisturbed
+ * scene.h - the runs that faults are injected into: tiny ones in several layouts, from several
+ * beginnings, with their undisturbed results
  *
  * Under the base directory: tiny.conf, shim.so; LAYOUT.BEGINNING, the state before a run;
  * LAYOUT.BEGINNING.end, the state after it, with the log of its calls; work, where the disturbed
@@ -16,8 +16,8 @@
 
 enum { SCENE_RANKS = 2, SCENE_STEPS = 6, SCENE_HALF = 4 };
 
-/* Nothing; two checkpoints of three; one, and a second that was being written when the run was
- * killed. */
+/* An empty directory; two checkpoints of three; one, and a second whose save was cut off by a
+ * kill. */
 enum beginning { BEGIN_EMPTY, BEGIN_HALF, BEGIN_CUT, BEGIN_COUNT };
 
 struct scene_layout {
@@ -39,8 +39,8 @@ struct scene {
 	struct scene_start start[SCENE_LAYOUTS][BEGIN_COUNT];
 };
 
-/* Makes the base directory, below $TMPDIR, /dev/shm or /tmp; shim.so lies beside the program. -1
- * with a reason. */
+/* Makes the base directory, below $TMPDIR, /dev/shm or /tmp; shim.so is in the program's directory.
+ * -1 with a reason. */
 int scene_open(struct scene *s, struct err *e);
 void scene_close(struct scene *s); /* removes it */
 

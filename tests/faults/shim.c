@@ -2,9 +2,9 @@
  * shim.c - stands between a program and the C library: counts, fails and records what is done to
  * one directory
  *
- * Loaded by LD_PRELOAD. Streams of watched files are made of calls of ours, since stdio's own
- * writes do not pass through here. One lock over each call and its record, shared with the other
- * ranks, makes the log's order the order in which things happened.
+ * Loaded by LD_PRELOAD. Streams of watched files are built on our own calls, since stdio's writes
+ * do not pass through here. One lock over each call and its record, shared with the other ranks,
+ * makes the log's order the order in which things happened.
  */
 #include "tests/faults/call.h"
 
@@ -52,7 +52,7 @@ static struct {
 	} stream[STREAMS];
 } shim = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .log = -1 };
 
-/* What is to happen, from FAULT. */
+/* Reads the fault to inject from FAULT. */
 static void
 read_fault(const char *text)
 {
@@ -70,7 +70,7 @@ read_fault(const char *text)
 		shim.call++;
 }
 
-/* Makes no call that is ours: they would come back here. */
+/* Makes none of the wrapped calls, which would recurse. */
 static void
 start(void)
 {
@@ -461,7 +461,7 @@ real_renameat2(const struct naming *n)
 	return real(AT_FDCWD, n->a, AT_FDCWD, n->b, n->flags);
 }
 
-/* With paths from the current directory, as everybody here calls it. */
+/* With paths relative to the current directory, as all callers here use it. */
 int
 renameat2(int from, const char *a, int to, const char *b, unsigned flags)
 {

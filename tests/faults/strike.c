@@ -1,4 +1,4 @@
-/* strike.c - faults of calls, of time, of room, and runs that are not one */
+/* strike.c - faults of calls, time and disk space, and conflicting runs */
 #include "lib/base/io.h"
 #include "tests/faults/strike.h"
 
@@ -11,7 +11,7 @@
 
 enum { DRAWS = 20 };
 
-/* What the shim is to do. */
+/* The shim's instructions. */
 struct plan {
 	int rank, nth, code;
 	enum call call;
@@ -228,8 +228,8 @@ stands_still(const struct trial *t, pid_t pid)
 	return has_struck(t);
 }
 
-/* The first run stands still with the directory in its hand. What the second one says is judged,
- * and the first must end as if it had been alone. */
+/* The first run is stopped while it holds the directory. The second run's message is checked, and
+ * the first must then end as if it had been alone. */
 static void
 run_both(struct trial *t, const struct plan *p)
 {

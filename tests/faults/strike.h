@@ -1,8 +1,8 @@
 /*
- * strike.h - the ways in which a fault is made to happen
+ * strike.h - the ways to inject a fault
  *
- * Each draws what the class leaves open, runs the disturbed run, and says in `what` what was drawn;
- * as struct fault_class has it.
+ * Each draws the parameters that the class leaves open, does the disturbed run, and describes the
+ * draw in `what`; contract as in struct fault_class.
  */
 #ifndef FAULTS_STRIKE_H
 #define FAULTS_STRIKE_H

@@ -1,5 +1,5 @@
 /*
- * trial.c - one injection and its judgement
+ * trial.c - one injection and the checks of its outcome
  *
  * The disturbed run must end in time, with a status and a line that its class states. What it or an
  * earlier run said to be saved must be whole. The same command line, undisturbed, must then end
@@ -149,9 +149,9 @@ lines_that_say(const char *text, const char *words)
 	return count;
 }
 
-/* Status and line are as the class states. */
+/* Status and message must be as the class states. */
 static void
-judge_end(struct trial *t)
+check_end(struct trial *t)
 {
 	unsigned allowed = t->struck ? t->class->statuses : STATUS(0);
 	const char *said = t->said.buf ? t->said.buf : "";
@@ -167,9 +167,9 @@ judge_end(struct trial *t)
 		    t->status, lines_that_say(said, t->says), t->says);
 }
 
-/* What was saved is there. */
+/* Everything saved must still be there. */
 static void
-judge_saved(struct trial *t)
+check_saved(struct trial *t)
 {
 	char *save = trial_path(t, "C");
 	struct str problems = { 0 };
@@ -180,9 +180,9 @@ judge_saved(struct trial *t)
 	free(save);
 }
 
-/* A save that fails makes room again: on a full disk the next one needs it. */
+/* A failed save must remove its files: on a full disk the next one needs the room. */
 static void
-judge_tidy(struct trial *t)
+check_tidy(struct trial *t)
 {
 	char *save = trial_path(t, "C");
 	DIR *d = opendir(save);
@@ -196,7 +196,7 @@ judge_tidy(struct trial *t)
 	free(save);
 }
 
-/* What mtrain said last, in place; mpirun adds lines of its own. */
+/* mtrain's last line, in place; mpirun adds lines of its own. */
 static const char *
 last_line(struct str *text)
 {
@@ -209,9 +209,9 @@ last_line(struct str *text)
 	return last;
 }
 
-/* The same command, undisturbed, ends as if nothing had been. */
+/* The same command, undisturbed, must end as if nothing had happened. */
 static void
-judge_again(struct trial *t)
+check_rerun(struct trial *t)
 {
 	const struct scene_run run = { &scene_layouts[t->layout], false, { "", "" } };
 	struct str problems = { 0 }, want = { 0 };
@@ -239,12 +239,12 @@ trial_make(struct trial *t, struct err *e)
 	int rc = t->class->strike(t, e);
 
 	if (rc == 0) {
-		judge_end(t);
-		judge_tidy(t);
+		check_end(t);
+		check_tidy(t);
 		if (t->mend)
 			rc = t->mend(t, e);
-		judge_saved(t);
-		judge_again(t);
+		check_saved(t);
+		check_rerun(t);
 	}
 	if (t->leave)
 		t->leave(t);

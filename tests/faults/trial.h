@@ -1,7 +1,7 @@
 /*
- * trial.h - one injection: a class of faults, what is drawn for it, what came of it
+ * trial.h - one injection: its class of faults, its random choices, its outcome
  *
- * Everything that is drawn depends on the seed and the injection's number alone.
+ * All random choices depend only on the seed and the injection's number.
  */
 #ifndef FAULTS_TRIAL_H
 #define FAULTS_TRIAL_H
@@ -57,7 +57,8 @@ struct trial {
 	uint64_t promised;      /* iterations that were saved before the run */
 	struct str problems;
 	bool verdict[VERDICT_COUNT];
-	/* Set by strike: puts the state right before it is judged; ends what is left at last. */
+	/* Set by strike: repairs the state before the checks, and ends any processes that are
+	 * left. */
 	int (*mend)(struct trial *t, struct err *e);
 	void (*leave)(struct trial *t);
 	char file[256]; /* that was damaged, below `work` */

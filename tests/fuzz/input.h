@@ -1,10 +1,9 @@
 /*
  * input.h - inputs of fuzz targets as files, without a disk
  *
- * A reader of files is asked thousands of times a second: its file lives in memory and is the same
- * one each time, and a directory is made where no disk is, if the system has such a place. Tables
- * that encoders ask huge pages for are left on small ones, since most of a page would be cleared
- * for one entry.
+ * A target runs thousands of times per second: its file lives in memory and is reused, and its
+ * directory is in memory if the system has such a place. Huge pages are turned off, since most of a
+ * page would be cleared for one entry.
  */
 #ifndef FUZZ_INPUT_H
 #define FUZZ_INPUT_H

@@ -1,5 +1,4 @@
-/* notes.c - fuzz target of the files beside a dataset: the bytes stand in turn for PREFIX.json and
- * for PREFIX.xxh */
+/* notes.c - fuzz target of a dataset's notes: the bytes serve as PREFIX.json, then as PREFIX.xxh */
 #include "shard/shard.h"
 #include "tests/fuzz/input.h"
 

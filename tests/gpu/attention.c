@@ -477,7 +477,7 @@ test_refused(const struct backend *b)
 	free(v.dout);
 }
 
-/* May the library be asked for the shape? Version 9.14.0 is given no windows:
+/* Whether the library supports the shape. Version 9.14.0 is given no windows:
  * train/cuda/attention/attention.c. */
 static bool
 library_takes(const char *libraries, const struct shape *c)

@@ -789,7 +789,7 @@ test_refusals(const struct backend *b)
 	b->close(r.d);
 }
 
-/* Is a group of tests among those asked for? With none asked for all are. */
+/* Whether a group of tests was requested; without requests all are. */
 static bool
 wanted(int argc, char **argv, const char *name)
 {

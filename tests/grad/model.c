@@ -80,7 +80,7 @@ give(void *ctx, int microbatch, struct batch *out)
 	*out = ((struct fixture *)ctx)->batch[microbatch];
 }
 
-/* Total loss of the step; gradients are added up beside. */
+/* Total loss of the step; also accumulates gradients. */
 static double
 loss(struct fixture *f)
 {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# dead.sh - what is declared for others is called by others: every function and table that an object
-# exports, and every entry of a table of functions
+# dead.sh - every function and table that an object exports, and every entry of a table of
+# functions, is used elsewhere
 #
 # Exported names come from the objects of the build, tests apart. A name is alive when another
 # object needs it, when sources that this build may leave out (CUDA, NCCL) name it, or when its own

@@ -1,5 +1,5 @@
 #!/bin/sh
-# format.sh - sources are as `make format` leaves them
+# format.sh - sources are formatted as by `make format`
 #
 # Versions of clang-format differ in where they break lines; .clang-format is for 14. Without that
 # one nothing is checked.

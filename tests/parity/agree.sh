@@ -1,6 +1,6 @@
 #!/bin/sh
-# agree.sh - ranks that were given different things end before the first step with status 2 and one
-# line: the first difference, its ranks and hosts. Paths and output may differ.
+# agree.sh - ranks with different input end before the first step with status 2 and one line: the
+# first difference, its ranks and hosts. Paths and output may differ.
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh

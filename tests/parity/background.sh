@@ -1,6 +1,5 @@
 #!/bin/sh
-# background.sh - checkpoints written during the next steps are the ones that a run makes that
-# waits for them
+# background.sh - checkpoints written during the next steps equal those of a run that waits for them
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 steps="--mock-data --train-iters 12 --lr 1e-2 --save-interval 3"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# blocks.sh - the option blocks of two public launch scripts: as they stand in a dry run, and with
-# small sizes in earnest
+# blocks.sh - the option blocks of two public launch scripts: unchanged in a dry run, and with small
+# sizes in real runs
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh

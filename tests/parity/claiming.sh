@@ -1,6 +1,6 @@
 #!/bin/sh
-# claiming.sh - two runs on one --save: one of them trains; what a dead run left does not keep the
-# next one out
+# claiming.sh - two runs on one --save: only one of them trains; the lock of a dead run does not
+# stop the next one
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh

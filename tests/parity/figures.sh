@@ -1,5 +1,5 @@
 #!/bin/sh
-# figures.sh - what a log line says of weights and gradients is a property of the model, not of the
+# figures.sh - figures of weights and gradients in the log are properties of the model, not of the
 # layout: the norm of the weights is that of the checkpoint, and zeros of gradients are those of the
 # tokens that did not occur
 # shellcheck source=tests/parity/common disable=SC2046,SC2086

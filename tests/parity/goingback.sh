@@ -1,6 +1,6 @@
 #!/bin/sh
-# goingback.sh - which checkpoints there are: --ckpt-step goes on from an earlier one and moves the
-# later ones aside, --save-retain-interval removes some, --exit-on-missing-checkpoint wants one
+# goingback.sh - --ckpt-step resumes from an earlier checkpoint and moves later ones aside,
+# --save-retain-interval removes some, --exit-on-missing-checkpoint requires one
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# memory.sh - a run takes what --dry-run said: the arenas to the byte, and the process grows by no
-# more
+# memory.sh - a run takes what --dry-run printed: exactly the arenas, and the process does not grow
+# beyond them
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 steps="--mock-data --train-iters 4 --lr 1e-4"

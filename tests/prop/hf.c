@@ -141,7 +141,8 @@ is_space(char c)
 	return c == ' ' || c == '\n';
 }
 
-/* Are the characters on both sides none of words? Letters outside of ASCII and marks are. */
+/* Whether the characters on both sides are not part of words; letters outside ASCII and marks
+ * are. */
 static bool
 ref_alone(const char *s, size_t n, size_t start, size_t end)
 {

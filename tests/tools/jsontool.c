@@ -36,7 +36,7 @@ print(struct str *out, const struct json_value *v)
 	}
 }
 
-/* Do two values print alike? Members of nested objects must keep their order. */
+/* Whether two values print alike. Members of nested objects must keep their order. */
 static bool
 same(const struct json_value *a, const struct json_value *b)
 {
