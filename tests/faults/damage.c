@@ -120,8 +120,8 @@ do_damage(struct trial *t, const char *path, damage *how, char text[80], struct 
 	return 0;
 }
 
-/* A run from the damaged state. An older checkpoint is nobody's concern: then it must end as if
- * nothing had been. */
+/* A run from the damaged state. With damage to an older checkpoint it must end as if nothing had
+ * happened. */
 static int
 strike_damage(struct trial *t, damage *how, struct err *e)
 {

@@ -13,7 +13,7 @@ struct act_call {
 	enum act_kind kind;
 	bool gated;
 	int64_t columns;            /* of y */
-	struct tensor y, dx, dy, x; /* y without data is not asked for */
+	struct tensor y, dx, dy, x; /* y without data: not wanted */
 };
 
 /* A function of x and its derivative. */
@@ -68,7 +68,7 @@ silu(float x)
 	return v;
 }
 
-/* The kind is looked at once a pack; a slope that is not used costs nothing. */
+/* The kind is tested once per pack; an unused slope costs nothing. */
 template <int N>
 static __device__ inline void
 evaluate(enum act_kind kind, struct value (&v)[N], const float (&x)[N])
@@ -106,7 +106,7 @@ __launch_bounds__(CU_THREADS) act_fwd_kernel(struct act_call a, struct walk w)
 	}
 }
 
-/* dx = dy f'(x), or dgate = dy up f'(gate) and dup = dy f(gate); y again where it is asked for. */
+/* dx = dy f'(x), or dgate = dy up f'(gate) and dup = dy f(gate); recomputes y if it is wanted. */
 template <typename T, int N>
 static __global__ void
 __launch_bounds__(CU_THREADS) act_bwd_kernel(struct act_call a, struct walk w)
@@ -169,8 +169,8 @@ struct act_kernels {
 	void (*pack)(struct act_call a, struct walk w);
 };
 
-/* A thread a pack of y or dy, of which the latter writes both halves of dx, so no element is
- * written twice. */
+/* One thread per pack of y or dy; a pack of dy writes both halves of dx, so no element is written
+ * twice. */
 static void
 launch(struct stream *st, const struct act_call *call, int64_t rows, int width,
     const struct act_kernels *kernels)

@@ -1,5 +1,5 @@
 /*
- * async.cuh - copies to shared memory that a thread does not wait for
+ * async.cuh - asynchronous copies to shared memory
  *
  * A thread closes a group of copies with copies_asked and waits until no more than a number of
  * groups are under way: so a loop can ask for what it needs some turns later. Copies of one thread

@@ -1,5 +1,5 @@
 /*
- * backend.c - one GPU of this host: its streams, memory, copies, and what went wrong on it
+ * backend.c - one GPU of this host: its streams, memory, copies and failures
  *
  * Kernels run on streams that do not wait for the default one. Copies take pageable host memory:
  * the runtime has read the host bytes of a copy to the device when the call returns, and a copy to
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Linked so that the device can destroy what it has given out. */
+/* Kept in a list so that the device can destroy all events. */
 struct event {
 	cudaEvent_t handle;
 	struct event *next;
@@ -24,8 +24,8 @@ struct recorded {
 	struct recorded *next;
 };
 
-/* The first failure is kept, since later ones follow from it; `what` must be static. Nothing is
- * returned to the operation's caller: sync() reports. */
+/* The first failure is kept, since later ones follow from it; `what` must be static. The
+ * operation's caller gets no status: sync() reports it. */
 void
 cu_fail(struct device *d, const char *what, const char *reason)
 {
@@ -45,8 +45,8 @@ cu_ok(struct device *d, cudaError_t rc, const char *what)
 	return false;
 }
 
-/* Called after every launch: a launch itself returns nothing, and its error would otherwise
- * show up in another's place. The name is for the message alone. */
+/* Called after every launch: a launch returns nothing, and its error would otherwise surface in a
+ * later call. The name is only for the message. */
 void
 cu_launched(struct stream *st, const char *name)
 {
@@ -54,25 +54,26 @@ cu_launched(struct stream *st, const char *name)
 	cu_ok(st->device, cudaGetLastError(), name);
 }
 
-/* One workspace a device: operations of one stream use it one after the other, which holds for
- * the stream that computes and no other. */
+/* One workspace per device: operations of one stream use it in turn, so only those of the compute
+ * stream may. */
 void *
 cu_workspace(struct stream *st)
 {
 	if (st != &st->device->stream[STREAM_COMPUTE].base)
-		BUG("an operation that needs the workspace on a stream that does not compute");
+		BUG("an operation that needs the workspace, on another stream than the compute "
+		    "stream");
 	return st->device->workspace;
 }
 
-/* Behind the workspace, under the same rule. */
+/* After the workspace, under the same rule. */
 void *
 cu_side(struct stream *st)
 {
 	return (char *)cu_workspace(st) + CU_WORKSPACE;
 }
 
-/* A driver that answers and at least one GPU. The error that the runtime remembers is cleared,
- * since asking is no failure. */
+/* A driver that answers and at least one GPU. Clears the error that the runtime remembers, since a
+ * query is not a failure. */
 static bool
 cuda_available(struct err *why)
 {
@@ -91,9 +92,8 @@ cuda_available(struct err *why)
 	return false;
 }
 
-/* The GPU of a rank: the one with its number, or the only one that a launcher lets it see.
- * Launchers may hide the other ranks' GPUs; then each rank sees its own as number 0. -1 with a
- * reason otherwise. */
+/* The GPU of a rank: the one with its number, or the only one visible to it. Launchers may hide the
+ * other ranks' GPUs; then each rank sees its own as number 0. -1 with a reason otherwise. */
 static int
 choose(const struct device_config *c, struct err *e)
 {
@@ -112,7 +112,7 @@ choose(const struct device_config *c, struct err *e)
 	return c->local_rank;
 }
 
-/* The runtime's remembered error is cleared: without a GPU, asking is no failure. */
+/* Clears the error that the runtime remembers: without a GPU, a query is not a failure. */
 int
 cu_capability(int index)
 {
@@ -137,7 +137,7 @@ check_gpu(int index, enum dtype dtype, struct err *e)
 
 	if (rc != cudaSuccess)
 		return err_set(
-		    e, "cannot ask GPU %d what it is: %s", index, cudaGetErrorString(rc));
+		    e, "cannot get the properties of GPU %d: %s", index, cudaGetErrorString(rc));
 	if (cu_kernels_present() != cudaSuccess) {
 		(void)cudaGetLastError();
 		return err_set(e,
@@ -189,7 +189,7 @@ set_up(struct device *d, const struct device_config *c, struct err *e)
 	return d->attention ? 0 : -1;
 }
 
-/* What cannot be given back any more when the program has failed is the driver's to clean up. */
+/* After a failure the driver cleans up what cannot be freed any more. */
 static void
 cuda_close(struct device *d)
 {
@@ -232,8 +232,8 @@ find_meters(int index)
 	return NULL;
 }
 
-/* Device memory of the run is not taken here, only the workspace. NULL with a reason; the GPU is
- * this process's current device afterwards. */
+/* Allocates only the workspace, not the run's memory. NULL with a reason; the GPU is this process's
+ * current device afterwards. */
 static struct device *
 cuda_open(const struct device_config *c, struct err *e)
 {
@@ -266,7 +266,7 @@ cuda_open(const struct device_config *c, struct err *e)
 	return NULL;
 }
 
-/* What is found at run time. */
+/* The libraries found at run time. */
 static void
 cuda_describe(char *text, size_t size)
 {
@@ -279,7 +279,7 @@ cuda_describe(char *text, size_t size)
 	    nccl / 10000, nccl / 100 % 100, nccl % 100);
 }
 
-/* What the driver says now; other processes may take it. 0 when it does not answer. */
+/* As the driver reports it now; other processes may take it. 0 when the driver does not answer. */
 static size_t
 cuda_free_memory(struct device *d)
 {
@@ -304,7 +304,7 @@ cuda_meter(struct device *d, struct meter *out)
 		nvml_read(d->nvml, out);
 }
 
-/* Zeroed by the default stream, which no other stream waits for: so wait here. */
+/* Zeroed on the default stream, which no other stream waits for, so the host waits here. */
 static void *
 cuda_alloc(struct device *d, size_t bytes, struct err *e)
 {
@@ -324,7 +324,7 @@ cuda_alloc(struct device *d, size_t bytes, struct err *e)
 	return NULL;
 }
 
-/* Waits for what runs on the device. A failure is reported by the next sync. */
+/* Waits for the device. The next sync reports a failure. */
 static void
 cuda_release(struct device *d, void *p)
 {
@@ -347,7 +347,7 @@ cuda_copy_in(struct stream *st, void *dst, const void *src, size_t bytes)
 	    "copy to the device");
 }
 
-/* dst is valid after sync and not before. */
+/* dst is valid only after sync. */
 static void
 cuda_copy_out(struct stream *st, void *dst, const void *src, size_t bytes)
 {
@@ -365,7 +365,7 @@ cuda_pin(struct device *d, void *host, size_t bytes)
 		(void)cudaGetLastError();
 }
 
-/* Also of memory that could not be pinned. */
+/* Also accepts memory that could not be pinned. */
 static void
 cuda_unpin(struct device *d, void *host)
 {
@@ -374,7 +374,7 @@ cuda_unpin(struct device *d, void *host)
 		(void)cudaGetLastError();
 }
 
-/* A fault while running is seen late, so the operation queued last is only a hint. */
+/* A fault in a kernel is noticed late, so the operation queued last is only a hint. */
 static int
 cuda_sync(struct stream *st, struct err *e)
 {
@@ -447,14 +447,14 @@ cuda_record(struct stream *st, struct event *ev)
 	cu_ok(st->device, cudaEventRecord(ev->handle, cu_handle(st)), "cudaEventRecord");
 }
 
-/* The stream waits, the host does not. An event that was never recorded is no wait. */
+/* The stream waits, the host does not. An event that was never recorded causes no wait. */
 static void
 cuda_wait(struct stream *st, struct event *ev)
 {
 	cu_ok(st->device, cudaStreamWaitEvent(cu_handle(st), ev->handle, 0), "cudaStreamWaitEvent");
 }
 
-/* Of this thread's calls alone: a save may be copying from another stream. */
+/* Records only this thread's calls: a save may be copying on another stream. */
 static bool
 cuda_record_begin(struct stream *st)
 {
@@ -464,7 +464,7 @@ cuda_record_begin(struct stream *st)
 	return false;
 }
 
-/* A call that cannot be recorded ends the recording; it is no failure of the device. */
+/* A call that cannot be recorded ends the recording; that is not a failure of the device. */
 static struct recorded *
 cuda_record_end(struct stream *st)
 {

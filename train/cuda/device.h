@@ -1,5 +1,5 @@
-/* device.h - the little of a GPU that its communicators see: the stream to queue on, and where
- * failures are kept */
+/* device.h - the part of a GPU that its communicators see: the stream to queue on, and the record
+ * of failures */
 #ifndef TRAIN_CUDA_DEVICE_H
 #define TRAIN_CUDA_DEVICE_H
 
@@ -25,7 +25,7 @@ cu_handle(const struct stream *st)
 /* Remembers that `what` failed for this reason, unless something failed before; what must live on.
  * backend.c */
 void cu_fail(struct device *d, const char *what, const char *reason);
-/* Is rc success? If not, cu_fail. */
+/* True for success; otherwise calls cu_fail. */
 bool cu_ok(struct device *d, cudaError_t rc, const char *what);
 
 #ifdef __cplusplus

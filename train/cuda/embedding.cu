@@ -14,10 +14,10 @@
 #include <cub/device/device_radix_sort.cuh>
 
 enum {
-	/* rows that are sorted at once: eight arrays of 2 MiB, and the sort's own 16 MiB */
+	/* rows sorted at once: eight arrays of 2 MiB, and the sort's own 16 MiB */
 	PORTION = 1 << 19,
 	LONG_RUN = 64, /* rows from which a run is long */
-	AHEAD = 8,     /* rows of a run that are asked for at once */
+	AHEAD = 8,     /* rows of a run that are loaded at once */
 	COLUMNS = 4,   /* of a lane */
 };
 
@@ -26,7 +26,7 @@ struct run {
 	int32_t first, count;
 };
 
-/* How many runs have been found. */
+/* The number of runs found. */
 struct tally {
 	int32_t num_long, num_short;
 };
@@ -54,7 +54,7 @@ table_row(const struct tensor &ids, int64_t i, int64_t first_row, int64_t num_ro
 	return row >= 0 && row < num_rows ? row : -1;
 }
 
-/* A row that is not here is zero, and adds nothing. */
+/* A row of another rank is zero, and adds nothing. */
 template <typename T, int N>
 static __global__ void
 __launch_bounds__(CU_THREADS) gather_kernel(struct embedding e, struct walk w)
@@ -79,8 +79,8 @@ __launch_bounds__(CU_THREADS) gather_kernel(struct embedding e, struct walk w)
 	}
 }
 
-/* Rows that go nowhere get the number after the table's last. Their key sorts after all rows
- * of the table, and list_kernel skips it. */
+/* Rows without a table row here get the number after the table's last. Their key sorts after all
+ * rows of the table, and list_kernel skips it. */
 static __global__ void
 __launch_bounds__(CU_THREADS) number_kernel(struct embedding_grad e, struct portion p)
 {
@@ -112,7 +112,7 @@ run_end(const int32_t *key, int first, int count)
 	return low + 1;
 }
 
-/* A thread whose row begins a run writes it down. */
+/* A thread whose row begins a run lists it. */
 static __global__ void
 __launch_bounds__(CU_THREADS) list_kernel(struct portion p, int num_rows)
 {
@@ -193,7 +193,7 @@ __launch_bounds__(CU_THREADS, 3)
 	}
 }
 
-/* A thread a pack of y. */
+/* One thread per pack of y. */
 template <typename T>
 static void
 forward(struct stream *st, const struct embedding *e)
@@ -207,7 +207,7 @@ forward(struct stream *st, const struct embedding *e)
 		gather_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*e, w);
 }
 
-/* As many warps as the GPU holds; they share out the runs. */
+/* As many warps as the GPU holds; they divide the runs among them. */
 template <typename T>
 static void
 scatter(struct stream *st, const struct embedding_grad *e, const struct portion *p)
@@ -223,8 +223,8 @@ scatter(struct stream *st, const struct embedding_grad *e, const struct portion 
 		scatter_kernel<T, 1><<<blocks, CU_THREADS, 0, cu_handle(st)>>>(*e, *p, chunks);
 }
 
-/* Where a portion's arrays lie in the workspace. CU_WORKSPACE has room for all of it by the
- * choice of PORTION. */
+/* Places a portion's arrays in the workspace. PORTION is chosen so that CU_WORKSPACE has room for
+ * them. */
 static struct portion
 portion_at(struct stream *st, const struct embedding_grad *e, int64_t first)
 {

@@ -1,9 +1,9 @@
 /*
- * impl.h - what the files of train/cuda share: the device, its streams, failures, the operations
+ * impl.h - shared by the files of train/cuda: the device, its streams, failures, the operations
  *
  * C and C++. The host side (backend.c, gemm.c, ops.c) is C over the CUDA runtime and cuBLASLt; a
- * .cu file holds kernels and the functions that launch them. A failure of any call is kept in the
- * device, the first one wins, and surfaces in sync().
+ * .cu file holds kernels and the functions that launch them. The device keeps the first failure of
+ * any call, which surfaces in sync().
  */
 #ifndef TRAIN_CUDA_IMPL_H
 #define TRAIN_CUDA_IMPL_H
@@ -44,10 +44,10 @@ struct device {
 	struct gemm_cache *gemms;
 	struct attention_cache *attention;
 	struct nvml *nvml;           /* NULL: no meters */
-	struct event *events;        /* all that were made, a list */
+	struct event *events;        /* list of all events */
 	struct recorded *recordings; /* likewise */
 	const char *last;            /* operation queued last */
-	const char *failed;          /* operation that failed first, NULL while all is well */
+	const char *failed;          /* operation that failed first, or NULL */
 	char reason[256];
 };
 
@@ -58,7 +58,7 @@ void cu_launched(struct stream *st, const char *name);
 void *cu_workspace(struct stream *st);
 void *cu_side(struct stream *st);
 
-/* Compute capability of a GPU, 80 for 8.0; 0 when the runtime does not say. backend.c */
+/* Compute capability of a GPU, 80 for 8.0; 0 if the runtime does not tell. backend.c */
 int cu_capability(int index);
 
 /* The plans of GEMMs; made at open, freed at close. gemm.c */

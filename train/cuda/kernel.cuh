@@ -1,6 +1,6 @@
 /*
- * kernel.cuh - what kernels share: storage types, packs of elements, sums over a block, loops over
- * the elements of a tensor, the choice by dtype
+ * kernel.cuh - shared by kernels: storage types, packs of elements, sums over a block, loops over
+ * the elements of a tensor, dispatch by dtype
  *
  * Arithmetic is in float, whatever the storage. Blocks have CU_THREADS threads unless a kernel says
  * otherwise. A sum over a block is taken in one order that follows from the number of threads
@@ -180,8 +180,8 @@ store(T *p, const float (&x)[N])
 	move<T, N>(p, &v);
 }
 
-/* Whether t can be read and written in packs of n elements: where it begins, how far its rows lie
- * apart, and that no pack crosses the end of a row. A missing tensor is no hindrance. */
+/* Whether t can be read and written in packs of n elements: by its address, the stride of its rows,
+ * and because no pack crosses the end of a row. True for a missing tensor. */
 static inline bool
 cu_packs(const struct tensor *t, int n)
 {
@@ -225,7 +225,7 @@ pick(enum dtype t, F f32, F b16, F f16)
 		for (int64_t column = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; \
 		     column < (columns); column += gridDim.x * (int64_t)CU_THREADS)
 
-/* About four elements a thread. */
+/* About four elements per thread. */
 static inline dim3
 element_grid(int64_t rows, int64_t columns)
 {
@@ -233,16 +233,15 @@ element_grid(int64_t rows, int64_t columns)
 	    (unsigned)int64_max(1, int64_min(rows, 65535)));
 }
 
-/* A loop over the packs of [rows, columns]: where a thread goes next, without a division each
- * time. */
+/* A loop over the packs of [rows, columns]: a thread's next pack, without a division each time. */
 struct walk {
 	int64_t rows, per_row;       /* packs of a row */
 	int64_t step_row, step_pack; /* one step of the whole grid */
 	unsigned blocks;             /* of CU_THREADS threads */
 };
 
-/* Blocks enough to fill the GPU many times, so that its last wave is short beside the others, and
- * few enough that a thread's start is little beside its work. */
+/* Enough blocks to fill the GPU many times, so that the last wave is short compared with the
+ * others, and few enough that a thread's start is short compared with its work. */
 static inline struct walk
 walk_of(const struct stream *st, int64_t rows, int64_t columns, int n)
 {

@@ -1,5 +1,5 @@
 /*
- * loss.cu - cross entropy and z-loss over the vocabulary columns held here, a block a row.
+ * loss.cu - cross entropy and z-loss over the vocabulary columns held here, one block per row.
  * Source: spec/training.md 2.8, 5.1; Milakov & Gimelshein 2018 arXiv:1805.02867 for the running
  * maximum
  *
@@ -15,7 +15,7 @@ enum {
 	THREADS_MAX = 1024,
 	SHARE = 112 << 10, /* bytes of a row of which two are on an SM at a time */
 	PAIR = 2,
-	AHEAD = 4, /* packs of a thread at a turn, and the turns it asks ahead */
+	AHEAD = 4, /* packs per thread and turn, and how many turns ahead it loads */
 };
 
 /* The running maximum and the sum of exponentials below it; the label's logit or 0. */
@@ -137,7 +137,7 @@ take_pack(struct stats &s, const pack<T, N> &p, int at, int valid)
 	take(s.max, s.sum, value);
 }
 
-/* What of a row is not kept, from pack `first` on, four packs of a thread at a time. */
+/* The part of a row that is not kept, from pack `first` on, four packs per thread at a time. */
 template <typename T, int N>
 static __device__ inline void
 sweep_rest(struct stats &s, const struct xent &x, const T *z, int first)
@@ -158,7 +158,7 @@ sweep_rest(struct stats &s, const struct xent &x, const T *z, int first)
 	}
 }
 
-/* Asks for a thread's next PAIR packs from `at` on, those of them that are kept. */
+/* Starts loading a thread's next PAIR packs from `at` on, as far as they are kept. */
 template <typename T, int N>
 static __device__ inline void
 ask(const kept<T, N> &keep, const T *z, int at)
@@ -254,8 +254,8 @@ put_pack(T *z, const pack<T, N> &p, int64_t label, float scaled, const float (&f
 	store(z, value);
 }
 
-/* logits <- gradient, zero in the padding. Packs that hold the label or padding are done by
- * themselves: the rest is what takes the time. */
+/* logits <- gradient, zero in the padding. Packs that hold the label or padding are handled
+ * separately: the rest takes most of the time. */
 template <typename T, int N>
 static __device__ inline void
 put_gradient(
@@ -322,7 +322,7 @@ __launch_bounds__(THREADS_MAX) stats_kernel(struct xent x)
 	out[2] = s.label;
 }
 
-/* Threads for a row: so many that an SM is full, by two rows where both fit. */
+/* Threads per row: as many as fill an SM, with two rows where both fit. */
 static unsigned
 num_threads(const struct xent *x)
 {
@@ -343,7 +343,7 @@ keep_bytes(const struct device *d, const struct xent *x)
 	return int64_min(bytes, (d->shared_block - 1024) / 16 * 16);
 }
 
-/* A row a block. */
+/* One block per row. */
 template <typename T>
 static void
 launch_loss(struct stream *st, const struct xent *x)

@@ -2,12 +2,12 @@
  * norm.cu - LayerNorm and RMSNorm, alone or after the residual sum; the sums over rows in two
  * stages. Source: spec/training.md 2.2, 2.3, 2.9
  *
- * Rows whose length is whole packs are spread over few warps, so that what is done once a row, and
- * not once an element, weighs little; each tensor passes the memory once, and the rows that come
- * next are on their way to shared memory while one is worked on. Longer and odd rows are walked by
- * a block, again for each pass (norm_walk.cu). In the backward pass a group of warps keeps its
- * columns' sums over its rows in registers, those of dx too where they are asked for; how many
- * groups there are follows from the shape, so the bits are the same on every GPU.
+ * Rows whose length is whole packs are spread over few warps, so that work per row, rather than per
+ * element, weighs little; each tensor passes through memory once, and the rows that come next are
+ * on their way to shared memory while one is worked on. Longer and odd rows are walked by a block,
+ * again for each pass (norm_walk.cu). In the backward pass a group of warps keeps its columns' sums
+ * over its rows in registers, those of dx too where they are asked for; how many groups there are
+ * follows from the shape, so the bits are the same on every GPU.
  */
 #include "train/cuda/async.cuh"
 #include "train/cuda/norm.cuh"
@@ -32,8 +32,8 @@ template <int THREADS> struct resident {
 
 /* --- rows on their way ------------------------------------------------------------------------ */
 
-/* The packs of K tensors that a thread has asked for, V of each. It reads none but its own, so it
- * waits for nobody else. */
+/* The packs of K tensors that a thread is loading, V of each. It reads only its own, so it waits
+ * for no other thread. */
 template <typename T, int V, int K, int THREADS> struct ring {
 	pack<T, full<T>::width> *mine;
 	int stages, now; /* now: the stage of the row at hand */
@@ -70,7 +70,7 @@ take(float (&x)[full<T>::width], const ring<T, V, K, THREADS> &r, int k, int i)
 	load(x, slot(r, k, i, 0)->at);
 }
 
-/* Asks for a thread's packs of row `row` of tensor k. */
+/* Starts loading a thread's packs of row `row` of tensor k. */
 template <typename T, int V, int K, int THREADS>
 static __device__ inline void
 ask(const ring<T, V, K, THREADS> &r, int k, const struct tensor &t, int64_t row, int ahead)
@@ -502,7 +502,7 @@ choose_stages(const struct device *d, struct spread *s, size_t each, int64_t blo
 	return each * (size_t)s->stages;
 }
 
-/* A kernel that takes more shared memory than every GPU has must say so. */
+/* A kernel has to declare shared memory beyond what every GPU has. */
 static bool
 allow(const struct stream *st, const void *kernel, size_t shared, const char *name)
 {

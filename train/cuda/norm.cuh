@@ -1,5 +1,5 @@
 /*
- * norm.cuh - what the two ways of norms share: the call, and the residual sum before it
+ * norm.cuh - shared by the two implementations of norms: the call, and the residual sum before it
  */
 #ifndef TRAIN_CUDA_NORM_CUH
 #define TRAIN_CUDA_NORM_CUH
@@ -42,7 +42,7 @@ add_residual(const struct norm_call &n, int64_t row, int64_t column, const pack<
 	unpack(v, rounded);
 }
 
-/* Can all tensors of a call be moved in packs of n? */
+/* Whether all tensors of a call can be moved in packs of n. */
 static inline bool
 norm_packs(const struct norm_call *c, int n)
 {
@@ -54,8 +54,8 @@ norm_packs(const struct norm_call *c, int n)
 	    cu_packs(&c->stored, n);
 }
 
-/* How many sums over rows a backward pass takes: for dweight, for dbias, and when asked for those
- * of dx. */
+/* The number of sums over rows in a backward pass: for dweight, for dbias, and, if wanted, those of
+ * dx. */
 static __host__ __device__ inline int
 norm_sums(const struct norm_grad *n)
 {

@@ -1,8 +1,8 @@
 /*
  * norm_walk.cu - norms of rows of any length and place, and the entries for all
  *
- * A block a row, which is read again for each pass: it is in the caches by then. The residual sum
- * before it is a kernel of its own here (dropout.cu).
+ * One block per row, which is read again in each pass: it is in the caches by then. The residual
+ * sum before it is a kernel of its own here (dropout.cu).
  */
 #include "train/cuda/norm.cuh"
 
@@ -104,7 +104,7 @@ walk_part_kernel(struct norm_grad n, float *part)
 	}
 }
 
-/* In registers where that is possible; else the residual sum first, and a block a row. */
+/* In registers where possible; otherwise the residual sum first, then one block per row. */
 template <typename T>
 static void
 forward(struct stream *st, const struct norm_call *call)
@@ -120,8 +120,8 @@ forward(struct stream *st, const struct norm_call *call)
 	walk_fwd_kernel<T><<<(unsigned)n.x.shape[0], CU_THREADS, 0, cu_handle(st)>>>(n);
 }
 
-/* Returns how many partial sums are in the workspace. By rows for dx, then by columns; enough parts
- * to keep the GPU busy, at least 16 rows each. */
+/* Returns the number of partial sums in the workspace. By rows for dx, then by columns; enough
+ * parts to keep the GPU busy, at least 16 rows each. */
 template <typename T>
 static int
 backward(struct stream *st, const struct norm_grad *n)

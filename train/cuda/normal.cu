@@ -51,7 +51,7 @@ put_double(half *p, double x)
 	*p = __double2half(x);
 }
 
-/* A thread a block of the generator; the first and the last may lie partly outside. */
+/* One thread per block of the generator; the first and the last may lie partly outside. */
 template <typename T>
 static __global__ void
 __launch_bounds__(CU_THREADS) normal_kernel(T *x, struct normal_call n)

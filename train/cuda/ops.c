@@ -1,8 +1,8 @@
 /*
  * ops.c - the table of operations
  *
- * The contract of each entry is in train/ops.h; the CPU's implementation is the reference for
- * all of them. No entry may be missing: the engine calls without asking.
+ * The contract of each entry is in train/ops.h; the CPU's implementation is the reference for all
+ * of them. No entry may be missing: the engine calls them unconditionally.
  */
 #include "train/cuda/impl.h"
 

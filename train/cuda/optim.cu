@@ -1,9 +1,8 @@
 /*
  * optim.cu - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2
  *
- * State is F32. Four elements are a thread's and are read and written once, so the update runs at
- * the speed of the memory. Constants are computed in double on the host and rounded once, as on the
- * CPU.
+ * State is F32. A thread reads and writes four elements once, so the update runs at the speed of
+ * memory. Constants are computed in double on the host and rounded once, as on the CPU.
  */
 #include "train/cuda/kernel.cuh"
 
@@ -85,7 +84,7 @@ packs(const struct flat *a, size_t size)
 	return f32 % (WIDTH * sizeof(float)) == 0 && (uintptr_t)a->weight % (WIDTH * size) == 0;
 }
 
-/* T is the weight's type; float stands in when there is none. Whole packs, then what is left. */
+/* T is the weight's type; float if there is none. Whole packs, then the remainder. */
 template <typename T, typename RULE>
 static void
 launch(struct stream *st, struct flat a, const RULE &rule, int64_t count)

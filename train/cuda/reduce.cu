@@ -9,7 +9,7 @@
 
 enum {
 	PARTS = 1056,         /* most partial sums of a long vector: 8 blocks on each of 132 SMs */
-	COLUMN_BLOCKS = 1056, /* blocks that column_sum wants in all */
+	COLUMN_BLOCKS = 1056, /* total number of blocks for column_sum */
 	LANES = 32,
 	GROUPS = CU_THREADS / LANES,
 	FINISH_GROUPS = 32, /* of LANES threads in a block that adds parts */
@@ -79,7 +79,7 @@ nonfinite_any_kernel(struct tensor x, int64_t count, double *part)
 	leave(sum, part);
 }
 
-/* By packs; the rest is the first block's. */
+/* By packs; the first block takes the remainder. */
 template <typename T>
 static __global__ void
 __launch_bounds__(CU_THREADS) nonfinite_kernel(const T *x, int64_t count, double *part)
@@ -116,7 +116,7 @@ finish_kernel(double *out, const double *part, int parts)
 		*out += sum;
 }
 
-/* How many partial sums a vector of this length gets. */
+/* The number of partial sums for a vector of this length. */
 static int
 num_parts(int64_t count)
 {
@@ -185,7 +185,7 @@ cuda_count_nonfinite(struct stream *st, const struct tensor *out, const struct t
 	cu_launched(st, "count_nonfinite");
 }
 
-/* Zeros of either sign, counted like what is not finite. */
+/* Zeros of either sign, counted like numbers that are not finite. */
 static __global__ void
 zero_any_kernel(struct tensor x, int64_t count, double *part)
 {
@@ -197,8 +197,8 @@ zero_any_kernel(struct tensor x, int64_t count, double *part)
 	leave(sum, part);
 }
 
-/* out (F64) += how many elements are zero. Asked for by --log-num-zeros-in-grad alone, so it has no
- * reading by packs. */
+/* out (F64) += how many elements are zero. Only --log-num-zeros-in-grad needs it, so it does not
+ * read by packs. */
 void
 cuda_count_zero(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
