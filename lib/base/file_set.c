@@ -7,6 +7,7 @@
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/file_set.h"
+#include "lib/base/process.h"
 #include "lib/base/temp.h"
 #include "lib/base/temp_sweep.h"
 
@@ -21,9 +22,10 @@
 
 /* Up to FEW files are synced by an fsync each, which does not wait for other programs' dirty pages.
  * From LARGE bytes on, write-back starts at once; smaller files are allocated faster together. */
-enum { FEW = 8, LARGE = 1 << 20 };
+enum { FEW = 8, SMALL = 16 << 10, LARGE = 1 << 20 };
 
 struct file_set {
+	char host[PROCESS_HOST]; /* for temporary names */
 	pthread_mutex_t lock;
 	struct item {
 		char *path, *tmp;
@@ -38,6 +40,7 @@ file_set_new(void)
 {
 	struct file_set *s = mem_zalloc(1, sizeof *s);
 
+	process_host(s->host);
 	pthread_mutex_init(&s->lock, NULL);
 	return s;
 }
@@ -62,17 +65,34 @@ sweep(struct file_set *s, const char *path)
 	free(dir);
 }
 
+/* Writes pieces of at most SMALL bytes together by one call. */
+static int
+write_joined(int fd, const struct iovec *piece, int count)
+{
+	char bytes[SMALL];
+	size_t n = 0;
+
+	for (int i = 0; i < count; i++) {
+		if (piece[i].iov_len)
+			memcpy(bytes + n, piece[i].iov_base, piece[i].iov_len);
+		n += piece[i].iov_len;
+	}
+	return io_write_all(fd, bytes, n);
+}
+
 /* Writes all pieces; -1 with errno. */
 static int
 write_pieces(int fd, const struct iovec *piece, int count)
 {
 	size_t bytes = 0;
 
-	for (int i = 0; i < count; i++) {
+	for (int i = 0; i < count; i++)
+		bytes += piece[i].iov_len;
+	if (bytes <= SMALL)
+		return write_joined(fd, piece, count);
+	for (int i = 0; i < count; i++)
 		if (io_write_all(fd, piece[i].iov_base, piece[i].iov_len) < 0)
 			return -1;
-		bytes += piece[i].iov_len;
-	}
 	if (bytes >= LARGE) /* a hint, whose failure does not matter */
 		(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 	return 0;
@@ -87,7 +107,7 @@ file_set_add(
 	int fd, bad;
 
 	sweep(s, path);
-	fd = temp_create(path, &tmp, e);
+	fd = temp_create_on(s->host, path, &tmp, e);
 	if (fd < 0)
 		return -1;
 	bad = write_pieces(fd, piece, count) < 0;

@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+enum { FEW_BYTES = 16 << 10 };
+
 /* Maps that are open. A handler walks the list while other threads open and close maps, so entries
  * are never freed, only reused; the entry that a handler reads belongs to a map that its thread is
  * using. */
@@ -109,7 +111,7 @@ map_open(struct map *m, const char *path, struct err *e)
 void
 map_forget(const struct map *m)
 {
-	if (m->base)
+	if (m->size > FEW_BYTES)
 		madvise((void *)(uintptr_t)m->base, m->size, MADV_DONTNEED);
 }
 

@@ -19,7 +19,8 @@ struct map {
 
 int map_open(struct map *m, const char *path, struct err *e);
 /* Returns the pages to the file cache; touching one brings it back. For passes over large files,
- * whose pages would otherwise count as this process's memory. */
+ * whose pages would otherwise count as this process's memory; those of small files stay, of which a
+ * blend has thousands. */
 void map_forget(const struct map *m);
 /* Bytes [at, at + bytes) will be read soon; they lie inside the map. */
 void map_will_need(const struct map *m, uint64_t at, uint64_t bytes);

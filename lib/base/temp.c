@@ -29,18 +29,18 @@ cut(const char *name, size_t len, size_t room)
 	return room;
 }
 
-char *
-temp_name(const char *path)
+/* The name of this process's host is given. */
+static char *
+name_on(const char *host, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	char host[PROCESS_HOST], tail[TEMP_EXTRA];
+	char tail[TEMP_EXTRA];
 	struct str out = { 0 };
 	uint64_t r = 0;
 	int n;
 
 	if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
 		r = (uint64_t)(uintptr_t)&r;
-	process_host(host);
 	n = snprintf(tail, sizeof tail, ".%s.%ld.%016llx%s", host, (long)getpid(),
 	    (unsigned long long)r, suffix);
 	str_add(&out, path, (size_t)(name - path));
@@ -50,12 +50,21 @@ temp_name(const char *path)
 	return str_detach(&out);
 }
 
+char *
+temp_name(const char *path)
+{
+	char host[PROCESS_HOST];
+
+	process_host(host);
+	return name_on(host, path);
+}
+
 int
-temp_create(const char *path, char **name, struct err *e)
+temp_create_on(const char *host, const char *path, char **name, struct err *e)
 {
 	int fd;
 
-	*name = temp_name(path);
+	*name = name_on(host, path);
 	fd = open(*name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd >= 0)
 		return fd;
@@ -63,6 +72,15 @@ temp_create(const char *path, char **name, struct err *e)
 	free(*name);
 	*name = NULL;
 	return -1;
+}
+
+int
+temp_create(const char *path, char **name, struct err *e)
+{
+	char host[PROCESS_HOST];
+
+	process_host(host);
+	return temp_create_on(host, path, name, e);
 }
 
 /* Moves *end back over the characters of one kind; returns their number. */

@@ -20,6 +20,8 @@ char *temp_name(const char *path);
 /* Creates such a file for reading and writing, never through a link. Returns its descriptor and the
  * name in *name, which the caller frees; -1 with the reason. */
 int temp_create(const char *path, char **name, struct err *e);
+/* The same for who creates many, and has asked process_host who it is. */
+int temp_create_on(const char *host, const char *path, char **name, struct err *e);
 
 /* Whose temporary files may be removed: those of ended processes of this host, or all of them, for
  * a process that holds the directory's lock. */

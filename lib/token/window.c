@@ -2,9 +2,9 @@
  * window.c - merging a list in stretches, each as far as its tokens are certain (window.h)
  *
  * A list that ends within a token of the stretch usually has the same tokens up to the one before
- * that token. Where it does not, places ever farther back are tried, each at the cost of merging the
- * symbols in between. The work on all ends is limited in proportion to the stretch, and a place in
- * its first half is not worth repeating the second half.
+ * that token. Where it does not, places ever farther back are tried, each at the cost of merging
+ * the symbols in between. The work on all ends is limited in proportion to the stretch, and a place
+ * in its first half is not worth repeating the second half.
  */
 #include "lib/base/mem.h"
 #include "lib/token/window.h"

@@ -119,6 +119,40 @@ test_sweep(void)
 	temp_sweep("no/such/directory", TEMP_OF_ANYBODY);
 }
 
+/* Files of one call and of several: empty ones, and those of pieces of every kind. */
+static void
+test_pieces(void)
+{
+	static const size_t size[][3] = { { 0, 0, 0 }, { 0, 128, 2000 }, { 128, 16 << 10, 1 },
+		{ 128, (16 << 10) - 128, 0 }, { 3, 2 << 20, 5 } };
+	enum { SIZES = sizeof size / sizeof *size };
+	static char bytes[3][2 << 20];
+	struct file_set *set = file_set_new();
+	char name[8], *text;
+	size_t len, at;
+	struct err e;
+
+	for (int k = 0; k < 3; k++)
+		memset(bytes[k], 'a' + k, sizeof bytes[k]);
+	for (int i = 0; i < SIZES; i++) {
+		const struct iovec piece[3] = { { size[i][0] ? bytes[0] : NULL, size[i][0] },
+			{ bytes[1], size[i][1] }, { bytes[2], size[i][2] } };
+
+		snprintf(name, sizeof name, "p%d", i);
+		CHECK(file_set_add(set, name, piece, 3, &e) == 0);
+	}
+	CHECK(file_set_commit(set, &e) == 0);
+	for (int i = 0; i < SIZES; i++) {
+		snprintf(name, sizeof name, "p%d", i);
+		CHECK(io_read_file(name, 0, &text, &len, &e) == 0);
+		CHECK(len == size[i][0] + size[i][1] + size[i][2]);
+		at = 0;
+		for (int k = 0; k < 3; at += size[i][k++])
+			CHECK(!memcmp(text + at, bytes[k], size[i][k]));
+		free(text);
+	}
+}
+
 /* A set clears each directory that it writes into. */
 static void
 test_set(void)
@@ -146,6 +180,7 @@ main(void)
 	test_names();
 	test_planted_links();
 	test_sweep();
+	test_pieces();
 	test_set();
 	CHECK(io_remove_tree(dir, NULL) == 0);
 	return check_done();
