@@ -49,7 +49,7 @@ struct spike {
 int spike_parse(const char *text, struct spike_rule *out, struct err *e);
 /* The median that the next loss is compared with; NAN while there is no window full of losses. */
 double spike_median(const struct spike_record *r, const struct spike_rule *rule);
-/* Is the loss a spike after those of the record */
+/* True when the loss is a spike after those of the record. */
 bool spike_is(const struct spike_record *r, const struct spike_rule *rule, double loss);
 /* A step was taken with this loss. */
 void spike_keep(struct spike_record *r, const struct spike_rule *rule, double loss);
