@@ -40,7 +40,7 @@ setup()
 	export OMPI_MCA_ess_singleton_isolated=1
 	for fault in '' skip:0:1 skip:1:1:1 slow:0:1: fast:0:1; do
 		run --separate-stderr env MIKOSHI_FAULT=$fault mtrain --config tiny.conf
-		[ "$status" = 2 ]
+		[ "$status" = 2 ] || { echo "$fault: status $status: $stderr" >&2; return 1; }
 		[[ $stderr == "mtrain: MIKOSHI_FAULT '$fault': must be skip:RANK:STEP:NUMBER, "* ]]
 	done
 	# What is installed does not know the variable.
@@ -69,4 +69,23 @@ of '$name.mlp.linear_down.weight': $stop" flip_grad:1:4 2 --verify-interval 2 --
 	done
 	[ "$(wc -l <0.txt)" = 4 ]
 	cmp 0.txt 2.txt
+}
+
+@test "--check-weight-hash-across-dp-replicas-interval: a bit of a weight names ranks and tensor" {
+	local option=--check-weight-hash-across-dp-replicas-interval
+	local said="data ranks hold different weights" stop="stopping without a save"
+	local weight="'decoder.layers.1.input_layernorm.weight'"
+	breaks 5 "mtrain[0]: iteration 4: $said: rank 1 ($(hostname), cpu): $weight: $stop" \
+		flip_weight:1:4 3 --global-batch-size 6 --use-distributed-optimizer $option 2 \
+		--save C --save-interval 4
+	[ ! -e C/latest_checkpointed_iteration.txt ]
+	# Of two, nobody knows which is right.
+	breaks 5 "mtrain[0]: iteration 4: $said: rank 0 ($(hostname), cpu): $weight; \
+rank 1 ($(hostname), cpu): $weight: $stop" flip_weight:1:3 2 $option 2
+	export OMPI_MCA_ess_singleton_isolated=1
+	run --separate-stderr mtrain --config tiny.conf $option 1 \
+		--data-parallel-sharding-strategy optim_grads_params
+	[ "$status" = 2 ]
+	[ "$stderr" = "mtrain: $option 1: data ranks have no weights in common with \
+--data-parallel-sharding-strategy optim_grads_params" ]
 }

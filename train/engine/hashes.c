@@ -141,3 +141,16 @@ hashes_differ(struct engine *e, char name[128])
 		snprintf(name, 128, "the gradient of '%s'", e->table[sh->item[i - 1].param].name);
 	return i > 0;
 }
+
+/* --- weights ---------------------------------------------------------------------------------- */
+
+void
+hashes_of_weights(struct engine *e, int64_t *out)
+{
+	traffic_settle(e);
+	for (int i = 0; i < e->mem.shards.count; i++)
+		hash_shard(e, false, 0, i);
+	read_rows(e);
+	for (int i = 0; i < e->mem.shards.count; i++)
+		out[i] = e->hashes->host[1 + i];
+}

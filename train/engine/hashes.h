@@ -28,4 +28,8 @@ void hashes_backward_leave(const struct step *s, int layer);
  * last call. */
 bool hashes_differ(struct engine *e, char name[128]);
 
+/* Of every weight that this rank holds, by shard: room for as many. Waits for the device, and for
+ * gathers under way; weights are not sharded. */
+void hashes_of_weights(struct engine *e, int64_t *out);
+
 #endif

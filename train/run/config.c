@@ -518,11 +518,28 @@ check_backend(const struct train_config *c, struct err *e)
 	if (b->max_norm && m->hidden_size > b->max_norm)
 		return err_set(e, "--hidden-size %lld: the %s backend computes at most %lld",
 		    (long long)m->hidden_size, b->name, (long long)b->max_norm);
-	if (c->o.verify_interval && !b->repeatable && !c->o.deterministic_mode)
+	return 0;
+}
+
+/* What is compared must be there, and must repeat. */
+static int
+check_comparisons(const struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	struct err ignored;
+	const struct backend *b = backend_choose(mtrain_backends[o->backend], &ignored);
+
+	if (o->verify_interval && b && !b->repeatable && !o->deterministic_mode)
 		return err_set(e,
 		    "--verify-interval %lld: needs --deterministic-mode on the %s backend, whose "
 		    "attention adds in another order each time without it",
-		    (long long)c->o.verify_interval, b->name);
+		    (long long)o->verify_interval, b->name);
+	if (o->check_weight_hash_interval && c->plan.shape.sharding >= SHARDING_PARAMS)
+		return err_set(e,
+		    "--check-weight-hash-across-dp-replicas-interval %lld: data ranks have no "
+		    "weights in common with --data-parallel-sharding-strategy %s",
+		    (long long)o->check_weight_hash_interval,
+		    opt_shardings[c->plan.shape.sharding]);
 	return 0;
 }
 
@@ -614,15 +631,15 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	if (o->tokens_file || o->generate)
 		c->plan.shape.reset_attention_mask = false;
 	c->plan.shape.deterministic = o->deterministic_mode;
-	c->plan.shape.hashed = o->verify_interval > 0;
+	c->plan.shape.hashed = o->verify_interval || o->check_weight_hash_interval;
 	c->plan.shape.forward_only = o->skip_train || o->tokens_file || o->generate;
 	if (c->tokenizer && tokenizer_vocab_size(c->tokenizer) > c->plan.model.vocab_size)
 		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld",
 		    (long long)c->plan.model.vocab_size,
 		    (long long)tokenizer_vocab_size(c->tokenizer));
-	return numerics(c, e) < 0 || check_backend(c, e) < 0 || eval_batch(c, e) < 0 ||
-		train_length(c, e) < 0 || read_skips(c, e) < 0 || read_spikes(c, e) < 0 ||
-		check_retained(o, e) < 0 || schedule(c, e) < 0 ||
+	return numerics(c, e) < 0 || check_backend(c, e) < 0 || check_comparisons(c, e) < 0 ||
+		eval_batch(c, e) < 0 || train_length(c, e) < 0 || read_skips(c, e) < 0 ||
+		read_spikes(c, e) < 0 || check_retained(o, e) < 0 || schedule(c, e) < 0 ||
 		fault_read(&c->fault, world_size, e) < 0
 	    ? -1
 	    : check_files(c, e);

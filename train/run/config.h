@@ -56,7 +56,7 @@ struct train_options {
 	bool skip_train;
 	int64_t exit_interval;
 	double exit_duration_in_mins;
-	int64_t verify_interval;
+	int64_t verify_interval, check_weight_hash_interval;
 	int64_t log_interval, tensorboard_log_interval;
 	bool log_throughput, log_params_norm, log_num_zeros_in_grad, log_world_size_to_tensorboard,
 	    log_memory_to_tensorboard, log_timers_to_tensorboard, log_straggler, log_energy,

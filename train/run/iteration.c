@@ -16,6 +16,7 @@
 #include "train/run/check.h"
 #include "train/run/culprits.h"
 #include "train/run/iteration.h"
+#include "train/run/replicas.h"
 #include "train/run/stop.h"
 
 #include <math.h>
@@ -381,7 +382,10 @@ iteration_train(struct run *r)
 		spike_keep(&r->at.spikes, &r->c->spikes, m.lm_loss);
 	profile_end(r);
 	record(r, &m);
-	return ITERATION_DONE;
+	return is_due(r->c->o.check_weight_hash_interval, r->at.iteration) &&
+		!replicas_agree(r->e, r->different)
+	    ? ITERATION_WEIGHTS_DIFFER
+	    : ITERATION_DONE;
 }
 
 /* --- an evaluation ---------------------------------------------------------------------------- */
@@ -513,12 +517,28 @@ different(struct run *r)
 	return EXIT_NUMERICAL;
 }
 
+/* Which replica is to blame is known where most of them are equal; else all are named. */
+static int
+weights_differ(struct run *r)
+{
+	struct str ranks = { 0 };
+
+	culprits(r->e, r->different, &ranks);
+	if (r->e->rank == 0)
+		warn("iteration %lld: data ranks hold different weights: %s: stopping without a "
+		     "save",
+		    (long long)r->at.iteration, ranks.buf);
+	str_release(&ranks);
+	return EXIT_NUMERICAL;
+}
+
 int
 iteration_failure(struct run *r, enum iteration_end end)
 {
 	switch (end) {
 	case ITERATION_BAD_DATA: return bad_data(r);
 	case ITERATION_DIFFERENT: return different(r);
+	case ITERATION_WEIGHTS_DIFFER: return weights_differ(r);
 	default: return not_finite(r);
 	}
 }

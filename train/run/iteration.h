@@ -79,11 +79,13 @@ enum iteration_end {
 	ITERATION_BAD_DATA,
 	ITERATION_SPIKE, /* r->spike says which */
 	ITERATION_DIFFERENT,
-	ITERATION_NOT_FINITE
+	ITERATION_NOT_FINITE,
+	ITERATION_WEIGHTS_DIFFER
 };
 
-/* Collective: the next training step, its figures reported. Unless it is ITERATION_DONE, weights,
- * moments and progress are as before it. */
+/* Collective: the next training step, its figures reported. Unless it is ITERATION_DONE, or
+ * the weights have been found to differ after it, weights, moments and progress are as before it.
+ */
 enum iteration_end iteration_train(struct run *r);
 /* Collective: evaluates all sets of a split, each always with the same batches from its start.
  * Nothing of the run changes. */

@@ -298,6 +298,9 @@ const struct opt mtrain_opts[] = {
 	INT("verify-interval", verify_interval, 0, "0",
 	    "steps between those whose first micro batch is run twice: different results end the "
 	    "run with status 5; 0: none"),
+	INT("check-weight-hash-across-dp-replicas-interval", check_weight_hash_interval, 0, "0",
+	    "steps between those after which data ranks compare their weights: different ones end "
+	    "the run with status 5; 0: none"),
 	FLAG("dry-run", dry_run, "check everything, print the memory of every rank, start nothing"),
 	INT("world-size", world_size, 1, NULL, "ranks that --dry-run plans for"),
 	GROUP("Inference"),

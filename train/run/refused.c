@@ -24,7 +24,7 @@ static const char encoder[] = "encoder models are out of scope";
 static const char validation[] = "evaluation is every --eval-interval steps";
 static const char columns[] = "everything is logged; leave it out";
 static const char moe[] = "experts are not built";
-static const char resilience[] = "fault injection and re-running are not built; leave it out";
+static const char resilience[] = "fault injection is not built; --verify-interval runs steps again";
 static const char fim[] = "fill-in-the-middle is not built";
 static const char sft[] = "fine-tuning on conversations is out of scope";
 static const char fsdp[] = "fully sharded data parallelism has no such setting here";
@@ -219,7 +219,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "use-tutel", moe },
 	/* Faults that are provoked, and steps that are computed twice to find them. */
 	{ "check-for-large-grads", resilience }, { "check-for-spiky-loss", resilience },
-	{ "check-weight-hash-across-dp-replicas-interval", resilience },
 	{ "error-injection-rate", resilience }, { "error-injection-type", resilience },
 	{ "fake-process-group", resilience },
 	{ "fault-injector-delay-start-iteration", resilience },

@@ -1,0 +1,25 @@
+/* replicas.c - which of several values is the odd one */
+#include "tests/check.h"
+#include "train/run/replicas.h"
+
+/* odd: a letter for each value, whether it is. */
+static void
+check(const int64_t *value, const char *odd)
+{
+	int n = (int)strlen(odd);
+
+	for (int i = 0; i < n; i++)
+		CHECK(replicas_odd(value, n, i) == (odd[i] == 'x'));
+}
+
+int
+main(void)
+{
+	check((int64_t[]){ 7, 7 }, "--");
+	check((int64_t[]){ 7, 8 }, "xx");
+	check((int64_t[]){ 7, 8, 7 }, "-x-");
+	check((int64_t[]){ 7, 8, 9 }, "xxx");
+	check((int64_t[]){ 7, 8, 7, 9, 7 }, "-x-x-");
+	check((int64_t[]){ 7, 8, 8, 7 }, "xxxx");
+	return check_done();
+}
