@@ -69,21 +69,18 @@ io_pread_all(int fd, void *bytes, size_t len, int64_t offset)
 /* Directories and pipes are refused: they have no meaningful size. Without O_NONBLOCK, opening a
  * pipe would wait for a writer; for a regular file the flag has no effect. */
 int
-io_open_regular(const char *path, uint64_t *size, struct err *e)
+io_open_regular(const char *path, struct stat *st, struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	struct stat st;
 
 	if (fd < 0)
 		return err_sys(e, "open", path);
-	if (fstat(fd, &st) < 0)
+	if (fstat(fd, st) < 0)
 		err_sys(e, "look at", path);
-	else if (!S_ISREG(st.st_mode))
+	else if (!S_ISREG(st->st_mode))
 		err_set(e, "cannot open '%s': not a regular file", path);
-	else {
-		*size = (uint64_t)st.st_size;
+	else
 		return fd;
-	}
 	close(fd);
 	return -1;
 }
@@ -188,8 +185,8 @@ io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *
 int
 io_read_regular(const char *path, size_t max, char **out, size_t *len, struct err *e)
 {
-	uint64_t size;
-	int fd = io_open_regular(path, &size, e);
+	struct stat st;
+	int fd = io_open_regular(path, &st, e);
 	FILE *f;
 
 	if (fd < 0)
@@ -463,8 +460,8 @@ int
 io_copy_file(const char *src, const char *dst, struct err *e)
 {
 	struct outfile o;
-	uint64_t size = 0;
-	int in = io_open_regular(src, &size, e), rc;
+	struct stat st;
+	int in = io_open_regular(src, &st, e), rc;
 
 	if (in < 0)
 		return -1;
@@ -472,7 +469,7 @@ io_copy_file(const char *src, const char *dst, struct err *e)
 		close(in);
 		return -1;
 	}
-	if (io_copy_range(in, 0, fileno(o.f), size) < 0) {
+	if (io_copy_range(in, 0, fileno(o.f), (uint64_t)st.st_size) < 0) {
 		rc = err_set(e, "cannot copy '%s' to '%s': %s", src, dst, strerror(errno));
 		outfile_abort(&o);
 	} else {

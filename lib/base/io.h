@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 /* Readable bytes after the end of a file in memory: parsers load many bytes at once. */
 enum { IO_PADDING = 64 };
@@ -36,8 +37,9 @@ int io_fsync_dir(const char *path, struct err *e);
 /* The directory that path lies in, "." for a bare name; free() it. */
 char *io_parent(const char *path);
 int io_remove_tree(const char *path, struct err *e);
-/* Opens a regular file for reading; -1 with the reason when it is not one. */
-int io_open_regular(const char *path, uint64_t *size, struct err *e);
+/* Opens a regular file for reading and returns its stat(2); -1 with the reason when it is not
+ * one. */
+int io_open_regular(const char *path, struct stat *st, struct err *e);
 /* Starts writing the last n bytes before the position of fd to disk, and does not wait: a hint. */
 void io_start_writing(int fd, int64_t n);
 /* Copies len bytes of `in`, from byte `at` on, to the position of `out`, inside the kernel where

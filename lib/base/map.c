@@ -83,15 +83,15 @@ map_file(const void *address)
 int
 map_open(struct map *m, const char *path, struct err *e)
 {
-	int fd = io_open_regular(path, &m->size, e);
+	struct stat st;
+	int fd = io_open_regular(path, &st, e);
 	void *p;
 
-	m->base = NULL;
-	m->entry = NULL;
-	if (fd < 0) {
-		m->size = 0;
+	*m = (struct map){ 0 };
+	if (fd < 0)
 		return -1;
-	}
+	m->size = (uint64_t)st.st_size;
+	m->modified = st.st_mtim;
 	if (m->size > 0) {
 		p = mmap(NULL, (size_t)m->size, PROT_READ, MAP_SHARED, fd, 0);
 		if (p == MAP_FAILED) {

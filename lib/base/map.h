@@ -10,11 +10,13 @@
 #include "lib/base/err.h"
 
 #include <stdint.h>
+#include <time.h>
 
 struct map {
 	const unsigned char *base;
 	uint64_t size;
-	struct map_entry *entry; /* in the list of open maps */
+	struct timespec modified; /* the file, when it was opened */
+	struct map_entry *entry;  /* in the list of open maps */
 };
 
 int map_open(struct map *m, const char *path, struct err *e);

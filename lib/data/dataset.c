@@ -36,12 +36,19 @@ dataset_open_files(struct dataset *d, const char *prefix, bool no_mmap_bin, stru
 	if (map_open(&d->idx, d->idx_path, e) < 0)
 		return -1;
 	if (no_mmap_bin) {
-		d->bin_fd = io_open_regular(d->bin_path, &d->bin_bytes, e);
-		return d->bin_fd < 0 ? -1 : 0;
+		struct stat st;
+
+		d->bin_fd = io_open_regular(d->bin_path, &st, e);
+		if (d->bin_fd < 0)
+			return -1;
+		d->bin_bytes = (uint64_t)st.st_size;
+		d->bin_modified = st.st_mtim;
+		return 0;
 	}
 	if (map_open(&d->bin, d->bin_path, e) < 0)
 		return -1;
 	d->bin_bytes = d->bin.size;
+	d->bin_modified = d->bin.modified;
 	return 0;
 }
 
@@ -169,6 +176,14 @@ bool
 dataset_has_modes(const struct dataset *d)
 {
 	return d->modes;
+}
+
+/* The files of these names may have been replaced by now. */
+void
+dataset_files(const struct dataset *d, struct dataset_file *bin, struct dataset_file *idx)
+{
+	*bin = (struct dataset_file){ d->bin_bytes, d->bin_modified };
+	*idx = (struct dataset_file){ d->idx.size, d->idx.modified };
 }
 
 /* The end of the last sequence is the end of the .bin. */

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 struct dataset;
 
@@ -63,6 +64,13 @@ const void *dataset_bytes(
 /* Converts stored tokens to int64. */
 void dataset_widen(enum dtype t, const void *stored, int64_t count, int64_t *out);
 uint64_t dataset_bin_bytes(const struct dataset *d);
+
+/* A file as it was when it was opened. */
+struct dataset_file {
+	uint64_t bytes;
+	struct timespec modified;
+};
+void dataset_files(const struct dataset *d, struct dataset_file *bin, struct dataset_file *idx);
 uint64_t dataset_index_hash(const struct dataset *d); /* XXH3-64 of the .idx */
 /* XXH3-64 of the .idx and the size of the .bin as text: the fingerprint that a checkpoint
    records. */

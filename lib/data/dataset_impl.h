@@ -17,6 +17,7 @@ struct dataset {
 	struct map idx, bin; /* bin is empty when the tokens are read with pread */
 	int bin_fd;          /* -1 when they are mapped */
 	uint64_t bin_bytes;
+	struct timespec bin_modified;
 	enum dtype type;
 	int64_t sequences, documents, tokens;
 	const unsigned char *length;   /* i32[sequences] */

@@ -13,7 +13,6 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* The directory of the maps; free() it. */
 static char *
@@ -46,19 +45,13 @@ place(const struct samples *s, const char *dir)
 	};
 }
 
-/* Size and modification time of PREFIX.SUFFIX; a file that was deleted while open has neither. */
+/* Size and modification time. */
 static void
-add_file(struct str *key, const char *prefix, const char *suffix)
+add_file(struct str *key, const char *suffix, const struct dataset_file *f)
 {
-	struct str path = { 0 };
-	struct stat st;
-
-	str_addf(&path, "%s.%s", prefix, suffix);
-	if (stat(path.buf, &st) < 0)
-		memset(&st, 0, sizeof st);
-	str_addf(key, "%s_bytes %lld\n%s_modified %lld.%09ld\n", suffix, (long long)st.st_size,
-	    suffix, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-	str_release(&path);
+	str_addf(key, "%s_bytes %llu\n%s_modified %lld.%09ld\n", suffix,
+	    (unsigned long long)f->bytes, suffix, (long long)f->modified.tv_sec,
+	    f->modified.tv_nsec);
 }
 
 /* The options that Megatron-LM's names do not cover. */
@@ -68,13 +61,17 @@ add_options(struct str *out, bool extra, bool drop)
 	str_addf(out, "add_extra_token %d\ndrop_last_partial %d\n", extra, drop);
 }
 
-/* Everything that they do not cover; the options may differ from those of s. */
+/* Everything that they do not cover: of the files that the maps are made from, which may have been
+ * replaced by now. The options may differ from those of s. */
 static void
 key_head(const struct samples *s, bool extra, bool drop, struct str *out)
 {
+	struct dataset_file bin, idx;
+
+	dataset_files(s->d, &bin, &idx);
 	str_adds(out, "mikoshi_key 1\n");
-	add_file(out, dataset_prefix(s->d), "bin");
-	add_file(out, dataset_prefix(s->d), "idx");
+	add_file(out, "bin", &bin);
+	add_file(out, "idx", &idx);
 	add_options(out, extra, drop);
 }
 

@@ -373,13 +373,13 @@ test_copies(void)
 {
 	char text[] = "0123456789", *back;
 	struct outfile o;
-	uint64_t size;
+	struct stat st;
 	size_t len;
 	int fd;
 
 	CHECK(io_write_file(scratch("range"), text, 10, &e) == 0);
-	fd = io_open_regular(scratch("range"), &size, &e);
-	CHECK(fd >= 0 && size == 10 && outfile_open(&o, scratch("copied"), &e) == 0);
+	fd = io_open_regular(scratch("range"), &st, &e);
+	CHECK(fd >= 0 && st.st_size == 10 && outfile_open(&o, scratch("copied"), &e) == 0);
 	CHECK(
 	    io_copy_range(fd, 3, fileno(o.f), 4) == 0 && io_copy_range(fd, 0, fileno(o.f), 2) == 0);
 	CHECK(io_copy_range(fd, 5, fileno(o.f), 6) < 0);
@@ -388,7 +388,7 @@ test_copies(void)
 	    !memcmp(back, "345601", 6));
 	free(back);
 	close(fd);
-	CHECK(io_open_regular(dir, &size, &e) < 0 && strstr(e.msg, "not a regular file"));
+	CHECK(io_open_regular(dir, &st, &e) < 0 && strstr(e.msg, "not a regular file"));
 }
 
 int

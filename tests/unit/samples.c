@@ -632,6 +632,7 @@ test_key(void)
 {
 	struct timespec old[2] = { { 1000, 0 }, { 1000, 5 } };
 	struct samples *want, *other;
+	struct dataset *touched[2];
 	struct cache_case k;
 	char path[512];
 
@@ -658,13 +659,21 @@ test_key(void)
 	expect_maps(k.d, &k.c, want, true, NULL);
 	snprintf(path, sizeof path, "%s.bin", k.prefix);
 	CHECK(utimensat(AT_FDCWD, path, old, 0) == 0);
-	expect_maps(k.d, &k.c, want, false, "other data or options");
+	/* What is open is what it was, so the maps are still its own. */
 	expect_maps(k.d, &k.c, want, true, NULL);
+	touched[0] = dataset_open(k.prefix, &e);
+	CHECK(touched[0] != NULL);
+	expect_maps(touched[0], &k.c, want, false, "other data or options");
+	expect_maps(touched[0], &k.c, want, true, NULL);
 	/* Another process has just checked them. */
 	k.c.trust_cache = true;
-	expect_maps(k.d, &k.c, want, true, NULL);
+	expect_maps(touched[0], &k.c, want, true, NULL);
 	CHECK(utimensat(AT_FDCWD, path, NULL, 0) == 0);
-	expect_maps(k.d, &k.c, want, false, "other data or options");
+	touched[1] = dataset_open(k.prefix, &e);
+	CHECK(touched[1] != NULL);
+	expect_maps(touched[1], &k.c, want, false, "other data or options");
+	dataset_close(touched[0]);
+	dataset_close(touched[1]);
 	samples_close(want);
 	cache_case_close(&k);
 }

@@ -258,9 +258,9 @@ add_checkpoint(struct str *out, const char *dir)
 static void
 add_file(struct str *out, const char *option, const char *path)
 {
-	uint64_t size;
+	struct stat st;
 	struct err why;
-	int fd = path ? io_open_regular(path, &size, &why) : -1;
+	int fd = path ? io_open_regular(path, &st, &why) : -1;
 	char *text, sum[17];
 	size_t len;
 
