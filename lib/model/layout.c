@@ -7,6 +7,9 @@
  */
 #include "lib/model/layout.h"
 
+#include <stdio.h>
+#include <string.h>
+
 /*
  * A switch instead of an array, so that the fields keep the names that users know.
  */
@@ -144,14 +147,64 @@ layout_check(const struct layout *l, const struct model_config *c, struct err *e
 		    "%lld (try %lld)",
 		    s.len ? "; " : "", (long long)p, (long long)most_stages(c),
 		    (long long)c->num_layers, (long long)most_stages(c));
-	if (l->context_parallel_size > 1)
-		str_addf(&s,
-		    "%s--context-parallel-size %lld: context parallelism is not built (try 1)",
-		    s.len ? "; " : "", (long long)l->context_parallel_size);
 	if (s.len)
 		rc = err_set(e, "%s", s.buf);
 	str_release(&s);
 	return rc;
+}
+
+/* Two pieces a rank. */
+int
+layout_check_length(const struct layout *l, int64_t seq_length, const char *name, struct err *e)
+{
+	int64_t c = l->context_parallel_size;
+	struct str s = { 0 };
+
+	if (c > 1 && seq_length % (STRETCHES * c)) {
+		complain(&s, "context-parallel-size", c, name, seq_length,
+		    seq_length % STRETCHES ? 1 : divisor_below(seq_length / STRETCHES, c));
+		err_set(e, "%s", s.buf);
+	}
+	str_release(&s);
+	return c > 1 && seq_length % (STRETCHES * c) ? -1 : 0;
+}
+
+int
+layout_positions(const struct layout *l, int64_t seq_length, int cp, struct stretch out[STRETCHES])
+{
+	int64_t pieces = STRETCHES * l->context_parallel_size, count = seq_length / pieces;
+
+	if (l->context_parallel_size == 1) {
+		out[0] = (struct stretch){ 0, seq_length };
+		return 1;
+	}
+	out[0] = (struct stretch){ cp * count, count };
+	out[1] = (struct stretch){ (pieces - 1 - cp) * count, count };
+	return STRETCHES;
+}
+
+int64_t
+layout_held(const struct layout *l, int64_t seq_length)
+{
+	return seq_length / l->context_parallel_size;
+}
+
+/* Asks every rank, so that the rule stands in one place. */
+int
+layout_holder(const struct layout *l, int64_t seq_length, int64_t position, int64_t *number)
+{
+	for (int cp = 0; cp < l->context_parallel_size; cp++) {
+		struct stretch has[STRETCHES];
+		int n = layout_positions(l, seq_length, cp, has);
+		int64_t before = 0;
+
+		for (int i = 0; i < n; before += has[i++].count)
+			if (position >= has[i].first && position < has[i].first + has[i].count) {
+				*number = before + position - has[i].first;
+				return cp;
+			}
+	}
+	BUG("no rank holds position %lld", (long long)position);
 }
 
 int64_t
@@ -164,14 +217,21 @@ layout_row_shards(const struct layout *l)
 int
 layout_check_rows(const struct layout *l, int64_t seq_length, struct err *e)
 {
-	int64_t n = layout_row_shards(l), below = seq_length / n * n;
+	int64_t n = layout_row_shards(l), c = l->context_parallel_size, unit, below;
+	char context[64] = "";
 
-	if (seq_length % n == 0)
+	if (layout_check_length(l, seq_length, "half of --seq-length", e) < 0)
+		return -1;
+	if (layout_held(l, seq_length) % n == 0)
 		return 0;
+	unit = c > 1 ? layout_lcm(STRETCHES * c, c * n) : n;
+	below = seq_length / unit * unit;
+	if (c > 1)
+		snprintf(context, sizeof context, " x --context-parallel-size %lld", (long long)c);
 	return err_set(e,
-	    "--seq-length %lld: must be a multiple of --tensor-model-parallel-size %lld with "
+	    "--seq-length %lld: must be a multiple of --tensor-model-parallel-size %lld%s with "
 	    "--sequence-parallel (try %lld)",
-	    (long long)seq_length, (long long)n, (long long)(below ? below : n));
+	    (long long)seq_length, (long long)n, context, (long long)(below ? below : unit));
 }
 
 int

@@ -12,6 +12,7 @@
 
 enum axis { AX_TP, AX_CP, AX_DP, AX_PP, AX_COUNT };
 #define AX_BIT(a) (1u << (a))
+enum { STRETCHES = 2 }; /* most that a rank holds of a sample */
 
 enum { SPLIT_MAX = 512 }; /* virtual stages, at most */
 
@@ -39,7 +40,7 @@ struct layout {
 	LAYOUT_SIZE(S, M, "pipeline-model-parallel-size", pipeline_model_parallel_size, \
 	         "pipeline stages"), \
 	LAYOUT_SIZE(S, M, "context-parallel-size", context_parallel_size, \
-	         "ranks that share a sequence (1 until it is built)")
+	         "ranks that share a sequence")
 /* clang-format on */
 
 /* Sizes by axis. */
@@ -53,10 +54,33 @@ void layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT]);
  * all other axes. */
 int64_t layout_group(const struct layout *l, unsigned axes, int64_t rank);
 
+/* Positions of a sample that follow each other. */
+struct stretch {
+	int64_t first, count;
+};
+
+/*
+ * The positions of a sample that context rank cp holds, in the order of its rows; returns how many
+ * stretches they are. All of them where no ranks share a sequence. Else a sequence is 2 c equal
+ * pieces and rank i has piece i and piece 2 c - 1 - i, so that all ranks have as many scores below
+ * the diagonal. seq_length has passed layout_check_length. Source: spec/engine.md 6; Megatron-LM
+ * get_batch_on_this_cp_rank (megatron/core/utils.py).
+ */
+int layout_positions(
+    const struct layout *l, int64_t seq_length, int cp, struct stretch out[STRETCHES]);
+/* Positions of a sample that a rank holds. */
+int64_t layout_held(const struct layout *l, int64_t seq_length);
+/* The context rank that holds a position, and the number of it among those that the rank holds. */
+int layout_holder(const struct layout *l, int64_t seq_length, int64_t position, int64_t *number);
+
 /* Checks every rule of a layout for this model; reports all violations in one line, each with a
  * legal value. */
 int layout_check(const struct layout *l, const struct model_config *c, struct err *e);
-/* The rules that join a layout to the length of a sequence; likewise. */
+/* The rule for a sequence that context ranks share, which `name` calls half of, with a legal value.
+ */
+int layout_check_length(
+    const struct layout *l, int64_t seq_length, const char *name, struct err *e);
+/* The rules that join a layout to --seq-length, that one first; likewise. */
 int layout_check_rows(const struct layout *l, int64_t seq_length, struct err *e);
 /* Among how many tensor ranks the rows between blocks are shared: rank i holds part i of so many,
  * in the order of positions. */

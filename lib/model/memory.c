@@ -85,6 +85,13 @@ level_of(const struct buffer_row *r, const struct train_shape *s)
 	return r->phase && again && r->level == LAYER ? STEP : r->level;
 }
 
+/* Whether context ranks read each other's keys and values. */
+static bool
+gathers(const struct layout *l, const struct train_shape *s)
+{
+	return l->context_parallel_size > 1 && s->context_form == CONTEXT_GATHER;
+}
+
 /* A buffer that is not present has 0 bytes and no address. */
 static bool
 present(enum condition when, const struct model_config *c, const struct layout *l,
@@ -97,6 +104,8 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_DOCUMENTS: return s->reset_attention_mask;
 	case IF_TENSOR: return l->tensor_model_parallel_size > 1;
 	case IF_SEQUENCE: return layout_row_shards(l) > 1;
+	case IF_GATHER: return gathers(l, s);
+	case IF_GATHER_TRAINING: return !s->forward_only && gathers(l, s);
 	case IF_PIPELINE: return pp < l->pipeline_model_parallel_size - 1;
 	case IF_WEIGHT_SLOTS: return s->sharding >= SHARDING_PARAMS && layout_replicas(l) > 1;
 	case IF_NARROW: return !s->forward_only && s->grad_reduce_in_bf16 && layout_replicas(l) > 1;

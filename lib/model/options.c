@@ -11,9 +11,12 @@
 #include "lib/model/layout_text.h"
 #include "lib/model/options.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+const char *const opt_cp_comm_types[] = { "p2p", "all_gather", "allgather", NULL };
 const char *const opt_shardings[] = { "no_shard", "optim", "optim_grads", "optim_grads_params",
 	NULL };
 const char *const opt_recompute_granularities[] = { "none", "selective", "full", NULL };
@@ -157,6 +160,27 @@ note_kept(const struct opt_parse *p, const struct run_options *o, const struct m
 	str_release(&differences);
 }
 
+/* The ranks that one replica of the model takes must divide those there are. In double: a product
+ * of sizes that divide nothing here may be beyond 64 bits. */
+static int
+check_world(const struct layout *l, int64_t world, struct err *e)
+{
+	int64_t t = l->tensor_model_parallel_size, c = l->context_parallel_size,
+		p = l->pipeline_model_parallel_size;
+	double each = (double)t * (double)c * (double)p, most = floor((double)world / each);
+	char context[64] = "";
+
+	if (fmod((double)world, each) == 0)
+		return 0;
+	if (c > 1)
+		snprintf(context, sizeof context, "--context-parallel-size %lld x ", (long long)c);
+	return err_set(e,
+	    "%lld ranks: must be a multiple of --tensor-model-parallel-size %lld x %s"
+	    "--pipeline-model-parallel-size %lld = %.0f (try %.0f)",
+	    (long long)world, (long long)t, context, (long long)p, each,
+	    (most < 1 ? 1 : most) * each);
+}
+
 /*
  * world = t p c d: data parallelism is what the other axes leave over. The model's rules are
  * checked first, with d = 1, so that their messages come before the one about ranks.
@@ -166,21 +190,12 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
     struct err *e)
 {
 	struct layout *l = &plan->layout;
-	int64_t each;
 
 	*l = o->layout;
 	l->data_parallel_size = 1;
-	if (layout_check(l, &plan->model, e) < 0)
+	if (layout_check(l, &plan->model, e) < 0 || check_world(l, world, e) < 0)
 		return -1;
-	each = layout_world(l); /* small: every size divides a size of the model */
-	if (world % each)
-		return err_set(e,
-		    "%lld ranks: must be a multiple of --tensor-model-parallel-size %lld x "
-		    "--pipeline-model-parallel-size %lld = %lld (try %lld)",
-		    (long long)world, (long long)l->tensor_model_parallel_size,
-		    (long long)l->pipeline_model_parallel_size, (long long)each,
-		    (long long)(world < each ? each : world / each * each));
-	l->data_parallel_size = world / each;
+	l->data_parallel_size = world / layout_world(l);
 	if (l->sequence_parallel && l->tensor_model_parallel_size == 1)
 		str_adds(notes, "--sequence-parallel: changes nothing with one tensor rank\n");
 	return 0;
@@ -219,6 +234,12 @@ step_sizes(
 		    &plan->ramp, o->step_batch_size_schedule, plan->shape.seq_length, e);
 	plan->ramp = batch_constant(global ? o->global_batch_size : at_once(plan));
 	return 0;
+}
+
+int64_t
+run_rows(const struct run_plan *plan)
+{
+	return layout_held(&plan->layout, plan->shape.seq_length) * plan->shape.micro_batch_size;
 }
 
 int
@@ -273,6 +294,17 @@ activation_elements(const struct model_config *c, int64_t tokens)
 	    4 * (double)(c->num_attention_heads * c->kv_channels) + 3 * (double)c->ffn_hidden_size;
 
 	return row * (double)tokens * (double)c->num_layers;
+}
+
+/* Ranks that share a sequence. */
+static void
+resolve_context(const struct run_options *o, struct run_plan *plan, struct str *notes)
+{
+	if (plan->layout.context_parallel_size > 1 && o->cp_comm_type == 0)
+		str_adds(notes,
+		    "--cp-comm-type p2p: keys and values are gathered, as with all_gather; there "
+		    "is no ring\n");
+	plan->shape.context_form = CONTEXT_GATHER;
 }
 
 /* Megatron-LM's strategy, or the one that its other options imply. */
@@ -397,6 +429,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
 	    resolve_batch(p, o, plan, e) < 0)
 		return -1;
+	resolve_context(o, plan, notes);
 	note_traffic(plan, notes);
 	return 0;
 }

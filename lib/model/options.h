@@ -22,6 +22,7 @@ struct run_options {
 	bool use_distributed_optimizer, use_megatron_fsdp, use_torch_fsdp2, reset_attention_mask;
 	int sharding;
 	bool grad_reduce_in_bf16;
+	int cp_comm_type;
 	int64_t ddp_bucket_size;
 	int64_t micro_batch_size, global_batch_size;
 	struct opt_list rampup_batch_size;
@@ -44,6 +45,8 @@ struct run_plan {
 	struct batch_ramp ramp;
 };
 
+/* Token rows of a micro batch that a rank holds. */
+int64_t run_rows(const struct run_plan *plan);
 /* Micro batches per data rank in a batch of this many samples. */
 int run_microbatches(const struct run_plan *plan, int64_t samples);
 /* 0 if all ranks get equally many; -1 with the option that sets the batch, and the rule. */
@@ -66,6 +69,8 @@ int run_model(const struct opt_parse *p, const struct run_options *o, int64_t vo
 int model_from_text(
     const char *name, const char *text, struct model_config *c, struct layout *l, struct err *e);
 
+/* Megatron-LM's words; the first is its ring, in whose place keys are gathered. */
+extern const char *const opt_cp_comm_types[];
 /* In the order of enum sharding. */
 extern const char *const opt_shardings[];
 extern const char *const opt_recompute_granularities[], *const opt_recompute_methods[];
@@ -86,6 +91,9 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	{ .type = OPT_GROUP, .help = "Layout" }, \
 	LAYOUT_OPTS(S, M.layout), \
 	SPLIT_OPTS(S, M.split), \
+	RUN_CHOICE(S, M, "cp-comm-type", cp_comm_type, opt_cp_comm_types, "p2p", \
+	         "how ranks that share a sequence read it: all_gather (or allgather), each has " \
+	         "all keys and values; p2p is run so too"), \
 	RUN_FLAG(S, M, "sequence-parallel", layout.sequence_parallel, \
 	         "tensor ranks hold rows of their own between blocks: norms, dropout and " \
 	         "residual sums of a part of the sequence each"), \

@@ -25,6 +25,10 @@ struct recompute {
  * (ZeRO-2), weights too (ZeRO-3). Source: Rajbhandari 2020, arXiv:1910.02054. */
 enum sharding { SHARDING_NONE, SHARDING_OPTIM, SHARDING_GRADS, SHARDING_PARAMS };
 
+/* How attention reads a sequence that context ranks share: each has all keys and values, or all
+ * positions of some heads. */
+enum context_form { CONTEXT_GATHER, CONTEXT_HEADS };
+
 /* The shape of a run, as far as memory depends on it. */
 struct train_shape {
 	int64_t seq_length, micro_batch_size, num_microbatches;
@@ -39,6 +43,7 @@ struct train_shape {
 	bool hashed;              /* gradients or weights are compared by their hashes */
 	int64_t bucket_size;      /* as in struct shards_of */
 	bool grad_reduce_in_bf16; /* replicas exchange gradients in BF16; sums stay real */
+	enum context_form context_form;
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */

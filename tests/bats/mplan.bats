@@ -86,8 +86,14 @@ column()
 	refused 1 "mplan: --global-batch-size 2043: must be a multiple of --micro-batch-size x data-parallel size = 36 (try 2016)" \
 		mplan check --config tiny.conf --world-size 9 --global-batch-size 2043 \
 		--micro-batch-size 4
-	refused 1 "mplan: --context-parallel-size 2: context parallelism is not built (try 1)" \
-		mplan check --config tiny.conf --world-size 2 --context-parallel-size 2
+	refused 1 "mplan: --context-parallel-size 5: must divide half of --seq-length 32 (try 4)" \
+		mplan check --config tiny.conf --world-size 5 --context-parallel-size 5
+	refused 1 "mplan: 6 ranks: must be a multiple of --tensor-model-parallel-size 1 x --context-parallel-size 4 x --pipeline-model-parallel-size 1 = 4 (try 4)" \
+		mplan check --config tiny.conf --world-size 6 --context-parallel-size 4 \
+		--cp-comm-type all_gather
+	refused 1 "mplan: --seq-length 36: must be a multiple of --tensor-model-parallel-size 4 x --context-parallel-size 2 with --sequence-parallel (try 32)" \
+		mplan check --config tiny.conf --world-size 8 --tensor-model-parallel-size 4 \
+		--context-parallel-size 2 --sequence-parallel --seq-length 36
 	refused 1 "mplan: --seq-length 31: must be a multiple of --tensor-model-parallel-size 2 with --sequence-parallel (try 30)" \
 		mplan check --config tiny.conf --world-size 2 --tensor-model-parallel-size 2 \
 		--sequence-parallel --seq-length 31

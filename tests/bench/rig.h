@@ -113,7 +113,8 @@ rig_vector(struct rig *r, enum dtype dtype, int64_t n)
 static inline struct attention_grad
 rig_attention(struct rig *r, const struct bench_model *m, bool deterministic)
 {
-	const struct attention_shape a = { m->b, m->s, m->n, m->g, m->d, true, deterministic };
+	const struct attention_shape a = { m->b, m->s, m->s, m->n, m->g, m->d, true,
+		deterministic };
 	int64_t rows = m->b * m->s, q = (int64_t)m->n * m->d, k = (int64_t)m->g * m->d;
 	int64_t work = (int64_t)attention_workspace(&a);
 	struct tensor qkv = rig_matrix(r, DTYPE_BF16, rows, q + 2 * k),

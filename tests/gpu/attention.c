@@ -389,7 +389,7 @@ test_solver(const struct shape *c, const struct values *v, const struct solver *
 static size_t
 workspace(const struct shape *c, bool deterministic)
 {
-	struct attention_shape a = { c->b, c->s, c->n, c->g, c->d, true, deterministic };
+	struct attention_shape a = { c->b, c->s, c->s, c->n, c->g, c->d, true, deterministic };
 
 	return (size_t)attention_workspace(&a);
 }

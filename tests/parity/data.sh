@@ -57,7 +57,8 @@ awk -F'[:,}]' '
 	/"skipped"/ && $2 > 8 { s += $6; m++ }
 	END { d = l / n - s / m; exit !(n > 0 && m == 4 && d < 0.02 && d > -0.02) }' one.jsonl ||
 	fail "the losses of the corpora do not add up"
-for layout in "2 2 1" "2 1 2" "4 1 1 --use-distributed-optimizer --micro-batch-size 2" "8 2 2"; do
+for layout in "2 2 1" "2 1 2" "4 1 1 --use-distributed-optimizer --micro-batch-size 2" \
+	"8 2 2 $(context 2)"; do
 	set -- $layout
 	ranks=$1 grid=$(layout "$2" "$3")
 	shift 3

@@ -32,6 +32,7 @@ use()
 	qknorm) model="$llama --qk-layernorm" ;;
 	qknorm-gpt2) model="$gpt2 --qk-layernorm --position-embedding-type rope" ;;
 	plain) model="$gpt2 --hidden-dropout 0 --attention-dropout 0" ;;
+	packed) model="$gpt2 --reset-attention-mask --window-size 5" ;;
 	esac
 	model="$model $larger $text"
 	case $1 in llama*) model="$model --use-z-loss" ;; esac
@@ -51,6 +52,7 @@ gpt2 4 1 4 1 0 $split E|t*5|t*3|L
 gpt2 4 1 2 2 3 $small
 qknorm 8 4 2 1 0 $rows
 plain 8 2 2 2 1 $rows
+packed 4 2 1 2 1 $(context 2) $rows
 END
 [ -z "$ALL" ] || cat >>table <<END
 llama 2 1 1 1 0
@@ -71,19 +73,32 @@ gpt2 8 2 4 1 0
 qknorm 8 2 2 1 3 $small
 qknorm 4 2 1 2 1
 qknorm-gpt2 4 4 1 8 2
+llama 2 1 1 1 0 $(context 2)
+packed 8 1 1 4 3 $(context 8) $small
+packed 4 1 1 8 2 $(context 2) $small --recompute-granularity full
+qknorm 8 4 1 4 0 $(context 2)
 END
 
 # grid: a row for each layout of 8 ranks and each ZeRO stage that mtrain takes; mplan has its rules
+# for the sizes of the tensor, pipeline and context ranks
 grid()
 {
 	shape_options=$(echo $llama $larger | sed 's/--eval-iters 0 --num-threads 1//')
 	for tp in 1 2 4 8; do
 		for pp in 1 2 4 8; do
-			for zero in 0 1 2 3; do
-				! mplan check $shape_options $(layout $tp $pp) $(zero $zero) \
-					--world-size 8 >log 2>&1 || echo "$tp $pp $zero"
+			for cp in 1 2 4 8; do
+				! mplan check $shape_options $(layout $tp $pp) $(context $cp) \
+					--world-size 8 >log 2>&1 || stages $tp $pp $cp
 			done
 		done
+	done
+}
+
+# stages TP PP CP: a row for each of ZeRO, where there are ranks to share with
+stages()
+{
+	for zero in 0 1 2 3; do
+		echo "$1 $2 $zero $3"
 	done
 }
 
@@ -93,7 +108,7 @@ grid()
 drawn()
 {
 	awk -v seed="$SEED" -v all="$ALL" -v models="$models" -v small="$small" -v alone="$alone" \
-		-v rows="$rows" '
+		-v rows="$rows" -v context="--cp-comm-type all_gather --context-parallel-size" '
 		function draw(n) {
 			seed = (seed * 16807) % 2147483647
 			return int(seed / 2147483647 * n)
@@ -101,8 +116,9 @@ drawn()
 		function row(model, l, part, line, cut) {
 			split(l, part, " ")
 			line = model " 8 " part[1] " " part[2] " " \
-				(draw(2) ? 1 : 2 * part[1] * part[2]) " " part[3] " " \
-				(draw(2) ? small : "") " " (draw(2) ? alone : "")
+				(draw(2) ? 1 : 2 * part[1] * part[2] * part[4]) " " part[3] " " \
+				(draw(2) ? small : "") " " (draw(2) ? alone : "") " " \
+				(part[4] > 1 ? context " " part[4] : "")
 			cut = part[1] > 1 && (all || draw(2))
 			if (!cut || all)
 				print line

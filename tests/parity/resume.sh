@@ -50,7 +50,8 @@ halves llama-sgd-pp2-dp2-zero3 4 $(layout 1 2) $(zero 3) $small --optimizer sgd
 halves llama-fp32 1
 model=$gpt2
 halves gpt2-bf16-dp4-zero3 4 $(zero 3) $small --bf16
-halves gpt2-fp32-tp2-dp2-zero3 4 $(layout 2 1) $(zero 3) $small --sequence-parallel
+halves gpt2-fp32-tp2-cp2-zero3 4 $(layout 2 1) $(context 2) $(zero 3) $small \
+	--sequence-parallel
 
 # goes_on FROM STRAIGHT RANKS OPTION...: trains from iteration 10 of FROM into `on`; steps 11 to 20
 # of both to compare
@@ -107,9 +108,10 @@ other()
 model=$gpt2
 other "gpt2 TP2 PP2 to DP4 with a distributed optimizer" gpt2-fp32-tp2-pp2 4 \
 	--use-distributed-optimizer
-other "gpt2 TP2 PP2 to PP2 DP2 with ZeRO-3" gpt2-fp32-tp2-pp2 4 $(layout 1 2) $(zero 3) $small
-other "gpt2 TP2 DP2 with ZeRO-3 to DP2 with ZeRO-2" gpt2-fp32-tp2-dp2-zero3 2 $(zero 2)
-other "gpt2 TP2 DP2 with ZeRO-3 to one rank" gpt2-fp32-tp2-dp2-zero3 1
+other "gpt2 TP2 PP2 to PP2 CP2 with ZeRO-3" gpt2-fp32-tp2-pp2 4 $(layout 1 2) $(context 2) \
+	$(zero 3) $small
+other "gpt2 TP2 CP2 with ZeRO-3 to DP2 with ZeRO-2" gpt2-fp32-tp2-cp2-zero3 2 $(zero 2)
+other "gpt2 TP2 CP2 with ZeRO-3 to one rank" gpt2-fp32-tp2-cp2-zero3 1
 model=$llama
 other "llama DP2 with ZeRO-2 to TP2 DP2 with ZeRO-3" llama-fp32-dp2-zero2 4 $(layout 2 1) \
 	$(zero 3) --sequence-parallel

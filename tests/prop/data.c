@@ -201,7 +201,7 @@ check_bad_token(void)
 	CHECK(d != NULL);
 	r = data_reader_new(d);
 	for (int64_t s = 0; s < GLOBAL && !bad; s++)
-		bad = data_batch(r, &(struct data_place){ SPLIT_TRAIN, s, 0 }, &x, &e) < 0;
+		bad = data_batch(r, &(struct data_place){ SPLIT_TRAIN, s, 0, 0 }, &x, &e) < 0;
 	CHECK(bad && strstr(e.msg, ": document ") &&
 	    strstr(e.msg, "token id 498 is outside the vocabulary of 498"));
 	data_reader_free(r);
@@ -252,13 +252,13 @@ check_cyclic(bool no_sharding)
 	for (int64_t i = 0; i < set.count; i++)
 		CHECK(seen[i] <= 1);
 	for (int i = 0; i < 2; i++)
-		CHECK(data_samples(r, &(struct data_place){ SPLIT_TRAIN, i * groups * 4, 1 },
+		CHECK(data_samples(r, &(struct data_place){ SPLIT_TRAIN, i * groups * 4, 1, 0 },
 			  epoch[i], &e) == 0);
 	CHECK(memcmp(epoch[0], epoch[1], 2 * sizeof **epoch) != 0);
-	CHECK(data_samples(r, &(struct data_place){ SPLIT_TRAIN, 40, 1 }, straight, &e) == 0);
-	CHECK(data_samples(again, &(struct data_place){ SPLIT_TRAIN, 40, 1 }, late, &e) == 0);
+	CHECK(data_samples(r, &(struct data_place){ SPLIT_TRAIN, 40, 1, 0 }, straight, &e) == 0);
+	CHECK(data_samples(again, &(struct data_place){ SPLIT_TRAIN, 40, 1, 0 }, late, &e) == 0);
 	CHECK(!memcmp(straight, late, sizeof late));
-	CHECK(data_samples(r, &(struct data_place){ SPLIT_TRAIN, 42, 1 }, straight, &e) < 0);
+	CHECK(data_samples(r, &(struct data_place){ SPLIT_TRAIN, 42, 1, 0 }, straight, &e) < 0);
 	free(seen);
 	data_reader_free(again);
 	data_reader_free(r);

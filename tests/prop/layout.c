@@ -312,6 +312,40 @@ random_model(struct model_config *c)
 	c->untie_embeddings_and_output_weights = rand() % 2;
 }
 
+/* The positions of all ranks tile a sequence, each has as many and as many scores below the
+ * diagonal as the others, and layout_holder is the inverse. */
+static void
+check_positions(const struct layout *l)
+{
+	int64_t c = l->context_parallel_size, s = 2 * c * pick(5), number, scores = 0;
+	int *held = mem_zalloc((size_t)s, sizeof *held);
+	struct err e;
+
+	CHECK(layout_check_length(l, s, "half of", &e) == 0);
+	CHECK(c == 1 || layout_check_length(l, s + 1, "half of", &e) < 0);
+	for (int cp = 0; cp < c; cp++) {
+		struct stretch has[STRETCHES];
+		int n = layout_positions(l, s, cp, has);
+		int64_t seen = 0, rows = 0;
+
+		CHECK(n == (c > 1 ? 2 : 1));
+		for (int i = 0; i < n; i++)
+			for (int64_t k = 0; k < has[i].count; k++, rows++) {
+				int64_t position = has[i].first + k;
+
+				seen += position + 1;
+				held[position]++;
+				CHECK(layout_holder(l, s, position, &number) == cp);
+				CHECK(number == rows);
+			}
+		CHECK(rows == layout_held(l, s) && (cp == 0 || seen == scores));
+		scores = seen;
+	}
+	for (int64_t i = 0; i < s; i++)
+		CHECK(held[i] == 1);
+	free(held);
+}
+
 /* Vocabulary rows: enough, equal parts, a multiple of both rules. */
 static void
 check_vocab(const struct model_config *c, const struct layout *l)
@@ -344,6 +378,8 @@ main(void)
 		check_tiling(&c, &l);
 		l.context_parallel_size = pick(3);
 		check_ranks(&l);
+		l.context_parallel_size = pick(9);
+		check_positions(&l);
 	}
 	CHECK(legal >= 100 && shared >= 5);
 	return check_done();

@@ -113,7 +113,7 @@ check_row(const struct reading *g, struct data_reader *r, const struct npy a[ARR
 		pad = g->c.o.run.model.typed.pad_token_id == g->c.eod
 	    ? -1
 	    : g->c.o.run.model.typed.pad_token_id;
-	struct data_place at = { (int)g->which, (int64_t)element(&a[TEXT], row * (s + 2)), 0 };
+	struct data_place at = { (int)g->which, (int64_t)element(&a[TEXT], row * (s + 2)), 0, 0 };
 	bool same;
 
 	memset(documents, 0, sizeof documents);

@@ -31,11 +31,12 @@ tiny(void)
 /* Buffers that are in use at the same moment, by what the trainer does then. */
 static const enum buffer phases[][16] = {
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT,
-	    BUF_COUNT },
+	    BUF_CONTEXT_KEYS, BUF_COUNT },
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DBRANCH, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT,
 	    BUF_COUNT },
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DBRANCH, BUF_DATTN, BUF_DQKV, BUF_DELTA,
-	    BUF_ATTN_WORK, BUF_COUNT },
+	    BUF_ATTN_WORK, BUF_CONTEXT_KEYS, BUF_CONTEXT_GIVEN, BUF_CONTEXT_COME, BUF_CONTEXT_SUM,
+	    BUF_COUNT },
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT, BUF_COUNT },
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS,
 	    BUF_ZLOSS, BUF_COUNT },
@@ -183,7 +184,7 @@ test_combinations(void)
 	for (int i = 0; i < 4 * 4 * 16 * NUM_RECOMPUTES; i++) {
 		int bits = i / NUM_RECOMPUTES;
 		struct model_config c = tiny();
-		struct layout l = { 1 << (bits & 3), 1, 1 + (bits >> 4 & 1) * 2,
+		struct layout l = { 1 << (bits & 3), 1 << (bits >> 2 & 1), 1 + (bits >> 4 & 1) * 2,
 			1 << (bits >> 2 & 3) / 2, bits >> 7 & 1 };
 		struct train_shape s = { 32, 2, 3, dtypes[bits >> 6 & 3], bits >> 5 & 1,
 			optim_rules + (bits & 1), bits >> 3 & 1, recomputes[i % NUM_RECOMPUTES] };
@@ -203,7 +204,7 @@ static void
 test_figures(void)
 {
 	struct model_config c = tiny();
-	struct layout l = { 1, 1, 1, 1 }, two = { 1, 1, 2, 1 };
+	struct layout l = { 1, 1, 1, 1 }, two = { 1, 1, 2, 1 }, shared = { 1, 2, 1, 1 };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
 	int coord[AX_COUNT] = { 0 };
 	struct memory_plan m, half, recomputed;
@@ -219,6 +220,16 @@ test_figures(void)
 	    m.bytes[BUF_GRADS] == 2 * m.bytes[BUF_WEIGHTS]);
 	memory_plan(&half, &c, &two, &s, coord);
 	CHECK(half.bytes[BUF_MASTER] * 2 == half.bytes[BUF_GRADS]);
+	memory_release(&half);
+	/* Half the positions; k beside v of all; what is given is of 5 pieces of 8 positions, what
+	 * comes of 2. */
+	memory_plan(&half, &c, &shared, &s, coord);
+	CHECK(half.bytes[BUF_QKV] * 2 == m.bytes[BUF_QKV] && half.bytes[BUF_LSE] == 2 * 8 * 16 * 4);
+	CHECK(half.bytes[BUF_ROPE] == m.bytes[BUF_ROPE] && half.bytes[BUF_TOKENS] == 32 * 4);
+	CHECK(half.bytes[BUF_CONTEXT_KEYS] == 64 * 2 * 16 * 2);
+	CHECK(half.bytes[BUF_CONTEXT_GIVEN] == 5 * 16 * 2 * 16 * 2);
+	CHECK(half.bytes[BUF_CONTEXT_COME] == 2 * 16 * 2 * 16 * 2);
+	CHECK(half.bytes[BUF_CONTEXT_SUM] == 32 * 2 * 16 * 4);
 	/* A gated activation is never saved; selectively nor are the norms' outputs; fully one
 	 * input a layer is. */
 	CHECK(m.place[BUF_ACT_OUT] == ARENA_SCRATCH && m.place[BUF_NORM1_OUT] == ARENA_SAVED);
@@ -276,20 +287,20 @@ test_attention(void)
 		struct attention_shape a;
 		uint64_t plan;
 	} known[] = {
-		{ { 64, 1024, 12, 12, 64, true, false }, 256 },
-		{ { 4, 4096, 32, 8, 128, true, false }, 268435712 },
-		{ { 4, 4096, 32, 8, 128, true, true }, 4563403008 },
-		{ { 3, 137, 4, 1, 128, true, true }, 2021632 },
-		{ { 2, 200, 8, 2, 64, true, true }, 2916608 },
-		{ { 2, 300, 4, 2, 256, true, true }, 4423936 },
-		{ { 1, 70, 3, 3, 40, true, true }, 98560 },
-		{ { 3, 2, 4, 2, 64, true, true }, 203008 },
+		{ { 64, 1024, 1024, 12, 12, 64, true, false }, 256 },
+		{ { 4, 4096, 4096, 32, 8, 128, true, false }, 268435712 },
+		{ { 4, 4096, 4096, 32, 8, 128, true, true }, 4563403008 },
+		{ { 3, 137, 137, 4, 1, 128, true, true }, 2021632 },
+		{ { 2, 200, 200, 8, 2, 64, true, true }, 2916608 },
+		{ { 2, 300, 300, 4, 2, 256, true, true }, 4423936 },
+		{ { 1, 70, 70, 3, 3, 40, true, true }, 98560 },
+		{ { 3, 2, 2, 4, 2, 64, true, true }, 203008 },
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		const struct attention_shape *a = &known[i].a;
 		uint64_t sum = a->backward && !a->deterministic
-		    ? (uint64_t)(4 * a->micro_batch_size * a->num_heads * a->seq_length *
+		    ? (uint64_t)(4 * a->micro_batch_size * a->num_heads * a->num_queries *
 			  a->head_dim)
 		    : 0;
 		uint64_t got = attention_workspace(a);
@@ -297,10 +308,10 @@ test_attention(void)
 		CHECK(got >= known[i].plan + sum && got <= known[i].plan + sum + 4096);
 		CHECK(got % 256 == 0);
 	}
-	CHECK(attention_workspace(&(struct attention_shape){ 64, 1024, 12, 12, 64, false, true }) ==
-	    0);
-	CHECK(attention_workspace(&(struct attention_shape){ 1, 65536, 32, 8, 128, true, true }) ==
-	    0);
+	CHECK(attention_workspace(
+		  &(struct attention_shape){ 64, 1024, 1024, 12, 12, 64, false, true }) == 0);
+	CHECK(attention_workspace(
+		  &(struct attention_shape){ 1, 65536, 65536, 32, 8, 128, true, true }) == 0);
 }
 
 /* Nothing is taken in runs that cuDNN does not serve; tensor ranks share the heads. */

@@ -30,8 +30,8 @@ static void
 find_corpora(struct corpus_log *l, int64_t first, int microbatch, int rank)
 {
 	const struct run_plan *p = &l->e->plan;
-	struct data_place at = { SPLIT_TRAIN, pipeline_first_sample(p, first, microbatch, 0),
-		rank };
+	struct data_place at = { SPLIT_TRAIN, pipeline_first_sample(p, first, microbatch, 0), rank,
+		0 };
 	struct err err;
 
 	/* The samples of a past step are a function of its number. */
@@ -144,12 +144,12 @@ corpus_log_losses(const struct corpus_log *l)
 	return l->losses;
 }
 
-/* Losses of a micro batch of this rank, [s, b] as the layers keep them, to their corpora. */
+/* Losses of a micro batch of this rank, as the layers keep rows, to their corpora. */
 static void
 add_losses(struct corpus_log *l, int microbatch)
 {
 	const struct train_shape *s = &l->e->plan.shape;
-	int64_t b = s->micro_batch_size, tokens = b * s->seq_length;
+	int64_t b = s->micro_batch_size, tokens = run_rows(&l->e->plan);
 	const char *loss = l->losses + (size_t)microbatch * pipeline_loss_bytes(l->e);
 	size_t width = dtype_size(memory_real(s->dtype));
 	const char *mask = loss + (size_t)tokens * width;

@@ -219,22 +219,37 @@ empty_sample(struct sample *one, int64_t s)
 	}
 }
 
-/* Sample i of b goes into column i of arrays of [s, b], as the layers keep tokens. Returns the
- * tokens that the loss counts. */
+/* Positions of a sample go to rows [row, row + b * count) of a batch, every b-th, as the layers
+ * keep tokens. Returns the tokens that the loss counts. */
 static int64_t
-interleave(const struct sample *one, int64_t s, int64_t b, int64_t i, const struct batch *out)
+interleave(const struct sample *one, const struct stretch *has, int64_t row, int64_t b,
+    const struct batch *out)
 {
 	int64_t unmasked = 0;
 
-	for (int64_t t = 0; t < s; t++) {
-		out->tokens[t * b + i] = one->tokens[t];
-		out->labels[t * b + i] = one->labels[t];
-		out->positions[t * b + i] = one->position_ids[t];
-		out->loss_mask[t * b + i] = one->loss_mask[t];
+	for (int64_t t = has->first; t < has->first + has->count; t++, row += b) {
+		out->tokens[row] = one->tokens[t];
+		out->labels[row] = one->labels[t];
+		out->positions[row] = one->position_ids[t];
+		out->loss_mask[row] = one->loss_mask[t];
+		if (out->documents)
+			out->documents[row] = one->documents[t];
 		unmasked += one->loss_mask[t] != 0;
 	}
-	for (int64_t t = 0; out->documents && t < s; t++)
-		out->documents[t * b + i] = one->documents[t];
+	return unmasked;
+}
+
+/* Sample i of b, as far as a context rank holds it. */
+static int64_t
+add_sample(const struct data_reader *r, int context, int64_t i, const struct batch *out)
+{
+	const struct run_plan *p = &r->d->c->plan;
+	int64_t b = p->shape.micro_batch_size, row = i, unmasked = 0;
+	struct stretch has[STRETCHES];
+	int n = layout_positions(&p->layout, p->shape.seq_length, context, has);
+
+	for (int k = 0; k < n; row += b * has[k++].count)
+		unmasked += interleave(&r->one, &has[k], row, b, out);
 	return unmasked;
 }
 
@@ -264,7 +279,7 @@ data_batch(
 			sample_assemble(&d->options, r->ids, n, len, &r->one);
 		else
 			empty_sample(&r->one, len);
-		unmasked += interleave(&r->one, len, b, i, out);
+		unmasked += add_sample(r, at->context, i, out);
 	}
 	return unmasked;
 }

@@ -4,8 +4,9 @@
  * A run has sets of samples: the splits of lib/data/blend.h, and with --multiple-validation-sets
  * one for each further validation corpus. Sample number C0 + m (b D) + j b + i of a set is sample i
  * of micro batch m on data rank j of the step that starts at C0 (with --dataloader-type cyclic: of
- * what the sampler puts there), so the data does not depend on the layout. All tensor and pipeline
- * ranks of one data rank read the same samples.
+ * what the sampler puts there), so the data does not depend on the layout. All tensor, context and
+ * pipeline ranks of one data rank read the same samples, and each context rank has the rows of its
+ * own positions of them.
  *
  *   data_open.c     opening: who builds the index maps, which sets there are, agreement of all
  * ranks data_record.c   what checkpoints record of the data, and what a change of the data between
@@ -41,11 +42,11 @@ void data_set(const struct data *d, int set, struct data_set *out);
 int64_t data_start(const struct data *d);
 
 /* A micro batch: what a data rank reads of a set when all have read `consumed` samples of the run,
- * or of the evaluation. */
+ * or of the evaluation; and of its samples what a context rank holds. */
 struct data_place {
 	int set;
 	int64_t consumed;
-	int rank;
+	int rank, context;
 };
 /* Reads batches; a reader is for one thread at a time, and there may be any number of readers. */
 struct data_reader;
@@ -53,8 +54,8 @@ struct data_reader *data_reader_new(const struct data *d);
 void data_reader_free(struct data_reader *r);
 /*
  * Reads a micro batch into the caller's arrays; samples after the last one of an evaluation are
- * fully masked. Returns its unmasked tokens, or -1 with a reason that names dataset and document
- * when a token is no part of the vocabulary.
+ * fully masked. Returns the unmasked tokens of its rows, or -1 with a reason that names dataset and
+ * document when a token is no part of the vocabulary.
  */
 int64_t data_batch(
     struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e);

@@ -114,7 +114,7 @@ fill(const struct prefetch *p, struct entry *x)
 {
 	struct data_place at = { x->key.set,
 		pipeline_first_sample(&p->e->plan, x->key.step, x->key.microbatch, 0),
-		p->e->coord[AX_DP] };
+		p->e->coord[AX_DP], p->e->coord[AX_CP] };
 
 	x->tokens = data_batch(p->reader, &at, &x->batch, &x->err);
 	if (x->tokens < 0)
@@ -200,7 +200,7 @@ ring_init(const struct prefetch *p, struct ring *r)
 {
 	const struct train_shape *s = &p->e->plan.shape;
 	int64_t fit = (int64_t)(RING_BYTES / p->bytes), two = 2 * s->num_microbatches;
-	size_t rows = (size_t)(s->seq_length * s->micro_batch_size);
+	size_t rows = (size_t)run_rows(&p->e->plan);
 
 	r->size = (int)(fit < two ? fit : two);
 	r->size = r->size < RING_LEAST ? RING_LEAST : r->size;
@@ -232,8 +232,7 @@ prefetch_new(const struct engine *e, const struct data *d)
 	p->e = e;
 	p->d = d;
 	p->reader = data_reader_new(d);
-	p->bytes =
-	    (s->reset_attention_mask ? 20 : 16) * (size_t)(s->seq_length * s->micro_batch_size);
+	p->bytes = (s->reset_attention_mask ? 20 : 16) * (size_t)run_rows(&e->plan);
 	for (int i = 0; i < RINGS; i++) {
 		p->ring[i].next.step = -1;
 		if (first_set(p, i) >= 0)

@@ -31,6 +31,8 @@ struct engine {
 	double z_loss;
 	int rank, coord[AX_COUNT];
 	bool first_stage, last_stage;
+	struct stretch stretch[STRETCHES]; /* of a sample: the positions that this rank holds */
+	int num_stretches;
 	const struct backend *backend;
 	struct device *device;
 	struct stream *stream;
@@ -48,6 +50,7 @@ struct engine {
 	 * or NULL */
 	struct event *held;
 	struct traffic *traffic; /* of the replicas */
+	struct p2p *message;     /* room for an exchange of the context ranks */
 	struct timing *timing;
 	struct hashes *hashes; /* NULL: nothing is compared */
 };

@@ -20,7 +20,7 @@ along(struct comm *world, const struct layout *l, unsigned axes, struct err *err
 /* The host communicators; those that will carry device memory are turned into the device's
  * after. The data group spans data and context ranks: they hold the same weights. kv joins the
  * tensor ranks that hold copies of one key-value group; embedding joins first and last stage
- * when they share the table. The host's tensor group stays a host communicator, for inference. */
+ * when they share the table. The host's own group stays a host communicator, for inference. */
 static int
 split_world(struct groups *g, const struct run_plan *plan, struct comm *world, struct err *err)
 {
@@ -33,8 +33,9 @@ split_world(struct groups *g, const struct run_plan *plan, struct comm *world, s
 
 	layout_coord(l, world->rank, coord);
 	g->world = world;
-	if (!(g->host_tp = along(world, l, AX_BIT(AX_TP), err)) ||
+	if (!(g->host = along(world, l, AX_BIT(AX_TP) | AX_BIT(AX_CP), err)) ||
 	    !(g->tp = along(world, l, AX_BIT(AX_TP), err)) ||
+	    !(g->cp = along(world, l, AX_BIT(AX_CP), err)) ||
 	    !(g->dp = along(world, l, AX_BIT(AX_CP) | AX_BIT(AX_DP), err)) ||
 	    !(g->pp = along(world, l, AX_BIT(AX_PP), err)))
 		return -1;
@@ -84,6 +85,7 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 		struct comm_config config;
 	} group[] = {
 		{ &g->tp, { "tensor ranks", 0 } },
+		{ &g->cp, { "context ranks", 0 } },
 		{ &g->dp, { "data ranks", BESIDE } },
 		{ &g->pp, { "pipeline stages", FEW } },
 		{ &g->kv, { "tensor ranks of a group of heads", FEW } },
@@ -93,7 +95,8 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 
 	if (split_world(g, c->plan, world, err) < 0)
 		return -1;
-	comm_log_join(world, g->host_tp, &(struct comm_group){ group[0].config.name, NULL, NULL });
+	comm_log_join(
+	    world, g->host, &(struct comm_group){ "ranks of the same logits", NULL, NULL });
 	for (size_t i = 0; i < sizeof group / sizeof *group; i++) {
 		const struct comm_config *config = &group[i].config;
 
@@ -111,7 +114,7 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 void
 groups_close(struct groups *g)
 {
-	struct comm *all[] = { g->host_tp, g->tp, g->dp, g->pp, g->kv, g->embedding };
+	struct comm *all[] = { g->host, g->tp, g->cp, g->dp, g->pp, g->kv, g->embedding };
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i])

@@ -9,8 +9,9 @@
 
 /* Communicators of this rank; those of size 1 exist too. NULL: this rank is in none. */
 struct groups {
-	struct comm *world, *host_tp; /* host memory, always MPI: all ranks; the tensor ranks */
-	struct comm *tp, *dp, *pp;
+	struct comm *world; /* host memory, always MPI, as the next: all ranks */
+	struct comm *host;  /* those that have parts of the same logits: tensor and context ranks */
+	struct comm *tp, *cp, *dp, *pp;
 	struct comm *kv;        /* tensor ranks that hold the same key/value groups */
 	struct comm *embedding; /* first and last stage, when they share a table */
 };

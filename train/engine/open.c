@@ -134,6 +134,8 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->rank = world->rank;
 	e->backend = c->backend;
 	layout_coord(&e->plan.layout, e->rank, e->coord);
+	e->num_stretches = layout_positions(
+	    &e->plan.layout, e->plan.shape.seq_length, e->coord[AX_CP], e->stretch);
 	e->first_stage = e->coord[AX_PP] == 0;
 	e->last_stage = e->coord[AX_PP] == e->plan.layout.pipeline_model_parallel_size - 1;
 	memory_plan(&e->mem, &e->plan.model, &e->plan.layout, &e->plan.shape, e->coord);
@@ -152,6 +154,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->ops = e->stream->ops;
 	e->timing = timing_new();
 	e->hashes = hashes_new(e);
+	e->message = mem_alloc(context_messages(&e->plan.layout), sizeof *e->message);
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
 	fill_rope_table(e);
 	return 0;
@@ -171,6 +174,7 @@ engine_close(struct engine *e)
 	if (e->device)
 		e->backend->close(e->device);
 	memory_release(&e->mem);
+	free(e->message);
 	free(e->table);
 	free(e->shard_of);
 	free(e->layer);

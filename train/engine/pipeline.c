@@ -31,10 +31,8 @@ pipeline_first_sample(const struct run_plan *plan, int64_t step, int microbatch,
 size_t
 pipeline_loss_bytes(const struct engine *e)
 {
-	const struct train_shape *s = &e->plan.shape;
-
-	return (size_t)(s->seq_length * s->micro_batch_size) *
-	    (dtype_size(memory_real(s->dtype)) + sizeof(float));
+	return (size_t)run_rows(&e->plan) *
+	    (dtype_size(memory_real(e->plan.shape.dtype)) + sizeof(float));
 }
 
 /* The pass of a micro batch: its slot in the saved arena and the numbers of its samples. Cheap

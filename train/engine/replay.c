@@ -31,8 +31,8 @@ replay_new(const struct engine *e)
 	const struct model_config *c = &e->plan.model;
 	struct replay *r;
 
-	if (!e->backend->record_begin || e->groups.tp->size > 1 || c->hidden_dropout > 0 ||
-	    c->embedding_dropout > 0 || c->attention_dropout > 0)
+	if (!e->backend->record_begin || e->groups.tp->size > 1 || e->groups.cp->size > 1 ||
+	    c->hidden_dropout > 0 || c->embedding_dropout > 0 || c->attention_dropout > 0)
 		return NULL;
 	r = mem_zalloc(1, sizeof *r);
 	r->e = e;

@@ -23,6 +23,7 @@ const struct span_kind span_kinds[SPAN_COUNT] = {
 	[SPAN_SEND_BACKWARD_RECV_FORWARD] = { "backward-send-forward-recv", 2, WAIT_PIPELINE },
 	[SPAN_EXCHANGE] = { "forward-backward-send-forward-backward-recv", 2, WAIT_PIPELINE },
 	[SPAN_TENSOR] = { "tensor-parallel-comm", 2, WAIT_TENSOR },
+	[SPAN_CONTEXT] = { "context-parallel-comm", 2, WAIT_CONTEXT },
 	[SPAN_GRADS] = { "all-grads-sync", 1, WAIT_NONE },
 	[SPAN_TENSOR_GRADS] = { "layernorm-grads-all-reduce", 1, WAIT_TENSOR },
 	[SPAN_EMBEDDING_GRADS] = { "embedding-grads-all-reduce", 1, WAIT_PIPELINE },

@@ -24,6 +24,7 @@ enum span {
 	SPAN_SEND_BACKWARD_RECV_FORWARD,
 	SPAN_EXCHANGE, /* any other set of messages */
 	SPAN_TENSOR,
+	SPAN_CONTEXT,
 	SPAN_GRADS, /* sums of gradients, with all that they wait for */
 	SPAN_TENSOR_GRADS,
 	SPAN_EMBEDDING_GRADS,
@@ -34,7 +35,15 @@ enum span {
 };
 
 /* What a rank waits for in a span; WAIT_NONE: it computes, or nested spans tell. */
-enum span_wait { WAIT_NONE, WAIT_DATA, WAIT_TENSOR, WAIT_PIPELINE, WAIT_BATCH, WAIT_COUNT };
+enum span_wait {
+	WAIT_NONE,
+	WAIT_DATA,
+	WAIT_TENSOR,
+	WAIT_CONTEXT,
+	WAIT_PIPELINE,
+	WAIT_BATCH,
+	WAIT_COUNT
+};
 
 struct span_kind {
 	const char *name; /* Megatron-LM's where it has a timer for it */

@@ -214,7 +214,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 
 	column_forward(s, &in);
 	prepare(l, s);
-	e->ops->attention_fwd(e->stream, &att);
+	context_attention_fwd(s, &att);
 	row_forward(s, &proj);
 	residual_forward(l, s, y, x);
 }
@@ -256,7 +256,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	row_backward(s, &proj);
 	weight_product(s, &proj);
 	recompute_prepared(l, s);
-	e->ops->attention_bwd(e->stream, &att);
+	context_attention_bwd(s, &att);
 	prepare_backward(l, s, &d, &dqkv);
 	qkv.x = norm_recompute(l, s, x);
 	column_backward(s, &qkv);

@@ -92,6 +92,16 @@ struct norm_flow {
 };
 void norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f);
 
+/* --- context.c: attention over sequences that context ranks share ----------------------------- */
+
+/* What the operations of these names do, for rows that are the positions of this rank: lse and
+ * delta are its stretches one after the other, [b * n, positions] each. Collective over the context
+ * ranks. */
+void context_attention_fwd(struct step *s, const struct attention *a);
+void context_attention_bwd(struct step *s, const struct attention_grad *g);
+/* Most messages that these exchange at once. */
+size_t context_messages(const struct layout *l);
+
 /* --- residual.c: the end of a block ----------------------------------------------------------- */
 
 /* Of R rows at the layer's site. */

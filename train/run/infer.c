@@ -2,9 +2,9 @@
  * infer.c - logits of a sequence, and text from them
  *
  * Inference uses the training engine as it stands: a batch of one sequence, one micro batch, the
- * forward schedule. The head leaves each rank's columns of the logits in host memory, [s, v/t];
- * the last stage's tensor ranks put rows together there. Every rank of the world takes part in
- * each pass and in each agreement on an error, whether it has logits or not.
+ * forward schedule. The head leaves each rank's columns of its positions' logits in host memory,
+ * [s/c, v/t]; the last stage's tensor and context ranks put rows together there. Every rank of the
+ * world takes part in each pass and in each agreement on an error, whether it has logits or not.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -23,8 +23,9 @@
 struct pass {
 	struct engine *e;
 	int64_t seq_length;
-	struct batch batch;
-	char *local; /* [s, v/t] in the run's type: this rank's columns */
+	int32_t *tokens;    /* of the sequence */
+	struct batch batch; /* what this rank holds of it */
+	char *local;        /* [s/c, v/t] in the run's type: this rank's rows and columns */
 	int64_t columns;
 };
 
@@ -33,22 +34,22 @@ struct pass {
 static void
 pass_init(struct pass *p, struct engine *e)
 {
-	size_t s = (size_t)e->plan.shape.seq_length;
+	size_t rows = (size_t)run_rows(&e->plan);
 
 	p->e = e;
-	p->seq_length = (int64_t)s;
+	p->seq_length = e->plan.shape.seq_length;
 	p->columns = e->mem.shape[BUF_LOGITS][1];
-	p->batch = (struct batch){ mem_zalloc(s, 4), mem_zalloc(s, 4), mem_zalloc(s, 4),
-		mem_zalloc(s, sizeof(float)) };
-	p->local = mem_zalloc(s * (size_t)p->columns, dtype_size(e->plan.shape.dtype));
-	for (size_t i = 0; i < s; i++)
-		p->batch.positions[i] = (int32_t)i;
+	p->tokens = mem_zalloc((size_t)p->seq_length, sizeof *p->tokens);
+	p->batch = (struct batch){ mem_zalloc(rows, 4), mem_zalloc(rows, 4), mem_zalloc(rows, 4),
+		mem_zalloc(rows, sizeof(float)) };
+	p->local = mem_zalloc(rows * (size_t)p->columns, dtype_size(e->plan.shape.dtype));
 }
 
 /* The engine belongs to the caller and is left as it is. */
 static void
 pass_release(struct pass *p)
 {
+	free(p->tokens);
 	free(p->batch.tokens);
 	free(p->batch.labels);
 	free(p->batch.positions);
@@ -61,8 +62,17 @@ pass_release(struct pass *p)
 static void
 give_batch(void *ctx, int microbatch, struct batch *out)
 {
+	const struct pass *p = ctx;
+	const struct stretch *has = p->e->stretch;
+	int64_t row = 0;
+
 	(void)microbatch;
-	*out = ((struct pass *)ctx)->batch;
+	for (int i = 0; i < p->e->num_stretches; i++)
+		for (int64_t k = 0; k < has[i].count; k++, row++) {
+			p->batch.positions[row] = (int32_t)(has[i].first + k);
+			p->batch.tokens[row] = p->tokens[has[i].first + k];
+		}
+	*out = p->batch;
 }
 
 /* Collective. Returns when the logits are in p->local; a device error ends the program in
@@ -113,25 +123,25 @@ not_finite(struct pass *p, const char *what)
 	return EXIT_NUMERICAL;
 }
 
-/* Row `row` of the logits over the whole vocabulary, doubles, on every rank of the last stage's
- * tensor group. Padding columns come after the vocabulary on the last rank and are cut off here. */
+/* The logits of a position over the whole vocabulary, doubles, on all tensor and context ranks of
+ * the last stage. Padding columns come after the vocabulary on the last rank and are cut off here.
+ * Every context rank gives a row, since a gather takes as much of each. */
 static void
-whole_row(struct pass *p, int64_t row, double *out)
+whole_row(struct pass *p, int64_t position, double *out)
 {
-	struct comm *tp = p->e->groups.tp;
-	int64_t v = p->e->plan.model.vocab_size;
+	struct comm *host = p->e->groups.host;
+	int64_t v = p->e->plan.model.vocab_size, row, width = p->columns * p->e->groups.tp->size;
+	int holder = layout_holder(&p->e->plan.layout, p->seq_length, position, &row);
 	double *mine = mem_alloc((size_t)p->columns, sizeof *mine),
-	       *all = mem_alloc((size_t)(p->columns * tp->size), sizeof *all);
+	       *all = mem_alloc((size_t)(p->columns * host->size), sizeof *all);
 	struct tensor in = tensor_1d(mine, DTYPE_F64, p->columns),
-		      gathered = tensor_1d(all, DTYPE_F64, p->columns * tp->size);
+		      gathered = tensor_1d(all, DTYPE_F64, p->columns * host->size);
 	enum dtype dtype = p->e->plan.shape.dtype;
 
 	dtype_convert(mine, DTYPE_F64, p->local + (size_t)(row * p->columns) * dtype_size(dtype),
 	    dtype, p->columns);
-	/* Host memory: the tensor group's ranks meet through the world's implementation. */
-	p->e->groups.host_tp->ops->all_gather(
-	    COMM_HERE(p->e->groups.host_tp), NULL, &gathered, &in);
-	memcpy(out, all, (size_t)v * sizeof *out);
+	host->ops->all_gather(COMM_HERE(host), NULL, &gathered, &in);
+	memcpy(out, all + holder * width, (size_t)v * sizeof *out);
 	free(mine);
 	free(all);
 }
@@ -169,7 +179,11 @@ infer_seq_length(const struct train_config *c, struct err *err)
 		return err_set(err,
 		    "--tokens-file %s: must hold a one-dimensional int32 or int64 array, not empty",
 		    path);
-	return check_positions(&c->plan.model, s, path, err) < 0 ? -1 : s;
+	return check_positions(&c->plan.model, s, path, err) < 0 ||
+		layout_check_length(
+		    &c->plan.layout, s, "half of the tokens of --tokens-file,", err) < 0
+	    ? -1
+	    : s;
 }
 
 /* infer_seq_length has checked rank, type and length of the same file, so only the ids are left
@@ -189,7 +203,7 @@ read_tokens(struct pass *p, const char *path, struct err *err)
 			rc = err_set(err,
 			    "%s: element %lld: token id %lld is outside the vocabulary of %lld",
 			    path, (long long)i, (long long)id, (long long)v);
-		p->batch.tokens[i] = (int32_t)id;
+		p->tokens[i] = (int32_t)id;
 	}
 	npy_close(&a);
 	return rc;
@@ -238,7 +252,8 @@ infer_logits(struct engine *e, const struct train_config *c, struct err *err)
 	snprintf(what, sizeof what, "%.0f of %lld logits", bad, (long long)(shape[0] * v));
 	if (bad > 0)
 		rc = not_finite(&p, what);
-	else if (rc == 0 && e->last_stage && e->coord[AX_TP] == 0 && e->coord[AX_DP] == 0)
+	else if (rc == 0 && e->last_stage && e->coord[AX_TP] == 0 &&
+	    layout_replica(&e->plan.layout, e->coord) == 0)
 		rc = npy_write(c->o.logits_file, out_type, 2, shape, out, err);
 	pass_release(&p);
 	free(out);
@@ -346,7 +361,7 @@ next_token(struct pass *p, const struct train_config *c, const struct token_ids 
 	struct tensor t = tensor_1d(&id, DTYPE_F64, 1);
 
 	for (int64_t i = 0; i < s; i++)
-		p->batch.tokens[i] = from + i < n ? (int32_t)ids->id[from + i] : 0;
+		p->tokens[i] = from + i < n ? (int32_t)ids->id[from + i] : 0;
 	run(p);
 	if (e->last_stage) {
 		int64_t v = e->plan.model.vocab_size;

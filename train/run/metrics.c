@@ -33,9 +33,10 @@ struct metrics {
 };
 
 /* Whose communication a rank waits for, in fields' names. */
-static const char *const exposed[WAIT_COUNT] = {
-	[WAIT_DATA] = "data", [WAIT_TENSOR] = "tensor", [WAIT_PIPELINE] = "pipeline"
-};
+static const char *const exposed[WAIT_COUNT] = { [WAIT_DATA] = "data",
+	[WAIT_TENSOR] = "tensor",
+	[WAIT_CONTEXT] = "context",
+	[WAIT_PIPELINE] = "pipeline" };
 
 /* The options as text, in Megatron-LM's names: one with '_' for each that has a value. */
 static void
@@ -69,6 +70,7 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 	m->o = &c->o;
 	m->ranks[WAIT_DATA] = layout_replicas(&c->plan.layout);
 	m->ranks[WAIT_TENSOR] = c->plan.layout.tensor_model_parallel_size;
+	m->ranks[WAIT_CONTEXT] = c->plan.layout.context_parallel_size;
 	m->ranks[WAIT_PIPELINE] = c->plan.layout.pipeline_model_parallel_size;
 	m->seq_length = c->plan.shape.seq_length;
 	m->world = world_size;

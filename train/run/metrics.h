@@ -6,9 +6,9 @@
  * --metrics-file gets one JSON object a step with full precision: iteration, consumed_samples,
  * lm_loss, z_loss, grad_norm, num_zeros, params_norm, lr, weight_decay, loss_scale, skipped,
  * tokens_per_second, tflops_per_rank, ceiling_share, joules, watts_per_rank, seconds,
- * data_wait_seconds, exposed_data_comm_ms, exposed_tensor_comm_ms, exposed_pipeline_comm_ms, time;
- * one an evaluation: iteration, split, set (of several), lm_loss, ppl; one a corpus at log steps;
- * and one a rewind. Only one rank writes.
+ * data_wait_seconds, exposed_data_comm_ms, exposed_tensor_comm_ms, exposed_context_comm_ms,
+ * exposed_pipeline_comm_ms, time; one an evaluation: iteration, split, set (of several), lm_loss,
+ * ppl; one a corpus at log steps; and one a rewind. Only one rank writes.
  */
 #ifndef TRAIN_RUN_METRICS_H
 #define TRAIN_RUN_METRICS_H

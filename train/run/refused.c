@@ -35,7 +35,7 @@ static const char watch[] = "monitoring services are not built; leave it out";
 static const char mtp[] = "multi-token prediction is not built";
 static const char storage[] = "object storage is not built";
 static const char offload[] = "offloading to host memory is not built";
-static const char hcp[] = "one form of context parallelism is built";
+static const char hcp[] = "one level of context parallelism is built";
 static const char comm[] = "only tunes communication; leave it out";
 static const char data_speed[] = "only tunes reading; leave it out";
 static const char speed[] = "only tunes speed or memory; leave it out";
@@ -311,9 +311,9 @@ const struct opt_refused mtrain_refused[] = {
 	{ "optimizer-cpu-offload", offload }, { "optimizer-offload-fraction", offload },
 	{ "remote-device", offload }, { "use-pin-memory", offload },
 	{ "use-torch-optimizer-for-cpu-offload", offload },
-	/* How ranks of a sequence exchange keys and values is not a choice here. */
-	{ "cp-comm-type", hcp }, { "hierarchical-context-parallel-sizes", hcp },
-	{ "hybrid-context-parallel", hcp }, { "max-seqlen-per-dp-cp-rank", hcp },
+	/* All context ranks of a run are one kind of group. */
+	{ "hierarchical-context-parallel-sizes", hcp }, { "hybrid-context-parallel", hcp },
+	{ "max-seqlen-per-dp-cp-rank", hcp },
 	/* Buckets, overlap, buffers and groups of communication. Values come out the same
 	 * without them. */
 	{ "ddp-average-in-collective", comm },

@@ -43,16 +43,15 @@ dims_whole(int64_t d[D_COUNT], const struct model_config *c)
 
 enum { HEAD_TILE = 128 };
 
-/* Token rows of logits held at once. The number depends only on the model and the shape, so that
- * the order of the sums does not depend on the layout: about 2^25 elements over the whole
- * vocabulary, and 3 2^27 in 16-bit types, since GEMMs on GPUs need many rows; chunks are equal and
- * made of whole tiles. */
+/* Of so many token rows those whose logits are held at once. The number depends only on the model
+ * and the shape, so that the order of the sums does not depend on the layout, but for the context
+ * ranks: about 2^25 elements over the whole vocabulary, and 3 2^27 in 16-bit types, since GEMMs on
+ * GPUs need many rows; chunks are equal and made of whole tiles. */
 static int64_t
-head_rows(const struct model_config *c, const struct train_shape *s)
+head_rows(const struct model_config *c, const struct train_shape *s, int64_t tokens)
 {
 	bool half = dtype_size(s->dtype) == 2;
-	int64_t most = (half ? (int64_t)3 << 27 : (int64_t)1 << 25) / c->vocab_size,
-		tokens = s->seq_length * s->micro_batch_size, chunks;
+	int64_t most = (half ? (int64_t)3 << 27 : (int64_t)1 << 25) / c->vocab_size, chunks;
 
 	if (most < HEAD_TILE)
 		most = HEAD_TILE;
@@ -62,7 +61,18 @@ head_rows(const struct model_config *c, const struct train_shape *s)
 	return ((tokens + chunks - 1) / chunks + HEAD_TILE - 1) / HEAD_TILE * HEAD_TILE;
 }
 
-/* The layout has passed layout_check, so all divisions are exact. */
+/* The two stretches of a rank see 2 c + 1 pieces of the sequence, whatever the rank; its own two
+ * keys' pieces are seen by as many stretches, three of them its own. */
+static void
+dims_context(int64_t d[D_COUNT], const struct layout *l)
+{
+	int64_t c = l->context_parallel_size, piece = d[D_ALL_TOKENS] / (STRETCHES * c);
+
+	d[D_KEYS_GIVEN] = (2 * c + 1) * piece;
+	d[D_KEYS_COME] = (2 * c - 2) * piece;
+}
+
+/* The layout has passed layout_check and layout_check_length, so all divisions are exact. */
 void
 dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
     const struct train_shape *s)
@@ -72,21 +82,25 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	memset(d, 0, D_COUNT * sizeof *d);
 	d[D_ONE] = 1;
 	d[D_THREE] = 3;
-	d[D_TOKENS] = s->seq_length * s->micro_batch_size;
-	d[D_ROWS] = d[D_TOKENS] / layout_row_shards(l);
 	d[D_SEQ] = s->seq_length;
+	d[D_HELD] = layout_held(l, s->seq_length);
+	d[D_TOKENS] = d[D_HELD] * s->micro_batch_size;
+	d[D_ALL_TOKENS] = d[D_SEQ] * s->micro_batch_size;
+	d[D_ROWS] = d[D_TOKENS] / layout_row_shards(l);
 	d[D_HIDDEN] = c->hidden_size;
 	d[D_ROTARY] = model_rotary_dim(c);
 	d[D_Q] = heads * c->kv_channels;
 	d[D_KV] = layout_local_groups(l, c) * c->kv_channels;
 	d[D_QKV] = d[D_Q] + 2 * d[D_KV];
 	d[D_QK] = d[D_Q] + d[D_KV];
+	d[D_PAIR] = 2 * d[D_KV];
 	d[D_NORMS] = heads + layout_local_groups(l, c);
 	d[D_HEADS] = s->micro_batch_size * heads;
 	d[D_FFN] = c->ffn_hidden_size / t;
 	d[D_FC1] = d[D_FFN] * (model_gated(c) ? 2 : 1);
 	d[D_VOCAB] = layout_vocab(l, c) / t;
-	d[D_HEAD_ROWS] = head_rows(c, s);
+	d[D_HEAD_ROWS] = head_rows(c, s, d[D_TOKENS]);
 	d[D_STAT_ROWS] = d[D_HEAD_ROWS] * t;
 	d[D_ATTN_WORK] = (int64_t)(attention_run_workspace(c, l, s) / sizeof(float));
+	dims_context(d, l);
 }

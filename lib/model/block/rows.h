@@ -13,21 +13,24 @@
 #include "lib/model/shape.h"
 
 /* Sizes by name: of whole tensors in rows of parameters, of a tensor rank's share in rows of
- * buffers. T = s*b rows of tokens. */
+ * buffers. T = s/c*b rows of tokens: the positions that a context rank holds. */
 enum dim {
 	D_NONE,
 	D_ONE,
 	D_THREE,
-	D_TOKENS, /* T */
-	D_ROWS,   /* of T, what lies between blocks: with sequence parallelism T/t */
-	D_SEQ,    /* s */
-	D_HIDDEN, /* h */
+	D_TOKENS,     /* T */
+	D_ROWS,       /* of T, what lies between blocks: with sequence parallelism T/t */
+	D_ALL_TOKENS, /* s*b: of all context ranks */
+	D_SEQ,        /* s */
+	D_HELD,       /* s/c */
+	D_HIDDEN,     /* h */
 	D_POSITIONS,
 	D_ROTARY, /* elements of a head that rotate */
 	D_Q,      /* n*d */
 	D_KV,     /* g*d */
 	D_QKV,    /* Q + 2 KV */
 	D_QK,     /* Q + KV */
+	D_PAIR,   /* 2 KV: k and v side by side */
 	D_HEAD,   /* d */
 	D_NORMS,  /* n + g: of the norms of q and k */
 	D_HEADS,  /* b*n */
@@ -37,6 +40,10 @@ enum dim {
 	D_HEAD_ROWS,
 	D_STAT_ROWS,
 	D_ATTN_WORK, /* workspace.h */
+	/* rows of gradients of keys: what this rank's queries give, stretch by stretch, and what
+	 * those of other ranks give for its keys */
+	D_KEYS_GIVEN,
+	D_KEYS_COME,
 	/* of the rank: all parameters it holds */
 	D_WEIGHTS,
 	D_GRADS,
@@ -68,8 +75,10 @@ enum condition {
 	IF_QK_NORM_TRAINING,
 	IF_DROPOUT,
 	IF_DOCUMENTS,
-	IF_TENSOR,       /* more than one tensor rank */
-	IF_SEQUENCE,     /* each of which holds rows of its own between blocks */
+	IF_TENSOR,   /* more than one tensor rank */
+	IF_SEQUENCE, /* each of which holds rows of its own between blocks */
+	IF_GATHER,   /* context ranks gather keys and values */
+	IF_GATHER_TRAINING,
 	IF_PIPELINE,     /* a stage comes after this one */
 	IF_WEIGHT_SLOTS, /* weights are sharded */
 	IF_GRAD_SLOTS,   /* main gradients are */

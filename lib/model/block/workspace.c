@@ -17,27 +17,32 @@ uint64_t
 attention_workspace(const struct attention_shape *a)
 {
 	uint64_t heads = (uint64_t)a->micro_batch_size * (uint64_t)a->num_heads,
-		 s = (uint64_t)a->seq_length, d = (uint64_t)a->head_dim, bytes = SMALL;
+		 queries = (uint64_t)a->num_queries, keys = (uint64_t)a->num_keys,
+		 d = (uint64_t)a->head_dim, bytes = SMALL;
 
 	if (!a->backward)
 		return 0;
 	if (a->num_heads != a->num_groups)
-		bytes += round_up(2 * 2 * heads * s * d, 256);
+		bytes += round_up(2 * 2 * heads * keys * d, 256);
 	if (a->deterministic)
-		bytes += 2 * heads * round_up(s, 64) * round_up(s, 128);
+		bytes += 2 * heads * round_up(queries, 64) * round_up(keys, 128);
 	else
-		bytes += round_up(4 * heads * s * d, 256);
+		bytes += round_up(4 * heads * queries * d, 256);
 	return bytes <= ATTENTION_WORKSPACE_MAX ? bytes : 0;
 }
 
-/* Counts local heads; every stage with layers needs the same. */
+/* Counts local heads; every stage with layers needs the same. Of context ranks the first has the
+ * stretch that sees all keys. */
 uint64_t
 attention_run_workspace(
     const struct model_config *c, const struct layout *l, const struct train_shape *s)
 {
+	struct stretch has[STRETCHES];
+	int last = layout_positions(l, s->seq_length, 0, has) - 1;
 	struct attention_shape a = {
 		.micro_batch_size = s->micro_batch_size,
-		.seq_length = s->seq_length,
+		.num_queries = has[last].count,
+		.num_keys = s->seq_length,
 		.num_heads = c->num_attention_heads / l->tensor_model_parallel_size,
 		.num_groups = layout_local_groups(l, c),
 		.head_dim = c->kv_channels,

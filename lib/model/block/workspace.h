@@ -15,9 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One call of a rank. */
+/* One call of a rank; queries and keys of a sample. */
 struct attention_shape {
-	int64_t micro_batch_size, seq_length, num_heads, num_groups, head_dim;
+	int64_t micro_batch_size, num_queries, num_keys, num_heads, num_groups, head_dim;
 	bool backward, deterministic;
 };
 
