@@ -176,9 +176,10 @@ two()
 	shift
 	launch="mpirun -np 2"
 	set -- "$@" --deterministic-mode
-	for layout in tensor pipeline data; do
+	for layout in tensor context pipeline data; do
 		case $layout in
 		data) extra="--use-distributed-optimizer" ;;
+		context) extra="--context-parallel-size 2 --cp-comm-type all_gather" ;;
 		*) extra="--$layout-model-parallel-size 2" ;;
 		esac
 		# shellcheck disable=SC2086
@@ -187,6 +188,9 @@ two()
 		# shellcheck disable=SC2086
 		train "$family-$layout-again" "$@" --backend "$device" $extra
 		same "$family-$layout" "$family-$layout-again"
+		# shellcheck disable=SC2086
+		train "$family-$layout-bf16" "$@" --backend "$device" --bf16 $extra
+		near "$family-$layout-bf16" "$family" 1e-2
 	done
 	for strategy in no_shard optim optim_grads optim_grads_params; do
 		set -- "$@" --data-parallel-sharding-strategy $strategy
@@ -235,9 +239,16 @@ fi
 launch="mpirun -np 2"
 # shellcheck disable=SC2086
 train llama-documents-data $llama --backend "$device"
+# shellcheck disable=SC2086
+train llama-documents-context $llama --backend "$device" --context-parallel-size 2
+# shellcheck disable=SC2086
+train llama-documents-context-bf16 $llama --backend "$device" --context-parallel-size 2 --bf16
 launch=
-near llama-documents-data llama-documents 1e-5
-near_corpora llama-documents-data llama-documents 1e-5
+for name in data context; do
+	near llama-documents-$name llama-documents 1e-5
+	near_corpora llama-documents-$name llama-documents 1e-5
+done
+near llama-documents-context-bf16 llama-documents 1e-2
 data=$mock
 # shellcheck disable=SC2086
 two llama $llama

@@ -1,7 +1,7 @@
 /*
  * attention.c - which implementation of attention serves a call, and the calls to cuDNN
  *
- *   cuDNN   bf16 and half, whole samples, no dropout: the fastest where the library is there
+ *   cuDNN   bf16 and half, no documents, no dropout: the fastest where the library is there
  *   tiled   bf16 and half, heads of a multiple of 8 up to 128, documents and dropout too: flash.cu
  *   plain   the rest, and all of it on a GPU before compute capability 8.0: attention_plain.cu
  *
@@ -99,18 +99,11 @@ attention_cache_free(struct attention_cache *c)
 
 /* --- which shapes an implementation takes ----------------------------------------------------- */
 
-/* Tokens of a sample. */
-static int64_t
-seq_length(const struct attention *t)
-{
-	return t->q.shape[0] / t->micro_batch;
-}
-
 /* A window of all keys is none. */
 static int64_t
 window_of(const struct attention *t)
 {
-	return t->window > 0 && t->window < seq_length(t) ? t->window : 0;
+	return t->window > 0 && t->window < attention_keys(t) ? t->window : 0;
 }
 
 /* Rows that 16-byte accesses reach. */
@@ -141,16 +134,16 @@ fits_tiles(const struct attention_cache *cache, const struct call *c)
 	int64_t bytes = flash_attention_shared(c->t->head_dim);
 
 	return cache->tensor_cores && fits_tensor_cores(c) && bytes >= 0 &&
-	    bytes <= cache->shared && c->t->scale > 0 && seq_length(c->t) < (int64_t)1 << 30;
+	    bytes <= cache->shared && c->t->scale > 0 && attention_keys(c->t) < (int64_t)1 << 30;
 }
 
-/* What is worth asking the library for. It has no backward pass for a single token, its dropout
+/* What is worth asking the library for. It has no backward pass for a single query, its dropout
  * draws other numbers than ours, and 9.14.0 has a known fault with windows. */
 static bool
 fits_library(const struct attention_cache *cache, const struct call *c)
 {
 	const struct attention *t = c->t;
-	int64_t s = seq_length(t);
+	int64_t s = attention_queries(t);
 
 	return cache->dnn && fits_tensor_cores(c) && !t->first.data && t->drop.p == 0 && s > 1 &&
 	    (window_of(t) == 0 || cache->dnn->version != 91400) && t->lse.stride[0] == s &&
@@ -168,7 +161,8 @@ shape_of(const struct attention_cache *cache, const struct call *c)
 
 	memset(&s, 0, sizeof s);
 	s.b = t->micro_batch;
-	s.s = seq_length(t);
+	s.queries = attention_queries(t);
+	s.keys = attention_keys(t);
 	s.n = t->num_heads;
 	s.g = t->num_groups;
 	s.d = t->head_dim;
@@ -193,8 +187,9 @@ shape_of(const struct attention_cache *cache, const struct call *c)
 static int64_t
 sum_bytes(const struct sdpa_shape *s)
 {
-	return s->pass == SDPA_BACKWARD ? int64_div_up(4 * s->b * s->n * s->s * s->d, 256) * 256
-					: 0;
+	return s->pass == SDPA_BACKWARD
+	    ? int64_div_up(4 * s->b * s->n * s->queries * s->d, 256) * 256
+	    : 0;
 }
 
 /* Where a call's plan may work: the device's workspace, and in the backward pass what the caller
@@ -243,7 +238,8 @@ run_plan(struct stream *st, const struct entry *p, const struct call *c, const s
 {
 	struct attention_cache *cache = st->device->attention;
 	float scale = (float)c->t->scale, minus_infinity = -INFINITY, one = 1,
-	      window = (float)p->shape.window;
+	      window = (float)(p->shape.window - p->shape.keys + p->shape.queries);
+	int32_t num_queries = (int32_t)p->shape.queries, num_keys = (int32_t)p->shape.keys;
 	void *memory[SDPA_IDS] = {
 		[SDPA_Q] = c->t->q.data,
 		[SDPA_K] = c->t->k.data,
@@ -254,6 +250,8 @@ run_plan(struct stream *st, const struct entry *p, const struct call *c, const s
 		[SDPA_MINUS_INFINITY] = &minus_infinity,
 		[SDPA_ONE] = &one,
 		[SDPA_WINDOW] = &window,
+		[SDPA_NUM_QUERIES] = &num_queries,
+		[SDPA_NUM_KEYS] = &num_keys,
 	};
 	struct err why;
 
@@ -284,9 +282,10 @@ check(const struct attention *t)
 	    tensor_same_shape(&t->q, &t->out));
 	ops_require(t->k.shape[1] == (int64_t)t->num_groups * t->head_dim &&
 	    tensor_same_shape(&t->k, &t->v));
-	ops_require(t->k.shape[0] == t->q.shape[0] && t->lse.dtype == DTYPE_F32);
-	ops_require(t->lse.shape[0] == (int64_t)t->micro_batch * t->num_heads &&
-	    t->lse.shape[1] == seq_length(t));
+	ops_require(t->k.shape[0] >= t->q.shape[0] && t->k.shape[0] % t->micro_batch == 0);
+	ops_require(t->lse.dtype == DTYPE_F32 &&
+	    t->lse.shape[0] == (int64_t)t->micro_batch * t->num_heads &&
+	    t->lse.shape[1] == attention_queries(t));
 	ops_require(!t->first.data ||
 	    (t->first.dtype == DTYPE_I32 && tensor_elements(&t->first) == t->q.shape[0]));
 }
@@ -322,7 +321,7 @@ cuda_attention_fwd(struct stream *st, const struct attention *t)
 	struct call c = { t, NULL };
 
 	check(t);
-	if (seq_length(t) > 0)
+	if (attention_queries(t) > 0)
 		run(st, &c);
 }
 
@@ -336,6 +335,6 @@ cuda_attention_bwd(struct stream *st, const struct attention_grad *t)
 	ops_require(tensor_same_shape(&t->fwd.q, &t->dout) && tensor_same_shape(&t->fwd.q, &t->dq));
 	ops_require(tensor_same_shape(&t->fwd.lse, &t->delta) && t->delta.dtype == DTYPE_F32);
 	ops_require(tensor_same_shape(&t->fwd.k, &t->dk) && tensor_same_shape(&t->fwd.k, &t->dv));
-	if (seq_length(&t->fwd) > 0)
+	if (attention_queries(&t->fwd) > 0)
 		run(st, &c);
 }

@@ -301,7 +301,7 @@ __launch_bounds__(CU_THREADS) forward_kernel(struct attn a)
 	struct tile<T> q = shared_tile<T>(a, 0), kv = shared_tile<T>(a, 1);
 	float *weights = (float *)shared_tile<T>(a, 2).p;
 	int head = blockIdx.y, group = head * a.g / a.n;
-	int64_t q0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * TILE;
+	int64_t q0 = a.begin + (int64_t)(gridDim.x - 1 - blockIdx.x) * TILE;
 	struct online o;
 	struct part out;
 	float s[SPAN][SPAN], factor[SPAN];
@@ -343,7 +343,7 @@ template <typename T>
 static __global__ void
 delta_kernel(struct attn a)
 {
-	int64_t query = blockIdx.x * (int64_t)(CU_THREADS / 32) + threadIdx.x / 32;
+	int64_t query = a.begin + blockIdx.x * (int64_t)(CU_THREADS / 32) + threadIdx.x / 32;
 	int head = blockIdx.y;
 	float sum = 0;
 
@@ -367,7 +367,7 @@ __launch_bounds__(CU_THREADS) queries_kernel(struct attn a)
 		       kv = shared_tile<T>(a, 2);
 	float *weights = (float *)shared_tile<T>(a, 3).p;
 	int head = blockIdx.y, group = head * a.g / a.n;
-	int64_t q0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * TILE,
+	int64_t q0 = a.begin + (int64_t)(gridDim.x - 1 - blockIdx.x) * TILE,
 		row = q0 + threadIdx.x / SIDE * SPAN;
 	float s[SPAN][SPAN], dp[SPAN][SPAN], lse[SPAN], delta[SPAN];
 	struct part dq;
@@ -457,7 +457,8 @@ __launch_bounds__(CU_THREADS) keys_kernel(struct attn a)
 	float *weights = (float *)shared_tile<T>(a, 3).p;
 	int group = blockIdx.y, heads = a.n / a.g;
 	int64_t k0 = (int64_t)blockIdx.x * TILE, last = (k0 + TILE < a.s ? k0 + TILE : a.s) - 1;
-	int64_t end = a.window > 0 && last + a.window < a.s ? last + a.window : a.s;
+	int64_t end = a.window > 0 && last + a.window < a.s ? last + a.window : a.s,
+		begin = k0 > a.begin ? k0 : a.begin;
 	float p[SPAN][SPAN], dp[SPAN][SPAN];
 	struct part dk, dv;
 
@@ -466,7 +467,7 @@ __launch_bounds__(CU_THREADS) keys_kernel(struct attn a)
 	load_tile(a, k, a.k, k0, group);
 	load_tile(a, v, a.v, k0, group);
 	for (int head = group * heads; head < (group + 1) * heads; head++)
-		for (int64_t q0 = k0; q0 < end && document_start(a, q0) <= last; q0 += TILE) {
+		for (int64_t q0 = begin; q0 < end && document_start(a, q0) <= last; q0 += TILE) {
 			__syncthreads();
 			load_tile(a, x, a.q, q0, head);
 			__syncthreads();
@@ -516,7 +517,7 @@ template <typename T>
 static void
 forward(struct stream *st, const struct attn *a)
 {
-	dim3 grid((unsigned)int64_div_up(a->s, TILE), (unsigned)a->n, (unsigned)a->b);
+	dim3 grid((unsigned)int64_div_up(a->s - a->begin, TILE), (unsigned)a->n, (unsigned)a->b);
 
 	launch<T>(st, forward_kernel<T>, a, grid, 2);
 }
@@ -527,12 +528,14 @@ template <typename T>
 static void
 backward(struct stream *st, const struct attn *a)
 {
-	unsigned tiles = (unsigned)int64_div_up(a->s, TILE);
-	dim3 rows((unsigned)int64_div_up(a->s, CU_THREADS / 32), (unsigned)a->n, (unsigned)a->b);
+	int64_t queries = a->s - a->begin;
+	unsigned tiles = (unsigned)int64_div_up(queries, TILE);
+	dim3 rows((unsigned)int64_div_up(queries, CU_THREADS / 32), (unsigned)a->n, (unsigned)a->b);
+	dim3 keys((unsigned)int64_div_up(a->s, TILE), (unsigned)a->g, (unsigned)a->b);
 
 	delta_kernel<T><<<rows, CU_THREADS, 0, cu_handle(st)>>>(*a);
 	launch<T>(st, queries_kernel<T>, a, dim3(tiles, (unsigned)a->n, (unsigned)a->b), 3);
-	launch<T>(st, keys_kernel<T>, a, dim3(tiles, (unsigned)a->g, (unsigned)a->b), 3);
+	launch<T>(st, keys_kernel<T>, a, keys, 3);
 }
 
 /* What the kernels assume has been checked; they check nothing. */

@@ -6,15 +6,34 @@
 
 #include "train/cuda/rng.cuh"
 
-/* What a kernel of any pass needs of its arguments. blockIdx.z is the sample. */
+/* What a kernel of any pass needs of its arguments. blockIdx.z is the sample. Queries and keys are
+ * known by their positions: what has a row for each query begins at position `begin`, and data
+ * would be that of position 0. */
 struct attn {
 	struct tensor out, lse, q, k, v, dout, dq, dk, dv, delta;
-	const int32_t *first; /* [s b], or NULL: a sample is one document */
+	const int32_t *first; /* of each query, or NULL: a sample is one document */
 	int b, n, g, d;
-	int64_t s, window;
+	int64_t s, begin, window; /* queries stand at [begin, s), keys at [0, s) */
 	float scale;
 	struct mask drop;
 };
+
+/* A tensor of queries, `before` elements before its first. */
+static inline struct tensor
+tensor_before(const struct tensor *t, int64_t before)
+{
+	struct tensor r = *t;
+
+	r.data = (char *)t->data - before * (int64_t)dtype_size(t->dtype);
+	return r;
+}
+
+/* Rows of queries, as if they were those of all positions. */
+static inline struct tensor
+by_position(const struct attn *a, const struct tensor *t)
+{
+	return tensor_before(t, a->begin * a->b * t->stride[0]);
+}
 
 /* The gradients stay empty. The shapes have been checked. */
 static inline struct attn
@@ -22,17 +41,19 @@ attn_of(const struct attention *t)
 {
 	struct attn a = {};
 
-	a.out = t->out;
-	a.lse = t->lse;
-	a.q = t->q;
+	a.begin = attention_first_query(t);
+	a.b = t->micro_batch;
+	a.out = by_position(&a, &t->out);
+	a.lse = tensor_before(&t->lse, a.begin);
+	a.q = by_position(&a, &t->q);
 	a.k = t->k;
 	a.v = t->v;
-	a.first = (const int32_t *)t->first.data;
-	a.b = t->micro_batch;
+	if (t->first.data)
+		a.first = (const int32_t *)t->first.data - a.begin * a.b;
 	a.n = t->num_heads;
 	a.g = t->num_groups;
 	a.d = t->head_dim;
-	a.s = t->q.shape[0] / t->micro_batch;
+	a.s = attention_keys(t);
 	a.window = t->window;
 	a.scale = (float)t->scale;
 	a.drop = mask_of(&t->drop);
@@ -45,11 +66,11 @@ attn_grad_of(const struct attention_grad *t)
 {
 	struct attn a = attn_of(&t->fwd);
 
-	a.dout = t->dout;
-	a.dq = t->dq;
+	a.dout = by_position(&a, &t->dout);
+	a.dq = by_position(&a, &t->dq);
 	a.dk = t->dk;
 	a.dv = t->dv;
-	a.delta = t->delta;
+	a.delta = tensor_before(&t->delta, a.begin);
 	return a;
 }
 

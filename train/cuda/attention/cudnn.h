@@ -142,7 +142,9 @@ void cudnn_close(struct cudnn *c);
 
 enum sdpa_pass { SDPA_FORWARD, SDPA_BACKWARD, SDPA_DETERMINISTIC };
 
-/* Tensors in memory, and from SDPA_SCALE on numbers that the host passes. */
+/* Tensors in memory, and from SDPA_SCALE on numbers that the host passes: F32, and from
+ * SDPA_NUM_QUERIES on I32, of passes whose queries are fewer than their keys. The window is that of
+ * the keys less as many as are before the first query. */
 enum sdpa_id {
 	SDPA_Q = 1,
 	SDPA_K,
@@ -159,15 +161,18 @@ enum sdpa_id {
 	SDPA_MINUS_INFINITY,
 	SDPA_ONE,
 	SDPA_WINDOW,
+	SDPA_NUM_QUERIES,
+	SDPA_NUM_KEYS,
 	SDPA_IDS,
 };
 
-/* What a plan depends on; compared as bytes, so zeroed before it is filled. Token r of a sample is
+/* What a plan depends on; compared as bytes, so zeroed before it is filled. The queries of a sample
+ * are the last of the positions of its keys. Token r of a sample is
  * row r b + sample of q, k, v, out and their gradients, row[id] elements from one to the next;
- * lse and delta are dense [b n, s], F32; dq_sum dense [b, n, s, d], F32, of the fast backward pass
- * alone. */
+ * lse and delta are dense [b n, queries], F32; dq_sum dense [b, n, queries, d], F32, of the fast
+ * backward pass alone. */
 struct sdpa_shape {
-	int64_t b, s, n, g, d, window;
+	int64_t b, queries, keys, n, g, d, window;
 	int64_t row[SDPA_DELTA];
 	int32_t pass, dtype; /* enum sdpa_pass, enum dtype */
 };

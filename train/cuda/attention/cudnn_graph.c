@@ -2,10 +2,11 @@
  * cudnn_graph.c - causal attention as a graph of operations that cuDNN compiles into one kernel
  *
  * The library recognises attention by the shape and the order of the operations, so both are kept
- * to exactly: 14 operations forward, 22 backward and two more with grouped heads. Tensors have
- * the dims (b, heads, s, d) and lie in memory as their strides say: rows of tokens with the sample
- * fastest, so a sample is one row and a position b rows away. Scores are virtual: names for values
- * that never reach memory. Source: spec/gpu.md 1.2 to 1.4.
+ * to exactly: 14 operations forward, 22 backward, two more with grouped heads and two more where
+ * queries are fewer than keys. Tensors have the dims (b, heads, s, d) and lie in memory as their
+ * strides say: rows of tokens with the sample fastest, so a sample is one row and a position b rows
+ * away. Scores are virtual: names for values that never reach memory. Source: spec/gpu.md 1.2
+ * to 1.4.
  */
 #include "train/cuda/attention/cudnn.h"
 
@@ -100,33 +101,40 @@ static dnn_desc
 heads(struct sdpa_graph *gr, int id, int like, bool transposed)
 {
 	const struct sdpa_shape *a = gr->shape;
-	int64_t num =
-	    like == SDPA_K || like == SDPA_V || like == SDPA_DK || like == SDPA_DV ? a->g : a->n;
+	bool keys = like == SDPA_K || like == SDPA_V || like == SDPA_DK || like == SDPA_DV;
+	int64_t num = keys ? a->g : a->n, s = keys ? a->keys : a->queries;
 	int64_t row = a->row[like], step = a->b * row;
 	struct extent at = {
-		{ a->b, num, transposed ? a->d : a->s, transposed ? a->s : a->d },
+		{ a->b, num, transposed ? a->d : s, transposed ? s : a->d },
 		{ row, a->d, transposed ? 1 : step, transposed ? step : 1 },
 	};
 
 	return tensor(gr, id, storage(gr), &at);
 }
 
-/* (b, n, s, last) without gaps: scores, full heads, or with last 1 a number for each query. */
+/* (b, n, rows, last) without gaps. */
+static dnn_desc
+dense_rows(struct sdpa_graph *gr, int id, int dtype, int64_t rows, int64_t last)
+{
+	const struct sdpa_shape *a = gr->shape;
+	struct extent at = { { a->b, a->n, rows, last },
+		{ a->n * rows * last, rows * last, last, 1 } };
+
+	return tensor(gr, id, dtype, &at);
+}
+
+/* A row for each query: of scores, of a head, or with last 1 a number. */
 static dnn_desc
 dense(struct sdpa_graph *gr, int id, int dtype, int64_t last)
 {
-	const struct sdpa_shape *a = gr->shape;
-	struct extent at = { { a->b, a->n, a->s, last },
-		{ a->n * a->s * last, a->s * last, last, 1 } };
-
-	return tensor(gr, id, dtype, &at);
+	return dense_rows(gr, id, dtype, gr->shape->queries, last);
 }
 
 /* Scores in F32, virtual. */
 static dnn_desc
 scores(struct sdpa_graph *gr)
 {
-	return dense(gr, 0, DNN_F32, gr->shape->s);
+	return dense(gr, 0, DNN_F32, gr->shape->keys);
 }
 
 /* A number for each query, virtual. */
@@ -142,7 +150,7 @@ number(struct sdpa_graph *gr, int id)
 {
 	static const struct extent one = { { 1, 1, 1, 1 }, { 1, 1, 1, 1 } };
 
-	return tensor(gr, id, DNN_F32, &one);
+	return tensor(gr, id, id < SDPA_NUM_QUERIES ? DNN_F32 : DNN_I32, &one);
 }
 
 /* --- operations ------------------------------------------------------------------------------- */
@@ -191,7 +199,7 @@ arithmetic(struct sdpa_graph *gr, enum dnn_pointwise mode, dnn_desc x, dnn_desc 
 static dnn_desc
 score_index(struct sdpa_graph *gr, int64_t axis, dnn_desc x)
 {
-	dnn_desc y = dense(gr, 0, DNN_I32, gr->shape->s);
+	dnn_desc y = dense(gr, 0, DNN_I32, gr->shape->keys);
 
 	return pointwise(gr, &(struct pointwise){ DNN_GEN_INDEX, DNN_F32, axis, x, NULL, NULL, y });
 }
@@ -200,7 +208,7 @@ score_index(struct sdpa_graph *gr, int64_t axis, dnn_desc x)
 static dnn_desc
 keep_where(struct sdpa_graph *gr, dnn_desc x, enum dnn_pointwise mode, dnn_desc a, dnn_desc b)
 {
-	dnn_desc mask = dense(gr, 0, DNN_BOOLEAN, gr->shape->s);
+	dnn_desc mask = dense(gr, 0, DNN_BOOLEAN, gr->shape->keys);
 
 	pointwise(gr, &(struct pointwise){ mode, DNN_BOOLEAN, -1, a, b, NULL, mask });
 	return pointwise(
@@ -248,12 +256,28 @@ scaled_scores(struct sdpa_graph *gr)
 	return arithmetic(gr, DNN_MUL, x, gr->scale, scores(gr));
 }
 
+/* The row's position, from its number: keys are added and queries taken away, in this order, as the
+ * library looks for it. */
+static dnn_desc
+position_of_row(struct sdpa_graph *gr, dnn_desc row)
+{
+	dnn_desc sum = dense(gr, 0, DNN_I32, gr->shape->keys),
+		 y = dense(gr, 0, DNN_I32, gr->shape->keys);
+
+	pointwise(gr,
+	    &(struct pointwise){ DNN_ADD, DNN_I32, 3, row, number(gr, SDPA_NUM_KEYS), NULL, sum });
+	return pointwise(gr,
+	    &(struct pointwise){ DNN_SUB, DNN_I32, 3, sum, number(gr, SDPA_NUM_QUERIES), NULL, y });
+}
+
 /* -inf where the key comes after the query, or `window` keys and more before it. */
 static dnn_desc
 masked(struct sdpa_graph *gr, dnn_desc x)
 {
 	dnn_desc row = score_index(gr, 2, x), column = score_index(gr, 3, x), end;
 
+	if (gr->shape->keys != gr->shape->queries)
+		row = position_of_row(gr, row);
 	x = keep_where(gr, x, DNN_CMP_GE, row, column);
 	if (gr->shape->window <= 0)
 		return x;
@@ -277,21 +301,22 @@ build_forward(struct sdpa_graph *gr)
 	sum = reduce(gr, DNN_REDUCE_ADD, e, row_values(gr));
 	x = arithmetic(gr, DNN_LOG, sum, NULL, row_values(gr));
 	arithmetic(gr, DNN_ADD, max, x, dense(gr, SDPA_LSE, DNN_F32, 1));
-	p = arithmetic(gr, DNN_DIV, e, sum, dense(gr, 0, storage(gr), gr->shape->s));
+	p = arithmetic(gr, DNN_DIV, e, sum, dense(gr, 0, storage(gr), gr->shape->keys));
 	matmul(gr, p, heads(gr, SDPA_V, SDPA_V, false), heads(gr, SDPA_OUT, SDPA_OUT, false));
 }
 
-/* dk or dv = x^T z for scores x and z (b, n, s, d), summed over the query heads of a group. */
+/* dk or dv = x^T z for scores x and z (b, n, queries, d), summed over the query heads of a group.
+ */
 static void
 gradient_of_keys(struct sdpa_graph *gr, dnn_desc x, dnn_desc z, int id)
 {
 	const struct sdpa_shape *a = gr->shape;
-	struct extent transposed = { { a->b, a->n, a->s, a->s },
-		{ a->n * a->s * a->s, a->s * a->s, 1, a->s } };
+	struct extent transposed = { { a->b, a->n, a->keys, a->queries },
+		{ a->n * a->queries * a->keys, a->queries * a->keys, 1, a->keys } };
 	dnn_desc y = heads(gr, id, id, false), xt = tensor(gr, 0, storage(gr), &transposed);
 
 	reshape(gr, x, xt);
-	z = matmul(gr, xt, z, a->n == a->g ? y : dense(gr, 0, storage(gr), a->d));
+	z = matmul(gr, xt, z, a->n == a->g ? y : dense_rows(gr, 0, storage(gr), a->keys, a->d));
 	if (a->n != a->g)
 		reduce(gr, DNN_REDUCE_ADD, z, y);
 }

@@ -42,7 +42,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(CU_THREADS) flash_delta_kernel(const struct attn a)
 {
-	int64_t query = blockIdx.x * (int64_t)(CU_THREADS / 16) + threadIdx.x / 16;
+	int64_t query = a.begin + blockIdx.x * (int64_t)(CU_THREADS / 16) + threadIdx.x / 16;
 	int head = blockIdx.y, c = threadIdx.x % 16 * 8;
 	float sum = 0;
 
@@ -116,7 +116,7 @@ __launch_bounds__(backward_size<D>::THREADS) flash_queries_kernel(const struct a
 	constexpr int ROWS = backward_size<D>::ROWS, THREADS = backward_size<D>::THREADS;
 	uint32_t q = shared_address(shared_memory(0)), dout = q + ROWS * tile_step<D>();
 	int head = blockIdx.y, group = head * a.g / a.n,
-	    q0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS;
+	    q0 = (int)a.begin + (int)(gridDim.x - 1 - blockIdx.x) * ROWS;
 	int row = (int)threadIdx.x / 32 * 16, end = q0 + ROWS < a.s ? q0 + ROWS : (int)a.s;
 	int key = (int)first_key(a, q0) / STEP * STEP;
 	struct place now = place_of<D>(0);
@@ -158,16 +158,17 @@ copy_queries(const struct attn &a, const struct place &to, int first, int head)
 	constexpr int THREADS = backward_size<D>::THREADS;
 	int i = threadIdx.x, at = first + i;
 	bool real = at < a.s;
+	int from = real ? at : (int)a.begin;
 
 	copy_rows<T, D, STEP, THREADS>(a, to.x, a.q, first, head);
 	copy_rows<T, D, STEP, THREADS>(a, to.y, a.dout, first, head);
 	if (i >= STEP)
 		return;
-	copy_4(shared_address(to.lse + i), statistic(a, a.lse, real ? at : 0, head), real);
-	copy_4(shared_address(to.delta + i), statistic(a, a.delta, real ? at : 0, head), real);
+	copy_4(shared_address(to.lse + i), statistic(a, a.lse, from, head), real);
+	copy_4(shared_address(to.delta + i), statistic(a, a.delta, from, head), real);
 	if (a.first)
-		copy_4(shared_address(to.first + i),
-		    a.first + (int64_t)(real ? at : 0) * a.b + blockIdx.z, real);
+		copy_4(
+		    shared_address(to.first + i), a.first + (int64_t)from * a.b + blockIdx.z, real);
 }
 
 /* The query tiles, from that of first_query on, that see a key up to the last: by the window, and
@@ -176,9 +177,9 @@ static __device__ inline int
 tiles_that_see(const struct attn &a, int first_query, int last)
 {
 	int end = last + window_of(a) < (int)a.s ? last + window_of(a) : (int)a.s;
-	int low = 1, high = (end - first_query + STEP - 1) / STEP;
+	int low = 0, high = end > first_query ? (end - first_query + STEP - 1) / STEP : 0;
 
-	/* The first tile sees its own keys; the number looked for is in [low, high]. */
+	/* The number looked for is in [low, high]. */
 	while (a.first && low < high) {
 		int middle = (low + high) / 2;
 
@@ -250,7 +251,8 @@ __launch_bounds__(backward_size<D>::THREADS) flash_keys_kernel(const struct attn
 	int group = blockIdx.y, k0 = blockIdx.x * ROWS, row = (int)threadIdx.x / 32 * 16;
 	int key = k0 + row + (int)(threadIdx.x % 32 / 4),
 	    last = (k0 + ROWS < a.s ? k0 + ROWS : (int)a.s) - 1;
-	int tiles = tiles_that_see(a, k0, last), head = group * (a.n / a.g), q0 = k0;
+	int begin = k0 > a.begin ? k0 : (int)a.begin;
+	int tiles = tiles_that_see(a, begin, last), head = group * (a.n / a.g), q0 = begin;
 	struct place now = place_of<D>(0);
 	float dk[D / 8][4], dv[D / 8][4], p[STEP / 8][4], dp[STEP / 8][4];
 
@@ -260,7 +262,7 @@ __launch_bounds__(backward_size<D>::THREADS) flash_keys_kernel(const struct attn
 	clear_sums(dk);
 	clear_sums(dv);
 	for (int i = 0, todo = tiles * (a.n / a.g); i < todo; i++) {
-		int next_q0 = (i + 1) % tiles ? q0 + STEP : k0,
+		int next_q0 = (i + 1) % tiles ? q0 + STEP : begin,
 		    next_head = head + ((i + 1) % tiles == 0);
 
 		now = place_of<D>(i % 2);

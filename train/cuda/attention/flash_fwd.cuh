@@ -201,7 +201,8 @@ __launch_bounds__(forward_size<D, DROP>::THREADS) flash_forward_kernel(const str
 	uint32_t q = shared_address(shared_memory(0)), k = q + ROWS * tile_step<D>(),
 		 v = k + STEP * tile_step<D>();
 	int head = blockIdx.y, group = head * a.g / a.n;
-	int q0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, row = (int)threadIdx.x / 32 * SETS * 16;
+	int q0 = (int)a.begin + (int)(gridDim.x - 1 - blockIdx.x) * ROWS,
+	    row = (int)threadIdx.x / 32 * SETS * 16;
 	int end = q0 + ROWS < a.s ? q0 + ROWS : (int)a.s, key = (int)first_key(a, q0) / STEP * STEP;
 	struct rows_state r[SETS];
 	float out[SETS][D / 8][4], s[SETS][STEP / 8][4];

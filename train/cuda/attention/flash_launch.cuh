@@ -8,25 +8,25 @@
 #include "train/cuda/attention/flash_bwd.cuh"
 #include "train/cuda/attention/flash_fwd.cuh"
 
-/* A block for each tile of `rows` rows, head or group, and sample. */
+/* A block for each tile of `rows` of so many positions, head or group, and sample. */
 static dim3
-flash_grid(const struct attn *a, int rows, int num_heads)
+flash_grid(const struct attn *a, int64_t positions, int rows, int num_heads)
 {
-	return dim3((unsigned)int64_div_up(a->s, rows), (unsigned)num_heads, (unsigned)a->b);
+	return dim3((unsigned)int64_div_up(positions, rows), (unsigned)num_heads, (unsigned)a->b);
 }
 
 /* Above 48 KiB a kernel has to ask for its shared memory first. */
 template <typename SIZE>
 static void
-flash_launch(
-    struct stream *st, void (*kernel)(const struct attn), const struct attn *a, int num_heads)
+flash_launch(struct stream *st, void (*kernel)(const struct attn), const struct attn *a,
+    int64_t positions, int num_heads)
 {
 	if (cu_ok(st->device,
 		cudaFuncSetAttribute(
 		    (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SIZE::BYTES),
 		"attention"))
-		kernel<<<flash_grid(a, SIZE::ROWS, num_heads), SIZE::THREADS, SIZE::BYTES,
-		    cu_handle(st)>>>(*a);
+		kernel<<<flash_grid(a, positions, SIZE::ROWS, num_heads), SIZE::THREADS,
+		    SIZE::BYTES, cu_handle(st)>>>(*a);
 }
 
 template <typename T, int D>
@@ -34,10 +34,11 @@ static void
 flash_forward(struct stream *st, const struct attn *a)
 {
 	if (a->drop.on)
-		flash_launch<forward_size<D, true>>(st, flash_forward_kernel<T, D, true>, a, a->n);
+		flash_launch<forward_size<D, true>>(
+		    st, flash_forward_kernel<T, D, true>, a, a->s - a->begin, a->n);
 	else
 		flash_launch<forward_size<D, false>>(
-		    st, flash_forward_kernel<T, D, false>, a, a->n);
+		    st, flash_forward_kernel<T, D, false>, a, a->s - a->begin, a->n);
 }
 
 /* Three kernels on one stream: delta is complete when the others read it. */
@@ -45,10 +46,10 @@ template <typename T, int D>
 static void
 flash_backward(struct stream *st, const struct attn *a)
 {
-	flash_delta_kernel<T>
-	    <<<flash_grid(a, CU_THREADS / 16, a->n), CU_THREADS, 0, cu_handle(st)>>>(*a);
-	flash_launch<backward_size<D>>(st, flash_queries_kernel<T, D>, a, a->n);
-	flash_launch<backward_size<D>>(st, flash_keys_kernel<T, D>, a, a->g);
+	flash_delta_kernel<T><<<flash_grid(a, a->s - a->begin, CU_THREADS / 16, a->n), CU_THREADS,
+	    0, cu_handle(st)>>>(*a);
+	flash_launch<backward_size<D>>(st, flash_queries_kernel<T, D>, a, a->s - a->begin, a->n);
+	flash_launch<backward_size<D>>(st, flash_keys_kernel<T, D>, a, a->s, a->g);
 }
 
 /* The two functions of a width, as flash.cu knows them. */
