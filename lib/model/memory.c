@@ -35,7 +35,8 @@ static const struct buffer_row rank_rows[] = {
 	{ "labels", BUF_LABELS, SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "positions", BUF_POSITIONS, SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "loss mask", BUF_LOSS_MASK, SLOT, ALWAYS, F32, { D_TOKENS, D_ONE }, 0 },
-	{ "starts of documents", BUF_DOCUMENTS, SLOT, IF_DOCUMENTS, I32, { D_TOKENS, D_ONE }, 0 },
+	{ "starts of documents", BUF_DOCUMENTS, SLOT, IF_DOCUMENTS, I32, { D_DOCUMENTS, D_ONE },
+	    0 },
 	{ "residual gradient", BUF_DX, STEP, IF_TRAINING, ACT, { D_ROWS, D_HIDDEN }, ANY },
 	{ "stage output", BUF_STAGE_OUT, STEP, IF_PIPELINE, ACT, { D_ROWS, D_HIDDEN }, ANY },
 	/* what is gathered for a product, or a product's partial sums before they are scattered */
@@ -85,11 +86,11 @@ level_of(const struct buffer_row *r, const struct train_shape *s)
 	return r->phase && again && r->level == LAYER ? STEP : r->level;
 }
 
-/* Whether context ranks read each other's keys and values. */
+/* Whether there are context ranks, and they share a sequence in this form. */
 static bool
-gathers(const struct layout *l, const struct train_shape *s)
+shares(const struct layout *l, const struct train_shape *s, enum context_form form)
 {
-	return l->context_parallel_size > 1 && s->context_form == CONTEXT_GATHER;
+	return l->context_parallel_size > 1 && s->context_form == form;
 }
 
 /* A buffer that is not present has 0 bytes and no address. */
@@ -104,8 +105,10 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_DOCUMENTS: return s->reset_attention_mask;
 	case IF_TENSOR: return l->tensor_model_parallel_size > 1;
 	case IF_SEQUENCE: return layout_row_shards(l) > 1;
-	case IF_GATHER: return gathers(l, s);
-	case IF_GATHER_TRAINING: return !s->forward_only && gathers(l, s);
+	case IF_GATHER: return shares(l, s, CONTEXT_GATHER);
+	case IF_GATHER_TRAINING: return !s->forward_only && shares(l, s, CONTEXT_GATHER);
+	case IF_HEADS: return shares(l, s, CONTEXT_HEADS);
+	case IF_HEADS_TRAINING: return !s->forward_only && shares(l, s, CONTEXT_HEADS);
 	case IF_PIPELINE: return pp < l->pipeline_model_parallel_size - 1;
 	case IF_WEIGHT_SLOTS: return s->sharding >= SHARDING_PARAMS && layout_replicas(l) > 1;
 	case IF_NARROW: return !s->forward_only && s->grad_reduce_in_bf16 && layout_replicas(l) > 1;

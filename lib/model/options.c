@@ -16,13 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const opt_cp_comm_types[] = { "p2p", "all_gather", "allgather", NULL };
+const char *const opt_cp_comm_types[] = { "p2p", "all_gather", "allgather", "a2a", "a2a+p2p",
+	NULL };
 const char *const opt_shardings[] = { "no_shard", "optim", "optim_grads", "optim_grads_params",
 	NULL };
 const char *const opt_recompute_granularities[] = { "none", "selective", "full", NULL };
 const char *const opt_recompute_methods[] = { "uniform", "block", NULL };
 
 enum { MICROBATCHES_MAX = 1 << 24 };
+/* Of opt_cp_comm_types. */
+enum { COMM_P2P, COMM_ALL_GATHER, COMM_ALLGATHER, COMM_A2A, COMM_A2A_P2P };
 
 /* The message mentions --model, since most users have a config.json. */
 static int
@@ -242,6 +245,14 @@ run_rows(const struct run_plan *plan)
 	return layout_held(&plan->layout, plan->shape.seq_length) * plan->shape.micro_batch_size;
 }
 
+int64_t
+run_document_rows(const struct run_plan *plan)
+{
+	return plan->shape.context_form == CONTEXT_HEADS
+	    ? plan->shape.seq_length * plan->shape.micro_batch_size
+	    : run_rows(plan);
+}
+
 int
 run_microbatches(const struct run_plan *plan, int64_t samples)
 {
@@ -296,15 +307,29 @@ activation_elements(const struct model_config *c, int64_t tokens)
 	return row * (double)tokens * (double)c->num_layers;
 }
 
-/* Ranks that share a sequence. */
-static void
-resolve_context(const struct run_options *o, struct run_plan *plan, struct str *notes)
+/* How ranks share a sequence. Heads go in whole groups. */
+static int
+resolve_context(
+    const struct run_options *o, struct run_plan *plan, struct str *notes, struct err *e)
 {
-	if (plan->layout.context_parallel_size > 1 && o->cp_comm_type == 0)
+	int64_t c = plan->layout.context_parallel_size, t = plan->layout.tensor_model_parallel_size,
+		g = plan->model.num_query_groups;
+
+	if (o->cp_comm_type == COMM_A2A_P2P)
+		return err_set(e,
+		    "--cp-comm-type a2a+p2p: context parallelism of two levels is not built; "
+		    "give a2a or all_gather");
+	plan->shape.context_form = o->cp_comm_type == COMM_A2A ? CONTEXT_HEADS : CONTEXT_GATHER;
+	if (c > 1 && o->cp_comm_type == COMM_P2P)
 		str_adds(notes,
 		    "--cp-comm-type p2p: keys and values are gathered, as with all_gather; there "
 		    "is no ring\n");
-	plan->shape.context_form = CONTEXT_GATHER;
+	if (c == 1 || o->cp_comm_type != COMM_A2A || (g % t == 0 && g / t % c == 0))
+		return 0;
+	return err_set(e,
+	    "--cp-comm-type a2a: --tensor-model-parallel-size %lld x --context-parallel-size %lld "
+	    "must divide --num-query-groups %lld (try --cp-comm-type all_gather)",
+	    (long long)t, (long long)c, (long long)g);
 }
 
 /* Megatron-LM's strategy, or the one that its other options imply. */
@@ -426,10 +451,10 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 		note_kept(p, o, &plan->model, notes);
 	if (resolve_layout(o, world_size, plan, notes, e) < 0 || resolve_shape(p, o, plan, e) < 0 ||
 	    split_resolve(&o->split, &plan->model, plan->shape.seq_length, &plan->layout, e) < 0 ||
+	    resolve_context(o, plan, notes, e) < 0 ||
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
 	    resolve_batch(p, o, plan, e) < 0)
 		return -1;
-	resolve_context(o, plan, notes);
 	note_traffic(plan, notes);
 	return 0;
 }

@@ -45,8 +45,10 @@ struct run_plan {
 	struct batch_ramp ramp;
 };
 
-/* Token rows of a micro batch that a rank holds. */
+/* Token rows of a micro batch that a rank holds, and those that attention is told the documents
+ * of. */
 int64_t run_rows(const struct run_plan *plan);
+int64_t run_document_rows(const struct run_plan *plan);
 /* Micro batches per data rank in a batch of this many samples. */
 int run_microbatches(const struct run_plan *plan, int64_t samples);
 /* 0 if all ranks get equally many; -1 with the option that sets the batch, and the rule. */
@@ -93,7 +95,9 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	SPLIT_OPTS(S, M.split), \
 	RUN_CHOICE(S, M, "cp-comm-type", cp_comm_type, opt_cp_comm_types, "p2p", \
 	         "how ranks that share a sequence read it: all_gather (or allgather), each has " \
-	         "all keys and values; p2p is run so too"), \
+	         "all keys and values; a2a, each has all positions of some heads, so that " \
+	         "--num-query-groups must divide among tensor and context ranks; p2p is run " \
+	         "as all_gather"), \
 	RUN_FLAG(S, M, "sequence-parallel", layout.sequence_parallel, \
 	         "tensor ranks hold rows of their own between blocks: norms, dropout and " \
 	         "residual sums of a part of the sequence each"), \

@@ -91,6 +91,15 @@ column()
 	refused 1 "mplan: 6 ranks: must be a multiple of --tensor-model-parallel-size 1 x --context-parallel-size 4 x --pipeline-model-parallel-size 1 = 4 (try 4)" \
 		mplan check --config tiny.conf --world-size 6 --context-parallel-size 4 \
 		--cp-comm-type all_gather
+	refused 1 "mplan: --cp-comm-type a2a+p2p: context parallelism of two levels is not built; give a2a or all_gather" \
+		mplan check --config tiny.conf --world-size 4 --context-parallel-size 2 \
+		--cp-comm-type a2a+p2p
+	refused 1 "mplan: --cp-comm-type a2a: --tensor-model-parallel-size 4 x --context-parallel-size 4 must divide --num-query-groups 8 (try --cp-comm-type all_gather)" \
+		mplan check --config tiny.conf --world-size 16 --context-parallel-size 4 \
+		--tensor-model-parallel-size 4 --cp-comm-type a2a
+	run -0 --separate-stderr mplan check --config tiny.conf --world-size 4 \
+		--context-parallel-size 4
+	[ "$stderr" = "mplan: --cp-comm-type p2p: keys and values are gathered, as with all_gather; there is no ring" ]
 	refused 1 "mplan: --seq-length 36: must be a multiple of --tensor-model-parallel-size 4 x --context-parallel-size 2 with --sequence-parallel (try 32)" \
 		mplan check --config tiny.conf --world-size 8 --tensor-model-parallel-size 4 \
 		--context-parallel-size 2 --sequence-parallel --seq-length 36

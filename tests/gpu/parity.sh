@@ -176,10 +176,10 @@ two()
 	shift
 	launch="mpirun -np 2"
 	set -- "$@" --deterministic-mode
-	for layout in tensor context pipeline data; do
+	for layout in tensor all_gather a2a pipeline data; do
 		case $layout in
 		data) extra="--use-distributed-optimizer" ;;
-		context) extra="--context-parallel-size 2 --cp-comm-type all_gather" ;;
+		a*) extra="--context-parallel-size 2 --cp-comm-type $layout" ;;
 		*) extra="--$layout-model-parallel-size 2" ;;
 		esac
 		# shellcheck disable=SC2086
@@ -239,16 +239,20 @@ fi
 launch="mpirun -np 2"
 # shellcheck disable=SC2086
 train llama-documents-data $llama --backend "$device"
-# shellcheck disable=SC2086
-train llama-documents-context $llama --backend "$device" --context-parallel-size 2
-# shellcheck disable=SC2086
-train llama-documents-context-bf16 $llama --backend "$device" --context-parallel-size 2 --bf16
-launch=
-for name in data context; do
-	near llama-documents-$name llama-documents 1e-5
-	near_corpora llama-documents-$name llama-documents 1e-5
+near llama-documents-data llama-documents 1e-5
+near_corpora llama-documents-data llama-documents 1e-5
+for form in all_gather a2a; do
+	# shellcheck disable=SC2086
+	train llama-documents-$form $llama --backend "$device" --context-parallel-size 2 \
+		--cp-comm-type $form
+	near llama-documents-$form llama-documents 1e-5
+	near_corpora llama-documents-$form llama-documents 1e-5
+	# shellcheck disable=SC2086
+	train llama-documents-$form-bf16 $llama --backend "$device" --context-parallel-size 2 \
+		--cp-comm-type $form --bf16
+	near llama-documents-$form-bf16 llama-documents 1e-2
 done
-near llama-documents-context-bf16 llama-documents 1e-2
+launch=
 data=$mock
 # shellcheck disable=SC2086
 two llama $llama

@@ -39,7 +39,7 @@ numbers one.npy >one.numbers
 [ "$(wc -l <one.numbers)" = $((8 * 499)) ] || fail "not 8 rows of logits"
 mtrain -q $model --load run --fp64 $words >one.text 2>log || fail "text of one rank"
 set -- "4 $(layout 2 1) $(context 2)"
-[ -z "$ALL" ] || set -- "$@" "2 $(context 2)" "4 $(context 4)"
+[ -z "$ALL" ] || set -- "$@" "2 $(context 2 a2a)" "4 $(context 4)"
 for grid; do
 	train $grid --load run --fp64 --tokens-file tokens.npy --logits-file many.npy
 	numbers many.npy | paste -d ' ' - one.numbers | awk '

@@ -49,7 +49,7 @@ llama 4 2 1 2 3 $small $alone $rows
 gpt2 2 2 1 1 0 $rows
 gpt2 4 4 1 8 0
 gpt2 4 1 4 1 0 $split E|t*5|t*3|L
-gpt2 4 1 2 2 3 $small
+gpt2 4 1 2 2 3 $small $(context 2 a2a)
 qknorm 8 4 2 1 0 $rows
 plain 8 2 2 2 1 $rows
 packed 4 2 1 2 1 $(context 2) $rows
@@ -75,6 +75,8 @@ qknorm 4 2 1 2 1
 qknorm-gpt2 4 4 1 8 2
 llama 2 1 1 1 0 $(context 2)
 packed 8 1 1 4 3 $(context 8) $small
+packed 8 2 1 4 1 $(context 4 a2a) $rows
+packed 8 1 2 8 3 $(context 4 a2a) $small --recompute-granularity full
 packed 4 1 1 8 2 $(context 2) $small --recompute-granularity full
 qknorm 8 4 1 4 0 $(context 2)
 END
@@ -108,7 +110,7 @@ stages()
 drawn()
 {
 	awk -v seed="$SEED" -v all="$ALL" -v models="$models" -v small="$small" -v alone="$alone" \
-		-v rows="$rows" -v context="--cp-comm-type all_gather --context-parallel-size" '
+		-v rows="$rows" -v context="--context-parallel-size" '
 		function draw(n) {
 			seed = (seed * 16807) % 2147483647
 			return int(seed / 2147483647 * n)
@@ -118,7 +120,8 @@ drawn()
 			line = model " 8 " part[1] " " part[2] " " \
 				(draw(2) ? 1 : 2 * part[1] * part[2] * part[4]) " " part[3] " " \
 				(draw(2) ? small : "") " " (draw(2) ? alone : "") " " \
-				(part[4] > 1 ? context " " part[4] : "")
+				(part[4] > 1 ? context " " part[4] " --cp-comm-type " \
+					(model ~ /gpt2/ && draw(2) ? "a2a" : "all_gather") : "")
 			cut = part[1] > 1 && (all || draw(2))
 			if (!cut || all)
 				print line

@@ -29,14 +29,15 @@ tiny(void)
 }
 
 /* Buffers that are in use at the same moment, by what the trainer does then. */
-static const enum buffer phases[][16] = {
+static const enum buffer phases[][20] = {
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT,
-	    BUF_CONTEXT_KEYS, BUF_COUNT },
+	    BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED, BUF_COUNT },
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DBRANCH, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT,
 	    BUF_COUNT },
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DBRANCH, BUF_DATTN, BUF_DQKV, BUF_DELTA,
 	    BUF_ATTN_WORK, BUF_CONTEXT_KEYS, BUF_CONTEXT_GIVEN, BUF_CONTEXT_COME, BUF_CONTEXT_SUM,
-	    BUF_COUNT },
+	    BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_DOUT, BUF_CONTEXT_DQKV,
+	    BUF_CONTEXT_PACKED, BUF_COUNT },
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT, BUF_COUNT },
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS,
 	    BUF_ZLOSS, BUF_COUNT },
@@ -190,6 +191,7 @@ test_combinations(void)
 			optim_rules + (bits & 1), bits >> 3 & 1, recomputes[i % NUM_RECOMPUTES] };
 		struct err e;
 
+		s.context_form = bits & 3 || bits >> 5 & 1 ? CONTEXT_GATHER : CONTEXT_HEADS;
 		c.untie_embeddings_and_output_weights = bits >> 4 & 1;
 		c.qk_layernorm = bits >> 1 & 1;
 		c.normalization = (enum normalization)(bits >> 5 & 1);
@@ -230,6 +232,14 @@ test_figures(void)
 	CHECK(half.bytes[BUF_CONTEXT_GIVEN] == 5 * 16 * 2 * 16 * 2);
 	CHECK(half.bytes[BUF_CONTEXT_COME] == 2 * 16 * 2 * 16 * 2);
 	CHECK(half.bytes[BUF_CONTEXT_SUM] == 32 * 2 * 16 * 4);
+	memory_release(&half);
+	/* All positions of half the heads. */
+	s.context_form = CONTEXT_HEADS;
+	memory_plan(&half, &c, &shared, &s, coord);
+	CHECK(!half.bytes[BUF_CONTEXT_KEYS] && half.bytes[BUF_CONTEXT_OUT] == 64 * 32 * 2);
+	CHECK(half.bytes[BUF_CONTEXT_QKV] == half.bytes[BUF_QKV]);
+	CHECK(half.bytes[BUF_CONTEXT_PACKED] == half.bytes[BUF_QKV] + 2 * 32 * 64 * 2);
+	s.context_form = CONTEXT_GATHER;
 	/* A gated activation is never saved; selectively nor are the norms' outputs; fully one
 	 * input a layer is. */
 	CHECK(m.place[BUF_ACT_OUT] == ARENA_SCRATCH && m.place[BUF_NORM1_OUT] == ARENA_SAVED);

@@ -58,10 +58,11 @@ main(void)
 {
 	struct backend b = { .record_begin = begin, .record_end = end, .launch = launch };
 	struct stream stream = { 0 };
-	struct comm tp = { .size = 1 };
+	struct comm tp = { .size = 1 }, cp = tp;
 	struct engine e = { .backend = &b,
 		.stream = &stream,
 		.groups.tp = &tp,
+		.groups.cp = &cp,
 		.mem.num_slots = 2,
 		.token_scale = 8 };
 	struct step s = { .e = &e, .training = true };

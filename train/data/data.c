@@ -232,11 +232,26 @@ interleave(const struct sample *one, const struct stretch *has, int64_t row, int
 		out->labels[row] = one->labels[t];
 		out->positions[row] = one->position_ids[t];
 		out->loss_mask[row] = one->loss_mask[t];
-		if (out->documents)
-			out->documents[row] = one->documents[t];
 		unmasked += one->loss_mask[t] != 0;
 	}
 	return unmasked;
+}
+
+/* The starts of documents of these stretches, every b-th from `to` on; or of the whole sample,
+ * where attention reads it whole. */
+static void
+add_documents(const struct data_reader *r, int n, const struct stretch *has, int32_t *to)
+{
+	const struct run_plan *p = &r->d->c->plan;
+	struct stretch all = { 0, p->shape.seq_length };
+	bool whole = p->shape.context_form == CONTEXT_HEADS;
+
+	for (int k = 0; k < (whole ? 1 : n); k++) {
+		const struct stretch *s = whole ? &all : &has[k];
+
+		for (int64_t t = 0; t < s->count; t++, to += p->shape.micro_batch_size)
+			*to = r->one.documents[s->first + t];
+	}
 }
 
 /* Sample i of b, as far as a context rank holds it. */
@@ -250,6 +265,8 @@ add_sample(const struct data_reader *r, int context, int64_t i, const struct bat
 
 	for (int k = 0; k < n; row += b * has[k++].count)
 		unmasked += interleave(&r->one, &has[k], row, b, out);
+	if (out->documents)
+		add_documents(r, n, has, &out->documents[i]);
 	return unmasked;
 }
 

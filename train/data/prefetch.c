@@ -232,7 +232,9 @@ prefetch_new(const struct engine *e, const struct data *d)
 	p->e = e;
 	p->d = d;
 	p->reader = data_reader_new(d);
-	p->bytes = (s->reset_attention_mask ? 20 : 16) * (size_t)run_rows(&e->plan);
+	p->bytes = 16 * (size_t)run_rows(&e->plan);
+	if (s->reset_attention_mask)
+		p->bytes += 4 * (size_t)run_document_rows(&e->plan);
 	for (int i = 0; i < RINGS; i++) {
 		p->ring[i].next.step = -1;
 		if (first_set(p, i) >= 0)

@@ -106,7 +106,8 @@ struct step {
 struct batch {
 	int32_t *tokens, *labels, *positions;
 	float *loss_mask;
-	/* position of the first token of the row's document; NULL without reset_attention_mask */
+	/* position of the first token of the row's document, of run_document_rows; NULL without
+	 * reset_attention_mask */
 	int32_t *documents;
 };
 

@@ -154,7 +154,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->ops = e->stream->ops;
 	e->timing = timing_new();
 	e->hashes = hashes_new(e);
-	e->message = mem_alloc(context_messages(&e->plan.layout), sizeof *e->message);
+	e->message = mem_alloc(context_messages(&e->plan), sizeof *e->message);
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
 	fill_rope_table(e);
 	return 0;

@@ -94,13 +94,13 @@ void norm_backward(const struct layer *l, struct step *s, const struct norm_flow
 
 /* --- context.c: attention over sequences that context ranks share ----------------------------- */
 
-/* What the operations of these names do, for rows that are the positions of this rank: lse and
- * delta are its stretches one after the other, [b * n, positions] each. Collective over the context
- * ranks. */
+/* What the operations of these names do, for rows that are the positions of this rank, but `first`,
+ * which has those that context_form asks for. lse and delta have their sizes, in an order of their
+ * own. Collective over the context ranks. */
 void context_attention_fwd(struct step *s, const struct attention *a);
 void context_attention_bwd(struct step *s, const struct attention_grad *g);
 /* Most messages that these exchange at once. */
-size_t context_messages(const struct layout *l);
+size_t context_messages(const struct run_plan *plan);
 
 /* --- residual.c: the end of a block ----------------------------------------------------------- */
 

@@ -70,6 +70,18 @@ static const struct buffer_row buffers[] = {
 	    { D_KEYS_COME, D_PAIR }, ATTN_BWD },
 	{ "sum of k, v gradient", BUF_CONTEXT_SUM, STEP, IF_GATHER_TRAINING, REAL,
 	    { D_TOKENS, D_PAIR }, ATTN_BWD },
+	/* of all positions and some heads: as many elements as of some positions and all heads */
+	{ "q, k, v of some heads", BUF_CONTEXT_QKV, STEP, IF_HEADS, ACT, { D_TOKENS, D_QKV },
+	    FWD | ATTN_BWD },
+	{ "output of some heads", BUF_CONTEXT_OUT, STEP, IF_HEADS, ACT, { D_ALL_TOKENS, D_Q_SOME },
+	    FWD | ATTN_BWD },
+	{ "output gradient of some heads", BUF_CONTEXT_DOUT, STEP, IF_HEADS_TRAINING, ACT,
+	    { D_ALL_TOKENS, D_Q_SOME }, ATTN_BWD },
+	{ "q, k, v gradient of some heads", BUF_CONTEXT_DQKV, STEP, IF_HEADS_TRAINING, ACT,
+	    { D_TOKENS, D_QKV }, ATTN_BWD },
+	/* what is exchanged at once: at most q, k, v, the output and its gradient */
+	{ "packed heads", BUF_CONTEXT_PACKED, STEP, IF_HEADS, ACT, { D_TOKENS, D_PACKED },
+	    FWD | ATTN_BWD },
 	{ "attention workspace", BUF_ATTN_WORK, STEP, IF_TRAINING, F32, { D_ATTN_WORK, D_ONE },
 	    ATTN_BWD },
 	{ .name = NULL },

@@ -94,6 +94,9 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_QKV] = d[D_Q] + 2 * d[D_KV];
 	d[D_QK] = d[D_Q] + d[D_KV];
 	d[D_PAIR] = 2 * d[D_KV];
+	d[D_Q_SOME] = d[D_Q] / l->context_parallel_size;
+	d[D_PACKED] = d[D_QKV] + 2 * d[D_Q];
+	d[D_DOCUMENTS] = s->context_form == CONTEXT_HEADS ? d[D_ALL_TOKENS] : d[D_TOKENS];
 	d[D_NORMS] = heads + layout_local_groups(l, c);
 	d[D_HEADS] = s->micro_batch_size * heads;
 	d[D_FFN] = c->ffn_hidden_size / t;

@@ -31,6 +31,8 @@ enum dim {
 	D_QKV,    /* Q + 2 KV */
 	D_QK,     /* Q + KV */
 	D_PAIR,   /* 2 KV: k and v side by side */
+	D_Q_SOME, /* Q/c: of the heads of a context rank */
+	D_PACKED, /* QKV + 2 Q */
 	D_HEAD,   /* d */
 	D_NORMS,  /* n + g: of the norms of q and k */
 	D_HEADS,  /* b*n */
@@ -40,6 +42,7 @@ enum dim {
 	D_HEAD_ROWS,
 	D_STAT_ROWS,
 	D_ATTN_WORK, /* workspace.h */
+	D_DOCUMENTS, /* rows that attention is told the documents of: T, or s*b */
 	/* rows of gradients of keys: what this rank's queries give, stretch by stretch, and what
 	 * those of other ranks give for its keys */
 	D_KEYS_GIVEN,
@@ -79,6 +82,8 @@ enum condition {
 	IF_SEQUENCE, /* each of which holds rows of its own between blocks */
 	IF_GATHER,   /* context ranks gather keys and values */
 	IF_GATHER_TRAINING,
+	IF_HEADS, /* context ranks exchange positions for heads */
+	IF_HEADS_TRAINING,
 	IF_PIPELINE,     /* a stage comes after this one */
 	IF_WEIGHT_SLOTS, /* weights are sharded */
 	IF_GRAD_SLOTS,   /* main gradients are */

@@ -31,20 +31,22 @@ attention_workspace(const struct attention_shape *a)
 	return bytes <= ATTENTION_WORKSPACE_MAX ? bytes : 0;
 }
 
-/* Counts local heads; every stage with layers needs the same. Of context ranks the first has the
- * stretch that sees all keys. */
+/* Counts local heads; every stage with layers needs the same. Of context ranks that gather keys the
+ * first has the stretch that sees all of them. */
 uint64_t
 attention_run_workspace(
     const struct model_config *c, const struct layout *l, const struct train_shape *s)
 {
 	struct stretch has[STRETCHES];
 	int last = layout_positions(l, s->seq_length, 0, has) - 1;
+	bool heads = s->context_form == CONTEXT_HEADS;
+	int64_t share = heads ? l->context_parallel_size : 1;
 	struct attention_shape a = {
 		.micro_batch_size = s->micro_batch_size,
-		.num_queries = has[last].count,
+		.num_queries = heads ? s->seq_length : has[last].count,
 		.num_keys = s->seq_length,
-		.num_heads = c->num_attention_heads / l->tensor_model_parallel_size,
-		.num_groups = layout_local_groups(l, c),
+		.num_heads = c->num_attention_heads / l->tensor_model_parallel_size / share,
+		.num_groups = layout_local_groups(l, c) / share,
 		.head_dim = c->kv_channels,
 		.backward = !s->forward_only,
 		.deterministic = s->deterministic,

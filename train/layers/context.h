@@ -1,0 +1,35 @@
+/*
+ * context.h - what the ways to share a sequence have in common: rows, messages, and what a way is
+ */
+#ifndef TRAIN_LAYERS_CONTEXT_H
+#define TRAIN_LAYERS_CONTEXT_H
+
+#include "train/layers/layer.h"
+
+/* A way: attention as context_attention_fwd and _bwd say (layer.h), of more than one context
+ * rank. */
+struct context_kind {
+	void (*forward)(struct step *s, const struct attention *a);
+	void (*backward)(struct step *s, const struct attention_grad *g);
+	int messages; /* most of an exchange, for each context rank */
+};
+extern const struct context_kind context_gather, context_heads;
+
+/* Token rows of so many positions of the samples. */
+int64_t context_rows(const struct engine *e, int64_t positions);
+/* The positions of this rank before a stretch of it. */
+int64_t context_before(const struct engine *e, int stretch);
+/* Of rows that this rank holds, those of a stretch of it; none of none. */
+struct tensor context_stretch(const struct engine *e, const struct tensor *t, int stretch);
+/* Of rows that are all positions in order, those of a stretch. */
+struct tensor context_positions(
+    const struct engine *e, const struct tensor *t, const struct stretch *s);
+
+/* The stretches of a rank of the group. */
+void context_stretches(const struct engine *e, int rank, struct stretch out[STRETCHES]);
+/* One more message after the n that are there; returns their number. */
+int context_message(struct engine *e, int n, const struct p2p *m);
+/* Exchanges the n messages on the compute stream. */
+void context_exchange(struct engine *e, int n);
+
+#endif
