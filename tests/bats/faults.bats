@@ -16,6 +16,49 @@ breaks()
 	[ "$(grep -cxF "$want" <<<"$stderr")" = 1 ] || { echo "$stderr" >&2; return 1; }
 }
 
+# lost FAULT RANKS OPTIONS...: a run that saves, in a directory by the fault's name, which leaves how
+# each rank ended and how long all took; and the same command without the fault
+lost()
+{
+	local fault=$1 ranks=$2 since=$SECONDS
+	shift 2
+	mkdir "${fault%%:*}" && cd "${fault%%:*}" || return 1
+	set -- -np "$ranks" sh ../rank.sh --config ../tiny.conf --save C --load C --save-interval 2 \
+		--train-iters 6 --distributed-timeout-seconds-after-init 2 "$@"
+	MIKOSHI_FAULT=$fault timeout -k 1 60 mpirun "$@" >out 2>&1 || true
+	echo $((SECONDS - since)) >seconds
+	cp C/latest_checkpointed_iteration.txt saved
+	mkdir first && mv pid.* status.* first
+	timeout -k 1 60 mpirun "$@" >again 2>&1 || true
+}
+
+# ended NAME RANK WORDS: so ended the run of lost: all other ranks with status 4 within 10 seconds of
+# the time-out, and one line that names RANK and says this of it
+ended()
+{
+	local option=--distributed-timeout-seconds-after-init
+	cat "$1/out"
+	[ "$(cat "$1/seconds")" -le 14 ]
+	grep "^mtrain.*: $option 2: rank .* has waited .*; rank $2 ($(hostname)) has not come: $3" \
+		"$1/out"
+	for pid in "$1"/first/pid.*; do
+		run grep '^State:[[:space:]]*[^ZX]' "/proc/$(cat "$pid")/status"
+		[ "$status" != 0 ]
+		[ "${pid##*.}" = "$2" ] || [ "$(cat "$1/first/status.${pid##*.}")" = 4 ]
+	done
+	[ "$(cat "$1/saved")" = 4 ]
+	cat "$1/again"
+	grep '^mtrain.*: resuming C at iteration 4$' "$1/again"
+	[ "$(cat "$1/C/latest_checkpointed_iteration.txt")" = 6 ]
+}
+
+# exit_status N: what the manual says of it
+exit_status()
+{
+	awk -v n="$1" '/^\.Sh / { here = $2 == "EXIT" } here && /^\.It/ { of = $2 }
+		here && of == n' "$TOP/man/mtrain.1" | tr '\n' ' '
+}
+
 setup()
 {
 	export PATH="$B/tests/faulty:$PATH"
@@ -47,17 +90,61 @@ setup()
 	MIKOSHI_FAULT=fast "$B/mtrain" -q --config tiny.conf
 }
 
+@test "a rank that leaves out a collective, is stuck, stopped or killed is named; the job goes on" {
+	# The launcher ends all ranks when one has ended: these shells stay until all have told their
+	# status, and that of what was killed until the others have noticed.
+	cat >rank.sh <<-'END'
+		trap '' TERM
+		mtrain "$@" &
+		echo $! >pid.$OMPI_COMM_WORLD_RANK
+		wait $!
+		status=$?
+		echo $status >status.$OMPI_COMM_WORLD_RANK
+		case $status in 0) ;; 137) sleep 4 ;; *) sleep 1 ;; esac
+		exit $status
+	END
+	lost skip:1:5:8 4 --tensor-model-parallel-size 4 --micro-batch-size 4 &
+	lost stuck:1:5 2 --tensor-model-parallel-size 2 &
+	lost stop:0:5 2 --use-distributed-optimizer &
+	lost kill:1:5 2 --pipeline-model-parallel-size 2 --micro-batch-size 1 &
+	wait
+	ended skip 1 "it waits itself, in all-gather .* of all ranks ("
+	ended stuck 1 "it has called nothing since "
+	ended stop 0 "not a word from it for "
+	ended kill 1 "not a word from it for "
+	[[ $(exit_status 4) == *lost,*distributed-timeout-seconds-after-init* ]]
+}
+
+@test "--log-straggler names the rank that is slow" {
+	# Far slower, since the ranks of a test share few cores.
+	MIKOSHI_FAULT=slow:1:200 mpirun -np 2 mtrain -q --config tiny.conf --hidden-size 128 \
+		--train-iters 20 --log-interval 20 --log-straggler >out
+	grep 'MnRtt/Rnk: .*/0 | MxRtt/Rnk: .*/1 | MnDRtt' out
+}
+
+# all PID...: every one of these children succeeds
+all()
+{
+	local pid
+	for pid; do
+		wait "$pid"
+	done
+}
+
 @test "--verify-interval: a bit of a gradient names rank and tensor, in each way to share the work" {
-	local said="the first micro batch was run twice, with different results" name=decoder.layers.1
-	local stop="stopping; the last checkpoint is intact"
+	local said="the first micro batch was run twice, with different results" pids=()
+	local what="the gradient of 'decoder.layers.1.mlp.linear_down.weight'"
 	for layout in "--tensor-model-parallel-size 2" "--pipeline-model-parallel-size 2" \
 		"--data-parallel-sharding-strategy optim_grads_params --bf16"; do
-		breaks 5 "mtrain[0]: iteration 4: $said: rank 1 ($(hostname), cpu): the gradient \
-of '$name.mlp.linear_down.weight': $stop" flip_grad:1:4 2 --verify-interval 2 --micro-batch-size 1 \
-			--use-distributed-optimizer $layout
+		breaks 5 "mtrain[0]: iteration 4: $said: rank 1 ($(hostname), cpu): $what: \
+stopping; the last checkpoint is intact" flip_grad:1:4 2 --verify-interval 2 --micro-batch-size 1 \
+			--use-distributed-optimizer $layout &
+		pids+=($!)
 	done
 	# Of a step that is not verified nobody knows.
-	MIKOSHI_FAULT=flip_grad:1:3 mpirun -np 2 mtrain -q --config tiny.conf --verify-interval 2
+	MIKOSHI_FAULT=flip_grad:1:3 mpirun -np 2 mtrain -q --config tiny.conf --verify-interval 2 &
+	all "${pids[@]}" $!
+	[[ $(exit_status 5) == *"ranks that compute wrongly"* ]]
 }
 
 @test "--verify-interval: a run that is verified is the same run" {
@@ -77,11 +164,13 @@ of '$name.mlp.linear_down.weight': $stop" flip_grad:1:4 2 --verify-interval 2 --
 	local weight="'decoder.layers.1.input_layernorm.weight'"
 	breaks 5 "mtrain[0]: iteration 4: $said: rank 1 ($(hostname), cpu): $weight: $stop" \
 		flip_weight:1:4 3 --global-batch-size 6 --use-distributed-optimizer $option 2 \
-		--save C --save-interval 4
-	[ ! -e C/latest_checkpointed_iteration.txt ]
+		--save C --save-interval 4 &
+	pid=$!
 	# Of two, nobody knows which is right.
 	breaks 5 "mtrain[0]: iteration 4: $said: rank 0 ($(hostname), cpu): $weight; \
-rank 1 ($(hostname), cpu): $weight: $stop" flip_weight:1:3 2 $option 2
+rank 1 ($(hostname), cpu): $weight: $stop" flip_weight:1:3 2 $option 2 &
+	all $pid $!
+	[ ! -e C/latest_checkpointed_iteration.txt ]
 	export OMPI_MCA_ess_singleton_isolated=1
 	run --separate-stderr mtrain --config tiny.conf $option 1 \
 		--data-parallel-sharding-strategy optim_grads_params

@@ -3,7 +3,9 @@
  *
  *   skip:RANK:STEP:NUMBER   RANK leaves out its NUMBERth collective of the step
  *   slow:RANK:PERCENT       its operations take so much longer
- *   stuck:RANK:STEP         it reads for ever what nobody writes
+ *   stuck:RANK:STEP         it reads for ever what nobody writes, before the passes of the step
+ *   stop:RANK:STEP          it is stopped there, by SIGSTOP
+ *   kill:RANK:STEP          it is killed there
  *   flip_weight:RANK:STEP   a bit of one of its weights changes after the update of the step
  *   flip_grad:RANK:STEP     a bit of a weight gradient, when the backward pass has made it
  *
@@ -17,11 +19,12 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum kind { SKIP, SLOW, STUCK, FLIP_WEIGHT, FLIP_GRAD, KINDS };
+enum kind { SKIP, SLOW, STUCK, STOP, KILL, FLIP_WEIGHT, FLIP_GRAD, KINDS };
 
 /* numbers: how many follow the rank. */
 static const struct {
@@ -31,6 +34,8 @@ static const struct {
 	[SKIP] = { "skip", "skip:RANK:STEP:NUMBER", 2 },
 	[SLOW] = { "slow", "slow:RANK:PERCENT", 1 },
 	[STUCK] = { "stuck", "stuck:RANK:STEP", 1 },
+	[STOP] = { "stop", "stop:RANK:STEP", 1 },
+	[KILL] = { "kill", "kill:RANK:STEP", 1 },
 	[FLIP_WEIGHT] = { "flip_weight", "flip_weight:RANK:STEP", 1 },
 	[FLIP_GRAD] = { "flip_grad", "flip_grad:RANK:STEP", 1 },
 };
@@ -276,6 +281,17 @@ read_for_ever(void)
 		BUG("a pipe that nobody writes into has a byte");
 }
 
+static void
+end(enum kind k)
+{
+	if (k == STUCK)
+		read_for_ever();
+	if (k == STOP)
+		raise(SIGSTOP);
+	if (k == KILL)
+		raise(SIGKILL);
+}
+
 void
 fault_step(struct fault *f, int64_t step)
 {
@@ -285,8 +301,8 @@ fault_step(struct fault *f, int64_t step)
 	f->calls = 0;
 	if (f->kind == SLOW || f->kind == FLIP_GRAD)
 		observe_begin(f->e, &f->base);
-	if (f->kind == STUCK && step == f->number[0])
-		read_for_ever();
+	if (step == f->number[0])
+		end(f->kind);
 }
 
 /* Of a weight in the middle of the model. */

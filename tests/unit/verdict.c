@@ -100,6 +100,26 @@ test_all_wait(void)
 	    "it waits itself, in exchange 7 of data ranks (64 bytes, train/engine/grads.c:20)");
 }
 
+/* One has left out a call and is elsewhere: it is told though it has waited longest, unless the
+ * others have come later. */
+static void
+test_elsewhere(void)
+{
+	struct seen rank[RANKS];
+
+	all_wait(rank, LIMIT);
+	rank[2].report = (struct report){ LIMIT + 1,
+		{ "all ranks", "all-gather", "train/run/iteration.c:9", 3, 96 } };
+	check_line(rank,
+	    "rank 0 (node) has waited 10.0 s in " CALL "; rank 2 (node) has not come: "
+	    "it waits itself, in all-gather 3 of all ranks (96 bytes, train/run/iteration.c:9)");
+	for (int i = 0; i < RANKS; i++)
+		rank[i].report.waited -= i == 2 ? 1 : LIMIT - 4;
+	check_line(rank,
+	    "rank 2 (node) has waited 10.0 s in all-gather 3 of all ranks (96 bytes, "
+	    "train/run/iteration.c:9); rank 0 (node) has not come: it waits itself, in " CALL);
+}
+
 int
 main(void)
 {
@@ -107,5 +127,6 @@ main(void)
 	test_silent();
 	test_at_work();
 	test_all_wait();
+	test_elsewhere();
 	return check_done();
 }

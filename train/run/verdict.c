@@ -3,9 +3,12 @@
  *
  * A rank that is stopped, or whose host is gone, says nothing; one that hangs in its own work, such
  * as a disk that does not answer, waits for no other rank. What the others do, they do because of
- * it: when all wait, the last one to begin is nearest to the cause.
+ * it: when all wait, a rank in another call than most has left out the call that the rest wait in;
+ * where there is no such rank, the last one to begin is nearest to the cause.
  */
 #include "train/run/verdict.h"
+
+#include <string.h>
 
 static bool
 is_silent(const struct seen *s, double limit)
@@ -13,16 +16,17 @@ is_silent(const struct seen *s, double limit)
 	return s->silence > limit / 2;
 }
 
-/* The rank that is heard and has waited longest, at least so long; -1: none. */
+/* The rank, other than `except`, that is heard and has waited longest, at least so long; -1: none.
+ */
 static int
-longest_wait(const struct seen *rank, int n, double limit)
+longest_wait(const struct seen *rank, int n, double limit, double least, int except)
 {
 	int found = -1;
 
 	for (int i = 0; i < n; i++) {
 		double waited = rank[i].report.waited;
 
-		if (!rank[i].heard || is_silent(&rank[i], limit) || waited < limit)
+		if (i == except || !rank[i].heard || is_silent(&rank[i], limit) || waited < least)
 			continue;
 		if (found < 0 || waited > rank[found].report.waited)
 			found = i;
@@ -31,34 +35,80 @@ longest_wait(const struct seen *rank, int n, double limit)
 }
 
 /* The less, the more a rank is missing. */
-static double
+enum presence { SILENT, AT_WORK, WAITING };
+
+static enum presence
 presence(const struct seen *s, double limit)
 {
 	if (is_silent(s, limit))
-		return -2;
-	return !s->heard || s->report.waited < 0 ? -1 : s->report.waited;
+		return SILENT;
+	return !s->heard || s->report.waited < 0 ? AT_WORK : WAITING;
 }
 
+/* How many ranks were heard of last in the call that rank i was in. */
+static int
+company(const struct seen *rank, int n, int i)
+{
+	const struct place *at = &rank[i].report.at;
+	int count = 0;
+
+	for (int k = 0; k < n; k++) {
+		const struct place *other = &rank[k].report.at;
+
+		count += other->number == at->number && !strcmp(other->group, at->group) &&
+		    !strcmp(other->site, at->site);
+	}
+	return count;
+}
+
+/* Negative when a is more missing than b, 0 when they are for the same reason. */
+static int
+compare(const struct seen *rank, int n, double limit, int a, int b)
+{
+	int order = (int)presence(&rank[a], limit) - (int)presence(&rank[b], limit);
+	double later = rank[a].report.waited - rank[b].report.waited;
+
+	if (order || presence(&rank[a], limit) != WAITING)
+		return order;
+	order = company(rank, n, a) - company(rank, n, b);
+	return order ? order : later < 0 ? -1 : 1;
+}
+
+/* The one that is missing most, other than `except`, and how many more are. */
+static void
+find_missing(struct verdict *v, const struct seen *rank, int n, double limit, int except)
+{
+	v->missing = -1;
+	for (int i = 0; i < n; i++) {
+		int order;
+
+		if (i == except)
+			continue;
+		order = v->missing < 0 ? -1 : compare(rank, n, limit, i, v->missing);
+		v->others = order < 0 ? 0 : v->others + (order == 0);
+		v->missing = order < 0 ? i : v->missing;
+	}
+	v->silent = v->missing >= 0 && is_silent(&rank[v->missing], limit);
+}
+
+/* Where the one that is missing waits longest itself, another that has waited long is what it is
+ * missed by: it may have begun to wait a moment later. */
 struct verdict
 verdict_of(const struct seen *rank, int n, double limit)
 {
-	struct verdict v = { longest_wait(rank, n, limit), -1, 0, false };
-	double least = 0;
+	struct verdict v = { longest_wait(rank, n, limit, limit, -1), -1, 0, false };
+	int next;
 
-	for (int i = 0; v.waits >= 0 && i < n; i++) {
-		double p = presence(&rank[i], limit);
-
-		if (i == v.waits)
-			continue;
-		if (v.missing >= 0 && p == least && p < 0)
-			v.others++;
-		if (v.missing >= 0 && p >= least)
-			continue;
-		v.missing = i;
-		v.others = 0;
-		v.silent = is_silent(&rank[i], limit);
-		least = p;
-	}
+	if (v.waits < 0)
+		return v;
+	find_missing(&v, rank, n, limit, -1);
+	if (v.missing != v.waits)
+		return v;
+	next = longest_wait(rank, n, limit, limit / 2, v.missing);
+	if (next >= 0)
+		v.waits = next;
+	else
+		find_missing(&v, rank, n, limit, v.waits);
 	return v;
 }
 

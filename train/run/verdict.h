@@ -39,8 +39,8 @@ struct verdict {
 };
 
 /* Looks for a wait as long as limit, of a rank that has been heard of since half of that. The
- * missing rank is the one that is silent, else the one that waits for nobody, else the last one to
- * wait. */
+ * missing rank is the one that is silent, else the one that waits for nobody, else the one in the
+ * call that the fewest wait in, else the last one to wait. */
 struct verdict verdict_of(const struct seen *rank, int num_ranks, double limit);
 /* Appends "rank 1 (node1) has waited 5.2 s in ...; rank 2 (node7) has not come: ...". */
 void verdict_text(const struct seen *rank, const struct verdict *v, struct str *out);
