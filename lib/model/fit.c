@@ -4,6 +4,7 @@
  * Each remedy changes a copy of the plan, whose memory is then computed anew: nothing is estimated.
  * Remedies are sorted by their cost in speed, cheapest first.
  */
+#include "lib/model/evaluation.h"
 #include "lib/model/fit.h"
 
 #include <stdio.h>
@@ -22,6 +23,17 @@ smaller_micro_batch(struct run_plan *p, char option[64])
 	p->shape.micro_batch_size = half;
 	p->shape.num_microbatches *= 2;
 	snprintf(option, 64, "--micro-batch-size %lld", (long long)half);
+	return true;
+}
+
+/* Evaluations in training's micro batches. */
+static bool
+smaller_evaluation(struct run_plan *p, char option[64])
+{
+	if (evaluation_micro_batch(p) <= p->shape.micro_batch_size)
+		return false;
+	p->eval_micro_batch_size = p->shape.micro_batch_size;
+	snprintf(option, 64, "--eval-micro-batch-size %lld", (long long)p->eval_micro_batch_size);
 	return true;
 }
 
@@ -92,8 +104,9 @@ more_tensor_ranks(struct run_plan *p, char option[64])
 	    layout_check_rows(&p->layout, p->shape.seq_length, &ignored) == 0;
 }
 
-static bool (*const remedies[])(struct run_plan *, char[64]) = { share_rows, smaller_micro_batch,
-	recompute_some, share_optimizer, share_weights, recompute_layers, more_tensor_ranks };
+static bool (*const remedies[])(struct run_plan *, char[64]) = { smaller_evaluation, share_rows,
+	smaller_micro_batch, recompute_some, share_optimizer, share_weights, recompute_layers,
+	more_tensor_ranks };
 
 enum { REMEDIES = sizeof remedies / sizeof *remedies };
 
@@ -104,7 +117,7 @@ need(const struct run_plan *p, const int coord[AX_COUNT])
 	struct memory_plan m;
 	uint64_t bytes;
 
-	memory_plan(&m, &p->model, &p->layout, &p->shape, coord);
+	run_memory(&m, p, coord);
 	bytes = memory_total(&m);
 	memory_release(&m);
 	return bytes;

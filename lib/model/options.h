@@ -40,8 +40,9 @@ struct run_plan {
 	struct layout layout;
 	/* num_microbatches: in the largest step, for which memory is planned */
 	struct train_shape shape;
-	int64_t global_batch_size; /* of the largest step */
-	int64_t eval_batch_size;   /* of an evaluation step; global_batch_size by default */
+	int64_t global_batch_size;     /* of the largest step */
+	int64_t eval_micro_batch_size; /* 0: shape's */
+	int64_t eval_batch_size;       /* of an evaluation step; global_batch_size by default */
 	struct batch_ramp ramp;
 };
 

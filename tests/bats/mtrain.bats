@@ -138,9 +138,12 @@ fails()
 @test "the batch of an evaluation divides, and what says when memory is freed is accepted" {
 	fails 2 "--eval-global-batch-size 3: must be a multiple of --micro-batch-size x data-parallel size = 2 (try 2)" \
 		--mock-data --eval-global-batch-size 3
-	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --eval-micro-batch-size 4 \
+	fails 2 "--eval-micro-batch-size 3: a batch of an evaluation has 4 samples, which must be a multiple of --eval-micro-batch-size x data-parallel size = 3" \
+		--mock-data --eval-micro-batch-size 3
+	fails 2 "--eval-micro-batch-size 100000000: seq-length x eval-micro-batch-size must be below 2^30" \
+		--mock-data --eval-micro-batch-size 100000000 --eval-global-batch-size 100000000
+	run -0 --separate-stderr mtrain --config tiny.conf --mock-data \
 		--empty-unused-memory-level 2 --no-manual-gc-eval
-	[[ $stderr == *"mtrain: --eval-micro-batch-size: an evaluation takes micro batches of --micro-batch-size"* ]]
 	[[ $stderr == *"mtrain: --empty-unused-memory-level: memory is planned and taken before the first step"* ]]
 }
 
@@ -728,6 +731,19 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	[ "$(ls)" = tiny.conf ]
 	run env SLURM_NTASKS=4 mtrain -q --config tiny.conf --dry-run --world-size 2
 	[ "$status" = 0 ]
+}
+
+@test "--eval-micro-batch-size: memory is planned for the larger micro batches, and taken so" {
+	saved()
+	{
+		mtrain -q --config tiny.conf --mock-data --dry-run --eval-global-batch-size 8 "$@" |
+			awk 'NR == 2 { print $6 }'
+	}
+	[ "$(saved)" = "$(saved --eval-micro-batch-size 1)" ]
+	[ "$(saved --eval-micro-batch-size 8)" = "$(saved --micro-batch-size 8 --global-batch-size 8)" ]
+	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --eval-global-batch-size 8 \
+		--eval-micro-batch-size 8 --eval-iters 1
+	[[ $stderr == *", saved $(saved --eval-micro-batch-size 8), scratch "* ]]
 }
 
 @test "--help, --version, the manual's option list" {

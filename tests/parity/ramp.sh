@@ -58,6 +58,27 @@ done
 within 1e-6 "$(gap lm_loss small large)" || fail "batches of an evaluation: another loss"
 same_steps "batches of an evaluation" small.steps large.steps
 
+# And micro batches of its own: smaller and larger ones, on every kind of rank, in batches that need
+# not be those of training.
+evals="$evals --micro-batch-size 2 --eval-iters 2 --eval-global-batch-size 12"
+train 1 $evals --metrics-file micro.jsonl
+grep '"split": "valid"' micro.jsonl >micro
+grep -v '"split"' micro.jsonl | results /dev/stdin >micro.steps
+while read -r name ranks options; do
+	train $ranks $evals $options --metrics-file own.jsonl </dev/null
+	grep '"split": "valid"' own.jsonl >own
+	within 1e-6 "$(gap lm_loss own micro)" || fail "$name: another loss of an evaluation"
+	[ "$ranks" = 1 ] || continue
+	grep -v '"split"' own.jsonl | results /dev/stdin >own.steps
+	same_steps "$name: micro batches of an evaluation" micro.steps own.steps
+done <<END
+small 1 --eval-micro-batch-size 1
+large 1 --eval-micro-batch-size 12 --async-save --save s --save-interval 1
+stages 2 --eval-micro-batch-size 6 $(layout 1 2) --recompute-granularity full
+tensor 2 --eval-micro-batch-size 4 $(layout 2 1) --sequence-parallel
+replicas 2 --eval-micro-batch-size 3 $(zero 3) --ddp-bucket-size 5000
+END
+
 # By a table of tokens, 16 a sample, down again at the end; samples that fill no step are left.
 model=$(echo "$llama" | sed 's/--global-batch-size 8//')
 train 2 $common --step-batch-size-schedule "0:2 0.128K:8,512:4" --train-samples 47

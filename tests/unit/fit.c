@@ -1,4 +1,5 @@
 /* fit.c - tests of what is advised when a run does not fit: every piece of advice is true */
+#include "lib/model/evaluation.h"
 #include "lib/model/family.h"
 #include "lib/model/fit.h"
 #include "tests/check.h"
@@ -35,6 +36,40 @@ need(const struct run_plan *p)
 	bytes = memory_total(&m);
 	memory_release(&m);
 	return bytes;
+}
+
+/* Evaluations in larger micro batches: their activations fit, what is of the run lies where it lay,
+ * and smaller ones are the first thing that is advised. */
+static void
+test_evaluation(void)
+{
+	int coord[AX_COUNT] = { 0 };
+	struct run_plan p = plan_of(8), same = plan_of(8), smaller = plan_of(8);
+	struct memory_plan train, evaluation, both;
+	struct err e;
+
+	p.eval_micro_batch_size = 32;
+	smaller.eval_micro_batch_size = 2;
+	memory_plan(&train, &p.model, &p.layout, &p.shape, coord);
+	evaluation_memory(&evaluation, &p, coord);
+	run_memory(&both, &p, coord);
+	for (int b = 0; b < BUF_COUNT; b++)
+		CHECK(train.place[b] != ARENA_PARAMS ||
+		    (train.bytes[b] == evaluation.bytes[b] &&
+			train.offset[b] == evaluation.offset[b]));
+	CHECK(both.arena[ARENA_PARAMS] == train.arena[ARENA_PARAMS]);
+	CHECK(both.arena[ARENA_SAVED] == evaluation.arena[ARENA_SAVED] &&
+	    both.arena[ARENA_SAVED] > train.arena[ARENA_SAVED]);
+	CHECK(both.slot_bytes == train.slot_bytes &&
+	    both.arena[ARENA_SCRATCH] >= train.arena[ARENA_SCRATCH]);
+	CHECK(memory_fit(&p, coord, 0, memory_total(&both), &e) == 0);
+	CHECK(memory_fit(&p, coord, 0, memory_total(&both) - 1, &e) < 0 &&
+	    strstr(e.msg, "it fits with --eval-micro-batch-size 8"));
+	CHECK(memory_fit(&same, coord, 0, need(&same), &e) == 0);
+	CHECK(memory_fit(&smaller, coord, 0, need(&same), &e) == 0);
+	memory_release(&train);
+	memory_release(&evaluation);
+	memory_release(&both);
 }
 
 int
@@ -79,5 +114,6 @@ main(void)
 	/* What cannot be changed is not advised. */
 	CHECK(memory_fit(&odd, coord, 0, need(&odd) - 1, &e) < 0 &&
 	    !strstr(e.msg, "--micro-batch-size"));
+	test_evaluation();
 	return check_done();
 }

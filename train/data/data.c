@@ -9,6 +9,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
+#include "lib/model/evaluation.h"
 #include "train/data/data_impl.h"
 
 #include <stdlib.h>
@@ -60,6 +61,14 @@ data_corpus_fingerprint(const struct data *d, int k)
 }
 
 int64_t
+data_micro_batch(const struct data *d, enum split which)
+{
+	const struct run_plan *p = &d->c->plan;
+
+	return which == SPLIT_TRAIN ? p->shape.micro_batch_size : evaluation_micro_batch(p);
+}
+
+int64_t
 data_group(const struct data *d)
 {
 	return d->c->plan.shape.micro_batch_size * d->c->plan.layout.data_parallel_size;
@@ -71,10 +80,11 @@ data_reader_new(const struct data *d)
 {
 	struct data_reader *r = mem_zalloc(1, sizeof *r);
 	size_t n = (size_t)d->c->plan.shape.seq_length;
+	int64_t train = data_micro_batch(d, SPLIT_TRAIN), other = data_micro_batch(d, SPLIT_VALID);
 
 	r->d = d;
 	r->sampler = mem_zalloc((size_t)d->num_sets, sizeof(struct sampler *));
-	r->samples = mem_alloc((size_t)d->c->plan.shape.micro_batch_size, sizeof *r->samples);
+	r->samples = mem_alloc((size_t)(train > other ? train : other), sizeof *r->samples);
 	r->ids = mem_alloc(n + 1, sizeof *r->ids);
 	r->one = (struct sample){ mem_alloc(n, 4), mem_alloc(n, 4), mem_alloc(n, 4),
 		mem_alloc(n, sizeof(float)), NULL };
@@ -112,7 +122,7 @@ permuted(struct data_reader *r, const struct data_place *at, int64_t consumed, i
 		.type = SAMPLER_CYCLIC,
 		.no_data_sharding = c->o.no_data_sharding,
 		.total = r->d->set[at->set].count,
-		.micro_batch_size = c->plan.shape.micro_batch_size,
+		.micro_batch_size = data_micro_batch(r->d, r->d->set[at->set].which),
 		.data_parallel_size = c->plan.layout.data_parallel_size,
 	};
 
@@ -128,7 +138,7 @@ data_samples(struct data_reader *r, const struct data_place *at, int64_t *out, s
 {
 	const struct train_config *c = r->d->c;
 	const struct set *s = &r->d->set[at->set];
-	int64_t consumed = at->consumed - s->start, b = c->plan.shape.micro_batch_size;
+	int64_t consumed = at->consumed - s->start, b = data_micro_batch(r->d, s->which);
 	bool whole = c->o.full_validation && s->which == SPLIT_VALID;
 
 	if (c->o.dataloader_type == SAMPLER_CYCLIC && !whole)
@@ -277,8 +287,7 @@ data_batch(
 {
 	const struct data *d = r->d;
 	const struct set *s = &d->set[at->set];
-	int64_t b = d->c->plan.shape.micro_batch_size, len = d->c->plan.shape.seq_length,
-		unmasked = 0;
+	int64_t b = data_micro_batch(d, s->which), len = d->c->plan.shape.seq_length, unmasked = 0;
 
 	if (data_samples(r, at, r->samples, e) < 0)
 		return -1;

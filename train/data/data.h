@@ -59,7 +59,8 @@ void data_reader_free(struct data_reader *r);
  */
 int64_t data_batch(
     struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e);
-/* The numbers of its samples in the set, [micro_batch_size]; -1: after the last one. */
+/* The numbers of its samples in the set, as many as a micro batch of it has; -1: after the last
+ * one. */
 int data_samples(struct data_reader *r, const struct data_place *at, int64_t *out, struct err *e);
 
 /* Lines for a checkpoint's state.conf; counts are corpus_log_counts. */

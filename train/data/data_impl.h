@@ -60,7 +60,9 @@ struct data {
 /* The training list, and the fingerprint of one of its corpora. */
 const struct path_list *data_train_list(const struct data *d);
 const char *data_corpus_fingerprint(const struct data *d, int k);
-/* The samples of one micro batch on every data rank. */
+/* Samples of a micro batch of a split. */
+int64_t data_micro_batch(const struct data *d, enum split which);
+/* The samples of one micro batch of training on every data rank. */
 int64_t data_group(const struct data *d);
 
 /* data_record.c: reads d->record from the checkpoint of a resumed run. */

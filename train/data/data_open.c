@@ -244,7 +244,7 @@ check_sampler(const struct data *d, const struct set *s, struct err *e)
 		.type = SAMPLER_CYCLIC,
 		.no_data_sharding = d->c->o.no_data_sharding,
 		.total = s->count,
-		.micro_batch_size = d->c->plan.shape.micro_batch_size,
+		.micro_batch_size = data_micro_batch(d, s->which),
 		.data_parallel_size = d->c->plan.layout.data_parallel_size,
 	};
 	int64_t consumed = s->which == SPLIT_TRAIN ? d->record.consumed - s->start : 0;

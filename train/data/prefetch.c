@@ -12,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
+#include "lib/model/evaluation.h"
 #include "train/data/prefetch.h"
 #include "train/engine/pipeline.h"
 
@@ -32,7 +33,9 @@ struct entry {
 };
 
 struct ring {
-	int size; /* 0: no batch of this kind is ever requested */
+	struct run_plan plan; /* whose micro batches these are */
+	size_t bytes;         /* of a batch */
+	int size;             /* 0: no batch of this kind is ever requested */
 	struct entry *entry;
 	char *memory; /* of all batches, pinned where that helps */
 	/* under the lock */
@@ -45,7 +48,6 @@ struct prefetch {
 	const struct engine *e;
 	const struct data *d;
 	struct data_reader *reader; /* the thread's */
-	size_t bytes;               /* of a batch */
 	struct ring ring[RINGS];
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -76,13 +78,13 @@ next_set(const struct prefetch *p, int set)
 static struct prefetch_key
 next_key(const struct prefetch *p, struct prefetch_key k)
 {
-	const struct run_plan *plan = &p->e->plan;
-	int64_t samples = plan->eval_batch_size;
+	const struct run_plan *plan;
+	int64_t samples;
 	struct data_set s;
 
 	data_set(p->d, k.set, &s);
-	if (s.which == SPLIT_TRAIN)
-		samples = batch_at(&plan->ramp, k.step);
+	plan = &p->ring[s.which == SPLIT_TRAIN ? TRAINING : EVALUATION].plan;
+	samples = s.which == SPLIT_TRAIN ? batch_at(&plan->ramp, k.step) : plan->eval_batch_size;
 	if (++k.microbatch == run_microbatches(plan, samples)) {
 		k.microbatch = 0;
 		k.step += samples;
@@ -110,15 +112,15 @@ ring_of(struct prefetch *p, int set)
 /* Reads without the lock. A batch that cannot be read is all zeroes, which is safe: none of its
    tokens counts. */
 static void
-fill(const struct prefetch *p, struct entry *x)
+fill(const struct prefetch *p, const struct ring *r, struct entry *x)
 {
 	struct data_place at = { x->key.set,
-		pipeline_first_sample(&p->e->plan, x->key.step, x->key.microbatch, 0),
+		pipeline_first_sample(&r->plan, x->key.step, x->key.microbatch, 0),
 		p->e->coord[AX_DP], p->e->coord[AX_CP] };
 
 	x->tokens = data_batch(p->reader, &at, &x->batch, &x->err);
 	if (x->tokens < 0)
-		memset(x->batch.tokens, 0, p->bytes);
+		memset(x->batch.tokens, 0, r->bytes);
 }
 
 /* With the lock: a ring with room for a batch, or NULL. */
@@ -154,7 +156,7 @@ run(void *arg)
 		x->key = r->next;
 		generation = r->generation;
 		pthread_mutex_unlock(&p->lock);
-		fill(p, x);
+		fill(p, r, x);
 		pthread_mutex_lock(&p->lock);
 		p->stats.reads++;
 		if (generation != r->generation)
@@ -194,23 +196,28 @@ first_set(const struct prefetch *p, int kind)
 	return -1;
 }
 
-/* Memory for a ring; its bytes are as many as its batches take. */
+/* Memory for a ring of the plan's micro batches; its bytes are as many as its batches take. */
 static void
-ring_init(const struct prefetch *p, struct ring *r)
+ring_init(const struct prefetch *p, struct ring *r, const struct run_plan *plan)
 {
-	const struct train_shape *s = &p->e->plan.shape;
-	int64_t fit = (int64_t)(RING_BYTES / p->bytes), two = 2 * s->num_microbatches;
-	size_t rows = (size_t)run_rows(&p->e->plan);
+	const struct train_shape *s = &plan->shape;
+	size_t rows = (size_t)run_rows(plan);
+	int64_t fit, two = 2 * s->num_microbatches;
 
+	r->plan = *plan;
+	r->bytes = 16 * rows;
+	if (s->reset_attention_mask)
+		r->bytes += 4 * (size_t)run_document_rows(plan);
+	fit = (int64_t)(RING_BYTES / r->bytes);
 	r->size = (int)(fit < two ? fit : two);
 	r->size = r->size < RING_LEAST ? RING_LEAST : r->size;
 	r->entry = mem_zalloc((size_t)r->size, sizeof *r->entry);
-	r->memory = mem_alloc((size_t)r->size, p->bytes);
+	r->memory = mem_alloc((size_t)r->size, r->bytes);
 	if (p->e->backend->pin)
-		p->e->backend->pin(p->e->device, r->memory, (size_t)r->size * p->bytes);
+		p->e->backend->pin(p->e->device, r->memory, (size_t)r->size * r->bytes);
 	for (int i = 0; i < r->size; i++)
 		r->entry[i].batch =
-		    arrays_at(r->memory + (size_t)i * p->bytes, rows, s->reset_attention_mask);
+		    arrays_at(r->memory + (size_t)i * r->bytes, rows, s->reset_attention_mask);
 }
 
 static void
@@ -227,18 +234,16 @@ struct prefetch *
 prefetch_new(const struct engine *e, const struct data *d)
 {
 	struct prefetch *p = mem_zalloc(1, sizeof *p);
-	const struct train_shape *s = &e->plan.shape;
+	const struct run_plan plan[] = { e->plan, evaluation_plan(&e->plan) };
 
 	p->e = e;
 	p->d = d;
 	p->reader = data_reader_new(d);
-	p->bytes = 16 * (size_t)run_rows(&e->plan);
-	if (s->reset_attention_mask)
-		p->bytes += 4 * (size_t)run_document_rows(&e->plan);
+
 	for (int i = 0; i < RINGS; i++) {
 		p->ring[i].next.step = -1;
 		if (first_set(p, i) >= 0)
-			ring_init(p, &p->ring[i]);
+			ring_init(p, &p->ring[i], &plan[i]);
 	}
 	p->current = p->ring;
 	pthread_mutex_init(&p->lock, NULL);

@@ -52,6 +52,8 @@ struct engine {
 	struct traffic *traffic; /* of the replicas */
 	struct p2p *message;     /* room for an exchange of the context ranks */
 	struct timing *timing;
+	/* this rank as evaluations see it: itself, or with micro batches of another size */
+	struct engine *evaluator;
 	struct hashes *hashes; /* NULL: nothing is compared */
 };
 

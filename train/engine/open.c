@@ -2,6 +2,7 @@
  * open.c - builds a rank: its memory, its communicators, its layers
  */
 #include "lib/base/mem.h"
+#include "lib/model/evaluation.h"
 #include "lib/model/fit.h"
 #include "train/engine/comm_log.h"
 #include "train/engine/hashes.h"
@@ -115,6 +116,29 @@ fill_rope_table(struct engine *e)
 	free(table);
 }
 
+/* The same device, layers and communicators under another plan: only what a pass leaves behind for
+ * the same pass has other sizes and places. */
+static void
+open_evaluator(struct engine *e)
+{
+	e->evaluator = e;
+	if (evaluation_micro_batch(&e->plan) == e->plan.shape.micro_batch_size)
+		return;
+	e->evaluator = mem_alloc(1, sizeof *e->evaluator);
+	*e->evaluator = *e;
+	e->evaluator->plan = evaluation_plan(&e->plan);
+	evaluation_memory(&e->evaluator->mem, &e->plan, e->coord);
+}
+
+static void
+close_evaluator(struct engine *e)
+{
+	if (!e->evaluator || e->evaluator == e)
+		return;
+	memory_release(&e->evaluator->mem);
+	free(e->evaluator);
+}
+
 /* Collective over world; fails on all ranks when it does on one, with the reason on rank 0. The
  * plan is copied, the backend is kept. Memory comes before the communicators, so that a rank
  * without room says so while the others can still be told. */
@@ -138,7 +162,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	    &e->plan.layout, e->plan.shape.seq_length, e->coord[AX_CP], e->stretch);
 	e->first_stage = e->coord[AX_PP] == 0;
 	e->last_stage = e->coord[AX_PP] == e->plan.layout.pipeline_model_parallel_size - 1;
-	memory_plan(&e->mem, &e->plan.model, &e->plan.layout, &e->plan.shape, e->coord);
+	run_memory(&e->mem, &e->plan, e->coord);
 	e->num_params = model_params(&e->plan.model, &e->table);
 	index_shards(e);
 	build_layers(e);
@@ -157,6 +181,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->message = mem_alloc(context_messages(&e->plan), sizeof *e->message);
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
 	fill_rope_table(e);
+	open_evaluator(e);
 	return 0;
 }
 
@@ -164,6 +189,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 void
 engine_close(struct engine *e)
 {
+	close_evaluator(e);
 	traffic_close(e->traffic);
 	hashes_free(e->hashes);
 	timing_free(e->timing);

@@ -132,14 +132,44 @@ check_counts(const struct train_options *o, const struct run_plan *plan, struct 
 	return 0;
 }
 
+/* The micro batches of an evaluation: as large as memory may be planned for, and the batch is made
+ * of them. */
+static int
+eval_micro_batch(const struct train_config *c, struct err *e)
+{
+	int64_t micro = c->o.eval_micro_batch_size, batch = c->plan.eval_batch_size,
+		once = micro * c->plan.layout.data_parallel_size;
+
+	if (!micro)
+		return 0;
+	if (c->plan.shape.seq_length > (1 << 30) / micro)
+		return err_set(e,
+		    "--eval-micro-batch-size %lld: seq-length x eval-micro-batch-size must be "
+		    "below "
+		    "2^30",
+		    (long long)micro);
+	return batch % once == 0
+	    ? 0
+	    : err_set(e,
+		  "--eval-micro-batch-size %lld: a batch of an evaluation has %lld samples, which "
+		  "must be a multiple of --eval-micro-batch-size x data-parallel size = %lld",
+		  (long long)micro, (long long)batch, (long long)once);
+}
+
 /* Of an evaluation, where it is another than that of training. */
 static int
 eval_batch(struct train_config *c, struct err *e)
 {
-	if (!c->o.eval_global_batch_size)
-		return 0;
-	c->plan.eval_batch_size = c->o.eval_global_batch_size;
-	return run_check_batch(&c->plan, "eval-global-batch-size", c->plan.eval_batch_size, e);
+	const struct train_options *o = &c->o;
+
+	c->plan.eval_micro_batch_size = o->eval_micro_batch_size;
+	if (o->eval_global_batch_size)
+		c->plan.eval_batch_size = o->eval_global_batch_size;
+	if (o->eval_micro_batch_size)
+		return eval_micro_batch(c, e);
+	return o->eval_global_batch_size
+	    ? run_check_batch(&c->plan, "eval-global-batch-size", c->plan.eval_batch_size, e)
+	    : 0;
 }
 
 /* --train-samples to steps: those that were taken, and those that are left with the batch as it is

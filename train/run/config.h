@@ -52,7 +52,7 @@ struct train_options {
 	bool profile, cuda_graphs, overlap_grad_reduce, overlap_param_gather;
 	bool finetune, load_optim, save_optim, async_save, wait_for_save, break_lock,
 	    use_checkpoint_args, override_schedule, use_checkpoint_schedule;
-	int64_t eval_iters, eval_interval, eval_global_batch_size;
+	int64_t eval_iters, eval_interval, eval_global_batch_size, eval_micro_batch_size;
 	bool skip_train;
 	int64_t exit_interval;
 	double exit_duration_in_mins;

@@ -70,7 +70,6 @@ step_samples(const struct run *r)
 static void
 pass(struct run *r, int set, struct pipeline *p)
 {
-	p->e = r->e;
 	p->iteration = (uint32_t)r->at.iteration;
 	p->ctx = r;
 	p->replay = r->replay;
@@ -85,6 +84,7 @@ train_pass(struct run *r, bool rehearsal)
 {
 	pass(r, SPLIT_TRAIN,
 	    &(struct pipeline){
+		.e = r->e,
 		.num_microbatches = run_microbatches(&r->e->plan, step_samples(r)),
 		.training = true,
 		.rehearsal = rehearsal,
@@ -394,6 +394,7 @@ iteration_train(struct run *r)
 static enum iteration_end
 evaluate_set(struct run *r, int set, const struct data_set *s)
 {
+	struct engine *e = r->e->evaluator;
 	struct metrics_evaluation m = { .iteration = r->at.iteration,
 		.consumed_samples = r->at.consumed_samples,
 		.split = split_name[s->which],
@@ -405,9 +406,9 @@ evaluate_set(struct run *r, int set, const struct data_set *s)
 		    (long long)i, (long long)s->batches);
 		pass(r, set,
 		    &(struct pipeline){
-			.num_microbatches =
-			    run_microbatches(&r->e->plan, r->e->plan.eval_batch_size),
-			.first_sample = i * r->e->plan.eval_batch_size,
+			.e = e,
+			.num_microbatches = run_microbatches(&e->plan, e->plan.eval_batch_size),
+			.first_sample = i * e->plan.eval_batch_size,
 			.load = load,
 		    });
 	}

@@ -6,6 +6,7 @@
  * waits for one that has gone.
  */
 #include "lib/base/prog.h"
+#include "lib/model/evaluation.h"
 #include "lib/model/gpu.h"
 #include "train/engine/comm_log.h"
 #include "train/engine/open.h"
@@ -121,7 +122,7 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 		if (coord[AX_PP] != stage) {
 			stage = coord[AX_PP];
 			memory_release(&m);
-			memory_plan(&m, &c->plan.model, &c->plan.layout, &c->plan.shape, coord);
+			run_memory(&m, &c->plan, coord);
 		}
 		row(&m, rank, coord, other);
 	}
@@ -350,7 +351,8 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 		    layout_check_rows(&c->plan.layout, length, &err) == 0;
 	}
 	if (infers)
-		c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches = 1;
+		c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches =
+		    c->plan.eval_micro_batch_size = 1;
 	if (!c->plan.shape.forward_only)
 		signal(SIGPIPE, SIG_IGN); /* what has something to save outlives its readers */
 	if (engine_open(&engine, &ec, world, &err) < 0)

@@ -1,0 +1,24 @@
+/*
+ * evaluation.h - what the evaluations of a run go by: micro batches of another size, in the same
+ * memory
+ *
+ * An evaluation comes between steps, when activations and scratch hold nothing, so it lays these
+ * arenas out anew; weights and all else of the run stay where they are. The arenas are as large as
+ * the larger of the two asks for.
+ */
+#ifndef MODEL_EVALUATION_H
+#define MODEL_EVALUATION_H
+
+#include "lib/model/memory.h"
+#include "lib/model/options.h"
+
+/* Samples of a micro batch of an evaluation. */
+int64_t evaluation_micro_batch(const struct run_plan *p);
+/* The plan with its micro batches and their number in a batch. */
+struct run_plan evaluation_plan(const struct run_plan *p);
+/* The memory plan of an evaluation at coord; the buffers of the run lie as in training's. */
+void evaluation_memory(struct memory_plan *m, const struct run_plan *p, const int coord[AX_COUNT]);
+/* The memory plan of the run at coord: training's, in arenas that evaluations fit into too. */
+void run_memory(struct memory_plan *m, const struct run_plan *p, const int coord[AX_COUNT]);
+
+#endif
