@@ -1,0 +1,125 @@
+#!/bin/sh
+# hosts.sh - a run over two hosts trains as one on a single host does; when the link between them is
+# cut, all ranks end with status 4 within the time-out, and those that can say who is lost do
+#
+# The hosts are network and host-name namespaces of this machine, joined by a veth pair; mpirun
+# starts its daemon on the other one by a script in place of ssh. A machine that lets nobody make
+# namespaces skips the test.
+set -u
+
+if [ -z "${HOSTS_INSIDE:-}" ]; then
+	if ! unshare -Urnu ip link add v0 type veth peer name v1 >/dev/null 2>&1; then
+		echo "skipped: namespaces and veth links cannot be made here (unshare -Urnu, ip)"
+		exit 0
+	fi
+	export HOSTS_INSIDE=1
+	exec unshare -Urnu sh "$0"
+fi
+
+# shellcheck source=tests/mtrain_case.sh
+. tests/mtrain_case.sh
+# Who is root among namespaces is root to mpirun.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+one=10.77.0.1 two=10.77.0.2
+
+# --- the hosts ------------------------------------------------------------------------------------
+
+mkfifo ready
+unshare -nu sh -c 'hostname hostb; echo >ready; exec sleep 600' &
+other=$!
+read -r _ <ready
+there="nsenter -t $other -n -u"
+
+# Whatever still runs on the other host goes with it.
+end_hosts()
+{
+	net=$(readlink "/proc/$other/ns/net")
+	for p in /proc/[0-9]*; do
+		[ "$(readlink "$p/ns/net" 2>/dev/null)" != "$net" ] || kill -9 "${p#/proc/}"
+	done 2>/dev/null
+	clean
+}
+trap end_hosts EXIT
+
+# address ADDRESS: the name of the own end, and of the loop
+address()
+{
+	echo "ip link set lo up && ip addr add $1/24 dev veth0 && ip link set veth0 up"
+}
+hostname hosta
+{
+	ip link add veth0 type veth peer name veth0 netns "$other" && sh -c "$(address $one)" &&
+		$there sh -c "$(address $two)"
+} >out 2>&1 || fail "the link"
+
+# In place of ssh: HOST COMMAND...
+cat >agent <<END
+#!/bin/sh
+shift
+exec $there sh -c "\$*"
+END
+chmod +x agent
+export OMPI_MCA_plm_rsh_agent="$dir/agent" OMPI_MCA_oob_tcp_if_include=10.77.0.0/24 \
+	OMPI_MCA_btl_tcp_if_include=10.77.0.0/24
+
+# --- the runs -------------------------------------------------------------------------------------
+
+# What mpirun starts: what a rank says and its status are left in files.
+cat >rank.sh <<'END'
+hostname >host.$OMPI_COMM_WORLD_RANK
+mtrain "$@" >out.$OMPI_COMM_WORLD_RANK 2>&1
+echo $? >status.$OMPI_COMM_WORLD_RANK
+END
+
+# hosts LIST OPTION...: two ranks on these hosts, in the background as $run
+hosts()
+{
+	rm -f status.* host.*
+	list=$1
+	shift
+	start mpirun -np 2 --host "$list" sh rank.sh --config tiny.conf \
+		--tensor-model-parallel-size 2 "$@"
+}
+
+# ended: both ranks have
+ended()
+{
+	[ -s status.0 ] && [ -s status.1 ]
+}
+
+# steps FILE: without the fields that tell the time
+steps()
+{
+	sed 's/, "tokens_per_second".*//' "$1"
+}
+
+for list in $one:2 $one:1,$two:1; do
+	hosts "$list" --train-iters 5 --metrics-file "$list.jsonl"
+	finish 0
+	[ "$(cat status.0 status.1 | tr '\n' ' ')" = "0 0 " ] || fail "$list: $(cat out.0 out.1)"
+	steps "$list.jsonl" >"$list"
+done
+[ "$(cat host.0 host.1 | tr '\n' ' ')" = "hosta hostb " ] || fail "the ranks are on $(cat host.*)"
+[ "$(wc -l <"$list")" = 5 ] || fail "not five steps"
+cmp "$one:2" "$list" >out 2>&1 || fail "two hosts train otherwise than one"
+
+# The link is cut between two steps. What the lost host says no longer comes here, but its rank has
+# ended by itself.
+limit=3
+hosts $one:1,$two:1 --train-iters 1000000 --log-interval 100 --metrics-file cut.jsonl \
+	--distributed-timeout-seconds-after-init $limit
+until_true grep -qs '"iteration": 20,' cut.jsonl
+ip link set veth0 down
+since=$(date +%s)
+until_true ended
+took=$(($(date +%s) - since))
+kill -9 "$run"
+wait "$run" 2>/dev/null
+run=
+[ "$took" -le $((limit + 10)) ] || fail "it took $took seconds to end"
+[ "$(cat status.0 status.1 | tr '\n' ' ')" = "4 4 " ] ||
+	fail "statuses $(cat status.0 status.1): $(cat out.0 out.1)"
+grep -q "^mtrain\[0\]: --distributed-timeout-seconds-after-init $limit: .*rank 1 (hostb)" out.0 ||
+	fail "rank 0 does not name the lost one: $(cat out.0)"
+grep -q "^mtrain\[1\]: --distributed-timeout-seconds-after-init $limit: .*rank 0 (hosta)" out.1 ||
+	fail "rank 1 does not name the lost one: $(cat out.1)"
