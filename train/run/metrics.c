@@ -230,7 +230,7 @@ board_points(struct metrics *m, const struct step_metrics *s)
 	if (s->ceiling > 0)
 		tensorboard_scalar(m->board, "ceiling-share", s->iteration,
 		    ceiling_share(m, s, s->seconds, s->samples));
-	if (!isnan(s->joules)) {
+	if (o->log_energy && !isnan(s->joules)) {
 		tensorboard_scalar(
 		    m->board, "iter-energy/gpu", s->iteration, s->joules / (double)m->world);
 		tensorboard_scalar(
@@ -303,7 +303,7 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	    m->seconds * 1000 / (double)m->steps);
 	str_addf(&line, " throughput per GPU (TFLOP/s/GPU): %.3f |",
 	    metrics_tflops(m, m->seconds, m->samples));
-	if (!isnan(m->joules))
+	if (m->o->log_energy && !isnan(m->joules))
 		str_addf(&line,
 		    " energy per GPU (J/iter/GPU): %.1f | power per GPU (W/GPU): %.1f |",
 		    m->joules / (double)m->steps / (double)m->world,
