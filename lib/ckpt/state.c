@@ -39,6 +39,7 @@ static const struct row rows[] = {
 	{ "optimizer_steps", WHOLE, FIELD(optimizer_steps), 0, MOST, .needed = true },
 	{ "skipped_iterations", WHOLE, FIELD(skipped_iterations), 0, MOST, .needed = true },
 	{ "skipped_samples", WHOLE, FIELD(skipped_samples), 0, MOST },
+	{ "passed_samples", WHOLE, FIELD(passed_samples), 0, MOST },
 	{ "recent_losses", TEXT, FIELD(recent_losses) },
 	{ "rewound", TEXT, FIELD(rewound) },
 	{ "loss_scale", NUMBER, FIELD(loss_scale), 1e-300, 1e300 },
@@ -309,6 +310,9 @@ check_progress(const struct parse *p)
 		return err_at(p->e, p->name, 0,
 		    "skipped_samples %lld cannot be those of %lld skipped iterations",
 		    (long long)s->skipped_samples, (long long)s->skipped_iterations);
+	if (s->passed_samples > s->skipped_samples)
+		return err_at(p->e, p->name, 0, "passed_samples %lld: more than skipped_samples",
+		    (long long)s->passed_samples);
 	if (s->data_start != STATE_NONE && s->data_start > s->consumed_train_samples)
 		return err_at(p->e, p->name, 0,
 		    "data_start %lld: more than consumed_train_samples, %lld",

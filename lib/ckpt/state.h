@@ -18,7 +18,7 @@
 /* By key. Strings of a parsed state are the pool's. */
 struct run_state {
 	int64_t iteration, consumed_train_samples, optimizer_steps, skipped_iterations,
-	    skipped_samples;
+	    skipped_samples, passed_samples;
 	double loss_scale;         /* NAN: none */
 	const char *loss_scale_of; /* "mean"; NULL: of a sum over tokens */
 	int64_t loss_scale_growth, loss_scale_hysteresis, seed;

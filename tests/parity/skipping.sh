@@ -26,6 +26,9 @@ train 1 $common --iterations-to-skip 1 5 --save one --save-interval 5 --metrics-
 [ "$(grep -c 'number of skipped iterations:   1 ' log)" = 2 ] || fail "not counted in the log"
 grep -q "^optimizer_steps 6$" one/iter_0000008/state.conf || fail "steps of the optimizer"
 grep -q "^skipped_samples 16$" one/iter_0000008/state.conf || fail "skipped samples"
+grep -q "^passed_samples 16$" one/iter_0000008/state.conf || fail "samples that were passed over"
+[ "$(sed -n 's/.* skipped samples: *\([0-9]*\) |.*/\1/p' log | tr '\n' ' ')" = "8 16 " ] ||
+	fail "the log does not count skipped samples: $(cat log)"
 results one.jsonl >straight
 
 # Stopped before, at and after a skipped step, on two ranks too.

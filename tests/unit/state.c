@@ -9,7 +9,7 @@
 /* A sound text; each case replaces one part of it. */
 static const char good[] =
     "iteration 20\nconsumed_train_samples 80\noptimizer_steps 18\nskipped_iterations 2\n"
-    "skipped_samples 8\nrecent_losses 1 0.5\nrewound 3-4\nloss_scale 65536.5\n"
+    "skipped_samples 8\npassed_samples 4\nrecent_losses 1 0.5\nrewound 3-4\nloss_scale 65536.5\n"
     "loss_scale_of mean\nloss_scale_growth 3\nloss_scale_hysteresis -1\nseed 1234\ndtype "
     "F16\nschedule 1 2 3\n"
     "tokenizer 0123456789abcdef\noptimizer adam\nadam_beta1 0.5\nadam_beta2 0.25\nadam_eps 0.125\n"
@@ -42,18 +42,21 @@ static const struct {
 	    "s: skipped_samples 1 cannot be those of 2 skipped iterations" },
 	{ "skipped_samples 8", "skipped_samples 63",
 	    "s: skipped_samples 63 cannot be those of 2 skipped iterations" },
+	{ "passed_samples 4", "passed_samples 9",
+	    "s: passed_samples 9: more than skipped_samples" },
+	{ "skipped_samples 8\n", "", "s: passed_samples 4: more than skipped_samples" },
 	{ "optimizer_steps", "optimiser_steps", "s:3: unknown key 'optimiser_steps'" },
-	{ "65536.5", "nan", "s:8: loss_scale nan: must be a number from 1e-300 to 1e+300" },
-	{ "65536.5", "1x", "s:8: loss_scale 1x: must be a number from " },
-	{ "_of mean", "_of sum", "s:9: loss_scale_of sum: must be one of mean" },
+	{ "65536.5", "nan", "s:9: loss_scale nan: must be a number from 1e-300 to 1e+300" },
+	{ "65536.5", "1x", "s:9: loss_scale 1x: must be a number from " },
+	{ "_of mean", "_of sum", "s:10: loss_scale_of sum: must be one of mean" },
 	{ "loss_scale_growth 3\n", "", "s: 'loss_scale_hysteresis' without 'loss_scale_growth'" },
 	{ "loss_scale_growth 3\nloss_scale_hysteresis -1\n", "",
 	    "s: 'loss_scale' without 'loss_scale_growth'" },
 	{ "seed 1234", "seed 4294967296",
-	    "s:12: seed 4294967296: must be a whole number from 0 to 4294967295" },
-	{ "dtype F16", "dtype F8", "s:13: dtype F8: must be one of F64, F32, BF16, F16" },
-	{ "dtype F16", "seed 1", "s:13: 'seed' twice" },
-	{ "beta2 0.25", "beta2 1.25", "s:18: adam_beta2 1.25: must be a number from 0 to 1" },
+	    "s:13: seed 4294967296: must be a whole number from 0 to 4294967295" },
+	{ "dtype F16", "dtype F8", "s:14: dtype F8: must be one of F64, F32, BF16, F16" },
+	{ "dtype F16", "seed 1", "s:14: 'seed' twice" },
+	{ "beta2 0.25", "beta2 1.25", "s:19: adam_beta2 1.25: must be a number from 0 to 1" },
 	{ "data_corpora 2", "data_corpora 3", "s: no 'data_corpus_2', though data_corpora is 3" },
 	{ "data_corpora 2", "data_corpora 1", "s: 'data_corpus_1', though data_corpora is 1" },
 	{ "data_corpora 2\n", "", "s: 'data_start' without 'data_corpora'" },
@@ -62,10 +65,10 @@ static const struct {
 	{ "data_start 8", "data_start 81",
 	    "s: data_start 81: more than consumed_train_samples, 80" },
 	{ "data_loader 2", "data_loader 3",
-	    "s:25: data_loader 3: must be a whole number from 0 to 2" },
-	{ "data_corpus_1", "data_corpus_0", "s:28: 'data_corpus_0' twice" },
-	{ "data_corpus_1", "data_corpus_01", "s:28: unknown key 'data_corpus_01'" },
-	{ "data_corpus_1", "data_corpus_9999999", "s:28: unknown key 'data_corpus_9999999'" },
+	    "s:26: data_loader 3: must be a whole number from 0 to 2" },
+	{ "data_corpus_1", "data_corpus_0", "s:29: 'data_corpus_0' twice" },
+	{ "data_corpus_1", "data_corpus_01", "s:29: unknown key 'data_corpus_01'" },
+	{ "data_corpus_1", "data_corpus_9999999", "s:29: unknown key 'data_corpus_9999999'" },
 };
 
 static void

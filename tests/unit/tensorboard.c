@@ -298,7 +298,8 @@ option(const struct event *e, int n, const char *name)
 }
 
 /* What a run gives: two steps of 4 samples, the second of which is skipped, an evaluation of two
- * sets, and the test. */
+ * sets, and the test; then it goes back from a loss that is not a number, and passes over a step.
+ */
 static void
 report(struct metrics *m)
 {
@@ -315,6 +316,9 @@ report(struct metrics *m)
 		.joules = NAN,
 		.loss_scale = 8,
 		.seconds = 0.25 };
+	struct metrics_rewind back = { .spike = { .iteration = 13, .loss = NAN, .median = 2 },
+		.to = 11,
+		.passed = { 12, 13 } };
 	struct metrics_evaluation valid = {
 		.iteration = 12, .consumed_samples = 48, .split = "valid", .lm_loss = 0
 	};
@@ -332,6 +336,11 @@ report(struct metrics *m)
 	valid.split = "test";
 	valid.set = NULL;
 	metrics_evaluation(m, &valid);
+	metrics_rewind(m, &back);
+	s.left_out = true;
+	s.lm_loss = 0;
+	s.passed_samples = 4;
+	metrics_step(m, &s);
 }
 
 static const struct {
@@ -434,9 +443,13 @@ check_lines(const char *path)
 	CHECK(second != NULL);
 	*second++ = '\0';
 	CHECK(strstr(text,
-	    " global batch size:     4 | lm loss: 2.000000E+00 | loss scale: 8.0 | grad norm: "
+	    " iteration       11/      20 | consumed samples:           44 | elapsed time per "
+	    "iteration (ms): 250.0 | throughput per GPU (TFLOP/s/GPU): 0.000 | learning rate: "
+	    "5.000000E-01 | global batch size:     4 | lm loss: 2.000000E+00 | loss scale: 8.0 | "
+	    "grad norm: "
 	    "3.000 | num zeros: 17 | params norm: 2.500 | "
-	    "number of skipped iterations:   0 | number of nan iterations:   0 |"));
+	    "number of skipped iterations:   0 | number of nan iterations:   0 | tokens per "
+	    "second: 64 |"));
 	CHECK(strstr(second,
 	    " global batch size:     4 | loss scale: 8.0 | params norm: 2.500 | "
 	    "number of skipped iterations:   1 | "
@@ -445,6 +458,12 @@ check_lines(const char *path)
 	    "\n validation loss at iteration 12 | lm loss value: 0.000000E+00 | lm loss PPL: "
 	    "1.000000E+00 |\n validation-web loss at iteration 12 | "));
 	CHECK(strstr(second, "\n test loss at iteration 12 | "));
+	CHECK(strstr(second,
+	    " iteration       12/      20 | consumed samples:           48 | skipped samples:"
+	    "            4 | elapsed time per iteration (ms): 250.0 | throughput per GPU "
+	    "(TFLOP/s/GPU): 0.000 | learning rate: 5.000000E-01 | global batch size:     4 | loss "
+	    "scale: 8.0 | params norm: 2.500 | number of skipped iterations:   1 | number of nan "
+	    "iterations:   1 | tokens per second: 0 |\n"));
 	free(text);
 }
 

@@ -297,6 +297,7 @@ record(struct run *r, struct step_metrics *m)
 	m->consumed_samples = r->at.consumed_samples += m->samples;
 	r->at.skipped += m->skipped;
 	r->at.skipped_samples += m->skipped ? m->samples : 0;
+	m->passed_samples = r->at.passed_samples += m->left_out ? m->samples : 0;
 	r->empty += !m->left_out && r->total[TOTAL_TOKENS] == 0;
 	measure(r, m);
 	if (r->metrics)

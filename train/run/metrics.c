@@ -299,6 +299,8 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	metrics_stamp(&line);
 	str_addf(&line, " iteration %8lld/%8lld | consumed samples: %12lld |",
 	    (long long)s->iteration, (long long)m->train_iters, (long long)s->consumed_samples);
+	if (s->passed_samples > 0)
+		str_addf(&line, " skipped samples: %12lld |", (long long)s->passed_samples);
 	str_addf(&line, " elapsed time per iteration (ms): %.1f |",
 	    m->seconds * 1000 / (double)m->steps);
 	str_addf(&line, " throughput per GPU (TFLOP/s/GPU): %.3f |",
@@ -450,7 +452,8 @@ metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus
 	put_line(m, &line);
 }
 
-/* Told from the other lines by their "rewind_to". */
+/* Told from the other lines by their "rewind_to". A spike that is not a number is an iteration of
+ * the next log line. */
 void
 metrics_rewind(struct metrics *m, const struct metrics_rewind *r)
 {
@@ -462,6 +465,7 @@ metrics_rewind(struct metrics *m, const struct metrics_rewind *r)
 	    (long long)r->spike.iteration, r->spike.loss, r->spike.median, (long long)r->to,
 	    (long long)r->passed.first, (long long)r->passed.last);
 	begin_interval(m);
+	m->nan = !isfinite(r->spike.loss);
 	if (!m->json)
 		return;
 	str_addf(&line, "{\"iteration\": %lld, \"rewind_to\": %lld", (long long)r->spike.iteration,

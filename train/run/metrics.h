@@ -20,6 +20,7 @@ struct metrics;
 
 struct step_metrics {
 	int64_t iteration, consumed_samples, samples; /* samples: of the step */
+	int64_t passed_samples; /* of the consumed, in steps that were passed over */
 	double lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, seconds;
 	double params_norm, num_zeros; /* where the options ask for them; so the bytes of rank 0 */
 	uint64_t planned_bytes, used_bytes;

@@ -198,6 +198,7 @@ resume_progress(
 	p->consumed_samples = s->consumed_train_samples;
 	p->optimizer_steps = s->optimizer_steps;
 	p->skipped = s->skipped_iterations;
+	p->passed_samples = s->passed_samples != STATE_NONE ? s->passed_samples : 0;
 	p->skipped_samples = s->skipped_samples != STATE_NONE
 	    ? s->skipped_samples
 	    : s->skipped_iterations * c->plan.global_batch_size;

@@ -83,6 +83,7 @@ save_state_text(
 	s.optimizer_steps = p->optimizer_steps;
 	s.skipped_iterations = p->skipped;
 	s.skipped_samples = p->skipped_samples;
+	s.passed_samples = p->passed_samples;
 	spike_print(&p->spikes, &losses, &passed);
 	s.recent_losses = losses.buf;
 	s.rewound = passed.buf;

@@ -19,6 +19,7 @@
 struct progress {
 	int64_t iteration, consumed_samples, optimizer_steps;
 	int64_t skipped, skipped_samples; /* steps without an update, and what they consumed */
+	int64_t passed_samples;           /* of them, of steps that were passed over */
 	struct spike_record spikes;
 };
 
