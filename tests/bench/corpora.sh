@@ -1,20 +1,21 @@
 #!/bin/sh
-# corpora.sh - index maps of a blend of 2,000 small corpora beside Megatron-LM; appends to
-# results.tsv
+# corpora.sh - index maps of a blend of CORPORA small corpora, 2,000 by default, beside Megatron-LM;
+# appends to results.tsv
 #
-# 2,000 corpora of 100 documents and 60,000 tokens, three splits, 1 million samples: 24,000 files of
-# Megatron-LM's and 6,000 keys of ours. PEER=DIR holds Megatron-LM's source with helpers_cpp built
+# Corpora of 100 documents and 60,000 tokens, three splits, 1 million samples: of 2,000, 24,000 files
+# of Megatron-LM's and 6,000 keys of ours. PEER=DIR holds Megatron-LM's source with helpers_cpp built
 # (make -C DIR/megatron/core/datasets), PYTHON has what it imports; without PEER its column is -.
 # Maps are built cold, ours and the peer's in turn, and each figure is the median of RUNS. Ours is
 # mshard from launch to exit, with its syncs; the peer's is its builder alone, without Python's
 # start, and nothing is synced. The corpora are in the page cache for both. The arrays of both must
-# be equal in every byte. Ours are opened again for the warm figure, whose peer is the bar: then
-# Megatron-LM keeps 22,000 files open, which is beyond many machines' limit. Columns as in bench.sh.
+# be equal in every byte. Ours are opened again for the warm figure, whose peer is the bar. Columns as
+# in bench.sh. Megatron-LM keeps eleven files of each corpus open: CORPORA=1700 is what a limit of
+# 20,000 bears.
 #
 # A run has a new directory and nothing is deleted before the end: ext4 avoids inodes that were
 # freed within the last minutes, which makes each new file many times slower for either.
 set -eu
-: "${B:=build}" "${PEER:=}" "${PYTHON:=python3}" "${RUNS:=3}"
+: "${B:=build}" "${PEER:=}" "${PYTHON:=python3}" "${RUNS:=3}" "${CORPORA:=2000}"
 B=$(cd "$B" && pwd)
 top=$(pwd)
 tmp=$(mktemp -d)
@@ -62,8 +63,9 @@ sums()
 	(cd "$1" && find . -name '*.npy' -exec cksum {} + | sort -k 3)
 }
 
-"$B/tests/bench/sparse" corpus 100 60000 2000
-awk 'BEGIN { srand(3); for (i = 0; i < 2000; i++) print 0.1 + 2.9 * rand(), "corpus_" i }' >list
+"$B/tests/bench/sparse" corpus 100 60000 "$CORPORA"
+awk -v n="$CORPORA" 'BEGIN { srand(3); for (i = 0; i < n; i++)
+	print 0.1 + 2.9 * rand(), "corpus_" i }' >list
 for run in $(seq "$RUNS"); do
 	ours "ours.$run" >>ours.cold
 	for threads in 1 "$cores"; do
@@ -76,7 +78,7 @@ if [ -n "$PEER" ]; then
 	sums peer.1.1 >peer.sums
 	cmp ours.sums peer.sums
 fi
-row="mshard index of 2,000 corpora of 100 documents, 3 splits"
+row="mshard index of $(echo "$CORPORA" | sed 's/...$/,&/') corpora of 100 documents, 3 splits"
 for what in "1 elapsed ms" "2 CPU ms"; do
 	field=${what%% *}
 	for threads in 1 "$cores"; do
