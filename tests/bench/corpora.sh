@@ -1,16 +1,16 @@
 #!/bin/sh
-# corpora.sh - index maps of a blend of CORPORA small corpora, 2,000 by default, beside Megatron-LM;
-# appends to results.tsv
+# corpora.sh - index maps of a blend of CORPORA small corpora, 2,000 by default, beside
+# Megatron-LM; appends to results.tsv
 #
-# Corpora of 100 documents and 60,000 tokens, three splits, 1 million samples: of 2,000, 24,000 files
-# of Megatron-LM's and 6,000 keys of ours. PEER=DIR holds Megatron-LM's source with helpers_cpp built
-# (make -C DIR/megatron/core/datasets), PYTHON has what it imports; without PEER its column is -.
-# Maps are built cold, ours and the peer's in turn, and each figure is the median of RUNS. Ours is
-# mshard from launch to exit, with its syncs; the peer's is its builder alone, without Python's
-# start, and nothing is synced. The corpora are in the page cache for both. The arrays of both must
-# be equal in every byte. Ours are opened again for the warm figure, whose peer is the bar. Columns as
-# in bench.sh. Megatron-LM keeps eleven files of each corpus open: CORPORA=1700 is what a limit of
-# 20,000 bears.
+# Corpora of 100 documents and 60,000 tokens, three splits, 1 million samples: of 2,000, 24,000
+# files of Megatron-LM's and 6,000 keys of ours. PEER=DIR holds Megatron-LM's source with
+# helpers_cpp built (make -C DIR/megatron/core/datasets), PYTHON has what it imports; without PEER
+# its column is -. Maps are built cold, ours and the peer's in turn, and each figure is the median
+# of RUNS. Ours is mshard from launch to exit, with its syncs; the peer's is its builder alone,
+# without Python's start, and nothing is synced. The corpora are in the page cache for both. The
+# arrays of both must be equal in every byte. Ours are opened again for the warm figure, whose peer
+# is the bar. Columns as in bench.sh. Megatron-LM keeps eleven files of each corpus open:
+# CORPORA=1700 is what a limit of 20,000 bears.
 #
 # A run has a new directory and nothing is deleted before the end: ext4 avoids inodes that were
 # freed within the last minutes, which makes each new file many times slower for either.
