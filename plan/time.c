@@ -20,6 +20,7 @@ static const double straggling = 0.003;
 /* The cost of one micro batch on a stage, forward and backward. */
 struct stage_time {
 	double compute, memory, tp;
+	double again; /* of tp, when the forward pass is made again */
 };
 
 /* Seconds in which the stage is busy. */
@@ -130,13 +131,35 @@ stream_bytes(const struct run_case *r)
 	    (double)dtype_size(r->shape->dtype);
 }
 
-/* All-reduces of the residual stream, or the gathers and scatters that shards of it take. */
+/* What collectives of one way each are hidden by the products that they are beside, column_backward
+ * in train/layers/linear.c: a gather by the gradient of the input and a scatter by that of the
+ * weight, or both ways of an all-reduce by the latter. */
 static double
-tensor_collectives(const struct run_case *r, const struct work *w)
+hidden(const struct run_case *r, const struct work *w, double way)
+{
+	const struct product *p = &w->product[0];
+	double weight, input;
+
+	if (!w->beside || !r->shape->tp_comm_overlap)
+		return 0;
+	weight = time_gemm(r, p->out, p->in, p->rows, true);
+	if (layout_row_shards(r->layout) == 1)
+		return fmin(2 * way, weight);
+	input = time_gemm(r, p->rows, p->in, p->out, false);
+	return fmin(way, input) + fmin(way, weight);
+}
+
+/* All-reduces of the residual stream, or the gathers and scatters that shards of it take. Forward
+ * again goes one of a layer's four reductions, or three of ten gathers and scatters. */
+static void
+tensor_collectives(const struct run_case *r, const struct work *w, struct stage_time *out)
 {
 	double way = ring(r, r->layout->tensor_model_parallel_size, 1, stream_bytes(r));
+	bool shards = layout_row_shards(r->layout) > 1;
+	double all = way * (shards ? w->scatters : 2 * w->reductions);
 
-	return way * (layout_row_shards(r->layout) > 1 ? w->scatters : 2 * w->reductions);
+	out->tp = all - hidden(r, w, way);
+	out->again = all * (shards ? 0.3 : 0.25);
 }
 
 /* One block of a kind on one micro batch. Kernels start three times: once forward and twice
@@ -153,26 +176,24 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	t.compute += attention(r, w.attention);
 	t.memory = traffic(r->hw, (double)dtype_size(r->shape->dtype) * w.elements) +
 	    3 * w.kernels * r->hw->kernel_us * 1e-6;
-	t.tp = tensor_collectives(r, &w);
+	tensor_collectives(r, &w, &t);
 	return t;
 }
 
 /* Blocks of one kind all cost the same. Recomputed ones run forward once more: a third of both
- * passes, and of a layer's four reductions one, or of ten gathers and scatters three. */
+ * passes. */
 static void
-add_blocks(
-    struct stage_time *s, const struct stage_time *one, int count, int recomputed, double again)
+add_blocks(struct stage_time *s, const struct stage_time *one, int count, int recomputed)
 {
 	s->compute += one->compute * (count + recomputed / 3.0);
 	s->memory += one->memory * (count + recomputed / 3.0);
-	s->tp += one->tp * (count + recomputed * again);
+	s->tp += one->tp * count + one->again * recomputed;
 }
 
 /* The blocks of a stage; each kind is priced once. */
 static struct stage_time
 stage_time(const struct run_case *r, int64_t stage)
 {
-	double again = layout_row_shards(r->layout) > 1 ? 0.3 : 0.25;
 	struct stage_time s = { 0 };
 	struct block *block;
 	int n = block_list(r->model, r->layout, &r->shape->recompute, (int)stage, &block);
@@ -185,7 +206,7 @@ stage_time(const struct run_case *r, int64_t stage)
 			count += block[i].kind == *k;
 			recomputed += block[i].kind == *k && block[i].recompute_chunk >= 0;
 		}
-		add_blocks(&s, &one, count, recomputed, again);
+		add_blocks(&s, &one, count, recomputed);
 	}
 	free(block);
 	return s;

@@ -42,6 +42,8 @@ static const struct buffer_row rank_rows[] = {
 	/* what is gathered for a product, or a product's partial sums before they are scattered */
 	{ "rows of all tensor ranks", BUF_WHOLE, STEP, IF_SEQUENCE, ACT, { D_TOKENS, D_HIDDEN },
 	    ANY },
+	{ "partial sums", BUF_PARTIAL, STEP, IF_OVERLAP, ACT, { D_TOKENS, D_HIDDEN },
+	    MLP_BWD | QKV_BWD },
 	{ "block output", BUF_BRANCH, STEP, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD },
 	{ "block output gradient", BUF_DBRANCH, STEP, IF_DROPOUT, ACT, { D_ROWS, D_HIDDEN },
 	    MLP_BWD | ATTN_BWD },
@@ -105,6 +107,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_DOCUMENTS: return s->reset_attention_mask;
 	case IF_TENSOR: return l->tensor_model_parallel_size > 1;
 	case IF_SEQUENCE: return layout_row_shards(l) > 1;
+	case IF_OVERLAP: return layout_row_shards(l) > 1 && s->tp_comm_overlap && !s->forward_only;
 	case IF_GATHER: return shares(l, s, CONTEXT_GATHER);
 	case IF_GATHER_TRAINING: return !s->forward_only && shares(l, s, CONTEXT_GATHER);
 	case IF_HEADS: return shares(l, s, CONTEXT_HEADS);

@@ -201,6 +201,8 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	l->data_parallel_size = world / layout_world(l);
 	if (l->sequence_parallel && l->tensor_model_parallel_size == 1)
 		str_adds(notes, "--sequence-parallel: changes nothing with one tensor rank\n");
+	if (o->tp_comm_overlap && l->tensor_model_parallel_size == 1)
+		str_adds(notes, "--tp-comm-overlap: changes nothing with one tensor rank\n");
 	return 0;
 }
 
@@ -369,6 +371,7 @@ resolve_shape(
 	s->seq_length = seq_length(o, &plan->model);
 	s->bucket_size = o->ddp_bucket_size;
 	s->grad_reduce_in_bf16 = o->grad_reduce_in_bf16;
+	s->tp_comm_overlap = o->tp_comm_overlap;
 	if (resolve_sharding(p, o, &s->sharding, e) < 0)
 		return -1;
 	s->reset_attention_mask = o->reset_attention_mask;

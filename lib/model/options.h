@@ -19,7 +19,8 @@ struct run_options {
 	int64_t seq_length;
 	struct layout layout; /* data_parallel_size is not an option */
 	struct split_options split;
-	bool use_distributed_optimizer, use_megatron_fsdp, use_torch_fsdp2, reset_attention_mask;
+	bool tp_comm_overlap, use_distributed_optimizer, use_megatron_fsdp, use_torch_fsdp2,
+	    reset_attention_mask;
 	int sharding;
 	bool grad_reduce_in_bf16;
 	int cp_comm_type;
@@ -102,6 +103,9 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	RUN_FLAG(S, M, "sequence-parallel", layout.sequence_parallel, \
 	         "tensor ranks hold rows of their own between blocks: norms, dropout and " \
 	         "residual sums of a part of the sequence each"), \
+	RUN_FLAG(S, M, "tp-comm-overlap", tp_comm_overlap, \
+	         "in the backward pass tensor ranks communicate beside the products of a layer " \
+	         "that do not wait for it"), \
 	RUN_FLAG(S, M, "use-distributed-optimizer", use_distributed_optimizer, \
 	         "share the optimizer's state over data ranks"), \
 	RUN_CHOICE(S, M, "data-parallel-sharding-strategy", sharding, opt_shardings, "no_shard", \

@@ -39,6 +39,7 @@ struct train_shape {
 	struct recompute recompute;
 	/* a sample may hold several documents, and attention stays within each */
 	bool reset_attention_mask;
+	bool tp_comm_overlap;     /* tensor ranks communicate beside products, where they can */
 	bool deterministic;       /* bitwise repeatable even where that costs memory */
 	bool hashed;              /* gradients or weights are compared by their hashes */
 	int64_t bucket_size;      /* as in struct shards_of */

@@ -25,7 +25,10 @@ struct work {
 	double elements;  /* that kernels bound by memory read and write, in the run's type */
 	int kernels;      /* that are no products, forward alone */
 	int reductions;   /* all-reduces of [T,h] over the tensor ranks */
-	int scatters;     /* with sequence parallelism in their place: gathers and scatters of it */
+	/* The gradient of the first product's input is summed beside that of its weight, and its
+	 * input gathered beside the former, where --tp-comm-overlap lets them. */
+	bool beside;
+	int scatters; /* with sequence parallelism in their place: gathers and scatters of it */
 };
 
 /* The work of a block of this kind on one micro batch and one tensor rank. */

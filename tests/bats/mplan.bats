@@ -72,6 +72,8 @@ column()
 	[[ "$output" == "ok: 2"*" parameters on 1 ranks: tensor 1, pipeline 1, data 1; 1 micro-batches of 1; layers Et*4L;"* ]]
 	run -0 --separate-stderr mplan check --config tiny.conf --world-size 2 --sequence-parallel
 	[ "$stderr" = "mplan: --sequence-parallel: changes nothing with one tensor rank" ]
+	run -0 --separate-stderr mplan check --config tiny.conf --world-size 2 --tp-comm-overlap
+	[ "$stderr" = "mplan: --tp-comm-overlap: changes nothing with one tensor rank" ]
 	run -0 --separate-stderr mplan check -q --config tiny.conf --world-size 2 \
 		--sequence-parallel
 	[ -z "$stderr" ]

@@ -176,10 +176,12 @@ two()
 	shift
 	launch="mpirun -np 2"
 	set -- "$@" --deterministic-mode
-	for layout in tensor all_gather a2a pipeline data; do
+	for layout in tensor rows beside all_gather a2a pipeline data; do
 		case $layout in
 		data) extra="--use-distributed-optimizer" ;;
 		a*) extra="--context-parallel-size 2 --cp-comm-type $layout" ;;
+		rows) extra="--tensor-model-parallel-size 2 --sequence-parallel" ;;
+		beside) extra="$extra --tp-comm-overlap" ;;
 		*) extra="--$layout-model-parallel-size 2" ;;
 		esac
 		# shellcheck disable=SC2086

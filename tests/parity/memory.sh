@@ -38,7 +38,7 @@ all as planned"
 
 exact llama-1 1
 exact llama-tp2 2 $(layout 2 1)
-exact llama-tp2-rows 2 $(layout 2 1) --sequence-parallel
+exact llama-tp2-rows 2 $(layout 2 1) --sequence-parallel --tp-comm-overlap
 exact llama-pp2-bf16 2 $(layout 1 2) --bf16
 exact llama-cp2-bf16 2 $(context 2) --bf16
 exact llama-dp2-zero 2 --use-distributed-optimizer

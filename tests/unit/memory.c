@@ -32,13 +32,14 @@ tiny(void)
 static const enum buffer phases[][20] = {
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT,
 	    BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DBRANCH, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT,
-	    BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_PARTIAL, BUF_DBRANCH, BUF_DNORM, BUF_DACT,
+	    BUF_NORM2_OUT, BUF_COUNT },
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DBRANCH, BUF_DATTN, BUF_DQKV, BUF_DELTA,
 	    BUF_ATTN_WORK, BUF_CONTEXT_KEYS, BUF_CONTEXT_GIVEN, BUF_CONTEXT_COME, BUF_CONTEXT_SUM,
 	    BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_DOUT, BUF_CONTEXT_DQKV,
 	    BUF_CONTEXT_PACKED, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT, BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_PARTIAL, BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT,
+	    BUF_COUNT },
 	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS,
 	    BUF_ZLOSS, BUF_COUNT },
 };
@@ -188,7 +189,8 @@ test_combinations(void)
 		struct layout l = { 1 << (bits & 3), 1 << (bits >> 2 & 1), 1 + (bits >> 4 & 1) * 2,
 			1 << (bits >> 2 & 3) / 2, bits >> 7 & 1 };
 		struct train_shape s = { 32, 2, 3, dtypes[bits >> 6 & 3], bits >> 5 & 1,
-			optim_rules + (bits & 1), bits >> 3 & 1, recomputes[i % NUM_RECOMPUTES] };
+			optim_rules + (bits & 1), bits >> 3 & 1, recomputes[i % NUM_RECOMPUTES],
+			.tp_comm_overlap = bits >> 6 & 1 };
 		struct err e;
 
 		s.context_form = bits & 3 || bits >> 5 & 1 ? CONTEXT_GATHER : CONTEXT_HEADS;
@@ -268,7 +270,9 @@ test_row_shards(void)
 	struct model_config c = tiny();
 	struct layout plain = { 4, 1, 1, 2 }, rows = { 4, 1, 1, 2, true };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
+	struct train_shape beside = s;
 
+	beside.tp_comm_overlap = true;
 	for (int pp = 0; pp < 2; pp++) {
 		int coord[AX_COUNT] = { [AX_PP] = pp };
 		struct memory_plan m, w;
@@ -283,6 +287,14 @@ test_row_shards(void)
 		part[BUF_WHOLE] = m.bytes[BUF_DX];
 		CHECK(!memcmp(part, w.bytes, sizeof part));
 		CHECK(memory_total(&w) < memory_total(&m));
+		memory_release(&m);
+		memory_release(&w);
+		/* Beside products, what is gathered and what is scattered are there at once. */
+		memory_plan(&m, &c, &plain, &beside, coord);
+		memory_plan(&w, &c, &rows, &beside, coord);
+		part[BUF_PARTIAL] = part[BUF_WHOLE];
+		CHECK(!memcmp(part, w.bytes, sizeof part));
+		CHECK(!m.bytes[BUF_PARTIAL]);
 		memory_release(&m);
 		memory_release(&w);
 	}

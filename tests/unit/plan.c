@@ -52,12 +52,11 @@ llama_1b(void)
 	return c;
 }
 
-/* The time of a step under a layout of t x p x d ranks with m micro batches of b. */
+/* The time of a step of this shape under a layout of t x p x d ranks. */
 static struct step_time
-timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, enum sharding sharding)
+timed_shape(const struct hardware *hw, struct layout l, struct train_shape s)
 {
 	struct model_config c = llama_1b();
-	struct train_shape s = { 2048, b, m, DTYPE_BF16, sharding, optim_rules, false, { 0 } };
 	struct run_case r = { &c, &l, &s, hw, 0, 0 };
 	struct step_time t;
 	struct err e;
@@ -69,6 +68,14 @@ timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, enum sha
 	CHECK(t.compute > 0 && t.memory > 0 && t.tp >= 0 && t.bubble >= 0 && t.dp >= 0 &&
 	    t.other >= 0);
 	return t;
+}
+
+/* The same with m micro batches of b. */
+static struct step_time
+timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, enum sharding sharding)
+{
+	return timed_shape(hw, l,
+	    (struct train_shape){ 2048, b, m, DTYPE_BF16, sharding, optim_rules, false, { 0 } });
 }
 
 /* Rows are sound and typed figures win. */
@@ -156,6 +163,27 @@ test_directions(void)
 	CHECK(one.memory == b.memory && one.dp > 3 * b.dp);
 	CHECK(timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_PARAMS).dp > 1.5 * one.dp);
 	CHECK(timed(&hidden, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE).dp == 0);
+}
+
+/* Beside products: of four reductions a layer two are hidden on a fast link, of ten gathers and
+ * scatters four; on a slow one no more than a product takes. */
+static void
+test_beside(void)
+{
+	struct hardware fast = device("gpu h200\nlink-bandwidth 1e6\n"),
+			slow = device("gpu h200\nlink-bandwidth 1\n");
+	struct train_shape s = { 2048, 4, 8, DTYPE_BF16, SHARDING_NONE, optim_rules }, t = s;
+	struct layout plain = { 8, 1, 1, 1 }, rows = { 8, 1, 1, 1, true };
+	double saved, slower;
+
+	t.tp_comm_overlap = true;
+	CHECK_NEAR(timed_shape(&fast, plain, t).tp / timed_shape(&fast, plain, s).tp,
+	    (4.0 * 16 + 4) / (8.0 * 16 + 4), 1e-9);
+	CHECK_NEAR(timed_shape(&fast, rows, t).tp / timed_shape(&fast, rows, s).tp,
+	    (6.0 * 16 + 4) / (10.0 * 16 + 4), 1e-9);
+	saved = timed_shape(&slow, plain, s).tp - timed_shape(&slow, plain, t).tp;
+	slower = timed_shape(&slow, rows, s).tp - timed_shape(&slow, rows, t).tp;
+	CHECK(saved > 0 && slower > 1.5 * saved && saved < timed_shape(&slow, plain, s).compute);
 }
 
 /* One H200 on a model of 1.2 billion parameters: 30 to 70 % of the peak. */
@@ -316,6 +344,7 @@ main(void)
 	test_devices();
 	test_products();
 	test_directions();
+	test_beside();
 	test_scale();
 	test_published();
 	test_search();

@@ -80,7 +80,7 @@ static const struct run {
 	{ "llama tp4 sequence parallel", llama, { 4, 1, 1, 1, true },
 	    { 32, 1, 2, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0, { RECOMPUTE_SELECTIVE, 0, 1 } } },
 	{ "gpt2 tp2 pp2 sequence parallel", gpt2, { 2, 1, 1, 2, true },
-	    { 32, 2, 4, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0 } },
+	    { 32, 2, 4, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0, .tp_comm_overlap = true } },
 	{ "qk norms tp4", qk_norms, { 4, 1, 1, 1 },
 	    { 32, 2, 1, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0, { RECOMPUTE_SELECTIVE, 0, 1 } } },
 };

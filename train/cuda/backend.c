@@ -168,7 +168,8 @@ set_up(struct device *d, const struct device_config *c, struct err *e)
 		d->stream[i].base = (struct stream){ &cuda_ops, d };
 		if (rc == cudaSuccess)
 			rc = cudaStreamCreateWithPriority(&d->stream[i].handle,
-			    cudaStreamNonBlocking, i == STREAM_DATA ? greatest : least);
+			    cudaStreamNonBlocking,
+			    i == STREAM_DATA || i == STREAM_TENSOR ? greatest : least);
 	}
 	if (rc == cudaSuccess)
 		rc = cudaMalloc(&d->workspace, CU_WORKSPACE + CU_SIDE);

@@ -25,6 +25,13 @@ enum scalar {
 
 struct layer;
 
+/* What tensor ranks say beside products. */
+struct beside {
+	struct stream *stream; /* NULL: they say it between them, on the compute stream */
+	/* the compute stream has made what is to be sent; what was asked for is there */
+	struct event *ready, *gathered, *summed;
+};
+
 struct engine {
 	struct run_plan plan;
 	uint64_t seed;
@@ -50,7 +57,8 @@ struct engine {
 	 * or NULL */
 	struct event *held;
 	struct traffic *traffic; /* of the replicas */
-	struct p2p *message;     /* room for an exchange of the context ranks */
+	struct beside beside;
+	struct p2p *message; /* room for an exchange of the context ranks */
 	struct timing *timing;
 	/* this rank as evaluations see it: itself, or with micro batches of another size */
 	struct engine *evaluator;

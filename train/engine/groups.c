@@ -84,7 +84,7 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 		struct comm **comm;
 		struct comm_config config;
 	} group[] = {
-		{ &g->tp, { "tensor ranks", 0 } },
+		{ &g->tp, { "tensor ranks", c->plan->shape.tp_comm_overlap ? BESIDE : 0 } },
 		{ &g->cp, { "context ranks", 0 } },
 		{ &g->dp, { "data ranks", BESIDE } },
 		{ &g->pp, { "pipeline stages", FEW } },

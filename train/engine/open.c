@@ -139,6 +139,21 @@ close_evaluator(struct engine *e)
 	free(e->evaluator);
 }
 
+static void
+open_beside(struct engine *e)
+{
+	const struct backend *b = e->backend;
+
+	if (!e->plan.shape.tp_comm_overlap || e->groups.tp->size == 1)
+		return;
+	e->beside = (struct beside){
+		.stream = b->stream(e->device, STREAM_TENSOR),
+		.ready = b->event(e->device),
+		.gathered = b->event(e->device),
+		.summed = b->event(e->device),
+	};
+}
+
 /* Collective over world; fails on all ranks when it does on one, with the reason on rank 0. The
  * plan is copied, the backend is kept. Memory comes before the communicators, so that a rank
  * without room says so while the others can still be told. */
@@ -178,6 +193,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->ops = e->stream->ops;
 	e->timing = timing_new();
 	e->hashes = hashes_new(e);
+	open_beside(e);
 	e->message = mem_alloc(context_messages(&e->plan), sizeof *e->message);
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
 	fill_rope_table(e);

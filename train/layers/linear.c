@@ -25,18 +25,40 @@ partial_sums(struct step *s, const struct tensor *y)
 	return layout_row_shards(&s->e->plan.layout) == 1 ? *y : engine_buffer(s->e, BUF_WHOLE);
 }
 
+/* The span is the host's where the collective is not on the compute stream: what that waits for is
+ * timed by join. */
+static void
+gather_on(struct step *s, struct stream *st, const struct tensor *whole, const struct tensor *x)
+{
+	struct comm *tp = s->e->groups.tp;
+
+	timing_begin(s->e, SPAN_TENSOR);
+	tp->ops->all_gather(COMM_HERE(tp), st, whole, x);
+	timing_end(s->e, SPAN_TENSOR);
+}
+
+/* As gather_on. */
+static void
+sum_on(struct step *s, struct stream *st, const struct tensor *y, const struct tensor *whole)
+{
+	struct comm *tp = s->e->groups.tp;
+
+	timing_begin(s->e, SPAN_TENSOR);
+	if (whole->data == y->data)
+		tp->ops->all_reduce(COMM_HERE(tp), st, y, REDUCE_SUM);
+	else
+		tp->ops->reduce_scatter(COMM_HERE(tp), st, y, whole);
+	timing_end(s->e, SPAN_TENSOR);
+}
+
 /* Queued on the compute stream, as the next operation needs all rows. */
 struct tensor
 gather_rows(struct step *s, const struct tensor *x)
 {
 	struct tensor whole = partial_sums(s, x);
-	struct comm *tp = s->e->groups.tp;
 
-	if (whole.data == x->data)
-		return *x;
-	timing_begin(s->e, SPAN_TENSOR);
-	tp->ops->all_gather(COMM_HERE(tp), s->e->stream, &whole, x);
-	timing_end(s->e, SPAN_TENSOR);
+	if (whole.data != x->data)
+		gather_on(s, s->e->stream, &whole, x);
 	return whole;
 }
 
@@ -45,16 +67,9 @@ void
 scatter_sums(struct step *s, const struct tensor *y)
 {
 	struct tensor whole = partial_sums(s, y);
-	struct comm *tp = s->e->groups.tp;
 
-	if (tp->size == 1)
-		return;
-	timing_begin(s->e, SPAN_TENSOR);
-	if (whole.data == y->data)
-		tp->ops->all_reduce(COMM_HERE(tp), s->e->stream, y, REDUCE_SUM);
-	else
-		tp->ops->reduce_scatter(COMM_HERE(tp), s->e->stream, y, &whole);
-	timing_end(s->e, SPAN_TENSOR);
+	if (s->e->groups.tp->size > 1)
+		sum_on(s, s->e->stream, y, &whole);
 }
 
 /* Sums are in F32 or wider whatever the storage. */
@@ -111,6 +126,52 @@ column_forward(struct step *s, const struct linear *l)
 	forward_product(s, &all);
 }
 
+/* The other stream goes on after what is queued on the compute stream now. */
+static void
+fork(struct step *s)
+{
+	struct engine *e = s->e;
+
+	e->backend->record(e->stream, e->beside.ready);
+	e->backend->wait(e->beside.stream, e->beside.ready);
+}
+
+/* The compute stream goes on after ev, which was recorded on the other one. */
+static void
+join(struct step *s, struct event *ev)
+{
+	timing_begin(s->e, SPAN_TENSOR);
+	s->e->backend->wait(s->e->stream, ev);
+	timing_end(s->e, SPAN_TENSOR);
+}
+
+/* The rows of x are gathered beside the product that makes the partial sums, and those are summed
+ * beside the one that makes the weight's gradient. Both are whole at once, hence a place of its own
+ * for the sums. */
+static void
+column_backward_beside(struct step *s, const struct linear_grad *g)
+{
+	struct beside *b = &s->e->beside;
+	struct linear_grad all = *g;
+	bool shards = layout_row_shards(&s->e->plan.layout) > 1;
+
+	if (shards) {
+		all.x = partial_sums(s, &g->x);
+		all.dx = engine_buffer(s->e, BUF_PARTIAL);
+		fork(s);
+		gather_on(s, b->stream, &all.x, &g->x);
+		s->e->backend->record(b->stream, b->gathered);
+	}
+	input_product(s, &all);
+	fork(s);
+	sum_on(s, b->stream, &g->dx, &all.dx);
+	s->e->backend->record(b->stream, b->summed);
+	if (shards)
+		join(s, b->gathered);
+	weight_product(s, &all);
+	join(s, b->summed);
+}
+
 /* Every rank's columns contribute to the whole dx, hence the sum. The rows of x are gathered again
  * after it, as keeping them all would take back what sequence parallelism saves. */
 void
@@ -118,6 +179,10 @@ column_backward(struct step *s, const struct linear_grad *g)
 {
 	struct linear_grad all = *g;
 
+	if (s->e->beside.stream) {
+		column_backward_beside(s, g);
+		return;
+	}
 	all.dx = partial_sums(s, &g->dx);
 	input_product(s, &all);
 	scatter_sums(s, &g->dx);

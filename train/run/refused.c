@@ -334,8 +334,8 @@ const struct opt_refused mtrain_refused[] = {
 	{ "overlap-param-gather-with-optimizer-step", comm },
 	{ "pipeline-model-parallel-comm-backend", comm }, { "sharp-enabled-group", comm },
 	{ "suggested-communication-unit-size", comm }, { "tp-comm-bootstrap-backend", comm },
-	{ "tp-comm-overlap", comm }, { "tp-comm-overlap-cfg", comm },
-	{ "tp-comm-overlap-rs-dgrad", comm }, { "use-mpi", comm }, { "use-nccl-ub", comm },
+	{ "tp-comm-overlap-cfg", comm }, { "tp-comm-overlap-rs-dgrad", comm },
+	 { "use-mpi", comm }, { "use-nccl-ub", comm },
 	{ "use-ring-exchange-p2p", comm }, { "use-sharp", comm }, { "use-tp-pp-dp-mapping", comm },
 	/* Samples come from the mapped files; nothing is loaded ahead. */
 	{ "data-impl", data_speed }, { "mmap-warmup", data_speed },

@@ -116,6 +116,7 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->kernels = 4;
 	w->reductions = 2;
 	w->scatters = 5;
+	w->beside = true;
 	if (c->qk_layernorm) {
 		w->elements += 3 * 2 * (double)dim[D_QK] * (double)rows;
 		w->kernels += (int)dim[D_NORMS];

@@ -62,6 +62,7 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->kernels = 3;
 	w->reductions = 2;
 	w->scatters = 5;
+	w->beside = true;
 }
 
 const struct block_kind block_mlp = { "mlp", params, buffers, BUF_MLP_INPUT, &norm, &residual,

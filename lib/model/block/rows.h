@@ -80,6 +80,7 @@ enum condition {
 	IF_DOCUMENTS,
 	IF_TENSOR,   /* more than one tensor rank */
 	IF_SEQUENCE, /* each of which holds rows of its own between blocks */
+	IF_OVERLAP,  /* and gathers some while the sums of others are scattered */
 	IF_GATHER,   /* context ranks gather keys and values */
 	IF_GATHER_TRAINING,
 	IF_HEADS, /* context ranks exchange positions for heads */
