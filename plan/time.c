@@ -131,22 +131,24 @@ stream_bytes(const struct run_case *r)
 	    (double)dtype_size(r->shape->dtype);
 }
 
-/* What collectives of one way each are hidden by the products that they are beside, column_backward
- * in train/layers/linear.c: a gather by the gradient of the input and a scatter by that of the
- * weight, or both ways of an all-reduce by the latter. */
+/* What collectives of one way each are hidden by the products that they are beside (linear.c of
+ * train/layers): an all-reduce by the gradient of the first weight. Where rows are shared, a gather
+ * by the first product of all rows but the own, one by the gradient of the last product's input,
+ * one more and a scatter by the gradients of the first one's input and weight. */
 static double
 hidden(const struct run_case *r, const struct work *w, double way)
 {
-	const struct product *p = &w->product[0];
-	double weight, input;
+	const struct product *p = &w->product[0], *q = &w->product[w->num_products - 1];
+	double t = (double)r->layout->tensor_model_parallel_size, weight;
 
 	if (!w->beside || !r->shape->tp_comm_overlap)
 		return 0;
 	weight = time_gemm(r, p->out, p->in, p->rows, true);
 	if (layout_row_shards(r->layout) == 1)
 		return fmin(2 * way, weight);
-	input = time_gemm(r, p->rows, p->in, p->out, false);
-	return fmin(way, input) + fmin(way, weight);
+	return fmin(way, weight) + fmin(way, time_gemm(r, p->rows, p->in, p->out, false)) +
+	    fmin(way, (1 - 1 / t) * time_gemm(r, p->rows, p->out, p->in, false)) +
+	    fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->in, q->out, false));
 }
 
 /* All-reduces of the residual stream, or the gathers and scatters that shards of it take. Forward

@@ -25,8 +25,8 @@ struct work {
 	double elements;  /* that kernels bound by memory read and write, in the run's type */
 	int kernels;      /* that are no products, forward alone */
 	int reductions;   /* all-reduces of [T,h] over the tensor ranks */
-	/* The gradient of the first product's input is summed beside that of its weight, and its
-	 * input gathered beside the former, where --tp-comm-overlap lets them. */
+	/* the first product is column parallel and the last row parallel: --tp-comm-overlap lets
+	 * collectives go on beside them */
 	bool beside;
 	int scatters; /* with sequence parallelism in their place: gathers and scatters of it */
 };

@@ -17,6 +17,7 @@ small="--ddp-bucket-size 5000"
 split=--pipeline-model-parallel-layout
 alone="--no-overlap-grad-reduce --no-overlap-param-gather"
 rows=--sequence-parallel
+beside="$rows --tp-comm-overlap"
 text_dataset
 
 # use MODEL: sets $model. Key biases before a norm have gradients, so they count under qknorm. plain
@@ -46,11 +47,11 @@ llama 2 1 1 8 3 $small
 llama 4 4 1 1 0 $rows
 llama 4 2 2 2 0
 llama 4 2 1 2 3 $small $alone $rows
-gpt2 2 2 1 1 0 $rows
+gpt2 2 2 1 1 0 $beside
 gpt2 4 4 1 8 0
 gpt2 4 1 4 1 0 $split E|t*5|t*3|L
 gpt2 4 1 2 2 3 $small $(context 2 a2a)
-qknorm 8 4 2 1 0 $rows
+qknorm 8 4 2 1 0 $beside
 plain 8 2 2 2 1 $rows
 packed 4 2 1 2 1 $(context 2) $rows
 END
@@ -106,11 +107,12 @@ stages()
 
 # drawn FILE: each of its layouts with each model, and by the seed one micro batch a data rank or as
 # many as there are, small buckets or one for all layers, overlap or none, rows of their own for
-# tensor ranks or not; without ALL one layout for each model, with it both of the latter
+# tensor ranks, gathered beside products or not, or none; without ALL one layout a model, with it
+# rows of their own and none
 drawn()
 {
 	awk -v seed="$SEED" -v all="$ALL" -v models="$models" -v small="$small" -v alone="$alone" \
-		-v rows="$rows" -v context="--context-parallel-size" '
+		-v rows="$rows" -v beside="$beside" -v context="--context-parallel-size" '
 		function draw(n) {
 			seed = (seed * 16807) % 2147483647
 			return int(seed / 2147483647 * n)
@@ -126,7 +128,7 @@ drawn()
 			if (!cut || all)
 				print line
 			if (cut)
-				print line, rows
+				print line, draw(2) ? beside : rows
 		}
 		{ l[NR] = $0 }
 		END {

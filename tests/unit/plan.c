@@ -166,7 +166,7 @@ test_directions(void)
 }
 
 /* Beside products: of four reductions a layer two are hidden on a fast link, of ten gathers and
- * scatters four; on a slow one no more than a product takes. */
+ * scatters eight; on a slow one no more than products take. */
 static void
 test_beside(void)
 {
@@ -180,10 +180,10 @@ test_beside(void)
 	CHECK_NEAR(timed_shape(&fast, plain, t).tp / timed_shape(&fast, plain, s).tp,
 	    (4.0 * 16 + 4) / (8.0 * 16 + 4), 1e-9);
 	CHECK_NEAR(timed_shape(&fast, rows, t).tp / timed_shape(&fast, rows, s).tp,
-	    (6.0 * 16 + 4) / (10.0 * 16 + 4), 1e-9);
+	    (2.0 * 16 + 4) / (10.0 * 16 + 4), 1e-9);
 	saved = timed_shape(&slow, plain, s).tp - timed_shape(&slow, plain, t).tp;
 	slower = timed_shape(&slow, rows, s).tp - timed_shape(&slow, rows, t).tp;
-	CHECK(saved > 0 && slower > 1.5 * saved && saved < timed_shape(&slow, plain, s).compute);
+	CHECK(saved > 0 && slower > 2.5 * saved && saved < timed_shape(&slow, plain, s).compute);
 }
 
 /* One H200 on a model of 1.2 billion parameters: 30 to 70 % of the peak. */

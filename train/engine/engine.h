@@ -30,6 +30,7 @@ struct beside {
 	struct stream *stream; /* NULL: they say it between them, on the compute stream */
 	/* the compute stream has made what is to be sent; what was asked for is there */
 	struct event *ready, *gathered, *summed;
+	struct event **arrived; /* of each tensor rank, from the next on */
 };
 
 struct engine {

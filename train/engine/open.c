@@ -151,7 +151,10 @@ open_beside(struct engine *e)
 		.ready = b->event(e->device),
 		.gathered = b->event(e->device),
 		.summed = b->event(e->device),
+		.arrived = mem_alloc((size_t)e->groups.tp->size, sizeof *e->beside.arrived),
 	};
+	for (int i = 0; i < e->groups.tp->size; i++)
+		e->beside.arrived[i] = b->event(e->device);
 }
 
 /* Collective over world; fails on all ranks when it does on one, with the reason on rank 0. The
@@ -207,6 +210,7 @@ engine_close(struct engine *e)
 {
 	close_evaluator(e);
 	traffic_close(e->traffic);
+	free(e->beside.arrived);
 	hashes_free(e->hashes);
 	timing_free(e->timing);
 	groups_close(&e->groups);

@@ -117,14 +117,7 @@ weight_product(struct step *s, const struct linear_grad *l)
 	s->e->ops->gemm(s->e->stream, &g);
 }
 
-void
-column_forward(struct step *s, const struct linear *l)
-{
-	struct linear all = *l;
-
-	all.x = gather_rows(s, &l->x);
-	forward_product(s, &all);
-}
+/* --- beside products -------------------------------------------------------------------------- */
 
 /* The other stream goes on after what is queued on the compute stream now. */
 static void
@@ -145,6 +138,92 @@ join(struct step *s, struct event *ev)
 	timing_end(s->e, SPAN_TENSOR);
 }
 
+/* Whether rows are shared, and gathered while products go on. */
+static bool
+gathers_beside(const struct step *s)
+{
+	return s->e->beside.stream && layout_row_shards(&s->e->plan.layout) > 1;
+}
+
+/* All rows of x, those of each of the others by a message of its own: the next rank's first. Each
+ * is to be asked for by part_rows before it is read. */
+static struct tensor
+gather_parts(struct step *s, const struct tensor *x)
+{
+	struct engine *e = s->e;
+	struct comm *tp = e->groups.tp;
+	int64_t rows = x->shape[0];
+	struct tensor whole = partial_sums(s, x), own = tensor_rows(&whole, tp->rank * rows, rows);
+
+	e->ops->cast(e->stream, &own, x);
+	fork(s);
+	for (int i = 1; i < tp->size; i++) {
+		int from = (tp->rank + i) % tp->size, to = (tp->rank + tp->size - i) % tp->size;
+		struct p2p message[] = { { true, to, 0, own },
+			{ false, from, 0, tensor_rows(&whole, from * rows, rows) } };
+
+		timing_begin(e, SPAN_TENSOR);
+		tp->ops->exchange(COMM_HERE(tp), e->beside.stream, message, 2);
+		timing_end(e, SPAN_TENSOR);
+		e->backend->record(e->beside.stream, e->beside.arrived[i]);
+	}
+	return whole;
+}
+
+/* The number of the first row of the i-th part that gather_parts brings: the own one is there. */
+static int64_t
+part_rows(struct step *s, int i, int64_t rows)
+{
+	struct comm *tp = s->e->groups.tp;
+
+	if (i > 0)
+		join(s, s->e->beside.arrived[i]);
+	return (tp->rank + i) % tp->size * rows;
+}
+
+/* Some rows of a tensor that may be none. */
+static struct tensor
+rows_of(const struct tensor *t, int64_t first, int64_t count)
+{
+	return t->data ? tensor_rows(t, first, count) : *t;
+}
+
+/* The product of each part's rows goes on while the next part comes. */
+static void
+column_forward_beside(struct step *s, const struct linear *l)
+{
+	struct tensor x = gather_parts(s, &l->x);
+	int64_t rows = l->x.shape[0];
+
+	for (int i = 0; i < s->e->groups.tp->size; i++) {
+		int64_t first = part_rows(s, i, rows);
+		struct linear part = *l;
+
+		part.x = tensor_rows(&x, first, rows);
+		part.y = tensor_rows(&l->y, first, rows);
+		part.pre = rows_of(&l->pre, first, rows);
+		forward_product(s, &part);
+	}
+}
+
+/* As column_forward_beside. */
+static void
+row_backward_beside(struct step *s, struct linear_grad *g)
+{
+	int64_t rows = g->dy.shape[0];
+
+	g->dy = gather_parts(s, &g->dy);
+	for (int i = 0; i < s->e->groups.tp->size; i++) {
+		int64_t first = part_rows(s, i, rows);
+		struct linear_grad part = *g;
+
+		part.dy = tensor_rows(&g->dy, first, rows);
+		part.dx = tensor_rows(&g->dx, first, rows);
+		part.pre = rows_of(&g->pre, first, rows);
+		input_product(s, &part);
+	}
+}
+
 /* The rows of x are gathered beside the product that makes the partial sums, and those are summed
  * beside the one that makes the weight's gradient. Both are whole at once, hence a place of its own
  * for the sums. */
@@ -153,7 +232,7 @@ column_backward_beside(struct step *s, const struct linear_grad *g)
 {
 	struct beside *b = &s->e->beside;
 	struct linear_grad all = *g;
-	bool shards = layout_row_shards(&s->e->plan.layout) > 1;
+	bool shards = gathers_beside(s);
 
 	if (shards) {
 		all.x = partial_sums(s, &g->x);
@@ -170,6 +249,21 @@ column_backward_beside(struct step *s, const struct linear_grad *g)
 		join(s, b->gathered);
 	weight_product(s, &all);
 	join(s, b->summed);
+}
+
+/* --- the two linears -------------------------------------------------------------------------- */
+
+void
+column_forward(struct step *s, const struct linear *l)
+{
+	struct linear all = *l;
+
+	if (gathers_beside(s)) {
+		column_forward_beside(s, l);
+		return;
+	}
+	all.x = gather_rows(s, &l->x);
+	forward_product(s, &all);
 }
 
 /* Every rank's columns contribute to the whole dx, hence the sum. The rows of x are gathered again
@@ -210,6 +304,10 @@ row_forward(struct step *s, const struct linear *l)
 void
 row_backward(struct step *s, struct linear_grad *g)
 {
+	if (gathers_beside(s)) {
+		row_backward_beside(s, g);
+		return;
+	}
 	g->dy = gather_rows(s, &g->dy);
 	input_product(s, g);
 }
