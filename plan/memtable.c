@@ -6,6 +6,7 @@
  * reserve is in search.c.
  */
 #include "lib/model/gpu.h"
+#include "lib/model/layout_text.h"
 #include "plan/memtable.h"
 
 #include <string.h>
@@ -132,7 +133,7 @@ by_rank(const struct run_plan *plan, bool json, FILE *f)
 	uint64_t sum[COLUMNS] = { 0 };
 
 	if (!json)
-		print_header("rank\ttp\tdp\tpp", f);
+		print_header("rank\ttp\tcp\tdp\tpp", f);
 	for (int64_t rank = 0; rank < layout_world(&plan->layout); rank++) {
 		int c[AX_COUNT];
 
@@ -146,9 +147,9 @@ by_rank(const struct run_plan *plan, bool json, FILE *f)
 			memory_release(&m);
 		}
 		fprintf(f,
-		    json ? "{\"rank\": %lld, \"tp\": %d, \"dp\": %d, \"pp\": %d"
-			 : "%lld\t%d\t%d\t%d",
-		    (long long)rank, c[AX_TP], c[AX_DP], c[AX_PP]);
+		    json ? "{\"rank\": %lld, \"tp\": %d, \"cp\": %d, \"dp\": %d, \"pp\": %d"
+			 : "%lld\t%d\t%d\t%d\t%d",
+		    (long long)rank, c[AX_TP], c[AX_CP], c[AX_DP], c[AX_PP]);
 		print_sums(sum, json, f);
 	}
 }
@@ -238,16 +239,16 @@ memtable_summary(const struct run_plan *plan, FILE *f)
 {
 	const struct layout *l = &plan->layout;
 	int64_t elements = 0;
-	struct str split = { 0 };
+	struct str split = { 0 }, words = { 0 };
 
 	memtable_most(&plan->model, l, &plan->shape, &elements, NULL);
-	fprintf(f, "ok: %lld parameters on %lld ranks: tensor %lld, pipeline %lld, data %lld; ",
-	    (long long)model_num_parameters(&plan->model), (long long)layout_world(l),
-	    (long long)l->tensor_model_parallel_size, (long long)l->pipeline_model_parallel_size,
-	    (long long)l->data_parallel_size);
+	layout_words(l, &words);
+	fprintf(f, "ok: %lld parameters on %lld ranks: %s; ",
+	    (long long)model_num_parameters(&plan->model), (long long)layout_world(l), words.buf);
 	split_text(l, &plan->model, &split);
 	fprintf(f, "%lld micro-batches of %lld; layers %s; at most %lld parameters per rank\n",
 	    (long long)plan->shape.num_microbatches, (long long)plan->shape.micro_batch_size,
 	    split.buf, (long long)elements);
 	str_release(&split);
+	str_release(&words);
 }

@@ -8,6 +8,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/model/layout_text.h"
 #include "lib/model/options.h"
 #include "plan/memtable.h"
 #include "plan/search.h"
@@ -56,9 +57,9 @@ static bool
 try_shardings(struct search *s, const struct search_input *in, struct candidate *c)
 {
 	int first = in->keep_sharding ? (int)in->shape.sharding : SHARDING_NONE;
-	int last = in->keep_sharding           ? first
-	    : c->layout.data_parallel_size > 1 ? SHARDING_PARAMS
-					       : SHARDING_NONE;
+	int last = in->keep_sharding          ? first
+	    : layout_replicas(&c->layout) > 1 ? SHARDING_PARAMS
+					      : SHARDING_NONE;
 	bool fits = false;
 
 	for (int k = first; k <= last && !(fits && k > SHARDING_OPTIM); k++) {
@@ -88,6 +89,18 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 	}
 }
 
+/* Whether a layout obeys all rules. */
+static bool
+legal(const struct search_input *in, const struct layout *l)
+{
+	bool heads = in->shape.context_form == CONTEXT_HEADS;
+	struct err e;
+
+	return layout_check(l, &in->model, &e) == 0 &&
+	    layout_check_rows(l, in->shape.seq_length, &e) == 0 &&
+	    (!heads || layout_check_heads(l, &in->model, &e) == 0);
+}
+
 /* Divisors of the world whose layout is legal; tensor ranks stay in a node unless their number was
  * given. The rest are data ranks. The order of enumeration does not matter: the result is
  * sorted. */
@@ -101,17 +114,18 @@ try_layouts(struct search *s, const struct search_input *in)
 		if (in->world_size % t || (in->tensor ? t != in->tensor : t > most))
 			continue;
 		for (int64_t p = 1; p <= layers + 1 && t * p <= in->world_size; p++) {
-			struct candidate c = { .layout = { .tensor_model_parallel_size = t,
-						   .context_parallel_size = 1,
-						   .data_parallel_size = in->world_size / (t * p),
-						   .pipeline_model_parallel_size = p,
-						   .sequence_parallel = in->sequence_parallel },
-				.shape = in->shape };
-			struct err e;
+			int64_t left = in->world_size / (t * p);
+			struct candidate c = {
+				.layout = { .tensor_model_parallel_size = t,
+				    .context_parallel_size = in->context,
+				    .data_parallel_size = left / in->context,
+				    .pipeline_model_parallel_size = p,
+				    .sequence_parallel = in->sequence_parallel },
+				.shape = in->shape,
+			};
 
-			if (in->world_size % (t * p) || (in->pipeline && p != in->pipeline) ||
-			    layout_check(&c.layout, &in->model, &e) < 0 ||
-			    layout_check_rows(&c.layout, in->shape.seq_length, &e) < 0)
+			if (in->world_size % (t * p) || left % in->context ||
+			    (in->pipeline && p != in->pipeline) || !legal(in, &c.layout))
 				continue;
 			split_balance(&in->model, in->shape.seq_length, &c.layout);
 			try_batches(s, in, &c);
@@ -163,7 +177,7 @@ settle_ties(struct search *s)
 int
 search_run(struct search *s, const struct search_input *in, struct err *e)
 {
-	const struct layout *l = &s->smallest.layout;
+	struct str smallest = { 0 };
 
 	memset(s, 0, sizeof *s);
 	try_layouts(s, in);
@@ -174,15 +188,17 @@ search_run(struct search *s, const struct search_input *in, struct err *e)
 		    "--global-batch-size %lld; mplan check gives the reason for one",
 		    (long long)in->world_size, (long long)in->model.num_attention_heads,
 		    (long long)in->model.num_layers, (long long)in->global_batch_size);
-	if (!s->count)
-		return err_set(e,
+	if (!s->count) {
+		layout_words(&s->smallest.layout, &smallest);
+		err_set(e,
 		    "none of %lld legal layouts of %lld ranks fits %.4g GiB: the smallest needs "
-		    "%.4g GiB "
-		    "(tensor %lld, pipeline %lld, data %lld, micro-batch-size %lld)",
+		    "%.4g GiB (%s, micro-batch-size %lld)",
 		    (long long)s->legal, (long long)in->world_size, in->hw.memory_gb,
-		    need(&s->smallest, &in->hw) / gib, (long long)l->tensor_model_parallel_size,
-		    (long long)l->pipeline_model_parallel_size, (long long)l->data_parallel_size,
+		    need(&s->smallest, &in->hw) / gib, smallest.buf,
 		    (long long)s->smallest.shape.micro_batch_size);
+		str_release(&smallest);
+		return -1;
+	}
 	qsort(s->item, (size_t)s->count, sizeof *s->item, by_time);
 	settle_ties(s);
 	return 0;
@@ -211,7 +227,8 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 {
 	fputs("rank\ttp\tpp\tdp\tmicro_batch_size\tnum_microbatches\tsharding\tmemory_"
 	      "gib\tfit\tseconds\t"
-	      "tokens_per_second\tcompute\ttp_share\tbubble\tdp_share\tmemory_bound\tother\n",
+	      "tokens_per_second\tcompute\ttp_share\tbubble\tdp_share\tmemory_bound\tother\t"
+	      "cp_share\n",
 	    f);
 	for (int i = 0; i < s->count && i < top; i++) {
 		const struct candidate *c = &s->item[i];
@@ -223,9 +240,9 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 		    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
 		    (long long)c->shape.num_microbatches, opt_shardings[c->shape.sharding],
 		    need(c, &in->hw) / gib, fit_names[c->fit], t->total, speed(c, in));
-		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", t->compute / t->total,
+		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", t->compute / t->total,
 		    t->tp / t->total, t->bubble / t->total, t->dp / t->total, t->memory / t->total,
-		    t->other / t->total);
+		    t->other / t->total, t->cp / t->total);
 	}
 }
 
@@ -244,6 +261,9 @@ print_plan(const struct search *s, const struct search_input *in, int64_t pick, 
 	str_addf(out, "tensor-model-parallel-size %lld\npipeline-model-parallel-size %lld\n",
 	    (long long)c->layout.tensor_model_parallel_size,
 	    (long long)c->layout.pipeline_model_parallel_size);
+	if (c->layout.context_parallel_size > 1)
+		str_addf(out, "context-parallel-size %lld\n",
+		    (long long)c->layout.context_parallel_size);
 	if (layout_row_shards(&c->layout) > 1)
 		str_adds(out, "sequence-parallel\n");
 	if (c->shape.sharding)
@@ -278,6 +298,7 @@ static const struct step_part {
 	{ "computation", offsetof(struct step_time, compute) },
 	{ "memory-bound kernels", offsetof(struct step_time, memory) },
 	{ "tensor-parallel traffic", offsetof(struct step_time, tp) },
+	{ "context-parallel traffic", offsetof(struct step_time, cp) },
 	{ "pipeline bubble", offsetof(struct step_time, bubble) },
 	{ "data-parallel traffic", offsetof(struct step_time, dp) },
 	{ "stage exchanges and host work", offsetof(struct step_time, other) },
@@ -298,10 +319,8 @@ seconds_of(const struct step_time *t, int part)
 static void
 name_layout(const struct candidate *c, struct str *out)
 {
-	str_addf(out, "tensor %lld, pipeline %lld, data %lld, micro-batch-size %lld%s%s",
-	    (long long)c->layout.tensor_model_parallel_size,
-	    (long long)c->layout.pipeline_model_parallel_size,
-	    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
+	layout_words(&c->layout, out);
+	str_addf(out, ", micro-batch-size %lld%s%s", (long long)c->shape.micro_batch_size,
 	    c->shape.sharding ? ", sharding " : "",
 	    c->shape.sharding ? opt_shardings[c->shape.sharding] : "");
 }

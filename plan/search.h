@@ -21,6 +21,7 @@ struct search_input {
 	struct hardware hw;
 	int64_t world_size, global_batch_size;
 	int64_t tensor, pipeline, micro_batch; /* 0: free */
+	int64_t context;                       /* of every plan */
 	bool keep_sharding;                    /* every plan has the sharding of the shape */
 	bool sequence_parallel;                /* where a plan has several tensor ranks */
 };

@@ -19,7 +19,7 @@ static const double straggling = 0.003;
 
 /* The cost of one micro batch on a stage, forward and backward. */
 struct stage_time {
-	double compute, memory, tp;
+	double compute, memory, tp, cp;
 	double again; /* of tp, when the forward pass is made again */
 };
 
@@ -27,7 +27,7 @@ struct stage_time {
 static double
 stage_total(const struct stage_time *s)
 {
-	return s->compute + s->memory + s->tp;
+	return s->compute + s->memory + s->tp + s->cp;
 }
 
 /* The share of multiprocessors at work in the waves of output tiles; rows and columns beyond the
@@ -123,12 +123,26 @@ time_all_reduce(const struct run_case *r, int64_t size, int64_t stride, double b
 	return 2 * ring(r, size, stride, bytes);
 }
 
-/* All rows of the residual stream. */
+/* All rows of the residual stream that a context rank holds. */
 static double
 stream_bytes(const struct run_case *r)
 {
-	return (double)(r->shape->seq_length * r->shape->micro_batch_size * r->model->hidden_size) *
+	return (double)(layout_held(r->layout, r->shape->seq_length) * r->shape->micro_batch_size *
+		   r->model->hidden_size) *
 	    (double)dtype_size(r->shape->dtype);
+}
+
+/* Each exchange sends to all others what a ring passes on. */
+static double
+context_exchanges(const struct run_case *r, const struct work *w)
+{
+	int64_t c = r->layout->context_parallel_size;
+	double bytes = w->sent * (double)dtype_size(r->shape->dtype);
+
+	if (c == 1 || w->exchanges == 0)
+		return 0;
+	bytes *= (double)c / (double)(c - 1) / w->exchanges;
+	return w->exchanges * ring(r, c, r->layout->tensor_model_parallel_size, bytes);
 }
 
 /* What collectives of one way each are hidden by the products that they are beside (linear.c of
@@ -179,17 +193,19 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	t.memory = traffic(r->hw, (double)dtype_size(r->shape->dtype) * w.elements) +
 	    3 * w.kernels * r->hw->kernel_us * 1e-6;
 	tensor_collectives(r, &w, &t);
+	t.cp = context_exchanges(r, &w);
 	return t;
 }
 
 /* Blocks of one kind all cost the same. Recomputed ones run forward once more: a third of both
- * passes. */
+ * passes and of their exchanges. */
 static void
 add_blocks(struct stage_time *s, const struct stage_time *one, int count, int recomputed)
 {
 	s->compute += one->compute * (count + recomputed / 3.0);
 	s->memory += one->memory * (count + recomputed / 3.0);
 	s->tp += one->tp * count + one->again * recomputed;
+	s->cp += one->cp * (count + recomputed / 3.0);
 }
 
 /* The blocks of a stage; each kind is priced once. */
@@ -249,18 +265,19 @@ pipeline_time(const struct run_case *r, struct step_time *out)
 	out->compute = m * slowest.compute;
 	out->memory = m * slowest.memory;
 	out->tp = m * slowest.tp;
+	out->cp = m * slowest.cp;
 	out->bubble = sum - stage_total(&slowest) + (double)(p - 1) * hand_over;
 	out->other = m * hand_over;
 }
 
-/* Gradients over the data ranks, new weights back, and a tied table between the ends of the
- * pipeline. Sharded gradients are reduced once per micro batch, sharded weights gathered once per
- * pass. Gradients travel in the precision of main gradients, weights in the run's type. */
+/* Gradients over the data and context ranks, new weights back, and a tied table between the ends of
+ * the pipeline. Sharded gradients are reduced once per micro batch, sharded weights gathered once
+ * per pass. Gradients travel in the precision of main gradients, weights in the run's type. */
 static double
 gradient_time(const struct run_case *r)
 {
 	const struct layout *l = r->layout;
-	int64_t d = l->data_parallel_size, t = l->tensor_model_parallel_size,
+	int64_t d = layout_replicas(l), t = l->tensor_model_parallel_size,
 		p = l->pipeline_model_parallel_size;
 	double real = (double)dtype_size(memory_real(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
@@ -304,7 +321,8 @@ time_step(const struct run_case *r, struct step_time *out)
 	out->memory += optimizer_time(r);
 	out->dp = gradient_time(r);
 	out->other += r->hw->step_ms * 1e-3;
-	out->total = out->compute + out->memory + out->tp + out->bubble + out->dp + out->other;
+	out->total =
+	    out->compute + out->memory + out->tp + out->cp + out->bubble + out->dp + out->other;
 	out->other += out->total * straggling * log2(nodes);
 	out->total += out->total * straggling * log2(nodes);
 }

@@ -26,6 +26,7 @@ struct step_time {
 	double compute; /* GEMMs and attention */
 	double memory;  /* memory-bound kernels, including the optimizer */
 	double tp;      /* collectives of the tensor ranks */
+	double cp;      /* exchanges of the context ranks */
 	double bubble;  /* waiting for other stages */
 	double dp;      /* collectives of the data ranks that are not hidden */
 	double other;   /* exchanges between stages, host work, stragglers */

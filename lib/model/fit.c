@@ -101,6 +101,8 @@ more_tensor_ranks(struct run_plan *p, char option[64])
 	snprintf(option, 64, "--tensor-model-parallel-size %lld on twice as many ranks",
 	    (long long)p->layout.tensor_model_parallel_size);
 	return layout_check(&p->layout, &p->model, &ignored) == 0 &&
+	    (p->shape.context_form != CONTEXT_HEADS ||
+		layout_check_heads(&p->layout, &p->model, &ignored) == 0) &&
 	    layout_check_rows(&p->layout, p->shape.seq_length, &ignored) == 0;
 }
 

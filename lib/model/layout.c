@@ -207,6 +207,21 @@ layout_holder(const struct layout *l, int64_t seq_length, int64_t position, int6
 	BUG("no rank holds position %lld", (long long)position);
 }
 
+/* Heads go in whole groups. */
+int
+layout_check_heads(const struct layout *l, const struct model_config *c, struct err *e)
+{
+	int64_t t = l->tensor_model_parallel_size, cp = l->context_parallel_size,
+		g = c->num_query_groups;
+
+	if (cp == 1 || (g % t == 0 && g / t % cp == 0))
+		return 0;
+	return err_set(e,
+	    "--cp-comm-type a2a: --tensor-model-parallel-size %lld x --context-parallel-size %lld "
+	    "must divide --num-query-groups %lld (try --cp-comm-type all_gather)",
+	    (long long)t, (long long)cp, (long long)g);
+}
+
 int64_t
 layout_row_shards(const struct layout *l)
 {

@@ -43,6 +43,8 @@ struct layout {
 	         "ranks that share a sequence")
 /* clang-format on */
 
+/* "tensor 2, pipeline 4, data 1", with the context ranks where there are several. */
+void layout_words(const struct layout *l, struct str *out);
 /* Sizes by axis. */
 int64_t layout_size(const struct layout *l, enum axis a);
 int64_t layout_world(const struct layout *l);
@@ -80,6 +82,8 @@ int layout_check(const struct layout *l, const struct model_config *c, struct er
  */
 int layout_check_length(
     const struct layout *l, int64_t seq_length, const char *name, struct err *e);
+/* The rule where context ranks share out heads (CONTEXT_HEADS); likewise. */
+int layout_check_heads(const struct layout *l, const struct model_config *c, struct err *e);
 /* The rules that join a layout to --seq-length, that one first; likewise. */
 int layout_check_rows(const struct layout *l, int64_t seq_length, struct err *e);
 /* Among how many tensor ranks the rows between blocks are shared: rank i holds part i of so many,

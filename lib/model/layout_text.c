@@ -30,6 +30,16 @@ layout_replace(
 	dump(&(struct holder){ *l, *split }, out);
 }
 
+void
+layout_words(const struct layout *l, struct str *out)
+{
+	str_addf(out, "tensor %lld, ", (long long)l->tensor_model_parallel_size);
+	if (l->context_parallel_size > 1)
+		str_addf(out, "context %lld, ", (long long)l->context_parallel_size);
+	str_addf(out, "pipeline %lld, data %lld", (long long)l->pipeline_model_parallel_size,
+	    (long long)l->data_parallel_size);
+}
+
 /* Megatron-LM's names of axes all end so; '_' equals '-' in options. */
 static bool
 names_axis(const char *name)

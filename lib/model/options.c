@@ -309,29 +309,23 @@ activation_elements(const struct model_config *c, int64_t tokens)
 	return row * (double)tokens * (double)c->num_layers;
 }
 
-/* How ranks share a sequence. Heads go in whole groups. */
+/* How ranks share a sequence. */
 static int
 resolve_context(
     const struct run_options *o, struct run_plan *plan, struct str *notes, struct err *e)
 {
-	int64_t c = plan->layout.context_parallel_size, t = plan->layout.tensor_model_parallel_size,
-		g = plan->model.num_query_groups;
+	bool shared = plan->layout.context_parallel_size > 1;
 
 	if (o->cp_comm_type == COMM_A2A_P2P)
 		return err_set(e,
 		    "--cp-comm-type a2a+p2p: context parallelism of two levels is not built; "
 		    "give a2a or all_gather");
-	plan->shape.context_form = o->cp_comm_type == COMM_A2A ? CONTEXT_HEADS : CONTEXT_GATHER;
-	if (c > 1 && o->cp_comm_type == COMM_P2P)
+	if (shared && o->cp_comm_type == COMM_P2P)
 		str_adds(notes,
 		    "--cp-comm-type p2p: keys and values are gathered, as with all_gather; there "
 		    "is no ring\n");
-	if (c == 1 || o->cp_comm_type != COMM_A2A || (g % t == 0 && g / t % c == 0))
-		return 0;
-	return err_set(e,
-	    "--cp-comm-type a2a: --tensor-model-parallel-size %lld x --context-parallel-size %lld "
-	    "must divide --num-query-groups %lld (try --cp-comm-type all_gather)",
-	    (long long)t, (long long)c, (long long)g);
+	plan->shape.context_form = o->cp_comm_type == COMM_A2A ? CONTEXT_HEADS : CONTEXT_GATHER;
+	return o->cp_comm_type == COMM_A2A ? layout_check_heads(&plan->layout, &plan->model, e) : 0;
 }
 
 /* Megatron-LM's strategy, or the one that its other options imply. */

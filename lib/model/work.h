@@ -28,7 +28,9 @@ struct work {
 	/* the first product is column parallel and the last row parallel: --tp-comm-overlap lets
 	 * collectives go on beside them */
 	bool beside;
-	int scatters; /* with sequence parallelism in their place: gathers and scatters of it */
+	int scatters;  /* with sequence parallelism in their place: gathers and scatters of it */
+	double sent;   /* elements to other context ranks */
+	int exchanges; /* in which these go */
 };
 
 /* The work of a block of this kind on one micro batch and one tensor rank. */

@@ -150,10 +150,10 @@ column()
 @test "mem: every rank, every buffer, JSON" {
 	run -0 mplan mem --config tiny.conf --world-size 8 --tensor-model-parallel-size 2 \
 		--pipeline-model-parallel-size 2 --all-ranks
-	[ "${lines[0]}" = "rank	tp	dp	pp	weights	gradients	optimizer	constants	saved	scratch	workspace	total" ]
-	[ "$(column 1-4 <<<"$output" | tail -n 1)" = "7	1	1	1" ]
+	[ "${lines[0]}" = "rank	tp	cp	dp	pp	weights	gradients	optimizer	constants	saved	scratch	workspace	total" ]
+	[ "$(column 1-5 <<<"$output" | tail -n 1)" = "7	1	0	1	1" ]
 	[ "${#lines[@]}" = 9 ]
-	total=$(tail -n 1 <<<"$output" | cut -f 12)
+	total=$(tail -n 1 <<<"$output" | cut -f 13)
 	run -0 mplan mem --config tiny.conf --world-size 8 --tensor-model-parallel-size 2 \
 		--pipeline-model-parallel-size 2 --buffers
 	[ "${lines[0]}" = "stage	arena	buffer	offset	bytes	instances	total" ]
@@ -169,11 +169,11 @@ column()
 @test "search: the best plans, and a plan that check and mem accept" {
 	run -0 --separate-stderr mplan search --config 8b.conf --world-size 64 --gpu h200 \
 		--global-batch-size 512 -o plan.conf
-	[ "${lines[0]}" = "rank	tp	pp	dp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other" ]
+	[ "${lines[0]}" = "rank	tp	pp	dp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other	cp_share" ]
 	[ "${#lines[@]}" = 11 ]
 	[[ "$stderr" == "mplan: "*" legal layouts, "*" fit; the best (tensor "*") spends "*" % of a step on "*"; the next ("* ]]
 	# The shares of each row add up to 1.
-	column 12-17 <<<"$output" | awk '{ s = $1 + $2 + $3 + $4 + $5 + $6; if (s < 0.996 || s > 1.004) exit 1 }'
+	column 12-18 <<<"$output" | awk '{ s = $1 + $2 + $3 + $4 + $5 + $6 + $7; if (s < 0.996 || s > 1.004) exit 1 }'
 	[ "$(head -c 32 plan.conf)" = "# mplan search: 64 ranks of h200" ]
 	[ "$(grep -c . plan.conf)" -le 6 ]
 	first=${lines[1]}
@@ -185,6 +185,20 @@ column()
 		sort -n | tail -n 1)
 	awk -v b="$bytes" -v g="$(cut -f 8 <<<"$first")" \
 		'BEGIN { d = b / 1073741824 + 1.5 - g; exit !(d < 0.001 && d > -0.001) }'
+}
+
+@test "search: context ranks that are typed are in every plan, and cost traffic" {
+	run -0 --separate-stderr mplan search --config 8b.conf --world-size 64 --gpu h200 \
+		--global-batch-size 64 --context-parallel-size 4 --cp-comm-type a2a \
+		--tensor-model-parallel-size 2 --force -o plan.conf
+	[[ "$stderr" == "mplan: "*"the best (tensor 2, context 4, pipeline "* ]]
+	column 2,3,4,18 <<<"$output" | awk '$1 * 4 * $2 * $3 != 64 || $4 <= 0 { exit 1 }'
+	grep -qx 'context-parallel-size 4' plan.conf
+	run -0 mplan check -q --config 8b.conf --config plan.conf --world-size 64
+	[[ "$output" == "ok: 8030261248 parameters on 64 ranks: tensor 2, context 4, pipeline "* ]]
+	run -1 mplan search -q --config 8b.conf --world-size 64 --gpu h200 \
+		--global-batch-size 64 --context-parallel-size 8 --cp-comm-type a2a \
+		--tensor-model-parallel-size 2
 }
 
 @test "search: a strategy that is typed holds; free, more is shared only where less does not fit" {

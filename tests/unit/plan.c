@@ -64,7 +64,7 @@ timed_shape(const struct hardware *hw, struct layout l, struct train_shape s)
 	CHECK(model_check(&c, &e) == 0 && layout_check(&l, &c, &e) == 0);
 	memtable_most(&c, &l, &s, &r.elements, &r.own_elements);
 	time_step(&r, &t);
-	CHECK_NEAR(t.total, t.compute + t.memory + t.tp + t.bubble + t.dp + t.other, 1e-12);
+	CHECK_NEAR(t.total, t.compute + t.memory + t.tp + t.cp + t.bubble + t.dp + t.other, 1e-12);
 	CHECK(t.compute > 0 && t.memory > 0 && t.tp >= 0 && t.bubble >= 0 && t.dp >= 0 &&
 	    t.other >= 0);
 	return t;
@@ -154,6 +154,11 @@ test_directions(void)
 	CHECK(b.memory < a.memory && b.compute == a.compute);
 	CHECK(timed(&hw, (struct layout){ 4, 1, 1, 2, true }, 4, 8, SHARDING_NONE).other <
 	    timed(&hw, (struct layout){ 4, 1, 1, 2 }, 4, 8, SHARDING_NONE).other);
+	/* Context ranks share all the work of a sample, and pay for talking. */
+	a = timed(&hw, (struct layout){ 1, 4, 1, 1 }, 4, 8, SHARDING_NONE);
+	b = timed(&slow, (struct layout){ 1, 4, 1, 1 }, 4, 8, SHARDING_NONE);
+	CHECK(one.cp == 0 && a.cp > 0 && a.dp > 0 && a.compute < one.compute / 3);
+	CHECK(b.cp > 10 * a.cp && b.compute == a.compute);
 	/* Data ranks share the optimizer's work when it is distributed; their traffic can hide. */
 	a = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE);
 	b = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_OPTIM);
@@ -254,6 +259,7 @@ test_search(void)
 		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .rule = optim_rules },
 		.hw = device("gpu h200\n"),
 		.world_size = 16,
+		.context = 1,
 		.global_batch_size = 96 };
 	struct search s;
 	struct err e;
@@ -296,6 +302,7 @@ test_fit(void)
 		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .rule = optim_rules },
 		.hw = device("gpu h200\nreserve-gb 0\n"),
 		.world_size = 1,
+		.context = 1,
 		.global_batch_size = 1 };
 	struct search s;
 	struct err e;

@@ -8,6 +8,7 @@
 #include "lib/base/prog.h"
 #include "lib/model/evaluation.h"
 #include "lib/model/gpu.h"
+#include "lib/model/layout_text.h"
 #include "train/engine/comm_log.h"
 #include "train/engine/open.h"
 #include "train/run/begin.h"
@@ -159,17 +160,18 @@ static void
 announce(const struct train_config *c, const struct engine *e)
 {
 	const struct run_plan *p = &c->plan;
+	struct str words = { 0 };
 
-	note("%d ranks (tensor %lld, pipeline %lld, data %lld) on %s, %.1f M parameters, %s; "
+	layout_words(&p->layout, &words);
+	note("%d ranks (%s) on %s, %.1f M parameters, %s; "
 	     "memory of rank 0: parameters %llu, "
 	     "saved %llu, scratch %llu bytes",
-	    e->groups.world->size, (long long)p->layout.tensor_model_parallel_size,
-	    (long long)p->layout.pipeline_model_parallel_size,
-	    (long long)p->layout.data_parallel_size, e->backend->name,
+	    e->groups.world->size, words.buf, e->backend->name,
 	    (double)model_num_parameters(&p->model) / 1e6, dtype_name(p->shape.dtype),
 	    (unsigned long long)e->mem.arena[ARENA_PARAMS],
 	    (unsigned long long)e->mem.arena[ARENA_SAVED],
 	    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
+	str_release(&words);
 	say_libraries(e->backend);
 	if (p->layout.pipeline_model_parallel_size > 1)
 		announce_split(p);

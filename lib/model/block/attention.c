@@ -115,6 +115,8 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->elements = 3 * 4 * (double)h * (double)dim[D_ROWS];
 	w->kernels = 4;
 	w->reductions = 2;
+	w->sent = (double)dim[D_SENT];
+	w->exchanges = 3;
 	w->scatters = 5;
 	w->beside = true;
 	if (c->qk_layernorm) {

@@ -62,14 +62,18 @@ head_rows(const struct model_config *c, const struct train_shape *s, int64_t tok
 }
 
 /* The two stretches of a rank see 2 c + 1 pieces of the sequence, whatever the rank; its own two
- * keys' pieces are seen by as many stretches, three of them its own. */
+ * keys' pieces are seen by as many stretches, three of them its own. k and v go to all other ranks
+ * in each pass, and their gradients back. Of heads q, k, v and the output change places in the
+ * forward pass; backward these, the gradient of the output, and those of q, k and v. */
 static void
-dims_context(int64_t d[D_COUNT], const struct layout *l)
+dims_context(int64_t d[D_COUNT], const struct layout *l, bool heads)
 {
 	int64_t c = l->context_parallel_size, piece = d[D_ALL_TOKENS] / (STRETCHES * c);
 
 	d[D_KEYS_GIVEN] = (2 * c + 1) * piece;
 	d[D_KEYS_COME] = (2 * c - 2) * piece;
+	d[D_SENT] = heads ? d[D_TOKENS] * (c - 1) * 3 * ((d[D_QKV] + d[D_Q]) / c)
+			  : ((c - 1) * d[D_TOKENS] * 2 + d[D_KEYS_COME]) * d[D_PAIR];
 }
 
 /* The layout has passed layout_check and layout_check_length, so all divisions are exact. */
@@ -105,5 +109,5 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_HEAD_ROWS] = head_rows(c, s, d[D_TOKENS]);
 	d[D_STAT_ROWS] = d[D_HEAD_ROWS] * t;
 	d[D_ATTN_WORK] = (int64_t)(attention_run_workspace(c, l, s) / sizeof(float));
-	dims_context(d, l);
+	dims_context(d, l, s->context_form == CONTEXT_HEADS);
 }

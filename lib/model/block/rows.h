@@ -47,6 +47,7 @@ enum dim {
 	 * those of other ranks give for its keys */
 	D_KEYS_GIVEN,
 	D_KEYS_COME,
+	D_SENT, /* elements that attention sends to other context ranks, in both passes */
 	/* of the rank: all parameters it holds */
 	D_WEIGHTS,
 	D_GRADS,
