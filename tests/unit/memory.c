@@ -242,6 +242,13 @@ test_figures(void)
 	CHECK(half.bytes[BUF_CONTEXT_QKV] == half.bytes[BUF_QKV]);
 	CHECK(half.bytes[BUF_CONTEXT_PACKED] == half.bytes[BUF_QKV] + 2 * 32 * 64 * 2);
 	s.context_form = CONTEXT_GATHER;
+	/* A hash of the loss and of each tensor, for two runs. */
+	CHECK(m.bytes[BUF_HASHES] == 0);
+	s.hashed = true;
+	memory_plan(&recomputed, &c, &l, &s, coord);
+	CHECK(recomputed.bytes[BUF_HASHES] == 2 * 8 * (1 + (uint64_t)m.shards.count));
+	memory_release(&recomputed);
+	s.hashed = false;
 	/* A gated activation is never saved; selectively nor are the norms' outputs; fully one
 	 * input a layer is. */
 	CHECK(m.place[BUF_ACT_OUT] == ARENA_SCRATCH && m.place[BUF_NORM1_OUT] == ARENA_SAVED);

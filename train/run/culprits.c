@@ -1,6 +1,7 @@
 /*
  * culprits.c - which ranks it was
  */
+#include "train/engine/comm_log.h"
 #include "train/run/culprits.h"
 
 #include <stdlib.h>
@@ -27,11 +28,14 @@ void
 culprits(struct engine *e, const char *what, struct str *out)
 {
 	struct comm *w = e->groups.world;
-	int local_size, local_rank = mpi_local_rank(w, &local_size), count = 0;
+	int local_size, local_rank, count = 0;
 	struct str mine = { 0 };
 	size_t total = 0;
 	char *all;
 
+	comm_log_begin(COMM_HERE(w), "all ranks", "split by host");
+	local_rank = mpi_local_rank(w, &local_size);
+	comm_log_end(w);
 	if (what[0])
 		describe(e, local_rank, what, &mine);
 	all = w->ops->gather_bytes(COMM_HERE(w), mine.buf, mine.len, 0, &total);
