@@ -76,6 +76,7 @@ small 1 --eval-micro-batch-size 1
 large 1 --eval-micro-batch-size 12 --async-save --save s --save-interval 1
 stages 2 --eval-micro-batch-size 6 $(layout 1 2) --recompute-granularity full
 tensor 2 --eval-micro-batch-size 4 $(layout 2 1) --sequence-parallel
+context 2 --eval-micro-batch-size 4 --context-parallel-size 2
 replicas 2 --eval-micro-batch-size 3 $(zero 3) --ddp-bucket-size 5000
 END
 

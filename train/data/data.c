@@ -266,12 +266,13 @@ add_documents(const struct data_reader *r, int n, const struct stretch *has, int
 
 /* Sample i of b, as far as a context rank holds it. */
 static int64_t
-add_sample(const struct data_reader *r, int context, int64_t i, const struct batch *out)
+add_sample(
+    const struct data_reader *r, const struct data_place *at, int64_t i, const struct batch *out)
 {
 	const struct run_plan *p = &r->d->c->plan;
-	int64_t b = p->shape.micro_batch_size, row = i, unmasked = 0;
+	int64_t b = data_micro_batch(r->d, r->d->set[at->set].which), row = i, unmasked = 0;
 	struct stretch has[STRETCHES];
-	int n = layout_positions(&p->layout, p->shape.seq_length, context, has);
+	int n = layout_positions(&p->layout, p->shape.seq_length, at->context, has);
 
 	for (int k = 0; k < n; row += b * has[k++].count)
 		unmasked += interleave(&r->one, &has[k], row, b, out);
@@ -305,7 +306,7 @@ data_batch(
 			sample_assemble(&d->options, r->ids, n, len, &r->one);
 		else
 			empty_sample(&r->one, len);
-		unmasked += add_sample(r, at->context, i, out);
+		unmasked += add_sample(r, at, i, out);
 	}
 	return unmasked;
 }
