@@ -1,9 +1,9 @@
 /*
- * agree.c - comparing what the ranks were given, and handing out what only one can read, before
- * anybody depends on it
+ * agree.c - comparing what the ranks were given, and handing out what only one can read, before any
+ * rank depends on it
  *
  * Ranks with different options would wait for each other for ever, or train one model with two
- * learning rates. One reduction of 16 bytes finds that out.
+ * learning rates. One reduction of 16 bytes shows the difference.
  */
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
@@ -16,9 +16,9 @@
 
 /* --- which options ---------------------------------------------------------------------------- */
 
-/* Every string and list but a model's fields, so that a new path is sorted on purpose, and what
- * else is not compared by its value, which is the rule. --log-interval is none of these: the ranks
- * meet at log steps. */
+/* Every string and list except a model's fields, so that a new path is classified on purpose, and
+ * every other option that is not compared by its value, which is the rule. --log-interval is none
+ * of these: the ranks meet at log steps. */
 static const struct {
 	const char *name;
 	enum agree_on on;
@@ -71,7 +71,7 @@ agree_on(const struct opt *o)
 	    : AGREE_VALUE;
 }
 
-/* The row of an option's name; NULL for what is no option. */
+/* The row of an option's name; NULL where there is no such option. */
 static const struct opt *
 row(const char *name, size_t len)
 {
@@ -83,7 +83,7 @@ row(const char *name, size_t len)
 	return NULL;
 }
 
-/* One line of an option file, as far as it is compared. */
+/* Adds what is compared of one line of an option file. */
 static void
 add_option(struct str *out, const char *line, size_t len)
 {
@@ -114,7 +114,7 @@ add_options(struct str *out, const struct opt_parse *p)
 
 /* --- the first difference --------------------------------------------------------------------- */
 
-/* The line of a text that begins at `at`: its length without the newline, and of its name. */
+/* The line of a text that begins at `at`: its length without the newline, and its name's length. */
 struct line {
 	const char *at;
 	size_t len, name;
@@ -142,7 +142,7 @@ has_name(const char *text, const struct line *of)
 	return false;
 }
 
-/* What a rank has on a line: the value, or whether it has it at all where there is none. */
+/* What a rank has on a line: the value, or where there is none whether it has the line. */
 static void
 add_value(struct str *out, const struct line *l, bool has)
 {
@@ -156,8 +156,8 @@ add_value(struct str *out, const struct line *l, bool has)
 		str_adds(out, has ? "given" : "not given");
 }
 
-/* The first line in which two texts differ: the same in both up to there, so either both have a
- * line of that name or one of them lacks it. */
+/* The first line in which two texts differ. They are equal up to there, so either both have a line
+ * of that name or one of them lacks it. */
 static void
 add_difference(struct str *out, const char *text[2], const char *where[2])
 {
@@ -181,7 +181,7 @@ add_difference(struct str *out, const char *text[2], const char *where[2])
 }
 
 /* On rank 0: all holds "HOST<NUL>TEXT<NUL>" of every rank. Rank 0 is compared with the first rank
- * that has something else. */
+ * that differs from it. */
 static void
 describe(const char *all, struct err *e)
 {
@@ -208,7 +208,8 @@ describe(const char *all, struct err *e)
 
 /* --- agreement -------------------------------------------------------------------------------- */
 
-/* The greatest hash and the greatest complement, which is the least hash's, in one reduction. */
+/* The greatest hash, and the greatest complement, which belongs to the least hash, in one
+ * reduction. */
 static bool
 all_equal(struct comm *world, const char *text)
 {
@@ -283,7 +284,7 @@ agree_lists(struct comm *world, struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* A difference that is worth a line, and no more. */
+/* A difference between MPI libraries is worth a note, and no more. */
 static void
 compare_mpi(struct comm *world)
 {

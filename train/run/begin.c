@@ -1,10 +1,9 @@
 /*
- * begin.c - what a run goes on from
+ * begin.c - what a run continues from
  *
- * Going back before a spike is the start of a run once more, inside the process: the same loader
- * under the same rules, from a checkpoint of --save. What such a run comes to, and what one comes
- * to that was stopped anywhere and resumed, is the same bit by bit, since all that decides (losses,
- * rewinds) is in the checkpoints.
+ * Going back before a spike starts the run again inside the process: the same loader under the same
+ * rules, from a checkpoint of --save. Such a run and one that was stopped anywhere and resumed end
+ * with the same bits, since all that decides (losses, rewinds) is in the checkpoints.
  */
 #include "lib/base/prog.h"
 #include "train/run/begin.h"
@@ -37,7 +36,7 @@ begin_run(struct run *r, struct err *err)
 
 /* --- the way back ----------------------------------------------------------------------------- */
 
-/* A checkpoint of this order of the data, which opens. */
+/* True for a checkpoint that opens and has this order of the data. */
 static bool
 leads_here(const struct run *r, const char *dir)
 {
@@ -49,8 +48,8 @@ leads_here(const struct run *r, const char *dir)
 	return leads;
 }
 
-/* The iteration of the newest checkpoint from before `before`, -1 where there is none. In a --save
- * that the run was not loaded from, earlier checkpoints are another run's. */
+/* The iteration of the newest checkpoint earlier than `before`; -1: there is none. In a --save that
+ * the run was not loaded from, earlier checkpoints belong to another run. */
 static int64_t
 find_back(const struct run *r, int64_t before)
 {
@@ -70,8 +69,8 @@ find_back(const struct run *r, int64_t before)
 	return found;
 }
 
-/* Rank 0 looks, for all of them. Saves that were begun are on the disk, so that what is found does
- * not depend on how fast it is. */
+/* Rank 0 looks for all ranks. Saves that were begun are on the disk by now, so what is found does
+ * not depend on the disk's speed. */
 static int
 agree_on_way(struct run *r, int64_t before, int64_t *to, struct err *err)
 {
@@ -85,7 +84,7 @@ agree_on_way(struct run *r, int64_t before, int64_t *to, struct err *err)
 	return 0;
 }
 
-/* The state is the checkpoint's but for the rewinds, of which it may not know all. */
+/* The state is the checkpoint's except for the rewinds: it may not know all of them. */
 static int
 load_back(struct run *r, int64_t to, struct err *err)
 {
@@ -108,7 +107,7 @@ load_back(struct run *r, int64_t to, struct err *err)
 	return 0;
 }
 
-/* Later checkpoints are no part of the run any more. Rank 0's, spread by the caller. */
+/* Later checkpoints are no longer part of the run. Rank 0 alone; the caller spreads the result. */
 static int
 leave_later(const struct run *r, struct err *err)
 {
@@ -134,7 +133,7 @@ go_back(struct run *r, int64_t to, struct err *err)
 	return 0;
 }
 
-/* The step is run again, and whatever its loss is it counts. */
+/* The step is run again, and its loss counts whatever it is. */
 static void
 go_through(struct run *r)
 {

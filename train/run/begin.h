@@ -1,16 +1,16 @@
-/* begin.h - what a run goes on from: at its start, and when it goes back before a spike */
+/* begin.h - what a run continues from: at its start, and when it goes back before a spike */
 #ifndef TRAIN_RUN_BEGIN_H
 #define TRAIN_RUN_BEGIN_H
 
 #include "train/run/iteration.h"
 
 /* Weights, optimizer and progress: from a checkpoint or from the seed. Collective; fails on all
- * ranks, also where any was asked to stop meanwhile, with the reason on rank 0 and the status in
+ * ranks, also when any was asked to stop meanwhile, with the reason on rank 0 and the status in
  * r->failure. */
 int begin_run(struct run *r, struct err *err);
-/* Collective, after ITERATION_SPIKE: loads the newest checkpoint from before the window of
- * r->spike, and has the steps of the window passed over. Where there is no way back, the step is
- * taken as it is when it is run again. Returns the exit status. */
+/* Collective, after ITERATION_SPIKE: loads the newest checkpoint from before the window of r->spike
+ * and marks the window's steps to be passed over. Without such a checkpoint the step is run again
+ * and its update taken. Returns the exit status. */
 int begin_again(struct run *r);
 
 #endif

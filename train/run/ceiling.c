@@ -1,11 +1,11 @@
 /*
- * ceiling.c - how fast this machine multiplies matrices, today and under load
+ * ceiling.c - how fast this machine multiplies matrices under load
  *
- * A data sheet's peak is reached by no product, and a machine may be slower than its like: a
- * throttled GPU, a host whose cores are shared. So the run's own product is the measure, with
- * numbers in it that are no zeros, since those cost less power. Ranks of a host share power and
- * memory, hence all of them at once. A product that would take too long, as on a CPU, is cut to
- * fewer rows, which are the tokens of a micro batch.
+ * No GEMM reaches a data sheet's peak, and a machine may be slower than others of its kind: a
+ * throttled GPU, a host whose cores are shared. So the run's own GEMM is measured, on random
+ * numbers, since zeros draw less power. Ranks of a host share power and memory, hence all of them
+ * run at once. A GEMM that would take too long, as on a CPU, is cut to fewer rows, which are the
+ * tokens of a micro batch.
  */
 #include "lib/base/clock.h"
 #include "lib/base/prog.h"
@@ -15,23 +15,22 @@
 #include <math.h>
 
 enum { ALIGNMENT = 256 };
-/* Seconds: of the measurement; of the calls between two looks at the clock, which also bounds the
- * call that more rows are tried after. */
+/* In seconds: the length of the measurement, and the time between two readings of the clock. More
+ * rows are tried while a call takes less than LOOK. */
 static const double SECONDS = 1, LOOK = 0.03;
-/* FLOPs of the first call, which no device takes long over; how many times the rows are tried
- * next. */
+/* FLOPs of the first call, which is short on any device; the factor by which the rows grow. */
 static const double FIRST = 1e9;
 enum { GROWTH = 8 };
 
-/* One product, with its memory. */
+/* One GEMM, with its memory. */
 struct trial {
 	struct engine *e;
 	struct product shape;
-	void *memory; /* NULL: there was none */
+	void *memory; /* NULL: none was free */
 	struct gemm gemm;
 };
 
-/* The largest that a layer of this stage makes. */
+/* The largest GEMM of this stage's layers. */
 static struct product
 largest(const struct engine *e)
 {
@@ -72,7 +71,7 @@ randomize(struct trial *t, const struct tensor *x)
 	t->e->ops->normal(t->e->stream, x, &n);
 }
 
-/* y [rows, out] = x [rows, in] W^T, as the forward pass makes it. */
+/* y [rows, out] = x [rows, in] W^T, as in the forward pass. */
 static void
 trial_begin(struct trial *t)
 {
@@ -103,7 +102,7 @@ trial_end(struct trial *t)
 	t->memory = NULL;
 }
 
-/* Seconds of so many calls. */
+/* Seconds of this many calls. */
 static double
 run(const struct trial *t, int64_t calls)
 {
@@ -115,7 +114,7 @@ run(const struct trial *t, int64_t calls)
 	return clock_seconds() - since;
 }
 
-/* Of the product with so many rows. The first call plans and is not counted. */
+/* Seconds of a call with this many rows. The first call plans and is not counted. */
 static double
 try_rows(struct trial *t, int64_t rows)
 {
@@ -128,8 +127,8 @@ try_rows(struct trial *t, int64_t rows)
 	return run(t, 1);
 }
 
-/* As many rows as the run has, or as there is memory for and take no longer than a few looks at the
- * clock. Returns the seconds of a call. */
+/* Chooses as many rows as the run has, or fewer where memory is short or a call would take too
+ * long. Returns the seconds of a call. */
 static double
 choose_rows(struct trial *t)
 {
@@ -146,7 +145,7 @@ choose_rows(struct trial *t)
 	return seconds;
 }
 
-/* FLOP/s of this rank over SECONDS, from when all ranks have come. */
+/* FLOP/s of this rank over SECONDS, counted from when all ranks are ready. */
 static double
 sustained(const struct trial *t, double seconds)
 {

@@ -4,9 +4,9 @@
 
 #include "train/engine/engine.h"
 
-/* FLOP/s of all ranks together in the largest product of a layer, each rank its stage's own, in the
- * run's type, on all of them at once, kept up for a second. NAN where a device has no memory left
- * for it. Collective; rank 0 notes the result. Changes nothing of the run. */
+/* FLOP/s of all ranks together, sustained for a second while every rank computes the largest GEMM
+ * of its stage's layers in the run's type. NAN where a device has no memory left for it.
+ * Collective; rank 0 notes the result. The run itself is not changed. */
 double ceiling_measure(struct engine *e);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * check.c - finds the first operation of a failed step that wrote NaN or Inf
  *
- * A step that fails is known by its gradient norm, which costs nothing; only then is the step run
- * again with an observer that counts what is not finite in every output. That waits for the device
- * at each operation, which is fine once. "First" is the order of the arithmetic, not of the clock:
- * micro batch, forward before backward, depth of the layer, order of the calls, rank.
+ * The gradient norm shows at no cost that a step failed; only then is the step run again with an
+ * observer that counts what is not finite in every output. That waits for the device at each
+ * operation, which is fine once. "First" means the order of the arithmetic, not of the clock: micro
+ * batch, forward before backward, depth of the layer, order of the calls, rank.
  */
 #include "train/engine/observe.h"
 #include "train/run/check.h"
@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank found, and its number in the order of the arithmetic; order is INFINITY when
- * nothing. */
+/* What a rank found, and its number in the order of the arithmetic; INFINITY: it found nothing. */
 struct check {
 	struct observer base;
 	struct engine *e;
@@ -31,7 +30,8 @@ before(struct observer *o, struct stream *st)
 	(void)st;
 }
 
-/* Elements of a floating tensor that are not finite. Its rows may lie apart, so row by row then. */
+/* How many elements of a floating tensor are not finite. Rows that lie apart are counted one by
+ * one. */
 static double
 count(struct check *c, struct stream *st, const struct tensor *t)
 {
@@ -52,7 +52,7 @@ count(struct check *c, struct stream *st, const struct tensor *t)
 }
 
 /* True for tensors that need a check. Integers hold no NaN. The scalars are sums of values that are
-   already checked, and those of the loss still hold the failed step's values. */
+ * already checked, and those of the loss still hold the failed step's values. */
 static bool
 is_suspect(const struct check *c, const struct tensor *t)
 {
@@ -73,7 +73,7 @@ order(const struct check *c)
 	    (double)c->calls;
 }
 
-/* Where a call stands, in words. */
+/* A call's place, in words. */
 static void
 describe(struct check *c, const char *op, const char *output, double bad, double of)
 {
@@ -108,7 +108,7 @@ after(struct observer *o, struct stream *st, const struct op_call *call)
 		}
 }
 
-/* The earliest of all ranks' finds, on rank 0. */
+/* Reports the earliest of all ranks' finds, on rank 0. */
 static void
 report(const struct check *c, struct str *out)
 {

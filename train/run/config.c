@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Notes are collected as one text while options are read, before it is known whether this rank
- * may speak. NULL says nothing. */
+/* Notes are collected as one text while options are read, before it is known whether this rank may
+ * print. NULL prints nothing. */
 static void
 say_lines(const char *text)
 {
@@ -62,7 +62,7 @@ train_help(void)
 	cli_help("mtrain", &mtrain);
 }
 
-/* Also after a failed train_parse or train_configure: what was not opened is NULL. */
+/* Allowed after a failed train_parse or train_configure: what was not opened is NULL. */
 void
 train_release(struct train_config *c)
 {
@@ -104,8 +104,8 @@ open_tokenizer(struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* Steps become samples: their numbers must stay where integers are exact in every reckoning with
- * them. 2^53, because checkpoints and totals carry these numbers as doubles. */
+/* Steps become samples, and checkpoints and totals carry these numbers as doubles: up to 2^53 they
+ * are exact. */
 static int
 check_counts(const struct train_options *o, const struct run_plan *plan, struct err *e)
 {
@@ -156,7 +156,7 @@ eval_micro_batch(const struct train_config *c, struct err *e)
 		  (long long)micro, (long long)batch, (long long)once);
 }
 
-/* Of an evaluation, where it is another than that of training. */
+/* The batch of an evaluation, where it differs from that of training. */
 static int
 eval_batch(struct train_config *c, struct err *e)
 {
@@ -172,8 +172,8 @@ eval_batch(struct train_config *c, struct err *e)
 	    : 0;
 }
 
-/* --train-samples to steps: those that were taken, and those that are left with the batch as it is
- * now. No step is taken for samples that do not fill a last batch, as in Megatron-LM. */
+/* --train-samples to steps: those taken so far, and those left with the batch as it is now. Samples
+ * that do not fill a last batch get no step, as in Megatron-LM. */
 static int
 count_steps(struct train_config *c, struct err *e)
 {
@@ -185,7 +185,7 @@ count_steps(struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* --train-iters or --train-samples, to steps. A batch that changes goes with samples alone. */
+/* --train-iters or --train-samples, to steps. A batch size that changes needs samples. */
 static int
 train_length(struct train_config *c, struct err *e)
 {
@@ -240,7 +240,7 @@ read_skips(struct train_config *c, struct err *e)
 	return opt_numbers("iterations-to-skip", l, 1, c->skips, e);
 }
 
-/* Going back needs checkpoints that hold all that a run is. */
+/* Going back needs checkpoints that hold the whole state of a run. */
 static int
 read_spikes(struct train_config *c, struct err *e)
 {
@@ -272,9 +272,9 @@ train_skips(const struct train_config *c, int64_t iteration)
 }
 
 /* Lengths in samples, as Megatron-LM's get_optimizer_param_scheduler has them: a run of steps
- * counts global batches; in a run of samples none is left out, though the last may fill no batch;
- * a share of the decay is not rounded. Decay lasts as long as the run unless something else is
- * said. */
+ * counts global batches; a run of samples counts all of them, though the last may fill no batch; a
+ * share of the decay is not rounded. Decay lasts as long as the run unless an option says
+ * otherwise. */
 static void
 schedule_lengths(const struct train_config *c, struct lr_schedule *s)
 {
@@ -298,8 +298,8 @@ schedule_lengths(const struct train_config *c, struct lr_schedule *s)
 		s->warmup_samples = o->lr_warmup_fraction * (double)s->decay_samples;
 }
 
-/* Lengths are counted as the run is, one option says how long the warm-up is, and WSD has a tail.
- * 0 is no length, as in Megatron-LM. */
+/* Lengths are in the run's unit, only one option gives the length of the warm-up, and WSD has a
+ * tail. 0 means not given, as in Megatron-LM. */
 static int
 check_lengths(const struct train_config *c, struct err *e)
 {
@@ -332,7 +332,7 @@ check_lengths(const struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* Weight decay has two ends when it grows, and only then. */
+/* Weight decay has a start and an end when it grows, and only then. */
 static int
 check_weight_decay(const struct train_config *c, struct err *e)
 {
@@ -359,8 +359,8 @@ check_weight_decay(const struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* From the options. A run that trains nothing may leave out the rate, and no rule of Megatron-LM's
- * (megatron/training/arguments.py, core/optimizer_param_scheduler.py) is for it. */
+/* From the options. A run that trains nothing may leave out the rate, and the rules of Megatron-LM
+ * (megatron/training/arguments.py, core/optimizer_param_scheduler.py) do not apply to it. */
 static int
 schedule(struct train_config *c, struct err *e)
 {
@@ -388,15 +388,15 @@ schedule(struct train_config *c, struct err *e)
 	return check_lengths(c, e) < 0 || check_weight_decay(c, e) < 0 ? -1 : lr_check(s, e);
 }
 
-/* A file that an option names, before anybody needs it. Readable is not asked: the one who opens
- * it says what is wrong. NULL is an option that was not given. */
+/* Checks that a file exists before it is needed. Whether it is readable shows when it is opened.
+ * NULL: the option was not given. */
 static int
 check_file(const char *option, const char *path, struct err *e)
 {
 	return !path || io_exists(path) ? 0 : err_set(e, "--%s %s: no such file", option, path);
 }
 
-/* The option that the list of a split was given by. */
+/* The option that gave the list of a split. */
 static const char *
 list_option(const struct path_options *o, enum split which)
 {
@@ -409,7 +409,7 @@ list_option(const struct path_options *o, enum split which)
 					  : names[which];
 }
 
-/* One dataset of a list. Only that the files are there: dataset_open checks what is in them. */
+/* One dataset of a list. Checks only that the files exist: dataset_open checks what is in them. */
 static int
 check_prefix(const char *option, const char *prefix, struct err *e)
 {
@@ -429,7 +429,7 @@ check_prefix(const char *option, const char *prefix, struct err *e)
 	return rc;
 }
 
-/* Validation sets that are taken one by one, and their names. */
+/* Validation sets that are evaluated one by one, and their names. */
 static int
 check_validation_sets(const struct train_config *c, struct err *e)
 {
@@ -451,8 +451,8 @@ check_validation_sets(const struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* What looks for ends of documents must know which token they are: without it nothing would happen,
- * silently. */
+/* Options that look for ends of documents need the token that marks them: without it they would
+ * silently do nothing. */
 static int
 check_eod(const struct train_config *c, struct err *e)
 {
@@ -466,7 +466,7 @@ check_eod(const struct train_config *c, struct err *e)
 	    : err_set(e, "--%s: needs a tokenizer, which says what the end of a document is", asks);
 }
 
-/* The lists of corpora, read and looked for. */
+/* Reads the lists of corpora and checks that their files exist. */
 static int
 check_data(struct train_config *c, struct err *e)
 {
@@ -497,7 +497,7 @@ check_data(struct train_config *c, struct err *e)
 	return check_validation_sets(c, e);
 }
 
-/* A dry run plans for machines where the files are, so it asks for none. */
+/* A dry run plans for machines that have the files, so it looks for none. */
 static int
 check_files(struct train_config *c, struct err *e)
 {
@@ -520,7 +520,7 @@ check_files(struct train_config *c, struct err *e)
 	return o->tokens_file || o->generate ? 0 : check_data(c, e);
 }
 
-/* Made-up data are none; inference has none, and a plan looks at none. */
+/* False for mock data, inference and a dry run. */
 bool
 train_reads_data(const struct train_config *c)
 {
@@ -529,8 +529,8 @@ train_reads_data(const struct train_config *c)
 	return !o->dry_run && !o->tokens_file && !o->generate && !o->mock_data;
 }
 
-/* What the backend cannot compute. A plan for other machines is not held to this one's. A
- * backend that cannot be had at all is reported by train_run, with its reason. */
+/* Finds what the backend cannot compute. A plan for other machines is not held to this one's
+ * limits. A backend that is not available at all is reported by train_run, with its reason. */
 static int
 check_backend(const struct train_config *c, struct err *e)
 {
@@ -551,7 +551,7 @@ check_backend(const struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* What is compared must be there, and must repeat. */
+/* Comparisons need something to compare, and results that repeat. */
 static int
 check_comparisons(const struct train_config *c, struct err *e)
 {
@@ -580,8 +580,8 @@ train_scale_tokens(struct train_config *c, int64_t samples)
 		c->scaler.tokens = (double)samples * (double)c->plan.shape.seq_length;
 }
 
-/* The loss scale is 1 outside fp16: bf16 and fp32 have the range of fp32, and overflow there is
- * no matter of scale. */
+/* The loss scale is 1 outside fp16: bf16 and fp32 have the range of fp32, where a scale does not
+ * help against overflow. */
 static int
 numerics(struct train_config *c, struct err *e)
 {
@@ -612,7 +612,7 @@ numerics(struct train_config *c, struct err *e)
 		  o->min_loss_scale, o->initial_loss_scale);
 }
 
-/* What is the default may be asked for, but not together with its opposite. */
+/* A default may be asked for, but not together with its opposite. */
 static int
 check_overlap(const struct train_config *c, struct err *e)
 {
@@ -675,7 +675,7 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	    : check_files(c, e);
 }
 
-/* The options after the model group: those of the model follow from model_dump. What a
+/* The options after the model group: those of the model follow from model_dump. This is what a
  * checkpoint's options file and a run's record hold: reading it back gives this configuration. */
 void
 train_dump(const struct train_config *c, bool defaults, struct str *out)

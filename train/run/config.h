@@ -1,8 +1,8 @@
 /*
- * config.h - the options of mtrain, and what they come to
+ * config.h - the options of mtrain, and what follows from them
  *
  * One table (config.c) in Megatron-LM's names; train_configure turns it into a run_plan, schedules
- * and a data description, or ends with the option, the rule and a legal value before anything is
+ * and a data description, or fails with the option, the rule and a legal value before anything is
  * touched.
  */
 #ifndef TRAIN_RUN_CONFIG_H
@@ -76,7 +76,7 @@ struct train_options {
 /* What a list of corpora that changed between save and resume means: --data-change. */
 enum data_change { DATA_CHANGE_REFUSE, DATA_CHANGE_RESTART, DATA_CHANGE_EXCLUDE_SEEN };
 
-/* What is said of the times of all ranks: --timing-log-option. */
+/* What is reported of the times of all ranks: --timing-log-option. */
 enum timing_option { TIMING_MAX, TIMING_MINMAX, TIMING_ALL };
 
 /* Where the weights come from. */
@@ -90,17 +90,18 @@ struct train_config {
 	struct optim_options optim;
 	struct scaler scaler;
 	struct data_paths paths; /* of a run that reads datasets */
-	char *lists; /* text of the file that names them, which is rank 0's; else NULL */
-	struct tokenizer_spec spec;  /* of the tokenizer, as the options have it */
+	char *lists; /* text of the file that names them, as rank 0 read it; else NULL */
+	struct tokenizer_spec spec;  /* the tokenizer that the options ask for */
 	struct tokenizer *tokenizer; /* NULL: none given */
 	int64_t eod;                 /* -1: none */
 	int64_t train_iters;
 	int64_t *skips; /* --iterations-to-skip, in the order of the list */
 	struct spike_rule spikes;
 	enum start start;
-	/* configuring failed on a tracker or checkpoint that does not open: no matter of usage */
+	/* configuring failed on a tracker or checkpoint that does not open, which is not wrong
+	 * usage */
 	bool unreadable;
-	bool goes_back; /* --ckpt-step says where the run starts, and would again */
+	bool goes_back; /* --ckpt-step says where the run starts, and would again after a restart */
 	/* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
 	const char *weights_from;
 	struct fault *fault; /* NULL: nothing is broken on purpose */
@@ -110,22 +111,21 @@ extern const struct opt mtrain_opts[];
 extern const char *const mtrain_backends[];
 
 /* Parses the command line, before MPI has started. After --help and --version (c->parse says so)
- * nothing else is of use. */
+ * nothing else in *c is valid. */
 int train_parse(struct train_config *c, int argc, char **argv, struct err *e);
 /* True when the run reads datasets. */
 bool train_reads_data(const struct train_config *c);
 /* --help on standard output. */
 void train_help(void);
-/* Everything that can be wrong is found here. world_size: ranks there are, or those of
- * --world-size. */
+/* Finds everything that can be wrong. world_size: the number of ranks, or --world-size. */
 int train_configure(struct train_config *c, int64_t world_size, struct err *e);
 void train_release(struct train_config *c);
-/* options.conf of a checkpoint: the options that were given, and the model as it was resolved. With
- * defaults, all options that have a value. */
+/* options.conf of a checkpoint: the options that were given, and the resolved model. With defaults:
+ * all options that have a value. */
 void train_dump(const struct train_config *c, bool defaults, struct str *out);
 /* Whether this iteration, counted from 1, is one of --iterations-to-skip. */
 bool train_skips(const struct train_config *c, int64_t iteration);
-/* The loss scale is of the mean over a step of so many samples. */
+/* Sets the loss scale for a mean over a step of this many samples. */
 void train_scale_tokens(struct train_config *c, int64_t samples);
 /* The learning-rate schedule in one line, as state.conf keeps it; and back. */
 void train_schedule_line(const struct lr_schedule *s, struct str *out);
@@ -136,24 +136,25 @@ int train_schedule_parse(const char *line, struct lr_schedule *s);
 /* The rules of --load, --save, --finetune and --pretrained-checkpoint; sets start and
  * weights_from. */
 int train_start(struct train_config *c, struct err *e);
-/* What a rank starts from, for comparing with others: lines "NAME<tab>VALUE" on the checkpoint, the
- * tokenizer and the model. */
+/* What a rank starts from, to be compared with others: lines "NAME<tab>VALUE" on the checkpoint,
+ * the tokenizer and the model. */
 void train_start_text(const struct train_config *c, struct str *out);
 /* True when the same command line resumes what this run saves. */
 bool train_continues(const struct train_config *c);
-/* What goes on from what this run saves, in words. */
+/* How to continue from what this run saves, in words. */
 const char *train_way_on(const struct train_config *c);
-/* Where the checkpoint of a run that resumes stands; 0 and 0 for any other. -1 with a reason. */
+/* The position of the checkpoint that a run resumes from; 0 and 0 for any other run. -1 with a
+ * reason. */
 int train_progress(struct train_config *c, int64_t *iteration, int64_t *consumed, struct err *e);
 /* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when
  * that does not apply, 1 when *m is filled. --use-checkpoint-args takes the sequence length too
  * where none was typed. */
 int train_checkpoint_model(struct train_config *c, struct model_config *m, struct err *e);
-/* Opens the checkpoint that --load or --pretrained-checkpoint names; a reason that is a damaged
- * one's says which older one opens. */
+/* Opens the checkpoint that --load or --pretrained-checkpoint names; where it is damaged, the
+ * reason names an older one that opens. */
 struct ckpt *train_open_checkpoint(const char *dir, struct err *e);
-/* Adds to the reason of a damaged checkpoint which older one opens, and how all of that is
- * checked. */
+/* Adds to the reason of a damaged checkpoint which older one opens, and how to check the whole of
+ * that. */
 void train_name_older(const char *dir, struct err *e);
 /* Compares the architecture of a checkpoint with this run's. The reason names the first option that
  * differs. */

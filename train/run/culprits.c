@@ -1,5 +1,5 @@
 /*
- * culprits.c - which ranks it was
+ * culprits.c - naming the ranks where something went wrong
  */
 #include "train/engine/comm_log.h"
 #include "train/run/culprits.h"
@@ -10,7 +10,7 @@
 
 enum { MOST = 4 };
 
-/* A GPU is known by its number on the host, which the local rank is. */
+/* A GPU is known by its number on the host, which is the local rank. */
 static void
 describe(const struct engine *e, int local_rank, const char *what, struct str *out)
 {

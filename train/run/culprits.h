@@ -1,12 +1,12 @@
-/* culprits.h - which ranks it was, in words that lead to a machine */
+/* culprits.h - naming the ranks where something went wrong, with their machines */
 #ifndef TRAIN_RUN_CULPRITS_H
 #define TRAIN_RUN_CULPRITS_H
 
 #include "lib/base/str.h"
 #include "train/engine/engine.h"
 
-/* Collective. Appends on rank 0 what each rank has to say of itself, an empty text where that is
- * nothing: "rank 1 (node1, cuda 3): WHAT; rank 5 (node1, cuda 7): WHAT"; of many only the first. */
+/* Collective. Appends on rank 0 what each rank says of itself, leaving out empty texts: "rank 1
+ * (node1, cuda 3): WHAT; rank 5 (node1, cuda 7): WHAT"; of many only the first. */
 void culprits(struct engine *e, const char *what, struct str *out);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * deadline.c - ends the program when something takes too long
  *
- * For calls that cannot be asked to give up, such as MPI_Init, which waits for every rank that the
+ * For calls that cannot be interrupted, such as MPI_Init, which waits for every rank that the
  * launcher promised. A second thread waits during the call; nothing of the call can be cleaned up,
  * so the end is _exit.
  */

@@ -9,7 +9,7 @@ struct deadline;
 /* Unless deadline_met comes within `seconds`, says `text` in one line and ends this process with
  * EXIT_PEER, whatever its other threads wait for. text is borrowed until then. */
 struct deadline *deadline_start(int64_t seconds, const char *text);
-/* In time: stops the clock and frees d. */
+/* The call has returned in time: stops the clock and frees d. */
 void deadline_met(struct deadline *d);
 
 #endif

@@ -15,10 +15,10 @@
 struct engine;
 struct fault;
 
-/* What was asked for in a run of so many ranks, NULL for nothing, freed by fault_free; -1 when it
- * cannot be understood. */
+/* The fault that was asked for in a run of this many ranks, NULL for none, freed by fault_free; -1
+ * when it cannot be parsed. */
 int fault_read(struct fault **out, int64_t world_size, struct err *e);
-/* Ends what fault_join began, when the groups of the engine are closed. NULL is fine, here and
+/* Ends what fault_join began, once the groups of the engine are closed. NULL is fine, here and
  * below. */
 void fault_free(struct fault *f);
 /* The engine of this rank is open; it outlives all calls but fault_free. */

@@ -3,8 +3,8 @@
  *
  * Inference uses the training engine as it stands: a batch of one sequence, one micro batch, the
  * forward schedule. The head leaves each rank's columns of its positions' logits in host memory,
- * [s/c, v/t]; the last stage's tensor and context ranks put rows together there. Every rank of the
- * world takes part in each pass and in each agreement on an error, whether it has logits or not.
+ * [s/c, v/t]; the last stage's tensor and context ranks put rows together there. Every rank takes
+ * part in each pass and in each agreement on an error, whether it has logits or not.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -23,8 +23,8 @@
 struct pass {
 	struct engine *e;
 	int64_t seq_length;
-	int32_t *tokens;    /* of the sequence */
-	struct batch batch; /* what this rank holds of it */
+	int32_t *tokens;    /* the sequence */
+	struct batch batch; /* this rank's part of it */
 	char *local;        /* [s/c, v/t] in the run's type: this rank's rows and columns */
 	int64_t columns;
 };
@@ -45,7 +45,7 @@ pass_init(struct pass *p, struct engine *e)
 	p->local = mem_zalloc(rows * (size_t)p->columns, dtype_size(e->plan.shape.dtype));
 }
 
-/* The engine belongs to the caller and is left as it is. */
+/* The engine belongs to the caller and is not touched. */
 static void
 pass_release(struct pass *p)
 {
@@ -57,7 +57,7 @@ pass_release(struct pass *p)
 	free(p->local);
 }
 
-/* There is one micro batch, so its number says nothing. The engine reads the arrays before the
+/* There is one micro batch, so its number is not used. The engine has read the arrays before the
  * next pass changes them, since run() ends in a sync. */
 static void
 give_batch(void *ctx, int microbatch, struct batch *out)
@@ -90,7 +90,7 @@ run(struct pass *p)
 	engine_sync(p->e);
 }
 
-/* The pass that gave the logits, once more. */
+/* Runs the pass that gave the logits once more. */
 static void
 run_again(void *ctx)
 {
@@ -108,7 +108,7 @@ most_bad(const struct pass *p, double bad)
 	return bad;
 }
 
-/* Collective. There is no result: says where the numbers stopped being any. Returns the exit
+/* Collective. Reports where the numbers stopped being finite: there is no result. Returns the exit
  * status. */
 static int
 not_finite(struct pass *p, const char *what)
@@ -146,7 +146,7 @@ whole_row(struct pass *p, int64_t position, double *out)
 	free(all);
 }
 
-/* A learned position is a row of a table, which has no more of them than it was trained with. */
+/* A learned position is a row of a table that has only the rows it was trained with. */
 static int
 check_positions(const struct model_config *m, int64_t s, const char *path, struct err *err)
 {
@@ -159,9 +159,9 @@ check_positions(const struct model_config *m, int64_t s, const char *path, struc
 		  path, (long long)s, (long long)m->max_position_embeddings);
 }
 
-/* The sequence length of --tokens-file, needed before the engine is planned; 0 when the run has
- * no such file (the option's length counts then), -1 with a reason when it is no usable array or
- * longer than the model can take. Each rank reads the file itself. */
+/* The sequence length of --tokens-file, needed before the engine is planned; 0 without the option
+ * (--seq-length counts then), -1 with a reason when the array is not usable or longer than the
+ * model can take. Each rank reads the file itself. */
 int64_t
 infer_seq_length(const struct train_config *c, struct err *err)
 {
@@ -260,7 +260,7 @@ infer_logits(struct engine *e, const struct train_config *c, struct err *err)
 	return rc;
 }
 
-/* A token and what speaks for it: e^(logit / temperature), or the logit when temperature is 0. */
+/* A token and its weight: e^(logit / temperature), or the logit when temperature is 0. */
 struct ranked {
 	double p;
 	int64_t id;
@@ -276,10 +276,10 @@ by_probability(const void *a, const void *b)
 	return x->p < y->p ? 1 : x->p > y->p ? -1 : x->id > y->id ? 1 : -1;
 }
 
-/* The next token: the likeliest, or drawn by temperature, top-k and top-p with the counter RNG
- * of the position. The draw depends on seed and position alone: every rank of the last stage
- * chooses the same token, and a longer generation begins like a shorter one. Temperature 0 takes
- * the first of the likeliest. Probabilities are not normalised: the draw is scaled by their sum
+/* The next token: the likeliest, or drawn by temperature, top-k and top-p with the counter RNG of
+ * the position. The draw depends on seed and position alone: every rank of the last stage chooses
+ * the same token, and a longer generation begins like a shorter one. Temperature 0 takes the first
+ * of the likeliest tokens. Probabilities are not normalised: the draw is scaled by their sum
  * instead. */
 static int64_t
 choose(const struct train_config *c, const double *logits, int64_t v, int64_t position)
@@ -318,7 +318,7 @@ choose(const struct train_config *c, const double *logits, int64_t v, int64_t po
 	return id;
 }
 
-/* Ids of the prompt; an empty one begins with the beginning of text. */
+/* Ids of the prompt; an empty one becomes the beginning-of-text token. */
 static int
 read_prompt(const struct train_config *c, struct token_ids *ids, struct err *err)
 {
@@ -348,9 +348,9 @@ read_prompt(const struct train_config *c, struct token_ids *ids, struct err *err
 	return rc;
 }
 
-/* One more token after ids; every rank gets it. A sequence longer than the window is cut at its
+/* The next token after ids, on every rank. A sequence longer than the window is cut at its
  * beginning; positions then count from the cut. Ranks before the last stage offer -1 to the
- * maximum, so that the chosen id wins; -1 is the result where no token can be chosen, since the
+ * maximum, so that the chosen id wins; the result is -1 when no token can be chosen, since the
  * logits are not finite. */
 static int64_t
 next_token(struct pass *p, const struct train_config *c, const struct token_ids *ids, double *row)

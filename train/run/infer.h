@@ -1,12 +1,12 @@
-/* infer.h - forward passes for their logits: --tokens-file and --generate */
+/* infer.h - forward passes without training: --tokens-file and --generate */
 #ifndef TRAIN_RUN_INFER_H
 #define TRAIN_RUN_INFER_H
 
 #include "train/engine/engine.h"
 #include "train/run/config.h"
 
-/* Collective. The plan's sequence length is what infer_seq_length said, its micro batch 1. 0, -1
- * with a reason, or EXIT_NUMERICAL on all ranks, said by rank 0, when the logits are not finite. */
+/* Collective. The plan's sequence length is that of infer_seq_length, its micro batch 1. 0, -1 with
+ * a reason, or EXIT_NUMERICAL on all ranks, reported by rank 0, when the logits are not finite. */
 int infer_logits(struct engine *e, const struct train_config *c, struct err *err);
 int infer_generate(struct engine *e, const struct train_config *c, struct err *err);
 /* Sequence length of the pass that the options ask for; 0: none. */

@@ -1,12 +1,12 @@
 /*
  * iteration.c - one step of a run, one evaluation
  *
- * A step is: forward and backward of all micro batches, reduction of gradients, the step's
- * totals, update. Decisions that every rank must take alike (skip, stop, clip) follow from the
- * totals, which all ranks add in the same order from the same numbers; a rank's own clock,
- * signals and files never decide alone. The device is waited for once a step, to read the scalars;
- * the update runs while the host prepares the next step, so a step's time is that from one reading
- * to the next.
+ * A step is: forward and backward of all micro batches, reduction of gradients, the step's totals,
+ * update. Decisions that every rank must take alike (skip, stop, clip) follow from the totals,
+ * which all ranks add in the same order from the same numbers; a rank's own clock, signals and
+ * files never decide alone. The host waits for the device once per step, to read the scalars; the
+ * update runs while the host prepares the next step, so a step's time runs from one reading to the
+ * next.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -23,9 +23,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Micro batch m of this data rank. One that cannot be had is without tokens, and the pass goes on:
- * no peer may be left waiting in a receive, and a save under way needs all ranks. The totals tell
- * everybody. */
+/* Micro batch m of this data rank. One that cannot be read has no tokens, and the pass goes on: no
+ * peer may be left waiting in a receive, and a save under way needs all ranks. The totals tell all
+ * ranks of it. */
 static void
 load(void *ctx, int microbatch, struct batch *out)
 {
@@ -58,15 +58,15 @@ load_first(void *ctx, int microbatch, struct batch *out)
 	r->first_tokens = r->tokens;
 }
 
-/* Samples of the training step that comes. */
+/* Samples of the next training step. */
 static int64_t
 step_samples(const struct run *r)
 {
 	return batch_at(&r->e->plan.ramp, r->at.consumed_samples);
 }
 
-/* All micro batches of one global batch, from the step's number on; sums of loss add up in the
- * scalars and counted tokens in r->tokens. Collective. */
+/* All micro batches of one global batch, which begins at the step's number; losses are summed in
+ * the scalars, and counted tokens in r->tokens. Collective. */
 static void
 pass(struct run *r, int set, struct pipeline *p)
 {
@@ -103,8 +103,8 @@ clear_sums(struct run *r)
 }
 
 /* This rank's share of the totals. Loss and tokens are counted by one tensor rank of one stage per
- * data rank, the norm by the owners of gradients. The clock and the file 'stop' are rank 0's to
- * look at. */
+ * data rank, the norm by the owners of gradients. Only rank 0 looks at the clock and the file
+ * 'stop'. */
 static void
 own_share(struct run *r, double mine[TOTAL_COUNT])
 {
@@ -154,7 +154,7 @@ totals(struct run *r)
 	free(all);
 }
 
-/* The mean over the tokens that count. Where none does the sums are 0, and so is the mean:
+/* The mean over the tokens that count. Where none counts, the sums are 0 and so is the mean:
  * Megatron-LM's forward_step (core/pipeline_parallel/schedules.py) clamps their number to 1. */
 static double
 mean(const struct run *r, enum total sum)
@@ -164,7 +164,7 @@ mean(const struct run *r, enum total sum)
 
 /* --- a training step -------------------------------------------------------------------------- */
 
-/* Whether an interval, 0 for never, ends with this step. */
+/* True when an interval ends with this step; 0: never. */
 static bool
 is_due(int64_t interval, int64_t step)
 {
@@ -172,8 +172,8 @@ is_due(int64_t interval, int64_t step)
 }
 
 /* The first micro batch of the step runs before all of them do, so that two runs of it can be
- * compared. It comes at the beginning because its gradients are written, not added: the step takes
- * their place, and no memory is needed for them. Collective. */
+ * compared. It comes first because the first micro batch writes its gradients instead of adding
+ * them: those of the rehearsal are overwritten and need no memory of their own. Collective. */
 static void
 rehearse(struct run *r)
 {
@@ -247,7 +247,7 @@ update(struct run *r, struct step_metrics *m)
 	r->at.optimizer_steps++;
 }
 
-/* A profile that cannot be written is no reason to stop a run. */
+/* A profile that cannot be written does not stop a run. */
 static void
 profile_end(const struct run *r)
 {
@@ -257,7 +257,7 @@ profile_end(const struct run *r)
 		warn("%s", err.msg);
 }
 
-/* Of the weights as they are now. Collective; waits for the update. */
+/* The norm of the weights as they are now. Collective; waits for the update. */
 static double
 params_norm(struct run *r)
 {
@@ -271,7 +271,7 @@ params_norm(struct run *r)
 	return sqrt(scalar[SCALAR_PARAMS]);
 }
 
-/* What a step's report holds when it is asked for. Collective. */
+/* Fills in what a step's report holds only on request. Collective. */
 static void
 measure(struct run *r, struct step_metrics *m)
 {
@@ -285,8 +285,8 @@ measure(struct run *r, struct step_metrics *m)
 	}
 }
 
-/* The step that was taken becomes part of the run's progress and is reported. Collective at log
- * steps, and where the norm of the weights is asked for. */
+/* Adds the step to the run's progress and reports it. Collective at log steps, and where the norm
+ * of the weights is asked for. */
 static void
 record(struct run *r, struct step_metrics *m)
 {
@@ -309,8 +309,8 @@ record(struct run *r, struct step_metrics *m)
 	corpus_log_write(r->corpora, r->metrics, m->iteration);
 }
 
-/* A step that is passed over consumes its samples, and the run is as it was but for that. The
- * ranks agree on what they agree on after any other. */
+/* A step that is passed over consumes its samples and changes nothing else. The ranks agree on the
+ * same totals as after any other step. */
 static enum iteration_end
 leave_out(struct run *r)
 {
@@ -326,7 +326,7 @@ leave_out(struct run *r)
 	return ITERATION_DONE;
 }
 
-/* Whether the step that comes to this loss is a spike, unless the run is to go through it. */
+/* True when a step with this loss is a spike, unless the run is to go through it. */
 static bool
 find_spike(struct run *r, double loss)
 {
@@ -342,7 +342,7 @@ find_spike(struct run *r, double loss)
 	return true;
 }
 
-/* Totals before the update, because a step that is skipped must leave weights and moments
+/* The totals come before the update, because a skipped step must leave weights and moments
  * untouched. */
 enum iteration_end
 iteration_train(struct run *r)
@@ -372,7 +372,8 @@ iteration_train(struct run *r)
 		return ITERATION_DIFFERENT;
 	if (find_spike(r, m.lm_loss))
 		return ITERATION_SPIKE;
-	/* A loss that is not finite, and an overflow at the least scale, are no matter of scale. */
+	/* A lower scale cures neither a loss that is not finite nor an overflow at the least
+	 * scale. */
 	if (m.skipped &&
 	    (!scaler->dynamic || scaler->scale <= scaler->min_scale || !isfinite(m.lm_loss)))
 		return ITERATION_NOT_FINITE;
@@ -391,7 +392,7 @@ iteration_train(struct run *r)
 
 /* --- an evaluation ---------------------------------------------------------------------------- */
 
-/* One set, with the weights as they are: neither gradients nor progress change. */
+/* Evaluates one set with the weights as they are: neither gradients nor progress change. */
 static enum iteration_end
 evaluate_set(struct run *r, int set, const struct data_set *s)
 {
@@ -444,7 +445,7 @@ iteration_evaluate(struct run *r, enum split which)
 
 /* --- what went wrong -------------------------------------------------------------------------- */
 
-/* All ranks that read a batch find what is wrong with it: one says so. */
+/* All ranks that read a batch find what is wrong with it: one reports it. */
 static int
 bad_data(struct run *r)
 {
@@ -455,7 +456,7 @@ bad_data(struct run *r)
 	return EXIT_FAILED;
 }
 
-/* The micro batches of the step that failed, once more. */
+/* Runs the micro batches of the step that failed once more. */
 static void
 pass_again(void *ctx)
 {
@@ -464,8 +465,8 @@ pass_again(void *ctx)
 	train_pass(r, false);
 }
 
-/* What is to blame, as far as it has a name: a parameter that was read or trained so, else the
- * loss, which makes every gradient as bad, else the gradient in which it arose. Collective. */
+/* Names what is not finite: a parameter that was loaded or trained so, else the loss, which spoils
+ * every gradient, else the gradient in which it arose. Collective. */
 static void
 name_not_finite(struct run *r, double loss, char what[128])
 {
@@ -483,8 +484,8 @@ name_not_finite(struct run *r, double loss, char what[128])
 		snprintf(what, 128, "the loss");
 }
 
-/* Names what is not finite. Collective, since finding the place is. Weights and moments have not
- * been touched by this step, and nothing is saved over the last checkpoint. */
+/* Reports what is not finite. Collective, since the search for the place is. This step has not
+ * touched weights and moments, and nothing is saved over the last checkpoint. */
 static int
 not_finite(struct run *r)
 {
@@ -503,8 +504,8 @@ not_finite(struct run *r)
 	return EXIT_NUMERICAL;
 }
 
-/* A micro batch that ran twice came out different. What is to blame is the device of a rank where
- * it did, or of one that it gets sums from. */
+/* A micro batch that ran twice gave different results. The fault is in the device of a rank where
+ * it did, or of a rank whose sums it receives. */
 static int
 different(struct run *r)
 {
@@ -519,7 +520,7 @@ different(struct run *r)
 	return EXIT_NUMERICAL;
 }
 
-/* Which replica is to blame is known where most of them are equal; else all are named. */
+/* The faulty replica is known where most of them are equal; else all are named. */
 static int
 weights_differ(struct run *r)
 {

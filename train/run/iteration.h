@@ -14,11 +14,11 @@
 #include "train/run/watchdog.h"
 #include "train/state/save.h"
 
-/* What the ranks add up after the passes of a step or an evaluation: sums of loss and squared
- * norm, zeros of gradients, tokens that the loss counts, joules since the last one; and how many
- * ranks have a batch that cannot be used, have computed a micro batch twice with different results,
- * were asked to stop, are out of time, have done their part of a save, have lost the lock of
- * --save. */
+/* What the ranks add up after the passes of a step or an evaluation: sums of loss and squared norm,
+ * zeros of gradients, tokens that the loss counts, joules since the last one; and the number of
+ * ranks that have a batch that cannot be used, have computed a micro batch twice with different
+ * results, were asked to stop, are out of time, have done their part of a save, or have lost the
+ * lock of --save. */
 enum total {
 	TOTAL_LOSS,
 	TOTAL_ZLOSS,
@@ -41,29 +41,29 @@ struct run {
 	struct watchdog *watchdog; /* NULL: a rank that is alone */
 	struct data *data;
 	struct prefetch *prefetch;
-	struct replay *replay;   /* NULL: passes are queued anew each time */
+	struct replay *replay;   /* NULL: each pass is queued afresh */
 	struct metrics *metrics; /* on rank 0, else NULL */
 	struct saver *saver;     /* NULL without --save */
 	struct lock *lock;       /* of --save, on rank 0, else NULL */
 	struct profile *profile; /* NULL on ranks that are not profiled */
 	struct corpus_log *corpora;
 	struct timers *timers; /* NULL: not asked for */
-	struct energy *energy; /* NULL: not asked for, or there is no meter */
+	struct energy *energy; /* NULL: not asked for, or no meter */
 	double ceiling;        /* FLOP/s of all ranks; 0: not asked for, NAN: not known */
 	struct progress at;
-	int64_t empty;      /* steps since the loop began in whose batch no token's loss counts */
-	int64_t began;      /* iteration that this process began at */
+	int64_t empty;      /* steps since the loop began whose batch had no token that counts */
+	int64_t began;      /* iteration at which this process began */
 	struct spike spike; /* the last one that was found */
-	int failure;        /* status of a start that fails with a reason */
+	int failure;        /* exit status of a start that failed */
 	int64_t saved_at;   /* iteration of the last save that was begun, or of the start */
 	double started;     /* seconds, when the loop began */
-	/* of the pass that runs now */
+	/* of the current pass */
 	int set;
 	int64_t first_sample, tokens;
-	/* what is wrong with a batch that this rank was given; empty: nothing */
+	/* what is wrong with a batch of this rank; empty: nothing */
 	struct err bad_data;
-	/* of a step that --verify-interval names: the first micro batch, which comes once more, if
-	 * it has tokens, and how many its loss counts; what differed in it here */
+	/* of a step under --verify-interval: the first micro batch, which runs again if it has
+	 * tokens; how many of them its loss counts; what differed on this rank */
 	struct batch first;
 	int64_t first_tokens;
 	char different[128];
@@ -73,11 +73,11 @@ struct run {
 	double spent[SPAN_COUNT]; /* seconds since the last step, by kind */
 };
 
-/* How an iteration ended; the same on all ranks. */
+/* How an iteration ended, the same on all ranks. */
 enum iteration_end {
 	ITERATION_DONE,
 	ITERATION_BAD_DATA,
-	ITERATION_SPIKE, /* r->spike says which */
+	ITERATION_SPIKE, /* see r->spike */
 	ITERATION_DIFFERENT,
 	ITERATION_NOT_FINITE,
 	ITERATION_WEIGHTS_DIFFER
@@ -90,8 +90,7 @@ enum iteration_end iteration_train(struct run *r);
 /* Collective: evaluates all sets of a split, each always with the same batches from its start.
  * Nothing of the run changes. */
 enum iteration_end iteration_evaluate(struct run *r, enum split which);
-/* Collective: looks for the reason why an iteration has not been done, and says it. Returns the
- * exit status. */
+/* Collective: finds and reports why an iteration failed. Returns the exit status. */
 int iteration_failure(struct run *r, enum iteration_end end);
 
 #endif

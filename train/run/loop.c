@@ -1,10 +1,10 @@
 /*
- * loop.c - the step loop: what comes between the steps
+ * loop.c - the step loop: what happens between the steps
  *
  * After each step, a save in the background advances, and then come, if due, evaluation, save and
  * stop, in this order. All ranks do the same, because they decide by the step's totals, the options
  * and the number of the step. The time of an evaluation, and of a save that the run waits for,
- * counts to no step.
+ * belongs to no step.
  */
 #include "lib/base/prog.h"
 #include "train/run/begin.h"
@@ -22,8 +22,8 @@ save_status(const struct run *r, int rc, const struct err *err)
 	return rc < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* What comes until steps_go_on belongs to no step. Returns the clock when the device has done what
- * is queued: the end of a step belongs to the next one's time. */
+/* The time until steps_go_on belongs to no step. Returns the clock when the device has done what is
+ * queued: the end of a step belongs to the next one's time. */
 static double
 steps_pause(const struct run *r)
 {
@@ -39,8 +39,8 @@ steps_go_on(struct run *r, double since)
 	energy_resume(r->energy);
 }
 
-/* Begins a save, which may go on during the next steps; what it takes of theirs is in their time.
- * EXIT_DONE without --save: there is nothing to fail. */
+/* Begins a save, which may go on during the next steps; what it costs them is in their time.
+ * EXIT_DONE without --save. */
 static int
 save(struct run *r)
 {
@@ -64,7 +64,7 @@ save(struct run *r)
 	return save_status(r, rc, &err);
 }
 
-/* Takes a save in the background on when all ranks have written. */
+/* Advances a save in the background when all ranks have written. */
 static int
 save_goes_on(struct run *r)
 {
@@ -84,8 +84,8 @@ save_ends(struct run *r)
 	return r->saver ? save_status(r, saver_wait(r->saver, &err), &err) : EXIT_DONE;
 }
 
-/* Saves unless this step has been saved already, and waits until the device has done all of it and
- * everything is on the disk. */
+/* Saves unless this step has been saved already, and waits until the device is done and everything
+ * is on the disk. */
 static int
 save_last(struct run *r)
 {
@@ -107,7 +107,7 @@ save_last(struct run *r)
 
 /* --- stops ------------------------------------------------------------------------------------ */
 
-/* Whether somebody outside has asked for it, after the last step. */
+/* True when a signal or the file 'stop' asked for it during the last step. */
 static bool
 asked_to_stop(const struct run *r)
 {
@@ -130,8 +130,8 @@ reason_to_stop(const struct run *r)
 	return r->total[TOTAL_LATE] > 0 ? "--exit-duration-in-mins" : NULL;
 }
 
-/* The barrier keeps every rank until rank 0 has removed the stop file and said its word, since the
- * first exit may end the others. */
+/* The barrier holds every rank until rank 0 has removed the stop file and printed its note, since
+ * the first exit may end the others. */
 static int
 stop_run(struct run *r, const char *why)
 {
@@ -150,9 +150,9 @@ stop_run(struct run *r, const char *why)
 
 /* --- the loop --------------------------------------------------------------------------------- */
 
-/* There is no way on. The save under way is ended first: it was asked for, and looking for the
- * reason may end the program. Bad data leave what was trained before them as good as it was, so
- * that is saved as at the end of a run; numbers that are not finite leave nothing worth a save. */
+/* The run cannot continue. The save under way is finished first: it was asked for, and the search
+ * for the reason may end the program. Bad data do not spoil what was trained before them, so that
+ * is saved as at the end of a run; after numbers that are not finite nothing is worth a save. */
 static int
 give_up(struct run *r, enum iteration_end end)
 {
@@ -163,7 +163,7 @@ give_up(struct run *r, enum iteration_end end)
 	return iteration_failure(r, end);
 }
 
-/* Another run has --save now: nothing is written any more, not even the save under way. */
+/* Another run owns --save now: nothing more is written, not even the save under way. */
 static int
 lost_lock(struct run *r)
 {
@@ -185,7 +185,7 @@ evaluate(struct run *r, enum split which)
 	return end == ITERATION_DONE ? EXIT_DONE : give_up(r, end);
 }
 
-/* The evaluation and the save that are due after this step; the last step has its own. */
+/* Does the evaluation and the save that are due after this step; the last step has its own. */
 static int
 do_due(struct run *r)
 {
@@ -207,8 +207,8 @@ loop_evaluate(struct run *r)
 	return status == EXIT_DONE ? evaluate(r, SPLIT_TEST) : status;
 }
 
-/* A request from outside skips what is due: a batch system leaves seconds, and they are for the
- * save. --exit-interval and the clock wait for both. */
+/* A request from outside skips what is due: a batch system leaves only seconds, and the save needs
+ * them. --exit-interval and --exit-duration-in-mins wait for both. */
 static int
 after_step(struct run *r)
 {
@@ -228,8 +228,8 @@ go_back(struct run *r)
 	return status;
 }
 
-/* A step with what comes after it. Who has been asked to stop does not go back before a spike: the
- * run that resumes will. */
+/* A step with what comes after it. A run that has been asked to stop does not go back before a
+ * spike: the run that resumes will. */
 static int
 take_step(struct run *r)
 {

@@ -6,8 +6,8 @@ struct run;
 
 /* Trains to the end or to a request to stop. Returns the exit status. */
 int loop_train(struct run *r);
-/* Evaluates the validation and test splits at the run's state and reports them, as far as there are
- * any. Returns the exit status. */
+/* Evaluates the validation and test splits, where there are any, at the run's state and reports
+ * them. Returns the exit status. */
 int loop_evaluate(struct run *r);
 
 #endif

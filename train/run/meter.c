@@ -1,8 +1,9 @@
 /*
- * meter.c - joules of laps, by a counter of the device that only grows
+ * meter.c - joules per lap, from a counter of the device that only grows
  *
- * The counter's own steps, some ten a second on a GPU, are the precision: steps of a run that are
- * shorter get now nothing and now more than their share, and only the mean over many is exact.
+ * The counter advances about ten times per second on a GPU, which limits the precision: a shorter
+ * training step sometimes gets nothing and sometimes more than its share, and only the mean over
+ * many is exact.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -14,7 +15,7 @@
 struct energy {
 	const struct engine *e;
 	double last; /* the counter */
-	double kept; /* of this lap, before the counter stood there */
+	double kept; /* of this lap, from before `last` */
 };
 
 void

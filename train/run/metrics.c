@@ -2,8 +2,8 @@
  * metrics.c - log lines, JSON Lines, TensorBoard
  *
  * Lives on rank 0 alone and takes totals that the ranks have agreed on already. The log line is
- * Megatron-LM's, with tokens per second added at its end, so that scripts which read it go on
- * working; machines read the JSON Lines instead. A failed write is remembered by the streams and
+ * Megatron-LM's, with tokens per second added at its end, so that scripts which read it keep
+ * working; programs do better to read the JSON Lines. The streams remember a failed write, which is
  * reported when they are closed: a full disk does not end a training run that can still save.
  */
 #include "lib/base/clock.h"
@@ -19,14 +19,14 @@
 #include <string.h>
 #include <time.h>
 
-/* Where the figures go and what has been added up since the last log line. */
+/* Where the figures go, and the sums since the last log line. */
 struct metrics {
 	FILE *json;
 	struct tensorboard *board;
 	const struct train_options *o;
 	int64_t train_iters, seq_length, world;
 	double flops;              /* of a sample */
-	int64_t ranks[WAIT_COUNT]; /* that communicate with each other */
+	int64_t ranks[WAIT_COUNT]; /* in a group of each kind */
 	/* over the log interval */
 	int64_t steps, samples, skipped, nan;
 	double loss, zloss, seconds, joules, exposed[WAIT_COUNT];
@@ -38,7 +38,7 @@ static const char *const exposed[WAIT_COUNT] = { [WAIT_DATA] = "data",
 	[WAIT_CONTEXT] = "context",
 	[WAIT_PIPELINE] = "pipeline" };
 
-/* The options as text, in Megatron-LM's names: one with '_' for each that has a value. */
+/* Writes the options as texts, each that has a value, under Megatron-LM's names with '_'. */
 static void
 board_options(struct tensorboard *board, const struct train_config *c, int64_t iteration)
 {
@@ -59,8 +59,8 @@ board_options(struct tensorboard *board, const struct train_config *c, int64_t i
 	str_release(&options);
 }
 
-/* Appends on resume, replaces otherwise. Keeps the options, which are the caller's. NULL with
- * a reason when an output cannot be created, before any step has been spent. */
+/* Appends on resume, replaces otherwise. Keeps the options, which stay the caller's. NULL with a
+ * reason when an output cannot be created, before any step has been computed. */
 struct metrics *
 metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration, struct err *e)
 {
@@ -108,7 +108,7 @@ metrics_tflops(const struct metrics *m, double seconds, int64_t samples)
 	return seconds > 0 ? m->flops * (double)samples / seconds / 1e12 / (double)m->world : 0;
 }
 
-/* The FLOP/s of the model over those that the machine reaches; NAN where they are not known. */
+/* The model's FLOP/s as a share of the measured ceiling; NAN where they are not known. */
 static double
 ceiling_share(
     const struct metrics *m, const struct step_metrics *s, double seconds, int64_t samples)
@@ -118,15 +118,15 @@ ceiling_share(
 	return s->ceiling > 0 ? reached / s->ceiling : NAN;
 }
 
-/* Mean power of a rank. */
+/* The mean power of a rank, in watts. */
 static double
 watts(const struct metrics *m, double seconds, double joules)
 {
 	return seconds > 0 ? joules / seconds / (double)m->world : 0;
 }
 
-/* Numbers that JSON cannot hold become null. NaN and infinity do come: a skipped step has a norm
- * that is not finite. */
+/* NaN and infinity, which JSON cannot hold, become null: the norm of a skipped step is not
+ * finite. */
 static void
 number(struct str *s, const char *key, double v)
 {
@@ -180,7 +180,7 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	str_release(&line);
 }
 
-/* A point by steps, and the same by samples under a tag of its own, as Megatron-LM has most. */
+/* A point by steps, and the same by samples under another tag, as Megatron-LM writes most. */
 static void
 board_point(struct metrics *m, const char *tag, int64_t iteration, int64_t samples, double value)
 {
@@ -239,8 +239,8 @@ board_points(struct metrics *m, const struct step_metrics *s)
 	tensorboard_flush(m->board, &ignored);
 }
 
-/* A reader that has left, such as head, ends the lines and not the run. Whatever else is wrong with
- * standard output is found when the program ends. */
+/* A reader that has left, such as head, ends the log and not the run. Any other failure of standard
+ * output is reported when the program ends. */
 static void
 flush_log(void)
 {
@@ -250,8 +250,8 @@ flush_log(void)
 }
 
 /* The fields from the loss to the norms. Averages are over the successful steps of the interval;
- * where there is none, no loss is printed, nor is what a step that was skipped has no more, as in
- * Megatron-LM. The learning rate, the batch and the norms are those of the last step. */
+ * without any, no loss is printed, nor is what a skipped step lacks, as in Megatron-LM. The
+ * learning rate, the batch and the norms are those of the last step. */
 static void
 add_losses(struct str *line, const struct metrics *m, const struct step_metrics *s)
 {
@@ -380,7 +380,7 @@ metrics_timer(struct metrics *m, int64_t iteration, const char *name, double sec
 	str_release(&tag);
 }
 
-/* A string as JSON has it. */
+/* A string member. */
 static void
 text(struct str *s, const char *key, const char *value)
 {
@@ -398,9 +398,9 @@ put_line(struct metrics *m, struct str *line)
 	str_release(line);
 }
 
-/* exp of more than 20 is cut off, as in Megatron-LM, so that the perplexity of an untrained
- * model stays printable. The lines are told from step lines in the JSON by their "split". Names are
- * Megatron-LM's, but for the test, which it reports as one more validation. */
+/* The exponent is cut off at 20, as in Megatron-LM, so that the perplexity of an untrained model
+ * stays printable. "split" tells the lines from those of steps in the JSON. Names are
+ * Megatron-LM's, except for the test, which it reports as one more validation. */
 void
 metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
 {
@@ -433,7 +433,7 @@ metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
 	str_release(&name);
 }
 
-/* Told from the other lines by their "corpus". */
+/* "corpus" tells the lines from the others. */
 void
 metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c)
 {
@@ -452,8 +452,8 @@ metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus
 	put_line(m, &line);
 }
 
-/* Told from the other lines by their "rewind_to". A spike that is not a number is an iteration of
- * the next log line. */
+/* "rewind_to" tells the lines from the others. A spike that is not a number is an iteration of the
+ * next log line. */
 void
 metrics_rewind(struct metrics *m, const struct metrics_rewind *r)
 {

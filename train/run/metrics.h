@@ -1,14 +1,14 @@
 /*
  * metrics.h - the reports of a run: log lines, JSON Lines, TensorBoard
  *
- * Standard output gets one line a log interval in Megatron-LM's form and order of fields; the
- * learning rate is the one used.
- * --metrics-file gets one JSON object a step with full precision: iteration, consumed_samples,
- * lm_loss, z_loss, grad_norm, num_zeros, params_norm, lr, weight_decay, loss_scale, skipped,
- * tokens_per_second, tflops_per_rank, ceiling_share, joules, watts_per_rank, seconds,
- * data_wait_seconds, exposed_data_comm_ms, exposed_tensor_comm_ms, exposed_context_comm_ms,
- * exposed_pipeline_comm_ms, time; one an evaluation: iteration, split, set (of several), lm_loss,
- * ppl; one a corpus at log steps; and one a rewind. Only one rank writes.
+ * Standard output gets one line per log interval in Megatron-LM's form and order of fields; the
+ * learning rate is the one used. --metrics-file gets one JSON object per step with full precision:
+ * iteration, consumed_samples, lm_loss, z_loss, grad_norm, num_zeros, params_norm, lr,
+ * weight_decay, loss_scale, skipped, tokens_per_second, tflops_per_rank, ceiling_share, joules,
+ * watts_per_rank, seconds, data_wait_seconds, exposed_data_comm_ms, exposed_tensor_comm_ms,
+ * exposed_context_comm_ms, exposed_pipeline_comm_ms, time; one per evaluation: iteration, split,
+ * set (of several), lm_loss, ppl; one per corpus at log steps; and one per rewind. Only one rank
+ * writes.
  */
 #ifndef TRAIN_RUN_METRICS_H
 #define TRAIN_RUN_METRICS_H
@@ -22,12 +22,12 @@ struct step_metrics {
 	int64_t iteration, consumed_samples, samples; /* samples: of the step */
 	int64_t passed_samples; /* of the consumed, in steps that were passed over */
 	double lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, seconds;
-	double params_norm, num_zeros; /* where the options ask for them; so the bytes of rank 0 */
+	double params_norm, num_zeros; /* on request, as are the bytes of rank 0 */
 	uint64_t planned_bytes, used_bytes;
-	double joules;              /* of all ranks; NAN: not known */
-	double ceiling;             /* FLOP/s of all ranks at most; 0 or NAN: not known */
+	double joules;              /* over all ranks; NAN: not known */
+	double ceiling;             /* FLOP/s that all ranks reach; 0 or NAN: not known */
 	double data_wait;           /* seconds of the step that rank 0 waited for batches */
-	double exposed[WAIT_COUNT]; /* and that it computed nothing but waited for whom */
+	double exposed[WAIT_COUNT]; /* and that it only waited for communication of each kind */
 	bool skipped;
 	bool left_out; /* passed over: nothing was computed */
 };
@@ -39,8 +39,8 @@ struct metrics_evaluation {
 	double lm_loss;
 };
 
-/* What a corpus of training has given so far; its loss since the last such line where tokens is not
- * 0. */
+/* What a training corpus has given so far, and where tokens is not 0 its loss since the last such
+ * line. */
 struct metrics_corpus {
 	const char *name;
 	int64_t consumed_samples;
@@ -62,7 +62,7 @@ void metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e);
 void metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c);
 /* A note and a line; the log interval begins anew. */
 void metrics_rewind(struct metrics *m, const struct metrics_rewind *r);
-/* TFLOP/s of a rank that takes so long over its share of so many samples. */
+/* TFLOP/s of a rank that takes `seconds` for its share of `samples`. */
 double metrics_tflops(const struct metrics *m, double seconds, int64_t samples);
 /* Appends " [DATE TIME]", the beginning of a log line. */
 void metrics_stamp(struct str *line);
@@ -70,7 +70,7 @@ void metrics_stamp(struct str *line);
 void metrics_text(const char *text);
 /* Seconds of a timer, for TensorBoard alone. */
 void metrics_timer(struct metrics *m, int64_t iteration, const char *name, double seconds);
-/* A lost line is an error. m may be NULL. */
+/* -1 when anything written was lost. m may be NULL. */
 int metrics_close(struct metrics *m, struct err *e);
 
 #endif

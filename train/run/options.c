@@ -1,12 +1,12 @@
 /*
- *  options.c - the option table of mtrain
+ * options.c - the option table of mtrain
  *
- *  One row an option; parsing, range checks, --help, the dumped configuration and the manual
- * page  follow from it. Names, defaults and meanings are Megatron-LM's where it has the option,
- * except  where the help says otherwise. A NULL default means not given: the value is then zero
- * (or NULL) and train/run/config.c decides. Ranges are of one value alone; what options must be to
- * each  other is checked in train/run/config.c. NOTE rows are accepted and answered with one line;
- * options that would change the result and are not built are in  train/run/refused.c instead.
+ * One row per option; parsing, range checks, --help, the dumped configuration and the manual page
+ * follow from it. Names, defaults and meanings are Megatron-LM's where it has the option, except
+ * where the help says otherwise. A NULL default means not given: the value is then zero (or NULL)
+ * and train/run/config.c decides. A range is that of one value; rules between options are in
+ * train/run/config.c. NOTE rows are accepted and answered with one line; options that would change
+ * the result and are not built are in train/run/refused.c instead.
  */
 #include "train/run/config.h"
 #include "train/run/stop.h"

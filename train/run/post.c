@@ -1,4 +1,4 @@
-/* post.c - reports of all ranks to two of them, without MPI */
+/* post.c - reports from all ranks to two of them, without MPI */
 #include "lib/base/mem.h"
 #include "train/run/post.h"
 
@@ -14,11 +14,11 @@
 
 enum { WAYS = 8, HOST = 64 };
 
-/* Where an office is. */
+/* The addresses of an office. */
 struct office {
-	uint64_t token;     /* rank 0's is everybody's */
+	uint64_t token;     /* rank 0's holds for all */
 	uint32_t way[WAYS]; /* its addresses; no 0 before the last */
-	uint16_t port;      /* 0: it can be told nothing */
+	uint16_t port;      /* 0: it receives nothing */
 };
 
 struct letter {
@@ -36,7 +36,7 @@ struct post {
 	struct sockaddr_in *from; /* of each rank; port 0: not heard */
 };
 
-/* The addresses of this host that others may reach it by, its own among them. */
+/* The addresses by which this host may be reached, the loopback among them. */
 static void
 list_ways(uint32_t way[WAYS])
 {
@@ -113,21 +113,21 @@ post_host(const struct post *p, int rank)
 	return p->host[rank];
 }
 
-/* What cannot be sent is lost: the next report is as good. */
+/* A report that cannot be sent is lost: the next one is as good. */
 static void
 send_to(const struct post *p, const struct letter *l, const struct sockaddr_in *to)
 {
 	(void)!sendto(p->fd, l, sizeof *l, MSG_NOSIGNAL, (const struct sockaddr *)to, sizeof *to);
 }
 
-/* Whether the way leads to rank i from here. The loopback of another host does not. */
+/* True when the address leads to rank i from here. The loopback of another host does not. */
 static bool
 leads_there(const struct post *p, int i, uint32_t way)
 {
 	return way && (ntohl(way) >> 24 != IN_LOOPBACKNET || !strcmp(p->host[p->rank], p->host[i]));
 }
 
-/* By every way. An office hears itself as it hears others. */
+/* Sends to every address. An office hears itself as it hears others. */
 static void
 tell_offices(const struct post *p, const struct letter *l)
 {
@@ -156,7 +156,7 @@ post_send(struct post *p, const struct report *r)
 	tell_offices(p, &l);
 }
 
-/* Strings of a letter are always NUL-ended. */
+/* Reads a letter that carries the run's token, and ends its strings with a NUL. */
 static struct post_news
 open_letter(struct post *p, struct letter *l, const struct sockaddr_in *from)
 {
@@ -180,14 +180,14 @@ post_receive(struct post *p, int milliseconds)
 	socklen_t len = sizeof from;
 	struct letter l;
 
-	/* Without a socket poll waits all the same. */
+	/* Without a socket poll only waits. */
 	if (poll(&ready, 1, milliseconds) <= 0 ||
 	    recvfrom(p->fd, &l, sizeof l, 0, (struct sockaddr *)&from, &len) != sizeof l)
 		return (struct post_news){ .kind = POST_NONE };
 	return open_letter(p, &l, &from);
 }
 
-/* An empty letter to itself, with a token that no process has. */
+/* Sends an empty letter to itself, with a token that no process has. */
 void
 post_wake(struct post *p)
 {
@@ -210,7 +210,7 @@ post_leave(struct post *p)
 	l.token = p->token;
 	l.kind = POST_LEAVE;
 	l.rank = p->rank;
-	tell_offices(p, &l); /* also one that has not been heard: it would speak when it goes on */
+	tell_offices(p, &l); /* also one that was never heard: it would report once it runs again */
 	for (int i = 0; p->fd >= 0 && i < p->size; i++)
 		if (i != p->rank && p->from[i].sin_port)
 			send_to(p, &l, &p->from[i]);

@@ -1,9 +1,9 @@
 /*
- * post.h - reports of all ranks to two of them, without MPI
+ * post.h - reports from all ranks to two of them, without MPI
  *
  * Datagrams: a lost report is followed by the next one, no process waits for a connection, and one
- * socket serves any number of ranks. What does not carry the number that rank 0 drew at the start
- * is dropped.
+ * socket serves any number of ranks. Datagrams without the number that rank 0 drew at the start are
+ * dropped.
  */
 #ifndef TRAIN_RUN_POST_H
 #define TRAIN_RUN_POST_H
@@ -15,7 +15,7 @@
  */
 enum { POST_OFFICES = 2 };
 
-/* What came of one datagram. */
+/* What one datagram contained. */
 enum post_kind { POST_NONE, POST_REPORT, POST_LEAVE };
 struct post_news {
 	enum post_kind kind;
@@ -25,20 +25,21 @@ struct post_news {
 
 struct post;
 
-/* Collective over world: the offices say where they are, all ranks the names of their hosts. A rank
- * that can open no socket sends nothing and hears nothing. */
+/* Collective over world: the offices announce their addresses, all ranks the names of their hosts.
+ * A rank that can open no socket neither sends nor receives. */
 struct post *post_open(struct comm *world);
 void post_close(struct post *p);
-/* Until post_close. */
+/* The name of a rank's host, valid until post_close. */
 const char *post_host(const struct post *p, int rank);
-/* To both offices, by every way that they have named. Any thread, as the others below. */
+/* Sends to both offices, at every address that they announced. Callable from any thread, as are the
+ * functions below. */
 void post_send(struct post *p, const struct report *r);
-/* Waits so many milliseconds at most, and that long where p is NULL. POST_NONE: nothing of use
- * came; any number of reports may wait. */
+/* Waits at most this many milliseconds, and exactly that long where p is NULL. POST_NONE: nothing
+ * of use came. More reports may be waiting. */
 struct post_news post_receive(struct post *p, int milliseconds);
-/* A post_receive that waits returns. */
+/* Makes a waiting post_receive return. */
 void post_wake(struct post *p);
-/* Of an office: tells the offices and every rank that it has heard to leave. */
+/* For an office: tells the offices and every rank that it has heard from to leave. */
 void post_leave(struct post *p);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * profile.c - times every operation of some steps and writes a table and a Chrome trace
  *
- * One timed event after each operation is enough, since operations of one stream follow each
- * other; the events of a step are read when the step is over. Kinds of calls are told apart by name
- * and work, so that a product of each shape has a row of its own.
+ * One timed event after each operation is enough, since operations of one stream follow each other;
+ * the events of a step are read when the step is over. Calls are grouped by name and work, so that
+ * GEMMs of different shapes have rows of their own.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls of one name and one amount of work. */
+/* Calls of the same name and amount of work. */
 struct row {
 	const char *name;
 	double flops, bytes; /* of one call */
@@ -124,7 +124,7 @@ profile_free(struct profile *p)
 	free(p);
 }
 
-/* Whether the step after so many finished ones is to be observed. */
+/* True when the step after this many finished ones is to be observed. */
 static bool
 observed(const struct profile *p, int64_t iteration)
 {
@@ -170,7 +170,7 @@ collect(struct profile *p)
 
 /* --- ceilings: the largest rates of this device, by the same operations ----------------------- */
 
-/* Seconds of one of several calls, after one that warms up. */
+/* Seconds per call over several calls, after one for warm-up. */
 static double
 time_calls(
     struct profile *p, void (*call)(struct engine *, const struct tensor *), const struct tensor *t)
@@ -187,7 +187,7 @@ time_calls(
 	return p->e->backend->elapsed(p->start, end) / CALLS;
 }
 
-/* c = a b^T of squares after each other. */
+/* c = a b^T of squares, one after the other. */
 static void
 call_gemm(struct engine *e, const struct tensor *t)
 {
@@ -211,8 +211,8 @@ call_add(struct engine *e, const struct tensor *t)
 	e->ops->add(e->stream, &y, &x);
 }
 
-/* FLOP/s of a large product and bytes/s of a large sum, on random numbers in the scratch arena,
- * which no step needs between two of them. */
+/* FLOP/s of a large GEMM and bytes/s of a large sum, on random numbers in the scratch arena, which
+ * is free between steps. */
 static void
 measure_ceilings(struct profile *p, double *flops, double *bytes)
 {
@@ -246,7 +246,7 @@ by_time(const void *a, const void *b)
 				       : strcmp(x->name, y->name);
 }
 
-/* A row a kind, the longest first: what it took a step, its rate, and the share of its roofline,
+/* One row per kind, the longest first: its time per step, its rate, and its share of the roofline,
  * which is the larger of arithmetic and bytes over the ceilings. */
 static void
 print_table(const struct profile *p, double flops, double bytes, struct str *out)

@@ -5,10 +5,10 @@
  * Megatron-DeepSpeed; '_' is written as '-'.
  * Sorted by reason, then by name. An option that gets built leaves this table in the same change.
  *
- * Refusing by name rather than as an unknown option tells a user of those programs whether to
- * leave the option out (nothing is lost), what to say instead, or that the run cannot be had
- * here. An option that only tunes speed is refused too: a script should not carry settings that
- * do nothing. What says when memory is freed or files are mapped is accepted with a note.
+ * Refusing by name rather than as an unknown option tells a user of those programs whether to leave
+ * the option out (nothing is lost), what to write instead, or that such a run is not possible here.
+ * An option that only tunes speed is refused too: a script should not carry settings that do
+ * nothing. Options about when memory is freed or files are mapped are accepted with a note.
  */
 #include "train/run/refused.h"
 
@@ -88,8 +88,8 @@ const struct opt_refused mtrain_refused[] = {
 	{ "cuda-graph-scope", graph }, { "cuda-graph-warmup-steps", graph },
 	{ "enable-cuda-graph", graph }, { "external-cuda-graph", graph },
 	{ "optimizer-cuda-graph", graph }, { "te-rng-tracker", graph },
-	/* 8 and 4 bits: scales, recipes and the layers left in bf16. Results depend on them,
-	 * so they cannot be passed over. */
+	/* 8 and 4 bits: scales, recipes and the layers left in bf16. Results depend on them, so
+	 * they cannot be ignored. */
 	{ "disable-fp8-wgrad", fp8 }, { "first-last-layers-bf16", fp8 }, { "fp4-format", fp8 },
 	{ "fp4-param-gather", fp8 }, { "fp4-quantizer-factory", fp8 }, { "fp4-recipe", fp8 },
 	{ "fp8-amax-compute-algo", fp8 }, { "fp8-amax-history-len", fp8 }, { "fp8-e4m3", fp8 },
@@ -165,8 +165,8 @@ const struct opt_refused mtrain_refused[] = {
 	{ "disable-log-loss-scale-to-tensorboard", columns },
 	{ "no-log-learnig-rate-to-tensorboard", columns },
 	{ "no-log-loss-scale-to-tensorboard", columns },
-	/* Mixtures of experts. To train a dense model in place of what was asked for would be
-	 * worse than to stop. */
+	/* Mixtures of experts. Training a dense model in place of the one that was asked for would
+	 * be worse than stopping. */
 	{ "create-moe-param-group", moe }, { "disable-moe-token-dropping", moe },
 	{ "disable-moe-top2-2nd-expert-sampling", moe },
 	{ "enable-expert-tensor-parallelism", moe },
@@ -228,15 +228,15 @@ const struct opt_refused mtrain_refused[] = {
 	{ "fault-injector-mtti-seconds", resilience }, { "fault-injector-num-ranks", resilience },
 	{ "fault-injector-offset-seconds", resilience }, { "fault-injector-ranks", resilience },
 	{ "fault-injector-seed", resilience }, { "rerun-mode", resilience },
-	/* Rearranged documents: the data would be others. */
+	/* Rearranged documents: the data would differ. */
 	{ "fim-data", fim }, { "fim-eod-token", fim }, { "fim-fragment-rate", fim },
 	{ "fim-middle-token", fim }, { "fim-no-prefix", fim }, { "fim-pad-token", fim },
 	{ "fim-prefix-token", fim }, { "fim-rate", fim }, { "fim-split-sample", fim },
 	{ "fim-spm-rate", fim }, { "fim-suffix-token", fim },
 	/* Losses on some turns of a conversation alone. */
 	{ "chat-template", sft }, { "sft", sft }, { "sft-tokenizer-prompt-format", sft },
-	/* Weights that are gathered layer by layer; the distributed optimizer shares
-	 * gradients' sums and states alone. */
+	/* Weights that are gathered layer by layer; the distributed optimizer shards only gradient
+	 * sums and states. */
 	{ "create-all-gather-group", fsdp },
 	{ "disable-strict-fsdp-dtensor-load", fsdp }, { "enable-full-sharding-in-hsdp", fsdp },
 	{ "fsdp-db-use-persist-buf-on-alloc-fail", fsdp }, { "fsdp-double-buffer", fsdp },
@@ -253,7 +253,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "tensor-parallel-num-weight-shards", fsdp },
 	{ "torch-fsdp2-no-reshard-after-forward", fsdp },
 	{ "use-contiguous-buffers-in-ddp", fsdp }, { "use-custom-fsdp", fsdp },
-	/* Several chunks of layers a stage: the schedule and the memory plan know one. */
+	/* Several chunks of layers per stage: the schedule and the memory plan know one. */
 	{ "microbatch-group-size-per-virtual-pipeline-stage", interleaved },
 	{ "no-overlap-p2p-communication", interleaved },
 	{ "overlap-p2p-communication", interleaved },
@@ -361,7 +361,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "pytorch-profiler-collect-chakra", profile },
 	{ "pytorch-profiler-collect-shapes", profile }, { "record-memory-history", profile },
 	{ "record-shapes", profile }, { "use-pytorch-profiler", profile },
-	/* Rollouts and rewards: another loop than this one. */
+	/* Rollouts and rewards: a different loop. */
 	{ "grpo-clamp-eps-lower", rl }, { "grpo-clamp-eps-upper", rl },
 	{ "grpo-default-temperature", rl }, { "grpo-default-top-p", rl },
 	{ "grpo-entropy-term-weight", rl }, { "grpo-filter-groups-with-same-reward", rl },
@@ -581,7 +581,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "num-channels", vision }, { "num-classes", vision }, { "patch-dim", vision },
 	{ "swin-backbone-type", vision }, { "vision-backbone-type", vision },
 	{ "vision-pretraining", vision }, { "vision-pretraining-type", vision },
-	/* Attention that sees other tokens, or weighs them otherwise. */
+	/* Attention to other tokens, or with other weights. */
 	{ "apply-wd-to-qk-layernorm", window }, { "attention-output-gate", window },
 	{ "qk-l2-norm", window }, { "softmax-type", window },
 	{ "window-attn-skip-freq", window },

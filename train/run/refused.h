@@ -1,10 +1,9 @@
 /*
- * refused.h - the options of Megatron-LM's that mtrain knows and does not have, each with its
- * reason
+ * refused.h - the options of Megatron-LM that mtrain knows but does not have, each with its reason
  *
  * A reason is "use ..." where ours has another name, and ends in "; leave it out" where a run
- * without the option computes the same thing; everything else would change what is computed or
- * where it fits.
+ * without the option computes the same thing; the others would change what is computed or where it
+ * fits.
  */
 #ifndef TRAIN_RUN_REFUSED_H
 #define TRAIN_RUN_REFUSED_H

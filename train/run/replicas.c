@@ -1,8 +1,8 @@
 /*
  * replicas.c - replicas compare the hashes of their weights
  *
- * One number a rank tells whether all is well; only if it is not, the ranks gather those of every
- * tensor.
+ * One number per rank tells whether all is well; only if it is not do the ranks gather those of
+ * every tensor.
  */
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
@@ -19,7 +19,7 @@ group(const struct engine *e, int rank)
 	return layout_group(&e->plan.layout, AX_BIT(AX_CP) | AX_BIT(AX_DP), rank);
 }
 
-/* The values of all ranks, in their order, each `count` long; the caller frees. Collective. */
+/* The values of all ranks, `count` of each, in rank order; the caller frees. Collective. */
 static int64_t *
 gather(const struct engine *e, int64_t *own, int64_t count)
 {
@@ -32,12 +32,13 @@ gather(const struct engine *e, int64_t *own, int64_t count)
 	return all;
 }
 
-/* Whether the ranks of each group have one sum; the same answer on all ranks. */
+/* True when the ranks of each group have the same sum; the same answer on all ranks. */
 static bool
 equal_in_groups(const struct engine *e, const int64_t *sum)
 {
 	int n = e->groups.world->size;
-	int *first = mem_zalloc((size_t)n, sizeof *first); /* of a group, and 1; 0: not met yet */
+	/* a rank of each group, plus 1; 0: not seen yet */
+	int *first = mem_zalloc((size_t)n, sizeof *first);
 	bool equal = true;
 
 	for (int i = 0; i < n; i++) {
@@ -67,8 +68,8 @@ replicas_odd(const int64_t *value, int n, int self)
 	return 2 * most <= n || same < most;
 }
 
-/* The first of this rank's tensors in which its replicas differ; hashes: rows of all ranks, each so
- * long. */
+/* Finds the first of this rank's tensors in which it is odd among its replicas; hashes: a row of
+ * this length for each rank. */
 static void
 find_odd(const struct engine *e, const int64_t *hashes, int64_t row, char odd[128])
 {

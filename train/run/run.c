@@ -1,7 +1,7 @@
 /*
  * run.c - a whole run after its options
  *
- * Only here is decided which ranks speak and with which status the program ends; all below
+ * Only this file decides which ranks print and with which status the program ends; everything below
  * returns errors. Failures are agreed on over the world before anybody leaves, so that no rank
  * waits for one that has gone.
  */
@@ -24,8 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A program started several times without MPI joining the processes is alone in each of them and
- * would train the same model several times into one directory. The launchers' variables tell. */
+/* Processes that were started together but not joined by MPI would each train the same model into
+ * the same directory. The launchers' variables show it. */
 int
 train_check_launch(int world_size, struct err *e)
 {
@@ -60,7 +60,7 @@ train_limits(const struct train_options *o, struct watchdog_config *c)
 	steady->seconds = (double)o->timeout_seconds;
 }
 
-/* Threads of a rank when the user gives none: the host's cores shared out. Collective, since it
+/* Threads of a rank when the user gives none: its share of the host's cores. Collective, since it
  * asks who shares the host. */
 static int
 threads(const struct train_config *c, struct comm *world)
@@ -76,7 +76,7 @@ threads(const struct train_config *c, struct comm *world)
 	return cores / local_size > 1 ? (int)(cores / local_size) : 1;
 }
 
-/* One rank of the stage that m is the plan of. */
+/* Prints one rank of the stage that m plans. */
 static void
 row(const struct memory_plan *m, int64_t rank, const int coord[AX_COUNT], uint64_t other)
 {
@@ -86,8 +86,8 @@ row(const struct memory_plan *m, int64_t rank, const int coord[AX_COUNT], uint64
 	    (unsigned long long)other, (unsigned long long)(memory_total(m) + other));
 }
 
-/* What a rank takes beside its arenas. GPUs that are asked for by name need not be here: that is
- * what a plan is for. Communication on the CPU stages in the memory that counts. */
+/* What a rank takes beside its arenas. A GPU backend that is named need not have its devices here:
+ * a plan is made for other machines. On the CPU, the staging buffers of communication count. */
 static uint64_t
 other_bytes(const struct train_config *c)
 {
@@ -103,8 +103,8 @@ other_bytes(const struct train_config *c)
 	return device_workspace(c->plan.shape.dtype);
 }
 
-/* TSV on stdout, a line a rank, in rank order; no memory is taken and no peer is asked. The plan is
- * the one that engine_open takes its memory by, so the figures are what a run takes. Ranks are in
+/* TSV on stdout, one line per rank, in rank order; no memory is taken and no peer is asked.
+ * engine_open takes its memory by the same plan, so the figures are those of a run. Ranks are in
  * the order of their stages, and tensor and data ranks of a stage hold equally much, so each stage
  * is planned once. */
 int
@@ -143,7 +143,7 @@ say_libraries(const struct backend *b)
 	note("%s uses %s", b->name, text);
 }
 
-/* The split by its option, so that it can be typed. */
+/* The split as its option, so that it can be typed. */
 static void
 announce_split(const struct run_plan *p)
 {
@@ -154,8 +154,8 @@ announce_split(const struct run_plan *p)
 	str_release(&text);
 }
 
-/* One line on what runs, one on where it differs from Megatron-LM. Rank 0's. The second line is
- * on every run's log because a comparison with Megatron-LM's loss will stumble over it. */
+/* One line on what runs and one on where it differs from Megatron-LM, on rank 0. The second is in
+ * every run's log because it explains differences from Megatron-LM's loss. */
 static void
 announce(const struct train_config *c, const struct engine *e)
 {
@@ -181,7 +181,7 @@ announce(const struct train_config *c, const struct engine *e)
 		     "randomness depends on the seed alone (man mikoshi)");
 }
 
-/* With -v every other rank says what it took, in the words of rank 0's line. */
+/* With -v every other rank reports its memory in the words of rank 0's line. */
 static void
 report_memory(const struct engine *e)
 {
@@ -192,7 +192,7 @@ report_memory(const struct engine *e)
 		    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
 }
 
-/* -1 on all ranks when it failed on one; else an exit status. */
+/* Returns an exit status, or -1 on all ranks when it failed on one. */
 static int
 infer(struct run *r, struct err *err)
 {
@@ -207,7 +207,7 @@ infer(struct run *r, struct err *err)
 	return comm_agree(COMM_HERE(r->e->groups.world), rc, err) ? -1 : 0;
 }
 
-/* What rank 0 will write to: better missed now than when the first checkpoint is due. Rank 0's
+/* Opens what rank 0 will write to, so that it fails now rather than at the first checkpoint. Rank 0
  * alone; the caller spreads the result. */
 static int
 open_outputs(struct run *r, struct err *err)
@@ -226,7 +226,7 @@ open_outputs(struct run *r, struct err *err)
 }
 
 /* On a GPU unless the user would rather wait; on a CPU, where the copies double the memory of a
- * run, when asked for. */
+ * run, only on request. */
 static bool
 save_in_background(const struct run *r)
 {
@@ -265,8 +265,8 @@ train_steps(struct run *r)
 	return status;
 }
 
-/* The directory that is written into becomes this run's before anything that takes long, and before
- * the checkpoint is read that it goes on from. Fails on all ranks. */
+/* Claims the --save directory before anything that takes long, and before the checkpoint that the
+ * run continues from is read. Fails on all ranks. */
 static int
 claim(struct run *r, struct err *err)
 {
@@ -309,8 +309,8 @@ train(struct run *r, struct err *err)
 	return metrics_close(r->metrics, err) < 0 ? -1 : status;
 }
 
-/* Every rank is about to leave for the same reason, which is rank 0's to say. err->msg is set on
- * rank 0 by comm_agree, whichever rank failed. */
+/* Every rank is about to leave for the same reason, which rank 0 prints: comm_agree has set its
+ * err->msg, whichever rank failed. */
 static int
 leave(const struct comm *world, int status, const struct err *err)
 {
@@ -356,7 +356,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 		c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches =
 		    c->plan.eval_micro_batch_size = 1;
 	if (!c->plan.shape.forward_only)
-		signal(SIGPIPE, SIG_IGN); /* what has something to save outlives its readers */
+		signal(SIGPIPE, SIG_IGN); /* a run with something to save outlives its readers */
 	if (engine_open(&engine, &ec, world, &err) < 0)
 		return leave(world, EXIT_FAILED, &err);
 	fault_join(c->fault, &engine);

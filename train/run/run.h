@@ -13,8 +13,8 @@ int train_run(struct train_config *c, struct comm *world, struct watchdog *watch
 void train_limits(const struct train_options *o, struct watchdog_config *c);
 /* --dry-run: the memory of every rank, TSV on standard output. Returns the exit status. */
 int train_dry_run(const struct train_config *c, int64_t world_size);
-/* More than one process was launched, but this world has one? The reason names the launcher's
- * variable. */
+/* -1 when more than one process was launched but this world has one; the reason names the
+ * launcher's variable. */
 int train_check_launch(int world_size, struct err *e);
 
 #endif

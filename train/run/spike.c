@@ -37,8 +37,8 @@ ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of an even number the mean of the two in the middle. A record may hold more than the window: a
- * run that resumes may have a narrower one. */
+/* Of an even number, the mean of the two in the middle. A record may hold more than the window,
+ * since a resumed run may have a narrower one. */
 double
 spike_median(const struct spike_record *r, const struct spike_rule *rule)
 {
@@ -105,7 +105,8 @@ spike_print(const struct spike_record *r, struct str *losses, struct str *passed
 		    (long long)r->passed[i].last);
 }
 
-/* Words of one blank between; false at the first that is no loss, or is one too many. */
+/* Reads losses separated by one blank; false at the first that is not a loss, or is one too
+ * many. */
 static bool
 read_losses(struct spike_record *r, const char *at)
 {

@@ -1,11 +1,11 @@
 /*
  * stop.c - requests to stop
  *
- * A signal handler may do next to nothing, so it leaves the number and the step loop asks at
- * each step boundary; the ranks agree there, since a launcher may deliver a signal to some of
- * them only. The start, which may take minutes, asks when the corpora are open and after each index
- * map and piece of a checkpoint. A file named stop in the --save directory asks for the same
- * without needing a process id.
+ * A signal handler may do next to nothing, so it stores the number and the step loop looks at each
+ * step boundary; the ranks agree there, since a launcher may deliver a signal to only some of them.
+ * The start, which may take minutes, looks when the corpora are open and after each index map and
+ * piece of a checkpoint. A file named stop in the --save directory requests the same and needs no
+ * process id.
  */
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
@@ -24,8 +24,7 @@ _Static_assert(
     sizeof number / sizeof *number + 1 == sizeof stop_signal_names / sizeof *stop_signal_names,
     "a number for each name");
 
-/* The number of the last signal, 0 before any: the one mutable global that a handler leaves no
- * way around. */
+/* The number of the last signal, 0 before any: a handler leaves no choice but a mutable global. */
 static volatile sig_atomic_t caught;
 
 /* The second TERM or INT means now: _exit is safe in a handler, and the last checkpoint is whole
@@ -71,7 +70,7 @@ stop_default_signals(void)
 		raise(caught);
 }
 
-/* The name of what was caught last, or NULL. Stays set: a run that has been asked to stop will. */
+/* The name of the last signal, or NULL. Stays set: a run that has been asked to stop will stop. */
 const char *
 stop_signal(void)
 {
@@ -81,7 +80,7 @@ stop_signal(void)
 	return NULL;
 }
 
-/* A launcher may deliver a signal to some of the ranks only. */
+/* A launcher may deliver a signal to only some of the ranks. */
 int
 stop_agree(struct comm *world, struct err *e)
 {
@@ -96,15 +95,15 @@ stop_agree(struct comm *world, struct err *e)
 	return comm_agree(COMM_HERE(world), rc, e) ? -1 : 0;
 }
 
-/* Cut off when it is too long for any file system, and then no such file exists. */
+/* A path too long for any file system is cut off; no such file exists then. */
 static void
 stop_path(const char *save, char out[1100])
 {
 	snprintf(out, 1100, "%s/stop", save);
 }
 
-/* False without a --save directory. Rank 0 alone asks in each step: one stat on a shared file
- * system, not one a rank. */
+/* False without a --save directory. Rank 0 alone looks in each step: one stat on a shared file
+ * system, not one per rank. */
 bool
 stop_file(const char *save)
 {
@@ -116,8 +115,8 @@ stop_file(const char *save)
 	return io_exists(path);
 }
 
-/* Called once the stop is done, so that the requeued run does not stop at once. Failure is of no
- * consequence but that. */
+/* Called once the stop is done, so that the requeued run does not stop at once, which is all that a
+ * failure would cause. */
 void
 stop_file_remove(const char *save)
 {

@@ -11,17 +11,17 @@
 void stop_catch_signals(void);
 /* The signals of --exit-signal, ended by NULL; the first four are those above. */
 extern const char *const stop_signal_names[];
-/* This one of them asks too. */
+/* This one of them asks for a stop too. */
 void stop_catch_signal(int name);
-/* For what has nothing to save: a signal ends the program again, also one that came already. */
+/* For runs with nothing to save: signals end the program again, also one that has already come. */
 void stop_default_signals(void);
 /* Collective, before the first step: when a signal has asked any rank to stop, -1 on all ranks,
  * with the reason on rank 0, now and from then on. */
 int stop_agree(struct comm *world, struct err *e);
 /* Name of the signal that asked, or NULL. */
 const char *stop_signal(void);
-/* Is there a file `stop` in save? remove takes it away, so that the next run goes on. save may be
- * NULL. */
+/* True when there is a file `stop` in save. stop_file_remove removes it, so that the next run goes
+ * on. save may be NULL. */
 bool stop_file(const char *save);
 void stop_file_remove(const char *save);
 

@@ -2,8 +2,8 @@
  * straggler.c - the words of --log-straggler
  *
  * They are those of StragglerDetector in Megatron-LM's core/utils.py: Rtt is the time of a rank,
- * DRtt that of its data, Etpt its throughput, Pwr, Tmp and Clk what its device's meters say, where
- * there are any.
+ * DRtt that of its data, Etpt its throughput, Pwr, Tmp and Clk the readings of its device's meters,
+ * where there are any.
  */
 #include "train/run/straggler.h"
 #include "lib/base/mem.h"
@@ -19,7 +19,7 @@ struct ranked {
 	int rank;
 };
 
-/* Equal values by rank, so that every run of the same figures gives the same lines. */
+/* Equal values are ordered by rank, so that the same figures always give the same lines. */
 static int
 ascending(const void *a, const void *b)
 {
@@ -47,7 +47,7 @@ add_list(struct str *out, const char *head, const struct ranked *sorted, int cou
 		str_addf(out, " %.2fTF/%d,", sorted[i].value, sorted[i].rank);
 }
 
-/* In Megatron-LM's order; the last is what ranks are listed by. */
+/* In Megatron-LM's order; ranks are listed by the last one. */
 static const struct {
 	const char *name, *unit;
 	size_t at;
@@ -60,7 +60,7 @@ static const struct {
 	{ "Etpt", "TF", offsetof(struct straggler, tflops) },
 };
 
-/* One figure of all ranks, in ascending order; false where one of them does not know it. */
+/* One figure of all ranks in ascending order; false when a rank does not know it. */
 static bool
 sort(const struct straggler *of, int ranks, size_t at, struct ranked *sorted)
 {

@@ -1,15 +1,15 @@
 /*
  * straggler.h - which ranks the others wait for
  *
- * What a rank has computed, without what it waited for others, tells the slow one from those that
- * it holds up: their steps take equally long.
+ * A rank's time of computing, without its waits for others, tells the slow rank from those that it
+ * holds up: the steps of all take equally long.
  */
 #ifndef TRAIN_RUN_STRAGGLER_H
 #define TRAIN_RUN_STRAGGLER_H
 
 #include "lib/base/str.h"
 
-/* Of a rank; NAN: not known. */
+/* The figures of a rank; NAN: not known. */
 struct straggler {
 	double work, batch; /* milliseconds of a step computed, and waited for batches */
 	double watts, celsius, megahertz;

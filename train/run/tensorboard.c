@@ -45,7 +45,7 @@ add_fixed(struct str *s, uint64_t x, int bytes)
 		str_addc(s, (char)(x >> 8 * i & 0xff));
 }
 
-/* Appends seven bits a byte, the lowest first; the top bit says that more follow. Negative
+/* Appends seven bits per byte, the lowest first; the top bit says that more follow. Negative
  * numbers, being 64-bit two's complement, take ten bytes; steps are never negative. */
 static void
 add_varint(struct str *s, uint64_t x)
@@ -103,7 +103,7 @@ masked_crc(const char *bytes, size_t len)
 	return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* Starts t->event with the time and the step. The event's memory is used again for each. */
+/* Starts t->event with the time and the step. All events use the same memory. */
 static void
 begin_event(struct tensorboard *t, int64_t step)
 {
@@ -113,7 +113,7 @@ begin_event(struct tensorboard *t, int64_t step)
 	add_varint(&t->event, (uint64_t)step);
 }
 
-/* Writes t->event as one record. The first failure is kept and later ones are its consequences;
+/* Writes t->event as one record. The first failure is kept, since later ones follow from it;
  * tensorboard_flush reports it. */
 static void
 write_event(struct tensorboard *t)
@@ -203,7 +203,7 @@ tensorboard_text(struct tensorboard *t, const char *name, int64_t step, const ch
 	str_release(&tensor);
 }
 
-/* -1 with the reason of the first write that was lost, each time it is asked. */
+/* -1 with the reason of the first write that was lost, at every call from then on. */
 int
 tensorboard_flush(struct tensorboard *t, struct err *e)
 {

@@ -1,7 +1,7 @@
 /*
  * tensorboard.h - scalars and texts for TensorBoard
  *
- * One event file a run: DIR/events.out.tfevents.TIME.HOST.PID.v2, of records {u64 length, u32 its
+ * One event file per run: DIR/events.out.tfevents.TIME.HOST.PID.v2, of records {u64 length, u32 its
  * checksum, bytes, u32 their checksum}, little-endian; the checksums are CRC-32C, rotated right by
  * 15 and increased by 0xa282ead8 ("masked"). The bytes are protobuf messages: Event {1: f64
  * wall_time, 2: i64 step, 3: file_version | 5: Summary {1: Value {1: tag, 2: f32 | 9: metadata, 8:

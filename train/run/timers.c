@@ -1,9 +1,9 @@
 /*
- * timers.c - the times of all ranks in one gather a log step, and their report
+ * timers.c - the times of all ranks in one gather per log step, and their report
  *
- * Words and columns are those of Megatron-LM's core/timers.py, so that scripts which read them go
- * on working. A timer that no rank has used is left out, and of a minimum the ranks that have not
- * used it.
+ * Words and columns are those of Megatron-LM's core/timers.py, so that scripts which read them keep
+ * working. A timer that no rank has used is left out; a minimum is over the ranks that have used
+ * it.
  */
 #include "lib/base/mem.h"
 #include "lib/base/str.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank has to say: milliseconds of a step by span, then what its device's meters say. */
+/* What a rank reports: milliseconds of a step by span, then the readings of its device's meters. */
 enum { WATTS = SPAN_COUNT, CELSIUS, MEGAHERTZ, ROW };
 
 struct timers {
@@ -74,7 +74,7 @@ gather(const struct timers *t, struct comm *world)
 	return all;
 }
 
-/* One timer: the most, and the least of the ranks that used it; false when none did. */
+/* The most of one timer, and the least over the ranks that used it; false when none did. */
 static bool
 extremes(const double *all, int ranks, int span, double *least, double *most)
 {
@@ -138,7 +138,7 @@ report(const struct timers *t, const double *all, int ranks, struct str *text)
 	}
 }
 
-/* What a rank has computed: its passes, sums and update without all waiting, which lies in them. */
+/* The time in which a rank computed: its passes, sums and update, less the waits within them. */
 static double
 work(const double seconds[SPAN_COUNT])
 {
@@ -152,7 +152,7 @@ work(const double seconds[SPAN_COUNT])
 	return sum;
 }
 
-/* A rank that has no measurable time has no throughput either. */
+/* A rank without measurable time has no throughput either. */
 static struct straggler
 straggler_of(const double *row, double tflop)
 {
@@ -182,7 +182,7 @@ log_straggler(const struct timers *t, const double *all, int ranks, struct metri
 	free(of);
 }
 
-/* The most of every timer that was used, as points. */
+/* Writes the most of every timer that was used as points. */
 static void
 draw(const struct timers *t, const double *all, int ranks, struct metrics *m, int64_t iteration)
 {

@@ -2,9 +2,9 @@
  * timers.h - times of the parts of a step over all ranks, at log steps
  *
  * After the log line comes what Megatron-LM prints there: each timer's time of a step, by
- * --timing-log-option its most, its least and most, or that of every rank; and with
- * --log-straggler the ranks that compute longest and shortest. The times are the
- * device's (train/engine/timing.h); the update of a step is read with the step after it.
+ * --timing-log-option the most, the least and the most, or that of every rank; and with
+ * --log-straggler the ranks that compute longest and shortest. The times are the device's
+ * (train/engine/timing.h); a step's update is read with the next step.
  */
 #ifndef TRAIN_RUN_TIMERS_H
 #define TRAIN_RUN_TIMERS_H
@@ -14,10 +14,10 @@
 
 struct timers;
 
-/* NULL when the options ask for none. They and the engine outlive it. */
+/* NULL when the options ask for none. The options and the engine outlive it. */
 struct timers *timers_new(const struct train_options *o, const struct engine *e);
 void timers_free(struct timers *t);
-/* A step of so many samples has spent so many seconds on each kind. t may be NULL. */
+/* Adds a step: its samples, and the seconds that it spent on each kind. t may be NULL. */
 void timers_step(struct timers *t, const double seconds[SPAN_COUNT], int64_t samples);
 /* Collective over world: reports the steps since the last call through m, which is NULL on all
  * ranks but one. t may be NULL, on all ranks alike. */

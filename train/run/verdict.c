@@ -2,9 +2,9 @@
  * verdict.c - which rank is missing
  *
  * A rank that is stopped, or whose host is gone, says nothing; one that hangs in its own work, such
- * as a disk that does not answer, waits for no other rank. What the others do, they do because of
- * it: when all wait, a rank in another call than most has left out the call that the rest wait in;
- * where there is no such rank, the last one to begin is nearest to the cause.
+ * as a disk that does not answer, waits for no other rank. The others wait because of it: when all
+ * wait, a rank in another call than most has left out the call that the rest wait in; where there
+ * is no such rank, the last one to begin is nearest to the cause.
  */
 #include "train/run/verdict.h"
 
@@ -119,7 +119,7 @@ place_text(const struct place *p, struct str *out)
 	    p->group, (unsigned long long)p->bytes, p->site);
 }
 
-/* What is known of the missing rank. */
+/* Appends what is known of the missing rank. */
 static void
 missing_text(const struct seen *s, bool silent, struct str *out)
 {

@@ -1,7 +1,7 @@
 /*
- * verdict.h - deciding from the ranks' reports which one waits too long, and for which other
+ * verdict.h - deciding from the ranks' reports which rank waits too long, and for which other
  *
- * Pure: the watchdog carries the reports and has the clock.
+ * Pure: the watchdog has the reports and the clock.
  */
 #ifndef TRAIN_RUN_VERDICT_H
 #define TRAIN_RUN_VERDICT_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A call of a communicator, as struct comm_record has it, to be sent. */
+/* A communicator's call as in struct comm_record, in a form that can be sent. */
 struct place {
 	char group[40], kind[20], site[60];
 	uint64_t number, bytes; /* number 0: none yet */
@@ -28,7 +28,7 @@ struct seen {
 	const char *host;
 	struct report report;
 	bool heard;     /* a report has arrived */
-	double silence; /* seconds since, or since the watch began */
+	double silence; /* seconds since then, or since the watch began */
 };
 
 struct verdict {
@@ -38,7 +38,7 @@ struct verdict {
 	bool silent; /* the missing rank has not been heard of */
 };
 
-/* Looks for a wait as long as limit, of a rank that has been heard of since half of that. The
+/* Looks for a wait of at least `limit` in a rank that was heard of within the last half of it. The
  * missing rank is the one that is silent, else the one that waits for nobody, else the one in the
  * call that the fewest wait in, else the last one to wait. */
 struct verdict verdict_of(const struct seen *rank, int num_ranks, double limit);

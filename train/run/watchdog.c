@@ -1,9 +1,9 @@
 /*
  * watchdog.c - no rank waits for ever for another
  *
- * The thread looks several times within the limit. Time in which this process itself stood still is
- * nobody's fault: a batch system may suspend all ranks of a job for hours. It is seen by the
- * thread, which stood still as well, and waits count from its end.
+ * The thread looks several times within the limit. Time in which this process itself was suspended
+ * is nobody's fault: a batch system may suspend all ranks of a job for hours. The thread notices,
+ * since it was suspended too, and waits count from the end of the suspension.
  */
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
@@ -23,7 +23,7 @@
  * report and a verdict each come up to a look late. */
 enum { LOOKS = 8, GRACE = 3 };
 
-/* Seconds that the thread sleeps at once while it can be told nothing. */
+/* Seconds that the thread sleeps at a time while nothing can wake it. */
 static const double UNPOSTED = 0.02;
 
 struct watchdog {
@@ -33,9 +33,9 @@ struct watchdog {
 	pthread_t thread;
 	_Atomic(struct post *) post; /* NULL: not open yet */
 	atomic_bool steady, stop;
-	/* the thread's own */
+	/* used by the thread alone */
 	double looked, resumed; /* clock of the last check; when this process was last suspended */
-	struct seen *rank;      /* of an office, else NULL */
+	struct seen *rank;      /* on an office, else NULL */
 	double *heard;          /* clock of the last report of each */
 };
 
@@ -66,7 +66,7 @@ copy_place(struct place *to, const struct comm_record *r)
 	strncpy(to->site, r->site, sizeof to->site - 1);
 }
 
-/* What this rank says of itself now. */
+/* This rank's report on itself now. */
 static struct report
 own_report(struct watchdog *w, double now)
 {
@@ -82,8 +82,8 @@ own_report(struct watchdog *w, double now)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* Ranks other than 0 may be mute until the options are agreed on. The launcher ends the others when
- * the first has gone, so that they are told before. Nothing of a hanging call can be cleaned up. */
+/* Ranks other than 0 may be mute until the options are agreed on. The launcher ends the others once
+ * the first has gone, so they are told before that. A hanging call cannot be cleaned up. */
 static void __attribute__((noreturn)) leave(const struct watchdog *w, const struct str *text)
 {
 	struct post *post = atomic_load(&w->post);
@@ -115,7 +115,7 @@ check_peers(struct watchdog *w, double now)
 	leave(w, &text);
 }
 
-/* Reports the own wait when no other rank has. */
+/* Reports this rank's own wait when no other rank has reported it. */
 static void
 speak_alone(const struct watchdog *w, const struct report *own)
 {
@@ -166,7 +166,7 @@ look(struct watchdog *w)
 
 	w->looked = now;
 	if (now - since > 2 * interval(w) + 1) {
-		w->resumed = now; /* and what has come meanwhile is read before anything is said */
+		w->resumed = now; /* and what has come meanwhile is read before any verdict */
 		return;
 	}
 	own = own_report(w, now);
