@@ -80,6 +80,12 @@ context 2 --eval-micro-batch-size 4 --context-parallel-size 2
 replicas 2 --eval-micro-batch-size 3 $(zero 3) --ddp-bucket-size 5000
 END
 
+for size in 1 6; do
+	train 1 $evals --reset-attention-mask --eval-micro-batch-size $size --metrics-file d$size.jsonl
+	grep '"split": "valid"' d$size.jsonl >d$size
+done
+within 1e-6 "$(gap lm_loss d1 d6)" || fail "documents: another loss of an evaluation"
+
 # By a table of tokens, 16 a sample, down again at the end; samples that fill no step are left.
 model=$(echo "$llama" | sed 's/--global-batch-size 8//')
 train 2 $common --step-batch-size-schedule "0:2 0.128K:8,512:4" --train-samples 47

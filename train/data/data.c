@@ -250,7 +250,7 @@ interleave(const struct sample *one, const struct stretch *has, int64_t row, int
 /* The starts of documents of these stretches, every b-th from `to` on; or of the whole sample,
  * where attention reads it whole. */
 static void
-add_documents(const struct data_reader *r, int n, const struct stretch *has, int32_t *to)
+add_documents(const struct data_reader *r, int n, const struct stretch *has, int64_t b, int32_t *to)
 {
 	const struct run_plan *p = &r->d->c->plan;
 	struct stretch all = { 0, p->shape.seq_length };
@@ -259,7 +259,7 @@ add_documents(const struct data_reader *r, int n, const struct stretch *has, int
 	for (int k = 0; k < (whole ? 1 : n); k++) {
 		const struct stretch *s = whole ? &all : &has[k];
 
-		for (int64_t t = 0; t < s->count; t++, to += p->shape.micro_batch_size)
+		for (int64_t t = 0; t < s->count; t++, to += b)
 			*to = r->one.documents[s->first + t];
 	}
 }
@@ -277,7 +277,7 @@ add_sample(
 	for (int k = 0; k < n; row += b * has[k++].count)
 		unmasked += interleave(&r->one, &has[k], row, b, out);
 	if (out->documents)
-		add_documents(r, n, has, &out->documents[i]);
+		add_documents(r, n, has, b, &out->documents[i]);
 	return unmasked;
 }
 
