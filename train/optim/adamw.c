@@ -2,15 +2,15 @@
  * adamw.c - Adam with decoupled weight decay (or L2), bias corrected. Source: Loshchilov &
  * Hutter 2019 arXiv:1711.05101
  *
- * The formula itself is the backends' (cpu/optim.c, cuda/optim.cu); here the options and the
- * piece become its arguments.
+ * The backends hold the formula itself (cpu/optim.c, cuda/optim.cu); here the options and the piece
+ * become its arguments.
  */
 #include "train/optim/optim.h"
 
 #include <math.h>
 
-/* Bias corrections are taken in double from the number of optimizer steps, which skipped steps
- * do not raise, and go to the device as numbers. Queued; no communication. */
+/* Bias corrections are taken in double from the number of optimizer steps, which skipped steps do
+ * not raise, and are passed to the device as numbers. Queued; no communication. */
 static void
 update(struct engine *e, const struct optim_options *o, const struct optim_piece *p)
 {

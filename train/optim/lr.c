@@ -11,7 +11,7 @@
 
 #define PI 3.14159265358979323846
 
-/* What lr_at divides by is not zero after this. One line with both values on failure. */
+/* Makes sure that lr_at never divides by zero. The reason names both values. */
 int
 lr_check(const struct lr_schedule *s, struct err *e)
 {
@@ -55,9 +55,9 @@ wsd(const struct lr_schedule *s, double k)
 	}
 }
 
-/* The rate of the step that begins after `samples` samples. Warm-up wins over every style;
- * after the decay it stays at min_lr. The inverse square root is cut off at min_lr as well. Every
- * formula rounds where Megatron-LM's does. */
+/* The rate of the step that begins after `samples` samples. Warm-up has precedence over every
+ * style; after the decay the rate stays at min_lr. The inverse square root is cut off at min_lr as
+ * well. Every formula rounds where Megatron-LM's does. */
 double
 lr_at(const struct lr_schedule *s, int64_t samples)
 {

@@ -2,9 +2,9 @@
  * optim.c - the update rules by number, and an update of all that a rank owns
  *
  * Weights exist up to three times: in the run's type for the layers, as F32 master copies of the
- * own parts when that type is narrower, and the rule's states beside it. Without a master
- * copy the weights themselves are updated. Updates go by bucket, because weight decay is a property
- * of one, and because a bucket that is updated is on its way.
+ * own parts when that type is narrower, and the rule's states beside it. Without a master copy the
+ * weights themselves are updated. Updates go by bucket, because weight decay is a property of a
+ * bucket, and because an updated bucket can be sent at once.
  */
 #include "lib/model/optim_list.h"
 #include "train/engine/grads.h"
@@ -18,7 +18,7 @@ OPTIM_RULES(DECLARE)
 
 const struct optim_kind *const optim_kinds[] = { OPTIM_RULES(ENTRY) };
 
-/* Before weights, masters or moments change: nobody else is at them. */
+/* Called before weights, masters or moments change: waits until no copy reads them. */
 static void
 hold(struct engine *e)
 {
@@ -28,7 +28,7 @@ hold(struct engine *e)
 	traffic_settle(e);
 }
 
-/* Of the own part of bucket k: to the masters from the weights, or back. */
+/* Converts this rank's part of bucket k: from weights to masters, or back. */
 static void
 convert(struct engine *e, int k, bool to_weights)
 {
@@ -41,8 +41,7 @@ convert(struct engine *e, int k, bool to_weights)
 		    e->stream, to_weights ? &weights : &master, to_weights ? &master : &weights);
 }
 
-/* After weights came from a foreign file: widening is exact, so nothing is lost but what the file's
- * rounding lost before. */
+/* Widening is exact: nothing is lost beyond what the file's rounding lost before. */
 void
 optim_from_weights(struct engine *e)
 {
@@ -50,7 +49,8 @@ optim_from_weights(struct engine *e)
 		convert(e, k, false);
 }
 
-/* Rounds the own parts, then every replica gets all. Collective over the data group. */
+/* Rounds this rank's parts, then gathers all parts on every replica. Collective over the data
+ * group. */
 void
 optim_to_weights(struct engine *e)
 {
@@ -61,7 +61,7 @@ optim_to_weights(struct engine *e)
 	}
 }
 
-/* One run of the own part of a bucket. */
+/* Updates one run of this rank's part of a bucket. */
 static void
 update_run(struct engine *e, const struct optim_options *o, const struct optim_update *u, int i)
 {
@@ -85,9 +85,9 @@ update_run(struct engine *e, const struct optim_options *o, const struct optim_u
 	optim_kinds[o->kind]->update(e, o, &op);
 }
 
-/* Collective over the data group: each bucket is on its way to the others as soon as it is updated.
- * The gradient is scaled inside the update (one factor for loss scale, number of tokens and
- * clipping), so it is not written again. */
+/* Collective over the data group: each bucket is sent to the others as soon as it is updated. The
+ * gradient is scaled inside the update (one factor for loss scale, number of tokens and clipping),
+ * so it is not written once more. */
 void
 optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u)
 {
@@ -102,8 +102,8 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 	}
 }
 
-/* The first hysteresis - 1 overflows leave the scale, each later one halves it; a full window
- * of clean steps doubles it and restores the hysteresis. A fixed scale never changes. Rule:
+/* The first hysteresis - 1 overflows leave the scale as it is, each later one halves it; a full
+ * window of clean steps doubles it and restores the hysteresis. A fixed scale never changes. Rule:
  * Megatron-LM core/optimizer/grad_scaler.py. */
 void
 scaler_update(struct scaler *s, bool overflow)

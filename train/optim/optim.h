@@ -1,7 +1,7 @@
 /*
  * optim.h - update rules, learning-rate and weight-decay schedules, loss scaling
  *
- * A rule is a line of lib/model/optim_list.h, which says what it keeps of each parameter, and
+ * A rule is a line of lib/model/optim_list.h, which says what it keeps for each parameter, and
  * train/optim/NAME.c, which ends with the const struct optim_kind optim_NAME.
  */
 #ifndef TRAIN_OPTIM_OPTIM_H
@@ -26,7 +26,7 @@ struct optim_piece {
 	int64_t step; /* successful steps, this one included */
 };
 
-/* What of the options a rule goes by, beside the rate: what its states are sums with. */
+/* The options, beside the rate, that a rule uses and that shape its states. */
 enum optim_constant {
 	OPTIM_BETA1 = 1,
 	OPTIM_BETA2 = 2,
@@ -68,7 +68,7 @@ struct lr_schedule {
 	int64_t decay_samples, wsd_decay_samples, wd_samples;
 };
 
-/* The reason a schedule is impossible, or 0. */
+/* 0, or -1 with the reason why a schedule is impossible. */
 int lr_check(const struct lr_schedule *s, struct err *e);
 /* Learning rate of the step taken after `samples` consumed samples. Source: spec/training.md
  * 4.6. */

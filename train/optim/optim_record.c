@@ -1,10 +1,9 @@
 /*
  * optim_record.c - what a checkpoint records of the optimizer
  *
- * Moments are sums of one rule, with its own constants: another rule would read them as something
- * that they are not, and other constants make a run that is neither the old one nor a new one. A
- * rule says which constants are its own (struct optim_kind); where they stand is in one table, for
- * writing and for comparing.
+ * Moments are sums of one rule, with its own constants: another rule would misread them, and other
+ * constants make a run that is neither the old one nor a new one. A rule says which constants are
+ * its own (struct optim_kind); one table says where they are stored, for writing and for comparing.
  */
 #include "lib/model/options.h"
 #include "train/state/save.h"
@@ -29,7 +28,7 @@ static const struct {
 
 enum { CONSTANTS = sizeof constants / sizeof *constants };
 
-/* Whether it is a constant of the rule. */
+/* True for a constant of the rule. */
 static bool
 has(const struct optim_options *o, enum optim_constant which)
 {
@@ -65,7 +64,8 @@ optim_record(const struct optim_options *o, struct run_state *s)
 			    sizeof(double));
 }
 
-/* Equal bits, or the runs differ. What the checkpoint does not say is taken to be the same. */
+/* Compares bits, since otherwise the runs differ. What the checkpoint does not say is taken to be
+ * equal. */
 void
 optim_differences(const struct optim_options *o, const struct run_state *s, struct str *out)
 {

@@ -1,7 +1,7 @@
 /*
  * sgd.c - gradient descent with momentum
  *
- * The formula itself is the backends'; here the options and the piece become its arguments.
+ * The backends hold the formula itself; here the options and the piece become its arguments.
  */
 #include "train/optim/optim.h"
 

@@ -38,8 +38,8 @@ still_fresh(const struct train_config *c, struct err *err)
 	    err, "--save %s: another run has saved a checkpoint meanwhile; start again", c->o.save);
 }
 
-/* --break-lock and --ckpt-step are for one start: the options that a checkpoint records are those
- * of later ones too. */
+/* --break-lock and --ckpt-step are for one start only, but a checkpoint's options serve later
+ * starts too, so they are cleared. */
 struct lock *
 claim_save(struct train_config *c, struct err *err)
 {

@@ -6,10 +6,10 @@
 #include "train/run/config.h"
 
 /* Makes the --save directory, takes its lock and removes incomplete files of dead runs. NULL with
-   the reason when it cannot be written or another run holds it; lock_release releases it. */
+ * the reason when it cannot be written or another run holds it; lock_release releases it. */
 struct lock *claim_save(struct train_config *c, struct err *err);
-/* Checkpoints of a claimed --save that are later than the one that the run continues from are not
-   part of it and would be overwritten: they are renamed, with a note. -1 with a reason. */
+/* Renames, with a note, the checkpoints of a claimed --save that are later than the one that the
+ * run continues from: they are not part of the run and would be overwritten. -1 with a reason. */
 int claim_set_aside(const struct train_config *c, int64_t iteration, struct err *err);
 
 #endif

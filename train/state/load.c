@@ -5,9 +5,9 @@
  * Each rank opens the files itself and reads the boxes that its layout gives it; no rank sends
  * weights to another. After each shard the ranks agree on whether to continue: loading may take
  * minutes, and a request to stop, or a piece that cannot be read, ends it on all of them at once.
- * Boxes are in global coordinates, which is what makes loading under another layout the same as
- * loading under this one. The reader that opens a tensor checks its shape and type: lib/ckpt/ckpt
- * for ours, read_hf for Hugging Face's.
+ * Boxes are in global coordinates, so loading under another layout is the same as loading under
+ * this one. The reader that opens a tensor checks its shape and type: lib/ckpt/ckpt for ours,
+ * read_hf for Hugging Face's.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where weights are read from: one of the two. */
+/* The source of the weights: one of the two. */
 struct weights {
 	struct ckpt *ckpt;
 	struct hfdir *hf;
@@ -40,8 +40,8 @@ put(struct engine *e, const struct tensor *dst, const void *host)
 }
 
 /* A box of a parameter out of a Hugging Face tensor, converted; rows of the parameter may be its
- * columns. The family says under which name, at which place and which way round a parameter is
- * stored. Elements are converted one by one: this runs once, from mapped files. */
+ * columns. The family says under which name, where and in which orientation a parameter is stored.
+ * Elements are converted one by one: this runs once, from mapped files. */
 static int
 read_hf(const struct weights *w, const struct param *p, const struct slice *box, enum dtype dtype,
     char *dst, struct err *err)
@@ -76,8 +76,8 @@ read_hf(const struct weights *w, const struct param *p, const struct slice *box,
 	return 0;
 }
 
-/* dst is dense, of dtype, as many elements as the box; state NULL: the weights, which are all that
- * Hugging Face directories have. */
+/* dst is dense, of dtype, with as many elements as the box; state NULL: the weights, which are all
+ * that a Hugging Face directory has. */
 static int
 read_box(const struct weights *w, const struct param *p, const char *state, const struct slice *box,
     enum dtype dtype, char *dst, struct err *err)
@@ -91,7 +91,7 @@ read_box(const struct weights *w, const struct param *p, const char *state, cons
 }
 
 /* What is read for each shard: a buffer, and the optimizer state that it holds; NULL: the
-   weights. */
+ * weights. */
 struct reading {
 	struct engine *e;
 	const struct weights *w;
@@ -100,7 +100,7 @@ struct reading {
 };
 
 /* Weights that every replica holds whole are read whole, so that nothing need be gathered; of
- * everything else the own part. */
+ * everything else, this rank's part. */
 static struct part
 wanted(const struct reading *r, const struct shard *s)
 {
@@ -134,7 +134,7 @@ read_shard(const struct reading *r, int i, struct err *err)
 	return rc;
 }
 
-/* Returns rc. For a damaged checkpoint the reason names the one to go back to. */
+/* Returns rc. For a damaged checkpoint, adds the one to go back to to the reason. */
 static int
 name_damage(const struct weights *w, int rc, struct err *err)
 {
@@ -143,8 +143,8 @@ name_damage(const struct weights *w, int rc, struct err *err)
 	return rc;
 }
 
-/* Collective; -1 on all ranks. rc: whether this rank has failed before. Padding stays zero. Nothing
- * to do for a buffer that this run does not have. Ranks with fewer shards than others go on
+/* Collective; -1 on all ranks. rc: whether this rank has failed before. Padding stays zero. A
+ * buffer that this run does not have is skipped. Ranks with fewer shards than others keep
  * agreeing. */
 static int
 read_shards(const struct reading *r, int rc, struct err *err)
@@ -168,9 +168,9 @@ read_shards(const struct reading *r, int rc, struct err *err)
 	return 0;
 }
 
-/* A checkpoint that does not say what its loss scale multiplied is from when that was the sum over
- * tokens. The gradients of an old run stay scaled as they were; a scale that the command line fixes
- * does not, which is said. */
+/* A checkpoint that does not say what its loss scale multiplied is from a version where that was
+ * the sum over tokens. The gradients of such a run stay scaled as they were; a scale that the
+ * command line fixes does not, and a note says so. */
 static void
 resume_scale(const struct ckpt *k, double scale, struct scaler *s, bool speaks)
 {
@@ -185,9 +185,9 @@ resume_scale(const struct ckpt *k, double scale, struct scaler *s, bool speaks)
 		    s->dynamic ? "the run goes on with" : "--loss-scale is", s->scale);
 }
 
-/* Restores the position of the run. A checkpoint that was imported, or of another type than fp16,
- * knows no loss scale: the run then begins with its own. One that does not say how many samples
- * were skipped is of a version whose batch did not change. */
+/* Restores the position of the run. A checkpoint that was imported, or has another type than fp16,
+ * has no loss scale: the run then begins with its own. One that does not say how many samples were
+ * skipped is from a version whose batch size did not change. */
 static void
 resume_progress(
     const struct engine *e, const struct ckpt *k, struct train_config *c, struct progress *p)
@@ -221,8 +221,8 @@ resume_spikes(const struct ckpt *k, struct spike_record *s, struct err *err)
 	    : 0;
 }
 
-/* The schedule goes on as it was unless the user says which side counts; what trains nothing has
- * none. A silent change of the schedule in a requeued script is the mistake this guards against. */
+/* The schedule must stay as it was unless the user says which side counts; a run that trains
+ * nothing has none. This guards against a silent change of the schedule in a requeued script. */
 static int
 resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 {
@@ -247,7 +247,7 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 			  ckpt_dir(k));
 }
 
-/* The final norm's states stand for all of them, since every rank can look them up. */
+/* Looks only at the final norm's states, which every rank can look up. */
 static bool
 has_state(const void *ckpt, const char *state)
 {
@@ -257,8 +257,8 @@ has_state(const void *ckpt, const char *state)
 	return ckpt_find(ckpt, name);
 }
 
-/* The moments are of the rule that this run has, with its constants, unless the user says
- * otherwise: Megatron-LM lets every change pass. */
+/* The moments must come from this run's rule with the same constants, unless the user says
+ * otherwise; Megatron-LM accepts every change. */
 static int
 resume_optimizer(
     const struct engine *e, const struct ckpt *k, const struct train_config *c, struct err *err)
@@ -308,7 +308,7 @@ read_optimizer(struct engine *e, const struct weights *w, struct err *err)
 	return rc;
 }
 
-/* Progress, schedule, then master copies and moments. The data are data_record.c's matter.
+/* Progress, schedule, then master copies and moments. data_record.c restores the data's state.
  * Collective. */
 static int
 resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p,
@@ -329,7 +329,7 @@ resume(struct engine *e, const struct weights *w, struct train_config *c, struct
 	return !forward && c->o.load_optim ? read_optimizer(e, w, err) : 0;
 }
 
-/* One of w->ckpt and w->hf is set on success; the caller closes both in any case. */
+/* Sets w->ckpt or w->hf on success; the caller closes both in any case. */
 static int
 open_weights(
     struct weights *w, struct model_config *theirs, const struct train_config *c, struct err *err)
@@ -345,8 +345,7 @@ open_weights(
 		       : -1;
 }
 
-/* Damage that no rank would read for its own sake: each rank checks its share of the pieces that
- * one sum stands for. */
+/* Finds damage in what no rank reads: each rank checks its share of the pieces under one sum. */
 static int
 check_share(const struct engine *e, const struct weights *w, struct err *err)
 {
@@ -380,7 +379,7 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 		rc = read_shards(&(struct reading){ e, &w, BUF_MASTER, NULL }, 0, err);
 	else if (rc == 0 && !e->plan.shape.forward_only)
 		optim_from_weights(e);
-	/* What was read is the own part alone. */
+	/* Only this rank's own part was read. */
 	if (rc == 0 && e->mem.bytes[BUF_WEIGHT_SLOTS])
 		optim_to_weights(e);
 	ckpt_close(w.ckpt);

@@ -2,18 +2,18 @@
  * save.c - what a checkpoint of this rank consists of
  *
  * Every rank writes one file with the boxes it is responsible for, so that each element of the
- * model is written exactly once and all data ranks share the work. Names and boxes are those of
- * the global tensors: nothing in the files depends on the layout, which is why a run may resume
- * under another one. Declaring comes before writing because the file's header needs all sizes. A
- * save is a directory beside the others until rank 0 renames it and moves the tracker: until
+ * model is written exactly once and all data ranks share the work. Names and boxes are those of the
+ * global tensors: nothing in the files depends on the layout, which is why a run may resume under
+ * another one. Pieces are declared before any is written because the file's header needs all sizes.
+ * A save is a directory beside the others until rank 0 renames it and updates the tracker: until
  * then the previous checkpoint is the latest.
  */
 #include "train/state/save.h"
 
 #include <stdio.h>
 
-/* One box of a shard, which is part p of the flat order: of state k - 1, or for k = 0 of the
- * masters. Weights stand in for a master copy that the run does not need. */
+/* Visits one box of a shard: of state k - 1, or for k = 0 of the masters. Weights stand in for a
+ * master copy that the run does not need. */
 static int
 visit_box(const struct save_walk *w, const struct param *p, int k, const struct slice *box,
     const struct part *part, struct err *err)
@@ -30,8 +30,8 @@ visit_box(const struct save_walk *w, const struct param *p, int k, const struct 
 	return w->visit(w->ctx, &piece, err);
 }
 
-/* The part of a shard that this rank writes: what its optimizer owns, or an equal share of it when
- * every replica has all. */
+/* The part of a shard that this rank writes: what its optimizer owns, or an equal share when every
+ * replica owns all of it. */
 static struct part
 written(const struct engine *e, const struct shard *s)
 {
@@ -43,8 +43,8 @@ written(const struct engine *e, const struct shard *s)
 	return part_cut(&own, share.first, share.count);
 }
 
-/* Only owners write: a parameter that is whole on several tensor ranks is written by one. Boxes
- * are what the flat range leaves of a shard, at most a few rows' ends and the block between. */
+/* Only owners write: one rank writes a parameter that several tensor ranks hold whole. The flat
+ * range cuts a shard into at most a few boxes: ends of rows and the block between them. */
 int
 save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
 {

@@ -15,7 +15,7 @@
 #include "train/run/config.h"
 #include "train/run/spike.h"
 
-/* What a run remembers beside its tensors. */
+/* The state of a run beside its tensors. */
 struct progress {
 	int64_t iteration, consumed_samples, optimizer_steps;
 	int64_t skipped, skipped_samples; /* steps without an update, and what they consumed */
@@ -29,21 +29,22 @@ struct save_piece {
 	char name[128];
 	struct tensor device;
 	const struct param *param;
-	const struct slice *box; /* global; valid during the visit */
+	const struct slice *box; /* in global coordinates; valid during the visit */
 };
 struct save_walk {
 	struct engine *e;
 	int (*visit)(void *ctx, const struct save_piece *, struct err *);
 	void *ctx;
 };
-/* Visits the pieces in their order, which is always the same; ends at the first -1. */
+/* Visits the pieces, always in the same order; ends at the first -1. */
 int save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err);
 /* Appends state.conf; data: the lines about the data. */
 void save_state_text(
     const struct train_config *c, const struct progress *p, const char *data, struct str *out);
 
-/* The update rule and its constants, into the state; and what differs from those of a state:
- * "--adam-beta2 is 0.95 and was 0.999", commas between. The rules themselves must be the same. */
+/* optim_record puts the update rule and its constants into the state; optim_differences lists what
+ * differs from a state of the same rule: "--adam-beta2 is 0.95 and was 0.999", separated by
+ * commas. */
 void optim_record(const struct optim_options *o, struct run_state *s);
 void optim_differences(const struct optim_options *o, const struct run_state *s, struct str *out);
 
@@ -54,30 +55,31 @@ void optim_differences(const struct optim_options *o, const struct run_state *s,
  */
 int load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, struct err *err);
 
-/* --- saver.c: saves that run beside the training ---------------------------------------------- */
+/* --- saver.c: saves that run during training ---------------------------------------------- */
 
 /*
- * A save has three parts: the pieces are copied from the device, each rank writes its file, rank 0
- * commits the directory. In the background the copies run while the next step computes (the update
- * waits for them: engine.held), and a thread writes. Only saver_next and what calls it communicate.
+ * A save has three parts: each rank copies its pieces from the device, then writes its file, and
+ * rank 0 commits the directory. In the background the copies run while the next step computes (the
+ * update waits for them: engine.held), and a thread writes. Only saver_next and what calls it
+ * communicate.
  */
 struct saver;
 
 /* background: false makes saver_start wait for the end. Memory for the copies is taken in the
- * background too. lock: of --save, on rank 0; nothing is written once it is lost. NULL: there is
- * none. */
+ * background too. lock: that of --save, on rank 0; nothing is written once it is lost. NULL: no
+ * lock. */
 struct saver *saver_new(
     struct engine *e, const struct train_config *c, struct lock *lock, bool background);
-void saver_free(struct saver *s); /* of a saver that is idle, or of a run that failed */
-/* Collective: waits for the save before, then begins one. -1 on every rank; the reason is rank 0's
- * to say, the previous checkpoint is intact. data, of rank 0: what state.conf says of the data. */
+void saver_free(struct saver *s); /* the saver is idle, or the run failed */
+/* Collective: waits for the previous save, then begins one. -1 on every rank, with the reason on
+ * rank 0; the previous checkpoint is intact. data, on rank 0: what state.conf says of the data. */
 int saver_start(struct saver *s, const struct progress *p, const char *data, struct err *err);
-bool saver_background(const struct saver *s); /* the same on every rank once a save was begun */
+bool saver_background(const struct saver *s); /* the same on every rank once a save has begun */
 bool saver_ready(const struct saver
 	*s); /* busy, and nothing to wait for on this rank: saver_next would not block */
 /* Collective: the next part of a busy save. -1 as saver_start. */
 int saver_next(struct saver *s, struct err *err);
-/* Collective: all parts of it. */
+/* Collective: all remaining parts. */
 int saver_wait(struct saver *s, struct err *err);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * saver.c - saves that run beside the training
+ * saver.c - saves that run during training
  *
  * A save goes through phases, each with a job that this rank's thread does and an agreement of all
- * ranks after it: files (wait for the copies, write and sync this rank's file), then commit (rank
- * 0 renames the directory and moves the tracker). MPI is called by the main thread alone, so ranks
- * agree at step boundaries. The copies go to one pinned array, from a stream of their own; the
- * update of the next step waits for them, nothing else does. A save is a directory beside the
- * others until rank 0 renames it: until then the previous checkpoint is the latest.
+ * ranks after it: files (wait for the copies, write and sync this rank's file), then commit (rank 0
+ * renames the directory and moves the tracker). MPI is called by the main thread alone, so ranks
+ * agree at step boundaries. The copies go to one pinned array, on a stream of their own; only the
+ * update of the next step waits for them. A save is a directory beside the others until rank 0
+ * renames it: until then the previous checkpoint is the latest.
  */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
@@ -24,17 +24,17 @@
 
 enum phase { IDLE, FILES, COMMIT };
 
-/* The snapshot is pinned in parts of so many bytes, and no copy goes over the end of one. */
+/* The snapshot is pinned in parts of this many bytes, and no copy crosses the end of one. */
 enum { PART = 1 << 28 };
 
 struct saver {
 	struct engine *e;
 	const struct train_config *c;
-	struct lock *lock; /* of the directory, on rank 0 */
-	/* agreed: all ranks have asked each other whether they have the memory for it */
+	struct lock *lock; /* that of the directory, on rank 0 */
+	/* agreed: the ranks know of each other whether they have the memory for it */
 	bool background, agreed;
 	size_t bytes; /* of all pieces */
-	/* bytes of them, one after the other; NULL: pieces are staged one by one */
+	/* the pieces, one after the other; NULL: they are staged one by one */
 	char *snapshot;
 	struct event *begun, *copied;
 	struct stream *copies;
@@ -42,18 +42,18 @@ struct saver {
 	enum phase phase;
 	struct progress at;
 	double start; /* seconds */
-	bool told;    /* that a save had to wait for the one before */
+	bool told;    /* a note has said that a save had to wait for the one before */
 	char dir[1024];
 	struct str options, state, lines;
 	struct ckpt_writer *writer;
 	char *manifest;
 	/* the job under way */
 	pthread_t thread;
-	bool running; /* there is a thread to join */
+	bool running; /* a thread is to be joined */
 	atomic_bool done;
 	int rc;
 	struct err err;
-	struct err left; /* what was not removed; empty: nothing */
+	struct err left; /* why a checkpoint was not removed; empty: none was left */
 };
 
 /* --- jobs: one thread at a time --------------------------------------------------------------- */
@@ -70,7 +70,7 @@ job_start(struct saver *s, void *(*job)(void *))
 		job(s);
 }
 
-/* A job's last act: result and reason are in place before anybody sees done. */
+/* A job's last act: result and reason are in place before another thread sees done. */
 static void
 job_end(struct saver *s, int rc)
 {
@@ -78,7 +78,7 @@ job_end(struct saver *s, int rc)
 	atomic_store(&s->done, true);
 }
 
-/* Waits for the job; its result. */
+/* Waits for the job and returns its result. */
 static int
 job_join(struct saver *s)
 {
@@ -101,7 +101,7 @@ visit_size(void *ctx, const struct save_piece *p, struct err *err)
 	return 0;
 }
 
-/* What is left of the part of the snapshot that byte i lies in. */
+/* How many bytes follow byte i in its part of the snapshot, itself included. */
 static size_t
 part_bytes(const struct saver *s, size_t i)
 {
@@ -110,9 +110,9 @@ part_bytes(const struct saver *s, size_t i)
 	return (end < s->bytes ? end : s->bytes) - i;
 }
 
-/* The array that the copies go to. In parts, and touched before it is pinned, since a driver that
- * pins gigabytes at once keeps every other call waiting. A host without that much memory saves
- * without it. */
+/* Takes the array for the copies. It is pinned in parts, and touched before, since a driver that
+ * pins gigabytes at once holds up every other call. A host without that much memory saves without
+ * it. */
 static void *
 snapshot_job(void *arg)
 {
@@ -171,7 +171,7 @@ copy_pieces(struct saver *s)
 
 /* --- this rank's file ------------------------------------------------------------------------- */
 
-/* A piece's place in the file's header. */
+/* Declares a piece in the file's header. */
 static int
 visit_declare(void *ctx, const struct save_piece *p, struct err *err)
 {
@@ -204,8 +204,8 @@ visit_write(void *ctx, const struct save_piece *p, struct err *err)
 	return rc;
 }
 
-/* The file of this rank; its manifest lines go to s->lines. On failure nothing is left of it; the
- * directory is rank 0's to remove. */
+/* Writes this rank's file and puts its manifest lines into s->lines. On failure the file is
+ * removed; rank 0 removes the directory. */
 static int
 write_file(struct saver *s, struct err *err)
 {
@@ -234,8 +234,8 @@ file_job(void *arg)
 	return NULL;
 }
 
-/* What --save-retain-interval leaves out goes once the new checkpoint is there. What does not go is
- * no reason to lose the run. */
+/* Checkpoints that --save-retain-interval does not keep are removed once the new one is there. A
+ * failure to remove one does not end the run. */
 static int
 commit(struct saver *s, const struct ckpt_commit *k)
 {
@@ -250,7 +250,7 @@ commit(struct saver *s, const struct ckpt_commit *k)
 }
 
 /* Rank 0 puts options, state and manifest beside the files, and makes the directory the latest
- * checkpoint, if --save is still this run's. */
+ * checkpoint, if this run still owns --save. */
 static void *
 commit_job(void *arg)
 {
@@ -267,7 +267,7 @@ commit_job(void *arg)
 
 /* --- the phases ------------------------------------------------------------------------------- */
 
-/* Back to idle, whatever became of the save. */
+/* Back to idle, whether the save succeeded or not. */
 static void
 reset(struct saver *s)
 {
@@ -279,9 +279,9 @@ reset(struct saver *s)
 	str_clear(&s->state);
 }
 
-/* Every rank has ended its job of this phase, rc is this rank's result. True when one failed: the
- * files are removed and the reason is in err on rank 0; when --save is another run's by now, that
- * is the reason, and the files are its own to remove. */
+/* Every rank has ended its job of this phase; rc is this rank's result. True when one failed: the
+ * files are removed and the reason is in err on rank 0. When another run owns --save by now, that
+ * is the reason, and the other run removes the files. */
 static bool
 failed(struct saver *s, int rc, struct err *err)
 {
@@ -296,7 +296,7 @@ failed(struct saver *s, int rc, struct err *err)
 	return true;
 }
 
-/* All files are there: the lines of the manifest go to rank 0, which commits. */
+/* All files are written: the lines of the manifest go to rank 0, which commits. */
 static void
 begin_commit(struct saver *s)
 {
@@ -313,7 +313,7 @@ begin_commit(struct saver *s)
 	job_start(s, commit_job);
 }
 
-/* The directory is made by rank 0 before the others look for it. */
+/* Rank 0 makes the directory before the others look for it. */
 static int
 begin_files(struct saver *s, struct err *err)
 {
@@ -338,7 +338,7 @@ begin_files(struct saver *s, struct err *err)
 	return 0;
 }
 
-/* The memory for copies is asked for at once: the first save finds it there. */
+/* The memory for copies is taken at once, so that the first save finds it ready. */
 struct saver *
 saver_new(struct engine *e, const struct train_config *c, struct lock *lock, bool background)
 {
@@ -358,7 +358,7 @@ saver_new(struct engine *e, const struct train_config *c, struct lock *lock, boo
 	return s;
 }
 
-/* Joins a thread that is still at work, so that nothing is written when this returns. */
+/* Joins a thread that is still at work, so that nothing is written after this returns. */
 void
 saver_free(struct saver *s)
 {
@@ -377,7 +377,7 @@ saver_free(struct saver *s)
 	free(s);
 }
 
-/* Waits for the snapshot's memory, once. When one rank has not got it, no rank saves in the
+/* Waits for the snapshot's memory, once. When one rank could not get it, no rank saves in the
  * background. */
 static void
 agree_on_background(struct saver *s)
@@ -395,8 +395,8 @@ agree_on_background(struct saver *s)
 		note("no memory for copies of %zu bytes: training waits for each save", s->bytes);
 }
 
-/* A save that is due before the one before has ended, said once: the disk is what training waits
- * for. */
+/* Notes, once, that a save was due before the previous one had ended: training waits for the
+ * disk. */
 static void
 say_waiting(struct saver *s, int64_t iteration, double due)
 {
@@ -427,7 +427,7 @@ end_previous(struct saver *s, int64_t iteration, struct err *err)
 	return 0;
 }
 
-/* What the texts say is of now: scaler and schedule go on while the save runs. */
+/* The texts are made now: scaler and schedule go on while the save runs. */
 int
 saver_start(struct saver *s, const struct progress *p, const char *data, struct err *err)
 {
@@ -452,14 +452,14 @@ saver_background(const struct saver *s)
 	return s->background;
 }
 
-/* Each rank's own answer. */
+/* The answer of this rank alone. */
 bool
 saver_ready(const struct saver *s)
 {
 	return s->phase != IDLE && atomic_load(&s->done);
 }
 
-/* From files to commit, from commit to the end, which rank 0 notes. */
+/* From files to commit, or from commit to the end, which rank 0 notes. */
 int
 saver_next(struct saver *s, struct err *err)
 {

@@ -1,10 +1,10 @@
 /*
  * start.c - where a run starts from (design: one script both starts and requeues)
  *
- * Nothing is read of the weights here: only whether a checkpoint is there and what its options
- * say. All ranks look at the same files and come to the same answer, without communication. A
- * directory that is neither empty nor a checkpoint is refused, since starting fresh over a
- * mistyped name would cost a run.
+ * No weights are read here: only whether there is a checkpoint and what its options say. All ranks
+ * look at the same files and get the same answer, without communication. A directory that is
+ * neither empty nor a checkpoint is refused, since starting fresh over a mistyped name would cost a
+ * run.
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -18,7 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Missing, or without any entry. A directory that cannot be read but exists is not empty. */
+/* True when the directory is missing or has no entry. One that exists but cannot be read is not
+ * empty. */
 static bool
 is_empty(const char *dir)
 {
@@ -34,8 +35,8 @@ is_empty(const char *dir)
 	return empty;
 }
 
-/* The same place, as typed or as resolved. realpath fails for a directory that is not there yet:
- * then only the spelling counts. */
+/* True when both are one directory, as typed or as resolved. realpath fails for a directory that
+ * does not exist yet: then only the spelling counts. */
 static bool
 same_dir(const char *a, const char *b)
 {
@@ -54,7 +55,7 @@ same_dir(const char *a, const char *b)
 	return same;
 }
 
-/* The iteration of --ckpt-step, whatever the tracker says. */
+/* Finds the checkpoint of --ckpt-step, whatever the tracker says. */
 static int
 find_step(struct train_config *c, struct err *e)
 {
@@ -69,8 +70,8 @@ find_step(struct train_config *c, struct err *e)
 	return 1;
 }
 
-/* The checkpoint that --load names: its tracker's, or that of a first save which ended before it
- * had one. 1, 0 when there is none, -1 with a reason. */
+/* The checkpoint that --load names: its tracker's, or that of a first save that ended before
+ * writing one. 1, 0 when there is none, -1 with a reason. */
 static int
 find_checkpoint(struct train_config *c, struct err *e)
 {
@@ -91,8 +92,9 @@ find_checkpoint(struct train_config *c, struct err *e)
 	return 1;
 }
 
-/* Resume, weights alone, or fresh. iter_ directories that are no checkpoint mean a damaged one and
- * are never passed over silently. A plan for another machine may name what exists only there. */
+/* Resume, weights alone, or fresh. iter_* directories that are not checkpoints mean damage and are
+ * never ignored silently. A plan for another machine may name a directory that exists only
+ * there. */
 static int
 start_from_load(struct train_config *c, struct err *e)
 {
@@ -140,9 +142,9 @@ start_from_load(struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* Sets c->start and c->weights_from, which points into the options. A checkpoint in --load goes
- * before --pretrained-checkpoint, so that one script starts and continues a run; --save with a
- * checkpoint that is not loaded is refused, since the run would write over it. */
+/* Sets c->start and c->weights_from, which points into the options. A checkpoint in --load has
+ * precedence over --pretrained-checkpoint, so that one script starts and continues a run; a --save
+ * with a checkpoint that is not loaded is refused, since the run would write over it. */
 int
 train_start(struct train_config *c, struct err *e)
 {
@@ -172,8 +174,8 @@ train_start(struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* Without an older one the reason stands alone. A path that leaves no room for the command is no
- * reason to lose the reason. */
+/* Without an older one the reason is left as it is, also when a long path leaves no room for the
+ * command. */
 void
 train_name_older(const char *dir, struct err *e)
 {
@@ -197,7 +199,7 @@ train_open_checkpoint(const char *dir, struct err *e)
 	return k;
 }
 
-/* Everything in a checkpoint that tells it from another: its texts and the sums of its pieces. */
+/* Adds everything that tells a checkpoint from another: its texts and the sums of its pieces. */
 static int
 add_ckpt(struct str *out, const char *dir, struct err *e)
 {
@@ -219,7 +221,7 @@ add_ckpt(struct str *out, const char *dir, struct err *e)
 	return 0;
 }
 
-/* Names and first elements of the tensors: whole files would take as long as loading them. */
+/* Adds names and first elements of the tensors: whole files would take as long as loading them. */
 static int
 add_hf(struct str *out, const char *dir, struct err *e)
 {
@@ -242,7 +244,7 @@ add_hf(struct str *out, const char *dir, struct err *e)
 	return 0;
 }
 
-/* A checkpoint that cannot be opened is the loader's to refuse. */
+/* A checkpoint that cannot be opened is left out: the loader refuses it. */
 static void
 add_checkpoint(struct str *out, const char *dir)
 {
@@ -254,7 +256,7 @@ add_checkpoint(struct str *out, const char *dir)
 	str_addc(out, '\n');
 }
 
-/* A text to go on from or run. What is no file, such as a pipe, is left to its one reader. */
+/* Adds a text file. Anything else, such as a pipe, is left to its one reader. */
 static void
 add_file(struct str *out, const char *option, const char *path)
 {
@@ -300,7 +302,7 @@ train_start_text(const struct train_config *c, struct str *out)
 	str_release(&model);
 }
 
-/* True when the same command line would continue from here. Only for the final message. */
+/* True when the same command line would continue from here. Used only for the final message. */
 bool
 train_continues(const struct train_config *c)
 {
@@ -336,8 +338,8 @@ train_progress(struct train_config *c, int64_t *iteration, int64_t *consumed, st
 	return 0;
 }
 
-/* Length of the checkpoint's samples, as Megatron-LM takes it too. None in its options is the
- * default there and here. */
+/* Takes the checkpoint's sequence length, as Megatron-LM does. Without one in its options it is the
+ * default, here as there. */
 static int
 take_seq_length(struct train_config *c, const char *name, const char *text, struct err *e)
 {
@@ -378,7 +380,7 @@ train_checkpoint_model(struct train_config *c, struct model_config *m, struct er
 	return rc < 0 ? -1 : 1;
 }
 
-/* 0 when weights of the checkpoint mean the same in this run. */
+/* 0 when the checkpoint's weights mean the same in this run. */
 int
 train_same_model(
     const struct train_config *c, const char *name, const char *options_text, struct err *e)
@@ -390,7 +392,7 @@ train_same_model(
 
 	if (model_from_text(name, options_text, &theirs, &layout, e) < 0)
 		return -1;
-	/* Learned positions are a tensor: there the number of positions counts. */
+	/* Learned positions are a tensor, so the number of positions counts. */
 	if (theirs.position == POSITION_LEARNED &&
 	    theirs.max_position_embeddings != c->plan.model.max_position_embeddings)
 		return err_set(e,
