@@ -1,7 +1,7 @@
 /*
  * mckpt.c - look at, check, seal, compare, import and reshard checkpoints
  *
- * Tables of verbs and options, and one short function a verb that maps them to ckpt/. Problems
+ * Tables of verbs and options, and one short function per verb that maps them to ckpt/. Problems
  * that a verb finds go to stderr and decide the status; what it prints goes to stdout.
  */
 #include "ckpt/diff.h"
@@ -54,7 +54,7 @@ run_verify(const void *cfg, int argc, char **argv, struct err *e)
 	return cli_say(&problems, warn) ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* One checkpoint at a time: each change is looked at by who made it. */
+/* One checkpoint at a time, so that each change is examined on its own. */
 static int
 run_seal(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -79,7 +79,7 @@ run_diff(const void *cfg, int argc, char **argv, struct err *e)
 	return diff_sources(&o, stdout, e);
 }
 
-/* Notes are said also when the import fails: they may explain why. */
+/* Notes are printed also when the import fails: they may explain why. */
 static int
 run_import(const void *cfg, int argc, char **argv, struct err *e)
 {

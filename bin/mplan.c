@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What every verb asks first: the words are in order and the model is sound. */
+/* What every verb checks first: the options and the model. */
 static int
 begin(const struct opt_parse *p, int argc, char **argv, struct model_config *c, struct err *e)
 {
@@ -29,7 +29,7 @@ begin(const struct opt_parse *p, int argc, char **argv, struct model_config *c, 
 	return CLI_USAGE;
 }
 
-/* The plan of the layout that was typed; a layout that is not legal is a "no", not a wrong
+/* The plan of the layout that was typed; an illegal layout is a "no" (status 1), not wrong
  * usage. */
 static int
 resolve(const struct opt_parse *p, int argc, char **argv, struct run_plan *plan, struct err *e)
@@ -72,7 +72,7 @@ run_mem(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-/* What the options leave free: layout options that were typed hold for every plan. */
+/* What the search may choose: layout options that were typed hold for every plan. */
 static int
 search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 {

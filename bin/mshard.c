@@ -73,7 +73,7 @@ run_head(const void *cfg, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-/* Everything wrong with the options is said before a dataset is opened. */
+/* Everything wrong with the options is reported before a dataset is opened. */
 static int
 run_sample(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -138,7 +138,7 @@ run_repair(const void *cfg, int argc, char **argv, struct err *e)
 	return shard_repair(&c, argv[0], stdout, e);
 }
 
-/* Everything wrong with the options is said before a dataset is opened. */
+/* Everything wrong with the options is reported before a dataset is opened. */
 static int
 run_maps(int (*run)(const struct maps_config *, FILE *, struct str *, struct err *),
     const void *cfg, int argc, char **argv, struct err *e)

@@ -13,12 +13,12 @@
 #include <string.h>
 
 struct watch {
-	double start; /* by clock_seconds, and a little before, so that no time since is 0 */
+	double start; /* by clock_seconds, a little early, so that no elapsed time is 0 */
 	int64_t log_interval;
 	struct str line;
 };
 
-/* The line on a terminal, and a note whenever another log_interval documents are done. */
+/* Updates the line on a terminal, and prints a note after every log_interval documents. */
 static void
 progress(void *ctx, const struct encode_counts *c)
 {
@@ -35,7 +35,7 @@ progress(void *ctx, const struct encode_counts *c)
 	}
 }
 
-/* Says what of the tokenizer has no effect, what was not encoded, and then what was. */
+/* Reports which parts of the tokenizer have no effect, what was not encoded, and then what was. */
 static void
 summarise(const struct encode *x, double seconds)
 {
@@ -55,8 +55,8 @@ summarise(const struct encode *x, double seconds)
 	str_release(&s);
 }
 
-/* encode and count: the same work, with and without datasets. A signal ends the program as it would
- * any other, after cleaning up; or with the status that says "submit again" when it can go on. */
+/* encode and count: the same work, with and without datasets. A signal ends the program as usual,
+ * after cleaning up, or with the status that says "submit again" when the run can be resumed. */
 static int
 run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 {

@@ -1,10 +1,10 @@
 /*
  * mtrain.c - train a language model on one process or on many
  *
- * Until the configuration is agreed on, only rank 0 speaks and all ranks leave in order, since
+ * Until the configuration is agreed on, only rank 0 prints and all ranks leave in order, since
  * every rank finds the same; from then on a rank that fails says so with its number and ends the
- * world. Options are parsed before MPI starts, which may take for ever, and judged after that,
- * since MPI says which rank may speak.
+ * world. Options are parsed before MPI starts, which may take for ever, and checked after that,
+ * since MPI says which rank may print.
  */
 #include "lib/base/prog.h"
 #include "train/engine/comm_log.h"
@@ -18,7 +18,7 @@
 
 static struct comm *world;
 
-/* Which waits for all ranks. */
+/* MPI_Finalize waits for all ranks. */
 static void
 end_mpi(void)
 {
@@ -27,8 +27,8 @@ end_mpi(void)
 	comm_log_end(world);
 }
 
-/* While the configuration is read every rank finds the same errors: rank 0 says them, all leave in
- * order. */
+/* While the configuration is read every rank finds the same errors: rank 0 prints them, all leave
+ * in order. */
 static void
 leave_together(int status)
 {
@@ -62,7 +62,7 @@ print_version(void)
 	prog_version(text);
 }
 
-/* Everything that can be wrong with the options of this rank. */
+/* Checks everything that can be wrong with the options of this rank. */
 static int
 check(struct train_config *c, struct err *e)
 {
@@ -95,9 +95,9 @@ start_mpi(int64_t timeout)
 	return all;
 }
 
-/* Collective; -1 on all ranks, with the reason on rank 0. parsed: what train_parse returned. What
- * the ranks were given is compared before it is checked: what is wrong with one rank's options may
- * be that they are others. */
+/* Collective; -1 on all ranks, with the reason on rank 0. parsed: what train_parse returned. The
+ * ranks' options are compared before they are checked: an error on one rank may come from options
+ * that differ. */
 static int
 configure(struct train_config *c, int parsed, struct err *e)
 {
