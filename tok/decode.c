@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* {"text": ...} on a line; each byte that is no UTF-8 becomes U+FFFD. */
+/* {"text": ...} on a line; each byte that is not UTF-8 becomes U+FFFD. */
 static void
 put_json(const struct str *text, struct str *line, FILE *out)
 {
@@ -34,7 +34,7 @@ struct raw_ids {
 	size_t count, cap;
 };
 
-/* A document being decoded; the lists are used again for the next. */
+/* A document being decoded; the next one reuses the lists. */
 struct document {
 	struct tokenizer_worker *worker;
 	const struct tokenizer *tokenizer;
@@ -68,8 +68,8 @@ document_release(struct document *d)
 	tokenizer_worker_free(d->worker);
 }
 
-/* Decodes one document and writes it. The line feed ends a document in both forms; text may hold
- * others. */
+/* Decodes one document and writes it. A line feed ends a document in both forms; text may hold
+ * more. */
 static int
 put_document(const struct decode_config *c, struct document *d, FILE *out, struct err *e)
 {
@@ -136,8 +136,8 @@ decode_dataset(const struct decode_config *c, const struct tokenizer *t, const c
 	return rc;
 }
 
-/* The ids of one line. Blanks or commas between numbers, so that output of mshard head and of
- * Python fit. Overflow is no id. */
+/* The ids of one line. Blanks or commas separate numbers, so that output of mshard head and of
+ * Python can be read. A number that overflows is not an id. */
 static int
 line_ids(const char *s, struct raw_ids *ids, struct err *e)
 {
@@ -157,7 +157,7 @@ line_ids(const char *s, struct raw_ids *ids, struct err *e)
 	return 0;
 }
 
-/* The words of the option are a line. */
+/* The words of the option are decoded like a line. */
 int
 decode_ids(const struct decode_config *c, const struct tokenizer *t, FILE *out, struct err *e)
 {
@@ -177,7 +177,7 @@ decode_ids(const struct decode_config *c, const struct tokenizer *t, FILE *out, 
 	return rc;
 }
 
-/* Every line is a document. An empty line is an empty document. -1 with the line's number. */
+/* Every line is a document, an empty line an empty one. -1 with the line's number. */
 int
 decode_lines(
     const struct decode_config *c, const struct tokenizer *t, FILE *in, FILE *out, struct err *e)

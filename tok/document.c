@@ -1,7 +1,7 @@
 /*
- * document.c - what a worker does: a batch of lines to the ids and lengths of their documents
+ * document.c - what a worker does: from a batch of lines to the ids and lengths of their documents
  *
- * A document is in the datasets of all keys or of none, or their document numbers would differ:
+ * A document is in the datasets of all keys or of none, since their document numbers must agree:
  * what the keys before a refused one have added is removed.
  */
 #include "lib/base/mem.h"
@@ -11,28 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A large batch and a long list of ids give their memory back when they have been worked on. */
+/* A large batch and a long list of ids give their memory back after use. */
 enum { TEXT_KEPT = 4 << 20, IDS_KEPT = 4 << 20 };
 
-/* Where a part stands: its bytes of tokens, of lengths and of documents, and its counts. */
+/* The extent of a part: its bytes of tokens, of lengths and of documents, and its counts. */
 struct mark {
 	uint64_t stored;
 	size_t lengths, documents;
 	int64_t sequences, tokens, bytes;
 };
 
-/* What a worker keeps between batches: nothing of it is shared, so workers need no lock. */
+/* What a worker keeps between batches. None of it is shared, so workers need no lock. */
 struct scratch {
 	const struct document_plan *plan;
 	struct tokenizer_worker **tokenizer;
 	struct jsonl *jsonl;
 	struct token_ids ids;
-	/* where those of the sequence that is encoded go, how many have gone, and bits of them that
-	 * do not fit the type */
+	/* where the ids of the sequence being encoded go, how many have gone there, and bits of
+	 * them that do not fit the type */
 	struct job *job;
 	struct part *part;
 	uint64_t taken, beyond;
-	struct mark *before; /* where the parts stood before the document that is worked on */
+	struct mark *before; /* the extents of the parts before the current document */
 };
 
 /* The part of a tokenizer and key. */
@@ -42,7 +42,7 @@ part_at(const struct scratch *s, struct part *part, int tokenizer, int key)
 	return &part[tokenizer * s->plan->keys->count + key];
 }
 
-/* How many parts a job has. */
+/* The number of parts of a job. */
 static int
 num_parts(const struct document_plan *p)
 {
@@ -72,16 +72,16 @@ job_release(struct job *j, const struct document_plan *p)
 	free(j->part);
 }
 
-/* In the machine's byte order, which the dataset's format takes over (little-endian machines
- * alone). */
+/* In the machine's byte order, which is that of the dataset's format (only little-endian machines
+ * are supported). */
 static void
 add_int32(struct str *s, int32_t v)
 {
 	str_add(s, &v, sizeof v);
 }
 
-/* Appends ids as 16-bit tokens. Returns all their bits together: a loop without a branch is one
- * that the compiler turns into vectors. */
+/* Appends ids as 16-bit tokens. Returns all their bits ORed: the compiler vectorises a loop without
+ * a branch. */
 static uint64_t
 add_u16(struct str *s, const uint32_t *id, size_t count)
 {
@@ -112,8 +112,8 @@ add_i32(struct str *s, const uint32_t *id, size_t count)
 	return bits >> 31;
 }
 
-/* An id that does not fit would silently train on other text: tokenizers may have ids beyond their
-   own vocabulary size. */
+/* An id that does not fit would silently train on other text, and tokenizers may have ids beyond
+ * their own vocabulary size. */
 static int
 check_fit(const struct document_plan *p, uint64_t beyond, struct err *e)
 {
@@ -133,7 +133,7 @@ add_tokens(const struct document_plan *p, struct part *part, const uint32_t *id,
 				     : add_i32(&part->tokens.tail, id, count);
 }
 
-/* The next ids of the sequence that is encoded: called by the tokenizer when they are many, and
+/* Takes the next ids of the sequence being encoded: the tokenizer calls it when it has many, and
  * for the last of them. */
 static void
 take_ids(void *ctx, const uint32_t *id, size_t count)
@@ -146,7 +146,7 @@ take_ids(void *ctx, const uint32_t *id, size_t count)
 		s->job->failed = spool_store(&s->part->tokens, s->plan->prefix, &s->job->why) < 0;
 }
 
-/* The ids of a text go to its part; returns how many there are, or -1. */
+/* Puts the ids of a text into its part; returns how many there are, or -1. */
 static int64_t
 encode_ids(struct scratch *s, int tokenizer, const struct jsonl_text *text, struct err *e)
 {
@@ -187,7 +187,7 @@ encode_sequence(struct scratch *s, int tokenizer, struct part *part, const struc
 	return check_fit(p, beyond | s->beyond, e);
 }
 
-/* The eod lengthens the last sequence instead of making one. */
+/* The eod is added to the last sequence instead of making its own. */
 static int
 add_eod(const struct document_plan *p, struct part *part, struct err *e)
 {
@@ -241,7 +241,7 @@ encode_value(struct scratch *s, int tokenizer, int key, struct part *part, struc
 	return 0;
 }
 
-/* The place in the histogram of a document of so many tokens. */
+/* The bucket of the histogram for a document of this many tokens. */
 static int
 bucket_of(int64_t tokens)
 {
@@ -250,7 +250,7 @@ bucket_of(int64_t tokens)
 	return bits < LENGTH_BUCKETS ? bits : LENGTH_BUCKETS - 1;
 }
 
-/* Remembers where a part stands. The histogram is not touched before a document is complete. */
+/* Remembers the extent of a part. The histogram is not touched before a document is complete. */
 static struct mark
 mark_of(const struct part *part)
 {
@@ -258,7 +258,7 @@ mark_of(const struct part *part)
 		part->counts.sequences, part->counts.tokens, part->counts.bytes };
 }
 
-/* Takes back what was added since; memory is kept. */
+/* Removes what was added since; memory is kept. */
 static void
 undo(struct part *part, const struct mark *before)
 {
@@ -270,7 +270,7 @@ undo(struct part *part, const struct mark *before)
 	part->counts.bytes = before->bytes;
 }
 
-/* A document that is complete: its length goes to the histogram. */
+/* Adds the length of a complete document to the histogram. */
 static void
 measure(struct part *part, const struct mark *before)
 {
@@ -281,7 +281,7 @@ measure(struct part *part, const struct mark *before)
 		part->counts.longest = tokens;
 }
 
-/* All keys of the parsed line with all tokenizers, or none. */
+/* Encodes all keys of the parsed line with all tokenizers, or none. */
 static int
 encode_document(struct scratch *s, struct job *j, struct err *e)
 {
@@ -312,9 +312,9 @@ add_bad(struct job *j, size_t offset, enum jsonl_class class, const char *why)
 	str_add(&j->words, why, strlen(why) + 1);
 }
 
-/* Parses and encodes one line; the class says how it went. Blank lines are no fault in either
- * mode; they are counted apart. A large batch goes when nothing of it is wanted after its last line
- * was decoded: its ids take the room. */
+/* Parses and encodes one line; the class says how it went. Blank lines are not errors in either
+ * mode; they are counted apart. A large batch is freed once nothing of it is needed after its last
+ * line was decoded, to make room for its ids. */
 static enum jsonl_class
 encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line, bool last)
 {
@@ -389,8 +389,8 @@ scratch_free(struct scratch *s)
 	free(s);
 }
 
-/* Stops at a line that ends the run; what the job holds is written up to that line only by those
- * who look at it. */
+/* Stops at a line that ends the run; whether the job's documents before that line are written is up
+ * to the caller. */
 void
 job_work(struct job *j, struct scratch *s)
 {

@@ -1,9 +1,9 @@
 /*
- * document.h - what a worker does: a batch of lines to the ids and lengths of their documents
+ * document.h - what a worker does: from a batch of lines to the ids and lengths of their documents
  *
- * A job is a batch and what it gave, for every tokenizer and every key; ids are in the dataset's
- * type already, so that the writer only passes on bytes. Bad lines are kept with their number
- * within the batch; the writer decides what to do about them.
+ * A job is a batch and its results for every tokenizer and every key; ids are in the dataset's type
+ * already, so that the writer only copies bytes. Bad lines are kept with their number within the
+ * batch; the writer decides what to do about them.
  */
 #ifndef TOK_DOCUMENT_H
 #define TOK_DOCUMENT_H
@@ -26,7 +26,7 @@ struct key_counts {
 	int64_t bucket[LENGTH_BUCKETS];   /* documents by length */
 };
 
-/* What is the same for all workers. */
+/* What all workers have in common. */
 struct document_plan {
 	const struct opt_list *keys;
 	struct tokenizer *const *tokenizer;
@@ -34,16 +34,16 @@ struct document_plan {
 	enum dtype dtype;
 	int64_t bos, eod;  /* -1: none is added */
 	int64_t max_bytes; /* of a line */
-	bool discard;      /* counts alone */
+	bool discard;      /* only count */
 	bool stop_at_bad;  /* the job ends at its first bad line */
 	bool split_sentences, keep_newlines;
 	const char *prefix; /* tokens of long documents are stored beside it; NULL with discard */
 };
 
-/* What a batch gives for one tokenizer and key: documents as runs of sequences. */
+/* The results of a batch for one tokenizer and key: documents as runs of sequences. */
 struct part {
 	struct spool tokens;           /* of the dtype */
-	struct str lengths, sequences; /* int32 a sequence; int32 a document */
+	struct str lengths, sequences; /* one int32 per sequence; one int32 per document */
 	struct key_counts counts;
 };
 
@@ -61,7 +61,7 @@ struct job {
 	struct bad_line *bad;
 	size_t num_bad, cap_bad;
 	struct str words;
-	bool failed; /* nothing of it is to be written */
+	bool failed; /* none of it is to be written */
 	struct err why;
 };
 
@@ -70,12 +70,11 @@ struct scratch;
 void job_init(struct job *j, const struct document_plan *p);
 void job_release(struct job *j, const struct document_plan *p);
 
-/* One a worker; the plan and its tokenizers must outlive it. */
+/* One per worker; the plan and its tokenizers must outlive it. */
 struct scratch *scratch_new(const struct document_plan *p);
 void scratch_free(struct scratch *s);
 
-/* Fills the job from its batch. The text of a large batch is given back; its place and bytes
- * stay. */
+/* Fills the job from its batch. The text of a large batch is freed; its place and size stay. */
 void job_work(struct job *j, struct scratch *s);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * encode.c - JSON Lines to datasets: batches of lines through workers, documents out in order
+ * encode.c - from JSON Lines to datasets: workers take batches of lines, and documents come out in
+ * order
  *
  * Jobs come to the writer in the order of the input, so the line that is reported is the first bad
- * one, however many workers there are. The writer numbers the lines: it adds up the lines of
- * earlier batches, so the reader need not count.
+ * one whatever the number of workers. The writer numbers the lines: it adds up the lines of earlier
+ * batches, so the reader need not count.
  */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
@@ -28,8 +29,8 @@
  */
 enum { ALONE_BYTES = 64 * 1024, SHARED_BYTES = 256 * 1024, TOKENIZERS_MAX = 64 };
 
-/* A run. Workers only read the plan; only the writing thread, one at a time, touches counts and
-   outputs. */
+/* A run. Workers only read the plan; only the thread that writes, one at a time, touches counts and
+ * outputs. */
 struct encode {
 	const struct encode_config *c;
 	struct mem_pool pool;
@@ -45,7 +46,7 @@ struct encode {
 	struct scratch **scratch; /* a worker */
 	struct encode_counts counts;
 	struct resume_place at; /* after the last job that was written */
-	int64_t lines_before;   /* of the open file, before at.first; -1: not yet asked */
+	int64_t lines_before;   /* of the open file, before at.first; -1: not yet counted */
 	char *state_path;       /* NULL: the run cannot be resumed */
 	struct str described;
 	struct resume_state state;
@@ -55,7 +56,8 @@ struct encode {
 	void *progress_ctx;
 };
 
-/* Keys must differ: two would be one dataset. Names are compared as bytes, as members are. */
+/* Keys must differ: equal ones would be one dataset. Names are compared as bytes, as members
+ * are. */
 static int
 check_keys(const struct opt_list *keys, struct err *e)
 {
@@ -104,8 +106,8 @@ settle_eod(struct encode *x, struct err *e)
 	return 0;
 }
 
-/* Settles what is added to documents, and the element type. An id beyond the vocabulary widens the
- * type if it must; training's padded vocabulary may hold it. */
+/* Decides what is added to documents, and the element type. An id beyond the vocabulary may widen
+ * the type; training's padded vocabulary may hold it. */
 static int
 settle_ids(struct encode *x, struct err *e)
 {
@@ -158,8 +160,8 @@ open_tokenizers(struct encode *x, struct err *e)
 	return settle_ids(x, e);
 }
 
-/* A list option takes the words up to the next option: a file after it would be taken for a key,
-   and the run would wait for standard input. Keys rarely are the names of existing files. */
+/* A list option takes all words up to the next option, so a file after it would become a key, and
+ * the run would wait for standard input. Keys are rarely names of existing files. */
 static int
 check_swallowed(const struct encode_config *c, struct err *e)
 {
@@ -223,7 +225,7 @@ open_state(struct encode *x, struct err *e)
 	return rc < 0 ? -1 : 0;
 }
 
-/* The outputs, and the input at the place from which it is read. */
+/* Opens the outputs, and the input at the place where reading begins. */
 static int
 open_ends(struct encode *x, struct err *e)
 {
@@ -247,7 +249,7 @@ open_ends(struct encode *x, struct err *e)
 	return 0;
 }
 
-/* The cores that this process may use. */
+/* The number of cores that this process may use. */
 static int
 usable_cores(void)
 {
@@ -259,7 +261,7 @@ usable_cores(void)
 }
 
 /* Makes the threads' scratch and the slots. One worker needs one slot; otherwise finished slots
-   wait for earlier ones, so there are two per worker and one more. */
+ * wait for earlier ones, so there are two per worker and one more. */
 static void
 open_jobs(struct encode *x)
 {
@@ -276,8 +278,8 @@ open_jobs(struct encode *x)
 		x->scratch[i] = scratch_new(&x->plan);
 }
 
-/* Nothing is read from the inputs yet. NULL with a reason, and nothing created. c must outlive
- * x. */
+/* Reads nothing from the inputs yet. On failure NULL with a reason, and nothing is created. c must
+ * outlive x. */
 struct encode *
 encode_open(const struct encode_config *c, struct err *e)
 {
@@ -331,7 +333,7 @@ encode_close(struct encode *x)
 }
 
 /* Complete when encode_run has returned 0; before that it counts what is written so far. Valid as
-   long as x. */
+ * long as x. */
 const struct encode_counts *
 encode_counts(const struct encode *x)
 {
@@ -370,7 +372,7 @@ work_job(void *ctx, int worker, void *slot)
 }
 
 /* The number of a bad line in its file. For a file that is read from its middle, the lines before
-   it are counted; if that fails, the number is that within the part. */
+ * it are counted; if that fails, the number is that within the part. */
 static int64_t
 line_number(struct encode *x, const struct bad_line *b)
 {
@@ -482,7 +484,7 @@ stop_jobs(void *ctx)
 }
 
 /* Renames everything into place. A resumable run first records that it is committing, and removes
-   its state last. */
+ * its state last. */
 static int
 commit(struct encode *x, struct err *e)
 {
@@ -505,8 +507,8 @@ commit(struct encode *x, struct err *e)
 }
 
 /* Counting is the same without writers. -1 with the first bad line of the input, or what could not
- * be read or written; encode_close then leaves no files, or those that --resume needs. The thread
- * that has written a batch calls progress, one thread at a time. */
+ * be read or written; encode_close then leaves no files, or only those that --resume needs. The
+ * thread that has written a batch calls progress, one thread at a time. */
 int
 encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *), void *ctx,
     struct err *e)
@@ -526,7 +528,7 @@ encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_cou
 	x->progress = progress;
 	x->progress_ctx = ctx;
 	if (!x->state.committing && line_pipeline_run(&p, e) < 0) {
-		/* What has been written is kept as far as the disk takes it. */
+		/* What has been written is kept, as far as the disk has room. */
 		if (x->state_path && x->at.file >= 0 && input_interrupted(x->input))
 			mark(x, false, &ignored);
 		return -1;

@@ -2,8 +2,8 @@
  * encode.h - JSON Lines to datasets, or to counts
  *
  * Follows Megatron-LM's preprocess_data.py: one dataset per key, documents in the order of the
- * lines, a string is one sequence, a list is one document of several, an eod goes after the last
- * sequence of a document that is not empty, an empty document has no sequence but its entry. The
+ * lines, a string is one sequence, a list is one document of several, an eod follows the last
+ * sequence of a document that is not empty, an empty document has an entry but no sequence. The
  * bytes written do not depend on the number of workers, nor on whether the run was stopped and
  * resumed.
  */
@@ -25,7 +25,7 @@ int encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode
 const struct encode_counts *encode_counts(const struct encode *x);
 /* The type and first file of a tokenizer, for the rows of counts. */
 const struct tokenizer *encode_tokenizer(const struct encode *x, int i);
-/* Whether stop_fd ended the run, and whether --resume can go on from there. */
+/* True when stop_fd ended the run; true when --resume can continue from there. */
 bool encode_interrupted(const struct encode *x);
 bool encode_can_resume(const struct encode *x);
 void encode_close(struct encode *x);

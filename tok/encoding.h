@@ -1,8 +1,8 @@
 /*
  * encoding.h - the request and the counts of an encoding run
  *
- * For encode.h, which runs it, and for what the run is made of: its outputs (output.h), the notes
- * beside them (sidecar.h) and the state that another run goes on from (resume.h).
+ * Used by encode.h, which runs it, and by the parts of a run: its outputs (output.h), the notes
+ * beside them (sidecar.h) and the state from which another run continues (resume.h).
  */
 #ifndef TOK_ENCODING_H
 #define TOK_ENCODING_H
@@ -27,7 +27,7 @@ struct encode_config {
 	int64_t workers;                  /* 0: one per core */
 	int64_t eod_id;                   /* -1: the tokenizer's own */
 	int64_t max_document_bytes;       /* of a line */
-	int64_t log_interval;             /* documents between two lines; 0: none */
+	int64_t log_interval;             /* documents between two notes; 0: none */
 	double resume_interval;           /* seconds between two marks */
 	int on_error;
 	bool append_eod, prepend_bos, split_sentences, keep_newlines, resume, force;
@@ -40,7 +40,7 @@ struct encode_counts {
 	int64_t documents, blank, input_bytes; /* input_bytes: of the lines, uncompressed */
 	int64_t bad[JSONL_CLASSES];            /* skipped lines by class */
 	int64_t stored, stored_total; /* bytes of the files read, and to read (-1: not known) */
-	/* those of them that an earlier run has read; for speeds */
+	/* those of them that an earlier run has read; left out of speeds */
 	int64_t input_before, stored_before;
 	int num_tokenizers, num_keys;
 	struct key_counts *key; /* num_keys a tokenizer */

@@ -1,14 +1,15 @@
 /*
  * errors.c - the list of bad lines that were skipped
  *
- * Written as it goes, since there may be as many bad lines as lines; it appears whole at the end,
- * as the datasets do.
+ * Written during the run, since every line may be bad; it appears whole at the end, as the datasets
+ * do.
  */
 #include "tok/errors.h"
 
 #include <string.h>
 
-/* A file of no bytes has only its header, so that a script can tell "none" from "not looked". */
+/* Without a bad line the file has only its header, so that a script can tell "none" from "not
+ * looked for". */
 int
 errors_open(struct outfile *o, const char *path, bool resume, int64_t keep, struct err *e)
 {
@@ -19,7 +20,7 @@ errors_open(struct outfile *o, const char *path, bool resume, int64_t keep, stru
 	return 0;
 }
 
-/* A text as one column. */
+/* Writes a text as one column. */
 static void
 put_column(const char *s, FILE *f)
 {
@@ -27,7 +28,7 @@ put_column(const char *s, FILE *f)
 		putc((unsigned char)*s < 0x20 || *s == 0x7f ? '?' : *s, f);
 }
 
-/* One row; the columns are those of the header. */
+/* Writes one row, with the columns of the header. */
 void
 errors_add(struct outfile *o, const struct error_row *row)
 {

@@ -17,8 +17,8 @@ struct error_row {
 	const char *why;
 };
 
-/* Begins the list with its header line. resume: under a name that a later run finds again, where
- * the first `keep` bytes stay. */
+/* Begins the list with its header line. resume: under a name that a later run finds, keeping the
+ * first `keep` bytes. */
 int errors_open(struct outfile *o, const char *path, bool resume, int64_t keep, struct err *e);
 /* A failed write is found by outfile_commit. */
 void errors_add(struct outfile *o, const struct error_row *row);

@@ -1,7 +1,7 @@
 /*
  * files.c - which files, and which part of them, a run reads
  *
- * Only sizes decide, and the first bytes of the files that a cut goes through; so every job of an
+ * Only sizes, and the first bytes of files that a cut goes through, decide; so every job of an
  * array computes its own share, and all agree as long as the files are the same.
  */
 #include "lib/base/io.h"
@@ -59,7 +59,7 @@ read_list(const char *path, struct str *out, struct err *e)
 	return rc;
 }
 
-/* Blank lines name nothing. A list without any name is an error: reading standard input instead
+/* Blank lines are ignored. A list without any name is an error: reading standard input instead
  * would be a surprise. */
 int
 files_from(const char *list, struct opt_list *names, struct mem_pool *pool, struct err *e)
@@ -95,15 +95,15 @@ files_from(const char *list, struct opt_list *names, struct mem_pool *pool, stru
 	return 0;
 }
 
-/* total * i / count, rounded down, without a product that 64 bits do not hold. */
+/* total * i / count, rounded down, without overflow of 64 bits. */
 static int64_t
 part_begin(int64_t total, struct part_spec part, int64_t i)
 {
 	return total / part.count * i + total % part.count * i / part.count;
 }
 
-/* What of a file, whose bytes begin at `at` of all, lies in [begin, end) of all. 1 when the file
- * is needed, 0 when not, -1. */
+/* Finds the part of a file that lies in [begin, end) when its bytes begin at `at`, all counted over
+ * all files. 1 when the file is needed, 0 when not, -1. */
 static int
 take_share(struct input_file *f, int64_t at, int64_t begin, int64_t end, struct err *e)
 {
@@ -152,7 +152,7 @@ take_part(struct input_list *files, struct part_spec part, struct err *e)
 	return 0;
 }
 
-/* Every name is looked at before anything is read. */
+/* Every file is examined before any is read. */
 int
 files_open(const struct opt_list *names, struct part_spec part, struct input_list *out,
     struct mem_pool *pool, struct err *e)

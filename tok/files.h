@@ -21,11 +21,11 @@ struct part_spec {
 int part_parse(const char *text, struct part_spec *p, struct err *e);
 
 /* The names of a list file (one a line, or ended by NULs as find -print0 writes them), "-" is
- * standard input; added after those in *names. Memory is the pool's. */
+ * standard input. They are added after those in *names; the pool owns the memory. */
 int files_from(const char *list, struct opt_list *names, struct mem_pool *pool, struct err *e);
 
-/* Examines the files and takes the part's share. Without any name, standard input is the only
- * file. Files that a part does not need are left out. The items are the pool's. */
+/* Examines the files and takes the part's share. Without any name, standard input is the only file.
+ * Files that a part does not need are left out. The pool owns the items. */
 int files_open(const struct opt_list *names, struct part_spec part, struct input_list *out,
     struct mem_pool *pool, struct err *e);
 

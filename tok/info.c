@@ -1,15 +1,14 @@
 /*
  * info.c - what `mtok info` prints
  *
- * Rows of item and value, so that a script can look one up; the hash is what training compares
- * with the one in the dataset's notes and in checkpoints.
+ * Rows of item and value, so that a script can look one up; training compares the hash with those
+ * in the dataset's notes and in checkpoints.
  */
 #include "tok/info.h"
 
 #include <string.h>
 
-/* Special ids that the tokenizer lacks are -1. Errors of out are found by the caller when it
- * closes it. */
+/* Special ids that the tokenizer lacks are -1. The caller finds errors of out when it closes it. */
 void
 info_print(const struct tokenizer *t, FILE *out)
 {
@@ -45,8 +44,8 @@ info_json(const struct tokenizer *t, FILE *out)
 	str_release(&s);
 }
 
-/* Texts are JSON strings, since pieces may hold tabs, line feeds and bytes that are no UTF-8;
- * one string is used again for all rows. */
+/* Texts are JSON strings, since pieces may hold tabs, line feeds and bytes that are not UTF-8; one
+ * buffer serves all rows. */
 void
 info_pieces(const struct tokenizer *t, FILE *out)
 {

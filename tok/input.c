@@ -3,9 +3,9 @@
  *
  * Plain bytes are read straight into the batch, compressed ones through `raw`. What follows the
  * last line feed of a batch is carried over to the next, so only a line that is longer than a batch
- * makes a batch longer, and only up to the longest line that is wanted: what follows is read and
- * dropped. Every read polls two more descriptors, so that neither a run which has
- * failed nor one that was interrupted waits for a pipe that stays silent.
+ * makes a batch longer, and only up to the longest line that is allowed: the rest is read and
+ * dropped. Every read polls two more descriptors, so that neither a failed nor an interrupted run
+ * waits for a silent pipe.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -24,23 +24,23 @@
 /* A batch's memory is kept for the next one up to KEPT bytes; longer lines are rare. */
 enum { CHUNK = 64 * 1024, KEPT = 4 << 20 };
 
-/* Where the reading stands. Only input_stop may be called from another thread. */
+/* The position of the reading. Only input_stop may be called from another thread. */
 struct input {
 	const struct input_list *files;
-	int64_t *bytes;                   /* read of each file */
+	int64_t *bytes;                   /* read so far of each file */
 	int64_t stored;                   /* of all files */
 	int current;                      /* file now open, or the next one */
 	int fd, wake, stop_fd;            /* fd -1: none is open */
 	bool stopped, interrupted, ended; /* ended: no more stored bytes in this file */
 	struct unpack *unpack;            /* NULL: the file is plain */
-	unsigned char *raw; /* CHUNK stored bytes; [raw_pos, raw_len) are still to be decoded */
+	unsigned char *raw; /* CHUNK stored bytes; [raw_pos, raw_len) is not yet decoded */
 	size_t raw_pos, raw_len;
 	size_t max_line;  /* bytes */
-	int64_t seek;     /* decoded byte at which the next file is to begin; -1: its range says */
-	int64_t pos;      /* decoded byte after what was read */
+	int64_t seek;     /* decoded byte at which the next file begins; -1: where its range does */
+	int64_t pos;      /* decoded byte where reading continues */
 	int64_t skip;     /* decoded bytes to drop first */
 	bool skip_line;   /* drop what comes before the first line feed, too */
-	struct str carry; /* the line that the last batch ended within */
+	struct str carry; /* the unfinished line at the end of the last batch */
 };
 
 /* The descriptor that input_stop writes to is polled together with the file. */
@@ -88,7 +88,7 @@ input_free(struct input *in)
 	free(in);
 }
 
-/* The files before it are never opened; their bytes count as read. */
+/* The files before this one are never opened; their bytes count as read. */
 void
 input_seek(struct input *in, int file, int64_t offset)
 {
@@ -102,15 +102,14 @@ input_seek(struct input *in, int file, int64_t offset)
 	in->seek = offset;
 }
 
-/* Of a compressed file, the place within it cannot be told before it is read again. */
+/* A place within a compressed file is not known before the file is read again. */
 int64_t
 input_before(const struct input *in)
 {
 	return in->stored;
 }
 
-/* Called by another thread than the one that reads: it ends a read that waits, and every one
- * after it. */
+/* Called from a thread that is not reading: ends a waiting read, and every later one. */
 void
 input_stop(struct input *in)
 {
@@ -120,22 +119,22 @@ input_stop(struct input *in)
 		BUG("eventfd: %s", strerror(errno));
 }
 
-/* Only after input_next has returned -1. */
+/* Valid only after input_next has returned -1. */
 bool
 input_interrupted(const struct input *in)
 {
 	return in->interrupted;
 }
 
-/* Stored bytes read of file i so far, compressed as they are; all of the file (or of its range)
- * once the run is through. */
+/* Stored (compressed) bytes read so far of file i; all of the file, or of its range, at the end of
+ * the run. */
 int64_t
 input_bytes(const struct input *in, int i)
 {
 	return in->bytes[i];
 }
 
-/* For messages alone: "-" cannot be opened under this name. */
+/* Only for messages: "-" cannot be opened under this name. */
 const char *
 input_file_name(const struct input_file *f)
 {
@@ -180,7 +179,7 @@ fill(struct input *in, void *buf, size_t *len, size_t room, struct err *e)
 	return 0;
 }
 
-/* Fills raw after what is left there. */
+/* Reads more stored bytes into raw, after those that are left. */
 static int
 fill_raw(struct input *in, struct err *e)
 {
@@ -190,8 +189,8 @@ fill_raw(struct input *in, struct err *e)
 	return fill(in, in->raw, &in->raw_len, CHUNK - in->raw_len, e);
 }
 
-/* Goes to the byte of a plain file from which this run reads: the one before its range, whose line
- * feed tells whether the range begins with a line, or the place to go on at. */
+/* Seeks to where this run begins to read a plain file: the byte before its range, since a line feed
+ * there means that the range begins with a line, or the place where a resumed run continues. */
 static int
 begin_range(struct input *in, const struct input_file *f, struct err *e)
 {
@@ -214,7 +213,7 @@ begin_range(struct input *in, const struct input_file *f, struct err *e)
 	return 0;
 }
 
-/* Opens the next file of the list. Not found here means that it went away after it was examined. */
+/* Opens the next file of the list. One that is not found here has gone since it was examined. */
 static int
 open_file(struct input *in, struct err *e)
 {
@@ -240,7 +239,7 @@ open_file(struct input *in, struct err *e)
 	return 0;
 }
 
-/* Appends plain bytes: first what was read to find out what the file is. */
+/* Appends plain bytes, beginning with those that were read to learn the file's format. */
 static int
 read_plain(struct input *in, struct str *out, struct err *e)
 {
@@ -286,8 +285,7 @@ read_unpacked(struct input *in, struct str *out, struct err *e)
 	return 0;
 }
 
-/* Appends up to CHUNK decoded bytes, without those that are to be dropped. 1, 0 at the end of the
- * file, -1. */
+/* Appends up to CHUNK decoded bytes, less those to be dropped. 1, 0 at the end of the file, -1. */
 static int
 decode(struct input *in, struct str *out, struct err *e)
 {
@@ -322,7 +320,7 @@ drop_mark(struct batch *b)
 	}
 }
 
-/* Drops the end of a line that began before the range. False: the batch was nothing else. */
+/* Drops the end of a line that began before the range. False when nothing else was in the batch. */
 static bool
 drop_line(struct input *in, struct batch *b)
 {
@@ -340,7 +338,7 @@ drop_line(struct input *in, struct batch *b)
 }
 
 /* Cuts the text after the last line that begins in the file's range; false when that is not yet
- * known because the line is not complete. Text before `from` has been looked at. */
+ * known because the line is not complete. Text before `from` has been searched. */
 static bool
 cut_at_end(const struct input *in, struct batch *b, size_t from)
 {
@@ -350,8 +348,8 @@ cut_at_end(const struct input *in, struct batch *b, size_t from)
 
 	if (in->unpack || end < 0 || b->offset + (int64_t)b->text.len < end)
 		return false;
-	/* A line begins after a line feed: the first one at or after the byte before the end is
-	 * the last line's. */
+	/* A line begins after a line feed: the first line feed at or after the byte before the end
+	 * closes the last line. */
 	inside = end > b->offset ? (size_t)(end - b->offset) - 1 : 0;
 	if (end <= b->offset) {
 		b->text.len = 0;
@@ -365,7 +363,7 @@ cut_at_end(const struct input *in, struct batch *b, size_t from)
 	return true;
 }
 
-/* Drops the rest of the line that the batch ends in: the batch stands for it all the same. What
+/* Drops the rest of the line in which the batch ends, which still counts as part of the batch. What
  * was read of the next line is carried over. */
 static int
 drop_rest(struct input *in, struct batch *b, bool *ended, struct err *e)
@@ -389,12 +387,12 @@ drop_rest(struct input *in, struct batch *b, bool *ended, struct err *e)
 }
 
 /* Reads into b until it holds `want` bytes and a line end; *ended at the end of the file or of its
- * range. More than want by less than a chunk, or by the rest of a long line. Returns 1 when that
- * line was cut off. */
+ * range. It may hold more than `want`: less than a chunk more, or the rest of a long line. Returns
+ * 1 when that line was cut off. */
 static int
 read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct err *e)
 {
-	/* where the last line begins: at 0 none has ended; what was looked at */
+	/* where the last line begins (0: none has ended); how far was searched */
 	size_t line = 0, from = 0;
 
 	*ended = false;
@@ -453,8 +451,8 @@ next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 	return 0;
 }
 
-/* Files that hold nothing give no batch. 1 with a batch, 0 after the last file or when stopped,
- * -1 with a reason. out's memory is used again. */
+/* Empty files give no batch. 1 with a batch, 0 after the last file or when stopped, -1 with a
+ * reason. Reuses out's memory. */
 int
 input_next(struct input *in, size_t want, struct batch *out, struct err *e)
 {
@@ -480,8 +478,8 @@ input_next(struct input *in, size_t want, struct batch *out, struct err *e)
 	return 0;
 }
 
-/* Lines come without their line feed and point into the batch. False after the last; *pos starts
- * at 0. A last line without a line feed is a line. */
+/* Lines come without their line feed and point into the batch. False after the last; *pos starts at
+ * 0. A last line without a line feed counts. */
 bool
 batch_line(const struct batch *b, size_t *pos, const char **line, size_t *len)
 {
@@ -528,7 +526,7 @@ input_examine(struct input_list *files, struct err *e)
 	return 0;
 }
 
-/* By content, as when it is read. */
+/* Decides by content, as reading does. */
 int
 input_is_compressed(const char *path, struct err *e)
 {
@@ -548,7 +546,7 @@ input_is_compressed(const char *path, struct err *e)
 	return rc;
 }
 
-/* For the line numbers of a file that is read from its middle; only a bad line asks. */
+/* For the line numbers of a file that is read from its middle; only a bad line needs them. */
 int64_t
 input_count_lines(const char *path, int64_t n, struct err *e)
 {

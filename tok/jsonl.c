@@ -2,10 +2,10 @@
  * jsonl.c - one line of JSON Lines: a scanner that decodes the wanted members and checks the rest
  *
  * One pass over the line without a tree: strings are scanned a block at a time (scan.h), unwanted
- * members are stepped over with the same checks, wanted strings without escapes are handed out
- * where they stand, and those with escapes are copied while they are scanned. Decoding never makes
- * a string longer (six bytes of escape give at most three), so a buffer of the line's length holds
- * everything that can come out of it.
+ * members are skipped with the same checks, wanted strings without escapes are returned in place,
+ * and those with escapes are copied while they are scanned. Decoding never makes a string longer
+ * (six bytes of escape give at most three), so a buffer of the line's length holds all that can be
+ * decoded from it.
  */
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -38,11 +38,11 @@ struct member {
 	const char *name;
 	size_t name_len, first, count;
 	enum jsonl_class class;
-	const char *found; /* JSONL_WRONG_TYPE: what it is instead */
+	const char *found; /* JSONL_WRONG_TYPE: the type that was found */
 	size_t at;         /* byte of the fault, from 1 */
 };
 
-/* A parser and what the last line gave; all of it is used again for the next line. */
+/* A parser and the results of the last line; the next line reuses all of it. */
 struct jsonl {
 	struct member *member;
 	int num_members;
@@ -74,7 +74,7 @@ jsonl_new(const struct opt_list *keys, int64_t max_bytes)
 	return j;
 }
 
-/* NULL is freed already. Texts that were handed out are gone. */
+/* NULL is freed already. Texts that were returned are no longer valid. */
 void
 jsonl_free(struct jsonl *j)
 {
@@ -86,14 +86,14 @@ jsonl_free(struct jsonl *j)
 	free(j);
 }
 
-/* What the class of the last line does not say: what and where. Valid until the next line. */
+/* What the class of the last line leaves open: what and where. Valid until the next line. */
 const char *
 jsonl_detail(const struct jsonl *j)
 {
 	return j->detail;
 }
 
-/* Strings that are read where they stand begin in the line. */
+/* Strings that were not copied begin in the line. */
 bool
 jsonl_has_copied(const struct jsonl *j)
 {
@@ -103,8 +103,8 @@ jsonl_has_copied(const struct jsonl *j)
 	return true;
 }
 
-/* Strings of the member with that number in the order of the keys; they point into the line or
- * into the parser's memory, and hold until the next line. Only after JSONL_OK. */
+/* Strings of the member with that number in the order of the keys; they point into the line or into
+ * the parser's memory, and are valid until the next line. Only after JSONL_OK. */
 const struct jsonl_text *
 jsonl_value(const struct jsonl *j, int key, size_t *count)
 {
@@ -133,7 +133,7 @@ answer(struct jsonl *j, enum jsonl_class class, const char *fmt, ...)
 	return class;
 }
 
-/* JSON's white space; a lone CR is one of it. */
+/* JSON's white space, which includes a lone CR. */
 static void
 skip_space(struct jsonl *j)
 {
@@ -151,7 +151,8 @@ next_is(struct jsonl *j, char c)
 	return true;
 }
 
-/* What stands for the byte after a backslash; 0 where that is 'u' or no escape. */
+/* The byte that an escape stands for, by the byte after the backslash; 0 for 'u' and for what is
+ * not an escape. */
 static const char simple_escape[256] = {
 	['"'] = '"',
 	['\\'] = '\\',
@@ -163,7 +164,7 @@ static const char simple_escape[256] = {
 	['t'] = '\t',
 };
 
-/* One more than the value of a hexadecimal digit; 0 for what is none. */
+/* One more than the value of a hexadecimal digit; 0 for other bytes. */
 static const signed char hex_digit[256] = {
 	['0'] = 1,
 	['1'] = 2,
@@ -205,7 +206,7 @@ hex4(const char *s)
 	return v;
 }
 
-/* Checks the escape that begins at the backslash p and steps over it. */
+/* Checks the escape that begins at the backslash p and skips it. */
 static int
 skip_escape(struct jsonl *j)
 {
@@ -223,7 +224,7 @@ skip_escape(struct jsonl *j)
 	return 0;
 }
 
-/* Steps over the string whose opening quote is next. */
+/* Skips the string whose opening quote is next. */
 static int
 skip_string(struct jsonl *j)
 {
@@ -251,8 +252,8 @@ low_surrogate(const char *s, const char *end)
 	return low >= 0xdc00 && low <= 0xdfff ? low : 0;
 }
 
-/* Decodes the escape at j->p to *out and steps over it. The first unpaired surrogate of the string
- * is remembered in *lone; it decodes to nothing. A pair is twelve bytes and gives four. */
+/* Decodes the escape at j->p to *out and skips it. The first unpaired surrogate of the string is
+ * remembered in *lone; it decodes to nothing. A pair is twelve bytes and gives four. */
 static int
 decode_escape(struct jsonl *j, char **out, const char **lone)
 {
@@ -279,9 +280,9 @@ decode_escape(struct jsonl *j, char **out, const char **lone)
 	return 0;
 }
 
-/* Reads the string whose opening quote is next; *text is what it stands for, in the line where
- * nothing had to be decoded, else in scratch. Room was made for the whole line, so nothing is
- * checked against the end of scratch. *lone: the first unpaired surrogate, or NULL. */
+/* Reads the string whose opening quote is next; *text is its value, in the line where nothing had
+ * to be decoded, else in scratch, which has room for the whole line, so its end is not checked.
+ * *lone: the first unpaired surrogate, or NULL. */
 static int
 read_string(struct jsonl *j, struct jsonl_text *text, const char **lone)
 {
@@ -367,7 +368,7 @@ skip_word(struct jsonl *j)
 	return skip_number(j);
 }
 
-/* Steps over the opening bracket that is next: 1 when an item follows, 0 at the closing one. */
+/* Skips the opening bracket that is next: 1 when an item follows, 0 at the closing one. */
 static int
 first(struct jsonl *j, char close)
 {
@@ -414,7 +415,7 @@ skip_name(struct jsonl *j)
 }
 
 /* A member's name and the colon. Names are decoded: "te\u0078t" is "text"; one with a lone
- * surrogate is nobody's: no key holds a byte that UTF-8 lacks. */
+ * surrogate matches no key, since keys hold only bytes of UTF-8. */
 static int
 take_name(struct jsonl *j, struct jsonl_text *name)
 {
@@ -457,8 +458,8 @@ skip_object(struct jsonl *j, int depth)
 	return more;
 }
 
-/* Checks the value at p and steps over it. The bound on depth keeps a hostile line from using up
- * a thread's stack. */
+/* Checks the value at p and skips it. The bound on depth keeps a hostile line from exhausting a
+ * thread's stack. */
 static int
 skip_value(struct jsonl *j, int depth)
 {
@@ -472,7 +473,7 @@ skip_value(struct jsonl *j, int depth)
 	}
 }
 
-/* What a value is, judged by its first byte. */
+/* The type of a value, from its first byte. */
 static const char *
 kind_of(char c)
 {
@@ -519,8 +520,8 @@ take_string(struct jsonl *j, struct member *m)
 	return 0;
 }
 
-/* Reads a list that ought to hold strings alone. Things other than strings are stepped over, so
- * that bad syntax after them is found first. */
+/* Reads a list that ought to hold strings alone. Items that are not strings are skipped, so that
+ * bad syntax after them is reported first. */
 static int
 take_list(struct jsonl *j, struct member *m)
 {
@@ -540,8 +541,8 @@ take_list(struct jsonl *j, struct member *m)
 	return more;
 }
 
-/* Reads the value of a wanted member; what an earlier one of that name held is forgotten. The
- * last of several members of one name counts, as in Python. */
+/* Reads the value of a wanted member and forgets that of an earlier one of the same name: the last
+ * one counts, as in Python. */
 static int
 take_value(struct jsonl *j, struct member *m)
 {
@@ -571,7 +572,7 @@ wanted(struct jsonl *j, const struct jsonl_text *name)
 	return NULL;
 }
 
-/* The outermost object. */
+/* Reads the outermost object. */
 static int
 take_object(struct jsonl *j)
 {
@@ -590,8 +591,8 @@ take_object(struct jsonl *j)
 	return more;
 }
 
-/* What the wanted members say about the line. The first wanted member with a fault, in the order
- * of the keys, gives the class. */
+/* The class of the line, from its wanted members. The first wanted member with a fault, in the
+ * order of the keys, gives the class. */
 static enum jsonl_class
 classify(struct jsonl *j, size_t object)
 {
@@ -612,9 +613,8 @@ classify(struct jsonl *j, size_t object)
 	return JSONL_OK;
 }
 
-/* Makes room for what the line may decode to, and forgets the line before. The old contents are
- * not needed, hence free and alloc rather than realloc; a line far longer than most gives its
- * memory back. */
+/* Makes room for what the line may decode to, and forgets the line before. The old contents are not
+ * needed, hence free and alloc rather than realloc; the memory of a very long line is freed. */
 static void
 begin(struct jsonl *j, const char *line, size_t len)
 {

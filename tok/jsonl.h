@@ -1,10 +1,10 @@
 /*
  * jsonl.h - one line of JSON Lines, one or several wanted members
  *
- * Accepts what Python's json.loads accepts: the last of several members with one name wins, keys
- * may be written with escapes and stand in any order, NaN and Infinity are numbers. Unlike Python
- * it refuses unpaired surrogate escapes in wanted text. The whole line is checked, the wanted
- * strings are decoded; \u0000 stays.
+ * Accepts what Python's json.loads accepts: the last of several members with one name counts, keys
+ * may be written with escapes and in any order, NaN and Infinity are numbers. Unlike Python it
+ * refuses unpaired surrogate escapes in wanted text. The whole line is checked, the wanted strings
+ * are decoded; \u0000 stays.
  */
 #ifndef TOK_JSONL_H
 #define TOK_JSONL_H
@@ -34,7 +34,7 @@ enum jsonl_class {
 extern const char *const jsonl_class_name[JSONL_CLASSES];
 
 struct jsonl_text {
-	const char *bytes; /* in the line or in the parser's memory, until the next line */
+	const char *bytes; /* in the line or in the parser's memory; valid until the next line */
 	size_t len;
 };
 
@@ -51,8 +51,8 @@ const char *jsonl_detail(const struct jsonl *j);
 
 /* The strings of wanted member `key` after JSONL_OK: one for a string, any number for a list. */
 const struct jsonl_text *jsonl_value(const struct jsonl *j, int key, size_t *count);
-/* After JSONL_OK: true when all these strings are in memory of j, so that the line is not
-   needed. */
+/* After JSONL_OK: true when all these strings are in memory of j, so that the line is no longer
+ * needed. */
 bool jsonl_has_copied(const struct jsonl *j);
 
 #endif

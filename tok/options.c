@@ -1,11 +1,10 @@
 /*
- *  options.c - the option tables of mtok's verbs; names are those of Megatron-LM's
+ * options.c - the option tables of mtok's verbs; names are those of Megatron-LM's
  * preprocess_data.py and of spm_train
  *
- *  One row per option gives parsing, help and manual. A list option takes several words
- * or is given several times. What options must be to each other is checked by encode_open and
- * tokenizer_train_check. Options of the Python tools that cannot be had are in the table of
- * refused ones, with what to do instead.
+ * One row per option gives parsing, help and manual. A list option takes several words or is given
+ * several times. Rules between options are in encode_open and tokenizer_train_check. Options of the
+ * Python tools that mtok does not have are in the table of refused ones, with what to do instead.
  */
 #include "lib/token/options.h"
 #include "tok/decode.h"
@@ -18,7 +17,7 @@
 
 static const char *const on_error_names[] = { "stop", "skip", NULL };
 
-/* What every verb that reads documents has for their longest line. */
+/* The option for the longest line, of every verb that reads documents. */
 /* clang-format off */
 #define MAX_DOCUMENT_BYTES \
 	.min = 1, .max = 1099511627776, .def = "268435456", .unit = "BYTES", \
@@ -472,8 +471,8 @@ const struct opt_refused encode_refused[] = {
 	{ NULL, NULL },
 };
 
-/* Words of --input come first, then the operands, in their order. The new list lives in pool;
- * the words themselves are borrowed. */
+/* Words of --input come first, then the operands, in their order. The pool owns the new list; the
+ * words themselves are borrowed. */
 void
 options_add_operands(struct opt_list *input, struct mem_pool *pool, int argc, char **argv)
 {

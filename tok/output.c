@@ -1,8 +1,8 @@
 /*
  * output.c - what a run writes: a dataset and its notes for every key, and the list of bad lines
  *
- * Used by one thread at a time. Names are PREFIX_KEY_document, or PREFIX_KEY_sentence when
- * texts were split, as Megatron-LM has them.
+ * Used by one thread at a time. Names are PREFIX_KEY_document, or PREFIX_KEY_sentence when texts
+ * were split, as in Megatron-LM.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -16,13 +16,13 @@
 struct output {
 	const struct encode_config *c;
 	int num_keys;
-	char **name;                    /* a key: the dataset's, without suffix */
-	struct dataset_writer **writer; /* a key; NULL when it has been committed */
+	char **name;                    /* one per key: the dataset's, without suffix */
+	struct dataset_writer **writer; /* one per key; NULL once it is committed */
 	char *error_path;               /* NULL: bad lines end the run, or are only counted */
 	struct outfile errors;
 };
 
-/* All names of all keys. */
+/* Builds the names of all keys. */
 static void
 make_names(struct output *o)
 {
@@ -44,7 +44,8 @@ make_names(struct output *o)
 	}
 }
 
-/* One target; --force leaves this out: the writer replaces the files when it commits. */
+/* Checks one target. Not called with --force: the writer then replaces the files when it
+ * commits. */
 static int
 check_new(const char *name, const char *suffix, struct err *e)
 {
@@ -58,7 +59,7 @@ check_new(const char *name, const char *suffix, struct err *e)
 	return rc;
 }
 
-/* Before any of them is created. */
+/* Called before any of them is created. */
 static int
 check_targets(const struct output *o, struct err *e)
 {
@@ -71,7 +72,8 @@ check_targets(const struct output *o, struct err *e)
 	return o->error_path ? check_new(o->error_path, "", e) : 0;
 }
 
-/* The writer of a key. A run that goes on may have committed it already: then there is none. */
+/* Opens the writer of a key. A resumed run may have committed the key already: then there is
+ * none. */
 static int
 open_writer(struct output *o, int k, enum dtype t, const struct resume_state *from, struct err *e)
 {
@@ -91,7 +93,7 @@ open_writer(struct output *o, int k, enum dtype t, const struct resume_state *fr
 	return o->writer[k] ? 0 : -1;
 }
 
-/* Targets are looked at when a run begins, not when it goes on: a commit may have been cut
+/* Targets are checked when a run begins, not when it is resumed: a commit may have been cut
  * short. */
 struct output *
 output_open(
@@ -115,7 +117,7 @@ output_open(
 	return NULL;
 }
 
-/* Frees everything; what was not committed goes, or waits for a later run. */
+/* Frees everything; what was not committed is removed, or kept for a later run. */
 void
 output_close(struct output *o, bool keep)
 {
@@ -138,7 +140,7 @@ output_close(struct output *o, bool keep)
 	free(o);
 }
 
-/* The documents of one key. */
+/* Writes the documents of one key. */
 static int
 write_part(struct dataset_writer *w, const struct part *part, struct err *e)
 {
@@ -155,7 +157,7 @@ write_part(struct dataset_writer *w, const struct part *part, struct err *e)
 	return dataset_add_batch(w, &b, e);
 }
 
-/* -1 with a full disk, mostly. */
+/* -1 mostly means a full disk. */
 int
 output_job(struct output *o, const struct job *j, struct err *e)
 {
@@ -165,7 +167,7 @@ output_job(struct output *o, const struct job *j, struct err *e)
 	return 0;
 }
 
-/* Without a list, bad lines are counted and no more. */
+/* Without a list, bad lines are only counted. */
 void
 output_bad(struct output *o, const struct error_row *row)
 {
@@ -173,7 +175,7 @@ output_bad(struct output *o, const struct error_row *row)
 		errors_add(&o->errors, row);
 }
 
-/* Only in a run that can go on. */
+/* Only in a run that can be resumed. */
 int
 output_sync(struct output *o, struct resume_state *state, struct err *e)
 {
@@ -190,7 +192,7 @@ output_sync(struct output *o, struct resume_state *state, struct err *e)
 	return o->errors.f ? outfile_sync(&o->errors, &state->error_bytes, e) : 0;
 }
 
-/* A key with its notes, unless an earlier run has committed it. */
+/* Commits a key with its notes, unless an earlier run has done it. */
 static int
 commit_key(struct output *o, int k, const struct sidecar *notes, struct err *e)
 {
@@ -206,10 +208,9 @@ commit_key(struct output *o, int k, const struct sidecar *notes, struct err *e)
 	return dataset_commit(w, e);
 }
 
-/* The list of bad lines comes first, since an index that is there says that all is. The temporary
- * files that a run leaves to another go last, here and where --force replaces what such a run has
- * left. If one fails, the keys before it are there and those after it are not: -1 says so to the
- * caller. */
+/* The list of bad lines comes first, since the presence of an index means that all is there. The
+ * temporary files for a resumed run are removed last, also those of an earlier run that --force
+ * replaces. When a key fails, those before it are committed and those after it are not: -1. */
 int
 output_commit(struct output *o, const struct sidecar *notes, struct err *e)
 {

@@ -3,7 +3,7 @@
  *
  * Everything appears under its name when the run commits, the datasets' indexes last. With resume,
  * the temporary files keep their names from run to run and a state file says how much of them
- * counts; without, they are gone when the run ends otherwise.
+ * counts; without, they are removed when the run does not commit.
  */
 #ifndef TOK_OUTPUT_H
 #define TOK_OUTPUT_H
@@ -15,15 +15,15 @@
 
 struct output;
 
-/* Checks that no target exists, then opens the temporary files. from: the state to go on from, or
- * NULL. NULL with a reason, and nothing created. */
+/* Checks that no target exists, then opens the temporary files. from: the state to continue from,
+ * or NULL. On failure NULL with a reason, and nothing is created. */
 struct output *output_open(
     const struct encode_config *c, enum dtype t, const struct resume_state *from, struct err *e);
-/* The documents of a job, key by key, in the order of the input. */
+/* Writes the documents of a job, key by key, in the order of the input. */
 int output_job(struct output *o, const struct job *j, struct err *e);
-/* A bad line that was skipped. */
+/* Records a bad line that was skipped. */
 void output_bad(struct output *o, const struct error_row *row);
-/* Everything on the disk and its sizes in *state. */
+/* Brings everything to the disk and puts its sizes into *state. */
 int output_sync(struct output *o, struct resume_state *state, struct err *e);
 /* Puts everything under its name. */
 int output_commit(struct output *o, const struct sidecar *notes, struct err *e);

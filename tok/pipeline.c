@@ -1,10 +1,9 @@
 /*
  * pipeline.c - read in order, work in parallel, write in order, in bounded memory
  *
- * One lock and one condition for everything: a slot is some tenths of a millisecond of work, and
- * the lock is held for none of it. Item k of the input lives in slot k modulo the number of slots,
- * whose state goes round: free, taken, done, free. One worker takes the same turns without ever
- * waiting.
+ * One lock and one condition for everything: a slot is some tenths of a millisecond of work, during
+ * which the lock is not held. Item k of the input is in slot k modulo the number of slots, whose
+ * state cycles: free, taken, done, free. A single worker takes the same turns and never waits.
  */
 #include "lib/base/mem.h"
 #include "tok/pipeline.h"
@@ -24,7 +23,7 @@ struct run {
 	enum state *state;
 	int64_t num_read, num_written;
 	bool reading, writing; /* a thread is at it */
-	bool ended, stopped;   /* nothing more will be read; a write has failed */
+	bool ended, stopped;   /* there is nothing more to read; a write has failed */
 	int read_rc, write_rc;
 	struct err read_err, write_err;
 };
@@ -44,7 +43,7 @@ slot_of(const struct run *r, int64_t k)
 }
 
 /* Writes the next item, which is done. The lock is held on entry and return, here and below. A
- * reader that waits for a pipe that never speaks is woken when writing fails. */
+ * failed write wakes a reader that waits for a silent pipe. */
 static void
 write_next(struct run *r)
 {
@@ -92,8 +91,8 @@ read_next(struct run *r, int worker)
 	pthread_cond_broadcast(&r->changed);
 }
 
-/* Takes what there is to do until everything is written or writing has failed; what is begun is
- * finished. Writing comes first: it makes room. */
+/* Takes work until everything is written or writing has failed; what was begun is finished. Writing
+ * comes first, since it frees slots. */
 static void *
 worker_main(void *arg)
 {

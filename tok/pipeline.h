@@ -3,9 +3,8 @@
  *
  * Every thread does everything: it reads a slot, works on it and returns it, and any thread that
  * finds the next slot finished writes it. What a thread has read is in its own cache while it
- * works. Reading is done by one thread at a time and so is writing, in the order in which slots
- * were read. A slot is the caller's memory and is used again and again, so memory does not depend
- * on the input.
+ * works. One thread at a time reads, and one writes, in the order in which slots were read. The
+ * caller owns the slots, which are reused, so memory does not depend on the input.
  */
 #ifndef TOK_PIPELINE_H
 #define TOK_PIPELINE_H

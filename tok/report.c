@@ -1,8 +1,8 @@
 /*
  * report.c - counts in words, tables and JSON
  *
- * TSV and JSON for machines, words for people; which stream is the caller's choice. Nothing is
- * computed here that a reader could not compute from the columns.
+ * TSV and JSON for machines, words for people; the caller chooses the stream. Nothing is computed
+ * here that a reader could not compute from the columns.
  */
 #include "tok/report.h"
 
@@ -26,7 +26,7 @@ row_at(const struct encode *x, const struct opt_list *keys, int i)
 		keys->item[i % n->num_keys], n->documents, &n->key[i] };
 }
 
-/* One a key and tokenizer. */
+/* One per key and tokenizer. */
 static int
 num_rows(const struct encode *x)
 {
@@ -40,7 +40,7 @@ ratio(int64_t bytes, int64_t tokens)
 	return tokens ? (double)bytes / (double)tokens : 0.0;
 }
 
-/* Documents are those of the run, the same for each row; bytes are those of the text before
+/* Documents are those of the run, the same in each row; bytes are those of the text before
  * encoding, without JSON's escapes. */
 static void
 print_counts(const struct encode *x, const struct opt_list *keys, FILE *out)
@@ -133,7 +133,7 @@ print_counts_json(const struct encode *x, const struct opt_list *keys, FILE *out
 	}
 }
 
-/* The keys as a list of objects, since their names are the user's. */
+/* The keys as a list of objects, since users choose their names. */
 static void
 print_run_json(const struct encode *x, const struct opt_list *keys, double seconds, FILE *out)
 {
@@ -161,7 +161,7 @@ print_run_json(const struct encode *x, const struct opt_list *keys, double secon
 	str_release(&s);
 }
 
-/* Errors of out are found by the caller when it closes it. */
+/* The caller finds errors of out when it closes it. */
 void
 report_run(const struct encode_config *c, const struct encode *x, double seconds, FILE *out)
 {
@@ -187,7 +187,7 @@ report_skipped(const struct encode_counts *n, struct str *out)
 			    jsonl_class_name[i]);
 }
 
-/* Of all keys, with the first tokenizer. */
+/* The sum over all keys, with the first tokenizer. */
 static int64_t
 all_tokens(const struct encode_counts *n)
 {
@@ -205,7 +205,7 @@ megabytes(const struct encode_counts *n)
 	return (double)(n->input_bytes - n->input_before) / 1e6;
 }
 
-/* The time left is told from the bytes of the files, where they are known. */
+/* The time left follows from the bytes of the files, where they are known. */
 void
 report_progress(const struct encode_counts *n, double seconds, struct str *out)
 {
@@ -223,8 +223,8 @@ report_progress(const struct encode_counts *n, double seconds, struct str *out)
 	}
 }
 
-/* Bytes are those of the lines, decompressed; documents and tokens those of the dataset, also where
- * an earlier run has made some of them. */
+/* Bytes are those of the decompressed lines; documents and tokens those of the dataset, those of an
+ * earlier run included. */
 void
 report_summary(const struct encode_counts *n, double seconds, struct str *out)
 {

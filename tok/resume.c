@@ -1,8 +1,8 @@
 /*
  * resume.c - PREFIX.resume: how far a run over many files has come
  *
- * Lines are "word value ...". What is run comes first and is compared as text; the numbers after
- * it are read back with the bounds that the files are then checked against.
+ * Lines are "word value ...". The description of the run comes first and is compared as text; the
+ * numbers after it are read with bounds, and the files are checked against them.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -15,7 +15,7 @@
 
 enum { STATE_MAX = 1 << 30 };
 
-/* Beside the datasets, so that it goes where they go. */
+/* Beside the datasets, so that it moves with them. */
 char *
 resume_path(const char *prefix)
 {
@@ -34,14 +34,14 @@ add_option(struct str *out, const char *name, const char *value)
 	str_addc(out, '\n');
 }
 
-/* As a line like any other option. */
+/* Adds a line like that of any other option. */
 static void
 add_switch(struct str *out, const char *name, bool value)
 {
 	add_option(out, name, value ? "yes" : "no");
 }
 
-/* What of the tokenizer is not in its files. */
+/* Adds what the tokenizer's files do not say. */
 static void
 add_tokenizer(const struct tokenizer_spec *s, struct str *out)
 {
@@ -59,8 +59,8 @@ add_tokenizer(const struct tokenizer_spec *s, struct str *out)
 	add_option(out, "vocab-size", number);
 }
 
-/* --workers is missing on purpose: the output does not depend on it. Nor do the names of tokenizer
- * files count, only what is in them. */
+/* --workers is missing on purpose: the output does not depend on it. Names of tokenizer files do
+ * not count either, only their contents. */
 void
 resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_t eod,
     const struct input_list *files, struct str *out)
@@ -104,7 +104,7 @@ add_key(struct str *out, const struct resume_key *k, const struct key_counts *n)
 	    n->longest);
 }
 
-/* Replaced whole. */
+/* The file is replaced whole. */
 int
 resume_write(const char *path, const struct str *what, const struct resume_state *s,
     const struct encode_counts *n, struct err *e)
@@ -128,8 +128,8 @@ resume_write(const char *path, const struct str *what, const struct resume_state
 	return rc;
 }
 
-/* Says which line of what is run is not that of the state. The value is what follows the second
- * word, or for an input all of it. */
+/* Reports which line of the description differs from the state. The value is what follows the
+ * second word, or for an input the whole line. */
 static int
 say_changed(const char *path, const char *was, const char *is, struct err *e)
 {
@@ -152,7 +152,7 @@ say_changed(const char *path, const char *was, const char *is, struct err *e)
 	    e, "--resume: '%s' was written by another version: %.*s", path, was_len, was);
 }
 
-/* Compares the first lines with what is run now. Returns what is after them, or NULL. */
+/* Compares the first lines with this run's description. Returns what follows them, or NULL. */
 static const char *
 compare(const char *path, const char *text, const struct str *what, struct err *e)
 {
@@ -194,7 +194,7 @@ take(const char **p, const char *word, int64_t *const *number, int count)
 	return *(*p)++ == '\n';
 }
 
-/* The numbers after the description. */
+/* Reads the numbers after the description. */
 static bool
 take_state(const char *p, struct resume_state *s, struct encode_counts *n)
 {
@@ -223,7 +223,7 @@ take_state(const char *p, struct resume_state *s, struct encode_counts *n)
 	return !strcmp(p, "end\n");
 }
 
-/* Foreign bytes until proven ours: everything is checked, and nothing is changed on a refusal. */
+/* The file may be anybody's: everything is checked, and a refusal changes nothing. */
 int
 resume_read(const char *path, const struct str *what, struct resume_state *s,
     struct encode_counts *n, struct err *e)

@@ -1,11 +1,11 @@
 /*
  * resume.h - PREFIX.resume: how far a run over many files has come
  *
- * Text, one item a line. The first lines say what is run: tokenizer, options, inputs with their
- * sizes and times; a run goes on only where they are the same to the letter. The others say how
+ * Text, one item per line. The first lines describe the run: tokenizer, options, inputs with their
+ * sizes and times; a run is resumed only when they are the same to the letter. The others say how
  * much of the input has been written, how long the temporary files are, and what was counted. The
- * file is replaced whole, after the files that it speaks of are on the disk; so whatever it says is
- * there.
+ * file is replaced whole, after the files that it describes are on the disk, so it never claims
+ * more than there is.
  */
 #ifndef TOK_RESUME_H
 #define TOK_RESUME_H
@@ -39,7 +39,8 @@ void resume_describe(const struct encode_config *c, const struct tokenizer *t, i
     const struct input_list *files, struct str *out);
 int resume_write(const char *path, const struct str *what, const struct resume_state *s,
     const struct encode_counts *n, struct err *e);
-/* 1 with state and counts filled, 0 when there is no such file, -1 when it is not of this run. */
+/* 1 with state and counts filled, 0 when there is no such file, -1 when it belongs to another
+ * run. */
 int resume_read(const char *path, const struct str *what, struct resume_state *s,
     struct encode_counts *n, struct err *e);
 

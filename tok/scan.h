@@ -2,8 +2,8 @@
  * scan.h - where plain text ends inside a JSON string, 64 bytes at a time
  *
  * Three kinds of byte end it: the quote, the backslash and control characters. A block is compared
- * with all three at once (lib/token/simd.h), which is what makes finding a member cheaper than
- * reading it from memory. Nothing is read or written past the ends that the caller gives.
+ * with all three at once (lib/token/simd.h), which makes finding a member cheaper than reading it
+ * from memory. Nothing is read or written past the ends that the caller gives.
  */
 #ifndef TOK_SCAN_H
 #define TOK_SCAN_H
@@ -22,7 +22,7 @@ static const struct simd_set scan_ends = {
 	{ { 3, 3, 3 | 1 << 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3 | 1 << 5, 3, 3, 3 } },
 };
 
-/* Whether a byte of a string is plain: neither quote, backslash nor control character. */
+/* True when a byte of a string is plain: neither quote, backslash nor control character. */
 static inline bool
 scan_plain(char c)
 {
@@ -52,9 +52,9 @@ scan_text(const char *p, const char *end)
 }
 
 /*
- * Copies plain bytes and decodes the escapes of two bytes that `simple` knows (0: it does not),
- * until something else comes, which is where it returns; *out moves on by what was written. Up to
- * SCAN_SLACK bytes after that may be overwritten as well: out must have that room.
+ * Copies plain bytes and decodes the escapes of two bytes that `simple` knows (0: it does not), and
+ * returns where something else begins; *out advances by what was written. Up to SCAN_SLACK bytes
+ * after that may be overwritten as well: out must have that room.
  *
  * The places of all marks of a block are known before the first is looked at, so that no load waits
  * for the escape before it; a piece between two of them is copied as 64 bytes, whatever its length.

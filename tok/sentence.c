@@ -1,8 +1,8 @@
 /*
  * sentence.c - a text cut into sentences by rule
  *
- * Bytes are looked at once; only marks that may end a sentence are looked at more closely. All
- * marks other than ASCII's are three bytes of UTF-8, which keeps the tables plain strings.
+ * Each byte is read once; only marks that may end a sentence are examined further. All marks
+ * outside ASCII are three bytes of UTF-8, which keeps the tables plain strings.
  */
 #include "tok/sentence.h"
 
@@ -120,7 +120,7 @@ enum {
 	WIDE = 3
 };
 
-/* Whether the three bytes at p are one of the marks of a list of such. */
+/* True when the three bytes at p are one of the marks of a list. */
 static bool
 one_of(const char *p, const char *end, const char *marks)
 {
@@ -148,7 +148,7 @@ narrow_stop(const char *p, const char *end)
 	return one_of(p, end, "\u2026") ? WIDE : 0;
 }
 
-/* Rule 4: the bytes of what may follow a mark and belongs to it. */
+/* Rule 4: the bytes of what follows a mark and belongs to it. */
 static size_t
 closer(const char *p, const char *end)
 {
@@ -169,21 +169,21 @@ is_space(char c)
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-/* Of ASCII: the rules are for English. */
+/* ASCII alone: the rules are for English. */
 static bool
 is_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Of ASCII, whatever the locale. */
+/* ASCII alone, whatever the locale. */
 static bool
 is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-/* Whether a word is in the table. */
+/* True when a word is in the table. */
 static bool
 is_abbreviation(const char *word, size_t n)
 {
@@ -200,13 +200,13 @@ is_abbreviation(const char *word, size_t n)
 	return false;
 }
 
-/* Rule 3: whether the single full stop at p belongs to the word before it. begin is the first byte
- * of the sentence. */
+/* Rule 3: true when the single full stop at p belongs to the word before it. begin is the first
+ * byte of the sentence. */
 static bool
 belongs_to_word(const char *begin, const char *p)
 {
 	const char *word = p, *digits = p;
-	bool dotted = true; /* every letter has a full stop before it, but the first */
+	bool dotted = true; /* every letter but the first has a full stop before it */
 
 	while (word > begin && (is_letter(word[-1]) || word[-1] == '.'))
 		word--;
@@ -236,7 +236,7 @@ take_closers(const char *p, const char *end)
 	return p;
 }
 
-/* Whether a narrow mark, with all that belongs to it ending at p, ends a sentence. */
+/* True when a narrow mark, with all that belongs to it up to p, ends a sentence. */
 static bool
 is_followed_by_start(const char *p, const char *end)
 {
@@ -247,7 +247,7 @@ is_followed_by_start(const char *p, const char *end)
 	return p < end && !(*p >= 'a' && *p <= 'z');
 }
 
-/* Rule 5: whether the line feed at p is followed by a blank line. */
+/* Rule 5: true when a blank line follows the line feed at p. */
 static bool
 is_blank_line(const char *p, const char *end)
 {
@@ -282,7 +282,8 @@ find_end(const char *begin, const char *end)
 	return end;
 }
 
-/* Steps over white space; a sentence that keeps its line feeds takes it up to the last of them. */
+/* Skips white space; a sentence that keeps its line feeds takes the white space up to the last of
+ * them. */
 bool
 sentence_next(struct sentence_walk *w, const char **text, size_t *len)
 {

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A walk: set p and end to the text, call sentence_next until it says false. */
+/* A walk: set p and end to the text and call sentence_next until it returns false. */
 struct sentence_walk {
 	const char *p, *end;
 	bool keep_newlines;

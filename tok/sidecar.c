@@ -40,7 +40,7 @@ add_notes(struct str *out, const struct sidecar *s)
 	notes_release(&n);
 }
 
-/* Names as given, and sizes as stored; a part says which bytes of a file it has. */
+/* Names as given, and sizes as stored; a part names its bytes of a file. */
 static void
 add_inputs(struct str *out, const struct sidecar *s)
 {

@@ -1,8 +1,8 @@
 /*
- * signals.c - signals as a descriptor, so that a run ends between two reads and cleans up
+ * signals.c - signals through a descriptor, so that a run ends between two reads and cleans up
  *
- * A descriptor can be waited for together with a pipe, and needs no handler and no global. While a
- * run commits nobody reads it: what is complete appears whole.
+ * A descriptor can be polled together with a pipe, and needs no handler and no global. It is not
+ * read while a run commits: what is complete appears whole.
  */
 #include "tok/signals.h"
 
@@ -11,7 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* nohup and background jobs of a shell without job control ignore some of them. */
+/* nohup, and background jobs of a shell without job control, ignore some of them. */
 int
 signals_hold(void)
 {

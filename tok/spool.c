@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Bytes in memory. A batch of short lines has fewer, whatever the tokenizer. */
+/* Bytes held in memory. A batch of short lines has fewer with any tokenizer. */
 enum { HELD = 4 << 20 };
 
-/* The file is open until nothing is kept any more. */
+/* The file stays open until nothing is kept. */
 int
 spool_store(struct spool *s, const char *prefix, struct err *e)
 {
@@ -28,14 +28,14 @@ spool_store(struct spool *s, const char *prefix, struct err *e)
 	return 0;
 }
 
-/* Wherever they are. */
+/* All bytes, in memory and in the file. */
 uint64_t
 spool_bytes(const struct spool *s)
 {
 	return s->stored + s->tail.len;
 }
 
-/* Disk space goes with the last of the bytes: a document that is taken back is rare. */
+/* Disk space is freed with the last of the bytes: a document is rarely removed again. */
 void
 spool_cut(struct spool *s, uint64_t bytes)
 {
@@ -49,7 +49,7 @@ spool_cut(struct spool *s, uint64_t bytes)
 	}
 }
 
-/* Zeroes are fine. */
+/* A zeroed spool is fine. */
 void
 spool_release(struct spool *s)
 {

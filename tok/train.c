@@ -2,9 +2,9 @@
  * train.c - a SentencePiece model from JSON Lines
  *
  * The trainer pulls sentences through an iterator that walks files, lines, members, strings and
- * line feeds; its own memory holds all sentences afterwards, whatever we do. Settings go to it as
- * text under its own names, so that a default that the library changes is never ours by accident:
- * every option of the table is set.
+ * line feeds; its own memory holds all sentences afterwards in any case. Settings go to it as text
+ * under its own names; every option of the table is set, so that a changed default of the library
+ * never becomes ours by accident.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -32,17 +32,17 @@ struct sentences {
 	struct input_list files;
 	struct input *input;
 	struct batch batch;
-	int file; /* the batch's; -1 before the first */
+	int file; /* that of the batch; -1 before the first */
 	struct jsonl *jsonl;
 	int64_t line;
 	size_t pos;       /* in the batch */
 	int key;          /* member now read; num_keys: go to the next line */
 	size_t index;     /* its string */
-	const char *rest; /* what is left of that string */
+	const char *rest; /* the rest of that string */
 	size_t rest_len;
 };
 
-/* The library takes texts, so numbers are kept here as texts for as long as the training runs. */
+/* The library takes texts, so numbers are kept here as texts while the training runs. */
 struct settings {
 	struct spm_setting item[SETTINGS_MAX];
 	char value[SETTINGS_MAX][VALUE_BYTES];
@@ -73,7 +73,7 @@ set_bool(struct settings *s, const char *name, bool v)
 	set(s, name, v ? "true" : "false");
 }
 
-/* The words as one CSV record, which is how the library takes lists. */
+/* Adds the words as one CSV record, the library's form of lists. */
 static void
 add_csv(struct str *out, const struct opt_list *words)
 {
@@ -88,7 +88,7 @@ add_csv(struct str *out, const struct opt_list *words)
 	}
 }
 
-/* Adds a setting that has a default of the library's own when it is not given. */
+/* Adds a setting that was given; otherwise the library's default holds. */
 static void
 set_given(struct settings *s, const char *name, const char *value)
 {
@@ -96,7 +96,7 @@ set_given(struct settings *s, const char *name, const char *value)
 		set(s, name, value);
 }
 
-/* Nine digits are all that a float holds. */
+/* Nine digits give back every float. */
 static void
 set_number(struct settings *s, const char *name, double v)
 {
@@ -104,7 +104,7 @@ set_number(struct settings *s, const char *name, double v)
 	set(s, name, s->value[s->count]);
 }
 
-/* Which pieces there are besides those that are learnt. */
+/* Settings for the pieces that are not learnt. */
 static void
 fill_pieces(struct settings *s, const struct train_config *c)
 {
@@ -121,7 +121,7 @@ fill_pieces(struct settings *s, const struct train_config *c)
 	set_bool(s, "byte_fallback", c->byte_fallback);
 }
 
-/* Where texts may be cut, and what is done to them first. */
+/* Settings for where texts may be cut, and what is done to them first. */
 static void
 fill_text(struct settings *s, const struct train_config *c)
 {
@@ -167,8 +167,8 @@ fill_settings(
 		set(s, "control_symbols", controls->buf);
 }
 
-/* Goes to the next line that has the members. 1, 0 at the end, -1. Batches are read as the
- * trainer asks for sentences: no more than one is in memory. */
+/* Goes to the next line that has the members. 1, 0 at the end, -1. Batches are read when the
+ * trainer asks for sentences, so at most one is in memory. */
 static int
 next_line(struct sentences *s, struct err *e)
 {
@@ -204,7 +204,7 @@ next_line(struct sentences *s, struct err *e)
 }
 
 /* Goes to the next wanted string that is not empty. 1, 0 at the end, -1. Empty strings hold no
- * sentence and are stepped over here. */
+ * sentence and are skipped. */
 static int
 next_text(struct sentences *s, struct err *e)
 {
@@ -232,8 +232,8 @@ next_text(struct sentences *s, struct err *e)
 	return 1;
 }
 
-/* How much of the rest is the next sentence: at most max bytes, cut after a blank or else
- * between two characters. Never 0 for a long line, so that the walk moves on. */
+/* The bytes of the next sentence: at most max, cut after a blank or else between two characters.
+ * Never 0 for a long line, so that the walk advances. */
 static size_t
 sentence_length(const char *s, size_t len, size_t max)
 {
@@ -276,7 +276,7 @@ next_sentence(void *ctx, const char **text, size_t *len, struct err *e)
 	return 1;
 }
 
-/* What can be said before any text is read, as wrong usage. */
+/* Finds wrong usage before any text is read. */
 int
 tokenizer_train_check(const struct train_config *c, struct err *e)
 {
@@ -287,8 +287,8 @@ tokenizer_train_check(const struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* The model appears whole, after training has succeeded. -1 with the first bad line, or the
- * library's own words. *counts is filled in either case. */
+/* The model appears whole after training has succeeded. -1 with the first bad line, or the
+ * library's own reason. *counts is filled in either case. */
 int
 tokenizer_train_run(const struct train_config *c, struct train_counts *counts, struct err *e)
 {

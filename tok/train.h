@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Members carry spm_train's names, meanings and defaults. */
+/* Members have spm_train's names, meanings and defaults. */
 struct train_config {
 	struct opt_list input, json_keys; /* no input: standard input */
 	const char *files_from;           /* NULL: no list of inputs */
@@ -38,7 +38,7 @@ struct train_counts {
 	int64_t documents, sentences, bytes, skipped;
 };
 
-/* What can be checked before anything is read: the output is named and new. */
+/* Checks what can be checked before anything is read: the output is named and new. */
 int tokenizer_train_check(const struct train_config *c, struct err *e);
 
 /*

@@ -2,8 +2,8 @@
  * unpack.c - gzip and zstd, one step at a time
  *
  * Both formats allow several streams one after the other in one file, as parallel compressors and
- * cat write them; the end of one begins the next. Formats that are not read are named with the
- * program to pipe through, rather than reported as bad JSON.
+ * cat write them; the next begins where one ends. Other formats are named with the program to pipe
+ * through, rather than reported as bad JSON.
  */
 #include "lib/base/mem.h"
 #include "tok/unpack.h"
@@ -20,7 +20,7 @@ struct unpack {
 	bool within;
 };
 
-/* By content, not by name, since standard input has none. */
+/* Decides by content, not by name, since standard input has none. */
 int
 unpack_new(
     struct unpack **out, const char *name, const unsigned char *head, size_t n, struct err *e)
@@ -61,7 +61,7 @@ unpack_new(
 	return 0;
 }
 
-/* NULL is a plain file's. */
+/* NULL belongs to a plain file. */
 void
 unpack_free(struct unpack *u)
 {
@@ -74,7 +74,7 @@ unpack_free(struct unpack *u)
 	free(u);
 }
 
-/* Z_BUF_ERROR only means that more input is needed. */
+/* Z_BUF_ERROR means only that more input is needed. */
 static int
 more_gzip(struct unpack *u, struct unpack_step *s, struct err *e)
 {
@@ -96,7 +96,7 @@ more_gzip(struct unpack *u, struct unpack_step *s, struct err *e)
 	return 0;
 }
 
-/* rc 0 is the end of a frame: the file may end there and nowhere else. */
+/* rc 0 marks the end of a frame: the file may end only there. */
 static int
 more_zstd(struct unpack *u, struct unpack_step *s, struct err *e)
 {
@@ -112,14 +112,14 @@ more_zstd(struct unpack *u, struct unpack_step *s, struct err *e)
 	return 0;
 }
 
-/* At most 4 GiB a step, which the callers' buffers keep far below. */
+/* At most 4 GiB per step; the callers' buffers are far smaller. */
 int
 unpack_more(struct unpack *u, struct unpack_step *s, struct err *e)
 {
 	return u->zstd ? more_zstd(u, s, e) : more_gzip(u, s, e);
 }
 
-/* Also before the first byte of the next member there is none. */
+/* Before the first byte of the next member it is within none. */
 bool
 unpack_within(const struct unpack *u)
 {
