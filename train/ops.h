@@ -5,8 +5,9 @@
  * (sequence-major); h hidden, n query heads, g key/value groups (local counts under tensor
  * parallelism), d head size, f ffn, v vocabulary columns held here. "act" tensors have the run's
  * dtype (F32, BF16, F16, F64); "real" tensors are F32, or F64 when the run is F64: statistics,
- * log-sum-exp, loss, main gradients, master weights, moments. Sums are held in real precision
- * whatever the storage.
+ * log-sum-exp, loss, main gradients, master weights, moments. "stream" tensors, of the residual
+ * stream and its gradient, are all act or, where the run wants that, all real. Sums are held in
+ * real precision whatever the storage.
  *
  * Calls are queued on the stream and cannot fail softly: a wrong shape is BUG(), a device fault
  * surfaces in sync(). Nothing is kept of the arguments after the call but the tensors' memory until
@@ -49,14 +50,16 @@ struct gemm {
  * Source: Ba 2016 arXiv:1607.06450; Zhang & Sennrich 2019 arXiv:1910.07467; eps is added to the
  * mean square. */
 struct norm {
-	struct tensor y, x;         /* act [T,h] */
+	struct tensor y;            /* act [T,h] */
+	struct tensor x;            /* stream [T,h] */
 	struct tensor weight, bias; /* act [h] */
 	struct tensor mean, rstd;   /* real [T], written */
 	double eps;
 };
 struct norm_grad {
-	struct tensor dx;         /* act [T,h]: ADDED to (the residual stream's gradient) */
-	struct tensor dy, x;      /* act [T,h] */
+	struct tensor dx;         /* stream [T,h]: ADDED to (the residual stream's gradient) */
+	struct tensor x;          /* stream [T,h] */
+	struct tensor dy;         /* act [T,h] */
 	struct tensor weight;     /* act [h] */
 	struct tensor mean, rstd; /* real [T]; mean.data NULL for RMSNorm */
 	/* real [h]: added to, or written without accumulate; dbias.data NULL for RMSNorm */
@@ -159,7 +162,7 @@ struct act_grad {
 	struct tensor y;
 };
 
-/* y = residual + dropout(x); y may be residual itself. All act [T,h].
+/* y = residual + dropout(x); y may be residual itself. x act [T,h], the others stream.
  * norm: NULL, or what follows in the same pass over the rows: the norm of y as it is stored
  * (norm->x is y). */
 struct residual {
@@ -240,7 +243,7 @@ struct ops {
 	    struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
 	void (*act_bwd)(struct stream *, enum act_kind, const struct act_grad *);
 	void (*residual_fwd)(struct stream *, const struct residual *);
-	/* dx = mask * dy / (1 - p); dx may be dy. act [T,h] */
+	/* dx = mask * dy / (1 - p), with conversion; dx may be dy. act or stream [T,h] each */
 	void (*dropout_bwd)(struct stream *, const struct tensor *dx, const struct tensor *dy,
 	    const struct dropout *);
 	void (*embedding_fwd)(struct stream *, const struct embedding *);

@@ -42,6 +42,9 @@ static const struct op_case large_norm[] = {
 	{ .rows = 1030, .columns = 8192, .flags = WRITE_GRAD },
 	{ .rows = 65, .columns = 16384, .flags = LAYER_NORM },
 	{ .rows = 4099, .columns = 128 },
+	{ .rows = 1003, .columns = 2048, .flags = WIDE },
+	{ .rows = 1000, .columns = 769, .flags = LAYER_NORM | WRITE_GRAD | WIDE },
+	{ .rows = 65, .columns = 16384, .flags = LAYER_NORM | WIDE },
 	{ 0 },
 };
 static const struct op_case large_block[] = {
@@ -58,6 +61,9 @@ static const struct op_case large_block[] = {
 	{ .rows = 65, .columns = 16384, .batch = 5, .flags = LAYER_NORM | SUMMED },
 	{ .rows = 1000, .columns = 769, .batch = 2, .flags = SUMMED | WRITE_GRAD },
 	{ .rows = 6, .columns = 1600, .batch = 2, .flags = LAYER_NORM | SUMMED },
+	{ .rows = 700, .columns = 4096, .batch = 2, .drop = 0.1, .flags = WIDE },
+	{ .rows = 514, .columns = 771, .batch = 2, .drop = 0.1, .flags = LAYER_NORM | WIDE },
+	{ .rows = 3001, .columns = 768, .batch = 1, .flags = LAYER_NORM | SUMMED | WIDE },
 	{ 0 },
 };
 static const struct op_case large_rope[] = {
@@ -101,7 +107,16 @@ static const struct op_case large_attention[] = {
 static const struct op_case large_residual[] = {
 	{ .rows = 2050, .columns = 1027, .batch = 5, .drop = 0.1 },
 	{ .rows = 2050, .columns = 1024, .batch = 5, .drop = 0.1 },
-	{ .rows = 999, .columns = 768, .batch = 3 }, { 0 }
+	{ .rows = 999, .columns = 768, .batch = 3 },
+	{ .rows = 2050, .columns = 1024, .batch = 5, .drop = 0.1, .flags = WIDE },
+	{ .rows = 999, .columns = 771, .batch = 3, .flags = WIDE },
+	{ 0 },
+};
+static const struct op_case large_dropout[] = {
+	{ .rows = 2050, .columns = 1024, .batch = 5, .drop = 0.1, .flags = WIDE },
+	{ .rows = 999, .columns = 771, .batch = 3, .flags = WIDE },
+	{ .rows = 999, .columns = 768, .batch = 3, .drop = 0.2 },
+	{ 0 },
 };
 static const struct op_case large_embedding[] = { { .rows = 5000, .columns = 300, .inner = 1000 },
 	{ .rows = 20000, .columns = 768, .inner = 3000 },
@@ -123,6 +138,7 @@ static const struct {
 	{ "gemm", large_gemm },
 	{ "norm", large_norm },
 	{ "attention", large_attention },
+	{ "dropout", large_dropout },
 	{ "residual", large_residual },
 	{ "embedding", large_embedding },
 	{ "xent", large_xent },

@@ -10,6 +10,16 @@
 #define T(i) (&p->slot[i].t)
 #define G(i) (&p->slot[i].g)
 
+/* A case in which the residual stream is real. */
+enum { WIDE = 16 };
+
+/* Of the slots of the stream. */
+static unsigned
+stream_slot(const struct op_case *c)
+{
+	return c->flags & WIDE ? SLOT_REAL | SLOT_REAL_GRAD : 0;
+}
+
 /* The counters of dropout in every case. */
 static struct dropout
 case_dropout(const struct op_case *c, int64_t width)
@@ -162,7 +172,7 @@ norm_declare(struct problem *p)
 
 	unsigned param = c->flags & WRITE_GRAD ? VECTOR_WRITTEN : VECTOR_PARAM;
 
-	slot_add(p, 0, SLOT_INPUT, SLOT_ADDED, SHAPE(c->rows, c->columns));
+	slot_add(p, 0, SLOT_INPUT, SLOT_ADDED | stream_slot(c), SHAPE(c->rows, c->columns));
 	slot_add(p, 1, SLOT_INPUT, param, SHAPE(c->columns, 1));
 	if (c->flags & LAYER_NORM) {
 		slot_add(p, 2, SLOT_INPUT, param, SHAPE(c->columns, 1));
@@ -210,6 +220,8 @@ static const struct op_case norm_cases[] = {
 	{ .rows = 131, .columns = 257, .flags = LAYER_NORM },
 	{ .rows = 70, .columns = 64, .flags = LAYER_NORM | WRITE_GRAD },
 	{ .rows = 9, .columns = 65, .flags = WRITE_GRAD },
+	{ .rows = 70, .columns = 64, .flags = WIDE },
+	{ .rows = 5, .columns = 33, .flags = LAYER_NORM | WRITE_GRAD | WIDE },
 	{ 0 },
 };
 
@@ -453,6 +465,39 @@ static const struct op_case act_cases[] = {
 	{ 0 },
 };
 
+/* --- dropout from a branch to the stream, and back: 0 x, 3 y ---------------------------------- */
+static void
+dropout_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+
+	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 3, SLOT_OUTPUT, stream_slot(c), SHAPE(c->rows, c->columns));
+}
+
+static void
+dropout_forward(struct problem *p)
+{
+	struct dropout drop = case_dropout(p->c, p->c->columns + 3);
+
+	p->st->ops->dropout_bwd(p->st, T(3), T(0), &drop);
+}
+
+static void
+dropout_backward(struct problem *p)
+{
+	struct dropout drop = case_dropout(p->c, p->c->columns + 3);
+
+	p->st->ops->dropout_bwd(p->st, G(0), G(3), &drop);
+}
+
+static const struct op_case dropout_cases[] = {
+	{ .rows = 9, .columns = 37, .batch = 3, .drop = 0.4 },
+	{ .rows = 9, .columns = 37, .batch = 3, .flags = WIDE },
+	{ .rows = 40, .columns = 64, .batch = 2, .drop = 0.4, .flags = WIDE },
+	{ 0 },
+};
+
 /* --- residual with dropout: 0 x, 2 residual, 3 y ---------------------------------------------- */
 static void
 residual_declare(struct problem *p)
@@ -460,8 +505,8 @@ residual_declare(struct problem *p)
 	const struct op_case *c = p->c;
 
 	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
-	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
-	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 2, SLOT_INPUT, stream_slot(c), SHAPE(c->rows, c->columns));
+	slot_add(p, 3, SLOT_OUTPUT, stream_slot(c), SHAPE(c->rows, c->columns));
 }
 
 static void
@@ -490,6 +535,8 @@ static const struct op_case residual_cases[] = {
 	{ .rows = 9, .columns = 37, .batch = 3, .drop = 0.4 },
 	{ .rows = 300, .columns = 130, .batch = 2, .drop = 0.1 },
 	{ .rows = 90, .columns = 33, .batch = 3, .turn = 13, .drop = 0.3 },
+	{ .rows = 6, .columns = 5, .batch = 2, .flags = WIDE },
+	{ .rows = 30, .columns = 64, .batch = 3, .drop = 0.3, .flags = WIDE },
 	{ 0 },
 };
 
@@ -514,10 +561,10 @@ block_declare(struct problem *p)
 		slot_add(p, 10, SLOT_IDS, SLOT_VECTOR, SHAPE(c->rows, 1));
 		memset(p->slot[10].value, 0, (size_t)c->rows * sizeof(double));
 	}
-	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 2, SLOT_INPUT, stream_slot(c), SHAPE(c->rows, c->columns));
 	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
 	slot_add(p, 4, SLOT_INPUT, param, SHAPE(c->columns, 1));
-	slot_add(p, 6, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 6, SLOT_OUTPUT, stream_slot(c), SHAPE(c->rows, c->columns));
 	if (c->flags & LAYER_NORM) {
 		slot_add(p, 5, SLOT_INPUT, param, SHAPE(c->columns, 1));
 		slot_add(p, 7, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(c->rows, 1));
@@ -587,6 +634,9 @@ static const struct op_case block_cases[] = {
 	{ .rows = 70, .columns = 64, .batch = 2, .flags = LAYER_NORM | SUMMED },
 	{ .rows = 131, .columns = 257, .batch = 1, .flags = LAYER_NORM | SUMMED | WRITE_GRAD },
 	{ .rows = 9, .columns = 72, .batch = 3, .flags = SUMMED | WRITE_GRAD },
+	{ .rows = 9, .columns = 37, .batch = 3, .drop = 0.4, .flags = LAYER_NORM | WIDE },
+	{ .rows = 70, .columns = 64, .batch = 2, .flags = NO_BIAS | WIDE },
+	{ .rows = 70, .columns = 64, .batch = 2, .flags = LAYER_NORM | SUMMED | WIDE },
 	{ 0 },
 };
 

@@ -138,15 +138,20 @@ position_of(const struct problem *p, int64_t row)
 }
 
 static double
-expect_residual(const struct problem *p, int64_t row, int64_t column)
+expect_dropout(const struct problem *p, int64_t row, int64_t column)
 {
 	struct dropout d = case_dropout(p->c, p->c->columns + 3);
 	int64_t sample = d.first_sample + (d.first_row + row) % p->c->batch,
 		position = position_of(p, d.first_row + row);
 	int64_t index = (sample * d.seq_length + position) * d.width + d.first_column + column;
-	double x = value_at(p, 0, row, column);
 
-	return value_at(p, 2, row, column) + x * (d.p > 0 ? drawn(&d, index) : 1);
+	return value_at(p, 0, row, column) * (d.p > 0 ? drawn(&d, index) : 1);
+}
+
+static double
+expect_residual(const struct problem *p, int64_t row, int64_t column)
+{
+	return value_at(p, 2, row, column) + expect_dropout(p, row, column);
 }
 
 /* The sum of expect_residual with the residual in a slot of its own, then expect_norm's formula. */

@@ -12,6 +12,8 @@ static const struct op_test op_tests[] = {
 	{ "attention", attention_declare, attention_forward, attention_backward, expect_attention,
 	    attention_cases },
 	{ "act", act_declare, act_forward, act_backward, expect_act, act_cases },
+	{ "dropout", dropout_declare, dropout_forward, dropout_backward, expect_dropout,
+	    dropout_cases },
 	{ "residual", residual_declare, residual_forward, residual_backward, expect_residual,
 	    residual_cases },
 	{ "block", block_declare, block_forward, block_backward, expect_block, block_cases },

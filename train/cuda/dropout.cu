@@ -4,27 +4,32 @@
  *
  * The counters are those of cpu/dropout.c, so a run on either draws the same masks, whatever the
  * layout. A pack is a thread's; a block of the generator serves four of its elements where they
- * begin with one.
+ * begin with one, as many as fill 16 bytes of the narrower type.
  */
 #include "train/cuda/norm.cuh"
 
+/* How many elements of a pack of both types fill 16 bytes of the narrower. */
+template <typename A, typename B> struct both {
+	enum { width = 16 / (sizeof(A) < sizeof(B) ? sizeof(A) : sizeof(B)) };
+};
+
 /* y = residual + mask x; the sum is rounded once, and y may be the residual. */
-template <typename T, int N>
+template <typename S, typename T, int N>
 static __global__ void
 __launch_bounds__(CU_THREADS) residual_kernel(struct norm_call n, struct walk w)
 {
 	FOR_PACKS(w, r, i)
 	{
-		pack<T, N> residual = fetch<T, N>(row_of<T>(n.residual, r) + i * N);
+		pack<S, N> residual = fetch<S, N>(row_of<S>(n.residual, r) + i * N);
 		float v[N];
 
 		load(v, row_of<T>(n.x, r) + i * N);
-		add_residual<T, N>(n, r, i * N, residual, v);
+		add_residual<S, N>(n, r, i * N, residual, v);
 	}
 }
 
 /* dx = mask dy; dx may be dy. */
-template <typename T, int N>
+template <typename Y, typename X, int N>
 static __global__ void
 __launch_bounds__(CU_THREADS)
     dropout_kernel(struct tensor dx, struct tensor dy, struct mask m, struct walk w)
@@ -33,57 +38,66 @@ __launch_bounds__(CU_THREADS)
 	{
 		float x[N], factor[N];
 
-		load(x, row_of<T>(dy, r) + i * N);
+		load(x, row_of<X>(dy, r) + i * N);
 		if (m.on) {
 			mask_pack(m, mask_row(m, r) + (uint64_t)(i * N), factor);
 #pragma unroll
 			for (int k = 0; k < N; k++)
 				x[k] *= factor[k];
 		}
-		store(row_of<T>(dx, r) + i * N, x);
+		store(row_of<Y>(dx, r) + i * N, x);
 	}
 }
 
-/* Launches for one storage type; PICK chooses it from the tensor's. */
-template <typename T>
+/* Launches for the types of the residual stream and of the branch. */
+template <typename S, typename T>
 static void
 forward(struct stream *st, const struct norm_call *n)
 {
-	bool wide = norm_packs(n, full<T>::width);
-	struct walk w = walk_of(st, n->x.shape[0], n->x.shape[1], wide ? (int)full<T>::width : 1);
+	enum { N = both<S, T>::width };
+	bool wide = norm_packs(n, N);
+	struct walk w = walk_of(st, n->x.shape[0], n->x.shape[1], wide ? (int)N : 1);
 
 	if (wide)
-		residual_kernel<T, full<T>::width>
-		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*n, w);
+		residual_kernel<S, T, N><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*n, w);
 	else
-		residual_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*n, w);
+		residual_kernel<S, T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*n, w);
 }
 
-/* As forward; no mask is drawn when d->p is 0. */
-template <typename T>
+/* As forward, from X to Y; no mask is drawn when d->p is 0. */
+template <typename Y, typename X>
 static void
 backward(
     struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
 {
-	bool wide = cu_packs(dx, full<T>::width) && cu_packs(dy, full<T>::width);
-	struct walk w = walk_of(st, dx->shape[0], dx->shape[1], wide ? (int)full<T>::width : 1);
+	enum { N = both<Y, X>::width };
+	bool wide = cu_packs(dx, N) && cu_packs(dy, N);
+	struct walk w = walk_of(st, dx->shape[0], dx->shape[1], wide ? (int)N : 1);
 
 	if (wide)
-		dropout_kernel<T, full<T>::width>
+		dropout_kernel<Y, X, N>
 		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*dx, *dy, mask_of(d), w);
 	else
-		dropout_kernel<T, 1>
+		dropout_kernel<Y, X, 1>
 		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*dx, *dy, mask_of(d), w);
+}
+
+/* From the residual stream to a branch; the other way is backward itself. */
+template <typename S, typename T>
+static void
+leave(struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
+{
+	backward<T, S>(st, dx, dy, d);
 }
 
 /* The sum alone. */
 void
 residual_rows(struct stream *st, const struct norm_call *n)
 {
-	PICK(n->x.dtype, forward)(st, n);
+	PICK_STREAM(n->stored.dtype, n->x.dtype, forward)(st, n);
 }
 
-/* All tensors are of one type here: the layers' storage type. */
+/* The residual and the sum are of one type, the stream's. */
 void
 cuda_residual_fwd(struct stream *st, const struct residual *r)
 {
@@ -91,7 +105,7 @@ cuda_residual_fwd(struct stream *st, const struct residual *r)
 
 	ops_require(r->y.ndim == 2 && tensor_same_shape(&r->y, &r->x) &&
 	    tensor_same_shape(&r->y, &r->residual));
-	ops_require(r->x.dtype == r->y.dtype && r->residual.dtype == r->y.dtype);
+	ops_require(cu_streams(r->y.dtype, r->x.dtype) && r->residual.dtype == r->y.dtype);
 	if (r->norm) {
 		cu_residual_norm(st, r);
 		return;
@@ -109,7 +123,13 @@ void
 cuda_dropout_bwd(
     struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
 {
-	ops_require(dx->ndim == 2 && tensor_same_shape(dx, dy) && dx->dtype == dy->dtype);
-	PICK(dx->dtype, backward)(st, dx, dy, d);
+	bool leaves = dy->dtype == DTYPE_F32;
+
+	ops_require(dx->ndim == 2 && tensor_same_shape(dx, dy));
+	ops_require(leaves || cu_streams(dx->dtype, dy->dtype));
+	if (leaves)
+		PICK_STREAM(dy->dtype, dx->dtype, leave)(st, dx, dy, d);
+	else
+		PICK_STREAM(dx->dtype, dy->dtype, backward)(st, dx, dy, d);
 	cu_launched(st, "dropout_bwd");
 }

@@ -1,10 +1,25 @@
 /*
- * norm.cuh - shared by the two implementations of norms: the call, and the residual sum before it
+ * norm.cuh - shared by the two implementations of norms: the types, the call, and the residual sum
+ * before it
  */
 #ifndef TRAIN_CUDA_NORM_CUH
 #define TRAIN_CUDA_NORM_CUH
 
 #include "train/cuda/rng.cuh"
+
+/* The instance of launcher<S, T> for a residual stream of type `stream` and activations of type
+ * `act`: one type, or a stream in F32. */
+#define PICK_STREAM(stream, act, launcher) \
+	((stream) == (act) \
+		? pick(act, launcher<float, float>, launcher<bf16, bf16>, launcher<half, half>) \
+		: pick(act, launcher<float, float>, launcher<float, bf16>, launcher<float, half>))
+
+/* Whether a residual stream of a type may go with activations of another. */
+static inline bool
+cu_streams(enum dtype stream, enum dtype act)
+{
+	return stream == act || stream == DTYPE_F32;
+}
 
 /* struct norm in device pointers, with the residual connection before it: then x is the
  * branch, sum the tensor that gets residual + mask x, and the norm is that of sum. */
@@ -17,15 +32,15 @@ struct norm_call {
 	struct mask mask;
 };
 
-/* The residual sum of N neighbours of a row: v holds the branch, and then the sum as it was
- * rounded, which is stored too. */
-template <typename T, int N>
+/* The residual sum of N neighbours of a row in a stream of type S: v holds the branch, and then the
+ * sum as it was rounded, which is stored too. */
+template <typename S, int N>
 static __device__ inline void
-add_residual(const struct norm_call &n, int64_t row, int64_t column, const pack<T, N> &residual,
+add_residual(const struct norm_call &n, int64_t row, int64_t column, const pack<S, N> &residual,
     float (&v)[N])
 {
 	float other[N], factor[N];
-	pack<T, N> rounded;
+	pack<S, N> rounded;
 
 	if (n.mask.on) {
 		mask_pack(n.mask, mask_row(n.mask, row) + (uint64_t)column, factor);
@@ -37,8 +52,8 @@ add_residual(const struct norm_call &n, int64_t row, int64_t column, const pack<
 #pragma unroll
 	for (int k = 0; k < N; k++)
 		v[k] += other[k];
-	rounded = packed<T, N>(v);
-	move<T, N>(row_of<T>(n.stored, row) + column, &rounded);
+	rounded = packed<S, N>(v);
+	move<S, N>(row_of<S>(n.stored, row) + column, &rounded);
 	unpack(v, rounded);
 }
 
@@ -69,11 +84,11 @@ norm_parts_max(const struct norm_grad *n)
 	return CU_WORKSPACE / (norm_sums(n) * (int64_t)sizeof(float)) / n->x.shape[1];
 }
 
-/* Rows held in registers: false or 0 when they do not fit; the backward pass leaves that many
- * partial sums [norm_sums, h] in the workspace. norm.cu */
+/* Rows held in registers, where all is of one type: false or 0 when they do not fit; the backward
+ * pass leaves that many partial sums [norm_sums, h] in the workspace. norm.cu */
 template <typename T> bool norm_held_fwd(struct stream *, const struct norm_call *);
 template <typename T> int norm_held_bwd(struct stream *, const struct norm_grad *);
-/* The residual sum of a call alone. dropout.cu */
+/* The residual sum of a call alone, in the types of x and stored. dropout.cu */
 void residual_rows(struct stream *, const struct norm_call *);
 /* residual_fwd with a norm after it. norm_walk.cu */
 void cu_residual_norm(struct stream *, const struct residual *);

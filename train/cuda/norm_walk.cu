@@ -2,17 +2,19 @@
  * norm_walk.cu - norms of rows of any length and place, and the entries for all
  *
  * One block per row, which is read again in each pass: it is in the caches by then. The residual
- * sum before it is a kernel of its own here (dropout.cu).
+ * sum before it is a kernel of its own here (dropout.cu). S is the type of the residual stream, T
+ * that of activations.
  */
 #include "train/cuda/norm.cuh"
 
 /* y = (x - mean) rstd weight + bias; the mean is of LayerNorm alone, which has a bias. */
-template <typename T>
+template <typename S, typename T>
 static __global__ void
 walk_fwd_kernel(struct norm_call n)
 {
 	int64_t row = blockIdx.x, h = n.x.shape[1];
-	const T *x = row_of<T>(n.x, row), *weight = (const T *)n.weight, *bias = (const T *)n.bias;
+	const S *x = row_of<S>(n.x, row);
+	const T *weight = (const T *)n.weight, *bias = (const T *)n.bias;
 	T *y = row_of<T>(n.y, row);
 	float mean = 0, rstd, sum = 0;
 
@@ -40,14 +42,14 @@ walk_fwd_kernel(struct norm_call n)
 }
 
 /* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy weight; mean g only in LayerNorm. */
-template <typename T>
+template <typename S, typename T>
 static __global__ void
 walk_bwd_kernel(struct norm_grad n)
 {
 	int64_t row = blockIdx.x, h = n.x.shape[1];
-	const T *x = row_of<T>(n.x, row), *dy = row_of<T>(n.dy, row),
-		*weight = (const T *)n.weight.data;
-	T *dx = row_of<T>(n.dx, row);
+	const S *x = row_of<S>(n.x, row);
+	const T *dy = row_of<T>(n.dy, row), *weight = (const T *)n.weight.data;
+	S *dx = row_of<S>(n.dx, row);
 	float mean = n.mean.data ? ((const float *)n.mean.data)[row] : 0,
 	      rstd = ((const float *)n.rstd.data)[row];
 	float a = 0, c = 0;
@@ -71,7 +73,7 @@ walk_bwd_kernel(struct norm_grad n)
 /* part[p][0][c] = the sum of dy xhat, part[p][1][c] that of dy and part[p][2][c], when asked for,
  * that of dx as it is stored, over every gridDim.y-th group of four rows. 64 columns a block let
  * lanes read neighbours; four groups of rows hide the latency. */
-template <typename T>
+template <typename S, typename T>
 static __global__ void
 walk_part_kernel(struct norm_grad n, float *part)
 {
@@ -87,10 +89,10 @@ walk_part_kernel(struct norm_grad n, float *part)
 			      rstd = ((const float *)n.rstd.data)[r];
 			float dy = to_float(row_of<T>(n.dy, r)[c]);
 
-			weight += dy * ((to_float(row_of<T>(n.x, r)[c]) - mean) * rstd);
+			weight += dy * ((to_float(row_of<S>(n.x, r)[c]) - mean) * rstd);
 			bias += dy;
 			if (wanted > 2)
-				dx += to_float(row_of<T>(n.dx, r)[c]);
+				dx += to_float(row_of<S>(n.dx, r)[c]);
 		}
 	sums[0][group][lane] = weight;
 	sums[1][group][lane] = bias;
@@ -105,48 +107,48 @@ walk_part_kernel(struct norm_grad n, float *part)
 }
 
 /* In registers where possible; otherwise the residual sum first, then one block per row. */
-template <typename T>
+template <typename S, typename T>
 static void
 forward(struct stream *st, const struct norm_call *call)
 {
 	struct norm_call n = *call;
 
-	if (norm_held_fwd<T>(st, &n))
+	if (sizeof(S) == sizeof(T) && norm_held_fwd<T>(st, &n))
 		return;
 	if (n.sum) {
 		residual_rows(st, &n);
 		n.x = n.stored;
 	}
-	walk_fwd_kernel<T><<<(unsigned)n.x.shape[0], CU_THREADS, 0, cu_handle(st)>>>(n);
+	walk_fwd_kernel<S, T><<<(unsigned)n.x.shape[0], CU_THREADS, 0, cu_handle(st)>>>(n);
 }
 
 /* Returns the number of partial sums in the workspace. By rows for dx, then by columns; enough
  * parts to keep the GPU busy, at least 16 rows each. */
-template <typename T>
+template <typename S, typename T>
 static int
 backward(struct stream *st, const struct norm_grad *n)
 {
 	int64_t rows = n->x.shape[0], h = n->x.shape[1];
-	int parts = norm_held_bwd<T>(st, n);
+	int parts = sizeof(S) == sizeof(T) ? norm_held_bwd<T>(st, n) : 0;
 
 	if (parts > 0)
 		return parts;
 	parts =
 	    (int)int64_max(1, int64_min(int64_min(128, int64_div_up(rows, 16)), norm_parts_max(n)));
-	walk_bwd_kernel<T><<<(unsigned)rows, CU_THREADS, 0, cu_handle(st)>>>(*n);
-	walk_part_kernel<T><<<dim3((unsigned)int64_div_up(h, 64), (unsigned)parts), CU_THREADS, 0,
-	    cu_handle(st)>>>(*n, (float *)cu_workspace(st));
+	walk_bwd_kernel<S, T><<<(unsigned)rows, CU_THREADS, 0, cu_handle(st)>>>(*n);
+	walk_part_kernel<S, T><<<dim3((unsigned)int64_div_up(h, 64), (unsigned)parts), CU_THREADS,
+	    0, cu_handle(st)>>>(*n, (float *)cu_workspace(st));
 	return parts;
 }
 
-/* Shapes as in cpu/norm.c; activations and weight are of one type, statistics F32. */
+/* Shapes as in cpu/norm.c; y and weight are of one type, statistics F32. */
 static void
 check(const struct norm *n)
 {
 	ops_require(n->x.ndim == 2 && tensor_same_shape(&n->x, &n->y) &&
 	    n->weight.shape[0] == n->x.shape[1]);
-	ops_require(n->rstd.dtype == DTYPE_F32 && n->x.dtype == n->y.dtype &&
-	    n->x.dtype == n->weight.dtype && (!n->bias.data || n->bias.dtype == n->x.dtype));
+	ops_require(n->rstd.dtype == DTYPE_F32 && cu_streams(n->x.dtype, n->y.dtype) &&
+	    n->y.dtype == n->weight.dtype && (!n->bias.data || n->bias.dtype == n->y.dtype));
 }
 
 /* The norm alone. */
@@ -174,7 +176,7 @@ cuda_norm_fwd(struct stream *st, const struct norm *n)
 	check(n);
 	if (tensor_elements(&n->x) == 0)
 		return;
-	PICK(n->x.dtype, forward)(st, &c);
+	PICK_STREAM(n->x.dtype, n->y.dtype, forward)(st, &c);
 	cu_launched(st, "norm_fwd");
 }
 
@@ -186,7 +188,7 @@ cu_residual_norm(struct stream *st, const struct residual *r)
 
 	check(r->norm);
 	ops_require(r->norm->x.data == r->y.data && r->norm->x.dtype == r->y.dtype &&
-	    tensor_same_shape(&r->norm->x, &r->y));
+	    r->norm->y.dtype == r->x.dtype && tensor_same_shape(&r->norm->x, &r->y));
 	if (tensor_elements(&r->y) == 0)
 		return;
 	c.sum = true;
@@ -194,7 +196,7 @@ cu_residual_norm(struct stream *st, const struct residual *r)
 	c.stored = r->y;
 	c.residual = r->residual;
 	c.mask = mask_of(&r->drop);
-	PICK(r->y.dtype, forward)(st, &c);
+	PICK_STREAM(r->y.dtype, r->norm->y.dtype, forward)(st, &c);
 	cu_launched(st, "residual_fwd");
 }
 
@@ -213,13 +215,13 @@ cuda_norm_bwd(struct stream *st, const struct norm_grad *n)
 	    n->x.ndim == 2 && tensor_same_shape(&n->x, &n->dy) && tensor_same_shape(&n->x, &n->dx));
 	ops_require(n->dweight.dtype == DTYPE_F32 && n->rstd.dtype == DTYPE_F32);
 	ops_require(!n->dx_sum.data || (n->dx_sum.dtype == DTYPE_F32 && n->dx_sum.shape[0] == h));
-	ops_require(n->x.dtype == n->dy.dtype && n->x.dtype == n->dx.dtype &&
-	    n->x.dtype == n->weight.dtype);
+	ops_require(cu_streams(n->x.dtype, n->dy.dtype) && n->x.dtype == n->dx.dtype &&
+	    n->dy.dtype == n->weight.dtype);
 	if (h == 0)
 		return;
 	ops_require(norm_parts_max(n) > 0);
 	if (n->x.shape[0] > 0)
-		c.parts = PICK(n->x.dtype, backward)(st, n);
+		c.parts = PICK_STREAM(n->x.dtype, n->dy.dtype, backward)(st, n);
 	cu_finish_columns(st, &c);
 	cu_launched(st, "norm_bwd");
 }
