@@ -159,6 +159,14 @@ batch_largest(const struct batch_ramp *r)
 }
 
 int64_t
+batch_size(const struct batch_ramp *r, int64_t i)
+{
+	if (r->num_increments)
+		return i <= r->num_increments ? r->start + i * r->increment : 0;
+	return i < r->count ? r->step[i].size : 0;
+}
+
+int64_t
 batch_uneven(const struct batch_ramp *r, int64_t unit)
 {
 	if (r->start % unit)

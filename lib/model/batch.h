@@ -34,6 +34,8 @@ int batch_table(struct batch_ramp *r, const char *text, int64_t seq_length, stru
 /* The size of the step that begins after `consumed` samples. */
 int64_t batch_at(const struct batch_ramp *r, int64_t consumed);
 int64_t batch_largest(const struct batch_ramp *r);
+/* The i-th of the sizes that steps have; 0 beyond the last. */
+int64_t batch_size(const struct batch_ramp *r, int64_t i);
 /* The first size that is not a multiple of unit; 0: all are. */
 int64_t batch_uneven(const struct batch_ramp *r, int64_t unit);
 /* Steps from sample `from` that end at sample `to` or before. */

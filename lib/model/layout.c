@@ -261,6 +261,24 @@ layout_stages(const struct layout *l)
 	return (int)l->pipeline_model_parallel_size * layout_chunks(l);
 }
 
+int
+layout_stage(const struct layout *l, int r, int j)
+{
+	return j * (int)l->pipeline_model_parallel_size + r;
+}
+
+struct schedule_shape
+layout_schedule(const struct layout *l, int num_microbatches, bool training)
+{
+	int p = (int)l->pipeline_model_parallel_size;
+
+	return (struct schedule_shape){ .num_stages = p,
+		.num_chunks = layout_chunks(l),
+		.num_microbatches = num_microbatches,
+		.group_size = l->microbatch_group ? (int)l->microbatch_group : p,
+		.training = training };
+}
+
 /* A model has a layer at least, so a split that has been made does not add up to 0. */
 void
 layout_layers(const struct layout *l, const struct model_config *c, int virtual_stage,

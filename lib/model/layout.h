@@ -9,6 +9,7 @@
 
 #include "lib/base/opt.h"
 #include "lib/model/config.h"
+#include "lib/model/schedule.h"
 
 enum axis { AX_TP, AX_CP, AX_DP, AX_PP, AX_COUNT };
 #define AX_BIT(a) (1u << (a))
@@ -23,6 +24,9 @@ struct layout {
 	/* chunks of layers of each pipeline stage: chunk j of stage r is virtual stage j p + r; 0
 	 * as 1 */
 	int64_t virtual_stages;
+	/* micro batches that a stage takes through a chunk before the next chunk's turn; 0: as many
+	 * as there are stages */
+	int64_t microbatch_group;
 	int split[SPLIT_MAX]; /* layers of each virtual stage (split.h); all 0: nearly equal */
 };
 
@@ -92,6 +96,10 @@ int64_t layout_row_shards(const struct layout *l);
 /* Chunks of a pipeline stage, and virtual stages of all of them. */
 int layout_chunks(const struct layout *l);
 int layout_stages(const struct layout *l);
+/* Chunk j of stage r as a virtual stage. */
+int layout_stage(const struct layout *l, int r, int j);
+/* How the stages take turns in a step of so many micro batches. */
+struct schedule_shape layout_schedule(const struct layout *l, int num_microbatches, bool training);
 /* Layers [*first, *first + *count) of a virtual stage. */
 void layout_layers(const struct layout *l, const struct model_config *c, int virtual_stage,
     int64_t *first, int64_t *count);

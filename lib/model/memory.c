@@ -9,8 +9,8 @@
  * of 256, which suits every vector load.
  */
 #include "lib/model/memory.h"
+#include "lib/base/mem.h"
 #include "lib/model/block/rows.h"
-#include "lib/model/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,14 +31,14 @@ static const struct buffer_row rank_rows[] = {
 	{ "rotary table", BUF_ROPE, RUN, IF_ROPE, REAL, { D_SEQ, D_ROTARY }, 0 },
 	{ "scalars", BUF_SCALARS, RUN, ALWAYS, F64, { D_SCALARS, D_ONE }, 0 },
 	{ "hashes", BUF_HASHES, RUN, IF_HASHED, I64, { D_HASHES, D_ONE }, 0 },
-	{ "tokens", BUF_TOKENS, SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
-	{ "labels", BUF_LABELS, SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
-	{ "positions", BUF_POSITIONS, SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
-	{ "loss mask", BUF_LOSS_MASK, SLOT, ALWAYS, F32, { D_TOKENS, D_ONE }, 0 },
-	{ "starts of documents", BUF_DOCUMENTS, SLOT, IF_DOCUMENTS, I32, { D_DOCUMENTS, D_ONE },
+	{ "tokens", BUF_TOKENS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
+	{ "labels", BUF_LABELS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
+	{ "positions", BUF_POSITIONS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
+	{ "loss mask", BUF_LOSS_MASK, BATCH, ALWAYS, F32, { D_TOKENS, D_ONE }, 0 },
+	{ "starts of documents", BUF_DOCUMENTS, BATCH, IF_DOCUMENTS, I32, { D_DOCUMENTS, D_ONE },
 	    0 },
-	{ "residual gradient", BUF_DX, STEP, IF_TRAINING, ACT, { D_ROWS, D_HIDDEN }, ANY },
-	{ "stage output", BUF_STAGE_OUT, STEP, IF_PIPELINE, ACT, { D_ROWS, D_HIDDEN }, ANY },
+	/* what a pass hands on, or the gradient that it changes in place */
+	{ "output or gradient", BUF_LINK, LINK, IF_LINKS, ACT, { D_ROWS, D_HIDDEN }, 0 },
 	/* what is gathered for a product, or a product's partial sums before they are scattered */
 	{ "rows of all tensor ranks", BUF_WHOLE, STEP, IF_SEQUENCE, ACT, { D_TOKENS, D_HIDDEN },
 	    ANY },
@@ -112,7 +112,9 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_GATHER_TRAINING: return !s->forward_only && shares(l, s, CONTEXT_GATHER);
 	case IF_HEADS: return shares(l, s, CONTEXT_HEADS);
 	case IF_HEADS_TRAINING: return !s->forward_only && shares(l, s, CONTEXT_HEADS);
-	case IF_PIPELINE: return pp < l->pipeline_model_parallel_size - 1;
+	case IF_LINKS:
+		return !s->forward_only || layout_chunks(l) > 1 ||
+		    pp < l->pipeline_model_parallel_size - 1;
 	case IF_WEIGHT_SLOTS: return s->sharding >= SHARDING_PARAMS && layout_replicas(l) > 1;
 	case IF_NARROW: return !s->forward_only && s->grad_reduce_in_bf16 && layout_replicas(l) > 1;
 	case IF_GRAD_SLOTS:
@@ -246,17 +248,46 @@ recompute_inputs(const struct memory_plan *m)
 	    : 0;
 }
 
+/* Where the copies of each buffer lie. */
+static void
+place_copies(struct memory_plan *m, const struct rank *r)
+{
+	static const enum memory_per per[] = { [SLOT] = PER_SLOT,
+		[LAYER] = PER_SLOT,
+		[BATCH] = PER_BATCH,
+		[LINK] = PER_LINK,
+		[STEP] = ONCE };
+	const int copies[] = { 1, m->use.slots, m->use.batches, m->use.links };
+
+	for (int b = 0; b < BUF_COUNT; b++) {
+		const uint64_t stride[] = { 0, m->slot_bytes, m->batch_bytes,
+			memory_aligned(m->bytes[b]) };
+		const uint64_t base[] = { 0, 0, m->slot_bytes * (uint64_t)m->use.slots,
+			m->recompute_base + m->layer_bytes * (uint64_t)m->recompute_chunk };
+
+		m->per[b] = r->row[b] ? per[level_of(r->row[b], r->shape)] : ONCE;
+		m->copies[b] = copies[m->per[b]];
+		m->stride[b] = stride[m->per[b]];
+		m->base[b] = base[m->per[b]];
+	}
+}
+
 /* The three arenas from the sizes of the buffers. */
 static void
 place_all(struct memory_plan *m, const struct rank *r)
 {
+	static const enum arena arena[] = { [RUN] = ARENA_PARAMS,
+		[SLOT] = ARENA_SAVED,
+		[LAYER] = ARENA_SAVED,
+		[BATCH] = ARENA_SAVED,
+		[LINK] = ARENA_SCRATCH,
+		[STEP] = ARENA_SCRATCH };
+
 	for (int b = 0; b < BUF_COUNT; b++) {
 		enum level level = r->row[b] ? level_of(r->row[b], r->shape) : RUN;
 
 		m->per_layer[b] = level == LAYER;
-		m->place[b] = level == RUN ? ARENA_PARAMS
-		    : level == STEP        ? ARENA_SCRATCH
-					   : ARENA_SAVED;
+		m->place[b] = arena[level];
 	}
 	m->arena[ARENA_PARAMS] = place(m, r, RUN);
 	m->layer_bytes = place(m, r, LAYER);
@@ -265,9 +296,14 @@ place_all(struct memory_plan *m, const struct rank *r)
 	    memory_aligned(m->bytes[m->recompute_input]) * (uint64_t)recompute_inputs(m);
 	m->slot_bytes =
 	    m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->recompute_layers);
-	m->arena[ARENA_SAVED] = m->slot_bytes * (uint64_t)m->num_slots;
+	m->batch_bytes = place(m, r, BATCH);
+	m->arena[ARENA_SAVED] =
+	    m->slot_bytes * (uint64_t)m->use.slots + m->batch_bytes * (uint64_t)m->use.batches;
 	m->recompute_base = place_scratch(m, r);
-	m->arena[ARENA_SCRATCH] = m->recompute_base + m->layer_bytes * (uint64_t)m->recompute_chunk;
+	m->arena[ARENA_SCRATCH] = m->recompute_base +
+	    m->layer_bytes * (uint64_t)m->recompute_chunk +
+	    place(m, r, LINK) * (uint64_t)m->use.links;
+	place_copies(m, r);
 }
 
 /* The shards, and the share of them that the optimizer owns. Master weights and moments have the
@@ -286,26 +322,52 @@ plan_shards(struct memory_plan *m, const struct rank *r, const int coord[AX_COUN
 	m->own_elements = m->shards.elements / m->replicas;
 }
 
-/* The blocks of the stage, which of its layers are recomputed, and how many micro batches it holds
- * at once under 1F1B. */
+static int
+larger(int a, int b)
+{
+	return a > b ? a : b;
+}
+
+/* What the stage holds at once in the largest step; evaluations pass through the same memory. */
+static void
+plan_use(struct memory_plan *m, const struct rank *r)
+{
+	struct schedule_shape s =
+	    layout_schedule(r->layout, (int)r->shape->num_microbatches, !r->shape->forward_only);
+	struct schedule_use forward;
+
+	schedule_count(&s, r->pp, &m->use);
+	s = layout_schedule(r->layout, SCHEDULE_STEADY * s.group_size, false);
+	schedule_count(&s, r->pp, &forward);
+	m->use.slots = larger(m->use.slots, forward.slots);
+	m->use.batches = larger(m->use.batches, forward.batches);
+	m->use.links = larger(m->use.links, forward.links);
+}
+
+/* The blocks of the stage, and which of its layers are recomputed. A slot has room for the layers
+ * of any chunk. */
 static void
 plan_blocks(struct memory_plan *m, const struct rank *r)
 {
 	const struct train_shape *s = r->shape;
 	struct recompute_span span;
 
-	layout_layers(r->layout, r->model, r->pp, &m->first_layer, &m->num_layers);
 	m->num_blocks = block_list(r->model, r->layout, &s->recompute, r->pp, &m->block);
+	m->chunk = mem_alloc((size_t)layout_chunks(r->layout), sizeof *m->chunk);
+	for (int j = 0; j < layout_chunks(r->layout); j++) {
+		int64_t first, count;
+
+		layout_layers(
+		    r->layout, r->model, layout_stage(r->layout, r->pp, j), &first, &count);
+		m->num_layers = count > m->num_layers ? count : m->num_layers;
+		m->chunk[j] = block_chunk(m->block, m->num_blocks, j);
+	}
 	span = block_recompute(&s->recompute, m->num_layers);
 	m->recompute_layers = span.layers;
 	m->recompute_chunk = span.chunk;
 	for (int i = m->num_blocks; i-- > 0;)
 		if (m->block[i].recompute_chunk >= 0)
 			m->recompute_input = m->block[i].kind->input;
-	m->num_slots = s->forward_only
-	    ? 1
-	    : schedule_in_flight(
-		  (int)r->layout->pipeline_model_parallel_size, r->pp, (int)s->num_microbatches);
 }
 
 /* The sizes of a block's rows, and of the rank's own. */
@@ -335,6 +397,7 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
 	memset(m, 0, sizeof *m);
 	plan_shards(m, &r, coord);
 	plan_blocks(m, &r);
+	plan_use(m, &r);
 	plan_dims(&r, m);
 	m->head_rows = r.dim[D_HEAD_ROWS];
 	m->rule = s->rule;
@@ -351,6 +414,7 @@ memory_release(struct memory_plan *m)
 {
 	shards_release(&m->shards);
 	free(m->block);
+	free(m->chunk);
 }
 
 /*
@@ -365,9 +429,9 @@ memory_total(const struct memory_plan *m)
 /* Recomputed layers lie in scratch by their index in the chunk, except for the input of the first,
  * which was saved. */
 struct memory_place
-memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer)
+memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer)
 {
-	uint64_t base = m->place[b] == ARENA_SAVED ? m->slot_bytes * (uint64_t)slot : 0;
+	uint64_t base = m->base[b] + m->stride[b] * (uint64_t)copy;
 
 	if (!m->per_layer[b])
 		return (struct memory_place){ m->place[b], base + m->offset[b] };
@@ -395,10 +459,10 @@ memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)
 	if (!m->bytes[b])
 		return 0;
 	if (!m->per_layer[b])
-		return m->place[b] != where ? 0 : where == ARENA_SAVED ? m->num_slots : 1;
+		return m->place[b] == where ? m->copies[b] : 0;
 	if (where == ARENA_SCRATCH)
 		return m->recompute_chunk;
-	return where == ARENA_SAVED ? m->num_slots *
+	return where == ARENA_SAVED ? m->copies[b] *
 		(m->num_layers - m->recompute_layers +
 		    (b == m->recompute_input ? recompute_inputs(m) : 0))
 				    : 0;

@@ -5,7 +5,8 @@
  * mplan and --dry-run print the same figures, because they call the same function.
  *
  *   params    for the run: weights, main gradients, optimizer state, constants
- *   saved     one slot per micro batch in flight: what the forward pass leaves for the backward
+ *   saved     one slot per chunk and micro batch in flight: what its forward pass leaves for the
+ *             backward pass; and the tokens of the micro batches
  *   scratch   one step of one layer; buffers whose phases do not meet share the same bytes
  *
  * Each block describes its buffers (block/); memory.c describes those of the rank.
@@ -20,30 +21,40 @@
 
 #include "lib/model/block/block.h"
 #include "lib/model/bucket.h"
+#include "lib/model/schedule.h"
 
 enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_COUNT };
+
+/* What has a copy of a buffer: the rank, or a slot, micro batch or link of its schedule. */
+enum memory_per { ONCE, PER_SLOT, PER_BATCH, PER_LINK };
 
 struct memory_plan {
 	struct block *block; /* of the stage, block/block.h; owned */
 	int num_blocks;
-	struct shards shards; /* owned */
+	struct block_range *chunk; /* which of them are each chunk's; owned */
+	struct shards shards;      /* owned */
 	/* the optimizer's share: part `replica` of `replicas`, or all; and its elements */
 	int replica, replicas;
 	int64_t own_elements;
 	const struct optim_rule
-	    *rule; /* the rule whose states BUF_STATE and later buffers hold, or NULL */
-	int64_t num_layers, first_layer;
-	int num_slots;     /* micro batches in flight */
-	int64_t head_rows; /* token rows of logits held at once; depends on the model alone */
+	    *rule;          /* the rule whose states BUF_STATE and later buffers hold, or NULL */
+	int64_t num_layers; /* of the largest chunk of the stage */
+	struct schedule_use use; /* what the stage holds at once */
+	int64_t head_rows;       /* token rows of logits held at once; depends on the model alone */
 	int64_t shape[BUF_COUNT][2]; /* as the rows say; [n] has 1 column */
 	bool vector[BUF_COUNT];      /* [n]; a matrix may have 1 column too */
 	enum dtype dtype[BUF_COUNT];
 	uint64_t bytes[BUF_COUNT];   /* of one instance; 0: this rank has none */
 	enum arena place[BUF_COUNT]; /* of the buffers that this rank has */
-	bool per_layer[BUF_COUNT];   /* one for each layer of the stage */
-	/* in the arena; of layer buffers in the layer, of saved ones in the slot */
+	bool per_layer[BUF_COUNT];   /* one for each layer of a slot */
+	/* in the arena; of layer buffers in the layer, of those with copies in the first one */
 	uint64_t offset[BUF_COUNT];
-	uint64_t slot_bytes, layer_bytes; /* a saved slot; what one layer keeps */
+	/* whether there are several: how many, where they begin in the arena, how far apart */
+	enum memory_per per[BUF_COUNT];
+	int copies[BUF_COUNT];
+	uint64_t base[BUF_COUNT], stride[BUF_COUNT];
+	/* a saved slot; what one layer keeps; what is kept of a micro batch besides */
+	uint64_t slot_bytes, layer_bytes, batch_bytes;
 	/* A slot holds its own buffers, then the inputs of recomputed chunks, then the layers that
 	 * keep everything. */
 	uint64_t inputs_base, layer_base;
@@ -67,9 +78,9 @@ void memory_plan(struct memory_plan *m, const struct model_config *c, const stru
     const struct train_shape *s, const int coord[AX_COUNT]);
 void memory_release(struct memory_plan *m);
 uint64_t memory_total(const struct memory_plan *m);
-/* Where buffer b of layer `layer` of the stage lies for a slot; layer is 0 for buffers that are not
- * per layer, slot 0 for those outside the saved arena. The buffer must be there. */
-struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer);
+/* Where buffer b lies: which copy of it, 0 for buffers that are once; of which layer, counted from
+ * the chunk's first, 0 for buffers that are not per layer. The buffer must be there. */
+struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer);
 /* The size of a buffer of n bytes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
 /* How many instances of a buffer an arena holds, over all layers and slots. */

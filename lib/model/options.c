@@ -278,6 +278,27 @@ run_check_batch(const struct run_plan *plan, const char *option, int64_t samples
 	return 0;
 }
 
+/* Every step has micro batches that the chunks of interleaved stages can take in turns. */
+static int
+check_turns(const struct run_plan *plan, const char *option, struct err *e)
+{
+	int64_t size;
+
+	for (int64_t i = 0; (size = batch_size(&plan->ramp, i)) > 0; i++) {
+		int m = run_microbatches(plan, size);
+		struct schedule_shape s = layout_schedule(&plan->layout, m, true);
+		int groups = m < s.group_size ? 1 : m / s.group_size;
+
+		if (!schedule_fits(&s))
+			return err_set(e,
+			    "--%s %lld: makes %d micro batches: must be a multiple of %d with "
+			    "interleaved stages, or leave at least %d (try %lld)",
+			    option, (long long)size, m, s.group_size, s.num_stages,
+			    (long long)(groups * s.group_size * at_once(plan)));
+	}
+	return 0;
+}
+
 static int
 resolve_batch(
     const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
@@ -293,7 +314,9 @@ resolve_batch(
 	uneven = batch_uneven(&plan->ramp, at_once(plan));
 	plan->global_batch_size = plan->eval_batch_size = batch_largest(&plan->ramp);
 	plan->shape.num_microbatches = run_microbatches(plan, plan->global_batch_size);
-	return run_check_batch(plan, option, uneven ? uneven : plan->global_batch_size, e);
+	if (run_check_batch(plan, option, uneven ? uneven : plan->global_batch_size, e) < 0)
+		return -1;
+	return check_turns(plan, option, e);
 }
 
 /*

@@ -1,114 +1,447 @@
 /*
- * schedule.c - makes the list of actions of a stage
+ * schedule.c - lists of actions
  *
- * A schedule is data: a list that the engine executes, that mplan draws, and that a test simulates
- * over all stages to prove that every send meets its receive. Exchanges between two computations
- * share a group number and are issued together, so that two neighbours that send to each other
- * cannot deadlock.
+ * First all stages are timed with a forward pass of 1 and a backward pass of 2: when each pass
+ * starts follows from the order of passes on each stage and from what they need of each other.
+ * Then each exchange gets a time too, between the end of the pass that makes its message and the
+ * start of the one that reads it, the same on both sides; a stage issues it before its first pass
+ * that starts no earlier. At last the list is walked once and everything is numbered.
  */
+#include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "lib/model/schedule.h"
 
-struct list {
-	struct action *item;
-	int count, stage, num_stages, group;
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FORWARD_TIME = 1, BACKWARD_TIME = 2 };
+
+/* --- order of passes -------------------------------------------------------------------------- */
+
+struct pass {
+	bool backward;
+	int microbatch, chunk;
 };
 
-/*
- * Drops actions towards a neighbour that does not exist, so the loops below are the same for every
- * stage.
- */
+/* Passes of one direction on a stage. */
+static int
+one_way(const struct schedule_shape *s)
+{
+	return s->num_microbatches * s->num_chunks;
+}
+
+static int
+num_passes(const struct schedule_shape *s)
+{
+	return one_way(s) * (s->training ? 2 : 1);
+}
+
+/* The k-th pass of one direction: micro batches go group by group, each through all chunks. */
+static struct pass
+nth(const struct schedule_shape *s, int k, bool backward)
+{
+	int group = k / (s->group_size * s->num_chunks), first = group * s->group_size,
+	    left = s->num_microbatches - first, size = left < s->group_size ? left : s->group_size,
+	    at = k - first * s->num_chunks, chunk = at / size;
+
+	return (struct pass){ backward, first + at % size,
+		backward ? s->num_chunks - 1 - chunk : chunk };
+}
+
+/* Forward passes before the first pair of one forward and one backward pass. */
+static int
+warm_up(const struct schedule_shape *s, int stage)
+{
+	int ahead = s->num_stages - stage - 1, n = one_way(s);
+
+	if (s->num_chunks > 1)
+		ahead = 2 * ahead + (s->num_chunks - 1) * s->group_size;
+	return ahead < n ? ahead : n;
+}
+
+/* The i-th pass of a stage. */
+static struct pass
+pass_at(const struct schedule_shape *s, int stage, int i)
+{
+	int n = one_way(s), warm = s->training ? warm_up(s, stage) : n, pairs = n - warm,
+	    k = i - warm;
+
+	if (k < 0)
+		return nth(s, i, false);
+	if (k < 2 * pairs)
+		return nth(s, k % 2 ? k / 2 : warm + k / 2, k % 2);
+	return nth(s, k - pairs, true);
+}
+
+/* --- times of passes -------------------------------------------------------------------------- */
+
+/* When each pass starts, by stage and place in its order, and ends, by virtual stage, micro batch
+ * and direction; -1: not yet known. */
+struct times {
+	const struct schedule_shape *s;
+	int64_t *start, *end;
+};
+
+static int64_t *
+start_of(const struct times *t, int stage, int i)
+{
+	return &t->start[(size_t)stage * (size_t)num_passes(t->s) + (size_t)i];
+}
+
+static int64_t *
+end_of(const struct times *t, int stage, const struct pass *p)
+{
+	size_t at = (size_t)(p->chunk * t->s->num_stages + stage);
+
+	at = (at * (size_t)t->s->num_microbatches + (size_t)p->microbatch) * 2 + p->backward;
+	return &t->end[at];
+}
+
+/* The pass whose result pass p of a stage reads from another stage: false where there is none, at
+ * the ends of the pipeline. */
+static bool
+source_of(
+    const struct schedule_shape *s, int stage, const struct pass *p, int *from, struct pass *out)
+{
+	int n = s->num_stages * s->num_chunks, at = p->chunk * s->num_stages + stage,
+	    source = at + (p->backward ? 1 : -1);
+
+	if (source < 0 || source >= n)
+		return false;
+	*from = source % s->num_stages;
+	*out = (struct pass){ p->backward, p->microbatch, source / s->num_stages };
+	return true;
+}
+
+/* Times the passes of a stage as far as it gets; returns how many are timed. */
+static int
+advance(const struct times *t, int stage, int i)
+{
+	int64_t *now, ready, before = 0;
+	struct pass p, source;
+	int from;
+
+	if (i > 0) {
+		p = pass_at(t->s, stage, i - 1);
+		before = *end_of(t, stage, &p);
+	}
+	for (; i < num_passes(t->s); i++) {
+		p = pass_at(t->s, stage, i);
+		ready = source_of(t->s, stage, &p, &from, &source) ? *end_of(t, from, &source) : 0;
+		if (ready < 0)
+			break;
+		now = start_of(t, stage, i);
+		*now = ready > before ? ready : before;
+		before = *now + (p.backward ? BACKWARD_TIME : FORWARD_TIME);
+		*end_of(t, stage, &p) = before;
+	}
+	return i;
+}
+
+/* Times all passes of all stages. */
 static void
-push(struct list *l, enum action_kind kind, int microbatch)
+times_init(struct times *t, const struct schedule_shape *s)
 {
-	/* The ends of the pipeline have no neighbour. */
-	if ((l->stage == 0 && (kind == ACTION_RECV_FORWARD || kind == ACTION_SEND_BACKWARD)) ||
-	    (l->stage == l->num_stages - 1 &&
-		(kind == ACTION_SEND_FORWARD || kind == ACTION_RECV_BACKWARD)))
-		return;
-	l->item[l->count++] = (struct action){ kind, microbatch, 0, l->group };
+	size_t n = (size_t)s->num_stages * (size_t)one_way(s) * 2;
+	int *timed = mem_zalloc((size_t)s->num_stages, sizeof *timed);
+	bool moved = true;
+
+	t->s = s;
+	t->start = mem_alloc(n, sizeof *t->start);
+	t->end = mem_alloc(n, sizeof *t->end);
+	memset(t->end, 0xff, n * sizeof *t->end);
+	while (moved) {
+		moved = false;
+		for (int r = 0; r < s->num_stages; r++) {
+			int before = timed[r];
+
+			timed[r] = advance(t, r, before);
+			moved |= timed[r] > before;
+		}
+	}
+	for (int r = 0; r < s->num_stages; r++)
+		if (timed[r] < num_passes(s))
+			BUG("stage %d stands still at pass %d", r, timed[r]);
+	free(timed);
 }
 
-/* A computation closes the group of exchanges before it. */
 static void
-compute(struct list *l, enum action_kind kind, int microbatch)
+times_release(struct times *t)
 {
-	l->group++;
-	push(l, kind, microbatch);
-	l->group++;
+	free(t->start);
+	free(t->end);
 }
 
-/* No stage has more than six actions per micro batch. */
-static struct list
-begin(int num_stages, int stage, int num_microbatches)
+/* --- exchanges -------------------------------------------------------------------------------- */
+
+/* A message of a stage; those of a stage are sorted by time, and ties alike on both sides. */
+struct exchange {
+	int64_t time;
+	struct action action;
+	int virtual_stage; /* that sends */
+};
+
+static int
+by_time(const void *a, const void *b)
 {
-	struct list l = { mem_alloc((size_t)num_microbatches * 6, sizeof *l.item), 0, stage,
-		num_stages, 0 };
+	const struct exchange *x = a, *y = b;
+	bool back[] = { x->action.kind >= ACTION_RECV_BACKWARD,
+		y->action.kind >= ACTION_RECV_BACKWARD };
 
-	return l;
-}
-
-/* Fill with p - stage - 1 forward passes, then one forward and one backward in turn, then drain. */
-int
-schedule_1f1b(int num_stages, int stage, int num_microbatches, struct action **out)
-{
-	struct list l = begin(num_stages, stage, num_microbatches);
-	int ahead = num_stages - stage - 1,
-	    warm_up = ahead < num_microbatches ? ahead : num_microbatches;
-	int steady = num_microbatches - warm_up;
-
-	for (int i = 0; i < warm_up; i++) {
-		push(&l, ACTION_RECV_FORWARD, i);
-		compute(&l, ACTION_FORWARD, i);
-		push(&l, ACTION_SEND_FORWARD, i);
-		l.group++;
-	}
-	if (steady > 0)
-		push(&l, ACTION_RECV_FORWARD, warm_up);
-	for (int i = 0; i < steady; i++) {
-		compute(&l, ACTION_FORWARD, warm_up + i);
-		push(&l, ACTION_SEND_FORWARD, warm_up + i);
-		push(&l, ACTION_RECV_BACKWARD, i);
-		compute(&l, ACTION_BACKWARD, i);
-		push(&l, ACTION_SEND_BACKWARD, i);
-		if (i < steady - 1)
-			push(&l, ACTION_RECV_FORWARD, warm_up + i + 1);
-	}
-	l.group++;
-	for (int i = steady; i < num_microbatches; i++) {
-		push(&l, ACTION_RECV_BACKWARD, i);
-		compute(&l, ACTION_BACKWARD, i);
-		push(&l, ACTION_SEND_BACKWARD, i);
-		l.group++;
-	}
-	*out = l.item;
-	return l.count;
-}
-
-/* For evaluation: no backward pass, so a stage never has to wait for one. */
-int
-schedule_forward(int num_stages, int stage, int num_microbatches, struct action **out)
-{
-	struct list l = begin(num_stages, stage, num_microbatches);
-
-	for (int i = 0; i < num_microbatches; i++) {
-		push(&l, ACTION_RECV_FORWARD, i);
-		compute(&l, ACTION_FORWARD, i);
-		push(&l, ACTION_SEND_FORWARD, i);
-		l.group++;
-	}
-	*out = l.item;
-	return l.count;
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	if (back[0] != back[1])
+		return back[0] - back[1];
+	if (x->virtual_stage != y->virtual_stage)
+		return x->virtual_stage - y->virtual_stage;
+	return x->action.microbatch - y->action.microbatch;
 }
 
 /*
- * A stage runs ahead by one forward pass per stage after it, and holds one more while it works.
- * Forward-only runs hold one, whatever this returns.
+ * When the message that pass i of a stage reads is exchanged: no earlier than it is made and, so
+ * that it does not lie about, than the pass before i is over; beside passes, than that one starts.
  */
-int
-schedule_in_flight(int num_stages, int stage, int num_microbatches)
+static int64_t
+exchange_time(const struct times *t, int stage, int i, int64_t made)
 {
-	int n = num_stages - stage;
+	struct pass before;
+	int64_t at;
 
-	return n < num_microbatches ? n : num_microbatches;
+	if (i == 0)
+		return made;
+	before = pass_at(t->s, stage, i - 1);
+	at = t->s->beside ? *start_of(t, stage, i - 1) : *end_of(t, stage, &before);
+	return made > at ? made : at;
+}
+
+/* Adds the receive of pass i of stage `to` where that is the stage, and the send where it is the
+ * source. */
+static int
+add_exchange(const struct times *t, int stage, int to, int i, struct exchange *out)
+{
+	struct pass p = pass_at(t->s, to, i), source;
+	int from, n = 0;
+	struct exchange x;
+
+	if (!source_of(t->s, to, &p, &from, &source))
+		return 0;
+	x.virtual_stage = source.chunk * t->s->num_stages + from;
+	x.time = exchange_time(t, to, i, *end_of(t, from, &source));
+	x.action = (struct action){ p.backward ? ACTION_RECV_BACKWARD : ACTION_RECV_FORWARD,
+		p.microbatch, p.chunk, -1, -1, -1, 0 };
+	if (to == stage)
+		out[n++] = x;
+	x.action.kind = p.backward ? ACTION_SEND_BACKWARD : ACTION_SEND_FORWARD;
+	x.action.chunk = source.chunk;
+	if (from == stage)
+		out[n++] = x;
+	return n;
+}
+
+/* The exchanges of a stage, whose partners are the stages next to it. */
+static int
+exchanges(const struct times *t, int stage, struct exchange **out)
+{
+	int p = t->s->num_stages, n = 0;
+	int side[3] = { stage, (stage + 1) % p, (stage + p - 1) % p };
+	int sides = p < 3 ? p : 3;
+
+	*out = mem_alloc((size_t)num_passes(t->s) * 4, sizeof **out);
+	for (int k = 0; k < sides; k++)
+		for (int i = 0; i < num_passes(t->s); i++)
+			n += add_exchange(t, stage, side[k], i, *out + n);
+	qsort(*out, (size_t)n, sizeof **out, by_time);
+	return n;
+}
+
+/* --- numbers ---------------------------------------------------------------------------------- */
+
+/* What is sent from rests until its exchange is over; beside passes, until the next pass is. */
+enum state { FREE, TAKEN, RESTING };
+
+/* Numbers that are given out, the lowest first. */
+struct pool {
+	unsigned char *state; /* enum state */
+	int most;             /* that were ever taken */
+};
+
+static int
+take(struct pool *p)
+{
+	int i = 0;
+
+	while (p->state[i] != FREE)
+		i++;
+	p->state[i] = TAKEN;
+	p->most = i + 1 > p->most ? i + 1 : p->most;
+	return i;
+}
+
+/* The numbers of what a stage holds. */
+struct numbering {
+	const struct schedule_shape *s;
+	int stage;
+	struct pool slots, batches, links;
+	int *slot, *output, *gradient; /* by chunk and micro batch */
+	int *batch;                    /* by micro batch */
+};
+
+static void
+numbering_init(struct numbering *n, const struct schedule_shape *s, int stage)
+{
+	size_t all = (size_t)one_way(s);
+
+	*n = (struct numbering){ s, stage, .slots.state = mem_zalloc(all, 1),
+		.batches.state = mem_zalloc(all, 1), .links.state = mem_zalloc(2 * all, 1),
+		.slot = mem_alloc(4 * all, sizeof *n->slot) };
+	memset(n->slot, 0xff, 4 * all * sizeof *n->slot);
+	n->output = n->slot + all;
+	n->gradient = n->output + all;
+	n->batch = n->gradient + all;
+}
+
+static void
+numbering_release(struct numbering *n)
+{
+	free(n->slots.state);
+	free(n->batches.state);
+	free(n->links.state);
+	free(n->slot);
+}
+
+/* Frees the links that rest. */
+static void
+rested(struct numbering *n)
+{
+	for (int i = 0; i < n->links.most; i++)
+		if (n->links.state[i] == RESTING)
+			n->links.state[i] = FREE;
+}
+
+/* A pass takes what has not arrived for it: at the ends of the pipeline nothing does. */
+static void
+number_pass(struct numbering *n, struct action *a)
+{
+	int at = a->chunk * n->s->num_microbatches + a->microbatch;
+	bool back = a->kind == ACTION_BACKWARD, first = n->stage == 0 && a->chunk == 0,
+	     last = n->stage == n->s->num_stages - 1 && a->chunk == n->s->num_chunks - 1;
+	int *link = back ? &n->gradient[at] : &n->output[at];
+
+	if (!n->s->beside)
+		rested(n);
+	if (n->slot[at] < 0)
+		n->slot[at] = take(&n->slots);
+	if (n->batch[a->microbatch] < 0)
+		n->batch[a->microbatch] = take(&n->batches);
+	if (*link < 0 && (back || !last))
+		*link = take(&n->links);
+	a->slot = n->slot[at];
+	a->batch = n->batch[a->microbatch];
+	a->link = *link;
+	if (n->s->beside)
+		rested(n);
+	if (back || !n->s->training)
+		n->slots.state[a->slot] = FREE;
+	if (n->s->training ? back && a->chunk == 0 : a->chunk == n->s->num_chunks - 1)
+		n->batches.state[a->batch] = FREE;
+	if (back && first)
+		n->links.state[*link] = FREE;
+}
+
+static void
+number_exchange(struct numbering *n, struct action *a)
+{
+	int at = a->chunk * n->s->num_microbatches + a->microbatch;
+
+	switch (a->kind) {
+	case ACTION_RECV_FORWARD: a->slot = n->slot[at] = take(&n->slots); break;
+	case ACTION_RECV_BACKWARD: a->link = n->gradient[at] = take(&n->links); break;
+	case ACTION_SEND_FORWARD: a->link = n->output[at]; break;
+	case ACTION_SEND_BACKWARD: a->link = n->gradient[at]; break;
+	default: BUG("action %d is no exchange", (int)a->kind);
+	}
+	if (a->kind == ACTION_SEND_FORWARD || a->kind == ACTION_SEND_BACKWARD)
+		n->links.state[a->link] = RESTING;
+}
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+/* Exchanges of equal time are a group; a pass closes the group before it. */
+static int
+build(const struct times *t, struct numbering *n, const struct exchange *x, int num_exchanges,
+    struct action *out)
+{
+	int count = 0, next = 0, group = 0;
+
+	for (int i = 0; i <= num_passes(t->s); i++) {
+		int64_t until = i < num_passes(t->s) ? *start_of(t, n->stage, i) : INT64_MAX;
+		struct pass p;
+
+		for (; next < num_exchanges && x[next].time <= until; next++) {
+			if (next > 0 && x[next].time > x[next - 1].time) {
+				group++;
+				if (!t->s->beside)
+					rested(n);
+			}
+			out[count] = x[next].action;
+			out[count].group = group;
+			number_exchange(n, &out[count++]);
+		}
+		if (i == num_passes(t->s))
+			break;
+		p = pass_at(t->s, n->stage, i);
+		out[count] = (struct action){ p.backward ? ACTION_BACKWARD : ACTION_FORWARD,
+			p.microbatch, p.chunk, -1, -1, -1, ++group };
+		number_pass(n, &out[count++]);
+		group++;
+	}
+	return count;
+}
+
+int
+schedule_make(
+    const struct schedule_shape *s, int stage, struct action **out, struct schedule_use *use)
+{
+	struct numbering n;
+	struct exchange *x;
+	struct times t;
+	int num_exchanges, count;
+
+	times_init(&t, s);
+	numbering_init(&n, s, stage);
+	num_exchanges = exchanges(&t, stage, &x);
+	*out = mem_alloc((size_t)(num_passes(s) + num_exchanges), sizeof **out);
+	count = build(&t, &n, x, num_exchanges, *out);
+	*use = (struct schedule_use){ n.slots.most, n.batches.most, n.links.most };
+	free(x);
+	numbering_release(&n);
+	times_release(&t);
+	return count;
+}
+
+/* After the first groups the list repeats itself, up to the last ones. */
+void
+schedule_count(const struct schedule_shape *s, int stage, struct schedule_use *use)
+{
+	struct schedule_shape few = *s;
+	struct action *list;
+	int period = s->num_chunks > 1 ? s->group_size : 1,
+	    enough = s->num_chunks > 1 ? SCHEDULE_STEADY * s->group_size
+				       : s->num_stages + SCHEDULE_STEADY;
+
+	if (s->num_microbatches > enough)
+		few.num_microbatches = enough + (s->num_microbatches - enough) % period;
+	schedule_make(&few, stage, &list, use);
+	free(list);
+}
+
+bool
+schedule_fits(const struct schedule_shape *s)
+{
+	int left = s->num_microbatches % s->group_size;
+
+	return s->num_chunks == 1 || !s->training ||
+	    (s->group_size >= s->num_stages && s->num_microbatches >= s->group_size &&
+		(left == 0 || left >= s->num_stages));
 }

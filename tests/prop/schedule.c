@@ -1,37 +1,58 @@
-/* schedule.c - properties of schedules, by simulating every stage: exchanges of a group wait for
- * all their partners */
-#include "lib/base/mem.h"
+/* schedule.c - properties of schedules, by simulating every stage: no message is buffered, and the
+ * exchanges of a group wait for all their partners */
 #include "lib/model/schedule.h"
+#include "lib/base/mem.h"
 #include "tests/check.h"
 
-#include <stdbool.h>
+#include <stdint.h>
 
-enum { STAGES_MAX = 9, F = 1, B = 2 };
+enum { STAGES_MAX = 16, CHUNKS_MAX = 8, MICROBATCHES_MAX = 64, GROUP_MAX = 4, F = 1, B = 2 };
 
 struct stage {
 	struct action *item;
+	struct schedule_use use;
 	int count, pos;
 	int64_t time;
-	int forward, backward, alive, most; /* micro batches done, in flight now, and at most */
+	int alive, most; /* forward passes whose backward pass is to come; at most */
 };
 
-/* The stage at the other end of an exchange. */
-static int
-partner(enum action_kind k, int stage)
+struct run {
+	const struct schedule_shape *s;
+	struct stage stage[STAGES_MAX];
+	/* passes done, of a virtual stage and micro batch: 1 forward, 2 both */
+	char done[STAGES_MAX * CHUNKS_MAX][MICROBATCHES_MAX];
+};
+
+static bool
+is_pass(const struct action *a)
 {
-	return k == ACTION_SEND_FORWARD || k == ACTION_RECV_BACKWARD ? stage + 1 : stage - 1;
+	return a->kind <= ACTION_BACKWARD;
 }
 
-/* What the partner does meanwhile. */
-static enum action_kind
-counterpart(enum action_kind k)
+/* The stage at the other end of an exchange: the first comes after the last. */
+static int
+partner(const struct run *r, const struct action *a, int stage)
 {
-	switch (k) {
-	case ACTION_SEND_FORWARD: return ACTION_RECV_FORWARD;
-	case ACTION_RECV_FORWARD: return ACTION_SEND_FORWARD;
-	case ACTION_SEND_BACKWARD: return ACTION_RECV_BACKWARD;
-	default: return ACTION_SEND_BACKWARD;
-	}
+	int p = r->s->num_stages;
+
+	return a->kind == ACTION_SEND_FORWARD || a->kind == ACTION_RECV_BACKWARD
+	    ? (stage + 1) % p
+	    : (stage + p - 1) % p;
+}
+
+/* Whether b, of stage j, is the other end of exchange a, of stage i. */
+static bool
+meet(const struct run *r, const struct action *a, int i, const struct action *b, int j)
+{
+	static const enum action_kind other[] = { [ACTION_RECV_FORWARD] = ACTION_SEND_FORWARD,
+		[ACTION_SEND_FORWARD] = ACTION_RECV_FORWARD,
+		[ACTION_RECV_BACKWARD] = ACTION_SEND_BACKWARD,
+		[ACTION_SEND_BACKWARD] = ACTION_RECV_BACKWARD };
+	int p = r->s->num_stages, from = a->chunk * p + i, to = b->chunk * p + j;
+	bool up = a->kind == ACTION_SEND_FORWARD || a->kind == ACTION_RECV_BACKWARD;
+
+	return b->kind == other[a->kind] && b->microbatch == a->microbatch &&
+	    to == from + (up ? 1 : -1);
 }
 
 /* Actions from pos on that belong to the same exchange. */
@@ -45,57 +66,60 @@ group_length(const struct stage *s)
 	return n;
 }
 
-/* Runs computations until the stage stands before an exchange or at its end. */
+/* A pass comes once, the backward one after the forward one. */
 static void
-compute(struct stage *s)
+pass(struct run *r, int i, const struct action *a)
 {
-	for (; s->pos < s->count && s->item[s->pos].kind <= ACTION_BACKWARD; s->pos++) {
-		const struct action *a = &s->item[s->pos];
+	struct stage *s = &r->stage[i];
+	char *done = &r->done[a->chunk * r->s->num_stages + i][a->microbatch];
+	bool back = a->kind == ACTION_BACKWARD;
 
-		if (a->kind == ACTION_FORWARD) {
-			CHECK(a->microbatch == s->forward++);
-			s->time += F;
-			s->alive++;
-		} else {
-			CHECK(a->microbatch == s->backward++ && s->backward <= s->forward);
-			s->time += B;
-			s->alive--;
-		}
-		if (s->alive > s->most)
-			s->most = s->alive;
-		CHECK(a->chunk == 0);
-	}
+	CHECK(*done == back);
+	++*done;
+	s->time += back ? B : F;
+	s->alive += back || !r->s->training ? -1 : 1;
+	s->most = s->alive > s->most ? s->alive : s->most;
 }
 
-/* True when the counterpart of action a (of stage i) is in the exchange before which its partner
- * waits. */
-static bool
-met(struct stage *all, int i, const struct action *a)
+/* Runs passes until the stage stands before an exchange or at its end. */
+static void
+compute(struct run *r, int i)
 {
-	struct stage *q = &all[partner(a->kind, i)];
+	struct stage *s = &r->stage[i];
+
+	for (; s->pos < s->count && is_pass(&s->item[s->pos]); s->pos++)
+		pass(r, i, &s->item[s->pos]);
+}
+
+/* Is the other end of action a, of stage i, in the exchange before which its partner stands? In an
+ * exchange messages between the same two stages stand in one order on both sides. */
+static bool
+met(const struct run *r, int i, const struct action *a)
+{
+	int j = partner(r, a, i);
+	const struct stage *q = &r->stage[j];
 
 	for (int k = 0; k < group_length(q); k++)
-		if (q->item[q->pos + k].kind == counterpart(a->kind)) {
-			CHECK(q->item[q->pos + k].microbatch == a->microbatch);
+		if (meet(r, a, i, &q->item[q->pos + k], j))
 			return true;
-		}
 	return false;
 }
 
 /* Marks in `in` the closed set of stages whose exchanges complete together, starting at i; false
  * when one is not there yet. */
 static bool
-close_over(struct stage *all, int i, bool *in)
+close_over(const struct run *r, int i, bool *in)
 {
-	int n = group_length(&all[i]);
+	const struct stage *s = &r->stage[i];
+	int n = group_length(s);
 
 	if (in[i])
 		return true;
 	in[i] = true;
 	for (int k = 0; k < n; k++) {
-		const struct action *a = &all[i].item[all[i].pos + k];
+		const struct action *a = &s->item[s->pos + k];
 
-		if (!met(all, i, a) || !close_over(all, partner(a->kind, i), in))
+		if (is_pass(a) || !met(r, i, a) || !close_over(r, partner(r, a, i), in))
 			return false;
 	}
 	return true;
@@ -103,21 +127,23 @@ close_over(struct stage *all, int i, bool *in)
 
 /* Completes one set of exchanges; false when nothing can move. */
 static bool
-exchange(struct stage *all, int p)
+exchange(struct run *r)
 {
+	int p = r->s->num_stages;
+
 	for (int i = 0; i < p; i++) {
 		bool in[STAGES_MAX] = { false };
 		int64_t latest = 0;
 
-		if (all[i].pos == all[i].count || !close_over(all, i, in))
+		if (r->stage[i].pos == r->stage[i].count || !close_over(r, i, in))
 			continue;
 		for (int k = 0; k < p; k++)
-			if (in[k] && all[k].time > latest)
-				latest = all[k].time;
+			if (in[k] && r->stage[k].time > latest)
+				latest = r->stage[k].time;
 		for (int k = 0; k < p; k++)
 			if (in[k]) {
-				all[k].pos += group_length(&all[k]);
-				all[k].time = latest;
+				r->stage[k].pos += group_length(&r->stage[k]);
+				r->stage[k].time = latest;
 			}
 		return true;
 	}
@@ -126,81 +152,219 @@ exchange(struct stage *all, int p)
 
 /* Runs all stages to the end; returns the time of the last, or -1 after a deadlock. */
 static int64_t
-run(struct stage *all, int p)
+finish(struct run *r)
 {
 	int64_t end = 0;
 
 	for (;;) {
 		bool done = true;
 
-		for (int i = 0; i < p; i++) {
-			compute(&all[i]);
-			done = done && all[i].pos == all[i].count;
+		for (int i = 0; i < r->s->num_stages; i++) {
+			compute(r, i);
+			done = done && r->stage[i].pos == r->stage[i].count;
 		}
 		if (done)
 			break;
-		if (!exchange(all, p))
+		if (!exchange(r))
 			return -1;
 	}
-	for (int i = 0; i < p; i++)
-		if (all[i].time > end)
-			end = all[i].time;
+	for (int i = 0; i < r->s->num_stages; i++)
+		if (r->stage[i].time > end)
+			end = r->stage[i].time;
 	return end;
 }
 
-/* Groups never return, and a group holds either one computation or exchanges. */
+/* Groups never return, and a group holds either one pass or a few exchanges. */
 static void
 check_groups(const struct stage *s)
 {
-	for (int i = 1; i < s->count; i++) {
-		CHECK(s->item[i].group >= s->item[i - 1].group);
-		if (s->item[i].kind <= ACTION_BACKWARD || s->item[i - 1].kind <= ACTION_BACKWARD)
-			CHECK(s->item[i].group != s->item[i - 1].group);
+	int size = 0;
+
+	for (int i = 0; i < s->count; i++) {
+		bool same = i > 0 && s->item[i].group == s->item[i - 1].group;
+
+		CHECK(i == 0 || s->item[i].group >= s->item[i - 1].group);
+		CHECK(!same || (!is_pass(&s->item[i]) && !is_pass(&s->item[i - 1])));
+		size = same ? size + 1 : 1;
+		CHECK(size <= GROUP_MAX);
 	}
 }
 
-/* 1F1B of p stages and m micro batches takes the ideal time and holds as many as promised. */
-static void
-check_1f1b(int p, int m)
-{
-	struct stage all[STAGES_MAX] = { 0 };
+/* Who has a number now, by number; 0: nobody. A holder is a micro batch and what of it, from 1. */
+struct holders {
+	int of[3][4 * CHUNKS_MAX * MICROBATCHES_MAX];
+};
 
-	for (int i = 0; i < p; i++) {
-		all[i].count = schedule_1f1b(p, i, m, &all[i].item);
-		check_groups(&all[i]);
-	}
-	CHECK(run(all, p) == (F + B) * (m + p - 1));
-	for (int i = 0; i < p; i++) {
-		CHECK(all[i].forward == m && all[i].backward == m);
-		CHECK(all[i].most == schedule_in_flight(p, i, m));
-		free(all[i].item);
-	}
+/* The holder of a number is this one, or nobody and it becomes it. */
+static void
+hold(int *of, int most, int number, int holder)
+{
+	CHECK(number >= 0 && number < most);
+	CHECK(of[number] == 0 || of[number] == holder);
+	of[number] = holder;
 }
 
-/* Forward passes alone go through the pipeline without a bubble but the first. */
+/* Links that the exchange sent from whose last action is the k-th are free; beside passes, that it
+ * sent from before the pass. */
 static void
-check_forward(int p, int m)
+free_links(const struct run *r, const struct stage *s, int k, struct holders *h)
 {
-	struct stage all[STAGES_MAX] = { 0 };
+	bool beside = r->s->beside;
+	int i = k;
 
-	for (int i = 0; i < p; i++) {
-		all[i].count = schedule_forward(p, i, m, &all[i].item);
-		check_groups(&all[i]);
+	if (beside ? !is_pass(&s->item[k])
+		   : k + 1 < s->count && s->item[k + 1].group == s->item[k].group)
+		return;
+	for (i -= beside; i >= 0 && !is_pass(&s->item[i]); i--)
+		if ((s->item[i].kind == ACTION_SEND_FORWARD ||
+			s->item[i].kind == ACTION_SEND_BACKWARD) &&
+		    (beside || s->item[i].group == s->item[k].group))
+			h->of[2][s->item[i].link] = 0;
+}
+
+/* Nothing is overwritten while it is needed, and every number below the count is used. */
+static void
+check_numbers(const struct run *r, int i)
+{
+	const struct stage *s = &r->stage[i];
+	struct holders *h = mem_zalloc(1, sizeof *h);
+	int p = r->s->num_stages, v = r->s->num_chunks, m = r->s->num_microbatches, used[3] = { 0 };
+
+	for (int k = 0; k < s->count; k++) {
+		const struct action *a = &s->item[k];
+		int at = 1 + a->chunk * m + a->microbatch;
+		bool back = a->kind == ACTION_BACKWARD || a->kind == ACTION_RECV_BACKWARD ||
+		    a->kind == ACTION_SEND_BACKWARD,
+		     last = a->chunk * p + i == p * v - 1, first = a->chunk * p + i == 0;
+
+		if (is_pass(a) || a->kind == ACTION_RECV_FORWARD)
+			hold(h->of[0], s->use.slots, a->slot, at);
+		if (is_pass(a))
+			hold(h->of[1], s->use.batches, a->batch, 1 + a->microbatch);
+		if (a->kind != ACTION_RECV_FORWARD && (back || !last))
+			hold(h->of[2], s->use.links, a->link, back ? -at : at);
+		used[0] = a->slot >= used[0] ? a->slot + 1 : used[0];
+		used[1] = a->batch >= used[1] ? a->batch + 1 : used[1];
+		used[2] = a->link >= used[2] ? a->link + 1 : used[2];
+		if (is_pass(a) && (back || !r->s->training))
+			h->of[0][a->slot] = 0;
+		if (is_pass(a) && (r->s->training ? back && a->chunk == 0 : a->chunk == v - 1))
+			h->of[1][a->batch] = 0;
+		if (a->kind == ACTION_BACKWARD && first)
+			h->of[2][a->link] = 0;
+		free_links(r, s, k, h);
 	}
-	CHECK(run(all, p) == F * (m + p - 1));
-	for (int i = 0; i < p; i++) {
-		CHECK(all[i].forward == m && all[i].backward == 0);
-		free(all[i].item);
+	CHECK(used[0] == s->use.slots && used[1] == s->use.batches && used[2] == s->use.links);
+	free(h);
+}
+
+/* The forward passes that a stage is ahead of its backward passes, at most. */
+static int
+bound(const struct schedule_shape *s, int stage)
+{
+	int after = s->num_stages - stage - 1, all = s->num_microbatches * s->num_chunks;
+	int n = 1 + (s->num_chunks > 1 ? 2 * after + (s->num_chunks - 1) * s->group_size : after);
+
+	return n < all ? n : all;
+}
+
+/* Slots are as many as the passes need whose backward pass is to come, and one more where inputs
+ * arrive a pass ahead. Links are few: in larger groups the outputs of the last stage wait for the
+ * first one. The count does not need the list. */
+static void
+check_use(const struct run *r, int i)
+{
+	const struct stage *s = &r->stage[i];
+	int most = r->s->training ? bound(r->s, i) : 1,
+	    waiting = r->s->group_size - r->s->num_stages;
+	struct schedule_use count;
+
+	CHECK(!r->s->training || s->most == most);
+	CHECK(s->use.slots >= most && s->use.slots <= most + r->s->beside);
+	CHECK(s->use.links <= (r->s->num_chunks == 1 ? 2 : 6 + 2 * waiting));
+	schedule_count(r->s, i, &count);
+	CHECK(count.slots == s->use.slots && count.batches == s->use.batches &&
+	    count.links == s->use.links);
+}
+
+/* Everything above, for one shape; returns the time of a run. */
+static int64_t
+check_shape(const struct schedule_shape *s)
+{
+	struct run *r = mem_zalloc(1, sizeof *r);
+	int64_t time;
+
+	r->s = s;
+	for (int i = 0; i < s->num_stages; i++) {
+		r->stage[i].count = schedule_make(s, i, &r->stage[i].item, &r->stage[i].use);
+		check_groups(&r->stage[i]);
+		check_numbers(r, i);
 	}
+	time = finish(r);
+	CHECK(time > 0);
+	for (int i = 0; i < s->num_stages; i++)
+		check_use(r, i);
+	for (int i = 0; i < s->num_stages * s->num_chunks; i++)
+		for (int m = 0; m < s->num_microbatches; m++)
+			CHECK(r->done[i][m] == 1 + s->training);
+	for (int i = 0; i < s->num_stages; i++)
+		free(r->stage[i].item);
+	free(r);
+	return time;
+}
+
+/* 1F1B and forward passes alone take the ideal time, and one chunk needs no more links than an
+ * output and a gradient. */
+static void
+check_one_chunk(int p, int m)
+{
+	struct schedule_shape s = { p, 1, m, p, true, false };
+	struct schedule_use use;
+
+	CHECK(check_shape(&s) == (F + B) * (m + p - 1));
+	schedule_count(&s, 0, &use);
+	CHECK(use.slots == use.batches && use.links == 1 + (p > 1 && m >= p));
+	s.training = false;
+	CHECK(check_shape(&s) == F * (m + p - 1));
+	s.training = s.beside = true;
+	check_shape(&s);
+}
+
+/* Every legal number of micro batches up to some, with groups of the stages and larger ones. */
+static void
+check_chunks(int p, int v, int most)
+{
+	for (int n = p; n <= p + 2; n++)
+		for (int m = n; m <= most; m++) {
+			struct schedule_shape s = { p, v, m, n, true, m % 2 };
+
+			if (schedule_fits(&s))
+				check_shape(&s);
+			s.training = false;
+			if (m % 3 == 0)
+				check_shape(&s);
+		}
 }
 
 int
 main(void)
 {
-	for (int p = 1; p <= STAGES_MAX; p++)
-		for (int m = 1; m <= 20; m++) {
-			check_1f1b(p, m);
-			check_forward(p, m);
+	static const int large[][4] = { { 16, 8, 64, 16 }, { 16, 8, 64, 32 }, { 16, 2, 64, 16 },
+		{ 8, 8, 60, 13 }, { 15, 3, 61, 23 }, { 2, 8, 64, 2 } };
+
+	for (int p = 1; p <= 9; p++)
+		for (int m = 1; m <= 20; m++)
+			check_one_chunk(p, m);
+	for (int p = 2; p <= 5; p++)
+		for (int v = 2; v <= 4; v++)
+			check_chunks(p, v, 3 * p + 4);
+	for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+		for (int beside = 0; beside < 2; beside++) {
+			struct schedule_shape s = { large[i][0], large[i][1], large[i][2],
+				large[i][3], true, beside };
+
+			CHECK(schedule_fits(&s));
+			check_shape(&s);
 		}
 	return check_done();
 }

@@ -30,18 +30,14 @@ tiny(void)
 
 /* Buffers that are in use at the same moment, by what the trainer does then. */
 static const enum buffer phases[][20] = {
-	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT,
-	    BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_PARTIAL, BUF_DBRANCH, BUF_DNORM, BUF_DACT,
-	    BUF_NORM2_OUT, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DBRANCH, BUF_DATTN, BUF_DQKV, BUF_DELTA,
-	    BUF_ATTN_WORK, BUF_CONTEXT_KEYS, BUF_CONTEXT_GIVEN, BUF_CONTEXT_COME, BUF_CONTEXT_SUM,
-	    BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_DOUT, BUF_CONTEXT_DQKV,
-	    BUF_CONTEXT_PACKED, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_PARTIAL, BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT,
-	    BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS,
-	    BUF_ZLOSS, BUF_COUNT },
+	{ BUF_WHOLE, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT, BUF_CONTEXT_KEYS,
+	    BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED, BUF_COUNT },
+	{ BUF_WHOLE, BUF_PARTIAL, BUF_DBRANCH, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT, BUF_COUNT },
+	{ BUF_WHOLE, BUF_DBRANCH, BUF_DATTN, BUF_DQKV, BUF_DELTA, BUF_ATTN_WORK, BUF_CONTEXT_KEYS,
+	    BUF_CONTEXT_GIVEN, BUF_CONTEXT_COME, BUF_CONTEXT_SUM, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT,
+	    BUF_CONTEXT_DOUT, BUF_CONTEXT_DQKV, BUF_CONTEXT_PACKED, BUF_COUNT },
+	{ BUF_WHOLE, BUF_PARTIAL, BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT, BUF_COUNT },
+	{ BUF_WHOLE, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS, BUF_ZLOSS, BUF_COUNT },
 };
 
 /* Buffers a and b of one level share no byte, and both end inside `size`. */
@@ -81,11 +77,29 @@ check_levels(const struct memory_plan *m)
 		CHECK(m->offset[a] % 256 == 0);
 		for (int b = 0; b < BUF_COUNT; b++)
 			if (arena != ARENA_SCRATCH && m->place[b] == arena &&
-			    m->per_layer[b] == layer)
+			    m->per_layer[b] == layer && m->per[a] == m->per[b])
 				check_apart(m, (enum buffer)a, (enum buffer)b,
-				    arena == ARENA_PARAMS ? m->arena[ARENA_PARAMS]
-					: layer           ? m->layer_bytes
-							  : m->inputs_base);
+				    arena == ARENA_PARAMS       ? m->arena[ARENA_PARAMS]
+					: layer                 ? m->layer_bytes
+					: m->per[a] == PER_SLOT ? m->inputs_base
+								: m->batch_bytes);
+	}
+}
+
+/* Copies for micro batches and links lie apart, after what else their arena holds. */
+static void
+check_copies(const struct memory_plan *m)
+{
+	for (int b = 0; b < BUF_COUNT; b++) {
+		uint64_t first = memory_at(m, (enum buffer)b, 0, 0).offset, end;
+
+		if (!m->bytes[b] || (m->per[b] != PER_BATCH && m->per[b] != PER_LINK))
+			continue;
+		end = memory_at(m, (enum buffer)b, m->copies[b] - 1, 0).offset + m->bytes[b];
+		CHECK(m->copies[b] > 0 && m->stride[b] >= m->bytes[b]);
+		CHECK(end <= m->arena[m->place[b]]);
+		CHECK(first >= (m->per[b] == PER_BATCH ? m->slot_bytes * (uint64_t)m->use.slots
+						       : m->recompute_base));
 	}
 }
 
@@ -99,7 +113,7 @@ check_layers(const struct memory_plan *m)
 	memset(taken, 0, sizeof taken);
 	for (int b = 0; b < BUF_COUNT; b++)
 		for (int64_t i = 0;
-		     m->bytes[b] && m->per_layer[b] && i < m->num_layers * m->num_slots; i++) {
+		     m->bytes[b] && m->per_layer[b] && i < m->num_layers * m->use.slots; i++) {
 			struct memory_place p = memory_at(
 			    m, (enum buffer)b, (int)(i / m->num_layers), i % m->num_layers);
 			bool first = p.arena == ARENA_SAVED || i / m->num_layers == 0;
@@ -133,8 +147,18 @@ check_sums(const struct memory_plan *m)
 	CHECK(sum[ARENA_SCRATCH] >= m->arena[ARENA_SCRATCH]);
 	CHECK(m->slot_bytes ==
 	    m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->recompute_layers));
-	CHECK(m->arena[ARENA_SAVED] == m->slot_bytes * (uint64_t)m->num_slots);
+	CHECK(m->arena[ARENA_SAVED] ==
+	    m->slot_bytes * (uint64_t)m->use.slots + m->batch_bytes * (uint64_t)m->use.batches);
 	CHECK(memory_total(m) == m->arena[0] + m->arena[1] + m->arena[2]);
+}
+
+/* Micro batches whose backward pass is to come, of 1F1B. */
+static int
+in_flight(const struct layout *l, const struct train_shape *s, int stage)
+{
+	int64_t n = l->pipeline_model_parallel_size - stage;
+
+	return s->forward_only ? 1 : (int)(n < s->num_microbatches ? n : s->num_microbatches);
 }
 
 /* Every rank of a layout has a sound plan. */
@@ -151,10 +175,8 @@ check_all(const struct model_config *c, const struct layout *l, const struct tra
 		check_levels(&m);
 		check_sums(&m);
 		check_layers(&m);
-		CHECK(m.num_slots ==
-		    (s->forward_only ? 1
-				     : schedule_in_flight((int)l->pipeline_model_parallel_size,
-					   coord[AX_PP], (int)s->num_microbatches)));
+		check_copies(&m);
+		CHECK(m.use.slots == in_flight(l, s, coord[AX_PP]) && m.use.batches == m.use.slots);
 		CHECK(m.bytes[BUF_WEIGHTS] == (uint64_t)m.shards.elements * dtype_size(s->dtype));
 		CHECK(!s->forward_only ||
 		    (!m.bytes[BUF_GRADS] && !m.bytes[BUF_MASTER] && !m.bytes[BUF_STATE]));
@@ -219,7 +241,7 @@ test_figures(void)
 	CHECK(m.bytes[BUF_LSE] == 2 * 8 * 32 * 4);
 	CHECK(m.bytes[BUF_ROPE] == 32 * 8 * 4);
 	CHECK(m.head_rows == 64 && m.bytes[BUF_LOGITS] == 64 * 512 * 2);
-	CHECK(m.num_slots == 1 && m.bytes[BUF_NORM1_MEAN] == 0 && m.bytes[BUF_STAGE_OUT] == 0);
+	CHECK(m.use.slots == 1 && m.bytes[BUF_NORM1_MEAN] == 0 && m.use.links == 1);
 	CHECK(m.bytes[BUF_MASTER] == 2 * m.bytes[BUF_WEIGHTS] &&
 	    m.bytes[BUF_GRADS] == 2 * m.bytes[BUF_WEIGHTS]);
 	memory_plan(&half, &c, &two, &s, coord);
@@ -259,8 +281,8 @@ test_figures(void)
 	s.recompute = (struct recompute){ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 };
 	memory_plan(&recomputed, &c, &l, &s, coord);
 	CHECK(recomputed.slot_bytes == recomputed.inputs_base + 4 * 64 * 64 * 2);
-	CHECK(
-	    recomputed.arena[ARENA_SCRATCH] == recomputed.recompute_base + recomputed.layer_bytes);
+	CHECK(recomputed.arena[ARENA_SCRATCH] ==
+	    recomputed.recompute_base + recomputed.layer_bytes + recomputed.bytes[BUF_LINK]);
 	memory_release(&recomputed);
 	memory_release(&half);
 	memory_release(&m);
@@ -273,7 +295,7 @@ test_row_shards(void)
 {
 	static const enum buffer shared[] = { BUF_LAYER_INPUT, BUF_NORM1_RSTD, BUF_NORM1_OUT,
 		BUF_MLP_INPUT, BUF_NORM2_RSTD, BUF_NORM2_OUT, BUF_FINAL_INPUT, BUF_FINAL_RSTD,
-		BUF_FINAL_OUT, BUF_HEAD_GRAD, BUF_DX, BUF_STAGE_OUT, BUF_BRANCH, BUF_DNORM };
+		BUF_FINAL_OUT, BUF_HEAD_GRAD, BUF_LINK, BUF_BRANCH, BUF_DNORM };
 	struct model_config c = tiny();
 	struct layout plain = { 4, 1, 1, 2 }, rows = { 4, 1, 1, 2, true };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
@@ -291,7 +313,7 @@ test_row_shards(void)
 		for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
 			part[shared[i]] /= 4;
 		CHECK(m.bytes[BUF_WHOLE] == 0);
-		part[BUF_WHOLE] = m.bytes[BUF_DX];
+		part[BUF_WHOLE] = m.bytes[BUF_LINK];
 		CHECK(!memcmp(part, w.bytes, sizeof part));
 		CHECK(memory_total(&w) < memory_total(&m));
 		memory_release(&m);

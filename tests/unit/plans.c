@@ -112,11 +112,16 @@ model_of(const struct run *r)
 static void
 print_shards(FILE *f, const struct param *table, const struct memory_plan *m, int num_layers)
 {
+	int first_layer = num_layers;
+
+	for (int i = m->num_blocks; i-- > 0;)
+		if (m->block[i].layer >= 0)
+			first_layer = m->block[i].layer;
 	for (int i = 0; i < m->shards.count; i++) {
 		const struct shard *s = &m->shards.item[i];
 		const struct param *p = &table[s->param];
 
-		if (p->layer > m->first_layer && p->layer < num_layers)
+		if (p->layer > first_layer && p->layer < num_layers)
 			continue;
 		fprintf(f, "%s\t%lld %lld\t%d %d\t%u %u %u\t%.6g %g\t%lld\t%lld\n", p->name,
 		    (long long)p->shape[0], (long long)p->shape[1], (int)p->shard, p->shard_dim,

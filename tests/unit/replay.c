@@ -63,7 +63,7 @@ main(void)
 		.stream = &stream,
 		.groups.tp = &tp,
 		.groups.cp = &cp,
-		.mem.num_slots = 2,
+		.mem.use = { 2, 2, 1 },
 		.token_scale = 8 };
 	struct step s = { .e = &e, .training = true };
 	struct replay *r = replay_new(&e);

@@ -43,10 +43,7 @@ engine_buffer(const struct engine *e, enum buffer b)
 static const struct shard *
 find_shard(const struct engine *e, int layer, enum role role)
 {
-	int64_t at = layer < 0                  ? 0
-	    : layer == e->plan.model.num_layers ? e->mem.num_layers + 1
-						: layer - e->mem.first_layer + 1;
-	int i = e->shard_of[at][role];
+	int i = e->shard_of[layer + 1][role];
 
 	return i < 0 ? NULL : &e->mem.shards.item[i];
 }
@@ -59,11 +56,12 @@ step_buffer(const struct step *s, enum buffer b, int64_t layer)
 {
 	const struct memory_plan *m = &s->e->mem;
 	struct tensor t = { .data = NULL };
+	const int copy[] = { 0, s->slot, s->batch, s->link };
 	struct memory_place at;
 
 	if (!m->bytes[b])
 		return t;
-	at = memory_at(m, b, s->slot, layer);
+	at = memory_at(m, b, copy[m->per[b]], layer);
 	t = tensor_2d(
 	    s->e->arena[at.arena] + at.offset, m->dtype[b], m->shape[b][0], m->shape[b][1]);
 	return m->vector[b] ? tensor_flat(&t) : t;

@@ -50,7 +50,7 @@ struct engine {
 	char *arena[ARENA_COUNT];
 	struct param *table;
 	int num_params;
-	/* [layer - first_layer + 1][role] -> index into mem.shards, -1: none */
+	/* [layer + 1][role] -> index into mem.shards, -1: none */
 	int (*shard_of)[ROLE_COUNT];
 	struct layer *layer; /* of each block of mem */
 	double token_scale;  /* of a token's loss in the backward pass; 1 unless fp16 */
@@ -100,9 +100,10 @@ void engine_sync(const struct engine *e);
 /* What one pass of one micro batch needs to know. */
 struct step {
 	struct engine *e;
-	int microbatch; /* number in the step of this data rank */
-	int slot;       /* of the saved arena */
-	bool training;  /* dropout on, gradients wanted */
+	int microbatch;        /* number in the step of this data rank */
+	int chunk;             /* of the stage's layers */
+	int slot, batch, link; /* of the schedule */
+	bool training;         /* dropout on, gradients wanted */
 	/* main gradients hold earlier micro batches of the step: add to them */
 	bool accumulate;
 	bool last;            /* the last backward pass of the step */
@@ -122,7 +123,7 @@ struct batch {
 	int32_t *documents;
 };
 
-/* A buffer of the step; layer counts from the stage's first, 0 for buffers that are not per
+/* A buffer of the step; layer counts from the chunk's first, 0 for buffers that are not per
  * layer. */
 struct tensor step_buffer(const struct step *s, enum buffer b, int64_t layer);
 

@@ -48,26 +48,36 @@ input_of(const struct step *s, int i)
 	return step_buffer(s, b->kind->input, b->local);
 }
 
+static struct block_range
+blocks_of(const struct step *s)
+{
+	return s->e->mem.chunk[s->chunk];
+}
+
 /* The previous stage's output goes straight to the first layer's input, without a copy. */
 struct tensor
 step_input(const struct step *s)
 {
-	return input_of(s, 0);
+	return input_of(s, blocks_of(s).first);
 }
 
-/* One buffer for all micro batches: it is sent before the next forward pass writes it, and no
- * backward pass reads it. On the last stage the head writes no output and this is not used. */
+/* The schedule gives each output a place until it has been sent; no backward pass reads it. */
 struct tensor
-step_output(const struct step *s)
+step_link(const struct step *s)
 {
-	return engine_buffer(s->e, BUF_STAGE_OUT);
+	return step_buffer(s, BUF_LINK, 0);
 }
 
-/* The output of layer i: the input of the next layer, or of the next stage. */
+/* Where layer i writes: the input of the next layer, or the link to the next stage; the head, which
+ * is the last of all, writes nowhere. */
 static struct tensor
 output_of(const struct step *s, int i)
 {
-	return i + 1 < s->e->mem.num_blocks ? input_of(s, i + 1) : step_output(s);
+	struct tensor none = { .data = NULL };
+
+	if (i + 1 < blocks_of(s).end)
+		return input_of(s, i + 1);
+	return s->link < 0 ? none : step_link(s);
 }
 
 /* Tells an observer where the step is. */
@@ -83,12 +93,14 @@ observed(const struct step *s, int i, bool backward)
 	o->backward = backward;
 }
 
-/* Queues the layers of this stage in order; the input must have been loaded or received.
+/* Queues the layers of the chunk in order; the input must have been loaded or received.
  * Collective over the tensor group. */
 void
 step_forward(struct step *s)
 {
-	for (int i = 0; i < s->e->mem.num_blocks; i++) {
+	struct block_range r = blocks_of(s);
+
+	for (int i = r.first; i < r.end; i++) {
 		struct tensor x = input_of(s, i), y = output_of(s, i);
 
 		observed(s, i, false);
@@ -104,7 +116,7 @@ ends_chunk(const struct step *s, int i)
 	const struct block *b = &s->e->mem.block[i];
 
 	return b->recompute_chunk >= 0 &&
-	    (i + 1 == s->e->mem.num_blocks || b[1].recompute_chunk != b->recompute_chunk);
+	    (i + 1 == blocks_of(s).end || b[1].recompute_chunk != b->recompute_chunk);
 }
 
 /* The forward pass once more over the chunk that ends with block i, from its saved input, whose
@@ -115,9 +127,9 @@ recompute_chunk(struct step *s, int i)
 {
 	const struct block *b = s->e->mem.block;
 	struct tensor none = { .data = NULL };
-	int first = i;
+	int first = i, begin = blocks_of(s).first;
 
-	while (first > 0 && b[first - 1].recompute_chunk == b[i].recompute_chunk)
+	while (first > begin && b[first - 1].recompute_chunk == b[i].recompute_chunk)
 		first--;
 	for (int k = first; k <= i; k++) {
 		struct tensor x = input_of(s, k), y = k < i ? output_of(s, k) : none;
@@ -130,17 +142,18 @@ recompute_chunk(struct step *s, int i)
 	}
 }
 
-/* Layers in reverse. BUF_DX holds the gradient of the output on entry (the head makes it on the
- * last stage) and that of the stage's input on return; each layer updates it in place, so the
- * residual path is never copied. Main gradients are added to. */
+/* Layers in reverse. The link holds the gradient of the output on entry (the head makes it) and
+ * that of the chunk's input on return; each layer updates it in place, so the residual path is
+ * never copied. Main gradients are added to. */
 void
 step_backward(struct step *s)
 {
-	struct tensor dx = engine_buffer(s->e, BUF_DX);
+	struct tensor dx = step_link(s);
+	struct block_range r = blocks_of(s);
 	const struct block *b = s->e->mem.block;
 
 	traffic_backward_begin(s);
-	for (int i = s->e->mem.num_blocks; i-- > 0;) {
+	for (int i = r.end; i-- > r.first;) {
 		const struct layer *l = &s->e->layer[i];
 		struct tensor x = input_of(s, i);
 
@@ -149,9 +162,9 @@ step_backward(struct step *s)
 		observed(s, i, true);
 		traffic_backward_enter(s, b[i].layer);
 		l->kind->backward(l, s, &dx, &x);
-		if (i == 0 || b[i - 1].layer != b[i].layer) {
-			hashes_backward_leave(s, i == 0 ? -1 : b[i].layer);
-			traffic_backward_leave(s, i == 0 ? -1 : b[i].layer);
+		if (i == r.first || b[i - 1].layer != b[i].layer) {
+			hashes_backward_leave(s, b[i].layer);
+			traffic_backward_leave(s, b[i].layer);
 		}
 	}
 }

@@ -7,12 +7,12 @@
 #include "train/engine/engine.h"
 
 void step_load(struct step *s, const struct batch *b);
-/* The stage's input is in step_input (received there), its output in step_output. */
+/* Where the chunk's input is; and its output, or the gradient that its backward pass turns. */
 struct tensor step_input(const struct step *s);
-struct tensor step_output(const struct step *s);
+struct tensor step_link(const struct step *s);
 void step_forward(struct step *s);
-/* The gradient of the stage's output is in BUF_DX before, that of its input after. The last stage
- * starts from its loss. */
+/* The gradient of the output is in the link before, that of the input after. The head starts from
+ * its loss. */
 void step_backward(struct step *s);
 
 #endif

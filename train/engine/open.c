@@ -14,22 +14,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where each (layer, role) is in the list of shards. Embedding first, then this stage's layers,
- * the head last; -1 (0xff bytes) where this rank has no such parameter. */
+/* Where each (layer, role) is in the list of shards. Embedding first, then the model's layers, the
+ * head last; -1 (0xff bytes) where this rank has no such parameter. */
 static void
 index_shards(struct engine *e)
 {
-	size_t layers = (size_t)e->mem.num_layers + 2;
+	size_t layers = (size_t)e->plan.model.num_layers + 2;
 
 	e->shard_of = mem_alloc(layers, sizeof *e->shard_of);
 	memset(e->shard_of, 0xff, layers * sizeof *e->shard_of);
 	for (int i = 0; i < e->mem.shards.count; i++) {
 		const struct param *p = &e->table[e->mem.shards.item[i].param];
-		int64_t at = p->layer < 0                  ? 0
-		    : p->layer == e->plan.model.num_layers ? e->mem.num_layers + 1
-							   : p->layer - e->mem.first_layer + 1;
 
-		e->shard_of[at][p->role] = i;
+		e->shard_of[p->layer + 1][p->role] = i;
 	}
 }
 

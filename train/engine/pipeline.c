@@ -3,8 +3,7 @@
  *
  * The schedule says for one stage what runs in which order and which messages belong to one
  * exchange; it is checked in lib/model, where it can be tested without running anything. Here
- * each action is mapped to a pass or a message. Slots of the saved arena are reused modulo
- * num_slots, the most micro batches that the schedule ever has in flight.
+ * each action is mapped to a pass or a message.
  */
 #include "lib/model/schedule.h"
 #include "train/engine/hashes.h"
@@ -35,50 +34,61 @@ pipeline_loss_bytes(const struct engine *e)
 	    (dtype_size(memory_real(e->plan.shape.dtype)) + sizeof(float));
 }
 
-/* The pass of a micro batch: its slot in the saved arena and the numbers of its samples. Cheap
- * enough to be recomputed for each use, so no table of passes in flight is kept. */
+/* The pass of an action, or the one that an exchange belongs to: its places and the numbers of its
+ * samples. Cheap enough to be recomputed for each use, so no table of passes in flight is kept. */
 static struct step
-step_of(const struct pipeline *p, int microbatch)
+step_of(const struct pipeline *p, const struct action *a)
 {
 	return (struct step){
 		.e = p->e,
-		.microbatch = microbatch,
-		.slot = microbatch % p->e->mem.num_slots,
+		.microbatch = a->microbatch,
+		.chunk = a->chunk,
+		.slot = a->slot,
+		.batch = a->batch,
+		.link = a->link,
 		.training = p->training,
-		.accumulate = microbatch > 0 && !p->e->mem.bytes[BUF_GRAD_SLOTS],
-		.last = microbatch == p->num_microbatches - 1 && !p->rehearsal,
+		.accumulate = a->microbatch > 0 && !p->e->mem.bytes[BUF_GRAD_SLOTS],
+		.last = a->microbatch == p->num_microbatches - 1 && !p->rehearsal,
 		.iteration = p->iteration,
 		.first_sample = pipeline_first_sample(
-		    &p->e->plan, p->first_sample, microbatch, p->e->coord[AX_DP]),
+		    &p->e->plan, p->first_sample, a->microbatch, p->e->coord[AX_DP]),
 		.logits = p->logits,
 		.losses = p->losses
-		    ? (char *)p->losses + (size_t)microbatch * pipeline_loss_bytes(p->e)
+		    ? (char *)p->losses + (size_t)a->microbatch * pipeline_loss_bytes(p->e)
 		    : NULL,
 	};
 }
 
-/* The batch belongs to the loader and is copied to the device before the layers run. */
+/* The batch belongs to the loader and is copied to the device before the first chunk runs. */
 static void
-forward(const struct pipeline *p, int microbatch)
+load(const struct pipeline *p, struct step *s)
 {
-	struct step s = step_of(p, microbatch);
 	struct batch batch;
 
 	timing_begin(p->e, SPAN_BATCH);
-	p->load(p->ctx, microbatch, &batch);
+	p->load(p->ctx, s->microbatch, &batch);
 	timing_end(p->e, SPAN_BATCH);
+	step_load(s, &batch);
+}
+
+static void
+forward(const struct pipeline *p, const struct action *a)
+{
+	struct step s = step_of(p, a);
+
+	if (a->chunk == 0)
+		load(p, &s);
 	timing_begin(p->e, SPAN_FORWARD);
-	step_load(&s, &batch);
 	replay_pass(traffic_forward_busy(&s) ? NULL : p->replay, 0, &s, step_forward);
 	timing_end(p->e, SPAN_FORWARD);
 }
 
-/* The step is derived from the micro batch's number: slot and samples follow from it, so dropout
- * regenerates the masks of the forward pass. */
+/* The step is derived from the action: places and samples follow from it, so dropout regenerates
+ * the masks of the forward pass. */
 static void
-backward(const struct pipeline *p, int microbatch)
+backward(const struct pipeline *p, const struct action *a)
 {
-	struct step s = step_of(p, microbatch);
+	struct step s = step_of(p, a);
 
 	timing_begin(p->e, SPAN_BACKWARD);
 	replay_pass(traffic_backward_busy(&s) || hashes_watches(&s) ? NULL : p->replay, 1, &s,
@@ -87,21 +97,20 @@ backward(const struct pipeline *p, int microbatch)
 }
 
 /* The message of one communication action. Receives go straight to where the pass will read,
- * sends come from where it wrote: no copies, no buffers of its own. */
+ * sends come from where it wrote: no copies, no buffers of its own. The first stage comes after
+ * the last one, with the next chunk. */
 static struct p2p
 message(const struct pipeline *p, const struct action *a)
 {
-	struct step s = step_of(p, a->microbatch);
-	struct tensor dx = engine_buffer(p->e, BUF_DX);
-	int stage = p->e->groups.pp->rank;
+	struct step s = step_of(p, a);
+	int n = p->e->groups.pp->size, stage = p->e->groups.pp->rank, after = (stage + 1) % n,
+	    before = (stage + n - 1) % n;
 
 	switch (a->kind) {
-	case ACTION_RECV_FORWARD:
-		return (struct p2p){ false, stage - 1, TAG_FORWARD, step_input(&s) };
-	case ACTION_SEND_FORWARD:
-		return (struct p2p){ true, stage + 1, TAG_FORWARD, step_output(&s) };
-	case ACTION_RECV_BACKWARD: return (struct p2p){ false, stage + 1, TAG_BACKWARD, dx };
-	case ACTION_SEND_BACKWARD: return (struct p2p){ true, stage - 1, TAG_BACKWARD, dx };
+	case ACTION_RECV_FORWARD: return (struct p2p){ false, before, TAG_FORWARD, step_input(&s) };
+	case ACTION_SEND_FORWARD: return (struct p2p){ true, after, TAG_FORWARD, step_link(&s) };
+	case ACTION_RECV_BACKWARD: return (struct p2p){ false, after, TAG_BACKWARD, step_link(&s) };
+	case ACTION_SEND_BACKWARD: return (struct p2p){ true, before, TAG_BACKWARD, step_link(&s) };
 	default: BUG("action %d is no message", (int)a->kind);
 	}
 }
@@ -128,8 +137,8 @@ exchange_span(unsigned kinds)
 	}
 }
 
-/* Issues the run of messages that starts at a as one exchange; returns how many they are. At
- * most four messages make a group (both directions to both neighbours). They are given to the
+/* Issues the run of messages that starts at a as one exchange; returns how many they are. A stage
+ * makes at most one message at a time, and few are taken in at the same time. They are given to the
  * communicator together because a blocking send on both sides of a pair would never end. */
 static int
 exchange(const struct pipeline *p, const struct action *a, int left)
@@ -158,21 +167,20 @@ exchange(const struct pipeline *p, const struct action *a, int left)
 void
 pipeline_run(const struct pipeline *p)
 {
-	int stages = p->e->groups.pp->size, stage = p->e->groups.pp->rank, i = 0, n;
+	struct schedule_shape shape = layout_schedule(
+	    &p->e->plan.layout, p->rehearsal ? 1 : p->num_microbatches, p->training);
+	struct schedule_use use;
 	struct action *list;
+	int n = schedule_make(&shape, p->e->coord[AX_PP], &list, &use), i = 0;
 
-	n = p->rehearsal ? 1 : p->num_microbatches;
-	n = p->training ? schedule_1f1b(stages, stage, n, &list)
-			: schedule_forward(stages, stage, n, &list);
 	timing_begin(p->e, SPAN_FORWARD_BACKWARD);
-	while (i < n) {
+	while (i < n)
 		if (list[i].kind == ACTION_FORWARD)
-			forward(p, list[i++].microbatch);
+			forward(p, &list[i++]);
 		else if (list[i].kind == ACTION_BACKWARD)
-			backward(p, list[i++].microbatch);
+			backward(p, &list[i++]);
 		else
 			i += exchange(p, &list[i], n - i);
-	}
 	timing_end(p->e, SPAN_FORWARD_BACKWARD);
 	free(list);
 }

@@ -22,8 +22,26 @@ struct recording {
 
 struct replay {
 	const struct engine *e;
-	struct recording *kind; /* [num_slots][PASSES][training][accumulate] */
+	struct recording *kind; /* [place][PASSES][training][accumulate] */
 };
+
+/* Where a pass reads and writes: its chunk, slot, batch and link, or none of these. */
+static int
+places(const struct engine *e)
+{
+	const struct schedule_use *u = &e->mem.use;
+
+	return layout_chunks(&e->plan.layout) * u->slots * u->batches * (u->links + 1);
+}
+
+static int
+place(const struct step *s)
+{
+	const struct schedule_use *u = &s->e->mem.use;
+	int at = s->chunk * u->slots + s->slot;
+
+	return (at * u->batches + s->batch) * (u->links + 1) + s->link + 1;
+}
 
 struct replay *
 replay_new(const struct engine *e)
@@ -36,7 +54,7 @@ replay_new(const struct engine *e)
 		return NULL;
 	r = mem_zalloc(1, sizeof *r);
 	r->e = e;
-	r->kind = mem_zalloc((size_t)e->mem.num_slots * PASSES * 4, sizeof *r->kind);
+	r->kind = mem_zalloc((size_t)places(e) * PASSES * 4, sizeof *r->kind);
 	return r;
 }
 
@@ -77,7 +95,7 @@ replay_pass(struct replay *r, int which, struct step *s, void (*pass)(struct ste
 		pass(s);
 		return;
 	}
-	k = &r->kind[((s->slot * PASSES + which) * 2 + s->training) * 2 + s->accumulate];
+	k = &r->kind[((place(s) * PASSES + which) * 2 + s->training) * 2 + s->accumulate];
 	if (k->graph && k->token_scale == r->e->token_scale)
 		r->e->backend->launch(r->e->stream, k->graph);
 	else if (!k->graph && !k->failed && k->calls++ >= WARM_CALLS)

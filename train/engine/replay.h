@@ -17,8 +17,8 @@ struct replay;
 struct replay *replay_new(const struct engine *e);
 void replay_free(struct replay *r);
 /*
- * Does what pass(s) does: by calling it, or by launching what it queued before with the same slot,
- * training, accumulate and loss scale. `which` tells passes apart, 0 or 1. r may be NULL.
+ * Does what pass(s) does: by calling it, or by launching what it queued before with the same
+ * places, training, accumulate and loss scale. `which` tells passes apart, 0 or 1. r may be NULL.
  */
 void replay_pass(struct replay *r, int which, struct step *s, void (*pass)(struct step *));
 

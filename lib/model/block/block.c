@@ -19,7 +19,7 @@ block_recipe(const struct model_config *c, int64_t layer)
 	return layer < 0 ? before : layer < c->num_layers ? within : after;
 }
 
-/* A number beyond the stage's layers means all of them. */
+/* A number beyond the chunk's layers means all of them. */
 struct recompute_span
 block_recompute(const struct recompute *r, int64_t num_layers)
 {
@@ -42,27 +42,25 @@ join(struct block *before, struct block *b, const struct model_config *c)
 	before->bias_taken = c->hidden_dropout == 0;
 }
 
-/* The embedding is on the first stage, the head on the last. A layer has two blocks at most. */
-int
-block_list(const struct model_config *c, const struct layout *l, const struct recompute *r, int pp,
-    struct block **out)
+/* The blocks of a virtual stage: the embedding is on the first, the head on the last. */
+static int
+add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
+    const struct recompute *r, int virtual_stage)
 {
-	int64_t first, count, begin, end;
+	int64_t first, count, end;
 	struct recompute_span span;
-	struct block *b;
 	int n = 0;
 
-	layout_layers(l, c, pp, &first, &count);
+	layout_layers(l, c, virtual_stage, &first, &count);
 	span = block_recompute(r, count);
-	begin = pp == 0 ? -1 : first;
-	end = first + count + (pp == l->pipeline_model_parallel_size - 1);
-	b = *out = mem_zalloc((size_t)(2 * count + 2), sizeof *b);
-	for (int64_t i = begin; i < end; i++)
+	end = first + count + (virtual_stage == layout_stages(l) - 1);
+	for (int64_t i = virtual_stage == 0 ? -1 : first; i < end; i++)
 		for (const struct block_kind *const *k = block_recipe(c, i); *k; k++, n++) {
 			bool within = i >= first && i < first + count;
 
 			b[n].kind = *k;
 			b[n].layer = (int)i;
+			b[n].chunk = virtual_stage / (int)l->pipeline_model_parallel_size;
 			b[n].local = within ? (int)(i - first) : 0;
 			b[n].recompute_chunk = within && i - first < span.layers
 			    ? (int)((i - first) / span.chunk)
@@ -71,4 +69,29 @@ block_list(const struct model_config *c, const struct layout *l, const struct re
 				join(&b[n - 1], &b[n], c);
 		}
 	return n;
+}
+
+/* A layer has two blocks at most. */
+int
+block_list(const struct model_config *c, const struct layout *l, const struct recompute *r, int pp,
+    struct block **out)
+{
+	int n = 0;
+
+	*out = mem_zalloc((size_t)(2 * c->num_layers + 2), sizeof **out);
+	for (int j = 0; j < layout_chunks(l); j++)
+		n += add_chunk(*out + n, c, l, r, layout_stage(l, pp, j));
+	return n;
+}
+
+struct block_range
+block_chunk(const struct block *b, int n, int chunk)
+{
+	struct block_range r = { 0, n };
+
+	while (r.first < n && b[r.first].chunk < chunk)
+		r.first++;
+	while (r.end > r.first && b[r.end - 1].chunk > chunk)
+		r.end--;
+	return r;
 }

@@ -47,7 +47,7 @@ extern const struct block_kind *const block_kinds[];
  * struct param: -1 before the layers, num_layers after them. */
 const struct block_kind *const *block_recipe(const struct model_config *c, int64_t layer);
 
-/* Layers [0, layers) of a stage are recomputed by the backward pass, `chunk` at a time. */
+/* Layers [0, layers) of a stage's chunk are recomputed by the backward pass, `chunk` at a time. */
 struct recompute_span {
 	int64_t layers, chunk;
 };
@@ -57,9 +57,11 @@ struct recompute_span block_recompute(const struct recompute *r, int64_t num_lay
 struct block {
 	const struct block_kind *kind;
 	int layer; /* of the model, as in struct param */
-	int local; /* the same, counted from the stage's first; 0 before and after the layers */
-	int recompute_chunk; /* its number among the chunks that the stage recomputes; -1: it keeps
-				everything */
+	int chunk; /* of the stage's layers */
+	int local; /* the layer counted from the chunk's first; 0 before and after the layers */
+	/* its number among the stretches of its chunk that are recomputed; -1: it keeps everything
+	 */
+	int recompute_chunk;
 	/* the block before it computes its norm, in the same pass as its residual sum */
 	bool norm_taken;
 	/* the norm of the block after it computes the gradient of its residual's bias, since it has
@@ -71,5 +73,11 @@ struct block {
  * the count. */
 int block_list(const struct model_config *c, const struct layout *l, const struct recompute *r,
     int pp, struct block **out);
+
+/* Blocks [first, end) of a list of n are those of a chunk. */
+struct block_range {
+	int first, end;
+};
+struct block_range block_chunk(const struct block *b, int n, int chunk);
 
 #endif

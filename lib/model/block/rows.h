@@ -86,7 +86,7 @@ enum condition {
 	IF_GATHER_TRAINING,
 	IF_HEADS, /* context ranks exchange positions for heads */
 	IF_HEADS_TRAINING,
-	IF_PIPELINE,     /* a stage comes after this one */
+	IF_LINKS,        /* a pass hands something on, or a gradient down */
 	IF_WEIGHT_SLOTS, /* weights are sharded */
 	IF_GRAD_SLOTS,   /* main gradients are */
 	IF_NARROW,       /* gradients are sent to other replicas in BF16 */
@@ -112,9 +112,9 @@ struct param_row {
 /* "act" is the run's dtype, "real" F32 or F64 (memory_real). */
 enum element { ACT, REAL, I32, I64, BF16, F32, F64 };
 
-/* Where a buffer exists: once per run, per slot of saved activations, per layer of a slot, or in
- * scratch. */
-enum level { RUN, SLOT, LAYER, STEP };
+/* Where a buffer exists: once per run, per slot of saved activations, per layer of a slot, per
+ * micro batch or link of the schedule, or in scratch. */
+enum level { RUN, SLOT, LAYER, BATCH, LINK, STEP };
 
 /* Scratch buffers live in phases; those without a common phase share bytes. The backward pass of an
  * attention block has two phases: up to the gradients of q, k and v, and from there on. */
