@@ -81,7 +81,8 @@ replicas 2 --eval-micro-batch-size 3 $(zero 3) --ddp-bucket-size 5000
 END
 
 for size in 1 6; do
-	train 1 $evals --reset-attention-mask --eval-micro-batch-size $size --metrics-file d$size.jsonl
+	train 1 $evals --reset-attention-mask --eval-micro-batch-size $size \
+		--metrics-file d$size.jsonl
 	grep '"split": "valid"' d$size.jsonl >d$size
 done
 within 1e-6 "$(gap lm_loss d1 d6)" || fail "documents: another loss of an evaluation"
