@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the stage holds this parameter. *replica: it is the last stage's copy of a tied table. */
+/* True when the stage holds this parameter. *replica: it is the last stage's copy of a tied
+ * table. */
 static bool
 on_stage(const struct param *p, const struct shards_of *of, int pp, bool *replica)
 {
@@ -35,7 +36,7 @@ round_up(int64_t n, int64_t m)
 	return (n + m - 1) / m * m;
 }
 
-/* The shard of parameter p that the rank at coord holds, except its place; false when the stage
+/* Fills in the shard of parameter p on the rank at coord, except its place; false when the stage
  * does not have p. Where several tensor ranks hold copies, the lowest one owns it: only that copy
  * is counted in norms and saved. */
 static bool
@@ -77,7 +78,7 @@ static enum class class_of(const struct param *p) {
 				     : CUT_VECTORS;
 }
 
-/* The layer that uses a shard: a copy of a tied table is the head's. */
+/* The layer that uses a shard: the head, for a copy of a tied table. */
 static int
 used_by(const struct placing *x, const struct shard *sh)
 {
@@ -90,8 +91,8 @@ is_layer(const struct placing *x, const struct param *p)
 	return p->layer >= 0 && p->layer < x->of->model->num_layers;
 }
 
-/* Whether a matrix begins a bucket. `before` is the one placed before it. A vocabulary table has a
- * bucket of its own, so that both copies of a tied one are cut alike. */
+/* True when a matrix begins a bucket. `before` is the one placed before it. A vocabulary table has
+ * a bucket of its own, so that both copies of a tied one are cut alike. */
 static bool
 begins(const struct placing *x, const struct param *p, const struct param *before)
 {
@@ -124,7 +125,7 @@ begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 		.layers = p->ndim > 1 && is_layer(x, p) };
 }
 
-/* A run continues over the gap between shards as long as bucket and ownership stay the same. */
+/* A run continues across the gap between shards while bucket and ownership stay the same. */
 static void
 extend_run(struct shards *s, const struct shard *sh)
 {
@@ -137,7 +138,7 @@ extend_run(struct shards *s, const struct shard *sh)
 	r->count = sh->offset + sh->count - r->first;
 }
 
-/* The same of sums: as long as they go on alike, one collective serves many shards. */
+/* The same for sums: while they stay the same, one collective serves many shards. */
 static void
 extend_sum(struct shards *s, const struct shard *sh, unsigned sums)
 {
@@ -165,7 +166,7 @@ place(struct placing *x, struct shard *sh, const struct param *p)
 	extend_sum(x->s, sh, param_sums(p, x->of->layout));
 }
 
-/* One class of shards, in model order. Vectors of both kinds are one bucket. */
+/* Places one class of shards, in model order. Vectors of both kinds share one bucket. */
 static void
 place_class(struct placing *x, enum class class)
 {

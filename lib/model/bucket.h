@@ -16,7 +16,7 @@
 enum {
 	SHARD_ALIGN = 64,    /* elements between tensors that are not joined */
 	BUCKET_ALIGN = 1024, /* a bucket's elements are a multiple of this and of the replicas */
-	BUCKET_ELEMENTS = 1 << 27, /* at which a bucket of layers is full, by default */
+	BUCKET_ELEMENTS = 1 << 27, /* a bucket of layers is full from this on, by default */
 	BUCKET_SLOTS = 2,          /* buckets of layers held whole at once where they take turns */
 };
 
@@ -53,7 +53,7 @@ struct shard_run {
 	bool owner;
 };
 
-/* A stretch of a bucket whose gradients are partial sums over the same ranks; gaps are in it. */
+/* A stretch of a bucket, gaps included, whose gradients are partial sums over the same ranks. */
 struct shard_sum {
 	int64_t first, count;
 	int bucket;
@@ -88,7 +88,8 @@ void shards_release(struct shards *s);
 struct part {
 	int64_t first, count, own;
 };
-/* The part of bucket b that replica i of n owns. With n = 1 that is all of it, and own is first. */
+/* The part of bucket b that replica i of n owns. With n = 1 that is all of it, and own equals
+ * first. */
 struct part bucket_part(const struct bucket *b, int replica, int replicas);
 /* The intersection of part p with [first, first + count) of the flat order; count 0 if empty.
  */

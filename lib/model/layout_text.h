@@ -6,12 +6,12 @@
 
 #include "lib/model/split.h"
 
-/* An option file, readable by mtrain --config, with these sizes and this split, as it is typed, in
- * place of its own. */
+/* Appends an option file for mtrain --config in which these sizes and this split replace the file's
+ * own. */
 void layout_replace(
     const char *text, const struct layout *l, const struct split_options *split, struct str *out);
-/* For opt_parse.unknown: options that are not of a layout are passed over. A size that has no row,
- * by its name, is of a newer version, and can only be 1. */
+/* For opt_parse.unknown: options that do not belong to a layout are ignored. An option whose name
+ * says that it is a size but that has no row comes from a newer version, and may only be 1. */
 int layout_unknown(const char *name, const char *value, struct err *e);
 /* "tensor 2, pipeline 4, data 1", with the context ranks where there are several. */
 void layout_words(const struct layout *l, struct str *out);

@@ -39,7 +39,7 @@ static const struct buffer_row rank_rows[] = {
 	    0 },
 	/* what a pass hands on, or the gradient that it changes in place */
 	{ "output or gradient", BUF_LINK, LINK, IF_LINKS, ACT, { D_ROWS, D_HIDDEN }, 0 },
-	/* what is gathered for a product, or a product's partial sums before they are scattered */
+	/* what is gathered for a GEMM, or a GEMM's partial sums before they are scattered */
 	{ "rows of all tensor ranks", BUF_WHOLE, STEP, IF_SEQUENCE, ACT, { D_TOKENS, D_HIDDEN },
 	    ANY },
 	{ "partial sums", BUF_PARTIAL, STEP, IF_OVERLAP, ACT, { D_TOKENS, D_HIDDEN },
@@ -52,11 +52,11 @@ static const struct buffer_row rank_rows[] = {
 	{ .name = NULL },
 };
 
-/* Of any update rule. */
+/* Rows of any update rule. */
 static const struct buffer_row state_row = { "optimizer state", BUF_STATE, RUN, IF_TRAINING, REAL,
 	{ D_OWN, D_ONE }, 0 };
 
-/* The name among these rows, or NULL. */
+/* The name of the buffer among these rows, or NULL. */
 static const char *
 name_in(const struct buffer_row *rows, enum buffer b)
 {
@@ -66,7 +66,7 @@ name_in(const struct buffer_row *rows, enum buffer b)
 	return NULL;
 }
 
-/* As mplan prints it; static. */
+/* The name that mplan prints; static. */
 const char *
 memory_buffer_name(const struct memory_plan *m, enum buffer b)
 {
@@ -88,7 +88,7 @@ level_of(const struct buffer_row *r, const struct train_shape *s)
 	return r->phase && again && r->level == LAYER ? STEP : r->level;
 }
 
-/* Whether there are context ranks, and they share a sequence in this form. */
+/* True when there are context ranks that share a sequence in this form. */
 static bool
 shares(const struct layout *l, const struct train_shape *s, enum context_form form)
 {
@@ -152,7 +152,7 @@ struct rank {
 	const struct buffer_row *row[BUF_COUNT]; /* NULL: this rank has none */
 };
 
-/* Shape, type and bytes of buffer b from its row. */
+/* Fills in shape, type and bytes of buffer b from its row. */
 static void
 measure(struct memory_plan *m, const struct rank *r, enum buffer b, const struct buffer_row *row)
 {
@@ -163,7 +163,7 @@ measure(struct memory_plan *m, const struct rank *r, enum buffer b, const struct
 	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
 }
 
-/* Takes the rows whose conditions hold on this rank. Only one row may state a buffer. */
+/* Takes the rows whose conditions hold on this rank. Only one row may describe a buffer. */
 static void
 take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows)
 {
@@ -212,7 +212,7 @@ place(struct memory_plan *m, const struct rank *r, enum level which)
 	return at;
 }
 
-/* Scratch: a buffer starts after everything already placed in any of its phases. */
+/* Places scratch: a buffer starts after everything already placed in any of its phases. */
 static uint64_t
 place_scratch(struct memory_plan *m, const struct rank *r)
 {
@@ -239,7 +239,7 @@ place_scratch(struct memory_plan *m, const struct rank *r)
 	return size;
 }
 
-/* Chunks of recomputed layers; each saves the input of its first. */
+/* Chunks of recomputed layers; each saves the input of its first layer. */
 static int64_t
 recompute_inputs(const struct memory_plan *m)
 {
@@ -272,7 +272,7 @@ place_copies(struct memory_plan *m, const struct rank *r)
 	}
 }
 
-/* The three arenas from the sizes of the buffers. */
+/* Computes the three arenas from the sizes of the buffers. */
 static void
 place_all(struct memory_plan *m, const struct rank *r)
 {
@@ -370,7 +370,7 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 			m->recompute_input = m->block[i].kind->input;
 }
 
-/* The sizes of a block's rows, and of the rank's own. */
+/* Computes the sizes of a block's rows, and of the rank's own. */
 static void
 plan_dims(struct rank *r, const struct memory_plan *m)
 {
@@ -418,7 +418,7 @@ memory_release(struct memory_plan *m)
 }
 
 /*
- * Bytes allocated from this plan; libraries, communication buffers and the context come on top.
+ * Bytes allocated by this plan; libraries, communication buffers and the context come on top.
  */
 uint64_t
 memory_total(const struct memory_plan *m)

@@ -1,9 +1,9 @@
 /*
- * split.c - layers shared out over virtual stages
+ * split.c - layers distributed over virtual stages
  *
- * Three ways lead to the numbers: a text that lists every stage, options that make stages equal but
- * for the first and the last, or a balance of the work that blocks say they do (work.h). A head
- * over a large vocabulary is worth several layers, so equal stages wait for the last one.
+ * Three ways give the numbers: a text that lists every stage, options that make all stages but the
+ * first and the last equal, or a balance of the blocks' work (work.h). A head over a large
+ * vocabulary costs as much as several layers, so equal stages wait for the last one.
  */
 #include "lib/model/split.h"
 #include "lib/model/work.h"
@@ -35,7 +35,7 @@ struct share {
 };
 
 /* Gives each of n layers to the share that has the least work, the first of equals. Layers are
- * alike, so the largest share comes out as small as it can be. */
+ * alike, so the largest share becomes as small as possible. */
 static void
 spread(int64_t n, double layer, struct share *share, int count)
 {
@@ -55,8 +55,8 @@ struct costs {
 	double embedding, layer, head;
 };
 
-/* The layers of one stage over its chunks. Of equals the last gets more: what the first chunks save
- * is held longer. */
+/* Distributes the layers of one stage over its chunks. Among equals the last gets more, since what
+ * the first chunks save is held longer. */
 static void
 spread_chunks(struct layout *l, int stage, int64_t layers, const struct costs *cost)
 {
@@ -99,7 +99,7 @@ split_balance(const struct model_config *c, int64_t seq_length, struct layout *l
 
 /* --- equal but for the ends ------------------------------------------------------------------- */
 
-/* Value v of an option, or of what it leaves, must be a multiple. */
+/* Checks that v, the value of an option or what it leaves, is a multiple. */
 static int
 divides(const char *what, int64_t v, const char *rule, int64_t by, struct err *e)
 {
@@ -109,13 +109,13 @@ divides(const char *what, int64_t v, const char *rule, int64_t by, struct err *e
 	    rule, (long long)by, (long long)(v < by ? by : v / by * by));
 }
 
-/* Layers of the first, of each middle and of the last stage, ends counted as layers where they
- * are to be. */
+/* Layers of the first, of each middle and of the last stage, including ends that count as
+ * layers. */
 struct ends {
 	int64_t first, middle, last;
 };
 
-/* Stages whose number of layers was typed leave equal parts to the others. */
+/* Stages whose number of layers was typed leave equal parts for the others. */
 static int
 typed_ends(const struct split_options *o, const struct model_config *c, int64_t p, struct ends *out,
     struct err *e)
@@ -144,7 +144,7 @@ typed_ends(const struct split_options *o, const struct model_config *c, int64_t 
 	return 0;
 }
 
-/* All stages equal, of the layers and the ends that count as one. */
+/* All stages equal, counting the layers and the ends that count as one. */
 static int
 equal_ends(const struct split_options *o, const struct model_config *c, int64_t p, struct ends *out,
     struct err *e)
@@ -159,7 +159,7 @@ equal_ends(const struct split_options *o, const struct model_config *c, int64_t 
 	return 0;
 }
 
-/* The chunks of a stage are equal, but that an end counts for a layer. */
+/* The chunks of a stage are equal, except that an end may count as a layer. */
 static int
 cut_equally(const struct split_options *o, const struct ends *ends, struct layout *l, struct err *e)
 {
@@ -187,15 +187,15 @@ cut_equally(const struct split_options *o, const struct ends *ends, struct layou
 struct reading {
 	struct layout *l;
 	const struct model_config *model;
-	int stage;                   /* that is being listed */
-	int64_t layers;              /* so far, of all stages */
-	bool embedding, head, holds; /* ... and whether this stage holds anything */
-	const char *why;             /* it ends here, if it does */
+	int stage;                   /* the current one */
+	int64_t layers;              /* so far, in all stages */
+	bool embedding, head, holds; /* seen so far; holds: this stage holds something */
+	const char *why;             /* why it ends here; NULL: it does not */
 };
 
 enum { TIMES_MAX = 1 << 20 };
 
-/* One sign of the text; -1 with the reason. */
+/* Reads one sign of the text; -1 with the reason. */
 static int
 read_sign(struct reading *r, char sign)
 {
@@ -218,8 +218,8 @@ read_sign(struct reading *r, char sign)
 	return 0;
 }
 
-/* The number after a '*' at *at, which is moved past it; 1 where there is none, -1 where it is no
- * number or beyond any use. */
+/* The number after a '*' at *at, which is advanced past it; 1 where there is none, -1 where it is
+ * not a number or is far too large. */
 static int64_t
 read_times(const char **at)
 {
@@ -234,7 +234,7 @@ read_times(const char **at)
 	return n < TIMES_MAX ? n : -1;
 }
 
-/* The signs in [at, end), each as often as it is said; commas only please the eye. */
+/* Reads the signs in [at, end), each as often as its number says; commas have no meaning. */
 static int
 read_signs(struct reading *r, const char *at, const char *end)
 {
@@ -252,7 +252,7 @@ read_signs(struct reading *r, const char *at, const char *end)
 	return 0;
 }
 
-/* Signs and groups of them. Groups do not nest, and hold no number of their own. */
+/* Reads signs and groups of them. Groups do not nest and contain no numbers. */
 static int
 read_text(struct reading *r, const char *at)
 {
@@ -277,7 +277,7 @@ read_text(struct reading *r, const char *at)
 	return 0;
 }
 
-/* Every virtual stage is listed. */
+/* Reads a text that lists every virtual stage. */
 static int
 split_as_text(const char *text, const struct model_config *c, struct layout *l, struct err *e)
 {
@@ -302,7 +302,7 @@ split_as_text(const char *text, const struct model_config *c, struct layout *l, 
 	return 0;
 }
 
-/* A sign, or several of them as x*n. */
+/* Appends a sign, or several as x*n. */
 static void
 add_sign(struct str *out, char sign, int64_t n)
 {
@@ -330,7 +330,7 @@ split_text(const struct layout *l, const struct model_config *c, struct str *out
 
 /* --- the options ------------------------------------------------------------------------------ */
 
-/* Options that say the same thing in different ways: of each row one at most is given. */
+/* Options that exclude each other: at most one of each row may be given. */
 static int
 check_exclusive(const struct split_options *o, struct err *e)
 {
@@ -359,7 +359,8 @@ check_exclusive(const struct split_options *o, struct err *e)
 	return 0;
 }
 
-/* As many virtual stages as there is something for: a layer for each but the last. */
+/* There may be only as many virtual stages as have something to hold: a layer each, except the
+ * last. */
 static int
 check_chunks(const struct layout *l, const struct model_config *c, struct err *e)
 {

@@ -1,8 +1,8 @@
 /*
- * split.h - which layers each pipeline stage gets: the options that say so, and a default
+ * split.h - which layers each pipeline stage gets, by options or by default
  *
  * The layers go in order through virtual stages 0 .. p v - 1; stage r of p holds those with numbers
- * j p + r as its chunks j. The embedding stands before the first layer, the head after the last.
+ * j p + r as its chunks j. The embedding comes before the first layer, the head after the last.
  * Source of the options and of the notation: Megatron-LM core/transformer/transformer_config.py and
  * pipeline_parallel_layer_layout.py.
  */
@@ -11,7 +11,7 @@
 
 #include "lib/model/layout.h"
 
-/* As they were typed; 0 and NULL: not at all. */
+/* The options as typed; 0 and NULL: not given. */
 struct split_options {
 	int64_t num_layers_per_virtual_pipeline_stage, num_virtual_stages_per_pipeline_rank,
 	    decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers;
@@ -49,17 +49,17 @@ struct split_options {
 /* clang-format on */
 
 /*
- * Fills virtual_stages and split of a layout whose sizes have passed layout_check; seq_length tells
- * what a layer's work is beside the head's (0 as 1). -1 with the option that breaks a rule, and the
- * rule.
+ * Fills virtual_stages and split of a layout whose sizes have passed layout_check; seq_length
+ * determines a layer's work relative to the head's (0 counts as 1). -1 with the option that breaks
+ * a rule, and the rule.
  */
 int split_resolve(const struct split_options *o, const struct model_config *c, int64_t seq_length,
     struct layout *l, struct err *e);
 
 /*
- * The default: of the ways to cut the layers the one whose busiest stage has the least work, then
- * the same within each stage over its chunks. Every virtual stage gets a layer, but the last, which
- * may hold the head alone. The layout must have passed layout_check, and virtual_stages be set.
+ * The default: cuts the layers so that the busiest stage has the least work, and then each stage in
+ * the same way over its chunks. Every virtual stage gets a layer, except the last, which may hold
+ * only the head. The layout must have passed layout_check, and virtual_stages must be set.
  */
 void split_balance(const struct model_config *c, int64_t seq_length, struct layout *l);
 
