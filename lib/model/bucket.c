@@ -11,22 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* True when the stage holds this parameter. *replica: it is the last stage's copy of a tied
- * table. */
-static bool
-on_stage(const struct param *p, const struct shards_of *of, int pp, bool *replica)
+/* The chunk of the stage that holds this parameter; -1: none does. *replica: it is the last stage's
+ * copy of a tied table. */
+static int
+chunk_of(const struct param *p, const struct shards_of *of, int pp, bool *replica)
 {
-	int64_t first, count;
-	int last = (int)of->layout->pipeline_model_parallel_size - 1;
+	const struct layout *l = of->layout;
+	int stages = layout_stages(l), last = (int)l->pipeline_model_parallel_size - 1,
+	    chunks = layout_chunks(l);
 
 	*replica = p->role == ROLE_WORD_EMBEDDINGS &&
 	    !of->model->untie_embeddings_and_output_weights && pp == last && last > 0;
-	if (p->layer < 0)
-		return pp == 0 || *replica;
-	if (p->layer == of->model->num_layers)
-		return pp == last;
-	layout_layers(of->layout, of->model, pp, &first, &count);
-	return p->layer >= first && p->layer < first + count;
+	for (int j = 0; j < chunks; j++) {
+		int64_t first, count;
+		int stage = layout_stage(l, pp, j);
+
+		layout_layers(l, of->model, stage, &first, &count);
+		if ((stage == 0 && p->layer < 0) ||
+		    (stage == stages - 1 && (*replica || p->layer == of->model->num_layers)) ||
+		    (p->layer >= first && p->layer < first + count))
+			return j;
+	}
+	return -1;
 }
 
 /* m is positive; n is far from the end of 64 bits. */
@@ -45,7 +51,8 @@ shard_of(
 {
 	int64_t rows;
 
-	if (!on_stage(p, of, coord[AX_PP], &sh->replica))
+	sh->chunk = chunk_of(p, of, coord[AX_PP], &sh->replica);
+	if (sh->chunk < 0)
 		return false;
 	sh->box = param_slice(p, of->model, of->layout, coord[AX_TP], &rows);
 	sh->count = 1;
@@ -67,6 +74,8 @@ struct placing {
 	int64_t size,
 	    align;   /* a bucket is full from `size` on; its size is a multiple of `align` */
 	int64_t end; /* end of what has been placed */
+	int chunk;   /* that is being placed */
+	bool fresh;  /* nothing of it has been */
 };
 
 /* Classes of shards, in the order in which they are placed. */
@@ -118,7 +127,9 @@ begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 	struct bucket *b = &x->s->bucket[x->s->num_buckets++];
 	int layer = used_by(x, sh);
 
+	x->fresh = false;
 	*b = (struct bucket){ .first = x->end,
+		.chunk = x->chunk,
 		.first_layer = layer,
 		.last_layer = layer,
 		.decay = p->ndim > 1,
@@ -166,7 +177,8 @@ place(struct placing *x, struct shard *sh, const struct param *p)
 	extend_sum(x->s, sh, param_sums(p, x->of->layout));
 }
 
-/* Places one class of shards, in model order. Vectors of both kinds share one bucket. */
+/* Places one class of shards of the chunk, in model order. Vectors of both kinds share one bucket.
+ */
 static void
 place_class(struct placing *x, enum class class)
 {
@@ -176,10 +188,9 @@ place_class(struct placing *x, enum class class)
 		struct shard *sh = &x->s->item[i];
 		const struct param *p = &x->of->table[sh->param];
 
-		if (class_of(p) != class)
+		if (sh->chunk != x->chunk || class_of(p) != class)
 			continue;
-		if (x->s->num_buckets == 0 || (class == MATRICES && !before) ||
-		    (before && class == MATRICES && begins(x, p, before))) {
+		if (x->fresh || (class == MATRICES && (!before || begins(x, p, before)))) {
 			if (x->s->num_buckets)
 				end_bucket(x);
 			begin_bucket(x, sh, p);
@@ -206,8 +217,10 @@ place_slots(struct shards *s)
 			s->places += s->bucket[k].count;
 		}
 	for (int k = 0, i = 0; k < s->num_buckets; k++)
-		if (s->bucket[k].layers)
-			s->bucket[k].place = s->places + i++ % BUCKET_SLOTS * largest;
+		if (s->bucket[k].layers) {
+			s->bucket[k].turn = i++ % BUCKET_SLOTS;
+			s->bucket[k].place = s->places + s->bucket[k].turn * largest;
+		}
 	s->places += (layers < BUCKET_SLOTS ? layers : BUCKET_SLOTS) * largest;
 }
 
@@ -226,9 +239,12 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	for (int i = 0; i < of->count; i++)
 		if (shard_of(&s->item[s->count], &of->table[i], of, coord))
 			s->item[s->count++].param = i;
-	place_class(&x, WHOLE_VECTORS);
-	place_class(&x, CUT_VECTORS);
-	place_class(&x, MATRICES);
+	for (; x.chunk < layout_chunks(l); x.chunk++) {
+		x.fresh = true;
+		place_class(&x, WHOLE_VECTORS);
+		place_class(&x, CUT_VECTORS);
+		place_class(&x, MATRICES);
+	}
 	end_bucket(&x);
 	s->elements = x.end;
 	for (int k = 0; k < s->num_buckets; k++)

@@ -1,12 +1,13 @@
 /*
  * bucket.h - the part of a model that a rank holds: shards in one flat order, cut into buckets
  *
- * Weights, gradients, master weights and moments share one flat order of elements: first the
- * vectors, those that every tensor rank holds whole before those that are cut, then the matrices by
- * layer. A bucket is a stretch of it that is reduced, updated and gathered at once: all vectors; a
- * vocabulary table; whole layers until they reach bucket_size elements. Each replica of a rank
- * (ranks that differ only in their data) owns an equal part of each bucket. Reduction, norm,
- * update, save, load and reshard all walk the buckets with bucket_part and part_cut.
+ * Weights, gradients, master weights and moments share one flat order of elements: of each chunk of
+ * the stage first the vectors, those that every tensor rank holds whole before those that are cut,
+ * then the matrices by layer. A bucket is a stretch of it that is reduced, updated and gathered at
+ * once: all vectors of a chunk; a vocabulary table; whole layers until they reach bucket_size
+ * elements. Each replica of a rank (ranks that differ only in their data) owns an equal part of
+ * each bucket. Reduction, norm, update, save, load and reshard all walk the buckets with
+ * bucket_part and part_cut.
  */
 #ifndef MODEL_BUCKET_H
 #define MODEL_BUCKET_H
@@ -24,6 +25,7 @@ enum {
 struct shard {
 	int param; /* index into the table */
 	int bucket;
+	int chunk;                 /* of the stage that uses it */
 	int64_t shape[SLICE_DIMS]; /* as allocated, with padded rows */
 	int64_t offset, count;     /* in the flat order, elements */
 	/* the real elements, global; they come first in memory. May be empty (count 0) */
@@ -39,8 +41,10 @@ struct bucket {
 	/* Layers that use it, numbered as in struct param; its gradients are complete when the
 	 * backward pass has left the first of them. */
 	int first_layer, last_layer;
+	int chunk;   /* of the stage, whose layers they are */
 	bool decay;  /* weight decay applies: matrices */
 	bool layers; /* holds only matrices of layers */
+	int turn;    /* which slot such a one lies in where they take turns */
 	/* Its place, whole, in a buffer that does not hold all elements: there every bucket has a
 	 * place of its own, except those of layers, which take turns. */
 	int64_t place;

@@ -219,6 +219,15 @@ at_once(const struct run_plan *plan)
 	return plan->shape.micro_batch_size * plan->layout.data_parallel_size;
 }
 
+/* A micro batch of each rank, or a group of them where chunks take turns. */
+static int64_t
+least_batch(const struct run_plan *plan)
+{
+	struct schedule_shape s = layout_schedule(&plan->layout, 1, true);
+
+	return at_once(plan) * (s.num_chunks > 1 ? s.group_size : 1);
+}
+
 /* The sizes of the steps, from the one option that sets them. */
 static int
 step_sizes(
@@ -237,7 +246,7 @@ step_sizes(
 	if (o->step_batch_size_schedule)
 		return batch_table(
 		    &plan->ramp, o->step_batch_size_schedule, plan->shape.seq_length, e);
-	plan->ramp = batch_constant(global ? o->global_batch_size : at_once(plan));
+	plan->ramp = batch_constant(global ? o->global_batch_size : least_batch(plan));
 	return 0;
 }
 

@@ -128,7 +128,8 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	RUN_INT(S, M, "micro-batch-size", micro_batch_size, 1, "1", \
 	         "samples that a rank processes at once"), \
 	RUN_INT(S, M, "global-batch-size", global_batch_size, 1, NULL, \
-	         "samples per step; micro-batch-size x data ranks by default"), \
+	         "samples per step; micro-batch-size x data ranks by default, and with " \
+	         "several chunks a stage x the micro batches of a group"), \
 	{ .name = "rampup-batch-size", .type = OPT_LIST, \
 	  .off = offsetof(S, M.rampup_batch_size), .unit = "N", \
 	  .help = "START INCREMENT SAMPLES: steps of START samples at first, larger by INCREMENT " \

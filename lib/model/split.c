@@ -379,9 +379,20 @@ check_chunks(const struct layout *l, const struct model_config *c, struct err *e
 		    "--num-virtual-stages-per-pipeline-rank %lld: must be at most %lld, so that "
 		    "%lld stages of them have layers (try %lld)",
 		    (long long)v, (long long)most, (long long)p, (long long)most);
+	return 0;
+}
+
+/* A group keeps all stages busy. */
+static int
+check_group(const struct layout *l, struct err *e)
+{
+	if (!l->microbatch_group || l->microbatch_group >= l->pipeline_model_parallel_size)
+		return 0;
 	return err_set(e,
-	    "--num-virtual-stages-per-pipeline-rank %lld: interleaved stages are not built (try 1)",
-	    (long long)v);
+	    "--microbatch-group-size-per-virtual-pipeline-stage %lld: must be at least "
+	    "--pipeline-model-parallel-size %lld (try %lld)",
+	    (long long)l->microbatch_group, (long long)l->pipeline_model_parallel_size,
+	    (long long)l->pipeline_model_parallel_size);
 }
 
 int
@@ -399,7 +410,8 @@ split_resolve(const struct split_options *o, const struct model_config *c, int64
 	l->virtual_stages = 1;
 	if (o->num_virtual_stages_per_pipeline_rank)
 		l->virtual_stages = o->num_virtual_stages_per_pipeline_rank;
-	if (check_exclusive(o, e) < 0)
+	l->microbatch_group = o->microbatch_group_size_per_virtual_pipeline_stage;
+	if (check_exclusive(o, e) < 0 || check_group(l, e) < 0)
 		return -1;
 	if (o->pipeline_model_parallel_layout &&
 	    split_as_text(o->pipeline_model_parallel_layout, c, l, e) < 0)

@@ -14,7 +14,8 @@
 /* The options as typed; 0 and NULL: not given. */
 struct split_options {
 	int64_t num_layers_per_virtual_pipeline_stage, num_virtual_stages_per_pipeline_rank,
-	    decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers;
+	    microbatch_group_size_per_virtual_pipeline_stage, decoder_first_pipeline_num_layers,
+	    decoder_last_pipeline_num_layers;
 	bool account_for_embedding_in_pipeline_split, account_for_loss_in_pipeline_split;
 	const char *pipeline_model_parallel_layout;
 };
@@ -31,7 +32,12 @@ struct split_options {
 	         "equal virtual stages of so many layers; by default the work of layers and head " \
 	         "is shared out equally"), \
 	SPLIT_SIZE(S, M, "num-virtual-stages-per-pipeline-rank", \
-	         num_virtual_stages_per_pipeline_rank, "chunks of layers of each pipeline stage"), \
+	         num_virtual_stages_per_pipeline_rank, \
+	         "chunks of layers of each pipeline stage, which take turns: interleaved 1F1B"), \
+	SPLIT_SIZE(S, M, "microbatch-group-size-per-virtual-pipeline-stage", \
+	         microbatch_group_size_per_virtual_pipeline_stage, \
+	         "micro batches that go through a chunk before the next one's turn; " \
+	         "pipeline-model-parallel-size by default"), \
 	SPLIT_SIZE(S, M, "decoder-first-pipeline-num-layers", decoder_first_pipeline_num_layers, \
 	         "layers of the first pipeline stage; the others are equal"), \
 	SPLIT_SIZE(S, M, "decoder-last-pipeline-num-layers", decoder_last_pipeline_num_layers, \
@@ -49,9 +55,9 @@ struct split_options {
 /* clang-format on */
 
 /*
- * Fills virtual_stages and split of a layout whose sizes have passed layout_check; seq_length
- * determines a layer's work relative to the head's (0 counts as 1). -1 with the option that breaks
- * a rule, and the rule.
+ * Fills virtual_stages, microbatch_group and split of a layout whose sizes have passed
+ * layout_check; seq_length determines a layer's work relative to the head's (0 counts as 1). -1
+ * with the option that breaks a rule, and the rule.
  */
 int split_resolve(const struct split_options *o, const struct model_config *c, int64_t seq_length,
     struct layout *l, struct err *e);

@@ -15,6 +15,7 @@ fp64="--fp64 --train-iters 3 --lr 1e-3 --clip-grad 0 --save-interval 1"
 models="llama llama-tied gpt2 gpt2-untied"
 small="--ddp-bucket-size 5000"
 split=--pipeline-model-parallel-layout
+chunks=--num-virtual-stages-per-pipeline-rank
 alone="--no-overlap-grad-reduce --no-overlap-param-gather"
 rows=--sequence-parallel
 beside="$rows --tp-comm-overlap"
@@ -42,7 +43,7 @@ use()
 # model, ranks, tensor, pipeline, micro batch, ZeRO stage, further options
 cat >table <<END
 llama 2 2 1 2 0
-llama 2 1 2 1 0
+llama 2 1 2 1 0 $chunks 3
 llama 2 1 1 8 3 $small
 llama 4 4 1 1 0 $rows
 llama 4 2 2 2 0
@@ -51,8 +52,9 @@ gpt2 2 2 1 1 0 $beside
 gpt2 4 4 1 8 0
 gpt2 4 1 4 1 0 $split E|t*5|t*3|L
 gpt2 4 1 2 2 3 $small $(context 2 a2a)
+gpt2 4 1 2 2 3 $small $chunks 2
 qknorm 8 4 2 1 0 $beside
-plain 8 2 2 2 1 $rows
+plain 8 2 2 2 1 $rows $chunks 2
 packed 4 2 1 2 1 $(context 2) $rows
 END
 [ -z "$ALL" ] || cat >>table <<END
@@ -64,8 +66,15 @@ gpt2 4 4 1 8 0 $rows
 qknorm 8 4 2 1 0
 plain 8 2 2 2 1
 plain 4 4 1 2 1 $rows
+llama 2 1 2 1 0
+llama 2 1 2 1 0 $chunks 4 --microbatch-group-size-per-virtual-pipeline-stage 7
+llama 4 1 4 1 0 --num-layers-per-virtual-pipeline-stage 1
+llama 8 2 4 1 2 $small $chunks 2 $rows
 gpt2 4 1 4 1 0
+gpt2 4 1 2 2 3 $small
+gpt2 8 1 4 1 1 $split E|t*2|tt|t|(t|)*2t|L
 llama 8 2 4 1 3 $small $split Et|t*3|t*4|L
+plain 8 2 2 2 1 $rows
 plain 4 1 4 1 0
 gpt2 8 8 1 4 0
 llama 8 2 2 1 1 $small
@@ -106,24 +115,27 @@ stages()
 }
 
 # drawn FILE: each of its layouts with each model, and by the seed one micro batch a data rank or as
-# many as there are, small buckets or one for all layers, overlap or none, rows of their own for
-# tensor ranks, gathered beside products or not, or none; without ALL one layout a model, with it
-# rows of their own and none
+# many as there are, several chunks per stage or one, small buckets or one for all layers, overlap
+# or none, rows of their own for tensor ranks, gathered beside products or not, or none; without ALL
+# one layout per model, with it rows of their own and none
 drawn()
 {
 	awk -v seed="$SEED" -v all="$ALL" -v models="$models" -v small="$small" -v alone="$alone" \
-		-v rows="$rows" -v beside="$beside" -v context="--context-parallel-size" '
+		-v rows="$rows" -v beside="$beside" -v context="--context-parallel-size" \
+		-v chunks="$chunks" '
 		function draw(n) {
 			seed = (seed * 16807) % 2147483647
 			return int(seed / 2147483647 * n)
 		}
-		function row(model, l, part, line, cut) {
+		function row(model, l, part, line, cut, micro) {
 			split(l, part, " ")
-			line = model " 8 " part[1] " " part[2] " " \
-				(draw(2) ? 1 : 2 * part[1] * part[2] * part[4]) " " part[3] " " \
+			micro = draw(2) ? 1 : 2 * part[1] * part[2] * part[4]
+			line = model " 8 " part[1] " " part[2] " " micro " " part[3] " " \
 				(draw(2) ? small : "") " " (draw(2) ? alone : "") " " \
 				(part[4] > 1 ? context " " part[4] " --cp-comm-type " \
 					(model ~ /gpt2/ && draw(2) ? "a2a" : "all_gather") : "")
+			if (part[2] > 1 && part[2] < 8 && micro == 1 && draw(2))
+				line = line " " chunks " " 2 + draw(6 / part[2])
 			cut = part[1] > 1 && (all || draw(2))
 			if (!cut || all)
 				print line

@@ -119,5 +119,5 @@ other "llama with SGD, PP2 DP2 with ZeRO-3 to DP2 with ZeRO-1" llama-sgd-pp2-dp2
 	$(zero 1) --optimizer sgd
 other "llama 1 to TP2" llama-fp32 2 $(layout 2 1)
 other "llama 1 to TP4 PP2" llama-fp32 8 $(layout 4 2)
-other "llama 1 to PP2 DP2 with a distributed optimizer" llama-fp32 4 $(layout 1 2) \
-	--use-distributed-optimizer
+other "llama 1 to PP2 DP2 in chunks with a distributed optimizer" llama-fp32 4 $(layout 1 2) \
+	$chunks --use-distributed-optimizer

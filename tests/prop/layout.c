@@ -1,6 +1,7 @@
 /* layout.c - properties of layouts and shards: inverses, partitions, tilings */
 #include "lib/base/mem.h"
 #include "lib/model/bucket.h"
+#include "lib/model/split.h"
 #include "lib/model/family.h"
 #include "tests/check.h"
 
@@ -93,17 +94,19 @@ check_shard(const struct shards *s, int i, const struct param *table, int64_t en
 }
 
 /* Vectors come first, then matrices; in each part offsets ascend without overlap, but that vectors
- * which every tensor rank holds whole come before the others. */
+ * which every tensor rank holds whole come before the others. So in each chunk, one after the
+ * other. */
 static void
-check_shards(const struct shards *s, const struct param *table)
+check_shards(const struct shards *s, const struct param *table, int chunks)
 {
 	int64_t end = 0;
 
-	for (int class = 0; class < 3; class ++)
+	for (int place = 0; place < 3 * chunks; place++)
 		for (int i = 0; i < s->count; i++) {
 			const struct param *p = &table[s->item[i].param];
 
-			if (class != (p->ndim > 1 ? 2 : p->shard != SHARD_NONE))
+			if (s->item[i].chunk != place / 3 ||
+			    place % 3 != (p->ndim > 1 ? 2 : p->shard != SHARD_NONE))
 				continue;
 			check_shard(s, i, table, end);
 			end = s->item[i].offset + s->item[i].count;
@@ -125,8 +128,8 @@ layer_before(const struct shards *s, int i, const struct param *table)
 }
 
 /* Buckets tile the flat order, in parts that the replicas share equally; each shard is in its own.
- * Vectors are one bucket, a table of the vocabulary is alone, and one of layers ends as soon as it
- * is full. */
+ * Vectors of a chunk are one bucket, a table of the vocabulary is alone, and one of layers ends as
+ * soon as it is full. */
 static void
 check_buckets(
     const struct shards *s, const struct param *table, const struct layout *l, int64_t size)
@@ -137,7 +140,9 @@ check_buckets(
 		const struct bucket *b = &s->bucket[k];
 
 		CHECK(b->first == end && b->count > 0 && b->count % layout_replicas(l) == 0);
-		CHECK(b->decay == (k > 0) && b->first_layer <= b->last_layer);
+		CHECK(b->decay || k == 0 || b[-1].chunk < b->chunk);
+		CHECK(b->first_layer <= b->last_layer && (k == 0 || b[-1].chunk <= b->chunk));
+		CHECK(k == 0 || b[-1].chunk == b->chunk || b[-1].last_layer < b->first_layer);
 		CHECK(b->place >= 0 && b->place + b->count <= s->places);
 		CHECK(k + 1 == s->num_buckets || !b->layers || !b[1].layers || b->count >= size);
 		end += b->count;
@@ -164,7 +169,7 @@ check_places(const struct shards *s)
 		for (int j = 0; j < k; j++) {
 			const struct bucket *a = &s->bucket[j], *b = &s->bucket[k];
 
-			if (a->layers && b->layers && k - j >= BUCKET_SLOTS)
+			if (a->layers && b->layers && a->turn == b->turn)
 				continue;
 			CHECK(a->place + a->count <= b->place || b->place + b->count <= a->place);
 		}
@@ -257,7 +262,7 @@ check_tiling(const struct model_config *c, const struct layout *l)
 
 		layout_coord(l, r, coord);
 		shards_init(&s, &of, coord);
-		check_shards(&s, table);
+		check_shards(&s, table, layout_chunks(l));
 		check_buckets(&s, table, l, of.bucket_size);
 		check_places(&s);
 		check_parts(&s, l);
@@ -359,7 +364,7 @@ check_vocab(const struct model_config *c, const struct layout *l)
 int
 main(void)
 {
-	int legal = 0, shared = 0;
+	int legal = 0, shared = 0, interleaved = 0;
 
 	srand((unsigned)check_seed());
 	check_example();
@@ -373,6 +378,12 @@ main(void)
 		if (layout_check(&l, &c, &e) < 0)
 			continue;
 		legal++;
+		if (l.pipeline_model_parallel_size > 1 &&
+		    l.pipeline_model_parallel_size * 2 <= c.num_layers + 1)
+			l.virtual_stages = 1 + rand() % 2;
+		interleaved += layout_chunks(&l) > 1;
+		if (rand() % 2)
+			split_balance(&c, 9, &l);
 		shared += layout_group_replicas(&l, &c) > 1;
 		check_vocab(&c, &l);
 		check_tiling(&c, &l);
@@ -381,6 +392,6 @@ main(void)
 		l.context_parallel_size = pick(9);
 		check_positions(&l);
 	}
-	CHECK(legal >= 100 && shared >= 5);
+	CHECK(legal >= 100 && shared >= 5 && interleaved >= 10);
 	return check_done();
 }

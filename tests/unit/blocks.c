@@ -58,6 +58,27 @@ test_stages(void)
 	}
 }
 
+/* A stage's chunks lie one after the other in its list, each with layers counted from its first. */
+static void
+test_chunks(void)
+{
+	struct model_config c = layers(8);
+	const struct layout l = { 1, 1, 1, 2, .virtual_stages = 2 };
+
+	for (int pp = 0; pp < 2; pp++) {
+		struct block *b;
+		int n = block_list(&c, &l, &none, pp, &b);
+		struct block_range first = block_chunk(b, n, 0), second = block_chunk(b, n, 1);
+
+		CHECK(n == 9 && first.first == 0 && first.end == second.first && second.end == n);
+		CHECK(first.end == (pp == 0 ? 5 : 4));
+		for (int i = second.first; i < second.first + 4; i++)
+			CHECK(b[i].chunk == 1 && b[i].layer == 4 + 2 * pp + b[i].local);
+		CHECK(!b[second.first].norm_taken && !b[first.end - 1].bias_taken);
+		free(b);
+	}
+}
+
 /* A norm is taken by the block before it, if that ends with a sum; a bias by the norm after it,
  * unless dropout lies between. */
 static void
@@ -213,6 +234,7 @@ main(void)
 {
 	test_work();
 	test_stages();
+	test_chunks();
 	test_neighbours();
 	test_recompute();
 	test_statements();

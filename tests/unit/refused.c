@@ -136,7 +136,6 @@ test_reasons(void)
 	CHECK_STR(reason("fp8-format"), "FP8 and FP4 are not built");
 	CHECK_STR(reason("num-experts"), "experts are not built");
 	CHECK_STR(reason("zero-stage"), "use --use-distributed-optimizer");
-	CHECK_STR(reason("overlap-p2p-communication"), "interleaved stages are not built");
 }
 
 int

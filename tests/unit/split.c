@@ -184,6 +184,32 @@ test_refused(void)
 	    "have layers (try 8)");
 }
 
+/* Interleaved stages: chunks from either option, and groups that keep all stages busy. */
+static void
+test_chunks(void)
+{
+	CHECK_STR(
+	    resolved(&(struct split_options){ .num_virtual_stages_per_pipeline_rank = 2 }, 32, 4),
+	    "Et*4|t*4|t*4|t*4|t*5|t*5|t*4|t*2L");
+	CHECK_STR(
+	    resolved(&(struct split_options){ .num_layers_per_virtual_pipeline_stage = 2 }, 16, 4),
+	    "Et*2|t*2|t*2|t*2|t*2|t*2|t*2|t*2L");
+	CHECK_STR(resolved(&(struct split_options){ .num_virtual_stages_per_pipeline_rank = 2,
+			       .decoder_first_pipeline_num_layers = 2 },
+		      14, 4),
+	    "Et|t*2|t*2|t*2|t|t*2|t*2|t*2L");
+	CHECK_STR(resolved(&(struct split_options){ .num_virtual_stages_per_pipeline_rank = 2,
+			       .decoder_first_pipeline_num_layers = 3 },
+		      15, 4),
+	    "layers of a stage, 3: must be a multiple of --num-virtual-stages-per-pipeline-rank 2 "
+	    "(try 2)");
+	CHECK_STR(resolved(&(struct split_options){ .num_virtual_stages_per_pipeline_rank = 2,
+			       .microbatch_group_size_per_virtual_pipeline_stage = 3 },
+		      32, 4),
+	    "--microbatch-group-size-per-virtual-pipeline-stage 3: must be at least "
+	    "--pipeline-model-parallel-size 4 (try 4)");
+}
+
 int
 main(void)
 {
@@ -193,5 +219,6 @@ main(void)
 	test_options();
 	test_text();
 	test_refused();
+	test_chunks();
 	return check_done();
 }

@@ -204,11 +204,7 @@ uses(const struct bucket *b, int layer)
 static int *
 slot_of(struct engine *e, int k)
 {
-	int first = 0;
-
-	while (!e->mem.shards.bucket[first].layers)
-		first++;
-	return &e->traffic->holds[(k - first) % BUCKET_SLOTS];
+	return &e->traffic->holds[e->mem.shards.bucket[k].turn];
 }
 
 /* Gathers a bucket of layers into its slot unless it is there. All uses of the slot's previous
@@ -281,7 +277,12 @@ traffic_forward_enter(struct step *s, int layer)
 void
 traffic_backward_begin(struct step *s)
 {
-	s->e->traffic->next = s->e->mem.shards.num_buckets - 1;
+	const struct shards *sh = &s->e->mem.shards;
+	int k = sh->num_buckets - 1;
+
+	while (k >= 0 && sh->bucket[k].chunk > s->chunk)
+		k--;
+	s->e->traffic->next = k;
 }
 
 void
@@ -302,8 +303,9 @@ traffic_backward_leave(struct step *s, int layer)
 	if (!reduces(s))
 		return;
 	t->fresh = s->microbatch == 0;
-	for (; t->next >= 0 && b[t->next].first_layer >= layer; t->next--)
-		reduce(s->e, t->next);
+	for (int k = t->next; k >= 0 && b[k].chunk == s->chunk && b[k].first_layer >= layer;
+	     t->next = --k)
+		reduce(s->e, k);
 }
 
 bool

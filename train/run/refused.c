@@ -28,7 +28,6 @@ static const char resilience[] = "fault injection is not built; --verify-interva
 static const char fim[] = "fill-in-the-middle is not built";
 static const char sft[] = "fine-tuning on conversations is out of scope";
 static const char fsdp[] = "fully sharded data parallelism has no such setting here";
-static const char interleaved[] = "interleaved stages are not built";
 static const char always[] = "is how it works here; leave it out";
 static const char latent[] = "latent and sparse attention are not built";
 static const char watch[] = "monitoring services are not built; leave it out";
@@ -253,11 +252,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "tensor-parallel-num-weight-shards", fsdp },
 	{ "torch-fsdp2-no-reshard-after-forward", fsdp },
 	{ "use-contiguous-buffers-in-ddp", fsdp }, { "use-custom-fsdp", fsdp },
-	/* Several chunks of layers per stage: the schedule and the memory plan know one. */
-	{ "microbatch-group-size-per-virtual-pipeline-stage", interleaved },
-	{ "no-overlap-p2p-communication", interleaved },
-	{ "overlap-p2p-communication", interleaved },
-	{ "overlap-p2p-communication-warmup-flush", interleaved },
+
 	/* The loss is a mean over all tokens of a batch, never a mean of means. */
 	{ "calculate-per-token-loss", always }, { "no-query-key-layer-scaling", always },
 	/* Attention with other parameters than q, k, v and projection. */
@@ -326,11 +321,14 @@ const struct opt_refused mtrain_refused[] = {
 	{ "high-priority-stream-groups", comm }, { "initialize-socket-comms", comm },
 	{ "nccl-communicator-config-path", comm }, { "no-align-grad-reduce", comm },
 	{ "no-align-param-gather", comm }, { "no-barrier-with-level-1-timing", comm },
-	{ "no-delay-grad-reduce", comm }, { "no-scatter-gather-tensors-in-pipeline", comm },
+	{ "no-delay-grad-reduce", comm }, { "no-overlap-p2p-communication", comm },
+	{ "no-scatter-gather-tensors-in-pipeline", comm },
 	{ "no-tp-comm-bulk-dgrad", comm }, { "no-tp-comm-bulk-wgrad", comm },
 	{ "no-tp-comm-overlap-ag", comm }, { "no-tp-comm-overlap-rs", comm },
 	{ "no-tp-comm-split-ag", comm }, { "no-tp-comm-split-rs", comm },
 	{ "no-use-layer-wise-param-layout", comm },
+	{ "overlap-p2p-communication", comm },
+	{ "overlap-p2p-communication-warmup-flush", comm },
 	{ "overlap-param-gather-with-optimizer-step", comm },
 	{ "pipeline-model-parallel-comm-backend", comm }, { "sharp-enabled-group", comm },
 	{ "suggested-communication-unit-size", comm }, { "tp-comm-bootstrap-backend", comm },
