@@ -36,7 +36,8 @@ halves gpt2-fp16 1 $fp16
 	fail "fp16: the loss scale hardly moved"
 grid=$(layout 2 2)
 halves gpt2-fp32-tp2-pp2 4 $grid
-halves gpt2-bf16-tp2-pp2 4 $grid --bf16 --sequence-parallel
+chunks="--num-virtual-stages-per-pipeline-rank 2"
+halves gpt2-bf16-tp2-pp2 4 $grid $chunks --bf16 --sequence-parallel
 halves gpt2-fp16-tp2-pp2-dp2-zero 8 $grid $fp16 --use-distributed-optimizer
 metric loss_scale gpt2-fp16.jsonl >one
 metric loss_scale gpt2-fp16-tp2-pp2-dp2-zero.jsonl | cmp - one ||
@@ -84,7 +85,7 @@ back_again()
 }
 
 model=$gpt2
-back_again gpt2-bf16-tp2-pp2 4 "$grid --data-parallel-size 1" $grid --bf16 \
+back_again gpt2-bf16-tp2-pp2 4 "$grid $chunks --data-parallel-size 1" $grid $chunks --bf16 \
 	--sequence-parallel
 back_again gpt2-bf16-dp4-zero3 4 "--data-parallel-size 4" $(zero 3) $small --bf16
 model=$llama
