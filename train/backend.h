@@ -44,9 +44,9 @@ struct device_config {
 	enum attention_choice attention;
 };
 
-/* Collectives of the replicas, those of tensor ranks that are beside products, and copies of saves
- * have streams of their own. */
-enum { STREAM_COMPUTE, STREAM_DATA, STREAM_TENSOR, STREAM_SAVE, STREAM_COUNT };
+/* Collectives of the replicas, those of tensor ranks that are beside products, exchanges of
+ * pipeline stages and copies of saves have streams of their own. */
+enum { STREAM_COMPUTE, STREAM_DATA, STREAM_TENSOR, STREAM_PIPELINE, STREAM_SAVE, STREAM_COUNT };
 
 /* What a device's meters say; NAN: it has none, or does not tell. */
 struct meter {

@@ -276,7 +276,8 @@ layout_schedule(const struct layout *l, int num_microbatches, bool training)
 		.num_chunks = layout_chunks(l),
 		.num_microbatches = num_microbatches,
 		.group_size = l->microbatch_group ? (int)l->microbatch_group : p,
-		.training = training };
+		.training = training,
+		.beside = l->overlap_p2p };
 }
 
 /* A model has a layer at least, so a split that has been made does not add up to 0. */

@@ -27,6 +27,7 @@ struct layout {
 	/* micro batches that a stage takes through a chunk before the next chunk's turn; 0: as many
 	 * as there are stages */
 	int64_t microbatch_group;
+	bool overlap_p2p;     /* stages exchange beside passes */
 	int split[SPLIT_MAX]; /* layers of each virtual stage (split.h); all 0: nearly equal */
 };
 

@@ -479,8 +479,10 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	if (o->model.keep_recipe)
 		note_kept(p, o, &plan->model, notes);
 	if (resolve_layout(o, world_size, plan, notes, e) < 0 || resolve_shape(p, o, plan, e) < 0 ||
-	    split_resolve(&o->split, &plan->model, plan->shape.seq_length, &plan->layout, e) < 0 ||
-	    resolve_context(o, plan, notes, e) < 0 ||
+	    split_resolve(&o->split, &plan->model, plan->shape.seq_length, &plan->layout, e) < 0)
+		return -1;
+	plan->layout.overlap_p2p = o->overlap_p2p_communication && layout_chunks(&plan->layout) > 1;
+	if (resolve_context(o, plan, notes, e) < 0 ||
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
 	    resolve_batch(p, o, plan, e) < 0)
 		return -1;

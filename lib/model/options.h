@@ -25,6 +25,7 @@ struct run_options {
 	bool grad_reduce_in_bf16;
 	int cp_comm_type;
 	int64_t ddp_bucket_size;
+	bool overlap_p2p_communication;
 	int64_t micro_batch_size, global_batch_size;
 	struct opt_list rampup_batch_size;
 	const char *step_batch_size_schedule;
@@ -120,6 +121,10 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "fp32, in the order of ranks"), \
 	RUN_INT(S, M, "ddp-bucket-size", ddp_bucket_size, 1, "134217728", \
 	         "elements, in whole layers, that data ranks reduce and gather at once"), \
+	{ .name = "no-overlap-p2p-communication", .type = OPT_UNFLAG, \
+	  .off = offsetof(S, M.overlap_p2p_communication), \
+	  .help = "interleaved stages exchange between passes, not beside them, which takes a " \
+	          "slot of activations less" }, \
 	{ .type = OPT_GROUP, .help = "Batch and precision" }, \
 	RUN_INT(S, M, "seq-length", seq_length, 1, NULL, "tokens per sample"), \
 	RUN_FLAG(S, M, "reset-attention-mask", reset_attention_mask, \

@@ -68,8 +68,8 @@ plain 8 2 2 2 1
 plain 4 4 1 2 1 $rows
 llama 2 1 2 1 0
 llama 2 1 2 1 0 $chunks 4 --microbatch-group-size-per-virtual-pipeline-stage 7
-llama 4 1 4 1 0 --num-layers-per-virtual-pipeline-stage 1
-llama 8 2 4 1 2 $small $chunks 2 $rows
+llama 4 1 4 1 0 --num-layers-per-virtual-pipeline-stage 1 --no-overlap-p2p-communication
+llama 8 2 4 1 2 $small $chunks 2 $rows --no-overlap-p2p-communication
 gpt2 4 1 4 1 0
 gpt2 4 1 2 2 3 $small
 gpt2 8 1 4 1 1 $split E|t*2|tt|t|(t|)*2t|L

@@ -169,7 +169,7 @@ set_up(struct device *d, const struct device_config *c, struct err *e)
 		if (rc == cudaSuccess)
 			rc = cudaStreamCreateWithPriority(&d->stream[i].handle,
 			    cudaStreamNonBlocking,
-			    i == STREAM_DATA || i == STREAM_TENSOR ? greatest : least);
+			    i > STREAM_COMPUTE && i < STREAM_SAVE ? greatest : least);
 	}
 	if (rc == cudaSuccess)
 		rc = cudaMalloc(&d->workspace, CU_WORKSPACE + CU_SIDE);

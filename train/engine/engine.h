@@ -57,7 +57,8 @@ struct engine {
 	/* a save that must pass before weights, masters or moments change, because it reads them;
 	 * or NULL */
 	struct event *held;
-	struct traffic *traffic; /* of the replicas */
+	struct traffic *traffic;   /* of the replicas */
+	struct handover *handover; /* of the pipeline stages */
 	struct beside beside;
 	struct p2p *message; /* room for an exchange of the context ranks */
 	struct timing *timing;

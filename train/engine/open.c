@@ -6,6 +6,7 @@
 #include "lib/model/fit.h"
 #include "train/engine/comm_log.h"
 #include "train/engine/hashes.h"
+#include "train/engine/handover.h"
 #include "train/engine/open.h"
 #include "train/engine/timing.h"
 #include "train/engine/traffic.h"
@@ -195,6 +196,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->hashes = hashes_new(e);
 	open_beside(e);
 	e->message = mem_alloc(context_messages(&e->plan), sizeof *e->message);
+	e->handover = handover_open(e);
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
 	fill_rope_table(e);
 	open_evaluator(e);
@@ -208,6 +210,7 @@ engine_close(struct engine *e)
 	close_evaluator(e);
 	traffic_close(e->traffic);
 	free(e->beside.arrived);
+	handover_close(e->handover);
 	hashes_free(e->hashes);
 	timing_free(e->timing);
 	groups_close(&e->groups);

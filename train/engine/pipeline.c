@@ -5,7 +5,7 @@
  * exchange; it is checked in lib/model, where it can be tested without running anything. Here
  * each action is mapped to a pass or a message.
  */
-#include "lib/model/schedule.h"
+#include "train/engine/handover.h"
 #include "train/engine/hashes.h"
 #include "train/engine/model.h"
 #include "train/engine/pipeline.h"
@@ -78,6 +78,7 @@ forward(const struct pipeline *p, const struct action *a)
 
 	if (a->chunk == 0)
 		load(p, &s);
+	handover_await(p->e, a);
 	timing_begin(p->e, SPAN_FORWARD);
 	replay_pass(traffic_forward_busy(&s) ? NULL : p->replay, 0, &s, step_forward);
 	timing_end(p->e, SPAN_FORWARD);
@@ -90,6 +91,7 @@ backward(const struct pipeline *p, const struct action *a)
 {
 	struct step s = step_of(p, a);
 
+	handover_await(p->e, a);
 	timing_begin(p->e, SPAN_BACKWARD);
 	replay_pass(traffic_backward_busy(&s) || hashes_watches(&s) ? NULL : p->replay, 1, &s,
 	    step_backward);
@@ -144,10 +146,8 @@ static int
 exchange(const struct pipeline *p, const struct action *a, int left)
 {
 	enum { GROUP_MAX = 4 };
-	struct comm *pp = p->e->groups.pp;
 	struct p2p m[GROUP_MAX];
 	unsigned kinds = 0;
-	enum span span;
 	int n = 0;
 
 	while (n < left && n < GROUP_MAX && a[n].group == a->group && a[n].kind > ACTION_BACKWARD) {
@@ -155,15 +155,12 @@ exchange(const struct pipeline *p, const struct action *a, int left)
 		kinds |= 1U << a[n].kind;
 		n++;
 	}
-	span = exchange_span(kinds);
-	timing_begin(p->e, span);
-	pp->ops->exchange(COMM_HERE(pp), p->e->stream, m, n);
-	timing_end(p->e, span);
+	handover_exchange(p->e, a, m, n, exchange_span(kinds));
 	return n;
 }
 
-/* Collective over the pipeline and tensor groups. All is queued on the compute stream; it does
- * not wait for the device at the end. */
+/* Collective over the pipeline and tensor groups. All is queued; it does not wait for the device at
+ * the end. */
 void
 pipeline_run(const struct pipeline *p)
 {
@@ -181,6 +178,7 @@ pipeline_run(const struct pipeline *p)
 			backward(p, &list[i++]);
 		else
 			i += exchange(p, &list[i], n - i);
+	handover_settle(p->e);
 	timing_end(p->e, SPAN_FORWARD_BACKWARD);
 	free(list);
 }

@@ -321,7 +321,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "high-priority-stream-groups", comm }, { "initialize-socket-comms", comm },
 	{ "nccl-communicator-config-path", comm }, { "no-align-grad-reduce", comm },
 	{ "no-align-param-gather", comm }, { "no-barrier-with-level-1-timing", comm },
-	{ "no-delay-grad-reduce", comm }, { "no-overlap-p2p-communication", comm },
+	{ "no-delay-grad-reduce", comm },
 	{ "no-scatter-gather-tensors-in-pipeline", comm },
 	{ "no-tp-comm-bulk-dgrad", comm }, { "no-tp-comm-bulk-wgrad", comm },
 	{ "no-tp-comm-overlap-ag", comm }, { "no-tp-comm-overlap-rs", comm },
