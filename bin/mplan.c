@@ -72,6 +72,24 @@ run_mem(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	return rc;
 }
 
+/* mplan draw: the passes of a step. */
+static int
+run_draw(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	const struct plan_config *cfg = p->cfg;
+	struct run_plan plan;
+	struct timeline t;
+	int rc = resolve(p, argc, argv, &plan, e);
+
+	if (rc)
+		return rc;
+	if (timeline_make(&t, &plan, (enum draw_order)cfg->draw.order, e) < 0)
+		return CLI_USAGE;
+	timeline_print(&t, &cfg->draw, stdout);
+	timeline_release(&t);
+	return 0;
+}
+
 /* What the search may choose: layout options that were typed hold for every plan. */
 static int
 search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
@@ -154,6 +172,12 @@ static const struct verb verbs[] = {
 	    .opts = plan_mem_opts,
 	    .cfg_size = sizeof(struct plan_config),
 	    .run_given = run_mem },
+	{ .name = "draw",
+	    .operands = "",
+	    .summary = "draw when each pipeline stage does which pass",
+	    .opts = plan_draw_opts,
+	    .cfg_size = sizeof(struct plan_config),
+	    .run_given = run_draw },
 	{ .name = "search",
 	    .operands = "",
 	    .summary = "rank the layouts that fit a device by the time of a step",

@@ -26,6 +26,28 @@ const struct opt plan_mem_opts[] = { WORLD,
 	    .help = "one JSON object per row" },
 	RUN_OPTS(struct plan_config, run), OPT_END };
 
+const struct opt plan_draw_opts[] = { WORLD,
+	{ .name = "order",
+	    .type = OPT_CHOICE,
+	    .off = offsetof(struct plan_config, draw.order),
+	    .choices = draw_orders,
+	    .def = "1f1b",
+	    .help = "order of passes: the trainer's, or all forward passes before all backward "
+		    "passes" },
+	{ .name = "width",
+	    .type = OPT_INT,
+	    .off = offsetof(struct plan_config, draw.width),
+	    .min = 1,
+	    .max = 1e6,
+	    .def = "96",
+	    .unit = "N",
+	    .help = "columns that a step takes" },
+	{ .name = "passes",
+	    .type = OPT_FLAG,
+	    .off = offsetof(struct plan_config, draw.passes),
+	    .help = "one row per pass instead: a table of when it starts and ends" },
+	RUN_OPTS(struct plan_config, run), OPT_END };
+
 const struct opt plan_search_opts[] = { WORLD,
 	{ .name = "top",
 	    .type = OPT_INT,

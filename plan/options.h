@@ -3,6 +3,7 @@
 #define PLAN_OPTIONS_H
 
 #include "lib/model/options.h"
+#include "plan/draw.h"
 #include "plan/hardware.h"
 #include "plan/memtable.h"
 
@@ -10,12 +11,13 @@ struct plan_config {
 	struct run_options run;
 	int64_t world_size, top, pick;
 	struct memtable_options mem;
+	struct draw_options draw;
 	int gpu;
 	struct hardware hw;
 	const char *output;
 	bool force;
 };
 
-extern const struct opt plan_check_opts[], plan_mem_opts[], plan_search_opts[];
+extern const struct opt plan_check_opts[], plan_mem_opts[], plan_draw_opts[], plan_search_opts[];
 
 #endif

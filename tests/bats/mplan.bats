@@ -44,7 +44,7 @@ column()
 	refused 2 "mplan: unknown verb 'time'; --help lists the verbs" mplan time
 	run -0 mplan --help
 	help=$output
-	for verb in check mem search; do
+	for verb in check mem draw search; do
 		[[ "$help" == *"  $verb "* ]]
 		run -0 mplan "$verb" --help
 		[[ "$output" == "usage: mplan $verb [options]"* ]]
@@ -164,6 +164,21 @@ column()
 	[[ "${lines[1]}" == '{"first_stage": 1, "last_stage": 1, "ranks": 4, "weights": '*", \"total\": $total}" ]]
 	run -0 mplan mem --config tiny.conf --world-size 1 --json --buffers
 	[[ "${lines[0]}" == '{"stage": 0, "arena": "params", "buffer": "weights", "offset": 0, "bytes": '* ]]
+}
+
+@test "draw: the passes of a step, the bubble, a table" {
+	run -0 --separate-stderr mplan draw --config tiny.conf --world-size 2 --width 18 \
+		--pipeline-model-parallel-size 2 --global-batch-size 2 --vocab-size 16 \
+		--num-layers 32 --num-layers-per-virtual-pipeline-stage 16
+	[[ "${lines[0]}" == "  0 "001*aaa*bb* ]] && [[ "${lines[1]}" == "  1 "..*0*aa*1*bb*... ]]
+	[[ "${lines[2]}" == "stages compute 6"?.?" % of the time" ]]
+	run -0 mplan draw --config tiny.conf --world-size 2 --pipeline-model-parallel-size 2 \
+		--global-batch-size 4 --num-virtual-stages-per-pipeline-rank 2 --passes
+	[ "${lines[0]}" = "$(printf 'stage\tpass\tchunk\tmicrobatch\tstart\tend')" ]
+	[ "${#lines[@]}" = 33 ]
+	refused 2 "mplan: --order gpipe: is for one chunk a stage, not 2" \
+		mplan draw --config tiny.conf --world-size 2 --pipeline-model-parallel-size 2 \
+		--global-batch-size 4 --num-virtual-stages-per-pipeline-rank 2 --order gpipe
 }
 
 @test "search: the best plans, and a plan that check and mem accept" {

@@ -101,7 +101,8 @@ fails()
 		--num-virtual-stages-per-pipeline-rank 2
 	fails 2 "--global-batch-size 3: makes 3 micro batches: must be a multiple of 2 with interleaved stages, or leave at least 2 (try 2)" \
 		--dry-run --world-size 2 --pipeline-model-parallel-size 2 --num-layers 4 \
-		--num-virtual-stages-per-pipeline-rank 2 --global-batch-size 3
+		--num-virtual-stages-per-pipeline-rank 2 --micro-batch-size 1 \
+		--global-batch-size 3
 	fails 2 "--tensor-model-parallel-size 4: must divide --ffn-hidden-size 130 (try 2)" \
 		--dry-run --world-size 4 --tensor-model-parallel-size 4 --ffn-hidden-size 130
 	fails 2 "--world-size: is for --dry-run; a run has the ranks that mpirun starts" \

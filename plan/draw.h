@@ -1,0 +1,44 @@
+/*
+ * draw.h - when each stage of a pipeline does which pass
+ *
+ * Passes take as long as their floating-point operations, and messages no time: what is seen is the
+ * bubble that the order of passes and the split of the layers leave. Source: spec/planning.md 6.
+ */
+#ifndef PLAN_DRAW_H
+#define PLAN_DRAW_H
+
+#include "lib/model/options.h"
+
+/* The order in which a stage takes its passes: that of the trainer, or all forward passes before
+ * all backward passes (Huang 2019, arXiv:1811.06965), for comparison. */
+enum draw_order { DRAW_1F1B, DRAW_GPIPE };
+extern const char *const draw_orders[]; /* their names */
+
+struct draw_options {
+	int order;
+	int64_t width; /* columns of the drawing */
+	bool passes;   /* a line a pass instead of a drawing */
+};
+
+/* What happens in a step; released by timeline_release. */
+struct timeline {
+	int num_stages, num_passes; /* of each stage */
+	struct timed_pass *pass;    /* stage by stage, in their order */
+	double total;               /* the end of the last pass; in the unit of start and end */
+	double busy;                /* share of it that the stages compute, on average */
+};
+
+struct timed_pass {
+	bool backward;
+	int microbatch, chunk;
+	double start, end;
+};
+
+/* -1 where the plan cannot be taken in that order. */
+int timeline_make(
+    struct timeline *t, const struct run_plan *plan, enum draw_order order, struct err *e);
+void timeline_release(struct timeline *t);
+/* A row a stage, or with o->passes a line a pass; then what share of the time is computed. */
+void timeline_print(const struct timeline *t, const struct draw_options *o, FILE *f);
+
+#endif
