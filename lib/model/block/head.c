@@ -21,7 +21,8 @@ static const struct buffer_row buffers[] = {
 	{ "final norm rstd", BUF_FINAL_RSTD, SLOT, ALWAYS, REAL, { D_ROWS, D_ONE }, 0 },
 	/* of the final norm's output */
 	{ "head gradient", BUF_HEAD_GRAD, SLOT, IF_TRAINING, ACT, { D_ROWS, D_HIDDEN }, 0 },
-	{ "final norm output", BUF_FINAL_OUT, STEP, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, HEAD },
+	/* made in the pass over the rows that reads the last block's output */
+	{ "final norm output", BUF_FINAL_OUT, STEP, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD | HEAD },
 	{ "logits", BUF_LOGITS, STEP, ALWAYS, ACT, { D_HEAD_ROWS, D_VOCAB }, HEAD },
 	{ "softmax statistics", BUF_STATS, STEP, IF_TENSOR, REAL, { D_STAT_ROWS, D_THREE }, HEAD },
 	{ "token loss", BUF_LOSS, STEP, ALWAYS, REAL, { D_TOKENS, D_ONE }, HEAD },
