@@ -77,8 +77,7 @@ keep_own(struct engine *e, const struct matrix *m, bool to_heads)
 	}
 }
 
-/* The messages of matrix number k with one rank, after n others: parts and rows of all positions
- * change places. */
+/* The messages of one way, after n others: parts and rows of all positions change places. */
 static int
 add_messages(struct engine *e, int n, const struct matrices *all, struct way w)
 {
