@@ -2,16 +2,16 @@
  * attention.c - the attention block: norm, q k v, norms of their heads, rotation, attention over
  * this rank's heads, projection, residual sum
  *
- * Tokens are rows of [T, h], T = s b with the sample fastest; a tensor rank has n / t heads and
- * the groups that they read. Column-parallel q k v and row-parallel projection, so one sum over
- * the tensor group each way (Shoeybi 2019, arXiv:1909.08053). What the backward pass needs stays
- * in the slot of the micro batch; the rest is scratch that the next layer uses again.
+ * Tokens are rows of [T, h], T = s b with the sample fastest; a tensor rank has n / t heads and the
+ * groups that they read. Column-parallel q k v and row-parallel projection, so one sum over the
+ * tensor group each way (Shoeybi 2019, arXiv:1909.08053). What the backward pass needs stays in the
+ * slot of the micro batch; the rest is scratch that the next layer reuses.
  */
 #include "train/layers/layer.h"
 
 #include <math.h>
 
-/* q, k and v as column slices of one array; q and k of a second one where they have norms. */
+/* q, k and v as column slices of one array; with norms, q and k as slices of a second one. */
 struct qkv {
 	struct tensor q, k, v, rotated; /* rotated: q and k, side by side */
 	int num_heads, num_groups, head_dim;
@@ -19,7 +19,7 @@ struct qkv {
 
 /* Views, no copies: q, k and v of a token lie side by side in a row of [T, (n + 2 g) d / t], which
  * one GEMM writes. With fewer groups than tensor ranks each rank holds one group, a copy of its
- * neighbours'. qk [T, (n + g) d / t], or none: where q and k lie after their norms. */
+ * neighbours'. qk [T, (n + g) d / t] holds q and k after their norms, if there are any. */
 static struct qkv
 views(const struct engine *e, const struct tensor *qkv, const struct tensor *qk)
 {
@@ -40,7 +40,7 @@ views(const struct engine *e, const struct tensor *qkv, const struct tensor *qk)
 	return r;
 }
 
-/* What attention reads of a layer. */
+/* What attention reads in a layer. */
 static struct qkv
 saved_views(const struct layer *l, const struct step *s)
 {
@@ -50,7 +50,7 @@ saved_views(const struct layer *l, const struct step *s)
 	return views(s->e, &qkv, &qk);
 }
 
-/* The statistics of one head [T] out of those of all [heads, T]; none if there are none. */
+/* The statistics of one head [T] out of those of all [heads, T]; none where there are none. */
 static struct tensor
 head_stats(const struct tensor *all, int head)
 {
@@ -121,7 +121,7 @@ prepare(const struct layer *l, struct step *s)
 	rotate(s, &v, false);
 }
 
-/* The same in the backward pass, if the outputs of the norms were not saved. */
+/* Recomputes them in the backward pass where the outputs of the norms were not saved. */
 static void
 recompute_prepared(const struct layer *l, struct step *s)
 {
@@ -129,9 +129,9 @@ recompute_prepared(const struct layer *l, struct step *s)
 		prepare(l, s);
 }
 
-/* Back through prepare: from attention's gradients to dqkv, that of the GEMM's output. A norm adds
- * to the gradient of its input, hence the zeros; the heads of q share a weight, and so do those of
- * k. */
+/* Backward through prepare: from attention's gradients to dqkv, that of the GEMM's output. A norm
+ * adds to the gradient of its input, hence the zeros; the heads of q share a weight, and so do
+ * those of k. */
 static void
 prepare_backward(
     const struct layer *l, struct step *s, const struct qkv *d, const struct tensor *dqkv)

@@ -1,8 +1,8 @@
 /*
  * embedding.c - token and position embeddings; the vocabulary is split over tensor ranks by rows
  *
- * The only layer that reads the batch. Its dropout is a product with the mask in both
- * directions, in place.
+ * The only layer that reads the batch. Its dropout multiplies by the mask in both directions, in
+ * place.
  */
 #include "train/layers/layer.h"
 
@@ -36,13 +36,13 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	scatter_sums(s, y);
 	if (places.table.data)
 		e->ops->embedding_fwd(e->stream, &places);
-	/* Forward and backward of dropout are the same product with the mask. */
+	/* Dropout is the same forward and backward: a multiplication by the mask. */
 	if (drop.p > 0)
 		e->ops->dropout_bwd(e->stream, y, y, &drop);
 }
 
-/* All rows of dy come to every tensor rank, so nothing is summed: each keeps what belongs to its
- * part of the vocabulary. There is no layer before this one, so dx is left as scratch. */
+/* Every tensor rank gets all rows of dy, so nothing is summed: each keeps those of its part of the
+ * vocabulary. There is no layer before this one, so dx is left as scratch. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
@@ -58,7 +58,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	(void)x;
 	if (drop.p > 0)
 		e->ops->dropout_bwd(e->stream, dx, dx, &drop);
-	/* A tied table of this stage has the head's gradient in it already. */
+	/* The gradient of a tied table on this stage already contains the head's. */
 	words.accumulate =
 	    s->accumulate || (e->last_stage && !e->plan.model.untie_embeddings_and_output_weights);
 	places.accumulate = s->accumulate;

@@ -2,7 +2,7 @@
  * head.c - final norm, output table and loss, in chunks of token rows so that logits never fill the
  * memory
  *
- * The gradient of the logits is taken in the forward pass, while they are there: what is saved for
+ * The gradient of the logits is computed in the forward pass, while they exist: what is saved for
  * the backward pass is the gradient of the final norm's output. The chunk size depends on the model
  * alone (head_rows), so that the order of the sums does not depend on the layout. Source:
  * spec/training.md 2.8 and 5.1.
@@ -22,8 +22,8 @@ table(const struct engine *e, const struct layer *l, bool grad)
 	    untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS);
 }
 
-/* What each tensor rank knows of its columns, in rank order on all of them. No statistics with one
- * rank: the loss takes them itself. */
+/* The statistics of each tensor rank's columns, in rank order on all ranks. None with one rank: the
+ * loss computes them itself. */
 static struct tensor
 statistics(struct engine *e, const struct xent *x)
 {
@@ -94,10 +94,10 @@ struct row_range {
 	int64_t first, count;
 };
 
-/* One chunk of token rows: x of the final norm's output, dx of its gradient, as far as this rank's
- * columns go. The table's gradient is added to main gradients here already, in the forward pass:
- * the logits' gradient does not outlive the chunk. The first chunk of the first micro batch writes
- * it. dx may be x, so its product is the last. */
+/* One chunk of token rows: x holds the final norm's output, dx its gradient from this rank's
+ * columns. The table's gradient is added to main gradients here already, in the forward pass: the
+ * logits' gradient does not outlive the chunk. The first chunk of the first micro batch writes it.
+ * dx may be x, so its GEMM is the last. */
 static void
 chunk(const struct layer *l, struct step *s, const struct row_range *r)
 {
@@ -124,8 +124,7 @@ chunk(const struct layer *l, struct step *s, const struct row_range *r)
 	}
 }
 
-/* Every chunk of the rows. What goes through the table is gathered once, and what comes back summed
- * once. */
+/* Runs all chunks of rows. The table's input is gathered once, and its gradient summed once. */
 static void
 all_chunks(const struct layer *l, struct step *s, const struct tensor *normed)
 {
@@ -141,8 +140,8 @@ all_chunks(const struct layer *l, struct step *s, const struct tensor *normed)
 		scatter_sums(s, &grad);
 }
 
-/* Leaves the losses of the tokens and their masks to the host. Queued: they are there when the
- * step's scalars are. */
+/* Copies the tokens' losses and masks to the host. Queued: they arrive no later than the step's
+ * scalars. */
 static void
 keep_losses(struct step *s, const struct tensor *loss, const struct tensor *mask)
 {
@@ -153,8 +152,8 @@ keep_losses(struct step *s, const struct tensor *loss, const struct tensor *mask
 	e->backend->copy_out(e->stream, (char *)s->losses + bytes, mask->data, tensor_bytes(mask));
 }
 
-/* Adds the sums of loss times mask over this micro batch to the step's scalars. y is unused:
- * nothing comes after the head. */
+/* Adds the sums of loss times mask over this micro batch to the step's scalars. y is unused: no
+ * layer follows the head. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {

@@ -12,14 +12,14 @@
 #include "lib/model/block/block.h"
 #include "train/engine/engine.h"
 
-/* A layer's dropouts, as part of the counter's stream. */
+/* A layer's dropouts, which are part of the random stream's number. */
 enum dropout_site { SITE_EMBEDDING, SITE_ATTENTION, SITE_ATTENTION_OUT, SITE_MLP_OUT, SITE_COUNT };
 
 struct layer_kind {
 	const struct block_kind *block;
 	enum dropout_site site; /* of the dropout before the residual sum; SITE_COUNT: none */
-	/* y from x; x stays where it is for the backward pass. y without data: only what the
-	 * backward pass needs is made. With block.norm_taken the norm of x is already computed. */
+	/* y from x; x is kept for the backward pass. y without data: only what the backward pass
+	 * needs is computed. With block.norm_taken the norm of x is already computed. */
 	void (*forward)(
 	    const struct layer *, struct step *, const struct tensor *y, const struct tensor *x);
 	/* dx holds the gradient of y and becomes that of x; gradients of the parameters are added

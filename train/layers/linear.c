@@ -1,12 +1,11 @@
 /*
  * linear.c - column and row parallel linear layers
  *
- * What the tensor ranks say to each other in a layer, they say here. Without sequence parallelism
- * the input of a column layer and the output of a row layer are whole on every tensor rank: sums
- * are all-reduces. With it each rank holds a part of the rows, which is gathered for a product and
- * scattered with the sum. Biases and the tanh GELU ride on the products, which backends can do
- * without another pass over memory. Source: Shoeybi 2019 arXiv:1909.08053; Korthikanti 2022
- * arXiv:2205.05198.
+ * All communication between tensor ranks in a layer is here. Without sequence parallelism the input
+ * of a column layer and the output of a row layer are whole on every tensor rank: sums are
+ * all-reduces. With it each rank holds a part of the rows, which is gathered for a GEMM and
+ * scattered with the sum. Biases and the tanh GELU are in the GEMMs' epilogues, which saves a pass
+ * over memory. Source: Shoeybi 2019 arXiv:1909.08053; Korthikanti 2022 arXiv:2205.05198.
  */
 #include "train/engine/timing.h"
 #include "train/layers/layer.h"
@@ -284,9 +283,9 @@ column_backward(struct step *s, const struct linear_grad *g)
 	weight_product(s, &all);
 }
 
-/* The bias is in the first rank's part of the sum, so that it comes in once and before anything is
- * rounded to 16 bits. Added after that, to the sum of two such values, it would count far too much
- * when it is small: their sum is often a tie between two others, and the least addend decides it by
+/* The first rank's part of the sum includes the bias, so that it is added once and before anything
+ * is rounded to 16 bits. Added after rounding, a small bias would count far too much: the sum of
+ * two 16-bit values is often a tie between two others, and the smallest addend then decides it by
  * half a unit. */
 void
 row_forward(struct step *s, const struct linear *l)
@@ -300,7 +299,7 @@ row_forward(struct step *s, const struct linear *l)
 	scatter_sums(s, &l->y);
 }
 
-/* dx is this rank's columns: no sum. */
+/* dx has only this rank's columns, so there is no sum. */
 void
 row_backward(struct step *s, struct linear_grad *g)
 {

@@ -13,8 +13,8 @@ _Static_assert((int)ACTIVATION_GEGLU_TANH == (int)ACT_GEGLU_TANH &&
 	(int)ACTIVATION_GELU_ERF == (int)ACT_GELU_ERF,
     "activations in one order");
 
-/* The first of the joined projections. Gate and up lie one after the other, so one product
- * makes both halves of a row. */
+/* The first of the joined projections. Gate and up lie one after the other, so one GEMM makes both
+ * halves of a row. */
 static enum role
 fc1(const struct engine *e)
 {
@@ -28,14 +28,14 @@ fc1_bias(const struct engine *e)
 	return model_gated(&e->plan.model) ? ROLE_GATE_BIAS : ROLE_UP_BIAS;
 }
 
-/* The tanh GELU rides on the products on both sides of it. */
+/* The tanh GELU runs in the epilogues of the GEMMs on both sides of it. */
 static bool
 fused(const struct engine *e)
 {
 	return e->plan.model.activation == ACTIVATION_GELU_TANH;
 }
 
-/* Saves the up projection's output and, unless the backward pass makes it again, the activation's.
+/* Saves the up projection's output and, unless the backward pass recomputes it, the activation's.
  * One sum over the tensor group, in row_forward. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
@@ -57,7 +57,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	if (fused(e))
 		in.pre = up;
 	column_forward(s, &in);
-	/* Made again for the backward pass alone, which makes the activation itself. */
+	/* Recomputed only for the backward pass, which recomputes the activation itself. */
 	if (!y->data && e->mem.place[BUF_ACT_OUT] == ARENA_SCRATCH)
 		return;
 	if (!fused(e))

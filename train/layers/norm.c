@@ -25,7 +25,7 @@ norm_of(const struct layer *l, struct step *s, const struct tensor *x)
 	};
 }
 
-/* Queued for the layer's own forward pass, or on behalf of the layer before it. */
+/* Called in the layer's own forward pass, or for it by the layer before. */
 void
 norm_take(const struct layer *l, struct step *s, const struct tensor *x)
 {
@@ -34,8 +34,8 @@ norm_take(const struct layer *l, struct step *s, const struct tensor *x)
 	s->e->ops->norm_fwd(s->e->stream, &n);
 }
 
-/* A layer after another finds its norm taken with the residual sum; the first of a stage, or after
- * the embedding, takes it here. */
+/* For most layers the residual sum of the layer before has computed the norm; the first of a stage,
+ * or after the embedding, computes it here. */
 struct tensor
 norm_forward(const struct layer *l, struct step *s, const struct tensor *x)
 {
@@ -55,7 +55,7 @@ norm_recompute(const struct layer *l, struct step *s, const struct tensor *x)
 	return step_buffer(s, out, l->block->local);
 }
 
-/* Adds to f->dx, where the residual's gradient is. As residual_forward takes the norm after it,
+/* Adds to f->dx, which holds the residual's gradient. As residual_forward takes the norm after it,
  * this takes the gradient of the bias before it. */
 void
 norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f)

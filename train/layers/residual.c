@@ -1,9 +1,9 @@
 /*
  * residual.c - dropout and the residual sum at the end of a block
  *
- * Fused because both go over the same elements once. Dropout has no saved mask: an
- * element's factor is a function of seed, step, site, sample, position and column, so that the
- * backward pass draws it again and no layout changes it.
+ * Fused because both pass over the same elements. Dropout saves no mask: an element's factor is a
+ * function of seed, step, site, sample, position and column, so the backward pass redraws it and no
+ * layout changes it.
  */
 #include "train/layers/layer.h"
 
@@ -76,10 +76,10 @@ residual_backward(const struct layer *l, struct step *s, const struct tensor *dx
 	return dbranch;
 }
 
-/* The product that makes the weight's gradient is faster without it. The last layer of a stage and
- * dropout leave it to that product. A norm sees its rank's rows, a product all of them; the sum
- * over tensor ranks is of both kinds, so all of the latter's is the first rank's part, and zero the
- * others'. */
+/* The GEMM of the weight's gradient is faster without it. In the last layer of a stage, and with
+ * dropout, that GEMM computes it nevertheless. A norm sees its rank's rows, a GEMM all of them; one
+ * sum over tensor ranks serves both kinds, so the GEMM's result is the first rank's part, and the
+ * others' is zero. */
 struct tensor
 residual_dbias(const struct layer *l, struct step *s)
 {
