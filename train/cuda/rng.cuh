@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-/* struct dropout in the numbers that a kernel needs; p = 0 keeps all. */
+/* struct dropout in the form that a kernel needs; p = 0 keeps all. */
 struct mask {
 	bool on;
 	uint32_t least; /* kept when the 24 bits drawn are at least this */
@@ -90,8 +90,8 @@ mask_factor(const struct mask &m, uint64_t index)
 	return philox_word(m, index) >> 8 >= m.least ? m.keep : 0.0f;
 }
 
-/* The factors of N neighbours from element `index` on. Where a block of the generator begins with
- * one of them, four share it. */
+/* The factors of N neighbours from element `index` on. Where one of them begins a block of the
+ * generator, four share it. */
 template <int N>
 static __device__ inline void
 mask_pack(const struct mask &m, uint64_t index, float (&factor)[N])
@@ -111,7 +111,7 @@ mask_pack(const struct mask &m, uint64_t index, float (&factor)[N])
 	}
 }
 
-/* Index of the first element of row r of some rows of a [T, h] tensor. */
+/* Index of the first element of row r, where the rows are a part of a [T, h] tensor. */
 static __device__ inline uint64_t
 mask_row(const struct mask &m, int64_t r)
 {

@@ -1,9 +1,9 @@
 /*
  * vector.cu - element-wise operations that know nothing of the model
  *
- * They take tensors of any floating type, also two of different types. The pairs that a run is made
- * of (F32 with itself and with each 16-bit type, and a 16-bit type with itself) move packs; for the
- * rest, and for double precision, the type is looked at where an element is read.
+ * They take tensors of any floating type, also two of different types. The pairs that runs consist
+ * of (F32 with itself and with each 16-bit type, and a 16-bit type with itself) move packs; other
+ * pairs, and double precision, decide on the type at each element.
  */
 #include "train/cuda/kernel.cuh"
 
@@ -68,7 +68,7 @@ __launch_bounds__(CU_THREADS) pair_kernel(struct tensor y, struct tensor x, stru
 	}
 }
 
-/* The value in doubles. */
+/* The value as a double. */
 static __global__ void
 fill_any_kernel(struct tensor x, double value, struct walk w)
 {
@@ -98,7 +98,7 @@ __launch_bounds__(CU_THREADS)
 	}
 }
 
-/* A dense matrix as the vector that it is in memory, so that packs may cross its rows. */
+/* A dense matrix viewed as a vector, so that packs may cross its rows. */
 static struct tensor
 flat(const struct tensor *t)
 {
@@ -117,7 +117,7 @@ flatten(struct tensor *a, struct tensor *b)
 	*b = y;
 }
 
-/* Cuts a vector into whole packs and what is left of it; matrices are left whole. */
+/* Cuts a vector into whole packs and a rest; matrices stay whole. */
 static int64_t
 cut(const struct tensor *t, int n)
 {
@@ -169,7 +169,7 @@ pick_pair(enum dtype y, enum dtype x)
 			       : (pair_launcher *)NULL;
 }
 
-/* All of two tensors: a vector's whole packs, then what is left. */
+/* All of two tensors: a vector's whole packs, then the rest. */
 static void
 run_pair(struct stream *st, struct tensor y, struct tensor x, enum pair_op op)
 {
@@ -231,7 +231,7 @@ fill_piece(struct stream *st, const struct tensor *x, double value)
 		    launch_unary<half, UNARY_FILL>)(st, &u);
 }
 
-/* A vector's whole packs, then what is left. */
+/* A vector's whole packs, then the rest. */
 static void
 fill_all(struct stream *st, const struct tensor *t, double value)
 {
@@ -247,7 +247,7 @@ fill_all(struct stream *st, const struct tensor *t, double value)
 	fill_piece(st, &x, value);
 }
 
-/* Asks for one kernel, which stands for all: they are built for the same architectures. */
+/* Looks for one kernel, which stands for all: they are built for the same architectures. */
 cudaError_t
 cu_kernels_present(void)
 {

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A shape that was asked for, with its plan when the library has one. */
+/* A requested shape, with its plan when the library has one. */
 struct entry {
 	struct sdpa_shape shape;
 	struct sdpa_plan plan;
@@ -28,7 +28,7 @@ struct attention_cache {
 	struct cudnn *dnn; /* NULL: not found, or not wanted */
 	enum attention_choice choice;
 	bool deterministic;
-	/* capability CU_TILED: those that the tiled kernels are written for */
+	/* capability CU_TILED: the tiled kernels run here */
 	bool tensor_cores;
 	int64_t shared; /* most bytes of shared memory of a block */
 	struct entry *entry;
@@ -41,14 +41,14 @@ struct call {
 	const struct attention_grad *g;
 };
 
-/* F32 is not for tensor cores. */
+/* True for the types of tensor cores, which F32 is not. */
 static bool
 is_half(enum dtype t)
 {
 	return t == DTYPE_BF16 || t == DTYPE_F16;
 }
 
-/* The library's context, where it can serve; NULL with a reason. */
+/* The library's context where it can be used; NULL with a reason. */
 static struct cudnn *
 open_library(
     const struct attention_cache *c, enum dtype dtype, cudaStream_t stream, struct err *why)
@@ -59,7 +59,8 @@ open_library(
 	return NULL;
 }
 
-/* Without cuDNN the own kernels serve, which is no failure unless cuDNN was asked for by name. */
+/* Without cuDNN our own kernels are used, which is a failure only when cuDNN was asked for by
+ * name. */
 struct attention_cache *
 attention_cache_new(const struct device_config *config, cudaStream_t stream, struct err *e)
 {
@@ -99,7 +100,7 @@ attention_cache_free(struct attention_cache *c)
 
 /* --- which shapes an implementation takes ----------------------------------------------------- */
 
-/* A window of all keys is none. */
+/* A window of all keys counts as none. */
 static int64_t
 window_of(const struct attention *t)
 {
@@ -137,8 +138,8 @@ fits_tiles(const struct attention_cache *cache, const struct call *c)
 	    bytes <= cache->shared && c->t->scale > 0 && attention_keys(c->t) < (int64_t)1 << 30;
 }
 
-/* What is worth asking the library for. It has no backward pass for a single query, its dropout
- * draws other numbers than ours, and 9.14.0 has a known fault with windows. */
+/* True for what the library is asked to compute. It has no backward pass for a single query, its
+ * dropout draws other numbers than ours, and 9.14.0 has a known bug with windows. */
 static bool
 fits_library(const struct attention_cache *cache, const struct call *c)
 {
@@ -210,8 +211,8 @@ fitting(const struct entry *n, const struct tensor *work)
 	return n->usable && n->plan.workspace + sum_bytes(&n->shape) <= room ? n : NULL;
 }
 
-/* The plan of a shape, made when it is asked for first; NULL when the library has none or it needs
- * more memory than there is. */
+/* The plan of a shape, made at the first request; NULL when the library has none or it needs more
+ * memory than there is. */
 static const struct entry *
 find_plan(struct attention_cache *cache, const struct call *c, const struct tensor *work)
 {
@@ -232,7 +233,7 @@ find_plan(struct attention_cache *cache, const struct call *c, const struct tens
 	return fitting(&cache->entry[cache->count - 1], work);
 }
 
-/* Numbers are read before the call returns. */
+/* The library reads the numbers before the call returns. */
 static void
 run_plan(struct stream *st, const struct entry *p, const struct call *c, const struct tensor *work)
 {
@@ -290,8 +291,8 @@ check(const struct attention *t)
 	    (t->first.dtype == DTYPE_I32 && tensor_elements(&t->first) == t->q.shape[0]));
 }
 
-/* The library, then tiles, then the plain kernels; or what the device was opened with, which fails
- * when it does not take the call. */
+/* Tries the library, then the tiled, then the plain kernels; or uses only the one that the device
+ * was opened with, which fails for shapes that it does not support. */
 static void
 run(struct stream *st, const struct call *c)
 {
@@ -314,7 +315,7 @@ run(struct stream *st, const struct call *c)
 		cu_fail(st->device, name, "the implementation asked for does not take this shape");
 }
 
-/* Everything that the kernels assume is checked here or in what chooses them. */
+/* Everything that the kernels assume is checked here or where they are chosen. */
 void
 cuda_attention_fwd(struct stream *st, const struct attention *t)
 {

@@ -68,8 +68,8 @@ ld_of(const struct attn &a)
 	return 2 * (pairs_of(a) | 1);
 }
 
-/* Rows from `first` on of one head to shared memory, zeros where there are none. A warp a row,
- * so neighbouring lanes read neighbouring elements. The caller puts a barrier after. */
+/* Rows from `first` on of one head to shared memory, zeros where there are none. One warp per row,
+ * so neighbouring lanes read neighbouring elements. The caller adds a barrier after it. */
 template <typename T>
 static __device__ inline void
 load_tile(const struct attn &a, struct tile<T> to, const struct tensor &t, int64_t first, int head)
@@ -115,7 +115,7 @@ scores(float out[SPAN][SPAN], struct tile<T> x, struct tile<T> y, int pairs)
 }
 
 /* to += w x for a tile of weights w [rows, TILE] and the TILE rows of x. Columns beyond the head
- * are skipped; the rest of the accumulators stays in registers. */
+ * are skipped; the accumulators stay in registers. */
 template <typename T>
 static __device__ inline void
 weigh(struct part *to, const float *w, struct tile<T> x, int pairs)
@@ -161,8 +161,8 @@ multiply(struct part *p, const float factor[SPAN])
 		}
 }
 
-/* Writes a tile of outputs that begins at position `first` of one head. Rows and columns beyond
- * the tensor are left out here, and nowhere else. */
+/* Writes a tile of outputs that begins at position `first` of one head. Only here are rows and
+ * columns beyond the tensor left out. */
 template <typename T>
 static __device__ inline void
 store_part(
@@ -186,7 +186,7 @@ store_part(
 	}
 }
 
-/* A thread's values to its places in a tile of weights. The caller puts a barrier before and
+/* Writes a thread's values to its places in a tile of weights. The caller adds barriers before and
  * after: other threads read these places. */
 static __device__ inline void
 share(float *w, const float x[SPAN][SPAN])
@@ -199,7 +199,7 @@ share(float *w, const float x[SPAN][SPAN])
 			    x[i][j];
 }
 
-/* Does the query see the key? */
+/* True when the query sees the key. */
 static __device__ inline bool
 sees(const struct attn &a, int64_t query, int64_t key)
 {
@@ -214,7 +214,7 @@ first_tile(const struct attn &a, int64_t q0)
 	return first_key(a, q0) / TILE * TILE;
 }
 
-/* The largest of 16 neighbouring threads' values, and their sum. */
+/* The largest of the values of 16 neighbouring threads, or their sum. */
 static __device__ inline float
 side_max(float x)
 {
@@ -223,7 +223,7 @@ side_max(float x)
 	return x;
 }
 
-/* Every one of the 16 gets the same bits: the exchange is symmetric. */
+/* All 16 threads get the same bits: the exchange is symmetric. */
 static __device__ inline float
 side_sum(float x)
 {
@@ -237,9 +237,8 @@ struct online {
 	float max[SPAN], sum[SPAN];
 };
 
-/* Turns scores into weights relative to the new maximum; factor brings what was summed before to
- * it. A row that has seen no key yet keeps -inf and a factor of 1, not the NaN of -inf less
- * -inf. */
+/* Turns scores into weights relative to the new maximum; factor rescales the earlier sums to it. A
+ * row that has seen no key yet keeps -inf and a factor of 1, not the NaN of -inf less -inf. */
 static __device__ inline void
 online_step(const struct attn &a, struct online *o, float s[SPAN][SPAN], int64_t q0, int64_t k0,
     float factor[SPAN])
@@ -281,7 +280,7 @@ drop_scores(const struct attn &a, float s[SPAN][SPAN], int head, int64_t q0, int
 			s[i][j] *= drop_factor(a, head, query + i, key + SIDE * j);
 }
 
-/* Tile number `i` of the shared memory of a kernel; the weights lie after `count` tiles. */
+/* Tile `i` in a kernel's shared memory; the weights follow `count` tiles. */
 template <typename T>
 static __device__ inline struct tile<T>
 shared_tile(const struct attn &a, int i) {
@@ -338,7 +337,7 @@ __launch_bounds__(CU_THREADS) forward_kernel(struct attn a)
 	store_part<T>(a, a.out, q0, head, &out);
 }
 
-/* delta of each row of each head, the sum of dout * out: a warp a row. */
+/* delta of each row of each head, the sum of dout * out: one warp per row. */
 template <typename T>
 static __global__ void
 delta_kernel(struct attn a)
@@ -511,7 +510,7 @@ launch(struct stream *st, void (*kernel)(struct attn), const struct attn *a, dim
 	kernel<<<grid, CU_THREADS, bytes, cu_handle(st)>>>(*a);
 }
 
-/* A block a tile, head and sample; two tiles of shared memory: the queries, and keys or values
+/* One block per tile, head and sample; two tiles of shared memory: the queries, and keys or values
  * in turn. */
 template <typename T>
 static void
@@ -522,8 +521,8 @@ forward(struct stream *st, const struct attn *a)
 	launch<T>(st, forward_kernel<T>, a, grid, 2);
 }
 
-/* Three kernels on one stream: delta is complete when the others read it. Three tiles each; what
- * a tile meets is loaded in turn into the third. */
+/* Three kernels on one stream: delta is complete when the others read it. Three tiles each; the
+ * tiles that a block walks over are loaded in turn into the third. */
 template <typename T>
 static void
 backward(struct stream *st, const struct attn *a)
@@ -538,7 +537,7 @@ backward(struct stream *st, const struct attn *a)
 	launch<T>(st, keys_kernel<T>, a, keys, 3);
 }
 
-/* What the kernels assume has been checked; they check nothing. */
+/* The caller has checked what the kernels assume. */
 void
 plain_attention_fwd(struct stream *st, const struct attention *t)
 {

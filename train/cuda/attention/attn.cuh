@@ -1,19 +1,19 @@
 /*
- * attn.cuh - what the kernels of attention share: their arguments, addresses, the mask
+ * attn.cuh - what all attention kernels share: arguments, addresses, the mask
  */
 #ifndef TRAIN_CUDA_ATTENTION_ATTN_CUH
 #define TRAIN_CUDA_ATTENTION_ATTN_CUH
 
 #include "train/cuda/rng.cuh"
 
-/* What a kernel of any pass needs of its arguments. blockIdx.z is the sample. Queries and keys are
- * known by their positions: what has a row for each query begins at position `begin`, and data
- * would be that of position 0. */
+/* A kernel's arguments, in any pass. blockIdx.z is the sample. Queries and keys are addressed by
+ * position: tensors with a row per query begin at position `begin`, and their data pointers are
+ * shifted to position 0. */
 struct attn {
 	struct tensor out, lse, q, k, v, dout, dq, dk, dv, delta;
 	const int32_t *first; /* of each query, or NULL: a sample is one document */
 	int b, n, g, d;
-	int64_t s, begin, window; /* queries stand at [begin, s), keys at [0, s) */
+	int64_t s, begin, window; /* queries at positions [begin, s), keys at [0, s) */
 	float scale;
 	struct mask drop;
 };
@@ -28,14 +28,14 @@ tensor_before(const struct tensor *t, int64_t before)
 	return r;
 }
 
-/* Rows of queries, as if they were those of all positions. */
+/* Rows of queries, addressed as if there were rows for all positions. */
 static inline struct tensor
 by_position(const struct attn *a, const struct tensor *t)
 {
 	return tensor_before(t, a->begin * a->b * t->stride[0]);
 }
 
-/* The gradients stay empty. The shapes have been checked. */
+/* The arguments of the forward pass, without gradients. The shapes have been checked. */
 static inline struct attn
 attn_of(const struct attention *t)
 {
@@ -60,7 +60,7 @@ attn_of(const struct attention *t)
 	return a;
 }
 
-/* With the gradients. */
+/* The same with gradients. */
 static inline struct attn
 attn_grad_of(const struct attention_grad *t)
 {
@@ -74,7 +74,7 @@ attn_grad_of(const struct attention_grad *t)
 	return a;
 }
 
-/* Where a position's elements of one head begin in a tensor of heads side by side. */
+/* The first element of one head at a position, in a tensor of heads side by side. */
 template <typename T>
 static __device__ inline T *
 head_row(const struct attn &a, const struct tensor &t, int64_t position, int head)
@@ -89,7 +89,7 @@ statistic(const struct attn &a, const struct tensor &t, int64_t position, int he
 	return row_of<float>(t, (int64_t)blockIdx.z * a.n + head) + position;
 }
 
-/* Where the document of a position begins; it never falls from a position to the next. */
+/* The beginning of a position's document; it never decreases from one position to the next. */
 static __device__ inline int
 document_start(const struct attn &a, int64_t position)
 {

@@ -13,8 +13,8 @@
 #include <string.h>
 
 enum {
-	/* The oldest that is used: 9.10.0 and 9.10.1 give wrong results, and before them -inf is
-	 * no mask. */
+	/* The oldest supported version: 9.10.0 and 9.10.1 give wrong results, and earlier ones
+	 * cannot mask with -inf. */
 	OLDEST = 91100,
 	CONFIGS = 8, /* engines that the heuristics may propose */
 };
@@ -34,7 +34,7 @@ union symbol {
 	void (*function)(void);
 };
 
-/* The place in the table of each function. */
+/* Each function's place in the table. */
 static const struct {
 	const char *name;
 	size_t at;
@@ -52,9 +52,9 @@ static const struct {
 	{ "cudnnBackendExecute", offsetof(struct dnn_api, execute) },
 };
 
-/* By the loader's rules, then beside the runtime library: a toolkit in one directory needs no
- * entry in the loader's cache. It is never unloaded, since the driver keeps its kernels. NULL when
- * there is none. */
+/* By the loader's rules, then beside the runtime library: a toolkit in one directory needs no entry
+ * in the loader's cache. It is never unloaded, since the driver keeps its kernels. NULL when it is
+ * not found. */
 static void *
 load(void)
 {
@@ -76,7 +76,7 @@ load(void)
 	return dlopen(path, flags);
 }
 
-/* Opens the library and fills the table. -1 with a reason, and nothing open. */
+/* Opens the library and fills the table. -1 with a reason, and nothing stays open. */
 static int
 open_library(struct cudnn *c, struct err *why)
 {
@@ -101,7 +101,7 @@ open_library(struct cudnn *c, struct err *why)
 	    c->version / 100 % 100, c->version % 100);
 }
 
-/* Closes what it has opened: asking keeps nothing. */
+/* Closes what it has opened. */
 int
 cudnn_find(struct err *why)
 {
@@ -134,7 +134,7 @@ cudnn_open(cudaStream_t stream, struct err *why)
 	return NULL;
 }
 
-/* Its plans must be freed before. */
+/* Its plans must be freed first. */
 void
 cudnn_close(struct cudnn *c)
 {
@@ -156,7 +156,7 @@ compile(const struct cudnn *c, struct sdpa_graph *gr, dnn_desc graph, enum dnn_h
 	    VALUES({ DNN_ATTR_HEUR_GRAPH, DNN_DESCRIPTOR, 1, &graph },
 		{ DNN_ATTR_HEUR_MODE, DNN_HEUR_MODE, 1, &m }));
 	dnn_desc config[CONFIGS], plan;
-	int64_t count = 0; /* of results; asked with no room it is an upper bound */
+	int64_t count = 0; /* of results; with no room given, an upper bound */
 
 	for (int i = 0; i < CONFIGS; i++)
 		config[i] = dnn_create(gr, DNN_ENGINECFG, VALUES({ 0 }));
@@ -174,7 +174,7 @@ compile(const struct cudnn *c, struct sdpa_graph *gr, dnn_desc graph, enum dnn_h
 	return NULL;
 }
 
-/* The plan leaves the graph's list: it is what stays. */
+/* Takes the plan out of the graph's list, so that it outlives the graph. */
 static void
 take(struct sdpa_graph *gr, struct sdpa_plan *p, dnn_desc plan)
 {
@@ -188,7 +188,7 @@ take(struct sdpa_graph *gr, struct sdpa_plan *p, dnn_desc plan)
 	memcpy(p->ids, gr->ids, sizeof p->ids);
 }
 
-/* Everything but the plan is given back at once. */
+/* Everything but the plan is freed at once. */
 int
 sdpa_plan_new(const struct cudnn *c, const struct sdpa_shape *s, struct sdpa_plan *p, struct err *e)
 {
@@ -218,7 +218,7 @@ sdpa_plan_new(const struct cudnn *c, const struct sdpa_shape *s, struct sdpa_pla
 	    status ? c->api.error_string(status) : "none compiles");
 }
 
-/* The device must have passed its last run. */
+/* The device must have finished its last run. */
 void
 sdpa_plan_free(const struct cudnn *c, struct sdpa_plan *p)
 {
@@ -227,7 +227,7 @@ sdpa_plan_free(const struct cudnn *c, struct sdpa_plan *p)
 	p->plan = NULL;
 }
 
-/* Addresses are bound anew in each call, a few microseconds: every layer has its own. */
+/* Addresses are bound in each call, which takes a few microseconds: every layer has its own. */
 int
 sdpa_run(const struct cudnn *c, const struct sdpa_plan *p, void *const memory[SDPA_IDS],
     void *workspace, struct err *e)

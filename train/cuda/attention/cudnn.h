@@ -132,7 +132,8 @@ struct cudnn {
 	int version; /* 91900 is 9.19.0 */
 };
 
-/* Version of the library that would be used, 0 with a reason when there is none. Starts nothing. */
+/* Version of the library that would be used, 0 with a reason when there is none. Nothing stays
+ * open. */
 int cudnn_find(struct err *why);
 /* For work on one stream; NULL with a reason. */
 struct cudnn *cudnn_open(cudaStream_t stream, struct err *why);
@@ -196,7 +197,7 @@ int sdpa_run(const struct cudnn *c, const struct sdpa_plan *p, void *const memor
 struct sdpa_graph {
 	const struct dnn_api *api;
 	const struct sdpa_shape *shape;
-	dnn_desc all[256], ops[32]; /* all that was made; of it the operations, in order */
+	dnn_desc all[256], ops[32]; /* all descriptors; among them the operations, in order */
 	int num_all, num_ops, num_ids;
 	int64_t ids[SDPA_IDS], next_virtual;
 	int status;                 /* of the first call that failed */
@@ -211,7 +212,7 @@ struct dnn_value {
 	const void *value;
 };
 
-/* The operations of the pass. Look at status. */
+/* Builds the operations of the pass; check status afterwards. */
 void sdpa_graph_build(struct sdpa_graph *gr, const struct dnn_api *api, const struct sdpa_shape *s);
 void sdpa_graph_free(struct sdpa_graph *gr);
 /* A descriptor with its attributes, kept in gr->all; NULL once anything has failed. */

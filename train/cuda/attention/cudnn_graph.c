@@ -3,10 +3,10 @@
  *
  * The library recognises attention by the shape and the order of the operations, so both are kept
  * to exactly: 14 operations forward, 22 backward, two more with grouped heads and two more where
- * queries are fewer than keys. Tensors have the dims (b, heads, s, d) and lie in memory as their
- * strides say: rows of tokens with the sample fastest, so a sample is one row and a position b rows
- * away. Scores are virtual: names for values that never reach memory. Source: spec/gpu.md 1.2
- * to 1.4.
+ * queries are fewer than keys. Tensors have the dims (b, heads, s, d), and strides say where they
+ * lie in memory: rows of tokens with the sample fastest, so the next sample is one row away and the
+ * next position b rows. Scores are virtual: names for values that never reach memory. Source:
+ * spec/gpu.md 1.2 to 1.4.
  */
 #include "train/cuda/attention/cudnn.h"
 
@@ -27,8 +27,8 @@ note(struct sdpa_graph *gr, int status)
 		gr->status = status;
 }
 
-/* Absent attributes are left out. After a failure nothing is made any more, so a builder need not
- * ask after each step. */
+/* Absent attributes are left out. After a failure nothing more is made, so a builder need not check
+ * each step. */
 dnn_desc
 dnn_create(struct sdpa_graph *gr, enum dnn_kind kind, const struct dnn_value *values)
 {
@@ -47,7 +47,7 @@ dnn_create(struct sdpa_graph *gr, enum dnn_kind kind, const struct dnn_value *va
 	return x;
 }
 
-/* The same, complete. */
+/* The same, and finalised. */
 dnn_desc
 dnn_make(struct sdpa_graph *gr, enum dnn_kind kind, const struct dnn_value *values)
 {
@@ -58,7 +58,7 @@ dnn_make(struct sdpa_graph *gr, enum dnn_kind kind, const struct dnn_value *valu
 	return x;
 }
 
-/* Everything that was made; a plan that is kept has been taken out of the list. */
+/* Frees every descriptor; a plan that is kept has left the list. */
 void
 sdpa_graph_free(struct sdpa_graph *gr)
 {
@@ -95,8 +95,8 @@ storage(const struct sdpa_graph *gr)
 	return gr->shape->dtype == DTYPE_BF16 ? DNN_BF16 : DNN_F16;
 }
 
-/* num heads side by side in rows of tokens: (b, num, s, d), or as the right side of a product
- * (b, num, d, s). like: the id of the tensor whose rows it has. */
+/* num heads side by side in rows of tokens: (b, num, s, d), or as the right operand of a GEMM (b,
+ * num, d, s). like: the id of the tensor whose rows it has. */
 static dnn_desc
 heads(struct sdpa_graph *gr, int id, int like, bool transposed)
 {
@@ -112,7 +112,7 @@ heads(struct sdpa_graph *gr, int id, int like, bool transposed)
 	return tensor(gr, id, storage(gr), &at);
 }
 
-/* (b, n, rows, last) without gaps. */
+/* A dense (b, n, rows, last). */
 static dnn_desc
 dense_rows(struct sdpa_graph *gr, int id, int dtype, int64_t rows, int64_t last)
 {
@@ -155,7 +155,7 @@ number(struct sdpa_graph *gr, int id)
 
 /* --- operations ------------------------------------------------------------------------------- */
 
-/* Appends an operation; returns what it gives. */
+/* Appends an operation and returns its output. */
 static dnn_desc
 add_op(struct sdpa_graph *gr, enum dnn_kind kind, const struct dnn_value *values, dnn_desc result)
 {
@@ -289,7 +289,7 @@ masked(struct sdpa_graph *gr, dnn_desc x)
 	return keep_where(gr, x, DNN_CMP_GT, end, row);
 }
 
-/* The weights are rounded to the storage type: they are an operand of the second product. */
+/* The weights are rounded to the storage type: they are an operand of the second GEMM. */
 static void
 build_forward(struct sdpa_graph *gr)
 {
@@ -321,7 +321,8 @@ gradient_of_keys(struct sdpa_graph *gr, dnn_desc x, dnn_desc z, int id)
 		reduce(gr, DNN_REDUCE_ADD, z, y);
 }
 
-/* delta, the sum of dout out for each query; the product by one is where dropout would stand. */
+/* delta, the sum of dout out for each query; the multiplication by one takes the place of
+ * dropout. */
 static dnn_desc
 build_delta(struct sdpa_graph *gr, dnn_desc dout)
 {
@@ -332,7 +333,7 @@ build_delta(struct sdpa_graph *gr, dnn_desc dout)
 	return arithmetic(gr, DNN_MUL, x, number(gr, SDPA_ONE), dense(gr, SDPA_DELTA, DNN_F32, 1));
 }
 
-/* The fast form adds dq up in F32 with atomics; without that sum in the graph the library takes its
+/* The fast form sums dq in F32 with atomics; without that sum in the graph the library takes its
  * deterministic kernel. */
 static void
 build_backward(struct sdpa_graph *gr)

@@ -33,8 +33,8 @@ choose(int head_dim)
 	return -1;
 }
 
-/* Of the backward pass, which takes the most: two tiles of as many rows as its warps have, four of
- * 64, and statistics. */
+/* The shared memory of the backward pass, which needs the most: two tiles of as many rows as its
+ * warps have, four of 64, and statistics. */
 int64_t
 flash_attention_shared(int head_dim)
 {

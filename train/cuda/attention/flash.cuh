@@ -1,5 +1,5 @@
 /*
- * flash.cuh - what the tiled kernels of attention share: sizes, scores, weighted sums, stores
+ * flash.cuh - what the tiled attention kernels share: sizes, scores, weighted sums, stores
  *
  * bf16 and half, head sizes that are multiples of 8 up to D, 16-byte aligned rows; columns beyond
  * the head are zeros in shared memory and are not stored. A warp owns 16 rows of a tile, or twice
@@ -12,7 +12,7 @@
 #include "train/cuda/attention/attn.cuh"
 #include "train/cuda/attention/mma.cuh"
 
-enum { STEP = 64 }; /* rows of a tile that moves */
+enum { STEP = 64 }; /* rows of a moving tile */
 
 static constexpr float log2_e = 1.4426950408889634f;
 
@@ -44,7 +44,7 @@ shared_memory(int bytes)
 	return (char *)memory + bytes;
 }
 
-/* Keys that a query sees at most; all of them is a window too. */
+/* The most keys that a query sees; without a window, all of them. */
 static __device__ inline int
 window_of(const struct attn &a)
 {
@@ -140,7 +140,8 @@ clear_sums(float (&sum)[N][4])
 		sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0;
 }
 
-/* Writes 16 rows of a head from a position on, times a factor for each of a lane's two rows. */
+/* Writes 16 rows of a head from a position on, multiplied by a factor for each of a lane's two
+ * rows. */
 template <typename T, int D>
 static __device__ inline void
 store_rows(const struct attn &a, const struct tensor &t, struct spot at, const float (&x)[D / 8][4],

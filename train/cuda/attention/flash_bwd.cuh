@@ -2,19 +2,19 @@
  * flash_bwd.cuh - the backward pass of attention: once over the queries for dq, once over the keys
  * for dk and dv
  *
- * Each sum has one owner and one order, so the result is the same bits in every run; the price is
- * that scores are computed twice, 7 products in place of 5. The tile that a block owns stays in
- * shared memory with its partner (q and dout, or k and v); the others move through two places, one
- * being fetched while the other is used. Scores of the keys' pass have keys as rows, so that the
- * weights are operands as they are. Source: spec/gpu.md 1.10.
+ * Each sum has one owner and one order, so every run gives the same bits; the price is that scores
+ * are computed twice, 7 GEMMs in place of 5. The tile that a block owns stays in shared memory with
+ * its partner (q and dout, or k and v); the others move through two places, one being fetched while
+ * the other is used. The keys' pass has scores with keys as rows, so that the weights are operands
+ * without a transposition. Source: spec/gpu.md 1.10.
  */
 #ifndef TRAIN_CUDA_ATTENTION_FLASH_BWD_CUH
 #define TRAIN_CUDA_ATTENTION_FLASH_BWD_CUH
 
 #include "train/cuda/attention/flash.cuh"
 
-/* A pair of tiles that moves, with the statistics of its rows and where they are from when they are
- * queries. */
+/* A moving pair of tiles, with the statistics of its rows and, for queries, where they come
+ * from. */
 struct place {
 	struct spot from;
 	uint32_t x, y;
@@ -22,7 +22,7 @@ struct place {
 	const int *first;
 };
 
-/* Place 0 or 1 of the pairs that move, after the pair that stays. */
+/* Place 0 or 1 of the moving pairs, after the pair that stays. */
 template <int D>
 static __device__ inline struct place
 place_of(int i)
@@ -37,7 +37,7 @@ place_of(int i)
 	return p;
 }
 
-/* delta of each row of each head, the sum of dout * out: 16 lanes a row, 8 elements at a time. */
+/* delta of each row of each head, the sum of dout * out: 16 lanes per row, 8 elements at a time. */
 template <typename T>
 static __global__ void
 __launch_bounds__(CU_THREADS) flash_delta_kernel(const struct attn a)
@@ -65,13 +65,13 @@ __launch_bounds__(CU_THREADS) flash_delta_kernel(const struct attn a)
 
 /* --- dq --------------------------------------------------------------------------------------- */
 
-/* What a lane knows of its two queries. */
+/* A lane's two queries. */
 struct query_rows {
 	int query[2], first[2];
 	float lse[2], delta[2]; /* lse to the base 2 */
 };
 
-/* Rows beyond the sequence have no weight that is stored. */
+/* No weight of a row beyond the sequence is stored. */
 static __device__ inline void
 load_query_rows(const struct attn &a, struct query_rows &r, int query, int head)
 {
@@ -149,8 +149,8 @@ __launch_bounds__(backward_size<D>::THREADS) flash_queries_kernel(const struct a
 
 /* --- dk and dv -------------------------------------------------------------------------------- */
 
-/* Starts to copy one query tile of one head with its statistics; of rows beyond the sequence all is
- * zero, and so is what they add. */
+/* Starts to copy one query tile of one head with its statistics; rows beyond the sequence are zero
+ * and add nothing. */
 template <typename T, int D>
 static __device__ inline void
 copy_queries(const struct attn &a, const struct place &to, int first, int head)
@@ -172,14 +172,14 @@ copy_queries(const struct attn &a, const struct place &to, int first, int head)
 }
 
 /* The query tiles, from that of first_query on, that see a key up to the last: by the window, and
- * by documents, whose beginnings never fall. */
+ * by documents, whose beginnings never decrease. */
 static __device__ inline int
 tiles_that_see(const struct attn &a, int first_query, int last)
 {
 	int end = last + window_of(a) < (int)a.s ? last + window_of(a) : (int)a.s;
 	int low = 0, high = end > first_query ? (end - first_query + STEP - 1) / STEP : 0;
 
-	/* The number looked for is in [low, high]. */
+	/* The number sought is in [low, high]. */
 	while (a.first && low < high) {
 		int middle = (low + high) / 2;
 
@@ -191,7 +191,7 @@ tiles_that_see(const struct attn &a, int first_query, int last)
 	return high;
 }
 
-/* Does query number i of its tile see the key? */
+/* True when query i of its tile sees the key. */
 static __device__ inline bool
 sees(const struct attn &a, const struct place &at, int i, int key)
 {

@@ -3,7 +3,8 @@
  *
  * Keys and values move through one place each: values are fetched while scores are computed, the
  * next keys while values are summed. A lane keeps the running maximum of its rows and its own part
- * of their sums; the parts meet at the end. Source: Milakov & Gimelshein 2018, arXiv:1805.02867.
+ * of their sums; the parts are added at the end. Source: Milakov & Gimelshein 2018,
+ * arXiv:1805.02867.
  */
 #ifndef TRAIN_CUDA_ATTENTION_FLASH_FWD_CUH
 #define TRAIN_CUDA_ATTENTION_FLASH_FWD_CUH
@@ -14,10 +15,10 @@
 struct rows_state {
 	int query, edge;      /* edge: from this key on all 16 see what the diagonal leaves */
 	float max[2], sum[2]; /* of scores before scaling; of this lane's weights */
-	uint32_t kept;        /* of the weights to come, by dropout */
+	uint32_t kept;        /* which of the next weights dropout keeps */
 };
 
-/* Rows beyond the sequence see what they like: they are not stored. */
+/* What rows beyond the sequence see does not matter: they are not stored. */
 static __device__ inline void
 start_rows(const struct attn &a, struct rows_state &r, int query)
 {
@@ -29,7 +30,8 @@ start_rows(const struct attn &a, struct rows_state &r, int query)
 		r.max[h] = -INFINITY;
 		r.sum[h] = 0;
 	}
-	/* The last row of the sequence that the set has begins last; its lanes tell the others. */
+	/* Of the set's rows within the sequence the last one's document begins last; its lanes tell
+	 * the others. */
 	for (int lane = 16; lane > 0; lane /= 2)
 		r.edge = max(r.edge, __shfl_xor_sync(0xffffffffu, r.edge, lane));
 }
@@ -54,9 +56,9 @@ mask_scores(const struct attn &a, const struct rows_state &r, float (&s)[STEP / 
 	}
 }
 
-/* Turns scores into weights relative to the new maximum, and gives the factors that bring what was
- * summed before to it. A row that has seen no key yet keeps the maximum -inf, and 0 takes its
- * place, since -inf less -inf is no number. */
+/* Turns scores into weights relative to the new maximum, and gives the factors that rescale earlier
+ * sums to it. A row that has seen no key yet keeps the maximum -inf, and 0 takes its place, since
+ * -inf less -inf is not a number. */
 static __device__ inline void
 weigh_scores(
     const struct attn &a, struct rows_state &r, float (&s)[STEP / 8][4], float (&factor)[2])
@@ -148,8 +150,8 @@ sum_sets(float (&out)[SETS][D / 8][4], const float (&w)[SETS][STEP / 8][4], uint
 	}
 }
 
-/* From scores of one set with the keys from a position on to weights, and what was summed before to
- * the new maximum. */
+/* Turns one set's scores with the keys from a position on into weights, and rescales earlier sums
+ * to the new maximum. */
 template <int D, bool DROP>
 static __device__ inline void
 online_step(const struct attn &a, struct rows_state &r, float (&s)[STEP / 8][4],
@@ -170,7 +172,7 @@ online_step(const struct attn &a, struct rows_state &r, float (&s)[STEP / 8][4],
 			out[i][j] *= factor[j / 2];
 }
 
-/* Outputs and log-sum-exp of a set, all keys summed. */
+/* Stores outputs and log-sum-exp of a set once all keys are summed. */
 template <typename T, int D>
 static __device__ inline void
 finish_rows(
@@ -218,7 +220,7 @@ __launch_bounds__(forward_size<D, DROP>::THREADS) flash_forward_kernel(const str
 		copies_done();
 		__syncthreads();
 		copy_rows<T, D, STEP, THREADS>(a, v, a.v, key, group);
-		/* Drawn while no scores take registers. */
+		/* Drawn here, where no scores occupy registers. */
 #pragma unroll
 		for (int m = 0; DROP && m < SETS; m++)
 			r[m].kept =

@@ -1,6 +1,6 @@
 /*
- * flash_launch.cuh - launches of the tiled kernels for one width; a .cu file a width, since they
- * take long to compile
+ * flash_launch.cuh - launches of the tiled kernels for one width; one .cu file per width, since
+ * they take long to compile
  */
 #ifndef TRAIN_CUDA_ATTENTION_FLASH_LAUNCH_CUH
 #define TRAIN_CUDA_ATTENTION_FLASH_LAUNCH_CUH
@@ -8,7 +8,7 @@
 #include "train/cuda/attention/flash_bwd.cuh"
 #include "train/cuda/attention/flash_fwd.cuh"
 
-/* A block for each tile of `rows` of so many positions, head or group, and sample. */
+/* One block for each tile of `rows` positions, head or group, and sample. */
 static dim3
 flash_grid(const struct attn *a, int64_t positions, int rows, int num_heads)
 {

@@ -1,12 +1,12 @@
 /*
- * mma.cuh - tensor cores and asynchronous copies, as they are from compute capability 8.0 on, and
- * tiles of rows in shared memory that feed them
+ * mma.cuh - tensor cores and asynchronous copies of compute capability 8.0 and later, and the tiles
+ * of rows in shared memory that feed them
  *
- * A product of a warp is 16 by 8 by 16: c[16, 8] += a[16, 16] b[16, 8]. With group = lane / 4 and
- * pair = lane % 4, a lane holds of c the columns 2 pair, 2 pair + 1 of the rows group and group +
- * 8; of a the same columns, and those 8 further, of the same rows; of b the rows 2 pair, 2 pair +
- * 1 and those 8 further of column group. So the c of one product, rounded, is the a of the next.
- * Source: PTX ISA 8, "mma.m16n8k16", "ldmatrix".
+ * One instruction of a warp multiplies 16 by 8 by 16: c[16, 8] += a[16, 16] b[16, 8]. With group =
+ * lane / 4 and pair = lane % 4, a lane holds of c the columns 2 pair, 2 pair + 1 of the rows group
+ * and group + 8; of a the same columns, and those 8 further, of the same rows; of b the rows 2
+ * pair, 2 pair + 1 and those 8 further of column group. So the c of one product, rounded, is the a
+ * of the next. Source: PTX ISA 8, "mma.m16n8k16", "ldmatrix".
  */
 #ifndef TRAIN_CUDA_ATTENTION_MMA_CUH
 #define TRAIN_CUDA_ATTENTION_MMA_CUH
@@ -87,7 +87,7 @@ pack_halves(half, float x, float y)
 
 /* --- tiles ------------------------------------------------------------------------------------ */
 
-/* Bytes between rows of a tile of D columns of 16 bits: an odd number of 16, so that the 8 rows of
+/* Bytes from row to row of a tile of D 16-bit columns: an odd multiple of 16, so that the 8 rows of
  * a matrix lie in different banks. */
 template <int D>
 static __host__ __device__ constexpr int
@@ -97,8 +97,8 @@ tile_step(void)
 }
 
 /* Starts to copy a tile of ROWS rows from `from` on, `step` elements apart; rows from `rows` on and
- * columns from d on become zeros. All threads of the block call. A thread copies one column of 16
- * bytes, so it adds up one address; with more than 64 columns some threads have none. */
+ * columns from d on become zeros. All threads of the block call it. A thread copies one column of
+ * 16 bytes, so it advances one address; with more than 64 columns some threads have none. */
 template <typename T, int D, int ROWS, int THREADS>
 static __device__ inline void
 copy_tile(uint32_t to, const T *from, int64_t step, int rows, int d)
@@ -163,7 +163,7 @@ row_sum(float x)
 	return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-/* The largest of the 4 lanes. */
+/* The largest value of the 4 lanes. */
 static __device__ inline float
 row_max(float x)
 {
