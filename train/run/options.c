@@ -258,7 +258,8 @@ const struct opt mtrain_opts[] = {
 	    .min = 1,
 	    .max = 1e6,
 	    .def = "1",
-	    .help = "of --log-straggler: above 1 so many of the slowest and fastest are listed" },
+	    .help =
+		"with --log-straggler: if above 1, how many of the slowest and fastest to list" },
 	FLAG("log-world-size-to-tensorboard", log_world_size_to_tensorboard,
 	    "the number of ranks in --tensorboard-dir"),
 	FLAG("log-memory-to-tensorboard", log_memory_to_tensorboard,
