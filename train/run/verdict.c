@@ -16,8 +16,8 @@ is_silent(const struct seen *s, double limit)
 	return s->silence > limit / 2;
 }
 
-/* The rank, other than `except`, that is heard and has waited longest, at least so long; -1: none.
- */
+/* The rank other than `except` that is heard and has waited longest, for at least `limit`; -1:
+ * none. */
 static int
 longest_wait(const struct seen *rank, int n, double limit, double least, int except)
 {
