@@ -21,7 +21,7 @@ enum special { SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_PAD, SPECIAL_COUNT
 struct tokenizer_files {
 	struct str json;                /* tokenizer.json */
 	struct str config, special_map; /* tokenizer_config.json and special_tokens_map.json to
-					   copy; empty: to be generated */
+					 * copy; empty: to be generated */
 	int64_t tokens;
 	int64_t id[SPECIAL_COUNT]; /* -1: none */
 	char *text[SPECIAL_COUNT]; /* NULL: none; owned */

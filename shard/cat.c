@@ -24,7 +24,7 @@ struct plan {
 	int known;                    /* the input with it; -1: none so far */
 	struct shard_meter meter;
 	int unknown, differ; /* inputs without a tokenizer in their notes; inputs with a different
-				one */
+			      * one */
 	int first;           /* the first input that has sequences; -1: none so far */
 	bool modes;          /* of that one */
 };

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 /* Writes the text as a JSON string, since it may hold tabs and line feeds; malformed UTF-8, from a
-   truncated character, becomes U+FFFD. */
+ * truncated character, becomes U+FFFD. */
 static int
 add_text(
     const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out, struct err *e)
@@ -48,7 +48,7 @@ shard_add_ids(
 }
 
 /* The row being built. Each is printed when it is complete, the first one after the column
-   names. */
+ * names. */
 struct printing {
 	const struct head_config *c;
 	const struct dataset *d;
@@ -79,7 +79,7 @@ print_sequence(struct printing *p, int64_t document, int64_t sequence, struct er
 }
 
 /* Prints the rows of one document. An empty one, which has no sequence, gives the row "document -
-   0". */
+ * 0". */
 static int
 print_document(struct printing *p, int64_t document, struct err *e)
 {
@@ -98,7 +98,7 @@ print_document(struct printing *p, int64_t document, struct err *e)
 }
 
 /* Stops early when the reader is gone. -1 when the first document is past the end; fewer than
-   requested are not an error. */
+ * requested are not an error. */
 int
 shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e)
 {

@@ -138,8 +138,8 @@ print_json(const struct summary *s, FILE *out)
 }
 
 /* Reads the index and the notes, not the tokens, and prints nothing before that succeeds. A dataset
-   with too many sequences for training can be inspected. -1 with a reason when it cannot be opened,
-   which checks the index against the sizes of both files. */
+ * with too many sequences for training can be inspected. -1 with a reason when it cannot be opened,
+ * which checks the index against the sizes of both files. */
 int
 shard_info(const char *prefix, enum info_form form, FILE *out, struct err *e)
 {

@@ -15,7 +15,7 @@
 enum { THREADS_MAX = 16 };
 
 /* "100,all,0": three counts; all is one epoch, as -1. The whole text must match: "1,2,3,4" and
-   "1,2" are both refused. */
+ * "1,2" are both refused. */
 static int
 parse_counts(const char *text, int64_t count[SPLIT_COUNT], struct err *e)
 {
@@ -40,7 +40,7 @@ parse_counts(const char *text, int64_t count[SPLIT_COUNT], struct err *e)
 }
 
 /* True when a split is to be built: a blend of no samples is skipped, but a single corpus then
-   gives one epoch. */
+ * gives one epoch. */
 static bool
 present(const struct data_paths *p, const struct split_matrix *m, enum split which, int64_t wanted)
 {
@@ -67,7 +67,7 @@ names_given(const struct maps_config *c)
 }
 
 /* Wrong usage and an unreadable dataset have different exit statuses, so all checks of only the
-   options are here. */
+ * options are here. */
 int
 shard_maps_check(const struct maps_config *c, struct err *e)
 {

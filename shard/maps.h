@@ -27,10 +27,10 @@ int shard_maps_load(struct maps_config *c, char **text, struct err *e);
 /* Checks what the option tables cannot, including lists of corpora; -1 is wrong usage. */
 int shard_maps_check(const struct maps_config *c, struct err *e);
 /* Writes the maps of every split that is present, and prints rows "split samples epochs hash
-   dataset". The options must be checked; notes gets lines for people. */
+ * dataset". The options must be checked; notes gets lines for people. */
 int shard_index(const struct maps_config *c, FILE *out, struct str *notes, struct err *e);
 /* Prints what each corpus gives to every split, a row each, and writes the blending index unless
-   dry_run. */
+ * dry_run. */
 int shard_blend(const struct maps_config *c, FILE *out, struct str *notes, struct err *e);
 
 /* Goes through the splits, or one of them; row is called for each while its corpora are open. */

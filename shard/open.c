@@ -68,7 +68,7 @@ ends_like_a_file(const char *name)
 }
 
 /* Shells complete file names, and data/a*.idx names all datasets of a directory. A dataset whose
-   own prefix ends so has an index of that name too. */
+ * own prefix ends so has an index of that name too. */
 char *
 shard_prefix(char *name)
 {

@@ -293,7 +293,7 @@ const struct opt shard_repair_opts[] = {
 };
 
 /* At least one dataset and at most `most`. A dataset is a pair of files, so it cannot come from
-   standard input. */
+ * standard input. */
 int
 shard_operands(const char *verb, int argc, char **argv, int most, struct err *e)
 {

@@ -14,7 +14,7 @@ extern const struct opt shard_info_opts[], shard_verify_opts[], shard_head_opts[
     shard_split_opts[], shard_repair_opts[];
 
 /* Checks for at least one dataset and at most `most`, and reduces their names to prefixes; -1 is
-   wrong usage. */
+ * wrong usage. */
 int shard_operands(const char *verb, int argc, char **argv, int most, struct err *e);
 /* Checks for no operands, for verbs whose datasets are options. */
 int shard_no_operands(int argc, char **argv, struct err *e);

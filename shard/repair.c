@@ -26,7 +26,7 @@ print_found(const char *prefix, const struct str *found, FILE *out)
 }
 
 /* Writes the repaired dataset with notes that keep the tokenizer, and opens it, so that a dataset
-   that is still damaged never passes for repaired. */
+ * that is still damaged never passes for repaired. */
 static int
 save(const struct repair_config *c, struct dataset_repair *r, const char *prefix, struct err *e)
 {

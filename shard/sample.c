@@ -75,7 +75,7 @@ add_sample(const struct sample_config *c, const struct blend *b, int64_t sample,
 }
 
 /* Prints the rows of samples from the first requested one on; fewer than requested are not an
-   error. Each row is printed when it is complete, the first one after the column names. */
+ * error. Each row is printed when it is complete, the first one after the column names. */
 static int
 print_samples(const struct sample_config *c, const struct blend *b, FILE *out, struct err *e)
 {
@@ -133,7 +133,7 @@ print_group(const struct walk *w)
 }
 
 /* Prints the rows of iterations, counted from 1 as in the training log, up to the end of the
-   split. */
+ * split. */
 static void
 print_iterations(struct walk *w)
 {

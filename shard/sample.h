@@ -11,7 +11,7 @@ struct sample_config {
 	struct maps_config maps; /* first, because its spec must be */
 	int which;               /* enum split */
 	int64_t sample, count;   /* the first one and the number; with `index` the number of
-				    iterations */
+				  * iterations */
 	bool index;
 	int64_t micro_batch_size, data_parallel_size, global_batch_size, iteration;
 	/* samples before that iteration; -1: as many as the earlier iterations consume */
@@ -23,7 +23,7 @@ struct sample_config {
 /* Checks what the option table cannot; -1 is wrong usage. */
 int shard_sample_check(const struct sample_config *c, struct err *e);
 /* Training samples as rows "sample dataset parts tokens ids", or with `index` which rank reads
-   which sample in which iteration. The options must be checked; notes gets lines for people. */
+ * which sample in which iteration. The options must be checked; notes gets lines for people. */
 int shard_sample(const struct sample_config *c, FILE *out, struct str *notes, struct err *e);
 
 #endif

@@ -29,13 +29,13 @@ int shard_add_documents(struct dataset_writer *w, const struct dataset *d, const
 /* Cuts .bin or .idx from the name of a file of a pair. */
 char *shard_prefix(char *name);
 /* Checks --output of the verbs that make datasets: neither a stream nor the name of a file; -1 is
-   wrong usage. */
+ * wrong usage. */
 int shard_check_output(const char *prefix, struct err *e);
 /* Opens an input. Its tokens are read, never mapped: most verbs pass over them once. */
 struct dataset *shard_open(const char *prefix, struct err *e);
 
 /* Counts and the histogram of sequence lengths: rows "dataset item value", with or without a header
-   line, or one JSON object on a line. */
+ * line, or one JSON object on a line. */
 enum info_form { INFO_HEAD, INFO_ROWS, INFO_JSON };
 int shard_info(const char *prefix, enum info_form form, FILE *out, struct err *e);
 
@@ -63,7 +63,7 @@ struct head_config {
 	const struct tokenizer *tokenizer; /* prints text; NULL: ids */
 };
 /* Documents as rows "document sequence tokens ids"; the last may be past the end, the first may
-   not. */
+ * not. */
 int shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e);
 /* Appends ids separated by blanks, or their text as a JSON string, and a line feed. */
 int shard_add_ids(

@@ -114,7 +114,7 @@ cut_by_share(const struct split_config *c, int64_t documents, struct cuts *out, 
 }
 
 /* A piece ends before the document that would exceed the limit; a document longer than the limit is
-   its own piece. */
+ * its own piece. */
 static void
 cut_by_size(const struct split_config *c, const struct dataset *d, struct cuts *out)
 {
@@ -213,7 +213,7 @@ add_row(const struct dataset *d, const int64_t cut[2], const char *name, struct 
 }
 
 /* Writes all pieces or none, since some of them could be mistaken for the whole. Prints rows only
-   when all are written. */
+ * when all are written. */
 static int
 write_pieces(const struct split_config *c, const struct dataset *d, const struct cuts *cuts,
     FILE *out, struct err *e)
@@ -242,7 +242,7 @@ write_pieces(const struct split_config *c, const struct dataset *d, const struct
 }
 
 /* A dataset with more sequences than training can number may be read here, since splitting it is
-   the remedy. The writer keeps every piece below that bound. */
+ * the remedy. The writer keeps every piece below that bound. */
 int
 shard_split(const struct split_config *c, const char *prefix, FILE *out, struct err *e)
 {

@@ -33,7 +33,7 @@ bad_id(
 }
 
 /* Checks stored tokens from number `first` on against the vocabulary. One unsigned comparison also
-   finds negative ids; without a branch, to keep up with the disk. */
+ * finds negative ids; without a branch, to keep up with the disk. */
 static int
 check_ids(const struct dataset *d, int64_t vocab_size, int64_t first, const char *stored,
     int64_t count, struct err *e)

@@ -11,7 +11,7 @@
 struct pool;
 
 struct pool *pool_new(int num_threads); /* 1: no extra thread, pool_run is a loop; fewer where the
-					   system allows no more */
+					 * system allows no more */
 void pool_run(struct pool *p, int count, void (*fn)(void *ctx, int index), void *ctx);
 int pool_size(const struct pool *p);
 void pool_free(struct pool *p);

@@ -31,7 +31,7 @@ int prog_end(int status);       /* flushes stdout; lost output is an error and g
 void prog_version(const char *backends);
 const char *prog_build(void);   /* "0.1.0, commit 3f2c1a0", as --version prints it */
 const char *prog_release(void); /* "mikoshi 0.1.0", for files that record which release wrote
-				   them */
+				 * them */
 
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

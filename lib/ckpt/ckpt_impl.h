@@ -17,7 +17,7 @@ struct ckpt {
 	struct manifest m;
 	struct map *map; /* one per file; size is set on opening, base on first use */
 	bool *checked; /* one per checksum of the manifest: the bytes were compared with it, or will
-			  be */
+			* be */
 	bool damaged;  /* a checksum differed */
 	struct checker *checker;           /* NULL before it is needed */
 	bool edited;                       /* the checksums of the texts may differ */

@@ -38,7 +38,7 @@ choose(struct blend *b)
 }
 
 /* How many of the first n samples come from each corpus. Goes backwards from the last sample: the
-   first one found of a corpus gives its number. */
+ * first one found of a corpus gives its number. */
 static void
 count_first(const struct blend *b, int64_t n, int64_t *out)
 {
@@ -112,7 +112,7 @@ fill_one(void *ctx, int i, struct err *e)
 }
 
 /* Only for the first corpus that was built because its maps were missing: the same holds for the
-   others, and reading a large directory takes long. */
+ * others, and reading a large directory takes long. */
 static void
 note_other_tokenizer(struct blend *b, const struct blend_config *cfg)
 {

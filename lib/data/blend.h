@@ -29,11 +29,11 @@
 #include "lib/data/samples.h"
 
 /* Every dataset of the lists, each opened once, in the order of first mention; blends borrow
-   them. */
+ * them. */
 struct corpora;
 
 /* o NULL: no options; pool NULL: one after the other. The error is that of the first dataset, in
-   order of first mention, that cannot be opened. */
+ * order of first mention, that cannot be opened. */
 struct corpora *corpora_open(
     const struct data_paths *p, const struct dataset_options *o, struct pool *pool, struct err *e);
 void corpora_close(struct corpora *c);
@@ -59,10 +59,10 @@ struct blend_kept {
 
 struct blend_config {
 	/* For each corpus; num_samples is the number wanted of the whole split (-1: none), split is
-	   NULL with per-split lists. */
+	 * NULL with per-split lists. */
 	struct samples_config samples;
 	/* Receives the files that write_cache makes, for the caller to commit: a sync costs as much
-	   for all splits as for one. NULL: they are committed on opening. */
+	 * for all splits as for one. NULL: they are committed on opening. */
 	struct file_set *set;
 	double surplus; /* BLEND_SURPLUS unless the user gives one */
 	/* builds and opens corpora in parallel; NULL: one after the other */
@@ -85,7 +85,7 @@ const char *blend_hash(const struct blend *b);
 /* True when its maps, for a plain corpus the corpus's, were read and not built. */
 bool blend_from_cache(const struct blend *b);
 /* Notes for the user (maps rebuilt and why, larger requests to corpora), a line each; NULL when
-   there are none. */
+ * there are none. */
 const char *blend_notes(const struct blend *b);
 
 /* One corpus's share of the split. */
@@ -105,7 +105,7 @@ void blend_corpus(const struct blend *b, int k, struct blend_corpus *out);
 /* The corpus of sample i, 0 <= i < blend_count, and the sample's number there. */
 void blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_corpus);
 /* Its tokens and its parts, like samples_tokens and samples_parts; every part lies in one sequence
-   of corpus *corpus. */
+ * of corpus *corpus. */
 int64_t blend_tokens(const struct blend *b, int64_t sample, int64_t *out, struct err *e);
 int64_t blend_parts(
     const struct blend *b, int64_t sample, int *corpus, struct sample_part *out, int64_t cap);

@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* LANES errors are computed in parallel; up to FEW corpora, all errors are computed for every
-   sample. */
+ * sample. */
 enum { FEW = 100, LANES = 4, STEPS_MIN = 32, STEPS_MAX = 512 };
 
 /* The draw count of a corpus that must not win: no error of a real corpus is as low. */
@@ -40,7 +40,7 @@ struct batches {
 	double margin;          /* from the largest error at the start down to the floor; adapts */
 	double floor;
 	/* The best of the candidates that did not fit, all of which come after those that did:
-	   their errors are at most that of this line. */
+	 * their errors are at most that of this line. */
 	bool crowded;
 	double rest_weight, rest_drawn;
 };
@@ -138,7 +138,7 @@ gather(struct batches *b, double f, double last)
 }
 
 /* Draws sample i from a corpus. Returns its new draw count for its line: GONE for an exhausted
-   corpus. */
+ * corpus. */
 static double
 give(const struct blend_choice *c, struct batches *b, int64_t i, int k)
 {
@@ -155,7 +155,7 @@ give(const struct blend_choice *c, struct batches *b, int64_t i, int k)
 }
 
 /* Chooses samples from i on while the candidates are certain to hold the winner; returns the first
-   sample not chosen. */
+ * sample not chosen. */
 static int64_t
 run_batch(const struct blend_choice *c, struct batches *b, int64_t i)
 {
@@ -189,8 +189,8 @@ choose_one(const struct blend_choice *c, struct batches *b, int64_t i)
 }
 
 /* Few corpora need no candidates. The batch length balances the number of candidates: both grow
-   with the square root of the number of corpora. When the winner did not fit among the candidates,
-   all corpora are examined. */
+ * with the square root of the number of corpora. When the winner did not fit among the candidates,
+ * all corpora are examined. */
 void
 blend_choose(const struct blend_choice *c)
 {

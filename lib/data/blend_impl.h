@@ -1,5 +1,5 @@
 /* blend_impl.h - shared by corpora.c, blend.c (opening), blend_plan.c (sizes and requests) and
-   blend_cache.c (files) */
+ * blend_cache.c (files) */
 #ifndef DATA_BLEND_IMPL_H
 #define DATA_BLEND_IMPL_H
 
@@ -38,7 +38,7 @@ struct blend {
 /* blend_plan.c: the requests, the samples objects without maps, count and weights. */
 int blend_plan(struct blend *b, const struct blend_config *cfg, struct err *e);
 /* After the choice: raises the requests of corpora that give more than they have; *changed is true
-   when there are any. */
+ * when there are any. */
 int blend_replan(struct blend *b, const struct blend_config *cfg, bool *changed, struct err *e);
 
 /* blend_cache.c: the hash, and the two arrays from the cache; false when they are missing. */
@@ -47,7 +47,7 @@ int blend_store(
     const struct blend *b, const struct samples_config *c, struct file_set *set, struct err *e);
 
 /* Runs fn for each index, by the pool if there is one; fn fills the err of its index, and the first
-   error is the result. */
+ * error is the result. */
 struct jobs {
 	void *ctx;
 	int (*fn)(void *ctx, int index, struct err *e);

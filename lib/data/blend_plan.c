@@ -41,7 +41,7 @@ run_one(void *ctx, int i)
 }
 
 /* All earlier indices run even when one fails: the reported failure must not depend on the
-   threads. */
+ * threads. */
 int
 jobs_run(struct jobs *j, int count, struct pool *pool, struct err *e)
 {
@@ -67,7 +67,7 @@ jobs_run(struct jobs *j, int count, struct pool *pool, struct err *e)
 }
 
 /* The shares of the corpora, and the requests. The shares are normalised here, and once more for
-   the choice. */
+ * the choice. */
 static void
 ask_by_weight(struct blend *b, const struct blend_config *cfg)
 {

@@ -15,7 +15,7 @@ struct corpora {
 	int count, cap;
 	struct dataset **dataset; /* [cap], of which count are open */
 	const char **prefix;      /* owned by the lists until the datasets are open, then by
-				     those */
+				   * those */
 	int *table;      /* [2 cap], by hash of the prefix: 1 + index of the dataset; 0: free */
 	struct err *why; /* of the first failure */
 	int failed;      /* its index; count: none */

@@ -53,7 +53,7 @@ dataset_open_files(struct dataset *d, const char *prefix, bool no_mmap_bin, stru
 }
 
 /* The index maps of training number sequences in 32 bits, so more of them would fail there,
-   late. */
+ * late. */
 static int
 check_count(const struct dataset *d, struct err *e)
 {
@@ -171,7 +171,7 @@ dataset_forget(const struct dataset *d)
 }
 
 /* One byte per sequence after the arrays, written for multimodal data; it is not interpreted
-   here. */
+ * here. */
 bool
 dataset_has_modes(const struct dataset *d)
 {
@@ -257,7 +257,7 @@ dataset_bytes(const struct dataset *d, uint64_t at, size_t bytes, void *room, st
 	return
 
 /* out may be the memory whose end holds the stored tokens: the next one to be read always lies
-   after the one to be written. */
+ * after the one to be written. */
 void
 dataset_widen(enum dtype t, const void *stored, int64_t count, int64_t *out)
 {
@@ -334,7 +334,7 @@ dataset_fingerprint(const struct dataset *d, char out[64])
 }
 
 /* 65500 instead of 65536: the preprocessor's bound, which readers must repeat when they know only
-   the vocabulary. */
+ * the vocabulary. */
 enum dtype
 dataset_dtype_for(int64_t vocab_size)
 {

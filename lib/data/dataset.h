@@ -43,7 +43,7 @@ int64_t dataset_document_start(
     const struct dataset *d, int64_t document); /* first sequence; document may be the count */
 bool dataset_has_modes(const struct dataset *d);
 /* Drops the pages of the index that were read from this process's memory; for passes over all of
-   it. */
+ * it. */
 void dataset_forget(const struct dataset *d);
 /* Copies tokens [first, first + count) of a sequence as int64; the range must lie inside it. -1
  * only when a file that is not mapped cannot be read, or has become shorter. */
@@ -73,7 +73,7 @@ struct dataset_file {
 void dataset_files(const struct dataset *d, struct dataset_file *bin, struct dataset_file *idx);
 uint64_t dataset_index_hash(const struct dataset *d); /* XXH3-64 of the .idx */
 /* XXH3-64 of the .idx and the size of the .bin as text: the fingerprint that a checkpoint
-   records. */
+ * records. */
 void dataset_fingerprint(const struct dataset *d, char out[64]);
 
 /* U16 when vocab_size < 65500, else I32. Source: DType.optimal_dtype. */
@@ -91,7 +91,7 @@ struct dataset_writer *dataset_writer_new(const char *prefix, enum dtype t, stru
 /* An unnamed file in the directory of the prefix, so that it fills that disk and not /tmp. */
 FILE *dataset_spill(const char *prefix, struct err *e);
 /* Whole documents: tokens in the file's type, the lengths of all sequences, and the number of
-   sequences of each document. */
+ * sequences of each document. */
 struct dataset_batch {
 	const void *tokens; /* in memory */
 	const int32_t *lengths, *per_document;
@@ -101,12 +101,12 @@ struct dataset_batch {
 };
 int dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e);
 /* Appends the documents [begin, end) of an open dataset, empty ones too, in constant memory. Tokens
-   of the writer's type are copied from file to file; others are converted, and each is checked.
-   Modes are copied too: either everything that is added has modes, or nothing. */
+ * of the writer's type are copied from file to file; others are converted, and each is checked.
+ * Modes are copied too: either everything that is added has modes, or nothing. */
 int dataset_add_documents(
     struct dataset_writer *w, const struct dataset *d, int64_t begin, int64_t end, struct err *e);
 /* dataset_written: what was added so far. dataset_writer_describe: the text of PREFIX.json, which
-   is copied; commit renames it into place before the .idx. */
+ * is copied; commit renames it into place before the .idx. */
 struct dataset_counts {
 	int64_t documents, sequences, tokens;
 };

@@ -90,7 +90,7 @@ dataset_check_arrays(struct dataset *d, struct err *e)
 }
 
 /* Checks that each of the sequences [first, end) is followed by the next: a result other than 0, or
-   above 63 bits, is a fault. */
+ * above 63 bits, is a fault. */
 static uint64_t
 sequence_faults(const struct dataset *d, int64_t first, int64_t end, unsigned shift)
 {
@@ -170,7 +170,7 @@ dataset_check_sequences(struct dataset *d, struct err *e)
 }
 
 /* True when no boundary is negative or less than the one before it, and the first and the last are
-   right. */
+ * right. */
 static bool
 documents_sound(const struct dataset *d)
 {

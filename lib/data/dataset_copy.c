@@ -18,7 +18,7 @@ copy_failed(const struct dataset_writer *w, const struct dataset *d, struct err 
 }
 
 /* The stream is flushed before its descriptor is written to, and its position is updated
-   afterwards. */
+ * afterwards. */
 int
 dataset_write_bin(
     struct dataset_writer *w, const struct dataset *d, uint64_t at, uint64_t bytes, struct err *e)
@@ -61,7 +61,7 @@ convert(
 }
 
 /* Copies the ends of the documents [begin, end), renumbered for the new dataset, whose last
-   sequences are already theirs. */
+ * sequences are already theirs. */
 static int
 add_boundaries(
     struct dataset_writer *w, const struct dataset *d, int64_t begin, int64_t end, struct err *e)
@@ -79,7 +79,7 @@ add_boundaries(
 }
 
 /* Copies the modes of the sequences [s0, s1), the last ones of the writer. A dataset has modes for
-   all its sequences or for none. */
+ * all its sequences or for none. */
 static int
 add_modes(struct dataset_writer *w, const struct dataset *d, int64_t s0, int64_t s1, struct err *e)
 {

@@ -1,5 +1,5 @@
 /* dataset_impl.h - shared by dataset.c (reading), dataset_check.c (rules), dataset_write.c,
-   dataset_copy.c, dataset_resume.c and dataset_repair.c */
+ * dataset_copy.c, dataset_resume.c and dataset_repair.c */
 #ifndef DATA_DATASET_IMPL_H
 #define DATA_DATASET_IMPL_H
 

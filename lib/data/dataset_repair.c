@@ -23,7 +23,7 @@ struct dataset_repair {
 };
 
 /* The lengths are taken as they are, because they cannot be derived from anything else. Sets
-   sequences, tokens and the arrays, of which only the lengths are known to lie inside the file. */
+ * sequences, tokens and the arrays, of which only the lengths are known to lie inside the file. */
 static int
 read_lengths(struct dataset *d, struct err *e)
 {
@@ -100,7 +100,7 @@ look_at_end(struct dataset_repair *r, struct str *found)
 }
 
 /* The number of boundaries, from the first, that begin with 0, never decrease and stay within the
-   sequences. */
+ * sequences. */
 static uint64_t
 sound_boundaries(const struct dataset_repair *r)
 {
@@ -117,7 +117,7 @@ sound_boundaries(const struct dataset_repair *r)
 }
 
 /* A merge without a shift keeps the boundaries of each part, without its 0: a part begins where
-   they decrease. True when they add up to the sequences. */
+ * they decrease. True when they add up to the sequences. */
 static bool
 shift_boundaries(struct dataset_repair *r)
 {
@@ -240,7 +240,7 @@ dataset_repair_open(const char *prefix, struct str *found, struct err *e)
 }
 
 /* Truncates the .bin in place, after its index is replaced. The notes about the old bytes are wrong
-   then. */
+ * then. */
 static int
 cut_bin(const struct dataset *d, uint64_t bytes, struct err *e)
 {

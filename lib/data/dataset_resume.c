@@ -22,7 +22,7 @@ open_part(struct outfile *o, const char *prefix, const char *suffix, int64_t kee
 }
 
 /* A commit that was interrupted between its two renames has left the tokens under their final name:
-   they are renamed back, since without the index they are not a dataset. */
+ * they are renamed back, since without the index they are not a dataset. */
 static int
 take_back(const char *prefix, struct err *e)
 {

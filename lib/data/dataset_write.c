@@ -102,7 +102,7 @@ dataset_writer_index(const char *prefix, enum dtype t, struct err *e)
 }
 
 /* Tokens come in runs of some kilobytes and are most of what is written: few large writes take half
-   the time of many small ones. */
+ * the time of many small ones. */
 static void
 buffer_bin(struct dataset_writer *w)
 {
@@ -178,7 +178,7 @@ dataset_write_boundaries(
 }
 
 /* Writes the ends of documents, in pieces. `sequence` is the number of sequences before the
-   first. */
+ * first. */
 static int
 add_ends(struct dataset_writer *w, const struct dataset_batch *b, int64_t sequence, struct err *e)
 {
@@ -272,7 +272,7 @@ write_offsets(FILE *lengths, int64_t width, FILE *out)
 }
 
 /* Writes the whole index under its temporary name and flushes it, so that a full disk shows before
-   any rename. */
+ * any rename. */
 static int
 write_index(struct dataset_writer *w, struct outfile *idx, const char *path, struct err *e)
 {
@@ -376,7 +376,7 @@ dataset_writer_describe(struct dataset_writer *w, const char *json)
 }
 
 /* The temporary files are gone afterwards in any case, except those of a writer that another run
-   can continue. */
+ * can continue. */
 int
 dataset_commit(struct dataset_writer *w, struct err *e)
 {

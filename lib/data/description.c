@@ -28,7 +28,7 @@ short_escape(unsigned char c)
 }
 
 /* A JSON string in ASCII. Bytes that are not UTF-8 become lone surrogates, as in paths decoded by
-   Python. */
+ * Python. */
 static void
 add_string(struct str *out, const char *text)
 {
@@ -60,7 +60,7 @@ add_string(struct str *out, const char *text)
 }
 
 /* A finite double as Python's repr(): the shortest exact digits, with an exponent below 1e-4 and
-   from 1e16. */
+ * from 1e16. */
 void
 description_double(struct str *out, double x)
 {

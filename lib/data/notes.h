@@ -35,7 +35,7 @@ struct notes {
 };
 
 /* Fills n: 1 when the notes exist, 0 with everything unknown when they do not, -1 when they cannot
-   be read. Call notes_release in every case. */
+ * be read. Call notes_release in every case. */
 int notes_read(const char *prefix, struct notes *n, struct err *e);
 void notes_release(struct notes *n);
 /* Sets everything to unknown. */

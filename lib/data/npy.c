@@ -290,7 +290,7 @@ npy_close(struct npy *a)
 }
 
 /* NumPy pads for the first dimension to grow to 21 digits, then to a multiple of 64, always by at
-   least one. */
+ * least one. */
 size_t
 npy_header(char out[256], enum dtype t, int ndim, const int64_t *shape)
 {

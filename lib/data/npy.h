@@ -25,7 +25,7 @@ struct npy {
 	int64_t count;    /* elements */
 	const void *data; /* aligned to its elements; in the map or in the copy */
 	void *copy;       /* used when the header's length leaves the elements unaligned; else
-			     NULL */
+			   * NULL */
 };
 
 int npy_open(struct npy *a, const char *path, struct err *e);

@@ -21,7 +21,7 @@ enum { FILE_MAX = 64 << 20 };
 const char *const split_name[SPLIT_COUNT] = { "train", "valid", "test" };
 
 /* True when Python's float() accepts the word: decimal with sign, point, exponent and single
-   underscores between digits, or nan, inf, infinity; strtod alone would also accept hexadecimal. */
+ * underscores between digits, or nan, inf, infinity; strtod alone would also accept hexadecimal. */
 static bool
 is_number(const char *word, double *value)
 {

@@ -46,7 +46,7 @@ struct path_options {
 };
 
 /* Reads the file that one of the options names, which may be a pipe, once and to its end; at most
-   64 MiB. *text, which the caller frees, is NULL when no option names a file. */
+ * 64 MiB. *text, which the caller frees, is NULL when no option names a file. */
 int data_paths_load(const struct path_options *o, char **text, size_t *bytes, struct err *e);
 /*
  * Reads the options that are given; none, or more than one kind, is an error that names the
@@ -55,7 +55,7 @@ int data_paths_load(const struct path_options *o, char **text, size_t *bytes, st
 int data_paths_read(const struct path_options *o, struct data_paths *out, struct err *e);
 void data_paths_release(struct data_paths *p);
 /* The list of a split, however it was given; its count is 0 when a per-split file omits the
-   split. */
+ * split. */
 const struct path_list *data_paths_list(const struct data_paths *p, enum split which);
 
 /* One list of words; name ("--data-path", "FILE: train") begins every message. An empty list is an

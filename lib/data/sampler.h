@@ -32,7 +32,7 @@ struct sampler_config {
 struct sampler;
 
 /* Fewer samples than one group, or more than randperm's 32-bit method covers (214748363 per
-   permutation), is an error. */
+ * permutation), is an error. */
 struct sampler *sampler_new(const struct sampler_config *c, struct err *e);
 void sampler_free(struct sampler *s);
 /* The samples of an epoch, a multiple of the group; the rest of the split is skipped. */

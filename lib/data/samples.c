@@ -74,7 +74,7 @@ check_config(const struct samples_config *c, struct err *e)
 }
 
 /* The first of the last sequences before `end` that together have 2 tokens; -1: all before it have
-   fewer. */
+ * fewer. */
 static int64_t
 last_with_tokens(const struct dataset *d, int64_t end)
 {
@@ -86,7 +86,7 @@ last_with_tokens(const struct dataset *d, int64_t end)
 }
 
 /* Shares, in sequences, that give tokens to every split that is present, with as few as possible
-   for the later ones. False when there are too few tokens. */
+ * for the later ones. False when there are too few tokens. */
 static bool
 propose_split(const struct samples *s, char text[72])
 {
@@ -151,7 +151,7 @@ too_few_tokens(const struct samples *s, const struct samples_config *c, struct e
 }
 
 /* Sets the split's sequences and tokens. Too few to train on is an error: Megatron-LM would search
-   for enough epochs for ever. */
+ * for enough epochs for ever. */
 static int
 find_range(struct samples *s, const struct samples_config *c, struct err *e)
 {
@@ -195,7 +195,7 @@ plan(struct samples *s, const struct samples_config *c, struct err *e)
 		s->num_epochs = (want + x + t - 1) / t;
 	}
 	/* num_epochs * t < want + x + t, which fits; the number of positions may not fit when
-	   sequences are empty. */
+	 * sequences are empty. */
 	all = s->num_epochs * t;
 	if (__builtin_mul_overflow(s->num_epochs, s->end - s->begin, &s->num_positions))
 		return err_set(e, "%lld epochs of %lld sequences: more than 63 bits count",

@@ -79,16 +79,16 @@ void samples_tokenizer(const char *class_name, const char *path, const char *con
     int count, struct str *out);
 
 /* Where a sample's tokens come from; the parts are in order. Used for tokens, document boundaries
-   and error messages. */
+ * and error messages. */
 struct sample_part {
 	int64_t sequence, first, count;
 };
 /* Writes at most cap parts; returns the number that the sample has (call again with more room when
-   it is larger). */
+ * it is larger). */
 int64_t samples_parts(
     const struct samples *s, int64_t sample, struct sample_part *out, int64_t cap);
 /* The seq_length + 1 tokens of a sample (fewer for a kept partial last one); returns their number,
-   or -1 when they cannot be read. out holds seq_length + 1. */
+ * or -1 when they cannot be read. out holds seq_length + 1. */
 int64_t samples_tokens(const struct samples *s, int64_t sample, int64_t *out, struct err *e);
 
 /* Entry i of the maps. */

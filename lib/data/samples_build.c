@@ -127,7 +127,7 @@ shuffle64(struct mt19937 *rng, int64_t *a, int64_t n)
 }
 
 /* The sequences of all epochs, shuffled together, except that a last epoch that is only partly used
-   is shuffled separately. */
+ * is shuffled separately. */
 static void
 build_document_index(struct samples *s, struct mt19937 *rng)
 {
@@ -197,7 +197,7 @@ build_shuffle_index(struct samples *s, struct mt19937 *rng)
 }
 
 /* One generator serves the document index and then the shuffle index; the sample index, which draws
-   nothing, needs the first and comes between them. */
+ * nothing, needs the first and comes between them. */
 void
 samples_build(struct samples *s)
 {

@@ -76,7 +76,7 @@ key_head(const struct samples *s, bool extra, bool drop, struct str *out)
 }
 
 /* Well-mixed bits of a number: their sums are equal for equal multisets, and almost never for
-   different ones. */
+ * different ones. */
 static uint64_t
 mix(uint64_t x)
 {
@@ -115,7 +115,7 @@ document_index_fits(const struct samples *s)
 }
 
 /* Every row must be where the walk over the document index puts it, which also validates lengths,
-   extra token and partial sample. */
+ * extra token and partial sample. */
 static bool
 sample_index_fits(const struct samples *s)
 {
@@ -134,7 +134,7 @@ sample_index_fits(const struct samples *s)
 }
 
 /* A permutation of the samples; those before a separate last epoch are permuted among
-   themselves. */
+ * themselves. */
 static bool
 shuffle_index_fits(const struct samples *s)
 {
@@ -199,7 +199,7 @@ load_set(const struct samples *s, const struct samples_config *c, const struct c
 }
 
 /* True when a stale set may be valid for another user: without a key, another program made it; with
-   one, it may be that of the present dataset with other options. */
+ * one, it may be that of the present dataset with other options. */
 static bool
 is_of_others(const struct samples *s, const struct cache_place *p)
 {
@@ -228,7 +228,7 @@ rename_maps(struct samples *s, struct str *description)
 }
 
 /* Tries Megatron-LM's name first, and the other one only while maps for another user have that
-   name. */
+ * name. */
 enum cache_state
 samples_load(struct samples *s, const struct samples_config *c, struct str *description)
 {
@@ -281,7 +281,7 @@ samples_store_key(
 }
 
 /* True when a file is the description of these maps except for the tokenizer, its last key: then
-   its maps are equal too. */
+ * its maps are equal too. */
 static bool
 differs_in_tokenizer(const char *path, const struct str *want)
 {
@@ -298,7 +298,7 @@ differs_in_tokenizer(const char *path, const struct str *want)
 }
 
 /* Reads the descriptions of the split up to the first that fits. Another process may meanwhile have
-   made the name of s itself. */
+ * made the name of s itself. */
 static bool
 find_other_tokenizer(
     const struct samples *s, const char *dir, const struct str *want, char hash[33])

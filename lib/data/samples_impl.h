@@ -1,5 +1,5 @@
 /* samples_impl.h - shared by the files about samples: planning and reading (samples.c), building
-   (samples_build.c), cache files (samples_cache.c), names (description.c), and blends */
+ * (samples_build.c), cache files (samples_cache.c), names (description.c), and blends */
 #ifndef DATA_SAMPLES_IMPL_H
 #define DATA_SAMPLES_IMPL_H
 
@@ -46,16 +46,16 @@ int64_t index_map_get(const struct index_map *m, int64_t i);
 void index_map_copy(const struct index_map *m, int64_t from, int64_t n, int64_t *out);
 void index_map_release(struct index_map *m);
 /* Allocates count elements, on large pages when there are many, because the shuffles access them at
-   random. */
+ * random. */
 void *index_map_alloc(struct index_map *m, enum dtype t, int64_t count);
 
 /* samples_walk.c: the rows of the sample index for a document index over the split's sequences; row
-   0 is (0, 0). */
+ * 0 is (0, 0). */
 struct row_walk;
 struct row_walk *row_walk_new(const struct samples *s);
 void row_walk_free(struct row_walk *w);
 /* The next row; -1 when the document index ends before the sample is full (never with maps of the
-   same set). */
+ * same set). */
 int row_walk_next(struct row_walk *w, int64_t *position, int64_t *offset);
 /* I32 unless positions or offsets need more. */
 enum dtype samples_row_type(int64_t num_positions);
@@ -64,7 +64,7 @@ enum dtype samples_row_type(int64_t num_positions);
 struct samples *samples_plan(
     const struct dataset *d, const struct samples_config *c, struct err *e);
 /* Takes the maps from the cache or builds them; with write_cache, maps that were built, and the key
-   of validated ones, are added to set. */
+ * of validated ones, are added to set. */
 int samples_fill(
     struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e);
 /* samples_build.c: the three maps of a plan. */
@@ -80,8 +80,8 @@ enum cache_state {
 	CACHE_KEYED,  /* complete, with a matching key: loaded */
 };
 /* Names the maps after the description, and loads them when they are taken. When the name belongs
-   to maps that must not be overwritten, the options that it does not cover are added to the
-   description, which changes the name. */
+ * to maps that must not be overwritten, the options that it does not cover are added to the
+ * description, which changes the name. */
 enum cache_state samples_load(
     struct samples *s, const struct samples_config *c, struct str *description);
 /* Adds the maps that were built, the description, and the key. */
@@ -113,7 +113,7 @@ struct cache_place {
 /* True when all files exist, whatever their contents: Megatron-LM's criterion of a hit. */
 bool cache_complete(const struct cache_place *p);
 /* Maps all arrays or none: the description must be this text, and the files must be integers of
-   these shapes. */
+ * these shapes. */
 bool cache_load(const struct cache_place *p, const struct str *description);
 /* Leaves the arrays empty. */
 void cache_release(const struct cache_place *p);
@@ -126,7 +126,7 @@ int cache_key_fits(const struct cache_place *p, const struct str *head, bool tru
 /* The same for the head alone; nothing is loaded. */
 int cache_key_begins(const struct cache_place *p, const struct str *head);
 /* Adds the arrays in order, then the description: Megatron-LM takes existing files for complete, so
-   the text comes last. */
+ * the text comes last. */
 int cache_store(const struct cache_place *p, const struct str *description, struct file_set *set,
     struct err *e);
 int cache_store_key(

@@ -55,7 +55,7 @@ row_walk_free(struct row_walk *w)
 }
 
 /* Gathers the lengths of the block that begins at a position: prefetches all of them, then reads
-   them. */
+ * them. */
 static void
 fill_block(struct row_walk *w, int64_t from)
 {

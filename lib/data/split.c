@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* One run of digits and points as a number; a run that is not a number is an error, as for Python's
-   float(). */
+ * float(). */
 static int
 parse_share(const char *run, size_t len, double *out, struct err *e)
 {
@@ -56,7 +56,7 @@ parse_shares(const char *text, double share[SPLIT_COUNT], struct err *e)
 }
 
 /* The bookends are running sums of the shares, in doubles and in this order, because their rounding
-   determines the sequences. */
+ * determines the sequences. */
 int
 split_parse(const char *text, struct split_matrix *out, struct err *e)
 {

@@ -18,7 +18,7 @@ enum {
 	DEVICE_SIDE = 1 << 20, /* after it: what a GEMM hands to the next kernel */
 	DEVICE_CONTEXT =
 	    552 << 20, /* the driver's, with our kernels and the libraries' loaded; measured on an
-			  H200 with CUDA 13.0, cuBLASLt 13.1 and cuDNN 9.19 */
+			* H200 with CUDA 13.0, cuBLASLt 13.1 and cuDNN 9.19 */
 };
 
 /* All of these bytes for a rank of a run in this type; 0 in double precision, which runs only on

@@ -21,7 +21,7 @@ struct alphabet {
 
 void alphabet_init(struct alphabet *a);
 /* Writes the bytes that a token's name stands for; out holds len. Returns how many, or -1 when a
-   character is outside the alphabet. */
+ * character is outside the alphabet. */
 int64_t alphabet_decode(const struct alphabet *a, const char *name, size_t len, char *out);
 /* Appends the name of n bytes. */
 void alphabet_encode(const struct alphabet *a, const char *s, size_t n, struct str *out);

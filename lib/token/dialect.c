@@ -19,7 +19,7 @@ enum { NAME_MAX_LEN = 32, GROUPS_MAX = 63 };
 	"\\t-\\r " \
 	"\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 /* In these texts @ stands for the members of \w. Outside a set, Oniguruma uses another table for
-   Latin-1, in which powers and fractions are word characters. */
+ * Latin-1, in which powers and fractions are word characters. */
 #define LONE_WORD "[@\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
 #define LONE_OTHER "[^@\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
 /* Between a word character and another one. */
@@ -100,7 +100,7 @@ add_text(struct str *out, const char *text)
 /* --- properties ------------------------------------------------------------------------------- */
 
 /* Long names of categories, as Oniguruma compares them: only small letters. Any other name is a
-   script's. "Assigned" is everything outside Cn. */
+ * script's. "Assigned" is everything outside Cn. */
 static const struct {
 	const char *name, *category;
 	bool negated;
@@ -186,7 +186,7 @@ find_script(struct property *p, const char *name)
 }
 
 /* Adds a property or its complement to the set. Where PCRE2 has too many code points for it, it
-   becomes an alternative. */
+ * becomes an alternative. */
 static void
 add_property(struct translation *t, const struct property *p, bool negated)
 {
@@ -201,7 +201,7 @@ add_property(struct translation *t, const struct property *p, bool negated)
 }
 
 /* In a set that ignores case Oniguruma takes the other cases of all members, which PCRE2 does only
-   for single characters; marks have them too, such as U+0345. */
+ * for single characters; marks have them too, such as U+0345. */
 static int
 check_case(const struct translation *t, const struct property *p, struct err *e)
 {
@@ -211,7 +211,7 @@ check_case(const struct translation *t, const struct property *p, struct err *e)
 }
 
 /* A category by its short name, in the open set or by itself. Outside a set, case is not
-   ignored. */
+ * ignored. */
 static int
 add_category(struct translation *t, const char *name, bool negated, struct err *e)
 {
@@ -375,7 +375,7 @@ translate_bracket(struct translation *t, struct err *e)
 }
 
 /* A bracket of a set inside a set: a plain one adds its members to the outer set, so the bracket is
-   dropped. That must not join its neighbours to a range. */
+ * dropped. That must not join its neighbours to a range. */
 static int
 translate_inner(struct translation *t, char c, struct err *e)
 {
@@ -423,7 +423,7 @@ translate_member(struct translation *t, char c, struct err *e)
 }
 
 /* The options of a group, of which i and m matter: pos is after its "(?". Options for the rest of
-   the enclosing group end in a bracket. */
+ * the enclosing group end in a bracket. */
 static void
 translate_options(struct translation *t)
 {

@@ -34,7 +34,7 @@ names_release(struct names *n)
 }
 
 /* Where the search for a string begins. It differs in every process, so that no file can be crafted
-   whose strings all collide. */
+ * whose strings all collide. */
 static size_t
 first_place(const struct names *n, const char *s, size_t len)
 {

@@ -27,7 +27,7 @@ void names_release(struct names *n);
 /* The id that the string already has, or -1 when it was new and now has this one. */
 int64_t names_add(struct names *n, const char *s, size_t len, uint32_t id);
 /* Adds the members of a vocabulary, each a token with its id, which is not checked. A token that
-   exists already is an error that names it. The text of the JSON must outlive the names. */
+ * exists already is an error that names it. The text of the JSON must outlive the names. */
 int names_add_members(struct names *n, const struct json_value *vocab, struct err *e);
 /* The id, or -1. */
 int64_t names_find(const struct names *n, const char *s, size_t len);

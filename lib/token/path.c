@@ -31,7 +31,7 @@ struct search {
 };
 
 /* Opens the stretch after the last one, with the places that it has reached; its own places go to
-   place[0]. */
+ * place[0]. */
 static struct held *
 open_stretch(struct search *s, size_t at, size_t starts)
 {
@@ -68,7 +68,7 @@ search_stretch(const struct search *s, const struct held *h, unsigned char *plac
 }
 
 /* The symbols of the token on the path to place k; 0 for a carried place, whose token began before
-   the stretch. */
+ * the stretch. */
 static size_t
 back(const struct search *s, const struct held *h, const unsigned char *place, size_t k)
 {
@@ -78,7 +78,7 @@ back(const struct search *s, const struct held *h, const unsigned char *place, s
 }
 
 /* Finds the entries of the places that the last stretch reaches; returns their common entry, or
-   NONE. */
+ * NONE. */
 static size_t
 find_entries(const struct search *s, struct held *h)
 {
@@ -116,7 +116,7 @@ put_stretch(const struct search *s, const struct held *h, const unsigned char *p
 }
 
 /* The places of held stretch i, searched again if they are no longer in memory. It is known to have
-   a path. */
+ * a path. */
 static const unsigned char *
 places_of(const struct search *s, size_t i)
 {

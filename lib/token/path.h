@@ -32,7 +32,7 @@ struct path_text {
 	size_t longest;     /* most symbols of a token */
 	size_t place_bytes; /* of one */
 	/* Reads the symbols of a part: sets n, which is at most `starts` + `longest`. Returns the
-	   byte after the first `starts` of them. */
+	 * byte after the first `starts` of them. */
 	size_t (*read)(void *ctx, struct path_part *part);
 	/* Finds the places of the last part read. -1 if there is no path. */
 	int (*search)(void *ctx, void *place, const struct path_part *part, struct err *e);

@@ -233,7 +233,7 @@ small_word(const struct pretok *p, const struct pretok_text *t, size_t at)
 }
 
 /* Both forms of o200k's words, each first with the prefix of len bytes and then without it; pos
-   when there is none. */
+ * when there is none. */
 static size_t
 cased_word(const struct pretok *p, const struct pretok_text *t, size_t pos, size_t prefix)
 {
@@ -249,7 +249,7 @@ cased_word(const struct pretok *p, const struct pretok_text *t, size_t pos, size
 }
 
 /* A word with an optional character before it that is not a letter, number or line end; pos when
-   none begins here. */
+ * none begins here. */
 static size_t
 word(const struct pretok *p, const struct pretok_text *t, size_t pos)
 {

@@ -17,7 +17,7 @@ enum pretok_scanner {
 	PRETOK_GPT2,        /* also r50k, p50k */
 	PRETOK_CL100K,      /* Llama 3 as well */
 	PRETOK_CL100K_TAIL, /* tiktoken's later spelling: white space at the end of the text is one
-			       piece; the same ids with cl100k's own vocabulary */
+			     * piece; the same ids with cl100k's own vocabulary */
 	PRETOK_QWEN2,       /* Qwen2, 2.5 and 3; their NFC is not done here */
 	PRETOK_QWEN35,      /* Qwen3.5: marks go with letters */
 	PRETOK_O200K,       /* GPT-4o, gpt-oss, Llama 4 */
@@ -40,7 +40,7 @@ struct pretok *pretok_new(enum pretok_scanner scanner);
 void pretok_free(struct pretok *p);
 
 /* The end of the piece that begins at pos < n. n is the end of the text for the rules that look
-   ahead; the text before pos does not matter. */
+ * ahead; the text before pos does not matter. */
 size_t pretok_next(const struct pretok *p, const unsigned char *s, size_t n, size_t pos);
 
 /* A text that is being cut; zero pos to begin. n < 2^31. */

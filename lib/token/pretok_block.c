@@ -112,7 +112,7 @@ starts_gpt2(const struct window *w)
 	uint64_t change = (l & ~(l << 1)) | (d & ~(d << 1)) | (o & ~(o << 1));
 
 	/* white space starts with its run, and its last character is separate when something
-	   follows */
+	 * follows */
 	return (change & ~(w->m.space << 1)) | (s & ~(s << 1)) | (s & ~(s >> 1));
 }
 
@@ -209,7 +209,7 @@ window_starts(const struct pretok_rules *r, bool newlines, const unsigned char *
 }
 
 /* Writes the positions of the bits, at most 63, and some extra values after them, so that the
-   loop's end is easier to predict. end has room for 64. */
+ * loop's end is easier to predict. end has room for 64. */
 static inline size_t
 put(uint32_t *end, size_t base, uint64_t m)
 {
@@ -222,8 +222,8 @@ put(uint32_t *end, size_t base, uint64_t m)
 }
 
 /* Uses windows while they give starts, and the scanner for one piece where they do not. newlines,
-   from the rules, is a constant in each copy of the loop, so that no copy makes masks it does not
-   need; this is why the copies are forced. */
+ * from the rules, is a constant in each copy of the loop, so that no copy makes masks it does not
+ * need; this is why the copies are forced. */
 __attribute__((always_inline)) static inline size_t
 cut(const struct pretok *p, bool newlines, struct pretok_text *t, uint32_t *end, size_t cap)
 {

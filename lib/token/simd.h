@@ -15,7 +15,7 @@
 enum { SIMD_BLOCK = 64 };
 
 /* A set of bytes: bit h & 7 of row[h >> 3][l] is for the byte with the high half h and the low half
-   l. */
+ * l. */
 struct simd_set {
 	unsigned char row[2][16];
 };

@@ -192,7 +192,7 @@ parse_split(struct splitter *p, struct split_step *s, const struct json_value *v
 	if (regex && regex->type == JSON_STRING)
 		known = pretok_find(regex->string, regex->len);
 	/* When all of the text matches, isolating the matches and removing the text between them
-	   are the same. */
+	 * are the same. */
 	if (known != PRETOK_NONE &&
 	    (s->behavior == SPLIT_ISOLATED || (s->behavior == SPLIT_REMOVED && s->invert))) {
 		s->scanner = pretok_new(known);
@@ -430,7 +430,7 @@ metaspace_prepend(const struct json_value *v, enum metaspace_prepend *out, struc
 }
 
 /* At most SPLIT_STEPS. After a ByteLevel a step sees its alphabet instead of the text, as in
-   Falcon's files; a second one would encode the alphabet itself. */
+ * Falcon's files; a second one would encode the alphabet itself. */
 static int
 add_step(void *owner, const void *kind, const struct json_value *v, struct err *e)
 {
@@ -456,7 +456,7 @@ static const struct component component = { "pre_tokenizer", "pretokenizers", SP
 	sizeof *kinds, sizeof kinds / sizeof *kinds, add_step };
 
 /* A ByteLevel at the end that only makes pieces bytes is dropped, and a scanner that is then the
-   last step is kept separately. */
+ * last step is kept separately. */
 int
 splitter_parse(struct splitter *p, const struct json_value *v, struct err *e)
 {

@@ -48,7 +48,7 @@ struct split_step {
 };
 
 /* Read-only, shared by threads; zero-initialise. A scanner as the last step is kept separately, so
-   that the model can cut and encode in one pass. */
+ * that the model can cut and encode in one pass. */
 struct splitter {
 	struct split_step step[SPLIT_STEPS];
 	int count;

@@ -90,8 +90,8 @@ drops_unknown(const struct symbols *m)
 }
 
 /* True when documents may be cut into words. A word's first character must be a token, or unknowns
-   on both sides of a cut could become one; and two U+2581 could join where the character between
-   them is dropped. */
+ * on both sides of a cut could become one; and two U+2581 could join where the character between
+ * them is dropped. */
 static bool
 can_cut(const struct symbols *m, const struct symbols_spec *spec)
 {
@@ -270,7 +270,7 @@ add_affixed(struct spelling *s, size_t n)
 	if (s->at + n == s->len)
 		str_add(text, m->suffix, m->suffix_len);
 	/* The looked-up text has the mark or lacks the prefix; the text that becomes bytes has the
-	   prefix. */
+	 * prefix. */
 	skip = !m->prefix_len ? 1 : s->at > 0 ? 1 + m->prefix_len : 0;
 	add_symbol(s, bpe_find(m->bpe, (unsigned char *)text->buf + skip, text->len - skip),
 	    text->buf + 1, text->len - 1);

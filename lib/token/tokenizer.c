@@ -90,7 +90,7 @@ tokenizer_hash(const struct tokenizer *t)
 }
 
 /* The template of a tokenizer.json or a directory's configs may add it; callers must not add
-   another. */
+ * another. */
 bool
 tokenizer_adds_bos(const struct tokenizer *t)
 {
@@ -190,7 +190,7 @@ outside(const struct tokenizer *t, int64_t id, struct err *e)
 }
 
 /* The limit keeps byte counts and ids of all kinds within 32 bits. The ids around a text are added
-   even when the text is empty, as in transformers. */
+ * even when the text is empty, as in transformers. */
 int
 tokenizer_encode(
     struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)

@@ -87,7 +87,7 @@ const char *tokenizer_file(const struct tokenizer *t, int i); /* path as given *
 /* The piece of an id below the vocabulary size; BUG outside. */
 struct tokenizer_piece tokenizer_piece_at(const struct tokenizer *t, int64_t id);
 /* The id of the piece with these bytes, or -1. A control piece is preferred, since a word may have
-   the same spelling. Searches all pieces. */
+ * the same spelling. Searches all pieces. */
 int64_t tokenizer_find_piece(const struct tokenizer *t, const char *bytes, size_t len);
 /* Appends ids that came from a file; one outside the vocabulary is an error. */
 int tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,

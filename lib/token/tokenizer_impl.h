@@ -31,7 +31,7 @@ struct tokenizer_kind {
 	/* True when the files given and the first n bytes of the model file are of this kind. */
 	bool (*detect)(const struct tokenizer_spec *spec, const unsigned char *head, size_t n);
 	/* Fills impl, vocab_size, special, hash and the files; close is called even after an
-	   error. */
+	 * error. */
 	int (*open)(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e);
 	void (*close)(struct tokenizer *t); /* impl may be NULL */
 	/* NULL with worker_free: no scratch is needed */

@@ -15,7 +15,7 @@ enum {
 unsigned unicode_mark_class(uint32_t cp);
 
 /* Writes the full decomposition, of compatibility if compat; returns its length, 1 for an unchanged
-   code point. */
+ * code point. */
 int unicode_decompose(uint32_t cp, bool compat, uint32_t out[FORMS_PARTS]);
 
 /* The composition of two code points, or 0. */

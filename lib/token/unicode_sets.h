@@ -1,5 +1,5 @@
 /* unicode_sets.h - the sets of code points that components of a tokenizer.json use, as in the
-   reference */
+ * reference */
 #ifndef TOKEN_UNICODE_SETS_H
 #define TOKEN_UNICODE_SETS_H
 

@@ -196,7 +196,7 @@ struct encoding {
 	struct unigram_worker *w;
 	const char *piece;
 	size_t len, at, done; /* bytes; those of tokens so far; those before the open run of
-				 unknowns */
+			       * unknowns */
 	struct token_ids *out;
 };
 
@@ -237,7 +237,7 @@ offer(struct place *p, double score, uint32_t id, uint32_t symbols)
 }
 
 /* Finds the best paths through a part. An unknown character counts only where no piece equals that
-   character. */
+ * character. */
 static int
 search(void *ctx, void *places, const struct path_part *part, struct err *e)
 {
@@ -272,7 +272,7 @@ search(void *ctx, void *places, const struct path_part *part, struct err *e)
 }
 
 /* Emits a run of unknown characters: a token with the same text, its bytes, or the unknown
-   token. */
+ * token. */
 static void
 add_unknown(const struct unigram *m, const char *s, size_t n, struct token_ids *out)
 {

@@ -32,7 +32,7 @@ struct unigram_worker *unigram_worker_new(const struct unigram *m);
 void unigram_worker_free(struct unigram_worker *w); /* NULL is fine */
 
 /* Appends the ids of a piece of well-formed UTF-8. Fails at an unknown character when there is no
-   unknown token. */
+ * unknown token. */
 int unigram_encode(
     struct unigram_worker *w, const char *piece, size_t len, struct token_ids *out, struct err *e);
 

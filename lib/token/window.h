@@ -39,7 +39,7 @@
 /* A list of symbols, and the receiver of its tokens. */
 struct window_list {
 	/* Appends the next symbols: at least `want`, fewer only at the end of the list, after which
-	   further calls append none. */
+	 * further calls append none. */
 	void (*read)(void *ctx, struct token_ids *symbols, size_t want);
 	/* The next tokens of the whole list, at least one. */
 	void (*take)(void *ctx, const uint32_t *token, size_t n);
@@ -49,7 +49,7 @@ struct window_list {
 /* How pairs merge. */
 struct window_rule {
 	/* Merges n > 0 symbols in place and returns the number of tokens; width [n] gets the number
-	   of symbols of each token. */
+	 * of symbols of each token. */
 	size_t (*merge)(void *ctx, uint32_t *symbol, uint32_t *width, size_t n);
 	void *ctx;
 	size_t widest; /* no token is made of more symbols */

@@ -8,7 +8,7 @@ set -u
 export OMPI_MCA_ess_singleton_isolated=1
 common="--config tiny.conf --save C --load C --log-interval 1000 --override-opt_param-scheduler"
 
-# refused: has one of the two been?
+# refused: true when one of the two has been refused
 refused()
 {
 	cat first second >out

@@ -100,7 +100,7 @@ __launch_bounds__(CU_THREADS) pairs_kernel(struct rope r, struct walk w)
 	}
 }
 
-/* Do packs of n elements of x and of the table begin where a pair's do? Head after head, and in the
+/* True when packs of n elements of x and of the table begin where pairs do, in each head and in the
  * second half of each. */
 static bool
 packs(const struct rope *r, int n)

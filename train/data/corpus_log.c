@@ -58,7 +58,7 @@ count_samples(struct corpus_log *l, int64_t first, int microbatch)
 }
 
 /* Adds up once what was consumed before, sample by sample with the cyclic loader, which does not
-   depend on the steps. */
+ * depend on the steps. */
 static void
 count_before(struct corpus_log *l, int64_t consumed)
 {

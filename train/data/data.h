@@ -80,10 +80,10 @@ struct corpus_log;
 struct corpus_log *corpus_log_new(const struct data *d, struct engine *e, int64_t consumed);
 void corpus_log_free(struct corpus_log *l);
 /* Samples consumed of each corpus of training in the order that it is in now; valid only on rank 0.
-   NULL: mock data. */
+ * NULL: mock data. */
 const int64_t *corpus_log_counts(const struct corpus_log *l);
 /* Where the passes leave losses and masks of tokens, for struct pipeline; NULL when they are not
-   wanted. */
+ * wanted. */
 void *corpus_log_losses(const struct corpus_log *l);
 /* A step that began at sample `first` was taken; its losses have arrived. skipped: its losses do
  * not count. */

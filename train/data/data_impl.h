@@ -68,10 +68,10 @@ int64_t data_group(const struct data *d);
 /* data_record.c: reads d->record from the checkpoint of a resumed run. */
 int data_record_read(struct data *d, struct err *e);
 /* Decides how the order goes on: start of the training set and kept. -1: the data changed, and no
-   option says how to continue. */
+ * option says how to continue. */
 int data_record_resolve(struct data *d, struct err *e);
 /* After the training set is opened: true when orders of corpora differ from those of the
-   checkpoint. say: prints a note for each. */
+ * checkpoint. say: prints a note for each. */
 bool data_record_reordered(const struct data *d, bool say);
 /* From the checkpoint on, every corpus continues in its earlier order. */
 void data_record_keep(struct data *d);

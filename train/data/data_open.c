@@ -77,7 +77,7 @@ make_nonce(struct comm *world)
 }
 
 /* Rank 0 makes the file; if the directory is not writable no rank sees it, and every host then
-   builds its own maps. */
+ * builds its own maps. */
 static void
 probe_begin(const struct data *d, const char *path)
 {
@@ -344,7 +344,7 @@ open_train(const struct opening *o, struct err *e)
 }
 
 /* Set number i; training comes first. Splits without a share or a request get no blend and a count
-   of 0, so evaluation skips them. */
+ * of 0, so evaluation skips them. */
 static int
 open_number(const struct opening *o, int i, struct err *e)
 {

@@ -267,8 +267,8 @@ keep_gone(struct data *d, const bool *taken)
 }
 
 /* Continues each corpus of the list from its record; at_end: from the end of what was consumed,
-   else from where its present order began. A corpus that a list names twice is continued in the
-   order of its mentions. */
+ * else from where its present order began. A corpus that a list names twice is continued in the
+ * order of its mentions. */
 static void
 take_up(struct data *d, bool at_end)
 {

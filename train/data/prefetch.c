@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* A ring holds two steps of the largest size, or as many batches as fit RING_BYTES, but at least
-   four. */
+ * four. */
 enum { RING_BYTES = 256 << 20, RING_LEAST = 4 };
 enum { TRAINING, EVALUATION, RINGS };
 
@@ -110,7 +110,7 @@ ring_of(struct prefetch *p, int set)
 }
 
 /* Reads without the lock. A batch that cannot be read is all zeroes, which is safe: none of its
-   tokens counts. */
+ * tokens counts. */
 static void
 fill(const struct prefetch *p, const struct ring *r, struct entry *x)
 {

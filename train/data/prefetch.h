@@ -32,11 +32,11 @@ struct prefetch_stats {
 struct prefetch *prefetch_new(const struct engine *e, const struct data *d);
 void prefetch_free(struct prefetch *p);
 /* Starts reading: training from the step after `consumed` samples, and the first evaluation from
-   its start. */
+ * its start. */
 void prefetch_start(struct prefetch *p, int64_t consumed);
 /* Like data_batch; after a failure the batch is valid too, without a token that counts. A request
-   for another micro batch than the next of its kind (training, evaluation) restarts reading from
-   it. */
+ * for another micro batch than the next of its kind (training, evaluation) restarts reading from
+ * it. */
 int64_t prefetch_batch(
     struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err);
 /* The device has passed all copies of batches that were given out: they may be filled again. */

@@ -17,13 +17,13 @@
 enum {
 	JOBS = 3,
 	/* how many merges ahead the bytes of the parts, and the places of those bytes, are
-	   prefetched */
+	 * prefetched */
 	NEAR = 8,
 	FAR = 16,
 };
 
 /* Progress in finding the joins of a stretch of merges: the position, the last join, and how many
-   tokens may still be examined. */
+ * tokens may still be examined. */
 struct joins {
 	size_t done, end;
 	uint32_t last;
@@ -85,7 +85,7 @@ look_up_join(const struct bpe *b, const struct bpe_token *left, const struct bpe
 }
 
 /* The same, but first tries the previous join, which may be the same token, and the tokens after
-   it, up to a limit. BPE_NONE also while there are no names. */
+ * it, up to a limit. BPE_NONE also while there are no names. */
 static uint32_t
 find_join(const struct bpe *b, struct bpe_merge m, struct joins *j)
 {
@@ -195,7 +195,7 @@ find_joins(struct build *x, struct err *e)
 }
 
 /* Rank is the position. Pairs of bytes also have their own table, for the first look-ups of every
-   piece. */
+ * piece. */
 static int
 add_merges(struct build *x, struct err *e)
 {

@@ -36,7 +36,7 @@ struct bpe_spec {
 	size_t num_merges;
 	bool ranks;        /* a rank file: it has no merges, the id of a join is its rank */
 	bool whole_piece;  /* a piece that is a token is that token, without merging: rank files,
-			      and ignore_merges of tokenizer.json */
+			    * and ignore_merges of tokenizer.json */
 	bool symbols;      /* callers supply the initial ids (bpe_merge); bytes need no ids */
 	struct pool *pool; /* threads for building; NULL: none */
 };
@@ -65,7 +65,7 @@ void bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigne
 void bpe_encode_piece(
     struct bpe_worker *w, const unsigned char *piece, size_t len, struct token_ids *out);
 /* Merges n < 2^31 symbols in place and returns the number of ids, for vocabularies whose symbols
-   are not bytes. whole_piece does not apply. */
+ * are not bytes. whole_piece does not apply. */
 size_t bpe_merge(struct bpe_worker *w, uint32_t *id, size_t n);
 /* The same for any number of symbols, read a stretch at a time. */
 void bpe_merge_symbols(struct bpe_worker *w, const struct window_list *list);

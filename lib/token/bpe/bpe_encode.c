@@ -33,7 +33,7 @@ enum {
 	LATES = 64,
 	COUNT_SHIFT = 29, /* the number of ids is above the first id's bits */
 	UNIT = 0x40,      /* in a key's length: marks a unit, since the same bytes may be a token as
-			     a whole piece */
+			   * a whole piece */
 	HUGE_PAGE = 2 << 20,
 };
 
@@ -50,7 +50,7 @@ struct long_slot {
 };
 
 /* By length: the mask of the piece's bytes in a key, and its last bytes. Longer pieces have a key
-   that is in no slot. */
+ * that is in no slot. */
 struct key_row {
 	uint64_t mask[2], last, pad;
 };
@@ -113,7 +113,7 @@ struct bpe_worker {
 };
 
 /* Allocates the tables in one zeroed block, on huge pages if possible, because accesses are
-   random. */
+ * random. */
 static void
 tables_init(struct bpe_worker *w)
 {
@@ -140,8 +140,8 @@ set_hash(uint64_t low, uint64_t high)
 }
 
 /* Grows the caches to full size. Sets are moved from the last one on, each to places at or after
-   its own that are already vacated; the few long pieces are dropped. Waiting late pieces lose their
-   slots and are not cached. */
+ * its own that are already vacated; the few long pieces are dropped. Waiting late pieces lose their
+ * slots and are not cached. */
 static void
 grow(struct bpe_worker *w)
 {
@@ -229,7 +229,7 @@ find_long(const struct bpe_worker *w, struct late *l)
 }
 
 /* Enters an item into its cache, if any. In a set, into an empty way, else into the second: the
-   first is usually the more frequent. */
+ * first is usually the more frequent. */
 static void
 remember(struct bpe_worker *w, const struct late *l)
 {
@@ -288,7 +288,7 @@ know_late(struct bpe_worker *w, struct late *l)
 }
 
 /* Inserts the ids of the late items, from the last one on; to is the end of the other ids, and on
-   return the end of all. */
+ * return the end of all. */
 static uint32_t *
 put_late(struct bpe_worker *w, uint32_t *to)
 {
@@ -331,7 +331,7 @@ settle(struct bpe_worker *w, uint32_t *to)
 }
 
 /* Hands on the ids before a place, including the late ones, if they are many; returns the place of
-   the next ids, which has at least as much room as before. */
+ * the next ids, which has at least as much room as before. */
 static uint32_t *
 pass_ids(struct bpe_worker *w, uint32_t *to)
 {
@@ -415,7 +415,7 @@ probe_set(
 }
 
 /* Looks a probe up. to has room for IDS ids, all of which are copied. Both ways are compared, since
-   a branch would be unpredictable. NULL: it is late. */
+ * a branch would be unpredictable. NULL: it is late. */
 static inline uint32_t *
 look_up(const unsigned char *sets, const struct probe *p, uint32_t *to)
 {
@@ -563,7 +563,7 @@ struct batch {
 };
 
 /* Makes probes of plain pieces up to the first one that may have units; returns its index, or
-   block_end. */
+ * block_end. */
 static size_t
 probe_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t block_end)
 {
@@ -628,7 +628,7 @@ encode_batch(struct bpe_worker *w, const struct batch *b, uint32_t *to)
 }
 
 /* Encodes a batch of pieces at a time, with its late pieces together. An empty text may have no
-   room for ids. */
+ * room for ids. */
 void
 bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigned char *s, size_t n,
     struct token_ids *out)

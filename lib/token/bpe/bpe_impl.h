@@ -98,7 +98,7 @@ bpe_pair_bucket(const struct bpe_pairs *p, uint64_t hash)
 uint32_t bpe_pair_rank_overflow(const struct bpe_pairs *p, uint64_t pair);
 
 /* The bucket of a pair that may merge. For most others the filter shows it, and the result is the
-   bucket that is always free, without a branch, because the answer is unpredictable. */
+ * bucket that is always free, without a branch, because the answer is unpredictable. */
 static inline const uint64_t *
 bpe_pair_ask(const struct bpe_pairs *p, uint64_t pair)
 {
@@ -160,7 +160,7 @@ bpe_is_text(const struct bpe_token *t)
 }
 
 /* True when a piece is cut into units: it begins with a character of three bytes, or with a space
-   and one. */
+ * and one. */
 static inline bool
 bpe_has_units(const unsigned char *s, size_t len)
 {
@@ -176,7 +176,7 @@ bpe_is_join(const struct bpe_token *t, const struct bpe_token *left, const struc
 }
 
 /* Enters all tokens that have bytes. -1 with a reason when two are equal; call bpe_names_release
-   then too. */
+ * then too. */
 int bpe_names_init(
     struct bpe_names *n, const struct bpe_token *token, size_t num_tokens, struct err *e);
 /* Enters only those that could be cut into units; the tokens must be distinct. */
@@ -195,7 +195,7 @@ bpe_leaf_add(struct bpe *b, const struct bpe_token *t, uint32_t rank)
 }
 
 /* Fewer than eight bytes as a number, without a loop: bytes that are read twice overlap in
-   place. */
+ * place. */
 static inline uint64_t
 bpe_few_bytes(const unsigned char *s, size_t len)
 {
@@ -212,7 +212,7 @@ bpe_few_bytes(const unsigned char *s, size_t len)
 }
 
 /* Eight bytes at a time; the length is included. The address of the table, which differs in every
-   process, is mixed in, so that no file can be crafted whose tokens all collide. */
+ * process, is mixed in, so that no file can be crafted whose tokens all collide. */
 static inline uint64_t
 bpe_hash_words(const struct bpe_names *n, const unsigned char *s, size_t len)
 {
@@ -261,7 +261,7 @@ bpe_find_name(const struct bpe_names *n, const unsigned char *s, size_t len)
 }
 
 /* bpe_name by the hash alone: other bytes match once in 2^32 times; unless `alike`, a name never
-   matches another one. */
+ * matches another one. */
 static inline uint32_t
 bpe_likely_name(const struct bpe_names *n, uint64_t hash)
 {
@@ -278,7 +278,7 @@ void bpe_parts_of_ranks(struct bpe *b);
 void bpe_cuts_init(struct bpe_cuts *c, const struct bpe_token *token, size_t num_tokens);
 void bpe_cuts_release(struct bpe_cuts *c);
 /* True when a token can cross the place between two three-byte characters, given the three bytes
-   before and after it, or only one side, with 0 for the other number. */
+ * before and after it, or only one side, with 0 for the other number. */
 bool bpe_crossed(
     const struct bpe_cuts *c, const unsigned char *place, unsigned before, unsigned after);
 
@@ -326,7 +326,7 @@ struct bpe_long {
 };
 
 /* Lists of any length by the heap, on stretches (bpe_long.c): from a reader; in place, returning
-   the number of ids; from bytes. */
+ * the number of ids; from bytes. */
 void bpe_merge_list(const struct bpe *b, struct bpe_scratch *s, const struct window_list *list);
 size_t bpe_merge_long(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t n);
 void bpe_merge_long_bytes(const struct bpe *b, struct bpe_scratch *s, const struct bpe_long *piece);

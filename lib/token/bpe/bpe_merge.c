@@ -87,7 +87,7 @@ rank_new(const struct bpe *b, struct bpe_list *l)
 }
 
 /* One merge of each list in turn, then the answers of each, so that their memory accesses
-   overlap. */
+ * overlap. */
 void
 bpe_merge_lists(const struct bpe *b, struct bpe_list *l, size_t count)
 {

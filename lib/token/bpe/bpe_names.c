@@ -13,7 +13,7 @@
 enum { BLOCK = 32 }; /* names entered together */
 
 /* The slot of the token with these bytes, or the free one for it. Counts the others with the same
-   half of the hash before it. */
+ * half of the hash before it. */
 static uint64_t *
 name_slot(const struct bpe_names *n, const unsigned char *bytes, size_t len, uint64_t hash,
     size_t *others)
@@ -33,7 +33,7 @@ name_slot(const struct bpe_names *n, const unsigned char *bytes, size_t len, uin
 }
 
 /* Enters a token by the hash of its bytes. BPE_NONE when they are new, else the id with these
-   bytes. */
+ * bytes. */
 static uint32_t
 add_name(struct bpe_names *n, uint32_t id, uint64_t hash)
 {

@@ -24,13 +24,13 @@ struct split {
 };
 
 /* Two adjacent tokens around a place in a text: left from start to the place, right from there to
-   end. */
+ * end. */
 struct meeting {
 	uint32_t left, right, start, place, end;
 };
 
 /* A token of a rank file, and the tokens that are its prefixes, by end, and its suffixes, by
-   start. */
+ * start. */
 struct stretch {
 	unsigned char text[BPE_LINEAR_MAX + 8];
 	uint32_t len;
@@ -72,7 +72,7 @@ id_of(const struct bpe *b, const struct stretch *s, uint32_t start, uint32_t end
 }
 
 /* True when two tokens are made before a pair across the place between them merges. The rank of a
-   pair is the id of its bytes. */
+ * pair is the id of its bytes. */
 static bool
 meet_in(const struct bpe *b, const struct split *split, const struct stretch *s, struct meeting m)
 {
@@ -116,7 +116,7 @@ stretch_init(const struct bpe *b, struct stretch *s, const struct bpe_token *t)
 }
 
 /* The parts of a token of a rank file, if all are made in order. Most cuts are near the middle, so
-   the search starts there and alternates to the left and right. */
+ * the search starts there and alternates to the left and right. */
 static bool
 find_parts(const struct bpe *b, const struct split *split, const struct stretch *s, uint32_t id,
     struct bpe_merge *out)
@@ -178,7 +178,7 @@ add_pair(struct bpe *b, uint32_t id, struct bpe_merge m)
 }
 
 /* Finds the parts of tokens from those of earlier tokens; the others go to rest. Returns the number
-   of pairs. The slots for a token are prefetched while the one before it is handled. */
+ * of pairs. The slots for a token are prefetched while the one before it is handled. */
 static size_t
 split_tokens(
     const struct bpe *b, struct bpe_merge *pair, uint32_t *id, uint32_t *rest, size_t *num_rest)
@@ -207,7 +207,7 @@ split_tokens(
 }
 
 /* A token whose bytes end in more than two parts gets no pair. The remaining ones are merged in
-   order of length, since parts are shorter than their token. */
+ * order of length, since parts are shorter than their token. */
 void
 bpe_parts_of_ranks(struct bpe *b)
 {

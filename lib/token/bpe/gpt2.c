@@ -54,7 +54,7 @@ gpt2_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t
 }
 
 /* The bytes of a token in the alphabet; a token with any other character is its own text and not
-   part of BPE. */
+ * part of BPE. */
 static struct token
 decode_name(struct gpt2 *g, const struct alphabet *a, const char *name, size_t len)
 {
@@ -171,7 +171,7 @@ find_parts(struct merges *m, const char *path, struct err *e)
 }
 
 /* merges.txt: the first line may be "#version..."; the rank is the order of the other lines. The
-   fault of an earlier line is reported first. */
+ * fault of an earlier line is reported first. */
 static int
 read_merges(struct merges *m, const char *path, struct err *e)
 {

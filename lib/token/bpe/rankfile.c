@@ -123,7 +123,7 @@ skip_white(const char *s, size_t n, size_t i)
 }
 
 /* The head of any file has the whole first line, since its token is short. A tekken.json is an
-   object that begins with its config; mistral-common itself uses the name. */
+ * object that begins with its config; mistral-common itself uses the name. */
 bool
 rankfile_detect(const char *path, const unsigned char *head, size_t n)
 {
@@ -502,7 +502,7 @@ add_tekken_specials(
 }
 
 /* Its config has the pattern; as many entries of the vocabulary are used as "default_vocab_size"
-   ids require. */
+ * ids require. */
 static int
 read_tekken(struct rankfile *f, const struct json_value *root, const struct tokenizer_spec *spec,
     struct err *e)

@@ -207,7 +207,7 @@ added_free(struct added *a)
 }
 
 /* The next place where a match can begin, or n. memchr's results are kept until they are passed, so
-   that a rare byte is not searched for repeatedly. */
+ * that a rare byte is not searched for repeatedly. */
 static size_t
 skip_to_first(const struct added *a, struct added_walk *w, size_t pos)
 {
@@ -321,7 +321,7 @@ strip_left(const struct added_walk *w, size_t pos)
 }
 
 /* The end of the white space that begins at pos. White space scanned before is not scanned again:
-   in a run every blank may be a match. */
+ * in a run every blank may be a match. */
 static size_t
 strip_right(struct added_walk *w, size_t pos)
 {

@@ -26,7 +26,7 @@ struct component {
 };
 
 /* Adds the steps of v, which may be NULL or null, in order and at any depth: -1 with the component
-   and the step in the message when one fails, is of an unknown kind, or exceeds the limit. */
+ * and the step in the message when one fails, is of an unknown kind, or exceeds the limit. */
 int component_parse(
     const struct component *c, void *owner, const struct json_value *v, struct err *e);
 

@@ -189,7 +189,7 @@ run_strip(const struct decoder_step *s, struct regex_scratch *x, const struct to
 }
 
 /* Several steps multiply: an expression may match between any two bytes, a string only at its own
-   occurrences. */
+ * occurrences. */
 static int
 parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -208,7 +208,7 @@ parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value
 }
 
 /* Replaces the matches in a token with `by`. An expression that reaches its limit leaves the rest
-   unchanged; it never sees bytes that are not text. */
+ * unchanged; it never sees bytes that are not text. */
 static void
 add_replaced(const struct decoder_step *s, struct regex_scratch *x, const struct span *t,
     const struct span *by, struct token_list *out)

@@ -75,7 +75,7 @@ set_active(struct form *f, uint32_t cp)
 }
 
 /* Marks a character, and for composed forms those that its decomposition ends in: they may compose
-   with a character before them. */
+ * with a character before them. */
 static void
 classify(struct form *f, uint32_t cp)
 {
@@ -258,7 +258,7 @@ find_inert(const struct form *f, const unsigned char *s, size_t n, size_t pos)
 }
 
 /* If the active characters turn out to be in order, the text is copied unchanged, which is also
-   right. */
+ * right. */
 bool
 form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n, struct str *out)
 {

@@ -45,7 +45,7 @@ hf_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n
 }
 
 /* The file itself, and the directory with its configs: the one that the user named, or the
-   directory of a file with the usual name. */
+ * directory of a file with the usual name. */
 static void
 find_files(const char *model, char **path, char **dir)
 {

@@ -80,24 +80,24 @@ int hf_made(
 int hf_extra_ids(const struct hf_configs *c);
 
 /* The members that a class rebuilds, and its default special tokens, as a list of two for the
-   caller to free; the row must have members. root is the tokenizer.json, or NULL. */
+ * caller to free; the row must have members. root is the tokenizer.json, or NULL. */
 struct json *hf_class_parts(const struct hf_configs *c, const struct class_row *row,
     const struct json_value *root, struct err *e);
 /* Sets r->root from the tree of a tokenizer.json: unchanged, or as the class r->row rebuilds it.
-   hf_class_release in every case. */
+ * hf_class_release in every case. */
 int hf_class(
     struct hf_reading *r, struct tokenizer *t, const struct json_value *root, struct err *e);
 void hf_class_release(struct hf_reading *r);
 
 /* Adds the ids that a class puts around a text: always the same tokens, or, without a
-   tokenizer.json, those of "add_bos_token" and "add_eos_token". The special ids must be known. */
+ * tokenizer.json, those of "add_bos_token" and "add_eos_token". The special ids must be known. */
 void hf_around(struct hf_reading *r, struct tokenizer *t);
 /* The latter for an open tokenizer of another kind, by the configs in dir; their tokens become t's
-   bos and eos. The hash of t changes if there is such an id. */
+ * bos and eos. The hash of t changes if there is such an id. */
 int hf_around_directory(struct tokenizer *t, const char *dir, struct err *e);
 
 /* Appends the tokens that only the configs name to the file's added tokens; the model's vocabulary
-   must be known. */
+ * must be known. */
 int hf_config_tokens(struct hf_reading *r, struct err *e);
 /* A member that is a list, empty when it is missing or null. */
 int hf_list(

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Bounds for how much longer the normalised texts of added tokens may be than those of the file,
-   and for the number of tokens around a text: few bytes of a file can repeat both. */
+ * and for the number of tokens around a text: few bytes of a file can repeat both. */
 enum { GROWTH_MAX = 16, GROWTH_SLACK = 1 << 16, TEMPLATE_MAX = 4096 };
 
 /* --- added tokens

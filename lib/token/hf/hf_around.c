@@ -27,7 +27,7 @@ find(const struct around *a, const char *text, size_t len)
 }
 
 /* The token's id; -1 when a config or the class has none, or names one that the files lack, which
-   is noted; def when nothing names it. */
+ * is noted; def when nothing names it. */
 static int64_t
 token_id(struct around *a, const char *key, int64_t def)
 {

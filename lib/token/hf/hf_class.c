@@ -108,7 +108,7 @@ expand(struct str *out, const struct hf_configs *c, const struct class_row *row,
 }
 
 /* An object with the members of both: of two with one name the last counts. The caller frees
-   out->item. */
+ * out->item. */
 static struct json_value
 with_members(const struct json_value *v, const struct json_value *more)
 {

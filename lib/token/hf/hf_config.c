@@ -192,7 +192,7 @@ names_more(const struct hf_configs *f)
 }
 
 /* Adds one token, or a list or an object of several: from the configs, else from the class, which
-   has marked its configs. */
+ * has marked its configs. */
 static int
 collect_special(struct config_tokens *c, const char *key, struct err *e)
 {

@@ -79,7 +79,7 @@ hf_extra_ids(const struct hf_configs *c)
 /* --- a SentencePiece model -------------------------------------------------------------------- */
 
 /* The text that "added_tokens_decoder" of the configs gives a BPE's placeholder in the generic
-   class, or NULL. */
+ * class, or NULL. */
 static const struct json_value *
 other_text(const struct making *k, int id)
 {
@@ -195,7 +195,7 @@ add_bpe(const struct making *k)
 }
 
 /* True when a piece is itself an added token: control and user-defined ones are, unless the configs
-   list it or name their own tokens. */
+ * list it or name their own tokens. */
 static bool
 is_added(const struct making *k, const struct sp_piece *p)
 {
@@ -217,7 +217,7 @@ is_added(const struct making *k, const struct sp_piece *p)
 }
 
 /* The added tokens, control pieces as special ones: those that keep their text and id, or those
-   that lost them and get new ones. */
+ * that lost them and get new ones. */
 static void
 add_added(const struct making *k, bool lost)
 {
@@ -280,7 +280,7 @@ add_specials(const struct making *k)
 }
 
 /* A list of the file and the special tokens. A class that leaves the choice open takes this model's
-   kind. */
+ * kind. */
 static int
 write_pieces(const struct hf_reading *r, struct tokenizer *t, const char *path, struct str *out,
     struct err *e)

@@ -181,8 +181,8 @@ merge_parts(const struct json_value *v, struct name part[2], struct err *e)
 }
 
 /* Looks up the parts of some merges by name. A merge of a byte-level model with a part outside the
-   alphabet can never apply and gets NEVER on its left. Returns the first one whose part is not a
-   token. */
+ * alphabet can never apply and gets NEVER on its left. Returns the first one whose part is not a
+ * token. */
 static size_t
 find_merges(const struct hf_reading *r, struct bpe_merge *merge, struct name *part, size_t count,
     struct err *e)
@@ -207,7 +207,7 @@ find_merges(const struct hf_reading *r, struct bpe_merge *merge, struct name *pa
 }
 
 /* The list of merges, read as two halves in parallel; good is the number of valid merges in
-   each. */
+ * each. */
 struct merge_sides {
 	const struct hf_reading *r;
 	const struct json_value *list;
@@ -457,7 +457,7 @@ find_unigram(struct hf_reading *r, struct err *e)
 }
 
 /* A kind of model: how its vocabulary is found, and how the rest is read once the tokens are
-   entered. */
+ * entered. */
 struct hf_model {
 	const char *type;
 	int (*find)(struct hf_reading *r, struct err *e);

@@ -142,7 +142,7 @@ const struct class_row hf_generic_row = { "TokenizersBackend",
 	"minimax_m2 phi3_v " };
 
 /* Classes that rebuild members, but are not supported here, and their types. transformers takes
-   every other name for the generic class. */
+ * every other name for the generic class. */
 static const char unbuilt[] =
     " AlbertTokenizer BarthezTokenizer BartphoTokenizer BertGenerationTokenizer "
     "BertJapaneseTokenizer BertTokenizer BertweetTokenizer BigBirdTokenizer "
@@ -257,7 +257,7 @@ row_of_type(const char *type)
 }
 
 /* The class of a name. One without a row counts as the generic one, which is noted; NULL when it
-   would have to be built. */
+ * would have to be built. */
 static const struct class_row *
 row_of_name(struct tokenizer *t, const struct hf_configs *c, const char *name, enum hf_source from)
 {

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 
 /* What a directory has: a tokenizer.json, a SentencePiece model, vocab.json and merges.txt, or
-   ranks, for which classes do not matter. */
+ * ranks, for which classes do not matter. */
 enum hf_source { HF_JSON, HF_PIECES, HF_PAIR, HF_RANKS };
 
 /* A class; the model types are words between blanks. */

@@ -25,7 +25,7 @@ struct normal_kind {
 	int (*parse)(
 	    struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e);
 	/* Appends the changed text to out and returns 1; or narrows or keeps *text and returns 0;
-	   or fails. */
+	 * or fails. */
 	int (*run)(const struct normal_step *s, struct normal_scratch *x, struct span *text,
 	    struct str *out, struct err *e);
 };
@@ -330,7 +330,7 @@ normal_scratch_trim(struct normal_scratch *x)
 }
 
 /* The output of a step is the input of the next, which writes to the other string. The limit is for
-   files whose steps double the text repeatedly. */
+ * files whose steps double the text repeatedly. */
 int
 normalizer_run(
     const struct normalizer *z, struct normal_scratch *x, struct span *text, struct err *e)

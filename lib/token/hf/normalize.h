@@ -45,8 +45,8 @@ void normal_scratch_release(struct normal_scratch *x);
 void normal_scratch_trim(struct normal_scratch *x);
 
 /* Changes *text, well-formed UTF-8, to its normalised form, in the scratch, or the text itself if
-   unchanged. Fails when a regular expression reaches its limit, and when the steps make the text
-   many times longer. */
+ * unchanged. Fails when a regular expression reaches its limit, and when the steps make the text
+ * many times longer. */
 int normalizer_run(
     const struct normalizer *z, struct normal_scratch *x, struct span *text, struct err *e);
 

@@ -79,7 +79,7 @@ raise_to(struct bases *b, uint32_t base, size_t height)
 }
 
 /* A path from the root's base goes forward while it can, and otherwise back. False: it has a
-   cycle. */
+ * cycle. */
 static bool
 walk_bases(struct bases *b, const uint32_t *unit, size_t bases, uint32_t root)
 {

@@ -22,11 +22,11 @@ struct charsmap *charsmap_new(const unsigned char *bytes, size_t len, struct err
 void charsmap_free(struct charsmap *m); /* NULL is fine */
 
 /* The bytes of the longest key of a trie, SIZE_MAX when it has a cycle. A unit's children are as in
-   spmnorm.c; byte 0 has no child. */
+ * spmnorm.c; byte 0 has no child. */
 size_t charsmap_depth(const uint32_t *unit, size_t units);
 
 /* Appends n bytes of well-formed UTF-8 with the replacements made. Stops when out exceeds limit,
-   which a few bytes of text may cause. */
+ * which a few bytes of text may cause. */
 void charsmap_apply(
     const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out);
 

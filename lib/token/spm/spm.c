@@ -175,7 +175,7 @@ spm_piece(const struct spm *m, int id)
 /* --- decoding --- */
 
 /* Appends the bytes of a run of byte pieces; malformed UTF-8 among them is replaced byte by
-   byte. */
+ * byte. */
 static void
 add_bytes(const struct spm *m, const uint32_t *ids, size_t count, struct str *out)
 {

@@ -183,7 +183,7 @@ add_cuts(struct building *x, int id)
 }
 
 /* Its first bits give the slot where the search for a pair begins, and a few more the bit of the
-   filter. */
+ * filter. */
 static inline uint64_t
 pair_hash(uint64_t key)
 {
@@ -191,7 +191,7 @@ pair_hash(uint64_t key)
 }
 
 /* Moves the list to the table, half of which stays empty. One more slot at the end is always
-   empty. */
+ * empty. */
 static void
 fill_table(struct spmbpe *b, const struct spm_pair *list, size_t count)
 {
@@ -217,7 +217,7 @@ fill_table(struct spmbpe *b, const struct spm_pair *list, size_t count)
 }
 
 /* The hashes of all parts of a piece follow from those of its prefixes and the powers of the
-   base. */
+ * base. */
 void
 spmbpe_init(struct spmbpe *b, const struct spmodel *m)
 {
@@ -286,8 +286,8 @@ note_split(const struct spmbpe *b, struct spmbpe_worker *w, const struct spm_pai
 }
 
 /* The pair of two symbols, or an empty slot. Most pairs do not merge, and the filter, which fits a
-   near cache, usually shows it. Then the slot after the table is read, without a branch, because
-   the answer is unpredictable. */
+ * near cache, usually shows it. Then the slot after the table is read, without a branch, because
+ * the answer is unpredictable. */
 static inline const struct spm_pair *
 pair_of(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t left, uint32_t right)
 {

@@ -28,7 +28,7 @@ struct spm_unknown {
 };
 
 /* Appends the ids of the character of len bytes at p; a run of unknowns already begun in out
-   continues. */
+ * continues. */
 void spm_unknown_add(
     const struct spm_unknown *u, const unsigned char *p, size_t len, struct token_ids *out);
 

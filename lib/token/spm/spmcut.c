@@ -46,7 +46,7 @@ add_pairs(struct spmcut *c, const struct spmodel *m, const struct sp_piece *p)
 }
 
 /* Enters a symbol into the trie, with blanks as bytes 0x20. A symbol that itself contains a blank
-   never matches when blanks are escaped. */
+ * never matches when blanks are escaped. */
 static void
 add_symbol(struct spmcut *c, const struct spmodel *m, int id)
 {
@@ -70,7 +70,7 @@ add_symbol(struct spmcut *c, const struct spmodel *m, int id)
 }
 
 /* Letters and digits of ASCII and the later bytes of a character are skipped, if no symbol to be
-   cut out begins with them. */
+ * cut out begins with them. */
 static void
 choose_bytes(struct spmcut *c)
 {
@@ -109,7 +109,7 @@ fill_rows(struct spmcut *c)
 }
 
 /* A user-defined symbol takes no part in merges; in a unigram model it is a piece like any
-   other. */
+ * other. */
 void
 spmcut_init(struct spmcut *c, const struct spmodel *m)
 {
@@ -228,7 +228,7 @@ before(const unsigned char *bytes, size_t q)
 }
 
 /* Tests the place before the character at q, and the one after it if the next character is not
-   tested itself. */
+ * tested itself. */
 static void
 look(struct cutting *k, size_t q)
 {

@@ -69,7 +69,7 @@ spm_worker_free(struct spm_worker *w)
 }
 
 /* The end of a text's ids and the state that affects the next ones: a copy, for the loop over
-   units. */
+ * units. */
 struct ending {
 	uint32_t *end;      /* has room after it */
 	uint32_t after_unk; /* 1 when the last id of this text is unk */
@@ -158,7 +158,7 @@ keep(const struct spm *m, struct spm_worker *w, struct unit_entry *line, struct 
 }
 
 /* A running score with those of ids added. Each addition is rounded to float once, as in the
-   search, where the sum of two floats is exact in double. */
+ * search, where the sum of two floats is exact in double. */
 static inline float
 advance(const struct spm *m, float score, const uint32_t *id, size_t n)
 {
@@ -190,7 +190,7 @@ put_unit(void *ctx)
 }
 
 /* Encodes a unit that is not in the cache, or is cached only for smaller scores; line NULL: it is
-   not cached. */
+ * not cached. */
 static void
 encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, size_t len,
     struct unit_entry *line, struct unit_key key)
@@ -248,7 +248,7 @@ copy_ids(bool narrow, const struct unit_entry *e, uint32_t *id)
 }
 
 /* A running score with those of three ids of an entry, from one on. The last id is followed by that
-   of no piece, whose score is 0. */
+ * of no piece, whose score is 0. */
 static inline float
 add_three(const struct spm *m, float score, bool narrow, const struct unit_entry *e, int from)
 {
@@ -263,7 +263,7 @@ struct kind {
 };
 
 /* Adds the ids of an entry; unigram scores are added as in the search. False when the running score
-   exceeds the entry's bound. */
+ * exceeds the entry's bound. */
 static inline bool
 add_entry(const struct spm *m, struct kind kind, const struct unit_entry *e, struct ending *x)
 {
@@ -380,7 +380,7 @@ trim(struct spm_worker *w)
 }
 
 /* A part that leaves much uncut is followed by a larger one, so that no text is tested too
-   often. */
+ * often. */
 int
 spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t len,
     struct token_ids *out, struct err *e)

@@ -145,7 +145,7 @@ is_blank(const struct spmnorm *n, uint32_t value)
 }
 
 /* The rules that begin with a character, of which `at` is the unit. An ASCII character is slow if
-   rules can begin with it in ASCII text, unless it always becomes a blank. */
+ * rules can begin with it in ASCII text, unless it always becomes a blank. */
 static void
 add_rule(struct char_walk *w, uint32_t cp, uint32_t at)
 {
@@ -368,7 +368,7 @@ next_part(const struct spmnorm *n, const struct norm_text *t)
 }
 
 /* Appends a part: its leading blanks are dropped after a blank, marks become blanks, and malformed
-   UTF-8 from a rule's pool is replaced. */
+ * UTF-8 from a rule's pool is replaced. */
 static void
 add_part(const struct spmnorm *n, struct norm_text *t, struct part part, struct spm_buffer *b)
 {
@@ -406,7 +406,7 @@ add_part(const struct spmnorm *n, struct norm_text *t, struct part part, struct 
 }
 
 /* True when there is a character of three bytes at p with which no symbol begins. U+D800 and up are
-   left out, since they need more checks. */
+ * left out, since they need more checks. */
 static inline bool
 three_at(const struct spmnorm *n, const unsigned char *p)
 {
@@ -422,7 +422,7 @@ three(const unsigned char *p)
 }
 
 /* Copies characters of three bytes without rules, alone or with the next one, each followed by
-   another such character: most of East Asian text. */
+ * another such character: most of East Asian text. */
 static void
 copy_threes(
     const struct spmnorm *n, struct norm_text *t, const unsigned char *stop, struct spm_buffer *b)
@@ -457,7 +457,7 @@ copy_threes(
 }
 
 /* Copies the bytes from t->p on that need no rules or symbols, at most BYTE_BLOCK, with blanks for
-   those that become one; false when no more such bytes follow. */
+ * those that become one; false when no more such bytes follow. */
 static bool
 copy_plain(const struct spmnorm *n, struct norm_text *t, struct spm_buffer *b)
 {

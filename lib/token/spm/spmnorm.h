@@ -16,7 +16,7 @@
 #include "lib/token/trie.h"
 
 /* The entry of a character: 1 + index of the rules that begin with it, and bits for a rule for it
-   alone and for being second in a rule. */
+ * alone and for being second in a rule. */
 enum { RULE_INDEX = (1 << 30) - 1, RULE_SECOND = 1 << 30 };
 #define RULE_ALONE (1u << 31)
 

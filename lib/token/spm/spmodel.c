@@ -101,7 +101,7 @@ next_field(struct cursor *c, struct field *f)
 }
 
 /* Stops at the first failure of fn, which gives the reason; a malformed field is reported here,
-   with its position. */
+ * with its position. */
 static int
 each_field(struct parse *p, const void *bytes, size_t len, field_fn *fn, void *into)
 {
@@ -146,7 +146,7 @@ piece_field(struct parse *p, void *into, const struct field *f)
 }
 
 /* Fields 44 to 48 of TrainerSpec: unk_surface and the texts of unk, bos, eos, pad. As in the
-   library, an empty one counts as missing, and a text ends at a NUL. */
+ * library, an empty one counts as missing, and a text ends at a NUL. */
 static void
 trainer_text(struct parse *p, struct spmodel *m, const struct field *f)
 {

@@ -42,7 +42,7 @@ struct sp_normalizer {
 };
 
 /* An entry of the index: the tag is another part of the hash and saves most comparisons of
-   texts. */
+ * texts. */
 struct sp_slot {
 	uint32_t id, tag; /* id + 1; 0: empty */
 };
@@ -60,7 +60,7 @@ struct spmodel {
 };
 
 /* Parses bytes, which must outlive the model; name is for messages. spmodel_release in every
-   case. */
+ * case. */
 int spmodel_parse(
     struct spmodel *m, const void *bytes, size_t len, const char *name, struct err *e);
 void spmodel_release(struct spmodel *m);

@@ -28,7 +28,7 @@ struct spm_place {
 /* --- building --- */
 
 /* The ids of an unknown character carry its score: unk, or its first byte, with 0 for the other
-   bytes. */
+ * bytes. */
 static void
 set_unknown_scores(struct spmuni *u, const struct spm_unknown *unknown)
 {
@@ -190,7 +190,7 @@ struct mode {
 };
 
 /* Offers a candidate for a place. Scores are never NaN. The comparison is unpredictable, so there
-   is no branch. */
+ * is no branch. */
 static inline void
 offer(struct spm_place *x, double sum, int32_t id, struct mode mode)
 {
@@ -271,7 +271,7 @@ reserve(struct spmuni_worker *w, size_t n)
 }
 
 /* Writes one symbol per character to w->symbol; returns their number. The arrays grow to the
-   longest unit. */
+ * longest unit. */
 static size_t
 read_symbols(const struct spmuni *u, struct spmuni_worker *w, const unsigned char *p, size_t bytes)
 {
@@ -366,7 +366,7 @@ search_part(void *ctx, void *place, const struct path_part *part, struct err *e)
 }
 
 /* Path: symbols of the last piece. The place after an unknown character is reached through that
-   character. */
+ * character. */
 static size_t
 back(const void *ctx, const void *place, const struct path_part *part, size_t k)
 {
