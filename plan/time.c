@@ -20,7 +20,7 @@ static const double straggling = 0.003;
 /* The cost of one micro batch on a stage, forward and backward. */
 struct stage_time {
 	double compute, memory, tp, cp;
-	double again; /* of tp, when the forward pass is made again */
+	double again; /* of tp, when the forward pass is recomputed */
 };
 
 /* Seconds in which the stage is busy. */

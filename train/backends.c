@@ -16,9 +16,8 @@ const struct backend *const backends[] = {
 	NULL,
 };
 
-/* The reason why a backend that was asked for by name cannot be had. NULL with a reason on
- * failure: not built in is one thing, built in but without a usable device another, and the
- * user's next step differs. */
+/* The backend of this name. NULL with a reason, which tells one that is not built in from one
+ * without a usable device, since the user's next step differs. */
 static const struct backend *
 named(const char *name, struct err *e)
 {

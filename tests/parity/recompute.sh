@@ -1,5 +1,5 @@
 #!/bin/sh
-# recompute.sh - activations that are made again give the same run bit by bit, in less memory
+# recompute.sh - recomputed activations give the same run bit by bit, in less memory
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 steps="--mock-data --train-iters 4 --lr 1e-3"

@@ -114,8 +114,8 @@ fill_rope_table(struct engine *e)
 	free(table);
 }
 
-/* The same device, layers and communicators under another plan: only what a pass leaves behind for
- * the same pass has other sizes and places. */
+/* The same device, layers and communicators under another plan: only the buffers within a pass have
+ * other sizes and places. */
 static void
 open_evaluator(struct engine *e)
 {

@@ -2,9 +2,9 @@
  * gemm_plan.c - chooses the algorithm of a GEMM and how much of its epilogue is fused
  *
  * The library names candidates; each is run and timed, with the operations of our own that it needs
- * behind it, and the fastest is kept, in memory and in a file. What one run shows to be far behind
- * is not timed further, so that many can be asked for. That happens when a shape is asked for
- * first, so in the first step alone. Nothing that the product adds to is touched: then the
+ * after it, and the fastest is kept, in memory and in a file. One that is far slower in its first
+ * run is not timed further, so that there can be many candidates. All this happens at the first
+ * request for a shape, so only in the first step. Where the GEMM adds to its output, the
  * measurement has an output of its own. Where results must not depend on a clock (deterministic
  * mode), and where nothing can be measured (a stream under capture, no memory for that output), the
  * library's first answer is taken.
