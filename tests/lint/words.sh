@@ -25,8 +25,8 @@ say()
 comments()
 {
 	# shellcheck disable=SC2016
-	find bin lib tok shard plan ckpt export train examples tests -path 'tests/*/data' -prune -o \
-		\( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -print |
+	find bin lib tok shard plan ckpt export train examples tests \
+		-path 'tests/*/data' -prune -o \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu*' \) -print |
 		sort | xargs awk '
 			FNR == 1 { inside = 0 }
 			{
