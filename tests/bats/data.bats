@@ -54,7 +54,7 @@ setup()
 	END
 }
 
-# fails STATUS LINE OPTION...: a run ends so, with this line alone
+# fails STATUS LINE OPTION...: a run ends with this status and this line alone
 fails()
 {
 	local want_status=$1 want=$2
@@ -64,14 +64,14 @@ fails()
 	[ "$stderr" = "mtrain: $want" ] || { printf 'got:  %s\nwant: mtrain: %s\n' "$stderr" "$want" >&2; return 1; }
 }
 
-# works OPTION...: a run ends well; what it says is in $stderr and $output
+# works OPTION...: a run succeeds; its words are in $stderr and $output
 works()
 {
 	run --separate-stderr mtrain --config tiny.conf "$@"
 	[ "$status" = 0 ] || { echo "status $status: $stderr" >&2; return 1; }
 }
 
-# notes TEXT: the last run said it
+# notes TEXT: the last run printed this note
 notes()
 {
 	[[ "$stderr" == *"$1"* ]] || { printf 'not said: %s\n%s\n' "$1" "$stderr" >&2; return 1; }
@@ -171,7 +171,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 		--no-data-sharding
 	fails 2 "--dataloader-type random: must be one of single, cyclic" --data-path a \
 		--dataloader-type random
-	# Beyond the end it begins the next epoch, also of a list without weights.
+	# Past the end the next epoch begins, also in a list without weights.
 	works --data-path a c --dataloader-type cyclic --train-iters 40
 	fails 1 "the train split: 111 samples are fewer than one micro batch of 112 on each of 1 data ranks" --data-path a c \
 		--dataloader-type cyclic --micro-batch-size 112 --global-batch-size 112
@@ -240,7 +240,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 		[ "$(evaluations with.jsonl)" = "$(evaluations half.jsonl)" ]
 		rm -r s
 	done
-	# Without learning every evaluation of a set gives the same.
+	# Without learning every evaluation of a set gives the same loss.
 	works $args --lr 0 --eval-interval 1 --metrics-file same.jsonl
 	[ "$(evaluations same.jsonl | wc -l)" = 16 ]
 	[ "$(evaluations same.jsonl | cut -d ' ' -f 2- | sort -u | wc -l)" = 2 ]
@@ -263,7 +263,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	works $rope --metrics-file reset.jsonl --reset-position-ids
 	notes "mtrain: --reset-position-ids: changes nothing, as in Megatron-LM: the model has no learned positions"
 	[ "$(losses rope.jsonl)" = "$(losses reset.jsonl)" ]
-	# The starts of documents are part of the memory plan: 4 bytes a token, in places of 256.
+	# The starts of documents are part of the memory plan: 4 bytes per token, rounded up to 256.
 	run -0 mtrain --config tiny.conf --mock-data --dry-run
 	plain=$(echo "$output" | tail -n 1 | cut -f 6)
 	run -0 mtrain --config tiny.conf --mock-data --dry-run --reset-attention-mask \
@@ -348,7 +348,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 		fails 1 "s/iter_0000004: state.conf: 'data_corpus_1' is damaged" \
 			--data-path 1 a 1 b --load s --save s
 	done
-	# An imported checkpoint has none: the run goes on where its samples stand.
+	# An imported checkpoint has none: the run continues from its number of samples.
 	grep -v '^data_' good >s/iter_0000004/state.conf
 	mckpt seal s
 	works --data-path 3 a 1 b --load s --save s

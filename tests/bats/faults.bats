@@ -5,7 +5,7 @@
 
 bats_require_minimum_version 1.5.0
 
-# breaks STATUS LINE FAULT RANKS OPTIONS...: the run ends so, and says this once
+# breaks STATUS LINE FAULT RANKS OPTIONS...: the run ends with this status and this line, once
 breaks()
 {
 	local want_status=$1 want=$2 fault=$3 ranks=$4
@@ -52,7 +52,7 @@ ended()
 	[ "$(cat "$1/C/latest_checkpointed_iteration.txt")" = 6 ]
 }
 
-# exit_status N: what the manual says of it
+# exit_status N: the manual's text for it
 exit_status()
 {
 	awk -v n="$1" '/^\.Sh / { here = $2 == "EXIT" } here && /^\.It/ { of = $2 }
@@ -86,7 +86,7 @@ setup()
 		[ "$status" = 2 ] || { echo "$fault: status $status: $stderr" >&2; return 1; }
 		[[ $stderr == "mtrain: MIKOSHI_FAULT '$fault': must be skip:RANK:STEP:NUMBER, "* ]]
 	done
-	# What is installed does not know the variable.
+	# The installed program does not know the variable.
 	MIKOSHI_FAULT=fast "$B/mtrain" -q --config tiny.conf
 }
 
@@ -141,7 +141,7 @@ stopping; the last checkpoint is intact" flip_grad:1:4 2 --verify-interval 2 --m
 			--use-distributed-optimizer $layout &
 		pids+=($!)
 	done
-	# Of a step that is not verified nobody knows.
+	# A step that is not verified shows nothing.
 	MIKOSHI_FAULT=flip_grad:1:3 mpirun -np 2 mtrain -q --config tiny.conf --verify-interval 2 &
 	all "${pids[@]}" $!
 	[[ $(exit_status 5) == *"ranks that compute wrongly"* ]]
@@ -166,7 +166,7 @@ stopping; the last checkpoint is intact" flip_grad:1:4 2 --verify-interval 2 --m
 		flip_weight:1:4 3 --global-batch-size 6 --use-distributed-optimizer $option 2 \
 		--save C --save-interval 4 &
 	pid=$!
-	# Of two, nobody knows which is right.
+	# With two ranks there is no telling which is right.
 	breaks 5 "mtrain[0]: iteration 4: $said: rank 0 ($(hostname), cpu): $weight; \
 rank 1 ($(hostname), cpu): $weight: $stop" flip_weight:1:3 2 $option 2 &
 	all $pid $!

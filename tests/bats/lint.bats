@@ -12,7 +12,7 @@ setup()
 	echo '#include <stdio.h>' >lib/base/err.h
 }
 
-# lint NAME: that lint of the tree here
+# lint NAME: runs that lint on the tree here
 lint()
 {
 	run env TOP="$PWD" sh "$TOP/tests/lint/$1.sh"
@@ -27,7 +27,7 @@ finds()
 	return 1
 }
 
-# content NAME: that lint finds nothing
+# content NAME: the lint finds nothing
 content()
 {
 	lint "$1"

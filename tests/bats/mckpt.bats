@@ -112,7 +112,7 @@ copy()
 		--lr 1e-4 --mock-data --tensor-model-parallel-size 2 --bf16 >log 2>&1
 	mckpt reshard run there --pipeline-model-parallel-size 4
 	mckpt reshard there back --tensor-model-parallel-size 2 --data-parallel-size 2
-	# The order of the lines of options.conf is the tool's own, so its sum may be another.
+	# mckpt has its own order of lines in options.conf, so the checksum may differ.
 	diff <(grep -v '^# ' run/iter_0000002/manifest.tsv) \
 		<(grep -v '^# ' back/iter_0000002/manifest.tsv)
 	for f in state.conf pieces-00000.safetensors pieces-00001.safetensors pieces-00002.safetensors pieces-00003.safetensors; do

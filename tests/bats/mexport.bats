@@ -62,7 +62,7 @@ setup()
 		grep -q '"embd_pdrop": 0.25' out-$from/config.json
 		grep -q '"resid_pdrop": 0.125' out-$from/config.json
 	done
-	# Both are used in training; --hidden-dropout alone is both, as in Megatron-LM.
+	# Both are used in training; --hidden-dropout alone sets both, as in Megatron-LM.
 	loss() { mtrain -q --pretrained-checkpoint ck $tiny --metrics-file log "$@" >/dev/null && sed 's/.*"lm_loss": \([^,]*\).*/\1/' log; }
 	[ "$(loss)" = "$(loss --embedding-dropout 0.25 --hidden-dropout 0.125)" ]
 	[ "$(loss)" != "$(loss --hidden-dropout 0.125)" ]

@@ -194,7 +194,7 @@ column()
 	first=${lines[1]}
 	run -0 mplan check --config 8b.conf --config plan.conf --world-size 64
 	[[ "$output" == "ok: 8030261248 parameters on 64 ranks: tensor $(cut -f 2 <<<"$first"), pipeline $(cut -f 3 <<<"$first"), data $(cut -f 4 <<<"$first"); "* ]]
-	# Its memory is what mem says, with the reserve for what is not the run's own.
+	# Its memory is that of mplan mem, plus the reserve for what is not the run's own.
 	bytes=$(mplan mem --config 8b.conf --config plan.conf --world-size 64 |
 		awk -F '\t' 'NR > 1 { print $10 - $9 }' |
 		sort -n | tail -n 1)

@@ -601,7 +601,7 @@ q_00002	6" ]
 	[ "$output" = "forgot: the document index covered 60 of 72 sequences; each of the others became a document" ]
 	cmp r.idx all.idx
 	cmp r.bin all.bin
-	# The second part as it was.
+	# The second part is unchanged.
 	cp all.idx shift.idx
 	cp all.bin shift.bin
 	put shift.idx $((n + 8 * 64)) 'q<12' $(seq 12)

@@ -114,7 +114,7 @@ spm="--tokenizer-model t.model"
 	[ "$(wc -l <out.errors.tsv)" = 36 ]
 	[ "$(head -n 2 out.errors.tsv | cut -f1,2,4- | tr '\t' '|')" = "$(printf '%s\n' 'file|line|class|reason' \
 		'bad.jsonl|4|syntax|unterminated string at byte 22')" ]
-	# Each offset is that of its line.
+	# Each offset is the one of its line.
 	tail -n +2 out.errors.tsv | while IFS=$'\t' read -r _ line offset _; do
 		[ "$(tail -c +$((offset + 1)) bad.jsonl | head -n 1 | md5sum)" = "$(sed -n "${line}p" bad.jsonl | md5sum)" ]
 	done
@@ -162,7 +162,7 @@ spm="--tokenizer-model t.model"
 			many.gz bad.jsonl more.jsonl many.jsonl 2>err || rc=$?
 		[ $rc != 0 ] || break
 		[ $rc = 137 ] || { cat err; return 1; }
-		# What is there under its name is complete.
+		# What has its final name is complete.
 		[ ! -e out_text_document.idx ] || same want_text_document out_text_document
 		kills=$((kills + 1))
 		# Killed between its last act and its exit: there is nothing left to resume.
@@ -173,7 +173,7 @@ spm="--tokenizer-model t.model"
 	same want_text_document out_text_document
 	same want_title_document out_title_document
 	cmp want.errors.tsv out.errors.tsv
-	# The notes tell of the whole run.
+	# The notes describe the whole run.
 	for m in documents tokens text_bytes blank_lines skipped_lines; do
 		[ "$(grep "\"$m\"" want_text_document.json)" = "$(grep "\"$m\"" out_text_document.json)" ]
 	done
@@ -183,7 +183,7 @@ spm="--tokenizer-model t.model"
 @test "--resume: stopped by a signal it exits 3; other options and inputs are refused by name" {
 	cp docs.jsonl first.jsonl
 	mkfifo slow
-	# The second file is a pipe to begin with, so that the run is certain to wait there.
+	# The second file is a pipe at first, so that the run is certain to wait there.
 	run mtok -o out --resume $spm first.jsonl slow
 	expect 2 "mtok: --resume: 'slow' cannot be read a second time; give files"
 	run mtok -o out --resume $spm
@@ -243,7 +243,7 @@ spm="--tokenizer-model t.model"
 	mtok -q -o want $spm docs.jsonl
 	mtok -q -o out --resume --resume-interval 0 $spm docs.jsonl
 	same want_text_document out_text_document
-	# As a machine that stopped between the renames would leave it.
+	# The state in which a machine that stopped between the renames leaves it.
 	for stage in before between noted after; do
 		rm -f out* state
 		mtok -q -o out --resume --resume-interval 0 $spm docs.jsonl &

@@ -41,7 +41,7 @@ setup()
 	first=$BATS_FILE_TMPDIR/first_text_document
 }
 
-# fails STATUS LINE OPTIONS...: a tiny run ends so, with exactly this line (notes apart), and leaves
+# fails STATUS LINE OPTIONS...: a tiny run ends with this status, exactly this line (notes apart) and
 # no files
 fails()
 {
@@ -138,7 +138,7 @@ fails()
 		--mock-data --train-samples 16 --rampup-batch-size 2 2 8 --step-batch-size-schedule 0:2
 	fails 2 "--train-iters 4: a run with --step-batch-size-schedule is counted in samples: give --train-samples" \
 		--mock-data --step-batch-size-schedule 0:2 --train-iters 4
-	# The record of the options is read again.
+	# The record of the options can be read back.
 	mtrain -q --config tiny.conf --mock-data --train-samples 16 --save s \
 		--step-batch-size-schedule "0:2, 64:4" >/dev/null
 	mtrain -q --config s/iter_0000005/options.conf --load s
@@ -195,7 +195,7 @@ fails()
 		--mock-data --train-samples 16 --lr-warmup-fraction 0.1 --lr-warmup-samples 5
 	fails 2 "--lr-decay-style WSD: needs --lr-wsd-decay-samples, the length of its tail" \
 		--mock-data --train-samples 16 --lr-decay-style WSD
-	# A length of 0 is one that was not given, and a tail of 0 is a tail.
+	# A length of 0 counts as not given, but a tail of 0 is a tail.
 	mtrain -q --config tiny.conf --mock-data --train-samples 16 --lr-warmup-iters 0 \
 		--lr-decay-style WSD --lr-wsd-decay-samples 0
 	mtrain -q --config tiny.conf --mock-data --skip-train --eval-iters 1 --train-iters 4 \
@@ -323,7 +323,7 @@ they are narrower" \
 	[ "$steps" -gt 0 ] && [ "$steps" -lt 40 ]
 	[ "$(cat S/latest_checkpointed_iteration.txt)" = "$steps" ]
 	mckpt verify S
-	# So it is when saves are rare, and when they are written during the steps.
+	# The same holds when saves are rare, and when they are written during the steps.
 	for how in "--save-interval 30" "--save-interval 1 --async-save" "--save-interval $((steps - 1)) --async-save"; do
 		rm -r S
 		run -1 mtrain -q --config tiny.conf --data-path "$first" --split 1,0,0 \
@@ -331,7 +331,7 @@ they are narrower" \
 		[ "$(cat S/latest_checkpointed_iteration.txt)" = "$steps" ]
 		mckpt verify S
 	done
-	# On two ranks of any kind one of them says it.
+	# On two ranks of any kind one of them reports it.
 	for layout in "--tensor-model-parallel-size 2" "--pipeline-model-parallel-size 2" --use-distributed-optimizer; do
 		run --separate-stderr mpirun -np 2 mtrain -q --config tiny.conf $layout \
 			--data-path "$first" --split 1,0,0 --train-iters 40 --data-cache-path cache
@@ -460,7 +460,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	[[ $stderr =~ "mtrain: the ceiling is "([0-9.e-]+)" TFLOP/s a rank: products of [256, 256] by [256, 1024] on all ranks at once" ]]
 	ceiling=${BASH_REMATCH[1]}
 	[ "$(grep -c ' tokens per second: [0-9]* | share of ceiling (%): [0-9.]* |' <<<"$output")" = 4 ]
-	# It is what the throughput is of the ceiling.
+	# It is the throughput divided by the ceiling.
 	awk -F'[:,}]' -v ceiling="$ceiling" '{
 		for (i = 1; i < NF; i++) {
 			if ($i ~ /tflops_per_rank/) rate = $(i + 1)
@@ -487,7 +487,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	diff <(sed 's/, "tokens_per_second.*//' plain) <(sed 's/, "tokens_per_second.*//' profiled)
 	[ "$(sed -n 2p p.tsv)" = "$(printf 'operation\tcalls\tms\tshare\tgflop\tmbytes\ttflops\tgbytes_per_second\troofline')" ]
 	[[ "$(head -n 1 p.tsv)" == "# 2 steps; ceilings measured: "* ]]
-	# Every operation is there once a step, and the shares of the rows add up.
+	# Every operation appears once per step, and the shares of the rows add up.
 	[ "$(awk -F '\t' '$1 == "attention_bwd" { print $2 }' p.tsv)" = 4 ]
 	awk -F '\t' 'NR > 2 { sum += $4 } END { exit !(sum > 0.99 && sum < 1.01) }' p.tsv
 	[ "$(grep -c '"ph": "X"' p.json)" = "$(awk -F '\t' 'NR > 2 { sum += 2 * $2 } END { print sum }' p.tsv)" ]
@@ -559,7 +559,7 @@ the run goes on with $scale"* ]]
 		<(sed 's/, "tokens_per_second.*//' resumed)
 	run -0 --separate-stderr mtrain $run --load old --loss-scale 1024
 	[[ $stderr == *"multiplied a sum over tokens, which is $scale of their mean; --loss-scale is 1024"* ]]
-	# A checkpoint of another type has no scale to go on with.
+	# A checkpoint of another type has no scale to continue with.
 	mtrain -q --config tiny.conf --mock-data --bf16 --save B >/dev/null
 	mtrain -q --config tiny.conf --mock-data --fp16 --load B --train-iters 5 \
 		--override-opt_param-scheduler --metrics-file other >/dev/null
@@ -603,7 +603,7 @@ make_version_1()
 		[[ $stderr == *": $p: the bytes of tensor '"*"' are damaged: wrong checksum; $older"* ]]
 	done
 	fails 1 "$(sed -n 's/^mtrain[^:]*: //p' <<<"$stderr")" --mock-data --load S
-	# With --use-checkpoint-args it is the options that are found damaged, first.
+	# With --use-checkpoint-args the options are the first that are found damaged.
 	echo '# more' >>S/iter_0000004/options.conf
 	fails 1 "S/iter_0000004/options.conf: changed after it was saved: wrong checksum; mckpt seal accepts an intended \
 change; $older" --mock-data --load S --use-checkpoint-args
@@ -650,14 +650,14 @@ change; $older" --mock-data --load S --use-checkpoint-args
 		run --separate-stderr mckpt verify S
 		[ "$status" = 1 ] && [ "$stderr" = "mckpt: S/iter_0000004/state.conf: $meant" ]
 	done
-	# What makes no sense cannot be sealed.
+	# A checkpoint that makes no sense cannot be sealed.
 	run --separate-stderr mckpt seal S
 	[ "$status" = 1 ] && [ "$stderr" = "mckpt: S/iter_0000004/state.conf:3: unknown key 'optimiser_steps'" ]
 	sed 's/^consumed_train_samples .*/consumed_train_samples 9223372036854775807/' good \
 		>S/iter_0000004/state.conf
 	run --separate-stderr mckpt seal S
 	[ "$status" = 1 ] && [[ $stderr == *": must be a whole number from 0 to 9007199254740992" ]]
-	# An older manifest lets it pass: then the bounds tell.
+	# An older manifest lets it pass: then the bounds catch it.
 	make_version_1 S/iter_0000004
 	run --separate-stderr timeout 60 mtrain -q --config tiny.conf --mock-data --load S
 	[ "$status" = 1 ] && [[ $stderr == *": must be a whole number from 0 to 9007199254740992" ]]
@@ -700,7 +700,7 @@ change; $older" --mock-data --load S --use-checkpoint-args
 		[[ $stderr == *"mtrain: --use-checkpoint-args: $same $line"* ]]
 	done
 	[ "$(grep -c 'which counts' <<<"$stderr")" = 5 ]
-	# Without it they are this run's, and differ.
+	# Without it they are those of this run, and differ.
 	fails 1 "S/iter_0000004: $same 'activation swiglu', the run 'activation squared-relu'; --use-checkpoint-args takes \
 the checkpoint's where the command line says nothing" --mock-data --load S --squared-relu --ffn-hidden-size 64 \
 		--num-query-groups 2 --position-embedding-type rope --rotary-base 5000 \
@@ -789,7 +789,7 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 		--generate 4 --prompt-file prompt
 	[ "$status" = 0 ]
 	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]
-	# The checkpoint alone says everything; its schedule is nothing to go on with.
+	# The checkpoint alone says everything, but its schedule is not taken over.
 	run -0 mtrain -q --load S --use-checkpoint-args --tokenizer-type NullTokenizer \
 		--vocab-size 100 --generate 4 --prompt-file prompt
 	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# mtok with tokenizer.json and rank files: kinds told by content, special tokens, configs beside a
+# mtok with tokenizer.json and rank files: kinds known by content, special tokens, configs beside a
 # file, every refusal
 
 bats_require_minimum_version 1.5.0
@@ -11,14 +11,14 @@ setup()
 	printf '{"text": "abc <s>ab <x> a"}\n{"text": ""}\n' >docs.jsonl
 }
 
-# ids OPTION...: the ids of docs.jsonl, a line
+# ids OPTION...: the ids of docs.jsonl on one line
 ids()
 {
 	mtok -q --force -o out --input docs.jsonl "$@" &&
 		od -An -v -tu2 -w1000000 out_text_document.bin | sed 's/^ *//;s/  */ /g'
 }
 
-# documents PREFIX: the ids of each document, a line each
+# documents PREFIX: the ids of the documents, one line each
 documents()
 {
 	perl -e '
@@ -64,7 +64,7 @@ refused()
 	[ "$(ids --tokenizer-model t --tokenizer-hf-no-include-special-tokens)" = "257 32 259 256 260 97" ]
 	[ "$(ids --tokenizer-model t --special-as-text --tokenizer-hf-no-include-special-tokens)" = \
 		"257 32 60 115 62 256 260 97" ]
-	# the template has a bos already
+	# the template already has a bos
 	[ "$(ids --tokenizer-model t --prepend-bos)" = "259 257 32 259 256 260 97 259" ]
 	[ "$(echo 259 257 32 259 256 260 97 | mtok decode --tokenizer-model t)" = "<s>abc <s>ab<x>a" ]
 	[ "$(echo 259 257 32 259 256 260 97 | mtok decode --skip-special --tokenizer-model t)" = "abc ab<x>a" ]
@@ -206,7 +206,7 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	[ "$(ids --tokenizer-model d/tokenizer.model)" = "$plain" ]
 	[ "$(mtok info --tokenizer-model d | grep -c "^file	d/tokenizer_config.json")" = 1 ]
 	[ "$(mtok info --tokenizer-model d | grep '^hash')" != "$hash" ]
-	# what is put there is bos and eos; null is no token, and no switch
+	# only bos and eos are put there; null is neither a token nor a switch
 	echo '{"add_eos_token": true, "eos_token": "<unk>", "tokenizer_class": "LlamaTokenizer"}' >d/tokenizer_config.json
 	mtok info --tokenizer-model d | grep -qx "eos_id	0"
 	[ "$(ids --tokenizer-model d --append-eod)" = "$plain 0" ]
@@ -418,7 +418,7 @@ same_as()
 	grep -qx '    "unigram_ties": "0.2.1"' old_text_document.json
 	mshard cat -q -o both new_text_document new_text_document
 	grep -q '"unigram_ties": "0.2.2"' both.json
-	# of a tokenizer without such a rule there is no word of it
+	# a tokenizer without such a rule does not mention it
 	mtok -q -o bytes --tokenizer-model "$json/bytes" --input docs.jsonl
 	run grep unigram_ties bytes_text_document.json
 	[ "$status" = 1 ]

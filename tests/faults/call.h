@@ -1,15 +1,15 @@
 /*
  * call.h - what the shim and its readers agree on: which calls count, how a fault is asked for
  *
- * The shim is told by the environment:
+ * The shim reads the environment:
  *   FAULT_ROOT   the directory of which it watches what lies in FAULT_ROOT/C, and FAULT_ROOT itself
  *   FAULT        "CALL NTH ACTION ARGUMENT": what happens at the NTH watched call, from 1 on
  *   FAULT_RANK   the rank that it happens on, 0 by default
  *   FAULT_LOG    a file to which all ranks append every watched call that succeeded
  *   FAULT_STRUCK a file that is made when the fault happens
  *
- * A record of the log is a line "RANK CALL ARGUMENT BYTES", a line each for its two paths (below
- * FAULT_ROOT, "." for itself; the second is empty where there is one), and so many bytes.
+ * A record of the log is a line "RANK CALL ARGUMENT BYTES", one line for each of two paths (below
+ * FAULT_ROOT, "." for itself; the second is empty for calls with one path), and that many bytes.
  */
 #ifndef FAULTS_CALL_H
 #define FAULTS_CALL_H

@@ -2,8 +2,8 @@
  * classes.c - the classes of faults: what may happen, how it is made to happen, what must come of
  * it
  *
- * The table is the statement: with a fault of that class a run ends with one of these statuses, and
- * says this. That it goes on bitwise is the same for all of them.
+ * The table is the specification: with a fault of a class a run ends with one of these statuses and
+ * says this. That it then resumes bitwise holds for all classes.
  */
 #include "tests/faults/strike.h"
 
@@ -23,7 +23,7 @@ enum {
 	HALF = 1 << BEGIN_HALF,
 	CUT = 1 << BEGIN_CUT,
 	EVERY = EMPTY | HALF | CUT,
-	/* Which of the ranks that lose a peer is heard first is chance. */
+	/* Chance decides which of the ranks that lose a peer is heard first. */
 	KILLED = STATUS_KILLED | STATUS(4),
 	/* 2: one of the ranks cannot read what the others can, and they compare what they have
 	 * read. */
@@ -40,8 +40,8 @@ const struct fault_class fault_classes[] = {
 	    0, STATUS(1), NULL },
 	{ "mmap fails", strike_call, ANY, HALF | CUT, CALL(MMAP), ACTION_FAIL, { ENOMEM, EACCES },
 	    0, STATUS(1), NULL },
-	/* On some of these nothing depends: what was only looked at, or tidied, or a lock that
-	 * goes. */
+	/* Nothing depends on some of these: files that are only examined or tidied, or a lock that
+	 * is removed. */
 	{ "rename fails", strike_call, ANY, EVERY, CALL(RENAME), ACTION_FAIL,
 	    { EIO, ENOSPC, EACCES }, 0, STATUS(0) | STATUS(1), NULL, true },
 	{ "close fails", strike_call, ANY, EVERY, CALL(CLOSE), ACTION_FAIL, { EIO, ENOSPC, EDQUOT },
@@ -71,7 +71,7 @@ const struct fault_class fault_classes[] = {
 	{ "asked to stop at a call", strike_call, ANY, EVERY, WRITING, ACTION_SIGNAL,
 	    { SIGUSR1, SIGUSR2, SIGTERM, SIGINT }, 0, STATUS(0) | STATUS(3),
 	    "; the same command " },
-	/* Nobody can catch a signal that comes before main. */
+	/* A signal that comes before main cannot be caught. */
 	{ "asked to stop at a time", strike_time, ANY, EVERY, 0, NULL,
 	    { SIGUSR1, SIGUSR2, SIGTERM, SIGINT }, 1, STATUS(0) | STATUS(3) | KILLED,
 	    "; the same command " },
@@ -84,7 +84,7 @@ const struct fault_class fault_classes[] = {
 	    NULL },
 	{ "file removed", strike_removal, ANY, HALF, 0, NULL, { 0 }, 0, STATUS(0) | STATUS(1),
 	    NULL },
-	/* Runs that are not one. */
+	/* Two runs, or one with different ranks. */
 	{ "ranks disagree", strike_disagreement, TWO, EMPTY | HALF, 0, NULL, { 0 }, 0, STATUS(2),
 	    "must be the same on all ranks" },
 	{ "two runs at once", strike_second_run, ONE, EMPTY | HALF, CALL(RENAME), ACTION_SIGNAL,

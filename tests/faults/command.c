@@ -78,7 +78,7 @@ state(pid_t pid)
 	return end ? end[2] : 0;
 }
 
-/* Lets a process go on that somebody has stopped. */
+/* Lets a stopped process continue. */
 static void
 wake(pid_t pid)
 {
@@ -98,7 +98,7 @@ disturb(const struct command *c, pid_t pid)
 	return c->rank < n && kill(child[c->rank], c->signal) == 0;
 }
 
-/* Ends it, and the ranks that it would leave. */
+/* Ends it, and the ranks that would outlive it. */
 static void
 end(pid_t pid)
 {

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* A run that finds a torn lock watches it for 120 seconds, which is no hang. */
+/* A run that finds a torn lock watches it for 120 seconds, which does not count as a hang. */
 enum { COMMAND_HUNG = -1, COMMAND_KILLED = 128, COMMAND_SECONDS = 180 };
 
 struct command {
@@ -22,9 +22,9 @@ struct command {
 
 /* Starts it. */
 pid_t command_start(const struct command *c);
-/* Disturbs it, lets ranks that stand still go on after a while, and waits for its end. Its exit
- * status, COMMAND_KILLED + the signal that ended it, or COMMAND_HUNG: it did not end in
- * COMMAND_SECONDS, and was killed. */
+/* Disturbs it, lets stopped ranks continue after a while, and waits for its end. Its exit status,
+ * COMMAND_KILLED + the signal that ended it, or COMMAND_HUNG: it did not end in COMMAND_SECONDS,
+ * and was killed. */
 int command_wait(const struct command *c, pid_t pid);
 /* Both; and what it said, for the caller to release. */
 int command_run(const struct command *c, struct str *said);

@@ -59,8 +59,7 @@ draw_file(struct trial *t)
 	return t->says;
 }
 
-/* The file as it was, whatever is there now; a tracker that a run to its end has written is
- * right. */
+/* Restores the file; a tracker that a complete run has written is right. */
 static int
 mend_file(struct trial *t, struct err *e)
 {

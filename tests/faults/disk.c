@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A change of a file or of a directory. Those of one call have one number, and one fate. */
+/* A change of a file or of a directory. Those of one call share its number and its fate. */
 struct change {
 	int number;
 	/* of a file: bytes NULL for a new size */
@@ -36,7 +36,7 @@ struct disk {
 	struct mem_pool names;
 };
 
-/* How a crash is drawn. */
+/* The random choices of a crash. */
 struct crash {
 	int keep;
 	uint64_t seed;
@@ -164,7 +164,7 @@ take_rename(struct disk *d, const struct oplog_record *r, struct err *e)
 	return set_name(d, r->path, r->argument == RENAME_EXCHANGE ? b : NULL, e);
 }
 
-/* The calls that are about a file which is there. */
+/* Calls on a file that exists. */
 static int
 take_file(struct disk *d, const struct oplog_record *r, struct err *e)
 {

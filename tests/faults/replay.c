@@ -1,10 +1,9 @@
 /*
  * replay.c - replay [--seeds N]: the calls of saves, cut after each one, on a disk that forgets
  *
- * Runs are recorded by the shim: undisturbed, or killed at a rename and gone on from. After each
- * call that changes the disk the power fails, with several losses of what was not synced. What a
- * run had said to be saved by then must be whole in what is left, and the latest checkpoint with
- * it.
+ * Runs are recorded by the shim: undisturbed, or killed at a rename and resumed. After each call
+ * that changes the disk the power fails, with several losses of what was not synced. What a run had
+ * said to be saved by then must be whole in what is left, and the latest checkpoint with it.
  */
 #include "lib/base/cli.h"
 #include "lib/base/io.h"

@@ -24,8 +24,8 @@ saved_promised(const char *text, size_t len)
 	return promised;
 }
 
-/* All of one checkpoint, and that it is of the iteration that its name says, which its state says
- * first. */
+/* Checks all of one checkpoint, and that the first line of its state has the iteration of its
+ * name. */
 static void
 check_one(const char *dir, int64_t iteration, struct str *problems)
 {
@@ -122,7 +122,7 @@ visit_wanted(const struct both *b, const char *name)
 	str_release(&got);
 }
 
-/* A run that was stopped has a checkpoint of that step too. */
+/* A stopped run has a checkpoint of its last step too. */
 static void
 visit_got(const struct both *b, const char *name)
 {

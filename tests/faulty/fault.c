@@ -218,7 +218,7 @@ before(struct observer *o, struct stream *st)
 	f->begun = clock_seconds();
 }
 
-/* Waits for others are told as operations without outputs: they are no computation. */
+/* Waits for others are reported as operations without outputs: they compute nothing. */
 static void
 after(struct observer *o, struct stream *st, const struct op_call *call)
 {

@@ -26,7 +26,7 @@ comments()
 {
 	# shellcheck disable=SC2016
 	find bin lib tok shard plan ckpt export train examples tests \
-		-path 'tests/*/data' -prune -o \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu*' \) -print |
+		-path 'tests/*/data' -prune -o -name '*.[ch]' -print -o -name '*.c[cu]*' -print |
 		sort | xargs awk '
 			FNR == 1 { inside = 0 }
 			{

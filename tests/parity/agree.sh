@@ -40,10 +40,10 @@ expect 2 mpirun -np 2 $tiny : -np 1 $tiny --seed 7 : -np 1 $tiny
 one_line "mtrain: --seed: 1234 on rank 0 ($host), 7 on rank 2 ($host): \
 must be the same on all ranks"
 
-# What only rank 0 uses, and where things are.
+# Options that only rank 0 uses, and paths.
 two 0 "--save A --metrics-file m --profile -q" "--save ./A --profile-prefix p"
 
-# The start: one finds a checkpoint and the other none; two checkpoints.
+# The start: one rank finds a checkpoint and the other none; two different checkpoints.
 mkdir 2
 two 2 "--save A --load A" "--save B --load B"
 said "start: resumes on rank 0 ($host), from the beginning on rank 1 ($host): \

@@ -15,7 +15,7 @@ refused()
 	grep -q 'which is running; give another directory, or --break-lock' out
 }
 
-# As they race: one trains until it is asked to stop, the other is refused.
+# In a race one trains until it is asked to stop, and the other is refused.
 # shellcheck disable=SC2086
 {
 	mtrain $common --train-iters 200000 >first 2>&1 &
@@ -33,7 +33,7 @@ got=$got$?
 [ ! -e C/lock ] || fail "the lock is still there"
 expect 0 mckpt verify C
 
-# One that trains is overruled: it stops at its next save and writes nothing any more.
+# A training run is overruled: it stops at its next save and writes nothing more.
 # shellcheck disable=SC2086
 {
 	: >overruled
@@ -52,7 +52,7 @@ said "'C/lock' no longer belongs to this run"
 expect 0 mckpt verify C
 grep -q break-lock C/iter_*/options.conf && fail "--break-lock was recorded"
 
-# One that was killed while it saved: the same command goes on, and nothing half-written is left.
+# After a kill during a save the same command continues, and nothing half-written is left.
 # shellcheck disable=SC2086
 {
 	: >killed

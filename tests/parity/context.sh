@@ -1,5 +1,5 @@
 #!/bin/sh
-# context.sh - what only goes forward, when ranks share a sequence as on one rank: evaluation,
+# context.sh - forward passes over a sequence that ranks share give what one rank gives: evaluation,
 # logits, text; and what cannot be shared
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
@@ -14,7 +14,7 @@ losses()
 	sed -n 's/.*\(validation loss\|test loss\)\( at iteration [0-9]*\)* *|/\1\2/p' log
 }
 
-# numbers FILE: the logits of a file of 8 positions, a line each
+# numbers FILE: the logits of a file of 8 positions, one line each
 numbers()
 {
 	tail -c $((8 * 499 * 8)) "$1" | od -An -v -w8 -t f8

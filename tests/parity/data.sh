@@ -51,7 +51,7 @@ train 1 $common --metrics-file one.jsonl
 steps one.jsonl >one.steps
 grep '"corpus"' one.jsonl >one.corpora
 [ "$(wc -l <one.corpora)" = 9 ] || fail "$(wc -l <one.corpora) lines of corpora instead of 9"
-# The mean over all tokens is that of the corpora by their tokens.
+# The mean over all tokens is the mean of the corpora's losses weighted by their tokens.
 awk -F'[:,}]' '
 	/"corpus"/ && $2 == 12 { l += $10 * $12; n += $12 }
 	/"skipped"/ && $2 > 8 { s += $6; m++ }
@@ -82,8 +82,8 @@ same_steps "--log-loss-by-corpus" plain with
 corpora plain.jsonl >got
 cmp want got || fail "the counts differ without --log-loss-by-corpus"
 
-# Another list from iteration 6 on: refused, then as told; going on with it needs no option,
-# whatever the layout.
+# Another list from iteration 6 on: refused, then accepted by option; continuing with it needs no
+# option, under any layout.
 ends 3 1 $common --save save --exit-interval 6
 cp -r save late
 other="--data-path 0.2 a_text_document 0.8 c_text_document --tokenizer-type NullTokenizer

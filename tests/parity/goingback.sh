@@ -38,7 +38,7 @@ expect 0 mckpt verify A/iter_0000008.aside-1
 go 0
 said "resuming A at iteration 6"
 expect 0 mckpt diff A/iter_0000008 straight/iter_0000008
-# Once more, by the tracker, as after damage; a run that takes no step moves nothing.
+# Again, by the tracker, as after damage; a run that takes no step moves nothing.
 go 0 --ckpt-step 8
 grep -q aside out && fail "moved aside without a step"
 echo 6 >A/latest_checkpointed_iteration.txt
@@ -47,14 +47,14 @@ said "--save A: 1 checkpoint later than iteration 6, where the run goes on, is m
 A/iter_0000008.aside-2"
 expect 0 mckpt diff A/iter_0000008 A/iter_0000008.aside-2
 
-# Into another directory, whose later checkpoints are somebody's too.
+# Into another directory, whose later checkpoints belong to another run.
 cp -r straight B
 rm -r B/iter_0000002 B/iter_0000004
 expect 3 mtrain --config tiny.conf --train-iters 8 --load A --ckpt-step 4 --save B \
 	--exit-interval 5
 [ "$(iterations B)" = "5 6.aside-1 8.aside-1 " ] || fail "there are $(iterations B)"
 
-# What there is not.
+# A checkpoint that does not exist.
 go 2 --ckpt-step 5
 one_line "mtrain: --ckpt-step 5: there is no 'A/iter_0000005'"
 expect 2 mtrain --config tiny.conf --train-iters 8 --ckpt-step 5

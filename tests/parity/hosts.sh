@@ -18,7 +18,7 @@ fi
 
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
-# Who is root among namespaces is root to mpirun.
+# Root within a namespace is root for mpirun.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 one=10.77.0.1 two=10.77.0.2
 
@@ -30,7 +30,7 @@ other=$!
 read -r _ <ready
 there="nsenter -t $other -n -u"
 
-# Whatever still runs on the other host goes with it.
+# Processes that still run on the other host end with it.
 end_hosts()
 {
 	net=$(readlink "/proc/$other/ns/net")
@@ -41,7 +41,7 @@ end_hosts()
 }
 trap end_hosts EXIT
 
-# address ADDRESS: the name of the own end, and of the loop
+# address ADDRESS: sets up this end of the link, and the loopback
 address()
 {
 	echo "ip link set lo up && ip addr add $1/24 dev veth0 && ip link set veth0 up"
@@ -81,7 +81,7 @@ hosts()
 		--tensor-model-parallel-size 2 "$@"
 }
 
-# ended: both ranks have
+# ended: true when both ranks have ended
 ended()
 {
 	[ -s status.0 ] && [ -s status.1 ]

@@ -69,7 +69,7 @@ goes_on()
 	results on.jsonl >resumed
 }
 
-# Resharded and back: still the same bits.
+# Resharded and back, with the same bits.
 # back_again FROM RANKS RESHARD OPTION...: FROM to one rank and back by the options RESHARD
 back_again()
 {

@@ -4,7 +4,7 @@
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 
-# Token 7 everywhere, which is soon learnt, but for one document.
+# Token 7 everywhere except in one document, so that it is soon learnt.
 awk 'BEGIN {
 	for (i = 0; i < 400; i++) {
 		printf "{\"text\": \""
@@ -25,12 +25,12 @@ steps()
 	results "$1" | grep '"grad_norm"'
 }
 
-# Where the document is: 24 and 38, whatever the machine.
+# The steps with that document: 24 and 38 on every machine.
 train 1 $common --metrics-file plain.jsonl
 metric lm_loss plain.jsonl | awk 'NR > 15 && $1 > 0.5 { print NR }' | tr '\n' ' ' >spikes
 [ "$(cat spikes)" = "24 38 " ] || fail "the data have other spikes: $(cat spikes)"
 
-# The run goes back before both, says so, and comes through.
+# The run goes back before both, says so, and reaches its end.
 train 1 $common $saves $rule --save one --metrics-file one.jsonl
 while read -r spike to first; do
 	grep -q "^mtrain: iteration $spike: a loss of .*, and a median of .* before it: back to \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# sharded.sh - what only goes forward, and what has failed, under ZeRO-3 as on one rank: evaluation,
+# sharded.sh - forward passes and failures under ZeRO-3 are those of one rank: evaluation,
 # logits, text, and the names of what is not finite; and forward where tensor ranks share rows
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
@@ -66,7 +66,7 @@ train 2 $(layout 2 1) --load run --bf16 --tokens-file tokens.npy --logits-file m
 cmp one.npy many.npy || fail "tensor ranks that share rows: other logits"
 echo "logits and text of 2 and 4 ranks: equal bit by bit"
 
-# named WHAT OPTION...: one rank and two blame the same for a run that ends with status 5
+# named WHAT OPTION...: one rank and two name the same cause of a run that ends with status 5
 named()
 {
 	what=$1

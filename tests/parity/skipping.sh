@@ -31,7 +31,7 @@ grep -q "^passed_samples 16$" one/iter_0000008/state.conf || fail "samples that 
 	fail "the log does not count skipped samples: $(cat log)"
 results one.jsonl >straight
 
-# Stopped before, at and after a skipped step, on two ranks too.
+# The same when stopped before, at and after a skipped step, on two ranks too.
 ends 3 1 $common --load two --save two --iterations-to-skip 1 5 --exit-interval 5 \
 	--metrics-file two.jsonl
 train 1 $common --load two --save two --iterations-to-skip 1 5 --metrics-file two.jsonl

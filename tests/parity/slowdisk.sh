@@ -41,7 +41,7 @@ wider=$(echo "$line" | sed -n "s/.*: $took\$/\1/p")
 for parent in "$tmp" "$tmp/new" "$tmp/new/deep"; do
 	grep -qxF "$parent" synced || fail "$parent was not synced"
 done
-# Saves that are far enough apart wait for nothing.
+# Saves that are far enough apart do not wait.
 train 1 $steps --train-iters 900 --save-interval 300 --log-interval 100 --save far
 ! grep 'was due after' log || fail "said without need"
 echo "$line"

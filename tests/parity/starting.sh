@@ -52,7 +52,7 @@ refused "--load torn: holds iter_* but no latest_checkpointed_iteration.txt; \
 write the iteration to go on from into that file" \
 	--load torn --save torn
 
-# A tracker that is damaged is no matter of usage.
+# A damaged tracker is not wrong usage.
 mkdir damaged
 echo 4x >damaged/latest_checkpointed_iteration.txt
 on2 1 --load damaged --save damaged
@@ -68,7 +68,7 @@ going on from first/iter_0000002"
 said "resuming first/iter_0000002 at iteration 2"
 [ "$(tracker first)" = 3 ] || fail "saved iteration $(tracker first)"
 
-# A checkpoint in --save that nobody asked to go on from.
+# A checkpoint in --save that no option asks to resume from.
 refused "--save A: holds the checkpoint of iteration 3 already; add --load A to go on from it, \
 or give another directory" --save A
 
@@ -81,7 +81,7 @@ said "stopped after iteration 1 by --exit-interval; \
 a command whose --load is this one's --save goes on"
 [ "$(tracker F)" = 1 ] || fail "saved iteration $(tracker F)"
 
-# --pretrained-checkpoint is read while --load holds nothing: one command both starts and goes on.
+# --pretrained-checkpoint is read while --load holds nothing: one command starts and resumes.
 refused "--pretrained-checkpoint nowhere: no such directory" --load P --save P \
 	--pretrained-checkpoint nowhere
 on2 3 --load P --save P --pretrained-checkpoint A --exit-interval 1
@@ -89,7 +89,7 @@ said "weights from A at iteration 0"
 on2 0 --load P --save P --pretrained-checkpoint A
 said "resuming P at iteration 1"
 
-# Processes that were started together and do not know each other.
+# Processes that were started together but are not connected.
 for variable in SLURM_NTASKS PMI_SIZE OMPI_COMM_WORLD_SIZE PBS_NP; do
 	expect 2 env "$variable=4" mtrain --config tiny.conf --train-iters 2
 	one_line "mtrain: $variable says 4 processes, but each stands alone: start with mpirun, \

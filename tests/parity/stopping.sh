@@ -52,7 +52,7 @@ stopped SIGUSR2 to_mpirun USR2
 stopped SIGTERM to_rank TERM 0
 how="--exit-signal SIGHUP"
 stopped SIGHUP to_rank HUP 0
-# With a save under way during the steps.
+# The same while a save is under way.
 how=$async
 stopped "a request of another rank" to_rank TERM 1
 stopped SIGINT to_rank INT 0
@@ -108,11 +108,11 @@ kill -TERM "$run"
 cat slow.conf >slow
 finish 143
 
-# Once more: there is nothing left to do.
+# Run again, it has nothing left to do.
 go expect 0
 said "nothing to train"
 
-# Every step was made once, and gave what it gives in one go.
+# Every step was taken once, with the result of an uninterrupted run.
 # shellcheck disable=SC2086
 expect 0 mpirun -np 2 mtrain $common --metrics-file straight
 for log in log straight; do

@@ -22,7 +22,7 @@ put(const struct tensor *t, int64_t i, double x)
 		((float *)t->data)[i] = (float)x;
 }
 
-/* At once: on the CPU a stream does not queue. */
+/* Done at once: on the CPU a stream does not queue. */
 static void
 update(struct engine *e, const struct optim_options *o, const struct optim_piece *p)
 {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# zero.sh - what the way of exchange may change, and what not
+# zero.sh - what the form of exchange may change, and what it may not
 #
 # Twenty steps of two data ranks. Overlap changes no bit. The ZeRO stages give the same bits when a
 # step has one micro batch; with more, ZeRO-2 and 3 add over ranks before they add over micro
