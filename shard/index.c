@@ -5,15 +5,8 @@
  */
 #include "shard/maps.h"
 
-/* The names of the maps begin with the hash, so that a script can find the files. */
-static void
-print_corpus(FILE *out, enum split which, const struct samples *s, const struct dataset *d)
-{
-	fprintf(out, "%s\t%lld\t%lld\t%s\t%s\n", split_name[which], (long long)samples_count(s),
-	    (long long)samples_num_epochs(s), samples_hash(s), dataset_prefix(d));
-}
-
-/* The row of a blend, then those of its corpora. */
+/* The row of a blend, then those of its corpora. The names of the maps begin with the hash, so that
+ * a script can find the files. */
 static int
 print_split(const struct maps_run *r, const struct blend *b, enum split which, struct err *e)
 {
@@ -24,7 +17,9 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 		struct blend_corpus c;
 
 		blend_corpus(b, k, &c);
-		print_corpus(r->out, which, c.samples, c.dataset);
+		fprintf(r->out, "%s\t%lld\t%lld\t%s\t%s\n", split_name[which],
+		    (long long)samples_count(c.samples), (long long)samples_num_epochs(c.samples),
+		    samples_hash(c.samples), dataset_prefix(c.dataset));
 	}
 	(void)e; /* lost rows show when the program ends */
 	return 0;

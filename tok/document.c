@@ -35,13 +35,6 @@ struct scratch {
 	struct mark *before; /* the extents of the parts before the current document */
 };
 
-/* The part of a tokenizer and key. */
-static struct part *
-part_at(const struct scratch *s, struct part *part, int tokenizer, int key)
-{
-	return &part[tokenizer * s->plan->keys->count + key];
-}
-
 /* The number of parts of a job. */
 static int
 num_parts(const struct document_plan *p)
@@ -241,15 +234,6 @@ encode_value(struct scratch *s, int tokenizer, int key, struct part *part, struc
 	return 0;
 }
 
-/* The bucket of the histogram for a document of this many tokens. */
-static int
-bucket_of(int64_t tokens)
-{
-	int bits = tokens ? 64 - __builtin_clzll((unsigned long long)tokens) : 0;
-
-	return bits < LENGTH_BUCKETS ? bits : LENGTH_BUCKETS - 1;
-}
-
 /* Remembers the extent of a part. The histogram is not touched before a document is complete. */
 static struct mark
 mark_of(const struct part *part)
@@ -275,8 +259,9 @@ static void
 measure(struct part *part, const struct mark *before)
 {
 	int64_t tokens = part->counts.tokens - before->tokens;
+	int bits = tokens ? 64 - __builtin_clzll((unsigned long long)tokens) : 0;
 
-	part->counts.bucket[bucket_of(tokens)]++;
+	part->counts.bucket[bits < LENGTH_BUCKETS ? bits : LENGTH_BUCKETS - 1]++;
 	if (tokens > part->counts.longest)
 		part->counts.longest = tokens;
 }
@@ -290,8 +275,7 @@ encode_document(struct scratch *s, struct job *j, struct err *e)
 	for (int i = 0; i < n; i++)
 		s->before[i] = mark_of(&j->part[i]);
 	for (int i = 0; i < n && rc == 0; i++)
-		rc =
-		    encode_value(s, i / keys, i % keys, part_at(s, j->part, i / keys, i % keys), e);
+		rc = encode_value(s, i / keys, i % keys, &j->part[i], e);
 	for (int i = 0; i < n; i++)
 		if (rc < 0)
 			undo(&j->part[i], &s->before[i]);

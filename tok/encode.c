@@ -443,13 +443,6 @@ mark(struct encode *x, bool committing, struct err *e)
 	return 0;
 }
 
-/* Whether it is time for the next mark. */
-static bool
-mark_is_due(const struct encode *x)
-{
-	return x->state_path && clock_seconds() - x->marked >= x->c->resume_interval;
-}
-
 /* Pipeline: writes a slot and adds up its counts. Called in the order of the input, by one
  * thread. */
 static int
@@ -469,7 +462,8 @@ write_job(void *ctx, void *slot, struct err *e)
 	add_counts(x, j);
 	x->at.lines += j->lines;
 	x->at.offset = j->batch.offset + j->batch.bytes;
-	if (mark_is_due(x) && mark(x, false, e) < 0)
+	if (x->state_path && clock_seconds() - x->marked >= x->c->resume_interval &&
+	    mark(x, false, e) < 0)
 		return -1;
 	if (x->progress)
 		x->progress(x->progress_ctx, &x->counts);

@@ -127,15 +127,6 @@ cache_release(const struct cache_place *p)
 		index_map_release(p->array[i].map);
 }
 
-/* One line per checksum, of the file with its header. */
-static void
-add_checksum(struct str *key, const struct cache_array *a, uint64_t sum)
-{
-	char digits[17];
-
-	str_addf(key, "%s %s\n", a->name, hash_text(sum, digits));
-}
-
 /* The header and the elements of an array that was built. */
 static size_t
 array_header(const struct cache_array *a, char header[256])
@@ -172,9 +163,12 @@ checksum(const struct cache_array *a)
 static void
 key_text(const struct cache_place *p, const struct str *head, bool sums, struct str *out)
 {
+	char digits[17];
+
 	str_add(out, head->buf, head->len);
 	for (int i = 0; i < p->count && sums; i++)
-		add_checksum(out, &p->array[i], checksum(&p->array[i]));
+		str_addf(
+		    out, "%s %s\n", p->array[i].name, hash_text(checksum(&p->array[i]), digits));
 }
 
 /* 1 when the key is the text, or at least begins with it; 0 when there is no key; -1 otherwise. */

@@ -101,16 +101,6 @@ dataset_writer_index(const char *prefix, enum dtype t, struct err *e)
 	return NULL;
 }
 
-/* Tokens come in runs of some kilobytes and are most of what is written: few large writes take half
- * the time of many small ones. */
-static void
-buffer_bin(struct dataset_writer *w)
-{
-	w->buffer = mem_alloc(BIN_BUFFER, 1);
-	/* without the buffer stdio uses its own */
-	(void)setvbuf(w->bin.f, w->buffer, _IOFBF, BIN_BUFFER);
-}
-
 /* Opens the temporary files; nothing appears under the final names before commit. */
 struct dataset_writer *
 dataset_writer_new(const char *prefix, enum dtype t, struct err *e)
@@ -122,8 +112,13 @@ dataset_writer_new(const char *prefix, enum dtype t, struct err *e)
 		dataset_abort(w);
 		w = NULL;
 	}
-	if (w)
-		buffer_bin(w);
+	if (w) {
+		/* Tokens come in runs of some kilobytes and are most of what is written: few large
+		 * writes take half the time of many small ones. A refusal leaves stdio's own
+		 * buffer. */
+		w->buffer = mem_alloc(BIN_BUFFER, 1);
+		(void)setvbuf(w->bin.f, w->buffer, _IOFBF, BIN_BUFFER);
+	}
 	free(bin);
 	return w;
 }
