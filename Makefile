@@ -194,6 +194,7 @@ test-parity: tests
 # Every legal layout of 8 ranks and every ZeRO stage, in place of the sample that SEED draws.
 parity-all: tests
 	@B=$(B) ALL=1 ONLY=layouts sh tests/run.sh parity
+	@B=$(B) ALL=1 ONLY=residual sh tests/run.sh parity
 test-golden: tests
 	@B=$(B) GOLDEN=$(golden) sh tests/run.sh golden
 test-gpu: $(progs) $(gpu_bin)

@@ -22,7 +22,7 @@ static void
 add_costs(struct pass_cost *cost, const struct run_plan *plan, int stage)
 {
 	struct block *block;
-	int n = block_list(&plan->model, &plan->layout, &plan->shape.recompute, stage, &block);
+	int n = block_list(&plan->model, &plan->layout, &plan->shape, stage, &block);
 
 	for (int i = 0; i < n; i++) {
 		struct pass_cost *c = &cost[layout_stage(&plan->layout, stage, block[i].chunk)];

@@ -123,13 +123,13 @@ time_all_reduce(const struct run_case *r, int64_t size, int64_t stride, double b
 	return 2 * ring(r, size, stride, bytes);
 }
 
-/* All rows of the residual stream that a context rank holds. */
+/* All rows between blocks that a context rank holds. */
 static double
-stream_bytes(const struct run_case *r)
+rows_bytes(const struct run_case *r, enum dtype type)
 {
 	return (double)(layout_held(r->layout, r->shape->seq_length) * r->shape->micro_batch_size *
 		   r->model->hidden_size) *
-	    (double)dtype_size(r->shape->dtype);
+	    (double)dtype_size(type);
 }
 
 /* Each exchange sends to all others what a ring passes on. */
@@ -165,12 +165,13 @@ hidden(const struct run_case *r, const struct work *w, double way)
 	    fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->in, q->out, false));
 }
 
-/* All-reduces of the residual stream, or the gathers and scatters that shards of it take. Forward
- * again goes one of a layer's four reductions, or three of ten gathers and scatters. */
+/* All-reduces of branches, or the gathers and scatters that shards of rows take. Forward again goes
+ * one of a layer's four reductions, or three of ten gathers and scatters. */
 static void
 tensor_collectives(const struct run_case *r, const struct work *w, struct stage_time *out)
 {
-	double way = ring(r, r->layout->tensor_model_parallel_size, 1, stream_bytes(r));
+	double way =
+	    ring(r, r->layout->tensor_model_parallel_size, 1, rows_bytes(r, r->shape->dtype));
 	bool shards = layout_row_shards(r->layout) > 1;
 	double all = way * (shards ? w->scatters : 2 * w->reductions);
 
@@ -183,6 +184,8 @@ tensor_collectives(const struct run_case *r, const struct work *w, struct stage_
 static struct stage_time
 block_time(const struct run_case *r, const struct block_kind *kind)
 {
+	double act = (double)dtype_size(r->shape->dtype),
+	       stream = (double)dtype_size(memory_stream(r->shape));
 	struct stage_time t = { 0 };
 	struct work w;
 
@@ -190,7 +193,7 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	for (int i = 0; i < w.num_products; i++)
 		t.compute += linear(r, &w.product[i]);
 	t.compute += attention(r, w.attention);
-	t.memory = traffic(r->hw, (double)dtype_size(r->shape->dtype) * w.elements) +
+	t.memory = traffic(r->hw, act * w.elements + stream * w.stream) +
 	    3 * w.kernels * r->hw->kernel_us * 1e-6;
 	tensor_collectives(r, &w, &t);
 	t.cp = context_exchanges(r, &w);
@@ -214,7 +217,7 @@ stage_time(const struct run_case *r, int64_t stage)
 {
 	struct stage_time s = { 0 };
 	struct block *block;
-	int n = block_list(r->model, r->layout, &r->shape->recompute, (int)stage, &block);
+	int n = block_list(r->model, r->layout, r->shape, (int)stage, &block);
 
 	for (const struct block_kind *const *k = block_kinds; *k; k++) {
 		struct stage_time one = block_time(r, *k);
@@ -236,7 +239,8 @@ static double
 exchange_time(const struct run_case *r)
 {
 	const struct hardware *hw = r->hw;
-	double bytes = stream_bytes(r) / (double)layout_row_shards(r->layout);
+	double bytes =
+	    rows_bytes(r, memory_stream(r->shape)) / (double)layout_row_shards(r->layout);
 	bool inside = (double)layout_world(r->layout) <= hw->gpus_per_node;
 	double bus = inside ? hw->link_bandwidth * hw->link_efficiency
 			    : hw->network_bandwidth * hw->network_efficiency;

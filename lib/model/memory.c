@@ -38,14 +38,14 @@ static const struct buffer_row rank_rows[] = {
 	{ "starts of documents", BUF_DOCUMENTS, BATCH, IF_DOCUMENTS, I32, { D_DOCUMENTS, D_ONE },
 	    0 },
 	/* what a pass hands on, or the gradient that it changes in place */
-	{ "output or gradient", BUF_LINK, LINK, IF_LINKS, ACT, { D_ROWS, D_HIDDEN }, 0 },
+	{ "output or gradient", BUF_LINK, LINK, IF_LINKS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
 	/* what is gathered for a GEMM, or a GEMM's partial sums before they are scattered */
 	{ "rows of all tensor ranks", BUF_WHOLE, STEP, IF_SEQUENCE, ACT, { D_TOKENS, D_HIDDEN },
 	    ANY },
 	{ "partial sums", BUF_PARTIAL, STEP, IF_OVERLAP, ACT, { D_TOKENS, D_HIDDEN },
 	    MLP_BWD | QKV_BWD },
 	{ "block output", BUF_BRANCH, STEP, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD },
-	{ "block output gradient", BUF_DBRANCH, STEP, IF_DROPOUT, ACT, { D_ROWS, D_HIDDEN },
+	{ "block output gradient", BUF_DBRANCH, STEP, IF_BRANCH_GRAD, ACT, { D_ROWS, D_HIDDEN },
 	    MLP_BWD | ATTN_BWD },
 	{ "norm output gradient", BUF_DNORM, STEP, IF_TRAINING, ACT, { D_ROWS, D_HIDDEN },
 	    MLP_BWD | QKV_BWD },
@@ -103,7 +103,10 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	switch (when) {
 	case IF_TRAINING: return !s->forward_only;
 	case IF_QK_NORM_TRAINING: return !s->forward_only && c->qk_layernorm;
-	case IF_DROPOUT: return !s->forward_only && c->hidden_dropout > 0;
+	case IF_BRANCH_GRAD:
+		return !s->forward_only &&
+		    (c->hidden_dropout > 0 || c->embedding_dropout > 0 ||
+			memory_stream(s) != s->dtype);
 	case IF_DOCUMENTS: return s->reset_attention_mask;
 	case IF_TENSOR: return l->tensor_model_parallel_size > 1;
 	case IF_SEQUENCE: return layout_row_shards(l) > 1;
@@ -129,11 +132,12 @@ present(enum condition when, const struct model_config *c, const struct layout *
  * The loss mask stays F32 and the scalars F64 in every precision: both are summed over many tokens.
  */
 static enum dtype
-element_dtype(enum element k, enum dtype act)
+element_dtype(enum element k, const struct train_shape *s)
 {
 	switch (k) {
-	case ACT: return act;
-	case REAL: return memory_real(act);
+	case ACT: return s->dtype;
+	case REAL: return memory_real(s->dtype);
+	case STREAM: return memory_stream(s);
 	case F64: return DTYPE_F64;
 	case I64: return DTYPE_I64;
 	case F32: return DTYPE_F32;
@@ -159,7 +163,7 @@ measure(struct memory_plan *m, const struct rank *r, enum buffer b, const struct
 	m->shape[b][0] = r->dim[row->dim[0]];
 	m->shape[b][1] = r->dim[row->dim[1]];
 	m->vector[b] = row->dim[1] == D_ONE;
-	m->dtype[b] = element_dtype(row->element, r->shape->dtype);
+	m->dtype[b] = element_dtype(row->element, r->shape);
 	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
 }
 
@@ -352,7 +356,7 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 	const struct train_shape *s = r->shape;
 	struct recompute_span span;
 
-	m->num_blocks = block_list(r->model, r->layout, &s->recompute, r->pp, &m->block);
+	m->num_blocks = block_list(r->model, r->layout, s, r->pp, &m->block);
 	m->chunk = mem_alloc((size_t)layout_chunks(r->layout), sizeof *m->chunk);
 	for (int j = 0; j < layout_chunks(r->layout); j++) {
 		int64_t first, count;

@@ -398,6 +398,7 @@ resolve_shape(
 	s->bucket_size = o->ddp_bucket_size;
 	s->grad_reduce_in_bf16 = o->grad_reduce_in_bf16;
 	s->tp_comm_overlap = o->tp_comm_overlap;
+	s->fp32_residual_connection = o->fp32_residual_connection;
 	if (resolve_sharding(p, o, &s->sharding, e) < 0)
 		return -1;
 	s->reset_attention_mask = o->reset_attention_mask;
@@ -445,6 +446,15 @@ resolve_recompute(
 	return 0;
 }
 
+/* Where all is as wide as the residual stream could be. */
+static void
+note_stream(const struct train_shape *s, struct str *notes)
+{
+	if (s->fp32_residual_connection && memory_stream(s) == s->dtype)
+		str_adds(notes,
+		    "--fp32-residual-connection: changes nothing without --bf16 or --fp16\n");
+}
+
 /* A pipeline has many micro batches, and with sharded gradients each of them causes traffic. */
 static void
 note_traffic(const struct run_plan *plan, struct str *notes)
@@ -486,6 +496,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
 	    resolve_batch(p, o, plan, e) < 0)
 		return -1;
+	note_stream(&plan->shape, notes);
 	note_traffic(plan, notes);
 	return 0;
 }

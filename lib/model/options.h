@@ -29,7 +29,7 @@ struct run_options {
 	int64_t micro_batch_size, global_batch_size;
 	struct opt_list rampup_batch_size;
 	const char *step_batch_size_schedule;
-	bool bf16, fp16, fp64;
+	bool bf16, fp16, fp64, fp32_residual_connection;
 	int optimizer;
 	int recompute_granularity, recompute_method;
 	bool recompute_activations;
@@ -147,6 +147,9 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	RUN_FLAG(S, M, "fp16", fp16, "float16 with dynamic loss scaling, fp32 master weights"), \
 	RUN_FLAG(S, M, "fp64", fp64, \
 	         "double precision on the CPU: an oracle for comparing layouts"), \
+	RUN_FLAG(S, M, "fp32-residual-connection", fp32_residual_connection, \
+	         "with --bf16 or --fp16, what is passed from layer to layer, and its gradient, " \
+	         "in fp32"), \
 	RUN_CHOICE(S, M, "optimizer", optimizer, optim_rule_names, "adam", "update rule"), \
 	RUN_CHOICE(S, M, "recompute-granularity", recompute_granularity, \
 	         opt_recompute_granularities, "none", \

@@ -45,6 +45,7 @@ struct train_shape {
 	int64_t bucket_size;      /* as in struct shards_of */
 	bool grad_reduce_in_bf16; /* replicas exchange gradients in BF16; sums stay real */
 	enum context_form context_form;
+	bool fp32_residual_connection; /* the residual stream is real */
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */
@@ -52,6 +53,14 @@ static inline enum dtype
 memory_real(enum dtype act)
 {
 	return act == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+}
+
+/* The type of the residual stream: what lies between blocks, its gradient, and messages of either
+ * between stages. */
+static inline enum dtype
+memory_stream(const struct train_shape *s)
+{
+	return s->fp32_residual_connection ? memory_real(s->dtype) : s->dtype;
 }
 
 #endif

@@ -23,6 +23,7 @@ struct work {
 	int num_products;
 	double attention; /* flops of scores and weighted sums, forward alone, below the diagonal */
 	double elements;  /* that kernels bound by memory read and write, in the run's type */
+	double stream;    /* and in that of the residual stream */
 	int kernels;      /* that are no products, forward alone */
 	int reductions;   /* all-reduces of [T,h] over the tensor ranks */
 	/* the first product is column parallel and the last row parallel: --tp-comm-overlap lets

@@ -74,6 +74,12 @@ column()
 	[ "$stderr" = "mplan: --sequence-parallel: changes nothing with one tensor rank" ]
 	run -0 --separate-stderr mplan check --config tiny.conf --world-size 2 --tp-comm-overlap
 	[ "$stderr" = "mplan: --tp-comm-overlap: changes nothing with one tensor rank" ]
+	run -0 --separate-stderr mplan check --world-size 1 --fp32-residual-connection \
+		--model "$TOP/tests/fuzz/corpus/config_json/llama.json"
+	[ "$stderr" = "mplan: --fp32-residual-connection: changes nothing without --bf16 or --fp16" ]
+	run -0 --separate-stderr mplan check --config tiny.conf --world-size 2 \
+		--fp32-residual-connection
+	[ -z "$stderr" ]
 	run -0 --separate-stderr mplan check -q --config tiny.conf --world-size 2 \
 		--sequence-parallel
 	[ -z "$stderr" ]

@@ -50,6 +50,7 @@ model=$gpt2
 exact gpt2-tp2-fp16 2 $(layout 2 1) --fp16 --micro-batch-size 2
 exact gpt2-pp2-dp2-zero2-bf16 4 $(layout 1 2) $(zero 2) --ddp-bucket-size 5000 --bf16
 exact gpt2-tp2-pp2-rows 4 $(layout 2 2) --sequence-parallel --recompute-activations --fp16
+exact gpt2-tp2-wide 2 $(layout 2 1) --sequence-parallel --bf16 --fp32-residual-connection
 exact gpt2-tp2-cp2-zero3 4 $(layout 2 1) $(context 2 a2a) $(zero 3) --ddp-bucket-size 5000
 
 case $B in *address*)

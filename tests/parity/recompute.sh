@@ -53,7 +53,8 @@ few=
 same gpt2-dropout 1 "" --micro-batch-size 2
 few=yes
 same gpt2-plain 1 "" --micro-batch-size 2 --hidden-dropout 0 --attention-dropout 0
-same gpt2-dropout-pp2-bf16 2 "$(layout 1 2) --num-virtual-stages-per-pipeline-rank 2" --bf16
+same gpt2-dropout-pp2-bf16 2 "$(layout 1 2) --num-virtual-stages-per-pipeline-rank 2" --bf16 \
+	--fp32-residual-connection
 ends 2 1 $steps --recompute-num-layers 2
 grep -q -e "--recompute-num-layers: is for --recompute-granularity full" log ||
 	fail "--recompute-num-layers without full: $(cat log)"

@@ -43,7 +43,8 @@ metric loss_scale gpt2-fp16.jsonl >one
 metric loss_scale gpt2-fp16-tp2-pp2-dp2-zero.jsonl | cmp - one ||
 	fail "fp16: the loss scale depends on the layout"
 model=$llama
-halves llama-bf16-dp2-zero 2 --bf16 --use-distributed-optimizer
+halves llama-bf16-wide-dp2-zero 2 --bf16 --fp32-residual-connection \
+	--use-distributed-optimizer
 halves llama-sgd-tp2 2 $(layout 2 1) --optimizer sgd
 small="--ddp-bucket-size 5000"
 halves llama-fp32-dp2-zero2 2 $(zero 2) $small

@@ -7,7 +7,7 @@
 #include "lib/model/work.h"
 #include "tests/check.h"
 
-static const struct recompute none = { RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 };
+static const struct train_shape none = { .recompute = { RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 } };
 
 /* A model of so many layers. */
 static struct model_config
@@ -80,19 +80,21 @@ test_chunks(void)
 }
 
 /* A norm is taken by the block before it, if that ends with a sum; a bias by the norm after it,
- * unless dropout lies between. */
+ * unless dropout lies between, or the sum is of another type. */
 static void
 test_neighbours(void)
 {
 	struct model_config c = layers(4);
 	struct layout l = { 1, 1, 1, 2 };
 
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 6; i++) {
+		struct train_shape s = { .dtype = DTYPE_BF16,
+			.fp32_residual_connection = i / 2 == 2 };
 		struct block *b;
 		int n;
 
-		c.hidden_dropout = i / 2 * 0.1;
-		n = block_list(&c, &l, &none, i % 2, &b);
+		c.hidden_dropout = i / 2 == 1 ? 0.1 : 0;
+		n = block_list(&c, &l, &s, i % 2, &b);
 		CHECK(n == 5);
 		for (int k = 0; k < n; k++) {
 			bool first = i % 2 ? k == 0 : k <= 1;
@@ -125,8 +127,9 @@ test_recompute(void)
 	struct layout l = { 1, 1, 1, 1 };
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct train_shape s = { .recompute = cases[i].how };
 		struct block *b;
-		int n = block_list(&c, &l, &cases[i].how, 0, &b);
+		int n = block_list(&c, &l, &s, 0, &b);
 
 		CHECK(n == 10 && b[0].recompute_chunk == -1 && b[9].recompute_chunk == -1);
 		for (int k = 1; k < 9; k++)

@@ -218,6 +218,7 @@ test_combinations(void)
 		s.context_form = bits & 3 || bits >> 5 & 1 ? CONTEXT_GATHER : CONTEXT_HEADS;
 		c.untie_embeddings_and_output_weights = bits >> 4 & 1;
 		c.qk_layernorm = bits >> 1 & 1;
+		s.fp32_residual_connection = bits & 1;
 		c.normalization = (enum normalization)(bits >> 5 & 1);
 		c.activation = bits & 4 ? ACTIVATION_GELU_TANH : ACTIVATION_SWIGLU;
 		CHECK(model_check(&c, &e) == 0 && layout_check(&l, &c, &e) == 0);
@@ -286,6 +287,39 @@ test_figures(void)
 	memory_release(&recomputed);
 	memory_release(&half);
 	memory_release(&m);
+}
+
+/* What lies between blocks is F32 in a 16-bit run that wants it so, nothing else is; branches then
+ * have a gradient of their own. */
+static void
+test_stream(void)
+{
+	static const enum buffer stream[] = { BUF_LAYER_INPUT, BUF_MLP_INPUT, BUF_FINAL_INPUT,
+		BUF_LINK };
+	static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64 };
+	struct model_config c = tiny();
+	struct layout l = { 1, 1, 1, 2 };
+
+	for (int i = 0; i < 8; i++) {
+		struct train_shape s = { 32, 2, 3, dtypes[i / 2], true, optim_rules, false, { 0 } };
+		bool half = dtype_size(s.dtype) == 2;
+		int coord[AX_COUNT] = { [AX_PP] = i % 2 };
+		struct memory_plan m, w;
+		uint64_t part[BUF_COUNT];
+
+		memory_plan(&m, &c, &l, &s, coord);
+		s.fp32_residual_connection = true;
+		memory_plan(&w, &c, &l, &s, coord);
+		memcpy(part, m.bytes, sizeof part);
+		for (size_t k = 0; half && k < sizeof stream / sizeof *stream; k++)
+			part[stream[k]] *= 2;
+		part[BUF_DBRANCH] = half ? m.bytes[BUF_LINK] : m.bytes[BUF_DBRANCH];
+		CHECK(!memcmp(part, w.bytes, sizeof part));
+		CHECK(w.dtype[BUF_LINK] == memory_real(s.dtype));
+		CHECK(!w.bytes[BUF_DBRANCH] || w.dtype[BUF_DBRANCH] == s.dtype);
+		memory_release(&m);
+		memory_release(&w);
+	}
 }
 
 /* The rows between blocks are shared over four tensor ranks, all others are whole on each; what one
@@ -401,6 +435,7 @@ main(void)
 	test_attention();
 	test_run_attention();
 	test_figures();
+	test_stream();
 	test_row_shards();
 	return check_done();
 }

@@ -1,8 +1,7 @@
 /*
  * embedding.c - token and position embeddings; the vocabulary is split over tensor ranks by rows
  *
- * The only layer that reads the batch. Its dropout multiplies by the mask in both directions, in
- * place.
+ * The only layer that reads the batch. Its dropout multiplies by the mask in both directions.
  */
 #include "train/layers/layer.h"
 
@@ -11,6 +10,13 @@ static int64_t
 first_token(const struct engine *e, const struct tensor *table)
 {
 	return table->shape[0] * e->coord[AX_TP];
+}
+
+/* Where words and positions are summed, in act: y, or a place from which y is widened. */
+static struct tensor
+sums_of(struct step *s, const struct tensor *y)
+{
+	return y->dtype == s->e->plan.shape.dtype ? *y : engine_buffer(s->e, BUF_BRANCH);
 }
 
 /* A token that another rank holds gives zeros here, so the sum over the tensor group makes the
@@ -22,10 +28,11 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct engine *e = s->e;
 	struct tensor positions = step_buffer(s, BUF_POSITIONS, 0);
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
-	struct embedding words = { .y = partial_sums(s, y),
+	struct tensor sums = sums_of(s, y);
+	struct embedding words = { .y = partial_sums(s, &sums),
 		.table = engine_weight(e, l->block->layer, ROLE_WORD_EMBEDDINGS),
 		.ids = step_buffer(s, BUF_TOKENS, 0) };
-	struct embedding places = { .y = *y,
+	struct embedding places = { .y = sums,
 		.table = engine_weight(e, l->block->layer, ROLE_POSITION_EMBEDDINGS),
 		.ids = tensor_rows(&positions, first_row(s), y->shape[0]),
 		.accumulate = true };
@@ -33,21 +40,22 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	(void)x;
 	words.first_row = first_token(e, &words.table);
 	e->ops->embedding_fwd(e->stream, &words);
-	scatter_sums(s, y);
+	scatter_sums(s, &sums);
 	if (places.table.data)
 		e->ops->embedding_fwd(e->stream, &places);
 	/* Dropout is the same forward and backward: a multiplication by the mask. */
-	if (drop.p > 0)
-		e->ops->dropout_bwd(e->stream, y, y, &drop);
+	if (drop.p > 0 || sums.data != y->data)
+		e->ops->dropout_bwd(e->stream, y, &sums, &drop);
 }
 
 /* Every tensor rank gets all rows of dy, so nothing is summed: each keeps those of its part of the
- * vocabulary. There is no layer before this one, so dx is left as scratch. */
+ * vocabulary. There is no layer before this one, so dx is left as it is. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
 	struct engine *e = s->e;
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
+	struct tensor dy = dropout_backward(s, dx, &drop);
 	struct embedding_grad words = { .dtable =
 					    engine_grad(e, l->block->layer, ROLE_WORD_EMBEDDINGS),
 		.ids = step_buffer(s, BUF_TOKENS, 0) };
@@ -56,13 +64,11 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.ids = step_buffer(s, BUF_POSITIONS, 0) };
 
 	(void)x;
-	if (drop.p > 0)
-		e->ops->dropout_bwd(e->stream, dx, dx, &drop);
 	/* The gradient of a tied table on this stage already contains the head's. */
 	words.accumulate =
 	    s->accumulate || (e->last_stage && !e->plan.model.untie_embeddings_and_output_weights);
 	places.accumulate = s->accumulate;
-	words.dy = places.dy = gather_rows(s, dx);
+	words.dy = places.dy = gather_rows(s, &dy);
 	words.first_row = first_token(e, &words.dtable);
 	e->ops->embedding_bwd(e->stream, &words);
 	if (places.dtable.data)

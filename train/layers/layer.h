@@ -2,9 +2,9 @@
  * layer.h - a layer of the stage: what a block does to the residual stream
  *
  * A kind is a const struct at the end of its file. Its parameters and buffers, and where the layer
- * stands, are the block's (lib/model/block), where mplan sees them. x, y and dx are act [R,h]: R is
- * T, or with sequence parallelism T/t, the tensor rank's own rows. Rows are positions first, so
- * these are one stretch of the T.
+ * stands, are the block's (lib/model/block), where mplan sees them. x, y and dx are stream [R,h]:
+ * R is T, or with sequence parallelism T/t, the tensor rank's own rows. Rows are positions first,
+ * so these are one stretch of the T.
  */
 #ifndef TRAIN_LAYERS_LAYER_H
 #define TRAIN_LAYERS_LAYER_H
@@ -110,7 +110,10 @@ struct dropout layer_dropout(
 /* y = x + dropout(branch + bias), and the norm of y when the next layer starts with one */
 void residual_forward(
     const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x);
-/* Gradient of the branch: dx itself without dropout, else BUF_DBRANCH. */
+/* The gradient of what a dropout adds to the stream, in act, from that of the stream: dx itself, or
+ * BUF_DBRANCH where it is dropped or rounded. */
+struct tensor dropout_backward(struct step *s, const struct tensor *dx, const struct dropout *drop);
+/* Gradient of the branch, likewise. */
 struct tensor residual_backward(const struct layer *l, struct step *s, const struct tensor *dx);
 /* The destination of the bias's gradient, the column sums of that of the branch over all T rows;
  * none if it is computed already, or without a bias. */

@@ -60,26 +60,34 @@ residual_forward(
 	e->ops->residual_fwd(e->stream, &r);
 }
 
-/* The gradient of the branch; dx itself when nothing is dropped, so that the caller reads it
- * before it is changed. dx stays as it is, being the gradient along the residual. */
+/* What tensor ranks exchange and products read is act, of whichever type the stream is. */
 struct tensor
-residual_backward(const struct layer *l, struct step *s, const struct tensor *dx)
+dropout_backward(struct step *s, const struct tensor *dx, const struct dropout *drop)
 {
 	struct engine *e = s->e;
-	struct dropout drop = branch_dropout(l, s);
 	struct tensor dbranch;
 
-	if (drop.p == 0)
+	if (drop->p == 0 && dx->dtype == e->plan.shape.dtype)
 		return *dx;
 	dbranch = engine_buffer(e, BUF_DBRANCH);
-	e->ops->dropout_bwd(e->stream, &dbranch, dx, &drop);
+	e->ops->dropout_bwd(e->stream, &dbranch, dx, drop);
 	return dbranch;
 }
 
-/* The GEMM of the weight's gradient is faster without it. In the last layer of a stage, and with
- * dropout, that GEMM computes it nevertheless. A norm sees its rank's rows, a GEMM all of them; one
- * sum over tensor ranks serves both kinds, so the GEMM's result is the first rank's part, and the
- * others' is zero. */
+/* The gradient of the branch; where that is dx itself, the caller reads it before it is changed. dx
+ * stays as it is, being the gradient along the residual. */
+struct tensor
+residual_backward(const struct layer *l, struct step *s, const struct tensor *dx)
+{
+	struct dropout drop = branch_dropout(l, s);
+
+	return dropout_backward(s, dx, &drop);
+}
+
+/* The GEMM of the weight's gradient is faster without it. In the last layer of a stage, with
+ * dropout, and with a stream of another type, that GEMM computes it nevertheless. A norm sees its
+ * rank's rows, a GEMM all of them; one sum over tensor ranks serves both kinds, so the GEMM's
+ * result is the first rank's part, and the others' is zero. */
 struct tensor
 residual_dbias(const struct layer *l, struct step *s)
 {

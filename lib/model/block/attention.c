@@ -43,7 +43,7 @@ static const struct param_row params[] = {
 
 static const struct buffer_row buffers[] = {
 	/* the residual stream */
-	{ "layer input", BUF_LAYER_INPUT, LAYER, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, 0 },
+	{ "layer input", BUF_LAYER_INPUT, LAYER, ALWAYS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
 	{ "norm 1 mean", BUF_NORM1_MEAN, LAYER, IF_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "norm 1 rstd", BUF_NORM1_RSTD, LAYER, ALWAYS, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "norm 1 output", BUF_NORM1_OUT, LAYER, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD | QKV_BWD },
@@ -101,9 +101,9 @@ keys_seen(const struct model_config *c, double s)
 	return c->window_size && w < s ? w - w * w / (2 * s) : s / 2;
 }
 
-/* Norm and residual sum read and write the residual stream, with twice as many passes backward as
- * forward, hence the 3. The other kernels are RoPE, attention and a norm per head. The norm's
- * output is gathered once more for the gradient of the weight. */
+/* Norm and residual sum read and write the residual stream and a branch, with twice as many passes
+ * backward as forward, hence the 3. The other kernels are RoPE, attention and a norm per head. The
+ * norm's output is gathered once more for the gradient of the weight. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
 {
@@ -112,7 +112,7 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	work_product(w, rows, dim[D_QKV], h);
 	work_product(w, rows, h, dim[D_Q]);
 	w->attention = 4 * (double)rows * keys_seen(c, (double)dim[D_SEQ]) * (double)dim[D_Q];
-	w->elements = 3 * 4 * (double)h * (double)dim[D_ROWS];
+	w->elements = w->stream = 3 * 2 * (double)h * (double)dim[D_ROWS];
 	w->kernels = 4;
 	w->reductions = 2;
 	w->sent = (double)dim[D_SENT];

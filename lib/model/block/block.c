@@ -31,28 +31,29 @@ block_recompute(const struct recompute *r, int64_t num_layers)
 					      : (struct recompute_span){ n, 1 };
 }
 
-/* Lets neighbouring blocks share passes. With dropout between a bias and the sum, their gradients
- * differ, so the bias is not taken. */
+/* Lets neighbouring blocks share passes. With dropout between a bias and the sum, or a sum of
+ * another type, their gradients differ, so the bias is not taken. */
 static void
-join(struct block *before, struct block *b, const struct model_config *c)
+join(struct block *before, struct block *b, const struct model_config *c,
+    const struct train_shape *s)
 {
 	if (!before->kind->residual || !b->kind->norm)
 		return;
 	b->norm_taken = true;
-	before->bias_taken = c->hidden_dropout == 0;
+	before->bias_taken = c->hidden_dropout == 0 && memory_stream(s) == s->dtype;
 }
 
 /* The blocks of a virtual stage: the embedding is on the first, the head on the last. */
 static int
 add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
-    const struct recompute *r, int virtual_stage)
+    const struct train_shape *s, int virtual_stage)
 {
 	int64_t first, count, end;
 	struct recompute_span span;
 	int n = 0;
 
 	layout_layers(l, c, virtual_stage, &first, &count);
-	span = block_recompute(r, count);
+	span = block_recompute(&s->recompute, count);
 	end = first + count + (virtual_stage == layout_stages(l) - 1);
 	for (int64_t i = virtual_stage == 0 ? -1 : first; i < end; i++)
 		for (const struct block_kind *const *k = block_recipe(c, i); *k; k++, n++) {
@@ -66,21 +67,21 @@ add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
 			    ? (int)((i - first) / span.chunk)
 			    : -1;
 			if (n > 0)
-				join(&b[n - 1], &b[n], c);
+				join(&b[n - 1], &b[n], c, s);
 		}
 	return n;
 }
 
 /* A layer has two blocks at most. */
 int
-block_list(const struct model_config *c, const struct layout *l, const struct recompute *r, int pp,
-    struct block **out)
+block_list(const struct model_config *c, const struct layout *l, const struct train_shape *s,
+    int pp, struct block **out)
 {
 	int n = 0;
 
 	*out = mem_zalloc((size_t)(2 * c->num_layers + 2), sizeof **out);
 	for (int j = 0; j < layout_chunks(l); j++)
-		n += add_chunk(*out + n, c, l, r, layout_stage(l, pp, j));
+		n += add_chunk(*out + n, c, l, s, layout_stage(l, pp, j));
 	return n;
 }
 

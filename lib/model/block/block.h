@@ -65,13 +65,13 @@ struct block {
 	/* the block before it computes its norm, in the same pass as its residual sum */
 	bool norm_taken;
 	/* the norm of the block after it computes the gradient of its residual's bias, since it has
-	 * the columns at hand */
+	 * the columns at hand, in the type of the branch */
 	bool bias_taken;
 };
 
 /* The blocks of pipeline stage pp in the order of the forward pass, freed by the caller; returns
  * the count. */
-int block_list(const struct model_config *c, const struct layout *l, const struct recompute *r,
+int block_list(const struct model_config *c, const struct layout *l, const struct train_shape *s,
     int pp, struct block **out);
 
 /* Blocks [first, end) of a list of n are those of a chunk. */

@@ -16,7 +16,7 @@ static const struct param_row params[] = {
 };
 
 static const struct buffer_row buffers[] = {
-	{ "final norm input", BUF_FINAL_INPUT, SLOT, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, 0 },
+	{ "final norm input", BUF_FINAL_INPUT, SLOT, ALWAYS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
 	{ "final norm mean", BUF_FINAL_MEAN, SLOT, IF_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "final norm rstd", BUF_FINAL_RSTD, SLOT, ALWAYS, REAL, { D_ROWS, D_ONE }, 0 },
 	/* of the final norm's output */

@@ -30,7 +30,7 @@ static const struct param_row params[] = {
 /* The output of a gated activation is never saved: its backward pass recomputes it over the
  * gradient that it reads, so it needs no place of its own. */
 static const struct buffer_row buffers[] = {
-	{ "mlp input", BUF_MLP_INPUT, LAYER, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, 0 },
+	{ "mlp input", BUF_MLP_INPUT, LAYER, ALWAYS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
 	{ "norm 2 mean", BUF_NORM2_MEAN, LAYER, IF_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "norm 2 rstd", BUF_NORM2_RSTD, LAYER, ALWAYS, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "norm 2 output", BUF_NORM2_OUT, LAYER, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD | MLP_BWD },
@@ -58,7 +58,8 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	work_product(w, rows, fc1, h);
 	work_product(w, rows, h, f);
 	w->elements =
-	    3 * (4 * (double)h * (double)dim[D_ROWS] + ((double)fc1 + (double)f) * (double)rows);
+	    3 * (2 * (double)h * (double)dim[D_ROWS] + ((double)fc1 + (double)f) * (double)rows);
+	w->stream = 3 * 2 * (double)h * (double)dim[D_ROWS];
 	w->kernels = 3;
 	w->reductions = 2;
 	w->scatters = 5;

@@ -77,7 +77,7 @@ enum condition {
 	/* of the run */
 	IF_TRAINING,
 	IF_QK_NORM_TRAINING,
-	IF_DROPOUT,
+	IF_BRANCH_GRAD, /* the branch's gradient is not that of the residual stream */
 	IF_DOCUMENTS,
 	IF_TENSOR,   /* more than one tensor rank */
 	IF_SEQUENCE, /* each of which holds rows of its own between blocks */
@@ -109,8 +109,9 @@ struct param_row {
 	struct reduction sums; /* enum param_sum: who sums its gradient */
 };
 
-/* "act" is the run's dtype, "real" F32 or F64 (memory_real). */
-enum element { ACT, REAL, I32, I64, BF16, F32, F64 };
+/* "act" is the run's dtype, "real" F32 or F64 (memory_real); "stream" is one of them, the type of
+ * the residual stream and its gradient (memory_stream). */
+enum element { ACT, REAL, STREAM, I32, I64, BF16, F32, F64 };
 
 /* Where a buffer exists: once per run, per slot of saved activations, per layer of a slot, per
  * micro batch or link of the schedule, or in scratch. */
