@@ -111,6 +111,12 @@ family()
 	near "$family-bf16" "$family-cpu" 1e-2
 	train "$family-fp16" "$@" --backend "$device" --fp16 --loss-scale 786432
 	near "$family-fp16" "$family-cpu" 1e-2
+	for type in "--bf16" "--fp16 --loss-scale 786432"; do
+		# shellcheck disable=SC2086
+		train "$family-wide" "$@" --backend "$device" $type --fp32-residual-connection
+		near "$family-wide" "$family-cpu" 1e-2
+		rm "$dir/$family-wide"
+	done
 	train "$family-again" "$@" --backend "$device" --bf16 --deterministic-mode
 	same "$family-bf16" "$family-again"
 	for how in "--no-cuda-graphs" "--recompute-granularity selective" \
@@ -176,12 +182,13 @@ two()
 	shift
 	launch="mpirun -np 2"
 	set -- "$@" --deterministic-mode
-	for layout in tensor rows beside all_gather a2a pipeline data; do
+	for layout in tensor rows beside all_gather a2a pipeline wide data; do
 		case $layout in
 		data) extra="--use-distributed-optimizer" ;;
 		a*) extra="--context-parallel-size 2 --cp-comm-type $layout" ;;
 		rows) extra="--tensor-model-parallel-size 2 --sequence-parallel" ;;
 		beside) extra="$extra --tp-comm-overlap" ;;
+		wide) extra="$extra --fp32-residual-connection" ;;
 		*) extra="--$layout-model-parallel-size 2" ;;
 		esac
 		# shellcheck disable=SC2086
