@@ -65,6 +65,7 @@ for of in gpt2 llama plain; do
 	near $of 1e-9 1e-7 4 $(layout 1 4)
 	near $of 1e-9 1e-7 4 $(zero 3) $small
 	near $of 1e-9 1e-7 2 $(layout 1 2) --recompute-granularity full
+	near $of 1e-9 1e-7 2 $(layout 1 2) --num-virtual-stages-per-pipeline-rank 2
 	near $of 5e-5 2e-3 8 $(layout 4 2) $rows --tp-comm-overlap
 	near $of 5e-5 2e-3 8 $(layout 2 2) $(zero 2) $small
 	near $of 5e-5 2e-3 4 $(layout 2 1) $(context 2) $rows --micro-batch-size 2
