@@ -91,8 +91,8 @@ compute(struct run *r, int i)
 		pass(r, i, &s->item[s->pos]);
 }
 
-/* Is the other end of action a, of stage i, in the exchange before which its partner stands? In an
- * exchange messages between the same two stages stand in one order on both sides. */
+/* True when the other end of action a of stage i is in the exchange that its partner is about to
+ * begin. Within an exchange, messages between the same two stages have one order on both sides. */
 static bool
 met(const struct run *r, int i, const struct action *a)
 {
