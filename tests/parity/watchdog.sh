@@ -36,9 +36,10 @@ reach(const char *what)
 static void
 reach_group(MPI_Comm comm)
 {
-	static const char *const name[] = { "host", "tensor", "data", "pipeline" };
+	static const char *const name[] = { "host", "tensor", "context", "data",
+		"pipeline" };
 
-	for (int i = 0; i < groups && i < 4; i++)
+	for (int i = 0; i < groups && i < 5; i++)
 		if (group[i] == comm)
 			reach(name[i]);
 }
