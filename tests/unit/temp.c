@@ -128,7 +128,7 @@ test_pieces(void)
 	enum { SIZES = sizeof size / sizeof *size };
 	static char bytes[3][2 << 20];
 	struct file_set *set = file_set_new();
-	char name[8], *text;
+	char name[16], *text;
 	size_t len, at;
 	struct err e;
 
