@@ -152,11 +152,12 @@ context_exchanges(const struct run_case *r, const struct work *w)
 static double
 hidden(const struct run_case *r, const struct work *w, double way)
 {
-	const struct product *p = &w->product[0], *q = &w->product[w->num_products - 1];
+	const struct product *p = &w->product[0], *q;
 	double t = (double)r->layout->tensor_model_parallel_size, weight;
 
 	if (!w->beside || !r->shape->tp_comm_overlap)
 		return 0;
+	q = &w->product[w->num_products - 1];
 	weight = time_gemm(r, p->out, p->in, p->rows, true);
 	if (layout_row_shards(r->layout) == 1)
 		return fmin(2 * way, weight);
