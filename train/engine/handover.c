@@ -7,6 +7,7 @@
  */
 #include "lib/base/mem.h"
 #include "train/engine/handover.h"
+#include "train/engine/streams.h"
 
 #include <stdlib.h>
 
@@ -58,10 +59,7 @@ handover_exchange(
 	struct handover *h = e->handover;
 	struct comm *pp = e->groups.pp;
 
-	if (h->stream != e->stream) {
-		e->backend->record(e->stream, h->ready);
-		e->backend->wait(h->stream, h->ready);
-	}
+	streams_fork(e, h->stream, h->ready);
 	timing_begin(e, span);
 	pp->ops->exchange(COMM_HERE(pp), h->stream, message, n);
 	timing_end(e, span);
@@ -77,11 +75,8 @@ handover_exchange(
 static void
 await(struct engine *e, struct port *p, enum span span)
 {
-	if (!p->under_way)
-		return;
-	timing_begin(e, span);
-	e->backend->wait(e->stream, p->passed);
-	timing_end(e, span);
+	if (p->under_way)
+		streams_join(e, e->handover->stream, p->passed, span);
 	p->under_way = false;
 }
 

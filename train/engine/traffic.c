@@ -6,7 +6,7 @@
  * one replica queues none.
  */
 #include "lib/base/mem.h"
-#include "train/engine/timing.h"
+#include "train/engine/streams.h"
 #include "train/engine/traffic.h"
 
 #include <stdlib.h>
@@ -63,34 +63,13 @@ traffic_close(struct traffic *t)
 
 /* --- one bucket ------------------------------------------------------------------------------- */
 
-/* The stream goes on after what is queued on the compute stream now. */
-static void
-after_compute(struct engine *e, struct stream *st, struct event *ev)
-{
-	if (st == e->stream)
-		return;
-	e->backend->record(e->stream, ev);
-	e->backend->wait(st, ev);
-}
-
-/* The compute stream goes on after the event, which was recorded on st. */
-static void
-compute_after(struct engine *e, struct stream *st, struct event *ev, enum span s)
-{
-	if (st == e->stream)
-		return;
-	timing_begin(e, s);
-	e->backend->wait(e->stream, ev);
-	timing_end(e, s);
-}
-
 static void
 wait_reduced(struct engine *e, int k)
 {
 	struct lane *l = &e->traffic->lane[k];
 
 	if (l->reducing)
-		compute_after(e, e->traffic->grads, l->reduced, SPAN_REDUCE);
+		streams_join(e, e->traffic->grads, l->reduced, SPAN_REDUCE);
 	l->reducing = false;
 }
 
@@ -100,7 +79,7 @@ wait_gathered(struct engine *e, int k)
 	struct lane *l = &e->traffic->lane[k];
 
 	if (l->gathering)
-		compute_after(e, e->traffic->weights, l->gathered, SPAN_GATHER);
+		streams_join(e, e->traffic->weights, l->gathered, SPAN_GATHER);
 	l->gathering = false;
 }
 
@@ -159,7 +138,7 @@ reduce(struct engine *e, int k)
 	int64_t n = all.shape[0] / dp->size;
 	struct tensor own = tensor_rows(&all, n * dp->rank, n);
 
-	after_compute(e, t->grads, t->lane[k].ready);
+	streams_fork(e, t->grads, t->lane[k].ready);
 	timing_begin(e, SPAN_REDUCE);
 	if (t->message)
 		sum_narrow(e, &own, &all);
@@ -185,7 +164,7 @@ gather(struct engine *e, int k)
 	struct part p = engine_own(e, k);
 	struct tensor all = engine_bucket(e, false, k), own = engine_part(e, BUF_WEIGHTS, &p);
 
-	after_compute(e, t->weights, t->lane[k].ready);
+	streams_fork(e, t->weights, t->lane[k].ready);
 	timing_begin(e, SPAN_GATHER);
 	dp->ops->all_gather(COMM_HERE(dp), t->weights, &all, &own);
 	timing_end(e, SPAN_GATHER);

@@ -7,7 +7,7 @@
  * scattered with the sum. Biases and the tanh GELU are in the GEMMs' epilogues, which saves a pass
  * over memory. Source: Shoeybi 2019 arXiv:1909.08053; Korthikanti 2022 arXiv:2205.05198.
  */
-#include "train/engine/timing.h"
+#include "train/engine/streams.h"
 #include "train/layers/layer.h"
 
 int64_t
@@ -25,7 +25,7 @@ partial_sums(struct step *s, const struct tensor *y)
 }
 
 /* The span is the host's where the collective is not on the compute stream: what that waits for is
- * timed by join. */
+ * timed by streams_join. */
 static void
 gather_on(struct step *s, struct stream *st, const struct tensor *whole, const struct tensor *x)
 {
@@ -118,25 +118,6 @@ weight_product(struct step *s, const struct linear_grad *l)
 
 /* --- beside products -------------------------------------------------------------------------- */
 
-/* The other stream goes on after what is queued on the compute stream now. */
-static void
-fork(struct step *s)
-{
-	struct engine *e = s->e;
-
-	e->backend->record(e->stream, e->beside.ready);
-	e->backend->wait(e->beside.stream, e->beside.ready);
-}
-
-/* The compute stream goes on after ev, which was recorded on the other one. */
-static void
-join(struct step *s, struct event *ev)
-{
-	timing_begin(s->e, SPAN_TENSOR);
-	s->e->backend->wait(s->e->stream, ev);
-	timing_end(s->e, SPAN_TENSOR);
-}
-
 /* Whether rows are shared, and gathered while products go on. */
 static bool
 gathers_beside(const struct step *s)
@@ -155,7 +136,7 @@ gather_parts(struct step *s, const struct tensor *x)
 	struct tensor whole = partial_sums(s, x), own = tensor_rows(&whole, tp->rank * rows, rows);
 
 	e->ops->cast(e->stream, &own, x);
-	fork(s);
+	streams_fork(s->e, s->e->beside.stream, s->e->beside.ready);
 	for (int i = 1; i < tp->size; i++) {
 		int from = (tp->rank + i) % tp->size, to = (tp->rank + tp->size - i) % tp->size;
 		struct p2p message[] = { { true, to, 0, own },
@@ -176,7 +157,7 @@ part_rows(struct step *s, int i, int64_t rows)
 	struct comm *tp = s->e->groups.tp;
 
 	if (i > 0)
-		join(s, s->e->beside.arrived[i]);
+		streams_join(s->e, s->e->beside.stream, s->e->beside.arrived[i], SPAN_TENSOR);
 	return (tp->rank + i) % tp->size * rows;
 }
 
@@ -236,18 +217,18 @@ column_backward_beside(struct step *s, const struct linear_grad *g)
 	if (shards) {
 		all.x = partial_sums(s, &g->x);
 		all.dx = engine_buffer(s->e, BUF_PARTIAL);
-		fork(s);
+		streams_fork(s->e, s->e->beside.stream, s->e->beside.ready);
 		gather_on(s, b->stream, &all.x, &g->x);
 		s->e->backend->record(b->stream, b->gathered);
 	}
 	input_product(s, &all);
-	fork(s);
+	streams_fork(s->e, s->e->beside.stream, s->e->beside.ready);
 	sum_on(s, b->stream, &g->dx, &all.dx);
 	s->e->backend->record(b->stream, b->summed);
 	if (shards)
-		join(s, b->gathered);
+		streams_join(s->e, s->e->beside.stream, b->gathered, SPAN_TENSOR);
 	weight_product(s, &all);
-	join(s, b->summed);
+	streams_join(s->e, s->e->beside.stream, b->summed, SPAN_TENSOR);
 }
 
 /* --- the two linears -------------------------------------------------------------------------- */
