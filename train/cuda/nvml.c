@@ -1,16 +1,16 @@
 /*
  * nvml.c - the driver's management library at run time
  *
- * It comes with the driver, not with the toolkit, so it is looked for when a device is opened and
- * missed by nobody. The few functions and numbers that are used are declared here, from NVIDIA's
- * NVML API reference; they have not changed since they exist.
+ * It comes with the driver, not with the toolkit, so it is opened with the device, and a run
+ * without it has no meters. The few functions and numbers that are used are declared here, from
+ * NVIDIA's NVML API reference.
  */
 #include "lib/base/mem.h"
 #include "train/cuda/nvml.h"
+#include "train/cuda/symbols.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { GPU_SENSOR = 0, SM_CLOCK = 1 }; /* NVML_TEMPERATURE_GPU, NVML_CLOCK_SM */
 
@@ -30,16 +30,7 @@ struct nvml {
 	void *library, *device;
 };
 
-/* Any function of a library; converted through a union since ISO C has no cast for it. */
-union symbol {
-	void *object;
-	void (*function)(void);
-};
-
-static const struct {
-	const char *name;
-	size_t at;
-} symbols[] = {
+static const struct symbol symbols[] = {
 	{ "nvmlInit_v2", offsetof(struct nvml_api, init) },
 	{ "nvmlShutdown", offsetof(struct nvml_api, shutdown) },
 	{ "nvmlDeviceGetHandleByPciBusId_v2", offsetof(struct nvml_api, find) },
@@ -47,20 +38,8 @@ static const struct {
 	{ "nvmlDeviceGetPowerUsage", offsetof(struct nvml_api, power) },
 	{ "nvmlDeviceGetTemperature", offsetof(struct nvml_api, temperature) },
 	{ "nvmlDeviceGetClockInfo", offsetof(struct nvml_api, clock) },
+	{ .name = NULL },
 };
-
-static bool
-find_symbols(struct nvml *n)
-{
-	for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-		union symbol s = { .object = dlsym(n->library, symbols[i].name) };
-
-		if (!s.object)
-			return false;
-		memcpy((char *)&n->api + symbols[i].at, &s.function, sizeof s.function);
-	}
-	return true;
-}
 
 struct nvml *
 nvml_open(const char *bus_id)
@@ -68,7 +47,7 @@ nvml_open(const char *bus_id)
 	struct nvml *n = mem_zalloc(1, sizeof *n);
 
 	n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-	if (n->library && find_symbols(n) && n->api.init() == 0) {
+	if (n->library && !symbols_find(n->library, symbols, &n->api) && n->api.init() == 0) {
 		if (n->api.find(bus_id, &n->device) == 0)
 			return n;
 		(void)n->api.shutdown();

@@ -7,6 +7,7 @@
  */
 #include "lib/base/mem.h"
 #include "train/cuda/attention/cudnn.h"
+#include "train/cuda/symbols.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -28,17 +29,7 @@ enum {
 		} \
 	}
 
-/* Any function of a library; converted through a union since ISO C has no cast for it. */
-union symbol {
-	void *object;
-	void (*function)(void);
-};
-
-/* Each function's place in the table. */
-static const struct {
-	const char *name;
-	size_t at;
-} symbols[] = {
+static const struct symbol symbols[] = {
 	{ "cudnnGetVersion", offsetof(struct dnn_api, version) },
 	{ "cudnnGetErrorString", offsetof(struct dnn_api, error_string) },
 	{ "cudnnCreate", offsetof(struct dnn_api, create) },
@@ -50,6 +41,7 @@ static const struct {
 	{ "cudnnBackendGetAttribute", offsetof(struct dnn_api, get_attribute) },
 	{ "cudnnBackendFinalize", offsetof(struct dnn_api, finalize) },
 	{ "cudnnBackendExecute", offsetof(struct dnn_api, execute) },
+	{ .name = NULL },
 };
 
 /* By the loader's rules, then beside the runtime library: a toolkit in one directory needs no entry
@@ -60,13 +52,15 @@ load(void)
 {
 	static const char name[] = "libcudnn.so.9";
 	const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-	union symbol s = { .function = (void (*)(void))cudaGetDeviceCount };
+	cudaError_t (*runtime)(int *) = cudaGetDeviceCount;
 	void *library = dlopen(name, flags);
 	const char *slash;
 	char path[4096];
 	Dl_info info;
+	void *address;
 
-	if (library || dladdr(s.object, &info) == 0 || !info.dli_fname)
+	memcpy(&address, &runtime, sizeof address);
+	if (library || dladdr(address, &info) == 0 || !info.dli_fname)
 		return library;
 	slash = strrchr(info.dli_fname, '/');
 	if (!slash || (size_t)(slash - info.dli_fname) + sizeof name + 1 > sizeof path)
@@ -80,18 +74,16 @@ load(void)
 static int
 open_library(struct cudnn *c, struct err *why)
 {
+	const char *missing;
+
 	memset(c, 0, sizeof *c);
 	c->library = load();
 	if (!c->library)
 		return err_set(why, "there is no libcudnn.so.9");
-	for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-		union symbol s = { .object = dlsym(c->library, symbols[i].name) };
-
-		if (!s.object) {
-			(void)dlclose(c->library);
-			return err_set(why, "libcudnn.so.9 has no %s", symbols[i].name);
-		}
-		memcpy((char *)&c->api + symbols[i].at, &s.function, sizeof s.function);
+	missing = symbols_find(c->library, symbols, &c->api);
+	if (missing) {
+		(void)dlclose(c->library);
+		return err_set(why, "libcudnn.so.9 has no %s", missing);
 	}
 	c->version = (int)c->api.version();
 	if (c->version >= OLDEST)
