@@ -13,11 +13,6 @@
 
 const char *const draw_orders[] = { "1f1b", "gpipe", NULL };
 
-/* What a micro batch costs a virtual stage. */
-struct pass_cost {
-	double forward, backward;
-};
-
 static void
 add_costs(struct pass_cost *cost, const struct run_plan *plan, int stage)
 {
@@ -60,78 +55,19 @@ take_gpipe(struct timed_pass *out, const struct schedule_shape *s)
 			0, 0 };
 }
 
-/* The ends of passes by virtual stage, micro batch and direction; negative: not yet known. */
-struct ends {
-	const struct schedule_shape *s;
-	double *end;
-};
-
-static double *
-end_at(const struct ends *x, int virtual_stage, int microbatch, bool backward)
-{
-	int at = virtual_stage * x->s->num_microbatches + microbatch;
-
-	return &x->end[2 * at + backward];
-}
-
-/* When what a pass reads is there: negative when that is not known yet. */
-static double
-ready(const struct ends *x, int virtual_stage, const struct timed_pass *p)
-{
-	int source = virtual_stage + (p->backward ? 1 : -1);
-
-	if (source < 0 || source == x->s->num_stages * x->s->num_chunks)
-		return 0;
-	return *end_at(x, source, p->microbatch, p->backward);
-}
-
-/* Times the passes of a stage from the i-th on as far as it gets; returns how many are timed. */
-static int
-advance(const struct ends *x, struct timed_pass *pass, int count, int i, int stage,
-    const struct pass_cost *cost)
-{
-	for (; i < count; i++) {
-		struct timed_pass *p = &pass[i];
-		int at = p->chunk * x->s->num_stages + stage;
-		double from = ready(x, at, p), before = i > 0 ? pass[i - 1].end : 0;
-
-		if (from < 0)
-			break;
-		p->start = from > before ? from : before;
-		p->end = p->start + (p->backward ? cost[at].backward : cost[at].forward);
-		*end_at(x, at, p->microbatch, p->backward) = p->end;
-	}
-	return i;
-}
-
-/* Each round times at least one pass: no order of passes waits for itself. */
+/* Times the passes, and adds up what they take. */
 static void
-time_all(struct timeline *t, const struct schedule_shape *s, const struct pass_cost *cost)
+time_all(struct timeline *t, const struct pass_cost *cost)
 {
-	size_t n = 2 * (size_t)(s->num_stages * s->num_chunks) * (size_t)s->num_microbatches;
-	struct ends x = { s, mem_alloc(n, sizeof *x.end) };
-	int *timed = mem_zalloc((size_t)s->num_stages, sizeof *timed);
+	const struct passes *p = &t->passes;
 	double sum = 0;
 
-	for (size_t i = 0; i < n; i++)
-		x.end[i] = -1;
-	for (bool moved = true; moved;) {
-		moved = false;
-		for (int r = 0; r < s->num_stages; r++) {
-			int before = timed[r];
-
-			timed[r] = advance(
-			    &x, &t->pass[r * t->num_passes], t->num_passes, before, r, cost);
-			moved |= timed[r] > before;
-		}
+	passes_time(&t->passes, cost);
+	for (int i = 0; i < p->num_stages * p->num_passes; i++) {
+		sum += p->pass[i].end - p->pass[i].start;
+		t->total = p->pass[i].end > t->total ? p->pass[i].end : t->total;
 	}
-	for (int i = 0; i < t->num_stages * t->num_passes; i++) {
-		sum += t->pass[i].end - t->pass[i].start;
-		t->total = t->pass[i].end > t->total ? t->pass[i].end : t->total;
-	}
-	t->busy = sum / t->total / s->num_stages;
-	free(timed);
-	free(x.end);
+	t->busy = sum / t->total / p->num_stages;
 }
 
 int
@@ -149,24 +85,22 @@ timeline_make(struct timeline *t, const struct run_plan *plan, enum draw_order o
 	if (passes * s.num_stages > PASSES_MAX)
 		return err_set(e, "%lld passes: more than the %d that can be drawn",
 		    (long long)(passes * s.num_stages), PASSES_MAX);
-	t->num_stages = s.num_stages;
-	t->num_passes = (int)passes;
-	t->pass = mem_alloc((size_t)(passes * s.num_stages), sizeof *t->pass);
+	passes_init(&t->passes, s.num_stages, s.num_chunks, s.num_microbatches, (int)passes);
 	for (int r = 0; r < s.num_stages; r++) {
 		add_costs(cost, plan, r);
 		if (order == DRAW_GPIPE)
-			take_gpipe(&t->pass[r * t->num_passes], &s);
+			take_gpipe(&t->passes.pass[r * t->passes.num_passes], &s);
 		else
-			take_schedule(&t->pass[r * t->num_passes], &s, r);
+			take_schedule(&t->passes.pass[r * t->passes.num_passes], &s, r);
 	}
-	time_all(t, &s, cost);
+	time_all(t, cost);
 	return 0;
 }
 
 void
 timeline_release(struct timeline *t)
 {
-	free(t->pass);
+	passes_release(&t->passes);
 }
 
 /* --- on paper --------------------------------------------------------------------------------- */
@@ -178,8 +112,8 @@ draw_stage(const struct timeline *t, int stage, int64_t width, char *row)
 	static const char digits[] = "0123456789", letters[] = "abcdefghijklmnopqrstuvwxyz";
 
 	memset(row, '.', (size_t)width);
-	for (int i = 0; i < t->num_passes; i++) {
-		const struct timed_pass *p = &t->pass[stage * t->num_passes + i];
+	for (int i = 0; i < t->passes.num_passes; i++) {
+		const struct timed_pass *p = &t->passes.pass[stage * t->passes.num_passes + i];
 		int64_t from = (int64_t)(p->start / t->total * (double)width),
 			to = (int64_t)(p->end / t->total * (double)width);
 		char sign = p->backward ? letters[p->microbatch % 26] : digits[p->microbatch % 10];
@@ -193,10 +127,10 @@ static void
 list_passes(const struct timeline *t, FILE *f)
 {
 	fputs("stage\tpass\tchunk\tmicrobatch\tstart\tend\n", f);
-	for (int i = 0; i < t->num_stages * t->num_passes; i++) {
-		const struct timed_pass *p = &t->pass[i];
+	for (int i = 0; i < t->passes.num_stages * t->passes.num_passes; i++) {
+		const struct timed_pass *p = &t->passes.pass[i];
 
-		fprintf(f, "%d\t%s\t%d\t%d\t%.6f\t%.6f\n", i / t->num_passes,
+		fprintf(f, "%d\t%s\t%d\t%d\t%.6f\t%.6f\n", i / t->passes.num_passes,
 		    p->backward ? "backward" : "forward", p->chunk, p->microbatch,
 		    p->start / t->total, p->end / t->total);
 	}
@@ -212,7 +146,7 @@ timeline_print(const struct timeline *t, const struct draw_options *o, FILE *f)
 		return;
 	}
 	row = mem_zalloc((size_t)o->width + 1, 1);
-	for (int r = 0; r < t->num_stages; r++) {
+	for (int r = 0; r < t->passes.num_stages; r++) {
 		draw_stage(t, r, o->width, row);
 		fprintf(f, "%3d %s\n", r, row);
 	}

@@ -8,6 +8,7 @@
 #define PLAN_DRAW_H
 
 #include "lib/model/options.h"
+#include "lib/model/passes.h"
 
 /* The order in which a stage takes its passes: that of the trainer, or all forward passes before
  * all backward passes (Huang 2019, arXiv:1811.06965), for comparison. */
@@ -22,16 +23,9 @@ struct draw_options {
 
 /* What happens in a step; released by timeline_release. */
 struct timeline {
-	int num_stages, num_passes; /* of each stage */
-	struct timed_pass *pass;    /* stage by stage, in their order */
-	double total;               /* the end of the last pass; in the unit of start and end */
-	double busy;                /* share of it that the stages compute, on average */
-};
-
-struct timed_pass {
-	bool backward;
-	int microbatch, chunk;
-	double start, end;
+	struct passes passes;
+	double total; /* the end of the last pass; in the unit of start and end */
+	double busy;  /* share of it that the stages compute, on average */
 };
 
 /* -1 where the plan cannot be taken in that order. */

@@ -9,9 +9,9 @@
  */
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
+#include "lib/model/passes.h"
 #include "lib/model/schedule.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,110 +74,32 @@ pass_at(const struct schedule_shape *s, int stage, int i)
 	return nth(s, k - pairs, true);
 }
 
-/* --- times of passes -------------------------------------------------------------------------- */
-
-/* When each pass starts, by stage and place in its order, and ends, by virtual stage, micro batch
- * and direction; -1: not yet known. */
-struct times {
-	const struct schedule_shape *s;
-	int64_t *start, *end;
-};
-
-static int64_t *
-start_of(const struct times *t, int stage, int i)
-{
-	return &t->start[(size_t)stage * (size_t)num_passes(t->s) + (size_t)i];
-}
-
-static int64_t *
-end_of(const struct times *t, int stage, const struct pass *p)
-{
-	size_t at = (size_t)(p->chunk * t->s->num_stages + stage);
-
-	at = (at * (size_t)t->s->num_microbatches + (size_t)p->microbatch) * 2 + p->backward;
-	return &t->end[at];
-}
-
-/* The pass whose result pass p of a stage reads from another stage: false where there is none, at
- * the ends of the pipeline. */
-static bool
-source_of(
-    const struct schedule_shape *s, int stage, const struct pass *p, int *from, struct pass *out)
-{
-	int n = s->num_stages * s->num_chunks, at = p->chunk * s->num_stages + stage,
-	    source = at + (p->backward ? 1 : -1);
-
-	if (source < 0 || source >= n)
-		return false;
-	*from = source % s->num_stages;
-	*out = (struct pass){ p->backward, p->microbatch, source / s->num_stages };
-	return true;
-}
-
-/* Times the passes of a stage as far as it gets; returns how many are timed. */
-static int
-advance(const struct times *t, int stage, int i)
-{
-	int64_t *now, ready, before = 0;
-	struct pass p, source;
-	int from;
-
-	if (i > 0) {
-		p = pass_at(t->s, stage, i - 1);
-		before = *end_of(t, stage, &p);
-	}
-	for (; i < num_passes(t->s); i++) {
-		p = pass_at(t->s, stage, i);
-		ready = source_of(t->s, stage, &p, &from, &source) ? *end_of(t, from, &source) : 0;
-		if (ready < 0)
-			break;
-		now = start_of(t, stage, i);
-		*now = ready > before ? ready : before;
-		before = *now + (p.backward ? BACKWARD_TIME : FORWARD_TIME);
-		*end_of(t, stage, &p) = before;
-	}
-	return i;
-}
-
-/* Times all passes of all stages. */
+/* All passes of all stages, timed. */
 static void
-times_init(struct times *t, const struct schedule_shape *s)
+time_passes(struct passes *t, const struct schedule_shape *s)
 {
-	size_t n = (size_t)s->num_stages * (size_t)one_way(s) * 2;
-	int *timed = mem_zalloc((size_t)s->num_stages, sizeof *timed);
-	bool moved = true;
+	int n = s->num_stages * s->num_chunks;
+	struct pass_cost *cost = mem_alloc((size_t)n, sizeof *cost);
 
-	t->s = s;
-	t->start = mem_alloc(n, sizeof *t->start);
-	t->end = mem_alloc(n, sizeof *t->end);
-	memset(t->end, 0xff, n * sizeof *t->end);
-	while (moved) {
-		moved = false;
-		for (int r = 0; r < s->num_stages; r++) {
-			int before = timed[r];
-
-			timed[r] = advance(t, r, before);
-			moved |= timed[r] > before;
-		}
-	}
+	for (int i = 0; i < n; i++)
+		cost[i] = (struct pass_cost){ FORWARD_TIME, BACKWARD_TIME };
+	passes_init(t, s->num_stages, s->num_chunks, s->num_microbatches, num_passes(s));
 	for (int r = 0; r < s->num_stages; r++)
-		if (timed[r] < num_passes(s))
-			BUG("stage %d stands still at pass %d", r, timed[r]);
-	free(timed);
-}
+		for (int i = 0; i < t->num_passes; i++) {
+			struct pass p = pass_at(s, r, i);
 
-static void
-times_release(struct times *t)
-{
-	free(t->start);
-	free(t->end);
+			t->pass[r * t->num_passes + i] =
+			    (struct timed_pass){ p.backward, p.microbatch, p.chunk, 0, 0 };
+		}
+	passes_time(t, cost);
+	free(cost);
 }
 
 /* --- exchanges -------------------------------------------------------------------------------- */
 
 /* A message of a stage; those of a stage are sorted by time, and ties alike on both sides. */
 struct exchange {
-	int64_t time;
+	double time;
 	struct action action;
 	int virtual_stage; /* that sends */
 };
@@ -198,50 +120,63 @@ by_time(const void *a, const void *b)
 	return x->action.microbatch - y->action.microbatch;
 }
 
+/* A stage's passes and exchanges in the making. */
+struct plan {
+	const struct schedule_shape *s;
+	struct passes times;
+};
+
+static const struct timed_pass *
+timed_pass(const struct plan *t, int stage, int i)
+{
+	return &t->times.pass[stage * t->times.num_passes + i];
+}
+
 /*
  * When the message that pass i of a stage reads is exchanged: no earlier than it is made and, so
  * that it does not lie about, than the pass before i is over; beside passes, than that one starts.
  */
-static int64_t
-exchange_time(const struct times *t, int stage, int i, int64_t made)
+static double
+exchange_time(const struct plan *t, int stage, int i, double made)
 {
-	struct pass before;
-	int64_t at;
+	const struct timed_pass *before;
+	double at;
 
 	if (i == 0)
 		return made;
-	before = pass_at(t->s, stage, i - 1);
-	at = t->s->beside ? *start_of(t, stage, i - 1) : *end_of(t, stage, &before);
+	before = timed_pass(t, stage, i - 1);
+	at = t->s->beside ? before->start : before->end;
 	return made > at ? made : at;
 }
 
 /* Adds the receive of pass i of stage `to` where that is the stage, and the send where it is the
  * source. */
 static int
-add_exchange(const struct times *t, int stage, int to, int i, struct exchange *out)
+add_exchange(const struct plan *t, int stage, int to, int i, struct exchange *out)
 {
-	struct pass p = pass_at(t->s, to, i), source;
-	int from, n = 0;
+	const struct timed_pass *p = timed_pass(t, to, i);
+	int num_stages = t->s->num_stages,
+	    source = passes_source(&t->times, p->chunk * num_stages + to, p->backward), n = 0;
 	struct exchange x;
 
-	if (!source_of(t->s, to, &p, &from, &source))
+	if (source < 0)
 		return 0;
-	x.virtual_stage = source.chunk * t->s->num_stages + from;
-	x.time = exchange_time(t, to, i, *end_of(t, from, &source));
-	x.action = (struct action){ p.backward ? ACTION_RECV_BACKWARD : ACTION_RECV_FORWARD,
-		p.microbatch, p.chunk, -1, -1, -1, 0 };
+	x.virtual_stage = source;
+	x.time = exchange_time(t, to, i, passes_end(&t->times, source, p->microbatch, p->backward));
+	x.action = (struct action){ p->backward ? ACTION_RECV_BACKWARD : ACTION_RECV_FORWARD,
+		p->microbatch, p->chunk, -1, -1, -1, 0 };
 	if (to == stage)
 		out[n++] = x;
-	x.action.kind = p.backward ? ACTION_SEND_BACKWARD : ACTION_SEND_FORWARD;
-	x.action.chunk = source.chunk;
-	if (from == stage)
+	x.action.kind = p->backward ? ACTION_SEND_BACKWARD : ACTION_SEND_FORWARD;
+	x.action.chunk = source / num_stages;
+	if (source % num_stages == stage)
 		out[n++] = x;
 	return n;
 }
 
 /* The exchanges of a stage, whose partners are the stages next to it. */
 static int
-exchanges(const struct times *t, int stage, struct exchange **out)
+exchanges(const struct plan *t, int stage, struct exchange **out)
 {
 	int p = t->s->num_stages, n = 0;
 	int side[3] = { stage, (stage + 1) % p, (stage + p - 1) % p };
@@ -369,16 +304,16 @@ number_exchange(struct numbering *n, struct action *a)
 
 /* Exchanges of equal time are a group; a pass closes the group before it. */
 static int
-build(const struct times *t, struct numbering *n, const struct exchange *x, int num_exchanges,
+build(const struct plan *t, struct numbering *n, const struct exchange *x, int num_exchanges,
     struct action *out)
 {
 	int count = 0, next = 0, group = 0;
 
 	for (int i = 0; i <= num_passes(t->s); i++) {
-		int64_t until = i < num_passes(t->s) ? *start_of(t, n->stage, i) : INT64_MAX;
-		struct pass p;
+		const struct timed_pass *p =
+		    i < num_passes(t->s) ? timed_pass(t, n->stage, i) : NULL;
 
-		for (; next < num_exchanges && x[next].time <= until; next++) {
+		for (; next < num_exchanges && (!p || x[next].time <= p->start); next++) {
 			if (next > 0 && x[next].time > x[next - 1].time) {
 				group++;
 				if (!t->s->beside)
@@ -388,11 +323,10 @@ build(const struct times *t, struct numbering *n, const struct exchange *x, int 
 			out[count].group = group;
 			number_exchange(n, &out[count++]);
 		}
-		if (i == num_passes(t->s))
+		if (!p)
 			break;
-		p = pass_at(t->s, n->stage, i);
-		out[count] = (struct action){ p.backward ? ACTION_BACKWARD : ACTION_FORWARD,
-			p.microbatch, p.chunk, -1, -1, -1, ++group };
+		out[count] = (struct action){ p->backward ? ACTION_BACKWARD : ACTION_FORWARD,
+			p->microbatch, p->chunk, -1, -1, -1, ++group };
 		number_pass(n, &out[count++]);
 		group++;
 	}
@@ -405,10 +339,10 @@ schedule_make(
 {
 	struct numbering n;
 	struct exchange *x;
-	struct times t;
+	struct plan t = { .s = s };
 	int num_exchanges, count;
 
-	times_init(&t, s);
+	time_passes(&t.times, s);
 	numbering_init(&n, s, stage);
 	num_exchanges = exchanges(&t, stage, &x);
 	*out = mem_alloc((size_t)(num_passes(s) + num_exchanges), sizeof **out);
@@ -416,7 +350,7 @@ schedule_make(
 	*use = (struct schedule_use){ n.slots.most, n.batches.most, n.links.most };
 	free(x);
 	numbering_release(&n);
-	times_release(&t);
+	passes_release(&t.times);
 	return count;
 }
 
