@@ -457,7 +457,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	sed -i '/hidden-size/d' tiny.conf
 	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --log-ceiling \
 		--hidden-size 256 --seq-length 128 --metrics-file m.jsonl
-	[[ $stderr =~ "mtrain: the ceiling is "([0-9.e-]+)" TFLOP/s a rank: products of [256, 256] by [256, 1024] on all ranks at once" ]]
+	[[ $stderr =~ "mtrain: the ceiling is "([0-9.e-]+)" TFLOP/s per rank: GEMMs of [256, 256] by [256, 1024] on all ranks at once" ]]
 	ceiling=${BASH_REMATCH[1]}
 	[ "$(grep -c ' tokens per second: [0-9]* | share of ceiling (%): [0-9.]* |' <<<"$output")" = 4 ]
 	# It is the throughput divided by the ceiling.

@@ -175,7 +175,7 @@ ceiling_measure(struct engine *e)
 		note("--log-ceiling: a device has no memory left to measure its rate: none is "
 		     "logged");
 	else if (e->rank == 0)
-		note("the ceiling is %.4g TFLOP/s a rank: products of [%lld, %lld] by [%lld, %lld] "
+		note("the ceiling is %.4g TFLOP/s per rank: GEMMs of [%lld, %lld] by [%lld, %lld] "
 		     "on all ranks at once",
 		    rate / 1e12 / w->size, (long long)t.shape.rows, (long long)t.shape.in,
 		    (long long)t.shape.in, (long long)t.shape.out);
