@@ -12,7 +12,7 @@ cuda="lib/base/ lib/model/gpu.h $operations train/cuda/"
 table="
 lib/base
 lib/data		lib/base/
-lib/ckpt		lib/base/
+lib/ckpt		lib/base/ lib/model/
 lib/token		lib/base/ lib/token/
 lib/token/bpe		lib/base/ lib/token/
 lib/token/hf		lib/base/ lib/token/

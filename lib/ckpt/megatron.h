@@ -1,0 +1,81 @@
+/*
+ * megatron.h - where the parameters of a model lie in Megatron-LM's tensors
+ *
+ * Megatron-LM keeps q, k and v in one tensor, group by group: the group's query heads, its key
+ * head, its value head; and gate above up in another. Its vocabulary tables have padded rows. All
+ * of its formats, and all states of its optimizers, follow this one map. Source: Megatron-LM
+ * core/models/gpt, core/transformer/{attention,mlp}.py; spec/checkpoints.md 7 and 8.
+ */
+#ifndef CKPT_MEGATRON_H
+#define CKPT_MEGATRON_H
+
+#include "lib/model/params.h"
+
+/* What the norms before a linear are called: by Transformer Engine they belong to that linear. The
+ * torch_dist format has the first names whichever implementation trained. */
+enum megatron_names { MEGATRON_ENGINE, MEGATRON_LOCAL };
+
+struct megatron_tensor {
+	const char *name; /* "decoder.layers.%d.mlp.linear_fc1.weight" */
+	int layer;        /* as in struct param */
+	int ndim;
+	int64_t shape[SLICE_DIMS]; /* whole, with padded rows */
+	int cut;                   /* the dimension that tensor ranks share; -1: each has all */
+	/* equal blocks of rows, of each of which a tensor rank has an equal part: 2 for gate and
+	 * up, else 1 */
+	int blocks;
+	bool decay; /* weight decay applies: matrices */
+};
+
+/* Row i of a parameter is row first + i / run * step + i % run of its tensor. */
+struct megatron_rows {
+	int tensor;
+	int64_t first, run, step;
+};
+
+struct megatron_map {
+	/* in the order of registration, which is that of state dicts and of optimizers; buffers of
+	 * the distributed optimizer have the reverse */
+	int count;
+	struct megatron_tensor *tensor;
+	struct megatron_rows *rows; /* by parameter */
+};
+
+/* What determines a map. */
+struct megatron_model {
+	const struct model_config *config;
+	const struct param *param; /* all of model_params */
+	int count;
+	enum megatron_names names;
+	int64_t padded_vocab_size;
+};
+
+/* Released by megatron_map_release in every case. -1 when Megatron-LM has no tensor for a
+ * parameter, which is then named. */
+int megatron_map_init(struct megatron_map *m, const struct megatron_model *model, struct err *e);
+void megatron_map_release(struct megatron_map *m);
+
+/* The name with a layer's number, which a file may count from its stage's first; without one for
+ * tensors outside layers. */
+void megatron_key(const struct megatron_tensor *t, int layer, char out[128]);
+/* Rows of the vocabulary tables of a run of so many tensor ranks. */
+int64_t megatron_padded_vocab(const struct model_config *c, int64_t tensor_ranks);
+/* Whether so many tensor ranks can share every tensor; names the first that they cannot. */
+int megatron_check_ranks(const struct megatron_map *m, int64_t tensor_ranks, struct err *e);
+/* The shape of one rank's tensor. */
+void megatron_rank_shape(
+    const struct megatron_tensor *t, int64_t tensor_ranks, int64_t shape[SLICE_DIMS]);
+
+/* Elements of a parameter that are a box in one rank's tensor too. */
+struct megatron_piece {
+	struct slice param;  /* in coordinates of the parameter */
+	int rank;            /* who holds it; 0 where all do */
+	struct slice tensor; /* in coordinates of the rank's tensor */
+};
+
+/* The next piece of a box of parameter i. Starts with a zeroed piece; false after the last.
+ * Together they tile the box. One rank's tensor is the whole one with tensor_ranks 1. */
+bool megatron_next(const struct megatron_map *m, int i, int64_t tensor_ranks,
+    const struct slice *box, struct megatron_piece *p);
+
+#endif

@@ -1,0 +1,205 @@
+/* megatron.c - where parameters lie in Megatron-LM's tensors: names, order, rows, ranks */
+#include "lib/ckpt/megatron.h"
+#include "lib/model/fields.h"
+#include "tests/check.h"
+
+/* The models of golden checkpoints that Megatron-LM wrote. */
+static struct model_config
+llama(void)
+{
+	struct model_config c;
+
+	model_defaults(&c, MODEL_BASE);
+	c.num_layers = 2;
+	c.hidden_size = 16;
+	c.ffn_hidden_size = 24;
+	c.num_attention_heads = 4;
+	c.num_query_groups = 2;
+	c.kv_channels = 4;
+	c.vocab_size = 61;
+	c.make_vocab_size_divisible_by = 8;
+	c.normalization = NORMALIZATION_RMSNORM;
+	c.activation = ACTIVATION_SWIGLU;
+	c.position = POSITION_ROPE;
+	c.untie_embeddings_and_output_weights = true;
+	return c;
+}
+
+static struct model_config
+gpt2(void)
+{
+	struct model_config c = llama();
+
+	c.ffn_hidden_size = 64;
+	c.num_query_groups = 4;
+	c.vocab_size = 67;
+	c.max_position_embeddings = 16;
+	c.normalization = NORMALIZATION_LAYERNORM;
+	c.activation = ACTIVATION_GELU_TANH;
+	c.position = POSITION_LEARNED;
+	c.untie_embeddings_and_output_weights = false;
+	c.qkv_bias = c.proj_bias = c.mlp_bias = true;
+	return c;
+}
+
+struct fixture {
+	struct param *param;
+	int count;
+	struct megatron_map map;
+};
+
+static void
+begin(struct fixture *f, const struct model_config *c, enum megatron_names names, int64_t ranks)
+{
+	struct err e;
+
+	f->count = model_params(c, &f->param);
+	CHECK(megatron_map_init(&f->map,
+		  &(struct megatron_model){
+		      c, f->param, f->count, names, megatron_padded_vocab(c, ranks) },
+		  &e) == 0);
+}
+
+static void
+end(struct fixture *f)
+{
+	megatron_map_release(&f->map);
+	free(f->param);
+}
+
+/* One line per tensor up to the end of layer 0, and of those after the layers: name, shape, cut,
+ * blocks; * for one that does not decay. */
+static const char *
+listed(const struct model_config *c, enum megatron_names names, int64_t ranks)
+{
+	static char text[8192];
+	struct fixture f;
+	size_t n = 0;
+
+	begin(&f, c, names, ranks);
+	for (int i = 0; i < f.map.count; i++) {
+		const struct megatron_tensor *t = &f.map.tensor[i];
+		const char *mark = strstr(t->name, "%d.");
+
+		if (t->layer > 0 && t->layer < c->num_layers)
+			continue;
+		n += (size_t)snprintf(text + n, sizeof text - n, "%s %lldx%lld %d %d%s\n",
+		    mark ? mark + 3 : t->name, (long long)t->shape[0], (long long)t->shape[1],
+		    t->cut, t->blocks, t->decay ? "" : " *");
+	}
+	end(&f);
+	return text;
+}
+
+/* Shapes as in the manifests of the golden checkpoints; the order is theirs. */
+static void
+test_tensors(void)
+{
+	const struct model_config l = llama(), g = gpt2();
+	struct fixture f;
+	char key[128];
+
+	CHECK_STR(listed(&l, MEGATRON_ENGINE, 2),
+	    "embedding.word_embeddings.weight 64x16 0 1\n"
+	    "self_attention.linear_proj.weight 16x16 1 1\n"
+	    "self_attention.linear_qkv.layer_norm_weight 16x0 -1 1 *\n"
+	    "self_attention.linear_qkv.weight 32x16 0 1\n"
+	    "mlp.linear_fc1.layer_norm_weight 16x0 -1 1 *\n"
+	    "mlp.linear_fc1.weight 48x16 0 2\n"
+	    "mlp.linear_fc2.weight 16x24 1 1\n"
+	    "decoder.final_layernorm.weight 16x0 -1 1 *\n"
+	    "output_layer.weight 64x16 0 1\n");
+	CHECK_STR(listed(&g, MEGATRON_LOCAL, 2),
+	    "embedding.word_embeddings.weight 80x16 0 1\n"
+	    "embedding.position_embeddings.weight 16x16 -1 1\n"
+	    "input_layernorm.weight 16x0 -1 1 *\n"
+	    "input_layernorm.bias 16x0 -1 1 *\n"
+	    "self_attention.linear_proj.weight 16x16 1 1\n"
+	    "self_attention.linear_proj.bias 16x0 -1 1 *\n"
+	    "self_attention.linear_qkv.weight 48x16 0 1\n"
+	    "self_attention.linear_qkv.bias 48x0 0 1 *\n"
+	    "pre_mlp_layernorm.weight 16x0 -1 1 *\n"
+	    "pre_mlp_layernorm.bias 16x0 -1 1 *\n"
+	    "mlp.linear_fc1.weight 64x16 0 1\n"
+	    "mlp.linear_fc1.bias 64x0 0 1 *\n"
+	    "mlp.linear_fc2.weight 16x64 1 1\n"
+	    "mlp.linear_fc2.bias 16x0 -1 1 *\n"
+	    "decoder.final_layernorm.weight 16x0 -1 1 *\n"
+	    "decoder.final_layernorm.bias 16x0 -1 1 *\n");
+	begin(&f, &l, MEGATRON_ENGINE, 1);
+	megatron_key(&f.map.tensor[1], 17, key);
+	CHECK_STR(key, "decoder.layers.17.self_attention.linear_proj.weight");
+	end(&f);
+}
+
+/* The pieces of a whole parameter: "param rows > rank: rows", and columns where they are cut. */
+static const char *
+pieces(const struct model_config *c, enum role role, int64_t ranks)
+{
+	static char text[2048];
+	struct megatron_piece p = { 0 };
+	struct fixture f;
+	struct slice box;
+	size_t n = 0;
+	int i = 0;
+
+	begin(&f, c, MEGATRON_ENGINE, ranks);
+	while (f.param[i].role != role)
+		i++;
+	box = slice_whole(f.param[i].ndim, f.param[i].shape);
+	text[0] = '\0';
+	while (megatron_next(&f.map, i, ranks, &box, &p))
+		n += (size_t)snprintf(text + n, sizeof text - n, "%lld+%lld>%d:%lld,%lld ",
+		    (long long)p.param.start[0], (long long)p.param.count[0], p.rank,
+		    (long long)p.tensor.start[0], (long long)p.tensor.start[1]);
+	end(&f);
+	return text;
+}
+
+/* Groups of 2 query heads, key, value, of 4 rows each; gate and up of 24 rows. */
+static void
+test_rows(void)
+{
+	const struct model_config l = llama();
+
+	CHECK_STR(pieces(&l, ROLE_Q, 1), "0+8>0:0,0 8+8>0:16,0 ");
+	CHECK_STR(pieces(&l, ROLE_K, 1), "0+4>0:8,0 4+4>0:24,0 ");
+	CHECK_STR(pieces(&l, ROLE_V, 1), "0+4>0:12,0 4+4>0:28,0 ");
+	CHECK_STR(pieces(&l, ROLE_V, 2), "0+4>0:12,0 4+4>1:12,0 ");
+	CHECK_STR(pieces(&l, ROLE_Q, 4), "0+8>0:0,0 8+8>2:0,0 ");
+	CHECK_STR(pieces(&l, ROLE_GATE, 1), "0+24>0:0,0 ");
+	CHECK_STR(pieces(&l, ROLE_UP, 1), "0+24>0:24,0 ");
+	CHECK_STR(pieces(&l, ROLE_UP, 2), "0+12>0:12,0 12+12>1:12,0 ");
+	CHECK_STR(pieces(&l, ROLE_DOWN, 2), "0+16>0:0,0 0+16>1:0,0 ");
+	CHECK_STR(pieces(&l, ROLE_OUTPUT, 2), "0+32>0:0,0 32+29>1:0,0 ");
+	CHECK_STR(pieces(&l, ROLE_FINAL_NORM, 2), "0+16>0:0,0 ");
+}
+
+static void
+test_refusals(void)
+{
+	const struct model_config l = llama();
+	struct fixture f;
+	struct err e;
+
+	begin(&f, &l, MEGATRON_ENGINE, 3);
+	CHECK(megatron_check_ranks(&f.map, 2, &e) == 0 && megatron_check_ranks(&f.map, 3, &e) < 0);
+	CHECK_STR(e.msg,
+	    "3 tensor ranks cannot share 'decoder.layers.0.self_attention.linear_proj.weight': 16 "
+	    "is not a multiple of 3");
+	megatron_map_release(&f.map);
+	f.param[f.count - 1].role = ROLE_COUNT;
+	CHECK(megatron_map_init(&f.map,
+		  &(struct megatron_model){ &l, f.param, f.count, MEGATRON_ENGINE, 64 }, &e) < 0);
+	CHECK_STR(e.msg, "Megatron-LM has no tensor for 'output_layer.weight'");
+	end(&f);
+}
+
+int
+main(void)
+{
+	test_tensors();
+	test_rows();
+	test_refusals();
+	return check_done();
+}
