@@ -91,9 +91,11 @@ struct backend {
 	void (*unpin)(struct device *, void *host);
 	struct event *(*event)(struct device *); /* borrowed until close */
 	/* An event that knows when the stream passed it, and the seconds between two of them, both
-	 * passed. */
+	 * passed; and how many of these the device computed, not counting the time in which other
+	 * processes had its cores. A GPU does not tell: all of them. */
 	struct event *(*timer)(struct device *);
 	double (*elapsed)(struct event *from, struct event *to);
+	double (*computed)(struct event *from, struct event *to);
 	void (*record)(struct stream *, struct event *);
 	void (*wait)(struct stream *, struct event *);
 	/* Whether the stream has passed the place where the event was recorded last. True also

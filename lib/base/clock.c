@@ -20,6 +20,14 @@ clock_seconds(void)
 }
 
 double
+clock_thread(pthread_t t)
+{
+	clockid_t which;
+
+	return pthread_getcpuclockid(t, &which) == 0 ? read_clock(which) : 0;
+}
+
+double
 clock_unix(void)
 {
 	return read_clock(CLOCK_REALTIME);

@@ -2,8 +2,11 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
-double clock_seconds(void); /* since some start of this machine's; never set back */
-double clock_unix(void);    /* since 1970, by the system clock, as in other programs' logs */
+#include <pthread.h>
+
+double clock_seconds(void);       /* since some start of this machine's; never set back */
+double clock_thread(pthread_t t); /* CPU time that a thread of this process has used */
+double clock_unix(void);          /* since 1970, by the system clock, as in other programs' logs */
 
 /* Times laps that follow each other. clock: clock_seconds, or a test's own. */
 struct stopwatch {

@@ -6,6 +6,7 @@
  * counter, so uneven work balances itself; which thread gets which index is undefined, and results
  * must not depend on it.
  */
+#include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "lib/base/pool.h"
@@ -123,6 +124,16 @@ int
 pool_size(const struct pool *p)
 {
 	return p->num_threads;
+}
+
+double
+pool_cpu_seconds(const struct pool *p)
+{
+	double sum = clock_thread(pthread_self());
+
+	for (int i = 1; i < p->num_threads; i++)
+		sum += clock_thread(p->thread[i]);
+	return sum;
 }
 
 /* No loop may be running. NULL is allowed. */

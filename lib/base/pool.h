@@ -14,6 +14,9 @@ struct pool *pool_new(int num_threads); /* 1: no extra thread, pool_run is a loo
 					 * system allows no more */
 void pool_run(struct pool *p, int count, void (*fn)(void *ctx, int index), void *ctx);
 int pool_size(const struct pool *p);
+/* The CPU time that the threads have used, the caller's included, in seconds since some start. To
+ * be called by the thread that calls pool_run. */
+double pool_cpu_seconds(const struct pool *p);
 void pool_free(struct pool *p);
 
 #endif

@@ -2,7 +2,7 @@
  * fault.c - what breaks in a run, by the environment variable MIKOSHI_FAULT
  *
  *   skip:RANK:STEP:NUMBER   RANK leaves out its NUMBERth collective of the step
- *   slow:RANK:PERCENT       its operations take so much longer
+ *   slow:RANK:PERCENT       its operations take so much more work
  *   stuck:RANK:STEP         it reads for ever what nobody writes, before the passes of the step
  *   stop:RANK:STEP          it is stopped there, by SIGSTOP
  *   kill:RANK:STEP          it is killed there
@@ -12,7 +12,6 @@
  * Ranks count from 0, steps and collectives from 1. Collectives are caught by a table of operations
  * before each communicator's own, operations by an observer, so that nothing in mtrain knows of it.
  */
-#include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "train/engine/observe.h"
 #include "train/run/fault.h"
@@ -52,10 +51,10 @@ struct fault {
 	struct observer base;
 	enum kind kind;
 	int64_t rank, number[2];
-	struct engine *e; /* NULL: not this rank's */
-	int64_t step;     /* that runs */
-	int64_t calls;    /* collectives of it so far */
-	double begun;     /* of the operation that runs */
+	struct engine *e;        /* NULL: not this rank's */
+	int64_t step;            /* that runs */
+	int64_t calls;           /* collectives of it so far */
+	struct event *from, *to; /* of the operation that runs */
 	bool done;
 	struct caught world, group[5];
 };
@@ -212,10 +211,27 @@ before(struct observer *o, struct stream *st)
 	struct fault *f = (struct fault *)o;
 
 	(void)st;
-	if (f->kind != SLOW)
-		return;
+	if (f->kind == SLOW)
+		f->e->backend->record(st, f->from);
+}
+
+/* The work of the operation so far, in seconds. */
+static double
+computed(struct fault *f, struct stream *st)
+{
+	f->e->backend->record(st, f->to);
 	engine_sync(f->e);
-	f->begun = clock_seconds();
+	return f->e->backend->computed(f->from, f->to);
+}
+
+/* Computes on, as a slow core would: waiting for a core is no work. */
+static void
+slow_down(struct fault *f, struct stream *st)
+{
+	double enough = computed(f, st) * (1 + (double)f->number[0] / 100);
+
+	while (computed(f, st) < enough)
+		;
 }
 
 /* Waits for others are reported as operations without outputs: they compute nothing. */
@@ -223,17 +239,11 @@ static void
 after(struct observer *o, struct stream *st, const struct op_call *call)
 {
 	struct fault *f = (struct fault *)o;
-	double until;
 
-	(void)st;
 	if (!call->out[0])
 		return;
 	if (f->kind == SLOW) {
-		engine_sync(f->e);
-		until = clock_seconds();
-		until += (until - f->begun) * (double)f->number[0] / 100;
-		while (clock_seconds() < until)
-			;
+		slow_down(f, st);
 	} else if (f->step == f->number[0] && !f->done && f->base.backward &&
 	    !strcmp(call->name, "gemm weight gradient")) {
 		flip_bit(f->e, call->out[0]);
@@ -255,6 +265,8 @@ fault_join(struct fault *f, struct engine *e)
 		return;
 	f->e = e;
 	f->base = (struct observer){ .before = before, .after = after };
+	f->from = e->backend->timer(e->device);
+	f->to = e->backend->timer(e->device);
 	if (f->kind != SKIP)
 		return;
 	catch_calls(f, &f->world, g->world);

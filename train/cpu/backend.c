@@ -23,9 +23,11 @@ enum { ALIGNMENT = 256 };
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 void gotoblas_dynamic_init(void) __attribute__((weak));
 
-/* Nothing is ever pending; an event stores the time at which it was recorded. */
+/* Nothing is ever pending; a timer stores the time at which it was recorded, and what the device
+ * had computed until then. */
 struct event {
-	double seconds;
+	bool timer;
+	double seconds, computed;
 	struct event *next;
 };
 
@@ -282,12 +284,25 @@ cpu_event(struct device *d)
 	return e;
 }
 
+static struct event *
+cpu_timer(struct device *d)
+{
+	struct event *e = cpu_event(d);
+
+	e->timer = true;
+	return e;
+}
+
 /* The work was done when the call that queued it returned. */
 static void
 cpu_record(struct stream *st, struct event *event)
 {
-	(void)st;
+	struct pool *pool = st->device->pool;
+
+	if (!event->timer)
+		return;
 	event->seconds = clock_seconds();
+	event->computed = pool_cpu_seconds(pool) / pool_size(pool);
 }
 
 /* Nothing to wait for. */
@@ -302,6 +317,13 @@ static double
 cpu_elapsed(struct event *from, struct event *to)
 {
 	return to->seconds - from->seconds;
+}
+
+/* The mean of the threads. */
+static double
+cpu_computed(struct event *from, struct event *to)
+{
+	return to->computed - from->computed;
 }
 
 /* No comm: the host's communicators carry host memory as they are. */
@@ -323,8 +345,9 @@ const struct backend backend_cpu = {
 	.copy_out = cpu_copy,
 	.sync = cpu_sync,
 	.event = cpu_event,
-	.timer = cpu_event,
+	.timer = cpu_timer,
 	.elapsed = cpu_elapsed,
+	.computed = cpu_computed,
 	.record = cpu_record,
 	.wait = cpu_wait,
 };

@@ -515,6 +515,7 @@ const struct backend backend_cuda = {
 	.event = cuda_event,
 	.timer = cuda_timer,
 	.elapsed = cuda_elapsed,
+	.computed = cuda_elapsed,
 	.record = cuda_record,
 	.wait = cuda_wait,
 	.passed = cuda_passed,

@@ -120,14 +120,17 @@ timing_end(struct engine *e, enum span s)
 }
 
 void
-timing_read(struct engine *e, double seconds[SPAN_COUNT])
+timing_read(struct engine *e, struct spans *sum)
 {
+	const struct backend *b = e->backend;
 	struct timing *t = e->timing;
 
-	for (int i = 0; i < t->count; i++)
-		if (t->pair[i].ended)
-			seconds[t->pair[i].kind] +=
-			    e->backend->elapsed(t->pair[i].from, t->pair[i].to);
+	for (const struct pair *p = t->pair; p < t->pair + t->count; p++) {
+		if (!p->ended)
+			continue;
+		sum->elapsed[p->kind] += b->elapsed(p->from, p->to);
+		sum->computed[p->kind] += b->computed(p->from, p->to);
+	}
 	t->count = 0;
 }
 

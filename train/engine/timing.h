@@ -52,6 +52,11 @@ struct span_kind {
 };
 extern const struct span_kind span_kinds[SPAN_COUNT];
 
+/* Of a step, in seconds: what passed in each kind, and how much of it the device computed. */
+struct spans {
+	double elapsed[SPAN_COUNT], computed[SPAN_COUNT];
+};
+
 struct timing *timing_new(void);
 void timing_free(struct timing *t);
 /* Nothing is timed before this is called, nor after it is called with false. */
@@ -60,7 +65,7 @@ void timing_begin(struct engine *e, enum span s);
 void timing_end(struct engine *e, enum span s);
 /* Adds the seconds of every kind since the last call. The device has passed all that was queued;
  * spans that are not over are lost. */
-void timing_read(struct engine *e, double seconds[SPAN_COUNT]);
+void timing_read(struct engine *e, struct spans *sum);
 /* The part of these seconds spent waiting for such ranks, or for a batch. */
 double timing_waited(const double seconds[SPAN_COUNT], enum span_wait w);
 

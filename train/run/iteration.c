@@ -115,7 +115,7 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 
 	mine[TOTAL_STOP] = stop_signal() != NULL || (first && stop_file(o->save));
 	engine_read_scalars(e, scalar);
-	timing_read(e, r->spent);
+	timing_read(e, &r->spent);
 	prefetch_passed(r->prefetch);
 	if (e->last_stage && e->coord[AX_TP] == 0) {
 		mine[TOTAL_LOSS] = scalar[SCALAR_LOSS];
@@ -362,9 +362,9 @@ iteration_train(struct run *r)
 	m = step_verdict(r);
 	m.seconds = seconds;
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++)
-		m.exposed[w] = timing_waited(r->spent, w);
-	timers_step(r->timers, r->spent, step_samples(r));
-	memset(r->spent, 0, sizeof r->spent);
+		m.exposed[w] = timing_waited(r->spent.elapsed, w);
+	timers_step(r->timers, &r->spent, step_samples(r));
+	memset(&r->spent, 0, sizeof r->spent);
 	m.data_wait = prefetch_stats(r->prefetch).seconds - waited;
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;

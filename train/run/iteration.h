@@ -70,7 +70,7 @@ struct run {
 	double total[TOTAL_COUNT]; /* of the last step or evaluation, the same on all ranks */
 	/* a lap is a step, from one reading of the scalars to the next */
 	struct stopwatch watch;
-	double spent[SPAN_COUNT]; /* seconds since the last step, by kind */
+	struct spans spent; /* since the last step */
 };
 
 /* How an iteration ended, the same on all ranks. */

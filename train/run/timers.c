@@ -15,13 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank reports: milliseconds of a step by span, then the readings of its device's meters. */
-enum { WATTS = SPAN_COUNT, CELSIUS, MEGAHERTZ, ROW };
+/* What a rank reports: milliseconds of a step by span and those in which it computed, then the
+ * readings of its device's meters. */
+enum { WORK = SPAN_COUNT, WATTS, CELSIUS, MEGAHERTZ, ROW };
 
 struct timers {
 	const struct train_options *o;
 	const struct engine *e;
-	double sum[SPAN_COUNT];
+	double sum[SPAN_COUNT], work;
 	int64_t steps, samples;
 };
 
@@ -44,13 +45,28 @@ timers_free(struct timers *t)
 	free(t);
 }
 
+/* The time in which a rank computed: its passes, sums and update, less the waits within them. */
+static double
+work(const double seconds[SPAN_COUNT])
+{
+	static const enum span parts[] = { SPAN_FORWARD_BACKWARD, SPAN_GRADS, SPAN_OPTIMIZER };
+	double sum = 0;
+
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		sum += seconds[parts[i]];
+	for (int w = WAIT_DATA; w < WAIT_COUNT; w++)
+		sum -= timing_waited(seconds, w);
+	return sum;
+}
+
 void
-timers_step(struct timers *t, const double seconds[SPAN_COUNT], int64_t samples)
+timers_step(struct timers *t, const struct spans *spent, int64_t samples)
 {
 	if (!t)
 		return;
 	for (int s = 0; s < SPAN_COUNT; s++)
-		t->sum[s] += seconds[s];
+		t->sum[s] += spent->elapsed[s];
+	t->work += work(spent->computed);
 	t->steps++;
 	t->samples += samples;
 }
@@ -66,6 +82,7 @@ gather(const struct timers *t, struct comm *world)
 
 	for (int s = 0; s < SPAN_COUNT; s++)
 		mine[s] = t->sum[s] * 1e3 / (double)t->steps;
+	mine[WORK] = t->work * 1e3 / (double)t->steps;
 	meter_read(t->e, &m);
 	mine[WATTS] = m.watts;
 	mine[CELSIUS] = m.celsius;
@@ -138,25 +155,11 @@ report(const struct timers *t, const double *all, int ranks, struct str *text)
 	}
 }
 
-/* The time in which a rank computed: its passes, sums and update, less the waits within them. */
-static double
-work(const double seconds[SPAN_COUNT])
-{
-	static const enum span parts[] = { SPAN_FORWARD_BACKWARD, SPAN_GRADS, SPAN_OPTIMIZER };
-	double sum = 0;
-
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-		sum += seconds[parts[i]];
-	for (int w = WAIT_DATA; w < WAIT_COUNT; w++)
-		sum -= timing_waited(seconds, w);
-	return sum;
-}
-
 /* A rank without measurable time has no throughput either. */
 static struct straggler
 straggler_of(const double *row, double tflop)
 {
-	double ms = work(row);
+	double ms = row[WORK];
 
 	return (struct straggler){ .work = ms,
 		.batch = timing_waited(row, WAIT_BATCH),
@@ -213,6 +216,7 @@ timers_log(struct timers *t, struct comm *world, struct metrics *m, int64_t iter
 			log_straggler(t, all, world->size, m);
 	}
 	memset(t->sum, 0, sizeof t->sum);
+	t->work = 0;
 	t->steps = t->samples = 0;
 	str_release(&text);
 	free(all);
