@@ -1,6 +1,6 @@
 /*
- * agree.c - mpirun -np N agree: milliseconds that ranks with the same options take to find that
- * out, the slowest rank's in the median round
+ * agree.c - mpirun -np N agree: milliseconds that ranks with the same options need to agree on
+ * them: the slowest rank in the median round
  */
 #include "lib/base/clock.h"
 #include "lib/base/prog.h"
@@ -10,7 +10,7 @@
 
 enum { ROUNDS = 21 };
 
-/* Seconds of the slowest rank for one agreement that all begin together. */
+/* Seconds that the slowest rank needs for one agreement; all ranks start together. */
 static double
 once(struct comm *world, const struct train_config *c)
 {

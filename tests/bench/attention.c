@@ -2,9 +2,9 @@
  * attention.c - rates of attention on the GPU, forward and backward, in TFLOP/s
  *
  * One row for each shape and implementation, tab-separated, in the layout of the engine: rows of q,
- * k and v side by side, the sample fastest. Products are counted for half the square of scores: 2 b
- * n s^2 d forward and 2.5 times that backward. A time is the mean of a queue of calls, the best of
- * three queues. Without a GPU it says so and succeeds.
+ * k and v side by side, the sample fastest. GEMMs are counted for half the square of scores: 2 b n
+ * s^2 d forward and 2.5 times that backward. A time is the mean of a queue of calls, the best of
+ * three queues. Without a GPU it prints a note and succeeds.
  */
 #include "tests/bench/rig.h"
 
@@ -20,7 +20,7 @@ static const struct {
 
 enum { CALLS = 20, QUEUES = 3 };
 
-/* Seconds of one call; the first, which plans, is not counted. */
+/* Seconds of one call; the first, which builds plans, is not counted. */
 static double
 time_pass(const struct rig *r, const struct attention_grad *a, bool backward)
 {

@@ -1,20 +1,20 @@
 /*
- * ceiling.c MODEL... - what a GPU can reach at most on a training step of a model, from rates that
+ * ceiling.c MODEL... - an upper bound on a GPU's rate in a training step of a model, from the rates
  * it sustains
  *
- * Three times of one step, one after another: its matrix products, bare, as many of each as a step
- * has, on normal numbers; its attention, by the fastest implementation; and the bytes that all else
- * must move (spec/gpu.md part 3: each tensor once, what can be fused is fused) at the rate of a
- * copy. Each is kept up for SUSTAIN seconds, which is when the power limit has settled the clock,
- * and is the median of the latter half. Their sum is the step's least time. A row a model: TFLOP/s
- * and ms of the products, TFLOP/s and ms of attention, GB/s and ms of bytes, tokens/s. Without a
- * GPU it says so and succeeds.
+ * Measures three parts of a step one after another: its GEMMs alone, as many of each as a step has,
+ * on normally distributed numbers; its attention, by the fastest implementation; and the memory
+ * traffic of everything else (spec/gpu.md part 3: each tensor once, assuming that whatever can be
+ * fused is fused) at the rate of a copy. Each part runs for SUSTAIN seconds, until the power limit
+ * has settled the clock; its time is the median of the second half. The sum is a lower bound on the
+ * step's time. One row per model: TFLOP/s and ms of the GEMMs, TFLOP/s and ms of attention, GB/s
+ * and ms of memory traffic, tokens/s. Without a GPU it prints a note and succeeds.
  */
 #include "tests/bench/rig.h"
 
 enum { POOL_GIB = 40, SUSTAIN = 8, STEPS_MAX = 4096, PRODUCTS_MAX = 16, LOGITS = 1 << 29 };
 
-/* A product and how often a step makes it. */
+/* A GEMM and how often a step runs it. */
 struct product {
 	struct gemm gemm;
 	int64_t count;
@@ -25,12 +25,12 @@ struct step {
 	const struct bench_model *m;
 	struct product product[PRODUCTS_MAX];
 	int num_products;
-	double flops; /* of all products of a step */
+	double flops; /* of all GEMMs of a step */
 	struct attention_grad attention;
-	struct tensor from, to; /* what is copied */
+	struct tensor from, to; /* of the copy */
 };
 
-/* The three products of a linear layer of k inputs and n outputs on `rows` rows, each made `count`
+/* The three GEMMs of a linear layer with k inputs and n outputs on `rows` rows, each run `count`
  * times a step. */
 static void
 add_linear(struct step *s, const int64_t size[3], int64_t count)
@@ -55,7 +55,7 @@ add_linear(struct step *s, const int64_t size[3], int64_t count)
 	s->flops += 6.0 * (double)rows * (double)n * (double)k * (double)count;
 }
 
-/* All products of the model; the head takes its rows in chunks, as the engine does. */
+/* All GEMMs of the model; the head takes its rows in chunks, as the engine does. */
 static void
 add_products(struct step *s)
 {
@@ -103,8 +103,8 @@ by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Seconds of one run once it has been kept up: the median of the latter half. The first run plans
- * and is not counted. */
+/* Seconds of one run under sustained load: the median of the second half. The first run builds
+ * plans and is not counted. */
 static double
 sustained(const struct step *s, void (*run)(const struct step *))
 {
@@ -139,12 +139,12 @@ parameters(const struct bench_model *m)
 }
 
 /*
- * Bytes of a step beside products and attention, in tensors [T, h] of 2 bytes. A layer, twice:
- * residual sum and norm together read two and write two; the norm's backward pass reads three and
- * writes one. Rotary positions read and write q and k, both ways. A gated activation reads 2f and
- * writes f, and backward reads 3f and writes 2f; GELU rides on the products. The embedding reads
- * and writes a row, its gradient reads one; logits are read and become gradients; the optimizer
- * moves 30 bytes a parameter, the norm of the gradients reads 4.
+ * Memory traffic of a step without GEMMs and attention, in tensors [T, h] of 2 bytes. In a layer,
+ * twice: residual sum and norm together read two and write two; the norm's backward pass reads
+ * three and writes one. Rotary positions read and write q and k, both ways. A gated activation
+ * reads 2f and writes f, and backward reads 3f and writes 2f; GELU is part of a GEMM's epilogue.
+ * The embedding reads and writes a row, its gradient reads one; logits are read and become
+ * gradients; the optimizer moves 30 bytes a parameter, the norm of the gradients reads 4.
  */
 static double
 other_bytes(const struct bench_model *m)

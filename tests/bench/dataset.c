@@ -1,9 +1,12 @@
 /*
  * dataset.c - datasets for the benchmark, and the time to open them
  *
- *   dataset make PREFIX DOCUMENTS TOKENS   a dataset of u16 ids: so many documents of so many
- * tokens each dataset open ROUNDS PREFIX ...         milliseconds to open all of them, the least of
- * the rounds dataset print ROUNDS PREFIX ...        the same with the fingerprint of each
+ *   dataset make PREFIX DOCUMENTS TOKENS
+ *   dataset open ROUNDS PREFIX ...
+ *   dataset print ROUNDS PREFIX ...
+ *
+ * make writes a dataset of DOCUMENTS documents of TOKENS u16 ids each. open prints the milliseconds
+ * to open all datasets, the minimum of ROUNDS rounds; print adds the fingerprint of each.
  */
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
@@ -39,7 +42,7 @@ make(const char *prefix, int64_t documents, int32_t tokens)
 	free(ids);
 }
 
-/* All are open at the same time, as in a blend. */
+/* All datasets are open at the same time, as in a blend. */
 static double
 open_all(int count, char **prefix, int with_print)
 {

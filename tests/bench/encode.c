@@ -1,10 +1,10 @@
 /*
- * encode.c - MB/s of encoding alone: one thread, documents in memory, a fresh worker
+ * encode.c - MB/s of encoding alone: one thread, documents in memory, a new worker
  *
  *   encode MODEL|VOCAB,MERGES TYPE CORPUS.jsonl
  *
- * Prints open_ms, bytes, tokens and MB/s of processor time, first for a worker that starts cold,
- * then for the same worker once more. Reading and JSON are not timed.
+ * Prints open_ms, bytes, tokens and MB/s of processor time, first for a worker with empty caches,
+ * then for the same worker again. Reading and JSON are not timed.
  */
 #include "lib/base/io.h"
 #include "lib/base/json.h"
@@ -20,7 +20,7 @@ struct corpus {
 	size_t *start, count, cap;
 };
 
-/* Seconds that this thread has used the processor: other people's load does not count. */
+/* CPU seconds of this thread, so that other load on the machine does not count. */
 static double
 now(void)
 {

@@ -1,5 +1,5 @@
-/* gemm.c - rate of large fp32 products of the CPU backend, in GFLOP/s: the machine's own limit for
- * bench.sh */
+/* gemm.c - rate of large fp32 GEMMs on the CPU backend, in GFLOP/s: the machine's limit in bench.sh
+ */
 #include "lib/base/clock.h"
 #include "train/ops.h"
 

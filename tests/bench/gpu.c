@@ -1,17 +1,17 @@
 /*
- * gpu.c [GROUP...] - rates of the operations of the GPU on the shapes of the models of rig.h, and
- * their share of what the same GPU copies and multiplies in the same minute
+ * gpu.c [GROUP...] - rates of the GPU's operations on the shapes of the models in rig.h, as shares
+ * of the copy and GEMM rates that the same GPU reached within the same minute
  *
  * Columns: model, operation, milliseconds, rate, unit, share. Bytes are those that the operation
  * must move (spec/gpu.md part 3); the ceilings are a copy of device memory, read and write counted,
- * and a product of 8192 x 8192 x 8192. Without a GPU it says so and succeeds.
+ * and a GEMM of 8192 x 8192 x 8192. Without a GPU it prints a note and succeeds.
  */
 #include "lib/base/mem.h"
 #include "tests/bench/rig.h"
 
 enum { LOGIT_ROWS = 4096, POOL_GIB = 24, CEILING_SIDE = 8192 };
 
-/* The model at hand and the ceilings. */
+/* The current model and the ceilings. */
 struct bench {
 	struct rig r;
 	const struct bench_model *m;
@@ -19,7 +19,7 @@ struct bench {
 	double copy, product; /* bytes and operations a second */
 };
 
-/* An operation with its arguments made ready. */
+/* An operation with its arguments. */
 struct work {
 	struct gemm gemm;
 	struct norm norm;
@@ -38,8 +38,7 @@ struct work {
 
 typedef void operation(struct stream *st, const struct work *w);
 
-/* Seconds of one call: some to warm up, then so many that they fill 40 ms, the better of two
- * rounds. */
+/* Seconds of one call: after a warm-up, the better of two rounds of 40 ms each. */
 static double
 seconds(const struct bench *b, operation *op, const struct work *w)
 {
@@ -60,7 +59,7 @@ seconds(const struct bench *b, operation *op, const struct work *w)
 	return best;
 }
 
-/* One line: amount is bytes, or operations of a product. */
+/* One line: amount is bytes, or the operations of a GEMM. */
 static void
 report(const struct bench *b, const char *name, operation *op, const struct work *w, double bytes)
 {
@@ -70,7 +69,7 @@ report(const struct bench *b, const char *name, operation *op, const struct work
 	    bytes / t / b->copy);
 }
 
-/* As report, for a product. */
+/* As report, for a GEMM. */
 static void
 report_product(const struct bench *b, const char *name, operation *op, const struct work *w)
 {
@@ -96,8 +95,8 @@ vector(struct bench *b, enum dtype dtype, int64_t n)
 	return rig_vector(&b->r, dtype, n);
 }
 
-/* Numbers i % period when period > 0, else below `below` with the frequencies of words: the
- * logarithm of a rank is about uniform. */
+/* Numbers i % period when period > 0, else numbers less than `below`, distributed like words: the
+ * logarithm of the rank is about uniform. */
 static struct tensor
 ids(struct bench *b, int64_t n, int64_t period, int64_t below, int64_t *distinct)
 {
@@ -211,8 +210,8 @@ op_normal(struct stream *st, const struct work *w)
 
 /* --- groups of operations --------------------------------------------------------------------- */
 
-/* The residual stream of a block. Gradients that an operation adds to in place grow with each call,
- * which costs nothing. */
+/* The residual stream of a block. Gradients that an operation accumulates in place grow with each
+ * call, which does not change its time. */
 static void
 bench_norm(struct bench *b)
 {
@@ -378,9 +377,9 @@ bench_flat(struct bench *b)
 	report(b, "normal(f32)", op_normal, &w, 4 * count);
 }
 
-/* The three products of a linear layer of k inputs and n outputs on `rows` rows: with the
- * activation and bias of GPT-2 where it has one; the gradient of a bias before a residual sum comes
- * with the norms. */
+/* The three GEMMs of a linear layer with k inputs and n outputs on `rows` rows, with GPT-2's
+ * activation and bias where the model has them; the gradient of a bias before a residual sum is
+ * computed by the norm. */
 static void
 bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu)
 {
@@ -406,8 +405,8 @@ bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu
 		w.gemm.act = GEMM_GELU;
 		snprintf(line, sizeof line, "%s forward+gelu", name);
 		report_product(b, line, op_gemm, &w);
-		/* The gradient of the product after it: as wide, from as many columns as this
-		 * one's inputs. */
+		/* The gradient of the next layer's input: as wide as this layer's output, from as
+		 * many columns as this layer has inputs. */
 		w.gemm = (struct gemm){ .c = y,
 			.a = x,
 			.b = take(b, DTYPE_BF16, k, n),
@@ -431,7 +430,7 @@ bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu
 	b->r.used = used;
 }
 
-/* All products of a layer and of the head. */
+/* All GEMMs of a layer and of the head. */
 static void
 bench_products(struct bench *b)
 {
@@ -446,7 +445,7 @@ bench_products(struct bench *b)
 	bench_linear(b, "head", (const int64_t[]){ LOGIT_ROWS, m->v, m->h }, false);
 }
 
-/* What the GPU does at best now. */
+/* The GPU's best rates at this moment. */
 static void
 ceilings(struct bench *b)
 {
@@ -476,8 +475,8 @@ struct group {
 	void (*run)(struct bench *);
 };
 
-/* Operations of one group, on memory that the next group may have, when it is among those asked
- * for; with none asked for all are. */
+/* Runs one group of operations if it was requested, or if none was; the next group reuses its
+ * memory. */
 static void
 run_group(struct bench *b, const struct group *g, char *const *asked)
 {

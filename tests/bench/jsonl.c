@@ -1,7 +1,7 @@
 /*
- * jsonl.c - what mtok costs before the tokenizer: `jsonl FILE [KEY]` reads the file once as
- * mtok does, takes the member from every line and prints nanoseconds a byte of user and of system
- * time, and lines
+ * jsonl.c - the cost of mtok's input: `jsonl FILE [KEY]` reads the file once as mtok does, extracts
+ * the member from every line and prints user and system nanoseconds per byte, and the number of
+ * lines
  */
 #include "tok/input.h"
 #include "tok/jsonl.h"

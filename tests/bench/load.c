@@ -1,13 +1,13 @@
 /*
- * load.c - what comparing checksums adds to reading a checkpoint
+ * load.c - the cost of verifying checksums when a checkpoint is read
  *
  *   load DIR [MIB]
  *
- * Writes a checkpoint of so many MiB (1024) under DIR, in pieces of 64 MiB, and reads it as a rank
- * does, tensor after tensor into host memory, with and without its sums, in turn. Prints two rows,
- * each the least seconds of ROUNDS rounds, with and without: first with the file dropped from the
- * cache before each round, then out of the cache. The least, because whatever else the machine does
- * only adds to it.
+ * Writes a checkpoint of MIB MiB (1024 by default) under DIR, in pieces of 64 MiB, and reads it as
+ * a rank does, tensor by tensor into host memory, alternately with and without checksums. Prints
+ * two rows, each with the minimum seconds of ROUNDS rounds with and without: first with the file
+ * dropped from the page cache before each round, then from the cache. The minimum, because other
+ * load can only add time.
  */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
@@ -32,7 +32,7 @@ check(bool good, const struct err *e)
 	exit(1);
 }
 
-/* n tensors of one piece each, of bytes that no disk can shorten. */
+/* n tensors of one piece each, of incompressible bytes. */
 static void
 make(const char *save, int n, float *x)
 {
@@ -85,7 +85,7 @@ read_all(const char *save, bool sums, float *x)
 	return clock_seconds() - start;
 }
 
-/* The file's pages leave the cache: they are on the disk already. */
+/* Drops the file's pages from the cache; they are on disk already. */
 static void
 drop(const char *save)
 {
@@ -101,7 +101,7 @@ drop(const char *save)
 	close(fd);
 }
 
-/* One row. The order of the two changes from round to round. */
+/* One row. The order of the two alternates between rounds. */
 static void
 measure(const char *save, bool cold, float *x)
 {

@@ -1,11 +1,11 @@
 /*
- * pieces.c - how new a text is: the share of distinct pieces as it grows
+ * pieces.c - the share of distinct pieces in a text as it grows
  *
  *   pieces CORPUS.jsonl
  *
- * Cuts the texts by GPT-2's expression and prints, each time that their size has doubled and at the
- * end: MB, bytes a piece, distinct pieces in a hundred, and pieces in a hundred that were met for
- * the first time since the line before. By these figures text.c is set to look like web text.
+ * Splits the texts by GPT-2's expression and prints, each time their size has doubled and at the
+ * end: MB, bytes per piece, the percentage of distinct pieces, and the percentage of pieces since
+ * the previous line that are new. text.c is tuned by these figures to resemble web text.
  */
 #include "lib/base/hash.h"
 #include "lib/base/json.h"
@@ -20,13 +20,12 @@ enum { SLOT_BITS = 25, ENDS = 256, FIRST_MB = 10 };
 
 struct census {
 	const struct pretok *pretok;
-	uint64_t *slot; /* hashes of the pieces met so far; 0: free */
+	uint64_t *slot; /* hashes of the pieces so far; 0: free */
 	size_t pieces, distinct, bytes;
 	size_t last_pieces, last_distinct, next;
 };
 
-/* A piece that was not met before goes into the table, which is never full: a corpus that large is
- * refused. */
+/* Adds a new piece to the table, which is never full: a corpus that large is refused. */
 static void
 meet(struct census *c, const unsigned char *s, size_t len)
 {
@@ -58,7 +57,7 @@ report(struct census *c)
 	c->next *= 2;
 }
 
-/* The pieces of one document. */
+/* Counts the pieces of one document. */
 static void
 add(struct census *c, const char *text)
 {

@@ -1,8 +1,7 @@
 /*
- * rig.h - what the benchmarks of the GPU share: the models, a device, memory handed out from the
- * front of one block
+ * rig.h - shared by the GPU benchmarks: the models, a device, a pool of device memory
  *
- * A fault of the device ends the program.
+ * A device error ends the program.
  */
 #ifndef TESTS_BENCH_RIG_H
 #define TESTS_BENCH_RIG_H

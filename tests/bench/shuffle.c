@@ -1,9 +1,9 @@
 /*
- * shuffle.c DIRECTORY DOCUMENTS TOKENS SEQ_LENGTH - the peer of mshard index: writes and shuffles
- * arrays of the same sizes, plainly
+ * shuffle.c DIRECTORY DOCUMENTS TOKENS SEQ_LENGTH - a plain counterpart of mshard index: shuffles
+ * and writes arrays of the same sizes
  *
- * 0 .. DOCUMENTS - 1 and 0 .. samples - 1 are shuffled one swap after the other with the same
- * generator, rows of two numbers are counted through, and the three are written and synced.
+ * 0 .. DOCUMENTS - 1 and 0 .. samples - 1 are shuffled with the same generator, one swap at a time;
+ * rows of two numbers are filled in order; the three arrays are written and synced.
  */
 #include "lib/base/rng.h"
 
@@ -31,7 +31,7 @@ shuffled(struct mt19937 *rng, int64_t n)
 	return a;
 }
 
-/* A header's worth of blanks, the elements, and a sync. */
+/* Blanks in place of a header, the elements, and a sync. */
 static void
 write_array(const char *dir, const char *name, const void *bytes, size_t size)
 {

@@ -1,8 +1,8 @@
 /*
- * sparse.c PREFIX DOCUMENTS TOKENS [CORPORA] - datasets for benchmarks of the index: lengths drawn
- * at random, tokens a hole in the file
+ * sparse.c PREFIX DOCUMENTS TOKENS [CORPORA] - datasets for benchmarks of the index: random
+ * lengths, and a sparse .bin
  *
- * Lengths are uniform from 1 to twice the mean, the last one what is left of TOKENS; the type is
+ * Lengths are uniform from 1 to twice the mean; the last one is the rest of TOKENS. The type is
  * uint16. With CORPORA the datasets are PREFIX_0, PREFIX_1 and so on, each of DOCUMENTS and TOKENS.
  */
 #include "lib/base/rng.h"

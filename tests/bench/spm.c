@@ -1,11 +1,11 @@
 /*
- * spm.c - MB/s of encoding by a SentencePiece model, ours and libsentencepiece's, in one thread
+ * spm.c - MB/s of encoding with a SentencePiece model, ours and libsentencepiece's, in one thread
  *
  *   spm MODEL CORPUS.jsonl [PEER_MEGABYTES]
  *
- * All documents go through a new worker once; then the peer encodes the first PEER_MEGABYTES (10^6
- * bytes, 10 by default) of them, and its ids are compared with ours. Prints both rates, of user CPU
- * time, and their quotient. Reading and JSON are not timed. Ids that differ are an error.
+ * A new worker encodes all documents once; then the library encodes the first PEER_MEGABYTES (10^6
+ * bytes, 10 by default) of them, and its ids are compared with ours. Prints both rates, by user CPU
+ * time, and their ratio. Reading and JSON are not timed. Different ids are an error.
  */
 #include "lib/base/io.h"
 #include "lib/base/json.h"
@@ -96,7 +96,7 @@ time_peer(struct oracle *o, const struct corpus *c, size_t documents)
 	return (double)c->start[documents] / 1e6 / (user_seconds() - start);
 }
 
-/* How many of the first documents get other ids from the library. */
+/* The number of the first documents for which the library gives different ids. */
 static int
 compare(const struct spm *m, struct oracle *o, const struct corpus *c, size_t documents)
 {

@@ -1,25 +1,25 @@
 /*
- * text.c - JSON Lines of any size that look like a language and do not repeat themselves
+ * text.c - JSON Lines of any size that resemble a language and do not repeat
  *
  *   text words|chars MEGABYTES SEED FILE... >corpus.jsonl
  *
- * FILEs are JSON Lines whose "text" is the model. A walk goes through them: the next symbol is what
- * follows a random occurrence of the last one (words) or of the last two (characters, for languages
- * without spaces), so no sentence is met twice but by chance. Before 36 of 400 words stands one
- * that is drawn from a Zipf distribution over two million words, of which those beyond the model's
- * own are spelt by the frequencies of three letters in a row, and before five a fresh number. After
- * four of 400 characters the walk goes on anywhere.
+ * FILEs are JSON Lines whose "text" members are the model. The text is a random walk: the next
+ * symbol is the one after a random occurrence of the last symbol (words) or of the last two
+ * (characters, for languages without spaces), so that sentences repeat only by chance. Before 36 of
+ * 400 words comes one drawn from a Zipf distribution over two million words, of which those outside
+ * the model are spelled by its letter trigrams, and before five a random number. After four of 400
+ * characters the walk jumps to a random place.
  *
- * The shares are set so that pieces are as new as in English web text is taken to be: 99.4 % of the
- * pieces of 1 GB are in a table of 1.3 million, and so by Heaps' law about 1 % are distinct at 200
- * MB and 1.5 to 2 % at 40 MB. Measured by pieces.c, GPT-2's expression, on the model of prose.sh:
- * distinct pieces in a hundred at 10, 20, 40, 80, 160 and 200 MB
+ * The shares are set so that pieces are as often new as they are assumed to be in English web
+ * text: 99.4 % of the pieces of 1 GB are in a table of 1.3 million, and so by Heaps' law about 1 %
+ * are distinct at 200 MB and 1.5 to 2 % at 40 MB. Measured by pieces.c with GPT-2's expression on
+ * the model of prose.sh: percentage of distinct pieces at 10, 20, 40, 80, 160 and 200 MB
  *
  *   English   3.03  2.24  1.71  1.34  1.07  0.99    4.43 bytes a piece, 3.71 a token of GPT-2
  *   Japanese  38.8  37.9  36.9  35.8  34.9  34.5    19.9 bytes a piece: clauses, 41.7 in the
  * model's 1.3 MB
  *
- * Web text has about 4.2 to 4.6 bytes a token, so this is somewhat harder a byte.
+ * Web text has about 4.2 to 4.6 bytes per token, so this text has more work per byte.
  */
 #include "lib/base/io.h"
 #include "lib/base/json.h"
@@ -40,7 +40,7 @@ enum { ZIPF_WORDS = 2000000, DOCUMENT = 4000, ZIPF_SHARE = 36, NUMBER_SHARE = 5,
 struct model {
 	struct str text;
 	uint32_t *symbol, *distinct, *by_context;
-	uint32_t *first, *last; /* by place: the part of by_context that has its context */
+	uint32_t *first, *last; /* by place: the range of by_context with its context */
 	size_t *start, count, num_distinct;
 	int order;                                   /* symbols of context */
 	uint32_t follows[LETTERS][LETTERS][LETTERS]; /* occurrences of three letters in a row */
@@ -109,7 +109,7 @@ compare_bytes(const void *a, const void *b)
 	return order ? order : (n > k) - (n < k);
 }
 
-/* The last symbols before and at a place as one number. */
+/* The context at a place: its symbol and those before it, as one number. */
 static uint64_t
 context(const struct model *m, size_t i)
 {
@@ -125,7 +125,7 @@ compare_context(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Which places have the context of each. */
+/* Groups the places by context. */
 static void
 group(struct model *m)
 {
@@ -184,7 +184,7 @@ build(struct model *m)
 	count_letters(m);
 }
 
-/* A random place after which the walk may go on: the same context as at `place`. */
+/* A random place from which the walk may continue: one with the same context as `place`. */
 static size_t
 step(const struct model *m, struct mt19937 *rng, size_t place)
 {
@@ -194,7 +194,7 @@ step(const struct model *m, struct mt19937 *rng, size_t place)
 	return place < m->count ? place : below(rng, m->count);
 }
 
-/* A new word: each letter follows two as it does in the text. */
+/* A new word, by the letter trigrams of the text. */
 static void
 spell(const struct model *m, struct mt19937 *rng, struct str *out)
 {
@@ -219,7 +219,8 @@ spell(const struct model *m, struct mt19937 *rng, struct str *out)
 	}
 }
 
-/* Word number r of two million: the model's own, then spelt ones; the same r is the same word. */
+/* Word number r of two million: first the model's own, then made-up ones; the same r gives the same
+ * word. */
 static void
 zipf_word(const struct model *m, struct mt19937 *rng, struct str *out)
 {
@@ -237,7 +238,7 @@ zipf_word(const struct model *m, struct mt19937 *rng, struct str *out)
 	spell(m, &own, out);
 }
 
-/* As a corpus writes it: two-character escapes. */
+/* Escaped as in a corpus: with two-character escapes. */
 static void
 put_json(const struct str *text, struct str *line)
 {

@@ -1,6 +1,6 @@
 /*
  * usage.c COMMAND... - runs a command without its output; prints its elapsed and CPU milliseconds
- * and its greatest resident KB
+ * and its peak resident KB
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Milliseconds of a time of the processor. */
+/* A CPU time in milliseconds. */
 static long long
 ms(struct timeval t)
 {

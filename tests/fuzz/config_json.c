@@ -1,4 +1,5 @@
-/* config_json.c - fuzz target: Hugging Face's config.json; what is read is written and read back */
+/* config_json.c - fuzz target: Hugging Face's config.json; an accepted config is written and read
+ * back */
 #include "lib/base/io.h"
 #include "lib/model/family.h"
 #include "lib/model/fields.h"
@@ -10,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Reads bytes as a config.json, through a file that lives in memory only. */
+/* Reads the bytes as a config.json, through a file in memory. */
 static const struct family *
 read_bytes(const void *bytes, size_t size, struct model_config *c)
 {

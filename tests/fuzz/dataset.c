@@ -1,5 +1,5 @@
-/* dataset.c - fuzz target of the .idx reader: 4 bytes size of the .bin, then the bytes of the
- * .idx */
+/* dataset.c - fuzz target of the .idx reader; input: the size of the .bin in 4 bytes, then the .idx
+ */
 #include "lib/base/err.h"
 #include "lib/data/dataset_repair.h"
 #include "tests/fuzz/input.h"
@@ -7,7 +7,7 @@
 
 #include <fcntl.h>
 
-/* Everything an accepted dataset promises to answer. */
+/* Calls every accessor of an accepted dataset. */
 static void
 use(const struct dataset *d)
 {
@@ -29,7 +29,7 @@ use(const struct dataset *d)
 	samples_close(s);
 }
 
-/* Repair finds nothing wrong with what was accepted, and something with everything else. */
+/* Repair must find no fault in an accepted dataset, and at least one in a refused one. */
 static void
 repair(const char *prefix, bool accepted)
 {

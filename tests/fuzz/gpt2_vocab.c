@@ -1,5 +1,5 @@
-/* gpt2_vocab.c - fuzz target: any bytes as vocab.json and merges.txt, divided by a NUL; what opens
- * must round-trip */
+/* gpt2_vocab.c - fuzz target: any bytes as vocab.json and merges.txt, separated by a NUL; a
+ * tokenizer that opens must round-trip */
 #include "tests/fuzz/round_trip.h"
 
 int

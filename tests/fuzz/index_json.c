@@ -1,5 +1,5 @@
-/* index_json.c - fuzz target: any bytes as the index of a sharded model; file names that are
- * accepted are plain */
+/* index_json.c - fuzz target: any bytes as the index of a sharded model; accepted file names have
+ * no directory */
 #include "lib/ckpt/hfdir.h"
 
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /*
  * input.h - inputs of fuzz targets as files, without a disk
  *
- * A target runs thousands of times per second: its file lives in memory and is reused, and its
- * directory is in memory if the system has such a place. Huge pages are turned off, since most of a
- * page would be cleared for one entry.
+ * A target runs thousands of times per second, so its file is in memory and is reused, and its
+ * directory is in memory if the system has such a file system. Huge pages are turned off, since
+ * clearing one takes longer than most inputs.
  */
 #ifndef FUZZ_INPUT_H
 #define FUZZ_INPUT_H
@@ -29,14 +29,14 @@ struct input {
 	char path[32]; /* of the file in memory; valid in this process */
 };
 
-/* For the whole process: no huge pages. */
+/* Turns off huge pages for the whole process. */
 static inline void
 input_small_pages(void)
 {
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 }
 
-/* Puts bytes into the file, which is made the first time. f is static and starts as zeroes. */
+/* Writes bytes to the file, which the first call creates. f is static and starts as zeroes. */
 static inline const char *
 input_file(struct input *f, const void *bytes, size_t size)
 {

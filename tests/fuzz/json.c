@@ -1,11 +1,11 @@
-/* json.c - fuzz target: any bytes as JSON; the whole tree of what is accepted is walked */
+/* json.c - fuzz target: any bytes as JSON; an accepted tree is walked completely */
 #include "lib/base/json.h"
 
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Touches every value, key and string, and asks for each key. */
+/* Reads every value, key and string, and looks up each key. */
 static size_t
 walk(const struct json_value *v)
 {

@@ -1,5 +1,5 @@
-/* manifest.c - fuzz target: any bytes as a manifest, and as one that lacks the sum of itself, which
- * few bytes have right; what is accepted is printed and accepted again, unchanged */
+/* manifest.c - fuzz target: any bytes as a manifest, and with their checksum appended, which few
+ * inputs would have right; an accepted manifest is printed and read back unchanged */
 #include "lib/ckpt/manifest.h"
 
 #include <string.h>

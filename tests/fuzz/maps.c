@@ -1,5 +1,5 @@
-/* maps.c - fuzz target: any bytes as one of the maps in a cache, without a key; samples are those
- * of sound maps */
+/* maps.c - fuzz target: any bytes as one of the maps in a cache without a key; the samples must be
+ * those of valid maps */
 #include "lib/base/mem.h"
 #include "tests/fuzz/input.h"
 #include "tests/one_corpus.h"
@@ -21,7 +21,7 @@ write_dataset(const char *prefix)
 		abort();
 }
 
-/* The first byte says which map; the others are what is in it. Removes the key. */
+/* The first byte chooses the map; the others are its contents. Removes the key. */
 static void
 replace_map(const char *dir, const char *hash, const uint8_t *data, size_t size)
 {
@@ -35,8 +35,7 @@ replace_map(const char *dir, const char *hash, const uint8_t *data, size_t size)
 	unlink(path);
 }
 
-/* Every token of every sample must lie in the dataset: reading one elsewhere is a bug or a
- * fault. */
+/* Every token of every sample must lie in the dataset: a read outside is a BUG or a crash. */
 static void
 read_samples(const struct samples *s)
 {
@@ -76,7 +75,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	replace_map(dir, samples_hash(s), data, size);
 	samples_close(s);
-	c.write_cache = false; /* a sync more would take most of the time */
+	c.write_cache = false; /* another sync would take most of the time */
 	s = samples_open(d, &c, NULL);
 	if (!s)
 		abort();

@@ -1,8 +1,8 @@
-/* notes.c - fuzz target of a dataset's notes: the bytes serve as PREFIX.json, then as PREFIX.xxh */
+/* notes.c - fuzz target of a dataset's notes: the bytes are PREFIX.json, then PREFIX.xxh */
 #include "shard/shard.h"
 #include "tests/fuzz/input.h"
 
-/* What was read can be written, and is read back the same. */
+/* Notes that were read are written and read back unchanged. */
 static void
 use(const char *prefix, const char *path)
 {

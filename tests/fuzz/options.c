@@ -1,4 +1,4 @@
-/* options.c - fuzz target: option files over the table of model, layout and batch, and what they
+/* options.c - fuzz target: option files for model, layout and batch, and the configurations they
  * resolve to */
 #include "lib/model/options.h"
 
@@ -13,8 +13,8 @@ static const struct opt table[] = { RUN_OPTS(struct config, run), OPT_END };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Whatever resolves has a memory plan, takes steps that can be counted, and dumps to text that
- * parses again. */
+/* A configuration that resolves has a memory plan and a count of steps, and its dump parses again.
+ */
 static void
 use(const struct opt_parse *p, const struct config *cfg)
 {
@@ -29,7 +29,7 @@ use(const struct opt_parse *p, const struct config *cfg)
 	if (dump.len && opt_text(&q, "dump", dump.buf, false, &e) < 0)
 		abort();
 	opt_release(&q);
-	/* A model file would make the result depend on the machine. */
+	/* With a model file the result would depend on the machine. */
 	if (!cfg->run.model.path && run_resolve(p, &cfg->run, 8, 0, &plan, &notes, &e) == 0 &&
 	    plan.model.num_layers < 100) {
 		int coord[AX_COUNT] = { 0 };

@@ -1,11 +1,11 @@
-/* paths.c - fuzz target: any bytes as a file of corpora, as lists a split in JSON, and as --split;
- * what is accepted is sound */
+/* paths.c - fuzz target: any bytes as a file of corpora, as JSON lists per split, and as --split;
+ * an accepted list is valid */
 #include "lib/data/samples.h"
 #include "tests/fuzz/input.h"
 
 #include <math.h>
 
-/* Traps on a list that nobody may act on. */
+/* Traps on an invalid list. */
 static void
 check(const struct path_list *l)
 {
@@ -14,7 +14,7 @@ check(const struct path_list *l)
 			__builtin_trap();
 }
 
-/* One way of reading the file. */
+/* Reads the file in one way. */
 static void
 read_as(const struct path_options *o)
 {

@@ -1,6 +1,6 @@
 /*
- * pretok.c - fuzz target: any bytes as text; every scanner must cover them, by blocks as one by
- * one, and a small vocabulary must give them back
+ * pretok.c - fuzz target: any bytes as text; the pieces of every scanner must cover them, the same
+ * by blocks as one by one, and a small vocabulary must round-trip them
  */
 #include "lib/token/bpe/bpe.h"
 
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { ENDS = 128, PARTS = 8, TOKENS = 256 + PARTS };
 
-/* The bytes, and the joins of a few; the last is beyond merging. */
+/* The bytes, and a few merged tokens, the last of which no merge produces. */
 static struct bpe *
 vocabulary(struct bpe_token token[TOKENS])
 {
@@ -37,7 +37,7 @@ vocabulary(struct bpe_token token[TOKENS])
 	    NULL, &e);
 }
 
-/* Both ways of cutting agree and cover the text. */
+/* Both ways of splitting agree and cover the text. */
 static void
 cut(const struct pretok *p, const uint8_t *data, size_t size)
 {

@@ -1,5 +1,5 @@
-/* rank_file.c - fuzz target: any bytes as a rank file or a JSON list of tokens; what opens must
- * give every text back */
+/* rank_file.c - fuzz target: any bytes as a rank file or a JSON list of tokens; a tokenizer that
+ * opens must round-trip every text */
 #include "tests/fuzz/round_trip.h"
 
 int

@@ -1,9 +1,9 @@
-/* resume.c - fuzz target: any bytes as the state of a run that stopped, after the description that
- * it would need */
+/* resume.c - fuzz target: any bytes as the state of a stopped run, after the description that it
+ * requires */
 #include "tests/fuzz/input.h"
 #include "tok/resume.h"
 
-/* Whatever was accepted has no number below 0. */
+/* An accepted state has no negative number. */
 static void
 check(const struct resume_state *s, const struct encode_counts *n)
 {
@@ -27,7 +27,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct err e;
 
 	str_adds(&what, "mtok resume 1\noption --part \"\"\n");
-	/* Half of the inputs are all of the file, half are what follows the description. */
+	/* Half of the inputs are the whole file, half follow the description. */
 	if (size & 1)
 		str_add(&file, what.buf, what.len);
 	str_add(&file, data, size);

@@ -1,11 +1,12 @@
-/* round_trip.h - for fuzz targets of byte-level tokenizers: whatever opens gives every text back */
+/* round_trip.h - for fuzz targets of byte-level tokenizers: a tokenizer that opens must round-trip
+ * every text */
 #ifndef FUZZ_ROUND_TRIP_H
 #define FUZZ_ROUND_TRIP_H
 
 #include "lib/token/tokenizer.h"
 #include "tests/fuzz/input.h"
 
-/* Opens, encodes, decodes and closes; a spec that is refused is no fault. */
+/* Opens, encodes, decodes and closes; a spec may be refused. */
 static inline void
 round_trip(const struct tokenizer_spec *spec, const char *text, size_t len)
 {

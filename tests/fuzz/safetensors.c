@@ -1,5 +1,5 @@
-/* safetensors.c - fuzz target: any bytes as a safetensors file; what is accepted is read to its
- * last byte */
+/* safetensors.c - fuzz target: any bytes as a safetensors file; an accepted file is read completely
+ */
 #include "lib/base/hash.h"
 #include "lib/ckpt/safetensors.h"
 #include "tests/fuzz/input.h"

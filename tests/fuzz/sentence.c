@@ -1,5 +1,5 @@
-/* sentence.c - fuzz target: any bytes as a text that is cut into sentences, which lie in it one
- * after the other */
+/* sentence.c - fuzz target: any bytes as a text that is split into sentences, which lie in it in
+ * order */
 #include "tok/sentence.h"
 
 #include <stdint.h>

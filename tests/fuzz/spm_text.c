@@ -2,7 +2,8 @@
  * spm_text.c - fuzz target: any bytes as text for small SentencePiece models that are trained at
  * the start; ids and decoded text are libsentencepiece's
  *
- * One worker a model serves all inputs, and each of them twice: what is in its cache must not show.
+ * One worker per model encodes all inputs, each of them twice: its cache must not change the
+ * result.
  */
 #include "lib/token/spm/spm.h"
 #include "lib/token/spm/spmtrain.h"
@@ -35,7 +36,7 @@ sentence(void *ctx, const char **text, size_t *len, struct err *e)
 	return 1;
 }
 
-/* Trains a model for both. */
+/* Trains a model and opens it in both implementations. */
 static void
 train(struct pair *p, const struct spm_setting settings[SETTINGS])
 {
@@ -57,7 +58,7 @@ train(struct pair *p, const struct spm_setting settings[SETTINGS])
 	p->w = spm_worker_new(p->ours);
 }
 
-/* BPE with byte fallback and the text as it is, and unigram with all that is done to a text. */
+/* BPE with byte fallback and the text as it is, and unigram with every kind of normalisation. */
 static void
 train_all(struct pair p[MODELS])
 {
@@ -84,8 +85,7 @@ encode(const struct pair *p, const uint8_t *data, size_t size, struct token_ids 
 		abort();
 }
 
-/* There and back; NULL is what the library gives for no ids, and for a text that it cannot
- * encode. */
+/* Encodes and decodes; the library gives NULL for no ids, and for a text that it cannot encode. */
 static void
 compare(const struct pair *p, const uint8_t *data, size_t size)
 {

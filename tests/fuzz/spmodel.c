@@ -1,5 +1,5 @@
-/* spmodel.c - fuzz target: any bytes as a SentencePiece model; what is accepted finds its pieces,
- * encodes its own first bytes as a text, and decodes the ids and all ids */
+/* spmodel.c - fuzz target: any bytes as a SentencePiece model; an accepted model finds its pieces,
+ * encodes its own first bytes as text, and decodes those ids and all ids */
 #include "lib/base/mem.h"
 #include "lib/token/spm/spm.h"
 #include "lib/token/spm/spmodel.h"
@@ -21,7 +21,7 @@ find_pieces(const uint8_t *data, size_t size)
 	spmodel_release(&m);
 }
 
-/* Ids must be the model's; a worker must not depend on what it did before. */
+/* Ids must be in the model's range; a worker's results must not depend on earlier texts. */
 static void
 use(const struct spm *m, const char *text, size_t len)
 {

@@ -1,4 +1,4 @@
-/* state.c - fuzz target: any text as state.conf; what is accepted is printed and accepted again,
+/* state.c - fuzz target: any text as state.conf; an accepted state is printed and read back
  * unchanged */
 #include "lib/ckpt/state.h"
 

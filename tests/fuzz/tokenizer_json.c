@@ -1,9 +1,9 @@
-/* tokenizer_json.c - fuzz target: any bytes as a tokenizer.json; what opens must encode and
- * decode */
+/* tokenizer_json.c - fuzz target: any bytes as a tokenizer.json; a tokenizer that opens must encode
+ * and decode */
 #include "lib/token/tokenizer.h"
 #include "tests/fuzz/input.h"
 
-/* All ids must be of the vocabulary, and their text must come out. A reason is fine as well: an
+/* All ids must be in the vocabulary and decode to text. An error is also allowed, since an
  * expression may give up. */
 static void
 run(const struct tokenizer *t, struct tokenizer_worker *w, const char *text, size_t len)

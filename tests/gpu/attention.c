@@ -1,10 +1,10 @@
 /*
  * attention.c - every implementation of attention on the GPU against the CPU in double
  *
- * q, k and v are columns of one array, as the engine has them, and so are their gradients; all that
- * is written is poisoned first, and what lies beside it must stay. Shapes are odd on purpose. Each
- * implementation is asked for by name, so that none stands in for another; then the choice is left
- * to the device, with and without a workspace. Without a GPU it says so and succeeds.
+ * q, k and v are columns of one array, as in the engine, and so are their gradients; outputs are
+ * poisoned first, and the elements between them must stay unchanged. Shapes are odd on purpose.
+ * Each implementation is selected by name, so that none can replace another; then the device
+ * chooses, with and without a workspace. Without a GPU it prints a note and succeeds.
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* A shape; documents: packed into the samples. The first `before` positions have keys alone. */
+/* A shape; documents: packed into the samples. The first `before` positions have only keys. */
 struct shape {
 	int s, b, n, g, d, window;
 	double drop;
@@ -49,7 +49,7 @@ static const struct shape fixed[] = {
 };
 enum { FIXED = sizeof fixed / sizeof *fixed, RANDOM = 10 };
 
-/* What a problem reads and writes, on the host in double: inputs once, results of one solution. */
+/* The inputs of a problem, and the results of one solution, on the host in double. */
 struct values {
 	double *qkv, *dout; /* [R, row], [R, n d] */
 	int32_t *first;     /* [R] */
@@ -69,7 +69,7 @@ struct solver {
 
 static const char *const choice_names[] = { "best", "library", "tiled", "plain" };
 
-/* Elements beside what is written in each row, which must keep their poison. */
+/* Elements after the written part of each row, which must keep their poison. */
 enum { GAP = 8 };
 
 static int64_t
@@ -85,7 +85,7 @@ width_of(const struct shape *c)
 	return (int64_t)(c->n + 2 * c->g) * c->d;
 }
 
-/* Values that the type holds exactly, so that every backend reads the same. */
+/* Values that the type represents exactly, so that every backend reads the same. */
 static void
 fill(double *x, int64_t n, enum dtype dtype, uint32_t stream)
 {
@@ -98,7 +98,7 @@ fill(double *x, int64_t n, enum dtype dtype, uint32_t stream)
 	free(small);
 }
 
-/* Documents of about 40 tokens, some longer than a tile, other ones in every sample. */
+/* Documents of about 40 tokens, some longer than a tile, different in every sample. */
 static void
 fill_documents(int32_t *first, const struct shape *c)
 {
@@ -159,8 +159,8 @@ statistics(struct rig *r, const struct shape *c)
 	return tensor_2d(poisoned(r, (size_t)(n * queries) * dtype_size(real)), real, n, queries);
 }
 
-/* Copies a matrix in or out, with its gaps. `host` has no gaps; poison says whether the gaps that
- * came out are untouched. */
+/* Copies a matrix in or out, with its gaps. `host` has no gaps; poison says whether the gaps are
+ * unchanged after copying out. */
 static bool
 copy(struct rig *r, const struct tensor *t, double *host, bool in)
 {
@@ -191,7 +191,7 @@ copy(struct rig *r, const struct tensor *t, double *host, bool in)
 	return clean;
 }
 
-/* Leaves the rows of queries alone of what has rows of all positions. */
+/* Reduces rows of all positions to the rows of the queries. */
 static void
 cut_queries(struct attention_grad *a, const struct shape *c)
 {
@@ -203,7 +203,7 @@ cut_queries(struct attention_grad *a, const struct shape *c)
 			*cut[i] = tensor_rows(cut[i], skip, rows_of(c) - skip);
 }
 
-/* Zeros where no pass writes for want of a query. */
+/* Zeros at positions without a query, which no pass writes. */
 static void
 clear_skipped(const struct shape *c, struct result *x)
 {
@@ -215,7 +215,7 @@ clear_skipped(const struct shape *c, struct result *x)
 	}
 }
 
-/* The arguments of both passes; the inputs are on the device then. */
+/* The arguments of both passes; copies the inputs to the device. */
 static void
 set_up(struct rig *r, const struct shape *c, const struct values *v)
 {
@@ -265,7 +265,7 @@ set_up(struct rig *r, const struct shape *c, const struct values *v)
 	cut_queries(&r->a, c);
 }
 
-/* Room for what a solution gives. */
+/* Memory for the results of a solution. */
 static struct result
 result_new(const struct shape *c)
 {
@@ -300,8 +300,8 @@ rig_close(struct rig *r)
 	b->close(r->device);
 }
 
-/* Both passes, each queued `times` over, which must change nothing. A fault of the device, and a
- * gap that was written, are failures. */
+/* Both passes, each queued `times` times, which must not change the result. A device error and a
+ * written gap are failures. */
 static struct result
 solve(const struct shape *c, const struct values *v, const struct solver *how, int times)
 {
@@ -345,8 +345,8 @@ struct part {
 	int64_t rows, width, from, count;
 };
 
-/* Squared error over squared size. A gradient that is zero but for rounding counts as one of
- * 0.01 an element, so that noise is not divided by noise. */
+/* Squared error over squared size. A gradient that is zero except for rounding counts as 0.01 per
+ * element, so that noise is not divided by noise. */
 static double
 error_of(const struct part *p)
 {
@@ -363,7 +363,7 @@ error_of(const struct part *p)
 	return error / fmax(size, 1e-4 * (double)(p->rows * p->count));
 }
 
-/* Everything that a solution gives is near the reference. */
+/* All results of a solution are near the reference. */
 static void
 compare(const struct shape *c, const struct solver *how, const struct result *got,
     const struct result *want)
@@ -395,7 +395,7 @@ compare(const struct shape *c, const struct solver *how, const struct result *go
 	}
 }
 
-/* The same bits in another run, in which each pass ran several times. */
+/* Another run, with each pass queued several times, gives the same bits. */
 static void
 compare_bits(
     const struct shape *c, const struct solver *how, const struct values *v, const struct result *x)
@@ -422,7 +422,7 @@ test_solver(const struct shape *c, const struct values *v, const struct solver *
 	result_free(&x);
 }
 
-/* What the lib says that this shape is worth. */
+/* The workspace that lib/model plans for this shape. */
 static size_t
 workspace(const struct shape *c, bool deterministic)
 {
@@ -432,8 +432,8 @@ workspace(const struct shape *c, bool deterministic)
 	return (size_t)attention_workspace(&a);
 }
 
-/* Every implementation that takes the shape, by name, and the device's own choice: with a
- * workspace deterministic, without one the fast pass. */
+/* Every implementation that supports the shape, by name, and the device's own choice: with a
+ * workspace the deterministic pass, without one the fast pass. */
 static void
 test_shape(const struct backend *b, const struct shape *c, enum dtype dtype, bool library)
 {
@@ -472,7 +472,7 @@ test_shape(const struct backend *b, const struct shape *c, enum dtype dtype, boo
 	free(v.first);
 }
 
-/* Heads of every kind, ratios 1, 4 and 8, lengths that are no multiple of anything. */
+/* All head sizes, ratios 1, 4 and 8, and lengths that are multiples of no tile. */
 static struct shape
 random_shape(unsigned long seed, int i)
 {
@@ -493,7 +493,7 @@ random_shape(unsigned long seed, int i)
 		.before = x[7] / 3 % 2 ? (int)(x[7] / 6) % (2 + (int)(x[0] % 400)) : 0 };
 }
 
-/* A shape that an implementation does not take is refused by it, and the reason is the device's. */
+/* An implementation refuses a shape that it does not support, and the device reports its reason. */
 static void
 test_refused(const struct backend *b)
 {
@@ -517,7 +517,7 @@ test_refused(const struct backend *b)
 	free(v.dout);
 }
 
-/* Whether the library supports the shape. Version 9.14.0 is given no windows:
+/* True when the library supports the shape. Version 9.14.0 is never called with windows:
  * train/cuda/attention/attention.c. */
 static bool
 library_takes(const char *libraries, const struct shape *c)

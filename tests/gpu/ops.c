@@ -1,9 +1,9 @@
 /*
- * ops.c [NAME...] - the operations of the GPU against those of the CPU in double, and what has no
- * gradient
+ * ops.c [NAME...] - the operations of the GPU against those of the CPU in double, and operations
+ * without a gradient
  *
- * Names are of operations in the table, and "others" for what is not there. Without a GPU, or in a
- * build without the backend, it says so and succeeds.
+ * Names are those of operations in the table, and "others" for the rest. Without a GPU, or in a
+ * build without the backend, it prints a note and succeeds.
  */
 #include "lib/base/io.h"
 #include "tests/check.h"
@@ -22,7 +22,7 @@ static const struct {
 	{ DTYPE_F16, 1e-6 },
 };
 
-/* --- cases of the sizes that models have, beside the small ones of the table ------------------ */
+/* --- cases of the sizes of models, besides the small ones of the table ------------------ */
 static const struct op_case large_gemm[] = {
 	{ .rows = 512, .columns = 768, .inner = 1024, .flags = TRANS_B },
 	{ .rows = 768, .columns = 256, .inner = 512 },
@@ -155,7 +155,7 @@ complain(const struct op_test *op, int number, const char *what, double value)
 	fprintf(stderr, "%s case %d: %s %g\n", op->name, number, what, value);
 }
 
-/* Runs a case; a fault of the device is a failure of its own, with its reason. */
+/* Runs a case; a device error is a failure, with the device's reason. */
 static struct problem *
 solve(const struct backend *b, const struct op_test *op, int number, struct problem_config config)
 {
@@ -191,7 +191,7 @@ compare(const struct op_test *op, int number, struct problem *a, struct problem 
 }
 
 /* One case in every type: against double on the same rounded inputs, and against itself, bit by
- * bit. Products also with an algorithm that was measured. */
+ * bit. GEMMs also with a measured algorithm. */
 static void
 test_case(const struct backend *b, const struct op_test *op, int number, double slack)
 {
@@ -216,7 +216,7 @@ test_case(const struct backend *b, const struct op_test *op, int number, double 
 	}
 }
 
-/* Rows are added into a table in their order, as on the CPU: the same bits. */
+/* Rows are added to a table in their order, as on the CPU: the same bits. */
 static void
 test_order(const struct backend *b, const struct op_test *op)
 {
@@ -229,9 +229,9 @@ test_order(const struct backend *b, const struct op_test *op)
 }
 
 /* The table's cases, then the large ones. Attention rounds weights and their gradients to 16 bits
- * between its products, and wide heads with few keys left make its gradients differences of numbers
- * that 16 bits have rounded already: twice the limit, and thrice. Twice too for a product whose
- * activation the library leaves to us: it sees a value that was rounded. */
+ * between its GEMMs, and with wide heads and few visible keys its gradients are differences of
+ * numbers already rounded to 16 bits: the limit is twice and three times as large. It is also twice
+ * as large for a GEMM whose activation is a kernel of its own, which reads a rounded value. */
 static void
 test_operation(const struct backend *b, const struct op_test *op)
 {
@@ -253,7 +253,8 @@ test_operation(const struct backend *b, const struct op_test *op)
 	fflush(stdout);
 }
 
-/* --- what has no gradient --------------------------------------------------------------------- */
+/* --- operations without a gradient
+ * --------------------------------------------------------------------- */
 struct rig {
 	const struct backend *b;
 	struct device *d;
@@ -276,7 +277,7 @@ rig_open(const struct backend *b, enum dtype dtype)
 	return r;
 }
 
-/* Waits; a fault is a failure. */
+/* Waits for the device; an error is a failure. */
 static void
 rig_sync(const struct rig *r)
 {
@@ -289,7 +290,7 @@ rig_sync(const struct rig *r)
 	fprintf(stderr, "%s\n", e.msg);
 }
 
-/* A vector on the device with these host values, or zeros. */
+/* A vector on the device with these host values; NULL: zeros. */
 static struct tensor
 rig_vector(const struct rig *r, enum dtype dtype, int64_t n, const void *host)
 {
@@ -311,7 +312,7 @@ rig_read(const struct rig *r, const struct tensor *t, void *host)
 enum { COUNT = 5001, STEPS = 50 };
 enum rule { RULE_ADAMW, RULE_ADAM_L2, RULE_SGD, RULES };
 
-/* STEPS steps from one start on one backend: the masters, and the rounded weights, as doubles. */
+/* STEPS steps from the same start on one backend: masters and rounded weights, as doubles. */
 static void
 optimize(const struct backend *b, enum rule rule, enum dtype dtype, double *master, double *weight)
 {
@@ -391,8 +392,7 @@ test_optimizers(const struct backend *b)
 		}
 }
 
-/* Sums of products and counts of what is not finite, over many parts and added to what was
- * there. */
+/* Sums of products and counts of numbers that are not finite, over many parts and accumulated. */
 static void
 test_reductions(const struct backend *b)
 {
@@ -441,8 +441,8 @@ test_reductions(const struct backend *b)
 	free(y);
 }
 
-/* Normals against the CPU's, in every type, cut anywhere; a million of them have the right spread.
- * A double that differs in its last bit may round to the neighbour. */
+/* Normals against the CPU's, in every type, from any start; a million of them have the right
+ * deviation. A double that differs in its last bit may round to the neighbouring value. */
 static void
 test_normal(const struct backend *b)
 {
@@ -484,8 +484,8 @@ test_normal(const struct backend *b)
 	free(stored);
 }
 
-/* Sums, fillings and conversions of lengths and places that are not whole packs, between all
- * pairs of types, against the same in double; what lies around is not touched. */
+/* Sums, fills and conversions at lengths and offsets that are not whole packs, between all pairs of
+ * types, against the same in double; the elements around stay unchanged. */
 static void
 test_odd_vectors(const struct backend *b)
 {
@@ -526,7 +526,8 @@ test_odd_vectors(const struct backend *b)
 	b->close(r.d);
 }
 
-/* What is not finite is found in every type, at both ends and in the middle of odd lengths. */
+/* Numbers that are not finite are found in every type, at both ends and in the middle of odd
+ * lengths. */
 static void
 test_nonfinite(const struct backend *b)
 {
@@ -554,7 +555,7 @@ test_nonfinite(const struct backend *b)
 	b->close(r.d);
 }
 
-/* The CPU's, in every type. */
+/* The CPU's hashes, in every type. */
 static void
 test_hash(const struct backend *b)
 {
@@ -585,7 +586,7 @@ test_hash(const struct backend *b)
 	backend_cpu.close(cpu.d);
 }
 
-/* The sum of squares of one vector, and products with an odd place, as in double. */
+/* The sum of squares of one vector, and sums of products at an odd offset, as in double. */
 static void
 test_dot(const struct backend *b)
 {
@@ -618,8 +619,8 @@ test_dot(const struct backend *b)
 	free(x);
 }
 
-/* One product with the first answer of the library, twice: the same bits, whatever has been
- * measured. And measured ones add to c once, however often they were run to be timed. */
+/* A GEMM with the library's first choice of algorithm, twice: the same bits, whatever was measured
+ * meanwhile. A measured GEMM adds to c once, however often it was run to be timed. */
 static void
 test_products(const struct backend *b)
 {
@@ -676,8 +677,8 @@ test_products(const struct backend *b)
 	CHECK(!memcmp(out[0], out[1], sizeof out[0]));
 }
 
-/* The file of choices under dir; the bytes that it has are put over its own when given. Returns its
- * length, -1: there is none. */
+/* The file of choices under dir; if bytes are given, they replace its first ones. Returns its
+ * length; -1: there is none. */
 static long
 choices_file(const char *dir, const char *bytes)
 {
@@ -707,7 +708,7 @@ choices_file(const char *dir, const char *bytes)
 	return length;
 }
 
-/* Choices are written to a file, which is used, and which may hold anything. */
+/* Choices are written to a file and read back; a damaged file is ignored. */
 static void
 test_choices(const struct backend *b, const char *dir)
 {
@@ -721,7 +722,7 @@ test_choices(const struct backend *b, const char *dir)
 	CHECK(choices_file(dir, NULL) > 64);
 }
 
-/* Conversion of the columns of a wider array, copies of columns, and integers to themselves. */
+/* Conversion of the columns of a wider array, copies of columns, and copies of integers. */
 static void
 test_cast(const struct backend *b)
 {
@@ -784,8 +785,8 @@ test_streams(const struct backend *b)
 	b->close(r.d);
 }
 
-/* Memory comes zeroed; too much of it, and double precision, are refused with a reason, and the
- * device lives on. */
+/* Memory is zeroed; too much of it, and double precision, are refused with a reason, and the device
+ * stays usable. */
 static void
 test_refusals(const struct backend *b)
 {
@@ -805,7 +806,7 @@ test_refusals(const struct backend *b)
 	b->close(r.d);
 }
 
-/* Whether a group of tests was requested; without requests all are. */
+/* True when a group of tests was requested; without requests all run. */
 static bool
 wanted(int argc, char **argv, const char *name)
 {
@@ -815,7 +816,7 @@ wanted(int argc, char **argv, const char *name)
 	return argc < 2;
 }
 
-/* What is no operation of the table. */
+/* Tests of everything outside the table. */
 static void
 test_others(const struct backend *b, const char *dir)
 {
