@@ -18,7 +18,7 @@ enum { CHUNK = 1 << 18 }; /* elements compared at a time */
 
 struct diff {
 	const struct diff_options *o;
-	struct source a, b;
+	struct named a, b;
 	FILE *out;
 	const char *head; /* printed before the first line; NULL afterwards */
 	char *raw[2];     /* CHUNK elements of up to 8 bytes */
@@ -63,18 +63,18 @@ add_values(struct diff *d, struct distance *x, int64_t n)
 static int
 measure(struct diff *d, int ia, int ib, struct distance *x)
 {
-	struct source_tensor a, b;
+	struct named_tensor a, b;
 	bool values;
 
-	source_at(&d->a, ia, &a);
-	source_at(&d->b, ib, &b);
+	named_at(&d->a, ia, &a);
+	named_at(&d->b, ib, &b);
 	values = dtype_is_float(a.dtype) && dtype_is_float(b.dtype);
 	*x = (struct distance){ .same_bytes = !strcmp(a.dtype_name, b.dtype_name) };
 	for (int64_t at = 0; at < a.elements; at += CHUNK) {
 		int64_t n = a.elements - at < CHUNK ? a.elements - at : CHUNK;
 
-		if (source_read(&d->a, ia, at, n, d->raw[0], d->e) < 0 ||
-		    source_read(&d->b, ib, at, n, d->raw[1], d->e) < 0)
+		if (named_read(&d->a, ia, at, n, d->raw[0], d->e) < 0 ||
+		    named_read(&d->b, ib, at, n, d->raw[1], d->e) < 0)
 			return -1;
 		if (x->same_bytes &&
 		    memcmp(d->raw[0], d->raw[1], (size_t)n * (a.bytes / (uint64_t)a.elements)))
@@ -95,10 +95,10 @@ measure(struct diff *d, int ia, int ib, struct distance *x)
  * infinite when b is all zeroes and a is not.
  */
 static void
-print_line(struct diff *d, const struct source_tensor *a, const struct source_tensor *b,
+print_line(struct diff *d, const struct named_tensor *a, const struct named_tensor *b,
     const char *verdict, const struct distance *x)
 {
-	const struct source_tensor *some = a ? a : b;
+	const struct named_tensor *some = a ? a : b;
 	double relative = !x || x->diff2 == 0 ? 0 : sqrt(x->diff2 / x->norm2);
 
 	fprintf(d->out, "%s%s\t%s\t%s\t%s\t%lld", d->head, some->name, verdict,
@@ -117,12 +117,12 @@ print_line(struct diff *d, const struct source_tensor *a, const struct source_te
 static int
 compare(struct diff *d, int ia, int ib)
 {
-	struct source_tensor a, b;
+	struct named_tensor a, b;
 	struct distance x;
 	const char *verdict = "equal";
 
-	source_at(&d->a, ia, &a);
-	source_at(&d->b, ib, &b);
+	named_at(&d->a, ia, &a);
+	named_at(&d->b, ib, &b);
 	if (a.ndim != b.ndim || memcmp(a.shape, b.shape, sizeof a.shape)) {
 		d->different++;
 		print_line(d, &a, &b, "shape", NULL);
@@ -145,16 +145,16 @@ compare(struct diff *d, int ia, int ib)
 static int
 walk(struct diff *d)
 {
-	int na = source_count(&d->a), nb = source_count(&d->b), i = 0, k = 0;
+	int na = named_count(&d->a), nb = named_count(&d->b), i = 0, k = 0;
 
 	while (i < na || k < nb) {
-		struct source_tensor a, b;
+		struct named_tensor a, b;
 		int order;
 
 		if (i < na)
-			source_at(&d->a, i, &a);
+			named_at(&d->a, i, &a);
 		if (k < nb)
-			source_at(&d->b, k, &b);
+			named_at(&d->b, k, &b);
 		order = i == na ? 1 : k == nb ? -1 : strcmp(a.name, b.name);
 		if (!wanted(d->o, order <= 0 ? a.name : b.name)) {
 			i += order <= 0;
@@ -179,7 +179,7 @@ walk(struct diff *d)
 static int
 open_both(struct diff *d)
 {
-	if (source_open(&d->a, d->o->a, d->e) < 0 || source_open(&d->b, d->o->b, d->e) < 0)
+	if (named_open(&d->a, d->o->a, d->e) < 0 || named_open(&d->b, d->o->b, d->e) < 0)
 		return -1;
 	if (!d->a.hf != !d->b.hf)
 		return err_set(d->e,
@@ -210,7 +210,7 @@ diff_sources(const struct diff_options *o, FILE *out, struct err *e)
 		free(d.raw[i]);
 		free(d.value[i]);
 	}
-	source_close(&d.a);
-	source_close(&d.b);
+	named_close(&d.a);
+	named_close(&d.b);
 	return rc < 0 ? -1 : d.different > 0;
 }

@@ -24,19 +24,19 @@ finite_report(struct str *problems, const char *dir, const char *name, int64_t b
 
 /* Tensor i of a checkpoint, a chunk at a time. */
 static int
-check_tensor(const struct source *s, int i, void *chunk, struct str *problems)
+check_tensor(const struct named *s, int i, void *chunk, struct str *problems)
 {
-	struct source_tensor t;
+	struct named_tensor t;
 	struct err e;
 	int64_t bad = 0;
 
-	source_at(s, i, &t);
+	named_at(s, i, &t);
 	if (optim_state_of(NULL, t.name) || !dtype_is_float(t.dtype))
 		return 0;
 	for (int64_t first = 0; first < t.elements; first += CHUNK) {
 		int64_t n = t.elements - first < CHUNK ? t.elements - first : CHUNK;
 
-		if (source_read(s, i, first, n, chunk, &e) < 0) {
+		if (named_read(s, i, first, n, chunk, &e) < 0) {
 			str_addf(problems, "%s\n", e.msg);
 			return 1;
 		}
@@ -48,11 +48,11 @@ check_tensor(const struct source *s, int i, void *chunk, struct str *problems)
 int
 finite_checkpoint(struct ckpt *c, struct str *problems)
 {
-	const struct source s = { .ckpt = c };
+	const struct named s = { .ckpt = c };
 	void *chunk = mem_alloc(CHUNK, sizeof(double));
 	int wrong = 0;
 
-	for (int i = 0; i < source_count(&s); i++)
+	for (int i = 0; i < named_count(&s); i++)
 		wrong += check_tensor(&s, i, chunk, problems);
 	free(chunk);
 	return wrong;

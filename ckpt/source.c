@@ -13,7 +13,7 @@
  * checkpoint reader gives the reason, as it recognises more kinds.
  */
 int
-source_open(struct source *s, const char *path, struct err *e)
+named_open(struct named *s, const char *path, struct err *e)
 {
 	memset(s, 0, sizeof *s);
 	if (hfdir_is(path))
@@ -25,7 +25,7 @@ source_open(struct source *s, const char *path, struct err *e)
 
 /* Also closes a source whose opening failed: both closers accept NULL. */
 void
-source_close(struct source *s)
+named_close(struct named *s)
 {
 	ckpt_close(s->ckpt);
 	hfdir_close(s->hf);
@@ -36,27 +36,27 @@ source_close(struct source *s)
  * Indices follow the sorted names for either kind, which lets diff walk two sources together.
  */
 int
-source_count(const struct source *s)
+named_count(const struct named *s)
 {
 	return s->hf ? hfdir_count(s->hf) : ckpt_count(s->ckpt);
 }
 
 /* Gives both kinds of entries one form. */
 void
-source_at(const struct source *s, int i, struct source_tensor *out)
+named_at(const struct named *s, int i, struct named_tensor *out)
 {
 	memset(out, 0, sizeof *out);
 	out->elements = 1;
 	if (s->hf) {
 		const struct safetensors_entry *t = hfdir_at(s->hf, i);
 
-		*out = (struct source_tensor){ t->name, t->dtype_name, t->dtype, t->ndim, { 0 }, 1,
+		*out = (struct named_tensor){ t->name, t->dtype_name, t->dtype, t->ndim, { 0 }, 1,
 			t->bytes };
 		memcpy(out->shape, t->shape, sizeof t->shape);
 	} else {
 		const struct ckpt_tensor *t = ckpt_at(s->ckpt, i);
 
-		*out = (struct source_tensor){ t->name, dtype_name(t->dtype), t->dtype, t->ndim,
+		*out = (struct named_tensor){ t->name, dtype_name(t->dtype), t->dtype, t->ndim,
 			{ 0 }, 1, dtype_size(t->dtype) };
 		memcpy(out->shape, t->shape, sizeof t->shape);
 	}
@@ -84,17 +84,17 @@ read_checkpoint(
 
 /* A tensor of a Hugging Face file is one run of bytes. */
 int
-source_read(const struct source *s, int i, int64_t first, int64_t count, void *dst, struct err *e)
+named_read(const struct named *s, int i, int64_t first, int64_t count, void *dst, struct err *e)
 {
 	const int64_t range[2] = { first, count };
 	const struct safetensors_entry *t;
-	struct source_tensor about;
+	struct named_tensor about;
 	size_t size;
 
 	if (!s->hf)
 		return read_checkpoint(s->ckpt, ckpt_at(s->ckpt, i), range, dst, e);
 	t = hfdir_at(s->hf, i);
-	source_at(s, i, &about);
+	named_at(s, i, &about);
 	size = about.elements ? t->bytes / (uint64_t)about.elements : 0;
 	memcpy(dst, (const char *)t->data + (size_t)first * size, (size_t)count * size);
 	return 0;

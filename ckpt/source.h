@@ -6,12 +6,12 @@
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/hfdir.h"
 
-struct source {
+struct named {
 	struct ckpt *ckpt; /* one of the two */
 	struct hfdir *hf;
 };
 
-struct source_tensor {
+struct named_tensor {
 	const char *name, *dtype_name;
 	enum dtype dtype; /* DTYPE_NONE: can only be copied */
 	int ndim;
@@ -20,13 +20,13 @@ struct source_tensor {
 	uint64_t bytes;
 };
 
-int source_open(struct source *s, const char *path, struct err *e); /* source_close in every case */
-void source_close(struct source *s);
-int source_count(const struct source *s);
-void source_at(const struct source *s, int i, struct source_tensor *out); /* sorted by name */
+int named_open(struct named *s, const char *path, struct err *e); /* named_close in every case */
+void named_close(struct named *s);
+int named_count(const struct named *s);
+void named_at(const struct named *s, int i, struct named_tensor *out); /* sorted by name */
 /* Elements [first, first + count) of tensor i in row-major order and its own dtype, dense into
  * dst. */
-int source_read(
-    const struct source *s, int i, int64_t first, int64_t count, void *dst, struct err *e);
+int named_read(
+    const struct named *s, int i, int64_t first, int64_t count, void *dst, struct err *e);
 
 #endif

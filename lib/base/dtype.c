@@ -10,6 +10,7 @@
 #include "lib/base/dtype.h"
 #include "lib/base/err.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct {
@@ -260,6 +261,51 @@ dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_ty
 		for (int64_t i = 0; i < count; i++)
 			store(dst, dst_type, i, load(src, src_type, i));
 	}
+}
+
+/* Of floats that became 16 bits, of which inf is infinity and all exponent bits: simple enough for
+ * the compiler to vectorise, as this is asked of whole models. */
+static struct dtype_lost
+count_narrowed(const char *before, const char *after, int64_t count, uint16_t inf)
+{
+	struct dtype_lost lost = { 0 };
+
+	for (int64_t i = 0; i < count; i++) {
+		uint32_t b;
+		uint16_t a;
+
+		memcpy(&b, before + 4 * i, 4);
+		memcpy(&a, after + 2 * i, 2);
+		lost.overflows += (a & 0x7fff) == inf && (b & 0x7fffffff) < 0x7f800000;
+		lost.underflows += (a & 0x7fff) == 0 && (b & 0x7fffffff) != 0;
+	}
+	return lost;
+}
+
+/* True when every number of one type is one of the other. */
+static bool
+holds_all(enum dtype to, enum dtype from)
+{
+	return to == from || to == DTYPE_F64 || (to == DTYPE_F32 && from != DTYPE_F64);
+}
+
+struct dtype_lost
+dtype_count_lost(struct dtype_array before, struct dtype_array after, int64_t count)
+{
+	struct dtype_lost lost = { 0 };
+
+	if (holds_all(after.type, before.type))
+		return lost;
+	if (before.type == DTYPE_F32)
+		return count_narrowed(
+		    before.data, after.data, count, after.type == DTYPE_BF16 ? 0x7f80 : 0x7c00);
+	for (int64_t i = 0; i < count; i++) {
+		double b = load(before.data, before.type, i), a = load(after.data, after.type, i);
+
+		lost.overflows += isinf(a) && isfinite(b);
+		lost.underflows += a == 0 && b != 0;
+	}
+	return lost;
 }
 
 /* A number is not finite when all bits of its exponent are set. size is a constant wherever this is

@@ -48,6 +48,18 @@ float dtype_f32_from_f16(uint16_t x);
  * required. */
 void dtype_convert(
     void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t count);
+/* What a conversion loses: finite numbers that become infinite, and numbers other than zero that
+ * become zero. */
+struct dtype_lost {
+	int64_t overflows, underflows;
+};
+struct dtype_array {
+	const void *data;
+	enum dtype type;
+};
+/* Compares count elements before and after dtype_convert. Alignment is not required. */
+struct dtype_lost dtype_count_lost(
+    struct dtype_array before, struct dtype_array after, int64_t count);
 /* How many of count elements are NaN or infinite: of F64, F32, BF16, F16; 0 of other types.
  * Alignment is not required. */
 int64_t dtype_count_nonfinite(const void *src, enum dtype t, int64_t count);

@@ -30,6 +30,7 @@ load_manifest(struct ckpt *c, struct err *e)
 	if (io_read_regular(path, manifest_max, &text, &len, e) < 0)
 		return -1;
 	rc = manifest_parse(&c->m, text, len, path, e);
+	c->manifest_sum = hash_xxh3(text, len);
 	free(text);
 	c->checked = mem_zalloc((size_t)c->m.num_sums + 1, sizeof *c->checked);
 	return rc;

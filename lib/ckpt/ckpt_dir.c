@@ -18,12 +18,8 @@ ckpt_join(char out[CKPT_PATH_BYTES], const char *dir, const char *name)
 	return snprintf(out, CKPT_PATH_BYTES, "%s/%s", dir, name) < CKPT_PATH_BYTES;
 }
 
-/*
- * True when dir holds an entry whose name begins and ends with these, without overlap. A directory
- * that cannot be read holds none.
- */
-static bool
-has_entry(const char *dir, const char *prefix, const char *suffix)
+bool
+ckpt_has_entry(const char *dir, const char *prefix, const char *suffix)
 {
 	DIR *d = opendir(dir);
 	struct dirent *de;
@@ -47,13 +43,14 @@ has_entry(const char *dir, const char *prefix, const char *suffix)
 static int
 refuse(const char *dir, struct err *e)
 {
-	if (has_entry(dir, "mp_rank_", "") || has_entry(dir, "__", ".distcp"))
+	if (ckpt_has_entry(dir, "mp_rank_", "") || ckpt_has_entry(dir, "__", ".distcp"))
 		return err_set(
 		    e, "'%s' is a Megatron-LM checkpoint, a format that is not read yet", dir);
-	if (has_entry(dir, "config.json", "") || has_entry(dir, "model", ".safetensors") ||
-	    has_entry(dir, "pytorch_model", ".bin"))
+	if (ckpt_has_entry(dir, "config.json", "") ||
+	    ckpt_has_entry(dir, "model", ".safetensors") ||
+	    ckpt_has_entry(dir, "pytorch_model", ".bin"))
 		return err_set(e, "'%s' is a Hugging Face model: mckpt import reads it", dir);
-	if (has_entry(dir, "pieces-", ".safetensors"))
+	if (ckpt_has_entry(dir, "pieces-", ".safetensors"))
 		return err_set(e, "'%s' has no manifest.tsv: an incomplete checkpoint", dir);
 	if (ckpt_has_iterations(dir))
 		return err_set(e,
@@ -67,7 +64,7 @@ refuse(const char *dir, struct err *e)
 bool
 ckpt_has_iterations(const char *save)
 {
-	return has_entry(save, "iter_", "");
+	return ckpt_has_entry(save, "iter_", "");
 }
 
 /* Megatron-LM's form: at least seven digits. */

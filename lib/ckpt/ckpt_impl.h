@@ -15,7 +15,8 @@ enum { CKPT_PATH_BYTES = 1400 };
 struct ckpt {
 	char dir[1024];
 	struct manifest m;
-	struct map *map; /* one per file; size is set on opening, base on first use */
+	uint64_t manifest_sum; /* XXH3-64 of manifest.tsv */
+	struct map *map;       /* one per file; size is set on opening, base on first use */
 	bool *checked; /* one per checksum of the manifest: the bytes were compared with it, or will
 			* be */
 	bool damaged;  /* a checksum differed */
@@ -28,6 +29,9 @@ struct ckpt {
 
 /* dir/name; false when it does not fit. */
 bool ckpt_join(char out[CKPT_PATH_BYTES], const char *dir, const char *name);
+/* Whether dir holds an entry whose name begins and ends with these, without overlap. A directory
+ * that cannot be read holds none. */
+bool ckpt_has_entry(const char *dir, const char *prefix, const char *suffix);
 /*
  * The iter_* directory that dir stands for: dir itself if it has a manifest, else the one that its
  * tracker names. Iterations that the tracker does not name are not considered: their save may have

@@ -1,0 +1,211 @@
+/*
+ * source.c - opens a model of any format, and reads it in any type
+ *
+ * What is the same for every format: choosing the kind, the state, the conversion. Kinds deliver
+ * boxes in the stored type only; conversion takes a bounded number of elements at a time, so that
+ * no parameter is in memory twice.
+ */
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/ckpt/ckpt_impl.h"
+#include "lib/ckpt/hfdir.h"
+#include "lib/ckpt/source.h"
+#include "lib/model/fields.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONVERT_CHUNK = 1 << 20 }; /* elements */
+
+/* Hugging Face first: such a directory may lie anywhere, also where a run saves. */
+const struct source_kind *const source_kinds[] = { &source_hf, &source_ckpt, NULL };
+
+/* Says what the path is instead. Returns NULL. */
+static struct source *
+refuse(const char *path, struct err *e)
+{
+	char file[CKPT_PATH_BYTES], dir[1024];
+
+	if (ckpt_has_entry(path, "pytorch_model", ".bin"))
+		err_set(e,
+		    "'%s' holds pytorch_model*.bin files, which are not read; save it as "
+		    "safetensors",
+		    path);
+	else if (ckpt_join(file, path, "config.json") && io_exists(file))
+		hfdir_close(hfdir_open(path, e));
+	else if (ckpt_find_dir(path, dir, e) == 0)
+		err_set(e, "'%s' changed while it was opened", path);
+	return NULL;
+}
+
+struct source *
+source_open(const char *path, struct err *e)
+{
+	const struct source_kind *const *k = source_kinds;
+	struct source *s;
+
+	while (*k && !(*k)->is(path))
+		k++;
+	if (!*k)
+		return refuse(path, e);
+	s = (*k)->open(path, e);
+	if (s && state_parse(&s->state, s->state_text.buf, s->path, e) < 0) {
+		source_close(s);
+		return NULL;
+	}
+	return s;
+}
+
+void
+source_close(struct source *s)
+{
+	if (!s)
+		return;
+	s->kind->close(s);
+	free(s->param);
+	str_release(&s->options);
+	str_release(&s->state_text);
+	str_release(&s->problems);
+	str_release(&s->notes);
+	state_release(&s->state);
+	free(s);
+}
+
+int
+source_require(const struct source *s, struct err *e)
+{
+	int first = s->num_problems ? (int)strcspn(s->problems.buf, "\n") : 0;
+
+	if (s->num_problems > 1)
+		return err_set(e, "%.*s (and %d more; mckpt verify lists them)", first,
+		    s->problems.buf, s->num_problems - 1);
+	return s->num_problems ? err_set(e, "%.*s", first, s->problems.buf) : 0;
+}
+
+enum dtype
+source_dtype(const struct source *s, const struct param *p, const char *state)
+{
+	const struct source_part part = { .param = p, .state = state };
+	struct source_stored t;
+
+	return s->kind->find(s, &part, &t) ? t.dtype : DTYPE_NONE;
+}
+
+void
+source_name(const struct param *p, const char *state, char out[128])
+{
+	snprintf(out, 128, "%s%s%s", p->name, state ? "." : "", state ? state : "");
+}
+
+/* What is the same for all chunks of a read. */
+struct conversion {
+	struct source *s;
+	const struct source_part *part;
+	enum dtype from, to;
+	char *raw; /* a chunk as it is stored */
+	char *dst; /* of the next chunk */
+};
+
+/* Reads one box of a chunk and converts it. */
+static int
+convert_box(struct conversion *c, const struct slice *box, struct err *e)
+{
+	struct source_part part = *c->part;
+	int64_t n = slice_elements(box);
+	struct dtype_lost lost;
+
+	part.box = *box;
+	if (c->s->kind->read(c->s, &part, c->raw, e) < 0)
+		return -1;
+	dtype_convert(c->dst, c->to, c->raw, c->from, n);
+	lost = dtype_count_lost(
+	    (struct dtype_array){ c->raw, c->from }, (struct dtype_array){ c->dst, c->to }, n);
+	c->s->lost.overflows += lost.overflows;
+	c->s->lost.underflows += lost.underflows;
+	c->dst += (size_t)n * dtype_size(c->to);
+	return 0;
+}
+
+/* A chunk is a range of the box in row-major order: a few boxes. */
+static int
+read_converted(struct conversion *c, struct err *e)
+{
+	const struct slice *whole = &c->part->box;
+	int64_t total = slice_elements(whole), most = total < CONVERT_CHUNK ? total : CONVERT_CHUNK;
+	int rc = 0;
+
+	c->raw = mem_alloc((size_t)most, dtype_size(c->from));
+	for (int64_t at = 0; at < total && rc == 0; at += most) {
+		struct slice box[SLICE_FLAT_MAX];
+		int n = slice_flat(whole, at, total - at < most ? total - at : most, box);
+
+		for (int i = 0; i < n && rc == 0; i++)
+			rc = convert_box(c, &box[i], e);
+	}
+	free(c->raw);
+	return rc;
+}
+
+int
+source_read(
+    struct source *s, const struct source_part *p, enum dtype dtype, void *dst, struct err *e)
+{
+	struct source_stored t;
+	char name[128];
+
+	source_name(p->param, p->state, name);
+	if (!s->kind->find(s, p, &t))
+		return err_at(e, s->path, 0, "no tensor '%s'", name);
+	if (!slice_inside(&p->box, p->param->ndim, p->param->shape))
+		return err_at(
+		    e, s->path, 0, "tensor '%s' does not contain the requested part", name);
+	if (slice_elements(&p->box) == 0)
+		return 0;
+	if (t.dtype == dtype)
+		return s->kind->read(s, p, dst, e);
+	return read_converted(
+	    &(struct conversion){ .s = s, .part = p, .from = t.dtype, .to = dtype, .dst = dst }, e);
+}
+
+struct source *
+source_new(const struct source_kind *kind, size_t size, const char *path)
+{
+	struct source *s = mem_zalloc(1, size);
+
+	s->kind = kind;
+	snprintf(s->path, sizeof s->path, "%s", path);
+	s->layout = (struct layout){ 1, 1, 1, 1 };
+	state_init(&s->state);
+	return s;
+}
+
+void
+source_set_model(struct source *s)
+{
+	s->count = model_params(&s->config, &s->param);
+	if (!s->options.len)
+		model_dump(&s->config, &s->options);
+}
+
+void
+source_problem(struct source *s, const char *fmt, ...)
+{
+	char line[2048];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	str_addf(&s->problems, "%s: %s\n", s->path, line);
+	s->num_problems++;
+}
+
+void
+source_print_shape(struct str *out, int ndim, const int64_t *shape)
+{
+	str_addc(out, '[');
+	for (int i = 0; i < ndim; i++)
+		str_addf(out, "%s%lld", i ? ", " : "", (long long)shape[i]);
+	str_addc(out, ']');
+}

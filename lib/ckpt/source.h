@@ -1,0 +1,118 @@
+/*
+ * source.h - one reader for models on disk, whatever their format
+ *
+ * A source gives the parameters of our table (lib/model/params.h), global and unpadded, and where
+ * it has them the states of an update rule; programs know no format beyond it. To add a format:
+ * lib/ckpt/source_NAME.c with a const struct source_kind at its end, and its line in source_kinds.
+ *
+ * Opening verifies all that the headers tell: which tensors are missing, are foreign, or have
+ * another shape or type than the model. These are `problems`, not errors, so that mckpt info and
+ * verify can describe a source that nothing else accepts; everyone else calls source_require first.
+ * A source is for one thread at a time.
+ */
+#ifndef CKPT_SOURCE_H
+#define CKPT_SOURCE_H
+
+#include "lib/base/dtype.h"
+#include "lib/base/err.h"
+#include "lib/base/str.h"
+#include "lib/ckpt/state.h"
+#include "lib/model/optim_rule.h"
+#include "lib/model/params.h"
+
+struct source {
+	const struct source_kind *kind;
+	/* the directory that holds the tensors, which the one that was opened may only name;
+	 * messages begin with it */
+	char path[1024];
+	struct model_config config;
+	struct layout layout; /* of the run that wrote it; all 1 where that is not known */
+	int count;
+	struct param *param;           /* [count], model order */
+	const struct optim_rule *rule; /* whose states it holds, of every parameter; NULL: none */
+	/* options.conf and state.conf as a checkpoint of ours has them, to be copied; the state is
+	 * that of iteration 0 where no run has written the source */
+	struct str options, state_text;
+	struct run_state state;     /* state_text, parsed */
+	int num_tensors, num_files; /* as they are stored, for reports */
+	int num_problems;
+	struct str problems, notes; /* lines; notes say what is ignored */
+	struct dtype_lost lost;     /* by the conversions of all reads */
+	bool damaged;               /* a read found bytes that are not those that were written */
+};
+
+/*
+ * A box of a parameter (state NULL) or of one of its states, in global coordinates. copy 0 is the
+ * one in the best precision: an fp32 master where there is one. Others are the same numbers stored
+ * once more, by another rank or rounded to another type.
+ */
+struct source_part {
+	const struct param *param;
+	const char *state; /* "exp_avg" */
+	int copy;
+	struct slice box;
+};
+
+/* How a parameter or a state is stored. */
+struct source_stored {
+	enum dtype dtype;   /* of the part's copy; F64, F32, BF16 or F16 */
+	int copies, pieces; /* of copy 0; each at least 1 */
+};
+
+struct source_kind {
+	const char *name; /* "Hugging Face directory": completes "a ..." */
+	/* Whether the path names a source of this kind. Looks at names of files, and is quick. */
+	bool (*is)(const char *path);
+	/* Begins with source_new; then fills all up to num_problems that applies, the config by
+	 * hand and the table by source_set_model, and adds problems and notes. NULL with a reason
+	 * when not even the model is known. */
+	struct source *(*open)(const char *path, struct err *e);
+	/* False when it holds nothing that can be read as that. Does not look at the box. */
+	bool (*find)(
+	    const struct source *s, const struct source_part *p, struct source_stored *out);
+	/* The box in the stored type, row-major and dense, into dst. The part is one that find
+	 * finds, and the box is inside. What was read does not stay in this process's memory. */
+	int (*read)(struct source *s, const struct source_part *p, void *dst, struct err *e);
+	/* Adds a line for everything wrong that only reading every byte shows, except that copies
+	 * differ and that numbers are not finite, which is asked of every kind; NULL: nothing. May
+	 * skip what was read before. Returns the number of lines. */
+	int (*verify)(struct source *s, struct str *problems);
+	/* A sum that tells this source from others: of the manifest, or of the headers. */
+	uint64_t (*hash)(const struct source *s);
+	/* For formats whose checksums cover more than a rank reads, else NULL: this rank's share of
+	 * comparing them. */
+	int (*share)(struct source *s, int rank, int num_ranks, struct err *e);
+	/* Releases what the kind itself has; also after an open that failed half-way. */
+	void (*close)(struct source *s);
+};
+
+/* In the order in which they are asked; ended by NULL. */
+extern const struct source_kind *const source_kinds[];
+extern const struct source_kind source_ckpt, source_hf;
+
+/* The first kind that the path is of; when there is none, the reason says what the path is. */
+struct source *source_open(const char *path, struct err *e);
+void source_close(struct source *s); /* NULL is ignored */
+/* -1 when there is any problem: the first, and the number of the others. */
+int source_require(const struct source *s, struct err *e);
+/* The stored type; DTYPE_NONE when the source has no such parameter or state. */
+enum dtype source_dtype(const struct source *s, const struct param *p, const char *state);
+/* Reads a box, converted to dtype, row-major and dense into dst. Rounds once; counts what it loses
+ * in s->lost. */
+int source_read(
+    struct source *s, const struct source_part *p, enum dtype dtype, void *dst, struct err *e);
+/* The name of a parameter (state NULL), or of a state of it, as in a checkpoint of ours. */
+void source_name(const struct param *p, const char *state, char out[128]);
+
+/* --- for the files of the formats ----------------------------------------------------------- */
+
+/* A source of `size` bytes, zeroed: the kind's own struct, which begins with its struct source. */
+struct source *source_new(const struct source_kind *kind, size_t size, const char *path);
+/* Fills param and count from config; also options, unless the kind has filled them. */
+void source_set_model(struct source *s);
+/* Appends "PATH: " and the text as a line of problems, and counts it. */
+void source_problem(struct source *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Appends "[4, 64]". */
+void source_print_shape(struct str *out, int ndim, const int64_t *shape);
+
+#endif

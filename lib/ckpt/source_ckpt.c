@@ -1,0 +1,229 @@
+/*
+ * source_ckpt.c - a checkpoint of ours as a source
+ *
+ * The options in the checkpoint describe its model, whose parameter table lists the tensors that it
+ * must have. The comparison works both ways: none may be missing, and none may be left over.
+ */
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
+#include "lib/ckpt/ckpt_impl.h"
+#include "lib/ckpt/source.h"
+#include "lib/model/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ckpt_source {
+	struct source s;
+	struct ckpt *ckpt;
+};
+
+static struct ckpt *
+ckpt_of(const struct source *s)
+{
+	return ((const struct ckpt_source *)s)->ckpt;
+}
+
+static bool
+is_checkpoint(const char *path)
+{
+	char dir[1024];
+
+	return ckpt_find_dir(path, dir, NULL) == 0;
+}
+
+/* True if any tensor has the state. */
+static bool
+has_state(const void *ckpt, const char *state)
+{
+	const struct ckpt *c = ckpt;
+	bool has = false;
+
+	for (int i = 0; i < ckpt_count(c) && !has; i++) {
+		const char *name = ckpt_at(c, i)->name;
+		size_t len = optim_state_of(NULL, name);
+
+		has = len && !strcmp(name + len + 1, state);
+	}
+	return has;
+}
+
+/* The state's number k, from 0 for the weight itself; every parameter has all of the rule's. */
+static const char *
+state_name(const struct source *s, int k)
+{
+	return k ? s->rule->states[k - 1] : NULL;
+}
+
+/* Compares one tensor of the table with what is there. */
+static void
+check_one(struct source *s, const struct param *p, const char *state)
+{
+	struct str want = { 0 }, have = { 0 };
+	const struct ckpt_tensor *t;
+	char name[128];
+
+	source_name(p, state, name);
+	t = ckpt_find(ckpt_of(s), name);
+	if (!t) {
+		source_problem(s, "tensor '%s' is missing", name);
+	} else if (!param_has_shape(p, t->ndim, t->shape)) {
+		source_print_shape(&have, t->ndim, t->shape);
+		source_print_shape(&want, p->ndim, p->shape);
+		source_problem(
+		    s, "tensor '%s' has shape %s, the model needs %s", name, have.buf, want.buf);
+		str_release(&want);
+		str_release(&have);
+	} else if (!dtype_is_float(t->dtype)) {
+		source_problem(s, "tensor '%s' is %s; F64, F32, BF16 and F16 are read", name,
+		    dtype_name(t->dtype));
+	}
+}
+
+/* Order of parameters by name. */
+static int
+compare_params(const void *a, const void *b)
+{
+	return strcmp(((const struct param *)a)->name, ((const struct param *)b)->name);
+}
+
+/* Tensors that no parameter of the model owns. The search needs a sorted copy of the table, whose
+ * own order is the model's. */
+static void
+check_foreign(struct source *s)
+{
+	struct param *sorted = mem_alloc((size_t)s->count, sizeof *sorted), key = { 0 };
+
+	memcpy(sorted, s->param, (size_t)s->count * sizeof *sorted);
+	qsort(sorted, (size_t)s->count, sizeof *sorted, compare_params);
+	for (int i = 0; i < s->num_tensors; i++) {
+		const char *name = ckpt_at(ckpt_of(s), i)->name;
+		size_t state = s->rule ? optim_state_of(s->rule, name) : 0,
+		       len = state ? state : strlen(name);
+
+		snprintf(key.name, sizeof key.name, "%.*s", (int)len, name);
+		if (len >= sizeof key.name ||
+		    !bsearch(&key, sorted, (size_t)s->count, sizeof key, compare_params))
+			source_problem(s, "tensor '%s' does not belong to the model", name);
+	}
+	free(sorted);
+}
+
+/* The model is that of the options in the checkpoint. */
+static int
+describe(struct source *s, struct err *e)
+{
+	const struct ckpt *c = ckpt_of(s);
+	char name[CKPT_PATH_BYTES];
+
+	snprintf(s->path, sizeof s->path, "%s", ckpt_dir(c));
+	ckpt_join(name, s->path, "options.conf");
+	if (model_from_text(name, ckpt_options_text(c), &s->config, &s->layout, e) < 0)
+		return -1;
+	str_adds(&s->options, ckpt_options_text(c));
+	str_adds(&s->state_text, ckpt_state_text(c));
+	source_set_model(s);
+	s->rule = optim_rule_of(ckpt_state(c)->optimizer, has_state, c);
+	s->num_tensors = ckpt_count(c);
+	s->num_files = ckpt_num_files(c);
+	return 0;
+}
+
+static struct source *
+open_checkpoint(const char *path, struct err *e)
+{
+	struct source *s = source_new(&source_ckpt, sizeof(struct ckpt_source), path);
+	struct ckpt *c = ckpt_open(path, e);
+
+	((struct ckpt_source *)s)->ckpt = c;
+	if (!c || describe(s, e) < 0) {
+		source_close(s);
+		return NULL;
+	}
+	for (int i = 0; i < s->count; i++)
+		for (int k = 0; k <= optim_num_states(s->rule); k++)
+			check_one(s, &s->param[i], state_name(s, k));
+	check_foreign(s);
+	return s;
+}
+
+/* The tensor, when it can be read as the part; a checkpoint holds each number once. */
+static const struct ckpt_tensor *
+tensor_of(const struct source *s, const struct source_part *p)
+{
+	const struct ckpt_tensor *t;
+	char name[128];
+
+	source_name(p->param, p->state, name);
+	t = p->copy ? NULL : ckpt_find(ckpt_of(s), name);
+	return t && param_has_shape(p->param, t->ndim, t->shape) && dtype_is_float(t->dtype) ? t
+											     : NULL;
+}
+
+static bool
+find_part(const struct source *s, const struct source_part *p, struct source_stored *out)
+{
+	const struct ckpt_tensor *t = tensor_of(s, p);
+
+	if (t)
+		*out = (struct source_stored){ t->dtype, 1, t->num_pieces };
+	return t;
+}
+
+static int
+read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
+{
+	const struct ckpt_tensor *t = tensor_of(s, p);
+	int rc = ckpt_read(ckpt_of(s), t->name, &p->box, t->dtype, dst, e);
+
+	s->damaged |= ckpt_damaged(ckpt_of(s));
+	return rc;
+}
+
+/* Compares the bytes of every file with its header and the checksums. */
+static int
+verify_files(struct source *s, struct str *problems)
+{
+	struct err e;
+	int wrong = 0;
+
+	for (int i = 0; i < s->num_files; i++)
+		if (ckpt_verify_file(ckpt_of(s), i, &e) < 0) {
+			str_addf(problems, "%s\n", e.msg);
+			wrong++;
+		}
+	return wrong;
+}
+
+static uint64_t
+manifest_hash(const struct source *s)
+{
+	return ckpt_of(s)->manifest_sum;
+}
+
+static int
+check_share(struct source *s, int rank, int num_ranks, struct err *e)
+{
+	int rc = ckpt_check_share(ckpt_of(s), rank, num_ranks, e);
+
+	s->damaged |= ckpt_damaged(ckpt_of(s));
+	return rc;
+}
+
+static void
+release(struct source *s)
+{
+	ckpt_close(ckpt_of(s));
+}
+
+const struct source_kind source_ckpt = {
+	.name = "checkpoint",
+	.is = is_checkpoint,
+	.open = open_checkpoint,
+	.find = find_part,
+	.read = read_part,
+	.verify = verify_files,
+	.hash = manifest_hash,
+	.share = check_share,
+	.close = release,
+};
