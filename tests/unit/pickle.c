@@ -2,9 +2,7 @@
 #include "lib/base/io.h"
 #include "lib/ckpt/pickle.h"
 #include "tests/check.h"
-
-#include <sys/resource.h>
-#include <unistd.h>
+#include "tests/memory_limit.h"
 
 #define CORPUS "tests/fuzz/corpus/pickle/"
 
@@ -341,19 +339,6 @@ repeat(char *bytes, size_t n, const char *part, size_t len)
 		bytes[i] = part[i % len];
 }
 
-/* Bytes of address space of the process. */
-static rlim_t
-address_space(void)
-{
-	FILE *f = fopen("/proc/self/statm", "r");
-	unsigned long pages = 0;
-
-	CHECK(f && fscanf(f, "%lu", &pages) == 1);
-	if (f)
-		fclose(f);
-	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
-}
-
 /* What takes most memory for its bytes: 1 MiB each stays below 64 MiB. A quadratic reader would
  * take terabytes. */
 static void
@@ -374,21 +359,18 @@ test_memory(void)
 		{ "", "\x8c\x00", 0, 2 },
 	};
 	char *bytes = malloc(BYTES);
-	struct rlimit old, now;
 
-	getrlimit(RLIMIT_AS, &old);
-	now = old;
-	now.rlim_cur = address_space() + ((rlim_t)64 << 20);
 	for (size_t i = 0; i < sizeof hogs / sizeof *hogs; i++) {
 		struct pickle *p;
+		struct rlimit old;
 		struct err e;
 
 		memcpy(bytes, hogs[i].start, hogs[i].start_len);
 		repeat(bytes + hogs[i].start_len, BYTES - hogs[i].start_len, hogs[i].part,
 		    hogs[i].len);
-		setrlimit(RLIMIT_AS, &now);
+		old = memory_limit((rlim_t)64 << 20);
 		CHECK(pickle_read(bytes, BYTES, &pickle_limits_torch, &p, &e) < 0);
-		setrlimit(RLIMIT_AS, &old);
+		memory_restore(old);
 	}
 	free(bytes);
 }
