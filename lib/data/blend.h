@@ -118,8 +118,7 @@ void blend_will_need(const struct blend *b, int64_t sample);
  */
 void blend_consumed(const struct blend *b, int64_t consumed, int64_t *out);
 
-/* --- the arithmetic, for tests and planning
- * ------------------------------------------------------------------------------ */
+/* --- the arithmetic, for tests and planning --------------------------------------------------- */
 
 /* weight[i] / sum, with the sum in numpy's pairwise order; out may be weight. */
 void blend_normalise(const double *weight, int count, double *out);

@@ -31,7 +31,7 @@ median()
 		awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
-# Training: model GFLOP/s of a Llama with one rank on all cores, against the rate of large products
+# Training: model GFLOP/s of a Llama with one rank on all cores, against the rate of large GEMMs
 # on as many threads.
 mtrain -q --num-layers 6 --hidden-size 512 --num-attention-heads 8 --num-query-groups 4 \
 	--seq-length 256 --vocab-size 8000 --mock-data --train-iters 12 --lr 1e-3 \

@@ -12,10 +12,10 @@
  */
 #include "tests/bench/rig.h"
 
-enum { POOL_GIB = 40, SUSTAIN = 8, STEPS_MAX = 4096, PRODUCTS_MAX = 16, LOGITS = 1 << 29 };
+enum { POOL_GIB = 40, SUSTAIN = 8, STEPS_MAX = 4096, GEMMS_MAX = 16, LOGITS = 1 << 29 };
 
 /* A GEMM and how often a step runs it. */
-struct product {
+struct gemms {
 	struct gemm gemm;
 	int64_t count;
 };
@@ -23,8 +23,8 @@ struct product {
 struct step {
 	struct rig *r;
 	const struct bench_model *m;
-	struct product product[PRODUCTS_MAX];
-	int num_products;
+	struct gemms gemms[GEMMS_MAX];
+	int num_gemms;
 	double flops; /* of all GEMMs of a step */
 	struct attention_grad attention;
 	struct tensor from, to; /* of the copy */
@@ -51,13 +51,13 @@ add_linear(struct step *s, const int64_t size[3], int64_t count)
 	};
 
 	for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-		s->product[s->num_products++] = (struct product){ of[i], count };
+		s->gemms[s->num_gemms++] = (struct gemms){ of[i], count };
 	s->flops += 6.0 * (double)rows * (double)n * (double)k * (double)count;
 }
 
 /* All GEMMs of the model; the head takes its rows in chunks, as the engine does. */
 static void
-add_products(struct step *s)
+add_gemms(struct step *s)
 {
 	const struct bench_model *m = s->m;
 	int64_t T = m->b * m->s, q = (int64_t)m->n * m->d, rows = T;
@@ -72,11 +72,11 @@ add_products(struct step *s)
 }
 
 static void
-run_products(const struct step *s)
+run_gemms(const struct step *s)
 {
-	for (int i = 0; i < s->num_products; i++)
-		for (int64_t k = 0; k < s->product[i].count; k++)
-			s->r->st->ops->gemm(s->r->st, &s->product[i].gemm);
+	for (int i = 0; i < s->num_gemms; i++)
+		for (int64_t k = 0; k < s->gemms[i].count; k++)
+			s->r->st->ops->gemm(s->r->st, &s->gemms[i].gemm);
 }
 
 static void
@@ -165,10 +165,10 @@ measure(const struct backend *b, const struct bench_model *m)
 	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16 };
 	struct rig r = rig_open(b, &config, (size_t)POOL_GIB << 30);
 	struct step s = { .r = &r, .m = m };
-	double products, attention, bytes = other_bytes(m), copy, others;
+	double gemms, attention, bytes = other_bytes(m), copy, others;
 
-	add_products(&s);
-	products = sustained(&s, run_products);
+	add_gemms(&s);
+	gemms = sustained(&s, run_gemms);
 	r.used = 0;
 	s.attention = rig_attention(&r, m, false);
 	attention = sustained(&s, run_attention);
@@ -177,10 +177,10 @@ measure(const struct backend *b, const struct bench_model *m)
 	s.to = rig_vector(&r, DTYPE_BF16, (int64_t)1 << 30);
 	copy = 20 * 2 * (double)tensor_bytes(&s.from) / sustained(&s, run_copy);
 	others = bytes / copy;
-	printf("%s\t%.1f\t%.2f\t%.1f\t%.2f\t%.0f\t%.2f\t%.0f\n", m->name, s.flops / products / 1e12,
-	    products * 1e3, 3.5 * m->layers * rig_attention_flops(m) / attention / 1e12,
+	printf("%s\t%.1f\t%.2f\t%.1f\t%.2f\t%.0f\t%.2f\t%.0f\n", m->name, s.flops / gemms / 1e12,
+	    gemms * 1e3, 3.5 * m->layers * rig_attention_flops(m) / attention / 1e12,
 	    attention * 1e3, copy / 1e9, others * 1e3,
-	    (double)(m->b * m->s) / (products + attention + others));
+	    (double)(m->b * m->s) / (gemms + attention + others));
 	fflush(stdout);
 	rig_close(&r);
 }
@@ -192,7 +192,7 @@ main(int argc, char **argv)
 
 	if (!b)
 		return 0;
-	printf("model\tproducts_tflops\tproducts_ms\tattention_tflops\tattention_ms\tcopy_"
+	printf("model\tgemms_tflops\tgemms_ms\tattention_tflops\tattention_ms\tcopy_"
 	       "gbytes\tothers_ms\t"
 	       "tokens_per_second\n");
 	for (size_t i = 0; i < BENCH_MODELS; i++) {

@@ -16,7 +16,7 @@ struct bench {
 	struct rig r;
 	const struct bench_model *m;
 	int64_t T;
-	double copy, product; /* bytes and operations a second */
+	double copy, gemm; /* bytes and operations a second */
 };
 
 /* An operation with its arguments. */
@@ -71,7 +71,7 @@ report(const struct bench *b, const char *name, operation *op, const struct work
 
 /* As report, for a GEMM. */
 static void
-report_product(const struct bench *b, const char *name, operation *op, const struct work *w)
+report_gemm(const struct bench *b, const char *name, operation *op, const struct work *w)
 {
 	const struct gemm *g = &w->gemm;
 	double flops = 2.0 * (double)g->c.shape[0] * (double)g->c.shape[1] *
@@ -79,7 +79,7 @@ report_product(const struct bench *b, const char *name, operation *op, const str
 	double t = seconds(b, op, w);
 
 	printf("%s\t%s\t%.4f\t%.1f\tTFLOP/s\t%.3f\n", b->m->name, name, t * 1e3, flops / t / 1e12,
-	    flops / t / b->product);
+	    flops / t / b->gemm);
 }
 
 /* Memory from the pool, filled with normals of deviation 1. */
@@ -399,12 +399,12 @@ bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu
 	char line[64];
 
 	snprintf(line, sizeof line, "%s forward", name);
-	report_product(b, line, op_gemm, &w);
+	report_gemm(b, line, op_gemm, &w);
 	if (gelu) {
 		w.gemm.aux = take(b, DTYPE_BF16, rows, n);
 		w.gemm.act = GEMM_GELU;
 		snprintf(line, sizeof line, "%s forward+gelu", name);
-		report_product(b, line, op_gemm, &w);
+		report_gemm(b, line, op_gemm, &w);
 		/* The gradient of the next layer's input: as wide as this layer's output, from as
 		 * many columns as this layer has inputs. */
 		w.gemm = (struct gemm){ .c = y,
@@ -414,25 +414,25 @@ bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu
 			.aux = w.gemm.aux,
 			.act = GEMM_GELU_GRAD };
 		snprintf(line, sizeof line, "%s input gradient+gelu", name);
-		report_product(b, line, op_gemm, &w);
+		report_gemm(b, line, op_gemm, &w);
 	}
 	w.gemm = (struct gemm){ .c = x, .a = y, .b = weight, .alpha = 1 };
 	snprintf(line, sizeof line, "%s input gradient", name);
-	report_product(b, line, op_gemm, &w);
+	report_gemm(b, line, op_gemm, &w);
 	w.gemm = (struct gemm){
 		.c = dw, .a = y, .b = x, .trans_a = true, .alpha = 1, .dbias = beside ? dvec : none
 	};
 	snprintf(line, sizeof line, "%s weight gradient", name);
-	report_product(b, line, op_gemm, &w);
+	report_gemm(b, line, op_gemm, &w);
 	w.gemm.beta = 1;
 	snprintf(line, sizeof line, "%s weight gradient, added", name);
-	report_product(b, line, op_gemm, &w);
+	report_gemm(b, line, op_gemm, &w);
 	b->r.used = used;
 }
 
 /* All GEMMs of a layer and of the head. */
 static void
-bench_products(struct bench *b)
+bench_gemms(struct bench *b)
 {
 	const struct bench_model *m = b->m;
 	int64_t q = (int64_t)m->n * m->d, qkv = q + 2 * (int64_t)m->g * m->d;
@@ -465,8 +465,8 @@ ceilings(struct bench *b)
 		.trans_b = true,
 		.alpha = 1 };
 	t = seconds(b, op_gemm, &w);
-	b->product = 2.0 * (double)n * (double)n * (double)n / t;
-	printf("ceiling\tproduct\t%.4f\t%.1f\tTFLOP/s\t1\n", t * 1e3, b->product / 1e12);
+	b->gemm = 2.0 * (double)n * (double)n * (double)n / t;
+	printf("ceiling\tgemm\t%.4f\t%.1f\tTFLOP/s\t1\n", t * 1e3, b->gemm / 1e12);
 	b->r.used = 0;
 }
 
@@ -501,7 +501,7 @@ main(int argc, char **argv)
 					  { "act", bench_act },
 					  { "loss", bench_loss },
 					  { "embedding", bench_embedding },
-					  { "products", bench_products },
+					  { "gemms", bench_gemms },
 				  };
 	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16 };
 	const struct backend *backend = gpu_backend();

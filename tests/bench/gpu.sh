@@ -3,7 +3,7 @@
 # own limits of the same run
 #
 # One row per workload: tokens/s (median of the last 20 steps, after at least 20 s), TFLOP/s and
-# share of 989 (causal attention counted half), the share of the rate of a large product measured in
+# share of 989 (causal attention counted half), the share of the rate of a large GEMM measured in
 # the same process, tokens/s of the step's ceiling and the share of it (ceiling.c, run after the
 # training), peak memory of the device, seconds from launch to the end of the first step. Rows are
 # appended to results.tsv where the tree is a repository, and always printed. --profile also leaves

@@ -253,8 +253,7 @@ test_operation(const struct backend *b, const struct op_test *op)
 	fflush(stdout);
 }
 
-/* --- operations without a gradient
- * --------------------------------------------------------------------- */
+/* --- operations without a gradient ------------------------------------------------------------ */
 struct rig {
 	const struct backend *b;
 	struct device *d;
@@ -622,7 +621,7 @@ test_dot(const struct backend *b)
 /* A GEMM with the library's first choice of algorithm, twice: the same bits, whatever was measured
  * meanwhile. A measured GEMM adds to c once, however often it was run to be timed. */
 static void
-test_products(const struct backend *b)
+test_gemms(const struct backend *b)
 {
 	enum { M = 256, N = 320, K = 512 };
 	static uint32_t out[3][M * N];
@@ -715,10 +714,10 @@ test_choices(const struct backend *b, const char *dir)
 	long before = choices_file(dir, NULL);
 
 	CHECK(before > 64);
-	test_products(b);
+	test_gemms(b);
 	CHECK(choices_file(dir, NULL) == before);
 	CHECK(choices_file(dir, "mikoshi gemm 1") == 14);
-	test_products(b);
+	test_gemms(b);
 	CHECK(choices_file(dir, NULL) > 64);
 }
 
@@ -827,7 +826,7 @@ test_others(const struct backend *b, const char *dir)
 	test_hash(b);
 	test_odd_vectors(b);
 	test_normal(b);
-	test_products(b);
+	test_gemms(b);
 	test_choices(b, dir);
 	test_cast(b);
 	test_streams(b);

@@ -1,4 +1,4 @@
-/* cases.h - how each operation is run forward and backward, and the cases it is tested on */
+/* cases.h - how each operation is run forward and backward, and its test cases */
 #ifndef TESTS_GRAD_CASES_H
 #define TESTS_GRAD_CASES_H
 
@@ -10,17 +10,17 @@
 #define T(i) (&p->slot[i].t)
 #define G(i) (&p->slot[i].g)
 
-/* A case in which the residual stream is real. */
+/* A case with a residual stream of type real. */
 enum { WIDE = 16 };
 
-/* Of the slots of the stream. */
+/* The type of the slots of the residual stream. */
 static unsigned
 stream_slot(const struct op_case *c)
 {
 	return c->flags & WIDE ? SLOT_REAL | SLOT_REAL_GRAD : 0;
 }
 
-/* The counters of dropout in every case. */
+/* The dropout counters of every case. */
 static struct dropout
 case_dropout(const struct op_case *c, int64_t width)
 {
@@ -43,7 +43,7 @@ case_dropout(const struct op_case *c, int64_t width)
  * activation --- */
 enum { TRANS_A = 1, TRANS_B = 2, REAL_C = 4, BETA = 8, BIAS = 16, GELU = 32, DBIAS = 64 };
 
-/* The bias gradient is added to what is there, unless it comes with a product that is not. */
+/* The bias gradient accumulates, unless it comes with a GEMM that does not. */
 static bool
 gemm_dbias_added(const struct op_case *c)
 {
@@ -89,8 +89,8 @@ gemm_forward(struct problem *p)
 	p->st->ops->gemm(p->st, &g);
 }
 
-/* The gradient of the product, through the activation after it: by a product with a unit matrix,
- * so that the epilogue is what is differentiated. */
+/* The gradient of the GEMM's output through the activation after it, by a GEMM with a unit matrix,
+ * which leaves only the epilogue to differentiate. */
 static const struct tensor *
 gemm_outer(struct problem *p)
 {
@@ -109,8 +109,8 @@ gemm_outer(struct problem *p)
 	return T(6);
 }
 
-/* The gradients of a product are products; the gradient of c is act, as the engine has it. The
- * bias gradient comes with the one whose operand it sums over the rows. */
+/* The gradients of a GEMM are GEMMs; the gradient of c is act, as in the engine. The bias gradient
+ * is an epilogue of the one that reads the operand to be summed over rows. */
 static void
 gemm_backward(struct problem *p)
 {
@@ -228,7 +228,7 @@ static const struct op_case norm_cases[] = {
 /* --- rope: 0 x, 1 y, 2 table, 3 positions ----------------------------------------------------- */
 enum { INTERLEAVED = 1 };
 
-/* inner is rotary_dim; positions run 0..rows-1 by sample, the table holds cos and sin in turn. */
+/* inner is rotary_dim; positions of a sample are 0..rows-1, the table alternates cos and sin. */
 static void
 rope_declare(struct problem *p)
 {
@@ -291,8 +291,8 @@ static const struct op_case rope_cases[] = {
  * position of the first query ------------------------------------------------------------------ */
 enum { DOCUMENTS = 1 };
 
-/* Documents of 1 to about 100 tokens, other ones in every sample: one begins at a position with a
- * chance of 1 / 16, less often after position 256. */
+/* Documents of 1 to about 100 tokens, different in every sample: one begins at a position with
+ * probability 1 / 16, less often after position 256. */
 static int64_t
 document_start(int64_t sample, int64_t position)
 {
@@ -431,7 +431,7 @@ act_forward(struct problem *p)
 	p->st->ops->act_fwd(p->st, (enum act_kind)p->c->kind, T(1), T(0));
 }
 
-/* Gradients into tensors of their own, or dx over x and the value over dy. */
+/* Gradients in separate tensors, or dx in place of x and the value in place of dy. */
 static void
 act_backward(struct problem *p)
 {
@@ -600,8 +600,8 @@ block_forward(struct problem *p)
 	p->st->ops->residual_fwd(p->st, &r);
 }
 
-/* The residual stream's gradient has that of the sum already; the norm's is added to it. Without
- * dropout the sums of what comes out are the gradient of the bias. */
+/* The residual stream's gradient already contains that of the sum; the norm's is added to it.
+ * Without dropout the column sums of the result are the gradient of the bias. */
 static void
 block_backward(struct problem *p)
 {
@@ -671,7 +671,7 @@ static const struct op_case add_cases[] = {
 };
 
 /* --- embedding of words and positions: 0 words, 1 positions, 2 y, 3 ids, 4 position ids; inner
- * rows a table. The words' gradient is written, the positions' added. */
+ * rows a table. The words' gradient is written, the positions' accumulated. */
 static void
 embedding_declare(struct problem *p)
 {
@@ -725,13 +725,12 @@ static const struct op_case embedding_cases[] = {
 	{ 0 },
 };
 
-/* --- xent: 0 logits, 1 loss, 2 zloss, 3 labels, 4 mask, 5 stats; `window` parts
- * --------------------------- */
+/* --- xent: 0 logits, 1 loss, 2 zloss, 3 labels, 4 mask, 5 stats; `window` parts --------------- */
 enum { PARTS_MAX = 4 };
 static const double xent_scale = 3, xent_z = 0.01;
 
-/* inner columns are real tokens, the rest padding; the loss that is differentiated is scale * sum
- * of mask (loss + zloss). */
+/* inner columns are real tokens, the rest padding; the differentiated loss is scale * sum of mask
+ * (loss + zloss). */
 static void
 xent_declare(struct problem *p)
 {

@@ -1,10 +1,10 @@
-/* expect.h - an element of the first output of each operation by the formula of ops.h, in double */
+/* expect.h - an element of the first output of each operation by the formula in ops.h, in double */
 #ifndef TESTS_GRAD_EXPECT_H
 #define TESTS_GRAD_EXPECT_H
 
 #include "tests/grad/cases.h"
 
-/* 0 or 1 / (1 - p), drawn one by one. */
+/* 0 or 1 / (1 - p), drawn for one element. */
 static double
 drawn(const struct dropout *d, int64_t index)
 {
@@ -13,14 +13,14 @@ drawn(const struct dropout *d, int64_t index)
 	    : 0;
 }
 
-/* Element of a slot. */
+/* An element of a slot. */
 static double
 value_at(const struct problem *p, int i, int64_t row, int64_t column)
 {
 	return p->slot[i].value[row * p->slot[i].columns + column];
 }
 
-/* The tanh form as it is published. */
+/* The tanh form as published. */
 static double
 gelu(double x)
 {
@@ -72,7 +72,7 @@ expect_rope(const struct problem *p, int64_t row, int64_t column)
 	    value_at(p, 0, row, partner) * (second ? sin(angle) : -sin(angle));
 }
 
-/* Scaled product of a query and a key. */
+/* The score of a query and a key. */
 static double
 score(const struct problem *p, int64_t query_row, int64_t key_row, int64_t head)
 {
@@ -128,7 +128,7 @@ expect_act(const struct problem *p, int64_t row, int64_t column)
 	}
 }
 
-/* The position of a row in its sample, by the counters of case_dropout. */
+/* The position of a row in its sample, in terms of case_dropout's counters. */
 static int64_t
 position_of(const struct problem *p, int64_t row)
 {

@@ -1,9 +1,9 @@
 /*
  * model.c - gradients of whole models in double precision against central differences
  *
- * Each case is a line of options. Random elements of every parameter are moved by 1e-5 both ways;
- * the difference of the total loss must be the gradient to 1e-6. Loss masks are uneven, dropout
- * draws the same masks every time.
+ * Each case is a line of options. Random elements of every parameter are changed by +-1e-5; the
+ * difference quotient of the total loss must equal the gradient to 1e-6. Loss masks are uneven;
+ * dropout draws the same masks every time.
  */
 #include "lib/base/prog.h"
 #include "lib/base/rng.h"
@@ -99,7 +99,7 @@ loss(struct fixture *f)
 	return s[SCALAR_LOSS] + s[SCALAR_ZLOSS];
 }
 
-/* Moves some elements of one parameter and compares. */
+/* Changes some elements of one parameter and compares. */
 static void
 check_param(struct fixture *f, const struct param *p, const double *grads, unsigned long seed)
 {
@@ -121,8 +121,8 @@ check_param(struct fixture *f, const struct param *p, const double *grads, unsig
 		down = loss(f);
 		*x = old;
 		numeric = (up - down) / (2 * step);
-		/* A key bias moves every score of a query alike: its gradient is zero but for
-		 * rounding. */
+		/* A key bias changes all scores of a query equally, so its gradient is zero except
+		 * for rounding. */
 		error = fabs(numeric - grads[offset + i]) /
 		    fmax(fmax(fabs(numeric), 1e-2 * scale), 1e-3);
 		if (error > 1e-6)

@@ -12,7 +12,8 @@ complain(const struct op_test *op, int c, int slot, const char *what, double val
 	fprintf(stderr, "%s case %d slot %d: %s %g\n", op->name, c, slot, what, value);
 }
 
-/* The sum over the outputs of gradient times value, whose derivatives the backward pass gives. */
+/* The sum over the outputs of gradient times value, whose derivatives the backward pass computes.
+ */
 static double
 objective(struct problem *p, const struct op_test *op)
 {
@@ -54,8 +55,8 @@ difference(struct problem *p, const struct op_test *op, struct slot *s, int64_t 
 	    fmax(fmax(fabs(grad), root_mean_square(s->grad, slot_count(s))), 1e-8);
 }
 
-/* Sixteen elements of the first output against the formula, in double; what is rebuilt is the
- * same. */
+/* Sixteen elements of the first output against the formula, in double; a recomputed output has the
+ * same bits. */
 static void
 check_values(const struct op_test *op, int number)
 {
@@ -103,8 +104,8 @@ check_gradients(const struct op_test *op, int number)
 	problem_free(p);
 }
 
-/* The results of one case in two configurations, outputs and gradients of inputs, differ by at most
- * limit (NMSE). */
+/* Outputs and gradients of inputs of one case in two configurations differ by at most limit (NMSE).
+ */
 static void
 compare(const struct op_test *op, int number, const struct problem_config config[2], double limit)
 {
@@ -159,8 +160,8 @@ check_threads(const struct op_test *op, int number)
 	}
 }
 
-/* The sums that norm_bwd takes of dx have the bits of a product's bias gradient: layers of which
- * one stands at the end of a stage in one layout and inside it in another get the same gradient. */
+/* The column sums of dx by norm_bwd have the same bits as a GEMM's bias gradient: a layer at the
+ * end of a stage in one layout and inside a stage in another gets the same gradient. */
 static void
 test_sums(void)
 {
@@ -185,7 +186,8 @@ test_sums(void)
 	}
 }
 
-/* --- what has no gradient --------------------------------------------------------------------- */
+/* --- operations without a gradient
+ * --------------------------------------------------------------------- */
 enum { COUNT = 5001, STEPS = 1000 };
 
 static struct device *
@@ -232,7 +234,7 @@ scalar_sgd(struct scalar *x, const struct sgd *a, double grad)
 
 enum rule { RULE_ADAMW, RULE_ADAM_L2, RULE_SGD };
 
-/* One step of the rule on the device and on a few scalars. */
+/* One step of the rule on the device, and on a few elements in extended precision. */
 static void
 optimizer_step(
     struct stream *st, enum rule rule, int k, struct tensor state[5], struct scalar *check)
@@ -307,7 +309,7 @@ test_optimizer(enum rule rule, enum dtype dtype, double tolerance)
 	free(check);
 }
 
-/* Sums of products and counts of what is not finite, over several parts. */
+/* Sums of products and counts of numbers that are not finite, over several parts. */
 static void
 test_reductions(void)
 {
@@ -342,8 +344,8 @@ test_reductions(void)
 	backend_cpu.close(d);
 }
 
-/* Each bit of each element counts, and its place, in every type and wherever parts are cut; the CPU
- * is what the others are compared with, so one value is spelled out. */
+/* The hash depends on each bit of each element and on its place, in every type and for any division
+ * into parts; other backends are compared with the CPU, so one value is written out. */
 static void
 test_hash(void)
 {
@@ -375,7 +377,7 @@ test_hash(void)
 	backend_cpu.close(d);
 }
 
-/* Conversion of the rows of a wider array, and of integers to themselves. */
+/* Conversion of the rows of a wider array, and copies of integers. */
 static void
 test_cast(void)
 {
@@ -395,7 +397,7 @@ test_cast(void)
 	backend_cpu.close(d);
 }
 
-/* The numbers of rng_normal times std, cut anywhere, and rounded to each type. */
+/* The numbers of rng_normal times std, from any start, and rounded to each type. */
 static void
 test_normal(void)
 {

@@ -1,6 +1,5 @@
 /*
- * problem.h - an operation with its backward pass as something that can be run on any backend, in
- * any type
+ * problem.h - an operation with its backward pass, to be run on any backend in any type
  *
  * A problem is a list of slots: inputs with random values, outputs with random gradients.
  * problem_solve runs the operation forward and backward and leaves outputs and gradients on the
@@ -18,7 +17,7 @@
 #include <stdlib.h>
 
 enum { SLOTS = 11, SLOT_DIMS = 2 };
-/* A rebuilt slot is a second copy of the first output, made by the backward pass. */
+/* A rebuilt slot is a second copy of the first output, recomputed by the backward pass. */
 enum slot_kind {
 	SLOT_NONE,
 	SLOT_INPUT,
@@ -33,13 +32,13 @@ enum slot_kind {
  * Otherwise act and a matrix; scratch is real. */
 enum { SLOT_REAL = 1, SLOT_REAL_GRAD = 2, SLOT_ADDED = 4, SLOT_VECTOR = 8, SLOT_ACT = 16 };
 
-/* A case of an operation; each reads what it needs. */
+/* A case of an operation, which reads the fields it needs. */
 struct op_case {
 	int64_t rows, columns, inner;
 	int batch, heads, groups, head_dim;
 	int64_t window;
 	double drop;
-	int64_t turn; /* of dropout; 0: no position follows another than the one before it */
+	int64_t turn; /* of dropout; 0: positions are contiguous */
 	int kind;
 	unsigned flags;
 };
@@ -66,19 +65,19 @@ struct op_test {
 	void (*declare)(struct problem *);
 	void (*forward)(struct problem *);
 	void (*backward)(struct problem *);
-	/* of the first output, given the inputs */
+	/* element of the first output, from the inputs */
 	double (*expect)(const struct problem *, int64_t row, int64_t column);
 	const struct op_case *cases; /* ended by rows 0 */
 };
 
-/* How to run: act is the type of the run, round the type that inputs are rounded to first. */
+/* How to run: act is the run's type, round the type to which inputs are rounded first. */
 struct problem_config {
 	enum dtype act, round;
 	int num_threads;
 	bool deterministic;
 };
 
-static const double slot_before = 0.25; /* in gradients that are added to */
+static const double slot_before = 0.25; /* the initial value of accumulated gradients */
 
 static inline int64_t
 slot_count(const struct slot *s)
@@ -96,8 +95,8 @@ slot_tensor(struct problem *p, enum dtype dtype, const struct slot *s)
 				      : tensor_2d(data, dtype, s->rows, s->columns);
 }
 
-/* Declares slot i with its random values and, for an output, its random gradient. What an operation
- * writes holds NaN before. */
+/* Declares slot i with its random values and, for an output, its random gradient. Outputs hold NaN
+ * before. */
 static void
 slot_add(
     struct problem *p, int i, enum slot_kind kind, unsigned flags, const int64_t shape[SLOT_DIMS])
@@ -167,7 +166,7 @@ round_values(double *x, int64_t n, enum dtype to)
 	free(small);
 }
 
-/* True when it has values before the operation. */
+/* True when the slot has values before the operation. */
 static bool
 slot_is_given(const struct slot *s)
 {
@@ -202,7 +201,7 @@ problem_backward(struct problem *p, const struct op_test *op)
 			download(p, &p->slot[i].t, p->slot[i].value);
 }
 
-/* A matrix in act that holds anything; the caller releases it. */
+/* An uninitialised matrix in act; the caller releases it. */
 static struct tensor
 act_matrix(struct problem *p, int64_t rows, int64_t columns)
 {
@@ -226,7 +225,7 @@ unit_matrix(struct problem *p, int64_t n)
 	return t;
 }
 
-/* out (real) += the sums of the columns of x (act): the bias gradient that comes with a product. */
+/* out (real) += the sums of the columns of x (act): the bias gradient that a GEMM computes. */
 static void
 add_column_sums(struct problem *p, const struct tensor *out, const struct tensor *x)
 {

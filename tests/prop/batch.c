@@ -1,5 +1,5 @@
-/* batch.c - properties of changing batches: counts of steps are those of a loop that takes them one
- * by one, from wherever it begins */
+/* batch.c - properties of changing batches: step counts are those of a loop over single steps, from
+ * any start */
 #include "lib/base/rng.h"
 #include "lib/model/batch.h"
 #include "tests/check.h"
@@ -38,7 +38,7 @@ random_table(void)
 	return r;
 }
 
-/* From sample 0 on, and on from every place that a run may have stopped at. */
+/* From sample 0, and from every sample at which a run may have stopped. */
 static void
 check_ramp(const struct batch_ramp *r)
 {

@@ -1,5 +1,5 @@
-/* blend.c - the choice in batches chooses what the loop over all corpora chooses, sample by sample,
- * whatever the weights */
+/* blend.c - the choice in batches equals that of the loop over all corpora, sample by sample, for
+ * any weights */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "lib/data/blend.h"
@@ -45,7 +45,7 @@ choose_plain(const struct blend_choice *c)
 	}
 }
 
-/* Weights of one of several kinds: those that tie for ever, at points, nearly, or hardly ever. */
+/* Weights of one of several kinds, with ties always, sometimes, almost, or rarely. */
 static double
 weight(uint64_t seed, uint32_t *counter, int kind, int k)
 {
@@ -62,7 +62,7 @@ weight(uint64_t seed, uint32_t *counter, int kind, int k)
 	}
 }
 
-/* One choice both ways. */
+/* Makes one choice in both ways. */
 static void
 compare(uint64_t seed, uint32_t *counter, int kind, bool exhaustive)
 {
@@ -108,8 +108,8 @@ compare(uint64_t seed, uint32_t *counter, int kind, bool exhaustive)
 	free(plain.dataset_sample);
 }
 
-/* Far from the start, where the products have fewer digits left of the differences: one long
- * blend. */
+/* One long blend: far from the start, the rounded products leave fewer digits of the differences.
+ */
 static void
 long_blend(uint64_t seed)
 {

@@ -1,10 +1,10 @@
 /*
- * bpe.c - the encoder against the rule itself, written down without any speed
+ * bpe.c - the encoder against a direct, slow implementation of the rule
  *
- * Random vocabularies (merges; rank files; both with whole pieces that merging does not reach; many
- * tokens across the characters of a script without spaces) and random pieces: the ids are those of
- * the slow rule, from a cold worker and from one whose caches are full of other pieces. A text is
- * its pieces one after the other.
+ * Random vocabularies (merges; rank files; both with pieces that no merge produces; many tokens
+ * that span characters of a script without spaces) and random pieces: the ids are those of the slow
+ * rule, from a new worker and from one whose caches are full of other pieces. The ids of a text are
+ * those of its pieces in order.
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
@@ -40,7 +40,7 @@ find(const struct vocabulary *v, const unsigned char *bytes, size_t len)
 	return UINT32_MAX;
 }
 
-/* UINT32_MAX when there is one of these bytes. */
+/* UINT32_MAX when a token of these bytes exists. */
 static uint32_t
 add_token(struct vocabulary *v, const unsigned char *bytes, size_t len)
 {
@@ -54,7 +54,8 @@ add_token(struct vocabulary *v, const unsigned char *bytes, size_t len)
 	return (uint32_t)id;
 }
 
-/* What texts and tokens are made of: few letters, so that rules meet; any byte; kana and kanji. */
+/* The alphabets of texts and tokens: few letters, so that rules overlap; any byte; kana and kanji.
+ */
 static size_t
 random_bytes(struct mt19937 *rng, int kind, size_t max, unsigned char *out)
 {
@@ -80,8 +81,8 @@ random_bytes(struct mt19937 *rng, int kind, size_t max, unsigned char *out)
 	return n;
 }
 
-/* Joins random earlier tokens; now and then a token comes that no merge makes, and a merge that
- * makes a token there is already. */
+/* Joins random earlier tokens; sometimes adds a token that no merge makes, or a second merge for an
+ * existing token. */
 static void
 make(struct vocabulary *v, struct mt19937 *rng, int kind)
 {
@@ -95,7 +96,7 @@ make(struct vocabulary *v, struct mt19937 *rng, int kind)
 		size_t len = random_bytes(rng, kind / 4 % 4, 24, text), from = below(rng, len), cut;
 		uint32_t left, right, id;
 
-		/* any stretch of the text: characters are cut too */
+		/* any range of the text, also within characters */
 		bytes += from;
 		len = 1 + below(rng, len - from < 9 ? len - from : 9);
 		cut = 1 + below(rng, len);
@@ -120,7 +121,7 @@ make(struct vocabulary *v, struct mt19937 *rng, int kind)
 	}
 }
 
-/* Another way of making a token that is there: what some tokenizer.json have. */
+/* A second merge for an existing token, as in some tokenizer.json. */
 static void
 add_second_ways(struct vocabulary *v, struct mt19937 *rng)
 {
@@ -140,7 +141,7 @@ add_second_ways(struct vocabulary *v, struct mt19937 *rng)
 	}
 }
 
-/* The rank of two symbols by the definition, and what they join to. */
+/* The rank of two symbols by the definition, and the token that they merge into. */
 static uint32_t
 rank(const struct vocabulary *v, uint32_t left, uint32_t right, uint32_t *joined)
 {
@@ -160,7 +161,7 @@ rank(const struct vocabulary *v, uint32_t left, uint32_t right, uint32_t *joined
 	return *joined;
 }
 
-/* The rule: lowest rank, leftmost. Ranks are looked up again only where something changed. */
+/* The rule: lowest rank, leftmost. Ranks are looked up again only after a change. */
 static size_t
 slow(const struct vocabulary *v, const unsigned char *s, size_t n, uint32_t *id)
 {
@@ -244,7 +245,7 @@ test_text(const struct vocabulary *v, struct mt19937 *rng)
 		unsigned char *s = mem_alloc(max, 1);
 
 		n = random_bytes(rng, round % 4, max, s);
-		/* so that a sanitizer sees every byte read after it */
+		/* so that a sanitizer reports every byte read after it */
 		s = mem_realloc(s, n, 1);
 		ids.count = want.count = 0;
 		bpe_encode_text(w, p, s, n, &ids);
@@ -254,7 +255,7 @@ test_text(const struct vocabulary *v, struct mt19937 *rng)
 		}
 		CHECK(ids.count == want.count &&
 		    !memcmp(ids.id, want.id, ids.count * sizeof *ids.id));
-		/* after others, and from the caches */
+		/* after other pieces, and from the caches */
 		bpe_encode_text(w, p, s, n, &ids);
 		CHECK(ids.count == 2 * want.count &&
 		    !memcmp(ids.id + want.count, want.id, want.count * sizeof *ids.id));

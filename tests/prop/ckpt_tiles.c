@@ -1,5 +1,5 @@
 /* ckpt_tiles.c - property: any tiling of any tensors, written by any number of writers, reads back
- * equal by any box */
+ * equal in any box */
 #include "lib/base/io.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/manifest.h"
@@ -20,7 +20,7 @@ struct tensor {
 	unsigned char bytes[ELEMENTS_MAX * 8];
 };
 
-/* Cuts one random piece in two, at a plane or at a place of its flat order. */
+/* Divides one random piece, at a plane or at an element of its flat order. */
 static void
 cut(struct tensor *t)
 {
@@ -122,7 +122,7 @@ save_all(const struct tensor *t, const char *save, struct err *e)
 	return rc;
 }
 
-/* Reads a random box of t, as it is or as doubles, and compares. */
+/* Reads a random box of t, in its type or as doubles, and compares. */
 static bool
 box_equal(struct ckpt *c, const struct tensor *t)
 {
@@ -141,8 +141,8 @@ box_equal(struct ckpt *c, const struct tensor *t)
 	    !memcmp(got, want, n * dtype_size(dtype));
 }
 
-/* Moves one piece by one element, or makes it one longer or shorter: no longer a tiling, so it must
- * be refused. */
+/* Moves one piece by one element, or makes it one longer or shorter: the result is no tiling and
+ * must be refused. */
 static bool
 refuses_shifted(const struct ckpt *c)
 {

@@ -1,10 +1,10 @@
 /*
- * comm.c - the communication contract: every result compared, bit for bit, with what one process
- * computes alone
+ * comm.c - the communication contract: every result compared, bit for bit, with a computation by
+ * one process
  *
- * Run alone it tests a world of one; tests/parity/comm.sh runs it on several ranks. Every rank can
- * make every other rank's numbers, so nothing but the calls under test communicates. With the word
- * "abort" or "lost" it ends as the words say.
+ * Without mpirun it tests a world of one; tests/parity/comm.sh runs it on several ranks. Every rank
+ * can compute every other rank's numbers, so only the calls under test communicate. With the word
+ * "abort" a rank aborts, with "lost" one sends to a rank that does not exist.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -31,8 +31,8 @@ mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* Elements [first, first + count) of a rank's array: numbers of either sign and of very different
- * size. */
+/* Elements [first, first + count) of a rank's array: numbers of both signs and of very different
+ * magnitudes. */
 static char *
 make_array(const struct trial *t, int rank, int64_t first, int64_t count)
 {
@@ -54,7 +54,7 @@ make_array(const struct trial *t, int rank, int64_t first, int64_t count)
 	return a;
 }
 
-/* dst = dst + x or max(dst, x), one element that is held in its real type. */
+/* dst = dst + x or max(dst, x), for one element in its real type. */
 static void
 combine(void *dst, const void *x, enum dtype real, enum reduce op)
 {
@@ -178,7 +178,8 @@ test_broadcast(const struct trial *t)
 	}
 }
 
-/* Two messages each way with every rank, oneself included, in one batch; sends are listed first. */
+/* Two messages in each direction with every rank, including itself, in one batch; sends are listed
+ * first. */
 static void
 test_exchange(const struct trial *t)
 {
@@ -245,7 +246,7 @@ test_sizes(struct comm *c, uint64_t seed)
 		}
 }
 
-/* Arrays that need several windows of the staging buffer, and messages in several parts. */
+/* Arrays larger than the staging buffer, and messages in several parts. */
 static void
 test_large(struct comm *c, uint64_t seed)
 {
@@ -269,7 +270,7 @@ test_large(struct comm *c, uint64_t seed)
 	}
 }
 
-/* Odd and even ranks apart, in reverse order; then a communicator that leaves rank 0 out. */
+/* Odd and even ranks in separate communicators, in reverse order; then one without rank 0. */
 static void
 test_split(struct comm *world, uint64_t seed)
 {
@@ -290,7 +291,7 @@ test_split(struct comm *world, uint64_t seed)
 	}
 }
 
-/* Rank r gives 3 r bytes of its letter. */
+/* Rank r sends 3 r bytes of its letter. */
 static void
 test_gather_bytes(struct comm *c)
 {
@@ -310,7 +311,7 @@ test_gather_bytes(struct comm *c)
 	}
 }
 
-/* A NaN survives a maximum wherever it stands. */
+/* A maximum keeps a NaN of any rank. */
 static void
 test_nan(struct comm *c)
 {
@@ -323,8 +324,7 @@ test_nan(struct comm *c)
 	}
 }
 
-/* A rank that gives up, or that talks to a rank which is not there, ends everybody with status
- * 4. */
+/* A rank that aborts, or that sends to a rank that does not exist, ends all ranks with status 4. */
 static void
 end_badly(struct comm *c, const char *how)
 {

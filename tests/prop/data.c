@@ -1,7 +1,7 @@
 /*
- * data.c - the samples of a step and their order depend neither on the data ranks and micro batches
- * nor on where a run resumed: of mock data, of one corpus, of blends; a change of the list on
- * resume does what --data-change says
+ * data.c - the samples of a step and their order do not depend on data ranks, micro batches or
+ * where a run was resumed: for mock data, one corpus and blends; --data-change decides what a
+ * changed list means on resume
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -28,13 +28,13 @@ enum {
 	CORPORA = 3
 };
 
-/* What the steps of a run hold: samples in their global order. */
+/* The samples of a run's steps in their global order. */
 struct order {
 	uint64_t step[STEPS]; /* hash of all samples of the step, in order */
 	int64_t unmasked[STEPS];
 };
 
-/* Where the samples come from. */
+/* The source of the samples. */
 enum source { MOCK, ONE, WEIGHTED, SIZES, SOURCES };
 
 static struct err e;
@@ -44,7 +44,7 @@ static char corpus[CORPORA][64];
 static char *prefixes[CORPORA] = { corpus[0], corpus[1], corpus[2] };
 static double weights[CORPORA] = { 0.5, 0.3, 0.2 };
 
-/* Documents of 1 to 40 tokens, each closed by EOD. */
+/* Documents of 1 to 40 tokens, each followed by EOD. */
 static void
 write_dataset(const char *path, uint64_t seed, uint32_t documents)
 {
@@ -64,7 +64,7 @@ write_dataset(const char *path, uint64_t seed, uint32_t documents)
 	CHECK(dataset_commit(w, &e) == 0);
 }
 
-/* A run on so many data ranks. */
+/* A run on this many data ranks. */
 static struct train_config
 config(int64_t data_ranks, int64_t micro_batch, enum source source)
 {
@@ -107,8 +107,8 @@ add_sample(struct hash_stream *h, int64_t b, int64_t i)
 	}
 }
 
-/* One step: every micro batch of every data rank, as the step loop asks for them. Samples must meet
- * without gap or overlap. */
+/* One step: every micro batch of every data rank, in the order of the step loop. Samples must
+ * follow each other without gap or overlap. */
 static void
 read_step(struct data_reader *r, const struct train_config *c, int step, struct order *out)
 {
@@ -134,7 +134,7 @@ read_step(struct data_reader *r, const struct train_config *c, int step, struct 
 	out->step[step] = hash_stream_free(h);
 }
 
-/* Steps from first_step on, by a process that starts there. */
+/* Steps from first_step on, by a process that starts with that step. */
 static struct order
 read_order(const struct train_config *c, int first_step)
 {
@@ -187,7 +187,7 @@ check_layouts(enum source source)
 	CHECK(!same(&got, &want, 0));
 }
 
-/* A token outside the vocabulary stops at its batch, named by dataset and document. */
+/* A token outside the vocabulary is an error of its batch that names dataset and document. */
 static void
 check_bad_token(void)
 {
@@ -225,8 +225,8 @@ count_step(struct data_reader *r, const struct train_config *c, int64_t step, in
 		}
 }
 
-/* Each epoch of the cyclic loader gives every sample of its groups once, in another order than the
- * epoch before; a process that starts in the middle goes on there. */
+/* Each epoch of the cyclic loader gives every sample of its groups once, in a different order than
+ * the previous epoch; a process that starts in the middle continues from there. */
 static void
 check_cyclic(bool no_sharding)
 {
@@ -265,8 +265,7 @@ check_cyclic(bool no_sharding)
 	data_close(d);
 }
 
-/* --- resuming with other data
- * --------------------------------------------------------------------- */
+/* --- resuming with other data ----------------------------------------------------------------- */
 
 /* A checkpoint of so many consumed samples of the run's data, in SAVE. */
 static void
@@ -308,7 +307,7 @@ write_checkpoint(const struct data *d, int64_t consumed, const char *save)
 	str_release(&state);
 }
 
-/* The corpus and the sample of it that stand at a number of the run. */
+/* The corpus and its sample at a number of the run. */
 static void
 locate(const struct data *d, int64_t sample, int *k, int64_t *of_corpus)
 {
@@ -317,8 +316,9 @@ locate(const struct data *d, int64_t sample, int *k, int64_t *of_corpus)
 	blend_locate(s->blend, sample - s->start, k, of_corpus);
 }
 
-/* A run of 40 samples of two corpora goes on with three, in other shares: what each corpus gives is
- * what comes after what it gave; then the run stops again and goes on as if it had not. */
+/* A run of 40 samples of two corpora continues with three, in different shares: each corpus
+ * continues after its last sample; the run then stops again, and the resumed run equals an
+ * uninterrupted one. */
 static void
 check_exclude_seen(const char *save)
 {
@@ -364,8 +364,8 @@ check_exclude_seen(const char *save)
 	data_close(d);
 }
 
-/* A corpus that leaves and comes back goes on where it left; one that is used up begins its order
- * again. */
+/* A corpus that is removed and added again continues where it stopped; an exhausted one starts
+ * over. */
 static void
 check_return(const char *save)
 {
@@ -402,7 +402,7 @@ check_return(const char *save)
 	data_close(d);
 }
 
-/* restart: the new list as a run of the samples that are left has it. */
+/* restart: the new list gives what a run of the remaining samples would read. */
 static void
 check_restart(const char *save)
 {
@@ -433,7 +433,7 @@ check_restart(const char *save)
 	data_close(d);
 }
 
-/* A longer run whose corpus needs another epoch has another order; exclude-seen keeps the old
+/* A longer run whose corpus needs one more epoch has a different order; exclude-seen keeps the old
  * one. */
 static void
 check_longer(const char *save)

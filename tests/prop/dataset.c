@@ -1,6 +1,6 @@
 /* dataset.c - properties of datasets: an index with any byte changed is refused or legal, never
- * read wrongly; what repair accepts it makes sound; pieces laid end to end are the whole; tokens
- * are the same mapped and read */
+ * misread; repair makes every dataset that it accepts valid; concatenated pieces are the whole;
+ * mapped and read tokens are equal */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
@@ -24,7 +24,7 @@ draw(uint64_t seed, uint32_t *counter, uint32_t n)
 	return out[0] % n;
 }
 
-/* A path in the scratch directory; the last four stay valid. */
+/* A path in the scratch directory; the last four results stay valid. */
 static const char *
 scratch(const char *name)
 {
@@ -36,7 +36,7 @@ scratch(const char *name)
 	return path[turn];
 }
 
-/* Every token and every boundary that an accepted index promises. */
+/* Reads every token and every boundary of an accepted index. */
 static void
 read_all(const struct dataset *d)
 {
@@ -50,7 +50,7 @@ read_all(const struct dataset *d)
 		CHECK(dataset_document_start(d, k) <= dataset_document_start(d, k + 1));
 }
 
-/* Repair refuses with a reason, or what it makes is sound. Saving syncs the disk, so it is not done
+/* Repair refuses with a reason, or its result is valid. Saving syncs the disk, so it is not done
  * every time. */
 static void
 check_repair(const char *prefix, bool save)
@@ -70,7 +70,7 @@ check_repair(const char *prefix, bool save)
 	str_release(&found);
 }
 
-/* One byte of the index gets another value. With checksums none of it passes. */
+/* Changes one byte of the index. With checksums every change is found. */
 static void
 flips(uint64_t seed)
 {
@@ -107,7 +107,7 @@ flips(uint64_t seed)
 		sums += shard_verify(&verify, prefix, null, &e) < 0;
 		check_repair(prefix, k % 1000 == 0);
 	}
-	/* only inner document boundaries can change and stay legal */
+	/* only inner document boundaries can change within the rules */
 	CHECK(refused > ROUNDS * 9 / 10);
 	CHECK(sums == ROUNDS);
 	printf("%d of %d refused, %d with checksums\n", refused, ROUNDS, sums);
@@ -163,8 +163,8 @@ same_file(const char *a, const char *b)
 	return same;
 }
 
-/* Documents copied in ranges of any size, mapped or read, give the dataset again; through a wider
- * type the ids are the same. */
+/* Documents copied in ranges of any size, mapped or read, give the same dataset; through a wider
+ * type they give the same ids. */
 static void
 pieces(uint64_t seed)
 {
@@ -207,7 +207,8 @@ pieces(uint64_t seed)
 	}
 }
 
-/* A .bin that becomes shorter while it is open: an error, and none of the old contents of out. */
+/* A .bin that becomes shorter while it is open is an error, and out does not keep its old contents.
+ */
 static void
 shrinks(void)
 {
@@ -233,7 +234,7 @@ main(void)
 {
 	uint64_t seed = check_seed();
 
-	/* Commits sync, which costs nothing in memory. */
+	/* Commits sync, which is fast on a file system in memory. */
 	snprintf(
 	    dir, sizeof dir, "%s/mikoshi-prop-XXXXXX", io_is_dir("/dev/shm") ? "/dev/shm" : "/tmp");
 	CHECK(mkdtemp(dir) != NULL);

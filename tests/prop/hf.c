@@ -1,8 +1,8 @@
 /*
  * hf.c - property test: ids of random tokenizer.json files equal those of a slow reference
  *
- * The reference works on strings alone and shares no code with lib/token: it looks for added tokens
- * at every place, normalises a part whole, cuts it at one character, and merges by trying every
+ * The reference works only on strings and shares no code with lib/token: it looks for added tokens
+ * at every position, normalises each part as a whole, splits it at one character, and tries every
  * merge in order of rank.
  */
 #include "lib/base/mem.h"
@@ -22,7 +22,7 @@ static const char *const fragment[FRAGMENTS] = { "a", "b", "c", "A", "B", " ", "
 
 struct added {
 	const char *text;
-	char form[64]; /* as it is searched */
+	char form[64]; /* the form that is searched for */
 	int id;
 	bool single_word, lstrip, rstrip, normalized, special;
 };
@@ -116,7 +116,7 @@ ref_merge(const struct tiny_bpe *t, const char *s, size_t n, struct token_ids *o
 		token_ids_add(out, id[i]);
 }
 
-/* Cuts at '-': alone, or at the end of what goes before it. */
+/* Splits at '-', which is a piece of its own or ends the piece before it. */
 static void
 ref_split(const struct model *m, const char *s, size_t n, struct token_ids *out)
 {
@@ -141,7 +141,7 @@ is_space(char c)
 	return c == ' ' || c == '\n';
 }
 
-/* Whether the characters on both sides are not part of words; letters outside ASCII and marks
+/* True when the characters on both sides are not part of words; letters outside ASCII and marks
  * are. */
 static bool
 ref_alone(const char *s, size_t n, size_t start, size_t end)
@@ -156,7 +156,7 @@ ref_alone(const char *s, size_t n, size_t start, size_t end)
 	return true;
 }
 
-/* The token that matches at i, the longest; -1: none. */
+/* The longest token that matches at i; -1: none. */
 static int
 ref_longest(const struct model *m, const char *s, size_t n, size_t i, bool normalized)
 {
@@ -176,7 +176,7 @@ ref_longest(const struct model *m, const char *s, size_t n, size_t i, bool norma
 static void ref_part(
     const struct model *m, const char *s, size_t n, bool normalized, struct token_ids *out);
 
-/* Searches one set of added tokens. */
+/* Finds the tokens of one set of added tokens. */
 static void
 ref_added(const struct model *m, const char *s, size_t n, bool normalized, struct token_ids *out)
 {
@@ -202,7 +202,7 @@ ref_added(const struct model *m, const char *s, size_t n, bool normalized, struc
 		ref_part(m, s + done, n - done, normalized, out);
 }
 
-/* What lies between added tokens: first of the raw text, then of the normalised one. */
+/* The text between added tokens: first in the raw text, then in the normalised one. */
 static void
 ref_part(const struct model *m, const char *s, size_t n, bool normalized, struct token_ids *out)
 {
@@ -234,7 +234,7 @@ yes(bool b)
 	return b ? "true" : "false";
 }
 
-/* The file that says the same. */
+/* The tokenizer.json of these settings. */
 static void
 write_model(const struct model *m, struct str *out)
 {
@@ -291,7 +291,7 @@ write_model(const struct model *m, struct str *out)
 	str_adds(out, "]}}");
 }
 
-/* Different texts for the added tokens, or the first of them would hide the others. */
+/* The added tokens have different texts; otherwise the first would hide the others. */
 static void
 random_model(struct model *m, struct mt19937 *rng)
 {
@@ -317,8 +317,8 @@ random_model(struct model *m, struct mt19937 *rng)
 			if (m->tiny->len[i] == strlen(a->text) &&
 			    !memcmp(m->tiny->bytes[i], a->text, m->tiny->len[i]))
 				a->id = i;
-		/* White space that is taken twice has rules of its own; here only one side takes
-		 * it. */
+		/* White space between two tokens that both strip it follows rules not modelled
+		 * here, so only one side strips. */
 		a->lstrip = strcmp(a->text, "  ") != 0 && coin(rng);
 		if (a->normalized)
 			ref_normalize(m, a->text, a->form);

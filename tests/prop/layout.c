@@ -74,7 +74,7 @@ mark(unsigned char *count, const struct param *p, const struct slice *box)
 			count[(box->start[0] + i) * cols + (p->ndim > 1 ? box->start[1] : 0) + j]++;
 }
 
-/* One shard: its size, its place after `end`, its box. */
+/* Checks one shard: its size, its place after `end`, its box. */
 static void
 check_shard(const struct shards *s, int i, const struct param *table, int64_t end)
 {
@@ -93,9 +93,8 @@ check_shard(const struct shards *s, int i, const struct param *table, int64_t en
 	CHECK(!(sh->replica && sh->owner));
 }
 
-/* Vectors come first, then matrices; in each part offsets ascend without overlap, but that vectors
- * which every tensor rank holds whole come before the others. So in each chunk, one after the
- * other. */
+/* In each chunk vectors come first, then matrices; within each, offsets ascend without overlap,
+ * except that vectors which every tensor rank holds whole come before the others. */
 static void
 check_shards(const struct shards *s, const struct param *table, int chunks)
 {
@@ -114,7 +113,7 @@ check_shards(const struct shards *s, const struct param *table, int chunks)
 	CHECK(s->elements >= end);
 }
 
-/* Elements from the first shard of the layer that shard i belongs to, up to it. */
+/* Elements from the first shard of shard i's layer up to shard i. */
 static int64_t
 layer_before(const struct shards *s, int i, const struct param *table)
 {
@@ -128,8 +127,8 @@ layer_before(const struct shards *s, int i, const struct param *table)
 }
 
 /* Buckets tile the flat order, in parts that the replicas share equally; each shard is in its own.
- * Vectors of a chunk are one bucket, a table of the vocabulary is alone, and one of layers ends as
- * soon as it is full. */
+ * The vectors of a chunk are one bucket, a vocabulary table has its own, and a bucket of layers
+ * ends as soon as it is full. */
 static void
 check_buckets(
     const struct shards *s, const struct param *table, const struct layout *l, int64_t size)
@@ -161,7 +160,7 @@ check_buckets(
 	}
 }
 
-/* Buckets that are whole at the same time where they take turns do not overlap. */
+/* Buckets of layers that are held whole at the same time do not overlap. */
 static void
 check_places(const struct shards *s)
 {
@@ -217,8 +216,8 @@ check_runs(const struct shards *s)
 		CHECK(s->run[k].first >= s->run[k - 1].first + s->run[k - 1].count);
 }
 
-/* The same of sums; and neighbours in a bucket differ, so that one collective serves as many shards
- * as can be. */
+/* The same for sums; neighbours in a bucket differ, so that each collective covers as many shards
+ * as possible. */
 static void
 check_sums(const struct shards *s, const struct param *table, const struct layout *l)
 {
@@ -293,7 +292,7 @@ pick(int64_t max)
 	return 1 + rand() % max;
 }
 
-/* A random small model: its sizes need not suit a layout. */
+/* A random small model, whose sizes need not be legal for a layout. */
 static void
 random_model(struct model_config *c)
 {
@@ -317,8 +316,8 @@ random_model(struct model_config *c)
 	c->untie_embeddings_and_output_weights = rand() % 2;
 }
 
-/* The positions of all ranks tile a sequence, each has as many and as many scores below the
- * diagonal as the others, and layout_holder is the inverse. */
+/* The positions of all ranks tile a sequence, all ranks have equally many positions and scores
+ * below the diagonal, and layout_holder is the inverse. */
 static void
 check_positions(const struct layout *l)
 {

@@ -1,8 +1,8 @@
 /*
- * path.c - the best path on stretches against that of the whole piece
+ * path.c - the best path found in parts against the best path of the whole piece
  *
- * Models of two letters and few scores, so that ties abound and paths often stay apart for long;
- * pieces are random, or one letter again and again. Of equal candidates the first stays.
+ * Models of two letters and few scores, so that ties are frequent and paths often stay apart for
+ * long; pieces are random, or one repeated letter. Of equal candidates the first wins.
  */
 #include "lib/base/rng.h"
 #include "lib/token/path.h"
@@ -18,7 +18,7 @@ enum { LONGEST = 4, TOKENS = 1 << (LONGEST + 1), PIECE_MAX = 400, ROUNDS = 4000 
 struct model {
 	double score[TOKENS];
 	unsigned char piece[PIECE_MAX];
-	size_t n, base; /* symbols; where the part that was read last begins */
+	size_t n, base; /* symbols; the start of the part that was read last */
 	size_t ids[PIECE_MAX], count;
 };
 
@@ -79,7 +79,7 @@ put(void *ctx, const void *place, size_t k)
 	m->ids[m->count++] = ((const struct place *)place)[k].token;
 }
 
-/* Letters by themselves are always there. */
+/* Single letters are always tokens. */
 static void
 random_model(struct model *m, struct mt19937 *rng)
 {

@@ -1,4 +1,4 @@
-/* samples.c - data order does not depend on where reading starts; every sequence is drawn once an
+/* samples.c - data order does not depend on where reading starts; every sequence is drawn once per
  * epoch */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -19,7 +19,7 @@ draw(uint64_t seed, uint32_t *counter, uint32_t below)
 	return out[0] % below;
 }
 
-/* Samples read in any order, from maps opened anew, are those read from the first to the last. */
+/* Samples read in any order, from newly opened maps, equal those read in order. */
 static void
 order(uint64_t seed)
 {
@@ -54,7 +54,7 @@ order(uint64_t seed)
 	free(all);
 }
 
-/* Every epoch but a separate last one brings each sequence once; each sample number is drawn
+/* Every epoch except a separate last one contains each sequence once; each sample number is drawn
  * once. */
 static void
 coverage(uint64_t seed)

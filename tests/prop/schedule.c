@@ -13,7 +13,7 @@ struct stage {
 	struct schedule_use use;
 	int count, pos;
 	int64_t time;
-	int alive, most; /* forward passes whose backward pass is to come; at most */
+	int alive, most; /* forward passes whose backward pass is still to come; their maximum */
 };
 
 struct run {
@@ -40,7 +40,7 @@ partner(const struct run *r, const struct action *a, int stage)
 	    : (stage + p - 1) % p;
 }
 
-/* Whether b, of stage j, is the other end of exchange a, of stage i. */
+/* True when b, of stage j, is the other end of exchange a, of stage i. */
 static bool
 meet(const struct run *r, const struct action *a, int i, const struct action *b, int j)
 {
@@ -81,7 +81,7 @@ pass(struct run *r, int i, const struct action *a)
 	s->most = s->alive > s->most ? s->alive : s->most;
 }
 
-/* Runs passes until the stage stands before an exchange or at its end. */
+/* Runs passes up to the stage's next exchange or its end. */
 static void
 compute(struct run *r, int i)
 {
@@ -106,7 +106,7 @@ met(const struct run *r, int i, const struct action *a)
 }
 
 /* Marks in `in` the closed set of stages whose exchanges complete together, starting at i; false
- * when one is not there yet. */
+ * when one of them has not arrived there yet. */
 static bool
 close_over(const struct run *r, int i, bool *in)
 {
@@ -125,7 +125,7 @@ close_over(const struct run *r, int i, bool *in)
 	return true;
 }
 
-/* Completes one set of exchanges; false when nothing can move. */
+/* Completes one set of exchanges; false when no stage can continue. */
 static bool
 exchange(struct run *r)
 {
@@ -190,12 +190,13 @@ check_groups(const struct stage *s)
 	}
 }
 
-/* Who has a number now, by number; 0: nobody. A holder is a micro batch and what of it, from 1. */
+/* The present holder of each number; 0: none. A holder stands for a chunk and micro batch, from 1.
+ */
 struct holders {
 	int of[3][4 * CHUNKS_MAX * MICROBATCHES_MAX];
 };
 
-/* The holder of a number is this one, or nobody and it becomes it. */
+/* Gives the number to the holder; nobody else may have it. */
 static void
 hold(int *of, int most, int number, int holder)
 {
@@ -204,8 +205,8 @@ hold(int *of, int most, int number, int holder)
 	of[number] = holder;
 }
 
-/* Links that the exchange sent from whose last action is the k-th are free; beside passes, that it
- * sent from before the pass. */
+/* Frees the links from which the exchange that ends with action k has sent; beside passes, those of
+ * the exchange before pass k. */
 static void
 free_links(const struct run *r, const struct stage *s, int k, struct holders *h)
 {
@@ -222,7 +223,7 @@ free_links(const struct run *r, const struct stage *s, int k, struct holders *h)
 			h->of[2][s->item[i].link] = 0;
 }
 
-/* Nothing is overwritten while it is needed, and every number below the count is used. */
+/* No number is reused while its content is needed, and every number below the count is used. */
 static void
 check_numbers(const struct run *r, int i)
 {
@@ -258,7 +259,7 @@ check_numbers(const struct run *r, int i)
 	free(h);
 }
 
-/* The forward passes that a stage is ahead of its backward passes, at most. */
+/* The maximum number of forward passes by which a stage is ahead of its backward passes. */
 static int
 bound(const struct schedule_shape *s, int stage)
 {
@@ -268,9 +269,9 @@ bound(const struct schedule_shape *s, int stage)
 	return n < all ? n : all;
 }
 
-/* Slots are as many as the passes need whose backward pass is to come, and one more where inputs
- * arrive a pass ahead. Links are few: in larger groups the outputs of the last stage wait for the
- * first one. The count does not need the list. */
+/* There are as many slots as passes in flight, and one more where inputs arrive a pass early. There
+ * are few links; in larger groups more, since outputs of the last stage wait for the first one.
+ * schedule_count gives the same numbers without the list. */
 static void
 check_use(const struct run *r, int i)
 {

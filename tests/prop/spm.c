@@ -2,9 +2,9 @@
  * spm.c - SentencePiece models: ids and text equal libsentencepiece's for models of all kinds
  *
  * The models are trained here on generated sentences, with the settings of a table; some are edited
- * afterwards, since no trainer makes unused pieces or denormalisers. Each meets random texts of
- * many kinds: SPM_TEXTS in the environment sets how many (1000; 100000 is the whole test, some
- * minutes), and SPM_MODEL the one model to test.
+ * afterwards, since no trainer makes unused pieces or denormalisers. Each encodes random texts of
+ * many kinds: the environment variable SPM_TEXTS sets their number (1000 by default; 100000 is the
+ * whole test, which takes some minutes), and SPM_MODEL selects one model.
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
@@ -19,7 +19,7 @@
 
 enum { WORDS = 1500, SENTENCES = 3000, SETTINGS = 12, LONG_TEXT = 1000000, SEVERAL = 200000 };
 
-/* What is done to a model after its training. */
+/* Edits of a model after its training. */
 enum edit { EDIT_UNUSED = 1, EDIT_DENORMALIZER = 2, EDIT_KEEP_BLANKS = 4, EDIT_NO_RULES = 8 };
 
 struct model_case {
@@ -87,7 +87,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 struct generator {
 	struct mt19937 rng;
 	char word[WORDS][32];
-	int left; /* of the sentences to train with */
+	int left; /* training sentences */
 	struct str sentence;
 };
 
@@ -129,7 +129,7 @@ make_words(struct generator *g)
 	}
 }
 
-/* Frequent words are frequent. */
+/* Word frequencies fall with the rank, as in a language. */
 static const char *
 some_word(struct generator *g)
 {
@@ -170,7 +170,7 @@ next_sentence(void *ctx, const char **text, size_t *len, struct err *e)
 
 /* --- texts --- */
 
-/* Characters that rules, blanks and marks make interesting. */
+/* Characters that rules, blanks and marks treat specially. */
 static uint32_t
 odd_character(struct generator *g)
 {
@@ -205,7 +205,7 @@ add_odd(struct generator *g, struct str *s)
 	}
 }
 
-/* A random piece as it would stand in text. */
+/* A random piece as it appears in text. */
 static void
 add_piece(struct generator *g, const struct spm *m, struct str *s)
 {
@@ -287,8 +287,8 @@ add_field(struct str *out, int key, const void *bytes, size_t len)
 	str_add(out, bytes, len);
 }
 
-/* Rewrites the message: a fifth of the normal pieces unused, the normaliser's rules once more as
- * the denormaliser's, or settings that come later and win. */
+/* Rewrites the message: a fifth of the normal pieces unused, the normaliser's rules also as the
+ * denormaliser's, or later settings that override earlier ones. */
 static void
 edit(struct generator *g, unsigned edits, struct str *model)
 {
@@ -303,7 +303,7 @@ edit(struct generator *g, unsigned edits, struct str *model)
 		p += read_varint(p, &len);
 		str_add(&body, p, len);
 		p += len;
-		/* Pieces of other types end in a type. */
+		/* Pieces of other types end in a type field. */
 		if ((edits & EDIT_UNUSED) && key == 0x0a && body.buf[len - 2] != 0x18 &&
 		    below(g, 5) == 0)
 			str_add(&body, "\x18\x05", 2);
@@ -332,7 +332,7 @@ struct pair {
 	struct str text;
 };
 
-/* Of what the library can encode. */
+/* A random text that the library can encode. */
 static bool
 same_ids(struct pair *p, const char *text, size_t len)
 {
@@ -357,7 +357,7 @@ same_text(struct pair *p)
 	return len == p->text.len && (len == 0 || !memcmp(want, p->text.buf, len));
 }
 
-/* Shows a text that went wrong. */
+/* Prints a text with a wrong result. */
 static void
 show(const char *name, const struct str *s)
 {
@@ -384,7 +384,7 @@ test_short(struct generator *g, struct pair *p, const char *name, long texts)
 			show(name, &s);
 			break;
 		}
-		/* Ids in no order that encoding gives. */
+		/* Ids in an order that encoding never gives. */
 		for (size_t k = 0; k < p->ids.count; k++)
 			if (below(g, 2))
 				p->ids.id[k] = below(g, (uint32_t)spm_size(p->ours));
@@ -393,7 +393,7 @@ test_short(struct generator *g, struct pair *p, const char *name, long texts)
 	str_release(&s);
 }
 
-/* Long texts, with and without places to cut; a fresh worker and a used one agree. */
+/* Long texts, with and without places to divide them; a new worker and a used one agree. */
 static void
 test_long(struct generator *g, struct pair *p, size_t len)
 {
@@ -409,7 +409,7 @@ test_long(struct generator *g, struct pair *p, size_t len)
 	for (size_t i = 0; i < len / 20; i++)
 		str_addc(&s, "ab"[below(g, 2)]);
 	CHECK(same_ids(p, s.buf, s.len));
-	/* several stretches of merging, with characters that are in no piece */
+	/* several parts of merging, with characters that are in no piece */
 	while (s.len < SEVERAL)
 		str_adds(&s, below(g, 40) ? (below(g, 3) ? "a" : "b") : "\xc7\xbe");
 	CHECK(same_ids(p, s.buf, s.len));
@@ -419,8 +419,8 @@ test_long(struct generator *g, struct pair *p, size_t len)
 	memset(s.buf + s.len / 4, 'b', s.len / 2);
 	memset(s.buf + s.len / 2, ' ', s.len - s.len / 2);
 	CHECK(same_ids(p, s.buf, s.len));
-	/* Symbols and what only looks like one until it is normalised, at every distance from the
-	 * ends of the encoder's parts. */
+	/* Symbols, and texts that normalise to one, at every distance from the ends of the
+	 * encoder's parts. */
 	str_clear(&s);
 	for (size_t i = 0; i < len / 90; i++)
 		str_adds(&s,
@@ -429,7 +429,7 @@ test_long(struct generator *g, struct pair *p, size_t len)
 				      "EXTRA_A\xef\xbc\x9e"
 				    : " ab  ");
 	CHECK(same_ids(p, s.buf, s.len));
-	/* Marks at the end, which count as blanks there alone. */
+	/* Marks at the end, the only place where they count as blanks. */
 	for (size_t i = 0; i < 20000; i++)
 		str_adds(&s, "\xe2\x96\x81");
 	CHECK(same_ids(p, s.buf, s.len));
@@ -438,7 +438,7 @@ test_long(struct generator *g, struct pair *p, size_t len)
 	str_release(&s);
 }
 
-/* --- unused pieces that are made in several ways --- */
+/* --- unused pieces with several derivations --- */
 
 enum { SPLIT_MODELS = 8, SPLIT_TEXTS = 40 };
 
@@ -457,8 +457,8 @@ add_row(struct str *model, const char *text, float score, char type)
 	str_release(&row);
 }
 
-/* Three letters and half of the words of two to four, with few scores: a third of them unused, and
- * sometimes one user-defined. */
+/* Three letters and half of their words of two to four letters, with few different scores: a third
+ * of them unused, and sometimes one user-defined. */
 static void
 make_splits(struct generator *g, struct str *model)
 {
@@ -482,7 +482,7 @@ make_splits(struct generator *g, struct str *model)
 	add_field(model, 0x1a, "\x18\x00\x20\x00\x28\x00", 6);
 }
 
-/* The library splits such a piece the way that it came about last in all of the text. */
+/* The library splits such a piece by its last derivation anywhere in the text. */
 static void
 test_splits(struct generator *g)
 {
@@ -535,7 +535,7 @@ struct ties_place {
 	uint32_t id;
 };
 
-/* A candidate from one place for another, in floats. */
+/* A candidate path to a position, in floats. */
 static void
 offer_path(struct ties_place *x, size_t from, size_t to, float score, uint32_t id)
 {
@@ -545,8 +545,9 @@ offer_path(struct ties_place *x, size_t from, size_t to, float score, uint32_t i
 		x[to] = (struct ties_place){ sum, from, id };
 }
 
-/* The best path as google/sentencepiece 0.2.3 finds it: floats, and a running score that is set
- * back. The text is normalised; no byte fallback. Ids come last first, a run of unknowns as one. */
+/* The best path as google/sentencepiece 0.2.3 finds it: floats, and a running score that is reset.
+ * The text is normalised; no byte fallback. Ids are returned from the last to the first, a run of
+ * unknowns as one. */
 static size_t
 plain_path(const struct sorted_piece *piece, size_t pieces, float unk_score, const struct str *s,
     uint32_t *ids)
@@ -584,7 +585,7 @@ plain_path(const struct sorted_piece *piece, size_t pieces, float unk_score, con
 	return count;
 }
 
-/* A text whose running score is set back some times, from a model that only turns blanks to
+/* A text that resets the running score several times, for a model that only turns blanks into
  * marks. */
 static void
 test_ties(struct generator *g, const char *bytes, size_t len)

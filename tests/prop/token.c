@@ -10,7 +10,7 @@
 
 enum { ROUNDS = 2000, TEXT_MAX = 300 };
 
-/* Random bytes, random letters of a small set, or random characters, by turns. */
+/* Random bytes, random letters of a small set, or random characters, in turn. */
 static size_t
 random_text(struct mt19937 *rng, int round, unsigned char *out)
 {
@@ -39,7 +39,7 @@ random_text(struct mt19937 *rng, int round, unsigned char *out)
 	return i;
 }
 
-/* Whatever the text, with special strings matched or not, by a worker whose cache is full of other
+/* For any text, with special strings matched or not, by a worker whose cache is full of other
  * texts. */
 static void
 test_round_trip(const struct tokenizer *t, struct mt19937 *rng)
@@ -72,7 +72,7 @@ test_round_trip(const struct tokenizer *t, struct mt19937 *rng)
 	tokenizer_worker_free(w);
 }
 
-/* Searching the minimum and the heap, on the same symbols. */
+/* Searching for the minimum and the heap give the same result. */
 static void
 test_methods(const struct tiny_bpe *tiny, struct mt19937 *rng)
 {

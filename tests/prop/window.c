@@ -1,10 +1,10 @@
 /*
- * window.c - merging on stretches against merging of the whole list, by a rule without any speed
+ * window.c - merging in parts against a direct, slow merge of the whole list
  *
- * The rules are random tables: pairs of any rank, ranks that many pairs share, and tokens that
- * merge with what their own parts would; lists are random, or one word again and again, or such
- * that the first token depends on the last symbol. The byte-pair encoder is tested in the same way
- * on pieces of several stretches.
+ * The rules are random tables: pairs of any rank, ranks shared by many pairs, and tokens that merge
+ * where their parts would; lists are random, or one repeated word, or such that the first token
+ * depends on the last symbol. The byte-pair encoder is tested in the same way on pieces of several
+ * parts.
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
@@ -15,14 +15,14 @@
 
 enum { IDS = 256, LIST_MAX = 300, ROUNDS = 20000, LONG = 5 * WINDOW_SIZE / 2 };
 
-/* Which pairs merge; rank 0: they do not. */
+/* The rank of each pair; 0: it does not merge. */
 struct rule {
 	uint32_t rank[IDS][IDS], joined[IDS][IDS];
 	size_t widest;  /* symbols of a token */
-	size_t longest; /* list that was merged */
+	size_t longest; /* merged list */
 };
 
-/* A list, and the tokens of it that have come. */
+/* A list, and its tokens so far. */
 struct list {
 	const uint32_t *symbol;
 	size_t n, at;
@@ -35,7 +35,7 @@ below(struct mt19937 *rng, size_t n)
 	return (size_t)mt19937_interval(rng, n - 1);
 }
 
-/* Lowest rank, leftmost; looked for among all pairs after every merge. */
+/* The lowest rank, leftmost, searched among all pairs after every merge. */
 static size_t
 merge(void *ctx, uint32_t *id, uint32_t *width, size_t n)
 {
@@ -63,7 +63,7 @@ merge(void *ctx, uint32_t *id, uint32_t *width, size_t n)
 	}
 }
 
-/* Sometimes more than is wanted. */
+/* Sometimes more symbols than requested. */
 static void
 read_list(void *ctx, struct token_ids *symbols, size_t want)
 {
@@ -83,7 +83,7 @@ take_tokens(void *ctx, const uint32_t *token, size_t n)
 		token_ids_add(&l->tokens, token[i]);
 }
 
-/* Both ways of merging a list. */
+/* Merges a list in both ways. */
 static void
 compare(struct rule *r, struct window *w, const uint32_t *symbol, size_t n, size_t size)
 {
@@ -101,7 +101,7 @@ compare(struct rule *r, struct window *w, const uint32_t *symbol, size_t n, size
 	token_ids_release(&l.tokens);
 }
 
-/* The most symbols that a token is made of, where every pair makes an id above both of its own. */
+/* The largest number of symbols in a token, if every pair merges into an id above its own two. */
 static void
 find_widest(struct rule *r, size_t ids)
 {
@@ -119,7 +119,7 @@ find_widest(struct rule *r, size_t ids)
 	r->widest = most < LIST_MAX ? most : LIST_MAX;
 }
 
-/* Few symbols, of which some pairs merge; ranks are in no order, and kinds of pairs share them. */
+/* Few symbols, of which some pairs merge; ranks are unordered and shared by several pairs. */
 static void
 make_rule(struct rule *r, struct mt19937 *rng, size_t ids)
 {
@@ -157,8 +157,8 @@ test_random(struct rule *r, struct window *w, struct mt19937 *rng)
 	}
 }
 
-/* Symbols in a row, of which every two merge, the later the sooner: which pairs do depends on the
- * last symbol. With the earlier the sooner no stretch is made longer. */
+/* A row of symbols in which any two neighbours merge, later ones first, so that the pairs depend on
+ * the last symbol. With earlier ones first no part would have to grow. */
 static void
 test_far(struct rule *r, struct window *w)
 {
@@ -182,7 +182,7 @@ test_far(struct rule *r, struct window *w)
 	}
 }
 
-/* Doubling as long as ids last: a run of one symbol has joints. */
+/* Doubling up to the largest id: a run of one symbol then has fixed boundaries. */
 static void
 test_run(struct rule *r, struct window *w)
 {
@@ -200,8 +200,8 @@ test_run(struct rule *r, struct window *w)
 	}
 }
 
-/* A word of 1 to 12 symbols again and again, by rules of which some make the last token depend on
- * what comes, at whatever symbol of the word the list ends. */
+/* A repeated word of 1 to 12 symbols, with rules of which some make the last token depend on the
+ * symbols that follow; the list ends at every symbol of the word. */
 static void
 test_words(struct rule *r, struct window *w, struct mt19937 *rng)
 {
@@ -218,8 +218,8 @@ test_words(struct rule *r, struct window *w, struct mt19937 *rng)
 	}
 }
 
-/* t h e t h e: after each token "the" a t may follow that merges with its e before the token is
- * made, though it never does, since an h comes after it. */
+/* t h e t h e: the e of each "the" could merge with the following t before "the" is complete, but
+ * never does, since an h follows that t. */
 static void
 test_the(struct rule *r, struct window *w)
 {
@@ -242,7 +242,7 @@ test_the(struct rule *r, struct window *w)
 	}
 }
 
-/* The encoder on a piece, and its heap on the whole of it. */
+/* The encoder on a piece, and its heap on the whole piece. */
 static void
 compare_piece(const struct bpe *b, const unsigned char *piece, size_t n)
 {

@@ -1,8 +1,8 @@
-/* agree.c - of every option it was decided on purpose what ranks must have in common */
+/* agree.c - every option has a deliberate rule for what ranks must have in common */
 #include "tests/check.h"
 #include "train/run/agree.h"
 
-/* The row of a name, which must be there. */
+/* The row of a name, which must exist. */
 static const struct opt *
 option(const char *name)
 {
@@ -30,7 +30,7 @@ test_sorted(void)
 	CHECK(agree_on(option("metrics-file")) == AGREE_NOTHING);
 }
 
-/* A world of one agrees with itself, and says nothing. */
+/* A world of one agrees with itself, without a message. */
 static void
 test_alone(void)
 {

@@ -18,7 +18,7 @@ test_registry(void)
 	CHECK_STR(e.msg, "backend 'tpu' is not built in (see --version)");
 }
 
-/* Every operation is there in both arithmetics, and the run's type picks the table. */
+/* Both tables have every operation, and the run's type selects the table. */
 static void
 test_tables(void)
 {

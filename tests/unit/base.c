@@ -246,7 +246,8 @@ test_json(void)
 	    json_parse("{\"a\":}", 6, "t", &e) == NULL && !strncmp(e.msg, "t: not valid JSON", 17));
 }
 
-/* Any number is legal; what no type holds is no integer, and at most the largest double. */
+/* Any number is legal; one outside 64 bits is not an integer, and one above all doubles is the
+ * largest double. */
 static void
 test_json_numbers(void)
 {
@@ -295,7 +296,7 @@ test_dtype(void)
 	CHECK(dtype_from_name("bfloat16") == DTYPE_BF16 && dtype_from_name("x") == DTYPE_NONE);
 }
 
-/* Wherever they lie, aligned or not. */
+/* At any address, aligned or not. */
 static void
 test_nonfinite(void)
 {
@@ -351,7 +352,7 @@ test_files(void)
 	CHECK(io_remove_tree(dir, &e) == 0 && !io_exists(dir));
 }
 
-/* Sizes about those at which room is made; a parser may look past the end, at zeroes. */
+/* Sizes around those at which the buffer grows; zeroes follow the end, which parsers may read. */
 static void
 test_file_sizes(void)
 {
@@ -379,7 +380,7 @@ test_file_sizes(void)
 	unlink(path);
 }
 
-/* Whole escapes as far as they fit. */
+/* As many whole escapes as fit. */
 static void
 test_escape(void)
 {
@@ -407,7 +408,7 @@ test_escape(void)
 	CHECK(utf8_escape("ab\n", 3, out, 5) == 4 && !strcmp(out, "ab\\n"));
 }
 
-/* Which map an address belongs to, as maps come and go. */
+/* The map of an address, while maps are opened and closed. */
 static void
 test_maps(void)
 {

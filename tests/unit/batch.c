@@ -1,4 +1,4 @@
-/* batch.c - sizes of steps: what texts say, against hand-made and Megatron-LM's own figures */
+/* batch.c - the batch sizes that texts describe, against hand-made figures and Megatron-LM's */
 #include "lib/model/batch.h"
 
 #include "tests/check.h"
@@ -14,7 +14,7 @@ linear(struct batch_ramp *r, const char *start, const char *increment, const cha
 }
 
 /* Sizes at samples as Megatron-LM's RampupBatchsizeNumMicroBatchesCalculator had them before it was
- * removed: 16 grows by 16 to 64 over 100 samples, a third of which is not whole. */
+ * removed: 16 grows by 16 to 64 over 100 samples, which do not divide by three. */
 static void
 test_linear(void)
 {

@@ -72,7 +72,7 @@ check_file(const struct golden *g, const char *hash, const char *class_name, con
 	check_same_file(have, want);
 }
 
-/* Each corpus: what is asked of it, its hash and its four files. */
+/* Each corpus: the request to it, its hash and its four files. */
 static void
 check_corpora(const struct golden *g, const struct blend *b)
 {
@@ -99,7 +99,7 @@ check_corpora(const struct golden *g, const struct blend *b)
 	CHECK(drawn == blend_count(b));
 }
 
-/* Raw tokens of the samples that the case lists. */
+/* Compares the raw tokens of the samples that the case lists. */
 static void
 check_tokens(const struct golden *g, const struct blend *b)
 {
@@ -139,7 +139,7 @@ check_tokens(const struct golden *g, const struct blend *b)
 	npy_close(&text);
 }
 
-/* Counting the first samples agrees with locating each of them, and goes round at the end. */
+/* Counting the first samples agrees with locating each of them, and wraps around at the end. */
 static void
 check_consumed(const struct blend *b)
 {
@@ -163,7 +163,7 @@ check_consumed(const struct blend *b)
 	}
 }
 
-/* One split: built and written, then taken from the cache, then believed. */
+/* One split: built and written, then read from the cache and checked, then read unchecked. */
 static void
 check_split(struct golden *g, const struct corpora *c)
 {
@@ -199,8 +199,8 @@ check_split(struct golden *g, const struct corpora *c)
 	g->config.samples.trust_cache = false;
 }
 
-/* Megatron-LM draws more than it built here; what is drawn must be what it draws with a greater
- * surplus (case 27), from a corpus that was asked for just that. */
+/* Megatron-LM draws more than it has built here; the draws must be those with a larger surplus
+ * (case 27), from a corpus whose request is exactly the number drawn. */
 static void
 check_oversampled(struct golden *g, const struct corpora *c)
 {
@@ -294,7 +294,7 @@ read_numbers(char *text, double *out)
 	return n;
 }
 
-/* The arrays that lie beside the table. */
+/* The arrays in separate files. */
 static void
 check_choice(const char *name, const struct blend_choice *c)
 {
@@ -313,7 +313,7 @@ check_choice(const char *name, const struct blend_choice *c)
 	npy_close(&b);
 }
 
-/* Each row; the counts are the table's. */
+/* Checks each row against the table's counts. */
 static void
 test_choice(void)
 {
@@ -405,7 +405,7 @@ json_words(const struct json *j, const char **word)
 	return (int)v->len;
 }
 
-/* Lists that Megatron-LM reads and anybody means are read the same way; the others are refused. */
+/* Unambiguous lists are read as Megatron-LM reads them; the others are refused. */
 static void
 test_lists(void)
 {
@@ -507,7 +507,7 @@ put(const char *dir, const char *text, size_t len, char path[256])
 	return path;
 }
 
-/* The options: files, per-split files, and which of them go together. */
+/* The options: files, per-split files, and which of them may be combined. */
 static void
 test_path_options(void)
 {
@@ -570,8 +570,8 @@ test_path_options(void)
 	io_remove_tree(dir, &e);
 }
 
-/* Every rank's batches of one row; from a consumed count on to the end of the epoch, or of the
- * split. */
+/* Every rank's batches of one row, from a consumed count to the end of the epoch, or of the split.
+ */
 static void
 check_batches(struct sampler *s, const struct sampler_config *c, int64_t consumed, int64_t rank,
     const char *text)
@@ -581,7 +581,7 @@ check_batches(struct sampler *s, const struct sampler_config *c, int64_t consume
 	int64_t group = c->micro_batch_size * c->data_parallel_size, out[64];
 	size_t left = (size_t)((sampler_active(s) - consumed % sampler_active(s)) / group);
 
-	/* Some ranks of Megatron-LM's get a batch more at the end of an epoch that is not
+	/* Some of Megatron-LM's ranks get one more batch at the end of an epoch that is not
 	 * sharded. */
 	if (c->type == SAMPLER_CYCLIC)
 		CHECK(v->len == left || (c->no_data_sharding && v->len == left + 1));
@@ -685,7 +685,7 @@ test_sampler_errors(void)
 	sampler_free(s);
 }
 
-/* What cannot be a blend, with the reason. */
+/* Lists that are not a blend, with the reason. */
 static void
 test_blend_errors(void)
 {
@@ -736,7 +736,8 @@ test_blend_errors(void)
 	CHECK_STR(e.msg, "the test split has no corpora");
 	p.per_split = false;
 	path_list_release(&p.list[0]);
-	/* Without weights: a corpus shorter than a sample, and more wanted than there is. */
+	/* Without weights: a corpus shorter than a sample, and a request for more samples than
+	 * exist. */
 	CHECK(path_list_parse(2, plain, "--data-path", &p.list[0], &e) == 0);
 	c.samples.which = SPLIT_TRAIN;
 	c.samples.split = "1";
@@ -756,7 +757,7 @@ test_blend_errors(void)
 	pool_free(pool);
 }
 
-/* More corpora than 16 bits number. */
+/* More corpora than 16 bits can number. */
 static void
 test_many_corpora(void)
 {
@@ -780,7 +781,7 @@ test_many_corpora(void)
 	free(word);
 }
 
-/* One byte of a file of the cache changed. */
+/* Changes one byte of a file of the cache. */
 static void
 poke(const char *dir, const char *suffix, long offset)
 {
@@ -801,7 +802,7 @@ poke(const char *dir, const char *suffix, long offset)
 		fclose(f);
 }
 
-/* Removes the keys: what is left is as Megatron-LM writes it. */
+/* Removes the keys, which leaves a cache as Megatron-LM writes it. */
 static void
 remove_keys(const char *dir)
 {
@@ -817,7 +818,7 @@ remove_keys(const char *dir)
 	closedir(d);
 }
 
-/* A damaged blending index is noticed, with and without its key, and written anew. */
+/* A damaged blending index is detected, with and without its key, and rewritten. */
 static void
 test_blend_cache(void)
 {

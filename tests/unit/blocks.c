@@ -1,5 +1,5 @@
-/* blocks.c - tests of the blocks: the lists of the stages are the model, neighbours agree on what
- * one does for the other, each thing is said once */
+/* blocks.c - tests of the blocks: the lists of the stages make up the model, neighbours agree on
+ * the work that one does for the other, each role and buffer has one owner */
 #include "lib/model/block/block.h"
 #include "lib/model/memory.h"
 #include "lib/model/block/rows.h"
@@ -9,7 +9,7 @@
 
 static const struct train_shape none = { .recompute = { RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 } };
 
-/* A model of so many layers. */
+/* A model of this many layers. */
 static struct model_config
 layers(int64_t n)
 {
@@ -26,7 +26,7 @@ layers(int64_t n)
 	return c;
 }
 
-/* The lists of the stages, one after the other, are the model's blocks. */
+/* The concatenated lists of the stages are the model's blocks. */
 static void
 test_stages(void)
 {
@@ -58,7 +58,7 @@ test_stages(void)
 	}
 }
 
-/* A stage's chunks lie one after the other in its list, each with layers counted from its first. */
+/* A stage's chunks follow each other in its list, each with layers counted from its first. */
 static void
 test_chunks(void)
 {
@@ -79,8 +79,8 @@ test_chunks(void)
 	}
 }
 
-/* A norm is taken by the block before it, if that ends with a sum; a bias by the norm after it,
- * unless dropout lies between, or the sum is of another type. */
+/* A norm is computed by the block before it, if that ends with a sum; a bias is added by the norm
+ * after it, unless dropout comes between, or the sum has another type. */
 static void
 test_neighbours(void)
 {
@@ -138,7 +138,7 @@ test_recompute(void)
 	}
 }
 
-/* How many kinds of blocks have a row for a role. */
+/* The number of block kinds that have a row for a role. */
 static int
 kinds_with_role(enum role role)
 {
@@ -150,7 +150,7 @@ kinds_with_role(enum role role)
 	return n;
 }
 
-/* How many kinds of blocks have rows for a buffer. */
+/* The number of block kinds that have rows for a buffer. */
 static int
 kinds_with_buffer(enum buffer b)
 {
@@ -166,8 +166,8 @@ kinds_with_buffer(enum buffer b)
 	return n;
 }
 
-/* Every role is stated once. Every buffer is stated by one kind, or by the rank, whose rows a plan
- * does not let state what a block does. */
+/* Every role is described once. Every buffer is described by one kind of block, or by the rank, and
+ * never by both. */
 static void
 test_statements(void)
 {
@@ -183,7 +183,7 @@ test_statements(void)
 	CHECK(kinds_with_buffer(BUF_WEIGHTS) == 0 && kinds_with_buffer(BUF_QKV) == 1);
 }
 
-/* Elements of a block's matrices that products read: all but the embedding's tables, which are
+/* Elements of a block's matrices that GEMMs read: all except the embedding's tables, which are
  * looked up. */
 static int64_t
 matrix_elements(const struct block_kind *kind, const struct model_config *c)
@@ -200,8 +200,8 @@ matrix_elements(const struct block_kind *kind, const struct model_config *c)
 	return kind == &block_embedding ? 0 : sum;
 }
 
-/* A block multiplies each row of tokens by all of its matrices; tensor ranks share them. Layer 0 of
- * two is left out, so that each kind is there once. */
+/* A block multiplies each row of tokens by all of its matrices, divided over tensor ranks. Layer 0
+ * of two is left out, so that each kind occurs once. */
 static void
 test_work(void)
 {

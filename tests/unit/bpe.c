@@ -5,7 +5,7 @@
 #include "tests/check.h"
 
 /* Bytes are their own ids; "ab" 256, "bc" 257, "aa" 258, "aaaa" 259, "abc" 260, "wxyz" 261, which
- * nothing joins to. */
+ * no merge makes. */
 static unsigned char byte[256];
 static struct bpe_token tokens[262] = {
 	[256] = { (const unsigned char *)"ab", 2 },
@@ -156,7 +156,7 @@ test_long_run(void)
 	free(piece);
 }
 
-/* Cuts a text with '|' between pieces. */
+/* Splits a text, with '|' between pieces. */
 static void
 cut(const char *text, const char *want)
 {

@@ -1,5 +1,5 @@
-/* ckpt.c - tests of lib/ckpt/ckpt: what is written is read, damage is named, an interrupted save
- * loses nothing */
+/* ckpt.c - tests of lib/ckpt/ckpt: what is written is read back, damage is reported, an interrupted
+ * save loses nothing */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -56,7 +56,7 @@ state_of(int64_t iteration)
 	return s.buf;
 }
 
-/* Saves one iteration by two writers and an idle one. */
+/* Saves one iteration with two writers and an idle one. */
 static int
 save_one(const char *save, int64_t iteration, float base, struct err *e)
 {
@@ -81,7 +81,7 @@ save_one(const char *save, int64_t iteration, float base, struct err *e)
 	return rc;
 }
 
-/* The first element of w in the checkpoint that dir means, or -1. */
+/* The first element of w in the checkpoint that dir refers to, or -1. */
 static float
 first_element(const char *dir)
 {
@@ -183,7 +183,7 @@ put(const char *dir, const char *name, const char *text, size_t len)
 	CHECK(io_write_file(path, text, len, &e) == 0);
 }
 
-/* Gives a manifest the sum that it has without its last line; other versions have none. */
+/* Appends a manifest's own checksum to it, in versions that have one. */
 static void
 seal(struct str *manifest)
 {
@@ -219,7 +219,7 @@ edit(const char *dir, const char *name, const char *from, const char *to)
 	free(text);
 }
 
-/* Each damage to the manifest or the texts, and the reason it is refused with. */
+/* Each kind of damage to the manifest or the texts, and the reason for refusing it. */
 static const struct {
 	const char *file, *from, *to, *reason;
 } damages[] = {
@@ -300,7 +300,7 @@ parses(const char *text, size_t len, const char *reason)
 	CHECK_STR(e.msg, reason);
 }
 
-/* Lines taken away, doubled, cut off, changed, or pointing to the same bytes. */
+/* Lines removed, repeated, truncated, changed, or pointing to the same bytes. */
 static void
 test_damaged_lines(const char *dir)
 {
@@ -335,7 +335,8 @@ test_damaged_lines(const char *dir)
 	free(text);
 }
 
-/* What versions before sums of blocks and of texts wrote is read and printed as it was. */
+/* Manifests of versions without checksums of blocks and of texts are read, and printed unchanged.
+ */
 static void
 test_version_1(void)
 {
@@ -390,8 +391,8 @@ save_tall(const char *save, int64_t iteration)
 	return rc;
 }
 
-/* Makes the manifest of dir one of version 1: a sum of the whole piece, none of the texts and of
- * itself. */
+/* Rewrites the manifest of dir in version 1: one checksum of the whole piece, none of the texts or
+ * of itself. */
 static void
 make_version_1(const char *dir)
 {
@@ -417,8 +418,7 @@ make_version_1(const char *dir)
 	ckpt_close(c);
 }
 
-/* Reads one element of each of n rows from `first` on, as a tensor rank does that has one
- * column. */
+/* Reads one element of each of n rows from `first` on, as a tensor rank with one column does. */
 static int
 read_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
 {
@@ -432,8 +432,8 @@ read_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
 	return 0;
 }
 
-/* A seal takes an edit that makes sense, and no other; a directory says which iteration it
- * holds. */
+/* Sealing accepts a consistent edit and refuses any other; the iteration of a directory is known.
+ */
 static void
 test_seal(const char *save)
 {
@@ -463,8 +463,8 @@ test_seal(const char *save)
 	str_release(&changed);
 }
 
-/* A read checks the blocks that it takes a part of, and no others; ranks share out what one sum
- * stands for. */
+/* A read verifies only the blocks that it reads a part of; ranks divide the bytes of one checksum.
+ */
 static void
 test_blocks(const char *save)
 {
@@ -486,7 +486,7 @@ test_blocks(const char *save)
 	CHECK(strstr(e.msg,
 	    "/iter_0000002/pieces-00000.safetensors: the bytes of tensor 'w' are damaged: wrong "
 	    "checksum"));
-	/* nor is a second damaged block believed after the first has been found */
+	/* a second damaged block is found after the first */
 	CHECK(pwrite(fd, "xxx", 3,
 		  (off_t)(ckpt_at(c, 0)->piece[0].offset + 1 * CKPT_BLOCK_BYTES + 7)) == 3);
 	ckpt_close(c);
@@ -517,7 +517,8 @@ test_blocks(const char *save)
 	close(fd);
 }
 
-/* A flipped byte of the body or the header is found; a cut or missing file is found on opening. */
+/* A changed byte of body or header is detected; a truncated or missing file is detected on opening.
+ */
 static void
 test_damaged_files(const char *dir)
 {
@@ -605,8 +606,8 @@ test_foreign(void)
 	CHECK_STR(e.msg, "cannot open '/nowhere': No such file or directory");
 }
 
-/* A save that stopped half-way leaves the previous checkpoint, and the next save goes on from
- * nothing. */
+/* A save that was interrupted leaves the previous checkpoint, and the next save starts from
+ * scratch. */
 static void
 test_interrupted(const char *save)
 {
@@ -639,7 +640,7 @@ test_interrupted(const char *save)
 	str_release(&lines);
 }
 
-/* With no room for more than some bytes a file, every place where a save can fail leaves the old
+/* With a limit on the size of files, every point at which a save can fail leaves the old
  * checkpoint. */
 static void
 test_full_disk(const char *save)
@@ -660,7 +661,8 @@ test_full_disk(const char *save)
 	CHECK(save_one(save, 8, 500, &e) == 0 && first_element(save) == 500);
 }
 
-/* What an interrupted save left goes, unless it may be the only copy of an iteration. */
+/* The remains of an interrupted save are removed, unless they may be the only copy of an iteration.
+ */
 static void
 test_sweep(void)
 {
@@ -687,7 +689,7 @@ test_sweep(void)
 	CHECK(io_remove_tree(dir, &e) == 0);
 }
 
-/* Whether these names stand in dir, and no other iter_*. */
+/* True when dir holds exactly these names of the form iter_*. */
 static bool
 holds(const char *dir, const char *const *name)
 {
@@ -708,7 +710,8 @@ holds(const char *dir, const char *const *name)
 	return same && found == wanted;
 }
 
-/* Names alone count. Again and again makes further names; the tracker is on what stays. */
+/* Only names count. Repeated calls make further names; the tracker names a checkpoint that stays.
+ */
 static void
 test_set_aside(void)
 {
@@ -734,7 +737,7 @@ test_set_aside(void)
 	CHECK(io_remove_tree(dir, &e) == 0);
 }
 
-/* Of 1 to 9 with a link, what is between 6 and 9 goes; after 9 alone nothing. */
+/* Of 1 to 9 with a link, those between 6 and 9 are removed; with 9 alone none is. */
 static void
 test_retain(void)
 {

@@ -1,4 +1,4 @@
-/* comm_log.c - calls are numbered, kept while they last, and made as they were asked for */
+/* comm_log.c - calls are numbered, recorded while they last, and passed on unchanged */
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "tests/check.h"
@@ -8,7 +8,7 @@
 
 enum { RING = 512 };
 
-/* What the table below was asked, and what the log said meanwhile. */
+/* The call that the table below received, and the state of the log during it. */
 struct peer {
 	struct comm_log *log;
 	struct comm_state during;
@@ -68,7 +68,7 @@ fake_comm(struct peer *p, int size)
 	return c;
 }
 
-/* A device that passes its events when it is told to. */
+/* A device that passes its events on command. */
 struct device {
 	int64_t recorded, passed;
 };
@@ -80,7 +80,7 @@ static struct event *
 fake_event(struct device *d)
 {
 	(void)d;
-	return mem_zalloc(1, sizeof(struct event)); /* of the program's end, as a device's */
+	return mem_zalloc(1, sizeof(struct event)); /* lives until the program ends, as a device's */
 }
 
 static void
@@ -147,7 +147,7 @@ test_blocking(void)
 	comm_log_free(p.log);
 }
 
-/* The first call that the device has not passed is the one that is waited for. */
+/* The rank waits for the first call that the device has not passed. */
 static void
 test_queued(void)
 {
@@ -170,7 +170,7 @@ test_queued(void)
 	d.passed = 3;
 	comm_log_state(p.log, &s);
 	check_call(&s, false, 3, "exchange");
-	/* More calls than the ring holds: the oldest that is left of them. */
+	/* More calls than the ring holds: the oldest one that is still in it. */
 	for (int i = 0; i < 2 * RING; i++)
 		data->ops->exchange(COMM_HERE(data), &st, m, 2);
 	comm_log_state(p.log, &s);
@@ -182,7 +182,7 @@ test_queued(void)
 	comm_log_free(p.log);
 }
 
-/* A rank that is alone waits for nobody. */
+/* A single rank never waits. */
 static void
 test_alone(void)
 {

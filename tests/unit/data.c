@@ -9,7 +9,7 @@
 
 enum { LENGTH_MAX = 2048 };
 
-/* One split of one case, as a run would read it. */
+/* One split of one case, read as in a run. */
 struct reading {
 	char name[256], split[512], cache[64];
 	char *params;
@@ -18,7 +18,7 @@ struct reading {
 	struct train_config c;
 };
 
-/* What a case has of a split; arrays without data where it has none. */
+/* The arrays of a split in a case; without data where the case has none. */
 enum { TEXT, TOKENS, LABELS, LOSS_MASK, POSITION_IDS, ATTENTION_MASK, ARRAYS };
 static const char *const array_name[ARRAYS] = { "text", "tokens", "labels", "loss_mask",
 	"position_ids", "attention_mask" };
@@ -26,7 +26,7 @@ static const char *const array_name[ARRAYS] = { "text", "tokens", "labels", "los
 static struct comm *world;
 static int compared;
 
-/* The run whose split this is: one sample a step, as many as are wanted. */
+/* The run of this split: one sample per step, as many as requested. */
 static void
 configure(struct reading *g)
 {
@@ -48,10 +48,10 @@ configure(struct reading *g)
 	c->o.skip_train = g->which != SPLIT_TRAIN;
 	c->o.full_validation = wanted < 0;
 	c->o.eval_iters = wanted < 0 ? 1 : g->which == SPLIT_TRAIN ? 0 : wanted;
-	/* One epoch of one corpus is what any number of samples up to it makes. */
+	/* Any number of samples up to one epoch of one corpus gives one epoch. */
 	c->o.train_samples = c->train_iters =
 	    wanted < 0 ? split_int(g->params, g->which, "length") : wanted;
-	/* Some blends have corpora of several vocabularies. */
+	/* Some blends have corpora with different vocabularies. */
 	c->plan.model.vocab_size = 1 << 17;
 	c->plan.layout = (struct layout){ 1, 1, 1, 1 };
 	c->plan.global_batch_size = c->plan.eval_batch_size = 1;
@@ -61,7 +61,7 @@ configure(struct reading *g)
 	c->plan.shape.reset_attention_mask = param_int(g->params, "reset_attention_mask");
 }
 
-/* Row `row` of a golden array of s columns against what was read. */
+/* Compares row `row` of a golden array of s columns with the batch. */
 static bool
 same_row(const struct npy *a, int64_t row, int64_t s, const int32_t *have)
 {
@@ -131,7 +131,7 @@ check_row(const struct reading *g, struct data_reader *r, const struct npy a[ARR
 	compared++;
 }
 
-/* Every row that the case has of the split. */
+/* Compares every row of the split in the case. */
 static void
 check_rows(const struct reading *g, const struct data *d)
 {
@@ -155,8 +155,7 @@ check_rows(const struct reading *g, const struct data *d)
 	data_reader_free(r);
 }
 
-/* A run cannot ask for everything of a list, nor for everything of the test split, nor for samples
- * without the extra token. */
+/* A run cannot request all of a list, all of the test split, or samples without the extra token. */
 static bool
 can_ask(const struct reading *g)
 {

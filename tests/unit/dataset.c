@@ -1,4 +1,4 @@
-/* dataset.c - the .bin/.idx reader against sound and damaged files, and the writer against the
+/* dataset.c - the .bin/.idx reader against valid and damaged files, and the writer against the
  * reader */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -14,7 +14,7 @@
 static struct err e;
 static char dir[] = "/tmp/mikoshi-dataset-XXXXXX";
 
-/* A path in the scratch directory; two may be in use at a time. */
+/* A path in the scratch directory; the last two results stay valid. */
 static const char *
 scratch(const char *name)
 {
@@ -26,7 +26,7 @@ scratch(const char *name)
 	return path[turn];
 }
 
-/* What each damaged pair of tests/golden/data/malformed is refused with; NULL: it is sound. */
+/* The reason for refusing each pair of tests/golden/data/malformed; NULL: it is valid. */
 static const struct {
 	const char *name, *reason;
 } malformed[] = {
@@ -153,7 +153,7 @@ check_same_file(const char *a, const char *b)
 	free(y);
 }
 
-/* Writes a corpus anew and compares the bytes of both files. */
+/* Rewrites a corpus and compares the bytes of both files. */
 static void
 rewrite(const char *name)
 {
@@ -192,7 +192,7 @@ rewrite(const char *name)
 	dataset_close(d);
 }
 
-/* Extreme ids of every type come back; those beyond are refused. */
+/* The least and greatest ids of every type are read back; ids beyond them are refused. */
 static void
 test_types(void)
 {
@@ -235,7 +235,7 @@ test_types(void)
 	}
 }
 
-/* A dataset of nothing, documents of nothing, and what an abort leaves. */
+/* An empty dataset, empty documents, and the files after an abort. */
 static void
 test_edges(void)
 {
@@ -271,7 +271,7 @@ test_edges(void)
 	CHECK(!dataset_writer_new(scratch("no/such/place"), DTYPE_I32, &e));
 }
 
-/* Where a token and a sequence belong: empty ones hold nothing, wherever they stand. */
+/* The sequence of a token and the document of a sequence; empty ones are never the answer. */
 static void
 test_places(void)
 {
@@ -301,7 +301,7 @@ test_places(void)
 	dataset_close(d);
 }
 
-/* The counts that index maps could not number are refused before anything of them is written. */
+/* Counts that index maps cannot number are refused before anything is written. */
 static void
 test_limits(void)
 {
@@ -317,7 +317,7 @@ test_limits(void)
 	dataset_abort(w);
 }
 
-/* Writes PREFIX.json, reads it, and compares what was understood. */
+/* Writes PREFIX.json, reads it, and compares the result. */
 static int
 read_notes(const char *text, struct notes *n)
 {
@@ -325,7 +325,8 @@ read_notes(const char *text, struct notes *n)
 	return notes_read(scratch("notes"), n, &e);
 }
 
-/* What is there is read, what is missing or null is unknown, what is of another type is refused. */
+/* Present members are read, missing and null ones are unknown, those of another type are refused.
+ */
 static void
 test_notes(void)
 {
@@ -367,7 +368,7 @@ test_notes(void)
 	str_release(&out);
 }
 
-/* Files end early in a copy, directories stand in for files, and a copy of a range is exact. */
+/* A copy fails on a file that ends early and on a directory; a copy of a range is exact. */
 static void
 test_copies(void)
 {

@@ -45,7 +45,7 @@ make_model(struct str *s, int kind)
 	str_add(s, normalizer, sizeof normalizer);
 }
 
-/* The reader takes what is sound and says what is not. */
+/* The reader accepts valid models and gives a reason for refusing others. */
 static void
 test_spmodel(void)
 {
@@ -62,7 +62,7 @@ test_spmodel(void)
 	CHECK(spmodel_find(&m, "bc", 2) == 6 && spmodel_find(&m, "b", 1) == 8 &&
 	    spmodel_find(&m, "bcd", 3) == -1);
 	spmodel_release(&m);
-	/* Cut anywhere it is no model, or a smaller one; never read beyond. */
+	/* Truncated anywhere it is no model, or a smaller one; nothing beyond the end is read. */
 	for (size_t n = 0; n < s.len; n++) {
 		char *cut = mem_alloc(n ? n : 1, 1);
 
@@ -85,7 +85,7 @@ test_spmodel(void)
 	str_release(&s);
 }
 
-/* tokenizer.json is JSON, and holds what is looked for. */
+/* tokenizer.json is JSON and contains this text. */
 static void
 test_sentencepiece(const char *dir, int kind, const char *const *parts)
 {
@@ -122,7 +122,7 @@ test_sentencepiece(const char *dir, int kind, const char *const *parts)
 	tokenizer_release(&t);
 }
 
-/* Writes both files and returns the reason for refusing them, or "". */
+/* Writes both files; returns the reason for refusing them, or "". */
 static const char *
 gpt2(const char *dir, const char *vocab, const char *merges, struct tokenizer_files *t,
     struct err *e)
@@ -138,7 +138,7 @@ gpt2(const char *dir, const char *vocab, const char *merges, struct tokenizer_fi
 	return strncmp(e->msg, dir, strlen(dir)) ? e->msg : e->msg + strlen(dir) + 1;
 }
 
-/* GPT-2's files, sound and broken. */
+/* GPT-2's files, valid and invalid. */
 static void
 test_gpt2(const char *dir)
 {

@@ -1,12 +1,12 @@
-/* fields.c - every member of a model has its row: option, dump and comparison know it */
+/* fields.c - every member of a model has a row, and so an option, a line in the dump, and a
+ * comparison */
 #include "lib/model/options.h"
 #include "tests/check.h"
 
 #include <string.h>
 
 /* clang-format off */
-/* A value for each member, none of them a default. Without names, so that the compiler asks for one
- * when there is a new member. */
+/* A value for each member, none of them the default. Without designators, so that the compiler reports a missing value when a member is added. */
 static const struct model_config every = {
 	3, 96, 80,               /* num_layers, hidden_size, ffn_hidden_size */
 	12, 4, 16,               /* num_attention_heads, num_query_groups, kv_channels */
@@ -53,7 +53,7 @@ lines(const struct str *s)
 	return n;
 }
 
-/* What has no row is lost on the way. */
+/* A member without a row would lose its value. */
 static void
 test_every_member(void)
 {
@@ -66,7 +66,7 @@ test_every_member(void)
 	str_release(&dump);
 }
 
-/* All lines of a dump but the switch of Megatron-LM are compared. */
+/* All lines of a dump except Megatron-LM's switch are compared. */
 static void
 test_every_difference(void)
 {
@@ -90,7 +90,7 @@ test_every_difference(void)
 	str_release(&weights);
 }
 
-/* A config.json that says nothing has the defaults that count for it, and no others. */
+/* An empty config.json gives the defaults of its family, and no others. */
 static void
 test_base(void)
 {
@@ -106,7 +106,7 @@ test_base(void)
 	CHECK(!memcmp(&c, &want, sizeof c));
 }
 
-/* Of the checkpoint counts what makes its recipe, not its sizes. */
+/* Of the checkpoint's model only the recipe counts, not the sizes. */
 static void
 test_recipe(void)
 {

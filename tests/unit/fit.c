@@ -1,4 +1,4 @@
-/* fit.c - tests of what is advised when a run does not fit: every piece of advice is true */
+/* fit.c - tests of the advice for a run that does not fit: every piece of advice helps */
 #include "lib/model/evaluation.h"
 #include "lib/model/family.h"
 #include "lib/model/fit.h"
@@ -38,8 +38,8 @@ need(const struct run_plan *p)
 	return bytes;
 }
 
-/* Evaluations in larger micro batches: their activations fit, what is of the run lies where it lay,
- * and smaller ones are the first thing that is advised. */
+/* Evaluations in larger micro batches: their activations fit, the run's own buffers keep their
+ * places, and a smaller one is the first advice. */
 static void
 test_evaluation(void)
 {
@@ -82,7 +82,7 @@ main(void)
 
 	CHECK(memory_fit(&p, coord, 0, bytes, &e) == 0);
 	CHECK(memory_fit(&p, coord, 1, bytes, &e) < 0);
-	/* One byte short: everything that saves anything is named, in order. */
+	/* One byte too few: everything that saves memory is named, in order. */
 	CHECK(memory_fit(&p, coord, 0, bytes - 1, &e) < 0);
 	CHECK(strstr(e.msg,
 	    "it fits with --micro-batch-size 4, or --recompute-granularity selective, or "
@@ -90,7 +90,7 @@ main(void)
 	    "--data-parallel-sharding-strategy optim_grads_params, or "
 	    "--recompute-granularity full, or "
 	    "--tensor-model-parallel-size 2 on twice as many ranks"));
-	/* Just enough for half the micro batch; a byte less, and it is not named any more. */
+	/* Just enough for half the micro batch; with a byte less it is no longer named. */
 	half.shape.num_microbatches = 2;
 	CHECK(
 	    memory_fit(&p, coord, 0, need(&half), &e) < 0 && strstr(e.msg, "--micro-batch-size 4"));
@@ -99,11 +99,12 @@ main(void)
 	full.shape.recompute = (struct recompute){ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 };
 	CHECK(memory_fit(&p, coord, 5, need(&full) + 5, &e) < 0 &&
 	    strstr(e.msg, "--recompute-granularity full"));
-	/* An eighth: only together. A kilobyte: never. */
+	/* An eighth: only several measures together suffice. A kilobyte: none does. */
 	CHECK(memory_fit(&p, coord, 0, bytes / 8, &e) < 0 && strstr(e.msg, " and "));
 	CHECK(memory_fit(&p, coord, 0, 1024, &e) < 0 &&
 	    strstr(e.msg, "no change of options makes it fit"));
-	/* Tensor ranks share rows first: it costs nothing; where they do already, it is no advice.
+	/* Sharing rows among tensor ranks comes first, since it costs nothing; where rows are
+	 * already shared it is not named.
 	 */
 	p.layout.tensor_model_parallel_size = 2;
 	CHECK(memory_fit(&p, coord, 0, need(&p) - 1, &e) < 0 &&
@@ -111,7 +112,7 @@ main(void)
 	p.layout.sequence_parallel = true;
 	CHECK(memory_fit(&p, coord, 0, need(&p) - 1, &e) < 0 &&
 	    !strstr(e.msg, "--sequence-parallel"));
-	/* What cannot be changed is not advised. */
+	/* A change that the run does not allow is not advised. */
 	CHECK(memory_fit(&odd, coord, 0, need(&odd) - 1, &e) < 0 &&
 	    !strstr(e.msg, "--micro-batch-size"));
 	test_evaluation();

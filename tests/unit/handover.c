@@ -1,4 +1,5 @@
-/* handover.c - exchanges beside passes: who waits for what, and once; between passes nobody does */
+/* handover.c - waits for exchanges: each once when exchanges go beside passes, none when they go
+ * between passes */
 #include "train/engine/handover.h"
 
 #include "tests/check.h"
@@ -62,7 +63,7 @@ waits(void)
 	return n;
 }
 
-/* A step's messages: an input comes into slot 1, an output goes from link 0. */
+/* A step's messages: an input arrives in slot 1, an output is sent from link 0. */
 static void
 hand_over(struct engine *e, int wait)
 {

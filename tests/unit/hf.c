@@ -48,7 +48,7 @@ test_base64(void)
 	}
 }
 
-/* Many at once are what they are one by one; every third is no name. */
+/* Many names at once give the same as one by one; every third is no name. */
 static void
 test_names(void)
 {
@@ -235,7 +235,7 @@ test_normalizers(void)
 	       "\"content\":\" "
 	       "\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\"ab\"},\"content\":\"\"}]}",
 	    "a   b abab", "a b ");
-	/* A trie that says: "A" becomes "a". */
+	/* A trie in which "A" becomes "a". */
 	normal("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"not base 64\"}", "",
 	    "normalizer 'Precompiled': \"precompiled_charsmap\" is not base 64");
 	normal("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}", "",
@@ -254,7 +254,7 @@ test_normalizers(void)
 	    "normalizer 'Replace': \"pattern\": missing closing parenthesis, at byte 1 of '('");
 }
 
-/* A long run of marks takes n log n steps. */
+/* A long run of marks takes time n log n. */
 static void
 test_many_marks(void)
 {
@@ -405,8 +405,8 @@ test_added(void)
 	cut(t, 0, "plain", "plain");
 }
 
-/* A blank that takes the white space on both sides is a match everywhere in a run of blanks: the
- * first has the run, the others are found inside it. Time must not grow with the square of the
+/* A blank that strips white space on both sides matches everywhere in a run of blanks: the first
+ * match covers the run, the others lie inside it. The time must not grow with the square of the
  * run. */
 static void
 test_blank_run(void)
@@ -431,7 +431,7 @@ test_blank_run(void)
 	added_free(a);
 }
 
-/* Tokens are divided by '|'. */
+/* Tokens are separated by '|'. */
 static void
 decoded(const char *json, const char *tokens, const char *want)
 {
@@ -478,7 +478,7 @@ test_decoders(void)
 	decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":false}",
 	    "_a|_b", " a b");
 	decoded("{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "a|b</w>|c</w>", "ab c");
-	/* A string is replaced among any bytes, an expression in text only. */
+	/* A string is replaced in any bytes, an expression only in text. */
 	decoded("{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"}",
 	    "_\xff_|_", " \xff  ");
 	decoded("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"_\"},\"content\":\" \"}",

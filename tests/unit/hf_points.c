@@ -1,11 +1,12 @@
 /*
  * hf_points.c - components of a tokenizer.json give the reference's answer for every code point
  *
- * tests/golden/hf/points.tsv has each component and the CRC-32 of what the reference makes of all
- * code points but surrogates: pre-tokenizers of one between two letters, as "piece|piece|..." and a
- * line feed; normalizers of it alone. classes.tsv has expressions and the same of what their
- * matches leave of all code points, 1024 at a time; pairs.tsv has code points to put first and
- * second, and the same of what normal forms make of all pairs.
+ * tests/golden/hf/points.tsv has each component and the CRC-32 of the reference's results for all
+ * code points except surrogates: of pre-tokenizers for the code point between two letters, as
+ * "piece|piece|..." and a line feed; of normalizers for the code point alone. classes.tsv has
+ * expressions and the checksum of the text that their matches leave of all code points, 1024 at a
+ * time; pairs.tsv has first and second code points, and the checksum of the normal forms of all
+ * pairs.
  */
 #include "lib/base/json.h"
 #include "lib/base/utf8.h"
@@ -35,7 +36,7 @@ collect(void *ctx, const struct span *piece, struct err *e)
 	return 0;
 }
 
-/* What is left of the last step's scanner is the model's to cut. */
+/* Text after the last step's scanner is split by the model. */
 static int
 answer(struct machine *m, bool normalizes, uint32_t cp)
 {
@@ -90,7 +91,7 @@ test_component(const char *text, const char *want)
 	json_free(j);
 }
 
-/* What the matches of an expression leave of each 1024 code points. */
+/* The text that the matches of an expression leave of each 1024 code points. */
 static void
 test_class(const char *pattern, const char *want)
 {
@@ -152,7 +153,7 @@ read_points(FILE *f, uint32_t *out, size_t cap)
 	return n;
 }
 
-/* The form of each first one's pairs, each before a bar, and a line feed. */
+/* The normal forms of each first code point's pairs, each followed by a bar, then a line feed. */
 static unsigned long
 sum_pairs(enum form_kind kind, uint32_t (*points)[4096], const size_t *count)
 {

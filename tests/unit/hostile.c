@@ -1,8 +1,8 @@
 /*
- * hostile.c - tokenizer files of a few bytes that ask for much: hours, or more memory than there is
+ * hostile.c - small tokenizer files that would take hours, or more memory than the machine has
  *
- * Each file is opened, and a text encoded where opening must succeed, in bounds of time and of
- * memory: what is not refused must stay in proportion to its bytes.
+ * Each file is opened and, where opening must succeed, a text is encoded, within bounds of time and
+ * memory: both must stay in proportion to the size of an accepted file.
  */
 #include "lib/base/mem.h"
 #include "lib/token/tokenizer.h"
@@ -16,7 +16,7 @@ enum { MEMORY = 1 << 20, SECONDS = 20, UNITS = 256 }; /* MEMORY in KiB */
 #define MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}"
 #define DOUBLE "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aa\"}"
 
-/* What comes of a tokenizer file and a text: the reason, or "". */
+/* The reason for refusing a tokenizer file and a text, or "". */
 static const char *
 outcome(const char *type, const struct str *file, const char *text, struct err *e)
 {
@@ -101,7 +101,7 @@ test_steps(void)
 	    "{\"type\":\"NFKC\"}", 2000, "]}");
 
 	json_is(&s, "normalizer: more than 128 steps");
-	/* The tables of a form are made once, whatever the number of steps. */
+	/* The tables of a normal form are made once for any number of steps. */
 	s = repeated("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[",
 	    "{\"type\":\"NFKC\"}", 128, "]}");
 	json_is(&s, "");
@@ -116,7 +116,7 @@ test_steps(void)
 	json_is(&s, "decoder 'Replace': the steps could make a token more than 4096 times longer");
 }
 
-/* Texts of the file that are put in many places. */
+/* Texts of the file that are inserted in many places. */
 static void
 test_long_texts(void)
 {
@@ -147,7 +147,7 @@ test_long_texts(void)
 	free(x);
 }
 
-/* Ids far above the number of tokens, and depth. */
+/* Ids far above the number of tokens, and deep nesting. */
 static void
 test_numbers(void)
 {
@@ -165,7 +165,7 @@ test_numbers(void)
 	    "not valid JSON: The JSON document was too deep (too many nested objects and arrays)");
 }
 
-/* All merges have one left part: the search for room must not go through the others. */
+/* All merges have the same left part: inserting one must not walk over the others. */
 static void
 test_one_left(void)
 {
@@ -183,8 +183,8 @@ test_one_left(void)
 	str_release(&file);
 }
 
-/* Tokens whose second halves undo what hashing makes of the first, for who starts from their
- * length. There are as many as of a published file, so that a pattern is known. */
+/* Tokens whose second halves cancel the hash of their first halves, if the hash starts from the
+ * length. There are as many as in a published file, so that the pattern is recognised. */
 static void
 test_one_slot(void)
 {
@@ -247,7 +247,7 @@ model(const uint32_t *unit, const char *pool, size_t pool_len)
 	return s;
 }
 
-/* Checks what becomes of the model, and releases it. */
+/* Checks the result of opening the model, and releases it. */
 static void
 model_is(struct str file, const char *want)
 {
@@ -257,25 +257,25 @@ model_is(struct str file, const char *want)
 	str_release(&file);
 }
 
-/* Double arrays that are no trees, and replacements without end. */
+/* Double arrays that are not trees, and replacements of unlimited length. */
 static void
 test_rules(void)
 {
 	uint32_t unit[UNITS];
 	char *pool = mem_zalloc(200000, 1);
 
-	/* Every byte may follow every byte. */
+	/* Every byte follows every byte. */
 	for (uint32_t i = 0; i < UNITS; i++)
 		unit[i] = i << 10 | i;
 	model_is(model(unit, "x", 2),
 	    "its normalisation rules have keys of more than 1024 bytes or a cycle");
-	/* Only 'a' follows, on 'a'. */
+	/* Only 'a' follows 'a'. */
 	memset(unit, 0, sizeof unit);
 	unit[0] = 0;
 	unit['a'] = 'a' << 10 | 'a';
 	model_is(model(unit, "x", 2),
 	    "its normalisation rules have keys of more than 1024 bytes or a cycle");
-	/* 'a' becomes what the pool begins with. */
+	/* 'a' becomes the beginning of the pool. */
 	unit['a'] = (uint32_t)('a' ^ 'b') << 10 | 1u << 8 | 'a';
 	unit['b'] = 1u << 31;
 	memset(pool, 'x', 199999);

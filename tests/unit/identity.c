@@ -1,4 +1,4 @@
-/* identity.c - the tokenizer as the names of index maps know it, for each kind */
+/* identity.c - the description of each kind of tokenizer in the names of index maps */
 #include "lib/base/str.h"
 #include "lib/token/identity.h"
 #include "tests/check.h"

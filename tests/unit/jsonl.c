@@ -138,7 +138,7 @@ test_members(void)
 	jsonl_free(j);
 }
 
-/* A step of a small generator: enough to spoil lines with. */
+/* A step of a small random generator. */
 static uint32_t
 random_step(uint64_t *state)
 {
@@ -146,8 +146,8 @@ random_step(uint64_t *state)
 	return (uint32_t)(*state >> 33);
 }
 
-/* Spoils good lines in a few places and compares with the oracle: bytes of JSON's own are the
- * likeliest. */
+/* Changes a few bytes of good lines, mostly to bytes of JSON's syntax, and compares with the
+ * oracle. */
 static void
 test_oracle(void)
 {
@@ -185,8 +185,8 @@ test_oracle(void)
 	jsonl_free(j);
 }
 
-/* Reads all lines of some files in small batches: "file:offset:text|", "long" for those of more
- * than max_line bytes. */
+/* Reads all lines of some files in small batches, as "file:offset:text|", with "long" for those of
+ * more than max_line bytes. */
 static void
 all_lines(struct input_list *files, int64_t max_line, struct str *out, struct err *e)
 {
@@ -292,7 +292,7 @@ test_input(void)
 	CHECK(chdir("/") == 0 && io_remove_tree(dir, &e) == 0);
 }
 
-/* Long lines are cut off wherever they stand, in every part alike; the lines between them stay
+/* Long lines are cut off anywhere in the file, the same in every part; the lines between them stay
  * whole. */
 static void
 test_long_lines(void)

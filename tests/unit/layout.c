@@ -1,4 +1,5 @@
-/* layout.c - a layout is written to an option file and read from it; newer axes are refused */
+/* layout.c - a layout is written to an option file and read back; axes of later versions are
+ * refused */
 #include "lib/model/layout_text.h"
 #include "lib/model/options.h"
 #include "tests/check.h"
@@ -22,7 +23,7 @@ read_layout(const char *options, struct layout *l, struct err *e)
 	return rc;
 }
 
-/* Every size but that of data parallelism; a text that says nothing is of one rank. */
+/* Every size except data parallelism; an empty text gives one rank. */
 static void
 test_round_trip(void)
 {
@@ -42,7 +43,7 @@ test_round_trip(void)
 	CHECK(layout_world(&back) == 1);
 }
 
-/* Whatever way a line is written that the reader takes as a size, it goes. */
+/* Every spelling that the reader accepts as a size is removed. */
 static void
 test_replace(void)
 {
@@ -63,7 +64,7 @@ test_replace(void)
 	str_release(&text);
 }
 
-/* An axis that this version has not can only be 1; other options are somebody else's. */
+/* An axis that this version lacks must be 1; other options are ignored. */
 static void
 test_newer(void)
 {
@@ -79,7 +80,7 @@ test_newer(void)
 	CHECK(read_layout("expert-model-parallel-size\n", &l, &e) < 0);
 }
 
-/* Rows are shared in whole positions; without the option, or among one, there is no such rule. */
+/* Rows are shared in whole positions; the rule applies only with the option and several ranks. */
 static void
 test_rows(void)
 {

@@ -1,4 +1,5 @@
-/* lock.c - tests of locks: who holds one, what breaks one, and that of many only one gets it */
+/* lock.c - tests of locks: who holds one, what breaks one, and that only one of several processes
+ * gets it */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
 #include "lib/base/lock.h"
@@ -9,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What was said last. */
+/* The last message. */
 static char said[4096];
 
 static void
@@ -42,7 +43,7 @@ leave(const char *host, const char *boot, long process, unsigned long long start
 	CHECK(io_write_file("lock", text, strlen(text), NULL) == 0);
 }
 
-/* A lock is there; taking it says this, takes about so long, and works. */
+/* Taking an existing lock succeeds after about this time, with this message. */
 static void
 breaks(const char *want, double seconds)
 {
@@ -89,7 +90,7 @@ test_holding(void)
 	lock_release(NULL);
 }
 
-/* The thread finds out without being asked. */
+/* The thread notices by itself. */
 static void
 test_losing(void)
 {
@@ -120,7 +121,7 @@ test_breaking(void)
 	    "'lock' is broken: it was held by process %ld of host %s, which has ended", (long)pid,
 	    host);
 	breaks(want, 0);
-	/* another process has the number by now */
+	/* the number belongs to another process by now */
 	leave(host, boot, getpid(), process_start(getpid()) + 1, "job -\nattempt -");
 	snprintf(want, sizeof want,
 	    "'lock' is broken: it was held by process %ld of host %s, which has ended",
@@ -139,7 +140,7 @@ test_breaking(void)
 	    "'lock' is broken: it was held by process 5 of host elsewhere, which was not renewed",
 	    0.2);
 	unsetenv("SLURM_JOB_ID");
-	/* a container of this machine, whose numbers are others */
+	/* a container of this machine, with its own process numbers */
 	leave("elsewhere", boot, getpid(), 1, "job -\nattempt -");
 	snprintf(want, sizeof want,
 	    "'lock' is broken: it was held by process %ld of host elsewhere, which was not renewed",
@@ -199,8 +200,8 @@ test_watching(void)
 	unlink("lock");
 }
 
-/* One of many: starts with the others, says whether it got the lock, holds it until the last one
- * has said so. */
+/* One of many: starts with the others, reports whether it got the lock, and holds it until all have
+ * reported. */
 static void
 racer(const int go[2], const int tried[2], const int finish[2])
 {
@@ -215,7 +216,7 @@ racer(const int go[2], const int tried[2], const int finish[2])
 	_exit(0);
 }
 
-/* Several processes find a dead one's lock at the same time: one gets it. */
+/* Several processes find a dead process's lock at the same time: one gets it. */
 static void
 race(long dead)
 {

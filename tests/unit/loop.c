@@ -1,6 +1,6 @@
-/* loop.c - tests of the step loop in a small run on made-up data: what counts as the time
- * and the energy of a step, by a clock that jumps whenever a checkpoint or an evaluation has come;
- * and that a run whose lock is gone writes nothing */
+/* loop.c - tests of the step loop in a small run on made-up data: what counts as the time and the
+ * energy of a step, by a clock that jumps at each checkpoint and evaluation; and that a run without
+ * its lock writes nothing */
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
@@ -15,7 +15,7 @@ enum { STEPS = 6, SAVE_INTERVAL = 3, EVAL_INTERVAL = 2, HOUR = 3600 };
 static struct err e;
 static struct comm *world;
 
-/* How many of the checkpoints are there. */
+/* The number of these checkpoints that exist. */
 static int
 checkpoints(void)
 {
@@ -29,7 +29,7 @@ checkpoints(void)
 	return n;
 }
 
-/* How many lines of a file hold a text. */
+/* The number of lines of a file that contain a text. */
 static int
 lines_with(const char *file, const char *text)
 {
@@ -44,7 +44,7 @@ lines_with(const char *file, const char *text)
 	return n;
 }
 
-/* Every look takes a millisecond, every save and every evaluation an hour. */
+/* Every reading of the clock takes a millisecond, every save and every evaluation an hour. */
 static double
 jumping_clock(void)
 {
@@ -99,7 +99,7 @@ train(struct train_config *c, struct lock *lock)
 	return status;
 }
 
-/* The greatest of a figure of the steps in the metrics, and how many there are. */
+/* The maximum of a figure of the steps in the metrics, and the number of steps. */
 static double
 greatest(const char *figure, int *steps)
 {
@@ -127,7 +127,7 @@ static char *const command[] = { "mtrain", "-q", "--num-layers=1", "--hidden-siz
 	"--eval-interval=2", "--eval-iters=1", "--mock-data", "--log-interval=100",
 	"--metrics-file=metrics", "--split=1,1,0", "--log-energy" };
 
-/* The options in a directory of their own. */
+/* Runs the options in a new directory. */
 static void
 begin(struct train_config *c, char *dir)
 {
@@ -146,7 +146,7 @@ end(struct train_config *c, const char *dir)
 	CHECK(chdir("/") == 0 && io_remove_tree(dir, &e) == 0);
 }
 
-/* Steps are timed without the evaluations, and without the saves that they wait for. */
+/* The times of steps exclude evaluations, and saves that the run waits for. */
 static void
 test_seconds(void)
 {
@@ -167,8 +167,8 @@ test_seconds(void)
 	end(&c, dir);
 }
 
-/* A run whose lock is gone stops after the step in which it finds out; one that has not found out
- * by itself does before it saves. */
+/* A run without its lock stops after the step in which it notices; one that has not noticed yet
+ * does so before it saves. */
 static void
 test_lost_lock(bool known)
 {

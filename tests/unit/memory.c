@@ -28,7 +28,7 @@ tiny(void)
 	return c;
 }
 
-/* Buffers that are in use at the same moment, by what the trainer does then. */
+/* Buffers in use at the same time, by phase of the trainer. */
 static const enum buffer phases[][20] = {
 	{ BUF_WHOLE, BUF_FINAL_OUT, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT,
 	    BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED, BUF_COUNT },
@@ -86,7 +86,7 @@ check_levels(const struct memory_plan *m)
 	}
 }
 
-/* Copies for micro batches and links lie apart, after what else their arena holds. */
+/* Copies for micro batches and links do not overlap and come after the rest of their arena. */
 static void
 check_copies(const struct memory_plan *m)
 {
@@ -120,8 +120,8 @@ check_layers(const struct memory_plan *m)
 
 			CHECK(p.offset + m->bytes[b] <= m->arena[p.arena] && p.offset % 256 == 0);
 			CHECK(p.arena != ARENA_SCRATCH || p.offset >= m->recompute_base);
-			/* Layers of different chunks share scratch; those of the first chunk stand
-			 * for all. */
+			/* Layers of different chunks share scratch; the first chunk represents all.
+			 */
 			if (!first || (p.arena == ARENA_SCRATCH && i >= m->recompute_chunk))
 				continue;
 			for (uint64_t at = p.offset / 256;
@@ -152,7 +152,7 @@ check_sums(const struct memory_plan *m)
 	CHECK(memory_total(m) == m->arena[0] + m->arena[1] + m->arena[2]);
 }
 
-/* Micro batches whose backward pass is to come, of 1F1B. */
+/* Micro batches in flight under 1F1B. */
 static int
 in_flight(const struct layout *l, const struct train_shape *s, int stage)
 {
@@ -161,7 +161,7 @@ in_flight(const struct layout *l, const struct train_shape *s, int stage)
 	return s->forward_only ? 1 : (int)(n < s->num_microbatches ? n : s->num_microbatches);
 }
 
-/* Every rank of a layout has a sound plan. */
+/* Every rank of a layout has a valid plan. */
 static void
 check_all(const struct model_config *c, const struct layout *l, const struct train_shape *s)
 {
@@ -186,7 +186,7 @@ check_all(const struct model_config *c, const struct layout *l, const struct tra
 	}
 }
 
-/* The ways to recompute, of the four layers of the tiny model. */
+/* The ways to recompute the four layers of the tiny model. */
 static const struct recompute recomputes[] = {
 	{ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 },
 	{ RECOMPUTE_SELECTIVE, RECOMPUTE_UNIFORM, 1 },
@@ -248,8 +248,8 @@ test_figures(void)
 	memory_plan(&half, &c, &two, &s, coord);
 	CHECK(half.bytes[BUF_MASTER] * 2 == half.bytes[BUF_GRADS]);
 	memory_release(&half);
-	/* Half the positions; k beside v of all; what is given is of 5 pieces of 8 positions, what
-	 * comes of 2. */
+	/* Half the positions; k and v of all; gradients are sent for 5 pieces of 8 positions and
+	 * received for 2. */
 	memory_plan(&half, &c, &shared, &s, coord);
 	CHECK(half.bytes[BUF_QKV] * 2 == m.bytes[BUF_QKV] && half.bytes[BUF_LSE] == 2 * 8 * 16 * 4);
 	CHECK(half.bytes[BUF_ROPE] == m.bytes[BUF_ROPE] && half.bytes[BUF_TOKENS] == 32 * 4);
@@ -272,8 +272,8 @@ test_figures(void)
 	CHECK(recomputed.bytes[BUF_HASHES] == 2 * 8 * (1 + (uint64_t)m.shards.count));
 	memory_release(&recomputed);
 	s.hashed = false;
-	/* A gated activation is never saved; selectively nor are the norms' outputs; fully one
-	 * input a layer is. */
+	/* A gated activation is never saved; with selective recompute neither are the norms'
+	 * outputs; with full recompute one input per layer is. */
 	CHECK(m.place[BUF_ACT_OUT] == ARENA_SCRATCH && m.place[BUF_NORM1_OUT] == ARENA_SAVED);
 	s.recompute.granularity = RECOMPUTE_SELECTIVE;
 	memory_plan(&recomputed, &c, &l, &s, coord);
@@ -289,8 +289,8 @@ test_figures(void)
 	memory_release(&m);
 }
 
-/* What lies between blocks is F32 in a 16-bit run that wants it so, nothing else is; branches then
- * have a gradient of their own. */
+/* With --fp32-residual-connection only buffers between blocks are F32 in a 16-bit run; branches
+ * then have a gradient of their own. */
 static void
 test_stream(void)
 {
@@ -322,8 +322,8 @@ test_stream(void)
 	}
 }
 
-/* The rows between blocks are shared over four tensor ranks, all others are whole on each; what one
- * product at a time needs of them has one place. */
+/* The rows between blocks are shared over four tensor ranks, all others are whole on each; the rows
+ * that one GEMM at a time needs have one buffer. */
 static void
 test_row_shards(void)
 {
@@ -352,7 +352,8 @@ test_row_shards(void)
 		CHECK(memory_total(&w) < memory_total(&m));
 		memory_release(&m);
 		memory_release(&w);
-		/* Beside products, what is gathered and what is scattered are there at once. */
+		/* With overlap, the gathered rows and those to be scattered are alive at the same
+		 * time. */
 		memory_plan(&m, &c, &plain, &beside, coord);
 		memory_plan(&w, &c, &rows, &beside, coord);
 		part[BUF_PARTIAL] = part[BUF_WHOLE];
@@ -363,8 +364,8 @@ test_row_shards(void)
 	}
 }
 
-/* Figures that cuDNN 9.19 answered for compute capability 9.0, with dq's sum added: what is taken
- * is never less and at most a page more. */
+/* Figures of cuDNN 9.19 for compute capability 9.0, with dq's sum added: the plan is never less and
+ * at most a page more. */
 static void
 test_attention(void)
 {
@@ -399,7 +400,7 @@ test_attention(void)
 		  &(struct attention_shape){ 1, 65536, 65536, 32, 8, 128, true, true }) == 0);
 }
 
-/* Nothing is taken in runs that cuDNN does not serve; tensor ranks share the heads. */
+/* Runs that do not use cuDNN plan no workspace; tensor ranks share the heads. */
 static void
 test_run_attention(void)
 {

@@ -1,4 +1,4 @@
-/* meter.c - tests of the energy of laps, on a device whose counter goes when it is told to */
+/* meter.c - tests of the energy of laps, on a device whose counter advances on command */
 #include "lib/base/prog.h"
 #include "tests/check.h"
 #include "train/run/meter.h"
@@ -12,7 +12,7 @@ tell(struct device *d, struct meter *out)
 	out->joules = counter;
 }
 
-/* A device that has other meters, but not this one. */
+/* A device that has other meters, but not this one */
 static void
 tell_power(struct device *d, struct meter *out)
 {
@@ -38,7 +38,7 @@ test_laps(struct comm *world)
 	energy_resume(g);
 	counter += 4;
 	CHECK(energy_lap(g) == 7);
-	/* A pause without an end. */
+	/* A pause that never ends. */
 	energy_pause(g);
 	counter += 2;
 	CHECK(energy_lap(g) == 2 && energy_lap(g) == 0);

@@ -66,8 +66,8 @@ test_counts(void)
 	CHECK(model_num_parameters(&l) == 8030261248);
 	CHECK_NEAR(model_flops(&l, 1, 2048, 128256) / 2048 / 1e9, 46.64, 1e-4);
 	CHECK_NEAR(model_flops(&g, 1, 1024, 50304) / 1024 / 1e9, 0.798, 1e-3);
-	/* A window as wide as the sequence changes nothing, and a narrower one saves attention
-	 * alone. */
+	/* A window as wide as the sequence changes nothing, and a narrower one reduces only
+	 * attention. */
 	l.window_size = 2048;
 	CHECK_NEAR(model_flops(&l, 1, 2048, 128256) / 2048 / 1e9, 46.64, 1e-4);
 	l.window_size = 2047;
@@ -77,7 +77,7 @@ test_counts(void)
 	    model_flops(&l, 1, 2048, 128256) < 2048 * 46e9);
 }
 
-/* Sets one field off its legal value and expects the reason. */
+/* Sets one field to an illegal value and expects the reason. */
 #define BROKEN(config, field, value, reason) \
 	do { \
 		struct model_config c_ = config(); \
@@ -154,7 +154,7 @@ test_rope(void)
 	CHECK_NEAR(t[2 * 128 + 127], sin(2 * pow(500000, -126.0 / 128) / 8), 1e-15);
 }
 
-/* True when every member of a is in b, with the same value. */
+/* True when b has every member of a, with the same value. */
 static bool
 contains(const struct json_value *a, const struct json_value *b)
 {
@@ -182,7 +182,7 @@ contains(const struct json_value *a, const struct json_value *b)
 	return true;
 }
 
-/* Reads a config.json, writes it, and expects every member back. */
+/* Reads a config.json, writes it, and expects every member in the result. */
 static void
 round_trip(const char *path, const char *model_type, struct model_config *c)
 {
@@ -235,7 +235,8 @@ test_places(const struct family *f, const struct model_config *c)
 	free(p);
 }
 
-/* The golden configs survive reading and writing; models of no family are told why. */
+/* The golden configs survive reading and writing; a model of no known family is refused with the
+ * reason. */
 static void
 test_families(void)
 {
@@ -275,7 +276,7 @@ test_families(void)
 
 #define ENDS ",\n  \"eos_token_id\": [\n    128001,\n    128008,\n    128009\n  ]"
 
-/* Ends of text are one or several; both come back from JSON and from an option file. */
+/* One or several end-of-text ids are read back from JSON and from an option file. */
 static void
 test_ends_of_text(void)
 {
@@ -306,7 +307,7 @@ test_ends_of_text(void)
 	CHECK_STR(e.msg, "text: --eos-token-id: more than 16 token ids");
 }
 
-/* The window of a text, or -1 and the reason in e. */
+/* The window that a text describes, or -1 with the reason in e. */
 static int64_t
 window(const char *text, struct err *e)
 {
@@ -321,7 +322,8 @@ window(const char *text, struct err *e)
 	return rc < 0 ? -1 : c.window_size;
 }
 
-/* W, and the pair of Megatron-LM's --window-size: keys before a query's own, and after it. */
+/* A number W, and the pair of Megatron-LM's --window-size: the keys before and after the query's
+ * own. */
 static void
 test_window(void)
 {
@@ -341,7 +343,7 @@ test_window(void)
 	    e.msg, "text: --window-size 127,1: must end in 0: a query sees no keys after its own");
 }
 
-/* What a config.json says, or why it is refused. */
+/* The result of reading a config.json, or the reason for refusing it. */
 static const struct {
 	const char *json, *reason;
 } refusals[] = {
@@ -414,7 +416,7 @@ resolve(const char *text, int64_t world, struct run_plan *plan, struct err *e)
 	return rc;
 }
 
-/* Options resolve to a layout and a batch, or to the rule that they break. */
+/* Options give a layout and a batch, or the rule that they break. */
 static void
 test_options(void)
 {
@@ -481,7 +483,7 @@ test_dump(const struct model_config *c)
 	str_release(&again);
 }
 
-/* Differences are told by option, also where one side has no line for it. */
+/* Differences are reported by option, also where one side has no line for it. */
 static void
 test_differences(void)
 {

@@ -1,4 +1,4 @@
-/* npy.c - .npy files: what NumPy wrote, what NumPy would write, and what is refused */
+/* npy.c - .npy files: files written by NumPy, files as NumPy would write them, and refused ones */
 #include "lib/base/io.h"
 #include "lib/data/npy.h"
 #include "tests/check.h"
@@ -55,7 +55,7 @@ test_headers(void)
 	}
 }
 
-/* Headers of every length: the elements are aligned wherever the file has them. */
+/* Headers of every length: the elements are aligned wherever they begin in the file. */
 static void
 test_alignment(void)
 {

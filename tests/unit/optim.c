@@ -12,7 +12,7 @@ enum { W = 10, N = 110, TAIL = 40 };
 
 static struct err e;
 
-/* From 0.2 over 1 to 0.1: warm-up to 10 samples, end at 110, the tail of WSD from 70. */
+/* From 0.2 through 1 to 0.1: warm-up until sample 10, end at 110, the tail of WSD from 70. */
 static struct lr_schedule
 schedule(enum lr_style style, enum wsd_style tail)
 {
@@ -84,7 +84,7 @@ test_decay(void)
 	}
 }
 
-/* The root never falls below the least rate; without a warm-up it starts at one sample. */
+/* The inverse square root never falls below min_lr; without warm-up it starts at one sample. */
 static void
 test_inverse_square_root(void)
 {
@@ -120,7 +120,7 @@ test_weight_decay(void)
 	CHECK_NEAR(wd_at(&s, 1000), 0.3, 1e-15);
 }
 
-/* A rule that is broken is named by its option. */
+/* A broken rule names its option. */
 static void
 refused(struct lr_schedule s, const char *why)
 {
@@ -149,7 +149,7 @@ test_check(void)
 	refused(s, "--lr-wsd-decay-iters: ");
 }
 
-/* Steps in order, 'o' an overflow and '.' none; the scale after each. */
+/* Steps in order, 'o' for an overflow and '.' for none, and the scale after each. */
 static void
 trace(struct scaler s, const char *steps, const double *scale)
 {
@@ -169,11 +169,11 @@ test_scaler(void)
 		.hysteresis = 2,
 		.hysteresis_left = 2 };
 
-	/* The first overflow is forgiven, every further one halves at once; a clean window doubles
-	 * and forgives again. */
+	/* The first overflow changes nothing, every further one halves the scale; a clean window
+	 * doubles it and allows one overflow again. */
 	trace(s, "ooo...o..o...", (double[]){ 16, 8, 4, 4, 4, 8, 8, 8, 8, 4, 4, 4, 8 });
-	/* An overflow starts the window anew: five clean steps around one double nothing but the
-	 * last three. */
+	/* An overflow restarts the window: of five clean steps around one, only the last three
+	 * count. */
 	trace(s, "..o..o...", (double[]){ 16, 16, 16, 16, 16, 8, 8, 8, 16 });
 	trace(s, "......", (double[]){ 16, 16, 32, 32, 32, 64 });
 	s.hysteresis = s.hysteresis_left = 1;
@@ -184,7 +184,7 @@ test_scaler(void)
 	trace(s, "o...o", (double[]){ 16, 16, 16, 16, 16 });
 }
 
-/* The letters a and s for the states of the rules. */
+/* The states of the rules as letters. */
 static bool
 has_state(const void *held, const char *state)
 {
@@ -201,7 +201,7 @@ check_rule(const char *name, const char *held, const char *rule)
 		CHECK_STR(r->name, rule);
 }
 
-/* What lies beside the weights of a checkpoint, by the name that it gives or by what is there. */
+/* The rule of a checkpoint's states, by the name that it records or by the states that it has. */
 static void
 test_rules(void)
 {

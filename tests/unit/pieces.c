@@ -31,7 +31,7 @@ small_model(bool untied)
 	return c;
 }
 
-/* Counts how often each element is written by the data ranks of one (tp, pp). */
+/* Counts the writes of each element by the data ranks of one (tp, pp). */
 static void
 mark(const struct shards *s, int dp, const struct param *table, unsigned char **seen)
 {
@@ -90,8 +90,7 @@ test_tiling(const struct model_config *c, const struct layout *l)
 	free(table);
 }
 
-/* The dump of a model, among options that the table does not know, reads back to the same model and
- * layout. */
+/* The dump of a model, among options outside the table, reads back to the same model and layout. */
 static void
 test_text(const struct model_config *c)
 {

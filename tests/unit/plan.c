@@ -1,5 +1,5 @@
-/* plan.c - tests of the planner: the time model moves the right way, searches keep their promises,
- * tables add up */
+/* plan.c - tests of the planner: the time model changes in the right direction, search results are
+ * legal, fit and are sorted, tables add up */
 #include "lib/model/block/workspace.h"
 #include "lib/model/family.h"
 #include "plan/memtable.h"
@@ -78,7 +78,7 @@ timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, enum sha
 	    (struct train_shape){ 2048, b, m, DTYPE_BF16, sharding, optim_rules, false, { 0 } });
 }
 
-/* Rows are sound and typed figures win. */
+/* Rows are plausible, and typed figures override them. */
 static void
 test_devices(void)
 {
@@ -103,9 +103,9 @@ test_devices(void)
 	}
 }
 
-/* Products and all-reduces cost what their arithmetic and their bytes say. */
+/* The times of GEMMs and all-reduces follow from their arithmetic and bytes. */
 static void
-test_products(void)
+test_gemms(void)
 {
 	struct hardware hw = device("gpu h200\n");
 	struct model_config c = llama_1b();
@@ -118,7 +118,7 @@ test_products(void)
 	CHECK(big > peak / 0.75 && big < peak / 0.6);
 	CHECK(time_gemm(&r, 8192, 8192, 8190, false) > big);
 	CHECK(time_gemm(&r, 8192, 8192, 8192, true) >= big);
-	/* One row of a product costs its weights' way through memory. */
+	/* A GEMM of one row takes as long as reading its weights. */
 	CHECK(time_gemm(&r, 1, 8192, 8192, false) > 2 * 8192.0 * 8192 / 4.8e12);
 	CHECK(time_all_reduce(&r, 1, 1, 1e9) == 0);
 	CHECK(time_all_reduce(&r, 8, 1, 1e9) > time_all_reduce(&r, 2, 1, 1e9));
@@ -126,7 +126,7 @@ test_products(void)
 	CHECK_NEAR(time_all_reduce(&r, 8, 1, 1e9), 2 * 7.0 / 8 * 1e9 / (450e9 * 0.75), 0.01);
 }
 
-/* Each part of the time moves the right way. */
+/* Each part of the time changes in the right direction. */
 static void
 test_directions(void)
 {
@@ -142,19 +142,19 @@ test_directions(void)
 	CHECK(a.bubble / a.total > b.bubble / b.total && b.bubble > 0);
 	CHECK_NEAR(a.bubble, b.bubble, 1e-9);
 	CHECK(a.total < one.total && a.total > one.total / 4);
-	/* Tensor ranks share the products and pay for talking, the more the slower the link. */
+	/* Tensor ranks share the GEMMs and pay for communication, the more the slower the link. */
 	a = timed(&hw, (struct layout){ 8, 1, 1, 1 }, 4, 8, SHARDING_NONE);
 	b = timed(&slow, (struct layout){ 8, 1, 1, 1 }, 4, 8, SHARDING_NONE);
 	CHECK(a.tp > 0 && a.compute < one.compute && a.compute > one.compute / 8);
 	CHECK(b.tp > 10 * a.tp && b.compute == a.compute);
-	/* Rows of their own: four gathers and scatters of ten and four come on top of as many as
-	 * the all-reduces are, and norms have an eighth of the work. A stage hands on a part. */
+	/* With sequence parallel, four gathers and scatters of ten and four come on top of as many
+	 * as the all-reduces are, and norms have an eighth of the work. A stage sends a part. */
 	b = timed(&hw, (struct layout){ 8, 1, 1, 1, true }, 4, 8, SHARDING_NONE);
 	CHECK_NEAR(b.tp / a.tp, (10.0 * 16 + 4) / (8.0 * 16 + 4), 1e-9);
 	CHECK(b.memory < a.memory && b.compute == a.compute);
 	CHECK(timed(&hw, (struct layout){ 4, 1, 1, 2, true }, 4, 8, SHARDING_NONE).other <
 	    timed(&hw, (struct layout){ 4, 1, 1, 2 }, 4, 8, SHARDING_NONE).other);
-	/* Context ranks share all the work of a sample, and pay for talking. */
+	/* Context ranks share all the work of a sample, and pay for communication. */
 	a = timed(&hw, (struct layout){ 1, 4, 1, 1 }, 4, 8, SHARDING_NONE);
 	b = timed(&slow, (struct layout){ 1, 4, 1, 1 }, 4, 8, SHARDING_NONE);
 	CHECK(one.cp == 0 && a.cp > 0 && a.dp > 0 && a.compute < one.compute / 3);
@@ -163,15 +163,15 @@ test_directions(void)
 	a = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE);
 	b = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_OPTIM);
 	CHECK(a.dp > 0 && b.memory < a.memory && b.dp < a.dp);
-	/* Gradients shared are reduced eight times, weights shared gathered sixteen times. */
+	/* Sharded gradients are reduced eight times, sharded weights gathered sixteen times. */
 	one = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_GRADS);
 	CHECK(one.memory == b.memory && one.dp > 3 * b.dp);
 	CHECK(timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_PARAMS).dp > 1.5 * one.dp);
 	CHECK(timed(&hidden, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE).dp == 0);
 }
 
-/* Beside products: of four reductions a layer two are hidden on a fast link, of ten gathers and
- * scatters eight; on a slow one no more than products take. */
+/* With overlap, two of a layer's four reductions are hidden on a fast link, and eight of ten
+ * gathers and scatters; on a slow link no more than the GEMMs take. */
 static void
 test_beside(void)
 {
@@ -223,7 +223,8 @@ static const struct published {
 	{ "gpu b200", 12, 8192, 64, 8, 28672, 128256, 4096, true, { 2, 1, 4, 1 }, 1, 4, 0.7255 },
 };
 
-/* Other programs' steps come out within a third: enough to rank layouts, and no row is far off. */
+/* Other programs' published steps are predicted to within a third, which is enough to rank layouts.
+ */
 static void
 test_published(void)
 {
@@ -251,7 +252,7 @@ test_published(void)
 	}
 }
 
-/* Every plan is legal, fits, and is in order; typed options hold. */
+/* Every plan is legal and fits, the plans are sorted, and typed options are kept. */
 static void
 test_search(void)
 {
@@ -293,8 +294,8 @@ test_search(void)
 	search_release(&s);
 }
 
-/* A need within 4 % of the memory is tight; above it, nothing fits and the reason names the
- * smallest. */
+/* Within 4 % of the memory a plan is tight; with less memory nothing fits and the reason names the
+ * smallest plan. */
 static void
 test_fit(void)
 {
@@ -349,7 +350,7 @@ int
 main(void)
 {
 	test_devices();
-	test_products();
+	test_gemms();
 	test_directions();
 	test_beside();
 	test_scale();

@@ -1,5 +1,5 @@
-/* plans.c - the parameters and the memory of a dozen runs are those of tests/golden/plans.txt, to
- * the byte; with an argument they are printed, for when a change of them is meant */
+/* plans.c - parameters and memory of a dozen runs equal those of tests/golden/plans.txt, to the
+ * byte; with an argument they are printed, to update the file after a deliberate change */
 #include "lib/base/mem.h"
 #include "lib/model/family.h"
 #include "lib/model/memory.h"
@@ -107,8 +107,8 @@ model_of(const struct run *r)
 	return c;
 }
 
-/* What the shards of a rank are, and where: parameters of its first layer and beside the layers,
- * as the others repeat them. */
+/* The shards of a rank and their places: those of its first layer, which the others repeat, and
+ * those outside the layers. */
 static void
 print_shards(FILE *f, const struct param *table, const struct memory_plan *m, int num_layers)
 {
@@ -130,7 +130,7 @@ print_shards(FILE *f, const struct param *table, const struct memory_plan *m, in
 	}
 }
 
-/* Where the buffers of a rank lie. */
+/* The places of a rank's buffers. */
 static void
 print_buffers(FILE *f, const struct memory_plan *m)
 {
@@ -169,7 +169,7 @@ print_run(FILE *f, const struct run *r)
 	free(table);
 }
 
-/* Line by line, so that a failure names the first that moved. */
+/* Line by line, so that a failure names the first difference. */
 static void
 compare(FILE *have, FILE *want)
 {

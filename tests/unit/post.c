@@ -1,9 +1,9 @@
-/* post.c - a report arrives whole; what does not carry the run's number is dropped */
+/* post.c - a report arrives whole; packets without the run's number are dropped */
 #include "lib/base/clock.h"
 #include "tests/check.h"
 #include "train/run/post.h"
 
-/* A world of one is its own office. */
+/* A world of one sends to itself. */
 static void
 test_own_office(struct comm *world)
 {
@@ -27,7 +27,7 @@ test_own_office(struct comm *world)
 	post_close(p);
 }
 
-/* Before the offices are known. */
+/* Before the addresses are known. */
 static void
 test_no_post(void)
 {

@@ -1,6 +1,5 @@
-/* prefetch.c - tests of reading ahead on made-up data: training and evaluation in turn give what a
- * reader gives that is asked for each batch, nothing is read twice, and neither waits because of
- * the other */
+/* prefetch.c - tests of reading ahead on made-up data: alternating training and evaluation give the
+ * batches of a plain reader, nothing is read twice, and neither waits for the other */
 #include "lib/base/prog.h"
 #include "tests/check.h"
 #include "train/data/prefetch.h"
@@ -15,7 +14,7 @@ enum { S = 4, B = 2, M = 2, EVAL = 2, RING = 2 * M, START = 8 };
 static struct err e;
 static struct data_reader *reader;
 
-/* The device has no work, so all of it is done. */
+/* The device never has work, so it is always idle. */
 static int
 device_sync(struct stream *st, struct err *err)
 {
@@ -24,8 +23,8 @@ device_sync(struct stream *st, struct err *err)
 	return 0;
 }
 
-/* Waits until the thread has read so many batches, 20 seconds at most, and looks whether it reads
- * on. */
+/* Waits until the thread has read this many batches, 20 seconds at most, and checks that it reads
+ * no more. */
 static void
 reads(struct prefetch *p, int64_t count)
 {
@@ -34,7 +33,7 @@ reads(struct prefetch *p, int64_t count)
 	CHECK(prefetch_stats(p).reads == count);
 }
 
-/* The micro batches of a step, against those that a reader of its own gives. */
+/* Compares the micro batches of a step with those of a separate reader. */
 static void
 step(struct prefetch *p, const struct engine *engine, int set, int64_t first)
 {
@@ -57,7 +56,7 @@ step(struct prefetch *p, const struct engine *engine, int set, int64_t first)
 	}
 }
 
-/* An evaluation, and the device after it. */
+/* An evaluation, after which the device has passed its batches. */
 static void
 evaluation(struct prefetch *p, const struct engine *engine, int set)
 {
@@ -66,8 +65,8 @@ evaluation(struct prefetch *p, const struct engine *engine, int set)
 	prefetch_passed(p);
 }
 
-/* A run that goes on after START samples and evaluates after every second step. What is read is
- * always what was given out and two full rings. */
+/* A run that continues after START samples and evaluates after every second step. The batches read
+ * are always those given out and two full rings. */
 static void
 test_turns(struct prefetch *p, const struct engine *engine)
 {
@@ -87,8 +86,7 @@ test_turns(struct prefetch *p, const struct engine *engine)
 		}
 	}
 	CHECK(prefetch_stats(p).waits == 0);
-	/* Another split takes the place of what was ready of the evaluation; training is as it
-	 * was. */
+	/* Another split replaces the evaluation's ready batches; those of training stay. */
 	reads(p, given + 2 * RING);
 	evaluation(p, engine, SPLIT_TEST);
 	CHECK(prefetch_stats(p).waits > 0);
@@ -97,7 +95,7 @@ test_turns(struct prefetch *p, const struct engine *engine)
 	given = prefetch_stats(p).waits;
 	step(p, engine, SPLIT_TRAIN, sample);
 	CHECK(prefetch_stats(p).waits == given);
-	/* A step once more, and more than a ring holds without a word of the device. */
+	/* A repeated step, and more batches than a ring holds without prefetch_passed. */
 	for (int i = 0; i < 6; i++)
 		step(p, engine, SPLIT_TRAIN, sample + i * B * M);
 }

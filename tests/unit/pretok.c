@@ -1,9 +1,9 @@
 /*
- * pretok.c - the scanners against the regular expressions themselves, as PCRE2 understands them
+ * pretok.c - the scanners against the regular expressions, run by PCRE2
  *
- * Random strings of three kinds: any code points of every class, the few characters that the rules
- * are about, and long ASCII with something else in it now and then, for the masks. Code points
- * whose class PCRE2's own Unicode tables (another version) see otherwise are left out.
+ * Random strings of three kinds: code points of every class, the few characters that the rules
+ * mention, and, for the masks, long ASCII with occasional other characters. Code points with
+ * another class in PCRE2's Unicode tables, which are of another version, are left out.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/base/mem.h"
@@ -95,7 +95,7 @@ oracle_free(struct oracle *o)
 	pcre2_code_free(o->code);
 }
 
-/* The end of the match that begins at pos, or pos. */
+/* The end of the match at pos, or pos. */
 static size_t
 oracle_next(const struct oracle *o, const unsigned char *s, size_t n, size_t pos)
 {
@@ -105,7 +105,7 @@ oracle_next(const struct oracle *o, const unsigned char *s, size_t n, size_t pos
 	return pcre2_get_ovector_pointer(o->match)[1];
 }
 
-/* Code points on which both agree, by class: what random strings are made of. */
+/* The alphabet of random strings: code points by class, where both tables agree. */
 static uint32_t *agreed[UNICODE_CLASSES];
 static size_t num_agreed[UNICODE_CLASSES];
 
@@ -172,7 +172,7 @@ random_text(struct mt19937 *rng, int round, unsigned char *s)
 
 	while (n < max) {
 		uint32_t cp = random_character(rng, round % 4);
-		/* runs, so that their rules meet */
+		/* runs, so that their rules apply */
 		size_t times = mt19937_interval(rng, 7) ? 1 : 1 + mt19937_interval(rng, 4);
 
 		for (; times > 0 && n < max; times--)
@@ -220,7 +220,8 @@ test_expression(const struct expression *x, struct mt19937 *rng)
 	oracle_free(&o);
 }
 
-/* Bytes that are no UTF-8: no oracle knows them, but both ways of cutting must agree and end. */
+/* Bytes that are no UTF-8: no oracle defines the result, but both ways of splitting must agree and
+ * end. */
 static void
 test_malformed(struct mt19937 *rng)
 {

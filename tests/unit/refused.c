@@ -1,5 +1,5 @@
-/* refused.c - the table of refused options: order, no name twice, none empty, none that
- * is built or that the promised scripts use */
+/* refused.c - the table of refused options: sorted, no duplicates, no empty names, no option that
+ * exists or that the public scripts use */
 #include "train/run/refused.h"
 
 #include "tests/check.h"
@@ -80,7 +80,7 @@ static const char *const promised[] = {
 	"tensorboard-dir",
 };
 
-/* Words that option parsing would find: dashes within, neither first nor last, no underscore. */
+/* True for a name that option parsing can match: dashes only inside, no underscore. */
 static void
 check_name(const char *name)
 {

@@ -1,5 +1,5 @@
-/* replay.c - tests of recorded passes on a device that only counts: what runs, what is recorded,
- * what is launched */
+/* replay.c - tests of recorded passes on a device that only counts passes run, recorded and
+ * launched */
 #include "tests/check.h"
 #include "train/engine/replay.h"
 
@@ -46,7 +46,7 @@ launch(struct stream *st, struct recorded *r)
 	launched++;
 }
 
-/* The counters are as said. */
+/* Checks the counters. */
 static void
 counted(int passes, int recordings, int launches)
 {
@@ -68,7 +68,7 @@ main(void)
 	struct step s = { .e = &e, .training = true };
 	struct replay *r = replay_new(&e);
 
-	/* Twice as it is, then recorded and launched, then launched. */
+	/* Runs directly twice, is recorded and launched the third time, then launched. */
 	for (int i = 0; i < 5; i++)
 		replay_pass(r, 0, &s, pass);
 	counted(2, 1, 3);
@@ -83,8 +83,8 @@ main(void)
 	s.training = false;
 	replay_pass(r, 0, &s, pass);
 	counted(6, 1, 3);
-	/* What was recorded holds for its loss scale, and not where somebody looks on or wants the
-	 * logits. */
+	/* A recording is valid for its loss scale, and not with an observer or when the logits are
+	 * kept. */
 	s.training = true;
 	e.token_scale = 4;
 	replay_pass(r, 0, &s, pass);
@@ -102,15 +102,15 @@ main(void)
 	replay_pass(r, 0, &s, pass);
 	counted(10, 1, 4);
 	replay_free(r);
-	/* A device that cannot record a pass is asked once. */
+	/* A device that fails to record a pass is not asked again. */
 	broken = true;
 	r = replay_new(&e);
 	for (int i = 0; i < 5; i++)
 		replay_pass(r, 0, &s, pass);
 	counted(15, 2, 4);
 	replay_free(r);
-	/* Nothing to record: communication, dropout, a device that has no recordings; a pass
-	 * without any. */
+	/* Nothing is recorded with communication, with dropout, or on a device without recordings.
+	 */
 	tp.size = 2;
 	CHECK(!replay_new(&e));
 	tp.size = 1;

@@ -1,8 +1,8 @@
-/* replicas.c - which of several values is the odd one */
+/* replicas.c - which of several values differ from the majority */
 #include "tests/check.h"
 #include "train/run/replicas.h"
 
-/* odd: a letter for each value, whether it is. */
+/* odd: a letter for each value, whether it differs. */
 static void
 check(const int64_t *value, const char *odd)
 {

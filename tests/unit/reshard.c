@@ -1,8 +1,8 @@
 /*
- * reshard.c - a synthetic checkpoint with optimizer state goes through layouts and comes back
+ * reshard.c - a synthetic checkpoint with optimizer states is resharded to other layouts and back
  *
- * With operands it is the maker of test checkpoints for the scripts: SAVE VOCAB [KIND], where KIND
- * is plain, missing, half, extra, shape (damaged so) or large (a number that fp16 cannot hold).
+ * With operands it makes test checkpoints for the scripts: SAVE VOCAB [KIND], where KIND is plain,
+ * a kind of damage (missing, half, extra, shape), or large (a number that fp16 cannot hold).
  */
 #include "ckpt/diff.h"
 #include "ckpt/reshard.h"
@@ -17,7 +17,7 @@
 
 #include <unistd.h>
 
-/* Small enough for thousands of pieces, with grouped queries and a tied table. */
+/* A small model, which still has thousands of pieces, with grouped queries and a tied table. */
 static struct model_config
 tiny_llama(int64_t vocab)
 {
@@ -58,7 +58,7 @@ write_tensor(struct ckpt_writer *w, const char *name, int64_t count, bool large,
 	return rc;
 }
 
-/* Writes SAVE/iter_0000007 with fp32 weights and Adam's moments, one whole piece a tensor. */
+/* Writes SAVE/iter_0000007 with fp32 weights and Adam's moments, one piece per tensor. */
 static int
 make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e)
 {
@@ -121,7 +121,7 @@ problems(const char *dir)
 	return n;
 }
 
-/* A state that the checkpoint's rule keeps, and no parameter has, is missing of each. */
+/* A state of the checkpoint's rule that no parameter has is reported as missing for each. */
 static void
 test_half(const char *dir)
 {
@@ -136,7 +136,7 @@ test_half(const char *dir)
 	free(p);
 }
 
-/* What mckpt diff would say. */
+/* The verdict of mckpt diff. */
 static int
 differs(const char *a, const char *b)
 {
@@ -175,7 +175,7 @@ same_files(const char *a, const char *b)
 	return same;
 }
 
-/* There under a layout, with the stages listed where there is a text, and back. */
+/* Reshards to a layout, with the stages listed if there is a text, and back. */
 static void
 test_there_and_back(const char *dir, const struct layout *l, const char *stages)
 {
@@ -207,7 +207,7 @@ test_there_and_back(const char *dir, const struct layout *l, const char *stages)
 	io_remove_tree(direct, &e);
 }
 
-/* Dropped moments are gone, the weights are not. */
+/* Moments are dropped, the weights are kept. */
 static void
 test_no_optim(const char *dir)
 {

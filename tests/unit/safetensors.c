@@ -13,7 +13,7 @@
 
 static char dir[] = "/tmp/safetensors.XXXXXX";
 
-/* Each file breaks one rule; the reason must name it. */
+/* Each file breaks one rule, which the reason must name. */
 static const struct {
 	const char *file, *reason;
 } bad[] = {
@@ -89,7 +89,7 @@ test_bad(void)
 	}
 }
 
-/* What the accepted files hold. */
+/* The contents of the accepted files. */
 static void
 test_content(void)
 {
@@ -116,7 +116,7 @@ test_content(void)
 	safetensors_close(s);
 }
 
-/* What the writer writes, the reader reads, and a file that was not committed is not there. */
+/* The reader reads what the writer wrote, and a file that was not committed does not exist. */
 static void
 test_write(void)
 {
@@ -157,8 +157,7 @@ test_write(void)
 	safetensors_close(s);
 }
 
-/* Names that make no legal header, and a disk that takes no more, are errors; nothing is left
- * after. */
+/* Names that are illegal in a header, and a full disk, are errors that leave no file. */
 static void
 test_write_fails(void)
 {
@@ -189,8 +188,8 @@ test_write_fails(void)
 	CHECK(safetensors_writer_new("/nowhere/f", &e) == NULL);
 }
 
-/* A header of many small tensors, its names in no order: a piece ends between any two of them.
- * Bytes of the file. */
+/* Writes a header of many small tensors with unsorted names, so that pieces end between any two of
+ * them. Returns the bytes of the file. */
 static size_t
 many_tensors(const char *path, int count)
 {

@@ -63,7 +63,7 @@ check_maps(const struct golden *g, const struct samples *s)
 	npy_close(&shuffle);
 }
 
-/* The files of the cache have Megatron-LM's names and bytes. */
+/* The files of the cache have the same names and bytes as Megatron-LM's. */
 static void
 check_files(const struct golden *g, const struct samples *s)
 {
@@ -247,7 +247,7 @@ read_case(struct golden *g)
 	};
 }
 
-/* Runs one case; one that must fail does so with words for it. */
+/* Runs one case; one that must fail gives the expected reason. */
 static void
 run_case(const char *name)
 {
@@ -311,7 +311,7 @@ test_cases(void)
 
 	while (dir && (de = readdir(dir)))
 		if (de->d_name[0] == '0' ||
-		    de->d_name[0] == '1') { /* those from 20 on are blends: blend.c */
+		    de->d_name[0] == '1') { /* cases from 20 on are blends: blend.c */
 			run_case(de->d_name);
 			count++;
 		}
@@ -407,7 +407,7 @@ shuffled(struct mt19937 *rng, int64_t n)
 	return a;
 }
 
-/* Raw outputs and shuffles of the generator: the values listed, and the raw output that follows. */
+/* Raw outputs and shuffles of the generator: the listed values, and the raw output after them. */
 static void
 test_generator(void)
 {
@@ -436,7 +436,7 @@ test_generator(void)
 	free(text);
 }
 
-/* Two shuffles from one generator: the second goes on where the first stopped. */
+/* Two shuffles from one generator: the second continues where the first stopped. */
 static void
 test_consecutive(void)
 {
@@ -464,7 +464,7 @@ test_consecutive(void)
 	free(text);
 }
 
-/* Outputs straight from the generator, before and after a refill. */
+/* Outputs of the generator, before and after a refill. */
 static void
 test_raw(void)
 {
@@ -501,8 +501,8 @@ poke(const char *path, long offset, int value)
 		fclose(f);
 }
 
-/* Opens with c; the maps must be those of `want` and come from the cache or not; note is in what is
- * said, NULL: nothing is. */
+/* Opens with c; the maps must equal those of `want` and come from the cache or not; the notes must
+ * contain note, NULL: there must be none. */
 static void
 expect_maps(const struct dataset *d, const struct samples_config *c, const struct samples *want,
     bool from_cache, const char *note)
@@ -543,7 +543,7 @@ static const struct {
 	{ "description.txt", 5, 'x' },
 };
 
-/* A corpus of its own that may be changed, and an empty directory for its maps. */
+/* A corpus that may be changed, and an empty directory for its maps. */
 struct cache_case {
 	char dir[32], prefix[64], maps[64];
 	struct dataset *d;
@@ -583,8 +583,8 @@ cache_case_close(struct cache_case *k)
 	io_remove_tree(k->dir, &e);
 }
 
-/* Damaged maps are not used. With a key they are rebuilt when writing is allowed; without one
- * another program made them: they stay, and the maps get a name of their own. */
+/* Damaged maps are not used. With a key they are rebuilt when writing is allowed; without one they
+ * belong to another program and stay, and the new maps get another name. */
 static void
 test_damage(bool keyed)
 {
@@ -625,8 +625,8 @@ test_damage(bool keyed)
 	cache_case_close(&k);
 }
 
-/* What Megatron-LM's names leave out is in the key. Maps of other options, the extra token and the
- * last partial sample, lie side by side; those of a corpus that was touched are replaced. */
+/* The key covers what Megatron-LM's names leave out. Maps of other options (the extra token, the
+ * last partial sample) exist side by side; those of a changed corpus are replaced. */
 static void
 test_key(void)
 {
@@ -659,7 +659,7 @@ test_key(void)
 	expect_maps(k.d, &k.c, want, true, NULL);
 	snprintf(path, sizeof path, "%s.bin", k.prefix);
 	CHECK(utimensat(AT_FDCWD, path, old, 0) == 0);
-	/* What is open is what it was, so the maps are still its own. */
+	/* The open dataset is unchanged, so the maps are still valid for it. */
 	expect_maps(k.d, &k.c, want, true, NULL);
 	touched[0] = dataset_open(k.prefix, &e);
 	CHECK(touched[0] != NULL);
@@ -678,8 +678,8 @@ test_key(void)
 	cache_case_close(&k);
 }
 
-/* Maps of Megatron-LM's have no key: when they fit they are taken, with rows of 64 bits too, and
- * get one. */
+/* Megatron-LM's maps have no key: valid ones are accepted, also with rows of 64 bits, and get a
+ * key. */
 static void
 test_foreign(void)
 {
@@ -716,8 +716,8 @@ test_foreign(void)
 	cache_case_close(&k);
 }
 
-/* Several processes build the same maps at once: each has sound ones, and nothing is left under a
- * temporary name. */
+/* Several processes build the same maps at once: each gets valid ones, and no temporary file is
+ * left. */
 static void
 test_concurrent(void)
 {
@@ -754,8 +754,8 @@ test_concurrent(void)
 	cache_case_close(&k);
 }
 
-/* Rows get 64 bits when there are more positions than 31 count: some 8 GB of document index, so
- * only the rule is tried. */
+/* Rows have 64 bits when positions need more than 31: that is some 8 GB of document index, so only
+ * the rule is tested. */
 static void
 test_row_type(void)
 {
@@ -817,7 +817,7 @@ test_errors(void)
 	dataset_close(d);
 }
 
-/* A dataset of one sequence whose tokens are a hole in the file. */
+/* A dataset of one sequence with a sparse .bin. */
 static struct dataset *
 one_sequence(const char *dir, int32_t length)
 {
@@ -838,8 +838,8 @@ one_sequence(const char *dir, int32_t length)
 	return dataset_open(prefix, &e);
 }
 
-/* Counts where Megatron-LM's are wrong or have no end: a ceiling in single precision, a corpus of
- * one token. */
+/* Cases that Megatron-LM counts wrongly or for ever: a ceiling in single precision, a corpus of one
+ * token. */
 static void
 test_counts(void)
 {

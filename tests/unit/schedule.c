@@ -11,8 +11,8 @@ static const char model[] = "mtrain -q --mock-data --num-layers 1 --hidden-size 
 
 static struct err e;
 
-/* Configures a run of these options; the words live in text, which is cut up. 0, or -1 and the
- * reason in e. */
+/* Configures a run with these options; splits text in place, which must outlive it. 0, or -1 with
+ * the reason in e. */
 static int
 configure(struct train_config *c, char *text)
 {
@@ -25,7 +25,7 @@ configure(struct train_config *c, char *text)
 	return train_parse(c, argc, argv, &e) < 0 ? -1 : train_configure(c, 1, &e);
 }
 
-/* Relative, since a rate is small: CHECK_NEAR counts numbers below 1 by their absolute
+/* Relative, since rates are small and CHECK_NEAR compares numbers below 1 by their absolute
  * difference. */
 static bool
 near(double a, double b)
@@ -33,7 +33,7 @@ near(double a, double b)
 	return fabs(a - b) <= 1e-14 * fabs(b);
 }
 
-/* The lines of one set of options; returns how many there are. */
+/* Checks the lines of one set of options; returns their number. */
 static int
 compare(const struct train_config *c, const char *options, char **rest)
 {
@@ -56,7 +56,7 @@ compare(const struct train_config *c, const char *options, char **rest)
 	return steps;
 }
 
-/* tests/golden/data/schedule.txt: a line of options, then a line a step. */
+/* tests/golden/data/schedule.txt: a line of options, then a line per step. */
 static void
 test_golden(void)
 {

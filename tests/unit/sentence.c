@@ -1,5 +1,5 @@
-/* sentence.c - tests of tok/sentence: each rule of its header, and that nothing but white space is
- * ever lost */
+/* sentence.c - tests of tok/sentence: each rule of its header, and that only white space is ever
+ * dropped */
 #include "lib/base/str.h"
 #include "tests/check.h"
 #include "tok/sentence.h"
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The sentences of a text with bars between them. */
+/* The sentences of a text, separated by bars. */
 static void
 cut(const char *text, size_t len, bool keep, struct str *out)
 {
@@ -92,8 +92,8 @@ test_lines(void)
 	str_release(&out);
 }
 
-/* All bytes but white space come out once and in order, whatever the text, also cut in the middle
- * of a character. */
+/* All bytes except white space appear once and in order, for any text, also one truncated within a
+ * character. */
 static void
 test_nothing_lost(void)
 {

@@ -60,8 +60,8 @@ least(void)
 	}
 }
 
-/* Text of every length, with and without a mark at every place: where it ends, and what is copied
- * until there. */
+/* Text of every length, with and without a mark at every position: where plain text ends, and what
+ * is copied up to there. */
 static void
 scans(void)
 {

@@ -1,3 +1,3 @@
-/* simd_portable.c - the checks of simd.c on the form in plain C, which machines without AVX2 run */
+/* simd_portable.c - the checks of simd.c on the plain C version, which machines without AVX2 run */
 #undef __AVX2__
 #include "tests/unit/simd.c"

@@ -59,7 +59,7 @@ test_basics(void)
 	CHECK(!slice_intersect(&a, &c, &out) && !slice_intersect(&a, &empty, &out));
 }
 
-/* Copies a random box between two arrays and looks at every element of the target. */
+/* Copies a random box between two arrays and checks every element of the target. */
 static void
 test_copy(void)
 {
@@ -87,7 +87,7 @@ test_copy(void)
 	CHECK(good);
 }
 
-/* A flat range comes out as boxes whose elements, one after the other, are the range. */
+/* The elements of a flat range's boxes, in order, are the range. */
 static void
 test_flat(void)
 {

@@ -1,5 +1,5 @@
-/* spike.c - tests of losses that stand out: the window and its median, what is passed over, and
- * that the record comes back from its texts */
+/* spike.c - tests of loss spikes: the window and its median, skipped losses, and the record read
+ * back from its texts */
 #include "tests/check.h"
 #include "train/run/spike.h"
 
@@ -17,12 +17,12 @@ test_window(void)
 	CHECK(spike_median(&r, &rule) == 2.5);
 	CHECK(!spike_is(&r, &rule, 5) && spike_is(&r, &rule, 5.001));
 	CHECK(spike_is(&r, &rule, NAN) && spike_is(&r, &rule, INFINITY));
-	/* The oldest has left. */
+	/* The oldest is out of the window. */
 	spike_keep(&r, &rule, 3);
 	CHECK(r.num_losses == 4 && spike_median(&r, &rule) == 3);
 }
 
-/* A run that resumes may have another window, or none. */
+/* A resumed run may have another window, or none. */
 static void
 test_other_windows(void)
 {

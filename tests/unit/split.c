@@ -1,4 +1,4 @@
-/* split.c - layers over virtual stages: balanced, by options, by a text; what breaks a rule */
+/* split.c - layers over virtual stages: balanced, by options, by a text; broken rules */
 #include "lib/model/split.h"
 #include "lib/model/options.h"
 #include "tests/check.h"
@@ -24,7 +24,7 @@ llama(int64_t layers)
 	return c;
 }
 
-/* The split as a text, or the reason there is none. */
+/* The split as a text, or the reason for refusing it. */
 static const char *
 resolved(const struct split_options *o, int64_t layers, int64_t stages)
 {
@@ -42,7 +42,7 @@ resolved(const struct split_options *o, int64_t layers, int64_t stages)
 	return said;
 }
 
-/* Without options the busiest stage has as little work as can be. */
+/* Without options the busiest stage has as little work as possible. */
 static void
 test_balance(void)
 {
@@ -60,7 +60,8 @@ test_balance(void)
 	str_release(&text);
 }
 
-/* A head that weighs more than all layers leaves its stage those that its other chunks need. */
+/* If the head has more work than all layers, its stage has only the layers that its other chunks
+ * need. */
 static void
 test_heavy_head(void)
 {
@@ -88,7 +89,7 @@ test_unmade(void)
 	str_release(&text);
 }
 
-/* As Megatron-LM splits by the same options. */
+/* The splits are Megatron-LM's for the same options. */
 static void
 test_options(void)
 {

@@ -1,12 +1,12 @@
-/* state.c - tests of lib/ckpt/state: what is printed is parsed, and each rule by a text that
- * breaks it */
+/* state.c - tests of lib/ckpt/state: a printed state is parsed back, and each rule is tested with a
+ * text that breaks it */
 #include "lib/ckpt/state.h"
 #include "tests/check.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A sound text; each case replaces one part of it. */
+/* A valid text; each case replaces one part of it. */
 static const char good[] =
     "iteration 20\nconsumed_train_samples 80\noptimizer_steps 18\nskipped_iterations 2\n"
     "skipped_samples 8\npassed_samples 4\nrecent_losses 1 0.5\nrewound 3-4\nloss_scale 65536.5\n"

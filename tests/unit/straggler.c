@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* The lines of four ranks, of which the third computes longest; metered: their devices have
- * meters, that of the last one no thermometer. */
+/* The lines of four ranks, of which the third computes longest; metered: their devices have meters,
+ * the last one without a thermometer. */
 static void
 check_text(int ranks, int count, bool metered, const char *want)
 {

@@ -1,5 +1,5 @@
-/* temp.c - tests of temporary names: nothing is written through a link, and what the dead left
- * goes */
+/* temp.c - tests of temporary names: nothing is written through a link, and files of ended
+ * processes are removed */
 #include "lib/base/io.h"
 #include "lib/base/file_set.h"
 #include "lib/base/process.h"
@@ -23,7 +23,7 @@ dead(void)
 	return pid;
 }
 
-/* Makes an empty file and says whether it is there after a sweep. */
+/* Makes an empty file; true when it still exists after a sweep. */
 static bool
 survives(const char *name, enum temp_owner whose)
 {
@@ -67,8 +67,8 @@ test_names(void)
 	free(name);
 }
 
-/* A link of the name that was given to temporary files once, and one of the name of a resumed
- * file. */
+/* A link under the name that earlier releases gave to temporary files, and one under the name of a
+ * resumed file. */
 static void
 test_planted_links(void)
 {

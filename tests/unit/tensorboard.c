@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What was found in one event; text is the version or the tag, content that of a text. */
+/* The contents of one event; text is the version or the tag, content that of a text. */
 struct event {
 	double wall_time;
 	int64_t step;
@@ -82,7 +82,7 @@ read_text(struct reader *r, char out[64])
 	memcpy(out, text.at, len < 64 ? len : 0);
 }
 
-/* The next field has this number and these bytes. */
+/* Checks that the next field has this number and these bytes. */
 static void
 expect_bytes(struct reader *r, int field, const char *want, size_t len)
 {
@@ -157,7 +157,7 @@ read_event(struct reader r)
 	return e;
 }
 
-/* The checksum as it was before it was masked. */
+/* Undoes the mask of a checksum. */
 static uint32_t
 unmask(uint64_t masked)
 {
@@ -166,7 +166,7 @@ unmask(uint64_t masked)
 	return x >> 17 | x << 15;
 }
 
-/* Reads every record; returns how many, of which the first cap are in out. */
+/* Reads every record, the first cap into out; returns their number. */
 static int
 read_file(const char *path, struct event *out, int cap)
 {
@@ -297,8 +297,8 @@ option(const struct event *e, int n, const char *name)
 	return "";
 }
 
-/* What a run gives: two steps of 4 samples, the second of which is skipped, an evaluation of two
- * sets, and the test; then it goes back from a loss that is not a number, and passes over a step.
+/* The events of a run: two steps of 4 samples, the second of which is skipped, an evaluation of two
+ * sets, and the test; then it rewinds after a loss that is not a number, and skips a step.
  */
 static void
 report(struct metrics *m)

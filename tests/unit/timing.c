@@ -1,4 +1,4 @@
-/* timing.c - tests of the timers of a step, on a device whose clock goes when it is told to */
+/* timing.c - tests of the timers of a step, on a device whose clock advances on command */
 #include "lib/base/mem.h"
 #include "tests/check.h"
 #include "train/engine/observe.h"
@@ -69,7 +69,7 @@ static const struct backend device = {
 	.timer = timer, .record = record, .elapsed = elapsed, .computed = computed
 };
 
-/* A forward pass of five seconds, of which tensor ranks are waited for twice and a batch once. */
+/* A forward pass of five seconds, with two waits for tensor ranks and one for a batch. */
 static void
 pass(struct engine *e)
 {
@@ -99,7 +99,7 @@ main(void)
 	timing_watch(&e, true);
 	pass(&e);
 	pass(&e);
-	/* One that is not over when the times are read is lost. */
+	/* A span that is still open when the times are read is lost. */
 	timing_begin(&e, SPAN_GRADS);
 	now += 7;
 	timing_read(&e, &sum);
@@ -107,7 +107,7 @@ main(void)
 	CHECK(timing_waited(seconds, WAIT_TENSOR) == 4 && timing_waited(seconds, WAIT_BATCH) == 2);
 	CHECK(timing_waited(seconds, WAIT_DATA) == 0);
 	CHECK(sum.computed[SPAN_FORWARD] == 5 && sum.computed[SPAN_TENSOR] == 2);
-	/* The next step takes the same timers; waits alone are told. */
+	/* The next step reuses the timers; only waits are reported to the observer. */
 	CHECK(timers == 18);
 	stream.observer = &looks;
 	pass(&e);

@@ -1,4 +1,4 @@
-/* train.c - what a checkpoint says of a run reads back; which models are the same; where micro
+/* train.c - a checkpoint's description of a run is read back; which models are equal; where micro
  * batches start */
 #include "lib/model/family.h"
 #include "tests/check.h"

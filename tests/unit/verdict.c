@@ -4,7 +4,7 @@
 
 enum { RANKS = 4, LIMIT = 10 };
 
-/* All have been heard of just now, and wait since `waited` seconds in the same call. */
+/* All ranks have just reported, and have waited for `waited` seconds in the same call. */
 static void
 all_wait(struct seen rank[RANKS], double waited)
 {
@@ -14,7 +14,7 @@ all_wait(struct seen rank[RANKS], double waited)
 		rank[i] = (struct seen){ "node", { waited, at }, true, 1 };
 }
 
-/* The line that is said; none: empty. */
+/* The line of the verdict; empty: none. */
 static void
 check_line(const struct seen rank[RANKS], const char *line)
 {
@@ -39,7 +39,7 @@ test_nobody(void)
 	check_line(rank, "");
 	all_wait(rank, -1);
 	check_line(rank, "");
-	/* What a silent rank said last is no wait that goes on. */
+	/* The last report of a silent rank does not count as a wait. */
 	rank[1].report.waited = LIMIT + 1;
 	rank[1].silence = LIMIT;
 	check_line(rank, "");
@@ -54,7 +54,7 @@ test_silent(void)
 	rank[1].report.waited = LIMIT + 1;
 	rank[2].silence = LIMIT + 2;
 	rank[2].host = "away";
-	rank[3].report.waited = -1; /* alive, at work: not the first to be named */
+	rank[3].report.waited = -1; /* alive and computing: not the first to be named */
 	check_line(rank,
 	    "rank 1 (node) has waited 11.0 s in " CALL "; rank 2 (away) has not come: "
 	    "not a word from it for 12.0 s, last seen in " CALL);
@@ -86,7 +86,7 @@ test_at_work(void)
 	    "it has called nothing yet");
 }
 
-/* All wait, for something that none of them does: the last to begin is told. */
+/* All wait for something that none of them does: the last to begin is named. */
 static void
 test_all_wait(void)
 {
@@ -100,8 +100,8 @@ test_all_wait(void)
 	    "it waits itself, in exchange 7 of data ranks (64 bytes, train/engine/grads.c:20)");
 }
 
-/* One has left out a call and is elsewhere: it is told though it has waited longest, unless the
- * others have come later. */
+/* One has skipped a call and is in another one: it is named although it has waited longest, unless
+ * the others began later. */
 static void
 test_elsewhere(void)
 {

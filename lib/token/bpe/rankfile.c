@@ -144,8 +144,7 @@ rankfile_detect(const char *path, const unsigned char *head, size_t n)
 	    s[word + 1] <= '9';
 }
 
-/* --- special tokens
- * -------------------------------------------------------------------------------- */
+/* --- special tokens --------------------------------------------------------------------------- */
 
 /* Adds one; its text is copied. */
 static void
@@ -211,8 +210,7 @@ choose_pattern(struct rankfile *f, const char *name, struct err *e)
 	    : 0;
 }
 
-/* --- tiktoken's lines
- * ------------------------------------------------------------------------------ */
+/* --- tiktoken's lines ------------------------------------------------------------------------- */
 
 /* One line: the token's bytes go to *to, which is moved after them. */
 static int
@@ -344,8 +342,7 @@ read_ranks(struct rankfile *f, const char *text, size_t len, const struct tokeni
 	return rc;
 }
 
-/* --- Megatron-LM's list
- * ---------------------------------------------------------------------------- */
+/* --- Megatron-LM's list ----------------------------------------------------------------------- */
 
 /* Special tokens have the first ids: those of the list, then fillers. */
 static int
@@ -427,8 +424,7 @@ read_list(struct rankfile *f, const struct json_value *root, const struct tokeni
 	return add_list_specials(f, &spec->tiktoken_special_tokens, specials, e);
 }
 
-/* --- Mistral's tekken.json
- * ------------------------------------------------------------------------- */
+/* --- Mistral's tekken.json -------------------------------------------------------------------- */
 
 /* The special tokens of a file that lists none; its config must be of an early version. */
 static int
@@ -542,8 +538,7 @@ read_tekken(struct rankfile *f, const struct json_value *root, const struct toke
 	return add_tekken_specials(f, root, specials, e);
 }
 
-/* --- all
- * ------------------------------------------------------------------------------------------- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 /* JSON begins with a bracket or a brace, which base 64 does not have. */
 int

@@ -16,8 +16,7 @@
  * and for the number of tokens around a text: few bytes of a file can repeat both. */
 enum { GROWTH_MAX = 16, GROWTH_SLACK = 1 << 16, TEMPLATE_MAX = 4096 };
 
-/* --- added tokens
- * ---------------------------------------------------------------------------------- */
+/* --- added tokens ----------------------------------------------------------------------------- */
 
 /* One entry of "added_tokens"; *normalized tells the set that it belongs to. */
 static int
@@ -109,8 +108,7 @@ hf_added(struct hf_reading *r, struct err *e)
 	return rc;
 }
 
-/* --- post-processor
- * -------------------------------------------------------------------------------- */
+/* --- post-processor --------------------------------------------------------------------------- */
 
 /* The ids of a special token of a template, which its map has under the token's name. */
 static int

@@ -41,8 +41,7 @@ struct config_tokens {
 	bool *from; /* the `used` mark of the current token's file */
 };
 
-/* --- the files
- * ------------------------------------------------------------------------------------- */
+/* --- the files -------------------------------------------------------------------------------- */
 
 /* Reads the existing ones. */
 int
@@ -109,8 +108,7 @@ hf_configs_count(const struct hf_configs *c, struct tokenizer *t, struct err *e)
 	return 0;
 }
 
-/* --- the tokens
- * ------------------------------------------------------------------------------------ */
+/* --- the tokens ------------------------------------------------------------------------------- */
 
 /* A string, or an object with "content"; anything else is not a token here. */
 static int

@@ -20,8 +20,7 @@ enum {
 	BLOCK = 64,         /* merges looked up together */
 };
 
-/* --- vocabulary
- * ------------------------------------------------------------------------------------ */
+/* --- vocabulary ------------------------------------------------------------------------------- */
 
 /* A list that may be missing or null. */
 int
@@ -158,8 +157,7 @@ read_vocab(struct hf_reading *r, struct err *e)
 	return 0;
 }
 
-/* --- merges
- * ---------------------------------------------------------------------------------------- */
+/* --- merges ----------------------------------------------------------------------------------- */
 
 /* The two names of a merge: "a b" or ["a", "b"]. */
 static int
@@ -254,8 +252,7 @@ read_merges(struct hf_reading *r, struct err *e)
 	return 0;
 }
 
-/* --- model
- * ----------------------------------------------------------------------------------------- */
+/* --- model ------------------------------------------------------------------------------------ */
 
 /* True when all 256 bytes are tokens: only then can a byte-level model encode every text. */
 static bool
@@ -493,8 +490,7 @@ find_model(struct hf_reading *r, const struct json_value *root, struct err *e)
 	return NULL;
 }
 
-/* --- the whole file
- * -------------------------------------------------------------------------------- */
+/* --- the whole file --------------------------------------------------------------------------- */
 
 /* Notes the members about batches of inference, which are ignored. */
 static void

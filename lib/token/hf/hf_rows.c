@@ -195,8 +195,7 @@ static const char generic_names[] =
 
 enum { NUM_ROWS = sizeof rows / sizeof *rows };
 
-/* --- the choice
- * ------------------------------------------------------------------------------------ */
+/* --- the choice ------------------------------------------------------------------------------- */
 
 /* A member that is a string, or NULL. */
 static const char *
