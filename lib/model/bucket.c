@@ -1,9 +1,9 @@
 /*
  * bucket.c - places shards in buckets
  *
- * The list of shards in flat order is cut where a new bucket begins; the rest is addition. Ranks
- * that reduce together have buckets of equal size, because sizes follow from shapes that those
- * ranks share: those of one stage, and those of a tied table on both its stages.
+ * The list of shards in flat order is divided where a new bucket begins; the rest is addition.
+ * Ranks that reduce together have buckets of equal size, because the sizes follow from shapes that
+ * these ranks share: those of one stage, and those of a tied table on both its stages.
  */
 #include "lib/base/mem.h"
 #include "lib/model/bucket.h"
@@ -35,7 +35,7 @@ chunk_of(const struct param *p, const struct shards_of *of, int pp, bool *replic
 	return -1;
 }
 
-/* m is positive; n is far from the end of 64 bits. */
+/* m is positive; n is far below 2^63. */
 static int64_t
 round_up(int64_t n, int64_t m)
 {
@@ -73,9 +73,9 @@ struct placing {
 	const struct shards_of *of;
 	int64_t size,
 	    align;   /* a bucket is full from `size` on; its size is a multiple of `align` */
-	int64_t end; /* end of what has been placed */
-	int chunk;   /* that is being placed */
-	bool fresh;  /* nothing of it has been */
+	int64_t end; /* end of the last shard placed */
+	int chunk;   /* the chunk being placed */
+	bool fresh;  /* none of its shards is placed yet */
 };
 
 /* Classes of shards, in the order in which they are placed. */
@@ -101,7 +101,7 @@ is_layer(const struct placing *x, const struct param *p)
 }
 
 /* True when a matrix begins a bucket. `before` is the one placed before it. A vocabulary table has
- * a bucket of its own, so that both copies of a tied one are cut alike. */
+ * its own bucket, so that both copies of a tied one are divided equally. */
 static bool
 begins(const struct placing *x, const struct param *p, const struct param *before)
 {
@@ -136,7 +136,7 @@ begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 		.layers = p->ndim > 1 && is_layer(x, p) };
 }
 
-/* A run continues across the gap between shards while bucket and ownership stay the same. */
+/* A run continues over the gap between shards while bucket and ownership stay the same. */
 static void
 extend_run(struct shards *s, const struct shard *sh)
 {
@@ -200,8 +200,8 @@ place_class(struct placing *x, enum class class)
 	}
 }
 
-/* Buckets of layers take turns in BUCKET_SLOTS slots, or fewer if there are fewer buckets; each
- * slot is as large as the largest of them. */
+/* Buckets of layers share BUCKET_SLOTS slots in turn, or fewer if there are fewer buckets; each
+ * slot has the size of the largest bucket. */
 static void
 place_slots(struct shards *s)
 {

@@ -15,10 +15,11 @@
 #include "lib/model/params.h"
 
 enum {
-	SHARD_ALIGN = 64,    /* elements between tensors that are not joined */
-	BUCKET_ALIGN = 1024, /* a bucket's elements are a multiple of this and of the replicas */
+	SHARD_ALIGN = 64, /* elements between tensors that are not joined */
+	BUCKET_ALIGN =
+	    1024, /* a bucket's size is a multiple of this and of the number of replicas */
 	BUCKET_ELEMENTS = 1 << 27, /* a bucket of layers is full from this on, by default */
-	BUCKET_SLOTS = 2,          /* buckets of layers held whole at once where they take turns */
+	BUCKET_SLOTS = 2, /* buckets of layers held whole at the same time where they are sharded */
 };
 
 /* The part of one parameter that a rank holds. */
@@ -44,9 +45,9 @@ struct bucket {
 	int chunk;   /* of the stage, whose layers they are */
 	bool decay;  /* weight decay applies: matrices */
 	bool layers; /* holds only matrices of layers */
-	int turn;    /* which slot such a one lies in where they take turns */
-	/* Its place, whole, in a buffer that does not hold all elements: there every bucket has a
-	 * place of its own, except those of layers, which take turns. */
+	int turn;    /* the slot of a bucket of layers */
+	/* The offset of the whole bucket in a buffer that does not hold all elements: there every
+	 * bucket has its own place, except those of layers, which share slots. */
 	int64_t place;
 };
 
@@ -71,11 +72,11 @@ struct shards {
 	struct shard_run *run;
 	struct shard_sum *sum;
 	int64_t elements; /* of all buckets */
-	int64_t places;   /* elements of a buffer in which buckets of layers take turns */
+	int64_t places;   /* elements of a buffer in which buckets of layers share slots */
 	int64_t largest;  /* elements of the largest bucket */
 };
 
-/* What determines a rank's shards, apart from its coordinates. */
+/* The inputs of a rank's shards, apart from its coordinates. */
 struct shards_of {
 	const struct param *table;
 	int count;

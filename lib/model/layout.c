@@ -1,9 +1,8 @@
 /*
  * layout.c - rank <-> coordinates, groups and legality
  *
- * Pure arithmetic over four sizes: nothing here knows about processes. A rank is a number in a
- * mixed radix whose lowest digit is the tensor axis, so ranks with the most traffic between them
- * are neighbours on one node.
+ * Pure arithmetic over four sizes, without processes. A rank is a number in a mixed radix whose
+ * lowest digit is the tensor axis, so that ranks with the most traffic are neighbours on one node.
  */
 #include "lib/model/layout.h"
 
@@ -45,7 +44,7 @@ layout_replicas(const struct layout *l)
 	return l->context_parallel_size * l->data_parallel_size;
 }
 
-/* In the order of ranks, as the group of them has it. */
+/* In the order of ranks in their group. */
 int
 layout_replica(const struct layout *l, const int coord[AX_COUNT])
 {
@@ -63,8 +62,8 @@ layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT])
 }
 
 /*
- * The number is built from the axes that are left out: ranks that agree on those get the same
- * number, and numbers run from 0 without gaps, as colours for splitting communicators.
+ * The number is built from the other axes: ranks that agree on those get the same number. Numbers
+ * run from 0 without gaps and serve as colors for splitting communicators.
  */
 int64_t
 layout_group(const struct layout *l, unsigned axes, int64_t rank)
@@ -79,7 +78,7 @@ layout_group(const struct layout *l, unsigned axes, int64_t rank)
 	return group;
 }
 
-/* Adds one violation to the message, with the nearest value that is legal for this rule. */
+/* Adds one violation to the message, with the nearest legal value for this rule. */
 static void
 complain(struct str *s, const char *option, int64_t value, const char *rule, int64_t other,
     int64_t legal)
@@ -101,7 +100,7 @@ divisor_below(int64_t n, int64_t v)
 
 /*
  * The largest size up to t that obeys all rules together, so that following the advice of one
- * message does not lead to the next. Ends at 1, which is always legal.
+ * message does not cause the next. 1 is always legal.
  */
 static int64_t
 legal_tp(const struct model_config *c, int64_t t)
@@ -114,7 +113,7 @@ legal_tp(const struct model_config *c, int64_t t)
 	return t;
 }
 
-/* The last stage may hold the head alone; each of the others has a layer. */
+/* The last stage may hold only the head; each of the others has a layer. */
 static int64_t
 most_stages(const struct model_config *c)
 {
@@ -153,7 +152,7 @@ layout_check(const struct layout *l, const struct model_config *c, struct err *e
 	return rc;
 }
 
-/* Two pieces a rank. */
+/* Two pieces per rank. */
 int
 layout_check_length(const struct layout *l, int64_t seq_length, const char *name, struct err *e)
 {
@@ -189,7 +188,7 @@ layout_held(const struct layout *l, int64_t seq_length)
 	return seq_length / l->context_parallel_size;
 }
 
-/* Asks every rank, so that the rule stands in one place. */
+/* Tries every rank, so that the rule is written only once. */
 int
 layout_holder(const struct layout *l, int64_t seq_length, int64_t position, int64_t *number)
 {
@@ -207,7 +206,7 @@ layout_holder(const struct layout *l, int64_t seq_length, int64_t position, int6
 	BUG("no rank holds position %lld", (long long)position);
 }
 
-/* Heads go in whole groups. */
+/* Heads are divided in whole groups. */
 int
 layout_check_heads(const struct layout *l, const struct model_config *c, struct err *e)
 {
@@ -280,7 +279,7 @@ layout_schedule(const struct layout *l, int num_microbatches, bool training)
 		.beside = l->overlap_p2p };
 }
 
-/* A model has a layer at least, so a split that has been made does not add up to 0. */
+/* A model has at least one layer, so the sum is 0 only without a split. */
 void
 layout_layers(const struct layout *l, const struct model_config *c, int virtual_stage,
     int64_t *first, int64_t *count)
@@ -301,7 +300,7 @@ layout_layers(const struct layout *l, const struct model_config *c, int virtual_
 	}
 }
 
-/* By Euclid; divides first, so that the product does not overflow on the way. */
+/* By Euclid's algorithm; divides first, so that the product does not overflow. */
 int64_t
 layout_lcm(int64_t a, int64_t b)
 {
@@ -338,7 +337,8 @@ layout_local_groups(const struct layout *l, const struct model_config *c)
 }
 
 /*
- * 1 unless there are more tensor ranks than groups; one of them divides the other by layout_check.
+ * 1 unless there are more tensor ranks than groups; layout_check ensures that one divides the
+ * other.
  */
 int64_t
 layout_group_replicas(const struct layout *l, const struct model_config *c)

@@ -1,5 +1,5 @@
 /*
- * layout.h - who is where: rank <-> coordinates, groups, and what of the model a rank holds
+ * layout.h - rank <-> coordinates, groups, and the part of the model on a rank
  *
  * Order "tp-cp-dp-pp", leftmost fastest: rank = tp + t (cp + c (dp + D pp)).
  * Source: spec/training.md 11; Megatron-LM core/parallel_state.py.
@@ -13,21 +13,21 @@
 
 enum axis { AX_TP, AX_CP, AX_DP, AX_PP, AX_COUNT };
 #define AX_BIT(a) (1u << (a))
-enum { STRETCHES = 2 }; /* most that a rank holds of a sample */
+enum { STRETCHES = 2 }; /* the maximum of a rank in a sample */
 
 enum { SPLIT_MAX = 512 }; /* virtual stages, at most */
 
 struct layout {
 	int64_t tensor_model_parallel_size, context_parallel_size, data_parallel_size,
 	    pipeline_model_parallel_size;
-	bool sequence_parallel; /* between blocks each tensor rank holds rows of its own */
+	bool sequence_parallel; /* between blocks each tensor rank holds different rows */
 	/* chunks of layers of each pipeline stage: chunk j of stage r is virtual stage j p + r; 0
 	 * as 1 */
 	int64_t virtual_stages;
-	/* micro batches that a stage takes through a chunk before the next chunk's turn; 0: as many
-	 * as there are stages */
+	/* micro batches that a stage passes through a chunk before the next chunk; 0: as many as
+	 * there are stages */
 	int64_t microbatch_group;
-	bool overlap_p2p;     /* stages exchange beside passes */
+	bool overlap_p2p;     /* stages exchange while they run passes */
 	int split[SPLIT_MAX]; /* layers of each virtual stage (split.h); all 0: nearly equal */
 };
 
@@ -53,61 +53,64 @@ void layout_words(const struct layout *l, struct str *out);
 /* Sizes by axis. */
 int64_t layout_size(const struct layout *l, enum axis a);
 int64_t layout_world(const struct layout *l);
-/* The number of ranks that hold the same shards but other data, and a rank's index among them. */
+/* The number of ranks that hold the same shards but read different data, and a rank's index among
+ * them. */
 int64_t layout_replicas(const struct layout *l);
 int layout_replica(const struct layout *l, const int coord[AX_COUNT]);
 void layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT]);
-/* The number of the group with these axes (bits) that holds rank; ranks of one group are equal on
- * all other axes. */
+/* The number of the group over these axes (bits) that contains rank; its ranks are equal on all
+ * other axes. */
 int64_t layout_group(const struct layout *l, unsigned axes, int64_t rank);
 
-/* Positions of a sample that follow each other. */
+/* Consecutive positions of a sample. */
 struct stretch {
 	int64_t first, count;
 };
 
 /*
- * The positions of a sample that context rank cp holds, in the order of its rows; returns how many
- * stretches they are. All of them where no ranks share a sequence. Else a sequence is 2 c equal
- * pieces and rank i has piece i and piece 2 c - 1 - i, so that all ranks have as many scores below
- * the diagonal. seq_length has passed layout_check_length. Source: spec/engine.md 6; Megatron-LM
+ * The positions of a sample that context rank cp holds, in the order of its rows; returns the
+ * number of stretches. A single rank holds all positions. Otherwise a sequence is 2 c equal pieces
+ * and rank i has pieces i and 2 c - 1 - i, so that all ranks have equally many scores below the
+ * diagonal. seq_length must have passed layout_check_length. Source: spec/engine.md 6; Megatron-LM
  * get_batch_on_this_cp_rank (megatron/core/utils.py).
  */
 int layout_positions(
     const struct layout *l, int64_t seq_length, int cp, struct stretch out[STRETCHES]);
-/* Positions of a sample that a rank holds. */
+/* The number of a sample's positions on a rank. */
 int64_t layout_held(const struct layout *l, int64_t seq_length);
-/* The context rank that holds a position, and the number of it among those that the rank holds. */
+/* The context rank that holds a position, and its index among the positions of that rank. */
 int layout_holder(const struct layout *l, int64_t seq_length, int64_t position, int64_t *number);
 
 /* Checks every rule of a layout for this model; reports all violations in one line, each with a
  * legal value. */
 int layout_check(const struct layout *l, const struct model_config *c, struct err *e);
-/* The rule for a sequence that context ranks share, which `name` calls half of, with a legal value.
+/* Checks the rule for sequences that context ranks share; the message calls the length `name` and
+ * has a legal value.
  */
 int layout_check_length(
     const struct layout *l, int64_t seq_length, const char *name, struct err *e);
-/* The rule where context ranks share out heads (CONTEXT_HEADS); likewise. */
+/* Checks the rule for context ranks that divide heads (CONTEXT_HEADS); likewise. */
 int layout_check_heads(const struct layout *l, const struct model_config *c, struct err *e);
-/* The rules that join a layout to --seq-length, that one first; likewise. */
+/* Checks all rules between a layout and --seq-length, starting with that one; likewise. */
 int layout_check_rows(const struct layout *l, int64_t seq_length, struct err *e);
-/* Among how many tensor ranks the rows between blocks are shared: rank i holds part i of so many,
- * in the order of positions. */
+/* The number of tensor ranks that divide the rows between blocks: rank i holds part i, in the order
+ * of positions. */
 int64_t layout_row_shards(const struct layout *l);
-/* Chunks of a pipeline stage, and virtual stages of all of them. */
+/* The chunks of a pipeline stage, and the virtual stages of all stages. */
 int layout_chunks(const struct layout *l);
 int layout_stages(const struct layout *l);
 /* Chunk j of stage r as a virtual stage. */
 int layout_stage(const struct layout *l, int r, int j);
-/* How the stages take turns in a step of so many micro batches. */
+/* The schedule of a step with this number of micro batches. */
 struct schedule_shape layout_schedule(const struct layout *l, int num_microbatches, bool training);
 /* Layers [*first, *first + *count) of a virtual stage. */
 void layout_layers(const struct layout *l, const struct model_config *c, int virtual_stage,
     int64_t *first, int64_t *count);
 /* Least common multiple of two positive numbers. */
 int64_t layout_lcm(int64_t a, int64_t b);
-/* Rows of the vocabulary tables in memory: V up to a multiple of lcm(make_vocab_size_divisible_by,
- * 16 t); masked, never on disk. Each tensor rank holds layout_vocab / t of them. */
+/* Rows of the vocabulary tables in memory: V rounded up to a multiple of
+ * lcm(make_vocab_size_divisible_by, 16 t); the padding is masked and never on disk. Each tensor
+ * rank holds layout_vocab / t of them. */
 int64_t layout_vocab(const struct layout *l, const struct model_config *c);
 /* Key/value groups that one tensor rank holds (at least 1), and how many tensor ranks share each
  * group. */

@@ -3,10 +3,10 @@
  *
  * A row gives a buffer's condition, type and two dimensions by name; a rank has the rows of its
  * blocks (block/) and those below, and the rest is addition. Saved buffers are laid out as slot,
- * then layers in it, so that the address of a buffer is one multiplication. Buffers marked as cheap
- * to recompute move from the layer to scratch under recomputation. Scratch buffers carry the phases
- * in which they are alive, and those without a common phase share bytes. Every offset is a multiple
- * of 256, which suits every vector load.
+ * then layers in it, so that the address of a buffer is one multiplication. Buffers that are cheap
+ * to recompute move from the layer to scratch under recomputation. Scratch buffers list the phases
+ * in which they are alive; those without a common phase share bytes. Every offset is a multiple of
+ * 256, which suits every vector load.
  */
 #include "lib/model/memory.h"
 #include "lib/base/mem.h"
@@ -37,9 +37,9 @@ static const struct buffer_row rank_rows[] = {
 	{ "loss mask", BUF_LOSS_MASK, BATCH, ALWAYS, F32, { D_TOKENS, D_ONE }, 0 },
 	{ "starts of documents", BUF_DOCUMENTS, BATCH, IF_DOCUMENTS, I32, { D_DOCUMENTS, D_ONE },
 	    0 },
-	/* what a pass hands on, or the gradient that it changes in place */
+	/* a pass's output, or the gradient that it updates in place */
 	{ "output or gradient", BUF_LINK, LINK, IF_LINKS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
-	/* what is gathered for a GEMM, or a GEMM's partial sums before they are scattered */
+	/* the gathered input of a GEMM, or a GEMM's partial sums before they are scattered */
 	{ "rows of all tensor ranks", BUF_WHOLE, STEP, IF_SEQUENCE, ACT, { D_TOKENS, D_HIDDEN },
 	    ANY },
 	{ "partial sums", BUF_PARTIAL, STEP, IF_OVERLAP, ACT, { D_TOKENS, D_HIDDEN },
@@ -95,7 +95,7 @@ shares(const struct layout *l, const struct train_shape *s, enum context_form fo
 	return l->context_parallel_size > 1 && s->context_form == form;
 }
 
-/* A buffer that is not present has 0 bytes and no address. */
+/* An absent buffer has 0 bytes and no address. */
 static bool
 present(enum condition when, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, int pp)
@@ -167,7 +167,7 @@ measure(struct memory_plan *m, const struct rank *r, enum buffer b, const struct
 	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
 }
 
-/* Takes the rows whose conditions hold on this rank. Only one row may describe a buffer. */
+/* Selects the rows whose conditions hold on this rank. Only one row may describe a buffer. */
 static void
 take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows)
 {
@@ -195,7 +195,7 @@ take_states(struct memory_plan *m, struct rank *r)
 	}
 }
 
-/* n of 0 stays 0, so absent buffers cost nothing. */
+/* 0 stays 0, so absent buffers take no memory. */
 uint64_t
 memory_aligned(uint64_t n)
 {
@@ -332,7 +332,7 @@ larger(int a, int b)
 	return a > b ? a : b;
 }
 
-/* What the stage holds at once in the largest step; evaluations pass through the same memory. */
+/* The memory in use at the same time in the largest step; evaluations reuse it. */
 static void
 plan_use(struct memory_plan *m, const struct rank *r)
 {
@@ -412,7 +412,7 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
 	place_all(m, &r);
 }
 
-/* The plan holds no other memory; the arenas belong to the caller. */
+/* Frees the plan; the arenas belong to the caller. */
 void
 memory_release(struct memory_plan *m)
 {

@@ -25,13 +25,13 @@
 
 enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_COUNT };
 
-/* What has a copy of a buffer: the rank, or a slot, micro batch or link of its schedule. */
+/* What a buffer exists for: the rank, or each slot, micro batch or link of its schedule. */
 enum memory_per { ONCE, PER_SLOT, PER_BATCH, PER_LINK };
 
 struct memory_plan {
 	struct block *block; /* of the stage, block/block.h; owned */
 	int num_blocks;
-	struct block_range *chunk; /* which of them are each chunk's; owned */
+	struct block_range *chunk; /* the blocks of each chunk; owned */
 	struct shards shards;      /* owned */
 	/* the optimizer's share: part `replica` of `replicas`, or all; and its elements */
 	int replica, replicas;
@@ -39,7 +39,7 @@ struct memory_plan {
 	const struct optim_rule
 	    *rule;          /* the rule whose states BUF_STATE and later buffers hold, or NULL */
 	int64_t num_layers; /* of the largest chunk of the stage */
-	struct schedule_use use; /* what the stage holds at once */
+	struct schedule_use use; /* what the stage holds at the same time */
 	int64_t head_rows;       /* token rows of logits held at once; depends on the model alone */
 	int64_t shape[BUF_COUNT][2]; /* as the rows say; [n] has 1 column */
 	bool vector[BUF_COUNT];      /* [n]; a matrix may have 1 column too */
@@ -49,11 +49,12 @@ struct memory_plan {
 	bool per_layer[BUF_COUNT];   /* one for each layer of a slot */
 	/* in the arena; of layer buffers in the layer, of those with copies in the first one */
 	uint64_t offset[BUF_COUNT];
-	/* whether there are several: how many, where they begin in the arena, how far apart */
+	/* copies of buffers: their number, where they begin in the arena, and the distance between
+	 * them */
 	enum memory_per per[BUF_COUNT];
 	int copies[BUF_COUNT];
 	uint64_t base[BUF_COUNT], stride[BUF_COUNT];
-	/* a saved slot; what one layer keeps; what is kept of a micro batch besides */
+	/* the bytes of a saved slot; of one layer in it; of a micro batch outside it */
 	uint64_t slot_bytes, layer_bytes, batch_bytes;
 	/* A slot holds its own buffers, then the inputs of recomputed chunks, then the layers that
 	 * keep everything. */
@@ -78,12 +79,12 @@ void memory_plan(struct memory_plan *m, const struct model_config *c, const stru
     const struct train_shape *s, const int coord[AX_COUNT]);
 void memory_release(struct memory_plan *m);
 uint64_t memory_total(const struct memory_plan *m);
-/* Where buffer b lies: which copy of it, 0 for buffers that are once; of which layer, counted from
- * the chunk's first, 0 for buffers that are not per layer. The buffer must be there. */
+/* The place of buffer b, which must exist: copy is 0 for buffers that exist once; layer counts from
+ * the chunk's first and is 0 for buffers not per layer. */
 struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer);
 /* The size of a buffer of n bytes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
-/* How many instances of a buffer an arena holds, over all layers and slots. */
+/* The number of instances of a buffer in its arena, over all layers and slots. */
 int64_t memory_instances(const struct memory_plan *m, enum buffer b, enum arena where);
 
 #endif

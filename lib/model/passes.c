@@ -50,7 +50,8 @@ passes_source(const struct passes *p, int virtual_stage, bool backward)
 	return source < virtual_stages(p) ? source : -1;
 }
 
-/* Times the passes of a stage from the i-th on as far as it gets; returns how many are timed. */
+/* Times the passes of a stage from the i-th on, up to one whose input is not timed yet; returns how
+ * many are timed. */
 static int
 advance(struct passes *p, int stage, int i, const struct pass_cost *cost)
 {

@@ -27,14 +27,14 @@ struct passes {
 	double *end;             /* see passes_end */
 };
 
-/* Memory for the passes, which the caller then puts in order; released by passes_release. */
+/* Allocates the passes, whose order the caller fills in; released by passes_release. */
 void passes_init(
     struct passes *p, int num_stages, int num_chunks, int num_microbatches, int num_passes);
 void passes_release(struct passes *p);
-/* Fills in all times. cost is by virtual stage, chunk x num_stages + stage. An order in which
- * passes wait for each other is a BUG. */
+/* Fills in all times. cost is by virtual stage, chunk x num_stages + stage. A circular wait is a
+ * BUG. */
 void passes_time(struct passes *p, const struct pass_cost *cost);
-/* When a pass has ended. */
+/* The time at which a pass ends. */
 double passes_end(const struct passes *p, int virtual_stage, int microbatch, bool backward);
 /* The virtual stage whose result a pass reads; -1: none, at the ends of the pipeline. */
 int passes_source(const struct passes *p, int virtual_stage, bool backward);

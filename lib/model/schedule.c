@@ -1,11 +1,11 @@
 /*
  * schedule.c - lists of actions
  *
- * First all stages are timed with a forward pass of 1 and a backward pass of 2: when each pass
- * starts follows from the order of passes on each stage and from what they need of each other.
- * Then each exchange gets a time too, between the end of the pass that makes its message and the
- * start of the one that reads it, the same on both sides; a stage issues it before its first pass
- * that starts no earlier. At last the list is walked once and everything is numbered.
+ * First all stages are timed, with a forward pass of 1 and a backward pass of 2: the start of each
+ * pass follows from the order of passes on each stage and from their dependencies. Then each
+ * exchange gets a time, between the end of the pass that makes its message and the start of the one
+ * that reads it, the same on both sides; a stage issues it before its first pass that starts no
+ * earlier. Finally one walk over the list assigns all numbers.
  */
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -97,7 +97,7 @@ time_passes(struct passes *t, const struct schedule_shape *s)
 
 /* --- exchanges -------------------------------------------------------------------------------- */
 
-/* A message of a stage; those of a stage are sorted by time, and ties alike on both sides. */
+/* A message of a stage; messages are sorted by time, with ties in the same order on both sides. */
 struct exchange {
 	double time;
 	struct action action;
@@ -133,8 +133,9 @@ timed_pass(const struct plan *t, int stage, int i)
 }
 
 /*
- * When the message that pass i of a stage reads is exchanged: no earlier than it is made and, so
- * that it does not lie about, than the pass before i is over; beside passes, than that one starts.
+ * The time at which the input of pass i of a stage is exchanged: as late as possible, but no
+ * earlier than it is made. Between passes that is the end of the pass before i; beside passes, its
+ * start.
  */
 static double
 exchange_time(const struct plan *t, int stage, int i, double made)
@@ -149,8 +150,8 @@ exchange_time(const struct plan *t, int stage, int i, double made)
 	return made > at ? made : at;
 }
 
-/* Adds the receive of pass i of stage `to` where that is the stage, and the send where it is the
- * source. */
+/* Adds the receive for pass i of stage `to` if the list is that stage's, and the send if it is the
+ * source's. */
 static int
 add_exchange(const struct plan *t, int stage, int to, int i, struct exchange *out)
 {
@@ -174,7 +175,7 @@ add_exchange(const struct plan *t, int stage, int to, int i, struct exchange *ou
 	return n;
 }
 
-/* The exchanges of a stage, whose partners are the stages next to it. */
+/* The exchanges of a stage, with the stages before and after it. */
 static int
 exchanges(const struct plan *t, int stage, struct exchange **out)
 {
@@ -192,13 +193,14 @@ exchanges(const struct plan *t, int stage, struct exchange **out)
 
 /* --- numbers ---------------------------------------------------------------------------------- */
 
-/* What is sent from rests until its exchange is over; beside passes, until the next pass is. */
+/* A sent link stays reserved until its exchange has ended; beside passes, until the next pass has.
+ */
 enum state { FREE, TAKEN, RESTING };
 
-/* Numbers that are given out, the lowest first. */
+/* An allocator of numbers, the lowest free one first. */
 struct pool {
 	unsigned char *state; /* enum state */
-	int most;             /* that were ever taken */
+	int most;             /* the largest count ever in use */
 };
 
 static int
@@ -213,7 +215,7 @@ take(struct pool *p)
 	return i;
 }
 
-/* The numbers of what a stage holds. */
+/* The numbers that a stage uses. */
 struct numbering {
 	const struct schedule_shape *s;
 	int stage;
@@ -245,7 +247,7 @@ numbering_release(struct numbering *n)
 	free(n->slot);
 }
 
-/* Frees the links that rest. */
+/* Frees the reserved links. */
 static void
 rested(struct numbering *n)
 {
@@ -254,7 +256,8 @@ rested(struct numbering *n)
 			n->links.state[i] = FREE;
 }
 
-/* A pass takes what has not arrived for it: at the ends of the pipeline nothing does. */
+/* Assigns the numbers that a pass has not received with a message, as at the ends of the pipeline.
+ */
 static void
 number_pass(struct numbering *n, struct action *a)
 {
@@ -354,7 +357,7 @@ schedule_make(
 	return count;
 }
 
-/* After the first groups the list repeats itself, up to the last ones. */
+/* Between the first and the last groups the list is periodic. */
 void
 schedule_count(const struct schedule_shape *s, int stage, struct schedule_use *use)
 {

@@ -1,12 +1,12 @@
 /*
- * schedule.h - what a pipeline stage does, in order: a list of actions
+ * schedule.h - the actions of a pipeline stage, in order
  *
- * The engine runs the list, mplan draws and prices it, a property test simulates all stages of it.
- * With one chunk a stage it is 1F1B, with several the interleaved form of it: chunk j of stage r of
- * p is virtual stage j p + r, and what leaves the last stage goes on in the next chunk of the
- * first. Exchanges with the same group number stand side by side and are issued as one. They come
- * in one order of (nominal) time on all stages, and a stage waits in each for earlier ones alone,
- * so nothing can deadlock, even where no message is buffered.
+ * The engine runs the list, mplan draws and times it, a property test simulates all stages. With
+ * one chunk per stage it is 1F1B, with several interleaved 1F1B: chunk j of stage r of p is virtual
+ * stage j p + r, and the output of the last stage continues in the next chunk of the first.
+ * Exchanges with the same group number are adjacent and are issued as one. All stages have them in
+ * the same order of nominal time, and in each a stage waits only for earlier ones, so there is no
+ * deadlock, even if no message is buffered.
  *
  * Source: Narayanan 2021, arXiv:2104.04473; spec/training.md 7; the warm-up is Megatron-LM's.
  */
@@ -25,9 +25,9 @@ enum action_kind {
 };
 
 /*
- * What an action touches is numbered, and a number is given to the next as soon as it is free:
+ * The memory of an action is numbered, and numbers are reused as soon as they are free:
  *
- *   slot    what a forward pass leaves for its backward pass; from the arrival of the input on
+ *   slot    what a forward pass saves for its backward pass; from the arrival of the input on
  *   batch   the tokens of a micro batch, from its first pass on this stage to its last
  *   link    an output until it is sent, or the gradient of one from arrival to departure
  *
@@ -40,31 +40,32 @@ struct action {
 	int group; /* of exchanges */
 };
 
-/* Beyond so many groups of micro batches a list repeats itself. */
+/* With more groups of micro batches than this a list is periodic. */
 enum { SCHEDULE_STEADY = 4 };
 
 struct schedule_shape {
 	int num_stages, num_chunks, num_microbatches;
 	int group_size; /* micro batches that go through a chunk before the next chunk's turn */
 	bool training;  /* else forward passes alone */
-	/* receives are issued a pass before they are needed, and a link that is sent from is not
-	 * used by the pass after: exchanges can go on beside passes */
+	/* receives are issued one pass before they are needed, and the pass after a send does not
+	 * use its link, so that exchanges can overlap passes */
 	bool beside;
 };
 
-/* How many numbers of each kind the list has. */
+/* The count of each kind of number in a list. */
 struct schedule_use {
 	int slots, batches, links;
 };
 
-/* The list of a stage, freed by the caller; returns its length. Training with several chunks must
- * obey schedule_fits. */
+/* Makes the list of a stage, freed by the caller; returns its length. Training with several chunks
+ * requires schedule_fits. */
 int schedule_make(
     const struct schedule_shape *s, int stage, struct action **out, struct schedule_use *use);
-/* What the list of a stage takes, without it; the time does not grow with the micro batches. */
+/* The use of a stage's list without making it, in time that does not grow with the micro batches.
+ */
 void schedule_count(const struct schedule_shape *s, int stage, struct schedule_use *use);
-/* Whether so many micro batches can be trained: groups are as large as the stages at least, and so
- * is what is left of them for the last one. */
+/* True when this number of micro batches can be trained: every group, including the remainder, has
+ * at least as many as there are stages. */
 bool schedule_fits(const struct schedule_shape *s);
 
 #endif

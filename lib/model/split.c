@@ -1,9 +1,9 @@
 /*
  * split.c - layers distributed over virtual stages
  *
- * Three ways give the numbers: a text that lists every stage, options that make all stages but the
- * first and the last equal, or a balance of the blocks' work (work.h). A head over a large
- * vocabulary costs as much as several layers, so equal stages wait for the last one.
+ * The numbers come from a text that lists every stage, from options that make all stages except the
+ * first and the last equal, or from balancing the blocks' work (work.h). A head over a large
+ * vocabulary costs as much as several layers, so with equal stages all wait for the last one.
  */
 #include "lib/model/split.h"
 #include "lib/model/work.h"
@@ -34,8 +34,8 @@ struct share {
 	int64_t layers;
 };
 
-/* Gives each of n layers to the share that has the least work, the first of equals. Layers are
- * alike, so the largest share becomes as small as possible. */
+/* Gives each of n layers to the share with the least work, the first of equals. Layers are equal,
+ * so this minimises the largest share. */
 static void
 spread(int64_t n, double layer, struct share *share, int count)
 {
@@ -50,13 +50,13 @@ spread(int64_t n, double layer, struct share *share, int count)
 	}
 }
 
-/* What a layer and the two ends cost. */
+/* The work of a layer and of the two ends. */
 struct costs {
 	double embedding, layer, head;
 };
 
-/* Distributes the layers of one stage over its chunks. Among equals the last gets more, since what
- * the first chunks save is held longer. */
+/* Distributes the layers of one stage over its chunks. Among equals the last gets more, since
+ * activations of the first chunks are held longer. */
 static void
 spread_chunks(struct layout *l, int stage, int64_t layers, const struct costs *cost)
 {
@@ -99,7 +99,7 @@ split_balance(const struct model_config *c, int64_t seq_length, struct layout *l
 
 /* --- equal but for the ends ------------------------------------------------------------------- */
 
-/* Checks that v, the value of an option or what it leaves, is a multiple. */
+/* Checks that v, an option's value or the remainder after it, is a multiple. */
 static int
 divides(const char *what, int64_t v, const char *rule, int64_t by, struct err *e)
 {
@@ -115,7 +115,7 @@ struct ends {
 	int64_t first, middle, last;
 };
 
-/* Stages whose number of layers was typed leave equal parts for the others. */
+/* Stages without a typed number of layers share the rest equally. */
 static int
 typed_ends(const struct split_options *o, const struct model_config *c, int64_t p, struct ends *out,
     struct err *e)
@@ -183,19 +183,19 @@ cut_equally(const struct split_options *o, const struct ends *ends, struct layou
 
 /* --- as a text -------------------------------------------------------------------------------- */
 
-/* What has been read of a text. */
+/* The state of reading a text. */
 struct reading {
 	struct layout *l;
 	const struct model_config *model;
 	int stage;                   /* the current one */
 	int64_t layers;              /* so far, in all stages */
-	bool embedding, head, holds; /* seen so far; holds: this stage holds something */
-	const char *why;             /* why it ends here; NULL: it does not */
+	bool embedding, head, holds; /* seen so far; holds: this stage is not empty */
+	const char *why;             /* the reason for stopping; NULL: none */
 };
 
 enum { TIMES_MAX = 1 << 20 };
 
-/* Reads one sign of the text; -1 with the reason. */
+/* Reads one letter of the text; -1 with the reason. */
 static int
 read_sign(struct reading *r, char sign)
 {
@@ -234,7 +234,7 @@ read_times(const char **at)
 	return n < TIMES_MAX ? n : -1;
 }
 
-/* Reads the signs in [at, end), each as often as its number says; commas have no meaning. */
+/* Reads the letters in [at, end), each as often as its number says; commas have no meaning. */
 static int
 read_signs(struct reading *r, const char *at, const char *end)
 {
@@ -252,7 +252,7 @@ read_signs(struct reading *r, const char *at, const char *end)
 	return 0;
 }
 
-/* Reads signs and groups of them. Groups do not nest and contain no numbers. */
+/* Reads letters and groups of them. Groups do not nest and contain no numbers. */
 static int
 read_text(struct reading *r, const char *at)
 {
@@ -302,7 +302,7 @@ split_as_text(const char *text, const struct model_config *c, struct layout *l, 
 	return 0;
 }
 
-/* Appends a sign, or several as x*n. */
+/* Appends a letter, or several as x*n. */
 static void
 add_sign(struct str *out, char sign, int64_t n)
 {
@@ -359,8 +359,7 @@ check_exclusive(const struct split_options *o, struct err *e)
 	return 0;
 }
 
-/* There may be only as many virtual stages as have something to hold: a layer each, except the
- * last. */
+/* Each virtual stage must have a layer, except the last. */
 static int
 check_chunks(const struct layout *l, const struct model_config *c, struct err *e)
 {

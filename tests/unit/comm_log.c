@@ -80,7 +80,7 @@ static struct event *
 fake_event(struct device *d)
 {
 	(void)d;
-	return mem_zalloc(1, sizeof(struct event)); /* lives until the program ends, as a device's */
+	return mem_zalloc(1, sizeof(struct event)); /* never freed, like those of a device */
 }
 
 static void

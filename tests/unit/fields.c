@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* clang-format off */
-/* A value for each member, none of them the default. Without designators, so that the compiler reports a missing value when a member is added. */
+/* A value for each member, none of them the default. Without designators, so that the compiler
+ * reports a missing value when a member is added. */
 static const struct model_config every = {
 	3, 96, 80,               /* num_layers, hidden_size, ffn_hidden_size */
 	12, 4, 16,               /* num_attention_heads, num_query_groups, kv_channels */

@@ -20,12 +20,13 @@ struct corpus_log {
 	struct data_reader *reader;
 	int64_t *samples; /* [b] */
 	size_t bytes;     /* of losses, for the whole step */
-	/* [micro batches] of { loss real [T], mask F32 [T] }; NULL: not asked for, or not here */
+	/* [micro batches] of { loss real [T], mask F32 [T] }; NULL: not requested, or on another
+	 * rank */
 	char *losses;
-	double *sums; /* [count][2]: loss and tokens since the last line; NULL: not asked for */
+	double *sums; /* [count][2]: loss and tokens since the last line; NULL: not requested */
 };
 
-/* The corpus of each sample of a micro batch into `samples`. */
+/* Puts the corpus of each sample of a micro batch into `samples`. */
 static void
 find_corpora(struct corpus_log *l, int64_t first, int microbatch, int rank)
 {
@@ -57,8 +58,8 @@ count_samples(struct corpus_log *l, int64_t first, int microbatch)
 	}
 }
 
-/* Adds up once what was consumed before, sample by sample with the cyclic loader, which does not
- * depend on the steps. */
+/* Adds up what was consumed before, once; with the cyclic loader sample by sample, independent of
+ * the steps. */
 static void
 count_before(struct corpus_log *l, int64_t consumed)
 {
@@ -116,7 +117,7 @@ corpus_log_new(const struct data *d, struct engine *e, int64_t consumed)
 	return l;
 }
 
-/* NULL is freed already. */
+/* NULL is allowed. */
 void
 corpus_log_free(struct corpus_log *l)
 {
@@ -144,7 +145,7 @@ corpus_log_losses(const struct corpus_log *l)
 	return l->losses;
 }
 
-/* Losses of a micro batch of this rank, as the layers keep rows, to their corpora. */
+/* Adds the losses of a micro batch of this rank, in the layers' order of rows, to their corpora. */
 static void
 add_losses(struct corpus_log *l, int microbatch)
 {

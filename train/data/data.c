@@ -93,7 +93,7 @@ data_reader_new(const struct data *d)
 	return r;
 }
 
-/* NULL is freed already. */
+/* NULL is allowed. */
 void
 data_reader_free(struct data_reader *r)
 {
@@ -229,8 +229,8 @@ empty_sample(struct sample *one, int64_t s)
 	}
 }
 
-/* Positions of a sample go to rows [row, row + b * count) of a batch, every b-th, as the layers
- * keep tokens. Returns the tokens that the loss counts. */
+/* Copies positions of a sample to every b-th of the rows [row, row + b * count) of a batch, which
+ * is the layers' order of tokens. Returns the number of tokens that the loss counts. */
 static int64_t
 interleave(const struct sample *one, const struct stretch *has, int64_t row, int64_t b,
     const struct batch *out)
@@ -247,8 +247,8 @@ interleave(const struct sample *one, const struct stretch *has, int64_t row, int
 	return unmasked;
 }
 
-/* The starts of documents of these stretches, every b-th from `to` on; or of the whole sample,
- * where attention reads it whole. */
+/* Copies the starts of documents of these stretches, or of the whole sample if attention reads all
+ * of it, to every b-th element from `to` on. */
 static void
 add_documents(const struct data_reader *r, int n, const struct stretch *has, int64_t b, int32_t *to)
 {
@@ -264,7 +264,7 @@ add_documents(const struct data_reader *r, int n, const struct stretch *has, int
 	}
 }
 
-/* Sample i of b, as far as a context rank holds it. */
+/* Reads sample i of b, the part that a context rank holds. */
 static int64_t
 add_sample(
     const struct data_reader *r, const struct data_place *at, int64_t i, const struct batch *out)

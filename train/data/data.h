@@ -38,11 +38,11 @@ struct data_set {
 int data_num_sets(const struct data *d);
 void data_set(const struct data *d, int set, struct data_set *out);
 
-/* The samples that training had consumed when the order began that it is in now. */
+/* The samples that training had consumed when the present order began. */
 int64_t data_start(const struct data *d);
 
-/* A micro batch: what a data rank reads of a set when all have read `consumed` samples of the run,
- * or of the evaluation; and of its samples what a context rank holds. */
+/* A micro batch: the samples that a data rank reads of a set when all ranks have read `consumed`
+ * samples of the run, or of the evaluation, and the part of them that a context rank holds. */
 struct data_place {
 	int set;
 	int64_t consumed;
@@ -79,8 +79,8 @@ void data_note_consumed(const struct data *d, const int64_t *counts);
 struct corpus_log;
 struct corpus_log *corpus_log_new(const struct data *d, struct engine *e, int64_t consumed);
 void corpus_log_free(struct corpus_log *l);
-/* Samples consumed of each corpus of training in the order that it is in now; valid only on rank 0.
- * NULL: mock data. */
+/* Samples consumed of each corpus of training in its present order; valid only on rank 0. NULL:
+ * mock data. */
 const int64_t *corpus_log_counts(const struct corpus_log *l);
 /* Where the passes leave losses and masks of tokens, for struct pipeline; NULL when they are not
  * wanted. */

@@ -16,10 +16,10 @@ struct set {
 	int64_t start;
 };
 
-/* What a checkpoint says of one corpus. */
+/* A checkpoint's record of one corpus. */
 struct corpus_record {
 	char fingerprint[64];
-	/* as in the list; 0: the list has none; -1: no part of the list any more */
+	/* as in the list; 0: the list has none; -1: no longer in the list */
 	double weight;
 	/* as in struct blend_kept, at the start of the order that was saved */
 	int64_t first, num_samples;
@@ -29,11 +29,11 @@ struct corpus_record {
 	char *prefix;
 };
 
-/* What the checkpoint that a run resumes from says of the data. */
+/* The record of the data in the checkpoint that a run resumes from. */
 struct data_record {
-	int64_t iteration, consumed; /* where the run goes on */
-	bool any;      /* false: nothing more, as in fresh runs and imported checkpoints */
-	bool goes_on;  /* the order of the checkpoint is that of this run */
+	int64_t iteration, consumed; /* where the run continues */
+	bool any;      /* false: nothing else is set, as in new runs and imported checkpoints */
+	bool goes_on;  /* this run continues the checkpoint's order */
 	int64_t start; /* sample of the run with which the order began */
 	int64_t seed, seq_length;
 	char *split;                  /* "-" with per-split lists */
@@ -52,7 +52,7 @@ struct data {
 	struct data_record record;
 	struct blend_kept *kept; /* [corpora of the training list]; NULL: none */
 	int num_gone;
-	/* of the record: corpora that a list of before had and this one has not */
+	/* of the record: corpora of earlier lists that are not in this one */
 	const struct corpus_record **gone;
 	struct sample_options options;
 };
@@ -67,11 +67,11 @@ int64_t data_group(const struct data *d);
 
 /* data_record.c: reads d->record from the checkpoint of a resumed run. */
 int data_record_read(struct data *d, struct err *e);
-/* Decides how the order goes on: start of the training set and kept. -1: the data changed, and no
- * option says how to continue. */
+/* Decides how the order continues, and sets the start of the training set and kept. -1: the data
+ * changed, and no option says how to continue. */
 int data_record_resolve(struct data *d, struct err *e);
-/* After the training set is opened: true when orders of corpora differ from those of the
- * checkpoint. say: prints a note for each. */
+/* Call after the training set is opened: true when orders of corpora differ from the checkpoint's.
+ * say: prints a note for each. */
 bool data_record_reordered(const struct data *d, bool say);
 /* From the checkpoint on, every corpus continues in its earlier order. */
 void data_record_keep(struct data *d);

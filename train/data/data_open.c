@@ -2,9 +2,9 @@
  * data_open.c - opening the data of a run: corpora, index maps, agreement of all ranks
  *
  * Every rank opens every corpus, since every rank may read any sample. The index maps are built, or
- * found in the cache and checked, by one process for each file system: rank 0, and a rank of each
- * host that does not see a file which rank 0 puts where the maps go. Then the first ranks of the
- * other hosts check what they see, and last all others take the maps as they are. A failure on one
+ * found in the cache and checked, by one process per file system: rank 0, and a rank of each host
+ * that does not see a file which rank 0 creates next to the maps. Then the first ranks of the other
+ * hosts check the maps that they see, and last all others use the maps unchecked. A failure on one
  * rank fails on all, with the reason on rank 0.
  */
 #include "lib/base/hash.h"
@@ -47,7 +47,7 @@ struct place {
 
 /* --- who builds ------------------------------------------------------------------------------- */
 
-/* The path of the probe file: in the directory of the maps. */
+/* The path of the probe file, in the directory of the maps. */
 static void
 probe_path(const struct data *d, double nonce, struct str *out)
 {
@@ -60,7 +60,7 @@ probe_path(const struct data *d, double nonce, struct str *out)
 		str_addf(out, "/.mikoshi-probe-%.0f", nonce);
 }
 
-/* A number that no other run has chosen, on all ranks. */
+/* A random number that is the same on all ranks. */
 static double
 make_nonce(struct comm *world)
 {
@@ -90,7 +90,7 @@ probe_begin(const struct data *d, const char *path)
 	str_release(&dir);
 }
 
-/* What a rank does follows from the places of all, which every rank knows. */
+/* The role of a rank follows from the places of all, which every rank knows. */
 static enum duty
 part_of(const struct place *all, int rank)
 {
@@ -106,8 +106,7 @@ part_of(const struct place *all, int rank)
 	return rank == first ? CHECKS : TRUSTS;
 }
 
-/* Collective. A file system that is shared is one that shows the file; nothing is assumed from
- * names. */
+/* Collective. A file system counts as shared if the file is visible; its name does not matter. */
 static enum duty
 find_part(const struct data *d, struct comm *world)
 {
@@ -137,9 +136,9 @@ find_part(const struct data *d, struct comm *world)
 /* --- what is opened --------------------------------------------------------------------------- */
 
 /*
- * Samples that the run asks of each split; Megatron-LM's numbers, so that the maps are the same.
- * Evaluations are counted as Megatron-LM does, one more than fit between the steps. A run that goes
- * on with another batch may take more than it says.
+ * The samples requested of each split: Megatron-LM's numbers, so that the maps are the same.
+ * Evaluations are counted as in Megatron-LM, one more than fit between the steps. A run that
+ * continues with another batch size may read more.
  */
 static void
 wanted(const struct data *d, int64_t out[SPLIT_COUNT])
@@ -160,7 +159,7 @@ wanted(const struct data *d, int64_t out[SPLIT_COUNT])
 		out[SPLIT_VALID] = -1;
 }
 
-/* Evaluation alone needs no training map; a split that is asked for nothing is left out. */
+/* Evaluation alone needs no training map; a split without a request is left out. */
 static bool
 needs(const struct data *d, enum split which, int64_t num_samples)
 {
@@ -202,8 +201,8 @@ note_not_kept(const struct opening *o, const struct err *why)
 		note("data: index maps are not kept, each rank builds its own: %s", why->msg);
 }
 
-/* A map that cannot be written is an error only where the user named the place. Where he did not,
- * it is read from the cache or built in memory, with the same content, by every rank. */
+/* A map that cannot be written is an error only if the user named the directory. Otherwise every
+ * rank reads it from the cache or builds it in memory, with the same content. */
 static struct blend *
 open_blend(
     const struct opening *o, const struct data_paths *paths, struct blend_config *b, struct err *e)
@@ -220,7 +219,7 @@ open_blend(
 	return blend;
 }
 
-/* Batches of an evaluation: --eval-iters, fewer when the set has not so many samples. */
+/* Batches of an evaluation: --eval-iters, or fewer when the set has fewer samples. */
 static int64_t
 evaluation(const struct data *d, const struct set *s)
 {
@@ -230,7 +229,7 @@ evaluation(const struct data *d, const struct set *s)
 		return 0;
 	if (d->c->o.full_validation && s->which == SPLIT_VALID)
 		return all;
-	/* The cyclic loader begins again at the end. */
+	/* The cyclic loader starts over at the end. */
 	if (d->c->o.dataloader_type == SAMPLER_CYCLIC)
 		return d->c->o.eval_iters;
 	return all < d->c->o.eval_iters ? all : d->c->o.eval_iters;
@@ -270,7 +269,7 @@ check_sampler(const struct data *d, const struct set *s, struct err *e)
 	return rc;
 }
 
-/* Opens one set; a training set has to last. */
+/* Opens one set; a training set must have enough samples. */
 static int
 open_set(const struct opening *o, struct set *s, const struct data_paths *paths,
     int64_t num_samples, struct err *e)
@@ -315,8 +314,7 @@ is_present(const struct opening *o, enum split which)
 	return data_paths_list(p, which)->count > 0 && (p->per_split || o->matrix.present[which]);
 }
 
-/* The training set. Orders that would be others than those of the checkpoint are kept when that is
- * asked for. */
+/* The training set. Orders that would differ from the checkpoint's are kept if requested. */
 static int
 open_train(const struct opening *o, struct err *e)
 {
@@ -364,8 +362,8 @@ open_number(const struct opening *o, int i, struct err *e)
 
 /* --- tokenizers ------------------------------------------------------------------------------- */
 
-/* A dataset that was made with another tokenizer than this run's, or than a dataset before it,
- * where both are known. */
+/* Finds a dataset that was made with a different tokenizer than this run's, or than an earlier
+ * dataset's, where both are known. */
 static int
 check_notes(const struct data *d, const char *prefix, struct notes *known, const char **whose,
     struct err *e)
@@ -392,7 +390,7 @@ check_notes(const struct data *d, const char *prefix, struct notes *known, const
 	return rc;
 }
 
-/* Rank 0's. Ids of two tokenizers mean different words, so a mix cannot be trained on. */
+/* On rank 0. Ids of two tokenizers mean different texts, so a mix cannot be trained on. */
 static int
 check_tokenizers(const struct data *d, struct err *e)
 {
@@ -410,7 +408,7 @@ check_tokenizers(const struct data *d, struct err *e)
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
-/* Maps that mshard or Megatron-LM made for this tokenizer are found by it. */
+/* The tokenizer is part of the names of maps that mshard or Megatron-LM made. */
 static int
 name_tokenizer(struct opening *o, struct err *e)
 {
@@ -441,7 +439,7 @@ open_corpora(struct opening *o, struct err *e)
 	return o->world->rank == 0 ? check_tokenizers(d, e) : 0;
 }
 
-/* The lists by what is in the corpora: hosts may keep them in different places. */
+/* Compares the corpora by content, since their paths may differ between hosts. */
 static void
 add_lists(const struct data *d, struct str *out)
 {
@@ -472,8 +470,8 @@ agree_data(const struct opening *o, struct err *e)
 	return rc;
 }
 
-/* Collective, after what may have taken long: -1 when it failed on any rank, or any was asked to
- * stop meanwhile. */
+/* Collective, after work that may have taken long: -1 when it failed on any rank, or any rank was
+ * asked to stop meanwhile. */
 static int
 done(struct opening *o, int rc, struct err *e)
 {
@@ -498,7 +496,7 @@ keep_maps(struct opening *o, struct err *e)
 	return 0;
 }
 
-/* Collective: the sets of one part of the ranks, whose turn it is, one after the other. */
+/* Collective: the ranks of one phase open the sets, one after the other. */
 static int
 open_sets(struct opening *o, bool turn, struct err *e)
 {
@@ -530,7 +528,7 @@ open_real(struct opening *o, struct err *e)
 	return 0;
 }
 
-/* Threads that open and build, when the ranks of a host do so side by side. */
+/* The number of threads that open and build, when all ranks of a host do so at the same time. */
 static int
 thread_count(struct comm *world)
 {
@@ -560,7 +558,7 @@ set_name(const struct train_config *c, const struct path_list *l, int k)
 	return mem_strdup(base);
 }
 
-/* The three splits, and what further validation sets there are. */
+/* The three splits, and any further validation sets. */
 static void
 make_sets(struct data *d)
 {
@@ -575,7 +573,8 @@ make_sets(struct data *d)
 		d->set[k ? SPLIT_COUNT + k - 1 : SPLIT_VALID].name = set_name(d->c, l, k);
 }
 
-/* As many mock samples as are asked for, and of validation one evaluation's when all are. */
+/* The number of mock samples requested; for validation, those of one evaluation when all are
+ * requested. */
 static int
 open_mock(struct data *d, struct err *e)
 {
@@ -591,7 +590,7 @@ open_mock(struct data *d, struct err *e)
 	return 0;
 }
 
-/* The tokenizer's padding; none where it is another special token too, as Megatron-LM has it. */
+/* The tokenizer's padding; none if it is also another special token, as in Megatron-LM. */
 static int64_t
 pad_id(const struct train_config *c)
 {
@@ -600,14 +599,14 @@ pad_id(const struct train_config *c)
 	return pad == c->eod || pad == c->o.run.model.typed.bos_token_id ? -1 : pad;
 }
 
-/* Only learned positions start anew: Megatron-LM makes rotary ones from the place in the sample. */
+/* Only learned positions restart: Megatron-LM computes rotary ones from the place in the sample. */
 static bool
 resets_positions(const struct train_config *c)
 {
 	return c->o.reset_position_ids && c->plan.model.position == POSITION_LEARNED;
 }
 
-/* Collective over world unless the data are made up. */
+/* Collective over world unless the data is mock data. */
 struct data *
 data_open(const struct train_config *c, struct comm *world, int *status, struct err *e)
 {
@@ -645,7 +644,7 @@ data_open(const struct train_config *c, struct comm *world, int *status, struct 
 	return NULL;
 }
 
-/* NULL is closed already. */
+/* NULL is allowed. */
 void
 data_close(struct data *d)
 {

@@ -3,15 +3,15 @@
  *
  * A checkpoint holds, in state.conf, what the order of samples follows from: seed, length, split,
  * loader, and for each corpus of the training list its fingerprint, weight, request and the samples
- * consumed. A resumed run compares. When something differs, --data-change says what is meant:
+ * consumed. A resumed run compares. When something differs, --data-change decides:
  *
  *   restart       the new list begins with its first sample, as a run of the steps that are left
  * would exclude-seen  the new list too, but each corpus goes on in the order it had (maps of the
  * same request) after the samples that were drawn of it, and begins that order again only when all
  * of it has been drawn
  *
- * Corpora are known by their content, not by their path: a dataset that was moved is the same.
- * Later checkpoints record where the order began, so that they resume as any other.
+ * Corpora are identified by content, not by path: a dataset may be moved. Later checkpoints record
+ * where the order began, so that they resume as any other.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the loader is called in a record: its type, and whether the cyclic one is sharded. */
+/* The loader in a record: its type, and whether the cyclic one is sharded. */
 static int64_t
 loader(const struct train_config *c)
 {
@@ -53,7 +53,7 @@ read_corpus(const struct ckpt *k, int i, struct corpus_record *c, struct err *e)
 	return 0;
 }
 
-/* What data_state writes. */
+/* Reads what data_state writes. */
 static int
 read_lists(struct data_record *r, const struct ckpt *k, struct err *e)
 {
@@ -78,7 +78,7 @@ read_lists(struct data_record *r, const struct ckpt *k, struct err *e)
 	return 0;
 }
 
-/* Nothing to read unless the run resumes to train. */
+/* Only a run that resumes training reads it. */
 int
 data_record_read(struct data *d, struct err *e)
 {
@@ -108,7 +108,7 @@ corpus_text(const struct corpus_record *c)
 	return out.buf;
 }
 
-/* What the training set makes of corpus k of the list. */
+/* The training set's record of corpus k of the list. */
 static struct corpus_record
 record_of(const struct data *d, int k, int64_t consumed)
 {
@@ -127,7 +127,7 @@ record_of(const struct data *d, int k, int64_t consumed)
 	return r;
 }
 
-/* Mock data have no corpora. */
+/* Mock data has no corpora. */
 void
 data_state(const struct data *d, const int64_t *counts, struct str *out)
 {
@@ -157,7 +157,7 @@ data_state(const struct data *d, const int64_t *counts, struct str *out)
 	free(text);
 }
 
-/* The prefixes are the record's own. */
+/* The record owns the prefixes. */
 void
 data_record_release(struct data *d)
 {
@@ -203,7 +203,8 @@ compare_options(const struct data *d, struct err *why)
 	return 0;
 }
 
-/* Shares of the list and of the record; equal bits, or the choice might differ somewhere. */
+/* Compares the weights of the list and of the record bit by bit, because any difference could
+ * change the choice. */
 static int
 compare_weights(const struct data *d, struct err *why)
 {
@@ -250,7 +251,7 @@ compare_lists(const struct data *d, struct err *why)
 
 /* --- going on --------------------------------------------------------------------------------- */
 
-/* The corpora of the record that no corpus of the list has taken up stay in later records. */
+/* Corpora of the record that are not in the list stay in later records. */
 static void
 keep_gone(struct data *d, const bool *taken)
 {
@@ -293,7 +294,7 @@ take_up(struct data *d, bool at_end)
 	free(taken);
 }
 
-/* The list begins here, each corpus after what was drawn of it. */
+/* The list starts here, each corpus after the samples drawn from it. */
 void
 data_record_keep(struct data *d)
 {
@@ -302,7 +303,7 @@ data_record_keep(struct data *d)
 	take_up(d, true);
 }
 
-/* Decides what a change of a list, or of an option, means. */
+/* Decides the effect of a changed list or option. */
 static int
 resolve_change(struct data *d, const struct err *why, bool options, struct err *e)
 {
@@ -328,7 +329,7 @@ resolve_change(struct data *d, const struct err *why, bool options, struct err *
 	return 0;
 }
 
-/* All ranks come to the same answer from the same files. */
+/* All ranks reach the same result from the same files. */
 int
 data_record_resolve(struct data *d, struct err *e)
 {
@@ -347,8 +348,8 @@ data_record_resolve(struct data *d, struct err *e)
 	return 0;
 }
 
-/* Epochs and the last epoch's shuffle are all that another number of samples changes in the maps of
- * a corpus. */
+/* Another number of samples changes only the number of epochs and the last epoch's shuffle in the
+ * maps of a corpus. */
 bool
 data_record_reordered(const struct data *d, bool say)
 {

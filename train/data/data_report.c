@@ -1,6 +1,6 @@
 /*
- * data_report.c - the report on the data: the corpora before the first step, what was consumed at
- * saves and at the end
+ * data_report.c - the report on the data: the corpora before the first step, and the samples
+ * consumed at saves and at the end
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -96,8 +96,8 @@ data_report(const struct data *d)
 		report_set(d, &d->set[i]);
 }
 
-/* Long lists in short: what is beyond the limit is added up, unless -v asks for all of it. Of one
- * corpus the log lines say as much. */
+/* Shortens long lists: rows beyond the limit are summed up, unless -v is given. For a single corpus
+ * the log lines have the same information. */
 void
 data_note_consumed(const struct data *d, const int64_t *counts)
 {

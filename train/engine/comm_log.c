@@ -1,11 +1,11 @@
 /*
  * comm_log.c - wraps a table of operations, recording each call before making it
  *
- * Each communicator has a ring of its last calls. Calls of one communicator end in their order,
- * since it queues on one stream at a time, so that one number says which have ended: of calls that
- * block the writer moves it, of calls that are queued the reader does, by the events after them.
- * The numbers of a slot are zero while it is written; a reader that meets that, or another number
- * after its reading, takes the slot for overwritten.
+ * Each communicator has a ring of its last calls. Calls of one communicator end in order, since it
+ * queues on one stream at a time, so one number says which have ended: for calls that block, the
+ * writer advances it; for queued calls, the reader does, by the events recorded after them. The
+ * number of a slot is zero while it is written; a reader that finds zero, or another number after
+ * reading, treats the slot as overwritten.
  */
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* More calls than a host can be ahead of its device: the driver lets it queue about a thousand
+/* More calls than the host can be ahead of the device: the driver lets it queue about a thousand
  * kernels. */
 enum { SLOTS = 512 };
 
@@ -26,17 +26,17 @@ struct slot {
 	struct event *passed; /* after the call on its stream; NULL: not made yet */
 };
 
-/* Of one communicator. */
+/* The calls of one communicator. */
 struct comm_history {
 	const struct comm_ops *inner;
 	struct comm_group group;
 	struct comm_log *log;
 	struct comm_history *next;
 	bool closed; /* its device may be gone; under the log's lock */
-	/* how many calls were made; of those that are queued, how many have their event; how many
-	 * have ended */
+	/* the number of calls made; of queued calls, those that have their event; those that have
+	 * ended */
 	atomic_uint_fast64_t begun, queued, ended;
-	double moved; /* clock when the reader saw the last call end that is queued */
+	double moved; /* when the reader last saw a queued call end */
 	struct slot slot[SLOTS];
 };
 
@@ -86,7 +86,7 @@ end(struct comm_history *h, struct stream *st)
 	atomic_store_explicit(&h->queued, number, memory_order_release);
 }
 
-/* The history of a communicator for one more call, whose place is used up. */
+/* Begins the record of a call, and uses up the caller's source position. */
 static struct comm_history *
 begin_call(struct comm *c, const char *kind, size_t bytes)
 {
@@ -97,7 +97,7 @@ begin_call(struct comm *c, const char *kind, size_t bytes)
 	return h;
 }
 
-/* Of a call on the host, also where the others are queued. */
+/* A call that blocks the host, also where other calls are queued. */
 static void
 end_at_once(struct comm_history *h)
 {
@@ -166,7 +166,8 @@ logged_exchange(struct comm *c, struct stream *st, const struct p2p *message, in
 	end(h, st);
 }
 
-/* Not kept where calls are queued: it is the host's then, and the engine asks the world. */
+/* Not recorded where calls are queued: there it belongs to the host, and the engine uses the
+ * world's. */
 static void
 logged_barrier(struct comm *c)
 {
@@ -200,7 +201,7 @@ logged_abort(struct comm *c, int status)
 	abort(); /* not reached */
 }
 
-/* The history stays readable; its events are not queried any more. */
+/* The history stays readable; its events are no longer queried. */
 static void
 logged_free(struct comm *c)
 {
@@ -296,7 +297,7 @@ comm_log_end(struct comm *world)
 
 /* --- the reader ------------------------------------------------------------------------------- */
 
-/* False when the call is not in the ring any more. */
+/* False when the call is no longer in the ring. */
 static bool
 read_slot(const struct comm_history *h, uint64_t number, struct comm_record *r)
 {
@@ -310,8 +311,8 @@ read_slot(const struct comm_history *h, uint64_t number, struct comm_record *r)
 	return GET(&s->number) == number;
 }
 
-/* Moves `ended` past the calls that the device has passed. What has left the ring counts as ended:
- * what comes after it on the stream is in the ring. */
+/* Advances `ended` over the calls that the device has passed. Calls that have left the ring count
+ * as ended, since later calls of the same stream are in the ring. */
 static void
 ask_device(struct comm_history *h)
 {
@@ -329,7 +330,7 @@ ask_device(struct comm_history *h)
 	PUT(&h->ended, number);
 }
 
-/* Where one communicator is. A call that is overwritten while it is looked at has ended. */
+/* The state of one communicator. A call that is overwritten while it is read has ended. */
 static void
 state_of(struct comm_history *h, struct comm_state *out)
 {
@@ -349,7 +350,7 @@ state_of(struct comm_history *h, struct comm_state *out)
 		out->at.number = 0;
 }
 
-/* Whether a tells more of where the rank is than b: the older wait, else the later call. */
+/* True when a describes the rank's position better than b: the older wait, else the later call. */
 static bool
 tells_more(const struct comm_state *a, const struct comm_state *b)
 {

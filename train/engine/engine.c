@@ -3,8 +3,8 @@
  *
  * Allocates the three arenas that lib/model/memory planned, once, when the run starts: parameters
  * (weights, gradients, optimizer), saved activations, scratch. Weights and main gradients are two
- * flat arrays in the same order, so that reduction, update and checkpoints see one array and the
- * layers see views into it.
+ * flat arrays in the same order: reduction, update and checkpoints use the whole array, the layers
+ * use views into it.
  */
 #include "lib/base/prog.h"
 #include "lib/base/rng.h"
@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A device error is fatal: results queued since the last sync are unknown, so the program ends with
- * the device's reason. */
+/* A device error is fatal, because the results queued since the last sync are unknown. */
 void
 engine_sync(const struct engine *e)
 {
@@ -24,8 +23,7 @@ engine_sync(const struct engine *e)
 		die("%s", err.msg);
 }
 
-/* No data when this rank's plan has no such buffer; a vector when it has one column. Valid until
- * engine_close. */
+/* Without data when this rank's plan has no such buffer. Valid until engine_close. */
 struct tensor
 engine_buffer(const struct engine *e, enum buffer b)
 {
@@ -39,7 +37,7 @@ engine_buffer(const struct engine *e, enum buffer b)
 	return m->vector[b] ? tensor_flat(&t) : t;
 }
 
-/* Embedding (-1), head (num_layers) or a layer of this stage; other layers are not allowed. */
+/* layer is the embedding (-1), the head (num_layers) or a layer of this stage. */
 static const struct shard *
 find_shard(const struct engine *e, int layer, enum role role)
 {
@@ -80,9 +78,8 @@ engine_bucket(const struct engine *e, bool grad, int bucket)
 	return tensor_rows(&t, k->first, k->count);
 }
 
-/* The first rows of a shard, in the buffer of weights or of main gradients: the only place where
- * the address of a parameter is made. Vectors stay vectors, so that biases and norms' weights have
- * one dimension. */
+/* The first rows of a shard, in the buffer of weights or of main gradients: the only place that
+ * computes a parameter's address. Vectors keep one dimension. */
 static struct tensor
 view(const struct engine *e, bool grad, const struct shard *s, int64_t rows)
 {
@@ -105,7 +102,7 @@ engine_own_shard(const struct engine *e, const struct shard *s)
 	return shard_part(&e->mem.shards, s, e->mem.replica, e->mem.replicas);
 }
 
-/* Where all elements are own, both places are the same. */
+/* Without sharding both offsets are equal. */
 struct tensor
 engine_part(const struct engine *e, enum buffer b, const struct part *p)
 {
@@ -130,15 +127,15 @@ engine_weight(const struct engine *e, int layer, enum role role)
 	return engine_joined(e, false, layer, role, role);
 }
 
-/* The same place in the main gradients. */
+/* The same in the main gradients. */
 struct tensor
 engine_grad(const struct engine *e, int layer, enum role role)
 {
 	return engine_joined(e, true, layer, role, role);
 }
 
-/* Roles first .. last of a layer as one matrix. They lie one after the other in the flat order and
- * have equally long rows (q k v, gate up), so one GEMM serves all of them. */
+/* Roles first .. last of a layer as one matrix. They are adjacent in the flat order and have rows
+ * of equal length (q k v, gate up), so one GEMM computes all of them. */
 struct tensor
 engine_joined(const struct engine *e, bool grad, int layer, enum role first, enum role last)
 {
@@ -153,8 +150,8 @@ engine_joined(const struct engine *e, bool grad, int layer, enum role first, enu
 	return view(e, grad, s, rows);
 }
 
-/* Elements [first, first + count) of parameter p, global numbers. They depend on seed, name and
- * place in the whole tensor alone, so every layout starts from the same model. */
+/* Initialises elements [first, first + count) of the whole parameter p. Their values depend only on
+ * seed, name and index, so every layout starts from the same model. */
 static void
 init_values(struct engine *e, const struct param *p, int64_t first, const struct tensor *dst)
 {
@@ -168,8 +165,8 @@ init_values(struct engine *e, const struct param *p, int64_t first, const struct
 		e->ops->normal(e->stream, dst, &n);
 }
 
-/* Elements [at, at + count) of the flat order, as far as they are in p, of which the parameter is;
- * `first` is the first one's number in the whole parameter. */
+/* Initialises the elements [at, at + count) of the flat order that lie in p; `first` is the index
+ * of the first one in the whole parameter. */
 static void
 init_range(struct engine *e, const struct param *param, const struct part *p, int64_t at,
     int64_t count, int64_t first)
@@ -183,8 +180,8 @@ init_range(struct engine *e, const struct param *param, const struct part *p, in
 	init_values(e, param, first + here.first - at, &dst);
 }
 
-/* The real rows of one shard. Those of a whole matrix are one run of elements; a matrix that is
- * split by columns has rows that are apart in the whole tensor, hence row by row. */
+/* Initialises the real rows of one shard: in one run where they are contiguous in the whole
+ * parameter, row by row for a matrix that is split by columns. */
 static void
 init_shard(struct engine *e, const struct shard *s)
 {
@@ -202,9 +199,9 @@ init_shard(struct engine *e, const struct shard *s)
 		init_range(e, p, &own, s->offset + r * columns, columns, first + r * width);
 }
 
-/* Masters get values that are not rounded to the weights' type: rounded ones would lie on its grid,
- * and 16-bit weights would not move before their updates add up to half a step of it. Padding rows
- * of the vocabulary and between shards are zero. */
+/* Masters get values that are not rounded to the weights' type: from rounded ones, 16-bit weights
+ * would not change before their updates add up to half a unit in the last place. Padding of the
+ * vocabulary and between shards is zero. */
 void
 engine_init_weights(struct engine *e)
 {
@@ -215,8 +212,8 @@ engine_init_weights(struct engine *e)
 		init_shard(e, &e->mem.shards.item[i]);
 }
 
-/* The step's sums of loss, norm and faults, F64 on the device: they are added to by every micro
- * batch and read once. */
+/* The step's sums of loss, norm and faults, F64 on the device: every micro batch adds to them, and
+ * they are read once. */
 void
 engine_zero_scalars(struct engine *e)
 {
@@ -225,7 +222,7 @@ engine_zero_scalars(struct engine *e)
 	e->ops->fill(e->stream, &t, 0);
 }
 
-/* Waits for all that is queued; the one sync of a step before its update. */
+/* Waits for all queued work; the only sync of a step before its update. */
 void
 engine_read_scalars(struct engine *e, double out[SCALAR_COUNT])
 {

@@ -25,12 +25,12 @@ enum scalar {
 
 struct layer;
 
-/* What tensor ranks say beside products. */
+/* What tensor ranks communicate beside GEMMs. */
 struct beside {
-	struct stream *stream; /* NULL: they say it between them, on the compute stream */
-	/* the compute stream has made what is to be sent; what was asked for is there */
+	struct stream *stream; /* NULL: they communicate between them, on the compute stream */
+	/* the data to be sent is complete on the compute stream; the requested data has arrived */
 	struct event *ready, *gathered, *summed;
-	struct event **arrived; /* of each tensor rank, from the next on */
+	struct event **arrived; /* from each tensor rank, starting with the next one */
 };
 
 struct engine {
@@ -54,62 +54,63 @@ struct engine {
 	int (*shard_of)[ROLE_COUNT];
 	struct layer *layer; /* of each block of mem */
 	double token_scale;  /* of a token's loss in the backward pass; 1 unless fp16 */
-	/* a save that must pass before weights, masters or moments change, because it reads them;
-	 * or NULL */
+	/* a save that still reads weights, masters or moments and must end before they change; or
+	 * NULL */
 	struct event *held;
 	struct traffic *traffic;   /* of the replicas */
 	struct handover *handover; /* of the pipeline stages */
 	struct beside beside;
 	struct p2p *message; /* room for an exchange of the context ranks */
 	struct timing *timing;
-	/* this rank as evaluations see it: itself, or with micro batches of another size */
+	/* this rank in evaluations: itself, or with another micro batch size */
 	struct engine *evaluator;
-	struct hashes *hashes; /* NULL: nothing is compared */
+	struct hashes *hashes; /* NULL: no comparisons */
 };
 
-/* The own masters from the counter RNG, or the own weights where they need none: element i of
- * tensor X is a function of (seed, X, i) alone. optim_to_weights makes all weights of them. */
+/* Initialises this rank's own masters, or its own weights without masters, from the counter RNG:
+ * element i of tensor X is a function of only (seed, X, i). optim_to_weights derives all weights
+ * from them. */
 void engine_init_weights(struct engine *e);
 
-/* A buffer that is one for the run or the step: params and scratch arenas. */
+/* A buffer of the params or scratch arena, which exists once. */
 struct tensor engine_buffer(const struct engine *e, enum buffer b);
-/* A weight or its main gradient as held here: 2-D for matrices, 1-D for vectors; data NULL when
- * this rank has none. A tensor with others joined after it can be seen with them: rows of all,
- * from `role` on. layer as in struct param. */
+/* This rank's part of a weight or its main gradient: 2-D for matrices, 1-D for vectors; data NULL
+ * when this rank has none. A tensor with others joined after it can be viewed with them as one
+ * matrix from `role` on. layer as in struct param. */
 struct tensor engine_weight(const struct engine *e, int layer, enum role role);
 struct tensor engine_grad(const struct engine *e, int layer, enum role role);
 struct tensor engine_joined(
     const struct engine *e, bool grad, int layer, enum role first, enum role last);
-/* What this rank's optimizer owns of a bucket, and of a shard. */
+/* The part of a bucket, and of a shard, that this rank's optimizer owns. */
 struct part engine_own(const struct engine *e, int bucket);
 struct part engine_own_shard(const struct engine *e, const struct shard *s);
-/* A part of the flat order that this rank owns, in one of the buffers that hold all elements or the
- * own ones; no data where the rank has no such buffer. */
+/* An own part of the flat order, in a buffer that holds all elements or only the own ones; without
+ * data where the rank has no such buffer. */
 struct tensor engine_part(const struct engine *e, enum buffer b, const struct part *p);
-/* The same of what updates go to: master weights, or the weights when they need none. */
+/* The same in the updated buffer: master weights, or the weights without masters. */
 struct tensor engine_masters(const struct engine *e, const struct part *p);
-/* A bucket whole, as the layers see it. */
+/* A whole bucket, as the layers use it. */
 struct tensor engine_bucket(const struct engine *e, bool grad, int bucket);
 /* Host <-> scalars. */
 void engine_zero_scalars(struct engine *e);
 void engine_read_scalars(struct engine *e, double out[SCALAR_COUNT]);
-/* Waits for the device; a fault ends the program. */
+/* Waits for the device; a device error ends the program. */
 void engine_sync(const struct engine *e);
 
 /* --- one micro batch -------------------------------------------------------------------------- */
 
-/* What one pass of one micro batch needs to know. */
+/* The context of one pass of one micro batch. */
 struct step {
 	struct engine *e;
-	int microbatch;        /* number in the step of this data rank */
+	int microbatch;        /* its number in the step on this data rank */
 	int chunk;             /* of the stage's layers */
 	int slot, batch, link; /* of the schedule */
 	bool training;         /* dropout on, gradients wanted */
-	/* main gradients hold earlier micro batches of the step: add to them */
+	/* main gradients already have earlier micro batches of the step: add to them */
 	bool accumulate;
 	bool last;            /* the last backward pass of the step */
 	uint32_t iteration;   /* key of the dropout masks */
-	int64_t first_sample; /* number of the micro batch's first sample in the run */
+	int64_t first_sample; /* the micro batch's first sample in the run */
 	/* host [T, v/t] in the run's dtype, this rank's columns, on the last stage; or NULL */
 	void *logits;
 	void *losses; /* host, on the last stage: loss real [T], then mask F32 [T]; or NULL */
@@ -124,8 +125,7 @@ struct batch {
 	int32_t *documents;
 };
 
-/* A buffer of the step; layer counts from the chunk's first, 0 for buffers that are not per
- * layer. */
+/* A buffer of the step; layer counts from the chunk's first and is 0 for buffers not per layer. */
 struct tensor step_buffer(const struct step *s, enum buffer b, int64_t layer);
 
 #endif

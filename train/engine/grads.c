@@ -1,9 +1,9 @@
 /*
  * grads.c - main gradients over the groups that share them
  *
- * Main gradients are F32 (F64 when the run is) in the flat order of the shards. What the replicas
- * computed is summed by traffic.c; what is a partial sum inside a replica (param_sum) is summed
- * here, on the own part alone.
+ * Main gradients are F32 (F64 when the run is) in the flat order of the shards. traffic.c sums them
+ * over the replicas; partial sums inside a replica (param_sum) are summed here, only on the own
+ * part.
  */
 #include "train/engine/grads.h"
 #include "train/engine/timing.h"
@@ -21,8 +21,8 @@ summing(const struct engine *e, unsigned kind)
 				  : e->groups.embedding;
 }
 
-/* A group that this rank is not in is NULL, and one of size one has nothing to add: both are
- * passed over, on every rank of a group alike. */
+/* A group is NULL for ranks outside it, and a group of one has nothing to add: every rank of a
+ * group decides alike. */
 static void
 sum_over(struct engine *e, unsigned kind, const struct tensor *x)
 {
@@ -36,7 +36,7 @@ sum_over(struct engine *e, unsigned kind, const struct tensor *x)
 	timing_end(e, span);
 }
 
-/* In the flat order, which is the same on all ranks of a group. */
+/* Goes through the flat order, which is the same on all ranks of a group. */
 void
 grads_reduce(struct engine *e)
 {
@@ -55,7 +55,7 @@ grads_reduce(struct engine *e)
 	timing_end(e, SPAN_GRADS);
 }
 
-/* A scalar of the step, begun anew. */
+/* A scalar of the step, reset to zero. */
 static struct tensor
 cleared(struct engine *e, enum scalar which)
 {
@@ -66,15 +66,15 @@ cleared(struct engine *e, enum scalar which)
 	return one;
 }
 
-/* What this rank counts, so that the world's sum counts every parameter once: of copies the
- * owner's, and where every data rank has the same, the first one's. */
+/* The elements that this rank counts, such that the world's sum counts every parameter once: of
+ * copies the owner's, and where all data ranks hold the same, the first one's. */
 static bool
 counts(const struct engine *e, bool owner)
 {
 	return owner && (e->mem.replicas > 1 || layout_replica(&e->plan.layout, e->coord) == 0);
 }
 
-/* Squares are added in double, so the sum is finite when all elements are. */
+/* Squares are summed in double, so the sum is finite if all elements are. */
 static void
 add_squares(struct engine *e, const struct tensor *sum,
     struct tensor (*place)(const struct engine *, const struct part *))
@@ -94,7 +94,7 @@ main_grads(const struct engine *e, const struct part *p)
 	return engine_part(e, BUF_GRADS, p);
 }
 
-/* Before unscaling: the caller divides. */
+/* Before unscaling; the caller divides. */
 void
 grads_measure(struct engine *e)
 {
@@ -111,8 +111,8 @@ grads_measure_params(struct engine *e)
 	add_squares(e, &norm, engine_masters);
 }
 
-/* By shard, since gaps between shards and rows that fill up the vocabulary are zeros of no
- * parameter: the real elements of a shard come first. */
+/* By shard, because the gaps between shards and the padding of the vocabulary are zeros that do not
+ * count; the real elements of a shard come first. */
 void
 grads_count_zeros(struct engine *e)
 {
@@ -138,10 +138,10 @@ grads_run(const struct engine *e, int i)
 	return part_cut(&own, r->first, r->count);
 }
 
-/* Collective over the world; every rank gives the same name. Weights lie in the order of the
- * gradients. Gradients that are not finite spread from where they arise down to the embedding, so
- * that the last of the table is the first. Syncs for each piece: this runs once, at the end of a
- * run that has failed. */
+/* Collective over the world; every rank returns the same name. Weights have the order of the
+ * gradients. Gradients that are not finite spread from their origin down to the embedding, so the
+ * last one in the table is the first in time. Syncs for each piece, since this runs once, at the
+ * end of a failed run. */
 void
 grads_first_bad(struct engine *e, enum buffer of, char name[96])
 {

@@ -2,14 +2,13 @@
  * groups.c - communicators from the layout, made in the same order on every rank
  *
  * Splitting is collective over the world, so every rank makes every call in this order, also for
- * groups that it will not be in (color -1, which gives NULL). Colors come from lib/model/layout,
- * where inverse and tiling properties are tested.
+ * groups that it is not in (color -1, which gives NULL). Colors come from lib/model/layout, whose
+ * properties are tested.
  */
 #include "train/engine/comm_log.h"
 #include "train/engine/groups.h"
 
-/* All ranks that differ on these axes alone. Ranks keep the world's order inside the group,
- * which fixes the order of sums. */
+/* All ranks that differ only on these axes, in the world's order, which fixes the order of sums. */
 static struct comm *
 along(struct comm *world, const struct layout *l, unsigned axes, struct err *err)
 {
@@ -17,10 +16,10 @@ along(struct comm *world, const struct layout *l, unsigned axes, struct err *err
 	    COMM_HERE(world), (int)layout_group(l, axes, world->rank), world->rank, err);
 }
 
-/* The host communicators; those that will carry device memory are turned into the device's
- * after. The data group spans data and context ranks: they hold the same weights. kv joins the
- * tensor ranks that hold copies of one key-value group; embedding joins first and last stage
- * when they share the table. The host's own group stays a host communicator, for inference. */
+/* The host communicators; those that carry device memory are converted afterwards. The data group
+ * spans data and context ranks, which hold the same weights. kv joins the tensor ranks that hold
+ * copies of one key-value group; embedding joins first and last stage when they share the table.
+ * The host's own group stays a host communicator, for inference. */
 static int
 split_world(struct groups *g, const struct run_plan *plan, struct comm *world, struct err *err)
 {
@@ -53,8 +52,8 @@ split_world(struct groups *g, const struct run_plan *plan, struct comm *world, s
 	return 0;
 }
 
-/* Turns a host communicator into the device's, where that has its own. NCCL waits here for the
- * other ranks. */
+/* Converts a host communicator into the device's, if the device has its own. NCCL waits here for
+ * the other ranks. */
 static int
 to_device(struct comm **at, const struct groups_config *g, const struct comm_config *config,
     struct comm *world, struct err *err)
@@ -72,10 +71,10 @@ to_device(struct comm **at, const struct groups_config *g, const struct comm_con
 	return 0;
 }
 
-/* Collective over world. A device communicator takes over the host one that it stands on, and
- * frees it. What was made before a failure is freed by groups_close. A backend without comm
- * keeps the host's communicators, which carry its memory as well. Collectives that run beside
- * products are kept from taking the whole device. */
+/* Collective over world. A device communicator takes over its host communicator and frees it.
+ * groups_close frees what was made before a failure. A backend without comm uses the host's
+ * communicators, which can carry its memory too. Collectives that run beside GEMMs may not occupy
+ * the whole device. */
 int
 groups_open(struct groups *g, const struct groups_config *c, struct comm *world, struct err *err)
 {
@@ -110,7 +109,7 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 	return 0;
 }
 
-/* Not the world, which belongs to the caller. */
+/* The world belongs to the caller. */
 void
 groups_close(struct groups *g)
 {

@@ -9,22 +9,22 @@
 
 /* Communicators of this rank; those of size 1 exist too. NULL: this rank is in none. */
 struct groups {
-	struct comm *world; /* host memory, always MPI, as the next: all ranks */
-	struct comm *host;  /* those that have parts of the same logits: tensor and context ranks */
+	struct comm *world; /* all ranks; like the next one host memory, always MPI */
+	struct comm *host;  /* the ranks with parts of the same logits: tensor and context ranks */
 	struct comm *tp, *cp, *dp, *pp;
 	struct comm *kv;        /* tensor ranks that hold the same key/value groups */
 	struct comm *embedding; /* first and last stage, when they share a table */
 };
 
-/* Who carries what the groups exchange. */
+/* The implementations that the groups use. */
 struct groups_config {
 	const struct run_plan *plan;
 	const struct backend *backend;
 	struct device *device; /* open */
 };
 
-/* Collective over world, which stays the caller's. Groups that carry device memory are the device's
- * own. What was made before a failure is freed by groups_close. */
+/* Collective over world, which stays the caller's. Groups that carry device memory use the device's
+ * own communicators. groups_close frees what was made before a failure. */
 int groups_open(
     struct groups *g, const struct groups_config *c, struct comm *world, struct err *err);
 void groups_close(struct groups *g);

@@ -1,8 +1,8 @@
 /*
- * handover.c - exchanges of pipeline stages, and who waits for them
+ * handover.c - exchanges of pipeline stages, and the waits for them
  *
- * Slots and links have an event each, recorded after the last exchange that brought something there
- * or sent from there. What is under way is known on the host, so a wait is queued once, by the pass
+ * Each slot and link has an event, recorded after the last exchange that received into it or sent
+ * from it. The host knows which exchanges are pending, so each wait is queued once, by the pass
  * that needs it.
  */
 #include "lib/base/mem.h"
@@ -13,13 +13,13 @@
 
 /* A slot or a link. */
 struct port {
-	struct event *passed; /* the last exchange of it */
-	bool under_way;       /* and the compute stream has not waited for it */
+	struct event *passed; /* its last exchange */
+	bool under_way;       /* the compute stream has not waited for it yet */
 };
 
 struct handover {
 	struct stream *stream;
-	struct event *ready; /* the passes that are queued before an exchange */
+	struct event *ready; /* the passes queued before an exchange */
 	struct port *slot, *link;
 	int num_ports; /* slots, then links */
 };
@@ -80,7 +80,8 @@ await(struct engine *e, struct port *p, enum span span)
 	p->under_way = false;
 }
 
-/* A link that a pass writes may still be sent from; one that a backward pass turns has arrived. */
+/* Waits until a link that a pass writes has been sent, or one that a backward pass reads has
+ * arrived. */
 void
 handover_await(struct engine *e, const struct action *pass)
 {

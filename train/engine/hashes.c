@@ -1,7 +1,8 @@
 /*
  * hashes.c - hashes of gradients and weights in BUF_HASHES
  *
- * Two rows, of the loss and then of each shard. Gradients use one for each run, weights the first.
+ * Two rows, each with the loss and then every shard. Gradients use one row per run, weights the
+ * first.
  */
 #include "lib/base/mem.h"
 #include "train/engine/hashes.h"
@@ -12,9 +13,9 @@
 
 struct hashes {
 	int64_t *host; /* both rows */
-	int run;       /* that is watched, or comes next; -1: none */
-	int next;      /* bucket that the backward pass completes next */
-	bool both;     /* two runs have been watched, and not been compared */
+	int run;       /* the watched run, or the next one; -1: none */
+	int next;      /* the bucket that the backward pass completes next */
+	bool both;     /* two runs have been watched and not yet compared */
 };
 
 struct hashes *
@@ -40,7 +41,7 @@ hashes_free(struct hashes *h)
 	free(h);
 }
 
-/* Where the hash of shard i goes; i is -1 for the loss. */
+/* The place of the hash of shard i; -1 is the loss. */
 static struct tensor
 place(const struct engine *e, int run, int i)
 {
@@ -60,7 +61,7 @@ hash_shard(const struct engine *e, bool grad, int run, int i)
 	e->ops->hash(e->stream, &to, &t);
 }
 
-/* On the host, when the device has done what is queued. */
+/* Copies to the host, after the device has finished its queue. */
 static void
 read_rows(const struct engine *e)
 {
@@ -87,7 +88,7 @@ hashes_watches(const struct step *s)
 	return h && h->run >= 0 && s->microbatch == 0;
 }
 
-/* The loss is that of the first micro batch as long as its backward pass has just begun. */
+/* At the start of the first backward pass the loss is that of the first micro batch alone. */
 static void
 hash_loss(const struct engine *e, int run)
 {

@@ -1,10 +1,10 @@
 /*
- * hashes.h - a hash of each tensor of a rank, to tell whether what should be equal is
+ * hashes.h - hashes of a rank's tensors, to verify that tensors which should be equal are
  *
- * Of the gradients of a micro batch that runs twice: a backward pass that is watched leaves the
- * hash of the loss, and those of the gradients bucket by bucket, as each is complete and before it
- * is reduced or added to. Of the weights, which replicas have in common. Hashes are made on the
- * device, without a copy of what they are of.
+ * For the gradients of a micro batch that runs twice: a watched backward pass stores the hash of
+ * the loss, and those of the gradients bucket by bucket, when each is complete and before it is
+ * reduced or accumulated. For the weights, which all replicas share. Hashes are computed on the
+ * device, without copies.
  */
 #ifndef TRAIN_ENGINE_HASHES_H
 #define TRAIN_ENGINE_HASHES_H
@@ -13,23 +13,25 @@
 
 struct hashes;
 
-/* NULL when the plan has no room for any: nothing else here is called then but what says so. */
+/* NULL when the plan has no hashes; then only functions that allow it may be called. */
 struct hashes *hashes_new(const struct engine *e);
 void hashes_free(struct hashes *h);
 
-/* The next backward pass of a first micro batch is watched, and is run 0 or 1 of two. */
+/* The next backward pass of a first micro batch is watched, as run 0 or 1 of two. */
 void hashes_expect(struct engine *e, int run);
-/* A backward pass begins: whether it is watched, and must not be recorded. Without hashes false. */
+/* A backward pass begins. True when it is watched, and so must not be recorded; false without
+ * hashes.
+ */
 bool hashes_watches(const struct step *s);
-/* As traffic_backward_leave, before it. Without hashes nothing. */
+/* Like traffic_backward_leave, called before it. Does nothing without hashes. */
 void hashes_backward_leave(const struct step *s, int layer);
-/* What differs between the runs, after both: the first in the order of the backward pass. The
- * device has passed all of it. False when nothing does, and where two runs have not ended since the
- * last call. */
+/* The first difference between the two runs, in the order of the backward pass. The device must
+ * have finished both. False when there is none, or when two runs have not ended since the last
+ * call. */
 bool hashes_differ(struct engine *e, char name[128]);
 
-/* Of every weight that this rank holds, by shard: room for as many. Waits for the device, and for
- * gathers under way; weights are not sharded. */
+/* The hashes of all weights of this rank, one per shard. Waits for the device and for pending
+ * gathers; weights must not be sharded. */
 void hashes_of_weights(struct engine *e, int64_t *out);
 
 #endif

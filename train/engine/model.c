@@ -1,10 +1,10 @@
 /*
  * model.c - one micro batch through this stage's layers
  *
- * The engine hands out memory by (buffer, slot, layer): a micro batch in flight owns one slot of
- * the saved arena, and inside it the buffers that exist once a layer lie layer_bytes apart. All
- * places are computed from lib/model/memory's plan and nothing is allocated. Tensor ranks
- * communicate inside the layers, replicas between them (traffic.h).
+ * Memory is addressed by (buffer, slot, layer): a micro batch in flight owns one slot of the saved
+ * arena, in which buffers that exist once per layer are layer_bytes apart. All addresses follow
+ * from lib/model/memory's plan and nothing is allocated. Tensor ranks communicate inside the
+ * layers, replicas between them (traffic.h).
  */
 #include "train/engine/hashes.h"
 #include "train/engine/model.h"
@@ -12,10 +12,9 @@
 #include "train/engine/traffic.h"
 #include "train/layers/layer.h"
 
-/* The batch is in host memory and may be reused when this returns only after the copies are
- * done: copy_in has read its source by then on both backends. Every stage gets all arrays that
- * there are: tokens for the embedding, positions and documents for each attention, labels and mask
- * for the head. */
+/* The batch is in host memory and may be reused when this returns, because copy_in has read its
+ * source by then on every backend. Every stage gets all arrays: tokens for the embedding, positions
+ * and documents for each attention, labels and mask for the head. */
 void
 step_load(struct step *s, const struct batch *b)
 {
@@ -61,15 +60,15 @@ step_input(const struct step *s)
 	return input_of(s, blocks_of(s).first);
 }
 
-/* The schedule gives each output a place until it has been sent; no backward pass reads it. */
+/* The schedule keeps each output until it has been sent; no backward pass reads it. */
 struct tensor
 step_link(const struct step *s)
 {
 	return step_buffer(s, BUF_LINK, 0);
 }
 
-/* Where layer i writes: the input of the next layer, or the link to the next stage; the head, which
- * is the last of all, writes nowhere. */
+/* The output of layer i: the input of the next layer, or the link to the next stage; the head, the
+ * last of all, has none. */
 static struct tensor
 output_of(const struct step *s, int i)
 {
@@ -80,7 +79,7 @@ output_of(const struct step *s, int i)
 	return s->link < 0 ? none : step_link(s);
 }
 
-/* Tells an observer where the step is. */
+/* Tells an observer the position in the step. */
 static void
 observed(const struct step *s, int i, bool backward)
 {
@@ -93,8 +92,8 @@ observed(const struct step *s, int i, bool backward)
 	o->backward = backward;
 }
 
-/* Queues the layers of the chunk in order; the input must have been loaded or received.
- * Collective over the tensor group. */
+/* Queues the chunk's layers in order; its input must have been loaded or received. Collective over
+ * the tensor group. */
 void
 step_forward(struct step *s)
 {
@@ -109,7 +108,7 @@ step_forward(struct step *s)
 	}
 }
 
-/* Whether block i is the last of its recomputed chunk. */
+/* True when block i is the last of its recomputed chunk. */
 static bool
 ends_chunk(const struct step *s, int i)
 {
@@ -119,9 +118,9 @@ ends_chunk(const struct step *s, int i)
 	    (i + 1 == blocks_of(s).end || b[1].recompute_chunk != b->recompute_chunk);
 }
 
-/* The forward pass once more over the chunk that ends with block i, from its saved input, whose
- * norm the block before took in the forward pass. Its output exists already, so the last block
- * computes only what its backward pass needs. */
+/* Repeats the forward pass over the chunk that ends with block i, from its saved input, whose norm
+ * the block before it computed in the forward pass. The chunk's output already exists, so the last
+ * block computes only what its backward pass needs. */
 static void
 recompute_chunk(struct step *s, int i)
 {
@@ -142,9 +141,9 @@ recompute_chunk(struct step *s, int i)
 	}
 }
 
-/* Layers in reverse. The link holds the gradient of the output on entry (the head makes it) and
- * that of the chunk's input on return; each layer updates it in place, so the residual path is
- * never copied. Main gradients are added to. */
+/* Layers in reverse. On entry the link holds the gradient of the output (the head starts it), on
+ * return that of the chunk's input; each layer updates it in place, so the residual path is never
+ * copied. Accumulates main gradients. */
 void
 step_backward(struct step *s)
 {

@@ -7,12 +7,12 @@
 #include "train/engine/engine.h"
 
 void step_load(struct step *s, const struct batch *b);
-/* Where the chunk's input is; and its output, or the gradient that its backward pass turns. */
+/* The chunk's input; and its output, or the gradient that its backward pass updates in place. */
 struct tensor step_input(const struct step *s);
 struct tensor step_link(const struct step *s);
 void step_forward(struct step *s);
-/* The gradient of the output is in the link before, that of the input after. The head starts from
- * its loss. */
+/* The link holds the gradient of the output before the call, and that of the input after it. The
+ * head starts from its loss. */
 void step_backward(struct step *s);
 
 #endif

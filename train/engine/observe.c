@@ -1,15 +1,15 @@
 /*
  * observe.c - wraps a table of operations, reporting each call before making it
  *
- * For each operation: what it writes, and the least work it can do, from its arguments. The work is
- * the contract's, not an implementation's: bytes count every tensor once, so time over them is a
- * distance from the roofline.
+ * For each operation: its outputs and its minimum work, from the arguments. The work is that of the
+ * contract, not of an implementation: bytes count every tensor once, so a rate computed from them
+ * compares with the roofline.
  */
 #include "train/engine/observe.h"
 
 #include <string.h>
 
-/* Adds an output; one without data is none. */
+/* Adds an output, if it has data. */
 static void
 out(struct op_call *c, const char *name, const struct tensor *t)
 {
@@ -24,7 +24,7 @@ out(struct op_call *c, const char *name, const struct tensor *t)
 	c->bytes += (double)tensor_bytes(t);
 }
 
-/* Adds what is read. */
+/* Adds an input. */
 static void
 in(struct op_call *c, const struct tensor *t)
 {
@@ -32,8 +32,8 @@ in(struct op_call *c, const struct tensor *t)
 		c->bytes += (double)tensor_bytes(t);
 }
 
-/* A GEMM that writes reals makes a weight gradient; one with both operands as stored makes an
- * input's. */
+/* A GEMM with a real output computes a weight gradient; one without transposition the gradient of
+ * an input. */
 static void
 describe_gemm(struct op_call *c, const struct gemm *g)
 {
@@ -83,7 +83,7 @@ describe_rope(struct op_call *c, const struct rope *r)
 	out(c, "x", &r->x);
 }
 
-/* Half the square, whatever the window: the figure is compared with published ones. */
+/* Half the square for every window, as in published figures. */
 static double
 attention_flops(const struct attention *a)
 {
@@ -136,7 +136,7 @@ describe_embedding_fwd(struct op_call *c, const struct embedding *e)
 	out(c, "y", &e->y);
 }
 
-/* The rows of the table that are touched are not known here; the gradient's rows are. */
+/* The number of touched rows of the table is not known here, that of the gradient is. */
 static void
 describe_embedding_bwd(struct op_call *c, const struct embedding_grad *e)
 {
@@ -148,10 +148,11 @@ static void
 describe_xent_stats(struct op_call *c, const struct xent *x)
 {
 	in(c, &x->logits);
-	in(c, &x->stats); /* written, but the maximum of no columns is rightly -inf */
+	in(c, &x->stats); /* written, but not an output here: the maximum over no columns is -inf,
+			     which is correct */
 }
 
-/* Evaluation leaves the logits as they are. */
+/* Evaluation does not change the logits. */
 static void
 describe_xent_loss(struct op_call *c, const struct xent *x)
 {
@@ -185,7 +186,7 @@ describe_sgd(struct op_call *c, const struct sgd *a)
 	out(c, "weight", &a->weight);
 }
 
-/* One output, made from one input or none; in_place: the output is read as well. */
+/* One output, from one input or none; in_place: the output is also read. */
 static void
 describe_simple(struct op_call *c, const struct tensor *y, const struct tensor *x, bool in_place)
 {
@@ -234,8 +235,8 @@ OBSERVE(xent_loss, xent)
 OBSERVE(adamw, adamw)
 OBSERVE(sgd, sgd)
 
-/* The body of an operation on tensors: its output, its input or NULL, whether the output is
- * read. */
+/* The body of an operation on tensors: its output, its input or NULL, and whether it reads the
+ * output. */
 #define OBSERVE_SIMPLE(op, y, x, in_place, ...) \
 	struct op_call c = { .name = #op }; \
 \
@@ -347,7 +348,7 @@ static const struct ops observed_ops = {
 	.sgd = sgd,
 };
 
-/* The backend's own table stays in the stream, where the wrappers find it. */
+/* The backend's own table stays in the stream, from which the wrappers call it. */
 void
 observe_begin(struct engine *e, struct observer *o)
 {

@@ -1,10 +1,10 @@
 /*
  * observe.h - observes the operations that the engine calls
  *
- * Everything mtrain computes goes through one table, so one more table that tells an observer of
- * each call is enough to time operations (profile.c) or to look at what they write (check.c), on
- * every backend and without a word in the layers. Waits for other ranks and for batches are told as
- * operations without outputs (timing.h). Without an observer nothing is slowed down.
+ * Everything mtrain computes goes through one table, so a table that wraps it and reports each call
+ * to an observer is enough to time operations (profile.c) or to check their outputs (check.c), on
+ * every backend and without code in the layers. Waits for other ranks and for batches are reported
+ * as operations without outputs (timing.h). Without an observer there is no cost.
  */
 #ifndef TRAIN_ENGINE_OBSERVE_H
 #define TRAIN_ENGINE_OBSERVE_H
@@ -16,23 +16,22 @@ enum { OP_OUTPUTS = 4 };
 /* One call of an operation. */
 struct op_call {
 	const char *name; /* the table's, products by what they are for; static */
-	const struct tensor *out[OP_OUTPUTS]; /* what it writes, without gaps */
+	const struct tensor *out[OP_OUTPUTS]; /* its outputs, without gaps */
 	const char *out_name[OP_OUTPUTS];
 	double flops; /* of products and attention, causal attention counted half; else 0 */
-	double bytes; /* that have to go through memory once */
+	double bytes; /* read or written, each tensor once */
 };
 
 struct observer {
 	void (*before)(struct observer *, struct stream *);
 	void (*after)(struct observer *, struct stream *, const struct op_call *);
-	/* Where in the step the engine is: kept up to date by it. layer as in struct layer's
-	 * index. */
+	/* The position in the step, updated by the engine. layer as in struct layer's index. */
 	int64_t microbatch;
 	int layer;
 	bool backward;
 };
 
-/* From here to observe_end the compute stream's operations are told to o. */
+/* From here to observe_end the compute stream's operations are reported to o. */
 void observe_begin(struct engine *e, struct observer *o);
 void observe_end(struct engine *e);
 

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where each (layer, role) is in the list of shards. Embedding first, then the model's layers, the
- * head last; -1 (0xff bytes) where this rank has no such parameter. */
+/* The index of each (layer, role) in the list of shards: the embedding first, then the model's
+ * layers, then the head; -1 (0xff bytes) where this rank has no such parameter. */
 static void
 index_shards(struct engine *e)
 {
@@ -63,8 +63,8 @@ build_layers(struct engine *e)
 	}
 }
 
-/* First checks whether everything fits, so that the message can say what would. engine_close frees
- * what was taken before a failure. */
+/* Checks first that everything fits, so that the message can give advice. engine_close frees what
+ * was allocated before a failure. */
 static int
 take_memory(struct engine *e, struct err *err)
 {
@@ -84,8 +84,8 @@ take_memory(struct engine *e, struct err *err)
 	return 0;
 }
 
-/* Copies host doubles to a tensor, converted. Waits for the copy, since the host buffer goes
- * away. For starting up, not for steps. */
+/* Converts host doubles and copies them to a tensor. Waits for the copy, since the host buffer is
+ * freed, so not for use in steps. */
 static void
 put(struct engine *e, const struct tensor *dst, const double *src)
 {
@@ -98,8 +98,8 @@ put(struct engine *e, const struct tensor *dst, const double *src)
 	free(host);
 }
 
-/* [positions, d/2, 2] of cosine and sine, computed in double and rounded once to the table's
- * type; no table in models with learned positions. */
+/* [positions, d/2, 2] of cosine and sine, computed in double and rounded once to the table's type;
+ * models with learned positions have no table. */
 static void
 fill_rope_table(struct engine *e)
 {
@@ -114,8 +114,8 @@ fill_rope_table(struct engine *e)
 	free(table);
 }
 
-/* The same device, layers and communicators under another plan: only the buffers within a pass have
- * other sizes and places. */
+/* The same device, layers and communicators with another plan, in which only the buffers within a
+ * pass have different sizes and places. */
 static void
 open_evaluator(struct engine *e)
 {
@@ -155,9 +155,9 @@ open_beside(struct engine *e)
 		e->beside.arrived[i] = b->event(e->device);
 }
 
-/* Collective over world; fails on all ranks when it does on one, with the reason on rank 0. The
- * plan is copied, the backend is kept. Memory comes before the communicators, so that a rank
- * without room says so while the others can still be told. */
+/* Collective over world; fails on all ranks if it fails on one, with the reason on rank 0. The plan
+ * is copied, the backend is borrowed. Memory is allocated before the communicators, so that a rank
+ * without enough can still tell the others. */
 int
 engine_open(struct engine *e, const struct engine_config *c, struct comm *world, struct err *err)
 {
@@ -203,7 +203,8 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	return 0;
 }
 
-/* Communicators go first: they may hold the device's streams. Also after engine_open has failed. */
+/* Communicators are freed first, since they may use the device's streams. May be called after
+ * engine_open has failed. */
 void
 engine_close(struct engine *e)
 {

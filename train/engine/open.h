@@ -18,8 +18,8 @@ struct engine_config {
 	bool overlap_grad_reduce, overlap_param_gather;
 };
 
-/* Takes the memory, makes the communicators, builds the layer list. The plan's world must be
- * world->size. */
+/* Allocates the memory, makes the communicators and builds the list of layers. The plan must be for
+ * world->size ranks. */
 int engine_open(
     struct engine *e, const struct engine_config *c, struct comm *world, struct err *err);
 void engine_close(struct engine *e);

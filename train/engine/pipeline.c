@@ -1,9 +1,9 @@
 /*
  * pipeline.c - runs the schedule's list of actions
  *
- * The schedule says for one stage what runs in which order and which messages belong to one
- * exchange; it is checked in lib/model, where it can be tested without running anything. Here
- * each action is mapped to a pass or a message.
+ * The schedule gives one stage's actions in order and the messages of each exchange; it is made in
+ * lib/model, where it is tested without running anything. Here each action becomes a pass or a
+ * message.
  */
 #include "train/engine/handover.h"
 #include "train/engine/hashes.h"
@@ -16,7 +16,7 @@
 
 enum { TAG_FORWARD = 1, TAG_BACKWARD = 2 };
 
-/* Micro batches alternate over the data ranks, so a batch holds the same samples for every
+/* Micro batches alternate over the data ranks, so a global batch has the same samples for any
  * number of data ranks; only the grouping differs. */
 int64_t
 pipeline_first_sample(const struct run_plan *plan, int64_t step, int microbatch, int data_rank)
@@ -26,7 +26,7 @@ pipeline_first_sample(const struct run_plan *plan, int64_t step, int microbatch,
 	    plan->shape.micro_batch_size;
 }
 
-/* Losses and masks of the tokens of a micro batch, as a step leaves them. */
+/* The place of the losses and masks of a micro batch's tokens. */
 size_t
 pipeline_loss_bytes(const struct engine *e)
 {
@@ -34,8 +34,8 @@ pipeline_loss_bytes(const struct engine *e)
 	    (dtype_size(memory_real(e->plan.shape.dtype)) + sizeof(float));
 }
 
-/* The pass of an action, or the one that an exchange belongs to: its places and the numbers of its
- * samples. Cheap enough to be recomputed for each use, so no table of passes in flight is kept. */
+/* The pass of an action, or of an exchange: its places and sample numbers. It is cheap to
+ * recompute, so there is no table of passes in flight. */
 static struct step
 step_of(const struct pipeline *p, const struct action *a)
 {
@@ -59,7 +59,8 @@ step_of(const struct pipeline *p, const struct action *a)
 	};
 }
 
-/* The batch belongs to the loader and is copied to the device before the first chunk runs. */
+/* Loads the micro batch: it belongs to the loader and is copied to the device before the first
+ * chunk runs. */
 static void
 load(const struct pipeline *p, struct step *s)
 {
@@ -84,8 +85,8 @@ forward(const struct pipeline *p, const struct action *a)
 	timing_end(p->e, SPAN_FORWARD);
 }
 
-/* The step is derived from the action: places and samples follow from it, so dropout regenerates
- * the masks of the forward pass. */
+/* Places and samples follow from the action, so dropout regenerates the masks of the forward pass.
+ */
 static void
 backward(const struct pipeline *p, const struct action *a)
 {
@@ -98,9 +99,9 @@ backward(const struct pipeline *p, const struct action *a)
 	timing_end(p->e, SPAN_BACKWARD);
 }
 
-/* The message of one communication action. Receives go straight to where the pass will read,
- * sends come from where it wrote: no copies, no buffers of its own. The first stage comes after
- * the last one, with the next chunk. */
+/* The message of one communication action. Messages are received where the pass reads and sent from
+ * where it wrote, without copies. The stage after the last one is the first, with the next chunk.
+ */
 static struct p2p
 message(const struct pipeline *p, const struct action *a)
 {
@@ -139,9 +140,8 @@ exchange_span(unsigned kinds)
 	}
 }
 
-/* Issues the run of messages that starts at a as one exchange; returns how many they are. A stage
- * makes at most one message at a time, and few are taken in at the same time. They are given to the
- * communicator together because a blocking send on both sides of a pair would never end. */
+/* Issues the messages from a on as one exchange and returns their number. They are passed to the
+ * communicator together, because blocking sends on both sides of a pair would never end. */
 static int
 exchange(const struct pipeline *p, const struct action *a, int left)
 {
@@ -159,8 +159,8 @@ exchange(const struct pipeline *p, const struct action *a, int left)
 	return n;
 }
 
-/* Collective over the pipeline and tensor groups. All is queued; it does not wait for the device at
- * the end. */
+/* Collective over the pipeline and tensor groups. Queues everything and does not wait for the
+ * device. */
 void
 pipeline_run(const struct pipeline *p)
 {

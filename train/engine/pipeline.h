@@ -13,12 +13,12 @@ struct pipeline {
 	struct engine *e;
 	int num_microbatches;
 	bool training;
-	/* The first micro batch alone, as it runs when the others come after it: its gradients
-	 * are not what the replicas reduce at the end of a step. */
+	/* Runs only the first micro batch, in the same way as in a whole step: its gradients are
+	 * not reduced over the replicas at the end. */
 	bool rehearsal;
 	uint32_t iteration;
 	int64_t first_sample; /* of the step, in the run */
-	/* Fills the host arrays of micro batch m of this data rank; called in order of the
+	/* Fills the host arrays of micro batch m of this data rank; called in the order of the
 	 * schedule. */
 	void (*load)(void *ctx, int microbatch, struct batch *out);
 	void *ctx;

@@ -1,9 +1,9 @@
 /*
- * replay.c - recordings of passes by what their arguments depend on
+ * replay.c - recordings of passes, one for each set of arguments
  *
- * The first two calls of a kind run as they are: libraries choose algorithms and build plans then.
- * The third is recorded and launched. A pass whose arguments could differ from the recorded ones
- * (another loss scale, logits or losses to be kept, an observer) runs as it is.
+ * The first two calls of a kind run directly, because libraries choose algorithms and build plans
+ * in them. The third is recorded and launched. A pass whose arguments could differ from the
+ * recording (another loss scale, logits or losses to be kept, an observer) runs directly.
  */
 #include "lib/base/mem.h"
 #include "train/engine/replay.h"
@@ -16,8 +16,8 @@ enum { WARM_CALLS = 2, PASSES = 2 };
 struct recording {
 	struct recorded *graph; /* NULL: none yet */
 	int calls;
-	bool failed;        /* the device could not record it; not tried again */
-	double token_scale; /* that of the recording */
+	bool failed;        /* the device could not record it; it is not tried again */
+	double token_scale; /* the recording's */
 };
 
 struct replay {
@@ -25,7 +25,7 @@ struct replay {
 	struct recording *kind; /* [place][PASSES][training][accumulate] */
 };
 
-/* Where a pass reads and writes: its chunk, slot, batch and link, or none of these. */
+/* The index of a pass's chunk, slot, batch and link, or of none of them. */
 static int
 places(const struct engine *e)
 {
@@ -58,7 +58,7 @@ replay_new(const struct engine *e)
 	return r;
 }
 
-/* The recordings themselves are the device's and go with it. */
+/* The recordings themselves belong to the device and are freed with it. */
 void
 replay_free(struct replay *r)
 {
@@ -68,7 +68,7 @@ replay_free(struct replay *r)
 	free(r);
 }
 
-/* Records the pass and launches it; when the device cannot, the pass runs as it is. */
+/* Records the pass and launches it; if the device cannot record it, the pass runs directly. */
 static void
 record(struct replay *r, struct recording *k, struct step *s, void (*pass)(struct step *))
 {

@@ -1,9 +1,9 @@
 /*
- * replay.h - passes recorded once and launched as one
+ * replay.h - passes that are recorded once and launched as a whole
  *
  * A pass of a micro batch queues some hundred operations with the same arguments in every step. A
- * device that can record what is queued launches them at once afterwards, which matters where the
- * operations are short. What is replayed is what was recorded, so the bits are the same.
+ * device that can record them launches them all together afterwards, which saves time when the
+ * operations are short. The replayed operations are those recorded, so the bits are the same.
  */
 #ifndef TRAIN_ENGINE_REPLAY_H
 #define TRAIN_ENGINE_REPLAY_H
@@ -12,13 +12,13 @@
 
 struct replay;
 
-/* NULL where nothing is to be gained: the backend cannot record, or passes communicate or draw
+/* NULL where passes cannot be replayed: the backend cannot record, or passes communicate or draw
  * dropout. */
 struct replay *replay_new(const struct engine *e);
 void replay_free(struct replay *r);
 /*
- * Does what pass(s) does: by calling it, or by launching what it queued before with the same
- * places, training, accumulate and loss scale. `which` tells passes apart, 0 or 1. r may be NULL.
+ * Has the effect of pass(s): calls it, or launches what it queued before with the same places,
+ * training, accumulate and loss scale. `which`, 0 or 1, distinguishes two passes. r may be NULL.
  */
 void replay_pass(struct replay *r, int which, struct step *s, void (*pass)(struct step *));
 

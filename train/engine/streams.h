@@ -1,15 +1,15 @@
-/* streams.h - what a stream beside the compute stream waits for, and what waits for it */
+/* streams.h - forks from the compute stream, and joins with it */
 #ifndef TRAIN_ENGINE_STREAMS_H
 #define TRAIN_ENGINE_STREAMS_H
 
 #include "train/engine/engine.h"
 #include "train/engine/timing.h"
 
-/* Neither does anything where st is the compute stream itself. */
+/* Neither has an effect when st is the compute stream itself. */
 
-/* st continues after what is queued on the compute stream now; ev marks the place. */
+/* st waits for everything that is now queued on the compute stream; uses ev. */
 void streams_fork(struct engine *e, struct stream *st, struct event *ev);
-/* The compute stream continues after ev, which was recorded on st; span: what the wait is timed as.
+/* The compute stream waits for ev, which was recorded on st; span: the timer of the wait.
  */
 void streams_join(struct engine *e, struct stream *st, struct event *ev, enum span span);
 

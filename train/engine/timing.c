@@ -2,7 +2,7 @@
  * timing.c - pairs of timers on the compute stream
  *
  * A step has one span per timed call; timers are created on first use and reused in every step, so
- * a run creates them in its first one.
+ * a run creates all of them in its first step.
  */
 #include "lib/base/mem.h"
 #include "train/engine/observe.h"
@@ -32,7 +32,7 @@ const struct span_kind span_kinds[SPAN_COUNT] = {
 	[SPAN_OPTIMIZER] = { "optimizer", 1, WAIT_NONE },
 };
 
-/* Once begun, and once ended where to was recorded. */
+/* A span; it has ended if `to` was recorded. */
 struct pair {
 	struct event *from, *to;
 	enum span kind;
@@ -43,7 +43,7 @@ struct timing {
 	bool on;
 	struct pair *pair; /* of the step; the timers are kept for the next one */
 	int count, made, room;
-	int open[SPAN_COUNT]; /* index of the pair that was begun last */
+	int open[SPAN_COUNT]; /* index of the pair begun last */
 };
 
 struct timing *
@@ -52,7 +52,7 @@ timing_new(void)
 	return mem_zalloc(1, sizeof(struct timing));
 }
 
-/* The timers are the device's and go with it. */
+/* The timers belong to the device and are freed with it. */
 void
 timing_free(struct timing *t)
 {
@@ -68,7 +68,7 @@ timing_watch(struct engine *e, bool on)
 	e->timing->on = on;
 }
 
-/* One more pair, with its timers. */
+/* Adds a pair with its timers. */
 static struct pair *
 next_pair(struct engine *e)
 {

@@ -1,10 +1,10 @@
 /*
- * timing.h - what the compute stream of a rank spends its time on
+ * timing.h - how a rank's compute stream spends its time
  *
- * A span lies between two timers of the compute stream, so its time is the device's, with all that
- * it waited for there. Spans may be nested, but not in one of the same kind. They are read once per
- * step, when the device has passed them. Waits for other ranks are told to the stream's observer as
- * operations of their own, so that a profile does not book them on what comes next.
+ * A span lies between two timers of the compute stream, so its time is the device's, including all
+ * waits. Spans may be nested, but not inside one of the same kind. They are read once per step,
+ * when the device has passed them. Waits for other ranks are reported to the stream's observer as
+ * separate operations, so that a profile does not attribute them to the next operation.
  */
 #ifndef TRAIN_ENGINE_TIMING_H
 #define TRAIN_ENGINE_TIMING_H
@@ -22,10 +22,10 @@ enum span {
 	SPAN_SEND_BACKWARD,
 	SPAN_SEND_FORWARD_RECV_BACKWARD,
 	SPAN_SEND_BACKWARD_RECV_FORWARD,
-	SPAN_EXCHANGE, /* any other set of messages */
+	SPAN_EXCHANGE, /* any other exchange */
 	SPAN_TENSOR,
 	SPAN_CONTEXT,
-	SPAN_GRADS, /* sums of gradients, with all that they wait for */
+	SPAN_GRADS, /* sums of gradients, including waits */
 	SPAN_TENSOR_GRADS,
 	SPAN_EMBEDDING_GRADS,
 	SPAN_REDUCE,
@@ -34,7 +34,7 @@ enum span {
 	SPAN_COUNT
 };
 
-/* What a rank waits for in a span; WAIT_NONE: it computes, or nested spans tell. */
+/* The kind of wait of a span; WAIT_NONE: computation, or the nested spans have it. */
 enum span_wait {
 	WAIT_NONE,
 	WAIT_DATA,
@@ -46,7 +46,7 @@ enum span_wait {
 };
 
 struct span_kind {
-	const char *name; /* Megatron-LM's where it has a timer for it */
+	const char *name; /* Megatron-LM's, if it has such a timer */
 	int level;        /* least --timing-log-level that logs it */
 	enum span_wait wait;
 };
@@ -59,14 +59,14 @@ struct spans {
 
 struct timing *timing_new(void);
 void timing_free(struct timing *t);
-/* Nothing is timed before this is called, nor after it is called with false. */
+/* Turns timing on or off; it is off at first. */
 void timing_watch(struct engine *e, bool on);
 void timing_begin(struct engine *e, enum span s);
 void timing_end(struct engine *e, enum span s);
-/* Adds the seconds of every kind since the last call. The device has passed all that was queued;
- * spans that are not over are lost. */
+/* Adds the seconds of every kind since the last call. The device must have finished its queue; open
+ * spans are lost. */
 void timing_read(struct engine *e, struct spans *sum);
-/* The part of these seconds spent waiting for such ranks, or for a batch. */
+/* The part of these seconds spent in waits of one kind. */
 double timing_waited(const double seconds[SPAN_COUNT], enum span_wait w);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * traffic.c - overlaps reductions and gathers with the passes
  *
- * Each bucket has an event for its reduction and one for its gather. The host keeps track of
- * pending operations, so each wait is queued once, on the first use of the bucket, and a step of
- * one replica queues none.
+ * Each bucket has an event for its reduction and one for its gather. The host knows which
+ * operations are pending, so each wait is queued once, on the first use of the bucket, and a step
+ * with one replica queues none.
  */
 #include "lib/base/mem.h"
 #include "train/engine/streams.h"
@@ -11,20 +11,22 @@
 
 #include <stdlib.h>
 
-/* Of one bucket. */
+/* The state of one bucket. */
 struct lane {
-	struct event *ready; /* the compute stream has written the gradients, or weights */
+	struct event
+	    *ready; /* recorded when the compute stream has written the gradients or weights */
 	struct event *reduced, *gathered;
-	bool reducing, gathering; /* and the compute stream has not waited for it */
+	bool reducing, gathering; /* pending; the compute stream has not waited for it */
 };
 
 struct traffic {
-	struct stream *grads, *weights; /* that carry reductions and gathers */
+	struct stream *grads, *weights; /* for reductions and gathers */
 	struct lane *lane;
-	int next;                /* the next bucket to be reduced in this pass */
-	struct p2p *message;     /* room for an exchange of narrow gradients; NULL: they are not */
-	bool fresh;              /* no reduction of this step has ended in the own gradients yet */
-	int holds[BUCKET_SLOTS]; /* which bucket of layers lies in a slot of gathered weights; -1 */
+	int next; /* the bucket that this pass reduces next */
+	struct p2p
+	    *message; /* for exchanges of gradients in BF16; NULL: gradients are not narrowed */
+	bool fresh;   /* the own gradients contain no reduction of this step yet */
+	int holds[BUCKET_SLOTS]; /* the bucket in each slot of gathered weights; -1: none */
 };
 
 struct traffic *
@@ -83,9 +85,9 @@ wait_gathered(struct engine *e, int k)
 	l->gathering = false;
 }
 
-/* Sums of sharded gradients leave their slot: to the own ones, or onto those of earlier micro
- * batches. The operations are the stream's own: those of e may be observed, on the compute stream
- * alone. */
+/* Copies the sums of sharded gradients from their slot to the own gradients, or adds them to those
+ * of earlier micro batches. Calls the stream's own operations, since only those of the compute
+ * stream may be observed. */
 static void
 keep_sum(struct engine *e, int k, const struct tensor *sum)
 {
@@ -99,8 +101,8 @@ keep_sum(struct engine *e, int k, const struct tensor *sum)
 		st->ops->add(st, &to, sum);
 }
 
-/* Every rank sends each other rank its part of a bucket in BF16; own becomes the sum in the order
- * of ranks, accumulated in its own type. */
+/* Every rank sends the others their parts of a bucket in BF16; own becomes the sum in the order of
+ * ranks, accumulated in its own type. */
 static void
 sum_narrow(struct engine *e, const struct tensor *own, const struct tensor *all)
 {
@@ -127,7 +129,7 @@ sum_narrow(struct engine *e, const struct tensor *own, const struct tensor *all)
 	}
 }
 
-/* The sum over the replicas, of each its part, in place; where nothing is sharded, of all to all.
+/* Sums over the replicas in place: a reduce-scatter, or an all-reduce where nothing is sharded.
  */
 static void
 reduce(struct engine *e, int k)
@@ -155,7 +157,7 @@ reduce(struct engine *e, int k)
 	t->lane[k].reducing = true;
 }
 
-/* Gathers the own parts of all ranks. */
+/* Gathers the parts of all ranks. */
 static void
 gather(struct engine *e, int k)
 {
@@ -186,8 +188,8 @@ slot_of(struct engine *e, int k)
 	return &e->traffic->holds[e->mem.shards.bucket[k].turn];
 }
 
-/* Gathers a bucket of layers into its slot unless it is there. All uses of the slot's previous
- * content are queued already. */
+/* Gathers a bucket of layers into its slot, unless it is there already. All uses of the slot's
+ * previous content have been queued. */
 static void
 fetch(struct engine *e, int k)
 {
@@ -205,7 +207,7 @@ fetch(struct engine *e, int k)
 	gather(e, k);
 }
 
-/* Weights of a layer; towards: the direction in which the pass goes on. */
+/* Gathers the weights of a layer; towards: the direction of the pass. */
 static void
 acquire_weights(struct engine *e, int layer, int towards)
 {
@@ -223,14 +225,15 @@ acquire_weights(struct engine *e, int layer, int towards)
 	}
 }
 
-/* Whether this backward pass ends in reductions. */
+/* True when this backward pass reduces gradients. */
 static bool
 reduces(const struct step *s)
 {
 	return s->e->groups.dp->size > 1 && (s->last || s->e->mem.bytes[BUF_GRAD_SLOTS]);
 }
 
-/* Makes room for the gradients of a layer: the slot's previous content has been reduced. */
+/* Prepares the slot for the gradients of a layer: waits until its previous content has been
+ * reduced. */
 static void
 acquire_grads(struct step *s, int layer)
 {
@@ -248,7 +251,7 @@ traffic_forward_enter(struct step *s, int layer)
 	if (s->e->groups.dp->size == 1)
 		return;
 	acquire_weights(s->e, layer, 1);
-	/* The head's gradients are made in the forward pass. */
+	/* The head's gradients are computed in the forward pass. */
 	if (s->training && layer == s->e->plan.model.num_layers)
 		acquire_grads(s, layer);
 }
@@ -322,7 +325,7 @@ traffic_settle(struct engine *e)
 		e->traffic->holds[i] = -1;
 }
 
-/* With sharded weights as many buckets of layers as there are slots: the first. */
+/* With sharded weights only the first buckets of layers, as many as there are slots. */
 void
 traffic_updated(struct engine *e, int k)
 {

@@ -2,16 +2,16 @@
  * gather.c - context ranks gather keys and values
  *
  * A rank has the queries of its own positions, two stretches of the sequence, and all keys and
- * values. A stretch is one call: its queries are the last of the keys that it sees. Backward keys
- * are gathered once more, since saved they would take what the ranks share out; the gradients of
- * keys go to the ranks whose keys they are, which add them up in real precision, in the order of
- * ranks and their stretches. Source: spec/training.md 9.
+ * values. Each stretch is one call of attention, with the keys up to its last query. The backward
+ * pass gathers the keys again, since saving them would undo the division of the sequence; the
+ * gradients of keys are sent to the ranks that hold the keys, which sum them in real precision, in
+ * the order of ranks and their stretches. Source: spec/training.md 9.
  */
 #include "train/layers/context.h"
 
 /* --- one stretch ------------------------------------------------------------------------------ */
 
-/* Of lse or delta what is of a stretch, [b * n, positions of the stretch]. */
+/* The part of lse or delta that belongs to a stretch, [b * n, positions of the stretch]. */
 static struct tensor
 stretch_statistics(const struct engine *e, const struct tensor *t, int stretch)
 {
@@ -21,7 +21,7 @@ stretch_statistics(const struct engine *e, const struct tensor *t, int stretch)
 	    e->stretch[stretch].count);
 }
 
-/* k, or v, where they lie side by side. */
+/* k or v of a matrix that has them side by side. */
 static struct tensor
 half(const struct tensor *pair, bool v)
 {
@@ -32,7 +32,7 @@ half(const struct tensor *pair, bool v)
 
 /* --- keys and values -------------------------------------------------------------------------- */
 
-/* Those of all positions into their buffer. */
+/* Gathers the keys and values of all positions in their buffer. */
 static void
 gather_keys(struct engine *e, const struct attention *a)
 {
@@ -62,14 +62,14 @@ gather_keys(struct engine *e, const struct attention *a)
 	context_exchange(e, n);
 }
 
-/* Positions whose keys any query of a stretch sees: from the first to its own last. */
+/* The positions whose keys some query of a stretch sees: from 0 to the stretch's end. */
 static struct stretch
 seen(const struct stretch *queries)
 {
 	return (struct stretch){ 0, queries->first + queries->count };
 }
 
-/* One stretch of queries, as a call. */
+/* The arguments for one stretch of queries. */
 static struct attention
 stretch_attention(const struct engine *e, const struct attention *a, int i)
 {
@@ -89,28 +89,29 @@ stretch_attention(const struct engine *e, const struct attention *a, int i)
 
 /* --- their gradients -------------------------------------------------------------------------- */
 
-/* What a stretch of this rank gives for the keys that it sees, k beside v. */
+/* The gradients, k beside v, of the keys that a stretch of this rank sees, from its own queries. */
 static struct tensor
-given(const struct engine *e, int i)
+partial_gradients(const struct engine *e, int i)
 {
-	struct tensor all = engine_buffer(e, BUF_CONTEXT_GIVEN);
+	struct tensor all = engine_buffer(e, BUF_CONTEXT_PARTIAL);
 	int64_t at = i > 0 ? seen(&e->stretch[0]).count : 0;
 
 	return tensor_rows(&all, context_rows(e, at), context_rows(e, seen(&e->stretch[i]).count));
 }
 
-/* What other ranks give for a stretch of keys of this one, one after the other as it comes. */
+/* The number-th gradients that other ranks send for a stretch of this rank's keys.
+ */
 static struct tensor
-come(const struct engine *e, int number)
+received_gradients(const struct engine *e, int number)
 {
-	struct tensor all = engine_buffer(e, BUF_CONTEXT_COME);
+	struct tensor all = engine_buffer(e, BUF_CONTEXT_RECEIVED);
 	int64_t rows = context_rows(e, e->stretch[0].count);
 
 	return tensor_rows(&all, number * rows, rows);
 }
 
-/* A stretch of this rank, and one of any rank: keys and the queries that may see them, or queries
- * and such keys. */
+/* A stretch of this rank and one of any rank, one of keys and the other of queries that may see
+ * them. */
 struct pair {
 	int mine, rank, its;
 };
@@ -121,7 +122,7 @@ num_pairs(const struct engine *e)
 	return e->num_stretches * e->groups.cp->size * e->num_stretches;
 }
 
-/* In the order in which gradients are added up. */
+/* In the order in which gradients are summed. */
 static struct pair
 pair_at(const struct engine *e, int k)
 {
@@ -130,7 +131,7 @@ pair_at(const struct engine *e, int k)
 	return (struct pair){ k / (n * size), k / n % size, k % n };
 }
 
-/* Stretches are pieces of equal length, so queries see all of such keys or none. */
+/* Stretches have equal lengths, so the queries see all of the keys or none. */
 static bool
 sees(const struct engine *e, const struct pair *p, bool mine_are_queries)
 {
@@ -141,7 +142,7 @@ sees(const struct engine *e, const struct pair *p, bool mine_are_queries)
 	return mine_are_queries ? its[p->its].first <= mine : mine <= its[p->its].first;
 }
 
-/* To each rank what this one gives for its keys. A message is known by both stretches. */
+/* Sends each rank the gradients of its keys. The tag of a message has both stretches. */
 static void
 scatter_gradients(struct engine *e)
 {
@@ -150,26 +151,26 @@ scatter_gradients(struct engine *e)
 	for (int k = 0; k < num_pairs(e); k++) {
 		struct pair p = pair_at(e, k);
 		struct stretch its[STRETCHES];
-		struct tensor gives = given(e, p.mine);
+		struct tensor partial = partial_gradients(e, p.mine);
 		struct p2p out = { true, p.rank, p.its * STRETCHES + p.mine, gives };
-		struct p2p in = { false, p.rank, p.mine * STRETCHES + p.its, gives };
+		struct p2p in = { false, p.rank, p.mine * STRETCHES + p.its, partial };
 
 		if (p.rank == e->groups.cp->rank)
 			continue;
 		context_stretches(e, p.rank, its);
 		if (sees(e, &p, true)) {
-			out.buf = context_positions(e, &gives, &its[p.its]);
+			out.buf = context_positions(e, &partial, &its[p.its]);
 			n = context_message(e, n, &out);
 		}
 		if (sees(e, &p, false)) {
-			in.buf = come(e, number++);
+			in.buf = received_gradients(e, number++);
 			n = context_message(e, n, &in);
 		}
 	}
 	context_exchange(e, n);
 }
 
-/* The gradients of this rank's keys from all that is given for them. */
+/* Sums the gradients of this rank's keys over all ranks. */
 static void
 sum_gradients(struct engine *e, const struct attention_grad *g)
 {
@@ -184,10 +185,10 @@ sum_gradients(struct engine *e, const struct attention_grad *g)
 		if (!sees(e, &p, false))
 			continue;
 		if (p.rank == e->groups.cp->rank) {
-			from = given(e, p.its);
+			from = partial_gradients(e, p.its);
 			from = context_positions(e, &from, &e->stretch[p.mine]);
 		} else
-			from = come(e, number++);
+			from = received_gradients(e, number++);
 		(p.mine == begun ? e->ops->add : e->ops->cast)(e->stream, &to, &from);
 		begun = p.mine;
 	}
@@ -199,14 +200,14 @@ sum_gradients(struct engine *e, const struct attention_grad *g)
 static struct attention_grad
 stretch_gradients(const struct engine *e, const struct attention_grad *g, int i)
 {
-	struct tensor gives = given(e, i);
+	struct tensor partial = partial_gradients(e, i);
 
 	return (struct attention_grad){
 		.fwd = stretch_attention(e, &g->fwd, i),
 		.dout = context_stretch(e, &g->dout, i),
 		.dq = context_stretch(e, &g->dq, i),
-		.dk = half(&gives, false),
-		.dv = half(&gives, true),
+		.dk = half(&partial, false),
+		.dv = half(&partial, true),
 		.delta = stretch_statistics(e, &g->delta, i),
 		.work = g->work,
 	};
@@ -242,5 +243,5 @@ backward(struct step *s, const struct attention_grad *g)
 	sum_gradients(e, g);
 }
 
-/* A message each way for each stretch of either side. */
+/* One message in each direction per pair of stretches. */
 const struct context_kind context_gather = { forward, backward, 2 * STRETCHES *STRETCHES };

@@ -1,35 +1,36 @@
 /*
  * heads.c - context ranks exchange positions of all heads for all positions of some heads
  *
- * Attention runs over whole sequences with n / (c t) heads a rank; before and after it rows are
- * exchanged: matrices [T, c w] of this rank's positions and all of its tensor rank's heads, and
- * [s b, w] of all positions in order and the heads that are this context rank's. What others get is
- * packed first, since messages are dense. Source: Jacobs 2023, arXiv:2309.14509.
+ * Attention runs over whole sequences with n / (c t) heads per rank; before and after it ranks
+ * exchange a matrix [T, c w] of their own positions and all heads of the tensor rank for [s b, w]
+ * of all positions in order and their own heads. Columns for other ranks are packed first, since
+ * messages are contiguous. Source: Jacobs 2023, arXiv:2309.14509.
  */
 #include "train/layers/context.h"
 
-/* Most matrices of an exchange: q, k, v, the output and its gradient. */
+/* The most matrices of an exchange: q, k, v, the output and its gradient. */
 enum { MATRICES = 5 };
 
-/* One matrix in both forms; part i of packed, as many rows as local has, is for or from rank i. */
+/* One matrix in both forms; part i of packed, with as many rows as local, goes to or comes from
+ * rank i. */
 struct matrix {
 	struct tensor local, whole, packed;
 };
 
-/* Several, which go together. */
+/* Several matrices, exchanged together. */
 struct matrices {
 	struct matrix m[MATRICES];
 	int count;
-	int64_t packed; /* elements of the buffer that are taken */
+	int64_t packed; /* elements of the buffer in use */
 };
 
-/* What moves: one of the matrices, between this rank and another. */
-struct way {
+/* A transfer of one of the matrices between this rank and another. */
+struct transfer {
 	int matrix, peer;
 	bool to_heads;
 };
 
-/* A dense matrix of the same memory as elements [first, first + rows * columns) of a buffer. */
+/* Elements [first, first + rows * columns) of a buffer as a matrix. */
 static struct tensor
 block(const struct tensor *buffer, int64_t first, int64_t rows, int64_t columns)
 {
@@ -50,7 +51,7 @@ add_matrix(const struct engine *e, struct matrices *all, const struct tensor *lo
 	all->packed += tensor_elements(whole);
 }
 
-/* The heads of a rank in this rank's rows, and the packed part that goes to or comes from there. */
+/* The heads of a rank in this rank's rows, and the packed part for that rank. */
 static struct tensor
 columns_of(const struct matrix *m, int rank)
 {
@@ -63,7 +64,7 @@ part_of(const struct matrix *m, int rank)
 	return tensor_rows(&m->packed, rank * m->local.shape[0], m->local.shape[0]);
 }
 
-/* The rows of this rank that stay here, from one form to the other. */
+/* Copies the part that stays on this rank from one form to the other. */
 static void
 keep_own(struct engine *e, const struct matrix *m, bool to_heads)
 {
@@ -77,9 +78,9 @@ keep_own(struct engine *e, const struct matrix *m, bool to_heads)
 	}
 }
 
-/* The messages of one way, after n others: parts and rows of all positions change places. */
+/* Adds the messages of one transfer to n others; returns their number. */
 static int
-add_messages(struct engine *e, int n, const struct matrices *all, struct way w)
+add_messages(struct engine *e, int n, const struct matrices *all, struct transfer w)
 {
 	struct tensor part = part_of(&all->m[w.matrix], w.peer);
 	struct stretch its[STRETCHES];
@@ -97,15 +98,15 @@ add_messages(struct engine *e, int n, const struct matrices *all, struct way w)
 	return n;
 }
 
-/* Packs what others get, and takes the messages of all matrices in one exchange; the other way what
- * comes is unpacked. */
+/* Exchanges all matrices at once: to heads, packs the columns for other ranks first; back, unpacks
+ * the received ones afterwards. */
 static void
 move(struct engine *e, const struct matrices *all, bool to_heads)
 {
 	int size = e->groups.cp->size, rank = e->groups.cp->rank, n = 0;
 
 	for (int i = 0; i < all->count * size; i++) {
-		struct way w = { i / size, i % size, to_heads };
+		struct transfer w = { i / size, i % size, to_heads };
 		struct tensor from = columns_of(&all->m[w.matrix], w.peer),
 			      to = part_of(&all->m[w.matrix], w.peer);
 
@@ -134,7 +135,7 @@ struct qkv {
 	struct tensor q, k, v;
 };
 
-/* One after the other in a buffer. */
+/* One after the other in buffer b. */
 static struct qkv
 whole_qkv(const struct engine *e, enum buffer b, const struct attention *a)
 {
@@ -146,7 +147,7 @@ whole_qkv(const struct engine *e, enum buffer b, const struct attention *a)
 		block(&buffer, rows * (q + k), rows, k) };
 }
 
-/* lse or delta: as many numbers, of fewer heads and more positions. */
+/* lse or delta in the same memory, with fewer heads and more positions. */
 static struct tensor
 whole_statistics(const struct engine *e, const struct tensor *t)
 {
@@ -155,8 +156,7 @@ whole_statistics(const struct engine *e, const struct tensor *t)
 	return block(t, 0, t->shape[0] / size, t->shape[1] * size);
 }
 
-/* All positions, and the heads of this rank. Masks of dropout are numbered by head over all
- * ranks. */
+/* Attention over all positions and this rank's heads. Dropout masks number heads over all ranks. */
 static struct attention
 whole_attention(const struct engine *e, const struct attention *a)
 {
@@ -223,5 +223,5 @@ backward(struct step *s, const struct attention_grad *g)
 	move(e, &out, false);
 }
 
-/* A message each way for each stretch of each matrix. */
+/* One message in each direction per stretch of each matrix. */
 const struct context_kind context_heads = { forward, backward, 2 * STRETCHES *MATRICES };

@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-/* Bias corrections are taken in double from the number of optimizer steps, which skipped steps do
- * not raise, and are passed to the device as numbers. Queued; no communication. */
+/* Bias corrections are computed in double from the number of optimizer steps, which excludes
+ * skipped steps, and are passed to the device as numbers. Queued; no communication. */
 static void
 update(struct engine *e, const struct optim_options *o, const struct optim_piece *p)
 {

@@ -11,7 +11,7 @@
 
 #define PI 3.14159265358979323846
 
-/* Makes sure that lr_at never divides by zero. The reason names both values. */
+/* Ensures that lr_at never divides by zero. The reason names both values. */
 int
 lr_check(const struct lr_schedule *s, struct err *e)
 {
@@ -38,7 +38,7 @@ lr_check(const struct lr_schedule *s, struct err *e)
 }
 
 /* Share of (lr - min_lr) left in the tail of warm-up, stable, decay. 1 in the stable part; eta
- * goes from 0 to 1 over the tail. */
+ * rises from 0 to 1 over the tail. */
 static double
 wsd(const struct lr_schedule *s, double k)
 {
@@ -78,8 +78,8 @@ lr_at(const struct lr_schedule *s, int64_t samples)
 	return s->min_lr + share * (s->lr - s->min_lr);
 }
 
-/* Grows from start to end over the whole run, then stays; constant gives the end value, as
- * Megatron-LM does. */
+/* Grows from start to end over the whole run, then stays; constant gives the end value, as in
+ * Megatron-LM. */
 double
 wd_at(const struct lr_schedule *s, int64_t samples)
 {

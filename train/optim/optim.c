@@ -4,7 +4,7 @@
  * Weights exist up to three times: in the run's type for the layers, as F32 master copies of the
  * own parts when that type is narrower, and the rule's states beside it. Without a master copy the
  * weights themselves are updated. Updates go by bucket, because weight decay is a property of a
- * bucket, and because an updated bucket can be sent at once.
+ * bucket, and because an updated bucket can be sent immediately.
  */
 #include "lib/model/optim_list.h"
 #include "train/engine/grads.h"
@@ -18,7 +18,7 @@ OPTIM_RULES(DECLARE)
 
 const struct optim_kind *const optim_kinds[] = { OPTIM_RULES(ENTRY) };
 
-/* Called before weights, masters or moments change: waits until no copy reads them. */
+/* Called before weights, masters or moments change: waits for copies that read them. */
 static void
 hold(struct engine *e)
 {
@@ -41,7 +41,7 @@ convert(struct engine *e, int k, bool to_weights)
 		    e->stream, to_weights ? &weights : &master, to_weights ? &master : &weights);
 }
 
-/* Widening is exact: nothing is lost beyond what the file's rounding lost before. */
+/* Widening is exact: the masters are as precise as the file. */
 void
 optim_from_weights(struct engine *e)
 {
@@ -49,8 +49,8 @@ optim_from_weights(struct engine *e)
 		convert(e, k, false);
 }
 
-/* Rounds this rank's parts, then gathers all parts on every replica. Collective over the data
- * group. */
+/* Rounds this rank's parts, then gathers the parts of all replicas. Collective over the data group.
+ */
 void
 optim_to_weights(struct engine *e)
 {
@@ -87,7 +87,7 @@ update_run(struct engine *e, const struct optim_options *o, const struct optim_u
 
 /* Collective over the data group: each bucket is sent to the others as soon as it is updated. The
  * gradient is scaled inside the update (one factor for loss scale, number of tokens and clipping),
- * so it is not written once more. */
+ * which saves a pass over it. */
 void
 optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u)
 {

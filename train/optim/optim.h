@@ -17,16 +17,16 @@ struct optim_options {
 	double clip_grad;
 };
 
-/* One update of a piece: views of what this rank owns of it. */
+/* One update of a piece: views of this rank's own part. */
 struct optim_piece {
-	/* weight.data NULL: master is the weight */
+	/* without weight.data, master is the weight */
 	struct tensor master, grad, weight;
-	struct tensor state[OPTIM_STATES_MAX]; /* as the rule's row has them */
+	struct tensor state[OPTIM_STATES_MAX]; /* in the order of the rule's row */
 	double lr, weight_decay, grad_scale;
 	int64_t step; /* successful steps, this one included */
 };
 
-/* The options, beside the rate, that a rule uses and that shape its states. */
+/* The options, besides the rate, that a rule uses and its states depend on. */
 enum optim_constant {
 	OPTIM_BETA1 = 1,
 	OPTIM_BETA2 = 2,
@@ -37,21 +37,22 @@ enum optim_constant {
 
 struct optim_kind {
 	void (*update)(struct engine *, const struct optim_options *, const struct optim_piece *);
-	unsigned constants; /* enum optim_constant: a checkpoint records them, and a resume
-			     * compares them */
+	unsigned
+	    constants; /* enum optim_constant: recorded in checkpoints and compared on resume */
 };
 /* In the order of optim_rules. */
 extern const struct optim_kind *const optim_kinds[];
 
-/* Updates all that this rank owns and gathers the weights. grad_scale multiplies the gradients. */
+/* Updates everything this rank owns and gathers the weights. grad_scale multiplies the gradients.
+ */
 struct optim_update {
 	double lr, weight_decay, grad_scale;
 	int64_t step;
 };
 void optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u);
-/* The master weights from the weights: after a load without optimizer state. */
+/* Sets the master weights from the weights, after a load without optimizer state. */
 void optim_from_weights(struct engine *e);
-/* The weights from the masters, rounded, on every rank that holds them. */
+/* Sets the weights from the masters, rounded, on every rank that holds them. */
 void optim_to_weights(struct engine *e);
 
 /* --- lr.c: positions and lengths in samples --------------------------------------------------- */

@@ -1,9 +1,9 @@
 /*
  * optim_record.c - what a checkpoint records of the optimizer
  *
- * Moments are sums of one rule, with its own constants: another rule would misread them, and other
- * constants make a run that is neither the old one nor a new one. A rule says which constants are
- * its own (struct optim_kind); one table says where they are stored, for writing and for comparing.
+ * Moments depend on the rule and its constants: another rule would misread them, and with other
+ * constants the run would be neither the old one nor a new one. A rule lists its constants (struct
+ * optim_kind); one table gives their fields, for writing and for comparing.
  */
 #include "lib/model/options.h"
 #include "train/state/save.h"
@@ -28,14 +28,14 @@ static const struct {
 
 enum { CONSTANTS = sizeof constants / sizeof *constants };
 
-/* True for a constant of the rule. */
+/* True when the rule has the constant. */
 static bool
 has(const struct optim_options *o, enum optim_constant which)
 {
 	return optim_kinds[o->kind]->constants & which;
 }
 
-/* How weight decay enters; NULL where the rule has one form. */
+/* The form of weight decay; NULL for a rule with only one. */
 static const char *
 decay_form(const struct optim_options *o)
 {
@@ -64,8 +64,8 @@ optim_record(const struct optim_options *o, struct run_state *s)
 			    sizeof(double));
 }
 
-/* Compares bits, since otherwise the runs differ. What the checkpoint does not say is taken to be
- * equal. */
+/* Compares bits, because any difference changes the run. A constant that the checkpoint lacks
+ * counts as equal. */
 void
 optim_differences(const struct optim_options *o, const struct run_state *s, struct str *out)
 {

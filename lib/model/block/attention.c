@@ -64,10 +64,10 @@ static const struct buffer_row buffers[] = {
 	/* of all positions, k beside v */
 	{ "gathered k, v", BUF_CONTEXT_KEYS, STEP, IF_GATHER, ACT, { D_ALL_TOKENS, D_PAIR },
 	    FWD | ATTN_BWD },
-	{ "given k, v gradient", BUF_CONTEXT_GIVEN, STEP, IF_GATHER_TRAINING, ACT,
-	    { D_KEYS_GIVEN, D_PAIR }, ATTN_BWD },
-	{ "come k, v gradient", BUF_CONTEXT_COME, STEP, IF_GATHER_TRAINING, ACT,
-	    { D_KEYS_COME, D_PAIR }, ATTN_BWD },
+	{ "partial k, v gradient", BUF_CONTEXT_PARTIAL, STEP, IF_GATHER_TRAINING, ACT,
+	    { D_KEYS_PARTIAL, D_PAIR }, ATTN_BWD },
+	{ "received k, v gradient", BUF_CONTEXT_RECEIVED, STEP, IF_GATHER_TRAINING, ACT,
+	    { D_KEYS_RECEIVED, D_PAIR }, ATTN_BWD },
 	{ "sum of k, v gradient", BUF_CONTEXT_SUM, STEP, IF_GATHER_TRAINING, REAL,
 	    { D_TOKENS, D_PAIR }, ATTN_BWD },
 	/* of all positions and some heads: as many elements as of some positions and all heads */

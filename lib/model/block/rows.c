@@ -70,10 +70,10 @@ dims_context(int64_t d[D_COUNT], const struct layout *l, bool heads)
 {
 	int64_t c = l->context_parallel_size, piece = d[D_ALL_TOKENS] / (STRETCHES * c);
 
-	d[D_KEYS_GIVEN] = (2 * c + 1) * piece;
-	d[D_KEYS_COME] = (2 * c - 2) * piece;
+	d[D_KEYS_PARTIAL] = (2 * c + 1) * piece;
+	d[D_KEYS_RECEIVED] = (2 * c - 2) * piece;
 	d[D_SENT] = heads ? d[D_TOKENS] * (c - 1) * 3 * ((d[D_QKV] + d[D_Q]) / c)
-			  : ((c - 1) * d[D_TOKENS] * 2 + d[D_KEYS_COME]) * d[D_PAIR];
+			  : ((c - 1) * d[D_TOKENS] * 2 + d[D_KEYS_RECEIVED]) * d[D_PAIR];
 }
 
 /* The layout has passed layout_check and layout_check_length, so all divisions are exact. */

@@ -43,10 +43,10 @@ enum dim {
 	D_STAT_ROWS,
 	D_ATTN_WORK, /* workspace.h */
 	D_DOCUMENTS, /* rows that attention is told the documents of: T, or s*b */
-	/* rows of gradients of keys: what this rank's queries give, stretch by stretch, and what
-	 * those of other ranks give for its keys */
-	D_KEYS_GIVEN,
-	D_KEYS_COME,
+	/* rows of gradients of keys: from this rank's queries, stretch by stretch, and from those
+	   of other ranks for its keys */
+	D_KEYS_PARTIAL,
+	D_KEYS_RECEIVED,
 	D_SENT, /* elements that attention sends to other context ranks, in both passes */
 	/* of the rank: all parameters it holds */
 	D_WEIGHTS,
