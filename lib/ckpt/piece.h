@@ -8,6 +8,7 @@
 #define CKPT_PIECE_H
 
 #include "lib/base/dtype.h"
+#include "lib/base/err.h"
 #include "lib/base/slice.h"
 
 #include <stdint.h>
@@ -32,5 +33,8 @@ struct ckpt_tensor {
 	int num_pieces;
 	const struct ckpt_piece *piece;
 };
+
+/* Whether the pieces, which lie inside the tensor, hold every element once. */
+int piece_check_tiles(const struct ckpt_tensor *t, struct err *e);
 
 #endif
