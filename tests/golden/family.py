@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""family.py [-n COUNT] [-s SEED] [FAMILY...] - hold the model families against transformers, on the CPU
+
+For each family COUNT models (default 8) are drawn from SEED, filled with random weights and saved by transformers. Then
+
+    logits      of mtrain in fp32 are within 1e-5, and in fp64 within 1e-9, of those of transformers in that precision
+    export      what mckpt import and mexport make of the directory loads without a missing or unknown tensor, and every
+                tensor has the bits of the first one; the config means the same to transformers
+    greedy      64 tokens are those of generate()
+    training    20 steps of AdamW have the loss and the gradient norm of torch.optim.AdamW: within 2e-6 in fp32, and
+                within 1e-9 in fp64, with final weights within 1e-6 after rounding to fp32
+
+transformers computes norms, rotary tables and softmax in fp32 whatever the model's type; for the comparisons in fp64
+these are fp64, too (see wide). mtrain, mckpt, mexport and mshard are taken from PATH. Prints a line per model; the exit
+status is 1 when a model fails. Known to run with transformers 4.57.6 and 5.23.0, whose configs have different members,
+and torch 2.8.0.
+"""
+import argparse
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import numpy as np
+import torch
+import transformers
+from safetensors import safe_open
+
+warnings.filterwarnings("ignore")
+transformers.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+torch.set_num_threads(1)
+
+SEQ, BATCH, STEPS, LR, PROMPT = 32, 4, 20, 1e-3, 8
+PRECISIONS = {"fp32": (torch.float32, 1e-5, 2e-6), "fp64": (torch.float64, 1e-9, 1e-9)}
+
+
+# --- what a family's models differ in: functions of a generator and the number of the model -----------------------------
+
+def sizes(r, i):
+    """Members that all but GPT-2 have. Every second model has grouped queries, every third heads of another width."""
+    heads = r.choice([2, 4, 6])
+    width = r.choice([8, 12, 16])
+    return {
+        "vocab_size": r.randrange(90, 160), "hidden_size": heads * width, "intermediate_size": r.randrange(20, 90),
+        "num_hidden_layers": r.randrange(2, 5), "num_attention_heads": heads,
+        "num_key_value_heads": r.choice([g for g in range(1, heads) if heads % g == 0]) if i % 2 else heads,
+        "max_position_embeddings": 128, "rms_norm_eps": r.choice([1e-5, 1e-6, 1e-3]),
+        "tie_word_embeddings": i % 4 in (1, 2), "bos_token_id": 1, "eos_token_id": r.choice([2, [2, 5]]),
+        "pad_token_id": None}
+
+
+def rope(r, kind, **members):
+    """Positions, spelled as this version of transformers does."""
+    base = r.choice([1e4, 5e5, 1e6])
+    scaling = dict({"rope_type": kind}, **members)
+    if transformers.__version__ < "5":
+        return {"rope_theta": base, "rope_scaling": None if kind == "default" else scaling}
+    return {"rope_parameters": dict(scaling, rope_theta=base)}
+
+
+def llama3(r):
+    return rope(r, "llama3", factor=r.choice([8.0, 32.0]), low_freq_factor=1.0, high_freq_factor=r.choice([2.0, 4.0]),
+                original_max_position_embeddings=r.choice([16, 32]))
+
+
+def head_dim(r, i):
+    return {"head_dim": r.choice([6, 10, 20])} if i % 3 == 2 else {}
+
+
+def llama(r, i):
+    kinds = [rope(r, "default"), llama3(r), rope(r, "linear", factor=r.choice([2.0, 2.5]))]
+    return {**sizes(r, i), **head_dim(r, i), **kinds[i % 3], "attention_bias": i % 5 == 3, "mlp_bias": i % 5 in (3, 4)}
+
+
+def gpt2(r, i):
+    heads, width = r.choice([2, 4, 6]), r.choice([8, 10, 16])
+    return {"vocab_size": r.randrange(90, 160), "n_embd": heads * width, "n_inner": r.choice([None, 50]),
+            "n_layer": r.randrange(2, 5), "n_head": heads, "n_positions": 128, "layer_norm_epsilon": r.choice([1e-5, 1e-3]),
+            "activation_function": ["gelu_new", "gelu", "gelu_pytorch_tanh"][i % 3],
+            "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "bos_token_id": 1, "eos_token_id": 2}
+
+
+FAMILIES = {"llama": llama, "gpt2": gpt2}
+
+
+# --- transformers -------------------------------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def wide(dtype):
+    """With fp64, what transformers computes in fp32 whatever the model's type is computed in fp64."""
+    saved = torch.float32, torch.float, torch.Tensor.float
+    if dtype == torch.float64:
+        torch.float32 = torch.float = torch.float64
+        torch.Tensor.float = torch.Tensor.double
+    try:
+        yield
+    finally:
+        torch.float32, torch.float, torch.Tensor.float = saved
+
+
+def randomise(model, seed):
+    """Weights that make every part matter at these widths."""
+    g = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            x = torch.randn(p.shape, generator=g)
+            if "norm" in name or "ln_" in name:
+                p.copy_((1 if name.endswith("weight") else 0) + 0.3 * x)
+            elif name.endswith("bias"):
+                p.copy_(0.3 * x)
+            else:
+                p.copy_(x * (0.5 if "embed" in name or "wte" in name else p.shape[1] ** -0.5))
+
+
+def load(directory, dtype):
+    """The model of a directory, every number in this type; to be used inside wide."""
+    config = transformers.AutoConfig.from_pretrained(directory)
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+        directory, attn_implementation="eager", output_loading_info=True, config=config, torch_dtype=torch.float32)
+    for problem in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
+        assert not info.get(problem), "%s: %s" % (problem, info[problem])
+    with wide(dtype):
+        bare = type(model)(model.config).to(dtype)  # whose tables are of this type, too
+    bare.load_state_dict(model.state_dict())
+    return bare.eval()
+
+
+def tensors(directory):
+    """Of all files: name, then type and bits."""
+    out = {}
+    for file in sorted(os.listdir(directory)):
+        if file.endswith(".safetensors"):
+            with safe_open(os.path.join(directory, file), "pt") as f:
+                for name in f.keys():
+                    t = f.get_tensor(name)
+                    out[name] = (t.dtype, tuple(t.shape), t.contiguous().view(torch.uint8).numpy().tobytes())
+    return out
+
+
+def meaning(directory):
+    """The config as transformers understands it, without what names its origin or repeats other members."""
+    c = transformers.AutoConfig.from_pretrained(directory).to_dict()
+    other = "rope_parameters" if transformers.__version__ < "5" else "rope_scaling"
+    for key in ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "use_cache", "n_ctx", other):
+        c.pop(key, None)
+    if c.get("rope_scaling"):
+        c["rope_scaling"].pop("rope_theta", None)
+    if c.get("activation_function") == "gelu_pytorch_tanh":
+        c["activation_function"] = "gelu_new"
+    if c["model_type"] == "gpt2":
+        c["n_inner"] = c["n_inner"] or 4 * c["n_embd"]
+    return c
+
+
+# --- mikoshi ------------------------------------------------------------------------------------------------------------
+
+def run(*words):
+    p = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+    assert p.returncode == 0, "%s: %s" % (" ".join(map(str, words)), p.stderr[-400:])
+    return p.stdout
+
+
+def mtrain(directory, precision, *words):
+    return run("mtrain", "-q", "--model", directory, "--pretrained-checkpoint", directory, "--num-threads", 1,
+               *(["--fp64"] if precision == "fp64" else []), *words)
+
+
+def write_dataset(prefix, documents):
+    """A .bin and an .idx of 32-bit ids."""
+    lengths = np.array([len(d) for d in documents], "<i4")
+    starts = np.concatenate([[0], np.cumsum(lengths[:-1], dtype="<i8") * 4]).astype("<i8")
+    with open(prefix + ".bin", "wb") as f:
+        f.write(np.concatenate(documents).astype("<i4").tobytes())
+    with open(prefix + ".idx", "wb") as f:
+        f.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, len(lengths), len(lengths) + 1))
+        f.write(lengths.tobytes() + starts.tobytes() + np.arange(len(lengths) + 1, dtype="<i8").tobytes())
+
+
+def samples(prefix):
+    """All samples of the training, in its order: [steps x batch, seq + 1]."""
+    n = STEPS * BATCH
+    rows = run("mshard", "sample", "-q", "--data-path", prefix, "--split", "1,0,0", "--seq-length", SEQ,
+               "--num-samples", "%d,0,0" % n, "-n", n, "--data-cache-path", prefix + ".cache").splitlines()
+    ids = rows[0].split("\t").index("ids")
+    return torch.tensor([[int(t) for t in row.split("\t")[ids].split()] for row in rows[1:]])
+
+
+# --- the comparisons: each returns its figures --------------------------------------------------------------------------
+
+def relative(a, b):
+    return float(np.abs(np.asarray(a, "f8") - np.asarray(b, "f8")).max() / np.abs(np.asarray(b, "f8")).max())
+
+
+def within(what, value, limit):
+    assert value <= limit, "%s differ by %.2g, more than %.2g" % (what, value, limit)
+    return value
+
+
+def compare_logits(d, r, vocab):
+    tokens = np.array([r.randrange(vocab) for _ in range(96)], "<i4")
+    np.save(d + "/../tokens.npy", tokens)
+    out = []
+    for precision, (dtype, limit, _) in PRECISIONS.items():
+        model = load(d, dtype)
+        with wide(dtype), torch.no_grad():
+            theirs = model(torch.tensor(tokens.astype("i8"))[None]).logits[0].numpy()
+        mtrain(d, precision, "--tokens-file", d + "/../tokens.npy", "--logits-file", d + "/../logits.npy")
+        out.append(within("logits in " + precision, relative(np.load(d + "/../logits.npy"), theirs), limit))
+    return out
+
+
+def compare_export(d, name):
+    work = os.path.dirname(d)
+    run("mckpt", "import", "-q", d, work + "/ckpt")
+    run("mexport", "-q", "--arch", name, "--max-shard-size", "20KB", work + "/ckpt", work + "/back")
+    load(work + "/back", torch.float32)
+    a, b = tensors(d), tensors(work + "/back")
+    assert a.keys() == b.keys(), "exported other tensors: %s" % sorted(a.keys() ^ b.keys())
+    assert a == b, "tensors differ: %s" % sorted(k for k in a if a[k] != b[k])
+    x, y = meaning(d), meaning(work + "/back")
+    other = sorted(k for k in x.keys() | y.keys() if x.get(k) != y.get(k))
+    assert not other, "members of config.json: %s" % [(k, x.get(k), y.get(k)) for k in other]
+    return len(a)
+
+
+def compare_greedy(d, r, vocab):
+    prompt = [r.randrange(vocab - 1) for _ in range(PROMPT)]
+    with open(d + "/../prompt", "w") as f:
+        f.write(" ".join(map(str, prompt)))
+    model = load(d, torch.float64)
+    with wide(torch.float64), torch.no_grad():
+        model.generation_config.eos_token_id = model.generation_config.pad_token_id = None
+        theirs = model.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, PROMPT, dtype=torch.long),
+                                do_sample=False, max_new_tokens=64)[0].tolist()
+    ours = mtrain(d, "fp64", "--tokenizer-type", "NullTokenizer", "--vocab-size", vocab, "--prompt-file",
+                  d + "/../prompt", "--generate", 64, "--seq-length", PROMPT + 64).split()
+    ours = [int(t) for t in ours]
+    end = theirs.index(vocab - 1) if vocab - 1 in theirs else len(theirs)  # the end of text of a NullTokenizer
+    assert ours == theirs[:end], "greedy tokens differ: %s and %s" % (ours, theirs)
+    return len(ours) - PROMPT
+
+
+def steps_of_torch(model, x):
+    """Loss and gradient norm of each step, and the weights after the last."""
+    decay = [p for p in model.parameters() if p.dim() > 1]
+    plain = [p for p in model.parameters() if p.dim() <= 1]
+    adam = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}], lr=LR,
+                             betas=(0.9, 0.95), eps=1e-8)
+    loss, norm = [], []
+    for s in range(STEPS):
+        rows = x[s * BATCH:(s + 1) * BATCH]
+        logits = model(rows[:, :-1]).logits
+        step = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), rows[:, 1:].reshape(-1))
+        adam.zero_grad()
+        step.backward()
+        norm.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)))
+        loss.append(float(step))
+        adam.step()
+    return loss, norm, {k: v.numpy().astype("f4") for k, v in model.state_dict().items()}
+
+
+def compare_training(d, name, r, vocab):
+    data, work = d + "/../data", os.path.dirname(d)
+    write_dataset(data, [np.array([r.randrange(vocab) for _ in range(r.randrange(20, 300))]) for _ in range(25)])
+    x = samples(data)
+    out = []
+    for precision, (dtype, _, limit) in PRECISIONS.items():
+        model = load(d, dtype).train()
+        with wide(dtype):
+            loss, norm, weights = steps_of_torch(model, x)
+        mtrain(d, precision, "--data-path", data, "--data-cache-path", data + ".cache", "--split", "1,0,0", "--seq-length",
+               SEQ, "--global-batch-size", BATCH, "--micro-batch-size", 2, "--train-iters", STEPS, "--lr", LR,
+               "--lr-decay-style", "constant", "--weight-decay", 0.1, "--adam-beta1", 0.9, "--adam-beta2", 0.95,
+               "--adam-eps", 1e-8, "--clip-grad", 1.0, "--eval-iters", 0, "--metrics-file", work + "/metrics." + precision,
+               "--no-save-optim", "--save", work + "/trained." + precision)
+        rows = [json.loads(line) for line in open(work + "/metrics." + precision)]
+        mine = [[row[k] for row in rows if k in row] for k in ("lm_loss", "grad_norm")]
+        assert len(mine[0]) == STEPS, "%d steps" % len(mine[0])
+        out.append(within("losses in " + precision, relative(mine[0], loss), limit))
+        within("gradient norms in " + precision, relative(mine[1], norm), 10 * limit)
+    run("mexport", "-q", "--arch", name, "--dtype", "fp32", work + "/trained.fp64", work + "/trained")
+    after = {k: v.numpy() for k, v in load(work + "/trained", torch.float32).state_dict().items()}
+    out.append(within("final weights", max(relative(after[k], weights[k]) for k in weights), 1e-6))
+    return out
+
+
+def check(name, i, seed, work):
+    """One model: its figures, as words."""
+    r = random.Random("%s %d %d" % (name, i, seed))
+    members = FAMILIES[name](r, i)
+    config = transformers.AutoConfig.for_model(name, **members)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    randomise(model, seed + i)
+    dtype = [torch.float32, torch.bfloat16, torch.float16][i % 3]
+    d = work + "/model"
+    model.to(dtype).save_pretrained(d, max_shard_size="16KB" if i % 2 else "5GB")
+    vocab = config.vocab_size
+    logits = compare_logits(d, r, vocab)
+    count = compare_export(d, name)
+    greedy = compare_greedy(d, r, vocab)
+    training = compare_training(d, name, r, vocab)
+    return "%s logits %.0e %.0e, %d tensors, %d greedy, steps %.0e %.0e, weights %.0e" % (
+        re.sub(r"^torch\.", "", str(dtype)), *logits, count, greedy, *training)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("-n", type=int, default=8)
+    p.add_argument("-s", type=int, default=1)
+    p.add_argument("--keep", action="store_true", help="leave the files of a model that fails, and print where")
+    p.add_argument("family", nargs="*", default=list(FAMILIES))
+    o = p.parse_args()
+    failed = 0
+    for name in o.family:
+        for i in range(o.n):
+            work = tempfile.mkdtemp()
+            try:
+                print("%s %d: %s" % (name, i, check(name, i, o.s, work)), flush=True)
+            except Exception as e:  # of the comparison, or of transformers
+                failed += 1
+                print("%s %d: FAILED: %s%s" % (name, i, e or repr(e), " in " + work if o.keep else ""), flush=True)
+                if o.keep:
+                    continue
+            shutil.rmtree(work)
+    print("transformers %s: %d of %d failed" % (transformers.__version__, failed, o.n * len(o.family)))
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
