@@ -52,7 +52,7 @@ static const struct opt opts[] = {
 	    .off = FIELD(arch),
 	    .unit = "NAME",
 	    .help =
-		"model_type to export as (llama, gpt2), checked; the first that fits by default" },
+		"model_type to export as, such as llama, checked; the first that fits by default" },
 	{ .name = "force",
 	    .type = OPT_FLAG,
 	    .off = FIELD(force),

@@ -17,7 +17,8 @@
 /* The registry: one line per family; family_NAME is in family/NAME.c. */
 #define FAMILIES(DO) \
 	DO(llama) \
-	DO(gpt2)
+	DO(gpt2) \
+	DO(mistral)
 
 #define DECLARE(name) extern const struct family family_##name;
 #define ENTRY(name) &family_##name,

@@ -45,6 +45,25 @@ read_int(const struct key *k, const struct json_value *from, struct model_config
 	return json_int(from, k->name, k->derive ? k->derive(c) : (int64_t)k->def, field(c, k), e);
 }
 
+/* Here, unlike in json_int, null is not the same as no member. */
+static int
+read_count(
+    const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
+{
+	const struct json_value *v = json_get(from, k->name);
+	int64_t *n = field(c, k);
+
+	*n = v ? 0 : (int64_t)k->def;
+	if (!v || v->type == JSON_NULL)
+		return 0;
+	if (json_int(from, k->name, 0, n, e) < 0)
+		return -1;
+	if (*n >= 1 && *n <= 1 << 30)
+		return 0;
+	return err_set(
+	    e, "\"%s\" is %lld; must be from 1 to 2^30, or null", k->name, (long long)*n);
+}
+
 static int
 read_number(
     const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
@@ -59,6 +78,7 @@ read_key(const struct key *k, const struct json_value *from, struct model_config
 {
 	switch (k->type) {
 	case KEY_INT: return read_int(k, from, c, e);
+	case KEY_COUNT: return read_count(k, from, c, e);
 	case KEY_NUMBER: return read_number(k, from, c, e);
 	case KEY_BOOL: return json_bool(from, k->name, k->def != 0, field(c, k), e);
 	case KEY_WORD: return read_word(k, from, field(c, k), e);
@@ -91,10 +111,20 @@ word_of(const struct key *k, int value)
 }
 
 static void
+write_count(int64_t n, struct str *out)
+{
+	if (n)
+		str_addf(out, "%lld", (long long)n);
+	else
+		str_adds(out, "null");
+}
+
+static void
 write_value(const struct key *k, const struct model_config *c, struct str *out)
 {
 	switch (k->type) {
 	case KEY_INT: str_addf(out, "%lld", (long long)*(int64_t *)field(c, k)); break;
+	case KEY_COUNT: write_count(*(int64_t *)field(c, k), out); break;
 	case KEY_NUMBER: str_add_double(out, *(double *)field(c, k)); break;
 	case KEY_BOOL: str_adds(out, *(bool *)field(c, k) ? "true" : "false"); break;
 	case KEY_WORD: str_addf(out, "\"%s\"", word_of(k, *(int *)field(c, k))); break;

@@ -13,7 +13,9 @@
 
 #include <stddef.h>
 
-enum key_type { KEY_INT, KEY_NUMBER, KEY_BOOL, KEY_WORD, KEY_FIXED };
+/* A KEY_COUNT is an integer from 1 to 2^30, or null for 0; there def is for an absent member alone.
+ */
+enum key_type { KEY_INT, KEY_COUNT, KEY_NUMBER, KEY_BOOL, KEY_WORD, KEY_FIXED };
 
 /* A word and the value of the field that it stands for. */
 struct key_word {

@@ -239,7 +239,7 @@ copy()
 	[[ $stderr == *"mckpt: hf: tensor 'model.layers.3.input_layernorm.weight' does not belong to a llama model of this config.json" ]]
 	[ "$(mckpt verify hf 2>&1 | wc -l)" = 9 ]
 	sed -i 's/"model_type": "llama"/"model_type": "mamba"/' hf/config.json
-	fails 1 "mckpt: hf/config.json: \"model_type\" is 'mamba'; known are llama, gpt2" \
+	fails 1 "mckpt: hf/config.json: \"model_type\" is 'mamba'; known are llama, gpt2, mistral" \
 		mckpt import hf ck
 	cp "$hf/llama/config.json" hf
 	sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' hf/config.json

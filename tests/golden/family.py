@@ -88,7 +88,12 @@ def gpt2(r, i):
             "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "bos_token_id": 1, "eos_token_id": 2}
 
 
-FAMILIES = {"llama": llama, "gpt2": gpt2}
+def mistral(r, i):
+    kinds = [rope(r, "default"), llama3(r)]
+    return {**sizes(r, i), **head_dim(r, i), **kinds[i % 2], "sliding_window": r.choice([3, 7, 20, 95]) if i % 4 else None}
+
+
+FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------
@@ -157,6 +162,8 @@ def meaning(directory):
         c["activation_function"] = "gelu_new"
     if c["model_type"] == "gpt2":
         c["n_inner"] = c["n_inner"] or 4 * c["n_embd"]
+    else:
+        c["head_dim"] = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     return c
 
 

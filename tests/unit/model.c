@@ -1,4 +1,4 @@
-/* model.c - tests of lib/model: rules, parameter counts, FLOPs, Hugging Face configs, options */
+/* model.c - tests of lib/model: rules, parameter counts, FLOPs, options */
 #include "lib/base/io.h"
 #include "lib/model/family.h"
 #include "lib/model/work.h"
@@ -154,126 +154,6 @@ test_rope(void)
 	CHECK_NEAR(t[2 * 128 + 127], sin(2 * pow(500000, -126.0 / 128) / 8), 1e-15);
 }
 
-/* True when b has every member of a, with the same value. */
-static bool
-contains(const struct json_value *a, const struct json_value *b)
-{
-	if (!b || a->type != b->type)
-		return a->type == JSON_NULL && !b;
-	switch (a->type) {
-	case JSON_BOOL: return a->boolean == b->boolean;
-	case JSON_INT:
-	case JSON_FLOAT: return json_number(a) == json_number(b);
-	case JSON_STRING: return !strcmp(a->string, b->string);
-	case JSON_NULL: return true;
-	default: break;
-	}
-	for (size_t i = 0; i < a->len; i++) {
-		const struct json_value *x = &a->item[i];
-
-		if (!contains(x,
-			a->type == JSON_OBJECT ? json_get(b, x->key)
-			    : i < b->len       ? &b->item[i]
-					       : NULL)) {
-			fprintf(stderr, "member '%s' differs\n", x->key ? x->key : "?");
-			return false;
-		}
-	}
-	return true;
-}
-
-/* Reads a config.json, writes it, and expects every member in the result. */
-static void
-round_trip(const char *path, const char *model_type, struct model_config *c)
-{
-	struct err e = { "" };
-	const struct family *f = family_read_config(path, c, &e);
-	struct str s = { 0 };
-	struct json *a, *b;
-
-	CHECK_STR(e.msg, "");
-	CHECK(f != NULL);
-	if (!f)
-		return;
-	CHECK_STR(f->model_type, model_type);
-	CHECK(family_of(c, &e) == f);
-	family_write_config(f, c, "bfloat16", &s);
-	a = json_read(path, 1 << 20, &e);
-	b = json_parse(s.buf, s.len, "written", &e);
-	CHECK(a && b && contains(json_root(a), json_root(b)));
-	json_free(a);
-	json_free(b);
-	str_release(&s);
-}
-
-/* Every parameter has a place in Hugging Face's files, and the places cover each file tensor
- * once. */
-static void
-test_places(const struct family *f, const struct model_config *c)
-{
-	struct param *p;
-	int n = model_params(c, &p);
-	int64_t sum = 0, qkv = 0;
-
-	for (int i = 0; i < n; i++) {
-		struct family_place place;
-		struct err e;
-
-		CHECK(family_place(f, c, &p[i], &place, &e) == 0);
-		CHECK(slice_inside(&place.box, place.ndim, place.shape));
-		CHECK(slice_elements(&place.box) == param_elements(&p[i]));
-		sum += slice_elements(&place.box);
-		if (!strcmp(place.name, "transformer.h.3.attn.c_attn.weight")) {
-			CHECK(place.transposed && place.shape[0] == c->hidden_size &&
-			    place.shape[1] == 3 * c->hidden_size);
-			CHECK(place.box.start[1] == qkv);
-			qkv += place.box.count[1];
-		}
-	}
-	CHECK(sum == model_num_parameters(c));
-	CHECK(qkv == 0 || qkv == 3 * c->hidden_size);
-	free(p);
-}
-
-/* The golden configs survive reading and writing; a model of no known family is refused with the
- * reason. */
-static void
-test_families(void)
-{
-	struct model_config l, g, c;
-	struct err e;
-
-	round_trip("tests/fuzz/corpus/config_json/llama.json", "llama", &l);
-	CHECK(l.num_query_groups == 4 && l.kv_channels == 8 && l.pad_token_id == -1);
-	CHECK(l.eos_token_id.count == 1 && l.eos_token_id.id[0] == 2);
-	test_places(family_find("llama"), &l);
-	round_trip("tests/fuzz/corpus/config_json/gpt2.json", "gpt2", &g);
-	CHECK(g.max_position_embeddings == 96 && !g.untie_embeddings_and_output_weights &&
-	    g.attention_dropout == 0);
-	test_places(family_find("gpt2"), &g);
-	CHECK(family_find("t5") == NULL);
-	c = l;
-	c.qkv_bias = true;
-	CHECK(family_of(&c, &e) == NULL);
-	CHECK_STR(e.msg,
-	    "no Hugging Face family has this model: llama: has biases on q, k, v and o together or "
-	    "on none; "
-	    "gpt2: needs --normalization LayerNorm");
-	c = l;
-	c.qk_layernorm = true;
-	CHECK(family_of(&c, &e) == NULL);
-	CHECK_STR(e.msg,
-	    "no Hugging Face family has this model: llama: has no "
-	    "'decoder.layers.0.self_attention.q_layernorm.weight'; gpt2: needs --normalization "
-	    "LayerNorm");
-	c = g;
-	c.window_size = 8;
-	CHECK(family_of(&c, &e) == NULL);
-	CHECK_STR(e.msg,
-	    "no Hugging Face family has this model: llama: needs --normalization RMSNorm; "
-	    "gpt2: has no sliding window");
-}
-
 #define ENDS ",\n  \"eos_token_id\": [\n    128001,\n    128008,\n    128009\n  ]"
 
 /* One or several end-of-text ids are read back from JSON and from an option file. */
@@ -341,60 +221,6 @@ test_window(void)
 	CHECK(window("127,1", &e) == -1);
 	CHECK_STR(
 	    e.msg, "text: --window-size 127,1: must end in 0: a query sees no keys after its own");
-}
-
-/* The result of reading a config.json, or the reason for refusing it. */
-static const struct {
-	const char *json, *reason;
-} refusals[] = {
-	{ "[]", "not a JSON object" },
-	{ "{}", "\"model_type\" is missing" },
-	{ "{\"model_type\": \"t5\"}", "\"model_type\" is 't5'; known are llama, gpt2" },
-	{ "{\"model_type\": \"llama\"}", "\"num_attention_heads\" must be at least 1" },
-	{ "{\"model_type\": \"gpt2\", \"activation_function\": \"relu\"}",
-	    "\"activation_function\" is 'relu'; 'gelu_new' and 'gelu' are known" },
-	{ "{\"model_type\": \"gpt2\", \"scale_attn_by_inverse_layer_idx\": true}",
-	    "only \"scale_attn_weights\": true without \"scale_attn_by_inverse_layer_idx\" is "
-	    "built" },
-	{ "{\"model_type\": \"gpt2\", \"n_layer\": 2.5}", "\"n_layer\" must be an integer" },
-	{ "{\"model_type\": \"llama\", \"mlp_bias\": 1}", "\"mlp_bias\" must be true or false" },
-	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"hidden_act\": \"gelu\"}",
-	    "\"hidden_act\" is 'gelu'; llama has 'silu'" },
-	{ "{\"model_type\": \"gpt2\", \"n_embd\": 4611686018427387904}",
-	    "\"n_embd\" is 4611686018427387904; must be from 1 to 1048576" },
-	{ "{\"model_type\": \"gpt2\", \"tie_word_embeddings\": false}",
-	    "\"tie_word_embeddings\" is false; gpt2 has a tied output" },
-	{ "{\"model_type\": \"gpt2\", \"n_head\": 7}",
-	    "\"n_embd\" must be a multiple of \"n_head\"" },
-	{ "{\"model_type\": \"gpt2\", \"resid_pdrop\": 2.5}",
-	    "--hidden-dropout 2.5: must be from 0 to 0.999" },
-	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, \"x\"]}",
-	    "\"eos_token_id\" must be an integer or a list of integers" },
-	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, -2]}",
-	    "\"eos_token_id\": -2: must be at least 0, as every token id" },
-	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": "
-	  "{\"rope_type\": \"yarn\"}}",
-	    "rope type 'yarn' is not built; default, linear and llama3 are" },
-};
-
-/* Each bad config.json has its reason. */
-static void
-test_refusals(void)
-{
-	char path[] = "/tmp/model-test-XXXXXX", want[600];
-	int fd = mkstemp(path);
-	struct model_config c;
-	struct err e;
-
-	CHECK(fd >= 0);
-	close(fd);
-	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-		CHECK(io_write_file(path, refusals[i].json, strlen(refusals[i].json), &e) == 0);
-		CHECK(family_read_config(path, &c, &e) == NULL);
-		snprintf(want, sizeof want, "%s: %s", path, refusals[i].reason);
-		CHECK_STR(e.msg, want);
-	}
-	unlink(path);
 }
 
 /* Parses an option file's text and resolves it for a world; the reason is in e. */
@@ -512,10 +338,8 @@ main(void)
 	test_counts();
 	test_rules();
 	test_rope();
-	test_families();
 	test_ends_of_text();
 	test_window();
-	test_refusals();
 	test_options();
 	test_differences();
 	test_dump(&g);

@@ -4,78 +4,36 @@
  *
  * Source: the config and tensor names of LlamaForCausalLM in huggingface/transformers.
  */
-#include "lib/model/family.h"
+#include "lib/model/family/rows.h"
 
 static const struct family_name names[] = {
-	{ ROLE_WORD_EMBEDDINGS, "model.embed_tokens.weight", false },
-	{ ROLE_INPUT_NORM, "model.layers.%d.input_layernorm.weight", false },
-	{ ROLE_Q, "model.layers.%d.self_attn.q_proj.weight", false },
-	{ ROLE_K, "model.layers.%d.self_attn.k_proj.weight", false },
-	{ ROLE_V, "model.layers.%d.self_attn.v_proj.weight", false },
-	{ ROLE_Q_BIAS, "model.layers.%d.self_attn.q_proj.bias", false },
-	{ ROLE_K_BIAS, "model.layers.%d.self_attn.k_proj.bias", false },
-	{ ROLE_V_BIAS, "model.layers.%d.self_attn.v_proj.bias", false },
-	{ ROLE_PROJ, "model.layers.%d.self_attn.o_proj.weight", false },
-	{ ROLE_PROJ_BIAS, "model.layers.%d.self_attn.o_proj.bias", false },
-	{ ROLE_MLP_NORM, "model.layers.%d.post_attention_layernorm.weight", false },
-	{ ROLE_GATE, "model.layers.%d.mlp.gate_proj.weight", false },
-	{ ROLE_UP, "model.layers.%d.mlp.up_proj.weight", false },
-	{ ROLE_GATE_BIAS, "model.layers.%d.mlp.gate_proj.bias", false },
-	{ ROLE_UP_BIAS, "model.layers.%d.mlp.up_proj.bias", false },
-	{ ROLE_DOWN, "model.layers.%d.mlp.down_proj.weight", false },
-	{ ROLE_DOWN_BIAS, "model.layers.%d.mlp.down_proj.bias", false },
-	{ ROLE_FINAL_NORM, "model.norm.weight", false },
-	{ ROLE_OUTPUT, "lm_head.weight", false },
-	{ ROLE_COUNT, NULL, false },
+	NAMES_NORMS,
+	NAMES_QKV,
+	NAMES_QKV_BIASES,
+	NAMES_PROJ,
+	NAMES_PROJ_BIAS,
+	NAMES_GATED_MLP,
+	NAMES_GATED_MLP_BIASES,
+	NAMES_ENDS,
 };
 
-static const struct key_word activations[] = { { "silu", ACTIVATION_SWIGLU }, { NULL, 0 } };
-
-static int64_t
-as_many_as_heads(const struct model_config *c)
-{
-	return c->num_attention_heads;
-}
-
-/* read_rest refuses a model without heads. */
-static int64_t
-width_of_heads(const struct model_config *c)
-{
-	return c->num_attention_heads < 1 ? 0 : c->hidden_size / c->num_attention_heads;
-}
-
-/*
- * Sizes without a default are 0 and refused by model_check. head_dim and num_key_value_heads are
- * written even where they equal their defaults, so that readers need not know those.
- */
 static const struct key keys[] = {
-	{ "vocab_size", KEY_INT, KEY_OFF(vocab_size), 0 },
-	{ "hidden_size", KEY_INT, KEY_OFF(hidden_size), 0 },
-	{ "intermediate_size", KEY_INT, KEY_OFF(ffn_hidden_size), 0 },
-	{ "num_hidden_layers", KEY_INT, KEY_OFF(num_layers), 0 },
-	{ "num_attention_heads", KEY_INT, KEY_OFF(num_attention_heads), 0 },
-	{ "num_key_value_heads", KEY_INT, KEY_OFF(num_query_groups), .derive = as_many_as_heads },
-	{ "head_dim", KEY_INT, KEY_OFF(kv_channels), .derive = width_of_heads },
-	{ "hidden_act", KEY_WORD, KEY_OFF(activation), .words = activations,
-	    .why = "llama has 'silu'" },
+	KEYS_SIZES,
+	KEY_GROUPS(.derive = family_heads),
+	KEY_HEAD_DIM(.derive = family_head_width),
+	KEY_SILU("llama"),
 	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 2048 },
-	{ "rms_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), 1e-6 },
-	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 },
+	KEYS_RATES(1e-6),
 	{ "attention_bias", KEY_BOOL, KEY_OFF(qkv_bias), false },
 	{ "mlp_bias", KEY_BOOL, KEY_OFF(mlp_bias), false },
-	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true },
 };
 
 /* attention_bias puts biases on q, k, v and o alike. */
 static int
 read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 {
-	if (c->num_attention_heads < 1)
-		return err_set(e, "\"num_attention_heads\" must be at least 1");
 	c->proj_bias = c->qkv_bias;
-	c->normalization = NORMALIZATION_RMSNORM;
-	c->position = POSITION_ROPE;
-	return family_read_rope(c, v, e);
+	return family_read_llama(c, v, e);
 }
 
 /*
@@ -86,13 +44,8 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 static int
 check(const struct model_config *c, struct err *e)
 {
-	if (c->normalization != NORMALIZATION_RMSNORM)
-		return err_set(e, "needs --normalization RMSNorm");
-	if (c->activation != ACTIVATION_SWIGLU)
-		return err_set(e, "needs --swiglu");
-	if (c->position != POSITION_ROPE || c->rotary_percent != 1 || c->rotary_interleaved)
-		return err_set(
-		    e, "needs --position-embedding-type rope over whole heads, not interleaved");
+	if (family_check_llama(c, e) < 0)
+		return -1;
 	if (c->qkv_bias != c->proj_bias)
 		return err_set(e, "has biases on q, k, v and o together or on none");
 	if (c->window_size)

@@ -1,0 +1,80 @@
+/*
+ * rows.h - rows that Llama and its descendants share: names of tensors and members of config.json
+ *
+ * The tables of such a family are made of these and of rows of its own. Only the files of families
+ * need this header.
+ */
+#ifndef MODEL_FAMILY_ROWS_H
+#define MODEL_FAMILY_ROWS_H
+
+#include "lib/model/family.h"
+
+/* clang-format off */
+#define NAMES_ENDS \
+	{ ROLE_WORD_EMBEDDINGS, "model.embed_tokens.weight", false }, \
+	{ ROLE_FINAL_NORM, "model.norm.weight", false }, \
+	{ ROLE_OUTPUT, "lm_head.weight", false }, \
+	{ ROLE_COUNT, NULL, false }
+#define NAMES_NORMS \
+	{ ROLE_INPUT_NORM, "model.layers.%d.input_layernorm.weight", false }, \
+	{ ROLE_MLP_NORM, "model.layers.%d.post_attention_layernorm.weight", false }
+#define NAMES_QKV \
+	{ ROLE_Q, "model.layers.%d.self_attn.q_proj.weight", false }, \
+	{ ROLE_K, "model.layers.%d.self_attn.k_proj.weight", false }, \
+	{ ROLE_V, "model.layers.%d.self_attn.v_proj.weight", false }
+#define NAMES_QKV_BIASES \
+	{ ROLE_Q_BIAS, "model.layers.%d.self_attn.q_proj.bias", false }, \
+	{ ROLE_K_BIAS, "model.layers.%d.self_attn.k_proj.bias", false }, \
+	{ ROLE_V_BIAS, "model.layers.%d.self_attn.v_proj.bias", false }
+#define NAMES_QK_NORMS \
+	{ ROLE_Q_NORM, "model.layers.%d.self_attn.q_norm.weight", false }, \
+	{ ROLE_K_NORM, "model.layers.%d.self_attn.k_norm.weight", false }
+#define NAMES_PROJ \
+	{ ROLE_PROJ, "model.layers.%d.self_attn.o_proj.weight", false }
+#define NAMES_PROJ_BIAS \
+	{ ROLE_PROJ_BIAS, "model.layers.%d.self_attn.o_proj.bias", false }
+#define NAMES_GATED_MLP \
+	{ ROLE_GATE, "model.layers.%d.mlp.gate_proj.weight", false }, \
+	{ ROLE_UP, "model.layers.%d.mlp.up_proj.weight", false }, \
+	{ ROLE_DOWN, "model.layers.%d.mlp.down_proj.weight", false }
+#define NAMES_GATED_MLP_BIASES \
+	{ ROLE_GATE_BIAS, "model.layers.%d.mlp.gate_proj.bias", false }, \
+	{ ROLE_UP_BIAS, "model.layers.%d.mlp.up_proj.bias", false }, \
+	{ ROLE_DOWN_BIAS, "model.layers.%d.mlp.down_proj.bias", false }
+
+/* Sizes without a default are 0 and refused by model_check. */
+#define KEYS_SIZES \
+	{ "vocab_size", KEY_INT, KEY_OFF(vocab_size), 0 }, \
+	{ "hidden_size", KEY_INT, KEY_OFF(hidden_size), 0 }, \
+	{ "intermediate_size", KEY_INT, KEY_OFF(ffn_hidden_size), 0 }, \
+	{ "num_hidden_layers", KEY_INT, KEY_OFF(num_layers), 0 }, \
+	{ "num_attention_heads", KEY_INT, KEY_OFF(num_attention_heads), 0 }
+/* The next two are written even where they equal their defaults, so that readers need not know
+ * those. */
+#define KEY_GROUPS(...) \
+	{ "num_key_value_heads", KEY_INT, KEY_OFF(num_query_groups), __VA_ARGS__ }
+#define KEY_HEAD_DIM(...) \
+	{ "head_dim", KEY_INT, KEY_OFF(kv_channels), __VA_ARGS__ }
+#define KEY_SILU(family) \
+	{ "hidden_act", KEY_WORD, KEY_OFF(activation), .words = family_silu, \
+	    .why = family " has 'silu'" }
+#define KEYS_RATES(epsilon) \
+	{ "rms_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), epsilon }, \
+	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 }, \
+	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true }
+/* clang-format on */
+
+/* The only word of hidden_act. */
+extern const struct key_word family_silu[];
+/* What an absent member means: as many groups as heads; heads that share the hidden size, or 0
+ * without heads. */
+int64_t family_heads(const struct model_config *c);
+int64_t family_head_width(const struct model_config *c);
+/* Sets the recipe: RMSNorm and rotary positions, as the config says. Refuses a model without
+ * heads. */
+int family_read_llama(struct model_config *c, const struct json_value *config, struct err *e);
+/* -1 when a model is not made of RMSNorm, gated SiLU and rotary positions that are not
+ * interleaved, over whole heads. */
+int family_check_llama(const struct model_config *c, struct err *e);
+
+#endif

@@ -1,0 +1,243 @@
+/* family.c - tests of model families: their configs are read, written and refused as they should
+ * be, and every parameter has its place in their files */
+#include "lib/base/io.h"
+#include "lib/model/family.h"
+#include "tests/check.h"
+
+#include <unistd.h>
+
+static struct err reason; /* of the last config.json that was refused, without the file's name */
+
+/* Reads a config.json from memory; false when it is refused. */
+static bool
+read_text(const char *json, struct model_config *c)
+{
+	char path[] = "/tmp/family-test-XXXXXX";
+	int fd = mkstemp(path);
+	const struct family *f;
+	struct err e;
+
+	CHECK(fd >= 0);
+	close(fd);
+	CHECK(io_write_file(path, json, strlen(json), &e) == 0);
+	f = family_read_config(path, c, &e);
+	if (!f)
+		snprintf(reason.msg, sizeof reason.msg, "%s", e.msg + strlen(path) + 2);
+	unlink(path);
+	return f != NULL;
+}
+
+/* True when every member of a is in b, with the same value. */
+static bool
+contains(const struct json_value *a, const struct json_value *b)
+{
+	if (!b || a->type != b->type)
+		return a->type == JSON_NULL && !b;
+	switch (a->type) {
+	case JSON_BOOL: return a->boolean == b->boolean;
+	case JSON_INT:
+	case JSON_FLOAT: return json_number(a) == json_number(b);
+	case JSON_STRING: return !strcmp(a->string, b->string);
+	case JSON_NULL: return true;
+	default: break;
+	}
+	for (size_t i = 0; i < a->len; i++) {
+		const struct json_value *x = &a->item[i];
+
+		if (!contains(x,
+			a->type == JSON_OBJECT ? json_get(b, x->key)
+			    : i < b->len       ? &b->item[i]
+					       : NULL)) {
+			fprintf(stderr, "member '%s' differs\n", x->key ? x->key : "?");
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Reads a config.json, writes it, and expects every member back. */
+static void
+round_trip(const char *path, const char *model_type, struct model_config *c)
+{
+	struct err e = { "" };
+	const struct family *f = family_read_config(path, c, &e);
+	struct str s = { 0 };
+	struct json *a, *b;
+
+	CHECK_STR(e.msg, "");
+	CHECK(f != NULL);
+	if (!f)
+		return;
+	CHECK_STR(f->model_type, model_type);
+	CHECK(family_of(c, &e) == f);
+	family_write_config(f, c, "bfloat16", &s);
+	a = json_read(path, 1 << 20, &e);
+	b = json_parse(s.buf, s.len, "written", &e);
+	CHECK(a && b && contains(json_root(a), json_root(b)));
+	json_free(a);
+	json_free(b);
+	str_release(&s);
+}
+
+/* Every parameter has a place in Hugging Face's files, and the places cover each file tensor
+ * once. */
+static void
+test_places(const struct family *f, const struct model_config *c)
+{
+	struct param *p;
+	int n = model_params(c, &p);
+	int64_t sum = 0, qkv = 0;
+
+	for (int i = 0; i < n; i++) {
+		struct family_place place;
+		struct err e;
+
+		CHECK(family_place(f, c, &p[i], &place, &e) == 0);
+		CHECK(slice_inside(&place.box, place.ndim, place.shape));
+		CHECK(slice_elements(&place.box) == param_elements(&p[i]));
+		sum += slice_elements(&place.box);
+		if (!strcmp(place.name, "transformer.h.3.attn.c_attn.weight")) {
+			CHECK(place.transposed && place.shape[0] == c->hidden_size &&
+			    place.shape[1] == 3 * c->hidden_size);
+			CHECK(place.box.start[1] == qkv);
+			qkv += place.box.count[1];
+		}
+	}
+	CHECK(sum == model_num_parameters(c));
+	CHECK(qkv == 0 || qkv == 3 * c->hidden_size);
+	free(p);
+}
+
+/* What every family but GPT-2 needs. */
+#define SIZES \
+	"\"vocab_size\": 90, \"hidden_size\": 32, \"intermediate_size\": 56, " \
+	"\"num_hidden_layers\": 2, \"num_attention_heads\": 8"
+
+/* Reads a config.json of the corpus, and tries the places of its tensors. */
+static struct model_config
+family_config(const char *model_type)
+{
+	struct model_config c = { 0 };
+	char path[100];
+
+	snprintf(path, sizeof path, "tests/fuzz/corpus/config_json/%s.json", model_type);
+	round_trip(path, model_type, &c);
+	test_places(family_find(model_type), &c);
+	return c;
+}
+
+/* A model of no family; part of the reasons of all families. */
+static void
+no_family(const struct model_config *c, const char *part)
+{
+	static const char begin[] = "no Hugging Face family has this model: llama: ";
+	struct err e;
+
+	CHECK(family_of(c, &e) == NULL);
+	CHECK(!strncmp(e.msg, begin, strlen(begin)) && strstr(e.msg, part));
+}
+
+/* Each family's config survives reading and writing; models of no family are told why. */
+static void
+test_families(void)
+{
+	struct model_config l = family_config("llama"), g = family_config("gpt2"), c;
+
+	CHECK(l.num_query_groups == 4 && l.kv_channels == 8 && l.pad_token_id == -1);
+	CHECK(l.eos_token_id.count == 1 && l.eos_token_id.id[0] == 2);
+	CHECK(g.max_position_embeddings == 96 && !g.untie_embeddings_and_output_weights &&
+	    g.attention_dropout == 0);
+	CHECK(family_find("t5") == NULL);
+	c = family_config("mistral");
+	CHECK(c.window_size == 32 && c.kv_channels == 6 && c.rotary_base == 1e6 && !c.qkv_bias);
+	c = l;
+	c.proj_bias = true;
+	no_family(&c, "llama: has biases on q, k, v and o together or on none; ");
+	no_family(&c, "; gpt2: needs --normalization LayerNorm");
+	no_family(&c, "; mistral: has no 'decoder.layers.0.self_attention.linear_proj.bias'");
+	c = l;
+	c.qk_layernorm = c.mlp_bias = true;
+	no_family(&c, "llama: has no 'decoder.layers.0.self_attention.q_layernorm.weight'; ");
+	c = g;
+	c.window_size = 8;
+	no_family(&c, "llama: needs --normalization RMSNorm; ");
+	no_family(&c, "; gpt2: has no sliding window");
+}
+
+/* A window that a config.json does not name is that of the first Mistral, and null is none. */
+static void
+test_sliding_window(void)
+{
+	static const struct {
+		const char *member;
+		int64_t window;
+	} cases[] = { { "", 4096 }, { ", \"sliding_window\": null", 0 },
+		{ ", \"sliding_window\": 7", 7 } };
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct model_config c = { 0 };
+		char json[400];
+
+		snprintf(json, sizeof json, "{\"model_type\": \"mistral\", " SIZES "%s}",
+		    cases[i].member);
+		CHECK(read_text(json, &c));
+		CHECK(c.window_size == cases[i].window && c.num_query_groups == 8);
+	}
+}
+
+/* What a config.json says, or why it is refused. */
+static const struct {
+	const char *json, *reason;
+} refusals[] = {
+	{ "[]", "not a JSON object" },
+	{ "{}", "\"model_type\" is missing" },
+	{ "{\"model_type\": \"t5\"}", "\"model_type\" is 't5'; known are llama, gpt2, mistral" },
+	{ "{\"model_type\": \"llama\"}", "\"num_attention_heads\" must be at least 1" },
+	{ "{\"model_type\": \"gpt2\", \"activation_function\": \"relu\"}",
+	    "\"activation_function\" is 'relu'; 'gelu_new' and 'gelu' are known" },
+	{ "{\"model_type\": \"gpt2\", \"scale_attn_by_inverse_layer_idx\": true}",
+	    "only \"scale_attn_weights\": true without \"scale_attn_by_inverse_layer_idx\" is "
+	    "built" },
+	{ "{\"model_type\": \"gpt2\", \"n_layer\": 2.5}", "\"n_layer\" must be an integer" },
+	{ "{\"model_type\": \"llama\", \"mlp_bias\": 1}", "\"mlp_bias\" must be true or false" },
+	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"hidden_act\": \"gelu\"}",
+	    "\"hidden_act\" is 'gelu'; llama has 'silu'" },
+	{ "{\"model_type\": \"gpt2\", \"n_embd\": 4611686018427387904}",
+	    "\"n_embd\" is 4611686018427387904; must be from 1 to 1048576" },
+	{ "{\"model_type\": \"gpt2\", \"tie_word_embeddings\": false}",
+	    "\"tie_word_embeddings\" is false; gpt2 has a tied output" },
+	{ "{\"model_type\": \"gpt2\", \"n_head\": 7}",
+	    "\"n_embd\" must be a multiple of \"n_head\"" },
+	{ "{\"model_type\": \"gpt2\", \"resid_pdrop\": 2.5}",
+	    "--hidden-dropout 2.5: must be from 0 to 0.999" },
+	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, \"x\"]}",
+	    "\"eos_token_id\" must be an integer or a list of integers" },
+	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, -2]}",
+	    "\"eos_token_id\": -2: must be at least 0, as every token id" },
+	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": "
+	  "{\"rope_type\": \"yarn\"}}",
+	    "rope type 'yarn' is not built; default, linear and llama3 are" },
+	{ "{\"model_type\": \"mistral\", \"num_attention_heads\": 4, \"sliding_window\": 0}",
+	    "\"sliding_window\" is 0; must be from 1 to 2^30, or null" },
+};
+
+/* Each bad config.json has its reason. */
+static void
+test_refusals(void)
+{
+	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+		struct model_config c;
+
+		CHECK(!read_text(refusals[i].json, &c));
+		CHECK_STR(reason.msg, refusals[i].reason);
+	}
+}
+
+int
+main(void)
+{
+	test_families();
+	test_sliding_window();
+	test_refusals();
+	return check_done();
+}
