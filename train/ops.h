@@ -232,6 +232,9 @@ struct sgd {
 	double lr, momentum_factor, weight_decay, grad_scale;
 };
 
+/* Tensors that sum takes at most. */
+enum { SUM_MAX = 16 };
+
 struct ops {
 	void (*gemm)(struct stream *, const struct gemm *);
 	void (*norm_fwd)(struct stream *, const struct norm *);
@@ -252,6 +255,10 @@ struct ops {
 	void (*xent_loss)(struct stream *, const struct xent *);
 	/* y += x, same shape; act or real */
 	void (*add)(struct stream *, const struct tensor *y, const struct tensor *x);
+	/* y = x[0] + x[1] + ... + x[count - 1] from the left, rounded once; count from 1 to
+	 * SUM_MAX; all dense, of one type, act or real, and one length. y may be one of x. */
+	void (*sum)(
+	    struct stream *, const struct tensor *y, const struct tensor *const *x, int count);
 	void (*fill)(struct stream *, const struct tensor *x, double value);
 	void (*normal)(struct stream *, const struct tensor *x, const struct normal *);
 	/* dst = src with conversion between floating types; same shape; integers only to the same

@@ -96,6 +96,12 @@ static const struct op_case large_add[] = {
 	{ .rows = 20, .columns = 50304 },
 	{ 0 },
 };
+static const struct op_case large_sum[] = {
+	{ .rows = 5000, .columns = 768 },
+	{ .rows = 2001, .columns = 333, .flags = IN_PLACE },
+	{ .rows = 4096, .columns = 4096, .flags = IN_PLACE },
+	{ 0 },
+};
 static const struct op_case large_attention[] = {
 	{ .rows = 200, .batch = 1, .heads = 2, .groups = 1, .head_dim = 64 },
 	{ .rows = 129, .batch = 2, .heads = 4, .groups = 2, .head_dim = 128, .drop = 0.2 },
@@ -146,6 +152,7 @@ static const struct {
 	{ "rope", large_rope },
 	{ "act", large_act },
 	{ "add", large_add },
+	{ "sum", large_sum },
 };
 
 static void

@@ -670,6 +670,42 @@ static const struct op_case add_cases[] = {
 	{ 0 },
 };
 
+/* --- sum: 0 x, 1 z, 2 w, 3 y; y = x + z + w, with IN_PLACE z where y is to be ----------------- */
+static void
+sum_declare(struct problem *p)
+{
+	for (int i = 0; i < 4; i++)
+		slot_add(
+		    p, i, i < 3 ? SLOT_INPUT : SLOT_OUTPUT, 0, SHAPE(p->c->rows, p->c->columns));
+}
+
+static void
+sum_forward(struct problem *p)
+{
+	bool in_place = p->c->flags & IN_PLACE;
+	const struct tensor *x[] = { T(0), T(in_place ? 3 : 1), T(2) };
+
+	if (in_place)
+		p->st->ops->cast(p->st, T(3), T(1));
+	p->st->ops->sum(p->st, T(3), x, 3);
+}
+
+static void
+sum_backward(struct problem *p)
+{
+	const struct tensor *x[] = { G(3) };
+
+	for (int i = 0; i < 3; i++)
+		p->st->ops->sum(p->st, G(i), x, 1);
+}
+
+static const struct op_case sum_cases[] = {
+	{ .rows = 1, .columns = 5 },
+	{ .rows = 150, .columns = 67, .flags = IN_PLACE },
+	{ .rows = 4, .columns = 5000 },
+	{ 0 },
+};
+
 /* --- embedding of words and positions: 0 words, 1 positions, 2 y, 3 ids, 4 position ids; inner
  * rows a table. The words' gradient is written, the positions' accumulated. */
 static void

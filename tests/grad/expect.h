@@ -186,6 +186,12 @@ expect_add(const struct problem *p, int64_t row, int64_t column)
 }
 
 static double
+expect_sum(const struct problem *p, int64_t row, int64_t column)
+{
+	return expect_add(p, row, column) + value_at(p, 2, row, column);
+}
+
+static double
 expect_embedding(const struct problem *p, int64_t row, int64_t column)
 {
 	int64_t word = (int64_t)p->slot[3].value[row], position = (int64_t)p->slot[4].value[row];

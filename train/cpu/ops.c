@@ -22,6 +22,7 @@ const struct ops cpu_name(ops) = {
 	.xent_stats = cpu_name(xent_stats),
 	.xent_loss = cpu_name(xent_loss),
 	.add = cpu_name(add),
+	.sum = cpu_name(sum),
 	.fill = cpu_name(fill),
 	.normal = cpu_name(normal),
 	.cast = cpu_name(cast),

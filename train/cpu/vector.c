@@ -73,6 +73,43 @@ cpu_name(add)(struct stream *st, const struct tensor *y, const struct tensor *x)
 	cpu_spans(st, y, add_span, &(struct pair){ .y = y, .x = x });
 }
 
+/* Arguments of sum for the function of a span. */
+struct sum_call {
+	struct tensor y, x[SUM_MAX];
+	int count;
+};
+
+/* Held apart until all is read, as y may be one of x. */
+static void
+sum_span(const void *ctx, const struct span *s)
+{
+	const struct sum_call *c = ctx;
+	real sum[CPU_SPAN], buf[CPU_SPAN];
+
+	dtype_convert(sum, REAL_DTYPE, span_address(&c->x[0], s), c->y.dtype, s->count);
+	for (int k = 1; k < c->count; k++) {
+		const real *x = span_load(&c->x[k], s, buf);
+
+		for (int64_t i = 0; i < s->count; i++)
+			sum[i] += x[i];
+	}
+	dtype_convert(span_address(&c->y, s), c->y.dtype, sum, REAL_DTYPE, s->count);
+}
+
+/* As vectors: a sum knows of no rows. */
+void
+cpu_name(sum)(struct stream *st, const struct tensor *y, const struct tensor *const *x, int count)
+{
+	struct sum_call c = { .y = tensor_flat(y), .count = count };
+
+	ops_require(count > 0 && count <= SUM_MAX);
+	for (int k = 0; k < count; k++) {
+		c.x[k] = tensor_flat(x[k]);
+		ops_require(x[k]->dtype == y->dtype && tensor_same_shape(&c.x[k], &c.y));
+	}
+	cpu_spans(st, &c.y, sum_span, &c);
+}
+
 /* x = value. */
 static void
 fill_span(const void *ctx, const struct span *s)

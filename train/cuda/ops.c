@@ -22,6 +22,7 @@ const struct ops cuda_ops = {
 	.xent_stats = cuda_xent_stats,
 	.xent_loss = cuda_xent_loss,
 	.add = cuda_add,
+	.sum = cuda_sum,
 	.fill = cuda_fill,
 	.normal = cuda_normal,
 	.cast = cuda_cast,

@@ -98,6 +98,35 @@ __launch_bounds__(CU_THREADS)
 	}
 }
 
+/* What a sum adds, and where it goes: `count` elements from y on. */
+struct terms {
+	void *y;
+	const void *x[SUM_MAX];
+	int num;
+	int64_t count;
+	bool wide;
+};
+
+/* A pack of every term is read before it is written. */
+template <typename T, int N>
+static __global__ void
+__launch_bounds__(CU_THREADS) sum_kernel(struct terms t, struct walk w)
+{
+	FOR_PACKS(w, r, i)
+	{
+		float sum[N], x[N];
+
+		load(sum, (const T *)t.x[0] + i * N);
+		for (int k = 1; k < t.num; k++) {
+			load(x, (const T *)t.x[k] + i * N);
+#pragma unroll
+			for (int n = 0; n < N; n++)
+				sum[n] += x[n];
+		}
+		store((T *)t.y + i * N, sum);
+	}
+}
+
 /* A dense matrix viewed as a vector, so that packs may cross its rows. */
 static struct tensor
 flat(const struct tensor *t)
@@ -247,6 +276,19 @@ fill_all(struct stream *st, const struct tensor *t, double value)
 	fill_piece(st, &x, value);
 }
 
+/* One type in packs, or one by one. */
+template <typename T>
+static void
+launch_sum(struct stream *st, const struct terms *t)
+{
+	struct walk w = walk_of(st, 1, t->count, t->wide ? (int)full<T>::width : 1);
+
+	if (t->wide)
+		sum_kernel<T, full<T>::width><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*t, w);
+	else
+		sum_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*t, w);
+}
+
 /* Looks for one kernel, which stands for all: they are built for the same architectures. */
 cudaError_t
 cu_kernels_present(void)
@@ -277,6 +319,35 @@ cuda_add(struct stream *st, const struct tensor *y, const struct tensor *x)
 	    tensor_same_shape(y, x) && dtype_is_float(y->dtype) && dtype_is_float(x->dtype));
 	run_pair(st, *y, *x, PAIR_ADD);
 	cu_launched(st, "add");
+}
+
+/* Whole packs, then the rest. */
+void
+cuda_sum(struct stream *st, const struct tensor *y, const struct tensor *const *x, int count)
+{
+	int64_t n = tensor_elements(y), size = (int64_t)dtype_size(y->dtype), packs = 16 / size;
+	struct terms t;
+
+	ops_require(count > 0 && count <= SUM_MAX);
+	t.y = y->data;
+	t.num = count;
+	t.wide = (uintptr_t)y->data % 16 == 0;
+	for (int k = 0; k < count; k++) {
+		ops_require(x[k]->dtype == y->dtype && tensor_elements(x[k]) == n);
+		t.x[k] = x[k]->data;
+		t.wide = t.wide && (uintptr_t)x[k]->data % 16 == 0;
+	}
+	t.count = t.wide ? n / packs * packs : n;
+	if (t.count > 0)
+		PICK(y->dtype, launch_sum)(st, &t);
+	t.y = (char *)t.y + t.count * size;
+	for (int k = 0; k < count; k++)
+		t.x[k] = (const char *)t.x[k] + t.count * size;
+	t.count = n - t.count;
+	t.wide = false;
+	if (t.count > 0)
+		PICK(y->dtype, launch_sum)(st, &t);
+	cu_launched(st, "sum");
 }
 
 /* A dense tensor is zeroed as bytes. */

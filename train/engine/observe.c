@@ -278,6 +278,20 @@ add(struct stream *st, const struct tensor *y, const struct tensor *x)
 	OBSERVE_SIMPLE(add, y, x, true, y, x);
 }
 
+/* Each term is read. */
+static void
+sum(struct stream *st, const struct tensor *y, const struct tensor *const *x, int count)
+{
+	struct op_call c = { .name = "sum" };
+
+	for (int i = 0; i < count; i++)
+		in(&c, x[i]);
+	out(&c, "y", y);
+	begin(st);
+	st->ops->sum(st, y, x, count);
+	end(st, &c);
+}
+
 static void
 fill(struct stream *st, const struct tensor *x, double value)
 {
@@ -337,6 +351,7 @@ static const struct ops observed_ops = {
 	.xent_stats = xent_stats,
 	.xent_loss = xent_loss,
 	.add = add,
+	.sum = sum,
 	.fill = fill,
 	.normal = normal,
 	.cast = cast,
