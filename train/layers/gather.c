@@ -152,7 +152,7 @@ scatter_gradients(struct engine *e)
 		struct pair p = pair_at(e, k);
 		struct stretch its[STRETCHES];
 		struct tensor partial = partial_gradients(e, p.mine);
-		struct p2p out = { true, p.rank, p.its * STRETCHES + p.mine, gives };
+		struct p2p out = { true, p.rank, p.its * STRETCHES + p.mine, partial };
 		struct p2p in = { false, p.rank, p.mine * STRETCHES + p.its, partial };
 
 		if (p.rank == e->groups.cp->rank)
