@@ -148,8 +148,9 @@ static void
 describe_xent_stats(struct op_call *c, const struct xent *x)
 {
 	in(c, &x->logits);
-	in(c, &x->stats); /* written, but not an output here: the maximum over no columns is -inf,
-			     which is correct */
+	/* Written, but not an output here: the maximum over no columns is -inf, which is correct.
+	 */
+	in(c, &x->stats);
 }
 
 /* Evaluation does not change the logits. */

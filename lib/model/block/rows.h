@@ -44,7 +44,7 @@ enum dim {
 	D_ATTN_WORK, /* workspace.h */
 	D_DOCUMENTS, /* rows that attention is told the documents of: T, or s*b */
 	/* rows of gradients of keys: from this rank's queries, stretch by stretch, and from those
-	   of other ranks for its keys */
+	 * of other ranks for its keys */
 	D_KEYS_PARTIAL,
 	D_KEYS_RECEIVED,
 	D_SENT, /* elements that attention sends to other context ranks, in both passes */
