@@ -37,7 +37,7 @@ run_info(const void *cfg, int argc, char **argv, struct err *e)
 	if (rc)
 		return rc;
 	return c->tensors ? info_tensors(argv[0], c->json, stdout, e)
-			  : info_checkpoint(argv[0], c->json, stdout, e);
+			  : info_model(argv[0], c->json, stdout, e);
 }
 
 /* All operands are verified; the status is 1 when any has a problem. */
@@ -71,12 +71,15 @@ run_diff(const void *cfg, int argc, char **argv, struct err *e)
 	const struct diff_config *c = cfg;
 	int rc = cli_operands(argc, 2, "A B", e);
 	struct diff_options o = { .tolerance = c->tolerance, .only = c->only, .ignore = c->ignore };
+	struct str warnings = { 0 };
 
 	if (rc)
 		return rc;
 	o.a = argv[0];
 	o.b = argv[1];
-	return diff_sources(&o, stdout, e);
+	rc = diff_sources(&o, stdout, &warnings, e);
+	cli_say(&warnings, warn);
+	return rc;
 }
 
 /* Notes are printed also when the import fails: they may explain why. */
@@ -94,7 +97,7 @@ run_import(const void *cfg, int argc, char **argv, struct err *e)
 		return rc;
 	o.src = argv[0];
 	o.save = argv[1];
-	rc = import_hf(&o, &notes, e);
+	rc = import_source(&o, &notes, e);
 	cli_say(&notes, note);
 	return rc;
 }

@@ -1,36 +1,46 @@
 /*
  * diff.c - mckpt diff
  *
- * Both lists are sorted by name and walked together, so no table of names is needed and the output
+ * Tensors are parameters and their states, whatever the formats, so a checkpoint can be compared
+ * with a Hugging Face directory. Both lists are sorted by name and walked together, so the output
  * is sorted. Bytes decide equality; the distance tells how far apart two float tensors of any width
- * are. Memory is two chunks per side, whatever the size of the tensors.
+ * are. Memory is a few windows per side, whatever the size of the tensors.
  */
 #include "ckpt/diff.h"
-#include "ckpt/source.h"
+#include "ckpt/window.h"
 #include "lib/base/mem.h"
+#include "lib/base/relay.h"
 
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 18 }; /* elements compared at a time */
+enum { CHUNK = 1 << 13 }; /* elements converted at a time */
 
-struct diff {
-	const struct diff_options *o;
-	struct named a, b;
-	FILE *out;
-	const char *head; /* printed before the first line; NULL afterwards */
-	char *raw[2];     /* CHUNK elements of up to 8 bytes */
-	double *value[2];
-	int compared, different;
-	struct err *e;
+struct side {
+	struct source *s;
+	struct source_tensor *tensor; /* sorted by name */
+	int count;
 };
 
 /* The result of comparing two tensors. */
 struct distance {
 	bool same_bytes;
 	double max_abs, diff2, norm2; /* the largest |a - b|, sum (a - b)^2, sum b^2 */
+};
+
+struct diff {
+	const struct diff_options *o;
+	struct side side[2];
+	FILE *out;
+	const char *head; /* printed before the first line; NULL afterwards */
+	int compared, different;
+	/* of the two tensors that are being compared */
+	const struct source_tensor *a, *b;
+	struct windows windows;
+	struct distance x;
+	struct err *e;
 };
 
 /*
@@ -45,12 +55,24 @@ wanted(const struct diff_options *o, const char *name)
 	return !o->ignore || fnmatch(o->ignore, name, 0) != 0;
 }
 
+/* Lists what a side has of its model, and says what else is there. */
+static int
+open_side(struct side *d, const char *path, struct str *warnings, struct err *e)
+{
+	d->s = source_open(path, e);
+	if (!d->s)
+		return -1;
+	str_add(warnings, d->s->problems.buf, d->s->problems.len);
+	d->count = source_tensors(d->s, &d->tensor);
+	return 0;
+}
+
 /* Adds the values of one chunk. A NaN makes the distance NaN and keeps it so. */
 static void
-add_values(struct diff *d, struct distance *x, int64_t n)
+add_values(struct distance *x, const double *va, const double *vb, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
-		double a = d->value[0][i], b = d->value[1][i], gap = a == b ? 0 : fabs(a - b);
+		double a = va[i], b = vb[i], gap = a == b ? 0 : fabs(a - b);
 
 		if (!(gap <= x->max_abs))
 			x->max_abs = gap > x->max_abs || isnan(gap) ? gap : x->max_abs;
@@ -59,34 +81,39 @@ add_values(struct diff *d, struct distance *x, int64_t n)
 	}
 }
 
-/* Compares the elements of tensor ia of a with tensor ib of b; the shapes are equal. */
+/* Reads a window of both sides into the halves of the buffer. */
 static int
-measure(struct diff *d, int ia, int ib, struct distance *x)
+fill(void *ctx, int64_t i, void *buffer, struct err *e)
 {
-	struct named_tensor a, b;
-	bool values;
+	struct diff *d = ctx;
+	struct source_part a = d->windows.item[i], b = a;
+	char *second = (char *)buffer + WINDOW_ELEMENTS * sizeof(double);
 
-	named_at(&d->a, ia, &a);
-	named_at(&d->b, ib, &b);
-	values = dtype_is_float(a.dtype) && dtype_is_float(b.dtype);
-	*x = (struct distance){ .same_bytes = !strcmp(a.dtype_name, b.dtype_name) };
-	for (int64_t at = 0; at < a.elements; at += CHUNK) {
-		int64_t n = a.elements - at < CHUNK ? a.elements - at : CHUNK;
+	b.param = d->b->part.param;
+	return source_read(d->side[0].s, &a, d->a->stored.dtype, buffer, e) < 0
+	    ? -1
+	    : source_read(d->side[1].s, &b, d->b->stored.dtype, second, e);
+}
 
-		if (named_read(&d->a, ia, at, n, d->raw[0], d->e) < 0 ||
-		    named_read(&d->b, ib, at, n, d->raw[1], d->e) < 0)
-			return -1;
-		if (x->same_bytes &&
-		    memcmp(d->raw[0], d->raw[1], (size_t)n * (a.bytes / (uint64_t)a.elements)))
-			x->same_bytes = false;
-		if (!values)
-			continue;
-		dtype_convert(d->value[0], DTYPE_F64, d->raw[0], a.dtype, n);
-		dtype_convert(d->value[1], DTYPE_F64, d->raw[1], b.dtype, n);
-		add_values(d, x, n);
+/* Compares them. */
+static int
+measure(void *ctx, int64_t i, const void *buffer, struct err *e)
+{
+	struct diff *d = ctx;
+	int64_t n = slice_elements(&d->windows.item[i].box);
+	enum dtype ta = d->a->stored.dtype, tb = d->b->stored.dtype;
+	const char *a = buffer, *b = a + WINDOW_ELEMENTS * sizeof(double);
+	double va[CHUNK], vb[CHUNK];
+
+	(void)e;
+	if (d->x.same_bytes && memcmp(a, b, (size_t)n * dtype_size(ta)))
+		d->x.same_bytes = false;
+	for (int64_t at = 0, k; at < n; at += k) {
+		k = n - at < CHUNK ? n - at : CHUNK;
+		dtype_convert(va, DTYPE_F64, a + (size_t)at * dtype_size(ta), ta, k);
+		dtype_convert(vb, DTYPE_F64, b + (size_t)at * dtype_size(tb), tb, k);
+		add_values(&d->x, va, vb, k);
 	}
-	if (!values && !x->same_bytes)
-		x->max_abs = x->diff2 = NAN;
 	return 0;
 }
 
@@ -95,14 +122,15 @@ measure(struct diff *d, int ia, int ib, struct distance *x)
  * infinite when b is all zeroes and a is not.
  */
 static void
-print_line(struct diff *d, const struct named_tensor *a, const struct named_tensor *b,
-    const char *verdict, const struct distance *x)
+print_line(struct diff *d, const char *verdict, const struct distance *x)
 {
-	const struct named_tensor *some = a ? a : b;
+	const struct source_tensor *some = d->a ? d->a : d->b;
 	double relative = !x || x->diff2 == 0 ? 0 : sqrt(x->diff2 / x->norm2);
 
 	fprintf(d->out, "%s%s\t%s\t%s\t%s\t%lld", d->head, some->name, verdict,
-	    a ? a->dtype_name : "-", b ? b->dtype_name : "-", (long long)some->elements);
+	    d->a ? dtype_name(d->a->stored.dtype) : "-",
+	    d->b ? dtype_name(d->b->stored.dtype) : "-",
+	    (long long)param_elements(some->part.param));
 	d->head = "";
 	if (x)
 		fprintf(d->out, "\t%.6g\t%.6g\n", x->max_abs, relative);
@@ -110,107 +138,92 @@ print_line(struct diff *d, const struct named_tensor *a, const struct named_tens
 		fputs("\t-\t-\n", d->out);
 }
 
-/*
- * A difference in shape ends the comparison of the pair but is a result, not a failure of the
- * program. --tolerance turns "differs" into "close", which does not count as different.
- */
-static int
-compare(struct diff *d, int ia, int ib)
+/* What the distance of two tensors means. --tolerance turns "differs" into "close", which does not
+ * count as different. */
+static const char *
+verdict(struct diff *d)
 {
-	struct named_tensor a, b;
-	struct distance x;
-	const char *verdict = "equal";
+	const struct distance *x = &d->x;
 
-	named_at(&d->a, ia, &a);
-	named_at(&d->b, ib, &b);
-	if (a.ndim != b.ndim || memcmp(a.shape, b.shape, sizeof a.shape)) {
+	if (x->same_bytes)
+		return "equal";
+	if (d->o->tolerance >= 0 && (x->diff2 == 0 || sqrt(x->diff2 / x->norm2) <= d->o->tolerance))
+		return "close";
+	d->different++;
+	return "differs";
+}
+
+/* A difference in shape ends the comparison of the pair but is a result, not a failure of the
+ * program. */
+static int
+compare(struct diff *d)
+{
+	struct relay relay = { .bytes = 2 * WINDOW_ELEMENTS * sizeof(double),
+		.fill = fill,
+		.empty = measure,
+		.ctx = d };
+	const struct param *b = d->b->part.param;
+	int rc;
+
+	if (!param_has_shape(d->a->part.param, b->ndim, b->shape)) {
 		d->different++;
-		print_line(d, &a, &b, "shape", NULL);
+		print_line(d, "shape", NULL);
 		return 0;
 	}
-	if (measure(d, ia, ib, &x) < 0)
-		return -1;
-	if (!x.same_bytes && d->o->tolerance >= 0 &&
-	    (x.diff2 == 0 || sqrt(x.diff2 / x.norm2) <= d->o->tolerance)) {
-		verdict = "close";
-	} else if (!x.same_bytes) {
-		verdict = "differs";
-		d->different++;
-	}
-	print_line(d, &a, &b, verdict, &x);
-	return 0;
+	d->x = (struct distance){ .same_bytes = d->a->stored.dtype == d->b->stored.dtype };
+	windows_add(&d->windows, &d->a->part);
+	relay.count = d->windows.count;
+	rc = relay_run(&relay, d->e);
+	windows_release(&d->windows);
+	if (rc == 0)
+		print_line(d, verdict(d), &d->x);
+	return rc;
 }
 
 /* Walks both sorted lists of names. */
 static int
 walk(struct diff *d)
 {
-	int na = named_count(&d->a), nb = named_count(&d->b), i = 0, k = 0;
+	const struct source_tensor *a = d->side[0].tensor, *end_a = a + d->side[0].count,
+				   *b = d->side[1].tensor, *end_b = b + d->side[1].count;
 
-	while (i < na || k < nb) {
-		struct named_tensor a, b;
-		int order;
+	while (a < end_a || b < end_b) {
+		int order = a == end_a ? 1 : b == end_b ? -1 : strcmp(a->name, b->name);
 
-		if (i < na)
-			named_at(&d->a, i, &a);
-		if (k < nb)
-			named_at(&d->b, k, &b);
-		order = i == na ? 1 : k == nb ? -1 : strcmp(a.name, b.name);
-		if (!wanted(d->o, order <= 0 ? a.name : b.name)) {
-			i += order <= 0;
-			k += order >= 0;
+		d->a = order <= 0 ? a++ : NULL;
+		d->b = order >= 0 ? b++ : NULL;
+		if (!wanted(d->o, (d->a ? d->a : d->b)->name))
 			continue;
-		}
 		d->compared++;
-		if (order == 0 && compare(d, i, k) < 0)
+		if (order == 0 && compare(d) < 0)
 			return -1;
 		if (order != 0) {
 			d->different++;
-			print_line(d, order < 0 ? &a : NULL, order > 0 ? &b : NULL,
-			    order < 0 ? "only-a" : "only-b", NULL);
+			print_line(d, d->a ? "only-a" : "only-b", NULL);
 		}
-		i += order <= 0;
-		k += order >= 0;
 	}
-	return 0;
+	return d->compared ? 0
+			   : err_set(d->e, "no tensor to compare: --only and --ignore leave none");
 }
 
-/* Opens both sides; they must be of the same kind, because names differ between kinds. */
-static int
-open_both(struct diff *d)
-{
-	if (named_open(&d->a, d->o->a, d->e) < 0 || named_open(&d->b, d->o->b, d->e) < 0)
-		return -1;
-	if (!d->a.hf != !d->b.hf)
-		return err_set(d->e,
-		    "'%s' is a checkpoint and '%s' a Hugging Face directory: mckpt import the "
-		    "latter first",
-		    d->a.hf ? d->o->b : d->o->a, d->a.hf ? d->o->a : d->o->b);
-	return 0;
-}
-
-/* The buffers live for the whole comparison; everything is read through them. */
 int
-diff_sources(const struct diff_options *o, FILE *out, struct err *e)
+diff_sources(const struct diff_options *o, FILE *out, struct str *warnings, struct err *e)
 {
 	struct diff d = { .o = o,
 		.out = out,
 		.e = e,
 		.head = "tensor\tverdict\tdtype_a\tdtype_b\telements\tmax_abs\trelative_l2\n" };
-	int rc;
+	int rc = -1;
 
-	for (int i = 0; i < 2; i++) {
-		d.raw[i] = mem_alloc(CHUNK, 8);
-		d.value[i] = mem_alloc(CHUNK, sizeof *d.value[i]);
+	if (open_side(&d.side[0], o->a, warnings, e) == 0 &&
+	    open_side(&d.side[1], o->b, warnings, e) == 0) {
+		if (!o->only && !o->ignore)
+			d.different = d.side[0].s->num_problems + d.side[1].s->num_problems;
+		rc = walk(&d);
 	}
-	rc = open_both(&d) < 0 ? -1 : walk(&d);
-	if (rc == 0 && d.compared == 0)
-		rc = err_set(e, "no tensor to compare: --only and --ignore leave none");
 	for (int i = 0; i < 2; i++) {
-		free(d.raw[i]);
-		free(d.value[i]);
+		source_close(d.side[i].s);
+		free(d.side[i].tensor);
 	}
-	named_close(&d.a);
-	named_close(&d.b);
 	return rc < 0 ? -1 : d.different > 0;
 }

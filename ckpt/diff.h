@@ -1,8 +1,9 @@
-/* diff.h - mckpt diff: two checkpoints, or two Hugging Face directories, tensor by tensor */
+/* diff.h - mckpt diff: two models of any format, tensor by tensor */
 #ifndef CKPT_DIFF_H
 #define CKPT_DIFF_H
 
 #include "lib/base/err.h"
+#include "lib/base/str.h"
 
 #include <stdio.h>
 
@@ -15,9 +16,10 @@ struct diff_options {
 /*
  * Prints one line per tensor: tensor verdict dtype_a dtype_b elements max_abs relative_l2. The
  * verdict is equal, close (values within the tolerance), differs, shape, only-a or only-b. Returns
- * 0 if all tensors are equal or close, 1 if not, or -1. Reads a bounded number of elements at a
- * time. NaN equals nothing but its own bytes.
+ * 0 if all tensors are equal or close, 1 if not, or -1. A tensor that its own model does not have,
+ * or has otherwise, is a line of warnings; without patterns it is a difference, too. NaN equals
+ * nothing but its own bytes.
  */
-int diff_sources(const struct diff_options *o, FILE *out, struct err *e);
+int diff_sources(const struct diff_options *o, FILE *out, struct str *warnings, struct err *e);
 
 #endif

@@ -5,79 +5,69 @@
  * import read all weights anyway.
  */
 #include "ckpt/finite.h"
-#include "ckpt/source.h"
+#include "ckpt/window.h"
 #include "lib/base/mem.h"
-#include "lib/model/optim_rule.h"
+#include "lib/base/relay.h"
 
 #include <stdlib.h>
 
-enum { CHUNK = 1 << 20 }; /* elements of a tensor read at once */
-
 int
-finite_report(struct str *problems, const char *dir, const char *name, int64_t bad, int64_t count)
+finite_report(struct str *problems, const struct source *s, const struct param *p, int64_t bad)
 {
 	if (bad)
-		str_addf(problems, "%s: tensor '%s': %lld of %lld elements are not finite\n", dir,
-		    name, (long long)bad, (long long)count);
+		str_addf(problems, "%s: tensor '%s': %lld of %lld elements are not finite\n",
+		    s->path, p->name, (long long)bad, (long long)param_elements(p));
 	return bad > 0;
 }
 
-/* Tensor i of a checkpoint, a chunk at a time. */
+/* State of a check. */
+struct check {
+	struct source *s;
+	struct windows windows;
+	int64_t *bad; /* of each parameter */
+};
+
 static int
-check_tensor(const struct named *s, int i, void *chunk, struct str *problems)
+fill(void *ctx, int64_t i, void *buffer, struct err *e)
 {
-	struct named_tensor t;
-	struct err e;
-	int64_t bad = 0;
+	struct check *c = ctx;
+	const struct source_part *p = &c->windows.item[i];
 
-	named_at(s, i, &t);
-	if (optim_state_of(NULL, t.name) || !dtype_is_float(t.dtype))
-		return 0;
-	for (int64_t first = 0; first < t.elements; first += CHUNK) {
-		int64_t n = t.elements - first < CHUNK ? t.elements - first : CHUNK;
+	return source_read(c->s, p, source_dtype(c->s, p->param, NULL), buffer, e);
+}
 
-		if (named_read(s, i, first, n, chunk, &e) < 0) {
-			str_addf(problems, "%s\n", e.msg);
-			return 1;
-		}
-		bad += dtype_count_nonfinite(chunk, t.dtype, n);
-	}
-	return finite_report(problems, ckpt_dir(s->ckpt), t.name, bad, t.elements);
+static int
+count(void *ctx, int64_t i, const void *buffer, struct err *e)
+{
+	struct check *c = ctx;
+	const struct source_part *p = &c->windows.item[i];
+
+	(void)e;
+	c->bad[p->param - c->s->param] += dtype_count_nonfinite(
+	    buffer, source_dtype(c->s, p->param, NULL), slice_elements(&p->box));
+	return 0;
 }
 
 int
-finite_checkpoint(struct ckpt *c, struct str *problems)
+finite_check(struct source *s, struct str *problems, struct err *e)
 {
-	const struct named s = { .ckpt = c };
-	void *chunk = mem_alloc(CHUNK, sizeof(double));
-	int wrong = 0;
+	struct check c = { .s = s, .bad = mem_zalloc((size_t)s->count, sizeof *c.bad) };
+	struct relay relay = {
+		.bytes = WINDOW_ELEMENTS * sizeof(double), .fill = fill, .empty = count, .ctx = &c
+	};
+	int wrong = 0, rc;
 
-	for (int i = 0; i < named_count(&s); i++)
-		wrong += check_tensor(&s, i, chunk, problems);
-	free(chunk);
-	return wrong;
-}
+	for (int i = 0; i < s->count; i++) {
+		struct source_part whole = { .param = &s->param[i],
+			.box = slice_whole(s->param[i].ndim, s->param[i].shape) };
 
-int
-finite_model(const struct hf_model *m, struct str *problems)
-{
-	int wrong = 0;
-
-	for (int i = 0; i < m->count; i++) {
-		struct family_place place;
-		struct err e;
-		const struct safetensors_entry *t = hf_model_find(m, i, &place, &e);
-		int64_t n = param_elements(&m->param[i]);
-		void *read = mem_alloc((size_t)n, sizeof(double));
-
-		if (t && hf_model_read(m, i, read, &e) == 0) {
-			wrong += finite_report(problems, m->path, m->param[i].name,
-			    dtype_count_nonfinite(read, t->dtype, n), n);
-		} else {
-			str_addf(problems, "%s\n", e.msg);
-			wrong++;
-		}
-		free(read);
+		windows_add(&c.windows, &whole);
 	}
-	return wrong;
+	relay.count = c.windows.count;
+	rc = relay_run(&relay, e);
+	for (int i = 0; i < s->count && rc == 0; i++)
+		wrong += finite_report(problems, s, &s->param[i], c.bad[i]);
+	windows_release(&c.windows);
+	free(c.bad);
+	return rc < 0 ? rc : wrong;
 }

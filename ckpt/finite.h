@@ -7,17 +7,13 @@
 #ifndef CKPT_FINITE_H
 #define CKPT_FINITE_H
 
-#include "ckpt/hf.h"
-#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/source.h"
 
-/* Adds the line of a tensor with `bad` of `count` elements not finite, or nothing if bad is 0.
+/* Adds the line of a parameter with `bad` elements that are not finite, or nothing if that is 0.
  * Returns the number of lines added. */
-int finite_report(
-    struct str *problems, const char *dir, const char *name, int64_t bad, int64_t count);
-/* Checks every parameter of an open checkpoint, or of an open model in its files' dtype. Adds lines
- * and returns their number; a tensor that cannot be read also gets a line. One chunk, or one
- * parameter, is in memory at a time. */
-int finite_checkpoint(struct ckpt *c, struct str *problems);
-int finite_model(const struct hf_model *m, struct str *problems);
+int finite_report(struct str *problems, const struct source *s, const struct param *p, int64_t bad);
+/* Reads every parameter of a source without problems. Adds lines and returns their number; -1 with
+ * a reason when one cannot be read. */
+int finite_check(struct source *s, struct str *problems, struct err *e);
 
 #endif

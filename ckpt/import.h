@@ -1,4 +1,4 @@
-/* import.h - mckpt import: a Hugging Face directory becomes a checkpoint */
+/* import.h - mckpt import: a model of another format becomes a checkpoint */
 #ifndef CKPT_IMPORT_H
 #define CKPT_IMPORT_H
 
@@ -10,16 +10,14 @@
 
 struct import_options {
 	const char *src, *save;
-	enum dtype dtype; /* dtype of the tensors; DTYPE_NONE: as in the files */
+	enum dtype dtype; /* dtype of the weights; DTYPE_NONE: as in the files */
 	bool force;
 	bool allow_nonfinite; /* NaN and infinity are noted, not refused */
 };
 
-/* Writes save/iter_0000000 and the tracker. One tensor is in memory at a time. notes gets one line
- * for each tensor with values that are not finite after conversion. */
-int import_hf(const struct import_options *o, struct str *notes, struct err *e);
-
-/* Checks that a SAVE directory may be written: it holds no checkpoint, unless force. */
-int save_is_free(const char *save, bool force, struct err *e);
+/* Writes save/iter_* of the source's iteration, 0 where no run has been, and the tracker. notes
+ * gets a line for everything that is ignored, and for each tensor with values that are not finite
+ * after conversion. */
+int import_source(const struct import_options *o, struct str *notes, struct err *e);
 
 #endif

@@ -6,8 +6,9 @@
  * options with '_' for '-', in both forms.
  */
 #include "ckpt/inspect.h"
-#include "ckpt/table.h"
 #include "lib/base/mem.h"
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/source.h"
 #include "lib/model/family.h"
 #include "lib/model/split.h"
 #include "lib/model/fields.h"
@@ -26,7 +27,6 @@ struct report {
 struct sums {
 	int64_t parameters, bytes;
 	const char *dtype; /* of the weights, or "mixed" */
-	bool optimizer;
 };
 
 /*
@@ -108,37 +108,28 @@ add_text(struct report *r, const char *prefix, const char *text)
 	}
 }
 
-/* Elements of the whole tensor. */
-static int64_t
-elements_of(const struct ckpt_tensor *t)
-{
-	struct slice whole = slice_whole(t->ndim, t->shape);
-
-	return slice_elements(&whole);
-}
-
 /* Adds up the tensors; optimizer state counts as bytes, not as parameters. */
 static struct sums
-sum_up(const struct ckpt *c)
+sum_up(const struct source *s)
 {
-	struct sums s = { .dtype = NULL };
+	struct sums x = { .dtype = NULL };
+	struct source_tensor *t;
+	int count = source_tensors(s, &t);
 
-	for (int i = 0; i < ckpt_count(c); i++) {
-		const struct ckpt_tensor *t = ckpt_at(c, i);
-		int64_t n = elements_of(t);
+	for (int i = 0; i < count; i++) {
+		int64_t n = param_elements(t[i].part.param);
+		const char *dtype = dtype_name(t[i].stored.dtype);
 
-		s.bytes += n * (int64_t)dtype_size(t->dtype);
-		if (optim_state_of(NULL, t->name)) {
-			s.optimizer = true;
+		x.bytes += n * (int64_t)dtype_size(t[i].stored.dtype);
+		if (t[i].part.state)
 			continue;
-		}
-		s.parameters += n;
-		s.dtype = !s.dtype || !strcmp(s.dtype, dtype_name(t->dtype)) ? dtype_name(t->dtype)
-									     : "mixed";
+		x.parameters += n;
+		x.dtype = !x.dtype || !strcmp(x.dtype, dtype) ? dtype : "mixed";
 	}
-	if (!s.dtype)
-		s.dtype = "none";
-	return s;
+	if (!x.dtype)
+		x.dtype = "none";
+	free(t);
+	return x;
 }
 
 /* Options and state of ls. */
@@ -150,25 +141,25 @@ struct listing {
 
 /* No tensor is read, so a large checkpoint is listed as fast as a small one. */
 static void
-ls_one(struct listing *l, const struct ckpt *c, int64_t iteration, bool latest)
+ls_one(struct listing *l, const struct source *s, bool latest)
 {
-	struct sums s = sum_up(c);
+	struct sums x = sum_up(s);
 	struct report r = { .json = true };
 
 	if (l->head) {
-		fprintf(l->out, "%s%s\t%lld\t%d\t%lld\t%lld\t%s\t%s\t%s\n", l->head, ckpt_dir(c),
-		    (long long)iteration, ckpt_count(c), (long long)s.parameters,
-		    (long long)s.bytes, s.dtype, s.optimizer ? "yes" : "no", latest ? "yes" : "no");
+		fprintf(l->out, "%s%s\t%lld\t%d\t%lld\t%lld\t%s\t%s\t%s\n", l->head, s->path,
+		    (long long)s->state.iteration, s->num_tensors, (long long)x.parameters,
+		    (long long)x.bytes, x.dtype, s->rule ? "yes" : "no", latest ? "yes" : "no");
 		l->head = "";
 		return;
 	}
-	add(&r, "directory", ckpt_dir(c));
-	add_int(&r, "iteration", iteration);
-	add_int(&r, "tensors", ckpt_count(c));
-	add_int(&r, "parameters", s.parameters);
-	add_int(&r, "bytes", s.bytes);
-	add(&r, "dtype", s.dtype);
-	add(&r, "optimizer", s.optimizer ? "true" : "false");
+	add(&r, "directory", s->path);
+	add_int(&r, "iteration", s->state.iteration);
+	add_int(&r, "tensors", s->num_tensors);
+	add_int(&r, "parameters", x.parameters);
+	add_int(&r, "bytes", x.bytes);
+	add(&r, "dtype", x.dtype);
+	add(&r, "optimizer", s->rule ? "true" : "false");
 	add(&r, "latest", latest ? "true" : "false");
 	flush(&r, l->out);
 }
@@ -184,15 +175,15 @@ ls_save(struct listing *l, const char *save)
 
 	for (int i = 0; i < n && tracked >= 0; i++) {
 		char dir[1024];
-		struct ckpt *c;
+		struct source *s;
 
 		ckpt_iter_dir(save, iteration[i], dir);
-		c = ckpt_open(dir, &e);
-		if (c)
-			ls_one(l, c, iteration[i], tracked && iteration[i] == latest);
+		s = source_open(dir, &e);
+		if (s)
+			ls_one(l, s, tracked && iteration[i] == latest);
 		else
 			str_addf(l->problems, "%s\n", e.msg);
-		ckpt_close(c);
+		source_close(s);
 	}
 	if (tracked < 0)
 		str_addf(l->problems, "%s\n", e.msg);
@@ -214,92 +205,88 @@ ls_saves(char *const *save, int count, bool json, FILE *out, struct str *problem
 
 /* State keys get the prefix state_, so that none collides with the name of an option. */
 static void
-describe(struct report *r, const struct ckpt *c, const struct table *t)
+describe(struct report *r, const struct source *s)
 {
-	const struct family *f = family_of(&t->config, NULL);
-	struct sums s = sum_up(c);
+	const struct family *f = family_of(&s->config, NULL);
+	struct sums x = sum_up(s);
 	struct str model = { 0 }, split = { 0 };
 
-	add(r, "directory", ckpt_dir(c));
+	add(r, "directory", s->path);
+	add(r, "format", s->kind->name);
 	add(r, "family", f ? f->model_type : "none");
-	add_int(r, "parameters", s.parameters);
-	add_int(r, "tensors", ckpt_count(c));
-	add_int(r, "bytes", s.bytes);
-	add_int(r, "files", ckpt_num_files(c));
-	add(r, "dtype", s.dtype);
-	add(r, "optimizer", s.optimizer ? "true" : "false");
-	add_int(r, "tensor_model_parallel_size", t->layout.tensor_model_parallel_size);
-	add_int(r, "pipeline_model_parallel_size", t->layout.pipeline_model_parallel_size);
-	split_text(&t->layout, &t->config, &split);
+	add_int(r, "parameters", x.parameters);
+	add_int(r, "tensors", s->num_tensors);
+	add_int(r, "bytes", x.bytes);
+	add_int(r, "files", s->num_files);
+	add(r, "dtype", x.dtype);
+	add(r, "optimizer", s->rule ? "true" : "false");
+	add_int(r, "tensor_model_parallel_size", s->layout.tensor_model_parallel_size);
+	add_int(r, "pipeline_model_parallel_size", s->layout.pipeline_model_parallel_size);
+	split_text(&s->layout, &s->config, &split);
 	add(r, "pipeline_model_parallel_layout", split.buf);
-	model_dump(&t->config, &model);
+	model_dump(&s->config, &model);
 	add_text(r, "", model.buf);
-	add_text(r, "state_", ckpt_state_text(c));
+	add_text(r, "state_", s->state_text.buf);
 	str_release(&model);
 	str_release(&split);
 }
 
 /* The report is complete before any of it is printed. */
 int
-info_checkpoint(const char *dir, bool json, FILE *out, struct err *e)
+info_model(const char *dir, bool json, FILE *out, struct err *e)
 {
-	struct ckpt *c = ckpt_open(dir, e);
+	struct source *s = source_open(dir, e);
 	struct report r = { .json = json };
-	struct table t;
-	int rc;
 
-	if (!c)
+	if (!s)
 		return -1;
-	rc = table_open(&t, c, e);
-	if (rc == 0) {
-		describe(&r, c, &t);
-		flush(&r, out);
-	}
-	table_release(&t);
-	ckpt_close(c);
-	return rc;
+	describe(&r, s);
+	flush(&r, out);
+	source_close(s);
+	return 0;
 }
 
 /* One tensor of info --tensors. */
 static void
-tensor_line(const struct ckpt_tensor *t, bool json, FILE *out)
+tensor_line(const struct source_tensor *t, bool json, FILE *out)
 {
-	int64_t n = elements_of(t);
-	struct str shape = { 0 };
+	const struct param *p = t->part.param;
+	const char *dtype = dtype_name(t->stored.dtype);
+	long long n = (long long)param_elements(p),
+		  bytes = n * (long long)dtype_size(t->stored.dtype);
+	struct str shape = { 0 }, name = { 0 };
 
-	for (int i = 0; i < t->ndim; i++)
-		str_addf(&shape, "%s%lld", i ? "," : "", (long long)t->shape[i]);
-	if (json) {
-		struct str name = { 0 };
-
-		str_add_json(&name, t->name, strlen(t->name));
+	for (int i = 0; i < p->ndim; i++)
+		str_addf(&shape, "%s%lld", i ? "," : "", (long long)p->shape[i]);
+	str_add_json(&name, t->name, strlen(t->name));
+	if (json)
 		fprintf(out,
 		    "{\"tensor\": %s, \"dtype\": \"%s\", \"shape\": [%s], \"elements\": %lld, "
-		    "\"bytes\": %lld, "
-		    "\"pieces\": %d}\n",
-		    name.buf, dtype_name(t->dtype), shape.buf, (long long)n,
-		    (long long)n * (long long)dtype_size(t->dtype), t->num_pieces);
-		str_release(&name);
-	} else {
-		fprintf(out, "%s\t%s\t%s\t%lld\t%lld\t%d\n", t->name, dtype_name(t->dtype),
-		    shape.buf, (long long)n, (long long)n * (long long)dtype_size(t->dtype),
-		    t->num_pieces);
-	}
+		    "\"bytes\": %lld, \"pieces\": %d}\n",
+		    name.buf, dtype, shape.buf, n, bytes, t->stored.pieces);
+	else
+		fprintf(out, "%s\t%s\t%s\t%lld\t%lld\t%d\n", t->name, dtype, shape.buf, n, bytes,
+		    t->stored.pieces);
+	str_release(&name);
 	str_release(&shape);
 }
 
-/* Tensors come in the order of the checkpoint: by name. */
+/* By name, as in a manifest. */
 int
 info_tensors(const char *dir, bool json, FILE *out, struct err *e)
 {
-	struct ckpt *c = ckpt_open(dir, e);
+	struct source *s = source_open(dir, e);
+	struct source_tensor *t;
+	int n;
 
-	if (!c)
+	if (!s)
 		return -1;
+	n = source_tensors(s, &t);
 	if (!json)
 		fputs("tensor\tdtype\tshape\telements\tbytes\tpieces\n", out);
-	for (int i = 0; i < ckpt_count(c); i++)
-		tensor_line(ckpt_at(c, i), json, out);
-	ckpt_close(c);
+	for (int i = 0; i < n; i++)
+		tensor_line(&t[i], json, out);
+	free(t);
+	source_close(s);
 	return 0;
 }

@@ -15,7 +15,7 @@
  */
 void ls_saves(char *const *save, int count, bool json, FILE *out, struct str *problems);
 /* "key TAB value" lines of a checkpoint, or one JSON object. */
-int info_checkpoint(const char *dir, bool json, FILE *out, struct err *e);
+int info_model(const char *dir, bool json, FILE *out, struct err *e);
 /* One line per tensor: tensor dtype shape elements bytes pieces. */
 int info_tensors(const char *dir, bool json, FILE *out, struct err *e);
 

@@ -1,14 +1,16 @@
 /*
  * verify.c - mckpt verify
  *
- * Reports every problem, not only the first, to show how much is lost. Each check relies on those
- * before it, so a checkpoint that does not open has just one problem.
+ * Reports every problem, not only the first, to show how much is lost. A source that does not open
+ * has just one problem, and values are looked at only where the tensors are those of the model.
  */
 #include "ckpt/finite.h"
-#include "ckpt/hf.h"
-#include "ckpt/table.h"
 #include "ckpt/verify.h"
-#include "lib/ckpt/hfdir.h"
+#include "ckpt/window.h"
+#include "lib/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* Adds the reason in e; returns 1. */
 static int
@@ -18,62 +20,99 @@ problem(struct str *problems, const struct err *e)
 	return 1;
 }
 
-/*
- * First compares the bytes of every file with checksums and headers, then the tensors with the
- * model that the options describe, then checks their values.
- */
+/* Whether a window of a copy holds the numbers of copy 0, rounded to its own type; -1 with a
+ * reason. */
 static int
-verify_checkpoint(const char *dir, FILE *out, struct str *problems)
+same_numbers(struct source *s, const struct source_part *p, void *buffer[2], struct err *e)
 {
-	struct err e;
-	struct ckpt *c = ckpt_open(dir, &e);
-	struct table t;
-	int wrong = 0;
+	struct source_part best = *p;
+	struct source_stored t;
 
-	if (!c)
+	best.copy = 0;
+	if (!s->kind->find(s, p, &t))
+		BUG("copy %d of '%s' is not there", p->copy, p->param->name);
+	if (source_read(s, p, t.dtype, buffer[0], e) < 0 ||
+	    source_read(s, &best, t.dtype, buffer[1], e) < 0)
+		return -1;
+	return !memcmp(buffer[0], buffer[1], (size_t)slice_elements(&p->box) * dtype_size(t.dtype));
+}
+
+/* Compares copy number `copy` of a tensor with copy 0; returns the number of lines added. */
+static int
+check_copy(struct source *s, const struct source_tensor *t, int copy, struct str *problems)
+{
+	struct source_part part = t->part;
+	struct windows w = { 0 };
+	void *buffer[2] = { mem_alloc(WINDOW_ELEMENTS, sizeof(double)),
+		mem_alloc(WINDOW_ELEMENTS, sizeof(double)) };
+	struct err e;
+	int same = 1;
+
+	part.copy = copy;
+	windows_add(&w, &part);
+	for (int64_t i = 0; i < w.count && same > 0; i++)
+		same = same_numbers(s, &w.item[i], buffer, &e);
+	windows_release(&w);
+	free(buffer[0]);
+	free(buffer[1]);
+	if (same < 0)
 		return problem(problems, &e);
-	for (int i = 0; i < ckpt_num_files(c); i++)
-		if (ckpt_verify_file(c, i, &e) < 0)
-			wrong += problem(problems, &e);
-	wrong += table_open(&t, c, &e) < 0 ? problem(problems, &e) : table_check(&t, c, problems);
-	if (wrong == 0)
-		wrong = finite_checkpoint(c, problems);
-	if (wrong == 0)
-		fprintf(out, "%s: ok: %d tensors in %d files\n", ckpt_dir(c), ckpt_count(c),
-		    ckpt_num_files(c));
-	table_release(&t);
-	ckpt_close(c);
-	return wrong;
+	if (!same)
+		str_addf(problems,
+		    "%s: tensor '%s': copy %d of %d does not hold the numbers of the first\n",
+		    s->path, t->name, copy + 1, t->stored.copies);
+	return !same;
 }
 
-/* A Hugging Face directory: opening checks safetensors and index; then the tensors are compared
- * with config.json. */
+/* Every copy of every tensor, where a format stores more than one. */
 static int
-verify_hf(const char *dir, FILE *out, struct str *problems)
+check_copies(struct source *s, struct str *problems)
 {
-	struct err e;
-	struct hf_model m;
-	struct str notes = { 0 };
-	int wrong = hf_model_open(&m, dir, &e) < 0 ? problem(problems, &e)
-						   : hf_model_check(&m, problems, &notes);
+	struct source_tensor *t;
+	int count = source_tensors(s, &t), wrong = 0;
 
-	if (wrong == 0)
-		wrong = finite_model(&m, problems);
-	if (wrong == 0)
-		fprintf(out, "%s: ok: %d tensors in %d files\n", dir, hfdir_count(m.dir),
-		    hfdir_num_files(m.dir));
-	hf_model_release(&m);
-	str_release(&notes);
+	for (int i = 0; i < count; i++)
+		for (int copy = 1; copy < t[i].stored.copies; copy++)
+			wrong += check_copy(s, &t[i], copy, problems);
+	free(t);
 	return wrong;
 }
 
 /*
- * Returns the number of problems, each of which is a line of problems. A directory of neither kind
- * goes to the checkpoint reader, which says what it is.
+ * Values first: what they read, a kind need not read again to compare its bytes. A read that fails
+ * is reported by that comparison, which says all that is damaged.
  */
+static int
+verify_source(struct source *s, struct str *problems)
+{
+	struct str values = { 0 };
+	struct err e;
+	int wrong = s->num_problems, bad = wrong ? 0 : finite_check(s, &values, &e),
+	    failed = bad < 0;
+
+	if (s->kind->verify)
+		wrong += s->kind->verify(s, problems);
+	str_add(problems, s->problems.buf, s->problems.len);
+	if (wrong == 0 && failed)
+		wrong += problem(problems, &e);
+	if (wrong == 0) {
+		str_add(problems, values.buf, values.len);
+		wrong += bad + check_copies(s, problems);
+	}
+	str_release(&values);
+	return wrong;
+}
+
 int
 verify_dir(const char *dir, FILE *out, struct str *problems)
 {
-	return hfdir_is(dir) ? verify_hf(dir, out, problems)
-			     : verify_checkpoint(dir, out, problems);
+	struct err e;
+	struct source *s = source_open(dir, &e);
+	int wrong = s ? verify_source(s, problems) : problem(problems, &e);
+
+	if (wrong == 0)
+		fprintf(
+		    out, "%s: ok: %d tensors in %d files\n", s->path, s->num_tensors, s->num_files);
+	source_close(s);
+	return wrong;
 }

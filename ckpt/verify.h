@@ -2,13 +2,13 @@
 #ifndef CKPT_VERIFY_H
 #define CKPT_VERIFY_H
 
-#include "lib/base/str.h"
+#include "lib/ckpt/source.h"
 
 #include <stdio.h>
 
 /*
- * Verifies a checkpoint of ours or a Hugging Face directory. Prints one line to out if all is well,
- * or adds one line per problem. Returns the number of problems.
+ * Verifies a model of any format. Prints one line to out if all is well, or adds one line per
+ * problem. Returns the number of problems.
  */
 int verify_dir(const char *dir, FILE *out, struct str *problems);
 

@@ -80,6 +80,8 @@ struct ckpt_writer *ckpt_writer_new(const char *tmp_dir, int file_number, struct
 void ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim,
     const int64_t *shape, const struct slice *box);
 int ckpt_write(struct ckpt_writer *w, const void *bytes, struct err *e);
+/* The same in several calls: the next bytes of the piece. */
+int ckpt_write_part(struct ckpt_writer *w, const void *bytes, uint64_t len, struct err *e);
 /* Syncs the file and appends this writer's manifest lines to `manifest`; frees w in every case. A
  * writer with no piece writes no file. */
 int ckpt_writer_finish(struct ckpt_writer *w, struct str *manifest, struct err *e);

@@ -31,7 +31,9 @@ struct ckpt_writer {
 	struct ckpt_piece *piece;
 	uint64_t **sum; /* of the blocks of each piece */
 	int count, cap;
-	int next; /* next piece to write */
+	int next;                  /* next piece to write */
+	uint64_t at;               /* bytes of it that are written */
+	struct hash_stream *block; /* of its block that is not complete; NULL: none */
 };
 
 /* Paths of one iteration while it is written. */
@@ -143,31 +145,58 @@ ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, co
 	str_release(&entry);
 }
 
+/* Adds bytes to the checksums of the next piece, whose blocks need not end where calls end. */
+static void
+add_sums(struct ckpt_writer *w, const char *bytes, uint64_t len)
+{
+	uint64_t n, end = w->piece[w->next].bytes;
+
+	for (; len; bytes += n, len -= n) {
+		uint64_t *sum = &w->sum[w->next][w->at / CKPT_BLOCK_BYTES],
+			 room = CKPT_BLOCK_BYTES - w->at % CKPT_BLOCK_BYTES;
+
+		n = len < room ? len : room;
+		w->block = w->block ? w->block : hash_stream_new();
+		hash_stream_add(w->block, bytes, n);
+		w->at += n;
+		if (n < room && w->at < end)
+			continue;
+		*sum = hash_stream_free(w->block);
+		w->block = NULL;
+	}
+}
+
 /* Checksums cover the bytes as they were passed in, so that damage on the way to the disk is found
  * on reading. */
 int
+ckpt_write_part(struct ckpt_writer *w, const void *bytes, uint64_t len, struct err *e)
+{
+	struct ckpt_piece *p = &w->piece[w->next];
+
+	if (w->next == w->count || len > p->bytes - w->at)
+		BUG("%s: more written than declared", w->file_name);
+	if (safetensors_write(w->file, bytes, len, e) < 0)
+		return -1;
+	add_sums(w, bytes, len);
+	if (w->at == p->bytes) {
+		p->offset = safetensors_offset(w->file, w->next++);
+		w->at = 0;
+	}
+	return 0;
+}
+
+int
 ckpt_write(struct ckpt_writer *w, const void *bytes, struct err *e)
 {
-	const char *block = bytes;
-	struct ckpt_piece *p;
-
-	if (w->next == w->count)
-		BUG("%s: more pieces written than declared", w->file_name);
-	p = &w->piece[w->next];
-	if (safetensors_write(w->file, bytes, p->bytes, e) < 0)
-		return -1;
-	for (uint64_t i = 0, left = p->bytes, n; left; left -= n, block += n) {
-		n = left < CKPT_BLOCK_BYTES ? left : CKPT_BLOCK_BYTES;
-		w->sum[w->next][i++] = hash_xxh3(block, n);
-	}
-	p->offset = safetensors_offset(w->file, w->next++);
-	return 0;
+	return ckpt_write_part(w, bytes, w->piece[w->next].bytes, e);
 }
 
 /* Frees all but the file. */
 static void
 writer_free(struct ckpt_writer *w)
 {
+	if (w->block)
+		hash_stream_free(w->block);
 	mem_pool_release(&w->pool);
 	free(w->tensor);
 	free(w->piece);

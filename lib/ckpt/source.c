@@ -18,8 +18,9 @@
 
 enum { CONVERT_CHUNK = 1 << 20 }; /* elements */
 
-/* Hugging Face first: such a directory may lie anywhere, also where a run saves. */
-const struct source_kind *const source_kinds[] = { &source_hf, &source_ckpt, NULL };
+/* In the order in which they are asked. Hugging Face first: such a directory may lie anywhere, also
+ * where a run saves. */
+static const struct source_kind *const kinds[] = { &source_hf, &source_ckpt, NULL };
 
 /* Says what the path is instead. Returns NULL. */
 static struct source *
@@ -42,7 +43,7 @@ refuse(const char *path, struct err *e)
 struct source *
 source_open(const char *path, struct err *e)
 {
-	const struct source_kind *const *k = source_kinds;
+	const struct source_kind *const *k = kinds;
 	struct source *s;
 
 	while (*k && !(*k)->is(path))
@@ -96,6 +97,41 @@ void
 source_name(const struct param *p, const char *state, char out[128])
 {
 	snprintf(out, 128, "%s%s%s", p->name, state ? "." : "", state ? state : "");
+}
+
+const char *
+source_state(const struct source *s, int k)
+{
+	return k ? s->rule->states[k - 1] : NULL;
+}
+
+/* Order of names. */
+static int
+compare_tensors(const void *a, const void *b)
+{
+	return strcmp(
+	    ((const struct source_tensor *)a)->name, ((const struct source_tensor *)b)->name);
+}
+
+int
+source_tensors(const struct source *s, struct source_tensor **out)
+{
+	int n = 0, states = optim_num_states(s->rule);
+	struct source_tensor *t = mem_alloc((size_t)s->count * (size_t)(states + 1), sizeof *t);
+
+	for (int i = 0; i < s->count; i++)
+		for (int k = 0; k <= states; k++) {
+			const struct param *p = &s->param[i];
+
+			t[n].part = (struct source_part){ .param = p,
+				.state = source_state(s, k),
+				.box = slice_whole(p->ndim, p->shape) };
+			source_name(p, t[n].part.state, t[n].name);
+			n += s->kind->find(s, &t[n].part, &t[n].stored);
+		}
+	qsort(t, (size_t)n, sizeof *t, compare_tensors);
+	*out = t;
+	return n;
 }
 
 /* What is the same for all chunks of a read. */

@@ -3,7 +3,7 @@
  *
  * A source gives the parameters of our table (lib/model/params.h), global and unpadded, and where
  * it has them the states of an update rule; programs know no format beyond it. To add a format:
- * lib/ckpt/source_NAME.c with a const struct source_kind at its end, and its line in source_kinds.
+ * lib/ckpt/source_NAME.c with a const struct source_kind at its end, and its line in source.c.
  *
  * Opening verifies all that the headers tell: which tensors are missing, are foreign, or have
  * another shape or type than the model. These are `problems`, not errors, so that mckpt info and
@@ -67,7 +67,8 @@ struct source_kind {
 	 * hand and the table by source_set_model, and adds problems and notes. NULL with a reason
 	 * when not even the model is known. */
 	struct source *(*open)(const char *path, struct err *e);
-	/* False when it holds nothing that can be read as that. Does not look at the box. */
+	/* False when it holds nothing that can be read as that. Does not look at the box. May be
+	 * called while another thread reads. */
 	bool (*find)(
 	    const struct source *s, const struct source_part *p, struct source_stored *out);
 	/* The box in the stored type, row-major and dense, into dst. The part is one that find
@@ -86,8 +87,6 @@ struct source_kind {
 	void (*close)(struct source *s);
 };
 
-/* In the order in which they are asked; ended by NULL. */
-extern const struct source_kind *const source_kinds[];
 extern const struct source_kind source_ckpt, source_hf;
 
 /* The first kind that the path is of; when there is none, the reason says what the path is. */
@@ -103,6 +102,18 @@ int source_read(
     struct source *s, const struct source_part *p, enum dtype dtype, void *dst, struct err *e);
 /* The name of a parameter (state NULL), or of a state of it, as in a checkpoint of ours. */
 void source_name(const struct param *p, const char *state, char out[128]);
+/* The states that the source holds, by number from 1, and NULL for 0, the parameter itself; up to
+ * optim_num_states(s->rule). */
+const char *source_state(const struct source *s, int k);
+
+/* A parameter or a state that can be read. */
+struct source_tensor {
+	char name[128];
+	struct source_part part; /* all of it */
+	struct source_stored stored;
+};
+/* All of them, sorted by name; the caller frees *out. Returns how many. */
+int source_tensors(const struct source *s, struct source_tensor **out);
 
 /* --- for the files of the formats ----------------------------------------------------------- */
 

@@ -48,13 +48,6 @@ has_state(const void *ckpt, const char *state)
 	return has;
 }
 
-/* The state's number k, from 0 for the weight itself; every parameter has all of the rule's. */
-static const char *
-state_name(const struct source *s, int k)
-{
-	return k ? s->rule->states[k - 1] : NULL;
-}
-
 /* Compares one tensor of the table with what is there. */
 static void
 check_one(struct source *s, const struct param *p, const char *state)
@@ -142,7 +135,7 @@ open_checkpoint(const char *path, struct err *e)
 	}
 	for (int i = 0; i < s->count; i++)
 		for (int k = 0; k <= optim_num_states(s->rule); k++)
-			check_one(s, &s->param[i], state_name(s, k));
+			check_one(s, &s->param[i], source_state(s, k));
 	check_foreign(s);
 	return s;
 }

@@ -174,12 +174,14 @@ check(struct hf_source *h)
 
 		if (family_place(h->family, &h->s.config, p, &place, &e) < 0) {
 			source_problem(&h->s, "%s", e.msg);
-		} else if (fits(find_name(h, place.name), &place)) {
-			used[n++] = find_name(h, place.name);
-		} else if (strcmp(last, place.name)) {
+			continue;
+		}
+		used[n] = find_name(h, place.name);
+		if (!fits(used[n], &place) && strcmp(last, place.name)) {
 			explain(h, p, &place, &why);
 			source_problem(&h->s, "%s", why.buf);
 		}
+		n += used[n] != NULL;
 		snprintf(last, sizeof last, "%s", place.name);
 		str_release(&why);
 	}

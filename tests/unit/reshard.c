@@ -6,11 +6,11 @@
  */
 #include "ckpt/diff.h"
 #include "ckpt/reshard.h"
-#include "ckpt/table.h"
 #include "ckpt/verify.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
+#include "lib/ckpt/ckpt.h"
 #include "lib/model/family.h"
 #include "lib/model/fields.h"
 #include "tests/check.h"
@@ -85,7 +85,7 @@ make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e
 			for (int s = 0; s <= states; s++) {
 				struct slice whole = slice_whole(p[i].ndim, p[i].shape);
 
-				tensor_name(&p[i], optim_rules, s, name);
+				source_name(&p[i], s ? optim_rules->states[s - 1] : NULL, name);
 				if (pass == 0)
 					ckpt_declare(
 					    w, name, DTYPE_F32, p[i].ndim, p[i].shape, &whole);
@@ -142,9 +142,11 @@ differs(const char *a, const char *b)
 {
 	struct diff_options o = { .a = a, .b = b, .tolerance = -1 };
 	FILE *out = fopen("/dev/null", "w");
+	struct str warnings = { 0 };
 	struct err e;
-	int rc = diff_sources(&o, out, &e);
+	int rc = diff_sources(&o, out, &warnings, &e);
 
+	str_release(&warnings);
 	fclose(out);
 	return rc;
 }

@@ -1,0 +1,209 @@
+/*
+ * copy.c - a source becomes a checkpoint
+ *
+ * Each rank of a layout gets a file as mtrain would write it: the same shards, the same parts of
+ * the buckets, the same order. It is filled from whatever the source has of the rank's boxes, so
+ * source and target are independent. Pieces are cut into windows: while one is written, a thread
+ * reads the next.
+ */
+#include "ckpt/copy.h"
+#include "ckpt/finite.h"
+#include "ckpt/window.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/base/relay.h"
+#include "lib/ckpt/ckpt.h"
+#include "lib/model/bucket.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A SAVE directory may be written when it holds no checkpoint, or by force. Other files in it do
+ * not matter: checkpoints have names of their own. */
+static int
+save_is_free(const char *save, bool force, struct err *e)
+{
+	int64_t iteration;
+
+	if (force || !io_exists(save))
+		return 0;
+	if (!io_is_dir(save))
+		return err_set(e, "'%s' exists and is not a directory", save);
+	if (ckpt_has_iterations(save) || ckpt_tracker(save, &iteration, NULL) != 0)
+		return err_set(e, "'%s' holds a checkpoint already; --force writes into it", save);
+	return 0;
+}
+
+/* State of a copy. */
+struct copy {
+	struct source *src;
+	const struct copy_options *o;
+	char tmp[1024];
+	struct str manifest;
+	/* of the file that is being written */
+	struct ckpt_writer *w;
+	struct windows windows; /* of its pieces */
+	int64_t *nonfinite;     /* of each parameter; NULL: not asked */
+};
+
+/* The type in which a parameter or a state is written. */
+static enum dtype
+dtype_of(const struct copy *c, const struct source_part *p)
+{
+	bool keep = p->state || c->o->dtype == DTYPE_NONE;
+
+	return keep ? source_dtype(c->src, p->param, p->state) : c->o->dtype;
+}
+
+/* Declares a piece, as the header of the file needs them all, and lists its windows. */
+static void
+add_piece(struct copy *c, const struct source_part *piece)
+{
+	const struct param *p = piece->param;
+	char name[128];
+
+	source_name(p, piece->state, name);
+	ckpt_declare(c->w, name, dtype_of(c, piece), p->ndim, p->shape, &piece->box);
+	windows_add(&c->windows, piece);
+}
+
+/* The pieces of a state of all parameters that a rank owns; state NULL: of the weights. With data
+ * ranks each owns an equal part of each bucket. */
+static void
+add_pieces(
+    struct copy *c, const struct shards *shards, const int coord[AX_COUNT], const char *state)
+{
+	const struct layout *l = c->o->layout;
+
+	for (int i = 0; i < shards->count; i++) {
+		const struct shard *s = &shards->item[i];
+		struct part own =
+		    shard_part(shards, s, layout_replica(l, coord), (int)layout_replicas(l));
+		struct slice box[SLICE_FLAT_MAX];
+		int n = s->owner ? shard_pieces(s, &own, box) : 0;
+
+		for (int k = 0; k < n; k++)
+			add_piece(c,
+			    &(struct source_part){
+				.param = &c->src->param[s->param], .state = state, .box = box[k] });
+	}
+}
+
+/* Reads a window; runs in the thread that alone reads the source. */
+static int
+fill(void *ctx, int64_t i, void *buffer, struct err *e)
+{
+	struct copy *c = ctx;
+	const struct source_part *p = &c->windows.item[i];
+
+	return source_read(c->src, p, dtype_of(c, p), buffer, e);
+}
+
+/* Writes a window, and counts what is not finite after the conversion, as a narrower type may
+ * overflow. */
+static int
+empty(void *ctx, int64_t i, const void *buffer, struct err *e)
+{
+	struct copy *c = ctx;
+	const struct source_part *p = &c->windows.item[i];
+	int64_t n = slice_elements(&p->box);
+	enum dtype t = dtype_of(c, p);
+
+	if (c->nonfinite && !p->state)
+		c->nonfinite[p->param - c->src->param] += dtype_count_nonfinite(buffer, t, n);
+	return ckpt_write_part(c->w, buffer, (uint64_t)n * dtype_size(t), e);
+}
+
+/* Writes the file of one rank. */
+static int
+write_rank(struct copy *c, int rank, struct err *e)
+{
+	const struct source *src = c->src;
+	const struct optim_rule *rule = c->o->no_optim ? NULL : src->rule;
+	struct relay relay = {
+		.bytes = WINDOW_ELEMENTS * sizeof(double), .fill = fill, .empty = empty, .ctx = c
+	};
+	struct shards shards;
+	int coord[AX_COUNT], rc;
+
+	c->w = ckpt_writer_new(c->tmp, rank, e);
+	if (!c->w)
+		return -1;
+	layout_coord(c->o->layout, rank, coord);
+	shards_init(&shards,
+	    &(struct shards_of){ src->param, src->count, &src->config, c->o->layout, 0 }, coord);
+	for (int k = 0; k <= optim_num_states(rule); k++)
+		add_pieces(c, &shards, coord, source_state(src, k));
+	shards_release(&shards);
+	relay.count = c->windows.count;
+	rc = relay_run(&relay, e);
+	windows_release(&c->windows);
+	if (rc == 0)
+		return ckpt_writer_finish(c->w, &c->manifest, e);
+	ckpt_writer_abort(c->w);
+	return rc;
+}
+
+/* Notes the parameters whose numbers are not finite, and refuses them unless they are allowed. */
+static int
+check_finite(const struct copy *c, struct str *notes, struct err *e)
+{
+	const struct source *src = c->src;
+	int wrong = 0, first = 0;
+
+	for (int i = src->count - 1; c->nonfinite && i >= 0; i--)
+		if (c->nonfinite[i]) {
+			first = i;
+			wrong++;
+		}
+	if (wrong == 0)
+		return 0;
+	for (int i = 0; i < src->count; i++)
+		finite_report(notes, src, &src->param[i], c->nonfinite[i]);
+	if (c->o->allow_nonfinite)
+		return 0;
+	return err_set(e,
+	    "%s: %d of %d tensors hold numbers that are not finite, '%s' first; --allow-nonfinite "
+	    "imports them",
+	    src->path, wrong, src->count, src->param[first].name);
+}
+
+/* Writes all files into the temporary directory, and commits it or removes it. */
+static int
+write_all(struct copy *c, struct str *notes, struct err *e)
+{
+	const struct copy_options *o = c->o;
+	struct ckpt_commit commit = { .save = o->save,
+		.iteration = c->src->state.iteration,
+		.options = o->options,
+		.state = o->state };
+	int rc = ckpt_begin(o->save, commit.iteration, true, c->tmp, e);
+
+	if (rc < 0)
+		return -1;
+	for (int64_t rank = 0; rank < layout_world(o->layout) && rc == 0; rank++)
+		rc = write_rank(c, (int)rank, e);
+	if (rc == 0)
+		rc = check_finite(c, notes, e);
+	commit.manifest = c->manifest.buf;
+	if (rc == 0)
+		return ckpt_commit(&commit, e);
+	io_remove_tree(c->tmp, NULL);
+	return -1;
+}
+
+int
+copy_source(struct source *src, const struct copy_options *o, struct str *notes, struct err *e)
+{
+	struct copy c = { .src = src, .o = o };
+	int rc;
+
+	if (save_is_free(o->save, o->force, e) < 0)
+		return -1;
+	if (o->check_finite)
+		c.nonfinite = mem_zalloc((size_t)src->count, sizeof *c.nonfinite);
+	rc = write_all(&c, notes, e);
+	free(c.nonfinite);
+	str_release(&c.manifest);
+	return rc;
+}

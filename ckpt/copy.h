@@ -1,0 +1,29 @@
+/* copy.h - a source becomes a checkpoint: what the verbs that write one have in common */
+#ifndef CKPT_COPY_H
+#define CKPT_COPY_H
+
+#include "lib/ckpt/source.h"
+#include "lib/model/split.h"
+
+#include <stdbool.h>
+
+struct copy_options {
+	const char *save;
+	const struct layout *layout; /* whose ranks' files are written */
+	enum dtype dtype;            /* of the weights; DTYPE_NONE: as they are stored */
+	bool no_optim, force;
+	bool check_finite;    /* refuse NaN and infinity, also those that the conversion makes */
+	bool allow_nonfinite; /* note them instead */
+	/* texts of the checkpoint */
+	const char *options, *state;
+};
+
+/*
+ * Writes save/iter_* of the source's iteration, and the tracker. Rank r of the layout writes
+ * pieces-r: of weights, then of each state, the parts of its parameters that lie in its data rank's
+ * range of the flat buffer, in model order. States keep their type. A few windows of some MiB are
+ * in memory at a time. notes gets one line for each tensor with values that are not finite.
+ */
+int copy_source(struct source *src, const struct copy_options *o, struct str *notes, struct err *e);
+
+#endif

@@ -1,0 +1,35 @@
+/* window.c - boxes of parameters, cut into parts that are read at once */
+#include "ckpt/window.h"
+#include "lib/base/mem.h"
+
+#include <stdlib.h>
+
+/* A range of elements is a few boxes. */
+void
+windows_add(struct windows *w, const struct source_part *whole)
+{
+	int64_t total = slice_elements(&whole->box);
+
+	for (int64_t at = 0, step; at < total; at += step) {
+		struct slice box[SLICE_FLAT_MAX];
+		int n;
+
+		step = total - at < WINDOW_ELEMENTS ? total - at : WINDOW_ELEMENTS;
+		n = slice_flat(&whole->box, at, step, box);
+		if (w->count + n > w->cap) {
+			w->cap = 2 * (w->count + n);
+			w->item = mem_realloc(w->item, (size_t)w->cap, sizeof *w->item);
+		}
+		for (int i = 0; i < n; i++) {
+			w->item[w->count] = *whole;
+			w->item[w->count++].box = box[i];
+		}
+	}
+}
+
+void
+windows_release(struct windows *w)
+{
+	free(w->item);
+	*w = (struct windows){ 0 };
+}
