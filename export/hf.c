@@ -12,7 +12,6 @@
 #include "lib/base/mem.h"
 #include "lib/base/temp.h"
 #include "lib/base/temp_sweep.h"
-#include "lib/model/options.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -23,9 +22,8 @@
 /* State of an export; released at the end of export_hf. */
 struct job {
 	const struct export_options *o;
-	struct ckpt *src;
-	struct model_config config;
-	struct param *param;
+	struct source *src;
+	struct model_config config; /* the source's, with what the tokenizer adds */
 	struct hf_export x;
 	struct tokenizer_files tokenizer;
 	bool has_tokenizer;
@@ -74,12 +72,12 @@ choose_family(struct job *j)
 
 	if (!j->o->arch) {
 		j->x.family = family_of(&j->config, &why);
-		return j->x.family ? 0 : err_at(j->e, ckpt_dir(j->src), 0, "%s", why.msg);
+		return j->x.family ? 0 : err_at(j->e, j->src->path, 0, "%s", why.msg);
 	}
 	j->x.family = family_find(j->o->arch);
 	if (j->x.family && family_check(j->x.family, &j->config, &why) < 0)
-		return err_at(j->e, ckpt_dir(j->src), 0, "cannot be exported as %s: it %s",
-		    j->o->arch, why.msg);
+		return err_at(
+		    j->e, j->src->path, 0, "cannot be exported as %s: it %s", j->o->arch, why.msg);
 	if (j->x.family)
 		return 0;
 	for (const struct family *const *f = family_all(); *f; f++)
@@ -94,56 +92,27 @@ choose_family(struct job *j)
 static enum dtype
 default_dtype(const struct job *j)
 {
-	const char *run = ckpt_state(j->src)->dtype;
+	const char *run = j->src->state.dtype;
 	enum dtype t = run ? dtype_from_name(run) : DTYPE_NONE;
 
 	if (!dtype_is_float(t))
-		t = ckpt_find(j->src, j->param[0].name)->dtype;
+		t = source_dtype(j->src, &j->src->param[0], NULL);
 	return t == DTYPE_F64 ? DTYPE_F32 : t;
 }
 
-/*
- * One line is enough here, as mckpt verify gives the details. Runs before writing, so that a
- * missing tensor is not found after an hour of copying.
- */
-static int
-check_tensors(const struct job *j)
-{
-	for (int i = 0; i < j->x.num_params; i++) {
-		const struct ckpt_tensor *t = ckpt_find(j->src, j->param[i].name);
-
-		if (!t)
-			return err_at(
-			    j->e, ckpt_dir(j->src), 0, "tensor '%s' is missing", j->param[i].name);
-		if (!param_has_shape(&j->param[i], t->ndim, t->shape) || !dtype_is_float(t->dtype))
-			return err_at(j->e, ckpt_dir(j->src), 0,
-			    "tensor '%s' does not have the shape and type that the model needs; "
-			    "mckpt "
-			    "verify says more",
-			    t->name);
-	}
-	return 0;
-}
-
-/* Opens the checkpoint and reads its model. */
+/* Opens the source and chooses what its model becomes. What is wrong with it is found here, so that
+ * a missing tensor is not found after an hour of copying. */
 static int
 open_model(struct job *j)
 {
-	char name[1100];
-	struct layout l;
-
-	j->src = ckpt_open(j->o->src, j->e);
-	if (!j->src)
+	j->src = source_open(j->o->src, j->e);
+	if (!j->src || source_require(j->src, j->e) < 0)
 		return -1;
-	snprintf(name, sizeof name, "%s/options.conf", ckpt_dir(j->src));
-	if (model_from_text(name, ckpt_options_text(j->src), &j->config, &l, j->e) < 0)
-		return -1;
-	j->x.num_params = model_params(&j->config, &j->param);
-	if (choose_family(j) < 0 || check_tensors(j) < 0)
+	str_add(j->notes, j->src->notes.buf, j->src->notes.len);
+	j->config = j->src->config;
+	if (choose_family(j) < 0)
 		return -1;
 	j->x.src = j->src;
-	j->x.config = &j->config;
-	j->x.param = j->param;
 	j->x.dtype = j->o->dtype == DTYPE_NONE ? default_dtype(j) : j->o->dtype;
 	return weights_plan(&j->x, j->o->max_shard_bytes, j->e);
 }
@@ -337,11 +306,11 @@ write_directory(struct job *j)
 		io_remove_tree(j->tmp, NULL);
 		return -1;
 	}
-	if (j->x.overflows)
+	if (j->x.dtype == DTYPE_F16 && j->src->lost.overflows)
 		str_addf(j->warnings,
 		    "%lld numbers are too large for fp16 and became infinite; bf16 would hold "
 		    "them\n",
-		    (long long)j->x.overflows);
+		    (long long)j->src->lost.overflows);
 	return 0;
 }
 
@@ -356,7 +325,6 @@ export_hf(const struct export_options *o, struct str *notes, struct str *warning
 		rc = write_directory(&j);
 	tokenizer_release(&j.tokenizer);
 	weights_release(&j.x);
-	free(j.param);
-	ckpt_close(j.src);
+	source_close(j.src);
 	return rc;
 }

@@ -3,7 +3,7 @@
 #define EXPORT_HF_H
 
 #include "lib/base/str.h"
-#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/source.h"
 #include "lib/model/family.h"
 
 struct export_options {
@@ -37,15 +37,11 @@ struct hf_tensor {
 };
 
 struct hf_export {
-	struct ckpt *src;
-	const struct model_config *config;
+	struct source *src;
 	const struct family *family;
-	const struct param *param;
-	int num_params;
 	enum dtype dtype;
 	int count, num_shards;
 	struct hf_tensor *tensor; /* in model order */
-	int64_t overflows;        /* finite numbers that F16 cannot hold */
 };
 
 /* Lists the tensors and distributes them over shards. weights_release in every case. */

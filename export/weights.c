@@ -11,7 +11,6 @@
 #include "lib/base/mem.h"
 #include "lib/ckpt/safetensors.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +23,7 @@ place_param(struct hf_export *x, int i, struct err *e)
 	struct family_place place;
 	struct hf_tensor *t = x->count ? &x->tensor[x->count - 1] : NULL;
 
-	if (family_place(x->family, x->config, &x->param[i], &place, e) < 0)
+	if (family_place(x->family, &x->src->config, &x->src->param[i], &place, e) < 0)
 		return -1;
 	if (t && !strcmp(t->name, place.name)) {
 		t->count++;
@@ -48,8 +47,8 @@ weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e)
 {
 	uint64_t bytes = 0;
 
-	x->tensor = mem_zalloc((size_t)x->num_params, sizeof *x->tensor);
-	for (int i = 0; i < x->num_params; i++)
+	x->tensor = mem_zalloc((size_t)x->src->count, sizeof *x->tensor);
+	for (int i = 0; i < x->src->count; i++)
 		if (place_param(x, i, e) < 0)
 			return -1;
 	/* In model order; a shard is closed before the tensor that would exceed the limit. */
@@ -66,49 +65,11 @@ weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e)
 	return 0;
 }
 
-/* The parameters and the checkpoint belong to the caller. */
+/* The source belongs to the caller. */
 void
 weights_release(struct hf_export *x)
 {
 	free(x->tensor);
-}
-
-/*
- * Counts only numbers that were finite before: an infinity in the checkpoint is not an overflow of
- * this export.
- */
-static int64_t
-count_overflows(const double *before, const uint16_t *after, int64_t n)
-{
-	int64_t count = 0;
-
-	for (int64_t i = 0; i < n; i++)
-		count += (after[i] & 0x7fff) == 0x7c00 && isfinite(before[i]);
-	return count;
-}
-
-/*
- * Converts to fp16 via double, so that a number is rounded once and overflow is noticed; the reader
- * converts to other types.
- */
-static int
-read_converted(
-    struct hf_export *x, const char *name, const struct slice *box, void *dst, struct err *e)
-{
-	int64_t n = slice_elements(box);
-	double *exact;
-	int rc;
-
-	if (x->dtype != DTYPE_F16 || ckpt_find(x->src, name)->dtype == DTYPE_F16)
-		return ckpt_read(x->src, name, box, x->dtype, dst, e);
-	exact = mem_alloc((size_t)n, sizeof *exact);
-	rc = ckpt_read(x->src, name, box, DTYPE_F64, exact, e);
-	if (rc == 0) {
-		dtype_convert(dst, DTYPE_F16, exact, DTYPE_F64, n);
-		x->overflows += count_overflows(exact, dst, n);
-	}
-	free(exact);
-	return rc;
 }
 
 /* Copies parameter i's part of `rows` (a box of whole rows of its tensor) into dst, which holds
@@ -116,29 +77,30 @@ read_converted(
 static int
 fill(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err *e)
 {
+	struct source_part want = { .param = &x->src->param[i] };
 	struct family_place place;
-	struct slice part, want;
+	struct slice part;
 	size_t size = dtype_size(x->dtype);
 	void *read;
 	int rc;
 
-	if (family_place(x->family, x->config, &x->param[i], &place, e) < 0)
+	if (family_place(x->family, &x->src->config, &x->src->param[i], &place, e) < 0)
 		return -1;
 	if (!slice_intersect(rows, &place.box, &part))
 		return 0;
-	want = part;
+	want.box = part;
 	for (int d = 0; d < part.ndim; d++) {
 		int to = place.transposed ? part.ndim - 1 - d : d;
 
-		want.start[to] = part.start[d] - place.box.start[d];
-		want.count[to] = part.count[d];
+		want.box.start[to] = part.start[d] - place.box.start[d];
+		want.box.count[to] = part.count[d];
 	}
 	read = mem_alloc((size_t)slice_elements(&part), size);
-	rc = read_converted(x, x->param[i].name, &want, read, e);
+	rc = source_read(x->src, &want, x->dtype, read, e);
 	if (rc == 0 && place.transposed) {
 		void *transposed = mem_alloc((size_t)slice_elements(&part), size);
 
-		slice_transpose(transposed, read, want.count[0], want.count[1], size);
+		slice_transpose(transposed, read, want.box.count[0], want.box.count[1], size);
 		free(read);
 		read = transposed;
 	}

@@ -119,6 +119,11 @@ describe(struct source *s, struct err *e)
 	s->rule = optim_rule_of(ckpt_state(c)->optimizer, has_state, c);
 	s->num_tensors = ckpt_count(c);
 	s->num_files = ckpt_num_files(c);
+	if (!ckpt_sealed(c))
+		str_addf(&s->notes,
+		    "%s: of an earlier version, which holds no checksums of options.conf, "
+		    "state.conf and manifest.tsv\n",
+		    s->path);
 	return 0;
 }
 

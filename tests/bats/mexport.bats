@@ -162,10 +162,10 @@ setup()
 	[ "$(sed -n '/^## Models/,/^## /s/^| `\([a-z0-9]*\)` .*/\1/p' "$TOP/README.md" | paste -sd , | sed 's/,/, /g')" = "$known" ]
 	fails 1 "mexport: --arch bert: must be one of $known" mexport --arch bert ck out
 	"$make_checkpoint" a 131 missing
-	fails 1 "mexport: a/iter_0000007: tensor 'embedding.word_embeddings.weight' is missing" \
+	fails 1 "mexport: a/iter_0000007: tensor 'embedding.word_embeddings.weight' is missing (and 2 more; mckpt verify lists them)" \
 		mexport a out
 	"$make_checkpoint" b 131 shape
-	fails 1 "mexport: b/iter_0000007: tensor 'embedding.word_embeddings.weight' does not have the shape and type that the model needs; mckpt verify says more" \
+	fails 1 "mexport: b/iter_0000007: tensor 'embedding.word_embeddings.weight' has shape [130, 16], the model needs [131, 16] (and 2 more; mckpt verify lists them)" \
 		mexport b out
 	[ -z "$(ls -d out* 2>/dev/null)" ]
 	mkdir other

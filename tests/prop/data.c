@@ -35,7 +35,7 @@ struct order {
 };
 
 /* The source of the samples. */
-enum source { MOCK, ONE, WEIGHTED, SIZES, SOURCES };
+enum data_from { MOCK, ONE, WEIGHTED, SIZES, SOURCES };
 
 static struct err e;
 static struct comm *world;
@@ -66,7 +66,7 @@ write_dataset(const char *path, uint64_t seed, uint32_t documents)
 
 /* A run on this many data ranks. */
 static struct train_config
-config(int64_t data_ranks, int64_t micro_batch, enum source source)
+config(int64_t data_ranks, int64_t micro_batch, enum data_from source)
 {
 	struct train_config c = { .eod = EOD, .train_iters = STEPS };
 
@@ -165,7 +165,7 @@ same(const struct order *a, const struct order *b, int first_step)
 }
 
 static void
-check_layouts(enum source source)
+check_layouts(enum data_from source)
 {
 	static const int64_t micro[] = { 1, 2, 4, 8 };
 	struct train_config one = config(1, 1, source);
@@ -272,9 +272,10 @@ static void
 write_checkpoint(const struct data *d, int64_t consumed, const char *save)
 {
 	struct slice box = { .ndim = 1, .start = { 0 }, .count = { 1 } };
-	struct ckpt_commit commit = {
-		.save = save, .iteration = consumed / GLOBAL, .options = "seq-length 16\n"
-	};
+	struct ckpt_commit commit = { .save = save,
+		.iteration = consumed / GLOBAL,
+		.options = "num-layers 1\nhidden-size 8\nnum-attention-heads 1\nvocab-size "
+			   "8\nseq-length 16\n" };
 	const struct blend *b = d->set[SPLIT_TRAIN].blend;
 	struct str manifest = { 0 }, state = { 0 };
 	struct ckpt_writer *w;
@@ -479,7 +480,7 @@ main(void)
 		write_dataset(corpus[k], seed + (uint64_t)k, DOCUMENTS * (1 + (uint32_t)k));
 	}
 	for (int s = MOCK; s < SOURCES; s++)
-		check_layouts((enum source)s);
+		check_layouts((enum data_from)s);
 	check_bad_token();
 	check_cyclic(false);
 	check_cyclic(true);

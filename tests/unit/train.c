@@ -61,14 +61,8 @@ small(void)
 static int
 same_model(const struct train_config *run, const struct train_config *saved)
 {
-	struct str text = { 0 };
-	int rc;
-
-	model_dump(&saved->plan.model, &text);
 	e.msg[0] = '\0';
-	rc = train_same_model(run, "options.conf", text.buf, &e);
-	str_release(&text);
-	return rc;
+	return train_same_model(run, "options.conf", &saved->plan.model, &e);
 }
 
 static void

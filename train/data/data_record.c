@@ -15,7 +15,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
-#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/source.h"
 #include "train/data/data_impl.h"
 
 #include <stdlib.h>
@@ -33,17 +33,17 @@ loader(const struct train_config *c)
 
 /* "FINGERPRINT WEIGHT FIRST ASKED EPOCHS SEPARATE CONSUMED PREFIX" */
 static int
-read_corpus(const struct ckpt *k, int i, struct corpus_record *c, struct err *e)
+read_corpus(const struct source *s, int i, struct corpus_record *c, struct err *e)
 {
 	const long long most = 1LL << 53; /* samples of a run, see config.c */
 	long long first, asked, epochs, consumed;
 	int separate, at = 0;
-	const char *text = ckpt_state(k)->data_corpus[i];
+	const char *text = s->state.data_corpus[i];
 
 	if (sscanf(text, "%63s %lf %lld %lld %lld %d %lld %n", c->fingerprint, &c->weight, &first,
 		&asked, &epochs, &separate, &consumed, &at) != 7 ||
 	    !at || !text[at] || first < 0 || first > consumed || consumed > most || asked < -1)
-		return err_set(e, "%s: state.conf: 'data_corpus_%d' is damaged", ckpt_dir(k), i);
+		return err_set(e, "%s: state.conf: 'data_corpus_%d' is damaged", s->path, i);
 	c->first = first;
 	c->num_samples = asked;
 	c->epochs = epochs;
@@ -55,9 +55,9 @@ read_corpus(const struct ckpt *k, int i, struct corpus_record *c, struct err *e)
 
 /* Reads what data_state writes. */
 static int
-read_lists(struct data_record *r, const struct ckpt *k, struct err *e)
+read_lists(struct data_record *r, const struct source *from, struct err *e)
 {
-	const struct run_state *s = ckpt_state(k);
+	const struct run_state *s = &from->state;
 
 	r->iteration = s->iteration;
 	r->consumed = s->consumed_train_samples;
@@ -72,7 +72,7 @@ read_lists(struct data_record *r, const struct ckpt *k, struct err *e)
 	r->corpus = mem_zalloc((size_t)s->data_corpora + 1, sizeof *r->corpus);
 	for (int i = 0; i < s->data_corpora; i++) {
 		r->count = i + 1;
-		if (read_corpus(k, i, &r->corpus[i], e) < 0)
+		if (read_corpus(from, i, &r->corpus[i], e) < 0)
 			return -1;
 	}
 	return 0;
@@ -83,16 +83,16 @@ int
 data_record_read(struct data *d, struct err *e)
 {
 	struct data_record *r = &d->record;
-	struct ckpt *k;
+	struct source *s;
 	int rc;
 
 	if (d->c->start != START_RESUME || d->c->o.skip_train)
 		return 0;
-	k = train_open_checkpoint(d->c->weights_from, e);
-	if (!k)
+	s = train_open_source(d->c->weights_from, e);
+	if (!s)
 		return -1;
-	rc = read_lists(r, k, e);
-	ckpt_close(k);
+	rc = read_lists(r, s, e);
+	source_close(s);
 	return rc;
 }
 

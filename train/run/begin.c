@@ -6,6 +6,7 @@
  * with the same bits, since all that decides (losses, rewinds) is in the checkpoints.
  */
 #include "lib/base/prog.h"
+#include "lib/ckpt/ckpt.h"
 #include "train/run/begin.h"
 #include "train/run/stop.h"
 #include "train/state/claim.h"

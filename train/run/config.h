@@ -8,7 +8,7 @@
 #ifndef TRAIN_RUN_CONFIG_H
 #define TRAIN_RUN_CONFIG_H
 
-#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/source.h"
 #include "lib/data/paths.h"
 #include "lib/model/options.h"
 #include "lib/token/tokenizer.h"
@@ -150,15 +150,15 @@ int train_progress(struct train_config *c, int64_t *iteration, int64_t *consumed
  * that does not apply, 1 when *m is filled. --use-checkpoint-args takes the sequence length too
  * where none was typed. */
 int train_checkpoint_model(struct train_config *c, struct model_config *m, struct err *e);
-/* Opens the checkpoint that --load or --pretrained-checkpoint names; where it is damaged, the
- * reason names an older one that opens. */
-struct ckpt *train_open_checkpoint(const char *dir, struct err *e);
+/* Opens what --load or --pretrained-checkpoint names; where it is damaged, the reason names an
+ * older checkpoint that opens. */
+struct source *train_open_source(const char *dir, struct err *e);
 /* Adds to the reason of a damaged checkpoint which older one opens, and how to check the whole of
  * that. */
 void train_name_older(const char *dir, struct err *e);
 /* Compares the architecture of a checkpoint with this run's. The reason names the first option that
  * differs. */
-int train_same_model(
-    const struct train_config *c, const char *name, const char *options_text, struct err *e);
+int train_same_model(const struct train_config *c, const char *name,
+    const struct model_config *theirs, struct err *e);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
+#include "lib/ckpt/ckpt.h"
 #include "train/run/stop.h"
 #include "train/state/claim.h"
 

@@ -1,19 +1,17 @@
 /*
- * load.c - reading a checkpoint, or the weights of a Hugging Face directory, under this run's
+ * load.c - reading a checkpoint, or the weights of a model of another format, under this run's
  * layout
  *
  * Each rank opens the files itself and reads the boxes that its layout gives it; no rank sends
  * weights to another. After each shard the ranks agree on whether to continue: loading may take
  * minutes, and a request to stop, or a piece that cannot be read, ends it on all of them at once.
  * Boxes are in global coordinates, so loading under another layout is the same as loading under
- * this one. The reader that opens a tensor checks its shape and type: lib/ckpt/ckpt for ours,
- * read_hf for Hugging Face's.
+ * this one. No format is known here: lib/ckpt/source.h reads them all, and has checked shapes and
+ * types when it opened one.
  */
+#include "lib/base/cli.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
-#include "lib/ckpt/hfdir.h"
-#include "lib/model/family.h"
-#include "lib/model/options.h"
 #include "train/engine/grads.h"
 #include "train/run/stop.h"
 #include "train/state/save.h"
@@ -21,14 +19,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The source of the weights: one of the two. */
-struct weights {
-	struct ckpt *ckpt;
-	struct hfdir *hf;
-	const struct family *family;
-	const struct model_config *model;
-};
 
 /* Copies host elements of the stored type to the device. Waits, since the host buffer is freed
  * next. */
@@ -39,62 +29,11 @@ put(struct engine *e, const struct tensor *dst, const void *host)
 	engine_sync(e);
 }
 
-/* A box of a parameter out of a Hugging Face tensor, converted; rows of the parameter may be its
- * columns. The family says under which name, where and in which orientation a parameter is stored.
- * Elements are converted one by one: this runs once, from mapped files. */
-static int
-read_hf(const struct weights *w, const struct param *p, const struct slice *box, enum dtype dtype,
-    char *dst, struct err *err)
-{
-	const struct safetensors_entry *t;
-	struct family_place at;
-	size_t size = dtype_size(dtype);
-
-	if (family_place(w->family, w->model, p, &at, err) < 0)
-		return -1;
-	t = hfdir_find(w->hf, at.name);
-	if (!t && w->family->optional_prefix &&
-	    !strncmp(at.name, w->family->optional_prefix, strlen(w->family->optional_prefix)))
-		t = hfdir_find(w->hf, at.name + strlen(w->family->optional_prefix));
-	if (!t)
-		return err_set(err, "tensor '%s' is missing", at.name);
-	if (t->ndim != at.ndim || t->shape[0] != at.shape[0] ||
-	    (t->ndim > 1 && t->shape[1] != at.shape[1]) || t->dtype == DTYPE_NONE ||
-	    !dtype_is_float(t->dtype))
-		return err_set(
-		    err, "tensor '%s' has another shape or type than the model", at.name);
-	for (int64_t i = 0, n = slice_elements(box); i < n; i++) {
-		int64_t row = p->ndim == 2 ? box->start[0] + i / box->count[1] : box->start[0] + i;
-		int64_t column = p->ndim == 2 ? box->start[1] + i % box->count[1] : 0;
-		int64_t r = at.box.start[0] + (at.transposed ? column : row),
-			c = at.box.start[1] + (at.transposed ? row : column);
-		int64_t index = p->ndim == 2 ? r * at.shape[1] + c : r;
-
-		dtype_convert(dst + (size_t)i * size, dtype,
-		    (const char *)t->data + (size_t)index * dtype_size(t->dtype), t->dtype, 1);
-	}
-	return 0;
-}
-
-/* dst is dense, of dtype, with as many elements as the box; state NULL: the weights, which are all
- * that a Hugging Face directory has. */
-static int
-read_box(const struct weights *w, const struct param *p, const char *state, const struct slice *box,
-    enum dtype dtype, char *dst, struct err *err)
-{
-	char name[128];
-
-	if (w->hf)
-		return read_hf(w, p, box, dtype, dst, err);
-	snprintf(name, sizeof name, "%s%s%s", p->name, state ? "." : "", state ? state : "");
-	return ckpt_read(w->ckpt, name, box, dtype, dst, err);
-}
-
 /* What is read for each shard: a buffer, and the optimizer state that it holds; NULL: the
  * weights. */
 struct reading {
 	struct engine *e;
-	const struct weights *w;
+	struct source *w;
 	enum buffer to;
 	const char *state;
 };
@@ -125,7 +64,10 @@ read_shard(const struct reading *r, int i, struct err *err)
 		struct tensor dst = engine_part(e, r->to, &p);
 		char *host = mem_alloc((size_t)p.count, dtype_size(dst.dtype));
 
-		rc = read_box(r->w, &e->table[s->param], r->state, &box[k], dst.dtype, host, err);
+		rc = source_read(r->w,
+		    &(struct source_part){
+			.param = &e->table[s->param], .state = r->state, .box = box[k] },
+		    dst.dtype, host, err);
 		if (rc == 0)
 			put(e, &dst, host);
 		free(host);
@@ -136,10 +78,10 @@ read_shard(const struct reading *r, int i, struct err *err)
 
 /* Returns rc. For a damaged checkpoint, adds the one to go back to to the reason. */
 static int
-name_damage(const struct weights *w, int rc, struct err *err)
+name_damage(const struct source *w, int rc, struct err *err)
 {
-	if (rc < 0 && w->ckpt && ckpt_damaged(w->ckpt))
-		train_name_older(ckpt_dir(w->ckpt), err);
+	if (rc < 0 && w->damaged)
+		train_name_older(w->path, err);
 	return rc;
 }
 
@@ -172,16 +114,16 @@ read_shards(const struct reading *r, int rc, struct err *err)
  * the sum over tokens. The gradients of such a run stay scaled as they were; a scale that the
  * command line fixes does not, and a note says so. */
 static void
-resume_scale(const struct ckpt *k, double scale, struct scaler *s, bool speaks)
+resume_scale(const struct source *w, double scale, struct scaler *s, bool speaks)
 {
-	double of_mean = ckpt_state(k)->loss_scale_of ? scale : scale * s->tokens;
+	double of_mean = w->state.loss_scale_of ? scale : scale * s->tokens;
 
 	if (s->dynamic)
 		s->scale = of_mean;
 	if (of_mean != scale && speaks)
 		note("%s: its loss scale %.15g multiplied a sum over tokens, which is %.15g of "
 		     "their mean; %s %.15g",
-		    ckpt_dir(k), scale, of_mean,
+		    w->path, scale, of_mean,
 		    s->dynamic ? "the run goes on with" : "--loss-scale is", s->scale);
 }
 
@@ -190,9 +132,9 @@ resume_scale(const struct ckpt *k, double scale, struct scaler *s, bool speaks)
  * skipped is from a version whose batch size did not change. */
 static void
 resume_progress(
-    const struct engine *e, const struct ckpt *k, struct train_config *c, struct progress *p)
+    const struct engine *e, const struct source *w, struct train_config *c, struct progress *p)
 {
-	const struct run_state *s = ckpt_state(k);
+	const struct run_state *s = &w->state;
 
 	p->iteration = s->iteration;
 	p->consumed_samples = s->consumed_train_samples;
@@ -207,26 +149,26 @@ resume_progress(
 		return;
 	c->scaler.growth = s->loss_scale_growth;
 	c->scaler.hysteresis_left = s->loss_scale_hysteresis;
-	resume_scale(k, s->loss_scale, &c->scaler, e->rank == 0);
+	resume_scale(w, s->loss_scale, &c->scaler, e->rank == 0);
 }
 
 static int
-resume_spikes(const struct ckpt *k, struct spike_record *s, struct err *err)
+resume_spikes(const struct source *w, struct spike_record *s, struct err *err)
 {
-	const struct run_state *from = ckpt_state(k);
+	const struct run_state *from = &w->state;
 	struct err why;
 
 	return spike_read(s, from->recent_losses, from->rewound, &why) < 0
-	    ? err_set(err, "%s: state.conf: %s", ckpt_dir(k), why.msg)
+	    ? err_set(err, "%s: state.conf: %s", w->path, why.msg)
 	    : 0;
 }
 
 /* The schedule must stay as it was unless the user says which side counts; a run that trains
  * nothing has none. This guards against a silent change of the schedule in a requeued script. */
 static int
-resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
+resume_schedule(const struct source *w, struct train_config *c, struct err *err)
 {
-	const char *line = ckpt_state(k)->schedule;
+	const char *line = w->state.schedule;
 	struct str mine = { 0 };
 	bool same;
 
@@ -234,7 +176,7 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 		return 0;
 	if (c->o.use_checkpoint_schedule)
 		return train_schedule_parse(line, &c->schedule) < 0
-		    ? err_set(err, "%s: state.conf: 'schedule' is damaged", ckpt_dir(k))
+		    ? err_set(err, "%s: state.conf: 'schedule' is damaged", w->path)
 		    : 0;
 	train_schedule_line(&c->schedule, &mine);
 	same = !strcmp(mine.buf, line);
@@ -244,59 +186,48 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 			  "%s: the learning-rate schedule differs from the checkpoint's; "
 			  "--override-opt_param-scheduler takes the command line's, "
 			  "--use-checkpoint-opt_param-scheduler the checkpoint's",
-			  ckpt_dir(k));
-}
-
-/* Looks only at the final norm's states, which every rank can look up. */
-static bool
-has_state(const void *ckpt, const char *state)
-{
-	char name[128];
-
-	snprintf(name, sizeof name, "decoder.final_layernorm.weight.%s", state);
-	return ckpt_find(ckpt, name);
+			  w->path);
 }
 
 /* The moments must come from this run's rule with the same constants, unless the user says
  * otherwise; Megatron-LM accepts every change. */
 static int
 resume_optimizer(
-    const struct engine *e, const struct ckpt *k, const struct train_config *c, struct err *err)
+    const struct engine *e, const struct source *w, const struct train_config *c, struct err *err)
 {
-	const char *mine = e->mem.rule->name, *theirs = ckpt_state(k)->optimizer;
-	const struct optim_rule *rule = optim_rule_of(theirs, has_state, k);
+	const char *mine = e->mem.rule->name, *theirs = w->state.optimizer;
 	struct str changes = { 0 };
 	int rc = 0;
 
-	if (!rule)
+	if (!w->rule)
 		return err_set(err,
 		    "%s: holds no optimizer state; --finetune or --no-load-optim starts without",
-		    ckpt_dir(k));
+		    w->path);
 	if (!theirs)
-		theirs = rule->name;
+		theirs = w->rule->name;
 	if (strcmp(mine, theirs))
 		return err_set(err,
 		    "%s: --optimizer is %s and was %s, whose moments mean something else; "
 		    "--finetune or --no-load-optim "
 		    "starts without",
-		    ckpt_dir(k), mine, theirs);
-	optim_differences(&c->optim, ckpt_state(k), &changes);
+		    w->path, mine, theirs);
+	optim_differences(&c->optim, &w->state, &changes);
 	if (changes.len && !c->o.override_schedule)
 		rc = err_set(err,
 		    "%s: the optimizer changed since this checkpoint was saved: %s; "
 		    "--override-opt_param-scheduler takes the "
 		    "command line's, --no-load-optim starts without its moments",
-		    ckpt_dir(k), changes.buf);
+		    w->path, changes.buf);
 	else if (changes.len && e->rank == 0)
-		note("%s: the optimizer goes on with moments that were made otherwise: %s",
-		    ckpt_dir(k), changes.buf);
+		note("%s: the optimizer goes on with moments that were made otherwise: %s", w->path,
+		    changes.buf);
 	str_release(&changes);
 	return rc;
 }
 
 /* Master copies, then the states of the update rule. Collective. */
 static int
-read_optimizer(struct engine *e, const struct weights *w, struct err *err)
+read_optimizer(struct engine *e, struct source *w, struct err *err)
 {
 	int rc = read_shards(&(struct reading){ e, w, BUF_MASTER, NULL }, 0, err);
 
@@ -311,17 +242,17 @@ read_optimizer(struct engine *e, const struct weights *w, struct err *err)
 /* Progress, schedule, then master copies and moments. data_record.c restores the data's state.
  * Collective. */
 static int
-resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p,
-    struct err *err)
+resume(
+    struct engine *e, struct source *w, struct train_config *c, struct progress *p, struct err *err)
 {
 	bool forward = e->plan.shape.forward_only;
-	int rc = resume_schedule(w->ckpt, c, err);
+	int rc = resume_schedule(w, c, err);
 
-	resume_progress(e, w->ckpt, c, p);
+	resume_progress(e, w, c, p);
 	if (rc == 0)
-		rc = resume_spikes(w->ckpt, &p->spikes, err);
+		rc = resume_spikes(w, &p->spikes, err);
 	if (rc == 0 && !forward && c->o.load_optim)
-		rc = resume_optimizer(e, w->ckpt, c, err);
+		rc = resume_optimizer(e, w, c, err);
 	if (comm_agree(COMM_HERE(e->groups.world), rc, err))
 		return -1;
 	if (!forward && !c->o.load_optim)
@@ -329,35 +260,28 @@ resume(struct engine *e, const struct weights *w, struct train_config *c, struct
 	return !forward && c->o.load_optim ? read_optimizer(e, w, err) : 0;
 }
 
-/* Sets w->ckpt or w->hf on success; the caller closes both in any case. */
-static int
-open_weights(
-    struct weights *w, struct model_config *theirs, const struct train_config *c, struct err *err)
+/* Opens what the run starts from, and compares its model with the run's. NULL with a reason. */
+static struct source *
+open_weights(const struct train_config *c, struct err *err)
 {
-	if (hfdir_is(c->weights_from)) {
-		w->family = family_read_config(c->weights_from, theirs, err);
-		if (!w->family || !(w->hf = hfdir_open(c->weights_from, err)))
-			return -1;
-		return 0;
-	}
-	w->ckpt = train_open_checkpoint(c->weights_from, err);
-	return w->ckpt ? train_same_model(c, ckpt_dir(w->ckpt), ckpt_options_text(w->ckpt), err)
-		       : -1;
+	struct source *w = train_open_source(c->weights_from, err);
+
+	if (w && source_require(w, err) == 0 && train_same_model(c, w->path, &w->config, err) == 0)
+		return w;
+	source_close(w);
+	return NULL;
 }
 
-/* Finds damage in what no rank reads: each rank checks its share of the pieces under one sum. */
+/* Says what is noted of the source. Finds damage in what no rank reads, where reading does not:
+ * each rank checks its share. */
 static int
-check_share(const struct engine *e, const struct weights *w, struct err *err)
+accept(const struct engine *e, struct source *w, struct err *err)
 {
-	struct ckpt *k = w->ckpt;
-
-	if (!k || ckpt_sealed(k))
-		return 0;
 	if (e->rank == 0)
-		note("%s: of an earlier version, which holds no checksums of options.conf, "
-		     "state.conf and manifest.tsv",
-		    ckpt_dir(k));
-	return name_damage(w, ckpt_check_share(k, e->rank, e->groups.world->size, err), err);
+		cli_say(&w->notes, note);
+	if (!w->kind->share)
+		return 0;
+	return name_damage(w, w->kind->share(w, e->rank, e->groups.world->size, err), err);
 }
 
 /* Weights come first and in the run's type. Master copies come from the checkpoint when it has
@@ -366,23 +290,17 @@ check_share(const struct engine *e, const struct weights *w, struct err *err)
 int
 load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, struct err *err)
 {
-	struct weights w = { .model = &e->plan.model };
-	struct model_config theirs;
-	int rc = open_weights(&w, &theirs, c, err);
+	struct source *w = open_weights(c, err);
+	int rc = w ? accept(e, w, err) : -1;
 
-	if (rc == 0)
-		rc = check_share(e, &w, err);
-	rc = read_shards(&(struct reading){ e, &w, BUF_WEIGHTS, NULL }, rc, err);
+	rc = read_shards(&(struct reading){ e, w, BUF_WEIGHTS, NULL }, rc, err);
 	if (rc == 0 && c->start == START_RESUME)
-		rc = resume(e, &w, c, p, err);
-	else if (rc == 0 && w.ckpt && !e->plan.shape.forward_only)
-		rc = read_shards(&(struct reading){ e, &w, BUF_MASTER, NULL }, 0, err);
+		rc = resume(e, w, c, p, err);
 	else if (rc == 0 && !e->plan.shape.forward_only)
-		optim_from_weights(e);
+		rc = read_shards(&(struct reading){ e, w, BUF_MASTER, NULL }, 0, err);
 	/* Only this rank's own part was read. */
 	if (rc == 0 && e->mem.bytes[BUF_WEIGHT_SLOTS])
 		optim_to_weights(e);
-	ckpt_close(w.ckpt);
-	hfdir_close(w.hf);
+	source_close(w);
 	return rc;
 }

@@ -9,8 +9,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
-#include "lib/ckpt/hfdir.h"
-#include "lib/model/family.h"
+#include "lib/ckpt/ckpt.h"
 #include "train/run/config.h"
 
 #include <dirent.h>
@@ -189,59 +188,14 @@ train_name_older(const char *dir, struct err *e)
 		    why.msg, older, older);
 }
 
-struct ckpt *
-train_open_checkpoint(const char *dir, struct err *e)
+struct source *
+train_open_source(const char *dir, struct err *e)
 {
-	struct ckpt *k = ckpt_open(dir, e);
+	struct source *s = source_open(dir, e);
 
-	if (!k)
+	if (!s)
 		train_name_older(dir, e);
-	return k;
-}
-
-/* Adds everything that tells a checkpoint from another: its texts and the sums of its pieces. */
-static int
-add_ckpt(struct str *out, const char *dir, struct err *e)
-{
-	struct ckpt *k = ckpt_open(dir, e);
-	struct hash_stream *h = k ? hash_stream_new() : NULL;
-	char sum[17];
-
-	if (!k)
-		return -1;
-	hash_stream_add(h, ckpt_options_text(k), strlen(ckpt_options_text(k)));
-	hash_stream_add(h, ckpt_state_text(k), strlen(ckpt_state_text(k)));
-	for (int i = 0; i < ckpt_count(k); i++)
-		for (int p = 0; p < ckpt_at(k, i)->num_pieces; p++)
-			hash_stream_add(h, ckpt_at(k, i)->piece[p].sum,
-			    (size_t)ckpt_at(k, i)->piece[p].num_sums * sizeof(uint64_t));
-	str_addf(out, "iteration %lld, contents %s", (long long)ckpt_state(k)->iteration,
-	    hash_text(hash_stream_free(h), sum));
-	ckpt_close(k);
-	return 0;
-}
-
-/* Adds names and first elements of the tensors: whole files would take as long as loading them. */
-static int
-add_hf(struct str *out, const char *dir, struct err *e)
-{
-	enum { FIRST = 64 };
-	struct hfdir *d = hfdir_open(dir, e);
-	struct hash_stream *h = d ? hash_stream_new() : NULL;
-	char sum[17];
-
-	if (!d)
-		return -1;
-	for (int i = 0; i < hfdir_count(d); i++) {
-		const struct safetensors_entry *t = hfdir_at(d, i);
-
-		hash_stream_add(h, t->name, strlen(t->name) + 1);
-		hash_stream_add(h, t->data, t->bytes < FIRST ? t->bytes : FIRST);
-	}
-	str_addf(
-	    out, "%d tensors, contents %s", hfdir_count(d), hash_text(hash_stream_free(h), sum));
-	hfdir_close(d);
-	return 0;
+	return s;
 }
 
 /* A checkpoint that cannot be opened is left out: the loader refuses it. */
@@ -249,11 +203,17 @@ static void
 add_checkpoint(struct str *out, const char *dir)
 {
 	struct err why;
+	struct source *s = source_open(dir, &why);
+	char sum[17];
 
 	str_adds(out, "checkpoint\t");
-	if ((hfdir_is(dir) ? add_hf : add_ckpt)(out, dir, &why) < 0)
-		str_addf(out, "cannot be opened (%s)", why.msg);
-	str_addc(out, '\n');
+	if (s)
+		str_addf(out, "iteration %lld, %d tensors, contents %s\n",
+		    (long long)s->state.iteration, s->num_tensors,
+		    hash_text(s->kind->hash(s), sum));
+	else
+		str_addf(out, "cannot be opened (%s)\n", why.msg);
+	source_close(s);
 }
 
 /* Adds a text file. Anything else, such as a pipe, is left to its one reader. */
@@ -323,18 +283,18 @@ train_way_on(const struct train_config *c)
 int
 train_progress(struct train_config *c, int64_t *iteration, int64_t *consumed, struct err *e)
 {
-	struct ckpt *k;
+	struct source *s;
 
 	*iteration = *consumed = 0;
-	if (c->start != START_RESUME || hfdir_is(c->weights_from))
+	if (c->start != START_RESUME)
 		return 0;
-	k = train_open_checkpoint(c->weights_from, e);
-	c->unreadable = !k;
-	if (!k)
+	s = train_open_source(c->weights_from, e);
+	c->unreadable = !s;
+	if (!s)
 		return -1;
-	*iteration = ckpt_state(k)->iteration;
-	*consumed = ckpt_state(k)->consumed_train_samples;
-	ckpt_close(k);
+	*iteration = s->state.iteration;
+	*consumed = s->state.consumed_train_samples;
+	source_close(s);
 	return 0;
 }
 
@@ -356,50 +316,43 @@ take_seq_length(struct train_config *c, const char *name, const char *text, stru
 }
 
 /* 1 when *m has been set from the checkpoint, 0 when the command line says what the model is, -1
- * on failure. Works for our checkpoints and for Hugging Face directories. */
+ * on failure. */
 int
 train_checkpoint_model(struct train_config *c, struct model_config *m, struct err *e)
 {
-	struct layout layout;
-	struct ckpt *ckpt;
+	struct source *s;
 	bool typed = c->o.run.model.path || opt_given(&c->parse, "num-layers");
-	int rc;
+	int rc = 0;
 
 	if (!c->weights_from || (typed && !c->o.use_checkpoint_args))
 		return 0;
-	if (hfdir_is(c->weights_from))
-		return family_read_config(c->weights_from, m, e) ? 1 : -1;
-	ckpt = train_open_checkpoint(c->weights_from, e);
-	c->unreadable = !ckpt;
-	if (!ckpt)
+	s = train_open_source(c->weights_from, e);
+	c->unreadable = !s;
+	if (!s)
 		return -1;
-	rc = model_from_text(ckpt_dir(ckpt), ckpt_options_text(ckpt), m, &layout, e);
-	if (rc == 0 && c->o.use_checkpoint_args)
-		rc = take_seq_length(c, ckpt_dir(ckpt), ckpt_options_text(ckpt), e);
-	ckpt_close(ckpt);
+	*m = s->config;
+	if (c->o.use_checkpoint_args)
+		rc = take_seq_length(c, s->path, s->options.buf, e);
+	source_close(s);
 	return rc < 0 ? -1 : 1;
 }
 
 /* 0 when the checkpoint's weights mean the same in this run. */
 int
-train_same_model(
-    const struct train_config *c, const char *name, const char *options_text, struct err *e)
+train_same_model(const struct train_config *c, const char *name, const struct model_config *theirs,
+    struct err *e)
 {
-	struct model_config theirs;
-	struct layout layout;
 	struct str differences = { 0 };
 	char *line, *mine;
 
-	if (model_from_text(name, options_text, &theirs, &layout, e) < 0)
-		return -1;
 	/* Learned positions are a tensor, so the number of positions counts. */
-	if (theirs.position == POSITION_LEARNED &&
-	    theirs.max_position_embeddings != c->plan.model.max_position_embeddings)
+	if (theirs->position == POSITION_LEARNED &&
+	    theirs->max_position_embeddings != c->plan.model.max_position_embeddings)
 		return err_set(e,
 		    "%s: the checkpoint has max-position-embeddings %lld, the run %lld", name,
-		    (long long)theirs.max_position_embeddings,
+		    (long long)theirs->max_position_embeddings,
 		    (long long)c->plan.model.max_position_embeddings);
-	model_weight_differences(&theirs, &c->plan.model, &differences);
+	model_weight_differences(theirs, &c->plan.model, &differences);
 	line = differences.buf;
 	if (line) {
 		line[strcspn(line, "\n")] = '\0';
