@@ -161,12 +161,14 @@ agrees(const unsigned char *field, uint64_t value)
 static int
 read_local(struct archive *a, const unsigned char *entry, uint64_t at, struct zip_record *r)
 {
-	const unsigned char *p = a->base + at;
 	uint64_t room, head, name = load(entry + 28, 2);
+	const unsigned char *p;
+	bool inside = at <= a->directory && a->directory - at >= LOCAL_BYTES;
 
-	if (at > a->directory || a->directory - at < LOCAL_BYTES || load(p, 4) != 0x04034b50)
+	if (!inside || load(a->base + at, 4) != 0x04034b50)
 		return err_set(a->e, "record '%s' has no local header at byte %llu", r->name,
 		    (unsigned long long)at);
+	p = a->base + at;
 	room = a->directory - at;
 	head = LOCAL_BYTES + load(p + 26, 2) + load(p + 28, 2);
 	if (head > room || load(p + 26, 2) != name || load(p + 8, 2) != load(entry + 10, 2) ||
