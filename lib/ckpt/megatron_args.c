@@ -1,0 +1,349 @@
+/*
+ * megatron_args.c - from the attributes of a Namespace to the options of a model
+ *
+ * The attributes become a command line, which is parsed like any other; so ranges, defaults and
+ * derived sizes are those of the options.
+ */
+#include "lib/base/mem.h"
+#include "lib/ckpt/megatron_args.h"
+#include "lib/ckpt/torchzip.h"
+#include "lib/model/options.h"
+
+#include <string.h>
+
+struct holder {
+	struct run_options run;
+};
+
+static const struct opt options[] = { RUN_OPTS(struct holder, run), OPT_END };
+static const struct opt model_rows[] = { MODEL_OPTS(struct holder, run.model),
+	{ .type = OPT_END_TYPE } };
+enum { MODEL_ROWS = sizeof model_rows / sizeof *model_rows };
+
+/* Options whose attribute has another name than theirs, or had one at some time. */
+static const struct {
+	const char *option, *attribute;
+} other_names[] = {
+	{ "disable-bias-linear", "add_bias_linear" },
+	{ "no-bias-gelu-fusion", "bias_gelu_fusion" },
+	{ "no-position-embedding", "add_position_embedding" },
+	{ "norm-epsilon", "layernorm_epsilon" },
+};
+
+/* Attributes that make another model than we have, unless they are off (None, False, 0) or have the
+ * plain value. */
+static const struct {
+	const char *attribute, *plain, *what;
+} refused[] = {
+	{ "num_experts", NULL, "a mixture of experts" },
+	{ "mtp_num_layers", NULL, "multi-token prediction" },
+	{ "multi_latent_attention", NULL, "multi-latent attention" },
+	{ "experimental_attention_variant", NULL, "another attention" },
+	{ "linear_attention_freq", NULL, "linear attention" },
+	{ "attention_output_gate", NULL, "a gate after attention" },
+	{ "softmax_type", "vanilla", "another softmax" },
+	{ "qk_l2_norm", NULL, "L2 norms of q and k" },
+	{ "no_rope_freq", NULL, "layers without rotary positions" },
+	{ "window_attn_skip_freq", NULL, "a window in some layers" },
+	{ "apply_layernorm_1p", NULL, "norms that store the weight less 1" },
+	{ "layernorm_zero_centered_gamma", NULL, "norms that store the weight less 1" },
+	{ "apply_residual_connection_post_layernorm", NULL, "another residual stream" },
+	{ "enable_mhc_connections", NULL, "several residual streams" },
+	{ "quick_geglu", NULL, "another activation" },
+	{ "glu_linear_offset", NULL, "another activation" },
+	{ "activation_func_clamp_value", NULL, "another activation" },
+	{ "use_mup", NULL, "scaled initial values and outputs" },
+	{ "is_hybrid_model", NULL, "layers of another kind" },
+	{ "hybrid_layer_pattern", NULL, "layers of another kind" },
+	{ "hybrid_override_pattern", NULL, "layers of another kind" },
+	{ "heterogeneous_layers_config_path", NULL, "layers of different shapes" },
+	{ "heterogeneous_layers_config_encoded_json", NULL, "layers of different shapes" },
+};
+
+/* A command line in the making. */
+struct words {
+	struct mem_pool pool;
+	int count;
+	char *word[2 * MODEL_ROWS + 8];
+};
+
+static void
+add_word(struct words *w, const struct str *s)
+{
+	w->word[w->count++] = mem_pool_strndup(&w->pool, s->buf, s->len);
+}
+
+/* NAME VALUE: what the attribute is. Returns -1. */
+static int
+refuse(const char *name, const struct pickle_value *v, const char *why, struct err *e)
+{
+	struct str text = { 0 };
+
+	pickle_print(v, &text);
+	err_set(e, "%s %s: %s", name, text.buf, why);
+	str_release(&text);
+	return -1;
+}
+
+static bool
+is_off(const struct pickle_value *v)
+{
+	double x;
+
+	if (!v || v->type == PICKLE_NONE || (v->type == PICKLE_BOOL && !v->boolean))
+		return true;
+	return pickle_double(v, &x) && x == 0;
+}
+
+static int
+check_refused(const struct pickle_value *args, struct err *e)
+{
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+		const struct pickle_value *v = pickle_get(args, refused[i].attribute);
+		const char *text = pickle_string(v);
+		char why[96];
+
+		if (is_off(v) || (text && refused[i].plain && !strcmp(text, refused[i].plain)))
+			continue;
+		snprintf(why, sizeof why, "%s, which is not read", refused[i].what);
+		return refuse(refused[i].attribute, v, why, e);
+	}
+	return 0;
+}
+
+/* The attribute of an option, and its name. */
+static const struct pickle_value *
+find_attribute(const struct pickle_value *args, const char *option, char name[64])
+{
+	const struct pickle_value *v;
+
+	snprintf(name, 64, "%s", option);
+	for (char *p = name; *p; p++)
+		*p = *p == '-' ? '_' : *p;
+	v = pickle_get(args, name);
+	for (size_t i = 0; !v && i < sizeof other_names / sizeof *other_names; i++)
+		if (!strcmp(option, other_names[i].option)) {
+			snprintf(name, 64, "%s", other_names[i].attribute);
+			v = pickle_get(args, name);
+		}
+	return v;
+}
+
+/* A window is a pair: the keys before and after a query's own. */
+static bool
+print_pair(const struct pickle_value *v, struct str *out)
+{
+	int64_t before, after;
+
+	if (!pickle_int(pickle_item(v, 0), &before) || !pickle_int(pickle_item(v, 1), &after))
+		return false;
+	str_addf(out, "%lld,%lld", (long long)before, (long long)after);
+	return true;
+}
+
+/* Appends a value as it is typed; false when an option cannot have it. */
+static bool
+print_value(const struct pickle_value *v, struct str *out)
+{
+	const char *text = pickle_string(v);
+
+	switch (v->type) {
+	case PICKLE_INT: str_addf(out, "%lld", (long long)v->integer); return true;
+	case PICKLE_FLOAT: str_add_double(out, v->number); return true;
+	case PICKLE_STRING: str_adds(out, text ? text : ""); return text;
+	case PICKLE_LIST:
+	case PICKLE_TUPLE: return print_pair(v, out);
+	default: return false;
+	}
+}
+
+/* The words of one option, when it has an attribute that is set. */
+static int
+add_option(struct words *w, const struct opt *o, const struct pickle_value *args, struct err *e)
+{
+	char name[64];
+	const struct pickle_value *v = find_attribute(args, o->name, name);
+	struct str word = { 0 };
+	int rc = 0;
+
+	if (!v || v->type == PICKLE_NONE)
+		return 0;
+	str_addf(&word, "--%s", o->name);
+	if (o->type == OPT_FLAG || o->type == OPT_UNFLAG) {
+		if (v->type != PICKLE_BOOL)
+			rc = refuse(name, v, "is to be True or False", e);
+		else if (v->boolean == (o->type == OPT_FLAG))
+			add_word(w, &word);
+	} else {
+		str_addc(&word, '=');
+		if (print_value(v, &word))
+			add_word(w, &word);
+		else
+			rc = refuse(name, v, "no value of this option", e);
+	}
+	str_release(&word);
+	return rc;
+}
+
+/* Without the switch Megatron-LM has as many groups as heads, whatever num_query_groups says. */
+static bool
+is_ignored(const struct opt *o, const struct pickle_value *args)
+{
+	return !strcmp(o->name, "num-query-groups") &&
+	    is_off(pickle_get(args, "group_query_attention"));
+}
+
+/* The interpolation of positions has a switch of its own there. */
+static void
+add_interpolation(struct words *w, const struct pickle_value *args)
+{
+	const struct pickle_value *v = pickle_get(args, "rotary_seq_len_interpolation_factor");
+	struct str word = { 0 };
+
+	if (is_off(v))
+		return;
+	str_adds(&word, "--rope-scaling-type=linear");
+	add_word(w, &word);
+	str_clear(&word);
+	str_adds(&word, "--rope-scaling-factor=");
+	if (print_value(v, &word))
+		add_word(w, &word);
+	str_release(&word);
+}
+
+static int
+add_options(struct words *w, const struct pickle_value *args, struct err *e)
+{
+	for (const struct opt *o = model_rows; o->type != OPT_END_TYPE; o++)
+		if (o->name && strcmp(o->name, "model") && !is_ignored(o, args) &&
+		    add_option(w, o, args, e) < 0)
+			return -1;
+	add_interpolation(w, args);
+	return 0;
+}
+
+/* The model of the command line; vocab_size is what it has when the line does not say. */
+static int
+parse(struct words *w, int64_t vocab_size, struct model_config *c, struct err *e)
+{
+	struct holder cfg = { 0 };
+	struct opt_parse p;
+	char **argv = w->word;
+	int argc = w->count, rc;
+
+	opt_begin(&p, options, &cfg);
+	rc = opt_argv(&p, &argc, &argv, e);
+	if (rc == 0)
+		rc = run_model(&p, &cfg.run, vocab_size, c, e);
+	opt_release(&p);
+	return rc;
+}
+
+/* A positive integer attribute; def when it is not set. */
+static int
+read_count(
+    const struct pickle_value *args, const char *name, int64_t def, int64_t *out, struct err *e)
+{
+	const struct pickle_value *v = pickle_get(args, name);
+
+	*out = def;
+	if (!v || v->type == PICKLE_NONE)
+		return 0;
+	if (!pickle_int(v, out) || *out < 1 || *out > INT32_MAX)
+		return refuse(name, v, "is to be an integer from 1 to 2147483647", e);
+	return 0;
+}
+
+/* Sizes without a default. */
+static int
+check_needed(const struct pickle_value *args, struct err *e)
+{
+	static const char *const names[] = { "num_layers", "hidden_size", "num_attention_heads" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (is_off(pickle_get(args, names[i])))
+			return refuse(names[i], pickle_get(args, names[i]), "is needed", e);
+	return 0;
+}
+
+static int
+read_layout(const struct pickle_value *args, struct megatron_args *out, struct err *e)
+{
+	int64_t data, context;
+
+	if (read_count(args, "tensor_model_parallel_size", 1, &out->tensor_ranks, e) < 0 ||
+	    read_count(args, "pipeline_model_parallel_size", 1, &out->stages, e) < 0 ||
+	    read_count(args, "virtual_pipeline_model_parallel_size", 1, &out->chunks, e) < 0 ||
+	    read_count(args, "data_parallel_size", 1, &data, e) < 0 ||
+	    read_count(args, "context_parallel_size", 1, &context, e) < 0)
+		return -1;
+	out->data_ranks = data * context;
+	return 0;
+}
+
+int
+megatron_args_read(const struct pickle_value *args, struct megatron_args *out, struct err *e)
+{
+	struct words w = { .count = 0 };
+	int64_t tokens;
+	int rc;
+
+	memset(out, 0, sizeof *out);
+	if (!pickle_is(args, "argparse.Namespace"))
+		return err_set(e, "no args: the options of the run are not in the checkpoint");
+	if (check_refused(args, e) < 0 || check_needed(args, e) < 0 ||
+	    read_layout(args, out, e) < 0 ||
+	    read_count(args, "padded_vocab_size", 0, &out->padded_vocab_size, e) < 0 ||
+	    read_count(args, "vocab_size", 0, &tokens, e) < 0)
+		return -1;
+	out->vocab_known = tokens > 0;
+	out->dtype = torch_dtype(pickle_get(args, "params_dtype"));
+	rc = add_options(&w, args, e);
+	if (rc == 0)
+		rc = parse(&w, out->padded_vocab_size, &out->config, e);
+	mem_pool_release(&w.pool);
+	if (rc == 0 && !out->padded_vocab_size)
+		out->padded_vocab_size = out->config.vocab_size;
+	if (rc == 0 && out->padded_vocab_size < out->config.vocab_size)
+		return err_set(e, "padded_vocab_size %lld: is below vocab_size %lld",
+		    (long long)out->padded_vocab_size, (long long)out->config.vocab_size);
+	return rc;
+}
+
+/* A line of a number that is known. */
+static void
+add_number(const struct pickle_value *args, const char *name, struct str *out)
+{
+	double x;
+
+	if (!pickle_double(pickle_get(args, name), &x))
+		return;
+	str_addf(out, "%s ", name);
+	str_add_double(out, x);
+	str_addc(out, '\n');
+}
+
+void
+megatron_args_state(
+    const struct pickle_value *args, const struct megatron_progress *p, struct str *out)
+{
+	int64_t samples = 0, steps = p->optimizer_steps;
+	enum dtype dtype = torch_dtype(pickle_get(args, "params_dtype"));
+
+	pickle_int(pickle_get(args, "consumed_train_samples"), &samples);
+	if (steps < 0)
+		steps = p->iteration;
+	str_addf(out,
+	    "iteration %lld\nconsumed_train_samples %lld\noptimizer_steps %lld\n"
+	    "skipped_iterations %lld\n",
+	    (long long)p->iteration, (long long)samples, (long long)steps,
+	    (long long)(steps < p->iteration ? p->iteration - steps : 0));
+	if (dtype != DTYPE_NONE)
+		str_addf(out, "dtype %s\n", dtype_name(dtype));
+	if (!p->adam)
+		return;
+	str_adds(out, "optimizer adam\nweight_decay_form decoupled\n");
+	add_number(args, "adam_beta1", out);
+	add_number(args, "adam_beta2", out);
+	add_number(args, "adam_eps", out);
+}

@@ -1,0 +1,41 @@
+/*
+ * megatron_args.h - the model and the progress of a run in the arguments that Megatron-LM saves
+ *
+ * Every format of its checkpoints has the argparse.Namespace of the run. Its attributes are the
+ * names of options, which are ours, too, so the table of a model's options reads them. What has no
+ * option here is refused by its name and value when it changes the model, and ignored otherwise.
+ * Source: Megatron-LM training/arguments.py, training/checkpointing.py.
+ */
+#ifndef CKPT_MEGATRON_ARGS_H
+#define CKPT_MEGATRON_ARGS_H
+
+#include "lib/base/dtype.h"
+#include "lib/ckpt/pickle.h"
+#include "lib/model/config.h"
+
+struct megatron_args {
+	struct model_config config;
+	/* rows of the vocabulary tables; where the run has not recorded how many of them are
+	 * tokens, config.vocab_size counts them all, and vocab_known is false */
+	int64_t padded_vocab_size;
+	bool vocab_known;
+	int64_t tensor_ranks, stages, chunks; /* chunks of layers of each pipeline stage */
+	int64_t data_ranks;                   /* that shared the optimizer */
+	enum dtype dtype;                     /* of the weights; DTYPE_NONE: not recorded */
+};
+
+/* -1 with "NAME VALUE: why" of the first attribute that cannot be expressed. */
+int megatron_args_read(const struct pickle_value *args, struct megatron_args *out, struct err *e);
+
+/* What the arguments do not have of a run. */
+struct megatron_progress {
+	int64_t iteration;
+	int64_t optimizer_steps; /* -1: not known, and taken to be one for each iteration */
+	bool adam;               /* the checkpoint has Adam's moments */
+};
+
+/* Appends the lines of state.conf. */
+void megatron_args_state(
+    const struct pickle_value *args, const struct megatron_progress *p, struct str *out);
+
+#endif
