@@ -217,6 +217,15 @@ io_is_dir(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* No hidden name either, and none that is a path on another system. */
+bool
+io_is_file_name(const char *s)
+{
+	size_t n = strlen(s);
+
+	return n > 0 && n < 256 && s[0] != '.' && !strchr(s, '/') && !strchr(s, '\\');
+}
+
 /* The caller strips blanks and slashes from the end of path. */
 char *
 io_parent(const char *path)

@@ -31,6 +31,8 @@ int io_write_file(const char *path, const void *bytes, size_t len, struct err *e
 int io_copy_file(const char *src, const char *dst, struct err *e);
 bool io_exists(const char *path);
 bool io_is_dir(const char *path);
+/* A plain name, for names that files give: nothing that leads out of the directory. */
+bool io_is_file_name(const char *s);
 /* Makes the directory and its missing parents; the name of each new one is on disk on return. */
 int io_mkdir_p(const char *path, struct err *e);
 int io_fsync_dir(const char *path, struct err *e);

@@ -53,15 +53,11 @@ compare_lines(const void *a, const void *b)
 	    ((const struct hf_index_entry *)a)->tensor, ((const struct hf_index_entry *)b)->tensor);
 }
 
-/*
- * A plain file name: nothing that leads out of the directory, and no NUL that would hide the rest
- * of it.
- */
+/* A NUL would hide the rest of the name. */
 static bool
 is_plain(const char *s, size_t len)
 {
-	return len > 0 && len < 256 && strlen(s) == len && s[0] != '.' && !strchr(s, '/') &&
-	    !strchr(s, '\\');
+	return strlen(s) == len && io_is_file_name(s);
 }
 
 /*

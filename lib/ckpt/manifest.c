@@ -9,6 +9,7 @@
  * one piece.
  */
 #include "lib/base/hash.h"
+#include "lib/base/io.h"
 #include "lib/base/utf8.h"
 #include "lib/ckpt/manifest.h"
 
@@ -82,15 +83,6 @@ parse_list(char *s, int64_t *out)
 		s = comma;
 	}
 	return n;
-}
-
-/* A plain file name: nothing that leads out of the directory. */
-static bool
-is_file_name(const char *s)
-{
-	size_t n = strlen(s);
-
-	return n > 0 && n <= NAME_MAX_BYTES && s[0] != '.' && !strchr(s, '/');
 }
 
 /* No control characters, which would garble listings. */
@@ -172,7 +164,7 @@ parse_place(struct parse *p, struct row *r, char **field)
 	uint64_t bytes = (uint64_t)slice_elements(&r->piece.box) * dtype_size(r->dtype);
 
 	r->file = field[5];
-	if (!is_file_name(r->file) || !is_plain(r->file))
+	if (!io_is_file_name(r->file) || !is_plain(r->file))
 		return err_at(p->e, p->name, r->line, "tensor '%s': not a plain file name: '%.80s'",
 		    r->name, r->file);
 	if (parse_number(field[6], &r->piece.offset) < 0)
