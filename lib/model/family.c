@@ -18,7 +18,9 @@
 #define FAMILIES(DO) \
 	DO(llama) \
 	DO(gpt2) \
-	DO(mistral)
+	DO(mistral) \
+	DO(qwen2) \
+	DO(qwen3)
 
 #define DECLARE(name) extern const struct family family_##name;
 #define ENTRY(name) &family_##name,

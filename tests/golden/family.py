@@ -93,7 +93,25 @@ def mistral(r, i):
     return {**sizes(r, i), **head_dim(r, i), **kinds[i % 2], "sliding_window": r.choice([3, 7, 20, 95]) if i % 4 else None}
 
 
-FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral}
+def windows(r, i, layers):
+    """Of the Qwen families: none, or in all layers."""
+    kinds = [{}, {"use_sliding_window": False, "sliding_window": 9, "max_window_layers": 0},
+             {"use_sliding_window": True, "sliding_window": r.choice([3, 7, 20]), "max_window_layers": 0},
+             {"use_sliding_window": True, "sliding_window": 5, "layer_types": ["sliding_attention"] * layers}]
+    return kinds[i % 4]
+
+
+def qwen2(r, i):
+    kinds = [rope(r, "default"), rope(r, "linear", factor=4.0), llama3(r)]
+    s = sizes(r, i)
+    return {**s, **kinds[i % 3], **windows(r, i, s["num_hidden_layers"])}
+
+
+def qwen3(r, i):
+    return {**qwen2(r, i), "head_dim": r.choice([6, 10, 20]), "attention_bias": i % 5 == 3}
+
+
+FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------
@@ -154,7 +172,8 @@ def meaning(directory):
     """The config as transformers understands it, without what names its origin or repeats other members."""
     c = transformers.AutoConfig.from_pretrained(directory).to_dict()
     other = "rope_parameters" if transformers.__version__ < "5" else "rope_scaling"
-    for key in ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "use_cache", "n_ctx", other):
+    # max_window_layers counts layers as layer_types lists them.
+    for key in ("_name_or_path", "max_window_layers", "transformers_version", "dtype", "torch_dtype", "use_cache", "n_ctx", other):
         c.pop(key, None)
     if c.get("rope_scaling"):
         c["rope_scaling"].pop("rope_theta", None)

@@ -1,5 +1,5 @@
 /*
- * toy.c - a family that mikoshi lacks: a Llama with norms of the heads of q and k, as in Qwen3
+ * toy.c - a family that mikoshi lacks: built like Qwen3, under a name of its own
  *
  * family.sh copies it to lib/model/family: this file and its line in the registry are all that a
  * new family needs.

@@ -150,11 +150,18 @@ test_families(void)
 	CHECK(family_find("t5") == NULL);
 	c = family_config("mistral");
 	CHECK(c.window_size == 32 && c.kv_channels == 6 && c.rotary_base == 1e6 && !c.qkv_bias);
+	c = family_config("qwen2");
+	CHECK(c.qkv_bias && !c.proj_bias && !c.window_size && c.kv_channels == 8 &&
+	    !c.untie_embeddings_and_output_weights);
+	c = family_config("qwen3");
+	CHECK(c.qk_layernorm && !c.qkv_bias && c.window_size == 9 && c.kv_channels == 12);
 	c = l;
 	c.proj_bias = true;
 	no_family(&c, "llama: has biases on q, k, v and o together or on none; ");
 	no_family(&c, "; gpt2: needs --normalization LayerNorm");
 	no_family(&c, "; mistral: has no 'decoder.layers.0.self_attention.linear_proj.bias'");
+	no_family(&c, "; qwen2: has biases on q, k and v: needs --add-qkv-bias; ");
+	no_family(&c, "; qwen3: needs --qk-layernorm");
 	c = l;
 	c.qk_layernorm = c.mlp_bias = true;
 	no_family(&c, "llama: has no 'decoder.layers.0.self_attention.q_layernorm.weight'; ");
@@ -164,24 +171,38 @@ test_families(void)
 	no_family(&c, "; gpt2: has no sliding window");
 }
 
-/* A window that a config.json does not name is that of the first Mistral, and null is none. */
+/* A window that a config.json does not name is that of the first Mistral, and null is none. In the
+ * Qwen families it applies only where use_sliding_window says so, from the layer max_window_layers
+ * on, or in the layers that layer_types lists. */
 static void
 test_sliding_window(void)
 {
 	static const struct {
-		const char *member;
+		const char *family, *member;
 		int64_t window;
-	} cases[] = { { "", 4096 }, { ", \"sliding_window\": null", 0 },
-		{ ", \"sliding_window\": 7", 7 } };
+	} cases[] = {
+		{ "mistral", "", 4096 },
+		{ "mistral", ", \"sliding_window\": null", 0 },
+		{ "mistral", ", \"sliding_window\": 7", 7 },
+		{ "qwen2", ", \"sliding_window\": 7, \"max_window_layers\": 0", 0 },
+		{ "qwen2", ", \"use_sliding_window\": true", 0 },
+		{ "qwen2", ", \"use_sliding_window\": true, \"max_window_layers\": 0", 4096 },
+		{ "qwen3", ", \"use_sliding_window\": true, \"sliding_window\": null", 0 },
+		{ "qwen3",
+		    ", \"use_sliding_window\": true, \"sliding_window\": 7, \"layer_types\": "
+		    "[\"sliding_attention\", \"sliding_attention\"]",
+		    7 },
+	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct model_config c = { 0 };
 		char json[400];
 
-		snprintf(json, sizeof json, "{\"model_type\": \"mistral\", " SIZES "%s}",
-		    cases[i].member);
+		snprintf(json, sizeof json,
+		    "{\"model_type\": \"%s\", " SIZES ", \"num_key_value_heads\": 2%s}",
+		    cases[i].family, cases[i].member);
 		CHECK(read_text(json, &c));
-		CHECK(c.window_size == cases[i].window && c.num_query_groups == 8);
+		CHECK(c.window_size == cases[i].window);
 	}
 }
 
@@ -191,7 +212,8 @@ static const struct {
 } refusals[] = {
 	{ "[]", "not a JSON object" },
 	{ "{}", "\"model_type\" is missing" },
-	{ "{\"model_type\": \"t5\"}", "\"model_type\" is 't5'; known are llama, gpt2, mistral" },
+	{ "{\"model_type\": \"t5\"}",
+	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, qwen2, qwen3" },
 	{ "{\"model_type\": \"llama\"}", "\"num_attention_heads\" must be at least 1" },
 	{ "{\"model_type\": \"gpt2\", \"activation_function\": \"relu\"}",
 	    "\"activation_function\" is 'relu'; 'gelu_new' and 'gelu' are known" },
@@ -219,6 +241,15 @@ static const struct {
 	    "rope type 'yarn' is not built; default, linear and llama3 are" },
 	{ "{\"model_type\": \"mistral\", \"num_attention_heads\": 4, \"sliding_window\": 0}",
 	    "\"sliding_window\" is 0; must be from 1 to 2^30, or null" },
+	{ "{\"model_type\": \"qwen2\", " SIZES ", \"use_sliding_window\": true, "
+	  "\"max_window_layers\": 1}",
+	    "the window is for 1 of 2 layers; all or none are built" },
+	{ "{\"model_type\": \"qwen3\", " SIZES ", \"layer_types\": [\"full_attention\"]}",
+	    "\"layer_types\" must be a list with a word for each layer" },
+	{ "{\"model_type\": \"qwen3\", " SIZES ", \"layer_types\": [\"full_attention\", "
+	  "\"chunked_attention\"]}",
+	    "\"layer_types\" has 'chunked_attention'; full_attention and sliding_attention are "
+	    "known" },
 };
 
 /* Each bad config.json has its reason. */

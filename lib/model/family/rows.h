@@ -62,6 +62,9 @@
 	{ "rms_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), epsilon }, \
 	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 }, \
 	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true }
+/* Read by family_read_qwen, too. */
+#define KEY_WINDOW \
+	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 4096 }
 /* clang-format on */
 
 /* The only word of hidden_act. */
@@ -76,5 +79,9 @@ int family_read_llama(struct model_config *c, const struct json_value *config, s
 /* -1 when a model is not made of RMSNorm, gated SiLU and rotary positions that are not
  * interleaved, over whole heads. */
 int family_check_llama(const struct model_config *c, struct err *e);
+/* As family_read_llama and family_write_rope, with use_sliding_window, max_window_layers and
+ * layer_types: where the window of KEY_WINDOW applies. Refuses windows in some layers alone. */
+int family_read_qwen(struct model_config *c, const struct json_value *config, struct err *e);
+void family_write_qwen(const struct model_config *c, struct str *out);
 
 #endif
