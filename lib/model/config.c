@@ -83,6 +83,9 @@ check_rope(const struct model_config *c, struct err *e)
 {
 	if (c->position != POSITION_ROPE)
 		return 0;
+	if (!(c->rotary_percent > 0 && c->rotary_percent <= 1))
+		return err_set(
+		    e, "--rotary-percent %g: must be above 0, at most 1", c->rotary_percent);
 	if (model_rotary_dim(c) < 2)
 		return err_set(e,
 		    "--rotary-percent %g: leaves no even part of --kv-channels %lld to rotate; try "

@@ -20,7 +20,8 @@
 	DO(gpt2) \
 	DO(mistral) \
 	DO(qwen2) \
-	DO(qwen3)
+	DO(qwen3) \
+	DO(phi3)
 
 #define DECLARE(name) extern const struct family family_##name;
 #define ENTRY(name) &family_##name,

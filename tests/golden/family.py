@@ -7,8 +7,9 @@ For each family COUNT models (default 8) are drawn from SEED, filled with random
     export      what mckpt import and mexport make of the directory loads without a missing or unknown tensor, and every
                 tensor has the bits of the first one; the config means the same to transformers
     greedy      64 tokens are those of generate()
-    training    20 steps of AdamW have the loss and the gradient norm of torch.optim.AdamW: within 2e-6 in fp32, and
-                within 1e-9 in fp64, with final weights within 1e-6 after rounding to fp32
+    training    20 steps of AdamW have the loss and the gradient norm of torch.optim.AdamW: within 1e-9 in fp64, with
+                final weights within 1e-6 after rounding to fp32; in fp32 within 2e-6, or within twice what torch in
+                fp32 differs from torch in fp64, where Adam amplifies rounding
 
 transformers computes norms, rotary tables and softmax in fp32 whatever the model's type; for the comparisons in fp64
 these are fp64, too (see wide). mtrain, mckpt, mexport and mshard are taken from PATH. Prints a line per model; the exit
@@ -45,7 +46,8 @@ PRECISIONS = {"fp32": (torch.float32, 1e-5, 2e-6), "fp64": (torch.float64, 1e-9,
 # --- what a family's models differ in: functions of a generator and the number of the model -----------------------------
 
 def sizes(r, i):
-    """Members that all but GPT-2 have. Every second model has grouped queries, every third heads of another width."""
+    """Members that all but GPT-2 have. Every second model has grouped queries, every third heads of another width. No
+    padding: torch gives its row no gradient."""
     heads = r.choice([2, 4, 6])
     width = r.choice([8, 12, 16])
     return {
@@ -111,7 +113,14 @@ def qwen3(r, i):
     return {**qwen2(r, i), "head_dim": r.choice([6, 10, 20]), "attention_bias": i % 5 == 3}
 
 
-FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3}
+def phi3(r, i):
+    s = {**sizes(r, i), **rope(r, "default")}
+    if i % 2:
+        s["head_dim"] = 16
+    return {**s, "partial_rotary_factor": [1.0, 0.5, 0.75][i % 3], "sliding_window": [None, 7, None, 20][i % 4]}
+
+
+FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------
@@ -297,11 +306,13 @@ def compare_training(d, name, r, vocab):
     data, work = d + "/../data", os.path.dirname(d)
     write_dataset(data, [np.array([r.randrange(vocab) for _ in range(r.randrange(20, 300))]) for _ in range(25)])
     x = samples(data)
-    out = []
-    for precision, (dtype, _, limit) in PRECISIONS.items():
+    out, exact = [], None
+    for precision, (dtype, _, limit) in reversed(PRECISIONS.items()):
         model = load(d, dtype).train()
         with wide(dtype):
-            loss, norm, weights = steps_of_torch(model, x)
+            loss, norm, after = steps_of_torch(model, x)
+        exact = exact or (loss, after)
+        limit = max(limit, 2 * relative(loss, exact[0]))
         mtrain(d, precision, "--data-path", data, "--data-cache-path", data + ".cache", "--split", "1,0,0", "--seq-length",
                SEQ, "--global-batch-size", BATCH, "--micro-batch-size", 2, "--train-iters", STEPS, "--lr", LR,
                "--lr-decay-style", "constant", "--weight-decay", 0.1, "--adam-beta1", 0.9, "--adam-beta2", 0.95,
@@ -313,8 +324,8 @@ def compare_training(d, name, r, vocab):
         out.append(within("losses in " + precision, relative(mine[0], loss), limit))
         within("gradient norms in " + precision, relative(mine[1], norm), 10 * limit)
     run("mexport", "-q", "--arch", name, "--dtype", "fp32", work + "/trained.fp64", work + "/trained")
-    after = {k: v.numpy() for k, v in load(work + "/trained", torch.float32).state_dict().items()}
-    out.append(within("final weights", max(relative(after[k], weights[k]) for k in weights), 1e-6))
+    ours = {k: v.numpy() for k, v in load(work + "/trained", torch.float32).state_dict().items()}
+    out.append(within("final weights", max(relative(ours[k], v) for k, v in exact[1].items()), 1e-6))
     return out
 
 

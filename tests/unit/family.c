@@ -155,6 +155,10 @@ test_families(void)
 	    !c.untie_embeddings_and_output_weights);
 	c = family_config("qwen3");
 	CHECK(c.qk_layernorm && !c.qkv_bias && c.window_size == 9 && c.kv_channels == 12);
+	c = family_config("phi3");
+	CHECK(c.rotary_percent == 0.75 && model_rotary_dim(&c) == 6 && !c.window_size);
+	c.rotary_percent = 0.4;
+	no_family(&c, "; phi3: needs a --rotary-percent that leaves an even number to rotate");
 	c = l;
 	c.proj_bias = true;
 	no_family(&c, "llama: has biases on q, k, v and o together or on none; ");
@@ -213,7 +217,7 @@ static const struct {
 	{ "[]", "not a JSON object" },
 	{ "{}", "\"model_type\" is missing" },
 	{ "{\"model_type\": \"t5\"}",
-	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, qwen2, qwen3" },
+	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, qwen2, qwen3, phi3" },
 	{ "{\"model_type\": \"llama\"}", "\"num_attention_heads\" must be at least 1" },
 	{ "{\"model_type\": \"gpt2\", \"activation_function\": \"relu\"}",
 	    "\"activation_function\" is 'relu'; 'gelu_new' and 'gelu' are known" },
@@ -250,6 +254,15 @@ static const struct {
 	  "\"chunked_attention\"]}",
 	    "\"layer_types\" has 'chunked_attention'; full_attention and sliding_attention are "
 	    "known" },
+	{ "{\"model_type\": \"phi3\", " SIZES ", \"rope_parameters\": {\"rope_type\": "
+	  "\"default\", \"partial_rotary_factor\": 0.25}}",
+	    "\"partial_rotary_factor\" is 0.25; must leave an even number of \"head_dim\" 4 to "
+	    "rotate" },
+	{ "{\"model_type\": \"phi3\", " SIZES ", \"partial_rotary_factor\": 1.5}",
+	    "--rotary-percent 1.5: must be above 0, at most 1" },
+	{ "{\"model_type\": \"phi3\", " SIZES ", \"rope_scaling\": {\"type\": \"linear\", "
+	  "\"factor\": 2.0}}",
+	    "phi3 scales positions by longrope alone, which is not built" },
 };
 
 /* Each bad config.json has its reason. */

@@ -109,6 +109,7 @@ test_rules(void)
 	    "--num-query-groups 5: must divide --num-attention-heads 32");
 	BROKEN(llama3_8b, rotary_percent, 0.01,
 	    "--rotary-percent 0.01: leaves no even part of --kv-channels 128 to rotate; try 1.0");
+	BROKEN(llama3_8b, rotary_percent, 1.5, "--rotary-percent 1.5: must be above 0, at most 1");
 	BROKEN(llama3_8b, rotary_base, 0, "--rotary-base 0: must be at least 1; 10000 is usual");
 	BROKEN(llama3_8b, rope_scaling, ROPE_SCALING_LINEAR,
 	    "--rope-scaling-factor 0: must be above 0; 8 is usual");

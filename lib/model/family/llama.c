@@ -44,7 +44,7 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 static int
 check(const struct model_config *c, struct err *e)
 {
-	if (family_check_llama(c, e) < 0)
+	if (family_check_whole(c, e) < 0)
 		return -1;
 	if (c->qkv_bias != c->proj_bias)
 		return err_set(e, "has biases on q, k, v and o together or on none");

@@ -38,10 +38,17 @@ family_check_llama(const struct model_config *c, struct err *e)
 		return err_set(e, "needs --normalization RMSNorm");
 	if (c->activation != ACTIVATION_SWIGLU)
 		return err_set(e, "needs --swiglu");
-	if (c->position != POSITION_ROPE || c->rotary_percent != 1 || c->rotary_interleaved)
-		return err_set(
-		    e, "needs --position-embedding-type rope over whole heads, not interleaved");
+	if (c->position != POSITION_ROPE || c->rotary_interleaved)
+		return err_set(e, "needs --position-embedding-type rope, not interleaved");
 	return 0;
+}
+
+int
+family_check_whole(const struct model_config *c, struct err *e)
+{
+	if (family_check_llama(c, e) < 0)
+		return -1;
+	return c->rotary_percent == 1 ? 0 : err_set(e, "needs --rotary-percent 1");
 }
 
 /* How many layers have the window; -1 when layer_types is not a list of known words, one for each.

@@ -77,8 +77,9 @@ int64_t family_head_width(const struct model_config *c);
  * heads. */
 int family_read_llama(struct model_config *c, const struct json_value *config, struct err *e);
 /* -1 when a model is not made of RMSNorm, gated SiLU and rotary positions that are not
- * interleaved, over whole heads. */
+ * interleaved; and the same where these must be over whole heads. */
 int family_check_llama(const struct model_config *c, struct err *e);
+int family_check_whole(const struct model_config *c, struct err *e);
 /* As family_read_llama and family_write_rope, with use_sliding_window, max_window_layers and
  * layer_types: where the window of KEY_WINDOW applies. Refuses windows in some layers alone. */
 int family_read_qwen(struct model_config *c, const struct json_value *config, struct err *e);

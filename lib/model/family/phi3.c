@@ -1,0 +1,82 @@
+/*
+ * phi3.c - Phi-3 and Phi-4: Llama whose files hold q, k and v in one tensor, and gate and up; part
+ * of a head may rotate
+ *
+ * Source: the config and tensor names of Phi3ForCausalLM in huggingface/transformers.
+ */
+#include "lib/model/family/rows.h"
+
+#include <math.h>
+
+static const struct family_name names[] = {
+	NAMES_NORMS,
+	{ ROLE_Q, "model.layers.%d.self_attn.qkv_proj.weight", false },
+	{ ROLE_K, "model.layers.%d.self_attn.qkv_proj.weight", false },
+	{ ROLE_V, "model.layers.%d.self_attn.qkv_proj.weight", false },
+	NAMES_PROJ,
+	{ ROLE_GATE, "model.layers.%d.mlp.gate_up_proj.weight", false },
+	{ ROLE_UP, "model.layers.%d.mlp.gate_up_proj.weight", false },
+	{ ROLE_DOWN, "model.layers.%d.mlp.down_proj.weight", false },
+	NAMES_ENDS,
+};
+
+static const struct key keys[] = {
+	KEYS_SIZES,
+	KEY_GROUPS(.derive = family_heads),
+	KEY_HEAD_DIM(.derive = family_head_width),
+	KEY_SILU("phi3"),
+	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 4096 },
+	KEYS_RATES(1e-5),
+	{ "resid_pdrop", KEY_NUMBER, KEY_OFF(hidden_dropout), 0 },
+	{ "embd_pdrop", KEY_NUMBER, KEY_OFF(embedding_dropout), 0 },
+	{ "partial_rotary_factor", KEY_NUMBER, KEY_OFF(rotary_percent), .stays = true },
+	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 0 },
+};
+
+/* Phi3 makes the angles of an odd number of elements by a rule of its own. */
+static bool
+rotates_evenly(const struct model_config *c)
+{
+	return fmod(floor(c->rotary_percent * (double)c->kv_channels), 2) == 0;
+}
+
+/* Newer files have the share that rotates beside the base. */
+static int
+read_rest(struct model_config *c, const struct json_value *v, struct err *e)
+{
+	if (json_double(json_get(v, "rope_parameters"), "partial_rotary_factor", c->rotary_percent,
+		&c->rotary_percent, e) < 0 ||
+	    family_read_llama(c, v, e) < 0)
+		return -1;
+	if (!rotates_evenly(c))
+		return err_set(e,
+		    "\"partial_rotary_factor\" is %g; must leave an even number of \"head_dim\" "
+		    "%lld to rotate",
+		    c->rotary_percent, (long long)c->kv_channels);
+	if (c->rope_scaling != ROPE_SCALING_NONE)
+		return err_set(e, "phi3 scales positions by longrope alone, which is not built");
+	return 0;
+}
+
+static int
+check(const struct model_config *c, struct err *e)
+{
+	if (family_check_llama(c, e) < 0)
+		return -1;
+	if (!rotates_evenly(c))
+		return err_set(e, "needs a --rotary-percent that leaves an even number to rotate");
+	if (c->rope_scaling != ROPE_SCALING_NONE)
+		return err_set(e, "has no --rope-scaling-type");
+	return 0;
+}
+
+const struct family family_phi3 = {
+	.model_type = "phi3",
+	.architecture = "Phi3ForCausalLM",
+	.names = names,
+	.keys = keys,
+	.num_keys = sizeof keys / sizeof *keys,
+	.read_rest = read_rest,
+	.check = check,
+	.write_rest = family_write_rope,
+};
