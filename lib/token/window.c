@@ -11,7 +11,8 @@
 
 #include <stdlib.h>
 
-/* Symbols that may be merged to find a place that is certain, for each symbol of the stretch. */
+/* The number of symbols that may be merged in search of a certain place, per symbol of the stretch.
+ */
 enum { TRIALS = 4 };
 
 /* A place between tokens of the stretch: how many tokens are before it, and symbols. */
@@ -43,7 +44,7 @@ merge_run(const struct window *w, const struct window_rule *rule, struct window_
 	r->count = rule->merge(rule->ctx, r->token, r->width, n);
 }
 
-/* Goes back to a place with at most so many symbols before it. */
+/* Goes back to a place with at most this many symbols before it. */
 static void
 go_back(const struct window_run *r, struct place *p, size_t symbols)
 {
@@ -51,7 +52,7 @@ go_back(const struct window_run *r, struct place *p, size_t symbols)
 		p->symbols -= r->width[--p->tokens];
 }
 
-/* Whether the stretch cut at `end` > p.symbols > 0 has the tokens before p as well. */
+/* True when the stretch cut at `end` > p.symbols > 0 also has the tokens before p. */
 static bool
 is_common(struct window *w, const struct window_rule *rule, const struct place *p, size_t end)
 {
@@ -62,8 +63,8 @@ is_common(struct window *w, const struct window_rule *rule, const struct place *
 	return w->trial.width[0] == width;
 }
 
-/* Moves p, a place not after `end`, back to one that the stretch cut there has as well; false if
- * that is in its first half, or takes more symbols than are left. */
+/* Moves p, a place not after `end`, back to one that the stretch cut at `end` also has; false if
+ * that is in its first half, or needs more symbols than are left. */
 static bool
 find_common(
     struct window *w, const struct window_rule *rule, struct place *p, size_t end, size_t *left)
@@ -85,7 +86,7 @@ find_common(
 	return false;
 }
 
-/* The place up to which the tokens of the stretch are certain; none of them if none is known. */
+/* The place up to which the tokens of the stretch are certain; 0 when none is known to be. */
 static struct place
 find_certain(struct window *w, const struct window_rule *rule)
 {
@@ -105,7 +106,7 @@ find_certain(struct window *w, const struct window_rule *rule)
 	return certain;
 }
 
-/* Hands the tokens before a place on; the next stretch begins there. */
+/* Passes on the tokens before a place; the next stretch begins there. */
 static void
 take(struct window *w, const struct window_list *list, const struct place *p)
 {

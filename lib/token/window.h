@@ -15,18 +15,19 @@
  * the two, would be steps of these alone. And the tokens of a list before a place that none of them
  * crosses are those of the list cut there.
  *
- * Let the first n symbols of a list have been read, and no token be made of more than k. Whatever
- * comes, one of the last k places among these symbols is crossed by no token of the list. So the
- * tokens that the list cut at each of these k places begins with are certain. Stretches end there.
+ * Let the first n symbols of a list have been read, and no token be made of more than k. For any
+ * continuation, one of the last k places among these symbols is crossed by no token of the list. So
+ * the tokens with which the list begins if cut at any of these k places are certain. Stretches end
+ * there.
  *
  * That place is not far back, however long the list is: the pairs of one rank merge from the left,
- * so what comes after a place can only undo merges of a larger rank before it, and a token of each.
- * It is at most as many symbols back as the tokens of all ranks have together. Of a word of 1 to 12
- * letters again and again by the vocabulary cl100k, whose k is 128, it was at most 132.
+ * so the symbols after a place can only undo merges of a larger rank before it, one token per rank.
+ * So it is at most as many symbols back as the tokens of all ranks have together. For a repeated
+ * word of 1 to 12 letters with the vocabulary cl100k, whose k is 128, it was at most 132.
  *
- * Source: the two compatible tokens are those of the crate bpe of github.com/github/rust-gems; that
- * the merges inside a token are its own is there as well. To cut at all k places is what makes it
- * certain without the rest of the text, of any rule and vocabulary.
+ * Source: the compatible pairs of tokens, and the locality of the merges inside a token, are those
+ * of the crate bpe of github.com/github/rust-gems. Cutting at all k places makes the tokens certain
+ * without the rest of the text, for any rule and vocabulary.
  */
 #ifndef TOKEN_WINDOW_H
 #define TOKEN_WINDOW_H
@@ -38,7 +39,7 @@
 
 /* A list of symbols, and the receiver of its tokens. */
 struct window_list {
-	/* Appends the next symbols: at least `want`, fewer only at the end of the list, after which
+	/* Appends the next symbols: at least `want`, or fewer at the end of the list, after which
 	 * further calls append none. */
 	void (*read)(void *ctx, struct token_ids *symbols, size_t want);
 	/* The next tokens of the whole list, at least one. */
@@ -72,9 +73,9 @@ struct window {
 };
 
 /*
- * Merges a list on stretches of `size` > 0 symbols, SIZE_MAX for one stretch. One without a place
- * that is certain in its second half is made twice as long: no text needs it but one that was made
- * for a vocabulary, or a vocabulary of which a token is about as wide as a stretch.
+ * Merges a list on stretches of `size` > 0 symbols, SIZE_MAX for one stretch. A stretch without a
+ * certain place in its second half is doubled, which only texts crafted for a vocabulary need, or
+ * vocabularies with a token about as wide as a stretch.
  */
 void window_merge(
     struct window *w, const struct window_list *list, const struct window_rule *rule, size_t size);
