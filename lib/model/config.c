@@ -35,6 +35,19 @@ model_rotary_dim(const struct model_config *c)
 	return (int64_t)(c->rotary_percent * (double)c->kv_channels) / 2 * 2;
 }
 
+int64_t
+layer_window(const struct model_config *c, int64_t layer)
+{
+	return pattern_skips(&c->window_attn_skip_freq, layer) ? 0 : c->window_size;
+}
+
+enum rope_table
+layer_rope_table(const struct model_config *c, int64_t layer)
+{
+	return c->sliding_window_rope_base > 0 && layer_window(c, layer) > 0 ? ROPE_TABLE_WINDOW
+									     : ROPE_TABLE_MODEL;
+}
+
 /*
  * Every later divisor is checked here. The message has the form of an option's range check.
  */
@@ -94,6 +107,11 @@ check_rope(const struct model_config *c, struct err *e)
 	if (!(c->rotary_base >= 1))
 		return err_set(
 		    e, "--rotary-base %g: must be at least 1; 10000 is usual", c->rotary_base);
+	if (!(c->sliding_window_rope_base >= 1 || c->sliding_window_rope_base == 0))
+		return err_set(e,
+		    "--sliding-window-rope-base %g: must be at least 1, or 0 for that of all "
+		    "layers; 10000 is usual",
+		    c->sliding_window_rope_base);
 	if (c->rope_scaling != ROPE_SCALING_NONE && !(c->rope_factor > 0))
 		return err_set(
 		    e, "--rope-scaling-factor %g: must be above 0; 8 is usual", c->rope_factor);
@@ -189,12 +207,18 @@ rope_angle(const struct model_config *c, int64_t i, int64_t rotary_dim)
  * angle. Pairs of cosine and sine side by side, [positions, rotary_dim].
  */
 void
-model_rope_table(const struct model_config *c, int64_t positions, double *out)
+model_rope_table(
+    const struct model_config *c, enum rope_table table, int64_t positions, double *out)
 {
+	struct model_config of = *c;
 	int64_t dim = model_rotary_dim(c);
 
+	if (table == ROPE_TABLE_WINDOW) {
+		of.rotary_base = c->sliding_window_rope_base;
+		of.rope_scaling = ROPE_SCALING_NONE;
+	}
 	for (int64_t i = 0; i < dim / 2; i++) {
-		double theta = rope_angle(c, i, dim);
+		double theta = rope_angle(&of, i, dim);
 
 		for (int64_t p = 0; p < positions; p++) {
 			out[p * dim + 2 * i] = cos((double)p * theta);

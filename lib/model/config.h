@@ -9,6 +9,7 @@
 #define MODEL_CONFIG_H
 
 #include "lib/base/err.h"
+#include "lib/model/pattern.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,7 +54,10 @@ struct model_config {
 	bool qkv_bias, proj_bias, mlp_bias;
 	bool qk_layernorm; /* norms of the heads of q and of k, before they rotate */
 	bool untie_embeddings_and_output_weights;
-	int64_t window_size; /* keys a query sees, itself included; 0: all */
+	int64_t window_size;                        /* keys a query sees, itself included; 0: all */
+	struct layer_pattern window_attn_skip_freq; /* layers whose queries see all keys */
+	/* of layers with a window, whose rotary angles are not scaled; 0: as the others */
+	double sliding_window_rope_base;
 	double init_method_std, attention_dropout, hidden_dropout, embedding_dropout;
 	int64_t bos_token_id, pad_token_id; /* for export, like the next; -1: none */
 	struct id_list eos_token_id;        /* chat models may have several */
@@ -61,12 +65,18 @@ struct model_config {
 
 bool model_gated(const struct model_config *c);
 int64_t model_rotary_dim(const struct model_config *c); /* elements of a head that rotate; even */
+/* Keys that a query sees in a layer, itself included; 0: all. */
+int64_t layer_window(const struct model_config *c, int64_t layer);
+/* Rotary angles: those of the model, and those of its layers with a window where they differ. */
+enum rope_table { ROPE_TABLE_MODEL, ROPE_TABLE_WINDOW, ROPE_TABLES };
+enum rope_table layer_rope_table(const struct model_config *c, int64_t layer);
 /* Checks every rule that does not depend on the layout; the message names the Megatron-LM option
  * and a legal value. */
 int model_check(const struct model_config *c, struct err *e);
 /* cos and sin of every position and angle: out[position][angle][2], rotary_dim / 2 angles. Source:
  * spec/training.md 2.4. */
-void model_rope_table(const struct model_config *c, int64_t positions, double *out);
+void model_rope_table(
+    const struct model_config *c, enum rope_table table, int64_t positions, double *out);
 /* Appends an id. -1 when the list is full or the id is negative. */
 int id_list_add(struct id_list *ids, int64_t id, struct err *e);
 

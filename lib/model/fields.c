@@ -2,7 +2,7 @@
  * fields.c - a model's defaults, options, dumps and differences, all from its rows
  *
  * Most fields have the type of their option, which is stored in one place and copied to the other.
- * Three options take several values, or may be written in several ways; they also have a row of
+ * Some options take several values, or may be written in several ways; they also have a row of
  * functions.
  */
 #include "lib/model/fields.h"
@@ -124,6 +124,24 @@ print_window(const struct model_config *c, struct str *out)
 	str_addf(out, " %lld", (long long)c->window_size);
 }
 
+static int
+read_skipped(const struct model_options *o, struct model_config *c, struct err *e)
+{
+	struct err why;
+
+	if (pattern_read(
+		o->window_attn_skip_freq, c->num_layers, &c->window_attn_skip_freq, &why) == 0)
+		return 0;
+	return err_set(e, "--window-attn-skip-freq %s: %s", o->window_attn_skip_freq, why.msg);
+}
+
+static void
+print_skipped(const struct model_config *c, struct str *out)
+{
+	str_addc(out, ' ');
+	pattern_print(&c->window_attn_skip_freq, c->num_layers, out);
+}
+
 /* -1 stands for none, as for the other special ids. */
 static int
 read_ends(const struct model_options *o, struct model_config *c, struct err *e)
@@ -166,6 +184,9 @@ static const struct words {
 	    BIASES * sizeof(bool), read_biases, print_biases },
 	{ offsetof(struct model_options, window_size), offsetof(struct model_config, window_size),
 	    sizeof(int64_t), read_window, print_window },
+	{ offsetof(struct model_options, window_attn_skip_freq),
+	    offsetof(struct model_config, window_attn_skip_freq), sizeof(struct layer_pattern),
+	    read_skipped, print_skipped },
 	{ offsetof(struct model_options, eos_token_id), offsetof(struct model_config, eos_token_id),
 	    sizeof(struct id_list), read_ends, print_ends },
 };

@@ -22,7 +22,7 @@ struct model_options {
 	struct model_config typed;
 	/* fields given as words, see model_read_words */
 	struct opt_list linear_biases, eos_token_id;
-	const char *window_size;
+	const char *window_size, *window_attn_skip_freq;
 	/* switches that set fields, by Megatron-LM's rules */
 	bool group_query_attention, swiglu, squared_relu, bias_gelu_fusion, openai_gelu,
 	    add_position_embedding, use_rotary_position_embeddings, use_rope_scaling,
@@ -173,6 +173,14 @@ void model_weight_differences(
 	         MODEL_DUMPED | MODEL_IF_SET, \
 	         "keys that a query sees, itself included; or W-1,0, as Megatron-LM counts; " \
 	         "all by default"), \
+	MODEL_WORDS(S, M, "window-attn-skip-freq", OPT_STRING, window_attn_skip_freq, "N", \
+	         MODEL_DUMPED | MODEL_IF_SET, \
+	         "in every Nth layer queries see all keys; or a list of all layers, 1 for a " \
+	         "window, such as ([1]*5+[0])*8"), \
+	MODEL_NUM(S, M, "sliding-window-rope-base", sliding_window_rope_base, 0, INFINITY, NULL, \
+	         MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	         "base of the rotary angles in layers with a window, not scaled; " \
+	         "--rotary-base by default"), \
 	MODEL_NUM(S, M, "init-method-std", init_method_std, 0, INFINITY, "0.02", \
 	         MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
 	         "standard deviation of the initial weights"), \

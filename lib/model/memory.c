@@ -29,6 +29,8 @@ static const struct buffer_row rank_rows[] = {
 	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
 	{ "master weights", BUF_MASTER, RUN, IF_MASTER, REAL, { D_OWN, D_ONE }, 0 },
 	{ "rotary table", BUF_ROPE, RUN, IF_ROPE, REAL, { D_SEQ, D_ROTARY }, 0 },
+	{ "window rotary table", BUF_WINDOW_ROPE, RUN, IF_WINDOW_ROPE, REAL, { D_SEQ, D_ROTARY },
+	    0 },
 	{ "scalars", BUF_SCALARS, RUN, ALWAYS, F64, { D_SCALARS, D_ONE }, 0 },
 	{ "hashes", BUF_HASHES, RUN, IF_HASHED, I64, { D_HASHES, D_ONE }, 0 },
 	{ "tokens", BUF_TOKENS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },

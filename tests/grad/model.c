@@ -38,6 +38,9 @@ static const char *const cases[] = {
 	"qk-layernorm\nnormalization RMSNorm\nposition-embedding-type rope\nnum-query-groups 2\n"
 	"attention-dropout 0\nhidden-dropout 0\n",
 	"qk-layernorm\nrecompute-activations\nattention-dropout 0.1\nhidden-dropout 0\n",
+	"window-size 3\nwindow-attn-skip-freq 2\nposition-embedding-type rope\nrotary-base 500\n"
+	"rope-scaling-type linear\nrope-scaling-factor 4\nsliding-window-rope-base 20\n"
+	"attention-dropout 0\nhidden-dropout 0\n",
 };
 
 struct options {

@@ -35,6 +35,8 @@ use()
 	qknorm-gpt2) model="$gpt2 --qk-layernorm --position-embedding-type rope" ;;
 	plain) model="$gpt2 --hidden-dropout 0 --attention-dropout 0" ;;
 	packed) model="$gpt2 --reset-attention-mask --window-size 5" ;;
+	llama-local) model="$llama --window-size 5 --window-attn-skip-freq 3
+		--rope-scaling-type linear --rope-scaling-factor 4 --sliding-window-rope-base 20" ;;
 	esac
 	model="$model $larger $text"
 	case $1 in llama*) model="$model --use-z-loss" ;; esac
@@ -56,6 +58,7 @@ gpt2 4 1 2 2 3 $small $chunks 2
 qknorm 8 4 2 1 0 $beside
 plain 8 2 2 2 1 $rows $chunks 2
 packed 4 2 1 2 1 $(context 2) $rows
+llama-local 8 2 2 1 3 $(context 2) $rows
 END
 [ -z "$ALL" ] || cat >>table <<END
 llama 2 1 1 1 0
@@ -89,6 +92,7 @@ packed 8 2 1 4 1 $(context 4 a2a) $rows
 packed 8 1 2 8 3 $(context 4 a2a) $small --recompute-granularity full
 packed 4 1 1 8 2 $(context 2) $small --recompute-granularity full
 qknorm 8 4 1 4 0 $(context 2)
+llama-local 4 1 2 1 3 $small $(context 2 a2a) $chunks 2
 END
 
 # grid: a row for each layout of 8 ranks and each ZeRO stage that mtrain takes; mplan has its rules

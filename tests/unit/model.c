@@ -141,7 +141,7 @@ test_rope(void)
 	struct model_config c = llama3_8b();
 	double t[3 * 128];
 
-	model_rope_table(&c, 3, t);
+	model_rope_table(&c, ROPE_TABLE_MODEL, 3, t);
 	CHECK(t[0] == 1 && t[1] == 0);
 	CHECK_NEAR(t[128], cos(1.0), 1e-15);
 	CHECK_NEAR(t[2 * 128 + 127], sin(2 * pow(500000, -126.0 / 128)), 1e-15);
@@ -150,7 +150,7 @@ test_rope(void)
 	c.rope_low_freq_factor = 1;
 	c.rope_high_freq_factor = 4;
 	c.rope_original_positions = 8192;
-	model_rope_table(&c, 3, t);
+	model_rope_table(&c, ROPE_TABLE_MODEL, 3, t);
 	CHECK_NEAR(t[128], cos(1.0), 1e-15);
 	CHECK_NEAR(t[2 * 128 + 127], sin(2 * pow(500000, -126.0 / 128) / 8), 1e-15);
 }

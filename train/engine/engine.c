@@ -37,6 +37,16 @@ engine_buffer(const struct engine *e, enum buffer b)
 	return m->vector[b] ? tensor_flat(&t) : t;
 }
 
+struct tensor
+engine_rope_table(const struct engine *e, enum rope_table which)
+{
+	static const enum buffer of[] = {
+		[ROPE_TABLE_MODEL] = BUF_ROPE, [ROPE_TABLE_WINDOW] = BUF_WINDOW_ROPE
+	};
+
+	return engine_buffer(e, of[which]);
+}
+
 /* layer is the embedding (-1), the head (num_layers) or a layer of this stage. */
 static const struct shard *
 find_shard(const struct engine *e, int layer, enum role role)

@@ -74,6 +74,8 @@ void engine_init_weights(struct engine *e);
 
 /* A buffer of the params or scratch arena, which exists once. */
 struct tensor engine_buffer(const struct engine *e, enum buffer b);
+/* The same of a table of rotary angles. */
+struct tensor engine_rope_table(const struct engine *e, enum rope_table which);
 /* This rank's part of a weight or its main gradient: 2-D for matrices, 1-D for vectors; data NULL
  * when this rank has none. A tensor with others joined after it can be viewed with them as one
  * matrix from `role` on. layer as in struct param. */

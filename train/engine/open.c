@@ -99,17 +99,17 @@ put(struct engine *e, const struct tensor *dst, const double *src)
 }
 
 /* [positions, d/2, 2] of cosine and sine, computed in double and rounded once to the table's type;
- * models with learned positions have no table. */
+ * nothing where the model has no such table. */
 static void
-fill_rope_table(struct engine *e)
+fill_rope_table(struct engine *e, enum rope_table which)
 {
-	struct tensor t = engine_buffer(e, BUF_ROPE);
+	struct tensor t = engine_rope_table(e, which);
 	double *table;
 
 	if (!t.data)
 		return;
 	table = mem_alloc((size_t)tensor_elements(&t), sizeof *table);
-	model_rope_table(&e->plan.model, t.shape[0], table);
+	model_rope_table(&e->plan.model, which, t.shape[0], table);
 	put(e, &t, table);
 	free(table);
 }
@@ -198,7 +198,8 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->message = mem_alloc(context_messages(&e->plan), sizeof *e->message);
 	e->handover = handover_open(e);
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
-	fill_rope_table(e);
+	for (int i = 0; i < ROPE_TABLES; i++)
+		fill_rope_table(e, (enum rope_table)i);
 	open_evaluator(e);
 	return 0;
 }

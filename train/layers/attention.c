@@ -89,11 +89,11 @@ head_norm(const struct layer *l, const struct step *s, const struct qkv *v, int 
  * pass rotates the gradients of q and k by the negative angle. Nothing to do for learned
  * positions. */
 static void
-rotate(struct step *s, const struct qkv *v, bool backward)
+rotate(const struct layer *l, struct step *s, const struct qkv *v, bool backward)
 {
 	struct engine *e = s->e;
 	struct rope r = {
-		.table = engine_buffer(e, BUF_ROPE),
+		.table = engine_rope_table(e, layer_rope_table(&e->plan.model, l->block->layer)),
 		.positions = step_buffer(s, BUF_POSITIONS, 0),
 		.x = v->rotated,
 		.num_heads = v->num_heads + v->num_groups,
@@ -118,7 +118,7 @@ prepare(const struct layer *l, struct step *s)
 
 		s->e->ops->norm_fwd(s->e->stream, &n);
 	}
-	rotate(s, &v, false);
+	rotate(l, s, &v, false);
 }
 
 /* Recomputes them in the backward pass where the outputs of the norms were not saved. */
@@ -140,7 +140,7 @@ prepare_backward(
 	struct qkv v = saved_views(l, s);
 	struct tensor dx = tensor_columns(dqkv, 0, d->rotated.shape[1]);
 
-	rotate(s, d, true);
+	rotate(l, s, d, true);
 	if (!e->plan.model.qk_layernorm)
 		return;
 	e->ops->fill(e->stream, &dx, 0);
@@ -184,7 +184,7 @@ core(const struct layer *l, struct step *s)
 		.num_groups = v.num_groups,
 		.head_dim = v.head_dim,
 		.scale = 1.0 / sqrt((double)v.head_dim),
-		.window = e->plan.model.window_size,
+		.window = layer_window(&e->plan.model, l->block->layer),
 		.drop = layer_dropout(l, s, SITE_ATTENTION, e->plan.model.attention_dropout),
 	};
 

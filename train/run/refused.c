@@ -30,6 +30,7 @@ static const char sft[] = "fine-tuning on conversations is out of scope";
 static const char fsdp[] = "fully sharded data parallelism has no such setting here";
 static const char always[] = "is how it works here; leave it out";
 static const char latent[] = "latent and sparse attention are not built";
+static const char modified[] = "modified attention is not built";
 static const char watch[] = "monitoring services are not built; leave it out";
 static const char mtp[] = "multi-token prediction is not built";
 static const char storage[] = "object storage is not built";
@@ -75,7 +76,6 @@ static const char use_v[] = "use -v or -q";
 static const char use_stop[] = "use a file named stop in the --save directory";
 static const char use_mckpt[] = "use mckpt to convert";
 static const char vision[] = "vision models are out of scope";
-static const char window[] = "windows on some layers and modified attention are not built";
 static const char maths[] = "would change the mathematics";
 static const char zero_bubble[] = "zero-bubble schedules are not built";
 
@@ -268,6 +268,9 @@ const struct opt_refused mtrain_refused[] = {
 	{ "multi-latent-attention", latent }, { "no-dsa-indexer-rotate-activation", latent },
 	{ "no-dsa-indexer-scoring-relu", latent }, { "q-lora-rank", latent },
 	{ "qk-head-dim", latent }, { "qk-pos-emb-head-dim", latent }, { "v-head-dim", latent },
+	/* Attention with other weights. */
+	{ "apply-wd-to-qk-layernorm", modified }, { "attention-output-gate", modified },
+	{ "qk-l2-norm", modified }, { "softmax-type", modified },
 	/* Metrics go to files and stdout, for monitoring to read. */
 	{ "app-tag-run-name", watch }, { "app-tag-run-version", watch },
 	{ "calc-ft-timeouts", watch }, { "config-logger-dir", watch },
@@ -579,10 +582,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "num-channels", vision }, { "num-classes", vision }, { "patch-dim", vision },
 	{ "swin-backbone-type", vision }, { "vision-backbone-type", vision },
 	{ "vision-pretraining", vision }, { "vision-pretraining-type", vision },
-	/* Attention to other tokens, or with other weights. */
-	{ "apply-wd-to-qk-layernorm", window }, { "attention-output-gate", window },
-	{ "qk-l2-norm", window }, { "softmax-type", window },
-	{ "window-attn-skip-freq", window },
 	/* Whatever else would train another model than the one that was described. */
 	{ "activation-func-clamp-value", maths }, { "apply-layernorm-1p", maths },
 	{ "apply-query-key-layer-scaling", maths },

@@ -91,14 +91,19 @@ static const struct block_norm norm = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, B
 	BUF_NORM1_RSTD, BUF_NORM1_OUT };
 static const struct block_residual residual = { ROLE_PROJ_BIAS };
 
-/* Keys that a query sees, on average. Query i sees at most the last w keys: the window is shorter
- * at the start of the sequence, hence the quadratic term. */
+/* Keys that a query sees, on average over the model's layers too: blocks of a kind are priced
+ * alike, and the sum over a model is exact. Query i sees at most the last w keys: the window is
+ * shorter at the start of the sequence, hence the quadratic term. */
 static double
 keys_seen(const struct model_config *c, double s)
 {
-	double w = (double)c->window_size;
+	double w = (double)c->window_size,
+	       skipped = (double)pattern_count(&c->window_attn_skip_freq, c->num_layers) /
+	    (double)c->num_layers;
 
-	return c->window_size && w < s ? w - w * w / (2 * s) : s / 2;
+	if (!c->window_size || w >= s)
+		return s / 2;
+	return skipped * s / 2 + (1 - skipped) * (w - w * w / (2 * s));
 }
 
 /* Norm and residual sum read and write the residual stream and a branch, with twice as many passes

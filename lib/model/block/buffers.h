@@ -19,6 +19,7 @@ enum buffer {
 	BUF_STATE, /* the first state of the update rule; the others after it */
 	BUF_STATE_LAST = BUF_STATE + OPTIM_STATES_MAX - 1,
 	BUF_ROPE,
+	BUF_WINDOW_ROPE,
 	BUF_SCALARS,
 	BUF_HASHES,
 	BUF_TOKENS,

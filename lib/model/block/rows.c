@@ -13,6 +13,7 @@ model_meets(const struct model_config *c, enum condition when)
 	case ALWAYS: return true;
 	case IF_LEARNED: return c->position == POSITION_LEARNED;
 	case IF_ROPE: return c->position == POSITION_ROPE;
+	case IF_WINDOW_ROPE: return c->position == POSITION_ROPE && c->sliding_window_rope_base > 0;
 	case IF_LAYERNORM: return c->normalization == NORMALIZATION_LAYERNORM;
 	case IF_QKV_BIAS: return c->qkv_bias;
 	case IF_PROJ_BIAS: return c->proj_bias;

@@ -64,6 +64,7 @@ enum condition {
 	/* of the model */
 	IF_LEARNED, /* positions */
 	IF_ROPE,
+	IF_WINDOW_ROPE, /* layers with a window have rotary angles of their own */
 	IF_LAYERNORM,
 	IF_QKV_BIAS,
 	IF_PROJ_BIAS,

@@ -1,0 +1,32 @@
+/*
+ * pattern.h - which layers of a model differ from the others, as a pattern that repeats
+ */
+#ifndef MODEL_PATTERN_H
+#define MODEL_PATTERN_H
+
+#include "lib/base/err.h"
+#include "lib/base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PATTERN_MAX = 128 };
+
+/* Layer i is skipped when bit i mod period is set; period 0: no layer is. */
+struct layer_pattern {
+	int64_t period;
+	uint64_t skipped[PATTERN_MAX / 64];
+};
+
+bool pattern_skips(const struct layer_pattern *p, int64_t layer);
+/* Of the first num_layers layers. */
+int64_t pattern_count(const struct layer_pattern *p, int64_t num_layers);
+/* Every n-th layer is skipped, n from 1 to PATTERN_MAX. */
+struct layer_pattern pattern_every(int64_t n);
+/* Megatron-LM's forms: N for every N-th, or an expression of Python lists of 1 and 0, 0 for
+ * skipped, such as ([1]*5+[0])*8, with an entry for each layer. -1 with the rule that s breaks. */
+int pattern_read(const char *s, int64_t num_layers, struct layer_pattern *out, struct err *e);
+/* In a form that pattern_read reads; nothing for period 0. */
+void pattern_print(const struct layer_pattern *p, int64_t num_layers, struct str *out);
+
+#endif
