@@ -110,10 +110,11 @@ dropout_position(const struct dropout *d, int64_t r)
 /* Causal softmax attention with grouped query heads: query head i reads group i * g / n.
  *   q [S*b, n*d], k v [K*b, g*d], out [S*b, n*d] act;  lse real [b * n, S], natural log, saved for
  * the backward pass. Keys stand at positions 0 .. K-1 of their sample and queries at the last S of
- * these, S <= K: all of a sample where S = K. window > 0: a query sees the last `window` keys only.
- * first: where the document of a query begins, so that it sees its own document alone; in a sample
- * it never falls from a position to the next, and is at most the position itself. Dropout of
- * probabilities: index =
+ * these, S <= K: all of a sample where S = K. softcap c > 0: a score x = scale q.k counts as
+ * c tanh(x / c) (Gemma Team 2024, arXiv:2408.00118, section 2). window > 0: a query sees the last
+ * `window` keys only. first: where the document of a query begins, so that it sees its own document
+ * alone; in a sample it never falls from a position to the next, and is at most the position
+ * itself. Dropout of probabilities: index =
  * (((first_sample + sample) * num_heads_global + head) * seq_length + query) * seq_length
  * + key by positions, with stream and step of drop, whose own positions do not count; first_column
  * is the first global head, width the global number of heads. Source: Dao 2023 arXiv:2307.08691. */
@@ -122,7 +123,7 @@ struct attention {
 	struct tensor first; /* I32 [S*b]: position in its sample of the first token of the row's
 			      * document; data NULL: a sample is one document */
 	int micro_batch, num_heads, num_groups, head_dim; /* b, n, g, d */
-	double scale;
+	double scale, softcap;                            /* softcap 0: none */
 	int64_t window;
 	struct dropout drop;
 };
@@ -186,7 +187,8 @@ struct embedding_grad {
 	bool accumulate;
 };
 
-/* Cross entropy over a vocabulary split by columns over `parts` tensor ranks:
+/* Cross entropy over a vocabulary split by columns over `parts` tensor ranks, of logits that are
+ * the tensor's, or c tanh(x / c) of its x with softcap c > 0; the gradient is that of x:
  *   xent_stats  stats[i] = { max of the valid columns z, sum exp(z - max), z_label or 0 }   then
  * all-gather of the parts xent_loss   combines the parts in their order; loss[i] = lse - z_label,
  * zloss[i] = z_loss * lse^2 (both unmasked), and when grad_scale != 0 logits <- grad_scale *
@@ -203,7 +205,7 @@ struct xent {
 	struct tensor loss, zloss; /* real [T] */
 	/* global id of column 0; columns that are real tokens here */
 	int64_t first_column, valid_columns;
-	double z_loss, grad_scale;
+	double z_loss, grad_scale, softcap; /* softcap 0: none */
 };
 
 /* Initial weights: x[i] = std * N(key, stream, first + i), the normals of lib/base/rng.h

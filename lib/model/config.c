@@ -41,6 +41,13 @@ layer_window(const struct model_config *c, int64_t layer)
 	return pattern_skips(&c->window_attn_skip_freq, layer) ? 0 : c->window_size;
 }
 
+double
+model_score_scale(const struct model_config *c)
+{
+	return 1 /
+	    sqrt((double)(c->query_pre_attn_scalar ? c->query_pre_attn_scalar : c->kv_channels));
+}
+
 enum rope_table
 layer_rope_table(const struct model_config *c, int64_t layer)
 {
@@ -126,6 +133,21 @@ check_rope(const struct model_config *c, struct err *e)
 	return 0;
 }
 
+static int
+check_scores(const struct model_config *c, struct err *e)
+{
+	if (c->query_pre_attn_scalar < 0)
+		return err_set(e, "--query-pre-attn-scalar %lld: must be at least 1",
+		    (long long)c->query_pre_attn_scalar);
+	if (!(c->attn_logit_softcapping >= 0))
+		return err_set(e, "--attn-logit-softcapping %g: must be at least 0; 50 is usual",
+		    c->attn_logit_softcapping);
+	if (!(c->final_logit_softcapping >= 0))
+		return err_set(e, "--final-logit-softcapping %g: must be at least 0; 30 is usual",
+		    c->final_logit_softcapping);
+	return 0;
+}
+
 /* Options have ranges; a config.json does not, so both are checked here. */
 static int
 check_rates(const struct model_config *c, struct err *e)
@@ -172,7 +194,7 @@ model_check(const struct model_config *c, struct err *e)
 	if (c->num_attention_heads % c->num_query_groups)
 		return err_set(e, "--num-query-groups %lld: must divide --num-attention-heads %lld",
 		    (long long)c->num_query_groups, (long long)c->num_attention_heads);
-	return check_rope(c, e) < 0 ? -1 : check_rates(c, e);
+	return check_rope(c, e) < 0 || check_scores(c, e) < 0 ? -1 : check_rates(c, e);
 }
 
 /*

@@ -58,6 +58,10 @@ struct model_config {
 	struct layer_pattern window_attn_skip_freq; /* layers whose queries see all keys */
 	/* of layers with a window, whose rotary angles are not scaled; 0: as the others */
 	double sliding_window_rope_base;
+	/* scores of attention are multiplied by its -1/2 power; 0: by that of kv_channels */
+	int64_t query_pre_attn_scalar;
+	/* c of c tanh(x / c), for scores of attention and for logits; 0: x */
+	double attn_logit_softcapping, final_logit_softcapping;
 	double init_method_std, attention_dropout, hidden_dropout, embedding_dropout;
 	int64_t bos_token_id, pad_token_id; /* for export, like the next; -1: none */
 	struct id_list eos_token_id;        /* chat models may have several */
@@ -67,6 +71,8 @@ bool model_gated(const struct model_config *c);
 int64_t model_rotary_dim(const struct model_config *c); /* elements of a head that rotate; even */
 /* Keys that a query sees in a layer, itself included; 0: all. */
 int64_t layer_window(const struct model_config *c, int64_t layer);
+/* What products of queries and keys are multiplied by. */
+double model_score_scale(const struct model_config *c);
 /* Rotary angles: those of the model, and those of its layers with a window where they differ. */
 enum rope_table { ROPE_TABLE_MODEL, ROPE_TABLE_WINDOW, ROPE_TABLES };
 enum rope_table layer_rope_table(const struct model_config *c, int64_t layer);

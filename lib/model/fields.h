@@ -181,6 +181,17 @@ void model_weight_differences(
 	         MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
 	         "base of the rotary angles in layers with a window, not scaled; " \
 	         "--rotary-base by default"), \
+	MODEL_INT(S, M, "query-pre-attn-scalar", query_pre_attn_scalar, 1, NULL, \
+	         MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	         "products of queries and keys are multiplied by its -1/2 power; " \
+	         "kv-channels by default"), \
+	MODEL_NUM(S, M, "attn-logit-softcapping", attn_logit_softcapping, 0, INFINITY, NULL, \
+	         MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	         "c of c tanh(x / c) over the scores of attention; 0: none. " \
+	         "cuDNN does not serve such attention, own kernels do"), \
+	MODEL_NUM(S, M, "final-logit-softcapping", final_logit_softcapping, 0, INFINITY, NULL, \
+	         MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	         "the same over the logits"), \
 	MODEL_NUM(S, M, "init-method-std", init_method_std, 0, INFINITY, "0.02", \
 	         MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
 	         "standard deviation of the initial weights"), \

@@ -21,31 +21,36 @@ struct shape {
 	double drop;
 	bool documents;
 	int before;
+	double cap;
 };
 
 static const struct shape fixed[] = {
-	{ 1, 1, 2, 1, 64, 0, 0, false, 0 },
-	{ 2, 3, 4, 2, 64, 0, 0, false, 0 },
-	{ 64, 2, 4, 4, 64, 0, 0, false, 0 },
-	{ 137, 3, 4, 1, 128, 0, 0, false, 0 },
-	{ 200, 2, 8, 2, 64, 50, 0, false, 0 },
-	{ 333, 1, 8, 1, 80, 0, 0, false, 0 },
-	{ 250, 2, 4, 4, 96, 128, 0, false, 0 },
-	{ 513, 1, 4, 1, 128, 200, 0, false, 0 },
-	{ 65, 2, 3, 3, 40, 1, 0, false, 0 },
-	{ 300, 2, 4, 2, 256, 100, 0, false, 0 },
-	{ 77, 2, 3, 3, 33, 20, 0.2, true, 0 },
-	{ 300, 2, 4, 1, 128, 0, 0, true, 0 },
-	{ 520, 1, 2, 2, 64, 100, 0, true, 0 },
-	{ 259, 2, 8, 2, 96, 0, 0.2, false, 0 },
-	{ 190, 3, 4, 4, 72, 64, 0.1, true, 0 },
-	{ 450, 1, 2, 1, 64, 0, 0.5, false, 0 },
-	{ 320, 2, 4, 1, 128, 0, 0, false, 192 },
-	{ 401, 1, 8, 2, 64, 0, 0, false, 302 },
-	{ 256, 3, 2, 2, 96, 70, 0, false, 64 },
-	{ 137, 2, 4, 2, 80, 50, 0.2, true, 100 },
-	{ 390, 2, 4, 4, 72, 0, 0.1, true, 131 },
-	{ 65, 1, 3, 1, 33, 0, 0, false, 63 },
+	{ 1, 1, 2, 1, 64, 0, 0, false, 0, 0 },
+	{ 2, 3, 4, 2, 64, 0, 0, false, 0, 0 },
+	{ 64, 2, 4, 4, 64, 0, 0, false, 0, 0 },
+	{ 137, 3, 4, 1, 128, 0, 0, false, 0, 0 },
+	{ 200, 2, 8, 2, 64, 50, 0, false, 0, 0 },
+	{ 333, 1, 8, 1, 80, 0, 0, false, 0, 0 },
+	{ 250, 2, 4, 4, 96, 128, 0, false, 0, 0 },
+	{ 513, 1, 4, 1, 128, 200, 0, false, 0, 0 },
+	{ 65, 2, 3, 3, 40, 1, 0, false, 0, 0 },
+	{ 300, 2, 4, 2, 256, 100, 0, false, 0, 0 },
+	{ 77, 2, 3, 3, 33, 20, 0.2, true, 0, 0 },
+	{ 300, 2, 4, 1, 128, 0, 0, true, 0, 0 },
+	{ 520, 1, 2, 2, 64, 100, 0, true, 0, 0 },
+	{ 259, 2, 8, 2, 96, 0, 0.2, false, 0, 0 },
+	{ 190, 3, 4, 4, 72, 64, 0.1, true, 0, 0 },
+	{ 450, 1, 2, 1, 64, 0, 0.5, false, 0, 0 },
+	{ 320, 2, 4, 1, 128, 0, 0, false, 192, 0 },
+	{ 401, 1, 8, 2, 64, 0, 0, false, 302, 0 },
+	{ 256, 3, 2, 2, 96, 70, 0, false, 64, 0 },
+	{ 137, 2, 4, 2, 80, 50, 0.2, true, 100, 0 },
+	{ 390, 2, 4, 4, 72, 0, 0.1, true, 131, 0 },
+	{ 65, 1, 3, 1, 33, 0, 0, false, 63, 0 },
+	{ 200, 2, 8, 2, 64, 50, 0, false, 0, 0.9 },
+	{ 300, 1, 4, 1, 128, 0, 0, true, 0, 0.5 },
+	{ 259, 2, 4, 2, 96, 0, 0.2, false, 0, 2 },
+	{ 130, 1, 2, 1, 256, 40, 0, false, 66, 1 },
 };
 enum { FIXED = sizeof fixed / sizeof *fixed, RANDOM = 10 };
 
@@ -239,6 +244,7 @@ set_up(struct rig *r, const struct shape *c, const struct values *v)
 		.num_groups = c->g,
 		.head_dim = c->d,
 		.scale = 1 / sqrt(c->d),
+		.softcap = c->cap,
 		.window = c->window,
 		.drop = { .p = c->drop,
 		    .key = 77,
@@ -387,11 +393,12 @@ compare(const struct shape *c, const struct solver *how, const struct result *go
 			continue;
 		check_failures++;
 		fprintf(stderr,
-		    "%s %s%s, s %d before %d b %d n %d g %d d %d window %d drop %g%s: %s is "
+		    "%s %s%s, s %d before %d b %d n %d g %d d %d window %d drop %g cap %g%s: %s is "
 		    "off by %g\n",
 		    choice_names[how->choice], dtype_name(how->dtype),
 		    how->deterministic ? " deterministic" : "", c->s, c->before, c->b, c->n, c->g,
-		    c->d, c->window, c->drop, c->documents ? " documents" : "", parts[i].name, e);
+		    c->d, c->window, c->drop, c->cap, c->documents ? " documents" : "",
+		    parts[i].name, e);
 	}
 }
 
@@ -455,8 +462,8 @@ test_shape(const struct backend *b, const struct shape *c, enum dtype dtype, boo
 	if (half)
 		test_solver(c, &v, &how, &want);
 	how.choice = ATTENTION_LIBRARY;
-	for (int i = 0;
-	     library && half && c->s - c->before > 1 && !c->documents && c->drop == 0 && i < 2;
+	for (int i = 0; library && half && c->s - c->before > 1 && !c->documents && c->drop == 0 &&
+	     c->cap == 0 && i < 2;
 	     i++) {
 		how.deterministic = i;
 		how.workspace = workspace(c, i);
@@ -490,7 +497,8 @@ random_shape(unsigned long seed, int i)
 		.window = x[5] % 2 ? 1 + (int)(x[5] / 2 % 300) : 0,
 		.drop = x[6] % 4 == 0 ? 0.15 : 0,
 		.documents = x[7] % 3 == 0,
-		.before = x[7] / 3 % 2 ? (int)(x[7] / 6) % (2 + (int)(x[0] % 400)) : 0 };
+		.before = x[7] / 3 % 2 ? (int)(x[7] / 6) % (2 + (int)(x[0] % 400)) : 0,
+		.cap = x[6] / 4 % 4 == 0 ? 1.5 : 0 };
 }
 
 /* An implementation refuses a shape that it does not support, and the device reports its reason. */
@@ -500,7 +508,7 @@ test_refused(const struct backend *b)
 	struct device_config config = {
 		.num_threads = 1, .dtype = DTYPE_BF16, .attention = ATTENTION_TILED
 	};
-	struct shape c = { 5, 1, 1, 1, 33, 0, 0, false, 0 };
+	struct shape c = { 5, 1, 1, 1, 33, 0, 0, false, 0, 0 };
 	struct solver how = { b, DTYPE_BF16, ATTENTION_TILED, false, 0 };
 	struct values v = { mem_zalloc(5 * 99, sizeof(double)), mem_zalloc(5 * 33, sizeof(double)),
 		NULL };

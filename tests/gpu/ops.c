@@ -134,7 +134,9 @@ static const struct op_case large_xent[] = {
 	{ .rows = 140, .columns = 128256, .inner = 128256 },
 	{ .rows = 9, .columns = 32000, .inner = 31999, .window = 1 },
 	{ .rows = 17, .columns = 50257, .inner = 50257 },
-	{ .rows = 7, .columns = 152064, .inner = 151936, .window = 4 }, { 0 }
+	{ .rows = 7, .columns = 152064, .inner = 151936, .window = 4 },
+	{ .rows = 30, .columns = 256000, .inner = 255999, .cap = 3 },
+	{ .rows = 17, .columns = 50257, .inner = 50257, .window = 1, .cap = 4 }, { 0 }
 };
 
 static const struct {

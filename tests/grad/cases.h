@@ -339,6 +339,7 @@ attention_of(struct problem *p)
 		.num_groups = c->groups,
 		.head_dim = c->head_dim,
 		.scale = 1.3,
+		.softcap = c->cap,
 		.window = c->window,
 		.drop = case_dropout(c, c->heads + 2) };
 }
@@ -406,6 +407,9 @@ static const struct op_case attention_cases[] = {
 	    .head_dim = 16,
 	    .drop = 0.1,
 	    .flags = DOCUMENTS },
+	{ .rows = 9, .batch = 2, .heads = 6, .groups = 2, .head_dim = 4, .window = 3, .cap = 0.7 },
+	{ .rows = 150, .batch = 1, .heads = 2, .groups = 1, .head_dim = 8, .drop = 0.2, .cap = 2 },
+	{ .rows = 70, .inner = 80, .batch = 2, .heads = 2, .groups = 2, .head_dim = 8, .cap = 1 },
 	{ 0 },
 };
 
@@ -807,6 +811,7 @@ xent_run(struct problem *p, const struct tensor *logits, double grad_scale)
 			.zloss = *T(2),
 			.first_column = first,
 			.z_loss = xent_z,
+			.softcap = p->c->cap,
 			.grad_scale = grad_scale };
 		x[i].valid_columns = valid - first < 0 ? 0
 		    : valid - first < count            ? valid - first
@@ -844,6 +849,8 @@ static const struct op_case xent_cases[] = {
 	{ .rows = 3, .columns = 5000, .inner = 4999, .window = 3 },
 	{ .rows = 11, .columns = 5003, .inner = 5000 },
 	{ .rows = 6, .columns = 5008, .inner = 5000 },
+	{ .rows = 7, .columns = 32, .inner = 29, .cap = 3 },
+	{ .rows = 6, .columns = 5008, .inner = 5000, .window = 2, .cap = 2 },
 	{ 0 },
 };
 

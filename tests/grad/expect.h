@@ -72,6 +72,13 @@ expect_rope(const struct problem *p, int64_t row, int64_t column)
 	    value_at(p, 0, row, partner) * (second ? sin(angle) : -sin(angle));
 }
 
+/* c tanh(x / c), or x without c. */
+static double
+capped(const struct problem *p, double x)
+{
+	return p->c->cap > 0 ? p->c->cap * tanh(x / p->c->cap) : x;
+}
+
 /* The score of a query and a key. */
 static double
 score(const struct problem *p, int64_t query_row, int64_t key_row, int64_t head)
@@ -82,7 +89,7 @@ score(const struct problem *p, int64_t query_row, int64_t key_row, int64_t head)
 	for (int64_t i = 0; i < d; i++)
 		sum += value_at(p, 0, query_row, head * d + i) *
 		    value_at(p, 1, key_row, group * d + i);
-	return 1.3 * sum;
+	return capped(p, 1.3 * sum);
 }
 
 static double
@@ -207,8 +214,8 @@ expect_xent(const struct problem *p, int64_t row, int64_t column)
 
 	(void)column;
 	for (int64_t i = 0; i < p->c->inner; i++)
-		sum += exp(value_at(p, 0, row, i));
-	return log(sum) - value_at(p, 0, row, (int64_t)p->slot[3].value[row]);
+		sum += exp(capped(p, value_at(p, 0, row, i)));
+	return log(sum) - capped(p, value_at(p, 0, row, (int64_t)p->slot[3].value[row]));
 }
 
 #endif

@@ -37,7 +37,7 @@ struct op_case {
 	int64_t rows, columns, inner;
 	int batch, heads, groups, head_dim;
 	int64_t window;
-	double drop;
+	double drop, cap;
 	int64_t turn; /* of dropout; 0: positions are contiguous */
 	int kind;
 	unsigned flags;

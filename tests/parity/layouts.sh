@@ -36,7 +36,9 @@ use()
 	plain) model="$gpt2 --hidden-dropout 0 --attention-dropout 0" ;;
 	packed) model="$gpt2 --reset-attention-mask --window-size 5" ;;
 	llama-local) model="$llama --window-size 5 --window-attn-skip-freq 3
-		--rope-scaling-type linear --rope-scaling-factor 4 --sliding-window-rope-base 20" ;;
+		--rope-scaling-type linear --rope-scaling-factor 4 --sliding-window-rope-base 20
+		--query-pre-attn-scalar 3 --attn-logit-softcapping 0.5
+		--final-logit-softcapping 0.2" ;;
 	esac
 	model="$model $larger $text"
 	case $1 in llama*) model="$model --use-z-loss" ;; esac

@@ -25,6 +25,7 @@ static const struct model_config every = {
 	9,                       /* window_size */
 	{ 2, { 1, 0 } },         /* window_attn_skip_freq */
 	250,                     /* sliding_window_rope_base */
+	11, 50, 30,              /* query_pre_attn_scalar, softcapping */
 	0.125, 0.25, 0.375, 0.5, /* init_method_std, the dropouts */
 	1, 2,                    /* bos_token_id, pad_token_id */
 	{ 2, { 3, 4 } },         /* eos_token_id */

@@ -425,6 +425,9 @@ test_run_attention(void)
 	c.attention_dropout = 0.1;
 	CHECK(attention_run_workspace(&c, &one, &s) == 0);
 	c.attention_dropout = 0;
+	c.attn_logit_softcapping = 50;
+	CHECK(attention_run_workspace(&c, &one, &s) == 0);
+	c.attn_logit_softcapping = 0;
 	c.kv_channels = 12;
 	CHECK(attention_run_workspace(&c, &one, &s) == 0);
 }

@@ -73,6 +73,9 @@ test_counts(void)
 	l.window_size = 2047;
 	CHECK_NEAR(model_flops(&l, 1, 2048, 128256) / 2048 / 1e9, 46.64, 1e-4);
 	l.window_size = 1;
+	l.window_attn_skip_freq = pattern_every(1);
+	CHECK_NEAR(model_flops(&l, 1, 2048, 128256) / 2048 / 1e9, 46.64, 1e-4);
+	l.window_attn_skip_freq = (struct layer_pattern){ 0 };
 	CHECK(model_flops(&l, 1, 2048, 128256) > 6.0 * 2048 * 7e9 &&
 	    model_flops(&l, 1, 2048, 128256) < 2048 * 46e9);
 }
@@ -117,6 +120,15 @@ test_rules(void)
 	BROKEN(llama3_8b, init_method_std, -1,
 	    "--init-method-std -1: must be at least 0; 0.02 is usual");
 	BROKEN(llama3_8b, attention_dropout, 1, "--attention-dropout 1: must be from 0 to 0.999");
+	BROKEN(llama3_8b, sliding_window_rope_base, 0.5,
+	    "--sliding-window-rope-base 0.5: must be at least 1, or 0 for that of all layers; "
+	    "10000 is usual");
+	BROKEN(llama3_8b, query_pre_attn_scalar, -1,
+	    "--query-pre-attn-scalar -1: must be at least 1");
+	BROKEN(llama3_8b, attn_logit_softcapping, -1,
+	    "--attn-logit-softcapping -1: must be at least 0; 50 is usual");
+	BROKEN(llama3_8b, final_logit_softcapping, -30,
+	    "--final-logit-softcapping -30: must be at least 0; 30 is usual");
 	BROKEN(llama3_8b, hidden_dropout, -0.5, "--hidden-dropout -0.5: must be from 0 to 0.999");
 	BROKEN(llama3_8b, embedding_dropout, 1, "--embedding-dropout 1: must be from 0 to 0.999");
 	BROKEN(llama3_8b, hidden_size, INT64_MAX, TOO_LARGE);

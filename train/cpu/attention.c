@@ -15,7 +15,7 @@ enum { TILE = 64, HEAD_TILE = TILE * CPU_HEAD_MAX };
  * rows. */
 struct work {
 	real q[HEAD_TILE], k[HEAD_TILE], v[HEAD_TILE], dout[HEAD_TILE], acc[2][HEAD_TILE];
-	real p[TILE * TILE], ds[TILE * TILE], mask[TILE], max[TILE], sum[TILE];
+	real p[TILE * TILE], ds[TILE * TILE], mask[TILE], slope[TILE], max[TILE], sum[TILE];
 };
 _Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
 
@@ -164,6 +164,20 @@ row_mask(const struct pair *t, int64_t i, struct range r)
 	cpu_name(dropout_mask)(d, (uint64_t)index, r.hi - r.lo, t->w->mask + r.lo);
 }
 
+/* x[lo, hi) = c tanh(x / c) where scores are capped; the derivatives in w->slope. */
+static void
+cap_row(const struct pair *t, real *x, struct range r)
+{
+	real c = (real)t->a->softcap;
+
+	for (int64_t j = r.lo; c > 0 && j < r.hi; j++) {
+		real y = real_math(tanh)(x[j] / c);
+
+		x[j] = c * y;
+		t->w->slope[j] = 1 - y * y;
+	}
+}
+
 /* x[lo, hi) = e^(x - shift), zero elsewhere in the row. */
 static void
 exp_row(real *x, struct range r, int64_t count, real shift)
@@ -203,6 +217,7 @@ forward_pair(const struct pair *t)
 	for (int64_t i = 0; i < t->queries.rows; i++, p += TILE) {
 		struct range r = visible(t, i);
 
+		cap_row(t, p, r);
 		online_row(t, i, r);
 		if (t->a->drop.p == 0)
 			continue;
@@ -328,7 +343,8 @@ cpu_name(attention_fwd)(struct stream *st, const struct attention *a)
 }
 
 /* Recomputes the weights of a pair of tiles into w->p (with dropout) and the gradient of the scores
- * into w->ds: ds = P * (dP - delta), dP = dout v^T with the mask of the forward pass. */
+ * into w->ds: ds = P * (dP - delta), dP = dout v^T with the mask of the forward pass, times the
+ * slope of capped scores. */
 static void
 backward_pair(const struct attention_grad *g, const struct pair *t)
 {
@@ -340,6 +356,7 @@ backward_pair(const struct attention_grad *g, const struct pair *t)
 		struct range r = visible(t, i);
 		real delta = *statistic(t->a, &g->delta, &t->queries, i);
 
+		cap_row(t, p, r);
 		exp_row(p, r, t->keys.rows, *statistic(t->a, &t->a->lse, &t->queries, i));
 		if (t->a->drop.p > 0)
 			row_mask(t, i, r);
@@ -347,6 +364,8 @@ backward_pair(const struct attention_grad *g, const struct pair *t)
 			ds[j] *= mask[j];
 		for (int64_t j = 0; j < t->keys.rows; j++)
 			ds[j] = p[j] * (ds[j] - delta);
+		for (int64_t j = r.lo; t->a->softcap > 0 && j < r.hi; j++)
+			ds[j] *= t->w->slope[j];
 		for (int64_t j = 0; t->a->drop.p > 0 && j < t->keys.rows; j++)
 			p[j] *= mask[j];
 	}

@@ -23,13 +23,24 @@ label_column(const struct xent *x, int64_t row)
 	return column >= 0 && column < x->valid_columns ? column : -1;
 }
 
+/* The logits of a span, in buf where they have to be converted or capped. */
+static const real *
+load_logits(const struct xent *x, const struct span *s, real *buf)
+{
+	real *z = span_load(&x->logits, s, buf), c = (real)x->softcap;
+
+	for (int64_t i = 0; c > 0 && i < s->count; i++)
+		buf[i] = c * real_math(tanh)(z[i] / c);
+	return c > 0 ? buf : z;
+}
+
 /* One logit, -1 never being asked for. */
 static real
 logit(const struct xent *x, int64_t row, int64_t column)
 {
 	real buf[1];
 
-	return *span_load(&x->logits, &(struct span){ row, column, 1 }, buf);
+	return *load_logits(x, &(struct span){ row, column, 1 }, buf);
 }
 
 /* The next span of a row's valid columns; false after the last. Start with count 0 and first 0. */
@@ -52,10 +63,10 @@ row_stats(const struct xent *x, int64_t row)
 	int64_t label = label_column(x, row);
 
 	while (next_span(x, &s))
-		t.max = row_max(span_load(&x->logits, &s, buf), s.count, t.max);
+		t.max = row_max(load_logits(x, &s, buf), s.count, t.max);
 	s = (struct span){ row, 0, 0 };
 	while (next_span(x, &s)) {
-		const real *z = span_load(&x->logits, &s, buf);
+		const real *z = load_logits(x, &s, buf);
 
 		for (int64_t i = 0; i < s.count; i++)
 			shifted[i] = real_exp(z[i] - t.max);
@@ -99,23 +110,27 @@ combine(const struct xent *x, int64_t row)
 	return t;
 }
 
-/* logits <- gradient: factor * softmax, less `weight` at the label, zero in the padding. Padding is
- * written as zero since the GEMMs after it read all columns. */
+/* logits <- gradient: factor * softmax, less `weight` at the label, times the slope of capped
+ * logits, zero in the padding. Padding is written as zero since the GEMMs after it read all
+ * columns. */
 static void
 gradient_row(const struct xent *x, int64_t row, real max, const real factor[2])
 {
 	struct span s = { row, 0, 0 };
-	real buf[CPU_SPAN];
+	real buf[CPU_SPAN], out[CPU_SPAN], c = (real)x->softcap;
 	int64_t label = label_column(x, row);
 
 	while (next_span(x, &s)) {
-		real *z = span_load(&x->logits, &s, buf);
+		const real *z = load_logits(x, &s, buf);
+		real *dz = span_out(&x->logits, &s, out);
 
-		for (int64_t i = 0; i < s.count; i++)
-			z[i] = factor[0] * real_exp(z[i] - max);
-		if (label >= s.first && label < s.first + s.count)
-			z[label - s.first] -= factor[1];
-		span_store(&x->logits, &s, z);
+		for (int64_t i = 0; i < s.count; i++) {
+			real slope = c > 0 ? 1 - z[i] / c * (z[i] / c) : 1,
+			     taken = s.first + i == label ? factor[1] : 0;
+
+			dz[i] = (factor[0] * real_exp(z[i] - max) - taken) * slope;
+		}
+		span_store(&x->logits, &s, dz);
 	}
 	s = (struct span){ row, x->valid_columns, x->logits.shape[1] - x->valid_columns };
 	memset(span_address(&x->logits, &s), 0, (size_t)s.count * dtype_size(x->logits.dtype));

@@ -78,6 +78,16 @@ put_two(half *p, float x, float y)
 	*(__half2 *)p = __floats2half2_rn(x, y);
 }
 
+/* tanh by the special function unit, good to 1e-7 of its range: 1 - 2 / (e^2x + 1). */
+static __device__ inline float
+fast_tanh(float x)
+{
+	float power;
+
+	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 2.8853900817779268f));
+	return 1 - __fdividef(2, power + 1);
+}
+
 /* Element i in double, which holds every floating type exactly; for what is too rare for a kernel
  * of its type. */
 static __device__ inline double

@@ -98,6 +98,39 @@ block_join(float &max, float &sum)
 		    __shfl_xor_sync(0xffffffffu, sum, step));
 }
 
+/* Logits as the model means them, from those stored. */
+template <int N>
+static __device__ inline void
+cap(const struct xent &x, float (&z)[N])
+{
+	float c = (float)x.softcap;
+
+	if (c > 0)
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			z[k] = c * fast_tanh(z[k] / c);
+}
+
+/* The slope of cap, by what it gave. */
+static __device__ inline float
+cap_slope(const struct xent &x, float z)
+{
+	float y = x.softcap > 0 ? z / (float)x.softcap : 0;
+
+	return 1 - y * y;
+}
+
+/* One logit. */
+template <typename T>
+static __device__ inline float
+logit(const struct xent &x, T stored)
+{
+	float z[1] = { to_float(stored) };
+
+	cap(x, z);
+	return z[0];
+}
+
 /* Takes a pack of logits into a thread's statistics. */
 template <int N>
 static __device__ inline void
@@ -122,14 +155,16 @@ template <typename T, int N> struct kept {
 	int count;
 };
 
-/* A pack of a row into a thread's statistics; `valid` columns of the row are real. */
+/* A pack of a row into a thread's statistics; the row's valid columns are real. */
 template <typename T, int N>
 static __device__ inline void
-take_pack(struct stats &s, const pack<T, N> &p, int at, int valid)
+take_pack(struct stats &s, const struct xent &x, const pack<T, N> &p, int at)
 {
+	int valid = (int)x.valid_columns;
 	float value[N];
 
 	unpack(value, p);
+	cap(x, value);
 	if (at * N + N > valid)
 #pragma unroll
 		for (int k = 0; k < N; k++)
@@ -142,7 +177,7 @@ template <typename T, int N>
 static __device__ inline void
 sweep_rest(struct stats &s, const struct xent &x, const T *z, int first)
 {
-	int packs = (int)(x.logits.shape[1] / N), valid = (int)x.valid_columns, step = blockDim.x;
+	int packs = (int)(x.logits.shape[1] / N), step = blockDim.x;
 
 	for (int at = first + threadIdx.x; at < packs; at += 4 * step) {
 		pack<T, N> p[4];
@@ -154,7 +189,7 @@ sweep_rest(struct stats &s, const struct xent &x, const T *z, int first)
 #pragma unroll
 		for (int u = 0; u < 4; u++)
 			if (at + u * step < packs)
-				take_pack(s, p[u], at + u * step, valid);
+				take_pack(s, x, p[u], at + u * step);
 	}
 }
 
@@ -179,14 +214,14 @@ sweep(const struct xent &x, int64_t row, const kept<T, N> &keep)
 {
 	const T *z = row_of<T>(x.logits, row);
 	int64_t label = label_column(x, row);
-	int step = PAIR * blockDim.x, valid = (int)x.valid_columns;
+	int step = PAIR * blockDim.x;
 	struct stats s = { -INFINITY, 0, 0 };
 
 	if (keep.count > 0)
 #pragma unroll
 		for (int i = 0; i < AHEAD; i++)
 			ask(keep, z, threadIdx.x + i * step);
-	s.label = label < 0 ? 0 : to_float(z[label]);
+	s.label = label < 0 ? 0 : logit(x, z[label]);
 	sweep_rest<T, N>(s, x, z, keep.count);
 	for (int at = threadIdx.x; at < keep.count; at += step) {
 		copies_done_but<AHEAD - 1>();
@@ -194,7 +229,7 @@ sweep(const struct xent &x, int64_t row, const kept<T, N> &keep)
 		for (int u = 0; u < PAIR; u++)
 			if (at + u * (int)blockDim.x < keep.count)
 				take_pack(
-				    s, keep.first[at + u * blockDim.x], at + u * blockDim.x, valid);
+				    s, x, keep.first[at + u * blockDim.x], at + u * blockDim.x);
 		ask(keep, z, at + AHEAD * step);
 	}
 	block_join(s.max, s.sum);
@@ -237,19 +272,28 @@ put_loss(const struct xent &x, int64_t row, const struct stats &s, float *weight
 	return *weight * (1 + 2 * z_loss * lse) / s.sum;
 }
 
-/* The gradient of pack `at` of a row, less factor[1] at the label when that lies in it. */
+/* What the gradient of a row is made of: the factor of softmax, what is taken off at the label, and
+ * the maximum times log2 e. */
+struct slope {
+	float factor, label, scaled;
+};
+
+/* The gradient of a pack of a row, with the label in column `label` of it or elsewhere. */
 template <typename T, int N>
 static __device__ inline void
-put_pack(T *z, const pack<T, N> &p, int64_t label, float scaled, const float (&factor)[2])
+put_pack(const struct xent &x, T *z, const pack<T, N> &p, int64_t label, const struct slope &g)
 {
 	float value[N];
 
 	unpack(value, p);
+	cap(x, value);
 #pragma unroll
 	for (int k = 0; k < N; k++) {
-		value[k] = factor[0] * power(value[k], scaled);
+		float dz = g.factor * power(value[k], g.scaled);
+
 		if (k == label)
-			value[k] -= factor[1];
+			dz -= g.label;
+		value[k] = dz * cap_slope(x, value[k]);
 	}
 	store(z, value);
 }
@@ -258,15 +302,13 @@ put_pack(T *z, const pack<T, N> &p, int64_t label, float scaled, const float (&f
  * separately: the rest takes most of the time. */
 template <typename T, int N>
 static __device__ inline void
-put_gradient(
-    const struct xent &x, int64_t row, float max, const kept<T, N> &keep, const float (&factor)[2])
+put_gradient(const struct xent &x, int64_t row, const kept<T, N> &keep, const struct slope &g)
 {
 	T *z = row_of<T>(x.logits, row);
 	int64_t label = label_column(x, row);
 	int packs = (int)(x.logits.shape[1] / N), whole = (int)(x.valid_columns / N),
 	    step = blockDim.x;
 	int label_pack = label < 0 ? -1 : (int)(label / N);
-	float scaled = max * log2_e();
 
 #pragma unroll 4
 	for (int at = threadIdx.x; at < whole; at += step) {
@@ -274,14 +316,15 @@ put_gradient(
 		    at < keep.count ? fetch<T, N>(keep.first[at].at) : fetch<T, N>(z + at * N);
 
 		if (at == label_pack)
-			put_pack(z + at * N, p, label - at * N, scaled, factor);
+			put_pack(x, z + at * N, p, label - at * N, g);
 		else
-			put_pack(z + at * N, p, -1, scaled, factor);
+			put_pack(x, z + at * N, p, -1, g);
 	}
 	for (int at = whole * N + threadIdx.x; at < packs * N; at += step) {
-		float value = at < x.valid_columns ? factor[0] * power(to_float(z[at]), scaled) : 0;
-
-		put(&z[at], at == label ? value - factor[1] : value);
+		if (at < x.valid_columns)
+			put_pack(x, z + at, fetch<T, 1>(z + at), label - at, g);
+		else
+			put(&z[at], 0.0f);
 	}
 }
 
@@ -296,13 +339,14 @@ __launch_bounds__(THREADS_MAX) loss_kernel(struct xent x, int keep_packs)
 	kept<T, N> keep = { (pack<T, N> *)shared, keep_packs };
 	int64_t row = blockIdx.x;
 	struct stats s = x.stats.data ? combine(x, row) : sweep<T, N>(x, row, keep);
-	float factor[2];
+	struct slope g;
 
-	factor[0] = put_loss(x, row, s, &factor[1]);
+	g.factor = put_loss(x, row, s, &g.label);
+	g.scaled = s.max * log2_e();
 	if (x.grad_scale == 0)
 		return;
 	__syncthreads();
-	put_gradient<T, N>(x, row, s.max, keep, factor);
+	put_gradient<T, N>(x, row, keep, g);
 }
 
 /* The statistics alone, for other ranks. */

@@ -113,7 +113,8 @@ struct step {
 	bool last;            /* the last backward pass of the step */
 	uint32_t iteration;   /* key of the dropout masks */
 	int64_t first_sample; /* the micro batch's first sample in the run */
-	/* host [T, v/t] in the run's dtype, this rank's columns, on the last stage; or NULL */
+	/* host [T, v/t] in the run's dtype, this rank's columns before softcapping, on the last
+	 * stage; or NULL */
 	void *logits;
 	void *losses; /* host, on the last stage: loss real [T], then mask F32 [T]; or NULL */
 };

@@ -9,8 +9,6 @@
  */
 #include "train/layers/layer.h"
 
-#include <math.h>
-
 /* q, k and v as column slices of one array; with norms, q and k as slices of a second one. */
 struct qkv {
 	struct tensor q, k, v, rotated; /* rotated: q and k, side by side */
@@ -183,7 +181,8 @@ core(const struct layer *l, struct step *s)
 		.num_heads = v.num_heads,
 		.num_groups = v.num_groups,
 		.head_dim = v.head_dim,
-		.scale = 1.0 / sqrt((double)v.head_dim),
+		.scale = model_score_scale(&e->plan.model),
+		.softcap = e->plan.model.attn_logit_softcapping,
 		.window = layer_window(&e->plan.model, l->block->layer),
 		.drop = layer_dropout(l, s, SITE_ATTENTION, e->plan.model.attention_dropout),
 	};

@@ -64,6 +64,7 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 		.first_column = columns * e->coord[AX_TP],
 		.z_loss = e->z_loss,
 		.grad_scale = s->training ? e->token_scale : 0,
+		.softcap = e->plan.model.final_logit_softcapping,
 	};
 
 	x.valid_columns = e->plan.model.vocab_size - x.first_column;
@@ -74,8 +75,8 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 	e->ops->xent_loss(e->stream, &x);
 }
 
-/* Copies this tensor rank's real columns of a chunk to the host. Queued before cross_entropy
- * overwrites them, on the same stream. */
+/* Copies this tensor rank's real columns of a chunk to the host, not capped. Queued before
+ * cross_entropy overwrites them, on the same stream. */
 static void
 keep_logits(struct step *s, int64_t first, const struct tensor *logits)
 {

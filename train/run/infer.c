@@ -123,6 +123,16 @@ not_finite(struct pass *p, const char *what)
 	return EXIT_NUMERICAL;
 }
 
+/* What the model makes of logits x: c tanh(x / c). */
+static void
+cap_logits(const struct model_config *m, double *x, int64_t n)
+{
+	double c = m->final_logit_softcapping;
+
+	for (int64_t i = 0; c > 0 && i < n; i++)
+		x[i] = c * tanh(x[i] / c);
+}
+
 /* The logits of a position over the whole vocabulary, doubles, on all tensor and context ranks of
  * the last stage. Padding columns come after the vocabulary on the last rank and are cut off here.
  * Every context rank gives a row, since a gather takes as much of each. */
@@ -140,6 +150,7 @@ whole_row(struct pass *p, int64_t position, double *out)
 
 	dtype_convert(mine, DTYPE_F64, p->local + (size_t)(row * p->columns) * dtype_size(dtype),
 	    dtype, p->columns);
+	cap_logits(&p->e->plan.model, mine, p->columns);
 	host->ops->all_gather(COMM_HERE(host), NULL, &gathered, &in);
 	memcpy(out, all + holder * width, (size_t)v * sizeof *out);
 	free(mine);

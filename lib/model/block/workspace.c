@@ -53,7 +53,7 @@ attention_run_workspace(
 	};
 
 	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || c->attention_dropout > 0 ||
-	    c->kv_channels % 8 || s->reset_attention_mask)
+	    c->kv_channels % 8 || s->reset_attention_mask || c->attn_logit_softcapping > 0)
 		return 0;
 	return attention_workspace(&a);
 }

@@ -1,8 +1,9 @@
 /*
  * attention.c - which implementation of attention serves a call, and the calls to cuDNN
  *
- *   cuDNN   bf16 and half, no documents, no dropout: the fastest where the library is there
- *   tiled   bf16 and half, heads of a multiple of 8 up to 128, documents and dropout too: flash.cu
+ *   cuDNN   bf16 and half, no documents, no dropout, no softcap: the fastest where the library is
+ *           there
+ *   tiled   bf16 and half, heads of a multiple of 8 up to 128, all of these too: flash.cu
  *   plain   the rest, and all of it on a GPU before compute capability 8.0: attention_plain.cu
  *
  * The choice depends on the shapes, the device and the library alone, and a plan is made once for
@@ -139,16 +140,17 @@ fits_tiles(const struct attention_cache *cache, const struct call *c)
 }
 
 /* True for what the library is asked to compute. It has no backward pass for a single query, its
- * dropout draws other numbers than ours, and 9.14.0 has a known bug with windows. */
+ * dropout draws other numbers than ours, the graphs here have no softcap, and 9.14.0 has a known
+ * bug with windows. */
 static bool
 fits_library(const struct attention_cache *cache, const struct call *c)
 {
 	const struct attention *t = c->t;
 	int64_t s = attention_queries(t);
 
-	return cache->dnn && fits_tensor_cores(c) && !t->first.data && t->drop.p == 0 && s > 1 &&
-	    (window_of(t) == 0 || cache->dnn->version != 91400) && t->lse.stride[0] == s &&
-	    (!c->g || c->g->delta.stride[0] == s);
+	return cache->dnn && fits_tensor_cores(c) && !t->first.data && t->drop.p == 0 &&
+	    t->softcap == 0 && s > 1 && (window_of(t) == 0 || cache->dnn->version != 91400) &&
+	    t->lse.stride[0] == s && (!c->g || c->g->delta.stride[0] == s);
 }
 
 /* --- cuDNN ------------------------------------------------------------------------------------ */

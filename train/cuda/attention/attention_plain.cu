@@ -237,6 +237,14 @@ struct online {
 	float max[SPAN], sum[SPAN];
 };
 
+/* The scaled score, capped. */
+static __device__ inline float
+finish_score(const struct attn &a, float x)
+{
+	x *= a.scale;
+	return a.cap > 0 ? a.cap * tanhf(x * a.per_cap) : x;
+}
+
 /* Turns scores into weights relative to the new maximum; factor rescales the earlier sums to it. A
  * row that has seen no key yet keeps -inf and a factor of 1, not the NaN of -inf less -inf. */
 static __device__ inline void
@@ -251,7 +259,7 @@ online_step(const struct attn &a, struct online *o, float s[SPAN][SPAN], int64_t
 
 #pragma unroll
 		for (int j = 0; j < SPAN; j++) {
-			s[i][j] *= a.scale;
+			s[i][j] = finish_score(a, s[i][j]);
 			if (sees(a, query + i, key + SIDE * j))
 				max = fmaxf(max, s[i][j]);
 		}
@@ -392,9 +400,10 @@ __launch_bounds__(CU_THREADS) queries_kernel(struct attn a)
 		for (int i = 0; i < SPAN; i++)
 			for (int j = 0; j < SPAN; j++) {
 				bool seen = sees(a, row + i, k0 + threadIdx.x % SIDE + SIDE * j);
+				float x = finish_score(a, s[i][j]), y = x * a.per_cap;
 
-				s[i][j] = seen ? expf(s[i][j] * a.scale - lse[i]) *
-					(dp[i][j] - delta[i]) * a.scale
+				s[i][j] = seen ? expf(x - lse[i]) * (dp[i][j] - delta[i]) *
+					a.scale * (1 - y * y)
 					       : 0;
 			}
 		share(weights, s);
@@ -418,13 +427,14 @@ weights_by_keys(const struct attn &a, float p[SPAN][SPAN], int head, int64_t k0,
 
 #pragma unroll
 		for (int i = 0; i < SPAN; i++)
-			p[i][j] =
-			    sees(a, query + SIDE * j, key + i) ? expf(p[i][j] * a.scale - lse) : 0;
+			p[i][j] = sees(a, query + SIDE * j, key + i)
+			    ? expf(finish_score(a, p[i][j]) - lse)
+			    : 0;
 	}
 }
 
-/* p <- P mask, which weighs dout into dv, and dp <- scale P (dP mask - delta), which weighs q into
- * dk. */
+/* p <- P mask, which weighs dout into dv, and dp <- scale slope P (dP mask - delta), which weighs q
+ * into dk. */
 static __device__ inline void
 gradients_by_keys(const struct attn &a, float p[SPAN][SPAN], float dp[SPAN][SPAN], int head,
     int64_t k0, int64_t q0)
@@ -433,14 +443,17 @@ gradients_by_keys(const struct attn &a, float p[SPAN][SPAN], float dp[SPAN][SPAN
 
 #pragma unroll
 	for (int j = 0; j < SPAN; j++) {
-		float delta =
-		    query + SIDE * j < a.s ? *statistic(a, a.delta, query + SIDE * j, head) : 0;
+		bool real = query + SIDE * j < a.s;
+		float delta = real ? *statistic(a, a.delta, query + SIDE * j, head) : 0,
+		      lse = real && a.cap > 0 ? *statistic(a, a.lse, query + SIDE * j, head) : 0;
 
 #pragma unroll
 		for (int i = 0; i < SPAN; i++) {
 			float factor = drop_factor(a, head, query + SIDE * j, key + i);
 
 			dp[i][j] = a.scale * p[i][j] * (dp[i][j] * factor - delta);
+			if (a.cap > 0)
+				dp[i][j] *= slope_of_weight(a, p[i][j], lse);
 			p[i][j] *= factor;
 		}
 	}

@@ -15,6 +15,7 @@ struct attn {
 	int b, n, g, d;
 	int64_t s, begin, window; /* queries at positions [begin, s), keys at [0, s) */
 	float scale;
+	float cap, per_cap; /* softcap and 1 / softcap, or 0 */
 	struct mask drop;
 };
 
@@ -56,6 +57,10 @@ attn_of(const struct attention *t)
 	a.s = attention_keys(t);
 	a.window = t->window;
 	a.scale = (float)t->scale;
+	if (t->softcap > 0) {
+		a.cap = (float)t->softcap;
+		a.per_cap = (float)(1 / t->softcap);
+	}
 	a.drop = mask_of(&t->drop);
 	return a;
 }
@@ -103,6 +108,16 @@ first_key(const struct attn &a, int64_t query)
 	int64_t first = document_start(a, query), edge = query - a.window + 1;
 
 	return a.window > 0 && edge > first ? edge : first;
+}
+
+/* The slope of a capped score, by its weight: d(c tanh(x / c)) / dx = 1 - tanh^2. A weight of 0 has
+ * no part in any gradient. */
+static __device__ inline float
+slope_of_weight(const struct attn &a, float weight, float lse)
+{
+	float y = (__logf(weight) + lse) * a.per_cap;
+
+	return weight > 0 ? 1 - y * y : 0;
 }
 
 /* The dropout factor of one probability. Numbered by sample, head of the whole model, query and

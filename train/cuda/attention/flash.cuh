@@ -82,6 +82,19 @@ multiply_rows(float (&c)[STEP / 8][4], uint32_t x, int row, uint32_t y)
 	}
 }
 
+/* Scores before scaling, as those that give the capped ones: s <- c / scale tanh(scale s / c). */
+static __device__ inline void
+cap_scores(const struct attn &a, float (&s)[STEP / 8][4])
+{
+	float in = a.scale * a.per_cap, out = a.cap / a.scale;
+
+#pragma unroll
+	for (int i = 0; i < STEP / 8; i++)
+#pragma unroll
+		for (int j = 0; j < 4; j++)
+			s[i][j] = out * fast_tanh(s[i][j] * in);
+}
+
 /* The operand a from 16 columns of weights: the 16 from 16 i on. */
 template <typename T>
 static __device__ inline void

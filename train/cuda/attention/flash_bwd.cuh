@@ -86,8 +86,9 @@ load_query_rows(const struct attn &a, struct query_rows &r, int query, int head)
 	}
 }
 
-/* s <- P (dP mask - delta), with zeros where a row does not see the key; first: the lane's first
- * column and the rows' head. */
+/* s <- P (dP mask - delta), times the slope of capped scores, with zeros where a row does not see
+ * the key; first: the lane's first column and the rows' head. */
+template <bool CAP>
 static __device__ inline void
 gradients_of_scores(const struct attn &a, const struct query_rows &r, float (&s)[STEP / 8][4],
     const float (&dp)[STEP / 8][4], struct spot first)
@@ -103,13 +104,16 @@ gradients_of_scores(const struct attn &a, const struct query_rows &r, float (&s)
 			int h = j / 2, at = first.position + 8 * i + j % 2;
 			float p = fast_exp2(s[i][j] * scale - r.lse[h]);
 			float g = kept >> (4 * i + j) & 1 ? dp[i][j] * keep : 0;
+			float y = s[i][j] * a.scale * a.per_cap;
 
+			if (CAP)
+				p *= 1 - y * y;
 			s[i][j] = at <= r.query[h] && at >= r.first[h] ? p * (g - r.delta[h]) : 0;
 		}
 }
 
 /* dq of one query tile: the sum over its key tiles of ds k. */
-template <typename T, int D>
+template <typename T, int D, bool CAP>
 static __global__ void
 __launch_bounds__(backward_size<D>::THREADS) flash_queries_kernel(const struct attn a)
 {
@@ -140,8 +144,11 @@ __launch_bounds__(backward_size<D>::THREADS) flash_queries_kernel(const struct a
 			copy_rows<T, D, STEP, THREADS>(a, next.y, a.v, key + STEP, group);
 		}
 		multiply_rows<T, D>(s, q, row, now.x);
+		if (CAP)
+			cap_scores(a, s);
 		multiply_rows<T, D>(dp, dout, row, now.y);
-		gradients_of_scores(a, r, s, dp, spot{ head, key + (int)(threadIdx.x % 4 * 2) });
+		gradients_of_scores<CAP>(
+		    a, r, s, dp, spot{ head, key + (int)(threadIdx.x % 4 * 2) });
 		weigh_rows<T, D>(dq, s, now.x);
 	}
 	store_rows<T, D>(a, a.dq, spot{ head, q0 + row }, dq, make_float2(a.scale, a.scale));
@@ -218,7 +225,9 @@ weights_by_keys(const struct attn &a, const struct place &at, float (&p)[STEP / 
 		}
 }
 
-/* p <- P mask, which weighs dout into dv, and dp <- P (dP mask - delta), which weighs q into dk. */
+/* p <- P mask, which weighs dout into dv, and dp <- P (dP mask - delta), times the slope of capped
+ * scores, which weighs q into dk. */
+template <bool CAP>
 static __device__ inline void
 gradients_by_keys(const struct attn &a, const struct place &at, float (&p)[STEP / 8][4],
     float (&dp)[STEP / 8][4], int key)
@@ -236,13 +245,15 @@ gradients_by_keys(const struct attn &a, const struct place &at, float (&p)[STEP 
 			float factor = kept >> (4 * i + j) & 1 ? keep : 0;
 
 			dp[i][j] = p[i][j] * (dp[i][j] * factor - at.delta[column]);
+			if (CAP)
+				dp[i][j] *= slope_of_weight(a, p[i][j], at.lse[column]);
 			p[i][j] *= factor;
 		}
 }
 
 /* dk and dv of one key tile: the sums over the query heads of its group, and the query tiles that
  * see it, in order. */
-template <typename T, int D>
+template <typename T, int D, bool CAP>
 static __global__ void
 __launch_bounds__(backward_size<D>::THREADS) flash_keys_kernel(const struct attn a)
 {
@@ -272,9 +283,11 @@ __launch_bounds__(backward_size<D>::THREADS) flash_keys_kernel(const struct attn
 		if (i + 1 < todo)
 			copy_queries<T, D>(a, place_of<D>((i + 1) % 2), next_q0, next_head);
 		multiply_rows<T, D>(p, k, row, now.x);
+		if (CAP)
+			cap_scores(a, p);
 		weights_by_keys(a, now, p, key);
 		multiply_rows<T, D>(dp, v, row, now.y);
-		gradients_by_keys(a, now, p, dp, key);
+		gradients_by_keys<CAP>(a, now, p, dp, key);
 		weigh_rows<T, D>(dv, p, now.y);
 		weigh_rows<T, D>(dk, dp, now.x);
 		q0 = next_q0;

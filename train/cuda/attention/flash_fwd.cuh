@@ -152,7 +152,7 @@ sum_sets(float (&out)[SETS][D / 8][4], const float (&w)[SETS][STEP / 8][4], uint
 
 /* Turns one set's scores with the keys from a position on into weights, and rescales earlier sums
  * to the new maximum. */
-template <int D, bool DROP>
+template <int D, bool DROP, bool CAP>
 static __device__ inline void
 online_step(const struct attn &a, struct rows_state &r, float (&s)[STEP / 8][4],
     float (&out)[D / 8][4], int key)
@@ -160,6 +160,8 @@ online_step(const struct attn &a, struct rows_state &r, float (&s)[STEP / 8][4],
 	float factor[2];
 	int row = threadIdx.x % 32 / 4;
 
+	if (CAP && a.cap > 0)
+		cap_scores(a, s);
 	if (key + STEP - 1 > r.query - row || key < r.edge)
 		mask_scores(a, r, s, key + threadIdx.x % 4 * 2);
 	weigh_scores(a, r, s, factor);
@@ -194,7 +196,7 @@ finish_rows(
 }
 
 /* One query tile of one head against all keys that it sees. The longest tiles start first. */
-template <typename T, int D, bool DROP>
+template <typename T, int D, bool DROP, bool CAP>
 static __global__ void
 __launch_bounds__(forward_size<D, DROP>::THREADS) flash_forward_kernel(const struct attn a)
 {
@@ -228,7 +230,7 @@ __launch_bounds__(forward_size<D, DROP>::THREADS) flash_forward_kernel(const str
 		score_sets<T, D, SETS>(s, q, row, k);
 #pragma unroll
 		for (int m = 0; m < SETS; m++)
-			online_step<D, DROP>(a, r[m], s[m], out[m], key);
+			online_step<D, DROP, CAP>(a, r[m], s[m], out[m], key);
 		copies_done();
 		__syncthreads();
 		if (key + STEP < end)

@@ -29,16 +29,19 @@ flash_launch(struct stream *st, void (*kernel)(const struct attn), const struct 
 		    SIZE::BYTES, cu_handle(st)>>>(*a);
 }
 
+/* With dropout the kernel asks whether scores are capped: the time is in the drawing. */
 template <typename T, int D>
 static void
 flash_forward(struct stream *st, const struct attn *a)
 {
 	if (a->drop.on)
 		flash_launch<forward_size<D, true>>(
-		    st, flash_forward_kernel<T, D, true>, a, a->s - a->begin, a->n);
+		    st, flash_forward_kernel<T, D, true, true>, a, a->s - a->begin, a->n);
 	else
-		flash_launch<forward_size<D, false>>(
-		    st, flash_forward_kernel<T, D, false>, a, a->s - a->begin, a->n);
+		flash_launch<forward_size<D, false>>(st,
+		    a->cap > 0 ? flash_forward_kernel<T, D, false, true>
+			       : flash_forward_kernel<T, D, false, false>,
+		    a, a->s - a->begin, a->n);
 }
 
 /* Three kernels on one stream: delta is complete when the others read it. */
@@ -48,8 +51,12 @@ flash_backward(struct stream *st, const struct attn *a)
 {
 	flash_delta_kernel<T><<<flash_grid(a, a->s - a->begin, CU_THREADS / 16, a->n), CU_THREADS,
 	    0, cu_handle(st)>>>(*a);
-	flash_launch<backward_size<D>>(st, flash_queries_kernel<T, D>, a, a->s - a->begin, a->n);
-	flash_launch<backward_size<D>>(st, flash_keys_kernel<T, D>, a, a->s, a->g);
+	flash_launch<backward_size<D>>(st,
+	    a->cap > 0 ? flash_queries_kernel<T, D, true> : flash_queries_kernel<T, D, false>, a,
+	    a->s - a->begin, a->n);
+	flash_launch<backward_size<D>>(st,
+	    a->cap > 0 ? flash_keys_kernel<T, D, true> : flash_keys_kernel<T, D, false>, a, a->s,
+	    a->g);
 }
 
 /* The two functions of a width, as flash.cu knows them. */
