@@ -146,22 +146,25 @@ context_exchanges(const struct run_case *r, const struct work *w)
 }
 
 /* What collectives of one way each are hidden by the products that they are beside (linear.c of
- * train/layers): an all-reduce by the gradient of the first weight. Where rows are shared, a gather
- * by the first product of all rows but the own, one by the gradient of the last product's input,
- * one more and a scatter by the gradients of the first one's input and weight. */
+ * train/layers): an all-reduce by the gradient of the first weight and, where rows go in parts, a
+ * scatter by the last product of all ranks' rows but the first. Where rows are shared, a gather by
+ * the first product of all rows but the own, one by the gradient of the last product's input, one
+ * more and a scatter by the gradients of the first one's input and weight. */
 static double
 hidden(const struct run_case *r, const struct work *w, double way)
 {
 	const struct product *p = &w->product[0], *q;
-	double t = (double)r->layout->tensor_model_parallel_size, weight;
+	double t = (double)r->layout->tensor_model_parallel_size, weight, last = 0;
 
 	if (!w->beside || !r->shape->tp_comm_overlap)
 		return 0;
 	q = &w->product[w->num_products - 1];
+	if (memory_in_parts(r->layout, r->shape))
+		last = fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->out, q->in, false));
 	weight = time_gemm(r, p->out, p->in, p->rows, true);
 	if (layout_row_shards(r->layout) == 1)
-		return fmin(2 * way, weight);
-	return fmin(way, weight) + fmin(way, time_gemm(r, p->rows, p->in, p->out, false)) +
+		return last + fmin(2 * way, weight);
+	return last + fmin(way, weight) + fmin(way, time_gemm(r, p->rows, p->in, p->out, false)) +
 	    fmin(way, (1 - 1 / t) * time_gemm(r, p->rows, p->out, p->in, false)) +
 	    fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->in, q->out, false));
 }

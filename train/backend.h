@@ -59,6 +59,8 @@ struct backend {
 	const char *name; /* "cpu", "cuda" */
 	bool repeatable;  /* the same bits in every run also without device_config.deterministic */
 	int64_t max_head_size, max_norm; /* widest head, longest row of a norm; 0: no limit */
+	/* fewest rows for which a product keeps its rate */
+	int64_t product_rows;
 	/* Whether this host has a usable device now; fills why if not. */
 	bool (*available)(struct err *why);
 	/* Names the libraries that a device uses and whose versions may differ between hosts; they

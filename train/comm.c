@@ -48,3 +48,23 @@ comm_part(const struct comm *c, const struct tensor *part, const struct tensor *
 		    (long long)tensor_elements(whole));
 	return count;
 }
+
+int64_t
+comm_slots(const struct comm *c, const struct comm_parts *p)
+{
+	int64_t count = comm_part(c, &p->part, &p->whole), room = comm_elements(&p->slots);
+
+	if (p->slots.dtype != p->part.dtype || room < count * (c->size - 1))
+		BUG("%lld elements are no room for parts of %lld from %d others", (long long)room,
+		    (long long)count, c->size - 1);
+	return count;
+}
+
+struct tensor
+comm_whole(const struct comm *c, const struct comm_parts *p, int rank)
+{
+	int64_t count = tensor_elements(&p->whole) / c->size;
+	struct tensor flat = tensor_flat(&p->whole);
+
+	return tensor_rows(&flat, rank * count, count);
+}

@@ -10,7 +10,8 @@
  *   train/mpi   adds in rank order, F16 and BF16 in F32, and rounds to the type of the tensor once;
  *               a sum that is scattered has the bits of the same sum on all ranks
  *   train/nccl  adds in the order that NCCL chooses by the links, the number of ranks and the
- * length, and rounds to the type of the tensor at each addition, 16-bit types too
+ * length, and rounds to the type of the tensor at each addition, 16-bit types too; only what is
+ * scattered in parts by ranks that share memory is added as train/mpi does it
  */
 #ifndef TRAIN_COMM_H
 #define TRAIN_COMM_H
@@ -43,6 +44,25 @@ struct p2p {
 	struct tensor buf;
 };
 
+/* Memory of a rank that the others may write to, once it is shared. */
+struct comm_memory {
+	void *data;
+	size_t bytes;
+};
+
+/*
+ * A gather or a scatter in parts: whole holds `size` equal parts, part i of rank i, and part is
+ * this rank's, in its place inside whole or elsewhere. What others write to lies in shared memory,
+ * as far from the beginning of the same piece on every rank: whole in a gather, slots in a scatter.
+ */
+struct comm_parts {
+	struct tensor whole, part;
+	struct tensor slots; /* of a scatter: room for a part of each other rank */
+	/* size of them. A gather records event[i] when part i of whole is there; a scatter, for
+	 * which all have been recorded, reads part i of whole after event[i]. */
+	struct event *const *event;
+};
+
 struct comm_ops {
 	/* Ranks of equal color form a communicator ordered by key; color < 0: none (NULL without
 	 * error). */
@@ -56,6 +76,16 @@ struct comm_ops {
 	/* out holds size equal parts, part i from rank i. in may lie in its place inside out. */
 	void (*all_gather)(
 	    struct comm *, struct stream *, const struct tensor *out, const struct tensor *in);
+	/* Once, collective on the host, before the first of the next two: ranks may write to each
+	 * other's memory, of as many pieces and bytes on each. False on all, with why at rank 0,
+	 * where one cannot: the two serve as well then, but by messages. */
+	bool (*share)(struct comm *, const struct comm_memory *piece, int count, struct err *why);
+	/* whole gets the parts of the others, from the next rank's on; the own one is not written
+	 * there, and its event not recorded. All have read part when the stream passes. */
+	void (*all_gather_parts)(struct comm *, struct stream *, const struct comm_parts *);
+	/* part gets the sum of all ranks' part number `rank`. Ranks make their own part last, the
+	 * next rank's first. */
+	void (*reduce_scatter_parts)(struct comm *, struct stream *, const struct comm_parts *);
 	void (*broadcast)(struct comm *, struct stream *, const struct tensor *, int root);
 	/* One batch: no order, no deadlock; returns (queues) when all are done. */
 	void (*exchange)(struct comm *, struct stream *, const struct p2p *, int count);
@@ -88,6 +118,11 @@ bool comm_agree(struct comm *c, int rc, struct err *err);
 int64_t comm_elements(const struct tensor *t);
 /* The elements of part, of which whole must hold as many as c has ranks, of the same type. */
 int64_t comm_part(const struct comm *c, const struct tensor *part, const struct tensor *whole);
+
+/* As comm_part; and p->slots must hold a part of each other rank. */
+int64_t comm_slots(const struct comm *c, const struct comm_parts *p);
+/* Part number `rank` of p->whole. */
+struct tensor comm_whole(const struct comm *c, const struct comm_parts *p, int rank);
 
 /* train/mpi: starts MPI; world of one without a launcher. staging: bytes of host memory the
  * implementation keeps. */

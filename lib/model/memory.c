@@ -44,6 +44,8 @@ static const struct buffer_row rank_rows[] = {
 	/* the gathered input of a GEMM, or a GEMM's partial sums before they are scattered */
 	{ "rows of all tensor ranks", BUF_WHOLE, STEP, IF_SEQUENCE, ACT, { D_TOKENS, D_HIDDEN },
 	    ANY },
+	{ "sums of other tensor ranks", BUF_SLOTS, STEP, IF_PARTS, ACT, { D_OTHERS, D_HIDDEN },
+	    FWD | MLP_BWD | QKV_BWD | HEAD },
 	{ "partial sums", BUF_PARTIAL, STEP, IF_OVERLAP, ACT, { D_TOKENS, D_HIDDEN },
 	    MLP_BWD | QKV_BWD },
 	{ "block output", BUF_BRANCH, STEP, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD },
@@ -97,6 +99,16 @@ shares(const struct layout *l, const struct train_shape *s, enum context_form fo
 	return l->context_parallel_size > 1 && s->context_form == form;
 }
 
+/* Sequence parallelism has seen to it that rows divide. */
+bool
+memory_in_parts(const struct layout *l, const struct train_shape *s)
+{
+	int64_t rows = layout_held(l, s->seq_length) * s->micro_batch_size;
+
+	return s->tp_comm_overlap && l->tensor_model_parallel_size > 1 &&
+	    rows % l->tensor_model_parallel_size == 0;
+}
+
 /* An absent buffer has 0 bytes and no address. */
 static bool
 present(enum condition when, const struct model_config *c, const struct layout *l,
@@ -113,6 +125,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_TENSOR: return l->tensor_model_parallel_size > 1;
 	case IF_SEQUENCE: return layout_row_shards(l) > 1;
 	case IF_OVERLAP: return layout_row_shards(l) > 1 && s->tp_comm_overlap && !s->forward_only;
+	case IF_PARTS: return memory_in_parts(l, s);
 	case IF_GATHER: return shares(l, s, CONTEXT_GATHER);
 	case IF_GATHER_TRAINING: return !s->forward_only && shares(l, s, CONTEXT_GATHER);
 	case IF_HEADS: return shares(l, s, CONTEXT_HEADS);

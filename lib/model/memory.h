@@ -72,6 +72,8 @@ struct memory_place {
 	uint64_t offset;
 };
 
+/* Whether tensor ranks exchange rows in parts, equal ones, beside products. */
+bool memory_in_parts(const struct layout *l, const struct train_shape *s);
 /* A state of the update rule has the rule's name for it; NULL beyond its states. */
 const char *memory_buffer_name(const struct memory_plan *m, enum buffer b);
 /* The plan of the rank at coord; released by memory_release. The layout must be legal. */

@@ -106,7 +106,7 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "residual sums of a part of the sequence each"), \
 	RUN_FLAG(S, M, "tp-comm-overlap", tp_comm_overlap, \
 	         "tensor ranks communicate beside products: rows are multiplied while others " \
-	         "are gathered, gradients of inputs summed beside those of weights"), \
+	         "are gathered or summed, gradients of inputs summed beside those of weights"), \
 	RUN_FLAG(S, M, "use-distributed-optimizer", use_distributed_optimizer, \
 	         "share the optimizer's state over data ranks"), \
 	RUN_CHOICE(S, M, "data-parallel-sharding-strategy", sharding, opt_shardings, "no_shard", \

@@ -18,7 +18,8 @@ split=--pipeline-model-parallel-layout
 chunks=--num-virtual-stages-per-pipeline-rank
 alone="--no-overlap-grad-reduce --no-overlap-param-gather"
 rows=--sequence-parallel
-beside="$rows --tp-comm-overlap"
+overlap=--tp-comm-overlap
+beside="$rows $overlap"
 text_dataset
 
 # use MODEL: sets $model. Key biases before a norm have gradients, so they count under qknorm. plain
@@ -46,14 +47,14 @@ use()
 
 # model, ranks, tensor, pipeline, micro batch, ZeRO stage, further options
 cat >table <<END
-llama 2 2 1 2 0
+llama 2 2 1 2 0 $overlap
 llama 2 1 2 1 0 $chunks 3
 llama 2 1 1 8 3 $small
-llama 4 4 1 1 0 $rows
+llama 4 4 1 1 0 $beside
 llama 4 2 2 2 0
 llama 4 2 1 2 3 $small $alone $rows
 gpt2 2 2 1 1 0 $beside
-gpt2 4 4 1 8 0
+gpt2 4 4 1 8 0 $overlap
 gpt2 4 1 4 1 0 $split E|t*5|t*3|L
 gpt2 4 1 2 2 3 $small $(context 2 a2a)
 gpt2 4 1 2 2 3 $small $chunks 2
@@ -64,7 +65,9 @@ llama-local 8 2 2 1 3 $(context 2) $rows
 END
 [ -z "$ALL" ] || cat >>table <<END
 llama 2 1 1 1 0
+llama 2 2 1 2 0
 llama 4 4 1 1 0
+llama 4 4 1 1 0 $rows
 llama 4 2 1 2 3 $small $alone
 gpt2 2 2 1 1 0
 gpt2 4 4 1 8 0 $rows
@@ -122,12 +125,12 @@ stages()
 
 # drawn FILE: each of its layouts with each model, and by the seed one micro batch a data rank or as
 # many as there are, several chunks per stage or one, small buckets or one for all layers, overlap
-# or none, rows of their own for tensor ranks, gathered beside products or not, or none; without ALL
-# one layout per model, with it rows of their own and none
+# or none, tensor ranks that communicate beside products or not, with rows of their own or none;
+# without ALL one layout per model, with it rows of their own and none
 drawn()
 {
 	awk -v seed="$SEED" -v all="$ALL" -v models="$models" -v small="$small" -v alone="$alone" \
-		-v rows="$rows" -v beside="$beside" -v context="--context-parallel-size" \
+		-v rows="$rows" -v overlap="$overlap" -v context="--context-parallel-size" \
 		-v chunks="$chunks" '
 		function draw(n) {
 			seed = (seed * 16807) % 2147483647
@@ -143,10 +146,11 @@ drawn()
 			if (part[2] > 1 && part[2] < 8 && micro == 1 && draw(2))
 				line = line " " chunks " " 2 + draw(6 / part[2])
 			cut = part[1] > 1 && (all || draw(2))
+			beside = part[1] > 1 && draw(2) ? " " overlap : ""
 			if (!cut || all)
-				print line
+				print line beside
 			if (cut)
-				print line, draw(2) ? beside : rows
+				print line, rows beside
 		}
 		{ l[NR] = $0 }
 		END {

@@ -19,7 +19,7 @@ struct trial {
 	enum dtype dtype;
 	int64_t count; /* elements of a part */
 	enum reduce op;
-	bool in_place;
+	bool in_place, parts;
 	uint64_t seed;
 };
 
@@ -122,6 +122,18 @@ test_all_reduce(const struct trial *t)
 	free(want);
 }
 
+/* Slots for the parts of the other ranks, and no more. */
+static void
+scatter_parts(const struct trial *t, const struct tensor *out, const struct tensor *in)
+{
+	int64_t room = t->count * (t->comm->size - 1);
+	struct comm_parts p = { .whole = *in, .part = *out };
+
+	p.slots = tensor_1d(mem_alloc((size_t)room, dtype_size(t->dtype)), t->dtype, room);
+	t->comm->ops->reduce_scatter_parts(t->comm, NULL, &p);
+	free(p.slots.data);
+}
+
 static void
 test_reduce_scatter(const struct trial *t)
 {
@@ -132,7 +144,10 @@ test_reduce_scatter(const struct trial *t)
 
 	if (t->in_place)
 		out.data = all + (size_t)first * dtype_size(t->dtype);
-	t->comm->ops->reduce_scatter(t->comm, NULL, &out, &in);
+	if (t->parts)
+		scatter_parts(t, &out, &in);
+	else
+		t->comm->ops->reduce_scatter(t->comm, NULL, &out, &in);
 	CHECK(memcmp(out.data, want, tensor_bytes(&out)) == 0);
 	free(all);
 	free(part);
@@ -152,8 +167,15 @@ test_all_gather(const struct trial *t)
 		in.data = all + (size_t)t->comm->rank * bytes;
 		memcpy(in.data, part, bytes);
 	}
-	t->comm->ops->all_gather(t->comm, NULL, &out, &in);
+	if (t->parts)
+		t->comm->ops->all_gather_parts(
+		    t->comm, NULL, &(struct comm_parts){ .whole = out, .part = in });
+	else
+		t->comm->ops->all_gather(t->comm, NULL, &out, &in);
 	for (int r = 0; r < t->comm->size; r++) {
+		/* In parts, the own one is the caller's. */
+		if (t->parts && r == t->comm->rank)
+			continue;
 		char *want = make_array(t, r, 0, n);
 
 		CHECK(memcmp(all + (size_t)r * bytes, want, bytes) == 0);
@@ -217,8 +239,9 @@ test_exchange(const struct trial *t)
 static void
 test_size(struct trial t)
 {
-	for (int i = 0; i < 2; i++) {
-		t.in_place = i;
+	for (int i = 0; i < 4; i++) {
+		t.in_place = i % 2;
+		t.parts = i / 2;
 		t.op = REDUCE_SUM;
 		test_reduce_scatter(&t);
 		test_all_gather(&t);

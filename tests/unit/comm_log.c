@@ -40,6 +40,14 @@ fake_exchange(struct comm *c, struct stream *st, const struct p2p *m, int count)
 }
 
 static void
+fake_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	(void)st;
+	CHECK(p->whole.shape[0] == 3);
+	see(c);
+}
+
+static void
 fake_barrier(struct comm *c)
 {
 	see(c);
@@ -56,6 +64,8 @@ fake_free(struct comm *c)
 
 static const struct comm_ops fake_ops = { .all_reduce = fake_all_reduce,
 	.exchange = fake_exchange,
+	.all_gather_parts = fake_parts,
+	.reduce_scatter_parts = fake_parts,
 	.barrier = fake_barrier,
 	.free = fake_free };
 
@@ -131,6 +141,11 @@ test_blocking(void)
 	CHECK_STR(p.during.at.group, "data ranks");
 	CHECK_STR(p.during.at.site, "no place");
 	CHECK(p.during.at.bytes == 48);
+	data->ops->all_gather_parts(COMM_HERE(data), NULL, &(struct comm_parts){ .whole = t });
+	check_call(&p.during, true, 2, "all-gather in parts");
+	CHECK(p.during.at.bytes == 24);
+	data->ops->reduce_scatter_parts(COMM_HERE(data), NULL, &(struct comm_parts){ .whole = t });
+	check_call(&p.during, true, 3, "reduce-scatter in parts");
 	world->ops->barrier(COMM_HERE(world));
 	check_call(&p.during, true, 2, "barrier");
 	comm_log_state(p.log, &s);
@@ -140,7 +155,7 @@ test_blocking(void)
 	check_call(&s, true, 3, "connection");
 	CHECK_STR(s.at.group, "data ranks");
 	comm_log_end(world);
-	CHECK(p.calls == 3);
+	CHECK(p.calls == 5);
 	data->ops->free(data);
 	world->ops->free(world);
 	CHECK(p.freed == 2);

@@ -30,14 +30,17 @@ tiny(void)
 
 /* Buffers in use at the same time, by phase of the trainer. */
 static const enum buffer phases[][20] = {
-	{ BUF_WHOLE, BUF_FINAL_OUT, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT,
-	    BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED, BUF_COUNT },
-	{ BUF_WHOLE, BUF_PARTIAL, BUF_DBRANCH, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT, BUF_COUNT },
+	{ BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT,
+	    BUF_ACT_OUT, BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED,
+	    BUF_COUNT },
+	{ BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DBRANCH, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT,
+	    BUF_COUNT },
 	{ BUF_WHOLE, BUF_DBRANCH, BUF_DATTN, BUF_DQKV, BUF_DELTA, BUF_ATTN_WORK, BUF_CONTEXT_KEYS,
 	    BUF_CONTEXT_PARTIAL, BUF_CONTEXT_RECEIVED, BUF_CONTEXT_SUM, BUF_CONTEXT_QKV,
 	    BUF_CONTEXT_OUT, BUF_CONTEXT_DOUT, BUF_CONTEXT_DQKV, BUF_CONTEXT_PACKED, BUF_COUNT },
-	{ BUF_WHOLE, BUF_PARTIAL, BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT, BUF_COUNT },
-	{ BUF_WHOLE, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS, BUF_ZLOSS, BUF_COUNT },
+	{ BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT, BUF_COUNT },
+	{ BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS, BUF_ZLOSS,
+	    BUF_COUNT },
 };
 
 /* Buffers a and b of one level share no byte, and both end inside `size`. */
@@ -353,14 +356,36 @@ test_row_shards(void)
 		memory_release(&m);
 		memory_release(&w);
 		/* With overlap, the gathered rows and those to be scattered are alive at the same
-		 * time. */
+		 * time, and so are the partial sums that three other ranks send. */
 		memory_plan(&m, &c, &plain, &beside, coord);
 		memory_plan(&w, &c, &rows, &beside, coord);
 		part[BUF_PARTIAL] = part[BUF_WHOLE];
+		part[BUF_SLOTS] = part[BUF_WHOLE] / 4 * 3;
+		CHECK(m.bytes[BUF_SLOTS] == part[BUF_SLOTS]);
 		CHECK(!memcmp(part, w.bytes, sizeof part));
 		CHECK(!m.bytes[BUF_PARTIAL]);
 		memory_release(&m);
 		memory_release(&w);
+	}
+}
+
+/* Rows that the tensor ranks cannot divide evenly are summed whole. */
+static void
+test_parts(void)
+{
+	struct model_config c = tiny();
+	struct layout l = { 4, 1, 1, 1 };
+	struct train_shape s = { 32, 1, 1, DTYPE_BF16, SHARDING_NONE, optim_rules, false, { 0 },
+		.tp_comm_overlap = true };
+	int coord[AX_COUNT] = { 0 };
+
+	for (s.seq_length = 30; s.seq_length <= 32; s.seq_length++) {
+		struct memory_plan m;
+
+		memory_plan(&m, &c, &l, &s, coord);
+		CHECK(m.bytes[BUF_SLOTS] ==
+		    (s.seq_length == 32 ? 24 * (uint64_t)c.hidden_size * 2 : 0));
+		memory_release(&m);
 	}
 }
 
@@ -441,5 +466,6 @@ main(void)
 	test_figures();
 	test_stream();
 	test_row_shards();
+	test_parts();
 	return check_done();
 }

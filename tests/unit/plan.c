@@ -170,8 +170,8 @@ test_directions(void)
 	CHECK(timed(&hidden, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE).dp == 0);
 }
 
-/* With overlap, two of a layer's four reductions are hidden on a fast link, and eight of ten
- * gathers and scatters; on a slow link no more than the GEMMs take. */
+/* With overlap, three of a layer's four reductions are hidden on a fast link, and all of ten gathers
+ * and scatters; on a slow link no more than the GEMMs take. */
 static void
 test_beside(void)
 {
@@ -183,12 +183,12 @@ test_beside(void)
 
 	t.tp_comm_overlap = true;
 	CHECK_NEAR(timed_shape(&fast, plain, t).tp / timed_shape(&fast, plain, s).tp,
-	    (4.0 * 16 + 4) / (8.0 * 16 + 4), 1e-9);
+	    (2.0 * 16 + 4) / (8.0 * 16 + 4), 1e-9);
 	CHECK_NEAR(timed_shape(&fast, rows, t).tp / timed_shape(&fast, rows, s).tp,
-	    (2.0 * 16 + 4) / (10.0 * 16 + 4), 1e-9);
+	    4 / (10.0 * 16 + 4), 1e-9);
 	saved = timed_shape(&slow, plain, s).tp - timed_shape(&slow, plain, t).tp;
 	slower = timed_shape(&slow, rows, s).tp - timed_shape(&slow, rows, t).tp;
-	CHECK(saved > 0 && slower > 2.5 * saved && saved < timed_shape(&slow, plain, s).compute);
+	CHECK(saved > 0 && slower > 2 * saved && saved < timed_shape(&slow, plain, s).compute);
 }
 
 /* One H200 on a model of 1.2 billion parameters: 30 to 70 % of the peak. */

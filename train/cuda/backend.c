@@ -497,6 +497,7 @@ cuda_launch(struct stream *st, struct recorded *r)
 const struct backend backend_cuda = {
 	.name = "cuda",
 	.max_head_size = CU_HEAD_MAX,
+	.product_rows = 1024,
 	.available = cuda_available,
 	.describe = cuda_describe,
 	.open = cuda_open,

@@ -144,6 +144,31 @@ logged_all_gather(
 	end(h, st);
 }
 
+/* On the host, and once: the caller tells of it, as of the connection. */
+static bool
+logged_share(struct comm *c, const struct comm_memory *piece, int count, struct err *why)
+{
+	return c->history->inner->share(c, piece, count, why);
+}
+
+static void
+logged_all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	struct comm_history *h = begin_call(c, "all-gather in parts", tensor_bytes(&p->whole));
+
+	h->inner->all_gather_parts(c, st, p);
+	end(h, st);
+}
+
+static void
+logged_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	struct comm_history *h = begin_call(c, "reduce-scatter in parts", tensor_bytes(&p->whole));
+
+	h->inner->reduce_scatter_parts(c, st, p);
+	end(h, st);
+}
+
 static void
 logged_broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
 {
@@ -221,6 +246,9 @@ static const struct comm_ops logged_ops = {
 	.all_reduce = logged_all_reduce,
 	.reduce_scatter = logged_reduce_scatter,
 	.all_gather = logged_all_gather,
+	.share = logged_share,
+	.all_gather_parts = logged_all_gather_parts,
+	.reduce_scatter_parts = logged_reduce_scatter_parts,
 	.broadcast = logged_broadcast,
 	.exchange = logged_exchange,
 	.barrier = logged_barrier,

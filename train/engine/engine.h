@@ -30,7 +30,8 @@ struct beside {
 	struct stream *stream; /* NULL: they communicate between them, on the compute stream */
 	/* the data to be sent is complete on the compute stream; the requested data has arrived */
 	struct event *ready, *gathered, *summed;
-	struct event **arrived; /* from each tensor rank, starting with the next one */
+	/* for each tensor rank: its rows have arrived; this rank's part of their sum is complete */
+	struct event **arrived, **made;
 };
 
 struct engine {

@@ -2,6 +2,7 @@
  * open.c - builds a rank: its memory, its communicators, its layers
  */
 #include "lib/base/mem.h"
+#include "lib/base/prog.h"
 #include "lib/model/evaluation.h"
 #include "lib/model/fit.h"
 #include "train/engine/comm_log.h"
@@ -137,22 +138,53 @@ close_evaluator(struct engine *e)
 	free(e->evaluator);
 }
 
+/* An event for each tensor rank. */
+static struct event **
+tensor_events(struct engine *e)
+{
+	struct event **ev = mem_alloc((size_t)e->groups.tp->size, sizeof *ev);
+
+	for (int i = 0; i < e->groups.tp->size; i++)
+		ev[i] = e->backend->event(e->device);
+	return ev;
+}
+
+/* Tensor ranks may write to all memory in which layers pass on rows. Where they cannot they send
+ * messages, which is slower and worth a word. */
 static void
-open_beside(struct engine *e)
+share_memory(struct engine *e, struct comm *world)
+{
+	const struct comm_memory piece[] = {
+		{ e->arena[ARENA_SAVED], e->mem.arena[ARENA_SAVED] },
+		{ e->arena[ARENA_SCRATCH], e->mem.arena[ARENA_SCRATCH] },
+	};
+	struct comm *tp = e->groups.tp;
+	struct err why;
+	bool shared;
+
+	comm_log_begin(COMM_HERE(world), "tensor ranks", "sharing of memory");
+	shared = tp->ops->share(tp, piece, sizeof piece / sizeof *piece, &why);
+	comm_log_end(world);
+	if (!shared && world->rank == 0)
+		warn("--tp-comm-overlap: tensor ranks send messages: %s", why.msg);
+}
+
+static void
+open_beside(struct engine *e, struct comm *world)
 {
 	const struct backend *b = e->backend;
 
 	if (!e->plan.shape.tp_comm_overlap || e->groups.tp->size == 1)
 		return;
+	share_memory(e, world);
 	e->beside = (struct beside){
 		.stream = b->stream(e->device, STREAM_TENSOR),
 		.ready = b->event(e->device),
 		.gathered = b->event(e->device),
 		.summed = b->event(e->device),
-		.arrived = mem_alloc((size_t)e->groups.tp->size, sizeof *e->beside.arrived),
+		.arrived = tensor_events(e),
+		.made = tensor_events(e),
 	};
-	for (int i = 0; i < e->groups.tp->size; i++)
-		e->beside.arrived[i] = b->event(e->device);
 }
 
 /* Collective over world; fails on all ranks if it fails on one, with the reason on rank 0. The plan
@@ -194,7 +226,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->ops = e->stream->ops;
 	e->timing = timing_new();
 	e->hashes = hashes_new(e);
-	open_beside(e);
+	open_beside(e, world);
 	e->message = mem_alloc(context_messages(&e->plan), sizeof *e->message);
 	e->handover = handover_open(e);
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
@@ -212,6 +244,7 @@ engine_close(struct engine *e)
 	close_evaluator(e);
 	traffic_close(e->traffic);
 	free(e->beside.arrived);
+	free(e->beside.made);
 	handover_close(e->handover);
 	hashes_free(e->hashes);
 	timing_free(e->timing);

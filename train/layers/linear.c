@@ -24,26 +24,92 @@ partial_sums(struct step *s, const struct tensor *y)
 	return layout_row_shards(&s->e->plan.layout) == 1 ? *y : engine_buffer(s->e, BUF_WHOLE);
 }
 
-/* The span is the host's where the collective is not on the compute stream: what that waits for is
- * timed by streams_join. */
+/* Whether tensor ranks gather and sum rows in parts. */
+static bool
+in_parts(const struct step *s)
+{
+	return s->e->mem.bytes[BUF_SLOTS] > 0;
+}
+
+/* Of T rows those of a tensor rank; none of a tensor that is none. */
+static struct tensor
+rank_rows(const struct step *s, const struct tensor *t, int rank)
+{
+	int64_t rows = t->shape[0] / s->e->groups.tp->size;
+
+	return t->data ? tensor_rows(t, rank * rows, rows) : *t;
+}
+
+/* All rows of whole but the own ones, which are x. */
+static void
+gather_others(struct step *s, struct stream *st, const struct tensor *whole, const struct tensor *x)
+{
+	struct comm *tp = s->e->groups.tp;
+	struct comm_parts p = { .whole = *whole, .part = *x, .event = s->e->beside.arrived };
+
+	tp->ops->all_gather_parts(COMM_HERE(tp), st, &p);
+}
+
+/* All rows of whole. The span is the host's where the collective is not on the compute stream: what
+ * that waits for is timed by streams_join. */
 static void
 gather_on(struct step *s, struct stream *st, const struct tensor *whole, const struct tensor *x)
 {
 	struct comm *tp = s->e->groups.tp;
+	struct tensor own = rank_rows(s, whole, tp->rank);
 
 	timing_begin(s->e, SPAN_TENSOR);
-	tp->ops->all_gather(COMM_HERE(tp), st, whole, x);
+	if (in_parts(s)) {
+		gather_others(s, st, whole, x);
+		st->ops->cast(st, &own, x);
+	} else
+		tp->ops->all_gather(COMM_HERE(tp), st, whole, x);
 	timing_end(s->e, SPAN_TENSOR);
 }
 
-/* As gather_on. */
+/* This rank has made its share of the sum of a rank's rows. */
+static void
+made(struct step *s, int rank)
+{
+	s->e->backend->record(s->e->stream, s->e->beside.made[rank]);
+}
+
+/* The same of all rows, by one product. */
+static void
+made_all(struct step *s)
+{
+	for (int rank = 0; in_parts(s) && rank < s->e->groups.tp->size; rank++)
+		made(s, rank);
+}
+
+/* What was made. Where rows are not shared the own ones are summed in their place, and the others
+ * come from the ranks that have summed them. */
+static void
+sum_parts(struct step *s, struct stream *st, const struct tensor *y, const struct tensor *whole)
+{
+	struct comm *tp = s->e->groups.tp;
+	bool shards = whole->data != y->data;
+	struct comm_parts p = { .whole = *whole,
+		.part = shards ? *y : rank_rows(s, y, tp->rank),
+		.slots = engine_buffer(s->e, BUF_SLOTS),
+		.event = s->e->beside.made };
+
+	tp->ops->reduce_scatter_parts(COMM_HERE(tp), st, &p);
+	p.event = s->e->beside.arrived;
+	if (!shards)
+		tp->ops->all_gather_parts(COMM_HERE(tp), st, &p);
+}
+
+/* The span as in gather_on. */
 static void
 sum_on(struct step *s, struct stream *st, const struct tensor *y, const struct tensor *whole)
 {
 	struct comm *tp = s->e->groups.tp;
 
 	timing_begin(s->e, SPAN_TENSOR);
-	if (whole->data == y->data)
+	if (in_parts(s))
+		sum_parts(s, st, y, whole);
+	else if (whole->data == y->data)
 		tp->ops->all_reduce(COMM_HERE(tp), st, y, REDUCE_SUM);
 	else
 		tp->ops->reduce_scatter(COMM_HERE(tp), st, y, whole);
@@ -67,8 +133,10 @@ scatter_sums(struct step *s, const struct tensor *y)
 {
 	struct tensor whole = partial_sums(s, y);
 
-	if (s->e->groups.tp->size > 1)
-		sum_on(s, s->e->stream, y, &whole);
+	if (s->e->groups.tp->size == 1)
+		return;
+	made_all(s);
+	sum_on(s, s->e->stream, y, &whole);
 }
 
 /* Sums are in F32 or wider whatever the storage. */
@@ -118,117 +186,133 @@ weight_product(struct step *s, const struct linear_grad *l)
 
 /* --- beside products -------------------------------------------------------------------------- */
 
-/* Whether rows are shared, and gathered while products go on. */
+/* Whether products of a rank's rows each go on while rows are on their way. */
 static bool
-gathers_beside(const struct step *s)
+splits(const struct step *s)
 {
-	return s->e->beside.stream && layout_row_shards(&s->e->plan.layout) > 1;
+	return in_parts(s) &&
+	    s->e->mem.shape[BUF_TOKENS][0] >= s->e->backend->product_rows * s->e->groups.tp->size;
 }
 
-/* All rows of x, those of each of the others by a message of its own: the next rank's first. Each
- * is to be asked for by part_rows before it is read. */
-static struct tensor
-gather_parts(struct step *s, const struct tensor *x)
+static bool
+shares_rows(const struct step *s)
 {
-	struct engine *e = s->e;
-	struct comm *tp = e->groups.tp;
-	int64_t rows = x->shape[0];
-	struct tensor whole = partial_sums(s, x), own = tensor_rows(&whole, tp->rank * rows, rows);
-
-	e->ops->cast(e->stream, &own, x);
-	streams_fork(s->e, s->e->beside.stream, s->e->beside.ready);
-	for (int i = 1; i < tp->size; i++) {
-		int from = (tp->rank + i) % tp->size, to = (tp->rank + tp->size - i) % tp->size;
-		struct p2p message[] = { { true, to, 0, own },
-			{ false, from, 0, tensor_rows(&whole, from * rows, rows) } };
-
-		timing_begin(e, SPAN_TENSOR);
-		tp->ops->exchange(COMM_HERE(tp), e->beside.stream, message, 2);
-		timing_end(e, SPAN_TENSOR);
-		e->backend->record(e->beside.stream, e->beside.arrived[i]);
-	}
-	return whole;
+	return layout_row_shards(&s->e->plan.layout) > 1;
 }
 
-/* The number of the first row of the i-th part that gather_parts brings: the own one is there. */
-static int64_t
-part_rows(struct step *s, int i, int64_t rows)
+/* The i-th rank from this one on. */
+static int
+next_rank(const struct step *s, int i)
 {
 	struct comm *tp = s->e->groups.tp;
 
-	if (i > 0)
-		streams_join(s->e, s->e->beside.stream, s->e->beside.arrived[i], SPAN_TENSOR);
-	return (tp->rank + i) % tp->size * rows;
+	return (tp->rank + i) % tp->size;
 }
 
-/* Some rows of a tensor that may be none. */
-static struct tensor
-rows_of(const struct tensor *t, int64_t first, int64_t count)
+/* The rows of a rank may be read from here on; the own ones may in any case. */
+static void
+await_rows(struct step *s, int rank)
 {
-	return t->data ? tensor_rows(t, first, count) : *t;
+	struct beside *b = &s->e->beside;
+
+	if (rank != s->e->groups.tp->rank)
+		streams_join(s->e, b->stream, b->arrived[rank], SPAN_TENSOR);
 }
 
-/* The product of each part's rows goes on while the next part comes. */
+/* The products of the own rows, and of the others' as they come. x is not needed whole. */
 static void
 column_forward_beside(struct step *s, const struct linear *l)
 {
-	struct tensor x = gather_parts(s, &l->x);
-	int64_t rows = l->x.shape[0];
+	struct beside *b = &s->e->beside;
+	struct tensor x = partial_sums(s, &l->x);
 
+	streams_fork(s->e, b->stream, b->ready);
+	gather_others(s, b->stream, &x, &l->x);
+	s->e->backend->record(b->stream, b->gathered);
 	for (int i = 0; i < s->e->groups.tp->size; i++) {
-		int64_t first = part_rows(s, i, rows);
+		int rank = next_rank(s, i);
 		struct linear part = *l;
 
-		part.x = tensor_rows(&x, first, rows);
-		part.y = tensor_rows(&l->y, first, rows);
-		part.pre = rows_of(&l->pre, first, rows);
+		await_rows(s, rank);
+		part.x = i == 0 ? l->x : rank_rows(s, &x, rank);
+		part.y = rank_rows(s, &l->y, rank);
+		part.pre = rank_rows(s, &l->pre, rank);
 		forward_product(s, &part);
 	}
+	streams_join(s->e, b->stream, b->gathered, SPAN_TENSOR);
 }
 
-/* As column_forward_beside. */
+/* As column_forward_beside; dy becomes whole. */
 static void
 row_backward_beside(struct step *s, struct linear_grad *g)
 {
-	int64_t rows = g->dy.shape[0];
+	struct beside *b = &s->e->beside;
+	struct tensor own = g->dy;
 
-	g->dy = gather_parts(s, &g->dy);
+	g->dy = partial_sums(s, &own);
+	streams_fork(s->e, b->stream, b->ready);
+	gather_on(s, b->stream, &g->dy, &own);
+	s->e->backend->record(b->stream, b->gathered);
 	for (int i = 0; i < s->e->groups.tp->size; i++) {
-		int64_t first = part_rows(s, i, rows);
+		int rank = next_rank(s, i);
 		struct linear_grad part = *g;
 
-		part.dy = tensor_rows(&g->dy, first, rows);
-		part.dx = tensor_rows(&g->dx, first, rows);
-		part.pre = rows_of(&g->pre, first, rows);
+		await_rows(s, rank);
+		part.dy = i == 0 ? own : rank_rows(s, &g->dy, rank);
+		part.dx = rank_rows(s, &g->dx, rank);
+		part.pre = rank_rows(s, &g->pre, rank);
 		input_product(s, &part);
 	}
+	streams_join(s->e, b->stream, b->gathered, SPAN_TENSOR);
+}
+
+/* The others' rows first, the own ones last: what a rank is to sum is on its way to it while the
+ * next product goes on. */
+static void
+row_forward_beside(struct step *s, const struct linear *l, const struct tensor *y)
+{
+	struct beside *b = &s->e->beside;
+
+	streams_fork(s->e, b->stream, b->ready);
+	for (int i = 1; i <= s->e->groups.tp->size; i++) {
+		int rank = next_rank(s, i);
+		struct linear part = *l;
+
+		part.x = rank_rows(s, &l->x, rank);
+		part.y = rank_rows(s, &l->y, rank);
+		forward_product(s, &part);
+		made(s, rank);
+	}
+	sum_on(s, b->stream, y, &l->y);
+	s->e->backend->record(b->stream, b->summed);
+	streams_join(s->e, b->stream, b->summed, SPAN_TENSOR);
 }
 
 /* The rows of x are gathered beside the product that makes the partial sums, and those are summed
- * beside the one that makes the weight's gradient. Both are whole at once, hence a place of its own
- * for the sums. */
+ * beside the one that makes the weight's gradient, which takes longer: the former stays whole. Both
+ * are whole at once, hence a place of its own for the sums. */
 static void
 column_backward_beside(struct step *s, const struct linear_grad *g)
 {
 	struct beside *b = &s->e->beside;
 	struct linear_grad all = *g;
-	bool shards = gathers_beside(s);
 
-	if (shards) {
+	if (shares_rows(s)) {
 		all.x = partial_sums(s, &g->x);
 		all.dx = engine_buffer(s->e, BUF_PARTIAL);
-		streams_fork(s->e, s->e->beside.stream, s->e->beside.ready);
+		streams_fork(s->e, b->stream, b->ready);
 		gather_on(s, b->stream, &all.x, &g->x);
 		s->e->backend->record(b->stream, b->gathered);
 	}
 	input_product(s, &all);
-	streams_fork(s->e, s->e->beside.stream, s->e->beside.ready);
+	made_all(s);
+	streams_fork(s->e, b->stream, b->ready);
 	sum_on(s, b->stream, &g->dx, &all.dx);
 	s->e->backend->record(b->stream, b->summed);
-	if (shards)
-		streams_join(s->e, s->e->beside.stream, b->gathered, SPAN_TENSOR);
+	if (shares_rows(s))
+		streams_join(s->e, b->stream, b->gathered, SPAN_TENSOR);
 	weight_product(s, &all);
-	streams_join(s->e, s->e->beside.stream, b->summed, SPAN_TENSOR);
+	streams_join(s->e, b->stream, b->summed, SPAN_TENSOR);
 }
 
 /* --- the two linears -------------------------------------------------------------------------- */
@@ -238,7 +322,7 @@ column_forward(struct step *s, const struct linear *l)
 {
 	struct linear all = *l;
 
-	if (gathers_beside(s)) {
+	if (splits(s) && shares_rows(s)) {
 		column_forward_beside(s, l);
 		return;
 	}
@@ -276,6 +360,10 @@ row_forward(struct step *s, const struct linear *l)
 	part.y = partial_sums(s, &l->y);
 	if (s->e->coord[AX_TP] > 0)
 		part.bias = (struct tensor){ .data = NULL };
+	if (splits(s)) {
+		row_forward_beside(s, &part, &l->y);
+		return;
+	}
 	forward_product(s, &part);
 	scatter_sums(s, &l->y);
 }
@@ -284,7 +372,7 @@ row_forward(struct step *s, const struct linear *l)
 void
 row_backward(struct step *s, struct linear_grad *g)
 {
-	if (gathers_beside(s)) {
+	if (splits(s) && shares_rows(s)) {
 		row_backward_beside(s, g);
 		return;
 	}

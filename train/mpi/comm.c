@@ -288,6 +288,43 @@ mpi_all_gather(struct comm *c, struct stream *st, const struct tensor *out, cons
 		gather_column(c, out->data, bytes, done, (int)min_size(MESSAGE, bytes - done));
 }
 
+/* Host memory is copied, whosever it is. */
+static bool
+mpi_share(struct comm *c, const struct comm_memory *piece, int count, struct err *why)
+{
+	(void)c;
+	(void)piece;
+	(void)count;
+	(void)why;
+	return true;
+}
+
+/* All parts are in flight at once; no event is recorded, since all are there at the end. */
+static void
+mpi_all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	size_t bytes = part_bytes(c, &p->part, &p->whole);
+
+	(void)st;
+	for (int i = 1; i < c->size; i++) {
+		int from = (c->rank + i) % c->size;
+		struct tensor there = comm_whole(c, p, from);
+
+		post_receive(c, there.data, bytes, from, OWN_TAG);
+	}
+	for (int i = 1; i < c->size; i++)
+		post_send(c, p->part.data, bytes, (c->rank + c->size - i) % c->size, OWN_TAG);
+	wait_all(c);
+}
+
+/* The parts pass through the staging buffer; the slots must be there all the same. */
+static void
+mpi_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	(void)comm_slots(c, p);
+	mpi_reduce_scatter(c, st, &p->part, &p->whole);
+}
+
 /* In place, any length. */
 static void
 mpi_broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
@@ -451,6 +488,9 @@ static const struct comm_ops mpi_ops = {
 	.all_reduce = mpi_all_reduce,
 	.reduce_scatter = mpi_reduce_scatter,
 	.all_gather = mpi_all_gather,
+	.share = mpi_share,
+	.all_gather_parts = mpi_all_gather_parts,
+	.reduce_scatter_parts = mpi_reduce_scatter_parts,
 	.broadcast = mpi_broadcast,
 	.exchange = mpi_exchange,
 	.barrier = mpi_barrier,

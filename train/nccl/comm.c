@@ -171,6 +171,42 @@ exchange(struct comm *c, struct stream *st, const struct p2p *message, int count
 	nccl_ok(c, ncclGroupEnd(), "exchange");
 }
 
+/* Memory of other GPUs is NCCL's to reach. */
+static bool
+share(struct comm *c, const struct comm_memory *piece, int count, struct err *why)
+{
+	(void)c;
+	(void)piece;
+	(void)count;
+	err_set(why, "they do not share memory");
+	return false;
+}
+
+/* A message each way for each part, which takes multiprocessors from the products beside it. */
+static void
+all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	(void)comm_part(c, &p->part, &p->whole);
+	for (int i = 1; i < c->size; i++) {
+		int from = (c->rank + i) % c->size, to = (c->rank + c->size - i) % c->size;
+		struct p2p message[] = { { true, to, 0, p->part },
+			{ false, from, 0, comm_whole(c, p, from) } };
+
+		exchange(c, st, message, 2);
+		backend_cuda.record(st, p->event[from]);
+	}
+}
+
+/* As one, when all parts are made. */
+static void
+reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	(void)comm_slots(c, p);
+	for (int i = 0; i < c->size; i++)
+		backend_cuda.wait(st, p->event[i]);
+	reduce_scatter(c, st, &p->part, &p->whole);
+}
+
 /* Of the ranks' threads, not of their streams. */
 static void
 barrier(struct comm *c)
@@ -230,6 +266,9 @@ static const struct comm_ops nccl_ops = {
 	.all_reduce = all_reduce,
 	.reduce_scatter = reduce_scatter,
 	.all_gather = all_gather,
+	.share = share,
+	.all_gather_parts = all_gather_parts,
+	.reduce_scatter_parts = reduce_scatter_parts,
 	.broadcast = broadcast,
 	.exchange = exchange,
 	.barrier = barrier,

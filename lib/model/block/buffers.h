@@ -28,6 +28,7 @@ enum buffer {
 	BUF_LOSS_MASK,
 	BUF_DOCUMENTS,
 	BUF_WHOLE, /* what several phases use comes before what one does, which then share bytes */
+	BUF_SLOTS,
 	BUF_FINAL_OUT,
 	BUF_LAYER_INPUT,
 	BUF_NORM1_MEAN,

@@ -20,6 +20,7 @@ enum dim {
 	D_THREE,
 	D_TOKENS,     /* T */
 	D_ROWS,       /* of T, what lies between blocks: with sequence parallelism T/t */
+	D_OTHERS,     /* of T, the part of each tensor rank but one */
 	D_ALL_TOKENS, /* s*b: of all context ranks */
 	D_SEQ,        /* s */
 	D_HELD,       /* s/c */
@@ -83,6 +84,7 @@ enum condition {
 	IF_TENSOR,   /* more than one tensor rank */
 	IF_SEQUENCE, /* each of which holds rows of its own between blocks */
 	IF_OVERLAP,  /* and gathers some while the sums of others are scattered */
+	IF_PARTS,    /* tensor ranks gather and sum rows in parts */
 	IF_GATHER,   /* context ranks gather keys and values */
 	IF_GATHER_TRAINING,
 	IF_HEADS, /* context ranks exchange positions for heads */
