@@ -201,6 +201,19 @@ two()
 		train "$family-$layout-bf16" "$@" --backend "$device" --bf16 $extra
 		near "$family-$layout-bf16" "$family" 1e-2
 	done
+	# So many tokens that products are of the rows of one tensor rank each.
+	for rows in "" --sequence-parallel; do
+		long="--tensor-model-parallel-size 2 --seq-length 1024 $rows"
+		# shellcheck disable=SC2086
+		train "$family-long" "$@" --backend "$device" $long
+		# shellcheck disable=SC2086
+		train "$family-long-beside" "$@" --backend "$device" $long --tp-comm-overlap
+		near "$family-long-beside" "$family-long" 1e-5
+		# shellcheck disable=SC2086
+		train "$family-long-again" "$@" --backend "$device" $long --tp-comm-overlap
+		same "$family-long-beside" "$family-long-again"
+		rm "$dir/$family-long"*
+	done
 	for strategy in no_shard optim optim_grads optim_grads_params; do
 		set -- "$@" --data-parallel-sharding-strategy $strategy
 		# Buckets of a layer or two, so that there are several.

@@ -2,12 +2,12 @@
  * comm.c - train/comm.h over NCCL, on device memory
  *
  * A communicator is built on a host communicator of the same ranks, which carries NCCL's id, does
- * barriers and ends the world. Collectives are queued on the caller's stream. train/comm.h defines
- * the order of sums.
+ * barriers and ends the world. Collectives are queued on the caller's stream. What goes in parts
+ * between ranks that share memory does not pass through NCCL (peers.c). train/comm.h defines the
+ * order of sums.
  */
 #include "lib/base/mem.h"
-#include "train/comm.h"
-#include "train/cuda/device.h"
+#include "train/nccl/impl.h"
 
 #include <nccl.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@ struct nccl_group {
 	ncclComm_t handle; /* NULL in a communicator of one */
 	struct comm *host; /* owned */
 	struct device *device;
+	struct peers *peers; /* NULL: ranks do not share memory */
 };
 
 /* True for success. Otherwise the device has failed: the step goes on queueing, and sync reports
@@ -171,22 +172,28 @@ exchange(struct comm *c, struct stream *st, const struct p2p *message, int count
 	nccl_ok(c, ncclGroupEnd(), "exchange");
 }
 
-/* Memory of other GPUs is NCCL's to reach. */
 static bool
 share(struct comm *c, const struct comm_memory *piece, int count, struct err *why)
 {
-	(void)c;
-	(void)piece;
-	(void)count;
-	err_set(why, "they do not share memory");
-	return false;
+	struct nccl_group *g = c->impl;
+
+	if (c->size > 1)
+		g->peers = peers_open(g->host, g->device, piece, count, why);
+	return c->size == 1 || g->peers;
 }
 
-/* A message each way for each part, which takes multiprocessors from the products beside it. */
+/* Without shared memory a message each way for each part, which takes multiprocessors from the
+ * products beside it. */
 static void
 all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
+	struct nccl_group *g = c->impl;
+
 	(void)comm_part(c, &p->part, &p->whole);
+	if (g->peers) {
+		peers_gather(g->peers, st, p);
+		return;
+	}
 	for (int i = 1; i < c->size; i++) {
 		int from = (c->rank + i) % c->size, to = (c->rank + c->size - i) % c->size;
 		struct p2p message[] = { { true, to, 0, p->part },
@@ -197,11 +204,17 @@ all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 	}
 }
 
-/* As one, when all parts are made. */
+/* Without shared memory as one, when all parts are made. */
 static void
 reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
+	struct nccl_group *g = c->impl;
+
 	(void)comm_slots(c, p);
+	if (g->peers) {
+		peers_scatter(g->peers, st, p);
+		return;
+	}
 	for (int i = 0; i < c->size; i++)
 		backend_cuda.wait(st, p->event[i]);
 	reduce_scatter(c, st, &p->part, &p->whole);
@@ -253,6 +266,7 @@ free_comm(struct comm *c)
 {
 	struct nccl_group *g = c->impl;
 
+	peers_close(g->peers);
 	if (g->handle)
 		(void)ncclCommDestroy(g->handle);
 	g->host->ops->free(g->host);

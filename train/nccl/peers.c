@@ -1,0 +1,299 @@
+/*
+ * peers.c - ranks of one host push parts to each other by the copy engines of their GPUs
+ *
+ * A copy engine takes no multiprocessor from the products that go on beside it. Each rank maps the
+ * memory of the others, and its streams copy into it; flags in memory of the rank that waits for
+ * them say what may be written and what has come, with the number of the call. So a call that all
+ * ranks queue needs nothing of their hosts:
+ *
+ *   1. its stream writes to every other rank that this one's memory may be written to
+ *   2. the pushing stream waits for that of a rank, copies a part to it and writes that it has come
+ *   3. the stream waits for what has come from every other rank
+ *
+ * Parts go to one rank after another, each at the full rate of the links: in a gather all ranks
+ * send to the rank before them first, so that the next rank's part is there first.
+ *
+ * In the order in which they are queued each wait comes after what it waits for, on all ranks,
+ * which is what flags require (train/cuda/flags.c).
+ */
+#include "lib/base/mem.h"
+#include "lib/base/process.h"
+#include "train/nccl/impl.h"
+#include "train/ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PIECES = 4,           /* of shared memory, at most */
+	FLAG_BYTES = 2 << 20, /* less would share an allocation of the driver with other arrays */
+};
+
+/* Of each other rank: its memory is open to this one; what it pushes has come. */
+enum flag { OPEN, CAME };
+
+/* What a rank tells the others of itself. */
+struct card {
+	char boot[PROCESS_HOST];
+	cudaIpcMemHandle_t handle[PIECES];
+};
+
+struct peers {
+	struct comm *host;
+	struct device *device;
+	struct cu_flags *flags;
+	struct cu_stream push;
+	struct event *begun, *pushed;
+	struct comm_memory piece[PIECES]; /* the first has the flags, zero at the start */
+	int num_pieces;
+	char *base[SUM_MAX][PIECES]; /* where each rank's pieces are mapped here */
+	uint32_t number;             /* of the call */
+};
+
+/* --- mapping ---------------------------------------------------------------------------------- */
+
+/* The driver's answer as a reason; it is not kept as the device's failure. */
+static int
+refused(cudaError_t rc, const char *what, struct err *why)
+{
+	if (rc == cudaSuccess)
+		return 0;
+	(void)cudaGetLastError();
+	return err_set(why, "%s: %s", what, cudaGetErrorString(rc));
+}
+
+/* What this rank has of its own: flags, a stream that is served before others, and its card. */
+static int
+prepare(struct peers *p, struct card *card, struct err *why)
+{
+	int least = 0, greatest = 0;
+	cudaError_t rc = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+
+	if (p->host->size > SUM_MAX)
+		return err_set(why, "%d ranks are more than %d", p->host->size, SUM_MAX);
+	process_boot(card->boot);
+	p->flags = cu_flags_open(why);
+	p->piece[0].data = backend_cuda.alloc(p->device, FLAG_BYTES, why);
+	if (!p->flags || !p->piece[0].data)
+		return -1;
+	p->piece[0].bytes = FLAG_BYTES;
+	p->begun = backend_cuda.event(p->device);
+	p->pushed = backend_cuda.event(p->device);
+	p->push.base.device = p->device;
+	if (rc == cudaSuccess)
+		rc = cudaStreamCreateWithPriority(&p->push.handle, cudaStreamNonBlocking, greatest);
+	for (int i = 0; rc == cudaSuccess && i < p->num_pieces; i++)
+		rc = cudaIpcGetMemHandle(&card->handle[i], p->piece[i].data);
+	return refused(rc, "memory cannot be exported", why);
+}
+
+/* Maps a rank's pieces. */
+static int
+map_rank(struct peers *p, int rank, const struct card *card, struct err *why)
+{
+	for (int i = 0; i < p->num_pieces; i++) {
+		void *at = NULL;
+		cudaError_t rc =
+		    cudaIpcOpenMemHandle(&at, card->handle[i], cudaIpcMemLazyEnablePeerAccess);
+
+		if (refused(rc, "memory of another GPU cannot be mapped", why) < 0)
+			return -1;
+		p->base[rank][i] = at;
+	}
+	return 0;
+}
+
+/* Collective over host. A host that does not tell its boot is nobody's. */
+static int
+map_all(struct peers *p, const struct card *own, struct err *why)
+{
+	struct comm *host = p->host;
+	struct card *card = mem_zalloc((size_t)host->size, sizeof *card);
+	struct tensor in, out;
+	int rc = 0;
+
+	card[host->rank] = *own;
+	in = tensor_1d(&card[host->rank], DTYPE_U8, sizeof *card);
+	out = tensor_1d(card, DTYPE_U8, (int64_t)sizeof *card * host->size);
+	host->ops->all_gather(COMM_HERE(host), NULL, &out, &in);
+	for (int r = 0; r < host->size && rc == 0; r++) {
+		if (!*own->boot || strcmp(card[r].boot, own->boot) != 0)
+			rc = err_set(why, "they are on several hosts");
+		else if (r != host->rank)
+			rc = map_rank(p, r, &card[r], why);
+	}
+	for (int i = 0; i < p->num_pieces; i++)
+		p->base[host->rank][i] = p->piece[i].data;
+	free(card);
+	return rc;
+}
+
+struct peers *
+peers_open(struct comm *host, struct device *d, const struct comm_memory *piece, int count,
+    struct err *why)
+{
+	struct peers *p = mem_zalloc(1, sizeof *p);
+	struct card card = { .boot = "" };
+
+	if (count >= PIECES)
+		BUG("%d pieces of memory to share, at most %d", count, PIECES - 1);
+	p->host = host;
+	p->device = d;
+	p->num_pieces = 1 + count;
+	memcpy(p->piece + 1, piece, (size_t)count * sizeof *piece);
+	if (!comm_agree(COMM_HERE(host), prepare(p, &card, why), why) &&
+	    !comm_agree(COMM_HERE(host), map_all(p, &card, why), why))
+		return p;
+	peers_close(p);
+	return NULL;
+}
+
+/* No memory is freed before all have let go of it: that which a caller shares is freed later. */
+void
+peers_close(struct peers *p)
+{
+	if (!p)
+		return;
+	for (int r = 0; r < SUM_MAX; r++)
+		for (int i = 0; r != p->host->rank && i < p->num_pieces; i++)
+			if (p->base[r][i])
+				(void)cudaIpcCloseMemHandle(p->base[r][i]);
+	p->host->ops->barrier(COMM_HERE(p->host));
+	if (p->piece[0].data)
+		backend_cuda.release(p->device, p->piece[0].data);
+	if (p->push.handle)
+		(void)cudaStreamDestroy(p->push.handle);
+	cu_flags_close(p->flags);
+	free(p);
+}
+
+/* --- one call --------------------------------------------------------------------------------- */
+
+/* Where a rank has what this one has at `own`. */
+static void *
+place(const struct peers *p, int rank, const void *own)
+{
+	for (int i = 0; i < p->num_pieces; i++) {
+		uintptr_t at = (uintptr_t)own - (uintptr_t)p->piece[i].data;
+
+		if (at < p->piece[i].bytes)
+			return p->base[rank][i] + at;
+	}
+	BUG("an array that others write to is not in memory that is shared");
+}
+
+/* In memory of a rank: what `of` tells it. */
+static uint32_t *
+flag(const struct peers *p, int rank, enum flag kind, int of)
+{
+	return (uint32_t *)(void *)p->base[rank][0] + (int)kind * SUM_MAX + of;
+}
+
+/* The i-th rank from this one on; i may be negative. */
+static int
+next_rank(const struct peers *p, int i)
+{
+	return (p->host->rank + p->host->size + i) % p->host->size;
+}
+
+/* From here on the stream reads none of what the others write to in this call. */
+static void
+begin_call(struct peers *p, struct stream *st)
+{
+	p->number++;
+	for (int i = 1; i < p->host->size; i++)
+		cu_flag_write(
+		    p->flags, st, flag(p, next_rank(p, i), OPEN, p->host->rank), p->number);
+}
+
+/* A part to where a rank has what this one has at `at`. */
+static void
+push(struct peers *p, int to, void *at, const struct tensor *part)
+{
+	struct stream *st = &p->push.base;
+
+	cu_flag_wait(p->flags, st, flag(p, p->host->rank, OPEN, to), p->number);
+	cu_ok(p->device,
+	    cudaMemcpyAsync(place(p, to, at), part->data, tensor_bytes(part),
+		cudaMemcpyDeviceToDevice, cu_handle(st)),
+	    "copy to another GPU");
+	cu_flag_write(p->flags, st, flag(p, to, CAME, p->host->rank), p->number);
+}
+
+static void
+await(struct peers *p, struct stream *st, int from)
+{
+	cu_flag_wait(p->flags, st, flag(p, p->host->rank, CAME, from), p->number);
+}
+
+void
+peers_gather(struct peers *p, struct stream *st, const struct comm_parts *parts)
+{
+	struct comm *c = p->host;
+	struct tensor own = comm_whole(c, parts, c->rank);
+
+	if (comm_part(c, &parts->part, &parts->whole) == 0)
+		return;
+	begin_call(p, st);
+	backend_cuda.record(st, p->begun);
+	backend_cuda.wait(&p->push.base, p->begun);
+	for (int i = 1; i < c->size; i++)
+		push(p, next_rank(p, -i), own.data, &parts->part);
+	backend_cuda.record(&p->push.base, p->pushed);
+	for (int i = 1; i < c->size; i++) {
+		int from = next_rank(p, i);
+
+		await(p, st, from);
+		backend_cuda.record(st, parts->event[from]);
+	}
+	backend_cuda.wait(st, p->pushed);
+}
+
+/* Where a rank gets what `from` pushes: one slot for each other rank, in their order. */
+static struct tensor
+slot(const struct comm_parts *parts, int64_t count, int rank, int from)
+{
+	struct tensor slots = tensor_flat(&parts->slots);
+
+	return tensor_rows(&slots, (from < rank ? from : from - 1) * count, count);
+}
+
+/* The parts in the order of their ranks. */
+static void
+add_up(struct peers *p, struct stream *st, const struct comm_parts *parts)
+{
+	struct comm *c = p->host;
+	struct tensor term[SUM_MAX], sum = tensor_flat(&parts->part);
+	const struct tensor *terms[SUM_MAX];
+
+	for (int r = 0; r < c->size; r++) {
+		term[r] =
+		    r == c->rank ? comm_whole(c, parts, r) : slot(parts, sum.shape[0], c->rank, r);
+		terms[r] = &term[r];
+	}
+	st->ops->sum(st, &sum, terms, c->size);
+}
+
+void
+peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *parts)
+{
+	struct comm *c = p->host;
+	int64_t count = comm_slots(c, parts);
+
+	if (count == 0)
+		return;
+	begin_call(p, st);
+	for (int i = 1; i < c->size; i++) {
+		int to = next_rank(p, i);
+		struct tensor its = comm_whole(c, parts, to);
+
+		backend_cuda.wait(&p->push.base, parts->event[to]);
+		push(p, to, slot(parts, count, to, c->rank).data, &its);
+	}
+	backend_cuda.record(&p->push.base, p->pushed);
+	backend_cuda.wait(st, parts->event[c->rank]);
+	for (int i = 1; i < c->size; i++)
+		await(p, st, next_rank(p, -i));
+	add_up(p, st, parts);
+	backend_cuda.wait(st, p->pushed);
+}
