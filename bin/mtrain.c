@@ -22,7 +22,7 @@ static struct comm *world;
 static void
 end_mpi(void)
 {
-	comm_log_begin(COMM_HERE(world), "all ranks", "end of MPI");
+	comm_log_begin(COMM_HERE(world), COMM_WORLD, "end of MPI");
 	mpi_end();
 	comm_log_end(world);
 }

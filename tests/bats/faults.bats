@@ -115,6 +115,27 @@ setup()
 	[[ $(exit_status 4) == *lost,*distributed-timeout-seconds-after-init* ]]
 }
 
+@test "a rank of two by two that leaves out a tensor collective is named, not one that waits for it" {
+	# The last collective of the tensor ranks in a step, after which they wait for each other; and
+	# one before another of the same size, so that at last the sizes differ.
+	local pids=() rank number
+	for rank in 0 1 2 3; do
+		number=$((rank % 2 ? 3 : 18))
+		MIKOSHI_FAULT=skip:$rank:3:$number timeout 60 mpirun -np 4 mtrain -q \
+			--config tiny.conf --tensor-model-parallel-size 2 \
+			--distributed-timeout-seconds-after-init 2 >out.$rank 2>&1 &
+		pids+=($!)
+	done
+	for rank in 0 1 2 3; do
+		wait "${pids[rank]}" || true
+		cat out.$rank
+		grep "; rank $rank ($(hostname)) has not come: it waits itself, in " out.$rank
+		[ "$(grep -c "has not come" out.$rank)" = 1 ]
+	done
+	grep "2: rank 1 .* of tensor ranks (.*; rank 0 .*, after [0-9]* calls of tensor ranks$" out.0
+	grep 'lost a peer or a link in a gather: ' out.1
+}
+
 @test "--log-straggler names the rank that is slow" {
 	# The ranks of a test share few cores: waiting for one does not count.
 	MIKOSHI_FAULT=slow:1:10 mpirun -np 2 mtrain -q --config tiny.conf --hidden-size 256 \

@@ -128,17 +128,17 @@ test_blocking(void)
 	struct comm_state s;
 
 	p.log = comm_log_new(world);
-	comm_log_join(world, data, &(struct comm_group){ .name = "data ranks" });
+	comm_log_join(world, data, &(struct comm_group){ .role = COMM_DATA });
 	comm_log_state(p.log, &s);
 	CHECK(!s.waits && s.at.number == 0);
 	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_SUM);
 	check_call(&p.during, true, 1, "all-reduce");
-	CHECK_STR(p.during.at.group, "all ranks");
+	CHECK(p.during.at.role == COMM_WORLD);
 	CHECK(strstr(p.during.at.site, "tests/unit/comm_log.c:") != NULL);
 	CHECK(p.during.at.bytes == 24 && p.during.since >= since);
 	data->ops->exchange(data, NULL, m, 2);
 	check_call(&p.during, true, 1, "exchange");
-	CHECK_STR(p.during.at.group, "data ranks");
+	CHECK(p.during.at.role == COMM_DATA);
 	CHECK_STR(p.during.at.site, "no place");
 	CHECK(p.during.at.bytes == 48);
 	data->ops->all_gather_parts(COMM_HERE(data), NULL, &(struct comm_parts){ .whole = t });
@@ -150,10 +150,10 @@ test_blocking(void)
 	check_call(&p.during, true, 2, "barrier");
 	comm_log_state(p.log, &s);
 	check_call(&s, false, 2, "barrier");
-	comm_log_begin(COMM_HERE(world), "data ranks", "connection");
+	comm_log_begin(COMM_HERE(world), COMM_DATA, "connection");
 	comm_log_state(p.log, &s);
 	check_call(&s, true, 3, "connection");
-	CHECK_STR(s.at.group, "data ranks");
+	CHECK(s.at.role == COMM_DATA);
 	comm_log_end(world);
 	CHECK(p.calls == 5);
 	data->ops->free(data);
@@ -174,7 +174,7 @@ test_queued(void)
 	struct comm_state s;
 
 	p.log = comm_log_new(world);
-	comm_log_join(world, data, &(struct comm_group){ "data ranks", &fake_backend, &d });
+	comm_log_join(world, data, &(struct comm_group){ COMM_DATA, &fake_backend, &d });
 	for (int i = 0; i < 3; i++)
 		data->ops->exchange(COMM_HERE(data), &st, m, 2);
 	comm_log_state(p.log, &s);
@@ -197,6 +197,49 @@ test_queued(void)
 	comm_log_free(p.log);
 }
 
+/* A step: `calls` sums among data ranks and one among all. */
+static void
+step(struct comm *world, struct comm *data, int calls)
+{
+	double x[3];
+	struct tensor t = tensor_1d(x, DTYPE_F64, 3);
+
+	for (int i = 0; i < calls; i++)
+		data->ops->all_reduce(COMM_HERE(data), NULL, &t, REDUCE_SUM);
+	world->ops->barrier(COMM_HERE(world));
+}
+
+/* Calls are counted by role; a step with another number of them than the one before is reported until
+ * the next one begins. */
+static void
+test_tally(void)
+{
+	struct peer p = { 0 };
+	struct comm *world = fake_comm(&p, 2), *data = fake_comm(&p, 2);
+
+	p.log = comm_log_new(world);
+	comm_log_join(world, data, &(struct comm_group){ .role = COMM_DATA });
+	comm_log_kin(world, 3);
+	step(world, data, 2);
+	CHECK(p.during.made.calls[COMM_WORLD] == 1 && p.during.made.calls[COMM_DATA] == 2);
+	CHECK(p.during.made.last == COMM_WORLD && p.during.made.kin == 3);
+	for (int i = 0; i < 3; i++) {
+		CHECK(!p.during.made.unusual);
+		step(world, data, 2);
+	}
+	step(world, data, 0);
+	CHECK(!p.during.made.unusual);
+	step(world, data, 1);
+	CHECK(p.during.made.unusual);
+	step(world, data, 1);
+	CHECK(!p.during.made.unusual);
+	step(world, data, 2);
+	CHECK(p.during.made.unusual);
+	data->ops->free(data);
+	world->ops->free(world);
+	comm_log_free(p.log);
+}
+
 /* A single rank never waits. */
 static void
 test_alone(void)
@@ -205,7 +248,7 @@ test_alone(void)
 	struct comm *world = fake_comm(&p, 1), *data = fake_comm(&p, 2);
 
 	p.log = comm_log_new(world);
-	comm_log_join(world, data, &(struct comm_group){ .name = "data ranks" });
+	comm_log_join(world, data, &(struct comm_group){ .role = COMM_DATA });
 	CHECK(world->ops == &fake_ops && data->ops == &fake_ops);
 	free(world);
 	free(data);
@@ -217,6 +260,7 @@ main(void)
 {
 	test_blocking();
 	test_queued();
+	test_tally();
 	test_alone();
 	return check_done();
 }

@@ -7,7 +7,8 @@
 static void
 test_own_office(struct comm *world)
 {
-	const struct report sent = { 1.5, { "data ranks", "all-reduce", "train/x.c:1", 7, 64 } };
+	const struct report sent = { 1.5, false, { COMM_DATA, "all-reduce", "train/x.c:1", 7, 64 },
+		{ .last = COMM_DATA, .calls = { [COMM_DATA] = 7 } } };
 	struct post *p = post_open(world);
 	double since = clock_seconds();
 	struct post_news news;
@@ -21,7 +22,7 @@ test_own_office(struct comm *world)
 	CHECK(news.kind == POST_REPORT && news.rank == 0);
 	CHECK(news.report.waited == 1.5 && news.report.at.number == 7);
 	CHECK(news.report.at.bytes == 64);
-	CHECK_STR(news.report.at.group, "data ranks");
+	CHECK(news.report.at.role == COMM_DATA && news.report.made.calls[COMM_DATA] == 7);
 	CHECK_STR(news.report.at.kind, "all-reduce");
 	CHECK_STR(news.report.at.site, "train/x.c:1");
 	post_close(p);

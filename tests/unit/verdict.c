@@ -8,10 +8,10 @@ enum { RANKS = 4, LIMIT = 10 };
 static void
 all_wait(struct seen rank[RANKS], double waited)
 {
-	const struct place at = { "data ranks", "all-reduce", "train/engine/grads.c:20", 7, 64 };
+	const struct place at = { COMM_DATA, "all-reduce", "train/engine/grads.c:20", 7, 64 };
 
 	for (int i = 0; i < RANKS; i++)
-		rank[i] = (struct seen){ "node", { waited, at }, true, 1 };
+		rank[i] = (struct seen){ "node", { waited, false, at, { 0 } }, true, 1 };
 }
 
 /* The line of the verdict; empty: none. */
@@ -108,16 +108,90 @@ test_elsewhere(void)
 	struct seen rank[RANKS];
 
 	all_wait(rank, LIMIT);
-	rank[2].report = (struct report){ LIMIT + 1,
-		{ "all ranks", "all-gather", "train/run/iteration.c:9", 3, 96 } };
+	rank[2].report = (struct report){ LIMIT + 1, false,
+		{ COMM_WORLD, "all-gather", "train/run/iteration.c:9", 3, 96 } };
 	check_line(rank,
 	    "rank 0 (node) has waited 10.0 s in " CALL "; rank 2 (node) has not come: "
-	    "it waits itself, in all-gather 3 of all ranks (96 bytes, train/run/iteration.c:9)");
+	    "it waits itself, in all-gather 3 of all ranks (96 bytes, train/run/iteration.c:9), "
+	    "after 0 calls of data ranks");
 	for (int i = 0; i < RANKS; i++)
 		rank[i].report.waited -= i == 2 ? 1 : LIMIT - 4;
 	check_line(rank,
 	    "rank 2 (node) has waited 10.0 s in all-gather 3 of all ranks (96 bytes, "
-	    "train/run/iteration.c:9); rank 0 (node) has not come: it waits itself, in " CALL);
+	    "train/run/iteration.c:9); rank 0 (node) has not come: it waits itself, in " CALL
+	    ", after 0 calls of all ranks");
+}
+
+enum { T = COMM_TENSOR, D = COMM_DATA };
+
+/* Ranks 0 and 1, 2 and 3 share matrices; 0 and 2, 1 and 3 are replicas. Rank 1 has left out a sum
+ * of tensor ranks: 0 waits for it there, 2 for 0 among data ranks, 1 and 3 for 0 among all. */
+static void
+two_by_two(struct seen rank[RANKS])
+{
+	static const struct {
+		int role;
+		uint64_t tensor, data, all;
+	} at[RANKS] = { { T, 8, 4, 2 }, { COMM_WORLD, 7, 5, 3 }, { D, 8, 5, 2 },
+		{ COMM_WORLD, 8, 5, 3 } };
+
+	all_wait(rank, LIMIT);
+	for (int i = 0; i < RANKS; i++) {
+		struct report *r = &rank[i].report;
+
+		r->at.role = r->made.last = at[i].role;
+		r->made.calls[T] = at[i].tensor;
+		r->made.calls[D] = at[i].data;
+		r->made.calls[COMM_WORLD] = at[i].all;
+		r->at.number = r->made.calls[at[i].role];
+	}
+}
+
+/* The ranks are numbered on by `turn`, which changes the first of those that wait alike. */
+static void
+test_left_out(void)
+{
+	struct seen rank[RANKS], turned[RANKS];
+	struct verdict v;
+
+	two_by_two(rank);
+	for (int turn = 0; turn < RANKS; turn++) {
+		for (int i = 0; i < RANKS; i++)
+			turned[(i + turn) % RANKS] = rank[i];
+		v = verdict_of(turned, RANKS, LIMIT);
+		CHECK(v.missing == (1 + turn) % RANKS && v.waits == turn % RANKS);
+		CHECK(verdict_failed(turned, RANKS).missing == v.missing);
+	}
+	check_line(rank,
+	    "rank 0 (node) has waited 10.0 s in all-reduce 8 of tensor ranks (64 bytes, "
+	    "train/engine/grads.c:20); rank 1 (node) has not come: it waits itself, in all-reduce "
+	    "3 of all ranks (64 bytes, train/engine/grads.c:20), after 7 calls of tensor ranks");
+}
+
+/* Two ranks alone cannot tell which of their orders is right; one of them differs from the step
+ * before. Where neither does, a failure is nobody's. */
+static void
+test_of_two(void)
+{
+	struct seen rank[RANKS];
+	struct str text = { 0 };
+	struct verdict v;
+
+	two_by_two(rank);
+	CHECK(verdict_failed(rank, 2).missing < 0);
+	rank[1].report.made.unusual = true;
+	rank[0].report.waited = LIMIT - 1;
+	v = verdict_of(rank, 2, LIMIT);
+	CHECK(v.missing == 1 && v.waits == 0);
+	rank[0].report.failed = true;
+	v = verdict_failed(rank, 2);
+	CHECK(v.missing == 1 && v.waits == 0);
+	verdict_text(rank, &v, &text);
+	CHECK_STR(text.buf,
+	    "rank 0 (node) has lost a peer in all-reduce 8 of tensor ranks (64 bytes, "
+	    "train/engine/grads.c:20); rank 1 (node) has not come: it waits itself, in all-reduce "
+	    "3 of all ranks (64 bytes, train/engine/grads.c:20), after 7 calls of tensor ranks");
+	str_release(&text);
 }
 
 int
@@ -128,5 +202,7 @@ main(void)
 	test_at_work();
 	test_all_wait();
 	test_elsewhere();
+	test_left_out();
+	test_of_two();
 	return check_done();
 }

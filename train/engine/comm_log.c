@@ -14,14 +14,19 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* More calls than the host can be ahead of the device: the driver lets it queue about a thousand
  * kernels. */
 enum { SLOTS = 512 };
 
+/* More places than a step, its log and its save have calls of all ranks at. */
+enum { COURSES = 32 };
+
 struct slot {
 	atomic_uint_fast64_t number, bytes;
-	_Atomic(const char *) group, kind, site;
+	atomic_int role;
+	_Atomic(const char *) kind, site;
 	_Atomic double begun;
 	struct event *passed; /* after the call on its stream; NULL: not made yet */
 };
@@ -40,9 +45,42 @@ struct comm_history {
 	struct slot slot[SLOTS];
 };
 
+/* A call by what it has in common with the same one of another step. */
+struct call {
+	const char *site;
+	enum comm_role role;
+	uint64_t bytes;
+};
+
+/* The calls from one of all ranks, made at `site`, to the next of all ranks, that one included. */
+struct course {
+	const char *site;
+	bool known; /* it has been gone through once */
+	struct call *call;
+	size_t count, room;
+};
+
 struct comm_log {
 	pthread_mutex_t lock; /* of the list and of `closed` */
 	struct comm_history *first;
+	atomic_int kin;
+	atomic_bool unusual;
+	void (*hold)(void *ctx);
+	void *ctx;
+	/* used by the writer alone */
+	struct course course[COURSES], *now; /* now: NULL before the first call of all ranks */
+	size_t at;                           /* calls of it that have been made */
+};
+
+const char *const comm_role_name[COMM_ROLES] = {
+	[COMM_WORLD] = "all ranks",
+	[COMM_LOGITS] = "ranks of the same logits",
+	[COMM_TENSOR] = "tensor ranks",
+	[COMM_CONTEXT] = "context ranks",
+	[COMM_DATA] = "data ranks",
+	[COMM_PIPELINE] = "pipeline stages",
+	[COMM_HEADS] = "tensor ranks of a group of heads",
+	[COMM_TABLE] = "stages that share a table",
 };
 
 /* --- the writer ------------------------------------------------------------------------------- */
@@ -50,17 +88,85 @@ struct comm_log {
 #define PUT(at, value) atomic_store_explicit(at, value, memory_order_relaxed)
 #define GET(at) atomic_load_explicit(at, memory_order_relaxed)
 
+/* Adds the calls that each role has begun. */
+static void
+count_calls(const struct comm_log *log, uint64_t calls[COMM_ROLES])
+{
+	for (const struct comm_history *h = log->first; h; h = h->next)
+		calls[h->group.role] += atomic_load_explicit(&h->begun, memory_order_acquire);
+}
+
+/* The course that begins at this place; the last one serves all that find no room. */
+static struct course *
+course_from(struct comm_log *log, const char *site)
+{
+	struct course *c = log->course;
+
+	while (c < &log->course[COURSES - 1] && c->site && c->site != site)
+		c++;
+	if (c->site != site)
+		c->known = false;
+	c->site = site;
+	return c;
+}
+
+/* Places are told apart by their addresses. */
+static bool
+same_call(const struct call *a, const struct call *b)
+{
+	return a->site == b->site && a->role == b->role && a->bytes == b->bytes;
+}
+
+/* Compares a call with the one at its place in the course, which it replaces there. */
+static void
+follow_course(struct comm_log *log, struct call call)
+{
+	struct course *c = log->now;
+
+	if (c->room == log->at) {
+		c->room = 2 * c->room + 64;
+		c->call = mem_realloc(c->call, c->room, sizeof *c->call);
+	}
+	if (log->at == 0)
+		PUT(&log->unusual, false);
+	if (c->known && (log->at >= c->count || !same_call(&c->call[log->at], &call)))
+		PUT(&log->unusual, true);
+	c->call[log->at++] = call;
+}
+
+/* A rank that has left out a call notices it here: the next one is not the one that came there the
+ * last time. Texts, which only all ranks gather, are longer at one time than at another. Nothing is
+ * learnt from two calls of all ranks without another between them: what is only done at some steps.
+ */
+static void
+note_course(struct comm_log *log, enum comm_role role, const char *site, uint64_t bytes)
+{
+	bool all = role == COMM_WORLD;
+
+	if (log->now && !(all && log->at == 0))
+		follow_course(log, (struct call){ site, role, all ? 0 : bytes });
+	if (!all)
+		return;
+	if (log->now && log->at > 0) {
+		log->now->count = log->at;
+		log->now->known = true;
+	}
+	log->now = course_from(log, site);
+	log->at = 0;
+}
+
 static void
 begin(struct comm_history *h, struct comm_record r)
 {
 	struct slot *s;
 
+	note_course(h->log, h->group.role, r.site, r.bytes);
 	r.number = GET(&h->begun) + 1;
 	s = &h->slot[r.number % SLOTS];
 	PUT(&s->number, 0);
 	atomic_thread_fence(memory_order_release);
 	PUT(&s->bytes, r.bytes);
-	PUT(&s->group, r.group);
+	PUT(&s->role, (int)r.role);
 	PUT(&s->kind, r.kind);
 	PUT(&s->site, r.site ? r.site : "no place");
 	PUT(&s->begun, clock_seconds());
@@ -92,7 +198,7 @@ begin_call(struct comm *c, const char *kind, size_t bytes)
 {
 	struct comm_history *h = c->history;
 
-	begin(h, (struct comm_record){ 0, h->group.name, kind, c->site, bytes, 0 });
+	begin(h, (struct comm_record){ 0, h->group.role, kind, c->site, bytes, 0 });
 	c->site = NULL;
 	return h;
 }
@@ -222,6 +328,10 @@ static void logged_abort(struct comm *c, int status) __attribute__((noreturn));
 static void
 logged_abort(struct comm *c, int status)
 {
+	struct comm_log *log = c->history->log;
+
+	if (log->hold)
+		log->hold(log->ctx);
 	c->history->inner->abort(c, status);
 	abort(); /* not reached */
 }
@@ -284,7 +394,7 @@ comm_log_new(struct comm *world)
 	struct comm_log *log = mem_zalloc(1, sizeof *log);
 
 	pthread_mutex_init(&log->lock, NULL);
-	follow(log, world, &(struct comm_group){ .name = "all ranks" });
+	follow(log, world, &(struct comm_group){ .role = COMM_WORLD });
 	return log;
 }
 
@@ -297,6 +407,8 @@ comm_log_free(struct comm_log *log)
 		free(log->first);
 		log->first = next;
 	}
+	for (int i = 0; i < COURSES; i++)
+		free(log->course[i].call);
 	pthread_mutex_destroy(&log->lock);
 	free(log);
 }
@@ -309,10 +421,24 @@ comm_log_join(struct comm *world, struct comm *c, const struct comm_group *g)
 }
 
 void
-comm_log_begin(struct comm *world, const char *group, const char *kind)
+comm_log_kin(struct comm *world, int kin)
 {
 	if (world->history)
-		begin(world->history, (struct comm_record){ 0, group, kind, world->site, 0, 0 });
+		PUT(&world->history->log->kin, kin);
+}
+
+void
+comm_log_on_abort(struct comm_log *log, void (*hold)(void *ctx), void *ctx)
+{
+	log->hold = hold;
+	log->ctx = ctx;
+}
+
+void
+comm_log_begin(struct comm *world, enum comm_role role, const char *kind)
+{
+	if (world->history)
+		begin(world->history, (struct comm_record){ 0, role, kind, world->site, 0, 0 });
 	world->site = NULL;
 }
 
@@ -333,8 +459,8 @@ read_slot(const struct comm_history *h, uint64_t number, struct comm_record *r)
 
 	if (number == 0 || atomic_load_explicit(&s->number, memory_order_acquire) != number)
 		return false;
-	*r = (struct comm_record){ number, GET(&s->group), GET(&s->kind), GET(&s->site),
-		GET(&s->bytes), GET(&s->begun) };
+	*r = (struct comm_record){ number, (enum comm_role)GET(&s->role), GET(&s->kind),
+		GET(&s->site), GET(&s->bytes), GET(&s->begun) };
 	atomic_thread_fence(memory_order_acquire);
 	return GET(&s->number) == number;
 }
@@ -389,6 +515,25 @@ tells_more(const struct comm_state *a, const struct comm_state *b)
 	return a->at.number && (!b->at.number || a->at.begun > b->at.begun);
 }
 
+/* The lock is held. */
+static struct comm_tally
+tally(const struct comm_log *log)
+{
+	struct comm_tally t = { .kin = GET(&log->kin), .unusual = GET(&log->unusual) };
+	double latest = 0;
+
+	count_calls(log, t.calls);
+	for (const struct comm_history *h = log->first; h; h = h->next) {
+		struct comm_record r;
+
+		if (!read_slot(h, GET(&h->begun), &r) || r.begun <= latest)
+			continue;
+		latest = r.begun;
+		t.last = (int32_t)h->group.role;
+	}
+	return t;
+}
+
 void
 comm_log_state(struct comm_log *log, struct comm_state *out)
 {
@@ -401,5 +546,6 @@ comm_log_state(struct comm_log *log, struct comm_state *out)
 		if (tells_more(&s, out))
 			*out = s;
 	}
+	out->made = tally(log);
 	pthread_mutex_unlock(&log->lock);
 }

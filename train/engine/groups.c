@@ -52,22 +52,30 @@ split_world(struct groups *g, const struct run_plan *plan, struct comm *world, s
 	return 0;
 }
 
+/* A group that carries device memory. */
+struct device_group {
+	struct comm **comm;
+	enum comm_role role;
+	int max_blocks; /* as in struct comm_config */
+};
+
 /* Converts a host communicator into the device's, if the device has its own. NCCL waits here for
  * the other ranks. */
 static int
-to_device(struct comm **at, const struct groups_config *g, const struct comm_config *config,
-    struct comm *world, struct err *err)
+to_device(const struct device_group *g, const struct groups_config *c, struct comm *world,
+    struct err *err)
 {
+	const struct comm_config config = { comm_role_name[g->role], g->max_blocks };
 	struct comm *made;
 
-	if (!g->backend->comm)
+	if (!c->backend->comm)
 		return 0;
-	comm_log_begin(COMM_HERE(world), config->name, "connection");
-	made = g->backend->comm(g->device, *at, config, err);
+	comm_log_begin(COMM_HERE(world), g->role, "connection");
+	made = c->backend->comm(c->device, *g->comm, &config, err);
 	comm_log_end(world);
 	if (!made)
 		return -1;
-	*at = made;
+	*g->comm = made;
 	return 0;
 }
 
@@ -79,32 +87,29 @@ int
 groups_open(struct groups *g, const struct groups_config *c, struct comm *world, struct err *err)
 {
 	enum { BESIDE = 16, FEW = 4 };
-	const struct {
-		struct comm **comm;
-		struct comm_config config;
-	} group[] = {
-		{ &g->tp, { "tensor ranks", c->plan->shape.tp_comm_overlap ? BESIDE : 0 } },
-		{ &g->cp, { "context ranks", 0 } },
-		{ &g->dp, { "data ranks", BESIDE } },
-		{ &g->pp, { "pipeline stages", FEW } },
-		{ &g->kv, { "tensor ranks of a group of heads", FEW } },
-		{ &g->embedding, { "stages that share a table", FEW } },
+	const struct device_group group[] = {
+		{ &g->tp, COMM_TENSOR, c->plan->shape.tp_comm_overlap ? BESIDE : 0 },
+		{ &g->cp, COMM_CONTEXT, 0 },
+		{ &g->dp, COMM_DATA, BESIDE },
+		{ &g->pp, COMM_PIPELINE, FEW },
+		{ &g->kv, COMM_HEADS, FEW },
+		{ &g->embedding, COMM_TABLE, FEW },
 	};
+	int coord[AX_COUNT];
 	const struct backend *queues = c->backend->passed ? c->backend : NULL;
 
 	if (split_world(g, c->plan, world, err) < 0)
 		return -1;
-	comm_log_join(
-	    world, g->host, &(struct comm_group){ "ranks of the same logits", NULL, NULL });
+	layout_coord(&c->plan->layout, world->rank, coord);
+	comm_log_kin(world, coord[AX_PP]);
+	comm_log_join(world, g->host, &(struct comm_group){ COMM_LOGITS, NULL, NULL });
 	for (size_t i = 0; i < sizeof group / sizeof *group; i++) {
-		const struct comm_config *config = &group[i].config;
-
 		if (!*group[i].comm)
 			continue;
-		if (to_device(group[i].comm, c, config, world, err) < 0)
+		if (to_device(&group[i], c, world, err) < 0)
 			return -1;
-		comm_log_join(
-		    world, *group[i].comm, &(struct comm_group){ config->name, queues, c->device });
+		comm_log_join(world, *group[i].comm,
+		    &(struct comm_group){ group[i].role, queues, c->device });
 	}
 	return 0;
 }

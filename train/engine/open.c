@@ -214,7 +214,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->num_params = model_params(&e->plan.model, &e->table);
 	index_shards(e);
 	build_layers(e);
-	comm_log_begin(COMM_HERE(world), "all ranks", "split by host");
+	comm_log_begin(COMM_HERE(world), COMM_WORLD, "split by host");
 	dev.local_rank = mpi_local_rank(world, &local_size);
 	comm_log_end(world);
 	e->device = e->backend->open(&dev, err);

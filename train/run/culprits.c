@@ -33,7 +33,7 @@ culprits(struct engine *e, const char *what, struct str *out)
 	size_t total = 0;
 	char *all;
 
-	comm_log_begin(COMM_HERE(w), "all ranks", "split by host");
+	comm_log_begin(COMM_HERE(w), COMM_WORLD, "split by host");
 	local_rank = mpi_local_rank(w, &local_size);
 	comm_log_end(w);
 	if (what[0])

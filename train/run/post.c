@@ -156,16 +156,22 @@ post_send(struct post *p, const struct report *r)
 	tell_offices(p, &l);
 }
 
+static bool
+is_role(int32_t role)
+{
+	return role >= 0 && role < COMM_ROLES;
+}
+
 /* Reads a letter that carries the run's token, and ends its strings with a NUL. */
 static struct post_news
 open_letter(struct post *p, struct letter *l, const struct sockaddr_in *from)
 {
 	struct post_news news = { POST_NONE, l->rank, l->report };
 
-	if (l->token != p->token || l->rank < 0 || l->rank >= p->size)
+	if (l->token != p->token || l->rank < 0 || l->rank >= p->size ||
+	    !is_role(l->report.at.role) || !is_role(l->report.made.last))
 		return news;
 	news.kind = l->kind == POST_LEAVE ? POST_LEAVE : POST_REPORT;
-	news.report.at.group[sizeof news.report.at.group - 1] = '\0';
 	news.report.at.kind[sizeof news.report.at.kind - 1] = '\0';
 	news.report.at.site[sizeof news.report.at.site - 1] = '\0';
 	p->from[l->rank] = *from;

@@ -68,7 +68,7 @@ threads(const struct train_config *c, struct comm *world)
 	int local_size;
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-	comm_log_begin(COMM_HERE(world), "all ranks", "split by host");
+	comm_log_begin(COMM_HERE(world), COMM_WORLD, "split by host");
 	mpi_local_rank(world, &local_size);
 	comm_log_end(world);
 	if (c->o.num_threads)

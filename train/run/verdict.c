@@ -2,9 +2,14 @@
  * verdict.c - which rank is missing
  *
  * A rank that is stopped, or whose host is gone, says nothing; one that hangs in its own work, such
- * as a disk that does not answer, waits for no other rank. The others wait because of it: when all
- * wait, a rank in another call than most has left out the call that the rest wait in; where there
- * is no such rank, the last one to begin is nearest to the cause.
+ * as a disk that does not answer, waits for no other rank. The others wait because of it.
+ *
+ * When all wait, one has left out a call, and who waits for whom may be a circle: the one that left
+ * it out waits elsewhere for those that it is missed by. So the numbers of calls are compared.
+ * Ranks of one stage make the same calls in the same order; of any two of them, therefore, one has
+ * made all that the other has made. The one of which this is not true with most of its kin is
+ * named. Where that leaves several, as between two ranks alone, it is the one whose calls are not
+ * those of the step before.
  */
 #include "train/run/verdict.h"
 
@@ -55,10 +60,50 @@ company(const struct seen *rank, int n, int i)
 	for (int k = 0; k < n; k++) {
 		const struct place *other = &rank[k].report.at;
 
-		count += other->number == at->number && !strcmp(other->group, at->group) &&
+		count += other->number == at->number && other->role == at->role &&
 		    !strcmp(other->site, at->site);
 	}
 	return count;
+}
+
+/* Whether both may have made their calls in one order: one of them all that the other has made, and
+ * the same ones where they have come to the same call. */
+static bool
+in_order(const struct comm_tally *a, const struct comm_tally *b)
+{
+	bool more = false, less = false;
+
+	for (int i = 0; i < COMM_ROLES; i++) {
+		more |= a->calls[i] > b->calls[i];
+		less |= a->calls[i] < b->calls[i];
+	}
+	if (a->last == b->last && a->calls[a->last] == b->calls[b->last])
+		return !more && !less;
+	return !more || !less;
+}
+
+/* How many of its kin a rank is not in order with. */
+static int
+disorder(const struct seen *rank, int n, int i)
+{
+	const struct comm_tally *own = &rank[i].report.made;
+	int count = 0;
+
+	for (int k = 0; k < n; k++) {
+		const struct comm_tally *other = &rank[k].report.made;
+
+		count += other->kin == own->kin && !in_order(own, other);
+	}
+	return count;
+}
+
+/* Negative when rather a than b has left out a call. */
+static int
+compare_calls(const struct seen *rank, int n, int a, int b)
+{
+	int order = disorder(rank, n, b) - disorder(rank, n, a);
+
+	return order ? order : rank[b].report.made.unusual - rank[a].report.made.unusual;
 }
 
 /* Negative when a is more missing than b, 0 when they are for the same reason. */
@@ -70,7 +115,8 @@ compare(const struct seen *rank, int n, double limit, int a, int b)
 
 	if (order || presence(&rank[a], limit) != WAITING)
 		return order;
-	order = company(rank, n, a) - company(rank, n, b);
+	order = compare_calls(rank, n, a, b);
+	order = order ? order : company(rank, n, a) - company(rank, n, b);
 	return order ? order : later < 0 ? -1 : 1;
 }
 
@@ -91,24 +137,84 @@ find_missing(struct verdict *v, const struct seen *rank, int n, double limit, in
 	v->silent = v->missing >= 0 && is_silent(&rank[v->missing], limit);
 }
 
+/* Whether rank i waits in a call of which the missing rank, of its kin, has made one fewer. */
+static bool
+misses(const struct seen *rank, int i, int missing, double limit)
+{
+	const struct report *own = &rank[i].report, *other = &rank[missing].report;
+	int role = own->at.role;
+
+	return presence(&rank[i], limit) == WAITING && own->made.kin == other->made.kin &&
+	    other->made.calls[role] < own->made.calls[role];
+}
+
+/* The one that has waited longest of those that miss it, else v->waits. */
+static void
+find_waiting(struct verdict *v, const struct seen *rank, int n, double limit)
+{
+	int found = -1;
+
+	for (int i = 0; i < n; i++)
+		if (misses(rank, i, v->missing, limit) &&
+		    (found < 0 || rank[i].report.waited > rank[found].report.waited))
+			found = i;
+	v->waits = found < 0 ? v->waits : found;
+}
+
 /* Where the one that is missing waits longest itself, another that has waited long is what it is
  * missed by: it may have begun to wait a moment later. */
+static void
+tell_apart(struct verdict *v, const struct seen *rank, int n, double limit)
+{
+	int next;
+
+	if (v->missing != v->waits)
+		return;
+	next = longest_wait(rank, n, limit, limit / 2, v->missing);
+	if (next >= 0)
+		v->waits = next;
+	else
+		find_missing(v, rank, n, limit, v->waits);
+}
+
 struct verdict
 verdict_of(const struct seen *rank, int n, double limit)
 {
 	struct verdict v = { longest_wait(rank, n, limit, limit, -1), -1, 0, false };
-	int next;
 
 	if (v.waits < 0)
 		return v;
 	find_missing(&v, rank, n, limit, -1);
-	if (v.missing != v.waits)
-		return v;
-	next = longest_wait(rank, n, limit, limit / 2, v.missing);
-	if (next >= 0)
-		v.waits = next;
-	else
-		find_missing(&v, rank, n, limit, v.waits);
+	tell_apart(&v, rank, n, limit);
+	if (v.missing >= 0 && rank[v.missing].heard)
+		find_waiting(&v, rank, n, limit);
+	return v;
+}
+
+/* The rank whose calls are out of order, if there is one, and one only. */
+static int
+stray(const struct seen *rank, int n)
+{
+	int found = 0, equals = 0;
+
+	for (int i = 1; i < n; i++) {
+		int order = compare_calls(rank, n, i, found);
+
+		equals = order < 0 ? 0 : equals + (order == 0);
+		found = order < 0 ? i : found;
+	}
+	return equals ? -1 : found;
+}
+
+struct verdict
+verdict_failed(const struct seen *rank, int n)
+{
+	struct verdict v = { -1, stray(rank, n), 0, false };
+
+	for (int i = 0; v.missing >= 0 && i < n; i++)
+		if (i != v.missing && rank[i].heard &&
+		    (v.waits < 0 || (rank[i].report.failed && !rank[v.waits].report.failed)))
+			v.waits = i;
 	return v;
 }
 
@@ -116,7 +222,19 @@ void
 place_text(const struct place *p, struct str *out)
 {
 	str_addf(out, "%s %llu of %s (%llu bytes, %s)", p->kind, (unsigned long long)p->number,
-	    p->group, (unsigned long long)p->bytes, p->site);
+	    comm_role_name[p->role], (unsigned long long)p->bytes, p->site);
+}
+
+/* Appends how many calls the missing rank has made of those that it is waited for in. */
+static void
+calls_text(const struct seen *waits, const struct seen *missing, struct str *out)
+{
+	const struct comm_tally *made = &missing->report.made;
+	int role = waits->report.at.role;
+
+	if (role != missing->report.at.role && made->kin == waits->report.made.kin)
+		str_addf(out, ", after %llu calls of %s", (unsigned long long)made->calls[role],
+		    comm_role_name[role]);
 }
 
 /* Appends what is known of the missing rank. */
@@ -150,7 +268,10 @@ verdict_text(const struct seen *rank, const struct verdict *v, struct str *out)
 	const struct seen *waits = &rank[v->waits];
 
 	rank_text(v->waits, waits, out);
-	str_addf(out, " has waited %.1f s in ", waits->report.waited);
+	if (waits->report.failed)
+		str_adds(out, " has lost a peer in ");
+	else
+		str_addf(out, " has waited %.1f s in ", waits->report.waited);
 	place_text(&waits->report.at, out);
 	if (v->missing < 0)
 		return;
@@ -160,4 +281,6 @@ verdict_text(const struct seen *rank, const struct verdict *v, struct str *out)
 		str_addf(out, ", as %d more,", v->others);
 	str_adds(out, " has not come: ");
 	missing_text(&rank[v->missing], v->silent, out);
+	if (rank[v->missing].heard)
+		calls_text(waits, &rank[v->missing], out);
 }

@@ -7,20 +7,24 @@
 #define TRAIN_RUN_VERDICT_H
 
 #include "lib/base/str.h"
+#include "train/engine/comm_log.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* A communicator's call as in struct comm_record, in a form that can be sent. */
 struct place {
-	char group[40], kind[20], site[60];
+	int32_t role; /* enum comm_role */
+	char kind[20], site[60];
 	uint64_t number, bytes; /* number 0: none yet */
 };
 
 /* A rank's report on itself. */
 struct report {
 	double waited; /* seconds in the call; negative: it has ended */
+	bool failed;   /* the communicator says that a peer is lost */
 	struct place at;
+	struct comm_tally made;
 };
 
 /* The last report of a rank. */
@@ -39,10 +43,15 @@ struct verdict {
 };
 
 /* Looks for a wait of at least `limit` in a rank that was heard of within the last half of it. The
- * missing rank is the one that is silent, else the one that waits for nobody, else the one in the
- * call that the fewest wait in, else the last one to wait. */
+ * missing rank is the one that is silent, else the one that waits for nobody, else the one whose
+ * calls are not those of its kin, else the one whose calls are not those of the step before, else
+ * the one in the call that the fewest wait in, else the last one to wait. */
 struct verdict verdict_of(const struct seen *rank, int num_ranks, double limit);
-/* Appends "rank 1 (node1) has waited 5.2 s in ...; rank 2 (node7) has not come: ...". */
+/* Where a rank has failed: `waits` is that rank if its calls are in order, or any whose are; and
+ * none when no rank stands out whose calls are not. */
+struct verdict verdict_failed(const struct seen *rank, int num_ranks);
+/* Appends "rank 1 (node1) has waited 5.2 s in ...; rank 2 (node7) has not come: ...", or of a rank
+ * that has failed "has lost a peer in ...". */
 void verdict_text(const struct seen *rank, const struct verdict *v, struct str *out);
 /* Appends "all-reduce 117 of data ranks (65536 bytes, train/engine/grads.c:20)". */
 void place_text(const struct place *p, struct str *out);

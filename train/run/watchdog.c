@@ -31,12 +31,13 @@ struct watchdog {
 	struct comm_log *log;
 	struct comm *world;
 	pthread_t thread;
-	_Atomic(struct post *) post; /* NULL: not open yet */
-	atomic_bool steady, stop;
+	_Atomic(struct post *) post;    /* NULL: not open yet */
+	atomic_bool steady, stop, lost; /* lost: this rank has failed */
 	/* used by the thread alone */
 	double looked, resumed; /* clock of the last check; when this process was last suspended */
 	struct seen *rank;      /* on an office, else NULL */
 	double *heard;          /* clock of the last report of each */
+	double failed;          /* clock of the first report that a rank has failed; 0: none */
 };
 
 static const struct watchdog_limit *
@@ -61,7 +62,7 @@ copy_place(struct place *to, const struct comm_record *r)
 	to->bytes = r->bytes;
 	if (!r->number)
 		return;
-	strncpy(to->group, r->group, sizeof to->group - 1);
+	to->role = (int32_t)r->role;
 	strncpy(to->kind, r->kind, sizeof to->kind - 1);
 	strncpy(to->site, r->site, sizeof to->site - 1);
 }
@@ -75,6 +76,8 @@ own_report(struct watchdog *w, double now)
 
 	comm_log_state(w->log, &s);
 	copy_place(&r.at, &s.at);
+	r.made = s.made;
+	r.failed = atomic_load(&w->lost);
 	if (s.waits)
 		r.waited = now - (s.since > w->resumed ? s.since : w->resumed);
 	return r;
@@ -90,10 +93,21 @@ static void __attribute__((noreturn)) leave(const struct watchdog *w, const stru
 
 	prog_mute(false);
 	prog_rank(w->world->rank);
-	warn("%s: %s", limit_of(w)->name, text->buf);
+	warn("%s", text->buf);
 	if (post)
 		post_leave(post);
 	_exit(EXIT_PEER);
+}
+
+/* When a rank has failed the others are given two looks to come to where they wait. */
+static struct verdict
+verdict_now(const struct watchdog *w, double now)
+{
+	int n = w->world->size, late = GRACE * w->world->rank;
+
+	if (w->failed > 0 && now - w->failed > 2 * interval(w) + late)
+		return verdict_failed(w->rank, n);
+	return verdict_of(w->rank, n, limit_of(w)->seconds + late);
 }
 
 /* On an office: checks the reports. */
@@ -108,9 +122,11 @@ check_peers(struct watchdog *w, double now)
 		w->rank[i].host = post_host(atomic_load(&w->post), i);
 		w->rank[i].silence = now - (w->heard[i] > w->resumed ? w->heard[i] : w->resumed);
 	}
-	v = verdict_of(w->rank, n, limit_of(w)->seconds + GRACE * w->world->rank);
+	v = verdict_now(w, now);
 	if (v.waits < 0)
 		return;
+	if (!w->failed)
+		str_addf(&text, "%s: ", limit_of(w)->name);
 	verdict_text(w->rank, &v, &text);
 	leave(w, &text);
 }
@@ -123,7 +139,7 @@ speak_alone(const struct watchdog *w, const struct report *own)
 
 	if (own->waited < limit_of(w)->seconds + GRACE * POST_OFFICES)
 		return;
-	str_addf(&text, "waited %.1f s in ", own->waited);
+	str_addf(&text, "%s: waited %.1f s in ", limit_of(w)->name, own->waited);
 	place_text(&own->at, &text);
 	str_adds(&text, "; the missing rank is unknown: nothing was heard of ranks 0 and 1");
 	leave(w, &text);
@@ -141,6 +157,8 @@ take_news(struct watchdog *w, const struct post_news *news)
 	w->rank[news->rank].report = news->report;
 	w->rank[news->rank].heard = true;
 	w->heard[news->rank] = clock_seconds();
+	if (news->report.failed && !w->failed)
+		w->failed = w->heard[news->rank];
 }
 
 /* Takes what comes until the next look is due. */
@@ -190,6 +208,21 @@ watch(void *arg)
 	return NULL;
 }
 
+/* This rank has lost a peer and is about to end: gives the offices the time to say which. They end
+ * this process if they can. */
+static void
+hold(void *arg)
+{
+	struct watchdog *w = arg;
+	double until = clock_seconds() + 4 * interval(w) + GRACE;
+
+	if (!atomic_load(&w->post))
+		return;
+	atomic_store(&w->lost, true);
+	while (clock_seconds() < until)
+		usleep(10000);
+}
+
 /* The thread runs before the offices are known: agreeing on them is a wait too. Signals are left to
  * the other threads. */
 struct watchdog *
@@ -204,6 +237,7 @@ watchdog_start(struct comm *world, const struct watchdog_config *c)
 	w->c = *c;
 	w->world = world;
 	w->log = comm_log_new(world);
+	comm_log_on_abort(w->log, hold, w);
 	if (world->rank < POST_OFFICES) {
 		w->rank = mem_zalloc((size_t)world->size, sizeof *w->rank);
 		w->heard = mem_zalloc((size_t)world->size, sizeof *w->heard);
