@@ -162,7 +162,7 @@ share_memory(struct engine *e, struct comm *world)
 	struct err why;
 	bool shared;
 
-	comm_log_begin(COMM_HERE(world), "tensor ranks", "sharing of memory");
+	comm_log_begin(COMM_HERE(world), COMM_TENSOR, "sharing of memory");
 	shared = tp->ops->share(tp, piece, sizeof piece / sizeof *piece, &why);
 	comm_log_end(world);
 	if (!shared && world->rank == 0)
