@@ -209,8 +209,8 @@ step(struct comm *world, struct comm *data, int calls)
 	world->ops->barrier(COMM_HERE(world));
 }
 
-/* Calls are counted by role; a step with another number of them than the one before is reported until
- * the next one begins. */
+/* Calls are counted by role; a step with another number of them than the one before is reported
+ * until the next one begins. */
 static void
 test_tally(void)
 {

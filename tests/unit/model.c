@@ -123,8 +123,8 @@ test_rules(void)
 	BROKEN(llama3_8b, sliding_window_rope_base, 0.5,
 	    "--sliding-window-rope-base 0.5: must be at least 1, or 0 for that of all layers; "
 	    "10000 is usual");
-	BROKEN(llama3_8b, query_pre_attn_scalar, -1,
-	    "--query-pre-attn-scalar -1: must be at least 1");
+	BROKEN(
+	    llama3_8b, query_pre_attn_scalar, -1, "--query-pre-attn-scalar -1: must be at least 1");
 	BROKEN(llama3_8b, attn_logit_softcapping, -1,
 	    "--attn-logit-softcapping -1: must be at least 0; 50 is usual");
 	BROKEN(llama3_8b, final_logit_softcapping, -30,

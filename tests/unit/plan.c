@@ -170,8 +170,8 @@ test_directions(void)
 	CHECK(timed(&hidden, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE).dp == 0);
 }
 
-/* With overlap, three of a layer's four reductions are hidden on a fast link, and all of ten gathers
- * and scatters; on a slow link no more than the GEMMs take. */
+/* With overlap, three of a layer's four reductions are hidden on a fast link, and all of ten
+ * gathers and scatters; on a slow link no more than the GEMMs take. */
 static void
 test_beside(void)
 {
