@@ -1,0 +1,671 @@
+/*
+ * source_torch.c - a checkpoint of Megatron-LM in its torch format as a source
+ *
+ * Each rank wrote the tensors of its stage, or its part of them, under names that count layers from
+ * the first of their chunk. How many layers a chunk has is seen in its names; chunk j of stage r is
+ * virtual stage j p + r. Every part of every tensor is found once, as a cell, and reading follows
+ * the map of megatron.h through the cells. What is stored more than once, by several ranks, on the
+ * first and the last stage, or in 16 bits beside its fp32 master, is compared as it is read.
+ */
+#include "lib/base/hash.h"
+#include "lib/base/int64.h"
+#include "lib/base/mem.h"
+#include "lib/ckpt/megatron_dir.h"
+#include "lib/ckpt/torch_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	FORGET_BYTES = 64 << 20, /* read before pages are given back */
+	READ_ELEMENTS = 1 << 20, /* at once, so that copies need little room */
+	NAMED = 16,              /* elements that tell a tensor from others */
+};
+
+#define LAYER "decoder.layers."
+#define TIED_COPY "output_layer.weight"
+
+static struct torch_source *
+torch_of(const struct source *s)
+{
+	return (struct torch_source *)(uintptr_t)s;
+}
+
+static bool
+is_torch(const char *path)
+{
+	char dir[1024];
+
+	return megatron_find_dir(path, "mp_rank_", dir);
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+bool
+torch_is_ignored(const char *key)
+{
+	static const char *const endings[] = { "_extra_state", "rotary_pos_emb.inv_freq" };
+	size_t n = strlen(key);
+
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+		size_t k = strlen(endings[i]);
+
+		if (n >= k && !strcmp(key + n - k, endings[i]))
+			return true;
+	}
+	return false;
+}
+
+/* The number of the layer in a name, and what follows it; -1: of no layer. */
+static int64_t
+layer_in(const char *key, const char **rest)
+{
+	const char *p = key + sizeof LAYER - 1;
+	int64_t n = 0;
+
+	if (strncmp(key, LAYER, sizeof LAYER - 1) || *p < '0' || *p > '9')
+		return -1;
+	for (; *p >= '0' && *p <= '9' && n < SPLIT_MAX * 1024; p++)
+		n = 10 * n + (*p - '0');
+	*rest = p;
+	return *p == '.' ? n : -1;
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	return strcmp(((const struct torch_key *)a)->name, ((const struct torch_key *)b)->name);
+}
+
+int
+torch_row(const struct torch_source *t, int64_t virtual_stage, const char *key)
+{
+	const char *rest;
+	int64_t layer = layer_in(key, &rest);
+	struct torch_key want, *found;
+
+	if (strlen(key) > sizeof want.name - 16)
+		return -1;
+	if (layer >= 0)
+		snprintf(want.name, sizeof want.name, LAYER "%lld%s",
+		    (long long)(layer + t->first[virtual_stage]), rest);
+	else
+		snprintf(want.name, sizeof want.name, "%s", key);
+	found = bsearch(&want, t->key, (size_t)t->map.count, sizeof want, compare_keys);
+	if (found)
+		return found->row;
+	return t->copied && !strcmp(key, TIED_COPY) ? t->map.count : -1;
+}
+
+struct torch_cell *
+torch_cell_at(const struct torch_source *t, int row, int64_t tensor_rank)
+{
+	return &t->cell[row * t->tensor_ranks + tensor_rank];
+}
+
+/* The row of the table that the copy is of. */
+static int
+table_row(const struct torch_source *t)
+{
+	return t->map.rows[0].tensor;
+}
+
+static const struct megatron_tensor *
+tensor_of(const struct torch_source *t, int row)
+{
+	return &t->map.tensor[row < t->map.count ? row : table_row(t)];
+}
+
+/* --- layers ----------------------------------------------------------------------------------- */
+
+const struct pickle_value *
+torch_chunk(const struct torch_source *t, const struct torch_rank *r, int64_t j)
+{
+	const struct pickle_value *root = torchzip_root(r->model.zip), *v;
+	char name[32] = "model";
+
+	if (t->chunks > 1)
+		snprintf(name, sizeof name, "model%lld", (long long)j);
+	v = pickle_get(root, name);
+	return v && v->type == PICKLE_DICT ? v : NULL;
+}
+
+/* The layers of a chunk: one more than the highest number in its names. */
+static int64_t
+count_layers(const struct pickle_value *chunk)
+{
+	const char *rest;
+	int64_t n = 0;
+
+	for (uint32_t i = 0; i < chunk->len; i++) {
+		const char *key = pickle_string(chunk->pair[i].key);
+
+		if (key)
+			n = int64_max(n, layer_in(key, &rest) + 1);
+	}
+	return n;
+}
+
+static int64_t
+count_chunks(const struct pickle_value *root)
+{
+	char name[32] = "model0";
+	int64_t n = 0;
+
+	while (pickle_get(root, name))
+		snprintf(name, sizeof name, "model%lld", (long long)++n);
+	return n ? n : 1;
+}
+
+/* Models of before Megatron Core have other names and other rows of q, k and v. */
+static int
+check_version(const struct torch_source *t, struct err *e)
+{
+	const struct torch_file *f = &t->rank[0].model;
+	const struct pickle_value *root = torchzip_root(f->zip);
+	double version = 0;
+
+	if (pickle_get(pickle_get(root, "model"), "language_model"))
+		return err_at(e, t->s.path, 0,
+		    "%s: a model of before Megatron Core (language_model), which is not read",
+		    f->name);
+	if (!pickle_double(pickle_get(root, "checkpoint_version"), &version) || version < 3)
+		return err_at(e, t->s.path, 0, "%s: checkpoint_version %g: at least 3.0 is read",
+		    f->name, version);
+	return 0;
+}
+
+/* Fills the number of chunks and the first layers of the virtual stages. */
+static int
+read_layers(struct torch_source *t, struct err *e)
+{
+	int64_t total = 0, layers = t->args.config.num_layers;
+
+	t->chunks = count_chunks(torchzip_root(t->rank[0].model.zip));
+	t->first = mem_zalloc((size_t)(t->chunks * t->stages) + 1, sizeof *t->first);
+	for (int64_t j = 0; j < t->chunks; j++)
+		for (int64_t r = 0; r < t->stages; r++) {
+			const struct torch_rank *rank = &t->rank[r * t->tensor_ranks];
+			const struct pickle_value *chunk = torch_chunk(t, rank, j);
+
+			if (!chunk)
+				return err_at(e, t->s.path, 0,
+				    "%s: no weights of chunk %lld of %lld", rank->model.name,
+				    (long long)j, (long long)t->chunks);
+			t->first[j * t->stages + r] = total;
+			total += count_layers(chunk);
+		}
+	t->first[t->chunks * t->stages] = total;
+	if (total != layers)
+		return err_at(e, t->s.path, 0, "%lld layers in the files, but num_layers is %lld",
+		    (long long)total, (long long)layers);
+	return 0;
+}
+
+/* By the norms' names, as args.transformer_impl does not tell of custom layers. */
+static enum megatron_names
+names_of(const struct torch_source *t)
+{
+	for (int64_t r = 0; r < t->stages; r++) {
+		const struct pickle_value *chunk = torch_chunk(t, &t->rank[r * t->tensor_ranks], 0);
+
+		if (pickle_get(chunk, LAYER "0.input_layernorm.weight"))
+			return MEGATRON_LOCAL;
+	}
+	return MEGATRON_ENGINE;
+}
+
+static int
+make_map(struct torch_source *t, struct err *e)
+{
+	const struct megatron_model model = { .config = &t->s.config,
+		.param = t->s.param,
+		.count = t->s.count,
+		.names = names_of(t),
+		.padded_vocab_size = t->args.padded_vocab_size };
+	struct err why;
+
+	if (megatron_map_init(&t->map, &model, &why) < 0 ||
+	    megatron_check_ranks(&t->map, t->tensor_ranks, &why) < 0)
+		return err_at(e, t->s.path, 0, "%s", why.msg);
+	t->key = mem_alloc((size_t)t->map.count, sizeof *t->key);
+	for (int i = 0; i < t->map.count; i++) {
+		megatron_key(&t->map.tensor[i], t->map.tensor[i].layer, t->key[i].name);
+		t->key[i].row = i;
+	}
+	qsort(t->key, (size_t)t->map.count, sizeof *t->key, compare_keys);
+	t->copied = t->stages > 1 && !t->s.config.untie_embeddings_and_output_weights;
+	t->cell = mem_zalloc((size_t)((t->map.count + 1) * t->tensor_ranks), sizeof *t->cell);
+	for (int64_t i = 0; i < (t->map.count + 1) * t->tensor_ranks; i++) {
+		struct torch_cell *c = &t->cell[i];
+
+		c->weight.dtype = c->master.dtype = DTYPE_NONE;
+		for (int k = 0; k < OPTIM_STATES_MAX; k++)
+			c->state[k].dtype = DTYPE_NONE;
+	}
+	return 0;
+}
+
+/* --- tensors ---------------------------------------------------------------------------------- */
+
+/* The reason why a tensor of a file cannot be the cell's; NULL: it can. */
+static void
+explain(const struct torch_source *t, int row, const struct torch_tensor *x, struct str *why)
+{
+	const struct megatron_tensor *m = tensor_of(t, row);
+	int64_t shape[SLICE_DIMS];
+
+	megatron_rank_shape(m, t->tensor_ranks, shape);
+	if (!dtype_is_float(x->dtype)) {
+		str_addf(why, "is %s; F64, F32, BF16 and F16 are read", dtype_name(x->dtype));
+	} else if (x->ndim != m->ndim || memcmp(x->shape, shape, (size_t)m->ndim * sizeof *shape)) {
+		str_adds(why, "has shape ");
+		source_print_shape(why, x->ndim, x->shape);
+		str_adds(why, ", a rank of the model needs ");
+		source_print_shape(why, m->ndim, shape);
+	}
+}
+
+/* One entry of a chunk's dict. */
+static void
+take_entry(struct torch_source *t, const struct torch_rank *r, int64_t virtual_stage,
+    const struct pickle_pair *entry)
+{
+	const char *file = r->model.name, *key = pickle_string(entry->key);
+	int row = key ? torch_row(t, virtual_stage, key) : -1;
+	struct torch_cell *c = row < 0 ? NULL : torch_cell_at(t, row, r->tensor);
+	struct torch_tensor x;
+	struct str why = { 0 };
+	struct err e;
+
+	if (!key || torch_is_ignored(key))
+		return;
+	if (row < 0)
+		str_adds(&why, "does not belong to the model");
+	else if (torchzip_tensor(r->model.zip, entry->value, &x, &e) < 0)
+		str_addf(&why, "%s", e.msg);
+	else if (c->weight.dtype != DTYPE_NONE)
+		str_adds(&why, "is there twice");
+	else
+		explain(t, row, &x, &why);
+	if (why.len)
+		source_problem(&t->s, "%s: tensor '%s' %s", file, key, why.buf);
+	else
+		c->weight = x;
+	t->s.num_tensors++;
+	str_release(&why);
+}
+
+/* Every part that no file had, and types that differ between ranks. */
+static void
+check_cells(struct torch_source *t)
+{
+	for (int row = 0; row < t->map.count + t->copied; row++) {
+		const struct megatron_tensor *m = tensor_of(t, row);
+		enum dtype first = torch_cell_at(t, row, 0)->weight.dtype;
+		char key[128];
+
+		megatron_key(m, m->layer, key);
+		for (int64_t r = 0; r < t->tensor_ranks; r++) {
+			enum dtype dtype = torch_cell_at(t, row, r)->weight.dtype;
+
+			if (dtype == DTYPE_NONE)
+				source_problem(&t->s,
+				    "tensor '%s'%s of tensor rank %lld is missing", key,
+				    row < t->map.count ? "" : " of the last stage", (long long)r);
+			else if (dtype != first && first != DTYPE_NONE)
+				source_problem(&t->s,
+				    "tensor '%s' is %s on tensor rank 0 and %s on %lld", key,
+				    dtype_name(first), dtype_name(dtype), (long long)r);
+		}
+	}
+}
+
+static void
+read_tensors(struct torch_source *t)
+{
+	for (int64_t i = 0; i < t->stages * t->tensor_ranks; i++) {
+		const struct torch_rank *r = &t->rank[i];
+
+		for (int64_t j = 0; j < t->chunks; j++) {
+			const struct pickle_value *chunk = torch_chunk(t, r, j);
+
+			if (!chunk)
+				source_problem(&t->s, "%s: no weights of chunk %lld", r->model.name,
+				    (long long)j);
+			for (uint32_t k = 0; chunk && k < chunk->len; k++)
+				take_entry(t, r, j * t->stages + r->stage, &chunk->pair[k]);
+		}
+		t->s.num_files += 1 + !!r->optim.zip;
+	}
+	check_cells(t);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+/* The layout of the run, as far as a report tells of it. */
+static void
+describe_layout(struct torch_source *t)
+{
+	struct layout *l = &t->s.layout;
+
+	l->tensor_model_parallel_size = t->tensor_ranks;
+	l->pipeline_model_parallel_size = t->stages;
+	l->data_parallel_size = t->args.data_ranks;
+	l->virtual_stages = t->chunks;
+	for (int64_t v = 0; v < int64_min(t->chunks * t->stages, SPLIT_MAX); v++)
+		l->split[v] = (int)(t->first[v + 1] - t->first[v]);
+}
+
+static void
+add_notes(struct torch_source *t)
+{
+	struct source *s = &t->s;
+	long long rows = t->args.padded_vocab_size, padding = rows - s->config.vocab_size;
+
+	if (!t->args.vocab_known)
+		str_addf(&s->notes,
+		    "%s: the run has not recorded vocab_size: all %lld rows of the vocabulary "
+		    "tables are kept, padding included\n",
+		    s->path, rows);
+	else if (padding)
+		str_addf(&s->notes,
+		    "%s: %lld rows of padding of the vocabulary tables are dropped\n", s->path,
+		    padding);
+	if (pickle_get(torchzip_root(t->rank[0].model.zip), "rng_state"))
+		str_addf(&s->notes, "%s: the state of random numbers is not read\n", s->path);
+}
+
+static int
+read_state(struct torch_source *t)
+{
+	const struct pickle_value *root = torchzip_root(t->rank[0].model.zip);
+	struct megatron_progress p = { .optimizer_steps = -1 };
+
+	if (!pickle_int(pickle_get(root, "iteration"), &p.iteration))
+		p.iteration = 0;
+	torch_read_optimizer(t, &p.optimizer_steps);
+	p.adam = t->s.rule;
+	megatron_args_state(pickle_get(root, "args"), &p, &t->s.state_text);
+	return 0;
+}
+
+static int
+read_all(struct torch_source *t, struct err *e)
+{
+	if (torch_open_ranks(t, e) < 0 || check_version(t, e) < 0 || read_layers(t, e) < 0)
+		return -1;
+	t->s.config = t->args.config;
+	source_set_model(&t->s);
+	if (make_map(t, e) < 0)
+		return -1;
+	describe_layout(t);
+	read_tensors(t);
+	add_notes(t);
+	return read_state(t);
+}
+
+static struct source *
+open_torch(const char *path, struct err *e)
+{
+	struct source *s = source_new(&source_torch, sizeof(struct torch_source), path);
+
+	if (!megatron_find_dir(path, "mp_rank_", s->path)) {
+		err_set(e, "'%s' changed while it was opened", path);
+	} else if (read_all(torch_of(s), e) == 0) {
+		return s;
+	}
+	source_close(s);
+	return NULL;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* Where a copy of a part lies. */
+struct place {
+	int row;
+	int64_t replica; /* the rank, of tensors that all ranks hold */
+	int state;       /* of the rule; -1: the weight */
+	bool master;
+};
+
+/* Copies are numbered by stage, by rank, and, where there are both, by master and weight. */
+static bool
+place_of(const struct torch_source *t, const struct source_part *p, struct place *out, int *copies)
+{
+	int row = t->map.rows[p->param - t->s.param].tensor;
+	int kinds = !p->state && t->has_master ? 2 : 1, k = p->copy;
+	int64_t replicas = t->map.tensor[row].cut < 0 ? t->tensor_ranks : 1;
+
+	*out = (struct place){ .state = -1 };
+	for (int i = 0; p->state && t->s.rule && t->s.rule->states[i]; i++)
+		if (!strcmp(p->state, t->s.rule->states[i]))
+			out->state = i;
+	*copies = kinds * (int)replicas * (t->copied && row == table_row(t) ? 2 : 1);
+	if ((p->state && out->state < 0) || k >= *copies)
+		return false;
+	out->master = kinds == 2 && k % 2 == 0;
+	out->replica = k / kinds % replicas;
+	out->row = k / kinds / replicas ? t->map.count : row;
+	return true;
+}
+
+static const struct torch_tensor *
+stored(const struct torch_source *t, const struct place *at, int64_t tensor_rank)
+{
+	const struct torch_cell *c = torch_cell_at(t, at->row, tensor_rank + at->replica);
+
+	return at->state >= 0 ? &c->state[at->state] : at->master ? &c->master : &c->weight;
+}
+
+static bool
+find_part(const struct source *s, const struct source_part *p, struct source_stored *out)
+{
+	const struct torch_source *t = torch_of(s);
+	struct place at;
+
+	if (!place_of(t, p, &at, &out->copies))
+		return false;
+	out->dtype = stored(t, &at, 0)->dtype;
+	out->pieces = t->map.tensor[t->map.rows[p->param - s->param].tensor].cut < 0
+	    ? 1
+	    : (int)t->tensor_ranks;
+	return out->dtype != DTYPE_NONE;
+}
+
+/* A piece of a box into the array of the box: at once, or row by row when it is narrower. */
+static void
+read_piece(const struct torch_tensor *x, const struct megatron_piece *p, const struct slice *box,
+    char *dst)
+{
+	int last = box->ndim - 1;
+	int64_t width = last ? box->count[last] : 1, rows = p->param.count[0];
+	int64_t at = (p->param.start[0] - box->start[0]) * width;
+	struct slice part = p->tensor;
+
+	if (last)
+		at += p->param.start[last] - box->start[last];
+	if (!last || p->param.count[last] == width)
+		rows = 1;
+	else
+		part.count[0] = 1;
+	for (int64_t r = 0; r < rows; r++, part.start[0]++)
+		torch_tensor_read(x, &part, dst + (size_t)(at + r * width) * dtype_size(x->dtype));
+}
+
+static void
+read_copy(const struct torch_source *t, const struct source_part *p, void *dst)
+{
+	struct megatron_piece piece = { .rank = 0 };
+	struct place at;
+	int copies;
+
+	if (!place_of(t, p, &at, &copies))
+		BUG("copy %d of '%s'", p->copy, p->param->name);
+	while (
+	    megatron_next(&t->map, (int)(p->param - t->s.param), t->tensor_ranks, &p->box, &piece))
+		read_piece(stored(t, &at, piece.rank), &piece, &p->box, dst);
+}
+
+/* Element by element, as bits of equal numbers differ: zeroes have a sign. A NaN equals a NaN. */
+static bool
+same_values(struct dtype_array a, const void *b, int64_t n)
+{
+	size_t size = dtype_size(a.type);
+
+	for (int64_t i = 0; i < n; i++) {
+		double x, y;
+
+		dtype_convert(&x, DTYPE_F64, (const char *)a.data + (size_t)i * size, a.type, 1);
+		dtype_convert(&y, DTYPE_F64, (const char *)b + (size_t)i * size, a.type, 1);
+		if (x != y && (x == x || y == y))
+			return false;
+	}
+	return true;
+}
+
+bool
+torch_same(struct dtype_array fine, struct dtype_array coarse, int64_t n)
+{
+	size_t bytes = (size_t)n * dtype_size(coarse.type);
+	void *rounded = NULL;
+	const void *mine = fine.data;
+	bool same;
+
+	if (fine.type != coarse.type) {
+		mine = rounded = mem_alloc(bytes, 1);
+		dtype_convert(rounded, coarse.type, fine.data, fine.type, n);
+	}
+	same = !memcmp(mine, coarse.data, bytes) || same_values(coarse, mine, n);
+	free(rounded);
+	return same;
+}
+
+/* Compares a box of copy 0 with the same box of every other copy. */
+static int
+compare_copies(
+    struct torch_source *t, const struct source_part *p, struct dtype_array first, struct err *e)
+{
+	struct source_part other = *p;
+	struct source_stored how;
+	int64_t n = slice_elements(&p->box);
+	bool same = true;
+
+	for (other.copy = 1; same && find_part(&t->s, &other, &how); other.copy++) {
+		void *bytes = mem_alloc((size_t)n, dtype_size(how.dtype));
+
+		read_copy(t, &other, bytes);
+		same = torch_same(first, (struct dtype_array){ bytes, how.dtype }, n);
+		free(bytes);
+	}
+	if (same)
+		return 0;
+	return err_at(e, t->s.path, 0,
+	    "'%s'%s%s: its %d copies differ (fp32 and 16 bits, tensor ranks, first and last stage)",
+	    p->param->name, p->state ? "." : "", p->state ? p->state : "", how.copies);
+}
+
+/* Pages of the files are given back now and then. */
+static void
+count_bytes(struct torch_source *t, size_t bytes)
+{
+	t->unread += (int64_t)bytes;
+	if (t->unread < FORGET_BYTES)
+		return;
+	t->unread = 0;
+	for (int64_t i = 0; i < t->stages * t->tensor_ranks; i++) {
+		map_forget(&t->rank[i].model.map);
+		map_forget(&t->rank[i].optim.map);
+	}
+}
+
+/* Some rows at a time, so that copies take little memory beside dst. */
+static int
+read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
+{
+	struct torch_source *t = torch_of(s);
+	struct source_stored how;
+	struct source_part part = *p;
+	int64_t rows = p->box.count[0], width = slice_elements(&p->box) / rows;
+	int64_t most = int64_max(READ_ELEMENTS / width, 1);
+
+	if (!find_part(s, p, &how))
+		BUG("no copy %d of '%s'", p->copy, p->param->name);
+	for (int64_t at = 0; at < rows; at += most) {
+		char *out = (char *)dst + (size_t)(at * width) * dtype_size(how.dtype);
+
+		part.box.start[0] = p->box.start[0] + at;
+		part.box.count[0] = int64_min(most, rows - at);
+		read_copy(t, &part, out);
+		if (p->copy == 0 &&
+		    compare_copies(t, &part, (struct dtype_array){ out, how.dtype }, e) < 0)
+			return -1;
+		count_bytes(t, (size_t)(part.box.count[0] * width) * dtype_size(how.dtype));
+	}
+	return 0;
+}
+
+/* The checksums of the zip files. */
+static int
+verify_files(struct source *s, struct str *problems)
+{
+	const struct torch_source *t = torch_of(s);
+	int wrong = 0;
+	struct err e;
+
+	for (int64_t i = 0; i < 2 * t->stages * t->tensor_ranks; i++) {
+		const struct torch_rank *r = &t->rank[i / 2];
+		const struct torch_file *f = i % 2 ? &r->optim : &r->model;
+
+		if (!f->zip || torchzip_verify(f->zip, &e) == 0)
+			continue;
+		str_addf(problems, "%s/%s: %s\n", s->path, f->name, e.msg);
+		wrong++;
+	}
+	return wrong;
+}
+
+/* Of the first elements of every cell, and of the arguments' model. */
+static uint64_t
+header_hash(const struct source *s)
+{
+	const struct torch_source *t = torch_of(s);
+	struct hash_stream *h = hash_stream_new();
+
+	hash_stream_add(h, s->options.buf, s->options.len);
+	for (int64_t i = 0; i < t->map.count * t->tensor_ranks; i++) {
+		const struct torch_tensor *x = &t->cell[i].weight;
+		struct slice box = slice_whole(x->ndim, x->shape);
+		char bytes[NAMED * sizeof(double)] = { 0 };
+
+		for (int d = 0; d < x->ndim; d++)
+			box.count[d] = int64_min(box.count[d], d < x->ndim - 1 ? 1 : NAMED);
+		if (dtype_is_float(x->dtype))
+			torch_tensor_read(x, &box, bytes);
+		hash_stream_add(h, bytes, sizeof bytes);
+	}
+	return hash_stream_free(h);
+}
+
+static void
+release(struct source *s)
+{
+	struct torch_source *t = torch_of(s);
+
+	torch_close_ranks(t);
+	megatron_map_release(&t->map);
+	free(t->key);
+	free(t->first);
+	free(t->cell);
+}
+
+const struct source_kind source_torch = {
+	.name = "Megatron-LM checkpoint",
+	.is = is_torch,
+	.open = open_torch,
+	.find = find_part,
+	.read = read_part,
+	.verify = verify_files,
+	.hash = header_hash,
+	.close = release,
+};

@@ -1,0 +1,81 @@
+/* torch_impl.h - shared by the files of Megatron-LM's torch format: the files of the ranks
+ * (torch_ranks.c), the tensors in them (source_torch.c), the optimizer's (torch_optim.c) */
+#ifndef CKPT_TORCH_IMPL_H
+#define CKPT_TORCH_IMPL_H
+
+#include "lib/base/map.h"
+#include "lib/ckpt/megatron.h"
+#include "lib/ckpt/megatron_args.h"
+#include "lib/ckpt/source.h"
+#include "lib/ckpt/torchzip.h"
+
+enum { TORCH_NAME_MAX = 64 };
+
+/* A file; zip is NULL when there is none. */
+struct torch_file {
+	char name[TORCH_NAME_MAX]; /* "mp_rank_00_001/distrib_optim.pt" */
+	struct map map;
+	struct torchzip *zip;
+};
+
+/* What a tensor rank of a stage wrote. */
+struct torch_rank {
+	int64_t tensor, stage;
+	struct torch_file model, optim;
+};
+
+/* A rank's part of a tensor. */
+struct torch_cell {
+	struct torch_tensor weight;
+	/* the fp32 weight, which fp32 runs do not have, and the states of the rule; of none the
+	 * type is DTYPE_NONE */
+	struct torch_tensor master, state[OPTIM_STATES_MAX];
+};
+
+/* The name of a tensor, with the number of its layer in the model, and its row of cells. */
+struct torch_key {
+	char name[128];
+	int row;
+};
+
+struct torch_source {
+	struct source s;
+	struct megatron_args args;
+	struct megatron_map map;
+	struct torch_key *key; /* [map.count], sorted by name */
+	bool copied;           /* the last stage has a copy of the tied table */
+	int64_t tensor_ranks, stages, chunks;
+	int64_t *first;          /* layer of virtual stage v, and of the end */
+	struct torch_rank *rank; /* [stages][tensor_ranks] */
+	struct torch_cell *cell; /* [map.count + 1][tensor_ranks]; the last row is the copy's */
+	bool has_master;
+	int64_t unread; /* bytes that were read since pages were given back */
+};
+
+/* --- torch_ranks.c ---------------------------------------------------------------------------- */
+
+/* Opens the files of the first rank, then those of all that its arguments tell of; the set must be
+ * complete. -1 with the reason. */
+int torch_open_ranks(struct torch_source *t, struct err *e);
+void torch_close_ranks(struct torch_source *t);
+
+/* --- source_torch.c --------------------------------------------------------------------------- */
+
+/* The weights of chunk j in a model's file: a dict. */
+const struct pickle_value *torch_chunk(
+    const struct torch_source *t, const struct torch_rank *r, int64_t j);
+/* The row of cells of a tensor that a virtual stage holds under this name, or -1. */
+int torch_row(const struct torch_source *t, int64_t virtual_stage, const char *key);
+struct torch_cell *torch_cell_at(const struct torch_source *t, int row, int64_t tensor_rank);
+/* Whether a name in a file stands for what is no parameter. */
+bool torch_is_ignored(const char *key);
+/* Whether n numbers are the same, those of `fine` rounded to the type of `coarse`. */
+bool torch_same(struct dtype_array fine, struct dtype_array coarse, int64_t n);
+
+/* --- torch_optim.c ---------------------------------------------------------------------------- */
+
+/* Finds the optimizer's tensors of all cells; what is wrong becomes problems. *steps: those that it
+ * has done, or -1. */
+void torch_read_optimizer(struct torch_source *t, int64_t *steps);
+
+#endif

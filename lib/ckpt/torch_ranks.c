@@ -1,0 +1,147 @@
+/*
+ * torch_ranks.c - the files of a checkpoint in Megatron-LM's torch format
+ *
+ *   mp_rank_TT[_PPP]/model_optim_rng.pt    of tensor rank T of stage P; without the latter where
+ *                                          there is one stage
+ *                    distrib_optim.pt      with the distributed optimizer
+ *
+ * The arguments in the first file tell how many ranks there were. Every one must have written, and
+ * no other.
+ */
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/ckpt/ckpt_impl.h"
+#include "lib/ckpt/torch_impl.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX "mp_rank_"
+#define MODEL_FILE "model_optim_rng.pt"
+#define OPTIM_FILE "distrib_optim.pt"
+
+enum { RANKS_MAX = 1 << 16 };
+
+/* Opens DIR/NAME; a file that does not exist stays closed when it may be missing. */
+static int
+open_file(struct torch_file *f, const struct source *s, bool needed, struct err *e)
+{
+	char path[CKPT_PATH_BYTES];
+
+	if (!ckpt_join(path, s->path, f->name))
+		return err_set(e, "path too long: '%.60s...'", s->path);
+	if (!needed && !io_exists(path))
+		return 0;
+	if (map_open(&f->map, path, e) < 0)
+		return -1;
+	f->zip = torchzip_open(f->map.base, f->map.size, path, e);
+	return f->zip ? 0 : -1;
+}
+
+static void
+close_file(struct torch_file *f)
+{
+	torchzip_close(f->zip);
+	map_close(&f->map);
+}
+
+static void
+rank_name(const struct torch_source *t, int64_t tensor, int64_t stage, char out[32])
+{
+	int n = snprintf(out, 32, PREFIX "%02lld", (long long)tensor);
+
+	if (t->stages > 1)
+		snprintf(out + n, 32 - (size_t)n, "_%03lld", (long long)stage);
+}
+
+/* The first directory by name, and the number of them. */
+static int
+list(const char *dir, char first[32])
+{
+	DIR *d = opendir(dir);
+	struct dirent *de;
+	int n = 0;
+
+	while (d && (de = readdir(d))) {
+		if (strncmp(de->d_name, PREFIX, sizeof PREFIX - 1) || strlen(de->d_name) >= 32)
+			continue;
+		if (n++ == 0 || strcmp(de->d_name, first) < 0)
+			snprintf(first, 32, "%.31s", de->d_name);
+	}
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* The arguments of the run, from the file of one rank. */
+static int
+read_args(struct torch_source *t, const char *first, struct err *e)
+{
+	struct torch_file f = { .zip = NULL };
+	const struct pickle_value *root;
+	struct err why;
+	int rc;
+
+	snprintf(f.name, sizeof f.name, "%s/" MODEL_FILE, first);
+	rc = open_file(&f, &t->s, true, e);
+	if (rc == 0) {
+		root = torchzip_root(f.zip);
+		rc = megatron_args_read(pickle_get(root, "args"), &t->args, &why);
+		if (rc < 0)
+			err_at(e, t->s.path, 0, "%s: %s", f.name, why.msg);
+	}
+	close_file(&f);
+	t->tensor_ranks = t->args.tensor_ranks;
+	t->stages = t->args.stages;
+	return rc;
+}
+
+static int
+open_rank(struct torch_source *t, struct torch_rank *r, struct err *e)
+{
+	char name[32];
+
+	rank_name(t, r->tensor, r->stage, name);
+	snprintf(r->model.name, sizeof r->model.name, "%s/" MODEL_FILE, name);
+	snprintf(r->optim.name, sizeof r->optim.name, "%s/" OPTIM_FILE, name);
+	return open_file(&r->model, &t->s, true, e) < 0 || open_file(&r->optim, &t->s, false, e) < 0
+	    ? -1
+	    : 0;
+}
+
+int
+torch_open_ranks(struct torch_source *t, struct err *e)
+{
+	char first[32];
+	int found = list(t->s.path, first);
+	int64_t n;
+
+	if (found == 0)
+		return err_at(e, t->s.path, 0, "no " PREFIX "* directories");
+	if (read_args(t, first, e) < 0)
+		return -1;
+	n = t->tensor_ranks * t->stages;
+	if (n != found)
+		return err_at(e, t->s.path, 0,
+		    "%d " PREFIX "* directories, but the run had %lld tensor ranks in %lld stages",
+		    found, (long long)t->tensor_ranks, (long long)t->stages);
+	t->rank = mem_zalloc((size_t)n, sizeof *t->rank);
+	for (int64_t i = 0; i < n; i++) {
+		t->rank[i].tensor = i % t->tensor_ranks;
+		t->rank[i].stage = i / t->tensor_ranks;
+		if (open_rank(t, &t->rank[i], e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+void
+torch_close_ranks(struct torch_source *t)
+{
+	for (int64_t i = 0; t->rank && i < t->tensor_ranks * t->stages; i++) {
+		close_file(&t->rank[i].model);
+		close_file(&t->rank[i].optim);
+	}
+	free(t->rank);
+}
