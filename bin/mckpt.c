@@ -89,6 +89,7 @@ run_import(const void *cfg, int argc, char **argv, struct err *e)
 	const struct import_config *c = cfg;
 	int rc = cli_operands(argc, 2, "SRC DST", e);
 	struct import_options o = { .dtype = ckpt_import_types[c->dtype],
+		.vocab_size = c->vocab_size,
 		.force = c->force,
 		.allow_nonfinite = c->allow_nonfinite };
 	struct str notes = { 0 };
@@ -132,7 +133,7 @@ static const struct verb verbs[] = {
 	{ "seal", "DIR", "take options.conf and state.conf as they are now", ckpt_no_opts, 1,
 	    run_seal },
 	{ "diff", "A B", "compare tensors", ckpt_diff_opts, sizeof(struct diff_config), run_diff },
-	{ "import", "SRC DST", "make a checkpoint of a Hugging Face model", ckpt_import_opts,
+	{ "import", "SRC DST", "make a checkpoint of a model of another format", ckpt_import_opts,
 	    sizeof(struct import_config), run_import },
 	{ "reshard", "SRC DST", "rewrite a checkpoint as a run of another layout would",
 	    ckpt_reshard_opts, sizeof(struct reshard_config), run_reshard },

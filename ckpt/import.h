@@ -7,10 +7,12 @@
 #include "lib/base/str.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct import_options {
 	const char *src, *save;
-	enum dtype dtype; /* dtype of the weights; DTYPE_NONE: as in the files */
+	enum dtype dtype;   /* dtype of the weights; DTYPE_NONE: as in the files */
+	int64_t vocab_size; /* of a source that has not recorded it; 0: not given */
 	bool force;
 	bool allow_nonfinite; /* NaN and infinity are noted, not refused */
 };

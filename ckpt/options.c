@@ -49,6 +49,14 @@ const struct opt ckpt_import_opts[] = {
 	    .choices = dtypes,
 	    .def = "keep",
 	    .help = "type of the tensors; rounds to nearest, once" },
+	{ .name = "vocab-size",
+	    .type = OPT_INT,
+	    .off = offsetof(struct import_config, vocab_size),
+	    .min = 1,
+	    .max = 1e15,
+	    .unit = "TOKENS",
+	    .help = "tokens of a Megatron-LM model whose run has not recorded them; the rows of "
+		    "padding after them are dropped" },
 	FLAG(struct import_config, "allow-nonfinite", allow_nonfinite,
 	    "import NaN and infinity, with a note for each such tensor"),
 	FLAG(

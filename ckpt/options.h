@@ -16,6 +16,7 @@ struct diff_config {
 };
 
 struct import_config {
+	int64_t vocab_size;
 	int dtype;
 	bool force, allow_nonfinite;
 };

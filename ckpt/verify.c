@@ -34,7 +34,7 @@ same_numbers(struct source *s, const struct source_part *p, void *buffer[2], str
 	if (source_read(s, p, t.dtype, buffer[0], e) < 0 ||
 	    source_read(s, &best, t.dtype, buffer[1], e) < 0)
 		return -1;
-	return !memcmp(buffer[0], buffer[1], (size_t)slice_elements(&p->box) * dtype_size(t.dtype));
+	return dtype_same(buffer[0], buffer[1], t.dtype, slice_elements(&p->box));
 }
 
 /* Compares copy number `copy` of a tensor with copy 0; returns the number of lines added. */

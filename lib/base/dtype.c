@@ -308,6 +308,20 @@ dtype_count_lost(struct dtype_array before, struct dtype_array after, int64_t co
 	return lost;
 }
 
+bool
+dtype_same(const void *a, const void *b, enum dtype t, int64_t count)
+{
+	if (!memcmp(a, b, (size_t)count * dtype_size(t)))
+		return true;
+	for (int64_t i = 0; i < count; i++) {
+		double x = load(a, t, i), y = load(b, t, i);
+
+		if (x != y && !(isnan(x) && isnan(y)))
+			return false;
+	}
+	return true;
+}
+
 /* A number is not finite when all bits of its exponent are set. size is a constant wherever this is
  * inlined, so that the copy compiles to one load. */
 static inline int64_t

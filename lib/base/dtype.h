@@ -60,6 +60,9 @@ struct dtype_array {
 /* Compares count elements before and after dtype_convert. Alignment is not required. */
 struct dtype_lost dtype_count_lost(
     struct dtype_array before, struct dtype_array after, int64_t count);
+/* Whether two arrays of one floating type have the same numbers: zeroes of either sign are one, and
+ * a NaN equals a NaN. Alignment is not required. */
+bool dtype_same(const void *a, const void *b, enum dtype t, int64_t count);
 /* How many of count elements are NaN or infinite: of F64, F32, BF16, F16; 0 of other types.
  * Alignment is not required. */
 int64_t dtype_count_nonfinite(const void *src, enum dtype t, int64_t count);

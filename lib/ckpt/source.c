@@ -84,6 +84,25 @@ source_require(const struct source *s, struct err *e)
 	return s->num_problems ? err_set(e, "%.*s", first, s->problems.buf) : 0;
 }
 
+int
+source_set_vocab(struct source *s, int64_t tokens, struct err *e)
+{
+	int64_t rows = s->padded_vocab ? s->padded_vocab : s->config.vocab_size;
+
+	if (tokens > rows || (tokens < rows && !s->padded_vocab))
+		return err_at(e, s->path, 0, "the model has %lld tokens%s, not %lld",
+		    (long long)rows, s->padded_vocab ? " at most" : "", (long long)tokens);
+	if (tokens == s->config.vocab_size)
+		return 0;
+	s->config.vocab_size = tokens;
+	for (int i = 0; i < s->count; i++)
+		if (s->param[i].shard == SHARD_VOCAB)
+			s->param[i].shape[s->param[i].shard_dim] = tokens;
+	str_clear(&s->options);
+	model_dump(&s->config, &s->options);
+	return 0;
+}
+
 enum dtype
 source_dtype(const struct source *s, const struct param *p, const char *state)
 {

@@ -27,6 +27,10 @@ struct source {
 	char path[1024];
 	struct model_config config;
 	struct layout layout; /* of the run that wrote it; all 1 where that is not known */
+	/* rows of the vocabulary tables, padding included, where it is not recorded how many of
+	 * them are tokens: config.vocab_size is then all of them, or what source_set_vocab says.
+	 * Otherwise 0 */
+	int64_t padded_vocab;
 	int count;
 	struct param *param;           /* [count], model order */
 	const struct optim_rule *rule; /* whose states it holds, of every parameter; NULL: none */
@@ -94,6 +98,9 @@ struct source *source_open(const char *path, struct err *e);
 void source_close(struct source *s); /* NULL is ignored */
 /* -1 when there is any problem: the first, and the number of the others. */
 int source_require(const struct source *s, struct err *e);
+/* Says how many tokens a source has that has not recorded it: fewer rows are then read of its
+ * vocabulary tables. -1 when it has another number, or fewer rows. */
+int source_set_vocab(struct source *s, int64_t tokens, struct err *e);
 /* The stored type; DTYPE_NONE when the source has no such parameter or state. */
 enum dtype source_dtype(const struct source *s, const struct param *p, const char *state);
 /* Reads a box, converted to dtype, row-major and dense into dst. Rounds once; counts what it loses

@@ -364,10 +364,7 @@ add_notes(struct torch_source *t)
 	long long rows = t->args.padded_vocab_size, padding = rows - s->config.vocab_size;
 
 	if (!t->args.vocab_known)
-		str_addf(&s->notes,
-		    "%s: the run has not recorded vocab_size: all %lld rows of the vocabulary "
-		    "tables are kept, padding included\n",
-		    s->path, rows);
+		s->padded_vocab = rows;
 	else if (padding)
 		str_addf(&s->notes,
 		    "%s: %lld rows of padding of the vocabulary tables are dropped\n", s->path,
@@ -507,23 +504,6 @@ read_copy(const struct torch_source *t, const struct source_part *p, void *dst)
 		read_piece(stored(t, &at, piece.rank), &piece, &p->box, dst);
 }
 
-/* Element by element, as bits of equal numbers differ: zeroes have a sign. A NaN equals a NaN. */
-static bool
-same_values(struct dtype_array a, const void *b, int64_t n)
-{
-	size_t size = dtype_size(a.type);
-
-	for (int64_t i = 0; i < n; i++) {
-		double x, y;
-
-		dtype_convert(&x, DTYPE_F64, (const char *)a.data + (size_t)i * size, a.type, 1);
-		dtype_convert(&y, DTYPE_F64, (const char *)b + (size_t)i * size, a.type, 1);
-		if (x != y && (x == x || y == y))
-			return false;
-	}
-	return true;
-}
-
 bool
 torch_same(struct dtype_array fine, struct dtype_array coarse, int64_t n)
 {
@@ -536,7 +516,7 @@ torch_same(struct dtype_array fine, struct dtype_array coarse, int64_t n)
 		mine = rounded = mem_alloc(bytes, 1);
 		dtype_convert(rounded, coarse.type, fine.data, fine.type, n);
 	}
-	same = !memcmp(mine, coarse.data, bytes) || same_values(coarse, mine, n);
+	same = dtype_same(mine, coarse.data, coarse.type, n);
 	free(rounded);
 	return same;
 }

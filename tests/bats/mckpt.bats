@@ -297,7 +297,7 @@ $refusal" mckpt import hf ck
 	mkdir -p meg/iter_0000500/mp_rank_00
 	printf 500 >meg/latest_checkpointed_iteration.txt
 	for path in meg meg/iter_0000500; do
-		fails 1 "mckpt: 'meg/iter_0000500' is a Megatron-LM checkpoint, a format that is not read yet" \
+		fails 1 "mckpt: cannot open 'meg/iter_0000500/mp_rank_00/model_optim_rng.pt': No such file or directory" \
 			mckpt import $path ck
 	done
 	mkdir bin

@@ -1,4 +1,5 @@
-# Hugging Face directories and tokenizers of the golden set: import, compare, export, byte for byte
+# Hugging Face directories, checkpoints of Megatron-LM and tokenizers of the golden set: import, compare, export, byte
+# for byte
 
 bats_require_minimum_version 1.5.0
 
@@ -49,13 +50,49 @@ unpack()
 	cmp out/model.safetensors hf/model.safetensors
 }
 
-@test "Megatron-LM directories are refused by name" {
-	for dir in "$golden"/*/megatron/*/; do
-		run --separate-stderr mckpt import "${dir%/}" ck
-		[ "$status" = 1 ]
-		[[ $stderr == *"is a Megatron-LM checkpoint (mp_rank_* directories)"* ]]
+@test "every layout of Megatron-LM is the same model" {
+	for family in llama gpt2; do
+		mkdir $family
+		tar -C $family -xJf "$golden/$family/megatron/layouts.tar.xz"
+		cp -r "$golden/$family"/megatron/*-te $family
+		for dir in $family/*; do
+			vocab=
+			[ $family = llama ] || vocab='--vocab-size 500'
+			# shellcheck disable=SC2086 # two words, or none
+			mckpt import -q $vocab --dtype bf16 "$dir" ck
+			mckpt diff ck "$golden/$family/hf-bf16" >diff
+			mckpt verify -q "$dir"
+			rm -r ck
+		done
 	done
-	[ ! -e ck ]
+}
+
+# same_sums DIRECTORY NAME: whether its tensors have the sums of tests/golden/torch/NAME.tsv
+same_sums()
+{
+	mckpt import -q "$1" ck
+	grep -v -e '^#' -e '^tensor' ck/iter_*/manifest.tsv | cut -f 1-3,9 |
+		diff - "$TOP/tests/golden/torch/$2.tsv"
+	mckpt verify -q "$1"
+	rm -r ck
+}
+
+@test "the optimizer of Megatron-LM, in either form and any layout" {
+	tar -xJf "$golden/optim.tar.xz"
+	for dir in optim/*; do
+		same_sums "$dir" optim
+	done
+	for set in chunks:tp2pp2vpp2-plain replicas:tp2pp2vpp2dp2-dist buckets:dp2-buckets-dist; do
+		mkdir "${set%:*}"
+		tar -C "${set%:*}" -xJf "$golden/megatron_dist/torch-llama-${set#*:}/set.tar.xz"
+		same_sums "${set%:*}/ckpt" "${set%:*}"
+	done
+}
+
+@test "a mixture of experts of Megatron-LM is refused by name" {
+	tar -xJf "$golden/megatron_dist/torch-moe-ep2-model/set.tar.xz"
+	run -1 --separate-stderr mckpt import ckpt ck
+	[[ $stderr == *"num_experts 4: a mixture of experts, which is not read" ]]
 }
 
 # export_tokenizer VOCAB OPTION...: tokenizer.json of a model with that many rows, as ./out/tokenizer.json

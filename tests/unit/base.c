@@ -313,6 +313,18 @@ test_nonfinite(void)
 	CHECK(dtype_count_nonfinite("\377\377\377\377", DTYPE_U8, 4) == 0);
 }
 
+/* Numbers are compared, not their bits. */
+static void
+test_same(void)
+{
+	const float a[] = { 0.0f, 1.0f, NAN }, b[] = { -0.0f, 1.0f, -NAN },
+		    c[] = { 0.0f, 1.5f, NAN };
+
+	CHECK(dtype_same(a, b, DTYPE_F32, 3) && dtype_same(a, a, DTYPE_F32, 3));
+	CHECK(!dtype_same(a, c, DTYPE_F32, 3) && dtype_same(a, c, DTYPE_F32, 1));
+	CHECK(!dtype_same(a + 1, a + 2, DTYPE_F32, 1));
+}
+
 static void
 add(void *ctx, int i)
 {
@@ -450,6 +462,7 @@ main(void)
 	test_json();
 	test_json_numbers();
 	test_dtype();
+	test_same();
 	test_nonfinite();
 	test_pool();
 	test_files();

@@ -1,0 +1,122 @@
+# mckpt on checkpoints of Megatron-LM in its torch format: every tensor bit for bit, every refusal
+#
+# The archives of tests/golden/torch are of Megatron-LM's own save_checkpoint after three steps on
+# random tokens (chunks: 2 tensor ranks, 2 stages of 2 chunks, torch's optimizer; buckets: 2 data
+# ranks, the distributed optimizer in several buckets), or of the same form (gpt2: tied tables, 2
+# tensor ranks, 2 stages). A .tsv has the sums of all tensors, computed from the live tensors.
+
+bats_require_minimum_version 1.5.0
+load common
+
+setup()
+{
+	cd "$BATS_TEST_TMPDIR" || exit
+	golden=$TOP/tests/golden/torch
+}
+
+# unpack NAME: the checkpoint as ./ckpt
+unpack()
+{
+	tar -xJf "$golden/$1.tar.xz"
+}
+
+# sums CHECKPOINT: name, type, shape and checksum of every tensor
+sums()
+{
+	grep -v -e '^#' -e '^tensor' "$1"/iter_*/manifest.tsv | cut -f 1-3,9
+}
+
+# poke FILE OFFSET: another byte there
+poke()
+{
+	local byte
+	byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+	# shellcheck disable=SC2059 # the byte is the format
+	printf "\\$(printf %o $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+@test "import: two chunks of layers a stage, with torch's optimizer" {
+	unpack chunks
+	fails 0 "mckpt: ckpt/iter_0000003: 3 rows of padding of the vocabulary tables are dropped
+mckpt: ckpt/iter_0000003: the state of random numbers is not read" mckpt import ckpt out
+	sums out | diff - "$golden/chunks.tsv"
+	grep -qx 'adam_beta2 0.999' out/iter_0000003/state.conf
+	grep -qx 'optimizer_steps 3' out/iter_0000003/state.conf
+	grep -qx 'consumed_train_samples 12' out/iter_0000003/state.conf
+	mckpt diff -q ckpt out >diff
+	mckpt info ckpt | grep -qx "$(printf 'pipeline_model_parallel_layout\tEt|t|t|tL')"
+	mckpt verify -q ckpt ckpt/iter_0000003
+}
+
+@test "import: the distributed optimizer in several buckets" {
+	unpack buckets
+	mckpt import -q ckpt out
+	sums out | diff - "$golden/buckets.tsv"
+}
+
+@test "import: tied tables, of which the run has not recorded the tokens" {
+	unpack gpt2
+	mckpt import --vocab-size 500 ckpt out
+	mckpt diff out "$TOP/tests/golden/ckpt/gpt2" >diff
+	fails 0 "mckpt: ckpt/iter_0000500: the run has not recorded how many of the 512 rows of its vocabulary tables are tokens: all are kept; --vocab-size drops the padding" \
+		mckpt import ckpt all
+	mckpt info --tensors all | grep -q 'word_embeddings.weight	BF16	512,64'
+	fails 1 "mckpt: ckpt/iter_0000500: the model has 512 tokens at most, not 513" \
+		mckpt import --vocab-size 513 ckpt more
+}
+
+@test "a release, and a directory by its own name" {
+	unpack gpt2
+	mv ckpt/iter_0000500 ckpt/release
+	echo release >ckpt/latest_checkpointed_iteration.txt
+	mckpt import -q ckpt a
+	mckpt import -q ckpt/release b
+	mckpt diff a b >diff
+	mckpt import -q --dtype fp32 ckpt c
+}
+
+@test "copies that differ: a bias on tensor ranks, the table on the last stage" {
+	unpack gpt2
+	cp -r ckpt bias
+	poke bias/iter_0000500/mp_rank_01_000/model_optim_rng.pt 74817
+	refused 1 "mckpt: bias/iter_0000500: 'decoder.layers.0.mlp.linear_down.bias': its 2 copies differ (fp32 and 16 bits, tensor ranks, first and last stage)" \
+		mckpt import -q bias out
+	poke ckpt/iter_0000500/mp_rank_00_001/model_optim_rng.pt 65025
+	refused 1 "mckpt: ckpt/iter_0000500: 'embedding.word_embeddings.weight': its 2 copies differ (fp32 and 16 bits, tensor ranks, first and last stage)" \
+		mckpt import -q ckpt out
+	[ -z "$(ls out)" ]
+	run -1 --separate-stderr mckpt verify ckpt
+	[[ $stderr == *"ckpt/iter_0000500/mp_rank_00_001/model_optim_rng.pt: record 'model_optim_rng/data/26' does not match its CRC-32"* ]]
+}
+
+@test "files that are missing, too many, or cut off" {
+	unpack gpt2
+	dir=ckpt/iter_0000500
+	mkdir $dir/mp_rank_02_000
+	refused 1 "mckpt: $dir: 5 mp_rank_* directories, but the run had 2 tensor ranks in 2 stages" \
+		mckpt import ckpt out
+	rmdir $dir/mp_rank_02_000
+	mv $dir/mp_rank_01_001 $dir/mp_rank_01_002
+	refused 1 "mckpt: cannot open '$dir/mp_rank_01_001/model_optim_rng.pt': No such file or directory" \
+		mckpt import ckpt out
+	mv $dir/mp_rank_01_002 $dir/mp_rank_01_001
+	truncate -s -1 $dir/mp_rank_01_001/model_optim_rng.pt
+	refused 1 "mckpt: $dir/mp_rank_01_001/model_optim_rng.pt: no zip file, or cut off: no end record in its last 22 bytes" \
+		mckpt import ckpt out
+	rm $dir/mp_rank_00_000/model_optim_rng.pt
+	refused 1 "mckpt: cannot open '$dir/mp_rank_00_000/model_optim_rng.pt': No such file or directory" \
+		mckpt import ckpt out
+	[ ! -e out ]
+}
+
+@test "fp32 weights of another run" {
+	unpack buckets
+	cp ckpt/iter_0000003/mp_rank_00/distrib_optim.pt .
+	poke distrib_optim.pt "$(grep -abo exp_avg_sq distrib_optim.pt | head -n 1 | cut -d : -f 1)"
+	cp distrib_optim.pt ckpt/iter_0000003/mp_rank_00/
+	refused 1 "mckpt: ckpt/iter_0000003: mp_rank_00/distrib_optim.pt: chunk 0: 'exp_avg_sq' is not a flat tensor like 'param'" \
+		mckpt import -q ckpt out
+	rm ckpt/iter_0000003/mp_rank_00/distrib_optim.pt
+	refused 1 "mckpt: ckpt/iter_0000003: mp_rank_00/model_optim_rng.pt: its optimizer has no state, and there is no distrib_optim.pt beside it" \
+		mckpt import -q ckpt out
+}
