@@ -195,10 +195,12 @@ test-parity: tests
 parity-all: tests
 	@B=$(B) ALL=1 ONLY=layouts sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=residual sh tests/run.sh parity
-# N models of each FAMILY against transformers; PYTHON has torch and transformers.
+# N models of each FAMILY, and with GOLDEN its tokenizers, against transformers; PYTHON has torch too.
+python_hf = PATH=$(abspath $(B)):$$PATH OMPI_MCA_ess_singleton_isolated=1 OMP_NUM_THREADS=1 \
+	$(or $(PYTHON),python3) tests/golden
 test-hf: $(progs)
-	@PATH=$(abspath $(B)):$$PATH OMPI_MCA_ess_singleton_isolated=1 OMP_NUM_THREADS=1 \
-		$(or $(PYTHON),python3) tests/golden/family.py -n $(or $(N),8) $(FAMILY)
+	@$(python_hf)/family.py -n $(or $(N),8) $(FAMILY)
+	@[ -z "$(GOLDEN)" ] || $(python_hf)/family_tokens.py $(golden)
 test-golden: tests
 	@B=$(B) GOLDEN=$(golden) sh tests/run.sh golden
 test-gpu: $(progs) $(gpu_bin)
@@ -242,7 +244,7 @@ clean:
 	rm -rf build build-*
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
-		' test-golden GOLDEN=DIR  test-hf PYTHON=  test-gpu  faults N=1000  lint  format  fuzz' \
+		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  lint  format  fuzz' \
 		' bench  bench-gpu  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
