@@ -195,7 +195,7 @@ test-parity: tests
 parity-all: tests
 	@B=$(B) ALL=1 ONLY=layouts sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=residual sh tests/run.sh parity
-# N models of each FAMILY, and with GOLDEN its tokenizers, against transformers; PYTHON has torch too.
+# N models of each FAMILY, and the tokenizers in GOLDEN, against PYTHON's torch and transformers.
 python_hf = PATH=$(abspath $(B)):$$PATH OMPI_MCA_ess_singleton_isolated=1 OMP_NUM_THREADS=1 \
 	$(or $(PYTHON),python3) tests/golden
 test-hf: $(progs)
@@ -244,8 +244,8 @@ clean:
 	rm -rf build build-*
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
-		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  lint  format  fuzz' \
-		' bench  bench-gpu  man  config'
+		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  lint' \
+		' format  fuzz  bench  bench-gpu  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
 	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)"' \
