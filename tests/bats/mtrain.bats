@@ -440,15 +440,27 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	times() { mtrain -q --config tiny.conf --mock-data --log-interval 4 "$@" | sed '1d; s/[0-9.]*[0-9]/N/g'; }
 	[ -z "$(times)" ]
 	[ "$(times --timing-log-level 1)" = "(min, max) time across ranks (ms):
+    interval-time ..................................: (N, N)
     forward-backward ...............................: (N, N)
     all-grads-sync .................................: (N, N)
-    optimizer ......................................: (N, N)" ]
+    optimizer-clip-main-grad .......................: (N, N)
+    totals-all-gather ..............................: (N, N)
+    optimizer ......................................: (N, N)
+    between-steps ..................................: (N, N)" ]
 	[ "$(times --timing-log-level 1 --timing-log-option all)" = "times across ranks (ms):
+  interval-time:
+     rank  N: N
   forward-backward:
      rank  N: N
   all-grads-sync:
      rank  N: N
+  optimizer-clip-main-grad:
+     rank  N: N
+  totals-all-gather:
+     rank  N: N
   optimizer:
+     rank  N: N
+  between-steps:
      rank  N: N" ]
 	[ "$(times --timing-log-level 2 --timing-log-option max | grep -c compute)" = 2 ]
 }

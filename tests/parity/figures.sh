@@ -84,3 +84,42 @@ grep '^ \[.*\] | MnRtt/Rnk: [0-9.]*ms/0 | MxRtt/Rnk: [0-9.]*ms/1 | MnDRtt/Rnk: '
 	grep -q ' | MnEtpt/Rnk: [0-9.]*TF/1 | MxEtpt/Rnk: [0-9.]*TF/0$' ||
 	fail "the slow stage is not named"
 timer forward-backward | awk '{ exit !($2 < 1.5 * $1) }' || fail "steps that differ between stages"
+
+# parts FILE: for each report of one rank, the share of a step that its parts are, and the share of
+# the passes that theirs are; fails when they are more than the whole
+parts()
+{
+	awk '
+		/^  [a-z-]*:$/ { name = $1 }
+		/^     rank/ { ms[name] = $3; share() }
+		function part(name, p) { p = ms[name]; ms[name] = 0; return p }
+		function share(step, passes, whole, n) {
+			if (name != "between-steps:")
+				return
+			whole = part("forward-backward:")
+			step = whole + part("all-grads-sync:") + part("totals-all-gather:") \
+				+ part("optimizer-clip-main-grad:") + part("optimizer:") \
+				+ part("between-steps:")
+			step /= part("interval-time:")
+			for (n in ms)
+				if (n ~ /^(forward|backward)-.*(compute|recv|send):$|^batch-/)
+					passes += part(n)
+			if (step > 1.01 || passes > 1.01 * whole) exit 1
+			print step, passes / whole
+		}' "$1"
+}
+
+# The parts of a step add up to it, within 1 % in the best of three reports: in the others something
+# else may have had the core between two parts.
+args="--mock-data --micro-batch-size 1 --train-iters 12 --lr 1e-2 --log-interval 4 --hidden-size 128
+	--seq-length 64 --timing-log-level 2 --timing-log-option all"
+for run in 1 "2 $(layout 2 1)" "2 $(layout 1 2)" 2; do
+	train $run $args
+	for rank in $(seq 0 $((${run%% *} - 1))); do
+		grep -v "^     rank .[^$rank]:" log >own
+		parts own >shares || fail "$run: a part above the whole"
+		awk '$1 > step { step = $1 } $2 > passes { passes = $2 }
+			END { exit !(NR == 3 && step > 0.99 && passes > 0.99) }' shares ||
+			fail "$run: the parts of a step of rank $rank are $(cat shares) of it"
+	done
+done

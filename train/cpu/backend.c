@@ -24,10 +24,11 @@ void gotoblas_dynamic_quit(void) __attribute__((weak));
 void gotoblas_dynamic_init(void) __attribute__((weak));
 
 /* Nothing is ever pending; a timer stores the time at which it was recorded, and what the device
- * had computed until then. */
+ * had computed until then. The system likes to take the core away while it is asked for the latter:
+ * the times before and after the question are kept, so that this falls into the span. */
 struct event {
 	bool timer;
-	double seconds, computed;
+	double before, after, computed;
 	struct event *next;
 };
 
@@ -301,8 +302,9 @@ cpu_record(struct stream *st, struct event *event)
 
 	if (!event->timer)
 		return;
-	event->seconds = clock_seconds();
+	event->before = clock_seconds();
 	event->computed = pool_cpu_seconds(pool) / pool_size(pool);
+	event->after = clock_seconds();
 }
 
 /* Nothing to wait for. */
@@ -316,7 +318,7 @@ cpu_wait(struct stream *st, struct event *event)
 static double
 cpu_elapsed(struct event *from, struct event *to)
 {
-	return to->seconds - from->seconds;
+	return to->after - from->before;
 }
 
 /* The mean of the threads. */

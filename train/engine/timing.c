@@ -9,8 +9,10 @@
 #include "train/engine/timing.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 const struct span_kind span_kinds[SPAN_COUNT] = {
+	[SPAN_STEP] = { "interval-time", 1, WAIT_NONE },
 	[SPAN_FORWARD_BACKWARD] = { "forward-backward", 1, WAIT_NONE },
 	[SPAN_FORWARD] = { "forward-compute", 2, WAIT_NONE },
 	[SPAN_BACKWARD] = { "backward-compute", 2, WAIT_NONE },
@@ -29,7 +31,10 @@ const struct span_kind span_kinds[SPAN_COUNT] = {
 	[SPAN_EMBEDDING_GRADS] = { "embedding-grads-all-reduce", 1, WAIT_PIPELINE },
 	[SPAN_REDUCE] = { "data-parallel-grads-sync", 1, WAIT_DATA },
 	[SPAN_GATHER] = { "params-all-gather", 1, WAIT_DATA },
+	[SPAN_CLIP] = { "optimizer-clip-main-grad", 1, WAIT_NONE },
+	[SPAN_TOTALS] = { "totals-all-gather", 1, WAIT_NONE },
 	[SPAN_OPTIMIZER] = { "optimizer", 1, WAIT_NONE },
+	[SPAN_BETWEEN] = { "between-steps", 1, WAIT_NONE },
 };
 
 /* A span; it has ended if `to` was recorded. */
@@ -43,7 +48,7 @@ struct timing {
 	bool on;
 	struct pair *pair; /* of the step; the timers are kept for the next one */
 	int count, made, room;
-	int open[SPAN_COUNT]; /* index of the pair begun last */
+	int open[SPAN_COUNT]; /* 1 + index of the pair begun last; 0: none is open */
 };
 
 struct timing *
@@ -99,7 +104,7 @@ timing_begin(struct engine *e, enum span s)
 	p = next_pair(e);
 	p->kind = s;
 	p->ended = false;
-	t->open[s] = t->count - 1;
+	t->open[s] = t->count;
 	e->backend->record(e->stream, p->from);
 }
 
@@ -108,11 +113,13 @@ timing_end(struct engine *e, enum span s)
 {
 	struct op_call call = { .name = span_kinds[s].name };
 	struct observer *o = e->stream->observer;
+	struct timing *t = e->timing;
 	struct pair *p;
 
-	if (!e->timing->on)
+	if (!t->on || !t->open[s])
 		return;
-	p = &e->timing->pair[e->timing->open[s]];
+	p = &t->pair[t->open[s] - 1];
+	t->open[s] = 0;
 	p->ended = true;
 	e->backend->record(e->stream, p->to);
 	if (o && span_kinds[s].wait != WAIT_NONE)
@@ -131,6 +138,7 @@ timing_read(struct engine *e, struct spans *sum)
 		sum->elapsed[p->kind] += b->elapsed(p->from, p->to);
 		sum->computed[p->kind] += b->computed(p->from, p->to);
 	}
+	memset(t->open, 0, sizeof t->open);
 	t->count = 0;
 }
 

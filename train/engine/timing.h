@@ -12,6 +12,7 @@
 #include "train/engine/engine.h"
 
 enum span {
+	SPAN_STEP, /* from one reading of the scalars to the next; the run's clock tells */
 	SPAN_FORWARD_BACKWARD,
 	SPAN_FORWARD,
 	SPAN_BACKWARD,
@@ -30,7 +31,10 @@ enum span {
 	SPAN_EMBEDDING_GRADS,
 	SPAN_REDUCE,
 	SPAN_GATHER,
+	SPAN_CLIP,   /* the norm of the gradients */
+	SPAN_TOTALS, /* the totals of all ranks, with all that they wait for */
 	SPAN_OPTIMIZER,
+	SPAN_BETWEEN, /* what the host does while nothing is queued */
 	SPAN_COUNT
 };
 
@@ -62,6 +66,7 @@ void timing_free(struct timing *t);
 /* Turns timing on or off; it is off at first. */
 void timing_watch(struct engine *e, bool on);
 void timing_begin(struct engine *e, enum span s);
+/* Nothing where the span is not open. */
 void timing_end(struct engine *e, enum span s);
 /* Adds the seconds of every kind since the last call. The device must have finished its queue; open
  * spans are lost. */

@@ -102,6 +102,15 @@ clear_sums(struct run *r)
 	r->tokens = 0;
 }
 
+/* Waits for the passes and reads what they leave. */
+static void
+read_back(struct run *r)
+{
+	engine_read_scalars(r->e, r->scalar);
+	timing_read(r->e, &r->spent);
+	prefetch_passed(r->prefetch);
+}
+
 /* This rank's share of the totals. Loss and tokens are counted by one tensor rank of one stage per
  * data rank, the norm by the owners of gradients. Only rank 0 looks at the clock and the file
  * 'stop'. */
@@ -110,13 +119,10 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 {
 	const struct train_options *o = &r->c->o;
 	struct engine *e = r->e;
+	const double *scalar = r->scalar;
 	bool first = e->rank == 0;
-	double scalar[SCALAR_COUNT];
 
 	mine[TOTAL_STOP] = stop_signal() != NULL || (first && stop_file(o->save));
-	engine_read_scalars(e, scalar);
-	timing_read(e, &r->spent);
-	prefetch_passed(r->prefetch);
 	if (e->last_stage && e->coord[AX_TP] == 0) {
 		mine[TOTAL_LOSS] = scalar[SCALAR_LOSS];
 		mine[TOTAL_ZLOSS] = scalar[SCALAR_ZLOSS];
@@ -144,8 +150,11 @@ totals(struct run *r)
 	struct tensor in = tensor_1d(mine, DTYPE_F64, TOTAL_COUNT),
 		      gathered = tensor_1d(all, DTYPE_F64, TOTAL_COUNT * w->size);
 
+	timing_begin(r->e, SPAN_TOTALS);
 	own_share(r, mine);
 	w->ops->all_gather(COMM_HERE(w), NULL, &gathered, &in);
+	timing_end(r->e, SPAN_TOTALS);
+	timing_begin(r->e, SPAN_BETWEEN);
 	for (int k = 0; k < TOTAL_COUNT; k++) {
 		r->total[k] = 0;
 		for (int i = 0; i < w->size; i++)
@@ -195,11 +204,14 @@ gradients(struct run *r)
 	if (is_due(r->c->o.verify_interval, r->at.iteration + 1))
 		rehearse(r);
 	fault_step(r->c->fault, r->at.iteration + 1);
+	timing_end(r->e, SPAN_BETWEEN);
 	train_pass(r, false);
 	grads_reduce(r->e);
+	timing_begin(r->e, SPAN_CLIP);
 	grads_measure(r->e);
 	if (r->c->o.log_num_zeros_in_grad)
 		grads_count_zeros(r->e);
+	timing_end(r->e, SPAN_CLIP);
 }
 
 /* The metrics of a step, from its totals, and the inputs of its update: learning rate and decay at
@@ -240,9 +252,11 @@ update(struct run *r, struct step_metrics *m)
 	if (o->clip_grad > 0 && o->clip_grad / (m->grad_norm + 1e-6) < 1)
 		factor = o->clip_grad / (m->grad_norm + 1e-6);
 	u.grad_scale = grad_scale * factor;
+	timing_end(r->e, SPAN_BETWEEN);
 	timing_begin(r->e, SPAN_OPTIMIZER);
 	optim_step(r->e, o, &u);
 	timing_end(r->e, SPAN_OPTIMIZER);
+	timing_begin(r->e, SPAN_BETWEEN);
 	fault_updated(r->c->fault);
 	r->at.optimizer_steps++;
 }
@@ -317,9 +331,10 @@ leave_out(struct run *r)
 	struct step_metrics m;
 
 	clear_sums(r);
+	read_back(r);
+	m.seconds = stopwatch_lap(&r->watch);
 	totals(r);
 	m = step_verdict(r);
-	m.seconds = stopwatch_lap(&r->watch);
 	m.skipped = m.left_out = true;
 	profile_end(r);
 	record(r, &m);
@@ -357,8 +372,9 @@ iteration_train(struct run *r)
 	    spike_passes(&r->at.spikes, r->at.iteration + 1))
 		return leave_out(r);
 	gradients(r);
+	read_back(r);
+	seconds = r->spent.elapsed[SPAN_STEP] = stopwatch_lap(&r->watch);
 	totals(r);
-	seconds = stopwatch_lap(&r->watch);
 	m = step_verdict(r);
 	m.seconds = seconds;
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++)
@@ -414,6 +430,7 @@ evaluate_set(struct run *r, int set, const struct data_set *s)
 			.load = load,
 		    });
 	}
+	read_back(r);
 	totals(r);
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;

@@ -67,7 +67,8 @@ struct run {
 	struct batch first;
 	int64_t first_tokens;
 	char different[128];
-	double total[TOTAL_COUNT]; /* of the last step or evaluation, the same on all ranks */
+	double scalar[SCALAR_COUNT]; /* of this rank, as they were read last */
+	double total[TOTAL_COUNT];   /* of the last step or evaluation, the same on all ranks */
 	/* a lap is a step, from one reading of the scalars to the next */
 	struct stopwatch watch;
 	struct spans spent; /* since the last step */

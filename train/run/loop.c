@@ -27,6 +27,7 @@ save_status(const struct run *r, int rc, const struct err *err)
 static double
 steps_pause(const struct run *r)
 {
+	timing_end(r->e, SPAN_BETWEEN);
 	engine_sync(r->e);
 	energy_pause(r->energy);
 	return r->watch.clock();
@@ -37,6 +38,8 @@ steps_go_on(struct run *r, double since)
 {
 	stopwatch_exclude(&r->watch, since);
 	energy_resume(r->energy);
+	timing_watch(r->e, true);
+	timing_begin(r->e, SPAN_BETWEEN);
 }
 
 /* Begins a save, which may go on during the next steps; what it costs them is in their time.
