@@ -151,7 +151,8 @@ fault_obj := $(patsubst %,$(B)/%.o,$(filter-out $(patsubst $(B)/%,%.c,$(fault_bi
 # mtrain with what breaks it in place of the file that does nothing.
 faulty   := $(B)/tests/faulty/mtrain
 faulty_obj = $(B)/bin/mtrain.c.o $(filter-out %/fault_none.c.o,$(train_obj)) \
-	$(B)/tests/faulty/fault.c.o $(B)/libmikoshi.a
+	$(B)/tests/faulty/fault.c.o $(B)/libmikoshi.a \
+	$(if $(HAVE_CUDA),$(B)/tests/faulty/spin.cu.o,$(B)/tests/faulty/spin_none.c.o)
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
 test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) \
@@ -203,7 +204,7 @@ test-hf: $(progs)
 	@[ -z "$(GOLDEN)" ] || $(python_hf)/family_tokens.py $(golden)
 test-golden: tests
 	@B=$(B) GOLDEN=$(golden) sh tests/run.sh golden
-test-gpu: $(progs) $(gpu_bin)
+test-gpu: $(progs) $(gpu_bin) $(faulty)
 	@B=$(B) sh tests/run.sh gpu
 # N injections, from SEED on; FAULT=K repeats one of them.
 faults: tests

@@ -6,6 +6,7 @@
  *   stuck:RANK:STEP         it reads for ever what nobody writes, before the passes of the step
  *   stop:RANK:STEP          it is stopped there, by SIGSTOP
  *   kill:RANK:STEP          it is killed there
+ *   spin:RANK:STEP          its device computes for ever from there on
  *   flip_weight:RANK:STEP   a bit of one of its weights changes after the update of the step
  *   flip_grad:RANK:STEP     a bit of a weight gradient, when the backward pass has made it
  *
@@ -13,6 +14,7 @@
  * before each communicator's own, operations by an observer, so that nothing in mtrain knows of it.
  */
 #include "lib/base/mem.h"
+#include "tests/faulty/spin.h"
 #include "train/engine/observe.h"
 #include "train/run/fault.h"
 
@@ -23,7 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum kind { SKIP, SLOW, STUCK, STOP, KILL, FLIP_WEIGHT, FLIP_GRAD, KINDS };
+enum kind { SKIP, SLOW, STUCK, STOP, KILL, SPIN, FLIP_WEIGHT, FLIP_GRAD, KINDS };
 
 /* numbers: how many follow the rank. */
 static const struct {
@@ -35,6 +37,7 @@ static const struct {
 	[STUCK] = { "stuck", "stuck:RANK:STEP", 1 },
 	[STOP] = { "stop", "stop:RANK:STEP", 1 },
 	[KILL] = { "kill", "kill:RANK:STEP", 1 },
+	[SPIN] = { "spin", "spin:RANK:STEP", 1 },
 	[FLIP_WEIGHT] = { "flip_weight", "flip_weight:RANK:STEP", 1 },
 	[FLIP_GRAD] = { "flip_grad", "flip_grad:RANK:STEP", 1 },
 };
@@ -293,8 +296,17 @@ read_for_ever(void)
 		BUG("a pipe that nobody writes into has a byte");
 }
 
+/* The host computes where it is the device: nothing is ever queued there. */
 static void
-end(enum kind k)
+spin(const struct engine *e)
+{
+	while (!e->backend->passed)
+		;
+	spin_device(e->stream);
+}
+
+static void
+end(const struct engine *e, enum kind k)
 {
 	if (k == STUCK)
 		read_for_ever();
@@ -302,6 +314,8 @@ end(enum kind k)
 		raise(SIGSTOP);
 	if (k == KILL)
 		raise(SIGKILL);
+	if (k == SPIN)
+		spin(e);
 }
 
 void
@@ -314,7 +328,7 @@ fault_step(struct fault *f, int64_t step)
 	if (f->kind == SLOW || f->kind == FLIP_GRAD)
 		observe_begin(f->e, &f->base);
 	if (step == f->number[0])
-		end(f->kind);
+		end(f->e, f->kind);
 }
 
 /* Of a weight in the middle of the model. */

@@ -178,16 +178,27 @@ test_queued(void)
 	for (int i = 0; i < 3; i++)
 		data->ops->exchange(COMM_HERE(data), &st, m, 2);
 	comm_log_state(p.log, &s);
+	CHECK(!s.waits && s.computes && s.at.number == 0);
+	/* An event before each call and one after it. */
+	d.passed = 1;
+	comm_log_state(p.log, &s);
 	check_call(&s, true, 1, "exchange");
-	d.passed = 2;
+	d.passed = 4;
+	comm_log_state(p.log, &s);
+	check_call(&s, false, 2, "exchange");
+	CHECK(s.computes);
+	d.passed = 5;
 	comm_log_state(p.log, &s);
 	check_call(&s, true, 3, "exchange");
-	d.passed = 3;
+	CHECK(!s.computes);
+	d.passed = 6;
 	comm_log_state(p.log, &s);
 	check_call(&s, false, 3, "exchange");
+	CHECK(!s.computes);
 	/* More calls than the ring holds: the oldest one that is still in it. */
 	for (int i = 0; i < 2 * RING; i++)
 		data->ops->exchange(COMM_HERE(data), &st, m, 2);
+	d.passed = 6 + 2 * RING + 1;
 	comm_log_state(p.log, &s);
 	check_call(&s, true, 3 + RING + 1, "exchange");
 	data->ops->free(data);

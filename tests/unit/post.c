@@ -7,7 +7,8 @@
 static void
 test_own_office(struct comm *world)
 {
-	const struct report sent = { 1.5, false, { COMM_DATA, "all-reduce", "train/x.c:1", 7, 64 },
+	const struct report sent = { 1.5, false, false,
+		{ COMM_DATA, "all-reduce", "train/x.c:1", 7, 64 },
 		{ .last = COMM_DATA, .calls = { [COMM_DATA] = 7 } } };
 	struct post *p = post_open(world);
 	double since = clock_seconds();

@@ -11,7 +11,7 @@ all_wait(struct seen rank[RANKS], double waited)
 	const struct place at = { COMM_DATA, "all-reduce", "train/engine/grads.c:20", 7, 64 };
 
 	for (int i = 0; i < RANKS; i++)
-		rank[i] = (struct seen){ "node", { waited, false, at, { 0 } }, true, 1 };
+		rank[i] = (struct seen){ "node", { waited, false, false, at, { 0 } }, true, 1 };
 }
 
 /* The line of the verdict; empty: none. */
@@ -80,6 +80,10 @@ test_at_work(void)
 	check_line(rank,
 	    "rank 0 (node) has waited 10.0 s in " CALL "; rank 3 (node) has not come: "
 	    "it has called nothing since " CALL);
+	rank[3].report.computes = true;
+	check_line(rank,
+	    "rank 0 (node) has waited 10.0 s in " CALL "; rank 3 (node) has not come: "
+	    "its device has not come further than " CALL);
 	rank[3].report.at.number = 0;
 	check_line(rank,
 	    "rank 0 (node) has waited 10.0 s in " CALL "; rank 3 (node) has not come: "
@@ -108,7 +112,7 @@ test_elsewhere(void)
 	struct seen rank[RANKS];
 
 	all_wait(rank, LIMIT);
-	rank[2].report = (struct report){ LIMIT + 1, false,
+	rank[2].report = (struct report){ LIMIT + 1, false, false,
 		{ COMM_WORLD, "all-gather", "train/run/iteration.c:9", 3, 96 } };
 	check_line(rank,
 	    "rank 0 (node) has waited 10.0 s in " CALL "; rank 2 (node) has not come: "

@@ -28,7 +28,10 @@ struct slot {
 	atomic_int role;
 	_Atomic(const char *) kind, site;
 	_Atomic double begun;
-	struct event *passed; /* after the call on its stream; NULL: not made yet */
+	/* before and after the call on its stream; NULL: not made yet */
+	_Atomic(struct event *) reached;
+	struct event *passed;
+	atomic_bool queued; /* what comes before it on a stream is marked by `reached` */
 };
 
 /* The calls of one communicator. */
@@ -192,12 +195,28 @@ end(struct comm_history *h, struct stream *st)
 	atomic_store_explicit(&h->queued, number, memory_order_release);
 }
 
+/* Marks the place of the next call on its stream, which is NULL for one on the host. */
+static void
+mark(struct comm_history *h, struct stream *st)
+{
+	const struct backend *b = h->group.backend;
+	struct slot *s = &h->slot[(GET(&h->begun) + 1) % SLOTS];
+
+	PUT(&s->queued, b && st);
+	if (!b || !st)
+		return;
+	if (!GET(&s->reached))
+		atomic_store_explicit(&s->reached, b->event(h->group.device), memory_order_release);
+	b->record(st, GET(&s->reached));
+}
+
 /* Begins the record of a call, and uses up the caller's source position. */
 static struct comm_history *
-begin_call(struct comm *c, const char *kind, size_t bytes)
+begin_call(struct comm *c, struct stream *st, const char *kind, size_t bytes)
 {
 	struct comm_history *h = c->history;
 
+	mark(h, st);
 	begin(h, (struct comm_record){ 0, h->group.role, kind, c->site, bytes, 0 });
 	c->site = NULL;
 	return h;
@@ -214,7 +233,7 @@ end_at_once(struct comm_history *h)
 static struct comm *
 logged_split(struct comm *c, int color, int key, struct err *e)
 {
-	struct comm_history *h = begin_call(c, "split", 0);
+	struct comm_history *h = begin_call(c, NULL, "split", 0);
 	struct comm *part = h->inner->split(c, color, key, e);
 
 	end_at_once(h);
@@ -224,7 +243,7 @@ logged_split(struct comm *c, int color, int key, struct err *e)
 static void
 logged_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
 {
-	struct comm_history *h = begin_call(c, "all-reduce", tensor_bytes(t));
+	struct comm_history *h = begin_call(c, st, "all-reduce", tensor_bytes(t));
 
 	h->inner->all_reduce(c, st, t, op);
 	end(h, st);
@@ -234,7 +253,7 @@ static void
 logged_reduce_scatter(
     struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
 {
-	struct comm_history *h = begin_call(c, "reduce-scatter", tensor_bytes(in));
+	struct comm_history *h = begin_call(c, st, "reduce-scatter", tensor_bytes(in));
 
 	h->inner->reduce_scatter(c, st, out, in);
 	end(h, st);
@@ -244,7 +263,7 @@ static void
 logged_all_gather(
     struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
 {
-	struct comm_history *h = begin_call(c, "all-gather", tensor_bytes(out));
+	struct comm_history *h = begin_call(c, st, "all-gather", tensor_bytes(out));
 
 	h->inner->all_gather(c, st, out, in);
 	end(h, st);
@@ -278,7 +297,7 @@ logged_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm
 static void
 logged_broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
 {
-	struct comm_history *h = begin_call(c, "broadcast", tensor_bytes(t));
+	struct comm_history *h = begin_call(c, st, "broadcast", tensor_bytes(t));
 
 	h->inner->broadcast(c, st, t, root);
 	end(h, st);
@@ -292,7 +311,7 @@ logged_exchange(struct comm *c, struct stream *st, const struct p2p *message, in
 
 	for (int i = 0; i < count; i++)
 		bytes += tensor_bytes(&message[i].buf);
-	h = begin_call(c, "exchange", bytes);
+	h = begin_call(c, st, "exchange", bytes);
 	h->inner->exchange(c, st, message, count);
 	end(h, st);
 }
@@ -308,7 +327,7 @@ logged_barrier(struct comm *c)
 		h->inner->barrier(c);
 		return;
 	}
-	begin_call(c, "barrier", 0);
+	begin_call(c, NULL, "barrier", 0);
 	h->inner->barrier(c);
 	end(h, NULL);
 }
@@ -316,7 +335,7 @@ logged_barrier(struct comm *c)
 static char *
 logged_gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t *total)
 {
-	struct comm_history *h = begin_call(c, "gather", len);
+	struct comm_history *h = begin_call(c, NULL, "gather", len);
 	char *all = h->inner->gather_bytes(c, bytes, len, root, total);
 
 	end_at_once(h);
@@ -345,7 +364,7 @@ logged_free(struct comm *c)
 	pthread_mutex_lock(&h->log->lock);
 	h->closed = h->group.backend != NULL;
 	pthread_mutex_unlock(&h->log->lock);
-	begin_call(c, "end", 0);
+	begin_call(c, NULL, "end", 0);
 	c->ops = h->inner;
 	h->inner->free(c);
 	end_at_once(h);
@@ -484,6 +503,16 @@ ask_device(struct comm_history *h)
 	PUT(&h->ended, number);
 }
 
+/* Whether the device is still at what comes before the call: it computes and waits for nobody. */
+static bool
+is_ahead(const struct comm_history *h, uint64_t number)
+{
+	const struct slot *s = &h->slot[number % SLOTS];
+	struct event *reached = atomic_load_explicit(&s->reached, memory_order_acquire);
+
+	return GET(&s->queued) && reached && !h->group.backend->passed(h->group.device, reached);
+}
+
 /* The state of one communicator. A call that is overwritten while it is read has ended. */
 static void
 state_of(struct comm_history *h, struct comm_state *out)
@@ -495,6 +524,8 @@ state_of(struct comm_history *h, struct comm_state *out)
 	ended = atomic_load_explicit(&h->ended, memory_order_acquire);
 	begun = atomic_load_explicit(&h->begun, memory_order_acquire);
 	*out = (struct comm_state){ .waits = !h->closed && ended < begun };
+	out->computes = out->waits && is_ahead(h, ended + 1);
+	out->waits &= !out->computes;
 	if (out->waits && read_slot(h, ended + 1, &out->at)) {
 		out->since = out->at.begun > h->moved ? out->at.begun : h->moved;
 		return;
@@ -537,15 +568,19 @@ tally(const struct comm_log *log)
 void
 comm_log_state(struct comm_log *log, struct comm_state *out)
 {
+	bool computes = false;
+
 	*out = (struct comm_state){ 0 };
 	pthread_mutex_lock(&log->lock);
 	for (struct comm_history *h = log->first; h; h = h->next) {
 		struct comm_state s;
 
 		state_of(h, &s);
+		computes |= s.computes;
 		if (tells_more(&s, out))
 			*out = s;
 	}
+	out->computes = computes && !out->waits;
 	out->made = tally(log);
 	pthread_mutex_unlock(&log->lock);
 }

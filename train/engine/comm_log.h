@@ -46,7 +46,8 @@ struct comm_tally {
 /* The position of a rank. */
 struct comm_state {
 	bool waits;
-	double since;          /* clock_seconds(), of the wait */
+	bool computes; /* it does not wait, but its device has not reached a call that is queued */
+	double since;  /* clock_seconds(), of the wait */
 	struct comm_record at; /* the call that it waits in, or the last one that has ended */
 	struct comm_tally made;
 };

@@ -248,9 +248,10 @@ missing_text(const struct seen *s, bool silent, struct str *out)
 		str_adds(out, !known ? "" : waits ? ", last seen in " : ", last seen after ");
 	} else {
 		str_adds(out,
-		    !known      ? "it has called nothing yet"
-			: waits ? "it waits itself, in "
-				: "it has called nothing since ");
+		    !known                   ? "it has called nothing yet"
+			: waits              ? "it waits itself, in "
+			: s->report.computes ? "its device has not come further than "
+					     : "it has called nothing since ");
 	}
 	if (known)
 		place_text(&s->report.at, out);

@@ -23,6 +23,7 @@ struct place {
 struct report {
 	double waited; /* seconds in the call; negative: it has ended */
 	bool failed;   /* the communicator says that a peer is lost */
+	bool computes; /* its device has not come to a call that is queued */
 	struct place at;
 	struct comm_tally made;
 };

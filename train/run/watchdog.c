@@ -77,6 +77,7 @@ own_report(struct watchdog *w, double now)
 	comm_log_state(w->log, &s);
 	copy_place(&r.at, &s.at);
 	r.made = s.made;
+	r.computes = s.computes;
 	r.failed = atomic_load(&w->lost);
 	if (s.waits)
 		r.waited = now - (s.since > w->resumed ? s.since : w->resumed);
