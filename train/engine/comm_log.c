@@ -279,7 +279,7 @@ logged_share(struct comm *c, const struct comm_memory *piece, int count, struct 
 static void
 logged_all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
-	struct comm_history *h = begin_call(c, "all-gather in parts", tensor_bytes(&p->whole));
+	struct comm_history *h = begin_call(c, st, "all-gather in parts", tensor_bytes(&p->whole));
 
 	h->inner->all_gather_parts(c, st, p);
 	end(h, st);
@@ -288,7 +288,8 @@ logged_all_gather_parts(struct comm *c, struct stream *st, const struct comm_par
 static void
 logged_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
-	struct comm_history *h = begin_call(c, "reduce-scatter in parts", tensor_bytes(&p->whole));
+	struct comm_history *h =
+	    begin_call(c, st, "reduce-scatter in parts", tensor_bytes(&p->whole));
 
 	h->inner->reduce_scatter_parts(c, st, p);
 	end(h, st);
