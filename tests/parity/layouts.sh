@@ -144,7 +144,7 @@ drawn()
 				(part[4] > 1 ? context " " part[4] " --cp-comm-type " \
 					(model ~ /gpt2/ && draw(2) ? "a2a" : "all_gather") : "")
 			if (part[2] > 1 && part[2] < 8 && micro == 1 && draw(2))
-				line = line " " chunks " " 2 + draw(6 / part[2])
+				line = line " " chunks " " 2 + draw(8 / part[2] - 1)
 			cut = part[1] > 1 && (all || draw(2))
 			beside = part[1] > 1 && draw(2) ? " " overlap : ""
 			if (!cut || all)
