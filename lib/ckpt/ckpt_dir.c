@@ -43,9 +43,17 @@ ckpt_has_entry(const char *dir, const char *prefix, const char *suffix)
 static int
 refuse(const char *dir, struct err *e)
 {
-	if (ckpt_has_entry(dir, "mp_rank_", "") || ckpt_has_entry(dir, "__", ".distcp"))
+	if (ckpt_has_entry(dir, "mp_rank_", ""))
 		return err_set(
 		    e, "'%s' is a Megatron-LM checkpoint, a format that is not read yet", dir);
+	if (ckpt_has_entry(dir, "__", ".distcp"))
+		return ckpt_has_entry(dir, ".metadata", "") &&
+			ckpt_has_entry(dir, "metadata.json", "")
+		    ? err_set(e, "'%s' is a Megatron-LM checkpoint: mckpt import reads it", dir)
+		    : err_set(e,
+			  "'%s' lacks .metadata or metadata.json: an incomplete checkpoint of "
+			  "Megatron-LM",
+			  dir);
 	if (ckpt_has_entry(dir, "config.json", "") ||
 	    ckpt_has_entry(dir, "model", ".safetensors") ||
 	    ckpt_has_entry(dir, "pytorch_model", ".bin"))

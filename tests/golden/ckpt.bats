@@ -95,6 +95,60 @@ same_sums()
 	[[ $stderr == *"num_experts 4: a mixture of experts, which is not read" ]]
 }
 
+# unpack_set NAME: a checkpoint that Megatron-LM wrote as ./NAME, with what it should hold
+unpack_set()
+{
+	mkdir "$1"
+	tar -C "$1" -xJf "$golden/megatron_dist/$1/set.tar.xz"
+}
+
+@test "torch_dist: weights and optimizer states are those of the run, bit for bit" {
+	for dir in "$golden"/megatron_dist/*/; do
+		set=$(basename "$dir")
+		[[ $set == torch-* || $set == moe-* ]] && continue
+		unpack_set "$set"
+		"$B/tests/tools/megatron_same" "$set/expected.safetensors" "$set/ckpt"
+		mckpt verify "$set/ckpt"
+		mckpt import -q "$set/ckpt" "of-$set"
+		"$B/tests/tools/megatron_same" "$set/expected.safetensors" "of-$set"
+		mckpt diff "$set/ckpt" "of-$set" >diff
+		grep -q '^optimizer_steps 3$' "of-$set"/iter_0000003/state.conf
+	done
+	[ -n "$set" ]
+}
+
+@test "torch_dist: the weights are those that Hugging Face's names give" {
+	for set in llama-tp2pp2-model gpt2-tp1pp1-model; do
+		unpack_set $set
+		mckpt import -q $set/ckpt of-$set
+		mexport -q of-$set out-$set
+		mkdir want-$set
+		cp out-$set/config.json want-$set
+		cp $set/hf.safetensors want-$set/model.safetensors
+		mckpt diff out-$set want-$set >diff
+	done
+}
+
+@test "torch_dist: experts and masters that round to other weights are refused" {
+	unpack_set moe-ep2-model
+	run --separate-stderr mckpt import moe-ep2-model/ckpt ck
+	[ "$status" = 1 ]
+	[[ $stderr == *"num_experts 4: a mixture of experts"* ]]
+	unpack_set llama-tp2pp2dp2-dpreshard
+	local file start name
+	read -r file start < <(awk -F '\t' '$1 == "decoder.layers.mlp.linear_fc2.weight" && $3 == "1x0x0" {
+		print $5, $6 }' llama-tp2pp2dp2-dpreshard/chunks.tsv)
+	file=llama-tp2pp2dp2-dpreshard/ckpt/iter_0000003/$file
+	name=$(grep -abo "data/0" "$file" | cut -d: -f1 | awk -v start="$start" '$1 > start { print $1; exit }')
+	# the high byte of an element: data begin at the next multiple of 64 of the chunk
+	printf '\077' | dd of="$file" bs=1 conv=notrunc 2>dd.log \
+		seek=$((start + ((name - start + 10) / 64 + 1) * 64 + 9))
+	run --separate-stderr mckpt import llama-tp2pp2dp2-dpreshard/ckpt ck
+	[ "$status" = 1 ]
+	[[ $stderr == *"the master weights of 'decoder.layers.1.mlp.linear_down.weight' do not round to its weights"* ]]
+	[ ! -e ck/latest_checkpointed_iteration.txt ]
+}
+
 # export_tokenizer VOCAB OPTION...: tokenizer.json of a model with that many rows, as ./out/tokenizer.json
 export_tokenizer()
 {

@@ -573,6 +573,8 @@ test_foreign(void)
 	} cases[] = {
 		{ "mcore", "mp_rank_00/", "",
 		    "' is a Megatron-LM checkpoint, a format that is not read yet" },
+		{ "dist", "__0_0.distcp", "",
+		    "' lacks .metadata or metadata.json: an incomplete checkpoint of Megatron-LM" },
 		{ "hf", "config.json", "{}", "' is a Hugging Face model: mckpt import reads it" },
 		{ "release", "latest_checkpointed_iteration.txt", "release\n",
 		    "names a release of Megatron-LM, a format" },

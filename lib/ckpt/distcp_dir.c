@@ -1,0 +1,244 @@
+/* distcp_dir.c - reads what torch.distributed.checkpoint wrote into a directory */
+#include "lib/base/hash.h"
+#include "lib/base/io.h"
+#include "lib/ckpt/ckpt_impl.h"
+#include "lib/ckpt/distcp_dir.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A bound of what is read at once into memory; the metadata of a thousand ranks has megabytes. */
+enum { METADATA_MAX = 1 << 30 };
+
+/* Whether [offset, offset + bytes) lies in the file; what: its tensor or object. */
+static int
+check_place(const struct distcp_dir *dir, const char *what, int file, const uint64_t place[2],
+    struct err *e)
+{
+	const struct map *m = &dir->map[file];
+
+	if (place[0] <= m->size && place[1] <= m->size - place[0])
+		return 0;
+	return err_set(e,
+	    "%s/%s: cut off: '%s' begins at %llu and has %llu bytes, the file has %llu", dir->path,
+	    dir->d.file[file], what, (unsigned long long)place[0], (unsigned long long)place[1],
+	    (unsigned long long)m->size);
+}
+
+static int
+check_places(const struct distcp_dir *dir, struct err *e)
+{
+	const struct distcp *d = &dir->d;
+
+	for (int i = 0; i < d->num_tensors; i++)
+		for (int k = 0; k < d->tensor[i].num_pieces; k++) {
+			const struct ckpt_piece *p = &d->tensor[i].piece[k];
+
+			if (check_place(dir, d->tensor[i].name, p->file,
+				(const uint64_t[]){ p->offset, p->bytes }, e) < 0)
+				return -1;
+		}
+	for (int i = 0; i < d->num_objects; i++) {
+		const struct distcp_object *o = &d->object[i];
+
+		if (check_place(
+			dir, o->name, o->file, (const uint64_t[]){ o->offset, o->bytes }, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+open_files(struct distcp_dir *dir, struct err *e)
+{
+	char file[CKPT_PATH_BYTES];
+
+	dir->map = mem_zalloc((size_t)dir->d.num_files + 1, sizeof *dir->map);
+	for (int i = 0; i < dir->d.num_files; i++) {
+		if (!ckpt_join(file, dir->path, dir->d.file[i]))
+			return err_set(e, "path too long: '%.60s...'", dir->path);
+		if (map_open(&dir->map[i], file, e) < 0)
+			return -1;
+	}
+	return check_places(dir, e);
+}
+
+int
+distcp_open(struct distcp_dir *dir, const char *path, struct err *e)
+{
+	char file[CKPT_PATH_BYTES], *bytes;
+	size_t n;
+	int rc;
+
+	memset(dir, 0, sizeof *dir);
+	snprintf(dir->path, sizeof dir->path, "%s", path);
+	if (!ckpt_join(file, path, ".metadata"))
+		return err_set(e, "path too long: '%.60s...'", path);
+	if (io_read_regular(file, METADATA_MAX, &bytes, &n, e) < 0)
+		return -1;
+	dir->sum = hash_xxh3(bytes, n);
+	rc = distcp_parse(&dir->d, bytes, n, file, e);
+	free(bytes);
+	return rc < 0 ? rc : open_files(dir, e);
+}
+
+/* Forgets the chunk that was read last. */
+static void
+close_chunk(struct distcp_dir *dir)
+{
+	torchzip_close(dir->zip);
+	if (dir->chunk)
+		map_forget(&dir->map[dir->chunk->file]);
+	dir->zip = NULL;
+	dir->chunk = NULL;
+}
+
+void
+distcp_close(struct distcp_dir *dir)
+{
+	close_chunk(dir);
+	for (int i = 0; dir->map && i < dir->d.num_files; i++)
+		map_close(&dir->map[i]);
+	free(dir->map);
+	distcp_release(&dir->d);
+}
+
+/* The zip at a place of a file. */
+static struct torchzip *
+open_zip(const struct distcp_dir *dir, int file, const uint64_t place[2], struct err *e)
+{
+	char name[CKPT_PATH_BYTES];
+
+	if (!ckpt_join(name, dir->path, dir->d.file[file]))
+		BUG("the path of an open file is too long");
+	return torchzip_open(dir->map[file].base + place[0], place[1], name, e);
+}
+
+/* Gives the tensor in the zip the shape of its chunk: some versions add dimensions of one element
+ * at its front. -1 when it is another tensor. */
+static int
+fit(struct torch_tensor *t, const struct ckpt_piece *p)
+{
+	int extra = t->ndim - p->box.ndim;
+
+	if (t->ndim == 0 && slice_elements(&p->box) == 1) {
+		t->ndim = p->box.ndim;
+		for (int d = 0; d < t->ndim; d++)
+			t->shape[d] = t->stride[d] = 1;
+	}
+	for (int d = 0; d < extra; d++)
+		if (t->shape[d] != 1)
+			return -1;
+	if (extra > 0) {
+		t->ndim = p->box.ndim;
+		memmove(t->shape, t->shape + extra, (size_t)t->ndim * sizeof *t->shape);
+		memmove(t->stride, t->stride + extra, (size_t)t->ndim * sizeof *t->stride);
+	}
+	return t->ndim == p->box.ndim &&
+		!memcmp(t->shape, p->box.count, (size_t)t->ndim * sizeof *t->shape)
+	    ? 0
+	    : -1;
+}
+
+static int
+open_chunk(
+    struct distcp_dir *dir, const struct ckpt_tensor *t, const struct ckpt_piece *p, struct err *e)
+{
+	const struct pickle_value *root;
+	struct err why;
+
+	if (dir->chunk == p)
+		return 0;
+	close_chunk(dir);
+	dir->zip = open_zip(dir, p->file, (const uint64_t[]){ p->offset, p->bytes }, e);
+	if (!dir->zip)
+		return -1;
+	root = torchzip_root(dir->zip);
+	if (torchzip_tensor(dir->zip, root, &dir->tensor, &why) < 0)
+		return err_set(
+		    e, "%s/%s: tensor '%s': %s", dir->path, dir->d.file[p->file], t->name, why.msg);
+	if (dir->tensor.dtype != t->dtype || fit(&dir->tensor, p) < 0)
+		return err_set(e,
+		    "%s/%s: tensor '%s': a chunk is not of the type and shape that "
+		    ".metadata gives",
+		    dir->path, dir->d.file[p->file], t->name);
+	dir->chunk = p;
+	return 0;
+}
+
+/* The part of a box that lies in a chunk. */
+static void
+read_chunk(struct distcp_dir *dir, const struct ckpt_piece *p, const struct slice *part,
+    const struct slice *box, void *dst)
+{
+	size_t size = dtype_size(dir->tensor.dtype);
+	struct slice local = *part;
+	void *bytes;
+
+	for (int d = 0; d < local.ndim; d++)
+		local.start[d] -= p->box.start[d];
+	bytes = mem_alloc((size_t)slice_elements(part), size);
+	torch_tensor_read(&dir->tensor, &local, bytes);
+	slice_copy(dst, box, bytes, part, part, size);
+	free(bytes);
+}
+
+int
+distcp_read(struct distcp_dir *dir, const struct ckpt_tensor *t, const struct slice *box, void *dst,
+    struct err *e)
+{
+	for (int k = 0; k < t->num_pieces; k++) {
+		const struct ckpt_piece *p = &t->piece[k];
+		struct slice part;
+
+		if (!slice_intersect(&p->box, box, &part))
+			continue;
+		if (open_chunk(dir, t, p, e) < 0)
+			return -1;
+		read_chunk(dir, p, &part, box, dst);
+	}
+	return 0;
+}
+
+struct torchzip *
+distcp_load(const struct distcp_dir *dir, const struct distcp_object *o, struct err *e)
+{
+	return open_zip(dir, o->file, (const uint64_t[]){ o->offset, o->bytes }, e);
+}
+
+/* Compares one zip with its own sums. Returns 1 when they differ. */
+static int
+verify_place(const struct distcp_dir *dir, int file, const uint64_t place[2], struct str *problems)
+{
+	struct err e;
+	struct torchzip *z = open_zip(dir, file, place, &e);
+	int wrong = !z || torchzip_verify(z, &e) < 0;
+
+	torchzip_close(z);
+	map_forget(&dir->map[file]);
+	if (wrong)
+		str_addf(problems, "%s\n", e.msg);
+	return wrong;
+}
+
+int
+distcp_verify(const struct distcp_dir *dir, struct str *problems)
+{
+	const struct distcp *d = &dir->d;
+	int wrong = 0;
+
+	for (int i = 0; i < d->num_tensors; i++)
+		for (int k = 0; k < d->tensor[i].num_pieces; k++) {
+			const struct ckpt_piece *p = &d->tensor[i].piece[k];
+
+			wrong += verify_place(
+			    dir, p->file, (const uint64_t[]){ p->offset, p->bytes }, problems);
+		}
+	for (int i = 0; i < d->num_objects; i++) {
+		const struct distcp_object *o = &d->object[i];
+
+		wrong +=
+		    verify_place(dir, o->file, (const uint64_t[]){ o->offset, o->bytes }, problems);
+	}
+	return wrong;
+}

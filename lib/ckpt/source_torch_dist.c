@@ -1,0 +1,569 @@
+/*
+ * source_torch_dist.c - a Megatron-LM checkpoint of the torch_dist format as a source
+ *
+ *   SAVE/iter_0000500/.metadata, *.distcp   distcp_dir.h
+ *   SAVE/iter_0000500/metadata.json         names the format; written last
+ *   SAVE/iter_0000500/common.pt             args, iteration, optimizer groups; newer versions have
+ *                                           it as the object common_state/shard_0_1
+ *
+ * The tensors are Megatron-LM's (megatron.h), whole, by the names of Transformer Engine. Those of
+ * the layers are stacked, with the layer as their first dimension, or one by one. States of the
+ * optimizer are tensors of the same shapes (fully_reshardable, and without the distributed
+ * optimizer), or lie in flat buffers of each model rank (dp_reshardable; torch_dist_flat.c).
+ */
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/ckpt/ckpt_impl.h"
+#include "lib/ckpt/megatron_dir.h"
+#include "lib/ckpt/torch_dist_impl.h"
+#include "lib/model/split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char first_table[] = "embedding.word_embeddings.weight";
+
+/* --- finding ---------------------------------------------------------------------------------- */
+
+/* NeMo's directories have a checkpoint as weights/. */
+static bool
+find_dir(const char *path, char out[1024])
+{
+	char weights[CKPT_PATH_BYTES];
+
+	if (!megatron_find_dir(path, ".metadata", out) &&
+	    !(ckpt_join(weights, path, "weights") && megatron_find_dir(weights, ".metadata", out)))
+		return false;
+	return ckpt_has_entry(out, "metadata.json", "");
+}
+
+static bool
+is_torch_dist(const char *path)
+{
+	char dir[1024];
+
+	return find_dir(path, dir);
+}
+
+/* --- what is common to all ranks -------------------------------------------------------------- */
+
+/* The zip with the common dict. */
+static struct torchzip *
+load_common(const struct dist_source *d, struct map *file, struct err *e)
+{
+	const struct distcp_object *o = distcp_object(&d->dir.d, "common_state/shard_0_1");
+	char path[CKPT_PATH_BYTES];
+
+	if (o)
+		return distcp_load(&d->dir, o, e);
+	if (!ckpt_join(path, d->s.path, "common.pt") || !io_exists(path)) {
+		err_at(e, d->s.path, 0,
+		    "neither a file common.pt nor an object common_state: the args of the run are "
+		    "missing");
+		return NULL;
+	}
+	if (map_open(file, path, e) < 0)
+		return NULL;
+	return torchzip_open(file->base, file->size, path, e);
+}
+
+/* Objects are stored as lists of one. */
+static const struct pickle_value *
+only_item(const struct pickle_value *v)
+{
+	return v && v->type == PICKLE_LIST && v->len == 1 ? pickle_item(v, 0) : v;
+}
+
+/* The step of the first parameter group; -1: none that is a number. */
+static int64_t
+group_step(const struct pickle_value *optimizer)
+{
+	const struct pickle_value *groups = pickle_get(optimizer, "param_groups");
+	double step;
+
+	if (!groups)
+		groups = pickle_get(pickle_get(optimizer, "optimizer"), "param_groups");
+	return pickle_double(pickle_get(pickle_item(groups, 0), "step"), &step) ? (int64_t)step
+										: -1;
+}
+
+/* The step that torch's AdamW keeps as a tensor beside its states; -1: none. */
+static int64_t
+tensor_step(const struct torchzip *z, const struct pickle_value *optimizer)
+{
+	const struct pickle_value *inner = pickle_get(optimizer, "optimizer"),
+				  *step = pickle_get(pickle_get(inner ? inner : optimizer, "state"),
+				      "common_step");
+	struct torch_tensor t;
+	double x;
+
+	if (!torch_is_tensor(step) || torchzip_tensor(z, step, &t, NULL) < 0 ||
+	    torch_tensor_elements(&t) != 1 || !dtype_is_float(t.dtype))
+		return -1;
+	dtype_convert(&x, DTYPE_F64, t.data, t.dtype, 1);
+	return (int64_t)x;
+}
+
+/* The step that the flat buffers of the first model rank have beside them; -1: none. */
+static int64_t
+flat_step(const struct dist_source *d)
+{
+	const struct distcp_object *o =
+	    distcp_object(&d->dir.d, "optimizer.distributed.dp_group_idx_0.optimizer/shard_0_1");
+	struct torchzip *z = o ? distcp_load(&d->dir, o, NULL) : NULL;
+	int64_t step = z ? group_step(only_item(torchzip_root(z))) : -1;
+
+	torchzip_close(z);
+	return step;
+}
+
+static int64_t
+optional(const struct pickle_value *args, const char *name)
+{
+	int64_t x;
+
+	return pickle_int(pickle_get(args, name), &x) && x > 0 ? x : 0;
+}
+
+static bool
+is_true(const struct pickle_value *args, const char *name)
+{
+	const struct pickle_value *v = pickle_get(args, name);
+
+	return v && v->type == PICKLE_BOOL && v->boolean;
+}
+
+/* The layout that wrote; Megatron-LM cuts the layers equally unless an option says how. Only flat
+ * buffers depend on it, so that one we do not know is that of one rank. */
+static void
+read_layout(struct dist_source *d, const struct pickle_value *args)
+{
+	struct layout *l = &d->s.layout;
+	int64_t p = d->args.stages, v = d->args.chunks, layers = d->args.config.num_layers;
+	struct split_options o = {
+		.decoder_first_pipeline_num_layers =
+		    optional(args, "decoder_first_pipeline_num_layers"),
+		.decoder_last_pipeline_num_layers =
+		    optional(args, "decoder_last_pipeline_num_layers"),
+		.account_for_embedding_in_pipeline_split =
+		    is_true(args, "account_for_embedding_in_pipeline_split"),
+		.account_for_loss_in_pipeline_split =
+		    is_true(args, "account_for_loss_in_pipeline_split"),
+		.pipeline_model_parallel_layout =
+		    pickle_string(pickle_get(args, "pipeline_model_parallel_layout")),
+	};
+
+	if (o.decoder_first_pipeline_num_layers || o.decoder_last_pipeline_num_layers ||
+	    o.account_for_embedding_in_pipeline_split || o.account_for_loss_in_pipeline_split)
+		o.num_virtual_stages_per_pipeline_rank = v;
+	else if (!o.pipeline_model_parallel_layout && p > 1)
+		o.num_layers_per_virtual_pipeline_stage =
+		    p <= layers && v <= layers ? (layers + p * v - 1) / (p * v) : 1;
+	l->tensor_model_parallel_size = d->args.tensor_ranks;
+	l->pipeline_model_parallel_size = p;
+	if (layout_check(l, &d->args.config, NULL) < 0 ||
+	    split_resolve(&o, &d->args.config, 0, l, NULL) < 0)
+		*l = (struct layout){ 1, 1, 1, 1 };
+}
+
+static bool has_state(const void *ctx, const char *state);
+
+/* The model, the layout and the state. */
+static int
+take_common(struct dist_source *d, const struct torchzip *z, struct err *e)
+{
+	const struct pickle_value *root = only_item(torchzip_root(z)),
+				  *args = pickle_get(root, "args"),
+				  *optimizer = pickle_get(root, "optimizer");
+	const char *implementation = pickle_string(pickle_get(args, "transformer_impl"));
+	struct megatron_progress p = { 0 };
+	struct err why;
+
+	if (megatron_args_read(args, &d->args, &why) < 0)
+		return err_at(e, d->s.path, 0, "%s", why.msg);
+	d->s.config = d->args.config;
+	d->names =
+	    implementation && !strcmp(implementation, "local") ? MEGATRON_LOCAL : MEGATRON_ENGINE;
+	d->s.rule = optim_rule_of("adam", has_state, d);
+	read_layout(d, args);
+	pickle_int(pickle_get(root, "iteration"), &p.iteration);
+	p.adam = d->s.rule;
+	p.optimizer_steps = group_step(optimizer);
+	if (p.optimizer_steps < 0)
+		p.optimizer_steps = tensor_step(z, optimizer);
+	if (p.optimizer_steps < 0)
+		p.optimizer_steps = flat_step(d);
+	megatron_args_state(args, &p, &d->s.state_text);
+	return 0;
+}
+
+static int
+read_common(struct dist_source *d, struct err *e)
+{
+	struct map file = { 0 };
+	struct torchzip *z = load_common(d, &file, e);
+	int rc = z ? take_common(d, z, e) : -1;
+
+	torchzip_close(z);
+	map_close(&file);
+	return rc;
+}
+
+/* --- the tensors ------------------------------------------------------------------------------ */
+
+const char *
+dist_state_name(const struct dist_source *d, int kind, int k)
+{
+	static const char *const masters[] = { "param", "fp32_param", NULL };
+
+	if (kind == DIST_MASTER)
+		return masters[k];
+	return k == 0 ? d->s.rule->states[kind - DIST_STATES] : NULL;
+}
+
+/* The stored tensor NAME, where NAME has "%d" for the layer: whole, or a layer of the stack. */
+static struct dist_tensor
+find_tensor(const struct dist_source *d, const char *before, const struct megatron_tensor *t)
+{
+	const char *mark = strstr(t->name, "%d.");
+	struct dist_tensor out = { .layer = -1 };
+	char key[128], name[256];
+
+	megatron_key(t, t->layer, key);
+	snprintf(name, sizeof name, "%s%s%s", before, d->prefix, key);
+	out.t = distcp_tensor(&d->dir.d, name);
+	if (out.t || !mark)
+		return out;
+	snprintf(name, sizeof name, "%s%s%.*s%s", before, d->prefix, (int)(mark - t->name), t->name,
+	    mark + 3);
+	out.t = distcp_tensor(&d->dir.d, name);
+	out.layer = t->layer;
+	return out;
+}
+
+static struct dist_tensor
+find_state(const struct dist_source *d, int kind, const struct megatron_tensor *t)
+{
+	struct dist_tensor out = { .layer = -1 };
+	const char *name;
+
+	for (int k = 0; !out.t && (name = dist_state_name(d, kind, k)); k++) {
+		char before[96];
+
+		snprintf(before, sizeof before, "optimizer.state.%s.", name);
+		out = find_tensor(d, before, t);
+	}
+	return out;
+}
+
+/* By the first table, for rules: each state is there or not. */
+static bool
+has_state(const void *ctx, const char *state)
+{
+	const struct dist_source *d = ctx;
+	char name[256];
+
+	snprintf(name, sizeof name, "optimizer.state.%s.%s%s", state, d->prefix, first_table);
+	return distcp_tensor(&d->dir.d, name) || dist_has_flat_state(&d->dir.d, state);
+}
+
+/* Keys may have something before them; that of the first table tells what. */
+static void
+find_prefix(struct dist_source *d)
+{
+	for (int i = 0; i < d->dir.d.num_tensors; i++) {
+		const char *name = d->dir.d.tensor[i].name, *at = strstr(name, first_table);
+
+		if (at && strcmp(at, first_table) == 0 && strncmp(name, "optimizer.", 10) &&
+		    at - name < (int)sizeof d->prefix)
+			snprintf(d->prefix, sizeof d->prefix, "%.*s", (int)(at - name), name);
+	}
+}
+
+/* Adds a problem unless a stored tensor has the shape of the model's, below the layers. */
+static void
+check_tensor(struct dist_source *d, const struct dist_tensor *h, const struct megatron_tensor *t)
+{
+	int below = h->layer >= 0;
+	bool same = h->t->ndim == t->ndim + below &&
+	    !memcmp(h->t->shape + below, t->shape, (size_t)t->ndim * sizeof *t->shape);
+	struct str text = { 0 };
+
+	if (below && (h->t->shape[0] <= h->layer || h->t->shape[0] != d->s.config.num_layers))
+		same = false;
+	if (!dtype_is_float(h->t->dtype)) {
+		source_problem(&d->s, "tensor '%s' is not F64, F32, BF16 or F16", h->t->name);
+	} else if (!same) {
+		source_print_shape(&text, h->t->ndim, h->t->shape);
+		str_adds(&text, ", its args need ");
+		source_print_shape(&text, t->ndim, t->shape);
+		source_problem(&d->s, "tensor '%s' has shape %s%s", h->t->name, text.buf,
+		    below ? " in each layer" : "");
+	}
+	str_release(&text);
+}
+
+/* One tensor of the model, and its states where they are whole tensors. A stack is checked once. */
+static void
+take_tensor(struct dist_source *d, int i, bool *used)
+{
+	const struct megatron_tensor *t = &d->map.tensor[i];
+	struct dist_tensor *h = &d->held[(size_t)i * DIST_KINDS];
+	char key[128];
+
+	for (int kind = 0; kind < d->num_kinds; kind++) {
+		if (kind != DIST_WEIGHT && (d->range || (kind == DIST_MASTER && !d->has_master)))
+			continue;
+		h[kind] = kind == DIST_WEIGHT ? find_tensor(d, "", t) : find_state(d, kind, t);
+		megatron_key(t, t->layer, key);
+		if (!h[kind].t) {
+			source_problem(&d->s, "tensor '%s%s'%s%s is missing", d->prefix, key,
+			    kind ? " of optimizer.state." : "",
+			    kind ? dist_state_name(d, kind, 0) : "");
+			continue;
+		}
+		if (!used[h[kind].t - d->dir.d.tensor])
+			check_tensor(d, &h[kind], t);
+		used[h[kind].t - d->dir.d.tensor] = true;
+	}
+}
+
+/* Extra states are of no use without their implementation; flat buffers are checked as such. */
+static bool
+is_ignored(const struct dist_source *d, const char *name)
+{
+	return strstr(name, "_extra_state") || !strncmp(name, "optimizer.distributed.", 22) ||
+	    (!d->s.rule && !strncmp(name, "optimizer.", 10));
+}
+
+static void
+check_unused(struct dist_source *d, const bool *used)
+{
+	for (int i = 0; i < d->dir.d.num_tensors; i++) {
+		const char *name = d->dir.d.tensor[i].name;
+
+		if (!used[i] && !is_ignored(d, name))
+			source_problem(
+			    &d->s, "tensor '%s' does not belong to the model of its args", name);
+	}
+}
+
+/* Which rows of the vocabulary tables are stored may be of another run's padding. */
+static int64_t
+table_rows(const struct dist_source *d)
+{
+	char name[256];
+	const struct ckpt_tensor *t;
+
+	snprintf(name, sizeof name, "%s%s", d->prefix, first_table);
+	t = distcp_tensor(&d->dir.d, name);
+	return t && t->shape[0] >= d->s.config.vocab_size ? t->shape[0] : d->args.padded_vocab_size;
+}
+
+static void
+add_notes(struct dist_source *d, int64_t rows)
+{
+	struct source *s = &d->s;
+	int64_t padding = rows - s->config.vocab_size;
+
+	if (!d->args.vocab_known)
+		str_addf(&s->notes,
+		    "%s: its args have no vocab_size: all %lld rows of the vocabulary tables are "
+		    "taken\n",
+		    s->path, (long long)s->config.vocab_size);
+	if (padding)
+		str_addf(&s->notes, "%s: %lld rows of padding of the vocabulary tables left out\n",
+		    s->path, (long long)padding);
+	if (!s->rule)
+		for (int i = 0; i < d->dir.d.num_tensors; i++)
+			if (!strncmp(d->dir.d.tensor[i].name, "optimizer.", 10)) {
+				str_addf(&s->notes,
+				    "%s: the optimizer's states are not Adam's, and left out\n",
+				    s->path);
+				return;
+			}
+}
+
+/* Names, shapes and buffers against the model. */
+static int
+check(struct dist_source *d, struct err *e)
+{
+	int64_t rows = table_rows(d);
+	const struct megatron_model model = { &d->s.config, d->s.param, d->s.count, MEGATRON_ENGINE,
+		rows };
+	bool *used = mem_zalloc((size_t)d->dir.d.num_tensors + 1, sizeof *used);
+	int rc = megatron_map_init(&d->map, &model, e);
+
+	if (rc == 0) {
+		d->held = mem_zalloc((size_t)d->map.count * DIST_KINDS, sizeof *d->held);
+		d->has_master = d->s.rule && (has_state(d, "param") || has_state(d, "fp32_param"));
+		d->num_kinds = d->s.rule ? DIST_STATES + optim_num_states(d->s.rule) : 1;
+		if (d->s.rule && dist_has_flat(&d->dir.d))
+			d->range =
+			    mem_zalloc((size_t)layout_world(&d->s.layout) * (size_t)d->map.count,
+				sizeof *d->range);
+		for (int i = 0; i < d->map.count; i++)
+			take_tensor(d, i, used);
+		check_unused(d, used);
+		if (d->range && d->s.num_problems == 0)
+			dist_open_flat(d);
+		add_notes(d, rows);
+	}
+	free(used);
+	return rc;
+}
+
+static struct source *
+open_torch_dist(const char *path, struct err *e)
+{
+	char dir[1024];
+	struct source *s;
+	struct dist_source *d;
+
+	if (!find_dir(path, dir)) {
+		err_set(e, "'%s' changed while it was opened", path);
+		return NULL;
+	}
+	s = source_new(&source_torch_dist, sizeof *d, dir);
+	d = (struct dist_source *)s;
+	if (distcp_open(&d->dir, dir, e) < 0)
+		goto failed;
+	find_prefix(d);
+	if (read_common(d, e) < 0)
+		goto failed;
+	source_set_model(s);
+	s->num_tensors = d->dir.d.num_tensors;
+	s->num_files = d->dir.d.num_files;
+	if (check(d, e) < 0)
+		goto failed;
+	return s;
+failed:
+	source_close(s);
+	return NULL;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* A piece of a parameter, from the whole tensor that holds it. */
+static int
+read_piece(struct dist_source *d, const struct dist_tensor *h, const struct megatron_piece *p,
+    void *dst, struct err *e)
+{
+	struct slice box = p->tensor;
+
+	if (h->layer >= 0) {
+		box = (struct slice){ p->tensor.ndim + 1, { h->layer }, { 1 } };
+		memcpy(box.start + 1, p->tensor.start, (size_t)p->tensor.ndim * sizeof *box.start);
+		memcpy(box.count + 1, p->tensor.count, (size_t)p->tensor.ndim * sizeof *box.count);
+	}
+	return distcp_read(&d->dir, h->t, &box, dst, e);
+}
+
+int
+dist_read(struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e)
+{
+	const struct dist_tensor *h = &d->held[(size_t)d->map.rows[i].tensor * DIST_KINDS + kind];
+	struct megatron_piece p = { 0 };
+	size_t size = dtype_size(h->t->dtype);
+
+	while (megatron_next(&d->map, i, 1, box, &p)) {
+		void *bytes = mem_alloc((size_t)slice_elements(&p.param), size);
+		int rc = read_piece(d, h, &p, bytes, e);
+
+		if (rc == 0)
+			slice_copy(dst, box, bytes, &p.param, &p.param, size);
+		free(bytes);
+		if (rc < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The parameter's number: it may be of another table of the same model. -1: none. */
+static int
+index_of(const struct source *s, const struct param *p)
+{
+	int i = 0;
+
+	if (p >= s->param && p < s->param + s->count)
+		return (int)(p - s->param);
+	while (i < s->count && strcmp(s->param[i].name, p->name))
+		i++;
+	return i < s->count && param_has_shape(&s->param[i], p->ndim, p->shape) ? i : -1;
+}
+
+/* Copy 0 of a parameter is the master where there is one; -1: not held. */
+static int
+kind_of(const struct dist_source *d, const struct source_part *p)
+{
+	if (!p->state && p->copy <= d->has_master)
+		return p->copy < (int)d->has_master ? DIST_MASTER : DIST_WEIGHT;
+	for (int k = DIST_STATES; p->state && !p->copy && k < d->num_kinds; k++)
+		if (!strcmp(p->state, dist_state_name(d, k, 0)))
+			return k;
+	return -1;
+}
+
+static bool
+find_part(const struct source *s, const struct source_part *p, struct source_stored *out)
+{
+	const struct dist_source *d = (const struct dist_source *)s;
+	int i = index_of(s, p->param), kind = kind_of(d, p),
+	    tensor = i < 0 ? 0 : d->map.rows[i].tensor;
+	const struct ckpt_tensor *t;
+
+	if (i < 0 || kind < 0)
+		return false;
+	t = d->held[(size_t)tensor * DIST_KINDS + kind].t;
+	if (d->range && kind != DIST_WEIGHT)
+		t = dist_flat_tensor(d, tensor, kind);
+	if (!t || !dtype_is_float(t->dtype))
+		return false;
+	*out = (struct source_stored){ t->dtype, p->state ? 1 : 1 + d->has_master, t->num_pieces };
+	return true;
+}
+
+static int
+read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
+{
+	struct dist_source *d = (struct dist_source *)s;
+	int i = index_of(s, p->param), kind = kind_of(d, p);
+
+	if (d->range && kind != DIST_WEIGHT)
+		return dist_read_flat(d, i, kind, &p->box, dst, e);
+	return dist_read(d, i, kind, &p->box, dst, e);
+}
+
+static int
+verify_files(struct source *s, struct str *problems)
+{
+	return distcp_verify(&((struct dist_source *)s)->dir, problems);
+}
+
+static uint64_t
+metadata_hash(const struct source *s)
+{
+	return ((const struct dist_source *)s)->dir.sum;
+}
+
+static void
+release(struct source *s)
+{
+	struct dist_source *d = (struct dist_source *)s;
+
+	distcp_close(&d->dir);
+	megatron_map_release(&d->map);
+	free(d->held);
+	free(d->range);
+}
+
+const struct source_kind source_torch_dist = {
+	.name = "Megatron-LM torch_dist checkpoint",
+	.is = is_torch_dist,
+	.open = open_torch_dist,
+	.find = find_part,
+	.read = read_part,
+	.verify = verify_files,
+	.hash = metadata_hash,
+	.close = release,
+};

@@ -1,0 +1,396 @@
+/*
+ * torch_dist_flat.c - the flat buffers of the distributed optimizer in the torch_dist format
+ *
+ * A model rank lays the tensors of a chunk of layers in a row, from the one that was registered
+ * last to the first, each at a multiple of 64 elements of its bucket. Each bucket is a tensor
+ * without the padding at its end; by how long it is we know which tensors it has, whatever rule
+ * closed it. Which implementation registered them is tried out: the places are right by which every
+ * master rounds to its weight. Source:
+ * Megatron-LM core/distributed/param_and_grad_buffer.py, core/optimizer/distrib_optimizer.py.
+ */
+#include "lib/base/int64.h"
+#include "lib/ckpt/torch_dist_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64, STEM_BYTES = 192, PROOF_ELEMENTS = 64, PROOF_CHUNK = 1 << 20 };
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+/* What the names of a chunk's buckets begin with: the text in brackets tells types. False when the
+ * rank has none, or several kinds of them. */
+static bool
+find_stem(const struct distcp *d, int64_t rank, int64_t chunk, char stem[STEM_BYTES])
+{
+	static const char mark[] = ").bucket_idx_";
+	int low = 0, high = d->num_tensors;
+	const char *end;
+	size_t n;
+
+	snprintf(stem, STEM_BYTES, "optimizer.distributed.dp_group_idx_%lld.gbuf_idx_%lld.dtype_(",
+	    (long long)rank, (long long)chunk);
+	n = strlen(stem);
+	while (low < high) {
+		int middle = low + (high - low) / 2;
+
+		if (strcmp(d->tensor[middle].name, stem) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == d->num_tensors || strncmp(d->tensor[low].name, stem, n))
+		return false;
+	end = strstr(d->tensor[low].name + n, mark);
+	if (!end || end - d->tensor[low].name + sizeof mark > STEM_BYTES)
+		return false;
+	snprintf(stem, STEM_BYTES, "%.*s%s", (int)(end - d->tensor[low].name), d->tensor[low].name,
+	    mark);
+	return true;
+}
+
+static const struct ckpt_tensor *
+find_bucket(const struct distcp *d, const char *stem, int bucket, const char *state)
+{
+	char name[STEM_BYTES + 64];
+
+	snprintf(name, sizeof name, "%s%d.%s", stem, bucket, state);
+	return distcp_tensor(d, name);
+}
+
+bool
+dist_has_flat(const struct distcp *d)
+{
+	char stem[STEM_BYTES];
+
+	return find_stem(d, 0, 0, stem);
+}
+
+bool
+dist_has_flat_state(const struct distcp *d, const char *state)
+{
+	char stem[STEM_BYTES];
+
+	return find_stem(d, 0, 0, stem) && find_bucket(d, stem, 0, state);
+}
+
+/* --- the walk --------------------------------------------------------------------------------- */
+
+/* The tensors as an implementation registers them, and the number of each among ours. */
+struct order {
+	struct megatron_map map;
+	int *ours;
+};
+
+/* The buckets of one chunk of a model rank, and how far they are taken. */
+struct walk {
+	struct dist_source *d;
+	const struct order *order;
+	int64_t rank, chunk;
+	char stem[STEM_BYTES];
+	int bucket;
+	const struct ckpt_tensor *kind[DIST_KINDS]; /* of this bucket; all NULL after the last */
+	int64_t length, cursor;                     /* elements */
+};
+
+/* Opens bucket w->bucket. -1 when its kinds are not of one length. */
+static int
+open_bucket(struct walk *w)
+{
+	const struct dist_source *d = w->d;
+	int found = 0, wanted = 0;
+
+	memset(w->kind, 0, sizeof w->kind);
+	w->length = w->cursor = 0;
+	for (int kind = DIST_MASTER; kind < d->num_kinds; kind++) {
+		const struct ckpt_tensor *t =
+		    find_bucket(&d->dir.d, w->stem, w->bucket, dist_state_name(d, kind, 0));
+
+		wanted++;
+		if (!t)
+			continue;
+		if (t->ndim != 1 || !dtype_is_float(t->dtype) ||
+		    (found > 0 && t->shape[0] != w->length))
+			return -1;
+		w->kind[kind] = t;
+		w->length = t->shape[0];
+		found++;
+	}
+	return found == 0 || found == wanted ? 0 : -1;
+}
+
+static int64_t
+aligned(int64_t x)
+{
+	return int64_div_up(x, ALIGN) * ALIGN;
+}
+
+/* A bucket ends with its last tensor, or where the one of a tied table follows at a multiple. */
+static bool
+is_full(const struct walk *w)
+{
+	return w->length > 0 && (w->cursor == w->length || aligned(w->cursor) == w->length);
+}
+
+/* Places a tensor in this bucket, or where it is full in the next; out may be NULL. */
+static int
+place(struct walk *w, const struct megatron_tensor *t, struct dist_range *out)
+{
+	int64_t shape[SLICE_DIMS], n = 1;
+
+	megatron_rank_shape(t, w->d->args.tensor_ranks, shape);
+	for (int d = 0; d < t->ndim; d++)
+		n *= shape[d];
+	if (is_full(w)) {
+		w->bucket++;
+		if (open_bucket(w) < 0)
+			return -1;
+	}
+	if (n > w->length - aligned(w->cursor))
+		return -1;
+	w->cursor = aligned(w->cursor);
+	if (out) {
+		memcpy(out->bucket, w->kind, sizeof out->bucket);
+		out->start = w->cursor;
+	}
+	w->cursor += n;
+	return 0;
+}
+
+/* The table that the last stage has a copy of comes after its other tensors. */
+static int
+place_chunk(struct walk *w, int64_t stage)
+{
+	struct dist_source *d = w->d;
+	const struct layout *l = &d->s.layout;
+	int v = layout_stage(l, (int)stage, (int)w->chunk), last = layout_stages(l) - 1;
+	int64_t layers = d->s.config.num_layers, first, count;
+
+	layout_layers(l, &d->s.config, v, &first, &count);
+	if (v == last && last > 0 && !d->s.config.untie_embeddings_and_output_weights &&
+	    place(w, &d->map.tensor[0], NULL) < 0)
+		return -1;
+	for (int i = d->map.count - 1; i >= 0; i--) {
+		const struct megatron_tensor *t = &w->order->map.tensor[i];
+		bool here = t->layer < 0 ? v == 0
+		    : t->layer >= layers ? v == last
+					 : t->layer >= first && t->layer < first + count;
+
+		if (here && place(w, t, &d->range[w->rank * d->map.count + w->order->ours[i]]) < 0)
+			return -1;
+	}
+	return is_full(w) && !find_bucket(&d->dir.d, w->stem, w->bucket + 1, d->s.rule->states[0])
+	    ? 0
+	    : -1;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* What rank `rank` of a tensor's stage has of it; NULL: no stage has any. */
+static const struct dist_range *
+find_range(const struct dist_source *d, int tensor, int64_t rank)
+{
+	int64_t t = d->args.tensor_ranks, stages = layout_size(&d->s.layout, AX_PP);
+
+	for (int64_t stage = 0; stage < stages; stage++) {
+		const struct dist_range *r = &d->range[(stage * t + rank) * d->map.count + tensor];
+
+		if (r->bucket[DIST_STATES])
+			return r;
+	}
+	return NULL;
+}
+
+const struct ckpt_tensor *
+dist_flat_tensor(const struct dist_source *d, int tensor, int kind)
+{
+	const struct dist_range *r = find_range(d, tensor, 0);
+
+	return r ? r->bucket[kind] : NULL;
+}
+
+/* A piece of a parameter: the rows of the rank's tensor that it lies in are a range of the bucket.
+ */
+static int
+read_piece(struct dist_source *d, int i, int kind, const struct megatron_piece *p,
+    const struct slice *box, void *dst, struct err *e)
+{
+	int tensor = d->map.rows[i].tensor;
+	const struct dist_range *r = find_range(d, tensor, p->rank);
+	struct slice rows = p->param, range = { 1, { 0 }, { 0 } };
+	int64_t shape[SLICE_DIMS], width;
+	size_t size = dtype_size(r->bucket[kind]->dtype);
+	void *bytes;
+	int rc;
+
+	megatron_rank_shape(&d->map.tensor[tensor], d->args.tensor_ranks, shape);
+	width = rows.ndim == 2 ? shape[1] : 1;
+	rows.start[1] -= p->tensor.start[1];
+	rows.count[1] = rows.ndim == 2 ? width : 0;
+	range.start[0] = r->start + p->tensor.start[0] * width;
+	range.count[0] = p->tensor.count[0] * width;
+	bytes = mem_alloc((size_t)range.count[0], size);
+	rc = distcp_read(&d->dir, r->bucket[kind], &range, bytes, e);
+	if (rc == 0)
+		slice_copy(dst, box, bytes, &rows, &p->param, size);
+	free(bytes);
+	return rc;
+}
+
+static int
+read_kind(struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e)
+{
+	struct megatron_piece p = { 0 };
+
+	while (megatron_next(&d->map, i, d->args.tensor_ranks, box, &p))
+		if (read_piece(d, i, kind, &p, box, dst, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* --- the proof -------------------------------------------------------------------------------- */
+
+/* Whether a box of masters rounds to the weights. */
+static int
+prove(struct dist_source *d, int i, const struct slice *box, const void *master, struct err *e)
+{
+	int tensor = d->map.rows[i].tensor;
+	enum dtype weight = d->held[(size_t)tensor * DIST_KINDS].t->dtype,
+		   main = dist_flat_tensor(d, tensor, DIST_MASTER)->dtype;
+	int64_t n = slice_elements(box), k = 0;
+	void *stored = mem_alloc((size_t)n, dtype_size(weight)),
+	     *rounded = mem_alloc((size_t)n, dtype_size(weight));
+	double *a = mem_alloc((size_t)n, sizeof *a), *b = mem_alloc((size_t)n, sizeof *b);
+	int rc = dist_read(d, i, DIST_WEIGHT, box, stored, e);
+
+	if (rc == 0) {
+		dtype_convert(rounded, weight, master, main, n);
+		dtype_convert(a, DTYPE_F64, rounded, weight, n);
+		dtype_convert(b, DTYPE_F64, stored, weight, n);
+		while (k < n && (a[k] == b[k] || (isnan(a[k]) && isnan(b[k]))))
+			k++;
+		if (k < n)
+			rc = err_set(e,
+			    "%s: the master weights of '%s' do not round to its weights: the "
+			    "optimizer's buffers are laid out in a way that is not known",
+			    d->s.path, d->s.param[i].name);
+	}
+	free(stored);
+	free(rounded);
+	free(a);
+	free(b);
+	return rc;
+}
+
+/* All of a box, a bounded number of elements at a time. */
+static int
+prove_all(struct dist_source *d, int i, const struct slice *box, const char *master, struct err *e)
+{
+	enum dtype t = dist_flat_tensor(d, d->map.rows[i].tensor, DIST_MASTER)->dtype;
+	int64_t total = slice_elements(box);
+
+	for (int64_t at = 0; at < total; at += PROOF_CHUNK) {
+		struct slice part[SLICE_FLAT_MAX];
+		int n = slice_flat(box, at, int64_min(PROOF_CHUNK, total - at), part);
+
+		for (int k = 0; k < n; k++) {
+			if (prove(d, i, &part[k], master, e) < 0)
+				return -1;
+			master += (size_t)slice_elements(&part[k]) * dtype_size(t);
+		}
+	}
+	return 0;
+}
+
+int
+dist_read_flat(
+    struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e)
+{
+	if (read_kind(d, i, kind, box, dst, e) < 0)
+		return -1;
+	return kind == DIST_MASTER ? prove_all(d, i, box, dst, e) : 0;
+}
+
+/* The first row of every piece of a parameter, or the beginning of it. */
+static int
+prove_some(struct dist_source *d, int i, struct err *e)
+{
+	const struct param *p = &d->s.param[i];
+	struct slice whole = slice_whole(p->ndim, p->shape);
+	struct megatron_piece it = { 0 };
+	double master[PROOF_ELEMENTS];
+
+	while (megatron_next(&d->map, i, d->args.tensor_ranks, &whole, &it)) {
+		struct slice box = it.param;
+
+		box.count[0] = p->ndim == 2 ? 1 : int64_min(box.count[0], PROOF_ELEMENTS);
+		box.count[1] = int64_min(box.count[1], PROOF_ELEMENTS);
+		if (read_kind(d, i, DIST_MASTER, &box, master, e) < 0 ||
+		    prove(d, i, &box, master, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+place_all(struct dist_source *d, const struct order *o, struct err *e)
+{
+	const struct layout *l = &d->s.layout;
+	int64_t ranks = layout_world(l);
+
+	memset(d->range, 0, (size_t)(ranks * d->map.count) * sizeof *d->range);
+	for (int64_t rank = 0; rank < ranks; rank++)
+		for (int64_t chunk = 0; chunk < layout_chunks(l); chunk++) {
+			struct walk w = { .d = d, .order = o, .rank = rank, .chunk = chunk };
+
+			if (find_stem(&d->dir.d, rank, chunk, w.stem) && open_bucket(&w) == 0 &&
+			    place_chunk(&w, rank / d->args.tensor_ranks) == 0)
+				continue;
+			return err_set(e,
+			    "%s: the optimizer's buffers of model rank %lld do not hold the "
+			    "tensors of its layers",
+			    d->s.path, (long long)rank);
+		}
+	return 0;
+}
+
+/* Places all tensors as an implementation would, and compares some elements of each. */
+static int
+try_order(struct dist_source *d, enum megatron_names names, struct err *e)
+{
+	const struct megatron_model model = { &d->s.config, d->s.param, d->s.count, names,
+		d->map.tensor[0].shape[0] };
+	struct order o = { .ours = mem_zalloc((size_t)d->map.count, sizeof *o.ours) };
+	int rc = megatron_map_init(&o.map, &model, e);
+
+	for (int i = 0; rc == 0 && i < d->s.count; i++)
+		o.ours[o.map.rows[i].tensor] = d->map.rows[i].tensor;
+	if (rc == 0)
+		rc = place_all(d, &o, e);
+	for (int i = 0; rc == 0 && i < d->s.count; i++)
+		rc = prove_some(d, i, e);
+	megatron_map_release(&o.map);
+	free(o.ours);
+	return rc;
+}
+
+/* A few elements show a wrong order; all are compared when they are read. The order that the args
+ * tell comes first, and its failure is the one that is reported: older versions do not tell. */
+void
+dist_open_flat(struct dist_source *d)
+{
+	enum megatron_names other = d->names == MEGATRON_LOCAL ? MEGATRON_ENGINE : MEGATRON_LOCAL;
+	struct err e;
+
+	if (!d->has_master) {
+		source_problem(&d->s,
+		    "the optimizer's buffers have no master weights, by which their layout could "
+		    "be proved");
+		return;
+	}
+	if (try_order(d, d->names, &e) == 0 || try_order(d, other, NULL) == 0)
+		return;
+	str_addf(&d->s.problems, "%s\n", e.msg);
+	d->s.num_problems++;
+}
