@@ -1,10 +1,11 @@
 /*
- * mckpt.c - look at, check, seal, compare, import and reshard checkpoints
+ * mckpt.c - look at, check, seal, compare, import, reshard and export checkpoints
  *
  * Tables of verbs and options, and one short function per verb that maps them to ckpt/. Problems
  * that a verb finds go to stderr and decide the status; what it prints goes to stdout.
  */
 #include "ckpt/diff.h"
+#include "ckpt/export.h"
 #include "ckpt/import.h"
 #include "ckpt/inspect.h"
 #include "ckpt/options.h"
@@ -121,6 +122,32 @@ run_reshard(const void *cfg, int argc, char **argv, struct err *e)
 	return reshard(&o, e);
 }
 
+/* Notes are printed also when the export fails: they may explain why. */
+static int
+run_export(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct export_config *c = cfg;
+	int rc = cli_operands(argc, 2, "SRC DST", e);
+	struct export_options o = { .format = (enum export_format)c->to,
+		.layout = c->layout,
+		.split = c->split,
+		.dtype = ckpt_import_types[c->dtype],
+		.use_distributed_optimizer = c->use_distributed_optimizer,
+		.no_optim = c->no_optim,
+		.force = c->force,
+		.local = c->transformer_impl };
+	struct str notes = { 0 };
+
+	if (rc)
+		return rc;
+	o.layout.data_parallel_size = o.layout.context_parallel_size = 1;
+	o.src = argv[0];
+	o.save = argv[1];
+	rc = export_source(&o, &notes, e);
+	cli_say(&notes, note);
+	return rc;
+}
+
 static const struct verb verbs[] = {
 	{ "ls", "DIR ...", "list the checkpoints of SAVE directories", ckpt_ls_opts,
 	    sizeof(struct look_config), run_ls },
@@ -137,12 +164,14 @@ static const struct verb verbs[] = {
 	    sizeof(struct import_config), run_import },
 	{ "reshard", "SRC DST", "rewrite a checkpoint as a run of another layout would",
 	    ckpt_reshard_opts, sizeof(struct reshard_config), run_reshard },
+	{ "export", "SRC DST", "write a checkpoint of Megatron-LM", ckpt_export_opts,
+	    sizeof(struct export_config), run_export },
 	{ 0 },
 };
 
 static const struct tool tool = {
 	.name = "mckpt",
-	.summary = "look at, check, seal, compare, import and reshard checkpoints",
+	.summary = "look at, check, seal, compare, import, reshard and export checkpoints",
 	.built_in = "CPU",
 	.verbs = verbs,
 };

@@ -18,9 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A SAVE directory may be written when it holds no checkpoint, or by force. Other files in it do
- * not matter: checkpoints have names of their own. */
-static int
+/* Other files in it do not matter: checkpoints have names of their own. */
+int
 save_is_free(const char *save, bool force, struct err *e)
 {
 	int64_t iteration;

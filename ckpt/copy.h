@@ -26,4 +26,7 @@ struct copy_options {
  */
 int copy_source(struct source *src, const struct copy_options *o, struct str *notes, struct err *e);
 
+/* Whether a SAVE directory may be written: it holds no checkpoint, or by force. */
+int save_is_free(const char *save, bool force, struct err *e);
+
 #endif

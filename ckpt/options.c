@@ -1,11 +1,17 @@
 /* options.c - the option tables of mckpt's verbs */
+#include "ckpt/export.h"
 #include "ckpt/options.h"
 
 /* The option's words, and in the same order the types that they stand for. */
 static const char *const dtypes[] = { "keep", "bf16", "fp16", "fp32", NULL };
 const enum dtype ckpt_import_types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32 };
 
+/* Whose names a checkpoint of torch has; the order of the words. */
+static const char *const implementations[] = { "transformer_engine", "local", NULL };
+
 /* clang-format off */
+#define CHOICE(S, n, f, c, d, h) \
+	{ .name = n, .type = OPT_CHOICE, .off = offsetof(S, f), .choices = c, .def = d, .help = h }
 #define FLAG(S, n, f, h) { .name = n, .type = OPT_FLAG, .off = offsetof(S, f), .help = h }
 #define TEXT(S, n, f, u, h) \
 	{ .name = n, .type = OPT_STRING, .off = offsetof(S, f), .unit = u, .help = h }
@@ -75,5 +81,28 @@ const struct opt ckpt_reshard_opts[] = {
 	FLAG(struct reshard_config, "no-optim", no_optim, "leave the optimizer's state out"),
 	FLAG(struct reshard_config, "force", force,
 	    "write into a directory that holds a checkpoint"),
+	OPT_END,
+};
+
+const struct opt ckpt_export_opts[] = {
+	CHOICE(struct export_config, "to", to, export_formats, "torch_dist",
+	    "format of Megatron-LM: torch, a file a model rank; torch_dist, chunks that any layout "
+	    "reads"),
+	SIZE(struct export_config, "tensor-model-parallel-size", layout.tensor_model_parallel_size,
+	    "1", "tensor ranks of the run that will read it"),
+	SIZE(struct export_config, "pipeline-model-parallel-size",
+	    layout.pipeline_model_parallel_size, "1",
+	    "pipeline stages; equal unless an option says how"),
+	SPLIT_OPTS(struct export_config, split),
+	CHOICE(struct export_config, "dtype", dtype, dtypes, "keep",
+	    "type of the weights; by default that of the run, or of the tensors"),
+	CHOICE(struct export_config, "transformer-impl", transformer_impl, implementations,
+	    "transformer_engine", "whose names of norms the files of torch have"),
+	FLAG(struct export_config, "use-distributed-optimizer", use_distributed_optimizer,
+	    "store the optimizer as a run with this option does: distrib_optim.pt, or "
+	    "fully_reshardable"),
+	FLAG(struct export_config, "no-optim", no_optim, "leave the optimizer's state out"),
+	FLAG(
+	    struct export_config, "force", force, "write into a directory that holds a checkpoint"),
 	OPT_END,
 };

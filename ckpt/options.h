@@ -27,8 +27,15 @@ struct reshard_config {
 	bool no_optim, force;
 };
 
+struct export_config {
+	int to, dtype, transformer_impl;
+	struct layout layout; /* data_parallel_size and context_parallel_size are not options */
+	struct split_options split;
+	bool use_distributed_optimizer, no_optim, force;
+};
+
 extern const struct opt ckpt_no_opts[], ckpt_ls_opts[], ckpt_info_opts[], ckpt_diff_opts[],
-    ckpt_import_opts[], ckpt_reshard_opts[];
+    ckpt_import_opts[], ckpt_reshard_opts[], ckpt_export_opts[];
 /* The types that the words of --dtype stand for, in order. */
 extern const enum dtype ckpt_import_types[];
 

@@ -98,6 +98,10 @@ struct ckpt_commit {
  * intact. */
 int ckpt_commit(const struct ckpt_commit *c, struct err *e);
 
+/* The last step of it, for formats of others whose files are complete in the directory of
+ * ckpt_begin: renames it, then writes the tracker. */
+int ckpt_publish(const char *save, int64_t iteration, struct err *e);
+
 /* Accepts edited texts of a checkpoint: renews their checksums in the manifest. Appends the names
  * of those that had changed, separated by blanks. A checkpoint that ckpt_open would refuse for
  * another reason stays as it is. */

@@ -270,8 +270,8 @@ put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
 }
 
 /*
- * Syncs the directory and opens the result: a full disk or a rank that did not write is noticed
- * here, while the previous checkpoint is still in place.
+ * Writes the texts and opens the result: a full disk or a rank that did not write is noticed here,
+ * while the previous checkpoint is still in place.
  */
 static int
 complete(const struct ckpt_commit *c, const char *tmp, struct err *e)
@@ -280,8 +280,7 @@ complete(const struct ckpt_commit *c, const char *tmp, struct err *e)
 
 	if (put_manifest(c, tmp, e) < 0 ||
 	    put_text(tmp, "options.conf", c->options, strlen(c->options), e) < 0 ||
-	    put_text(tmp, "state.conf", c->state, strlen(c->state), e) < 0 ||
-	    io_fsync_dir(tmp, e) < 0)
+	    put_text(tmp, "state.conf", c->state, strlen(c->state), e) < 0)
 		return -1;
 	check = ckpt_open(tmp, e);
 	ckpt_close(check);
@@ -327,30 +326,41 @@ ckpt_put_tracker(const char *save, int64_t iteration, struct err *e)
 	return put_text(save, CKPT_TRACKER, text, (size_t)n, e);
 }
 
-/*
- * Until the rename the previous checkpoint is untouched, and a failure removes what was written,
- * since the next attempt may need the space. After the rename the new one is complete; the tracker
- * is written last.
- */
+/* The directory under its temporary name is complete. Until the rename the one before is untouched,
+ * and a failure removes what was written, since the next attempt may need the space. */
 int
-ckpt_commit(const struct ckpt_commit *c, struct err *e)
+ckpt_publish(const char *save, int64_t iteration, struct err *e)
 {
 	struct commit_paths p;
 
-	if (ckpt_hidden_dir(c->save, c->iteration, "tmp", p.tmp, e) < 0 ||
-	    ckpt_hidden_dir(c->save, c->iteration, "old", p.old, e) < 0)
+	if (ckpt_hidden_dir(save, iteration, "tmp", p.tmp, e) < 0 ||
+	    ckpt_hidden_dir(save, iteration, "old", p.old, e) < 0)
 		return -1;
-	ckpt_iter_dir(c->save, c->iteration, p.dir);
-	if (complete(c, p.tmp, e) < 0 || put_in_place(&p, e) < 0) {
+	ckpt_iter_dir(save, iteration, p.dir);
+	if (io_fsync_dir(p.tmp, e) < 0 || put_in_place(&p, e) < 0) {
 		io_remove_tree(p.tmp, NULL);
 		return -1;
 	}
-	if (io_fsync_dir(c->save, e) < 0 || ckpt_put_tracker(c->save, c->iteration, e) < 0)
+	if (io_fsync_dir(save, e) < 0 || ckpt_put_tracker(save, iteration, e) < 0)
 		return -1;
 	/* Removing the replaced directory may fail; the new checkpoint is complete all the same. */
 	io_remove_tree(p.tmp, NULL);
 	io_remove_tree(p.old, NULL);
 	return 0;
+}
+
+int
+ckpt_commit(const struct ckpt_commit *c, struct err *e)
+{
+	char tmp[1024];
+
+	if (ckpt_hidden_dir(c->save, c->iteration, "tmp", tmp, e) < 0)
+		return -1;
+	if (complete(c, tmp, e) < 0) {
+		io_remove_tree(tmp, NULL);
+		return -1;
+	}
+	return ckpt_publish(c->save, c->iteration, e);
 }
 
 /*

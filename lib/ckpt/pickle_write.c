@@ -154,12 +154,19 @@ pickle_close_dict(struct str *out)
 	put_op(out, SETITEMS);
 }
 
-void
-pickle_open_object(struct str *out, const char *module, const char *name)
+/* An object as it is before it gets its state. */
+static void
+put_new(struct str *out, const char *module, const char *name)
 {
 	put_global(out, module, name);
 	put_op(out, EMPTY_TUPLE);
 	put_op(out, NEWOBJ);
+}
+
+void
+pickle_open_object(struct str *out, const char *module, const char *name)
+{
+	put_new(out, module, name);
 	pickle_open_dict(out);
 }
 
@@ -168,6 +175,34 @@ pickle_close_object(struct str *out)
 {
 	pickle_close_dict(out);
 	put_op(out, BUILD);
+}
+
+void
+pickle_open_state(struct str *out, const char *module, const char *name)
+{
+	put_new(out, module, name);
+	pickle_open_tuple(out);
+}
+
+void
+pickle_close_state(struct str *out)
+{
+	pickle_close_tuple(out);
+	put_op(out, BUILD);
+}
+
+void
+pickle_open_call(struct str *out, const char *module, const char *name)
+{
+	put_global(out, module, name);
+	pickle_open_tuple(out);
+}
+
+void
+pickle_close_call(struct str *out)
+{
+	pickle_close_tuple(out);
+	put_op(out, REDUCE);
 }
 
 static void

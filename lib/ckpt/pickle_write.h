@@ -37,6 +37,13 @@ void pickle_close_dict(struct str *out);
 void pickle_open_object(struct str *out, const char *module, const char *name);
 void pickle_close_object(struct str *out);
 
+/* The same with a tuple as its state, whose items follow. */
+void pickle_open_state(struct str *out, const char *module, const char *name);
+void pickle_close_state(struct str *out);
+/* What a function returns, whose arguments follow. */
+void pickle_open_call(struct str *out, const char *module, const char *name);
+void pickle_close_call(struct str *out);
+
 /* A dense tensor of floats that is all of storage `key`. */
 void pickle_put_tensor(struct str *out, enum dtype t, int ndim, const int64_t *shape, int64_t key);
 

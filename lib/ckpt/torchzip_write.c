@@ -237,6 +237,13 @@ put_directory(struct torchzip_writer *w)
 	str_release(&s);
 }
 
+void
+torchzip_abort(struct torchzip_writer *w)
+{
+	str_release(&w->directory);
+	free(w);
+}
+
 uint64_t
 torchzip_end(struct torchzip_writer *w)
 {
@@ -247,7 +254,6 @@ torchzip_end(struct torchzip_writer *w)
 	put_entry(w, "version", "3\n", 2);
 	put_directory(w);
 	bytes = w->at;
-	str_release(&w->directory);
-	free(w);
+	torchzip_abort(w);
 	return bytes;
 }

@@ -28,5 +28,6 @@ void torchzip_storage(struct torchzip_writer *w, uint64_t bytes);
 void torchzip_put(struct torchzip_writer *w, const void *bytes, size_t n);
 /* Ends the zip and returns its size; frees w. */
 uint64_t torchzip_end(struct torchzip_writer *w);
+void torchzip_abort(struct torchzip_writer *w); /* leaves it as it is */
 
 #endif

@@ -1,0 +1,224 @@
+/*
+ * export.c - mckpt export
+ *
+ * The source, the layout and the args are checked before anything is written; one rename makes the
+ * checkpoint appear. The formats differ in how they name and place tensors; where parameters lie in
+ * those is megatron.h's.
+ */
+#include "ckpt/copy.h"
+#include "ckpt/export.h"
+#include "ckpt/export_impl.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/ckpt/ckpt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const export_formats[] = { "torch", "torch_dist", NULL };
+static int (*const writers[])(struct export *x) = { export_torch, export_torch_dist };
+
+/* --- tensors ---------------------------------------------------------------------------------- */
+
+bool
+export_has(const struct export *x, int kind)
+{
+	return kind < x->num_kinds && (kind != KIND_MASTER || x->has_master);
+}
+
+enum dtype
+export_dtype(const struct export *x, int kind)
+{
+	return kind == KIND_WEIGHT ? x->dtype : DTYPE_F32;
+}
+
+const char *
+export_state(const struct export *x, int kind)
+{
+	return x->src->rule->states[kind - KIND_STATES];
+}
+
+uint64_t
+export_bytes(const struct export *x, int tensor, int kind)
+{
+	const struct megatron_tensor *t = &x->map.tensor[tensor];
+	int64_t shape[SLICE_DIMS];
+	struct slice whole;
+
+	megatron_rank_shape(t, x->o->layout.tensor_model_parallel_size, shape);
+	whole = slice_whole(t->ndim, shape);
+	return (uint64_t)slice_elements(&whole) * dtype_size(export_dtype(x, kind));
+}
+
+/* The pieces of one parameter that the rank has. */
+static int
+read_param(struct export *x, int i, int kind, int rank, void *dst)
+{
+	const struct param *p = &x->src->param[i];
+	const struct megatron_tensor *t = &x->map.tensor[x->map.rows[i].tensor];
+	int64_t ranks = x->o->layout.tensor_model_parallel_size, shape[SLICE_DIMS];
+	struct slice whole = slice_whole(p->ndim, p->shape), held;
+	enum dtype dtype = export_dtype(x, kind);
+	struct megatron_piece it = { 0 };
+
+	megatron_rank_shape(t, ranks, shape);
+	held = slice_whole(t->ndim, shape);
+	while (megatron_next(&x->map, i, ranks, &whole, &it)) {
+		const struct source_part part = { p,
+			kind < KIND_STATES ? NULL : export_state(x, kind), 0, it.param };
+		void *bytes;
+		int rc;
+
+		if (t->cut >= 0 && it.rank != rank)
+			continue;
+		bytes = mem_alloc((size_t)slice_elements(&it.param), dtype_size(dtype));
+		rc = source_read(x->src, &part, dtype, bytes, x->e);
+		if (rc == 0)
+			slice_copy(dst, &held, bytes, &it.tensor, &it.tensor, dtype_size(dtype));
+		free(bytes);
+		if (rc < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+export_read(struct export *x, int tensor, int kind, int rank, void *dst)
+{
+	memset(dst, 0, export_bytes(x, tensor, kind));
+	for (int i = 0; i < x->src->count; i++)
+		if (x->map.rows[i].tensor == tensor && read_param(x, i, kind, rank, dst) < 0)
+			return -1;
+	return 0;
+}
+
+/* which: tensor, kind, rank. */
+int
+export_put(struct export *x, struct torchzip_writer *w, const int which[3])
+{
+	uint64_t n = export_bytes(x, which[0], which[1]);
+	void *bytes = mem_alloc(n, 1);
+	int rc = export_read(x, which[0], which[1], which[2], bytes);
+
+	if (rc == 0)
+		torchzip_put(w, bytes, n);
+	free(bytes);
+	return rc;
+}
+
+/* --- checks ----------------------------------------------------------------------------------- */
+
+/* Megatron-LM makes stages equal unless an option says how, where our default is another. */
+static int
+resolve_layout(struct export *x)
+{
+	const struct model_config *c = &x->src->config;
+	struct split_options s = x->o->split;
+	int64_t p = x->o->layout.pipeline_model_parallel_size, v = 1;
+	bool uneven = s.decoder_first_pipeline_num_layers || s.decoder_last_pipeline_num_layers ||
+	    s.account_for_embedding_in_pipeline_split || s.account_for_loss_in_pipeline_split ||
+	    s.pipeline_model_parallel_layout;
+
+	if (s.num_virtual_stages_per_pipeline_rank)
+		v = s.num_virtual_stages_per_pipeline_rank;
+	if (p > 1 && !uneven && !s.num_layers_per_virtual_pipeline_stage) {
+		if (c->num_layers % (p * v))
+			return err_set(x->e,
+			    "--pipeline-model-parallel-size %lld: its %lld stages must share %lld "
+			    "layers equally, or give --decoder-first-pipeline-num-layers and the "
+			    "like",
+			    (long long)p, (long long)(p * v), (long long)c->num_layers);
+		s.num_layers_per_virtual_pipeline_stage = c->num_layers / p / v;
+		s.num_virtual_stages_per_pipeline_rank = 0;
+	}
+	x->layout = x->o->layout;
+	return layout_check(&x->layout, c, x->e) < 0 ? -1
+						     : split_resolve(&s, c, 0, &x->layout, x->e);
+}
+
+/* The type of the run's weights, or of those that are stored. */
+static int
+choose_dtype(struct export *x)
+{
+	const struct source *s = x->src;
+
+	x->dtype = x->o->dtype;
+	if (x->dtype == DTYPE_NONE && s->state.dtype)
+		x->dtype = dtype_from_name(s->state.dtype);
+	if (x->dtype == DTYPE_NONE)
+		x->dtype = source_dtype(s, &s->param[0], NULL);
+	return x->dtype == DTYPE_F64
+	    ? err_set(
+		  x->e, "%s: its weights are F64, which Megatron-LM has not; give --dtype", s->path)
+	    : 0;
+}
+
+/* Everything that can be wrong before the first byte. */
+static int
+check(struct export *x, struct str *notes)
+{
+	const struct export_options *o = x->o;
+	struct source *s = x->src;
+	int64_t t = o->layout.tensor_model_parallel_size;
+	bool optim = s->rule && !o->no_optim, adam = optim && !strcmp(s->rule->name, "adam");
+
+	x->padded_vocab_size = megatron_padded_vocab(&s->config, t);
+	if (source_require(s, x->e) < 0 || resolve_layout(x) < 0 || choose_dtype(x) < 0 ||
+	    export_check_args(x, x->e) < 0)
+		return -1;
+	if (optim && !adam)
+		return err_set(x->e,
+		    "%s: its optimizer is %s, whose states are not written; --no-optim leaves "
+		    "them out",
+		    s->path, s->rule->name);
+	x->num_kinds = optim ? KIND_STATES + optim_num_states(s->rule) : 1;
+	x->has_master = optim && (x->dtype != DTYPE_F32 || o->use_distributed_optimizer);
+	if (megatron_map_init(&x->map,
+		&(struct megatron_model){ &s->config, s->param, s->count,
+		    o->local && o->format == EXPORT_TORCH ? MEGATRON_LOCAL : MEGATRON_ENGINE,
+		    x->padded_vocab_size },
+		x->e) < 0 ||
+	    megatron_check_ranks(&x->map, t, x->e) < 0)
+		return -1;
+	if (x->padded_vocab_size > s->config.vocab_size)
+		str_addf(notes,
+		    "%s: the vocabulary tables get %lld rows, of which %lld are padding, zeros\n",
+		    o->save, (long long)x->padded_vocab_size,
+		    (long long)(x->padded_vocab_size - s->config.vocab_size));
+	return 0;
+}
+
+static int
+write_all(struct export *x)
+{
+	int64_t iteration = x->src->state.iteration;
+
+	if (ckpt_begin(x->o->save, iteration, true, x->tmp, x->e) < 0)
+		return -1;
+	if (writers[x->o->format](x) == 0)
+		return ckpt_publish(x->o->save, iteration, x->e);
+	io_remove_tree(x->tmp, NULL);
+	return -1;
+}
+
+int
+export_source(const struct export_options *o, struct str *notes, struct err *e)
+{
+	struct export x = { .o = o, .e = e };
+	int rc = -1;
+
+	if (save_is_free(o->save, o->force, e) < 0)
+		return -1;
+	x.src = source_open(o->src, e);
+	if (!x.src)
+		return -1;
+	str_add(notes, x.src->notes.buf, x.src->notes.len);
+	if (check(&x, notes) == 0)
+		rc = write_all(&x);
+	if (rc == 0 && x.src->lost.overflows + x.src->lost.underflows)
+		str_addf(notes, "%s: %lld numbers became infinite and %lld became 0\n", o->save,
+		    (long long)x.src->lost.overflows, (long long)x.src->lost.underflows);
+	megatron_map_release(&x.map);
+	source_close(x.src);
+	return rc;
+}

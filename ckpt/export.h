@@ -1,0 +1,33 @@
+/* export.h - mckpt export: a model, with its optimizer, as a checkpoint of Megatron-LM */
+#ifndef CKPT_EXPORT_H
+#define CKPT_EXPORT_H
+
+#include "lib/base/dtype.h"
+#include "lib/base/err.h"
+#include "lib/base/str.h"
+#include "lib/model/split.h"
+
+#include <stdbool.h>
+
+enum export_format { EXPORT_TORCH, EXPORT_TORCH_DIST };
+extern const char *const export_formats[]; /* ended by NULL */
+
+struct export_options {
+	const char *src, *save;
+	enum export_format format;
+	/* of the run that will read it: the files of torch, the chunks of torch_dist */
+	struct layout layout;
+	struct split_options split;
+	enum dtype dtype; /* of the weights; DTYPE_NONE: as the run had them */
+	bool use_distributed_optimizer, no_optim, force;
+	bool local; /* Megatron-LM's own names of norms, not Transformer Engine's */
+};
+
+/*
+ * Writes save/iter_* of the source's iteration, and the tracker. Weights are rounded once; with an
+ * optimizer, parameters are its fp32 masters too, and each state is kept. Padded rows of the
+ * vocabulary are zeros. One rank's part of a tensor is in memory at a time. notes gets lines.
+ */
+int export_source(const struct export_options *o, struct str *notes, struct err *e);
+
+#endif

@@ -1,0 +1,346 @@
+/*
+ * export_args.c - the args and the other numbers of a run, as Megatron-LM saves them
+ *
+ * The args are what its loader compares or takes over (check_checkpoint_args and
+ * load_args_from_checkpoint in megatron/training/checkpointing.py), with the model's others. That
+ * they mean the model is proved by reading them back.
+ */
+#include "ckpt/export_impl.h"
+#include "lib/ckpt/megatron_args.h"
+#include "lib/ckpt/pickle_write.h"
+#include "lib/model/fields.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum field_type { WHOLE, REAL, FLAG };
+
+#define FIELD(n, t, f) \
+	{ \
+		n, t, offsetof(struct model_config, f) \
+	}
+
+/* Args that are fields of the model. */
+static const struct {
+	const char *name;
+	enum field_type type;
+	size_t off;
+} fields[] = {
+	FIELD("num_layers", WHOLE, num_layers),
+	FIELD("hidden_size", WHOLE, hidden_size),
+	FIELD("ffn_hidden_size", WHOLE, ffn_hidden_size),
+	FIELD("num_attention_heads", WHOLE, num_attention_heads),
+	FIELD("num_query_groups", WHOLE, num_query_groups),
+	FIELD("kv_channels", WHOLE, kv_channels),
+	FIELD("seq_length", WHOLE, max_position_embeddings),
+	FIELD("max_position_embeddings", WHOLE, max_position_embeddings),
+	FIELD("vocab_size", WHOLE, vocab_size),
+	FIELD("make_vocab_size_divisible_by", WHOLE, make_vocab_size_divisible_by),
+	FIELD("norm_epsilon", REAL, norm_epsilon),
+	FIELD("layernorm_epsilon", REAL, norm_epsilon),
+	FIELD("rotary_percent", REAL, rotary_percent),
+	FIELD("rotary_interleaved", FLAG, rotary_interleaved),
+	FIELD("qk_layernorm", FLAG, qk_layernorm),
+	FIELD("untie_embeddings_and_output_weights", FLAG, untie_embeddings_and_output_weights),
+	FIELD("init_method_std", REAL, init_method_std),
+	FIELD("attention_dropout", REAL, attention_dropout),
+	FIELD("hidden_dropout", REAL, hidden_dropout),
+};
+
+/* Args with one value in every model that is written; NULL: None. */
+static const struct {
+	const char *name;
+	bool value, none;
+} constants[] = {
+	{ "add_position_embedding", true, false },
+	{ "use_rotary_position_embeddings", false, false },
+	{ "apply_layernorm_1p", false, false },
+	{ "apply_query_key_layer_scaling", false, false },
+	{ "openai_gelu", false, false },
+	{ "bias_swiglu_fusion", true, false },
+	{ "num_experts", false, true },
+	{ "mtp_num_layers", false, true },
+	{ "sequence_parallel", false, false },
+	{ "overlap_grad_reduce", false, false },
+	{ "ddp_bucket_size", false, true },
+	{ "no_save_rng", true, false },
+	{ "use_megatron_fsdp", false, false },
+};
+
+static void
+put_int(struct str *out, const char *key, int64_t x)
+{
+	pickle_put_text(out, key);
+	pickle_put_int(out, x);
+}
+
+static void
+put_bool(struct str *out, const char *key, bool x)
+{
+	pickle_put_text(out, key);
+	pickle_put_bool(out, x);
+}
+
+static void
+put_double(struct str *out, const char *key, double x)
+{
+	pickle_put_text(out, key);
+	pickle_put_double(out, x);
+}
+
+static void
+put_text(struct str *out, const char *key, const char *x)
+{
+	pickle_put_text(out, key);
+	pickle_put_text(out, x);
+}
+
+/* 0 stands for an option that is not given. */
+static void
+put_optional(struct str *out, const char *key, int64_t x)
+{
+	pickle_put_text(out, key);
+	if (x)
+		pickle_put_int(out, x);
+	else
+		pickle_put_none(out);
+}
+
+static void
+put_fields(struct str *out, const struct model_config *c)
+{
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+		const char *at = (const char *)c + fields[i].off;
+
+		pickle_put_text(out, fields[i].name);
+		switch (fields[i].type) {
+		case WHOLE: pickle_put_int(out, *(const int64_t *)(const void *)at); break;
+		case REAL: pickle_put_double(out, *(const double *)(const void *)at); break;
+		case FLAG: pickle_put_bool(out, *(const bool *)(const void *)at); break;
+		}
+	}
+	for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
+		pickle_put_text(out, constants[i].name);
+		if (constants[i].none)
+			pickle_put_none(out);
+		else
+			pickle_put_bool(out, constants[i].value);
+	}
+}
+
+/* Fields that Megatron-LM says in several args, or in other words. GELU by the error function is
+ * what it computes without its fusion. */
+static void
+put_recipe(struct str *out, const struct model_config *c)
+{
+	bool llama3 = c->rope_scaling == ROPE_SCALING_LLAMA3,
+	     whole = c->rotary_base == floor(c->rotary_base) && c->rotary_base < 0x1p53;
+
+	put_text(out, "normalization", normalization_names[c->normalization]);
+	put_text(out, "position_embedding_type", position_names[c->position]);
+	put_bool(out, "group_query_attention", c->num_query_groups != c->num_attention_heads);
+	put_bool(out, "swiglu", c->activation == ACTIVATION_SWIGLU);
+	put_bool(out, "squared_relu", c->activation == ACTIVATION_RELU2);
+	put_bool(out, "bias_gelu_fusion", c->mlp_bias && c->activation != ACTIVATION_GELU_ERF);
+	put_bool(out, "add_bias_linear", c->mlp_bias);
+	put_bool(out, "add_qkv_bias", c->qkv_bias);
+	pickle_put_text(out, "rotary_base");
+	if (whole)
+		pickle_put_int(out, (int64_t)c->rotary_base);
+	else
+		pickle_put_double(out, c->rotary_base);
+	put_bool(out, "use_rope_scaling", llama3);
+	put_double(out, "rope_scaling_factor", llama3 ? c->rope_factor : 8);
+	pickle_put_text(out, "rotary_seq_len_interpolation_factor");
+	if (c->rope_scaling == ROPE_SCALING_LINEAR)
+		pickle_put_double(out, c->rope_factor);
+	else
+		pickle_put_none(out);
+	pickle_put_text(out, "window_size");
+	if (c->window_size) {
+		pickle_open_tuple(out);
+		pickle_put_int(out, c->window_size - 1);
+		pickle_put_int(out, 0);
+		pickle_close_tuple(out);
+	} else {
+		pickle_put_none(out);
+	}
+}
+
+static void
+put_layout(const struct export *x, struct str *out)
+{
+	const struct split_options *s = &x->o->split;
+	const struct layout *l = &x->layout;
+	int64_t t = l->tensor_model_parallel_size, p = l->pipeline_model_parallel_size;
+	int chunks = layout_chunks(l);
+
+	put_int(out, "tensor_model_parallel_size", t);
+	put_int(out, "pipeline_model_parallel_size", p);
+	put_optional(out, "virtual_pipeline_model_parallel_size", chunks > 1 ? chunks : 0);
+	put_optional(out, "num_layers_per_virtual_pipeline_stage", chunks > 1 ? l->split[0] : 0);
+	put_optional(
+	    out, "decoder_first_pipeline_num_layers", s->decoder_first_pipeline_num_layers);
+	put_optional(out, "decoder_last_pipeline_num_layers", s->decoder_last_pipeline_num_layers);
+	put_bool(out, "account_for_embedding_in_pipeline_split",
+	    s->account_for_embedding_in_pipeline_split);
+	put_bool(out, "account_for_loss_in_pipeline_split", s->account_for_loss_in_pipeline_split);
+	pickle_put_text(out, "pipeline_model_parallel_layout");
+	if (s->pipeline_model_parallel_layout)
+		pickle_put_text(out, s->pipeline_model_parallel_layout);
+	else
+		pickle_put_none(out);
+	put_int(out, "context_parallel_size", 1);
+	put_int(out, "expert_model_parallel_size", 1);
+	put_int(out, "expert_tensor_parallel_size", t);
+	put_int(out, "data_parallel_size", 1);
+	put_int(out, "world_size", t * p);
+	put_int(out, "padded_vocab_size", x->padded_vocab_size);
+}
+
+static void
+put_args(const struct export *x, struct str *out)
+{
+	const struct run_state *s = &x->src->state;
+
+	pickle_open_object(out, "argparse", "Namespace");
+	put_fields(out, &x->src->config);
+	put_recipe(out, &x->src->config);
+	put_layout(x, out);
+	pickle_put_text(out, "params_dtype");
+	pickle_put_dtype(out, x->dtype);
+	put_bool(out, "bf16", x->dtype == DTYPE_BF16);
+	put_bool(out, "fp16", x->dtype == DTYPE_F16);
+	put_text(out, "transformer_impl", x->o->local ? "local" : "transformer_engine");
+	put_text(out, "ckpt_format", export_formats[x->o->format]);
+	put_bool(out, "use_dist_ckpt", x->o->format == EXPORT_TORCH_DIST);
+	put_bool(out, "use_distributed_optimizer", x->o->use_distributed_optimizer);
+	put_bool(out, "no_save_optim", x->num_kinds == 1);
+	put_text(out, "optimizer", "adam");
+	if (!isnan(s->adam_beta1) && !isnan(s->adam_beta2) && !isnan(s->adam_eps)) {
+		put_double(out, "adam_beta1", s->adam_beta1);
+		put_double(out, "adam_beta2", s->adam_beta2);
+		put_double(out, "adam_eps", s->adam_eps);
+	}
+	if (s->seed != STATE_NONE)
+		put_int(out, "seed", s->seed);
+	put_int(out, "iteration", s->iteration);
+	put_int(out, "consumed_train_samples", s->consumed_train_samples);
+	put_int(out, "skipped_train_samples", s->skipped_samples > 0 ? s->skipped_samples : 0);
+	put_int(out, "consumed_valid_samples", 0);
+	pickle_close_object(out);
+}
+
+void
+export_open_common(const struct export *x, struct str *out)
+{
+	pickle_open_dict(out);
+	pickle_put_text(out, "args");
+	put_args(x, out);
+	put_double(out, "checkpoint_version", 3.0);
+	put_int(out, "iteration", x->src->state.iteration);
+	put_int(out, "num_floating_point_operations_so_far", 0);
+}
+
+int
+export_check_args(const struct export *x, struct err *e)
+{
+	struct str text = { 0 }, differences = { 0 };
+	struct pickle *p = NULL;
+	struct megatron_args a;
+	struct err why;
+	int rc = 0;
+
+	pickle_begin(&text);
+	put_args(x, &text);
+	pickle_end(&text);
+	if (pickle_read(text.buf, text.len, &pickle_limits_torch, &p, &why) < 0)
+		BUG("args that were written are not read: %s", why.msg);
+	if (megatron_args_read(pickle_root(p), &a, &why) < 0)
+		rc = err_set(e, "%s: Megatron-LM's args cannot express the model: %s", x->src->path,
+		    why.msg);
+	else
+		model_weight_differences(&x->src->config, &a.config, &differences);
+	if (differences.len)
+		rc = err_set(e, "%s: Megatron-LM's args cannot express --%.*s of the model",
+		    x->src->path, (int)strcspn(differences.buf, "\t"), differences.buf);
+	pickle_free(p);
+	str_release(&text);
+	str_release(&differences);
+	return rc;
+}
+
+/* --- the optimizer ---------------------------------------------------------------------------- */
+
+/* The value of an option of the run that was a number; 0 where it is not known. */
+static double
+option(const struct export *x, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = x->src->options.buf; at && *at; at += strcspn(at, "\n")) {
+		at += *at == '\n';
+		if (!strncmp(at, name, n) && at[n] == ' ')
+			return strtod(at + n, NULL);
+	}
+	return 0;
+}
+
+/* Group 0 decays, group 1 does not. */
+void
+export_put_groups(const struct export *x, struct str *out, const int ids[2])
+{
+	const struct run_state *s = &x->src->state;
+
+	pickle_open_list(out);
+	for (int g = 0; g < 2; g++) {
+		pickle_open_dict(out);
+		put_bool(out, "is_expert_parallel", false);
+		put_bool(out, "default_config", true);
+		put_double(out, "wd_mult", g == 0);
+		put_double(out, "lr_mult", 1);
+		put_bool(out, "is_decoupled_lr", false);
+		put_double(out, "max_lr", option(x, "lr"));
+		put_double(out, "min_lr", option(x, "min-lr"));
+		put_double(out, "lr", option(x, "lr"));
+		put_bool(out, "bias_correction", true);
+		pickle_put_text(out, "betas");
+		pickle_open_tuple(out);
+		pickle_put_double(out, isnan(s->adam_beta1) ? 0.9 : s->adam_beta1);
+		pickle_put_double(out, isnan(s->adam_beta2) ? 0.999 : s->adam_beta2);
+		pickle_close_tuple(out);
+		put_double(out, "eps", isnan(s->adam_eps) ? 1e-8 : s->adam_eps);
+		put_double(out, "weight_decay", g == 0 ? option(x, "weight-decay") : 0);
+		put_int(out, "step", s->optimizer_steps);
+		if (ids[g] >= 0) {
+			pickle_put_text(out, "params");
+			pickle_open_list(out);
+			for (int i = 0; i < ids[g]; i++)
+				pickle_put_int(out, i + (g ? ids[0] : 0));
+			pickle_close_list(out);
+		}
+		pickle_close_dict(out);
+	}
+	pickle_close_list(out);
+}
+
+/* Its loader compares the rest with the options of its run, unless told to override. */
+void
+export_put_scheduler(const struct export *x, struct str *out)
+{
+	pickle_put_text(out, "opt_param_scheduler");
+	pickle_open_dict(out);
+	put_double(out, "max_lr", option(x, "lr"));
+	put_double(out, "min_lr", option(x, "min-lr"));
+	put_int(out, "lr_warmup_steps", 0);
+	put_int(out, "num_steps", x->src->state.consumed_train_samples);
+	put_text(out, "lr_decay_style", "constant");
+	put_int(out, "lr_decay_steps", x->src->state.consumed_train_samples);
+	put_double(out, "start_wd", option(x, "weight-decay"));
+	put_double(out, "end_wd", option(x, "weight-decay"));
+	put_text(out, "wd_incr_style", "constant");
+	put_int(out, "wd_incr_steps", x->src->state.consumed_train_samples);
+	pickle_close_dict(out);
+}

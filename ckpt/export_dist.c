@@ -1,0 +1,379 @@
+/*
+ * export_dist.c - Megatron-LM's format torch_dist: whole tensors in chunks, in one file
+ *
+ *   __0_0.distcp    the args and the like as an object, then the chunks, each a zip of its own
+ *   .metadata       what each is, and where
+ *   metadata.json   the format's name
+ *
+ * Tensors of the layers are stacked: the layer is their first dimension, and a chunk is of one
+ * layer and one tensor rank. Source: torch/distributed/checkpoint/metadata.py; Megatron-LM
+ * core/dist_checkpointing.
+ */
+#include "ckpt/export_impl.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/ckpt/pickle_write.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DCP "torch.distributed.checkpoint.metadata"
+static const char data_file[] = "__0_0.distcp";
+static const char format[] = "{\"sharded_backend\": \"torch_dist\", "
+			     "\"sharded_backend_version\": 1, \"common_backend\": \"torch\", "
+			     "\"common_backend_version\": 1}";
+
+/* The file of chunks, and the two dicts of .metadata as they grow. */
+struct dist_file {
+	struct export *x;
+	struct outfile out;
+	uint64_t at;
+	struct str names, places;
+};
+
+/* --- metadata --------------------------------------------------------------------------------- */
+
+/* An entry of storage_data; ndim -1: of an object. */
+static void
+put_place(struct dist_file *f, const char *name, int ndim, const int64_t *start, uint64_t bytes)
+{
+	struct str *s = &f->places;
+
+	pickle_open_object(s, DCP, "MetadataIndex");
+	pickle_put_text(s, "fqn");
+	pickle_put_text(s, name);
+	pickle_put_text(s, "offset");
+	if (ndim >= 0)
+		pickle_put_size(s, ndim, start);
+	else
+		pickle_put_none(s);
+	pickle_put_text(s, "index");
+	pickle_put_none(s);
+	pickle_close_object(s);
+	pickle_open_object(s, "torch.distributed.checkpoint.filesystem", "_StorageInfo");
+	pickle_put_text(s, "relative_path");
+	pickle_put_text(s, data_file);
+	pickle_put_text(s, "offset");
+	pickle_put_int(s, (int64_t)f->at);
+	pickle_put_text(s, "length");
+	pickle_put_int(s, (int64_t)bytes);
+	pickle_close_object(s);
+	f->at += bytes;
+}
+
+/* Type, layout, gradient, memory format, pinned. */
+static void
+put_properties(struct str *s, enum dtype t)
+{
+	pickle_open_state(s, DCP, "TensorProperties");
+	pickle_put_dtype(s, t);
+	pickle_open_call(s, "torch.serialization", "_get_layout");
+	pickle_put_text(s, "torch.strided");
+	pickle_close_call(s);
+	pickle_put_bool(s, false);
+	pickle_open_call(s, DCP, "_MEM_FORMAT_ENCODING");
+	pickle_put_int(s, 0);
+	pickle_close_call(s);
+	pickle_put_bool(s, false);
+	pickle_close_state(s);
+}
+
+/* Opens an entry of state_dict_metadata of a tensor; its chunks follow. */
+static void
+open_tensor(struct str *s, const char *name, enum dtype t, int ndim, const int64_t *shape)
+{
+	pickle_put_text(s, name);
+	pickle_open_object(s, DCP, "TensorStorageMetadata");
+	pickle_put_text(s, "properties");
+	put_properties(s, t);
+	pickle_put_text(s, "size");
+	pickle_put_size(s, ndim, shape);
+	pickle_put_text(s, "chunks");
+	pickle_open_list(s);
+}
+
+static void
+put_chunk(struct str *s, const struct slice *box)
+{
+	pickle_open_object(s, DCP, "ChunkStorageMetadata");
+	pickle_put_text(s, "offsets");
+	pickle_put_size(s, box->ndim, box->start);
+	pickle_put_text(s, "sizes");
+	pickle_put_size(s, box->ndim, box->count);
+	pickle_close_object(s);
+}
+
+static void
+close_tensor(struct str *s)
+{
+	pickle_close_list(s);
+	pickle_close_object(s);
+}
+
+static int
+write_metadata(const struct dist_file *f)
+{
+	char path[1100];
+	struct str s = { 0 };
+	int rc;
+
+	pickle_begin(&s);
+	pickle_open_object(&s, DCP, "Metadata");
+	pickle_put_text(&s, "state_dict_metadata");
+	pickle_open_dict(&s);
+	str_add(&s, f->names.buf, f->names.len);
+	pickle_close_dict(&s);
+	pickle_put_text(&s, "planner_data");
+	pickle_put_none(&s);
+	pickle_put_text(&s, "storage_data");
+	pickle_open_dict(&s);
+	str_add(&s, f->places.buf, f->places.len);
+	pickle_close_dict(&s);
+	pickle_put_text(&s, "storage_meta");
+	pickle_put_none(&s);
+	pickle_close_object(&s);
+	pickle_end(&s);
+	snprintf(path, sizeof path, "%s/.metadata", f->x->tmp);
+	rc = io_write_file(path, s.buf, s.len, f->x->e);
+	str_release(&s);
+	return rc;
+}
+
+/* --- objects ---------------------------------------------------------------------------------- */
+
+/* A zip with a pickle alone. */
+static void
+put_object(struct dist_file *f, const char *name, const struct str *pickle)
+{
+	struct torchzip_writer *w = torchzip_begin(f->out.f, "archive", pickle);
+
+	pickle_put_text(&f->names, name);
+	pickle_open_object(&f->names, DCP, "BytesStorageMetadata");
+	pickle_close_object(&f->names);
+	put_place(f, name, -1, NULL, torchzip_end(w));
+}
+
+/* What its loader asks of the rest: how the optimizer is stored. */
+static void
+put_content(const struct export *x, struct str *s)
+{
+	pickle_put_text(s, "content_metadata");
+	pickle_open_dict(s);
+	if (x->o->use_distributed_optimizer) {
+		pickle_put_text(s, "distrib_optim_sharding_type");
+		pickle_put_text(s, "fully_reshardable");
+		pickle_put_text(s, "distrib_optim_fully_reshardable_mem_efficient");
+		pickle_put_bool(s, false);
+	}
+	pickle_put_text(s, "singleton_local_shards");
+	pickle_put_bool(s, false);
+	pickle_put_text(s, "chained_optim_avoid_prefix");
+	pickle_put_bool(s, true);
+	pickle_close_dict(s);
+}
+
+/* Objects are lists of one. */
+static void
+put_common(struct dist_file *f)
+{
+	static const int none[2] = { -1, -1 };
+	const struct export *x = f->x;
+	struct str s = { 0 };
+
+	pickle_begin(&s);
+	pickle_open_list(&s);
+	export_open_common(x, &s);
+	if (x->num_kinds > 1) {
+		pickle_put_text(&s, "optimizer");
+		pickle_open_dict(&s);
+		pickle_put_text(&s, "optimizer");
+		pickle_open_dict(&s);
+		pickle_put_text(&s, "param_groups");
+		export_put_groups(x, &s, none);
+		pickle_close_dict(&s);
+		if (x->o->use_distributed_optimizer) {
+			pickle_put_text(&s, "param_state_sharding_type");
+			pickle_put_text(&s, "fully_reshardable");
+		}
+		pickle_close_dict(&s);
+		export_put_scheduler(x, &s);
+	}
+	put_content(x, &s);
+	pickle_close_dict(&s);
+	pickle_close_list(&s);
+	pickle_end(&s);
+	put_object(f, "common_state/shard_0_1", &s);
+	str_release(&s);
+}
+
+/* Linear layers have a state of their own, which is empty without FP8; its loader asks for it. */
+static void
+put_extra_states(struct dist_file *f)
+{
+	static const char *const linears[] = { "self_attention.linear_proj",
+		"self_attention.linear_qkv", "mlp.linear_fc1", "mlp.linear_fc2" };
+	int layers = (int)f->x->src->config.num_layers;
+	struct str s = { 0 };
+
+	pickle_begin(&s);
+	pickle_open_list(&s);
+	pickle_put_none(&s);
+	pickle_close_list(&s);
+	pickle_end(&s);
+	for (int layer = 0; layer < layers; layer++)
+		for (size_t i = 0; i < sizeof linears / sizeof *linears; i++) {
+			char name[128];
+
+			snprintf(name, sizeof name, "decoder.layers.%s._extra_state/shard_%d_%d",
+			    linears[i], layer, layers);
+			put_object(f, name, &s);
+		}
+	str_release(&s);
+}
+
+/* --- tensors ---------------------------------------------------------------------------------- */
+
+/* The box of a block's part in the whole tensor, with the layer in front of a stacked one. */
+static struct slice
+chunk_box(const struct export *x, const struct megatron_tensor *t, int rank, int block)
+{
+	int64_t ranks = x->o->layout.tensor_model_parallel_size;
+	int stacked = strstr(t->name, "%d") != NULL;
+	struct slice box = slice_whole(t->ndim, t->shape),
+		     out = { t->ndim + stacked, { 0 }, { 0 } };
+
+	if (t->cut >= 0) {
+		int64_t part = t->shape[t->cut] / (ranks * t->blocks);
+
+		box.start[t->cut] = (block * ranks + rank) * part;
+		box.count[t->cut] = part;
+	}
+	if (stacked) {
+		out.start[0] = t->layer;
+		out.count[0] = 1;
+	}
+	memcpy(out.start + stacked, box.start, (size_t)t->ndim * sizeof *box.start);
+	memcpy(out.count + stacked, box.count, (size_t)t->ndim * sizeof *box.count);
+	return out;
+}
+
+/* One rank's part of a tensor: a chunk of each block of rows. */
+static int
+put_part(struct dist_file *f, const char *name, int tensor, int kind, int rank)
+{
+	struct export *x = f->x;
+	const struct megatron_tensor *t = &x->map.tensor[tensor];
+	enum dtype dtype = export_dtype(x, kind);
+	uint64_t n = export_bytes(x, tensor, kind) / (uint64_t)t->blocks;
+	char *bytes = mem_alloc(n, (size_t)t->blocks);
+	int rc = export_read(x, tensor, kind, rank, bytes);
+
+	for (int block = 0; block < t->blocks && rc == 0; block++) {
+		struct slice box = chunk_box(x, t, rank, block);
+		struct str pickle = { 0 };
+		struct torchzip_writer *w;
+
+		pickle_begin(&pickle);
+		pickle_put_tensor(&pickle, dtype, box.ndim, box.count, 0);
+		pickle_end(&pickle);
+		w = torchzip_begin(f->out.f, "archive", &pickle);
+		torchzip_storage(w, n);
+		torchzip_put(w, bytes + (uint64_t)block * n, n);
+		put_chunk(&f->names, &box);
+		put_place(f, name, box.ndim, box.start, torchzip_end(w));
+		str_release(&pickle);
+	}
+	free(bytes);
+	return rc;
+}
+
+/* What comes before a tensor's name. */
+static void
+kind_prefix(const struct export *x, int kind, char out[64])
+{
+	if (kind == KIND_WEIGHT)
+		out[0] = '\0';
+	else
+		snprintf(out, 64, "optimizer.state.%s.",
+		    kind != KIND_MASTER                   ? export_state(x, kind)
+			: x->o->use_distributed_optimizer ? "param"
+							  : "fp32_param");
+}
+
+/* The tensors of one name: a stack of all layers' or one. first is the first of them. */
+static int
+put_stack(struct dist_file *f, int first, int kind)
+{
+	struct export *x = f->x;
+	const struct megatron_tensor *t = &x->map.tensor[first];
+	const char *mark = strstr(t->name, "%d.");
+	int64_t shape[SLICE_DIMS] = { x->src->config.num_layers };
+	char name[200], prefix[64];
+	int ranks = t->cut < 0 ? 1 : (int)x->o->layout.tensor_model_parallel_size;
+
+	kind_prefix(x, kind, prefix);
+	if (mark)
+		snprintf(name, sizeof name, "%s%.*s%s", prefix, (int)(mark - t->name), t->name,
+		    mark + 3);
+	else
+		snprintf(name, sizeof name, "%s%s", prefix, t->name);
+	memcpy(shape + (mark != NULL), t->shape, (size_t)t->ndim * sizeof *shape);
+	open_tensor(&f->names, name, export_dtype(x, kind), t->ndim + (mark != NULL), shape);
+	for (int i = first; i < x->map.count; i++)
+		for (int rank = 0; rank < ranks && x->map.tensor[i].name == t->name; rank++)
+			if (put_part(f, name, i, kind, rank) < 0)
+				return -1;
+	close_tensor(&f->names);
+	return 0;
+}
+
+/* Whether tensor i is the first of its name. */
+static bool
+is_first(const struct megatron_map *m, int i)
+{
+	int k = 0;
+
+	while (m->tensor[k].name != m->tensor[i].name)
+		k++;
+	return k == i;
+}
+
+static int
+put_all(struct dist_file *f)
+{
+	const struct export *x = f->x;
+
+	put_common(f);
+	put_extra_states(f);
+	for (int kind = KIND_WEIGHT; kind < x->num_kinds; kind++)
+		for (int i = 0; i < x->map.count && export_has(x, kind); i++)
+			if (is_first(&x->map, i) && put_stack(f, i, kind) < 0)
+				return -1;
+	return 0;
+}
+
+/* The data first: what says where they are is complete only then. */
+int
+export_torch_dist(struct export *x)
+{
+	struct dist_file f = { .x = x };
+	char path[1100];
+	int rc;
+
+	snprintf(path, sizeof path, "%s/%s", x->tmp, data_file);
+	if (outfile_open(&f.out, path, x->e) < 0)
+		return -1;
+	rc = put_all(&f);
+	if (rc == 0)
+		rc = outfile_commit(&f.out, x->e);
+	else
+		outfile_abort(&f.out);
+	if (rc == 0)
+		rc = write_metadata(&f);
+	snprintf(path, sizeof path, "%s/metadata.json", x->tmp);
+	if (rc == 0)
+		rc = io_write_file(path, format, sizeof format - 1, x->e);
+	str_release(&f.names);
+	str_release(&f.places);
+	return rc;
+}

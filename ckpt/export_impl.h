@@ -1,0 +1,58 @@
+/* export_impl.h - shared by the files of mckpt export: what is common (export.c, export_args.c),
+ * and the formats (export_torch.c, export_dist.c) */
+#ifndef CKPT_EXPORT_IMPL_H
+#define CKPT_EXPORT_IMPL_H
+
+#include "ckpt/export.h"
+#include "lib/ckpt/megatron.h"
+#include "lib/ckpt/source.h"
+#include "lib/ckpt/torchzip_write.h"
+
+/* What is written of a tensor: the weight, its fp32 master, the states of the rule. */
+enum { KIND_WEIGHT, KIND_MASTER, KIND_STATES };
+
+struct export
+{
+	const struct export_options *o;
+	struct source *src;
+	struct layout layout; /* with the split */
+	struct megatron_map map;
+	enum dtype dtype; /* of the weights */
+	int num_kinds;    /* 1 without an optimizer */
+	bool has_master;  /* else KIND_MASTER is left out */
+	int64_t padded_vocab_size;
+	char tmp[1024]; /* the directory that is written */
+	struct err *e;
+};
+
+/* --- export.c --------------------------------------------------------------------------------- */
+
+/* Whether a kind is written, and its type. */
+bool export_has(const struct export *x, int kind);
+enum dtype export_dtype(const struct export *x, int kind);
+/* "exp_avg" */
+const char *export_state(const struct export *x, int kind);
+/* The part of tensor `tensor` that a tensor rank of so many has, dense into dst; padding is 0. */
+int export_read(struct export *x, int tensor, int kind, int rank, void *dst);
+/* Bytes of that part. */
+uint64_t export_bytes(const struct export *x, int tensor, int kind);
+/* The same as the next bytes of a storage. */
+int export_put(struct export *x, struct torchzip_writer *w, const int which[3]);
+
+/* --- export_args.c ---------------------------------------------------------------------------- */
+
+/* Appends the dict that all files begin with: args, version, iteration. Its end is left open. */
+void export_open_common(const struct export *x, struct str *out);
+/* Appends a list of parameter groups; ids[g] of them each, as "params", unless negative. */
+void export_put_groups(const struct export *x, struct str *out, const int ids[2]);
+/* Appends the key of the learning rate's schedule and its dict. */
+void export_put_scheduler(const struct export *x, struct str *out);
+/* Whether Megatron-LM's args can express the model: reads back what was written. */
+int export_check_args(const struct export *x, struct err *e);
+
+/* --- formats ---------------------------------------------------------------------------------- */
+
+int export_torch(struct export *x);
+int export_torch_dist(struct export *x);
+
+#endif

@@ -1,0 +1,431 @@
+/*
+ * export_torch.c - Megatron-LM's format torch: a directory for each model rank
+ *
+ *   mp_rank_TT[_PPP]/model_optim_rng.pt   args, weights, optimizer
+ *   mp_rank_TT[_PPP]/distrib_optim.pt     of the distributed optimizer: flat buffers
+ *
+ * A file is a pickle that names its storages, then these in order; so the pickle is made first,
+ * with a list of them.
+ */
+#include "ckpt/export_impl.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/ckpt/megatron_flat.h"
+#include "lib/ckpt/pickle_write.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor that a stage holds under a name, which counts layers from its chunk's first. */
+struct item {
+	int tensor, chunk;
+	char key[128];
+};
+
+/* Tensors of one storage: a part of one, or of the flat buffer all that a chunk has. */
+struct storage {
+	int item, kind;
+};
+
+/* A rank, and the file of it that is written. */
+struct rank_file {
+	struct export *x;
+	int tensor_rank, stage, count;
+	struct item *item; /* in the order of registration */
+	struct str pickle;
+	int num_storages;
+	struct storage *storage; /* [count * kinds] */
+};
+
+/* --- what a stage holds ----------------------------------------------------------------------- */
+
+static void
+add_item(struct rank_file *f, int tensor, int chunk, const char *key)
+{
+	struct item *it = &f->item[f->count++];
+
+	it->tensor = tensor;
+	it->chunk = chunk;
+	snprintf(it->key, sizeof it->key, "%s", key);
+}
+
+/* The last of several stages has a copy of a tied table, as its output table. */
+static void
+list_items(struct rank_file *f)
+{
+	const struct export *x = f->x;
+	const struct model_config *c = &x->src->config;
+	int last = layout_stages(&x->layout) - 1;
+	char key[128];
+
+	for (int j = 0; j < layout_chunks(&x->layout); j++) {
+		int v = layout_stage(&x->layout, f->stage, j);
+		int64_t first, count;
+
+		layout_layers(&x->layout, c, v, &first, &count);
+		for (int i = 0; i < x->map.count; i++) {
+			const struct megatron_tensor *t = &x->map.tensor[i];
+
+			if (t->layer < 0 ? v != 0
+				: t->layer >= c->num_layers
+				? v != last
+				: t->layer < first || t->layer >= first + count)
+				continue;
+			megatron_key(t, t->layer - (int)first, key);
+			add_item(f, i, j, key);
+		}
+		if (v == last && last > 0 && !c->untie_embeddings_and_output_weights)
+			add_item(f, 0, j, "output_layer.weight");
+	}
+}
+
+/* --- the pickle ------------------------------------------------------------------------------- */
+
+/* Appends a tensor, and its storage to the list. */
+static void
+put_tensor(struct rank_file *f, int item, int kind)
+{
+	const struct export *x = f->x;
+	const struct megatron_tensor *t = &x->map.tensor[f->item[item].tensor];
+	int64_t shape[SLICE_DIMS];
+
+	megatron_rank_shape(t, x->o->layout.tensor_model_parallel_size, shape);
+	pickle_put_tensor(&f->pickle, export_dtype(x, kind), t->ndim, shape, f->num_storages);
+	f->storage[f->num_storages++] = (struct storage){ item, kind };
+}
+
+/* Linear layers have a state of their own, which is empty without FP8; its loader looks for it. */
+static void
+put_extra(struct str *out, const char *key)
+{
+	const char *end = strstr(key, ".weight");
+	char name[160];
+
+	if (!end || end[7] || (!strstr(key, ".linear_") && strncmp(key, "output_layer", 12)))
+		return;
+	snprintf(name, sizeof name, "%.*s._extra_state", (int)(end - key), key);
+	pickle_put_text(out, name);
+	pickle_put_none(out);
+}
+
+static void
+put_models(struct rank_file *f)
+{
+	int chunks = layout_chunks(&f->x->layout);
+
+	for (int j = 0; j < chunks; j++) {
+		char name[16] = "model";
+
+		if (chunks > 1)
+			snprintf(name, sizeof name, "model%d", j);
+		pickle_put_text(&f->pickle, name);
+		pickle_open_dict(&f->pickle);
+		for (int i = 0; i < f->count; i++) {
+			if (f->item[i].chunk != j)
+				continue;
+			pickle_put_text(&f->pickle, f->item[i].key);
+			put_tensor(f, i, KIND_WEIGHT);
+			put_extra(&f->pickle, f->item[i].key);
+		}
+		pickle_close_dict(&f->pickle);
+	}
+}
+
+/* Item number n of a group, or -1. */
+static int
+group_item(const struct rank_file *f, int group, int n)
+{
+	for (int i = 0; i < f->count; i++)
+		if (f->x->map.tensor[f->item[i].tensor].decay == (group == 0) && n-- == 0)
+			return i;
+	return -1;
+}
+
+static int
+group_count(const struct rank_file *f, int group)
+{
+	int n = 0;
+
+	while (group_item(f, group, n) >= 0)
+		n++;
+	return n;
+}
+
+/* Parameters are numbered group by group. */
+static void
+put_states(struct rank_file *f)
+{
+	const struct export *x = f->x;
+	int id = 0, item;
+
+	pickle_put_text(&f->pickle, "state");
+	pickle_open_dict(&f->pickle);
+	for (int g = 0; g < 2; g++)
+		for (int n = 0; (item = group_item(f, g, n)) >= 0; n++) {
+			pickle_put_int(&f->pickle, id++);
+			pickle_open_dict(&f->pickle);
+			for (int kind = KIND_STATES; kind < x->num_kinds; kind++) {
+				pickle_put_text(&f->pickle, export_state(x, kind));
+				put_tensor(f, item, kind);
+			}
+			pickle_close_dict(&f->pickle);
+		}
+	pickle_close_dict(&f->pickle);
+}
+
+static void
+put_masters(struct rank_file *f)
+{
+	int item;
+
+	pickle_put_text(&f->pickle, "fp32_from_fp16_params");
+	pickle_open_list(&f->pickle);
+	for (int g = 0; g < 2; g++) {
+		pickle_open_list(&f->pickle);
+		for (int n = 0; (item = group_item(f, g, n)) >= 0; n++)
+			put_tensor(f, item, KIND_MASTER);
+		pickle_close_list(&f->pickle);
+	}
+	pickle_close_list(&f->pickle);
+}
+
+/* With masters the optimizer is inside a wrapper, which has them. */
+static void
+put_optimizer(struct rank_file *f)
+{
+	const struct export *x = f->x;
+	bool distributed = x->o->use_distributed_optimizer, wrapped = distributed || x->has_master;
+	const int none[2] = { -1, -1 }, ids[2] = { group_count(f, 0), group_count(f, 1) };
+
+	pickle_put_text(&f->pickle, "optimizer");
+	pickle_open_dict(&f->pickle);
+	if (wrapped) {
+		pickle_put_text(&f->pickle, "optimizer");
+		pickle_open_dict(&f->pickle);
+	}
+	if (!distributed)
+		put_states(f);
+	pickle_put_text(&f->pickle, "param_groups");
+	export_put_groups(x, &f->pickle, distributed ? none : ids);
+	if (wrapped)
+		pickle_close_dict(&f->pickle);
+	if (!distributed && x->has_master)
+		put_masters(f);
+	pickle_close_dict(&f->pickle);
+	export_put_scheduler(x, &f->pickle);
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+/* Opens a file of the rank, whose directory is made for the first. */
+static int
+open_file(const struct rank_file *f, const char *name, struct outfile *out)
+{
+	const struct export *x = f->x;
+	char path[1200];
+	int n;
+
+	n = snprintf(path, sizeof path, "%s/mp_rank_%02d", x->tmp, f->tensor_rank);
+	if (x->layout.pipeline_model_parallel_size > 1)
+		n += snprintf(path + n, sizeof path - (size_t)n, "_%03d", f->stage);
+	if (io_mkdir_p(path, x->e) < 0)
+		return -1;
+	snprintf(path + n, sizeof path - (size_t)n, "/%s", name);
+	return outfile_open(out, path, x->e);
+}
+
+static int
+finish_file(struct export *x, struct outfile *out, struct torchzip_writer *w, int rc)
+{
+	if (rc == 0) {
+		torchzip_end(w);
+		return outfile_commit(out, x->e);
+	}
+	torchzip_abort(w);
+	outfile_abort(out);
+	return -1;
+}
+
+static int
+write_model(struct rank_file *f)
+{
+	struct export *x = f->x;
+	struct torchzip_writer *w;
+	struct outfile out;
+	int rc = 0;
+
+	pickle_begin(&f->pickle);
+	export_open_common(x, &f->pickle);
+	put_models(f);
+	if (x->num_kinds > 1)
+		put_optimizer(f);
+	pickle_close_dict(&f->pickle);
+	pickle_end(&f->pickle);
+	if (open_file(f, "model_optim_rng.pt", &out) < 0)
+		return -1;
+	w = torchzip_begin(out.f, "archive", &f->pickle);
+	for (int i = 0; i < f->num_storages && rc == 0; i++) {
+		const int which[3] = { f->item[f->storage[i].item].tensor, f->storage[i].kind,
+			f->tensor_rank };
+
+		torchzip_storage(w, export_bytes(x, which[0], which[1]));
+		rc = export_put(x, w, which);
+	}
+	return finish_file(x, &out, w, rc);
+}
+
+/* --- flat buffers ----------------------------------------------------------------------------- */
+
+/* A chunk's buffer: its tensors from the last to the first. */
+struct flat {
+	int count, *item;
+	int64_t *start, *end, length;
+};
+
+/* One bucket, as without --overlap-grad-reduce; a table that two stages share has one of its own.
+ */
+static void
+lay_flat(const struct rank_file *f, int chunk, struct flat *b)
+{
+	static const struct megatron_flat_rule rule = { 0, 64, true, 1 };
+	const struct export *x = f->x;
+	bool shared = !x->src->config.untie_embeddings_and_output_weights &&
+	    x->layout.pipeline_model_parallel_size > 1;
+	struct megatron_flat_tensor *t = mem_alloc((size_t)f->count, sizeof *t);
+
+	*b = (struct flat){ .item = mem_alloc((size_t)f->count, sizeof *b->item),
+		.start = mem_alloc((size_t)f->count, sizeof *b->start),
+		.end = mem_alloc((size_t)f->count, sizeof *b->end) };
+	for (int i = f->count - 1; i >= 0; i--) {
+		if (f->item[i].chunk != chunk)
+			continue;
+		t[b->count] = (struct megatron_flat_tensor){
+			(int64_t)(export_bytes(x, f->item[i].tensor, KIND_MASTER) / 4),
+			shared && f->item[i].tensor == 0
+		};
+		b->item[b->count++] = i;
+	}
+	b->length = megatron_flat(&rule, t, b->count, b->start);
+	for (int i = 0; i < b->count; i++)
+		b->end[i] = b->start[i] + t[i].elements;
+	free(t);
+}
+
+static void
+release_flat(struct flat *b)
+{
+	free(b->item);
+	free(b->start);
+	free(b->end);
+}
+
+/* The bytes of one kind of a chunk's buffer; zeros between tensors. */
+static int
+put_flat(const struct rank_file *f, const struct flat *b, int kind, struct torchzip_writer *w)
+{
+	static const char zeros[4 * 4096];
+	int64_t at = 0;
+
+	torchzip_storage(w, (uint64_t)b->length * 4);
+	for (int i = 0; i <= b->count; i++) {
+		const int which[3] = { i < b->count ? f->item[b->item[i]].tensor : 0, kind,
+			f->tensor_rank };
+		int64_t next = i < b->count ? b->start[i] : b->length;
+
+		for (; at < next; at += next - at < 4096 ? next - at : 4096)
+			torchzip_put(w, zeros, (size_t)(next - at < 4096 ? next - at : 4096) * 4);
+		if (i < b->count && export_put(f->x, w, which) < 0)
+			return -1;
+		at = i < b->count ? b->end[i] : at;
+	}
+	return 0;
+}
+
+/* {chunk: {(dtype, torch.float32): {kind: tensor, ..., "numel_unpadded": n}}} */
+static void
+put_flat_dict(const struct export *x, struct str *out, int chunk, int64_t length)
+{
+	int kinds = x->num_kinds - KIND_MASTER;
+
+	pickle_put_int(out, chunk);
+	pickle_open_dict(out);
+	pickle_open_tuple(out);
+	pickle_put_dtype(out, x->dtype);
+	pickle_put_dtype(out, DTYPE_F32);
+	pickle_close_tuple(out);
+	pickle_open_dict(out);
+	for (int k = 0; k < kinds; k++) {
+		pickle_put_text(out, k ? export_state(x, KIND_MASTER + k) : "param");
+		pickle_put_tensor(out, DTYPE_F32, 1, &length, chunk * kinds + k);
+	}
+	pickle_put_text(out, "numel_unpadded");
+	pickle_put_int(out, length);
+	pickle_close_dict(out);
+	pickle_close_dict(out);
+}
+
+static int
+write_flat(struct rank_file *f)
+{
+	struct export *x = f->x;
+	int chunks = layout_chunks(&x->layout), rc = 0;
+	struct flat *b = mem_zalloc((size_t)chunks, sizeof *b);
+	struct torchzip_writer *w;
+	struct str pickle = { 0 };
+	struct outfile out;
+
+	pickle_begin(&pickle);
+	pickle_open_dict(&pickle);
+	pickle_put_text(&pickle, "buckets_coalesced");
+	pickle_put_bool(&pickle, true);
+	for (int j = 0; j < chunks; j++) {
+		lay_flat(f, j, &b[j]);
+		put_flat_dict(x, &pickle, j, b[j].length);
+	}
+	pickle_close_dict(&pickle);
+	pickle_end(&pickle);
+	rc = open_file(f, "distrib_optim.pt", &out);
+	if (rc == 0) {
+		w = torchzip_begin(out.f, "archive", &pickle);
+		for (int j = 0; j < chunks && rc == 0; j++)
+			for (int kind = KIND_MASTER; kind < x->num_kinds && rc == 0; kind++)
+				rc = put_flat(f, &b[j], kind, w);
+		rc = finish_file(x, &out, w, rc);
+	}
+	for (int j = 0; j < chunks; j++)
+		release_flat(&b[j]);
+	free(b);
+	str_release(&pickle);
+	return rc;
+}
+
+static int
+write_rank(struct export *x, int tensor_rank, int stage)
+{
+	size_t most = (size_t)x->map.count + 1;
+	struct rank_file f = { .x = x,
+		.tensor_rank = tensor_rank,
+		.stage = stage,
+		.item = mem_alloc(most, sizeof *f.item),
+		.storage = mem_alloc(most * (size_t)x->num_kinds, sizeof *f.storage) };
+	int rc;
+
+	list_items(&f);
+	rc = write_model(&f);
+	if (rc == 0 && x->num_kinds > 1 && x->o->use_distributed_optimizer)
+		rc = write_flat(&f);
+	free(f.item);
+	free(f.storage);
+	str_release(&f.pickle);
+	return rc;
+}
+
+int
+export_torch(struct export *x)
+{
+	for (int stage = 0; stage < (int)x->layout.pipeline_model_parallel_size; stage++)
+		for (int t = 0; t < (int)x->layout.tensor_model_parallel_size; t++)
+			if (write_rank(x, t, stage) < 0)
+				return -1;
+	return 0;
+}
