@@ -153,6 +153,8 @@ faulty   := $(B)/tests/faulty/mtrain
 faulty_obj = $(B)/bin/mtrain.c.o $(filter-out %/fault_none.c.o,$(train_obj)) \
 	$(B)/tests/faulty/fault.c.o $(B)/libmikoshi.a \
 	$(if $(HAVE_CUDA),$(B)/tests/faulty/spin.cu.o,$(B)/tests/faulty/spin_none.c.o)
+# mtrain without watchdog and timers, to tell what they cost.
+unwatched := $(B)/tests/unwatched/mtrain
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
 test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) \
@@ -175,6 +177,10 @@ $(fault_bin): $(B)/%: $(B)/%.c.o $(fault_obj) $(ckpt_obj) $(B)/libmikoshi.a
 $(faulty): $(faulty_obj)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
+$(unwatched): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/unwatched/none.c.o $(B)/libmikoshi.a
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=watchdog_start,--wrap=timing_watch -o $@ $^ \
+		$(train_libs) $(LIBS)
 # A preloaded library sits below the program, so it is built without the variant's flags.
 $(B)/tests/faults/shim.so: tests/faults/shim.c $(B)/flags
 	$(call say,CC,$<)
@@ -225,6 +231,8 @@ bench: tests
 	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(golden) sh tests/bench/mtok.sh
 bench-gpu: all $(B)/tests/bench/ceiling
 	@B=$(B) sh tests/bench/gpu.sh $(WORKLOADS)
+bench-watch: all $(unwatched)
+	@B=$(B) sh tests/bench/watch.sh
 
 # --- the rest -------------------------------------------------------------------------------------
 prefix  = '$(DESTDIR)$(PREFIX)'
@@ -246,7 +254,7 @@ clean:
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
 		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  lint' \
-		' format  fuzz  bench  bench-gpu  man  config'
+		' format  fuzz  bench  bench-gpu  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
 	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)"' \
@@ -256,5 +264,6 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-hf test-gpu faults lint format fuzz bench bench-gpu install man dist clean help force
+	test-hf test-gpu faults lint format fuzz bench bench-gpu bench-watch install man dist clean help \
+	force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
