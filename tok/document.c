@@ -358,7 +358,7 @@ scratch_new(const struct document_plan *p)
 	return s;
 }
 
-/* NULL is freed already. */
+/* NULL is allowed. */
 void
 scratch_free(struct scratch *s)
 {

@@ -72,7 +72,7 @@ close_file(struct input *in)
 	in->current++;
 }
 
-/* NULL is freed already. Standard input is not closed. */
+/* NULL is allowed. Standard input is not closed. */
 void
 input_free(struct input *in)
 {

@@ -74,7 +74,7 @@ jsonl_new(const struct opt_list *keys, int64_t max_bytes)
 	return j;
 }
 
-/* NULL is freed already. Texts that were returned are no longer valid. */
+/* NULL is allowed. Texts that were returned are no longer valid. */
 void
 jsonl_free(struct jsonl *j)
 {

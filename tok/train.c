@@ -96,7 +96,7 @@ set_given(struct settings *s, const char *name, const char *value)
 		set(s, name, value);
 }
 
-/* Nine digits give back every float. */
+/* Nine digits are enough to read back every float exactly. */
 static void
 set_number(struct settings *s, const char *name, double v)
 {

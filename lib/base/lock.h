@@ -25,7 +25,7 @@ struct lock;
 struct lock_terms {
 	const char *path;              /* of the lock file; copied */
 	double renewal, stale, ending; /* seconds */
-	/* an existing lock is broken whoever holds it; the holder has one renewal's time to
+	/* an existing lock is broken even if its holder runs, which has one renewal's time to
 	 * notice */
 	bool by_force;
 	/* reports each wait and each broken lock in a line without newline */

@@ -38,7 +38,7 @@ ckpt_has_entry(const char *dir, const char *prefix, const char *suffix)
 
 /*
  * Tells from the names in it what a directory without a manifest is: a wrong path is the usual
- * mistake, and the most useful message says what is there instead. Returns -1.
+ * mistake, and the most useful message names what was found instead. Returns -1.
  */
 static int
 refuse(const char *dir, struct err *e)
@@ -182,7 +182,7 @@ has_manifest(const char *dir)
 	return ckpt_join(path, dir, "manifest.tsv") && io_exists(path);
 }
 
-/* The message says what is there instead of a checkpoint. */
+/* The message names what was found instead of a checkpoint. */
 int
 ckpt_find_dir(const char *dir, char out[1024], struct err *e)
 {

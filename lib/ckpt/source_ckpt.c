@@ -48,7 +48,7 @@ has_state(const void *ckpt, const char *state)
 	return has;
 }
 
-/* Compares one tensor of the table with what is there. */
+/* Compares one tensor of the table with the checkpoint's. */
 static void
 check_one(struct source *s, const struct param *p, const char *state)
 {

@@ -29,7 +29,7 @@ struct split_options {
 #define SPLIT_OPTS(S, M) \
 	SPLIT_SIZE(S, M, "num-layers-per-virtual-pipeline-stage", \
 	         num_layers_per_virtual_pipeline_stage, \
-	         "equal virtual stages of so many layers; by default the work of layers and head " \
+	         "equal virtual stages of this many layers; by default the work of layers and head " \
 	         "is shared out equally"), \
 	SPLIT_SIZE(S, M, "num-virtual-stages-per-pipeline-rank", \
 	         num_virtual_stages_per_pipeline_rank, \

@@ -137,7 +137,7 @@ number(struct str *s, const char *key, double v)
 		str_adds(s, "null");
 }
 
-/* %.17g gives back every double exactly. Flushed each step, so that a follower sees it and a
+/* With %.17g every double is read back exactly. Flushed each step, so that a follower sees it and a
  * killed run loses nothing. */
 static void
 json_line(struct metrics *m, const struct step_metrics *s)

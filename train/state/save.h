@@ -4,7 +4,7 @@
  * A parameter X is stored as its master (the weight itself when that is fp32 or fp64), its states
  * as X.exp_avg and X.exp_avg_sq. Every rank writes what its optimizer owns; without the distributed
  * optimizer the data ranks share the writing in the same way. Reading asks for the boxes that this
- * rank holds, whoever wrote them.
+ * rank holds, which other ranks may have written.
  */
 #ifndef TRAIN_STATE_SAVE_H
 #define TRAIN_STATE_SAVE_H

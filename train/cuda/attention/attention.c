@@ -86,7 +86,7 @@ attention_cache_new(const struct device_config *config, cudaStream_t stream, str
 	return NULL;
 }
 
-/* NULL is freed already. */
+/* NULL is allowed. */
 void
 attention_cache_free(struct attention_cache *c)
 {
