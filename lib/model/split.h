@@ -29,8 +29,8 @@ struct split_options {
 #define SPLIT_OPTS(S, M) \
 	SPLIT_SIZE(S, M, "num-layers-per-virtual-pipeline-stage", \
 	         num_layers_per_virtual_pipeline_stage, \
-	         "equal virtual stages of this many layers; by default the work of layers and head " \
-	         "is shared out equally"), \
+	         "equal virtual stages of this many layers; by default the work of layers and " \
+	         "head is shared out equally"), \
 	SPLIT_SIZE(S, M, "num-virtual-stages-per-pipeline-rank", \
 	         num_virtual_stages_per_pipeline_rank, \
 	         "chunks of layers of each pipeline stage, which take turns: interleaved 1F1B"), \
