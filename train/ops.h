@@ -218,10 +218,33 @@ struct normal {
 	double std;
 };
 
+/*
+ * The random bits of a flat range, by the number of each element in its whole tensor, so that they
+ * do not depend on the layout: element i is number start + j / columns * width + j % columns with
+ * j = first + i, and takes word number % 4 of Philox's block number / 4 (lib/base/rng.h).
+ */
+struct draws {
+	uint64_t key;
+	uint32_t stream, step;
+	int64_t start, first, columns, width;
+};
+
+static inline uint64_t
+draws_number(const struct draws *d, int64_t i)
+{
+	int64_t j = d->first + i;
+
+	return (uint64_t)(d->start + j / d->columns * d->width + j % d->columns);
+}
+
 /* One AdamW (or L2 when decoupled is false) update of a flat range; g = grad * grad_scale.
  * Source: Loshchilov & Hutter 2019 arXiv:1711.05101; spec/training.md 4.2. */
 struct adamw {
-	struct tensor master, exp_avg, exp_avg_sq, grad; /* real [count] */
+	struct tensor master, grad; /* real [count] */
+	/* real or BF16 [count]; BF16 is rounded stochastically (dtype_bf16_stochastic), exp_avg by
+	 * the lower half of the element's word, exp_avg_sq by the upper half */
+	struct tensor exp_avg, exp_avg_sq;
+	struct draws draws;
 	/* act [count]: the rounded master is written there; data NULL when master is it */
 	struct tensor weight;
 	double lr, beta1, beta2, eps, weight_decay, grad_scale;
@@ -230,7 +253,7 @@ struct adamw {
 };
 
 struct sgd {
-	struct tensor master, momentum, grad, weight; /* as above */
+	struct tensor master, momentum, grad, weight; /* as above; momentum real */
 	double lr, momentum_factor, weight_decay, grad_scale;
 };
 

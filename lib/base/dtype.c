@@ -114,6 +114,13 @@ dtype_bf16_from_f32(float x)
 	return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
 }
 
+/* The magnitude is rounded up when the random bits carry into the upper half. */
+uint16_t
+dtype_bf16_stochastic(float x, uint16_t bits)
+{
+	return (uint16_t)((bits_of(x) + bits) >> 16);
+}
+
 /* Exact: bf16 is the upper half of a float. */
 float
 dtype_f32_from_bf16(uint16_t x)

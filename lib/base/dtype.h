@@ -40,6 +40,8 @@ bool dtype_is_float(
 
 uint16_t dtype_bf16_from_f32(float x);
 float dtype_f32_from_bf16(uint16_t x);
+/* Rounds a finite x up or down by 16 random bits, so that the mean over all of them is x. */
+uint16_t dtype_bf16_stochastic(float x, uint16_t bits);
 uint16_t dtype_f16_from_f32(float x);
 float dtype_f32_from_f16(uint16_t x);
 

@@ -56,7 +56,7 @@ static const struct buffer_row rank_rows[] = {
 	{ .name = NULL },
 };
 
-/* Rows of any update rule. */
+/* The row of every state of an update rule, but for its type. */
 static const struct buffer_row state_row = { "optimizer state", BUF_STATE, RUN, IF_TRAINING, REAL,
 	{ D_OWN, D_ONE }, 0 };
 
@@ -171,14 +171,16 @@ struct rank {
 	const struct buffer_row *row[BUF_COUNT]; /* NULL: this rank has none */
 };
 
-/* Fills in shape, type and bytes of buffer b from its row. */
+/* Fills in shape, type and bytes of buffer b. */
 static void
-measure(struct memory_plan *m, const struct rank *r, enum buffer b, const struct buffer_row *row)
+measure(struct memory_plan *m, const struct rank *r, enum buffer b, enum dtype dtype)
 {
+	const struct buffer_row *row = r->row[b];
+
 	m->shape[b][0] = r->dim[row->dim[0]];
 	m->shape[b][1] = r->dim[row->dim[1]];
 	m->vector[b] = row->dim[1] == D_ONE;
-	m->dtype[b] = element_dtype(row->element, r->shape);
+	m->dtype[b] = dtype;
 	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
 }
 
@@ -194,11 +196,11 @@ take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows)
 		if (*row && *row != rows)
 			BUG("buffer '%s' is stated twice", rows->name);
 		*row = rows;
-		measure(m, r, rows->buffer, rows);
+		measure(m, r, rows->buffer, element_dtype(rows->element, r->shape));
 	}
 }
 
-/* A buffer for each state of the update rule. */
+/* A buffer for each state of the update rule, in the run's type for it. */
 static void
 take_states(struct memory_plan *m, struct rank *r)
 {
@@ -206,7 +208,7 @@ take_states(struct memory_plan *m, struct rank *r)
 		return;
 	for (int i = 0; i < optim_num_states(m->rule); i++) {
 		r->row[BUF_STATE + i] = &state_row;
-		measure(m, r, (enum buffer)(BUF_STATE + i), &state_row);
+		measure(m, r, (enum buffer)(BUF_STATE + i), memory_state(r->shape, i));
 	}
 }
 

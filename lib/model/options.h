@@ -12,6 +12,7 @@
 #include "lib/model/batch.h"
 #include "lib/model/fields.h"
 #include "lib/model/memory.h"
+#include "lib/model/optim_types.h"
 #include "lib/model/split.h"
 
 struct run_options {
@@ -31,6 +32,7 @@ struct run_options {
 	const char *step_batch_size_schedule;
 	bool bf16, fp16, fp64, fp32_residual_connection;
 	int optimizer;
+	struct optim_type_options optim_types;
 	int recompute_granularity, recompute_method;
 	bool recompute_activations;
 	int64_t recompute_num_layers;
@@ -151,6 +153,7 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "with --bf16 or --fp16, what is passed from layer to layer, and its gradient, " \
 	         "in fp32"), \
 	RUN_CHOICE(S, M, "optimizer", optimizer, optim_rule_names, "adam", "update rule"), \
+	OPTIM_TYPE_OPTS(S, M.optim_types), \
 	RUN_CHOICE(S, M, "recompute-granularity", recompute_granularity, \
 	         opt_recompute_granularities, "none", \
 	         "activations that the backward pass recomputes: selective, the outputs of " \

@@ -29,6 +29,13 @@ enum sharding { SHARDING_NONE, SHARDING_OPTIM, SHARDING_GRADS, SHARDING_PARAMS }
  * positions of some heads. */
 enum context_form { CONTEXT_GATHER, CONTEXT_HEADS };
 
+/* The types of what the optimizer keeps, where a run chooses them: of the states of its rule, in
+ * their order. Without `chosen` all are real. */
+struct optim_types {
+	bool chosen;
+	enum dtype state[OPTIM_STATES_MAX];
+};
+
 /* The shape of a run, as far as memory depends on it. */
 struct train_shape {
 	int64_t seq_length, micro_batch_size, num_microbatches;
@@ -46,6 +53,7 @@ struct train_shape {
 	bool grad_reduce_in_bf16; /* replicas exchange gradients in BF16; sums stay real */
 	enum context_form context_form;
 	bool fp32_residual_connection; /* the residual stream is real */
+	struct optim_types optim;
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */
@@ -53,6 +61,13 @@ static inline enum dtype
 memory_real(enum dtype act)
 {
 	return act == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+}
+
+/* The type of a state of the update rule. */
+static inline enum dtype
+memory_state(const struct train_shape *s, int state)
+{
+	return s->optim.chosen ? s->optim.state[state] : memory_real(s->dtype);
 }
 
 /* The type of the residual stream: what lies between blocks, its gradient, and messages of either

@@ -85,6 +85,26 @@ column()
 	[ -z "$stderr" ]
 }
 
+@test "check: types of the optimizer: those that are built, and where they may be chosen" {
+	aware="--config tiny.conf --world-size 1 --bf16 --use-precision-aware-optimizer"
+	run -0 --separate-stderr mplan check $aware
+	[ "$stderr" = "mplan: --use-precision-aware-optimizer: changes nothing without a type narrower than fp32, such as --exp-avg-dtype bf16" ]
+	run -0 --separate-stderr mplan check $aware --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16
+	[ -z "$stderr" ]
+	refused 1 "mplan: --exp-avg-dtype bf16: needs --use-precision-aware-optimizer" \
+		mplan check --config tiny.conf --world-size 1 --exp-avg-dtype bf16
+	refused 1 "mplan: --use-precision-aware-optimizer: needs --optimizer adam, not sgd" \
+		mplan check $aware --exp-avg-dtype bf16 --optimizer sgd
+	refused 1 "mplan: --exp-avg-dtype fp8: is not built; give fp32 or bf16" \
+		mplan check $aware --exp-avg-dtype fp8
+	refused 1 "mplan: --exp-avg-sq-dtype fp16: is not built; give fp32 or bf16" \
+		mplan check $aware --exp-avg-sq-dtype fp16
+	refused 1 "mplan: --main-params-dtype fp16: is not built; give fp32" \
+		mplan check $aware --main-params-dtype fp16
+	refused 1 "mplan: --main-grads-dtype bf16: is not built; give fp32" \
+		mplan check $aware --main-grads-dtype bf16
+}
+
 @test "check: an illegal layout is a no, with every rule and a legal value" {
 	refused 1 "mplan: --tensor-model-parallel-size 3: must divide --num-attention-heads 8 (try 2); --tensor-model-parallel-size 3: must divide or be a multiple of --num-query-groups 8 (try 2); --tensor-model-parallel-size 3: must divide --ffn-hidden-size 256 (try 2); --pipeline-model-parallel-size 6: must be at most 5 for --num-layers 4 (try 5)" \
 		mplan check --config tiny.conf --world-size 9 --tensor-model-parallel-size 3 \

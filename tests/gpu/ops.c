@@ -318,7 +318,7 @@ rig_read(const struct rig *r, const struct tensor *t, void *host)
 }
 
 enum { COUNT = 5001, STEPS = 50 };
-enum rule { RULE_ADAMW, RULE_ADAM_L2, RULE_SGD, RULES };
+enum rule { RULE_ADAMW, RULE_ADAM_L2, RULE_SGD, RULE_ADAMW_NARROW, RULES };
 
 /* STEPS steps from the same start on one backend: masters and rounded weights, as doubles. */
 static void
@@ -327,13 +327,14 @@ optimize(const struct backend *b, enum rule rule, enum dtype dtype, double *mast
 	struct rig r = rig_open(b, dtype);
 	static float start[COUNT], grad[COUNT], out[COUNT];
 	static uint32_t small[COUNT];
+	enum dtype moments = rule == RULE_ADAMW_NARROW ? DTYPE_BF16 : DTYPE_F32;
 	struct tensor w, m, v, g, rounded;
 
 	for (int i = 0; i < COUNT; i++)
 		start[i] = (float)cos(i);
 	w = rig_vector(&r, DTYPE_F32, COUNT, start);
-	m = rig_vector(&r, DTYPE_F32, COUNT, NULL);
-	v = rig_vector(&r, DTYPE_F32, COUNT, NULL);
+	m = rig_vector(&r, moments, COUNT, NULL);
+	v = rig_vector(&r, moments, COUNT, NULL);
 	g = rig_vector(&r, DTYPE_F32, COUNT, NULL);
 	rounded = rig_vector(&r, dtype, COUNT, NULL);
 	for (int k = 1; k <= STEPS; k++) {
@@ -341,6 +342,7 @@ optimize(const struct backend *b, enum rule rule, enum dtype dtype, double *mast
 			.master = w,
 			.exp_avg = m,
 			.exp_avg_sq = v,
+			.draws = { 7, 8, (uint32_t)k, 1001, 0, 30, 50 },
 			.grad = g,
 			.weight = rounded,
 			.lr = 1e-2,
@@ -351,7 +353,7 @@ optimize(const struct backend *b, enum rule rule, enum dtype dtype, double *mast
 			.grad_scale = 0.5,
 			.correction1 = 1 - pow(0.9, k),
 			.correction2 = 1 - pow(0.95, k),
-			.decoupled = rule == RULE_ADAMW,
+			.decoupled = rule != RULE_ADAM_L2,
 		};
 		struct sgd s = { .master = w,
 			.momentum = m,
@@ -383,7 +385,8 @@ optimize(const struct backend *b, enum rule rule, enum dtype dtype, double *mast
 	b->close(r.d);
 }
 
-/* Every rule in every type as on the CPU; the weight is the master's rounding. */
+/* Every rule in every type as on the CPU; the weight is the master's rounding. Sums that differ in
+ * the last bit may round a narrow moment the other way. */
 static void
 test_optimizers(const struct backend *b)
 {
@@ -394,7 +397,7 @@ test_optimizers(const struct backend *b)
 			optimize(b, (enum rule)rule, types[i].dtype, gpu, weight);
 			optimize(&backend_cpu, (enum rule)rule, types[i].dtype, cpu, unused);
 			for (int k = 0; k < COUNT; k++)
-				CHECK_NEAR(gpu[k], cpu[k], 2e-5);
+				CHECK_NEAR(gpu[k], cpu[k], rule == RULE_ADAMW_NARROW ? 2e-3 : 2e-5);
 			round_values(gpu, COUNT, types[i].dtype);
 			CHECK(!memcmp(gpu, weight, sizeof gpu));
 		}

@@ -1,5 +1,6 @@
 /* ops.c - the operations of the CPU: gradients, types, threads, and the optimizers against a scalar
  * loop */
+#include "lib/base/int64.h"
 #include "tests/check.h"
 #include "tests/grad/table.h"
 
@@ -309,6 +310,72 @@ test_optimizer(enum rule rule, enum dtype dtype, double tolerance)
 	free(check);
 }
 
+/* One step from zero moments in the given type, in parts of `part` elements. */
+static void
+first_step(struct device *d, enum dtype moments, int64_t part, void *m, void *v)
+{
+	struct stream *st = backend_cpu.stream(d, STREAM_COMPUTE);
+	float w[COUNT] = { 0 }, g[COUNT];
+
+	for (int64_t i = 0; i < COUNT; i++)
+		g[i] = (float)gradient(i, 1);
+	memset(m, 0, COUNT * dtype_size(moments));
+	memset(v, 0, COUNT * dtype_size(moments));
+	for (int64_t i = 0; i < COUNT; i += part) {
+		int64_t n = int64_min(part, COUNT - i);
+		size_t at = (size_t)i * dtype_size(moments);
+
+		st->ops->adamw(st,
+		    &(struct adamw){ .master = tensor_1d(w + i, DTYPE_F32, n),
+			.grad = tensor_1d(g + i, DTYPE_F32, n),
+			.exp_avg = tensor_1d((char *)m + at, moments, n),
+			.exp_avg_sq = tensor_1d((char *)v + at, moments, n),
+			.draws = { 7, 8, 9, 1000, i, 30, 50 },
+			.lr = 1e-2,
+			.beta1 = 0.9,
+			.beta2 = 0.95,
+			.eps = 1e-8,
+			.grad_scale = 1,
+			.correction1 = 0.1,
+			.correction2 = 0.05 });
+	}
+}
+
+/* Moments in BF16 are those in F32, rounded by the bits of each element's number: wherever the
+ * range is cut, either way, and without bias. */
+static void
+test_narrow_moments(void)
+{
+	struct device *d = open_device(DTYPE_F32);
+	static float m[COUNT], v[COUNT];
+	static uint16_t m16[COUNT], v16[COUNT];
+	double error = 0;
+	int up = 0;
+
+	first_step(d, DTYPE_F32, COUNT, m, v);
+	for (int64_t part = COUNT; part > 100; part /= 3) {
+		first_step(d, DTYPE_BF16, part, m16, v16);
+		for (int64_t i = 0; i < COUNT; i++) {
+			uint64_t number = (uint64_t)(1000 + i / 30 * 50 + i % 30), b = number / 4;
+			uint32_t word[4], c[] = { (uint32_t)b, (uint32_t)(b >> 32), 8, 9 };
+
+			rng_philox(7, c, word);
+			CHECK(m16[i] == dtype_bf16_stochastic(m[i], (uint16_t)word[number % 4]));
+			CHECK(v16[i] ==
+			    dtype_bf16_stochastic(v[i], (uint16_t)(word[number % 4] >> 16)));
+		}
+	}
+	for (int64_t i = 0; i < COUNT; i++) {
+		double rounded = dtype_f32_from_bf16(v16[i]);
+
+		error += (rounded - (double)v[i]) / (double)v[i];
+		up += rounded > (double)v[i];
+	}
+	CHECK(fabs(error / COUNT) < 5 * 0x1p-8 / sqrt(COUNT));
+	CHECK(up > COUNT / 3 && up < COUNT * 2 / 3);
+	backend_cpu.close(d);
+}
+
 /* Sums of products and counts of numbers that are not finite, over several parts. */
 static void
 test_reductions(void)
@@ -443,6 +510,7 @@ main(void)
 	test_optimizer(RULE_ADAMW, DTYPE_F32, 2e-5);
 	test_optimizer(RULE_ADAMW, DTYPE_BF16, 2e-5);
 	test_optimizer(RULE_SGD, DTYPE_F16, 2e-5);
+	test_narrow_moments();
 	test_reductions();
 	test_hash();
 	test_cast();

@@ -248,6 +248,15 @@ test_figures(void)
 	CHECK(m.use.slots == 1 && m.bytes[BUF_NORM1_MEAN] == 0 && m.use.links == 1);
 	CHECK(m.bytes[BUF_MASTER] == 2 * m.bytes[BUF_WEIGHTS] &&
 	    m.bytes[BUF_GRADS] == 2 * m.bytes[BUF_WEIGHTS]);
+	CHECK(m.bytes[BUF_STATE] == m.bytes[BUF_MASTER]);
+	s.optim = (struct optim_types){ true, { DTYPE_BF16, DTYPE_F32 } };
+	memory_plan(&half, &c, &l, &s, coord);
+	CHECK(half.bytes[BUF_STATE] == m.bytes[BUF_WEIGHTS] &&
+	    half.bytes[BUF_STATE + 1] == m.bytes[BUF_STATE + 1]);
+	CHECK(m.arena[ARENA_PARAMS] - half.arena[ARENA_PARAMS] ==
+	    memory_aligned(m.bytes[BUF_STATE]) - memory_aligned(m.bytes[BUF_WEIGHTS]));
+	memory_release(&half);
+	s.optim.chosen = false;
 	memory_plan(&half, &c, &two, &s, coord);
 	CHECK(half.bytes[BUF_MASTER] * 2 == half.bytes[BUF_GRADS]);
 	memory_release(&half);

@@ -1,11 +1,52 @@
 /*
  * optim.c - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2
  *
- * All of the state is in real precision and dense; the span is rounded to the weight's type from
- * the new master value, so rounding errors do not pile up. Constants are computed in double and
- * rounded once.
+ * All arrays are dense. Arithmetic is in real; the weight is rounded from the new master value, so
+ * rounding errors do not pile up. Moments in BF16 are rounded stochastically: an average that moves
+ * by less than half a unit in the last place, as exp_avg_sq does in nearly every step, would never
+ * move otherwise. Constants are computed in double and rounded once.
  */
+#include "lib/base/rng.h"
 #include "train/cpu/real.h"
+
+/* The random words of a span; neighbours share blocks of four. */
+static void
+draw_words(const struct draws *d, const struct span *s, uint32_t *word)
+{
+	uint32_t block[4];
+	uint64_t have = UINT64_MAX;
+
+	for (int64_t i = 0; i < s->count; i++) {
+		uint64_t number = draws_number(d, s->first + i), b = number / 4;
+
+		if (b != have)
+			rng_philox(d->key,
+			    (uint32_t[]){ (uint32_t)b, (uint32_t)(b >> 32), d->stream, d->step },
+			    block);
+		have = b;
+		word[i] = block[number % 4];
+	}
+}
+
+/* Writes a moment back if span_load converted it: rounds by 16 bits of each word from `shift` on.
+ */
+static void
+store_moment(
+    const struct tensor *t, const struct span *s, const real *x, const uint32_t *word, int shift)
+{
+	uint16_t *out = span_address(t, s);
+
+	if (t->dtype == REAL_DTYPE)
+		return;
+	for (int64_t i = 0; i < s->count; i++)
+		out[i] = dtype_bf16_stochastic((float)x[i], (uint16_t)(word[i] >> shift));
+}
+
+static bool
+is_moment(const struct tensor *t)
+{
+	return t->dtype == REAL_DTYPE || t->dtype == DTYPE_BF16;
+}
 
 /* Decoupled decay is added to the step, L2 to the gradient. L2 is 0 with decoupled decay and the
  * other way round, so one formula does for both. */
@@ -13,8 +54,10 @@ static void
 adamw_span(const void *ctx, const struct span *s)
 {
 	const struct adamw *a = ctx;
-	real *w = span_address(&a->master, s), *m = span_address(&a->exp_avg, s),
-	     *v = span_address(&a->exp_avg_sq, s);
+	real m_buf[CPU_SPAN], v_buf[CPU_SPAN], *w = span_address(&a->master, s),
+					       *m = span_load(&a->exp_avg, s, m_buf),
+					       *v = span_load(&a->exp_avg_sq, s, v_buf);
+	uint32_t word[CPU_SPAN];
 	const real *grad = span_address(&a->grad, s);
 	const real beta1 = (real)a->beta1, rest1 = (real)(1 - a->beta1), beta2 = (real)a->beta2,
 		   rest2 = (real)(1 - a->beta2);
@@ -31,6 +74,10 @@ adamw_span(const void *ctx, const struct span *s)
 		v[i] = beta2 * v[i] + rest2 * g * g;
 		w[i] -= rate * m[i] / (real_math(sqrt)(v[i] / correction2) + eps) + decay * w[i];
 	}
+	if (m == m_buf || v == v_buf)
+		draw_words(&a->draws, s, word);
+	store_moment(&a->exp_avg, s, m, word, 0);
+	store_moment(&a->exp_avg_sq, s, v, word, 16);
 	if (a->weight.data)
 		dtype_convert(
 		    span_address(&a->weight, s), a->weight.dtype, w, REAL_DTYPE, s->count);
@@ -40,9 +87,9 @@ adamw_span(const void *ctx, const struct span *s)
 void
 cpu_name(adamw)(struct stream *st, const struct adamw *a)
 {
-	ops_require(a->master.dtype == REAL_DTYPE && a->grad.dtype == REAL_DTYPE &&
-	    a->exp_avg.dtype == REAL_DTYPE);
-	ops_require(a->exp_avg_sq.dtype == REAL_DTYPE && tensor_same_shape(&a->master, &a->grad));
+	ops_require(a->master.dtype == REAL_DTYPE && a->grad.dtype == REAL_DTYPE);
+	ops_require(is_moment(&a->exp_avg) && is_moment(&a->exp_avg_sq) &&
+	    tensor_same_shape(&a->master, &a->grad));
 	cpu_spans(st, &a->master, adamw_span, a);
 }
 

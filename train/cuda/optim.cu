@@ -1,19 +1,21 @@
 /*
  * optim.cu - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2
  *
- * State is F32. A thread reads and writes four elements once, so the update runs at the speed of
- * memory. Constants are computed in double on the host and rounded once, as on the CPU.
+ * Arithmetic is in F32. A thread reads and writes four elements once, so the update runs at the
+ * speed of memory. Constants are computed in double on the host and rounded once, as on the CPU.
  */
-#include "train/cuda/kernel.cuh"
+#include "train/cuda/rng.cuh"
 
 enum { WIDTH = 4 }; /* elements of a thread */
 
 /* What a rule updates: the moments, v only where the rule has two, and the weight's rounded copy,
- * which may be missing. */
+ * which may be missing. draws: for moments in BF16. */
 struct flat {
-	float *master, *m, *v;
+	float *master;
+	void *m, *v;
 	const float *grad;
 	void *weight;
+	struct draws draws;
 };
 
 /* struct adamw in float, as the kernel takes it. */
@@ -47,85 +49,148 @@ step(const struct sgd_rule &a, float &w, float g, float &m, float &)
 	w -= a.lr * m;
 }
 
-/* T is the type of the rounded weight. */
-template <typename T, int N, typename RULE>
+/* The random words of N elements from i on: draws_number, with one division for all of them. */
+template <int N>
+static __device__ inline void
+draw_words(const struct draws &d, int64_t i, uint32_t (&word)[N])
+{
+	int64_t j = d.first + i, row = j / d.columns, column = j - row * d.columns;
+	uint64_t have = UINT64_MAX;
+	uint32_t block[4] = {};
+
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		uint64_t number = (uint64_t)(d.start + row * d.width + column);
+
+		if (number / 4 != have)
+			philox(d.key, number / 4, d.stream, d.step, block);
+		have = number / 4;
+		word[k] = number % 4 < 2 ? (number % 4 ? block[1] : block[0])
+					 : (number % 4 == 3 ? block[3] : block[2]);
+		if (++column == d.columns) {
+			column = 0;
+			row++;
+		}
+	}
+}
+
+/* Moments in their type: F32, or BF16 rounded by 16 bits of each word from `shift` on. */
+template <int N>
+static __device__ inline void
+store_moment(float *p, const float (&x)[N], const uint32_t (&)[N], int)
+{
+	store(p, x);
+}
+
+template <int N>
+static __device__ inline void
+store_moment(bf16 *p, const float (&x)[N], const uint32_t (&word)[N], int shift)
+{
+	float y[N];
+
+#pragma unroll
+	for (int k = 0; k < N; k++)
+		y[k] = __uint_as_float(
+		    (__float_as_uint(x[k]) + (word[k] >> shift & 0xffff)) & 0xffff0000u);
+	store(p, y);
+}
+
+/* T, M and V are the types of the rounded weight and of the moments. */
+template <typename T, typename M, typename V, int N, typename RULE>
 static __global__ void
 __launch_bounds__(CU_THREADS) update_kernel(struct flat a, RULE rule, struct walk walk)
 {
 	FOR_PACKS(walk, row, at)
 	{
 		float w[N], g[N], m[N], v[N];
+		uint32_t word[N] = {};
 
 		load(w, a.master + at * N);
 		load(g, a.grad + at * N);
-		load(m, a.m + at * N);
+		load(m, (const M *)a.m + at * N);
 		if (RULE::MOMENTS == 2)
-			load(v, a.v + at * N);
+			load(v, (const V *)a.v + at * N);
 #pragma unroll
 		for (int k = 0; k < N; k++)
 			step(rule, w[k], g[k], m[k], v[k]);
-		store(a.m + at * N, m);
+		if (sizeof(M) == 2 || sizeof(V) == 2)
+			draw_words(a.draws, at * N, word);
+		store_moment((M *)a.m + at * N, m, word, 0);
 		if (RULE::MOMENTS == 2)
-			store(a.v + at * N, v);
+			store_moment((V *)a.v + at * N, v, word, 16);
 		store(a.master + at * N, w);
 		if (a.weight)
 			store((T *)a.weight + at * N, w);
 	}
 }
 
-/* Whether the arrays can be moved in packs: F32 ones by 16 bytes, the weight by as many
- * elements. */
+/* True when all arrays are aligned to packs. */
+template <typename T, typename M, typename V>
 static bool
-packs(const struct flat *a, size_t size)
+packs(const struct flat *a)
 {
-	uintptr_t f32 =
-	    (uintptr_t)a->master | (uintptr_t)a->m | (uintptr_t)a->v | (uintptr_t)a->grad;
+	uintptr_t f32 = (uintptr_t)a->master | (uintptr_t)a->grad;
 
-	return f32 % (WIDTH * sizeof(float)) == 0 && (uintptr_t)a->weight % (WIDTH * size) == 0;
+	return f32 % (WIDTH * sizeof(float)) == 0 && (uintptr_t)a->m % (WIDTH * sizeof(M)) == 0 &&
+	    (uintptr_t)a->v % (WIDTH * sizeof(V)) == 0 &&
+	    (uintptr_t)a->weight % (WIDTH * sizeof(T)) == 0;
 }
 
 /* T is the weight's type; float if there is none. Whole packs, then the remainder. */
-template <typename T, typename RULE>
+template <typename T, typename M, typename V, typename RULE>
 static void
 launch(struct stream *st, struct flat a, const RULE &rule, int64_t count)
 {
-	int64_t whole = packs(&a, sizeof(T)) ? count / WIDTH * WIDTH : 0;
+	int64_t whole = packs<T, M, V>(&a) ? count / WIDTH * WIDTH : 0;
 	struct walk w = walk_of(st, 1, whole, WIDTH);
 
 	if (whole > 0)
-		update_kernel<T, WIDTH><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, rule, w);
+		update_kernel<T, M, V, WIDTH>
+		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, rule, w);
 	if (whole == count)
 		return;
 	a.master += whole;
-	a.m += whole;
-	a.v = a.v ? a.v + whole : NULL;
+	a.m = (M *)a.m + whole;
+	a.v = a.v ? (V *)a.v + whole : NULL;
 	a.grad += whole;
 	a.weight = a.weight ? (T *)a.weight + whole : NULL;
+	a.draws.first += whole;
 	w = walk_of(st, 1, count - whole, 1);
-	update_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, rule, w);
+	update_kernel<T, M, V, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, rule, w);
 }
 
 /* All elements of the master. */
-template <typename RULE>
+template <typename M, typename V, typename RULE>
 static void
 update(struct stream *st, const struct flat &a, const RULE &rule, const struct tensor *weight,
     int64_t count)
 {
-	pick(weight->data ? weight->dtype : DTYPE_F32, launch<float, RULE>, launch<bf16, RULE>,
-	    launch<half, RULE>)(st, a, rule, count);
+	pick(weight->data ? weight->dtype : DTYPE_F32, launch<float, M, V, RULE>,
+	    launch<bf16, M, V, RULE>, launch<half, M, V, RULE>)(st, a, rule, count);
+}
+
+static bool
+is_moment(const struct tensor *t)
+{
+	return t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16;
 }
 
 /* The formula is the CPU's, term by term: the parity tests compare them. */
 void
 cuda_adamw(struct stream *st, const struct adamw *a)
 {
-	struct flat state = { (float *)a->master.data, (float *)a->exp_avg.data,
-		(float *)a->exp_avg_sq.data, (const float *)a->grad.data, a->weight.data };
+	static void (*const by_type[2][2])(struct stream *, const struct flat &,
+	    const struct adamw_rule &, const struct tensor *, int64_t) = {
+		{ update<float, float>, update<float, bf16> },
+		{ update<bf16, float>, update<bf16, bf16> },
+	};
+	struct flat state = { (float *)a->master.data, a->exp_avg.data, a->exp_avg_sq.data,
+		(const float *)a->grad.data, a->weight.data, a->draws };
 	struct adamw_rule c;
 
-	ops_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 &&
-	    a->exp_avg.dtype == DTYPE_F32);
-	ops_require(a->exp_avg_sq.dtype == DTYPE_F32 && tensor_same_shape(&a->master, &a->grad));
+	ops_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32);
+	ops_require(is_moment(&a->exp_avg) && is_moment(&a->exp_avg_sq) &&
+	    tensor_same_shape(&a->master, &a->grad));
 	c.beta1 = (float)a->beta1;
 	c.rest1 = (float)(1 - a->beta1);
 	c.beta2 = (float)a->beta2;
@@ -136,7 +201,8 @@ cuda_adamw(struct stream *st, const struct adamw *a)
 	c.decay = (float)(a->decoupled ? a->lr * a->weight_decay : 0);
 	c.l2 = (float)(a->decoupled ? 0 : a->weight_decay);
 	c.grad_scale = (float)a->grad_scale;
-	update(st, state, c, &a->weight, tensor_elements(&a->master));
+	by_type[a->exp_avg.dtype == DTYPE_BF16][a->exp_avg_sq.dtype == DTYPE_BF16](
+	    st, state, c, &a->weight, tensor_elements(&a->master));
 	cu_launched(st, "adamw");
 }
 
@@ -144,8 +210,8 @@ cuda_adamw(struct stream *st, const struct adamw *a)
 void
 cuda_sgd(struct stream *st, const struct sgd *a)
 {
-	struct flat state = { (float *)a->master.data, (float *)a->momentum.data, NULL,
-		(const float *)a->grad.data, a->weight.data };
+	struct flat state = { (float *)a->master.data, a->momentum.data, NULL,
+		(const float *)a->grad.data, a->weight.data, {} };
 	struct sgd_rule c;
 
 	ops_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 &&
@@ -155,6 +221,6 @@ cuda_sgd(struct stream *st, const struct sgd *a)
 	c.factor = (float)a->momentum_factor;
 	c.decay = (float)a->weight_decay;
 	c.grad_scale = (float)a->grad_scale;
-	update(st, state, c, &a->weight, tensor_elements(&a->master));
+	update<float, float>(st, state, c, &a->weight, tensor_elements(&a->master));
 	cu_launched(st, "sgd");
 }

@@ -18,6 +18,7 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 		.master = p->master,
 		.exp_avg = p->state[0],
 		.exp_avg_sq = p->state[1],
+		.draws = p->draws,
 		.grad = p->grad,
 		.weight = p->weight,
 		.lr = p->lr,

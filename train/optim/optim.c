@@ -6,6 +6,7 @@
  * weights themselves are updated. Updates go by bucket, because weight decay is a property of a
  * bucket, and because an updated bucket can be sent immediately.
  */
+#include "lib/base/rng.h"
 #include "lib/model/optim_list.h"
 #include "train/engine/grads.h"
 #include "train/engine/traffic.h"
@@ -61,28 +62,73 @@ optim_to_weights(struct engine *e)
 	}
 }
 
-/* Updates one run of this rank's part of a bucket. */
+/* What all pieces of an update have in common. */
+struct updating {
+	struct engine *e;
+	const struct optim_options *o;
+	const struct optim_update *u;
+};
+
+/* Updates a part of bucket k. draws is NULL for states that are not rounded stochastically. */
 static void
-update_run(struct engine *e, const struct optim_options *o, const struct optim_update *u, int i)
+update_part(const struct updating *x, int k, const struct part *p, const struct draws *draws)
 {
-	const struct shard_run *r = &e->mem.shards.run[i];
-	struct part p = grads_run(e, i);
+	struct engine *e = x->e;
 	struct optim_piece op = {
-		.master = engine_masters(e, &p),
-		.grad = engine_part(e, BUF_GRADS, &p),
-		.lr = u->lr,
-		.grad_scale = u->grad_scale,
-		.step = u->step,
-		.weight_decay = e->mem.shards.bucket[r->bucket].decay ? u->weight_decay : 0,
+		.master = engine_masters(e, p),
+		.grad = engine_part(e, BUF_GRADS, p),
+		.lr = x->u->lr,
+		.grad_scale = x->u->grad_scale,
+		.step = x->u->step,
+		.weight_decay = e->mem.shards.bucket[k].decay ? x->u->weight_decay : 0,
 	};
 
-	if (p.count == 0)
+	if (p->count == 0)
 		return;
+	if (draws)
+		op.draws = *draws;
 	if (e->mem.bytes[BUF_MASTER])
-		op.weight = engine_part(e, BUF_WEIGHTS, &p);
+		op.weight = engine_part(e, BUF_WEIGHTS, p);
 	for (int s = 0; s < optim_num_states(e->mem.rule); s++)
-		op.state[s] = engine_part(e, (enum buffer)(BUF_STATE + s), &p);
-	optim_kinds[o->kind]->update(e, o, &op);
+		op.state[s] = engine_part(e, (enum buffer)(BUF_STATE + s), p);
+	optim_kinds[x->o->kind]->update(e, x->o, &op);
+}
+
+/* The random bits of the real elements of a shard from p on, which is a part of them. They depend
+ * on the parameter's name, as its initial values do; those have step 0. */
+static struct draws
+shard_draws(const struct updating *x, const struct shard *s, const struct part *p)
+{
+	const struct param *param = &x->e->table[s->param];
+	int last = param->ndim - 1;
+	int64_t row = param->ndim == 2 ? s->box.start[0] : 0;
+
+	return (struct draws){ .key = x->e->seed,
+		.stream = rng_stream(param->name),
+		.step = (uint32_t)x->u->step,
+		.start = row * param->shape[last] + s->box.start[last],
+		.first = p->first - s->offset,
+		.columns = s->box.count[last],
+		.width = param->shape[last] };
+}
+
+/* Updates bucket k shard by shard. Elements outside the shards' boxes are zero and stay so. */
+static void
+update_shards(const struct updating *x, int k)
+{
+	struct engine *e = x->e;
+
+	for (int i = 0; i < e->mem.shards.count; i++) {
+		const struct shard *s = &e->mem.shards.item[i];
+		struct part own = engine_own_shard(e, s);
+		struct part p = part_cut(&own, s->offset, slice_elements(&s->box));
+		struct draws draws;
+
+		if (s->bucket != k || p.count == 0)
+			continue;
+		draws = shard_draws(x, s, &p);
+		update_part(x, k, &p, &draws);
+	}
 }
 
 /* Collective over the data group: each bucket is sent to the others as soon as it is updated. The
@@ -92,12 +138,19 @@ void
 optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u)
 {
 	const struct shards *s = &e->mem.shards;
+	const struct updating x = { e, o, u };
 	int i = 0;
 
 	hold(e);
 	for (int k = 0; k < s->num_buckets; k++) {
-		for (; i < s->num_runs && s->run[i].bucket == k; i++)
-			update_run(e, o, u, i);
+		if (e->plan.shape.optim.chosen)
+			update_shards(&x, k);
+		for (; i < s->num_runs && s->run[i].bucket == k; i++) {
+			struct part p = grads_run(e, i);
+
+			if (!e->plan.shape.optim.chosen)
+				update_part(&x, k, &p, NULL);
+		}
 		traffic_updated(e, k);
 	}
 }

@@ -22,6 +22,7 @@ struct optim_piece {
 	/* without weight.data, master is the weight */
 	struct tensor master, grad, weight;
 	struct tensor state[OPTIM_STATES_MAX]; /* in the order of the rule's row */
+	struct draws draws;                    /* for states that are rounded stochastically */
 	double lr, weight_decay, grad_scale;
 	int64_t step; /* successful steps, this one included */
 };

@@ -516,10 +516,7 @@ const struct opt_refused mtrain_refused[] = {
 	/* Which types there are is one decision for the whole run. */
 	{ "ddp-param-name-patterns-for-fp32-local-accumulation", precision },
 	{ "ddp-reduce-scatter-with-fp32-accumulation", precision },
-	{ "disable-bf16-reduced-precision-matmul", precision }, { "exp-avg-dtype", precision },
-	{ "exp-avg-sq-dtype", precision }, { "fp32-allreduce", precision },
-	{ "main-grads-dtype", precision },
-	{ "main-params-dtype", precision }, { "use-precision-aware-optimizer", precision },
+	{ "disable-bf16-reduced-precision-matmul", precision }, { "fp32-allreduce", precision },
 	/* Ids come from the tokenizer's files, so that training and export agree. */
 	{ "allow-ambiguous-pad-tokens", tokenizer },
 	{ "disable-tokenizer-sentencepiece-ignore-extra-whitespaces", tokenizer },

@@ -1,0 +1,84 @@
+/* optim_types.c - which types are built, and where they may be chosen */
+#include "lib/model/optim_types.h"
+
+#include <string.h>
+
+const char *const optim_main_params_types[] = { "fp32", "fp16", NULL };
+const char *const optim_main_grads_types[] = { "fp32", "bf16", NULL };
+const char *const optim_moment_types[] = { "fp32", "fp16", "bf16", "fp8", NULL };
+
+/* The narrower types by option, and those that are built; fp32 always is. */
+static const struct {
+	const char *option;
+	size_t value; /* in struct optim_type_options */
+	const char *const *names;
+	const char *built;
+} rows[] = {
+	{ "main-params-dtype", offsetof(struct optim_type_options, main_params),
+	    optim_main_params_types, NULL },
+	{ "main-grads-dtype", offsetof(struct optim_type_options, main_grads),
+	    optim_main_grads_types, NULL },
+	{ "exp-avg-dtype", offsetof(struct optim_type_options, exp_avg), optim_moment_types,
+	    "bf16" },
+	{ "exp-avg-sq-dtype", offsetof(struct optim_type_options, exp_avg_sq), optim_moment_types,
+	    "bf16" },
+};
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static int
+chosen(const struct optim_type_options *o, int row)
+{
+	int value;
+
+	memcpy(&value, (const char *)o + rows[row].value, sizeof value);
+	return value;
+}
+
+/* Checks one option; *narrow is set if it chooses a type narrower than fp32. */
+static int
+check(const struct optim_type_options *o, int row, bool *narrow, struct err *e)
+{
+	const char *name = rows[row].names[chosen(o, row)], *built = rows[row].built;
+
+	if (chosen(o, row) == 0)
+		return 0;
+	*narrow = true;
+	if (!o->use_precision_aware_optimizer)
+		return err_set(
+		    e, "--%s %s: needs --use-precision-aware-optimizer", rows[row].option, name);
+	if (!built || strcmp(name, built))
+		return err_set(e, "--%s %s: is not built; give fp32%s%s", rows[row].option, name,
+		    built ? " or " : "", built ? built : "");
+	return 0;
+}
+
+static enum dtype
+moment_type(const struct train_shape *s, int choice)
+{
+	return choice == 0 ? memory_real(s->dtype) : dtype_from_name(optim_moment_types[choice]);
+}
+
+int
+optim_types_resolve(
+    const struct optim_type_options *o, struct train_shape *s, struct str *notes, struct err *e)
+{
+	bool narrow = false;
+
+	for (int i = 0; i < ROWS; i++)
+		if (check(o, i, &narrow, e) < 0)
+			return -1;
+	s->optim.chosen = narrow;
+	if (!o->use_precision_aware_optimizer)
+		return 0;
+	if (strcmp(s->rule->name, "adam"))
+		return err_set(e, "--use-precision-aware-optimizer: needs --optimizer adam, not %s",
+		    s->rule->name);
+	s->optim.state[0] = moment_type(s, o->exp_avg);
+	s->optim.state[1] = moment_type(s, o->exp_avg_sq);
+	if (!narrow)
+		str_adds(notes,
+		    "--use-precision-aware-optimizer: changes nothing without a type narrower "
+		    "than fp32, such as --exp-avg-dtype bf16\n");
+	return 0;
+}

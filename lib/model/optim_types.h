@@ -1,0 +1,46 @@
+/*
+ * optim_types.h - the types in which the optimizer keeps its arrays, by Megatron-LM's options for
+ * its precision-aware optimizer
+ */
+#ifndef MODEL_OPTIM_TYPES_H
+#define MODEL_OPTIM_TYPES_H
+
+#include "lib/base/opt.h"
+#include "lib/model/shape.h"
+
+/* The options as typed; types are indices of their choices. */
+struct optim_type_options {
+	bool use_precision_aware_optimizer;
+	int main_params, main_grads, exp_avg, exp_avg_sq;
+};
+
+/* Megatron-LM's choices. */
+extern const char *const optim_main_params_types[], *const optim_main_grads_types[],
+							*const optim_moment_types[];
+
+/* Rows of a table of options whose struct S holds the options M. */
+/* clang-format off */
+#define OPTIM_TYPE(S, M, n, f, c, h) \
+	{ .name = n, .type = OPT_CHOICE, .off = offsetof(S, M.f), .choices = c, .def = "fp32", \
+	  .help = h }
+#define OPTIM_TYPE_OPTS(S, M) \
+	{ .name = "use-precision-aware-optimizer", .type = OPT_FLAG, \
+	  .off = offsetof(S, M.use_precision_aware_optimizer), \
+	  .help = "Adam keeps its arrays in the types of the next four options" }, \
+	OPTIM_TYPE(S, M, "main-params-dtype", main_params, optim_main_params_types, \
+	         "type of master weights; only fp32 is built"), \
+	OPTIM_TYPE(S, M, "main-grads-dtype", main_grads, optim_main_grads_types, \
+	         "type of main gradients; only fp32 is built"), \
+	OPTIM_TYPE(S, M, "exp-avg-dtype", exp_avg, optim_moment_types, \
+	         "type of the averages of gradients: fp32, or bf16, which is rounded " \
+	         "stochastically; others are not built"), \
+	OPTIM_TYPE(S, M, "exp-avg-sq-dtype", exp_avg_sq, optim_moment_types, \
+	         "type of the averages of squared gradients, likewise")
+/* clang-format on */
+
+/* Fills s->optim; s->rule is set. -1 with the option, the rule and a legal value. A line in notes
+ * if the options change nothing. */
+int optim_types_resolve(
+    const struct optim_type_options *o, struct train_shape *s, struct str *notes, struct err *e);
+
+#endif

@@ -1,0 +1,46 @@
+#!/bin/sh
+# states.sh - moments in bfloat16: the same under every layout, after a stop, resharded, and close
+# to those in full precision
+# shellcheck source=tests/parity/common disable=SC2046,SC2086
+. "$TOP/tests/parity/common"
+steps="--mock-data --train-iters 8 --lr 1e-3"
+narrow="--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16"
+
+# In fp64 the order of sums decides hardly any rounding of a moment.
+grid="$(layout 2 1) $(zero 1)"
+train 1 $steps --fp64 --metrics-file wide.jsonl
+train 1 $steps --fp64 $narrow --save one --metrics-file one.jsonl
+train 4 $steps --fp64 $narrow $grid --save grid --metrics-file grid.jsonl
+loss=$(gap lm_loss grid.jsonl one.jsonl)
+norm=$(gap grad_norm grid.jsonl one.jsonl)
+within 1e-9 "$loss" "$norm" || fail "loss differs by $loss, gradient norm by $norm"
+same_tensors "TP 2 x DP 2 with ZeRO-1" grid one --tolerance 1e-9
+echo "TP 2 x DP 2 with ZeRO-1: loss $loss, gradient norm $norm from one rank's"
+
+loss=$(gap lm_loss one.jsonl wide.jsonl)
+within 1e-3 "$loss" || fail "the loss differs by $loss from that with moments in fp64"
+! within 1e-9 "$loss" || fail "the moments are not narrow"
+mckpt info --tensors one | awk -F '\t' '
+	/\.exp_avg(_sq)?\t/ && $2 != "BF16" { bad = 1 }
+	!/\.exp_avg(_sq)?\t/ && NR > 1 && $2 != "F64" { bad = 1 }
+	END { exit bad || NR < 9 }' || fail "the checkpoint has other types"
+echo "moments in bfloat16, on disk too: loss $loss from moments in fp64"
+
+# A stop changes no bit, and neither do other layouts on disk.
+ends 3 4 $steps --bf16 $narrow $grid --save half --exit-interval 4
+train 4 $steps --bf16 $narrow $grid --save straight --metrics-file straight.jsonl
+mckpt reshard half there $(layout 1 2) >log 2>&1 || fail "mckpt reshard"
+mckpt reshard there back --data-parallel-size 2 $(layout 2 1) >log 2>&1 || fail "mckpt reshard"
+same_tensors "resharded" half back
+train 4 $steps --bf16 $narrow $grid --load back --save on --metrics-file on.jsonl
+results straight.jsonl 5 >straight.steps
+results on.jsonl >on.steps
+same_steps "4 + 4 steps, resharded in between" straight.steps on.steps
+same_tensors "4 + 4 steps, resharded in between" straight on
+echo "4 + 4 steps, resharded in between: equal bit by bit"
+
+# The types may change on resume.
+train 4 $steps --bf16 $grid --load half --save widened --metrics-file widened.jsonl
+loss=$(gap lm_loss widened.jsonl on.jsonl)
+within 1e-3 "$loss" || fail "resumed with moments in fp32: the loss differs by $loss"
+echo "resumed with moments in fp32: loss $loss"
