@@ -311,12 +311,12 @@ optimizer_time(const struct run_case *r)
 {
 	double real = (double)dtype_size(memory_real(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
-	double states = 0;
+	double states = 0, grads = (double)dtype_size(memory_own_grads(r->shape));
 
 	for (int i = 0; i < optim_num_states(r->shape->rule); i++)
 		states += (double)dtype_size(memory_state(r->shape, i));
 	return traffic(r->hw,
-	    (double)r->own_elements * (real * 4 + 2 * states + act) + (double)r->elements * real);
+	    (double)r->own_elements * (2 * grads + 2 * real + 2 * states + act) + (double)r->elements * real);
 }
 
 /* Adds up the parts; each doubling of the nodes adds one straggler. All fields of out are seconds;

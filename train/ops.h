@@ -240,7 +240,7 @@ draws_number(const struct draws *d, int64_t i)
 /* One AdamW (or L2 when decoupled is false) update of a flat range; g = grad * grad_scale.
  * Source: Loshchilov & Hutter 2019 arXiv:1711.05101; spec/training.md 4.2. */
 struct adamw {
-	struct tensor master, grad; /* real [count] */
+	struct tensor master, grad; /* real [count]; grad may be BF16 */
 	/* real or BF16 [count]; BF16 is rounded stochastically (dtype_bf16_stochastic), exp_avg by
 	 * the lower half of the element's word, exp_avg_sq by the upper half */
 	struct tensor exp_avg, exp_avg_sq;
@@ -289,7 +289,7 @@ struct ops {
 	/* dst = src with conversion between floating types; same shape; integers only to the same
 	 * type */
 	void (*cast)(struct stream *, const struct tensor *dst, const struct tensor *src);
-	/* out F64 [1] += sum of x[i] * y[i] in double, in a fixed order; F32 or real vectors of one
+	/* out F64 [1] += sum of x[i] * y[i] in double, in a fixed order; floating vectors of one
 	 * length */
 	void (*dot)(struct stream *, const struct tensor *out, const struct tensor *x,
 	    const struct tensor *y);

@@ -23,7 +23,7 @@ enum { ALIGN = 256, SCALARS = 64 };
 static const struct buffer_row rank_rows[] = {
 	{ "weights", BUF_WEIGHTS, RUN, ALWAYS, ACT, { D_WEIGHTS, D_ONE }, 0 },
 	{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, IF_WEIGHT_SLOTS, ACT, { D_PLACES, D_ONE }, 0 },
-	{ "main gradients", BUF_GRADS, RUN, IF_TRAINING, REAL, { D_GRADS, D_ONE }, 0 },
+	{ "main gradients", BUF_GRADS, RUN, IF_TRAINING, GRADS, { D_GRADS, D_ONE }, 0 },
 	{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, IF_GRAD_SLOTS, REAL, { D_PLACES, D_ONE }, 0 },
 	{ "narrow gradients", BUF_NARROW_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
 	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
@@ -143,16 +143,16 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	}
 }
 
-/*
- * The loss mask stays F32 and the scalars F64 in every precision: both are summed over many tokens.
+/* The loss mask stays F32 and the scalars F64 in every precision: both are summed over many tokens.
  */
 static enum dtype
-element_dtype(enum element k, const struct train_shape *s)
+element_dtype(enum element k, const struct layout *l, const struct train_shape *s)
 {
 	switch (k) {
 	case ACT: return s->dtype;
 	case REAL: return memory_real(s->dtype);
 	case STREAM: return memory_stream(s);
+	case GRADS: return layout_replicas(l) > 1 ? memory_own_grads(s) : memory_real(s->dtype);
 	case F64: return DTYPE_F64;
 	case I64: return DTYPE_I64;
 	case F32: return DTYPE_F32;
@@ -196,7 +196,7 @@ take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows)
 		if (*row && *row != rows)
 			BUG("buffer '%s' is stated twice", rows->name);
 		*row = rows;
-		measure(m, r, rows->buffer, element_dtype(rows->element, r->shape));
+		measure(m, r, rows->buffer, element_dtype(rows->element, r->layout, r->shape));
 	}
 }
 

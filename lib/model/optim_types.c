@@ -7,24 +7,24 @@ const char *const optim_main_params_types[] = { "fp32", "fp16", NULL };
 const char *const optim_main_grads_types[] = { "fp32", "bf16", NULL };
 const char *const optim_moment_types[] = { "fp32", "fp16", "bf16", "fp8", NULL };
 
+enum { MAIN_PARAMS, MAIN_GRADS, EXP_AVG, EXP_AVG_SQ, ROWS };
+
 /* The narrower types by option, and those that are built; fp32 always is. */
 static const struct {
 	const char *option;
 	size_t value; /* in struct optim_type_options */
 	const char *const *names;
 	const char *built;
-} rows[] = {
-	{ "main-params-dtype", offsetof(struct optim_type_options, main_params),
+} rows[ROWS] = {
+	[MAIN_PARAMS] = { "main-params-dtype", offsetof(struct optim_type_options, main_params),
 	    optim_main_params_types, NULL },
-	{ "main-grads-dtype", offsetof(struct optim_type_options, main_grads),
-	    optim_main_grads_types, NULL },
-	{ "exp-avg-dtype", offsetof(struct optim_type_options, exp_avg), optim_moment_types,
-	    "bf16" },
-	{ "exp-avg-sq-dtype", offsetof(struct optim_type_options, exp_avg_sq), optim_moment_types,
-	    "bf16" },
+	[MAIN_GRADS] = { "main-grads-dtype", offsetof(struct optim_type_options, main_grads),
+	    optim_main_grads_types, "bf16" },
+	[EXP_AVG] = { "exp-avg-dtype", offsetof(struct optim_type_options, exp_avg),
+	    optim_moment_types, "bf16" },
+	[EXP_AVG_SQ] = { "exp-avg-sq-dtype", offsetof(struct optim_type_options, exp_avg_sq),
+	    optim_moment_types, "bf16" },
 };
-
-enum { ROWS = sizeof rows / sizeof *rows };
 
 static int
 chosen(const struct optim_type_options *o, int row)
@@ -53,15 +53,33 @@ check(const struct optim_type_options *o, int row, bool *narrow, struct err *e)
 	return 0;
 }
 
+/* The type of a row; real for fp32, so that runs in double stay so. */
 static enum dtype
-moment_type(const struct train_shape *s, int choice)
+type_of(const struct optim_type_options *o, int row, const struct train_shape *s)
 {
-	return choice == 0 ? memory_real(s->dtype) : dtype_from_name(optim_moment_types[choice]);
+	int value = chosen(o, row);
+
+	return value == 0 ? memory_real(s->dtype) : dtype_from_name(rows[row].names[value]);
+}
+
+/* A pass adds to gradients in fp32, so only sums that are kept apart from them can be narrower. */
+static int
+check_grads(const struct layout *l, const struct train_shape *s, struct str *notes, struct err *e)
+{
+	if (s->optim.grads == memory_real(s->dtype))
+		return 0;
+	if (s->sharding < SHARDING_GRADS)
+		return err_set(e,
+		    "--main-grads-dtype bf16: needs --data-parallel-sharding-strategy optim_grads "
+		    "or optim_grads_params");
+	if (layout_replicas(l) == 1)
+		str_adds(notes, "--main-grads-dtype bf16: changes nothing with one data rank\n");
+	return 0;
 }
 
 int
-optim_types_resolve(
-    const struct optim_type_options *o, struct train_shape *s, struct str *notes, struct err *e)
+optim_types_resolve(const struct optim_type_options *o, const struct layout *l,
+    struct train_shape *s, struct str *notes, struct err *e)
 {
 	bool narrow = false;
 
@@ -74,11 +92,12 @@ optim_types_resolve(
 	if (strcmp(s->rule->name, "adam"))
 		return err_set(e, "--use-precision-aware-optimizer: needs --optimizer adam, not %s",
 		    s->rule->name);
-	s->optim.state[0] = moment_type(s, o->exp_avg);
-	s->optim.state[1] = moment_type(s, o->exp_avg_sq);
+	s->optim.grads = type_of(o, MAIN_GRADS, s);
+	s->optim.state[0] = type_of(o, EXP_AVG, s);
+	s->optim.state[1] = type_of(o, EXP_AVG_SQ, s);
 	if (!narrow)
 		str_adds(notes,
 		    "--use-precision-aware-optimizer: changes nothing without a type narrower "
 		    "than fp32, such as --exp-avg-dtype bf16\n");
-	return 0;
+	return check_grads(l, s, notes, e);
 }

@@ -6,6 +6,7 @@
 #define MODEL_OPTIM_TYPES_H
 
 #include "lib/base/opt.h"
+#include "lib/model/layout.h"
 #include "lib/model/shape.h"
 
 /* The options as typed; types are indices of their choices. */
@@ -30,7 +31,8 @@ extern const char *const optim_main_params_types[], *const optim_main_grads_type
 	OPTIM_TYPE(S, M, "main-params-dtype", main_params, optim_main_params_types, \
 	         "type of master weights; only fp32 is built"), \
 	OPTIM_TYPE(S, M, "main-grads-dtype", main_grads, optim_main_grads_types, \
-	         "type of main gradients; only fp32 is built"), \
+	         "type in which a data rank keeps its sums of gradients: fp32, or bf16 with " \
+	         "--data-parallel-sharding-strategy optim_grads or optim_grads_params"), \
 	OPTIM_TYPE(S, M, "exp-avg-dtype", exp_avg, optim_moment_types, \
 	         "type of the averages of gradients: fp32, or bf16, which is rounded " \
 	         "stochastically; others are not built"), \
@@ -38,9 +40,9 @@ extern const char *const optim_main_params_types[], *const optim_main_grads_type
 	         "type of the averages of squared gradients, likewise")
 /* clang-format on */
 
-/* Fills s->optim; s->rule is set. -1 with the option, the rule and a legal value. A line in notes
- * if the options change nothing. */
-int optim_types_resolve(
-    const struct optim_type_options *o, struct train_shape *s, struct str *notes, struct err *e);
+/* Fills s->optim; type, sharding and rule of s are set. -1 with the option, the rule and a legal
+ * value. A line in notes for each option that changes nothing. */
+int optim_types_resolve(const struct optim_type_options *o, const struct layout *l,
+    struct train_shape *s, struct str *notes, struct err *e);
 
 #endif

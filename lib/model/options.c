@@ -496,7 +496,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
 	    resolve_batch(p, o, plan, e) < 0)
 		return -1;
-	if (optim_types_resolve(&o->optim_types, &plan->shape, notes, e) < 0)
+	if (optim_types_resolve(&o->optim_types, &plan->layout, &plan->shape, notes, e) < 0)
 		return -1;
 	note_stream(&plan->shape, notes);
 	note_traffic(plan, notes);

@@ -30,10 +30,11 @@ enum sharding { SHARDING_NONE, SHARDING_OPTIM, SHARDING_GRADS, SHARDING_PARAMS }
 enum context_form { CONTEXT_GATHER, CONTEXT_HEADS };
 
 /* The types of what the optimizer keeps, where a run chooses them: of the states of its rule, in
- * their order. Without `chosen` all are real. */
+ * their order, and of main gradients. Without `chosen` all are real. */
 struct optim_types {
 	bool chosen;
 	enum dtype state[OPTIM_STATES_MAX];
+	enum dtype grads; /* not real only with SHARDING_GRADS or more */
 };
 
 /* The shape of a run, as far as memory depends on it. */
@@ -68,6 +69,13 @@ static inline enum dtype
 memory_state(const struct train_shape *s, int state)
 {
 	return s->optim.chosen ? s->optim.state[state] : memory_real(s->dtype);
+}
+
+/* The type of main gradients that are kept apart from those of a pass. */
+static inline enum dtype
+memory_own_grads(const struct train_shape *s)
+{
+	return s->optim.chosen ? s->optim.grads : memory_real(s->dtype);
 }
 
 /* The type of the residual stream: what lies between blocks, its gradient, and messages of either

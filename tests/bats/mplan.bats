@@ -101,8 +101,11 @@ column()
 		mplan check $aware --exp-avg-sq-dtype fp16
 	refused 1 "mplan: --main-params-dtype fp16: is not built; give fp32" \
 		mplan check $aware --main-params-dtype fp16
-	refused 1 "mplan: --main-grads-dtype bf16: is not built; give fp32" \
+	refused 1 "mplan: --main-grads-dtype bf16: needs --data-parallel-sharding-strategy optim_grads or optim_grads_params" \
 		mplan check $aware --main-grads-dtype bf16
+	run -0 --separate-stderr mplan check $aware --main-grads-dtype bf16 \
+		--data-parallel-sharding-strategy optim_grads
+	[ "$stderr" = "mplan: --main-grads-dtype bf16: changes nothing with one data rank" ]
 }
 
 @test "check: an illegal layout is a no, with every rule and a legal value" {

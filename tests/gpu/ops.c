@@ -597,34 +597,40 @@ test_hash(const struct backend *b)
 	backend_cpu.close(cpu.d);
 }
 
-/* The sum of squares of one vector, and sums of products at an odd offset, as in double. */
+/* The sums of squares of vectors, and sums of products at an odd offset, as in double. */
 static void
 test_dot(const struct backend *b)
 {
 	enum { N = 300007 };
 	struct rig r = rig_open(b, DTYPE_F32);
 	float *x = mem_alloc(N, sizeof *x);
-	double sum = 0, shifted = 0, found[2] = { 0, 0 };
-	struct tensor t, out, one, two, head, tail;
+	double sum = 0, shifted = 0, found[3] = { 0, 0, 0 };
+	struct tensor t, out, one, two, three, head, tail, narrow;
 
 	for (int i = 0; i < N; i++)
-		x[i] = (float)cos(i * 0.7);
+		x[i] = dtype_f32_from_bf16(dtype_bf16_from_f32((float)cos(i * 0.7)));
 	for (int i = 0; i < N; i++) {
 		sum += (double)x[i] * (double)x[i];
 		shifted += i + 1 < N ? (double)x[i] * (double)x[i + 1] : 0;
 	}
 	t = rig_vector(&r, DTYPE_F32, N, x);
-	out = rig_vector(&r, DTYPE_F64, 2, found);
+	narrow = rig_vector(&r, DTYPE_BF16, N, NULL);
+	out = rig_vector(&r, DTYPE_F64, 3, found);
 	one = tensor_rows(&out, 0, 1);
 	two = tensor_rows(&out, 1, 1);
+	three = tensor_rows(&out, 2, 1);
 	head = tensor_rows(&t, 0, N - 1);
 	tail = tensor_rows(&t, 1, N - 1);
 	r.st->ops->dot(r.st, &one, &t, &t);
 	r.st->ops->dot(r.st, &two, &head, &tail);
+	r.st->ops->cast(r.st, &narrow, &t);
+	r.st->ops->dot(r.st, &three, &narrow, &narrow);
 	rig_read(&r, &out, found);
 	CHECK_NEAR(found[0], sum, 1e-12);
 	CHECK_NEAR(found[1], shifted, 1e-9);
+	CHECK_NEAR(found[2], sum, 1e-12);
 	b->release(r.d, t.data);
+	b->release(r.d, narrow.data);
 	b->release(r.d, out.data);
 	b->close(r.d);
 	free(x);

@@ -44,6 +44,8 @@ exact llama-cp2-bf16 2 $(context 2) --bf16
 exact llama-dp2-zero 2 --use-distributed-optimizer
 exact llama-dp2-zero-bf16-narrow 2 --use-distributed-optimizer --bf16 \
 	--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16
+exact llama-dp2-zero2-bf16-narrow 2 $(zero 2) --bf16 --use-precision-aware-optimizer \
+	--main-grads-dtype bf16
 exact llama-dp2-zero2 2 $(zero 2)
 exact llama-dp2-narrow 2 $(zero 2) --grad-reduce-in-bf16
 exact llama-dp2-zero3 2 $(zero 3) --ddp-bucket-size 5000

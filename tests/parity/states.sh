@@ -26,6 +26,23 @@ mckpt info --tensors one | awk -F '\t' '
 	END { exit bad || NR < 9 }' || fail "the checkpoint has other types"
 echo "moments in bfloat16, on disk too: loss $loss from moments in fp64"
 
+# Main gradients too: rounded once per micro batch, equally under every layout that shards them.
+grads="$narrow --main-grads-dtype bf16 --micro-batch-size 4"
+train 2 $steps --fp64 $grads $(zero 2) --save grads2 --metrics-file grads2.jsonl
+train 2 $steps --fp64 $grads $(zero 3) --save grads3 --metrics-file grads3.jsonl
+train 4 $steps --fp64 $grads $(zero 2) $(layout 2 1) --save grads --metrics-file grads.jsonl
+results grads2.jsonl >grads2.steps
+results grads3.jsonl >grads3.steps
+same_steps "gradients in bfloat16, ZeRO-2 and 3" grads2.steps grads3.steps
+same_tensors "gradients in bfloat16, ZeRO-2 and 3" grads2 grads3
+loss=$(gap lm_loss grads.jsonl grads2.jsonl)
+norm=$(gap grad_norm grads.jsonl grads2.jsonl)
+within 1e-9 "$loss" "$norm" || fail "TP 2: loss differs by $loss, gradient norm by $norm"
+loss=$(gap lm_loss grads2.jsonl one.jsonl)
+within 1e-3 "$loss" || fail "gradients in bfloat16: the loss differs by $loss"
+! within 1e-9 "$loss" || fail "the gradients are not narrow"
+echo "main gradients in bfloat16: loss $loss from those in fp64, TP 2: gradient norm $norm"
+
 # A stop changes no bit, and neither do other layouts on disk.
 ends 3 4 $steps --bf16 $narrow $grid --save half --exit-interval 4
 train 4 $steps --bf16 $narrow $grid --save straight --metrics-file straight.jsonl

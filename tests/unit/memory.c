@@ -249,13 +249,20 @@ test_figures(void)
 	CHECK(m.bytes[BUF_MASTER] == 2 * m.bytes[BUF_WEIGHTS] &&
 	    m.bytes[BUF_GRADS] == 2 * m.bytes[BUF_WEIGHTS]);
 	CHECK(m.bytes[BUF_STATE] == m.bytes[BUF_MASTER]);
-	s.optim = (struct optim_types){ true, { DTYPE_BF16, DTYPE_F32 } };
+	s.optim = (struct optim_types){ true, { DTYPE_BF16, DTYPE_F32 }, DTYPE_F32 };
 	memory_plan(&half, &c, &l, &s, coord);
 	CHECK(half.bytes[BUF_STATE] == m.bytes[BUF_WEIGHTS] &&
 	    half.bytes[BUF_STATE + 1] == m.bytes[BUF_STATE + 1]);
 	CHECK(m.arena[ARENA_PARAMS] - half.arena[ARENA_PARAMS] ==
 	    memory_aligned(m.bytes[BUF_STATE]) - memory_aligned(m.bytes[BUF_WEIGHTS]));
 	memory_release(&half);
+	s.optim.grads = DTYPE_BF16;
+	s.sharding = SHARDING_GRADS;
+	memory_plan(&half, &c, &two, &s, coord);
+	CHECK(half.bytes[BUF_GRADS] * 2 == half.bytes[BUF_WEIGHTS] &&
+	    half.dtype[BUF_GRAD_SLOTS] == DTYPE_F32);
+	memory_release(&half);
+	s.sharding = SHARDING_OPTIM;
 	s.optim.chosen = false;
 	memory_plan(&half, &c, &two, &s, coord);
 	CHECK(half.bytes[BUF_MASTER] * 2 == half.bytes[BUF_GRADS]);

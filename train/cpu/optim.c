@@ -43,7 +43,7 @@ store_moment(
 }
 
 static bool
-is_moment(const struct tensor *t)
+is_real_or_bf16(const struct tensor *t)
 {
 	return t->dtype == REAL_DTYPE || t->dtype == DTYPE_BF16;
 }
@@ -57,8 +57,9 @@ adamw_span(const void *ctx, const struct span *s)
 	real m_buf[CPU_SPAN], v_buf[CPU_SPAN], *w = span_address(&a->master, s),
 					       *m = span_load(&a->exp_avg, s, m_buf),
 					       *v = span_load(&a->exp_avg_sq, s, v_buf);
+	real grad_buf[CPU_SPAN];
 	uint32_t word[CPU_SPAN];
-	const real *grad = span_address(&a->grad, s);
+	const real *grad = span_load(&a->grad, s, grad_buf);
 	const real beta1 = (real)a->beta1, rest1 = (real)(1 - a->beta1), beta2 = (real)a->beta2,
 		   rest2 = (real)(1 - a->beta2);
 	const real rate = (real)(a->lr / a->correction1), correction2 = (real)a->correction2,
@@ -87,8 +88,8 @@ adamw_span(const void *ctx, const struct span *s)
 void
 cpu_name(adamw)(struct stream *st, const struct adamw *a)
 {
-	ops_require(a->master.dtype == REAL_DTYPE && a->grad.dtype == REAL_DTYPE);
-	ops_require(is_moment(&a->exp_avg) && is_moment(&a->exp_avg_sq) &&
+	ops_require(a->master.dtype == REAL_DTYPE && is_real_or_bf16(&a->grad));
+	ops_require(is_real_or_bf16(&a->exp_avg) && is_real_or_bf16(&a->exp_avg_sq) &&
 	    tensor_same_shape(&a->master, &a->grad));
 	cpu_spans(st, &a->master, adamw_span, a);
 }

@@ -13,7 +13,8 @@ enum { WIDTH = 4 }; /* elements of a thread */
 struct flat {
 	float *master;
 	void *m, *v;
-	const float *grad;
+	const void *grad;
+	bool narrow_grad; /* grad is BF16, not F32 */
 	void *weight;
 	struct draws draws;
 };
@@ -106,7 +107,10 @@ __launch_bounds__(CU_THREADS) update_kernel(struct flat a, RULE rule, struct wal
 		uint32_t word[N] = {};
 
 		load(w, a.master + at * N);
-		load(g, a.grad + at * N);
+		if (a.narrow_grad)
+			load(g, (const bf16 *)a.grad + at * N);
+		else
+			load(g, (const float *)a.grad + at * N);
 		load(m, (const M *)a.m + at * N);
 		if (RULE::MOMENTS == 2)
 			load(v, (const V *)a.v + at * N);
@@ -129,9 +133,11 @@ template <typename T, typename M, typename V>
 static bool
 packs(const struct flat *a)
 {
-	uintptr_t f32 = (uintptr_t)a->master | (uintptr_t)a->grad;
+	size_t grad = a->narrow_grad ? sizeof(bf16) : sizeof(float);
 
-	return f32 % (WIDTH * sizeof(float)) == 0 && (uintptr_t)a->m % (WIDTH * sizeof(M)) == 0 &&
+	return (uintptr_t)a->master % (WIDTH * sizeof(float)) == 0 &&
+	    (uintptr_t)a->grad % (WIDTH * grad) == 0 &&
+	    (uintptr_t)a->m % (WIDTH * sizeof(M)) == 0 &&
 	    (uintptr_t)a->v % (WIDTH * sizeof(V)) == 0 &&
 	    (uintptr_t)a->weight % (WIDTH * sizeof(T)) == 0;
 }
@@ -152,7 +158,7 @@ launch(struct stream *st, struct flat a, const RULE &rule, int64_t count)
 	a.master += whole;
 	a.m = (M *)a.m + whole;
 	a.v = a.v ? (V *)a.v + whole : NULL;
-	a.grad += whole;
+	a.grad = (const char *)a.grad + whole * (a.narrow_grad ? sizeof(bf16) : sizeof(float));
 	a.weight = a.weight ? (T *)a.weight + whole : NULL;
 	a.draws.first += whole;
 	w = walk_of(st, 1, count - whole, 1);
@@ -170,7 +176,7 @@ update(struct stream *st, const struct flat &a, const RULE &rule, const struct t
 }
 
 static bool
-is_moment(const struct tensor *t)
+is_f32_or_bf16(const struct tensor *t)
 {
 	return t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16;
 }
@@ -185,11 +191,11 @@ cuda_adamw(struct stream *st, const struct adamw *a)
 		{ update<bf16, float>, update<bf16, bf16> },
 	};
 	struct flat state = { (float *)a->master.data, a->exp_avg.data, a->exp_avg_sq.data,
-		(const float *)a->grad.data, a->weight.data, a->draws };
+		a->grad.data, a->grad.dtype == DTYPE_BF16, a->weight.data, a->draws };
 	struct adamw_rule c;
 
-	ops_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32);
-	ops_require(is_moment(&a->exp_avg) && is_moment(&a->exp_avg_sq) &&
+	ops_require(a->master.dtype == DTYPE_F32 && is_f32_or_bf16(&a->grad));
+	ops_require(is_f32_or_bf16(&a->exp_avg) && is_f32_or_bf16(&a->exp_avg_sq) &&
 	    tensor_same_shape(&a->master, &a->grad));
 	c.beta1 = (float)a->beta1;
 	c.rest1 = (float)(1 - a->beta1);
@@ -210,8 +216,8 @@ cuda_adamw(struct stream *st, const struct adamw *a)
 void
 cuda_sgd(struct stream *st, const struct sgd *a)
 {
-	struct flat state = { (float *)a->master.data, a->momentum.data, NULL,
-		(const float *)a->grad.data, a->weight.data, {} };
+	struct flat state = { (float *)a->master.data, a->momentum.data, NULL, a->grad.data, false,
+		a->weight.data, {} };
 	struct sgd_rule c;
 
 	ops_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 &&

@@ -63,6 +63,30 @@ __launch_bounds__(CU_THREADS)
 	leave((sum[0] + sum[1]) + (sum[2] + sum[3]), part);
 }
 
+/* x x of 16 bits by packs; the first block takes the remainder. */
+template <typename T>
+static __global__ void
+__launch_bounds__(CU_THREADS) squares_kernel(const T *x, int64_t count, double *part)
+{
+	enum { N = full<T>::width };
+	int64_t packs = count / N, rest = N * packs + threadIdx.x;
+	double sum = 0;
+
+#pragma unroll 4
+	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < packs;
+	     i += gridDim.x * (int64_t)CU_THREADS) {
+		float a[N];
+
+		load(a, x + i * N);
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			sum += (double)a[k] * (double)a[k];
+	}
+	if (blockIdx.x == 0 && rest < count)
+		sum += (double)to_float(x[rest]) * (double)to_float(x[rest]);
+	leave(sum, part);
+}
+
 /* Counted in double: partial counts are added like the parts of dot. x - x is zero for finite
  * numbers alone. */
 static __global__ void
@@ -149,7 +173,10 @@ cuda_dot(
 
 	ops_require(
 	    out->dtype == DTYPE_F64 && count == tensor_elements(y) && is_dense(x) && is_dense(y));
-	if (!is_fast(x) || !is_fast(y))
+	if (a == b && x->dtype == DTYPE_BF16 && (uintptr_t)a % 16 == 0)
+		squares_kernel<<<parts, CU_THREADS, 0, cu_handle(st)>>>(
+		    (const bf16 *)x->data, count, part);
+	else if (!is_fast(x) || !is_fast(y))
 		dot_any_kernel<<<parts, CU_THREADS, 0, cu_handle(st)>>>(*x, *y, count, part);
 	else if (a == b)
 		dot_kernel<true><<<parts, CU_THREADS, 0, cu_handle(st)>>>(a, a, count, part);

@@ -112,6 +112,16 @@ shard_draws(const struct updating *x, const struct shard *s, const struct part *
 		.width = param->shape[last] };
 }
 
+/* True when a state is rounded stochastically. */
+static bool
+draws_bits(const struct engine *e)
+{
+	for (int s = 0; s < optim_num_states(e->mem.rule); s++)
+		if (e->mem.dtype[BUF_STATE + s] == DTYPE_BF16)
+			return true;
+	return false;
+}
+
 /* Updates bucket k shard by shard. Elements outside the shards' boxes are zero and stay so. */
 static void
 update_shards(const struct updating *x, int k)
@@ -139,17 +149,17 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 {
 	const struct shards *s = &e->mem.shards;
 	const struct updating x = { e, o, u };
+	bool by_shard = draws_bits(e);
 	int i = 0;
 
 	hold(e);
 	for (int k = 0; k < s->num_buckets; k++) {
-		if (e->plan.shape.optim.chosen)
+		if (by_shard)
 			update_shards(&x, k);
-		for (; i < s->num_runs && s->run[i].bucket == k; i++) {
+		for (; !by_shard && i < s->num_runs && s->run[i].bucket == k; i++) {
 			struct part p = grads_run(e, i);
 
-			if (!e->plan.shape.optim.chosen)
-				update_part(&x, k, &p, NULL);
+			update_part(&x, k, &p, NULL);
 		}
 		traffic_updated(e, k);
 	}

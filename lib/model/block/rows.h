@@ -113,8 +113,8 @@ struct param_row {
 };
 
 /* "act" is the run's dtype, "real" F32 or F64 (memory_real); "stream" is one of them, the type of
- * the residual stream and its gradient (memory_stream). */
-enum element { ACT, REAL, STREAM, I32, I64, BF16, F32, F64 };
+ * the residual stream and its gradient (memory_stream); "grads" that of main gradients. */
+enum element { ACT, REAL, STREAM, GRADS, I32, I64, BF16, F32, F64 };
 
 /* Where a buffer exists: once per run, per slot of saved activations, per layer of a slot, per
  * micro batch or link of the schedule, or in scratch. */
