@@ -316,7 +316,8 @@ optimizer_time(const struct run_case *r)
 	for (int i = 0; i < optim_num_states(r->shape->rule); i++)
 		states += (double)dtype_size(memory_state(r->shape, i));
 	return traffic(r->hw,
-	    (double)r->own_elements * (2 * grads + 2 * real + 2 * states + act) + (double)r->elements * real);
+	    (double)r->own_elements * (2 * grads + 2 * real + 2 * states + act) +
+		(double)r->elements * real);
 }
 
 /* Adds up the parts; each doubling of the nodes adds one straggler. All fields of out are seconds;
