@@ -46,19 +46,20 @@ struct gemm {
 	enum gemm_act act;
 };
 
-/* LayerNorm when bias.data is set, else RMSNorm (mean unused). y = (x - mean) rstd weight + bias.
+/* LayerNorm when bias.data is set, else RMSNorm (mean unused). y = (x - mean) rstd w + bias with
+ * w = weight + shift.
  * Source: Ba 2016 arXiv:1607.06450; Zhang & Sennrich 2019 arXiv:1910.07467; eps is added to the
  * mean square. */
 struct norm {
 	struct tensor y;            /* act [T,h] */
-	struct tensor x;            /* stream [T,h] */
+	struct tensor x;            /* stream or act [T,h] */
 	struct tensor weight, bias; /* act [h] */
 	struct tensor mean, rstd;   /* real [T], written */
-	double eps;
+	double eps, shift;
 };
 struct norm_grad {
-	struct tensor dx;         /* stream [T,h]: ADDED to (the residual stream's gradient) */
-	struct tensor x;          /* stream [T,h] */
+	struct tensor dx;         /* as x [T,h]: ADDED to (the residual stream's gradient) */
+	struct tensor x;          /* stream or act [T,h] */
 	struct tensor dy;         /* act [T,h] */
 	struct tensor weight;     /* act [h] */
 	struct tensor mean, rstd; /* real [T]; mean.data NULL for RMSNorm */
@@ -67,6 +68,7 @@ struct norm_grad {
 	struct tensor dx_sum; /* real [h], likewise: column sums of dx as it is stored, on the CPU
 			       * in the order of gemm's dbias; or none */
 	bool accumulate;
+	double shift;
 };
 
 /* Rotary positions in place on num_heads heads side by side in the columns of x. The first

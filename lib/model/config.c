@@ -14,6 +14,7 @@ const char *const normalization_names[] = { "LayerNorm", "RMSNorm", NULL };
 const char *const activation_names[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu",
 	NULL };
 const char *const position_names[] = { "learned_absolute", "rope", "none", NULL };
+const char *const norm_placement_names[] = { "pre", "both", "post", NULL };
 const char *const rope_scaling_names[] = { "none", "linear", "llama3", NULL };
 
 /*
@@ -39,6 +40,12 @@ int64_t
 layer_window(const struct model_config *c, int64_t layer)
 {
 	return pattern_skips(&c->window_attn_skip_freq, layer) ? 0 : c->window_size;
+}
+
+double
+model_norm_shift(const struct model_config *c)
+{
+	return c->apply_layernorm_1p ? 1 : 0;
 }
 
 double
@@ -134,6 +141,14 @@ check_rope(const struct model_config *c, struct err *e)
 }
 
 static int
+check_norms(const struct model_config *c, struct err *e)
+{
+	if (c->qk_layernorm_hidden_dim && !c->qk_layernorm)
+		return err_set(e, "--qk-layernorm-hidden-dim: needs --qk-layernorm");
+	return 0;
+}
+
+static int
 check_scores(const struct model_config *c, struct err *e)
 {
 	if (c->query_pre_attn_scalar < 0)
@@ -194,7 +209,9 @@ model_check(const struct model_config *c, struct err *e)
 	if (c->num_attention_heads % c->num_query_groups)
 		return err_set(e, "--num-query-groups %lld: must divide --num-attention-heads %lld",
 		    (long long)c->num_query_groups, (long long)c->num_attention_heads);
-	return check_rope(c, e) < 0 || check_scores(c, e) < 0 ? -1 : check_rates(c, e);
+	return check_rope(c, e) < 0 || check_norms(c, e) < 0 || check_scores(c, e) < 0
+	    ? -1
+	    : check_rates(c, e);
 }
 
 /*

@@ -25,9 +25,12 @@ enum activation {
 	ACTIVATION_GEGLU_TANH
 };
 enum position { POSITION_LEARNED, POSITION_ROPE, POSITION_NONE };
+/* Where a block has a norm: of its input, of its branch before the residual sum, or of both. */
+enum norm_placement { NORM_PLACEMENT_PRE, NORM_PLACEMENT_BOTH, NORM_PLACEMENT_POST };
 enum rope_scaling { ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_LLAMA3 };
 extern const char *const normalization_names[],
-    *const activation_names[], *const position_names[], *const rope_scaling_names[];
+    *const activation_names[], *const position_names[], *const rope_scaling_names[],
+							    *const norm_placement_names[];
 
 /* Token ids; count 0: none. */
 enum { ID_LIST_MAX = 16 };
@@ -44,6 +47,8 @@ struct model_config {
 	int64_t make_vocab_size_divisible_by;
 	enum normalization normalization;
 	double norm_epsilon;
+	enum norm_placement norm_placement;
+	bool apply_layernorm_1p; /* weights of norms are stored less 1 */
 	enum activation activation;
 	enum position position;
 	double rotary_base, rotary_percent;
@@ -52,7 +57,8 @@ struct model_config {
 	double rope_factor, rope_low_freq_factor, rope_high_freq_factor;
 	int64_t rope_original_positions;
 	bool qkv_bias, proj_bias, mlp_bias;
-	bool qk_layernorm; /* norms of the heads of q and of k, before they rotate */
+	bool qk_layernorm;            /* norms of the heads of q and of k, before they rotate */
+	bool qk_layernorm_hidden_dim; /* ... of all heads together */
 	bool untie_embeddings_and_output_weights;
 	int64_t window_size;                        /* keys a query sees, itself included; 0: all */
 	struct layer_pattern window_attn_skip_freq; /* layers whose queries see all keys */
@@ -71,6 +77,8 @@ bool model_gated(const struct model_config *c);
 int64_t model_rotary_dim(const struct model_config *c); /* elements of a head that rotate; even */
 /* Keys that a query sees in a layer, itself included; 0: all. */
 int64_t layer_window(const struct model_config *c, int64_t layer);
+/* What is added to the stored weights of norms. */
+double model_norm_shift(const struct model_config *c);
 /* What products of queries and keys are multiplied by. */
 double model_score_scale(const struct model_config *c);
 /* Rotary angles: those of the model, and those of its layers with a window where they differ. */

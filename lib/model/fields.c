@@ -19,7 +19,7 @@ static const struct opt rows[] = { MODEL_OPTS(struct holder, o), { .type = OPT_E
 
 _Static_assert(sizeof(enum normalization) == sizeof(int) &&
 	sizeof(enum activation) == sizeof(int) && sizeof(enum position) == sizeof(int) &&
-	sizeof(enum rope_scaling) == sizeof(int),
+	sizeof(enum rope_scaling) == sizeof(int) && sizeof(enum norm_placement) == sizeof(int),
     "options store a choice as int");
 
 /* --- fields of words -------------------------------------------------------------------------- */

@@ -125,6 +125,12 @@ void model_weight_differences(
 	         MODEL_DUMPED | MODEL_KEPT, "kind of normalisation"), \
 	MODEL_NUM(S, M, "norm-epsilon", norm_epsilon, 0, INFINITY, "1e-5", MODEL_DUMPED, \
 	         "added to the mean square"), \
+	MODEL_CHOICE(S, M, "norm-placement", norm_placement, norm_placement_names, "pre", \
+	         MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	         "norms of the inputs of attention and MLP, of their outputs before the residual " \
+	         "sum, or of both"), \
+	MODEL_FLAG(S, M, "apply-layernorm-1p", apply_layernorm_1p, MODEL_DUMPED | MODEL_KEPT, \
+	         "weights of norms are stored less 1"), \
 	MODEL_CHOICE(S, M, "activation", activation, activation_names, "gelu", \
 	         MODEL_DUMPED | MODEL_KEPT, "activation of the MLP"), \
 	MODEL_SWITCH(S, M, "swiglu", swiglu, 0, "gated SiLU in the MLP: --activation swiglu"), \
@@ -166,6 +172,10 @@ void model_weight_differences(
 	         "which linear layers have biases: any of qkv, proj, mlp; or none"), \
 	MODEL_FLAG(S, M, "qk-layernorm", qk_layernorm, MODEL_DUMPED | MODEL_KEPT, \
 	         "norms of the heads of q and k, with one weight for all heads of a layer"), \
+	MODEL_FLAG(S, M, "qk-layernorm-hidden-dim", qk_layernorm_hidden_dim, \
+	         MODEL_DUMPED | MODEL_KEPT, \
+	         "with --qk-layernorm: one norm of all heads of q, and one of all of k, with one " \
+	         "tensor rank"), \
 	MODEL_FLAG(S, M, "untie-embeddings-and-output-weights", \
 	         untie_embeddings_and_output_weights, MODEL_DUMPED | MODEL_KEPT, \
 	         "a separate output table"), \

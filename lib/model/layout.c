@@ -107,6 +107,8 @@ legal_tp(const struct model_config *c, int64_t t)
 {
 	int64_t g = c->num_query_groups;
 
+	if (c->qk_layernorm_hidden_dim)
+		return 1;
 	t = divisor_below(c->num_attention_heads, t);
 	while (c->num_attention_heads % t || (g % t && t % g) || c->ffn_hidden_size % t)
 		t--;
@@ -140,6 +142,11 @@ layout_check(const struct layout *l, const struct model_config *c, struct err *e
 	if (c->ffn_hidden_size % t)
 		complain(&s, "tensor-model-parallel-size", t, "--ffn-hidden-size",
 		    c->ffn_hidden_size, legal_tp(c, t));
+	if (c->qk_layernorm_hidden_dim && t > 1)
+		str_addf(&s,
+		    "%s--tensor-model-parallel-size %lld: must be 1 for --qk-layernorm-hidden-dim, "
+		    "whose norms take all heads together",
+		    s.len ? "; " : "", (long long)t);
 	if (p > most_stages(c))
 		str_addf(&s,
 		    "%s--pipeline-model-parallel-size %lld: must be at most %lld for --num-layers "

@@ -51,6 +51,8 @@ static const struct buffer_row rank_rows[] = {
 	{ "block output", BUF_BRANCH, STEP, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD },
 	{ "block output gradient", BUF_DBRANCH, STEP, IF_BRANCH_GRAD, ACT, { D_ROWS, D_HIDDEN },
 	    MLP_BWD | ATTN_BWD },
+	{ "post norm input gradient", BUF_DPOST, STEP, IF_POST_NORM_TRAINING, ACT,
+	    { D_ROWS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
 	{ "norm output gradient", BUF_DNORM, STEP, IF_TRAINING, ACT, { D_ROWS, D_HIDDEN },
 	    MLP_BWD | QKV_BWD },
 	{ .name = NULL },
@@ -117,6 +119,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	switch (when) {
 	case IF_TRAINING: return !s->forward_only;
 	case IF_QK_NORM_TRAINING: return !s->forward_only && c->qk_layernorm;
+	case IF_POST_NORM_TRAINING: return !s->forward_only && model_meets(c, IF_POST_NORM);
 	case IF_BRANCH_GRAD:
 		return !s->forward_only &&
 		    (c->hidden_dropout > 0 || c->embedding_dropout > 0 ||

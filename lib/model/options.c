@@ -455,6 +455,16 @@ note_stream(const struct train_shape *s, struct str *notes)
 		    "--fp32-residual-connection: changes nothing without --bf16 or --fp16\n");
 }
 
+/* A block without a norm of its input reads the residual stream as it is. */
+static int
+check_stream(const struct run_plan *plan, struct err *e)
+{
+	if (!plan->shape.fp32_residual_connection ||
+	    plan->model.norm_placement != NORM_PLACEMENT_POST)
+		return 0;
+	return err_set(e, "--fp32-residual-connection: is for --norm-placement pre or both");
+}
+
 /* A pipeline has many micro batches, and with sharded gradients each of them causes traffic. */
 static void
 note_traffic(const struct run_plan *plan, struct str *notes)
@@ -494,7 +504,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	plan->layout.overlap_p2p = o->overlap_p2p_communication && layout_chunks(&plan->layout) > 1;
 	if (resolve_context(o, plan, notes, e) < 0 ||
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
-	    resolve_batch(p, o, plan, e) < 0)
+	    resolve_batch(p, o, plan, e) < 0 || check_stream(plan, e) < 0)
 		return -1;
 	if (optim_types_resolve(&o->optim_types, &plan->layout, &plan->shape, notes, e) < 0)
 		return -1;

@@ -76,7 +76,7 @@ fill(struct param *p, const struct param_row *r, int64_t layer, const struct mod
 	p->shard_dim = r->shard_dim;
 	p->flags = r->flags;
 	p->sums = r->sums;
-	p->init_value = r->init == INIT_ONE;
+	p->init_value = r->init == INIT_ONE ? 1 - model_norm_shift(c) : 0;
 	if (r->init == INIT_NORMAL)
 		p->init_std = c->init_method_std;
 	else if (r->init == INIT_RESIDUAL)

@@ -13,6 +13,16 @@ work_product(struct work *w, int64_t rows, int64_t out, int64_t in)
 	w->product[w->num_products++] = (struct product){ rows, out, in };
 }
 
+/* Reads the branch and writes it, with twice as many passes backward as forward. */
+void
+work_post_norm(struct work *w, const struct model_config *c, const int64_t *dim)
+{
+	if (c->norm_placement == NORM_PLACEMENT_PRE)
+		return;
+	w->elements += 3 * 2 * (double)dim[D_HIDDEN] * (double)dim[D_ROWS];
+	w->kernels++;
+}
+
 /* Uses the sizes of the buffer rows, so that memory and time are computed from the same shapes. */
 void
 work_of(struct work *w, const struct block_kind *kind, const struct model_config *c,

@@ -42,6 +42,8 @@ static const struct op_case large_norm[] = {
 	{ .rows = 1030, .columns = 8192, .flags = WRITE_GRAD },
 	{ .rows = 65, .columns = 16384, .flags = LAYER_NORM },
 	{ .rows = 4099, .columns = 128 },
+	{ .rows = 1003, .columns = 2048, .flags = LESS_ONE },
+	{ .rows = 1000, .columns = 769, .flags = LAYER_NORM | LESS_ONE },
 	{ .rows = 1003, .columns = 2048, .flags = WIDE },
 	{ .rows = 1000, .columns = 769, .flags = LAYER_NORM | WRITE_GRAD | WIDE },
 	{ .rows = 65, .columns = 16384, .flags = LAYER_NORM | WIDE },

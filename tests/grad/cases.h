@@ -163,7 +163,7 @@ static const struct op_case gemm_cases[] = {
 };
 
 /* --- norm: 0 x, 1 weight, 2 bias, 3 y, 4 mean, 5 rstd ----------------------------------------- */
-enum { LAYER_NORM = 1, WRITE_GRAD = 2 };
+enum { LAYER_NORM = 1, WRITE_GRAD = 2, LESS_ONE = 32 };
 
 static void
 norm_declare(struct problem *p)
@@ -191,7 +191,8 @@ norm_forward(struct problem *p)
 		.bias = *T(2),
 		.mean = *T(4),
 		.rstd = *T(5),
-		.eps = 1e-3 };
+		.eps = 1e-3,
+		.shift = p->c->flags & LESS_ONE ? 1 : 0 };
 
 	p->st->ops->norm_fwd(p->st, &n);
 }
@@ -207,7 +208,8 @@ norm_backward(struct problem *p)
 		.rstd = *T(5),
 		.dweight = *G(1),
 		.dbias = *G(2),
-		.accumulate = !(p->c->flags & WRITE_GRAD) };
+		.accumulate = !(p->c->flags & WRITE_GRAD),
+		.shift = p->c->flags & LESS_ONE ? 1 : 0 };
 
 	p->st->ops->norm_bwd(p->st, &n);
 }
@@ -222,6 +224,8 @@ static const struct op_case norm_cases[] = {
 	{ .rows = 9, .columns = 65, .flags = WRITE_GRAD },
 	{ .rows = 70, .columns = 64, .flags = WIDE },
 	{ .rows = 5, .columns = 33, .flags = LAYER_NORM | WRITE_GRAD | WIDE },
+	{ .rows = 70, .columns = 64, .flags = LESS_ONE },
+	{ .rows = 9, .columns = 65, .flags = LAYER_NORM | WRITE_GRAD | LESS_ONE },
 	{ 0 },
 };
 

@@ -52,7 +52,8 @@ expect_norm(const struct problem *p, int64_t row, int64_t column)
 		mean += value_at(p, 0, row, i) / h;
 	for (int64_t i = 0; i < p->c->columns; i++)
 		square += pow(value_at(p, 0, row, i) - mean, 2) / h;
-	y = (value_at(p, 0, row, column) - mean) / sqrt(square + 1e-3) * p->slot[1].value[column];
+	y = (value_at(p, 0, row, column) - mean) / sqrt(square + 1e-3) *
+	    (p->slot[1].value[column] + (p->c->flags & LESS_ONE ? 1 : 0));
 	return layer ? y + p->slot[2].value[column] : y;
 }
 

@@ -42,6 +42,16 @@ static const char *const cases[] = {
 	"rope-scaling-type linear\nrope-scaling-factor 4\nsliding-window-rope-base 20\n"
 	"query-pre-attn-scalar 9\nattn-logit-softcapping 0.5\nfinal-logit-softcapping 0.8\n"
 	"attention-dropout 0\nhidden-dropout 0\n",
+	"norm-placement both\napply-layernorm-1p\nnormalization RMSNorm\nqk-layernorm\n"
+	"activation geglu\nffn-hidden-size 20\nposition-embedding-type rope\nlinear-biases mlp "
+	"proj\n"
+	"attention-dropout 0\nhidden-dropout 0.1\n",
+	"norm-placement post\nqk-layernorm\nqk-layernorm-hidden-dim\nnum-query-groups 2\n"
+	"position-embedding-type rope\nrecompute-activations\nattention-dropout 0\n"
+	"hidden-dropout 0\n",
+	"norm-placement post\nnormalization RMSNorm\nswiglu\nffn-hidden-size 24\n"
+	"recompute-granularity full\nrecompute-method uniform\nrecompute-num-layers 1\n"
+	"attention-dropout 0\nhidden-dropout 0\n",
 };
 
 struct options {

@@ -36,10 +36,11 @@ use()
 	qknorm-gpt2) model="$gpt2 --qk-layernorm --position-embedding-type rope" ;;
 	plain) model="$gpt2 --hidden-dropout 0 --attention-dropout 0" ;;
 	packed) model="$gpt2 --reset-attention-mask --window-size 5" ;;
-	llama-local) model="$llama --window-size 5 --window-attn-skip-freq 3
+	llama-post) model="$llama --norm-placement post --qk-layernorm --qk-layernorm-hidden-dim" ;;
+	llama-gemma) model="$llama --window-size 5 --window-attn-skip-freq 3
 		--rope-scaling-type linear --rope-scaling-factor 4 --sliding-window-rope-base 20
 		--query-pre-attn-scalar 3 --attn-logit-softcapping 0.5
-		--final-logit-softcapping 0.2" ;;
+		--final-logit-softcapping 0.2 --norm-placement both --apply-layernorm-1p" ;;
 	esac
 	model="$model $larger $text"
 	case $1 in llama*) model="$model --use-z-loss" ;; esac
@@ -61,7 +62,7 @@ gpt2 4 1 2 2 3 $small $chunks 2
 qknorm 8 4 2 1 0 $beside
 plain 8 2 2 2 1 $rows $chunks 2
 packed 4 2 1 2 1 $(context 2) $rows
-llama-local 8 2 2 1 3 $(context 2) $rows
+llama-gemma 8 2 2 1 3 $(context 2) $rows
 END
 [ -z "$ALL" ] || cat >>table <<END
 llama 2 1 1 1 0
@@ -97,7 +98,8 @@ packed 8 2 1 4 1 $(context 4 a2a) $rows
 packed 8 1 2 8 3 $(context 4 a2a) $small --recompute-granularity full
 packed 4 1 1 8 2 $(context 2) $small --recompute-granularity full
 qknorm 8 4 1 4 0 $(context 2)
-llama-local 4 1 2 1 3 $small $(context 2 a2a) $chunks 2
+llama-post 4 1 2 1 3 $(context 2) $small $chunks 2
+llama-gemma 4 1 2 1 3 $small $(context 2 a2a) $chunks 2
 END
 
 # grid: a row for each layout of 8 ranks and each ZeRO stage that mtrain takes; mplan has its rules

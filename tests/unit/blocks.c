@@ -107,6 +107,32 @@ test_neighbours(void)
 	}
 }
 
+/* A norm of a branch comes between a bias and the sum, and a block without a norm of its input has
+ * none to share; the head has its norm always. */
+static void
+test_placement(void)
+{
+	struct model_config c = layers(2);
+	struct layout l = { 1, 1, 1, 1 };
+
+	for (int i = NORM_PLACEMENT_PRE; i <= NORM_PLACEMENT_POST; i++) {
+		struct train_shape s = { .dtype = DTYPE_BF16 };
+		struct block *b;
+		int n;
+
+		c.norm_placement = (enum norm_placement)i;
+		n = block_list(&c, &l, &s, 0, &b);
+		for (int k = 1; k + 1 < n; k++) {
+			CHECK(!b[k].norm == (i == NORM_PLACEMENT_POST));
+			CHECK(!b[k].post == (i == NORM_PLACEMENT_PRE));
+			CHECK(b[k].norm_taken == (b[k].norm && k > 1));
+			CHECK(b[k].bias_taken == !b[k].post);
+		}
+		CHECK(b[n - 1].norm && !b[n - 1].post && b[n - 1].norm_taken);
+		free(b);
+	}
+}
+
 /* Chunks of recomputed layers. */
 static void
 test_recompute(void)
@@ -239,6 +265,7 @@ main(void)
 	test_stages();
 	test_chunks();
 	test_neighbours();
+	test_placement();
 	test_recompute();
 	test_statements();
 	return check_done();

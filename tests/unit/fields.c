@@ -14,13 +14,14 @@ static const struct model_config every = {
 	77,                      /* max_position_embeddings */
 	1000, 8,                 /* vocab_size, make_vocab_size_divisible_by */
 	NORMALIZATION_RMSNORM, 0.25,
+	NORM_PLACEMENT_BOTH, true, /* norm_placement, apply_layernorm_1p */
 	ACTIVATION_SWIGLU,
 	POSITION_ROPE, 500, 0.5, /* rotary_base, rotary_percent */
 	true,                    /* rotary_interleaved */
 	ROPE_SCALING_LLAMA3,
 	2.5, 1.5, 6.5, 4096,     /* factors, rope_original_positions */
 	true, false, true,       /* qkv_bias, proj_bias, mlp_bias */
-	true,                    /* qk_layernorm */
+	true, true,              /* qk_layernorm, qk_layernorm_hidden_dim */
 	true,                    /* untie_embeddings_and_output_weights */
 	9,                       /* window_size */
 	{ 2, { 1, 0 } },         /* window_attn_skip_freq */

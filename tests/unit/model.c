@@ -123,6 +123,8 @@ test_rules(void)
 	BROKEN(llama3_8b, sliding_window_rope_base, 0.5,
 	    "--sliding-window-rope-base 0.5: must be at least 1, or 0 for that of all layers; "
 	    "10000 is usual");
+	BROKEN(llama3_8b, qk_layernorm_hidden_dim, true,
+	    "--qk-layernorm-hidden-dim: needs --qk-layernorm");
 	BROKEN(
 	    llama3_8b, query_pre_attn_scalar, -1, "--query-pre-attn-scalar -1: must be at least 1");
 	BROKEN(llama3_8b, attn_logit_softcapping, -1,
@@ -275,6 +277,15 @@ test_options(void)
 	    "--tensor-model-parallel-size 3: must divide or be a multiple of --num-query-groups 8 "
 	    "(try 2); "
 	    "--tensor-model-parallel-size 3: must divide --ffn-hidden-size 256 (try 2)");
+	CHECK(resolve(TINY "qk-layernorm\nqk-layernorm-hidden-dim\n"
+			   "tensor-model-parallel-size 2\n",
+		  2, &plan, &e) < 0);
+	CHECK_STR(e.msg,
+	    "--tensor-model-parallel-size 2: must be 1 for --qk-layernorm-hidden-dim, whose norms "
+	    "take all heads together");
+	CHECK(resolve(TINY "norm-placement post\nbf16\nfp32-residual-connection\n", 1, &plan, &e) <
+	    0);
+	CHECK_STR(e.msg, "--fp32-residual-connection: is for --norm-placement pre or both");
 	CHECK(resolve(TINY "tensor-model-parallel-size "
 			   "1000000000000000\npipeline-model-parallel-size 1000000000000000\n",
 		  8, &plan, &e) < 0);

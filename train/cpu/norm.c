@@ -20,16 +20,30 @@ _Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
 struct by_rows {
 	const void *call; /* struct norm or norm_grad */
 	const struct tensor *x, *weight;
+	double shift;
 	void (*row)(const void *call, int64_t row, const real *weight, struct work *w);
 };
+
+/* In buf where it has to be converted or shifted. */
+static const real *
+load_weight(const struct by_rows *r, real *buf)
+{
+	struct span s = { 0, 0, r->x->shape[1] };
+	const real *weight = span_load(r->weight, &s, buf);
+
+	if (r->shift == 0)
+		return weight;
+	for (int64_t i = 0; i < s.count; i++)
+		buf[i] = weight[i] + (real)r->shift;
+	return buf;
+}
 
 static void
 some_rows(const void *ctx, int64_t item, void *scratch)
 {
 	const struct by_rows *r = ctx;
 	struct work *w = scratch;
-	const real *weight =
-	    span_load(r->weight, &(struct span){ 0, 0, r->x->shape[1] }, w->weight);
+	const real *weight = load_weight(r, w->weight);
 	int64_t per_item = cpu_rows_per_item(r->x->shape[1]),
 		end = int64_min(r->x->shape[0], (item + 1) * per_item);
 
@@ -80,7 +94,7 @@ cpu_name(norm_fwd)(struct stream *st, const struct norm *n)
 	ops_require(
 	    n->x.ndim == 2 && tensor_same_shape(&n->x, &n->y) && n->x.shape[1] <= CPU_ROW_MAX);
 	ops_require(n->weight.shape[0] == n->x.shape[1] && n->rstd.dtype == REAL_DTYPE);
-	for_rows(st, &(struct by_rows){ n, &n->x, &n->weight, forward_row });
+	for_rows(st, &(struct by_rows){ n, &n->x, &n->weight, n->shift, forward_row });
 }
 
 /* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy weight, for one row; mean g only in
@@ -162,7 +176,7 @@ cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 	    n->x.ndim == 2 && tensor_same_shape(&n->x, &n->dy) && tensor_same_shape(&n->x, &n->dx));
 	ops_require(n->x.shape[1] <= CPU_ROW_MAX && n->dweight.dtype == REAL_DTYPE &&
 	    n->rstd.dtype == REAL_DTYPE);
-	for_rows(st, &(struct by_rows){ n, &n->x, &n->weight, backward_row });
+	for_rows(st, &(struct by_rows){ n, &n->x, &n->weight, n->shift, backward_row });
 	cpu_for(st, int64_div_up(n->x.shape[1], COLUMNS), backward_columns, n);
 	if (n->dx_sum.data && !n->accumulate)
 		cpu_name(fill)(st, &n->dx_sum, 0);

@@ -193,7 +193,7 @@ template <typename T, int V> struct vectors {
 	pack<T, full<T>::width> weight[V], bias[V];
 };
 
-/* y = (v - mean) rstd weight + bias, of the packs that a lane holds. */
+/* y = (v - mean) rstd (weight + shift) + bias, of the packs that a lane holds. */
 template <typename T, int V>
 static __device__ inline void
 put_row(const struct norm_call &n, int64_t row, const vectors<T, V> &vec,
@@ -212,7 +212,7 @@ put_row(const struct norm_call &n, int64_t row, const vectors<T, V> &vec,
 		unpack(bias, vec.bias[i]);
 #pragma unroll
 		for (int k = 0; k < N; k++)
-			y[k] = fmaf((v[i][k] - stats.x) * stats.y, weight[k], bias[k]);
+			y[k] = fmaf((v[i][k] - stats.x) * stats.y, weight[k] + n.shift, bias[k]);
 		store(row_of<T>(n.y, row) + at * N, y);
 	}
 }
@@ -328,10 +328,12 @@ saved_stats(const struct norm_grad &n, int64_t row)
  * is kept for put_gradient without SUM. */
 template <typename T, int V, typename R>
 static __device__ inline float2
-row_sums(const struct spread &s, const R &r, float2 stats, columns<T, V> &own)
+row_sums(
+    const struct norm_grad &n, const struct spread &s, const R &r, float2 stats, columns<T, V> &own)
 {
 	enum { N = full<T>::width };
 	float2 total = make_float2(0, 0);
+	float shift = (float)n.shift;
 
 #pragma unroll
 	for (int i = 0; i < V; i++) {
@@ -344,7 +346,7 @@ row_sums(const struct spread &s, const R &r, float2 stats, columns<T, V> &own)
 		unpack(weight, own.held[i]);
 #pragma unroll
 		for (int k = 0; k < N; k++) {
-			float g = dy[k] * weight[k];
+			float g = dy[k] * (weight[k] + shift);
 
 			own.xhat[i][k] = (x[k] - stats.x) * stats.y;
 			total.x += g;
@@ -364,6 +366,7 @@ static __device__ inline void
 put_gradient(const struct norm_grad &n, int64_t row, const R &r, columns<T, V> &own, float4 c)
 {
 	enum { N = full<T>::width };
+	float shift = (float)n.shift;
 
 #pragma unroll
 	for (int i = 0; i < V; i++) {
@@ -382,7 +385,7 @@ put_gradient(const struct norm_grad &n, int64_t row, const R &r, columns<T, V> &
 		for (int k = 0; k < N; k++) {
 			float xhat = SUM ? (x[k] - c.x) * c.y : own.xhat[i][k];
 
-			dx[k] += c.y * (dy[k] * weight[k] - c.z - xhat * c.w);
+			dx[k] += c.y * (dy[k] * (weight[k] + shift) - c.z - xhat * c.w);
 		}
 		rounded = packed<T, N>(dx);
 		move<T, N>(row_of<T>(n.dx, row) + at * N, &rounded);
@@ -453,7 +456,7 @@ __launch_bounds__(THREADS, resident<THREADS>::blocks)
 		next = saved_stats(n, row + step);
 		await(r);
 		if (live)
-			mean = row_sums(s, r, stats, own);
+			mean = row_sums(n, s, r, stats, own);
 		mean = group_sum(mean, s.warps, &buffer[odd]);
 		odd ^= 1;
 		mean.x = n.mean.data ? mean.x / h : 0;

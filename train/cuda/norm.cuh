@@ -27,7 +27,7 @@ struct norm_call {
 	struct tensor y, x, residual, stored;
 	const void *weight, *bias;
 	float *mean, *rstd;
-	float eps;
+	float eps, shift;
 	bool sum;
 	struct mask mask;
 };

@@ -7,7 +7,7 @@
  */
 #include "train/cuda/norm.cuh"
 
-/* y = (x - mean) rstd weight + bias; the mean is of LayerNorm alone, which has a bias. */
+/* y = (x - mean) rstd (weight + shift) + bias; the mean is of LayerNorm alone, which has a bias. */
 template <typename S, typename T>
 static __global__ void
 walk_fwd_kernel(struct norm_call n)
@@ -32,7 +32,7 @@ walk_fwd_kernel(struct norm_call n)
 	rstd = 1 / sqrtf(block_sum(sum) / (float)h + n.eps);
 	for (int64_t i = threadIdx.x; i < h; i += CU_THREADS)
 		put(&y[i],
-		    (to_float(x[i]) - mean) * rstd * to_float(weight[i]) +
+		    (to_float(x[i]) - mean) * rstd * (to_float(weight[i]) + n.shift) +
 			(bias ? to_float(bias[i]) : 0));
 	if (threadIdx.x)
 		return;
@@ -41,7 +41,8 @@ walk_fwd_kernel(struct norm_call n)
 		n.mean[row] = mean;
 }
 
-/* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy weight; mean g only in LayerNorm. */
+/* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy (weight + shift); mean g only in
+ * LayerNorm. */
 template <typename S, typename T>
 static __global__ void
 walk_bwd_kernel(struct norm_grad n)
@@ -52,10 +53,10 @@ walk_bwd_kernel(struct norm_grad n)
 	S *dx = row_of<S>(n.dx, row);
 	float mean = n.mean.data ? ((const float *)n.mean.data)[row] : 0,
 	      rstd = ((const float *)n.rstd.data)[row];
-	float a = 0, c = 0;
+	float shift = (float)n.shift, a = 0, c = 0;
 
 	for (int64_t i = threadIdx.x; i < h; i += CU_THREADS) {
-		float g = to_float(dy[i]) * to_float(weight[i]);
+		float g = to_float(dy[i]) * (to_float(weight[i]) + shift);
 
 		a += g;
 		c += g * ((to_float(x[i]) - mean) * rstd);
@@ -63,7 +64,7 @@ walk_bwd_kernel(struct norm_grad n)
 	a = n.mean.data ? block_sum(a) / (float)h : 0;
 	c = block_sum(c) / (float)h;
 	for (int64_t i = threadIdx.x; i < h; i += CU_THREADS) {
-		float g = to_float(dy[i]) * to_float(weight[i]),
+		float g = to_float(dy[i]) * (to_float(weight[i]) + shift),
 		      xhat = (to_float(x[i]) - mean) * rstd;
 
 		put(&dx[i], to_float(dx[i]) + rstd * (g - a - xhat * c));
@@ -164,6 +165,7 @@ call_of(const struct norm *n)
 	c.mean = (float *)n->mean.data;
 	c.rstd = (float *)n->rstd.data;
 	c.eps = (float)n->eps;
+	c.shift = (float)n->shift;
 	return c;
 }
 

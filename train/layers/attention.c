@@ -60,26 +60,50 @@ head_stats(const struct tensor *all, int head)
 	return tensor_flat(&row);
 }
 
-/* The norm of one head, the rank's heads of q counted first, then those of k: LayerNorm or RMSNorm
- * of the head's d elements, as in Megatron-LM core/transformer/attention.py. */
+/* The columns of q and k together that a norm takes: a head, or all of them. */
+struct normed {
+	bool q;
+	int64_t first, width;
+};
+
+static int
+num_norms(const struct engine *e, const struct qkv *v)
+{
+	const struct model_config *c = &e->plan.model;
+
+	return !c->qk_layernorm ? 0 : c->qk_layernorm_hidden_dim ? 2 : v->num_heads + v->num_groups;
+}
+
+/* The rank's heads of q are counted first, then those of k. */
+static struct normed
+normed_at(const struct engine *e, const struct qkv *v, int i)
+{
+	if (e->plan.model.qk_layernorm_hidden_dim)
+		return (struct normed){ i == 0, i == 0 ? 0 : v->q.shape[1],
+			i == 0 ? v->q.shape[1] : v->k.shape[1] };
+	return (struct normed){ i < v->num_heads, (int64_t)i * v->head_dim, v->head_dim };
+}
+
+/* One of the norms: LayerNorm or RMSNorm of the d elements of a head, as in Megatron-LM
+ * core/transformer/attention.py, or of the elements of all heads, as in OLMo 2. */
 static struct norm
-head_norm(const struct layer *l, const struct step *s, const struct qkv *v, int head)
+head_norm(const struct layer *l, const struct step *s, const struct qkv *v, int i)
 {
 	const struct block *b = l->block;
-	bool q = head < v->num_heads;
+	struct normed at = normed_at(s->e, v, i);
 	struct tensor x = step_buffer(s, BUF_QKV, b->local),
 		      mean = step_buffer(s, BUF_QK_MEAN, b->local),
 		      rstd = step_buffer(s, BUF_QK_RSTD, b->local);
-	int64_t first = (int64_t)head * v->head_dim;
 
 	return (struct norm){
-		.y = tensor_columns(&v->rotated, first, v->head_dim),
-		.x = tensor_columns(&x, first, v->head_dim),
-		.weight = engine_weight(s->e, b->layer, q ? ROLE_Q_NORM : ROLE_K_NORM),
-		.bias = engine_weight(s->e, b->layer, q ? ROLE_Q_NORM_BIAS : ROLE_K_NORM_BIAS),
-		.mean = head_stats(&mean, head),
-		.rstd = head_stats(&rstd, head),
+		.y = tensor_columns(&v->rotated, at.first, at.width),
+		.x = tensor_columns(&x, at.first, at.width),
+		.weight = engine_weight(s->e, b->layer, at.q ? ROLE_Q_NORM : ROLE_K_NORM),
+		.bias = engine_weight(s->e, b->layer, at.q ? ROLE_Q_NORM_BIAS : ROLE_K_NORM_BIAS),
+		.mean = head_stats(&mean, i),
+		.rstd = head_stats(&rstd, i),
 		.eps = s->e->plan.model.norm_epsilon,
+		.shift = model_norm_shift(&s->e->plan.model),
 	};
 }
 
@@ -111,7 +135,7 @@ prepare(const struct layer *l, struct step *s)
 {
 	struct qkv v = saved_views(l, s);
 
-	for (int i = 0; s->e->plan.model.qk_layernorm && i < v.num_heads + v.num_groups; i++) {
+	for (int i = 0; i < num_norms(s->e, &v); i++) {
 		struct norm n = head_norm(l, s, &v, i);
 
 		s->e->ops->norm_fwd(s->e->stream, &n);
@@ -142,20 +166,22 @@ prepare_backward(
 	if (!e->plan.model.qk_layernorm)
 		return;
 	e->ops->fill(e->stream, &dx, 0);
-	for (int i = 0; i < v.num_heads + v.num_groups; i++) {
-		bool q = i < v.num_heads;
+	for (int i = 0; i < num_norms(e, &v); i++) {
+		struct normed at = normed_at(e, &v, i);
 		struct norm n = head_norm(l, s, &v, i);
 		struct norm_grad g = {
-			.dx = tensor_columns(&dx, (int64_t)i * v.head_dim, v.head_dim),
-			.dy = tensor_columns(&d->rotated, (int64_t)i * v.head_dim, v.head_dim),
+			.dx = tensor_columns(&dx, at.first, at.width),
+			.dy = tensor_columns(&d->rotated, at.first, at.width),
 			.x = n.x,
 			.weight = n.weight,
 			.mean = n.mean,
 			.rstd = n.rstd,
-			.dweight = engine_grad(e, l->block->layer, q ? ROLE_Q_NORM : ROLE_K_NORM),
+			.dweight =
+			    engine_grad(e, l->block->layer, at.q ? ROLE_Q_NORM : ROLE_K_NORM),
 			.dbias = engine_grad(
-			    e, l->block->layer, q ? ROLE_Q_NORM_BIAS : ROLE_K_NORM_BIAS),
-			.accumulate = s->accumulate || (i > 0 && i != v.num_heads),
+			    e, l->block->layer, at.q ? ROLE_Q_NORM_BIAS : ROLE_K_NORM_BIAS),
+			.accumulate = s->accumulate || (at.first > 0 && at.first != v.q.shape[1]),
+			.shift = n.shift,
 		};
 
 		e->ops->norm_bwd(e->stream, &g);
@@ -207,7 +233,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	};
 	struct attention att = core(l, s);
 	struct linear proj = { .x = att.out,
-		.y = engine_buffer(e, BUF_BRANCH),
+		.y = norm_branch(l, s),
 		.weight = engine_weight(e, l->block->layer, ROLE_PROJ),
 		.bias = engine_weight(e, l->block->layer, ROLE_PROJ_BIAS) };
 

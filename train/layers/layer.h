@@ -75,7 +75,7 @@ void row_forward(struct step *s, const struct linear *l);
  * recomputed in between. */
 void row_backward(struct step *s, struct linear_grad *g);
 
-/* --- norm.c: LayerNorm or RMSNorm before a block ---------------------------------------------- */
+/* --- norm.c: LayerNorm or RMSNorm of a block's input and of its branch ------------------------ */
 
 /* Computes the norm of the layer's input x into its buffer. */
 void norm_take(const struct layer *l, struct step *s, const struct tensor *x);
@@ -91,6 +91,11 @@ struct norm_flow {
 	struct tensor dx, dy, x;
 };
 void norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f);
+/* Where the branch [R,h] is to be written; its norm, if it has one, into BUF_BRANCH; and from the
+ * gradient of BUF_BRANCH, in act, that of the branch: dy itself, or BUF_DPOST. */
+struct tensor norm_branch(const struct layer *l, struct step *s);
+void norm_branch_forward(const struct layer *l, struct step *s);
+struct tensor norm_branch_backward(const struct layer *l, struct step *s, const struct tensor *dy);
 
 /* --- context.c: attention over sequences that context ranks share ----------------------------- */
 

@@ -50,7 +50,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.bias = engine_joined(e, false, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
 	};
 	struct linear down = { .x = act,
-		.y = engine_buffer(e, BUF_BRANCH),
+		.y = norm_branch(l, s),
 		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
 		.bias = engine_weight(e, l->block->layer, ROLE_DOWN_BIAS) };
 
@@ -58,14 +58,17 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		in.pre = up;
 	column_forward(s, &in);
 	/* Recomputed only for the backward pass, which recomputes the activation itself. */
-	if (!y->data && e->mem.place[BUF_ACT_OUT] == ARENA_SCRATCH)
+	if (!y->data && !l->block->post && e->mem.place[BUF_ACT_OUT] == ARENA_SCRATCH)
 		return;
 	if (!fused(e))
 		e->ops->act_fwd(e->stream, (enum act_kind)e->plan.model.activation, &act, &up);
-	if (!y->data)
+	if (!y->data && !l->block->post)
 		return;
 	row_forward(s, &down);
-	residual_forward(l, s, y, x);
+	if (y->data)
+		residual_forward(l, s, y, x);
+	else
+		norm_branch_forward(l, s);
 }
 
 /*

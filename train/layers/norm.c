@@ -1,17 +1,18 @@
 /*
- * norm.c - the norm before a block; its parameters are whole on every tensor rank
+ * norm.c - the norms of a block's input and of its branch; their parameters are whole on every
+ * tensor rank
  *
- * x and y are [T, h] on every tensor rank, so each rank computes the same and nothing is
- * communicated; the parameters' gradients come out equal too. Mean and 1 / sigma are saved per
- * token; the mean and the bias are missing in RMSNorm, as tensors without data.
+ * x and y are [R, h], whole or the rank's own rows, so nothing is communicated. Mean and 1 / sigma
+ * are saved per token; the mean and the bias are missing in RMSNorm, as tensors without data. Which
+ * norms a block has is in its place in the list; one without a norm of its input reads x itself.
  */
 #include "train/layers/layer.h"
 
-/* Arguments of the layer's norm of x. */
-struct norm
-norm_of(const struct layer *l, struct step *s, const struct tensor *x)
+/* The arguments of one of the layer's norms, of x. */
+static struct norm
+forward_of(
+    const struct layer *l, struct step *s, const struct block_norm *p, const struct tensor *x)
 {
-	const struct block_norm *p = l->block->kind->norm;
 	struct engine *e = s->e;
 
 	return (struct norm){
@@ -22,7 +23,38 @@ norm_of(const struct layer *l, struct step *s, const struct tensor *x)
 		.mean = step_buffer(s, p->mean, l->block->local),
 		.rstd = step_buffer(s, p->rstd, l->block->local),
 		.eps = e->plan.model.norm_epsilon,
+		.shift = model_norm_shift(&e->plan.model),
 	};
+}
+
+/* The same of its backward pass. */
+static struct norm_grad
+backward_of(
+    const struct layer *l, struct step *s, const struct block_norm *p, const struct norm_flow *f)
+{
+	struct engine *e = s->e;
+
+	return (struct norm_grad){
+		.dx = f->dx,
+		.dy = f->dy,
+		.x = f->x,
+		.weight = engine_weight(e, l->block->layer, p->weight),
+		.mean = step_buffer(s, p->mean, l->block->local),
+		.rstd = step_buffer(s, p->rstd, l->block->local),
+		.dweight = engine_grad(e, l->block->layer, p->weight),
+		.dbias = engine_grad(e, l->block->layer, p->bias),
+		.accumulate = s->accumulate,
+		.shift = model_norm_shift(&e->plan.model),
+	};
+}
+
+/* --- of the input ----------------------------------------------------------------------------- */
+
+/* Arguments of the layer's norm of x. */
+struct norm
+norm_of(const struct layer *l, struct step *s, const struct tensor *x)
+{
+	return forward_of(l, s, l->block->norm, x);
 }
 
 /* Called in the layer's own forward pass, or for it by the layer before. */
@@ -39,20 +71,22 @@ norm_take(const struct layer *l, struct step *s, const struct tensor *x)
 struct tensor
 norm_forward(const struct layer *l, struct step *s, const struct tensor *x)
 {
+	if (!l->block->norm)
+		return *x;
 	if (!l->block->norm_taken)
 		norm_take(l, s, x);
-	return step_buffer(s, l->block->kind->norm->out, l->block->local);
+	return step_buffer(s, l->block->norm->out, l->block->local);
 }
 
 /* Writes the statistics again, with the same bits. */
 struct tensor
 norm_recompute(const struct layer *l, struct step *s, const struct tensor *x)
 {
-	enum buffer out = l->block->kind->norm->out;
-
-	if (s->e->mem.place[out] == ARENA_SCRATCH)
+	if (!l->block->norm)
+		return *x;
+	if (s->e->mem.place[l->block->norm->out] == ARENA_SCRATCH)
 		norm_take(l, s, x);
-	return step_buffer(s, out, l->block->local);
+	return step_buffer(s, l->block->norm->out, l->block->local);
 }
 
 /* Adds to f->dx, which holds the residual's gradient. As residual_forward takes the norm after it,
@@ -60,20 +94,52 @@ norm_recompute(const struct layer *l, struct step *s, const struct tensor *x)
 void
 norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {
-	const struct block_norm *p = l->block->kind->norm;
 	struct engine *e = s->e;
-	struct norm_grad n = {
-		.dx = f->dx,
-		.dy = f->dy,
-		.x = f->x,
-		.weight = engine_weight(e, l->block->layer, p->weight),
-		.mean = step_buffer(s, p->mean, l->block->local),
-		.rstd = step_buffer(s, p->rstd, l->block->local),
-		.dweight = engine_grad(e, l->block->layer, p->weight),
-		.dbias = engine_grad(e, l->block->layer, p->bias),
-		.dx_sum = residual_sums(l, s),
-		.accumulate = s->accumulate,
-	};
+	struct norm_grad n;
 
+	if (!l->block->norm) {
+		e->ops->add(e->stream, &f->dx, &f->dy);
+		return;
+	}
+	n = backward_of(l, s, l->block->norm, f);
+	n.dx_sum = residual_sums(l, s);
 	e->ops->norm_bwd(e->stream, &n);
+}
+
+/* --- of the branch ---------------------------------------------------------------------------- */
+
+struct tensor
+norm_branch(const struct layer *l, struct step *s)
+{
+	return step_buffer(s, l->block->post ? l->block->post->in : BUF_BRANCH, l->block->local);
+}
+
+void
+norm_branch_forward(const struct layer *l, struct step *s)
+{
+	struct tensor x = norm_branch(l, s);
+	struct norm n;
+
+	if (!l->block->post)
+		return;
+	n = forward_of(l, s, l->block->post, &x);
+	s->e->ops->norm_fwd(s->e->stream, &n);
+}
+
+/* norm_bwd adds to dx, hence the zeros. */
+struct tensor
+norm_branch_backward(const struct layer *l, struct step *s, const struct tensor *dy)
+{
+	struct engine *e = s->e;
+	struct norm_flow f = { .dy = *dy };
+	struct norm_grad n;
+
+	if (!l->block->post)
+		return *dy;
+	f.dx = engine_buffer(e, BUF_DPOST);
+	f.x = norm_branch(l, s);
+	e->ops->fill(e->stream, &f.dx, 0);
+	n = backward_of(l, s, l->block->post, &f);
+	e->ops->norm_bwd(e->stream, &n);
+	return f.dx;
 }

@@ -53,6 +53,7 @@ residual_forward(
 	};
 	struct norm n;
 
+	norm_branch_forward(l, s);
 	if (l->norm_after) {
 		n = norm_of(l->norm_after, s, y);
 		r.norm = &n;
@@ -80,8 +81,9 @@ struct tensor
 residual_backward(const struct layer *l, struct step *s, const struct tensor *dx)
 {
 	struct dropout drop = branch_dropout(l, s);
+	struct tensor dbranch = dropout_backward(s, dx, &drop);
 
-	return dropout_backward(s, dx, &drop);
+	return norm_branch_backward(l, s, &dbranch);
 }
 
 /* The GEMM of the weight's gradient is faster without it. In the last layer of a stage, with

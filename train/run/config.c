@@ -548,6 +548,13 @@ check_backend(const struct train_config *c, struct err *e)
 	if (b->max_norm && m->hidden_size > b->max_norm)
 		return err_set(e, "--hidden-size %lld: the %s backend computes at most %lld",
 		    (long long)m->hidden_size, b->name, (long long)b->max_norm);
+	if (b->max_norm && m->qk_layernorm_hidden_dim &&
+	    m->num_attention_heads * m->kv_channels > b->max_norm)
+		return err_set(e,
+		    "--qk-layernorm-hidden-dim: %lld elements of all heads: the %s backend "
+		    "computes at most %lld",
+		    (long long)(m->num_attention_heads * m->kv_channels), b->name,
+		    (long long)b->max_norm);
 	return 0;
 }
 

@@ -580,7 +580,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "swin-backbone-type", vision }, { "vision-backbone-type", vision },
 	{ "vision-pretraining", vision }, { "vision-pretraining-type", vision },
 	/* Whatever else would train another model than the one that was described. */
-	{ "activation-func-clamp-value", maths }, { "apply-layernorm-1p", maths },
+	{ "activation-func-clamp-value", maths },
 	{ "apply-query-key-layer-scaling", maths },
 	{ "apply-residual-connection-post-layernorm", maths },
 	{ "data-efficiency-curriculum-learning", maths }, { "data-parallel-random-init", maths },

@@ -10,9 +10,9 @@
  * ranks hold copies of a group, each has the gradient from its own queries, and their sum counts
  * the group once. */
 static const struct param_row params[] = {
-	{ "decoder.layers.%d.input_layernorm.weight", ROLE_INPUT_NORM, ALWAYS, { D_HIDDEN },
+	{ "decoder.layers.%d.input_layernorm.weight", ROLE_INPUT_NORM, IF_PRE_NORM, { D_HIDDEN },
 	    SHARD_NONE, 0, INIT_ONE, 0, { 0, SUM_TENSOR } },
-	{ "decoder.layers.%d.input_layernorm.bias", ROLE_INPUT_NORM_BIAS, IF_LAYERNORM,
+	{ "decoder.layers.%d.input_layernorm.bias", ROLE_INPUT_NORM_BIAS, IF_PRE_LAYERNORM,
 	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.self_attention.linear_q.weight", ROLE_Q, ALWAYS, { D_Q, D_HIDDEN },
 	    SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
@@ -27,26 +27,31 @@ static const struct param_row params[] = {
 	{ "decoder.layers.%d.self_attention.linear_v.bias", ROLE_V_BIAS, IF_QKV_BIAS, { D_KV },
 	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
 	{ "decoder.layers.%d.self_attention.q_layernorm.weight", ROLE_Q_NORM, IF_QK_NORM,
-	    { D_HEAD }, SHARD_NONE, 0, INIT_ONE, 0, { SUM_TENSOR, SUM_TENSOR } },
+	    { D_Q_NORM }, SHARD_NONE, 0, INIT_ONE, 0, { SUM_TENSOR, SUM_TENSOR } },
 	{ "decoder.layers.%d.self_attention.q_layernorm.bias", ROLE_Q_NORM_BIAS, IF_QK_LAYERNORM,
-	    { D_HEAD }, SHARD_NONE, 0, INIT_ZERO, 0, { SUM_TENSOR, SUM_TENSOR } },
+	    { D_Q_NORM }, SHARD_NONE, 0, INIT_ZERO, 0, { SUM_TENSOR, SUM_TENSOR } },
 	{ "decoder.layers.%d.self_attention.k_layernorm.weight", ROLE_K_NORM, IF_QK_NORM,
-	    { D_HEAD }, SHARD_NONE, 0, INIT_ONE, 0, { SUM_TENSOR, SUM_TENSOR } },
+	    { D_K_NORM }, SHARD_NONE, 0, INIT_ONE, 0, { SUM_TENSOR, SUM_TENSOR } },
 	{ "decoder.layers.%d.self_attention.k_layernorm.bias", ROLE_K_NORM_BIAS, IF_QK_LAYERNORM,
-	    { D_HEAD }, SHARD_NONE, 0, INIT_ZERO, 0, { SUM_TENSOR, SUM_TENSOR } },
+	    { D_K_NORM }, SHARD_NONE, 0, INIT_ZERO, 0, { SUM_TENSOR, SUM_TENSOR } },
 	{ "decoder.layers.%d.self_attention.linear_proj.weight", ROLE_PROJ, ALWAYS,
 	    { D_HIDDEN, D_Q }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
 	{ "decoder.layers.%d.self_attention.linear_proj.bias", ROLE_PROJ_BIAS, IF_PROJ_BIAS,
 	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
+	{ "decoder.layers.%d.post_self_attn_layernorm.weight", ROLE_POST_ATTN_NORM, IF_POST_NORM,
+	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ONE, 0, { 0, SUM_TENSOR } },
+	{ "decoder.layers.%d.post_self_attn_layernorm.bias", ROLE_POST_ATTN_NORM_BIAS,
+	    IF_POST_LAYERNORM, { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
 	{ .name = NULL },
 };
 
 static const struct buffer_row buffers[] = {
 	/* the residual stream */
 	{ "layer input", BUF_LAYER_INPUT, LAYER, ALWAYS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
-	{ "norm 1 mean", BUF_NORM1_MEAN, LAYER, IF_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
-	{ "norm 1 rstd", BUF_NORM1_RSTD, LAYER, ALWAYS, REAL, { D_ROWS, D_ONE }, 0 },
-	{ "norm 1 output", BUF_NORM1_OUT, LAYER, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD | QKV_BWD },
+	{ "norm 1 mean", BUF_NORM1_MEAN, LAYER, IF_PRE_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
+	{ "norm 1 rstd", BUF_NORM1_RSTD, LAYER, IF_PRE_NORM, REAL, { D_ROWS, D_ONE }, 0 },
+	{ "norm 1 output", BUF_NORM1_OUT, LAYER, IF_PRE_NORM, ACT, { D_ROWS, D_HIDDEN },
+	    FWD | QKV_BWD },
 	{ "q, k, v", BUF_QKV, LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 },
 	/* q and k of BUF_QKV after their norms, rotated in place with RoPE */
 	{ "q, k norm output", BUF_QK, LAYER, IF_QK_NORM, ACT, { D_TOKENS, D_QK }, FWD | ATTN_BWD },
@@ -54,6 +59,10 @@ static const struct buffer_row buffers[] = {
 	{ "q, k norm rstd", BUF_QK_RSTD, LAYER, IF_QK_NORM, REAL, { D_NORMS, D_TOKENS }, 0 },
 	{ "log-sum-exp", BUF_LSE, LAYER, ALWAYS, REAL, { D_HEADS, D_HELD }, 0 },
 	{ "attention output", BUF_ATTN_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_Q }, 0 },
+	{ "projection output", BUF_PROJ_OUT, LAYER, IF_POST_NORM, ACT, { D_ROWS, D_HIDDEN }, 0 },
+	{ "post norm 1 mean", BUF_POST1_MEAN, LAYER, IF_POST_LAYERNORM, REAL, { D_ROWS, D_ONE },
+	    0 },
+	{ "post norm 1 rstd", BUF_POST1_RSTD, LAYER, IF_POST_NORM, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "attention output gradient", BUF_DATTN, STEP, IF_TRAINING, ACT, { D_TOKENS, D_Q },
 	    ATTN_BWD },
 	{ "q, k, v gradient", BUF_DQKV, STEP, IF_TRAINING, ACT, { D_TOKENS, D_QKV },
@@ -88,7 +97,9 @@ static const struct buffer_row buffers[] = {
 };
 
 static const struct block_norm norm = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, BUF_NORM1_MEAN,
-	BUF_NORM1_RSTD, BUF_NORM1_OUT };
+	BUF_NORM1_RSTD, BUF_LAYER_INPUT, BUF_NORM1_OUT };
+static const struct block_norm post = { ROLE_POST_ATTN_NORM, ROLE_POST_ATTN_NORM_BIAS,
+	BUF_POST1_MEAN, BUF_POST1_RSTD, BUF_PROJ_OUT, BUF_BRANCH };
 static const struct block_residual residual = { ROLE_PROJ_BIAS };
 
 /* Keys that a query sees, on average over the model's layers too: blocks of a kind are priced
@@ -119,6 +130,7 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->attention = 4 * (double)rows * keys_seen(c, (double)dim[D_SEQ]) * (double)dim[D_Q];
 	w->elements = w->stream = 3 * 2 * (double)h * (double)dim[D_ROWS];
 	w->kernels = 4;
+	work_post_norm(w, c, dim);
 	w->reductions = 2;
 	w->sent = (double)dim[D_SENT];
 	w->exchanges = 3;
@@ -131,4 +143,4 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 }
 
 const struct block_kind block_attention = { "attention", params, buffers, BUF_LAYER_INPUT, &norm,
-	&residual, work };
+	&post, &residual, work };

@@ -31,16 +31,28 @@ block_recompute(const struct recompute *r, int64_t num_layers)
 					      : (struct recompute_span){ n, 1 };
 }
 
-/* Lets neighbouring blocks share passes. With dropout between a bias and the sum, or a sum of
- * another type, their gradients differ, so the bias is not taken. */
+/* Lets neighbouring blocks share passes. With dropout or a norm between a bias and the sum, or a
+ * sum of another type, their gradients differ, so the bias is not taken. */
 static void
 join(struct block *before, struct block *b, const struct model_config *c,
     const struct train_shape *s)
 {
-	if (!before->kind->residual || !b->kind->norm)
+	if (!before->kind->residual || !b->norm)
 		return;
 	b->norm_taken = true;
-	before->bias_taken = c->hidden_dropout == 0 && memory_stream(s) == s->dtype;
+	before->bias_taken =
+	    c->hidden_dropout == 0 && !before->post && memory_stream(s) == s->dtype;
+}
+
+/* Which norms of its kind a block has. The head, which ends no branch, has its norm in every
+ * model. */
+static void
+place_norms(struct block *b, const struct model_config *c)
+{
+	if (!b->kind->residual || c->norm_placement != NORM_PLACEMENT_POST)
+		b->norm = b->kind->norm;
+	if (c->norm_placement != NORM_PLACEMENT_PRE)
+		b->post = b->kind->post;
 }
 
 /* The blocks of a virtual stage: the embedding is on the first, the head on the last. */
@@ -66,6 +78,7 @@ add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
 			b[n].recompute_chunk = within && i - first < span.layers
 			    ? (int)((i - first) / span.chunk)
 			    : -1;
+			place_norms(&b[n], c);
 			if (n > 0)
 				join(&b[n - 1], &b[n], c, s);
 		}

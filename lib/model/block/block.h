@@ -17,10 +17,10 @@ struct param_row;
 struct buffer_row;
 struct work;
 
-/* The LayerNorm or RMSNorm at the start of a block: its parameters, its statistics, its output. */
+/* A LayerNorm or RMSNorm of a block: its parameters, its statistics, its input and output. */
 struct block_norm {
 	enum role weight, bias;
-	enum buffer mean, rstd, out;
+	enum buffer mean, rstd, in, out;
 };
 
 /* The residual sum at the end of a block. */
@@ -30,10 +30,11 @@ struct block_residual {
 
 struct block_kind {
 	const char *name;
-	const struct param_row *params;        /* in model order (rows.h) */
-	const struct buffer_row *buffers;      /* on ranks that have such a block */
-	enum buffer input;                     /* the buffer of its input */
-	const struct block_norm *norm;         /* of its input; NULL: none */
+	const struct param_row *params;   /* in model order (rows.h) */
+	const struct buffer_row *buffers; /* on ranks that have such a block */
+	enum buffer input;                /* the buffer of its input */
+	/* of its input, and of its branch before the residual sum, in models with such; or NULL */
+	const struct block_norm *norm, *post;
 	const struct block_residual *residual; /* NULL: none */
 	/* its work per micro batch (work.h); dim: sizes on a tensor rank, as in buffer rows */
 	void (*work)(struct work *w, const struct model_config *c, const int64_t *dim);
@@ -62,6 +63,7 @@ struct block {
 	/* its number among the stretches of its chunk that are recomputed; -1: it keeps everything
 	 */
 	int recompute_chunk;
+	const struct block_norm *norm, *post; /* those of its kind that the model has; or NULL */
 	/* the block before it computes its norm, in the same pass as its residual sum */
 	bool norm_taken;
 	/* the norm of the block after it computes the gradient of its residual's bias, since it has

@@ -29,4 +29,4 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 }
 
 const struct block_kind block_embedding = { "embedding", params, buffers, BUF_LAYER_INPUT, NULL,
-	NULL, work };
+	NULL, NULL, work };

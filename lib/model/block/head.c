@@ -31,7 +31,7 @@ static const struct buffer_row buffers[] = {
 };
 
 static const struct block_norm norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, BUF_FINAL_MEAN,
-	BUF_FINAL_RSTD, BUF_FINAL_OUT };
+	BUF_FINAL_RSTD, BUF_FINAL_INPUT, BUF_FINAL_OUT };
 
 /* The loss reads and writes the logits. */
 static void
@@ -46,5 +46,5 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->scatters = 2;
 }
 
-const struct block_kind block_head = { "head", params, buffers, BUF_FINAL_INPUT, &norm, NULL,
+const struct block_kind block_head = { "head", params, buffers, BUF_FINAL_INPUT, &norm, NULL, NULL,
 	work };

@@ -9,12 +9,20 @@
 bool
 model_meets(const struct model_config *c, enum condition when)
 {
+	bool layer = c->normalization == NORMALIZATION_LAYERNORM,
+	     pre = c->norm_placement != NORM_PLACEMENT_POST,
+	     post = c->norm_placement != NORM_PLACEMENT_PRE;
+
 	switch (when) {
 	case ALWAYS: return true;
 	case IF_LEARNED: return c->position == POSITION_LEARNED;
 	case IF_ROPE: return c->position == POSITION_ROPE;
 	case IF_WINDOW_ROPE: return c->position == POSITION_ROPE && c->sliding_window_rope_base > 0;
-	case IF_LAYERNORM: return c->normalization == NORMALIZATION_LAYERNORM;
+	case IF_LAYERNORM: return layer;
+	case IF_PRE_NORM: return pre;
+	case IF_PRE_LAYERNORM: return pre && layer;
+	case IF_POST_NORM: return post;
+	case IF_POST_LAYERNORM: return post && layer;
 	case IF_QKV_BIAS: return c->qkv_bias;
 	case IF_PROJ_BIAS: return c->proj_bias;
 	case IF_MLP_BIAS: return c->mlp_bias;
@@ -23,7 +31,7 @@ model_meets(const struct model_config *c, enum condition when)
 	case IF_GATED_BIAS: return model_gated(c) && c->mlp_bias;
 	case IF_UNTIED: return c->untie_embeddings_and_output_weights;
 	case IF_QK_NORM: return c->qk_layernorm;
-	case IF_QK_LAYERNORM: return c->qk_layernorm && c->normalization == NORMALIZATION_LAYERNORM;
+	case IF_QK_LAYERNORM: return c->qk_layernorm && layer;
 	default: return false;
 	}
 }
@@ -39,7 +47,8 @@ dims_whole(int64_t d[D_COUNT], const struct model_config *c)
 	d[D_Q] = c->num_attention_heads * c->kv_channels;
 	d[D_KV] = c->num_query_groups * c->kv_channels;
 	d[D_FFN] = c->ffn_hidden_size;
-	d[D_HEAD] = c->kv_channels;
+	d[D_Q_NORM] = c->qk_layernorm_hidden_dim ? d[D_Q] : c->kv_channels;
+	d[D_K_NORM] = c->qk_layernorm_hidden_dim ? d[D_KV] : c->kv_channels;
 }
 
 enum { HEAD_TILE = 128 };
@@ -103,7 +112,7 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_Q_SOME] = d[D_Q] / l->context_parallel_size;
 	d[D_PACKED] = d[D_QKV] + 2 * d[D_Q];
 	d[D_DOCUMENTS] = s->context_form == CONTEXT_HEADS ? d[D_ALL_TOKENS] : d[D_TOKENS];
-	d[D_NORMS] = heads + layout_local_groups(l, c);
+	d[D_NORMS] = c->qk_layernorm_hidden_dim ? 2 : heads + layout_local_groups(l, c);
 	d[D_HEADS] = s->micro_batch_size * heads;
 	d[D_FFN] = c->ffn_hidden_size / t;
 	d[D_FC1] = d[D_FFN] * (model_gated(c) ? 2 : 1);

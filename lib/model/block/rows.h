@@ -34,12 +34,13 @@ enum dim {
 	D_PAIR,   /* 2 KV: k and v side by side */
 	D_Q_SOME, /* Q/c: of the heads of a context rank */
 	D_PACKED, /* QKV + 2 Q */
-	D_HEAD,   /* d */
-	D_NORMS,  /* n + g: of the norms of q and k */
-	D_HEADS,  /* b*n */
-	D_FFN,    /* f */
-	D_FC1,    /* f, or 2f with a gate */
-	D_VOCAB,  /* without padding as a parameter, with it in memory */
+	D_Q_NORM, /* d, or n*d: what a norm of q takes, and one of k */
+	D_K_NORM,
+	D_NORMS, /* n + g, or 2: of the norms of q and k */
+	D_HEADS, /* b*n */
+	D_FFN,   /* f */
+	D_FC1,   /* f, or 2f with a gate */
+	D_VOCAB, /* without padding as a parameter, with it in memory */
 	D_HEAD_ROWS,
 	D_STAT_ROWS,
 	D_ATTN_WORK, /* workspace.h */
@@ -67,6 +68,10 @@ enum condition {
 	IF_ROPE,
 	IF_WINDOW_ROPE, /* layers with a window have rotary angles of their own */
 	IF_LAYERNORM,
+	IF_PRE_NORM, /* of the inputs of blocks */
+	IF_PRE_LAYERNORM,
+	IF_POST_NORM, /* of their branches */
+	IF_POST_LAYERNORM,
 	IF_QKV_BIAS,
 	IF_PROJ_BIAS,
 	IF_MLP_BIAS,
@@ -79,6 +84,7 @@ enum condition {
 	/* of the run */
 	IF_TRAINING,
 	IF_QK_NORM_TRAINING,
+	IF_POST_NORM_TRAINING,
 	IF_BRANCH_GRAD, /* the branch's gradient is not that of the residual stream */
 	IF_DOCUMENTS,
 	IF_TENSOR,   /* more than one tensor rank */
