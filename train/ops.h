@@ -174,11 +174,12 @@ struct residual {
 	const struct norm *norm;
 };
 
-/* Row i of y gets table row ids[i] - first_row, or zeros when that is outside the table (another
- * rank's row); accumulate adds instead. table act [rows,h], ids I32 [T], y act [T,h]. */
+/* Row i of y gets scale times table row ids[i] - first_row, or zeros when that is outside the table
+ * (another rank's row); accumulate adds instead. table act [rows,h], ids I32 [T], y act [T,h]. */
 struct embedding {
 	struct tensor y, table, ids;
 	int64_t first_row;
+	double scale;
 	bool accumulate;
 };
 struct embedding_grad {
@@ -186,6 +187,7 @@ struct embedding_grad {
 	struct tensor dtable;
 	struct tensor dy, ids; /* accumulate the other rows become 0 */
 	int64_t first_row;
+	double scale; /* of what is added */
 	bool accumulate;
 };
 

@@ -56,6 +56,8 @@ struct model_config {
 	enum rope_scaling rope_scaling;
 	double rope_factor, rope_low_freq_factor, rope_high_freq_factor;
 	int64_t rope_original_positions;
+	/* word embeddings are multiplied by sqrt(hidden_size), rounded to the run's type */
+	bool scale_embeddings_by_hidden_size;
 	bool qkv_bias, proj_bias, mlp_bias;
 	bool qk_layernorm;            /* norms of the heads of q and of k, before they rotate */
 	bool qk_layernorm_hidden_dim; /* ... of all heads together */

@@ -21,7 +21,10 @@
 	DO(mistral) \
 	DO(qwen2) \
 	DO(qwen3) \
-	DO(phi3)
+	DO(phi3) \
+	DO(gemma2) \
+	DO(gemma3) \
+	DO(olmo2)
 
 #define DECLARE(name) extern const struct family family_##name;
 #define ENTRY(name) &family_##name,
@@ -47,16 +50,52 @@ family_find(const char *model_type)
 	return NULL;
 }
 
+#define EXTRA(flag, f, option) \
+	{ \
+		flag, KEY_OFF(f), sizeof((struct model_config *)0)->f, option \
+	}
+
+/* The fields that are 0 in models without the extra, and the options that set them. */
+static const struct {
+	enum family_extra extra;
+	size_t off, size;
+	const char *option;
+} extras[] = {
+	EXTRA(EXTRA_LOCAL, window_attn_skip_freq, "window-attn-skip-freq"),
+	EXTRA(EXTRA_LOCAL_ROPE, sliding_window_rope_base, "sliding-window-rope-base"),
+	EXTRA(EXTRA_SCORES, query_pre_attn_scalar, "query-pre-attn-scalar"),
+	EXTRA(EXTRA_SCORES, attn_logit_softcapping, "attn-logit-softcapping"),
+	EXTRA(EXTRA_SCORES, final_logit_softcapping, "final-logit-softcapping"),
+	EXTRA(EXTRA_POST_NORMS, norm_placement, "norm-placement"),
+	EXTRA(EXTRA_LESS_ONE, apply_layernorm_1p, "apply-layernorm-1p"),
+	EXTRA(EXTRA_WHOLE_QK, qk_layernorm_hidden_dim, "qk-layernorm-hidden-dim"),
+	EXTRA(EXTRA_WORD_SCALE, scale_embeddings_by_hidden_size, "scale-embeddings-by-hidden-size"),
+};
+
+/* Whether the model has no extra that the family lacks. */
+static int
+check_extras(const struct family *f, const struct model_config *c, struct err *e)
+{
+	static const struct model_config none;
+
+	for (size_t i = 0; i < sizeof extras / sizeof *extras; i++)
+		if (!(f->extras & extras[i].extra) &&
+		    memcmp((const char *)c + extras[i].off, (const char *)&none + extras[i].off,
+			extras[i].size))
+			return err_set(e, "has no --%s", extras[i].option);
+	return 0;
+}
+
 /* A family has a name for every parameter of its models. */
 int
 family_check(const struct family *f, const struct model_config *c, struct err *e)
 {
 	struct family_place at;
 	struct param *p;
-	int n, rc = f->check(c, e);
+	int n, rc = 0;
 
-	if (rc < 0)
-		return rc;
+	if (f->check(c, e) < 0 || check_extras(f, c, e) < 0)
+		return -1;
 	n = model_params(c, &p);
 	for (int i = 0; i < n && rc == 0; i++)
 		if (family_place(f, c, &p[i], &at, e) < 0)
@@ -273,8 +312,8 @@ static const struct key rope_keys[] = {
  * "type" is the old name of "rope_type". Unsupported rules are refused by name, because a model
  * with wrong angles fails silently.
  */
-static int
-read_rope(struct model_config *c, const struct json_value *v, struct err *e)
+int
+family_read_rope_in(struct model_config *c, const struct json_value *v, struct err *e)
 {
 	enum { KINDS = sizeof ropes / sizeof *ropes, ALL = sizeof rope_keys / sizeof *rope_keys };
 	const char *type, *old;
@@ -308,12 +347,12 @@ family_read_rope(struct model_config *c, const struct json_value *config, struct
 
 	if (!v || v->type == JSON_NULL)
 		v = json_get(config, "rope_parameters");
-	return v && v->type == JSON_OBJECT ? read_rope(c, v, e) : 0;
+	return v && v->type == JSON_OBJECT ? family_read_rope_in(c, v, e) : 0;
 }
 
 /* The same dictionary serves as rope_parameters and, when there is scaling, as rope_scaling. */
-static void
-write_rope(const struct model_config *c, struct str *out)
+void
+family_write_rope_in(const struct model_config *c, struct str *out)
 {
 	const struct rope *r = &ropes[c->rope_scaling];
 
@@ -330,9 +369,47 @@ family_write_rope(const struct model_config *c, struct str *out)
 	if (c->rope_scaling == ROPE_SCALING_NONE)
 		str_adds(out, "null");
 	else
-		write_rope(c, out);
+		family_write_rope_in(c, out);
 	str_adds(out, ",\n  \"rope_parameters\": ");
-	write_rope(c, out);
+	family_write_rope_in(c, out);
+}
+
+/* The two words of layer_types. */
+static const char slides[] = "sliding_attention", full[] = "full_attention";
+
+/* A list longer than any pattern is refused where it says something. */
+int
+family_read_layer_types(struct model_config *c, const struct json_value *config, struct err *e)
+{
+	const struct json_value *types = json_get(config, "layer_types");
+	bool skipped[PATTERN_MAX] = { false };
+
+	if (!types || types->type == JSON_NULL)
+		return 0;
+	if (types->type != JSON_ARRAY || (int64_t)types->len != c->num_layers ||
+	    types->len > PATTERN_MAX || types->len == 0)
+		return err_set(e,
+		    "\"layer_types\" must be a list with a word for each layer, for at most %d",
+		    PATTERN_MAX);
+	for (size_t i = 0; i < types->len; i++) {
+		const char *word = types->item[i].type == JSON_STRING ? types->item[i].string : "";
+
+		skipped[i] = !strcmp(word, full);
+		if (!skipped[i] && strcmp(word, slides))
+			return err_set(
+			    e, "\"layer_types\" has '%s'; %s and %s are known", word, full, slides);
+	}
+	c->window_attn_skip_freq = pattern_of(skipped, (int)types->len);
+	return 1;
+}
+
+void
+family_write_layer_types(const struct model_config *c, struct str *out)
+{
+	str_adds(out, ",\n  \"layer_types\": [");
+	for (int64_t i = 0; i < c->num_layers; i++)
+		str_addf(out, "%s\n    \"%s\"", i ? "," : "", layer_window(c, i) ? slides : full);
+	str_adds(out, "\n  ]");
 }
 
 /*

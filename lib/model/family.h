@@ -20,13 +20,25 @@ struct family_name {
 	bool transposed; /* stored [in, out] (GPT-2's Conv1D) */
 };
 
+/* What a model may have besides the recipe that families share; a family refuses what it lacks. */
+enum family_extra {
+	EXTRA_LOCAL = 1,       /* layers without the window */
+	EXTRA_LOCAL_ROPE = 2,  /* rotary angles of their own in those with it */
+	EXTRA_SCORES = 4,      /* scores of attention, and logits, of other scale or capped */
+	EXTRA_POST_NORMS = 8,  /* norms of branches */
+	EXTRA_LESS_ONE = 16,   /* weights of norms stored less 1 */
+	EXTRA_WHOLE_QK = 32,   /* a norm of all heads of q, and of k */
+	EXTRA_WORD_SCALE = 64, /* scaled word embeddings */
+};
+
 struct family {
 	const char *model_type, *architecture; /* "llama", "LlamaForCausalLM" */
 	const struct family_name *names;       /* ended by a NULL hf */
 	const char *optional_prefix;           /* prefix that some files leave out; NULL: none */
 	const struct key *keys; /* members of config.json, in the order in which they are written */
 	int num_keys;
-	bool tied; /* the default of "tie_word_embeddings" */
+	bool tied;       /* the default of "tie_word_embeddings" */
+	unsigned extras; /* enum family_extra: those that it may have */
 	/* reads what the keys do not cover: rules between them, and the recipe of the blocks */
 	int (*read_rest)(struct model_config *c, const struct json_value *config, struct err *e);
 	/* -1 with the reason when a config is not of this family */
@@ -65,6 +77,13 @@ int family_place(const struct family *f, const struct model_config *c, const str
  * at the top is a key of the family. */
 int family_read_rope(struct model_config *c, const struct json_value *config, struct err *e);
 void family_write_rope(const struct model_config *c, struct str *out);
+/* One such dictionary, and its object alone. */
+int family_read_rope_in(struct model_config *c, const struct json_value *dict, struct err *e);
+void family_write_rope_in(const struct model_config *c, struct str *out);
+/* layer_types, which lists the layers with and without the window: 1 when it was read, 0 when there
+ * is none. */
+int family_read_layer_types(struct model_config *c, const struct json_value *config, struct err *e);
+void family_write_layer_types(const struct model_config *c, struct str *out);
 /* The members bos_token_id, eos_token_id and pad_token_id; missing ids are written as null or left
  * out. */
 void family_write_ids(const struct model_config *c, bool nulls, struct str *out);

@@ -164,6 +164,10 @@ void model_weight_differences(
 	         MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling"), \
 	MODEL_INT(S, M, "rope-original-positions", rope_original_positions, 1, "8192", \
 	         MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling"), \
+	MODEL_FLAG(S, M, "scale-embeddings-by-hidden-size", scale_embeddings_by_hidden_size, \
+	         MODEL_DUMPED | MODEL_KEPT, \
+	         "word embeddings times the square root of hidden-size, rounded to the run's " \
+	         "type"), \
 	MODEL_UNSWITCH(S, M, "disable-bias-linear", add_bias_linear, \
 	         "no biases in the linear layers"), \
 	MODEL_SWITCH(S, M, "add-qkv-bias", add_qkv_bias, 0, "biases on q, k and v all the same"), \

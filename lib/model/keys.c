@@ -74,12 +74,29 @@ read_number(
 }
 
 static int
+read_bound(
+    const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
+{
+	double *x = field(c, k);
+
+	*x = k->def;
+	if (!json_get(from, k->name))
+		return 0;
+	if (json_double(from, k->name, 0, x, e) < 0)
+		return -1;
+	if (*x > 0 || json_get(from, k->name)->type == JSON_NULL)
+		return 0;
+	return err_set(e, "\"%s\" is %g; must be above 0, or null", k->name, *x);
+}
+
+static int
 read_key(const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
 {
 	switch (k->type) {
 	case KEY_INT: return read_int(k, from, c, e);
 	case KEY_COUNT: return read_count(k, from, c, e);
 	case KEY_NUMBER: return read_number(k, from, c, e);
+	case KEY_BOUND: return read_bound(k, from, c, e);
 	case KEY_BOOL: return json_bool(from, k->name, k->def != 0, field(c, k), e);
 	case KEY_WORD: return read_word(k, from, field(c, k), e);
 	case KEY_FIXED: return read_fixed(k, from, e);
@@ -120,12 +137,22 @@ write_count(int64_t n, struct str *out)
 }
 
 static void
+write_bound(double x, struct str *out)
+{
+	if (x > 0)
+		str_add_double(out, x);
+	else
+		str_adds(out, "null");
+}
+
+static void
 write_value(const struct key *k, const struct model_config *c, struct str *out)
 {
 	switch (k->type) {
 	case KEY_INT: str_addf(out, "%lld", (long long)*(int64_t *)field(c, k)); break;
 	case KEY_COUNT: write_count(*(int64_t *)field(c, k), out); break;
 	case KEY_NUMBER: str_add_double(out, *(double *)field(c, k)); break;
+	case KEY_BOUND: write_bound(*(double *)field(c, k), out); break;
 	case KEY_BOOL: str_adds(out, *(bool *)field(c, k) ? "true" : "false"); break;
 	case KEY_WORD: str_addf(out, "\"%s\"", word_of(k, *(int *)field(c, k))); break;
 	case KEY_FIXED: str_adds(out, k->def != 0 ? "true" : "false"); break;
@@ -137,6 +164,8 @@ keys_write(const struct key *keys, int count, const struct model_config *c, cons
     struct str *out)
 {
 	for (int i = 0; i < count; i++) {
+		if (keys[i].read_only)
+			continue;
 		str_addf(out, ",\n%s\"%s\": ", indent, keys[i].name);
 		write_value(&keys[i], c, out);
 	}

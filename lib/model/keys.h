@@ -13,9 +13,9 @@
 
 #include <stddef.h>
 
-/* A KEY_COUNT is an integer from 1 to 2^30, or null for 0; there def is for an absent member alone.
- */
-enum key_type { KEY_INT, KEY_COUNT, KEY_NUMBER, KEY_BOOL, KEY_WORD, KEY_FIXED };
+/* A KEY_COUNT is an integer from 1 to 2^30, or null for 0, and a KEY_BOUND a number above 0, or
+ * null for 0; there def is for an absent member alone. */
+enum key_type { KEY_INT, KEY_COUNT, KEY_NUMBER, KEY_BOUND, KEY_BOOL, KEY_WORD, KEY_FIXED };
 
 /* A word and the value of the field that it stands for. */
 struct key_word {
@@ -35,7 +35,7 @@ struct key {
 	/* ended by NULL; the first is the default, and the first with a value is the one written */
 	const struct key_word *words;
 	const char *why; /* ends the message about any other word or fixed value */
-	bool written_only;
+	bool written_only, read_only;
 };
 
 #define KEY_OFF(f) offsetof(struct model_config, f)

@@ -51,8 +51,7 @@ repeats(const bool *skipped, int count, int n)
 	return true;
 }
 
-/* The shortest pattern with these first layers. That of a list without an entry skipped is none. */
-static struct layer_pattern
+struct layer_pattern
 pattern_of(const bool *skipped, int count)
 {
 	struct layer_pattern p = { .period = 1 };

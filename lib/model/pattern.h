@@ -23,6 +23,9 @@ bool pattern_skips(const struct layer_pattern *p, int64_t layer);
 int64_t pattern_count(const struct layer_pattern *p, int64_t num_layers);
 /* Every n-th layer is skipped, n from 1 to PATTERN_MAX. */
 struct layer_pattern pattern_every(int64_t n);
+/* The shortest pattern with these first layers, count from 1 to PATTERN_MAX; without an entry
+ * skipped, that of none. */
+struct layer_pattern pattern_of(const bool *skipped, int count);
 /* Megatron-LM's forms: N for every N-th, or an expression of Python lists of 1 and 0, 0 for
  * skipped, such as ([1]*5+[0])*8, with an entry for each layer. -1 with the rule that s breaks. */
 int pattern_read(const char *s, int64_t num_layers, struct layer_pattern *out, struct err *e);

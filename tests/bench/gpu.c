@@ -322,12 +322,14 @@ bench_embedding(struct bench *b)
 		      positions = ids(b, b->T, m->s, m->s, &places);
 	struct work w = { .embedding = { .y = take(b, DTYPE_BF16, b->T, m->h),
 			      .table = take(b, DTYPE_BF16, m->v, m->h),
-			      .ids = tokens } };
+			      .ids = tokens,
+			      .scale = 1 } };
 
 	report(b, "embedding_fwd", op_gather, &w, 2 * bytes);
 	w.embedding_grad = (struct embedding_grad){ .dtable = take(b, DTYPE_F32, m->v, m->h),
 		.dy = w.embedding.y,
 		.ids = tokens,
+		.scale = 1,
 		.accumulate = true };
 	report(b, "embedding_bwd(words)", op_scatter, &w, bytes + 8 * row * (double)words);
 	w.embedding_grad.accumulate = false;

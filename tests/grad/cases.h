@@ -596,6 +596,7 @@ block_forward(struct problem *p)
 		.drop = case_dropout(p->c, p->c->columns + 3),
 		.norm = &n };
 	struct embedding bias = { .y = *T(9),
+		.scale = 1,
 		.table = tensor_2d(T(1)->data, p->act, 1, p->c->columns),
 		.ids = *T(10),
 		.accumulate = true };
@@ -739,6 +740,7 @@ embedding_of(struct problem *p, bool position)
 	return (struct embedding){ .y = *T(2),
 		.table = *T(position ? 1 : 0),
 		.ids = *T(position ? 4 : 3),
+		.scale = p->c->cap > 0 ? p->c->cap : 1,
 		.accumulate = position };
 }
 
@@ -755,9 +757,11 @@ static void
 embedding_backward(struct problem *p)
 {
 	for (int i = 0; i < 2; i++) {
-		struct embedding_grad g = {
-			.dtable = *G(i), .dy = *G(2), .ids = *T(3 + i), .accumulate = i == 1
-		};
+		struct embedding_grad g = { .dtable = *G(i),
+			.dy = *G(2),
+			.ids = *T(3 + i),
+			.scale = p->c->cap > 0 ? p->c->cap : 1,
+			.accumulate = i == 1 };
 
 		p->st->ops->embedding_bwd(p->st, &g);
 	}
@@ -766,6 +770,7 @@ embedding_backward(struct problem *p)
 static const struct op_case embedding_cases[] = {
 	{ .rows = 5, .columns = 3, .inner = 4 },
 	{ .rows = 200, .columns = 130, .inner = 7 },
+	{ .rows = 70, .columns = 64, .inner = 9, .cap = 5.5 },
 	{ 0 },
 };
 

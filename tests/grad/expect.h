@@ -204,8 +204,9 @@ expect_embedding(const struct problem *p, int64_t row, int64_t column)
 {
 	int64_t word = (int64_t)p->slot[3].value[row], position = (int64_t)p->slot[4].value[row];
 
-	return (word < p->c->inner ? value_at(p, 0, word, column) : 0) +
-	    value_at(p, 1, position, column);
+	return (p->c->cap > 0 ? p->c->cap : 1) *
+	    ((word < p->c->inner ? value_at(p, 0, word, column) : 0) +
+		value_at(p, 1, position, column));
 }
 
 static double

@@ -42,7 +42,8 @@ static const char *const cases[] = {
 	"rope-scaling-type linear\nrope-scaling-factor 4\nsliding-window-rope-base 20\n"
 	"query-pre-attn-scalar 9\nattn-logit-softcapping 0.5\nfinal-logit-softcapping 0.8\n"
 	"attention-dropout 0\nhidden-dropout 0\n",
-	"norm-placement both\napply-layernorm-1p\nnormalization RMSNorm\nqk-layernorm\n"
+	"norm-placement both\nscale-embeddings-by-hidden-size\napply-layernorm-1p\nnormalization "
+	"RMSNorm\nqk-layernorm\n"
 	"activation geglu\nffn-hidden-size 20\nposition-embedding-type rope\nlinear-biases mlp "
 	"proj\n"
 	"attention-dropout 0\nhidden-dropout 0.1\n",

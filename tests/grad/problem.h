@@ -37,8 +37,8 @@ struct op_case {
 	int64_t rows, columns, inner;
 	int batch, heads, groups, head_dim;
 	int64_t window;
-	double drop, cap;
-	int64_t turn; /* of dropout; 0: positions are contiguous */
+	double drop, cap; /* cap: of attention and the loss; of embeddings their scale */
+	int64_t turn;     /* of dropout; 0: positions are contiguous */
 	int kind;
 	unsigned flags;
 };

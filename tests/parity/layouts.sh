@@ -40,7 +40,8 @@ use()
 	llama-gemma) model="$llama --window-size 5 --window-attn-skip-freq 3
 		--rope-scaling-type linear --rope-scaling-factor 4 --sliding-window-rope-base 20
 		--query-pre-attn-scalar 3 --attn-logit-softcapping 0.5
-		--final-logit-softcapping 0.2 --norm-placement both --apply-layernorm-1p" ;;
+		--final-logit-softcapping 0.2 --norm-placement both --apply-layernorm-1p
+		--scale-embeddings-by-hidden-size" ;;
 	esac
 	model="$model $larger $text"
 	case $1 in llama*) model="$model --use-z-loss" ;; esac

@@ -137,6 +137,65 @@ no_family(const struct model_config *c, const char *part)
 	CHECK(!strncmp(e.msg, begin, strlen(begin)) && strstr(e.msg, part));
 }
 
+/* A model that a family refuses for this reason. */
+static void
+refused_by(const char *model_type, const struct model_config *c, const char *why)
+{
+	struct err e = { "" };
+
+	CHECK(family_check(family_find(model_type), c, &e) == -1);
+	CHECK_STR(e.msg, why);
+}
+
+/* What a model has besides the recipe that families share; each of these is one of its own. */
+static void
+test_extras(const struct model_config *plain)
+{
+	struct model_config c[6];
+
+	for (size_t i = 0; i < sizeof c / sizeof *c; i++)
+		c[i] = *plain;
+	c[0].window_attn_skip_freq = pattern_every(2);
+	refused_by("phi3", &c[0], "has no --window-attn-skip-freq");
+	c[1].sliding_window_rope_base = 100;
+	refused_by("phi3", &c[1], "has no --sliding-window-rope-base");
+	c[2].query_pre_attn_scalar = 3;
+	refused_by("phi3", &c[2], "has no --query-pre-attn-scalar");
+	c[3].norm_placement = NORM_PLACEMENT_BOTH;
+	refused_by("phi3", &c[3], "has no --norm-placement");
+	c[4].apply_layernorm_1p = true;
+	refused_by("phi3", &c[4], "has no --apply-layernorm-1p");
+	c[5].scale_embeddings_by_hidden_size = true;
+	refused_by("phi3", &c[5], "has no --scale-embeddings-by-hidden-size");
+}
+
+/* Gemma and OLMo: what their configs say besides sizes. */
+static void
+test_recipes(void)
+{
+	struct model_config c = family_config("gemma2");
+
+	CHECK(c.norm_placement == NORM_PLACEMENT_BOTH && c.apply_layernorm_1p);
+	CHECK(c.scale_embeddings_by_hidden_size && c.activation == ACTIVATION_GEGLU_TANH);
+	CHECK(c.attn_logit_softcapping == 50 && c.final_logit_softcapping == 30);
+	CHECK(c.query_pre_attn_scalar == 10 && !c.untie_embeddings_and_output_weights);
+	CHECK(layer_window(&c, 0) == 9 && layer_window(&c, 1) == 0 && layer_window(&c, 2) == 9);
+	c.query_pre_attn_scalar = 0;
+	refused_by("gemma2", &c, "needs --query-pre-attn-scalar");
+	c = family_config("gemma3_text");
+	CHECK(c.qk_layernorm && c.rotary_base == 1e6 && c.sliding_window_rope_base == 1e4);
+	CHECK(c.rope_scaling == ROPE_SCALING_LINEAR && c.rope_factor == 8);
+	CHECK(layer_window(&c, 1) == 9 && layer_window(&c, 2) == 0 && layer_window(&c, 3) == 9);
+	CHECK(layer_rope_table(&c, 2) == ROPE_TABLE_MODEL);
+	c.sliding_window_rope_base = 0;
+	refused_by("gemma3_text", &c, "needs --sliding-window-rope-base");
+	c = family_config("olmo2");
+	CHECK(c.norm_placement == NORM_PLACEMENT_POST && c.qk_layernorm_hidden_dim);
+	CHECK(c.kv_channels == 8 && c.rotary_base == 5e5 && !c.apply_layernorm_1p);
+	c.rope_scaling = ROPE_SCALING_LINEAR;
+	refused_by("olmo2", &c, "has no --rope-scaling-type");
+}
+
 /* Each family's config survives reading and writing; models of no family are told why. */
 static void
 test_families(void)
@@ -157,6 +216,7 @@ test_families(void)
 	CHECK(c.qk_layernorm && !c.qkv_bias && c.window_size == 9 && c.kv_channels == 12);
 	c = family_config("phi3");
 	CHECK(c.rotary_percent == 0.75 && model_rotary_dim(&c) == 6 && !c.window_size);
+	test_extras(&c);
 	c.rotary_percent = 0.4;
 	no_family(&c, "; phi3: needs a --rotary-percent that leaves an even number to rotate");
 	c = l;
@@ -196,6 +256,10 @@ test_sliding_window(void)
 		    ", \"use_sliding_window\": true, \"sliding_window\": 7, \"layer_types\": "
 		    "[\"sliding_attention\", \"sliding_attention\"]",
 		    7 },
+		{ "qwen3",
+		    ", \"use_sliding_window\": true, \"sliding_window\": 7, \"layer_types\": "
+		    "[\"full_attention\", \"full_attention\"]",
+		    0 },
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -210,6 +274,18 @@ test_sliding_window(void)
 	}
 }
 
+/* The first max_window_layers layers of Qwen are without the window. */
+static void
+test_window_layers(void)
+{
+	struct model_config c = { 0 };
+
+	CHECK(read_text("{\"model_type\": \"qwen2\", " SIZES ", \"num_key_value_heads\": 2, "
+			"\"use_sliding_window\": true, \"max_window_layers\": 1}",
+	    &c));
+	CHECK(layer_window(&c, 0) == 0 && layer_window(&c, 1) == 4096);
+}
+
 /* What a config.json says, or why it is refused. */
 static const struct {
 	const char *json, *reason;
@@ -217,7 +293,8 @@ static const struct {
 	{ "[]", "not a JSON object" },
 	{ "{}", "\"model_type\" is missing" },
 	{ "{\"model_type\": \"t5\"}",
-	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, qwen2, qwen3, phi3" },
+	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, qwen2, qwen3, phi3, "
+	    "gemma2, gemma3_text, olmo2" },
 	{ "{\"model_type\": \"llama\"}", "\"num_attention_heads\" must be at least 1" },
 	{ "{\"model_type\": \"gpt2\", \"activation_function\": \"relu\"}",
 	    "\"activation_function\" is 'relu'; 'gelu_new' and 'gelu' are known" },
@@ -245,11 +322,23 @@ static const struct {
 	    "rope type 'yarn' is not built; default, linear and llama3 are" },
 	{ "{\"model_type\": \"mistral\", \"num_attention_heads\": 4, \"sliding_window\": 0}",
 	    "\"sliding_window\" is 0; must be from 1 to 2^30, or null" },
-	{ "{\"model_type\": \"qwen2\", " SIZES ", \"use_sliding_window\": true, "
-	  "\"max_window_layers\": 1}",
-	    "the window is for 1 of 2 layers; all or none are built" },
+	{ "{\"model_type\": \"gemma2\", " SIZES ", \"attn_logit_softcapping\": 0}",
+	    "\"attn_logit_softcapping\" is 0; must be above 0, or null" },
+	{ "{\"model_type\": \"gemma2\", " SIZES ", \"use_bidirectional_attention\": true}",
+	    "\"use_bidirectional_attention\" is not built" },
+	{ "{\"model_type\": \"gemma3_text\", " SIZES ", \"attn_logit_softcapping\": 50.0}",
+	    "gemma3_text has no cap over the scores of attention, though its config names one" },
+	{ "{\"model_type\": \"gemma3_text\", " SIZES ", \"sliding_window_pattern\": 0}",
+	    "\"sliding_window_pattern\" is 0; must be from 1 to 128" },
+	{ "{\"model_type\": \"gemma3_text\", " SIZES ", \"rope_parameters\": {"
+	  "\"full_attention\": {\"rope_type\": \"default\"}, \"sliding_attention\": "
+	  "{\"rope_type\": \"linear\", \"factor\": 2.0}}}",
+	    "\"sliding_attention\": scaled positions are not built there" },
+	{ "{\"model_type\": \"olmo2\", " SIZES ", \"rope_scaling\": {\"type\": \"linear\", "
+	  "\"factor\": 2.0}}",
+	    "scaled positions of olmo2 are not built" },
 	{ "{\"model_type\": \"qwen3\", " SIZES ", \"layer_types\": [\"full_attention\"]}",
-	    "\"layer_types\" must be a list with a word for each layer" },
+	    "\"layer_types\" must be a list with a word for each layer, for at most 128" },
 	{ "{\"model_type\": \"qwen3\", " SIZES ", \"layer_types\": [\"full_attention\", "
 	  "\"chunked_attention\"]}",
 	    "\"layer_types\" has 'chunked_attention'; full_attention and sliding_attention are "
@@ -281,7 +370,9 @@ int
 main(void)
 {
 	test_families();
+	test_recipes();
 	test_sliding_window();
+	test_window_layers();
 	test_refusals();
 	return check_done();
 }

@@ -38,7 +38,7 @@ gather(const void *ctx, const struct span *s)
 	if (!e->accumulate)
 		memset(y, 0, (size_t)s->count * sizeof *y);
 	for (int64_t i = 0; x && i < s->count; i++)
-		y[i] += x[i];
+		y[i] += (real)e->scale * x[i];
 	span_store(&e->y, s, y);
 }
 
@@ -74,7 +74,7 @@ scatter(const void *ctx, int64_t item, void *scratch)
 		dy = span_load(&e->dy, &s, buf);
 		out = (real *)e->dtable.data + row * e->dtable.stride[0] + s.first;
 		for (int64_t i = 0; i < s.count; i++)
-			out[i] += dy[i];
+			out[i] += (real)e->scale * dy[i];
 	}
 }
 

@@ -69,6 +69,9 @@ __launch_bounds__(CU_THREADS) gather_kernel(struct embedding e, struct walk w)
 			load(x, row_of<T>(e.table, row) + i * N);
 		else if (e.accumulate)
 			continue;
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			x[k] *= (float)e.scale;
 		if (e.accumulate) {
 			load(before, y);
 #pragma unroll
@@ -130,11 +133,12 @@ __launch_bounds__(CU_THREADS) list_kernel(struct portion p, int num_rows)
 		p.runs[PORTION - 1 - atomicAdd(&p.tally->num_short, 1)] = r;
 }
 
-/* Adds the rows of dy with these numbers to sum, N columns from dy on. The lanes of a warp share
- * the numbers of the next 32 rows; AHEAD rows are asked for before the first of them is added. */
+/* Adds the rows of dy with these numbers, times scale, to sum, N columns from dy on. The lanes of a
+ * warp share the numbers of the next 32 rows; AHEAD rows are asked for before the first of them is
+ * added. */
 template <typename T, int N>
 static __device__ inline void
-add_run(const T *dy, int64_t stride, const int32_t *rows, int count, float (&sum)[N])
+add_run(const T *dy, int64_t stride, const int32_t *rows, int count, float scale, float (&sum)[N])
 {
 	int lane = threadIdx.x % 32;
 
@@ -161,7 +165,7 @@ add_run(const T *dy, int64_t stride, const int32_t *rows, int count, float (&sum
 				unpack(value, x[a]);
 #pragma unroll
 				for (int k = 0; k < N; k++)
-					sum[k] += value[k];
+					sum[k] = fmaf(scale, value[k], sum[k]);
 			}
 		}
 	}
@@ -187,7 +191,7 @@ __launch_bounds__(CU_THREADS, 3)
 			load(sum, out);
 		/* Lanes beyond the last column read the first, and write nothing. */
 		add_run<T, N>(row_of<T>(e.dy, p.first) + (live ? c : 0), e.dy.stride[0],
-		    p.row[1] + r.first, r.count, sum);
+		    p.row[1] + r.first, r.count, (float)e.scale, sum);
 		if (live)
 			store(out, sum);
 	}

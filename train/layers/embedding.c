@@ -5,6 +5,8 @@
  */
 #include "train/layers/layer.h"
 
+#include <math.h>
+
 /* The table is padded so that every tensor rank holds equally many rows. */
 static int64_t
 first_token(const struct engine *e, const struct tensor *table)
@@ -19,6 +21,21 @@ sums_of(struct step *s, const struct tensor *y)
 	return y->dtype == s->e->plan.shape.dtype ? *y : engine_buffer(s->e, BUF_BRANCH);
 }
 
+/* What rows of words are multiplied by, as transformers does it: a number of the run's type. */
+static double
+word_scale(const struct engine *e)
+{
+	enum dtype t = e->plan.shape.dtype;
+	double exact = sqrt((double)e->plan.model.hidden_size), scale;
+	char rounded[sizeof(double)];
+
+	if (!e->plan.model.scale_embeddings_by_hidden_size)
+		return 1;
+	dtype_convert(rounded, t, &exact, DTYPE_F64, 1);
+	dtype_convert(&scale, DTYPE_F64, rounded, t, 1);
+	return scale;
+}
+
 /* A token that another rank holds gives zeros here, so the sum over the tensor group makes the
  * row whole. Position rows are on every rank and are added after that sum, once, to the rank's own
  * rows. x is unused: the input is the batch. */
@@ -31,10 +48,12 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct tensor sums = sums_of(s, y);
 	struct embedding words = { .y = partial_sums(s, &sums),
 		.table = engine_weight(e, l->block->layer, ROLE_WORD_EMBEDDINGS),
-		.ids = step_buffer(s, BUF_TOKENS, 0) };
+		.ids = step_buffer(s, BUF_TOKENS, 0),
+		.scale = word_scale(e) };
 	struct embedding places = { .y = sums,
 		.table = engine_weight(e, l->block->layer, ROLE_POSITION_EMBEDDINGS),
 		.ids = tensor_rows(&positions, first_row(s), y->shape[0]),
+		.scale = 1,
 		.accumulate = true };
 
 	(void)x;
@@ -58,10 +77,12 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct tensor dy = dropout_backward(s, dx, &drop);
 	struct embedding_grad words = { .dtable =
 					    engine_grad(e, l->block->layer, ROLE_WORD_EMBEDDINGS),
-		.ids = step_buffer(s, BUF_TOKENS, 0) };
+		.ids = step_buffer(s, BUF_TOKENS, 0),
+		.scale = word_scale(e) };
 	struct embedding_grad places = { .dtable = engine_grad(
 					     e, l->block->layer, ROLE_POSITION_EMBEDDINGS),
-		.ids = step_buffer(s, BUF_POSITIONS, 0) };
+		.ids = step_buffer(s, BUF_POSITIONS, 0),
+		.scale = 1 };
 
 	(void)x;
 	/* The gradient of a tied table on this stage already contains the head's. */

@@ -54,6 +54,7 @@ const struct family family_qwen3 = {
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
+	.extras = EXTRA_LOCAL,
 	.read_rest = read_rest,
 	.check = check,
 	.write_rest = family_write_qwen,

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+const struct key_word family_gelu[] = { { "gelu_pytorch_tanh", ACTIVATION_GEGLU_TANH },
+	{ NULL, 0 } };
 const struct key_word family_silu[] = { { "silu", ACTIVATION_SWIGLU }, { NULL, 0 } };
 
 int64_t
@@ -51,47 +53,44 @@ family_check_whole(const struct model_config *c, struct err *e)
 	return c->rotary_percent == 1 ? 0 : err_set(e, "needs --rotary-percent 1");
 }
 
-/* How many layers have the window; -1 when layer_types is not a list of known words, one for each.
- * It overrides max_window_layers, which is the number of layers without. */
-static int64_t
-count_windows(const struct json_value *config, int64_t layers, struct err *e)
+/* layer_types overrides max_window_layers, which is the number of layers without, the first ones.
+ */
+static int
+read_windows(struct model_config *c, const struct json_value *config, struct err *e)
 {
-	const struct json_value *types = json_get(config, "layer_types");
-	int64_t full, count = 0;
+	bool skipped[PATTERN_MAX] = { false };
+	int rc = family_read_layer_types(c, config, e);
+	int64_t full;
 
+	if (rc != 0)
+		return rc;
 	if (json_int(config, "max_window_layers", 28, &full, e) < 0)
 		return -1;
-	if (!types || types->type == JSON_NULL)
-		return full < layers ? layers - (full > 0 ? full : 0) : 0;
-	if (types->type != JSON_ARRAY || (int64_t)types->len != layers)
-		return err_set(e, "\"layer_types\" must be a list with a word for each layer");
-	for (size_t i = 0; i < types->len; i++) {
-		const char *word = types->item[i].type == JSON_STRING ? types->item[i].string : "";
-		bool slides = !strcmp(word, "sliding_attention");
-
-		if (!slides && strcmp(word, "full_attention"))
-			return err_set(e,
-			    "\"layer_types\" has '%s'; full_attention and sliding_attention are "
-			    "known",
-			    word);
-		count += slides;
-	}
-	return count;
+	if (full >= c->num_layers)
+		c->window_size = 0;
+	if (full <= 0 || full >= c->num_layers)
+		return 0;
+	if (c->num_layers > PATTERN_MAX)
+		return err_set(
+		    e, "windows in some of more than %d layers are not built", PATTERN_MAX);
+	memset(skipped, true, (size_t)full);
+	c->window_attn_skip_freq = pattern_of(skipped, (int)c->num_layers);
+	return 0;
 }
 
+/* No window and none in any layer are the same model. */
 int
 family_read_qwen(struct model_config *c, const struct json_value *config, struct err *e)
 {
-	int64_t count = count_windows(config, c->num_layers, e);
 	bool use;
 
-	if (count < 0 || json_bool(config, "use_sliding_window", false, &use, e) < 0)
+	if (read_windows(c, config, e) < 0 ||
+	    json_bool(config, "use_sliding_window", false, &use, e) < 0)
 		return -1;
-	if (!use || count == 0)
+	if (!use || pattern_count(&c->window_attn_skip_freq, c->num_layers) == c->num_layers)
 		c->window_size = 0;
-	if (c->window_size && count < c->num_layers)
-		return err_set(e, "the window is for %lld of %lld layers; all or none are built",
-		    (long long)count, (long long)c->num_layers);
+	if (!c->window_size)
+		c->window_attn_skip_freq = (struct layer_pattern){ 0 };
 	return family_read_llama(c, config, e);
 }
 
@@ -101,11 +100,51 @@ family_write_qwen(const struct model_config *c, struct str *out)
 	bool use = c->window_size > 0;
 
 	str_addf(out, ",\n  \"use_sliding_window\": %s,\n  \"max_window_layers\": %lld",
-	    use ? "true" : "false", use ? 0LL : (long long)c->num_layers);
-	str_adds(out, ",\n  \"layer_types\": [");
-	for (int64_t i = 0; i < c->num_layers; i++)
-		str_addf(out, "%s\n    \"%s\"", i ? "," : "",
-		    use ? "sliding_attention" : "full_attention");
-	str_adds(out, "\n  ]");
+	    use ? "true" : "false",
+	    use ? (long long)pattern_count(&c->window_attn_skip_freq, c->num_layers)
+		: (long long)c->num_layers);
+	family_write_layer_types(c, out);
 	family_write_rope(c, out);
+}
+
+int
+family_read_gemma(
+    struct model_config *c, const struct json_value *config, int64_t every, struct err *e)
+{
+	int rc = family_read_layer_types(c, config, e);
+
+	if (rc < 0)
+		return -1;
+	if (rc == 0)
+		c->window_attn_skip_freq = pattern_every(every);
+	if (!c->window_size)
+		c->window_attn_skip_freq = (struct layer_pattern){ 0 };
+	c->normalization = NORMALIZATION_RMSNORM;
+	c->norm_placement = NORM_PLACEMENT_BOTH;
+	c->apply_layernorm_1p = c->scale_embeddings_by_hidden_size = true;
+	c->proj_bias = c->qkv_bias;
+	c->position = POSITION_ROPE;
+	return 0;
+}
+
+int
+family_check_gemma(const struct model_config *c, struct err *e)
+{
+	if (c->normalization != NORMALIZATION_RMSNORM || !c->apply_layernorm_1p ||
+	    c->norm_placement != NORM_PLACEMENT_BOTH)
+		return err_set(e,
+		    "needs --normalization RMSNorm, --apply-layernorm-1p and --norm-placement "
+		    "both");
+	if (c->activation != ACTIVATION_GEGLU_TANH)
+		return err_set(e, "needs --activation geglu");
+	if (!c->scale_embeddings_by_hidden_size)
+		return err_set(e, "needs --scale-embeddings-by-hidden-size");
+	if (c->position != POSITION_ROPE || c->rotary_interleaved || c->rotary_percent != 1)
+		return err_set(
+		    e, "needs --position-embedding-type rope over whole heads, not interleaved");
+	if (c->query_pre_attn_scalar == 0)
+		return err_set(e, "needs --query-pre-attn-scalar");
+	if (c->qkv_bias != c->proj_bias)
+		return err_set(e, "has biases on q, k, v and o together or on none");
+	return 0;
 }

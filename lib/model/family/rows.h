@@ -62,12 +62,39 @@
 	{ "rms_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), epsilon }, \
 	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 }, \
 	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true }
-/* Read by family_read_qwen, too. */
+/* Read by family_read_qwen and family_read_gemma, too. */
 #define KEY_WINDOW \
 	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 4096 }
+/* The layers of Gemma 2 and later ones, whose attention has a switch for its four biases. */
+#define NAMES_GEMMA \
+	{ ROLE_INPUT_NORM, "model.layers.%d.input_layernorm.weight", false }, \
+	{ ROLE_POST_ATTN_NORM, "model.layers.%d.post_attention_layernorm.weight", false }, \
+	{ ROLE_MLP_NORM, "model.layers.%d.pre_feedforward_layernorm.weight", false }, \
+	{ ROLE_POST_MLP_NORM, "model.layers.%d.post_feedforward_layernorm.weight", false }, \
+	NAMES_QKV, \
+	NAMES_QKV_BIASES, \
+	NAMES_PROJ, \
+	NAMES_PROJ_BIAS, \
+	NAMES_GATED_MLP
+#define KEYS_GEMMA(family) \
+	KEYS_SIZES, \
+	KEY_GROUPS(4), \
+	KEY_HEAD_DIM(256), \
+	{ "hidden_activation", KEY_WORD, KEY_OFF(activation), .words = family_gelu, \
+	    .why = family " has 'gelu_pytorch_tanh'" }, \
+	{ "rms_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), 1e-6 }, \
+	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 }, \
+	{ "attention_bias", KEY_BOOL, KEY_OFF(qkv_bias), false }, \
+	{ "query_pre_attn_scalar", KEY_INT, KEY_OFF(query_pre_attn_scalar), 256 }, \
+	{ "use_bidirectional_attention", KEY_FIXED, .def = false, .read_only = true, \
+	    .why = "\"use_bidirectional_attention\" is not built" }, \
+	KEY_WINDOW
 /* clang-format on */
+#define EXTRAS_GEMMA \
+	(EXTRA_LOCAL | EXTRA_SCORES | EXTRA_POST_NORMS | EXTRA_LESS_ONE | EXTRA_WORD_SCALE)
 
-/* The only word of hidden_act. */
+/* The only word of hidden_activation, and that of hidden_act. */
+extern const struct key_word family_gelu[];
 extern const struct key_word family_silu[];
 /* What an absent member means: as many groups as heads; heads that share the hidden size, or 0
  * without heads. */
@@ -81,8 +108,14 @@ int family_read_llama(struct model_config *c, const struct json_value *config, s
 int family_check_llama(const struct model_config *c, struct err *e);
 int family_check_whole(const struct model_config *c, struct err *e);
 /* As family_read_llama and family_write_rope, with use_sliding_window, max_window_layers and
- * layer_types: where the window of KEY_WINDOW applies. Refuses windows in some layers alone. */
+ * layer_types: where the window of KEY_WINDOW applies. */
 int family_read_qwen(struct model_config *c, const struct json_value *config, struct err *e);
 void family_write_qwen(const struct model_config *c, struct str *out);
+/* Sets the recipe of Gemma 2 and later ones, but for positions, with each layer number that `every`
+ * divides, from 1 on, without the window where layer_types does not say; and whether a model is of
+ * that recipe. */
+int family_read_gemma(
+    struct model_config *c, const struct json_value *config, int64_t every, struct err *e);
+int family_check_gemma(const struct model_config *c, struct err *e);
 
 #endif
