@@ -2,14 +2,15 @@
  * window.h - boxes of parameters, cut into parts that are read at once
  *
  * A window is a few MiB, so memory does not grow with the tensors, and a thread can read the next
- * one while the last is written, compared or counted (lib/base/relay.h).
+ * one while the last is written, compared or counted (lib/base/relay.h). Few enough for buffers to
+ * stay in a processor's cache, and whole blocks of checksums in every type.
  */
 #ifndef CKPT_WINDOW_H
 #define CKPT_WINDOW_H
 
 #include "lib/ckpt/source.h"
 
-enum { WINDOW_ELEMENTS = 4 << 20 };
+enum { WINDOW_ELEMENTS = 1 << 21 };
 
 struct windows {
 	struct source_part *item;

@@ -9,12 +9,13 @@
 #include "export/hf.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/base/relay.h"
 #include "lib/ckpt/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 20 }; /* elements in memory at a time; at least one row */
+enum { CHUNK = 1 << 21 }; /* elements in memory at a time; at least one row */
 
 /* Adds parameter i to the tensor that it lies in. */
 static int
@@ -75,7 +76,7 @@ weights_release(struct hf_export *x)
 /* Copies parameter i's part of `rows` (a box of whole rows of its tensor) into dst, which holds
  * those rows. */
 static int
-fill(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err *e)
+read_rows(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err *e)
 {
 	struct source_part want = { .param = &x->src->param[i] };
 	struct family_place place;
@@ -95,6 +96,8 @@ fill(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err
 		want.box.start[to] = part.start[d] - place.box.start[d];
 		want.box.count[to] = part.count[d];
 	}
+	if (!place.transposed && slice_elements(&part) == slice_elements(rows))
+		return source_read(x->src, &want, x->dtype, dst, e);
 	read = mem_alloc((size_t)slice_elements(&part), size);
 	rc = source_read(x->src, &want, x->dtype, read, e);
 	if (rc == 0 && place.transposed) {
@@ -110,27 +113,60 @@ fill(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err
 	return rc;
 }
 
-/* Writes one tensor, some rows at a time. */
-static int
-write_tensor(
-    struct hf_export *x, const struct hf_tensor *t, struct safetensors_writer *w, struct err *e)
+/* Some rows of a tensor: they are read and written at once. */
+struct window {
+	const struct hf_tensor *tensor;
+	struct slice rows;
+};
+
+/* The shard that is being written. */
+struct shard_job {
+	struct hf_export *x;
+	struct safetensors_writer *w;
+	struct window *window;
+	int64_t count, most; /* windows; elements of the largest */
+};
+
+/* Appends a tensor's windows: whole rows, at least one, and no more than CHUNK elements otherwise.
+ */
+static void
+add_windows(struct shard_job *job, const struct hf_tensor *t)
 {
 	struct slice rows = slice_whole(t->ndim, t->shape);
 	int64_t row = slice_elements(&rows) / t->shape[0], step = row < CHUNK ? CHUNK / row : 1;
-	size_t size = dtype_size(x->dtype);
-	void *buffer = mem_alloc((size_t)((step < t->shape[0] ? step : t->shape[0]) * row), size);
-	int rc = 0;
 
-	for (int64_t at = 0; at < t->shape[0] && rc == 0; at += step) {
+	job->window = mem_realloc(job->window,
+	    (size_t)(job->count + (t->shape[0] + step - 1) / step), sizeof *job->window);
+	for (int64_t at = 0; at < t->shape[0]; at += step) {
 		rows.start[0] = at;
 		rows.count[0] = t->shape[0] - at < step ? t->shape[0] - at : step;
-		for (int i = 0; i < t->count && rc == 0; i++)
-			rc = fill(x, t->first + i, &rows, buffer, e);
-		if (rc == 0)
-			rc = safetensors_write(w, buffer, (size_t)slice_elements(&rows) * size, e);
+		job->window[job->count++] = (struct window){ t, rows };
+		if (job->most < rows.count[0] * row)
+			job->most = rows.count[0] * row;
 	}
-	free(buffer);
+}
+
+/* Reads a window; runs in the thread that alone reads the source. */
+static int
+fill(void *ctx, int64_t i, void *buffer, struct err *e)
+{
+	const struct shard_job *job = ctx;
+	const struct window *w = &job->window[i];
+	int rc = 0;
+
+	for (int k = 0; k < w->tensor->count && rc == 0; k++)
+		rc = read_rows(job->x, w->tensor->first + k, &w->rows, buffer, e);
 	return rc;
+}
+
+static int
+empty(void *ctx, int64_t i, const void *buffer, struct err *e)
+{
+	const struct shard_job *job = ctx;
+	size_t size = dtype_size(job->x->dtype);
+
+	return safetensors_write(
+	    job->w, buffer, (size_t)slice_elements(&job->window[i].rows) * size, e);
 }
 
 /* File names as transformers numbers them. */
@@ -171,23 +207,30 @@ sorted(const struct hf_export *x, int shard, int *count)
 static int
 write_shard(struct hf_export *x, int shard, const char *dir, struct err *e)
 {
+	struct shard_job job = { .x = x };
+	struct relay relay = { .fill = fill, .empty = empty, .ctx = &job };
 	char path[1200], name[64];
-	int n, rc = 0;
-	const struct hf_tensor **t = sorted(x, shard, &n);
-	struct safetensors_writer *w;
+	int n, rc;
+	const struct hf_tensor **t;
 
 	shard_name(x, shard, name);
 	snprintf(path, sizeof path, "%s/%s", dir, name);
-	w = safetensors_writer_new(path, e);
-	for (int i = 0; w && i < n; i++)
-		safetensors_declare(w, t[i]->name, x->dtype, t[i]->ndim, t[i]->shape);
-	for (int i = 0; w && i < n && rc == 0; i++)
-		rc = write_tensor(x, t[i], w, e);
+	job.w = safetensors_writer_new(path, e);
+	if (!job.w)
+		return -1;
+	t = sorted(x, shard, &n);
+	for (int i = 0; i < n; i++) {
+		safetensors_declare(job.w, t[i]->name, x->dtype, t[i]->ndim, t[i]->shape);
+		add_windows(&job, t[i]);
+	}
+	relay.count = job.count;
+	relay.bytes = (size_t)job.most * dtype_size(x->dtype);
+	rc = relay_run(&relay, e);
 	free(t);
-	if (w && rc == 0)
-		return safetensors_commit(w, e);
-	if (w)
-		safetensors_abort(w);
+	free(job.window);
+	if (rc == 0)
+		return safetensors_commit(job.w, e);
+	safetensors_abort(job.w);
 	return -1;
 }
 

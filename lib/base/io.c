@@ -436,6 +436,15 @@ outfile_commit(struct outfile *o, struct err *e)
 	return fsync_parent(o->path, e);
 }
 
+/* Only asks: a failure to write is found by the sync at the end. */
+void
+outfile_begin_sync(struct outfile *o, uint64_t from, uint64_t bytes)
+{
+	if (fflush(o->f) == 0)
+		(void)sync_file_range(
+		    fileno(o->f), (off_t)from, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
+}
+
 /*
  * For every exit without a commit. A struct of zeroes, or one that is already closed, is allowed.
  */

@@ -59,6 +59,9 @@ struct outfile {
 int outfile_open(struct outfile *o, const char *path, struct err *e);
 int outfile_commit(struct outfile *o, struct err *e); /* on failure the temporary file is removed */
 void outfile_abort(struct outfile *o);
+/* The disk begins to write these bytes, which were written to f, so that outfile_commit has less to
+ * wait for. */
+void outfile_begin_sync(struct outfile *o, uint64_t from, uint64_t bytes);
 /* For a program that continues after a stop: the temporary name is PATH.part in every process. The
  * first `keep` bytes of such a file are kept; fewer are an error. keep 0 starts over. */
 int outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e);

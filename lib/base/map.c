@@ -107,23 +107,34 @@ map_open(struct map *m, const char *path, struct err *e)
 	return 0;
 }
 
+/* Whole pages, the first and the last included: it is only advice, and costs nobody his bytes. */
+static void
+advise(const void *first, uint64_t bytes, int advice)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)first / page * page;
+
+	if (bytes)
+		(void)madvise((void *)from, (size_t)((uintptr_t)first - from + bytes), advice);
+}
+
 /* Read-only pages of a file hold nothing that would be lost. */
+void
+map_forget_part(const void *first, uint64_t bytes)
+{
+	if (bytes > FEW_BYTES)
+		advise(first, bytes, MADV_DONTNEED);
+}
+
 void
 map_forget(const struct map *m)
 {
-	if (m->size > FEW_BYTES)
-		madvise((void *)(uintptr_t)m->base, m->size, MADV_DONTNEED);
+	map_forget_part(m->base, m->size);
 }
 
-/* Whole pages. It is only advice, so the kernel's answer is ignored. */
 void
-map_will_need(const struct map *m, uint64_t at, uint64_t bytes)
+map_will_need(const void *first, uint64_t bytes)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = at / page * page;
-
-	if (m->base)
-		(void)madvise((void *)(uintptr_t)(m->base + from), (size_t)(at - from + bytes),
-		    MADV_WILLNEED);
+	advise(first, bytes, MADV_WILLNEED);
 }
 
 /*

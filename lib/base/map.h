@@ -24,8 +24,9 @@ int map_open(struct map *m, const char *path, struct err *e);
  * whose pages would otherwise count as this process's memory; those of small files stay, of which a
  * blend has thousands. */
 void map_forget(const struct map *m);
-/* Bytes [at, at + bytes) will be read soon; they lie inside the map. */
-void map_will_need(const struct map *m, uint64_t at, uint64_t bytes);
+/* Of bytes that lie inside one map: they will be read soon; they have been read, as map_forget. */
+void map_will_need(const void *first, uint64_t bytes);
+void map_forget_part(const void *first, uint64_t bytes);
 void map_close(struct map *m);
 /* The path of the open map that the address lies in, or NULL. For handlers of SIGBUS, the signal
  * for a mapped page that is lost: safe in a handler, in the thread that touched the page. */

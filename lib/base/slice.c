@@ -80,6 +80,19 @@ stride(const struct slice *s, int d)
 	return n;
 }
 
+int64_t
+slice_span(const struct slice *box, const struct slice *array, int64_t *first)
+{
+	int64_t last = 0;
+
+	*first = 0;
+	for (int d = 0; d < box->ndim; d++) {
+		*first += (box->start[d] - array->start[d]) * stride(array, d);
+		last += (box->start[d] + box->count[d] - 1 - array->start[d]) * stride(array, d);
+	}
+	return last - *first + 1;
+}
+
 /* Shared by the recursion over dimensions. */
 struct copy {
 	const struct slice *box;

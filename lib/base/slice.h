@@ -23,6 +23,9 @@ int64_t slice_elements(const struct slice *s);
 bool slice_inside(const struct slice *s, int ndim, const int64_t *shape);
 /* The common box; false when it is empty. */
 bool slice_intersect(const struct slice *a, const struct slice *b, struct slice *out);
+/* Elements from the first to the last of `box`, which is not empty, in an array laid out as
+ * `array`: returns how many, and the place of the first. */
+int64_t slice_span(const struct slice *box, const struct slice *array, int64_t *first);
 /* Copies the elements of `box` from an array laid out as src_box to one laid out as dst_box; box
  * lies in both. */
 void slice_copy(void *dst, const struct slice *dst_box, const void *src,

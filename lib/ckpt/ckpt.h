@@ -61,8 +61,8 @@ int ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum d
 int ckpt_check_share(struct ckpt *c, int rank, int num_ranks, struct err *e);
 /* Whether a read or a check has found damaged bytes. */
 bool ckpt_damaged(const struct ckpt *c);
-/* Reads every byte of one file's pieces and compares the checksums; the message names file and
- * tensor. */
+/* Compares all checksums of one file's pieces, but those that a read has compared; the message
+ * names file and tensor. */
 int ckpt_verify_file(struct ckpt *c, int file, struct err *e);
 
 /* --- writing: each process its own pieces file, one process the rest -------------------------- */

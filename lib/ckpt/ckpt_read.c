@@ -147,6 +147,23 @@ check_block(struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece
 	return 0;
 }
 
+/* The same for a pass over a whole file: the block is read ahead, and its memory is given back. */
+static int
+verify_block(struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece *p, int64_t i,
+    const unsigned char *data, struct err *e)
+{
+	uint64_t at, bytes;
+	int rc;
+
+	if (c->checked[p->sum + i - c->m.sum])
+		return 0;
+	block_range(p, i, &at, &bytes);
+	map_will_need(data + at, bytes);
+	rc = check_block(c, t, p, i, data, e);
+	map_forget_part(data + at, bytes);
+	return rc;
+}
+
 /* Queues a block of a piece for comparison in the background, unless that is done; settle gets the
  * result. */
 static void
@@ -211,6 +228,35 @@ read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *com
 	return 0;
 }
 
+/* The blocks of a mapped piece that hold a part of the box are about to be read, or were. */
+static void
+advise(const struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece *p,
+    const struct slice *common, void (*how)(const void *first, uint64_t bytes))
+{
+	const uint64_t block = CKPT_BLOCK_BYTES, size = dtype_size(t->dtype);
+	int64_t first, n = slice_span(common, &p->box, &first);
+	uint64_t from = (uint64_t)first * size / block * block,
+		 to = ((uint64_t)(first + n) * size + block - 1) / block * block;
+
+	if (p->num_sums == 1)
+		from = 0;
+	if (p->num_sums == 1 || to > p->bytes)
+		to = p->bytes;
+	how(c->map[p->file].base + p->offset + from, to - from);
+}
+
+/* What was read does not stay in this process's memory: as much of a file as is mapped would. */
+static void
+forget_pieces(const struct ckpt *c, const struct ckpt_tensor *t, const struct slice *want)
+{
+	struct slice common;
+
+	for (int i = 0; i < t->num_pieces; i++)
+		if (c->map[t->piece[i].file].base &&
+		    slice_intersect(want, &t->piece[i].box, &common))
+			advise(c, t, &t->piece[i], &common, map_forget_part);
+}
+
 /*
  * Pieces tile the tensor, and blocks a piece, so copying each block's overlap with the box writes
  * every element of dst once. The bytes are read through the map; memory is dst and, when
@@ -232,6 +278,7 @@ read_pieces(struct ckpt *c, const struct ckpt_tensor *t, const struct slice *wan
 		if (!bytes)
 			return -1;
 		part.src = bytes + p->offset;
+		advise(c, t, p, &common, map_will_need);
 		for (int64_t k = 0; k < p->num_sums; k++)
 			if (read_block(c, &part, k, &common, e) < 0)
 				return -1;
@@ -245,10 +292,13 @@ ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype
     struct err *e)
 {
 	const struct ckpt_tensor *t = ckpt_find(c, name);
+	int rc;
 
 	if (check_read(c, name, want, dtype, e) < 0)
 		return -1;
-	return settle(c, t, read_pieces(c, t, want, dtype, dst, e), e);
+	rc = settle(c, t, read_pieces(c, t, want, dtype, dst, e), e);
+	forget_pieces(c, t, want);
+	return rc;
 }
 
 /* Pieces are dealt to the ranks in the order of the files, so that each rank reads few files. */
@@ -319,11 +369,9 @@ verify_pieces(struct ckpt *c, int file, const struct safetensors *s, struct err 
 			return err_set(e,
 			    "%s/%s: its header disagrees with the manifest about tensor '%s'",
 			    c->dir, c->m.file[file], t->name);
-		for (int64_t k = 0; k < p->num_sums; k++) {
-			c->checked[p->sum + k - c->m.sum] = false;
-			if (check_block(c, t, p, k, entry->data, e) < 0)
+		for (int64_t k = 0; k < p->num_sums; k++)
+			if (verify_block(c, t, p, k, entry->data, e) < 0)
 				return -1;
-		}
 	}
 	if (safetensors_count(s) != end - first)
 		return err_set(e, "%s/%s: holds %d tensors, the manifest names %d", c->dir,

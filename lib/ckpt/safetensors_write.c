@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SYNC_BYTES = 32 << 20 }; /* written between two calls of outfile_begin_sync */
+
 /* A tensor as the header describes it. */
 struct declared {
 	char *name;
@@ -31,6 +33,7 @@ struct safetensors_writer {
 	bool has_header;
 	uint64_t body;           /* where the tensors begin */
 	uint64_t bytes, written; /* of the body */
+	uint64_t begun;          /* of these, how many the disk has been told to write */
 };
 
 /* Creates the file under its temporary name. */
@@ -157,6 +160,10 @@ safetensors_write(struct safetensors_writer *w, const void *bytes, size_t len, s
 	w->written += len;
 	if (len && fwrite(bytes, 1, len, w->out.f) != len)
 		return err_sys(e, "write", w->out.path);
+	if (w->written - w->begun >= SYNC_BYTES) {
+		outfile_begin_sync(&w->out, w->body + w->begun, w->written - w->begun);
+		w->begun = w->written;
+	}
 	return 0;
 }
 

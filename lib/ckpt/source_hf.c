@@ -8,6 +8,7 @@
  * several.
  */
 #include "lib/base/hash.h"
+#include "lib/base/map.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/hfdir.h"
 #include "lib/ckpt/source.h"
@@ -107,15 +108,18 @@ tied_copy(const struct hf_source *h, const struct safetensors_entry *t)
 {
 	struct family_place place;
 	const struct safetensors_entry *table;
+	bool same;
 
 	if (strcmp(t->name, "lm_head.weight") || h->s.config.untie_embeddings_and_output_weights ||
 	    family_place(h->family, &h->s.config, &h->s.param[0], &place, NULL) < 0)
 		return 0;
 	table = find_name(h, place.name);
-	return table && table->bytes == t->bytes && table->dtype == t->dtype &&
-		!memcmp(table->data, t->data, t->bytes)
-	    ? 1
-	    : -1;
+	same = table && table->bytes == t->bytes && table->dtype == t->dtype &&
+	    !memcmp(table->data, t->data, t->bytes);
+	if (table)
+		map_forget_part(table->data, table->bytes);
+	map_forget_part(t->data, t->bytes);
+	return same ? 1 : -1;
 }
 
 /* Entries are compared by address. */
@@ -244,6 +248,8 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 	const struct safetensors_entry *t = entry_of(s, p, &place);
 	struct slice box = p->box, whole;
 	size_t size = dtype_size(t->dtype);
+	int64_t first, n;
+	const char *bytes;
 
 	(void)e;
 	for (int d = 0; d < box.ndim; d++) {
@@ -253,6 +259,9 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 		box.count[d] = p->box.count[from];
 	}
 	whole = slice_whole(place.ndim, place.shape);
+	n = slice_span(&box, &whole, &first);
+	bytes = (const char *)t->data + (size_t)first * size;
+	map_will_need(bytes, (uint64_t)n * size);
 	if (place.transposed) {
 		void *stored = mem_alloc((size_t)slice_elements(&box), size);
 
@@ -262,6 +271,7 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 	} else {
 		slice_copy(dst, &box, t->data, &whole, &box, size);
 	}
+	map_forget_part(bytes, (uint64_t)n * size);
 	return 0;
 }
 

@@ -306,7 +306,7 @@ dataset_will_need(const struct dataset *d, int64_t sequence, int64_t first, int6
 	if (d->bin_fd >= 0)
 		(void)posix_fadvise(d->bin_fd, at, count * width, POSIX_FADV_WILLNEED);
 	else
-		map_will_need(&d->bin, (uint64_t)at, (uint64_t)(count * width));
+		map_will_need(d->bin.base + at, (uint64_t)(count * width));
 }
 
 /* The number of tokens times their width. */

@@ -115,6 +115,21 @@ test_flat(void)
 	CHECK(most == 2 * SLICE_DIMS - 1);
 }
 
+/* The range of a box's elements in a row-major array. */
+static void
+test_span(void)
+{
+	const struct slice array = { 2, { 2, 1 }, { 5, 10 } };
+	int64_t first, n;
+
+	n = slice_span(&array, &array, &first);
+	CHECK(n == 50 && first == 0);
+	n = slice_span(&(struct slice){ 2, { 3, 4 }, { 2, 3 } }, &array, &first);
+	CHECK(n == 13 && first == 13);
+	n = slice_span(&(struct slice){ 2, { 6, 10 }, { 1, 1 } }, &array, &first);
+	CHECK(n == 1 && first == 49);
+}
+
 int
 main(void)
 {
@@ -122,5 +137,6 @@ main(void)
 	test_basics();
 	test_copy();
 	test_flat();
+	test_span();
 	return check_done();
 }

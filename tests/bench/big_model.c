@@ -1,0 +1,108 @@
+/*
+ * big_model.c DIR LAYERS - a Hugging Face directory of the widths of Llama 3 8B, for benchmarks of
+ * checkpoints
+ *
+ * config.json and one file of BF16 weights, random bits below 2: nothing in it is sparse, and
+ * nothing compresses.
+ */
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/base/rng.h"
+#include "lib/ckpt/safetensors.h"
+#include "lib/model/family.h"
+
+#include <stdlib.h>
+
+enum { CHUNK = 1 << 20 }; /* elements written at once */
+
+/* Ends the program unless rc is 0. */
+static void
+need(int rc, const struct err *e)
+{
+	if (rc == 0)
+		return;
+	fprintf(stderr, "%s\n", e->msg);
+	exit(1);
+}
+
+static struct model_config
+llama(int64_t layers)
+{
+	struct model_config c;
+
+	family_defaults(&c);
+	c.num_layers = layers;
+	c.hidden_size = 4096;
+	c.ffn_hidden_size = 14336;
+	c.num_attention_heads = 32;
+	c.num_query_groups = 8;
+	c.kv_channels = 128;
+	c.max_position_embeddings = 8192;
+	c.vocab_size = 128256;
+	c.normalization = NORMALIZATION_RMSNORM;
+	c.norm_epsilon = 1e-5;
+	c.activation = ACTIVATION_SWIGLU;
+	c.position = POSITION_ROPE;
+	c.rotary_base = 500000;
+	c.untie_embeddings_and_output_weights = true;
+	return c;
+}
+
+/* Finite numbers of both signs: the highest bit of the exponent stays 0. */
+static void
+draw(uint16_t *x, int64_t n, uint64_t *state)
+{
+	for (int64_t i = 0; i < n; i += 4) {
+		uint64_t bits;
+
+		*state ^= *state << 13;
+		*state ^= *state >> 7;
+		*state ^= *state << 17;
+		bits = *state & 0xbfffbfffbfffbfff;
+		memcpy(x + i, &bits, sizeof bits);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct family *f = family_find("llama");
+	struct model_config c = llama(argc > 2 ? strtoll(argv[2], NULL, 10) : 1);
+	struct str config = { 0 };
+	struct safetensors_writer *w;
+	struct param *p;
+	char path[1100];
+	uint64_t state = 20261123;
+	uint16_t *x = mem_alloc(CHUNK, sizeof *x);
+	struct err e;
+	int n = model_params(&c, &p);
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: big_model DIR LAYERS\n");
+		return 2;
+	}
+	need(io_mkdir_p(argv[1], &e), &e);
+	family_write_config(f, &c, "bfloat16", &config);
+	snprintf(path, sizeof path, "%s/config.json", argv[1]);
+	need(io_write_file(path, config.buf, config.len, &e), &e);
+	snprintf(path, sizeof path, "%s/model.safetensors", argv[1]);
+	w = safetensors_writer_new(path, &e);
+	need(w ? 0 : -1, &e);
+	for (int i = 0; i < n; i++) {
+		struct family_place at;
+
+		need(family_place(f, &c, &p[i], &at, &e), &e);
+		safetensors_declare(w, at.name, DTYPE_BF16, at.ndim, at.shape);
+	}
+	for (int i = 0; i < n; i++)
+		for (int64_t left = param_elements(&p[i]), k; left > 0; left -= k) {
+			k = left < CHUNK ? left : CHUNK;
+			draw(x, k, &state);
+			need(safetensors_write(w, x, (size_t)k * sizeof *x, &e), &e);
+		}
+	need(safetensors_commit(w, &e), &e);
+	free(x);
+	free(p);
+	str_release(&config);
+	return 0;
+}

@@ -1,0 +1,80 @@
+#!/bin/sh
+# ckpt.sh - mckpt and mexport on a model of an 8B's widths, against cp of the same bytes; appends
+# to results.tsv
+#
+# LAYERS (default 8: 5.6 GB) of Llama 3 8B in BF16. Every command reads files that are not in the
+# file cache and ends with a sync; it takes turns with cp --sparse=never, ROUNDS (default 3) times.
+# The figures are MB of input per second at the median, of both, and the range of the command's;
+# and the command's peak resident memory. B is the build directory; WHERE (default: the directory it
+# is started in) takes four copies of the model. ONLY=WORD leaves out commands that do not begin
+# so. Run it on a quiet machine.
+set -eu
+: "${B:=build}" "${WHERE:=.}" "${LAYERS:=8}" "${ROUNDS:=3}" "${ONLY:=}"
+B=$(cd "$B" && pwd)
+PATH=$B:$PATH
+top=$(pwd)
+machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
+results=$top/tests/bench/results.tsv
+dir=$(mktemp -d -p "$WHERE")
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+
+# record WORKLOAD FIGURE PEER
+record()
+{
+	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$(git -C "$top" rev-parse --short HEAD)" \
+		"$machine" "$1" "$2" "$3" |
+		tee -a "$results"
+}
+
+# cold DIR: takes its files out of the file cache
+cold()
+{
+	sync
+	find "$1" -type f -exec dd if={} iflag=nocache count=0 status=none ';'
+}
+
+# took SRC COMMAND...: its milliseconds with the final sync, and its peak KB
+took()
+{
+	cold "$1"
+	shift
+	rm -rf out
+	"$B/tests/bench/usage" sh -c '"$@" && sync' - "$@" | cut -f 1,3
+}
+
+# against_cp SRC NAME COMMAND...: ROUNDS turns of the command, which writes `out`, and of cp
+against_cp()
+{
+	src=$1 name=$2
+	shift 2
+	case $name in "$ONLY"*) ;; *) return 0 ;; esac
+	mb=$(du -sb --apparent-size "$src" | awk '{ print $1 / 1e6 }')
+	turn=0
+	while [ $((turn += 1)) -le "$ROUNDS" ]; do
+		echo "own $(took "$src" "$@")"
+		echo "cp $(took "$src" cp -r --sparse=never "$src" out)"
+	done >turns
+	figures=$(awk -v mb="$mb" '
+		$1 == "own" && $3 > peak { peak = $3 }
+		{ print $1, 1000 * mb / $2, int(peak / 1024) }' turns | sort -k 1,1 -k 2,2g |
+		awk '{ n[$1]++; v[$1, n[$1]] = $2; if ($3 > peak) peak = $3 }
+		END {
+			m = int((n["own"] + 1) / 2)
+			printf "%.0f\t%.0f\t%.0f to %.0f\t%d\n", v["own", m], v["cp", m],
+				v["own", 1], v["own", n["own"]], peak
+		}')
+	record "$name of $(basename "$src"), $LAYERS layers of 8B, $(printf %.1f "$(echo "$mb" |
+		awk '{ print $1 / 1000 }')") GB, cold, with sync, MB/s (range $(echo "$figures" |
+		cut -f 3)), peak $(echo "$figures" | cut -f 4) MiB; peer: cp --sparse=never" \
+		"$(echo "$figures" | cut -f 1)" "$(echo "$figures" | cut -f 2)"
+}
+
+"$B/tests/bench/big_model" hf "$LAYERS"
+against_cp hf "mckpt import" mckpt import hf out
+against_cp hf "mckpt verify" mckpt verify hf
+mckpt import hf ck
+against_cp ck "mckpt reshard" mckpt reshard ck out
+against_cp ck "mckpt reshard to 4 tensor ranks" mckpt reshard ck out --tensor-model-parallel-size 4
+against_cp ck "mckpt verify" mckpt verify ck
+against_cp ck "mexport" mexport -q ck out
