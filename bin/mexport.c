@@ -101,10 +101,10 @@ run(const void *cfg, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-static const struct verb verbs[] = {
-	{ "", "SRC DST", "make a Hugging Face directory of a checkpoint", opts,
+static const struct verb *const verbs[] = {
+	&(const struct verb){ "", "SRC DST", "make a Hugging Face directory of a checkpoint", opts,
 	    sizeof(struct export_config), run },
-	{ 0 },
+	NULL,
 };
 
 static const struct tool tool = {

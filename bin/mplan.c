@@ -159,32 +159,32 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-static const struct verb verbs[] = {
-	{ .name = "check",
+static const struct verb *const verbs[] = {
+	&(const struct verb){ .name = "check",
 	    .operands = "",
 	    .summary = "say whether a layout is legal, or which rule it breaks",
 	    .opts = plan_check_opts,
 	    .cfg_size = sizeof(struct plan_config),
 	    .run_given = run_check },
-	{ .name = "mem",
+	&(const struct verb){ .name = "mem",
 	    .operands = "",
 	    .summary = "print the bytes that each rank allocates",
 	    .opts = plan_mem_opts,
 	    .cfg_size = sizeof(struct plan_config),
 	    .run_given = run_mem },
-	{ .name = "draw",
+	&(const struct verb){ .name = "draw",
 	    .operands = "",
 	    .summary = "draw when each pipeline stage does which pass",
 	    .opts = plan_draw_opts,
 	    .cfg_size = sizeof(struct plan_config),
 	    .run_given = run_draw },
-	{ .name = "search",
+	&(const struct verb){ .name = "search",
 	    .operands = "",
 	    .summary = "rank the layouts that fit a device by the time of a step",
 	    .opts = plan_search_opts,
 	    .cfg_size = sizeof(struct plan_config),
 	    .run_given = run_search },
-	{ 0 }
+	NULL,
 };
 
 /* cli_main finds the verb and gives it the options that were typed, which search needs to know. */

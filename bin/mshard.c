@@ -168,22 +168,26 @@ run_blend(const void *cfg, int argc, char **argv, struct err *e)
 	return run_maps(shard_blend, cfg, argc, argv, e);
 }
 
-#define VERB(verb) shard_##verb##_opts, sizeof(struct verb##_config), run_##verb
-static const struct verb verbs[] = {
-	{ "info", "PREFIX ...",
-	    "count documents, sequences and tokens, with a histogram of lengths", VERB(info) },
-	{ "verify", "PREFIX ...", "check the index against itself and against the tokens",
-	    VERB(verify) },
-	{ "head", "PREFIX", "print documents as token ids or text", VERB(head) },
-	{ "sample", "", "print training samples, or which rank reads which", VERB(sample) },
-	{ "cat", "PREFIX ...", "merge datasets into one", VERB(cat) },
-	{ "split", "PREFIX", "cut a dataset into several", VERB(split) },
-	{ "repair", "PREFIX", "put a damaged dataset right", VERB(repair) },
-	{ "index", "", "write the index maps that training looks for", shard_index_opts,
-	    sizeof(struct maps_config), run_index },
-	{ "blend", "", "say what a blend takes from each dataset, and write its index",
-	    shard_blend_opts, sizeof(struct maps_config), run_blend },
-	{ 0 }
+/* clang-format off */
+#define VERB(n, operands, summary) \
+	&(const struct verb){ #n, operands, summary, shard_##n##_opts, sizeof(struct n##_config), \
+		run_##n }
+/* clang-format on */
+static const struct verb *const verbs[] = {
+	VERB(info, "PREFIX ...",
+	    "count documents, sequences and tokens, with a histogram of lengths"),
+	VERB(verify, "PREFIX ...", "check the index against itself and against the tokens"),
+	VERB(head, "PREFIX", "print documents as token ids or text"),
+	VERB(sample, "", "print training samples, or which rank reads which"),
+	VERB(cat, "PREFIX ...", "merge datasets into one"),
+	VERB(split, "PREFIX", "cut a dataset into several"),
+	VERB(repair, "PREFIX", "put a damaged dataset right"),
+	&(const struct verb){ "index", "", "write the index maps that training looks for",
+	    shard_index_opts, sizeof(struct maps_config), run_index },
+	&(const struct verb){ "blend", "",
+	    "say what a blend takes from each dataset, and write its index", shard_blend_opts,
+	    sizeof(struct maps_config), run_blend },
+	NULL,
 };
 
 static const struct tool tool = {

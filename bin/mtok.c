@@ -169,17 +169,18 @@ mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-static const struct verb verbs[] = {
-	{ "encode", "FILE ...", "Turn JSON Lines into token datasets", encode_opts,
-	    sizeof(struct encode_config), mtok_encode },
-	{ "count", "FILE ...", "Count documents and tokens", count_opts,
+static const struct verb *const verbs[] = {
+	&(const struct verb){ "encode", "FILE ...", "Turn JSON Lines into token datasets",
+	    encode_opts, sizeof(struct encode_config), mtok_encode },
+	&(const struct verb){ "count", "FILE ...", "Count documents and tokens", count_opts,
 	    sizeof(struct encode_config), mtok_count },
-	{ "decode", "PREFIX ...", "Turn datasets or ids into text", decode_opts,
+	&(const struct verb){ "decode", "PREFIX ...", "Turn datasets or ids into text", decode_opts,
 	    sizeof(struct decode_config), mtok_decode },
-	{ "train", "FILE ...", "Train a SentencePiece model", train_opts,
+	&(const struct verb){ "train", "FILE ...", "Train a SentencePiece model", train_opts,
 	    sizeof(struct train_config), mtok_train },
-	{ "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info },
-	{ 0 },
+	&(const struct verb){
+	    "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info },
+	NULL,
 };
 
 int

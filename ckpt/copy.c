@@ -8,6 +8,7 @@
  */
 #include "ckpt/copy.h"
 #include "ckpt/finite.h"
+#include "ckpt/provenance.h"
 #include "ckpt/window.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -17,6 +18,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+const char *const copy_dtypes[] = { "keep", "bf16", "fp16", "fp32", NULL };
+const enum dtype copy_types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32 };
 
 /* Other files in it do not matter: checkpoints have names of their own. */
 int
@@ -38,7 +42,7 @@ struct copy {
 	struct source *src;
 	const struct copy_options *o;
 	char tmp[1024];
-	struct str manifest;
+	struct str manifest, state;
 	/* of the file that is being written */
 	struct ckpt_writer *w;
 	struct windows windows; /* of its pieces */
@@ -175,7 +179,7 @@ write_all(struct copy *c, struct str *notes, struct err *e)
 	struct ckpt_commit commit = { .save = o->save,
 		.iteration = c->src->state.iteration,
 		.options = o->options,
-		.state = o->state };
+		.state = c->state.buf };
 	int rc = ckpt_begin(o->save, commit.iteration, true, c->tmp, e);
 
 	if (rc < 0)
@@ -197,12 +201,17 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 	struct copy c = { .src = src, .o = o };
 	int rc;
 
-	if (save_is_free(o->save, o->force, e) < 0)
+	str_add(notes, src->notes.buf, src->notes.len);
+	if (source_require(src, e) < 0 || save_is_free(o->save, o->force, e) < 0)
 		return -1;
 	if (o->check_finite)
 		c.nonfinite = mem_zalloc((size_t)src->count, sizeof *c.nonfinite);
+	str_adds(&c.state, o->state);
+	if (o->given)
+		provenance_add(&c.state, o->verb, o->given, src);
 	rc = write_all(&c, notes, e);
 	free(c.nonfinite);
+	str_release(&c.state);
 	str_release(&c.manifest);
 	return rc;
 }

@@ -2,13 +2,21 @@
 #ifndef CKPT_COPY_H
 #define CKPT_COPY_H
 
+#include "lib/base/opt.h"
 #include "lib/ckpt/source.h"
 #include "lib/model/split.h"
 
 #include <stdbool.h>
 
+/* The words of --dtype, and in the same order the types that they stand for. */
+extern const char *const copy_dtypes[];
+extern const enum dtype copy_types[];
+
 struct copy_options {
 	const char *save;
+	/* what is recorded as the checkpoint's provenance; NULL: nothing is */
+	const char *verb;
+	const struct opt_parse *given;
 	const struct layout *layout; /* whose ranks' files are written */
 	enum dtype dtype;            /* of the weights; DTYPE_NONE: as they are stored */
 	bool no_optim, force;

@@ -7,6 +7,7 @@
  * are. Memory is a few windows per side, whatever the size of the tensors.
  */
 #include "ckpt/diff.h"
+#include "ckpt/verbs.h"
 #include "ckpt/window.h"
 #include "lib/base/mem.h"
 #include "lib/base/relay.h"
@@ -227,3 +228,49 @@ diff_sources(const struct diff_options *o, FILE *out, struct str *warnings, stru
 	}
 	return rc < 0 ? -1 : d.different > 0;
 }
+
+struct diff_config {
+	double tolerance;
+	const char *only, *ignore;
+};
+
+static const struct opt diff_opts[] = {
+	{ .name = "tolerance",
+	    .type = OPT_NUMBER,
+	    .off = offsetof(struct diff_config, tolerance),
+	    .min = -1,
+	    .max = 1e300,
+	    .def = "-1",
+	    .unit = "R",
+	    .help = "largest relative L2 difference that counts as close; -1: equal bytes" },
+	TEXT(struct diff_config, "only", only, "PATTERN",
+	    "compare only tensors whose name matches the shell pattern"),
+	TEXT(struct diff_config, "ignore", ignore, "PATTERN",
+	    "leave out tensors whose name matches the shell pattern"),
+	OPT_END,
+};
+
+/* Prints every tensor; the status says whether they differ. */
+static int
+run_diff(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct diff_config *c = cfg;
+	int rc = cli_operands(argc, 2, "A B", e);
+	struct diff_options o = { .tolerance = c->tolerance, .only = c->only, .ignore = c->ignore };
+	struct str warnings = { 0 };
+
+	if (rc)
+		return rc;
+	o.a = argv[0];
+	o.b = argv[1];
+	rc = diff_sources(&o, stdout, &warnings, e);
+	cli_warnings(&warnings);
+	return rc;
+}
+
+const struct verb verb_diff = { .name = "diff",
+	.operands = "A B",
+	.summary = "compare tensors",
+	.opts = diff_opts,
+	.cfg_size = sizeof(struct diff_config),
+	.run = run_diff };

@@ -8,6 +8,7 @@
 #include "ckpt/copy.h"
 #include "ckpt/export.h"
 #include "ckpt/export_impl.h"
+#include "ckpt/verbs.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/ckpt.h"
@@ -201,7 +202,12 @@ write_all(struct export *x)
 	return -1;
 }
 
-int
+/*
+ * Writes save/iter_* of the source's iteration, and the tracker. Weights are rounded once; with an
+ * optimizer, parameters are its fp32 masters too, and each state is kept. Padded rows of the
+ * vocabulary are zeros. One rank's part of a tensor is in memory at a time. notes gets lines.
+ */
+static int
 export_source(const struct export_options *o, struct str *notes, struct err *e)
 {
 	struct export x = { .o = o, .e = e };
@@ -222,3 +228,69 @@ export_source(const struct export_options *o, struct str *notes, struct err *e)
 	source_close(x.src);
 	return rc;
 }
+
+struct export_config {
+	int to, dtype, transformer_impl;
+	struct layout layout; /* data_parallel_size and context_parallel_size are not options */
+	struct split_options split;
+	bool use_distributed_optimizer, no_optim, force;
+};
+
+/* Whose names a checkpoint of torch has; the order of the words. */
+static const char *const implementations[] = { "transformer_engine", "local", NULL };
+
+static const struct opt export_opts[] = {
+	CHOICE(struct export_config, "to", to, export_formats, "torch_dist",
+	    "format of Megatron-LM: torch, a file a model rank; torch_dist, chunks that any layout "
+	    "reads"),
+	SIZE(struct export_config, "tensor-model-parallel-size", layout.tensor_model_parallel_size,
+	    "1", "tensor ranks of the run that will read it"),
+	SIZE(struct export_config, "pipeline-model-parallel-size",
+	    layout.pipeline_model_parallel_size, "1",
+	    "pipeline stages; equal unless an option says how"),
+	SPLIT_OPTS(struct export_config, split),
+	CHOICE(struct export_config, "dtype", dtype, copy_dtypes, "keep",
+	    "type of the weights; by default that of the run, or of the tensors"),
+	CHOICE(struct export_config, "transformer-impl", transformer_impl, implementations,
+	    "transformer_engine", "whose names of norms the files of torch have"),
+	FLAG(struct export_config, "use-distributed-optimizer", use_distributed_optimizer,
+	    "store the optimizer as a run with this option does: distrib_optim.pt, or "
+	    "fully_reshardable"),
+	FLAG(struct export_config, "no-optim", no_optim, "leave the optimizer's state out"),
+	FLAG(
+	    struct export_config, "force", force, "write into a directory that holds a checkpoint"),
+	OPT_END,
+};
+
+/* Notes are printed also when the export fails: they may explain why. */
+static int
+run_export(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct export_config *c = cfg;
+	int rc = cli_operands(argc, 2, "SRC DST", e);
+	struct export_options o = { .format = (enum export_format)c->to,
+		.layout = c->layout,
+		.split = c->split,
+		.dtype = copy_types[c->dtype],
+		.use_distributed_optimizer = c->use_distributed_optimizer,
+		.no_optim = c->no_optim,
+		.force = c->force,
+		.local = c->transformer_impl };
+	struct str notes = { 0 };
+
+	if (rc)
+		return rc;
+	o.layout.data_parallel_size = o.layout.context_parallel_size = 1;
+	o.src = argv[0];
+	o.save = argv[1];
+	rc = export_source(&o, &notes, e);
+	cli_notes(&notes);
+	return rc;
+}
+
+const struct verb verb_export = { .name = "export",
+	.operands = "SRC DST",
+	.summary = "write a checkpoint of Megatron-LM",
+	.opts = export_opts,
+	.cfg_size = sizeof(struct export_config),
+	.run = run_export };

@@ -23,11 +23,4 @@ struct export_options {
 	bool local; /* Megatron-LM's own names of norms, not Transformer Engine's */
 };
 
-/*
- * Writes save/iter_* of the source's iteration, and the tracker. Weights are rounded once; with an
- * optimizer, parameters are its fp32 masters too, and each state is kept. Padded rows of the
- * vocabulary are zeros. One rank's part of a tensor is in memory at a time. notes gets lines.
- */
-int export_source(const struct export_options *o, struct str *notes, struct err *e);
-
 #endif

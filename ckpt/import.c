@@ -5,12 +5,18 @@
  * one rename makes the checkpoint appear. All is in one file: mckpt reshard divides it.
  */
 #include "ckpt/copy.h"
-#include "ckpt/import.h"
+#include "ckpt/verbs.h"
+
+struct import_config {
+	int64_t vocab_size;          /* of a source that has not recorded it; 0: not given */
+	int dtype;                   /* of copy_dtypes */
+	bool force, allow_nonfinite; /* allow: NaN and infinity are noted, not refused */
+};
 
 /* A source that has not recorded its tokens gets the number that was given; without one all rows
  * are taken for tokens, with a note. */
 static int
-set_vocab(struct source *s, const struct import_options *o, struct str *notes, struct err *e)
+set_vocab(struct source *s, const struct import_config *o, struct str *notes, struct err *e)
 {
 	if (o->vocab_size)
 		return source_set_vocab(s, o->vocab_size, e);
@@ -22,32 +28,68 @@ set_vocab(struct source *s, const struct import_options *o, struct str *notes, s
 	return 0;
 }
 
-int
-import_source(const struct import_options *o, struct str *notes, struct err *e)
+static const struct opt import_opts[] = {
+	{ .name = "dtype",
+	    .type = OPT_CHOICE,
+	    .off = offsetof(struct import_config, dtype),
+	    .choices = copy_dtypes,
+	    .def = "keep",
+	    .help = "type of the tensors; rounds to nearest, once" },
+	{ .name = "vocab-size",
+	    .type = OPT_INT,
+	    .off = offsetof(struct import_config, vocab_size),
+	    .min = 1,
+	    .max = 1e15,
+	    .unit = "TOKENS",
+	    .help = "tokens of a Megatron-LM model whose run has not recorded them; the rows of "
+		    "padding after them are dropped" },
+	FLAG(struct import_config, "allow-nonfinite", allow_nonfinite,
+	    "import NaN and infinity, with a note for each such tensor"),
+	FLAG(
+	    struct import_config, "force", force, "write into a directory that holds a checkpoint"),
+	OPT_END,
+};
+
+/* Writes iteration 0 where no run has been. Notes are printed also when the import fails: they may
+ * explain why. */
+static int
+run_import(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
 	static const struct layout one = { 1, 1, 1, 1 };
-	struct copy_options copy = { .save = o->save,
+	const struct import_config *c = p->cfg;
+	struct copy_options o = { .verb = "import",
+		.given = p,
 		.layout = &one,
-		.dtype = o->dtype,
-		.force = o->force,
+		.dtype = copy_types[c->dtype],
+		.force = c->force,
 		.check_finite = true,
-		.allow_nonfinite = o->allow_nonfinite };
-	struct source *s = source_open(o->src, e);
-	int rc = -1;
+		.allow_nonfinite = c->allow_nonfinite };
+	struct str notes = { 0 };
+	struct source *s;
+	int rc = cli_operands(argc, 2, "SRC DST", e);
 
+	if (rc)
+		return rc;
+	s = source_open(argv[0], e);
 	if (!s)
-		return -1;
-	str_add(notes, s->notes.buf, s->notes.len);
-	if (set_vocab(s, o, notes, e) < 0) {
-		source_close(s);
-		return -1;
-	}
-	copy.options = s->options.buf;
-	copy.state = s->state_text.buf;
+		return CLI_FAILED;
 	if (s->kind == &source_ckpt)
-		err_set(e, "'%s' is a checkpoint already; mckpt reshard rewrites it", o->src);
-	else if (source_require(s, e) == 0)
-		rc = copy_source(s, &copy, notes, e);
+		rc = err_set(e, "'%s' is a checkpoint already; mckpt reshard rewrites it", argv[0]);
+	else
+		rc = set_vocab(s, c, &notes, e);
+	o.save = argv[1];
+	o.options = s->options.buf;
+	o.state = s->state_text.buf;
+	if (rc == 0)
+		rc = copy_source(s, &o, &notes, e);
+	cli_notes(&notes);
 	source_close(s);
 	return rc;
 }
+
+const struct verb verb_import = { .name = "import",
+	.operands = "SRC DST",
+	.summary = "make a checkpoint of a model of another format",
+	.opts = import_opts,
+	.cfg_size = sizeof(struct import_config),
+	.run_given = run_import };

@@ -5,13 +5,13 @@
  * that an error in the middle does not leave half an answer on stdout. Keys are the names of
  * options with '_' for '-', in both forms.
  */
-#include "ckpt/inspect.h"
+#include "ckpt/verbs.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/source.h"
 #include "lib/model/family.h"
-#include "lib/model/split.h"
 #include "lib/model/fields.h"
+#include "lib/model/split.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -191,7 +191,7 @@ ls_save(struct listing *l, const char *save)
 }
 
 /* The column names are part of the interface; the manual lists them. */
-void
+static void
 ls_saves(char *const *save, int count, bool json, FILE *out, struct str *problems)
 {
 	struct listing l = { .out = out, .problems = problems };
@@ -232,7 +232,7 @@ describe(struct report *r, const struct source *s)
 }
 
 /* The report is complete before any of it is printed. */
-int
+static int
 info_model(const char *dir, bool json, FILE *out, struct err *e)
 {
 	struct source *s = source_open(dir, e);
@@ -272,7 +272,7 @@ tensor_line(const struct source_tensor *t, bool json, FILE *out)
 }
 
 /* By name, as in a manifest. */
-int
+static int
 info_tensors(const char *dir, bool json, FILE *out, struct err *e)
 {
 	struct source *s = source_open(dir, e);
@@ -290,3 +290,58 @@ info_tensors(const char *dir, bool json, FILE *out, struct err *e)
 	source_close(s);
 	return 0;
 }
+
+struct look_config {
+	bool json, tensors;
+};
+
+static const struct opt ls_opts[] = {
+	FLAG(struct look_config, "json", json, "one JSON object per line instead of TSV"),
+	OPT_END,
+};
+
+static const struct opt info_opts[] = {
+	FLAG(struct look_config, "json", json, "JSON instead of TSV"),
+	FLAG(struct look_config, "tensors", tensors, "one line per tensor instead"),
+	OPT_END,
+};
+
+/* Lists every directory, whatever is wrong with one of them. */
+static int
+run_ls(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct look_config *c = cfg;
+	struct str problems = { 0 };
+	char *here = ".";
+
+	(void)e;
+	ls_saves(argc ? argv : &here, argc ? argc : 1, c->json, stdout, &problems);
+	return cli_warnings(&problems) ? CLI_NO : CLI_DONE;
+}
+
+/* One checkpoint: its description, or its tensors. */
+static int
+run_info(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct look_config *c = cfg;
+	int rc = cli_operands(argc, 1, "DIR", e);
+
+	if (rc)
+		return rc;
+	return c->tensors ? info_tensors(argv[0], c->json, stdout, e)
+			  : info_model(argv[0], c->json, stdout, e);
+}
+
+const struct verb verb_ls = { .name = "ls",
+	.operands = "DIR ...",
+	.summary = "list the checkpoints of SAVE directories",
+	.opts = ls_opts,
+	.cfg_size = sizeof(struct look_config),
+	.run = run_ls };
+
+const struct verb verb_info = { .name = "info",
+	.operands = "DIR",
+	.summary = "say what a checkpoint holds",
+	.opts = info_opts,
+	.cfg_size = sizeof(struct look_config),
+	.run = run_info };

@@ -7,16 +7,19 @@
  */
 #include "ckpt/copy.h"
 #include "ckpt/reshard.h"
+#include "ckpt/verbs.h"
 #include "lib/model/layout_text.h"
 
 /* How long the reader's samples are is not known: its default split may be another, which costs it
  * nothing, as it reads boxes. */
 int
-reshard(const struct reshard_options *o, struct err *e)
+reshard(const struct reshard_options *o, struct str *notes, struct err *e)
 {
 	struct layout layout = o->layout;
-	struct str options = { 0 }, notes = { 0 };
+	struct str options = { 0 };
 	struct copy_options copy = { .save = o->save,
+		.verb = "reshard",
+		.given = o->given,
 		.layout = &layout,
 		.dtype = DTYPE_NONE,
 		.no_optim = o->no_optim,
@@ -30,10 +33,59 @@ reshard(const struct reshard_options *o, struct err *e)
 		layout_replace(s->options.buf, &layout, &o->split, &options);
 		copy.options = options.buf;
 		copy.state = s->state_text.buf;
-		rc = copy_source(s, &copy, &notes, e);
+		rc = copy_source(s, &copy, notes, e);
 	}
 	str_release(&options);
-	str_release(&notes);
 	source_close(s);
 	return rc;
 }
+
+struct reshard_config {
+	struct layout layout; /* context_parallel_size is not an option */
+	struct split_options split;
+	bool no_optim, force;
+};
+
+static const struct opt reshard_opts[] = {
+	SIZE(struct reshard_config, "tensor-model-parallel-size", layout.tensor_model_parallel_size,
+	    "1", "tensor ranks of the run that will read it"),
+	SIZE(struct reshard_config, "pipeline-model-parallel-size",
+	    layout.pipeline_model_parallel_size, "1", "pipeline stages"),
+	SIZE(struct reshard_config, "data-parallel-size", layout.data_parallel_size, "1",
+	    "data ranks, which share the pieces of each"),
+	SPLIT_OPTS(struct reshard_config, split),
+	FLAG(struct reshard_config, "no-optim", no_optim, "leave the optimizer's state out"),
+	FLAG(struct reshard_config, "force", force,
+	    "write into a directory that holds a checkpoint"),
+	OPT_END,
+};
+
+/* Context parallelism does not change what is stored. */
+static int
+run_reshard(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	const struct reshard_config *c = p->cfg;
+	int rc = cli_operands(argc, 2, "SRC DST", e);
+	struct reshard_options o = { .layout = c->layout,
+		.split = c->split,
+		.no_optim = c->no_optim,
+		.force = c->force,
+		.given = p };
+	struct str notes = { 0 };
+
+	if (rc)
+		return rc;
+	o.layout.context_parallel_size = 1;
+	o.src = argv[0];
+	o.save = argv[1];
+	rc = reshard(&o, &notes, e);
+	cli_notes(&notes);
+	return rc;
+}
+
+const struct verb verb_reshard = { .name = "reshard",
+	.operands = "SRC DST",
+	.summary = "rewrite a checkpoint as a run of another layout would",
+	.opts = reshard_opts,
+	.cfg_size = sizeof(struct reshard_config),
+	.run_given = run_reshard };

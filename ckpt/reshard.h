@@ -2,7 +2,7 @@
 #ifndef CKPT_RESHARD_H
 #define CKPT_RESHARD_H
 
-#include "lib/base/err.h"
+#include "lib/base/opt.h"
 #include "lib/model/split.h"
 
 #include <stdbool.h>
@@ -12,14 +12,13 @@ struct reshard_options {
 	struct layout layout; /* sizes; the split follows from the options */
 	struct split_options split;
 	bool no_optim, force;
+	const struct opt_parse *given; /* for the provenance; NULL: none is recorded */
 };
 
 /*
- * Writes save/iter_* of the same iteration and the tracker. Rank r writes pieces-r: for each of
- * weight, exp_avg, exp_avg_sq the parts of its parameters that lie in its data rank's range of the
- * flat buffer, in model order. Tensors keep their dtype and bytes. One piece is in memory at a
- * time.
+ * Writes save/iter_* of the same iteration and the tracker, as copy_source does. Tensors keep their
+ * dtype and bytes. notes gets what the source notes.
  */
-int reshard(const struct reshard_options *o, struct err *e);
+int reshard(const struct reshard_options *o, struct str *notes, struct err *e);
 
 #endif

@@ -4,10 +4,11 @@
  * The only way to edit a checkpoint's texts. It prints which texts had changed, so that sealing an
  * unintended change does not go unnoticed.
  */
-#include "ckpt/seal.h"
+#include "ckpt/verbs.h"
 #include "lib/ckpt/ckpt.h"
 
-int
+/* Prints a line that names the texts that had changed. */
+static int
 seal_texts(const char *dir, FILE *out, struct err *e)
 {
 	struct str changed = { 0 };
@@ -19,3 +20,22 @@ seal_texts(const char *dir, FILE *out, struct err *e)
 	str_release(&changed);
 	return rc;
 }
+
+static const struct opt seal_opts[] = { OPT_END };
+
+/* One checkpoint at a time, so that each change is examined on its own. */
+static int
+run_seal(const void *cfg, int argc, char **argv, struct err *e)
+{
+	int rc = cli_operands(argc, 1, "DIR", e);
+
+	(void)cfg;
+	return rc ? rc : seal_texts(argv[0], stdout, e);
+}
+
+const struct verb verb_seal = { .name = "seal",
+	.operands = "DIR",
+	.summary = "take options.conf and state.conf as they are now",
+	.opts = seal_opts,
+	.cfg_size = 1,
+	.run = run_seal };

@@ -5,6 +5,7 @@
  * has just one problem, and values are looked at only where the tensors are those of the model.
  */
 #include "ckpt/finite.h"
+#include "ckpt/verbs.h"
 #include "ckpt/verify.h"
 #include "ckpt/window.h"
 #include "lib/base/mem.h"
@@ -116,3 +117,28 @@ verify_dir(const char *dir, FILE *out, struct str *problems)
 	source_close(s);
 	return wrong;
 }
+
+static const struct opt verify_opts[] = { OPT_END };
+
+/* All operands are verified; the status is 1 when any has a problem. */
+static int
+run_verify(const void *cfg, int argc, char **argv, struct err *e)
+{
+	struct str problems = { 0 };
+
+	(void)cfg;
+	if (argc == 0)
+		return cli_operands(argc, 1, "DIR...", e);
+	for (int i = 0; i < argc; i++)
+		verify_dir(argv[i], stdout, &problems);
+	return cli_warnings(&problems) ? CLI_NO : CLI_DONE;
+}
+
+const struct verb verb_verify = { .name = "verify",
+	.operands = "DIR ...",
+	.summary =
+	    "check every sum, every shape, the model that they make, and that its numbers are "
+	    "finite",
+	.opts = verify_opts,
+	.cfg_size = 1,
+	.run = run_verify };

@@ -28,11 +28,19 @@ static void
 tool_help(const struct tool *t)
 {
 	printf("usage: %s VERB [options] [operands]\n%s.\n\nVerbs:\n", t->name, t->summary);
-	for (const struct verb *v = t->verbs; v->name; v++)
-		printf("  %-10s %s%s\n", v->name, v->summary,
-		    t->default_verb && !strcmp(v->name, t->default_verb) ? " (the default)" : "");
+	for (const struct verb *const *v = t->verbs; *v; v++)
+		printf("  %-10s %s%s\n", (*v)->name, (*v)->summary,
+		    t->default_verb && !strcmp((*v)->name, t->default_verb) ? " (the default)"
+									    : "");
 	printf("\n%s VERB --help lists a verb's options; man %s has the whole manual.\n", t->name,
 	    t->name);
+}
+
+/* True for a tool without verbs. */
+static bool
+is_plain(const struct tool *t)
+{
+	return !*t->verbs[0]->name;
 }
 
 /*
@@ -42,16 +50,16 @@ tool_help(const struct tool *t)
 static void
 tool_mdoc(const struct tool *t)
 {
-	if (!*t->verbs->name) {
-		opt_mdoc(t->verbs->opts, stdout);
+	if (is_plain(t)) {
+		opt_mdoc(t->verbs[0]->opts, stdout);
 		return;
 	}
-	for (const struct verb *v = t->verbs; v->name; v++) {
-		printf(".Ss %s\n.Nm %s Cm %s\n.Op options\n", v->name, t->name, v->name);
-		if (*v->operands)
-			printf(".Ar %s\n", v->operands);
-		printf(".Pp\n%s.\n", v->summary);
-		opt_mdoc(v->opts, stdout);
+	for (const struct verb *const *v = t->verbs; *v; v++) {
+		printf(".Ss %s\n.Nm %s Cm %s\n.Op options\n", (*v)->name, t->name, (*v)->name);
+		if (*(*v)->operands)
+			printf(".Ar %s\n", (*v)->operands);
+		printf(".Pp\n%s.\n", (*v)->summary);
+		opt_mdoc((*v)->opts, stdout);
 	}
 }
 
@@ -62,9 +70,9 @@ tool_mdoc(const struct tool *t)
 static const struct verb *
 find_verb(const struct tool *t, const char *name)
 {
-	for (const struct verb *v = t->verbs; v->name; v++)
-		if (!strcmp(v->name, name))
-			return v;
+	for (const struct verb *const *v = t->verbs; *v; v++)
+		if (!strcmp((*v)->name, name))
+			return *v;
 	return NULL;
 }
 
@@ -96,6 +104,24 @@ cli_say(struct str *text, void (*how)(const char *fmt, ...))
 		how("%s", line);
 	str_release(text);
 	return n;
+}
+
+int
+cli_notes(struct str *text)
+{
+	return cli_say(text, note);
+}
+
+int
+cli_warnings(struct str *text)
+{
+	return cli_say(text, warn);
+}
+
+const char *
+cli_release(void)
+{
+	return prog_release();
 }
 
 /* What was built in, and the versions of libraries that results depend on. */
@@ -165,7 +191,7 @@ int
 cli_main(const struct tool *t, int argc, char **argv)
 {
 	const struct verb *v = argc > 1 ? find_verb(t, argv[1]) : NULL;
-	bool plain = !*t->verbs->name;
+	bool plain = is_plain(t);
 
 	prog_begin(argv[0]);
 	if (v && !plain)
@@ -183,7 +209,7 @@ cli_main(const struct tool *t, int argc, char **argv)
 		return prog_end(EXIT_DONE);
 	}
 	if (plain)
-		return run_verb(t, t->verbs, argc - 1, argv + 1);
+		return run_verb(t, t->verbs[0], argc - 1, argv + 1);
 	if (t->default_verb && argc > 1 && is_stray(argv[1]))
 		die_usage("'%s' is neither a verb nor a file; --help lists the verbs", argv[1]);
 	if (t->default_verb)

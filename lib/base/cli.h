@@ -11,7 +11,7 @@
 #include "lib/base/opt.h"
 #include "lib/base/str.h"
 
-enum { CLI_FAILED = -1, CLI_USAGE = -2 };
+enum { CLI_FAILED = -1, CLI_USAGE = -2, CLI_DONE = 0, CLI_NO = 1 };
 
 struct verb {
 	const char *name, *operands, *summary;
@@ -28,8 +28,8 @@ struct tool {
 	const char *built_in; /* what --version says was built in */
 	/* run when the first word is no verb; NULL: a verb is required */
 	const char *default_verb;
-	/* ended by a NULL name; a tool without verbs has one whose name is "" */
-	const struct verb *verbs;
+	/* ended by NULL; a tool without verbs has one whose name is "" */
+	const struct verb *const *verbs;
 	/* options that are known but that no verb has; may be NULL */
 	const struct opt_refused *refused;
 	/* appends versions of libraries to what was built in; may be NULL */
@@ -43,6 +43,13 @@ int cli_operands(int argc, int n, const char *what, struct err *e);
 /* Prints each line of text through note or warn, releases the text, and returns the number of
  * lines. */
 int cli_say(struct str *text, void (*how)(const char *fmt, ...));
+
+/* The same for verbs, which do not print otherwise: notes and warnings; returns the number of
+ * lines. */
+int cli_notes(struct str *text);
+int cli_warnings(struct str *text);
+/* "mikoshi 0.1.0", for files that record which release wrote them. */
+const char *cli_release(void);
 
 /* usage: --help text of one verb (or of a tool without verbs) on stdout. */
 void cli_help(const char *tool, const struct verb *v);

@@ -9,6 +9,7 @@
 #include "lib/base/err.h"
 #include "lib/base/slice.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The box of a whole tensor; dimensions beyond ndim stay 0. */
@@ -44,6 +45,55 @@ slice_inside(const struct slice *s, int ndim, const int64_t *shape)
 		    s->count[d] > shape[d] - s->start[d])
 			return false;
 	return true;
+}
+
+/* An index, as digits alone; without any, or too large for every tensor, `none`. Moves *text after
+ * it. */
+static int64_t
+read_index(const char **text, int64_t none)
+{
+	size_t n = strspn(*text, "0123456789");
+	int64_t x = n > 0 && n <= 18 ? strtoll(*text, NULL, 10) : none;
+
+	*text += n <= 18 ? n : 0;
+	return x;
+}
+
+/* One range, of a dimension of `size` elements; false when it is no range inside it. */
+static bool
+parse_range(const char **text, int64_t size, int64_t *start, int64_t *count)
+{
+	int64_t end;
+
+	*start = read_index(text, **text == ':' ? 0 : -1);
+	end = *start + 1;
+	if (**text == ':') {
+		++*text;
+		end = read_index(text, size);
+	}
+	*count = end - *start;
+	return *start >= 0 && *count > 0 && end <= size && (**text == ',' || !**text);
+}
+
+int
+slice_parse(const char *text, int ndim, const int64_t *shape, struct slice *out, struct err *e)
+{
+	const char *at = text;
+
+	*out = slice_whole(ndim, shape);
+	for (int d = 0; d == 0 || *at; d++) {
+		at += d > 0;
+		if (d == ndim)
+			return err_set(
+			    e, "'%.60s': more ranges than the %d dimensions", text, ndim);
+		if (!parse_range(&at, shape[d], &out->start[d], &out->count[d]))
+			return err_set(e,
+			    "'%.60s': dimension %d: must be a range a:b with 0 <= a < b <= %lld, "
+			    "or "
+			    "an index",
+			    text, d, (long long)shape[d]);
+	}
+	return 0;
 }
 
 /* The overlap is the box of the larger starts and the smaller ends. */

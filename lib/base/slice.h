@@ -7,6 +7,8 @@
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H
 
+#include "lib/base/err.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +23,10 @@ struct slice {
 struct slice slice_whole(int ndim, const int64_t *shape);
 int64_t slice_elements(const struct slice *s);
 bool slice_inside(const struct slice *s, int ndim, const int64_t *shape);
+/* Reads "a:b,c:d", ranges [a, b) of the dimensions in order: without a from 0, without b to the
+ * end, a alone is that index; dimensions that are left out are whole. -1 with the rule, for a range
+ * that is empty or reaches beyond the shape too. */
+int slice_parse(const char *text, int ndim, const int64_t *shape, struct slice *out, struct err *e);
 /* The common box; false when it is empty. */
 bool slice_intersect(const struct slice *a, const struct slice *b, struct slice *out);
 /* Elements from the first to the last of `box`, which is not empty, in an array laid out as

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum state_type { WHOLE, NUMBER, WORD, TEXT, CORPUS };
+/* Keys of the last two end in a number; provenance is for people, and not kept. */
+enum state_type { WHOLE, NUMBER, WORD, TEXT, CORPUS, PROVENANCE };
 
 /* A key. Bounds apply to numbers: integers are exact in a double up to 2^53, the limit of a run's
  * counters. */
@@ -63,6 +64,7 @@ static const struct row rows[] = {
 	{ "data_loader", WHOLE, FIELD(data_loader), 0, 2 },
 	{ "data_split", TEXT, FIELD(data_split) },
 	{ "data_corpus_", CORPUS, FIELD(data_corpus) },
+	{ "provenance_", PROVENANCE },
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -132,7 +134,7 @@ state_init(struct run_state *s)
 
 /* --- parsing ---------------------------------------------------------------------------------- */
 
-/* The key's row; *number receives the number of a corpus. NULL for an unknown key. */
+/* The key's row; *number receives the number that it ends in. NULL for an unknown key. */
 static const struct row *
 find_row(const char *key, int64_t *number)
 {
@@ -140,9 +142,9 @@ find_row(const char *key, int64_t *number)
 		size_t n = strlen(rows[i].key);
 		const char *digits = key + n;
 
-		if (rows[i].type != CORPUS && !strcmp(key, rows[i].key))
+		if (rows[i].type < CORPUS && !strcmp(key, rows[i].key))
 			return &rows[i];
-		if (rows[i].type != CORPUS || strncmp(key, rows[i].key, n))
+		if (rows[i].type < CORPUS || strncmp(key, rows[i].key, n))
 			continue;
 		*number = strtoll(digits, NULL, 10);
 		if (*digits && strlen(digits) <= 7 &&
@@ -232,6 +234,8 @@ parse_line(struct parse *p, char *line)
 		return err_at(p->e, p->name, p->line, "unknown key '%.60s'", line);
 	if (r->type == CORPUS)
 		return parse_corpus(p, number, value);
+	if (r->type == PROVENANCE)
+		return 0;
 	if (p->seen[r - rows])
 		return err_at(p->e, p->name, p->line, "'%s' twice", line);
 	p->seen[r - rows] = true;

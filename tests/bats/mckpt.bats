@@ -98,6 +98,59 @@ copy()
 	mckpt diff --ignore '*.exp_avg*' a out
 }
 
+@test "cat prints a tensor or a box of it, as text or as an array of NumPy" {
+	"$make_checkpoint" a 131
+	name=decoder.layers.0.mlp.linear_down.weight
+	[ "$(mckpt cat a $name | wc -l)" = 16 ]
+	[ "$(mckpt cat a $name | awk -F '\t' '{ print NF }' | sort -u)" = 24 ]
+	[ "$(mckpt cat a $name --slice 3:5,7:8)" = "$(mckpt cat a $name | sed -n 4,5p | cut -f 8)" ]
+	[ "$(mckpt cat a $name.exp_avg --slice :,0)" = "$(mckpt cat a $name.exp_avg | cut -f 1)" ]
+	mckpt cat a $name --slice 3:5,7:10 --npy >box.npy
+	[ "$(head -c 118 box.npy | tail -c 108 | tr -d '\n')" = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }$(printf '%49s' '')" ]
+	[ "$(tail -c 24 box.npy | od -An -v -tf4 -w12 | awk '{ printf "%.5g %.5g %.5g\n", $1, $2, $3 }')" = \
+		"$(mckpt cat a $name --slice 3:5,7:10 | awk '{ printf "%.5g %.5g %.5g\n", $1, $2, $3 }')" ]
+	mckpt cat "$hf/llama" output_layer.weight --slice 0:1,0:2 | grep -qx "$(printf '0.0625\t-0.1875')"
+	fails 2 "mckpt: --slice '3:5,25': dimension 1: must be a range a:b with 0 <= a < b <= 24, or an index" \
+		mckpt cat a $name --slice 3:5,25
+	fails 2 "mckpt: --slice '1,2,3': more ranges than the 2 dimensions" mckpt cat a $name --slice 1,2,3
+	refused 1 "mckpt: a/iter_0000007: no tensor 'x'; mckpt info --tensors lists them" mckpt cat a x
+	run bash -c "mckpt cat a $name >/dev/full"
+	[ "$status" = 1 ]
+}
+
+@test "cast rounds the weights, keeps the optimizer's state, and says what the type cannot hold" {
+	"$make_checkpoint" a 131
+	refused 0 "" mckpt cast --dtype bf16 a b
+	mckpt verify b
+	[ "$(mckpt info --tensors b | grep -v '^tensor' | awk '{ print $2, $1 ~ /exp_avg/ }' | sort | uniq -c | tr -s ' \n' ' ')" = " 20 BF16 0 40 F32 1 " ]
+	mckpt diff --only '*.exp_avg*' a b >diff
+	mckpt diff --tolerance 0.004 a b >diff
+	mckpt cast --dtype fp32 --no-optim b c
+	mckpt diff --tolerance 0 --only '*weight' b c >diff
+	mckpt info c | grep -qx "$(printf 'optimizer\tfalse')"
+	grep -qx 'dtype F32' c/iter_0000007/state.conf
+	[ "$(cat c/latest_checkpointed_iteration.txt)" = 7 ]
+	"$make_checkpoint" big 131 large
+	refused 0 "mckpt: half: 1 numbers are too large for fp16 and became infinite, 0 are too small and became 0" \
+		mckpt cast --dtype fp16 big half
+	fails 2 "mckpt: --dtype: needed, one of bf16, fp16, fp32" mckpt cast a d
+	fails 1 "mckpt: 'b' holds a checkpoint already; --force writes into it" mckpt cast --dtype fp16 a b
+}
+
+@test "a copy records where it comes from" {
+	mckpt import --dtype fp32 "$hf/llama" a
+	mckpt reshard --tensor-model-parallel-size 2 --no-optim a b
+	mckpt cast --dtype bf16 b c
+	release=$(mckpt --version | sed -n '1s/.* \([0-9.]*\), commit.*/mikoshi \1/p')
+	mckpt info c | grep '^state_provenance_' >lines
+	[ "$(cut -d ';' -f 1,3 lines)" = "$(printf '%s\n' "state_provenance_0	import --dtype fp32; $release" \
+		"state_provenance_1	reshard --tensor-model-parallel-size 2 --no-optim; $release" \
+		"state_provenance_2	cast --dtype bf16; $release")" ]
+	[ "$(sed 's/.*; \(.*\) [0-9a-f]\{16\};.*/\1/' lines | tr '\n' '|')" = "Hugging Face directory|checkpoint|checkpoint|" ]
+	mckpt verify c
+	mckpt seal c
+}
+
 @test "info describes a Hugging Face directory" {
 	run mckpt info "$hf/llama"
 	[ "$status" = 0 ]
@@ -116,13 +169,13 @@ copy()
 	mckpt diff a b >diff
 	grep -qx 'pipeline-model-parallel-size 2' b/iter_0000007/options.conf
 	grep -qx 'data-path 1 "a b"' b/iter_0000007/options.conf
-	cmp a/iter_0000007/state.conf b/iter_0000007/state.conf
+	diff a/iter_0000007/state.conf <(grep -v '^provenance_' b/iter_0000007/state.conf)
 	grep -qx 'num-layers-per-virtual-pipeline-stage 1' b/iter_0000007/options.conf
 	mckpt info b | grep -qx "$(printf 'tensor_model_parallel_size\t2')"
 	mckpt info b | grep -qx "$(printf 'pipeline_model_parallel_layout\tEt|tL')"
 	mckpt reshard b c
 	mckpt reshard a d
-	diff -r c d
+	diff -r -I '^provenance_' -I '^# ' c d
 	mckpt reshard --no-optim a e
 	mckpt ls e | grep -q "$(printf 'F32\tno\tyes')"
 }
@@ -137,7 +190,8 @@ copy()
 	# mckpt has its own order of lines in options.conf, so the checksum may differ.
 	diff <(grep -v '^# ' run/iter_0000002/manifest.tsv) \
 		<(grep -v '^# ' back/iter_0000002/manifest.tsv)
-	for f in state.conf pieces-00000.safetensors pieces-00001.safetensors pieces-00002.safetensors pieces-00003.safetensors; do
+	diff run/iter_0000002/state.conf <(grep -v '^provenance_' back/iter_0000002/state.conf)
+	for f in pieces-00000.safetensors pieces-00001.safetensors pieces-00002.safetensors pieces-00003.safetensors; do
 		cmp run/iter_0000002/$f back/iter_0000002/$f
 	done
 	mexport -q there out

@@ -165,10 +165,10 @@ run_faults(const void *cfg, int argc, char **argv, struct err *e)
 	return rc < 0 || failed ? EXIT_FAILED : EXIT_DONE;
 }
 
-static const struct verb verbs[] = {
-	{ "", "", "disturb tiny runs, and see that nothing is lost", faults_opts,
-	    sizeof(struct faults_config), run_faults },
-	{ 0 },
+static const struct verb *const verbs[] = {
+	&(const struct verb){ "", "", "disturb tiny runs, and see that nothing is lost",
+	    faults_opts, sizeof(struct faults_config), run_faults },
+	NULL,
 };
 
 static const struct tool tool = {

@@ -171,10 +171,10 @@ run_replay(const void *cfg, int argc, char **argv, struct err *e)
 	return r.failures ? EXIT_FAILED : EXIT_DONE;
 }
 
-static const struct verb verbs[] = {
-	{ "", "", "let the power fail after each call of a save", replay_opts,
+static const struct verb *const verbs[] = {
+	&(const struct verb){ "", "", "let the power fail after each call of a save", replay_opts,
 	    sizeof(struct replay_config), run_replay },
-	{ 0 },
+	NULL,
 };
 
 static const struct tool tool = {

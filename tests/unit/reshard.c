@@ -183,6 +183,7 @@ test_there_and_back(const char *dir, const struct layout *l, const char *stages)
 {
 	char src[100], there[100], back[100], direct[100];
 	struct reshard_options o = { .layout = *l, .split.pipeline_model_parallel_layout = stages };
+	struct str notes = { 0 };
 	struct err e = { "" };
 
 	snprintf(src, sizeof src, "%s/src", dir);
@@ -191,7 +192,7 @@ test_there_and_back(const char *dir, const struct layout *l, const char *stages)
 	snprintf(direct, sizeof direct, "%s/direct", dir);
 	o.src = src;
 	o.save = there;
-	CHECK(reshard(&o, &e) == 0);
+	CHECK(reshard(&o, &notes, &e) == 0);
 	CHECK_STR(e.msg, "");
 	CHECK(problems(there) == 0);
 	CHECK(differs(src, there) == 0);
@@ -199,10 +200,10 @@ test_there_and_back(const char *dir, const struct layout *l, const char *stages)
 	o.split.pipeline_model_parallel_layout = NULL;
 	o.src = there;
 	o.save = back;
-	CHECK(reshard(&o, &e) == 0);
+	CHECK(reshard(&o, &notes, &e) == 0);
 	o.src = src;
 	o.save = direct;
-	CHECK(reshard(&o, &e) == 0);
+	CHECK(reshard(&o, &notes, &e) == 0);
 	CHECK(same_files(back, direct));
 	io_remove_tree(there, &e);
 	io_remove_tree(back, &e);
@@ -217,12 +218,13 @@ test_no_optim(const char *dir)
 	struct reshard_options o = {
 		.src = src, .save = bare, .layout = { 2, 1, 1, 1 }, .no_optim = true
 	};
+	struct str notes = { 0 };
 	struct ckpt *c;
 	struct err e;
 
 	snprintf(src, sizeof src, "%s/src", dir);
 	snprintf(bare, sizeof bare, "%s/bare", dir);
-	CHECK(reshard(&o, &e) == 0);
+	CHECK(reshard(&o, &notes, &e) == 0);
 	CHECK(problems(bare) == 0);
 	c = ckpt_open(bare, &e);
 	CHECK(c && ckpt_find(c, "decoder.final_layernorm.weight") &&
@@ -232,11 +234,11 @@ test_no_optim(const char *dir)
 	    strstr(ckpt_options_text(c),
 		"tensor-model-parallel-size 2\npipeline-model-parallel-size 1\n"));
 	ckpt_close(c);
-	CHECK(reshard(&o, &e) < 0 && strstr(e.msg, "holds a checkpoint already"));
+	CHECK(reshard(&o, &notes, &e) < 0 && strstr(e.msg, "holds a checkpoint already"));
 	o.force = true;
-	CHECK(reshard(&o, &e) == 0);
+	CHECK(reshard(&o, &notes, &e) == 0);
 	o.layout.pipeline_model_parallel_size = 1000;
-	CHECK(reshard(&o, &e) < 0);
+	CHECK(reshard(&o, &notes, &e) < 0);
 }
 
 int

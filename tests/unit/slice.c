@@ -130,6 +130,49 @@ test_span(void)
 	CHECK(n == 1 && first == 49);
 }
 
+/* The text of --slice. */
+static void
+test_parse(void)
+{
+	static const int64_t shape[] = { 4, 64 };
+	static const struct {
+		const char *text;
+		int64_t start[2], count[2]; /* count 0: refused */
+	} row[] = {
+		{ "0:4,0:64", { 0, 0 }, { 4, 64 } },
+		{ ":,:", { 0, 0 }, { 4, 64 } },
+		{ "1:3", { 1, 0 }, { 2, 64 } },
+		{ "2", { 2, 0 }, { 1, 64 } },
+		{ ":,63", { 0, 63 }, { 4, 1 } },
+		{ "3:,:5", { 3, 0 }, { 1, 5 } },
+		{ "", { 0 }, { 0 } },
+		{ ",", { 0 }, { 0 } },
+		{ "1,", { 0 }, { 0 } },
+		{ "4", { 0 }, { 0 } },
+		{ "2:2", { 0 }, { 0 } },
+		{ "3:2", { 0 }, { 0 } },
+		{ "0:5", { 0 }, { 0 } },
+		{ "-1:2", { 0 }, { 0 } },
+		{ "0:-1", { 0 }, { 0 } },
+		{ "1:2:3", { 0 }, { 0 } },
+		{ "1 :2", { 0 }, { 0 } },
+		{ "0x1", { 0 }, { 0 } },
+		{ ":,:,:", { 0 }, { 0 } },
+		{ "99999999999999999999:", { 0 }, { 0 } },
+		{ "0:99999999999999999999", { 0 }, { 0 } },
+	};
+
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		struct slice s;
+		struct err e;
+		int rc = slice_parse(row[i].text, 2, shape, &s, &e);
+
+		CHECK((rc == 0) == (row[i].count[0] > 0));
+		for (int d = 0; d < 2 && rc == 0; d++)
+			CHECK(s.start[d] == row[i].start[d] && s.count[d] == row[i].count[d]);
+	}
+}
+
 int
 main(void)
 {
@@ -137,6 +180,7 @@ main(void)
 	test_basics();
 	test_copy();
 	test_flat();
+	test_parse();
 	test_span();
 	return check_done();
 }

@@ -1,0 +1,36 @@
+/* provenance.c - where a checkpoint comes from, as lines of its state.conf */
+#include "ckpt/provenance.h"
+#include "lib/base/cli.h"
+#include "lib/base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The lines that the state has already. */
+static int
+count_lines(const char *state)
+{
+	static const char key[] = "provenance_";
+	int n = 0;
+
+	for (const char *p = state; *p; p += strcspn(p, "\n"), p += *p == '\n')
+		n += !strncmp(p, key, sizeof key - 1);
+	return n;
+}
+
+void
+provenance_add(
+    struct str *state, const char *verb, const struct opt_parse *given, const struct source *s)
+{
+	struct str options = { 0 };
+	char sum[17], *rest;
+
+	str_addf(state, "provenance_%d %s", count_lines(state->buf), verb);
+	opt_dump(given, true, &options);
+	for (char *line = options.buf ? strtok_r(options.buf, "\n", &rest) : NULL; line;
+	     line = strtok_r(NULL, "\n", &rest))
+		str_addf(state, " --%s", line);
+	str_addf(
+	    state, "; %s %s; %s\n", s->kind->name, hash_text(s->kind->hash(s), sum), cli_release());
+	str_release(&options);
+}

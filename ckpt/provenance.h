@@ -1,0 +1,19 @@
+/*
+ * provenance.h - where a checkpoint comes from, as lines of its state.conf
+ *
+ *   provenance_0 import --dtype bf16; Hugging Face directory 3f2c1a0b9d8e7f60; mikoshi 0.1.0
+ *
+ * The verb and the options that were given, the format of the source and its sum (source_kind.hash:
+ * of a checkpoint, the XXH3-64 of manifest.tsv), the release. Each copy adds a line.
+ */
+#ifndef CKPT_PROVENANCE_H
+#define CKPT_PROVENANCE_H
+
+#include "lib/base/opt.h"
+#include "lib/ckpt/source.h"
+
+/* Appends the line of a verb that copies s, to a state that is a copy of the source's or edited. */
+void provenance_add(
+    struct str *state, const char *verb, const struct opt_parse *given, const struct source *s);
+
+#endif
