@@ -323,27 +323,32 @@ add_number(const struct pickle_value *args, const char *name, struct str *out)
 	str_addc(out, '\n');
 }
 
-void
+bool
 megatron_args_state(
     const struct pickle_value *args, const struct megatron_progress *p, struct str *out)
 {
-	int64_t samples = 0, steps = p->optimizer_steps;
+	int64_t samples = 0, iteration = p->iteration, steps = p->optimizer_steps;
 	enum dtype dtype = torch_dtype(pickle_get(args, "params_dtype"));
+	bool known;
 
 	pickle_int(pickle_get(args, "consumed_train_samples"), &samples);
-	if (steps < 0)
-		steps = p->iteration;
+	known = iteration > 0 && samples >= iteration;
+	if (!known)
+		iteration = samples = 0;
+	if (steps < 0 || steps > iteration)
+		steps = iteration;
 	str_addf(out,
 	    "iteration %lld\nconsumed_train_samples %lld\noptimizer_steps %lld\n"
 	    "skipped_iterations %lld\n",
-	    (long long)p->iteration, (long long)samples, (long long)steps,
-	    (long long)(steps < p->iteration ? p->iteration - steps : 0));
+	    (long long)iteration, (long long)samples, (long long)steps,
+	    (long long)(iteration - steps));
 	if (dtype != DTYPE_NONE)
 		str_addf(out, "dtype %s\n", dtype_name(dtype));
-	if (!p->adam)
-		return;
-	str_adds(out, "optimizer adam\nweight_decay_form decoupled\n");
-	add_number(args, "adam_beta1", out);
-	add_number(args, "adam_beta2", out);
-	add_number(args, "adam_eps", out);
+	if (p->adam) {
+		str_adds(out, "optimizer adam\nweight_decay_form decoupled\n");
+		add_number(args, "adam_beta1", out);
+		add_number(args, "adam_beta2", out);
+		add_number(args, "adam_eps", out);
+	}
+	return known || p->iteration == 0;
 }

@@ -34,8 +34,9 @@ struct megatron_progress {
 	bool adam;               /* the checkpoint has Adam's moments */
 };
 
-/* Appends the lines of state.conf. */
-void megatron_args_state(
+/* Appends the lines of state.conf. False when an iteration has fewer consumed samples than steps,
+ * as converters write it: that is taken for the start of a run, iteration 0. */
+bool megatron_args_state(
     const struct pickle_value *args, const struct megatron_progress *p, struct str *out);
 
 #endif

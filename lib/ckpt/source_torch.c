@@ -283,8 +283,8 @@ take_entry(struct torch_source *t, const struct torch_rank *r, int64_t virtual_s
 	if (row < 0)
 		str_adds(&why, "does not belong to the model");
 	else if (torchzip_tensor(r->model.zip, entry->value, &x, &e) < 0)
-		str_addf(&why, "%s", e.msg);
-	else if (c->weight.dtype != DTYPE_NONE)
+		str_addf(&why, "cannot be read: %s", e.msg);
+	else if (c->seen)
 		str_adds(&why, "is there twice");
 	else
 		explain(t, row, &x, &why);
@@ -292,6 +292,8 @@ take_entry(struct torch_source *t, const struct torch_rank *r, int64_t virtual_s
 		source_problem(&t->s, "%s: tensor '%s' %s", file, key, why.buf);
 	else
 		c->weight = x;
+	if (c)
+		c->seen = true;
 	t->s.num_tensors++;
 	str_release(&why);
 }
@@ -309,11 +311,11 @@ check_cells(struct torch_source *t)
 		for (int64_t r = 0; r < t->tensor_ranks; r++) {
 			enum dtype dtype = torch_cell_at(t, row, r)->weight.dtype;
 
-			if (dtype == DTYPE_NONE)
+			if (!torch_cell_at(t, row, r)->seen)
 				source_problem(&t->s,
 				    "tensor '%s'%s of tensor rank %lld is missing", key,
 				    row < t->map.count ? "" : " of the last stage", (long long)r);
-			else if (dtype != first && first != DTYPE_NONE)
+			else if (dtype != first && dtype != DTYPE_NONE && first != DTYPE_NONE)
 				source_problem(&t->s,
 				    "tensor '%s' is %s on tensor rank 0 and %s on %lld", key,
 				    dtype_name(first), dtype_name(dtype), (long long)r);
@@ -373,7 +375,7 @@ add_notes(struct torch_source *t)
 		str_addf(&s->notes, "%s: the state of random numbers is not read\n", s->path);
 }
 
-static int
+static void
 read_state(struct torch_source *t)
 {
 	const struct pickle_value *root = torchzip_root(t->rank[0].model.zip);
@@ -383,8 +385,10 @@ read_state(struct torch_source *t)
 		p.iteration = 0;
 	torch_read_optimizer(t, &p.optimizer_steps);
 	p.adam = t->s.rule;
-	megatron_args_state(pickle_get(root, "args"), &p, &t->s.state_text);
-	return 0;
+	if (!megatron_args_state(pickle_get(root, "args"), &p, &t->s.state_text))
+		str_addf(&t->s.notes,
+		    "%s: iteration %lld has fewer consumed samples: taken for the start of a run\n",
+		    t->s.path, (long long)p.iteration);
 }
 
 static int
@@ -399,7 +403,8 @@ read_all(struct torch_source *t, struct err *e)
 	describe_layout(t);
 	read_tensors(t);
 	add_notes(t);
-	return read_state(t);
+	read_state(t);
+	return 0;
 }
 
 static struct source *

@@ -26,6 +26,7 @@ struct torch_rank {
 
 /* A rank's part of a tensor. */
 struct torch_cell {
+	bool seen; /* a file has it, whether or not it fits */
 	struct torch_tensor weight;
 	/* the fp32 weight, which fp32 runs do not have, and the states of the rule; of none the
 	 * type is DTYPE_NONE */
