@@ -36,35 +36,42 @@ ckpt_has_entry(const char *dir, const char *prefix, const char *suffix)
 	return found;
 }
 
-/*
- * Tells from the names in it what a directory without a manifest is: a wrong path is the usual
- * mistake, and the most useful message names what was found instead. Returns -1.
- */
+/* What a directory without a manifest is, by a name in it; the first that fits. */
+static const struct {
+	const char *prefix, *suffix, *what;
+} strangers[] = {
+	{ "mp_rank_", "_model_states.pt",
+	    "is a checkpoint of DeepSpeed (mp_rank_*_model_states.pt), which is not read" },
+	{ "layer_", "-model_states.pt",
+	    "is a checkpoint of DeepSpeed by layers (layer_*-model_states.pt), which is not read" },
+	{ "zero_pp_rank_", "_optim_states.pt",
+	    "is a checkpoint of DeepSpeed's ZeRO (zero_pp_rank_*_optim_states.pt), which is not "
+	    "read" },
+	{ "bf16_zero_pp_rank_", "_optim_states.pt",
+	    "is a checkpoint of DeepSpeed's ZeRO (bf16_zero_pp_rank_*_optim_states.pt), which is "
+	    "not read" },
+	{ "global_step", "", "holds checkpoints of DeepSpeed (global_step*), which are not read" },
+	{ "mp_rank_", "", "is a Megatron-LM checkpoint: mckpt import reads it" },
+	/* written last */
+	{ "metadata.json", "", "is a Megatron-LM checkpoint: mckpt import reads it" },
+	{ "__", ".distcp",
+	    "lacks .metadata or metadata.json: an incomplete checkpoint of Megatron-LM" },
+	{ "config.json", "", "is a Hugging Face model: mckpt import reads it" },
+	{ "model", ".safetensors", "is a Hugging Face model: mckpt import reads it" },
+	{ "pytorch_model", ".bin", "is a Hugging Face model: mckpt import reads it" },
+	{ "pieces-", ".safetensors", "has no manifest.tsv: an incomplete checkpoint" },
+	{ "iter_", "",
+	    "has iter_* directories but no latest_checkpointed_iteration.txt: name one of them" },
+};
+
+/* A wrong path is the usual mistake, and the most useful message says what is there instead.
+ * Returns -1. */
 static int
 refuse(const char *dir, struct err *e)
 {
-	if (ckpt_has_entry(dir, "mp_rank_", ""))
-		return err_set(
-		    e, "'%s' is a Megatron-LM checkpoint, a format that is not read yet", dir);
-	if (ckpt_has_entry(dir, "__", ".distcp"))
-		return ckpt_has_entry(dir, ".metadata", "") &&
-			ckpt_has_entry(dir, "metadata.json", "")
-		    ? err_set(e, "'%s' is a Megatron-LM checkpoint: mckpt import reads it", dir)
-		    : err_set(e,
-			  "'%s' lacks .metadata or metadata.json: an incomplete checkpoint of "
-			  "Megatron-LM",
-			  dir);
-	if (ckpt_has_entry(dir, "config.json", "") ||
-	    ckpt_has_entry(dir, "model", ".safetensors") ||
-	    ckpt_has_entry(dir, "pytorch_model", ".bin"))
-		return err_set(e, "'%s' is a Hugging Face model: mckpt import reads it", dir);
-	if (ckpt_has_entry(dir, "pieces-", ".safetensors"))
-		return err_set(e, "'%s' has no manifest.tsv: an incomplete checkpoint", dir);
-	if (ckpt_has_iterations(dir))
-		return err_set(e,
-		    "'%s' has iter_* directories but no latest_checkpointed_iteration.txt: name "
-		    "one of them",
-		    dir);
+	for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++)
+		if (ckpt_has_entry(dir, strangers[i].prefix, strangers[i].suffix))
+			return err_set(e, "'%s' %s", dir, strangers[i].what);
 	return err_set(e, "no checkpoint in '%s'", dir);
 }
 
@@ -147,8 +154,7 @@ parse_tracker(const char *path, char *text, int64_t *iteration, struct err *e)
 	text += skip;
 	n -= n > skip ? skip : n;
 	if (!strcmp(text, "release"))
-		return err_at(
-		    e, path, 0, "names a release of Megatron-LM, a format that is not read yet");
+		return err_at(e, path, 0, "names a release of Megatron-LM: mckpt import reads it");
 	if (n == 0 || n > 18 || strspn(text, "0123456789") != n)
 		return err_at(e, path, 0, "not the number of an iteration: '%.40s'", text);
 	*iteration = strtoll(text, NULL, 10);

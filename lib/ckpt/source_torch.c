@@ -10,6 +10,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/int64.h"
 #include "lib/base/mem.h"
+#include "lib/ckpt/ckpt_impl.h"
 #include "lib/ckpt/megatron_dir.h"
 #include "lib/ckpt/torch_impl.h"
 
@@ -31,12 +32,13 @@ torch_of(const struct source *s)
 	return (struct torch_source *)(uintptr_t)s;
 }
 
+/* DeepSpeed has files of such names, not directories. */
 static bool
 is_torch(const char *path)
 {
 	char dir[1024];
 
-	return megatron_find_dir(path, "mp_rank_", dir);
+	return megatron_find_dir(path, "mp_rank_", dir) && !ckpt_has_entry(dir, "mp_rank_", ".pt");
 }
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -130,7 +132,8 @@ torch_chunk(const struct torch_source *t, const struct torch_rank *r, int64_t j)
 	return v && v->type == PICKLE_DICT ? v : NULL;
 }
 
-/* The layers of a chunk: one more than the highest number in its names. */
+/* The layers of a chunk: one more than the highest number in its names, of which each layer has
+ * one. */
 static int64_t
 count_layers(const struct pickle_value *chunk)
 {
@@ -143,7 +146,7 @@ count_layers(const struct pickle_value *chunk)
 		if (key)
 			n = int64_max(n, layer_in(key, &rest) + 1);
 	}
-	return n;
+	return int64_min(n, chunk->len);
 }
 
 static int64_t

@@ -120,3 +120,29 @@ mckpt: ckpt/iter_0000003: the state of random numbers is not read" mckpt import 
 	refused 1 "mckpt: ckpt/iter_0000003: mp_rank_00/model_optim_rng.pt: its optimizer has no state, and there is no distrib_optim.pt beside it" \
 		mckpt import -q ckpt out
 }
+
+# found FILE REASON: what the directory is by that name
+found()
+{
+	mkdir -p ds
+	touch "ds/$1"
+	fails 1 "mckpt: 'ds' $2" mckpt import ds out
+	rm -r ds
+}
+
+@test "checkpoints of DeepSpeed are refused by what is found" {
+	found mp_rank_00_model_states.pt \
+		"is a checkpoint of DeepSpeed (mp_rank_*_model_states.pt), which is not read"
+	found layer_01-model_00-model_states.pt \
+		"is a checkpoint of DeepSpeed by layers (layer_*-model_states.pt), which is not read"
+	found zero_pp_rank_0_mp_rank_00_optim_states.pt \
+		"is a checkpoint of DeepSpeed's ZeRO (zero_pp_rank_*_optim_states.pt), which is not read"
+	found bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt \
+		"is a checkpoint of DeepSpeed's ZeRO (bf16_zero_pp_rank_*_optim_states.pt), which is not read"
+	found global_step1000 "holds checkpoints of DeepSpeed (global_step*), which are not read"
+	mkdir -p save/iter_0000500
+	touch save/iter_0000500/mp_rank_00_model_states.pt
+	echo 500 >save/latest_checkpointed_iteration.txt
+	fails 1 "mckpt: 'save/iter_0000500' is a checkpoint of DeepSpeed (mp_rank_*_model_states.pt), which is not read" \
+		mckpt import save out
+}

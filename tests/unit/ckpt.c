@@ -572,12 +572,12 @@ test_foreign(void)
 		const char *name, *entry, *text, *reason;
 	} cases[] = {
 		{ "mcore", "mp_rank_00/", "",
-		    "' is a Megatron-LM checkpoint, a format that is not read yet" },
+		    "' is a Megatron-LM checkpoint: mckpt import reads it" },
 		{ "dist", "__0_0.distcp", "",
 		    "' lacks .metadata or metadata.json: an incomplete checkpoint of Megatron-LM" },
 		{ "hf", "config.json", "{}", "' is a Hugging Face model: mckpt import reads it" },
 		{ "release", "latest_checkpointed_iteration.txt", "release\n",
-		    "names a release of Megatron-LM, a format" },
+		    "names a release of Megatron-LM: mckpt import" },
 		{ "number", "latest_checkpointed_iteration.txt", "-5",
 		    "not the number of an iteration: '-5'" },
 		{ "blank", "latest_checkpointed_iteration.txt", " \n",
