@@ -28,6 +28,7 @@ static const struct {
 	{ "no-bias-gelu-fusion", "bias_gelu_fusion" },
 	{ "no-position-embedding", "add_position_embedding" },
 	{ "norm-epsilon", "layernorm_epsilon" },
+	{ "apply-layernorm-1p", "layernorm_zero_centered_gamma" },
 };
 
 /* Attributes that make another model than we have, unless they are off (None, False, 0) or have the
@@ -44,9 +45,6 @@ static const struct {
 	{ "softmax_type", "vanilla", "another softmax" },
 	{ "qk_l2_norm", NULL, "L2 norms of q and k" },
 	{ "no_rope_freq", NULL, "layers without rotary positions" },
-	{ "window_attn_skip_freq", NULL, "a window in some layers" },
-	{ "apply_layernorm_1p", NULL, "norms that store the weight less 1" },
-	{ "layernorm_zero_centered_gamma", NULL, "norms that store the weight less 1" },
 	{ "apply_residual_connection_post_layernorm", NULL, "another residual stream" },
 	{ "enable_mhc_connections", NULL, "several residual streams" },
 	{ "quick_geglu", NULL, "another activation" },
@@ -129,16 +127,22 @@ find_attribute(const struct pickle_value *args, const char *option, char name[64
 	return v;
 }
 
-/* A window is a pair: the keys before and after a query's own. */
+/* Integers as they are typed: a list in brackets, and a tuple, such as the pair of a window,
+ * without them. */
 static bool
-print_pair(const struct pickle_value *v, struct str *out)
+print_integers(const struct pickle_value *v, struct str *out)
 {
-	int64_t before, after;
+	bool list = v->type == PICKLE_LIST;
+	int64_t x;
 
-	if (!pickle_int(pickle_item(v, 0), &before) || !pickle_int(pickle_item(v, 1), &after))
-		return false;
-	str_addf(out, "%lld,%lld", (long long)before, (long long)after);
-	return true;
+	str_adds(out, list ? "[" : "");
+	for (uint32_t i = 0; i < v->len; i++) {
+		if (!pickle_int(v->item[i], &x))
+			return false;
+		str_addf(out, "%s%lld", i ? "," : "", (long long)x);
+	}
+	str_adds(out, list ? "]" : "");
+	return v->len > 0;
 }
 
 /* Appends a value as it is typed; false when an option cannot have it. */
@@ -152,7 +156,7 @@ print_value(const struct pickle_value *v, struct str *out)
 	case PICKLE_FLOAT: str_add_double(out, v->number); return true;
 	case PICKLE_STRING: str_adds(out, text ? text : ""); return text;
 	case PICKLE_LIST:
-	case PICKLE_TUPLE: return print_pair(v, out);
+	case PICKLE_TUPLE: return print_integers(v, out);
 	default: return false;
 	}
 }

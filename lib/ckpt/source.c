@@ -236,6 +236,15 @@ source_new(const struct source_kind *kind, size_t size, const char *path)
 	return s;
 }
 
+int
+source_index(const struct source *s, const struct param *p)
+{
+	for (int i = 0; i < s->count; i++)
+		if (s->param[i].layer == p->layer && s->param[i].role == p->role)
+			return param_has_shape(p, s->param[i].ndim, s->param[i].shape) ? i : -1;
+	return -1;
+}
+
 void
 source_set_model(struct source *s)
 {

@@ -51,8 +51,8 @@ struct source {
  * once more, by another rank or rounded to another type.
  */
 struct source_part {
-	const struct param *param;
-	const char *state; /* "exp_avg" */
+	const struct param *param; /* of any table of the source's model */
+	const char *state;         /* "exp_avg" */
 	int copy;
 	struct slice box;
 };
@@ -126,6 +126,8 @@ int source_tensors(const struct source *s, struct source_tensor **out);
 
 /* A source of `size` bytes, zeroed: the kind's own struct, which begins with its struct source. */
 struct source *source_new(const struct source_kind *kind, size_t size, const char *path);
+/* The number of a parameter, which may be of another table of the same model; -1: none such. */
+int source_index(const struct source *s, const struct param *p);
 /* Fills param and count from config; also options, unless the kind has filled them. */
 void source_set_model(struct source *s);
 /* Appends "PATH: " and the text as a line of problems, and counts it. */

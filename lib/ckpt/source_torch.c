@@ -428,6 +428,7 @@ open_torch(const char *path, struct err *e)
 
 /* Where a copy of a part lies. */
 struct place {
+	int param; /* its number */
 	int row;
 	int64_t replica; /* the rank, of tensors that all ranks hold */
 	int state;       /* of the rule; -1: the weight */
@@ -438,16 +439,16 @@ struct place {
 static bool
 place_of(const struct torch_source *t, const struct source_part *p, struct place *out, int *copies)
 {
-	int row = t->map.rows[p->param - t->s.param].tensor;
+	int i = source_index(&t->s, p->param), row = i < 0 ? 0 : t->map.rows[i].tensor;
 	int kinds = !p->state && t->has_master ? 2 : 1, k = p->copy;
 	int64_t replicas = t->map.tensor[row].cut < 0 ? t->tensor_ranks : 1;
 
-	*out = (struct place){ .state = -1 };
-	for (int i = 0; p->state && t->s.rule && t->s.rule->states[i]; i++)
-		if (!strcmp(p->state, t->s.rule->states[i]))
-			out->state = i;
+	*out = (struct place){ .param = i, .state = -1 };
+	for (int n = 0; p->state && t->s.rule && t->s.rule->states[n]; n++)
+		if (!strcmp(p->state, t->s.rule->states[n]))
+			out->state = n;
 	*copies = kinds * (int)replicas * (t->copied && row == table_row(t) ? 2 : 1);
-	if ((p->state && out->state < 0) || k >= *copies)
+	if (i < 0 || (p->state && out->state < 0) || k >= *copies)
 		return false;
 	out->master = kinds == 2 && k % 2 == 0;
 	out->replica = k / kinds % replicas;
@@ -472,9 +473,8 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 	if (!place_of(t, p, &at, &out->copies))
 		return false;
 	out->dtype = stored(t, &at, 0)->dtype;
-	out->pieces = t->map.tensor[t->map.rows[p->param - s->param].tensor].cut < 0
-	    ? 1
-	    : (int)t->tensor_ranks;
+	out->pieces =
+	    t->map.tensor[t->map.rows[at.param].tensor].cut < 0 ? 1 : (int)t->tensor_ranks;
 	return out->dtype != DTYPE_NONE;
 }
 
@@ -507,8 +507,7 @@ read_copy(const struct torch_source *t, const struct source_part *p, void *dst)
 
 	if (!place_of(t, p, &at, &copies))
 		BUG("copy %d of '%s'", p->copy, p->param->name);
-	while (
-	    megatron_next(&t->map, (int)(p->param - t->s.param), t->tensor_ranks, &p->box, &piece))
+	while (megatron_next(&t->map, at.param, t->tensor_ranks, &p->box, &piece))
 		read_piece(stored(t, &at, piece.rank), &piece, &p->box, dst);
 }
 

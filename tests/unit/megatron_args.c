@@ -126,6 +126,8 @@ static const struct {
 	{ "swiglu False", "activation gelu-erf\n" },
 	{ "squared_relu False", "activation swiglu\n" },
 	{ "num_experts 0", "num-layers 2\n" },
+	{ "layernorm_zero_centered_gamma True", "apply-layernorm-1p\n" },
+	{ "window_attn_skip_freq 2", "window-attn-skip-freq 2\n" },
 };
 
 static void
@@ -156,9 +158,6 @@ static const struct {
 	    "multi_latent_attention True: multi-latent attention, which is not read" },
 	{ "softmax_type off-by-one",
 	    "softmax_type 'off-by-one': another softmax, which is not read" },
-	{ "layernorm_zero_centered_gamma True",
-	    "layernorm_zero_centered_gamma True: norms that store the weight less 1, which is not "
-	    "read" },
 	{ "position_embedding_type yarn",
 	    "--position-embedding-type yarn: must be one of learned_absolute, rope, none" },
 	{ "normalization True", "normalization True: no value of this option" },
