@@ -64,7 +64,7 @@ static const struct {
 	    "has iter_* directories but no latest_checkpointed_iteration.txt: name one of them" },
 };
 
-/* A wrong path is the usual mistake, and the most useful message says what is there instead.
+/* A wrong path is the usual mistake, and the most useful message names what was found.
  * Returns -1. */
 static int
 refuse(const char *dir, struct err *e)

@@ -121,6 +121,30 @@ mckpt: ckpt/iter_0000003: the state of random numbers is not read" mckpt import 
 		mckpt import -q ckpt out
 }
 
+@test "mtrain: a run of Megatron-LM goes on as from its import; tokens it has not recorded are needed" {
+	unpack chunks
+	mckpt import -q ckpt out
+	run='--use-checkpoint-args --mock-data --seq-length 16 --train-iters 4 --global-batch-size 4
+		--lr 1e-3 --lr-decay-style constant --bf16 --eval-iters 0'
+	for from in ckpt out; do
+		# shellcheck disable=SC2086 # a list of words
+		mtrain -q --load $from --save run-$from $run >/dev/null
+	done
+	mckpt diff -q run-ckpt run-out >diff
+	mckpt info run-ckpt | grep -qx "$(printf 'state_consumed_train_samples\t16')"
+	rm -r ckpt
+	unpack gpt2
+	# shellcheck disable=SC2086
+	fails 2 "mtrain: --vocab-size: is needed (or a tokenizer, or --model CONFIG)" \
+		mtrain -q --load ckpt --finetune --save tuned $run
+	# shellcheck disable=SC2086
+	fails 1 "mtrain: ckpt/iter_0000500: the model has 512 tokens at most, not 513" \
+		mtrain -q --load ckpt --finetune --save tuned $run --vocab-size 513
+	# shellcheck disable=SC2086
+	mtrain -q --load ckpt --finetune --save tuned $run --vocab-size 500 >/dev/null
+	mckpt info tuned | grep -qx "$(printf 'vocab_size\t500')"
+}
+
 # found FILE REASON: what the directory is by that name
 found()
 {

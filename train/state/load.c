@@ -260,13 +260,17 @@ resume(
 	return !forward && c->o.load_optim ? read_optimizer(e, w, err) : 0;
 }
 
-/* Opens what the run starts from, and compares its model with the run's. NULL with a reason. */
+/* Opens what the run starts from, and compares its model with the run's. Tokens that it has not
+ * recorded are the run's. NULL with a reason. */
 static struct source *
 open_weights(const struct train_config *c, struct err *err)
 {
 	struct source *w = train_open_source(c->weights_from, err);
+	bool sized =
+	    w && (!w->padded_vocab || source_set_vocab(w, c->plan.model.vocab_size, err) == 0);
 
-	if (w && source_require(w, err) == 0 && train_same_model(c, w->path, &w->config, err) == 0)
+	if (sized && source_require(w, err) == 0 &&
+	    train_same_model(c, w->path, &w->config, err) == 0)
 		return w;
 	source_close(w);
 	return NULL;

@@ -315,8 +315,8 @@ take_seq_length(struct train_config *c, const char *name, const char *text, stru
 	return rc;
 }
 
-/* 1 when *m has been set from the checkpoint, 0 when the command line says what the model is, -1
- * on failure. */
+/* 1 when *m has been set from the checkpoint, without tokens that it has not recorded, 0 when the
+ * command line says what the model is, -1 on failure. */
 int
 train_checkpoint_model(struct train_config *c, struct model_config *m, struct err *e)
 {
@@ -331,6 +331,8 @@ train_checkpoint_model(struct train_config *c, struct model_config *m, struct er
 	if (!s)
 		return -1;
 	*m = s->config;
+	if (s->padded_vocab)
+		m->vocab_size = 0;
 	if (c->o.use_checkpoint_args)
 		rc = take_seq_length(c, s->path, s->options.buf, e);
 	source_close(s);
