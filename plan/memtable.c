@@ -39,7 +39,8 @@ column_of(enum buffer b)
 	case BUF_GRAD_SLOTS:
 	case BUF_NARROW_GRADS:
 	case BUF_REPLICA_GRADS: return GRADIENTS;
-	case BUF_MASTER: return OPTIMIZER;
+	case BUF_MASTER:
+	case BUF_REMAINDER: return OPTIMIZER;
 	default: return b >= BUF_STATE && b <= BUF_STATE_LAST ? OPTIMIZER : CONSTANTS;
 	}
 }

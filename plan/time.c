@@ -312,11 +312,12 @@ optimizer_time(const struct run_case *r)
 	double real = (double)dtype_size(memory_real(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
 	double states = 0, grads = (double)dtype_size(memory_own_grads(r->shape));
+	double masters = r->shape->optim.remainders ? 2 * (2 + act) : 2 * real + act;
 
 	for (int i = 0; i < optim_num_states(r->shape->rule); i++)
 		states += (double)dtype_size(memory_state(r->shape, i));
 	return traffic(r->hw,
-	    (double)r->own_elements * (2 * grads + 2 * real + 2 * states + act) +
+	    (double)r->own_elements * (2 * grads + masters + 2 * states) +
 		(double)r->elements * real);
 }
 

@@ -245,6 +245,9 @@ draws_number(const struct draws *d, int64_t i)
  * Source: Loshchilov & Hutter 2019 arXiv:1711.05101; spec/training.md 4.2. */
 struct adamw {
 	struct tensor master, grad; /* real [count]; grad may be BF16 */
+	/* U16 [count]: completes a master in BF16 (dtype_f32_from_parts), and weight is none then;
+	 * else data NULL */
+	struct tensor remainder;
 	/* real or BF16 [count]; BF16 is rounded stochastically (dtype_bf16_stochastic), exp_avg by
 	 * the lower half of the element's word, exp_avg_sq by the upper half */
 	struct tensor exp_avg, exp_avg_sq;

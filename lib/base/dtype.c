@@ -114,6 +114,24 @@ dtype_bf16_from_f32(float x)
 	return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
 }
 
+/* From 0x8000 on the nearest bfloat16 is the next larger one, except for a tie that is rounded
+ * down, which is moved off the tie. */
+uint16_t
+dtype_remainder_from_f32(float x)
+{
+	uint32_t low = bits_of(x) & 0xffff;
+
+	return (uint16_t)(low == 0x8000 && !(bits_of(x) & 0x10000) ? 0x7fff : low);
+}
+
+float
+dtype_f32_from_parts(uint16_t bf16, uint16_t remainder)
+{
+	uint32_t high = (uint32_t)(bf16 - (remainder >> 15)) & 0xffff;
+
+	return float_of(high << 16 | remainder);
+}
+
 /* The magnitude is rounded up when the random bits carry into the upper half. */
 uint16_t
 dtype_bf16_stochastic(float x, uint16_t bits)

@@ -28,6 +28,7 @@ static const struct buffer_row rank_rows[] = {
 	{ "narrow gradients", BUF_NARROW_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
 	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
 	{ "master weights", BUF_MASTER, RUN, IF_MASTER, REAL, { D_OWN, D_ONE }, 0 },
+	{ "remainders of weights", BUF_REMAINDER, RUN, IF_REMAINDER, U16, { D_OWN, D_ONE }, 0 },
 	{ "rotary table", BUF_ROPE, RUN, IF_ROPE, REAL, { D_SEQ, D_ROTARY }, 0 },
 	{ "window rotary table", BUF_WINDOW_ROPE, RUN, IF_WINDOW_ROPE, REAL, { D_SEQ, D_ROTARY },
 	    0 },
@@ -141,7 +142,10 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_GRAD_SLOTS:
 		return !s->forward_only && s->sharding >= SHARDING_GRADS && layout_replicas(l) > 1;
 	case IF_HASHED: return !s->forward_only && s->hashed;
-	case IF_MASTER: return !s->forward_only && s->dtype != memory_real(s->dtype);
+	case IF_MASTER:
+		return !s->forward_only && s->dtype != memory_real(s->dtype) &&
+		    !s->optim.remainders;
+	case IF_REMAINDER: return !s->forward_only && s->optim.remainders;
 	default: return model_meets(c, when);
 	}
 }
@@ -158,6 +162,7 @@ element_dtype(enum element k, const struct layout *l, const struct train_shape *
 	case GRADS: return layout_replicas(l) > 1 ? memory_own_grads(s) : memory_real(s->dtype);
 	case F64: return DTYPE_F64;
 	case I64: return DTYPE_I64;
+	case U16: return DTYPE_U16;
 	case F32: return DTYPE_F32;
 	case BF16: return DTYPE_BF16;
 	default: return DTYPE_I32;

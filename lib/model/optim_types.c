@@ -86,7 +86,8 @@ optim_types_resolve(const struct optim_type_options *o, const struct layout *l,
 	for (int i = 0; i < ROWS; i++)
 		if (check(o, i, &narrow, e) < 0)
 			return -1;
-	s->optim.chosen = narrow;
+	s->optim.chosen = o->use_precision_aware_optimizer;
+	s->optim.remainders = s->optim.chosen && s->dtype == DTYPE_BF16;
 	if (!o->use_precision_aware_optimizer)
 		return 0;
 	if (strcmp(s->rule->name, "adam"))
@@ -95,9 +96,9 @@ optim_types_resolve(const struct optim_type_options *o, const struct layout *l,
 	s->optim.grads = type_of(o, MAIN_GRADS, s);
 	s->optim.state[0] = type_of(o, EXP_AVG, s);
 	s->optim.state[1] = type_of(o, EXP_AVG_SQ, s);
-	if (!narrow)
+	if (!narrow && !s->optim.remainders)
 		str_adds(notes,
-		    "--use-precision-aware-optimizer: changes nothing without a type narrower "
-		    "than fp32, such as --exp-avg-dtype bf16\n");
+		    "--use-precision-aware-optimizer: changes nothing without --bf16 or a type "
+		    "narrower than fp32, such as --exp-avg-dtype bf16\n");
 	return check_grads(l, s, notes, e);
 }

@@ -27,7 +27,8 @@ extern const char *const optim_main_params_types[], *const optim_main_grads_type
 #define OPTIM_TYPE_OPTS(S, M) \
 	{ .name = "use-precision-aware-optimizer", .type = OPT_FLAG, \
 	  .off = offsetof(S, M.use_precision_aware_optimizer), \
-	  .help = "Adam keeps its arrays in the types of the next four options" }, \
+	  .help = "Adam keeps its arrays in the types of the next four options, and with --bf16 " \
+	          "only the 16 bits of master weights that the weights lack" }, \
 	OPTIM_TYPE(S, M, "main-params-dtype", main_params, optim_main_params_types, \
 	         "type of master weights; only fp32 is built"), \
 	OPTIM_TYPE(S, M, "main-grads-dtype", main_grads, optim_main_grads_types, \

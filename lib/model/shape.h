@@ -35,6 +35,8 @@ struct optim_types {
 	bool chosen;
 	enum dtype state[OPTIM_STATES_MAX];
 	enum dtype grads; /* not real only with SHARDING_GRADS or more */
+	/* masters are the BF16 weights and 16 bits more (dtype_f32_from_parts) */
+	bool remainders;
 };
 
 /* The shape of a run, as far as memory depends on it. */

@@ -88,7 +88,10 @@ column()
 @test "check: types of the optimizer: those that are built, and where they may be chosen" {
 	aware="--config tiny.conf --world-size 1 --bf16 --use-precision-aware-optimizer"
 	run -0 --separate-stderr mplan check $aware
-	[ "$stderr" = "mplan: --use-precision-aware-optimizer: changes nothing without a type narrower than fp32, such as --exp-avg-dtype bf16" ]
+	[ -z "$stderr" ]
+	run -0 --separate-stderr mplan check --config tiny.conf --world-size 1 \
+		--use-precision-aware-optimizer --fp64
+	[ "$stderr" = "mplan: --use-precision-aware-optimizer: changes nothing without --bf16 or a type narrower than fp32, such as --exp-avg-dtype bf16" ]
 	run -0 --separate-stderr mplan check $aware --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16
 	[ -z "$stderr" ]
 	refused 1 "mplan: --exp-avg-dtype bf16: needs --use-precision-aware-optimizer" \

@@ -405,6 +405,69 @@ test_optimizers(const struct backend *b)
 		}
 }
 
+/* Steps of BF16 weights with remainders, and with gradients in BF16, from element `at` on: the
+ * masters as floats. */
+static void
+step_remainders(const struct backend *b, int at, float *master)
+{
+	struct rig r = rig_open(b, DTYPE_BF16);
+	static uint16_t weight[COUNT], low[COUNT], grad[COUNT];
+	struct tensor w, rest, m, v, g;
+
+	for (int i = 0; i < COUNT; i++) {
+		weight[i] = dtype_bf16_from_f32((float)cos(i));
+		low[i] = dtype_remainder_from_f32((float)cos(i));
+		grad[i] = dtype_bf16_from_f32((float)sin(i * 37.0));
+	}
+	w = rig_vector(&r, DTYPE_BF16, COUNT, weight);
+	rest = rig_vector(&r, DTYPE_U16, COUNT, low);
+	g = rig_vector(&r, DTYPE_BF16, COUNT, grad);
+	m = rig_vector(&r, DTYPE_F32, COUNT, NULL);
+	v = rig_vector(&r, DTYPE_F32, COUNT, NULL);
+	for (int k = 1; k <= STEPS; k++) {
+		struct adamw a = {
+			.master = tensor_rows(&w, at, COUNT - at),
+			.remainder = tensor_rows(&rest, at, COUNT - at),
+			.exp_avg = tensor_rows(&m, at, COUNT - at),
+			.exp_avg_sq = tensor_rows(&v, at, COUNT - at),
+			.grad = tensor_rows(&g, at, COUNT - at),
+			.lr = 1e-3,
+			.beta1 = 0.9,
+			.beta2 = 0.95,
+			.eps = 1e-8,
+			.grad_scale = 1,
+			.correction1 = 1 - pow(0.9, k),
+			.correction2 = 1 - pow(0.95, k),
+		};
+
+		r.st->ops->adamw(r.st, &a);
+	}
+	rig_read(&r, &w, weight);
+	rig_read(&r, &rest, low);
+	for (int i = 0; i < COUNT; i++)
+		master[i] = dtype_f32_from_parts(weight[i], low[i]);
+	b->release(r.d, w.data);
+	b->release(r.d, rest.data);
+	b->release(r.d, g.data);
+	b->release(r.d, m.data);
+	b->release(r.d, v.data);
+	b->close(r.d);
+}
+
+/* As on the CPU, aligned to packs and not. */
+static void
+test_remainders(const struct backend *b)
+{
+	static float gpu[COUNT], cpu[COUNT];
+
+	for (int at = 0; at < 3; at++) {
+		step_remainders(b, at, gpu);
+		step_remainders(&backend_cpu, at, cpu);
+		for (int i = 0; i < COUNT; i++)
+			CHECK_NEAR(gpu[i], cpu[i], 1e-5);
+	}
+}
+
 /* Sums of products and counts of numbers that are not finite, over many parts and accumulated. */
 static void
 test_reductions(const struct backend *b)
@@ -840,6 +903,7 @@ static void
 test_others(const struct backend *b, const char *dir)
 {
 	test_optimizers(b);
+	test_remainders(b);
 	test_reductions(b);
 	test_dot(b);
 	test_nonfinite(b);

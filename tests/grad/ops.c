@@ -376,6 +376,57 @@ test_narrow_moments(void)
 	backend_cpu.close(d);
 }
 
+/* Steps of weights with remainders are those of F32 masters, ties apart, and the weights are the
+ * masters' rounding. */
+static void
+test_remainders(void)
+{
+	struct device *d = open_device(DTYPE_BF16);
+	struct stream *st = backend_cpu.stream(d, STREAM_COMPUTE);
+	static float w[COUNT], g[COUNT], m[2][COUNT], v[2][COUNT];
+	static uint16_t rounded[COUNT], weight[COUNT], low[COUNT];
+	int apart = 0;
+
+	for (int64_t i = 0; i < COUNT; i++) {
+		w[i] = (float)cos((double)i);
+		weight[i] = dtype_bf16_from_f32(w[i]);
+		low[i] = dtype_remainder_from_f32(w[i]);
+	}
+	for (int k = 1; k <= 20; k++) {
+		struct adamw a = { .grad = tensor_1d(g, DTYPE_F32, COUNT),
+			.lr = 1e-2,
+			.beta1 = 0.9,
+			.beta2 = 0.95,
+			.eps = 1e-8,
+			.weight_decay = 0.1,
+			.grad_scale = 1,
+			.correction1 = 1 - pow(0.9, k),
+			.correction2 = 1 - pow(0.95, k),
+			.decoupled = true };
+
+		for (int64_t i = 0; i < COUNT; i++)
+			g[i] = (float)gradient(i, k);
+		for (int i = 0; i < 2; i++) {
+			a.exp_avg = tensor_1d(m[i], DTYPE_F32, COUNT);
+			a.exp_avg_sq = tensor_1d(v[i], DTYPE_F32, COUNT);
+			a.master = i ? tensor_1d(weight, DTYPE_BF16, COUNT)
+				     : tensor_1d(w, DTYPE_F32, COUNT);
+			a.remainder = tensor_1d(i ? low : NULL, DTYPE_U16, COUNT);
+			a.weight = tensor_1d(i ? NULL : rounded, DTYPE_BF16, COUNT);
+			st->ops->adamw(st, &a);
+		}
+	}
+	for (int64_t i = 0; i < COUNT; i++) {
+		float joined = dtype_f32_from_parts(weight[i], low[i]);
+
+		CHECK_NEAR(joined, w[i], 1e-6);
+		CHECK(weight[i] == dtype_bf16_from_f32(joined));
+		apart += joined != w[i];
+	}
+	CHECK(apart < COUNT / 100);
+	backend_cpu.close(d);
+}
+
 /* Sums of products and counts of numbers that are not finite, over several parts. */
 static void
 test_reductions(void)
@@ -511,6 +562,7 @@ main(void)
 	test_optimizer(RULE_ADAMW, DTYPE_BF16, 2e-5);
 	test_optimizer(RULE_SGD, DTYPE_F16, 2e-5);
 	test_narrow_moments();
+	test_remainders();
 	test_reductions();
 	test_hash();
 	test_cast();

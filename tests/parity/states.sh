@@ -43,6 +43,16 @@ within 1e-3 "$loss" || fail "gradients in bfloat16: the loss differs by $loss"
 ! within 1e-9 "$loss" || fail "the gradients are not narrow"
 echo "main gradients in bfloat16: loss $loss from those in fp64, TP 2: gradient norm $norm"
 
+# Master weights as weights and remainders: those of fp32, but for ties.
+train 4 $steps --bf16 $grid --save masters --metrics-file masters.jsonl
+train 4 $steps --bf16 $grid --use-precision-aware-optimizer --save parts --metrics-file parts.jsonl
+same_tensors "weights with remainders" parts masters --tolerance 1e-5
+loss=$(gap lm_loss parts.jsonl masters.jsonl)
+within 1e-4 "$loss" || fail "weights with remainders: the loss differs by $loss"
+mckpt info --tensors parts | awk -F '\t' 'NR > 1 && $2 != "F32" { exit 1 }' ||
+	fail "the checkpoint has other types"
+echo "weights with remainders: loss $loss from fp32 masters, the same on disk"
+
 # A stop changes no bit, and neither do other layouts on disk.
 ends 3 4 $steps --bf16 $narrow $grid --save half --exit-interval 4
 train 4 $steps --bf16 $narrow $grid --save straight --metrics-file straight.jsonl

@@ -296,6 +296,28 @@ test_dtype(void)
 	CHECK(dtype_from_name("bfloat16") == DTYPE_BF16 && dtype_from_name("x") == DTYPE_NONE);
 }
 
+/* A weight and its remainder make the float that they came from; of ties, one way only. */
+static void
+test_remainders(void)
+{
+	static const uint32_t lows[] = { 0, 1, 0x7fff, 0x8000, 0x8001, 0xffff };
+
+	for (uint32_t high = 0; high < 0x10000; high++)
+		for (size_t i = 0; i < sizeof lows / sizeof *lows; i++) {
+			uint32_t bits = high << 16 | lows[i], joined;
+			float x, y;
+
+			memcpy(&x, &bits, sizeof x);
+			if (!isfinite(x) || !isfinite(dtype_f32_from_bf16(dtype_bf16_from_f32(x))))
+				continue;
+			y = dtype_f32_from_parts(
+			    dtype_bf16_from_f32(x), dtype_remainder_from_f32(x));
+			memcpy(&joined, &y, sizeof joined);
+			CHECK(joined == bits - (lows[i] == 0x8000 && high % 2 == 0));
+			CHECK(dtype_bf16_from_f32(y) == dtype_bf16_from_f32(x));
+		}
+}
+
 /* At any address, aligned or not. */
 static void
 test_nonfinite(void)
@@ -463,6 +485,7 @@ main(void)
 	test_json_numbers();
 	test_dtype();
 	test_same();
+	test_remainders();
 	test_nonfinite();
 	test_pool();
 	test_files();

@@ -257,6 +257,12 @@ test_figures(void)
 	CHECK(m.arena[ARENA_PARAMS] - half.arena[ARENA_PARAMS] ==
 	    memory_aligned(m.bytes[BUF_STATE]) - memory_aligned(m.bytes[BUF_WEIGHTS]));
 	memory_release(&half);
+	s.optim.remainders = true;
+	memory_plan(&half, &c, &two, &s, coord);
+	CHECK(half.bytes[BUF_MASTER] == 0 &&
+	    half.bytes[BUF_REMAINDER] * 2 == half.bytes[BUF_WEIGHTS]);
+	memory_release(&half);
+	s.optim.remainders = false;
 	s.optim.grads = DTYPE_BF16;
 	s.sharding = SHARDING_GRADS;
 	memory_plan(&half, &c, &two, &s, coord);

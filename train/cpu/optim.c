@@ -42,6 +42,29 @@ store_moment(
 		out[i] = dtype_bf16_stochastic((float)x[i], (uint16_t)(word[i] >> shift));
 }
 
+/* A master that is a BF16 weight and its remainder, joined into buf, and written back. */
+static real *
+load_master(const struct adamw *a, const struct span *s, real *buf)
+{
+	const uint16_t *high = span_address(&a->master, s), *low = span_address(&a->remainder, s);
+
+	if (!a->remainder.data)
+		return span_address(&a->master, s);
+	for (int64_t i = 0; i < s->count; i++)
+		buf[i] = (real)dtype_f32_from_parts(high[i], low[i]);
+	return buf;
+}
+
+static void
+store_master(const struct adamw *a, const struct span *s, const real *w)
+{
+	uint16_t *low = span_address(&a->remainder, s);
+
+	for (int64_t i = 0; a->remainder.data && i < s->count; i++)
+		low[i] = dtype_remainder_from_f32((float)w[i]);
+	span_store(&a->master, s, w);
+}
+
 static bool
 is_real_or_bf16(const struct tensor *t)
 {
@@ -54,9 +77,9 @@ static void
 adamw_span(const void *ctx, const struct span *s)
 {
 	const struct adamw *a = ctx;
-	real m_buf[CPU_SPAN], v_buf[CPU_SPAN], *w = span_address(&a->master, s),
-					       *m = span_load(&a->exp_avg, s, m_buf),
-					       *v = span_load(&a->exp_avg_sq, s, v_buf);
+	real w_buf[CPU_SPAN], m_buf[CPU_SPAN], v_buf[CPU_SPAN],
+	    *w = load_master(a, s, w_buf), *m = span_load(&a->exp_avg, s, m_buf),
+	    *v = span_load(&a->exp_avg_sq, s, v_buf);
 	real grad_buf[CPU_SPAN];
 	uint32_t word[CPU_SPAN];
 	const real *grad = span_load(&a->grad, s, grad_buf);
@@ -79,6 +102,7 @@ adamw_span(const void *ctx, const struct span *s)
 		draw_words(&a->draws, s, word);
 	store_moment(&a->exp_avg, s, m, word, 0);
 	store_moment(&a->exp_avg_sq, s, v, word, 16);
+	store_master(a, s, w);
 	if (a->weight.data)
 		dtype_convert(
 		    span_address(&a->weight, s), a->weight.dtype, w, REAL_DTYPE, s->count);
@@ -88,7 +112,9 @@ adamw_span(const void *ctx, const struct span *s)
 void
 cpu_name(adamw)(struct stream *st, const struct adamw *a)
 {
-	ops_require(a->master.dtype == REAL_DTYPE && is_real_or_bf16(&a->grad));
+	ops_require(a->remainder.data ? a->master.dtype == DTYPE_BF16 && !a->weight.data
+				      : a->master.dtype == REAL_DTYPE);
+	ops_require(is_real_or_bf16(&a->grad));
 	ops_require(is_real_or_bf16(&a->exp_avg) && is_real_or_bf16(&a->exp_avg_sq) &&
 	    tensor_same_shape(&a->master, &a->grad));
 	cpu_spans(st, &a->master, adamw_span, a);

@@ -11,7 +11,8 @@ enum { WIDTH = 4 }; /* elements of a thread */
 /* What a rule updates: the moments, v only where the rule has two, and the weight's rounded copy,
  * which may be missing. draws: for moments in BF16. */
 struct flat {
-	float *master;
+	void *master;        /* F32; BF16 with a remainder */
+	uint16_t *remainder; /* may be NULL */
 	void *m, *v;
 	const void *grad;
 	bool narrow_grad; /* grad is BF16, not F32 */
@@ -96,6 +97,55 @@ store_moment(bf16 *p, const float (&x)[N], const uint32_t (&word)[N], int shift)
 	store(p, y);
 }
 
+/* The float of a BF16 weight and its remainder, and the remainder of a float, as lib/base/dtype. */
+static __device__ inline float
+join(float weight, uint16_t remainder)
+{
+	uint32_t high = ((__float_as_uint(weight) >> 16) - (remainder >> 15)) & 0xffff;
+
+	return __uint_as_float(high << 16 | remainder);
+}
+
+static __device__ inline uint16_t
+remainder_of(float x)
+{
+	uint32_t bits = __float_as_uint(x), low = bits & 0xffff;
+
+	return (uint16_t)(low == 0x8000 && !(bits & 0x10000) ? 0x7fff : low);
+}
+
+/* N masters from element i on. */
+template <int N>
+static __device__ inline void
+load_master(float (&w)[N], const struct flat &a, int64_t i)
+{
+	if (a.remainder) {
+		pack<uint16_t, N> low = fetch<uint16_t, N>(a.remainder + i);
+
+		load(w, (const bf16 *)a.master + i);
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			w[k] = join(w[k], low.at[k]);
+	} else
+		load(w, (const float *)a.master + i);
+}
+
+template <int N>
+static __device__ inline void
+store_master(const struct flat &a, int64_t i, const float (&w)[N])
+{
+	if (a.remainder) {
+		pack<uint16_t, N> low;
+
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			low.at[k] = remainder_of(w[k]);
+		move<uint16_t, N>(a.remainder + i, &low);
+		store((bf16 *)a.master + i, w);
+	} else
+		store((float *)a.master + i, w);
+}
+
 /* T, M and V are the types of the rounded weight and of the moments. */
 template <typename T, typename M, typename V, int N, typename RULE>
 static __global__ void
@@ -106,7 +156,7 @@ __launch_bounds__(CU_THREADS) update_kernel(struct flat a, RULE rule, struct wal
 		float w[N], g[N], m[N], v[N];
 		uint32_t word[N] = {};
 
-		load(w, a.master + at * N);
+		load_master(w, a, at * N);
 		if (a.narrow_grad)
 			load(g, (const bf16 *)a.grad + at * N);
 		else
@@ -122,7 +172,7 @@ __launch_bounds__(CU_THREADS) update_kernel(struct flat a, RULE rule, struct wal
 		store_moment((M *)a.m + at * N, m, word, 0);
 		if (RULE::MOMENTS == 2)
 			store_moment((V *)a.v + at * N, v, word, 16);
-		store(a.master + at * N, w);
+		store_master(a, at * N, w);
 		if (a.weight)
 			store((T *)a.weight + at * N, w);
 	}
@@ -133,9 +183,11 @@ template <typename T, typename M, typename V>
 static bool
 packs(const struct flat *a)
 {
-	size_t grad = a->narrow_grad ? sizeof(bf16) : sizeof(float);
+	size_t grad = a->narrow_grad ? sizeof(bf16) : sizeof(float),
+	       master = a->remainder ? sizeof(bf16) : sizeof(float);
 
-	return (uintptr_t)a->master % (WIDTH * sizeof(float)) == 0 &&
+	return (uintptr_t)a->master % (WIDTH * master) == 0 &&
+	    (uintptr_t)a->remainder % (WIDTH * sizeof(uint16_t)) == 0 &&
 	    (uintptr_t)a->grad % (WIDTH * grad) == 0 &&
 	    (uintptr_t)a->m % (WIDTH * sizeof(M)) == 0 &&
 	    (uintptr_t)a->v % (WIDTH * sizeof(V)) == 0 &&
@@ -155,7 +207,8 @@ launch(struct stream *st, struct flat a, const RULE &rule, int64_t count)
 		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, rule, w);
 	if (whole == count)
 		return;
-	a.master += whole;
+	a.master = (char *)a.master + whole * (a.remainder ? sizeof(bf16) : sizeof(float));
+	a.remainder = a.remainder ? a.remainder + whole : NULL;
 	a.m = (M *)a.m + whole;
 	a.v = a.v ? (V *)a.v + whole : NULL;
 	a.grad = (const char *)a.grad + whole * (a.narrow_grad ? sizeof(bf16) : sizeof(float));
@@ -190,11 +243,14 @@ cuda_adamw(struct stream *st, const struct adamw *a)
 		{ update<float, float>, update<float, bf16> },
 		{ update<bf16, float>, update<bf16, bf16> },
 	};
-	struct flat state = { (float *)a->master.data, a->exp_avg.data, a->exp_avg_sq.data,
-		a->grad.data, a->grad.dtype == DTYPE_BF16, a->weight.data, a->draws };
+	struct flat state = { a->master.data, (uint16_t *)a->remainder.data, a->exp_avg.data,
+		a->exp_avg_sq.data, a->grad.data, a->grad.dtype == DTYPE_BF16, a->weight.data,
+		a->draws };
 	struct adamw_rule c;
 
-	ops_require(a->master.dtype == DTYPE_F32 && is_f32_or_bf16(&a->grad));
+	ops_require(a->remainder.data ? a->master.dtype == DTYPE_BF16 && !a->weight.data
+				      : a->master.dtype == DTYPE_F32);
+	ops_require(is_f32_or_bf16(&a->grad));
 	ops_require(is_f32_or_bf16(&a->exp_avg) && is_f32_or_bf16(&a->exp_avg_sq) &&
 	    tensor_same_shape(&a->master, &a->grad));
 	c.beta1 = (float)a->beta1;
@@ -216,7 +272,7 @@ cuda_adamw(struct stream *st, const struct adamw *a)
 void
 cuda_sgd(struct stream *st, const struct sgd *a)
 {
-	struct flat state = { (float *)a->master.data, a->momentum.data, NULL, a->grad.data, false,
+	struct flat state = { a->master.data, NULL, a->momentum.data, NULL, a->grad.data, false,
 		a->weight.data, {} };
 	struct sgd_rule c;
 

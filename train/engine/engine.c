@@ -6,6 +6,8 @@
  * flat arrays in the same order: reduction, update and checkpoints use the whole array, the layers
  * use views into it.
  */
+#include "lib/base/int64.h"
+#include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/base/rng.h"
 #include "train/engine/engine.h"
@@ -160,34 +162,61 @@ engine_joined(const struct engine *e, bool grad, int layer, enum role first, enu
 	return view(e, grad, s, rows);
 }
 
-/* Initialises elements [first, first + count) of the whole parameter p. Their values depend only on
- * seed, name and index, so every layout starts from the same model. */
+/* Splits F32 masters into this rank's weights and remainders of part p. */
 static void
-init_values(struct engine *e, const struct param *p, int64_t first, const struct tensor *dst)
+split_masters(struct engine *e, const struct part *p, const struct tensor *from)
 {
-	struct normal n = {
-		.key = e->seed, .stream = rng_stream(p->name), .first = first, .std = p->init_std
-	};
+	struct tensor weights = engine_part(e, BUF_WEIGHTS, p);
+	struct tensor to = engine_part(e, BUF_REMAINDER, p);
+	float *master = mem_alloc((size_t)p->count, sizeof *master);
+	uint16_t *remainder = mem_alloc((size_t)p->count, sizeof *remainder);
 
-	if (p->init_std == 0)
-		e->ops->fill(e->stream, dst, p->init_value);
-	else
-		e->ops->normal(e->stream, dst, &n);
+	e->ops->cast(e->stream, &weights, from);
+	e->backend->copy_out(e->stream, master, from->data, tensor_bytes(from));
+	engine_sync(e);
+	for (int64_t i = 0; i < p->count; i++)
+		remainder[i] = dtype_remainder_from_f32(master[i]);
+	e->backend->copy_in(e->stream, to.data, remainder, tensor_bytes(&to));
+	engine_sync(e);
+	free(remainder);
+	free(master);
+}
+
+/* Initialises the masters of part p, which are elements from `first` on of the whole parameter.
+ * Their values depend only on seed, name and index, so every layout starts from the same model. */
+static void
+init_values(struct engine *e, const struct param *param, int64_t first, const struct part *p)
+{
+	struct tensor dst = engine_masters(e, p), scratch;
+	struct normal n = { .key = e->seed,
+		.stream = rng_stream(param->name),
+		.first = first,
+		.std = param->init_std };
+
+	if (param->init_std == 0) {
+		e->ops->fill(e->stream, &dst, param->init_value);
+	} else if (!e->mem.bytes[BUF_REMAINDER]) {
+		e->ops->normal(e->stream, &dst, &n);
+	} else {
+		scratch = tensor_1d(e->arena[ARENA_SCRATCH], DTYPE_F32, p->count);
+		e->ops->normal(e->stream, &scratch, &n);
+		split_masters(e, p, &scratch);
+	}
 }
 
 /* Initialises the elements [at, at + count) of the flat order that lie in p; `first` is the index
- * of the first one in the whole parameter. */
+ * of the first one in the whole parameter. Not more at a time than the scratch arena can hold. */
 static void
 init_range(struct engine *e, const struct param *param, const struct part *p, int64_t at,
     int64_t count, int64_t first)
 {
-	struct part here = part_cut(p, at, count);
-	struct tensor dst;
+	struct part here = part_cut(p, at, count), some;
+	int64_t most = (int64_t)(e->mem.arena[ARENA_SCRATCH] / sizeof(float));
 
-	if (here.count == 0)
-		return;
-	dst = engine_masters(e, &here);
-	init_values(e, param, first + here.first - at, &dst);
+	for (int64_t i = 0; i < here.count; i += some.count) {
+		some = part_cut(&here, here.first + i, int64_min(most, here.count - i));
+		init_values(e, param, first + some.first - at, &some);
+	}
 }
 
 /* Initialises the real rows of one shard: in one run where they are contiguous in the whole

@@ -42,10 +42,15 @@ convert(struct engine *e, int k, bool to_weights)
 		    e->stream, to_weights ? &weights : &master, to_weights ? &master : &weights);
 }
 
-/* Widening is exact: the masters are as precise as the file. */
+/* Widening is exact: the masters are as precise as the file. Zero bits are 0 in every type. */
 void
 optim_from_weights(struct engine *e)
 {
+	struct tensor remainder = engine_buffer(e, BUF_REMAINDER);
+
+	remainder.dtype = DTYPE_BF16;
+	if (remainder.data)
+		e->ops->fill(e->stream, &remainder, 0);
 	for (int k = 0; k < e->mem.shards.num_buckets; k++)
 		convert(e, k, false);
 }
@@ -76,6 +81,7 @@ update_part(const struct updating *x, int k, const struct part *p, const struct 
 	struct engine *e = x->e;
 	struct optim_piece op = {
 		.master = engine_masters(e, p),
+		.remainder = engine_part(e, BUF_REMAINDER, p),
 		.grad = engine_part(e, BUF_GRADS, p),
 		.lr = x->u->lr,
 		.grad_scale = x->u->grad_scale,

@@ -19,8 +19,8 @@ struct optim_options {
 
 /* One update of a piece: views of this rank's own part. */
 struct optim_piece {
-	/* without weight.data, master is the weight */
-	struct tensor master, grad, weight;
+	/* without weight.data, master is the weight; remainder as in struct adamw */
+	struct tensor master, remainder, grad, weight;
 	struct tensor state[OPTIM_STATES_MAX]; /* in the order of the rule's row */
 	struct draws draws;                    /* for states that are rounded stochastically */
 	double lr, weight_decay, grad_scale;

@@ -48,6 +48,27 @@ wanted(const struct reading *r, const struct shard *s)
 	return whole ? shard_part(&r->e->mem.shards, s, 0, 1) : engine_own_shard(r->e, s);
 }
 
+/* The type in which a buffer's elements are read; remainders are made from the whole F32. */
+static enum dtype
+read_type(const struct reading *r, const struct tensor *dst)
+{
+	return r->to == BUF_REMAINDER ? DTYPE_F32 : dst->dtype;
+}
+
+/* Replaces floats by their remainders, in place. */
+static void
+keep_remainders(void *host, int64_t count)
+{
+	const float *from = host;
+	uint16_t *to = host;
+
+	for (int64_t i = 0; i < count; i++) {
+		uint16_t remainder = dtype_remainder_from_f32(from[i]);
+
+		memcpy(to + i, &remainder, sizeof remainder);
+	}
+}
+
 /* One box at a time in host memory. The boxes of a part are the same as in save.c, so a resume
  * under the same layout reads whole pieces. */
 static int
@@ -62,12 +83,15 @@ read_shard(const struct reading *r, int i, struct err *err)
 	for (int k = 0; k < n && rc == 0; k++) {
 		struct part p = part_cut(&part, part.first, slice_elements(&box[k]));
 		struct tensor dst = engine_part(e, r->to, &p);
-		char *host = mem_alloc((size_t)p.count, dtype_size(dst.dtype));
+		enum dtype type = read_type(r, &dst);
+		char *host = mem_alloc((size_t)p.count, dtype_size(type));
 
 		rc = source_read(r->w,
 		    &(struct source_part){
 			.param = &e->table[s->param], .state = r->state, .box = box[k] },
-		    dst.dtype, host, err);
+		    type, host, err);
+		if (rc == 0 && r->to == BUF_REMAINDER)
+			keep_remainders(host, p.count);
 		if (rc == 0)
 			put(e, &dst, host);
 		free(host);
@@ -98,6 +122,8 @@ read_shards(const struct reading *r, int rc, struct err *err)
 
 	if (comm_agree(COMM_HERE(world), rc, err))
 		return -1;
+	if (to.dtype == DTYPE_U16) /* zero bits are 0 in every type */
+		to.dtype = DTYPE_BF16;
 	if (to.data)
 		r->e->ops->fill(r->e->stream, &to, 0);
 	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_MAX);
@@ -225,11 +251,21 @@ resume_optimizer(
 	return rc;
 }
 
-/* Master copies, then the states of the update rule. Collective. */
+/* Master copies, or what completes the weights to them: this run has one of the two, or neither.
+ * Collective. */
+static int
+read_masters(struct engine *e, struct source *w, struct err *err)
+{
+	int rc = read_shards(&(struct reading){ e, w, BUF_MASTER, NULL }, 0, err);
+
+	return rc == 0 ? read_shards(&(struct reading){ e, w, BUF_REMAINDER, NULL }, 0, err) : -1;
+}
+
+/* Masters, then the states of the update rule. Collective. */
 static int
 read_optimizer(struct engine *e, struct source *w, struct err *err)
 {
-	int rc = read_shards(&(struct reading){ e, w, BUF_MASTER, NULL }, 0, err);
+	int rc = read_masters(e, w, err);
 
 	for (int i = 0; rc == 0 && i < optim_num_states(e->mem.rule); i++) {
 		struct reading r = { e, w, (enum buffer)(BUF_STATE + i), e->mem.rule->states[i] };
@@ -301,7 +337,7 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 	if (rc == 0 && c->start == START_RESUME)
 		rc = resume(e, w, c, p, err);
 	else if (rc == 0 && !e->plan.shape.forward_only)
-		rc = read_shards(&(struct reading){ e, w, BUF_MASTER, NULL }, 0, err);
+		rc = read_masters(e, w, err);
 	/* Only this rank's own part was read. */
 	if (rc == 0 && e->mem.bytes[BUF_WEIGHT_SLOTS])
 		optim_to_weights(e);

@@ -12,6 +12,18 @@
 
 #include <stdio.h>
 
+size_t
+save_piece_bytes(const struct save_piece *p)
+{
+	return tensor_bytes(&p->device) + (p->remainder.data ? tensor_bytes(&p->remainder) : 0);
+}
+
+enum dtype
+save_piece_dtype(const struct save_piece *p)
+{
+	return p->remainder.data ? DTYPE_F32 : p->device.dtype;
+}
+
 /* Visits one box of a shard: of state k - 1, or for k = 0 of the masters. Weights stand in for a
  * master copy that the run does not need. */
 static int
@@ -25,6 +37,8 @@ visit_box(const struct save_walk *w, const struct param *p, int k, const struct 
 		.box = box,
 	};
 
+	if (k == 0)
+		piece.remainder = engine_part(w->e, BUF_REMAINDER, part);
 	snprintf(piece.name, sizeof piece.name, "%s%s%s", p->name, k == 0 ? "" : ".",
 	    k == 0 ? "" : w->e->mem.rule->states[k - 1]);
 	return w->visit(w->ctx, &piece, err);

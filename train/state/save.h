@@ -24,10 +24,10 @@ struct progress {
 };
 
 /* A piece of this rank's file: a box of tensor `name` of the checkpoint, and where it lies on the
- * device. */
+ * device. A BF16 weight with a remainder is stored as the F32 that both make. */
 struct save_piece {
 	char name[128];
-	struct tensor device;
+	struct tensor device, remainder; /* remainder U16, or without data */
 	const struct param *param;
 	const struct slice *box; /* in global coordinates; valid during the visit */
 };
@@ -36,6 +36,9 @@ struct save_walk {
 	int (*visit)(void *ctx, const struct save_piece *, struct err *);
 	void *ctx;
 };
+/* The bytes of a piece on the device, and its type in the file. */
+size_t save_piece_bytes(const struct save_piece *p);
+enum dtype save_piece_dtype(const struct save_piece *p);
 /* Visits the pieces, always in the same order; ends at the first -1. */
 int save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err);
 /* Appends state.conf; data: the lines about the data. */

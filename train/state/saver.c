@@ -97,7 +97,7 @@ visit_size(void *ctx, const struct save_piece *p, struct err *err)
 	struct saver *s = ctx;
 
 	(void)err;
-	s->bytes += tensor_bytes(&p->device);
+	s->bytes += save_piece_bytes(p);
 	return 0;
 }
 
@@ -137,20 +137,25 @@ struct copying {
 	struct saver *s;
 	size_t at;
 };
-static int
-visit_copy(void *ctx, const struct save_piece *p, struct err *err)
+static void
+copy_tensor(struct copying *x, const struct tensor *t)
 {
-	struct copying *x = ctx;
-	const char *from = p->device.data;
+	const char *from = t->data;
 
-	(void)err;
-	for (size_t left = tensor_bytes(&p->device), n; left; left -= n) {
+	for (size_t left = t->data ? tensor_bytes(t) : 0, n; left; left -= n) {
 		n = part_bytes(x->s, x->at);
 		n = n < left ? n : left;
 		x->s->e->backend->copy_out(x->s->copies, x->s->snapshot + x->at, from, n);
 		x->at += n;
 		from += n;
 	}
+}
+static int
+visit_copy(void *ctx, const struct save_piece *p, struct err *err)
+{
+	(void)err;
+	copy_tensor(ctx, &p->device);
+	copy_tensor(ctx, &p->remainder);
 	return 0;
 }
 
@@ -178,8 +183,28 @@ visit_declare(void *ctx, const struct save_piece *p, struct err *err)
 	struct saver *s = ctx;
 
 	(void)err;
-	ckpt_declare(s->writer, p->name, p->device.dtype, p->param->ndim, p->param->shape, p->box);
+	ckpt_declare(
+	    s->writer, p->name, save_piece_dtype(p), p->param->ndim, p->param->shape, p->box);
 	return 0;
+}
+
+/* Writes the bytes of a piece as they are on the device: as they are, or joined to F32. */
+static int
+write_piece(struct saver *s, const struct save_piece *p, const char *bytes, struct err *err)
+{
+	int64_t count = tensor_elements(&p->device);
+	const uint16_t *weight = (const uint16_t *)bytes;
+	float *joined;
+	int rc;
+
+	if (!p->remainder.data)
+		return ckpt_write(s->writer, bytes, err);
+	joined = mem_alloc((size_t)count, sizeof *joined);
+	for (int64_t i = 0; i < count; i++)
+		joined[i] = dtype_f32_from_parts(weight[i], weight[count + i]);
+	rc = ckpt_write(s->writer, joined, err);
+	free(joined);
+	return rc;
 }
 
 /* Writes a piece from the snapshot, or from the device through a buffer of its own. */
@@ -187,20 +212,23 @@ static int
 visit_write(void *ctx, const struct save_piece *p, struct err *err)
 {
 	struct copying *x = ctx;
-	size_t n = tensor_bytes(&p->device);
+	const struct backend *b = x->s->e->backend;
+	size_t n = tensor_bytes(&p->device), all = save_piece_bytes(p);
 	char *from, *staging = NULL;
 	int rc;
 
 	if (x->s->background) {
 		from = x->s->snapshot + x->at;
 	} else {
-		from = staging = mem_alloc(n, 1);
-		x->s->e->backend->copy_out(x->s->e->stream, staging, p->device.data, n);
+		from = staging = mem_alloc(all, 1);
+		b->copy_out(x->s->e->stream, staging, p->device.data, n);
+		if (all > n)
+			b->copy_out(x->s->e->stream, staging + n, p->remainder.data, all - n);
 		engine_sync(x->s->e);
 	}
-	rc = ckpt_write(x->s->writer, from, err);
+	rc = write_piece(x->s, p, from, err);
 	free(staging);
-	x->at += n;
+	x->at += all;
 	return rc;
 }
 

@@ -16,6 +16,7 @@ enum buffer {
 	BUF_NARROW_GRADS,
 	BUF_REPLICA_GRADS,
 	BUF_MASTER,
+	BUF_REMAINDER,
 	BUF_STATE, /* the first state of the update rule; the others after it */
 	BUF_STATE_LAST = BUF_STATE + OPTIM_STATES_MAX - 1,
 	BUF_ROPE,

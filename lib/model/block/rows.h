@@ -100,7 +100,8 @@ enum condition {
 	IF_GRAD_SLOTS,   /* main gradients are */
 	IF_NARROW,       /* gradients are sent to other replicas in BF16 */
 	IF_HASHED,       /* gradients or weights are compared */
-	IF_MASTER,       /* weights are narrower than real */
+	IF_MASTER,       /* weights are narrower than real, without remainders */
+	IF_REMAINDER,    /* masters are weights and remainders */
 };
 
 enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
@@ -120,7 +121,7 @@ struct param_row {
 
 /* "act" is the run's dtype, "real" F32 or F64 (memory_real); "stream" is one of them, the type of
  * the residual stream and its gradient (memory_stream); "grads" that of main gradients. */
-enum element { ACT, REAL, STREAM, GRADS, I32, I64, BF16, F32, F64 };
+enum element { ACT, REAL, STREAM, GRADS, I32, U16, I64, BF16, F32, F64 };
 
 /* Where a buffer exists: once per run, per slot of saved activations, per layer of a slot, per
  * micro batch or link of the schedule, or in scratch. */
