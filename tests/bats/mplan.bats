@@ -89,8 +89,8 @@ column()
 	aware="--config tiny.conf --world-size 1 --bf16 --use-precision-aware-optimizer"
 	run -0 --separate-stderr mplan check $aware
 	[ -z "$stderr" ]
-	run -0 --separate-stderr mplan check --config tiny.conf --world-size 1 \
-		--use-precision-aware-optimizer --fp64
+	run -0 --separate-stderr mplan check --world-size 1 --use-precision-aware-optimizer \
+		--model "$TOP/tests/fuzz/corpus/config_json/llama.json"
 	[ "$stderr" = "mplan: --use-precision-aware-optimizer: changes nothing without --bf16 or a type narrower than fp32, such as --exp-avg-dtype bf16" ]
 	run -0 --separate-stderr mplan check $aware --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16
 	[ -z "$stderr" ]
