@@ -233,7 +233,8 @@ put_extra_states(struct dist_file *f)
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-/* The box of a block's part in the whole tensor, with the layer in front of a stacked one. */
+/* The box of a block's part in the whole tensor; of a stacked one the layer is the first dimension.
+ */
 static struct slice
 chunk_box(const struct export *x, const struct megatron_tensor *t, int rank, int block)
 {

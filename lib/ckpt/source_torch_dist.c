@@ -367,10 +367,7 @@ add_notes(struct dist_source *d, int64_t rows)
 	int64_t padding = rows - s->config.vocab_size;
 
 	if (!d->args.vocab_known)
-		str_addf(&s->notes,
-		    "%s: its args have no vocab_size: all %lld rows of the vocabulary tables are "
-		    "taken\n",
-		    s->path, (long long)s->config.vocab_size);
+		s->padded_vocab = s->config.vocab_size;
 	if (padding)
 		str_addf(&s->notes, "%s: %lld rows of padding of the vocabulary tables left out\n",
 		    s->path, (long long)padding);

@@ -214,6 +214,72 @@ copy()
 		"$hf/llama" "$hf/gpt2/config.json"
 }
 
+# train FAMILY: one step in bf16, with the state of Adam, as ./FAMILY
+train()
+{
+	mckpt import --dtype fp32 "$hf/$1" "of-$1"
+	mtrain -q --load "of-$1" --finetune --save "$1" --use-checkpoint-args --seq-length 12 \
+		--micro-batch-size 1 --train-iters 1 --lr 1e-4 --mock-data --bf16 >"$1.log" 2>&1
+}
+
+# there_and_back FAMILY FORMAT OPTION...: an export holds what it was made of
+there_and_back()
+{
+	local from=$1 to=$2
+	shift 2
+	rm -rf there back
+	run --separate-stderr mckpt export --to "$to" "$@" "$from" there
+	[ "$status" = 0 ] && [ -z "$output" ]
+	[[ $stderr == "mckpt: there: the vocabulary tables get "*" padding, zeros" ]]
+	[ "$(cat there/latest_checkpointed_iteration.txt)" = 1 ]
+	[ "$(find there -mindepth 1 -maxdepth 1 -name '.*')" = "" ]
+	mckpt import -q there back
+	mckpt diff "$from" back >diff
+	grep -q '^optimizer_steps 1$' back/iter_0000001/state.conf
+}
+
+@test "export to Megatron-LM's formats and back, with the optimizer" {
+	train llama
+	train gpt2
+	for to in torch torch_dist; do
+		for optimizer in '' --use-distributed-optimizer; do
+			there_and_back llama $to $optimizer
+			there_and_back llama $to $optimizer --tensor-model-parallel-size 4 --transformer-impl local
+			there_and_back gpt2 $to $optimizer --tensor-model-parallel-size 2 \
+				--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
+		done
+	done
+	there_and_back llama torch --pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 1
+	[ "$(ls there/iter_0000001)" = "$(printf 'mp_rank_00_000\nmp_rank_00_001')" ]
+	mckpt export -q --no-optim --dtype fp32 llama weights
+	mckpt info weights | grep -qx "$(printf 'optimizer\tfalse')"
+	mckpt diff --ignore '*.exp_avg*' llama weights >diff
+}
+
+@test "export refuses what Megatron-LM has no words for, and layouts that do not fit" {
+	mckpt import "$hf/llama" ck
+	fails 1 "mckpt: --pipeline-model-parallel-size 3: its 3 stages must share 4 layers equally, or give --decoder-first-pipeline-num-layers and the like" \
+		mckpt export --pipeline-model-parallel-size 3 ck there
+	run --separate-stderr mckpt export --tensor-model-parallel-size 3 ck there
+	[ "$status" = 1 ] && [[ $stderr == *"--tensor-model-parallel-size 3"* ]]
+	fails 1 "mckpt: 'ck' holds a checkpoint already; --force writes into it" mckpt export ck ck
+	copy llama
+	sed -i 's/"rope_scaling": null/"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 2.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}/
+		/"rope_parameters"/,/}/d' hf/config.json
+	mckpt import hf scaled
+	fails 1 "mckpt: scaled/iter_0000000: Megatron-LM's args cannot express --rope-low-freq-factor of the model" \
+		mckpt export scaled there
+	[ ! -e there ]
+	printf x >there
+	fails 1 "mckpt: 'there' exists and is not a directory" mckpt export ck there
+	fails 2 "mckpt: --to hf: must be one of torch, torch_dist" mckpt export --to hf ck out
+	ulimit -f 64
+	trap '' XFSZ
+	run --separate-stderr mckpt export ck small
+	[ "$status" = 1 ] && [[ $stderr == *"File too large"* ]]
+	[ -z "$(ls -A small)" ]
+}
+
 @test "verify finds damaged bytes, truncated and missing files" {
 	"$make_checkpoint" a 131
 	p=a/iter_0000007/pieces-00000.safetensors

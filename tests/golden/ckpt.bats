@@ -149,6 +149,33 @@ unpack_set()
 	[ ! -e ck/latest_checkpointed_iteration.txt ]
 }
 
+@test "export: torch itself reads the tensors of the run, in chunks like Megatron-LM's" {
+	"${PYTHON:-python3}" -c 'import torch.distributed.checkpoint' 2>err || skip "torch is absent"
+	local layout='--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2'
+	# check SET OPTION...: exports and compares
+	check()
+	{
+		local set=$1
+		shift
+		rm -rf out
+		mckpt export -q "$@" "of-$set" out
+		"${PYTHON:-python3}" "$TOP/tests/golden/megatron.py" "$set/expected.safetensors" out $like
+	}
+	for set in llama-tp2pp2-fullyreshard gpt2-tp2pp2-dpreshard; do
+		unpack_set $set
+		mckpt import -q $set/ckpt of-$set
+	done
+	# shellcheck disable=SC2086 # lists of words
+	{
+		like=llama-tp2pp2-fullyreshard/ckpt
+		check llama-tp2pp2-fullyreshard --use-distributed-optimizer $layout
+		like=
+		check gpt2-tp2pp2-dpreshard --to torch $layout --num-virtual-stages-per-pipeline-rank 2
+		check llama-tp2pp2-fullyreshard --to torch $layout --use-distributed-optimizer \
+			--transformer-impl local
+	}
+}
+
 # export_tokenizer VOCAB OPTION...: tokenizer.json of a model with that many rows, as ./out/tokenizer.json
 export_tokenizer()
 {
