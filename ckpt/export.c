@@ -51,33 +51,27 @@ export_bytes(const struct export *x, int tensor, int kind)
 	return (uint64_t)slice_elements(&whole) * dtype_size(export_dtype(x, kind));
 }
 
-/* The pieces of one parameter that the rank has. */
+/* The pieces of one parameter that the rank has. Each is as wide as the rank's tensor, so that it
+ * is read into its place. */
 static int
-read_param(struct export *x, int i, int kind, int rank, void *dst)
+read_param(struct export *x, int i, int kind, int rank, char *dst)
 {
 	const struct param *p = &x->src->param[i];
 	const struct megatron_tensor *t = &x->map.tensor[x->map.rows[i].tensor];
 	int64_t ranks = x->o->layout.tensor_model_parallel_size, shape[SLICE_DIMS];
-	struct slice whole = slice_whole(p->ndim, p->shape), held;
+	struct slice whole = slice_whole(p->ndim, p->shape);
 	enum dtype dtype = export_dtype(x, kind);
 	struct megatron_piece it = { 0 };
 
 	megatron_rank_shape(t, ranks, shape);
-	held = slice_whole(t->ndim, shape);
 	while (megatron_next(&x->map, i, ranks, &whole, &it)) {
 		const struct source_part part = { p,
 			kind < KIND_STATES ? NULL : export_state(x, kind), 0, it.param };
-		void *bytes;
-		int rc;
+		int64_t at = it.tensor.start[0] * (t->ndim == 2 ? shape[1] : 1);
 
-		if (t->cut >= 0 && it.rank != rank)
-			continue;
-		bytes = mem_alloc((size_t)slice_elements(&it.param), dtype_size(dtype));
-		rc = source_read(x->src, &part, dtype, bytes, x->e);
-		if (rc == 0)
-			slice_copy(dst, &held, bytes, &it.tensor, &it.tensor, dtype_size(dtype));
-		free(bytes);
-		if (rc < 0)
+		if ((t->cut < 0 || it.rank == rank) &&
+		    source_read(x->src, &part, dtype, dst + (size_t)at * dtype_size(dtype), x->e) <
+			0)
 			return -1;
 	}
 	return 0;

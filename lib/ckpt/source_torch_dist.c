@@ -456,22 +456,18 @@ read_piece(struct dist_source *d, const struct dist_tensor *h, const struct mega
 	return distcp_read(&d->dir, h->t, &box, dst, e);
 }
 
+/* The whole tensor has all columns, so that pieces are rows of the box. */
 int
 dist_read(struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e)
 {
 	const struct dist_tensor *h = &d->held[(size_t)d->map.rows[i].tensor * DIST_KINDS + kind];
 	struct megatron_piece p = { 0 };
-	size_t size = dtype_size(h->t->dtype);
+	char *at = dst;
 
 	while (megatron_next(&d->map, i, 1, box, &p)) {
-		void *bytes = mem_alloc((size_t)slice_elements(&p.param), size);
-		int rc = read_piece(d, h, &p, bytes, e);
-
-		if (rc == 0)
-			slice_copy(dst, box, bytes, &p.param, &p.param, size);
-		free(bytes);
-		if (rc < 0)
+		if (read_piece(d, h, &p, at, e) < 0)
 			return -1;
+		at += (size_t)slice_elements(&p.param) * dtype_size(h->t->dtype);
 	}
 	return 0;
 }
