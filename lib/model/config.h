@@ -48,7 +48,8 @@ struct model_config {
 	enum normalization normalization;
 	double norm_epsilon;
 	enum norm_placement norm_placement;
-	bool apply_layernorm_1p; /* weights of norms are stored less 1 */
+	bool apply_layernorm_1p;    /* weights of norms are stored less 1 */
+	bool use_parallel_residual; /* attention and MLP of a layer both read its input */
 	enum activation activation;
 	enum position position;
 	double rotary_base, rotary_percent;

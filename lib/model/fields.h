@@ -131,6 +131,9 @@ void model_weight_differences(
 	         "sum, or of both"), \
 	MODEL_FLAG(S, M, "apply-layernorm-1p", apply_layernorm_1p, MODEL_DUMPED | MODEL_KEPT, \
 	         "weights of norms are stored less 1"), \
+	MODEL_FLAG(S, M, "use-parallel-residual", use_parallel_residual, \
+	         MODEL_DUMPED | MODEL_KEPT, \
+	         "the MLP of a layer reads what its attention reads, and both are added to it"), \
 	MODEL_CHOICE(S, M, "activation", activation, activation_names, "gelu", \
 	         MODEL_DUMPED | MODEL_KEPT, "activation of the MLP"), \
 	MODEL_SWITCH(S, M, "swiglu", swiglu, 0, "gated SiLU in the MLP: --activation swiglu"), \

@@ -54,6 +54,9 @@ static const struct buffer_row rank_rows[] = {
 	    MLP_BWD | ATTN_BWD },
 	{ "post norm input gradient", BUF_DPOST, STEP, IF_POST_NORM_TRAINING, ACT,
 	    { D_ROWS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
+	/* of the sum at the end of a layer, without what its MLP adds to that of its input */
+	{ "layer output gradient", BUF_DSUM, STEP, IF_PARALLEL_TRAINING, STREAM,
+	    { D_ROWS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
 	{ "norm output gradient", BUF_DNORM, STEP, IF_TRAINING, ACT, { D_ROWS, D_HIDDEN },
 	    MLP_BWD | QKV_BWD },
 	{ .name = NULL },
@@ -121,6 +124,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_TRAINING: return !s->forward_only;
 	case IF_QK_NORM_TRAINING: return !s->forward_only && c->qk_layernorm;
 	case IF_POST_NORM_TRAINING: return !s->forward_only && model_meets(c, IF_POST_NORM);
+	case IF_PARALLEL_TRAINING: return !s->forward_only && model_meets(c, IF_PARALLEL);
 	case IF_BRANCH_GRAD:
 		return !s->forward_only &&
 		    (c->hidden_dropout > 0 || c->embedding_dropout > 0 ||

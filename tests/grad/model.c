@@ -53,6 +53,10 @@ static const char *const cases[] = {
 	"norm-placement post\nnormalization RMSNorm\nswiglu\nffn-hidden-size 24\n"
 	"recompute-granularity full\nrecompute-method uniform\nrecompute-num-layers 1\n"
 	"attention-dropout 0\nhidden-dropout 0\n",
+	"use-parallel-residual\nposition-embedding-type rope\nrotary-percent 0.5\n"
+	"untie-embeddings-and-output-weights\nattention-dropout 0.1\nhidden-dropout 0.2\n",
+	"use-parallel-residual\nactivation gelu-erf\nrecompute-granularity full\n"
+	"recompute-method uniform\nrecompute-num-layers 2\nattention-dropout 0\nhidden-dropout 0\n",
 };
 
 struct options {

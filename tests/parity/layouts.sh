@@ -22,7 +22,8 @@ overlap=--tp-comm-overlap
 beside="$rows $overlap"
 text_dataset
 
-# use MODEL: sets $model. Key biases before a norm have gradients, so they count under qknorm. plain
+# use MODEL: sets $model. Key biases before a norm or a
+# rotation have gradients, so they count under qknorm and neox. plain
 # is gpt2 without dropout: the gradients of its residual biases are taken elsewhere, but at the end
 # of a stage.
 use()
@@ -36,6 +37,8 @@ use()
 	qknorm-gpt2) model="$gpt2 --qk-layernorm --position-embedding-type rope" ;;
 	plain) model="$gpt2 --hidden-dropout 0 --attention-dropout 0" ;;
 	packed) model="$gpt2 --reset-attention-mask --window-size 5" ;;
+	neox) model="$gpt2 --use-parallel-residual --position-embedding-type rope
+		--rotary-percent 0.5 --untie-embeddings-and-output-weights --hidden-dropout 0" ;;
 	llama-post) model="$llama --norm-placement post --qk-layernorm --qk-layernorm-hidden-dim" ;;
 	llama-gemma) model="$llama --window-size 5 --window-attn-skip-freq 3
 		--rope-scaling-type linear --rope-scaling-factor 4 --sliding-window-rope-base 20
@@ -64,6 +67,7 @@ qknorm 8 4 2 1 0 $beside
 plain 8 2 2 2 1 $rows $chunks 2
 packed 4 2 1 2 1 $(context 2) $rows
 llama-gemma 8 2 2 1 3 $(context 2) $rows
+neox 4 2 1 2 3 $rows $small
 END
 [ -z "$ALL" ] || cat >>table <<END
 llama 2 1 1 1 0
@@ -100,6 +104,8 @@ packed 8 1 2 8 3 $(context 4 a2a) $small --recompute-granularity full
 packed 4 1 1 8 2 $(context 2) $small --recompute-granularity full
 qknorm 8 4 1 4 0 $(context 2)
 llama-post 4 1 2 1 3 $(context 2) $small $chunks 2
+neox 8 2 2 1 1 $(context 2) $chunks 2 $beside
+neox 4 2 2 1 0 --recompute-granularity full
 llama-gemma 4 1 2 1 3 $small $(context 2 a2a) $chunks 2
 END
 
@@ -192,7 +198,7 @@ check()
 	options="$(layout "$3" "$4") --micro-batch-size $5 $(zero "$6")"
 	shift 6
 	exempt='*linear_k.bias*'
-	case $of in qknorm*) exempt=none ;; esac
+	case $of in qknorm* | neox) exempt=none ;; esac
 	rm -rf run run.jsonl
 	train "$ranks" $options "$@" $fp32 --metrics-file run.jsonl
 	loss=$(gap lm_loss run.jsonl "$of.jsonl")
@@ -205,7 +211,7 @@ check()
 	same_tensors "$name: weights" run "$of" --tolerance 1e-9 --ignore "$exempt"
 	bias=
 	case $of in
-	llama* | qknorm*) ;;
+	llama* | qknorm* | neox) ;;
 	*)
 		bias=$(key_biases run "$of.zero")
 		within 1e-12 "$bias" || fail "$name: gradient of a key bias is $bias" ;;

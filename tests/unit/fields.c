@@ -15,6 +15,7 @@ static const struct model_config every = {
 	1000, 8,                 /* vocab_size, make_vocab_size_divisible_by */
 	NORMALIZATION_RMSNORM, 0.25,
 	NORM_PLACEMENT_BOTH, true, /* norm_placement, apply_layernorm_1p */
+	true,                      /* use_parallel_residual */
 	ACTIVATION_SWIGLU,
 	POSITION_ROPE, 500, 0.5, /* rotary_base, rotary_percent */
 	true,                    /* rotary_interleaved */

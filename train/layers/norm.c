@@ -57,6 +57,13 @@ norm_of(const struct layer *l, struct step *s, const struct tensor *x)
 	return forward_of(l, s, l->block->norm, x);
 }
 
+/* What the layer reads; x is its input in the order of layers. */
+static struct tensor
+read_by(const struct layer *l, struct step *s, const struct tensor *x)
+{
+	return l->block->parallel ? step_buffer(s, l->block->reads, l->block->local) : *x;
+}
+
 /* Called in the layer's own forward pass, or for it by the layer before. */
 void
 norm_take(const struct layer *l, struct step *s, const struct tensor *x)
@@ -71,10 +78,12 @@ norm_take(const struct layer *l, struct step *s, const struct tensor *x)
 struct tensor
 norm_forward(const struct layer *l, struct step *s, const struct tensor *x)
 {
+	struct tensor in = read_by(l, s, x);
+
 	if (!l->block->norm)
-		return *x;
+		return in;
 	if (!l->block->norm_taken)
-		norm_take(l, s, x);
+		norm_take(l, s, &in);
 	return step_buffer(s, l->block->norm->out, l->block->local);
 }
 
@@ -82,10 +91,12 @@ norm_forward(const struct layer *l, struct step *s, const struct tensor *x)
 struct tensor
 norm_recompute(const struct layer *l, struct step *s, const struct tensor *x)
 {
+	struct tensor in = read_by(l, s, x);
+
 	if (!l->block->norm)
-		return *x;
+		return in;
 	if (s->e->mem.place[l->block->norm->out] == ARENA_SCRATCH)
-		norm_take(l, s, x);
+		norm_take(l, s, &in);
 	return step_buffer(s, l->block->norm->out, l->block->local);
 }
 
@@ -95,13 +106,14 @@ void
 norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {
 	struct engine *e = s->e;
+	struct norm_flow flow = { f->dx, f->dy, read_by(l, s, &f->x) };
 	struct norm_grad n;
 
 	if (!l->block->norm) {
 		e->ops->add(e->stream, &f->dx, &f->dy);
 		return;
 	}
-	n = backward_of(l, s, l->block->norm, f);
+	n = backward_of(l, s, l->block->norm, &flow);
 	n.dx_sum = residual_sums(l, s);
 	e->ops->norm_bwd(e->stream, &n);
 }

@@ -75,13 +75,28 @@ dropout_backward(struct step *s, const struct tensor *dx, const struct dropout *
 	return dbranch;
 }
 
+/* The gradient of the sum that a branch is part of: dx. Parallel branches are parts of one sum: the
+ * first of them in the backward pass, which does not read its own input, keeps its gradient from
+ * what it adds to dx. */
+static struct tensor
+sum_gradient(const struct layer *l, struct step *s, const struct tensor *dx)
+{
+	struct tensor kept = engine_buffer(s->e, BUF_DSUM);
+
+	if (!l->block->parallel)
+		return *dx;
+	if (l->block->reads != l->block->kind->input)
+		s->e->ops->cast(s->e->stream, &kept, dx);
+	return kept;
+}
+
 /* The gradient of the branch; where that is dx itself, the caller reads it before it is changed. dx
  * stays as it is, being the gradient along the residual. */
 struct tensor
 residual_backward(const struct layer *l, struct step *s, const struct tensor *dx)
 {
 	struct dropout drop = branch_dropout(l, s);
-	struct tensor dbranch = dropout_backward(s, dx, &drop);
+	struct tensor dsum = sum_gradient(l, s, dx), dbranch = dropout_backward(s, &dsum, &drop);
 
 	return norm_branch_backward(l, s, &dbranch);
 }

@@ -31,13 +31,14 @@ block_recompute(const struct recompute *r, int64_t num_layers)
 					      : (struct recompute_span){ n, 1 };
 }
 
-/* Lets neighbouring blocks share passes. With dropout or a norm between a bias and the sum, or a
- * sum of another type, their gradients differ, so the bias is not taken. */
+/* Lets neighbouring blocks share passes, if one reads the sum of the other. With dropout or a norm
+ * between a bias and the sum, or a sum of another type, their gradients differ, so the bias is not
+ * taken. */
 static void
 join(struct block *before, struct block *b, const struct model_config *c,
     const struct train_shape *s)
 {
-	if (!before->kind->residual || !b->norm)
+	if (!before->kind->residual || !b->norm || b->reads != b->kind->input)
 		return;
 	b->norm_taken = true;
 	before->bias_taken =
@@ -53,6 +54,14 @@ place_norms(struct block *b, const struct model_config *c)
 		b->norm = b->kind->norm;
 	if (c->norm_placement != NORM_PLACEMENT_PRE)
 		b->post = b->kind->post;
+}
+
+/* What a block reads: within layers, the layer's input where its blocks are parallel. */
+static void
+place_input(struct block *b, const struct model_config *c)
+{
+	b->parallel = c->use_parallel_residual && b->kind->residual;
+	b->reads = b->parallel ? block_attention.input : b->kind->input;
 }
 
 /* The blocks of a virtual stage: the embedding is on the first, the head on the last. */
@@ -79,6 +88,7 @@ add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
 			    ? (int)((i - first) / span.chunk)
 			    : -1;
 			place_norms(&b[n], c);
+			place_input(&b[n], c);
 			if (n > 0)
 				join(&b[n - 1], &b[n], c, s);
 		}

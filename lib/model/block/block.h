@@ -64,6 +64,10 @@ struct block {
 	 */
 	int recompute_chunk;
 	const struct block_norm *norm, *post; /* those of its kind that the model has; or NULL */
+	/* what it reads, or the norm of its input; parallel: its layer's input, as the layer's
+	 * other block, so that one residual sum has both branches */
+	enum buffer reads;
+	bool parallel;
 	/* the block before it computes its norm, in the same pass as its residual sum */
 	bool norm_taken;
 	/* the norm of the block after it computes the gradient of its residual's bias, since it has

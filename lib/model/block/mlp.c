@@ -34,7 +34,9 @@ static const struct param_row params[] = {
 /* The output of a gated activation is never saved: its backward pass recomputes it over the
  * gradient that it reads, so it needs no place of its own. */
 static const struct buffer_row buffers[] = {
-	{ "mlp input", BUF_MLP_INPUT, LAYER, ALWAYS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
+	{ "mlp input", BUF_MLP_INPUT, LAYER, IF_SERIAL, STREAM, { D_ROWS, D_HIDDEN }, 0 },
+	/* which the residual sum alone reads */
+	{ "mlp input", BUF_MLP_INPUT, STEP, IF_PARALLEL, STREAM, { D_ROWS, D_HIDDEN }, FWD },
 	{ "norm 2 mean", BUF_NORM2_MEAN, LAYER, IF_PRE_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "norm 2 rstd", BUF_NORM2_RSTD, LAYER, IF_PRE_NORM, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "norm 2 output", BUF_NORM2_OUT, LAYER, IF_PRE_NORM, ACT, { D_ROWS, D_HIDDEN },

@@ -29,6 +29,8 @@ model_meets(const struct model_config *c, enum condition when)
 	case IF_GATED: return model_gated(c);
 	case IF_UNGATED: return !model_gated(c);
 	case IF_GATED_BIAS: return model_gated(c) && c->mlp_bias;
+	case IF_PARALLEL: return c->use_parallel_residual;
+	case IF_SERIAL: return !c->use_parallel_residual;
 	case IF_UNTIED: return c->untie_embeddings_and_output_weights;
 	case IF_QK_NORM: return c->qk_layernorm;
 	case IF_QK_LAYERNORM: return c->qk_layernorm && layer;

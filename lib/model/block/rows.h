@@ -79,12 +79,15 @@ enum condition {
 	IF_UNGATED,
 	IF_GATED_BIAS,
 	IF_UNTIED,
+	IF_PARALLEL, /* attention and MLP of a layer read the same */
+	IF_SERIAL,
 	IF_QK_NORM,
 	IF_QK_LAYERNORM, /* the norm subtracts the mean and has a bias */
 	/* of the run */
 	IF_TRAINING,
 	IF_QK_NORM_TRAINING,
 	IF_POST_NORM_TRAINING,
+	IF_PARALLEL_TRAINING,
 	IF_BRANCH_GRAD, /* the branch's gradient is not that of the residual stream */
 	IF_DOCUMENTS,
 	IF_TENSOR,   /* more than one tensor rank */
