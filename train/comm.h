@@ -77,8 +77,9 @@ struct comm_ops {
 	void (*all_gather)(
 	    struct comm *, struct stream *, const struct tensor *out, const struct tensor *in);
 	/* Once, collective on the host, before the first of the next two: ranks may write to each
-	 * other's memory, of as many pieces and bytes on each. False on all, with why at rank 0,
-	 * where one cannot: the two serve as well then, but by messages. */
+	 * other's memory, of as many pieces and bytes on each, and do so in an all_gather into it
+	 * too, where all have `out` as far from the beginning of the same piece. False on all, with
+	 * why at rank 0, where one cannot: the calls serve as well then, but by messages. */
 	bool (*share)(struct comm *, const struct comm_memory *piece, int count, struct err *why);
 	/* whole gets the parts of the others, from the next rank's on; the own one is not written
 	 * there, and its event not recorded. All have read part when the stream passes. */

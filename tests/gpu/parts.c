@@ -4,8 +4,8 @@
  * Run by mpirun with two ranks or more (tests/gpu/parts.sh), a GPU each; alone, or without a GPU,
  * it says so and succeeds. Every rank can make every other rank's numbers. Parts are read on
  * another stream as soon as their event has passed. A chain of calls without a word to the host
- * would show memory that is written before it is free. Rates are of this rank beside NCCL's of the
- * same bytes; with a backend's name as argument, "cpu", only the calls are tested.
+ * would show memory that is written before it is free. All is tested and timed twice, by messages
+ * and then by shared memory; with a backend's name as argument, "cpu", nothing is timed.
  */
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
@@ -149,6 +149,29 @@ test_gather(struct rig *r, const struct trial *t)
 	free(mine);
 }
 
+/* Without parts: all is there when the stream passes. */
+static void
+test_whole(struct rig *r, const struct trial *t)
+{
+	struct comm_parts p = parts_of(r, t);
+	float *mine = numbers(t, r->c->rank, 0, t->count), *have;
+
+	r->compute->ops->fill(r->compute, &p.whole, NAN);
+	upload(r, &p.part, mine);
+	fork_calls(r);
+	r->c->ops->all_gather(r->c, r->beside, &p.whole, &p.part);
+	join_calls(r);
+	have = download(r, r->compute, &p.whole);
+	for (int i = 0; i < r->c->size; i++) {
+		float *want = numbers(t, i, 0, t->count);
+
+		CHECK(same(have + i * t->count, want, t->count));
+		free(want);
+	}
+	free(have);
+	free(mine);
+}
+
 /* The sum in rank order, rounded once; to free(). */
 static float *
 expected(const struct rig *r, const struct trial *t)
@@ -211,6 +234,7 @@ test_sizes(struct rig *r)
 			struct trial t = { types[i / 2], counts[k], i % 2 };
 
 			test_gather(r, &t);
+			test_whole(r, &t);
 			test_scatter(r, &t);
 		}
 }
@@ -336,20 +360,28 @@ open_rig(struct rig *r, struct err *e)
 }
 
 static void
+test(struct rig *r, bool rates)
+{
+	if (r->c->rank == 0)
+		printf("%d ranks, memory is %sshared\n", r->c->size, r->shared ? "" : "not ");
+	test_sizes(r);
+	test_chain(r);
+	if (rates)
+		print_rates(r);
+}
+
+static void
 run(struct rig *r, bool rates)
 {
 	const struct comm_memory piece[] = { { r->whole, (size_t)r->c->size * PART },
 		{ r->slots, (size_t)r->c->size * PART } };
 	struct err why = { "" };
 
+	test(r, rates);
 	r->shared = r->c->ops->share(r->c, piece, 2, &why);
-	if (r->c->rank == 0)
-		printf("%d ranks: %s%s\n", r->c->size,
-		    r->shared ? "memory is shared" : "no memory is shared: ", why.msg);
-	test_sizes(r);
-	test_chain(r);
-	if (rates)
-		print_rates(r);
+	if (r->c->rank == 0 && *why.msg)
+		printf("%s\n", why.msg);
+	test(r, rates);
 	r->world->ops->barrier(r->world);
 	r->c->ops->free(r->c);
 	r->b->release(r->d, r->whole);

@@ -149,24 +149,45 @@ tensor_events(struct engine *e)
 	return ev;
 }
 
-/* Tensor ranks may write to all memory in which layers pass on rows. Where they cannot they send
- * messages, which is slower and worth a word. */
-static void
-share_memory(struct engine *e, struct comm *world)
+/* Ranks of c may write to each other's arenas from the first to the last of these. */
+static bool
+share_arenas(
+    const struct engine *e, struct comm *c, enum arena first, enum arena last, struct err *why)
 {
-	const struct comm_memory piece[] = {
-		{ e->arena[ARENA_SAVED], e->mem.arena[ARENA_SAVED] },
-		{ e->arena[ARENA_SCRATCH], e->mem.arena[ARENA_SCRATCH] },
-	};
-	struct comm *tp = e->groups.tp;
+	struct comm_memory piece[ARENA_COUNT];
+	int count = 0;
+
+	for (int a = (int)first; a <= (int)last; a++)
+		piece[count++] = (struct comm_memory){ e->arena[a], e->mem.arena[a] };
+	return c->ops->share(c, piece, count, why);
+}
+
+/* Tensor ranks: all memory in which layers pass on rows. Where they cannot they send messages,
+ * which is slower and worth a word. */
+static void
+share_rows(struct engine *e, struct comm *world)
+{
 	struct err why;
 	bool shared;
 
 	comm_log_begin(COMM_HERE(world), COMM_TENSOR, "sharing of memory");
-	shared = tp->ops->share(tp, piece, sizeof piece / sizeof *piece, &why);
+	shared = share_arenas(e, e->groups.tp, ARENA_SAVED, ARENA_SCRATCH, &why);
 	comm_log_end(world);
 	if (!shared && world->rank == 0)
 		warn("--tp-comm-overlap: tensor ranks send messages: %s", why.msg);
+}
+
+/* Data ranks: weights and gradients. Those of several hosts, which cannot, are nothing unusual. */
+static void
+share_params(struct engine *e, struct comm *world)
+{
+	struct err why;
+
+	if (e->groups.dp->size == 1)
+		return;
+	comm_log_begin(COMM_HERE(world), COMM_DATA, "sharing of memory");
+	(void)share_arenas(e, e->groups.dp, ARENA_PARAMS, ARENA_PARAMS, &why);
+	comm_log_end(world);
 }
 
 static void
@@ -176,7 +197,7 @@ open_beside(struct engine *e, struct comm *world)
 
 	if (!e->plan.shape.tp_comm_overlap || e->groups.tp->size == 1)
 		return;
-	share_memory(e, world);
+	share_rows(e, world);
 	e->beside = (struct beside){
 		.stream = b->stream(e->device, STREAM_TENSOR),
 		.ready = b->event(e->device),
@@ -227,6 +248,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->timing = timing_new();
 	e->hashes = hashes_new(e);
 	open_beside(e, world);
+	share_params(e, world);
 	e->message = mem_alloc(context_messages(&e->plan), sizeof *e->message);
 	e->handover = handover_open(e);
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);

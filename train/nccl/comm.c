@@ -2,9 +2,9 @@
  * comm.c - train/comm.h over NCCL, on device memory
  *
  * A communicator is built on a host communicator of the same ranks, which carries NCCL's id, does
- * barriers and ends the world. Collectives are queued on the caller's stream. What goes in parts
- * between ranks that share memory does not pass through NCCL (peers.c). train/comm.h defines the
- * order of sums.
+ * barriers and ends the world. Collectives are queued on the caller's stream. Between ranks that
+ * share memory neither what goes in parts nor a gather of long ones passes through NCCL (peers.c).
+ * train/comm.h defines the order of sums.
  */
 #include "lib/base/mem.h"
 #include "train/nccl/impl.h"
@@ -12,6 +12,9 @@
 #include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* Of the parts that ranks gather by pushing them: NCCL is faster with less. */
+enum { PUSH_BYTES = 4 << 20 };
 
 /* What a communicator keeps besides its rank and size. */
 struct nccl_group {
@@ -53,7 +56,7 @@ data_type(enum dtype t)
 	}
 }
 
-/* A collective of one rank is a copy. */
+/* A rank's own part, which is all in a collective of one rank. */
 static void
 copy(struct comm *c, struct stream *st, const struct tensor *to, const struct tensor *from)
 {
@@ -63,7 +66,7 @@ copy(struct comm *c, struct stream *st, const struct tensor *to, const struct te
 		cu_ok(g->device,
 		    cudaMemcpyAsync(to->data, from->data, tensor_bytes(to),
 			cudaMemcpyDeviceToDevice, cu_handle(st)),
-		    "copy of a communicator of one");
+		    "copy of the own part");
 }
 
 /* In place, queued on st; a failure is reported by the device's next sync. */
@@ -99,6 +102,23 @@ reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, cons
 		    "reduce-scatter");
 }
 
+/* Equal on all ranks, since shared memory is laid out alike. */
+static bool
+pushes(const struct nccl_group *g, const struct tensor *whole, const struct tensor *part)
+{
+	return g->peers && tensor_bytes(part) >= PUSH_BYTES && peers_hold(g->peers, whole);
+}
+
+static void
+push(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	struct nccl_group *g = c->impl;
+	struct tensor own = comm_whole(c, p, c->rank);
+
+	peers_gather(g->peers, st, p);
+	copy(c, st, &own, &p->part);
+}
+
 /* in may lie inside out, at its own part. */
 static void
 all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
@@ -108,6 +128,8 @@ all_gather(struct comm *c, struct stream *st, const struct tensor *out, const st
 
 	if (c->size == 1)
 		copy(c, st, out, in);
+	else if (pushes(g, out, in))
+		push(c, st, &(struct comm_parts){ .whole = *out, .part = *in });
 	else if (count)
 		nccl_ok(c,
 		    ncclAllGather(

@@ -14,7 +14,9 @@ struct peers *peers_open(struct comm *host, struct device *d, const struct comm_
     int count, struct err *why);
 /* Collective. NULL is ignored. Nothing is queued any more. */
 void peers_close(struct peers *p);
-/* As comm_ops.all_gather_parts and comm_ops.reduce_scatter_parts. */
+/* Whether the beginning of t lies in memory that is shared. */
+bool peers_hold(const struct peers *p, const struct tensor *t);
+/* As comm_ops.all_gather_parts, whose events may be none, and comm_ops.reduce_scatter_parts. */
 void peers_gather(struct peers *p, struct stream *st, const struct comm_parts *parts);
 void peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *parts);
 

@@ -44,6 +44,7 @@ struct peers {
 	struct cu_flags *flags;
 	struct cu_stream push;
 	struct event *begun, *pushed;
+	struct event *passed;             /* the call before */
 	struct comm_memory piece[PIECES]; /* the first has the flags, zero at the start */
 	int num_pieces;
 	char *base[SUM_MAX][PIECES]; /* where each rank's pieces are mapped here */
@@ -79,6 +80,7 @@ prepare(struct peers *p, struct card *card, struct err *why)
 	p->piece[0].bytes = FLAG_BYTES;
 	p->begun = backend_cuda.event(p->device);
 	p->pushed = backend_cuda.event(p->device);
+	p->passed = backend_cuda.event(p->device);
 	p->push.base.device = p->device;
 	if (rc == cudaSuccess)
 		rc = cudaStreamCreateWithPriority(&p->push.handle, cudaStreamNonBlocking, greatest);
@@ -169,9 +171,9 @@ peers_close(struct peers *p)
 
 /* --- one call --------------------------------------------------------------------------------- */
 
-/* Where a rank has what this one has at `own`. */
+/* Where a rank has what this one has at `own`; NULL: not in memory that is shared. */
 static void *
-place(const struct peers *p, int rank, const void *own)
+find(const struct peers *p, int rank, const void *own)
 {
 	for (int i = 0; i < p->num_pieces; i++) {
 		uintptr_t at = (uintptr_t)own - (uintptr_t)p->piece[i].data;
@@ -179,7 +181,23 @@ place(const struct peers *p, int rank, const void *own)
 		if (at < p->piece[i].bytes)
 			return p->base[rank][i] + at;
 	}
-	BUG("an array that others write to is not in memory that is shared");
+	return NULL;
+}
+
+bool
+peers_hold(const struct peers *p, const struct tensor *t)
+{
+	return find(p, p->host->rank, t->data) != NULL;
+}
+
+static void *
+place(const struct peers *p, int rank, const void *own)
+{
+	void *at = find(p, rank, own);
+
+	if (!at)
+		BUG("an array that others write to is not in memory that is shared");
+	return at;
 }
 
 /* In memory of a rank: what `of` tells it. */
@@ -196,11 +214,13 @@ next_rank(const struct peers *p, int i)
 	return (p->host->rank + p->host->size + i) % p->host->size;
 }
 
-/* From here on the stream reads none of what the others write to in this call. */
+/* From here on the stream reads none of what the others write to in this call. Calls pass one after
+ * the other, as numbers of flags do, on whatever stream. */
 static void
 begin_call(struct peers *p, struct stream *st)
 {
 	p->number++;
+	backend_cuda.wait(st, p->passed);
 	for (int i = 1; i < p->host->size; i++)
 		cu_flag_write(
 		    p->flags, st, flag(p, next_rank(p, i), OPEN, p->host->rank), p->number);
@@ -218,6 +238,14 @@ push(struct peers *p, int to, void *at, const struct tensor *part)
 		cudaMemcpyDeviceToDevice, cu_handle(st)),
 	    "copy to another GPU");
 	cu_flag_write(p->flags, st, flag(p, to, CAME, p->host->rank), p->number);
+}
+
+/* What this rank has pushed has been read. */
+static void
+end_call(struct peers *p, struct stream *st)
+{
+	backend_cuda.wait(st, p->pushed);
+	backend_cuda.record(st, p->passed);
 }
 
 static void
@@ -244,9 +272,10 @@ peers_gather(struct peers *p, struct stream *st, const struct comm_parts *parts)
 		int from = next_rank(p, i);
 
 		await(p, st, from);
-		backend_cuda.record(st, parts->event[from]);
+		if (parts->event)
+			backend_cuda.record(st, parts->event[from]);
 	}
-	backend_cuda.wait(st, p->pushed);
+	end_call(p, st);
 }
 
 /* Where a rank gets what `from` pushes: one slot for each other rank, in their order. */
@@ -295,5 +324,5 @@ peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *parts
 	for (int i = 1; i < c->size; i++)
 		await(p, st, next_rank(p, -i));
 	add_up(p, st, parts);
-	backend_cuda.wait(st, p->pushed);
+	end_call(p, st);
 }
