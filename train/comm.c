@@ -53,8 +53,9 @@ int64_t
 comm_slots(const struct comm *c, const struct comm_parts *p)
 {
 	int64_t count = comm_part(c, &p->part, &p->whole), room = comm_elements(&p->slots);
+	int64_t least = count < COMM_ROOM ? count : COMM_ROOM;
 
-	if (p->slots.dtype != p->part.dtype || room < count * (c->size - 1))
+	if (p->slots.dtype != p->part.dtype || room < least * (c->size - 1))
 		BUG("%lld elements are no room for parts of %lld from %d others", (long long)room,
 		    (long long)count, c->size - 1);
 	return count;

@@ -9,9 +9,9 @@
  * again. Integers wrap around. What a sum of floating types is beyond that, the two do not share:
  *   train/mpi   adds in rank order, F16 and BF16 in F32, and rounds to the type of the tensor once;
  *               a sum that is scattered has the bits of the same sum on all ranks
- *   train/nccl  adds in the order that NCCL chooses by the links, the number of ranks and the
- * length, and rounds to the type of the tensor at each addition, 16-bit types too; only what is
- * scattered in parts by ranks that share memory is added as train/mpi does it
+ *   train/nccl  adds what ranks that share memory scatter in parts as train/mpi does; all else in
+ *               the order that NCCL chooses by the links, the number of ranks and the length,
+ *               rounding to the type of the tensor at each addition, 16-bit types too
  */
 #ifndef TRAIN_COMM_H
 #define TRAIN_COMM_H
@@ -57,11 +57,16 @@ struct comm_memory {
  */
 struct comm_parts {
 	struct tensor whole, part;
-	struct tensor slots; /* of a scatter: room for a part of each other rank */
+	/* Of a scatter: as much room for each other rank, at least COMM_ROOM elements. Parts that
+	 * do not fit pass through it in pieces. */
+	struct tensor slots;
 	/* size of them. A gather records event[i] when part i of whole is there; a scatter, for
-	 * which all have been recorded, reads part i of whole after event[i]. */
+	 * which all have been recorded, reads part i of whole after event[i]. NULL: all is there
+	 * when the stream passes the gather, or gets to the scatter. */
 	struct event *const *event;
 };
+
+enum { COMM_ROOM = 128 };
 
 struct comm_ops {
 	/* Ranks of equal color form a communicator ordered by key; color < 0: none (NULL without
@@ -120,7 +125,7 @@ int64_t comm_elements(const struct tensor *t);
 /* The elements of part, of which whole must hold as many as c has ranks, of the same type. */
 int64_t comm_part(const struct comm *c, const struct tensor *part, const struct tensor *whole);
 
-/* As comm_part; and p->slots must hold a part of each other rank. */
+/* As comm_part; and p->slots must have room for the part of each other rank, or for pieces. */
 int64_t comm_slots(const struct comm *c, const struct comm_parts *p);
 /* Part number `rank` of p->whole. */
 struct tensor comm_whole(const struct comm *c, const struct comm_parts *p, int rank);

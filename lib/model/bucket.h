@@ -19,6 +19,8 @@ enum {
 	BUCKET_ALIGN =
 	    1024, /* a bucket's size is a multiple of this and of the number of replicas */
 	BUCKET_ELEMENTS = 1 << 27, /* a bucket of layers is full from this on, by default */
+	BUCKET_PASSING =
+	    1 << 25,      /* of a bucket, at most, in what replicas push to each other at a time */
 	BUCKET_SLOTS = 2, /* buckets of layers held whole at the same time where they are sharded */
 };
 

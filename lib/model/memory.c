@@ -27,6 +27,8 @@ static const struct buffer_row rank_rows[] = {
 	{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, IF_GRAD_SLOTS, REAL, { D_PLACES, D_ONE }, 0 },
 	{ "narrow gradients", BUF_NARROW_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
 	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
+	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_PASSING, REAL, { D_PASSING, D_ONE },
+	    0 },
 	{ "master weights", BUF_MASTER, RUN, IF_MASTER, REAL, { D_OWN, D_ONE }, 0 },
 	{ "remainders of weights", BUF_REMAINDER, RUN, IF_REMAINDER, U16, { D_OWN, D_ONE }, 0 },
 	{ "rotary table", BUF_ROPE, RUN, IF_ROPE, REAL, { D_SEQ, D_ROTARY }, 0 },
@@ -143,6 +145,8 @@ present(enum condition when, const struct model_config *c, const struct layout *
 		    pp < l->pipeline_model_parallel_size - 1;
 	case IF_WEIGHT_SLOTS: return s->sharding >= SHARDING_PARAMS && layout_replicas(l) > 1;
 	case IF_NARROW: return !s->forward_only && s->grad_reduce_in_bf16 && layout_replicas(l) > 1;
+	case IF_PASSING:
+		return !s->forward_only && !s->grad_reduce_in_bf16 && layout_replicas(l) > 1;
 	case IF_GRAD_SLOTS:
 		return !s->forward_only && s->sharding >= SHARDING_GRADS && layout_replicas(l) > 1;
 	case IF_HASHED: return !s->forward_only && s->hashed;
@@ -403,6 +407,15 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 			m->recompute_input = m->block[i].kind->input;
 }
 
+/* The parts that the other replicas have of a bucket, if they are no more than pass at a time. */
+static int64_t
+passing(const struct layout *l, int64_t bucket)
+{
+	int64_t others = bucket - bucket / layout_replicas(l);
+
+	return others < BUCKET_PASSING ? others : BUCKET_PASSING;
+}
+
 /* Computes the sizes of a block's rows, and of the rank's own. */
 static void
 plan_dims(struct rank *r, const struct memory_plan *m)
@@ -411,6 +424,7 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_OWN] = m->own_elements;
 	r->dim[D_PLACES] = m->shards.places;
 	r->dim[D_LARGEST] = m->shards.largest;
+	r->dim[D_PASSING] = passing(r->layout, m->shards.largest);
 	r->dim[D_WEIGHTS] =
 	    r->shape->sharding >= SHARDING_PARAMS ? m->own_elements : m->shards.elements;
 	r->dim[D_GRADS] =

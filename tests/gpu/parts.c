@@ -32,6 +32,7 @@ struct trial {
 	enum dtype dtype;
 	int64_t count;
 	bool in_place;
+	int64_t room; /* of a scatter at once: elements of the slots for each other rank */
 };
 
 /* --- numbers ---------------------------------------------------------------------------------- */
@@ -99,8 +100,8 @@ parts_of(const struct rig *r, const struct trial *t)
 	int64_t n = t->count;
 	struct comm_parts p = { .whole = tensor_1d(r->whole, t->dtype, n * r->c->size),
 		.part = tensor_1d(r->part, t->dtype, n),
-		.slots = tensor_1d(r->slots, t->dtype, n * (r->c->size - 1)),
-		.event = r->event };
+		.slots = tensor_1d(r->slots, t->dtype, (t->room ? t->room : n) * (r->c->size - 1)),
+		.event = t->room ? NULL : r->event };
 
 	if (t->in_place)
 		p.part = comm_whole(r->c, &p, r->c->rank);
@@ -192,8 +193,8 @@ expected(const struct rig *r, const struct trial *t)
 	return sum;
 }
 
-/* Parts are made one after the other, the next rank's first. Ranks without shared memory add as
- * NCCL does. */
+/* Parts are made one after the other, the next rank's first, or all before. Ranks without shared
+ * memory add as NCCL does. */
 static void
 test_scatter(struct rig *r, const struct trial *t)
 {
@@ -211,6 +212,8 @@ test_scatter(struct rig *r, const struct trial *t)
 		upload(r, &part, mine + rank * t->count);
 		r->b->record(r->compute, r->event[rank]);
 	}
+	if (!p.event)
+		fork_calls(r);
 	r->c->ops->reduce_scatter_parts(r->c, r->beside, &p);
 	join_calls(r);
 	have = download(r, r->compute, &p.part);
@@ -231,10 +234,25 @@ test_sizes(struct rig *r)
 
 	for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
 		for (int i = 0; i < 6; i++) {
-			struct trial t = { types[i / 2], counts[k], i % 2 };
+			struct trial t = { types[i / 2], counts[k], i % 2, 0 };
 
 			test_gather(r, &t);
 			test_whole(r, &t);
+			test_scatter(r, &t);
+		}
+}
+
+/* From many pieces, odd ones and a last one that is short, to two and one. */
+static void
+test_pieces(struct rig *r)
+{
+	static const int64_t rooms[] = { COMM_ROOM, 1000, 65537, 1048582, 2 << 20 };
+
+	for (size_t k = 0; k < sizeof rooms / sizeof *rooms; k++)
+		for (int i = 0; i < 4; i++) {
+			struct trial t = { i / 2 ? DTYPE_BF16 : DTYPE_F32, k == 0 ? 4097 : 1048583,
+				i % 2, rooms[k] };
+
 			test_scatter(r, &t);
 		}
 }
@@ -244,7 +262,7 @@ test_sizes(struct rig *r)
 static void
 test_chain(struct rig *r)
 {
-	struct trial t = { DTYPE_F32, 300001, false };
+	struct trial t = { DTYPE_F32, 300001, false, 0 };
 	struct comm_parts p = parts_of(r, &t);
 	float *x = numbers(&t, r->c->rank, 0, t.count), *have;
 	struct tensor own = comm_whole(r->c, &p, r->c->rank);
@@ -312,7 +330,7 @@ print_rates(struct rig *r)
 		"reduce-scatter" };
 
 	for (int64_t bytes = PART; bytes >= 1 << 20; bytes /= 4) {
-		struct trial t = { DTYPE_BF16, bytes / 2, false };
+		struct trial t = { DTYPE_BF16, bytes / 2, false, 0 };
 		struct comm_parts p = parts_of(r, &t);
 
 		for (int i = 0; i < r->c->size; i++)
@@ -365,6 +383,7 @@ test(struct rig *r, bool rates)
 	if (r->c->rank == 0)
 		printf("%d ranks, memory is %sshared\n", r->c->size, r->shared ? "" : "not ");
 	test_sizes(r);
+	test_pieces(r);
 	test_chain(r);
 	if (rates)
 		print_rates(r);

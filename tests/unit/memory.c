@@ -315,6 +315,39 @@ test_figures(void)
 	memory_release(&m);
 }
 
+/* What other replicas push to a rank: their parts of the largest bucket, or as much of them as may
+ * pass at a time; in BF16 always all. */
+static void
+test_replicas(void)
+{
+	static const int64_t vocab[] = { 512, 1 << 21 };
+	struct layout l = { 1, 1, 4, 1 };
+	struct train_shape s = { 32, 2, 3, DTYPE_BF16, SHARDING_OPTIM, optim_rules, false, { 0 } };
+	struct train_shape narrow = s, only = s;
+	int coord[AX_COUNT] = { 0 };
+
+	narrow.grad_reduce_in_bf16 = true;
+	only.forward_only = true;
+	for (size_t i = 0; i < sizeof vocab / sizeof *vocab; i++) {
+		struct model_config c = tiny();
+		struct memory_plan m;
+		int64_t most = BUCKET_PASSING;
+
+		c.vocab_size = vocab[i];
+		memory_plan(&m, &c, &l, &s, coord);
+		CHECK(i == 0 ? m.shards.largest < most : m.shards.largest / 4 * 3 > most);
+		most = i == 0 ? m.shards.largest / 4 * 3 : most;
+		CHECK(m.bytes[BUF_REPLICA_GRADS] == 4 * (uint64_t)most);
+		memory_release(&m);
+		memory_plan(&m, &c, &l, &narrow, coord);
+		CHECK(m.bytes[BUF_REPLICA_GRADS] == 2 * (uint64_t)m.shards.largest);
+		memory_release(&m);
+		memory_plan(&m, &c, &l, &only, coord);
+		CHECK(m.bytes[BUF_REPLICA_GRADS] == 0);
+		memory_release(&m);
+	}
+}
+
 /* With --fp32-residual-connection only buffers between blocks are F32 in a 16-bit run; branches
  * then have a gradient of their own. */
 static void
@@ -487,6 +520,7 @@ main(void)
 	test_attention();
 	test_run_attention();
 	test_figures();
+	test_replicas();
 	test_stream();
 	test_row_shards();
 	test_parts();

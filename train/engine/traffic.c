@@ -129,8 +129,21 @@ sum_narrow(struct engine *e, const struct tensor *own, const struct tensor *all)
 	}
 }
 
-/* Sums over the replicas in place: a reduce-scatter, or an all-reduce where nothing is sharded.
- */
+/* Own becomes the sum in the order of ranks where replicas share memory, through which the others'
+ * parts pass; elsewhere in that of their library. */
+static void
+sum_wide(struct engine *e, const struct tensor *own, const struct tensor *all)
+{
+	struct comm *dp = e->groups.dp;
+	struct comm_parts p = {
+		.whole = *all, .part = *own, .slots = engine_buffer(e, BUF_REPLICA_GRADS)
+	};
+
+	dp->ops->reduce_scatter_parts(COMM_HERE(dp), e->traffic->grads, &p);
+}
+
+/* Sums over the replicas in place: each its own part, and all of them all parts where nothing is
+ * sharded. */
 static void
 reduce(struct engine *e, int k)
 {
@@ -142,13 +155,8 @@ reduce(struct engine *e, int k)
 
 	streams_fork(e, t->grads, t->lane[k].ready);
 	timing_begin(e, SPAN_REDUCE);
-	if (t->message)
-		sum_narrow(e, &own, &all);
-	else if (e->mem.replicas > 1)
-		dp->ops->reduce_scatter(COMM_HERE(dp), t->grads, &own, &all);
-	else
-		dp->ops->all_reduce(COMM_HERE(dp), t->grads, &all, REDUCE_SUM);
-	if (t->message && e->mem.replicas == 1)
+	(t->message ? sum_narrow : sum_wide)(e, &own, &all);
+	if (e->mem.replicas == 1)
 		dp->ops->all_gather(COMM_HERE(dp), t->grads, &all, &own);
 	if (e->mem.bytes[BUF_GRAD_SLOTS])
 		keep_sum(e, k, &own);

@@ -237,7 +237,7 @@ reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts 
 		peers_scatter(g->peers, st, p);
 		return;
 	}
-	for (int i = 0; i < c->size; i++)
+	for (int i = 0; p->event && i < c->size; i++)
 		backend_cuda.wait(st, p->event[i]);
 	reduce_scatter(c, st, &p->part, &p->whole);
 }

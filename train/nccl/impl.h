@@ -16,7 +16,7 @@ struct peers *peers_open(struct comm *host, struct device *d, const struct comm_
 void peers_close(struct peers *p);
 /* Whether the beginning of t lies in memory that is shared. */
 bool peers_hold(const struct peers *p, const struct tensor *t);
-/* As comm_ops.all_gather_parts, whose events may be none, and comm_ops.reduce_scatter_parts. */
+/* As comm_ops.all_gather_parts and comm_ops.reduce_scatter_parts. */
 void peers_gather(struct peers *p, struct stream *st, const struct comm_parts *parts);
 void peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *parts);
 

@@ -10,6 +10,9 @@
  *   2. the pushing stream waits for that of a rank, copies a part to it and writes that it has come
  *   3. the stream waits for what has come from every other rank
  *
+ * A scatter repeats this for each piece of the parts that the slots hold: a piece is on its way
+ * while the one before it is added.
+ *
  * Parts go to one rank after another, each at the full rate of the links: in a gather all ranks
  * send to the rank before them first, so that the next rank's part is there first.
  *
@@ -48,7 +51,7 @@ struct peers {
 	struct comm_memory piece[PIECES]; /* the first has the flags, zero at the start */
 	int num_pieces;
 	char *base[SUM_MAX][PIECES]; /* where each rank's pieces are mapped here */
-	uint32_t number;             /* of the call */
+	uint32_t number;             /* of the piece; a gather has one */
 };
 
 /* --- mapping ---------------------------------------------------------------------------------- */
@@ -214,19 +217,29 @@ next_rank(const struct peers *p, int i)
 	return (p->host->rank + p->host->size + i) % p->host->size;
 }
 
-/* From here on the stream reads none of what the others write to in this call. Calls pass one after
- * the other, as numbers of flags do, on whatever stream. */
+/* From here on the stream reads none of what the others write to for this piece. */
 static void
-begin_call(struct peers *p, struct stream *st)
+open_memory(struct peers *p, struct stream *st)
 {
 	p->number++;
-	backend_cuda.wait(st, p->passed);
 	for (int i = 1; i < p->host->size; i++)
 		cu_flag_write(
 		    p->flags, st, flag(p, next_rank(p, i), OPEN, p->host->rank), p->number);
 }
 
-/* A part to where a rank has what this one has at `at`. */
+/* Calls pass one after the other, as numbers of flags do, on whatever stream. Without events what
+ * is pushed is there when the stream gets here. */
+static void
+begin_call(struct peers *p, struct stream *st, bool events)
+{
+	backend_cuda.wait(st, p->passed);
+	if (events)
+		return;
+	backend_cuda.record(st, p->begun);
+	backend_cuda.wait(&p->push.base, p->begun);
+}
+
+/* To where a rank has what this one has at `at`. */
 static void
 push(struct peers *p, int to, void *at, const struct tensor *part)
 {
@@ -244,14 +257,15 @@ push(struct peers *p, int to, void *at, const struct tensor *part)
 static void
 end_call(struct peers *p, struct stream *st)
 {
+	backend_cuda.record(&p->push.base, p->pushed);
 	backend_cuda.wait(st, p->pushed);
 	backend_cuda.record(st, p->passed);
 }
 
 static void
-await(struct peers *p, struct stream *st, int from)
+await(struct peers *p, struct stream *st, int from, uint32_t number)
 {
-	cu_flag_wait(p->flags, st, flag(p, p->host->rank, CAME, from), p->number);
+	cu_flag_wait(p->flags, st, flag(p, p->host->rank, CAME, from), number);
 }
 
 void
@@ -262,42 +276,103 @@ peers_gather(struct peers *p, struct stream *st, const struct comm_parts *parts)
 
 	if (comm_part(c, &parts->part, &parts->whole) == 0)
 		return;
-	begin_call(p, st);
-	backend_cuda.record(st, p->begun);
-	backend_cuda.wait(&p->push.base, p->begun);
+	begin_call(p, st, false);
+	open_memory(p, st);
 	for (int i = 1; i < c->size; i++)
 		push(p, next_rank(p, -i), own.data, &parts->part);
-	backend_cuda.record(&p->push.base, p->pushed);
 	for (int i = 1; i < c->size; i++) {
 		int from = next_rank(p, i);
 
-		await(p, st, from);
+		await(p, st, from, p->number);
 		if (parts->event)
 			backend_cuda.record(st, parts->event[from]);
 	}
 	end_call(p, st);
 }
 
-/* Where a rank gets what `from` pushes: one slot for each other rank, in their order. */
-static struct tensor
-slot(const struct comm_parts *parts, int64_t count, int rank, int from)
-{
-	struct tensor slots = tensor_flat(&parts->slots);
+/* --- a scatter -------------------------------------------------------------------------------- */
 
-	return tensor_rows(&slots, (from < rank ? from : from - 1) * count, count);
+/* Of every part the same elements, and the slots that they pass through. */
+struct piece {
+	const struct comm_parts *parts;
+	int64_t first, count;
+	struct tensor slots; /* one for each other rank, in their order */
+	uint32_t number;
+};
+
+/* Elements of a piece: a whole part, or what lets two pieces be in the slots at once. */
+static int64_t
+piece_size(const struct comm *c, const struct comm_parts *parts, int64_t count)
+{
+	int64_t room = tensor_elements(&parts->slots) / (c->size - 1);
+
+	return count <= room ? count : room / COMM_ROOM * (COMM_ROOM / 2);
 }
 
-/* The parts in the order of their ranks. */
+/* The i-th piece of parts of `count` elements. */
+static struct piece
+piece_at(const struct peers *p, const struct comm_parts *parts, int64_t count, int64_t i)
+{
+	int64_t size = piece_size(p->host, parts, count), others = p->host->size - 1;
+	int64_t rest = count - i * size;
+	struct tensor slots = tensor_flat(&parts->slots);
+
+	return (struct piece){
+		.parts = parts,
+		.first = i * size,
+		.count = rest < size ? rest : size,
+		.slots = tensor_rows(&slots, i % 2 * size * others, size * others),
+	};
+}
+
+/* What a rank has for the sum that `to` makes. */
+static struct tensor
+term_for(const struct peers *p, const struct piece *k, int to)
+{
+	struct tensor part = comm_whole(p->host, k->parts, to);
+
+	return tensor_rows(&part, k->first, k->count);
+}
+
+/* Where a rank gets what `from` pushes. */
+static struct tensor
+slot(const struct peers *p, const struct piece *k, int rank, int from)
+{
+	int64_t size = k->slots.shape[0] / (p->host->size - 1);
+
+	return tensor_rows(&k->slots, (from < rank ? from : from - 1) * size, k->count);
+}
+
 static void
-add_up(struct peers *p, struct stream *st, const struct comm_parts *parts)
+push_piece(struct peers *p, struct stream *st, struct piece *k)
+{
+	open_memory(p, st);
+	k->number = p->number;
+	for (int i = 1; i < p->host->size; i++) {
+		int to = next_rank(p, i);
+		struct tensor term = term_for(p, k, to);
+
+		if (k->first == 0 && k->parts->event)
+			backend_cuda.wait(&p->push.base, k->parts->event[to]);
+		push(p, to, slot(p, k, to, p->host->rank).data, &term);
+	}
+}
+
+/* The terms in the order of their ranks. */
+static void
+add_piece(struct peers *p, struct stream *st, const struct piece *k)
 {
 	struct comm *c = p->host;
-	struct tensor term[SUM_MAX], sum = tensor_flat(&parts->part);
+	struct tensor term[SUM_MAX], part = tensor_flat(&k->parts->part);
+	struct tensor sum = tensor_rows(&part, k->first, k->count);
 	const struct tensor *terms[SUM_MAX];
 
+	if (k->first == 0 && k->parts->event)
+		backend_cuda.wait(st, k->parts->event[c->rank]);
+	for (int i = 1; i < c->size; i++)
+		await(p, st, next_rank(p, -i), k->number);
 	for (int r = 0; r < c->size; r++) {
-		term[r] =
-		    r == c->rank ? comm_whole(c, parts, r) : slot(parts, sum.shape[0], c->rank, r);
+		term[r] = r == c->rank ? term_for(p, k, r) : slot(p, k, c->rank, r);
 		terms[r] = &term[r];
 	}
 	st->ops->sum(st, &sum, terms, c->size);
@@ -306,23 +381,20 @@ add_up(struct peers *p, struct stream *st, const struct comm_parts *parts)
 void
 peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *parts)
 {
-	struct comm *c = p->host;
-	int64_t count = comm_slots(c, parts);
+	int64_t count = comm_slots(p->host, parts), pieces;
+	struct piece piece[2];
 
 	if (count == 0)
 		return;
-	begin_call(p, st);
-	for (int i = 1; i < c->size; i++) {
-		int to = next_rank(p, i);
-		struct tensor its = comm_whole(c, parts, to);
-
-		backend_cuda.wait(&p->push.base, parts->event[to]);
-		push(p, to, slot(parts, count, to, c->rank).data, &its);
+	pieces = (count - 1) / piece_size(p->host, parts, count) + 1;
+	begin_call(p, st, parts->event);
+	for (int64_t i = 0; i <= pieces; i++) {
+		if (i < pieces) {
+			piece[i % 2] = piece_at(p, parts, count, i);
+			push_piece(p, st, &piece[i % 2]);
+		}
+		if (i > 0)
+			add_piece(p, st, &piece[(i - 1) % 2]);
 	}
-	backend_cuda.record(&p->push.base, p->pushed);
-	backend_cuda.wait(st, parts->event[c->rank]);
-	for (int i = 1; i < c->size; i++)
-		await(p, st, next_rank(p, -i));
-	add_up(p, st, parts);
 	end_call(p, st);
 }

@@ -55,6 +55,7 @@ enum dim {
 	D_GRADS,
 	D_PLACES,
 	D_LARGEST, /* bucket */
+	D_PASSING, /* elements of other replicas' parts, pushed to this one at a time */
 	D_OWN,
 	D_SCALARS,
 	D_HASHES, /* twice: the loss, and each of the tensors */
@@ -102,6 +103,7 @@ enum condition {
 	IF_WEIGHT_SLOTS, /* weights are sharded */
 	IF_GRAD_SLOTS,   /* main gradients are */
 	IF_NARROW,       /* gradients are sent to other replicas in BF16 */
+	IF_PASSING,      /* gradients are sent to other replicas as they are */
 	IF_HASHED,       /* gradients or weights are compared */
 	IF_MASTER,       /* weights are narrower than real, without remainders */
 	IF_REMAINDER,    /* masters are weights and remainders */
