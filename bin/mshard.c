@@ -168,25 +168,22 @@ run_blend(const void *cfg, int argc, char **argv, struct err *e)
 	return run_maps(shard_blend, cfg, argc, argv, e);
 }
 
-/* clang-format off */
-#define VERB(n, operands, summary) \
-	&(const struct verb){ #n, operands, summary, shard_##n##_opts, sizeof(struct n##_config), \
-		run_##n }
-/* clang-format on */
+#define VERB(n, c, operands, summary) \
+	&(const struct verb) \
+	{ \
+#n, operands, summary, shard_##n##_opts, sizeof(struct c##_config), run_##n \
+	}
 static const struct verb *const verbs[] = {
-	VERB(info, "PREFIX ...",
+	VERB(info, info, "PREFIX ...",
 	    "count documents, sequences and tokens, with a histogram of lengths"),
-	VERB(verify, "PREFIX ...", "check the index against itself and against the tokens"),
-	VERB(head, "PREFIX", "print documents as token ids or text"),
-	VERB(sample, "", "print training samples, or which rank reads which"),
-	VERB(cat, "PREFIX ...", "merge datasets into one"),
-	VERB(split, "PREFIX", "cut a dataset into several"),
-	VERB(repair, "PREFIX", "put a damaged dataset right"),
-	&(const struct verb){ "index", "", "write the index maps that training looks for",
-	    shard_index_opts, sizeof(struct maps_config), run_index },
-	&(const struct verb){ "blend", "",
-	    "say what a blend takes from each dataset, and write its index", shard_blend_opts,
-	    sizeof(struct maps_config), run_blend },
+	VERB(verify, verify, "PREFIX ...", "check the index against itself and against the tokens"),
+	VERB(head, head, "PREFIX", "print documents as token ids or text"),
+	VERB(sample, sample, "", "print training samples, or which rank reads which"),
+	VERB(cat, cat, "PREFIX ...", "merge datasets into one"),
+	VERB(split, split, "PREFIX", "cut a dataset into several"),
+	VERB(repair, repair, "PREFIX", "put a damaged dataset right"),
+	VERB(index, maps, "", "write the index maps that training looks for"),
+	VERB(blend, maps, "", "say what a blend takes from each dataset, and write its index"),
 	NULL,
 };
 
