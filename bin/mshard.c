@@ -168,11 +168,10 @@ run_blend(const void *cfg, int argc, char **argv, struct err *e)
 	return run_maps(shard_blend, cfg, argc, argv, e);
 }
 
-#define VERB(n, c, operands, summary) \
-	&(const struct verb) \
-	{ \
-#n, operands, summary, shard_##n##_opts, sizeof(struct c##_config), run_##n \
-	}
+/* clang-format off */
+#define VERB(n, c, operands, summary) &(const struct verb){ #n, operands, summary, \
+	shard_##n##_opts, sizeof(struct c##_config), run_##n }
+/* clang-format on */
 static const struct verb *const verbs[] = {
 	VERB(info, info, "PREFIX ...",
 	    "count documents, sequences and tokens, with a histogram of lengths"),
