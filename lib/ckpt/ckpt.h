@@ -47,12 +47,11 @@ const char *ckpt_options_text(const struct ckpt *c);
 bool ckpt_sealed(const struct ckpt *c);
 
 /*
- * Reads a box of a tensor, converted to dtype, row-major and dense into dst. Any box inside the
- * global shape. Every block that holds a part of it is compared with its checksum, once; the
- * message names file and tensor.
+ * Reads a box of a tensor in its own type, row-major and dense into dst. Any box inside the global
+ * shape. Every block that holds a part of it is compared with its checksum, once; the message names
+ * file and tensor. source.h converts.
  */
-int ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype,
-    void *dst, struct err *e);
+int ckpt_read(struct ckpt *c, const char *name, const struct slice *want, void *dst, struct err *e);
 /*
  * For many ranks that read one checkpoint of version 1, whose checksums cover whole pieces:
  * compares this rank's share of the pieces, and relies on the other ranks for the rest, so that no

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements; and the size from which a block is worth handing to the second thread. */
-enum { CONVERT_CHUNK = 65536, BACKGROUND_BYTES = 1 << 18 };
+/* From this size on a block is worth handing to the second thread. */
+enum { BACKGROUND_BYTES = 1 << 18 };
 
 /*
  * The bytes of one file, mapped on first use and kept mapped; NULL with a reason. If its size has
@@ -49,46 +49,15 @@ struct part {
 	const struct ckpt_piece *piece;
 	void *dst;
 	const unsigned char *src; /* where the piece begins */
-	const struct slice *dst_box, *src_box;
-	enum dtype dst_type, src_type;
+	const struct slice *dst_box;
 };
 
-/* Copies box from one array to the other, converting a bounded number of elements at a time. */
-static void
-copy_part(const struct part *p, const struct slice *box)
-{
-	size_t to = dtype_size(p->dst_type), from = dtype_size(p->src_type);
-	int64_t total = slice_elements(box);
-	char *a, *b;
-
-	if (p->dst_type == p->src_type) {
-		slice_copy(p->dst, p->dst_box, p->src, p->src_box, box, to);
-		return;
-	}
-	a = mem_alloc(CONVERT_CHUNK, from);
-	b = mem_alloc(CONVERT_CHUNK, to);
-	for (int64_t at = 0; at < total; at += CONVERT_CHUNK) {
-		struct slice run[SLICE_FLAT_MAX];
-		int n = slice_flat(
-		    box, at, total - at < CONVERT_CHUNK ? total - at : CONVERT_CHUNK, run);
-
-		for (int i = 0; i < n; i++) {
-			slice_copy(a, &run[i], p->src, p->src_box, &run[i], from);
-			dtype_convert(b, p->dst_type, a, p->src_type, slice_elements(&run[i]));
-			slice_copy(p->dst, p->dst_box, b, &run[i], &run[i], to);
-		}
-	}
-	free(a);
-	free(b);
-}
-
 /*
- * The request must exist and be convertible: floats to floats, anything to itself. Violations come
- * from users (a wrong model, a wrong layout), so they are errors, not bugs.
+ * The request must lie in the tensor. Violations come from users (a wrong model, a wrong layout),
+ * so they are errors, not bugs.
  */
 static int
-check_read(const struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype,
-    struct err *e)
+check_read(const struct ckpt *c, const char *name, const struct slice *want, struct err *e)
 {
 	const struct ckpt_tensor *t = ckpt_find(c, name);
 
@@ -106,9 +75,6 @@ check_read(const struct ckpt *c, const char *name, const struct slice *want, enu
 		str_release(&s);
 		return -1;
 	}
-	if (t->dtype != dtype && !(dtype_is_float(t->dtype) && dtype_is_float(dtype)))
-		return err_at(e, c->dir, 0, "tensor '%s' is %s and cannot be read as %s", name,
-		    dtype_name(t->dtype), dtype_name(dtype));
 	return 0;
 }
 
@@ -208,7 +174,7 @@ static int
 read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *common, struct err *e)
 {
 	const struct ckpt_piece *p = part->piece;
-	uint64_t at, bytes, size = dtype_size(part->src_type);
+	uint64_t at, bytes, size = dtype_size(part->tensor->dtype);
 	struct slice run[SLICE_FLAT_MAX], both;
 	bool any = false;
 	int n;
@@ -219,7 +185,7 @@ read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *com
 		if (!slice_intersect(&run[k], common, &both))
 			continue;
 		any = true;
-		copy_part(part, &both);
+		slice_copy(part->dst, part->dst_box, part->src, &p->box, &both, size);
 	}
 	if (any && bytes >= BACKGROUND_BYTES)
 		queue_check(c, p, i, part->src);
@@ -259,17 +225,16 @@ forget_pieces(const struct ckpt *c, const struct ckpt_tensor *t, const struct sl
 
 /*
  * Pieces tile the tensor, and blocks a piece, so copying each block's overlap with the box writes
- * every element of dst once. The bytes are read through the map; memory is dst and, when
- * converting, two small buffers.
+ * every element of dst once. The bytes are read through the map; memory is dst.
  */
 static int
-read_pieces(struct ckpt *c, const struct ckpt_tensor *t, const struct slice *want, enum dtype dtype,
-    void *dst, struct err *e)
+read_pieces(
+    struct ckpt *c, const struct ckpt_tensor *t, const struct slice *want, void *dst, struct err *e)
 {
 	for (int i = 0; i < t->num_pieces; i++) {
 		const struct ckpt_piece *p = &t->piece[i];
 		const unsigned char *bytes;
-		struct part part = { t, p, dst, NULL, want, &p->box, dtype, t->dtype };
+		struct part part = { t, p, dst, NULL, want };
 		struct slice common;
 
 		if (!slice_intersect(want, &p->box, &common))
@@ -288,15 +253,14 @@ read_pieces(struct ckpt *c, const struct ckpt_tensor *t, const struct slice *wan
 
 /* Damage is reported after everything has been copied; dst is then invalid. */
 int
-ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype, void *dst,
-    struct err *e)
+ckpt_read(struct ckpt *c, const char *name, const struct slice *want, void *dst, struct err *e)
 {
 	const struct ckpt_tensor *t = ckpt_find(c, name);
 	int rc;
 
-	if (check_read(c, name, want, dtype, e) < 0)
+	if (check_read(c, name, want, e) < 0)
 		return -1;
-	rc = settle(c, t, read_pieces(c, t, want, dtype, dst, e), e);
+	rc = settle(c, t, read_pieces(c, t, want, dst, e), e);
 	forget_pieces(c, t, want);
 	return rc;
 }

@@ -172,7 +172,7 @@ static int
 read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
 {
 	const struct ckpt_tensor *t = tensor_of(s, p);
-	int rc = ckpt_read(ckpt_of(s), t->name, &p->box, t->dtype, dst, e);
+	int rc = ckpt_read(ckpt_of(s), t->name, &p->box, dst, e);
 
 	s->damaged |= ckpt_damaged(ckpt_of(s));
 	return rc;

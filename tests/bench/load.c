@@ -80,7 +80,7 @@ read_all(const char *save, bool sums, float *x)
 	if (!sums)
 		memset(c->checked, true, (size_t)c->m.num_sums);
 	for (int i = 0; i < ckpt_count(c); i++)
-		check(ckpt_read(c, ckpt_at(c, i)->name, &whole, DTYPE_F32, x, &e) == 0, &e);
+		check(ckpt_read(c, ckpt_at(c, i)->name, &whole, x, &e) == 0, &e);
 	ckpt_close(c);
 	return clock_seconds() - start;
 }
