@@ -326,12 +326,25 @@ check_cells(struct torch_source *t)
 	}
 }
 
+/* The iteration that a rank's file is of; -1: it does not say. */
+static int64_t
+iteration_of(const struct torch_rank *r)
+{
+	int64_t x;
+
+	return pickle_int(pickle_get(torchzip_root(r->model.zip), "iteration"), &x) ? x : -1;
+}
+
 static void
 read_tensors(struct torch_source *t)
 {
 	for (int64_t i = 0; i < t->stages * t->tensor_ranks; i++) {
 		const struct torch_rank *r = &t->rank[i];
 
+		if (iteration_of(r) != iteration_of(t->rank))
+			source_problem(&t->s, "%s: is of iteration %lld, %s of %lld", r->model.name,
+			    (long long)iteration_of(r), t->rank->model.name,
+			    (long long)iteration_of(t->rank));
 		for (int64_t j = 0; j < t->chunks; j++) {
 			const struct pickle_value *chunk = torch_chunk(t, r, j);
 
@@ -384,8 +397,7 @@ read_state(struct torch_source *t)
 	const struct pickle_value *root = torchzip_root(t->rank[0].model.zip);
 	struct megatron_progress p = { .optimizer_steps = -1 };
 
-	if (!pickle_int(pickle_get(root, "iteration"), &p.iteration))
-		p.iteration = 0;
+	p.iteration = int64_max(iteration_of(t->rank), 0);
 	torch_read_optimizer(t, &p.optimizer_steps);
 	p.adam = t->s.rule;
 	if (!megatron_args_state(pickle_get(root, "args"), &p, &t->s.state_text))

@@ -100,6 +100,9 @@ mckpt: ckpt/iter_0000003: the state of random numbers is not read" mckpt import 
 	refused 1 "mckpt: cannot open '$dir/mp_rank_01_001/model_optim_rng.pt': No such file or directory" \
 		mckpt import ckpt out
 	mv $dir/mp_rank_01_002 $dir/mp_rank_01_001
+	poke $dir/mp_rank_01_001/model_optim_rng.pt 2672
+	refused 1 "mckpt: $dir: mp_rank_01_001/model_optim_rng.pt: is of iteration 501, mp_rank_00_000/model_optim_rng.pt of 500" \
+		mckpt import -q ckpt out
 	truncate -s -1 $dir/mp_rank_01_001/model_optim_rng.pt
 	refused 1 "mckpt: $dir/mp_rank_01_001/model_optim_rng.pt: no zip file, or cut off: no end record in its last 22 bytes" \
 		mckpt import ckpt out
