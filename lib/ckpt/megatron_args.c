@@ -273,15 +273,15 @@ check_needed(const struct pickle_value *args, struct err *e)
 static int
 read_layout(const struct pickle_value *args, struct megatron_args *out, struct err *e)
 {
-	int64_t data, context;
+	int64_t data;
 
 	if (read_count(args, "tensor_model_parallel_size", 1, &out->tensor_ranks, e) < 0 ||
 	    read_count(args, "pipeline_model_parallel_size", 1, &out->stages, e) < 0 ||
 	    read_count(args, "virtual_pipeline_model_parallel_size", 1, &out->chunks, e) < 0 ||
 	    read_count(args, "data_parallel_size", 1, &data, e) < 0 ||
-	    read_count(args, "context_parallel_size", 1, &context, e) < 0)
+	    read_count(args, "context_parallel_size", 1, &out->context_ranks, e) < 0)
 		return -1;
-	out->data_ranks = data * context;
+	out->data_ranks = data * out->context_ranks;
 	return 0;
 }
 

@@ -10,8 +10,11 @@ static const int64_t pads[] = { 1, 128, 1 << 16 };
 enum {
 	ALIGNS = sizeof aligns / sizeof *aligns,
 	PADS = sizeof pads / sizeof *pads,
-	SIZES = 3,
+	SIZES = 4,
 	ALONE = 2,
+	/* The size of a bucket that has none, by the number of data ranks. */
+	LEAST = 40000000,
+	PER_RANK = 1000000,
 };
 
 /* A buffer in the making: where its bucket began, and how much is in it. */
@@ -53,7 +56,8 @@ bool
 megatron_flat_try(const struct megatron_flat_run *run, int i, struct megatron_flat_rule *out)
 {
 	const int64_t sizes[SIZES] = { 0, run->bucket_size,
-		int64_max(40000000, 1000000 * run->data_ranks) };
+		int64_max(LEAST, PER_RANK * run->data_ranks),
+		int64_max(LEAST, PER_RANK * run->data_ranks / run->context_ranks) };
 	int64_t pad = pads[i / SIZES / ALONE / ALIGNS % PADS];
 
 	*out = (struct megatron_flat_rule){

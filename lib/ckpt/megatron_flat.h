@@ -31,8 +31,9 @@ int64_t megatron_flat(const struct megatron_flat_rule *r, const struct megatron_
 
 /* Rule number i to try for a buffer, by what the arguments tell; false after the last. */
 struct megatron_flat_run {
-	int64_t data_ranks;
-	int64_t bucket_size; /* of the options; 0: not given */
+	int64_t data_ranks;    /* that shared the optimizer */
+	int64_t context_ranks; /* among them, that shared a sequence */
+	int64_t bucket_size;   /* of the options; 0: not given */
 };
 bool megatron_flat_try(const struct megatron_flat_run *run, int i, struct megatron_flat_rule *out);
 

@@ -21,6 +21,7 @@ enum {
 	FORGET_BYTES = 64 << 20, /* read before pages are given back */
 	READ_ELEMENTS = 1 << 20, /* at once, so that copies need little room */
 	NAMED = 16,              /* elements that tell a tensor from others */
+	LAYERS_MAX = 1 << 20,
 };
 
 #define LAYER "decoder.layers."
@@ -67,7 +68,7 @@ layer_in(const char *key, const char **rest)
 
 	if (strncmp(key, LAYER, sizeof LAYER - 1) || *p < '0' || *p > '9')
 		return -1;
-	for (; *p >= '0' && *p <= '9' && n < SPLIT_MAX * 1024; p++)
+	for (; *p >= '0' && *p <= '9' && n < LAYERS_MAX; p++)
 		n = 10 * n + (*p - '0');
 	*rest = p;
 	return *p == '.' ? n : -1;
@@ -369,7 +370,8 @@ describe_layout(struct torch_source *t)
 
 	l->tensor_model_parallel_size = t->tensor_ranks;
 	l->pipeline_model_parallel_size = t->stages;
-	l->data_parallel_size = t->args.data_ranks;
+	l->context_parallel_size = t->args.context_ranks;
+	l->data_parallel_size = t->args.data_ranks / t->args.context_ranks;
 	l->virtual_stages = t->chunks;
 	for (int64_t v = 0; v < int64_min(t->chunks * t->stages, SPLIT_MAX); v++)
 		l->split[v] = (int)(t->first[v + 1] - t->first[v]);
@@ -379,6 +381,7 @@ static void
 add_notes(struct torch_source *t)
 {
 	struct source *s = &t->s;
+	const struct pickle_value *root = torchzip_root(t->rank[0].model.zip);
 	long long rows = t->args.padded_vocab_size, padding = rows - s->config.vocab_size;
 
 	if (!t->args.vocab_known)
@@ -387,8 +390,11 @@ add_notes(struct torch_source *t)
 		str_addf(&s->notes,
 		    "%s: %lld rows of padding of the vocabulary tables are dropped\n", s->path,
 		    padding);
-	if (pickle_get(torchzip_root(t->rank[0].model.zip), "rng_state"))
+	if (pickle_get(root, "rng_state"))
 		str_addf(&s->notes, "%s: the state of random numbers is not read\n", s->path);
+	if (pickle_get(pickle_get(root, "optimizer"), "grad_scaler"))
+		str_addf(&s->notes, "%s: the loss scale is not read: a run begins with its own\n",
+		    s->path);
 }
 
 static void

@@ -360,7 +360,8 @@ find_layout(const struct reading *x, int64_t j, const struct flat *f, int64_t *s
 	int count = x->items.first[j + 1] - x->items.first[j];
 	const struct item *last = &x->items.item[x->items.first[j + 1]] - 1;
 	struct megatron_flat_tensor *t = mem_alloc((size_t)count, sizeof *t);
-	struct megatron_flat_run run = { .data_ranks = x->t->args.data_ranks };
+	struct megatron_flat_run run = { .data_ranks = x->t->args.data_ranks,
+		.context_ranks = x->t->args.context_ranks };
 	struct megatron_flat_rule rule;
 	int64_t all = 0, buckets = 0;
 	bool found = false;

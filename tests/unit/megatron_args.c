@@ -84,7 +84,8 @@ test_model(void)
 	struct err e;
 
 	CHECK(megatron_args_read(pickle_root(p), &a, &e) == 0);
-	CHECK(a.tensor_ranks == 2 && a.stages == 3 && a.chunks == 1 && a.data_ranks == 8);
+	CHECK(a.tensor_ranks == 2 && a.stages == 3 && a.chunks == 1 && a.data_ranks == 8 &&
+	    a.context_ranks == 2);
 	CHECK(a.vocab_known && a.padded_vocab_size == 64 && a.dtype == DTYPE_BF16);
 	model_dump(&a.config, &text);
 	CHECK_STR(text.buf,

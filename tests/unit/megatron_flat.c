@@ -48,19 +48,22 @@ test_starts(void)
 static void
 test_tries(void)
 {
-	const struct megatron_flat_run run = { .data_ranks = 48, .bucket_size = 3000 };
+	const struct megatron_flat_run run = {
+		.data_ranks = 96, .context_ranks = 2, .bucket_size = 3000
+	};
 	struct megatron_flat_rule r;
-	bool given = false, usual = false, padded = false;
+	bool given = false, usual = false, replicas = false, padded = false;
 	int n = 0;
 
 	for (; megatron_flat_try(&run, n, &r); n++) {
 		if (n == 0)
 			CHECK(r.bucket == 0 && r.align == 64 && r.tied_alone && r.pad == 1);
 		given |= r.bucket == 3000;
-		usual |= r.bucket == 48000000;
+		usual |= r.bucket == 96000000;
+		replicas |= r.bucket == 48000000;
 		padded |= r.pad == 384;
 	}
-	CHECK(n > 0 && given && usual && padded);
+	CHECK(n > 0 && given && usual && replicas && padded);
 }
 
 int
