@@ -39,11 +39,12 @@ struct torchzip_writer {
 	uLong sum;
 };
 
+/* Little-endian; bytes beyond those of x are zeroes. */
 static void
 add(struct str *s, uint64_t x, int bytes)
 {
-	for (int i = 0; i < bytes; i++)
-		str_addc(s, (char)(x >> 8 * i & 0xff));
+	for (int i = 0; i < bytes; i++, x >>= 8)
+		str_addc(s, (char)(x & 0xff));
 }
 
 /* Writes a record and empties the text. */

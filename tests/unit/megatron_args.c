@@ -36,6 +36,16 @@ put_value(struct str *out, const char *text)
 		pickle_put_int(out, (int64_t)x);
 }
 
+static void
+put_line(struct str *out, const char *line)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(line, " "), line);
+	pickle_put_text(out, name);
+	put_value(out, strchr(line, ' ') + 1);
+}
+
 /* The arguments of a Llama, in which one replaces those of its name; or is added, or with "-" in
  * place of its value left out. */
 static struct pickle *
@@ -50,24 +60,11 @@ make(const char *change)
 	pickle_open_object(&out, "argparse", "Namespace");
 	pickle_put_text(&out, "params_dtype");
 	pickle_put_dtype(&out, DTYPE_BF16);
-	for (int i = 0; llama[i] || change; i++) {
-		const char *line = llama[i] ? llama[i] : change;
-		char name[64];
-
-		if (llama[i] && change && !strncmp(line, change, n))
-			continue;
-		if (!llama[i])
-			change = NULL;
-		if (!strcmp(line + strcspn(line, " "), " -"))
-			break;
-		snprintf(name, sizeof name, "%.*s", (int)strcspn(line, " "), line);
-		pickle_put_text(&out, name);
-		put_value(&out, strchr(line, ' ') + 1);
-		if (!change)
-			continue;
-		if (!llama[i])
-			break;
-	}
+	for (int i = 0; llama[i]; i++)
+		if (!change || strncmp(llama[i], change, n))
+			put_line(&out, llama[i]);
+	if (change && strcmp(change + n, "-"))
+		put_line(&out, change);
 	pickle_close_object(&out);
 	pickle_end(&out);
 	CHECK(pickle_read(out.buf, out.len, &pickle_limits_torch, &p, &e) == 0);
