@@ -168,6 +168,13 @@ check(struct export *x, struct str *notes)
 		    s->path, s->rule->name);
 	x->num_kinds = optim ? KIND_STATES + optim_num_states(s->rule) : 1;
 	x->has_master = optim && (x->dtype != DTYPE_F32 || o->use_distributed_optimizer);
+	x->lr = o->lr > 0 ? o->lr : export_option(x, "lr");
+	x->min_lr = o->min_lr > 0 ? o->min_lr : export_option(x, "min-lr");
+	if (optim && x->lr == 0)
+		str_addf(notes,
+		    "%s: its learning rate is not known: Megatron-LM takes the optimizer only with "
+		    "the --lr and --min-lr of its run\n",
+		    s->path);
 	if (megatron_map_init(&x->map,
 		&(struct megatron_model){ &s->config, s->param, s->count,
 		    o->local && o->format == EXPORT_TORCH ? MEGATRON_LOCAL : MEGATRON_ENGINE,
@@ -227,11 +234,18 @@ struct export_config {
 	int to, dtype, transformer_impl;
 	struct layout layout; /* data_parallel_size and context_parallel_size are not options */
 	struct split_options split;
+	double lr, min_lr;
 	bool use_distributed_optimizer, no_optim, force;
 };
 
 /* Whose names a checkpoint of torch has; the order of the words. */
 static const char *const implementations[] = { "transformer_engine", "local", NULL };
+
+/* clang-format off */
+#define RATE(n, f, h) \
+	{ .name = n, .type = OPT_NUMBER, .off = offsetof(struct export_config, f), .min = 0, \
+	  .max = 1e300, .help = h }
+/* clang-format on */
 
 static const struct opt export_opts[] = {
 	CHOICE(struct export_config, "to", to, export_formats, "torch_dist",
@@ -250,6 +264,10 @@ static const struct opt export_opts[] = {
 	FLAG(struct export_config, "use-distributed-optimizer", use_distributed_optimizer,
 	    "store the optimizer as a run with this option does: distrib_optim.pt, or "
 	    "fully_reshardable"),
+	RATE("lr", lr,
+	    "learning rate of the run that will read it, which knows its parameter groups by it; "
+	    "by default that of the run that wrote"),
+	RATE("min-lr", min_lr, "its least learning rate; likewise"),
 	FLAG(struct export_config, "no-optim", no_optim, "leave the optimizer's state out"),
 	FLAG(
 	    struct export_config, "force", force, "write into a directory that holds a checkpoint"),
@@ -266,6 +284,8 @@ run_export(const void *cfg, int argc, char **argv, struct err *e)
 		.layout = c->layout,
 		.split = c->split,
 		.dtype = copy_types[c->dtype],
+		.lr = c->lr,
+		.min_lr = c->min_lr,
 		.use_distributed_optimizer = c->use_distributed_optimizer,
 		.no_optim = c->no_optim,
 		.force = c->force,

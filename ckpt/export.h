@@ -18,7 +18,8 @@ struct export_options {
 	/* of the run that will read it: the files of torch, the chunks of torch_dist */
 	struct layout layout;
 	struct split_options split;
-	enum dtype dtype; /* of the weights; DTYPE_NONE: as the run had them */
+	enum dtype dtype;  /* of the weights; DTYPE_NONE: as the run had them */
+	double lr, min_lr; /* of the run that will read it; 0: of the one that wrote it */
 	bool use_distributed_optimizer, no_optim, force;
 	bool local; /* Megatron-LM's own names of norms, not Transformer Engine's */
 };

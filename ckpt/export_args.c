@@ -274,9 +274,8 @@ export_check_args(const struct export *x, struct err *e)
 
 /* --- the optimizer ---------------------------------------------------------------------------- */
 
-/* The value of an option of the run that was a number; 0 where it is not known. */
-static double
-option(const struct export *x, const char *name)
+double
+export_option(const struct export *x, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -302,9 +301,9 @@ export_put_groups(const struct export *x, struct str *out, const int ids[2])
 		put_double(out, "wd_mult", g == 0);
 		put_double(out, "lr_mult", 1);
 		put_bool(out, "is_decoupled_lr", false);
-		put_double(out, "max_lr", option(x, "lr"));
-		put_double(out, "min_lr", option(x, "min-lr"));
-		put_double(out, "lr", option(x, "lr"));
+		put_double(out, "max_lr", x->lr);
+		put_double(out, "min_lr", x->min_lr);
+		put_double(out, "lr", x->lr);
 		put_bool(out, "bias_correction", true);
 		pickle_put_text(out, "betas");
 		pickle_open_tuple(out);
@@ -312,7 +311,7 @@ export_put_groups(const struct export *x, struct str *out, const int ids[2])
 		pickle_put_double(out, isnan(s->adam_beta2) ? 0.999 : s->adam_beta2);
 		pickle_close_tuple(out);
 		put_double(out, "eps", isnan(s->adam_eps) ? 1e-8 : s->adam_eps);
-		put_double(out, "weight_decay", g == 0 ? option(x, "weight-decay") : 0);
+		put_double(out, "weight_decay", g == 0 ? export_option(x, "weight-decay") : 0);
 		put_int(out, "step", s->optimizer_steps);
 		if (ids[g] >= 0) {
 			pickle_put_text(out, "params");
@@ -332,14 +331,14 @@ export_put_scheduler(const struct export *x, struct str *out)
 {
 	pickle_put_text(out, "opt_param_scheduler");
 	pickle_open_dict(out);
-	put_double(out, "max_lr", option(x, "lr"));
-	put_double(out, "min_lr", option(x, "min-lr"));
+	put_double(out, "max_lr", x->lr);
+	put_double(out, "min_lr", x->min_lr);
 	put_int(out, "lr_warmup_steps", 0);
 	put_int(out, "num_steps", x->src->state.consumed_train_samples);
 	put_text(out, "lr_decay_style", "constant");
 	put_int(out, "lr_decay_steps", x->src->state.consumed_train_samples);
-	put_double(out, "start_wd", option(x, "weight-decay"));
-	put_double(out, "end_wd", option(x, "weight-decay"));
+	put_double(out, "start_wd", export_option(x, "weight-decay"));
+	put_double(out, "end_wd", export_option(x, "weight-decay"));
 	put_text(out, "wd_incr_style", "constant");
 	put_int(out, "wd_incr_steps", x->src->state.consumed_train_samples);
 	pickle_close_dict(out);

@@ -21,7 +21,8 @@ struct export
 	int num_kinds;    /* 1 without an optimizer */
 	bool has_master;  /* else KIND_MASTER is left out */
 	int64_t padded_vocab_size;
-	char tmp[1024]; /* the directory that is written */
+	double lr, min_lr; /* by which Megatron-LM knows parameter groups */
+	char tmp[1024];    /* the directory that is written */
 	struct err *e;
 };
 
@@ -41,6 +42,8 @@ int export_put(struct export *x, struct torchzip_writer *w, const int which[3]);
 
 /* --- export_args.c ---------------------------------------------------------------------------- */
 
+/* The value of an option of the run, which is a number; 0 where it is not known. */
+double export_option(const struct export *x, const char *name);
 /* Appends the dict that all files begin with: args, version, iteration. Its end is left open. */
 void export_open_common(const struct export *x, struct str *out);
 /* Appends a list of parameter groups; ids[g] of them each, as "params", unless negative. */

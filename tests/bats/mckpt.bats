@@ -254,6 +254,11 @@ there_and_back()
 	mckpt export -q --no-optim --dtype fp32 llama weights
 	mckpt info weights | grep -qx "$(printf 'optimizer\tfalse')"
 	mckpt diff --ignore '*.exp_avg*' llama weights >diff
+	mckpt export back again 2>err
+	grep -qx "mckpt: back/iter_0000001: its learning rate is not known: Megatron-LM takes the optimizer only with the --lr and --min-lr of its run" err
+	mckpt export --force --lr 1e-4 back again 2>err
+	run grep learning err
+	[ "$status" = 1 ]
 }
 
 @test "export refuses what Megatron-LM has no words for, and layouts that do not fit" {
