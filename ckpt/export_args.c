@@ -40,6 +40,8 @@ static const struct {
 	FIELD("make_vocab_size_divisible_by", WHOLE, make_vocab_size_divisible_by),
 	FIELD("norm_epsilon", REAL, norm_epsilon),
 	FIELD("layernorm_epsilon", REAL, norm_epsilon),
+	FIELD("apply_layernorm_1p", FLAG, apply_layernorm_1p),
+	FIELD("layernorm_zero_centered_gamma", FLAG, apply_layernorm_1p),
 	FIELD("rotary_percent", REAL, rotary_percent),
 	FIELD("rotary_interleaved", FLAG, rotary_interleaved),
 	FIELD("qk_layernorm", FLAG, qk_layernorm),
@@ -56,7 +58,6 @@ static const struct {
 } constants[] = {
 	{ "add_position_embedding", true, false },
 	{ "use_rotary_position_embeddings", false, false },
-	{ "apply_layernorm_1p", false, false },
 	{ "apply_query_key_layer_scaling", false, false },
 	{ "openai_gelu", false, false },
 	{ "bias_swiglu_fusion", true, false },
@@ -130,6 +131,30 @@ put_fields(struct str *out, const struct model_config *c)
 	}
 }
 
+/* The keys that a query sees before and after its own, and 1 for each layer that has the window. */
+static void
+put_window(struct str *out, const struct model_config *c)
+{
+	pickle_put_text(out, "window_size");
+	if (c->window_size) {
+		pickle_open_tuple(out);
+		pickle_put_int(out, c->window_size - 1);
+		pickle_put_int(out, 0);
+		pickle_close_tuple(out);
+	} else {
+		pickle_put_none(out);
+	}
+	pickle_put_text(out, "window_attn_skip_freq");
+	if (c->window_attn_skip_freq.period) {
+		pickle_open_list(out);
+		for (int64_t i = 0; i < c->num_layers; i++)
+			pickle_put_int(out, !pattern_skips(&c->window_attn_skip_freq, i));
+		pickle_close_list(out);
+	} else {
+		pickle_put_none(out);
+	}
+}
+
 /* Fields that Megatron-LM says in several args, or in other words. GELU by the error function is
  * what it computes without its fusion. */
 static void
@@ -158,15 +183,7 @@ put_recipe(struct str *out, const struct model_config *c)
 		pickle_put_double(out, c->rope_factor);
 	else
 		pickle_put_none(out);
-	pickle_put_text(out, "window_size");
-	if (c->window_size) {
-		pickle_open_tuple(out);
-		pickle_put_int(out, c->window_size - 1);
-		pickle_put_int(out, 0);
-		pickle_close_tuple(out);
-	} else {
-		pickle_put_none(out);
-	}
+	put_window(out, c);
 }
 
 static void
