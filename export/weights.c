@@ -73,34 +73,41 @@ weights_release(struct hf_export *x)
 	free(x->tensor);
 }
 
-/* Copies parameter i's part of `rows` (a box of whole rows of its tensor) into dst, which holds
- * those rows. */
+/* A run of a parameter's rows, and where it lies. */
+struct run {
+	int param;
+	int64_t first; /* of its rows in the parameter */
+	struct slice box;
+	bool transposed;
+};
+
+/* Copies a run's part of `rows` (a box of whole rows of its tensor) into dst, which holds those
+ * rows. */
 static int
-read_rows(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err *e)
+read_run(
+    struct hf_export *x, const struct run *r, const struct slice *rows, void *dst, struct err *e)
 {
-	struct source_part want = { .param = &x->src->param[i] };
-	struct family_place place;
+	struct source_part want = { .param = &x->src->param[r->param] };
 	struct slice part;
 	size_t size = dtype_size(x->dtype);
 	void *read;
 	int rc;
 
-	if (family_place(x->family, &x->src->config, &x->src->param[i], &place, e) < 0)
-		return -1;
-	if (!slice_intersect(rows, &place.box, &part))
+	if (!slice_intersect(rows, &r->box, &part))
 		return 0;
 	want.box = part;
 	for (int d = 0; d < part.ndim; d++) {
-		int to = place.transposed ? part.ndim - 1 - d : d;
+		int to = r->transposed ? part.ndim - 1 - d : d;
 
-		want.box.start[to] = part.start[d] - place.box.start[d];
+		want.box.start[to] = part.start[d] - r->box.start[d];
 		want.box.count[to] = part.count[d];
 	}
-	if (!place.transposed && slice_elements(&part) == slice_elements(rows))
+	want.box.start[0] += r->first;
+	if (!r->transposed && slice_elements(&part) == slice_elements(rows))
 		return source_read(x->src, &want, x->dtype, dst, e);
 	read = mem_alloc((size_t)slice_elements(&part), size);
 	rc = source_read(x->src, &want, x->dtype, read, e);
-	if (rc == 0 && place.transposed) {
+	if (rc == 0 && r->transposed) {
 		void *transposed = mem_alloc((size_t)slice_elements(&part), size);
 
 		slice_transpose(transposed, read, want.box.count[0], want.box.count[1], size);
@@ -110,6 +117,22 @@ read_rows(struct hf_export *x, int i, const struct slice *rows, void *dst, struc
 	if (rc == 0)
 		slice_copy(dst, rows, read, &part, &part, size);
 	free(read);
+	return rc;
+}
+
+/* The same of all runs of parameter i. */
+static int
+read_rows(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err *e)
+{
+	struct family_place place;
+	int rc = family_place(x->family, &x->src->config, &x->src->param[i], &place, e);
+
+	for (int64_t k = 0; rc == 0 && k < place.runs; k++) {
+		struct run r = { i, k * place.box.count[0], place.box, place.transposed };
+
+		r.box.start[0] += k * place.apart;
+		rc = read_run(x, &r, rows, dst, e);
+	}
 	return rc;
 }
 

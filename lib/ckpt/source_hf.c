@@ -8,6 +8,7 @@
  * several.
  */
 #include "lib/base/hash.h"
+#include "lib/base/int64.h"
 #include "lib/base/map.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/hfdir.h"
@@ -98,6 +99,7 @@ static bool
 is_buffer(const char *name)
 {
 	return has_suffix(name, ".attn.bias") || has_suffix(name, ".attn.masked_bias") ||
+	    has_suffix(name, ".attention.bias") || has_suffix(name, ".attention.masked_bias") ||
 	    has_suffix(name, "rotary_emb.inv_freq");
 }
 
@@ -110,7 +112,8 @@ tied_copy(const struct hf_source *h, const struct safetensors_entry *t)
 	const struct safetensors_entry *table;
 	bool same;
 
-	if (strcmp(t->name, "lm_head.weight") || h->s.config.untie_embeddings_and_output_weights ||
+	if ((strcmp(t->name, "lm_head.weight") && strcmp(t->name, "embed_out.weight")) ||
+	    h->s.config.untie_embeddings_and_output_weights ||
 	    family_place(h->family, &h->s.config, &h->s.param[0], &place, NULL) < 0)
 		return 0;
 	table = find_name(h, place.name);
@@ -239,30 +242,37 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 	return t;
 }
 
-/* A box of the parameter is a box of the stored tensor. It is copied first and transposed
- * afterwards, so that the copy runs along rows. */
-static int
-read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
+/* The box of the stored tensor that is a box of a parameter's rows within one run. */
+static struct slice
+stored_box(const struct family_place *place, const struct slice *of)
 {
-	struct family_place place;
-	const struct safetensors_entry *t = entry_of(s, p, &place);
-	struct slice box = p->box, whole;
+	struct slice box = *of;
+	int64_t run = place->runs > 1 ? of->start[0] / place->box.count[0] : 0;
+
+	for (int d = 0; d < box.ndim; d++) {
+		int from = place->transposed ? box.ndim - 1 - d : d;
+
+		box.start[d] = place->box.start[d] + of->start[from];
+		box.count[d] = of->count[from];
+	}
+	box.start[0] += run * (place->apart - place->box.count[0]);
+	return box;
+}
+
+/* Copied first and transposed afterwards, so that the copy runs along rows. */
+static void
+read_box(const struct safetensors_entry *t, const struct family_place *place,
+    const struct slice *of, void *dst)
+{
+	struct slice box = stored_box(place, of), whole = slice_whole(place->ndim, place->shape);
 	size_t size = dtype_size(t->dtype);
 	int64_t first, n;
 	const char *bytes;
 
-	(void)e;
-	for (int d = 0; d < box.ndim; d++) {
-		int from = place.transposed ? box.ndim - 1 - d : d;
-
-		box.start[d] = place.box.start[d] + p->box.start[from];
-		box.count[d] = p->box.count[from];
-	}
-	whole = slice_whole(place.ndim, place.shape);
 	n = slice_span(&box, &whole, &first);
 	bytes = (const char *)t->data + (size_t)first * size;
 	map_will_need(bytes, (uint64_t)n * size);
-	if (place.transposed) {
+	if (place->transposed) {
 		void *stored = mem_alloc((size_t)slice_elements(&box), size);
 
 		slice_copy(stored, &box, t->data, &whole, &box, size);
@@ -272,6 +282,25 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 		slice_copy(dst, &box, t->data, &whole, &box, size);
 	}
 	map_forget_part(bytes, (uint64_t)n * size);
+}
+
+/* A box of the parameter is a box of the stored tensor, or one in each run. */
+static int
+read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
+{
+	struct family_place place;
+	const struct safetensors_entry *t = entry_of(s, p, &place);
+	int64_t end = p->box.start[0] + p->box.count[0], height = place.box.count[0];
+	struct slice box = p->box;
+
+	(void)e;
+	for (; box.start[0] < end; box.start[0] += box.count[0]) {
+		box.count[0] = end - box.start[0];
+		if (place.runs > 1)
+			box.count[0] = int64_min(box.count[0], height - box.start[0] % height);
+		read_box(t, &place, &box, dst);
+		dst = (char *)dst + (size_t)slice_elements(&box) * dtype_size(t->dtype);
+	}
 	return 0;
 }
 

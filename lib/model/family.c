@@ -24,7 +24,8 @@
 	DO(phi3) \
 	DO(gemma2) \
 	DO(gemma3) \
-	DO(olmo2)
+	DO(olmo2) \
+	DO(gptneox)
 
 #define DECLARE(name) extern const struct family family_##name;
 #define ENTRY(name) &family_##name,
@@ -66,6 +67,7 @@ static const struct {
 	EXTRA(EXTRA_SCORES, query_pre_attn_scalar, "query-pre-attn-scalar"),
 	EXTRA(EXTRA_SCORES, attn_logit_softcapping, "attn-logit-softcapping"),
 	EXTRA(EXTRA_SCORES, final_logit_softcapping, "final-logit-softcapping"),
+	EXTRA(EXTRA_PARALLEL, use_parallel_residual, "use-parallel-residual"),
 	EXTRA(EXTRA_POST_NORMS, norm_placement, "norm-placement"),
 	EXTRA(EXTRA_LESS_ONE, apply_layernorm_1p, "apply-layernorm-1p"),
 	EXTRA(EXTRA_WHOLE_QK, qk_layernorm_hidden_dim, "qk-layernorm-hidden-dim"),
@@ -429,6 +431,16 @@ role_rows(const struct model_config *c, enum role role)
 	}
 }
 
+/* From one run of rows to as many as there are heads, which share the tensor with other roles. */
+static void
+take_turns(struct family_place *out, const struct model_config *c)
+{
+	out->runs = c->num_attention_heads;
+	out->apart = out->shape[0] / out->runs;
+	out->box.start[0] /= out->runs;
+	out->box.count[0] /= out->runs;
+}
+
 /* For GPT-2's Conv1D, which stores [in, out]: transposes place and slice together. */
 static void
 transpose(struct family_place *out)
@@ -481,6 +493,9 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 	}
 	out->shape[0] += all;
 	out->box.start[0] = before;
+	out->runs = 1;
+	if (f->heads_take_turns && all > 0)
+		take_turns(out, c);
 	out->transposed = mine->transposed && p->ndim == 2;
 	if (out->transposed)
 		transpose(out);

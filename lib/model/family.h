@@ -29,6 +29,7 @@ enum family_extra {
 	EXTRA_LESS_ONE = 16,   /* weights of norms stored less 1 */
 	EXTRA_WHOLE_QK = 32,   /* a norm of all heads of q, and of k */
 	EXTRA_WORD_SCALE = 64, /* scaled word embeddings */
+	EXTRA_PARALLEL = 128,  /* attention and MLP that read the same */
 };
 
 struct family {
@@ -39,6 +40,9 @@ struct family {
 	int num_keys;
 	bool tied;       /* the default of "tie_word_embeddings" */
 	unsigned extras; /* enum family_extra: those that it may have */
+	/* in the tensor of q, k and v each head's rows of q are followed by those of its k and v;
+	 * there are as many groups as heads */
+	bool heads_take_turns;
 	/* reads what the keys do not cover: rules between them, and the recipe of the blocks */
 	int (*read_rest)(struct model_config *c, const struct json_value *config, struct err *e);
 	/* -1 with the reason when a config is not of this family */
@@ -62,12 +66,15 @@ void family_write_config(
     const struct family *f, const struct model_config *c, const char *torch_dtype, struct str *out);
 
 /* The place of parameter p in Hugging Face's files: the tensor's name and shape there, and the
- * slice of it that is p (in the stored orientation). transposed: p's rows are its columns. */
+ * slices of it that are p (in the stored orientation): `runs` of them, one after the other in p's
+ * rows, of which box is the first and the others lie `apart` stored rows each from the one before.
+ * transposed: p's rows are its columns, and there is one run. */
 struct family_place {
 	char name[128];
 	int ndim;
 	int64_t shape[SLICE_DIMS];
 	struct slice box;
+	int64_t runs, apart;
 	bool transposed;
 };
 int family_place(const struct family *f, const struct model_config *c, const struct param *p,

@@ -155,8 +155,22 @@ def olmo2(r, i):
     return {**sizes(r, i), **rope(r, "default"), "attention_bias": i % 4 == 3}
 
 
+def gpt_neox(r, i):
+    s = sizes(r, i)
+    for key in ("num_key_value_heads", "rms_norm_eps"):
+        s.pop(key)
+    share = [0.25, 0.5, 1.0][i % 3]
+    s["hidden_size"] = 8 * r.choice([1, 2]) * s["num_attention_heads"]
+    base = {"rotary_pct": share, "rotary_emb_base": 5e3}
+    if transformers.__version__ >= "5":
+        base = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e3, "partial_rotary_factor": share}}
+    return {**s, **base, "layer_norm_eps": r.choice([1e-5, 1e-3]), "use_parallel_residual": i % 4 != 2,
+            "hidden_act": ["gelu", "gelu_new", "gelu_fast"][i % 3], "attention_bias": i % 5 != 3,
+            "attention_dropout": 0.0, "hidden_dropout": 0.0}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3,
-            "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2}
+            "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2, "gpt_neox": gpt_neox}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------
@@ -226,6 +240,8 @@ def meaning(directory):
         c["rope_scaling"].pop("rope_theta", None)
     if c.get("activation_function") == "gelu_pytorch_tanh":
         c["activation_function"] = "gelu_new"
+    if c.get("hidden_act") == "gelu_fast":
+        c["hidden_act"] = "gelu_new"
     if c["model_type"] == "gpt2":
         c["n_inner"] = c["n_inner"] or 4 * c["n_embd"]
     else:

@@ -22,10 +22,9 @@ overlap=--tp-comm-overlap
 beside="$rows $overlap"
 text_dataset
 
-# use MODEL: sets $model. Key biases before a norm or a
-# rotation have gradients, so they count under qknorm and neox. plain
-# is gpt2 without dropout: the gradients of its residual biases are taken elsewhere, but at the end
-# of a stage.
+# use MODEL: sets $model. Key biases before a norm or a rotation have gradients, so they count under
+# qknorm and neox. plain is gpt2 without dropout: the gradients of its residual biases are taken
+# elsewhere, but at the end of a stage.
 use()
 {
 	case $1 in

@@ -94,8 +94,11 @@ test_places(const struct family *f, const struct model_config *c)
 
 		CHECK(family_place(f, c, &p[i], &place, &e) == 0);
 		CHECK(slice_inside(&place.box, place.ndim, place.shape));
-		CHECK(slice_elements(&place.box) == param_elements(&p[i]));
-		sum += slice_elements(&place.box);
+		CHECK(slice_elements(&place.box) * place.runs == param_elements(&p[i]));
+		sum += slice_elements(&place.box) * place.runs;
+		place.box.start[0] += (place.runs - 1) * place.apart;
+		CHECK(slice_inside(&place.box, place.ndim, place.shape));
+		place.box.start[0] -= (place.runs - 1) * place.apart;
 		if (!strcmp(place.name, "transformer.h.3.attn.c_attn.weight")) {
 			CHECK(place.transposed && place.shape[0] == c->hidden_size &&
 			    place.shape[1] == 3 * c->hidden_size);
@@ -151,7 +154,7 @@ refused_by(const char *model_type, const struct model_config *c, const char *why
 static void
 test_extras(const struct model_config *plain)
 {
-	struct model_config c[6];
+	struct model_config c[7];
 
 	for (size_t i = 0; i < sizeof c / sizeof *c; i++)
 		c[i] = *plain;
@@ -167,6 +170,8 @@ test_extras(const struct model_config *plain)
 	refused_by("phi3", &c[4], "has no --apply-layernorm-1p");
 	c[5].scale_embeddings_by_hidden_size = true;
 	refused_by("phi3", &c[5], "has no --scale-embeddings-by-hidden-size");
+	c[6].use_parallel_residual = true;
+	refused_by("phi3", &c[6], "has no --use-parallel-residual");
 }
 
 /* Gemma and OLMo: what their configs say besides sizes. */
@@ -194,6 +199,11 @@ test_recipes(void)
 	CHECK(c.kv_channels == 8 && c.rotary_base == 5e5 && !c.apply_layernorm_1p);
 	c.rope_scaling = ROPE_SCALING_LINEAR;
 	refused_by("olmo2", &c, "has no --rope-scaling-type");
+	c = family_config("gpt_neox");
+	CHECK(c.use_parallel_residual && c.mlp_bias && c.qkv_bias && c.proj_bias);
+	CHECK(model_rotary_dim(&c) == 2 && c.activation == ACTIVATION_GELU_ERF);
+	c.num_query_groups = 2;
+	refused_by("gpt_neox", &c, "has no grouped queries and no --kv-channels of its own");
 }
 
 /* Each family's config survives reading and writing; models of no family are told why. */
@@ -294,7 +304,7 @@ static const struct {
 	{ "{}", "\"model_type\" is missing" },
 	{ "{\"model_type\": \"t5\"}",
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, qwen2, qwen3, phi3, "
-	    "gemma2, gemma3_text, olmo2" },
+	    "gemma2, gemma3_text, olmo2, gpt_neox" },
 	{ "{\"model_type\": \"llama\"}", "\"num_attention_heads\" must be at least 1" },
 	{ "{\"model_type\": \"gpt2\", \"activation_function\": \"relu\"}",
 	    "\"activation_function\" is 'relu'; 'gelu_new' and 'gelu' are known" },

@@ -6,8 +6,6 @@
  */
 #include "lib/model/family/rows.h"
 
-#include <math.h>
-
 static const struct family_name names[] = {
 	NAMES_NORMS,
 	{ ROLE_Q, "model.layers.%d.self_attn.qkv_proj.weight", false },
@@ -33,26 +31,11 @@ static const struct key keys[] = {
 	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 0 },
 };
 
-/* Phi3 makes the angles of an odd number of elements by a rule of its own. */
-static bool
-rotates_evenly(const struct model_config *c)
-{
-	return fmod(floor(c->rotary_percent * (double)c->kv_channels), 2) == 0;
-}
-
-/* Newer files have the share that rotates beside the base. */
 static int
 read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 {
-	if (json_double(json_get(v, "rope_parameters"), "partial_rotary_factor", c->rotary_percent,
-		&c->rotary_percent, e) < 0 ||
-	    family_read_llama(c, v, e) < 0)
+	if (family_read_share(c, v, e) < 0 || family_read_llama(c, v, e) < 0)
 		return -1;
-	if (!rotates_evenly(c))
-		return err_set(e,
-		    "\"partial_rotary_factor\" is %g; must leave an even number of \"head_dim\" "
-		    "%lld to rotate",
-		    c->rotary_percent, (long long)c->kv_channels);
 	if (c->rope_scaling != ROPE_SCALING_NONE)
 		return err_set(e, "phi3 scales positions by longrope alone, which is not built");
 	return 0;
@@ -63,8 +46,8 @@ check(const struct model_config *c, struct err *e)
 {
 	if (family_check_llama(c, e) < 0)
 		return -1;
-	if (!rotates_evenly(c))
-		return err_set(e, "needs a --rotary-percent that leaves an even number to rotate");
+	if (family_check_share(c, e) < 0)
+		return -1;
 	if (c->rope_scaling != ROPE_SCALING_NONE)
 		return err_set(e, "has no --rope-scaling-type");
 	return 0;

@@ -4,6 +4,7 @@
  */
 #include "lib/model/family/rows.h"
 
+#include <math.h>
 #include <string.h>
 
 const struct key_word family_gelu[] = { { "gelu_pytorch_tanh", ACTIVATION_GEGLU_TANH },
@@ -51,6 +52,36 @@ family_check_whole(const struct model_config *c, struct err *e)
 	if (family_check_llama(c, e) < 0)
 		return -1;
 	return c->rotary_percent == 1 ? 0 : err_set(e, "needs --rotary-percent 1");
+}
+
+/* transformers makes the angles of an odd number of elements by a rule of its own. */
+static bool
+rotates_evenly(const struct model_config *c)
+{
+	return fmod(floor(c->rotary_percent * (double)c->kv_channels), 2) == 0;
+}
+
+/* Newer files have the share beside the base. */
+int
+family_read_share(struct model_config *c, const struct json_value *config, struct err *e)
+{
+	if (json_double(json_get(config, "rope_parameters"), "partial_rotary_factor",
+		c->rotary_percent, &c->rotary_percent, e) < 0)
+		return -1;
+	if (rotates_evenly(c))
+		return 0;
+	return err_set(e,
+	    "\"partial_rotary_factor\" is %g; must leave an even number of \"head_dim\" %lld to "
+	    "rotate",
+	    c->rotary_percent, (long long)c->kv_channels);
+}
+
+int
+family_check_share(const struct model_config *c, struct err *e)
+{
+	return rotates_evenly(c)
+	    ? 0
+	    : err_set(e, "needs a --rotary-percent that leaves an even number to rotate");
 }
 
 /* layer_types overrides max_window_layers, which is the number of layers without, the first ones.

@@ -107,6 +107,10 @@ int family_read_llama(struct model_config *c, const struct json_value *config, s
  * interleaved; and the same where these must be over whole heads. */
 int family_check_llama(const struct model_config *c, struct err *e);
 int family_check_whole(const struct model_config *c, struct err *e);
+/* Reads partial_rotary_factor of rope_parameters, where it is, into rotary_percent; refuses, as the
+ * next does, a share that leaves an odd number of elements to rotate. */
+int family_read_share(struct model_config *c, const struct json_value *config, struct err *e);
+int family_check_share(const struct model_config *c, struct err *e);
 /* As family_read_llama and family_write_rope, with use_sliding_window, max_window_layers and
  * layer_types: where the window of KEY_WINDOW applies. */
 int family_read_qwen(struct model_config *c, const struct json_value *config, struct err *e);

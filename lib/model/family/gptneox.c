@@ -1,0 +1,104 @@
+/*
+ * gptneox.c - GPT-NeoX and Pythia: LayerNorm, GELU, biases, a share of each head that rotates, and
+ * attention and MLP that read the same; the heads of q, k and v take turns in one tensor
+ *
+ * Source: the config and tensor names of GPTNeoXForCausalLM in huggingface/transformers.
+ */
+#include "lib/model/family/rows.h"
+
+static const struct family_name names[] = {
+	{ ROLE_WORD_EMBEDDINGS, "gpt_neox.embed_in.weight", false },
+	{ ROLE_INPUT_NORM, "gpt_neox.layers.%d.input_layernorm.weight", false },
+	{ ROLE_INPUT_NORM_BIAS, "gpt_neox.layers.%d.input_layernorm.bias", false },
+	{ ROLE_Q, "gpt_neox.layers.%d.attention.query_key_value.weight", false },
+	{ ROLE_K, "gpt_neox.layers.%d.attention.query_key_value.weight", false },
+	{ ROLE_V, "gpt_neox.layers.%d.attention.query_key_value.weight", false },
+	{ ROLE_Q_BIAS, "gpt_neox.layers.%d.attention.query_key_value.bias", false },
+	{ ROLE_K_BIAS, "gpt_neox.layers.%d.attention.query_key_value.bias", false },
+	{ ROLE_V_BIAS, "gpt_neox.layers.%d.attention.query_key_value.bias", false },
+	{ ROLE_PROJ, "gpt_neox.layers.%d.attention.dense.weight", false },
+	{ ROLE_PROJ_BIAS, "gpt_neox.layers.%d.attention.dense.bias", false },
+	{ ROLE_MLP_NORM, "gpt_neox.layers.%d.post_attention_layernorm.weight", false },
+	{ ROLE_MLP_NORM_BIAS, "gpt_neox.layers.%d.post_attention_layernorm.bias", false },
+	{ ROLE_UP, "gpt_neox.layers.%d.mlp.dense_h_to_4h.weight", false },
+	{ ROLE_UP_BIAS, "gpt_neox.layers.%d.mlp.dense_h_to_4h.bias", false },
+	{ ROLE_DOWN, "gpt_neox.layers.%d.mlp.dense_4h_to_h.weight", false },
+	{ ROLE_DOWN_BIAS, "gpt_neox.layers.%d.mlp.dense_4h_to_h.bias", false },
+	{ ROLE_FINAL_NORM, "gpt_neox.final_layer_norm.weight", false },
+	{ ROLE_FINAL_NORM_BIAS, "gpt_neox.final_layer_norm.bias", false },
+	{ ROLE_OUTPUT, "embed_out.weight", false },
+	{ ROLE_COUNT, NULL, false },
+};
+
+/* Three words are the formula with tanh. */
+static const struct key_word activations[] = {
+	{ "gelu", ACTIVATION_GELU_ERF },
+	{ "gelu_new", ACTIVATION_GELU_TANH },
+	{ "gelu_fast", ACTIVATION_GELU_TANH },
+	{ "gelu_pytorch_tanh", ACTIVATION_GELU_TANH },
+	{ NULL, 0 },
+};
+
+static const struct key keys[] = {
+	KEYS_SIZES,
+	{ "hidden_act", KEY_WORD, KEY_OFF(activation), .words = activations,
+	    .why = "'gelu' and 'gelu_new' are known" },
+	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 2048 },
+	{ "layer_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), 1e-5 },
+	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 },
+	{ "hidden_dropout", KEY_NUMBER, KEY_OFF(hidden_dropout), 0 },
+	{ "rotary_pct", KEY_NUMBER, KEY_OFF(rotary_percent), 0.25 },
+	{ "rotary_emb_base", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true },
+	{ "attention_bias", KEY_BOOL, KEY_OFF(qkv_bias), true },
+	{ "use_parallel_residual", KEY_BOOL, KEY_OFF(use_parallel_residual), true },
+};
+
+/* Embeddings drop out as branches do. */
+static int
+read_rest(struct model_config *c, const struct json_value *v, struct err *e)
+{
+	if (c->num_attention_heads < 1 || c->hidden_size % c->num_attention_heads)
+		return err_set(e, "\"hidden_size\" must be a multiple of \"num_attention_heads\"");
+	c->num_query_groups = c->num_attention_heads;
+	c->kv_channels = c->hidden_size / c->num_attention_heads;
+	c->embedding_dropout = c->hidden_dropout;
+	c->proj_bias = c->qkv_bias;
+	c->mlp_bias = true;
+	c->normalization = NORMALIZATION_LAYERNORM;
+	c->position = POSITION_ROPE;
+	return family_read_share(c, v, e) < 0 ? -1 : family_read_rope(c, v, e);
+}
+
+static int
+check(const struct model_config *c, struct err *e)
+{
+	if (c->normalization != NORMALIZATION_LAYERNORM)
+		return err_set(e, "needs --normalization LayerNorm");
+	if (c->activation != ACTIVATION_GELU_TANH && c->activation != ACTIVATION_GELU_ERF)
+		return err_set(e, "needs GELU");
+	if (c->position != POSITION_ROPE || c->rotary_interleaved)
+		return err_set(e, "needs --position-embedding-type rope, not interleaved");
+	if (!c->mlp_bias || c->qkv_bias != c->proj_bias)
+		return err_set(
+		    e, "has biases in the MLP, and on q, k, v and the projection or on none");
+	if (c->num_query_groups != c->num_attention_heads ||
+	    c->kv_channels * c->num_attention_heads != c->hidden_size)
+		return err_set(e, "has no grouped queries and no --kv-channels of its own");
+	if (c->window_size)
+		return err_set(e, "has no sliding window");
+	return family_check_share(c, e);
+}
+
+const struct family family_gptneox = {
+	.model_type = "gpt_neox",
+	.architecture = "GPTNeoXForCausalLM",
+	.names = names,
+	.keys = keys,
+	.num_keys = sizeof keys / sizeof *keys,
+	.extras = EXTRA_PARALLEL,
+	.optional_prefix = "gpt_neox.",
+	.heads_take_turns = true,
+	.read_rest = read_rest,
+	.check = check,
+	.write_rest = family_write_rope,
+};
