@@ -15,7 +15,7 @@ const char *const activation_names[] = { "gelu", "gelu-erf", "squared-relu", "sw
 	NULL };
 const char *const position_names[] = { "learned_absolute", "rope", "none", NULL };
 const char *const norm_placement_names[] = { "pre", "both", "post", NULL };
-const char *const rope_scaling_names[] = { "none", "linear", "llama3", NULL };
+const char *const rope_scaling_names[] = { "none", "linear", "llama3", "yarn", NULL };
 
 /*
  * Gated activations have two matrices into the FFN, which doubles the width of the first GEMM.
@@ -104,7 +104,31 @@ check_sizes(const struct model_config *c, struct err *e)
 	return 0;
 }
 
-/* Comparisons are written so that a NaN fails them. */
+/* Of llama3 and of YaRN. Comparisons are written so that a NaN fails them. */
+static int
+check_scaling(const struct model_config *c, struct err *e)
+{
+	if (c->rope_scaling == ROPE_SCALING_LLAMA3 &&
+	    !(c->rope_low_freq_factor < c->rope_high_freq_factor))
+		return err_set(e,
+		    "--rope-low-freq-factor %g: must be below --rope-high-freq-factor %g; 1 and 4 "
+		    "are usual",
+		    c->rope_low_freq_factor, c->rope_high_freq_factor);
+	if (c->rope_scaling == ROPE_SCALING_YARN &&
+	    !(c->yarn_beta_slow > 0 && c->yarn_beta_slow < c->yarn_beta_fast))
+		return err_set(e,
+		    "--yarn-beta-slow %g: must be above 0 and below --yarn-beta-fast %g; 1 and 32 "
+		    "are usual",
+		    c->yarn_beta_slow, c->yarn_beta_fast);
+	if (c->rope_scaling == ROPE_SCALING_YARN && !(c->yarn_attention_factor >= 0))
+		return err_set(e,
+		    "--yarn-attention-factor %g: must be above 0, or 0 for 0.1 ln(factor) + 1",
+		    c->yarn_attention_factor);
+	if (c->rope_scaling == ROPE_SCALING_YARN && !(c->rotary_base > 1))
+		return err_set(e, "--rotary-base %g: must be above 1 for YaRN", c->rotary_base);
+	return positive("rope-original-positions", c->rope_original_positions, e);
+}
+
 static int
 check_rope(const struct model_config *c, struct err *e)
 {
@@ -129,15 +153,7 @@ check_rope(const struct model_config *c, struct err *e)
 	if (c->rope_scaling != ROPE_SCALING_NONE && !(c->rope_factor > 0))
 		return err_set(
 		    e, "--rope-scaling-factor %g: must be above 0; 8 is usual", c->rope_factor);
-	if (c->rope_scaling == ROPE_SCALING_LLAMA3 &&
-	    !(c->rope_low_freq_factor < c->rope_high_freq_factor))
-		return err_set(e,
-		    "--rope-low-freq-factor %g: must be below --rope-high-freq-factor %g; 1 and 4 "
-		    "are usual",
-		    c->rope_low_freq_factor, c->rope_high_freq_factor);
-	if (c->rope_scaling == ROPE_SCALING_LLAMA3)
-		return positive("rope-original-positions", c->rope_original_positions, e);
-	return 0;
+	return c->rope_scaling > ROPE_SCALING_LINEAR ? check_scaling(c, e) : 0;
 }
 
 static int
@@ -212,58 +228,6 @@ model_check(const struct model_config *c, struct err *e)
 	return check_rope(c, e) < 0 || check_norms(c, e) < 0 || check_scores(c, e) < 0
 	    ? -1
 	    : check_rates(c, e);
-}
-
-/*
- * The angle of pair i per position, scaled. Llama 3.1's rule by wavelength: short wavelengths are
- * kept, the angles of long ones divided by the factor, those between interpolated linearly in the
- * number of turns. Source: transformers modeling_rope_utils.py, _compute_llama3_parameters.
- */
-static double
-rope_angle(const struct model_config *c, int64_t i, int64_t rotary_dim)
-{
-	double theta = pow(c->rotary_base, -2.0 * (double)i / (double)rotary_dim), lambda, low,
-	       high, u;
-
-	if (c->rope_scaling == ROPE_SCALING_LINEAR)
-		return theta / c->rope_factor;
-	if (c->rope_scaling != ROPE_SCALING_LLAMA3)
-		return theta;
-	lambda = 2.0 * 3.14159265358979323846 / theta;
-	low = (double)c->rope_original_positions / c->rope_low_freq_factor;
-	high = (double)c->rope_original_positions / c->rope_high_freq_factor;
-	if (lambda < high)
-		return theta;
-	if (lambda > low)
-		return theta / c->rope_factor;
-	u = ((double)c->rope_original_positions / lambda - c->rope_low_freq_factor) /
-	    (c->rope_high_freq_factor - c->rope_low_freq_factor);
-	return (1 - u) * theta / c->rope_factor + u * theta;
-}
-
-/*
- * In double, rounded once when stored: at position 10^5 a float holds no fraction of position times
- * angle. Pairs of cosine and sine side by side, [positions, rotary_dim].
- */
-void
-model_rope_table(
-    const struct model_config *c, enum rope_table table, int64_t positions, double *out)
-{
-	struct model_config of = *c;
-	int64_t dim = model_rotary_dim(c);
-
-	if (table == ROPE_TABLE_WINDOW) {
-		of.rotary_base = c->sliding_window_rope_base;
-		of.rope_scaling = ROPE_SCALING_NONE;
-	}
-	for (int64_t i = 0; i < dim / 2; i++) {
-		double theta = rope_angle(&of, i, dim);
-
-		for (int64_t p = 0; p < positions; p++) {
-			out[p * dim + 2 * i] = cos((double)p * theta);
-			out[p * dim + 2 * i + 1] = sin((double)p * theta);
-		}
-	}
 }
 
 int

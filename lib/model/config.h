@@ -27,7 +27,12 @@ enum activation {
 enum position { POSITION_LEARNED, POSITION_ROPE, POSITION_NONE };
 /* Where a block has a norm: of its input, of its branch before the residual sum, or of both. */
 enum norm_placement { NORM_PLACEMENT_PRE, NORM_PLACEMENT_BOTH, NORM_PLACEMENT_POST };
-enum rope_scaling { ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_LLAMA3 };
+enum rope_scaling {
+	ROPE_SCALING_NONE,
+	ROPE_SCALING_LINEAR,
+	ROPE_SCALING_LLAMA3,
+	ROPE_SCALING_YARN
+};
 extern const char *const normalization_names[],
     *const activation_names[], *const position_names[], *const rope_scaling_names[],
 							    *const norm_placement_names[];
@@ -57,6 +62,10 @@ struct model_config {
 	enum rope_scaling rope_scaling;
 	double rope_factor, rope_low_freq_factor, rope_high_freq_factor;
 	int64_t rope_original_positions;
+	double yarn_beta_fast, yarn_beta_slow; /* turns over these positions */
+	double
+	    yarn_attention_factor; /* of cosines and sines; 0: yarn_default_factor of rope_factor */
+	bool yarn_unrounded_range; /* of pairs between the two betas */
 	/* word embeddings are multiplied by sqrt(hidden_size), rounded to the run's type */
 	bool scale_embeddings_by_hidden_size;
 	bool qkv_bias, proj_bias, mlp_bias;
@@ -94,6 +103,8 @@ int model_check(const struct model_config *c, struct err *e);
  * spec/training.md 2.4. */
 void model_rope_table(
     const struct model_config *c, enum rope_table table, int64_t positions, double *out);
+/* 0.1 mscale ln(factor) + 1, or 1 up to a factor of 1. */
+double yarn_default_factor(double factor, double mscale);
 /* Appends an id. -1 when the list is full or the id is negative. */
 int id_list_add(struct id_list *ids, int64_t id, struct err *e);
 

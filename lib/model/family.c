@@ -290,25 +290,62 @@ family_write_config(
 	    torch_dtype);
 }
 
-/* By enum rope_scaling: the name, and how many of the keys below apply. */
-static const struct rope {
-	const char *type;
-	int num_keys;
-} ropes[] = {
-	[ROPE_SCALING_NONE] = { "default", 1 },
-	[ROPE_SCALING_LINEAR] = { "linear", 2 },
-	[ROPE_SCALING_LLAMA3] = { "llama3", 5 },
-};
+/* original_max_position_embeddings: the positions before they were stretched. */
+static int64_t
+all_positions(const struct model_config *c)
+{
+	return c->max_position_embeddings;
+}
 
-/* Llama 3's rule has three more numbers than the linear one; their defaults are those of
- * transformers. */
+/* Defaults are those of transformers. */
 static const struct key rope_keys[] = {
 	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true },
 	{ "factor", KEY_NUMBER, KEY_OFF(rope_factor), 0 },
+};
+static const struct key llama3_keys[] = {
 	{ "low_freq_factor", KEY_NUMBER, KEY_OFF(rope_low_freq_factor), 1 },
 	{ "high_freq_factor", KEY_NUMBER, KEY_OFF(rope_high_freq_factor), 4 },
 	{ "original_max_position_embeddings", KEY_INT, KEY_OFF(rope_original_positions), 8192 },
 };
+static const struct key yarn_keys[] = {
+	{ "beta_fast", KEY_NUMBER, KEY_OFF(yarn_beta_fast), 32 },
+	{ "beta_slow", KEY_NUMBER, KEY_OFF(yarn_beta_slow), 1 },
+	{ "original_max_position_embeddings", KEY_INT, KEY_OFF(rope_original_positions),
+	    .derive = all_positions },
+};
+
+/* By enum rope_scaling: the name, how many of the common keys apply, and the keys of its own. */
+static const struct rope {
+	const char *type;
+	int common;
+	const struct key *own;
+	int num_own;
+} ropes[] = {
+	[ROPE_SCALING_NONE] = { "default", 1, NULL, 0 },
+	[ROPE_SCALING_LINEAR] = { "linear", 2, NULL, 0 },
+	[ROPE_SCALING_LLAMA3] = { "llama3", 2, llama3_keys,
+	    sizeof llama3_keys / sizeof *llama3_keys },
+	[ROPE_SCALING_YARN] = { "yarn", 2, yarn_keys, sizeof yarn_keys / sizeof *yarn_keys },
+};
+
+/* YaRN's members without a row. The attention factor is a number, or follows from two others. */
+static int
+read_yarn(struct model_config *c, const struct json_value *v, struct err *e)
+{
+	double one, all;
+	bool rounded;
+
+	if (json_double(v, "attention_factor", 0, &c->yarn_attention_factor, e) < 0 ||
+	    json_double(v, "mscale", 0, &one, e) < 0 ||
+	    json_double(v, "mscale_all_dim", 0, &all, e) < 0 ||
+	    json_bool(v, "truncate", true, &rounded, e) < 0)
+		return -1;
+	if (c->yarn_attention_factor == 0 && one != 0 && all != 0)
+		c->yarn_attention_factor = yarn_default_factor(c->rope_factor, one) /
+		    yarn_default_factor(c->rope_factor, all);
+	c->yarn_unrounded_range = !rounded;
+	return 0;
+}
 
 /*
  * "type" is the old name of "rope_type". Unsupported rules are refused by name, because a model
@@ -317,7 +354,7 @@ static const struct key rope_keys[] = {
 int
 family_read_rope_in(struct model_config *c, const struct json_value *v, struct err *e)
 {
-	enum { KINDS = sizeof ropes / sizeof *ropes, ALL = sizeof rope_keys / sizeof *rope_keys };
+	enum { KINDS = sizeof ropes / sizeof *ropes };
 	const char *type, *old;
 	int kind = 0;
 
@@ -328,17 +365,17 @@ family_read_rope_in(struct model_config *c, const struct json_value *v, struct e
 		kind++;
 	if (kind == KINDS)
 		return err_set(
-		    e, "rope type '%s' is not built; default, linear and llama3 are", type);
+		    e, "rope type '%s' is not built; default, linear, llama3 and yarn are", type);
 	c->rope_scaling = (enum rope_scaling)kind;
-	if (kind == ROPE_SCALING_NONE)
-		return keys_read(rope_keys, ropes[kind].num_keys, v, c, e);
-	if (keys_read(rope_keys, ALL, v, c, e) < 0)
+	if (keys_read(rope_keys, ropes[kind].common, v, c, e) < 0 ||
+	    keys_read(ropes[kind].own, ropes[kind].num_own, v, c, e) < 0)
 		return -1;
-	if (c->rope_factor <= 0 || c->rope_low_freq_factor <= 0 ||
-	    c->rope_high_freq_factor <= c->rope_low_freq_factor)
-		return err_set(
-		    e, "rope scaling needs \"factor\" > 0 and low_freq_factor < high_freq_factor");
-	return 0;
+	if (kind != ROPE_SCALING_NONE && c->rope_factor <= 0)
+		return err_set(e, "rope scaling needs \"factor\" > 0");
+	if (kind == ROPE_SCALING_LLAMA3 &&
+	    (c->rope_low_freq_factor <= 0 || c->rope_high_freq_factor <= c->rope_low_freq_factor))
+		return err_set(e, "rope scaling needs low_freq_factor < high_freq_factor");
+	return kind == ROPE_SCALING_YARN ? read_yarn(c, v, e) : 0;
 }
 
 /* As transformers does: an old-style dict replaces the new one. */
@@ -359,7 +396,14 @@ family_write_rope_in(const struct model_config *c, struct str *out)
 	const struct rope *r = &ropes[c->rope_scaling];
 
 	str_addf(out, "{\n    \"rope_type\": \"%s\"", r->type);
-	keys_write(rope_keys, r->num_keys, c, "    ", out);
+	keys_write(rope_keys, r->common, c, "    ", out);
+	keys_write(r->own, r->num_own, c, "    ", out);
+	if (c->rope_scaling == ROPE_SCALING_YARN && c->yarn_attention_factor > 0) {
+		str_adds(out, ",\n    \"attention_factor\": ");
+		str_add_double(out, c->yarn_attention_factor);
+	}
+	if (c->rope_scaling == ROPE_SCALING_YARN && c->yarn_unrounded_range)
+		str_adds(out, ",\n    \"truncate\": false");
 	str_adds(out, "\n  }");
 }
 

@@ -321,11 +321,16 @@ is_zero(const struct model_config *c, const struct opt *r)
 static bool
 is_dumped(const struct model_config *c, const struct opt *r)
 {
+	enum { scaled = MODEL_IF_SCALED | MODEL_IF_LLAMA3 | MODEL_IF_YARN };
+	static const int of[] = {
+		[ROPE_SCALING_LINEAR] = MODEL_IF_SCALED,
+		[ROPE_SCALING_LLAMA3] = MODEL_IF_SCALED | MODEL_IF_LLAMA3,
+		[ROPE_SCALING_YARN] = MODEL_IF_SCALED | MODEL_IF_YARN,
+	};
+
 	if (!(r->tag & MODEL_DUMPED) || ((r->tag & MODEL_IF_SET) && is_zero(c, r)))
 		return false;
-	if (r->tag & MODEL_IF_LLAMA3)
-		return c->rope_scaling == ROPE_SCALING_LLAMA3;
-	return !(r->tag & MODEL_IF_SCALED) || c->rope_scaling != ROPE_SCALING_NONE;
+	return !(r->tag & scaled) || (r->tag & of[c->rope_scaling]);
 }
 
 /* The line of a row, or nothing. */

@@ -38,9 +38,11 @@ enum model_tag {
 	/* has a line in every dump: a field's own row, and the switch that Megatron-LM needs with
 	 * --num-query-groups */
 	MODEL_DUMPED = 1,
-	MODEL_IF_SET = 2,    /* ... unless it is 0 */
-	MODEL_IF_SCALED = 4, /* ... of models with any, or with llama3's, scaling of positions */
+	MODEL_IF_SET = 2, /* ... unless it is 0 */
+	MODEL_IF_SCALED =
+	    4, /* ... of models with any, or with one of these, scaling of positions */
 	MODEL_IF_LLAMA3 = 8,
+	MODEL_IF_YARN = 128,
 	MODEL_BASE = 16, /* the default also applies to a config.json without the member */
 	MODEL_KEPT = 32, /* part of the recipe, see model_keep_recipe */
 	MODEL_FREE = 64, /* may change without changing the meaning of stored weights */
@@ -166,7 +168,21 @@ void model_weight_differences(
 	MODEL_NUM(S, M, "rope-high-freq-factor", rope_high_freq_factor, 0, INFINITY, "4", \
 	         MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling"), \
 	MODEL_INT(S, M, "rope-original-positions", rope_original_positions, 1, "8192", \
-	         MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling"), \
+	         MODEL_DUMPED | MODEL_IF_LLAMA3 | MODEL_IF_YARN, "of llama3 and yarn scaling"), \
+	MODEL_INT(S, M, "yarn-original-max-position-embeddings", rope_original_positions, 1, NULL, \
+	         0, "the same as --rope-original-positions"), \
+	MODEL_NUM(S, M, "yarn-beta-fast", yarn_beta_fast, 0, INFINITY, "32", \
+	         MODEL_DUMPED | MODEL_IF_YARN, \
+	         "turns over the original positions from which on yarn keeps an angle"), \
+	MODEL_NUM(S, M, "yarn-beta-slow", yarn_beta_slow, 0, INFINITY, "1", \
+	         MODEL_DUMPED | MODEL_IF_YARN, \
+	         "turns below which yarn divides it by the factor"), \
+	MODEL_NUM(S, M, "yarn-attention-factor", yarn_attention_factor, 0, INFINITY, NULL, \
+	         MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_YARN, \
+	         "what yarn multiplies cosines and sines by; 0.1 ln(factor) + 1 by default"), \
+	MODEL_FLAG(S, M, "no-yarn-correction-range-round-to-int", yarn_unrounded_range, \
+	         MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_YARN, \
+	         "yarn interpolates between pairs that are not rounded"), \
 	MODEL_FLAG(S, M, "scale-embeddings-by-hidden-size", scale_embeddings_by_hidden_size, \
 	         MODEL_DUMPED | MODEL_KEPT, \
 	         "word embeddings times the square root of hidden-size, rounded to the run's " \

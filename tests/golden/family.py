@@ -20,6 +20,7 @@ and torch 2.8.0.
 import argparse
 import contextlib
 import json
+import math
 import os
 import random
 import re
@@ -69,6 +70,14 @@ def rope(r, kind, **members):
     return {"rope_parameters": dict(scaling, rope_theta=base)}
 
 
+def yarn(r, i):
+    """The attention factor follows from the factor, is given, or from two others."""
+    more = [{}, {"attention_factor": 1.25, "beta_fast": 8.0}, {"mscale": 1.0, "mscale_all_dim": 0.8, "beta_slow": 2.0},
+            {"truncate": False, "beta_fast": 4.0, "beta_slow": 0.5}]
+    return rope(r, "yarn", factor=r.choice([4.0, 40.0]), original_max_position_embeddings=r.choice([16, 32, 64]),
+                **more[i // 4 % 4])
+
+
 def llama3(r):
     return rope(r, "llama3", factor=r.choice([8.0, 32.0]), low_freq_factor=1.0, high_freq_factor=r.choice([2.0, 4.0]),
                 original_max_position_embeddings=r.choice([16, 32]))
@@ -79,8 +88,8 @@ def head_dim(r, i):
 
 
 def llama(r, i):
-    kinds = [rope(r, "default"), llama3(r), rope(r, "linear", factor=r.choice([2.0, 2.5]))]
-    return {**sizes(r, i), **head_dim(r, i), **kinds[i % 3], "attention_bias": i % 5 == 3, "mlp_bias": i % 5 in (3, 4)}
+    kinds = [rope(r, "default"), llama3(r), rope(r, "linear", factor=r.choice([2.0, 2.5])), yarn(r, i)]
+    return {**sizes(r, i), **head_dim(r, i), **kinds[i % 4], "attention_bias": i % 5 == 3, "mlp_bias": i % 5 in (3, 4)}
 
 
 def gpt2(r, i):
@@ -106,9 +115,9 @@ def windows(r, i, layers):
 
 
 def qwen2(r, i):
-    kinds = [rope(r, "default"), rope(r, "linear", factor=4.0), llama3(r)]
+    kinds = [rope(r, "default"), yarn(r, i), rope(r, "linear", factor=4.0), yarn(r, i + 4)]
     s = sizes(r, i)
-    return {**s, **kinds[i % 3], **windows(r, i, s["num_hidden_layers"])}
+    return {**s, **kinds[i % 4], **windows(r, i, s["num_hidden_layers"])}
 
 
 def qwen3(r, i):
@@ -229,9 +238,23 @@ def tensors(directory):
     return out
 
 
+def yarn_meaning(rope):
+    """Fills in what missing members of YaRN mean."""
+    def scale(m):
+        return 0.1 * m * math.log(rope["factor"]) + 1
+
+    one, all_dims = rope.pop("mscale", None), rope.pop("mscale_all_dim", None)
+    default = scale(one) / scale(all_dims) if one and all_dims else scale(1)
+    for key, value in (("beta_fast", 32.0), ("beta_slow", 1.0), ("truncate", True), ("attention_factor", default)):
+        rope.setdefault(key, value)
+
+
 def meaning(directory):
     """The config as transformers understands it, without what names its origin or repeats other members."""
     c = transformers.AutoConfig.from_pretrained(directory).to_dict()
+    for rope in (c.get("rope_parameters"), c.get("rope_scaling")):
+        if rope and rope.get("rope_type") == "yarn":
+            yarn_meaning(rope)
     other = "rope_parameters" if transformers.__version__ < "5" else "rope_scaling"
     # max_window_layers counts layers as layer_types lists them.
     for key in ("_name_or_path", "max_window_layers", "transformers_version", "dtype", "torch_dtype", "use_cache", "n_ctx", other):

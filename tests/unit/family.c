@@ -328,8 +328,18 @@ static const struct {
 	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, -2]}",
 	    "\"eos_token_id\": -2: must be at least 0, as every token id" },
 	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": "
+	  "{\"rope_type\": \"dynamic\", \"factor\": 2.0}}",
+	    "rope type 'dynamic' is not built; default, linear, llama3 and yarn are" },
+	{ "{\"model_type\": \"phi3\", \"num_attention_heads\": 4, \"rope_scaling\": "
+	  "{\"type\": \"longrope\"}}",
+	    "rope type 'longrope' is not built; default, linear, llama3 and yarn are" },
+	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": "
 	  "{\"rope_type\": \"yarn\"}}",
-	    "rope type 'yarn' is not built; default, linear and llama3 are" },
+	    "rope scaling needs \"factor\" > 0" },
+	{ "{\"model_type\": \"llama\", " SIZES ", \"max_position_embeddings\": 64, "
+	  "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0, \"beta_fast\": 1}}",
+	    "--yarn-beta-slow 1: must be above 0 and below --yarn-beta-fast 1; 1 and 32 are "
+	    "usual" },
 	{ "{\"model_type\": \"mistral\", \"num_attention_heads\": 4, \"sliding_window\": 0}",
 	    "\"sliding_window\" is 0; must be from 1 to 2^30, or null" },
 	{ "{\"model_type\": \"gemma2\", " SIZES ", \"attn_logit_softcapping\": 0}",

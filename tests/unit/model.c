@@ -333,6 +333,34 @@ test_dump(const struct model_config *c)
 	str_release(&again);
 }
 
+/* YaRN keeps the first angles, divides the last by its factor, and scales all; between them the
+ * share is that of the pair's number, here from 9 to 17 of 32. */
+static void
+test_yarn(void)
+{
+	struct model_config c = llama3_8b();
+	double t[2 * 64], scale = 0.1 * log(4) + 1, theta = pow(10000, -26.0 / 64), u = 4.0 / 8;
+
+	c.kv_channels = 64;
+	c.rotary_base = 10000;
+	c.rope_scaling = ROPE_SCALING_YARN;
+	c.rope_factor = 4;
+	c.rope_original_positions = 1024;
+	c.yarn_beta_fast = 10;
+	c.yarn_beta_slow = 1.5;
+	model_rope_table(&c, ROPE_TABLE_MODEL, 2, t);
+	CHECK_NEAR(t[0], scale, 1e-15);
+	CHECK_NEAR(t[64 + 2 * 9], scale * cos(pow(10000, -18.0 / 64)), 1e-15);
+	CHECK_NEAR(t[64 + 2 * 13 + 1], scale * sin(theta * (1 - u) + theta / 4 * u), 1e-15);
+	CHECK_NEAR(t[64 + 63], scale * sin(pow(10000, -62.0 / 64) / 4), 1e-15);
+	c.yarn_attention_factor = 0.5;
+	model_rope_table(&c, ROPE_TABLE_MODEL, 2, t);
+	CHECK(t[0] == 0.5);
+	test_dump(&c);
+	c.yarn_unrounded_range = true;
+	test_dump(&c);
+}
+
 /* Differences are reported by option, also where one side has no line for it. */
 static void
 test_differences(void)
@@ -362,6 +390,7 @@ main(void)
 	test_counts();
 	test_rules();
 	test_rope();
+	test_yarn();
 	test_ends_of_text();
 	test_window();
 	test_options();

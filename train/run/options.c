@@ -319,6 +319,7 @@ const struct opt mtrain_opts[] = {
 	NUM("top-p", top_p, 0, 1, "1",
 	    "sample among the likeliest tokens of this joint probability"),
 	GROUP("Accepted for Megatron-LM's scripts"),
+	NOTE("yarn-correction-range-round-to-int", "the pairs of yarn are rounded by default"),
 	NOTE("use-mcore-models", one_model),
 	NOTE("use-legacy-models", one_model),
 	NOTE("transformer-impl", one_model),

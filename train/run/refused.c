@@ -414,12 +414,8 @@ const struct opt_refused mtrain_refused[] = {
 	{ "use-one-sent-docs", retrieval },
 	/* Positions that are stretched change what the model computes. */
 	{ "mrope-section", rope }, { "no-rope-freq", rope },
-	{ "no-yarn-correction-range-round-to-int", rope },
 	{ "rope-type", rope }, { "rotary-scaling-factor", rope },
 	{ "rotary-seq-len-interpolation-factor", rope },
-	{ "yarn-beta-fast", rope }, { "yarn-beta-slow", rope },
-	{ "yarn-correction-range-round-to-int", rope },
-	{ "yarn-original-max-position-embeddings", rope },
 	/* Requests, caches and servers: export the model and serve it elsewhere. */
 	{ "batch-invariant-backend", serving }, { "batch-invariant-mode", serving },
 	{ "cache-mla-latents", serving }, { "decode-only-cuda-graphs", serving },
