@@ -93,17 +93,6 @@ resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_
 	}
 }
 
-/* The counts of a key and tokenizer; resumed runs have one tokenizer. */
-static void
-add_key(struct str *out, const struct resume_key *k, const struct key_counts *n)
-{
-	str_addf(out,
-	    "key %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
-	    "\n",
-	    k->bin_bytes, k->sequences, k->documents, n->sequences, n->tokens, n->bytes,
-	    n->longest);
-}
-
 /* The file is replaced whole. */
 int
 resume_write(const char *path, const struct str *what, const struct resume_state *s,
@@ -120,8 +109,12 @@ resume_write(const char *path, const struct str *what, const struct resume_state
 	    n->input_bytes);
 	for (int i = 0; i < JSONL_CLASSES; i++)
 		str_addf(&out, "bad %" PRId64 "\n", n->bad[i]);
-	for (int k = 0; k < n->num_keys; k++)
-		add_key(&out, &s->key[k], &n->key[k]);
+	for (int k = 0; k < n->num_keys; k++) /* resumed runs have one tokenizer */
+		str_addf(&out,
+		    "key %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+		    " %" PRId64 "\n",
+		    s->key[k].bin_bytes, s->key[k].sequences, s->key[k].documents,
+		    n->key[k].sequences, n->key[k].tokens, n->key[k].bytes, n->key[k].longest);
 	str_adds(&out, "end\n");
 	rc = io_write_file(path, out.buf, out.len, e);
 	str_release(&out);

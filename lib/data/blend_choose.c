@@ -179,15 +179,6 @@ run_batch(const struct blend_choice *c, struct batches *b, int64_t i)
 	return i;
 }
 
-/* Chooses one sample among all corpora. */
-static void
-choose_one(const struct blend_choice *c, struct batches *b, int64_t i)
-{
-	double most;
-
-	give(c, b, i, lines_best(&b->all, i ? (double)i : 1.0, &most));
-}
-
 /* Few corpora need no candidates. The batch length balances the number of candidates: both grow
  * with the square root of the number of corpora. When the winner did not fit among the candidates,
  * all corpora are examined. */
@@ -208,8 +199,12 @@ blend_choose(const struct blend_choice *c)
 	for (int64_t i = 0; i < c->size;) {
 		int64_t next = c->count > FEW ? run_batch(c, &b, i) : i;
 
-		if (next == i)
-			choose_one(c, &b, next++);
+		if (next == i) { /* one sample among all corpora */
+			double most;
+
+			give(c, &b, i, lines_best(&b.all, i ? (double)i : 1.0, &most));
+			next++;
+		}
 		i = next;
 	}
 	lines_release(&b.all);

@@ -11,23 +11,19 @@ struct holder {
 static const struct opt rows[] = { LAYOUT_OPTS(struct holder, l), SPLIT_OPTS(struct holder, split),
 	{ .type = OPT_END_TYPE } };
 
-/* A size below its range has not been typed. */
-static void
-dump(const struct holder *h, struct str *out)
-{
-	for (const struct opt *r = rows; r->type != OPT_END_TYPE; r++)
-		if (r->type != OPT_INT ||
-		    *(const int64_t *)((const char *)h + r->off) >= (int64_t)r->min)
-			opt_dump_row(r, h, out);
-}
-
 /* Comments and other options keep their order; the sizes are appended. */
 void
 layout_replace(
     const char *text, const struct layout *l, const struct split_options *split, struct str *out)
 {
+	const struct holder h = { *l, *split };
+
 	opt_text_without(rows, text, out);
-	dump(&(struct holder){ *l, *split }, out);
+	for (const struct opt *r = rows; r->type != OPT_END_TYPE; r++)
+		/* a size below its range has not been typed */
+		if (r->type != OPT_INT ||
+		    *(const int64_t *)((const char *)&h + r->off) >= (int64_t)r->min)
+			opt_dump_row(r, &h, out);
 }
 
 void

@@ -238,15 +238,6 @@ numbering_init(struct numbering *n, const struct schedule_shape *s, int stage)
 	n->batch = n->gradient + all;
 }
 
-static void
-numbering_release(struct numbering *n)
-{
-	free(n->slots.state);
-	free(n->batches.state);
-	free(n->links.state);
-	free(n->slot);
-}
-
 /* Frees the reserved links. */
 static void
 rested(struct numbering *n)
@@ -352,7 +343,10 @@ schedule_make(
 	count = build(&t, &n, x, num_exchanges, *out);
 	*use = (struct schedule_use){ n.slots.most, n.batches.most, n.links.most };
 	free(x);
-	numbering_release(&n);
+	free(n.slots.state);
+	free(n.batches.state);
+	free(n.links.state);
+	free(n.slot);
 	passes_release(&t.times);
 	return count;
 }

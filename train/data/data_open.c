@@ -599,13 +599,6 @@ pad_id(const struct train_config *c)
 	return pad == c->eod || pad == c->o.run.model.typed.bos_token_id ? -1 : pad;
 }
 
-/* Only learned positions restart: Megatron-LM computes rotary ones from the place in the sample. */
-static bool
-resets_positions(const struct train_config *c)
-{
-	return c->o.reset_position_ids && c->plan.model.position == POSITION_LEARNED;
-}
-
 /* Collective over world unless the data is mock data. */
 struct data *
 data_open(const struct train_config *c, struct comm *world, int *status, struct err *e)
@@ -619,7 +612,9 @@ data_open(const struct train_config *c, struct comm *world, int *status, struct 
 		.pad = pad_id(c),
 		.add_extra_token = true,
 		.eod_mask_loss = c->o.eod_mask_loss,
-		.reset_position_ids = resets_positions(c) };
+		/* Megatron-LM computes rotary positions from the place in the sample */
+		.reset_position_ids =
+		    c->o.reset_position_ids && c->plan.model.position == POSITION_LEARNED };
 	make_sets(d);
 	rc = comm_agree(COMM_HERE(world), data_record_read(d, e), e) ? -1 : 0;
 	if (rc == 0 && c->o.mock_data) {

@@ -129,15 +129,6 @@ open_evaluator(struct engine *e)
 	evaluation_memory(&e->evaluator->mem, &e->plan, e->coord);
 }
 
-static void
-close_evaluator(struct engine *e)
-{
-	if (!e->evaluator || e->evaluator == e)
-		return;
-	memory_release(&e->evaluator->mem);
-	free(e->evaluator);
-}
-
 /* An event for each tensor rank. */
 static struct event **
 tensor_events(struct engine *e)
@@ -263,7 +254,10 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 void
 engine_close(struct engine *e)
 {
-	close_evaluator(e);
+	if (e->evaluator && e->evaluator != e) {
+		memory_release(&e->evaluator->mem);
+		free(e->evaluator);
+	}
 	traffic_close(e->traffic);
 	free(e->beside.arrived);
 	free(e->beside.made);

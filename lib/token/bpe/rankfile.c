@@ -301,14 +301,6 @@ recognise(const struct rankfile *f, size_t count)
 	return NULL;
 }
 
-/* Special tokens may add ids after the ranks. */
-static void
-grow(struct rankfile *f, int64_t size)
-{
-	f->token = mem_realloc(f->token, (size_t)f->size, sizeof *f->token);
-	memset(f->token + size, 0, (size_t)(f->size - size) * sizeof *f->token);
-}
-
 /* Options override what is known about the file. */
 static int
 read_ranks(struct rankfile *f, const char *text, size_t len, const struct tokenizer_spec *spec,
@@ -338,7 +330,9 @@ read_ranks(struct rankfile *f, const char *text, size_t len, const struct tokeni
 		rc = add_listed(f, &spec->tiktoken_special_tokens, (uint32_t)size, e);
 	else if (k)
 		add_known(f, k->special);
-	grow(f, size);
+	/* special tokens may have added ids after the ranks */
+	f->token = mem_realloc(f->token, (size_t)f->size, sizeof *f->token);
+	memset(f->token + size, 0, (size_t)(f->size - size) * sizeof *f->token);
 	return rc;
 }
 
