@@ -91,13 +91,11 @@ memory_buffer_name(const struct memory_plan *m, enum buffer b)
 	return name;
 }
 
-/* Layer buffers that are cheap to recompute leave the layer under recomputation. */
+/* What is recomputed is not kept by the layer. */
 static enum level
 level_of(const struct buffer_row *r, const struct train_shape *s)
 {
-	bool again = s->recompute.granularity != RECOMPUTE_NONE;
-
-	return r->phase && again && r->level == LAYER ? STEP : r->level;
+	return r->again & recompute_modules(&s->recompute) ? STEP : r->level;
 }
 
 /* True when there are context ranks that share a sequence in this form. */

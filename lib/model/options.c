@@ -427,6 +427,44 @@ resolve_shape(
 	return 0;
 }
 
+/* In Megatron-LM the default is core_attn, which every kernel of attention recomputes here. */
+static int
+resolve_modules(
+    const struct opt_parse *p, const struct run_options *o, struct recompute *r, struct err *e)
+{
+	static const struct {
+		const char *name;
+		enum recompute_module module;
+	} known[] = { { "core_attn", RECOMPUTE_CORE_ATTN }, { "layernorm", RECOMPUTE_LAYERNORM },
+		{ "mlp", RECOMPUTE_MLP } };
+
+	if (opt_given(p, "recompute-modules") && r->granularity != RECOMPUTE_SELECTIVE)
+		return err_set(e, "--recompute-modules: is for --recompute-granularity selective");
+	for (int i = 0; i < o->recompute_modules.count; i++) {
+		const char *name = o->recompute_modules.item[i];
+		unsigned before = r->modules;
+
+		for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+			if (!strcmp(name, known[k].name))
+				r->modules |= known[k].module;
+		if (r->modules == before)
+			return err_set(e,
+			    "--recompute-modules %s: must be core_attn, layernorm or mlp, each "
+			    "once",
+			    name);
+	}
+	return 0;
+}
+
+static void
+note_modules(const struct recompute *r, struct str *notes)
+{
+	if (r->modules & RECOMPUTE_CORE_ATTN)
+		str_adds(notes,
+		    "--recompute-modules core_attn: changes nothing: attention is always "
+		    "recomputed\n");
+}
+
 /* Method and number apply only to full recomputation, and --recompute-activations overrides the
  * granularity, as in Megatron-LM. */
 static int
@@ -438,6 +476,8 @@ resolve_recompute(
 	r->num_layers = o->recompute_num_layers;
 	if (o->recompute_activations)
 		r->granularity = RECOMPUTE_SELECTIVE;
+	if (resolve_modules(p, o, r, e) < 0)
+		return -1;
 	if (r->granularity == RECOMPUTE_FULL)
 		return 0;
 	if (opt_given(p, "recompute-method") || opt_given(p, "recompute-num-layers"))
@@ -508,6 +548,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 		return -1;
 	if (optim_types_resolve(&o->optim_types, &plan->layout, &plan->shape, notes, e) < 0)
 		return -1;
+	note_modules(&plan->shape.recompute, notes);
 	note_stream(&plan->shape, notes);
 	note_traffic(plan, notes);
 	return 0;

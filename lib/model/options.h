@@ -36,6 +36,7 @@ struct run_options {
 	int recompute_granularity, recompute_method;
 	bool recompute_activations;
 	int64_t recompute_num_layers;
+	struct opt_list recompute_modules;
 };
 
 /* The result of run_resolve. */
@@ -158,6 +159,11 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         opt_recompute_granularities, "none", \
 	         "activations that the backward pass recomputes: selective, the outputs of " \
 	         "norms and activations; full, whole layers from their inputs"), \
+	{ .name = "recompute-modules", .type = OPT_LIST, \
+	  .off = offsetof(S, M.recompute_modules), .unit = "MODULE", \
+	  .help = "with --recompute-granularity selective: what it recomputes instead, of " \
+	          "core_attn (no more than always), layernorm (outputs of norms) and mlp (from " \
+	          "its norm on)" }, \
 	RUN_FLAG(S, M, "recompute-activations", recompute_activations, \
 	         "--recompute-granularity selective, overriding that option"), \
 	RUN_CHOICE(S, M, "recompute-method", recompute_method, opt_recompute_methods, "uniform", \

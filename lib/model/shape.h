@@ -13,13 +13,34 @@
 enum recompute_granularity { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 enum recompute_method { RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
 
+/* Parts of a layer that the backward pass makes again: attention (always), the outputs of norms,
+ * the MLP from its norm on, the output of its activation alone. */
+enum recompute_module {
+	RECOMPUTE_CORE_ATTN = 1,
+	RECOMPUTE_LAYERNORM = 2,
+	RECOMPUTE_MLP = 4,
+	RECOMPUTE_ACTIVATION = 8
+};
+
 /* Which activations the backward pass recomputes. Full and uniform: every layer, in chunks of
  * num_layers; full and block: the first num_layers of a stage, one by one. */
 struct recompute {
 	enum recompute_granularity granularity;
 	enum recompute_method method;
 	int64_t num_layers;
+	unsigned modules; /* of selective, enum recompute_module; 0: norms and activations */
 };
+
+/* The modules whose outputs are not kept. */
+static inline unsigned
+recompute_modules(const struct recompute *r)
+{
+	if (r->granularity == RECOMPUTE_NONE)
+		return 0;
+	return r->granularity == RECOMPUTE_SELECTIVE && r->modules
+	    ? r->modules
+	    : (unsigned)RECOMPUTE_LAYERNORM | RECOMPUTE_ACTIVATION;
+}
 
 /* What is sharded over replicas: nothing, master weights and moments (ZeRO-1), main gradients too
  * (ZeRO-2), weights too (ZeRO-3). Source: Rajbhandari 2020, arXiv:1910.02054. */

@@ -22,10 +22,15 @@ same()
 	results none.jsonl >none.steps
 	for how in "selective" "full" "full --recompute-num-layers 2" \
 		"full --recompute-num-layers 3" \
+		"selective --recompute-modules mlp" \
+		"selective --recompute-modules core_attn layernorm" \
+		"selective --recompute-modules layernorm mlp" \
 		"full --recompute-method block --recompute-num-layers 1" \
 		"full --recompute-method block --recompute-num-layers 3"; do
 		# Where others have shown the rest, one of each kind.
-		case $few$how in yesfull | yes*block*3 | yes*\ 2) continue ;; esac
+		case $few$how in
+		yesfull | yes*block*3 | yes*\ 2 | yes*s\ mlp | yes*core*) continue ;;
+		esac
 		rm -rf again again.jsonl
 		train "$ranks" $steps $options "$@" --recompute-granularity $how \
 			--metrics-file again.jsonl --save again
@@ -45,7 +50,13 @@ none=$(saved) selective=$(saved --recompute-activations) full=$(saved --recomput
 if [ "$none" -le "$selective" ] || [ "$selective" -le "$full" ]; then
 	fail "saved bytes $none, selective $selective, full $full"
 fi
-echo "llama: $none bytes saved, selective $selective, full $full"
+norms=$(saved --recompute-activations --recompute-modules layernorm)
+mlp=$(saved --recompute-activations --recompute-modules layernorm mlp)
+# Its activation is gated and never kept, so norms are all of selective.
+if [ "$norms" != "$selective" ] || [ "$mlp" -ge "$norms" ] || [ "$full" -ge "$mlp" ]; then
+	fail "saved bytes: norms $norms, with the MLP $mlp"
+fi
+echo "llama: $none bytes saved, selective $selective, with mlp $mlp, full $full"
 model="$llama --qk-layernorm"
 same llama-qknorm-tp2 2 "$(layout 2 1)"
 model=$gpt2
@@ -55,6 +66,16 @@ few=yes
 same gpt2-plain 1 "" --micro-batch-size 2 --hidden-dropout 0 --attention-dropout 0
 same gpt2-dropout-pp2-bf16 2 "$(layout 1 2) --num-virtual-stages-per-pipeline-rank 2" --bf16 \
 	--fp32-residual-connection
+for wrong in moe_act "mlp mlp"; do
+	ends 2 1 $steps --recompute-activations --recompute-modules $wrong
+	grep -q -e "--recompute-modules ${wrong%% *}: must be core_attn, layernorm or mlp, " log ||
+		fail "--recompute-modules $wrong: $(cat log)"
+done
+ends 2 1 $steps --recompute-modules mlp
+grep -q -e "--recompute-modules: is for --recompute-granularity selective" log ||
+	fail "--recompute-modules without selective: $(cat log)"
+train 1 $steps --recompute-activations --recompute-modules core_attn
+grep -q -e "--recompute-modules core_attn: changes nothing" log || fail "no note of core_attn"
 ends 2 1 $steps --recompute-num-layers 2
 grep -q -e "--recompute-num-layers: is for --recompute-granularity full" log ||
 	fail "--recompute-num-layers without full: $(cat log)"

@@ -199,6 +199,7 @@ static const struct recompute recomputes[] = {
 	{ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 9 },
 	{ RECOMPUTE_FULL, RECOMPUTE_BLOCK, 1 },
 	{ RECOMPUTE_FULL, RECOMPUTE_BLOCK, 2 },
+	{ RECOMPUTE_SELECTIVE, RECOMPUTE_UNIFORM, 1, RECOMPUTE_MLP },
 };
 
 enum { NUM_RECOMPUTES = sizeof recomputes / sizeof *recomputes };
@@ -304,6 +305,13 @@ test_figures(void)
 	s.recompute.granularity = RECOMPUTE_SELECTIVE;
 	memory_plan(&recomputed, &c, &l, &s, coord);
 	CHECK(m.layer_bytes - recomputed.layer_bytes == 2 * 64 * 64 * 2);
+	memory_release(&recomputed);
+	/* The MLP from its norm on: what remains of it is the input and the norm. */
+	s.recompute.modules = RECOMPUTE_MLP | RECOMPUTE_CORE_ATTN;
+	memory_plan(&recomputed, &c, &l, &s, coord);
+	CHECK(recomputed.place[BUF_FC1_OUT] == ARENA_SCRATCH);
+	CHECK(recomputed.place[BUF_NORM2_OUT] == ARENA_SAVED);
+	CHECK(m.layer_bytes - recomputed.layer_bytes == m.bytes[BUF_FC1_OUT]);
 	memory_release(&recomputed);
 	s.recompute = (struct recompute){ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 };
 	memory_plan(&recomputed, &c, &l, &s, coord);

@@ -35,7 +35,33 @@ fused(const struct engine *e)
 	return e->plan.model.activation == ACTIVATION_GELU_TANH;
 }
 
-/* Saves the up projection's output and, unless the backward pass recomputes it, the activation's.
+/* Whether the buffer is scratch: the backward pass makes it again. */
+static bool
+is_made_again(const struct engine *e, enum buffer b)
+{
+	return e->mem.place[b] == ARENA_SCRATCH;
+}
+
+/* From the norm's output to the activation's input; where they are one operation, to its output. */
+static void
+project_up(const struct layer *l, struct step *s, const struct tensor *normed)
+{
+	struct engine *e = s->e;
+	struct tensor act = step_buffer(s, BUF_ACT_OUT, l->block->local),
+		      up = step_buffer(s, BUF_FC1_OUT, l->block->local);
+	struct linear in = {
+		.x = *normed,
+		.y = fused(e) ? act : up,
+		.weight = engine_joined(e, false, l->block->layer, fc1(e), ROLE_UP),
+		.bias = engine_joined(e, false, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
+	};
+
+	if (fused(e))
+		in.pre = up;
+	column_forward(s, &in);
+}
+
+/* Saves the up projection's output and the activation's, unless the backward pass recomputes them.
  * One sum over the tensor group, in row_forward. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
@@ -43,22 +69,15 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct engine *e = s->e;
 	struct tensor act = step_buffer(s, BUF_ACT_OUT, l->block->local),
 		      up = step_buffer(s, BUF_FC1_OUT, l->block->local);
-	struct linear in = {
-		.x = norm_forward(l, s, x),
-		.y = fused(e) ? act : up,
-		.weight = engine_joined(e, false, l->block->layer, fc1(e), ROLE_UP),
-		.bias = engine_joined(e, false, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
-	};
+	struct tensor normed = norm_forward(l, s, x);
 	struct linear down = { .x = act,
 		.y = norm_branch(l, s),
 		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
 		.bias = engine_weight(e, l->block->layer, ROLE_DOWN_BIAS) };
 
-	if (fused(e))
-		in.pre = up;
-	column_forward(s, &in);
+	project_up(l, s, &normed);
 	/* Recomputed only for the backward pass, which recomputes the activation itself. */
-	if (!y->data && !l->block->post && e->mem.place[BUF_ACT_OUT] == ARENA_SCRATCH)
+	if (!y->data && !l->block->post && is_made_again(e, BUF_ACT_OUT))
 		return;
 	if (!fused(e))
 		e->ops->act_fwd(e->stream, (enum act_kind)e->plan.model.activation, &act, &up);
@@ -84,7 +103,7 @@ through_activation(const struct layer *l, struct step *s, struct tensor *act)
 		.x = step_buffer(s, BUF_FC1_OUT, l->block->local) };
 
 	a.dx = a.x;
-	if (e->mem.place[BUF_ACT_OUT] == ARENA_SCRATCH)
+	if (is_made_again(e, BUF_ACT_OUT))
 		*act = a.y = a.dy;
 	e->ops->act_bwd(e->stream, (enum act_kind)e->plan.model.activation, &a);
 	return a.dx;
@@ -107,22 +126,24 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct linear_grad in = {
 		.dx = engine_buffer(e, BUF_DNORM),
 		.dy = down.dx,
+		.x = norm_recompute(l, s, x),
 		.weight = engine_joined(e, false, l->block->layer, fc1(e), ROLE_UP),
 		.dweight = engine_joined(e, true, l->block->layer, fc1(e), ROLE_UP),
 		.dbias = engine_joined(e, true, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
 	};
 	struct norm_flow flow = { *dx, in.dx, *x };
 
+	if (is_made_again(e, BUF_FC1_OUT))
+		project_up(l, s, &in.x);
 	if (fused(e)) {
 		down.pre = step_buffer(s, BUF_FC1_OUT, l->block->local);
-		if (e->mem.place[BUF_ACT_OUT] == ARENA_SCRATCH)
+		if (is_made_again(e, BUF_ACT_OUT) && !is_made_again(e, BUF_FC1_OUT))
 			e->ops->act_fwd(e->stream, ACT_GELU_TANH, &down.x, &down.pre);
 	}
 	row_backward(s, &down);
 	if (!fused(e))
 		in.dy = through_activation(l, s, &down.x);
 	weight_product(s, &down);
-	in.x = norm_recompute(l, s, x);
 	column_backward(s, &in);
 	norm_backward(l, s, &flow);
 }

@@ -354,7 +354,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "contigious-checkpointing", recompute }, { "distribute-saved-activations", recompute },
 	{ "mhc-recompute-layer-num", recompute }, { "partition-activations", recompute },
 	{ "profile-backward", recompute },
-	{ "recompute-modules", recompute },
 	{ "split-transformers", recompute }, { "synchronize-each-layer", recompute },
 	{ "dump-param-to-param-group-map", profile }, { "memory-snapshot-path", profile },
 	{ "nvtx-ranges", profile }, { "profile-ranks", profile },

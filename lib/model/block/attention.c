@@ -51,10 +51,11 @@ static const struct buffer_row buffers[] = {
 	{ "norm 1 mean", BUF_NORM1_MEAN, LAYER, IF_PRE_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "norm 1 rstd", BUF_NORM1_RSTD, LAYER, IF_PRE_NORM, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "norm 1 output", BUF_NORM1_OUT, LAYER, IF_PRE_NORM, ACT, { D_ROWS, D_HIDDEN },
-	    FWD | QKV_BWD },
+	    FWD | QKV_BWD, RECOMPUTE_LAYERNORM },
 	{ "q, k, v", BUF_QKV, LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 },
 	/* q and k of BUF_QKV after their norms, rotated in place with RoPE */
-	{ "q, k norm output", BUF_QK, LAYER, IF_QK_NORM, ACT, { D_TOKENS, D_QK }, FWD | ATTN_BWD },
+	{ "q, k norm output", BUF_QK, LAYER, IF_QK_NORM, ACT, { D_TOKENS, D_QK }, FWD | ATTN_BWD,
+	    RECOMPUTE_LAYERNORM },
 	{ "q, k norm mean", BUF_QK_MEAN, LAYER, IF_QK_LAYERNORM, REAL, { D_NORMS, D_TOKENS }, 0 },
 	{ "q, k norm rstd", BUF_QK_RSTD, LAYER, IF_QK_NORM, REAL, { D_NORMS, D_TOKENS }, 0 },
 	{ "log-sum-exp", BUF_LSE, LAYER, ALWAYS, REAL, { D_HEADS, D_HELD }, 0 },

@@ -40,10 +40,11 @@ static const struct buffer_row buffers[] = {
 	{ "norm 2 mean", BUF_NORM2_MEAN, LAYER, IF_PRE_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "norm 2 rstd", BUF_NORM2_RSTD, LAYER, IF_PRE_NORM, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "norm 2 output", BUF_NORM2_OUT, LAYER, IF_PRE_NORM, ACT, { D_ROWS, D_HIDDEN },
-	    FWD | MLP_BWD },
-	{ "fc1 output", BUF_FC1_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_FC1 }, 0 },
+	    FWD | MLP_BWD, RECOMPUTE_LAYERNORM },
+	{ "fc1 output", BUF_FC1_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_FC1 }, FWD | MLP_BWD,
+	    RECOMPUTE_MLP },
 	{ "activation output", BUF_ACT_OUT, LAYER, IF_UNGATED, ACT, { D_TOKENS, D_FFN },
-	    FWD | MLP_BWD },
+	    FWD | MLP_BWD, RECOMPUTE_MLP | RECOMPUTE_ACTIVATION },
 	{ "activation output", BUF_ACT_OUT, STEP, IF_GATED, ACT, { D_TOKENS, D_FFN }, FWD },
 	{ "fc2 output", BUF_FC2_OUT, LAYER, IF_POST_NORM, ACT, { D_ROWS, D_HIDDEN }, 0 },
 	{ "post norm 2 mean", BUF_POST2_MEAN, LAYER, IF_POST_LAYERNORM, REAL, { D_ROWS, D_ONE },
@@ -68,6 +69,7 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	int64_t rows = dim[D_TOKENS], h = dim[D_HIDDEN], fc1 = dim[D_FC1], f = dim[D_FFN];
 
 	work_product(w, rows, fc1, h);
+	w->product[0].again = RECOMPUTE_MLP;
 	work_product(w, rows, h, f);
 	w->elements =
 	    3 * (2 * (double)h * (double)dim[D_ROWS] + ((double)fc1 + (double)f) * (double)rows);

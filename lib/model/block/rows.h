@@ -145,9 +145,10 @@ struct buffer_row {
 	enum condition when;
 	enum element element;
 	enum dim dim[2];
-	/* of scratch buffers; for layer buffers 0, or the phases in which they live when
-	 * recomputed */
-	unsigned phase;
+	unsigned phase; /* of scratch buffers; of layer buffers, those in which they live there */
+	/* enum recompute_module: recomputing any of these, a layer does not keep it: it is scratch
+	 */
+	unsigned again;
 };
 
 /* Whether a condition holds for the model; false for conditions on the run. */
