@@ -27,6 +27,7 @@ static const struct {
 	{ "pipeline-model-parallel-layout", AGREE_VALUE },
 	{ "rampup-batch-size", AGREE_VALUE },
 	{ "step-batch-size-schedule", AGREE_VALUE },
+	{ "recompute-modules", AGREE_VALUE },
 	{ "iterations-to-skip", AGREE_VALUE },
 	{ "rewind-on-spike", AGREE_VALUE },
 	{ "data-path", AGREE_PRESENCE },
