@@ -9,6 +9,7 @@
 #include "lib/model/layout_text.h"
 #include "plan/memtable.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The sums of a row. */
@@ -126,33 +127,33 @@ by_stage(const struct run_plan *plan, bool json, FILE *f)
 	}
 }
 
-/* Ranks are in order of their stages, so each stage is planned once. */
+/* Each stage is planned once. */
 static void
 by_rank(const struct run_plan *plan, bool json, FILE *f)
 {
-	int known = -1;
-	uint64_t sum[COLUMNS] = { 0 };
+	int64_t stages = plan->layout.pipeline_model_parallel_size;
+	uint64_t(*sum)[COLUMNS] = mem_alloc((size_t)stages, sizeof *sum);
 
+	for (int i = 0; i < stages; i++) {
+		struct memory_plan m;
+
+		stage_plan(&m, plan, i);
+		sum_columns(plan, &m, sum[i]);
+		memory_release(&m);
+	}
 	if (!json)
 		print_header("rank\ttp\tcp\tdp\tpp", f);
 	for (int64_t rank = 0; rank < layout_world(&plan->layout); rank++) {
 		int c[AX_COUNT];
 
 		layout_coord(&plan->layout, rank, c);
-		if (c[AX_PP] != known) {
-			struct memory_plan m;
-
-			known = c[AX_PP];
-			stage_plan(&m, plan, known);
-			sum_columns(plan, &m, sum);
-			memory_release(&m);
-		}
 		fprintf(f,
 		    json ? "{\"rank\": %lld, \"tp\": %d, \"cp\": %d, \"dp\": %d, \"pp\": %d"
 			 : "%lld\t%d\t%d\t%d\t%d",
 		    (long long)rank, c[AX_TP], c[AX_CP], c[AX_DP], c[AX_PP]);
-		print_sums(sum, json, f);
+		print_sums(sum[c[AX_PP]], json, f);
 	}
+	free(sum);
 }
 
 /* One buffer of a stage, with the number of layers and slots that have it. Those of recomputed

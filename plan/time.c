@@ -89,20 +89,23 @@ traffic(const struct hardware *hw, double bytes)
 	return bytes / (hw->memory_bandwidth * 1e9 * hw->memory_efficiency);
 }
 
-/* One direction of a ring: each rank passes on (size - 1) / size of the bytes. Half of an all-
- * reduce. stride is the distance between neighbours' rank numbers, from which follows how many of
- * the group share a node. */
+/* How many of n ranks share a node, of which neighbours are so far apart in rank numbers. */
 static double
-ring(const struct run_case *r, int64_t size, int64_t stride, double bytes)
+near(const struct run_case *r, int64_t n, int64_t stride)
+{
+	return fmin(fmax(floor(r->hw->gpus_per_node / (double)stride), 1), (double)n);
+}
+
+/* One direction of a ring: each rank passes on (size - 1) / size of the bytes. Half of an all-
+ * reduce. inside: how many of its ranks share a node. */
+static double
+ring(const struct run_case *r, int64_t size, double inside, double bytes)
 {
 	const struct hardware *hw = r->hw;
-	double inside = floor(hw->gpus_per_node / (double)stride), seconds = 0, nodes,
-	       n = (double)size;
+	double seconds = 0, nodes = ceil((double)size / inside);
 
 	if (size == 1)
 		return 0;
-	inside = inside < 1 ? 1 : inside > n ? n : inside;
-	nodes = ceil(n / inside);
 	if (inside > 1)
 		seconds = (inside - 1) / inside * bytes /
 			(hw->link_bandwidth * 1e9 * hw->link_efficiency) +
@@ -120,7 +123,24 @@ ring(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 double
 time_all_reduce(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 {
-	return 2 * ring(r, size, stride, bytes);
+	return 2 * ring(r, size, near(r, size, stride), bytes);
+}
+
+/* A ring of the ranks that differ on these axes alone. */
+static double
+ring_along(const struct run_case *r, unsigned axes, double bytes)
+{
+	double inside = 1;
+	int64_t size = 1;
+
+	for (int a = 0; a < AX_COUNT; a++)
+		if (axes & AX_BIT(a)) {
+			int64_t n = layout_size(r->layout, (enum axis)a);
+
+			size *= n;
+			inside *= near(r, n, layout_stride(r->layout, (enum axis)a));
+		}
+	return ring(r, size, inside, bytes);
 }
 
 /* All rows between blocks that a context rank holds. */
@@ -142,7 +162,7 @@ context_exchanges(const struct run_case *r, const struct work *w)
 	if (c == 1 || w->exchanges == 0)
 		return 0;
 	bytes *= (double)c / (double)(c - 1) / w->exchanges;
-	return w->exchanges * ring(r, c, r->layout->tensor_model_parallel_size, bytes);
+	return w->exchanges * ring_along(r, AX_BIT(AX_CP), bytes);
 }
 
 /* What collectives of one way each are hidden by the products that they are beside (linear.c of
@@ -174,8 +194,7 @@ hidden(const struct run_case *r, const struct work *w, double way)
 static void
 tensor_collectives(const struct run_case *r, const struct work *w, struct stage_time *out)
 {
-	double way =
-	    ring(r, r->layout->tensor_model_parallel_size, 1, rows_bytes(r, r->shape->dtype));
+	double way = ring_along(r, AX_BIT(AX_TP), rows_bytes(r, r->shape->dtype));
 	bool shards = layout_row_shards(r->layout) > 1;
 	double all = way * (shards ? w->scatters : 2 * w->reductions);
 
@@ -238,19 +257,20 @@ stage_time(const struct run_case *r, int64_t stage)
 	return s;
 }
 
-/* Hands the activations of a micro batch on, and its gradients back. Neighbouring stages are far
- * apart in rank numbers, so they share a node only when the whole run does. */
+/* Hands the activations of a micro batch on, and its gradients back: inside a node where all stages
+ * of a pipeline share one. */
 static double
 exchange_time(const struct run_case *r)
 {
 	const struct hardware *hw = r->hw;
 	double bytes =
 	    rows_bytes(r, memory_stream(r->shape)) / (double)layout_row_shards(r->layout);
-	bool inside = (double)layout_world(r->layout) <= hw->gpus_per_node;
+	int64_t p = r->layout->pipeline_model_parallel_size;
+	bool inside = (double)(p * layout_stride(r->layout, AX_PP)) <= hw->gpus_per_node;
 	double bus = inside ? hw->link_bandwidth * hw->link_efficiency
 			    : hw->network_bandwidth * hw->network_efficiency;
 
-	if (r->layout->pipeline_model_parallel_size == 1)
+	if (p == 1)
 		return 0;
 	return 2 * (bytes / (bus * 1e9) + (inside ? hw->link_us : hw->network_us) * 1e-6);
 }
@@ -286,8 +306,8 @@ static double
 gradient_time(const struct run_case *r)
 {
 	const struct layout *l = r->layout;
-	int64_t d = layout_replicas(l), t = l->tensor_model_parallel_size,
-		p = l->pipeline_model_parallel_size;
+	unsigned replicas = AX_BIT(AX_CP) | AX_BIT(AX_DP);
+	int64_t t = l->tensor_model_parallel_size, p = l->pipeline_model_parallel_size;
 	double real = (double)dtype_size(memory_real(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
 	double table = (double)(layout_vocab(l, r->model) / t * r->model->hidden_size) * real;
@@ -295,13 +315,13 @@ gradient_time(const struct run_case *r)
 	int64_t passes = r->shape->recompute.granularity == RECOMPUTE_FULL ? 3 : 2;
 	int64_t reductions = r->shape->sharding >= SHARDING_GRADS ? m : 1;
 	int64_t gathers = r->shape->sharding == SHARDING_PARAMS ? passes * m : 1;
-	double seconds = (double)reductions * ring(r, d, t, (double)r->elements * real);
+	double seconds = (double)reductions * ring_along(r, replicas, (double)r->elements * real);
 
 	seconds += (double)gathers *
-	    ring(r, d, t, (double)r->elements * (r->shape->sharding ? act : real));
+	    ring_along(r, replicas, (double)r->elements * (r->shape->sharding ? act : real));
 	seconds *= 1 - r->hw->dp_overlap;
 	if (p > 1 && !r->model->untie_embeddings_and_output_weights)
-		seconds += time_all_reduce(r, 2, t * d * (p - 1), table);
+		seconds += time_all_reduce(r, 2, layout_stride(l, AX_PP) * (p - 1), table);
 	return seconds;
 }
 

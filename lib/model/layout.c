@@ -3,6 +3,8 @@
  *
  * Pure arithmetic over four sizes, without processes. A rank is a number in a mixed radix whose
  * lowest digit is the tensor axis, so that ranks with the most traffic are neighbours on one node.
+ * Of data ranks and stages either may come first. In both orders ranks of a group are numbered as
+ * their coordinates are: replicas by layout_replica.
  */
 #include "lib/model/layout.h"
 
@@ -51,14 +53,35 @@ layout_replica(const struct layout *l, const int coord[AX_COUNT])
 	return coord[AX_CP] + (int)l->context_parallel_size * coord[AX_DP];
 }
 
-/* The digits of rank. */
+/* The axes from the lowest digit on, [AX_COUNT]. */
+static const enum axis *
+digits(const struct layout *l)
+{
+	static const enum axis order[2][AX_COUNT] = { { AX_TP, AX_CP, AX_DP, AX_PP },
+		{ AX_TP, AX_CP, AX_PP, AX_DP } };
+
+	return order[l->use_tp_pp_dp_mapping];
+}
+
 void
 layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT])
 {
-	for (int a = 0; a < AX_COUNT; a++) {
-		coord[a] = (int)(rank % layout_size(l, (enum axis)a));
-		rank /= layout_size(l, (enum axis)a);
+	const enum axis *digit = digits(l);
+
+	for (int i = 0; i < AX_COUNT; i++) {
+		coord[digit[i]] = (int)(rank % layout_size(l, digit[i]));
+		rank /= layout_size(l, digit[i]);
 	}
+}
+
+int64_t
+layout_stride(const struct layout *l, enum axis a)
+{
+	int64_t n = 1;
+
+	for (const enum axis *digit = digits(l); *digit != a; digit++)
+		n *= layout_size(l, *digit);
+	return n;
 }
 
 /*

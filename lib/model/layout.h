@@ -1,7 +1,7 @@
 /*
  * layout.h - rank <-> coordinates, groups, and the part of the model on a rank
  *
- * Order "tp-cp-dp-pp", leftmost fastest: rank = tp + t (cp + c (dp + D pp)).
+ * Order "tp-cp-dp-pp", leftmost fastest: rank = tp + t (cp + c (dp + D pp)); or "tp-cp-pp-dp".
  * Source: spec/training.md 11; Megatron-LM core/parallel_state.py.
  */
 #ifndef MODEL_LAYOUT_H
@@ -20,7 +20,8 @@ enum { SPLIT_MAX = 512 }; /* virtual stages, at most */
 struct layout {
 	int64_t tensor_model_parallel_size, context_parallel_size, data_parallel_size,
 	    pipeline_model_parallel_size;
-	bool sequence_parallel; /* between blocks each tensor rank holds different rows */
+	bool sequence_parallel;    /* between blocks each tensor rank holds different rows */
+	bool use_tp_pp_dp_mapping; /* neighbouring stages are nearer than data ranks */
 	/* chunks of layers of each pipeline stage: chunk j of stage r is virtual stage j p + r; 0
 	 * as 1 */
 	int64_t virtual_stages;
@@ -58,6 +59,8 @@ int64_t layout_world(const struct layout *l);
 int64_t layout_replicas(const struct layout *l);
 int layout_replica(const struct layout *l, const int coord[AX_COUNT]);
 void layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT]);
+/* How far apart two ranks are that are neighbours on an axis. */
+int64_t layout_stride(const struct layout *l, enum axis a);
 /* The number of the group over these axes (bits) that contains rank; its ranks are equal on all
  * other axes. */
 int64_t layout_group(const struct layout *l, unsigned axes, int64_t rank);

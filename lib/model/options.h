@@ -107,6 +107,9 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	RUN_FLAG(S, M, "sequence-parallel", layout.sequence_parallel, \
 	         "tensor ranks hold rows of their own between blocks: norms, dropout and " \
 	         "residual sums of a part of the sequence each"), \
+	RUN_FLAG(S, M, "use-tp-pp-dp-mapping", layout.use_tp_pp_dp_mapping, \
+	         "number the ranks so that stages of a pipeline are nearer to each other than " \
+	         "data ranks, not the other way round; may change on resume"), \
 	RUN_FLAG(S, M, "tp-comm-overlap", tp_comm_overlap, \
 	         "tensor ranks communicate beside products: rows are multiplied while others " \
 	         "are gathered or summed, gradients of inputs summed beside those of weights"), \

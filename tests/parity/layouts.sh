@@ -17,6 +17,7 @@ small="--ddp-bucket-size 5000"
 split=--pipeline-model-parallel-layout
 chunks=--num-virtual-stages-per-pipeline-rank
 alone="--no-overlap-grad-reduce --no-overlap-param-gather"
+near=--use-tp-pp-dp-mapping
 rows=--sequence-parallel
 overlap=--tp-comm-overlap
 beside="$rows $overlap"
@@ -66,7 +67,7 @@ gpt2 4 1 4 1 0 $split E|t*5|t*3|L
 gpt2 4 1 2 2 3 $small $(context 2 a2a)
 gpt2 4 1 2 2 3 $small $chunks 2
 qknorm 8 4 2 1 0 $beside
-plain 8 2 2 2 1 $rows $chunks 2
+plain 8 2 2 2 1 $rows $chunks 2 $near
 packed 4 2 1 2 1 $(context 2) $rows
 llama-gemma 8 2 2 1 3 $(context 2) $rows
 neox 4 2 1 2 3 $rows $small
@@ -94,6 +95,8 @@ plain 8 2 2 2 1 $rows
 plain 4 1 4 1 0
 gpt2 8 8 1 4 0
 llama 8 2 2 1 1 $small
+llama 8 2 2 1 3 $small $near
+gpt2 8 1 2 1 1 $near $(context 2) $small
 llama 2 1 1 8 2 $small
 gpt2 8 2 4 1 0
 qknorm 8 2 2 1 3 $small

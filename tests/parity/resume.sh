@@ -114,6 +114,9 @@ other "gpt2 TP2 PP2 to PP2 CP2 with ZeRO-3" gpt2-fp32-tp2-pp2 4 $(layout 1 2) $(
 	$(zero 3) $small
 other "gpt2 TP2 CP2 with ZeRO-3 to DP2 with ZeRO-2" gpt2-fp32-tp2-cp2-zero3 2 $(zero 2)
 other "gpt2 TP2 CP2 with ZeRO-3 to one rank" gpt2-fp32-tp2-cp2-zero3 1
+# The order of ranks is not a checkpoint's: only sums over all of them come in another.
+other "gpt2 TP2 PP2 to PP2 DP2 with stages nearer than data ranks" gpt2-fp32-tp2-pp2 4 \
+	$(layout 1 2) --use-tp-pp-dp-mapping
 model=$llama
 other "llama DP2 with ZeRO-2 to TP2 DP2 with ZeRO-3" llama-fp32-dp2-zero2 4 $(layout 2 1) \
 	$(zero 3) --sequence-parallel

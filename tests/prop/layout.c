@@ -11,8 +11,8 @@ rank_at(const struct layout *l, const int coord[AX_COUNT])
 {
 	int64_t rank = 0;
 
-	for (int a = AX_COUNT; a-- > 0;)
-		rank = rank * layout_size(l, (enum axis)a) + coord[a];
+	for (int a = 0; a < AX_COUNT; a++)
+		rank += layout_stride(l, (enum axis)a) * coord[a];
 	return rank;
 }
 
@@ -48,18 +48,44 @@ check_ranks(const struct layout *l)
 	}
 }
 
+/* Ranks of a communicator are in the order of their numbers: stages and replicas in theirs. */
+static void
+check_order(const struct layout *l)
+{
+	static const unsigned over[] = { AX_BIT(AX_PP), AX_BIT(AX_CP) | AX_BIT(AX_DP) };
+	int64_t world = layout_world(l);
+
+	for (int k = 0; k < 2; k++) {
+		int *next = mem_zalloc((size_t)world, sizeof *next);
+
+		for (int64_t r = 0; r < world; r++) {
+			int64_t group = layout_group(l, over[k], r);
+			int coord[AX_COUNT];
+
+			layout_coord(l, r, coord);
+			CHECK((k ? layout_replica(l, coord) : coord[AX_PP]) == next[group]++);
+		}
+		free(next);
+	}
+}
+
 /* The example of spec/training.md 11: t 2, c 1, D 2, p 2. */
 static void
 check_example(void)
 {
 	static const int tp[8] = { 0, 0, 1, 1, 2, 2, 3, 3 }, dp[8] = { 0, 1, 0, 1, 2, 3, 2, 3 };
 	static const int pp[8] = { 0, 1, 2, 3, 0, 1, 2, 3 };
-	struct layout l = { 2, 1, 2, 2 };
+	struct layout l = { 2, 1, 2, 2 }, near = l;
 
+	/* With as many stages as data ranks, the other order makes the groups of the one those of
+	 * the other. */
+	near.use_tp_pp_dp_mapping = true;
 	for (int r = 0; r < 8; r++) {
 		CHECK(layout_group(&l, AX_BIT(AX_TP), r) == tp[r]);
 		CHECK(layout_group(&l, AX_BIT(AX_DP), r) == dp[r]);
 		CHECK(layout_group(&l, AX_BIT(AX_PP), r) == pp[r]);
+		CHECK(layout_group(&near, AX_BIT(AX_DP), r) == pp[r]);
+		CHECK(layout_group(&near, AX_BIT(AX_PP), r) == dp[r]);
 	}
 }
 
@@ -387,7 +413,9 @@ main(void)
 		check_vocab(&c, &l);
 		check_tiling(&c, &l);
 		l.context_parallel_size = pick(3);
+		l.use_tp_pp_dp_mapping = legal % 2;
 		check_ranks(&l);
+		check_order(&l);
 		l.context_parallel_size = pick(9);
 		check_positions(&l);
 	}

@@ -126,6 +126,22 @@ test_gemms(void)
 	CHECK_NEAR(time_all_reduce(&r, 8, 1, 1e9), 2 * 7.0 / 8 * 1e9 / (450e9 * 0.75), 0.01);
 }
 
+/* Two nodes: either the data ranks share one, or the stages do, which then exchange faster and
+ * reduce gradients more slowly. */
+static void
+test_mapping(void)
+{
+	struct hardware hw = device("gpu h200\n");
+	struct layout l = { 2, 1, 4, 2 };
+	struct step_time data = timed(&hw, l, 4, 8, SHARDING_NONE), stages;
+
+	l.use_tp_pp_dp_mapping = true;
+	stages = timed(&hw, l, 4, 8, SHARDING_NONE);
+	CHECK(stages.dp > data.dp && stages.other < data.other && stages.bubble < data.bubble);
+	CHECK_NEAR(stages.compute, data.compute, 1e-12);
+	CHECK_NEAR(stages.tp, data.tp, 1e-12);
+}
+
 /* Each part of the time changes in the right direction. */
 static void
 test_directions(void)
@@ -351,6 +367,7 @@ main(void)
 {
 	test_devices();
 	test_gemms();
+	test_mapping();
 	test_directions();
 	test_beside();
 	test_scale();

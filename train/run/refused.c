@@ -337,7 +337,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "suggested-communication-unit-size", comm }, { "tp-comm-bootstrap-backend", comm },
 	{ "tp-comm-overlap-cfg", comm }, { "tp-comm-overlap-rs-dgrad", comm },
 	 { "use-mpi", comm }, { "use-nccl-ub", comm },
-	{ "use-ring-exchange-p2p", comm }, { "use-sharp", comm }, { "use-tp-pp-dp-mapping", comm },
+	{ "use-ring-exchange-p2p", comm }, { "use-sharp", comm },
 	/* Samples come from the mapped files; nothing is loaded ahead. */
 	{ "data-impl", data_speed }, { "mmap-warmup", data_speed },
 	{ "num-dataset-builder-threads", data_speed },

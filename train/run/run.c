@@ -104,30 +104,30 @@ other_bytes(const struct train_config *c)
 }
 
 /* TSV on stdout, one line per rank, in rank order; no memory is taken and no peer is asked.
- * engine_open takes its memory by the same plan, so the figures are those of a run. Ranks are in
- * the order of their stages, and tensor and data ranks of a stage hold equally much, so each stage
- * is planned once. */
+ * engine_open takes its memory by the same plan, so the figures are those of a run. Tensor and data
+ * ranks of a stage hold equally much, so each stage is planned once. */
 int
 train_dry_run(const struct train_config *c, int64_t world_size)
 {
 	uint64_t other = other_bytes(c);
-	struct memory_plan m = { 0 };
-	int stage = -1;
+	int64_t stages = c->plan.layout.pipeline_model_parallel_size;
+	struct memory_plan *of = mem_zalloc((size_t)stages, sizeof *of);
 
 	printf("rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_"
 	       "bytes\n");
 	for (int64_t rank = 0; rank < world_size; rank++) {
 		int coord[AX_COUNT];
+		struct memory_plan *m;
 
 		layout_coord(&c->plan.layout, rank, coord);
-		if (coord[AX_PP] != stage) {
-			stage = coord[AX_PP];
-			memory_release(&m);
-			run_memory(&m, &c->plan, coord);
-		}
-		row(&m, rank, coord, other);
+		m = &of[coord[AX_PP]];
+		if (!m->block)
+			run_memory(m, &c->plan, coord);
+		row(m, rank, coord, other);
 	}
-	memory_release(&m);
+	for (int64_t i = 0; i < stages; i++)
+		memory_release(&of[i]);
+	free(of);
 	return EXIT_DONE;
 }
 
