@@ -5,8 +5,6 @@
 #include "plan/options.h"
 #include "plan/search.h"
 
-#include <string.h>
-
 /* What every verb checks first: the options and the model. */
 static int
 begin(const struct opt_parse *p, int argc, char **argv, struct model_config *c, struct err *e)
@@ -109,6 +107,7 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 	o.layout.tensor_model_parallel_size = o.layout.pipeline_model_parallel_size =
 	    o.layout.context_parallel_size = 1;
 	o.micro_batch_size = 1;
+	o.split = (struct split_options){ 0 };
 	rc = run_resolve(p, &o, 1, 0, &plan, &notes, e);
 	str_release(&notes);
 	if (rc < 0)
@@ -121,7 +120,9 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 		.context = cfg->run.layout.context_parallel_size,
 		.keep_sharding = opt_given(p, "data-parallel-sharding-strategy") ||
 		    cfg->run.use_distributed_optimizer || cfg->run.use_megatron_fsdp ||
-		    cfg->run.use_torch_fsdp2 };
+		    cfg->run.use_torch_fsdp2,
+		.split = cfg->run.split,
+		.overlap_p2p = cfg->run.overlap_p2p_communication };
 	if (opt_given(p, "tensor-model-parallel-size"))
 		in->tensor = cfg->run.layout.tensor_model_parallel_size;
 	if (opt_given(p, "pipeline-model-parallel-size"))

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CHUNKS = 8 }; /* at most; more of them exchange more and save little */
+
 static const double gib = 1073741824.0, margin = 0.04, tie = 0.01;
 
 static const char *const fit_names[] = { "fits", "tight", "no" };
@@ -70,6 +72,16 @@ try_shardings(struct search *s, const struct search_input *in, struct candidate 
 	return fits;
 }
 
+/* Whether the chunks of each stage can take turns with so many micro batches. */
+static bool
+takes_turns(const struct candidate *c)
+{
+	struct schedule_shape shape =
+	    layout_schedule(&c->layout, (int)c->shape.num_microbatches, true);
+
+	return schedule_fits(&shape);
+}
+
 /* Every power of two that divides the samples of a data rank, or the one that was given. A larger
  * one never needs less memory. Micro batches end at 2^30 tokens, more than any device can run,
  * which keeps products of sizes in 64 bits. */
@@ -84,7 +96,32 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 	for (; b <= each && each % b == 0 && b * c->shape.seq_length <= 1 << 30; b *= 2) {
 		c->shape.micro_batch_size = b;
 		c->shape.num_microbatches = each / b;
-		if (!try_shardings(s, in, c) || in->micro_batch)
+		if (takes_turns(c) && !try_shardings(s, in, c))
+			break;
+		if (in->micro_batch)
+			break;
+	}
+}
+
+/* One chunk of layers each stage, or every power of two of them that leaves each a layer; or what
+ * was given. More chunks never need less memory. */
+static void
+try_chunks(struct search *s, const struct search_input *in, struct candidate *c)
+{
+	int64_t p = c->layout.pipeline_model_parallel_size, layers = in->model.num_layers;
+	struct err e;
+
+	for (int64_t v = 1; v == 1 || (p > 1 && v <= CHUNKS && p * v <= layers); v *= 2) {
+		struct split_options o = in->split;
+		int before = s->count;
+
+		if (!split_given(&in->split) && v > 1)
+			o.num_virtual_stages_per_pipeline_rank = v;
+		if (split_resolve(&o, &in->model, in->shape.seq_length, &c->layout, &e) == 0) {
+			c->layout.overlap_p2p = in->overlap_p2p && layout_chunks(&c->layout) > 1;
+			try_batches(s, in, c);
+		}
+		if (split_given(&in->split) || s->count == before)
 			break;
 	}
 }
@@ -127,8 +164,7 @@ try_layouts(struct search *s, const struct search_input *in)
 			if (in->world_size % (t * p) || left % in->context ||
 			    (in->pipeline && p != in->pipeline) || !legal(in, &c.layout))
 				continue;
-			split_balance(&in->model, in->shape.seq_length, &c.layout);
-			try_batches(s, in, &c);
+			try_chunks(s, in, &c);
 		}
 	}
 }
@@ -228,7 +264,7 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 	fputs("rank\ttp\tpp\tdp\tmicro_batch_size\tnum_microbatches\tsharding\tmemory_"
 	      "gib\tfit\tseconds\t"
 	      "tokens_per_second\tcompute\ttp_share\tbubble\tdp_share\tmemory_bound\tother\t"
-	      "cp_share\n",
+	      "cp_share\tchunks\n",
 	    f);
 	for (int i = 0; i < s->count && i < top; i++) {
 		const struct candidate *c = &s->item[i];
@@ -240,9 +276,10 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 		    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
 		    (long long)c->shape.num_microbatches, opt_shardings[c->shape.sharding],
 		    need(c, &in->hw) / gib, fit_names[c->fit], t->total, speed(c, in));
-		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", t->compute / t->total,
-		    t->tp / t->total, t->bubble / t->total, t->dp / t->total, t->memory / t->total,
-		    t->other / t->total, t->cp / t->total);
+		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\n",
+		    t->compute / t->total, t->tp / t->total, t->bubble / t->total, t->dp / t->total,
+		    t->memory / t->total, t->other / t->total, t->cp / t->total,
+		    layout_chunks(&c->layout));
 	}
 }
 
@@ -264,6 +301,9 @@ print_plan(const struct search *s, const struct search_input *in, int64_t pick, 
 	if (c->layout.context_parallel_size > 1)
 		str_addf(out, "context-parallel-size %lld\n",
 		    (long long)c->layout.context_parallel_size);
+	if (layout_chunks(&c->layout) > 1 && !split_given(&in->split))
+		str_addf(
+		    out, "num-virtual-stages-per-pipeline-rank %d\n", layout_chunks(&c->layout));
 	if (layout_row_shards(&c->layout) > 1)
 		str_adds(out, "sequence-parallel\n");
 	if (c->shape.sharding)
@@ -320,6 +360,8 @@ static void
 name_layout(const struct candidate *c, struct str *out)
 {
 	layout_words(&c->layout, out);
+	if (layout_chunks(&c->layout) > 1)
+		str_addf(out, ", chunks %d", layout_chunks(&c->layout));
 	str_addf(out, ", micro-batch-size %lld%s%s", (long long)c->shape.micro_batch_size,
 	    c->shape.sharding ? ", sharding " : "",
 	    c->shape.sharding ? opt_shardings[c->shape.sharding] : "");

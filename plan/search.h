@@ -2,14 +2,16 @@
  * search.h - the legal layouts of a run that fit a device, fastest first
  *
  * Every divisor of the model and of the world is tried as tensor and pipeline size, every power of
- * two as micro batch, the optimizer's state whole and sharded over data ranks; gradients and
- * weights are sharded only where nothing else fits. Memory is the memory plan's (which the trainer
- * allocates) plus the device's reserve; time comes from plan/time. Plans within 1 % of each other
- * count as ties, the smaller one first. Source: spec/planning.md 8.
+ * two as micro batch and, where there are stages, as chunks of each, the optimizer's state whole
+ * and sharded over data ranks; gradients and weights are sharded only where nothing else fits.
+ * Memory is the memory plan's (which the trainer allocates) plus the device's reserve; time comes
+ * from plan/time. Plans within 1 % of each other count as ties, the smaller one first. Source:
+ * spec/planning.md 8.
  */
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H
 
+#include "lib/model/split.h"
 #include "plan/time.h"
 
 enum fit { FIT_YES, FIT_TIGHT, FIT_NO }; /* tight: within 4 % of the device memory */
@@ -23,7 +25,9 @@ struct search_input {
 	int64_t tensor, pipeline, micro_batch; /* 0: free */
 	int64_t context;                       /* of every plan */
 	bool keep_sharding;                    /* every plan has the sharding of the shape */
-	bool sequence_parallel;                /* where a plan has several tensor ranks */
+	struct split_options split;            /* of every plan, if any is given */
+	bool overlap_p2p;
+	bool sequence_parallel; /* where a plan has several tensor ranks */
 };
 
 struct candidate {

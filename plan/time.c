@@ -276,12 +276,14 @@ exchange_time(const struct run_case *r)
 }
 
 /* Fills, runs and drains the pipeline: the slowest stage works m times, the others add one pass
- * each. Exact for 1F1B. */
+ * each, or where chunks take turns one pass of a chunk. Exact for 1F1B. Each chunk hands over,
+ * which costs nothing beside other passes. */
 static void
 pipeline_time(const struct run_case *r, struct step_time *out)
 {
 	int64_t p = r->layout->pipeline_model_parallel_size;
 	double m = (double)r->shape->num_microbatches, sum = 0, hand_over = exchange_time(r);
+	double chunks = layout_chunks(r->layout);
 	struct stage_time slowest = { 0 };
 
 	for (int64_t i = 0; i < p; i++) {
@@ -295,8 +297,8 @@ pipeline_time(const struct run_case *r, struct step_time *out)
 	out->memory = m * slowest.memory;
 	out->tp = m * slowest.tp;
 	out->cp = m * slowest.cp;
-	out->bubble = sum - stage_total(&slowest) + (double)(p - 1) * hand_over;
-	out->other = m * hand_over;
+	out->bubble = (sum - stage_total(&slowest)) / chunks + (double)(p - 1) * hand_over;
+	out->other = r->layout->overlap_p2p ? 0 : m * chunks * hand_over;
 }
 
 /* Gradients over the data and context ranks, new weights back, and a tied table between the ends of

@@ -50,6 +50,52 @@ share_rows(struct run_plan *p, char option[64])
 	return layout_check_rows(&p->layout, p->shape.seq_length, &ignored) == 0;
 }
 
+/* Other stages than the default's, whose first is the largest: its head costs the last one work,
+ * not memory. False where the layers were split by options. */
+static bool
+split_again(struct run_plan *p, struct split_options *o)
+{
+	struct layout usual = p->layout;
+	struct err ignored;
+
+	split_balance(&p->model, p->shape.seq_length, &usual);
+	if (memcmp(usual.split, p->layout.split, sizeof usual.split) != 0)
+		return false;
+	o->microbatch_group_size_per_virtual_pipeline_stage = p->layout.microbatch_group;
+	return split_resolve(o, &p->model, p->shape.seq_length, &p->layout, &ignored) == 0;
+}
+
+static bool
+equal_stages(struct run_plan *p, char option[64])
+{
+	int64_t stages = layout_stages(&p->layout), layers = p->model.num_layers;
+	struct split_options o = { .num_layers_per_virtual_pipeline_stage = layers / stages };
+
+	if (p->layout.pipeline_model_parallel_size == 1 || layers % stages)
+		return false;
+	snprintf(option, 64, "--num-layers-per-virtual-pipeline-stage %lld",
+	    (long long)(layers / stages));
+	return split_again(p, &o);
+}
+
+/* As few less as leave the others equal. */
+static bool
+smaller_first_stage(struct run_plan *p, char option[64])
+{
+	int64_t stages = p->layout.pipeline_model_parallel_size, first = p->layout.split[0] - 1;
+	struct split_options o = { 0 };
+
+	if (stages == 1 || layout_chunks(&p->layout) > 1)
+		return false;
+	while (first > 0 && (p->model.num_layers - first) % (stages - 1))
+		first--;
+	if (first < 1)
+		return false;
+	o.decoder_first_pipeline_num_layers = first;
+	snprintf(option, 64, "--decoder-first-pipeline-num-layers %lld", (long long)first);
+	return split_again(p, &o);
+}
+
 static bool
 share_optimizer(struct run_plan *p, char option[64])
 {
@@ -107,8 +153,8 @@ more_tensor_ranks(struct run_plan *p, char option[64])
 }
 
 static bool (*const remedies[])(struct run_plan *, char[64]) = { smaller_evaluation, share_rows,
-	smaller_micro_batch, recompute_some, share_optimizer, share_weights, recompute_layers,
-	more_tensor_ranks };
+	equal_stages, smaller_first_stage, smaller_micro_batch, recompute_some, share_optimizer,
+	share_weights, recompute_layers, more_tensor_ranks };
 
 enum { REMEDIES = sizeof remedies / sizeof *remedies };
 
@@ -125,6 +171,23 @@ need(const struct run_plan *p, const int coord[AX_COUNT])
 	return bytes;
 }
 
+/* The most that a rank needs that stands where coord does in one of the stages: a remedy for one
+ * stage may take from another. */
+static uint64_t
+need_most(const struct run_plan *p, const int coord[AX_COUNT])
+{
+	int at[AX_COUNT];
+	uint64_t most = 0;
+
+	memcpy(at, coord, sizeof at);
+	for (at[AX_PP] = 0; at[AX_PP] < p->layout.pipeline_model_parallel_size; at[AX_PP]++) {
+		uint64_t bytes = need(p, at);
+
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
 /* The remedies that suffice alone, separated by commas. */
 static void
 list_single(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t limit, struct str *out)
@@ -133,7 +196,7 @@ list_single(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t lim
 		struct run_plan p = *plan;
 		char option[64] = "";
 
-		if (remedies[i](&p, option) && need(&p, coord) <= limit)
+		if (remedies[i](&p, option) && need_most(&p, coord) <= limit)
 			str_addf(out, "%s%s", out->len ? ", or " : "", option);
 	}
 }
@@ -145,9 +208,9 @@ list_all(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t limit,
 	struct run_plan p = *plan;
 	char option[REMEDIES][64] = { "" };
 
-	for (bool changed = true; changed && need(&p, coord) > limit;) {
+	for (bool changed = true; changed && need_most(&p, coord) > limit;) {
 		changed = false;
-		for (int i = 0; i < REMEDIES && need(&p, coord) > limit; i++) {
+		for (int i = 0; i < REMEDIES && need_most(&p, coord) > limit; i++) {
 			struct run_plan next = p;
 			char said[64] = "";
 
@@ -158,7 +221,7 @@ list_all(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t limit,
 			changed = true;
 		}
 	}
-	for (int i = 0; i < REMEDIES && need(&p, coord) <= limit; i++)
+	for (int i = 0; i < REMEDIES && need_most(&p, coord) <= limit; i++)
 		if (option[i][0])
 			str_addf(out, "%s%s", out->len ? " and " : "", option[i]);
 }

@@ -381,6 +381,17 @@ check_chunks(const struct layout *l, const struct model_config *c, struct err *e
 	return 0;
 }
 
+bool
+split_given(const struct split_options *o)
+{
+	return o->num_layers_per_virtual_pipeline_stage ||
+	    o->num_virtual_stages_per_pipeline_rank ||
+	    o->microbatch_group_size_per_virtual_pipeline_stage ||
+	    o->decoder_first_pipeline_num_layers || o->decoder_last_pipeline_num_layers ||
+	    o->account_for_embedding_in_pipeline_split || o->account_for_loss_in_pipeline_split ||
+	    o->pipeline_model_parallel_layout;
+}
+
 /* A group keeps all stages busy. */
 static int
 check_group(const struct layout *l, struct err *e)

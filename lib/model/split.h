@@ -20,6 +20,9 @@ struct split_options {
 	const char *pipeline_model_parallel_layout;
 };
 
+/* Whether any of them is. */
+bool split_given(const struct split_options *o);
+
 /* Rows of a table of options whose struct S holds the options M. */
 /* clang-format off */
 #define SPLIT_SIZE(S, M, n, f, h) \

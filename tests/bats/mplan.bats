@@ -216,13 +216,13 @@ column()
 @test "search: the best plans, and a plan that check and mem accept" {
 	run -0 --separate-stderr mplan search --config 8b.conf --world-size 64 --gpu h200 \
 		--global-batch-size 512 -o plan.conf
-	[ "${lines[0]}" = "rank	tp	pp	dp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other	cp_share" ]
+	[ "${lines[0]}" = "rank	tp	pp	dp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other	cp_share	chunks" ]
 	[ "${#lines[@]}" = 11 ]
 	[[ "$stderr" == "mplan: "*" legal layouts, "*" fit; the best (tensor "*") spends "*" % of a step on "*"; the next ("* ]]
 	# The shares of each row add up to 1.
 	column 12-18 <<<"$output" | awk '{ s = $1 + $2 + $3 + $4 + $5 + $6 + $7; if (s < 0.996 || s > 1.004) exit 1 }'
 	[ "$(head -c 32 plan.conf)" = "# mplan search: 64 ranks of h200" ]
-	[ "$(grep -c . plan.conf)" -le 6 ]
+	[ "$(grep -c . plan.conf)" -le 7 ]
 	first=${lines[1]}
 	run -0 mplan check --config 8b.conf --config plan.conf --world-size 64
 	[[ "$output" == "ok: 8030261248 parameters on 64 ranks: tensor $(cut -f 2 <<<"$first"), pipeline $(cut -f 3 <<<"$first"), data $(cut -f 4 <<<"$first"); "* ]]
@@ -294,6 +294,24 @@ column()
 		-o none/plan.conf
 }
 
+@test "search: stages in chunks, of every number or as they were typed" {
+	search() { mplan search -q --config 8b.conf --world-size 64 --gpu h100 --top 1000 \
+		--global-batch-size 64 --tensor-model-parallel-size 4 \
+		--pipeline-model-parallel-size 4 --micro-batch-size 1 "$@"; }
+	run -0 search -o plan.conf
+	[ "$(column 19 <<<"$output" | sort -nu | paste -s -d ' ')" = "1 2 4 8" ]
+	best=$(column 19 <<<"$output" | head -n 1)
+	[ "$best" -gt 1 ]
+	grep -qx "num-virtual-stages-per-pipeline-rank $best" plan.conf
+	run -0 mplan check -q --config 8b.conf --config plan.conf --world-size 64
+	run -0 search --num-virtual-stages-per-pipeline-rank 2 --force -o plan.conf
+	[ "$(column 19 <<<"$output" | sort -u)" = 2 ]
+	run -0 mplan check -q --config 8b.conf --config plan.conf --world-size 64 \
+		--num-virtual-stages-per-pipeline-rank 2
+	run -0 search --decoder-last-pipeline-num-layers 5
+	[ "$(column 19 <<<"$output" | sort -u)" = 1 ]
+}
+
 @test "search: nothing legal, nothing fits, a tight fit" {
 	refused 1 "mplan: no legal layout of 7 ranks: sizes must divide the ranks, 8 heads, 4 layers and --global-batch-size 8; mplan check gives the reason for one" \
 		mplan search --config tiny.conf --world-size 7 --gpu h200 --global-batch-size 8
@@ -310,7 +328,7 @@ column()
 
 @test "search: all plans of ten thousand ranks" {
 	run -0 mplan search -q --config 8b.conf --world-size 10240 --gpu gb200 \
-		--global-batch-size 20480 --num-layers 120 --hidden-size 8192 \
+		--global-batch-size 20480 --num-layers 60 --hidden-size 8192 \
 		--ffn-hidden-size 28672 --num-attention-heads 64
 	[ "${#lines[@]}" -gt 5 ]
 }

@@ -228,6 +228,25 @@ two()
 	launch=
 }
 
+# interleaved NAME OPTIONS...: chunks of two stages take turns, and exchange beside passes or not,
+# against one rank; four layers, so that each chunk has one
+interleaved()
+{
+	family=$1-four
+	shift
+	set -- "$@" --num-layers 4 --deterministic-mode --backend "$device"
+	train "$family" "$@"
+	set -- "$@" --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
+	launch="mpirun -np 2"
+	train "$family-chunks" "$@"
+	near "$family-chunks" "$family" 1e-5
+	train "$family-turns" "$@" --no-overlap-p2p-communication
+	same "$family-chunks" "$family-turns"
+	train "$family-chunks-bf16" "$@" --bf16
+	near "$family-chunks-bf16" "$family" 1e-2
+	launch=
+}
+
 # shellcheck disable=SC2086
 if ! "$B/mtrain" $common $data --backend "$device" --train-iters 1 >"$dir/dry" 2>&1; then
 	grep 'cannot be used\|not built in' "$dir/dry" || { cat "$dir/dry"; exit 1; }
@@ -280,3 +299,7 @@ data=$mock
 two llama $llama
 # shellcheck disable=SC2086
 two gpt2 $gpt2
+# shellcheck disable=SC2086
+interleaved llama $llama
+# shellcheck disable=SC2086
+interleaved gpt2 $gpt2

@@ -2,6 +2,7 @@
 #include "lib/model/evaluation.h"
 #include "lib/model/family.h"
 #include "lib/model/fit.h"
+#include "lib/model/split.h"
 #include "tests/check.h"
 
 /* A Llama-like model of 16 layers on two data ranks. */
@@ -72,6 +73,36 @@ test_evaluation(void)
 	memory_release(&both);
 }
 
+/* The head makes the last of four stages small and the first the largest: 5 5 4 2. Equal ones, or a
+ * smaller first one, save a layer of it; where a user has split the layers nothing is said. */
+static void
+test_stages(void)
+{
+	int coord[AX_COUNT] = { 0 };
+	struct run_plan p = plan_of(8);
+	struct err e;
+
+	p.layout.pipeline_model_parallel_size = 4;
+	p.shape.num_microbatches = 8;
+	p.model.vocab_size = 16000;
+	p.model.untie_embeddings_and_output_weights = true;
+	split_balance(&p.model, p.shape.seq_length, &p.layout);
+
+	CHECK(p.layout.split[0] == 5 && p.layout.split[3] == 2);
+	CHECK(memory_fit(&p, coord, 0, need(&p) - 1, &e) < 0);
+	CHECK(strstr(e.msg, "it fits with --num-layers-per-virtual-pipeline-stage 4, or "));
+	CHECK(strstr(e.msg, "--decoder-first-pipeline-num-layers 4, or "));
+	/* The last stage would hold four layers, and of two weights the larger. */
+	p.shape.num_microbatches = 1;
+	CHECK(memory_fit(&p, coord, 0, need(&p) - 1, &e) < 0);
+	CHECK(!strstr(e.msg, "--num-layers-per-virtual-pipeline-stage"));
+	p.shape.num_microbatches = 8;
+	p.layout.split[0] = 6;
+	p.layout.split[1] = 4;
+	CHECK(memory_fit(&p, coord, 0, need(&p) - 1, &e) < 0);
+	CHECK(!strstr(e.msg, "-pipeline-"));
+}
+
 int
 main(void)
 {
@@ -116,5 +147,6 @@ main(void)
 	CHECK(memory_fit(&odd, coord, 0, need(&odd) - 1, &e) < 0 &&
 	    !strstr(e.msg, "--micro-batch-size"));
 	test_evaluation();
+	test_stages();
 	return check_done();
 }

@@ -302,8 +302,22 @@ test_search(void)
 	in.micro_batch = 3;
 	in.keep_sharding = true;
 	in.shape.sharding = SHARDING_OPTIM;
+	/* Chunks of its layers take turns on a stage, the more the less it waits. */
+	CHECK(search_run(&s, &in, &e) == 0 && s.count == 4);
+	for (int i = 0; i < s.count; i++)
+		for (int k = 0; k < s.count; k++)
+			CHECK(
+			    layout_chunks(&s.item[i].layout) <= layout_chunks(&s.item[k].layout) ||
+			    s.item[i].time.bubble < s.item[k].time.bubble);
+	search_release(&s);
+	in.split.num_virtual_stages_per_pipeline_rank = 1;
 	CHECK(
 	    search_run(&s, &in, &e) == 0 && s.count == 1 && s.item[0].shape.num_microbatches == 16);
+	CHECK(layout_chunks(&s.item[0].layout) == 1);
+	search_release(&s);
+	in.split = (struct split_options){ .num_layers_per_virtual_pipeline_stage = 2 };
+	CHECK(search_run(&s, &in, &e) == 0 && s.count == 1);
+	CHECK(layout_chunks(&s.item[0].layout) == 4);
 	search_release(&s);
 	in.micro_batch = 5;
 	CHECK(search_run(&s, &in, &e) < 0 && s.count == 0);
