@@ -227,7 +227,6 @@ grid >legal
 drawn legal >chosen
 echo "$(wc -l <legal) legal layouts of 8 ranks with ZeRO 0 to 3; seed $SEED draws the last \
 $(wc -l <chosen) rows"
-[ -z "$ALL" ] || : >table
 cat chosen >>table
 while read -r row; do
 	set -- $row
