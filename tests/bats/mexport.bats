@@ -69,6 +69,16 @@ setup()
 	[ "$(loss --hidden-dropout 0.125)" = "$(loss --hidden-dropout 0.125 --embedding-dropout 0.125)" ]
 }
 
+@test "a Hugging Face directory is a source of exports and of runs, whose masters are not rounded" {
+	mexport -q "$hf/gpt2" out
+	mckpt diff out "$hf/gpt2" >diff
+	"$make_checkpoint" a 131
+	mexport -q --dtype fp32 a hf32
+	mtrain -q --pretrained-checkpoint hf32 --bf16 --mock-data --train-iters 1 --lr 0 --min-lr 0 \
+		--weight-decay 0 --seq-length 8 --eval-iters 0 --save run >/dev/null
+	mckpt diff --only '*weight' run a >diff
+}
+
 @test "without a tokenizer there is a note" {
 	mckpt import "$hf/llama" ck
 	fails 0 "mexport: no tokenizer files are written: give --tokenizer-model, or --vocab-file and --merge-file" mexport ck out
