@@ -265,6 +265,19 @@ narrow(char *dst, const char *src, int64_t count, uint16_t (*from)(float))
 	}
 }
 
+/* 16 bits from 16 bits of the other form, by way of a float, which holds every number of both. */
+static inline void
+cross(char *dst, const char *src, int64_t count, float (*from)(uint16_t), uint16_t (*to)(float))
+{
+	for (int64_t i = 0; i < count; i++) {
+		uint16_t h;
+
+		memcpy(&h, src + 2 * i, 2);
+		h = to(from(h));
+		memcpy(dst + 2 * i, &h, 2);
+	}
+}
+
 /*
  * memmove for equal types, so that those alone may overlap. Pairs of other types go through double.
  * Integer and 8-bit types convert only to themselves; anything else is a bug in the caller.
@@ -282,6 +295,10 @@ dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_ty
 		widen(dst, src, count, dtype_f32_from_f16);
 	} else if (dst_type == DTYPE_F16 && src_type == DTYPE_F32) {
 		narrow(dst, src, count, dtype_f16_from_f32);
+	} else if (dst_type == DTYPE_F16 && src_type == DTYPE_BF16) {
+		cross(dst, src, count, dtype_f32_from_bf16, dtype_f16_from_f32);
+	} else if (dst_type == DTYPE_BF16 && src_type == DTYPE_F16) {
+		cross(dst, src, count, dtype_f32_from_f16, dtype_bf16_from_f32);
 	} else {
 		for (int64_t i = 0; i < count; i++)
 			store(dst, dst_type, i, load(src, src_type, i));
@@ -307,6 +324,23 @@ count_narrowed(const char *before, const char *after, int64_t count, uint16_t in
 	return lost;
 }
 
+/* Of BF16 that became FP16, likewise. */
+static struct dtype_lost
+count_crossed(const char *before, const char *after, int64_t count)
+{
+	struct dtype_lost lost = { 0 };
+
+	for (int64_t i = 0; i < count; i++) {
+		uint16_t b, a;
+
+		memcpy(&b, before + 2 * i, 2);
+		memcpy(&a, after + 2 * i, 2);
+		lost.overflows += (a & 0x7fff) == 0x7c00 && (b & 0x7fff) < 0x7f80;
+		lost.underflows += (a & 0x7fff) == 0 && (b & 0x7fff) != 0;
+	}
+	return lost;
+}
+
 /* True when every number of one type is one of the other. */
 static bool
 holds_all(enum dtype to, enum dtype from)
@@ -324,6 +358,8 @@ dtype_count_lost(struct dtype_array before, struct dtype_array after, int64_t co
 	if (before.type == DTYPE_F32)
 		return count_narrowed(
 		    before.data, after.data, count, after.type == DTYPE_BF16 ? 0x7f80 : 0x7c00);
+	if (before.type == DTYPE_BF16)
+		return count_crossed(before.data, after.data, count);
 	for (int64_t i = 0; i < count; i++) {
 		double b = load(before.data, before.type, i), a = load(after.data, after.type, i);
 

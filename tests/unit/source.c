@@ -165,6 +165,38 @@ test_lost(void)
 		}
 }
 
+/* Every number of 16 bits in the other form, against the way through double. */
+static void
+test_crossed(void)
+{
+	static uint16_t all[65536], direct[65536], by_double[65536];
+	static double wide[65536];
+
+	for (int i = 0; i < 65536; i++)
+		all[i] = (uint16_t)i;
+	for (int k = 0; k < 2; k++) {
+		enum dtype from = k ? DTYPE_F16 : DTYPE_BF16, to = k ? DTYPE_BF16 : DTYPE_F16;
+		int64_t over = 0, under = 0;
+		struct dtype_lost lost;
+
+		dtype_convert(direct, to, all, from, 65536);
+		dtype_convert(wide, DTYPE_F64, all, from, 65536);
+		dtype_convert(by_double, to, wide, DTYPE_F64, 65536);
+		for (int i = 0; i < 65536; i++) {
+			double back;
+
+			CHECK(direct[i] == by_double[i] || isnan(wide[i]));
+			dtype_convert(&back, DTYPE_F64, &direct[i], to, 1);
+			over += isinf(back) && isfinite(wide[i]);
+			under += back == 0 && wide[i] != 0;
+		}
+		lost = dtype_count_lost(
+		    (struct dtype_array){ all, from }, (struct dtype_array){ direct, to }, 65536);
+		CHECK(lost.overflows == over && lost.underflows == under);
+		CHECK((over > 0) == (k == 0));
+	}
+}
+
 int
 main(void)
 {
@@ -179,6 +211,7 @@ main(void)
 	test_refused(dir, "config.json", ": neither model.safetensors nor");
 	test_refused(dir, "notes.txt", "no checkpoint in '");
 	test_lost();
+	test_crossed();
 	io_remove_tree(dir, &e);
 	return check_done();
 }
