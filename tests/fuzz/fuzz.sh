@@ -26,6 +26,7 @@ longest()
 {
 	case $1 in
 	jsonl | spm_text | sentence | pretok | options | json) echo 1024 ;;
+	torch_dir) echo 32768 ;;
 	*) echo 8192 ;;
 	esac
 }
