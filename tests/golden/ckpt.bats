@@ -174,6 +174,9 @@ unpack_set()
 		check llama-tp2pp2-fullyreshard --to torch $layout --use-distributed-optimizer \
 			--transformer-impl local
 	}
+	mckpt export -q of-llama-tp2pp2-fullyreshard plain
+	"${PYTHON:-python3}" "$TOP/tests/golden/megatron_other.py" plain/iter_0000003 other module.
+	"$B/tests/tools/megatron_same" llama-tp2pp2-fullyreshard/expected.safetensors other/iter_0000003
 }
 
 # export_tokenizer VOCAB OPTION...: tokenizer.json of a model with that many rows, as ./out/tokenizer.json
