@@ -266,11 +266,9 @@ read_box(const struct safetensors_entry *t, const struct family_place *place,
 {
 	struct slice box = stored_box(place, of), whole = slice_whole(place->ndim, place->shape);
 	size_t size = dtype_size(t->dtype);
-	int64_t first, n;
-	const char *bytes;
+	int64_t first, n = slice_span(&box, &whole, &first);
+	const char *bytes = (const char *)t->data + (size_t)first * size;
 
-	n = slice_span(&box, &whole, &first);
-	bytes = (const char *)t->data + (size_t)first * size;
 	map_will_need(bytes, (uint64_t)n * size);
 	if (place->transposed) {
 		void *stored = mem_alloc((size_t)slice_elements(&box), size);
