@@ -66,6 +66,14 @@ same_steps "4 + 4 steps, resharded in between" straight.steps on.steps
 same_tensors "4 + 4 steps, resharded in between" straight on
 echo "4 + 4 steps, resharded in between: equal bit by bit"
 
+# An update moves 4 bytes of gradient, and twice 2 of weight, remainder and both moments.
+train 1 --mock-data --train-iters 3 --lr 1e-3 --bf16 $narrow --profile --profile-step-start 1 \
+	--profile-step-end 2
+mckpt info one | grep '^parameters' | cat - profile.tsv | awk -F '\t' '
+	$1 == "parameters" { n = $2 }
+	$1 == "adamw" { bytes += $2 * $6 * 1e6 / n }
+	END { exit !(bytes > 19 && bytes < 21) }' || fail "the bytes of an update are not 20 a parameter"
+
 # The types may change on resume.
 train 4 $steps --bf16 $grid --load half --save widened --metrics-file widened.jsonl
 loss=$(gap lm_loss widened.jsonl on.jsonl)

@@ -163,11 +163,14 @@ describe_xent_loss(struct op_call *c, const struct xent *x)
 		out(c, "logits", &x->logits);
 }
 
+/* Remainders are read and written, but hold no numbers that an observer could check. */
 static void
 describe_adamw(struct op_call *c, const struct adamw *a)
 {
 	in(c, &a->grad);
 	in(c, &a->master);
+	in(c, &a->remainder);
+	in(c, &a->remainder);
 	in(c, &a->exp_avg);
 	in(c, &a->exp_avg_sq);
 	out(c, "master", &a->master);
