@@ -72,7 +72,8 @@ train 1 --mock-data --train-iters 3 --lr 1e-3 --bf16 $narrow --profile --profile
 mckpt info one | grep '^parameters' | cat - profile.tsv | awk -F '\t' '
 	$1 == "parameters" { n = $2 }
 	$1 == "adamw" { bytes += $2 * $6 * 1e6 / n }
-	END { exit !(bytes > 19 && bytes < 21) }' || fail "the bytes of an update are not 20 a parameter"
+	END { exit !(bytes > 19 && bytes < 21) }' ||
+	fail "the bytes of an update are not 20 a parameter"
 
 # The types may change on resume.
 train 4 $steps --bf16 $grid --load half --save widened --metrics-file widened.jsonl
