@@ -206,16 +206,19 @@ distcp_load(const struct distcp_dir *dir, const struct distcp_object *o, struct 
 	return open_zip(dir, o->file, (const uint64_t[]){ o->offset, o->bytes }, e);
 }
 
-/* Compares one zip with its own sums. Returns 1 when they differ. */
+/* Compares the zip of a tensor's chunk, or an object, with its own sums. Returns 1 when they
+ * differ. */
 static int
-verify_place(const struct distcp_dir *dir, int file, const uint64_t place[2], struct str *problems)
+verify_place(const struct distcp_dir *dir, const struct distcp_object *o, struct str *problems)
 {
-	struct err e;
-	struct torchzip *z = open_zip(dir, file, place, &e);
-	int wrong = !z || torchzip_verify(z, &e) < 0;
+	struct err e, why;
+	struct torchzip *z = distcp_load(dir, o, &e);
+	int wrong = !z || torchzip_verify(z, &why) < 0;
 
+	if (z && wrong)
+		err_set(&e, "%s/%s: '%s': %s", dir->path, dir->d.file[o->file], o->name, why.msg);
 	torchzip_close(z);
-	map_forget(&dir->map[file]);
+	map_forget(&dir->map[o->file]);
 	if (wrong)
 		str_addf(problems, "%s\n", e.msg);
 	return wrong;
@@ -230,15 +233,12 @@ distcp_verify(const struct distcp_dir *dir, struct str *problems)
 	for (int i = 0; i < d->num_tensors; i++)
 		for (int k = 0; k < d->tensor[i].num_pieces; k++) {
 			const struct ckpt_piece *p = &d->tensor[i].piece[k];
+			const struct distcp_object o = { d->tensor[i].name, p->file, p->offset,
+				p->bytes };
 
-			wrong += verify_place(
-			    dir, p->file, (const uint64_t[]){ p->offset, p->bytes }, problems);
+			wrong += verify_place(dir, &o, problems);
 		}
-	for (int i = 0; i < d->num_objects; i++) {
-		const struct distcp_object *o = &d->object[i];
-
-		wrong +=
-		    verify_place(dir, o->file, (const uint64_t[]){ o->offset, o->bytes }, problems);
-	}
+	for (int i = 0; i < d->num_objects; i++)
+		wrong += verify_place(dir, &d->object[i], problems);
 	return wrong;
 }

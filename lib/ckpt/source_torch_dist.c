@@ -365,17 +365,23 @@ add_notes(struct dist_source *d, int64_t rows)
 {
 	struct source *s = &d->s;
 	int64_t padding = rows - s->config.vocab_size;
+	bool random = false;
 
 	if (!d->args.vocab_known)
 		s->padded_vocab = s->config.vocab_size;
 	if (padding)
-		str_addf(&s->notes, "%s: %lld rows of padding of the vocabulary tables left out\n",
-		    s->path, (long long)padding);
+		str_addf(&s->notes,
+		    "%s: %lld rows of padding of the vocabulary tables are dropped\n", s->path,
+		    (long long)padding);
+	for (int i = 0; i < d->dir.d.num_objects && !random; i++)
+		random = !strncmp(d->dir.d.object[i].name, "rng_state/", 10);
+	if (random)
+		str_addf(&s->notes, "%s: the state of random numbers is not read\n", s->path);
 	if (!s->rule)
 		for (int i = 0; i < d->dir.d.num_tensors; i++)
 			if (!strncmp(d->dir.d.tensor[i].name, "optimizer.", 10)) {
 				str_addf(&s->notes,
-				    "%s: the optimizer's states are not Adam's, and left out\n",
+				    "%s: the optimizer is not Adam: its state is not read\n",
 				    s->path);
 				return;
 			}
@@ -472,19 +478,6 @@ dist_read(struct dist_source *d, int i, int kind, const struct slice *box, void 
 	return 0;
 }
 
-/* The parameter's number: it may be of another table of the same model. -1: none. */
-static int
-index_of(const struct source *s, const struct param *p)
-{
-	int i = 0;
-
-	if (p >= s->param && p < s->param + s->count)
-		return (int)(p - s->param);
-	while (i < s->count && strcmp(s->param[i].name, p->name))
-		i++;
-	return i < s->count && param_has_shape(&s->param[i], p->ndim, p->shape) ? i : -1;
-}
-
 /* Copy 0 of a parameter is the master where there is one; -1: not held. */
 static int
 kind_of(const struct dist_source *d, const struct source_part *p)
@@ -501,7 +494,7 @@ static bool
 find_part(const struct source *s, const struct source_part *p, struct source_stored *out)
 {
 	const struct dist_source *d = (const struct dist_source *)s;
-	int i = index_of(s, p->param), kind = kind_of(d, p),
+	int i = source_index(s, p->param), kind = kind_of(d, p),
 	    tensor = i < 0 ? 0 : d->map.rows[i].tensor;
 	const struct ckpt_tensor *t;
 
@@ -520,7 +513,7 @@ static int
 read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
 {
 	struct dist_source *d = (struct dist_source *)s;
-	int i = index_of(s, p->param), kind = kind_of(d, p);
+	int i = source_index(s, p->param), kind = kind_of(d, p);
 
 	if (d->range && kind != DIST_WEIGHT)
 		return dist_read_flat(d, i, kind, &p->box, dst, e);

@@ -1,9 +1,10 @@
-# mckpt on checkpoints of Megatron-LM in its torch format: every tensor bit for bit, every refusal
+# mckpt on checkpoints of Megatron-LM: every tensor bit for bit, every refusal
 #
 # The archives of tests/golden/torch are of Megatron-LM's own save_checkpoint after three steps on
 # random tokens (chunks: 2 tensor ranks, 2 stages of 2 chunks, torch's optimizer; buckets: 2 data
 # ranks, the distributed optimizer in several buckets), or of the same form (gpt2: tied tables, 2
-# tensor ranks, 2 stages). A .tsv has the sums of all tensors, computed from the live tensors.
+# tensor ranks, 2 stages). A .tsv has the sums of all tensors, computed from the live tensors. That
+# of tests/golden/torch_dist is the run of buckets once more, in the torch_dist format.
 
 bats_require_minimum_version 1.5.0
 load common
@@ -172,4 +173,53 @@ found()
 	echo 500 >save/latest_checkpointed_iteration.txt
 	fails 1 "mckpt: 'save/iter_0000500' is a checkpoint of DeepSpeed (mp_rank_*_model_states.pt), which is not read" \
 		mckpt import save out
+}
+
+# unpack_dist: a checkpoint of torch_dist as ./ckpt, with an optimizer in flat buffers
+unpack_dist()
+{
+	tar -xJf "$TOP/tests/golden/torch_dist/buckets.tar.xz"
+	chmod -R u+w ckpt
+	dir=ckpt/iter_0000003
+}
+
+@test "torch_dist: flat buffers in several buckets, wherever the directory lies" {
+	unpack_dist
+	fails 0 "mckpt: $dir: 3 rows of padding of the vocabulary tables are dropped
+mckpt: $dir: the state of random numbers is not read" mckpt import ckpt out
+	sums out | diff - "$golden/buckets.tsv"
+	grep -qx 'optimizer_steps 3' out/iter_0000003/state.conf
+	mckpt verify -q ckpt
+	mckpt diff -q ckpt out >diff
+	printf 'release\n' >ckpt/latest_checkpointed_iteration.txt
+	mv $dir ckpt/release
+	mckpt diff -q ckpt out >diff
+	mkdir nemo
+	mv ckpt/release nemo/weights
+	mckpt diff -q nemo out >diff
+}
+
+@test "torch_dist: what is damaged or missing is said" {
+	unpack_dist
+	cp -r ckpt whole
+	rm $dir/metadata.json
+	fails 1 "mckpt: '$dir' lacks .metadata or metadata.json: an incomplete checkpoint of Megatron-LM" \
+		mckpt import ckpt out
+	cp -r whole/iter_0000003/metadata.json $dir
+	truncate -s 100000 $dir/__1_0.distcp
+	run --separate-stderr mckpt import ckpt out
+	[ "$status" = 1 ] && [[ $stderr == "mckpt: $dir/__1_0.distcp: cut off: '"*" bytes, the file has 100000" ]]
+	rm $dir/__1_0.distcp
+	fails 1 "mckpt: cannot open '$dir/__1_0.distcp': No such file or directory" mckpt import ckpt out
+	cp whole/iter_0000003/__1_0.distcp $dir
+	truncate -s -1 $dir/.metadata
+	run --separate-stderr mckpt import ckpt out
+	[ "$status" = 1 ] && [[ $stderr == "mckpt: $dir/.metadata: byte "*" of the pickle: "* ]]
+	cp whole/iter_0000003/.metadata $dir
+	mckpt import -q ckpt out
+	# inside the tensor that was cut off above
+	poke $dir/__1_0.distcp 101000
+	run --separate-stderr mckpt verify ckpt
+	[ "$status" = 1 ]
+	[[ $stderr == "mckpt: $dir/__1_0.distcp: 'optimizer.distributed.dp_group_idx_0."*".bucket_idx_1.exp_avg': record 'archive/data/0' does not match its CRC-32" ]]
 }
