@@ -165,6 +165,18 @@ setup()
 	[ ! -e out ]
 }
 
+@test "heads that take turns in a tensor come back, for one tensor rank and for two" {
+	mtrain -q --mock-data --vocab-size 90 --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 \
+		--global-batch-size 2 --train-iters 1 --eval-iters 0 --lr 1e-3 --num-threads 1 --position-embedding-type rope \
+		--rotary-percent 0.5 --use-parallel-residual --untie-embeddings-and-output-weights --no-save-optim --save ck
+	mckpt reshard -q ck two --tensor-model-parallel-size 2
+	for from in ck two; do
+		mexport -q --arch gpt_neox "$from" "$from.hf"
+		mckpt import -q "$from.hf" "$from.back"
+		mckpt diff "$from" "$from.back"
+	done
+}
+
 @test "refusals: family, missing tensors, existing target" {
 	mckpt import "$hf/gpt2" ck
 	fails 1 "mexport: ck/iter_0000000: cannot be exported as llama: it needs --normalization RMSNorm" mexport --arch llama ck out

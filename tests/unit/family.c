@@ -111,6 +111,31 @@ test_places(const struct family *f, const struct model_config *c)
 	free(p);
 }
 
+/* In GPT-NeoX each head of q is followed by those of k and v: [n, 3, d] rows. */
+static void
+test_turns(const struct model_config *c)
+{
+	static const enum role roles[] = { ROLE_Q, ROLE_K, ROLE_V, ROLE_Q_BIAS, ROLE_K_BIAS,
+		ROLE_V_BIAS };
+	struct param *p;
+	int n = model_params(c, &p), found = 0;
+
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < 6; k++) {
+			struct family_place place;
+			struct err e;
+
+			if (p[i].role != roles[k] ||
+			    family_place(family_find("gpt_neox"), c, &p[i], &place, &e) < 0)
+				continue;
+			CHECK(place.runs == 4 && place.apart == 24 && place.shape[0] == 96);
+			CHECK(place.box.start[0] == 8 * (k % 3) && place.box.count[0] == 8);
+			found++;
+		}
+	CHECK(found == 6 * 2);
+	free(p);
+}
+
 /* What every family but GPT-2 needs. */
 #define SIZES \
 	"\"vocab_size\": 90, \"hidden_size\": 32, \"intermediate_size\": 56, " \
@@ -202,6 +227,7 @@ test_recipes(void)
 	c = family_config("gpt_neox");
 	CHECK(c.use_parallel_residual && c.mlp_bias && c.qkv_bias && c.proj_bias);
 	CHECK(model_rotary_dim(&c) == 2 && c.activation == ACTIVATION_GELU_ERF);
+	test_turns(&c);
 	c.num_query_groups = 2;
 	refused_by("gpt_neox", &c, "has no grouped queries and no --kv-channels of its own");
 }
