@@ -168,9 +168,10 @@ pipeline_run(const struct pipeline *p)
 	    &p->e->plan.layout, p->rehearsal ? 1 : p->num_microbatches, p->training);
 	struct schedule_use use;
 	struct action *list;
-	int n = schedule_make(&shape, p->e->coord[AX_PP], &list, &use), i = 0;
+	int n, i = 0;
 
 	timing_begin(p->e, SPAN_FORWARD_BACKWARD);
+	n = schedule_make(&shape, p->e->coord[AX_PP], &list, &use);
 	while (i < n)
 		if (list[i].kind == ACTION_FORWARD)
 			forward(p, &list[i++]);
@@ -179,6 +180,6 @@ pipeline_run(const struct pipeline *p)
 		else
 			i += exchange(p, &list[i], n - i);
 	handover_settle(p->e);
-	timing_end(p->e, SPAN_FORWARD_BACKWARD);
 	free(list);
+	timing_end(p->e, SPAN_FORWARD_BACKWARD);
 }

@@ -102,13 +102,12 @@ clear_sums(struct run *r)
 	r->tokens = 0;
 }
 
-/* Waits for the passes and reads what they leave. */
+/* Waits for the passes and reads what they leave: the end of a step. */
 static void
 read_back(struct run *r)
 {
 	engine_read_scalars(r->e, r->scalar);
 	timing_read(r->e, &r->spent);
-	prefetch_passed(r->prefetch);
 }
 
 /* This rank's share of the totals. Loss and tokens are counted by one tensor rank of one stage per
@@ -151,6 +150,7 @@ totals(struct run *r)
 		      gathered = tensor_1d(all, DTYPE_F64, TOTAL_COUNT * w->size);
 
 	timing_begin(r->e, SPAN_TOTALS);
+	prefetch_passed(r->prefetch);
 	own_share(r, mine);
 	w->ops->all_gather(COMM_HERE(w), NULL, &gathered, &in);
 	timing_end(r->e, SPAN_TOTALS);
