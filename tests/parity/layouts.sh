@@ -2,10 +2,10 @@
 # layouts.sh - every layout and ZeRO stage computes what one rank computes
 #
 # With and without sequence parallelism. Three steps. fp32: loss and gradient norm to 1e-6 relative.
-# fp64: every gradient and every updated
-# weight to 1e-9 of its tensor's norm. Key biases are exempt where nothing rotates: their exact gradient is zero, Adam
-# amplifies its rounding; |gradient| < 1e-12 instead. A fixed table, then a sample of all legal
-# layouts of 8 ranks, drawn by SEED; with ALL=1 all of them with every model.
+# fp64: every gradient and every updated weight to 1e-9 of its tensor's norm. Key biases are exempt
+# where nothing rotates: their exact gradient is zero, Adam amplifies its rounding; |gradient| <
+# 1e-12 instead. A fixed table, then a sample of all legal layouts of 8 ranks, drawn by SEED; with
+# ALL=1 all of them with every model.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 : "${SEED:=1}" "${ALL:=}"
@@ -23,9 +23,8 @@ overlap=--tp-comm-overlap
 beside="$rows $overlap"
 text_dataset
 
-# use MODEL: sets $model. Key biases before a norm or a rotation have gradients, so they count under
-# qknorm and neox. plain is gpt2 without dropout: the gradients of its residual biases are taken
-# elsewhere, but at the end of a stage.
+# use MODEL: sets $model. plain is gpt2 without dropout: the gradients of its residual biases are
+# taken elsewhere, but at the end of a stage.
 use()
 {
 	case $1 in
