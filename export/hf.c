@@ -77,7 +77,7 @@ choose_family(struct job *j)
 	j->x.family = family_find(j->o->arch);
 	if (j->x.family && family_check(j->x.family, &j->config, &why) < 0)
 		return err_at(
-		    j->e, j->src->path, 0, "cannot be exported as %s: it %s", j->o->arch, why.msg);
+		    j->e, j->src->path, 0, "cannot be exported as %s: %s", j->o->arch, why.msg);
 	if (j->x.family)
 		return 0;
 	for (const struct family *const *f = family_all(); *f; f++)

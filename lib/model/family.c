@@ -10,8 +10,8 @@
 #include "lib/model/family.h"
 #include "lib/model/fields.h"
 
+#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The registry: one line per family; family_NAME is in family/NAME.c. */
@@ -48,83 +48,6 @@ family_find(const char *model_type)
 	for (int i = 0; families[i]; i++)
 		if (!strcmp(families[i]->model_type, model_type))
 			return families[i];
-	return NULL;
-}
-
-#define EXTRA(flag, f, option) \
-	{ \
-		flag, KEY_OFF(f), sizeof((struct model_config *)0)->f, option \
-	}
-
-/* The fields that are 0 in models without the extra, and the options that set them. */
-static const struct {
-	enum family_extra extra;
-	size_t off, size;
-	const char *option;
-} extras[] = {
-	EXTRA(EXTRA_LOCAL, window_attn_skip_freq, "window-attn-skip-freq"),
-	EXTRA(EXTRA_LOCAL_ROPE, sliding_window_rope_base, "sliding-window-rope-base"),
-	EXTRA(EXTRA_SCORES, query_pre_attn_scalar, "query-pre-attn-scalar"),
-	EXTRA(EXTRA_SCORES, attn_logit_softcapping, "attn-logit-softcapping"),
-	EXTRA(EXTRA_SCORES, final_logit_softcapping, "final-logit-softcapping"),
-	EXTRA(EXTRA_PARALLEL, use_parallel_residual, "use-parallel-residual"),
-	EXTRA(EXTRA_POST_NORMS, norm_placement, "norm-placement"),
-	EXTRA(EXTRA_LESS_ONE, apply_layernorm_1p, "apply-layernorm-1p"),
-	EXTRA(EXTRA_WHOLE_QK, qk_layernorm_hidden_dim, "qk-layernorm-hidden-dim"),
-	EXTRA(EXTRA_WORD_SCALE, scale_embeddings_by_hidden_size, "scale-embeddings-by-hidden-size"),
-};
-
-/* Whether the model has no extra that the family lacks. */
-static int
-check_extras(const struct family *f, const struct model_config *c, struct err *e)
-{
-	static const struct model_config none;
-
-	for (size_t i = 0; i < sizeof extras / sizeof *extras; i++)
-		if (!(f->extras & extras[i].extra) &&
-		    memcmp((const char *)c + extras[i].off, (const char *)&none + extras[i].off,
-			extras[i].size))
-			return err_set(e, "has no --%s", extras[i].option);
-	return 0;
-}
-
-/* A family has a name for every parameter of its models. */
-int
-family_check(const struct family *f, const struct model_config *c, struct err *e)
-{
-	struct family_place at;
-	struct param *p;
-	int n, rc = 0;
-
-	if (f->check(c, e) < 0 || check_extras(f, c, e) < 0)
-		return -1;
-	n = model_params(c, &p);
-	for (int i = 0; i < n && rc == 0; i++)
-		if (family_place(f, c, &p[i], &at, e) < 0)
-			rc = err_set(e, "has no '%s'", p[i].name);
-	free(p);
-	return rc;
-}
-
-/*
- * If several families fit, the first one in the registry wins. The reasons of all families are
- * collected, since there is no telling which one was meant.
- */
-const struct family *
-family_of(const struct model_config *c, struct err *e)
-{
-	struct str why = { 0 };
-	struct err one;
-
-	for (int i = 0; families[i]; i++) {
-		if (family_check(families[i], c, &one) == 0) {
-			str_release(&why);
-			return families[i];
-		}
-		str_addf(&why, "%s%s: %s", why.len ? "; " : "", families[i]->model_type, one.msg);
-	}
-	err_set(e, "no Hugging Face family has this model: %s", why.buf);
-	str_release(&why);
 	return NULL;
 }
 
@@ -288,6 +211,80 @@ family_write_config(
 	    c->untie_embeddings_and_output_weights ? "false" : "true");
 	str_addf(out, ",\n  \"dtype\": \"%s\",\n  \"torch_dtype\": \"%s\"\n}\n", torch_dtype,
 	    torch_dtype);
+}
+
+/* The first of the differences between a model and what its config.json says, as the reason. */
+static void
+differs(const struct family *f, const struct str *differences, struct err *e)
+{
+	const char *mine = strchr(differences->buf, '\t') + 1, *said = strchr(mine, '\t') + 1;
+	int mine_len = (int)(said - mine - 1), said_len = (int)strcspn(said, "\n");
+
+	if (*mine != '\'')
+		err_set(e, "%s needs %.*s", f->model_type, said_len, said);
+	else if (*said != '\'')
+		err_set(e, "%s has no %.*s", f->model_type, mine_len, mine);
+	else
+		err_set(e, "%s has %.*s, not %.*s", f->model_type, said_len, said, mine_len, mine);
+}
+
+/*
+ * In how many options the config.json that a family would write says something else than the
+ * model; the reason is the first of them. INT_MAX when the family refuses what it would write.
+ */
+static int
+distance(const struct family *f, const struct model_config *c, struct err *e)
+{
+	const struct family *of;
+	struct model_config said;
+	struct str text = { 0 }, differences = { 0 };
+	struct json *j;
+	int n = INT_MAX;
+
+	family_write_config(f, c, "float32", &text);
+	j = json_parse(text.buf, text.len, f->model_type, e);
+	if (j && read_members(&said, json_root(j), &of, e) == 0) {
+		n = 0;
+		model_weight_differences(c, &said, &differences);
+		for (size_t i = 0; i < differences.len; i++)
+			n += differences.buf[i] == '\n';
+		if (n > 0)
+			differs(f, &differences, e);
+	}
+	json_free(j);
+	str_release(&text);
+	str_release(&differences);
+	return n;
+}
+
+/*
+ * So no family has to list what it lacks, and a new field of models is refused by all families but
+ * those that read and write it.
+ */
+int
+family_check(const struct family *f, const struct model_config *c, struct err *e)
+{
+	return distance(f, c, e) == 0 ? 0 : -1;
+}
+
+/* If several families fit, the first one in the registry wins. */
+const struct family *
+family_of(const struct model_config *c, struct err *e)
+{
+	int least = INT_MAX;
+	struct err why, nearest = { "" };
+
+	for (int i = 0; families[i]; i++) {
+		int n = distance(families[i], c, &why);
+
+		if (n == 0)
+			return families[i];
+		if (n < least || i == 0)
+			nearest = why;
+		least = n < least ? n : least;
+	}
+	err_set(e, "no Hugging Face family has this model; the nearest: %s", nearest.msg);
+	return NULL;
 }
 
 /* original_max_position_embeddings: the positions before they were stretched. */

@@ -2,9 +2,9 @@
  * family.h - model families: how Hugging Face names and describes a model
  *
  * Adding one: a file in lib/model/family with a const struct family, and its line in family.c. A
- * family has rows for the members of config.json and for the names of its tensors, and decides
- * whether a config is one of its own. The blocks are recipes in model_config (norm, activation,
- * positions, biases), so most families need no other code.
+ * family has rows for the members of config.json and for the names of its tensors. The blocks are
+ * recipes in model_config (norm, activation, positions, biases), so most families need no other
+ * code.
  */
 #ifndef MODEL_FAMILY_H
 #define MODEL_FAMILY_H
@@ -20,33 +20,18 @@ struct family_name {
 	bool transposed; /* stored [in, out] (GPT-2's Conv1D) */
 };
 
-/* What a model may have besides the recipe that families share; a family refuses what it lacks. */
-enum family_extra {
-	EXTRA_LOCAL = 1,       /* layers without the window */
-	EXTRA_LOCAL_ROPE = 2,  /* rotary angles of their own in those with it */
-	EXTRA_SCORES = 4,      /* scores of attention, and logits, of other scale or capped */
-	EXTRA_POST_NORMS = 8,  /* norms of branches */
-	EXTRA_LESS_ONE = 16,   /* weights of norms stored less 1 */
-	EXTRA_WHOLE_QK = 32,   /* a norm of all heads of q, and of k */
-	EXTRA_WORD_SCALE = 64, /* scaled word embeddings */
-	EXTRA_PARALLEL = 128,  /* attention and MLP that read the same */
-};
-
 struct family {
 	const char *model_type, *architecture; /* "llama", "LlamaForCausalLM" */
 	const struct family_name *names;       /* ended by a NULL hf */
 	const char *optional_prefix;           /* prefix that some files leave out; NULL: none */
 	const struct key *keys; /* members of config.json, in the order in which they are written */
 	int num_keys;
-	bool tied;       /* the default of "tie_word_embeddings" */
-	unsigned extras; /* enum family_extra: those that it may have */
+	bool tied; /* the default of "tie_word_embeddings" */
 	/* in the tensor of q, k and v each head's rows of q are followed by those of its k and v;
 	 * there are as many groups as heads */
 	bool heads_take_turns;
 	/* reads what the keys do not cover: rules between them, and the recipe of the blocks */
 	int (*read_rest)(struct model_config *c, const struct json_value *config, struct err *e);
-	/* -1 with the reason when a config is not of this family */
-	int (*check)(const struct model_config *c, struct err *e);
 	/* writes members without a key, each as ",\n \"key\": value"; NULL: none */
 	void (*write_rest)(const struct model_config *c, struct str *out);
 };
@@ -54,10 +39,10 @@ struct family {
 const struct family *family_find(const char *model_type); /* or NULL */
 /* All families, ended by NULL. */
 const struct family *const *family_all(void);
-/* 0 if a config is of this family, which then has a name for every parameter; -1 with the reason
- * otherwise. */
+/* 0 if the family's config.json can say all of a model that gives its weights their meaning; -1
+ * with the family and what it has instead otherwise. */
 int family_check(const struct family *f, const struct model_config *c, struct err *e);
-/* The first family that fits a config; NULL with each family's reason if none does. */
+/* The first family that fits a config; NULL with the reason of the nearest if none does. */
 const struct family *family_of(const struct model_config *c, struct err *e);
 /* Reads a config.json (path or directory) into c, by its model_type. Returns the family or NULL. */
 const struct family *family_read_config(const char *path, struct model_config *c, struct err *e);

@@ -114,17 +114,18 @@ keys_read(const struct key *keys, int count, const struct json_value *from, stru
 	return 0;
 }
 
-/* The word of a value, which the family's check has accepted. */
-static const char *
-word_of(const struct key *k, int value)
+/* null for a value without a word: what is read back is another one. */
+static void
+write_word(const struct key *k, int value, struct str *out)
 {
 	const struct key_word *w = k->words;
 
 	while (w->word && w->value != value)
 		w++;
-	if (!w->word)
-		BUG("\"%s\" has no word for %d", k->name, value);
-	return w->word;
+	if (w->word)
+		str_addf(out, "\"%s\"", w->word);
+	else
+		str_adds(out, "null");
 }
 
 static void
@@ -154,7 +155,7 @@ write_value(const struct key *k, const struct model_config *c, struct str *out)
 	case KEY_NUMBER: str_add_double(out, *(double *)field(c, k)); break;
 	case KEY_BOUND: write_bound(*(double *)field(c, k), out); break;
 	case KEY_BOOL: str_adds(out, *(bool *)field(c, k) ? "true" : "false"); break;
-	case KEY_WORD: str_addf(out, "\"%s\"", word_of(k, *(int *)field(c, k))); break;
+	case KEY_WORD: write_word(k, *(int *)field(c, k), out); break;
 	case KEY_FIXED: str_adds(out, k->def != 0 ? "true" : "false"); break;
 	}
 }

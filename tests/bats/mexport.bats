@@ -179,7 +179,7 @@ setup()
 
 @test "refusals: family, missing tensors, existing target" {
 	mckpt import "$hf/gpt2" ck
-	fails 1 "mexport: ck/iter_0000000: cannot be exported as llama: it needs --normalization RMSNorm" mexport --arch llama ck out
+	fails 1 "mexport: ck/iter_0000000: cannot be exported as llama: llama has 'normalization RMSNorm', not 'normalization LayerNorm'" mexport --arch llama ck out
 	known=$(sed -n '/^.Ss Families/,/^.El/s/^.It Sy //p' "$TOP/man/mexport.1" | paste -sd , | sed 's/,/, /g')
 	[ "$(sed -n '/^## Models/,/^## /{/model_type/!s/^| `\([a-z0-9_]*\)` .*/\1/p;}' "$TOP/README.md" | paste -sd , | sed 's/,/, /g')" = "$known" ]
 	fails 1 "mexport: --arch bert: must be one of $known" mexport --arch bert ck out

@@ -42,8 +42,6 @@ const struct family family_gemma2 = {
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
 	.tied = true,
-	.extras = EXTRAS_GEMMA,
 	.read_rest = read_rest,
-	.check = family_check_gemma,
 	.write_rest = write_rest,
 };

@@ -22,7 +22,6 @@ static const struct key keys[] = {
 };
 
 /* The config has the member, and the model ignores it. */
-static const char capped[] = "has no cap over the scores of attention, though its config names one";
 
 /* Newer files have a dictionary for each kind of layer. That of layers with a window is plain. */
 static int
@@ -57,20 +56,12 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 		return err_set(e, "\"sliding_window_pattern\" is %lld; must be from 1 to %d",
 		    (long long)every, PATTERN_MAX);
 	if (c->attn_logit_softcapping > 0)
-		return err_set(e, "gemma3_text %s", capped);
+		return err_set(e,
+		    "gemma3_text has no cap over the scores of attention, though its config names "
+		    "one");
+	if (c->sliding_window_rope_base < 1)
+		return err_set(e, "\"rope_local_base_freq\" must be at least 1");
 	return family_read_gemma(c, v, every, e) < 0 ? -1 : read_rope(c, v, e);
-}
-
-static int
-check(const struct model_config *c, struct err *e)
-{
-	if (!c->qk_layernorm)
-		return err_set(e, "needs --qk-layernorm");
-	if (c->sliding_window_rope_base == 0)
-		return err_set(e, "needs --sliding-window-rope-base");
-	if (c->attn_logit_softcapping > 0)
-		return err_set(e, "%s", capped);
-	return family_check_gemma(c, e);
 }
 
 /* In both generations: older readers find scaling in rope_scaling alone. */
@@ -101,8 +92,6 @@ const struct family family_gemma3 = {
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
 	.tied = true,
-	.extras = EXTRAS_GEMMA | EXTRA_LOCAL_ROPE,
 	.read_rest = read_rest,
-	.check = check,
 	.write_rest = write_rest,
 };

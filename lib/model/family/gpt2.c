@@ -93,32 +93,6 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	return 0;
 }
 
-/*
- * GPT2LMHeadModel has no switch for any of these, so a model that differs in one cannot be
- * exported. The reason continues "cannot be exported as gpt2: it ...".
- */
-static int
-check(const struct model_config *c, struct err *e)
-{
-	if (c->normalization != NORMALIZATION_LAYERNORM)
-		return err_set(e, "needs --normalization LayerNorm");
-	if (c->activation != ACTIVATION_GELU_TANH && c->activation != ACTIVATION_GELU_ERF)
-		return err_set(e, "needs GELU");
-	if (c->position != POSITION_LEARNED)
-		return err_set(e, "needs --position-embedding-type learned_absolute");
-	if (!c->qkv_bias || !c->proj_bias || !c->mlp_bias)
-		return err_set(e, "has biases: leave out --disable-bias-linear");
-	if (c->num_query_groups != c->num_attention_heads ||
-	    c->kv_channels * c->num_attention_heads != c->hidden_size)
-		return err_set(e, "has no grouped queries and no --kv-channels of its own");
-	if (c->untie_embeddings_and_output_weights)
-		return err_set(
-		    e, "has a tied output: leave out --untie-embeddings-and-output-weights");
-	if (c->window_size)
-		return err_set(e, "has no sliding window");
-	return 0;
-}
-
 const struct family family_gpt2 = {
 	.model_type = "gpt2",
 	.architecture = "GPT2LMHeadModel",
@@ -128,5 +102,4 @@ const struct family family_gpt2 = {
 	.tied = true,
 	.optional_prefix = "transformer.",
 	.read_rest = read_rest,
-	.check = check,
 };

@@ -69,36 +69,14 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	return family_read_share(c, v, e) < 0 ? -1 : family_read_rope(c, v, e);
 }
 
-static int
-check(const struct model_config *c, struct err *e)
-{
-	if (c->normalization != NORMALIZATION_LAYERNORM)
-		return err_set(e, "needs --normalization LayerNorm");
-	if (c->activation != ACTIVATION_GELU_TANH && c->activation != ACTIVATION_GELU_ERF)
-		return err_set(e, "needs GELU");
-	if (c->position != POSITION_ROPE || c->rotary_interleaved)
-		return err_set(e, "needs --position-embedding-type rope, not interleaved");
-	if (!c->mlp_bias || c->qkv_bias != c->proj_bias)
-		return err_set(
-		    e, "has biases in the MLP, and on q, k, v and the projection or on none");
-	if (c->num_query_groups != c->num_attention_heads ||
-	    c->kv_channels * c->num_attention_heads != c->hidden_size)
-		return err_set(e, "has no grouped queries and no --kv-channels of its own");
-	if (c->window_size)
-		return err_set(e, "has no sliding window");
-	return family_check_share(c, e);
-}
-
 const struct family family_gptneox = {
 	.model_type = "gpt_neox",
 	.architecture = "GPTNeoXForCausalLM",
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
-	.extras = EXTRA_PARALLEL,
 	.optional_prefix = "gpt_neox.",
 	.heads_take_turns = true,
 	.read_rest = read_rest,
-	.check = check,
 	.write_rest = family_write_rope,
 };

@@ -28,31 +28,17 @@ static const struct key keys[] = {
 	{ "mlp_bias", KEY_BOOL, KEY_OFF(mlp_bias), false },
 };
 
-/* attention_bias puts biases on q, k, v and o alike. */
+/* attention_bias puts biases on q, k, v and o alike. LlamaConfig refuses an uneven width whether or
+ * not there is a head_dim. */
 static int
 read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 {
 	c->proj_bias = c->qkv_bias;
-	return family_read_llama(c, v, e);
-}
-
-/*
- * LlamaForCausalLM has one switch for the four biases of attention, and no window; a model beyond
- * that cannot be exported. hidden_size must be divisible by the heads even though head_dim is
- * written: old readers compute it.
- */
-static int
-check(const struct model_config *c, struct err *e)
-{
-	if (family_check_whole(c, e) < 0)
+	if (family_read_llama(c, v, e) < 0)
 		return -1;
-	if (c->qkv_bias != c->proj_bias)
-		return err_set(e, "has biases on q, k, v and o together or on none");
-	if (c->window_size)
-		return err_set(e, "has no sliding window");
-	if (c->hidden_size % c->num_attention_heads)
-		return err_set(e, "needs --hidden-size divisible by --num-attention-heads");
-	return 0;
+	return c->hidden_size % c->num_attention_heads == 0
+	    ? 0
+	    : err_set(e, "\"hidden_size\" must be a multiple of \"num_attention_heads\"");
 }
 
 const struct family family_llama = {
@@ -62,6 +48,5 @@ const struct family family_llama = {
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
 	.read_rest = read_rest,
-	.check = check,
 	.write_rest = family_write_rope,
 };

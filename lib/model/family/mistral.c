@@ -31,6 +31,5 @@ const struct family family_mistral = {
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
 	.read_rest = family_read_llama,
-	.check = family_check_whole,
 	.write_rest = family_write_rope,
 };

@@ -41,31 +41,12 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	    : err_set(e, "scaled positions of olmo2 are not built");
 }
 
-/* Versions of transformers differ in how they spell scaled positions, and OLMo 2 has none. */
-static int
-check(const struct model_config *c, struct err *e)
-{
-	if (c->norm_placement != NORM_PLACEMENT_POST)
-		return err_set(e, "needs --norm-placement post");
-	if (!c->qk_layernorm_hidden_dim)
-		return err_set(e, "needs --qk-layernorm and --qk-layernorm-hidden-dim");
-	if (c->qkv_bias != c->proj_bias)
-		return err_set(e, "has biases on q, k, v and o together or on none");
-	if (c->window_size)
-		return err_set(e, "has no sliding window");
-	if (c->rope_scaling != ROPE_SCALING_NONE)
-		return err_set(e, "has no --rope-scaling-type");
-	return family_check_whole(c, e);
-}
-
 const struct family family_olmo2 = {
 	.model_type = "olmo2",
 	.architecture = "Olmo2ForCausalLM",
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
-	.extras = EXTRA_POST_NORMS | EXTRA_WHOLE_QK,
 	.read_rest = read_rest,
-	.check = check,
 	.write_rest = family_write_rope,
 };

@@ -41,18 +41,6 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	return 0;
 }
 
-static int
-check(const struct model_config *c, struct err *e)
-{
-	if (family_check_llama(c, e) < 0)
-		return -1;
-	if (family_check_share(c, e) < 0)
-		return -1;
-	if (c->rope_scaling != ROPE_SCALING_NONE)
-		return err_set(e, "has no --rope-scaling-type");
-	return 0;
-}
-
 const struct family family_phi3 = {
 	.model_type = "phi3",
 	.architecture = "Phi3ForCausalLM",
@@ -60,6 +48,5 @@ const struct family family_phi3 = {
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
 	.read_rest = read_rest,
-	.check = check,
 	.write_rest = family_write_rope,
 };

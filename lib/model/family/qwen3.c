@@ -36,26 +36,12 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	return family_read_qwen(c, v, e);
 }
 
-static int
-check(const struct model_config *c, struct err *e)
-{
-	if (family_check_whole(c, e) < 0)
-		return -1;
-	if (!c->qk_layernorm)
-		return err_set(e, "needs --qk-layernorm");
-	return c->qkv_bias == c->proj_bias
-	    ? 0
-	    : err_set(e, "has biases on q, k, v and o together or on none");
-}
-
 const struct family family_qwen3 = {
 	.model_type = "qwen3",
 	.architecture = "Qwen3ForCausalLM",
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
-	.extras = EXTRA_LOCAL,
 	.read_rest = read_rest,
-	.check = check,
 	.write_rest = family_write_qwen,
 };

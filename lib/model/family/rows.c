@@ -34,26 +34,6 @@ family_read_llama(struct model_config *c, const struct json_value *config, struc
 	return family_read_rope(c, config, e);
 }
 
-int
-family_check_llama(const struct model_config *c, struct err *e)
-{
-	if (c->normalization != NORMALIZATION_RMSNORM)
-		return err_set(e, "needs --normalization RMSNorm");
-	if (c->activation != ACTIVATION_SWIGLU)
-		return err_set(e, "needs --swiglu");
-	if (c->position != POSITION_ROPE || c->rotary_interleaved)
-		return err_set(e, "needs --position-embedding-type rope, not interleaved");
-	return 0;
-}
-
-int
-family_check_whole(const struct model_config *c, struct err *e)
-{
-	if (family_check_llama(c, e) < 0)
-		return -1;
-	return c->rotary_percent == 1 ? 0 : err_set(e, "needs --rotary-percent 1");
-}
-
 /* transformers makes the angles of an odd number of elements by a rule of its own. */
 static bool
 rotates_evenly(const struct model_config *c)
@@ -74,14 +54,6 @@ family_read_share(struct model_config *c, const struct json_value *config, struc
 	    "\"partial_rotary_factor\" is %g; must leave an even number of \"head_dim\" %lld to "
 	    "rotate",
 	    c->rotary_percent, (long long)c->kv_channels);
-}
-
-int
-family_check_share(const struct model_config *c, struct err *e)
-{
-	return rotates_evenly(c)
-	    ? 0
-	    : err_set(e, "needs a --rotary-percent that leaves an even number to rotate");
 }
 
 /* layer_types overrides max_window_layers, which is the number of layers without, the first ones.
@@ -146,6 +118,8 @@ family_read_gemma(
 
 	if (rc < 0)
 		return -1;
+	if (c->query_pre_attn_scalar < 1)
+		return err_set(e, "\"query_pre_attn_scalar\" must be at least 1");
 	if (rc == 0)
 		c->window_attn_skip_freq = pattern_every(every);
 	if (!c->window_size)
@@ -155,27 +129,5 @@ family_read_gemma(
 	c->apply_layernorm_1p = c->scale_embeddings_by_hidden_size = true;
 	c->proj_bias = c->qkv_bias;
 	c->position = POSITION_ROPE;
-	return 0;
-}
-
-int
-family_check_gemma(const struct model_config *c, struct err *e)
-{
-	if (c->normalization != NORMALIZATION_RMSNORM || !c->apply_layernorm_1p ||
-	    c->norm_placement != NORM_PLACEMENT_BOTH)
-		return err_set(e,
-		    "needs --normalization RMSNorm, --apply-layernorm-1p and --norm-placement "
-		    "both");
-	if (c->activation != ACTIVATION_GEGLU_TANH)
-		return err_set(e, "needs --activation geglu");
-	if (!c->scale_embeddings_by_hidden_size)
-		return err_set(e, "needs --scale-embeddings-by-hidden-size");
-	if (c->position != POSITION_ROPE || c->rotary_interleaved || c->rotary_percent != 1)
-		return err_set(
-		    e, "needs --position-embedding-type rope over whole heads, not interleaved");
-	if (c->query_pre_attn_scalar == 0)
-		return err_set(e, "needs --query-pre-attn-scalar");
-	if (c->qkv_bias != c->proj_bias)
-		return err_set(e, "has biases on q, k, v and o together or on none");
 	return 0;
 }

@@ -90,8 +90,6 @@
 	    .why = "\"use_bidirectional_attention\" is not built" }, \
 	KEY_WINDOW
 /* clang-format on */
-#define EXTRAS_GEMMA \
-	(EXTRA_LOCAL | EXTRA_SCORES | EXTRA_POST_NORMS | EXTRA_LESS_ONE | EXTRA_WORD_SCALE)
 
 /* The only word of hidden_activation, and that of hidden_act. */
 extern const struct key_word family_gelu[];
@@ -103,23 +101,16 @@ int64_t family_head_width(const struct model_config *c);
 /* Sets the recipe: RMSNorm and rotary positions, as the config says. Refuses a model without
  * heads. */
 int family_read_llama(struct model_config *c, const struct json_value *config, struct err *e);
-/* -1 when a model is not made of RMSNorm, gated SiLU and rotary positions that are not
- * interleaved; and the same where these must be over whole heads. */
-int family_check_llama(const struct model_config *c, struct err *e);
-int family_check_whole(const struct model_config *c, struct err *e);
-/* Reads partial_rotary_factor of rope_parameters, where it is, into rotary_percent; refuses, as the
- * next does, a share that leaves an odd number of elements to rotate. */
+/* Reads partial_rotary_factor of rope_parameters, where it is, into rotary_percent; refuses a
+ * share that leaves an odd number of elements to rotate. */
 int family_read_share(struct model_config *c, const struct json_value *config, struct err *e);
-int family_check_share(const struct model_config *c, struct err *e);
 /* As family_read_llama and family_write_rope, with use_sliding_window, max_window_layers and
  * layer_types: where the window of KEY_WINDOW applies. */
 int family_read_qwen(struct model_config *c, const struct json_value *config, struct err *e);
 void family_write_qwen(const struct model_config *c, struct str *out);
 /* Sets the recipe of Gemma 2 and later ones, but for positions, with each layer number that `every`
- * divides, from 1 on, without the window where layer_types does not say; and whether a model is of
- * that recipe. */
+ * divides, from 1 on, without the window where layer_types does not say. */
 int family_read_gemma(
     struct model_config *c, const struct json_value *config, int64_t every, struct err *e);
-int family_check_gemma(const struct model_config *c, struct err *e);
 
 #endif
