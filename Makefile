@@ -203,11 +203,14 @@ parity-all: tests
 	@B=$(B) ALL=1 ONLY=layouts sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=residual sh tests/run.sh parity
 # N models of each FAMILY, and the tokenizers in GOLDEN, against PYTHON's torch and transformers.
-python_hf = PATH=$(abspath $(B)):$$PATH OMPI_MCA_ess_singleton_isolated=1 OMP_NUM_THREADS=1 \
+python_with = PATH=$(abspath $(B)):$$PATH OMPI_MCA_ess_singleton_isolated=1 OMP_NUM_THREADS=1 \
 	$(or $(PYTHON),python3) tests/golden
 test-hf: $(progs)
-	@$(python_hf)/family.py -n $(or $(N),8) $(FAMILY)
-	@[ -z "$(GOLDEN)" ] || $(python_hf)/family_tokens.py $(golden)
+	@$(python_with)/family.py -n $(or $(N),8) $(FAMILY)
+	@[ -z "$(GOLDEN)" ] || $(python_with)/family_tokens.py $(golden)
+# Megatron-LM itself, whose source is in the directory MEGATRON, resumes what mckpt export writes.
+test-megatron: $(progs)
+	@$(python_with)/megatron_resume.py '$(MEGATRON)'
 test-golden: tests
 	@B=$(B) GOLDEN=$(golden) sh tests/run.sh golden
 test-gpu: $(progs) $(gpu_bin) $(faulty)
@@ -254,7 +257,7 @@ clean:
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
 		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  lint' \
-		' format  fuzz  bench  bench-gpu  bench-watch  man  config'
+		' test-megatron PYTHON= MEGATRON=DIR  format  fuzz  bench  bench-gpu  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
 	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)"' \
@@ -264,6 +267,6 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-hf test-gpu faults lint format fuzz bench bench-gpu bench-watch install man dist clean help \
-	force
+	test-hf test-megatron test-gpu faults lint format fuzz bench bench-gpu bench-watch install man \
+	dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -342,21 +342,34 @@ export_put_groups(const struct export *x, struct str *out, const int ids[2])
 	pickle_close_list(out);
 }
 
-/* Its loader compares the rest with the options of its run, unless told to override. */
+/* What its loader compares with the options of its run, unless told to override: state.conf's line
+ * 'schedule', whose style of WSD's end Megatron-LM takes from its options. Without a line the rate
+ * is constant so far. The file is checksummed; % only keeps an index within its table. */
 void
 export_put_scheduler(const struct export *x, struct str *out)
 {
+	static const char *const lr_styles[5] = { "constant", "linear", "cosine",
+		"inverse-square-root", "WSD" };
+	static const char *const wd_styles[3] = { "constant", "linear", "cosine" };
+	const struct run_state *s = &x->src->state;
+	long long decay = s->consumed_train_samples, increase = decay;
+	double start = export_option(x, "weight-decay"), end = start, warmup = 0;
+	unsigned style = 0, wd_style = 0;
+
+	if (s->schedule)
+		sscanf(s->schedule, "%u %*d %u %*f %*f %*f %lf %lf %lf %lld %*d %lld", &style,
+		    &wd_style, &start, &end, &warmup, &decay, &increase);
 	pickle_put_text(out, "opt_param_scheduler");
 	pickle_open_dict(out);
 	put_double(out, "max_lr", x->lr);
 	put_double(out, "min_lr", x->min_lr);
-	put_int(out, "lr_warmup_steps", 0);
-	put_int(out, "num_steps", x->src->state.consumed_train_samples);
-	put_text(out, "lr_decay_style", "constant");
-	put_int(out, "lr_decay_steps", x->src->state.consumed_train_samples);
-	put_double(out, "start_wd", export_option(x, "weight-decay"));
-	put_double(out, "end_wd", export_option(x, "weight-decay"));
-	put_text(out, "wd_incr_style", "constant");
-	put_int(out, "wd_incr_steps", x->src->state.consumed_train_samples);
+	put_double(out, "lr_warmup_steps", warmup);
+	put_int(out, "num_steps", s->consumed_train_samples);
+	put_text(out, "lr_decay_style", lr_styles[style % 5]);
+	put_int(out, "lr_decay_steps", decay);
+	put_double(out, "start_wd", start);
+	put_double(out, "end_wd", end);
+	put_text(out, "wd_incr_style", wd_styles[wd_style % 3]);
+	put_int(out, "wd_incr_steps", increase);
 	pickle_close_dict(out);
 }

@@ -172,12 +172,13 @@ put_content(const struct export *x, struct str *s)
 	pickle_close_dict(s);
 }
 
-/* Objects are lists of one. */
+/* Objects are lists of one. The optimizer is wrapped as in put_optimizer of export_torch.c. */
 static void
 put_common(struct dist_file *f)
 {
 	static const int none[2] = { -1, -1 };
 	const struct export *x = f->x;
+	bool wrapped = x->o->use_distributed_optimizer || x->has_master;
 	struct str s = { 0 };
 
 	pickle_begin(&s);
@@ -186,11 +187,14 @@ put_common(struct dist_file *f)
 	if (x->num_kinds > 1) {
 		pickle_put_text(&s, "optimizer");
 		pickle_open_dict(&s);
-		pickle_put_text(&s, "optimizer");
-		pickle_open_dict(&s);
+		if (wrapped) {
+			pickle_put_text(&s, "optimizer");
+			pickle_open_dict(&s);
+		}
 		pickle_put_text(&s, "param_groups");
 		export_put_groups(x, &s, none);
-		pickle_close_dict(&s);
+		if (wrapped)
+			pickle_close_dict(&s);
 		if (x->o->use_distributed_optimizer) {
 			pickle_put_text(&s, "param_state_sharding_type");
 			pickle_put_text(&s, "fully_reshardable");

@@ -261,6 +261,19 @@ there_and_back()
 	[ "$status" = 1 ]
 }
 
+@test "export stores the run's schedule, and an optimizer in fp32 without a wrapper" {
+	mckpt import --dtype fp32 "$hf/llama" of-llama
+	mtrain -q --load of-llama --finetune --save run --use-checkpoint-args --seq-length 12 \
+		--micro-batch-size 1 --train-iters 1 --lr 1e-4 --mock-data --lr-decay-style cosine \
+		--lr-warmup-iters 3 --lr-decay-iters 9 --override-opt_param-scheduler >log 2>&1
+	for to in torch torch_dist; do
+		mckpt export -q --to $to run $to
+		find $to/iter_0000001 -type f -exec cat {} + | LC_ALL=C tr -cs 'a-z_' '\n' >words
+		grep -A 1 -x lr_decay_style words | grep -qx cosine
+		run ! grep -qx optimizer <(uniq -d words)
+	done
+}
+
 @test "export refuses what Megatron-LM has no words for, and layouts that do not fit" {
 	mckpt import "$hf/llama" ck
 	fails 1 "mckpt: --pipeline-model-parallel-size 3: its 3 stages must share 4 layers equally, or give --decoder-first-pipeline-num-layers and the like" \

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""megatron_resume.py SOURCE [NAME...] - Megatron-LM itself resumes what mckpt export writes, on the CPU
+
+SOURCE is a source tree of Megatron-LM. mtrain trains a small model and saves it; mckpt export gives it to Megatron-LM,
+whose own load_checkpoint reads it strictly, with the optimizer and the schedule; both go on with the same samples. The
+losses of the next steps must be equal within 1e-5 in fp32 and 2e-3 in bf16, the norms of gradients within ten times that
+(see megatron_steps.py for what stands in for a GPU). NAMEs choose from SETS. mtrain, mckpt and mshard are taken from PATH.
+Prints a line per set; the exit status is 1 when one fails. Without torch or SOURCE it says so and does nothing.
+
+Known to run with Megatron-LM d98e8a64ddf3 (August 2026) and torch 2.8.0.
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+STOPPED = 3  # the exit status of mtrain after --exit-interval
+SEQ, BATCH, SAVED, STEPS, SEED = 16, 4, 3, 6, 4217
+
+# Options that both know. The vocabulary is not padded: Megatron-LM's loss counts padded rows, too.
+BOTH = """--seq-length %d --max-position-embeddings 16 --micro-batch-size 2 --global-batch-size %d --train-iters %d --seed %d
+    --lr 1e-2 --min-lr 1e-3 --lr-decay-style cosine --lr-warmup-iters 2 --lr-decay-iters 8 --weight-decay 0.1
+    --clip-grad 1.0 --adam-beta2 0.95 --attention-dropout 0 --hidden-dropout 0 --eval-iters 0 --init-method-std 0.1
+    --tokenizer-type NullTokenizer --vocab-size 64 --make-vocab-size-divisible-by 8""" % (SEQ, BATCH, STEPS, SEED)
+LLAMA = """--num-layers 4 --hidden-size 16 --ffn-hidden-size 24 --num-attention-heads 4 --group-query-attention
+    --num-query-groups 2 --normalization RMSNorm --norm-epsilon 1e-6 --swiglu --untie-embeddings-and-output-weights
+    --position-embedding-type rope --rotary-base 50000 --disable-bias-linear"""
+GPT2 = """--num-layers 4 --hidden-size 16 --ffn-hidden-size 64 --num-attention-heads 4 --normalization LayerNorm
+    --position-embedding-type learned_absolute --no-bias-gelu-fusion"""
+
+# Megatron-LM without a GPU, Transformer Engine and fused kernels, and without data of its own.
+LOCAL = """--transformer-impl local --use-cpu-initialization --distributed-backend gloo --no-gradient-accumulation-fusion
+    --no-masked-softmax-fusion --no-persist-layer-norm --no-rope-fusion --no-bias-swiglu-fusion --no-bias-gelu-fusion
+    --no-bias-dropout-fusion --attention-backend unfused --mock-data --no-one-logger"""
+
+# A checkpoint has no state of random numbers. The torch format says so only to a reader that does not ask.
+TORCH = "--to torch --transformer-impl local", "--ckpt-format torch --no-load-rng"
+DIST = "", "--ckpt-format torch_dist"
+
+# Name: options of both, then of mckpt export and of Megatron-LM.
+SETS = {
+    "llama fp32 torch": (LLAMA, *TORCH),
+    "llama fp32 torch_dist": (LLAMA, *DIST),
+    "llama bf16 torch": (LLAMA + " --bf16", *TORCH),
+    "llama bf16 torch_dist": (LLAMA + " --bf16", *DIST),
+    "gpt2 fp32 torch": (GPT2, *TORCH),
+    "gpt2 fp32 torch_dist": (GPT2, *DIST),
+}
+LIMITS = {"fp32": 1e-5, "bf16": 2e-3}
+
+
+def run(*words, **environment):
+    p = subprocess.run([str(w) for w in words], capture_output=True, text=True, env=dict(os.environ, **environment))
+    assert p.returncode in (0, STOPPED), "%s: %s" % (os.path.basename(str(words[0])), (p.stdout + p.stderr)[-1500:])
+    return p.stdout
+
+
+def write_dataset(prefix):
+    """Documents of random tokens, as a .bin and an .idx of 32-bit ids. The last token ends documents."""
+    r = random.Random(SEED)
+    lengths = [r.randrange(20, 300) for _ in range(25)]
+    n = len(lengths)
+    starts = [4 * sum(lengths[:i]) for i in range(n)]
+    with open(prefix + ".bin", "wb") as f:
+        f.write(struct.pack("<%di" % sum(lengths), *(r.randrange(63) for _ in range(sum(lengths)))))
+    with open(prefix + ".idx", "wb") as f:
+        f.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ%di%dq%dq" % (n, n, n + 1), 1, 4, n, n + 1, *lengths, *starts, *range(n + 1)))
+
+
+def write_samples(prefix, path):
+    """The samples of the steps after the checkpoint, [samples, SEQ + 1]."""
+    import numpy as np
+
+    n = STEPS * BATCH
+    rows = run("mshard", "sample", "-q", "--data-path", prefix, "--split", "1,0,0", "--seq-length", SEQ, "--seed", SEED,
+               "--num-samples", "%d,0,0" % n, "-n", n, "--data-cache-path", prefix + ".cache").splitlines()
+    ids = rows[0].split("\t").index("ids")
+    np.save(path, np.array([[int(t) for t in row.split("\t")[ids].split()] for row in rows[1 + SAVED * BATCH:]]))
+
+
+def mtrain(work, options, *more):
+    run("mtrain", "-q", *options, "--data-path", work + "/data", "--data-cache-path", work + "/data.cache",
+        "--split", "1,0,0", "--num-threads", 1, *more)
+
+
+def check(name, source, work):
+    """One set: the greatest differences of loss and norm."""
+    model, to, theirs = SETS[name]
+    options = (BOTH + " " + model).split()
+    limit = LIMITS["bf16" if "--bf16" in options else "fp32"]
+    write_dataset(work + "/data")
+    write_samples(work + "/data", work + "/samples.npy")
+    mtrain(work, options, "--exit-interval", SAVED, "--save", work + "/ours")
+    mtrain(work, options, "--load", work + "/ours", "--metrics-file", work + "/metrics")
+    run("mckpt", "export", "-q", *to.split(), work + "/ours", work + "/theirs")
+    run(sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "megatron_steps.py"), source,
+        work + "/samples.npy", work + "/steps.json", *options, *LOCAL.split(), *theirs.split(), "--load", work + "/theirs",
+        CUDA_DEVICE_MAX_CONNECTIONS="1")
+    with open(work + "/metrics") as f:
+        mine = [json.loads(line) for line in f]
+    with open(work + "/steps.json") as f:
+        steps = json.load(f)
+    assert len(mine) == len(steps) == STEPS - SAVED, "%d and %d steps" % (len(mine), len(steps))
+    difference = {k: max(abs(a[k] - b[k]) for a, b in zip(mine, steps)) for k in ("lm_loss", "grad_norm", "lr")}
+    for key, most in (("lm_loss", limit), ("grad_norm", 10 * limit), ("lr", 1e-9)):
+        assert difference[key] <= most, "%s differs by %.2g, more than %.2g" % (key, difference[key], most)
+    return difference
+
+
+def missing(source):
+    """What is not there to compare with, or None."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        return "no torch for this Python"
+    if not os.path.isfile(os.path.join(source, "megatron", "training", "checkpointing.py")):
+        return "no Megatron-LM in '%s'" % source
+    return None
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("source")
+    p.add_argument("name", nargs="*", default=list(SETS))
+    o = p.parse_args()
+    why = missing(o.source)
+    if why:
+        print("skipped: " + why)
+        return 0
+    failed = 0
+    for name in o.name:
+        work = tempfile.mkdtemp()
+        try:
+            print("%s: loss %.1e, norm %.1e" % (name, *list(check(name, os.path.abspath(o.source), work).values())[:2]), flush=True)
+        except Exception as e:
+            failed += 1
+            print("%s: FAILED: %s" % (name, e), flush=True)
+        shutil.rmtree(work)
+    print("%d of %d failed" % (failed, len(o.name)))
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
