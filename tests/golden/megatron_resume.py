@@ -136,7 +136,8 @@ def main():
     for name in o.name:
         work = tempfile.mkdtemp()
         try:
-            print("%s: loss %.1e, norm %.1e" % (name, *list(check(name, os.path.abspath(o.source), work).values())[:2]), flush=True)
+            d = check(name, os.path.abspath(o.source), work)
+            print("%s: loss %.1e, norm %.1e" % (name, d["lm_loss"], d["grad_norm"]), flush=True)
         except Exception as e:
             failed += 1
             print("%s: FAILED: %s" % (name, e), flush=True)
