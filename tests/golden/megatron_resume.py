@@ -48,6 +48,7 @@ SETS = {
     "llama fp32 torch_dist": (LLAMA, *DIST),
     "llama bf16 torch": (LLAMA + " --bf16", *TORCH),
     "llama bf16 torch_dist": (LLAMA + " --bf16", *DIST),
+    "llama bf16 torch_dist distributed": (LLAMA + " --bf16 --use-distributed-optimizer", "--use-distributed-optimizer", DIST[1]),
     "gpt2 fp32 torch": (GPT2, *TORCH),
     "gpt2 fp32 torch_dist": (GPT2, *DIST),
 }

@@ -74,11 +74,13 @@ def patch():
     """Parts of Megatron-LM that have no meaning without a GPU."""
     import megatron.core.datasets.utils as utils
     import megatron.core.optimizer as optimizer
+    import megatron.core.optimizer.distrib_optimizer as distributed
     import megatron.core.tensor_parallel.random as random
 
     utils.compile_helpers = lambda: None  # of datasets, which are not read here
     random.CudaRNGStatesTracker.fork = lambda *_: contextlib.nullcontext()
     optimizer.Adam, optimizer.USING_PYTORCH_OPTIMIZER = Adam, False
+    distributed.HAVE_APEX_OR_TE = True  # whose Adam has its step in the group
 
 
 def forward_step(rows, model):
