@@ -22,7 +22,7 @@ import tempfile
 STOPPED = 3  # the exit status of mtrain after --exit-interval
 SEQ, BATCH, SAVED, STEPS, SEED = 16, 4, 3, 6, 4217
 
-# Options that both know. The vocabulary is not padded: Megatron-LM's loss counts padded rows, too.
+# Options that both know. The vocabulary is not padded: Megatron-LM's softmax counts padded rows, too.
 BOTH = """--seq-length %d --max-position-embeddings 16 --micro-batch-size 2 --global-batch-size %d --train-iters %d --seed %d
     --lr 1e-2 --min-lr 1e-3 --lr-decay-style cosine --lr-warmup-iters 2 --lr-decay-iters 8 --weight-decay 0.1
     --clip-grad 1.0 --adam-beta2 0.95 --attention-dropout 0 --hidden-dropout 0 --eval-iters 0 --init-method-std 0.1
@@ -38,7 +38,7 @@ LOCAL = """--transformer-impl local --use-cpu-initialization --distributed-backe
     --no-masked-softmax-fusion --no-persist-layer-norm --no-rope-fusion --no-bias-swiglu-fusion --no-bias-gelu-fusion
     --no-bias-dropout-fusion --attention-backend unfused --mock-data --no-one-logger"""
 
-# A checkpoint has no state of random numbers. The torch format says so only to a reader that does not ask.
+# An export has no state of random numbers. Of the torch format Megatron-LM must be told.
 TORCH = "--to torch --transformer-impl local", "--ckpt-format torch --no-load-rng"
 DIST = "", "--ckpt-format torch_dist"
 
@@ -49,6 +49,8 @@ SETS = {
     "llama bf16 torch": (LLAMA + " --bf16", *TORCH),
     "llama bf16 torch_dist": (LLAMA + " --bf16", *DIST),
     "llama bf16 torch_dist distributed": (LLAMA + " --bf16 --use-distributed-optimizer", "--use-distributed-optimizer", DIST[1]),
+    "llama bf16 torch distributed": (LLAMA + " --bf16 --use-distributed-optimizer",
+                                    TORCH[0] + " --use-distributed-optimizer", TORCH[1]),
     "gpt2 fp32 torch": (GPT2, *TORCH),
     "gpt2 fp32 torch_dist": (GPT2, *DIST),
 }
