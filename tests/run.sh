@@ -34,8 +34,8 @@ list()
 		echo tests/faults/faults.c ;;
 	bats | golden) printf '%s\n' tests/"$1"/*.bats ;;
 	parsers)
-		printf 'tests/bats/%s.bats\n' index mckpt megatron mexport mplan mshard mtok mtok_run \
-			tokenizers ;;
+		printf 'tests/bats/%s.bats\n' index mckpt megatron mexport mplan mshard mtok \
+			mtok_run tokenizers ;;
 	*) printf '%s\n' tests/"$1"/*.sh ;;
 	esac | while read -r file; do
 		case $file in *${ONLY:-}*) [ ! -e "$file" ] || echo "$1:$file" ;; esac

@@ -88,7 +88,8 @@ ended()
 resumes()
 {
 	start "$@" || wrong "the job does not go on: status $?"
-	grep -q "resuming C at iteration $saved\$" out || wrong "it does not go on from iteration $saved"
+	grep -q "resuming C at iteration $saved\$" out ||
+		wrong "it does not go on from iteration $saved"
 	[ "$(cat C/latest_checkpointed_iteration.txt)" = 6 ] || wrong "it has not come to its end"
 }
 
