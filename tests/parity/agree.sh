@@ -51,7 +51,7 @@ must be the same on all ranks"
 # shellcheck disable=SC2086
 mpirun -np 2 $tiny --save B --seed 5 >/dev/null 2>&1
 two 2 "--save A --load A" "--save B --load B"
-said "checkpoint: iteration 2, contents"
+said "checkpoint: iteration 2, 108 tensors, contents"
 cp -r A C
 two 0 "--save A --load A --train-iters 3 --override-opt_param-scheduler" \
 	"--save A --load C --train-iters 3 --override-opt_param-scheduler"

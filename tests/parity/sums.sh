@@ -3,28 +3,25 @@
 # what, without their sums
 #
 # A gradient after one step depends on no other, so all sums are left out at once, and every tensor
-# that has one must differ. One model has them all: a tied table on two stages, fewer groups than
+# that has one must differ. Two models have them all: a tied table on two stages, fewer groups than
 # tensor ranks, rotary positions, without which the gradient of a key bias is zero, and norms and
-# biases, of whose gradients tensor ranks have parts where they have rows of their own. A row that
-# this model does not notice fails the test: the model has to grow with the rows.
+# biases, of whose gradients tensor ranks have parts where they have rows of their own. Norms of
+# outputs stand in one of them alone: biases before these are summed elsewhere. A row that neither
+# model notices fails the test: the models have to grow with the rows.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 model="$(echo "$llama" | sed 's/--untie[a-z-]*//; s/--disable-bias-linear//') --qk-layernorm
 	--num-query-groups 1 --normalization LayerNorm --mock-data --train-iters 1
 	--lr 1e-3 --fp64 --clip-grad 0"
-train 1 --save one
+for place in pre both; do
+	train 1 --norm-placement $place --save "$place"
+done
 
-# gradients OPTION...: of 4 ranks; exp_avg after step 1 is 0.1 of them
+# gradients PLACE OPTION...: of 4 ranks; exp_avg after step 1 is 0.1 of them
 gradients()
 {
 	rm -rf run
-	train 4 $(layout 2 2) "$@" --save run
-}
-
-# same WHAT: they are those of one rank
-same()
-{
-	same_tensors "$1" run one --tolerance 1e-9 --only '*.exp_avg'
+	train 4 $(layout 2 2) --norm-placement "$@" --save run
 }
 
 # summed COLUMN: names of the tensors with sums, without sequence parallelism (1) or with it (2)
@@ -41,11 +38,12 @@ seen()
 {
 	column=$1
 	shift
-	gradients "$@"
 	summed "$column" >names
 	[ -s names ] || fail "no row says who sums what"
-	mckpt diff run one --tolerance 1e-9 --only '*.exp_avg' >diff.tsv 2>log || :
-	grep -v -w -e equal -e close diff.tsv | cut -f 1 >different
+	for place in pre both; do
+		gradients $place "$@"
+		mckpt diff run $place --tolerance 1e-9 --only '*.exp_avg' 2>log || :
+	done | grep -v -w -e equal -e close | cut -f 1 >different
 	while read -r name; do
 		grep -qx "$name" different || fail "$name: not summed, and nobody sees it"
 	done <names
@@ -53,8 +51,10 @@ seen()
 }
 
 for rows in "" --sequence-parallel; do
-	gradients $rows
-	same "all sums $rows"
+	for place in pre both; do
+		gradients $place $rows
+		same_tensors "all sums $place $rows" run $place --tolerance 1e-9 --only '*.exp_avg'
+	done
 done
 copy_tree
 for file in tree/lib/model/block/*.c; do
