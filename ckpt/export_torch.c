@@ -114,7 +114,7 @@ put_models(struct rank_file *f)
 	int chunks = layout_chunks(&f->x->layout);
 
 	for (int j = 0; j < chunks; j++) {
-		char name[16] = "model";
+		char name[32] = "model";
 
 		if (chunks > 1)
 			snprintf(name, sizeof name, "model%d", j);
