@@ -19,9 +19,9 @@
 enum { CONVERT_CHUNK = 1 << 20 }; /* elements */
 
 /* In the order in which they are asked. Hugging Face first: such a directory may lie anywhere, also
- * where a run saves. */
-static const struct source_kind *const kinds[] = { &source_hf, &source_ckpt, &source_torch,
-	&source_torch_dist, NULL };
+ * where a run saves. Checkpoints of ours last: what Megatron-LM saves has the same tracker. */
+static const struct source_kind *const kinds[] = { &source_hf, &source_torch, &source_torch_dist,
+	&source_ckpt, NULL };
 
 /* Says what the path is instead. Returns NULL. */
 static struct source *
