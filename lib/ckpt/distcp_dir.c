@@ -213,7 +213,7 @@ verify_place(const struct distcp_dir *dir, const struct distcp_object *o, struct
 {
 	struct err e, why;
 	struct torchzip *z = distcp_load(dir, o, &e);
-	int wrong = !z || torchzip_verify(z, &why) < 0;
+	int wrong = !z || torchzip_verify(z, &dir->map[o->file], &why) < 0;
 
 	if (z && wrong)
 		err_set(&e, "%s/%s: '%s': %s", dir->path, dir->d.file[o->file], o->name, why.msg);

@@ -622,7 +622,7 @@ verify_files(struct source *s, struct str *problems)
 		const struct torch_rank *r = &t->rank[i / 2];
 		const struct torch_file *f = i % 2 ? &r->optim : &r->model;
 
-		if (!f->zip || torchzip_verify(f->zip, &e) == 0)
+		if (!f->zip || torchzip_verify(f->zip, &f->map, &e) == 0)
 			continue;
 		str_addf(problems, "%s/%s: %s\n", s->path, f->name, e.msg);
 		wrong++;

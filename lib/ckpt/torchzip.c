@@ -161,10 +161,10 @@ torchzip_root(const struct torchzip *z)
 }
 
 int
-torchzip_verify(const struct torchzip *z, struct err *e)
+torchzip_verify(const struct torchzip *z, const struct map *file, struct err *e)
 {
 	for (size_t i = 0; i < z->zip.count; i++)
-		if (zip_check(&z->zip.record[i], e) < 0)
+		if (zip_check(&z->zip.record[i], file, e) < 0)
 			return -1;
 	return 0;
 }

@@ -13,6 +13,7 @@
 #define CKPT_TORCHZIP_H
 
 #include "lib/base/dtype.h"
+#include "lib/base/map.h"
 #include "lib/base/slice.h"
 #include "lib/ckpt/pickle.h"
 
@@ -22,8 +23,9 @@ struct torchzip;
 struct torchzip *torchzip_open(const void *bytes, uint64_t size, const char *name, struct err *e);
 void torchzip_close(struct torchzip *z); /* NULL is ignored */
 const struct pickle_value *torchzip_root(const struct torchzip *z);
-/* Compares every record with its checksum; the reason names the first that differs. */
-int torchzip_verify(const struct torchzip *z, struct err *e);
+/* Compares every record with its checksum; the reason names the first that differs. file: as for
+ * zip_check. */
+int torchzip_verify(const struct torchzip *z, const struct map *file, struct err *e);
 
 /* A view of a storage. */
 struct torch_tensor {

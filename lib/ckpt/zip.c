@@ -19,7 +19,8 @@ enum {
 	ENTRY_BYTES = 46,
 	LOCAL_BYTES = 30,
 	ENCRYPTED = 1,
-	ZIP64 = 1, /* id of an extra field */
+	ZIP64 = 1,             /* id of an extra field */
+	CHECK_BYTES = 1 << 25, /* of a record, before its pages are given back */
 };
 
 #define NONE16 UINT16_MAX /* the value is in the 64-bit form */
@@ -303,9 +304,17 @@ zip_find(const struct zip *z, const char *name)
 }
 
 int
-zip_check(const struct zip_record *r, struct err *e)
+zip_check(const struct zip_record *r, const struct map *file, struct err *e)
 {
-	if (crc32_z(0, r->data, r->bytes) == r->crc)
+	uLong crc = 0;
+
+	for (uint64_t at = 0, n; at < r->bytes; at += n) {
+		n = r->bytes - at < CHECK_BYTES ? r->bytes - at : CHECK_BYTES;
+		crc = crc32_z(crc, r->data + at, n);
+		if (file)
+			map_forget(file);
+	}
+	if (crc == r->crc)
 		return 0;
 	return err_set(e, "record '%s' does not match its CRC-32", r->name);
 }

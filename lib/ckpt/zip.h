@@ -10,6 +10,7 @@
 #define CKPT_ZIP_H
 
 #include "lib/base/err.h"
+#include "lib/base/map.h"
 #include "lib/base/mem.h"
 
 struct zip_record {
@@ -30,7 +31,8 @@ int zip_read(struct zip *z, const void *bytes, uint64_t size, struct err *e);
 void zip_release(struct zip *z);
 const struct zip_record *zip_find(const struct zip *z, const char *name); /* or NULL */
 /* Compares a record with its CRC-32, which reads all of it. torch.load does not, and torch can be
- * told to write none. */
-int zip_check(const struct zip_record *r, struct err *e);
+ * told to write none. file: the map that the record lies in, whose pages are given back on the way,
+ * or NULL. */
+int zip_check(const struct zip_record *r, const struct map *file, struct err *e);
 
 #endif

@@ -48,7 +48,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (z) {
 		visit(z, torchzip_root(z), 0, &left);
-		torchzip_verify(z, &e);
+		torchzip_verify(z, NULL, &e);
 	}
 	torchzip_close(z);
 	return 0;
