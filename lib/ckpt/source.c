@@ -8,7 +8,6 @@
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/ckpt_impl.h"
-#include "lib/ckpt/hfdir.h"
 #include "lib/ckpt/source.h"
 #include "lib/model/fields.h"
 
@@ -19,39 +18,36 @@
 enum { CONVERT_CHUNK = 1 << 20 }; /* elements */
 
 /* In the order in which they are asked. Hugging Face first: such a directory may lie anywhere, also
- * where a run saves. Checkpoints of ours last: what Megatron-LM saves has the same tracker. */
+ * where a run saves. */
 static const struct source_kind *const kinds[] = { &source_hf, &source_torch, &source_torch_dist,
 	&source_ckpt, NULL };
 
-/* Says what the path is instead. Returns NULL. */
-static struct source *
-refuse(const char *path, struct err *e)
+/* NULL with the reason for what is known and not read. What is of no kind, or cannot be looked at,
+ * is opened as a checkpoint of ours, which gives the reason. */
+static const struct source_kind *
+kind_of(const char *path, struct err *e)
 {
-	char file[CKPT_PATH_BYTES], dir[1024];
+	char file[CKPT_PATH_BYTES];
 
-	if (ckpt_has_entry(path, "pytorch_model", ".bin"))
+	for (int i = 0; kinds[i]; i++)
+		if (kinds[i]->is(path))
+			return kinds[i];
+	if (ckpt_has_entry(path, "pytorch_model", ".bin")) {
 		err_set(e,
 		    "'%s' holds pytorch_model*.bin files, which are not read; save it as "
 		    "safetensors",
 		    path);
-	else if (ckpt_join(file, path, "config.json") && io_exists(file))
-		hfdir_close(hfdir_open(path, e));
-	else if (ckpt_find_dir(path, dir, e) == 0)
-		err_set(e, "'%s' changed while it was opened", path);
-	return NULL;
+		return NULL;
+	}
+	return ckpt_join(file, path, "config.json") && io_exists(file) ? &source_hf : &source_ckpt;
 }
 
 struct source *
 source_open(const char *path, struct err *e)
 {
-	const struct source_kind *const *k = kinds;
-	struct source *s;
+	const struct source_kind *k = kind_of(path, e);
+	struct source *s = k ? k->open(path, e) : NULL;
 
-	while (*k && !(*k)->is(path))
-		k++;
-	if (!*k)
-		return refuse(path, e);
-	s = (*k)->open(path, e);
 	if (s && state_parse(&s->state, s->state_text.buf, s->path, e) < 0) {
 		source_close(s);
 		return NULL;

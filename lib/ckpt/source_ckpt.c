@@ -24,15 +24,12 @@ ckpt_of(const struct source *s)
 	return ((const struct ckpt_source *)s)->ckpt;
 }
 
-/* Also a directory whose tracker cannot be read, or names what is not there: opening it gives the
- * reason. */
 static bool
 is_checkpoint(const char *path)
 {
-	int64_t iteration;
 	char dir[1024];
 
-	return ckpt_tracker(path, &iteration, NULL) != 0 || ckpt_find_dir(path, dir, NULL) == 0;
+	return ckpt_find_dir(path, dir, NULL) == 0;
 }
 
 /* True if any tensor has the state. */

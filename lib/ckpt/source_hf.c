@@ -204,9 +204,9 @@ open_directory(const char *path, struct err *e)
 	struct source *s = source_new(&source_hf, sizeof(struct hf_source), path);
 	struct hf_source *h = (struct hf_source *)s;
 
-	h->family = family_read_config(path, &s->config, e);
-	h->dir = h->family ? hfdir_open(path, e) : NULL;
-	if (!h->dir) {
+	h->dir = hfdir_open(path, e);
+	h->family = h->dir ? family_read_config(path, &s->config, e) : NULL;
+	if (!h->family) {
 		source_close(s);
 		return NULL;
 	}
