@@ -215,7 +215,8 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	work_of(&w, kind, r->model, r->layout, r->shape);
 	for (int i = 0; i < w.num_products; i++)
 		t.compute += linear(r, &w.product[i]) *
-		    (w.product[i].again & recompute_modules(&r->shape->recompute) ? 4 / 3.0 : 1);
+		    (w.product[i].recompute & recompute_modules(&r->shape->recompute) ? 4 / 3.0
+										      : 1);
 	t.compute += attention(r, w.attention);
 	t.memory = traffic(r->hw, act * w.elements + stream * w.stream) +
 	    3 * w.kernels * r->hw->kernel_us * 1e-6;

@@ -44,7 +44,7 @@ struct device_config {
 	enum attention_choice attention;
 };
 
-/* Collectives of the replicas, those of tensor ranks that are beside products, exchanges of
+/* Collectives of the replicas, those of tensor ranks that are beside GEMMs, exchanges of
  * pipeline stages and copies of saves have streams of their own. */
 enum { STREAM_COMPUTE, STREAM_DATA, STREAM_TENSOR, STREAM_PIPELINE, STREAM_SAVE, STREAM_COUNT };
 
@@ -59,7 +59,7 @@ struct backend {
 	const char *name; /* "cpu", "cuda" */
 	bool repeatable;  /* the same bits in every run also without device_config.deterministic */
 	int64_t max_head_size, max_norm; /* widest head, longest row of a norm; 0: no limit */
-	/* fewest rows for which a product keeps its rate */
+	/* fewest rows for which a GEMM keeps its rate */
 	int64_t product_rows;
 	/* Whether this host has a usable device now; fills why if not. */
 	bool (*available)(struct err *why);

@@ -95,7 +95,7 @@ memory_buffer_name(const struct memory_plan *m, enum buffer b)
 static enum level
 level_of(const struct buffer_row *r, const struct train_shape *s)
 {
-	return r->again & recompute_modules(&s->recompute) ? STEP : r->level;
+	return r->recompute & recompute_modules(&s->recompute) ? STEP : r->level;
 }
 
 /* True when there are context ranks that share a sequence in this form. */

@@ -111,7 +111,7 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "number the ranks so that stages of a pipeline are nearer to each other than " \
 	         "data ranks, not the other way round; may change on resume"), \
 	RUN_FLAG(S, M, "tp-comm-overlap", tp_comm_overlap, \
-	         "tensor ranks communicate beside products: rows are multiplied while others " \
+	         "tensor ranks communicate beside GEMMs: rows are multiplied while others " \
 	         "are gathered or summed, gradients of inputs summed beside those of weights"), \
 	RUN_FLAG(S, M, "use-distributed-optimizer", use_distributed_optimizer, \
 	         "share the optimizer's state over data ranks"), \
@@ -174,7 +174,7 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "stage (block)"), \
 	RUN_INT(S, M, "recompute-num-layers", recompute_num_layers, 1, "1", \
 	         "layers per chunk (uniform) or per stage (block) that full recomputation " \
-	         "makes again")
+	         "repeats")
 /* clang-format on */
 
 #endif

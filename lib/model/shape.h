@@ -13,7 +13,7 @@
 enum recompute_granularity { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 enum recompute_method { RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
 
-/* Parts of a layer that the backward pass makes again: attention (always), the outputs of norms,
+/* Parts of a layer that the backward pass recomputes: attention (always), the outputs of norms,
  * the MLP from its norm on, the output of its activation alone. */
 enum recompute_module {
 	RECOMPUTE_CORE_ATTN = 1,
@@ -70,7 +70,7 @@ struct train_shape {
 	struct recompute recompute;
 	/* a sample may hold several documents, and attention stays within each */
 	bool reset_attention_mask;
-	bool tp_comm_overlap;     /* tensor ranks communicate beside products, where they can */
+	bool tp_comm_overlap;     /* tensor ranks communicate beside GEMMs, where they can */
 	bool deterministic;       /* bitwise repeatable even where that costs memory */
 	bool hashed;              /* gradients or weights are compared by their hashes */
 	int64_t bucket_size;      /* as in struct shards_of */

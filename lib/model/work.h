@@ -15,7 +15,7 @@ enum { WORK_PRODUCTS = 4 };
  * each. */
 struct product {
 	int64_t rows, out, in;
-	unsigned again; /* enum recompute_module: under these the backward pass repeats it */
+	unsigned recompute; /* enum recompute_module: under these the backward pass repeats it */
 };
 
 /* Of a forward and a backward pass, unless it is said. */

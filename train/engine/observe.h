@@ -15,10 +15,10 @@ enum { OP_OUTPUTS = 4 };
 
 /* One call of an operation. */
 struct op_call {
-	const char *name; /* the table's, products by what they are for; static */
+	const char *name;                     /* the table's, GEMMs by what they are for; static */
 	const struct tensor *out[OP_OUTPUTS]; /* its outputs, without gaps */
 	const char *out_name[OP_OUTPUTS];
-	double flops; /* of products and attention, causal attention counted half; else 0 */
+	double flops; /* of GEMMs and attention, causal attention counted half; else 0 */
 	double bytes; /* read or written, each tensor once */
 };
 

@@ -58,7 +58,7 @@ struct linear {
 struct linear_grad {
 	struct tensor dx, dy, x, weight, dweight, dbias, pre; /* dbias.data NULL: none */
 };
-/* The products of a rank alone, of any rows: y = x W^T + bias; dx = dy W; dweight = dy^T x and
+/* The GEMMs of a rank alone, of any rows: y = x W^T + bias; dx = dy W; dweight = dy^T x and
  * dbias = column sums of dy, added to those of earlier micro batches. */
 void forward_product(struct step *s, const struct linear *l);
 void input_product(struct step *s, const struct linear_grad *g);

@@ -74,7 +74,7 @@ made(struct step *s, int rank)
 	s->e->backend->record(s->e->stream, s->e->beside.made[rank]);
 }
 
-/* The same of all rows, by one product. */
+/* The same for all rows, after one GEMM. */
 static void
 made_all(struct step *s)
 {
@@ -184,9 +184,9 @@ weight_product(struct step *s, const struct linear_grad *l)
 	s->e->ops->gemm(s->e->stream, &g);
 }
 
-/* --- beside products -------------------------------------------------------------------------- */
+/* --- beside GEMMs ----------------------------------------------------------------------------- */
 
-/* Whether products of a rank's rows each go on while rows are on their way. */
+/* Whether there is a GEMM for the rows of each rank, while other rows are on their way. */
 static bool
 splits(const struct step *s)
 {
@@ -219,7 +219,8 @@ await_rows(struct step *s, int rank)
 		streams_join(s->e, b->stream, b->arrived[rank], SPAN_TENSOR);
 }
 
-/* The products of the own rows, and of the others' as they come. x is not needed whole. */
+/* The GEMM of the own rows, then those of the others' rows as they arrive. x is not needed whole.
+ */
 static void
 column_forward_beside(struct step *s, const struct linear *l)
 {
@@ -267,7 +268,7 @@ row_backward_beside(struct step *s, struct linear_grad *g)
 }
 
 /* The others' rows first, the own ones last: what a rank is to sum is on its way to it while the
- * next product goes on. */
+ * next GEMM goes on. */
 static void
 row_forward_beside(struct step *s, const struct linear *l, const struct tensor *y)
 {
@@ -288,7 +289,7 @@ row_forward_beside(struct step *s, const struct linear *l, const struct tensor *
 	streams_join(s->e, b->stream, b->summed, SPAN_TENSOR);
 }
 
-/* The rows of x are gathered beside the product that makes the partial sums, and those are summed
+/* The rows of x are gathered beside the GEMM that makes the partial sums, and those are summed
  * beside the one that makes the weight's gradient, which takes longer: the former stays whole. Both
  * are whole at once, hence a place of its own for the sums. */
 static void

@@ -35,9 +35,9 @@ fused(const struct engine *e)
 	return e->plan.model.activation == ACTIVATION_GELU_TANH;
 }
 
-/* Whether the buffer is scratch: the backward pass makes it again. */
+/* Whether the buffer is scratch, which the backward pass recomputes. */
 static bool
-is_made_again(const struct engine *e, enum buffer b)
+is_recomputed(const struct engine *e, enum buffer b)
 {
 	return e->mem.place[b] == ARENA_SCRATCH;
 }
@@ -77,7 +77,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 
 	project_up(l, s, &normed);
 	/* Recomputed only for the backward pass, which recomputes the activation itself. */
-	if (!y->data && !l->block->post && is_made_again(e, BUF_ACT_OUT))
+	if (!y->data && !l->block->post && is_recomputed(e, BUF_ACT_OUT))
 		return;
 	if (!fused(e))
 		e->ops->act_fwd(e->stream, (enum act_kind)e->plan.model.activation, &act, &up);
@@ -103,7 +103,7 @@ through_activation(const struct layer *l, struct step *s, struct tensor *act)
 		.x = step_buffer(s, BUF_FC1_OUT, l->block->local) };
 
 	a.dx = a.x;
-	if (is_made_again(e, BUF_ACT_OUT))
+	if (is_recomputed(e, BUF_ACT_OUT))
 		*act = a.y = a.dy;
 	e->ops->act_bwd(e->stream, (enum act_kind)e->plan.model.activation, &a);
 	return a.dx;
@@ -133,11 +133,11 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	};
 	struct norm_flow flow = { *dx, in.dx, *x };
 
-	if (is_made_again(e, BUF_FC1_OUT))
+	if (is_recomputed(e, BUF_FC1_OUT))
 		project_up(l, s, &in.x);
 	if (fused(e)) {
 		down.pre = step_buffer(s, BUF_FC1_OUT, l->block->local);
-		if (is_made_again(e, BUF_ACT_OUT) && !is_made_again(e, BUF_FC1_OUT))
+		if (is_recomputed(e, BUF_ACT_OUT) && !is_recomputed(e, BUF_FC1_OUT))
 			e->ops->act_fwd(e->stream, ACT_GELU_TANH, &down.x, &down.pre);
 	}
 	row_backward(s, &down);

@@ -61,7 +61,7 @@ residual_forward(
 	e->ops->residual_fwd(e->stream, &r);
 }
 
-/* What tensor ranks exchange and products read is act, of whichever type the stream is. */
+/* What tensor ranks exchange and GEMMs read is act, of whichever type the stream is. */
 struct tensor
 dropout_backward(struct step *s, const struct tensor *dx, const struct dropout *drop)
 {

@@ -205,7 +205,7 @@ share(struct comm *c, const struct comm_memory *piece, int count, struct err *wh
 }
 
 /* Without shared memory a message each way for each part, which takes multiprocessors from the
- * products beside it. */
+ * GEMMs beside it. */
 static void
 all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {

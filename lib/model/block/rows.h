@@ -148,7 +148,7 @@ struct buffer_row {
 	unsigned phase; /* of scratch buffers; of layer buffers, those in which they live there */
 	/* enum recompute_module: recomputing any of these, a layer does not keep it: it is scratch
 	 */
-	unsigned again;
+	unsigned recompute;
 };
 
 /* Whether a condition holds for the model; false for conditions on the run. */
