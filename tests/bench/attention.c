@@ -52,7 +52,7 @@ measure(const struct backend *b, const struct bench_model *m, size_t solver)
 		.attention = solvers[solver].choice };
 	struct rig r = rig_open(b, &config, (size_t)16 << 30);
 	struct attention_grad a = rig_attention(&r, m, config.deterministic);
-	double flops = rig_attention_flops(m), forward = time_pass(&r, &a, false),
+	double flops = rig_attention_flops(m, 0), forward = time_pass(&r, &a, false),
 	       backward = time_pass(&r, &a, true);
 
 	printf("B%d H%d/%d S%d D%d\t%s\t%.0f\t%.0f\t%.3f\t%.3f\t%.0f\n", (int)m->b, m->n, m->g,

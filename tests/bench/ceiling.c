@@ -79,13 +79,37 @@ run_gemms(const struct step *s)
 			s->r->st->ops->gemm(s->r->st, &s->gemms[i].gemm);
 }
 
+/* Every second layer has the model's window, the first of them too. */
+static int64_t
+window_at(const struct bench_model *m, int layer)
+{
+	return layer % 2 == 0 ? m->window : 0;
+}
+
+/* Of all layers, in both passes. */
+static double
+attention_flops(const struct bench_model *m)
+{
+	double sum = 0;
+
+	for (int i = 0; i < m->layers; i++)
+		sum += 3.5 * rig_attention_flops(m, window_at(m, i));
+	return sum;
+}
+
 static void
 run_attention(const struct step *s)
 {
-	for (int i = 0; i < s->m->layers; i++)
-		s->r->st->ops->attention_fwd(s->r->st, &s->attention.fwd);
-	for (int i = 0; i < s->m->layers; i++)
-		s->r->st->ops->attention_bwd(s->r->st, &s->attention);
+	struct attention_grad a = s->attention;
+
+	for (int i = 0; i < s->m->layers; i++) {
+		a.fwd.window = window_at(s->m, i);
+		s->r->st->ops->attention_fwd(s->r->st, &a.fwd);
+	}
+	for (int i = 0; i < s->m->layers; i++) {
+		a.fwd.window = window_at(s->m, i);
+		s->r->st->ops->attention_bwd(s->r->st, &a);
+	}
 }
 
 static void
@@ -143,6 +167,8 @@ parameters(const struct bench_model *m)
  * twice: residual sum and norm together read two and write two; the norm's backward pass reads
  * three and writes one. Rotary positions read and write q and k, both ways. A gated activation
  * reads 2f and writes f, and backward reads 3f and writes 2f; GELU is part of a GEMM's epilogue.
+ * The norm of a branch is taken where the branch is read; backward it reads two and writes one. The
+ * norms of heads are taken with their rotary positions.
  * The embedding reads and writes a row, its gradient reads one; logits are read and become
  * gradients; the optimizer moves 30 bytes a parameter, the norm of the gradients reads 4.
  */
@@ -151,8 +177,8 @@ other_bytes(const struct bench_model *m)
 {
 	double T = (double)(m->b * m->s), h = (double)m->h, qk = (double)(m->n + m->g) * m->d,
 	       f = (double)m->f;
-	double layer =
-	    2 * (4 * h + 4 * h) + (m->layer_norm ? 0 : 2 * 2 * qk) + (m->gated ? 8 * f : 0);
+	double layer = 2 * (4 * h + 4 * h + (m->post_norm ? 3 * h : 0)) +
+	    (m->layer_norm ? 0 : 2 * 2 * qk) + (m->gated ? 8 * f : 0);
 	double ends = 3 * h + 8 * h + 2 * (double)m->v;
 
 	return 2 * T * (m->layers * layer + ends) + 34 * parameters(m);
@@ -178,9 +204,8 @@ measure(const struct backend *b, const struct bench_model *m)
 	copy = 20 * 2 * (double)tensor_bytes(&s.from) / sustained(&s, run_copy);
 	others = bytes / copy;
 	printf("%s\t%.1f\t%.2f\t%.1f\t%.2f\t%.0f\t%.2f\t%.0f\n", m->name, s.flops / gemms / 1e12,
-	    gemms * 1e3, 3.5 * m->layers * rig_attention_flops(m) / attention / 1e12,
-	    attention * 1e3, copy / 1e9, others * 1e3,
-	    (double)(m->b * m->s) / (gemms + attention + others));
+	    gemms * 1e3, attention_flops(m) / attention / 1e12, attention * 1e3, copy / 1e9,
+	    others * 1e3, (double)(m->b * m->s) / (gemms + attention + others));
 	fflush(stdout);
 	rig_close(&r);
 }

@@ -35,6 +35,15 @@ run="--bf16 --mock-data --lr 1e-4 --clip-grad 1 --eval-iters 0"
 llama="--swiglu --normalization RMSNorm --position-embedding-type rope --rotary-base 500000
 	--disable-bias-linear --attention-dropout 0 --hidden-dropout 0 --group-query-attention
 	--num-query-groups 8 --num-attention-heads 32"
+qwen="--swiglu --normalization RMSNorm --position-embedding-type rope --rotary-base 1000000
+	--disable-bias-linear --attention-dropout 0 --hidden-dropout 0 --group-query-attention
+	--num-query-groups 8 --num-attention-heads 16 --kv-channels 128 --qk-layernorm"
+gemma="--activation geglu --normalization RMSNorm --apply-layernorm-1p --norm-placement both
+	--position-embedding-type rope --disable-bias-linear --attention-dropout 0
+	--hidden-dropout 0 --group-query-attention --num-query-groups 4
+	--num-attention-heads 8 --kv-channels 256
+	--scale-embeddings-by-hidden-size --window-size 4096 --window-attn-skip-freq 2
+	--attn-logit-softcapping 50 --final-logit-softcapping 30"
 
 # shape NAME: the options of a workload, its steps, its name for torch_train.py with micro batch and
 # length
@@ -52,6 +61,10 @@ shape()
 	llama-8b-8L) echo "$llama --num-layers 8 --hidden-size 4096 --ffn-hidden-size 14336
 		--vocab-size 32000 --seq-length 4096 --micro-batch-size 4
 		--untie-embeddings-and-output-weights" ;;
+	qwen3-1.7b) echo "$qwen --num-layers 28 --hidden-size 2048 --ffn-hidden-size 6144
+		--vocab-size 151936 --seq-length 4096 --micro-batch-size 8" ;;
+	gemma2-2b) echo "$gemma --num-layers 26 --hidden-size 2304 --ffn-hidden-size 9216
+		--vocab-size 256000 --seq-length 8192 --micro-batch-size 2" ;;
 	*) echo "gpu.sh: no workload '$1'" >&2; exit 2 ;;
 	esac
 }
@@ -62,6 +75,7 @@ steps()
 	case $1 in
 	gpt2-124m) echo 240 ;;
 	gpt2-1.5b | llama-8b-8L) echo 90 ;;
+	qwen3-1.7b | gemma2-2b) echo 50 ;;
 	*) echo 70 ;;
 	esac
 }

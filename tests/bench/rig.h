@@ -22,14 +22,25 @@ struct bench_model {
 	int64_t b, s, h, f, v;
 	int layers, n, g, d;
 	bool gated, layer_norm, tied;
+	/* Of every second layer, 0: none; of every score, 0: none; norms of the branches */
+	int64_t window;
+	double softcap;
+	bool post_norm;
 };
 
 static const struct bench_model bench_models[] = {
-	{ "gpt2-124m", 64, 1024, 768, 3072, 50264, 12, 12, 12, 64, false, true, true },
-	{ "gpt3-1.3b", 16, 2048, 2048, 8192, 50264, 24, 16, 16, 128, false, true, true },
-	{ "gpt2-1.5b", 16, 1024, 1600, 6400, 50264, 48, 25, 25, 64, false, true, true },
-	{ "llama-1b", 8, 4096, 2048, 8192, 128256, 16, 32, 8, 64, true, false, true },
-	{ "llama-8b-8L", 4, 4096, 4096, 14336, 32000, 8, 32, 8, 128, true, false, false },
+	{ "gpt2-124m", 64, 1024, 768, 3072, 50264, 12, 12, 12, 64, false, true, true, 0, 0, false },
+	{ "gpt3-1.3b", 16, 2048, 2048, 8192, 50264, 24, 16, 16, 128, false, true, true, 0, 0,
+	    false },
+	{ "gpt2-1.5b", 16, 1024, 1600, 6400, 50264, 48, 25, 25, 64, false, true, true, 0, 0,
+	    false },
+	{ "llama-1b", 8, 4096, 2048, 8192, 128256, 16, 32, 8, 64, true, false, true, 0, 0, false },
+	{ "llama-8b-8L", 4, 4096, 4096, 14336, 32000, 8, 32, 8, 128, true, false, false, 0, 0,
+	    false },
+	{ "qwen3-1.7b", 8, 4096, 2048, 6144, 151936, 28, 16, 8, 128, true, false, true, 0, 0,
+	    false },
+	{ "gemma2-2b", 2, 8192, 2304, 9216, 256000, 26, 8, 4, 256, true, false, true, 4096, 50,
+	    true },
 };
 
 enum { BENCH_MODELS = sizeof bench_models / sizeof *bench_models };
@@ -128,7 +139,8 @@ rig_attention(struct rig *r, const struct bench_model *m, bool deterministic)
 		    .num_heads = m->n,
 		    .num_groups = m->g,
 		    .head_dim = m->d,
-		    .scale = 1 / sqrt(m->d) },
+		    .scale = 1 / sqrt(m->d),
+		    .softcap = m->softcap },
 		.dout = rig_matrix(r, DTYPE_BF16, rows, q),
 		.delta = rig_matrix(r, DTYPE_F32, m->b * m->n, m->s),
 		.dq = tensor_columns(&dqkv, 0, q),
@@ -141,11 +153,20 @@ rig_attention(struct rig *r, const struct bench_model *m, bool deterministic)
 	return p;
 }
 
-/* Operations of its forward pass, for half the square of scores; 2.5 times that backward. */
+/* The scores of a query, on average, that a layer with a window (0: none) or without makes. */
 static inline double
-rig_attention_flops(const struct bench_model *m)
+rig_scores(const struct bench_model *m, int64_t window)
 {
-	return 2.0 * (double)m->b * m->n * (double)m->s * (double)m->s * m->d;
+	double s = (double)m->s, w = window > 0 && window < m->s ? (double)window : s;
+
+	return w - w * w / (2 * s);
+}
+
+/* Operations of a forward pass of attention; 2.5 times that backward. */
+static inline double
+rig_attention_flops(const struct bench_model *m, int64_t window)
+{
+	return 4.0 * (double)m->b * m->n * (double)m->s * rig_scores(m, window) * m->d;
 }
 
 #endif

@@ -7,8 +7,10 @@
 #   --verify-interval 100 against 0, likewise over all steps, of which each hundredth is verified
 #   exposed communication of a step by the run's own timers, and of the same steps by --profile
 # B: the build directory. DEVICE=cpu and SHAPE (options of a smaller model) try it on the CPU.
-# STEPS: of a run, of which the first ten do not count. PAIRS: five.
+# STEPS: of a run, of which the first ten do not count. PAIRS: five. ONLY, of watched, verified and
+# exposed: one of the tables; WAYS, of data, tensor and pipeline: some of the ways.
 set -eu
+: "${ONLY:=}" "${WAYS:=data tensor pipeline}"
 : "${B:=build}" "${DEVICE:=cuda}" "${STEPS:=60}" "${PAIRS:=5}" "${VERIFIED:=410}"
 : "${SHAPE:=--num-layers 12 --hidden-size 768 --num-attention-heads 12 --vocab-size 50257
 	--seq-length 1024 --micro-batch-size 8 --global-batch-size 32 --bf16}"
@@ -73,34 +75,50 @@ pairs()
 		awk '{ printf "%s\t%.3f\t%.3f\t%+.2f\n", $1, 1e3 * $2, 1e3 * $3, 100 * ($4 - 1) }'
 }
 
-printf 'watched\tms_with\tms_without\tcost_percent\n'
-for way in data tensor pipeline; do
-	option=$(shares $way)
-	with() { train mtrain "$STEPS" "$option" && of seconds | median; }
-	without() { train tests/unwatched/mtrain "$STEPS" "$option" && of seconds | median; }
-	pairs $way
-done
+watched()
+{
+	printf 'watched\tms_with\tms_without\tcost_percent\n'
+	for way in $WAYS; do
+		option=$(shares "$way")
+		with() { train mtrain "$STEPS" "$option" && of seconds | median; }
+		without()
+		{
+			train tests/unwatched/mtrain "$STEPS" "$option" && of seconds | median
+		}
+		pairs "$way"
+	done
+}
 
-printf '\nverified\tms_with\tms_without\tcost_percent\n'
-option=$(shares data)
-with() { train mtrain "$VERIFIED" "$option" --verify-interval 100 && of seconds | mean; }
-without() { train mtrain "$VERIFIED" "$option" && of seconds | mean; }
-pairs data
+verified()
+{
+	printf '\nverified\tms_with\tms_without\tcost_percent\n'
+	option=$(shares data)
+	with() { train mtrain "$VERIFIED" "$option" --verify-interval 100 && of seconds | mean; }
+	without() { train mtrain "$VERIFIED" "$option" && of seconds | mean; }
+	pairs data
+}
 
 # The profile's rows of a way to share the work, and the metrics of the steps that it covers.
-printf '\nexposed\tms_by_timers\tms_by_profile\tms_of_a_step\n'
-for way in data tensor pipeline; do
-	option=$(shares $way)
-	train mtrain 20 "$option" --profile --profile-step-start 10 --profile-step-end 20 \
-		--profile-prefix p
-	timers=$(of "exposed_${way}_comm_ms" | mean)
-	case $way in
-	data) rows='data-parallel-grads-sync|params-all-gather' ;;
-	tensor) rows='tensor-parallel-comm|layernorm-grads-all-reduce' ;;
-	pipeline) rows='(forward|backward)-.*(send|recv)|embedding-grads-all-reduce' ;;
-	esac
-	profile=$(awk -F '\t' -v rows="^($rows)\$" \
-		'$1 ~ rows { ms += $3 } END { print ms + 0 }' p.tsv)
-	echo "$way $timers $profile $(of seconds | mean)" |
-		awk '{ printf "%s\t%.3f\t%.3f\t%.3f\n", $1, $2, $3, 1e3 * $4 }'
+exposed()
+{
+	printf '\nexposed\tms_by_timers\tms_by_profile\tms_of_a_step\n'
+	for way in $WAYS; do
+		option=$(shares "$way")
+		train mtrain 20 "$option" --profile --profile-step-start 10 --profile-step-end 20 \
+			--profile-prefix p
+		timers=$(of "exposed_${way}_comm_ms" | mean)
+		case $way in
+		data) rows='data-parallel-grads-sync|params-all-gather' ;;
+		tensor) rows='tensor-parallel-comm|layernorm-grads-all-reduce' ;;
+		pipeline) rows='(forward|backward)-.*(send|recv)|embedding-grads-all-reduce' ;;
+		esac
+		profile=$(awk -F '\t' -v rows="^($rows)\$" \
+			'$1 ~ rows { ms += $3 } END { print ms + 0 }' p.tsv)
+		echo "$way $timers $profile $(of seconds | mean)" |
+			awk '{ printf "%s\t%.3f\t%.3f\t%.3f\n", $1, $2, $3, 1e3 * $4 }'
+	done
+}
+
+for table in ${ONLY:-watched verified exposed}; do
+	$table
 done
