@@ -36,7 +36,10 @@
  * row aux act [m,n], dense: GEMM_GELU keeps the value before the activation there, GEMM_GELU_GRAD
  * reads it act c = gelu_tanh(aux), or c = product * gelu_tanh'(aux); only with beta 0 dbias real
  * [m]: beta * dbias + the sums of op(a) over k (the bias gradient beside a weight gradient); beta 0
- * or 1 */
+ * or 1
+ * a and b may both be F8_E4M3 or F8_E5M2, not both F8_E5M2: then a is stored [m,k] and b [n,k]
+ * (trans_a false, trans_b true: dense along k, all that Hopper multiplies), beta is 0 or 1, act
+ * GEMM_LINEAR and dbias none. */
 enum gemm_act { GEMM_LINEAR, GEMM_GELU, GEMM_GELU_GRAD };
 struct gemm {
 	struct tensor c, a, b;
@@ -44,6 +47,45 @@ struct gemm {
 	double alpha, beta;
 	struct tensor bias, aux, dbias;
 	enum gemm_act act;
+	/* F32 [1]: what the stored 8-bit numbers have to be multiplied by; or none */
+	struct tensor scale_a, scale_b;
+	/* Sums of 8-bit products are promoted to F32 as they grow (gradients); false: they may be
+	 * held in the fewer bits of fast accumulation (forward). The CPU sums in F32 anyway. */
+	bool exact;
+};
+
+/* An 8-bit copy of x: q = the number nearest to factor * x (a product in F32), ties to even, held
+ * to the largest finite one, NaN kept; qt is its transpose: one reading of x. Where x's largest is
+ * wanted apart from a copy, q and qt are none. Source: Micikevicius 2022 arXiv:2209.05433. */
+enum quantise_kind {
+	QUANTISE_DELAYED, /* by a factor that is known */
+	QUANTISE_CURRENT, /* by that of x's own largest, as in struct scales; 1 where that keeps */
+	QUANTISE_BLOCK,
+};
+struct quantise {
+	struct tensor x;     /* act [m,n] */
+	struct tensor q, qt; /* F8 [m,n], F8 [n,m]; either may be none */
+	struct tensor scale; /* F32 [2]: the factor and its inverse; read, or written (CURRENT) */
+	struct tensor amax;  /* F32 [1]: becomes the larger of itself and the largest |x|, a NaN
+			      * counting as infinity; or none */
+	struct tensor sums;  /* real [n]: the sums over the rows of x as it is, which are a bias's
+			      * gradient, in the order of gemm's dbias; or none */
+	bool accumulate;     /* sums are added to, or written without */
+	enum quantise_kind kind;
+};
+
+/* Once a step: each slot's history moves one place on, and its place 0, the newest, takes amax, or
+ * 0 for one that is not finite; amax becomes 0. From the maximum of the history, or its newest
+ * place, the slot's factor is largest / maximum * 2^-margin in F32, at most SCALE_MAX, followed by
+ * its inverse; a slot whose maximum is 0 keeps both. Source: spec/training.md 13. */
+#define SCALE_MAX 0x1p126f
+struct scales {
+	struct tensor history; /* F32 [slots,length], dense */
+	struct tensor amax;    /* F32 [slots] */
+	struct tensor scale;   /* F32 [slots,2], dense */
+	struct tensor largest; /* F32 [slots]: of the slot's type */
+	int margin;
+	bool most_recent;
 };
 
 /* LayerNorm when bias.data is set, else RMSNorm (mean unused). y = (x - mean) rstd w + bias with
@@ -311,6 +353,8 @@ struct ops {
 	void (*hash)(struct stream *, const struct tensor *out, const struct tensor *x);
 	void (*adamw)(struct stream *, const struct adamw *);
 	void (*sgd)(struct stream *, const struct sgd *);
+	void (*quantise)(struct stream *, const struct quantise *);
+	void (*scales)(struct stream *, const struct scales *);
 };
 
 #endif

@@ -55,11 +55,22 @@ dtype_torch_name(enum dtype t)
 	return types[t].torch;
 }
 
-/* The two 8-bit floats do not count: they are carried through, never converted. */
 bool
 dtype_is_float(enum dtype t)
 {
 	return t != DTYPE_NONE && types[t].is_float;
+}
+
+bool
+dtype_is_float8(enum dtype t)
+{
+	return t == DTYPE_F8_E4M3 || t == DTYPE_F8_E5M2;
+}
+
+float
+dtype_largest_float8(enum dtype t)
+{
+	return t == DTYPE_F8_E4M3 ? 448.0f : 57344.0f;
 }
 
 /*
@@ -178,8 +189,69 @@ dtype_f32_from_f16(uint16_t x)
 	return float_of(sign | bits_of((float)m * 0x1p-24f));
 }
 
-/* A double rounded to odd in float precision: rounding that to 16 bits is then the same as rounding
- * the double once. */
+/* A format of 8 bits: of the fraction, what is added to its exponents to give those of floats, and
+ * the bits of its largest finite number as a float. */
+struct float8 {
+	int fraction, bias;
+	uint32_t largest;
+};
+static const struct float8 e4m3 = { 3, 120, 0x43e00000 }, e5m2 = { 2, 112, 0x47600000 };
+
+/* As dtype_f16_from_f32, but for what is too large. */
+static inline uint8_t
+float8_from_f32(float x, struct float8 f)
+{
+	uint32_t u = bits_of(x), sign = u >> 24 & 0x80, m = u & 0x7fffffffu;
+	int drop = 23 - f.fraction;
+
+	if (m > 0x7f800000u)
+		return 0x7f;
+	if (m > f.largest)
+		m = f.largest;
+	/* The float adder rounds at the place of the last subnormal bit. */
+	if (m < (uint32_t)(f.bias + 1) << 23) {
+		uint32_t place = (uint32_t)(f.bias + 1 + drop) << 23;
+
+		return (uint8_t)(sign | (bits_of(float_of(m) + float_of(place)) - place));
+	}
+	m -= (uint32_t)f.bias << 23;
+	return (uint8_t)(sign | (m + (1u << (drop - 1)) - 1 + (m >> drop & 1)) >> drop);
+}
+
+static uint8_t
+e4m3_from_f32(float x)
+{
+	return float8_from_f32(x, e4m3);
+}
+
+/* Subnormals are multiples of 2^-9. */
+static float
+f32_from_e4m3(uint8_t x)
+{
+	uint32_t sign = (uint32_t)(x & 0x80) << 24, m = x & 0x7fu;
+
+	if (m == 0x7f)
+		return float_of(sign | 0x7fc00000u);
+	if (m >= 8)
+		return float_of(sign | ((m << 20) + 0x3c000000u));
+	return float_of(sign | bits_of((float)m * 0x1p-9f));
+}
+
+static uint8_t
+e5m2_from_f32(float x)
+{
+	return float8_from_f32(x, e5m2);
+}
+
+/* E5M2 is the upper half of fp16. */
+static float
+f32_from_e5m2(uint8_t x)
+{
+	return dtype_f32_from_f16((uint16_t)(x << 8));
+}
+
+/* A double rounded to odd in float precision: rounding that to fewer bits is then the same as
+ * rounding the double once. */
 static float
 round_to_odd(double x)
 {
@@ -193,7 +265,7 @@ round_to_odd(double x)
 	return float_of(u | 1);
 }
 
-/* One element as a double, which holds every value of these four types. */
+/* One element as a double, which holds every value of these types. */
 static double
 load(const char *src, enum dtype t, int64_t i)
 {
@@ -206,6 +278,8 @@ load(const char *src, enum dtype t, int64_t i)
 	case DTYPE_F32: memcpy(&f, src + 4 * i, 4); return (double)f;
 	case DTYPE_BF16: memcpy(&h, src + 2 * i, 2); return (double)dtype_f32_from_bf16(h);
 	case DTYPE_F16: memcpy(&h, src + 2 * i, 2); return (double)dtype_f32_from_f16(h);
+	case DTYPE_F8_E4M3: return (double)f32_from_e4m3((uint8_t)src[i]);
+	case DTYPE_F8_E5M2: return (double)f32_from_e5m2((uint8_t)src[i]);
 	default: BUG("conversion from %s", types[t].name);
 	}
 }
@@ -231,6 +305,8 @@ store(char *dst, enum dtype t, int64_t i, double d)
 		h = dtype_f16_from_f32(round_to_odd(d));
 		memcpy(dst + 2 * i, &h, 2);
 		return;
+	case DTYPE_F8_E4M3: dst[i] = (char)e4m3_from_f32(round_to_odd(d)); return;
+	case DTYPE_F8_E5M2: dst[i] = (char)e5m2_from_f32(round_to_odd(d)); return;
 	default: BUG("conversion to %s", types[t].name);
 	}
 }
@@ -280,7 +356,7 @@ cross(char *dst, const char *src, int64_t count, float (*from)(uint16_t), uint16
 
 /*
  * memmove for equal types, so that those alone may overlap. Pairs of other types go through double.
- * Integer and 8-bit types convert only to themselves; anything else is a bug in the caller.
+ * Integers convert only to themselves; anything else is a bug in the caller.
  */
 void
 dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t count)
@@ -383,8 +459,8 @@ dtype_same(const void *a, const void *b, enum dtype t, int64_t count)
 	return true;
 }
 
-/* A number is not finite when all bits of its exponent are set. size is a constant wherever this is
- * inlined, so that the copy compiles to one load. */
+/* A number is not finite when all bits of its exponent are set, in E4M3 those of its fraction too.
+ * size is a constant wherever this is inlined, so that the copy compiles to one load. */
 static inline int64_t
 count_masked(const unsigned char *src, size_t size, uint64_t exponent, int64_t count)
 {
@@ -407,6 +483,8 @@ dtype_count_nonfinite(const void *src, enum dtype t, int64_t count)
 	case DTYPE_F32: return count_masked(src, 4, 0x7f800000, count);
 	case DTYPE_BF16: return count_masked(src, 2, 0x7f80, count);
 	case DTYPE_F16: return count_masked(src, 2, 0x7c00, count);
+	case DTYPE_F8_E4M3: return count_masked(src, 1, 0x7f, count);
+	case DTYPE_F8_E5M2: return count_masked(src, 1, 0x7c, count);
 	default: return 0;
 	}
 }

@@ -2,7 +2,8 @@
  * dtype.h - element types of files and tensors, and conversions between the floating ones
  *
  * Names follow safetensors ("F32", "BF16"); dtype_from_name also knows "fp32", "bfloat16" and the
- * like. Rounding is to nearest, ties to even; NaN stays NaN; overflow gives infinity.
+ * like. Rounding is to nearest, ties to even; NaN stays NaN; overflow gives infinity, of 8-bit
+ * floats the largest finite number.
  */
 #ifndef BASE_DTYPE_H
 #define BASE_DTYPE_H
@@ -35,8 +36,10 @@ size_t dtype_size(enum dtype t);              /* bytes of one element */
 const char *dtype_name(enum dtype t);         /* "F32" */
 const char *dtype_torch_name(enum dtype t);   /* "float32", as config.json writes it */
 enum dtype dtype_from_name(const char *name); /* DTYPE_NONE when unknown */
-bool dtype_is_float(
-    enum dtype t); /* F64, F32, BF16, F16: those that dtype_convert takes; not NONE */
+/* F64, F32, BF16, F16: those of weights. The two 8-bit floats are no type of a file of ours. */
+bool dtype_is_float(enum dtype t);
+bool dtype_is_float8(enum dtype t);     /* F8_E4M3, F8_E5M2 */
+float dtype_largest_float8(enum dtype); /* the largest finite one: 448 or 57344 */
 
 uint16_t dtype_bf16_from_f32(float x);
 float dtype_f32_from_bf16(uint16_t x);
@@ -50,9 +53,11 @@ uint16_t dtype_bf16_stochastic(float x, uint16_t bits);
 uint16_t dtype_f16_from_f32(float x);
 float dtype_f32_from_f16(uint16_t x);
 
-/* dst[i] = src[i] for count elements of F64, F32, BF16, F16; the arrays must not overlap unless
- * they are the same type. F64 to a 16-bit type rounds once. Alignment of either array is not
- * required. */
+/* dst[i] = src[i] for count elements of F64, F32, BF16, F16 and the 8-bit floats; the arrays must
+ * not overlap unless they are the same type. F64 to a narrower type than F32 rounds once. To 8 bits
+ * what is larger than the largest finite number, infinite too, becomes that number, and NaN 0x7f;
+ * E4M3 has no infinity, and NaN where all bits but the sign are set (Micikevicius 2022
+ * arXiv:2209.05433, table 1). Alignment of either array is not required. */
 void dtype_convert(
     void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t count);
 /* What a conversion loses: finite numbers that become infinite, and numbers other than zero that
@@ -64,13 +69,14 @@ struct dtype_array {
 	const void *data;
 	enum dtype type;
 };
-/* Compares count elements before and after dtype_convert. Alignment is not required. */
+/* Compares count elements before and after dtype_convert, none of 8 bits. Alignment is not
+ * required. */
 struct dtype_lost dtype_count_lost(
     struct dtype_array before, struct dtype_array after, int64_t count);
 /* Whether two arrays of one floating type have the same numbers: zeroes of either sign are one, and
  * a NaN equals a NaN. Alignment is not required. */
 bool dtype_same(const void *a, const void *b, enum dtype t, int64_t count);
-/* How many of count elements are NaN or infinite: of F64, F32, BF16, F16; 0 of other types.
+/* How many of count elements are NaN or infinite; 0 of types without such numbers.
  * Alignment is not required. */
 int64_t dtype_count_nonfinite(const void *src, enum dtype t, int64_t count);
 

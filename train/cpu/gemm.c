@@ -25,6 +25,7 @@ _Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
 /* How the result is cut up; the same for all threads. */
 struct tiles {
 	const struct gemm *g;
+	real alpha;      /* the GEMM's, and of 8-bit operands their scales */
 	int64_t m, n, k; /* of the GEMM */
 	int64_t tile_m, tile_n, block_k, per_row;
 };
@@ -131,8 +132,8 @@ tile(const void *ctx, int64_t item, void *scratch)
 
 		blas_gemm(CblasRowMajor, g->trans_a ? CblasTrans : CblasNoTrans,
 		    g->trans_b ? CblasTrans : CblasNoTrans, (int)cb.rows, (int)cb.columns, (int)k,
-		    (real)g->alpha, a.p, (int)a.stride, b.p, (int)b.stride,
-		    k0 == 0 ? (real)g->beta : 1, c.p, (int)c.stride);
+		    t->alpha, a.p, (int)a.stride, b.p, (int)b.stride, k0 == 0 ? (real)g->beta : 1,
+		    c.p, (int)c.stride);
 		k0 += k;
 	} while (k0 < t->k);
 	finish_tile(g, &cb, &c);
@@ -204,19 +205,43 @@ check_epilogue(const struct gemm *g, int64_t m, int64_t n)
 		g->aux.shape[1] == n));
 }
 
+/* What Hopper multiplies of 8 bits, and nothing more. */
+static void
+check_float8(const struct gemm *g)
+{
+	ops_require(dtype_is_float8(g->a.dtype) == dtype_is_float8(g->b.dtype));
+	if (!dtype_is_float8(g->a.dtype)) {
+		ops_require(!g->scale_a.data && !g->scale_b.data);
+		return;
+	}
+	ops_require(g->a.dtype != DTYPE_F8_E5M2 || g->b.dtype != DTYPE_F8_E5M2);
+	ops_require(!g->trans_a && g->trans_b && (g->beta == 0 || g->beta == 1));
+	ops_require(g->act == GEMM_LINEAR && !g->dbias.data);
+}
+
+/* The number that a scale is, or 1 for none. */
+static real
+scale_of(const struct tensor *scale)
+{
+	return scale->data ? (real) * (const float *)scale->data : 1;
+}
+
 /* c = alpha op(a) op(b) + beta c, row-major, strides between rows as given, and the rest of struct
  * gemm. k may be 0: c is scaled then. beta 0 does not read c, so it may hold anything. */
 void
 cpu_name(gemm)(struct stream *st, const struct gemm *g)
 {
-	struct tiles t = {
-		.g = g, .m = g->c.shape[0], .n = g->c.shape[1], .k = g->a.shape[g->trans_a ? 0 : 1]
-	};
+	struct tiles t = { .g = g,
+		.alpha = (real)g->alpha * scale_of(&g->scale_a) * scale_of(&g->scale_b),
+		.m = g->c.shape[0],
+		.n = g->c.shape[1],
+		.k = g->a.shape[g->trans_a ? 0 : 1] };
 
 	ops_require(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2);
 	ops_require(g->a.shape[g->trans_a ? 1 : 0] == t.m);
 	ops_require(g->b.shape[g->trans_b ? 1 : 0] == t.k && g->b.shape[g->trans_b ? 0 : 1] == t.n);
 	check_epilogue(g, t.m, t.n);
+	check_float8(g);
 	if (g->dbias.data)
 		sum_operand(st, g);
 	if (t.m == 0 || t.n == 0)

@@ -32,4 +32,6 @@ const struct ops cpu_name(ops) = {
 	.hash = cpu_name(hash),
 	.adamw = cpu_name(adamw),
 	.sgd = cpu_name(sgd),
+	.quantise = cpu_name(quantise),
+	.scales = cpu_name(scales),
 };

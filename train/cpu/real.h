@@ -228,5 +228,7 @@ void cpu_name(count_zero)(struct stream *, const struct tensor *out, const struc
 void cpu_name(hash)(struct stream *, const struct tensor *out, const struct tensor *x);
 void cpu_name(adamw)(struct stream *, const struct adamw *);
 void cpu_name(sgd)(struct stream *, const struct sgd *);
+void cpu_name(quantise)(struct stream *, const struct quantise *);
+void cpu_name(scales)(struct stream *, const struct scales *);
 
 #endif

@@ -190,6 +190,25 @@ describe_sgd(struct op_call *c, const struct sgd *a)
 	out(c, "weight", &a->weight);
 }
 
+/* A maximum is not an output here: that of gradients may well be infinite. */
+static void
+describe_quantise(struct op_call *c, const struct quantise *q)
+{
+	in(c, &q->x);
+	out(c, "q", &q->q);
+	out(c, "qt", &q->qt);
+	out(c, "sums", &q->sums);
+}
+
+static void
+describe_scales(struct op_call *c, const struct scales *s)
+{
+	in(c, &s->amax);
+	in(c, &s->history);
+	out(c, "history", &s->history);
+	out(c, "scale", &s->scale);
+}
+
 /* One output, from one input or none; in_place: the output is also read. */
 static void
 describe_simple(struct op_call *c, const struct tensor *y, const struct tensor *x, bool in_place)
@@ -238,6 +257,8 @@ OBSERVE(xent_stats, xent)
 OBSERVE(xent_loss, xent)
 OBSERVE(adamw, adamw)
 OBSERVE(sgd, sgd)
+OBSERVE(quantise, quantise)
+OBSERVE(scales, scales)
 
 /* The body of an operation on tensors: its output, its input or NULL, and whether it reads the
  * output. */
@@ -365,6 +386,8 @@ static const struct ops observed_ops = {
 	.hash = hash,
 	.adamw = adamw,
 	.sgd = sgd,
+	.quantise = quantise,
+	.scales = scales,
 };
 
 /* The backend's own table stays in the stream, from which the wrappers call it. */
