@@ -32,8 +32,8 @@ struct stream {
 struct event;
 struct recorded;
 
-/* Implementations of attention; a run takes the best for each shape, tests and benchmarks name one,
- * which then serves every call or fails. LIBRARY: cuDNN, where the backend has it. */
+/* Implementations of attention: BEST takes the first of the others that serves a shape; one that is
+ * named serves every call or fails. LIBRARY: cuDNN. A backend with one_attention ignores it. */
 enum attention_choice { ATTENTION_BEST, ATTENTION_LIBRARY, ATTENTION_TILED, ATTENTION_PLAIN };
 
 struct device_config {
@@ -56,8 +56,9 @@ struct meter {
 };
 
 struct backend {
-	const char *name; /* "cpu", "cuda" */
-	bool repeatable;  /* the same bits in every run also without device_config.deterministic */
+	const char *name;   /* "cpu", "cuda" */
+	bool one_attention; /* has one implementation of attention */
+	bool repeatable; /* the same bits in every run also without device_config.deterministic */
 	int64_t max_head_size, max_norm; /* widest head, longest row of a norm; 0: no limit */
 	/* fewest rows for which a GEMM keeps its rate */
 	int64_t product_rows;

@@ -133,7 +133,8 @@ begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 		.first_layer = layer,
 		.last_layer = layer,
 		.decay = p->ndim > 1,
-		.layers = p->ndim > 1 && is_layer(x, p) };
+		.layers = p->ndim > 1 && is_layer(x, p),
+		.vocab = p->ndim > 1 && p->shard == SHARD_VOCAB };
 }
 
 /* A run continues over the gap between shards while bucket and ownership stay the same. */

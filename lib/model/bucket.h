@@ -47,6 +47,7 @@ struct bucket {
 	int chunk;   /* of the stage, whose layers they are */
 	bool decay;  /* weight decay applies: matrices */
 	bool layers; /* holds only matrices of layers */
+	bool vocab;  /* is a vocabulary table, of the embedding or the head */
 	int turn;    /* the slot of a bucket of layers */
 	/* The offset of the whole bucket in a buffer that does not hold all elements: there every
 	 * bucket has its own place, except those of layers, which share slots. */

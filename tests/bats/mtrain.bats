@@ -251,6 +251,60 @@ fails()
 	done
 }
 
+@test "word embeddings and head may have a learning rate of their own" {
+	local run="--mock-data --train-iters 1 --untie-embeddings-and-output-weights" table
+	mtrain -q --config tiny.conf $run --save both --lr 1e-3 --decoupled-lr 4e-3 \
+		--decoupled-min-lr 1e-3 --metrics-file log >out
+	mtrain -q --config tiny.conf $run --save layers --lr 1e-3 >/dev/null
+	mtrain -q --config tiny.conf $run --save tables --lr 4e-3 --min-lr 1e-3 >/dev/null
+	grep -q "learning rate: 1.000000E-03 | decoupled learning rate: 4.000000E-03 | global" out
+	grep -q '"lr": 0.001.*, "decoupled_lr": 0.004' log
+	for table in "embedding.word*" "output_layer*"; do
+		mckpt diff -q --only "$table" both tables
+		run -1 mckpt diff -q --only "$table" both layers
+	done
+	mckpt diff -q --only "embedding.pos*" both layers
+	mckpt diff -q --only "decoder*" both layers
+	fails 2 "--decoupled-min-lr: needs --decoupled-lr" --mock-data --decoupled-min-lr 1
+	fails 2 "--decoupled-min-lr 1: must be at most --decoupled-lr 0.5" --mock-data \
+		--decoupled-lr 0.5 --decoupled-min-lr 1
+	# The rates are part of the schedule that a resumed run must have.
+	run -1 mtrain -q --config tiny.conf $run --load both --lr 1e-3
+	[[ "$output" = *"the learning-rate schedule differs from the checkpoint's"* ]]
+	mtrain -q --config tiny.conf $run --train-iters 2 --load both --lr 1 \
+		--use-checkpoint-opt_param-scheduler --metrics-file log >/dev/null
+	grep -q '"decoupled_lr": 0.001' log
+}
+
+@test "NVIDIA's script for Llama-3 8B is accepted as it stands, sizes apart" {
+	run --separate-stderr mpirun -np 2 mtrain --use-mcore-models --num-layers 2 --hidden-size 64 \
+		--ffn-hidden-size 128 --num-attention-heads 4 --group-query-attention \
+		--num-query-groups 2 --kv-channels 16 --seq-length 32 --max-position-embeddings 32 \
+		--position-embedding-type rope --rotary-base 1000000 --rotary-percent 1.0 \
+		--attention-dropout 0.0 --hidden-dropout 0.0 --swiglu --normalization RMSNorm \
+		--init-method-std 0.0134 --attention-backend fused --apply-layernorm-1p \
+		--untie-embeddings-and-output-weights --disable-bias-linear --micro-batch-size 1 \
+		--global-batch-size 4 --train-samples 12 --lr-decay-samples 10 --lr-warmup-samples 2 \
+		--lr 0.00015 --min-lr 0.00001 --decoupled-lr 5.0e-4 --decoupled-min-lr 4.5e-5 \
+		--lr-decay-style cosine --clip-grad 1.0 --weight-decay 0.1 --adam-beta1 0.9 \
+		--adam-beta2 0.95 --bf16 --grad-reduce-in-bf16 --cross-entropy-loss-fusion \
+		--calculate-per-token-loss --manual-gc --empty-unused-memory-level 1 \
+		--exit-duration-in-mins 235 --tensor-model-parallel-size 1 --context-parallel-size 2 \
+		--sequence-parallel --use-distributed-optimizer --overlap-grad-reduce \
+		--overlap-param-gather --mock-data --tokenizer-type NullTokenizer --vocab-size 128 \
+		--data-cache-path cache --tiktoken-pattern v2 --split '99,1,0' \
+		--no-create-attention-mask-in-dataloader --no-mmap-bin-files --num-workers 1 \
+		--log-interval 1 --eval-iters 2 --eval-interval 100 --save-interval 1000 \
+		--log-throughput --profile --profile-step-start 1 --profile-step-end 2 \
+		--ckpt-format torch_dist --distributed-timeout-minutes 60 --save S --load S \
+		--tensorboard-dir T
+	[ "$status" = 0 ]
+	grep -q "^ .*iteration *3/ *3 .*decoupled learning rate" <<<"$output"
+	grep -qx "mtrain: --attention-backend fused: changes nothing on the cpu backend, which has one attention" \
+		<<<"$stderr"
+	[ -d S/iter_0000003 ] && [ -s profile.tsv ] && ls T/events* >/dev/null
+}
+
 @test "what the CPU backend cannot compute is refused with the options" {
 	fails 2 "--kv-channels 1024: the cpu backend computes heads of at most 512; with more --num-attention-heads \
 they are narrower" \

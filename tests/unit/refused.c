@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <strings.h>
 
-/* Options of the two public launch scripts that must be accepted, without the FP8 ones. */
+/* Options of the public launch scripts that must be accepted, without the FP8 ones. */
 static const char *const promised[] = {
 	"tensor-model-parallel-size",
 	"pipeline-model-parallel-size",
@@ -78,6 +78,36 @@ static const char *const promised[] = {
 	"vocab-file",
 	"merge-file",
 	"tensorboard-dir",
+	"kv-channels",
+	"rotary-base",
+	"rotary-percent",
+	"attention-backend",
+	"apply-layernorm-1p",
+	"train-samples",
+	"lr-decay-samples",
+	"lr-warmup-samples",
+	"decoupled-lr",
+	"decoupled-min-lr",
+	"grad-reduce-in-bf16",
+	"cross-entropy-loss-fusion",
+	"calculate-per-token-loss",
+	"manual-gc",
+	"empty-unused-memory-level",
+	"exit-duration-in-mins",
+	"overlap-grad-reduce",
+	"overlap-param-gather",
+	"mock-data",
+	"vocab-size",
+	"data-cache-path",
+	"tiktoken-pattern",
+	"no-create-attention-mask-in-dataloader",
+	"no-mmap-bin-files",
+	"num-workers",
+	"profile",
+	"profile-step-start",
+	"profile-step-end",
+	"ckpt-format",
+	"distributed-timeout-minutes",
 };
 
 /* True for a name that option parsing can match: dashes only inside, no underscore. */

@@ -10,8 +10,8 @@ static struct err e;
 static void
 test_schedule_line(void)
 {
-	struct lr_schedule s = { LR_WSD, WSD_MINUS_SQRT, WD_COSINE, 1.0 / 3, 1e-300, 0.1, 5e-324,
-		1.7976931348623157e308, 1, INT64_MAX, 12345678901, 0 },
+	struct lr_schedule s = { LR_WSD, WSD_MINUS_SQRT, WD_COSINE, 1.0 / 3, 1e-300, 1.0 / 7, 1e-9,
+		0.1, 5e-324, 1.7976931348623157e308, 1, INT64_MAX, 12345678901, 0 },
 			   back;
 	struct str line = { 0 }, again = { 0 };
 
@@ -22,13 +22,19 @@ test_schedule_line(void)
 	    back.style == s.style && back.wsd_style == s.wsd_style && back.wd_style == s.wd_style);
 	CHECK(
 	    back.lr == s.lr && back.min_lr == s.min_lr && back.lr_warmup_init == s.lr_warmup_init);
+	CHECK(back.vocab_lr == s.vocab_lr && back.vocab_min_lr == s.vocab_min_lr);
 	CHECK(back.start_weight_decay == s.start_weight_decay &&
 	    back.end_weight_decay == s.end_weight_decay);
 	CHECK(back.warmup_samples == s.warmup_samples && back.decay_samples == s.decay_samples);
 	CHECK(back.wsd_decay_samples == s.wsd_decay_samples && back.wd_samples == s.wd_samples);
 	train_schedule_line(&back, &again);
 	CHECK_STR(again.buf, line.buf);
-	line.buf[line.len - 2] = '\0';
+	*strrchr(line.buf, ' ') = '\0';
+	CHECK(train_schedule_parse(line.buf, &back) == -1);
+	*strrchr(line.buf, ' ') = '\0';
+	CHECK(train_schedule_parse(line.buf, &back) == 0 && back.vocab_lr == s.lr &&
+	    back.vocab_min_lr == s.min_lr);
+	*strrchr(line.buf, ' ') = '\0';
 	CHECK(train_schedule_parse(line.buf, &back) == -1);
 	CHECK(train_schedule_parse("", &back) == -1);
 	CHECK(train_schedule_parse("0 0 0 lr 0 0 0 0 1 2 3 4", &back) == -1);

@@ -331,6 +331,7 @@ cpu_computed(struct event *from, struct event *to)
 /* No comm: the host's communicators carry host memory as they are. */
 const struct backend backend_cpu = {
 	.name = "cpu",
+	.one_attention = true,
 	.repeatable = true,
 	.max_head_size = CPU_HEAD_MAX,
 	.max_norm = CPU_ROW_MAX,

@@ -207,7 +207,8 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 {
 	struct device_config dev = { .num_threads = c->num_threads,
 		.dtype = c->plan->shape.dtype,
-		.deterministic = c->deterministic };
+		.deterministic = c->deterministic,
+		.attention = c->attention };
 	int local_size;
 
 	memset(e, 0, sizeof *e);

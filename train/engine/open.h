@@ -13,6 +13,7 @@ struct engine_config {
 	uint64_t seed;
 	double z_loss;
 	bool deterministic;
+	enum attention_choice attention;
 	/* overlap the reduction of gradients with the last backward pass, and the gather of weights
 	 * with the next forward pass */
 	bool overlap_grad_reduce, overlap_param_gather;

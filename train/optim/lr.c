@@ -19,6 +19,9 @@ lr_check(const struct lr_schedule *s, struct err *e)
 
 	if (s->min_lr > s->lr)
 		return err_set(e, "--min-lr %g: must be at most --lr %g", s->min_lr, s->lr);
+	if (s->vocab_min_lr > s->vocab_lr)
+		return err_set(e, "--decoupled-min-lr %g: must be at most --decoupled-lr %g",
+		    s->vocab_min_lr, s->vocab_lr);
 	if (s->lr_warmup_init > s->lr)
 		return err_set(
 		    e, "--lr-warmup-init %g: must be at most --lr %g", s->lr_warmup_init, s->lr);
@@ -76,6 +79,23 @@ lr_at(const struct lr_schedule *s, int64_t samples)
 	    : s->style == LR_COSINE   ? (1 + cos(PI * rho)) / 2
 				      : wsd(s, k);
 	return s->min_lr + share * (s->lr - s->min_lr);
+}
+
+bool
+lr_decoupled(const struct lr_schedule *s)
+{
+	return s->vocab_lr != s->lr || s->vocab_min_lr != s->min_lr;
+}
+
+/* The shape is common to both; so is the rate that a warm-up starts from. */
+double
+lr_at_vocab(const struct lr_schedule *s, int64_t samples)
+{
+	struct lr_schedule vocab = *s;
+
+	vocab.lr = s->vocab_lr;
+	vocab.min_lr = s->vocab_min_lr;
+	return lr_at(&vocab, samples);
 }
 
 /* Grows from start to end over the whole run, then stays; constant gives the end value, as in

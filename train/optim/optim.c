@@ -83,7 +83,7 @@ update_part(const struct updating *x, int k, const struct part *p, const struct 
 		.master = engine_masters(e, p),
 		.remainder = engine_part(e, BUF_REMAINDER, p),
 		.grad = engine_part(e, BUF_GRADS, p),
-		.lr = x->u->lr,
+		.lr = e->mem.shards.bucket[k].vocab ? x->u->vocab_lr : x->u->lr,
 		.grad_scale = x->u->grad_scale,
 		.step = x->u->step,
 		.weight_decay = e->mem.shards.bucket[k].decay ? x->u->weight_decay : 0,

@@ -44,10 +44,10 @@ struct optim_kind {
 /* In the order of optim_rules. */
 extern const struct optim_kind *const optim_kinds[];
 
-/* Updates everything this rank owns and gathers the weights. grad_scale multiplies the gradients.
- */
+/* Updates everything this rank owns and gathers the weights. vocab_lr: of the vocabulary tables;
+ * grad_scale multiplies the gradients. */
 struct optim_update {
-	double lr, weight_decay, grad_scale;
+	double lr, vocab_lr, weight_decay, grad_scale;
 	int64_t step;
 };
 void optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u);
@@ -65,6 +65,7 @@ enum wd_style { WD_CONSTANT, WD_LINEAR, WD_COSINE };
 struct lr_schedule {
 	int style, wsd_style, wd_style;
 	double lr, min_lr, lr_warmup_init;
+	double vocab_lr, vocab_min_lr; /* in place of the first two, for vocabulary tables */
 	double start_weight_decay, end_weight_decay;
 	double warmup_samples; /* a share of the decay need not be whole */
 	int64_t decay_samples, wsd_decay_samples, wd_samples;
@@ -75,6 +76,10 @@ int lr_check(const struct lr_schedule *s, struct err *e);
 /* Learning rate of the step taken after `samples` consumed samples. Source: spec/training.md
  * 4.6. */
 double lr_at(const struct lr_schedule *s, int64_t samples);
+/* The same of the vocabulary tables. */
+double lr_at_vocab(const struct lr_schedule *s, int64_t samples);
+/* Whether they have rates of their own. */
+bool lr_decoupled(const struct lr_schedule *s);
 double wd_at(const struct lr_schedule *s, int64_t samples);
 
 /* --- scaler: dynamic loss scaling of fp16 ----------------------------------------------------- */

@@ -373,6 +373,9 @@ schedule(struct train_config *c, struct err *e)
 	s->wd_style = o->weight_decay_incr_style;
 	s->lr = o->lr;
 	s->min_lr = o->min_lr;
+	s->vocab_lr = opt_given(&c->parse, "decoupled-lr") ? o->decoupled_lr : o->lr;
+	s->vocab_min_lr =
+	    opt_given(&c->parse, "decoupled-min-lr") ? o->decoupled_min_lr : o->min_lr;
 	s->lr_warmup_init = o->lr_warmup_init;
 	schedule_lengths(c, s);
 	s->start_weight_decay = constant ? o->weight_decay : o->start_weight_decay;
@@ -381,6 +384,8 @@ schedule(struct train_config *c, struct err *e)
 		return 0;
 	if (!opt_given(&c->parse, "lr"))
 		return err_set(e, "--lr: is needed; 1e-4 to 1e-3 is usual");
+	if (opt_given(&c->parse, "decoupled-min-lr") && !opt_given(&c->parse, "decoupled-lr"))
+		return err_set(e, "--decoupled-min-lr: needs --decoupled-lr");
 	if (o->override_schedule && o->use_checkpoint_schedule)
 		return err_set(e,
 		    "--override-opt_param-scheduler: excludes "
@@ -540,6 +545,10 @@ check_backend(const struct train_config *c, struct err *e)
 
 	if (!b || (c->o.dry_run && !opt_given(&c->parse, "backend")))
 		return 0;
+	if (c->o.attention_backend && b->one_attention)
+		note("--attention-backend %s: changes nothing on the %s backend, which has one "
+		     "attention",
+		    mtrain_attention_backends[c->o.attention_backend], b->name);
 	if (b->max_head_size && m->kv_channels > b->max_head_size)
 		return err_set(e,
 		    "--kv-channels %lld: the %s backend computes heads of at most %lld; with more "
@@ -698,7 +707,7 @@ train_dump(const struct train_config *c, bool defaults, struct str *out)
 }
 
 /* One line for state.conf. %.17g keeps doubles exact, so that two schedules are equal when their
- * lines are. */
+ * lines are. Rates of vocabulary tables end the line where they are not the common ones. */
 void
 train_schedule_line(const struct lr_schedule *s, struct str *out)
 {
@@ -706,19 +715,26 @@ train_schedule_line(const struct lr_schedule *s, struct str *out)
 	    s->wsd_style, s->wd_style, s->lr, s->min_lr, s->lr_warmup_init, s->start_weight_decay,
 	    s->end_weight_decay, s->warmup_samples, (long long)s->decay_samples,
 	    (long long)s->wsd_decay_samples, (long long)s->wd_samples);
+	if (lr_decoupled(s))
+		str_addf(out, " %.17g %.17g", s->vocab_lr, s->vocab_min_lr);
 }
 
-/* -1 when the line does not hold all twelve numbers; *s is not to be used then. */
+/* -1 when the line does not hold twelve numbers or fourteen; *s is not to be used then. */
 int
 train_schedule_parse(const char *line, struct lr_schedule *s)
 {
 	long long d, tail, wd;
-	int n = sscanf(line, "%d %d %d %lf %lf %lf %lf %lf %lf %lld %lld %lld", &s->style,
+	int n = sscanf(line, "%d %d %d %lf %lf %lf %lf %lf %lf %lld %lld %lld %lf %lf", &s->style,
 	    &s->wsd_style, &s->wd_style, &s->lr, &s->min_lr, &s->lr_warmup_init,
-	    &s->start_weight_decay, &s->end_weight_decay, &s->warmup_samples, &d, &tail, &wd);
+	    &s->start_weight_decay, &s->end_weight_decay, &s->warmup_samples, &d, &tail, &wd,
+	    &s->vocab_lr, &s->vocab_min_lr);
 
+	if (n == 12) {
+		s->vocab_lr = s->lr;
+		s->vocab_min_lr = s->min_lr;
+	}
 	s->decay_samples = d;
 	s->wsd_decay_samples = tail;
 	s->wd_samples = wd;
-	return n == 12 ? 0 : -1;
+	return n == 12 || n == 14 ? 0 : -1;
 }

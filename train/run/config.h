@@ -21,7 +21,7 @@ struct train_options {
 	int64_t train_iters, train_samples, seed;
 	struct opt_list iterations_to_skip;
 	const char *rewind_on_spike;
-	double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
+	double lr, min_lr, decoupled_lr, decoupled_min_lr, lr_warmup_init, lr_warmup_fraction;
 	int lr_decay_style, lr_wsd_decay_style, weight_decay_incr_style;
 	int64_t lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples,
 	    lr_wsd_decay_iters, lr_wsd_decay_samples;
@@ -67,6 +67,7 @@ struct train_options {
 	int backend;
 	int64_t num_threads, init_timeout, timeout_seconds, world_size;
 	double timeout_minutes;
+	int attention_backend;
 	bool dry_run, deterministic_mode;
 	const char *tokens_file, *logits_file, *prompt_file;
 	int64_t generate, top_k;
@@ -108,7 +109,7 @@ struct train_config {
 };
 
 extern const struct opt mtrain_opts[];
-extern const char *const mtrain_backends[];
+extern const char *const mtrain_backends[], *const mtrain_attention_backends[];
 
 /* Parses the command line, before MPI has started. After --help and --version (c->parse says so)
  * nothing else in *c is valid. */

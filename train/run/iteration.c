@@ -226,6 +226,7 @@ step_verdict(const struct run *r)
 
 	return (struct step_metrics){
 		.lr = lr_at(&c->schedule, position),
+		.vocab_lr = lr_at_vocab(&c->schedule, position),
 		.weight_decay = wd_at(&c->schedule, position),
 		.loss_scale = c->scaler.scale,
 		.lm_loss = loss,
@@ -245,7 +246,10 @@ update(struct run *r, struct step_metrics *m)
 	const struct optim_options *o = &r->c->optim;
 	double grad_scale = 1 / (fmax(r->total[TOTAL_TOKENS], 1) * r->e->token_scale), factor = 1;
 	struct optim_update u = {
-		.lr = m->lr, .weight_decay = m->weight_decay, .step = r->at.optimizer_steps + 1
+		.lr = m->lr,
+		.vocab_lr = m->vocab_lr,
+		.weight_decay = m->weight_decay,
+		.step = r->at.optimizer_steps + 1,
 	};
 
 	m->grad_norm = sqrt(r->total[TOTAL_NORM]) * grad_scale;

@@ -24,6 +24,7 @@ struct metrics {
 	FILE *json;
 	struct tensorboard *board;
 	const struct train_options *o;
+	bool decoupled; /* vocabulary tables have a learning rate of their own */
 	int64_t train_iters, seq_length, world;
 	double flops;              /* of a sample */
 	int64_t ranks[WAIT_COUNT]; /* in a group of each kind */
@@ -68,6 +69,7 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 
 	m->train_iters = c->train_iters;
 	m->o = &c->o;
+	m->decoupled = lr_decoupled(&c->schedule);
 	m->ranks[WAIT_DATA] = layout_replicas(&c->plan.layout);
 	m->ranks[WAIT_TENSOR] = c->plan.layout.tensor_model_parallel_size;
 	m->ranks[WAIT_CONTEXT] = c->plan.layout.context_parallel_size;
@@ -157,6 +159,8 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	if (m->o->log_params_norm)
 		number(&line, "params_norm", s->params_norm);
 	number(&line, "lr", s->lr);
+	if (m->decoupled)
+		number(&line, "decoupled_lr", s->vocab_lr);
 	number(&line, "weight_decay", s->weight_decay);
 	number(&line, "loss_scale", s->loss_scale);
 	str_addf(&line, ", \"skipped\": %s", s->skipped ? "true" : "false");
@@ -205,6 +209,7 @@ board_points(struct metrics *m, const struct step_metrics *s)
 		double value;
 	} point[] = {
 		{ true, "learning-rate", s->lr },
+		{ m->decoupled, "decoupled-learning-rate", s->vocab_lr },
 		{ true, "batch-size", (double)s->samples },
 		{ true, "lm loss", s->lm_loss },
 		{ true, "loss-scale", s->loss_scale },
@@ -310,8 +315,10 @@ log_line(struct metrics *m, const struct step_metrics *s)
 		    " energy per GPU (J/iter/GPU): %.1f | power per GPU (W/GPU): %.1f |",
 		    m->joules / (double)m->steps / (double)m->world,
 		    watts(m, m->seconds, m->joules));
-	str_addf(&line, " learning rate: %.6E | global batch size: %5lld |", s->lr,
-	    (long long)s->samples);
+	str_addf(&line, " learning rate: %.6E |", s->lr);
+	if (m->decoupled)
+		str_addf(&line, " decoupled learning rate: %.6E |", s->vocab_lr);
+	str_addf(&line, " global batch size: %5lld |", (long long)s->samples);
 	add_losses(&line, m, s);
 	str_addf(&line, " number of skipped iterations: %3lld | number of nan iterations: %3lld |",
 	    (long long)m->skipped, (long long)m->nan);

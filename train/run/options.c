@@ -38,6 +38,8 @@ static const char *const lr_styles[] = { "constant", "linear", "cosine", "invers
 	"WSD", NULL };
 static const char *const wsd_styles[] = { "exponential", "linear", "cosine", "minus_sqrt", NULL };
 static const char *const wd_styles[] = { "constant", "linear", "cosine", NULL };
+const char *const mtrain_attention_backends[] = { "auto", "fused", "flash", "unfused", "local",
+	NULL };
 const char *const mtrain_backends[] = { "auto", "cpu", "cuda", NULL };
 
 static const char *const timing_options[] = { "max", "minmax", "all", NULL };
@@ -74,6 +76,10 @@ const struct opt mtrain_opts[] = {
 	    .help = "of weights, dropout and data order" },
 	NUM("lr", lr, 0, INFINITY, NULL, "highest learning rate"),
 	NUM("min-lr", min_lr, 0, INFINITY, "0", "learning rate at the end of the decay"),
+	NUM("decoupled-lr", decoupled_lr, 0, INFINITY, NULL,
+	    "highest learning rate of the word embeddings and the head; --lr by default"),
+	NUM("decoupled-min-lr", decoupled_min_lr, 0, INFINITY, NULL,
+	    "with --decoupled-lr: theirs at the end of the decay; --min-lr by default"),
 	CHOICE("lr-decay-style", lr_decay_style, lr_styles, "linear", "shape of the decay"),
 	INT("lr-decay-iters", lr_decay_iters, 1, NULL,
 	    "steps of warm-up and decay; --train-iters by default"),
@@ -278,6 +284,10 @@ const struct opt mtrain_opts[] = {
 	GROUP("Machine"),
 	CHOICE("backend", backend, mtrain_backends, "auto",
 	    "the device; auto takes a GPU when there is one"),
+	CHOICE("attention-backend", attention_backend, mtrain_attention_backends, "auto",
+	    "kernels of attention on a GPU: fused, cuDNN's; flash, our own on tensor cores; "
+	    "unfused and local, our own without; auto, for each shape the first of these that "
+	    "takes it; no other one serves a shape that the one chosen does not take"),
 	INT("num-threads", num_threads, 1, NULL,
 	    "CPU threads of a rank; cores / ranks of the host by default"),
 	INT("init-timeout", init_timeout, 1, "600",
@@ -329,6 +339,8 @@ const struct opt mtrain_opts[] = {
 	NOTE("no-bias-swiglu-fusion", fused),
 	NOTE("no-bias-dropout-fusion", fused),
 	NOTE("no-rope-fusion", fused),
+	NOTE("cross-entropy-loss-fusion", fused),
+	NOTE("cross-entropy-fusion-impl", fused),
 	NOTE("no-gradient-accumulation-fusion", fused),
 	NOTE("no-persist-layer-norm", fused),
 	NOTE("distributed-backend", "communication is MPI between CPUs and NCCL between GPUs"),
@@ -354,6 +366,7 @@ const struct opt mtrain_opts[] = {
 	NOTE("no-clone-scatter-output-in-embedding", planned),
 	NOTE("dataloader-fast-cache-load", mapped),
 	NOTE("dataloader-defer-npy-index-mmap", mapped),
+	NOTE("calculate-per-token-loss", "the loss is always a mean over the tokens of a batch"),
 	NOTE("manual-gc", no_gc),
 	NOTE("manual-gc-interval", no_gc),
 	NOTE("no-manual-gc-eval", no_gc),

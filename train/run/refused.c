@@ -253,8 +253,8 @@ const struct opt_refused mtrain_refused[] = {
 	{ "torch-fsdp2-no-reshard-after-forward", fsdp },
 	{ "use-contiguous-buffers-in-ddp", fsdp }, { "use-custom-fsdp", fsdp },
 
-	/* The loss is a mean over all tokens of a batch, never a mean of means. */
-	{ "calculate-per-token-loss", always }, { "no-query-key-layer-scaling", always },
+	/* Scores are never scaled by the layer's number. */
+	{ "no-query-key-layer-scaling", always },
 	/* Attention with other parameters than q, k, v and projection. */
 	{ "disable-dsa-indexer-rotate-activation", latent },
 	{ "disable-dsa-indexer-scoring-relu", latent }, { "dsa-indexer-head-dim", latent },
@@ -342,7 +342,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "data-impl", data_speed }, { "mmap-warmup", data_speed },
 	{ "num-dataset-builder-threads", data_speed },
 	/* Which kernels are fused and what is kept. */
-	{ "cross-entropy-fusion-impl", speed }, { "cross-entropy-loss-fusion", speed },
 	{ "defer-embedding-wgrad-compute", speed }, { "delay-wgrad-compute", speed },
 	{ "fused-residual-rmsnorm", speed }, { "memory-centric-tiled-linear", speed },
 	{ "no-initialization", speed }, { "overlap-cpu-optimizer-d2h-h2d", speed },
@@ -494,7 +493,7 @@ const struct opt_refused mtrain_refused[] = {
 	/* Interpreters and compilers of it. */
 	{ "disable-jit-fuser", python }, { "yaml-cfg", python },
 	/* Choices between generations of the same code. */
-	{ "DDP-impl", legacy }, { "attention-backend", legacy }, { "enable-experimental", legacy },
+	{ "DDP-impl", legacy }, { "enable-experimental", legacy },
 	{ "flash-attention-version", legacy }, { "lazy-mpu-init", legacy },
 	{ "model-spec", legacy }, { "onnx-safe", legacy }, { "spec", legacy },
 	{ "use-transformer-engine-op-fuser", legacy },
@@ -579,8 +578,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "apply-query-key-layer-scaling", maths },
 	{ "apply-residual-connection-post-layernorm", maths },
 	{ "data-efficiency-curriculum-learning", maths }, { "data-parallel-random-init", maths },
-	{ "dataloader-inter-document-masking", maths }, { "decoupled-lr", maths },
-	{ "decoupled-min-lr", maths }, { "embedding-init-method-std", maths },
+	{ "dataloader-inter-document-masking", maths }, { "embedding-init-method-std", maths },
 	{ "embedding-weights-in-fp32", maths }, { "enable-mhc-connections", maths },
 	{ "fp16-lm-cross-entropy", maths }, { "freeze-all-layers", maths },
 	{ "glu-linear-offset", maths },

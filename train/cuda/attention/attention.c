@@ -314,7 +314,8 @@ run(struct stream *st, const struct call *c)
 	else if (want == ATTENTION_BEST || want == ATTENTION_PLAIN)
 		c->g ? plain_attention_bwd(st, c->g) : plain_attention_fwd(st, c->t);
 	else
-		cu_fail(st->device, name, "the implementation asked for does not take this shape");
+		cu_fail(st->device, name,
+		    "does not take this shape; --attention-backend auto takes what does");
 }
 
 /* Everything that the kernels assume is checked here or where they are chosen. */
