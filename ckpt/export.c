@@ -80,8 +80,11 @@ read_param(struct export *x, int i, int kind, int rank, char *dst)
 int
 export_read(struct export *x, int tensor, int kind, int rank, void *dst)
 {
+	const struct megatron_tensor *t = &x->map.tensor[tensor];
+	const struct param *p = x->src->param;
+
 	memset(dst, 0, export_bytes(x, tensor, kind));
-	for (int i = 0; i < x->src->count; i++)
+	for (int i = t->first; i < x->src->count && p[i].layer == t->layer; i++)
 		if (x->map.rows[i].tensor == tensor && read_param(x, i, kind, rank, dst) < 0)
 			return -1;
 	return 0;

@@ -100,6 +100,7 @@ add_row(struct megatron_map *m, const struct megatron_model *model, const struct
 	layer += has[0];
 	*t = (struct megatron_tensor){ .name = r->name,
 		.layer = layer->layer,
+		.first = at + has[0],
 		.ndim = layer->ndim,
 		.cut = layer->shard == SHARD_NONE ? -1 : layer->shard_dim,
 		.blocks = r->grouped ? 1 : n,

@@ -18,6 +18,7 @@ enum megatron_names { MEGATRON_ENGINE, MEGATRON_LOCAL };
 struct megatron_tensor {
 	const char *name; /* "decoder.layers.%d.mlp.linear_fc1.weight" */
 	int layer;        /* as in struct param */
+	int first;        /* of its parameters, which are all of its layer: its number */
 	int ndim;
 	int64_t shape[SLICE_DIMS]; /* whole, with padded rows */
 	int cut;                   /* the dimension that tensor ranks share; -1: each has all */

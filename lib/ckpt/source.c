@@ -232,11 +232,28 @@ source_new(const struct source_kind *kind, size_t size, const char *path)
 	return s;
 }
 
+/* The first parameter of a layer, of which the table has the parameters together and in order. */
+static int
+layer_first(const struct source *s, int layer)
+{
+	int low = 0, high = s->count;
+
+	while (low < high) {
+		int mid = low + (high - low) / 2;
+
+		if (s->param[mid].layer < layer)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
 int
 source_index(const struct source *s, const struct param *p)
 {
-	for (int i = 0; i < s->count; i++)
-		if (s->param[i].layer == p->layer && s->param[i].role == p->role)
+	for (int i = layer_first(s, p->layer); i < s->count && s->param[i].layer == p->layer; i++)
+		if (s->param[i].role == p->role)
 			return param_has_shape(p, s->param[i].ndim, s->param[i].shape) ? i : -1;
 	return -1;
 }
