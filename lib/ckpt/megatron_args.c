@@ -189,10 +189,13 @@ add_option(struct words *w, const struct opt *o, const struct pickle_value *args
 	return rc;
 }
 
-/* Without the switch Megatron-LM has as many groups as heads, whatever num_query_groups says. */
+/* Without the switch Megatron-LM has as many groups as heads, whatever num_query_groups says; and
+ * without experts, what is said of them has no effect. */
 static bool
 is_ignored(const struct opt *o, const struct pickle_value *args)
 {
+	if (!strcmp(o->name, "num-experts") || o->tag & MODEL_IF_EXPERTS)
+		return is_off(pickle_get(args, "num_experts"));
 	return !strcmp(o->name, "num-query-groups") &&
 	    is_off(pickle_get(args, "group_query_attention"));
 }

@@ -16,6 +16,9 @@ const char *const activation_names[] = { "gelu", "gelu-erf", "squared-relu", "sw
 const char *const position_names[] = { "learned_absolute", "rope", "none", NULL };
 const char *const norm_placement_names[] = { "pre", "both", "post", NULL };
 const char *const rope_scaling_names[] = { "none", "linear", "llama3", "yarn", NULL };
+const char *const router_score_names[] = { "softmax", "sigmoid", NULL };
+const char *const balancing_names[] = { "aux_loss", "seq_aux_loss", "none", "global_aux_loss",
+	"sinkhorn", "quantile_balancing", NULL };
 
 /*
  * Gated activations have two matrices into the FFN, which doubles the width of the first GEMM.
@@ -40,6 +43,19 @@ int64_t
 layer_window(const struct model_config *c, int64_t layer)
 {
 	return pattern_skips(&c->window_attn_skip_freq, layer) ? 0 : c->window_size;
+}
+
+bool
+layer_has_experts(const struct model_config *c, int64_t layer)
+{
+	return c->num_experts && !pattern_skips(&c->moe_layer_freq, layer);
+}
+
+int64_t
+model_expert_layers(const struct model_config *c)
+{
+	return c->num_experts ? c->num_layers - pattern_count(&c->moe_layer_freq, c->num_layers)
+			      : 0;
 }
 
 double
@@ -80,9 +96,11 @@ positive(const char *option, int64_t v, struct err *e)
 static double
 size_bound(const struct model_config *c)
 {
-	double h = (double)c->hidden_size, q = (double)(c->num_attention_heads * c->kv_channels);
+	double h = (double)c->hidden_size, q = (double)(c->num_attention_heads * c->kv_channels),
+	       experts = (double)c->num_experts * (3 * (double)c->moe_ffn_hidden_size + 1) +
+	    3 * (double)c->moe_shared_expert_intermediate_size;
 
-	return (double)c->num_layers * h * (4 * q + 3 * (double)c->ffn_hidden_size) +
+	return (double)c->num_layers * h * (4 * q + 3 * (double)c->ffn_hidden_size + experts) +
 	    h * (2 * (double)c->vocab_size + (double)c->max_position_embeddings);
 }
 
@@ -96,7 +114,9 @@ check_sizes(const struct model_config *c, struct err *e)
 	if (c->num_layers > 100000 || c->hidden_size > 1 << 20 || c->ffn_hidden_size > 1 << 24 ||
 	    c->vocab_size > 1 << 28 || c->make_vocab_size_divisible_by > 1 << 28 ||
 	    c->num_attention_heads > 1 << 16 || c->kv_channels > 1 << 16 ||
-	    c->max_position_embeddings > 1 << 28 || size_bound(c) > 0x1p55)
+	    c->max_position_embeddings > 1 << 28 || c->num_experts > 1 << 16 ||
+	    c->moe_ffn_hidden_size > 1 << 24 || c->moe_shared_expert_intermediate_size > 1 << 24 ||
+	    size_bound(c) > 0x1p55)
 		return err_set(e,
 		    "the model is larger than any this program can hold: check --num-layers, "
 		    "--hidden-size and "
@@ -179,6 +199,56 @@ check_scores(const struct model_config *c, struct err *e)
 	return 0;
 }
 
+/* A softmax over the one expert of a token is always 1, which teaches the router nothing. */
+static int
+check_router(const struct model_config *c, struct err *e)
+{
+	bool softmax = c->moe_router_score_function == ROUTER_SCORE_SOFTMAX;
+
+	if (c->moe_router_topk > c->num_experts)
+		return err_set(e, "--moe-router-topk %lld: must be at most --num-experts %lld",
+		    (long long)c->moe_router_topk, (long long)c->num_experts);
+	if (softmax && c->moe_router_topk == 1 && !c->moe_router_pre_softmax)
+		return err_set(e,
+		    "--moe-router-topk 1: needs --moe-router-pre-softmax, or the weight of every "
+		    "token's expert is 1");
+	if (softmax && c->moe_router_enable_expert_bias)
+		return err_set(e,
+		    "--moe-router-enable-expert-bias: is for --moe-router-score-function sigmoid");
+	if (c->moe_router_load_balancing_type >= BALANCING_BUILT)
+		return err_set(e,
+		    "--moe-router-load-balancing-type %s: is not built: must be aux_loss, "
+		    "seq_aux_loss or none",
+		    balancing_names[c->moe_router_load_balancing_type]);
+	return 0;
+}
+
+static int
+check_experts(const struct model_config *c, struct err *e)
+{
+	if (c->num_experts == 0)
+		return 0;
+	if (positive("num-experts", c->num_experts, e) < 0 ||
+	    positive("moe-router-topk", c->moe_router_topk, e) < 0 ||
+	    positive("moe-ffn-hidden-size", c->moe_ffn_hidden_size, e) < 0 ||
+	    check_router(c, e) < 0)
+		return -1;
+	if (c->moe_shared_expert_intermediate_size < 0)
+		return err_set(e, "--moe-shared-expert-intermediate-size %lld: must be at least 1",
+		    (long long)c->moe_shared_expert_intermediate_size);
+	if (c->mlp_bias)
+		return err_set(e,
+		    "--num-experts: experts have no biases: give --disable-bias-linear, or "
+		    "--linear-biases without mlp");
+	if (!(c->moe_aux_loss_coeff >= 0))
+		return err_set(e, "--moe-aux-loss-coeff %g: must be at least 0; 0.01 is usual",
+		    c->moe_aux_loss_coeff);
+	if (!(c->moe_z_loss_coeff >= 0))
+		return err_set(e, "--moe-z-loss-coeff %g: must be at least 0; 0.001 is usual",
+		    c->moe_z_loss_coeff);
+	return 0;
+}
+
 /* Options have ranges; a config.json does not, so both are checked here. */
 static int
 check_rates(const struct model_config *c, struct err *e)
@@ -225,7 +295,8 @@ model_check(const struct model_config *c, struct err *e)
 	if (c->num_attention_heads % c->num_query_groups)
 		return err_set(e, "--num-query-groups %lld: must divide --num-attention-heads %lld",
 		    (long long)c->num_query_groups, (long long)c->num_attention_heads);
-	return check_rope(c, e) < 0 || check_norms(c, e) < 0 || check_scores(c, e) < 0
+	return check_rope(c, e) < 0 || check_norms(c, e) < 0 || check_scores(c, e) < 0 ||
+		check_experts(c, e) < 0
 	    ? -1
 	    : check_rates(c, e);
 }

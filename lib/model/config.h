@@ -33,9 +33,25 @@ enum rope_scaling {
 	ROPE_SCALING_LLAMA3,
 	ROPE_SCALING_YARN
 };
+/* What the weights of a token's experts are: softmax of their logits, or sigmoids divided by their
+ * sum. */
+enum router_score { ROUTER_SCORE_SOFTMAX, ROUTER_SCORE_SIGMOID };
+/* The tokens among which experts are balanced by a loss: those of a micro batch, or of each of its
+ * sequences. Those from BALANCING_BUILT on are known and refused. */
+enum balancing {
+	BALANCING_AUX_LOSS,
+	BALANCING_SEQ_AUX_LOSS,
+	BALANCING_NONE,
+	BALANCING_BUILT,
+	BALANCING_GLOBAL = BALANCING_BUILT,
+	BALANCING_SINKHORN,
+	BALANCING_QUANTILE
+};
 extern const char *const normalization_names[],
     *const activation_names[], *const position_names[], *const rope_scaling_names[],
-							    *const norm_placement_names[];
+							    *const norm_placement_names[],
+								*const router_score_names[],
+								    *const balancing_names[];
 
 /* Token ids; count 0: none. */
 enum { ID_LIST_MAX = 16 };
@@ -80,6 +96,20 @@ struct model_config {
 	int64_t query_pre_attn_scalar;
 	/* c of c tanh(x / c), for scores of attention and for logits; 0: x */
 	double attn_logit_softcapping, final_logit_softcapping;
+	int64_t num_experts;                 /* of a layer that has such; 0: the model has none */
+	struct layer_pattern moe_layer_freq; /* layers with an MLP in their place */
+	int64_t moe_router_topk;             /* experts of a token */
+	int64_t moe_ffn_hidden_size;         /* width of an expert */
+	int64_t moe_shared_expert_intermediate_size; /* of the one of all tokens; 0: none */
+	enum router_score moe_router_score_function;
+	/* softmax over all experts, not over those of the token, whose weights then sum to less
+	 * than 1: Hugging Face's norm_topk_prob false */
+	bool moe_router_pre_softmax;
+	/* added to the scores where experts are chosen, and moved by their load at each step */
+	bool moe_router_enable_expert_bias;
+	double moe_router_bias_update_rate;
+	enum balancing moe_router_load_balancing_type;
+	double moe_aux_loss_coeff, moe_z_loss_coeff;
 	double init_method_std, attention_dropout, hidden_dropout, embedding_dropout;
 	int64_t bos_token_id, pad_token_id; /* for export, like the next; -1: none */
 	struct id_list eos_token_id;        /* chat models may have several */
@@ -89,6 +119,10 @@ bool model_gated(const struct model_config *c);
 int64_t model_rotary_dim(const struct model_config *c); /* elements of a head that rotate; even */
 /* Keys that a query sees in a layer, itself included; 0: all. */
 int64_t layer_window(const struct model_config *c, int64_t layer);
+/* Whether a layer has experts in place of an MLP. */
+bool layer_has_experts(const struct model_config *c, int64_t layer);
+/* The number of such layers. */
+int64_t model_expert_layers(const struct model_config *c);
 /* What is added to the stored weights of norms. */
 double model_norm_shift(const struct model_config *c);
 /* What products of queries and keys are multiplied by. */

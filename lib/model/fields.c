@@ -19,7 +19,8 @@ static const struct opt rows[] = { MODEL_OPTS(struct holder, o), { .type = OPT_E
 
 _Static_assert(sizeof(enum normalization) == sizeof(int) &&
 	sizeof(enum activation) == sizeof(int) && sizeof(enum position) == sizeof(int) &&
-	sizeof(enum rope_scaling) == sizeof(int) && sizeof(enum norm_placement) == sizeof(int),
+	sizeof(enum rope_scaling) == sizeof(int) && sizeof(enum norm_placement) == sizeof(int) &&
+	sizeof(enum router_score) == sizeof(int) && sizeof(enum balancing) == sizeof(int),
     "options store a choice as int");
 
 /* --- fields of words -------------------------------------------------------------------------- */
@@ -129,8 +130,8 @@ read_skipped(const struct model_options *o, struct model_config *c, struct err *
 {
 	struct err why;
 
-	if (pattern_read(
-		o->window_attn_skip_freq, c->num_layers, &c->window_attn_skip_freq, &why) == 0)
+	if (pattern_read(o->window_attn_skip_freq, c->num_layers, pattern_every,
+		&c->window_attn_skip_freq, &why) == 0)
 		return 0;
 	return err_set(e, "--window-attn-skip-freq %s: %s", o->window_attn_skip_freq, why.msg);
 }
@@ -139,7 +140,25 @@ static void
 print_skipped(const struct model_config *c, struct str *out)
 {
 	str_addc(out, ' ');
-	pattern_print(&c->window_attn_skip_freq, c->num_layers, out);
+	pattern_print(&c->window_attn_skip_freq, c->num_layers, pattern_every, out);
+}
+
+static int
+read_dense(const struct model_options *o, struct model_config *c, struct err *e)
+{
+	struct err why;
+
+	if (pattern_read(
+		o->moe_layer_freq, c->num_layers, pattern_but_every, &c->moe_layer_freq, &why) == 0)
+		return 0;
+	return err_set(e, "--moe-layer-freq %s: %s", o->moe_layer_freq, why.msg);
+}
+
+static void
+print_dense(const struct model_config *c, struct str *out)
+{
+	str_addc(out, ' ');
+	pattern_print(&c->moe_layer_freq, c->num_layers, pattern_but_every, out);
 }
 
 /* -1 stands for none, as for the other special ids. */
@@ -187,6 +206,9 @@ static const struct words {
 	{ offsetof(struct model_options, window_attn_skip_freq),
 	    offsetof(struct model_config, window_attn_skip_freq), sizeof(struct layer_pattern),
 	    read_skipped, print_skipped },
+	{ offsetof(struct model_options, moe_layer_freq),
+	    offsetof(struct model_config, moe_layer_freq), sizeof(struct layer_pattern), read_dense,
+	    print_dense },
 	{ offsetof(struct model_options, eos_token_id), offsetof(struct model_config, eos_token_id),
 	    sizeof(struct id_list), read_ends, print_ends },
 };
@@ -328,7 +350,8 @@ is_dumped(const struct model_config *c, const struct opt *r)
 		[ROPE_SCALING_YARN] = MODEL_IF_SCALED | MODEL_IF_YARN,
 	};
 
-	if (!(r->tag & MODEL_DUMPED) || ((r->tag & MODEL_IF_SET) && is_zero(c, r)))
+	if (!(r->tag & MODEL_DUMPED) || ((r->tag & MODEL_IF_SET) && is_zero(c, r)) ||
+	    ((r->tag & MODEL_IF_EXPERTS) && !c->num_experts))
 		return false;
 	return !(r->tag & scaled) || (r->tag & of[c->rope_scaling]);
 }

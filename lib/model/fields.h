@@ -22,7 +22,7 @@ struct model_options {
 	struct model_config typed;
 	/* fields given as words, see model_read_words */
 	struct opt_list linear_biases, eos_token_id;
-	const char *window_size, *window_attn_skip_freq;
+	const char *window_size, *window_attn_skip_freq, *moe_layer_freq;
 	/* switches that set fields, by Megatron-LM's rules */
 	bool group_query_attention, swiglu, squared_relu, bias_gelu_fusion, openai_gelu,
 	    add_position_embedding, use_rotary_position_embeddings, use_rope_scaling,
@@ -43,9 +43,10 @@ enum model_tag {
 	    4, /* ... of models with any, or with one of these, scaling of positions */
 	MODEL_IF_LLAMA3 = 8,
 	MODEL_IF_YARN = 128,
-	MODEL_BASE = 16, /* the default also applies to a config.json without the member */
-	MODEL_KEPT = 32, /* part of the recipe, see model_keep_recipe */
-	MODEL_FREE = 64, /* may change without changing the meaning of stored weights */
+	MODEL_BASE = 16,        /* the default also applies to a config.json without the member */
+	MODEL_KEPT = 32,        /* part of the recipe, see model_keep_recipe */
+	MODEL_IF_EXPERTS = 256, /* ... of models with experts */
+	MODEL_FREE = 64,        /* may change without changing the meaning of stored weights */
 };
 
 /* Whether untyped options leave the values of a config.json or a checkpoint alone. */
@@ -225,6 +226,49 @@ void model_weight_differences(
 	MODEL_NUM(S, M, "final-logit-softcapping", final_logit_softcapping, 0, INFINITY, NULL, \
 	         MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
 	         "the same over the logits"), \
+	MODEL_INT(S, M, "num-experts", num_experts, 1, NULL, \
+	         MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	         "experts, of which a layer has these in place of an MLP"), \
+	MODEL_WORDS(S, M, "moe-layer-freq", OPT_STRING, moe_layer_freq, "N", \
+	         MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	         "the first and then every Nth layer has experts; or a list of all layers, 1 " \
+	         "for experts, such as ([0]*1+[1]*3)*8; all by default"), \
+	MODEL_INT(S, M, "moe-router-topk", moe_router_topk, 1, "2", \
+	         MODEL_DUMPED | MODEL_BASE | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	         "experts that a token is sent to"), \
+	MODEL_INT(S, M, "moe-ffn-hidden-size", moe_ffn_hidden_size, 1, NULL, \
+	         MODEL_DUMPED | MODEL_IF_EXPERTS, \
+	         "width of an expert; --ffn-hidden-size by default"), \
+	MODEL_INT(S, M, "moe-shared-expert-intermediate-size", \
+	         moe_shared_expert_intermediate_size, 1, NULL, \
+	         MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	         "width of an expert that all tokens of a layer are sent to; none by default"), \
+	MODEL_CHOICE(S, M, "moe-router-score-function", moe_router_score_function, \
+	         router_score_names, "softmax", MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	         "weights of a token's experts: softmax of their logits, or their sigmoids " \
+	         "divided by the sum of these"), \
+	MODEL_FLAG(S, M, "moe-router-pre-softmax", moe_router_pre_softmax, \
+	         MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	         "softmax over all experts before those of a token are chosen, as Hugging Face's " \
+	         "norm_topk_prob false; over the chosen ones by default"), \
+	MODEL_FLAG(S, M, "moe-router-enable-expert-bias", moe_router_enable_expert_bias, \
+	         MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	         "with sigmoid: choose by scores with a bias for each expert, which every step " \
+	         "raises for those with too few tokens and lowers for the others"), \
+	MODEL_NUM(S, M, "moe-router-bias-update-rate", moe_router_bias_update_rate, 0, INFINITY, \
+	         "1e-3", MODEL_DUMPED | MODEL_BASE | MODEL_IF_EXPERTS | MODEL_FREE, \
+	         "by how much it does so"), \
+	MODEL_CHOICE(S, M, "moe-router-load-balancing-type", moe_router_load_balancing_type, \
+	         balancing_names, "aux_loss", MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
+	         "what --moe-aux-loss-coeff balances the load of experts over: the tokens of a " \
+	         "micro batch (aux_loss), or each sequence (seq_aux_loss); the last three are " \
+	         "not built"), \
+	MODEL_NUM(S, M, "moe-aux-loss-coeff", moe_aux_loss_coeff, 0, INFINITY, "0", \
+	         MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
+	         "weight of the loss that balances the load of experts"), \
+	MODEL_NUM(S, M, "moe-z-loss-coeff", moe_z_loss_coeff, 0, INFINITY, NULL, \
+	         MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
+	         "weight of the mean square of the router's log-sum-exp"), \
 	MODEL_NUM(S, M, "init-method-std", init_method_std, 0, INFINITY, "0.02", \
 	         MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
 	         "standard deviation of the initial weights"), \

@@ -30,6 +30,9 @@ struct layout {
 	int64_t microbatch_group;
 	bool overlap_p2p;     /* stages exchange while they run passes */
 	int split[SPLIT_MAX]; /* layers of each virtual stage (split.h); all 0: nearly equal */
+	/* ranks that share the experts of a layer, and each of its experts; 0 as 1, or as many as
+	 * tensor ranks */
+	int64_t expert_model_parallel_size, expert_tensor_parallel_size;
 };
 
 /*
@@ -40,13 +43,20 @@ struct layout {
 #define LAYOUT_SIZE(S, M, n, f, h) \
 	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.f), .min = 1, .max = 1e15, .def = "1", \
 	  .help = h }
+/* Only models with experts have these, and only their checkpoints record them. */
+#define LAYOUT_EXPERTS(S, M, n, f, h) \
+	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.f), .min = 1, .max = 1e15, .help = h }
 #define LAYOUT_OPTS(S, M) \
 	LAYOUT_SIZE(S, M, "tensor-model-parallel-size", tensor_model_parallel_size, \
 	         "ranks that share each matrix"), \
 	LAYOUT_SIZE(S, M, "pipeline-model-parallel-size", pipeline_model_parallel_size, \
 	         "pipeline stages"), \
 	LAYOUT_SIZE(S, M, "context-parallel-size", context_parallel_size, \
-	         "ranks that share a sequence")
+	         "ranks that share a sequence"), \
+	LAYOUT_EXPERTS(S, M, "expert-model-parallel-size", expert_model_parallel_size, \
+	         "ranks that share the experts of a layer; 1 by default"), \
+	LAYOUT_EXPERTS(S, M, "expert-tensor-parallel-size", expert_tensor_parallel_size, \
+	         "ranks that share each expert; --tensor-model-parallel-size by default")
 /* clang-format on */
 
 /* "tensor 2, pipeline 4, data 1", with the context ranks where there are several. */

@@ -198,6 +198,16 @@ measure(struct memory_plan *m, const struct rank *r, enum buffer b, enum dtype d
 	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
 }
 
+/* Kinds of one stage may state a buffer alike, not differently. */
+static bool
+alike(const struct buffer_row *a, const struct buffer_row *b)
+{
+	return a == b ||
+	    (!strcmp(a->name, b->name) && a->level == b->level && a->when == b->when &&
+		a->element == b->element && a->dim[0] == b->dim[0] && a->dim[1] == b->dim[1] &&
+		a->phase == b->phase && a->recompute == b->recompute);
+}
+
 /* Selects the rows whose conditions hold on this rank. Only one row may describe a buffer. */
 static void
 take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows)
@@ -207,7 +217,7 @@ take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows)
 
 		if (!present(rows->when, r->model, r->layout, r->shape, r->pp))
 			continue;
-		if (*row && *row != rows)
+		if (*row && !alike(*row, rows))
 			BUG("buffer '%s' is stated twice", rows->name);
 		*row = rows;
 		measure(m, r, rows->buffer, element_dtype(rows->element, r->layout, r->shape));

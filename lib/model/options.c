@@ -18,12 +18,15 @@
 
 const char *const opt_cp_comm_types[] = { "p2p", "all_gather", "allgather", "a2a", "a2a+p2p",
 	NULL };
+const char *const opt_dispatchers[] = { "allgather", "alltoall", "flex", NULL };
 const char *const opt_shardings[] = { "no_shard", "optim", "optim_grads", "optim_grads_params",
 	NULL };
 const char *const opt_recompute_granularities[] = { "none", "selective", "full", NULL };
 const char *const opt_recompute_methods[] = { "uniform", "block", NULL };
 
 enum { MICROBATCHES_MAX = 1 << 24 };
+/* Of opt_dispatchers. */
+enum { DISPATCH_ALLGATHER, DISPATCH_ALLTOALL, DISPATCH_FLEX };
 /* Of opt_cp_comm_types. */
 enum { COMM_P2P, COMM_ALL_GATHER, COMM_ALLGATHER, COMM_A2A, COMM_A2A_P2P };
 
@@ -89,6 +92,8 @@ derived(const struct run_options *o, struct model_config *c, struct err *e)
 		c->kv_channels = h / n;
 	if (!c->ffn_hidden_size)
 		c->ffn_hidden_size = model_gated(c) ? 8 * h / 3 / 64 * 64 : 4 * h;
+	if (c->num_experts && !c->moe_ffn_hidden_size)
+		c->moe_ffn_hidden_size = c->ffn_hidden_size;
 	if (!c->max_position_embeddings)
 		c->max_position_embeddings = o->seq_length;
 	return 0;
@@ -360,6 +365,26 @@ resolve_context(
 	return o->cp_comm_type == COMM_A2A ? layout_check_heads(&plan->layout, &plan->model, e) : 0;
 }
 
+/* Options that only models with experts have. */
+static int
+resolve_experts(const struct opt_parse *p, const struct run_options *o, const struct run_plan *plan,
+    struct str *notes, struct err *e)
+{
+	if (o->dispatcher == DISPATCH_FLEX)
+		return err_set(e,
+		    "--moe-token-dispatcher-type flex: is not built: must be alltoall or "
+		    "allgather");
+	if (!plan->model.num_experts && o->layout.expert_model_parallel_size > 1)
+		return err_set(e, "--expert-model-parallel-size %lld: needs --num-experts",
+		    (long long)o->layout.expert_model_parallel_size);
+	if (plan->model.num_experts && o->dispatcher == DISPATCH_ALLGATHER &&
+	    opt_given(p, "moe-token-dispatcher-type"))
+		str_adds(notes,
+		    "--moe-token-dispatcher-type allgather: rows are sent to the ranks of their "
+		    "experts alone, as with alltoall\n");
+	return plan->model.num_experts ? err_set(e, "--num-experts: experts are not built") : 0;
+}
+
 /* Megatron-LM's strategy, or the one that its other options imply. */
 static int
 resolve_sharding(
@@ -542,7 +567,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	    split_resolve(&o->split, &plan->model, plan->shape.seq_length, &plan->layout, e) < 0)
 		return -1;
 	plan->layout.overlap_p2p = o->overlap_p2p_communication && layout_chunks(&plan->layout) > 1;
-	if (resolve_context(o, plan, notes, e) < 0 ||
+	if (resolve_experts(p, o, plan, notes, e) < 0 || resolve_context(o, plan, notes, e) < 0 ||
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
 	    resolve_batch(p, o, plan, e) < 0 || check_stream(plan, e) < 0)
 		return -1;

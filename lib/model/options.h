@@ -24,7 +24,7 @@ struct run_options {
 	    reset_attention_mask;
 	int sharding;
 	bool grad_reduce_in_bf16;
-	int cp_comm_type;
+	int cp_comm_type, dispatcher;
 	int64_t ddp_bucket_size;
 	bool overlap_p2p_communication;
 	int64_t micro_batch_size, global_batch_size;
@@ -79,6 +79,8 @@ int model_from_text(
 
 /* Megatron-LM's words; the first is its ring, in whose place keys are gathered. */
 extern const char *const opt_cp_comm_types[];
+/* Megatron-LM's words. */
+extern const char *const opt_dispatchers[];
 /* In the order of enum sharding. */
 extern const char *const opt_shardings[];
 extern const char *const opt_recompute_granularities[], *const opt_recompute_methods[];
@@ -104,6 +106,9 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "all keys and values; a2a, each has all positions of some heads, so that " \
 	         "--num-query-groups must divide among tensor and context ranks; p2p is run " \
 	         "as all_gather"), \
+	RUN_CHOICE(S, M, "moe-token-dispatcher-type", dispatcher, opt_dispatchers, "allgather", \
+	         "how rows reach the ranks of their experts: alltoall; allgather is run as it; " \
+	         "flex is not built"), \
 	RUN_FLAG(S, M, "sequence-parallel", layout.sequence_parallel, \
 	         "tensor ranks hold rows of their own between blocks: norms, dropout and " \
 	         "residual sums of a part of the sequence each"), \

@@ -18,17 +18,21 @@
 
 /*
  * Names follow Megatron-LM's state dict, except that each linear it fuses has tensors of its own.
- * The layer is inserted by hand, so that no format string is data.
+ * The numbers are inserted by hand, so that no format string is data.
  */
 static void
-name_of(const char *name, int64_t layer, char out[96])
+name_of(const char *name, const int number[2], char out[96])
 {
-	const char *mark = strstr(name, "%d");
+	size_t at = 0;
 
-	if (mark)
-		snprintf(out, 96, "%.*s%d%s", (int)(mark - name), name, (int)layer, mark + 2);
-	else
-		snprintf(out, 96, "%s", name);
+	for (int i = 0; *name && at < 95;)
+		if (name[0] == '%' && name[1] == 'd' && i < 2) {
+			at += (size_t)snprintf(out + at, 96 - at, "%d", number[i++]);
+			name += 2;
+		} else {
+			out[at++] = *name++;
+		}
+	out[at < 95 ? at : 95] = '\0';
 }
 
 /* The whole tensor, without padding; cannot overflow after model_check. */
@@ -56,19 +60,33 @@ model_num_parameters(const struct model_config *c)
 	return sum;
 }
 
+int64_t
+model_active_parameters(const struct model_config *c)
+{
+	struct param *p;
+	int n = model_params(c, &p);
+	int64_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += p[i].expert < c->moe_router_topk ? param_elements(&p[i]) : 0;
+	free(p);
+	return sum;
+}
+
 /* The last linear of either block starts smaller by sqrt(2 layers), so that the residual stream's
  * variance does not grow with depth (Radford et al. 2019, section 2.3; scaled_init_method_normal in
  * Megatron-LM). */
 static void
-fill(struct param *p, const struct param_row *r, int64_t layer, const struct model_config *c)
+fill(struct param *p, const struct param_row *r, const int number[2], const struct model_config *c)
 {
 	int64_t d[D_COUNT];
 
 	dims_whole(d, c);
 	memset(p, 0, sizeof *p);
-	name_of(r->name, layer, p->name);
+	name_of(r->name, number, p->name);
 	p->role = r->role;
-	p->layer = (int)layer;
+	p->layer = number[0];
+	p->expert = r->flags & PARAM_EXPERT ? number[1] : -1;
 	p->ndim = r->dim[1] ? 2 : 1;
 	for (int i = 0; i < p->ndim; i++)
 		p->shape[i] = d[r->dim[i]];
@@ -83,20 +101,21 @@ fill(struct param *p, const struct param_row *r, int64_t layer, const struct mod
 		p->init_std = c->init_method_std / sqrt(2.0 * (double)c->num_layers);
 }
 
-/* The tensors of one block; returns how many. A joined tensor stands alone if the tensor before it
- * is absent, as up does without a gate. */
+/* The tensors of rows [r, end) that the model has, of expert number[1] where they are of one;
+ * returns how many. A joined tensor stands alone if the tensor before it is absent, as up does
+ * without a gate. */
 static int
-add_block(
-    struct param *p, const struct block_kind *kind, int64_t layer, const struct model_config *c)
+add_rows(struct param *p, const struct param_row *r, const struct param_row *end,
+    const int number[2], const struct model_config *c)
 {
 	bool before = false;
 	int n = 0;
 
-	for (const struct param_row *r = kind->params; r->name; r++) {
+	for (; r < end; r++) {
 		bool here = model_meets(c, r->when);
 
 		if (here) {
-			fill(&p[n], r, layer, c);
+			fill(&p[n], r, number, c);
 			if (!before)
 				p[n].flags &= ~(unsigned)PARAM_JOINED;
 			n++;
@@ -106,12 +125,50 @@ add_block(
 	return n;
 }
 
+/* The end of the rows from r on that are placed together: rows of no expert, or those that take
+ * turns. */
+static const struct param_row *
+group_end(const struct param_row *r)
+{
+	bool expert = r->flags & PARAM_EXPERT;
+
+	do
+		r++;
+	while (r->name && (r->flags & PARAM_EXPERT ? expert && r->flags & PARAM_JOINED : !expert));
+	return r;
+}
+
+/* The tensors of one block; returns how many. The groups of all experts are joined. */
+static int
+add_block(
+    struct param *p, const struct block_kind *kind, int64_t layer, const struct model_config *c)
+{
+	int n = 0;
+
+	for (const struct param_row *r = kind->params, *end; r->name; r = end) {
+		int times = r->flags & PARAM_EXPERT ? (int)c->num_experts : 1;
+
+		end = group_end(r);
+		for (int i = 0; i < times; i++) {
+			int first = n;
+
+			n += add_rows(&p[n], r, end, (const int[2]){ (int)layer, i }, c);
+			if (i > 0 && n > first)
+				p[first].flags |= PARAM_JOINED;
+		}
+	}
+	return n;
+}
+
 /* Model order is the blocks in the order of the forward pass and, within each, the order of its
  * rows. Shards, files and messages follow it. */
 int
 model_params(const struct model_config *c, struct param **out)
 {
-	struct param *p = mem_alloc(ROLE_COUNT * (size_t)(c->num_layers + 2), sizeof *p);
+	/* three roles are of single experts */
+	size_t most = (size_t)ROLE_COUNT * (size_t)(c->num_layers + 2) +
+	    3 * (size_t)c->num_experts * (size_t)model_expert_layers(c);
+	struct param *p = mem_alloc(most, sizeof *p);
 	int n = 0;
 
 	for (int64_t layer = -1; layer <= c->num_layers; layer++)

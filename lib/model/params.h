@@ -14,9 +14,12 @@
 #include "lib/model/layout.h"
 
 struct param {
-	char name[96]; /* "decoder.layers.3.self_attention.linear_q.weight" */
+	/* "decoder.layers.3.self_attention.linear_q.weight", or of one expert
+	 * "decoder.layers.3.mlp.experts.17.linear_up.weight" */
+	char name[96];
 	enum role role;
-	int layer; /* -1 before the layers, num_layers after them */
+	int layer;  /* -1 before the layers, num_layers after them */
+	int expert; /* of the layer; -1: the tensor is of no single one */
 	int ndim;
 	int64_t shape[SLICE_DIMS]; /* global, unpadded */
 	enum shard_rule shard;
@@ -33,6 +36,8 @@ struct param {
 int model_params(const struct model_config *c, struct param **out);
 int64_t param_elements(const struct param *p);
 int64_t model_num_parameters(const struct model_config *c);
+/* Of these, those that take part in what becomes of a token: of the experts of a layer topk. */
+int64_t model_active_parameters(const struct model_config *c);
 
 /* Whether a tensor of these sizes fits the parameter. */
 bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);

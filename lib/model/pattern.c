@@ -41,6 +41,16 @@ pattern_every(int64_t n)
 	return p;
 }
 
+struct layer_pattern
+pattern_but_every(int64_t n)
+{
+	bool skipped[PATTERN_MAX];
+
+	for (int64_t i = 0; i < n; i++)
+		skipped[i] = i > 0;
+	return pattern_of(skipped, (int)n);
+}
+
 /* Whether the list is its own first n entries over and over. */
 static bool
 repeats(const bool *skipped, int count, int n)
@@ -164,7 +174,8 @@ list(struct reader *r)
 }
 
 int
-pattern_read(const char *s, int64_t num_layers, struct layer_pattern *out, struct err *e)
+pattern_read(const char *s, int64_t num_layers, pattern_number *meaning, struct layer_pattern *out,
+    struct err *e)
 {
 	struct reader r = { .s = s };
 	int64_t n = number(&r);
@@ -180,15 +191,16 @@ pattern_read(const char *s, int64_t num_layers, struct layer_pattern *out, struc
 		return err_set(e,
 		    "must be from 1 to %d, or a list of at most %d such as ([1]*5+[0])*8",
 		    PATTERN_MAX, PATTERN_MAX);
-	*out = pattern_every(n);
+	*out = meaning(n);
 	return 0;
 }
 
 /* Lists are of models that a list can describe. */
 void
-pattern_print(const struct layer_pattern *p, int64_t num_layers, struct str *out)
+pattern_print(
+    const struct layer_pattern *p, int64_t num_layers, pattern_number *meaning, struct str *out)
 {
-	struct layer_pattern every = pattern_every(p->period > 0 ? p->period : 1);
+	struct layer_pattern every = meaning(p->period > 0 ? p->period : 1);
 
 	if (p->period == 0)
 		return;

@@ -26,10 +26,16 @@ struct layer_pattern pattern_every(int64_t n);
 /* The shortest pattern with these first layers, count from 1 to PATTERN_MAX; without an entry
  * skipped, that of none. */
 struct layer_pattern pattern_of(const bool *skipped, int count);
-/* Megatron-LM's forms: N for every N-th, or an expression of Python lists of 1 and 0, 0 for
+/* All but every n-th, from the first on, are skipped, n from 1 to PATTERN_MAX. */
+struct layer_pattern pattern_but_every(int64_t n);
+/* What an option means by a number: one of these two. */
+typedef struct layer_pattern pattern_number(int64_t n);
+/* Megatron-LM's forms: a number, or an expression of Python lists of 1 and 0, 0 for
  * skipped, such as ([1]*5+[0])*8, with an entry for each layer. -1 with the rule that s breaks. */
-int pattern_read(const char *s, int64_t num_layers, struct layer_pattern *out, struct err *e);
-/* In a form that pattern_read reads; nothing for period 0. */
-void pattern_print(const struct layer_pattern *p, int64_t num_layers, struct str *out);
+int pattern_read(const char *s, int64_t num_layers, pattern_number *meaning,
+    struct layer_pattern *out, struct err *e);
+/* In a form that pattern_read reads with the same function; nothing for period 0. */
+void pattern_print(
+    const struct layer_pattern *p, int64_t num_layers, pattern_number *meaning, struct str *out);
 
 #endif

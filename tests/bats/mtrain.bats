@@ -335,10 +335,11 @@ they are narrower" \
 	fails 2 "unknown option '--num-layer'; the nearest is '--num-layers'" --num-layer 3
 	fails 2 "unknown option '--frobnicate'; --help lists the options" --frobnicate
 	fails 2 "options that this program does not have: --fp8-format (FP8 and FP4 are not built), \
---moe-router-topk, --num-experts (experts are not built); to be left out, without effect on the result: \
+--moe-input-jitter-eps (experts have no such setting here); to be left out, without effect on the result: \
 --delay-wgrad-compute (only tunes speed or memory)" \
-		--num-experts 8 --delay-wgrad-compute --fp8-format hybrid \
-		--moe-router-topk 2
+		--moe-input-jitter-eps 0.1 --delay-wgrad-compute --fp8-format hybrid
+	fails 2 "--num-experts: experts are not built" --num-experts 8 --disable-bias-linear \
+		--vocab-size 64
 	fails 2 "options that this program does not have: to be left out, without effect on the result: \
 --no-check-for-nan-in-loss-and-grad (NaN and Inf are always looked for)" \
 --no-check-for-nan-in-loss-and-grad

@@ -176,20 +176,31 @@ kinds_with_role(enum role role)
 	return n;
 }
 
+static bool
+states(const struct buffer_row *r, enum buffer b)
+{
+	while (r->name && r->buffer != b)
+		r++;
+	return r->name;
+}
+
 /* The number of block kinds that have rows for a buffer. */
 static int
 kinds_with_buffer(enum buffer b)
 {
 	int n = 0;
 
-	for (const struct block_kind *const *k = block_kinds; *k; k++) {
-		const struct buffer_row *r = (*k)->buffers;
-
-		while (r->name && r->buffer != b)
-			r++;
-		n += r->name != NULL;
-	}
+	for (const struct block_kind *const *k = block_kinds; *k; k++)
+		n += states((*k)->buffers, b);
 	return n;
+}
+
+/* Whether MLP and experts both state it, since layers of one stage may have either. */
+static bool
+of_both(enum role role)
+{
+	return role == ROLE_MLP_NORM || role == ROLE_MLP_NORM_BIAS || role == ROLE_POST_MLP_NORM ||
+	    role == ROLE_POST_MLP_NORM_BIAS;
 }
 
 /* Every role is described once. Every buffer is described by one kind of block, or by the rank, and
@@ -200,9 +211,11 @@ test_statements(void)
 	const struct memory_plan m = { .rule = &optim_rules[0] };
 
 	for (int role = 0; role < ROLE_COUNT; role++)
-		CHECK(kinds_with_role((enum role)role) == 1);
+		CHECK(kinds_with_role((enum role)role) == 1 + of_both((enum role)role));
 	for (int b = 0; b < BUF_COUNT; b++) {
-		CHECK(kinds_with_buffer((enum buffer)b) <= 1);
+		CHECK(kinds_with_buffer((enum buffer)b) <= 1 ||
+		    (states(block_mlp.buffers, (enum buffer)b) &&
+			states(block_moe.buffers, (enum buffer)b)));
 		CHECK(!memory_buffer_name(&m, (enum buffer)b) ==
 		    (b >= BUF_STATE + optim_num_states(m.rule) && b <= BUF_STATE_LAST));
 	}
@@ -245,6 +258,8 @@ test_work(void)
 			int64_t sum = 0;
 			struct work w;
 
+			if (*k == &block_moe)
+				continue;
 			work_of(&w, *k, &c, &l, &s);
 			for (int n = 0; n < w.num_products; n++) {
 				CHECK(w.product[n].rows == 96);
@@ -258,10 +273,32 @@ test_work(void)
 	}
 }
 
+/* A row is multiplied by topk experts and that of all tokens; the router does not count. */
+static void
+test_expert_work(void)
+{
+	struct model_config c = layers(1);
+	struct train_shape s = { .seq_length = 32, .micro_batch_size = 3 };
+	struct layout l = { 1, 1, 1, 1 };
+	struct work w;
+	int64_t sum = 0, h = c.hidden_size;
+
+	c.num_experts = 8;
+	c.moe_router_topk = 3;
+	c.moe_ffn_hidden_size = 24;
+	c.moe_shared_expert_intermediate_size = 40;
+	c.activation = ACTIVATION_SWIGLU;
+	work_of(&w, &block_moe, &c, &l, &s);
+	for (int n = 0; n < w.num_products; n++)
+		sum += w.product[n].rows * w.product[n].out * w.product[n].in;
+	CHECK(sum == 96 * 3 * h * (3 * 24 + 40));
+}
+
 int
 main(void)
 {
 	test_work();
+	test_expert_work();
 	test_stages();
 	test_chunks();
 	test_neighbours();

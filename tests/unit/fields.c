@@ -23,13 +23,19 @@ static const struct model_config every = {
 	2.5, 1.5, 6.5, 4096,     /* factors, rope_original_positions */
 	32, 1, 0, false,         /* yarn, not dumped here: see test_yarn of model.c */
 	true,                    /* scale_embeddings_by_hidden_size */
-	true, false, true,       /* qkv_bias, proj_bias, mlp_bias */
+	true, false, false,      /* qkv_bias, proj_bias, mlp_bias */
 	true, true,              /* qk_layernorm, qk_layernorm_hidden_dim */
 	true,                    /* untie_embeddings_and_output_weights */
 	9,                       /* window_size */
 	{ 2, { 1, 0 } },         /* window_attn_skip_freq */
 	250,                     /* sliding_window_rope_base */
 	11, 50, 30,              /* query_pre_attn_scalar, softcapping */
+	6, { 2, { 2, 0 } }, 3,   /* num_experts, moe_layer_freq, moe_router_topk */
+	24, 40,                  /* moe_ffn_hidden_size, moe_shared_expert_intermediate_size */
+	ROUTER_SCORE_SIGMOID, true,
+	true, 0.75,              /* moe_router_enable_expert_bias, moe_router_bias_update_rate */
+	BALANCING_SEQ_AUX_LOSS,
+	0.625, 0.875,            /* moe_aux_loss_coeff, moe_z_loss_coeff */
 	0.125, 0.25, 0.375, 0.5, /* init_method_std, the dropouts */
 	1, 2,                    /* bos_token_id, pad_token_id */
 	{ 2, { 3, 4 } },         /* eos_token_id */
@@ -85,9 +91,9 @@ test_every_difference(void)
 	model_differences(&every, &tiny, &all);
 	CHECK(lines(&all) == lines(&dump) - 1);
 	model_weight_differences(&every, &tiny, &weights);
-	CHECK(lines(&all) == lines(&weights) + 9);
+	CHECK(lines(&all) == lines(&weights) + 13);
 	CHECK(strstr(weights.buf,
-	    "linear-biases\t'linear-biases qkv mlp'\t'linear-biases qkv "
+	    "linear-biases\t'linear-biases qkv'\t'linear-biases qkv "
 	    "proj mlp'\n"));
 	CHECK(strstr(all.buf,
 	    "rope-scaling-factor\t'rope-scaling-factor 2.5'\tno "
@@ -106,6 +112,8 @@ test_base(void)
 	    want = { .make_vocab_size_divisible_by = 128,
 		    .rotary_base = 10000,
 		    .rotary_percent = 1,
+		    .moe_router_topk = 2,
+		    .moe_router_bias_update_rate = 1e-3,
 		    .init_method_std = 0.02,
 		    .bos_token_id = -1,
 		    .pad_token_id = -1 };

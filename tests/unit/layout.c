@@ -73,11 +73,11 @@ test_newer(void)
 
 	CHECK(read_layout("expert-model-parallel-size 1\n", &l, &e) == 0);
 	CHECK(read_layout("sequence-parallelism x\n", &l, &e) == 0);
-	CHECK(read_layout("expert_model_parallel_size 2\n", &l, &e) < 0);
+	CHECK(read_layout("hidden_model_parallel_size 2\n", &l, &e) < 0);
 	CHECK_STR(e.msg,
-	    "options.conf:6: --expert_model_parallel_size 2: must be 1: this version has no such "
+	    "options.conf:6: --hidden_model_parallel_size 2: must be 1: this version has no such "
 	    "axis, so a newer one wrote this");
-	CHECK(read_layout("expert-model-parallel-size\n", &l, &e) < 0);
+	CHECK(read_layout("hidden-model-parallel-size\n", &l, &e) < 0);
 }
 
 /* Rows are shared in whole positions; the rule applies only with the option and several ranks. */

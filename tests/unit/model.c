@@ -56,6 +56,67 @@ llama3_8b(void)
 	return c;
 }
 
+/* Mixtral 8x7B. */
+static struct model_config
+mixtral(void)
+{
+	struct model_config c = llama3_8b();
+
+	c.vocab_size = 32000;
+	c.num_experts = 8;
+	c.moe_router_topk = 2;
+	c.moe_ffn_hidden_size = 14336;
+	return c;
+}
+
+/* Qwen3-30B-A3B. */
+static struct model_config
+qwen3_30b(void)
+{
+	struct model_config c = llama3_8b();
+
+	c.num_layers = 48;
+	c.hidden_size = 2048;
+	c.num_query_groups = 4;
+	c.qk_layernorm = true;
+	c.vocab_size = 151936;
+	c.num_experts = 128;
+	c.moe_router_topk = 8;
+	c.moe_ffn_hidden_size = 768;
+	return c;
+}
+
+/* Published figures of models with experts, and the order of their tensors. */
+static void
+test_experts(void)
+{
+	struct model_config m = mixtral(), q = qwen3_30b();
+	struct param *p;
+	int n;
+
+	CHECK(
+	    model_num_parameters(&m) == 46702792704 && model_active_parameters(&m) == 12879925248);
+	CHECK(model_num_parameters(&q) == 30532122624 && model_active_parameters(&q) == 3353032704);
+	CHECK_NEAR(model_flops(&m, 1, 1, 32000) / 6, 12879925248 - 32000 * 4096, 1e-3);
+	q.moe_layer_freq = pattern_but_every(2);
+	q.moe_shared_expert_intermediate_size = 64;
+	n = model_params(&q, &p);
+	CHECK(n == 24 * (128 * 3 + 12) + 24 * 11 + 3);
+	for (int i = 0; i < n; i++)
+		if (p[i].layer == 46 && p[i].expert == 17 && p[i].role == ROLE_EXPERT_GATE) {
+			CHECK_STR(p[i].name, "decoder.layers.46.mlp.experts.17.linear_gate.weight");
+			CHECK(p[i].flags & PARAM_JOINED && p[i + 1].flags & PARAM_JOINED);
+			CHECK(p[i + 1].role == ROLE_EXPERT_UP && p[i + 1].expert == 17);
+			CHECK(p[i - 1].role == ROLE_EXPERT_UP && p[i - 1].expert == 16);
+			CHECK(p[i].ndim == 2 && p[i].shape[0] == 768 && p[i].shape[1] == 2048);
+		} else if (p[i].role == ROLE_EXPERT_DOWN && p[i].expert == 0) {
+			CHECK(!(p[i].flags & PARAM_JOINED) && p[i - 1].role == ROLE_EXPERT_UP);
+		} else if (p[i].role == ROLE_UP) {
+			CHECK(p[i].expert == -1 && p[i].layer % 2 == 1);
+		}
+	free(p);
+}
+
 /* Parameters and FLOPs agree with published figures and spec/training.md 14.1. */
 static void
 test_counts(void)
@@ -98,7 +159,7 @@ test_counts(void)
 static void
 test_rules(void)
 {
-	struct model_config g = gpt2_small(), l = llama3_8b();
+	struct model_config g = gpt2_small(), l = llama3_8b(), x = mixtral();
 	struct err e;
 
 	CHECK(model_check(&g, &e) == 0 && model_check(&l, &e) == 0);
@@ -134,6 +195,23 @@ test_rules(void)
 	BROKEN(llama3_8b, hidden_dropout, -0.5, "--hidden-dropout -0.5: must be from 0 to 0.999");
 	BROKEN(llama3_8b, embedding_dropout, 1, "--embedding-dropout 1: must be from 0 to 0.999");
 	BROKEN(llama3_8b, hidden_size, INT64_MAX, TOO_LARGE);
+	CHECK(model_check(&x, &e) == 0);
+	BROKEN(mixtral, moe_router_topk, 9, "--moe-router-topk 9: must be at most --num-experts 8");
+	BROKEN(mixtral, moe_router_topk, 1,
+	    "--moe-router-topk 1: needs --moe-router-pre-softmax, or the weight of every token's "
+	    "expert is 1");
+	BROKEN(mixtral, moe_ffn_hidden_size, 0, "--moe-ffn-hidden-size 0: must be at least 1");
+	BROKEN(mixtral, moe_router_enable_expert_bias, true,
+	    "--moe-router-enable-expert-bias: is for --moe-router-score-function sigmoid");
+	BROKEN(mixtral, mlp_bias, true,
+	    "--num-experts: experts have no biases: give --disable-bias-linear, or "
+	    "--linear-biases without mlp");
+	BROKEN(mixtral, moe_router_load_balancing_type, BALANCING_SINKHORN,
+	    "--moe-router-load-balancing-type sinkhorn: is not built: must be aux_loss, "
+	    "seq_aux_loss or none");
+	BROKEN(mixtral, moe_aux_loss_coeff, -1,
+	    "--moe-aux-loss-coeff -1: must be at least 0; 0.01 is usual");
+	BROKEN(mixtral, num_experts, INT64_MAX, TOO_LARGE);
 	BROKEN(llama3_8b, make_vocab_size_divisible_by, INT64_MAX, TOO_LARGE);
 	l.rope_scaling = ROPE_SCALING_LLAMA3;
 	l.rope_factor = 8;
@@ -388,6 +466,7 @@ main(void)
 	struct model_config g = gpt2_small(), l = llama3_8b();
 
 	test_counts();
+	test_experts();
 	test_rules();
 	test_rope();
 	test_yarn();

@@ -6,21 +6,27 @@
 
 /* Reads s for so many layers, prints it, reads that again. */
 static struct layer_pattern
-pattern(const char *s, int64_t layers, const char *printed)
+pattern_as(pattern_number *meaning, const char *s, int64_t layers, const char *printed)
 {
 	struct layer_pattern p = { 0 }, again = { 0 };
 	struct str out = { 0 };
 	struct err e = { "" };
 
-	CHECK(pattern_read(s, layers, &p, &e) == 0);
+	CHECK(pattern_read(s, layers, meaning, &p, &e) == 0);
 	CHECK_STR(e.msg, "");
-	pattern_print(&p, layers, &out);
+	pattern_print(&p, layers, meaning, &out);
 	CHECK_STR(out.buf ? out.buf : "", printed);
 	if (out.buf)
-		CHECK(pattern_read(out.buf, layers, &again, &e) == 0 &&
+		CHECK(pattern_read(out.buf, layers, meaning, &again, &e) == 0 &&
 		    !memcmp(&p, &again, sizeof p));
 	str_release(&out);
 	return p;
+}
+
+static struct layer_pattern
+pattern(const char *s, int64_t layers, const char *printed)
+{
+	return pattern_as(pattern_every, s, layers, printed);
 }
 
 /* Layers count from 0 here and from 1 in Megatron-LM. A list may end within a turn. */
@@ -45,6 +51,20 @@ test_forms(void)
 	CHECK(pattern_skips(&p, 99) && pattern_count(&p, 300) == 3);
 }
 
+/* A number says which layers are not skipped, the first among them. */
+static void
+test_but_every(void)
+{
+	static const char six[] = "011111011111";
+	struct layer_pattern p = pattern_as(pattern_but_every, "6", 12, "6");
+
+	for (int i = 0; i < 12; i++)
+		CHECK(pattern_skips(&p, i) == (six[i] == '1'));
+	pattern_as(pattern_but_every, "1", 4, "");
+	pattern_as(pattern_but_every, "[1,0]*2", 4, "2");
+	pattern_as(pattern_but_every, "[0,1]*2", 4, "[0,1,0,1]");
+}
+
 static void
 test_refusals(void)
 {
@@ -56,11 +76,11 @@ test_refusals(void)
 	struct err e;
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		CHECK(pattern_read(bad[i], 4, &p, &e) == -1);
+		CHECK(pattern_read(bad[i], 4, pattern_every, &p, &e) == -1);
 		CHECK_STR(
 		    e.msg, "must be from 1 to 128, or a list of at most 128 such as ([1]*5+[0])*8");
 	}
-	CHECK(pattern_read("[1,0]*2", 3, &p, &e) == -1);
+	CHECK(pattern_read("[1,0]*2", 3, pattern_every, &p, &e) == -1);
 	CHECK_STR(e.msg, "has 4 entries: must have one for each of 3 layers");
 }
 
@@ -83,6 +103,7 @@ int
 main(void)
 {
 	test_forms();
+	test_but_every();
 	test_refusals();
 	test_layers();
 	return check_done();

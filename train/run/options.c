@@ -342,6 +342,7 @@ const struct opt mtrain_opts[] = {
 	NOTE("cross-entropy-loss-fusion", fused),
 	NOTE("cross-entropy-fusion-impl", fused),
 	NOTE("no-gradient-accumulation-fusion", fused),
+	NOTE("moe-grouped-gemm", "the experts of a rank are always multiplied together"),
 	NOTE("no-persist-layer-norm", fused),
 	NOTE("distributed-backend", "communication is MPI between CPUs and NCCL between GPUs"),
 	NOTE("local-rank", launcher),

@@ -154,6 +154,15 @@ announce_split(const struct run_plan *p)
 	str_release(&text);
 }
 
+static void
+announce_experts(const struct model_config *c)
+{
+	note("%lld of %lld layers have %lld experts, %lld for a token: %.1f M parameters take part "
+	     "in it",
+	    (long long)model_expert_layers(c), (long long)c->num_layers, (long long)c->num_experts,
+	    (long long)c->moe_router_topk, (double)model_active_parameters(c) / 1e6);
+}
+
 /* One line on what runs and one on where it differs from Megatron-LM, on rank 0. The second is in
  * every run's log because it explains differences from Megatron-LM's loss. */
 static void
@@ -175,6 +184,8 @@ announce(const struct train_config *c, const struct engine *e)
 	say_libraries(e->backend);
 	if (p->layout.pipeline_model_parallel_size > 1)
 		announce_split(p);
+	if (p->model.num_experts)
+		announce_experts(&p->model);
 	if (!p->shape.forward_only)
 		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean "
 		     "over tokens, "

@@ -5,18 +5,22 @@
 #include <stddef.h>
 
 const struct block_kind *const block_kinds[] = { &block_embedding, &block_attention, &block_mlp,
-	&block_head, NULL };
+	&block_moe, &block_head, NULL };
 
 /* The blocks of a transformer before the layers, in each layer and after them. */
 const struct block_kind *const *
 block_recipe(const struct model_config *c, int64_t layer)
 {
 	static const struct block_kind *const before[] = { &block_embedding, NULL },
-					      *const within[] = { &block_attention, &block_mlp,
+					      *const dense[] = { &block_attention, &block_mlp,
+						      NULL },
+					      *const sparse[] = { &block_attention, &block_moe,
 						      NULL },
 					      *const after[] = { &block_head, NULL };
 
-	return layer < 0 ? before : layer < c->num_layers ? within : after;
+	if (layer < 0 || layer >= c->num_layers)
+		return layer < 0 ? before : after;
+	return layer_has_experts(c, layer) ? sparse : dense;
 }
 
 /* A number beyond the chunk's layers means all of them. */

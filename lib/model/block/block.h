@@ -40,7 +40,7 @@ struct block_kind {
 	void (*work)(struct work *w, const struct model_config *c, const int64_t *dim);
 };
 
-extern const struct block_kind block_embedding, block_attention, block_mlp, block_head;
+extern const struct block_kind block_embedding, block_attention, block_mlp, block_moe, block_head;
 /* All kinds, ended by NULL. */
 extern const struct block_kind *const block_kinds[];
 

@@ -33,6 +33,14 @@ enum role {
 	ROLE_UP_BIAS,
 	ROLE_DOWN,
 	ROLE_DOWN_BIAS,
+	ROLE_ROUTER,
+	ROLE_EXPERT_BIAS,
+	ROLE_EXPERT_GATE, /* of one expert, like the next two */
+	ROLE_EXPERT_UP,
+	ROLE_EXPERT_DOWN,
+	ROLE_SHARED_GATE, /* of the expert of all tokens */
+	ROLE_SHARED_UP,
+	ROLE_SHARED_DOWN,
 	ROLE_POST_MLP_NORM,
 	ROLE_POST_MLP_NORM_BIAS,
 	ROLE_FINAL_NORM,
@@ -63,6 +71,9 @@ struct reduction {
 
 enum param_flag {
 	PARAM_JOINED = 1, /* no gap to the tensor before it */
+	/* each expert of the layer has one; rows with it that follow each other and are joined
+	 * take turns, and those of all experts lie without a gap */
+	PARAM_EXPERT = 2,
 };
 
 #endif

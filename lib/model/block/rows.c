@@ -31,6 +31,9 @@ model_meets(const struct model_config *c, enum condition when)
 	case IF_GATED_BIAS: return model_gated(c) && c->mlp_bias;
 	case IF_PARALLEL: return c->use_parallel_residual;
 	case IF_SERIAL: return !c->use_parallel_residual;
+	case IF_EXPERT_BIAS: return c->moe_router_enable_expert_bias;
+	case IF_SHARED: return c->moe_shared_expert_intermediate_size > 0;
+	case IF_SHARED_GATED: return c->moe_shared_expert_intermediate_size > 0 && model_gated(c);
 	case IF_UNTIED: return c->untie_embeddings_and_output_weights;
 	case IF_QK_NORM: return c->qk_layernorm;
 	case IF_QK_LAYERNORM: return c->qk_layernorm && layer;
@@ -49,6 +52,9 @@ dims_whole(int64_t d[D_COUNT], const struct model_config *c)
 	d[D_Q] = c->num_attention_heads * c->kv_channels;
 	d[D_KV] = c->num_query_groups * c->kv_channels;
 	d[D_FFN] = c->ffn_hidden_size;
+	d[D_EXPERTS] = c->num_experts;
+	d[D_EXPERT_FFN] = c->moe_ffn_hidden_size;
+	d[D_SHARED_FFN] = c->moe_shared_expert_intermediate_size;
 	d[D_Q_NORM] = c->qk_layernorm_hidden_dim ? d[D_Q] : c->kv_channels;
 	d[D_K_NORM] = c->qk_layernorm_hidden_dim ? d[D_KV] : c->kv_channels;
 }
@@ -117,6 +123,8 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_NORMS] = c->qk_layernorm_hidden_dim ? 2 : heads + layout_local_groups(l, c);
 	d[D_HEADS] = s->micro_batch_size * heads;
 	d[D_FFN] = c->ffn_hidden_size / t;
+	d[D_EXPERTS] = c->num_experts;
+	d[D_SHARED_FFN] = c->moe_shared_expert_intermediate_size / t;
 	d[D_FC1] = d[D_FFN] * (model_gated(c) ? 2 : 1);
 	d[D_VOCAB] = layout_vocab(l, c) / t;
 	d[D_HEAD_ROWS] = head_rows(c, s, d[D_TOKENS]);

@@ -40,7 +40,10 @@ enum dim {
 	D_HEADS, /* b*n */
 	D_FFN,   /* f */
 	D_FC1,   /* f, or 2f with a gate */
-	D_VOCAB, /* without padding as a parameter, with it in memory */
+	D_EXPERTS,
+	D_EXPERT_FFN, /* of an expert */
+	D_SHARED_FFN, /* of the expert of all tokens */
+	D_VOCAB,      /* without padding as a parameter, with it in memory */
 	D_HEAD_ROWS,
 	D_STAT_ROWS,
 	D_ATTN_WORK, /* workspace.h */
@@ -79,6 +82,9 @@ enum condition {
 	IF_GATED,
 	IF_UNGATED,
 	IF_GATED_BIAS,
+	IF_EXPERT_BIAS,
+	IF_SHARED, /* layers with experts have one of all tokens */
+	IF_SHARED_GATED,
 	IF_UNTIED,
 	IF_PARALLEL, /* attention and MLP of a layer read the same */
 	IF_SERIAL,
@@ -113,7 +119,8 @@ enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
 
 /* A tensor of a block. Weights are [out, in]: y = x W^T. */
 struct param_row {
-	const char *name; /* "%d" is the layer; NULL ends the rows */
+	/* the first "%d" is the layer, a second one the expert; NULL ends the rows */
+	const char *name;
 	enum role role;
 	enum condition when; /* of the model */
 	enum dim dim[2];
