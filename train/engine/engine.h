@@ -8,6 +8,7 @@
 #ifndef TRAIN_ENGINE_ENGINE_H
 #define TRAIN_ENGINE_ENGINE_H
 
+#include "lib/model/moves.h"
 #include "lib/model/options.h"
 #include "train/engine/groups.h"
 #include "train/ops.h"
@@ -53,8 +54,9 @@ struct engine {
 	int num_params;
 	/* [layer + 1][role] -> index into mem.shards, -1: none */
 	int (*shard_of)[ROLE_COUNT];
-	struct layer *layer; /* of each block of mem */
-	double token_scale;  /* of a token's loss in the backward pass; 1 unless fp16 */
+	struct layer *layer;      /* of each block of mem */
+	struct moves (*moves)[2]; /* of each chunk: forward, backward */
+	double token_scale;       /* of a token's loss in the backward pass; 1 unless fp16 */
 	/* a save that still reads weights, masters or moments and must end before they change; or
 	 * NULL */
 	struct event *held;

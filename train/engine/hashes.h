@@ -23,7 +23,8 @@ void hashes_expect(struct engine *e, int run);
  * hashes.
  */
 bool hashes_watches(const struct step *s);
-/* Like traffic_backward_leave, called before it. Does nothing without hashes. */
+/* The backward pass has queued all work of the layer and of those after it. Does nothing without
+ * hashes. */
 void hashes_backward_leave(const struct step *s, int layer);
 /* The first difference between the two runs, in the order of the backward pass. The device must
  * have finished both. False when there is none, or when two runs have not ended since the last

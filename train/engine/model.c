@@ -4,12 +4,11 @@
  * Memory is addressed by (buffer, slot, layer): a micro batch in flight owns one slot of the saved
  * arena, in which buffers that exist once per layer are layer_bytes apart. All addresses follow
  * from lib/model/memory's plan and nothing is allocated. Tensor ranks communicate inside the
- * layers, replicas between them (traffic.h).
+ * layers, replicas between legs (traffic.h).
  */
 #include "train/engine/hashes.h"
 #include "train/engine/model.h"
 #include "train/engine/observe.h"
-#include "train/engine/traffic.h"
 #include "train/layers/layer.h"
 
 /* The batch is in host memory and may be reused when this returns, because copy_in has read its
@@ -81,89 +80,54 @@ output_of(const struct step *s, int i)
 
 /* Tells an observer the position in the step. */
 static void
-observed(const struct step *s, int i, bool backward)
+observed(const struct step *s, const struct move *m)
 {
 	struct observer *o = s->e->stream->observer;
 
 	if (!o)
 		return;
 	o->microbatch = s->microbatch;
-	o->layer = s->e->mem.block[i].layer;
-	o->backward = backward;
+	o->layer = s->e->mem.block[m->block].layer;
+	o->backward = m->kind != MOVE_FORWARD;
 }
 
-/* Queues the chunk's layers in order; its input must have been loaded or received. Collective over
- * the tensor group. */
-void
-step_forward(struct step *s)
-{
-	struct block_range r = blocks_of(s);
-
-	for (int i = r.first; i < r.end; i++) {
-		struct tensor x = input_of(s, i), y = output_of(s, i);
-
-		observed(s, i, false);
-		traffic_forward_enter(s, s->e->mem.block[i].layer);
-		s->e->layer[i].kind->forward(&s->e->layer[i], s, &y, &x);
-	}
-}
-
-/* True when block i is the last of its recomputed chunk. */
-static bool
-ends_chunk(const struct step *s, int i)
-{
-	const struct block *b = &s->e->mem.block[i];
-
-	return b->recompute_chunk >= 0 &&
-	    (i + 1 == blocks_of(s).end || b[1].recompute_chunk != b->recompute_chunk);
-}
-
-/* Repeats the forward pass over the chunk that ends with block i, from its saved input, whose norm
- * the block before it computed in the forward pass. The chunk's output already exists, so the last
- * block computes only what its backward pass needs. */
+/* The norm of the first of several blocks that run again was computed by the block before it in the
+ * forward pass; the output of the last exists, so it computes only what its backward pass needs. */
 static void
-recompute_chunk(struct step *s, int i)
+move_forward(struct step *s, const struct move *m)
 {
-	const struct block *b = s->e->mem.block;
-	struct tensor none = { .data = NULL };
-	int first = i, begin = blocks_of(s).first;
+	const struct layer *l = &s->e->layer[m->block];
+	struct tensor x = input_of(s, m->block), y = { .data = NULL };
 
-	while (first > begin && b[first - 1].recompute_chunk == b[i].recompute_chunk)
-		first--;
-	for (int k = first; k <= i; k++) {
-		struct tensor x = input_of(s, k), y = k < i ? output_of(s, k) : none;
-
-		observed(s, k, true);
-		traffic_forward_enter(s, b[k].layer);
-		if (k == first && b[k].norm_taken)
-			norm_take(&s->e->layer[k], s, &x);
-		s->e->layer[k].kind->forward(&s->e->layer[k], s, &y, &x);
-	}
+	if (!m->last)
+		y = output_of(s, m->block);
+	if (m->first && l->block->norm_taken)
+		norm_take(l, s, &x);
+	l->kind->forward(l, s, &y, &x);
 }
 
-/* Layers in reverse. On entry the link holds the gradient of the output (the head starts it), on
- * return that of the chunk's input; each layer updates it in place, so the residual path is never
- * copied. Accumulates main gradients. */
-void
-step_backward(struct step *s)
+/* On entry the link holds the gradient of the output, on return that of the input: the residual
+ * path is never copied. */
+static void
+move_backward(struct step *s, const struct move *m)
 {
-	struct tensor dx = step_link(s);
-	struct block_range r = blocks_of(s);
-	const struct block *b = s->e->mem.block;
+	const struct block *b = &s->e->mem.block[m->block];
+	const struct layer *l = &s->e->layer[m->block];
+	struct tensor x = input_of(s, m->block), dx = step_link(s);
 
-	traffic_backward_begin(s);
-	for (int i = r.end; i-- > r.first;) {
-		const struct layer *l = &s->e->layer[i];
-		struct tensor x = input_of(s, i);
+	l->kind->backward(l, s, &dx, &x);
+	if (m->block == blocks_of(s).first || b[-1].layer != b->layer)
+		hashes_backward_leave(s, b->layer);
+}
 
-		if (ends_chunk(s, i))
-			recompute_chunk(s, i);
-		observed(s, i, true);
-		traffic_backward_enter(s, b[i].layer);
-		l->kind->backward(l, s, &dx, &x);
-		if (i == r.first || b[i - 1].layer != b[i].layer) {
-			hashes_backward_leave(s, b[i].layer);
-			traffic_backward_leave(s, b[i].layer);
-		}
+void
+step_leg(struct step *s, const struct moves *of, const struct leg *leg)
+{
+	for (const struct move *m = of->move + leg->first; m < of->move + leg->end; m++) {
+		observed(s, m);
+		if (m->kind == MOVE_BACKWARD)
+			move_backward(s, m);
+		else
+			move_forward(s, m);
 	}
 }

@@ -64,6 +64,24 @@ build_layers(struct engine *e)
 	}
 }
 
+static void
+list_moves(struct engine *e)
+{
+	int chunks = layout_chunks(&e->plan.layout);
+
+	e->moves = mem_alloc((size_t)chunks, sizeof *e->moves);
+	for (int i = 0; i < 2 * chunks; i++)
+		moves_init(&e->moves[i / 2][i % 2], &e->mem, i / 2, i % 2);
+}
+
+static void
+free_moves(struct engine *e)
+{
+	for (int i = 0; e->moves && i < 2 * layout_chunks(&e->plan.layout); i++)
+		moves_release(&e->moves[i / 2][i % 2]);
+	free(e->moves);
+}
+
 /* Checks first that everything fits, so that the message can give advice. engine_close frees what
  * was allocated before a failure. */
 static int
@@ -227,6 +245,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->num_params = model_params(&e->plan.model, &e->table);
 	index_shards(e);
 	build_layers(e);
+	list_moves(e);
 	comm_log_begin(COMM_HERE(world), COMM_WORLD, "split by host");
 	dev.local_rank = mpi_local_rank(world, &local_size);
 	comm_log_end(world);
@@ -271,6 +290,7 @@ engine_close(struct engine *e)
 			e->backend->release(e->device, e->arena[a]);
 	if (e->device)
 		e->backend->close(e->device);
+	free_moves(e);
 	memory_release(&e->mem);
 	free(e->message);
 	free(e->table);

@@ -6,7 +6,6 @@
  * message.
  */
 #include "train/engine/handover.h"
-#include "train/engine/hashes.h"
 #include "train/engine/model.h"
 #include "train/engine/pipeline.h"
 #include "train/engine/timing.h"
@@ -72,31 +71,26 @@ load(const struct pipeline *p, struct step *s)
 	step_load(s, &batch);
 }
 
+/* In one leg, or where replicas communicate in the pass in those between which they do. Places and
+ * samples follow from the action, so dropout regenerates the masks of the forward pass. */
 static void
-forward(const struct pipeline *p, const struct action *a)
+pass(const struct pipeline *p, const struct action *a)
 {
+	bool back = a->kind == ACTION_BACKWARD;
+	const struct moves *m = &p->e->moves[a->chunk][back];
 	struct step s = step_of(p, a);
+	bool busy = traffic_begin(&s, back) && m->num_legs > 2;
 
-	if (a->chunk == 0)
+	if (!back && a->chunk == 0)
 		load(p, &s);
 	handover_await(p->e, a);
-	timing_begin(p->e, SPAN_FORWARD);
-	replay_pass(traffic_forward_busy(&s) ? NULL : p->replay, 0, &s, step_forward);
-	timing_end(p->e, SPAN_FORWARD);
-}
-
-/* Places and samples follow from the action, so dropout regenerates the masks of the forward pass.
- */
-static void
-backward(const struct pipeline *p, const struct action *a)
-{
-	struct step s = step_of(p, a);
-
-	handover_await(p->e, a);
-	timing_begin(p->e, SPAN_BACKWARD);
-	replay_pass(traffic_backward_busy(&s) || hashes_watches(&s) ? NULL : p->replay, 1, &s,
-	    step_backward);
-	timing_end(p->e, SPAN_BACKWARD);
+	timing_begin(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
+	for (int i = busy ? 1 : 0; i < (busy ? m->num_legs : 1); i++) {
+		traffic_enter(&s, &m->move[m->leg[i].first]);
+		replay_leg(p->replay, &s, m, &m->leg[i]);
+		traffic_leave(&s, &m->move[m->leg[i].end - 1]);
+	}
+	timing_end(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
 }
 
 /* The message of one communication action. Messages are received where the pass reads and sent from
@@ -173,10 +167,8 @@ pipeline_run(const struct pipeline *p)
 	timing_begin(p->e, SPAN_FORWARD_BACKWARD);
 	n = schedule_make(&shape, p->e->coord[AX_PP], &list, &use);
 	while (i < n)
-		if (list[i].kind == ACTION_FORWARD)
-			forward(p, &list[i++]);
-		else if (list[i].kind == ACTION_BACKWARD)
-			backward(p, &list[i++]);
+		if (list[i].kind == ACTION_FORWARD || list[i].kind == ACTION_BACKWARD)
+			pass(p, &list[i++]);
 		else
 			i += exchange(p, &list[i], n - i);
 	handover_settle(p->e);

@@ -1,11 +1,13 @@
 /*
- * replay.c - recordings of passes, one for each set of arguments
+ * replay.c - recordings of legs of passes, one for each set of arguments
  *
  * The first two calls of a kind run directly, because libraries choose algorithms and build plans
- * in them. The third is recorded and launched. A pass whose arguments could differ from the
+ * in them. The third is recorded and launched. A leg whose arguments could differ from the
  * recording (another loss scale, logits or losses to be kept, an observer) runs directly.
  */
 #include "lib/base/mem.h"
+#include "train/engine/hashes.h"
+#include "train/engine/model.h"
 #include "train/engine/replay.h"
 
 #include <stdlib.h>
@@ -22,7 +24,8 @@ struct recording {
 
 struct replay {
 	const struct engine *e;
-	struct recording *kind; /* [place][PASSES][training][accumulate] */
+	struct recording *kind; /* [place][PASSES][legs][training][accumulate] */
+	int legs;               /* of the pass that has most */
 };
 
 /* The index of a pass's chunk, slot, batch and link, or of none of them. */
@@ -54,7 +57,12 @@ replay_new(const struct engine *e)
 		return NULL;
 	r = mem_zalloc(1, sizeof *r);
 	r->e = e;
-	r->kind = mem_zalloc((size_t)places(e) * PASSES * 4, sizeof *r->kind);
+	for (int i = 0; i < PASSES * layout_chunks(&e->plan.layout); i++) {
+		int legs = e->moves[i / PASSES][i % PASSES].num_legs;
+
+		r->legs = legs > r->legs ? legs : r->legs;
+	}
+	r->kind = mem_zalloc((size_t)(places(e) * PASSES * r->legs) * 4, sizeof *r->kind);
 	return r;
 }
 
@@ -68,38 +76,41 @@ replay_free(struct replay *r)
 	free(r);
 }
 
-/* Records the pass and launches it; if the device cannot record it, the pass runs directly. */
+/* Records the leg and launches it; if the device cannot record it, it runs directly. */
 static void
-record(struct replay *r, struct recording *k, struct step *s, void (*pass)(struct step *))
+record(struct recording *k, struct step *s, const struct moves *of, const struct leg *leg)
 {
-	const struct backend *b = r->e->backend;
+	const struct backend *b = s->e->backend;
 
-	if (b->record_begin(r->e->stream)) {
-		pass(s);
-		k->graph = b->record_end(r->e->stream);
+	if (b->record_begin(s->e->stream)) {
+		step_leg(s, of, leg);
+		k->graph = b->record_end(s->e->stream);
 	}
-	k->token_scale = r->e->token_scale;
+	k->token_scale = s->e->token_scale;
 	k->failed = !k->graph;
 	if (k->graph)
-		b->launch(r->e->stream, k->graph);
+		b->launch(s->e->stream, k->graph);
 	else
-		pass(s);
+		step_leg(s, of, leg);
 }
 
 void
-replay_pass(struct replay *r, int which, struct step *s, void (*pass)(struct step *))
+replay_leg(struct replay *r, struct step *s, const struct moves *of, const struct leg *leg)
 {
 	struct recording *k;
+	int at;
 
-	if (!r || s->logits || s->losses || r->e->stream->observer) {
-		pass(s);
+	if (!r || s->logits || s->losses || s->e->stream->observer ||
+	    (of->backward && hashes_watches(s))) {
+		step_leg(s, of, leg);
 		return;
 	}
-	k = &r->kind[((place(s) * PASSES + which) * 2 + s->training) * 2 + s->accumulate];
-	if (k->graph && k->token_scale == r->e->token_scale)
-		r->e->backend->launch(r->e->stream, k->graph);
+	at = (place(s) * PASSES + of->backward) * r->legs + leg->number;
+	k = &r->kind[(at * 2 + s->training) * 2 + s->accumulate];
+	if (k->graph && k->token_scale == s->e->token_scale)
+		s->e->backend->launch(s->e->stream, k->graph);
 	else if (!k->graph && !k->failed && k->calls++ >= WARM_CALLS)
-		record(r, k, s, pass);
+		record(k, s, of, leg);
 	else
-		pass(s);
+		step_leg(s, of, leg);
 }

@@ -16,10 +16,8 @@ struct replay;
  * dropout. */
 struct replay *replay_new(const struct engine *e);
 void replay_free(struct replay *r);
-/*
- * Has the effect of pass(s): calls it, or launches what it queued before with the same places,
- * training, accumulate and loss scale. `which`, 0 or 1, distinguishes two passes. r may be NULL.
- */
-void replay_pass(struct replay *r, int which, struct step *s, void (*pass)(struct step *));
+/* Has the effect of step_leg: calls it, or launches what it queued before with the same places,
+ * training, accumulate and loss scale. r may be NULL. */
+void replay_leg(struct replay *r, struct step *s, const struct moves *of, const struct leg *leg);
 
 #endif

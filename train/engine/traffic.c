@@ -253,53 +253,9 @@ acquire_grads(struct step *s, int layer)
 				wait_reduced(s->e, i);
 }
 
-void
-traffic_forward_enter(struct step *s, int layer)
-{
-	if (s->e->groups.dp->size == 1)
-		return;
-	acquire_weights(s->e, layer, 1);
-	/* The head's gradients are computed in the forward pass. */
-	if (s->training && layer == s->e->plan.model.num_layers)
-		acquire_grads(s, layer);
-}
-
-void
-traffic_backward_begin(struct step *s)
-{
-	const struct shards *sh = &s->e->mem.shards;
-	int k = sh->num_buckets - 1;
-
-	while (k >= 0 && sh->bucket[k].chunk > s->chunk)
-		k--;
-	s->e->traffic->next = k;
-}
-
-void
-traffic_backward_enter(struct step *s, int layer)
-{
-	if (s->e->groups.dp->size == 1)
-		return;
-	acquire_weights(s->e, layer, -1);
-	acquire_grads(s, layer);
-}
-
-void
-traffic_backward_leave(struct step *s, int layer)
-{
-	struct traffic *t = s->e->traffic;
-	const struct bucket *b = s->e->mem.shards.bucket;
-
-	if (!reduces(s))
-		return;
-	t->fresh = s->microbatch == 0;
-	for (int k = t->next; k >= 0 && b[k].chunk == s->chunk && b[k].first_layer >= layer;
-	     t->next = --k)
-		reduce(s->e, k);
-}
-
-bool
-traffic_forward_busy(const struct step *s)
+/* Whether the pass waits for weights or for room for gradients. */
+static bool
+waits(const struct step *s)
 {
 	bool busy = s->e->groups.dp->size > 1 &&
 	    (s->e->mem.bytes[BUF_WEIGHT_SLOTS] || s->e->mem.bytes[BUF_GRAD_SLOTS]);
@@ -309,10 +265,48 @@ traffic_forward_busy(const struct step *s)
 	return busy;
 }
 
+/* A backward pass reduces from the last bucket of its chunk on. */
 bool
-traffic_backward_busy(const struct step *s)
+traffic_begin(struct step *s, bool backward)
 {
-	return reduces(s) || traffic_forward_busy(s);
+	const struct shards *sh = &s->e->mem.shards;
+	int k = sh->num_buckets - 1;
+
+	if (!backward)
+		return waits(s);
+	while (k >= 0 && sh->bucket[k].chunk > s->chunk)
+		k--;
+	s->e->traffic->next = k;
+	return reduces(s) || waits(s);
+}
+
+void
+traffic_enter(struct step *s, const struct move *m)
+{
+	int layer = s->e->mem.block[m->block].layer;
+	bool backward = m->kind == MOVE_BACKWARD;
+
+	if (s->e->groups.dp->size == 1)
+		return;
+	acquire_weights(s->e, layer, backward ? -1 : 1);
+	/* The head's gradients are computed in the forward pass. */
+	if (backward || (s->training && layer == s->e->plan.model.num_layers))
+		acquire_grads(s, layer);
+}
+
+void
+traffic_leave(struct step *s, const struct move *m)
+{
+	struct traffic *t = s->e->traffic;
+	const struct bucket *b = s->e->mem.shards.bucket;
+	int layer = s->e->mem.block[m->block].layer;
+
+	if (m->kind != MOVE_BACKWARD || !reduces(s))
+		return;
+	t->fresh = s->microbatch == 0;
+	for (int k = t->next; k >= 0 && b[k].chunk == s->chunk && b[k].first_layer >= layer;
+	     t->next = --k)
+		reduce(s->e, k);
 }
 
 /* --- the ends of a step ----------------------------------------------------------------------- */

@@ -6,7 +6,8 @@
  * waits for a bucket when it reaches its layers. Both run on their own streams, or on the compute
  * stream without overlap, with the same calls in the same order. With sharded gradients every
  * backward pass reduces; with sharded weights the buckets of layers are gathered when a pass needs
- * them, each while the previous one is used. Source: spec/engine.md 2 and 3.
+ * them, each while the previous one is used. All of
+ * this comes between the legs of passes (lib/model/moves.h). Source: spec/engine.md 2 and 3.
  */
 #ifndef TRAIN_ENGINE_TRAFFIC_H
 #define TRAIN_ENGINE_TRAFFIC_H
@@ -17,16 +18,13 @@
 struct traffic *traffic_open(struct engine *e, bool overlap_grads, bool overlap_weights);
 void traffic_close(struct traffic *t);
 
-/* True when a pass would wait, gather or reduce; it must not be recorded then. */
-bool traffic_forward_busy(const struct step *s);
-bool traffic_backward_busy(const struct step *s);
-
-/* Layers are numbered as in struct param; a pass calls these before it queues work of a layer. */
-void traffic_forward_enter(struct step *s, int layer);
-void traffic_backward_begin(struct step *s);
-void traffic_backward_enter(struct step *s, int layer);
-/* The backward pass has queued all work of the layer and of those after it. */
-void traffic_backward_leave(struct step *s, int layer);
+/* Call before a pass is queued. True when it waits, gathers or reduces: then it must be queued by
+ * legs, with the next two calls around each of them. */
+bool traffic_begin(struct step *s, bool backward);
+/* Before the work of a leg is queued: its first move. */
+void traffic_enter(struct step *s, const struct move *m);
+/* All work of a leg, up to this move, and so of the layers that use its buckets, is queued. */
+void traffic_leave(struct step *s, const struct move *m);
 /* The compute stream waits for all reductions of the step; then the own parts hold sums over the
  * replicas. */
 void traffic_reduced(struct engine *e);

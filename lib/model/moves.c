@@ -1,0 +1,109 @@
+/*
+ * moves.c - the list of a pass's moves, and its legs
+ */
+#include "lib/model/moves.h"
+
+#include "lib/base/mem.h"
+
+#include <stdlib.h>
+
+/* The first of the blocks that are recomputed together with block i; i + 1: it keeps everything. */
+static int
+recomputed_from(const struct memory_plan *m, int chunk, int i)
+{
+	const struct block *b = m->block;
+	int number = b[i].recompute_chunk, first = i + 1;
+
+	while (
+	    number >= 0 && first > m->chunk[chunk].first && b[first - 1].recompute_chunk == number)
+		first--;
+	return first;
+}
+
+/* Blocks first .. last, whose output already exists. */
+static void
+add_again(struct moves *out, int first, int last)
+{
+	for (int i = first; i <= last; i++)
+		out->move[out->num_moves++] = (struct move){ MOVE_AGAIN, i, i == first, i == last };
+}
+
+static void
+add_forward(struct moves *out, const struct block_range *r)
+{
+	for (int i = r->first; i < r->end; i++)
+		out->move[out->num_moves++] = (struct move){ .kind = MOVE_FORWARD, .block = i };
+}
+
+static void
+add_backward(struct moves *out, const struct memory_plan *m, int chunk)
+{
+	const struct block_range *r = &m->chunk[chunk];
+	int kept = r->end; /* from this block on, nothing has to run again */
+
+	for (int i = r->end; i-- > r->first;) {
+		if (i < kept) {
+			kept = recomputed_from(m, chunk, i);
+			add_again(out, kept, i);
+			kept = kept > i ? i : kept;
+		}
+		out->move[out->num_moves++] = (struct move){ .kind = MOVE_BACKWARD, .block = i };
+	}
+}
+
+static bool
+uses(const struct bucket *b, int layer)
+{
+	return b->first_layer <= layer && layer <= b->last_layer;
+}
+
+/* Whether replicas may communicate between two moves that follow each other. */
+static bool
+parted(const struct memory_plan *m, const struct move *a, const struct move *b)
+{
+	int from = m->block[a->block].layer, to = m->block[b->block].layer;
+
+	if ((a->kind == MOVE_BACKWARD) != (b->kind == MOVE_BACKWARD))
+		return true;
+	for (int k = 0; k < m->shards.num_buckets; k++)
+		if (uses(&m->shards.bucket[k], from) != uses(&m->shards.bucket[k], to))
+			return true;
+	return false;
+}
+
+static void
+add_legs(struct moves *out, const struct memory_plan *m)
+{
+	int n = out->num_moves, first = 0;
+
+	out->leg[out->num_legs++] = (struct leg){ 0, 0, n };
+	for (int i = 1; i <= n; i++)
+		if (i == n || parted(m, &out->move[i - 1], &out->move[i])) {
+			out->leg[out->num_legs] = (struct leg){ out->num_legs, first, i };
+			out->num_legs++;
+			first = i;
+		}
+}
+
+void
+moves_init(struct moves *out, const struct memory_plan *m, int chunk, bool backward)
+{
+	const struct block_range *r = &m->chunk[chunk];
+	size_t most = 2 * (size_t)(r->end - r->first);
+
+	*out = (struct moves){ .backward = backward,
+		.move = mem_alloc(most, sizeof *out->move),
+		.leg = mem_alloc(most + 1, sizeof *out->leg) };
+	if (backward)
+		add_backward(out, m, chunk);
+	else
+		add_forward(out, r);
+	add_legs(out, m);
+}
+
+void
+moves_release(struct moves *m)
+{
+	free(m->move);
+	free(m->leg);
+}

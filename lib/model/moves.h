@@ -1,0 +1,45 @@
+/*
+ * moves.h - what a pass through a chunk does, in order, and where its replicas may communicate
+ *
+ * A forward pass goes through the chunk's blocks. A backward pass goes through them in reverse; it
+ * runs blocks that kept nothing forward again before the first of them that it goes back through.
+ * Gradients are reduced and weights gathered by bucket, so only between moves that use other
+ * buckets. What lies between two such places can be recorded by a device and launched as a whole.
+ */
+#ifndef MODEL_MOVES_H
+#define MODEL_MOVES_H
+
+#include "lib/model/memory.h"
+
+enum move_kind { MOVE_FORWARD, MOVE_AGAIN, MOVE_BACKWARD };
+
+/* One block. */
+struct move {
+	enum move_kind kind;
+	int block; /* of the stage */
+	/* of those that run again together: the first, whose input was kept, and the last, whose
+	 * output nothing reads */
+	bool first, last;
+};
+
+/* Moves [first, end) of a pass. */
+struct leg {
+	int number; /* its index in the list */
+	int first, end;
+};
+
+/* The first leg is the whole pass; the others follow each other through it. Within one of them all
+ * moves use the same buckets and go in the same direction. */
+struct moves {
+	bool backward;
+	struct move *move;
+	int num_moves;
+	struct leg *leg;
+	int num_legs;
+};
+
+/* The moves of a pass through a chunk of the stage whose plan is m; released by moves_release. */
+void moves_init(struct moves *out, const struct memory_plan *m, int chunk, bool backward);
+void moves_release(struct moves *m);
+
+#endif

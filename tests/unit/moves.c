@@ -1,0 +1,153 @@
+/* moves.c - tests of the moves of a pass: each block once in its direction, what was not kept made
+ * again before it is needed, and legs that part exactly where the buckets in use change */
+#include "lib/model/moves.h"
+
+#include "lib/model/family.h"
+#include "tests/check.h"
+
+/* Six layers on two stages in chunks, in buckets of about a layer or of all layers. */
+static void
+plan(struct memory_plan *m, struct recompute recompute, int64_t bucket)
+{
+	struct layout l = {
+		.tensor_model_parallel_size = 1,
+		.context_parallel_size = 1,
+		.data_parallel_size = 2,
+		.pipeline_model_parallel_size = 1,
+	};
+	struct train_shape s = { .seq_length = 32,
+		.micro_batch_size = 1,
+		.num_microbatches = 1,
+		.dtype = DTYPE_F32,
+		.recompute = recompute,
+		.bucket_size = bucket };
+	struct model_config c;
+	int coord[AX_COUNT] = { 0 };
+
+	family_defaults(&c);
+	c.num_layers = 6;
+	c.hidden_size = 64;
+	c.num_attention_heads = c.num_query_groups = 4;
+	c.kv_channels = 16;
+	c.ffn_hidden_size = 128;
+	c.max_position_embeddings = 32;
+	c.vocab_size = 500;
+	c.untie_embeddings_and_output_weights = true;
+	memory_plan(m, &c, &l, &s, coord);
+}
+
+/* The bucket of matrices that a layer uses. */
+static int
+bucket_of(const struct memory_plan *m, int layer)
+{
+	for (int k = 0; k < m->shards.num_buckets; k++)
+		if (m->shards.bucket[k].decay && m->shards.bucket[k].first_layer <= layer &&
+		    layer <= m->shards.bucket[k].last_layer)
+			return k;
+	return -1;
+}
+
+/* Legs follow each other through the pass, and part where the bucket or the direction changes. */
+static void
+check_legs(const struct memory_plan *m, const struct moves *p)
+{
+	CHECK(p->leg[0].first == 0 && p->leg[0].end == p->num_moves);
+	for (int i = 1, at = 0; i < p->num_legs; at = p->leg[i++].end) {
+		const struct leg *l = &p->leg[i];
+
+		CHECK(l->number == i && l->first == at && l->end > at);
+		for (int k = l->first; k < l->end; k++) {
+			const struct move *a = &p->move[k], *b = a + 1;
+			bool same = k + 1 < p->num_moves &&
+			    bucket_of(m, m->block[a->block].layer) ==
+				bucket_of(m, m->block[b->block].layer) &&
+			    (a->kind == MOVE_BACKWARD) == (b->kind == MOVE_BACKWARD);
+
+			CHECK(same == (k + 1 < l->end));
+		}
+	}
+	CHECK(p->leg[p->num_legs - 1].end == p->num_moves);
+}
+
+static void
+test_forward(void)
+{
+	struct memory_plan m;
+	struct moves p;
+
+	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 1);
+	moves_init(&p, &m, 0, false);
+	CHECK(!p.backward && p.num_moves == m.num_blocks && m.num_blocks == 14);
+	for (int i = 0; i < p.num_moves; i++)
+		CHECK(p.move[i].kind == MOVE_FORWARD && p.move[i].block == i);
+	/* The embedding, each layer, the head. */
+	CHECK(p.num_legs == 1 + 8);
+	check_legs(&m, &p);
+	moves_release(&p);
+	memory_release(&m);
+	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 0);
+	moves_init(&p, &m, 0, false);
+	CHECK(p.num_legs == 1 + 3);
+	check_legs(&m, &p);
+	moves_release(&p);
+	memory_release(&m);
+}
+
+/* Each block goes back once, from the last; one that is recomputed has gone forward again before
+ * it, together with those up to the next that was kept. */
+static void
+check_backward(const struct memory_plan *m, const struct moves *p)
+{
+	int next = m->num_blocks - 1;
+	bool made[32] = { false };
+
+	for (int k = 0; k < p->num_moves; k++) {
+		const struct move *a = &p->move[k];
+		const struct block *b = &m->block[a->block];
+
+		if (a->kind == MOVE_BACKWARD) {
+			CHECK(a->block == next-- && !a->first && !a->last);
+			CHECK(made[a->block] == (b->recompute_chunk >= 0));
+			continue;
+		}
+		CHECK(a->kind == MOVE_AGAIN && !made[a->block] && b->recompute_chunk >= 0);
+		made[a->block] = true;
+		CHECK(a->first == (a->block == 0 || b[-1].recompute_chunk != b->recompute_chunk));
+		CHECK(a->last == (b[1].recompute_chunk != b->recompute_chunk));
+		CHECK(a->first || p->move[k - 1].block == a->block - 1);
+		CHECK(!a->last || p->move[k + 1].block == a->block);
+	}
+	CHECK(next == -1);
+	check_legs(m, p);
+}
+
+static void
+test_backward(void)
+{
+	static const struct recompute how[] = {
+		{ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 },
+		{ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 },
+		{ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 4 },
+		{ RECOMPUTE_FULL, RECOMPUTE_BLOCK, 3 },
+	};
+	static const int again[] = { 0, 12, 12, 6 };
+	struct memory_plan m;
+	struct moves p;
+
+	for (int i = 0; i < 8; i++) {
+		plan(&m, how[i / 2], i % 2);
+		moves_init(&p, &m, 0, true);
+		CHECK(p.backward && p.num_moves == m.num_blocks + again[i / 2]);
+		check_backward(&m, &p);
+		moves_release(&p);
+		memory_release(&m);
+	}
+}
+
+int
+main(void)
+{
+	test_forward();
+	test_backward();
+	return check_done();
+}
