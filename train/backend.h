@@ -105,13 +105,18 @@ struct backend {
 	 * where the device has failed, which sync reports. From any thread. NULL: nothing is
 	 * queued, and work is done when the call returns. */
 	bool (*passed)(struct device *, struct event *);
-	/* Operations queued between record_begin and record_end are kept instead of run, and run by
-	 * each launch, with the arguments they had. record_begin is false, and record_end NULL,
-	 * where that cannot be done: nothing has been run then. A recording lives until close.
-	 * record_begin NULL: the backend has none of this. */
-	bool (*record_begin)(struct stream *);
-	struct recorded *(*record_end)(struct stream *);
+	/* What is queued between record_begin and record_end is kept instead of run, and run by
+	 * each launch, with the arguments it had: operations, and collectives except those in parts
+	 * between ranks that share memory. Events order what is kept and nothing else; timers are
+	 * passed in each launch. record_begin is false, and record_end NULL, with why, where that
+	 * cannot be done: nothing has been run then. record_begin NULL: the backend has none of
+	 * this. */
+	bool (*record_begin)(struct stream *, struct err *why);
+	struct recorded *(*record_end)(struct stream *, struct err *why);
 	void (*launch)(struct stream *, struct recorded *);
+	/* Frees a recording, which no stream may still run: before the communicators whose
+	 * collectives it has. NULL is ignored. */
+	void (*drop)(struct recorded *);
 	/* A communicator for memory of the device, of the ranks of a host communicator, which it
 	 * takes over: free() frees both. All ranks of host call. NULL: host memory is device
 	 * memory, and the host communicator serves. */

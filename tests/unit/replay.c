@@ -1,10 +1,12 @@
 /* replay.c - tests of recorded legs of passes on a device that only counts legs run, recorded and
  * launched */
 #include "tests/check.h"
+#include "train/comm.h"
 #include "train/engine/replay.h"
+#include "train/engine/timing.h"
 #include "train/layers/layer.h"
 
-static int passed, recorded, launched;
+static int passed, recorded, launched, dropped;
 static bool recording, broken;
 
 struct recorded {
@@ -26,21 +28,25 @@ pass(const struct layer *l, struct step *s, const struct tensor *y, const struct
 }
 
 static bool
-begin(struct stream *st)
+begin(struct stream *st, struct err *why)
 {
 	(void)st;
+	(void)why;
 	recording = true;
 	return true;
 }
 
 static struct recorded *
-end(struct stream *st)
+end(struct stream *st, struct err *why)
 {
 	static struct recorded r;
 
 	(void)st;
 	recording = false;
-	return broken ? NULL : &r;
+	if (!broken)
+		return &r;
+	err_set(why, "a device that keeps nothing");
+	return NULL;
 }
 
 static void
@@ -49,6 +55,13 @@ launch(struct stream *st, struct recorded *r)
 	(void)st;
 	(void)r;
 	launched++;
+}
+
+static void
+drop(struct recorded *r)
+{
+	(void)r;
+	dropped++;
 }
 
 /* Checks the counters. */
@@ -70,13 +83,15 @@ main(void)
 	struct moves moves[][2] = { { { false, &forward, 1, legs, 2 },
 	    { true, &backward, 1, legs, 2 } } };
 	const struct moves *to = &moves[0][0], *back = &moves[0][1];
-	struct backend b = { .record_begin = begin, .record_end = end, .launch = launch };
+	struct backend b = {
+		.record_begin = begin, .record_end = end, .launch = launch, .drop = drop
+	};
 	struct stream stream = { 0 };
-	struct comm tp = { .size = 1 }, cp = tp;
+	struct comm world = { .size = 1 };
 	struct engine e = { .backend = &b,
 		.stream = &stream,
-		.groups.tp = &tp,
-		.groups.cp = &cp,
+		.groups.world = &world,
+		.timing = timing_new(),
 		.mem = { .use = { 2, 2, 1 }, .block = &block, .chunk = &chunk },
 		.moves = moves,
 		.layer = &layer,
@@ -119,18 +134,22 @@ main(void)
 	replay_leg(r, &s, to, legs);
 	counted(11, 1, 4);
 	replay_free(r);
-	/* A device that fails to record a pass is not asked again. */
+	CHECK(dropped == 1);
+	/* A device that fails to record a leg is not asked again, for no other leg either. */
 	broken = true;
 	r = replay_new(&e);
 	for (int i = 0; i < 5; i++)
 		replay_leg(r, &s, to, legs);
-	counted(16, 2, 4);
+	for (int i = 0; i < 5; i++)
+		replay_leg(r, &s, back, legs);
+	counted(21, 2, 4);
 	replay_free(r);
-	/* Nothing is recorded with communication, with dropout, or on a device without recordings.
-	 */
-	tp.size = 2;
+	CHECK(dropped == 1);
+	/* Nothing is recorded with dropout, with tensor ranks that communicate beside GEMMs, or on
+	 * a device without recordings. */
+	e.beside.stream = &stream;
 	CHECK(!replay_new(&e));
-	tp.size = 1;
+	e.beside.stream = NULL;
 	e.plan.model.attention_dropout = 0.1;
 	CHECK(!replay_new(&e));
 	e.plan.model.attention_dropout = 0;
@@ -140,6 +159,7 @@ main(void)
 	b.record_begin = NULL;
 	CHECK(!replay_new(&e));
 	replay_leg(NULL, &s, to, legs);
-	counted(17, 2, 4);
+	counted(22, 2, 4);
+	timing_free(e.timing);
 	return check_done();
 }

@@ -17,22 +17,24 @@
 /* Kept in a list so that the device can destroy all events. */
 struct event {
 	cudaEvent_t handle;
+	bool timer;
 	struct event *next;
 };
 struct recorded {
 	cudaGraphExec_t handle;
-	struct recorded *next;
 };
 
 /* The first failure is kept, since later ones follow from it; `what` must be static. The
- * operation's caller gets no status: sync() reports it. */
+ * operation's caller gets no status: sync() reports it, or the end of the recording. */
 void
 cu_fail(struct device *d, const char *what, const char *reason)
 {
-	if (d->failed)
+	struct failure *f = d->recording ? &d->refusal : &d->failure;
+
+	if (f->what)
 		return;
-	d->failed = what;
-	snprintf(d->reason, sizeof d->reason, "%s", reason);
+	f->what = what;
+	snprintf(f->reason, sizeof f->reason, "%s", reason);
 }
 
 /* For calls whose failure makes the device unusable. */
@@ -204,13 +206,6 @@ cuda_close(struct device *d)
 		d->events = next;
 	}
 	attention_cache_free(d->attention);
-	while (d->recordings) {
-		struct recorded *next = d->recordings->next;
-
-		(void)cudaGraphExecDestroy(d->recordings->handle);
-		free(d->recordings);
-		d->recordings = next;
-	}
 	gemm_cache_free(d->gemms);
 	nvml_close(d->nvml);
 	(void)cudaFree(d->workspace);
@@ -382,8 +377,8 @@ cuda_sync(struct stream *st, struct err *e)
 	struct device *d = st->device;
 	cudaError_t rc = cudaStreamSynchronize(cu_handle(st));
 
-	if (d->failed)
-		return err_set(e, "GPU %d: %s: %s", d->index, d->failed, d->reason);
+	if (d->failure.what)
+		return err_set(e, "GPU %d: %s: %s", d->index, d->failure.what, d->failure.reason);
 	if (rc != cudaSuccess)
 		return err_set(e, "GPU %d: %s (the operation queued last: %s)", d->index,
 		    cudaGetErrorString(rc), d->last);
@@ -413,7 +408,10 @@ cuda_event(struct device *d)
 static struct event *
 cuda_timer(struct device *d)
 {
-	return event_new(d, cudaEventDefault);
+	struct event *ev = event_new(d, cudaEventDefault);
+
+	ev->timer = true;
+	return ev;
 }
 
 /* To half a microsecond. 0 for events that no stream has passed. */
@@ -441,11 +439,16 @@ cuda_passed(struct device *d, struct event *ev)
 	return rc != cudaErrorNotReady;
 }
 
-/* Recording again moves the event; waits that were queued before keep the old place. */
+/* Recording again moves the event; waits that were queued before keep the old place. In a recording
+ * a timer is work of its own; any other event is but an order of what is kept. */
 static void
 cuda_record(struct stream *st, struct event *ev)
 {
-	cu_ok(st->device, cudaEventRecord(ev->handle, cu_handle(st)), "cudaEventRecord");
+	unsigned kind =
+	    ev->timer && st->device->recording ? cudaEventRecordExternal : cudaEventRecordDefault;
+
+	cu_ok(st->device, cudaEventRecordWithFlags(ev->handle, cu_handle(st), kind),
+	    "cudaEventRecord");
 }
 
 /* The stream waits, the host does not. An event that was never recorded causes no wait. */
@@ -457,40 +460,55 @@ cuda_wait(struct stream *st, struct event *ev)
 
 /* Records only this thread's calls: a save may be copying on another stream. */
 static bool
-cuda_record_begin(struct stream *st)
+cuda_record_begin(struct stream *st, struct err *why)
 {
-	if (cudaStreamBeginCapture(cu_handle(st), cudaStreamCaptureModeThreadLocal) == cudaSuccess)
+	struct device *d = st->device;
+	cudaError_t rc = cudaStreamBeginCapture(cu_handle(st), cudaStreamCaptureModeThreadLocal);
+
+	d->recording = rc == cudaSuccess;
+	d->refusal.what = NULL;
+	if (d->recording)
 		return true;
 	(void)cudaGetLastError();
+	err_set(why, "GPU %d: %s", d->index, cudaGetErrorString(rc));
 	return false;
 }
 
 /* A call that cannot be recorded ends the recording; that is not a failure of the device. */
 static struct recorded *
-cuda_record_end(struct stream *st)
+cuda_record_end(struct stream *st, struct err *why)
 {
 	struct device *d = st->device;
+	struct failure *f = &d->refusal;
 	cudaGraph_t graph = NULL;
 	struct recorded *r = mem_zalloc(1, sizeof *r);
 
-	if (cudaStreamEndCapture(cu_handle(st), &graph) != cudaSuccess ||
-	    cudaGraphInstantiate(&r->handle, graph, 0) != cudaSuccess) {
-		(void)cudaGetLastError();
-		free(r);
-		r = NULL;
-	} else {
-		r->next = d->recordings;
-		d->recordings = r;
-	}
+	cu_ok(d, cudaStreamEndCapture(cu_handle(st), &graph), "cudaStreamEndCapture");
+	if (!f->what)
+		cu_ok(d, cudaGraphInstantiate(&r->handle, graph, 0), "cudaGraphInstantiate");
+	d->recording = false;
 	if (graph)
 		(void)cudaGraphDestroy(graph);
-	return r;
+	if (!f->what)
+		return r;
+	(void)cudaGetLastError();
+	err_set(why, "GPU %d: %s: %s", d->index, f->what, f->reason);
+	free(r);
+	return NULL;
 }
 
 static void
 cuda_launch(struct stream *st, struct recorded *r)
 {
 	cu_ok(st->device, cudaGraphLaunch(r->handle, cu_handle(st)), "a recorded pass");
+}
+
+static void
+cuda_drop(struct recorded *r)
+{
+	if (r)
+		(void)cudaGraphExecDestroy(r->handle);
+	free(r);
 }
 
 /* No max_norm: rows are walked, not held. */
@@ -523,5 +541,6 @@ const struct backend backend_cuda = {
 	.record_begin = cuda_record_begin,
 	.record_end = cuda_record_end,
 	.launch = cuda_launch,
+	.drop = cuda_drop,
 	.comm = nccl_comm,
 };

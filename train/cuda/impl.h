@@ -33,6 +33,12 @@ struct gemm_cache;
 struct attention_cache;
 struct nvml;
 
+/* What failed first, or NULL, and why. */
+struct failure {
+	const char *what;
+	char reason[256];
+};
+
 struct device {
 	int index;   /* the runtime's number of the GPU */
 	int num_sms; /* for the size of grids; no result depends on it */
@@ -43,12 +49,12 @@ struct device {
 	void *workspace; /* CU_WORKSPACE + CU_SIDE bytes, of the compute stream */
 	struct gemm_cache *gemms;
 	struct attention_cache *attention;
-	struct nvml *nvml;           /* NULL: no meters */
-	struct event *events;        /* list of all events */
-	struct recorded *recordings; /* likewise */
-	const char *last;            /* operation queued last */
-	const char *failed;          /* operation that failed first, or NULL */
-	char reason[256];
+	struct nvml *nvml;    /* NULL: no meters */
+	struct event *events; /* list of all events */
+	const char *last;     /* operation queued last */
+	struct failure failure;
+	bool recording;         /* calls are kept, and their failures no failure of the device */
+	struct failure refusal; /* of those that are kept */
 };
 
 /* After a kernel launch: notes its name and keeps its failure. */

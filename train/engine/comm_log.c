@@ -8,6 +8,7 @@
  * reading, treats the slot as overwritten.
  */
 #include "lib/base/clock.h"
+#include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "train/engine/comm_log.h"
 
@@ -28,10 +29,11 @@ struct slot {
 	atomic_int role;
 	_Atomic(const char *) kind, site;
 	_Atomic double begun;
-	/* before and after the call on its stream; NULL: not made yet */
-	_Atomic(struct event *) reached;
-	struct event *passed;
-	atomic_bool queued; /* what comes before it on a stream is marked by `reached` */
+	/* before and after the call on its stream: events of the slot, or of another one where
+	 * calls are launched together */
+	_Atomic(struct event *) reached, passed;
+	atomic_bool queued;           /* what comes before it on a stream is marked by `reached` */
+	struct event *before, *after; /* of the slot; NULL: not made yet */
 };
 
 /* The calls of one communicator. */
@@ -63,6 +65,27 @@ struct course {
 	size_t count, room;
 };
 
+/* A call of a recording. */
+struct kept {
+	struct comm_history *h;
+	const char *kind, *site;
+	uint64_t bytes;
+};
+
+/* Those of one communicator. */
+struct kept_of {
+	struct comm_history *h;
+	uint64_t count;
+	struct event *reached; /* of the last launch */
+};
+
+struct comm_calls {
+	struct kept *call;
+	size_t count, room;
+	struct kept_of of[COMM_ROLES];
+	size_t num_of;
+};
+
 struct comm_log {
 	pthread_mutex_t lock; /* of the list and of `closed` */
 	struct comm_history *first;
@@ -71,6 +94,7 @@ struct comm_log {
 	void (*hold)(void *ctx);
 	void *ctx;
 	/* used by the writer alone */
+	struct comm_calls *kept;             /* calls are kept here; NULL: they are made */
 	struct course course[COURSES], *now; /* now: NULL before the first call of all ranks */
 	size_t at;                           /* calls of it that have been made */
 };
@@ -177,9 +201,9 @@ begin(struct comm_history *h, struct comm_record r)
 	atomic_store_explicit(&h->begun, r.number, memory_order_release);
 }
 
-/* st: what the call was queued on. */
+/* From its event on, `of` calls up to the latest have ended. */
 static void
-end(struct comm_history *h, struct stream *st)
+mark_end(struct comm_history *h, struct stream *st, uint64_t of)
 {
 	const struct backend *b = h->group.backend;
 	uint64_t number = GET(&h->begun);
@@ -189,25 +213,78 @@ end(struct comm_history *h, struct stream *st)
 		atomic_store_explicit(&h->ended, number, memory_order_release);
 		return;
 	}
-	if (!s->passed)
-		s->passed = b->event(h->group.device);
-	b->record(st, s->passed);
+	if (!s->after)
+		s->after = b->event(h->group.device);
+	b->record(st, s->after);
+	for (uint64_t i = 0; i < of && i < SLOTS; i++)
+		PUT(&h->slot[(number - i) % SLOTS].passed, s->after);
 	atomic_store_explicit(&h->queued, number, memory_order_release);
 }
 
-/* Marks the place of the next call on its stream, which is NULL for one on the host. */
+/* st: what the call was queued on. */
 static void
+end(struct comm_history *h, struct stream *st)
+{
+	if (!h->log->kept)
+		mark_end(h, st, 1);
+}
+
+/* Says that the place of the next call on its stream is marked by ev; NULL: it is on none. */
+static void
+put_mark(struct comm_history *h, struct event *ev)
+{
+	struct slot *s = &h->slot[(GET(&h->begun) + 1) % SLOTS];
+
+	PUT(&s->queued, ev != NULL);
+	if (ev)
+		atomic_store_explicit(&s->reached, ev, memory_order_release);
+}
+
+/* Marks the place of the next call on its stream, which is NULL for one on the host. */
+static struct event *
 mark(struct comm_history *h, struct stream *st)
 {
 	const struct backend *b = h->group.backend;
 	struct slot *s = &h->slot[(GET(&h->begun) + 1) % SLOTS];
 
-	PUT(&s->queued, b && st);
 	if (!b || !st)
-		return;
-	if (!GET(&s->reached))
-		atomic_store_explicit(&s->reached, b->event(h->group.device), memory_order_release);
-	b->record(st, GET(&s->reached));
+		return NULL;
+	if (!s->before)
+		s->before = b->event(h->group.device);
+	b->record(st, s->before);
+	return s->before;
+}
+
+static struct kept_of *
+kept_of(struct comm_calls *k, struct comm_history *h)
+{
+	size_t i = 0;
+
+	while (i < k->num_of && k->of[i].h != h)
+		i++;
+	if (i == COMM_ROLES)
+		BUG("a recording with calls of more than %d communicators", COMM_ROLES);
+	if (i == k->num_of)
+		k->of[k->num_of++] = (struct kept_of){ .h = h };
+	return &k->of[i];
+}
+
+static void
+keep(struct comm_calls *k, const struct kept *call)
+{
+	if (k->count == k->room) {
+		k->room = 2 * k->room + 64;
+		k->call = mem_realloc(k->call, k->room, sizeof *k->call);
+	}
+	k->call[k->count++] = *call;
+	kept_of(k, call->h)->count++;
+}
+
+static void
+begin_kept(const struct kept *k, struct event *reached)
+{
+	put_mark(k->h, reached);
+	begin(k->h, (struct comm_record){ 0, k->h->group.role, k->kind, k->site, k->bytes, 0 });
 }
 
 /* Begins the record of a call, and uses up the caller's source position. */
@@ -215,9 +292,12 @@ static struct comm_history *
 begin_call(struct comm *c, struct stream *st, const char *kind, size_t bytes)
 {
 	struct comm_history *h = c->history;
+	struct kept call = { h, kind, c->site, bytes };
 
-	mark(h, st);
-	begin(h, (struct comm_record){ 0, h->group.role, kind, c->site, bytes, 0 });
+	if (h->log->kept)
+		keep(h->log->kept, &call);
+	else
+		begin_kept(&call, mark(h, st));
 	c->site = NULL;
 	return h;
 }
@@ -469,6 +549,49 @@ comm_log_end(struct comm *world)
 		end(world->history, NULL);
 }
 
+void
+comm_log_keep(struct comm *world)
+{
+	if (world->history)
+		world->history->log->kept = mem_zalloc(1, sizeof(struct comm_calls));
+}
+
+struct comm_calls *
+comm_log_kept(struct comm *world)
+{
+	struct comm_calls *k = NULL;
+
+	if (world->history) {
+		k = world->history->log->kept;
+		world->history->log->kept = NULL;
+	}
+	return k;
+}
+
+void
+comm_calls_free(struct comm_calls *k)
+{
+	if (k)
+		free(k->call);
+	free(k);
+}
+
+void
+comm_log_launch(struct comm_calls *k, struct stream *st)
+{
+	for (size_t i = 0; k && i < k->num_of; i++)
+		k->of[i].reached = mark(k->of[i].h, st);
+	for (size_t i = 0; k && i < k->count; i++)
+		begin_kept(&k->call[i], kept_of(k, k->call[i].h)->reached);
+}
+
+void
+comm_log_launched(struct comm_calls *k, struct stream *st)
+{
+	for (size_t i = 0; k && i < k->num_of; i++)
+		mark_end(k->of[i].h, st, k->of[i].count);
+}
+
 /* --- the reader ------------------------------------------------------------------------------- */
 
 /* False when the call is no longer in the ring. */
@@ -496,8 +619,8 @@ ask_device(struct comm_history *h)
 
 	if (queued > SLOTS && number < queued - SLOTS)
 		number = queued - SLOTS;
-	while (
-	    number < queued && g->backend->passed(g->device, h->slot[(number + 1) % SLOTS].passed))
+	while (number < queued &&
+	    g->backend->passed(g->device, GET(&h->slot[(number + 1) % SLOTS].passed)))
 		number++;
 	if (number != GET(&h->ended))
 		h->moved = clock_seconds();

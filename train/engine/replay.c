@@ -2,13 +2,19 @@
  * replay.c - recordings of legs of passes, one for each set of arguments
  *
  * The first two calls of a kind run directly, because libraries choose algorithms and build plans
- * in them. The third is recorded and launched. A leg whose arguments could differ from the
- * recording (another loss scale, logits or losses to be kept, an observer) runs directly.
+ * in them, and connect. The third is recorded and launched. A leg whose arguments could differ from
+ * the recording (another loss scale, logits or losses to be kept, an observer) runs directly.
+ *
+ * Tensor and context ranks communicate inside a recording, and each decides alone: what a rank
+ * launches and what it queues are the same calls in the same order.
  */
 #include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "train/engine/comm_log.h"
 #include "train/engine/hashes.h"
 #include "train/engine/model.h"
 #include "train/engine/replay.h"
+#include "train/engine/timing.h"
 
 #include <stdlib.h>
 
@@ -17,15 +23,17 @@ enum { WARM_CALLS = 2, PASSES = 2 };
 /* One kind of call. */
 struct recording {
 	struct recorded *graph; /* NULL: none yet */
-	int calls;
-	bool failed;        /* the device could not record it; it is not tried again */
+	int runs;
 	double token_scale; /* the recording's */
+	struct comm_calls *calls;
+	struct kept_spans *spans;
 };
 
 struct replay {
 	const struct engine *e;
 	struct recording *kind; /* [place][PASSES][legs][training][accumulate] */
-	int legs;               /* of the pass that has most */
+	int num_kinds, legs;    /* legs: of the pass that has most */
+	bool off;               /* the device has not recorded a leg: it is not tried again */
 };
 
 /* The index of a pass's chunk, slot, batch and link, or of none of them. */
@@ -46,14 +54,23 @@ place(const struct step *s)
 	return (at * u->batches + s->batch) * (u->links + 1) + s->link + 1;
 }
 
+/* Masks of dropout have the step in their key. What tensor ranks say beside GEMMs has the number of
+ * the call in its flags. */
+static bool
+repeats(const struct engine *e)
+{
+	const struct model_config *c = &e->plan.model;
+
+	return !e->beside.stream && c->hidden_dropout == 0 && c->embedding_dropout == 0 &&
+	    c->attention_dropout == 0;
+}
+
 struct replay *
 replay_new(const struct engine *e)
 {
-	const struct model_config *c = &e->plan.model;
 	struct replay *r;
 
-	if (!e->backend->record_begin || e->groups.tp->size > 1 || e->groups.cp->size > 1 ||
-	    c->hidden_dropout > 0 || c->embedding_dropout > 0 || c->attention_dropout > 0)
+	if (!e->backend->record_begin || !repeats(e))
 		return NULL;
 	r = mem_zalloc(1, sizeof *r);
 	r->e = e;
@@ -62,55 +79,91 @@ replay_new(const struct engine *e)
 
 		r->legs = legs > r->legs ? legs : r->legs;
 	}
-	r->kind = mem_zalloc((size_t)(places(e) * PASSES * r->legs) * 4, sizeof *r->kind);
+	r->num_kinds = places(e) * PASSES * r->legs * 4;
+	r->kind = mem_zalloc((size_t)r->num_kinds, sizeof *r->kind);
 	return r;
 }
 
-/* The recordings themselves belong to the device and are freed with it. */
+static void
+forget(const struct engine *e, struct recording *k)
+{
+	if (k->graph)
+		e->backend->drop(k->graph);
+	comm_calls_free(k->calls);
+	kept_spans_free(k->spans);
+	k->graph = NULL;
+	k->calls = NULL;
+	k->spans = NULL;
+}
+
 void
 replay_free(struct replay *r)
 {
 	if (!r)
 		return;
+	for (int i = 0; i < r->num_kinds; i++)
+		forget(r->e, &r->kind[i]);
 	free(r->kind);
 	free(r);
 }
 
-/* Records the leg and launches it; if the device cannot record it, it runs directly. */
-static void
+/* False where the device cannot record the leg, of which nothing has been run then. */
+static bool
 record(struct recording *k, struct step *s, const struct moves *of, const struct leg *leg)
 {
-	const struct backend *b = s->e->backend;
+	struct engine *e = s->e;
+	struct err why;
 
-	if (b->record_begin(s->e->stream)) {
+	timing_keep(e);
+	comm_log_keep(e->groups.world);
+	if (e->backend->record_begin(e->stream, &why)) {
 		step_leg(s, of, leg);
-		k->graph = b->record_end(s->e->stream);
+		k->graph = e->backend->record_end(e->stream, &why);
 	}
-	k->token_scale = s->e->token_scale;
-	k->failed = !k->graph;
+	k->token_scale = e->token_scale;
+	k->calls = comm_log_kept(e->groups.world);
+	k->spans = timing_kept(e);
 	if (k->graph)
-		b->launch(s->e->stream, k->graph);
-	else
-		step_leg(s, of, leg);
+		return true;
+	forget(e, k);
+	warn("passes are queued each time, as with --no-cuda-graphs: they cannot be recorded: %s",
+	    why.msg);
+	return false;
+}
+
+static void
+launch(const struct recording *k, struct engine *e)
+{
+	comm_log_launch(k->calls, e->stream);
+	e->backend->launch(e->stream, k->graph);
+	comm_log_launched(k->calls, e->stream);
+	timing_launched(e, k->spans);
+}
+
+/* The recording of a leg, made at its time; NULL: the leg has to be queued. */
+static struct recording *
+recording_of(struct replay *r, struct step *s, const struct moves *of, const struct leg *leg)
+{
+	int at = (place(s) * PASSES + of->backward) * r->legs + leg->number;
+	struct recording *k = &r->kind[(at * 2 + s->training) * 2 + s->accumulate];
+
+	if (k->graph)
+		return k->token_scale == s->e->token_scale ? k : NULL;
+	if (r->off || k->runs++ < WARM_CALLS)
+		return NULL;
+	r->off = !record(k, s, of, leg);
+	return r->off ? NULL : k;
 }
 
 void
 replay_leg(struct replay *r, struct step *s, const struct moves *of, const struct leg *leg)
 {
-	struct recording *k;
-	int at;
+	bool as_ever = r && !s->logits && !s->losses && !s->e->stream->observer &&
+	    !(of->backward && hashes_watches(s));
+	struct recording *k = as_ever ? recording_of(r, s, of, leg) : NULL;
 
-	if (!r || s->logits || s->losses || s->e->stream->observer ||
-	    (of->backward && hashes_watches(s))) {
-		step_leg(s, of, leg);
-		return;
-	}
-	at = (place(s) * PASSES + of->backward) * r->legs + leg->number;
-	k = &r->kind[(at * 2 + s->training) * 2 + s->accumulate];
-	if (k->graph && k->token_scale == s->e->token_scale)
-		s->e->backend->launch(s->e->stream, k->graph);
-	else if (!k->graph && !k->failed && k->calls++ >= WARM_CALLS)
-		record(k, s, of, leg);
+	if (k)
+		launch(k, s->e);
 	else
 		step_leg(s, of, leg);
 }

@@ -12,9 +12,10 @@
 
 struct replay;
 
-/* NULL where passes cannot be replayed: the backend cannot record, or passes communicate or draw
- * dropout. */
+/* NULL where passes cannot be replayed: the backend cannot record, they draw dropout, or tensor
+ * ranks communicate beside GEMMs. */
 struct replay *replay_new(const struct engine *e);
+/* The engine must be open, and its device have finished. */
 void replay_free(struct replay *r);
 /* Has the effect of step_leg: calls it, or launches what it queued before with the same places,
  * training, accumulate and loss scale. r may be NULL. */

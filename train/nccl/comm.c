@@ -355,9 +355,11 @@ nccl_comm(struct device *d, struct comm *host, const struct comm_config *config,
 	struct comm *c;
 	ncclComm_t handle = NULL;
 
-	/* Sums inside the switch would come in the switch's order; a user who wants them sets the
-	 * variable. */
+	/* Sums inside the switch would come in the switch's order. In a recording buffers would be
+	 * registered, and sums might come in another order than outside of one. A user who wants
+	 * either sets the variable. */
 	setenv("NCCL_NVLS_ENABLE", "0", 0);
+	setenv("NCCL_GRAPH_REGISTER", "0", 0);
 	if (host->size > 1 && join(host, config, &handle, e) < 0)
 		return NULL;
 	g = mem_zalloc(1, sizeof *g);
