@@ -70,25 +70,25 @@ add_piece(struct copy *c, const struct source_part *piece)
 	windows_add(&c->windows, piece);
 }
 
-/* The pieces of a state of all parameters that a rank owns; state NULL: of the weights. With data
- * ranks each owns an equal part of each bucket. */
+/* The pieces of state k of all parameters that a rank owns; 0: of the weights. With data ranks each
+ * owns an equal part of each bucket. */
 static void
-add_pieces(
-    struct copy *c, const struct shards *shards, const int coord[AX_COUNT], const char *state)
+add_pieces(struct copy *c, const struct shards *shards, const int coord[AX_COUNT], int k)
 {
 	const struct layout *l = c->o->layout;
+	const char *state = source_state(c->src, k);
 
 	for (int i = 0; i < shards->count; i++) {
 		const struct shard *s = &shards->item[i];
 		struct part own =
 		    shard_part(shards, s, layout_replica(l, coord), (int)layout_replicas(l));
 		struct slice box[SLICE_FLAT_MAX];
-		int n = s->owner ? shard_pieces(s, &own, box) : 0;
+		const struct param *p = &c->src->param[s->param];
+		int n = s->owner && source_keeps(c->src, p, k) ? shard_pieces(s, &own, box) : 0;
 
-		for (int k = 0; k < n; k++)
-			add_piece(c,
-			    &(struct source_part){
-				.param = &c->src->param[s->param], .state = state, .box = box[k] });
+		for (int b = 0; b < n; b++)
+			add_piece(
+			    c, &(struct source_part){ .param = p, .state = state, .box = box[b] });
 	}
 }
 
@@ -136,7 +136,7 @@ write_rank(struct copy *c, int rank, struct err *e)
 	shards_init(&shards,
 	    &(struct shards_of){ src->param, src->count, &src->config, c->o->layout, 0 }, coord);
 	for (int k = 0; k <= optim_num_states(rule); k++)
-		add_pieces(c, &shards, coord, source_state(src, k));
+		add_pieces(c, &shards, coord, k);
 	shards_release(&shards);
 	relay.count = c->windows.count;
 	rc = relay_run(&relay, e);

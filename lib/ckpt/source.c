@@ -121,6 +121,12 @@ source_state(const struct source *s, int k)
 	return k ? s->rule->states[k - 1] : NULL;
 }
 
+bool
+source_keeps(const struct source *s, const struct param *p, int k)
+{
+	return k == 0 || optim_keeps(s->rule, k - 1, param_is_layer_matrix(p, &s->config));
+}
+
 /* Order of names. */
 static int
 compare_tensors(const void *a, const void *b)
@@ -143,7 +149,7 @@ source_tensors(const struct source *s, struct source_tensor **out)
 				.state = source_state(s, k),
 				.box = slice_whole(p->ndim, p->shape) };
 			source_name(p, t[n].part.state, t[n].name);
-			n += s->kind->find(s, &t[n].part, &t[n].stored);
+			n += source_keeps(s, p, k) && s->kind->find(s, &t[n].part, &t[n].stored);
 		}
 	qsort(t, (size_t)n, sizeof *t, compare_tensors);
 	*out = t;

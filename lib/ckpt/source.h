@@ -33,7 +33,7 @@ struct source {
 	int64_t padded_vocab;
 	int count;
 	struct param *param;           /* [count], model order */
-	const struct optim_rule *rule; /* whose states it holds, of every parameter; NULL: none */
+	const struct optim_rule *rule; /* whose states it holds, all of them; NULL: none */
 	/* options.conf and state.conf as a checkpoint of ours has them, to be copied; the state is
 	 * that of iteration 0 where no run has written the source */
 	struct str options, state_text;
@@ -112,6 +112,8 @@ void source_name(const struct param *p, const char *state, char out[128]);
 /* The states that the source holds, by number from 1, and NULL for 0, the parameter itself; up to
  * optim_num_states(s->rule). */
 const char *source_state(const struct source *s, int k);
+/* Whether the rule keeps state k of p, by the same numbers; true for 0. */
+bool source_keeps(const struct source *s, const struct param *p, int k);
 
 /* A parameter or a state that can be read. */
 struct source_tensor {

@@ -80,23 +80,38 @@ compare_params(const void *a, const void *b)
 	return strcmp(((const struct param *)a)->name, ((const struct param *)b)->name);
 }
 
+/* Whether a tensor is a parameter of the sorted table, or a state that the rule keeps of one. */
+static bool
+belongs(const struct source *s, const struct param *sorted, const char *name)
+{
+	size_t state = s->rule ? optim_state_of(s->rule, name) : 0,
+	       len = state ? state : strlen(name);
+	const struct param *p;
+	struct param key = { 0 };
+	int k = state ? 1 : 0;
+
+	snprintf(key.name, sizeof key.name, "%.*s", (int)len, name);
+	if (len >= sizeof key.name)
+		return false;
+	p = bsearch(&key, sorted, (size_t)s->count, sizeof key, compare_params);
+	while (state && strcmp(source_state(s, k), name + state + 1))
+		k++;
+	return p && source_keeps(s, p, k);
+}
+
 /* Tensors that no parameter of the model owns. The search needs a sorted copy of the table, whose
  * own order is the model's. */
 static void
 check_foreign(struct source *s)
 {
-	struct param *sorted = mem_alloc((size_t)s->count, sizeof *sorted), key = { 0 };
+	struct param *sorted = mem_alloc((size_t)s->count, sizeof *sorted);
 
 	memcpy(sorted, s->param, (size_t)s->count * sizeof *sorted);
 	qsort(sorted, (size_t)s->count, sizeof *sorted, compare_params);
 	for (int i = 0; i < s->num_tensors; i++) {
 		const char *name = ckpt_at(ckpt_of(s), i)->name;
-		size_t state = s->rule ? optim_state_of(s->rule, name) : 0,
-		       len = state ? state : strlen(name);
 
-		snprintf(key.name, sizeof key.name, "%.*s", (int)len, name);
-		if (len >= sizeof key.name ||
-		    !bsearch(&key, sorted, (size_t)s->count, sizeof key, compare_params))
+		if (!belongs(s, sorted, name))
 			source_problem(s, "tensor '%s' does not belong to the model", name);
 	}
 	free(sorted);
@@ -140,7 +155,8 @@ open_checkpoint(const char *path, struct err *e)
 	}
 	for (int i = 0; i < s->count; i++)
 		for (int k = 0; k <= optim_num_states(s->rule); k++)
-			check_one(s, &s->param[i], source_state(s, k));
+			if (source_keeps(s, &s->param[i], k))
+				check_one(s, &s->param[i], source_state(s, k));
 	check_foreign(s);
 	return s;
 }

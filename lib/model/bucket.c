@@ -129,11 +129,12 @@ begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 
 	x->fresh = false;
 	*b = (struct bucket){ .first = x->end,
+		.state = x->end,
 		.chunk = x->chunk,
 		.first_layer = layer,
 		.last_layer = layer,
 		.decay = p->ndim > 1,
-		.layers = p->ndim > 1 && is_layer(x, p),
+		.layers = param_is_layer_matrix(p, x->of->model),
 		.vocab = p->ndim > 1 && p->shard == SHARD_VOCAB };
 }
 
@@ -261,6 +262,7 @@ shards_release(struct shards *s)
 	free(s->bucket);
 	free(s->run);
 	free(s->sum);
+	free(s->part);
 	memset(s, 0, sizeof *s);
 }
 
@@ -268,11 +270,39 @@ shards_release(struct shards *s)
 
 /* The division is exact: every count is a multiple of the replicas. */
 struct part
-bucket_part(const struct bucket *b, int replica, int replicas)
+bucket_share(const struct bucket *b, int replica, int replicas)
 {
 	int64_t n = b->count / replicas;
 
-	return (struct part){ b->first + n * replica, n, b->first / replicas };
+	return (struct part){ .first = b->first + n * replica, .count = n };
+}
+
+struct part
+bucket_part(const struct bucket *b, int replica, int replicas)
+{
+	struct part p = bucket_share(b, replica, replicas);
+
+	if (replicas > 1 && b->part)
+		return b->part[replica];
+	p.own = b->first / replicas;
+	p.state = b->state / replicas;
+	return p;
+}
+
+int64_t
+shards_own(const struct shards *s, bool layers, int replicas)
+{
+	int64_t most = 0;
+
+	for (int i = 0; i < (s->part ? replicas : 1); i++) {
+		int64_t own = 0;
+
+		for (int k = 0; k < s->num_buckets; k++)
+			if (s->bucket[k].layers == layers)
+				own += bucket_part(&s->bucket[k], i, replicas).count;
+		most = own > most ? own : most;
+	}
+	return most;
 }
 
 struct part
@@ -282,7 +312,8 @@ part_cut(const struct part *p, int64_t first, int64_t count)
 
 	end = end < part_end ? end : part_end;
 	first = first > p->first ? first : p->first;
-	return (struct part){ first, end > first ? end - first : 0, p->own + first - p->first };
+	return (struct part){ first, end > first ? end - first : 0, p->own + first - p->first,
+		p->state + first - p->first };
 }
 
 struct part

@@ -5,9 +5,10 @@
  * the stage first the vectors, those that every tensor rank holds whole before those that are cut,
  * then the matrices by layer. A bucket is a stretch of it that is reduced, updated and gathered at
  * once: all vectors of a chunk; a vocabulary table; whole layers until they reach bucket_size
- * elements. Each replica of a rank (ranks that differ only in their data) owns an equal part of
- * each bucket. Reduction, norm, update, save, load and reshard all walk the buckets with
- * bucket_part and part_cut.
+ * elements. Each replica of a rank (ranks that differ only in their data) owns a part of each
+ * bucket: an equal one, or whole matrices of layers where the update rule needs them (cut.h).
+ * Reduction, norm, update, save, load and reshard all walk the buckets with bucket_part and
+ * part_cut.
  */
 #ifndef MODEL_BUCKET_H
 #define MODEL_BUCKET_H
@@ -38,9 +39,18 @@ struct shard {
 	bool owner; /* this rank's copy is counted and saved (over tp and pp; every replica) */
 };
 
+/* A stretch of the flat order; where it begins in buffers of a replica's own elements alone; and
+ * where in those of a state of the update rule, which skip buckets that keep other states. */
+struct part {
+	int64_t first, count, own, state;
+};
+
 struct bucket {
 	int64_t first,
 	    count; /* in the flat order, with the gaps between shards, which hold zeros */
+	/* the elements of the buckets before it that keep the same states: of all, or see cut.h */
+	int64_t state;
+	const struct part *part; /* of each replica, owned by the shards; NULL: equal parts */
 	/* Layers that use it, numbered as in struct param; its gradients are complete when the
 	 * backward pass has left the first of them. */
 	int first_layer, last_layer;
@@ -74,9 +84,10 @@ struct shards {
 	struct bucket *bucket; /* in the flat order, like the runs and the sums */
 	struct shard_run *run;
 	struct shard_sum *sum;
-	int64_t elements; /* of all buckets */
-	int64_t places;   /* elements of a buffer in which buckets of layers share slots */
-	int64_t largest;  /* elements of the largest bucket */
+	struct part *part; /* of each bucket and replica, or NULL: all parts are equal */
+	int64_t elements;  /* of all buckets */
+	int64_t places;    /* elements of a buffer in which buckets of layers share slots */
+	int64_t largest;   /* elements of the largest bucket */
 };
 
 /* The inputs of a rank's shards, apart from its coordinates. */
@@ -92,13 +103,13 @@ struct shards_of {
 void shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT]);
 void shards_release(struct shards *s);
 
-/* A stretch of the flat order, and where it begins in buffers of a replica's own elements alone. */
-struct part {
-	int64_t first, count, own;
-};
-/* The part of bucket b that replica i of n owns. With n = 1 that is all of it, and own equals
- * first. */
+/* The part of bucket b that replica i of n owns; n is the number of replicas of the layout, or 1:
+ * that is all of it then, and own equals first. */
 struct part bucket_part(const struct bucket *b, int replica, int replicas);
+/* The same where replicas share a bucket equally, as collectives do; own and state are not set. */
+struct part bucket_share(const struct bucket *b, int replica, int replicas);
+/* The most elements that any of n replicas owns of the buckets of layers, or of the others. */
+int64_t shards_own(const struct shards *s, bool layers, int replicas);
 /* The intersection of part p with [first, first + count) of the flat order; count 0 if empty.
  */
 struct part part_cut(const struct part *p, int64_t first, int64_t count);

@@ -11,6 +11,7 @@
 #include "lib/model/memory.h"
 #include "lib/base/mem.h"
 #include "lib/model/block/rows.h"
+#include "lib/model/cut.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,9 +65,13 @@ static const struct buffer_row rank_rows[] = {
 	{ .name = NULL },
 };
 
-/* The row of every state of an update rule, but for its type. */
-static const struct buffer_row state_row = { "optimizer state", BUF_STATE, RUN, IF_TRAINING, REAL,
-	{ D_OWN, D_ONE }, 0 };
+/* The row of a state of an update rule, but for its type, by what it is kept of. */
+#define STATE_ROW(d) \
+	{ \
+		"optimizer state", BUF_STATE, RUN, IF_TRAINING, REAL, { d, D_ONE }, 0 \
+	}
+static const struct buffer_row state_rows[] = { STATE_ROW(D_OWN), STATE_ROW(D_OWN_MATRICES),
+	STATE_ROW(D_OWN_OTHERS) };
 
 /* The name of the buffer among these rows, or NULL. */
 static const char *
@@ -228,10 +233,13 @@ take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows)
 static void
 take_states(struct memory_plan *m, struct rank *r)
 {
-	if (!present(state_row.when, r->model, r->layout, r->shape, r->pp))
+	if (r->shape->forward_only)
 		return;
 	for (int i = 0; i < optim_num_states(m->rule); i++) {
-		r->row[BUF_STATE + i] = &state_row;
+		bool matrices = optim_keeps(m->rule, i, true),
+		     others = optim_keeps(m->rule, i, false);
+
+		r->row[BUF_STATE + i] = &state_rows[matrices && others ? 0 : matrices ? 1 : 2];
 		measure(m, r, (enum buffer)(BUF_STATE + i), memory_state(r->shape, i));
 	}
 }
@@ -352,7 +360,7 @@ place_all(struct memory_plan *m, const struct rank *r)
 }
 
 /* The shards, and the share of them that the optimizer owns. Master weights and moments have the
- * size of that share. */
+ * size of that share; where shares differ, of the largest, so that ranks of a stage are alike. */
 static void
 plan_shards(struct memory_plan *m, const struct rank *r, const int coord[AX_COUNT])
 {
@@ -361,10 +369,13 @@ plan_shards(struct memory_plan *m, const struct rank *r, const int coord[AX_COUN
 
 	shards_init(&m->shards,
 	    &(struct shards_of){ table, count, r->model, r->layout, r->shape->bucket_size }, coord);
+	if (m->rule && m->rule->matrix_states)
+		cut_whole(&m->shards, table, (int)layout_replicas(r->layout));
 	free(table);
 	m->replicas = r->shape->sharding ? (int)layout_replicas(r->layout) : 1;
 	m->replica = r->shape->sharding ? layout_replica(r->layout, coord) : 0;
-	m->own_elements = m->shards.elements / m->replicas;
+	m->own_matrices = shards_own(&m->shards, true, m->replicas);
+	m->own_elements = m->own_matrices + shards_own(&m->shards, false, m->replicas);
 }
 
 static int
@@ -430,6 +441,8 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 {
 	dims_share(r->dim, r->model, r->layout, r->shape);
 	r->dim[D_OWN] = m->own_elements;
+	r->dim[D_OWN_MATRICES] = m->own_matrices;
+	r->dim[D_OWN_OTHERS] = m->own_elements - m->own_matrices;
 	r->dim[D_PLACES] = m->shards.places;
 	r->dim[D_LARGEST] = m->shards.largest;
 	r->dim[D_PASSING] = passing(r->layout, m->shards.largest);
@@ -450,12 +463,12 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
 	struct rank r = { .model = c, .layout = l, .shape = s, .pp = coord[AX_PP] };
 
 	memset(m, 0, sizeof *m);
+	m->rule = s->rule;
 	plan_shards(m, &r, coord);
 	plan_blocks(m, &r);
 	plan_use(m, &r);
 	plan_dims(&r, m);
 	m->head_rows = r.dim[D_HEAD_ROWS];
-	m->rule = s->rule;
 	take_rows(m, &r, rank_rows);
 	take_states(m, &r);
 	for (int i = 0; i < m->num_blocks; i++)

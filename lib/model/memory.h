@@ -33,9 +33,10 @@ struct memory_plan {
 	int num_blocks;
 	struct block_range *chunk; /* the blocks of each chunk; owned */
 	struct shards shards;      /* owned */
-	/* the optimizer's share: part `replica` of `replicas`, or all; and its elements */
+	/* the optimizer's share: part `replica` of `replicas`, or all; the elements of the largest,
+	 * and of those the ones in buckets of layers */
 	int replica, replicas;
-	int64_t own_elements;
+	int64_t own_elements, own_matrices;
 	const struct optim_rule
 	    *rule;          /* the rule whose states BUF_STATE and later buffers hold, or NULL */
 	int64_t num_layers; /* of the largest chunk of the stage */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define RULE(name, ...) { #name, { __VA_ARGS__ } },
+#define RULE(name, matrix_states, ...) { #name, matrix_states, { __VA_ARGS__ } },
 #define NAME(name, ...) #name,
 
 const struct optim_rule optim_rules[] = { OPTIM_RULES(RULE) };
@@ -18,6 +18,12 @@ optim_num_states(const struct optim_rule *r)
 	while (r && r->states[n])
 		n++;
 	return n;
+}
+
+bool
+optim_keeps(const struct optim_rule *r, int i, bool matrix)
+{
+	return r->matrix_states == 0 || (i < r->matrix_states) == matrix;
 }
 
 static bool

@@ -15,8 +15,11 @@ enum { OPTIM_STATES_MAX = 4 };
 
 struct optim_rule {
 	const char *name; /* as in --optimizer and state.conf */
-	/* arrays as large as the parameters, real, 0 at first; a checkpoint holds state S of a
-	 * parameter X as X.S. Ended by NULL. */
+	/* so many of the states are kept of matrices of layers alone, which it updates as whole
+	 * matrices, and the others of all else; 0: all of them of every parameter */
+	int matrix_states;
+	/* arrays as large as what they are kept of, real, 0 at first; a checkpoint holds state S of
+	 * a parameter X as X.S. Ended by NULL. */
 	const char *states[OPTIM_STATES_MAX + 1];
 };
 
@@ -26,6 +29,8 @@ extern const char *const optim_rule_names[]; /* ended by NULL */
 
 /* The number of states; 0 for NULL, which stands for weights alone. */
 int optim_num_states(const struct optim_rule *r);
+/* Whether state i is kept of a parameter; matrix: one of a layer (param_is_layer_matrix). */
+bool optim_keeps(const struct optim_rule *r, int i, bool matrix);
 /* The length of X if a tensor's name is X.S with S a state of the rule, or of any rule for NULL;
  * otherwise 0. */
 size_t optim_state_of(const struct optim_rule *r, const char *tensor);

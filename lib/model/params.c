@@ -206,6 +206,12 @@ part(const struct param *p, const struct model_config *c, const struct layout *l
 	BUG("no shard rule %d", (int)p->shard);
 }
 
+bool
+param_is_layer_matrix(const struct param *p, const struct model_config *c)
+{
+	return p->ndim > 1 && p->layer >= 0 && p->layer < c->num_layers;
+}
+
 unsigned
 param_sums(const struct param *p, const struct layout *l)
 {

@@ -42,6 +42,9 @@ int64_t model_active_parameters(const struct model_config *c);
 /* Whether a tensor of these sizes fits the parameter. */
 bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);
 
+/* Whether p is a matrix of a layer: none of the embedding, nor of the head. */
+bool param_is_layer_matrix(const struct param *p, const struct model_config *c);
+
 /* Over whom the gradient of p is a partial sum under this layout: enum param_sum. */
 unsigned param_sums(const struct param *p, const struct layout *l);
 

@@ -114,15 +114,26 @@ engine_own_shard(const struct engine *e, const struct shard *s)
 	return shard_part(&e->mem.shards, s, e->mem.replica, e->mem.replicas);
 }
 
-/* Without sharding both offsets are equal. */
+/* Without sharding the first two offsets are equal. */
 struct tensor
 engine_part(const struct engine *e, enum buffer b, const struct part *p)
 {
 	struct tensor t = engine_buffer(e, b);
+	bool state = b >= BUF_STATE && b <= BUF_STATE_LAST;
 
 	if (!t.data)
 		return t;
-	return tensor_rows(&t, t.shape[0] == e->mem.own_elements ? p->own : p->first, p->count);
+	return tensor_rows(&t,
+	    state                                   ? p->state
+		: t.shape[0] == e->mem.own_elements ? p->own
+						    : p->first,
+	    p->count);
+}
+
+bool
+engine_keeps(const struct engine *e, int bucket, int i)
+{
+	return optim_keeps(e->mem.rule, i, e->mem.shards.bucket[bucket].layers);
 }
 
 struct tensor

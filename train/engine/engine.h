@@ -94,6 +94,8 @@ struct part engine_own_shard(const struct engine *e, const struct shard *s);
 struct tensor engine_part(const struct engine *e, enum buffer b, const struct part *p);
 /* The same in the updated buffer: master weights, or the weights without masters. */
 struct tensor engine_masters(const struct engine *e, const struct part *p);
+/* Whether the update rule keeps state i of the elements of a bucket. */
+bool engine_keeps(const struct engine *e, int bucket, int i);
 /* A whole bucket, as the layers use it. */
 struct tensor engine_bucket(const struct engine *e, bool grad, int bucket);
 /* Host <-> scalars. */

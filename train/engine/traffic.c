@@ -22,10 +22,9 @@ struct lane {
 struct traffic {
 	struct stream *grads, *weights; /* for reductions and gathers */
 	struct lane *lane;
-	int next; /* the bucket that this pass reduces next */
-	struct p2p
-	    *message; /* for exchanges of gradients in BF16; NULL: gradients are not narrowed */
-	bool fresh;   /* the own gradients contain no reduction of this step yet */
+	int next;                /* the bucket that this pass reduces next */
+	struct p2p *message;     /* for exchanges: two with each replica */
+	bool fresh;              /* the own gradients contain no reduction of this step yet */
 	int holds[BUCKET_SLOTS]; /* the bucket in each slot of gathered weights; -1: none */
 };
 
@@ -43,8 +42,7 @@ traffic_open(struct engine *e, bool overlap_grads, bool overlap_weights)
 		t->holds[i] = -1;
 	if (e->groups.dp->size == 1)
 		return t;
-	if (e->mem.bytes[BUF_NARROW_GRADS])
-		t->message = mem_alloc(2 * (size_t)e->groups.dp->size, sizeof *t->message);
+	t->message = mem_alloc(2 * (size_t)e->groups.dp->size, sizeof *t->message);
 	for (int k = 0; k < e->mem.shards.num_buckets; k++) {
 		t->lane[k].ready = b->event(e->device);
 		t->lane[k].reduced = b->event(e->device);
@@ -89,16 +87,19 @@ wait_gathered(struct engine *e, int k)
  * of earlier micro batches. Calls the stream's own operations, since only those of the compute
  * stream may be observed. */
 static void
-keep_sum(struct engine *e, int k, const struct tensor *sum)
+keep_sum(struct engine *e, int k, const struct tensor *all)
 {
 	struct stream *st = e->traffic->grads;
 	struct part own = engine_own(e, k);
 	struct tensor to = engine_part(e, BUF_GRADS, &own);
+	struct tensor sum = tensor_rows(all, own.first - e->mem.shards.bucket[k].first, own.count);
 
+	if (own.count == 0)
+		return;
 	if (e->traffic->fresh)
-		st->ops->cast(st, &to, sum);
+		st->ops->cast(st, &to, &sum);
 	else
-		st->ops->add(st, &to, sum);
+		st->ops->add(st, &to, &sum);
 }
 
 /* Every rank sends the others their parts of a bucket in BF16; own becomes the sum in the order of
@@ -142,6 +143,55 @@ sum_wide(struct engine *e, const struct tensor *own, const struct tensor *all)
 	dp->ops->reduce_scatter_parts(COMM_HERE(dp), e->traffic->grads, &p);
 }
 
+/* A bucket that passes from one division among the replicas to another. */
+struct redivision {
+	const struct bucket *bucket;
+	struct part (*before)(const struct bucket *, int, int),
+	    (*after)(const struct bucket *, int, int);
+	struct tensor held; /* this rank's part before */
+	struct tensor all;  /* the bucket, into which its part after goes */
+};
+
+/* The elements that are in both parts, of a tensor that begins with the element `first`. */
+static struct tensor
+both(const struct tensor *t, int64_t first, const struct part *a, const struct part *b)
+{
+	struct part p = part_cut(a, b->first, b->count);
+
+	return tensor_rows(t, p.first - first, p.count);
+}
+
+/* Collectives share a bucket equally, and an optimizer that needs whole matrices does not: each
+ * rank sends the others what becomes theirs. */
+static void
+redivide(struct engine *e, struct stream *st, const struct redivision *d)
+{
+	struct comm *dp = e->groups.dp;
+	const struct bucket *b = d->bucket;
+	struct part before = d->before(b, dp->rank, dp->size),
+		    after = d->after(b, dp->rank, dp->size);
+	struct tensor from = both(&d->held, before.first, &before, &after),
+		      to = both(&d->all, b->first, &before, &after);
+	struct p2p *message = e->traffic->message;
+	int count = 0;
+
+	if (!b->part)
+		return;
+	for (int r = 0; r < dp->size; r++) {
+		struct part theirs = d->after(b, r, dp->size), ours = d->before(b, r, dp->size);
+		struct tensor give = both(&d->held, before.first, &before, &theirs),
+			      take = both(&d->all, b->first, &ours, &after);
+
+		if (r != dp->rank && give.shape[0])
+			message[count++] = (struct p2p){ true, r, 0, give };
+		if (r != dp->rank && take.shape[0])
+			message[count++] = (struct p2p){ false, r, 0, take };
+	}
+	if (from.shape[0] && from.data != to.data)
+		st->ops->cast(st, &to, &from);
+	dp->ops->exchange(COMM_HERE(dp), st, message, count);
+}
+
 /* Sums over the replicas in place: each its own part, and all of them all parts where nothing is
  * sharded. */
 static void
@@ -149,17 +199,21 @@ reduce(struct engine *e, int k)
 {
 	struct traffic *t = e->traffic;
 	struct comm *dp = e->groups.dp;
+	const struct bucket *b = &e->mem.shards.bucket[k];
 	struct tensor all = engine_bucket(e, true, k);
 	int64_t n = all.shape[0] / dp->size;
 	struct tensor own = tensor_rows(&all, n * dp->rank, n);
 
 	streams_fork(e, t->grads, t->lane[k].ready);
 	timing_begin(e, SPAN_REDUCE);
-	(t->message ? sum_narrow : sum_wide)(e, &own, &all);
+	(e->mem.bytes[BUF_NARROW_GRADS] ? sum_narrow : sum_wide)(e, &own, &all);
 	if (e->mem.replicas == 1)
 		dp->ops->all_gather(COMM_HERE(dp), t->grads, &all, &own);
+	else
+		redivide(
+		    e, t->grads, &(struct redivision){ b, bucket_share, bucket_part, own, all });
 	if (e->mem.bytes[BUF_GRAD_SLOTS])
-		keep_sum(e, k, &own);
+		keep_sum(e, k, &all);
 	timing_end(e, SPAN_REDUCE);
 	e->backend->record(t->grads, t->lane[k].reduced);
 	t->lane[k].reducing = true;
@@ -171,11 +225,15 @@ gather(struct engine *e, int k)
 {
 	struct traffic *t = e->traffic;
 	struct comm *dp = e->groups.dp;
-	struct part p = engine_own(e, k);
+	const struct bucket *b = &e->mem.shards.bucket[k];
+	struct part p = engine_own(e, k), share = bucket_share(b, dp->rank, dp->size);
 	struct tensor all = engine_bucket(e, false, k), own = engine_part(e, BUF_WEIGHTS, &p);
 
 	streams_fork(e, t->weights, t->lane[k].ready);
 	timing_begin(e, SPAN_GATHER);
+	redivide(e, t->weights, &(struct redivision){ b, bucket_part, bucket_share, own, all });
+	if (b->part)
+		own = tensor_rows(&all, share.first - b->first, share.count);
 	dp->ops->all_gather(COMM_HERE(dp), t->weights, &all, &own);
 	timing_end(e, SPAN_GATHER);
 	e->backend->record(t->weights, t->lane[k].gathered);

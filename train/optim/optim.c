@@ -95,8 +95,9 @@ update_part(const struct updating *x, int k, const struct part *p, const struct 
 		op.draws = *draws;
 	if (e->mem.bytes[BUF_MASTER])
 		op.weight = engine_part(e, BUF_WEIGHTS, p);
-	for (int s = 0; s < optim_num_states(e->mem.rule); s++)
-		op.state[s] = engine_part(e, (enum buffer)(BUF_STATE + s), p);
+	for (int s = 0, n = 0; s < optim_num_states(e->mem.rule); s++)
+		if (engine_keeps(e, k, s))
+			op.state[n++] = engine_part(e, (enum buffer)(BUF_STATE + s), p);
 	optim_kinds[x->o->kind]->update(e, x->o, &op);
 }
 

@@ -21,8 +21,9 @@ struct optim_options {
 struct optim_piece {
 	/* without weight.data, master is the weight; remainder as in struct adamw */
 	struct tensor master, remainder, grad, weight;
-	struct tensor state[OPTIM_STATES_MAX]; /* in the order of the rule's row */
-	struct draws draws;                    /* for states that are rounded stochastically */
+	struct tensor
+	    state[OPTIM_STATES_MAX]; /* those kept of it, in the order of the rule's row */
+	struct draws draws;          /* for states that are rounded stochastically */
 	double lr, weight_decay, grad_scale;
 	int64_t step; /* successful steps, this one included */
 };

@@ -29,8 +29,8 @@ put(struct engine *e, const struct tensor *dst, const void *host)
 	engine_sync(e);
 }
 
-/* What is read for each shard: a buffer, and the optimizer state that it holds; NULL: the
- * weights. */
+/* What is read for each shard that has it: a buffer, and the optimizer state that it holds; NULL:
+ * the weights. */
 struct reading {
 	struct engine *e;
 	struct source *w;
@@ -78,7 +78,8 @@ read_shard(const struct reading *r, int i, struct err *err)
 	const struct shard *s = &e->mem.shards.item[i];
 	struct slice box[SLICE_FLAT_MAX];
 	struct part part = wanted(r, s);
-	int n = shard_pieces(s, &part, box), rc = 0;
+	bool kept = !r->state || engine_keeps(e, s->bucket, (int)r->to - BUF_STATE);
+	int n = kept ? shard_pieces(s, &part, box) : 0, rc = 0;
 
 	for (int k = 0; k < n && rc == 0; k++) {
 		struct part p = part_cut(&part, part.first, slice_elements(&box[k]));

@@ -70,7 +70,8 @@ save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
 			const struct shard *s = &shards->item[i];
 			struct slice box[SLICE_FLAT_MAX];
 			struct part own = written(w->e, s);
-			int n = s->owner ? shard_pieces(s, &own, box) : 0;
+			bool kept = k == 0 || engine_keeps(w->e, s->bucket, k - 1);
+			int n = s->owner && kept ? shard_pieces(s, &own, box) : 0;
 
 			for (int b = 0; b < n; b++) {
 				struct part p = part_cut(&own, own.first, slice_elements(&box[b]));

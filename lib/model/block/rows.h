@@ -60,6 +60,8 @@ enum dim {
 	D_LARGEST, /* bucket */
 	D_PASSING, /* elements of other replicas' parts, pushed to this one at a time */
 	D_OWN,
+	D_OWN_MATRICES, /* of it, matrices of layers, and all else */
+	D_OWN_OTHERS,
 	D_SCALARS,
 	D_HASHES, /* twice: the loss, and each of the tensors */
 	D_COUNT
