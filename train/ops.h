@@ -306,6 +306,15 @@ struct sgd {
 	double lr, momentum_factor, weight_decay, grad_scale;
 };
 
+/* y = a x / max(sqrt(squares), eps) + b y; b = 0 does not read y. Same shape, floating types; rows
+ * may lie apart. */
+struct axpby {
+	struct tensor y, x;
+	double a, b;
+	struct tensor squares; /* F64 [1], on the device; or none: y = a x + b y */
+	double eps;            /* above 0 with squares */
+};
+
 /* Tensors that sum takes at most. */
 enum { SUM_MAX = 16 };
 
@@ -333,6 +342,7 @@ struct ops {
 	 * SUM_MAX; all dense, of one type, act or real, and one length. y may be one of x. */
 	void (*sum)(
 	    struct stream *, const struct tensor *y, const struct tensor *const *x, int count);
+	void (*axpby)(struct stream *, const struct axpby *);
 	void (*fill)(struct stream *, const struct tensor *x, double value);
 	void (*normal)(struct stream *, const struct tensor *x, const struct normal *);
 	/* dst = src with conversion between floating types; same shape; integers only to the same

@@ -157,6 +157,7 @@ static const struct {
 	{ "act", large_act },
 	{ "add", large_add },
 	{ "sum", large_sum },
+	{ "axpby", large_add },
 };
 
 static void
@@ -701,6 +702,56 @@ test_dot(const struct backend *b)
 	free(x);
 }
 
+/* A vector divided by its norm into a wider and a narrower matrix, whose rows lie apart. */
+static void
+test_divisor(const struct backend *b)
+{
+	enum { ROWS = 35, COLUMNS = 24, WIDTH = 40 };
+	static const enum dtype to[] = { DTYPE_F32, DTYPE_BF16 };
+	struct rig r = rig_open(b, DTYPE_F32);
+	float x[ROWS * COLUMNS];
+	double norm = 0, zero = 0;
+	struct tensor t, squares;
+
+	for (int i = 0; i < ROWS * COLUMNS; i++) {
+		x[i] = cosf((float)i);
+		norm += (double)x[i] * (double)x[i];
+	}
+	t = rig_vector(&r, DTYPE_F32, ROWS * COLUMNS, x);
+	squares = rig_vector(&r, DTYPE_F64, 1, &zero);
+	r.st->ops->dot(r.st, &squares, &t, &t);
+	t = tensor_2d(t.data, DTYPE_F32, ROWS, COLUMNS);
+	for (size_t k = 0; k < sizeof to / sizeof *to; k++) {
+		struct tensor y = rig_vector(&r, to[k], ROWS * WIDTH, NULL),
+			      wide = tensor_2d(y.data, to[k], ROWS, WIDTH);
+		struct axpby c = { .y = tensor_columns(&wide, 8, COLUMNS),
+			.x = t,
+			.a = 2,
+			.squares = squares,
+			.eps = 1e-7 };
+		char host[ROWS * WIDTH * sizeof(double)];
+		double out[ROWS * WIDTH];
+
+		r.st->ops->fill(r.st, &y, 1);
+		r.st->ops->axpby(r.st, &c);
+		rig_read(&r, &y, host);
+		dtype_convert(out, DTYPE_F64, host, to[k], ROWS * WIDTH);
+		for (int i = 0; i < ROWS * WIDTH; i++) {
+			int column = i % WIDTH - 8;
+			bool inside = column >= 0 && column < COLUMNS;
+			double want =
+			    inside ? 2 * (double)x[i / WIDTH * COLUMNS + column] / sqrt(norm) : 1;
+
+			CHECK(fabs(out[i] - want) <=
+			    (to[k] == DTYPE_BF16 ? 0x1p-8 : 1e-6) * fabs(want));
+		}
+		b->release(r.d, y.data);
+	}
+	b->release(r.d, t.data);
+	b->release(r.d, squares.data);
+	b->close(r.d);
+}
+
 /* A GEMM with the library's first choice of algorithm, twice: the same bits, whatever was measured
  * meanwhile. A measured GEMM adds to c once, however often it was run to be timed. */
 static void
@@ -906,6 +957,7 @@ test_others(const struct backend *b, const char *dir)
 	test_remainders(b);
 	test_reductions(b);
 	test_dot(b);
+	test_divisor(b);
 	test_nonfinite(b);
 	test_hash(b);
 	test_odd_vectors(b);

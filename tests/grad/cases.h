@@ -715,6 +715,34 @@ static const struct op_case sum_cases[] = {
 	{ 0 },
 };
 
+/* --- axpby: 0 x, 1 z, 2 y; y = -1.5 x + 0.25 z, or -1.5 x with WRITE_GRAD --------------------- */
+static void
+axpby_run(struct problem *p, struct tensor *y, const struct tensor *x, double a, double b)
+{
+	p->st->ops->axpby(p->st, &(struct axpby){ .y = *y, .x = *x, .a = a, .b = b });
+}
+
+static void
+axpby_forward(struct problem *p)
+{
+	p->st->ops->cast(p->st, T(2), T(1));
+	axpby_run(p, T(2), T(0), -1.5, p->c->flags & WRITE_GRAD ? 0 : 0.25);
+}
+
+static void
+axpby_backward(struct problem *p)
+{
+	axpby_run(p, G(0), G(2), -1.5, 0);
+	axpby_run(p, G(1), G(2), p->c->flags & WRITE_GRAD ? 0 : 0.25, 0);
+}
+
+static const struct op_case axpby_cases[] = {
+	{ .rows = 1, .columns = 5 },
+	{ .rows = 150, .columns = 67, .flags = WRITE_GRAD },
+	{ .rows = 4, .columns = 5000 },
+	{ 0 },
+};
+
 /* --- embedding of words and positions: 0 words, 1 positions, 2 y, 3 ids, 4 position ids; inner
  * rows a table. The words' gradient is written, the positions' accumulated. */
 static void

@@ -200,6 +200,14 @@ expect_sum(const struct problem *p, int64_t row, int64_t column)
 }
 
 static double
+expect_axpby(const struct problem *p, int64_t row, int64_t column)
+{
+	double z = p->c->flags & WRITE_GRAD ? 0 : value_at(p, 1, row, column);
+
+	return -1.5 * value_at(p, 0, row, column) + 0.25 * z;
+}
+
+static double
 expect_embedding(const struct problem *p, int64_t row, int64_t column)
 {
 	int64_t word = (int64_t)p->slot[3].value[row], position = (int64_t)p->slot[4].value[row];

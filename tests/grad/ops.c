@@ -462,6 +462,33 @@ test_reductions(void)
 	backend_cpu.close(d);
 }
 
+/* The divisor of axpby: a norm in double, or eps where that is larger. Rows may lie apart. */
+static void
+test_divisor(void)
+{
+	struct device *d = open_device(DTYPE_F32);
+	struct stream *st = backend_cpu.stream(d, STREAM_COMPUTE);
+	float x[6] = { 1, -2, 3, 4, -5, 6 }, y[8] = { 7, 7, 7, 7, 7, 7, 7, 7 };
+	double squares = 16;
+	struct tensor wide = tensor_2d(y, DTYPE_F32, 2, 4);
+	struct axpby c = { .y = tensor_columns(&wide, 1, 3),
+		.x = tensor_2d(x, DTYPE_F32, 2, 3),
+		.a = 2,
+		.squares = tensor_1d(&squares, DTYPE_F64, 1),
+		.eps = 1e-7 };
+
+	st->ops->axpby(st, &c);
+	for (int i = 0; i < 8; i++)
+		CHECK(y[i] == (i % 4 ? x[i / 4 * 3 + i % 4 - 1] / 2 : 7));
+	squares = 0;
+	c.eps = 0.5;
+	c.b = 2;
+	st->ops->axpby(st, &c);
+	for (int i = 0; i < 8; i++)
+		CHECK(y[i] == (i % 4 ? 5 * x[i / 4 * 3 + i % 4 - 1] : 7));
+	backend_cpu.close(d);
+}
+
 /* The hash depends on each bit of each element and on its place, in every type and for any division
  * into parts; other backends are compared with the CPU, so one value is written out. */
 static void
@@ -564,6 +591,7 @@ main(void)
 	test_narrow_moments();
 	test_remainders();
 	test_reductions();
+	test_divisor();
 	test_hash();
 	test_cast();
 	test_normal();

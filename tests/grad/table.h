@@ -19,6 +19,7 @@ static const struct op_test op_tests[] = {
 	{ "block", block_declare, block_forward, block_backward, expect_block, block_cases },
 	{ "add", add_declare, add_forward, add_backward, expect_add, add_cases },
 	{ "sum", sum_declare, sum_forward, sum_backward, expect_sum, sum_cases },
+	{ "axpby", add_declare, axpby_forward, axpby_backward, expect_axpby, axpby_cases },
 	{ "embedding", embedding_declare, embedding_forward, embedding_backward, expect_embedding,
 	    embedding_cases },
 	{ "xent", xent_declare, xent_forward, xent_backward, expect_xent, xent_cases },

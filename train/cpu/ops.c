@@ -23,6 +23,7 @@ const struct ops cpu_name(ops) = {
 	.xent_loss = cpu_name(xent_loss),
 	.add = cpu_name(add),
 	.sum = cpu_name(sum),
+	.axpby = cpu_name(axpby),
 	.fill = cpu_name(fill),
 	.normal = cpu_name(normal),
 	.cast = cpu_name(cast),

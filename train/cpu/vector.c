@@ -110,6 +110,33 @@ cpu_name(sum)(struct stream *st, const struct tensor *y, const struct tensor *co
 	cpu_spans(st, &c.y, sum_span, &c);
 }
 
+/* a x + b y. */
+static void
+axpby_span(const void *ctx, const struct span *s)
+{
+	const struct axpby *c = ctx;
+	real y_buf[CPU_SPAN], x_buf[CPU_SPAN],
+	    *y = c->b == 0 ? span_out(&c->y, s, y_buf) : span_load(&c->y, s, y_buf);
+	const real *x = span_load(&c->x, s, x_buf), a = (real)c->a, b = (real)c->b;
+
+	for (int64_t i = 0; i < s->count; i++)
+		y[i] = b == 0 ? a * x[i] : a * x[i] + b * y[i];
+	span_store(&c->y, s, y);
+}
+
+/* The divisor is taken in double, once. */
+void
+cpu_name(axpby)(struct stream *st, const struct axpby *c)
+{
+	struct axpby call = *c;
+
+	ops_require(tensor_same_shape(&c->y, &c->x));
+	ops_require(!c->squares.data || (c->squares.dtype == DTYPE_F64 && c->eps > 0));
+	if (c->squares.data)
+		call.a /= fmax(sqrt(*(const double *)c->squares.data), c->eps);
+	cpu_spans(st, &c->y, axpby_span, &call);
+}
+
 /* x = value. */
 static void
 fill_span(const void *ctx, const struct span *s)

@@ -23,6 +23,7 @@ const struct ops cuda_ops = {
 	.xent_loss = cuda_xent_loss,
 	.add = cuda_add,
 	.sum = cuda_sum,
+	.axpby = cuda_axpby,
 	.fill = cuda_fill,
 	.normal = cuda_normal,
 	.cast = cuda_cast,

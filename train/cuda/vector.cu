@@ -7,7 +7,7 @@
  */
 #include "train/cuda/kernel.cuh"
 
-enum pair_op { PAIR_CAST, PAIR_ADD };
+enum pair_op { PAIR_CAST, PAIR_ADD, PAIR_MIX };
 enum unary_op { UNARY_FILL, UNARY_BIAS };
 
 static __device__ inline double
@@ -30,40 +30,61 @@ store_at(const struct tensor &t, int64_t row, int64_t column, double x)
 	}
 }
 
-/* y = x or y += x of any two types: sums in float, in double when y is. */
-static __global__ void
-pair_any_kernel(struct tensor y, struct tensor x, enum pair_op op, struct walk w)
+/* The numbers of PAIR_MIX, as in struct axpby. */
+struct mix {
+	double a, b, eps;
+	const double *squares;
+};
+
+/* What x is multiplied by. */
+static __device__ inline double
+mix_factor(const struct mix &m)
 {
+	return m.squares ? m.a / fmax(sqrt(*m.squares), m.eps) : m.a;
+}
+
+/* y = x, y += x or y = a x + b y of any two types: sums in float, in double when y is. */
+static __global__ void
+pair_any_kernel(struct tensor y, struct tensor x, enum pair_op op, struct mix m, struct walk w)
+{
+	double a = op == PAIR_MIX ? mix_factor(m) : 1, b = op == PAIR_MIX ? m.b : 1;
+
 	FOR_PACKS(w, r, c)
 	{
-		double b = load_at(x, r, c);
+		double v = load_at(x, r, c);
 
-		if (op == PAIR_ADD) {
-			double a = load_at(y, r, c);
+		if (op != PAIR_CAST) {
+			double u = b == 0 ? 0 : load_at(y, r, c);
 
-			b = y.dtype == DTYPE_F64 ? a + b : (float)a + (float)b;
+			v = y.dtype == DTYPE_F64 ? a * v + b * u
+						 : (float)a * (float)v + (float)b * (float)u;
 		}
-		store_at(y, r, c, b);
+		store_at(y, r, c, v);
 	}
 }
 
 /* The same for packs of two given types; both are read before anything is written. */
 template <typename Y, typename X, int OP, int N>
 static __global__ void
-__launch_bounds__(CU_THREADS) pair_kernel(struct tensor y, struct tensor x, struct walk w)
+__launch_bounds__(CU_THREADS)
+    pair_kernel(struct tensor y, struct tensor x, struct mix m, struct walk w)
 {
+	float factor = OP == PAIR_MIX ? (float)mix_factor(m) : 1, keep = (float)m.b;
+
 	FOR_PACKS(w, r, i)
 	{
 		Y *to = row_of<Y>(y, r) + i * N;
 		float a[N], b[N];
 
 		load(b, row_of<X>(x, r) + i * N);
-		if (OP == PAIR_ADD) {
+		if (OP == PAIR_ADD || (OP == PAIR_MIX && keep != 0))
 			load(a, to);
 #pragma unroll
-			for (int k = 0; k < N; k++)
+		for (int k = 0; k < N; k++)
+			if (OP == PAIR_ADD)
 				b[k] = a[k] + b[k];
-		}
+			else if (OP == PAIR_MIX)
+				b[k] = keep == 0 ? factor * b[k] : factor * b[k] + keep * a[k];
 		store(to, b);
 	}
 }
@@ -163,19 +184,20 @@ piece(const struct tensor *t, int64_t at, bool head)
 /* Two types in packs of N elements, or one by one. */
 template <typename Y, typename X, int OP>
 static void
-launch_pair(struct stream *st, const struct tensor *y, const struct tensor *x)
+launch_pair(struct stream *st, const struct tensor *y, const struct tensor *x, const struct mix *m)
 {
 	enum { N = 16 / (sizeof(Y) < sizeof(X) ? sizeof(Y) : sizeof(X)) };
 	bool wide = cu_packs(y, N) && cu_packs(x, N);
 	struct walk w = walk_of(st, tensor_num_rows(y), tensor_num_columns(y), wide ? (int)N : 1);
 
 	if (wide)
-		pair_kernel<Y, X, OP, N><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*y, *x, w);
+		pair_kernel<Y, X, OP, N><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*y, *x, *m, w);
 	else
-		pair_kernel<Y, X, OP, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*y, *x, w);
+		pair_kernel<Y, X, OP, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*y, *x, *m, w);
 }
 
-typedef void pair_launcher(struct stream *, const struct tensor *, const struct tensor *);
+typedef void pair_launcher(
+    struct stream *, const struct tensor *, const struct tensor *, const struct mix *);
 
 /* The launcher for two types; NULL: pair_any_kernel. */
 template <int OP>
@@ -198,11 +220,15 @@ pick_pair(enum dtype y, enum dtype x)
 			       : (pair_launcher *)NULL;
 }
 
+/* For what mixes nothing. */
+static const struct mix no_mix = { 1, 1, 0, NULL };
+
 /* All of two tensors: a vector's whole packs, then the rest. */
 static void
-run_pair(struct stream *st, struct tensor y, struct tensor x, enum pair_op op)
+run_pair(struct stream *st, struct tensor y, struct tensor x, enum pair_op op, const struct mix *m)
 {
 	pair_launcher *launch = op == PAIR_ADD ? pick_pair<PAIR_ADD>(y.dtype, x.dtype)
+	    : op == PAIR_MIX                   ? pick_pair<PAIR_MIX>(y.dtype, x.dtype)
 					       : pick_pair<PAIR_CAST>(y.dtype, x.dtype);
 	int64_t at;
 
@@ -211,15 +237,15 @@ run_pair(struct stream *st, struct tensor y, struct tensor x, enum pair_op op)
 	if (!launch) {
 		struct walk w = walk_of(st, tensor_num_rows(&y), tensor_num_columns(&y), 1);
 
-		pair_any_kernel<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(y, x, op, w);
+		pair_any_kernel<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(y, x, op, *m, w);
 	} else if (at > 0 && at < y.shape[0]) {
 		struct tensor head = piece(&y, at, true), head_x = piece(&x, at, true);
 		struct tensor tail = piece(&y, at, false), tail_x = piece(&x, at, false);
 
-		launch(st, &head, &head_x);
-		launch(st, &tail, &tail_x);
+		launch(st, &head, &head_x, m);
+		launch(st, &tail, &tail_x, m);
 	} else
-		launch(st, &y, &x);
+		launch(st, &y, &x, m);
 }
 
 /* A call of unary_kernel without its type. */
@@ -317,8 +343,21 @@ cuda_add(struct stream *st, const struct tensor *y, const struct tensor *x)
 {
 	ops_require(
 	    tensor_same_shape(y, x) && dtype_is_float(y->dtype) && dtype_is_float(x->dtype));
-	run_pair(st, *y, *x, PAIR_ADD);
+	run_pair(st, *y, *x, PAIR_ADD, &no_mix);
 	cu_launched(st, "add");
+}
+
+/* The divisor is read by the kernel: no host waits for it. */
+void
+cuda_axpby(struct stream *st, const struct axpby *c)
+{
+	struct mix m = { c->a, c->b, c->eps, (const double *)c->squares.data };
+
+	ops_require(tensor_same_shape(&c->y, &c->x) && dtype_is_float(c->y.dtype) &&
+	    dtype_is_float(c->x.dtype));
+	ops_require(!c->squares.data || (c->squares.dtype == DTYPE_F64 && c->eps > 0));
+	run_pair(st, c->y, c->x, PAIR_MIX, &m);
+	cu_launched(st, "axpby");
 }
 
 /* Whole packs, then the rest. */
@@ -390,6 +429,6 @@ cuda_cast(struct stream *st, const struct tensor *dst, const struct tensor *src)
 	if (to.dtype == from.dtype)
 		cu_ok(st->device, copy_rows(st, &to, &from), "cast");
 	else
-		run_pair(st, to, from, PAIR_CAST);
+		run_pair(st, to, from, PAIR_CAST, &no_mix);
 	cu_launched(st, "cast");
 }

@@ -209,6 +209,15 @@ describe_scales(struct op_call *c, const struct scales *s)
 	out(c, "scale", &s->scale);
 }
 
+static void
+describe_axpby(struct op_call *c, const struct axpby *a)
+{
+	in(c, &a->x);
+	if (a->b != 0)
+		in(c, &a->y);
+	out(c, "y", &a->y);
+}
+
 /* One output, from one input or none; in_place: the output is also read. */
 static void
 describe_simple(struct op_call *c, const struct tensor *y, const struct tensor *x, bool in_place)
@@ -255,6 +264,7 @@ OBSERVE(embedding_fwd, embedding)
 OBSERVE(embedding_bwd, embedding_grad)
 OBSERVE(xent_stats, xent)
 OBSERVE(xent_loss, xent)
+OBSERVE(axpby, axpby)
 OBSERVE(adamw, adamw)
 OBSERVE(sgd, sgd)
 OBSERVE(quantise, quantise)
@@ -377,6 +387,7 @@ static const struct ops observed_ops = {
 	.xent_loss = xent_loss,
 	.add = add,
 	.sum = sum,
+	.axpby = axpby,
 	.fill = fill,
 	.normal = normal,
 	.cast = cast,
