@@ -259,7 +259,7 @@ int
 source_index(const struct source *s, const struct param *p)
 {
 	for (int i = layer_first(s, p->layer); i < s->count && s->param[i].layer == p->layer; i++)
-		if (s->param[i].role == p->role)
+		if (s->param[i].role == p->role && s->param[i].expert == p->expert)
 			return param_has_shape(p, s->param[i].ndim, s->param[i].shape) ? i : -1;
 	return -1;
 }

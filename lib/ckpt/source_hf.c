@@ -20,7 +20,7 @@
 
 struct hf_source {
 	struct source s;
-	const struct family *family;
+	struct family family; /* with the names that the files have */
 	struct hfdir *dir;
 };
 
@@ -42,7 +42,7 @@ static const struct safetensors_entry *
 find_name(const struct hf_source *h, const char *name)
 {
 	const struct safetensors_entry *t = hfdir_find(h->dir, name);
-	const char *prefix = h->family->optional_prefix;
+	const char *prefix = h->family.optional_prefix;
 
 	if (!t && prefix && !strncmp(name, prefix, strlen(prefix)))
 		t = hfdir_find(h->dir, name + strlen(prefix));
@@ -114,7 +114,7 @@ tied_copy(const struct hf_source *h, const struct safetensors_entry *t)
 
 	if ((strcmp(t->name, "lm_head.weight") && strcmp(t->name, "embed_out.weight")) ||
 	    h->s.config.untie_embeddings_and_output_weights ||
-	    family_place(h->family, &h->s.config, &h->s.param[0], &place, NULL) < 0)
+	    family_place(&h->family, &h->s.config, &h->s.param[0], &place, NULL) < 0)
 		return 0;
 	table = find_name(h, place.name);
 	same = table && table->bytes == t->bytes && table->dtype == t->dtype &&
@@ -156,7 +156,7 @@ check_unused(struct hf_source *h, const void **used, int num_used)
 		else
 			source_problem(&h->s,
 			    "tensor '%s' does not belong to a %s model of this config.json",
-			    t->name, h->family->model_type);
+			    t->name, h->family.model_type);
 	}
 	if (buffers)
 		str_addf(&h->s.notes,
@@ -179,7 +179,7 @@ check(struct hf_source *h)
 		struct str why = { 0 };
 		struct err e;
 
-		if (family_place(h->family, &h->s.config, p, &place, &e) < 0) {
+		if (family_place(&h->family, &h->s.config, p, &place, &e) < 0) {
 			source_problem(&h->s, "%s", e.msg);
 			continue;
 		}
@@ -197,23 +197,47 @@ check(struct hf_source *h)
 	free(used);
 }
 
+/* Takes the family's other names where the files have a tensor by one of these and none by the
+ * usual one. */
+static void
+choose_names(struct hf_source *h)
+{
+	struct family other = h->family;
+	struct family_place usual, place;
+
+	other.names = h->family.other_names;
+	for (int i = 0; other.names && i < h->s.count; i++) {
+		const struct param *p = &h->s.param[i];
+
+		if (family_place(&h->family, &h->s.config, p, &usual, NULL) < 0 ||
+		    family_place(&other, &h->s.config, p, &place, NULL) < 0 ||
+		    find_name(h, usual.name) || !find_name(h, place.name))
+			continue;
+		h->family.names = other.names;
+		return;
+	}
+}
+
 /* The config is read first: it tells which tensors to expect. */
 static struct source *
 open_directory(const char *path, struct err *e)
 {
 	struct source *s = source_new(&source_hf, sizeof(struct hf_source), path);
 	struct hf_source *h = (struct hf_source *)s;
+	const struct family *f;
 
 	h->dir = hfdir_open(path, e);
-	h->family = h->dir ? family_read_config(path, &s->config, e) : NULL;
-	if (!h->family) {
+	f = h->dir ? family_read_config(path, &s->config, e) : NULL;
+	if (!f) {
 		source_close(s);
 		return NULL;
 	}
+	h->family = *f;
 	str_adds(&s->state_text, initial_state);
 	source_set_model(s);
 	s->num_tensors = hfdir_count(h->dir);
 	s->num_files = hfdir_num_files(h->dir);
+	choose_names(h);
 	check(h);
 	return s;
 }
@@ -225,7 +249,7 @@ entry_of(const struct source *s, const struct source_part *p, struct family_plac
 	const struct hf_source *h = hf_of(s);
 	const struct safetensors_entry *t;
 
-	if (p->state || p->copy || family_place(h->family, &s->config, p->param, place, NULL) < 0)
+	if (p->state || p->copy || family_place(&h->family, &s->config, p->param, place, NULL) < 0)
 		return NULL;
 	t = find_name(h, place->name);
 	return fits(t, place) ? t : NULL;
@@ -242,29 +266,13 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 	return t;
 }
 
-/* The box of the stored tensor that is a box of a parameter's rows within one run. */
-static struct slice
-stored_box(const struct family_place *place, const struct slice *of)
-{
-	struct slice box = *of;
-	int64_t run = place->runs > 1 ? of->start[0] / place->box.count[0] : 0;
-
-	for (int d = 0; d < box.ndim; d++) {
-		int from = place->transposed ? box.ndim - 1 - d : d;
-
-		box.start[d] = place->box.start[d] + of->start[from];
-		box.count[d] = of->count[from];
-	}
-	box.start[0] += run * (place->apart - place->box.count[0]);
-	return box;
-}
-
 /* Copied first and transposed afterwards, so that the copy runs along rows. */
 static void
 read_box(const struct safetensors_entry *t, const struct family_place *place,
     const struct slice *of, void *dst)
 {
-	struct slice box = stored_box(place, of), whole = slice_whole(place->ndim, place->shape);
+	struct slice box = family_stored_box(place, of);
+	struct slice whole = slice_whole(place->ndim, place->shape);
 	size_t size = dtype_size(t->dtype);
 	int64_t first, n = slice_span(&box, &whole, &first);
 	const char *bytes = (const char *)t->data + (size_t)first * size;

@@ -19,8 +19,10 @@
 	DO(llama) \
 	DO(gpt2) \
 	DO(mistral) \
+	DO(mixtral) \
 	DO(qwen2) \
 	DO(qwen3) \
+	DO(qwen3_moe) \
 	DO(phi3) \
 	DO(gemma2) \
 	DO(gemma3) \
@@ -98,6 +100,33 @@ static const struct key shared[] = {
 
 enum { SHARED = sizeof shared / sizeof *shared };
 
+/* Types of models that are often asked for, and what they need that is not built. */
+static const struct {
+	const char *model_type, *needs;
+} refused[] = {
+	{ "deepseek_v2", "multi-latent attention" },
+	{ "deepseek_v3", "multi-latent attention" },
+	{ "qwen2_moe", "a gate of the shared expert" },
+};
+
+/* The reason why there is no family of a type. */
+static void
+explain_type(const char *model_type, struct err *e)
+{
+	struct str known = { 0 };
+
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+		if (!strcmp(model_type, refused[i].model_type)) {
+			err_set(e, "\"model_type\" is '%s', which needs %s; that is not built",
+			    model_type, refused[i].needs);
+			return;
+		}
+	for (int i = 0; families[i]; i++)
+		str_addf(&known, "%s%s", i ? ", " : "", families[i]->model_type);
+	err_set(e, "\"model_type\" is '%s'; known are %s", model_type, known.buf);
+	str_release(&known);
+}
+
 /*
  * The family's own reader runs after the shared members, and model_check after everything, so a
  * foreign file obeys the same rules as options. *f may be set even on failure.
@@ -107,7 +136,6 @@ read_members(
     struct model_config *c, const struct json_value *config, const struct family **f, struct err *e)
 {
 	const char *model_type;
-	struct str known = { 0 };
 	bool tied;
 
 	if (json_string(config, "model_type", NULL, &model_type, e) < 0)
@@ -116,10 +144,7 @@ read_members(
 		return err_set(e, "\"model_type\" is missing");
 	*f = family_find(model_type);
 	if (!*f) {
-		for (int i = 0; families[i]; i++)
-			str_addf(&known, "%s%s", i ? ", " : "", families[i]->model_type);
-		err_set(e, "\"model_type\" is '%s'; known are %s", model_type, known.buf);
-		str_release(&known);
+		explain_type(model_type, e);
 		return -1;
 	}
 	family_defaults(c);
@@ -468,6 +493,8 @@ role_rows(const struct model_config *c, enum role role)
 	case ROLE_K_BIAS:
 	case ROLE_V:
 	case ROLE_V_BIAS: return c->num_query_groups * c->kv_channels;
+	case ROLE_EXPERT_GATE:
+	case ROLE_EXPERT_UP: return c->moe_ffn_hidden_size;
 	default: return c->ffn_hidden_size;
 	}
 }
@@ -496,18 +523,46 @@ transpose(struct family_place *out)
 	out->box.count[1] = n;
 }
 
+/* From a tensor of one expert to that of all experts of the layer. */
+static void
+stack(struct family_place *out, int64_t experts, int64_t expert)
+{
+	for (int d = out->ndim++; d > 0; d--) {
+		out->shape[d] = out->shape[d - 1];
+		out->box.start[d] = out->box.start[d - 1];
+		out->box.count[d] = out->box.count[d - 1];
+	}
+	out->shape[0] = experts;
+	out->box.ndim = out->ndim;
+	out->box.start[0] = expert;
+	out->box.count[0] = 1;
+}
+
+/* Rows that the other roles have of the tensor of a row of the table; before: those of earlier rows
+ * alone. */
+static int64_t
+shared_rows(const struct family *f, const struct model_config *c, const struct family_name *mine,
+    bool before)
+{
+	int64_t rows = 0;
+
+	for (const struct family_name *n = f->names; n->hf; n++)
+		if (n != mine && !strcmp(n->hf, mine->hf) && (!before || n < mine))
+			rows += role_rows(c, n->role);
+	return rows;
+}
+
 /*
  * Roles that name the same tensor are its blocks of output rows in table order, so the start is the
- * sum of the rows before and the height the sum of all. Transposed last, when both are known. The
- * layer's number is inserted by hand: names are data, not formats.
+ * sum of the rows before and the height the sum of all. Transposed last, when both are known.
  */
 int
 family_place(const struct family *f, const struct model_config *c, const struct param *p,
     struct family_place *out, struct err *e)
 {
 	const struct family_name *mine = NULL;
-	int64_t before = 0, all = 0;
 	const char *mark;
+	int64_t others;
 
 	for (const struct family_name *n = f->names; n->hf; n++)
 		if (n->role == p->role)
@@ -515,30 +570,38 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 	if (!mine)
 		return err_set(e, "%s has no name for '%s'", f->model_type, p->name);
 	memset(out, 0, sizeof *out);
-	mark = strstr(mine->hf, "%d");
-	if (mark)
-		snprintf(out->name, sizeof out->name, "%.*s%d%s", (int)(mark - mine->hf), mine->hf,
-		    p->layer, mark + 2);
-	else
-		snprintf(out->name, sizeof out->name, "%s", mine->hf);
+	param_name(mine->hf, (const int[2]){ p->layer, p->expert }, out->name, sizeof out->name);
 	out->ndim = p->ndim;
 	memcpy(out->shape, p->shape, sizeof out->shape);
 	out->box = slice_whole(p->ndim, p->shape);
-	for (const struct family_name *n = f->names; n->hf; n++) {
-		if (strcmp(n->hf, mine->hf))
-			continue;
-		if (n < mine)
-			before += role_rows(c, n->role);
-		if (n != mine)
-			all += role_rows(c, n->role);
-	}
-	out->shape[0] += all;
-	out->box.start[0] = before;
+	others = shared_rows(f, c, mine, false);
+	out->shape[0] += others;
+	out->box.start[0] = shared_rows(f, c, mine, true);
 	out->runs = 1;
-	if (f->heads_take_turns && all > 0)
+	if (f->heads_take_turns && others > 0)
 		take_turns(out, c);
 	out->transposed = mine->transposed && p->ndim == 2;
 	if (out->transposed)
 		transpose(out);
+	mark = strstr(mine->hf, "%d");
+	if (p->expert >= 0 && !(mark && strstr(mark + 2, "%d")))
+		stack(out, c->num_experts, p->expert);
 	return 0;
+}
+
+struct slice
+family_stored_box(const struct family_place *place, const struct slice *of)
+{
+	int64_t run = place->runs > 1 ? of->start[0] / place->box.count[0] : 0;
+	struct slice box = place->box;
+	int stacked = box.ndim - of->ndim;
+
+	for (int d = 0; d < of->ndim; d++) {
+		int from = place->transposed ? of->ndim - 1 - d : d;
+
+		box.start[d + stacked] += of->start[from];
+		box.count[d + stacked] = of->count[from];
+	}
+	box.start[0] += run * (place->apart - place->box.count[0]);
+	return box;
 }

@@ -12,8 +12,10 @@
 #include "lib/model/keys.h"
 #include "lib/model/params.h"
 
-/* The name of a role's tensor in Hugging Face's files. `hf` has "%d" for the layer. Several roles
- * may name one tensor: they are then its consecutive blocks of output rows, in table order. */
+/* The name of a role's tensor in Hugging Face's files. `hf` has "%d" for the layer, and a second
+ * one for the expert: a name of an expert's role without it is of the tensors of all experts of the
+ * layer, one after the other along a first dimension. Several roles may name one tensor: they are
+ * then its consecutive blocks of output rows, in table order. */
 struct family_name {
 	enum role role;
 	const char *hf;
@@ -23,7 +25,9 @@ struct family_name {
 struct family {
 	const char *model_type, *architecture; /* "llama", "LlamaForCausalLM" */
 	const struct family_name *names;       /* ended by a NULL hf */
-	const char *optional_prefix;           /* prefix that some files leave out; NULL: none */
+	/* names that files may have instead, which are read and never written; NULL: none */
+	const struct family_name *other_names;
+	const char *optional_prefix; /* prefix that some files leave out; NULL: none */
 	const struct key *keys; /* members of config.json, in the order in which they are written */
 	int num_keys;
 	bool tied; /* the default of "tie_word_embeddings" */
@@ -53,7 +57,8 @@ void family_write_config(
 /* The place of parameter p in Hugging Face's files: the tensor's name and shape there, and the
  * slices of it that are p (in the stored orientation): `runs` of them, one after the other in p's
  * rows, of which box is the first and the others lie `apart` stored rows each from the one before.
- * transposed: p's rows are its columns, and there is one run. */
+ * transposed: p's rows are its columns, and there is one run. A tensor of all experts has a
+ * dimension more than p, its first, and there is one run. */
 struct family_place {
 	char name[128];
 	int ndim;
@@ -64,6 +69,8 @@ struct family_place {
 };
 int family_place(const struct family *f, const struct model_config *c, const struct param *p,
     struct family_place *out, struct err *e);
+/* The box of the stored tensor that is a box of p's rows within one run. */
+struct slice family_stored_box(const struct family_place *place, const struct slice *of);
 
 /* The dictionaries rope_scaling and rope_parameters, of both generations of config.json; rope_theta
  * at the top is a key of the family. */

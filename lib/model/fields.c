@@ -426,9 +426,17 @@ model_differences(const struct model_config *a, const struct model_config *b, st
 	differences(a, b, 0, out);
 }
 
+static bool
+has_mlp(const struct model_config *c)
+{
+	return model_expert_layers(c) < c->num_layers;
+}
+
 void
 model_weight_differences(
     const struct model_config *a, const struct model_config *b, struct str *out)
 {
-	differences(a, b, MODEL_FREE, out);
+	bool mlp = has_mlp(a) || has_mlp(b);
+
+	differences(a, b, MODEL_FREE | (mlp ? 0 : MODEL_MLP), out);
 }

@@ -47,6 +47,7 @@ enum model_tag {
 	MODEL_KEPT = 32,        /* part of the recipe, see model_keep_recipe */
 	MODEL_IF_EXPERTS = 256, /* ... of models with experts */
 	MODEL_FREE = 64,        /* may change without changing the meaning of stored weights */
+	MODEL_MLP = 512,        /* ... of a model in which every layer has experts */
 };
 
 /* Whether untyped options leave the values of a config.json or a checkpoint alone. */
@@ -69,7 +70,8 @@ void model_dump(const struct model_config *c, struct str *out);
  * tabs. A line is "'num-layers 2'", or "no num-layers" where there is none. */
 void model_differences(const struct model_config *a, const struct model_config *b, struct str *out);
 /* The same without options that do not change the meaning of stored weights, such as dropout,
- * initial values, special ids and the number of positions. */
+ * initial values, special ids and the number of positions, and the width of an MLP that no layer
+ * has. */
 void model_weight_differences(
     const struct model_config *a, const struct model_config *b, struct str *out);
 
@@ -103,7 +105,8 @@ void model_weight_differences(
 	MODEL_INT(S, M, "num-layers", num_layers, 1, NULL, MODEL_DUMPED, "transformer layers"), \
 	MODEL_INT(S, M, "hidden-size", hidden_size, 1, NULL, MODEL_DUMPED, \
 	         "width of the residual stream"), \
-	MODEL_INT(S, M, "ffn-hidden-size", ffn_hidden_size, 1, NULL, MODEL_DUMPED, \
+	MODEL_INT(S, M, "ffn-hidden-size", ffn_hidden_size, 1, NULL, \
+	         MODEL_DUMPED | MODEL_MLP, \
 	         "width of the MLP; 4 hidden-size, or with --swiglu 64 floor((8 hidden-size / " \
 	         "3) / 64)"), \
 	MODEL_INT(S, M, "num-attention-heads", num_attention_heads, 1, NULL, MODEL_DUMPED, \

@@ -42,7 +42,9 @@ read_fixed(const struct key *k, const struct json_value *from, struct err *e)
 static int
 read_int(const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
 {
-	return json_int(from, k->name, k->derive ? k->derive(c) : (int64_t)k->def, field(c, k), e);
+	int64_t *n = field(c, k), def = k->derive ? k->derive(c) : (int64_t)k->def;
+
+	return json_int(from, k->name, k->stays ? *n : def, n, e);
 }
 
 /* Here, unlike in json_int, null is not the same as no member. */
@@ -90,6 +92,15 @@ read_bound(
 }
 
 static int
+read_not(const struct key *k, const struct json_value *from, bool *out, struct err *e)
+{
+	int rc = json_bool(from, k->name, k->def != 0, out, e);
+
+	*out = !*out;
+	return rc;
+}
+
+static int
 read_key(const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
 {
 	switch (k->type) {
@@ -98,6 +109,7 @@ read_key(const struct key *k, const struct json_value *from, struct model_config
 	case KEY_NUMBER: return read_number(k, from, c, e);
 	case KEY_BOUND: return read_bound(k, from, c, e);
 	case KEY_BOOL: return json_bool(from, k->name, k->def != 0, field(c, k), e);
+	case KEY_NOT: return read_not(k, from, field(c, k), e);
 	case KEY_WORD: return read_word(k, from, field(c, k), e);
 	case KEY_FIXED: return read_fixed(k, from, e);
 	default: BUG("no key has type %d", (int)k->type);
@@ -155,6 +167,7 @@ write_value(const struct key *k, const struct model_config *c, struct str *out)
 	case KEY_NUMBER: str_add_double(out, *(double *)field(c, k)); break;
 	case KEY_BOUND: write_bound(*(double *)field(c, k), out); break;
 	case KEY_BOOL: str_adds(out, *(bool *)field(c, k) ? "true" : "false"); break;
+	case KEY_NOT: str_adds(out, *(bool *)field(c, k) ? "false" : "true"); break;
 	case KEY_WORD: write_word(k, *(int *)field(c, k), out); break;
 	case KEY_FIXED: str_adds(out, k->def != 0 ? "true" : "false"); break;
 	}

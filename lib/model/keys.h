@@ -14,8 +14,9 @@
 #include <stddef.h>
 
 /* A KEY_COUNT is an integer from 1 to 2^30, or null for 0, and a KEY_BOUND a number above 0, or
- * null for 0; there def is for an absent member alone. */
-enum key_type { KEY_INT, KEY_COUNT, KEY_NUMBER, KEY_BOUND, KEY_BOOL, KEY_WORD, KEY_FIXED };
+ * null for 0; there def is for an absent member alone. A KEY_NOT is true where its field is false.
+ */
+enum key_type { KEY_INT, KEY_COUNT, KEY_NUMBER, KEY_BOUND, KEY_BOOL, KEY_NOT, KEY_WORD, KEY_FIXED };
 
 /* A word and the value of the field that it stands for. */
 struct key_word {

@@ -16,23 +16,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Names follow Megatron-LM's state dict, except that each linear it fuses has tensors of its own.
- * The numbers are inserted by hand, so that no format string is data.
- */
-static void
-name_of(const char *name, const int number[2], char out[96])
+/* The numbers are inserted by hand, so that no format string is data. */
+void
+param_name(const char *form, const int number[2], char *out, size_t size)
 {
 	size_t at = 0;
 
-	for (int i = 0; *name && at < 95;)
-		if (name[0] == '%' && name[1] == 'd' && i < 2) {
-			at += (size_t)snprintf(out + at, 96 - at, "%d", number[i++]);
-			name += 2;
+	for (int i = 0; *form && at < size - 1;)
+		if (form[0] == '%' && form[1] == 'd' && i < 2) {
+			at += (size_t)snprintf(out + at, size - at, "%d", number[i++]);
+			form += 2;
 		} else {
-			out[at++] = *name++;
+			out[at++] = *form++;
 		}
-	out[at < 95 ? at : 95] = '\0';
+	out[at < size - 1 ? at : size - 1] = '\0';
 }
 
 /* The whole tensor, without padding; cannot overflow after model_check. */
@@ -83,7 +80,7 @@ fill(struct param *p, const struct param_row *r, const int number[2], const stru
 
 	dims_whole(d, c);
 	memset(p, 0, sizeof *p);
-	name_of(r->name, number, p->name);
+	param_name(r->name, number, p->name, sizeof p->name);
 	p->role = r->role;
 	p->layer = number[0];
 	p->expert = r->flags & PARAM_EXPERT ? number[1] : -1;
@@ -161,7 +158,8 @@ add_block(
 }
 
 /* Model order is the blocks in the order of the forward pass and, within each, the order of its
- * rows. Shards, files and messages follow it. */
+ * rows, whose names are Megatron-LM's but for linears that it fuses. Shards, files and messages
+ * follow it. */
 int
 model_params(const struct model_config *c, struct param **out)
 {

@@ -39,6 +39,9 @@ int64_t model_num_parameters(const struct model_config *c);
 /* Of these, those that take part in what becomes of a token: of the experts of a layer topk. */
 int64_t model_active_parameters(const struct model_config *c);
 
+/* A name from its form, in which the first "%d" is number[0], the layer, and a second one
+ * number[1], the expert. What does not fit into `size` bytes is cut. */
+void param_name(const char *form, const int number[2], char *out, size_t size);
 /* Whether a tensor of these sizes fits the parameter. */
 bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);
 

@@ -402,6 +402,9 @@ there_and_back()
 	known=$(sed -n '/^.Ss Families/,/^.El/s/^.It Sy //p' "$TOP/man/mexport.1" | paste -sd , | sed 's/,/, /g')
 	fails 1 "mckpt: hf/config.json: \"model_type\" is 'mamba'; known are $known" \
 		mckpt import hf ck
+	sed -i 's/"model_type": "mamba"/"model_type": "deepseek_v3"/' hf/config.json
+	fails 1 "mckpt: hf/config.json: \"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not built" \
+		mckpt import hf ck
 	cp "$hf/llama/config.json" hf
 	sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' hf/config.json
 	fails 1 "mckpt: hf: tensor 'lm_head.weight' differs from the embedding that config.json ties it to (\"tie_word_embeddings\": true)" \
@@ -410,6 +413,15 @@ there_and_back()
 	run --separate-stderr mckpt import hf ck
 	[ "$status" = 1 ]
 	[[ $stderr == "mckpt: hf/config.json: "* ]]
+}
+
+@test "import of experts: one that is missing, and one more than the config has" {
+	copy mixtral
+	sed -i 's/"num_local_experts": 4/"num_local_experts": 5/' hf/config.json
+	fails 1 "mckpt: hf: tensor 'model.layers.0.block_sparse_moe.gate.weight' has shape [4, 16], config.json needs [5, 16] (and 7 more; mckpt verify lists them)" \
+		mckpt import hf ck
+	sed -i 's/"num_local_experts": 5/"num_local_experts": 3/' hf/config.json
+	[ "$(mckpt verify hf 2>&1 | tail -1)" = "mckpt: hf: tensor 'model.layers.1.block_sparse_moe.experts.3.w3.weight' does not belong to a mixtral model of this config.json" ]
 }
 
 @test "numbers that are not finite: verify and import name their tensors, also those of a type that is too narrow" {

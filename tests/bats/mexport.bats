@@ -12,7 +12,7 @@ setup()
 }
 
 @test "import and export give the same file back" {
-	for family in llama gpt2; do
+	for family in llama gpt2 mixtral qwen3_moe; do
 		mckpt import "$hf/$family" ck-$family
 		mexport -q ck-$family out-$family
 		cmp out-$family/model.safetensors "$hf/$family/model.safetensors"
@@ -24,6 +24,13 @@ setup()
 		mckpt diff ck-$family again-$family >diff
 	done
 	[ "$(ls out-llama)" = "$(printf 'config.json\ngeneration_config.json\nmodel.safetensors')" ]
+}
+
+@test "experts of a layer in one tensor are those of each" {
+	mckpt import "$hf/stacked" ck
+	mexport -q ck out
+	cmp out/model.safetensors "$hf/qwen3_moe/model.safetensors"
+	mckpt diff "$hf/stacked" "$hf/qwen3_moe" >diff
 }
 
 @test "config.json says the same" {

@@ -6,7 +6,8 @@ For each family COUNT models (default 8) are drawn from SEED, filled with random
     logits      of mtrain in fp64 are within 1e-9 of those of transformers in that precision, and in fp32 within 1e-5,
                 or within twice what transformers in fp32 differs from itself in fp64
     export      what mckpt import and mexport make of the directory loads without a missing or unknown tensor, and every
-                tensor has the bits of the first one; the config means the same to transformers
+                tensor has the bits of the first one; the config means the same to transformers. Tensors of all experts
+                of a layer, as transformers 5 has them in memory, are read as those of each
     greedy      64 tokens are those of generate()
     training    20 steps of AdamW have the loss and the gradient norm of torch.optim.AdamW: within 1e-9 in fp64, with
                 final weights within 1e-6 after rounding to fp32; in fp32 within 2e-6 (the norm within 100 times
@@ -178,7 +179,30 @@ def gpt_neox(r, i):
             "attention_dropout": 0.0, "hidden_dropout": 0.0}
 
 
-FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3,
+def router(r, i):
+    """No loss of its own: transformers adds it only where it is asked for the router's logits."""
+    experts = r.choice([2, 4, 5, 8])
+    return experts, {"num_experts_per_tok": r.randrange(2, experts + 1), "router_aux_loss_coef": 0.0}
+
+
+def mixtral(r, i):
+    experts, members = router(r, i)
+    return {**sizes(r, i), **head_dim(r, i), **rope(r, ["default", "linear"][i % 2], **({"factor": 2.0} if i % 2 else {})),
+            **members, "num_local_experts": experts, "sliding_window": [None, 7, None, 20][i % 4]}
+
+
+def qwen3_moe(r, i):
+    s, (experts, members) = sizes(r, i), router(r, i)
+    if i % 2:
+        members["num_experts_per_tok"] = r.randrange(1, experts + 1)
+    window = [{}, {"use_sliding_window": True, "sliding_window": 7}, {"use_sliding_window": False, "sliding_window": 9}]
+    layers = [{}, {"mlp_only_layers": [0]}, {"decoder_sparse_step": 2}, {"mlp_only_layers": [1], "decoder_sparse_step": 1}]
+    return {**s, **[rope(r, "default"), yarn(r, i)][i % 2], **window[i % 3], **layers[i % 4], **members,
+            "num_experts": experts, "moe_intermediate_size": r.randrange(10, 40), "head_dim": r.choice([6, 10, 20]),
+            "norm_topk_prob": i % 2 == 0, "attention_bias": i % 5 == 3}
+
+
+FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe, "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3,
             "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2, "gpt_neox": gpt_neox}
 
 
@@ -210,7 +234,7 @@ def randomise(model, seed):
             elif name.endswith("bias"):
                 p.copy_(0.3 * x)
             else:
-                p.copy_(x * (0.5 if "embed" in name or "wte" in name else p.shape[1] ** -0.5))
+                p.copy_(x * (0.5 if "embed" in name or "wte" in name else p.shape[-1] ** -0.5))
 
 
 def load(directory, dtype):
@@ -345,6 +369,14 @@ def compare_export(d, name):
     return len(a)
 
 
+def compare_stacked(model, d):
+    """The form of experts that transformers 5 has in memory is read, too."""
+    stacked = d + "/../stacked"
+    model.save_pretrained(stacked, save_original_format=False)
+    assert any(name.endswith("experts.gate_up_proj") for name in tensors(stacked))
+    run("mckpt", "diff", d, stacked)
+
+
 def compare_greedy(d, r, vocab):
     prompt = [r.randrange(vocab - 1) for _ in range(PROMPT)]
     with open(d + "/../prompt", "w") as f:
@@ -421,6 +453,8 @@ def check(name, i, seed, work):
     vocab = config.vocab_size
     logits = compare_logits(d, r, vocab)
     count = compare_export(d, name)
+    if hasattr(config, "num_experts_per_tok") and transformers.__version__ >= "5":
+        compare_stacked(model, d)
     greedy = compare_greedy(d, r, vocab)
     training = compare_training(d, name, r, vocab)
     return "%s logits %.0e %.0e, %d tensors, %d greedy, steps %.0e %.0e, weights %.0e" % (

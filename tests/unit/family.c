@@ -211,6 +211,64 @@ test_recipes(void)
 	not_of("gpt_neox", &c, "gpt_neox has 'num-query-groups 4', not 'num-query-groups 2'");
 }
 
+/* A tensor of all experts of a layer, with gate above up in each. */
+static void
+test_stacked(void)
+{
+	const struct model_config c = family_config("qwen3_moe");
+	struct family f = *family_find("qwen3_moe");
+	struct param *p;
+	int n = model_params(&c, &p), found = 0;
+
+	f.names = f.other_names;
+	for (int i = 0; i < n; i++) {
+		struct family_place at;
+		struct slice box;
+		struct err e;
+
+		CHECK(family_place(&f, &c, &p[i], &at, &e) == 0);
+		if (p[i].role != ROLE_EXPERT_UP || p[i].expert != 3 || p[i].layer != 2)
+			continue;
+		found++;
+		CHECK_STR(at.name, "model.layers.2.mlp.experts.gate_up_proj");
+		CHECK(at.ndim == 3 && at.shape[0] == 5 && at.shape[1] == 40 && at.shape[2] == 32);
+		box = family_stored_box(&at, &(struct slice){ 2, { 7, 1 }, { 2, 30 } });
+		CHECK(box.start[0] == 3 && box.start[1] == 27 && box.start[2] == 1);
+		CHECK(box.count[0] == 1 && box.count[1] == 2 && box.count[2] == 30);
+	}
+	CHECK(found == 1);
+	free(p);
+}
+
+/* Which layers have experts, and what those are. */
+static void
+test_experts(void)
+{
+	struct model_config c = family_config("mixtral"), q;
+	struct err e;
+
+	CHECK(c.num_experts == 3 && c.moe_router_topk == 2 && c.moe_ffn_hidden_size == 56);
+	CHECK(!c.moe_router_pre_softmax && c.moe_aux_loss_coeff == 0.02 && c.rotary_base == 1e6);
+	CHECK(family_of(&c, &e) == family_find("mixtral"));
+	c.ffn_hidden_size = 999;
+	CHECK(family_of(&c, &e) == family_find("mixtral"));
+	not_of("llama", &c, "llama has no 'num-experts 3'");
+	c.moe_shared_expert_intermediate_size = 8;
+	not_of("mixtral", &c, "mixtral has no 'moe-shared-expert-intermediate-size 8'");
+	c = family_config("llama");
+	not_of("mixtral", &c, "the number of experts must be at least 1");
+	c = family_config("qwen3_moe");
+	CHECK(c.num_experts == 5 && c.moe_ffn_hidden_size == 20 && c.ffn_hidden_size == 56);
+	CHECK(layer_has_experts(&c, 0) && !layer_has_experts(&c, 1) && layer_has_experts(&c, 2));
+	not_of("mixtral", &c, "mixtral has 'ffn-hidden-size 20', not 'ffn-hidden-size 56'");
+	CHECK(read_text("{\"model_type\": \"qwen3_moe\", " SIZES ", \"num_key_value_heads\": 2, "
+			"\"decoder_sparse_step\": 2, \"num_local_experts\": 9}",
+	    &q));
+	CHECK(q.num_experts == 9 && q.moe_router_topk == 8 && q.moe_router_pre_softmax);
+	CHECK(!layer_has_experts(&q, 0) && layer_has_experts(&q, 1));
+	test_stacked();
+}
+
 /* Each family's config survives reading and writing; models of no family are told why. */
 static void
 test_families(void)
@@ -312,8 +370,22 @@ static const struct {
 	{ "[]", "not a JSON object" },
 	{ "{}", "\"model_type\" is missing" },
 	{ "{\"model_type\": \"t5\"}",
-	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, qwen2, qwen3, phi3, "
-	    "gemma2, gemma3_text, olmo2, gpt_neox" },
+	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
+	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox" },
+	{ "{\"model_type\": \"deepseek_v3\"}",
+	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
+	    "built" },
+	{ "{\"model_type\": \"qwen2_moe\"}",
+	    "\"model_type\" is 'qwen2_moe', which needs a gate of the shared expert; that is not "
+	    "built" },
+	{ "{\"model_type\": \"mixtral\", " SIZES ", \"num_local_experts\": 0}",
+	    "the number of experts must be at least 1" },
+	{ "{\"model_type\": \"qwen3_moe\", " SIZES ", \"mlp_only_layers\": 3}",
+	    "\"mlp_only_layers\" must be a list of layers" },
+	{ "{\"model_type\": \"qwen3_moe\", " SIZES ", \"mlp_only_layers\": [1, -1]}",
+	    "\"mlp_only_layers\" must be a list of layers" },
+	{ "{\"model_type\": \"qwen3_moe\", " SIZES ", \"decoder_sparse_step\": 0}",
+	    "\"decoder_sparse_step\" is 0; must be at least 1" },
 	{ "{\"model_type\": \"llama\"}", "\"num_attention_heads\" must be at least 1" },
 	{ "{\"model_type\": \"gpt2\", \"activation_function\": \"relu\"}",
 	    "\"activation_function\" is 'relu'; 'gelu_new' and 'gelu' are known" },
@@ -400,6 +472,7 @@ main(void)
 {
 	test_families();
 	test_recipes();
+	test_experts();
 	test_sliding_window();
 	test_window_layers();
 	test_refusals();

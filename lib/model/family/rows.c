@@ -34,6 +34,14 @@ family_read_llama(struct model_config *c, const struct json_value *config, struc
 	return family_read_rope(c, config, e);
 }
 
+int
+family_read_experts(struct model_config *c, const struct json_value *config, struct err *e)
+{
+	if (c->num_experts < 1)
+		return err_set(e, "the number of experts must be at least 1");
+	return family_read_llama(c, config, e);
+}
+
 /* transformers makes the angles of an odd number of elements by a rule of its own. */
 static bool
 rotates_evenly(const struct model_config *c)

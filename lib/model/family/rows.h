@@ -42,11 +42,24 @@
 	{ ROLE_UP_BIAS, "model.layers.%d.mlp.up_proj.bias", false }, \
 	{ ROLE_DOWN_BIAS, "model.layers.%d.mlp.down_proj.bias", false }
 
+/* Router and experts, and the same in the form that transformers 5 has in memory. */
+#define NAMES_QWEN_EXPERTS \
+	{ ROLE_ROUTER, "model.layers.%d.mlp.gate.weight", false }, \
+	{ ROLE_EXPERT_GATE, "model.layers.%d.mlp.experts.%d.gate_proj.weight", false }, \
+	{ ROLE_EXPERT_UP, "model.layers.%d.mlp.experts.%d.up_proj.weight", false }, \
+	{ ROLE_EXPERT_DOWN, "model.layers.%d.mlp.experts.%d.down_proj.weight", false }
+#define NAMES_STACKED_EXPERTS \
+	{ ROLE_ROUTER, "model.layers.%d.mlp.gate.weight", false }, \
+	{ ROLE_EXPERT_GATE, "model.layers.%d.mlp.experts.gate_up_proj", false }, \
+	{ ROLE_EXPERT_UP, "model.layers.%d.mlp.experts.gate_up_proj", false }, \
+	{ ROLE_EXPERT_DOWN, "model.layers.%d.mlp.experts.down_proj", false }
+
 /* Sizes without a default are 0 and refused by model_check. */
-#define KEYS_SIZES \
+#define KEYS_SIZES KEYS_SIZES_OF(ffn_hidden_size)
+#define KEYS_SIZES_OF(width) \
 	{ "vocab_size", KEY_INT, KEY_OFF(vocab_size), 0 }, \
 	{ "hidden_size", KEY_INT, KEY_OFF(hidden_size), 0 }, \
-	{ "intermediate_size", KEY_INT, KEY_OFF(ffn_hidden_size), 0 }, \
+	{ "intermediate_size", KEY_INT, KEY_OFF(width), 0 }, \
 	{ "num_hidden_layers", KEY_INT, KEY_OFF(num_layers), 0 }, \
 	{ "num_attention_heads", KEY_INT, KEY_OFF(num_attention_heads), 0 }
 /* The next two are written even where they equal their defaults, so that readers need not know
@@ -62,6 +75,11 @@
 	{ "rms_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), epsilon }, \
 	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 }, \
 	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true }
+/* transformers adds the loss of the coefficient where it is asked for the router's logits. */
+#define KEYS_ROUTER(topk) \
+	{ "num_experts_per_tok", KEY_INT, KEY_OFF(moe_router_topk), topk }, \
+	{ "router_aux_loss_coef", KEY_NUMBER, KEY_OFF(moe_aux_loss_coeff), 0.001 }, \
+	{ "output_router_logits", KEY_FIXED, .def = false, .written_only = true }
 /* Read by family_read_qwen and family_read_gemma, too. */
 #define KEY_WINDOW \
 	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 4096 }
@@ -101,6 +119,8 @@ int64_t family_head_width(const struct model_config *c);
 /* Sets the recipe: RMSNorm and rotary positions, as the config says. Refuses a model without
  * heads. */
 int family_read_llama(struct model_config *c, const struct json_value *config, struct err *e);
+/* The same of a family with experts, which refuses a model without them. */
+int family_read_experts(struct model_config *c, const struct json_value *config, struct err *e);
 /* Reads partial_rotary_factor of rope_parameters, where it is, into rotary_percent; refuses a
  * share that leaves an odd number of elements to rotate. */
 int family_read_share(struct model_config *c, const struct json_value *config, struct err *e);
