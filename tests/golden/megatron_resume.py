@@ -4,10 +4,12 @@
 SOURCE is a source tree of Megatron-LM. mtrain trains a small model and saves it; mckpt export gives it to Megatron-LM,
 whose own load_checkpoint reads it strictly, with the optimizer and the schedule; both go on with the same samples. The
 losses of the next steps must be equal within 1e-5 in fp32 and 2e-3 in bf16, the norms of gradients within ten times that
-(see megatron_steps.py for what stands in for a GPU). NAMEs choose from SETS. mtrain, mckpt and mshard are taken from PATH.
+(see megatron_steps.py for what stands in for a GPU). What Megatron-LM saves before it makes a step must be imported as
+the checkpoint that was exported, bit for bit, and mtrain must go on from what it saves before its last step with the
+loss of that step. A NAME of a set is a list of WORDS; SETS are the default. mtrain, mckpt and mshard are taken from PATH.
 Prints a line per set; the exit status is 1 when one fails. Without torch or SOURCE it says so and does nothing.
 
-Known to run with Megatron-LM d98e8a64ddf3 (August 2026) and torch 2.8.0.
+Known to run with Megatron-LM d98e8a64ddf3 (August 2026), torch 2.8.0 and psutil 7.2, in eight minutes on two cores.
 """
 import argparse
 import json
@@ -38,22 +40,25 @@ LOCAL = """--transformer-impl local --use-cpu-initialization --distributed-backe
     --no-masked-softmax-fusion --no-persist-layer-norm --no-rope-fusion --no-bias-swiglu-fusion --no-bias-gelu-fusion
     --no-bias-dropout-fusion --attention-backend unfused --mock-data --no-one-logger"""
 
-# An export has no state of random numbers. Of the torch format Megatron-LM must be told.
-TORCH = "--to torch --transformer-impl local", "--ckpt-format torch --no-load-rng"
-DIST = "", "--ckpt-format torch_dist"
-
-# Name: options of both, then of mckpt export and of Megatron-LM.
-SETS = {
-    "llama fp32 torch": (LLAMA, *TORCH),
-    "llama fp32 torch_dist": (LLAMA, *DIST),
-    "llama bf16 torch": (LLAMA + " --bf16", *TORCH),
-    "llama bf16 torch_dist": (LLAMA + " --bf16", *DIST),
-    "llama bf16 torch_dist distributed": (LLAMA + " --bf16 --use-distributed-optimizer", "--use-distributed-optimizer", DIST[1]),
-    "llama bf16 torch distributed": (LLAMA + " --bf16 --use-distributed-optimizer",
-                                    TORCH[0] + " --use-distributed-optimizer", TORCH[1]),
-    "gpt2 fp32 torch": (GPT2, *TORCH),
-    "gpt2 fp32 torch_dist": (GPT2, *DIST),
+# What a word in the name of a set stands for: options of both, of mckpt export, and of Megatron-LM. An export has no state
+# of random numbers; of the torch format Megatron-LM must be told.
+TENSOR_2, STAGES_2 = "--tensor-model-parallel-size 2", "--pipeline-model-parallel-size 2"
+WORDS = {
+    "llama": (LLAMA, "", ""),
+    "gpt2": (GPT2, "", ""),
+    "fp32": ("", "", ""),
+    "bf16": ("--bf16", "", ""),
+    "torch": ("", "--to torch --transformer-impl local", "--ckpt-format torch --no-load-rng"),
+    "torch_dist": ("", "--to torch_dist", "--ckpt-format torch_dist"),
+    "distributed": ("--use-distributed-optimizer", "--use-distributed-optimizer", ""),
+    "TP2": ("", TENSOR_2, TENSOR_2),
+    "PP2": ("", STAGES_2, STAGES_2),
+    "DP2": ("", "", "--data-parallel-size 2"),
 }
+SETS = [m + " fp32 " + f + layout for layout in ("", " TP2", " PP2", " TP2 PP2") for m in ("llama", "gpt2")
+        for f in ("torch", "torch_dist")]
+SETS += ["llama bf16 " + f + layout for layout in ("", " TP2 PP2") for f in ("torch", "torch_dist")]
+SETS += ["llama bf16 " + f + " distributed" + layout for layout in ("", " TP2 PP2", " DP2") for f in ("torch", "torch_dist")]
 LIMITS = {"fp32": 1e-5, "bf16": 2e-3}
 
 
@@ -91,28 +96,42 @@ def mtrain(work, options, *more):
         "--split", "1,0,0", "--num-threads", 1, *more)
 
 
+def resume(work, options, name):
+    """The steps that mtrain makes from a checkpoint on."""
+    metrics = "%s/%s.metrics" % (work, name)
+    mtrain(work, options, "--load", work + "/" + name, "--metrics-file", metrics)
+    with open(metrics) as f:
+        return [json.loads(line) for line in f]
+
+
+def compare(mine, theirs, limit):
+    """The greatest differences of the steps' losses, norms and rates."""
+    assert len(mine) == len(theirs), "%d and %d steps" % (len(mine), len(theirs))
+    difference = {k: max(abs(a[k] - b[k]) for a, b in zip(mine, theirs)) for k in ("lm_loss", "grad_norm", "lr")}
+    for key, most in (("lm_loss", limit), ("grad_norm", 10 * limit), ("lr", 1e-9)):
+        assert difference[key] <= most, "%s differs by %.2g, more than %.2g" % (key, difference[key], most)
+    return difference
+
+
 def check(name, source, work):
-    """One set: the greatest differences of loss and norm."""
-    model, to, theirs = SETS[name]
-    options = (BOTH + " " + model).split()
+    """One set: the greatest differences of loss and norm, there and back."""
+    model, to, theirs = ([o for word in name.split() for o in WORDS[word][i].split()] for i in range(3))
+    options = BOTH.split() + model
     limit = LIMITS["bf16" if "--bf16" in options else "fp32"]
     write_dataset(work + "/data")
     write_samples(work + "/data", work + "/samples.npy")
     mtrain(work, options, "--exit-interval", SAVED, "--save", work + "/ours")
-    mtrain(work, options, "--load", work + "/ours", "--metrics-file", work + "/metrics")
-    run("mckpt", "export", "-q", *to.split(), work + "/ours", work + "/theirs")
+    run("mckpt", "export", "-q", *to, work + "/ours", work + "/theirs")
     run(sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "megatron_steps.py"), source,
-        work + "/samples.npy", work + "/steps.json", *options, *LOCAL.split(), *theirs.split(), "--load", work + "/theirs",
-        CUDA_DEVICE_MAX_CONNECTIONS="1")
-    with open(work + "/metrics") as f:
-        mine = [json.loads(line) for line in f]
+        work + "/samples.npy", work + "/steps.json", *options, *LOCAL.split(), *theirs, "--load", work + "/theirs",
+        "--save", work + "/saved", "--save-interval", 1, CUDA_DEVICE_MAX_CONNECTIONS="1")
     with open(work + "/steps.json") as f:
         steps = json.load(f)
-    assert len(mine) == len(steps) == STEPS - SAVED, "%d and %d steps" % (len(mine), len(steps))
-    difference = {k: max(abs(a[k] - b[k]) for a, b in zip(mine, steps)) for k in ("lm_loss", "grad_norm", "lr")}
-    for key, most in (("lm_loss", limit), ("grad_norm", 10 * limit), ("lr", 1e-9)):
-        assert difference[key] <= most, "%s differs by %.2g, more than %.2g" % (key, difference[key], most)
-    return difference
+    there = compare(resume(work, options, "ours"), steps, limit)
+    run("mckpt", "import", "-q", work + "/saved/iter_%07d" % SAVED, work + "/same")
+    run("mckpt", "diff", work + "/ours", work + "/same")
+    run("mckpt", "import", "-q", work + "/saved/iter_%07d" % (STEPS - 1), work + "/back")
+    return there, compare(resume(work, options, "back"), steps[-1:], limit)
 
 
 def missing(source):
@@ -129,7 +148,7 @@ def missing(source):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("source")
-    p.add_argument("name", nargs="*", default=list(SETS))
+    p.add_argument("name", nargs="*", default=SETS)
     o = p.parse_args()
     why = missing(o.source)
     if why:
@@ -140,7 +159,8 @@ def main():
         work = tempfile.mkdtemp()
         try:
             d = check(name, os.path.abspath(o.source), work)
-            print("%s: loss %.1e, norm %.1e" % (name, d["lm_loss"], d["grad_norm"]), flush=True)
+            print("%s: loss %.1e, norm %.1e; back: loss %.1e, norm %.1e" %
+                  (name, *(x[k] for x in d for k in ("lm_loss", "grad_norm"))), flush=True)
         except Exception as e:
             failed += 1
             print("%s: FAILED: %s" % (name, e), flush=True)

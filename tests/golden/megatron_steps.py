@@ -3,15 +3,20 @@
 
 SOURCE is a source tree of Megatron-LM, OPTIONS are its own: of --load a checkpoint, read by its load_checkpoint with the
 optimizer and the schedule, and --train-iters. TOKENS has the samples from there on, [samples, --seq-length + 1]. OUT gets
-a list of {"lm_loss", "grad_norm", "lr"}, a member per step. One process, or several with torchrun's variables.
+a list of {"lm_loss", "grad_norm", "lr"}, a member per step. With --save, what was loaded is saved before the first step,
+and the run after each. There is a process for each rank of the model and of --data-parallel-size, which is not an option
+of Megatron-LM.
 
 Megatron-LM runs on GPUs only. Here the device "cuda" means the CPU, GPUs have no state of random numbers, and Adam is
 spelled out below with the state of the fused one that it uses on GPUs. Its layers, its loading and its steps are its own.
 """
+import argparse
 import contextlib
 import json
 import os
+import socket
 import sys
+import types
 import typing
 import unittest.mock
 
@@ -23,7 +28,7 @@ from torch.overrides import TorchFunctionMode
 class CudaMeansCpu(TorchFunctionMode):
     """Tensors asked for on a GPU are made on the CPU."""
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func, _, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
         if "cuda" in str(kwargs.get("device", "")):
             kwargs["device"] = "cpu"
@@ -64,6 +69,7 @@ def without_gpus():
     torch.cuda.current_device = lambda: torch.device("cpu")
     torch.cuda.get_rng_state = lambda *_: torch.zeros(16, dtype=torch.uint8)
     torch.cuda.device_count = lambda: 1
+    torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(major=9, name="Hopper", multi_processor_count=1)
     torch.cuda.Stream = torch.cuda.current_stream = torch.cuda.Event = unittest.mock.MagicMock
     torch.cuda.stream = lambda *_: contextlib.nullcontext()
     for name in ("set_rng_state", "set_device", "synchronize", "empty_cache"):
@@ -102,37 +108,82 @@ def provider(*_, pre_process=True, post_process=True, vp_stage=None, config=None
     return gpt_builder(get_args(), pre_process, post_process, vp_stage, config=config, pg_collection=pg_collection)
 
 
+def save(iteration, *run):
+    """Saves when there is a --save, as training.train does between steps."""
+    from megatron.training import checkpointing, get_args
+
+    if get_args().save:
+        checkpointing.save_checkpoint(iteration, *run, num_floating_point_operations_so_far=0)
+
+
+def train(tokens, out):
+    """All steps of one rank. The last stage has the losses; one of its tensor ranks writes them."""
+    from megatron.core import mpu
+    from megatron.core.distributed import finalize_model_grads
+    from megatron.core.enums import ModelType
+    from megatron.core.pipeline_parallel import get_forward_backward_func
+    from megatron.core.rerun_state_machine import RerunDataIterator
+    from megatron.training import get_args, training
+
+    args = get_args()
+    model, optimizer, schedule = training.setup_model_and_optimizer(ModelType.encoder_or_decoder, provider)
+    assert args.iteration > 0, "nothing was loaded"
+    rows = torch.from_numpy(np.load(tokens)).long().split(args.micro_batch_size)
+    rows = RerunDataIterator(iter(rows[mpu.get_data_parallel_rank()::args.data_parallel_size]))
+    config = training.get_model_config(model[0])
+    config.finalize_model_grads_func = finalize_model_grads  # which adds the gradients of tied tables
+    save(args.iteration, model, optimizer, schedule)
+    steps = []
+    for i in range(args.iteration, args.train_iters):
+        rate = optimizer.param_groups[0]["lr"]
+        r = training.train_step(forward_step, rows, model, optimizer, schedule, config,
+                                get_forward_backward_func(), iteration=i)
+        args.consumed_train_samples += args.global_batch_size
+        save(i + 1, model, optimizer, schedule)
+        if mpu.is_pipeline_last_stage():
+            steps.append({"lm_loss": float(r[0]["lm loss"]), "grad_norm": float(r[5]), "lr": rate})
+    if steps and mpu.get_tensor_model_parallel_rank() == mpu.get_data_parallel_rank() == 0:
+        with open(out, "w") as f:
+            json.dump(steps, f)
+
+
+def fork_ranks(count):
+    """Becomes `count` processes that find each other by torchrun's variables. Returns whether this is one of them; the
+    first one waits for them, and fails when one has."""
+    with socket.socket() as s:
+        s.bind(("localhost", 0))
+        os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=str(s.getsockname()[1]), WORLD_SIZE=str(count))
+    ranks = []
+    for rank in range(count):
+        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
+        ranks.append(os.fork())
+        if ranks[-1] == 0:
+            return True
+    if any([os.waitpid(pid, 0)[1] for pid in ranks]):
+        sys.exit("a rank failed")
+    return False
+
+
 def main():
     source, tokens, out = sys.argv[1:4]
     sys.argv[1:] = sys.argv[4:]
     sys.path[0] = source  # in the place of this directory, which has a megatron.py, too
+    p = argparse.ArgumentParser(allow_abbrev=False)
+    p.add_argument("--data-parallel-size", type=int, default=1)
+    data, sys.argv[1:] = p.parse_known_args()
+    p.add_argument("--tensor-model-parallel-size", type=int, default=1)
+    p.add_argument("--pipeline-model-parallel-size", type=int, default=1)
+    o = p.parse_known_args()[0]
     without_gpus()
-    from megatron.core.enums import ModelType
-    from megatron.core.pipeline_parallel import get_forward_backward_func
-    from megatron.core.rerun_state_machine import RerunDataIterator
-    from megatron.training import initialize, training
-    from megatron.training.arguments import core_transformer_config_from_args, parse_and_validate_args
     patch()
-    args = parse_and_validate_args()
-    initialize.initialize_megatron(allow_no_cuda=True)
-    model, optimizer, schedule = training.setup_model_and_optimizer(ModelType.encoder_or_decoder, provider)
-    assert args.iteration > 0, "nothing was loaded"
-    rows = RerunDataIterator(iter(torch.from_numpy(np.load(tokens)).long().split(args.micro_batch_size)))
-    steps = []
-    for i in range(args.iteration, args.train_iters):
-        rate = optimizer.param_groups[0]["lr"]
-        r = training.train_step(forward_step, rows, model, optimizer, schedule, training.get_model_config(model[0]),
-                                get_forward_backward_func(), iteration=i)
-        steps.append({"lm_loss": float(r[0]["lm loss"]), "grad_norm": float(r[5]), "lr": rate})
-    with open(out, "w") as f:
-        json.dump(steps, f)
+    from megatron.training import initialize
+    from megatron.training.arguments import parse_and_validate_args
+    if fork_ranks(data.data_parallel_size * o.tensor_model_parallel_size * o.pipeline_model_parallel_size):
+        parse_and_validate_args()
+        initialize.initialize_megatron(allow_no_cuda=True)
+        train(tokens, out)
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("MASTER_ADDR", "localhost")
-    os.environ.setdefault("MASTER_PORT", "29511")
-    for name in ("RANK", "LOCAL_RANK"):
-        os.environ.setdefault(name, "0")
-    os.environ.setdefault("WORLD_SIZE", "1")
     with CudaMeansCpu():
         main()
