@@ -171,9 +171,8 @@ check(struct export *x, struct str *notes)
 		    s->path, s->rule->name);
 	x->num_kinds = optim ? KIND_STATES + optim_num_states(s->rule) : 1;
 	x->has_master = optim && (x->dtype != DTYPE_F32 || o->use_distributed_optimizer);
-	x->lr = o->lr > 0 ? o->lr : export_option(x, "lr");
-	x->min_lr = o->min_lr > 0 ? o->min_lr : export_option(x, "min-lr");
-	if (optim && x->lr == 0)
+	export_take_schedule(x);
+	if (optim && x->schedule.lr == 0)
 		str_addf(notes,
 		    "%s: its learning rate is not known: Megatron-LM takes the optimizer only with "
 		    "the --lr and --min-lr of its run\n",

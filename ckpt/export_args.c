@@ -217,6 +217,13 @@ put_layout(const struct export *x, struct str *out)
 	put_int(out, "padded_vocab_size", x->padded_vocab_size);
 }
 
+/* A counter of the state. */
+static int64_t
+count(int64_t x)
+{
+	return x == STATE_NONE ? 0 : x;
+}
+
 static void
 put_args(const struct export *x, struct str *out)
 {
@@ -245,8 +252,8 @@ put_args(const struct export *x, struct str *out)
 		put_int(out, "seed", s->seed);
 	put_int(out, "iteration", s->iteration);
 	put_int(out, "consumed_train_samples", s->consumed_train_samples);
-	put_int(out, "skipped_train_samples", s->skipped_samples > 0 ? s->skipped_samples : 0);
-	put_int(out, "consumed_valid_samples", 0);
+	put_int(out, "skipped_train_samples", count(s->passed_samples));
+	put_int(out, "consumed_valid_samples", count(s->consumed_valid_samples));
 	pickle_close_object(out);
 }
 
@@ -291,8 +298,9 @@ export_check_args(const struct export *x, struct err *e)
 
 /* --- the optimizer ---------------------------------------------------------------------------- */
 
-double
-export_option(const struct export *x, const char *name)
+/* The value of an option of the run, which is a number; 0 where it is not known. */
+static double
+option(const struct export *x, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -318,9 +326,9 @@ export_put_groups(const struct export *x, struct str *out, const int ids[2])
 		put_double(out, "wd_mult", g == 0);
 		put_double(out, "lr_mult", 1);
 		put_bool(out, "is_decoupled_lr", false);
-		put_double(out, "max_lr", x->lr);
-		put_double(out, "min_lr", x->min_lr);
-		put_double(out, "lr", x->lr);
+		put_double(out, "max_lr", x->schedule.lr);
+		put_double(out, "min_lr", x->schedule.min_lr);
+		put_double(out, "lr", x->schedule.lr);
 		put_bool(out, "bias_correction", true);
 		pickle_put_text(out, "betas");
 		pickle_open_tuple(out);
@@ -328,7 +336,7 @@ export_put_groups(const struct export *x, struct str *out, const int ids[2])
 		pickle_put_double(out, isnan(s->adam_beta2) ? 0.999 : s->adam_beta2);
 		pickle_close_tuple(out);
 		put_double(out, "eps", isnan(s->adam_eps) ? 1e-8 : s->adam_eps);
-		put_double(out, "weight_decay", g == 0 ? export_option(x, "weight-decay") : 0);
+		put_double(out, "weight_decay", g == 0 ? option(x, "weight-decay") : 0);
 		put_int(out, "step", s->optimizer_steps);
 		if (ids[g] >= 0) {
 			pickle_put_text(out, "params");
@@ -342,34 +350,46 @@ export_put_groups(const struct export *x, struct str *out, const int ids[2])
 	pickle_close_list(out);
 }
 
-/* What its loader compares with the options of its run, unless told to override: state.conf's line
- * 'schedule', whose style of WSD's end Megatron-LM takes from its options. Without a line the rate
- * is constant so far. The file is checksummed; % only keeps an index within its table. */
+void
+export_take_schedule(struct export *x)
+{
+	const struct run_state *s = &x->src->state;
+	double decay = option(x, "weight-decay");
+	struct lr_schedule saved;
+
+	x->schedule = (struct lr_schedule){ .lr = option(x, "lr"),
+		.min_lr = option(x, "min-lr"),
+		.start_weight_decay = decay,
+		.end_weight_decay = decay,
+		.decay_samples = s->consumed_train_samples,
+		.wd_samples = s->consumed_train_samples };
+	if (s->schedule && lr_parse(s->schedule, &saved) == 0)
+		x->schedule = saved;
+	if (x->o->lr > 0)
+		x->schedule.lr = x->o->lr;
+	if (x->o->min_lr > 0)
+		x->schedule.min_lr = x->o->min_lr;
+}
+
+/* What its loader compares with the options of its run, unless told to override. Megatron-LM takes
+ * the rest of a schedule from its options: the first rate, and the tail of WSD. */
 void
 export_put_scheduler(const struct export *x, struct str *out)
 {
-	static const char *const lr_styles[5] = { "constant", "linear", "cosine",
-		"inverse-square-root", "WSD" };
-	static const char *const wd_styles[3] = { "constant", "linear", "cosine" };
 	const struct run_state *s = &x->src->state;
-	long long decay = s->consumed_train_samples, increase = decay;
-	double start = export_option(x, "weight-decay"), end = start, warmup = 0;
-	unsigned style = 0, wd_style = 0;
+	const struct lr_schedule *l = &x->schedule;
 
-	if (s->schedule)
-		sscanf(s->schedule, "%u %*d %u %*f %*f %*f %lf %lf %lf %lld %*d %lld", &style,
-		    &wd_style, &start, &end, &warmup, &decay, &increase);
 	pickle_put_text(out, "opt_param_scheduler");
 	pickle_open_dict(out);
-	put_double(out, "max_lr", x->lr);
-	put_double(out, "min_lr", x->min_lr);
-	put_double(out, "lr_warmup_steps", warmup);
-	put_int(out, "num_steps", s->consumed_train_samples);
-	put_text(out, "lr_decay_style", lr_styles[style % 5]);
-	put_int(out, "lr_decay_steps", decay);
-	put_double(out, "start_wd", start);
-	put_double(out, "end_wd", end);
-	put_text(out, "wd_incr_style", wd_styles[wd_style % 3]);
-	put_int(out, "wd_incr_steps", increase);
+	put_double(out, "max_lr", l->lr);
+	put_double(out, "min_lr", l->min_lr);
+	put_double(out, "lr_warmup_steps", l->warmup_samples);
+	put_int(out, "num_steps", s->consumed_train_samples - count(s->skipped_samples));
+	put_text(out, "lr_decay_style", lr_styles[l->style]);
+	put_int(out, "lr_decay_steps", l->decay_samples);
+	put_double(out, "start_wd", l->start_weight_decay);
+	put_double(out, "end_wd", l->end_weight_decay);
+	put_text(out, "wd_incr_style", wd_styles[l->wd_style]);
+	put_int(out, "wd_incr_steps", l->wd_samples);
 	pickle_close_dict(out);
 }

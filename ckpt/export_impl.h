@@ -7,6 +7,7 @@
 #include "lib/ckpt/megatron.h"
 #include "lib/ckpt/source.h"
 #include "lib/ckpt/torchzip_write.h"
+#include "lib/model/lr.h"
 
 /* What is written of a tensor: the weight, its fp32 master, the states of the rule. */
 enum { KIND_WEIGHT, KIND_MASTER, KIND_STATES };
@@ -21,8 +22,10 @@ struct export
 	int num_kinds;    /* 1 without an optimizer */
 	bool has_master;  /* else KIND_MASTER is left out */
 	int64_t padded_vocab_size;
-	double lr, min_lr; /* by which Megatron-LM knows parameter groups */
-	char tmp[1024];    /* the directory that is written */
+	/* by the rates of which Megatron-LM knows parameter groups; a run that has saved none is
+	 * taken for one at a constant rate so far */
+	struct lr_schedule schedule;
+	char tmp[1024]; /* the directory that is written */
 	struct err *e;
 };
 
@@ -42,8 +45,8 @@ int export_put(struct export *x, struct torchzip_writer *w, const int which[3]);
 
 /* --- export_args.c ---------------------------------------------------------------------------- */
 
-/* The value of an option of the run, which is a number; 0 where it is not known. */
-double export_option(const struct export *x, const char *name);
+/* Fills the schedule: of the state, else of the options; rates that were given replace its. */
+void export_take_schedule(struct export *x);
 /* Appends the dict that all files begin with: args, version, iteration. Its end is left open. */
 void export_open_common(const struct export *x, struct str *out);
 /* Appends a list of parameter groups; ids[g] of them each, as "params", unless negative. */

@@ -11,6 +11,7 @@
 #include "lib/ckpt/source.h"
 #include "lib/model/family.h"
 #include "lib/model/fields.h"
+#include "lib/model/lr.h"
 #include "lib/model/split.h"
 
 #include <stdlib.h>
@@ -203,6 +204,20 @@ ls_saves(char *const *save, int count, bool json, FILE *out, struct str *problem
 		ls_save(&l, save[i]);
 }
 
+/* The line of the schedule, spelled out. */
+static void
+add_schedule(struct report *r, const char *line)
+{
+	struct str text = { 0 };
+	struct lr_schedule l;
+
+	if (!line || lr_parse(line, &l) < 0)
+		return;
+	lr_describe(&l, &text);
+	add_text(r, "schedule_", text.buf);
+	str_release(&text);
+}
+
 /* State keys get the prefix state_, so that none collides with the name of an option. */
 static void
 describe(struct report *r, const struct source *s)
@@ -227,6 +242,7 @@ describe(struct report *r, const struct source *s)
 	model_dump(&s->config, &model);
 	add_text(r, "", model.buf);
 	add_text(r, "state_", s->state_text.buf);
+	add_schedule(r, s->state.schedule);
 	str_release(&model);
 	str_release(&split);
 }

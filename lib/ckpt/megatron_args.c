@@ -317,45 +317,16 @@ megatron_args_read(const struct pickle_value *args, struct megatron_args *out, s
 	return rc;
 }
 
-/* A line of a number that is known. */
-static void
-add_number(const struct pickle_value *args, const char *name, struct str *out)
+void
+megatron_args_line(const struct pickle_value *args, const char *option, struct str *out)
 {
-	double x;
+	char name[64];
+	const struct pickle_value *v = find_attribute(args, option, name);
+	struct str value = { 0 };
 
-	if (!pickle_double(pickle_get(args, name), &x))
-		return;
-	str_addf(out, "%s ", name);
-	str_add_double(out, x);
-	str_addc(out, '\n');
-}
-
-bool
-megatron_args_state(
-    const struct pickle_value *args, const struct megatron_progress *p, struct str *out)
-{
-	int64_t samples = 0, iteration = p->iteration, steps = p->optimizer_steps;
-	enum dtype dtype = torch_dtype(pickle_get(args, "params_dtype"));
-	bool known;
-
-	pickle_int(pickle_get(args, "consumed_train_samples"), &samples);
-	known = iteration > 0 && samples >= iteration;
-	if (!known)
-		iteration = samples = 0;
-	if (steps < 0 || steps > iteration)
-		steps = iteration;
-	str_addf(out,
-	    "iteration %lld\nconsumed_train_samples %lld\noptimizer_steps %lld\n"
-	    "skipped_iterations %lld\n",
-	    (long long)iteration, (long long)samples, (long long)steps,
-	    (long long)(iteration - steps));
-	if (dtype != DTYPE_NONE)
-		str_addf(out, "dtype %s\n", dtype_name(dtype));
-	if (p->adam) {
-		str_adds(out, "optimizer adam\nweight_decay_form decoupled\n");
-		add_number(args, "adam_beta1", out);
-		add_number(args, "adam_beta2", out);
-		add_number(args, "adam_eps", out);
-	}
-	return known || p->iteration == 0;
+	if (v && v->type == PICKLE_BOOL && v->boolean)
+		str_addf(out, "%s\n", option);
+	else if (v && print_value(v, &value))
+		str_addf(out, "%s %s\n", option, value.buf);
+	str_release(&value);
 }

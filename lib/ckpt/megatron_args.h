@@ -1,5 +1,5 @@
 /*
- * megatron_args.h - the model and the progress of a run in the arguments that Megatron-LM saves
+ * megatron_args.h - the model of a run in the arguments that Megatron-LM saves
  *
  * Every format of its checkpoints has the argparse.Namespace of the run. Its attributes are the
  * names of options, which are ours, too, so the table of a model's options reads them. What has no
@@ -28,16 +28,8 @@ struct megatron_args {
 /* -1 with "NAME VALUE: why" of the first attribute that cannot be expressed. */
 int megatron_args_read(const struct pickle_value *args, struct megatron_args *out, struct err *e);
 
-/* What the arguments do not have of a run. */
-struct megatron_progress {
-	int64_t iteration;
-	int64_t optimizer_steps; /* -1: not known, and taken to be one for each iteration */
-	bool adam;               /* the checkpoint has Adam's moments */
-};
-
-/* Appends the lines of state.conf. False when an iteration has fewer consumed samples than steps,
- * as converters write it: that is taken for the start of a run, iteration 0. */
-bool megatron_args_state(
-    const struct pickle_value *args, const struct megatron_progress *p, struct str *out);
+/* Appends the line of options.conf of an option that is no part of the model, where its attribute
+ * is set to what an option can have. */
+void megatron_args_line(const struct pickle_value *args, const char *option, struct str *out);
 
 #endif

@@ -63,6 +63,7 @@ source_close(struct source *s)
 	s->kind->close(s);
 	free(s->param);
 	str_release(&s->options);
+	str_release(&s->run_options);
 	str_release(&s->state_text);
 	str_release(&s->problems);
 	str_release(&s->notes);
@@ -81,6 +82,15 @@ source_require(const struct source *s, struct err *e)
 	return s->num_problems ? err_set(e, "%.*s", first, s->problems.buf) : 0;
 }
 
+/* The options of a source that has no text of them. */
+static void
+make_options(struct source *s)
+{
+	str_clear(&s->options);
+	model_dump(&s->config, &s->options);
+	str_add(&s->options, s->run_options.buf, s->run_options.len);
+}
+
 int
 source_set_vocab(struct source *s, int64_t tokens, struct err *e)
 {
@@ -95,8 +105,7 @@ source_set_vocab(struct source *s, int64_t tokens, struct err *e)
 	for (int i = 0; i < s->count; i++)
 		if (s->param[i].shard == SHARD_VOCAB)
 			s->param[i].shape[s->param[i].shard_dim] = tokens;
-	str_clear(&s->options);
-	model_dump(&s->config, &s->options);
+	make_options(s);
 	return 0;
 }
 
@@ -269,7 +278,7 @@ source_set_model(struct source *s)
 {
 	s->count = model_params(&s->config, &s->param);
 	if (!s->options.len)
-		model_dump(&s->config, &s->options);
+		make_options(s);
 }
 
 void

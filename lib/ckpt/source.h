@@ -37,6 +37,8 @@ struct source {
 	/* options.conf and state.conf as a checkpoint of ours has them, to be copied; the state is
 	 * that of iteration 0 where no run has written the source */
 	struct str options, state_text;
+	/* lines of options.conf that follow the model's, of sources whose options are made here */
+	struct str run_options;
 	struct run_state state;     /* state_text, parsed */
 	int num_tensors, num_files; /* as they are stored, for reports */
 	int num_problems;

@@ -12,6 +12,7 @@
 #include "lib/base/mem.h"
 #include "lib/ckpt/ckpt_impl.h"
 #include "lib/ckpt/megatron_dir.h"
+#include "lib/ckpt/megatron_run.h"
 #include "lib/ckpt/torch_impl.h"
 
 #include <stdlib.h>
@@ -377,6 +378,12 @@ describe_layout(struct torch_source *t)
 		l->split[v] = (int)(t->first[v + 1] - t->first[v]);
 }
 
+static bool
+has_member(const void *root, const char *name)
+{
+	return pickle_get(root, name);
+}
+
 static void
 add_notes(struct torch_source *t)
 {
@@ -390,8 +397,7 @@ add_notes(struct torch_source *t)
 		str_addf(&s->notes,
 		    "%s: %lld rows of padding of the vocabulary tables are dropped\n", s->path,
 		    padding);
-	if (pickle_get(root, "rng_state"))
-		str_addf(&s->notes, "%s: the state of random numbers is not read\n", s->path);
+	megatron_run_left_out(s, has_member, root);
 	if (pickle_get(pickle_get(root, "optimizer"), "grad_scaler"))
 		str_addf(&s->notes, "%s: the loss scale is not read: a run begins with its own\n",
 		    s->path);
@@ -401,15 +407,14 @@ static void
 read_state(struct torch_source *t)
 {
 	const struct pickle_value *root = torchzip_root(t->rank[0].model.zip);
-	struct megatron_progress p = { .optimizer_steps = -1 };
+	struct megatron_run r = { .args = pickle_get(root, "args"),
+		.scheduler = pickle_get(root, "opt_param_scheduler"),
+		.iteration = int64_max(iteration_of(t->rank), 0),
+		.optimizer_steps = -1 };
 
-	p.iteration = int64_max(iteration_of(t->rank), 0);
-	torch_read_optimizer(t, &p.optimizer_steps);
-	p.adam = t->s.rule;
-	if (!megatron_args_state(pickle_get(root, "args"), &p, &t->s.state_text))
-		str_addf(&t->s.notes,
-		    "%s: iteration %lld has fewer consumed samples: taken for the start of a run\n",
-		    t->s.path, (long long)p.iteration);
+	torch_read_optimizer(t, &r.optimizer_steps);
+	r.adam = t->s.rule;
+	megatron_run_state(&r, &t->s);
 }
 
 static int
@@ -418,6 +423,8 @@ read_all(struct torch_source *t, struct err *e)
 	if (torch_open_ranks(t, e) < 0 || check_version(t, e) < 0 || read_layers(t, e) < 0)
 		return -1;
 	t->s.config = t->args.config;
+	megatron_run_options(
+	    pickle_get(torchzip_root(t->rank[0].model.zip), "args"), &t->s.run_options);
 	source_set_model(&t->s);
 	if (make_map(t, e) < 0)
 		return -1;

@@ -15,6 +15,7 @@
 #include "lib/base/mem.h"
 #include "lib/ckpt/ckpt_impl.h"
 #include "lib/ckpt/megatron_dir.h"
+#include "lib/ckpt/megatron_run.h"
 #include "lib/ckpt/torch_dist_impl.h"
 #include "lib/model/split.h"
 
@@ -176,7 +177,8 @@ take_common(struct dist_source *d, const struct torchzip *z, struct err *e)
 				  *args = pickle_get(root, "args"),
 				  *optimizer = pickle_get(root, "optimizer");
 	const char *implementation = pickle_string(pickle_get(args, "transformer_impl"));
-	struct megatron_progress p = { 0 };
+	struct megatron_run r = { .args = args,
+		.scheduler = pickle_get(root, "opt_param_scheduler") };
 	struct err why;
 
 	if (megatron_args_read(args, &d->args, &why) < 0)
@@ -186,14 +188,15 @@ take_common(struct dist_source *d, const struct torchzip *z, struct err *e)
 	    implementation && !strcmp(implementation, "local") ? MEGATRON_LOCAL : MEGATRON_ENGINE;
 	d->s.rule = optim_rule_of("adam", has_state, d);
 	read_layout(d, args);
-	pickle_int(pickle_get(root, "iteration"), &p.iteration);
-	p.adam = d->s.rule;
-	p.optimizer_steps = group_step(optimizer);
-	if (p.optimizer_steps < 0)
-		p.optimizer_steps = tensor_step(z, optimizer);
-	if (p.optimizer_steps < 0)
-		p.optimizer_steps = flat_step(d);
-	megatron_args_state(args, &p, &d->s.state_text);
+	pickle_int(pickle_get(root, "iteration"), &r.iteration);
+	r.adam = d->s.rule;
+	r.optimizer_steps = group_step(optimizer);
+	if (r.optimizer_steps < 0)
+		r.optimizer_steps = tensor_step(z, optimizer);
+	if (r.optimizer_steps < 0)
+		r.optimizer_steps = flat_step(d);
+	megatron_run_state(&r, &d->s);
+	megatron_run_options(args, &d->s.run_options);
 	return 0;
 }
 
@@ -360,12 +363,22 @@ table_rows(const struct dist_source *d)
 	return t && t->shape[0] >= d->s.config.vocab_size ? t->shape[0] : d->args.padded_vocab_size;
 }
 
+static bool
+has_object(const void *distcp, const char *name)
+{
+	const struct distcp *d = distcp;
+
+	for (int i = 0; i < d->num_objects; i++)
+		if (!strncmp(d->object[i].name, name, strlen(name)))
+			return true;
+	return false;
+}
+
 static void
 add_notes(struct dist_source *d, int64_t rows)
 {
 	struct source *s = &d->s;
 	int64_t padding = rows - s->config.vocab_size;
-	bool random = false;
 
 	if (!d->args.vocab_known)
 		s->padded_vocab = s->config.vocab_size;
@@ -373,10 +386,7 @@ add_notes(struct dist_source *d, int64_t rows)
 		str_addf(&s->notes,
 		    "%s: %lld rows of padding of the vocabulary tables are dropped\n", s->path,
 		    (long long)padding);
-	for (int i = 0; i < d->dir.d.num_objects && !random; i++)
-		random = !strncmp(d->dir.d.object[i].name, "rng_state/", 10);
-	if (random)
-		str_addf(&s->notes, "%s: the state of random numbers is not read\n", s->path);
+	megatron_run_left_out(s, has_object, &d->dir.d);
 	if (!s->rule)
 		for (int i = 0; i < d->dir.d.num_tensors; i++)
 			if (!strncmp(d->dir.d.tensor[i].name, "optimizer.", 10)) {

@@ -41,6 +41,7 @@ static const struct row rows[] = {
 	{ "skipped_iterations", WHOLE, FIELD(skipped_iterations), 0, MOST, .needed = true },
 	{ "skipped_samples", WHOLE, FIELD(skipped_samples), 0, MOST },
 	{ "passed_samples", WHOLE, FIELD(passed_samples), 0, MOST },
+	{ "consumed_valid_samples", WHOLE, FIELD(consumed_valid_samples), 0, MOST },
 	{ "recent_losses", TEXT, FIELD(recent_losses) },
 	{ "rewound", TEXT, FIELD(rewound) },
 	{ "loss_scale", NUMBER, FIELD(loss_scale), 1e-300, 1e300 },

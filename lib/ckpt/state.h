@@ -19,8 +19,9 @@
 struct run_state {
 	int64_t iteration, consumed_train_samples, optimizer_steps, skipped_iterations,
 	    skipped_samples, passed_samples;
-	double loss_scale;         /* NAN: none */
-	const char *loss_scale_of; /* "mean"; NULL: of a sum over tokens */
+	int64_t consumed_valid_samples; /* by evaluations of Megatron-LM */
+	double loss_scale;              /* NAN: none */
+	const char *loss_scale_of;      /* "mean"; NULL: of a sum over tokens */
 	int64_t loss_scale_growth, loss_scale_hysteresis, seed;
 	const char *recent_losses, *rewound; /* of --rewind-on-spike */
 	const char *dtype;                   /* of the run's weights */

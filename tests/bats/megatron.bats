@@ -41,9 +41,10 @@ poke()
 	fails 0 "mckpt: ckpt/iter_0000003: 3 rows of padding of the vocabulary tables are dropped
 mckpt: ckpt/iter_0000003: the state of random numbers is not read" mckpt import ckpt out
 	sums out | diff - "$golden/chunks.tsv"
-	grep -qx 'adam_beta2 0.999' out/iter_0000003/state.conf
-	grep -qx 'optimizer_steps 3' out/iter_0000003/state.conf
-	grep -qx 'consumed_train_samples 12' out/iter_0000003/state.conf
+	for line in 'adam_beta2 0.999' 'optimizer_steps 3' 'consumed_train_samples 12' 'seed 4217' \
+		'schedule 0 0 0 0.01 0.001 0 0.10000000000000001 0.10000000000000001 0 12 0 12'; do
+		grep -qx "$line" out/iter_0000003/state.conf
+	done
 	mckpt diff -q ckpt out >diff
 	mckpt info ckpt | grep -qx "$(printf 'pipeline_model_parallel_layout\tEt|t|t|tL')"
 	mckpt verify -q ckpt ckpt/iter_0000003
@@ -129,7 +130,7 @@ mckpt: ckpt/iter_0000003: the state of random numbers is not read" mckpt import 
 	unpack chunks
 	mckpt import -q ckpt out
 	run='--use-checkpoint-args --mock-data --seq-length 16 --train-iters 4 --global-batch-size 4
-		--lr 1e-3 --lr-decay-style constant --bf16 --eval-iters 0'
+		--lr 1e-3 --lr-decay-style constant --bf16 --eval-iters 0 --override-opt_param-scheduler'
 	for from in ckpt out; do
 		# shellcheck disable=SC2086 # a list of words
 		mtrain -q --load $from --save run-$from $run >/dev/null
@@ -147,6 +148,24 @@ mckpt: ckpt/iter_0000003: the state of random numbers is not read" mckpt import 
 	# shellcheck disable=SC2086
 	mtrain -q --load ckpt --finetune --save tuned $run --vocab-size 500 >/dev/null
 	mckpt info tuned | grep -qx "$(printf 'vocab_size\t500')"
+}
+
+@test "mtrain: a run of Megatron-LM goes on by its options, at its sample with its rate" {
+	unpack chunks
+	mckpt import -q ckpt out
+	mckpt info out | grep -qx "$(printf 'schedule_min_lr\t0.001')"
+	run="--config out/iter_0000003/options.conf --mock-data --train-iters 4 --eval-iters 0 --lr 0.02"
+	for from in ckpt out; do
+		# shellcheck disable=SC2086 # a list of words
+		refused 1 "mtrain: $from/iter_0000003: the learning-rate schedule differs from the checkpoint's; --override-opt_param-scheduler takes the command line's, --use-checkpoint-opt_param-scheduler the checkpoint's" \
+			mtrain -q $run --load $from
+		# shellcheck disable=SC2086
+		mtrain -q $run --load $from --use-checkpoint-opt_param-scheduler --metrics-file $from.metrics
+		grep -q '^{"iteration": 4, "consumed_samples": 16, .*"lr": 0.01,' $from.metrics
+	done
+	mckpt export -q out back
+	mckpt import -q back again
+	diff <(grep -v provenance out/iter_*/state.conf) <(grep -v provenance again/iter_*/state.conf)
 }
 
 # found FILE REASON: what the directory is by that name

@@ -54,11 +54,15 @@ WORDS = {
     "TP2": ("", TENSOR_2, TENSOR_2),
     "PP2": ("", STAGES_2, STAGES_2),
     "DP2": ("", "", "--data-parallel-size 2"),
+    "WSD": ("--lr-decay-style WSD --lr-wsd-decay-iters 4 --lr-wsd-decay-style cosine --start-weight-decay 0.1"
+            " --end-weight-decay 0.3 --weight-decay-incr-style linear", "", ""),
+    "skipping": ("--iterations-to-skip 2", "", ""),
 }
 SETS = [m + " fp32 " + f + layout for layout in ("", " TP2", " PP2", " TP2 PP2") for m in ("llama", "gpt2")
         for f in ("torch", "torch_dist")]
 SETS += ["llama bf16 " + f + layout for layout in ("", " TP2 PP2") for f in ("torch", "torch_dist")]
 SETS += ["llama bf16 " + f + " distributed" + layout for layout in ("", " TP2 PP2", " DP2") for f in ("torch", "torch_dist")]
+SETS += ["gpt2 fp32 torch WSD skipping", "llama fp32 torch_dist WSD skipping"]
 LIMITS = {"fp32": 1e-5, "bf16": 2e-3}
 
 

@@ -1,6 +1,7 @@
-/* megatron_args.c - tests of lib/ckpt/megatron_args: attributes become a model, or are refused by
- * name and value */
+/* megatron_args.c - tests of lib/ckpt/megatron_args and megatron_run: attributes become a model, or
+ * are refused by name and value, and with the schedule the state and the options of a run */
 #include "lib/ckpt/megatron_args.h"
+#include "lib/ckpt/megatron_run.h"
 #include "lib/ckpt/pickle_write.h"
 #include "lib/model/fields.h"
 #include "tests/check.h"
@@ -95,16 +96,115 @@ test_model(void)
 	    "init-method-std 0.02\nattention-dropout 0.0\nhidden-dropout 0.0\nembedding-dropout "
 	    "0.0\n"
 	    "bos-token-id -1\neos-token-id -1\npad-token-id -1\n");
-	str_clear(&text);
-	megatron_args_state(pickle_root(p),
-	    &(struct megatron_progress){ .iteration = 5, .optimizer_steps = 4, .adam = true },
-	    &text);
-	CHECK_STR(text.buf,
-	    "iteration 5\nconsumed_train_samples 640\noptimizer_steps 4\nskipped_iterations 1\n"
-	    "dtype BF16\noptimizer adam\nweight_decay_form decoupled\nadam_beta1 0.9\n"
-	    "adam_beta2 0.95\nadam_eps 1e-08\n");
 	str_release(&text);
 	pickle_free(p);
+}
+
+/* opt_param_scheduler, by its name of this time or of earlier ones. */
+static const char *const scheduler[] = { "max_lr 0.01", "lr_warmup_steps 256", "num_steps 512",
+	"lr_decay_style WSD", "lr_decay_steps 1280", "min_lr 0.001", "start_wd 0.01", "end_wd 0.1",
+	"wd_incr_style cosine", "wd_incr_steps 2560", NULL };
+static const char *const old_scheduler[] = { "start_lr 0.01", "warmup_iter 256", "num_iters 512",
+	"decay_style WSD", "end_iter 1280", "min_lr 0.001", "start_wd 0.01", "end_wd 0.1",
+	"wd_incr_style cosine", "wd_incr_steps 2560", NULL };
+
+/* A dict of lines; the first of them replaced by one of the same name. */
+static struct pickle *
+make_dict(const char *const *line, const char *change)
+{
+	size_t n = change ? strcspn(change, " ") + 1 : 0;
+	struct str out = { 0 };
+	struct pickle *p;
+	struct err e;
+
+	pickle_begin(&out);
+	pickle_open_dict(&out);
+	for (; *line; line++)
+		put_line(&out, change && !strncmp(*line, change, n) ? change : *line);
+	pickle_close_dict(&out);
+	pickle_end(&out);
+	CHECK(pickle_read(out.buf, out.len, &pickle_limits_torch, &p, &e) == 0);
+	str_release(&out);
+	return p;
+}
+
+#define BEFORE "iteration 5\nconsumed_train_samples 640\noptimizer_steps 4\nskipped_iterations 1\n"
+#define AFTER \
+	"optimizer adam\nadam_beta1 0.90000000000000002\nadam_beta2 0.94999999999999996\n" \
+	"adam_eps 1e-08\nweight_decay_form decoupled\n"
+#define SCHEDULE "schedule 4 0 2 0.01 0.001 0 0.01 0.10000000000000001 256 1280 0 2560\n"
+
+/* Iteration 5 of a run that has skipped one step of 128 samples. */
+static void
+check_state(const char *const *lines, const char *change, const char *state, const char *notes)
+{
+	struct pickle *args = make(NULL), *sched = lines ? make_dict(lines, change) : NULL;
+	struct source s = { .path = "ckpt" };
+
+	megatron_run_state(&(struct megatron_run){ .args = pickle_root(args),
+			       .scheduler = sched ? pickle_root(sched) : NULL,
+			       .iteration = 5,
+			       .optimizer_steps = 4,
+			       .adam = true },
+	    &s);
+	CHECK_STR(s.state_text.buf, state);
+	CHECK_STR(s.notes.buf ? s.notes.buf : "", notes);
+	str_release(&s.state_text);
+	str_release(&s.notes);
+	pickle_free(args);
+	pickle_free(sched);
+}
+
+static void
+test_state(void)
+{
+	static const char all[] =
+	    BEFORE "skipped_samples 128\npassed_samples 0\ndtype BF16\n" SCHEDULE AFTER;
+
+	check_state(NULL, NULL, BEFORE "dtype BF16\n" AFTER, "");
+	check_state(scheduler, NULL, all, "");
+	check_state(old_scheduler, NULL, all, "");
+	check_state(scheduler, "num_steps 640", BEFORE "dtype BF16\n" SCHEDULE AFTER,
+	    "ckpt: num_steps 640 of its schedule does not fit consumed_train_samples 640 and "
+	    "skipped_iterations 1: the rate goes on by these\n");
+	check_state(scheduler, "lr_decay_style stairs",
+	    BEFORE "skipped_samples 128\npassed_samples 0\ndtype BF16\n" AFTER,
+	    "ckpt: its schedule is not read: a run goes on with that of its options\n");
+}
+
+/* The tail of WSD is in steps or in samples, decay steady or growing; what is not set is left
+ * out. */
+static void
+test_options(void)
+{
+	static const char *const lines[] = { "lr 0.01", "min_lr None", "train_iters 10",
+		"train_samples 0", "lr_wsd_decay_iters 3", "lr_wsd_decay_samples 384",
+		"weight_decay 0.1", "start_weight_decay 0.01", "end_weight_decay 0.1",
+		"weight_decay_incr_style constant", "bf16 True", "fp16 False", NULL };
+	static const struct {
+		const char *change, *options;
+	} cases[] = {
+		{ NULL,
+		    "bf16\ntrain-iters 10\nlr 0.01\nlr-wsd-decay-iters 3\nweight-decay 0.1\n"
+		    "weight-decay-incr-style constant\n" },
+		{ "train_samples 1280",
+		    "bf16\ntrain-samples 1280\nlr 0.01\nlr-wsd-decay-samples 384\n"
+		    "weight-decay 0.1\nweight-decay-incr-style constant\n" },
+		{ "weight_decay_incr_style linear",
+		    "bf16\ntrain-iters 10\nlr 0.01\nlr-wsd-decay-iters 3\n"
+		    "start-weight-decay 0.01\nend-weight-decay 0.1\n"
+		    "weight-decay-incr-style linear\n" },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct pickle *args = make_dict(lines, cases[i].change);
+		struct str text = { 0 };
+
+		megatron_run_options(pickle_root(args), &text);
+		CHECK_STR(text.buf, cases[i].options);
+		str_release(&text);
+		pickle_free(args);
+	}
 }
 
 /* One change, and a line of the dump that follows from it. */
@@ -190,6 +290,8 @@ int
 main(void)
 {
 	test_model();
+	test_state();
+	test_options();
 	test_changes();
 	test_bad();
 	return check_done();

@@ -15,9 +15,9 @@ test_schedule_line(void)
 			   back;
 	struct str line = { 0 }, again = { 0 };
 
-	train_schedule_line(&s, &line);
+	lr_print(&s, &line);
 	CHECK(!strchr(line.buf, '\n'));
-	CHECK(train_schedule_parse(line.buf, &back) == 0);
+	CHECK(lr_parse(line.buf, &back) == 0);
 	CHECK(
 	    back.style == s.style && back.wsd_style == s.wsd_style && back.wd_style == s.wd_style);
 	CHECK(
@@ -27,17 +27,29 @@ test_schedule_line(void)
 	    back.end_weight_decay == s.end_weight_decay);
 	CHECK(back.warmup_samples == s.warmup_samples && back.decay_samples == s.decay_samples);
 	CHECK(back.wsd_decay_samples == s.wsd_decay_samples && back.wd_samples == s.wd_samples);
-	train_schedule_line(&back, &again);
+	lr_print(&back, &again);
 	CHECK_STR(again.buf, line.buf);
 	*strrchr(line.buf, ' ') = '\0';
-	CHECK(train_schedule_parse(line.buf, &back) == -1);
+	CHECK(lr_parse(line.buf, &back) == -1);
 	*strrchr(line.buf, ' ') = '\0';
-	CHECK(train_schedule_parse(line.buf, &back) == 0 && back.vocab_lr == s.lr &&
+	CHECK(lr_parse(line.buf, &back) == 0 && back.vocab_lr == s.lr &&
 	    back.vocab_min_lr == s.min_lr);
 	*strrchr(line.buf, ' ') = '\0';
-	CHECK(train_schedule_parse(line.buf, &back) == -1);
-	CHECK(train_schedule_parse("", &back) == -1);
-	CHECK(train_schedule_parse("0 0 0 lr 0 0 0 0 1 2 3 4", &back) == -1);
+	CHECK(lr_parse(line.buf, &back) == -1);
+	CHECK(lr_parse("", &back) == -1);
+	CHECK(lr_parse("0 0 0 lr 0 0 0 0 1 2 3 4", &back) == -1);
+	CHECK(lr_parse("5 0 0 1 0 0 0 0 1 2 3 4", &back) == -1);
+	str_clear(&line);
+	lr_describe(
+	    &(struct lr_schedule){ LR_WSD, WSD_LINEAR, WD_COSINE, 0.01, 0.001, 0, 0.01, 0.002, 0.1,
+		0.2, 6.4, 128, 32, 256 },
+	    &line);
+	CHECK_STR(line.buf,
+	    "lr 0.01\nmin-lr 0.001\ndecoupled-min-lr 0.002\nlr-warmup-init 0.0\n"
+	    "lr-warmup-samples 6.4\n"
+	    "lr-decay-style WSD\nlr-decay-samples 128\nlr-wsd-decay-style linear\n"
+	    "lr-wsd-decay-samples 32\nstart-weight-decay 0.1\nend-weight-decay 0.2\n"
+	    "weight-decay-incr-style cosine\n");
 	str_release(&line);
 	str_release(&again);
 }

@@ -1,5 +1,5 @@
 /*
- * optim.h - update rules, learning-rate and weight-decay schedules, loss scaling
+ * optim.h - update rules, loss scaling
  *
  * A rule is a line of lib/model/optim_list.h, which says what it keeps for each parameter, and
  * train/optim/NAME.c, which ends with the const struct optim_kind optim_NAME.
@@ -56,32 +56,6 @@ void optim_step(struct engine *e, const struct optim_options *o, const struct op
 void optim_from_weights(struct engine *e);
 /* Sets the weights from the masters, rounded, on every rank that holds them. */
 void optim_to_weights(struct engine *e);
-
-/* --- lr.c: positions and lengths in samples --------------------------------------------------- */
-
-enum lr_style { LR_CONSTANT, LR_LINEAR, LR_COSINE, LR_INVERSE_SQUARE_ROOT, LR_WSD };
-enum wsd_style { WSD_EXPONENTIAL, WSD_LINEAR, WSD_COSINE, WSD_MINUS_SQRT };
-enum wd_style { WD_CONSTANT, WD_LINEAR, WD_COSINE };
-
-struct lr_schedule {
-	int style, wsd_style, wd_style;
-	double lr, min_lr, lr_warmup_init;
-	double vocab_lr, vocab_min_lr; /* in place of the first two, for vocabulary tables */
-	double start_weight_decay, end_weight_decay;
-	double warmup_samples; /* a share of the decay need not be whole */
-	int64_t decay_samples, wsd_decay_samples, wd_samples;
-};
-
-/* 0, or -1 with the reason why a schedule is impossible. */
-int lr_check(const struct lr_schedule *s, struct err *e);
-/* Learning rate of the step taken after `samples` consumed samples. Source: spec/training.md
- * 4.6. */
-double lr_at(const struct lr_schedule *s, int64_t samples);
-/* The same of the vocabulary tables. */
-double lr_at_vocab(const struct lr_schedule *s, int64_t samples);
-/* Whether they have rates of their own. */
-bool lr_decoupled(const struct lr_schedule *s);
-double wd_at(const struct lr_schedule *s, int64_t samples);
 
 /* --- scaler: dynamic loss scaling of fp16 ----------------------------------------------------- */
 

@@ -705,36 +705,3 @@ train_dump(const struct train_config *c, bool defaults, struct str *out)
 	model_dump(&c->plan.model, out);
 	opt_dump(&rest, !defaults, out);
 }
-
-/* One line for state.conf. %.17g keeps doubles exact, so that two schedules are equal when their
- * lines are. Rates of vocabulary tables end the line where they are not the common ones. */
-void
-train_schedule_line(const struct lr_schedule *s, struct str *out)
-{
-	str_addf(out, "%d %d %d %.17g %.17g %.17g %.17g %.17g %.17g %lld %lld %lld", s->style,
-	    s->wsd_style, s->wd_style, s->lr, s->min_lr, s->lr_warmup_init, s->start_weight_decay,
-	    s->end_weight_decay, s->warmup_samples, (long long)s->decay_samples,
-	    (long long)s->wsd_decay_samples, (long long)s->wd_samples);
-	if (lr_decoupled(s))
-		str_addf(out, " %.17g %.17g", s->vocab_lr, s->vocab_min_lr);
-}
-
-/* -1 when the line does not hold twelve numbers or fourteen; *s is not to be used then. */
-int
-train_schedule_parse(const char *line, struct lr_schedule *s)
-{
-	long long d, tail, wd;
-	int n = sscanf(line, "%d %d %d %lf %lf %lf %lf %lf %lf %lld %lld %lld %lf %lf", &s->style,
-	    &s->wsd_style, &s->wd_style, &s->lr, &s->min_lr, &s->lr_warmup_init,
-	    &s->start_weight_decay, &s->end_weight_decay, &s->warmup_samples, &d, &tail, &wd,
-	    &s->vocab_lr, &s->vocab_min_lr);
-
-	if (n == 12) {
-		s->vocab_lr = s->lr;
-		s->vocab_min_lr = s->min_lr;
-	}
-	s->decay_samples = d;
-	s->wsd_decay_samples = tail;
-	s->wd_samples = wd;
-	return n == 12 || n == 14 ? 0 : -1;
-}

@@ -10,6 +10,7 @@
 
 #include "lib/ckpt/source.h"
 #include "lib/data/paths.h"
+#include "lib/model/lr.h"
 #include "lib/model/options.h"
 #include "lib/token/tokenizer.h"
 #include "train/optim/optim.h"
@@ -128,9 +129,6 @@ void train_dump(const struct train_config *c, bool defaults, struct str *out);
 bool train_skips(const struct train_config *c, int64_t iteration);
 /* Sets the loss scale for a mean over a step of this many samples. */
 void train_scale_tokens(struct train_config *c, int64_t samples);
-/* The learning-rate schedule in one line, as state.conf keeps it; and back. */
-void train_schedule_line(const struct lr_schedule *s, struct str *out);
-int train_schedule_parse(const char *line, struct lr_schedule *s);
 
 /* --- start.c ---------------------------------------------------------------------------------- */
 

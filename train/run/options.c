@@ -34,10 +34,6 @@
 #define GROUP(h) { .type = OPT_GROUP, .help = h }
 /* clang-format on */
 
-static const char *const lr_styles[] = { "constant", "linear", "cosine", "inverse-square-root",
-	"WSD", NULL };
-static const char *const wsd_styles[] = { "exponential", "linear", "cosine", "minus_sqrt", NULL };
-static const char *const wd_styles[] = { "constant", "linear", "cosine", NULL };
 const char *const mtrain_attention_backends[] = { "auto", "fused", "flash", "unfused", "local",
 	NULL };
 const char *const mtrain_backends[] = { "auto", "cpu", "cuda", NULL };

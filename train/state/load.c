@@ -202,10 +202,10 @@ resume_schedule(const struct source *w, struct train_config *c, struct err *err)
 	if (!line || c->o.override_schedule || c->plan.shape.forward_only)
 		return 0;
 	if (c->o.use_checkpoint_schedule)
-		return train_schedule_parse(line, &c->schedule) < 0
+		return lr_parse(line, &c->schedule) < 0
 		    ? err_set(err, "%s: state.conf: 'schedule' is damaged", w->path)
 		    : 0;
-	train_schedule_line(&c->schedule, &mine);
+	lr_print(&c->schedule, &mine);
 	same = !strcmp(mine.buf, line);
 	str_release(&mine);
 	return same ? 0

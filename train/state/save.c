@@ -109,7 +109,7 @@ save_state_text(
 	s.seed = c->o.seed;
 	s.dtype = dtype_name(c->plan.shape.dtype);
 	optim_record(&c->optim, &s);
-	train_schedule_line(&c->schedule, &schedule);
+	lr_print(&c->schedule, &schedule);
 	s.schedule = schedule.buf;
 	if (c->tokenizer)
 		s.tokenizer = tokenizer_hash(c->tokenizer);

@@ -5,11 +5,17 @@
  * size leaves the curve as it was. Source: Megatron-LM core/optimizer_param_scheduler.py, which
  * counts samples too.
  */
-#include "train/optim/optim.h"
+#include "lib/model/lr.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #define PI 3.14159265358979323846
+
+const char *const lr_styles[] = { "constant", "linear", "cosine", "inverse-square-root", "WSD",
+	NULL };
+const char *const wsd_styles[] = { "exponential", "linear", "cosine", "minus_sqrt", NULL };
+const char *const wd_styles[] = { "constant", "linear", "cosine", NULL };
 
 /* Ensures that lr_at never divides by zero. The reason names both values. */
 int
@@ -109,4 +115,67 @@ wd_at(const struct lr_schedule *s, int64_t samples)
 		return b;
 	rho = (double)samples / (double)s->wd_samples;
 	return a + (b - a) * (s->wd_style == WD_LINEAR ? rho : (1 + cos(PI * (1 - rho))) / 2);
+}
+
+void
+lr_print(const struct lr_schedule *s, struct str *out)
+{
+	str_addf(out, "%d %d %d %.17g %.17g %.17g %.17g %.17g %.17g %lld %lld %lld", s->style,
+	    s->wsd_style, s->wd_style, s->lr, s->min_lr, s->lr_warmup_init, s->start_weight_decay,
+	    s->end_weight_decay, s->warmup_samples, (long long)s->decay_samples,
+	    (long long)s->wsd_decay_samples, (long long)s->wd_samples);
+	if (lr_decoupled(s))
+		str_addf(out, " %.17g %.17g", s->vocab_lr, s->vocab_min_lr);
+}
+
+/* An option and its number. */
+static void
+describe(struct str *out, const char *option, double x)
+{
+	str_addf(out, "%s ", option);
+	str_add_double(out, x);
+	str_addc(out, '\n');
+}
+
+void
+lr_describe(const struct lr_schedule *s, struct str *out)
+{
+	describe(out, "lr", s->lr);
+	describe(out, "min-lr", s->min_lr);
+	if (s->vocab_lr != s->lr)
+		describe(out, "decoupled-lr", s->vocab_lr);
+	if (s->vocab_min_lr != s->min_lr)
+		describe(out, "decoupled-min-lr", s->vocab_min_lr);
+	describe(out, "lr-warmup-init", s->lr_warmup_init);
+	describe(out, "lr-warmup-samples", s->warmup_samples);
+	str_addf(out, "lr-decay-style %s\nlr-decay-samples %lld\n", lr_styles[s->style],
+	    (long long)s->decay_samples);
+	if (s->style == LR_WSD)
+		str_addf(out, "lr-wsd-decay-style %s\nlr-wsd-decay-samples %lld\n",
+		    wsd_styles[s->wsd_style], (long long)s->wsd_decay_samples);
+	describe(out, "start-weight-decay", s->start_weight_decay);
+	describe(out, "end-weight-decay", s->end_weight_decay);
+	str_addf(out, "weight-decay-incr-style %s\n", wd_styles[s->wd_style]);
+}
+
+int
+lr_parse(const char *line, struct lr_schedule *s)
+{
+	long long d, tail, wd;
+	int n = sscanf(line, "%d %d %d %lf %lf %lf %lf %lf %lf %lld %lld %lld %lf %lf", &s->style,
+	    &s->wsd_style, &s->wd_style, &s->lr, &s->min_lr, &s->lr_warmup_init,
+	    &s->start_weight_decay, &s->end_weight_decay, &s->warmup_samples, &d, &tail, &wd,
+	    &s->vocab_lr, &s->vocab_min_lr);
+
+	if ((n != 12 && n != 14) || s->style < 0 || s->style > LR_WSD || s->wsd_style < 0 ||
+	    s->wsd_style > WSD_MINUS_SQRT || s->wd_style < 0 || s->wd_style > WD_COSINE)
+		return -1;
+	if (n == 12) {
+		s->vocab_lr = s->lr;
+		s->vocab_min_lr = s->min_lr;
+	}
+	s->decay_samples = d;
+	s->wsd_decay_samples = tail;
+	s->wd_samples = wd;
+	return 0;
 }
