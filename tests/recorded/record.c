@@ -1,0 +1,542 @@
+/*
+ * record.c - a CPU that records: what is queued between record_begin and record_end is kept with
+ * its arguments, and run by each launch
+ *
+ * It stands for a GPU with its graphs: what would differ from one step to the next, and must not be
+ * in a recording, spoils the results here as well. mtrain is linked with it in place of what
+ * chooses the backend. The number of launches is printed when the device is closed.
+ */
+#include "lib/base/mem.h"
+#include "train/comm.h"
+#include "train/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const struct backend *__real_backend_choose(const char *name, struct err *e);
+const struct backend *__wrap_backend_choose(const char *name, struct err *e);
+
+enum { MESSAGES = 64 };
+
+/* A call and its arguments. */
+struct call {
+	void (*run)(const struct call *);
+	struct stream *st;
+	struct norm inner_norm; /* of residual, which points to it */
+	bool has_norm;
+	union {
+		struct gemm gemm;
+		struct norm norm_fwd;
+		struct norm_grad norm_bwd;
+		struct rope rope;
+		struct attention attention_fwd;
+		struct attention_grad attention_bwd;
+		struct residual residual_fwd;
+		struct embedding embedding_fwd;
+		struct embedding_grad embedding_bwd;
+		struct xent xent_stats, xent_loss;
+		struct {
+			enum act_kind kind;
+			struct tensor y, x;
+			struct act_grad grad;
+		} act;
+		struct {
+			struct tensor y, x, z;
+			double value;
+		} simple;
+		struct {
+			struct comm *c;
+			struct tensor out, in;
+			struct p2p message[MESSAGES];
+			int count;
+		} comm;
+		struct event *event;
+	} of;
+};
+
+struct recorded {
+	struct call *call;
+	size_t count, room;
+};
+
+static const struct backend *real;
+static const struct ops *inner; /* of the CPU's streams */
+static struct recorded *tape;   /* what is recorded now; NULL: calls are run */
+static long launches;
+
+static struct call *
+keep(struct stream *st, void (*run)(const struct call *))
+{
+	struct call *c;
+
+	if (tape->count == tape->room) {
+		tape->room = 2 * tape->room + 64;
+		tape->call = mem_realloc(tape->call, tape->room, sizeof *tape->call);
+	}
+	c = &tape->call[tape->count++];
+	*c = (struct call){ .run = run, .st = st };
+	return c;
+}
+
+/* --- operations ------------------------------------------------------------------------------- */
+
+/* An operation that takes one struct. */
+#define KEEP(op, type) \
+	static void run_##op(const struct call *c) \
+	{ \
+		inner->op(c->st, &c->of.op); \
+	} \
+	static void op(struct stream *st, const struct type *a) \
+	{ \
+		if (tape) \
+			keep(st, run_##op)->of.op = *a; \
+		else \
+			inner->op(st, a); \
+	}
+
+KEEP(gemm, gemm)
+KEEP(norm_fwd, norm)
+KEEP(norm_bwd, norm_grad)
+KEEP(rope, rope)
+KEEP(attention_fwd, attention)
+KEEP(attention_bwd, attention_grad)
+KEEP(embedding_fwd, embedding)
+KEEP(embedding_bwd, embedding_grad)
+KEEP(xent_stats, xent)
+KEEP(xent_loss, xent)
+
+static void
+run_residual_fwd(const struct call *c)
+{
+	struct residual r = c->of.residual_fwd;
+
+	r.norm = c->has_norm ? &c->inner_norm : NULL;
+	inner->residual_fwd(c->st, &r);
+}
+
+static void
+residual_fwd(struct stream *st, const struct residual *r)
+{
+	struct call *c;
+
+	if (!tape) {
+		inner->residual_fwd(st, r);
+		return;
+	}
+	c = keep(st, run_residual_fwd);
+	c->of.residual_fwd = *r;
+	c->has_norm = r->norm != NULL;
+	if (r->norm)
+		c->inner_norm = *r->norm;
+}
+
+static void
+run_act_fwd(const struct call *c)
+{
+	inner->act_fwd(c->st, c->of.act.kind, &c->of.act.y, &c->of.act.x);
+}
+
+static void
+act_fwd(struct stream *st, enum act_kind kind, const struct tensor *y, const struct tensor *x)
+{
+	struct call *c;
+
+	if (!tape) {
+		inner->act_fwd(st, kind, y, x);
+		return;
+	}
+	c = keep(st, run_act_fwd);
+	c->of.act.kind = kind;
+	c->of.act.y = *y;
+	c->of.act.x = *x;
+}
+
+static void
+run_act_bwd(const struct call *c)
+{
+	inner->act_bwd(c->st, c->of.act.kind, &c->of.act.grad);
+}
+
+static void
+act_bwd(struct stream *st, enum act_kind kind, const struct act_grad *a)
+{
+	struct call *c;
+
+	if (!tape) {
+		inner->act_bwd(st, kind, a);
+		return;
+	}
+	c = keep(st, run_act_bwd);
+	c->of.act.kind = kind;
+	c->of.act.grad = *a;
+}
+
+/* An operation on two tensors. */
+#define KEEP_SIMPLE(op) \
+	static void run_##op(const struct call *c) \
+	{ \
+		inner->op(c->st, &c->of.simple.y, &c->of.simple.x); \
+	} \
+	static void op(struct stream *st, const struct tensor *y, const struct tensor *x) \
+	{ \
+		struct call *c; \
+\
+		if (!tape) { \
+			inner->op(st, y, x); \
+			return; \
+		} \
+		c = keep(st, run_##op); \
+		c->of.simple.y = *y; \
+		c->of.simple.x = *x; \
+	}
+
+KEEP_SIMPLE(add)
+KEEP_SIMPLE(cast)
+
+static void
+run_fill(const struct call *c)
+{
+	inner->fill(c->st, &c->of.simple.y, c->of.simple.value);
+}
+
+static void
+fill(struct stream *st, const struct tensor *x, double value)
+{
+	struct call *c;
+
+	if (!tape) {
+		inner->fill(st, x, value);
+		return;
+	}
+	c = keep(st, run_fill);
+	c->of.simple.y = *x;
+	c->of.simple.value = value;
+}
+
+static void
+run_dot(const struct call *c)
+{
+	inner->dot(c->st, &c->of.simple.y, &c->of.simple.x, &c->of.simple.z);
+}
+
+static void
+dot(struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
+{
+	struct call *c;
+
+	if (!tape) {
+		inner->dot(st, out, x, y);
+		return;
+	}
+	c = keep(st, run_dot);
+	c->of.simple.y = *out;
+	c->of.simple.x = *x;
+	c->of.simple.z = *y;
+}
+
+/* Those that no leg of a pass has are the CPU's own: run while a leg is recorded, and not when it
+ * is launched. */
+static struct ops kept_ops = {
+	.gemm = gemm,
+	.norm_fwd = norm_fwd,
+	.norm_bwd = norm_bwd,
+	.rope = rope,
+	.attention_fwd = attention_fwd,
+	.attention_bwd = attention_bwd,
+	.act_fwd = act_fwd,
+	.act_bwd = act_bwd,
+	.residual_fwd = residual_fwd,
+	.embedding_fwd = embedding_fwd,
+	.embedding_bwd = embedding_bwd,
+	.xent_stats = xent_stats,
+	.xent_loss = xent_loss,
+	.add = add,
+	.cast = cast,
+	.fill = fill,
+	.dot = dot,
+};
+
+static struct stream *
+stream(struct device *d, int index)
+{
+	struct stream *st = real->stream(d, index);
+
+	if (st->ops == &kept_ops)
+		return st;
+	inner = st->ops;
+	kept_ops.sum = inner->sum;
+	kept_ops.dropout_bwd = inner->dropout_bwd;
+	kept_ops.normal = inner->normal;
+	kept_ops.count_nonfinite = inner->count_nonfinite;
+	kept_ops.count_zero = inner->count_zero;
+	kept_ops.hash = inner->hash;
+	kept_ops.adamw = inner->adamw;
+	kept_ops.sgd = inner->sgd;
+	st->ops = &kept_ops;
+	return st;
+}
+
+/* --- collectives ------------------------------------------------------------------------------ */
+
+static struct comm *
+host(const struct comm *c)
+{
+	return c->impl;
+}
+
+/* Keeps a collective; the tensors may be NULL. */
+static struct call *
+keep_comm(struct comm *c, struct stream *st, void (*run)(const struct call *),
+    const struct tensor *out, const struct tensor *in)
+{
+	struct call *k = keep(st, run);
+
+	k->of.comm.c = host(c);
+	if (out)
+		k->of.comm.out = *out;
+	if (in)
+		k->of.comm.in = *in;
+	return k;
+}
+
+static void
+run_all_reduce(const struct call *k)
+{
+	struct comm *c = k->of.comm.c;
+
+	c->ops->all_reduce(c, k->st, &k->of.comm.out, REDUCE_SUM);
+}
+
+static void
+all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
+{
+	if (tape && op == REDUCE_SUM)
+		(void)keep_comm(c, st, run_all_reduce, t, NULL);
+	else
+		host(c)->ops->all_reduce(host(c), st, t, op);
+}
+
+static void
+run_reduce_scatter(const struct call *k)
+{
+	struct comm *c = k->of.comm.c;
+
+	c->ops->reduce_scatter(c, k->st, &k->of.comm.out, &k->of.comm.in);
+}
+
+static void
+reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+{
+	if (tape)
+		(void)keep_comm(c, st, run_reduce_scatter, out, in);
+	else
+		host(c)->ops->reduce_scatter(host(c), st, out, in);
+}
+
+static void
+run_all_gather(const struct call *k)
+{
+	struct comm *c = k->of.comm.c;
+
+	c->ops->all_gather(c, k->st, &k->of.comm.out, &k->of.comm.in);
+}
+
+static void
+all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+{
+	if (tape)
+		(void)keep_comm(c, st, run_all_gather, out, in);
+	else
+		host(c)->ops->all_gather(host(c), st, out, in);
+}
+
+static void
+run_exchange(const struct call *k)
+{
+	struct comm *c = k->of.comm.c;
+
+	c->ops->exchange(c, k->st, k->of.comm.message, k->of.comm.count);
+}
+
+static void
+exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
+{
+	struct call *k;
+
+	if (!tape) {
+		host(c)->ops->exchange(host(c), st, message, count);
+		return;
+	}
+	if (count > MESSAGES)
+		BUG("%d messages, at most %d", count, MESSAGES);
+	k = keep_comm(c, st, run_exchange, NULL, NULL);
+	k->of.comm.count = count;
+	for (int i = 0; i < count; i++)
+		k->of.comm.message[i] = message[i];
+}
+
+static bool
+share(struct comm *c, const struct comm_memory *piece, int count, struct err *why)
+{
+	return host(c)->ops->share(host(c), piece, count, why);
+}
+
+/* Between ranks that share memory these cannot be recorded. */
+static void
+none_now(void)
+{
+	if (tape)
+		BUG("a collective that cannot be recorded");
+}
+
+static void
+all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	none_now();
+	host(c)->ops->all_gather_parts(host(c), st, p);
+}
+
+static void
+reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	none_now();
+	host(c)->ops->reduce_scatter_parts(host(c), st, p);
+}
+
+static void
+broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
+{
+	none_now();
+	host(c)->ops->broadcast(host(c), st, t, root);
+}
+
+static void
+barrier(struct comm *c)
+{
+	host(c)->ops->barrier(host(c));
+}
+
+static void
+free_comm(struct comm *c)
+{
+	host(c)->ops->free(host(c));
+	free(c);
+}
+
+static const struct comm_ops kept_comm_ops = {
+	.all_reduce = all_reduce,
+	.reduce_scatter = reduce_scatter,
+	.all_gather = all_gather,
+	.share = share,
+	.all_gather_parts = all_gather_parts,
+	.reduce_scatter_parts = reduce_scatter_parts,
+	.broadcast = broadcast,
+	.exchange = exchange,
+	.barrier = barrier,
+	.free = free_comm,
+};
+
+static struct comm *
+comm(struct device *d, struct comm *from, const struct comm_config *config, struct err *e)
+{
+	struct comm *c = mem_zalloc(1, sizeof *c);
+
+	(void)d;
+	(void)config;
+	(void)e;
+	*c = (struct comm){
+		.ops = &kept_comm_ops, .rank = from->rank, .size = from->size, .impl = from
+	};
+	return c;
+}
+
+/* --- the device ------------------------------------------------------------------------------- */
+
+static void
+run_record(const struct call *c)
+{
+	real->record(c->st, c->of.event);
+}
+
+static void
+record(struct stream *st, struct event *ev)
+{
+	if (tape)
+		keep(st, run_record)->of.event = ev;
+	else
+		real->record(st, ev);
+}
+
+/* Its queue is always empty. */
+static bool
+passed(struct device *d, struct event *ev)
+{
+	(void)d;
+	(void)ev;
+	return true;
+}
+
+static bool
+record_begin(struct stream *st, struct err *why)
+{
+	(void)st;
+	(void)why;
+	tape = mem_zalloc(1, sizeof *tape);
+	return true;
+}
+
+static struct recorded *
+record_end(struct stream *st, struct err *why)
+{
+	struct recorded *r = tape;
+
+	(void)st;
+	(void)why;
+	tape = NULL;
+	return r;
+}
+
+static void
+launch(struct stream *st, struct recorded *r)
+{
+	(void)st;
+	launches++;
+	for (size_t i = 0; i < r->count; i++)
+		r->call[i].run(&r->call[i]);
+}
+
+static void
+drop(struct recorded *r)
+{
+	if (r)
+		free(r->call);
+	free(r);
+}
+
+static void
+device_close(struct device *d)
+{
+	fprintf(stderr, "%ld launches\n", launches);
+	real->close(d);
+}
+
+const struct backend *
+__wrap_backend_choose(const char *name, struct err *e)
+{
+	static struct backend b;
+
+	real = __real_backend_choose(name, e);
+	if (!real)
+		return NULL;
+	b = *real;
+	b.close = device_close;
+	b.stream = stream;
+	b.record = record;
+	b.passed = passed;
+	b.record_begin = record_begin;
+	b.record_end = record_end;
+	b.launch = launch;
+	b.drop = drop;
+	b.comm = comm;
+	return &b;
+}
