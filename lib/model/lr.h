@@ -11,6 +11,7 @@
 #include "lib/base/err.h"
 #include "lib/base/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum lr_style { LR_CONSTANT, LR_LINEAR, LR_COSINE, LR_INVERSE_SQUARE_ROOT, LR_WSD };
