@@ -17,6 +17,7 @@ struct hardware {
 	const char *name;
 	double tflops, tflops_fp32; /* TFLOP/s of 16-bit and of F32 GEMMs */
 	bool bf16;                  /* has bfloat16 GEMMs; otherwise they run at the F32 rate */
+	bool fp8; /* has GEMMs of 8-bit operands, at twice the 16-bit rate; otherwise at that */
 	/* GiB: what the driver shows; of it, what the context and the libraries take */
 	double memory_gb, reserve_gb;
 	double memory_bandwidth; /* GB/s */
@@ -39,7 +40,7 @@ extern const char *const hardware_names[];
  * HARDWARE_OPTS over a struct hardware. */
 void hardware_resolve(
     const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out);
-/* The peak FLOP/s of GEMMs of this type. */
+/* The peak FLOP/s of GEMMs of this type, which may have 8 bits. */
 double hardware_peak(const struct hardware *hw, enum dtype t);
 
 /* clang-format off */

@@ -35,7 +35,9 @@ column_of(enum buffer b)
 {
 	switch (b) {
 	case BUF_WEIGHTS:
-	case BUF_WEIGHT_SLOTS: return WEIGHTS;
+	case BUF_WEIGHT_SLOTS:
+	case BUF_FP8_WEIGHTS:
+	case BUF_FP8_TRANSPOSED: return WEIGHTS;
 	case BUF_GRADS:
 	case BUF_GRAD_SLOTS:
 	case BUF_NARROW_GRADS:

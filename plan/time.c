@@ -42,24 +42,46 @@ tile_efficiency(const struct hardware *hw, int64_t m, int64_t n)
 	return (double)m * (double)n / (ceil(tiles / hw->num_sms) * hw->num_sms * TILE * TILE);
 }
 
+/* Traffic of bytes through the device memory. */
+static double
+traffic(const struct hardware *hw, double bytes)
+{
+	return bytes / (hw->memory_bandwidth * 1e9 * hw->memory_efficiency);
+}
+
 /* Bound by arithmetic or by memory, whichever takes longer. Seconds of c [m, n] = a [m, k] b [k,
- * n] in the run's type; with accumulate c is F32, read and written. */
+ * n] in the run's type, or read in 8 bits; with accumulate c is F32, read and written. */
 double
 time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumulate)
 {
 	const struct hardware *hw = r->hw;
 	double e =
 	    hw->gemm_efficiency * (double)k / (double)(k + K_HALF) * tile_efficiency(hw, m, n);
+	enum dtype type = r->fp8 ? DTYPE_F8_E4M3 : r->shape->dtype;
 	double element = (double)dtype_size(r->shape->dtype), mn = (double)m * (double)n;
-	double bytes = element * ((double)m * (double)k + (double)k * (double)n) +
+	double bytes = (double)dtype_size(type) * ((double)m * (double)k + (double)k * (double)n) +
 	    mn * (accumulate ? 8 : element);
-	double flop_time, byte_time = bytes / (hw->memory_bandwidth * 1e9 * hw->memory_efficiency);
+	double flop_time, byte_time = traffic(hw, bytes);
 
 	/* Rows that are not multiples of 64 elements miss the fast loads of 16-bit GEMMs. */
 	if (hw->num_sms > 0 && (n % 64 || k % 64))
 		e *= 0.8;
-	flop_time = 2 * mn * (double)k / (hardware_peak(hw, r->shape->dtype) * e);
+	flop_time = 2 * mn * (double)k / (hardware_peak(hw, type) * e);
 	return (flop_time > byte_time ? flop_time : byte_time) + hw->kernel_us * 1e-6;
+}
+
+/* 8-bit copies of what a linear reads: of x in both passes, of the gradient of y and its transpose
+ * at once. Nothing for 16 bits. */
+static double
+copies(const struct run_case *r, const struct product *p)
+{
+	enum { X_BYTES = 2 * (2 + 1), DY_BYTES = 2 + 1 + 1, KERNELS = 3 };
+
+	if (!r->fp8)
+		return 0;
+	return traffic(
+		   r->hw, (double)p->rows * (X_BYTES * (double)p->in + DY_BYTES * (double)p->out)) +
+	    KERNELS * r->hw->kernel_us * 1e-6;
 }
 
 /* A linear: forward, gradient of x, gradient of W into F32. */
@@ -68,7 +90,7 @@ linear(const struct run_case *r, const struct product *p)
 {
 	return time_gemm(r, p->rows, p->out, p->in, false) +
 	    time_gemm(r, p->rows, p->in, p->out, false) +
-	    time_gemm(r, p->out, p->in, p->rows, true);
+	    time_gemm(r, p->out, p->in, p->rows, true) + copies(r, p);
 }
 
 /* Forward, and 2.5 times that backward: five GEMMs where the forward pass has two. */
@@ -80,13 +102,6 @@ attention(const struct run_case *r, double flops)
 	if (r->model->kv_channels % 8)
 		e *= 0.9;
 	return 3.5 * flops / (hardware_peak(r->hw, r->shape->dtype) * e);
-}
-
-/* Traffic of bytes through the device memory. */
-static double
-traffic(const struct hardware *hw, double bytes)
-{
-	return bytes / (hw->memory_bandwidth * 1e9 * hw->memory_efficiency);
 }
 
 /* How many of n ranks share a node, of which neighbours are so far apart in rank numbers. */
@@ -236,23 +251,37 @@ add_blocks(struct stage_time *s, const struct stage_time *one, int count, int re
 	s->cp += one->cp * (count + recomputed / 3.0);
 }
 
-/* The blocks of a stage; each kind is priced once. */
+/* Adds the blocks of a kind whose linears read 8-bit operands, or those that do not. */
+static void
+add_kind(struct stage_time *s, const struct run_case *r, const struct block_kind *kind,
+    const struct block_range *of, const struct block *block)
+{
+	struct stage_time one = block_time(r, kind);
+	int count = 0, recomputed = 0;
+
+	for (int i = of->first; i < of->end; i++) {
+		bool is = block[i].kind == kind && (block[i].fp8 >= 0) == r->fp8;
+
+		count += is;
+		recomputed += is && block[i].recompute_chunk >= 0;
+	}
+	add_blocks(s, &one, count, recomputed);
+}
+
+/* The blocks of a stage; each kind is priced once in each precision. */
 static struct stage_time
 stage_time(const struct run_case *r, int64_t stage)
 {
+	struct run_case eight = *r;
 	struct stage_time s = { 0 };
 	struct block *block;
-	int n = block_list(r->model, r->layout, r->shape, (int)stage, &block);
+	struct block_range all = { 0,
+		block_list(r->model, r->layout, r->shape, (int)stage, &block) };
 
+	eight.fp8 = true;
 	for (const struct block_kind *const *k = block_kinds; *k; k++) {
-		struct stage_time one = block_time(r, *k);
-		int count = 0, recomputed = 0;
-
-		for (int i = 0; i < n; i++) {
-			count += block[i].kind == *k;
-			recomputed += block[i].kind == *k && block[i].recompute_chunk >= 0;
-		}
-		add_blocks(&s, &one, count, recomputed);
+		add_kind(&s, r, *k, &all, block);
+		add_kind(&s, &eight, *k, &all, block);
 	}
 	free(block);
 	return s;
@@ -329,20 +358,22 @@ gradient_time(const struct run_case *r)
 }
 
 /* Per owned parameter: gradient, master weight and moments read, the last three and the weight
- * written; the norm of the gradient once more. Gradients are cleared for every parameter. */
+ * written; the norm of the gradient once more. Gradients are cleared for every parameter, and 8-bit
+ * copies of weights and their transposes made. */
 static double
 optimizer_time(const struct run_case *r)
 {
 	double real = (double)dtype_size(memory_real(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
 	double states = 0, grads = (double)dtype_size(memory_own_grads(r->shape));
+	double copies_of_weights = r->shape->fp8.format == FP8_NONE ? 0 : 2 + 1 + 1;
 	double masters = r->shape->optim.remainders ? 2 * (2 + act) : 2 * real + act;
 
 	for (int i = 0; i < optim_num_states(r->shape->rule); i++)
 		states += (double)dtype_size(memory_state(r->shape, i));
 	return traffic(r->hw,
 	    (double)r->own_elements * (2 * grads + masters + 2 * states) +
-		(double)r->elements * real);
+		(double)r->elements * (real + copies_of_weights));
 }
 
 /* Adds up the parts; each doubling of the nodes adds one straggler. All fields of out are seconds;

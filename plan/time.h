@@ -18,6 +18,7 @@ struct run_case {
 	const struct hardware *hw;
 	/* of the flat parameter buffer, and the optimizer's share of it, on the largest stage */
 	int64_t elements, own_elements;
+	bool fp8; /* GEMMs read 8-bit operands: those of a layer whose linears do */
 };
 
 /* Seconds; total is the sum of the others. */

@@ -202,7 +202,8 @@ attention_first_query(const struct attention *a)
 /* The gated kinds take [gate | up] side by side, 2f columns, and give f. */
 enum act_kind { ACT_GELU_TANH, ACT_GELU_ERF, ACT_RELU2, ACT_SWIGLU, ACT_GEGLU_TANH, ACT_KINDS };
 struct act_grad {
-	struct tensor dx, dy, x; /* act [T,f or 2f], [T,f], as dx; dx may be x itself */
+	struct tensor dx, dy,
+	    x; /* act [T,f or 2f], [T,f], as dx; dx may be x itself, or without a gate dy */
 	/* none, or act(x) is written there: it need not have been saved; may be dy itself */
 	struct tensor y;
 };

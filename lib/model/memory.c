@@ -12,6 +12,7 @@
 #include "lib/base/mem.h"
 #include "lib/model/block/rows.h"
 #include "lib/model/cut.h"
+#include "lib/model/fp8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,16 @@ static const struct buffer_row rank_rows[] = {
 	    0 },
 	{ "scalars", BUF_SCALARS, RUN, ALWAYS, F64, { D_SCALARS, D_ONE }, 0 },
 	{ "hashes", BUF_HASHES, RUN, IF_HASHED, I64, { D_HASHES, D_ONE }, 0 },
+	/* of a stage's linears in the order of their layers, made anew when weights change */
+	{ "fp8 weights", BUF_FP8_WEIGHTS, RUN, IF_FP8, F8, { D_FP8_LAYERS, D_FP8_LAYER }, 0 },
+	{ "fp8 transposed weights", BUF_FP8_TRANSPOSED, RUN, IF_FP8_TRAINING, F8,
+	    { D_FP8_LAYERS, D_FP8_LAYER }, 0 },
+	{ "fp8 scales", BUF_FP8_SCALE, RUN, IF_FP8, F32, { D_FP8_SLOTS, D_TWO }, 0 },
+	{ "fp8 amax", BUF_FP8_AMAX, RUN, IF_FP8_HISTORY, F32, { D_FP8_SLOTS, D_ONE }, 0 },
+	{ "fp8 amax history", BUF_FP8_HISTORY, RUN, IF_FP8_HISTORY, F32,
+	    { D_FP8_SLOTS, D_FP8_HISTORY }, 0 },
+	{ "fp8 largest numbers", BUF_FP8_LARGEST, RUN, IF_FP8_HISTORY, F32, { D_FP8_SLOTS, D_ONE },
+	    0 },
 	{ "tokens", BUF_TOKENS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "labels", BUF_LABELS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "positions", BUF_POSITIONS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
@@ -50,6 +61,13 @@ static const struct buffer_row rank_rows[] = {
 	    ANY },
 	{ "sums of other tensor ranks", BUF_SLOTS, STEP, IF_PARTS, ACT, { D_OTHERS, D_HIDDEN },
 	    FWD | MLP_BWD | QKV_BWD | HEAD },
+	/* of one GEMM; the gradient of an output both ways, for two */
+	{ "fp8 input", BUF_FP8_X, STEP, IF_FP8, F8, { D_TOKENS, D_FP8_IN },
+	    FWD | MLP_BWD | ATTN_BWD | QKV_BWD },
+	{ "fp8 output gradient", BUF_FP8_DY, STEP, IF_FP8_TRAINING, F8_GRAD,
+	    { D_TOKENS, D_FP8_OUT }, MLP_BWD | ATTN_BWD | QKV_BWD },
+	{ "fp8 transposed output gradient", BUF_FP8_DY_TRANSPOSED, STEP, IF_FP8_TRAINING, F8_GRAD,
+	    { D_TOKENS, D_FP8_OUT }, MLP_BWD | ATTN_BWD | QKV_BWD },
 	{ "partial sums", BUF_PARTIAL, STEP, IF_OVERLAP, ACT, { D_TOKENS, D_HIDDEN },
 	    MLP_BWD | QKV_BWD },
 	{ "block output", BUF_BRANCH, STEP, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD },
@@ -157,6 +175,11 @@ present(enum condition when, const struct model_config *c, const struct layout *
 		return !s->forward_only && s->dtype != memory_real(s->dtype) &&
 		    !s->optim.remainders;
 	case IF_REMAINDER: return !s->forward_only && s->optim.remainders;
+	case IF_FP8: return s->fp8.format != FP8_NONE;
+	case IF_FP8_TRAINING: return !s->forward_only && s->fp8.format != FP8_NONE;
+	case IF_FP8_HISTORY:
+		return !s->forward_only && s->fp8.format != FP8_NONE &&
+		    s->fp8.recipe == FP8_DELAYED;
 	default: return model_meets(c, when);
 	}
 }
@@ -176,6 +199,8 @@ element_dtype(enum element k, const struct layout *l, const struct train_shape *
 	case U16: return DTYPE_U16;
 	case F32: return DTYPE_F32;
 	case BF16: return DTYPE_BF16;
+	case F8: return fp8_type(&s->fp8, FP8_X);
+	case F8_GRAD: return fp8_type(&s->fp8, FP8_DY);
 	default: return DTYPE_I32;
 	}
 }
@@ -435,6 +460,17 @@ passing(const struct layout *l, int64_t bucket)
 	return others < BUCKET_PASSING ? others : BUCKET_PASSING;
 }
 
+/* Layers of the stage whose linears read 8-bit operands. */
+static int64_t
+fp8_layers(const struct memory_plan *m)
+{
+	int count = 0;
+
+	for (int i = 0; i < m->num_blocks; i++)
+		count = larger(count, m->block[i].fp8 + 1);
+	return count;
+}
+
 /* Computes the sizes of a block's rows, and of the rank's own. */
 static void
 plan_dims(struct rank *r, const struct memory_plan *m)
@@ -451,6 +487,7 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_GRADS] =
 	    r->shape->sharding >= SHARDING_GRADS ? m->own_elements : m->shards.elements;
 	r->dim[D_SCALARS] = SCALARS;
+	r->dim[D_FP8_LAYERS] = fp8_layers(m);
 	r->dim[D_HASHES] = 2 * (1 + m->shards.count);
 }
 

@@ -573,6 +573,8 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 		return -1;
 	if (optim_types_resolve(&o->optim_types, &plan->layout, &plan->shape, notes, e) < 0)
 		return -1;
+	if (fp8_resolve(p, &o->fp8, &plan->model, &plan->layout, &plan->shape, notes, e) < 0)
+		return -1;
 	note_modules(&plan->shape.recompute, notes);
 	note_stream(&plan->shape, notes);
 	note_traffic(plan, notes);

@@ -11,6 +11,7 @@
 
 #include "lib/model/batch.h"
 #include "lib/model/fields.h"
+#include "lib/model/fp8_options.h"
 #include "lib/model/memory.h"
 #include "lib/model/optim_types.h"
 #include "lib/model/split.h"
@@ -33,6 +34,7 @@ struct run_options {
 	bool bf16, fp16, fp64, fp32_residual_connection;
 	int optimizer;
 	struct optim_type_options optim_types;
+	struct fp8_options fp8;
 	int recompute_granularity, recompute_method;
 	bool recompute_activations;
 	int64_t recompute_num_layers;
@@ -161,6 +163,7 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	RUN_FLAG(S, M, "fp32-residual-connection", fp32_residual_connection, \
 	         "with --bf16 or --fp16, what is passed from layer to layer, and its gradient, " \
 	         "in fp32"), \
+	FP8_OPTS(S, M.fp8), \
 	RUN_CHOICE(S, M, "optimizer", optimizer, optim_rule_names, "adam", "update rule"), \
 	OPTIM_TYPE_OPTS(S, M.optim_types), \
 	RUN_CHOICE(S, M, "recompute-granularity", recompute_granularity, \

@@ -60,6 +60,18 @@ struct optim_types {
 	bool remainders;
 };
 
+/* 8-bit operands of the linears of layers: their formats, and how they are scaled (fp8.h). */
+enum fp8_format { FP8_NONE, FP8_HYBRID, FP8_E4M3 };
+enum fp8_recipe { FP8_DELAYED, FP8_TENSORWISE };
+struct fp8 {
+	enum fp8_format format;
+	enum fp8_recipe recipe;
+	int64_t history_len; /* of delayed scaling, as margin and most_recent */
+	int margin;
+	bool most_recent;
+	int64_t bf16_first, bf16_last; /* layers at the ends of the model without */
+};
+
 /* The shape of a run, as far as memory depends on it. */
 struct train_shape {
 	int64_t seq_length, micro_batch_size, num_microbatches;
@@ -78,6 +90,7 @@ struct train_shape {
 	enum context_form context_form;
 	bool fp32_residual_connection; /* the residual stream is real */
 	struct optim_types optim;
+	struct fp8 fp8;
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */

@@ -85,6 +85,33 @@ column()
 	[ -z "$stderr" ]
 }
 
+@test "check: 8-bit operands: what is built, and the sizes that they need" {
+	eight="--config tiny.conf --world-size 1 --bf16 --fp8-format hybrid"
+	run -0 --separate-stderr mplan check $eight
+	[ -z "$stderr" ]
+	run -0 --separate-stderr mplan check $eight --fp8-recipe tensorwise \
+		--first-last-layers-bf16 --num-layers-at-end-in-bf16 0
+	[ -z "$stderr" ]
+	run -0 --separate-stderr mplan check $eight --fp8-param-gather
+	[ "$stderr" = "mplan: --fp8-param-gather: changes nothing: weights are gathered in bf16, and each rank copies them to 8 bits" ]
+	run -0 --separate-stderr mplan check --config tiny.conf --world-size 1 --fp8-margin 1
+	[ "$stderr" = "mplan: --fp8-margin: changes nothing without --fp8-format" ]
+	refused 1 "mplan: --fp8-format e4m3: needs --bf16" mplan check --world-size 1 --fp16 \
+		--fp8-format e4m3 --model "$TOP/tests/fuzz/corpus/config_json/llama.json"
+	refused 1 "mplan: --fp8-format hybrid: is for models without --num-experts" \
+		mplan check $eight --num-experts 4 --disable-bias-linear
+	refused 1 "mplan: --fp8-recipe blockwise: is not built; give delayed or tensorwise" \
+		mplan check $eight --fp8-recipe blockwise
+	refused 1 "mplan: --first-last-layers-bf16: needs --fp8-recipe tensorwise" \
+		mplan check $eight --first-last-layers-bf16
+	refused 1 "mplan: --fp8-format hybrid: 8-bit copies are made of whole weights: --data-parallel-sharding-strategy must be at most optim_grads" \
+		mplan check $eight --data-parallel-sharding-strategy optim_grads_params
+	refused 1 "mplan: --fp8-format: ffn channels on a tensor rank must be a multiple of 16, and are 24" \
+		mplan check $eight --ffn-hidden-size 24
+	refused 1 "mplan: --fp8-format: tokens on a tensor rank must be a multiple of 16, and are 8" \
+		mplan check $eight --seq-length 8
+}
+
 @test "check: types of the optimizer: those that are built, and where they may be chosen" {
 	aware="--config tiny.conf --world-size 1 --bf16 --use-precision-aware-optimizer"
 	run -0 --separate-stderr mplan check $aware

@@ -334,10 +334,10 @@ they are narrower" \
 @test "unknown options and those of Megatron-LM's that are not built" {
 	fails 2 "unknown option '--num-layer'; the nearest is '--num-layers'" --num-layer 3
 	fails 2 "unknown option '--frobnicate'; --help lists the options" --frobnicate
-	fails 2 "options that this program does not have: --fp8-format (FP8 and FP4 are not built), \
+	fails 2 "options that this program does not have: --fp4-format (FP4, and this form of FP8, are not built), \
 --moe-input-jitter-eps (experts have no such setting here); to be left out, without effect on the result: \
 --delay-wgrad-compute (only tunes speed or memory)" \
-		--moe-input-jitter-eps 0.1 --delay-wgrad-compute --fp8-format hybrid
+		--moe-input-jitter-eps 0.1 --delay-wgrad-compute --fp4-format e2m1
 	fails 2 "--num-experts: experts are not built" --num-experts 8 --disable-bias-linear \
 		--vocab-size 64
 	fails 2 "options that this program does not have: to be left out, without effect on the result: \

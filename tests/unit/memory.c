@@ -2,6 +2,7 @@
  * sums of their parts */
 #include "lib/model/block/workspace.h"
 #include "lib/model/family.h"
+#include "lib/model/fp8.h"
 #include "lib/model/memory.h"
 #include "lib/model/schedule.h"
 #include "tests/check.h"
@@ -29,17 +30,18 @@ tiny(void)
 }
 
 /* Buffers in use at the same time, by phase of the trainer. */
-static const enum buffer phases[][20] = {
-	{ BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT,
+static const enum buffer phases[][24] = {
+	{ BUF_FP8_X, BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT,
 	    BUF_ACT_OUT, BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED,
 	    BUF_COUNT },
-	{ BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DBRANCH, BUF_DPOST, BUF_DSUM, BUF_DNORM, BUF_DACT,
-	    BUF_NORM2_OUT, BUF_COUNT },
-	{ BUF_WHOLE, BUF_DBRANCH, BUF_DPOST, BUF_DSUM, BUF_DATTN, BUF_DQKV, BUF_DELTA,
-	    BUF_ATTN_WORK, BUF_CONTEXT_KEYS, BUF_CONTEXT_PARTIAL, BUF_CONTEXT_RECEIVED,
-	    BUF_CONTEXT_SUM, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_DOUT, BUF_CONTEXT_DQKV,
-	    BUF_CONTEXT_PACKED, BUF_COUNT },
-	{ BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT, BUF_COUNT },
+	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL,
+	    BUF_DBRANCH, BUF_DPOST, BUF_DSUM, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT, BUF_COUNT },
+	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_WHOLE, BUF_DBRANCH, BUF_DPOST, BUF_DSUM,
+	    BUF_DATTN, BUF_DQKV, BUF_DELTA, BUF_ATTN_WORK, BUF_CONTEXT_KEYS, BUF_CONTEXT_PARTIAL,
+	    BUF_CONTEXT_RECEIVED, BUF_CONTEXT_SUM, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT,
+	    BUF_CONTEXT_DOUT, BUF_CONTEXT_DQKV, BUF_CONTEXT_PACKED, BUF_COUNT },
+	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL,
+	    BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT, BUF_COUNT },
 	{ BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS, BUF_ZLOSS,
 	    BUF_COUNT },
 };
@@ -224,6 +226,8 @@ test_combinations(void)
 		c.untie_embeddings_and_output_weights = bits >> 4 & 1;
 		c.qk_layernorm = bits >> 1 & 1;
 		s.fp32_residual_connection = bits & 1;
+		s.fp8.format = bits >> 2 & 1 ? FP8_HYBRID : FP8_NONE;
+		s.fp8.history_len = 3;
 		c.normalization = (enum normalization)(bits >> 5 & 1);
 		c.activation = bits & 4 ? ACTIVATION_GELU_TANH : ACTIVATION_SWIGLU;
 		CHECK(model_check(&c, &e) == 0 && layout_check(&l, &c, &e) == 0);
@@ -389,6 +393,64 @@ test_stream(void)
 	}
 }
 
+/* 8-bit operands: copies of the linears' weights on the rank, and of what one of them reads at a
+ * time; histories with delayed scaling alone. Layers at the ends stay without. */
+static void
+test_fp8(void)
+{
+	enum { QKV = 64 + 2 * 16, LAYER = 64 * (QKV + 64 + 2 * 176 + 176), SLOTS = 4 * 4 * 3 };
+	struct model_config c = tiny();
+	struct layout l = { 1, 1, 1, 1 }, two = { 2, 1, 1, 2 };
+	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
+	int first[AX_COUNT] = { 0 }, second[AX_COUNT] = { [AX_PP] = 1 };
+	struct memory_plan none, m;
+
+	memory_plan(&none, &c, &l, &s, first);
+	s.fp8 = (struct fp8){ .format = FP8_HYBRID, .history_len = 7 };
+	memory_plan(&m, &c, &l, &s, first);
+	CHECK(m.bytes[BUF_FP8_WEIGHTS] == 4 * LAYER && m.bytes[BUF_FP8_TRANSPOSED] == 4 * LAYER);
+	CHECK(m.bytes[BUF_FP8_SCALE] == SLOTS * 2 * 4 && m.bytes[BUF_FP8_AMAX] == SLOTS * 4);
+	CHECK(m.bytes[BUF_FP8_HISTORY] == SLOTS * 7 * 4 && m.bytes[BUF_FP8_LARGEST] == SLOTS * 4);
+	CHECK(m.bytes[BUF_FP8_X] == 64 * 176 && m.bytes[BUF_FP8_DY] == 64 * 2 * 176);
+	CHECK(m.dtype[BUF_FP8_X] == DTYPE_F8_E4M3 && m.dtype[BUF_FP8_DY] == DTYPE_F8_E5M2);
+	CHECK(m.arena[ARENA_PARAMS] - none.arena[ARENA_PARAMS] ==
+	    8 * LAYER + memory_aligned(SLOTS * 2 * 4) + 2 * memory_aligned(SLOTS * 4) +
+		memory_aligned(SLOTS * 7 * 4));
+	CHECK(m.arena[ARENA_SAVED] == none.arena[ARENA_SAVED]);
+	memory_release(&m);
+	s.fp8 = (struct fp8){
+		.format = FP8_E4M3, .recipe = FP8_TENSORWISE, .bf16_first = 1, .bf16_last = 1
+	};
+	memory_plan(&m, &c, &two, &s, second);
+	CHECK(m.block[0].layer == 2 && m.block[0].fp8 == 0 && m.block[1].fp8 == 0);
+	CHECK(m.block[2].layer == 3 && m.block[2].fp8 == -1 && m.block[4].fp8 == -1);
+	CHECK(m.bytes[BUF_FP8_WEIGHTS] == LAYER / 2 && m.bytes[BUF_FP8_HISTORY] == 0);
+	CHECK(m.dtype[BUF_FP8_DY] == DTYPE_F8_E4M3);
+	memory_release(&m);
+	s.forward_only = true;
+	memory_plan(&m, &c, &two, &s, second);
+	CHECK(m.bytes[BUF_FP8_X] && !m.bytes[BUF_FP8_TRANSPOSED] && !m.bytes[BUF_FP8_DY]);
+	memory_release(&m);
+	memory_release(&none);
+}
+
+/* Slots and their numbers belong to each other. */
+static void
+test_fp8_slots(void)
+{
+	struct model_config c = tiny();
+
+	for (int64_t i = 0; i < fp8_num_slots(&c); i++) {
+		struct fp8_slot s = fp8_slot_at(i);
+
+		CHECK(s.layer >= 0 && s.layer < 4 && s.linear < FP8_LINEARS);
+		CHECK(s.operand < FP8_OPERANDS && fp8_slot_number(&s) == i);
+	}
+	CHECK(fp8_weights(&c, FP8_FC1).first == ROLE_GATE);
+	c.activation = ACTIVATION_GELU_TANH;
+	CHECK(fp8_weights(&c, FP8_FC1).first == ROLE_UP);
+}
+
 /* The rows between blocks are shared over four tensor ranks, all others are whole on each; the rows
  * that one GEMM at a time needs have one buffer. */
 static void
@@ -530,6 +592,8 @@ main(void)
 	test_figures();
 	test_replicas();
 	test_stream();
+	test_fp8();
+	test_fp8_slots();
 	test_row_shards();
 	test_parts();
 	return check_done();

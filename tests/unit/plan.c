@@ -207,6 +207,25 @@ test_beside(void)
 	CHECK(saved > 0 && slower > 2 * saved && saved < timed_shape(&slow, plain, s).compute);
 }
 
+/* 8-bit operands: GEMMs of layers take less time, and copies some of it back; layers that stay in
+ * 16 bits gain nothing, nor do devices without such GEMMs. */
+static void
+test_fp8(void)
+{
+	struct hardware hw = device("gpu h200\n"), old = device("gpu a100-80\n");
+	struct train_shape s = { 2048, 4, 8, DTYPE_BF16, SHARDING_NONE, optim_rules }, f = s, ends;
+	struct layout one = { 1, 1, 1, 1 };
+	double wide = timed_shape(&hw, one, s).compute, narrow;
+
+	f.fp8.format = FP8_HYBRID;
+	ends = f;
+	ends.fp8.bf16_first = ends.fp8.bf16_last = 4;
+	narrow = timed_shape(&hw, one, f).compute;
+	CHECK(narrow < wide && narrow > wide / 2);
+	CHECK_NEAR(timed_shape(&hw, one, ends).compute, (wide + narrow) / 2, 1e-9);
+	CHECK(timed_shape(&old, one, f).compute > timed_shape(&old, one, s).compute);
+}
+
 /* One H200 on a model of 1.2 billion parameters: 30 to 70 % of the peak. */
 static void
 test_scale(void)
@@ -385,6 +404,7 @@ main(void)
 	test_directions();
 	test_beside();
 	test_scale();
+	test_fp8();
 	test_published();
 	test_search();
 	test_fit();

@@ -67,7 +67,8 @@ struct engine {
 	struct timing *timing;
 	/* this rank in evaluations: itself, or with another micro batch size */
 	struct engine *evaluator;
-	struct hashes *hashes; /* NULL: no comparisons */
+	struct hashes *hashes;  /* NULL: no comparisons */
+	struct fp8_copies *fp8; /* NULL: linears read 16 bits */
 };
 
 /* Initialises this rank's own masters, or its own weights without masters, from the counter RNG:

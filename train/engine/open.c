@@ -6,6 +6,7 @@
 #include "lib/model/evaluation.h"
 #include "lib/model/fit.h"
 #include "train/engine/comm_log.h"
+#include "train/engine/fp8.h"
 #include "train/engine/hashes.h"
 #include "train/engine/handover.h"
 #include "train/engine/open.h"
@@ -265,6 +266,8 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
 	for (int i = 0; i < ROPE_TABLES; i++)
 		fill_rope_table(e, (enum rope_table)i);
+	if (fp8_open(e, err) < 0)
+		return -1;
 	open_evaluator(e);
 	return 0;
 }
@@ -278,6 +281,7 @@ engine_close(struct engine *e)
 		memory_release(&e->evaluator->mem);
 		free(e->evaluator);
 	}
+	fp8_close(e);
 	traffic_close(e->traffic);
 	free(e->beside.arrived);
 	free(e->beside.made);

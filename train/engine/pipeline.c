@@ -5,6 +5,7 @@
  * lib/model, where it is tested without running anything. Here each action becomes a pass or a
  * message.
  */
+#include "train/engine/fp8.h"
 #include "train/engine/handover.h"
 #include "train/engine/model.h"
 #include "train/engine/pipeline.h"
@@ -87,6 +88,7 @@ pass(const struct pipeline *p, const struct action *a)
 	timing_begin(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
 	for (int i = busy ? 1 : 0; i < (busy ? m->num_legs : 1); i++) {
 		traffic_enter(&s, &m->move[m->leg[i].first]);
+		fp8_enter(&s, m, &m->leg[i]);
 		replay_leg(p->replay, &s, m, &m->leg[i]);
 		traffic_leave(&s, &m->move[m->leg[i].end - 1]);
 	}

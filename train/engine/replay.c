@@ -3,7 +3,8 @@
  *
  * The first two calls of a kind run directly, because libraries choose algorithms and build plans
  * in them, and connect. The third is recorded and launched. A leg whose arguments could differ from
- * the recording (another loss scale, logits or losses to be kept, an observer) runs directly.
+ * the recording (another loss scale, logits or losses to be kept, an observer, 8-bit operands
+ * without a history) runs directly.
  *
  * Tensor and context ranks communicate inside a recording, and each decides alone: what a rank
  * launches and what it queues are the same calls in the same order.
@@ -11,6 +12,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/engine/comm_log.h"
+#include "train/engine/fp8.h"
 #include "train/engine/hashes.h"
 #include "train/engine/model.h"
 #include "train/engine/replay.h"
@@ -159,7 +161,7 @@ void
 replay_leg(struct replay *r, struct step *s, const struct moves *of, const struct leg *leg)
 {
 	bool as_ever = r && !s->logits && !s->losses && !s->e->stream->observer &&
-	    !(of->backward && hashes_watches(s));
+	    !(of->backward && hashes_watches(s)) && !fp8_begins(s->e);
 	struct recording *k = as_ever ? recording_of(r, s, of, leg) : NULL;
 
 	if (k)

@@ -230,12 +230,14 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.y = step_buffer(s, BUF_QKV, l->block->local),
 		.weight = engine_joined(e, false, l->block->layer, ROLE_Q, ROLE_V),
 		.bias = engine_joined(e, false, l->block->layer, ROLE_Q_BIAS, ROLE_V_BIAS),
+		.fp8 = fp8_product_of(e, l->block, FP8_QKV),
 	};
 	struct attention att = core(l, s);
 	struct linear proj = { .x = att.out,
 		.y = norm_branch(l, s),
 		.weight = engine_weight(e, l->block->layer, ROLE_PROJ),
-		.bias = engine_weight(e, l->block->layer, ROLE_PROJ_BIAS) };
+		.bias = engine_weight(e, l->block->layer, ROLE_PROJ_BIAS),
+		.fp8 = fp8_product_of(e, l->block, FP8_PROJ) };
 
 	column_forward(s, &in);
 	prepare(l, s);
@@ -268,6 +270,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.weight = engine_weight(e, l->block->layer, ROLE_PROJ),
 		.dweight = engine_grad(e, l->block->layer, ROLE_PROJ),
 		.dbias = residual_dbias(l, s),
+		.fp8 = fp8_product_of(e, l->block, FP8_PROJ),
 	};
 	struct linear_grad qkv = {
 		.dx = dnorm,
@@ -275,6 +278,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.weight = engine_joined(e, false, l->block->layer, ROLE_Q, ROLE_V),
 		.dweight = engine_joined(e, true, l->block->layer, ROLE_Q, ROLE_V),
 		.dbias = engine_joined(e, true, l->block->layer, ROLE_Q_BIAS, ROLE_V_BIAS),
+		.fp8 = fp8_product_of(e, l->block, FP8_QKV),
 	};
 	struct norm_flow flow = { *dx, dnorm, *x };
 

@@ -11,6 +11,7 @@
 
 #include "lib/model/block/block.h"
 #include "train/engine/engine.h"
+#include "train/engine/fp8.h"
 
 /* A layer's dropouts, which are part of the random stream's number. */
 enum dropout_site { SITE_EMBEDDING, SITE_ATTENTION, SITE_ATTENTION_OUT, SITE_MLP_OUT, SITE_COUNT };
@@ -53,16 +54,25 @@ int64_t first_row(const struct step *s);
 /* pre.data set: the tanh GELU is applied to the output in the epilogue, and pre keeps its input. */
 struct linear {
 	struct tensor y, x, weight, bias, pre; /* bias.data NULL: none */
+	const struct fp8_product *fp8;         /* NULL: GEMMs read 16 bits */
 };
 /* pre.data set: dx continues back through the tanh GELU that made x from pre. */
 struct linear_grad {
 	struct tensor dx, dy, x, weight, dweight, dbias, pre; /* dbias.data NULL: none */
+	const struct fp8_product *fp8;
+	int64_t first_row; /* of the T, that of dy */
 };
-/* The GEMMs of a rank alone, of any rows: y = x W^T + bias; dx = dy W; dweight = dy^T x and
- * dbias = column sums of dy, added to those of earlier micro batches. */
+/* The GEMMs of a rank alone, of any rows: y = x W^T + bias; dx = dy W; dweight = dy^T x, of all
+ * rows, and dbias = column sums of dy, added to those of earlier micro batches. weight_product
+ * comes after the input products of the same dy. */
 void forward_product(struct step *s, const struct linear *l);
 void input_product(struct step *s, const struct linear_grad *g);
 void weight_product(struct step *s, const struct linear_grad *g);
+
+/* The same of 8-bit operands (fp8.c), which linear.c calls where l->fp8 is set. */
+void fp8_forward(struct step *s, const struct linear *l);
+void fp8_input_gradient(struct step *s, const struct linear_grad *l);
+void fp8_weight_gradient(struct step *s, const struct linear_grad *l);
 
 /* Column parallel: y [T,out/t] = x W^T + bias with x [R,in]; W [out/t,in]. */
 void column_forward(struct step *s, const struct linear *l);

@@ -152,7 +152,10 @@ forward_product(struct step *s, const struct linear *l)
 		.aux = l->pre,
 		.act = l->pre.data ? GEMM_GELU : GEMM_LINEAR };
 
-	s->e->ops->gemm(s->e->stream, &g);
+	if (l->fp8)
+		fp8_forward(s, l);
+	else
+		s->e->ops->gemm(s->e->stream, &g);
 }
 
 void
@@ -165,7 +168,10 @@ input_product(struct step *s, const struct linear_grad *l)
 		.aux = l->pre,
 		.act = l->pre.data ? GEMM_GELU_GRAD : GEMM_LINEAR };
 
-	s->e->ops->gemm(s->e->stream, &g);
+	if (l->fp8)
+		fp8_input_gradient(s, l);
+	else
+		s->e->ops->gemm(s->e->stream, &g);
 }
 
 /* The first micro batch of a step writes main gradients, the others add to them in their own
@@ -181,16 +187,20 @@ weight_product(struct step *s, const struct linear_grad *l)
 		.beta = s->accumulate ? 1 : 0,
 		.dbias = l->dbias };
 
-	s->e->ops->gemm(s->e->stream, &g);
+	if (l->fp8)
+		fp8_weight_gradient(s, l);
+	else
+		s->e->ops->gemm(s->e->stream, &g);
 }
 
 /* --- beside GEMMs ----------------------------------------------------------------------------- */
 
-/* Whether there is a GEMM for the rows of each rank, while other rows are on their way. */
+/* Whether there is a GEMM for the rows of each rank, while other rows are on their way. All rows of
+ * an operand that is scaled by its largest number have to be there before any is multiplied. */
 static bool
 splits(const struct step *s)
 {
-	return in_parts(s) &&
+	return in_parts(s) && !fp8_by_tensor(s->e) &&
 	    s->e->mem.shape[BUF_TOKENS][0] >= s->e->backend->product_rows * s->e->groups.tp->size;
 }
 
@@ -260,6 +270,7 @@ row_backward_beside(struct step *s, struct linear_grad *g)
 
 		await_rows(s, rank);
 		part.dy = i == 0 ? own : rank_rows(s, &g->dy, rank);
+		part.first_row = rank * own.shape[0];
 		part.dx = rank_rows(s, &g->dx, rank);
 		part.pre = rank_rows(s, &g->pre, rank);
 		input_product(s, &part);

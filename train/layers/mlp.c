@@ -54,6 +54,7 @@ project_up(const struct layer *l, struct step *s, const struct tensor *normed)
 		.y = fused(e) ? act : up,
 		.weight = engine_joined(e, false, l->block->layer, fc1(e), ROLE_UP),
 		.bias = engine_joined(e, false, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
+		.fp8 = fp8_product_of(e, l->block, FP8_FC1),
 	};
 
 	if (fused(e))
@@ -73,7 +74,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct linear down = { .x = act,
 		.y = norm_branch(l, s),
 		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
-		.bias = engine_weight(e, l->block->layer, ROLE_DOWN_BIAS) };
+		.bias = engine_weight(e, l->block->layer, ROLE_DOWN_BIAS),
+		.fp8 = fp8_product_of(e, l->block, FP8_FC2) };
 
 	project_up(l, s, &normed);
 	/* Recomputed only for the backward pass, which recomputes the activation itself. */
@@ -122,6 +124,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
 		.dweight = engine_grad(e, l->block->layer, ROLE_DOWN),
 		.dbias = residual_dbias(l, s),
+		.fp8 = fp8_product_of(e, l->block, FP8_FC2),
 	};
 	struct linear_grad in = {
 		.dx = engine_buffer(e, BUF_DNORM),
@@ -130,6 +133,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.weight = engine_joined(e, false, l->block->layer, fc1(e), ROLE_UP),
 		.dweight = engine_joined(e, true, l->block->layer, fc1(e), ROLE_UP),
 		.dbias = engine_joined(e, true, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
+		.fp8 = fp8_product_of(e, l->block, FP8_FC1),
 	};
 	struct norm_flow flow = { *dx, in.dx, *x };
 

@@ -8,6 +8,7 @@
  */
 #include "lib/base/rng.h"
 #include "lib/model/optim_list.h"
+#include "train/engine/fp8.h"
 #include "train/engine/grads.h"
 #include "train/engine/traffic.h"
 #include "train/optim/optim.h"
@@ -19,7 +20,8 @@ OPTIM_RULES(DECLARE)
 
 const struct optim_kind *const optim_kinds[] = { OPTIM_RULES(ENTRY) };
 
-/* Called before weights, masters or moments change: waits for copies that read them. */
+/* Called before weights, masters or moments change: waits for copies that read them; those of 8
+ * bits are of old weights then. */
 static void
 hold(struct engine *e)
 {
@@ -27,6 +29,7 @@ hold(struct engine *e)
 		e->backend->wait(e->stream, e->held);
 	e->held = NULL;
 	traffic_settle(e);
+	fp8_stale(e);
 }
 
 /* Converts this rank's part of bucket k: from weights to masters, or back. */

@@ -10,6 +10,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
+#include "train/engine/fp8.h"
 #include "train/engine/grads.h"
 #include "train/engine/hashes.h"
 #include "train/engine/pipeline.h"
@@ -207,6 +208,7 @@ gradients(struct run *r)
 	timing_end(r->e, SPAN_BETWEEN);
 	train_pass(r, false);
 	grads_reduce(r->e);
+	fp8_step(r->e);
 	timing_begin(r->e, SPAN_CLIP);
 	grads_measure(r->e);
 	if (r->c->o.log_num_zeros_in_grad)

@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 static const char graph[] = "CUDA graphs are used by themselves; see --no-cuda-graphs";
-static const char fp8[] = "FP8 and FP4 are not built";
+static const char fp8[] = "FP4, and this form of FP8, are not built";
 static const char nan_checks[] = "NaN and Inf are always looked for; leave it out";
 static const char uneven[] = "batches must divide equally among data ranks";
 static const char one_ckpt[] = "checkpoints have one format here; leave it out";
@@ -56,6 +56,7 @@ static const char use_cp[] = "use --context-parallel-size";
 static const char use_cache[] = "use --data-cache-path";
 static const char use_data_path[] = "use --data-path and --split";
 static const char use_finetune[] = "use --finetune";
+static const char use_fp8_format[] = "use --fp8-format";
 static const char use_warmup[] = "use --lr-warmup-fraction";
 static const char use_vocab_pad[] = "use --make-vocab-size-divisible-by";
 static const char use_micro_batch[] = "use --micro-batch-size";
@@ -87,19 +88,16 @@ const struct opt_refused mtrain_refused[] = {
 	{ "cuda-graph-scope", graph }, { "cuda-graph-warmup-steps", graph },
 	{ "enable-cuda-graph", graph }, { "external-cuda-graph", graph },
 	{ "optimizer-cuda-graph", graph }, { "te-rng-tracker", graph },
-	/* 8 and 4 bits: scales, recipes and the layers left in bf16. Results depend on them, so
-	 * they cannot be ignored. */
-	{ "disable-fp8-wgrad", fp8 }, { "first-last-layers-bf16", fp8 }, { "fp4-format", fp8 },
-	{ "fp4-param-gather", fp8 }, { "fp4-quantizer-factory", fp8 }, { "fp4-recipe", fp8 },
-	{ "fp8-amax-compute-algo", fp8 }, { "fp8-amax-history-len", fp8 }, { "fp8-e4m3", fp8 },
-	{ "fp8-format", fp8 }, { "fp8-hybrid", fp8 }, { "fp8-interval", fp8 },
-	{ "fp8-margin", fp8 }, { "fp8-output-proj", fp8 }, { "fp8-param-gather", fp8 },
-	{ "fp8-quantizer-factory", fp8 }, { "fp8-recipe", fp8 },
+	/* 8 and 4 bits: what is built has options of its own. Results depend on the rest, so it
+	 * cannot be ignored. */
+	{ "disable-fp8-wgrad", fp8 }, { "fp4-format", fp8 },
+	{ "fp4-param-gather", fp8 },
+	{ "fp4-quantizer-factory", fp8 }, { "fp4-recipe", fp8 }, { "fp8-interval", fp8 },
+	{ "fp8-output-proj", fp8 }, { "fp8-quantizer-factory", fp8 },
 	{ "keep-fp8-transpose-cache", fp8 },
 	{ "keep-fp8-transpose-cache-when-using-custom-fsdp", fp8 },
 	{ "kitchen-attention-backend", fp8 }, { "kitchen-config-file", fp8 },
 	{ "kitchen-recipe-number", fp8 }, { "no-fp8-wgrad", fp8 },
-	{ "num-layers-at-end-in-bf16", fp8 }, { "num-layers-at-start-in-bf16", fp8 },
 	{ "reuse-grad-buf-for-mxfp8-param-ag", fp8 }, { "te-precision-config-file", fp8 },
 	{ "use-kitchen-attention", fp8 },
 	/* The check costs one pass over the gradients, which the norm makes anyway. */
@@ -527,6 +525,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "train-shuffle-idx-path", use_cache },
 	{ "per-dataset-sequences-path", use_data_path },
 	{ "reset-iteration", use_finetune },
+	{ "fp8-e4m3", use_fp8_format }, { "fp8-hybrid", use_fp8_format },
 	{ "warmup", use_warmup },
 	{ "disable-pad-vocab-size", use_vocab_pad }, { "no-pad-vocab-size", use_vocab_pad },
 	{ "padded-vocab-size", use_vocab_pad },

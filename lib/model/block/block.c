@@ -1,6 +1,7 @@
 /* block.c - the kinds of block, which of them make up a model, and which a stage has */
 #include "lib/model/block/block.h"
 #include "lib/base/mem.h"
+#include "lib/model/fp8.h"
 
 #include <stddef.h>
 
@@ -99,6 +100,21 @@ add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
 	return n;
 }
 
+/* Counts the layers in all chunks whose linears read 8-bit operands. */
+static void
+number_fp8(struct block *b, int n, const struct model_config *c, const struct train_shape *s)
+{
+	int count = 0;
+
+	for (int i = 0; i < n; i++) {
+		bool same = i > 0 && b[i].layer == b[i - 1].layer;
+
+		b[i].fp8 = -1;
+		if (b[i].kind->residual && fp8_layer(&s->fp8, c, b[i].layer))
+			b[i].fp8 = same ? b[i - 1].fp8 : count++;
+	}
+}
+
 /* A layer has two blocks at most. */
 int
 block_list(const struct model_config *c, const struct layout *l, const struct train_shape *s,
@@ -109,6 +125,7 @@ block_list(const struct model_config *c, const struct layout *l, const struct tr
 	*out = mem_zalloc((size_t)(2 * c->num_layers + 2), sizeof **out);
 	for (int j = 0; j < layout_chunks(l); j++)
 		n += add_chunk(*out + n, c, l, s, layout_stage(l, pp, j));
+	number_fp8(*out, n, c, s);
 	return n;
 }
 

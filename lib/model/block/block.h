@@ -73,6 +73,9 @@ struct block {
 	/* the norm of the block after it computes the gradient of its residual's bias, since it has
 	 * the columns at hand, in the type of the branch */
 	bool bias_taken;
+	/* the number of its layer among those of the stage whose linears read 8-bit operands; -1:
+	 * it does not */
+	int fp8;
 };
 
 /* The blocks of pipeline stage pp in the order of the forward pass, freed by the caller; returns

@@ -1,6 +1,8 @@
 /* rows.c - evaluates the sizes and conditions in the rows of blocks */
 #include "lib/model/block/rows.h"
+#include "lib/base/int64.h"
 #include "lib/model/block/workspace.h"
+#include "lib/model/fp8.h"
 
 #include <string.h>
 
@@ -129,6 +131,12 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_VOCAB] = layout_vocab(l, c) / t;
 	d[D_HEAD_ROWS] = head_rows(c, s, d[D_TOKENS]);
 	d[D_STAT_ROWS] = d[D_HEAD_ROWS] * t;
+	d[D_TWO] = 2;
+	d[D_FP8_SLOTS] = fp8_num_slots(c);
+	d[D_FP8_HISTORY] = s->fp8.history_len;
+	d[D_FP8_LAYER] = d[D_HIDDEN] * (d[D_QKV] + d[D_Q] + d[D_FC1] + d[D_FFN]);
+	d[D_FP8_IN] = int64_max(d[D_HIDDEN], int64_max(d[D_Q], d[D_FFN]));
+	d[D_FP8_OUT] = int64_max(d[D_HIDDEN], int64_max(d[D_QKV], d[D_FC1]));
 	d[D_ATTN_WORK] = (int64_t)(attention_run_workspace(c, l, s) / sizeof(float));
 	dims_context(d, l, s->context_form == CONTEXT_HEADS);
 }

@@ -63,6 +63,14 @@ enum dim {
 	D_OWN_MATRICES, /* of it, matrices of layers, and all else */
 	D_OWN_OTHERS,
 	D_SCALARS,
+	/* of 8-bit operands */
+	D_TWO,
+	D_FP8_SLOTS,
+	D_FP8_HISTORY,
+	D_FP8_LAYERS, /* of the rank */
+	D_FP8_LAYER,  /* elements of a layer's linears */
+	D_FP8_IN,     /* the widest input of a linear, and the widest output */
+	D_FP8_OUT,
 	D_HASHES, /* twice: the loss, and each of the tensors */
 	D_COUNT
 };
@@ -115,6 +123,9 @@ enum condition {
 	IF_HASHED,       /* gradients or weights are compared */
 	IF_MASTER,       /* weights are narrower than real, without remainders */
 	IF_REMAINDER,    /* masters are weights and remainders */
+	IF_FP8,          /* linears read 8-bit operands */
+	IF_FP8_TRAINING,
+	IF_FP8_HISTORY, /* scaled by those of earlier steps */
 };
 
 enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
@@ -134,8 +145,9 @@ struct param_row {
 };
 
 /* "act" is the run's dtype, "real" F32 or F64 (memory_real); "stream" is one of them, the type of
- * the residual stream and its gradient (memory_stream); "grads" that of main gradients. */
-enum element { ACT, REAL, STREAM, GRADS, I32, U16, I64, BF16, F32, F64 };
+ * the residual stream and its gradient (memory_stream); "grads" that of main gradients. F8: of
+ * inputs and weights, F8_GRAD: of gradients of outputs. */
+enum element { ACT, REAL, STREAM, GRADS, I32, U16, I64, BF16, F32, F64, F8, F8_GRAD };
 
 /* Where a buffer exists: once per run, per slot of saved activations, per layer of a slot, per
  * micro batch or link of the schedule, or in scratch. */

@@ -1,0 +1,50 @@
+/* fp8.c - slots of 8-bit operands, and which linears have them */
+#include "lib/model/fp8.h"
+
+int64_t
+fp8_num_slots(const struct model_config *c)
+{
+	return c->num_layers * FP8_LINEARS * FP8_OPERANDS;
+}
+
+int64_t
+fp8_slot_number(const struct fp8_slot *s)
+{
+	return ((int64_t)s->layer * FP8_LINEARS + (int)s->linear) * FP8_OPERANDS + (int)s->operand;
+}
+
+struct fp8_slot
+fp8_slot_at(int64_t number)
+{
+	int64_t linear = number / FP8_OPERANDS;
+
+	return (struct fp8_slot){ (int)(linear / FP8_LINEARS),
+		(enum fp8_linear)(linear % FP8_LINEARS),
+		(enum fp8_operand)(number % FP8_OPERANDS) };
+}
+
+struct fp8_weights
+fp8_weights(const struct model_config *c, enum fp8_linear linear)
+{
+	const struct fp8_weights of[FP8_LINEARS] = {
+		[FP8_QKV] = { ROLE_Q, ROLE_V },
+		[FP8_PROJ] = { ROLE_PROJ, ROLE_PROJ },
+		[FP8_FC1] = { model_gated(c) ? ROLE_GATE : ROLE_UP, ROLE_UP },
+		[FP8_FC2] = { ROLE_DOWN, ROLE_DOWN },
+	};
+
+	return of[linear];
+}
+
+enum dtype
+fp8_type(const struct fp8 *f, enum fp8_operand operand)
+{
+	return operand == FP8_DY && f->format == FP8_HYBRID ? DTYPE_F8_E5M2 : DTYPE_F8_E4M3;
+}
+
+bool
+fp8_layer(const struct fp8 *f, const struct model_config *c, int64_t layer)
+{
+	return f->format != FP8_NONE && layer >= f->bf16_first &&
+	    layer < c->num_layers - f->bf16_last;
+}

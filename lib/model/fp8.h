@@ -1,0 +1,43 @@
+/*
+ * fp8.h - the linears whose GEMMs read 8-bit operands: which they are, and the slots of their
+ * scales
+ *
+ * The four linears of a layer multiply E4M3, and E5M2 where an operand is the gradient of an
+ * output; head, embedding, norms and attention stay in 16 bits. Joined weights (q, k and v; gate
+ * and up) are one operand. Each operand has a slot: a factor, the largest magnitude of this step,
+ * and with delayed scaling the largest of the steps before. All ranks hold the slots of all layers.
+ * Source: Micikevicius 2022 arXiv:2209.05433; spec/training.md 13.
+ */
+#ifndef MODEL_FP8_H
+#define MODEL_FP8_H
+
+#include "lib/model/block/roles.h"
+#include "lib/model/config.h"
+#include "lib/model/shape.h"
+
+/* The linears of a layer, and their operands: input, weight, gradient of the output. */
+enum fp8_linear { FP8_QKV, FP8_PROJ, FP8_FC1, FP8_FC2, FP8_LINEARS };
+enum fp8_operand { FP8_X, FP8_W, FP8_DY, FP8_OPERANDS };
+
+struct fp8_slot {
+	int layer; /* of the model, from 0 */
+	enum fp8_linear linear;
+	enum fp8_operand operand;
+};
+
+int64_t fp8_num_slots(const struct model_config *c);
+/* The number of a slot, by layers; and the reverse. */
+int64_t fp8_slot_number(const struct fp8_slot *s);
+struct fp8_slot fp8_slot_at(int64_t number);
+/* The weights that are joined to a linear's. */
+struct fp8_weights {
+	enum role first, last;
+};
+struct fp8_weights fp8_weights(const struct model_config *c, enum fp8_linear linear);
+/* The type of an operand's copy. */
+enum dtype fp8_type(const struct fp8 *f, enum fp8_operand operand);
+/* Whether the linears of a layer, counted from 0, read 8-bit operands; of no other block do they.
+ */
+bool fp8_layer(const struct fp8 *f, const struct model_config *c, int64_t layer);
+
+#endif

@@ -1,0 +1,101 @@
+/* fp8_options.c - which forms of 8-bit operands are built, and the sizes that they need */
+#include "lib/model/fp8_options.h"
+#include "lib/model/block/rows.h"
+
+const char *const fp8_formats[] = { "none", "hybrid", "e4m3", NULL };
+const char *const fp8_recipes[] = { "delayed", "tensorwise", "blockwise", "mxfp8", "custom", NULL };
+const char *const fp8_algos[] = { "most_recent", "max", NULL };
+
+/* Hopper loads 16 bytes at a time along each side of an operand. */
+enum { MULTIPLE = 16 };
+
+/* Options that say nothing without --fp8-format. */
+static void
+note_unused(const struct opt_parse *p, struct str *notes)
+{
+	static const char *const names[] = { "fp8-recipe", "fp8-margin", "fp8-amax-history-len",
+		"fp8-amax-compute-algo", "first-last-layers-bf16" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (opt_given(p, names[i]))
+			str_addf(notes, "--%s: changes nothing without --fp8-format\n", names[i]);
+}
+
+/* What is accepted by Megatron-LM and not built here, or excludes another option. */
+static int
+check_options(const struct fp8_options *o, const struct train_shape *s, struct err *e)
+{
+	const char *recipe = fp8_recipes[o->recipe];
+
+	if (o->recipe > FP8_TENSORWISE)
+		return err_set(
+		    e, "--fp8-recipe %s: is not built; give delayed or tensorwise", recipe);
+	if (s->dtype != DTYPE_BF16)
+		return err_set(e, "--fp8-format %s: needs --bf16", fp8_formats[o->format]);
+	if (s->sharding == SHARDING_PARAMS)
+		return err_set(e,
+		    "--fp8-format %s: 8-bit copies are made of whole weights: "
+		    "--data-parallel-sharding-strategy must be at most optim_grads",
+		    fp8_formats[o->format]);
+	if (o->first_last_layers_bf16 && o->recipe == FP8_DELAYED)
+		return err_set(e, "--first-last-layers-bf16: needs --fp8-recipe tensorwise");
+	return 0;
+}
+
+/* A side of an operand on a tensor rank. */
+static int
+check_side(const char *what, int64_t size, struct err *e)
+{
+	if (size % MULTIPLE == 0)
+		return 0;
+	return err_set(e, "--fp8-format: %s on a tensor rank must be a multiple of %d, and %s %lld",
+	    what, MULTIPLE, size == 1 ? "is" : "are", (long long)size);
+}
+
+/* Every side of an operand is one of these. With tp_comm_overlap tokens are multiplied in parts. */
+static int
+check_sides(const struct model_config *c, const struct layout *l, const struct train_shape *s,
+    struct err *e)
+{
+	int64_t d[D_COUNT], parts = s->tp_comm_overlap ? l->tensor_model_parallel_size : 1;
+
+	dims_share(d, c, l, s);
+	if (check_side("hidden channels", d[D_HIDDEN], e) < 0 ||
+	    check_side("channels of q", d[D_Q], e) < 0 ||
+	    check_side("channels of q, k and v", d[D_QKV], e) < 0 ||
+	    check_side("ffn channels", d[D_FFN], e) < 0)
+		return -1;
+	return check_side(
+	    parts > 1 ? "tokens that are multiplied at once" : "tokens", d[D_TOKENS] / parts, e);
+}
+
+int
+fp8_resolve(const struct opt_parse *p, const struct fp8_options *o, const struct model_config *c,
+    const struct layout *l, struct train_shape *s, struct str *notes, struct err *e)
+{
+	bool ends = o->first_last_layers_bf16;
+
+	s->fp8 = (struct fp8){ .format = (enum fp8_format)o->format,
+		.recipe = (enum fp8_recipe)o->recipe,
+		.history_len = o->amax_history_len,
+		.margin = (int)o->margin,
+		.most_recent = o->amax_compute_algo == 0,
+		.bf16_first = ends ? o->num_layers_at_start_in_bf16 : 0,
+		.bf16_last = ends ? o->num_layers_at_end_in_bf16 : 0 };
+	if (o->format == FP8_NONE) {
+		note_unused(p, notes);
+		return 0;
+	}
+	if (check_options(o, s, e) < 0)
+		return -1;
+	if (c->num_experts)
+		return err_set(e, "--fp8-format %s: is for models without --num-experts",
+		    fp8_formats[o->format]);
+	if (s->fp8.bf16_first + s->fp8.bf16_last >= c->num_layers)
+		return err_set(e,
+		    "--first-last-layers-bf16: %lld layers at the start and %lld at the end leave "
+		    "none of %lld in 8 bits",
+		    (long long)s->fp8.bf16_first, (long long)s->fp8.bf16_last,
+		    (long long)c->num_layers);
+	return check_sides(c, l, s, e);
+}

@@ -1,0 +1,62 @@
+/*
+ * fp8_options.h - 8-bit operands by Megatron-LM's options, and where they are possible
+ */
+#ifndef MODEL_FP8_OPTIONS_H
+#define MODEL_FP8_OPTIONS_H
+
+#include "lib/base/opt.h"
+#include "lib/model/config.h"
+#include "lib/model/layout.h"
+#include "lib/model/shape.h"
+
+/* The options as typed; choices are indices. */
+struct fp8_options {
+	int format, recipe, amax_compute_algo;
+	int64_t margin, amax_history_len, num_layers_at_start_in_bf16, num_layers_at_end_in_bf16;
+	bool first_last_layers_bf16;
+};
+
+/* Megatron-LM's, "none" apart; formats and recipes in the order of their enums. */
+extern const char *const fp8_formats[], *const fp8_recipes[], *const fp8_algos[];
+
+/* Rows of a table of options whose struct S holds the options M. */
+/* clang-format off */
+#define FP8_INT(S, M, n, f, lo, d, h) \
+	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.f), .min = lo, .max = 1 << 20, \
+	  .def = d, .help = h }
+#define FP8_CHOICE(S, M, n, f, c, d, h) \
+	{ .name = n, .type = OPT_CHOICE, .off = offsetof(S, M.f), .choices = c, .def = d, \
+	  .help = h }
+#define FP8_OPTS(S, M) \
+	FP8_CHOICE(S, M, "fp8-format", format, fp8_formats, "none", \
+	         "with --bf16: the linears of layers multiply 8-bit operands, in e4m3, or with " \
+	         "hybrid gradients of outputs in e5m2; weights, sums and all else stay as they " \
+	         "are"), \
+	FP8_CHOICE(S, M, "fp8-recipe", recipe, fp8_recipes, "delayed", \
+	         "how 8-bit operands are scaled: delayed, by the largest magnitudes of steps " \
+	         "before; tensorwise, by their own; others are not built"), \
+	FP8_INT(S, M, "fp8-margin", margin, 0, "0", \
+	         "powers of two that delayed scaling leaves above the largest magnitude"), \
+	FP8_INT(S, M, "fp8-amax-history-len", amax_history_len, 1, "1", \
+	         "steps whose largest magnitudes delayed scaling keeps"), \
+	FP8_CHOICE(S, M, "fp8-amax-compute-algo", amax_compute_algo, fp8_algos, "most_recent", \
+	         "delayed scaling goes by the last of these steps, or by the max of all"), \
+	{ .name = "fp8-param-gather", .type = OPT_NOTE, \
+	  .help = "changes nothing: weights are gathered in bf16, and each rank copies them to 8 " \
+	          "bits" }, \
+	{ .name = "first-last-layers-bf16", .type = OPT_FLAG, \
+	  .off = offsetof(S, M.first_last_layers_bf16), \
+	  .help = "with --fp8-recipe tensorwise: the next two options count" }, \
+	FP8_INT(S, M, "num-layers-at-start-in-bf16", num_layers_at_start_in_bf16, 0, "1", \
+	         "first layers whose linears stay in 16 bits"), \
+	FP8_INT(S, M, "num-layers-at-end-in-bf16", num_layers_at_end_in_bf16, 0, "1", \
+	         "last layers, likewise")
+/* clang-format on */
+
+/* Fills s->fp8; the rest of s is complete, and the layout legal. -1 with the option and the rule; a
+ * line in notes for each option that changes nothing. */
+int fp8_resolve(const struct opt_parse *p, const struct fp8_options *o,
+    const struct model_config *c, const struct layout *l, struct train_shape *s, struct str *notes,
+    struct err *e);
+
+#endif
