@@ -47,12 +47,33 @@ struct gemm {
 	double alpha, beta;
 	struct tensor bias, aux, dbias;
 	enum gemm_act act;
-	/* F32 [1]: what the stored 8-bit numbers have to be multiplied by; or none */
+	/* What the stored 8-bit numbers have to be multiplied by: F32 [1], or of blocks as
+	 * scale_kind tells, then of both and not squares twice; or none */
 	struct tensor scale_a, scale_b;
 	/* Sums of 8-bit products are promoted to F32 as they grow (gradients); false: they may be
 	 * held in the fewer bits of fast accumulation (forward). The CPU sums in F32 anyway. */
 	bool exact;
 };
+
+/* How a tensor [r,k] of 8 bits that is summed along k is scaled, by the shape of its scales, which
+ * are F32 and dense: a number for all of it; for each 128 neighbours of a row, [ceil(k / 128), r];
+ * or for each 128 x 128 elements, [ceil(r / 128), ceil(k / 128) and on to a multiple of 4]. So
+ * cuBLASLt reads them. r and k are multiples of 16, by which the shapes differ. */
+enum scale_kind { SCALE_TENSOR, SCALE_LINES, SCALE_SQUARES };
+enum { SCALE_BLOCK = 128 };
+static inline enum scale_kind
+scale_kind(const struct tensor *scale, const struct tensor *t)
+{
+	int64_t lines = (t->shape[1] + SCALE_BLOCK - 1) / SCALE_BLOCK;
+
+	if (!scale->data || scale->ndim != 2)
+		return SCALE_TENSOR;
+	if (scale->shape[0] == lines && scale->shape[1] == t->shape[0])
+		return SCALE_LINES;
+	ops_require(scale->shape[0] == (t->shape[0] + SCALE_BLOCK - 1) / SCALE_BLOCK &&
+	    scale->shape[1] == (lines + 3) / 4 * 4);
+	return SCALE_SQUARES;
+}
 
 /* An 8-bit copy of x: q = the number nearest to factor * x (a product in F32), ties to even, held
  * to the largest finite one, NaN kept; qt is its transpose: one reading of x. Where x's largest is
@@ -60,17 +81,22 @@ struct gemm {
 enum quantise_kind {
 	QUANTISE_DELAYED, /* by a factor that is known */
 	QUANTISE_CURRENT, /* by that of x's own largest, as in struct scales; 1 where that keeps */
+	/* By a power of two for each block (scale_kind): the largest that keeps the block within
+	 * the type's largest number, from 2^-126 to 2^126; 1 where the block's largest is 0 or not
+	 * finite */
 	QUANTISE_BLOCK,
 };
 struct quantise {
 	struct tensor x;     /* act [m,n] */
 	struct tensor q, qt; /* F8 [m,n], F8 [n,m]; either may be none */
-	struct tensor scale; /* F32 [2]: the factor and its inverse; read, or written (CURRENT) */
-	struct tensor amax;  /* F32 [1]: becomes the larger of itself and the largest |x|, a NaN
-			      * counting as infinity; or none */
-	struct tensor sums;  /* real [n]: the sums over the rows of x as it is, which are a bias's
-			      * gradient, in the order of gemm's dbias; or none */
-	bool accumulate;     /* sums are added to, or written without */
+	struct tensor scale; /* F32 [2]: the factor and its inverse; read, or written (CURRENT); of
+			      * blocks the inverses alone, of q (BLOCK), written */
+	struct tensor scale_t; /* BLOCK: those of qt, of the same kind */
+	struct tensor amax;    /* F32 [1]: becomes the larger of itself and the largest |x|, a NaN
+				* counting as infinity; or none, and so for BLOCK */
+	struct tensor sums;    /* real [n]: the sums over the rows of x as it is, which are a bias's
+				* gradient, in the order of gemm's dbias; or none */
+	bool accumulate;       /* sums are added to, or written without */
 	enum quantise_kind kind;
 };
 

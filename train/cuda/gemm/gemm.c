@@ -6,6 +6,10 @@
  * (gemm_plan.c). F32 is not rounded to TF32, and no partial sum is rounded to 16 bits. The epilogue
  * of a GEMM is fused by the library where that is possible and faster; otherwise our own kernels
  * run after it.
+ *
+ * Operands of 8 bits are multiplied by GPUs of capability 8.9 and later. Sums into F32 are added to
+ * in place there too, of either 8-bit type (cuBLAS 13.1 documentation, cublasLtMatmul, table of FP8
+ * kernels).
  */
 #include "lib/base/mem.h"
 #include "train/cuda/gemm/gemm.h"
@@ -74,15 +78,16 @@ epilogue_of(const struct gemm *g)
 	    (g->dbias.data ? EPILOGUE_DBIAS : 0);
 }
 
-/* The part of it that the library can fuse when the result has the operands' type and addresses are
- * multiples of 16 bytes: an activation only after the bias, with rows of the saved value in
- * multiples of 8 elements, and in 16 bits (its accuracy is undocumented, and F32 has to match the
- * CPU); a bias gradient only with an F32 result, and only if the scratch after the workspace holds
- * it. */
+/* The part of it that the library can fuse when the result has the operands' type, or 16 bits of
+ * 8-bit operands, and addresses are multiples of 16 bytes: an activation only after the bias, with
+ * rows of the saved value in multiples of 8 elements, and in 16 bits (its accuracy is undocumented,
+ * and F32 has to match the CPU); a bias gradient only with an F32 result, and only if the scratch
+ * after the workspace holds it. */
 static uint32_t
 fusable(const struct gemm *g)
 {
-	bool bias = g->c.dtype == g->a.dtype && alignment(g->bias.data) >= 16;
+	bool narrow = dtype_is_float8(g->a.dtype) && g->c.dtype != DTYPE_F32;
+	bool bias = (narrow || g->c.dtype == g->a.dtype) && alignment(g->bias.data) >= 16;
 	bool act = bias && g->a.dtype != DTYPE_F32 && alignment(g->aux.data) >= 16 &&
 	    g->c.shape[1] % 8 == 0;
 	bool dbias = g->c.dtype == DTYPE_F32 && g->alpha == 1 && alignment(g->dbias.data) >= 16 &&
@@ -108,9 +113,16 @@ key_of(const struct gemm *g)
 	k.ldc = g->c.stride[0];
 	k.trans_a = g->trans_a;
 	k.trans_b = g->trans_b;
-	k.in = g->a.dtype;
+	k.in_a = g->a.dtype;
+	k.in_b = g->b.dtype;
 	k.out = g->c.dtype;
 	k.accumulate = g->beta != 0;
+	if (dtype_is_float8(g->a.dtype)) {
+		k.scale_a = (int32_t)scale_kind(&g->scale_a, &g->a);
+		k.scale_b = (int32_t)scale_kind(&g->scale_b, &g->b);
+		/* Of blocks, sums are promoted anyway, since the scales come in then. */
+		k.fast = !g->exact && k.scale_a == SCALE_TENSOR;
+	}
 	k.epilogue = epilogue_of(g);
 	k.fusable = fusable(g) & k.epilogue;
 	k.align_a = alignment(g->a.data);
@@ -178,16 +190,17 @@ finish(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 		finish_dbias(st, p, g);
 }
 
-/* The addresses of the fused epilogue, which differ from call to call. */
+/* The addresses of scales and of the fused epilogue, which differ from call to call. */
 static cublasStatus_t
 set_addresses(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 {
 	void *vector = p->fused & EPILOGUE_BIAS ? g->bias.data
 	    : g->beta == 0                      ? g->dbias.data
 						: cu_side(st);
-	cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
+	cublasStatus_t rc =
+	    gemm_set_scales(p, g) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 
-	if (p->fused & (EPILOGUE_BIAS | EPILOGUE_DBIAS))
+	if (rc == CUBLAS_STATUS_SUCCESS && p->fused & (EPILOGUE_BIAS | EPILOGUE_DBIAS))
 		rc = cublasLtMatmulDescSetAttribute(
 		    p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
 	if (rc == CUBLAS_STATUS_SUCCESS && p->fused & (EPILOGUE_GELU | EPILOGUE_GELU_GRAD))
@@ -226,8 +239,29 @@ check_epilogue(const struct gemm *g, int64_t m, int64_t n)
 		g->c.dtype == g->a.dtype));
 }
 
+/* What the tensor cores and the library take of 8 bits: both operands dense along k, rows and
+ * addresses of whole 16 bytes, never E5M2 nor squares twice. */
+static void
+check_float8(const struct gemm *g)
+{
+	enum scale_kind a = scale_kind(&g->scale_a, &g->a), b = scale_kind(&g->scale_b, &g->b);
+
+	ops_require(dtype_is_float8(g->b.dtype) && !g->trans_a && g->trans_b);
+	ops_require(g->a.dtype != DTYPE_F8_E5M2 || g->b.dtype != DTYPE_F8_E5M2);
+	ops_require(g->c.shape[1] % 16 == 0 && g->a.shape[1] % 16 == 0);
+	ops_require(g->a.stride[0] % 16 == 0 && g->b.stride[0] % 16 == 0);
+	ops_require(alignment(g->a.data) >= 16 && alignment(g->b.data) >= 16);
+	ops_require((a == SCALE_TENSOR) == (b == SCALE_TENSOR));
+	ops_require(a == SCALE_TENSOR ||
+	    (alignment(g->scale_a.data) >= 16 && alignment(g->scale_b.data) >= 16));
+	ops_require(a != SCALE_SQUARES || b != SCALE_SQUARES);
+	ops_require(g->act == GEMM_LINEAR && !g->dbias.data);
+	ops_require(g->beta == 0 || g->beta == 1);
+}
+
 /* c = alpha op(a) op(b) + beta c, and the rest of struct gemm; c is of a's type or F32 (main
- * gradients). k 0 is refused here: no layer asks for it. A failure is reported by sync. */
+ * gradients), of 8-bit operands any. k 0 is refused here: no layer asks for it. A failure is
+ * reported by sync. */
 void
 cuda_gemm(struct stream *st, const struct gemm *g)
 {
@@ -236,9 +270,13 @@ cuda_gemm(struct stream *st, const struct gemm *g)
 	cublasStatus_t rc;
 
 	ops_require(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2 && k > 0);
-	ops_require(g->a.shape[g->trans_a ? 1 : 0] == m && g->a.dtype == g->b.dtype);
+	ops_require(g->a.shape[g->trans_a ? 1 : 0] == m);
 	ops_require(g->b.shape[g->trans_b ? 1 : 0] == k && g->b.shape[g->trans_b ? 0 : 1] == n);
-	ops_require(g->c.dtype == g->a.dtype || g->c.dtype == DTYPE_F32);
+	if (dtype_is_float8(g->a.dtype))
+		check_float8(g);
+	else
+		ops_require(g->b.dtype == g->a.dtype &&
+		    (g->c.dtype == g->a.dtype || g->c.dtype == DTYPE_F32));
 	check_epilogue(g, m, n);
 	if (m == 0 || n == 0)
 		return;

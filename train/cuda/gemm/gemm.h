@@ -15,8 +15,9 @@ enum { EPILOGUE_BIAS = 1, EPILOGUE_GELU = 2, EPILOGUE_GELU_GRAD = 4, EPILOGUE_DB
  * filled. */
 struct gemm_key {
 	int64_t m, n, k, lda, ldb, ldc;
-	int32_t trans_a, trans_b, in, out, accumulate;
-	uint32_t epilogue, fusable; /* requested, and what the library could fuse */
+	int32_t trans_a, trans_b, in_a, in_b, out, accumulate;
+	int32_t fast, scale_a, scale_b; /* of 8 bits: fast accumulation; enum scale_kind */
+	uint32_t epilogue, fusable;     /* requested, and what the library could fuse */
 	uint32_t align_a, align_b, align_c;
 };
 
@@ -61,6 +62,8 @@ cublasStatus_t gemm_run(struct stream *st, const struct gemm_plan *p, const stru
 /* Fills the descriptors of a plan whose key and fused are set; false when the library refuses. The
  * caller releases the plan either way. */
 bool gemm_describe(struct gemm_plan *p, const struct gemm *g);
+/* Tells the library where the scales of 8-bit operands are, which differs from call to call. */
+bool gemm_set_scales(const struct gemm_plan *p, const struct gemm *g);
 /* Frees the library's objects of a plan, complete or not. */
 void gemm_plan_release(struct gemm_plan *p);
 /* Makes a plan for p->key: by measuring, from the file, or, where results must not depend on

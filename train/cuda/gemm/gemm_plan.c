@@ -11,6 +11,7 @@
  */
 #include "train/cuda/gemm/gemm.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -21,6 +22,15 @@ enum {
 	FINALISTS = 3, /* measured again */
 	ROUNDS = 3,
 	RUNS_MAX = 30, /* of one measurement */
+};
+
+/* The library's numbers for scales of blocks, which its headers have from 12.8 and 12.9 on. One
+ * that does not know them refuses the description. */
+enum { A_SCALE_MODE = 31, B_SCALE_MODE = 32 };
+static const int32_t scale_modes[] = {
+	[SCALE_TENSOR] = 0,
+	[SCALE_LINES] = 4,   /* CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F */
+	[SCALE_SQUARES] = 5, /* CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F */
 };
 
 static const float first_ms = 3, final_ms = 8; /* what a candidate is measured for */
@@ -51,6 +61,8 @@ data_type(int32_t t)
 	case DTYPE_F32: return CUDA_R_32F;
 	case DTYPE_BF16: return CUDA_R_16BF;
 	case DTYPE_F16: return CUDA_R_16F;
+	case DTYPE_F8_E4M3: return CUDA_R_8F_E4M3;
+	case DTYPE_F8_E5M2: return CUDA_R_8F_E5M2;
 	default: BUG("product of %s", dtype_name((enum dtype)t));
 	}
 }
@@ -81,7 +93,7 @@ static bool
 describe_epilogue(struct gemm_plan *p, const struct gemm *g)
 {
 	cublasLtEpilogue_t e = library_epilogue(p->fused);
-	cudaDataType_t act = data_type(p->key.in), real = CUDA_R_32F;
+	cudaDataType_t act = data_type(p->key.out), real = CUDA_R_32F;
 	bool aux = p->fused & (EPILOGUE_GELU | EPILOGUE_GELU_GRAD), bias = p->fused & EPILOGUE_BIAS,
 	     dbias = p->fused & EPILOGUE_DBIAS;
 	int64_t ld = p->key.n;
@@ -101,6 +113,32 @@ describe_epilogue(struct gemm_plan *p, const struct gemm *g)
 		    set(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld)));
 }
 
+/* The library's a is our b. */
+bool
+gemm_set_scales(const struct gemm_plan *p, const struct gemm *g)
+{
+	const void *a = g->scale_a.data, *b = g->scale_b.data;
+
+	return !dtype_is_float8((enum dtype)p->key.in_a) ||
+	    (set(p->product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &b, sizeof b) &&
+		set(p->product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &a, sizeof a));
+}
+
+/* Of 8-bit operands: their scales, and how their sums are held. */
+static bool
+describe_float8(struct gemm_plan *p, const struct gemm *g)
+{
+	const int32_t *a = &scale_modes[p->key.scale_a], *b = &scale_modes[p->key.scale_b];
+	int8_t fast = (int8_t)p->key.fast;
+
+	if (!dtype_is_float8((enum dtype)p->key.in_a))
+		return true;
+	return set(p->product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast) &&
+	    (!*b || set(p->product, (cublasLtMatmulDescAttributes_t)A_SCALE_MODE, b, sizeof *b)) &&
+	    (!*a || set(p->product, (cublasLtMatmulDescAttributes_t)B_SCALE_MODE, a, sizeof *a)) &&
+	    gemm_set_scales(p, g);
+}
+
 /* The GEMM and its operands in the library's terms: its a is our b, its rows are our columns. Row
  * length in memory becomes the library's leading dimension. */
 bool
@@ -109,7 +147,7 @@ gemm_describe(struct gemm_plan *p, const struct gemm *g)
 	const struct gemm_key *k = &p->key;
 	cublasOperation_t first = k->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
 			  second = k->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-	cudaDataType_t in = data_type(k->in), out = data_type(k->out);
+	cudaDataType_t out = data_type(k->out);
 	uint64_t rows_b = (uint64_t)(k->trans_b ? k->k : k->n),
 		 rows_a = (uint64_t)(k->trans_a ? k->m : k->k);
 	int64_t ldc = k->epilogue & ~p->fused & EPILOGUE_GELU ? k->n : k->ldc;
@@ -118,13 +156,13 @@ gemm_describe(struct gemm_plan *p, const struct gemm *g)
 	    CUBLAS_STATUS_SUCCESS &&
 	    set(p->product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first) &&
 	    set(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second) &&
-	    cublasLtMatrixLayoutCreate(&p->a, in, rows_b, (uint64_t)(k->trans_b ? k->n : k->k),
-		k->ldb) == CUBLAS_STATUS_SUCCESS &&
-	    cublasLtMatrixLayoutCreate(&p->b, in, rows_a, (uint64_t)(k->trans_a ? k->k : k->m),
-		k->lda) == CUBLAS_STATUS_SUCCESS &&
+	    cublasLtMatrixLayoutCreate(&p->a, data_type(k->in_b), rows_b,
+		(uint64_t)(k->trans_b ? k->n : k->k), k->ldb) == CUBLAS_STATUS_SUCCESS &&
+	    cublasLtMatrixLayoutCreate(&p->b, data_type(k->in_a), rows_a,
+		(uint64_t)(k->trans_a ? k->k : k->m), k->lda) == CUBLAS_STATUS_SUCCESS &&
 	    cublasLtMatrixLayoutCreate(&p->c, out, (uint64_t)k->n, (uint64_t)k->m, ldc) ==
 	    CUBLAS_STATUS_SUCCESS &&
-	    describe_epilogue(p, g);
+	    describe_float8(p, g) && describe_epilogue(p, g);
 }
 
 /* The plan is zeroed after, so that a second release does nothing. */
@@ -407,6 +445,21 @@ remember(struct gemm_cache *c, const struct gemm_plan *p)
 	gemm_choices_add(&c->choices, &choice);
 }
 
+/* The failure that no algorithm serves; false. */
+static bool
+none_found(struct device *d, const struct gemm_key *k)
+{
+	char why[160];
+
+	snprintf(why, sizeof why,
+	    "cuBLASLt has no algorithm for %s times %s %s %s, %lld x %lld x %lld",
+	    dtype_name((enum dtype)k->in_a), dtype_name((enum dtype)k->in_b),
+	    k->accumulate ? "added to" : "into", dtype_name((enum dtype)k->out), (long long)k->m,
+	    (long long)k->n, (long long)k->k);
+	cu_fail(d, "gemm", why);
+	return false;
+}
+
 /* The file, else a race, else the library's first answer. */
 bool
 gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g)
@@ -428,10 +481,8 @@ gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g)
 	for (int i = 0; i < count; i++)
 		if (i != best)
 			gemm_plan_release(&list[i].plan);
-	if (count == 0 || best < 0) {
-		cu_fail(d, "gemm", "cuBLASLt has no algorithm for this GEMM");
-		return false;
-	}
+	if (count == 0 || best < 0)
+		return none_found(d, &p->key);
 	*p = list[best].plan;
 	if (timed)
 		remember(d->gemms, p);
