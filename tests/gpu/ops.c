@@ -7,7 +7,7 @@
  */
 #include "lib/base/io.h"
 #include "tests/check.h"
-#include "tests/gpu.h"
+#include "tests/gpu/rig.h"
 #include "tests/grad/table.h"
 
 #include <dirent.h>
@@ -266,60 +266,6 @@ test_operation(const struct backend *b, const struct op_test *op)
 }
 
 /* --- operations without a gradient ------------------------------------------------------------ */
-struct rig {
-	const struct backend *b;
-	struct device *d;
-	struct stream *st;
-};
-
-static struct rig
-rig_open(const struct backend *b, enum dtype dtype)
-{
-	struct device_config config = { .num_threads = 2, .dtype = dtype };
-	struct rig r = { .b = b };
-	struct err e;
-
-	r.d = b->open(&config, &e);
-	if (!r.d) {
-		fprintf(stderr, "cannot open %s: %s\n", b->name, e.msg);
-		exit(1);
-	}
-	r.st = b->stream(r.d, STREAM_COMPUTE);
-	return r;
-}
-
-/* Waits for the device; an error is a failure. */
-static void
-rig_sync(const struct rig *r)
-{
-	struct err e;
-
-	check_count++;
-	if (r->b->sync(r->st, &e) == 0)
-		return;
-	check_failures++;
-	fprintf(stderr, "%s\n", e.msg);
-}
-
-/* A vector on the device with these host values; NULL: zeros. */
-static struct tensor
-rig_vector(const struct rig *r, enum dtype dtype, int64_t n, const void *host)
-{
-	struct err e;
-	struct tensor t = tensor_1d(r->b->alloc(r->d, (size_t)n * dtype_size(dtype), &e), dtype, n);
-
-	if (host)
-		r->b->copy_in(r->st, t.data, host, tensor_bytes(&t));
-	return t;
-}
-
-static void
-rig_read(const struct rig *r, const struct tensor *t, void *host)
-{
-	r->b->copy_out(r->st, host, t->data, tensor_bytes(t));
-	rig_sync(r);
-}
-
 enum { COUNT = 5001, STEPS = 50 };
 enum rule { RULE_ADAMW, RULE_ADAM_L2, RULE_SGD, RULE_ADAMW_NARROW, RULES };
 

@@ -2,7 +2,7 @@
 # sanitize.sh - the operations of the GPU under compute-sanitizer: memcheck and racecheck, without a
 # finding
 #
-# Each group of tests/gpu/ops is a run of its own; four go side by side. Left out are an allocation
+# Each group of tests/gpu/ops and tests/gpu/fp8 is a run of its own; four go side by side. Left out are an allocation
 # that a test wants refused (no error of an API call counts), and of racecheck what is not ours:
 # cuDNN's kernels by name, whose barriers of the copy engine it does not know, and the group of
 # products, where it breaks off with an error of its own in cuBLASLt's kernels.
@@ -22,7 +22,7 @@ fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# check TOOL GROUP: one group under one tool; its line goes to the output, and the report too where
+# check TOOL PROGRAM GROUP: one group under one tool; its line goes to the output, and the report too where
 # it failed
 check()
 {
@@ -32,26 +32,30 @@ check()
 	[ "$1" = memcheck ] || options="--kernel-name-exclude kns=cudnn"
 	# shellcheck disable=SC2086
 	compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 1 $options \
-		"$B/tests/gpu/ops" "$2" >"$dir/$1.$2" 2>&1 || rc=$?
-	summary=$(grep -o 'SUMMARY: .*' "$dir/$1.$2" || echo broken off)
-	echo "$1 $2: $summary, $(($(date +%s) - began)) s"
-	[ "$rc" = 0 ] || { tail -n 40 "$dir/$1.$2"; : >"$dir/failed"; }
+		"$B/tests/gpu/$2" "$3" >"$dir/$1.$3" 2>&1 || rc=$?
+	summary=$(grep -o 'SUMMARY: .*' "$dir/$1.$3" || echo broken off)
+	echo "$1 $3: $summary, $(($(date +%s) - began)) s"
+	[ "$rc" = 0 ] || { tail -n 40 "$dir/$1.$3"; : >"$dir/failed"; }
 }
 
-# checks: of the lines TOOL GROUP that come in, one after another
+# checks: of the lines TOOL PROGRAM GROUP that come in, one after another
 checks()
 {
-	while read -r tool group; do
-		check "$tool" "$group"
+	while read -r tool program group; do
+		check "$tool" "$program" "$group"
 	done
 }
 
 groups="attention others norm residual embedding xent block rope act bias"
 for group in $groups; do
-	echo "racecheck $group"
-	echo "memcheck $group"
+	echo "racecheck ops $group"
+	echo "memcheck ops $group"
 done >"$dir/jobs"
-echo "memcheck gemm" >>"$dir/jobs"
+for group in copies scales; do
+	echo "racecheck fp8 $group"
+	echo "memcheck fp8 $group"
+done >>"$dir/jobs"
+echo "memcheck ops gemm" >>"$dir/jobs"
 for lane in 0 1 2 3; do
 	awk -v lane="$lane" 'NR % 4 == lane' "$dir/jobs" | checks &
 done

@@ -27,6 +27,7 @@ enum {
 	CU_THREADS = 256,  /* of a block, in every kernel */
 	/* least compute capability (8.0) for tiled attention, cuDNN's, and bf16 GEMMs */
 	CU_TILED = 80,
+	CU_FLOAT8 = 89, /* and for 8-bit floats */
 };
 
 struct gemm_cache;
@@ -45,6 +46,7 @@ struct device {
 	/* bytes of shared memory of an SM, and the most of a block */
 	int shared_sm, shared_block;
 	bool deterministic;
+	bool float8; /* it computes with 8-bit floats */
 	struct cu_stream stream[STREAM_COUNT];
 	void *workspace; /* CU_WORKSPACE + CU_SIDE bytes, of the compute stream */
 	struct gemm_cache *gemms;
@@ -140,6 +142,8 @@ void cuda_count_zero(struct stream *, const struct tensor *out, const struct ten
 void cuda_hash(struct stream *, const struct tensor *out, const struct tensor *x);
 void cuda_adamw(struct stream *, const struct adamw *);
 void cuda_sgd(struct stream *, const struct sgd *);
+void cuda_quantise(struct stream *, const struct quantise *);
+void cuda_scales(struct stream *, const struct scales *);
 
 extern const struct ops cuda_ops;
 

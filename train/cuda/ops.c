@@ -33,4 +33,6 @@ const struct ops cuda_ops = {
 	.hash = cuda_hash,
 	.adamw = cuda_adamw,
 	.sgd = cuda_sgd,
+	.quantise = cuda_quantise,
+	.scales = cuda_scales,
 };

@@ -1,0 +1,66 @@
+/* rig.h - a device with vectors on it, for tests of operations on a GPU and on the CPU */
+#ifndef TESTS_GPU_RIG_H
+#define TESTS_GPU_RIG_H
+
+#include "tests/check.h"
+#include "tests/gpu.h"
+#include "train/ops.h"
+
+/* A device that a test opens and closes. */
+struct rig {
+	const struct backend *b;
+	struct device *d;
+	struct stream *st;
+};
+
+/* Ends the program where there is none. */
+static inline struct rig
+rig_open(const struct backend *b, enum dtype dtype)
+{
+	struct device_config config = { .num_threads = 2, .dtype = dtype };
+	struct rig r = { .b = b };
+	struct err e;
+
+	r.d = b->open(&config, &e);
+	if (!r.d) {
+		fprintf(stderr, "cannot open %s: %s\n", b->name, e.msg);
+		exit(1);
+	}
+	r.st = b->stream(r.d, STREAM_COMPUTE);
+	return r;
+}
+
+/* Waits for the device; an error is a failure. */
+static inline void
+rig_sync(const struct rig *r)
+{
+	struct err e;
+
+	check_count++;
+	if (r->b->sync(r->st, &e) == 0)
+		return;
+	check_failures++;
+	fprintf(stderr, "%s\n", e.msg);
+}
+
+/* A vector on the device with these host values; NULL: zeros. */
+static inline struct tensor
+rig_vector(const struct rig *r, enum dtype dtype, int64_t n, const void *host)
+{
+	struct err e;
+	struct tensor t = tensor_1d(r->b->alloc(r->d, (size_t)n * dtype_size(dtype), &e), dtype, n);
+
+	if (host)
+		r->b->copy_in(r->st, t.data, host, tensor_bytes(&t));
+	return t;
+}
+
+/* A dense tensor's elements, when the device has come to them. */
+static inline void
+rig_read(const struct rig *r, const struct tensor *t, void *host)
+{
+	r->b->copy_out(r->st, host, t->data, tensor_bytes(t));
+	rig_sync(r);
+}
+
+#endif

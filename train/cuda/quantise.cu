@@ -1,0 +1,576 @@
+/*
+ * quantise.cu - 8-bit copies of matrices and of their transposes, and the factors they are made by
+ *
+ * A block takes a tile of SIDE x SIDE elements, which it holds in registers from one reading; so
+ * the copies cost what they move: 2 bytes read and 1 or 2 written for an element of 16 bits. A
+ * thread has 4 rows and 8 columns of the tile twice. Its codes of four rows are turned within
+ * registers to a word a column, the words cross shared memory, where no two lanes meet in a bank,
+ * and go out 16 rows at once: lines of 128 bytes are written whole, both ways.
+ *
+ * Of blocks (QUANTISE_BLOCK) a tile holds whole ones in either direction, so their largest numbers
+ * need no second reading. Source: spec/training.md 13; DeepSeek-AI 2024 arXiv:2412.19437, 3.3.
+ */
+#include "train/cuda/float8.cuh"
+
+enum {
+	SIDE = 128, /* of a tile */
+	ROWS = 4,
+	COLUMNS = 8, /* of a thread's part of half a tile */
+	HALVES = 2,
+	GROUPS = SIDE / COLUMNS, /* of columns; neighbouring lanes */
+	QUADS = SIDE / ROWS,
+	WARPS = CU_THREADS / 32,
+};
+static_assert(CU_THREADS * ROWS * COLUMNS * HALVES == SIDE * SIDE, "parts make a tile");
+
+/* What has a factor of its own: all of x, each 128 neighbours of a row (and of a column, for the
+ * transpose), or each 128 x 128. */
+enum { WHOLE, LINES, SQUARES };
+
+/* One call's arguments. */
+struct copy_call {
+	struct tensor x, q, qt;       /* q, qt without data: not wanted */
+	const float *factor;          /* WHOLE */
+	struct tensor scale, scale_t; /* LINES, SQUARES: written */
+	int *amax; /* the bits of a float, which are in the order of their numbers */
+};
+
+/* A thread's part of the tile: the columns of its group, and of either half of the rows a quad. */
+struct place {
+	int64_t row, column; /* of x: of the first half; the second is SIDE / 2 further down */
+	int group, quad;
+};
+
+static __device__ inline struct place
+place_of(void)
+{
+	struct place p;
+
+	p.group = threadIdx.x % GROUPS;
+	p.quad = threadIdx.x / GROUPS;
+	p.row = blockIdx.y * (int64_t)SIDE + p.quad * ROWS;
+	p.column = blockIdx.x * (int64_t)SIDE + p.group * COLUMNS;
+	return p;
+}
+
+/* Whether a half of the part lies in x: all of it does, or nothing, as rows and columns are
+ * multiples of 16. */
+static __device__ inline bool
+inside(const struct copy_call &c, const struct place &p, int half)
+{
+	return p.row + half * (SIDE / 2) < c.x.shape[0] && p.column < c.x.shape[1];
+}
+
+/* Zeros where there is nothing. */
+template <typename T>
+static __device__ inline void
+load_part(pack<T, COLUMNS> (&x)[HALVES][ROWS], const struct copy_call &c, const struct place &p)
+{
+#pragma unroll
+	for (int half = 0; half < HALVES; half++)
+#pragma unroll
+		for (int i = 0; i < ROWS; i++)
+			x[half][i] = inside(c, p, half)
+			    ? fetch<T, COLUMNS>(
+				  row_of<T>(c.x, p.row + half * (SIDE / 2) + i) + p.column)
+			    : pack<T, COLUMNS>();
+}
+
+/* --- largest numbers -------------------------------------------------------------------------- */
+
+/* The bits of |x|: of finite numbers in their order, then infinity, then NaN. */
+template <typename T>
+static __device__ inline uint32_t
+magnitude(T x)
+{
+	return __float_as_uint(to_float(x)) & 0x7fffffffu;
+}
+
+template <typename T, int N>
+static __device__ inline uint32_t
+largest_of(const pack<T, N> &x)
+{
+	uint32_t most = 0;
+
+#pragma unroll
+	for (int k = 0; k < N; k++)
+		most = max(most, magnitude(x.at[k]));
+	return most;
+}
+
+/* Over the lanes that differ in the bits from `least` up to 16. */
+static __device__ inline uint32_t
+lanes_largest(uint32_t most, int first, int last)
+{
+	for (int lane = first; lane <= last; lane *= 2)
+		most = max(most, __shfl_xor_sync(0xffffffffu, most, lane));
+	return most;
+}
+
+/* Over the block, in all threads; a NaN counts as infinity. */
+static __device__ inline float
+block_largest(uint32_t most)
+{
+	return block_max(__uint_as_float(min(most, 0x7f800000u)));
+}
+
+/* The larger of *amax and most. Many blocks have nothing to say, and only look. */
+static __device__ inline void
+raise_amax(int *amax, float most)
+{
+	int bits = __float_as_int(most);
+
+	if (threadIdx.x == 0 && bits > *(volatile int *)amax)
+		atomicMax(amax, bits);
+}
+
+/* Of a whole matrix. */
+template <typename T, int N>
+static __global__ void
+__launch_bounds__(CU_THREADS) largest_kernel(struct tensor x, int *amax, struct walk w)
+{
+	uint32_t most = 0;
+	float all;
+
+	FOR_PACKS(w, r, i)
+	most = max(most, largest_of(fetch<T, N>(row_of<T>(x, r) + i * N)));
+	all = block_largest(most);
+	raise_amax(amax, all);
+}
+
+/* --- factors ---------------------------------------------------------------------------------- */
+
+/* The exponent of the largest power of two that keeps a block within its type, from the bits of its
+ * largest number: floor(log2(448 or 57344 / largest)), the quotient of numbers that have their
+ * exponents above their fractions. 0 where there is no number to keep, or none that is finite. */
+template <int F8>
+static __device__ inline int
+block_exponent(uint32_t largest)
+{
+	int most = F8 == DTYPE_F8_E4M3 ? 0x43e00000 : 0x47600000;
+
+	return largest == 0 || largest >= 0x7f800000u ? 0 : min((most - (int)largest) >> 23, 126);
+}
+
+static __device__ inline float
+power(int exponent)
+{
+	return __int_as_float((127 + exponent) << 23);
+}
+
+/* The factor and its inverse; both stay where there is no maximum to follow. As cpu/quantise.c. */
+static __device__ inline void
+set_scale(float *scale, float most, float largest, int margin)
+{
+	if (!(most > 0 && most < INFINITY))
+		return;
+	scale[0] = fminf(SCALE_MAX, ldexpf(largest / most, -margin));
+	scale[1] = 1 / scale[0];
+}
+
+/* scale[0] holds the maximum. */
+static __global__ void
+current_kernel(float *scale, float *amax, float largest)
+{
+	float most = scale[0];
+
+	if (amax)
+		*amax = fmaxf(*amax, most);
+	scale[0] = scale[1] = 1;
+	set_scale(scale, most, largest, 0);
+}
+
+/* A factor for each row of the tile, from the lanes that hold it; in scale, its inverse. */
+template <typename T, int F8>
+static __device__ inline void
+row_factors(float (&by_row)[HALVES][ROWS], const pack<T, COLUMNS> (&x)[HALVES][ROWS],
+    const struct copy_call &c, const struct place &p)
+{
+#pragma unroll
+	for (int half = 0; half < HALVES; half++)
+#pragma unroll
+		for (int i = 0; i < ROWS; i++) {
+			int64_t row = p.row + half * (SIDE / 2) + i;
+			int e = block_exponent<F8>(
+			    lanes_largest(largest_of(x[half][i]), 1, GROUPS / 2));
+
+			by_row[half][i] = power(e);
+			if (p.group == 0 && c.scale.data && inside(c, p, half))
+				row_of<float>(c.scale, blockIdx.x)[row] = power(-e);
+		}
+}
+
+/* A factor for each column, from all warps; in scale_t, its inverse. */
+template <typename T, int F8>
+static __device__ inline void
+column_factors(float (&by_column)[COLUMNS], const pack<T, COLUMNS> (&x)[HALVES][ROWS],
+    const struct copy_call &c, const struct place &p)
+{
+	__shared__ uint32_t most[WARPS][SIDE];
+	__shared__ float factor[SIDE];
+	int mine = threadIdx.x;
+	int64_t column = blockIdx.x * (int64_t)SIDE + mine;
+
+#pragma unroll
+	for (int k = 0; k < COLUMNS; k++) {
+		uint32_t largest = 0;
+
+#pragma unroll
+		for (int i = 0; i < HALVES * ROWS; i++)
+			largest = max(largest, magnitude(x[i / ROWS][i % ROWS].at[k]));
+		largest = lanes_largest(largest, GROUPS, GROUPS);
+		if (threadIdx.x % 32 < GROUPS)
+			most[threadIdx.x / 32][p.group * COLUMNS + k] = largest;
+	}
+	__syncthreads();
+	if (mine < SIDE) {
+		uint32_t largest = 0;
+		int e;
+
+		for (int i = 0; i < WARPS; i++)
+			largest = max(largest, most[i][mine]);
+		e = block_exponent<F8>(largest);
+		factor[mine] = power(e);
+		if (c.scale_t.data && column < c.x.shape[1])
+			row_of<float>(c.scale_t, blockIdx.y)[column] = power(-e);
+	}
+	__syncthreads();
+#pragma unroll
+	for (int k = 0; k < COLUMNS; k++)
+		by_column[k] = factor[p.group * COLUMNS + k];
+}
+
+/* The one factor of the tile. */
+template <int F8>
+static __device__ inline float
+square_factor(const struct copy_call &c, float largest)
+{
+	int e = block_exponent<F8>(__float_as_uint(largest));
+
+	if (threadIdx.x == 0 && c.scale.data)
+		row_of<float>(c.scale, blockIdx.y)[blockIdx.x] = power(-e);
+	if (threadIdx.x == 0 && c.scale_t.data)
+		row_of<float>(c.scale_t, blockIdx.x)[blockIdx.y] = power(-e);
+	return power(e);
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+/* The codes of four rows and eight columns. */
+struct codes {
+	uint32_t row[ROWS][COLUMNS / 4];
+};
+
+template <typename T, int F8>
+static __device__ inline struct codes
+encode(const pack<T, COLUMNS> (&x)[ROWS], const float (&by_row)[ROWS],
+    const float (&by_column)[COLUMNS])
+{
+	struct codes out;
+
+#pragma unroll
+	for (int i = 0; i < ROWS; i++) {
+		float v[COLUMNS];
+
+		unpack(v, x[i]);
+#pragma unroll
+		for (int k = 0; k < COLUMNS; k++)
+			v[k] *= by_row[i] * by_column[k];
+#pragma unroll
+		for (int k = 0; k < COLUMNS; k += 4)
+			out.row[i][k / 4] = float8_four<F8>(v[k], v[k + 1], v[k + 2], v[k + 3]);
+	}
+	return out;
+}
+
+/* The shared tile of codes, a row a column of x. Words of four rows are moved about within it so
+ * that lanes of neighbouring groups, which write the same quad of columns eight apart, meet in no
+ * bank; of an even number of words, so that runs of four stay together. */
+struct alignas(16) turned {
+	uint32_t at[SIDE][QUADS];
+};
+
+static __device__ inline int
+shift_of(int column)
+{
+	return 2 * (column / COLUMNS);
+}
+
+/* Puts the codes of a quad of rows there, bytes turned: 4 x 4 at a time by permutes. */
+static __device__ inline void
+turn(struct turned *t, const struct codes &c, int quad, int group)
+{
+#pragma unroll
+	for (int k = 0; k < COLUMNS / 4; k++) {
+		uint32_t low01 = __byte_perm(c.row[0][k], c.row[1][k], 0x5140),
+			 low23 = __byte_perm(c.row[2][k], c.row[3][k], 0x5140),
+			 high01 = __byte_perm(c.row[0][k], c.row[1][k], 0x7362),
+			 high23 = __byte_perm(c.row[2][k], c.row[3][k], 0x7362);
+		int column = group * COLUMNS + 4 * k, at = quad ^ shift_of(column);
+
+		t->at[column][at] = __byte_perm(low01, low23, 0x5410);
+		t->at[column + 1][at] = __byte_perm(low01, low23, 0x7632);
+		t->at[column + 2][at] = __byte_perm(high01, high23, 0x5410);
+		t->at[column + 3][at] = __byte_perm(high01, high23, 0x7632);
+	}
+}
+
+/* The transposed tile goes out, 16 bytes a thread. */
+static __device__ inline void
+write_turned(const struct copy_call &c, const struct turned *t)
+{
+	enum { RUNS = SIDE / 16, PER_TURN = CU_THREADS / RUNS };
+	int run = threadIdx.x % RUNS;
+	int64_t row = blockIdx.y * (int64_t)SIDE + 16 * run;
+
+#pragma unroll
+	for (int i = 0; i < SIDE / PER_TURN; i++) {
+		int mine = threadIdx.x / RUNS + i * PER_TURN, shift = shift_of(mine);
+		int64_t column = blockIdx.x * (int64_t)SIDE + mine;
+		uint4 v = *(const uint4 *)&t->at[mine][4 * (run ^ shift / 4)];
+
+		if (shift & 2)
+			v = make_uint4(v.z, v.w, v.x, v.y);
+		if (row < c.x.shape[0] && column < c.x.shape[1])
+			*(uint4 *)(row_of<uint8_t>(c.qt, column) + row) = v;
+	}
+}
+
+/* The rows of a quad go out as they are. */
+static __device__ inline void
+write_rows(const struct copy_call &c, const struct codes &v, const struct place &p, int half)
+{
+#pragma unroll
+	for (int i = 0; i < ROWS; i++)
+		*(uint2 *)(row_of<uint8_t>(c.q, p.row + half * (SIDE / 2) + i) + p.column) =
+		    make_uint2(v.row[i][0], v.row[i][1]);
+}
+
+/* The factor of a tile that has one; its largest goes where it is wanted. */
+template <typename T, int F8, int KIND>
+static __device__ inline float
+tile_factor(const struct copy_call &c, const pack<T, COLUMNS> (&x)[HALVES][ROWS])
+{
+	uint32_t most = 0;
+	float all;
+
+	if (KIND == WHOLE && !c.amax)
+		return *c.factor;
+#pragma unroll
+	for (int i = 0; i < HALVES * ROWS; i++)
+		most = max(most, largest_of(x[i / ROWS][i % ROWS]));
+	all = block_largest(most);
+	if (KIND == SQUARES)
+		return square_factor<F8>(c, all);
+	raise_amax(c.amax, all);
+	return *c.factor;
+}
+
+/* One tile. Of lines the transpose has other factors, hence other codes. */
+template <typename T, int F8, int KIND>
+static __global__ void
+__launch_bounds__(CU_THREADS) copy_kernel(struct copy_call c)
+{
+	__shared__ struct turned turned;
+	const struct place p = place_of();
+	const float rows_alike[ROWS] = { 1, 1, 1, 1 },
+		    columns_alike[COLUMNS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+	float by_row[HALVES][ROWS], by_column[COLUMNS];
+	pack<T, COLUMNS> x[HALVES][ROWS];
+
+	load_part(x, c, p);
+	if (KIND == LINES) {
+		row_factors<T, F8>(by_row, x, c, p);
+		column_factors<T, F8>(by_column, x, c, p);
+	} else {
+		float factor = tile_factor<T, F8, KIND>(c, x);
+
+#pragma unroll
+		for (int i = 0; i < HALVES * ROWS; i++)
+			by_row[i / ROWS][i % ROWS] = factor;
+	}
+#pragma unroll
+	for (int half = 0; half < HALVES; half++) {
+		struct codes v = encode<T, F8>(x[half], by_row[half], columns_alike);
+
+		if (c.q.data && inside(c, p, half))
+			write_rows(c, v, p, half);
+		if (KIND == LINES)
+			v = encode<T, F8>(x[half], rows_alike, by_column);
+		if (c.qt.data)
+			turn(&turned, v, p.quad + half * (QUADS / HALVES), p.group);
+	}
+	__syncthreads();
+	if (c.qt.data)
+		write_turned(c, &turned);
+}
+
+template <typename T, int F8>
+static void
+launch_copy(struct stream *st, const struct copy_call *c, int kind)
+{
+	static void (*const kernel[])(struct copy_call) = { copy_kernel<T, F8, WHOLE>,
+		copy_kernel<T, F8, LINES>, copy_kernel<T, F8, SQUARES> };
+	dim3 tiles((unsigned)int64_div_up(c->x.shape[1], SIDE),
+	    (unsigned)int64_div_up(c->x.shape[0], SIDE));
+
+	kernel[kind]<<<tiles, CU_THREADS, 0, cu_handle(st)>>>(*c);
+}
+
+template <typename T>
+static void
+copy(struct stream *st, const struct copy_call *c, int kind)
+{
+	enum dtype type = c->q.data ? c->q.dtype : c->qt.dtype;
+
+	(type == DTYPE_F8_E4M3 ? launch_copy<T, DTYPE_F8_E4M3> : launch_copy<T, DTYPE_F8_E5M2>)(st,
+	    c, kind);
+}
+
+template <typename T>
+static void
+largest(struct stream *st, const struct tensor *x, int *amax)
+{
+	bool wide = cu_packs(x, full<T>::width);
+	struct walk w =
+	    walk_of(st, tensor_num_rows(x), tensor_num_columns(x), wide ? full<T>::width : 1);
+
+	(wide ? largest_kernel<T, full<T>::width>
+	      : largest_kernel<T, 1>)<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*x, amax, w);
+}
+
+/* The factor from x's largest, by way of scale[0]. */
+static void
+set_current(struct stream *st, const struct quantise *q, enum dtype type)
+{
+	float *scale = (float *)q->scale.data;
+
+	cu_ok(st->device, cudaMemsetAsync(scale, 0, sizeof *scale, cu_handle(st)), "quantise");
+	PICK(q->x.dtype, largest)(st, &q->x, (int *)scale);
+	current_kernel<<<1, 1, 0, cu_handle(st)>>>(
+	    scale, (float *)q->amax.data, dtype_largest_float8(type));
+}
+
+/* Shapes as in cpu/quantise.c; rows and columns of copies are multiples of 16, and so are the
+ * addresses and the bytes of their rows. */
+static void
+check_copies(const struct quantise *q)
+{
+	const struct tensor *x = &q->x;
+
+	ops_require(x->shape[0] % 16 == 0 && cu_packs(x, 16 / (int)dtype_size(x->dtype)));
+	ops_require(!q->q.data || (tensor_same_shape(&q->q, x) && cu_packs(&q->q, 16)));
+	ops_require(!q->qt.data ||
+	    (q->qt.shape[0] == x->shape[1] && q->qt.shape[1] == x->shape[0] &&
+		cu_packs(&q->qt, 16)));
+	ops_require(!q->q.data || !q->qt.data || q->q.dtype == q->qt.dtype);
+	ops_require(dtype_is_float8(q->q.data ? q->q.dtype : q->qt.dtype));
+	ops_require(q->kind == QUANTISE_BLOCK || tensor_elements(&q->scale) == 2);
+}
+
+/* What has a factor of its own, by the shapes of the scales. */
+static int
+kind_of(const struct quantise *q)
+{
+	enum scale_kind row = SCALE_TENSOR, turned = SCALE_TENSOR;
+
+	if (q->kind != QUANTISE_BLOCK)
+		return WHOLE;
+	if (q->q.data)
+		row = scale_kind(&q->scale, &q->q);
+	if (q->qt.data)
+		turned = scale_kind(&q->scale_t, &q->qt);
+	ops_require(!q->q.data || !q->qt.data || row == turned);
+	row = q->q.data ? row : turned;
+	ops_require(row != SCALE_TENSOR && !q->amax.data);
+	return row == SCALE_LINES ? LINES : SQUARES;
+}
+
+/* The largest alone is of any GPU; 8 bits are not. */
+static void
+make_copies(struct stream *st, const struct quantise *q)
+{
+	struct copy_call c = {};
+	bool current = q->kind == QUANTISE_CURRENT;
+
+	if (!st->device->float8) {
+		cu_fail(st->device, "quantise",
+		    "8-bit floats need a GPU of compute capability 8.9 or later");
+		return;
+	}
+	check_copies(q);
+	if (current)
+		set_current(st, q, q->q.data ? q->q.dtype : q->qt.dtype);
+	c.x = q->x;
+	c.q = q->q;
+	c.qt = q->qt;
+	c.factor = (const float *)q->scale.data;
+	c.amax = current ? NULL : (int *)q->amax.data;
+	if (q->kind == QUANTISE_BLOCK && q->q.data)
+		c.scale = q->scale;
+	if (q->kind == QUANTISE_BLOCK && q->qt.data)
+		c.scale_t = q->scale_t;
+	PICK(q->x.dtype, copy)(st, &c, kind_of(q));
+}
+
+/* A bias's gradient is summed as beside a GEMM. */
+void
+cuda_quantise(struct stream *st, const struct quantise *q)
+{
+	ops_require(q->x.ndim == 2);
+	if (q->sums.data && !q->accumulate)
+		cuda_fill(st, &q->sums, 0);
+	if (q->sums.data)
+		cu_column_sum(st, &q->sums, &q->x);
+	if (tensor_elements(&q->x) == 0)
+		return;
+	if (q->q.data || q->qt.data)
+		make_copies(st, q);
+	else if (q->amax.data)
+		PICK(q->x.dtype, largest)(st, &q->x, (int *)q->amax.data);
+	cu_launched(st, "quantise");
+}
+
+/* --- histories -------------------------------------------------------------------------------- */
+
+/* A block a slot. The history moves on from its end, as many places at once as there are threads,
+ * and each of them is read before any is written. */
+static __global__ void
+__launch_bounds__(CU_THREADS) scales_kernel(struct scales s)
+{
+	int slot = blockIdx.x;
+	int64_t length = s.history.shape[1];
+	float *history = (float *)s.history.data + slot * length,
+	      *amax = (float *)s.amax.data + slot;
+	float newest = *amax < INFINITY ? *amax : 0, most = newest;
+
+	for (int64_t end = length; end > 1; end -= CU_THREADS) {
+		int64_t place = end - 1 - threadIdx.x;
+		float old = place > 0 ? history[place - 1] : 0;
+
+		__syncthreads();
+		if (place > 0)
+			history[place] = old;
+		most = s.most_recent ? most : fmaxf(most, old);
+	}
+	most = block_max(most);
+	if (threadIdx.x > 0)
+		return;
+	history[0] = newest;
+	*amax = 0;
+	set_scale((float *)s.scale.data + 2 * slot, most, ((const float *)s.largest.data)[slot],
+	    s.margin);
+}
+
+/* Shapes as in cpu/quantise.c. */
+void
+cuda_scales(struct stream *st, const struct scales *s)
+{
+	int64_t slots = s->history.shape[0];
+
+	ops_require(tensor_elements(&s->amax) == slots && tensor_elements(&s->largest) == slots);
+	ops_require(tensor_elements(&s->scale) == 2 * slots && s->history.shape[1] > 0);
+	if (slots > 0)
+		scales_kernel<<<(unsigned)slots, CU_THREADS, 0, cu_handle(st)>>>(*s);
+	cu_launched(st, "scales");
+}
