@@ -38,25 +38,24 @@ struct work {
 
 typedef void operation(struct stream *st, const struct work *w);
 
-/* Seconds of one call: after a warm-up, the better of two rounds of 40 ms each. */
+/* An operation as rig_seconds calls it. */
+struct call {
+	operation *op;
+	const struct work *w;
+};
+
+static void
+call(struct stream *st, const void *args)
+{
+	const struct call *c = args;
+
+	c->op(st, c->w);
+}
+
 static double
 seconds(const struct bench *b, operation *op, const struct work *w)
 {
-	double best = 1e30;
-	int runs = 2;
-
-	for (int round = 0; round < 4; round++) {
-		double start = clock_seconds(), t;
-
-		for (int i = 0; i < runs; i++)
-			op(b->r.st, w);
-		rig_finish(&b->r);
-		t = (clock_seconds() - start) / runs;
-		if (round > 1)
-			best = t < best ? t : best;
-		runs = t > 0.02 ? 2 : (int)(0.04 / t);
-	}
-	return best;
+	return rig_seconds(&b->r, call, &(struct call){ op, w });
 }
 
 /* One line: amount is bytes, or the operations of a GEMM. */

@@ -94,6 +94,27 @@ rig_finish(const struct rig *r)
 		rig_fail(e.msg);
 }
 
+/* Seconds of one call: after a warm-up, the better of two rounds of 40 ms each. */
+static inline double
+rig_seconds(const struct rig *r, void (*op)(struct stream *, const void *), const void *args)
+{
+	double best = 1e30;
+	int runs = 2;
+
+	for (int round = 0; round < 4; round++) {
+		double start = clock_seconds(), t;
+
+		for (int i = 0; i < runs; i++)
+			op(r->st, args);
+		rig_finish(r);
+		t = (clock_seconds() - start) / runs;
+		if (round > 1)
+			best = t < best ? t : best;
+		runs = t > 0.02 ? 2 : (int)(0.04 / t);
+	}
+	return best;
+}
+
 /* Memory from the pool, filled with normals of deviation 1. */
 static inline struct tensor
 rig_matrix(struct rig *r, enum dtype dtype, int64_t rows, int64_t columns)

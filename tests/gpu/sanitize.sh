@@ -2,10 +2,10 @@
 # sanitize.sh - the operations of the GPU under compute-sanitizer: memcheck and racecheck, without a
 # finding
 #
-# Each group of tests/gpu/ops and tests/gpu/fp8 is a run of its own; four go side by side. Left out are an allocation
-# that a test wants refused (no error of an API call counts), and of racecheck what is not ours:
-# cuDNN's kernels by name, whose barriers of the copy engine it does not know, and the group of
-# products, where it breaks off with an error of its own in cuBLASLt's kernels.
+# Each group of tests/gpu/ops and tests/gpu/fp8 is a run of its own; four go side by side. Left out
+# are an allocation that a test wants refused (no error of an API call counts), and of racecheck
+# what is not ours: cuDNN's kernels by name, whose barriers of the copy engine it does not know, and
+# the groups of products, where it breaks off with an error of its own in cuBLASLt's kernels.
 #
 # B is the build directory. Without a GPU, or without the sanitizer, it says so and succeeds.
 set -eu
@@ -22,8 +22,8 @@ fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# check TOOL PROGRAM GROUP: one group under one tool; its line goes to the output, and the report too where
-# it failed
+# check TOOL PROGRAM GROUP: one group under one tool; its line goes to the output, and the report too
+# where it failed
 check()
 {
 	rc=0
