@@ -22,8 +22,8 @@ fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# check TOOL PROGRAM GROUP: one group under one tool; its line goes to the output, and the report too
-# where it failed
+# check TOOL PROGRAM GROUP: one group under one tool; its line goes to the output, and the report
+# too where it failed
 check()
 {
 	rc=0
