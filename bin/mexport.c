@@ -8,11 +8,13 @@
 #include "lib/base/prog.h"
 
 struct export_config {
-	int dtype;
+	int dtype, weights;
 	const char *max_shard_size, *tokenizer_model, *vocab_file, *merge_file, *arch;
 	bool force;
 };
 
+enum { WEIGHTS_LAST, WEIGHTS_EMA };
+static const char *const weights[] = { "last", "ema", NULL };
 static const char *const dtypes[] = { "auto", "bf16", "fp16", "fp32", NULL };
 static const enum dtype types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32 };
 
@@ -25,6 +27,12 @@ static const struct opt opts[] = {
 	    .choices = dtypes,
 	    .def = "auto",
 	    .help = "type of the weights; auto: as in the run, or as stored" },
+	{ .name = "weights",
+	    .type = OPT_CHOICE,
+	    .off = FIELD(weights),
+	    .choices = weights,
+	    .def = "last",
+	    .help = "those of the last step, or ema: their average (mtrain --ema-decay)" },
 	{ .name = "max-shard-size",
 	    .type = OPT_STRING,
 	    .off = FIELD(max_shard_size),
@@ -84,6 +92,7 @@ run(const void *cfg, int argc, char **argv, struct err *e)
 		.vocab_file = c->vocab_file,
 		.merge_file = c->merge_file,
 		.arch = c->arch,
+		.average = c->weights == WEIGHTS_EMA,
 		.force = c->force };
 	struct str notes = { 0 }, warnings = { 0 };
 	int rc;

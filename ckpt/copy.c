@@ -92,6 +92,13 @@ add_pieces(struct copy *c, const struct shards *shards, const int coord[AX_COUNT
 	}
 }
 
+/* Without the optimizer's state, the weights and their average. */
+static bool
+wanted(const struct copy *c, int k)
+{
+	return !c->o->no_optim || k == 0 || k > optim_num_states(c->src->rule);
+}
+
 /* Reads a window; runs in the thread that alone reads the source. */
 static int
 fill(void *ctx, int64_t i, void *buffer, struct err *e)
@@ -122,7 +129,6 @@ static int
 write_rank(struct copy *c, int rank, struct err *e)
 {
 	const struct source *src = c->src;
-	const struct optim_rule *rule = c->o->no_optim ? NULL : src->rule;
 	struct relay relay = {
 		.bytes = WINDOW_ELEMENTS * sizeof(double), .fill = fill, .empty = empty, .ctx = c
 	};
@@ -135,8 +141,9 @@ write_rank(struct copy *c, int rank, struct err *e)
 	layout_coord(c->o->layout, rank, coord);
 	shards_init(&shards,
 	    &(struct shards_of){ src->param, src->count, &src->config, c->o->layout, 0 }, coord);
-	for (int k = 0; k <= optim_num_states(rule); k++)
-		add_pieces(c, &shards, coord, k);
+	for (int k = 0; k <= source_num_states(src); k++)
+		if (wanted(c, k))
+			add_pieces(c, &shards, coord, k);
 	shards_release(&shards);
 	relay.count = c->windows.count;
 	rc = relay_run(&relay, e);

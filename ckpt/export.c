@@ -222,6 +222,8 @@ export_source(const struct export_options *o, struct str *notes, struct err *e)
 	if (!x.src)
 		return -1;
 	str_add(notes, x.src->notes.buf, x.src->notes.len);
+	if (x.src->averaged)
+		str_addf(notes, "%s: its average of the weights is left out\n", x.src->path);
 	if (check(&x, notes) == 0)
 		rc = write_all(&x);
 	if (rc == 0 && x.src->lost.overflows + x.src->lost.underflows)

@@ -109,6 +109,10 @@ open_model(struct job *j)
 	if (!j->src || source_require(j->src, j->e) < 0)
 		return -1;
 	str_add(j->notes, j->src->notes.buf, j->src->notes.len);
+	if (j->o->average && !j->src->averaged)
+		return err_at(j->e, j->src->path, 0,
+		    "holds no average of the weights: a run keeps one with --ema-decay");
+	j->x.state = j->o->average ? STATE_AVERAGE : NULL;
 	j->config = j->src->config;
 	if (choose_family(j) < 0)
 		return -1;

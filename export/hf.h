@@ -13,6 +13,7 @@ struct export_options {
 	uint64_t max_shard_bytes;
 	const char *tokenizer_model, *vocab_file, *merge_file;
 	const char *arch; /* model_type; NULL: the first family that fits the model */
+	bool average;     /* of the weights, instead of those of the last step */
 	bool force;       /* replace a Hugging Face directory */
 };
 
@@ -39,6 +40,7 @@ struct hf_tensor {
 struct hf_export {
 	struct source *src;
 	const struct family *family;
+	const char *state; /* of the parameters: NULL, or STATE_AVERAGE */
 	enum dtype dtype;
 	int count, num_shards;
 	struct hf_tensor *tensor; /* in model order */

@@ -87,7 +87,7 @@ static int
 read_run(
     struct hf_export *x, const struct run *r, const struct slice *rows, void *dst, struct err *e)
 {
-	struct source_part want = { .param = &x->src->param[r->param] };
+	struct source_part want = { .param = &x->src->param[r->param], .state = x->state };
 	struct slice part;
 	size_t size = dtype_size(x->dtype);
 	void *read;

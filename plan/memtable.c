@@ -13,11 +13,22 @@
 #include <string.h>
 
 /* The sums of a row. */
-enum column { WEIGHTS, GRADIENTS, OPTIMIZER, CONSTANTS, SAVED, SCRATCH, WORKSPACE, TOTAL, COLUMNS };
+enum column {
+	WEIGHTS,
+	GRADIENTS,
+	OPTIMIZER,
+	CONSTANTS,
+	SAVED,
+	SCRATCH,
+	WORKSPACE,
+	TOTAL,
+	ON_HOST, /* not part of the total */
+	COLUMNS
+};
 
 static const char *const column_names[COLUMNS] = { "weights", "gradients", "optimizer", "constants",
-	"saved", "scratch", "workspace", "total" };
-static const char *const arena_names[ARENA_COUNT] = { "params", "saved", "scratch" };
+	"saved", "scratch", "workspace", "total", "host" };
+static const char *const arena_names[ARENA_COUNT] = { "params", "saved", "scratch", "host" };
 
 /* One rank represents its stage: tensor and data ranks hold equally much, because shards are padded
  * to equal size. Released by memory_release. */
@@ -61,6 +72,7 @@ sum_columns(const struct run_plan *plan, const struct memory_plan *m, uint64_t s
 	sum[SCRATCH] = m->arena[ARENA_SCRATCH];
 	sum[WORKSPACE] = device_workspace(plan->shape.dtype);
 	sum[TOTAL] = memory_total(m) + sum[WORKSPACE];
+	sum[ON_HOST] = m->arena[ARENA_HOST];
 }
 
 /* One row: its key, then the columns. */

@@ -45,8 +45,16 @@ struct device_config {
 };
 
 /* Collectives of the replicas, those of tensor ranks that are beside GEMMs, exchanges of
- * pipeline stages and copies of saves have streams of their own. */
-enum { STREAM_COMPUTE, STREAM_DATA, STREAM_TENSOR, STREAM_PIPELINE, STREAM_SAVE, STREAM_COUNT };
+ * pipeline stages, copies of saves and those of what the host updates have streams of their own. */
+enum {
+	STREAM_COMPUTE,
+	STREAM_DATA,
+	STREAM_TENSOR,
+	STREAM_PIPELINE,
+	STREAM_SAVE,
+	STREAM_TO_HOST,
+	STREAM_COUNT
+};
 
 /* What a device's meters say; NAN: it has none, or does not tell. */
 struct meter {
@@ -56,7 +64,9 @@ struct meter {
 };
 
 struct backend {
-	const char *name;   /* "cpu", "cuda" */
+	const char *name; /* "cpu", "cuda" */
+	/* the backend of the host's own processors, whose operations take host memory */
+	const struct backend *host;
 	bool one_attention; /* has one implementation of attention */
 	bool repeatable; /* the same bits in every run also without device_config.deterministic */
 	int64_t max_head_size, max_norm; /* widest head, longest row of a norm; 0: no limit */
@@ -105,6 +115,11 @@ struct backend {
 	 * where the device has failed, which sync reports. From any thread. NULL: nothing is
 	 * queued, and work is done when the call returns. */
 	bool (*passed)(struct device *, struct event *);
+	/* Waits until the stream has passed the place where the event was recorded last; from any
+	 * thread. */
+	void (*await)(struct device *, struct event *);
+	/* Before a thread that did not open the device queues work. NULL: nothing to do. */
+	void (*enter)(struct device *);
 	/* What is queued between record_begin and record_end is kept instead of run, and run by
 	 * each launch, with the arguments it had: operations, and collectives except those in parts
 	 * between ranks that share memory. Events order what is kept and nothing else; timers are

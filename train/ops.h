@@ -342,6 +342,13 @@ struct axpby {
 	double eps;            /* above 0 with squares */
 };
 
+/* A step of an exponential moving average: average += (master - average) * share. */
+struct average {
+	struct tensor average;           /* real [count] */
+	struct tensor master, remainder; /* as in struct adamw */
+	double share;
+};
+
 /* Tensors that sum takes at most. */
 enum { SUM_MAX = 16 };
 
@@ -392,6 +399,8 @@ struct ops {
 	void (*sgd)(struct stream *, const struct sgd *);
 	void (*quantise)(struct stream *, const struct quantise *);
 	void (*scales)(struct stream *, const struct scales *);
+	/* of the host alone: NULL elsewhere */
+	void (*average)(struct stream *, const struct average *);
 };
 
 #endif

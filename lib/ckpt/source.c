@@ -124,16 +124,25 @@ source_name(const struct param *p, const char *state, char out[128])
 	snprintf(out, 128, "%s%s%s", p->name, state ? "." : "", state ? state : "");
 }
 
+int
+source_num_states(const struct source *s)
+{
+	return optim_num_states(s->rule) + s->averaged;
+}
+
 const char *
 source_state(const struct source *s, int k)
 {
-	return k ? s->rule->states[k - 1] : NULL;
+	if (k == 0)
+		return NULL;
+	return k <= optim_num_states(s->rule) ? s->rule->states[k - 1] : STATE_AVERAGE;
 }
 
 bool
 source_keeps(const struct source *s, const struct param *p, int k)
 {
-	return k == 0 || optim_keeps(s->rule, k - 1, param_is_layer_matrix(p, &s->config));
+	return k == 0 || k > optim_num_states(s->rule) ||
+	    optim_keeps(s->rule, k - 1, param_is_layer_matrix(p, &s->config));
 }
 
 /* Order of names. */
@@ -147,7 +156,7 @@ compare_tensors(const void *a, const void *b)
 int
 source_tensors(const struct source *s, struct source_tensor **out)
 {
-	int n = 0, states = optim_num_states(s->rule);
+	int n = 0, states = source_num_states(s);
 	struct source_tensor *t = mem_alloc((size_t)s->count * (size_t)(states + 1), sizeof *t);
 
 	for (int i = 0; i < s->count; i++)

@@ -34,6 +34,7 @@ struct source {
 	int count;
 	struct param *param;           /* [count], model order */
 	const struct optim_rule *rule; /* whose states it holds, all of them; NULL: none */
+	bool averaged;                 /* it holds an average of every parameter */
 	/* options.conf and state.conf as a checkpoint of ours has them, to be copied; the state is
 	 * that of iteration 0 where no run has written the source */
 	struct str options, state_text;
@@ -54,7 +55,7 @@ struct source {
  */
 struct source_part {
 	const struct param *param; /* of any table of the source's model */
-	const char *state;         /* "exp_avg" */
+	const char *state;         /* "exp_avg", or STATE_AVERAGE */
 	int copy;
 	struct slice box;
 };
@@ -111,8 +112,9 @@ int source_read(
     struct source *s, const struct source_part *p, enum dtype dtype, void *dst, struct err *e);
 /* The name of a parameter (state NULL), or of a state of it, as in a checkpoint of ours. */
 void source_name(const struct param *p, const char *state, char out[128]);
-/* The states that the source holds, by number from 1, and NULL for 0, the parameter itself; up to
- * optim_num_states(s->rule). */
+/* The number of states that the source holds of a parameter; and these by number from 1, with NULL
+ * for 0, the parameter itself: those of the rule, then the average. */
+int source_num_states(const struct source *s);
 const char *source_state(const struct source *s, int k);
 /* Whether the rule keeps state k of p, by the same numbers; true for 0. */
 bool source_keeps(const struct source *s, const struct param *p, int k);

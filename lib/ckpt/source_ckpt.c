@@ -32,6 +32,15 @@ is_checkpoint(const char *path)
 	return ckpt_find_dir(path, dir, NULL) == 0;
 }
 
+/* The length of a tensor's name before the state that it ends in, or of all of it. */
+static size_t
+before_state(const char *name, const char *state)
+{
+	const char *dot = strrchr(name, '.');
+
+	return dot && !strcmp(dot + 1, state) ? (size_t)(dot - name) : strlen(name);
+}
+
 /* True if any tensor has the state. */
 static bool
 has_state(const void *ckpt, const char *state)
@@ -41,9 +50,8 @@ has_state(const void *ckpt, const char *state)
 
 	for (int i = 0; i < ckpt_count(c) && !has; i++) {
 		const char *name = ckpt_at(c, i)->name;
-		size_t len = optim_state_of(NULL, name);
 
-		has = len && !strcmp(name + len + 1, state);
+		has = before_state(name, state) < strlen(name);
 	}
 	return has;
 }
@@ -80,22 +88,23 @@ compare_params(const void *a, const void *b)
 	return strcmp(((const struct param *)a)->name, ((const struct param *)b)->name);
 }
 
-/* Whether a tensor is a parameter of the sorted table, or a state that the rule keeps of one. */
+/* Whether a tensor is a parameter of the sorted table, or a state that is kept of one. */
 static bool
 belongs(const struct source *s, const struct param *sorted, const char *name)
 {
-	size_t state = s->rule ? optim_state_of(s->rule, name) : 0,
-	       len = state ? state : strlen(name);
+	size_t len = strlen(name);
 	const struct param *p;
 	struct param key = { 0 };
-	int k = state ? 1 : 0;
+	int k = source_num_states(s);
 
+	while (k > 0 && before_state(name, source_state(s, k)) == len)
+		k--;
+	if (k > 0)
+		len = before_state(name, source_state(s, k));
 	snprintf(key.name, sizeof key.name, "%.*s", (int)len, name);
 	if (len >= sizeof key.name)
 		return false;
 	p = bsearch(&key, sorted, (size_t)s->count, sizeof key, compare_params);
-	while (state && strcmp(source_state(s, k), name + state + 1))
-		k++;
 	return p && source_keeps(s, p, k);
 }
 
@@ -132,6 +141,7 @@ describe(struct source *s, struct err *e)
 	str_adds(&s->state_text, ckpt_state_text(c));
 	source_set_model(s);
 	s->rule = optim_rule_of(ckpt_state(c)->optimizer, has_state, c);
+	s->averaged = has_state(c, STATE_AVERAGE);
 	s->num_tensors = ckpt_count(c);
 	s->num_files = ckpt_num_files(c);
 	if (!ckpt_sealed(c))
@@ -154,7 +164,7 @@ open_checkpoint(const char *path, struct err *e)
 		return NULL;
 	}
 	for (int i = 0; i < s->count; i++)
-		for (int k = 0; k <= optim_num_states(s->rule); k++)
+		for (int k = 0; k <= source_num_states(s); k++)
 			if (source_keeps(s, &s->param[i], k))
 				check_one(s, &s->param[i], source_state(s, k));
 	check_foreign(s);

@@ -21,7 +21,8 @@ enum {
 	    1024, /* a bucket's size is a multiple of this and of the number of replicas */
 	BUCKET_ELEMENTS = 1 << 27, /* a bucket of layers is full from this on, by default */
 	BUCKET_PASSING =
-	    1 << 25,      /* of a bucket, at most, in what replicas push to each other at a time */
+	    1 << 25, /* of a bucket, at most, in what replicas push to each other at a time */
+	BUCKET_PIECE = 1 << 22, /* of a bucket, at most, in what passes to the host at a time */
 	BUCKET_SLOTS = 2, /* buckets of layers held whole at the same time where they are sharded */
 };
 

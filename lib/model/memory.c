@@ -37,6 +37,8 @@ static const struct buffer_row rank_rows[] = {
 	{ "window rotary table", BUF_WINDOW_ROPE, RUN, IF_WINDOW_ROPE, REAL, { D_SEQ, D_ROTARY },
 	    0 },
 	{ "scalars", BUF_SCALARS, RUN, ALWAYS, F64, { D_SCALARS, D_ONE }, 0 },
+	{ "average of weights", BUF_AVERAGE, HOST, IF_AVERAGE, REAL, { D_OWN, D_ONE }, 0 },
+	{ "ring to the host", BUF_RING, HOST, IF_AVERAGE, REAL, { D_RING, D_ONE }, 0 },
 	{ "hashes", BUF_HASHES, RUN, IF_HASHED, I64, { D_HASHES, D_ONE }, 0 },
 	/* of a stage's linears in the order of their layers, made anew when weights change */
 	{ "fp8 weights", BUF_FP8_WEIGHTS, RUN, IF_FP8, F8, { D_FP8_LAYERS, D_FP8_LAYER }, 0 },
@@ -174,6 +176,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_MASTER:
 		return !s->forward_only && s->dtype != memory_real(s->dtype) &&
 		    !s->optim.remainders;
+	case IF_AVERAGE: return !s->forward_only && s->averaged;
 	case IF_REMAINDER: return !s->forward_only && s->optim.remainders;
 	case IF_FP8: return s->fp8.format != FP8_NONE;
 	case IF_FP8_TRAINING: return !s->forward_only && s->fp8.format != FP8_NONE;
@@ -350,11 +353,12 @@ place_copies(struct memory_plan *m, const struct rank *r)
 	}
 }
 
-/* Computes the three arenas from the sizes of the buffers. */
+/* Computes the arenas from the sizes of the buffers. */
 static void
 place_all(struct memory_plan *m, const struct rank *r)
 {
 	static const enum arena arena[] = { [RUN] = ARENA_PARAMS,
+		[HOST] = ARENA_HOST,
 		[SLOT] = ARENA_SAVED,
 		[LAYER] = ARENA_SAVED,
 		[BATCH] = ARENA_SAVED,
@@ -368,6 +372,7 @@ place_all(struct memory_plan *m, const struct rank *r)
 		m->place[b] = arena[level];
 	}
 	m->arena[ARENA_PARAMS] = place(m, r, RUN);
+	m->arena[ARENA_HOST] = place(m, r, HOST);
 	m->layer_bytes = place(m, r, LAYER);
 	m->inputs_base = place(m, r, SLOT);
 	m->layer_base = m->inputs_base +
@@ -471,6 +476,15 @@ fp8_layers(const struct memory_plan *m)
 	return count;
 }
 
+/* Elements of a slot of the ring to the host. */
+static int64_t
+ring_slot(const struct memory_plan *m)
+{
+	int64_t own = m->shards.largest / m->replicas;
+
+	return own < BUCKET_PIECE ? own : BUCKET_PIECE;
+}
+
 /* Computes the sizes of a block's rows, and of the rank's own. */
 static void
 plan_dims(struct rank *r, const struct memory_plan *m)
@@ -479,6 +493,7 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_OWN] = m->own_elements;
 	r->dim[D_OWN_MATRICES] = m->own_matrices;
 	r->dim[D_OWN_OTHERS] = m->own_elements - m->own_matrices;
+	r->dim[D_RING] = 2 * ring_slot(m);
 	r->dim[D_PLACES] = m->shards.places;
 	r->dim[D_LARGEST] = m->shards.largest;
 	r->dim[D_PASSING] = passing(r->layout, m->shards.largest);
@@ -529,6 +544,22 @@ uint64_t
 memory_total(const struct memory_plan *m)
 {
 	return m->arena[ARENA_PARAMS] + m->arena[ARENA_SAVED] + m->arena[ARENA_SCRATCH];
+}
+
+bool
+memory_piece(const struct memory_plan *m, struct piece *p)
+{
+	int64_t at = p->part.first + p->part.count;
+
+	for (; p->bucket < m->shards.num_buckets; p->bucket++) {
+		struct part own =
+		    bucket_part(&m->shards.bucket[p->bucket], m->replica, m->replicas);
+
+		p->part = part_cut(&own, at > own.first ? at : own.first, ring_slot(m));
+		if (p->part.count)
+			return true;
+	}
+	return false;
 }
 
 /* Recomputed layers lie in scratch by their index in the chunk, except for the input of the first,

@@ -1,13 +1,16 @@
 /*
  * memory.h - the memory plan: every buffer of a rank, by name, with its size
  *
- * mtrain takes three arenas per device and places the buffers in them at the offsets given here;
- * mplan and --dry-run print the same figures, because they call the same function.
+ * mtrain takes three arenas on the device, and one on the host, and places the buffers in them at
+ * the offsets given here; mplan and --dry-run print the same figures, because they call the same
+ * function.
  *
  *   params    for the run: weights, main gradients, optimizer state, constants
  *   saved     one slot per chunk and micro batch in flight: what its forward pass leaves for the
  *             backward pass; and the tokens of the micro batches
  *   scratch   one step of one layer; buffers whose phases do not meet share the same bytes
+ *   host      for the run, in host memory: what the host updates, and a ring of two slots through
+ *             which pieces of the device's arrays pass
  *
  * Each block describes its buffers (block/); memory.c describes those of the rank.
  *
@@ -23,7 +26,7 @@
 #include "lib/model/bucket.h"
 #include "lib/model/schedule.h"
 
-enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_COUNT };
+enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_HOST, ARENA_COUNT };
 
 /* What a buffer exists for: the rank, or each slot, micro batch or link of its schedule. */
 enum memory_per { ONCE, PER_SLOT, PER_BATCH, PER_LINK };
@@ -81,12 +84,20 @@ const char *memory_buffer_name(const struct memory_plan *m, enum buffer b);
 void memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, const int coord[AX_COUNT]);
 void memory_release(struct memory_plan *m);
+/* The bytes of the device's arenas. */
 uint64_t memory_total(const struct memory_plan *m);
 /* The place of buffer b, which must exist: copy is 0 for buffers that exist once; layer counts from
  * the chunk's first and is 0 for buffers not per layer. */
 struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer);
 /* The size of a buffer of n bytes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
+/* A stretch of the own part of a bucket that fits a slot of the ring. */
+struct piece {
+	int bucket;
+	struct part part;
+};
+/* Goes on to the next of all of them, in the flat order; all 0 begins. False after the last. */
+bool memory_piece(const struct memory_plan *m, struct piece *p);
 /* The number of instances of a buffer in its arena, over all layers and slots. */
 int64_t memory_instances(const struct memory_plan *m, enum buffer b, enum arena where);
 

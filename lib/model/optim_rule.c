@@ -26,29 +26,6 @@ optim_keeps(const struct optim_rule *r, int i, bool matrix)
 	return r->matrix_states == 0 || (i < r->matrix_states) == matrix;
 }
 
-static bool
-is_state(const struct optim_rule *r, const char *name)
-{
-	for (int i = 0; r->states[i]; i++)
-		if (!strcmp(name, r->states[i]))
-			return true;
-	return false;
-}
-
-/* By the last part of the name, which no parameter's name ends with. */
-size_t
-optim_state_of(const struct optim_rule *r, const char *tensor)
-{
-	const struct optim_rule *first = r ? r : optim_rules,
-				*end = first + (r ? 1 : OPTIM_NUM_RULES);
-	const char *dot = strrchr(tensor, '.');
-
-	for (r = first; dot && r < end; r++)
-		if (is_state(r, dot + 1))
-			return (size_t)(dot - tensor);
-	return 0;
-}
-
 /* A checkpoint belongs to the rule it names if it holds at least one of its states; any others are
  * then missing. */
 const struct optim_rule *

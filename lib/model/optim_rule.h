@@ -23,6 +23,9 @@ struct optim_rule {
 	const char *states[OPTIM_STATES_MAX + 1];
 };
 
+/* A checkpoint holds the average of a parameter X as X.ema, whatever the rule. */
+#define STATE_AVERAGE "ema"
+
 /* By the option's value. */
 extern const struct optim_rule optim_rules[];
 extern const char *const optim_rule_names[]; /* ended by NULL */
@@ -31,9 +34,6 @@ extern const char *const optim_rule_names[]; /* ended by NULL */
 int optim_num_states(const struct optim_rule *r);
 /* Whether state i is kept of a parameter; matrix: one of a layer (param_is_layer_matrix). */
 bool optim_keeps(const struct optim_rule *r, int i, bool matrix);
-/* The length of X if a tensor's name is X.S with S a state of the rule, or of any rule for NULL;
- * otherwise 0. */
-size_t optim_state_of(const struct optim_rule *r, const char *tensor);
 /*
  * The rule whose states a checkpoint holds; NULL: it holds none. has tells whether it holds a
  * state. name is the rule that the checkpoint names, or NULL; if that is unknown, the result is the

@@ -428,6 +428,7 @@ resolve_shape(
 		return -1;
 	s->reset_attention_mask = o->reset_attention_mask;
 	s->rule = &optim_rules[o->optimizer];
+	s->averaged = o->ema_decay > 0;
 	if (s->seq_length < 1)
 		return err_set(e, "--seq-length: is needed");
 	if ((plan->model.position == POSITION_LEARNED || opt_given(p, "max-position-embeddings")) &&

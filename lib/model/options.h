@@ -33,6 +33,7 @@ struct run_options {
 	const char *step_batch_size_schedule;
 	bool bf16, fp16, fp64, fp32_residual_connection;
 	int optimizer;
+	double ema_decay;
 	struct optim_type_options optim_types;
 	struct fp8_options fp8;
 	int recompute_granularity, recompute_method;
@@ -166,6 +167,10 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	FP8_OPTS(S, M.fp8), \
 	RUN_CHOICE(S, M, "optimizer", optimizer, optim_rule_names, "adam", "update rule"), \
 	OPTIM_TYPE_OPTS(S, M.optim_types), \
+	{ .name = "ema-decay", .type = OPT_NUMBER, .off = offsetof(S, M.ema_decay), \
+	  .max = 0.9999999999, .def = "0", \
+	  .help = "keep an exponential moving average of the master weights in host memory and " \
+	          "in checkpoints: the share that it keeps of itself in a step; 0: none" }, \
 	RUN_CHOICE(S, M, "recompute-granularity", recompute_granularity, \
 	         opt_recompute_granularities, "none", \
 	         "activations that the backward pass recomputes: selective, the outputs of " \

@@ -91,6 +91,7 @@ struct train_shape {
 	bool fp32_residual_connection; /* the residual stream is real */
 	struct optim_types optim;
 	struct fp8 fp8;
+	bool averaged; /* an average of the weights is kept in host memory */
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */

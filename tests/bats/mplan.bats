@@ -196,7 +196,7 @@ column()
 @test "mem: a row for each stage, whose columns add up" {
 	run -0 --separate-stderr mplan mem --config tiny.conf --world-size 8 \
 		--pipeline-model-parallel-size 4 --global-batch-size 16
-	[ "${lines[0]}" = "stage	ranks	weights	gradients	optimizer	constants	saved	scratch	workspace	total" ]
+	[ "${lines[0]}" = "stage	ranks	weights	gradients	optimizer	constants	saved	scratch	workspace	total	host" ]
 	[ "${#lines[@]}" = 5 ]
 	column 3-10 <<<"$output" | awk '{ if ($1 + $2 + $3 + $4 + $5 + $6 + $7 != $8) exit 1 }'
 	[ "$(column 2 <<<"$output" | awk '{ n += $1 } END { print n }')" = 8 ]
@@ -209,7 +209,7 @@ column()
 @test "mem: every rank, every buffer, JSON" {
 	run -0 mplan mem --config tiny.conf --world-size 8 --tensor-model-parallel-size 2 \
 		--pipeline-model-parallel-size 2 --all-ranks
-	[ "${lines[0]}" = "rank	tp	cp	dp	pp	weights	gradients	optimizer	constants	saved	scratch	workspace	total" ]
+	[ "${lines[0]}" = "rank	tp	cp	dp	pp	weights	gradients	optimizer	constants	saved	scratch	workspace	total	host" ]
 	[ "$(column 1-5 <<<"$output" | tail -n 1)" = "7	1	0	1	1" ]
 	[ "${#lines[@]}" = 9 ]
 	total=$(tail -n 1 <<<"$output" | cut -f 13)
@@ -220,7 +220,7 @@ column()
 	run -0 mplan mem --config tiny.conf --world-size 8 --tensor-model-parallel-size 2 \
 		--pipeline-model-parallel-size 2 --json
 	[ "${#lines[@]}" = 2 ]
-	[[ "${lines[1]}" == '{"first_stage": 1, "last_stage": 1, "ranks": 4, "weights": '*", \"total\": $total}" ]]
+	[[ "${lines[1]}" == '{"first_stage": 1, "last_stage": 1, "ranks": 4, "weights": '*", \"total\": $total, \"host\": 0}" ]]
 	run -0 mplan mem --config tiny.conf --world-size 1 --json --buffers
 	[[ "${lines[0]}" == '{"stage": 0, "arena": "params", "buffer": "weights", "offset": 0, "bytes": '* ]]
 }

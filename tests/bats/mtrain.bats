@@ -802,9 +802,14 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 		--tensor-model-parallel-size 2 --save S --data-path none
 	[ "$status" = 0 ] && [ -z "$stderr" ]
 	[ "${#lines[@]}" = 5 ]
-	[ "${lines[0]}" = "$(printf 'rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_bytes')" ]
+	[ "${lines[0]}" = "$(printf 'rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_bytes\thost_bytes')" ]
 	awk 'NR > 1 && $5 + $6 + $7 + $8 != $9 { exit 1 }' <<<"$output"
 	[ "$(ls)" = tiny.conf ]
+	awk 'NR > 1 && $10 != 0 { exit 1 }' <<<"$output"
+	mtrain -q --config tiny.conf --dry-run | cut -f -9 >without
+	mtrain -q --config tiny.conf --dry-run --ema-decay 0.9 >with
+	cut -f -9 with | cmp - without
+	awk 'NR > 1 && $10 < $5 / 4 { exit 1 }' with
 	run env SLURM_NTASKS=4 mtrain -q --config tiny.conf --dry-run --world-size 2
 	[ "$status" = 0 ]
 }

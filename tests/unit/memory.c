@@ -86,6 +86,7 @@ check_levels(const struct memory_plan *m)
 			    m->per_layer[b] == layer && m->per[a] == m->per[b])
 				check_apart(m, (enum buffer)a, (enum buffer)b,
 				    arena == ARENA_PARAMS       ? m->arena[ARENA_PARAMS]
+					: arena == ARENA_HOST   ? m->arena[ARENA_HOST]
 					: layer                 ? m->layer_bytes
 					: m->per[a] == PER_SLOT ? m->inputs_base
 								: m->batch_bytes);
@@ -150,6 +151,7 @@ check_sums(const struct memory_plan *m)
 			    memory_aligned(m->bytes[b]);
 	CHECK(sum[ARENA_PARAMS] == m->arena[ARENA_PARAMS]);
 	CHECK(sum[ARENA_SAVED] == m->arena[ARENA_SAVED]);
+	CHECK(sum[ARENA_HOST] == m->arena[ARENA_HOST]);
 	CHECK(sum[ARENA_SCRATCH] >= m->arena[ARENA_SCRATCH]);
 	CHECK(m->slot_bytes ==
 	    m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->recompute_layers));
@@ -583,6 +585,42 @@ test_run_attention(void)
 	CHECK(attention_run_workspace(&c, &one, &s) == 0);
 }
 
+/* An average is as large as the masters of the rank, and lies with its ring on the host. */
+static void
+test_average(void)
+{
+	struct model_config c = tiny();
+	struct layout l = { .tensor_model_parallel_size = 1,
+		.pipeline_model_parallel_size = 1,
+		.context_parallel_size = 1,
+		.data_parallel_size = 4 };
+	struct train_shape s = { .seq_length = 32,
+		.micro_batch_size = 1,
+		.num_microbatches = 1,
+		.dtype = DTYPE_BF16,
+		.sharding = SHARDING_OPTIM,
+		.rule = &optim_rules[0] };
+	int coord[AX_COUNT] = { 0 };
+	struct memory_plan without, with;
+	struct piece p = { 0 };
+	int64_t own = 0;
+
+	memory_plan(&without, &c, &l, &s, coord);
+	s.averaged = true;
+	memory_plan(&with, &c, &l, &s, coord);
+	check_sums(&with);
+	check_levels(&with);
+	CHECK(without.arena[ARENA_HOST] == 0 && memory_total(&with) == memory_total(&without));
+	CHECK(with.bytes[BUF_AVERAGE] == with.bytes[BUF_MASTER]);
+	CHECK(with.bytes[BUF_RING] == 2 * sizeof(float) * (uint64_t)(with.shards.largest / 4));
+	for (; memory_piece(&with, &p); own += p.part.count)
+		CHECK(p.part.own == own &&
+		    2 * (uint64_t)p.part.count * sizeof(float) <= with.bytes[BUF_RING]);
+	CHECK(own == with.own_elements);
+	memory_release(&without);
+	memory_release(&with);
+}
+
 int
 main(void)
 {
@@ -596,5 +634,6 @@ main(void)
 	test_fp8_slots();
 	test_row_shards();
 	test_parts();
+	test_average();
 	return check_done();
 }

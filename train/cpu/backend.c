@@ -321,6 +321,14 @@ cpu_elapsed(struct event *from, struct event *to)
 	return to->after - from->before;
 }
 
+/* Nothing is ever pending. */
+static void
+cpu_await(struct device *d, struct event *event)
+{
+	(void)d;
+	(void)event;
+}
+
 /* The mean of the threads. */
 static double
 cpu_computed(struct event *from, struct event *to)
@@ -331,6 +339,7 @@ cpu_computed(struct event *from, struct event *to)
 /* No comm: the host's communicators carry host memory as they are. */
 const struct backend backend_cpu = {
 	.name = "cpu",
+	.host = &backend_cpu,
 	.one_attention = true,
 	.repeatable = true,
 	.max_head_size = CPU_HEAD_MAX,
@@ -353,4 +362,5 @@ const struct backend backend_cpu = {
 	.computed = cpu_computed,
 	.record = cpu_record,
 	.wait = cpu_wait,
+	.await = cpu_await,
 };

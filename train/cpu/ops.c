@@ -35,4 +35,5 @@ const struct ops cpu_name(ops) = {
 	.sgd = cpu_name(sgd),
 	.quantise = cpu_name(quantise),
 	.scales = cpu_name(scales),
+	.average = cpu_name(average),
 };

@@ -42,14 +42,15 @@ store_moment(
 		out[i] = dtype_bf16_stochastic((float)x[i], (uint16_t)(word[i] >> shift));
 }
 
-/* A master that is a BF16 weight and its remainder, joined into buf, and written back. */
+/* A master: in place, or joined into buf from a BF16 weight and its remainder. */
 static real *
-load_master(const struct adamw *a, const struct span *s, real *buf)
+load_master(
+    const struct tensor *master, const struct tensor *remainder, const struct span *s, real *buf)
 {
-	const uint16_t *high = span_address(&a->master, s), *low = span_address(&a->remainder, s);
+	const uint16_t *high = span_address(master, s), *low = span_address(remainder, s);
 
-	if (!a->remainder.data)
-		return span_address(&a->master, s);
+	if (!remainder->data)
+		return span_address(master, s);
 	for (int64_t i = 0; i < s->count; i++)
 		buf[i] = (real)dtype_f32_from_parts(high[i], low[i]);
 	return buf;
@@ -78,8 +79,8 @@ adamw_span(const void *ctx, const struct span *s)
 {
 	const struct adamw *a = ctx;
 	real w_buf[CPU_SPAN], m_buf[CPU_SPAN], v_buf[CPU_SPAN],
-	    *w = load_master(a, s, w_buf), *m = span_load(&a->exp_avg, s, m_buf),
-	    *v = span_load(&a->exp_avg_sq, s, v_buf);
+	    *w = load_master(&a->master, &a->remainder, s, w_buf),
+	    *m = span_load(&a->exp_avg, s, m_buf), *v = span_load(&a->exp_avg_sq, s, v_buf);
 	real grad_buf[CPU_SPAN];
 	uint32_t word[CPU_SPAN];
 	const real *grad = span_load(&a->grad, s, grad_buf);
@@ -149,4 +150,25 @@ cpu_name(sgd)(struct stream *st, const struct sgd *a)
 	    a->momentum.dtype == REAL_DTYPE);
 	ops_require(tensor_same_shape(&a->master, &a->grad));
 	cpu_spans(st, &a->master, sgd_span, a);
+}
+
+static void
+average_span(const void *ctx, const struct span *s)
+{
+	const struct average *a = ctx;
+	real buf[CPU_SPAN], *average = span_address(&a->average, s);
+	const real *master = load_master(&a->master, &a->remainder, s, buf);
+	const real share = (real)a->share;
+
+	for (int64_t i = 0; i < s->count; i++)
+		average[i] += (master[i] - average[i]) * share;
+}
+
+/* A share of 1 makes an average of 0 the master itself. */
+void
+cpu_name(average)(struct stream *st, const struct average *a)
+{
+	ops_require(a->average.dtype == REAL_DTYPE && tensor_same_shape(&a->average, &a->master));
+	ops_require(a->master.dtype == (a->remainder.data ? DTYPE_BF16 : REAL_DTYPE));
+	cpu_spans(st, &a->average, average_span, a);
 }

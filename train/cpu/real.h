@@ -231,5 +231,6 @@ void cpu_name(adamw)(struct stream *, const struct adamw *);
 void cpu_name(sgd)(struct stream *, const struct sgd *);
 void cpu_name(quantise)(struct stream *, const struct quantise *);
 void cpu_name(scales)(struct stream *, const struct scales *);
+void cpu_name(average)(struct stream *, const struct average *);
 
 #endif

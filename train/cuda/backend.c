@@ -440,6 +440,20 @@ cuda_passed(struct device *d, struct event *ev)
 	return rc != cudaErrorNotReady;
 }
 
+/* A failure is reported by the next sync. */
+static void
+cuda_await(struct device *d, struct event *ev)
+{
+	cu_ok(d, cudaEventSynchronize(ev->handle), "cudaEventSynchronize");
+}
+
+/* Without it a thread would make a context of its own on the first GPU. */
+static void
+cuda_enter(struct device *d)
+{
+	cu_ok(d, cudaSetDevice(d->index), "cudaSetDevice");
+}
+
 /* Recording again moves the event; waits that were queued before keep the old place. In a recording
  * a timer is work of its own; any other event is but an order of what is kept. */
 static void
@@ -515,6 +529,7 @@ cuda_drop(struct recorded *r)
 /* No max_norm: rows are walked, not held. */
 const struct backend backend_cuda = {
 	.name = "cuda",
+	.host = &backend_cpu,
 	.max_head_size = CU_HEAD_MAX,
 	.product_rows = 1024,
 	.available = cuda_available,
@@ -539,6 +554,8 @@ const struct backend backend_cuda = {
 	.record = cuda_record,
 	.wait = cuda_wait,
 	.passed = cuda_passed,
+	.await = cuda_await,
+	.enter = cuda_enter,
 	.record_begin = cuda_record_begin,
 	.record_end = cuda_record_end,
 	.launch = cuda_launch,

@@ -9,10 +9,12 @@
 #include "train/engine/fp8.h"
 #include "train/engine/hashes.h"
 #include "train/engine/handover.h"
+#include "train/engine/host.h"
 #include "train/engine/open.h"
 #include "train/engine/timing.h"
 #include "train/engine/traffic.h"
 #include "train/layers/layer.h"
+#include "train/optim/ema.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +88,7 @@ free_moves(struct engine *e)
 /* Checks first that everything fits, so that the message can give advice. engine_close frees what
  * was allocated before a failure. */
 static int
-take_memory(struct engine *e, struct err *err)
+take_memory(struct engine *e, const struct device_config *dev, struct err *err)
 {
 	static const char *const names[] = { "parameters", "saved activations", "scratch" };
 	size_t available = e->backend->free_memory(e->device);
@@ -95,13 +97,13 @@ take_memory(struct engine *e, struct err *err)
 	if (available && memory_fit(&e->plan, e->coord, 0, available, err) < 0)
 		return -1;
 
-	for (int a = 0; a < ARENA_COUNT; a++) {
+	for (int a = 0; a < ARENA_HOST; a++) {
 		e->arena[a] = e->backend->alloc(e->device, e->mem.arena[a], &why);
 		if (!e->arena[a])
 			return err_set(err, "cannot take %.1f MiB for %s: %s",
 			    (double)e->mem.arena[a] / 1048576, names[a], why.msg);
 	}
-	return 0;
+	return host_open(e, dev, err);
 }
 
 /* Converts host doubles and copies them to a tensor. Waits for the copy, since the host buffer is
@@ -251,7 +253,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	dev.local_rank = mpi_local_rank(world, &local_size);
 	comm_log_end(world);
 	e->device = e->backend->open(&dev, err);
-	if (comm_agree(COMM_HERE(world), e->device ? take_memory(e, err) : -1, err) ||
+	if (comm_agree(COMM_HERE(world), e->device ? take_memory(e, &dev, err) : -1, err) ||
 	    groups_open(&e->groups, &(struct groups_config){ &e->plan, e->backend, e->device },
 		world, err) < 0)
 		return -1;
@@ -259,6 +261,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->ops = e->stream->ops;
 	e->timing = timing_new();
 	e->hashes = hashes_new(e);
+	e->ema = ema_new(e);
 	open_beside(e, world);
 	share_params(e, world);
 	e->message = mem_alloc(context_messages(&e->plan), sizeof *e->message);
@@ -289,7 +292,9 @@ engine_close(struct engine *e)
 	hashes_free(e->hashes);
 	timing_free(e->timing);
 	groups_close(&e->groups);
-	for (int a = 0; a < ARENA_COUNT; a++)
+	host_close(e);
+	ema_free(e->ema);
+	for (int a = 0; a < ARENA_HOST; a++)
 		if (e->arena[a])
 			e->backend->release(e->device, e->arena[a]);
 	if (e->device)

@@ -11,6 +11,7 @@
 #include "train/engine/fp8.h"
 #include "train/engine/grads.h"
 #include "train/engine/traffic.h"
+#include "train/optim/ema.h"
 #include "train/optim/optim.h"
 
 #define DECLARE(name, ...) extern const struct optim_kind optim_##name;
@@ -28,6 +29,7 @@ hold(struct engine *e)
 	if (e->held)
 		e->backend->wait(e->stream, e->held);
 	e->held = NULL;
+	ema_settle(e);
 	traffic_settle(e);
 	fp8_stale(e);
 }

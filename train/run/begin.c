@@ -7,6 +7,7 @@
  */
 #include "lib/base/prog.h"
 #include "lib/ckpt/ckpt.h"
+#include "train/optim/ema.h"
 #include "train/run/begin.h"
 #include "train/run/stop.h"
 #include "train/state/claim.h"
@@ -27,6 +28,7 @@ begin_run(struct run *r, struct err *err)
 	} else {
 		engine_init_weights(r->e);
 		optim_to_weights(r->e);
+		ema_start(r->e);
 	}
 	if (stop_agree(world, rc < 0 ? &ignored : err) < 0) {
 		r->failure = EXIT_STOPPED;

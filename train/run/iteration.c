@@ -14,6 +14,7 @@
 #include "train/engine/grads.h"
 #include "train/engine/hashes.h"
 #include "train/engine/pipeline.h"
+#include "train/optim/ema.h"
 #include "train/run/check.h"
 #include "train/run/culprits.h"
 #include "train/run/iteration.h"
@@ -261,6 +262,7 @@ update(struct run *r, struct step_metrics *m)
 	timing_end(r->e, SPAN_BETWEEN);
 	timing_begin(r->e, SPAN_OPTIMIZER);
 	optim_step(r->e, o, &u);
+	ema_step(r->e, r->c->o.run.ema_decay);
 	timing_end(r->e, SPAN_OPTIMIZER);
 	timing_begin(r->e, SPAN_BETWEEN);
 	fault_updated(r->c->fault);

@@ -80,10 +80,11 @@ threads(const struct train_config *c, struct comm *world)
 static void
 row(const struct memory_plan *m, int64_t rank, const int coord[AX_COUNT], uint64_t other)
 {
-	printf("%lld\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%llu\t%llu\n", (long long)rank, coord[AX_TP],
-	    coord[AX_PP], coord[AX_DP], (unsigned long long)m->arena[ARENA_PARAMS],
+	printf("%lld\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n", (long long)rank,
+	    coord[AX_TP], coord[AX_PP], coord[AX_DP], (unsigned long long)m->arena[ARENA_PARAMS],
 	    (unsigned long long)m->arena[ARENA_SAVED], (unsigned long long)m->arena[ARENA_SCRATCH],
-	    (unsigned long long)other, (unsigned long long)(memory_total(m) + other));
+	    (unsigned long long)other, (unsigned long long)(memory_total(m) + other),
+	    (unsigned long long)m->arena[ARENA_HOST]);
 }
 
 /* What a rank takes beside its arenas. A GPU backend that is named need not have its devices here:
@@ -114,7 +115,7 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 	struct memory_plan *of = mem_zalloc((size_t)stages, sizeof *of);
 
 	printf("rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_"
-	       "bytes\n");
+	       "bytes\thost_bytes\n");
 	for (int64_t rank = 0; rank < world_size; rank++) {
 		int coord[AX_COUNT];
 		struct memory_plan *m;
@@ -163,6 +164,16 @@ announce_experts(const struct model_config *c)
 	    (long long)c->moe_router_topk, (double)model_active_parameters(c) / 1e6);
 }
 
+/* What the host keeps, for a line on memory; empty if nothing. */
+static void
+host_words(const struct engine *e, char out[64])
+{
+	out[0] = '\0';
+	if (e->mem.arena[ARENA_HOST])
+		snprintf(out, 64, ", and %llu on the host",
+		    (unsigned long long)e->mem.arena[ARENA_HOST]);
+}
+
 /* One line on what runs and one on where it differs from Megatron-LM, on rank 0. The second is in
  * every run's log because it explains differences from Megatron-LM's loss. */
 static void
@@ -170,16 +181,18 @@ announce(const struct train_config *c, const struct engine *e)
 {
 	const struct run_plan *p = &c->plan;
 	struct str words = { 0 };
+	char host[64];
 
+	host_words(e, host);
 	layout_words(&p->layout, &words);
 	note("%d ranks (%s) on %s, %.1f M parameters, %s; "
 	     "memory of rank 0: parameters %llu, "
-	     "saved %llu, scratch %llu bytes",
+	     "saved %llu, scratch %llu bytes%s",
 	    e->groups.world->size, words.buf, e->backend->name,
 	    (double)model_num_parameters(&p->model) / 1e6, dtype_name(p->shape.dtype),
 	    (unsigned long long)e->mem.arena[ARENA_PARAMS],
 	    (unsigned long long)e->mem.arena[ARENA_SAVED],
-	    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
+	    (unsigned long long)e->mem.arena[ARENA_SCRATCH], host);
 	str_release(&words);
 	say_libraries(e->backend);
 	if (p->layout.pipeline_model_parallel_size > 1)
@@ -196,11 +209,14 @@ announce(const struct train_config *c, const struct engine *e)
 static void
 report_memory(const struct engine *e)
 {
+	char host[64];
+
+	host_words(e, host);
 	if (prog_level() > 0)
-		note("memory of rank %d: parameters %llu, saved %llu, scratch %llu bytes", e->rank,
-		    (unsigned long long)e->mem.arena[ARENA_PARAMS],
+		note("memory of rank %d: parameters %llu, saved %llu, scratch %llu bytes%s",
+		    e->rank, (unsigned long long)e->mem.arena[ARENA_PARAMS],
 		    (unsigned long long)e->mem.arena[ARENA_SAVED],
-		    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
+		    (unsigned long long)e->mem.arena[ARENA_SCRATCH], host);
 }
 
 /* Returns an exit status, or -1 on all ranks when it failed on one. */

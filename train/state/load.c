@@ -13,6 +13,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/engine/grads.h"
+#include "train/optim/ema.h"
 #include "train/run/stop.h"
 #include "train/state/save.h"
 
@@ -20,13 +21,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies host elements of the stored type to the device. Waits, since the host buffer is freed
- * next. */
-static void
-put(struct engine *e, const struct tensor *dst, const void *host)
+/* Where a buffer lies: on the host its elements are stored directly. */
+static bool
+on_host(const struct engine *e, enum buffer b)
 {
+	return e->mem.place[b] == ARENA_HOST;
+}
+
+/* Copies host elements of the stored type to a buffer. Waits, since they are freed next. */
+static void
+put(struct engine *e, enum buffer to, const struct tensor *dst, const void *host)
+{
+	if (on_host(e, to)) {
+		memcpy(dst->data, host, tensor_bytes(dst));
+		return;
+	}
 	e->backend->copy_in(e->stream, dst->data, host, tensor_bytes(dst));
 	engine_sync(e);
+}
+
+/* Zero bits are 0 in every type. */
+static void
+clear(struct engine *e, enum buffer b)
+{
+	struct tensor t = engine_buffer(e, b);
+
+	if (!t.data)
+		return;
+	if (t.dtype == DTYPE_U16)
+		t.dtype = DTYPE_BF16;
+	if (on_host(e, b))
+		memset(t.data, 0, tensor_bytes(&t));
+	else
+		e->ops->fill(e->stream, &t, 0);
 }
 
 /* What is read for each shard that has it: a buffer, and the optimizer state that it holds; NULL:
@@ -78,7 +105,8 @@ read_shard(const struct reading *r, int i, struct err *err)
 	const struct shard *s = &e->mem.shards.item[i];
 	struct slice box[SLICE_FLAT_MAX];
 	struct part part = wanted(r, s);
-	bool kept = !r->state || engine_keeps(e, s->bucket, (int)r->to - BUF_STATE);
+	bool rule = r->to >= BUF_STATE && r->to <= BUF_STATE_LAST,
+	     kept = !rule || engine_keeps(e, s->bucket, (int)r->to - BUF_STATE);
 	int n = kept ? shard_pieces(s, &part, box) : 0, rc = 0;
 
 	for (int k = 0; k < n && rc == 0; k++) {
@@ -94,7 +122,7 @@ read_shard(const struct reading *r, int i, struct err *err)
 		if (rc == 0 && r->to == BUF_REMAINDER)
 			keep_remainders(host, p.count);
 		if (rc == 0)
-			put(e, &dst, host);
+			put(e, r->to, &dst, host);
 		free(host);
 		part = part_cut(&part, p.first + p.count, part.count);
 	}
@@ -123,10 +151,7 @@ read_shards(const struct reading *r, int rc, struct err *err)
 
 	if (comm_agree(COMM_HERE(world), rc, err))
 		return -1;
-	if (to.dtype == DTYPE_U16) /* zero bits are 0 in every type */
-		to.dtype = DTYPE_BF16;
-	if (to.data)
-		r->e->ops->fill(r->e->stream, &to, 0);
+	clear(r->e, r->to);
 	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_MAX);
 	for (int i = 0; i < most; i++) {
 		rc = i < count ? read_shard(r, (int)i, err) : 0;
@@ -276,6 +301,23 @@ read_optimizer(struct engine *e, struct source *w, struct err *err)
 	return rc;
 }
 
+/* The average of the run that is resumed goes on; else it begins with the masters as they are now.
+ * Collective. */
+static int
+read_average(struct engine *e, struct source *w, enum start start, struct err *err)
+{
+	bool resumes = start == START_RESUME && w->averaged;
+
+	if (e->rank == 0 && w->averaged && !e->ema && !e->plan.shape.forward_only)
+		note("%s: its average of the weights ends here, without --ema-decay", w->path);
+	if (e->rank == 0 && e->ema && !resumes && start == START_RESUME)
+		note("%s: holds no average of the weights: it begins here", w->path);
+	if (e->ema && resumes)
+		return read_shards(&(struct reading){ e, w, BUF_AVERAGE, STATE_AVERAGE }, 0, err);
+	ema_start(e);
+	return 0;
+}
+
 /* Progress, schedule, then master copies and moments. data_record.c restores the data's state.
  * Collective. */
 static int
@@ -334,6 +376,7 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 	struct source *w = open_weights(c, err);
 	int rc = w ? accept(e, w, err) : -1;
 
+	ema_settle(e);
 	rc = read_shards(&(struct reading){ e, w, BUF_WEIGHTS, NULL }, rc, err);
 	if (rc == 0 && c->start == START_RESUME)
 		rc = resume(e, w, c, p, err);
@@ -342,6 +385,8 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 	/* Only this rank's own part was read. */
 	if (rc == 0 && e->mem.bytes[BUF_WEIGHT_SLOTS])
 		optim_to_weights(e);
+	if (rc == 0)
+		rc = read_average(e, w, c->start, err);
 	source_close(w);
 	return rc;
 }

@@ -10,37 +10,56 @@
  */
 #include "train/state/save.h"
 
-#include <stdio.h>
-
 size_t
 save_piece_bytes(const struct save_piece *p)
 {
-	return tensor_bytes(&p->device) + (p->remainder.data ? tensor_bytes(&p->remainder) : 0);
+	return tensor_bytes(&p->from) + (p->remainder.data ? tensor_bytes(&p->remainder) : 0);
 }
 
 enum dtype
 save_piece_dtype(const struct save_piece *p)
 {
-	return p->remainder.data ? DTYPE_F32 : p->device.dtype;
+	return p->remainder.data ? DTYPE_F32 : p->from.dtype;
 }
 
-/* Visits one box of a shard: of state k - 1, or for k = 0 of the masters. Weights stand in for a
- * master copy that the run does not need. */
+/* What is stored of each parameter: a buffer, and the name of the state that it holds; NULL: the
+ * masters. */
+struct kept {
+	enum buffer buffer;
+	const char *state;
+	int number; /* of a state of the update rule, which may not be kept of all; -1 */
+};
+
+/* Lists it; returns how many. Weights stand in for a master copy that the run does not need. */
 static int
-visit_box(const struct save_walk *w, const struct param *p, int k, const struct slice *box,
-    const struct part *part, struct err *err)
+list_kept(const struct engine *e, bool optimizer_state, struct kept out[2 + OPTIM_STATES_MAX])
+{
+	const struct memory_plan *m = &e->mem;
+	int n = 0, states = optimizer_state ? optim_num_states(m->rule) : 0;
+
+	out[n++] = (struct kept){ m->bytes[BUF_MASTER] ? BUF_MASTER : BUF_WEIGHTS, NULL, -1 };
+	for (int s = 0; s < states; s++)
+		out[n++] = (struct kept){ (enum buffer)(BUF_STATE + s), m->rule->states[s], s };
+	if (m->bytes[BUF_AVERAGE])
+		out[n++] = (struct kept){ BUF_AVERAGE, STATE_AVERAGE, -1 };
+	return n;
+}
+
+/* Visits one box of a shard. */
+static int
+visit_box(const struct save_walk *w, const struct param *p, const struct kept *k,
+    const struct slice *box, const struct part *part, struct err *err)
 {
 	struct save_piece piece = {
-		.device = k == 0 ? engine_masters(w->e, part)
-				 : engine_part(w->e, (enum buffer)(BUF_STATE + k - 1), part),
+		.from = engine_part(w->e, k->buffer, part),
+		.host = w->e->mem.place[k->buffer] == ARENA_HOST,
 		.param = p,
 		.box = box,
 	};
 
-	if (k == 0)
+	if (!k->state)
 		piece.remainder = engine_part(w->e, BUF_REMAINDER, part);
-	snprintf(piece.name, sizeof piece.name, "%s%s%s", p->name, k == 0 ? "" : ".",
-	    k == 0 ? "" : w->e->mem.rule->states[k - 1]);
+	source_name(p, k->state, piece.name);
 	return w->visit(w->ctx, &piece, err);
 }
 
@@ -63,20 +82,23 @@ int
 save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
 {
 	const struct shards *shards = &w->e->mem.shards;
-	int states = optimizer_state ? optim_num_states(w->e->mem.rule) : 0;
+	struct kept kept[2 + OPTIM_STATES_MAX];
+	int n_kept = list_kept(w->e, optimizer_state, kept);
 
-	for (int k = 0; k <= states; k++)
+	for (int k = 0; k < n_kept; k++)
 		for (int i = 0; i < shards->count; i++) {
 			const struct shard *s = &shards->item[i];
 			struct slice box[SLICE_FLAT_MAX];
 			struct part own = written(w->e, s);
-			bool kept = k == 0 || engine_keeps(w->e, s->bucket, k - 1);
-			int n = s->owner && kept ? shard_pieces(s, &own, box) : 0;
+			bool has =
+			    kept[k].number < 0 || engine_keeps(w->e, s->bucket, kept[k].number);
+			int n = s->owner && has ? shard_pieces(s, &own, box) : 0;
 
 			for (int b = 0; b < n; b++) {
 				struct part p = part_cut(&own, own.first, slice_elements(&box[b]));
 
-				if (visit_box(w, &w->e->table[s->param], k, &box[b], &p, err) < 0)
+				if (visit_box(
+					w, &w->e->table[s->param], &kept[k], &box[b], &p, err) < 0)
 					return -1;
 				own = part_cut(&own, p.first + p.count, own.count);
 			}

@@ -2,9 +2,9 @@
  * save.h - checkpoints of a run: written by all ranks, read under any layout
  *
  * A parameter X is stored as its master (the weight itself when that is fp32 or fp64), its states
- * as X.exp_avg and X.exp_avg_sq. Every rank writes what its optimizer owns; without the distributed
- * optimizer the data ranks share the writing in the same way. Reading asks for the boxes that this
- * rank holds, which other ranks may have written.
+ * as X.exp_avg and X.exp_avg_sq, its average as X.ema. Every rank writes what its optimizer owns;
+ * without the distributed optimizer the data ranks share the writing in the same way. Reading asks
+ * for the boxes that this rank holds, which other ranks may have written.
  */
 #ifndef TRAIN_STATE_SAVE_H
 #define TRAIN_STATE_SAVE_H
@@ -23,11 +23,12 @@ struct progress {
 	struct spike_record spikes;
 };
 
-/* A piece of this rank's file: a box of tensor `name` of the checkpoint, and where it lies on the
- * device. A BF16 weight with a remainder is stored as the F32 that both make. */
+/* A piece of this rank's file: a box of tensor `name` of the checkpoint, and where it lies, on the
+ * device or on the host. A BF16 weight with a remainder is stored as the F32 that both make. */
 struct save_piece {
 	char name[128];
-	struct tensor device, remainder; /* remainder U16, or without data */
+	struct tensor from, remainder; /* remainder U16, or without data */
+	bool host;                     /* in host memory */
 	const struct param *param;
 	const struct slice *box; /* in global coordinates; valid during the visit */
 };
@@ -36,7 +37,7 @@ struct save_walk {
 	int (*visit)(void *ctx, const struct save_piece *, struct err *);
 	void *ctx;
 };
-/* The bytes of a piece on the device, and its type in the file. */
+/* The bytes of a piece where it lies, and its type in the file. */
 size_t save_piece_bytes(const struct save_piece *p);
 enum dtype save_piece_dtype(const struct save_piece *p);
 /* Visits the pieces, always in the same order; ends at the first -1. */

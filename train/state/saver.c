@@ -13,6 +13,8 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/ckpt/ckpt.h"
+#include "train/engine/host.h"
+#include "train/engine/pinned.h"
 #include "train/state/save.h"
 
 #include <math.h>
@@ -20,7 +22,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum phase { IDLE, FILES, COMMIT };
 
@@ -90,14 +91,14 @@ job_join(struct saver *s)
 
 /* --- the copies ------------------------------------------------------------------------------- */
 
-/* Adds a piece to the size of the snapshot. */
+/* Adds a piece to the size of the snapshot. What lies on the host is written from there. */
 static int
 visit_size(void *ctx, const struct save_piece *p, struct err *err)
 {
 	struct saver *s = ctx;
 
 	(void)err;
-	s->bytes += save_piece_bytes(p);
+	s->bytes += p->host ? 0 : save_piece_bytes(p);
 	return 0;
 }
 
@@ -117,17 +118,8 @@ static void *
 snapshot_job(void *arg)
 {
 	struct saver *s = arg;
-	char *at = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (at != MAP_FAILED) {
-		madvise(at, s->bytes, MADV_HUGEPAGE);
-		for (size_t i = 0; i < s->bytes; i += PART) {
-			memset(at + i, 0, part_bytes(s, i));
-			if (s->e->backend->pin)
-				s->e->backend->pin(s->e->device, at + i, part_bytes(s, i));
-		}
-		s->snapshot = at;
-	}
+	s->snapshot = pinned_alloc(s->e, s->bytes, PART);
 	job_end(s, 0);
 	return NULL;
 }
@@ -154,7 +146,9 @@ static int
 visit_copy(void *ctx, const struct save_piece *p, struct err *err)
 {
 	(void)err;
-	copy_tensor(ctx, &p->device);
+	if (p->host)
+		return 0;
+	copy_tensor(ctx, &p->from);
 	copy_tensor(ctx, &p->remainder);
 	return 0;
 }
@@ -188,12 +182,13 @@ visit_declare(void *ctx, const struct save_piece *p, struct err *err)
 	return 0;
 }
 
-/* Writes the bytes of a piece as they are on the device: as they are, or joined to F32. */
+/* Writes the bytes of a piece: as they are, or joined with those of its remainder to F32. */
 static int
-write_piece(struct saver *s, const struct save_piece *p, const char *bytes, struct err *err)
+write_piece(struct saver *s, const struct save_piece *p, const void *bytes, const void *remainder,
+    struct err *err)
 {
-	int64_t count = tensor_elements(&p->device);
-	const uint16_t *weight = (const uint16_t *)bytes;
+	int64_t count = tensor_elements(&p->from);
+	const uint16_t *weight = bytes, *low = remainder;
 	float *joined;
 	int rc;
 
@@ -201,34 +196,44 @@ write_piece(struct saver *s, const struct save_piece *p, const char *bytes, stru
 		return ckpt_write(s->writer, bytes, err);
 	joined = mem_alloc((size_t)count, sizeof *joined);
 	for (int64_t i = 0; i < count; i++)
-		joined[i] = dtype_f32_from_parts(weight[i], weight[count + i]);
+		joined[i] = dtype_f32_from_parts(weight[i], low[i]);
 	rc = ckpt_write(s->writer, joined, err);
 	free(joined);
 	return rc;
 }
 
-/* Writes a piece from the snapshot, or from the device through a buffer of its own. */
+/* Copies a piece from the device, its remainder after it; to be freed. */
+static char *
+stage(const struct engine *e, const struct save_piece *p)
+{
+	size_t n = tensor_bytes(&p->from), all = save_piece_bytes(p);
+	char *staging = mem_alloc(all, 1);
+
+	e->backend->copy_out(e->stream, staging, p->from.data, n);
+	if (all > n)
+		e->backend->copy_out(e->stream, staging + n, p->remainder.data, all - n);
+	engine_sync(e);
+	return staging;
+}
+
+/* Writes a piece from where it lies on the host, from the snapshot, or from the device. */
 static int
 visit_write(void *ctx, const struct save_piece *p, struct err *err)
 {
 	struct copying *x = ctx;
-	const struct backend *b = x->s->e->backend;
-	size_t n = tensor_bytes(&p->device), all = save_piece_bytes(p);
+	size_t n = tensor_bytes(&p->from);
 	char *from, *staging = NULL;
 	int rc;
 
-	if (x->s->background) {
+	if (p->host)
+		return write_piece(x->s, p, p->from.data, p->remainder.data, err);
+	if (x->s->background)
 		from = x->s->snapshot + x->at;
-	} else {
-		from = staging = mem_alloc(all, 1);
-		b->copy_out(x->s->e->stream, staging, p->device.data, n);
-		if (all > n)
-			b->copy_out(x->s->e->stream, staging + n, p->remainder.data, all - n);
-		engine_sync(x->s->e);
-	}
-	rc = write_piece(x->s, p, from, err);
+	else
+		from = staging = stage(x->s->e, p);
+	rc = write_piece(x->s, p, from, from + n, err);
 	free(staging);
-	x->at += all;
+	x->at += save_piece_bytes(p);
 	return rc;
 }
 
@@ -253,12 +258,17 @@ write_file(struct saver *s, struct err *err)
 	return ckpt_writer_finish(s->writer, &s->lines, err);
 }
 
+/* What lies on the host stays as it is meanwhile. */
 static void *
 file_job(void *arg)
 {
 	struct saver *s = arg;
+	int rc;
 
-	job_end(s, write_file(s, &s->err));
+	host_held(s->e);
+	rc = write_file(s, &s->err);
+	host_resume(s->e);
+	job_end(s, rc);
 	return NULL;
 }
 
@@ -362,6 +372,7 @@ begin_files(struct saver *s, struct err *err)
 		return -1;
 	if (s->background)
 		copy_pieces(s);
+	host_hold(s->e);
 	job_start(s, file_job);
 	return 0;
 }
@@ -394,10 +405,7 @@ saver_free(struct saver *s)
 		return;
 	job_join(s);
 	s->e->held = NULL;
-	for (size_t i = 0; s->snapshot && s->e->backend->unpin && i < s->bytes; i += PART)
-		s->e->backend->unpin(s->e->device, s->snapshot + i);
-	if (s->snapshot)
-		munmap(s->snapshot, s->bytes);
+	pinned_free(s->e, s->snapshot, s->bytes, PART);
 	reset(s);
 	str_release(&s->lines);
 	str_release(&s->options);

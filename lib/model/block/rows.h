@@ -62,6 +62,7 @@ enum dim {
 	D_OWN,
 	D_OWN_MATRICES, /* of it, matrices of layers, and all else */
 	D_OWN_OTHERS,
+	D_RING, /* what is on its way to the host */
 	D_SCALARS,
 	/* of 8-bit operands */
 	D_TWO,
@@ -126,6 +127,7 @@ enum condition {
 	IF_FP8,          /* linears read 8-bit operands */
 	IF_FP8_TRAINING,
 	IF_FP8_HISTORY, /* scaled by those of earlier steps */
+	IF_AVERAGE,      /* an average of the weights is kept */
 };
 
 enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
@@ -149,9 +151,9 @@ struct param_row {
  * inputs and weights, F8_GRAD: of gradients of outputs. */
 enum element { ACT, REAL, STREAM, GRADS, I32, U16, I64, BF16, F32, F64, F8, F8_GRAD };
 
-/* Where a buffer exists: once per run, per slot of saved activations, per layer of a slot, per
- * micro batch or link of the schedule, or in scratch. */
-enum level { RUN, SLOT, LAYER, BATCH, LINK, STEP };
+/* Where a buffer exists: once per run, on the device or the host, per slot of saved activations,
+ * per layer of a slot, per micro batch or link of the schedule, or in scratch. */
+enum level { RUN, HOST, SLOT, LAYER, BATCH, LINK, STEP };
 
 /* Scratch buffers live in phases; those without a common phase share bytes. The backward pass of an
  * attention block has two phases: up to the gradients of q, k and v, and from there on. */

@@ -1,0 +1,47 @@
+/*
+ * host.h - the host beside the device: a thread that computes on arrays in host memory
+ *
+ * Jobs run one at a time, in the order in which the main thread queued them, beside whatever the
+ * device computes. They use the operations of the backend of the host's own processors, and get
+ * pieces of the device's arrays through the ring (BUF_RING): one is copied while the one before it
+ * is used. A save that reads host arrays holds the jobs that were queued after it.
+ */
+#ifndef TRAIN_ENGINE_HOST_H
+#define TRAIN_ENGINE_HOST_H
+
+#include "train/engine/engine.h"
+
+struct host;
+
+/* Takes ARENA_HOST; sets e->host, or leaves it NULL where the plan keeps nothing on the host. */
+int host_open(struct engine *e, const struct device_config *c, struct err *err);
+void host_close(struct engine *e);
+
+/* What a job computes with: the main thread only while no job is queued. */
+struct stream *host_stream(const struct engine *e);
+/* The stream of the device for copies to the host, which only jobs use. */
+struct stream *host_arrivals(const struct engine *e);
+
+/* Queues run(e, arg); arg must live until then. Returns the job's number. */
+int64_t host_queue(struct engine *e, void (*run)(struct engine *, void *arg), void *arg);
+/* Waits for a job and all before it; 0 is no job. */
+void host_await(struct engine *e, int64_t job);
+
+/* What to do with the pieces of the own parts (memory_piece). */
+struct host_walk {
+	/* Queues the copies of a piece on host_arrivals; slot: real, of the piece's count. */
+	void (*fetch)(struct engine *, const struct piece *, const struct tensor *slot, void *ctx);
+	/* Uses it: the copies are there. */
+	void (*take)(struct engine *, const struct piece *, const struct tensor *slot, void *ctx);
+	void *ctx;
+};
+/* Calls fetch and take for each piece, in the flat order. For jobs. */
+void host_walk(struct engine *e, const struct host_walk *w);
+
+/* From the main thread: host arrays stay as the jobs queued so far leave them, until host_resume.
+ * Then, from any one thread: host_held waits until they are so. */
+void host_hold(struct engine *e);
+void host_held(struct engine *e);
+void host_resume(struct engine *e);
+
+#endif
