@@ -215,7 +215,7 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 		c.nonfinite = mem_zalloc((size_t)src->count, sizeof *c.nonfinite);
 	str_adds(&c.state, o->state);
 	if (o->given)
-		provenance_add(&c.state, o->verb, o->given, src);
+		provenance_add(&c.state, o->verb, o->given, o->origin ? o->origin : src);
 	rc = write_all(&c, notes, e);
 	free(c.nonfinite);
 	str_release(&c.state);

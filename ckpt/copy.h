@@ -17,6 +17,7 @@ struct copy_options {
 	/* what is recorded as the checkpoint's provenance; NULL: nothing is */
 	const char *verb;
 	const struct opt_parse *given;
+	const struct source *origin; /* whose format and sum it names; NULL: those of the source */
 	const struct layout *layout; /* whose ranks' files are written */
 	enum dtype dtype;            /* of the weights; DTYPE_NONE: as they are stored */
 	bool no_optim, force;

@@ -137,6 +137,81 @@ copy()
 	fails 1 "mckpt: 'b' holds a checkpoint already; --force writes into it" mckpt cast --dtype fp16 a b
 }
 
+# sums CHECKPOINT: name, type, shape and checksum of every tensor
+sums()
+{
+	grep -v -e '^#' -e '^tensor' "$1"/iter_*/manifest.tsv | cut -f 1-3,9
+}
+
+@test "upcycle: every expert is the MLP, the rest as it was" {
+	refused 0 "" mckpt upcycle --num-experts 4 --router-init-std 0.1 "$hf/llama" moe
+	mckpt verify moe
+	mckpt import "$hf/llama" dense
+	for e in 0 1 2 3; do
+		sums moe | grep -v router | sed -n "s/\.experts\.$e\./.experts./; /experts\.[0-9]/d; p" |
+			sed 's/\.experts\.linear/.linear/' | diff - <(sums dense)
+	done
+	sums moe | grep router | cut -f 1-3 >routers
+	[ "$(cut -f 2- routers | sort | uniq -c)" = "      4 BF16	4,64" ]
+	[ "$(mckpt cat moe decoder.layers.1.mlp.router.weight | tr '\t' '\n' |
+		awk '{ q += $1 * $1 } END { s = sqrt(q / NR); print NR, (s > 0.085 && s < 0.115) }')" = "256 1" ]
+	mckpt info moe | grep -q 'state_provenance_0	upcycle --num-experts 4 --router-init-std 0.1; Hugging Face directory '
+	mexport -q moe out
+	grep -q '"model_type": "mixtral"' out/config.json
+	"$make_checkpoint" a 131
+	refused 0 "mckpt: a/iter_0000007: the optimizer's state is left out" \
+		mckpt upcycle --num-experts 2 --dtype bf16 a b
+	[ "$(mckpt info b | grep -e '^optimizer' -e '^dtype' -e state_iteration)" = "dtype	BF16
+optimizer	false
+state_iteration	7" ]
+}
+
+@test "upcycle --ffn-init-ratio: channels of gate, up and down begin anew, as normal as those before" {
+	mckpt import "$hf/llama" dense
+	mckpt upcycle --num-experts 2 --ffn-init-ratio 0.25 dense a
+	mckpt upcycle --num-experts 2 --ffn-init-ratio 0.25 dense b
+	mckpt diff a b >diff
+	mckpt upcycle --num-experts 2 --ffn-init-ratio 0.25 --seed 5 dense c
+	run mckpt diff --only '*experts.1*' a c
+	[ "$(printf '%s\n' "${lines[@]}" | grep -c differs)" = 12 ]
+	# rows MATRIX WHERE: as lines, of a channel each
+	rows() {
+		mckpt cat "$2" "$1" | if [[ $1 == *down* ]]; then
+			awk '{ for (i = 1; i <= NF; i++) t[i] = t[i] $i "\t" } END { for (i = 1; i <= NF; i++) print t[i] }'
+		else
+			sed 's/$/\t/'
+		fi
+	}
+	for m in gate up down; do
+		rows decoder.layers.2.mlp.linear_$m.weight dense >old
+		for e in 0 1; do
+			rows decoder.layers.2.mlp.experts.$e.linear_$m.weight a >new
+			paste -d '|' old new | awk -F '|' '$1 != $2 { print NR }' >channels.$e.$m
+			[ "$(wc -l <channels.$e.$m)" = 44 ]
+			cmp channels.$e.$m channels.$e.gate
+			paste -d '|' old new | awk -F '|' '$1 != $2' | awk -F '[|\t]+' '
+				{ for (i = 1; i <= 64; i++) { a += $i; p += $i ^ 2; b += $(64 + i); q += $(64 + i) ^ 2 } }
+				END { n = 64 * NR; s = sqrt(p / n); exit !((q / p) ^ 0.5 > 0.95 && (q / p) ^ 0.5 < 1.05 &&
+					(a - b) ^ 2 < 9 * n * s ^ 2) }'
+		done
+		run cmp channels.0.$m channels.1.$m
+		[ "$status" = 1 ]
+	done
+}
+
+@test "upcycle refuses what cannot have experts" {
+	fails 2 "mckpt: --num-experts: needed, such as 8" mckpt upcycle "$hf/llama" ck
+	fails 1 "mckpt: $hf/mixtral: the model has 4 experts already" mckpt upcycle --num-experts 4 "$hf/mixtral" ck
+	fails 1 "mckpt: $hf/llama: --moe-router-topk 5: must be at most --num-experts 4" \
+		mckpt upcycle --num-experts 4 --moe-router-topk 5 "$hf/llama" ck
+	fails 1 "mckpt: $hf/gpt2: --num-experts: experts have no biases: give --disable-bias-linear, or --linear-biases without mlp" \
+		mckpt upcycle --num-experts 4 "$hf/gpt2" ck
+	fails 2 "mckpt: --ffn-init-ratio 1.5: must be from 0 to 1" mckpt upcycle --num-experts 4 --ffn-init-ratio 1.5 "$hf/llama" ck
+	[ ! -e ck ]
+	mckpt import "$hf/llama" ck
+	fails 1 "mckpt: 'ck' holds a checkpoint already; --force writes into it" mckpt upcycle --num-experts 4 "$hf/llama" ck
+}
+
 @test "a copy records where it comes from" {
 	mckpt import --dtype fp32 "$hf/llama" a
 	mckpt reshard --tensor-model-parallel-size 2 --no-optim a b

@@ -1,0 +1,109 @@
+/*
+ * upcycle.c - mckpt upcycle
+ *
+ * A dense model becomes one with experts. What its tensors hold is upcycled.h's; the copy is that
+ * of the other verbs.
+ */
+#include "ckpt/copy.h"
+#include "ckpt/upcycled.h"
+#include "ckpt/verbs.h"
+
+struct upcycle_config {
+	int64_t num_experts, topk, seed;
+	double ratio, router_std;
+	int dtype; /* of copy_dtypes */
+	bool force;
+};
+
+/* clang-format off */
+#define NUMBER(n, f, hi, d, h) \
+	{ .name = n, .type = OPT_NUMBER, .off = offsetof(struct upcycle_config, f), .min = 0, \
+	  .max = hi, .def = d, .help = h }
+/* clang-format on */
+
+static const struct opt upcycle_opts[] = {
+	SIZE(struct upcycle_config, "num-experts", num_experts, NULL,
+	    "experts of each layer, all of the width of its MLP"),
+	SIZE(struct upcycle_config, "moe-router-topk", topk, "2",
+	    "experts that a token is sent to, whose weights sum to 1"),
+	NUMBER("ffn-init-ratio", ratio, 1, "0",
+	    "share of the channels of each expert that begin anew, as normal numbers with the mean "
+	    "and deviation of those they replace; 0.5 is usual, 0 copies the MLP"),
+	NUMBER("router-init-std", router_std, 1e3, NULL,
+	    "standard deviation of the router's numbers; the model's --init-method-std by default"),
+	{ .name = "seed",
+	    .type = OPT_INT,
+	    .off = offsetof(struct upcycle_config, seed),
+	    .max = 1e15,
+	    .def = "1234",
+	    .help = "of what is random" },
+	CHOICE(struct upcycle_config, "dtype", dtype, copy_dtypes, "keep",
+	    "type of the tensors; rounds to nearest, once"),
+	FLAG(struct upcycle_config, "force", force,
+	    "write into a directory that holds a checkpoint"),
+	OPT_END,
+};
+
+/* Writes the checkpoint of a dense model without problems. */
+static int
+upcycle(struct source *dense, const struct upcycle_rule *rule, struct copy_options *o,
+    struct str *notes, struct err *e)
+{
+	struct source *s = upcycled_open(dense, rule, e);
+	int rc;
+
+	if (!s)
+		return -1;
+	if (dense->rule)
+		str_addf(notes, "%s: the optimizer's state is left out\n", dense->path);
+	o->origin = dense;
+	o->options = s->options.buf;
+	o->state = s->state_text.buf;
+	rc = copy_source(s, o, notes, e);
+	source_close(s);
+	return rc;
+}
+
+static int
+run_upcycle(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	static const struct layout one = { 1, 1, 1, 1 };
+	const struct upcycle_config *c = p->cfg;
+	struct upcycle_rule rule = { c->num_experts, c->topk, c->ratio, c->router_std,
+		(uint64_t)c->seed };
+	struct copy_options o = { .verb = "upcycle",
+		.given = p,
+		.layout = &one,
+		.dtype = copy_types[c->dtype],
+		.force = c->force };
+	struct str notes = { 0 };
+	struct source *s;
+	int rc = cli_operands(argc, 2, "SRC DST", e);
+
+	if (rc)
+		return rc;
+	if (!opt_given(p, "num-experts")) {
+		err_set(e, "--num-experts: needed, such as 8");
+		return CLI_USAGE;
+	}
+	s = source_open(argv[0], e);
+	if (!s)
+		return CLI_FAILED;
+	if (!opt_given(p, "router-init-std"))
+		rule.router_std = s->config.init_method_std;
+	o.save = argv[1];
+	str_add(&notes, s->notes.buf, s->notes.len);
+	rc = source_require(s, e);
+	if (rc == 0)
+		rc = upcycle(s, &rule, &o, &notes, e);
+	cli_notes(&notes);
+	source_close(s);
+	return rc;
+}
+
+const struct verb verb_upcycle = { .name = "upcycle",
+	.operands = "SRC DST",
+	.summary = "make a model with experts of a dense one",
+	.opts = upcycle_opts,
+	.cfg_size = sizeof(struct upcycle_config),
+	.run_given = run_upcycle };
