@@ -151,6 +151,59 @@ choose_dtype(struct export *x)
 	    : 0;
 }
 
+/* Which states are written. */
+static int
+choose_states(struct export *x)
+{
+	const struct source *s = x->src;
+	bool optim = s->rule && !x->o->no_optim;
+
+	if (optim && strcmp(s->rule->name, "adam"))
+		return err_set(x->e,
+		    "%s: its optimizer is %s, whose states are not written; --no-optim leaves "
+		    "them out",
+		    s->path, s->rule->name);
+	if (optim && s->config.num_experts)
+		return err_set(x->e,
+		    "%s: the states of a model with experts are not written; --no-optim leaves "
+		    "them out",
+		    s->path);
+	x->num_kinds = optim ? KIND_STATES + optim_num_states(s->rule) : 1;
+	x->has_master = optim && (x->dtype != DTYPE_F32 || x->o->use_distributed_optimizer);
+	return 0;
+}
+
+/* Ranks of a stage that share the experts. */
+static int
+check_experts(const struct export *x)
+{
+	long long n = x->o->expert_ranks, experts = x->src->config.num_experts;
+
+	if (n == 1 || (experts && experts % n == 0))
+		return 0;
+	return err_set(x->e,
+	    "--expert-model-parallel-size %lld: must divide the number of experts, %lld", n,
+	    experts);
+}
+
+/* By the format and whose names were asked for. */
+static int
+make_map(struct export *x)
+{
+	struct source *s = x->src;
+	bool dist = x->o->format == EXPORT_TORCH_DIST;
+	struct megatron_model m = { .config = &s->config,
+		.param = s->param,
+		.count = s->count,
+		.padded_vocab_size = x->padded_vocab_size };
+
+	m.names = !x->o->local ? MEGATRON_ENGINE : dist ? MEGATRON_LOCAL_DIST : MEGATRON_LOCAL;
+	m.experts = dist             ? MEGATRON_STACKED
+	    : x->o->moe_grouped_gemm ? MEGATRON_GROUPED
+				     : MEGATRON_SEQUENTIAL;
+	return megatron_map_init(&x->map, &m, x->e);
+}
+
 /* Everything that can be wrong before the first byte. */
 static int
 check(struct export *x, struct str *notes)
@@ -158,31 +211,18 @@ check(struct export *x, struct str *notes)
 	const struct export_options *o = x->o;
 	struct source *s = x->src;
 	int64_t t = o->layout.tensor_model_parallel_size;
-	bool optim = s->rule && !o->no_optim, adam = optim && !strcmp(s->rule->name, "adam");
 
 	x->padded_vocab_size = megatron_padded_vocab(&s->config, t);
 	if (source_require(s, x->e) < 0 || resolve_layout(x) < 0 || choose_dtype(x) < 0 ||
-	    export_check_args(x, x->e) < 0)
+	    check_experts(x) < 0 || export_check_args(x, x->e) < 0 || choose_states(x) < 0)
 		return -1;
-	if (optim && !adam)
-		return err_set(x->e,
-		    "%s: its optimizer is %s, whose states are not written; --no-optim leaves "
-		    "them out",
-		    s->path, s->rule->name);
-	x->num_kinds = optim ? KIND_STATES + optim_num_states(s->rule) : 1;
-	x->has_master = optim && (x->dtype != DTYPE_F32 || o->use_distributed_optimizer);
 	export_take_schedule(x);
-	if (optim && x->schedule.lr == 0)
+	if (x->num_kinds > 1 && x->schedule.lr == 0)
 		str_addf(notes,
 		    "%s: its learning rate is not known: Megatron-LM takes the optimizer only with "
 		    "the --lr and --min-lr of its run\n",
 		    s->path);
-	if (megatron_map_init(&x->map,
-		&(struct megatron_model){ &s->config, s->param, s->count,
-		    o->local && o->format == EXPORT_TORCH ? MEGATRON_LOCAL : MEGATRON_ENGINE,
-		    x->padded_vocab_size },
-		x->e) < 0 ||
-	    megatron_check_ranks(&x->map, t, x->e) < 0)
+	if (make_map(x) < 0 || megatron_check_ranks(&x->map, t, x->e) < 0)
 		return -1;
 	if (x->padded_vocab_size > s->config.vocab_size)
 		str_addf(notes,
@@ -237,9 +277,10 @@ export_source(const struct export_options *o, struct str *notes, struct err *e)
 struct export_config {
 	int to, dtype, transformer_impl;
 	struct layout layout; /* data_parallel_size and context_parallel_size are not options */
+	int64_t expert_ranks;
 	struct split_options split;
 	double lr, min_lr;
-	bool use_distributed_optimizer, no_optim, force;
+	bool use_distributed_optimizer, no_optim, force, moe_grouped_gemm;
 };
 
 /* Whose names a checkpoint of torch has; the order of the words. */
@@ -260,11 +301,16 @@ static const struct opt export_opts[] = {
 	SIZE(struct export_config, "pipeline-model-parallel-size",
 	    layout.pipeline_model_parallel_size, "1",
 	    "pipeline stages; equal unless an option says how"),
+	SIZE(struct export_config, "expert-model-parallel-size", expert_ranks, "1",
+	    "ranks that share the experts of a layer, and hold the rest once more each"),
 	SPLIT_OPTS(struct export_config, split),
 	CHOICE(struct export_config, "dtype", dtype, copy_dtypes, "keep",
 	    "type of the weights; by default that of the run, or of the tensors"),
 	CHOICE(struct export_config, "transformer-impl", transformer_impl, implementations,
-	    "transformer_engine", "whose names of norms the files of torch have"),
+	    "transformer_engine",
+	    "whose names of norms the files of torch have, and in torch_dist those before experts"),
+	FLAG(struct export_config, "moe-grouped-gemm", moe_grouped_gemm,
+	    "name experts in the files of torch as a run with this option does"),
 	FLAG(struct export_config, "use-distributed-optimizer", use_distributed_optimizer,
 	    "store the optimizer as a run with this option does: distrib_optim.pt, or "
 	    "fully_reshardable"),
@@ -286,6 +332,8 @@ run_export(const void *cfg, int argc, char **argv, struct err *e)
 	int rc = cli_operands(argc, 2, "SRC DST", e);
 	struct export_options o = { .format = (enum export_format)c->to,
 		.layout = c->layout,
+		.expert_ranks = c->expert_ranks,
+		.moe_grouped_gemm = c->moe_grouped_gemm,
 		.split = c->split,
 		.dtype = copy_types[c->dtype],
 		.lr = c->lr,

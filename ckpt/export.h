@@ -17,11 +17,13 @@ struct export_options {
 	enum export_format format;
 	/* of the run that will read it: the files of torch, the chunks of torch_dist */
 	struct layout layout;
+	int64_t expert_ranks; /* that share the experts of a layer: files of torch */
 	struct split_options split;
 	enum dtype dtype;  /* of the weights; DTYPE_NONE: as the run had them */
 	double lr, min_lr; /* of the run that will read it; 0: of the one that wrote it */
 	bool use_distributed_optimizer, no_optim, force;
-	bool local; /* Megatron-LM's own names of norms, not Transformer Engine's */
+	bool local;            /* Megatron-LM's own names of norms, not Transformer Engine's */
+	bool moe_grouped_gemm; /* names of experts in torch, as with this option of the run */
 };
 
 #endif

@@ -61,7 +61,6 @@ static const struct {
 	{ "apply_query_key_layer_scaling", false, false },
 	{ "openai_gelu", false, false },
 	{ "bias_swiglu_fusion", true, false },
-	{ "num_experts", false, true },
 	{ "mtp_num_layers", false, true },
 	{ "sequence_parallel", false, false },
 	{ "overlap_grad_reduce", false, false },
@@ -155,6 +154,49 @@ put_window(struct str *out, const struct model_config *c)
 	}
 }
 
+static void
+put_expert_layers(struct str *out, const struct model_config *c)
+{
+	pickle_put_text(out, "moe_layer_freq");
+	if (model_expert_layers(c) < c->num_layers) {
+		pickle_open_list(out);
+		for (int64_t i = 0; i < c->num_layers; i++)
+			pickle_put_int(out, layer_has_experts(c, i));
+		pickle_close_list(out);
+	} else {
+		pickle_put_int(out, 1);
+	}
+}
+
+static void
+put_experts(const struct export *x, struct str *out)
+{
+	const struct model_config *c = &x->src->config;
+
+	put_optional(out, "num_experts", c->num_experts);
+	put_int(out, "expert_model_parallel_size", x->o->expert_ranks);
+	put_int(out, "expert_tensor_parallel_size", x->layout.tensor_model_parallel_size);
+	if (!c->num_experts)
+		return;
+	put_expert_layers(out, c);
+	put_int(out, "moe_router_topk", c->moe_router_topk);
+	put_int(out, "moe_ffn_hidden_size", c->moe_ffn_hidden_size);
+	put_optional(
+	    out, "moe_shared_expert_intermediate_size", c->moe_shared_expert_intermediate_size);
+	put_text(
+	    out, "moe_router_score_function", router_score_names[c->moe_router_score_function]);
+	put_bool(out, "moe_router_pre_softmax", c->moe_router_pre_softmax);
+	put_bool(out, "moe_router_enable_expert_bias", c->moe_router_enable_expert_bias);
+	put_double(out, "moe_router_bias_update_rate", c->moe_router_bias_update_rate);
+	put_text(out, "moe_router_load_balancing_type",
+	    balancing_names[c->moe_router_load_balancing_type]);
+	put_double(out, "moe_aux_loss_coeff", c->moe_aux_loss_coeff);
+	put_double(out, "moe_z_loss_coeff", c->moe_z_loss_coeff);
+	put_optional(out, "moe_router_topk_scaling_factor", 0);
+	put_bool(out, "moe_grouped_gemm", x->o->moe_grouped_gemm);
+	put_text(out, "moe_token_dispatcher_type", "alltoall");
+}
+
 /* Fields that Megatron-LM says in several args, or in other words. GELU by the error function is
  * what it computes without its fusion. */
 static void
@@ -210,10 +252,8 @@ put_layout(const struct export *x, struct str *out)
 	else
 		pickle_put_none(out);
 	put_int(out, "context_parallel_size", 1);
-	put_int(out, "expert_model_parallel_size", 1);
-	put_int(out, "expert_tensor_parallel_size", t);
-	put_int(out, "data_parallel_size", 1);
-	put_int(out, "world_size", t * p);
+	put_int(out, "data_parallel_size", x->o->expert_ranks);
+	put_int(out, "world_size", t * p * x->o->expert_ranks);
 	put_int(out, "padded_vocab_size", x->padded_vocab_size);
 }
 
@@ -233,6 +273,7 @@ put_args(const struct export *x, struct str *out)
 	put_fields(out, &x->src->config);
 	put_recipe(out, &x->src->config);
 	put_layout(x, out);
+	put_experts(x, out);
 	pickle_put_text(out, "params_dtype");
 	pickle_put_dtype(out, x->dtype);
 	put_bool(out, "bf16", x->dtype == DTYPE_BF16);

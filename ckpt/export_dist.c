@@ -5,8 +5,9 @@
  *   .metadata       what each is, and where
  *   metadata.json   the format's name
  *
- * Tensors of the layers are stacked: the layer is their first dimension, and a chunk is of one
- * layer and one tensor rank. Source: torch/distributed/checkpoint/metadata.py; Megatron-LM
+ * Tensors of the layers are stacked: the layer is their first dimension, unless some layers have
+ * experts and some have not, and the expert is the next. A chunk is of one layer, one expert and
+ * one tensor rank. Source: torch/distributed/checkpoint/metadata.py; Megatron-LM
  * core/dist_checkpointing.
  */
 #include "ckpt/export_impl.h"
@@ -30,6 +31,53 @@ struct dist_file {
 	uint64_t at;
 	struct str names, places;
 };
+
+/* A stored tensor: its name, and what it has before the dimensions of the model's tensor. */
+struct stack {
+	char name[128];
+	int ndim;
+	int64_t at[2], size[2];
+};
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+/* Whether all layers have the same tensors. */
+static bool
+is_uniform(const struct export *x)
+{
+	const struct model_config *c = &x->src->config;
+
+	return !c->num_experts || model_expert_layers(c) == c->num_layers;
+}
+
+/* Where a tensor of the model is stored. */
+static struct stack
+stack_of(const struct export *x, const struct megatron_tensor *t)
+{
+	const struct model_config *c = &x->src->config;
+	const char *mark = is_uniform(x) ? strstr(t->name, "%d.") : NULL;
+	struct stack s = { .ndim = 0 };
+
+	if (mark) {
+		snprintf(s.name, sizeof s.name, "%.*s%s", (int)(mark - t->name), t->name, mark + 3);
+		s.at[s.ndim] = t->layer;
+		s.size[s.ndim++] = c->num_layers;
+	} else {
+		megatron_key(t, 0, 0, s.name);
+	}
+	if (t->expert >= 0) {
+		s.at[s.ndim] = t->expert;
+		s.size[s.ndim++] = c->num_experts;
+	}
+	return s;
+}
+
+/* Whether two tensors of the model are in one. */
+static bool
+same_stack(const struct export *x, const struct megatron_tensor *a, const struct megatron_tensor *b)
+{
+	return a->name == b->name && (is_uniform(x) || a->layer == b->layer);
+}
 
 /* --- metadata --------------------------------------------------------------------------------- */
 
@@ -210,42 +258,55 @@ put_common(struct dist_file *f)
 	str_release(&s);
 }
 
+/* "0.3", or "0" where there is none. */
+static void
+add_numbers(struct str *out, int n, const int64_t *x, int64_t none)
+{
+	for (int i = 0; i < n; i++)
+		str_addf(out, "%s%lld", i ? "." : "", (long long)x[i]);
+	if (n == 0)
+		str_addf(out, "%lld", (long long)none);
+}
+
 /* Linear layers have a state of their own, which is empty without FP8; its loader asks for it. */
 static void
 put_extra_states(struct dist_file *f)
 {
-	static const char *const linears[] = { "self_attention.linear_proj",
-		"self_attention.linear_qkv", "mlp.linear_fc1", "mlp.linear_fc2" };
-	int layers = (int)f->x->src->config.num_layers;
-	struct str s = { 0 };
+	const struct export *x = f->x;
+	struct str s = { 0 }, name = { 0 };
 
 	pickle_begin(&s);
 	pickle_open_list(&s);
 	pickle_put_none(&s);
 	pickle_close_list(&s);
 	pickle_end(&s);
-	for (int layer = 0; layer < layers; layer++)
-		for (size_t i = 0; i < sizeof linears / sizeof *linears; i++) {
-			char name[128];
+	for (int i = 0; i < x->map.count; i++) {
+		struct stack at = stack_of(x, &x->map.tensor[i]);
+		char *end = strstr(at.name, ".weight");
 
-			snprintf(name, sizeof name, "decoder.layers.%s._extra_state/shard_%d_%d",
-			    linears[i], layer, layers);
-			put_object(f, name, &s);
-		}
+		if (!strstr(at.name, ".linear_") || !end)
+			continue;
+		str_clear(&name);
+		str_addf(&name, "%.*s._extra_state/shard_", (int)(end - at.name), at.name);
+		add_numbers(&name, at.ndim, at.at, 0);
+		str_addc(&name, '_');
+		add_numbers(&name, at.ndim, at.size, 1);
+		put_object(f, name.buf, &s);
+	}
 	str_release(&s);
+	str_release(&name);
 }
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-/* The box of a block's part in the whole tensor; of a stacked one the layer is the first dimension.
- */
+/* The box of a block's part in the stored tensor. */
 static struct slice
 chunk_box(const struct export *x, const struct megatron_tensor *t, int rank, int block)
 {
 	int64_t ranks = x->o->layout.tensor_model_parallel_size;
-	int stacked = strstr(t->name, "%d") != NULL;
+	const struct stack s = stack_of(x, t);
 	struct slice box = slice_whole(t->ndim, t->shape),
-		     out = { t->ndim + stacked, { 0 }, { 0 } };
+		     out = { t->ndim + s.ndim, { s.at[0], s.at[1] }, { 1, 1 } };
 
 	if (t->cut >= 0) {
 		int64_t part = t->shape[t->cut] / (ranks * t->blocks);
@@ -253,12 +314,10 @@ chunk_box(const struct export *x, const struct megatron_tensor *t, int rank, int
 		box.start[t->cut] = (block * ranks + rank) * part;
 		box.count[t->cut] = part;
 	}
-	if (stacked) {
-		out.start[0] = t->layer;
-		out.count[0] = 1;
+	for (int d = 0; d < t->ndim; d++) {
+		out.start[s.ndim + d] = box.start[d];
+		out.count[s.ndim + d] = box.count[d];
 	}
-	memcpy(out.start + stacked, box.start, (size_t)t->ndim * sizeof *box.start);
-	memcpy(out.count + stacked, box.count, (size_t)t->ndim * sizeof *box.count);
 	return out;
 }
 
@@ -305,27 +364,24 @@ kind_prefix(const struct export *x, int kind, char out[64])
 							  : "fp32_param");
 }
 
-/* The tensors of one name: a stack of all layers' or one. first is the first of them. */
+/* The tensors of one name: a stack or one. first is the first of them. */
 static int
 put_stack(struct dist_file *f, int first, int kind)
 {
 	struct export *x = f->x;
 	const struct megatron_tensor *t = &x->map.tensor[first];
-	const char *mark = strstr(t->name, "%d.");
-	int64_t shape[SLICE_DIMS] = { x->src->config.num_layers };
+	const struct stack s = stack_of(x, t);
+	int64_t shape[SLICE_DIMS] = { s.size[0], s.size[1] };
 	char name[200], prefix[64];
 	int ranks = t->cut < 0 ? 1 : (int)x->o->layout.tensor_model_parallel_size;
 
 	kind_prefix(x, kind, prefix);
-	if (mark)
-		snprintf(name, sizeof name, "%s%.*s%s", prefix, (int)(mark - t->name), t->name,
-		    mark + 3);
-	else
-		snprintf(name, sizeof name, "%s%s", prefix, t->name);
-	memcpy(shape + (mark != NULL), t->shape, (size_t)t->ndim * sizeof *shape);
-	open_tensor(&f->names, name, export_dtype(x, kind), t->ndim + (mark != NULL), shape);
+	snprintf(name, sizeof name, "%s%s", prefix, s.name);
+	for (int d = 0; d < t->ndim; d++)
+		shape[s.ndim + d] = t->shape[d];
+	open_tensor(&f->names, name, export_dtype(x, kind), t->ndim + s.ndim, shape);
 	for (int i = first; i < x->map.count; i++)
-		for (int rank = 0; rank < ranks && x->map.tensor[i].name == t->name; rank++)
+		for (int rank = 0; rank < ranks && same_stack(x, &x->map.tensor[i], t); rank++)
 			if (put_part(f, name, i, kind, rank) < 0)
 				return -1;
 	close_tensor(&f->names);
@@ -334,11 +390,11 @@ put_stack(struct dist_file *f, int first, int kind)
 
 /* Whether tensor i is the first of its name. */
 static bool
-is_first(const struct megatron_map *m, int i)
+is_first(const struct export *x, int i)
 {
 	int k = 0;
 
-	while (m->tensor[k].name != m->tensor[i].name)
+	while (!same_stack(x, &x->map.tensor[k], &x->map.tensor[i]))
 		k++;
 	return k == i;
 }
@@ -352,7 +408,7 @@ put_all(struct dist_file *f)
 	put_extra_states(f);
 	for (int kind = KIND_WEIGHT; kind < x->num_kinds; kind++)
 		for (int i = 0; i < x->map.count && export_has(x, kind); i++)
-			if (is_first(&x->map, i) && put_stack(f, i, kind) < 0)
+			if (is_first(x, i) && put_stack(f, i, kind) < 0)
 				return -1;
 	return 0;
 }

@@ -1,8 +1,8 @@
 /*
  * export_torch.c - Megatron-LM's format torch: a directory for each model rank
  *
- *   mp_rank_TT[_PPP]/model_optim_rng.pt   args, weights, optimizer
- *   mp_rank_TT[_PPP]/distrib_optim.pt     of the distributed optimizer: flat buffers
+ *   mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt   args, weights, optimizer
+ *   mp_rank_TT[_PPP]/distrib_optim.pt           of the distributed optimizer: flat buffers
  *
  * A file is a pickle that names its storages, then these in order; so the pickle is made first,
  * with a list of them.
@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor that a stage holds under a name, which counts layers from its chunk's first. */
+/* A tensor that a stage holds under a name, which counts layers from its chunk's first, and experts
+ * from the rank's. */
 struct item {
 	int tensor, chunk;
 	char key[128];
@@ -30,7 +31,7 @@ struct storage {
 /* A rank, and the file of it that is written. */
 struct rank_file {
 	struct export *x;
-	int tensor_rank, stage, count;
+	int tensor_rank, stage, expert_rank, count;
 	struct item *item; /* in the order of registration */
 	struct str pickle;
 	int num_storages;
@@ -49,6 +50,21 @@ add_item(struct rank_file *f, int tensor, int chunk, const char *key)
 	snprintf(it->key, sizeof it->key, "%s", key);
 }
 
+/* Whether a rank has a tensor of virtual stage v, whose layers are [first, end). */
+static bool
+holds(const struct rank_file *f, const struct megatron_tensor *t, int v, int64_t first, int64_t end)
+{
+	const struct export *x = f->x;
+	int64_t local = x->src->config.num_experts / x->o->expert_ranks;
+
+	if (t->layer < 0)
+		return v == 0;
+	if (t->layer >= x->src->config.num_layers)
+		return v == layout_stages(&x->layout) - 1;
+	return t->layer >= first && t->layer < end &&
+	    (t->expert < 0 || t->expert / local == f->expert_rank);
+}
+
 /* The last of several stages has a copy of a tied table, as its output table. */
 static void
 list_items(struct rank_file *f)
@@ -56,6 +72,7 @@ list_items(struct rank_file *f)
 	const struct export *x = f->x;
 	const struct model_config *c = &x->src->config;
 	int last = layout_stages(&x->layout) - 1;
+	int64_t expert = f->expert_rank * (c->num_experts / x->o->expert_ranks);
 	char key[128];
 
 	for (int j = 0; j < layout_chunks(&x->layout); j++) {
@@ -66,12 +83,9 @@ list_items(struct rank_file *f)
 		for (int i = 0; i < x->map.count; i++) {
 			const struct megatron_tensor *t = &x->map.tensor[i];
 
-			if (t->layer < 0 ? v != 0
-				: t->layer >= c->num_layers
-				? v != last
-				: t->layer < first || t->layer >= first + count)
+			if (!holds(f, t, v, first, first + count))
 				continue;
-			megatron_key(t, t->layer - (int)first, key);
+			megatron_key(t, first, expert, key);
 			add_item(f, i, j, key);
 		}
 		if (v == last && last > 0 && !c->untie_embeddings_and_output_weights)
@@ -94,14 +108,16 @@ put_tensor(struct rank_file *f, int item, int kind)
 	f->storage[f->num_storages++] = (struct storage){ item, kind };
 }
 
-/* Linear layers have a state of their own, which is empty without FP8; its loader looks for it. */
+/* Linear layers have a state of their own, which is empty without FP8; its loader looks for it. One
+ * of several experts has one: weight0. */
 static void
 put_extra(struct str *out, const char *key)
 {
 	const char *end = strstr(key, ".weight");
 	char name[160];
 
-	if (!end || end[7] || (!strstr(key, ".linear_") && strncmp(key, "output_layer", 12)))
+	if (!end || (end[7] && strcmp(end + 7, "0")) ||
+	    (!strstr(key, ".linear_") && strncmp(key, "output_layer", 12)))
 		return;
 	snprintf(name, sizeof name, "%.*s._extra_state", (int)(end - key), key);
 	pickle_put_text(out, name);
@@ -228,6 +244,8 @@ open_file(const struct rank_file *f, const char *name, struct outfile *out)
 	n = snprintf(path, sizeof path, "%s/mp_rank_%02d", x->tmp, f->tensor_rank);
 	if (x->layout.pipeline_model_parallel_size > 1)
 		n += snprintf(path + n, sizeof path - (size_t)n, "_%03d", f->stage);
+	if (x->o->expert_ranks > 1)
+		n += snprintf(path + n, sizeof path - (size_t)n, "_%03d", f->expert_rank);
 	if (io_mkdir_p(path, x->e) < 0)
 		return -1;
 	snprintf(path + n, sizeof path - (size_t)n, "/%s", name);
@@ -400,12 +418,13 @@ write_flat(struct rank_file *f)
 }
 
 static int
-write_rank(struct export *x, int tensor_rank, int stage)
+write_rank(struct export *x, int tensor_rank, int stage, int expert_rank)
 {
 	size_t most = (size_t)x->map.count + 1;
 	struct rank_file f = { .x = x,
 		.tensor_rank = tensor_rank,
 		.stage = stage,
+		.expert_rank = expert_rank,
 		.item = mem_alloc(most, sizeof *f.item),
 		.storage = mem_alloc(most * (size_t)x->num_kinds, sizeof *f.storage) };
 	int rc;
@@ -423,9 +442,11 @@ write_rank(struct export *x, int tensor_rank, int stage)
 int
 export_torch(struct export *x)
 {
+	int ranks = (int)x->layout.tensor_model_parallel_size, experts = (int)x->o->expert_ranks;
+
 	for (int stage = 0; stage < (int)x->layout.pipeline_model_parallel_size; stage++)
-		for (int t = 0; t < (int)x->layout.tensor_model_parallel_size; t++)
-			if (write_rank(x, t, stage) < 0)
+		for (int i = 0; i < ranks * experts; i++)
+			if (write_rank(x, i % ranks, stage, i / ranks) < 0)
 				return -1;
 	return 0;
 }

@@ -12,120 +12,202 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ROLES_MAX = 3 };
+
+/* Where a row applies: norms of attention that belong to its linear, and those that do not; the
+ * same of MLPs; the three names of experts. */
 enum {
-	ROLES_MAX = 3,
-	ENGINE = 1 << MEGATRON_ENGINE,
-	LOCAL = 1 << MEGATRON_LOCAL,
-	BOTH = ENGINE | LOCAL
+	ENGINE = 1,
+	LOCAL = 2,
+	FUSED = 4,
+	OWN = 8,
+	SEQUENTIAL = 16,
+	GROUPED = 32,
+	STACKED = 64,
+	ALL = 127
 };
 
-/* A tensor with its parameters from the first row on; with groups, a group of each in turn. */
+static const unsigned norms[][2] = { /* in layers with an MLP, and with experts */
+	[MEGATRON_ENGINE] = { ENGINE | FUSED, ENGINE | OWN },
+	[MEGATRON_LOCAL] = { LOCAL | OWN, LOCAL | OWN },
+	[MEGATRON_LOCAL_DIST] = { ENGINE | FUSED, ENGINE | FUSED }
+};
+
+static const unsigned experts[] = { [MEGATRON_SEQUENTIAL] = SEQUENTIAL,
+	[MEGATRON_GROUPED] = GROUPED,
+	[MEGATRON_STACKED] = STACKED };
+
+/* A tensor with its parameters from the first row on: once; with a group of each in turn, by
+ * key/value groups; or for each expert, cut along rows or along columns. */
+enum form { ONCE, BY_GROUPS, EXPERT_ROWS, EXPERT_COLUMNS };
+
 struct row {
-	unsigned names; /* which implementations call it so */
+	unsigned where;
 	const char *name;
 	int num_roles;
 	enum role role[ROLES_MAX];
-	bool grouped; /* by key/value groups */
+	enum form form;
 };
 
 #define LAYER "decoder.layers.%d."
+#define EXPERTS(where, fc1, fc2) \
+	{ where, LAYER "mlp.experts." fc1, 2, { ROLE_EXPERT_GATE, ROLE_EXPERT_UP }, EXPERT_ROWS }, \
+	{ \
+		where, LAYER "mlp.experts." fc2, 1, { ROLE_EXPERT_DOWN }, EXPERT_COLUMNS \
+	}
 
 /* In the order of registration: __init__ of SelfAttention makes linear_proj first. The norms of the
  * local implementation come before their block, those of Transformer Engine with their linear. */
 static const struct row rows[] = {
-	{ BOTH, "embedding.word_embeddings.weight", 1, { ROLE_WORD_EMBEDDINGS } },
-	{ BOTH, "embedding.position_embeddings.weight", 1, { ROLE_POSITION_EMBEDDINGS } },
+	{ ALL, "embedding.word_embeddings.weight", 1, { ROLE_WORD_EMBEDDINGS } },
+	{ ALL, "embedding.position_embeddings.weight", 1, { ROLE_POSITION_EMBEDDINGS } },
 	{ LOCAL, LAYER "input_layernorm.weight", 1, { ROLE_INPUT_NORM } },
 	{ LOCAL, LAYER "input_layernorm.bias", 1, { ROLE_INPUT_NORM_BIAS } },
-	{ BOTH, LAYER "self_attention.linear_proj.weight", 1, { ROLE_PROJ } },
-	{ BOTH, LAYER "self_attention.linear_proj.bias", 1, { ROLE_PROJ_BIAS } },
+	{ ALL, LAYER "self_attention.linear_proj.weight", 1, { ROLE_PROJ } },
+	{ ALL, LAYER "self_attention.linear_proj.bias", 1, { ROLE_PROJ_BIAS } },
 	{ ENGINE, LAYER "self_attention.linear_qkv.layer_norm_weight", 1, { ROLE_INPUT_NORM } },
 	{ ENGINE, LAYER "self_attention.linear_qkv.layer_norm_bias", 1, { ROLE_INPUT_NORM_BIAS } },
-	{ BOTH, LAYER "self_attention.linear_qkv.weight", 3, { ROLE_Q, ROLE_K, ROLE_V }, true },
-	{ BOTH, LAYER "self_attention.linear_qkv.bias", 3,
-	    { ROLE_Q_BIAS, ROLE_K_BIAS, ROLE_V_BIAS }, true },
-	{ BOTH, LAYER "self_attention.q_layernorm.weight", 1, { ROLE_Q_NORM } },
-	{ BOTH, LAYER "self_attention.q_layernorm.bias", 1, { ROLE_Q_NORM_BIAS } },
-	{ BOTH, LAYER "self_attention.k_layernorm.weight", 1, { ROLE_K_NORM } },
-	{ BOTH, LAYER "self_attention.k_layernorm.bias", 1, { ROLE_K_NORM_BIAS } },
-	{ LOCAL, LAYER "pre_mlp_layernorm.weight", 1, { ROLE_MLP_NORM } },
-	{ LOCAL, LAYER "pre_mlp_layernorm.bias", 1, { ROLE_MLP_NORM_BIAS } },
-	{ ENGINE, LAYER "mlp.linear_fc1.layer_norm_weight", 1, { ROLE_MLP_NORM } },
-	{ ENGINE, LAYER "mlp.linear_fc1.layer_norm_bias", 1, { ROLE_MLP_NORM_BIAS } },
-	{ BOTH, LAYER "mlp.linear_fc1.weight", 2, { ROLE_GATE, ROLE_UP } },
-	{ BOTH, LAYER "mlp.linear_fc1.bias", 2, { ROLE_GATE_BIAS, ROLE_UP_BIAS } },
-	{ BOTH, LAYER "mlp.linear_fc2.weight", 1, { ROLE_DOWN } },
-	{ BOTH, LAYER "mlp.linear_fc2.bias", 1, { ROLE_DOWN_BIAS } },
-	{ BOTH, "decoder.final_layernorm.weight", 1, { ROLE_FINAL_NORM } },
-	{ BOTH, "decoder.final_layernorm.bias", 1, { ROLE_FINAL_NORM_BIAS } },
-	{ BOTH, "output_layer.weight", 1, { ROLE_OUTPUT } },
+	{ ALL, LAYER "self_attention.linear_qkv.weight", 3, { ROLE_Q, ROLE_K, ROLE_V }, BY_GROUPS },
+	{ ALL, LAYER "self_attention.linear_qkv.bias", 3, { ROLE_Q_BIAS, ROLE_K_BIAS, ROLE_V_BIAS },
+	    BY_GROUPS },
+	{ ALL, LAYER "self_attention.q_layernorm.weight", 1, { ROLE_Q_NORM } },
+	{ ALL, LAYER "self_attention.q_layernorm.bias", 1, { ROLE_Q_NORM_BIAS } },
+	{ ALL, LAYER "self_attention.k_layernorm.weight", 1, { ROLE_K_NORM } },
+	{ ALL, LAYER "self_attention.k_layernorm.bias", 1, { ROLE_K_NORM_BIAS } },
+	{ OWN, LAYER "pre_mlp_layernorm.weight", 1, { ROLE_MLP_NORM } },
+	{ OWN, LAYER "pre_mlp_layernorm.bias", 1, { ROLE_MLP_NORM_BIAS } },
+	{ FUSED, LAYER "mlp.linear_fc1.layer_norm_weight", 1, { ROLE_MLP_NORM } },
+	{ FUSED, LAYER "mlp.linear_fc1.layer_norm_bias", 1, { ROLE_MLP_NORM_BIAS } },
+	{ ALL, LAYER "mlp.linear_fc1.weight", 2, { ROLE_GATE, ROLE_UP } },
+	{ ALL, LAYER "mlp.linear_fc1.bias", 2, { ROLE_GATE_BIAS, ROLE_UP_BIAS } },
+	{ ALL, LAYER "mlp.linear_fc2.weight", 1, { ROLE_DOWN } },
+	{ ALL, LAYER "mlp.linear_fc2.bias", 1, { ROLE_DOWN_BIAS } },
+	{ ALL, LAYER "mlp.router.weight", 1, { ROLE_ROUTER } },
+	{ ALL, LAYER "mlp.router.expert_bias", 1, { ROLE_EXPERT_BIAS } },
+	EXPERTS(
+	    SEQUENTIAL, "local_experts.%d.linear_fc1.weight", "local_experts.%d.linear_fc2.weight"),
+	EXPERTS(GROUPED, "linear_fc1.weight%d", "linear_fc2.weight%d"),
+	EXPERTS(STACKED, "experts.linear_fc1.weight", "experts.linear_fc2.weight"),
+	{ ALL, LAYER "mlp.shared_experts.linear_fc1.weight", 2,
+	    { ROLE_SHARED_GATE, ROLE_SHARED_UP } },
+	{ ALL, LAYER "mlp.shared_experts.linear_fc2.weight", 1, { ROLE_SHARED_DOWN } },
+	{ ALL, "decoder.final_layernorm.weight", 1, { ROLE_FINAL_NORM } },
+	{ ALL, "decoder.final_layernorm.bias", 1, { ROLE_FINAL_NORM_BIAS } },
+	{ ALL, "output_layer.weight", 1, { ROLE_OUTPUT } },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
 /* --- the map ---------------------------------------------------------------------------------- */
 
-/* The parameter of a layer with a role among n that begin with the layer's first; -1: none. */
+/* A layer: its parameters, the number of the first, and where rows apply. */
+struct layer {
+	const struct param *param;
+	int first, count;
+	unsigned where;
+};
+
+/* The parameter of a layer with a role, of an expert or of none; -1: none. */
 static int
-find(const struct param *p, int n, enum role role)
+find(const struct layer *l, enum role role, int expert)
 {
-	for (int i = 0; i < n && p[i].layer == p[0].layer; i++)
-		if (p[i].role == role)
+	for (int i = 0; i < l->count; i++)
+		if (l->param[i].role == role && l->param[i].expert == expert)
 			return i;
 	return -1;
 }
 
-/* Adds the tensor of a row for the layer that begins at parameter `at`, unless the layer has none
- * of its parameters. */
-static void
-add_row(struct megatron_map *m, const struct megatron_model *model, const struct row *r, int at)
+static int
+cut_of(const struct param *p, enum form form)
 {
-	const struct param *layer = &model->param[at];
+	if (form == EXPERT_ROWS || form == EXPERT_COLUMNS)
+		return form == EXPERT_COLUMNS;
+	return p->shard == SHARD_NONE ? -1 : p->shard_dim;
+}
+
+/* Adds the tensor of a row for a layer, of an expert or of none, unless the layer has none of its
+ * parameters. */
+static void
+add_tensor(struct megatron_map *m, const struct megatron_model *model, const struct row *r,
+    const struct layer *l, int expert)
+{
+	const struct param *p;
 	struct megatron_tensor *t = &m->tensor[m->count];
-	int64_t groups = r->grouped ? model->config->num_query_groups : 1, height = 0;
+	bool grouped = r->form == BY_GROUPS;
+	int64_t groups = grouped ? model->config->num_query_groups : 1, height = 0;
 	int has[ROLES_MAX], n = 0;
 
 	for (int k = 0; k < r->num_roles; k++)
-		if ((has[n] = find(layer, model->count - at, r->role[k])) >= 0)
+		if ((has[n] = find(l, r->role[k], expert)) >= 0)
 			n++;
 	if (n == 0)
 		return;
 	for (int k = 0; k < n; k++) {
-		int64_t run = layer[has[k]].shape[0] / groups;
+		int64_t run = l->param[has[k]].shape[0] / groups;
 
-		m->rows[at + has[k]] = (struct megatron_rows){ m->count, height, run, 0 };
+		m->rows[l->first + has[k]] = (struct megatron_rows){ m->count, height, run, 0 };
 		height += run;
 	}
 	for (int k = 0; k < n; k++)
-		m->rows[at + has[k]].step = height;
-	layer += has[0];
+		m->rows[l->first + has[k]].step = height;
+	p = &l->param[has[0]];
 	*t = (struct megatron_tensor){ .name = r->name,
-		.layer = layer->layer,
-		.first = at + has[0],
-		.ndim = layer->ndim,
-		.cut = layer->shard == SHARD_NONE ? -1 : layer->shard_dim,
-		.blocks = r->grouped ? 1 : n,
-		.decay = layer->ndim > 1 };
-	memcpy(t->shape, layer->shape, sizeof t->shape);
-	t->shape[0] = layer->shard == SHARD_VOCAB ? model->padded_vocab_size : groups * height;
+		.layer = p->layer,
+		.expert = expert,
+		.first = l->first + has[0],
+		.ndim = p->ndim,
+		.cut = cut_of(p, r->form),
+		.blocks = grouped ? 1 : n,
+		.decay = p->ndim > 1 };
+	memcpy(t->shape, p->shape, sizeof t->shape);
+	t->shape[0] = p->shard == SHARD_VOCAB ? model->padded_vocab_size : groups * height;
 	m->count++;
+}
+
+static void
+add_row(struct megatron_map *m, const struct megatron_model *model, const struct row *r,
+    const struct layer *l)
+{
+	bool experts_of = r->form == EXPERT_ROWS || r->form == EXPERT_COLUMNS;
+	int end = experts_of ? (int)model->config->num_experts : 0;
+
+	if (!(r->where & l->where))
+		return;
+	for (int expert = experts_of ? 0 : -1; expert < end; expert++)
+		add_tensor(m, model, r, l, expert);
+}
+
+/* The layer that begins at a parameter. */
+static struct layer
+layer_at(const struct megatron_model *model, int first)
+{
+	struct layer l = { .param = &model->param[first], .first = first };
+	bool sparse;
+
+	while (first + l.count < model->count && l.param[l.count].layer == l.param[0].layer)
+		l.count++;
+	sparse = find(&l, ROLE_ROUTER, -1) >= 0;
+	l.where = norms[model->names][sparse] | experts[model->experts];
+	return l;
 }
 
 int
 megatron_map_init(struct megatron_map *m, const struct megatron_model *model, struct err *e)
 {
-	const struct param *p = model->param;
-
 	*m = (struct megatron_map){ .tensor = mem_alloc((size_t)model->count, sizeof *m->tensor),
 		.rows = mem_alloc((size_t)model->count, sizeof *m->rows) };
 	for (int i = 0; i < model->count; i++)
 		m->rows[i].tensor = -1;
-	for (int i = 0; i < model->count; i++)
-		for (int k = 0; k < ROWS && (i == 0 || p[i].layer != p[i - 1].layer); k++)
-			if (rows[k].names & 1U << model->names)
-				add_row(m, model, &rows[k], i);
+	for (int i = 0; i < model->count;) {
+		struct layer l = layer_at(model, i);
+
+		for (int k = 0; k < ROWS; k++)
+			add_row(m, model, &rows[k], &l);
+		i += l.count;
+	}
 	for (int i = 0; i < model->count; i++)
 		if (m->rows[i].tensor < 0)
-			return err_set(e, "Megatron-LM has no tensor for '%s'", p[i].name);
+			return err_set(
+			    e, "Megatron-LM has no tensor for '%s'", model->param[i].name);
 	return 0;
 }
 
@@ -139,16 +221,13 @@ megatron_map_release(struct megatron_map *m)
 
 /* --- names and shapes ------------------------------------------------------------------------- */
 
-/* The layer is inserted by hand, so that no format string is data. */
 void
-megatron_key(const struct megatron_tensor *t, int layer, char out[128])
+megatron_key(
+    const struct megatron_tensor *t, int64_t first_layer, int64_t first_expert, char out[128])
 {
-	const char *mark = strstr(t->name, "%d");
+	const int number[2] = { t->layer - (int)first_layer, t->expert - (int)first_expert };
 
-	if (mark)
-		snprintf(out, 128, "%.*s%d%s", (int)(mark - t->name), t->name, layer, mark + 2);
-	else
-		snprintf(out, 128, "%s", t->name);
+	param_name(t->name, number, out, 128);
 }
 
 int64_t
@@ -168,7 +247,7 @@ megatron_check_ranks(const struct megatron_map *m, int64_t tensor_ranks, struct 
 
 		if (t->cut < 0 || t->shape[t->cut] % (tensor_ranks * t->blocks) == 0)
 			continue;
-		megatron_key(t, t->layer, key);
+		megatron_key(t, 0, 0, key);
 		return err_set(e,
 		    "%lld tensor ranks cannot share '%s': %lld is not a multiple of %lld",
 		    (long long)tensor_ranks, key, (long long)t->shape[t->cut],

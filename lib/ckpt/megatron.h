@@ -2,22 +2,28 @@
  * megatron.h - where the parameters of a model lie in Megatron-LM's tensors
  *
  * Megatron-LM keeps q, k and v in one tensor, group by group: the group's query heads, its key
- * head, its value head; and gate above up in another. Its vocabulary tables have padded rows. All
- * of its formats, and all states of its optimizers, follow this one map. Source: Megatron-LM
- * core/models/gpt, core/transformer/{attention,mlp}.py; spec/checkpoints.md 7 and 8.
+ * head, its value head; and gate above up in another, of an MLP or of an expert. Its vocabulary
+ * tables have padded rows. All of its formats, and all states of its optimizers, follow this one
+ * map. Source: Megatron-LM core/models/gpt, core/transformer/{attention,mlp}.py,
+ * core/transformer/moe/experts.py; spec/checkpoints.md 7 and 8.
  */
 #ifndef CKPT_MEGATRON_H
 #define CKPT_MEGATRON_H
 
 #include "lib/model/params.h"
 
-/* What the norms before a linear are called: by Transformer Engine they belong to that linear. The
- * torch_dist format has the first names whichever implementation trained. */
-enum megatron_names { MEGATRON_ENGINE, MEGATRON_LOCAL };
+/* What the norms before a linear are called: by Transformer Engine they belong to that linear, but
+ * those before experts do not. The torch_dist format has its names whichever implementation
+ * trained, and of Megatron-LM's own one also those before experts belong to a linear. */
+enum megatron_names { MEGATRON_ENGINE, MEGATRON_LOCAL, MEGATRON_LOCAL_DIST };
+/* What experts are called: modules in a list; tensors of one module, by --moe-grouped-gemm; or, in
+ * torch_dist, all by one name. */
+enum megatron_experts { MEGATRON_SEQUENTIAL, MEGATRON_GROUPED, MEGATRON_STACKED };
 
 struct megatron_tensor {
-	const char *name; /* "decoder.layers.%d.mlp.linear_fc1.weight" */
+	const char *name; /* "decoder.layers.%d.mlp.linear_fc1.weight"; a second %d is the expert */
 	int layer;        /* as in struct param */
+	int expert;       /* likewise */
 	int first;        /* of its parameters, which are all of its layer: its number */
 	int ndim;
 	int64_t shape[SLICE_DIMS]; /* whole, with padded rows */
@@ -49,6 +55,7 @@ struct megatron_model {
 	int count;
 	enum megatron_names names;
 	int64_t padded_vocab_size;
+	enum megatron_experts experts;
 };
 
 /* Released by megatron_map_release in every case. -1 when Megatron-LM has no tensor for a
@@ -56,9 +63,10 @@ struct megatron_model {
 int megatron_map_init(struct megatron_map *m, const struct megatron_model *model, struct err *e);
 void megatron_map_release(struct megatron_map *m);
 
-/* The name with a layer's number, which a file may count from its stage's first; without one for
- * tensors outside layers. */
-void megatron_key(const struct megatron_tensor *t, int layer, char out[128]);
+/* The name with the numbers of layer and expert, counted from those that are the first ones of a
+ * file: 0 and 0 for the model's. */
+void megatron_key(
+    const struct megatron_tensor *t, int64_t first_layer, int64_t first_expert, char out[128]);
 /* Rows of the vocabulary tables of a run of so many tensor ranks. */
 int64_t megatron_padded_vocab(const struct model_config *c, int64_t tensor_ranks);
 /* Whether so many tensor ranks can share every tensor; names the first that they cannot. */

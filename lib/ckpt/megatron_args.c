@@ -36,7 +36,13 @@ static const struct {
 static const struct {
 	const char *attribute, *plain, *what;
 } refused[] = {
-	{ "num_experts", NULL, "a mixture of experts" },
+	{ "moe_router_topk_scaling_factor", NULL, "a factor of the weights of experts" },
+	{ "moe_router_num_groups", NULL, "groups of experts" },
+	{ "moe_router_topk_limited_devices", NULL, "groups of experts" },
+	{ "moe_shared_expert_gate", NULL, "a gate of the shared expert" },
+	{ "moe_latent_size", NULL, "experts of a narrower input" },
+	{ "moe_mlp_glu_interleave_size", NULL, "rows of gate and up that take turns" },
+	{ "moe_apply_probs_on_input", NULL, "weights of experts before their activation" },
 	{ "mtp_num_layers", NULL, "multi-token prediction" },
 	{ "multi_latent_attention", NULL, "multi-latent attention" },
 	{ "experimental_attention_variant", NULL, "another attention" },
@@ -273,6 +279,27 @@ check_needed(const struct pickle_value *args, struct err *e)
 	return 0;
 }
 
+/* Experts are cut as other tensors are, or else a rank's file does not tell whose parts it has. */
+static int
+read_expert_ranks(const struct pickle_value *args, struct megatron_args *out, struct err *e)
+{
+	bool experts = !is_off(pickle_get(args, "num_experts"));
+	int64_t cut;
+
+	out->expert_ranks = 1;
+	if (!experts)
+		return 0;
+	if (read_count(args, "expert_model_parallel_size", 1, &out->expert_ranks, e) < 0 ||
+	    read_count(args, "expert_tensor_parallel_size", out->tensor_ranks, &cut, e) < 0)
+		return -1;
+	if (cut != out->tensor_ranks)
+		return err_set(e,
+		    "expert_tensor_parallel_size %lld: is read where it is "
+		    "tensor_model_parallel_size, %lld",
+		    (long long)cut, (long long)out->tensor_ranks);
+	return 0;
+}
+
 static int
 read_layout(const struct pickle_value *args, struct megatron_args *out, struct err *e)
 {
@@ -285,7 +312,7 @@ read_layout(const struct pickle_value *args, struct megatron_args *out, struct e
 	    read_count(args, "context_parallel_size", 1, &out->context_ranks, e) < 0)
 		return -1;
 	out->data_ranks = data * out->context_ranks;
-	return 0;
+	return read_expert_ranks(args, out, e);
 }
 
 int
@@ -309,6 +336,10 @@ megatron_args_read(const struct pickle_value *args, struct megatron_args *out, s
 	if (rc == 0)
 		rc = parse(&w, out->padded_vocab_size, &out->config, e);
 	mem_pool_release(&w.pool);
+	if (rc == 0 && out->config.num_experts % out->expert_ranks)
+		return err_set(e,
+		    "expert_model_parallel_size %lld: does not divide num_experts %lld",
+		    (long long)out->expert_ranks, (long long)out->config.num_experts);
 	if (rc == 0 && !out->padded_vocab_size)
 		out->padded_vocab_size = out->config.vocab_size;
 	if (rc == 0 && out->padded_vocab_size < out->config.vocab_size)

@@ -2,10 +2,11 @@
  * source_torch.c - a checkpoint of Megatron-LM in its torch format as a source
  *
  * Each rank wrote the tensors of its stage, or its part of them, under names that count layers from
- * the first of their chunk. How many layers a chunk has is seen in its names; chunk j of stage r is
- * virtual stage j p + r. Every part of every tensor is found once, as a cell, and reading follows
- * the map of megatron.h through the cells. What is stored more than once, by several ranks, on the
- * first and the last stage, or in 16 bits beside its fp32 master, is compared as it is read.
+ * the first of their chunk, and experts from the first of their rank. How many layers a chunk has
+ * is seen in its names; chunk j of stage r is virtual stage j p + r. Every part of every tensor is
+ * found once, as a cell, and reading follows the map of megatron.h through the cells. What is
+ * stored more than once, by several ranks, on the first and the last stage, or in 16 bits beside
+ * its fp32 master, is compared as it is read.
  */
 #include "lib/base/hash.h"
 #include "lib/base/int64.h"
@@ -48,7 +49,8 @@ is_torch(const char *path)
 bool
 torch_is_ignored(const char *key)
 {
-	static const char *const endings[] = { "_extra_state", "rotary_pos_emb.inv_freq" };
+	static const char *const endings[] = { "_extra_state", "rotary_pos_emb.inv_freq",
+		"router.local_tokens_per_expert" };
 	size_t n = strlen(key);
 
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
@@ -78,11 +80,15 @@ layer_in(const char *key, const char **rest)
 static int
 compare_keys(const void *a, const void *b)
 {
-	return strcmp(((const struct torch_key *)a)->name, ((const struct torch_key *)b)->name);
+	const struct torch_key *x = a, *y = b;
+	int names = strcmp(x->name, y->name);
+
+	return names ? names
+		     : (x->expert_rank > y->expert_rank) - (x->expert_rank < y->expert_rank);
 }
 
 int
-torch_row(const struct torch_source *t, int64_t virtual_stage, const char *key)
+torch_row(const struct torch_source *t, int64_t virtual_stage, int64_t expert_rank, const char *key)
 {
 	const char *rest;
 	int64_t layer = layer_in(key, &rest);
@@ -95,16 +101,20 @@ torch_row(const struct torch_source *t, int64_t virtual_stage, const char *key)
 		    (long long)(layer + t->first[virtual_stage]), rest);
 	else
 		snprintf(want.name, sizeof want.name, "%s", key);
+	want.expert_rank = -1;
 	found = bsearch(&want, t->key, (size_t)t->map.count, sizeof want, compare_keys);
+	want.expert_rank = expert_rank;
+	if (!found)
+		found = bsearch(&want, t->key, (size_t)t->map.count, sizeof want, compare_keys);
 	if (found)
 		return found->row;
 	return t->copied && !strcmp(key, TIED_COPY) ? t->map.count : -1;
 }
 
 struct torch_cell *
-torch_cell_at(const struct torch_source *t, int row, int64_t tensor_rank)
+torch_cell_at(const struct torch_source *t, int row, int64_t rank)
 {
-	return &t->cell[row * t->tensor_ranks + tensor_rank];
+	return &t->cell[row * torch_width(t) + rank];
 }
 
 /* The row of the table that the copy is of. */
@@ -118,6 +128,23 @@ static const struct megatron_tensor *
 tensor_of(const struct torch_source *t, int row)
 {
 	return &t->map.tensor[row < t->map.count ? row : table_row(t)];
+}
+
+static int64_t
+local_experts(const struct torch_source *t)
+{
+	return t->s.config.num_experts / t->expert_ranks;
+}
+
+/* Among the ranks of a stage, those [*first, *first + *count) that hold a tensor, or parts of it.
+ */
+static void
+holders(const struct torch_source *t, int row, int64_t *first, int64_t *count)
+{
+	int expert = tensor_of(t, row)->expert;
+
+	*first = expert < 0 ? 0 : expert / local_experts(t) * t->tensor_ranks;
+	*count = expert < 0 ? torch_width(t) : t->tensor_ranks;
 }
 
 /* --- layers ----------------------------------------------------------------------------------- */
@@ -190,7 +217,7 @@ read_layers(struct torch_source *t, struct err *e)
 	t->first = mem_zalloc((size_t)(t->chunks * t->stages) + 1, sizeof *t->first);
 	for (int64_t j = 0; j < t->chunks; j++)
 		for (int64_t r = 0; r < t->stages; r++) {
-			const struct torch_rank *rank = &t->rank[r * t->tensor_ranks];
+			const struct torch_rank *rank = &t->rank[r * torch_width(t)];
 			const struct pickle_value *chunk = torch_chunk(t, rank, j);
 
 			if (!chunk)
@@ -207,41 +234,79 @@ read_layers(struct torch_source *t, struct err *e)
 	return 0;
 }
 
-/* By the norms' names, as args.transformer_impl does not tell of custom layers. */
-static enum megatron_names
-names_of(const struct torch_source *t)
+/* Whether a chunk of the first ones of their stages has such a tensor. */
+static bool
+has_tensor(const struct torch_source *t, const char *before, const char *after)
 {
 	for (int64_t r = 0; r < t->stages; r++) {
-		const struct pickle_value *chunk = torch_chunk(t, &t->rank[r * t->tensor_ranks], 0);
+		const struct pickle_value *chunk = torch_chunk(t, &t->rank[r * torch_width(t)], 0);
 
-		if (pickle_get(chunk, LAYER "0.input_layernorm.weight"))
-			return MEGATRON_LOCAL;
+		for (uint32_t i = 0; chunk && i < chunk->len; i++) {
+			const char *rest, *key = pickle_string(chunk->pair[i].key);
+
+			if (key && layer_in(key, &rest) >= 0 &&
+			    !strncmp(rest, before, strlen(before)) && strstr(rest, after))
+				return true;
+		}
 	}
-	return MEGATRON_ENGINE;
+	return false;
+}
+
+/* By the names, as the args do not tell of custom layers. */
+static void
+choose_names(const struct torch_source *t, struct megatron_model *m)
+{
+	m->names = has_tensor(t, ".input_layernorm.", "weight") ? MEGATRON_LOCAL : MEGATRON_ENGINE;
+	m->experts =
+	    has_tensor(t, ".mlp.experts.", ".weight0") ? MEGATRON_GROUPED : MEGATRON_SEQUENTIAL;
+}
+
+/* The names of the first versions of --moe-grouped-gemm, of transposed tensors. */
+static int
+check_experts(const struct torch_source *t, struct err *e)
+{
+	if (!has_tensor(t, ".mlp.experts.weight", "1"))
+		return 0;
+	return err_at(e, t->s.path, 0,
+	    "experts of a layer in two tensors, 'mlp.experts.weight1' and 'weight2', which are not "
+	    "read: save them without --moe-grouped-gemm");
+}
+
+/* The keys of all tensors. */
+static void
+list_keys(struct torch_source *t)
+{
+	t->key = mem_alloc((size_t)t->map.count, sizeof *t->key);
+	for (int i = 0; i < t->map.count; i++) {
+		const struct megatron_tensor *m = &t->map.tensor[i];
+		int64_t rank = m->expert < 0 ? -1 : m->expert / local_experts(t);
+
+		megatron_key(m, 0, rank < 0 ? 0 : rank * local_experts(t), t->key[i].name);
+		t->key[i].expert_rank = rank;
+		t->key[i].row = i;
+	}
+	qsort(t->key, (size_t)t->map.count, sizeof *t->key, compare_keys);
 }
 
 static int
 make_map(struct torch_source *t, struct err *e)
 {
-	const struct megatron_model model = { .config = &t->s.config,
+	struct megatron_model model = { .config = &t->s.config,
 		.param = t->s.param,
 		.count = t->s.count,
-		.names = names_of(t),
 		.padded_vocab_size = t->args.padded_vocab_size };
 	struct err why;
 
+	choose_names(t, &model);
+	if (check_experts(t, e) < 0)
+		return -1;
 	if (megatron_map_init(&t->map, &model, &why) < 0 ||
 	    megatron_check_ranks(&t->map, t->tensor_ranks, &why) < 0)
 		return err_at(e, t->s.path, 0, "%s", why.msg);
-	t->key = mem_alloc((size_t)t->map.count, sizeof *t->key);
-	for (int i = 0; i < t->map.count; i++) {
-		megatron_key(&t->map.tensor[i], t->map.tensor[i].layer, t->key[i].name);
-		t->key[i].row = i;
-	}
-	qsort(t->key, (size_t)t->map.count, sizeof *t->key, compare_keys);
+	list_keys(t);
 	t->copied = t->stages > 1 && !t->s.config.untie_embeddings_and_output_weights;
-	t->cell = mem_zalloc((size_t)((t->map.count + 1) * t->tensor_ranks), sizeof *t->cell);
-	for (int64_t i = 0; i < (t->map.count + 1) * t->tensor_ranks; i++) {
+	t->cell = mem_zalloc((size_t)((t->map.count + 1) * torch_width(t)), sizeof *t->cell);
+	for (int64_t i = 0; i < (t->map.count + 1) * torch_width(t); i++) {
 		struct torch_cell *c = &t->cell[i];
 
 		c->weight.dtype = c->master.dtype = DTYPE_NONE;
@@ -277,8 +342,9 @@ take_entry(struct torch_source *t, const struct torch_rank *r, int64_t virtual_s
     const struct pickle_pair *entry)
 {
 	const char *file = r->model.name, *key = pickle_string(entry->key);
-	int row = key ? torch_row(t, virtual_stage, key) : -1;
-	struct torch_cell *c = row < 0 ? NULL : torch_cell_at(t, row, r->tensor);
+	int row = key ? torch_row(t, virtual_stage, r->expert, key) : -1;
+	int64_t rank = r->expert * t->tensor_ranks + r->tensor;
+	struct torch_cell *c = row < 0 ? NULL : torch_cell_at(t, row, rank);
 	struct torch_tensor x;
 	struct str why = { 0 };
 	struct err e;
@@ -309,21 +375,25 @@ check_cells(struct torch_source *t)
 {
 	for (int row = 0; row < t->map.count + t->copied; row++) {
 		const struct megatron_tensor *m = tensor_of(t, row);
-		enum dtype first = torch_cell_at(t, row, 0)->weight.dtype;
+		int64_t start, count;
+		enum dtype first;
 		char key[128];
 
-		megatron_key(m, m->layer, key);
-		for (int64_t r = 0; r < t->tensor_ranks; r++) {
+		holders(t, row, &start, &count);
+		first = torch_cell_at(t, row, start)->weight.dtype;
+		megatron_key(m, 0, 0, key);
+		for (int64_t r = start; r < start + count; r++) {
 			enum dtype dtype = torch_cell_at(t, row, r)->weight.dtype;
+			long long rank = r % t->tensor_ranks;
 
 			if (!torch_cell_at(t, row, r)->seen)
 				source_problem(&t->s,
 				    "tensor '%s'%s of tensor rank %lld is missing", key,
-				    row < t->map.count ? "" : " of the last stage", (long long)r);
+				    row < t->map.count ? "" : " of the last stage", rank);
 			else if (dtype != first && dtype != DTYPE_NONE && first != DTYPE_NONE)
 				source_problem(&t->s,
 				    "tensor '%s' is %s on tensor rank 0 and %s on %lld", key,
-				    dtype_name(first), dtype_name(dtype), (long long)r);
+				    dtype_name(first), dtype_name(dtype), rank);
 		}
 	}
 }
@@ -340,7 +410,7 @@ iteration_of(const struct torch_rank *r)
 static void
 read_tensors(struct torch_source *t)
 {
-	for (int64_t i = 0; i < t->stages * t->tensor_ranks; i++) {
+	for (int64_t i = 0; i < torch_num_ranks(t); i++) {
 		const struct torch_rank *r = &t->rank[i];
 
 		if (iteration_of(r) != iteration_of(t->rank))
@@ -455,8 +525,8 @@ open_torch(const char *path, struct err *e)
 struct place {
 	int param; /* its number */
 	int row;
-	int64_t replica; /* the rank, of tensors that all ranks hold */
-	int state;       /* of the rule; -1: the weight */
+	int64_t first; /* of the ranks that have it, as torch_cell_at counts them */
+	int state;     /* of the rule; -1: the weight */
 	bool master;
 };
 
@@ -466,8 +536,10 @@ place_of(const struct torch_source *t, const struct source_part *p, struct place
 {
 	int i = source_index(&t->s, p->param), row = i < 0 ? 0 : t->map.rows[i].tensor;
 	int kinds = !p->state && t->has_master ? 2 : 1, k = p->copy;
-	int64_t replicas = t->map.tensor[row].cut < 0 ? t->tensor_ranks : 1;
+	int64_t apart = t->map.tensor[row].cut < 0 ? 1 : t->tensor_ranks, start, count, replicas;
 
+	holders(t, row, &start, &count);
+	replicas = count / apart;
 	*out = (struct place){ .param = i, .state = -1 };
 	for (int n = 0; p->state && t->s.rule && t->s.rule->states[n]; n++)
 		if (!strcmp(p->state, t->s.rule->states[n]))
@@ -476,7 +548,7 @@ place_of(const struct torch_source *t, const struct source_part *p, struct place
 	if (i < 0 || (p->state && out->state < 0) || k >= *copies)
 		return false;
 	out->master = kinds == 2 && k % 2 == 0;
-	out->replica = k / kinds % replicas;
+	out->first = start + k / kinds % replicas * apart;
 	out->row = k / kinds / replicas ? t->map.count : row;
 	return true;
 }
@@ -484,7 +556,7 @@ place_of(const struct torch_source *t, const struct source_part *p, struct place
 static const struct torch_tensor *
 stored(const struct torch_source *t, const struct place *at, int64_t tensor_rank)
 {
-	const struct torch_cell *c = torch_cell_at(t, at->row, tensor_rank + at->replica);
+	const struct torch_cell *c = torch_cell_at(t, at->row, at->first + tensor_rank);
 
 	return at->state >= 0 ? &c->state[at->state] : at->master ? &c->master : &c->weight;
 }
@@ -573,8 +645,10 @@ compare_copies(
 	if (same)
 		return 0;
 	return err_at(e, t->s.path, 0,
-	    "'%s'%s%s: its %d copies differ (fp32 and 16 bits, tensor ranks, first and last stage)",
-	    p->param->name, p->state ? "." : "", p->state ? p->state : "", how.copies);
+	    "'%s'%s%s: its %d copies differ (fp32 and 16 bits, tensor ranks, %sfirst and last "
+	    "stage)",
+	    p->param->name, p->state ? "." : "", p->state ? p->state : "", how.copies,
+	    t->expert_ranks > 1 ? "expert ranks, " : "");
 }
 
 /* Pages of the files are given back now and then. */
@@ -585,7 +659,7 @@ count_bytes(struct torch_source *t, size_t bytes)
 	if (t->unread < FORGET_BYTES)
 		return;
 	t->unread = 0;
-	for (int64_t i = 0; i < t->stages * t->tensor_ranks; i++) {
+	for (int64_t i = 0; i < torch_num_ranks(t); i++) {
 		map_forget(&t->rank[i].model.map);
 		map_forget(&t->rank[i].optim.map);
 	}
@@ -625,7 +699,7 @@ verify_files(struct source *s, struct str *problems)
 	int wrong = 0;
 	struct err e;
 
-	for (int64_t i = 0; i < 2 * t->stages * t->tensor_ranks; i++) {
+	for (int64_t i = 0; i < 2 * torch_num_ranks(t); i++) {
 		const struct torch_rank *r = &t->rank[i / 2];
 		const struct torch_file *f = i % 2 ? &r->optim : &r->model;
 
@@ -645,7 +719,7 @@ header_hash(const struct source *s)
 	struct hash_stream *h = hash_stream_new();
 
 	hash_stream_add(h, s->options.buf, s->options.len);
-	for (int64_t i = 0; i < t->map.count * t->tensor_ranks; i++) {
+	for (int64_t i = 0; i < t->map.count * torch_width(t); i++) {
 		const struct torch_tensor *x = &t->cell[i].weight;
 		struct slice box = slice_whole(x->ndim, x->shape);
 		char bytes[NAMED * sizeof(double)] = { 0 };

@@ -7,9 +7,10 @@
  *                                           it as the object common_state/shard_0_1
  *
  * The tensors are Megatron-LM's (megatron.h), whole, by the names of Transformer Engine. Those of
- * the layers are stacked, with the layer as their first dimension, or one by one. States of the
- * optimizer are tensors of the same shapes (fully_reshardable, and without the distributed
- * optimizer), or lie in flat buffers of each model rank (dp_reshardable; torch_dist_flat.c).
+ * the layers are stacked, with the layer as their first dimension, or one by one, and those of
+ * experts with the expert as the next. States of the optimizer are tensors of the same shapes
+ * (fully_reshardable, and without the distributed optimizer), or lie in flat buffers of each model
+ * rank (dp_reshardable; torch_dist_flat.c).
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -186,7 +187,8 @@ take_common(struct dist_source *d, const struct torchzip *z, struct err *e)
 	d->s.config = d->args.config;
 	d->names =
 	    implementation && !strcmp(implementation, "local") ? MEGATRON_LOCAL : MEGATRON_ENGINE;
-	d->s.rule = optim_rule_of("adam", has_state, d);
+	if (!d->s.config.num_experts)
+		d->s.rule = optim_rule_of("adam", has_state, d);
 	read_layout(d, args);
 	pickle_int(pickle_get(root, "iteration"), &r.iteration);
 	r.adam = d->s.rule;
@@ -229,25 +231,27 @@ static struct dist_tensor
 find_tensor(const struct dist_source *d, const char *before, const struct megatron_tensor *t)
 {
 	const char *mark = strstr(t->name, "%d.");
-	struct dist_tensor out = { .layer = -1 };
+	struct dist_tensor out = { .t = NULL };
 	char key[128], name[256];
 
-	megatron_key(t, t->layer, key);
+	megatron_key(t, 0, 0, key);
 	snprintf(name, sizeof name, "%s%s%s", before, d->prefix, key);
 	out.t = distcp_tensor(&d->dir.d, name);
-	if (out.t || !mark)
-		return out;
-	snprintf(name, sizeof name, "%s%s%.*s%s", before, d->prefix, (int)(mark - t->name), t->name,
-	    mark + 3);
-	out.t = distcp_tensor(&d->dir.d, name);
-	out.layer = t->layer;
+	if (!out.t && mark) {
+		snprintf(name, sizeof name, "%s%s%.*s%s", before, d->prefix, (int)(mark - t->name),
+		    t->name, mark + 3);
+		out.t = distcp_tensor(&d->dir.d, name);
+		out.at[out.ndim++] = t->layer;
+	}
+	if (t->expert >= 0)
+		out.at[out.ndim++] = t->expert;
 	return out;
 }
 
 static struct dist_tensor
 find_state(const struct dist_source *d, int kind, const struct megatron_tensor *t)
 {
-	struct dist_tensor out = { .layer = -1 };
+	struct dist_tensor out = { .t = NULL };
 	const char *name;
 
 	for (int k = 0; !out.t && (name = dist_state_name(d, kind, k)); k++) {
@@ -283,25 +287,34 @@ find_prefix(struct dist_source *d)
 	}
 }
 
-/* Adds a problem unless a stored tensor has the shape of the model's, below the layers. */
+/* Whether a stored tensor has the shape of the model's below the layers and experts, and all of
+ * those. */
+static bool
+has_shape(const struct dist_source *d, const struct dist_tensor *h, const struct megatron_tensor *t)
+{
+	int64_t want[2] = { d->s.config.num_layers, d->s.config.num_experts };
+	const int64_t *above = want + (t->expert >= 0 && h->ndim == 1);
+
+	return h->t->ndim == t->ndim + h->ndim &&
+	    !memcmp(h->t->shape, above, (size_t)h->ndim * sizeof *above) &&
+	    !memcmp(h->t->shape + h->ndim, t->shape, (size_t)t->ndim * sizeof *t->shape);
+}
+
+/* Adds a problem unless a stored tensor can be read as the model's. */
 static void
 check_tensor(struct dist_source *d, const struct dist_tensor *h, const struct megatron_tensor *t)
 {
-	int below = h->layer >= 0;
-	bool same = h->t->ndim == t->ndim + below &&
-	    !memcmp(h->t->shape + below, t->shape, (size_t)t->ndim * sizeof *t->shape);
+	static const char *const each[] = { "", " in each layer", " in each layer and expert" };
 	struct str text = { 0 };
 
-	if (below && (h->t->shape[0] <= h->layer || h->t->shape[0] != d->s.config.num_layers))
-		same = false;
 	if (!dtype_is_float(h->t->dtype)) {
 		source_problem(&d->s, "tensor '%s' is not F64, F32, BF16 or F16", h->t->name);
-	} else if (!same) {
+	} else if (!has_shape(d, h, t)) {
 		source_print_shape(&text, h->t->ndim, h->t->shape);
 		str_adds(&text, ", its args need ");
 		source_print_shape(&text, t->ndim, t->shape);
-		source_problem(&d->s, "tensor '%s' has shape %s%s", h->t->name, text.buf,
-		    below ? " in each layer" : "");
+		source_problem(
+		    &d->s, "tensor '%s' has shape %s%s", h->t->name, text.buf, each[h->ndim]);
 	}
 	str_release(&text);
 }
@@ -318,7 +331,7 @@ take_tensor(struct dist_source *d, int i, bool *used)
 		if (kind != DIST_WEIGHT && (d->range || (kind == DIST_MASTER && !d->has_master)))
 			continue;
 		h[kind] = kind == DIST_WEIGHT ? find_tensor(d, "", t) : find_state(d, kind, t);
-		megatron_key(t, t->layer, key);
+		megatron_key(t, 0, 0, key);
 		if (!h[kind].t) {
 			source_problem(&d->s, "tensor '%s%s'%s%s is missing", d->prefix, key,
 			    kind ? " of optimizer.state." : "",
@@ -390,9 +403,10 @@ add_notes(struct dist_source *d, int64_t rows)
 	if (!s->rule)
 		for (int i = 0; i < d->dir.d.num_tensors; i++)
 			if (!strncmp(d->dir.d.tensor[i].name, "optimizer.", 10)) {
-				str_addf(&s->notes,
-				    "%s: the optimizer is not Adam: its state is not read\n",
-				    s->path);
+				str_addf(&s->notes, "%s: the optimizer%s: its state is not read\n",
+				    s->path,
+				    s->config.num_experts ? " is of a model with experts"
+							  : " is not Adam");
 				return;
 			}
 }
@@ -402,8 +416,9 @@ static int
 check(struct dist_source *d, struct err *e)
 {
 	int64_t rows = table_rows(d);
-	const struct megatron_model model = { &d->s.config, d->s.param, d->s.count, MEGATRON_ENGINE,
-		rows };
+	const struct megatron_model model = { &d->s.config, d->s.param, d->s.count,
+		d->names == MEGATRON_LOCAL ? MEGATRON_LOCAL_DIST : MEGATRON_ENGINE, rows,
+		MEGATRON_STACKED };
 	bool *used = mem_zalloc((size_t)d->dir.d.num_tensors + 1, sizeof *used);
 	int rc = megatron_map_init(&d->map, &model, e);
 
@@ -462,12 +477,11 @@ static int
 read_piece(struct dist_source *d, const struct dist_tensor *h, const struct megatron_piece *p,
     void *dst, struct err *e)
 {
-	struct slice box = p->tensor;
+	struct slice box = { p->tensor.ndim + h->ndim, { h->at[0], h->at[1] }, { 1, 1 } };
 
-	if (h->layer >= 0) {
-		box = (struct slice){ p->tensor.ndim + 1, { h->layer }, { 1 } };
-		memcpy(box.start + 1, p->tensor.start, (size_t)p->tensor.ndim * sizeof *box.start);
-		memcpy(box.count + 1, p->tensor.count, (size_t)p->tensor.ndim * sizeof *box.count);
+	for (int d0 = 0; d0 < p->tensor.ndim; d0++) {
+		box.start[h->ndim + d0] = p->tensor.start[d0];
+		box.count[h->ndim + d0] = p->tensor.count[d0];
 	}
 	return distcp_read(&d->dir, h->t, &box, dst, e);
 }

@@ -11,11 +11,12 @@
 /* What is stored for a tensor of the model: the weight, its fp32 master, the states of the rule. */
 enum { DIST_WEIGHT, DIST_MASTER, DIST_STATES, DIST_KINDS = DIST_STATES + OPTIM_STATES_MAX };
 
-/* A stored tensor: NULL where there is none. */
+/* A stored tensor: NULL where there is none. It may have dimensions before those of the model's
+ * tensor, which is at these indices of them: the layer, the expert. */
 struct dist_tensor {
 	const struct ckpt_tensor *t;
-	int64_t
-	    layer; /* along its first dimension, which the model's tensor lacks; -1: it does not */
+	int ndim;
+	int64_t at[2];
 };
 
 /* A model rank's part of a tensor in its flat buffers, which hold all kinds but the weight. */

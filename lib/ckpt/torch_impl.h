@@ -18,9 +18,9 @@ struct torch_file {
 	struct torchzip *zip;
 };
 
-/* What a tensor rank of a stage wrote. */
+/* What a tensor rank of a stage wrote, for each expert rank. */
 struct torch_rank {
-	int64_t tensor, stage;
+	int64_t tensor, stage, expert;
 	struct torch_file model, optim;
 };
 
@@ -33,9 +33,11 @@ struct torch_cell {
 	struct torch_tensor master, state[OPTIM_STATES_MAX];
 };
 
-/* The name of a tensor, with the number of its layer in the model, and its row of cells. */
+/* The name of a tensor, with the number of its layer in the model, but of its expert in the rank
+ * that holds it; that expert rank, or -1 for all; and its row of cells. */
 struct torch_key {
 	char name[128];
+	int64_t expert_rank;
 	int row;
 };
 
@@ -45,10 +47,12 @@ struct torch_source {
 	struct megatron_map map;
 	struct torch_key *key; /* [map.count], sorted by name */
 	bool copied;           /* the last stage has a copy of the tied table */
-	int64_t tensor_ranks, stages, chunks;
+	int64_t tensor_ranks, expert_ranks, stages, chunks;
 	int64_t *first;          /* layer of virtual stage v, and of the end */
-	struct torch_rank *rank; /* [stages][tensor_ranks] */
-	struct torch_cell *cell; /* [map.count + 1][tensor_ranks]; the last row is the copy's */
+	struct torch_rank *rank; /* [stages][expert_ranks][tensor_ranks] */
+	/* [map.count + 1][expert_ranks][tensor_ranks]; the last row is the copy's. Tensors of
+	 * experts have those of one expert rank */
+	struct torch_cell *cell;
 	bool has_master;
 	int64_t unread; /* bytes that were read since pages were given back */
 };
@@ -59,15 +63,21 @@ struct torch_source {
  * complete. -1 with the reason. */
 int torch_open_ranks(struct torch_source *t, struct err *e);
 void torch_close_ranks(struct torch_source *t);
+/* Ranks of a stage, and of all. */
+int64_t torch_width(const struct torch_source *t);
+int64_t torch_num_ranks(const struct torch_source *t);
 
 /* --- source_torch.c --------------------------------------------------------------------------- */
 
 /* The weights of chunk j in a model's file: a dict. */
 const struct pickle_value *torch_chunk(
     const struct torch_source *t, const struct torch_rank *r, int64_t j);
-/* The row of cells of a tensor that a virtual stage holds under this name, or -1. */
-int torch_row(const struct torch_source *t, int64_t virtual_stage, const char *key);
-struct torch_cell *torch_cell_at(const struct torch_source *t, int row, int64_t tensor_rank);
+/* The row of cells of a tensor that a virtual stage holds under this name on an expert rank, or -1.
+ */
+int torch_row(
+    const struct torch_source *t, int64_t virtual_stage, int64_t expert_rank, const char *key);
+/* The cell of a rank among those of its stage: expert rank x tensor ranks + tensor rank. */
+struct torch_cell *torch_cell_at(const struct torch_source *t, int row, int64_t rank);
 /* Whether a name in a file stands for what is no parameter. */
 bool torch_is_ignored(const char *key);
 /* Whether n numbers are the same, those of `fine` rounded to the type of `coarse`. */

@@ -61,7 +61,7 @@ add_chunk(struct reading *x, int64_t j)
 	for (uint32_t i = 0; chunk && i < chunk->len; i++) {
 		const char *key = pickle_string(chunk->pair[i].key);
 		int row = key && !torch_is_ignored(key)
-		    ? torch_row(t, j * t->stages + x->rank->stage, key)
+		    ? torch_row(t, j * t->stages + x->rank->stage, 0, key)
 		    : -1;
 		int table = t->map.rows[0].tensor;
 
@@ -462,12 +462,18 @@ torch_read_optimizer(struct torch_source *t, int64_t *steps)
 
 	if (!optimizer_of(&t->rank[0]) || t->s.num_problems)
 		return;
+	if (t->s.config.num_experts) {
+		str_addf(&t->s.notes,
+		    "%s: the optimizer is of a model with experts: its state is not read\n",
+		    t->s.path);
+		return;
+	}
 	if (name && strcmp(name, "adam")) {
 		str_addf(&t->s.notes, "%s: the state of optimizer '%.40s' is not read\n", t->s.path,
 		    name);
 		return;
 	}
-	for (int64_t i = 0; good && i < t->stages * t->tensor_ranks; i++) {
+	for (int64_t i = 0; good && i < torch_num_ranks(t); i++) {
 		struct reading x = { .t = t, .rank = &t->rank[i], .rule = adam_rule() };
 
 		list_items(&x);

@@ -1,9 +1,9 @@
 /*
  * torch_ranks.c - the files of a checkpoint in Megatron-LM's torch format
  *
- *   mp_rank_TT[_PPP]/model_optim_rng.pt    of tensor rank T of stage P; without the latter where
- *                                          there is one stage
- *                    distrib_optim.pt      with the distributed optimizer
+ *   mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt   of tensor rank T of stage P and expert rank E;
+ *                                               without those where there is one
+ *                          distrib_optim.pt     with the distributed optimizer
  *
  * The arguments in the first file tell how many ranks there were. Every one must have written, and
  * no other.
@@ -47,12 +47,14 @@ close_file(struct torch_file *f)
 }
 
 static void
-rank_name(const struct torch_source *t, int64_t tensor, int64_t stage, char out[32])
+rank_name(const struct torch_source *t, const struct torch_rank *r, char out[32])
 {
-	int n = snprintf(out, 32, PREFIX "%02lld", (long long)tensor);
+	int n = snprintf(out, 32, PREFIX "%02lld", (long long)r->tensor);
 
 	if (t->stages > 1)
-		snprintf(out + n, 32 - (size_t)n, "_%03lld", (long long)stage);
+		n += snprintf(out + n, 32 - (size_t)n, "_%03lld", (long long)r->stage);
+	if (t->expert_ranks > 1)
+		snprintf(out + n, 32 - (size_t)n, "_%03lld", (long long)r->expert);
 }
 
 /* The first directory by name, and the number of them. */
@@ -94,6 +96,7 @@ read_args(struct torch_source *t, const char *first, struct err *e)
 	close_file(&f);
 	t->tensor_ranks = t->args.tensor_ranks;
 	t->stages = t->args.stages;
+	t->expert_ranks = t->args.expert_ranks;
 	return rc;
 }
 
@@ -102,7 +105,7 @@ open_rank(struct torch_source *t, struct torch_rank *r, struct err *e)
 {
 	char name[32];
 
-	rank_name(t, r->tensor, r->stage, name);
+	rank_name(t, r, name);
 	snprintf(r->model.name, sizeof r->model.name, "%s/" MODEL_FILE, name);
 	snprintf(r->optim.name, sizeof r->optim.name, "%s/" OPTIM_FILE, name);
 	return open_file(&r->model, &t->s, true, e) < 0 || open_file(&r->optim, &t->s, false, e) < 0
@@ -121,25 +124,40 @@ torch_open_ranks(struct torch_source *t, struct err *e)
 		return err_at(e, t->s.path, 0, "no " PREFIX "* directories");
 	if (read_args(t, first, e) < 0)
 		return -1;
-	n = t->tensor_ranks * t->stages;
+	n = torch_num_ranks(t);
 	if (n != found)
 		return err_at(e, t->s.path, 0,
-		    "%d " PREFIX "* directories, but the run had %lld tensor ranks in %lld stages",
-		    found, (long long)t->tensor_ranks, (long long)t->stages);
+		    "%d " PREFIX
+		    "* directories, but the run had %lld tensor ranks in %lld stages%s",
+		    found, (long long)t->tensor_ranks, (long long)t->stages,
+		    t->expert_ranks > 1 ? ", for each expert rank" : "");
 	t->rank = mem_zalloc((size_t)n, sizeof *t->rank);
 	for (int64_t i = 0; i < n; i++) {
 		t->rank[i].tensor = i % t->tensor_ranks;
-		t->rank[i].stage = i / t->tensor_ranks;
+		t->rank[i].expert = i / t->tensor_ranks % t->expert_ranks;
+		t->rank[i].stage = i / torch_width(t);
 		if (open_rank(t, &t->rank[i], e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
+int64_t
+torch_width(const struct torch_source *t)
+{
+	return t->tensor_ranks * t->expert_ranks;
+}
+
+int64_t
+torch_num_ranks(const struct torch_source *t)
+{
+	return torch_width(t) * t->stages;
+}
+
 void
 torch_close_ranks(struct torch_source *t)
 {
-	for (int64_t i = 0; t->rank && i < t->tensor_ranks * t->stages; i++) {
+	for (int64_t i = 0; t->rank && i < torch_num_ranks(t); i++) {
 		close_file(&t->rank[i].model);
 		close_file(&t->rank[i].optim);
 	}

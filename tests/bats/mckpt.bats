@@ -143,6 +143,29 @@ sums()
 	grep -v -e '^#' -e '^tensor' "$1"/iter_*/manifest.tsv | cut -f 1-3,9
 }
 
+@test "export of experts to Megatron-LM's formats and back" {
+	for model in mixtral qwen3_moe; do
+		for options in '' '--to torch --transformer-impl local' '--transformer-impl local --tensor-model-parallel-size 2' \
+			'--to torch --moe-grouped-gemm --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2'; do
+			rm -rf there back
+			# shellcheck disable=SC2086 # a list of words
+			mckpt export -q $options "$hf/$model" there
+			mckpt import -q there back
+			mckpt diff "$hf/$model" back >diff
+		done
+	done
+	mckpt export -q --to torch --expert-model-parallel-size 2 "$hf/mixtral" shared
+	[ "$(ls shared/iter_0000000)" = "$(printf 'mp_rank_00_000\nmp_rank_00_001')" ]
+	grep -aq 'local_experts.1.linear_fc1.weight' shared/iter_0000000/mp_rank_00_001/model_optim_rng.pt
+	run grep -aq 'local_experts.2' shared/iter_0000000/mp_rank_00_001/model_optim_rng.pt
+	[ "$status" = 1 ]
+	mckpt diff "$hf/mixtral" shared >diff
+	fails 1 "mckpt: --expert-model-parallel-size 3: must divide the number of experts, 4" \
+		mckpt export --expert-model-parallel-size 3 "$hf/mixtral" three
+	fails 1 "mckpt: --expert-model-parallel-size 2: must divide the number of experts, 0" \
+		mckpt export --expert-model-parallel-size 2 "$hf/llama" three
+}
+
 @test "upcycle: every expert is the MLP, the rest as it was" {
 	refused 0 "" mckpt upcycle --num-experts 4 --router-init-std 0.1 "$hf/llama" moe
 	mckpt verify moe

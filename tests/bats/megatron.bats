@@ -2,9 +2,10 @@
 #
 # The archives of tests/golden/torch are of Megatron-LM's own save_checkpoint after three steps on
 # random tokens (chunks: 2 tensor ranks, 2 stages of 2 chunks, torch's optimizer; buckets: 2 data
-# ranks, the distributed optimizer in several buckets), or of the same form (gpt2: tied tables, 2
-# tensor ranks, 2 stages). A .tsv has the sums of all tensors, computed from the live tensors. That
-# of tests/golden/torch_dist is the run of buckets once more, in the torch_dist format.
+# ranks, the distributed optimizer in several buckets; experts: 4 in each layer, which 2 ranks share,
+# without an optimizer), or of the same form (gpt2: tied tables, 2 tensor ranks, 2 stages). A .tsv
+# has the sums of all tensors, computed from the live tensors. Those of tests/golden/torch_dist are
+# the runs of buckets and of experts once more, in the torch_dist format.
 
 bats_require_minimum_version 1.5.0
 load common
@@ -65,6 +66,41 @@ mckpt: ckpt/iter_0000003: the state of random numbers is not read" mckpt import 
 	mckpt info --tensors all | grep -q 'word_embeddings.weight	BF16	512,64'
 	fails 1 "mckpt: ckpt/iter_0000500: the model has 512 tokens at most, not 513" \
 		mckpt import --vocab-size 513 ckpt more
+}
+
+@test "import: experts that ranks share, in either format" {
+	unpack experts
+	fails 0 "mckpt: ckpt/iter_0000003: 3 rows of padding of the vocabulary tables are dropped
+mckpt: ckpt/iter_0000003: the state of random numbers is not read" mckpt import ckpt out
+	sums out | diff - "$golden/experts.tsv"
+	[ "$(mckpt info out | grep -e num_experts -e topk -e '^family')" = "family	mixtral
+num_experts	4
+moe_router_topk	2" ]
+	mckpt verify -q ckpt
+	mkdir dist
+	tar -C dist -xJf "$TOP/tests/golden/torch_dist/experts.tar.xz"
+	mckpt import -q dist/ckpt of-dist
+	sums of-dist | diff - "$golden/experts.tsv"
+	mckpt verify -q dist/ckpt
+	dir=ckpt/iter_0000003
+	name=$(grep -abo 'local_experts.1.linear_fc2' $dir/mp_rank_00_001/model_optim_rng.pt | head -n 1 | cut -d : -f 1)
+	printf 9 | dd of=$dir/mp_rank_00_001/model_optim_rng.pt bs=1 seek=$((name + 14)) conv=notrunc status=none
+	run --separate-stderr mckpt verify ckpt
+	[ "$status" = 1 ]
+	[[ $stderr == *"mckpt: $dir: mp_rank_00_001/model_optim_rng.pt: tensor 'decoder.layers.0.mlp.experts.local_experts.9.linear_fc2.weight' does not belong to the model"* ]]
+	[[ $stderr == *"mckpt: $dir: tensor 'decoder.layers.0.mlp.experts.local_experts.3.linear_fc2.weight' of tensor rank 0 is missing"* ]]
+	first=$dir/mp_rank_00_000/model_optim_rng.pt
+	cp $first whole
+	perl -0777 -pi -e 's/local_experts\.0\.linear_fc1\.weight/"weight1" . "x" x 26/e' $first
+	fails 1 "mckpt: $dir: experts of a layer in two tensors, 'mlp.experts.weight1' and 'weight2', which are not read: save them without --moe-grouped-gemm" \
+		mckpt import ckpt again
+	perl -0777 -pe 's/(expert_tensor_parallel_size.{1,6}?K)\x01/$1\x02/s' whole >$first
+	fails 1 "mckpt: $dir: mp_rank_00_000/model_optim_rng.pt: expert_tensor_parallel_size 2: is read where it is tensor_model_parallel_size, 1" \
+		mckpt import ckpt again
+	rm -r $dir/mp_rank_00_001
+	cp whole $first
+	fails 1 "mckpt: $dir: 1 mp_rank_* directories, but the run had 1 tensor ranks in 1 stages, for each expert rank" \
+		mckpt import ckpt again
 }
 
 @test "a release, and a directory by its own name" {

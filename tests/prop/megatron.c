@@ -29,6 +29,12 @@ random_model(void)
 	c.qkv_bias = between(0, 1);
 	c.proj_bias = c.mlp_bias = between(0, 1);
 	c.qk_layernorm = between(0, 1);
+	if (!c.mlp_bias && between(0, 1)) {
+		c.num_experts = between(2, 3);
+		c.moe_ffn_hidden_size = between(1, 3) * 8;
+		c.moe_shared_expert_intermediate_size = between(0, 1) * 8;
+		c.moe_layer_freq = pattern_every(between(2, 3));
+	}
 	c.untie_embeddings_and_output_weights = between(0, 1);
 	return c;
 }
@@ -102,11 +108,13 @@ main(void)
 		int count = model_params(&c, &p);
 		struct count *n;
 
-		CHECK(megatron_map_init(&m,
-			  &(struct megatron_model){ &c, p, count,
-			      between(0, 1) ? MEGATRON_ENGINE : MEGATRON_LOCAL,
-			      megatron_padded_vocab(&c, ranks) },
-			  &e) == 0);
+		CHECK(
+		    megatron_map_init(&m,
+			&(struct megatron_model){ &c, p, count,
+			    between(0, 1) ? MEGATRON_ENGINE : MEGATRON_LOCAL,
+			    megatron_padded_vocab(&c, ranks),
+			    (enum megatron_experts)between(MEGATRON_SEQUENTIAL, MEGATRON_STACKED) },
+			&e) == 0);
 		n = calloc((size_t)m.count, sizeof *n);
 		if (megatron_check_ranks(&m, ranks, &e) == 0) {
 			for (int i = 0; i < count; i++)

@@ -29,6 +29,7 @@ row_of(const struct param *p, const struct model_config *c, int64_t i)
 	case ROLE_V_BIAS: return i / d * group + (rep + 1) * d + i % d;
 	case ROLE_UP:
 	case ROLE_UP_BIAS: return i + (model_gated(c) ? c->ffn_hidden_size : 0);
+	case ROLE_EXPERT_UP: return i + (model_gated(c) ? c->moe_ffn_hidden_size : 0);
 	default: return i;
 	}
 }
@@ -102,7 +103,7 @@ main(int argc, char **argv)
 		const struct megatron_tensor *t = &map.tensor[map.rows[i].tensor];
 		char key[128];
 
-		megatron_key(t, t->layer, key);
+		megatron_key(t, 0, 0, key);
 		equal = check(s, x, key, i, &count);
 	}
 	if (equal)

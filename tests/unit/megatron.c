@@ -42,6 +42,19 @@ gpt2(void)
 	return c;
 }
 
+/* With the second layer without experts. */
+static struct model_config
+mixtral(void)
+{
+	struct model_config c = llama();
+
+	c.num_experts = 2;
+	c.moe_router_topk = 2;
+	c.moe_ffn_hidden_size = 20;
+	c.moe_layer_freq = pattern_every(2);
+	return c;
+}
+
 struct fixture {
 	struct param *param;
 	int count;
@@ -127,9 +140,66 @@ test_tensors(void)
 	    "decoder.final_layernorm.weight 16x0 -1 1 *\n"
 	    "decoder.final_layernorm.bias 16x0 -1 1 *\n");
 	begin(&f, &l, MEGATRON_ENGINE, 1);
-	megatron_key(&f.map.tensor[1], 17, key);
-	CHECK_STR(key, "decoder.layers.17.self_attention.linear_proj.weight");
+	megatron_key(&f.map.tensor[f.map.count / 2], 0, 0, key);
+	CHECK_STR(key, "decoder.layers.1.self_attention.linear_proj.weight");
+	megatron_key(&f.map.tensor[f.map.count / 2], 1, 0, key);
+	CHECK_STR(key, "decoder.layers.0.self_attention.linear_proj.weight");
 	end(&f);
+}
+
+/* The tensors of a layer with experts, from the norm before them on: name, shape, cut, blocks. */
+static const char *
+expert_names(enum megatron_names names, enum megatron_experts experts)
+{
+	static char text[1024];
+	const struct model_config c = mixtral();
+	struct param *p;
+	int n = model_params(&c, &p);
+	struct megatron_map m;
+	size_t at = 0;
+	struct err e;
+
+	CHECK(megatron_map_init(&m, &(struct megatron_model){ &c, p, n, names, 64, experts }, &e) ==
+	    0);
+	for (int i = 0; i < m.count; i++) {
+		const struct megatron_tensor *t = &m.tensor[i];
+		char key[128];
+
+		megatron_key(t, 0, 0, key);
+		if (t->layer == 0 && strstr(key, "mlp"))
+			at += (size_t)snprintf(text + at, sizeof text - at, "%s %lldx%lld %d %d\n",
+			    key + strlen("decoder.layers.0."), (long long)t->shape[0],
+			    (long long)t->shape[1], t->cut, t->blocks);
+	}
+	megatron_map_release(&m);
+	free(p);
+	return text;
+}
+
+static void
+test_experts(void)
+{
+	CHECK_STR(expert_names(MEGATRON_ENGINE, MEGATRON_SEQUENTIAL),
+	    "pre_mlp_layernorm.weight 16x0 -1 1\n"
+	    "mlp.router.weight 2x16 -1 1\n"
+	    "mlp.experts.local_experts.0.linear_fc1.weight 40x16 0 2\n"
+	    "mlp.experts.local_experts.1.linear_fc1.weight 40x16 0 2\n"
+	    "mlp.experts.local_experts.0.linear_fc2.weight 16x20 1 1\n"
+	    "mlp.experts.local_experts.1.linear_fc2.weight 16x20 1 1\n");
+	CHECK_STR(expert_names(MEGATRON_LOCAL, MEGATRON_GROUPED),
+	    "pre_mlp_layernorm.weight 16x0 -1 1\n"
+	    "mlp.router.weight 2x16 -1 1\n"
+	    "mlp.experts.linear_fc1.weight0 40x16 0 2\n"
+	    "mlp.experts.linear_fc1.weight1 40x16 0 2\n"
+	    "mlp.experts.linear_fc2.weight0 16x20 1 1\n"
+	    "mlp.experts.linear_fc2.weight1 16x20 1 1\n");
+	CHECK_STR(expert_names(MEGATRON_LOCAL_DIST, MEGATRON_STACKED),
+	    "mlp.linear_fc1.layer_norm_weight 16x0 -1 1\n"
+	    "mlp.router.weight 2x16 -1 1\n"
+	    "mlp.experts.experts.linear_fc1.weight 40x16 0 2\n"
+	    "mlp.experts.experts.linear_fc1.weight 40x16 0 2\n"
+	    "mlp.experts.experts.linear_fc2.weight 16x20 1 1\n"
+	    "mlp.experts.experts.linear_fc2.weight 16x20 1 1\n");
 }
 
 /* The pieces of a whole parameter: "param rows > rank: rows", and columns where they are cut. */
@@ -199,6 +269,7 @@ int
 main(void)
 {
 	test_tensors();
+	test_experts();
 	test_rows();
 	test_refusals();
 	return check_done();
