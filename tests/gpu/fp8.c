@@ -37,7 +37,8 @@ code_of(enum dtype t, float x)
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
-/* A copy of the columns from the eighth on of an array that is so much wider. */
+/* A copy of the columns from the eighth on of an array that is so much wider; the transpose lies in
+ * a wider array too then. */
 struct copy_case {
 	int64_t rows, columns, extra;
 	enum quantise_kind kind;
@@ -51,6 +52,7 @@ static const struct copy_case copies[] = {
 	{ 128, 128, 0, QUANTISE_DELAYED, 0, true, false, true, false, true },
 	{ 144, 272, 16, QUANTISE_DELAYED, 0, false, true, false, true, true },
 	{ 400, 112, 0, QUANTISE_DELAYED, 0, false, false, true, false, true },
+	{ 20, 144, 8, QUANTISE_DELAYED, 0, true, false, true, false, true },
 	{ 1040, 4096, 0, QUANTISE_DELAYED, 0, true, true, true, false, false },
 	{ 528, 14336, 0, QUANTISE_DELAYED, 0, true, true, true, true, false },
 	{ 16, 48, 0, QUANTISE_CURRENT, 0, true, true, true, false, false },
@@ -152,19 +154,39 @@ take_back(const struct rig *r, struct tensor t, void *host)
 	r->b->release(r->d, t.data);
 }
 
+/* The columns from MARGIN on of a wider array. */
+enum { MARGIN = 16 };
+
+static void
+take_back_inner(const struct rig *r, struct tensor all, uint8_t *host)
+{
+	uint8_t *wide = mem_alloc(tensor_elements(&all) + 1, 1);
+	int64_t count = all.shape[1] - 2 * MARGIN;
+
+	if (all.data)
+		rig_read(r, &all, wide);
+	for (int64_t i = 0; all.data && i < all.shape[0]; i++)
+		memcpy(host + i * count, wide + i * all.shape[1] + MARGIN, (size_t)count);
+	take_back(r, all, NULL);
+	free(wide);
+}
+
 /* The copy by a backend; twice in the same memory, which must change nothing but the sums. */
 static void
 copy_by(const struct rig *r, const struct copy_case *c, const enum dtype type[2], const void *x,
     struct made *m)
 {
 	int64_t rows = c->rows, columns = c->columns;
-	bool block = c->kind == QUANTISE_BLOCK;
+	bool block = c->kind == QUANTISE_BLOCK, wide = c->extra > 0 && c->qt;
+	struct tensor turned =
+	    device_tensor(r, wide, tensor_2d(NULL, type[1], columns, rows + 2 * MARGIN), NULL);
 	struct tensor all =
 	    device_tensor(r, true, tensor_2d(NULL, type[0], rows, columns + c->extra), x);
 	struct quantise q = {
 		.x = tensor_columns(&all, c->extra ? 8 : 0, columns),
 		.q = device_tensor(r, c->q, tensor_2d(NULL, type[1], rows, columns), NULL),
-		.qt = device_tensor(r, c->qt, tensor_2d(NULL, type[1], columns, rows), NULL),
+		.qt = wide ? tensor_columns(&turned, MARGIN, rows)
+			   : device_tensor(r, c->qt, tensor_2d(NULL, type[1], columns, rows), NULL),
 		.scale = device_tensor(r, !block || c->q,
 		    block ? blocks_of(c->scale, rows, columns) : tensor_1d(NULL, DTYPE_F32, 2),
 		    block ? NULL : m->scale),
@@ -179,7 +201,10 @@ copy_by(const struct rig *r, const struct copy_case *c, const enum dtype type[2]
 	q.accumulate = true;
 	r->st->ops->quantise(r->st, &q);
 	take_back(r, q.q, m->q);
-	take_back(r, q.qt, m->qt);
+	if (wide)
+		take_back_inner(r, turned, m->qt);
+	else
+		take_back(r, q.qt, m->qt);
 	take_back(r, q.scale, block ? m->blocks : m->scale);
 	take_back(r, q.scale_t, m->blocks_t);
 	take_back(r, q.amax, &m->amax);
@@ -474,14 +499,14 @@ random_codes(enum dtype t, int64_t count, uint64_t seed)
 	return out;
 }
 
-/* The shape of an operand's scales, [1] of a tensor. */
+/* The shape of an operand's scales, of a tensor a factor and its inverse. */
 static struct tensor
 scale_shape(enum scale_kind kind, int64_t rows, int64_t k)
 {
-	return kind == SCALE_TENSOR ? tensor_1d(NULL, DTYPE_F32, 1) : blocks_of(kind, rows, k);
+	return kind == SCALE_TENSOR ? tensor_1d(NULL, DTYPE_F32, 2) : blocks_of(kind, rows, k);
 }
 
-/* Powers of two from 1/4 to 2; of a tensor, a third. */
+/* Powers of two from 1/4 to 2; of a tensor, 3 and its inverse. */
 static float *
 random_scales(enum scale_kind kind, int64_t rows, int64_t k, uint64_t seed)
 {
@@ -489,8 +514,8 @@ random_scales(enum scale_kind kind, int64_t rows, int64_t k, uint64_t seed)
 	float *out = mem_alloc((size_t)tensor_elements(&t), sizeof *out);
 
 	for (int64_t i = 0; i < tensor_elements(&t); i++)
-		out[i] =
-		    kind == SCALE_TENSOR ? 1.0f / 3 : ldexpf(1, (int)(next(&seed) >> 8) % 4 - 2);
+		out[i] = kind == SCALE_TENSOR ? (i ? 1.0f / 3 : 3)
+					      : ldexpf(1, (int)(next(&seed) >> 8) % 4 - 2);
 	return out;
 }
 
@@ -507,7 +532,7 @@ numbers(const uint8_t *code, const float *scale, const int64_t of[4], const int 
 		for (int64_t i = 0; i < k; i++) {
 			int64_t at = what[1] == SCALE_LINES ? i / 128 * rows + r
 			    : what[1] == SCALE_SQUARES ? r / 128 * ((lines + 3) / 4 * 4) + i / 128
-						       : 0;
+						       : 1;
 
 			out[(r - first) * k + i] = table[code[r * k + i]] * scale[at];
 		}
@@ -581,6 +606,10 @@ load_product(const struct rig *r, const struct product *p, void *c)
 	g.c = device_tensor(r, true, tensor_2d(NULL, o->c, p->m, p->n), c);
 	g.scale_a = device_tensor(r, true, scale_shape(o->scale_a, p->m, p->k), p->scale_a);
 	g.scale_b = device_tensor(r, true, scale_shape(o->scale_b, p->n, p->k), p->scale_b);
+	if (o->scale_a == SCALE_TENSOR) {
+		g.scale_a = tensor_rows(&g.scale_a, 1, 1);
+		g.scale_b = tensor_rows(&g.scale_b, 1, 1);
+	}
 	g.bias = device_tensor(r, o->bias, tensor_1d(NULL, o->c, p->n), bias);
 	rig_sync(r);
 	free(bias);
@@ -590,10 +619,13 @@ load_product(const struct rig *r, const struct product *p, void *c)
 static void
 give_away(const struct rig *r, const struct gemm *g)
 {
-	const struct tensor all[] = { g->a, g->b, g->c, g->scale_a, g->scale_b, g->bias };
+	const struct tensor all[] = { g->a, g->b, g->c, g->bias },
+			    *scale[] = { &g->scale_a, &g->scale_b };
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		take_back(r, all[i], NULL);
+	for (int i = 0; i < 2; i++)
+		r->b->release(r->d, (float *)scale[i]->data - (scale[i]->ndim == 1));
 }
 
 /* The checked rows by the GPU; false when it fails, and then says why. A device of its own, so that

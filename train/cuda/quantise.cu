@@ -1,27 +1,13 @@
 /*
  * quantise.cu - 8-bit copies of matrices and of their transposes, and the factors they are made by
  *
- * A block takes a tile of SIDE x SIDE elements, which it holds in registers from one reading; so
- * the copies cost what they move: 2 bytes read and 1 or 2 written for an element of 16 bits. A
- * thread has 4 rows and 8 columns of the tile twice. Its codes of four rows are turned within
- * registers to a word a column, the words cross shared memory, where no two lanes meet in a bank,
- * and go out 16 rows at once: lines of 128 bytes are written whole, both ways.
+ * A block takes a tile (quantise.cuh), which it holds in registers from one reading; so the copies
+ * cost what they move: 2 bytes read and 1 or 2 written for an element of 16 bits.
  *
  * Of blocks (QUANTISE_BLOCK) a tile holds whole ones in either direction, so their largest numbers
  * need no second reading. Source: spec/training.md 13; DeepSeek-AI 2024 arXiv:2412.19437, 3.3.
  */
-#include "train/cuda/float8.cuh"
-
-enum {
-	SIDE = 128, /* of a tile */
-	ROWS = 4,
-	COLUMNS = 8, /* of a thread's part of half a tile */
-	HALVES = 2,
-	GROUPS = SIDE / COLUMNS, /* of columns; neighbouring lanes */
-	QUADS = SIDE / ROWS,
-	WARPS = CU_THREADS / 32,
-};
-static_assert(CU_THREADS * ROWS * COLUMNS * HALVES == SIDE * SIDE, "parts make a tile");
+#include "train/cuda/quantise.cuh"
 
 /* What has a factor of its own: all of x, each 128 neighbours of a row (and of a column, for the
  * transpose), or each 128 x 128. */
@@ -35,26 +21,8 @@ struct copy_call {
 	int *amax; /* the bits of a float, which are in the order of their numbers */
 };
 
-/* A thread's part of the tile: the columns of its group, and of either half of the rows a quad. */
-struct place {
-	int64_t row, column; /* of x: of the first half; the second is SIDE / 2 further down */
-	int group, quad;
-};
-
-static __device__ inline struct place
-place_of(void)
-{
-	struct place p;
-
-	p.group = threadIdx.x % GROUPS;
-	p.quad = threadIdx.x / GROUPS;
-	p.row = blockIdx.y * (int64_t)SIDE + p.quad * ROWS;
-	p.column = blockIdx.x * (int64_t)SIDE + p.group * COLUMNS;
-	return p;
-}
-
-/* Whether a half of the part lies in x: all of it does, or nothing, as rows and columns are
- * multiples of 16. */
+/* Whether a half of the part lies in x: all of it does, or nothing, as rows are multiples of 4, and
+ * columns of 16. */
 static __device__ inline bool
 inside(const struct copy_call &c, const struct place &p, int half)
 {
@@ -78,50 +46,13 @@ load_part(pack<T, COLUMNS> (&x)[HALVES][ROWS], const struct copy_call &c, const 
 
 /* --- largest numbers -------------------------------------------------------------------------- */
 
-/* The bits of |x|: of finite numbers in their order, then infinity, then NaN. */
-template <typename T>
-static __device__ inline uint32_t
-magnitude(T x)
-{
-	return __float_as_uint(to_float(x)) & 0x7fffffffu;
-}
-
-template <typename T, int N>
-static __device__ inline uint32_t
-largest_of(const pack<T, N> &x)
-{
-	uint32_t most = 0;
-
-#pragma unroll
-	for (int k = 0; k < N; k++)
-		most = max(most, magnitude(x.at[k]));
-	return most;
-}
-
-/* Over the lanes that differ in the bits from `least` up to 16. */
+/* Over the lanes that differ in the bits from first to last. */
 static __device__ inline uint32_t
 lanes_largest(uint32_t most, int first, int last)
 {
 	for (int lane = first; lane <= last; lane *= 2)
 		most = max(most, __shfl_xor_sync(0xffffffffu, most, lane));
 	return most;
-}
-
-/* Over the block, in all threads; a NaN counts as infinity. */
-static __device__ inline float
-block_largest(uint32_t most)
-{
-	return block_max(__uint_as_float(min(most, 0x7f800000u)));
-}
-
-/* The larger of *amax and most. Many blocks have nothing to say, and only look. */
-static __device__ inline void
-raise_amax(int *amax, float most)
-{
-	int bits = __float_as_int(most);
-
-	if (threadIdx.x == 0 && bits > *(volatile int *)amax)
-		atomicMax(amax, bits);
 }
 
 /* Of a whole matrix. */
@@ -206,6 +137,7 @@ static __device__ inline void
 column_factors(float (&by_column)[COLUMNS], const pack<T, COLUMNS> (&x)[HALVES][ROWS],
     const struct copy_call &c, const struct place &p)
 {
+	enum { WARPS = CU_THREADS / 32 };
 	__shared__ uint32_t most[WARPS][SIDE];
 	__shared__ float factor[SIDE];
 	int mine = threadIdx.x;
@@ -256,114 +188,17 @@ square_factor(const struct copy_call &c, float largest)
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
-/* The codes of four rows and eight columns. */
-struct codes {
-	uint32_t row[ROWS][COLUMNS / 4];
-};
-
-template <typename T, int F8>
-static __device__ inline struct codes
-encode(const pack<T, COLUMNS> (&x)[ROWS], const float (&by_row)[ROWS],
-    const float (&by_column)[COLUMNS])
-{
-	struct codes out;
-
-#pragma unroll
-	for (int i = 0; i < ROWS; i++) {
-		float v[COLUMNS];
-
-		unpack(v, x[i]);
-#pragma unroll
-		for (int k = 0; k < COLUMNS; k++)
-			v[k] *= by_row[i] * by_column[k];
-#pragma unroll
-		for (int k = 0; k < COLUMNS; k += 4)
-			out.row[i][k / 4] = float8_four<F8>(v[k], v[k + 1], v[k + 2], v[k + 3]);
-	}
-	return out;
-}
-
-/* The shared tile of codes, a row a column of x. Words of four rows are moved about within it so
- * that lanes of neighbouring groups, which write the same quad of columns eight apart, meet in no
- * bank; of an even number of words, so that runs of four stay together. */
-struct alignas(16) turned {
-	uint32_t at[SIDE][QUADS];
-};
-
-static __device__ inline int
-shift_of(int column)
-{
-	return 2 * (column / COLUMNS);
-}
-
-/* Puts the codes of a quad of rows there, bytes turned: 4 x 4 at a time by permutes. */
-static __device__ inline void
-turn(struct turned *t, const struct codes &c, int quad, int group)
-{
-#pragma unroll
-	for (int k = 0; k < COLUMNS / 4; k++) {
-		uint32_t low01 = __byte_perm(c.row[0][k], c.row[1][k], 0x5140),
-			 low23 = __byte_perm(c.row[2][k], c.row[3][k], 0x5140),
-			 high01 = __byte_perm(c.row[0][k], c.row[1][k], 0x7362),
-			 high23 = __byte_perm(c.row[2][k], c.row[3][k], 0x7362);
-		int column = group * COLUMNS + 4 * k, at = quad ^ shift_of(column);
-
-		t->at[column][at] = __byte_perm(low01, low23, 0x5410);
-		t->at[column + 1][at] = __byte_perm(low01, low23, 0x7632);
-		t->at[column + 2][at] = __byte_perm(high01, high23, 0x5410);
-		t->at[column + 3][at] = __byte_perm(high01, high23, 0x7632);
-	}
-}
-
-/* The transposed tile goes out, 16 bytes a thread. */
-static __device__ inline void
-write_turned(const struct copy_call &c, const struct turned *t)
-{
-	enum { RUNS = SIDE / 16, PER_TURN = CU_THREADS / RUNS };
-	int run = threadIdx.x % RUNS;
-	int64_t row = blockIdx.y * (int64_t)SIDE + 16 * run;
-
-#pragma unroll
-	for (int i = 0; i < SIDE / PER_TURN; i++) {
-		int mine = threadIdx.x / RUNS + i * PER_TURN, shift = shift_of(mine);
-		int64_t column = blockIdx.x * (int64_t)SIDE + mine;
-		uint4 v = *(const uint4 *)&t->at[mine][4 * (run ^ shift / 4)];
-
-		if (shift & 2)
-			v = make_uint4(v.z, v.w, v.x, v.y);
-		if (row < c.x.shape[0] && column < c.x.shape[1])
-			*(uint4 *)(row_of<uint8_t>(c.qt, column) + row) = v;
-	}
-}
-
-/* The rows of a quad go out as they are. */
-static __device__ inline void
-write_rows(const struct copy_call &c, const struct codes &v, const struct place &p, int half)
-{
-#pragma unroll
-	for (int i = 0; i < ROWS; i++)
-		*(uint2 *)(row_of<uint8_t>(c.q, p.row + half * (SIDE / 2) + i) + p.column) =
-		    make_uint2(v.row[i][0], v.row[i][1]);
-}
-
-/* The factor of a tile that has one; its largest goes where it is wanted. */
-template <typename T, int F8, int KIND>
-static __device__ inline float
-tile_factor(const struct copy_call &c, const pack<T, COLUMNS> (&x)[HALVES][ROWS])
+/* The bits of the largest of a part. */
+template <typename T>
+static __device__ inline uint32_t
+part_largest(const pack<T, COLUMNS> (&x)[HALVES][ROWS])
 {
 	uint32_t most = 0;
-	float all;
 
-	if (KIND == WHOLE && !c.amax)
-		return *c.factor;
 #pragma unroll
 	for (int i = 0; i < HALVES * ROWS; i++)
 		most = max(most, largest_of(x[i / ROWS][i % ROWS]));
-	all = block_largest(most);
-	if (KIND == SQUARES)
-		return square_factor<F8>(c, all);
-	raise_amax(c.amax, all);
-	return *c.factor;
+	return most;
 }
 
 /* One tile. Of lines the transpose has other factors, hence other codes. */
@@ -377,13 +212,16 @@ __launch_bounds__(CU_THREADS) copy_kernel(struct copy_call c)
 		    columns_alike[COLUMNS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
 	float by_row[HALVES][ROWS], by_column[COLUMNS];
 	pack<T, COLUMNS> x[HALVES][ROWS];
+	uint32_t most;
 
 	load_part(x, c, p);
+	most = KIND == LINES ? 0 : part_largest(x);
 	if (KIND == LINES) {
 		row_factors<T, F8>(by_row, x, c, p);
 		column_factors<T, F8>(by_column, x, c, p);
 	} else {
-		float factor = tile_factor<T, F8, KIND>(c, x);
+		float factor =
+		    KIND == SQUARES ? square_factor<F8>(c, block_largest(most)) : *c.factor;
 
 #pragma unroll
 		for (int i = 0; i < HALVES * ROWS; i++)
@@ -394,7 +232,7 @@ __launch_bounds__(CU_THREADS) copy_kernel(struct copy_call c)
 		struct codes v = encode<T, F8>(x[half], by_row[half], columns_alike);
 
 		if (c.q.data && inside(c, p, half))
-			write_rows(c, v, p, half);
+			write_rows(c.q, v, p.row + half * (SIDE / 2), p.column);
 		if (KIND == LINES)
 			v = encode<T, F8>(x[half], rows_alike, by_column);
 		if (c.qt.data)
@@ -402,7 +240,9 @@ __launch_bounds__(CU_THREADS) copy_kernel(struct copy_call c)
 	}
 	__syncthreads();
 	if (c.qt.data)
-		write_turned(c, &turned);
+		write_turned(c.qt, &turned, 0, c.x.shape[1]);
+	if (KIND == WHOLE && c.amax)
+		raise_amax(c.amax, block_largest(most));
 }
 
 template <typename T, int F8>
@@ -451,14 +291,15 @@ set_current(struct stream *st, const struct quantise *q, enum dtype type)
 	    scale, (float *)q->amax.data, dtype_largest_float8(type));
 }
 
-/* Shapes as in cpu/quantise.c; rows and columns of copies are multiples of 16, and so are the
- * addresses and the bytes of their rows. */
+/* Shapes as in cpu/quantise.c; columns of copies are multiples of 16, rows too where there is a
+ * transpose, else of 4, and addresses and the bytes of a row multiples of 16. */
 static void
 check_copies(const struct quantise *q)
 {
 	const struct tensor *x = &q->x;
 
-	ops_require(x->shape[0] % 16 == 0 && cu_packs(x, 16 / (int)dtype_size(x->dtype)));
+	ops_require(x->shape[0] % (q->qt.data ? 16 : ROWS) == 0 && x->shape[1] % 16 == 0);
+	ops_require(cu_packs(x, 16 / (int)dtype_size(x->dtype)));
 	ops_require(!q->q.data || (tensor_same_shape(&q->q, x) && cu_packs(&q->q, 16)));
 	ops_require(!q->qt.data ||
 	    (q->qt.shape[0] == x->shape[1] && q->qt.shape[1] == x->shape[0] &&

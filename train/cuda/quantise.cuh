@@ -1,0 +1,174 @@
+/*
+ * quantise.cuh - tiles of 8-bit copies: how a block of CU_THREADS threads turns SIDE x SIDE
+ * elements into codes, by rows and by columns
+ *
+ * A thread has 4 rows and 8 columns of the tile, twice. Its codes of four rows are turned within
+ * registers to a word a column, the words cross shared memory, where no two lanes meet in a bank,
+ * and go out 16 rows at once: lines of 128 bytes are written whole, both ways.
+ */
+#ifndef TRAIN_CUDA_QUANTISE_CUH
+#define TRAIN_CUDA_QUANTISE_CUH
+
+#include "train/cuda/float8.cuh"
+
+enum {
+	SIDE = 128, /* of a tile */
+	ROWS = 4,
+	COLUMNS = 8, /* of a thread's part of half a tile */
+	HALVES = 2,
+	GROUPS = SIDE / COLUMNS, /* of columns; neighbouring lanes */
+	QUADS = SIDE / ROWS,
+};
+static_assert(CU_THREADS * ROWS * COLUMNS * HALVES == SIDE * SIDE, "parts make a tile");
+
+/* A thread's part of the tile: the columns of its group, and of either half of the rows a quad. */
+struct place {
+	int64_t row, column; /* of x: of the first half; the second is SIDE / 2 further down */
+	int group, quad;
+};
+
+static __device__ inline struct place
+place_of(void)
+{
+	struct place p;
+
+	p.group = threadIdx.x % GROUPS;
+	p.quad = threadIdx.x / GROUPS;
+	p.row = blockIdx.y * (int64_t)SIDE + p.quad * ROWS;
+	p.column = blockIdx.x * (int64_t)SIDE + p.group * COLUMNS;
+	return p;
+}
+
+/* --- largest numbers -------------------------------------------------------------------------- */
+
+/* The bits of |x|: of finite numbers in their order, then infinity, then NaN. */
+template <typename T>
+static __device__ inline uint32_t
+magnitude(T x)
+{
+	return __float_as_uint(to_float(x)) & 0x7fffffffu;
+}
+
+template <typename T, int N>
+static __device__ inline uint32_t
+largest_of(const pack<T, N> &x)
+{
+	uint32_t most = 0;
+
+#pragma unroll
+	for (int k = 0; k < N; k++)
+		most = max(most, magnitude(x.at[k]));
+	return most;
+}
+
+/* Over the block, in all threads; a NaN counts as infinity. */
+static __device__ inline float
+block_largest(uint32_t most)
+{
+	return block_max(__uint_as_float(min(most, 0x7f800000u)));
+}
+
+/* The larger of *amax and most. Many blocks have nothing to say, and only look. */
+static __device__ inline void
+raise_amax(int *amax, float most)
+{
+	int bits = __float_as_int(most);
+
+	if (threadIdx.x == 0 && bits > *(volatile int *)amax)
+		atomicMax(amax, bits);
+}
+
+/* --- codes ------------------------------------------------------------------------------------ */
+
+/* The codes of four rows and eight columns. */
+struct codes {
+	uint32_t row[ROWS][COLUMNS / 4];
+};
+
+template <typename T, int F8>
+static __device__ inline struct codes
+encode(const pack<T, COLUMNS> (&x)[ROWS], const float (&by_row)[ROWS],
+    const float (&by_column)[COLUMNS])
+{
+	struct codes out;
+
+#pragma unroll
+	for (int i = 0; i < ROWS; i++) {
+		float v[COLUMNS];
+
+		unpack(v, x[i]);
+#pragma unroll
+		for (int k = 0; k < COLUMNS; k++)
+			v[k] *= by_row[i] * by_column[k];
+#pragma unroll
+		for (int k = 0; k < COLUMNS; k += 4)
+			out.row[i][k / 4] = float8_four<F8>(v[k], v[k + 1], v[k + 2], v[k + 3]);
+	}
+	return out;
+}
+
+/* The shared tile of codes, a row a column of x. Words of four rows are moved about within it so
+ * that lanes of neighbouring groups, which write the same quad of columns eight apart, meet in no
+ * bank; of an even number of words, so that runs of four stay together. */
+struct alignas(16) turned {
+	uint32_t at[SIDE][QUADS];
+};
+
+static __device__ inline int
+shift_of(int column)
+{
+	return 2 * (column / COLUMNS);
+}
+
+/* Puts the codes of a quad of rows there, bytes turned: 4 x 4 at a time by permutes. */
+static __device__ inline void
+turn(struct turned *t, const struct codes &c, int quad, int group)
+{
+#pragma unroll
+	for (int k = 0; k < COLUMNS / 4; k++) {
+		uint32_t low01 = __byte_perm(c.row[0][k], c.row[1][k], 0x5140),
+			 low23 = __byte_perm(c.row[2][k], c.row[3][k], 0x5140),
+			 high01 = __byte_perm(c.row[0][k], c.row[1][k], 0x7362),
+			 high23 = __byte_perm(c.row[2][k], c.row[3][k], 0x7362);
+		int column = group * COLUMNS + 4 * k, at = quad ^ shift_of(column);
+
+		t->at[column][at] = __byte_perm(low01, low23, 0x5410);
+		t->at[column + 1][at] = __byte_perm(low01, low23, 0x7632);
+		t->at[column + 2][at] = __byte_perm(high01, high23, 0x5410);
+		t->at[column + 3][at] = __byte_perm(high01, high23, 0x7632);
+	}
+}
+
+/* The tile's transpose goes out, 16 bytes a thread: as the rows from first on of qt, of which there
+ * are so many. */
+static __device__ inline void
+write_turned(const struct tensor &qt, const struct turned *t, int64_t first, int64_t rows)
+{
+	enum { RUNS = SIDE / 16, PER_TURN = CU_THREADS / RUNS };
+	int run = threadIdx.x % RUNS;
+	int64_t at = blockIdx.y * (int64_t)SIDE + 16 * run;
+
+#pragma unroll
+	for (int i = 0; i < SIDE / PER_TURN; i++) {
+		int mine = threadIdx.x / RUNS + i * PER_TURN, shift = shift_of(mine);
+		int64_t row = blockIdx.x * (int64_t)SIDE + mine;
+		uint4 v = *(const uint4 *)&t->at[mine][4 * (run ^ shift / 4)];
+
+		if (shift & 2)
+			v = make_uint4(v.z, v.w, v.x, v.y);
+		if (at < qt.shape[1] && row < rows)
+			*(uint4 *)(row_of<uint8_t>(qt, first + row) + at) = v;
+	}
+}
+
+/* The rows of a quad go out as they are, from this row and column on. */
+static __device__ inline void
+write_rows(const struct tensor &q, const struct codes &v, int64_t row, int64_t column)
+{
+#pragma unroll
+	for (int i = 0; i < ROWS; i++)
+		*(uint2 *)(row_of<uint8_t>(q, row + i) + column) =
+		    make_uint2(v.row[i][0], v.row[i][1]);
+}
+
+#endif
