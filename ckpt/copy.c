@@ -10,6 +10,7 @@
 #include "ckpt/finite.h"
 #include "ckpt/provenance.h"
 #include "ckpt/window.h"
+#include "lib/base/cli.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/relay.h"
@@ -23,8 +24,8 @@ const char *const copy_dtypes[] = { "keep", "bf16", "fp16", "fp32", NULL };
 const enum dtype copy_types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32 };
 
 /* Other files in it do not matter: checkpoints have names of their own. */
-int
-save_is_free(const char *save, bool force, struct err *e)
+static int
+is_free(const char *save, bool force, struct err *e)
 {
 	int64_t iteration;
 
@@ -37,8 +38,30 @@ save_is_free(const char *save, bool force, struct err *e)
 	return 0;
 }
 
+/* The directory is looked at again under its lock, whose former holder may have written one. */
+struct lock *
+copy_claim(const char *save, bool force, struct err *e)
+{
+	const struct lock_terms how = { .say = cli_note };
+	struct lock *lock;
+	struct err why;
+
+	if (is_free(save, force, e) < 0 || ckpt_make_save(save, e) < 0)
+		return NULL;
+	lock = ckpt_claim(save, &how, &why);
+	if (!lock) {
+		err_set(e, "%s; give another directory", why.msg);
+		return NULL;
+	}
+	if (is_free(save, force, e) == 0)
+		return lock;
+	lock_release(lock);
+	return NULL;
+}
+
 /* State of a copy. */
 struct copy {
+	struct lock *lock;
 	struct source *src;
 	const struct copy_options *o;
 	char tmp[1024];
@@ -195,6 +218,8 @@ write_all(struct copy *c, struct str *notes, struct err *e)
 		rc = write_rank(c, (int)rank, e);
 	if (rc == 0)
 		rc = check_finite(c, notes, e);
+	if (rc == 0)
+		rc = lock_check(c->lock, e);
 	commit.manifest = c->manifest.buf;
 	if (rc == 0)
 		return ckpt_commit(&commit, e);
@@ -209,7 +234,7 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 	int rc;
 
 	str_add(notes, src->notes.buf, src->notes.len);
-	if (source_require(src, e) < 0 || save_is_free(o->save, o->force, e) < 0)
+	if (source_require(src, e) < 0 || !(c.lock = copy_claim(o->save, o->force, e)))
 		return -1;
 	if (o->check_finite)
 		c.nonfinite = mem_zalloc((size_t)src->count, sizeof *c.nonfinite);
@@ -217,6 +242,7 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 	if (o->given)
 		provenance_add(&c.state, o->verb, o->given, o->origin ? o->origin : src);
 	rc = write_all(&c, notes, e);
+	lock_release(c.lock);
 	free(c.nonfinite);
 	str_release(&c.state);
 	str_release(&c.manifest);

@@ -2,6 +2,7 @@
 #ifndef CKPT_COPY_H
 #define CKPT_COPY_H
 
+#include "lib/base/lock.h"
 #include "lib/base/opt.h"
 #include "lib/ckpt/source.h"
 #include "lib/model/split.h"
@@ -35,7 +36,9 @@ struct copy_options {
  */
 int copy_source(struct source *src, const struct copy_options *o, struct str *notes, struct err *e);
 
-/* Whether a SAVE directory may be written: it holds no checkpoint, or by force. */
-int save_is_free(const char *save, bool force, struct err *e);
+/* Makes a SAVE directory that holds no checkpoint, or by force, and takes its lock, for which a run
+ * that writes there, and another mckpt, are waited for a few seconds, with a note. NULL with the
+ * reason; lock_release releases it. */
+struct lock *copy_claim(const char *save, bool force, struct err *e);
 
 #endif

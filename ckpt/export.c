@@ -236,13 +236,17 @@ static int
 write_all(struct export *x)
 {
 	int64_t iteration = x->src->state.iteration;
+	struct lock *lock = copy_claim(x->o->save, x->o->force, x->e);
+	int rc = -1;
 
-	if (ckpt_begin(x->o->save, iteration, true, x->tmp, x->e) < 0)
-		return -1;
-	if (writers[x->o->format](x) == 0)
-		return ckpt_publish(x->o->save, iteration, x->e);
-	io_remove_tree(x->tmp, NULL);
-	return -1;
+	if (lock && ckpt_begin(x->o->save, iteration, true, x->tmp, x->e) == 0) {
+		if (writers[x->o->format](x) == 0 && lock_check(lock, x->e) == 0)
+			rc = ckpt_publish(x->o->save, iteration, x->e);
+		else
+			io_remove_tree(x->tmp, NULL);
+	}
+	lock_release(lock);
+	return rc;
 }
 
 /*
@@ -256,8 +260,6 @@ export_source(const struct export_options *o, struct str *notes, struct err *e)
 	struct export x = { .o = o, .e = e };
 	int rc = -1;
 
-	if (save_is_free(o->save, o->force, e) < 0)
-		return -1;
 	x.src = source_open(o->src, e);
 	if (!x.src)
 		return -1;

@@ -112,6 +112,12 @@ cli_notes(struct str *text)
 	return cli_say(text, note);
 }
 
+void
+cli_note(const char *line)
+{
+	note("%s", line);
+}
+
 int
 cli_warnings(struct str *text)
 {

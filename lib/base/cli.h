@@ -48,6 +48,8 @@ int cli_say(struct str *text, void (*how)(const char *fmt, ...));
  * lines. */
 int cli_notes(struct str *text);
 int cli_warnings(struct str *text);
+/* One note, at once. */
+void cli_note(const char *line);
 /* "mikoshi 0.1.0", for files that record which release wrote them. */
 const char *cli_release(void);
 

@@ -1,11 +1,12 @@
 /*
  * lock.c - a file that says which process may write into a directory
  *
- * The file is created with O_EXCL, which every file system supports, so it is empty for an instant.
- * An incomplete text tells nothing about its holder and is watched like a lock of another host.
- * When several processes find the same dead lock, only one breaks it: it holds flock(2) on that
- * file, renames it to a unique name and reads it there. A lock that has changed hands meanwhile is
- * renamed back.
+ * The file is written and synced under a temporary name and then linked to its own, so that it is
+ * complete or not there, whatever ends its writer. A file system without links gets it by O_EXCL,
+ * empty for an instant. An incomplete text tells nothing about its holder and is watched like a
+ * lock of another host. When several processes find the same dead lock, only one breaks it: it
+ * holds flock(2) on that file, renames it to a unique name and reads it there. A lock that has
+ * changed hands meanwhile is renamed back.
  */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
@@ -185,24 +186,70 @@ take_away(const char *path, const char *text, size_t len, struct err *e)
 	return rc;
 }
 
-/* Creates the file complete and on disk, where other hosts see it, or not at all. Returns 1 when
- * the file exists already. */
+/* Writes the text into a new file, which is on disk then, where other hosts see it. On failure the
+ * file is removed and closed. */
 static int
-create(struct lock *l, struct err *e)
+fill(struct lock *l, const char *name, struct err *e)
 {
 	struct str text = { 0 };
 	int rc = 0;
 
-	l->fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-	if (l->fd < 0)
-		return errno == EEXIST ? 1 : err_sys(e, "create", l->path);
 	str_addf(&text, "%srenewed %010u\n", l->text.buf, 0u);
 	if (io_write_all(l->fd, text.buf, text.len) < 0 || fsync(l->fd) < 0) {
 		rc = err_sys(e, "write", l->path);
-		unlink(l->path);
+		unlink(name);
 		close(l->fd);
 	}
 	str_release(&text);
+	return rc;
+}
+
+/* For file systems without links. */
+static int
+create_exclusively(struct lock *l, struct err *e)
+{
+	l->fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (l->fd < 0)
+		return errno == EEXIST ? 1 : err_sys(e, "create", l->path);
+	return fill(l, l->path, e);
+}
+
+/* Gives the file that is open its name. As the answer of a server may be lost, the number of links
+ * tells. Returns 1 when the name is taken, or the holder of the lock has just swept the directory;
+ * -1 when there are no links. */
+static int
+link_to(const struct lock *l, const char *name)
+{
+	int failed = link(name, l->path) < 0 ? errno : 0;
+	struct stat st;
+
+	if (!failed || (fstat(l->fd, &st) == 0 && st.st_nlink == 2))
+		return 0;
+	return failed == EEXIST || failed == ENOENT ? 1 : -1;
+}
+
+/* Creates the file complete, or not at all. Returns 1 when it exists already. */
+static int
+create(struct lock *l, struct err *e)
+{
+	struct stat st;
+	char *name;
+	int rc;
+
+	if (lstat(l->path, &st) == 0)
+		return 1;
+	name = temp_name(l->path);
+	l->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	rc = l->fd < 0 ? err_sys(e, "create", l->path) : fill(l, name, e);
+	if (rc == 0) {
+		rc = link_to(l, name);
+		unlink(name);
+		if (rc)
+			close(l->fd);
+		if (rc < 0)
+			rc = create_exclusively(l, e);
+	}
+	free(name);
 	return rc;
 }
 

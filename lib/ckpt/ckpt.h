@@ -2,6 +2,7 @@
  * ckpt.h - the checkpoint: a directory of safetensors pieces with a manifest
  *
  *   SAVE/latest_checkpointed_iteration.txt      decimal iteration, written last
+ *   SAVE/lock                                   who may write into it; base/lock.h
  *   SAVE/iter_0000500/manifest.tsv              a line a piece: tensor, dtype, global shape, slice,
  *                                               file, offset, bytes, XXH3-64
  *   SAVE/iter_0000500/pieces-00000.safetensors  one file a writer
@@ -20,6 +21,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/base/err.h"
+#include "lib/base/lock.h"
 #include "lib/base/slice.h"
 #include "lib/base/str.h"
 #include "lib/ckpt/piece.h"
@@ -70,9 +72,12 @@ struct ckpt_writer;
 /* Creates the temporary directory of iteration `iteration` under save (several processes may),
  * first removing what an interrupted save left of it if `first`. Path in out. */
 int ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], struct err *e);
-/* Removes the remains of interrupted saves from save, which the caller holds; never a part of a
- * checkpoint. */
-void ckpt_sweep(const char *save);
+/* Makes the directory of a save, unless it is there; -1 when it cannot be written. */
+int ckpt_make_save(const char *save, struct err *e);
+/* Takes the lock of a save, SAVE/lock, which its one writer holds, and removes the remains of
+ * interrupted saves; never a part of a checkpoint. Of the terms only by_force, say and give_up
+ * count. NULL with the reason; lock_release releases it. */
+struct lock *ckpt_claim(const char *save, const struct lock_terms *how, struct err *e);
 struct ckpt_writer *ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e);
 /* Declares a piece; pieces are then written in the declared order, each by one ckpt_write of its
  * dense bytes. */

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /*
  * Pieces are declared, then written, in one order, since the header of a safetensors file comes
@@ -77,9 +78,10 @@ sweep_iteration(const char *save, int64_t iteration)
 	io_remove_tree(old, NULL);
 }
 
-/* Also the temporary files of trackers. */
-void
-ckpt_sweep(const char *save)
+/* Removes what interrupted saves left, also temporary files of trackers and locks; never a part of
+ * a checkpoint. */
+static void
+sweep(const char *save)
 {
 	DIR *d = opendir(save);
 	struct dirent *de;
@@ -91,6 +93,34 @@ ckpt_sweep(const char *save)
 	if (d)
 		closedir(d);
 	temp_sweep(save, TEMP_OF_ANYBODY);
+}
+
+int
+ckpt_make_save(const char *save, struct err *e)
+{
+	if (strlen(save) >= 1000)
+		return err_set(e, "path too long: '%.60s...'", save);
+	if (io_mkdir_p(save, e) < 0)
+		return -1;
+	return access(save, W_OK) < 0 ? err_sys(e, "write into", save) : 0;
+}
+
+struct lock *
+ckpt_claim(const char *save, const struct lock_terms *how, struct err *e)
+{
+	struct lock_terms terms = *how;
+	char path[CKPT_PATH_BYTES];
+	struct lock *lock;
+
+	ckpt_join(path, save, "lock");
+	terms.path = path;
+	terms.renewal = LOCK_RENEWAL;
+	terms.stale = LOCK_STALE;
+	terms.ending = LOCK_ENDING;
+	lock = lock_take(&terms, e);
+	if (lock)
+		sweep(save);
+	return lock;
 }
 
 /* More than 99999 writers only make the number longer. */

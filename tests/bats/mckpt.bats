@@ -402,6 +402,51 @@ there_and_back()
 	[ -z "$(ls -A small)" ]
 }
 
+# one_of STATUS STATUS LINE COMMAND...: the command twice at once, which end so; LINE begins that of
+# the one that is refused
+one_of()
+{
+	local want=$1$2 line=$3 first second
+	shift 3
+	"$@" 2>err1 & first=$!
+	"$@" 2>err2 & second=$!
+	wait $first && first=0 || first=$?
+	wait $second && second=0 || second=$?
+	[ $first$second = "$want" ] || [ $second$first = "$want" ]
+	[ "$(grep -v waiting err1 err2 -h | cut -c 1-${#line})" = "$line" ]
+}
+
+@test "two at once into one directory do not mix, nor with a run that saves there" {
+	one_of 0 1 "mckpt: 'both' holds a checkpoint already; --force writes into it" \
+		mckpt import "$hf/llama" both
+	mckpt verify -q both
+	one_of 0 0 "" mckpt import --force "$hf/llama" both
+	mckpt verify -q both
+	[ ! -e both/lock ]
+	mtrain -q --load both --finetune --save run --use-checkpoint-args --seq-length 8 --mock-data \
+		--train-iters 1000000 --log-interval 1000000 --lr 0 & run=$!
+	until [ -e run/lock ]; do sleep 0.1; done
+	for verb in "import $hf/gpt2" "reshard both" "cast --dtype fp32 both" "export both"; do
+		# shellcheck disable=SC2086 # a list of words
+		mckpt $verb run 2>"${verb%% *}" & waiting="${waiting:-} $!"
+	done
+	for pid in $waiting; do
+		wait "$pid" && false || [ $? = 1 ]
+	done
+	kill -9 $run
+	said="mckpt: 'run/lock' is held by process $run of host "
+	for verb in import reshard cast export; do
+		[[ "$(head -n 1 $verb)" == "$said"*": waiting for its end, up to 5 s" ]]
+		[[ "$(tail -n 1 $verb)" == "$said"*", which is running; give another directory" ]]
+	done
+	mckpt import "$hf/llama" run 2>err
+	grep -q "^mckpt: 'run/lock' is broken: it was held by process $run of host .*, which has ended" err
+	: >both/lock
+	run --separate-stderr timeout 2 mckpt import --force "$hf/llama" both
+	[ "$status" = 124 ]
+	[ "$stderr" = "mckpt: 'both/lock' is held by an unknown process: waiting until it has not been renewed for 120 s" ]
+}
+
 @test "verify finds damaged bytes, truncated and missing files" {
 	"$make_checkpoint" a 131
 	p=a/iter_0000007/pieces-00000.safetensors

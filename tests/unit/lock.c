@@ -200,6 +200,32 @@ test_watching(void)
 	unlink("lock");
 }
 
+/* A lock that is taken and released again and again is found complete or not at all. */
+static void
+test_whole(void)
+{
+	char text[1000];
+	pid_t pid = fork();
+	int seen = 0, torn = 0;
+
+	for (int i = 0; pid == 0 && i < 60; i++)
+		lock_release(lock_take(&terms, NULL));
+	if (pid == 0)
+		_exit(0);
+	while (waitpid(pid, NULL, WNOHANG) == 0) {
+		int fd = open("lock", O_RDONLY);
+		ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+
+		if (fd < 0)
+			continue;
+		close(fd);
+		text[n] = '\0';
+		seen++;
+		torn += !strstr(text, "\nrenewed 0000000000\n");
+	}
+	CHECK(seen > 0 && torn == 0);
+}
+
 /* One of many: starts with the others, reports whether it got the lock, and holds it until all have
  * reported. */
 static void
@@ -268,6 +294,7 @@ main(void)
 	test_breaking();
 	test_ending();
 	test_watching();
+	test_whole();
 	test_race();
 	CHECK(io_remove_tree(dir, NULL) == 0);
 	return check_done();

@@ -4,15 +4,10 @@
  * Two runs in one directory would overwrite each other's files, and both would fail. A requeued job
  * finds its own lock, whose holder has ended, and continues.
  */
-#include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "lib/ckpt/ckpt.h"
 #include "train/run/stop.h"
 #include "train/state/claim.h"
-
-#include <unistd.h>
-
-enum { PATH_BYTES = 1100 };
 
 static void
 say(const char *line)
@@ -44,30 +39,17 @@ still_fresh(const struct train_config *c, struct err *err)
 struct lock *
 claim_save(struct train_config *c, struct err *err)
 {
-	char path[PATH_BYTES];
-	struct lock_terms terms = { .path = path,
-		.renewal = LOCK_RENEWAL,
-		.stale = LOCK_STALE,
-		.ending = LOCK_ENDING,
-		.by_force = c->o.break_lock,
-		.say = say,
-		.give_up = asked_to_stop };
+	const struct lock_terms how = {
+		.by_force = c->o.break_lock, .say = say, .give_up = asked_to_stop
+	};
 	struct err why;
 	struct lock *lock;
 
 	c->o.break_lock = false;
 	c->o.ckpt_step = -1;
-	if (snprintf(path, sizeof path, "%s/lock", c->o.save) >= (int)sizeof path) {
-		err_set(err, "path too long: '%.60s...'", c->o.save);
+	if (ckpt_make_save(c->o.save, err) < 0)
 		return NULL;
-	}
-	if (io_mkdir_p(c->o.save, err) < 0)
-		return NULL;
-	if (access(c->o.save, W_OK) < 0) {
-		err_sys(err, "write into", c->o.save);
-		return NULL;
-	}
-	lock = lock_take(&terms, &why);
+	lock = ckpt_claim(c->o.save, &how, &why);
 	if (!lock) {
 		err_set(err, "--save %s: %s; give another directory, or --break-lock", c->o.save,
 		    why.msg);
@@ -77,7 +59,6 @@ claim_save(struct train_config *c, struct err *err)
 		lock_release(lock);
 		return NULL;
 	}
-	ckpt_sweep(c->o.save);
 	return lock;
 }
 

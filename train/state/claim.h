@@ -5,8 +5,8 @@
 #include "lib/base/lock.h"
 #include "train/run/config.h"
 
-/* Makes the --save directory, takes its lock and removes incomplete files of dead runs. NULL with
- * the reason when it cannot be written or another run holds it; lock_release releases it. */
+/* Makes the --save directory and claims it, see ckpt_claim. NULL with the reason when it cannot be
+ * written or another run holds it; lock_release releases it. */
 struct lock *claim_save(struct train_config *c, struct err *err);
 /* Renames, with a note, the checkpoints of a claimed --save that are later than the one that the
  * run continues from: they are not part of the run and would be overwritten. -1 with a reason. */
