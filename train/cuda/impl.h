@@ -81,11 +81,11 @@ void attention_cache_free(struct attention_cache *c);
 
 /* Tiled attention on tensor cores. flash.cu
  *
- * A GPU of capability CU_TILED; bf16 and half; heads of a multiple of 8 elements, up to 128;
+ * A GPU of capability CU_TILED; bf16 and half; heads of a multiple of 8 elements, up to 256;
  * addresses and rows of whole 16 bytes, scale above 0, fewer than 2^30 positions.
- * flash_attention_shared gives the bytes of shared memory that a block needs, -1 for heads that are
- * too wide. */
-int64_t flash_attention_shared(int head_dim);
+ * flash_attention_shared gives the bytes of shared memory that a block of a pass needs, -1 for
+ * heads that are too wide. */
+int64_t flash_attention_shared(int head_dim, bool backward);
 void flash_attention_fwd(struct stream *, const struct attention *);
 void flash_attention_bwd(struct stream *, const struct attention_grad *);
 /* Attention of any type and head size up to CU_HEAD_MAX. attention_plain.cu */

@@ -3,7 +3,8 @@
  *
  *   cuDNN   bf16 and half, no documents, no dropout, no softcap: the fastest where the library is
  *           there
- *   tiled   bf16 and half, heads of a multiple of 8 up to 128, all of these too: flash.cu
+ *   tiled   bf16 and half, heads of a multiple of 8 up to 256, all of these too, where a block
+ *           has the shared memory: flash.cu
  *   plain   the rest, and all of it on a GPU before compute capability 8.0: attention_plain.cu
  *
  * The choice depends on the shapes, the device and the library alone, and a plan is made once for
@@ -133,7 +134,7 @@ fits_tensor_cores(const struct call *c)
 static bool
 fits_tiles(const struct attention_cache *cache, const struct call *c)
 {
-	int64_t bytes = flash_attention_shared(c->t->head_dim);
+	int64_t bytes = flash_attention_shared(c->t->head_dim, c->g != NULL);
 
 	return cache->tensor_cores && fits_tensor_cores(c) && bytes >= 0 &&
 	    bytes <= cache->shared && c->t->scale > 0 && attention_keys(c->t) < (int64_t)1 << 30;

@@ -2,45 +2,28 @@
  * flash.cu - tiled attention on tensor cores: which shapes it serves, and the kernels for each
  * width
  */
-#include "train/cuda/attention/attn.cuh"
+#include "train/cuda/attention/flash_width.cuh"
 
-/* clang-format off */
-#define WIDTH(D)                                                                                   \
-	void flash_forward_##D(struct stream *, const struct attn *, enum dtype);                  \
-	void flash_backward_##D(struct stream *, const struct attn *, enum dtype);
-WIDTH(64) WIDTH(80) WIDTH(96) WIDTH(128)
-    /* clang-format on */
+/* Narrowest first. */
+static const struct flash_width *const widths[] = { &flash_64, &flash_80, &flash_96, &flash_128,
+	&flash_256 };
 
-    /* Narrowest first. */
-    static const struct {
-	int width;
-	void (*forward)(struct stream *, const struct attn *, enum dtype);
-	void (*backward)(struct stream *, const struct attn *, enum dtype);
-} widths[] = {
-	{ 64, flash_forward_64, flash_backward_64 },
-	{ 80, flash_forward_80, flash_backward_80 },
-	{ 96, flash_forward_96, flash_backward_96 },
-	{ 128, flash_forward_128, flash_backward_128 },
-};
-
-/* The kernels that a head fits; -1 when it is too wide. */
-static int
+/* The kernels that a head fits; NULL when it is too wide. */
+static const struct flash_width *
 choose(int head_dim)
 {
 	for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
-		if (head_dim <= widths[i].width)
-			return (int)i;
-	return -1;
+		if (head_dim <= widths[i]->columns)
+			return widths[i];
+	return NULL;
 }
 
-/* The shared memory of the backward pass, which needs the most: two tiles of as many rows as its
- * warps have, four of 64, and statistics. */
 int64_t
-flash_attention_shared(int head_dim)
+flash_attention_shared(int head_dim, bool backward)
 {
-	int i = choose(head_dim), rows = head_dim > 96 ? 128 : 64;
+	const struct flash_width *w = choose(head_dim);
 
-	return i < 0 ? -1 : (2 * rows + 256) * (2 * widths[i].width + 16) + 1536;
+	return w ? w->pass[backward].shared : -1;
 }
 
 /* The caller has asked flash_attention_shared and checked types and alignment. */
@@ -49,7 +32,7 @@ flash_attention_fwd(struct stream *st, const struct attention *t)
 {
 	struct attn a = attn_of(t);
 
-	widths[choose(t->head_dim)].forward(st, &a, t->q.dtype);
+	choose(t->head_dim)->pass[0].run(st, &a, t->q.dtype);
 	cu_launched(st, "attention_fwd");
 }
 
@@ -59,6 +42,6 @@ flash_attention_bwd(struct stream *st, const struct attention_grad *t)
 {
 	struct attn a = attn_grad_of(t);
 
-	widths[choose(t->fwd.head_dim)].backward(st, &a, t->fwd.q.dtype);
+	choose(t->fwd.head_dim)->pass[1].run(st, &a, t->fwd.q.dtype);
 	cu_launched(st, "attention_bwd");
 }

@@ -16,17 +16,19 @@ enum { STEP = 64 }; /* rows of a moving tile */
 
 static constexpr float log2_e = 1.4426950408889634f;
 
-/* The forward pass: 4 warps with 32 queries each, or 16 where drawing dropout would take registers
- * that the widest heads need. */
+/* The forward pass: 4 warps with 32 queries each, or 16 where wide heads need the registers of the
+ * others, or those that drawing dropout would take. */
 template <int D, bool DROP> struct forward_size {
-	static constexpr int WARPS = 4, SETS = D > 96 && DROP ? 1 : 2, THREADS = WARPS * 32,
+	static constexpr int WARPS = 4,
+			     SETS = D > 128 || (D > 96 && DROP) ? 1 : 2, THREADS = WARPS * 32,
 			     ROWS = WARPS * SETS * 16, BYTES = (ROWS + 2 * STEP) * tile_step<D>();
 };
 
-/* The backward passes: warps with 16 rows each. Two tiles stay, two move through two places. */
+/* The backward passes: warps with 16 rows each, as many as the registers and then the shared memory
+ * of an SM have room for. Two tiles stay, two move through two places. */
 template <int D> struct backward_size {
-	static constexpr int WARPS = D > 96 ? 8 : 4, THREADS = WARPS * 32, ROWS = WARPS * 16,
-			     STATISTICS = 2 * STEP * 3 * 4,
+	static constexpr int WARPS = D > 96 && D <= 128 ? 8 : 4, THREADS = WARPS * 32,
+			     ROWS = WARPS * 16, STATISTICS = 2 * STEP * 3 * 4,
 			     BYTES = (2 * ROWS + 4 * STEP) * tile_step<D>() + STATISTICS;
 };
 

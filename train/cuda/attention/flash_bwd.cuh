@@ -3,10 +3,11 @@
  * for dk and dv
  *
  * Each sum has one owner and one order, so every run gives the same bits; the price is that scores
- * are computed twice, 7 GEMMs in place of 5. The tile that a block owns stays in shared memory with
- * its partner (q and dout, or k and v); the others move through two places, one being fetched while
- * the other is used. The keys' pass has scores with keys as rows, so that the weights are operands
- * without a transposition. Source: spec/gpu.md 1.10.
+ * are computed twice, 7 GEMMs in place of 5, or thrice where dk and dv have a kernel each. The tile
+ * that a block owns stays in shared memory with its partner (q and dout, or k and v); the others
+ * move through two places, one being fetched while the other is used. The keys' pass has scores
+ * with keys as rows, so that the weights are operands without a transposition. Source:
+ * spec/gpu.md 1.10.
  */
 #ifndef TRAIN_CUDA_ATTENTION_FLASH_BWD_CUH
 #define TRAIN_CUDA_ATTENTION_FLASH_BWD_CUH
@@ -37,16 +38,17 @@ place_of(int i)
 	return p;
 }
 
-/* delta of each row of each head, the sum of dout * out: 16 lanes per row, 8 elements at a time. */
+/* delta of each row of each head, the sum of dout * out: 16 lanes per row, 8 elements of each at a
+ * time. */
 template <typename T>
 static __global__ void
 __launch_bounds__(CU_THREADS) flash_delta_kernel(const struct attn a)
 {
 	int64_t query = a.begin + blockIdx.x * (int64_t)(CU_THREADS / 16) + threadIdx.x / 16;
-	int head = blockIdx.y, c = threadIdx.x % 16 * 8;
+	int head = blockIdx.y;
 	float sum = 0;
 
-	if (query < a.s && c < a.d) {
+	for (int c = threadIdx.x % 16 * 8; query < a.s && c < a.d; c += 128) {
 		uint4 u = *(const uint4 *)(head_row<T>(a, a.dout, query, head) + c);
 		uint4 w = *(const uint4 *)(head_row<T>(a, a.out, query, head) + c);
 		T x[8], y[8];
@@ -251,9 +253,26 @@ gradients_by_keys(const struct attn &a, const struct place &at, float (&p)[STEP 
 		}
 }
 
+/* p <- P mask, where dk is another kernel's. */
+static __device__ inline void
+drop_by_keys(const struct attn &a, const struct place &at, float (&p)[STEP / 8][4], int key)
+{
+	uint32_t kept =
+	    kept_weights(a, at.from.head, key, at.from.position + (int)(threadIdx.x % 4 * 2), true);
+
+#pragma unroll
+	for (int i = 0; i < STEP / 8; i++)
+#pragma unroll
+		for (int j = 0; j < 4; j++)
+			p[i][j] *= kept >> (4 * i + j) & 1 ? a.drop.keep : 0;
+}
+
+/* What a kernel sums: heads wider than 128 leave registers for one of the two. */
+enum sums { SUM_DK = 1, SUM_DV = 2, SUM_BOTH = 3 };
+
 /* dk and dv of one key tile: the sums over the query heads of its group, and the query tiles that
  * see it, in order. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, bool CAP, int SUMS>
 static __global__ void
 __launch_bounds__(backward_size<D>::THREADS) flash_keys_kernel(const struct attn a)
 {
@@ -268,7 +287,8 @@ __launch_bounds__(backward_size<D>::THREADS) flash_keys_kernel(const struct attn
 	float dk[D / 8][4], dv[D / 8][4], p[STEP / 8][4], dp[STEP / 8][4];
 
 	copy_rows<T, D, ROWS, THREADS>(a, k, a.k, k0, group);
-	copy_rows<T, D, ROWS, THREADS>(a, v, a.v, k0, group);
+	if (SUMS & SUM_DK)
+		copy_rows<T, D, ROWS, THREADS>(a, v, a.v, k0, group);
 	copy_queries<T, D>(a, now, q0, head);
 	clear_sums(dk);
 	clear_sums(dv);
@@ -286,15 +306,23 @@ __launch_bounds__(backward_size<D>::THREADS) flash_keys_kernel(const struct attn
 		if (CAP)
 			cap_scores(a, p);
 		weights_by_keys(a, now, p, key);
-		multiply_rows<T, D>(dp, v, row, now.y);
-		gradients_by_keys<CAP>(a, now, p, dp, key);
-		weigh_rows<T, D>(dv, p, now.y);
-		weigh_rows<T, D>(dk, dp, now.x);
+		if (SUMS & SUM_DK) {
+			multiply_rows<T, D>(dp, v, row, now.y);
+			gradients_by_keys<CAP>(a, now, p, dp, key);
+		} else if (a.drop.on)
+			drop_by_keys(a, now, p, key);
+		if (SUMS & SUM_DV)
+			weigh_rows<T, D>(dv, p, now.y);
+		if (SUMS & SUM_DK)
+			weigh_rows<T, D>(dk, dp, now.x);
 		q0 = next_q0;
 		head = next_head;
 	}
-	store_rows<T, D>(a, a.dk, spot{ group, k0 + row }, dk, make_float2(a.scale, a.scale));
-	store_rows<T, D>(a, a.dv, spot{ group, k0 + row }, dv, make_float2(1, 1));
+	if (SUMS & SUM_DK)
+		store_rows<T, D>(
+		    a, a.dk, spot{ group, k0 + row }, dk, make_float2(a.scale, a.scale));
+	if (SUMS & SUM_DV)
+		store_rows<T, D>(a, a.dv, spot{ group, k0 + row }, dv, make_float2(1, 1));
 }
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "train/cuda/attention/flash_bwd.cuh"
 #include "train/cuda/attention/flash_fwd.cuh"
+#include "train/cuda/attention/flash_width.cuh"
 
 /* One block for each tile of `rows` positions, head or group, and sample. */
 static dim3
@@ -44,7 +45,16 @@ flash_forward(struct stream *st, const struct attn *a)
 		    a, a->s - a->begin, a->n);
 }
 
-/* Three kernels on one stream: delta is complete when the others read it. */
+template <typename T, int D, int SUMS>
+static void
+flash_keys(struct stream *st, const struct attn *a)
+{
+	flash_launch<backward_size<D>>(st,
+	    a->cap > 0 ? flash_keys_kernel<T, D, true, SUMS> : flash_keys_kernel<T, D, false, SUMS>,
+	    a, a->s, a->g);
+}
+
+/* All kernels on one stream: delta is complete when the others read it. */
 template <typename T, int D>
 static void
 flash_backward(struct stream *st, const struct attn *a)
@@ -54,20 +64,26 @@ flash_backward(struct stream *st, const struct attn *a)
 	flash_launch<backward_size<D>>(st,
 	    a->cap > 0 ? flash_queries_kernel<T, D, true> : flash_queries_kernel<T, D, false>, a,
 	    a->s - a->begin, a->n);
-	flash_launch<backward_size<D>>(st,
-	    a->cap > 0 ? flash_keys_kernel<T, D, true> : flash_keys_kernel<T, D, false>, a, a->s,
-	    a->g);
+	if constexpr (D > 128) {
+		flash_keys<T, D, SUM_DK>(st, a);
+		flash_keys<T, D, SUM_DV>(st, a);
+	} else {
+		flash_keys<T, D, SUM_BOTH>(st, a);
+	}
 }
 
-/* The two functions of a width, as flash.cu knows them. */
+/* What flash.cu knows of a width. */
 #define FLASH_WIDTH(D) \
-	void flash_forward_##D(struct stream *st, const struct attn *a, enum dtype t) \
+	static void forward(struct stream *st, const struct attn *a, enum dtype t) \
 	{ \
 		(t == DTYPE_BF16 ? flash_forward<bf16, D> : flash_forward<half, D>)(st, a); \
 	} \
-	void flash_backward_##D(struct stream *st, const struct attn *a, enum dtype t) \
+	static void backward(struct stream *st, const struct attn *a, enum dtype t) \
 	{ \
 		(t == DTYPE_BF16 ? flash_backward<bf16, D> : flash_backward<half, D>)(st, a); \
-	}
+	} \
+	const struct flash_width flash_##D = { D, \
+		{ { forward_size<D, false>::BYTES, forward }, \
+		    { backward_size<D>::BYTES, backward } } }
 
 #endif

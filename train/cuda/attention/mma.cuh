@@ -98,12 +98,12 @@ tile_step(void)
 
 /* Starts to copy a tile of ROWS rows from `from` on, `step` elements apart; rows from `rows` on and
  * columns from d on become zeros. All threads of the block call it. A thread copies one column of
- * 16 bytes, so it advances one address; with more than 64 columns some threads have none. */
+ * 16 bytes, so it advances one address; where these are no power of two some threads have none. */
 template <typename T, int D, int ROWS, int THREADS>
 static __device__ inline void
 copy_tile(uint32_t to, const T *from, int64_t step, int rows, int d)
 {
-	constexpr int PARTS = D > 64 ? 16 : 8, STRIDE = THREADS / PARTS;
+	constexpr int PARTS = D > 128 ? 32 : D > 64 ? 16 : 8, STRIDE = THREADS / PARTS;
 	int part = threadIdx.x % PARTS, row = threadIdx.x / PARTS;
 	const T *p = from + row * step + 8 * part;
 
