@@ -50,8 +50,8 @@ share_rows(struct run_plan *p, char option[64])
 	return layout_check_rows(&p->layout, p->shape.seq_length, &ignored) == 0;
 }
 
-/* Other stages than the default's, whose first is the largest: its head costs the last one work,
- * not memory. False where the layers were split by options. */
+/* Other stages than the default's, whose last is the smallest: its head costs work, not memory.
+ * False where the layers were split by options. */
 static bool
 split_again(struct run_plan *p, struct split_options *o)
 {

@@ -34,8 +34,9 @@ struct share {
 	int64_t layers;
 };
 
-/* Gives each of n layers to the share with the least work, the first of equals. Layers are equal,
- * so this minimises the largest share. */
+/* Gives each of n layers to the share with the least work, the last of equals, since the
+ * activations of the first are held longer. Layers are equal, so this minimises the largest share.
+ */
 static void
 spread(int64_t n, double layer, struct share *share, int count)
 {
@@ -43,7 +44,7 @@ spread(int64_t n, double layer, struct share *share, int count)
 		int least = 0;
 
 		for (int i = 1; i < count; i++)
-			if (share[i].work < share[least].work)
+			if (share[i].work <= share[least].work)
 				least = i;
 		share[least].layers++;
 		share[least].work += layer;
@@ -55,8 +56,7 @@ struct costs {
 	double embedding, layer, head;
 };
 
-/* Distributes the layers of one stage over its chunks. Among equals the last gets more, since
- * activations of the first chunks are held longer. */
+/* Distributes the layers of one stage over its chunks. */
 static void
 spread_chunks(struct layout *l, int stage, int64_t layers, const struct costs *cost)
 {
@@ -65,7 +65,7 @@ spread_chunks(struct layout *l, int stage, int64_t layers, const struct costs *c
 
 	for (int j = 0; j < v; j++) {
 		bool first = stage == 0 && j == 0, last = stage == p - 1 && j == v - 1;
-		struct share *s = &share[v - 1 - j];
+		struct share *s = &share[j];
 
 		s->layers = !last;
 		s->work = (double)s->layers * cost->layer + (first ? cost->embedding : 0) +
@@ -74,7 +74,7 @@ spread_chunks(struct layout *l, int stage, int64_t layers, const struct costs *c
 	}
 	spread(layers, cost->layer, share, v);
 	for (int j = 0; j < v; j++)
-		l->split[j * p + stage] = (int)share[v - 1 - j].layers;
+		l->split[j * p + stage] = (int)share[j].layers;
 }
 
 void

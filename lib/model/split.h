@@ -66,8 +66,9 @@ int split_resolve(const struct split_options *o, const struct model_config *c, i
     struct layout *l, struct err *e);
 
 /*
- * The default: cuts the layers so that the busiest stage has the least work, and then each stage in
- * the same way over its chunks. Every virtual stage gets a layer, except the last, which may hold
+ * The default: cuts the layers so that the busiest stage has the least work, and of stages with
+ * equal work the later ones have the layers that are over; and then each stage in the same way over
+ * its chunks. Every virtual stage gets a layer, except the last, which may hold
  * only the head. The layout must have passed layout_check, and virtual_stages must be set.
  */
 void split_balance(const struct model_config *c, int64_t seq_length, struct layout *l);

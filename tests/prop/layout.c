@@ -477,6 +477,28 @@ check_balance(void)
 	free(table);
 }
 
+/* Stages without an end have equal work but for a layer, and the later ones have it; so have the
+ * chunks of a stage. */
+static void
+check_split(const struct layout *l)
+{
+	int p = (int)l->pipeline_model_parallel_size, v = layout_chunks(l), before = 0;
+
+	for (int r = 0; r < p - 1; r++) {
+		int layers = 0;
+
+		for (int j = 0; j < v; j++) {
+			int here = l->split[j * p + r], first = l->split[r];
+
+			layers += here;
+			CHECK(r == 0 || (here >= first && here <= first + 1));
+			CHECK(j == 0 || here >= l->split[(j - 1) * p + r]);
+		}
+		CHECK(layers >= before && (r < 2 || layers <= before + 1));
+		before = layers;
+	}
+}
+
 int
 main(void)
 {
@@ -499,8 +521,10 @@ main(void)
 		    l.pipeline_model_parallel_size * 2 <= c.num_layers + 1)
 			l.virtual_stages = 1 + rand() % 2;
 		interleaved += layout_chunks(&l) > 1;
-		if (rand() % 2)
+		if (rand() % 2) {
 			split_balance(&c, 9, &l);
+			check_split(&l);
+		}
 		shared += layout_group_replicas(&l, &c) > 1;
 		check_vocab(&c, &l);
 		check_tiling(&c, &l);

@@ -42,7 +42,8 @@ resolved(const struct split_options *o, int64_t layers, int64_t stages)
 	return said;
 }
 
-/* Without options the busiest stage has as little work as possible. */
+/* Without options the busiest stage has as little work as possible, and of those with equal work
+ * the first have fewer layers: they hold more micro batches. */
 static void
 test_balance(void)
 {
@@ -52,11 +53,11 @@ test_balance(void)
 	struct str text = { 0 };
 
 	CHECK_STR(resolved(&none, 32, 1), "Et*32L");
-	CHECK_STR(resolved(&none, 32, 4), "Et*9|t*9|t*8|t*6L");
+	CHECK_STR(resolved(&none, 32, 4), "Et*8|t*9|t*9|t*6L");
 	CHECK_STR(resolved(&none, 7, 8), "Et|t|t|t|t|t|t|L");
 	split_balance(&c, 8192, &l);
 	split_text(&l, &c, &text);
-	CHECK_STR(text.buf, "Et*4|t*4|t*4|t*4|t*5|t*5|t*4|t*2L");
+	CHECK_STR(text.buf, "Et*4|t*4|t*4|t*4|t*4|t*5|t*5|t*2L");
 	str_release(&text);
 }
 
@@ -191,7 +192,7 @@ test_chunks(void)
 {
 	CHECK_STR(
 	    resolved(&(struct split_options){ .num_virtual_stages_per_pipeline_rank = 2 }, 32, 4),
-	    "Et*4|t*4|t*4|t*4|t*5|t*5|t*4|t*2L");
+	    "Et*4|t*4|t*4|t*4|t*4|t*5|t*5|t*2L");
 	CHECK_STR(
 	    resolved(&(struct split_options){ .num_layers_per_virtual_pipeline_stage = 2 }, 16, 4),
 	    "Et*2|t*2|t*2|t*2|t*2|t*2|t*2|t*2L");
