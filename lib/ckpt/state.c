@@ -58,6 +58,7 @@ static const struct row rows[] = {
 	{ "adam_eps", NUMBER, FIELD(adam_eps), 0, 1 },
 	{ "weight_decay_form", WORD, FIELD(weight_decay_form), .words = forms },
 	{ "sgd_momentum", NUMBER, FIELD(sgd_momentum), 0, 1 },
+	{ "muon_momentum", NUMBER, FIELD(muon_momentum), 0, 1 },
 	{ "data_corpora", WHOLE, FIELD(data_corpora), 0, CORPORA_MAX },
 	{ "data_start", WHOLE, FIELD(data_start), 0, MOST },
 	{ "data_seed", WHOLE, FIELD(data_seed), 0, UINT32_MAX },

@@ -29,7 +29,7 @@ struct run_state {
 	/* the update rule whose moments the checkpoint holds; NAN and NULL: not used by this
 	 * rule */
 	const char *optimizer, *weight_decay_form;
-	double adam_beta1, adam_beta2, adam_eps, sgd_momentum;
+	double adam_beta1, adam_beta2, adam_eps, sgd_momentum, muon_momentum;
 	/* the record of the data, see mckpt(5) */
 	int64_t data_corpora, data_start, data_seed, data_seq_length, data_loader;
 	const char *data_split;

@@ -43,8 +43,7 @@ round_up(int64_t n, int64_t m)
 }
 
 /* Fills in the shard of parameter p on the rank at coord, except its place; false when the stage
- * does not have p. Where several tensor ranks hold copies, the lowest one owns it: only that copy
- * is counted in norms and saved. */
+ * does not have p. */
 static bool
 shard_of(
     struct shard *sh, const struct param *p, const struct shards_of *of, const int coord[AX_COUNT])
@@ -60,9 +59,7 @@ shard_of(
 		sh->shape[k] = k == p->shard_dim ? rows : p->shape[k];
 		sh->count *= sh->shape[k];
 	}
-	sh->owner = !sh->replica && (p->shard != SHARD_NONE || coord[AX_TP] == 0) &&
-	    (p->shard != SHARD_GROUPS ||
-		coord[AX_TP] % layout_group_replicas(of->layout, of->model) == 0);
+	sh->owner = !sh->replica && param_owner(p, of->model, of->layout, coord[AX_TP]);
 	return true;
 }
 

@@ -9,6 +9,7 @@
  * 256, which suits every vector load.
  */
 #include "lib/model/memory.h"
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/model/block/rows.h"
 #include "lib/model/cut.h"
@@ -82,6 +83,15 @@ static const struct buffer_row rank_rows[] = {
 	    { D_ROWS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
 	{ "norm output gradient", BUF_DNORM, STEP, IF_TRAINING, ACT, { D_ROWS, D_HIDDEN },
 	    MLP_BWD | QKV_BWD },
+	/* of a matrix for each tensor rank, this rank's part; then of one matrix all parts */
+	{ "updates of matrices", BUF_UPDATES, STEP, IF_MATRICES, REAL, { D_UPDATES, D_ONE },
+	    OPTIM },
+	{ "gathered update", BUF_UPDATES_GATHERED, STEP, IF_MATRICES_CUT, REAL, { D_MATRIX, D_ONE },
+	    OPTIM },
+	{ "matrix", BUF_MATRIX, STEP, IF_MATRICES, UPDATE, { D_MATRIX, D_ONE }, OPTIM },
+	{ "next matrix", BUF_MATRIX_NEXT, STEP, IF_MATRICES, UPDATE, { D_MATRIX, D_ONE }, OPTIM },
+	{ "Gram matrix", BUF_GRAM, STEP, IF_MATRICES, UPDATE, { D_GRAM, D_ONE }, OPTIM },
+	{ "next Gram matrix", BUF_GRAM_NEXT, STEP, IF_MATRICES, UPDATE, { D_GRAM, D_ONE }, OPTIM },
 	{ .name = NULL },
 };
 
@@ -183,6 +193,9 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_FP8_HISTORY:
 		return !s->forward_only && s->fp8.format != FP8_NONE &&
 		    s->fp8.recipe == FP8_DELAYED;
+	case IF_MATRICES: return !s->forward_only && s->rule && s->rule->matrix_states;
+	case IF_MATRICES_CUT:
+		return present(IF_MATRICES, c, l, s, pp) && l->tensor_model_parallel_size > 1;
 	default: return model_meets(c, when);
 	}
 }
@@ -196,6 +209,7 @@ element_dtype(enum element k, const struct layout *l, const struct train_shape *
 	case ACT: return s->dtype;
 	case REAL: return memory_real(s->dtype);
 	case STREAM: return memory_stream(s);
+	case UPDATE: return memory_update(s);
 	case GRADS: return layout_replicas(l) > 1 ? memory_own_grads(s) : memory_real(s->dtype);
 	case F64: return DTYPE_F64;
 	case I64: return DTYPE_I64;
@@ -215,6 +229,7 @@ struct rank {
 	const struct train_shape *shape;
 	int pp;
 	int64_t dim[D_COUNT];
+	int64_t matrix, matrix_share, gram;      /* as D_MATRIX, D_UPDATES of a rank, D_GRAM */
 	const struct buffer_row *row[BUF_COUNT]; /* NULL: this rank has none */
 };
 
@@ -389,10 +404,26 @@ place_all(struct memory_plan *m, const struct rank *r)
 	place_copies(m, r);
 }
 
+/* The largest matrices of layers on the stage, as tensor ranks share them. */
+static void
+measure_matrices(struct rank *r, const struct shards *s, const struct param *table)
+{
+	for (int i = 0; i < s->count; i++) {
+		const struct param *p = &table[s->item[i].param];
+		int64_t side = int64_min(p->shape[0], p->shape[1]);
+
+		if (!s->bucket[s->item[i].bucket].layers)
+			continue;
+		r->matrix = int64_max(r->matrix, param_elements(p));
+		r->matrix_share = int64_max(r->matrix_share, s->item[i].count);
+		r->gram = int64_max(r->gram, side * side);
+	}
+}
+
 /* The shards, and the share of them that the optimizer owns. Master weights and moments have the
  * size of that share; where shares differ, of the largest, so that ranks of a stage are alike. */
 static void
-plan_shards(struct memory_plan *m, const struct rank *r, const int coord[AX_COUNT])
+plan_shards(struct memory_plan *m, struct rank *r, const int coord[AX_COUNT])
 {
 	struct param *table;
 	int count = model_params(r->model, &table);
@@ -401,6 +432,7 @@ plan_shards(struct memory_plan *m, const struct rank *r, const int coord[AX_COUN
 	    &(struct shards_of){ table, count, r->model, r->layout, r->shape->bucket_size }, coord);
 	if (m->rule && m->rule->matrix_states)
 		cut_whole(&m->shards, table, (int)layout_replicas(r->layout));
+	measure_matrices(r, &m->shards, table);
 	free(table);
 	m->replicas = r->shape->sharding ? (int)layout_replicas(r->layout) : 1;
 	m->replica = r->shape->sharding ? layout_replica(r->layout, coord) : 0;
@@ -494,6 +526,9 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_OWN_MATRICES] = m->own_matrices;
 	r->dim[D_OWN_OTHERS] = m->own_elements - m->own_matrices;
 	r->dim[D_RING] = 2 * ring_slot(m);
+	r->dim[D_MATRIX] = r->matrix;
+	r->dim[D_UPDATES] = r->matrix_share * r->layout->tensor_model_parallel_size;
+	r->dim[D_GRAM] = r->gram;
 	r->dim[D_PLACES] = m->shards.places;
 	r->dim[D_LARGEST] = m->shards.largest;
 	r->dim[D_PASSING] = passing(r->layout, m->shards.largest);

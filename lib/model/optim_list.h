@@ -7,7 +7,8 @@
  * states, in the order of --optimizer. */
 #define OPTIM_RULES(DO) \
 	DO(adam, 0, "exp_avg", "exp_avg_sq") \
-	DO(sgd, 0, "exp_avg")
+	DO(sgd, 0, "exp_avg") \
+	DO(muon, 1, "momentum", "exp_avg", "exp_avg_sq")
 
 #define OPTIM_ONE_MORE(...) +1
 enum { OPTIM_NUM_RULES = OPTIM_RULES(OPTIM_ONE_MORE) };

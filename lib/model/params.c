@@ -210,6 +210,13 @@ param_is_layer_matrix(const struct param *p, const struct model_config *c)
 	return p->ndim > 1 && p->layer >= 0 && p->layer < c->num_layers;
 }
 
+bool
+param_owner(const struct param *p, const struct model_config *c, const struct layout *l, int tp)
+{
+	return (p->shard != SHARD_NONE || tp == 0) &&
+	    (p->shard != SHARD_GROUPS || tp % layout_group_replicas(l, c) == 0);
+}
+
 unsigned
 param_sums(const struct param *p, const struct layout *l)
 {

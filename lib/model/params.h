@@ -48,6 +48,11 @@ bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);
 /* Whether p is a matrix of a layer: none of the embedding, nor of the head. */
 bool param_is_layer_matrix(const struct param *p, const struct model_config *c);
 
+/* Whether the copy of p on tensor rank tp is the one that is counted and saved: of ranks that hold
+ * the same, the lowest one's. */
+bool param_owner(
+    const struct param *p, const struct model_config *c, const struct layout *l, int tp);
+
 /* Over whom the gradient of p is a partial sum under this layout: enum param_sum. */
 unsigned param_sums(const struct param *p, const struct layout *l);
 

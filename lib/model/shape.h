@@ -108,6 +108,13 @@ memory_state(const struct train_shape *s, int state)
 	return s->optim.chosen ? s->optim.state[state] : memory_real(s->dtype);
 }
 
+/* The type of the products that update matrices: 16-bit runs need the range of BF16 there. */
+static inline enum dtype
+memory_update(const struct train_shape *s)
+{
+	return s->dtype == memory_real(s->dtype) ? s->dtype : DTYPE_BF16;
+}
+
 /* The type of main gradients that are kept apart from those of a pass. */
 static inline enum dtype
 memory_own_grads(const struct train_shape *s)

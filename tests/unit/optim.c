@@ -189,7 +189,10 @@ test_scaler(void)
 static bool
 has_state(const void *held, const char *state)
 {
-	return strchr(held, !strcmp(state, "exp_avg") ? 'a' : 's');
+	return strchr(held,
+	    !strcmp(state, "exp_avg")        ? 'a'
+		: !strcmp(state, "momentum") ? 'm'
+					     : 's');
 }
 
 static void
@@ -215,6 +218,13 @@ test_rules(void)
 	check_rule("sgd", "as", "sgd");
 	check_rule("sgd", "s", NULL);
 	check_rule("other", "as", "adam");
+	check_rule(NULL, "mas", "muon");
+	check_rule("muon", "m", "muon");
+	check_rule("adam", "mas", "adam");
+	for (int i = 0; i < 6; i++) {
+		CHECK(optim_keeps(&optim_rules[0], i / 2, i % 2));
+		CHECK(optim_keeps(&optim_rules[2], i / 2, i % 2) == ((i / 2 == 0) == i % 2));
+	}
 	CHECK(optim_num_states(NULL) == 0 && optim_num_states(&optim_rules[0]) == 2);
 }
 

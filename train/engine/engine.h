@@ -21,6 +21,7 @@ enum scalar {
 	SCALAR_ZEROS,
 	SCALAR_PARAMS,
 	SCALAR_NONFINITE,
+	SCALAR_MATRIX, /* the squared norm of the matrix that is being updated */
 	SCALAR_COUNT
 };
 

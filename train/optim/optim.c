@@ -153,6 +153,18 @@ update_shards(const struct updating *x, int k)
 	}
 }
 
+/* Updates bucket k in as few pieces as it has runs. */
+static void
+update_runs(const struct updating *x, int k)
+{
+	for (int i = 0; i < x->e->mem.shards.num_runs; i++) {
+		struct part p = grads_run(x->e, i);
+
+		if (x->e->mem.shards.run[i].bucket == k)
+			update_part(x, k, &p, NULL);
+	}
+}
+
 /* Collective over the data group: each bucket is sent to the others as soon as it is updated. The
  * gradient is scaled inside the update (one factor for loss scale, number of tokens and clipping),
  * which saves a pass over it. */
@@ -162,17 +174,15 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 	const struct shards *s = &e->mem.shards;
 	const struct updating x = { e, o, u };
 	bool by_shard = draws_bits(e);
-	int i = 0;
 
 	hold(e);
 	for (int k = 0; k < s->num_buckets; k++) {
-		if (by_shard)
+		if (s->bucket[k].layers && optim_kinds[o->kind]->matrices)
+			optim_kinds[o->kind]->matrices(e, o, u, k);
+		else if (by_shard)
 			update_shards(&x, k);
-		for (; !by_shard && i < s->num_runs && s->run[i].bucket == k; i++) {
-			struct part p = grads_run(e, i);
-
-			update_part(&x, k, &p, NULL);
-		}
+		else
+			update_runs(&x, k);
 		traffic_updated(e, k);
 	}
 }

@@ -10,11 +10,22 @@
 #include "lib/model/optim_rule.h"
 #include "train/engine/engine.h"
 
+struct muon_options {
+	double momentum, extra_scale_factor;
+	bool nesterov;
+	int scale_mode, coefficient_type;
+	int64_t num_ns_steps;
+};
+
+/* By the value of --muon-scale-mode; ended by NULL. */
+extern const char *const muon_scale_modes[];
+
 struct optim_options {
 	int kind; /* of optim_kinds */
 	double beta1, beta2, eps, momentum;
 	bool decoupled_weight_decay;
 	double clip_grad;
+	struct muon_options muon;
 };
 
 /* One update of a piece: views of this rank's own part. */
@@ -35,15 +46,8 @@ enum optim_constant {
 	OPTIM_EPS = 4,
 	OPTIM_MOMENTUM = 8,
 	OPTIM_DECAY_FORM = 16, /* decoupled_weight_decay */
+	OPTIM_MUON = 32,       /* muon.momentum */
 };
-
-struct optim_kind {
-	void (*update)(struct engine *, const struct optim_options *, const struct optim_piece *);
-	unsigned
-	    constants; /* enum optim_constant: recorded in checkpoints and compared on resume */
-};
-/* In the order of optim_rules. */
-extern const struct optim_kind *const optim_kinds[];
 
 /* Updates everything this rank owns and gathers the weights. vocab_lr: of the vocabulary tables;
  * grad_scale multiplies the gradients. */
@@ -51,6 +55,21 @@ struct optim_update {
 	double lr, vocab_lr, weight_decay, grad_scale;
 	int64_t step;
 };
+
+struct optim_kind {
+	void (*update)(struct engine *, const struct optim_options *, const struct optim_piece *);
+	unsigned
+	    constants; /* enum optim_constant: recorded in checkpoints and compared on resume */
+	/* Updates what this rank owns of a bucket of layers, instead of update; only of rules with
+	 * matrix_states, else NULL. Collective over the tensor group. */
+	void (*matrices)(
+	    struct engine *, const struct optim_options *, const struct optim_update *, int bucket);
+};
+/* In the order of optim_rules. */
+extern const struct optim_kind *const optim_kinds[];
+/* For rules that leave to it what they do not take. */
+extern const struct optim_kind optim_adam;
+
 void optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u);
 /* Sets the master weights from the weights, after a load without optimizer state. */
 void optim_from_weights(struct engine *e);

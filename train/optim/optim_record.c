@@ -24,6 +24,8 @@ static const struct {
 	    offsetof(struct optim_options, eps) },
 	{ "sgd-momentum", OPTIM_MOMENTUM, offsetof(struct run_state, sgd_momentum),
 	    offsetof(struct optim_options, momentum) },
+	{ "muon-momentum", OPTIM_MUON, offsetof(struct run_state, muon_momentum),
+	    offsetof(struct optim_options, muon.momentum) },
 };
 
 enum { CONSTANTS = sizeof constants / sizeof *constants };

@@ -12,6 +12,7 @@
 #include "lib/base/prog.h"
 #include "lib/data/samples.h"
 #include "train/backend.h"
+#include "train/optim/newton_schulz.h"
 #include "train/run/config.h"
 #include "train/run/refused.h"
 
@@ -605,7 +606,9 @@ numerics(struct train_config *c, struct err *e)
 	bool fixed = o->loss_scale > 0;
 
 	c->optim = (struct optim_options){ o->run.optimizer, o->adam_beta1, o->adam_beta2,
-		o->adam_eps, o->sgd_momentum, o->decoupled_weight_decay, o->clip_grad };
+		o->adam_eps, o->sgd_momentum, o->decoupled_weight_decay, o->clip_grad, o->muon };
+	if (newton_schulz_check(o->muon.coefficient_type, o->muon.num_ns_steps, e) < 0)
+		return -1;
 	c->scaler = (struct scaler){ .dynamic = o->run.fp16 && !fixed,
 		.scale = 1,
 		.tokens = 1,

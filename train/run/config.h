@@ -28,6 +28,8 @@ struct train_options {
 	    lr_wsd_decay_iters, lr_wsd_decay_samples;
 	double weight_decay, start_weight_decay, end_weight_decay, adam_beta1, adam_beta2, adam_eps,
 	    sgd_momentum, clip_grad;
+	struct muon_options muon;
+	int muon_tp_mode, muon_fp32_matmul_prec, muon_scalar_optimizer;
 	bool decoupled_weight_decay, use_z_loss;
 	double z_loss;
 	double loss_scale, initial_loss_scale, min_loss_scale;

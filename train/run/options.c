@@ -8,6 +8,7 @@
  * train/run/config.c. NOTE rows are accepted and answered with one line; options that would change
  * the result and are not built are in train/run/refused.c instead.
  */
+#include "train/optim/newton_schulz.h"
 #include "train/run/config.h"
 #include "train/run/stop.h"
 
@@ -38,6 +39,9 @@ const char *const mtrain_attention_backends[] = { "auto", "fused", "flash", "unf
 	NULL };
 const char *const mtrain_backends[] = { "auto", "cpu", "cuda", NULL };
 
+static const char *const muon_precisions[] = { "medium", NULL };
+static const char *const muon_tp_modes[] = { "duplicated", "distributed", NULL };
+static const char *const muon_scalar_optimizers[] = { "adam", NULL };
 static const char *const timing_options[] = { "max", "minmax", "all", NULL };
 static const char *const dataloaders[] = { "single", "cyclic", NULL };
 static const char *const data_changes[] = { "refuse", "restart", "exclude-seen", NULL };
@@ -107,6 +111,24 @@ const struct opt mtrain_opts[] = {
 	UNFLAG("no-decoupled-weight-decay", decoupled_weight_decay,
 	    "weight decay as a term of the gradient"),
 	NUM("sgd-momentum", sgd_momentum, 0, 0.9999999, "0.9", "of --optimizer sgd"),
+	NUM("muon-momentum", muon.momentum, 0, 0.9999999, "0.9",
+	    "of --optimizer muon, which updates the matrices of layers, each of q, k, v, gate and "
+	    "up by itself, and leaves the rest to adam: decay of the average of gradients"),
+	FLAG("muon-nesterov", muon.nesterov, "the gradient counts once more on top of the average"),
+	CHOICE("muon-scale-mode", muon.scale_mode, muon_scale_modes, "spectral",
+	    "what an orthogonal update of OUT rows and IN columns is multiplied by: the root of "
+	    "the larger of the two, of OUT / IN, or of that where it is above 1"),
+	NUM("muon-extra-scale-factor", muon.extra_scale_factor, 0, INFINITY, "1",
+	    "multiplies that; with 0.2, spectral updates are about as large as those of adam"),
+	CHOICE("muon-coefficient-type", muon.coefficient_type, newton_schulz_types, "quintic",
+	    "polynomials of the Newton-Schulz iterations"),
+	INT("muon-num-ns-steps", muon.num_ns_steps, 1, "5", "Newton-Schulz iterations"),
+	CHOICE("muon-fp32-matmul-prec", muon_fp32_matmul_prec, muon_precisions, "medium",
+	    "of their GEMMs: bf16 with --bf16 or --fp16, or else the run's own"),
+	CHOICE("muon-tp-mode", muon_tp_mode, muon_tp_modes, "duplicated",
+	    "both mean that whole matrices are orthogonalized, each by one tensor rank"),
+	CHOICE("muon-scalar-optimizer", muon_scalar_optimizer, muon_scalar_optimizers, "adam",
+	    "the rule of what is no matrix of a layer"),
 	NUM("clip-grad", clip_grad, 0, INFINITY, "1",
 	    "greatest global gradient norm; 0: no clipping"),
 	FLAG("use-z-loss", use_z_loss,

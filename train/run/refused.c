@@ -41,6 +41,7 @@ static const char data_speed[] = "only tunes reading; leave it out";
 static const char speed[] = "only tunes speed or memory; leave it out";
 static const char recompute[] = "partial recomputation is --recompute-granularity selective";
 static const char profile[] = "profiling is --profile, of rank 0; leave it out";
+static const char joined[] = "q, k and v are matrices of their own";
 static const char rl[] = "reinforcement learning is out of scope";
 static const char retrieval[] = "retrieval models are out of scope";
 static const char rope[] = "rotary positions of this scaling are not built";
@@ -60,6 +61,7 @@ static const char use_fp8_format[] = "use --fp8-format";
 static const char use_warmup[] = "use --lr-warmup-fraction";
 static const char use_vocab_pad[] = "use --make-vocab-size-divisible-by";
 static const char use_micro_batch[] = "use --micro-batch-size";
+static const char use_nesterov[] = "use --muon-nesterov";
 static const char use_epsilon[] = "use --norm-epsilon";
 static const char use_shape[] = "use --num-layers and --seq-length";
 static const char use_groups[] = "use --num-query-groups";
@@ -340,7 +342,8 @@ const struct opt_refused mtrain_refused[] = {
 	/* Which kernels are fused and what is kept. */
 	{ "defer-embedding-wgrad-compute", speed }, { "delay-wgrad-compute", speed },
 	{ "fused-residual-rmsnorm", speed }, { "memory-centric-tiled-linear", speed },
-	{ "no-initialization", speed }, { "overlap-cpu-optimizer-d2h-h2d", speed },
+	{ "muon-use-syrk", speed }, { "no-initialization", speed },
+	{ "overlap-cpu-optimizer-d2h-h2d", speed },
 	{ "scattered-embeddings", speed }, { "tile-factor", speed },
 	{ "use-fused-weighted-squared-relu", speed },
 	{ "use-te-activation-func", speed }, { "wgrad-deferral-limit", speed },
@@ -356,6 +359,8 @@ const struct opt_refused mtrain_refused[] = {
 	{ "pytorch-profiler-collect-chakra", profile },
 	{ "pytorch-profiler-collect-shapes", profile }, { "record-memory-history", profile },
 	{ "record-shapes", profile }, { "use-pytorch-profiler", profile },
+	/* Muon updates each of them, whatever one GEMM computes. */
+	{ "muon-no-split-qkv", joined },
 	/* Rollouts and rewards: a different loop. */
 	{ "grpo-clamp-eps-lower", rl }, { "grpo-clamp-eps-upper", rl },
 	{ "grpo-default-temperature", rl }, { "grpo-default-top-p", rl },
@@ -493,14 +498,8 @@ const struct opt_refused mtrain_refused[] = {
 	{ "flash-attention-version", legacy }, { "lazy-mpu-init", legacy },
 	{ "model-spec", legacy }, { "onnx-safe", legacy }, { "spec", legacy },
 	{ "use-transformer-engine-op-fuser", legacy },
-	/* AdamW and SGD are built; another rule needs a file in train/optim. */
+	/* AdamW, SGD and Muon are built; another rule needs a file in train/optim. */
 	{ "lion-beta1", optimizer }, { "lion-beta2", optimizer },
-	{ "muon-coefficient-type", optimizer }, { "muon-extra-scale-factor", optimizer },
-	{ "muon-fp32-matmul-prec", optimizer }, { "muon-momentum", optimizer },
-	{ "muon-nesterov", optimizer }, { "muon-no-split-qkv", optimizer },
-	{ "muon-num-ns-steps", optimizer }, { "muon-scalar-optimizer", optimizer },
-	{ "muon-scale-mode", optimizer }, { "muon-tp-mode", optimizer },
-	{ "muon-use-nesterov", optimizer }, { "muon-use-syrk", optimizer },
 	{ "qk-clip", optimizer }, { "qk-clip-alpha", optimizer },
 	{ "qk-clip-threshold", optimizer },
 	/* Which types there are is one decision for the whole run. */
@@ -530,6 +529,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "disable-pad-vocab-size", use_vocab_pad }, { "no-pad-vocab-size", use_vocab_pad },
 	{ "padded-vocab-size", use_vocab_pad },
 	{ "batch-size", use_micro_batch },
+	{ "muon-use-nesterov", use_nesterov },
 	{ "layernorm-epsilon", use_epsilon },
 	{ "decoder-num-layers", use_shape }, { "decoder-seq-length", use_shape },
 	{ "encoder-num-layers", use_shape }, { "encoder-seq-length", use_shape },

@@ -62,7 +62,10 @@ enum dim {
 	D_OWN,
 	D_OWN_MATRICES, /* of it, matrices of layers, and all else */
 	D_OWN_OTHERS,
-	D_RING, /* what is on its way to the host */
+	D_RING,    /* what is on its way to the host */
+	D_MATRIX,  /* elements of the largest matrix of a layer, in all tensor ranks */
+	D_UPDATES, /* of the largest share of one, for each tensor rank */
+	D_GRAM,    /* of the largest square of a shorter side */
 	D_SCALARS,
 	/* of 8-bit operands */
 	D_TWO,
@@ -126,8 +129,10 @@ enum condition {
 	IF_REMAINDER,    /* masters are weights and remainders */
 	IF_FP8,          /* linears read 8-bit operands */
 	IF_FP8_TRAINING,
-	IF_FP8_HISTORY, /* scaled by those of earlier steps */
+	IF_FP8_HISTORY,  /* scaled by those of earlier steps */
 	IF_AVERAGE,      /* an average of the weights is kept */
+	IF_MATRICES,     /* matrices are updated as such */
+	IF_MATRICES_CUT, /* and tensor ranks share each */
 };
 
 enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
@@ -147,17 +152,28 @@ struct param_row {
 };
 
 /* "act" is the run's dtype, "real" F32 or F64 (memory_real); "stream" is one of them, the type of
- * the residual stream and its gradient (memory_stream); "grads" that of main gradients. F8: of
- * inputs and weights, F8_GRAD: of gradients of outputs. */
-enum element { ACT, REAL, STREAM, GRADS, I32, U16, I64, BF16, F32, F64, F8, F8_GRAD };
+ * the residual stream and its gradient (memory_stream); "grads" that of main gradients; "update"
+ * that of products that update matrices (memory_update). F8: of inputs and weights, F8_GRAD: of
+ * gradients of outputs. */
+enum element { ACT, REAL, STREAM, GRADS, UPDATE, I32, U16, I64, BF16, F32, F64, F8, F8_GRAD };
 
 /* Where a buffer exists: once per run, on the device or the host, per slot of saved activations,
  * per layer of a slot, per micro batch or link of the schedule, or in scratch. */
 enum level { RUN, HOST, SLOT, LAYER, BATCH, LINK, STEP };
 
 /* Scratch buffers live in phases; those without a common phase share bytes. The backward pass of an
- * attention block has two phases: up to the gradients of q, k and v, and from there on. */
-enum { FWD = 1, MLP_BWD = 2, ATTN_BWD = 4, QKV_BWD = 8, HEAD = 16, PHASES = 5, ANY = 31 };
+ * attention block has two phases: up to the gradients of q, k and v, and from there on. ANY is any
+ * phase of a pass; weights are updated outside of these. */
+enum {
+	FWD = 1,
+	MLP_BWD = 2,
+	ATTN_BWD = 4,
+	QKV_BWD = 8,
+	HEAD = 16,
+	ANY = 31,
+	OPTIM = 32,
+	PHASES = 6,
+};
 
 /* A buffer of a block, or of the rank. Several rows may state the same buffer under mutually
  * exclusive conditions. */

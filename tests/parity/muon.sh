@@ -1,0 +1,67 @@
+#!/bin/sh
+# muon.sh - Muon computes the same under every layout, saves what each tensor keeps, and resumes
+# under another layout
+#
+# Each rank of a layout against one rank: fp32 loss and gradient norm to 1e-6 relative, fp64 weights
+# and states to 1e-9 of their tensors' norms. Matrices of layers belong to one replica each, and
+# tensor ranks take turns with them.
+# shellcheck source=tests/parity/common disable=SC2046,SC2086
+. "$TOP/tests/parity/common"
+muon="--mock-data --optimizer muon --muon-nesterov --muon-extra-scale-factor 0.2 --lr 3e-3"
+fp32="$muon --train-iters 3"
+fp64="$muon --train-iters 3 --fp64"
+small="--ddp-bucket-size 5000"
+train 1 $fp32 --metrics-file one.jsonl
+train 1 $fp64 --save one
+
+# check NAME RANKS OPTION...
+check()
+{
+	name=$1 ranks=$2
+	shift 2
+	rm -rf run run.jsonl
+	train "$ranks" $fp32 "$@" --metrics-file run.jsonl
+	loss=$(gap lm_loss run.jsonl one.jsonl)
+	norm=$(gap grad_norm run.jsonl one.jsonl)
+	within 1e-6 "$loss" "$norm" ||
+		fail "$name: fp32 loss differs by $loss, gradient norm by $norm"
+	train "$ranks" $fp64 "$@" --save run
+	same_tensors "$name" run one --tolerance 1e-9
+	echo "$name: fp32 loss $loss, gradient norm $norm; fp64 weights and states within 1e-9"
+}
+
+check "TP 2 x DP 2, ZeRO-1" 4 $(layout 2 1) $(zero 1)
+check "TP 4, groups on two ranks each, rows of their own" 4 $(layout 4 1) --sequence-parallel
+check "PP 2 x DP 2, ZeRO-2, small buckets" 4 $(layout 1 2) $(zero 2) $small --micro-batch-size 1
+check "TP 2 x DP 4, ZeRO-3" 8 $(layout 2 1) $(zero 3) $small --micro-batch-size 1
+
+# A matrix of a layer has its momentum, all else what AdamW keeps.
+mckpt info --tensors one | cut -f 1 | sed '1d; s/.*[.]weight//; s/.*[.]bias//' | sort | uniq -c |
+	awk '{ n[$2] = $1 } END { exit !(n[".momentum"] == 28 && n[".exp_avg"] == 11 &&
+		n[".exp_avg_sq"] == 11 && n[""] == 39) }' || fail "other states are saved"
+
+# Stopped, resharded, resumed under another layout.
+steps="$muon --train-iters 6 --fp64"
+train 1 $steps --save straight --metrics-file straight.jsonl
+ends 3 4 $steps $(layout 2 1) $(zero 1) --save half --exit-interval 3
+mckpt verify half >log 2>&1 || fail "mckpt verify"
+mckpt reshard half there $(layout 1 2) --data-parallel-size 2 >log 2>&1 || fail "mckpt reshard"
+mckpt reshard there back $(layout 2 1) --data-parallel-size 3 >log 2>&1 || fail "mckpt reshard"
+same_tensors "resharded" half back
+train 4 $steps $(layout 1 2) $(zero 2) --load there --save on --metrics-file on.jsonl
+same_tensors "3 + 3 steps, resharded in between" straight on --tolerance 1e-9
+echo "3 + 3 steps, resharded in between: fp64 weights and states within 1e-9"
+ends 1 1 $steps --optimizer adam --load half --save other
+grep -q -e "--optimizer is adam and was muon" log || fail "another rule resumes"
+ends 1 1 $steps --muon-momentum 0.8 --load half --save other
+grep -q -e "--muon-momentum is 0.8 and was 0.9" log || fail "another momentum resumes"
+
+# Products in bfloat16: the same bits again, and near the others.
+for run in a b; do
+	train 4 $muon --train-iters 3 --bf16 $(layout 2 1) $(zero 1) --save $run.bf16 \
+		--metrics-file $run.jsonl
+done
+same_tensors "bfloat16, repeated" a.bf16 b.bf16
+loss=$(gap lm_loss a.jsonl one.jsonl)
+within 1e-2 "$loss" || fail "bfloat16: the loss differs by $loss"
+echo "bfloat16: the same bits again, loss $loss from that in fp32"

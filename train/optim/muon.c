@@ -1,0 +1,272 @@
+/*
+ * muon.c - momentum orthogonalized by Newton-Schulz, for matrices of layers; AdamW for the rest
+ *
+ *   m = beta m + (1 - beta) g        x = m, or beta m + (1 - beta) g with Nesterov
+ *   w -= lr (scale O(x) + decay w)   O: newton_schulz.h, of the whole matrix
+ *
+ * An optimizer's replicas own whole matrices (lib/model/cut.h), of which each tensor rank has its
+ * shards. These ranks take as many matrices at a time as they are: each gathers one, makes its
+ * update, and sends the others their parts of it. Sources: Jordan 2024,
+ * kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv:2502.16982; Megatron-LM
+ * core/optimizer/emerging_optimizers.py.
+ */
+#include "lib/base/mem.h"
+#include "train/optim/newton_schulz.h"
+#include "train/optim/optim.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const char *const muon_scale_modes[] = { "spectral", "unit_rms_norm", "shape_scaling", NULL };
+enum { SCALE_SPECTRAL, SCALE_UNIT_RMS_NORM, SCALE_SHAPE };
+
+/* Some matrices of a bucket, at most one for each tensor rank, whose number is theirs. */
+struct round {
+	struct engine *e;
+	const struct optim_options *o;
+	const struct optim_update *u;
+	int rank, ranks, count;
+	const struct shard **shard; /* [ranks] */
+	struct p2p *message;        /* [2 ranks] */
+};
+
+static const struct param *
+param_of(const struct round *x, int i)
+{
+	return &x->e->table[x->shard[i]->param];
+}
+
+/* The part of matrix i that a tensor rank holds. */
+static struct slice
+box_of(const struct round *x, int i, int rank)
+{
+	const struct run_plan *plan = &x->e->plan;
+	int64_t held;
+
+	return param_slice(param_of(x, i), &plan->model, &plan->layout, rank, &held);
+}
+
+/* A rank's part of matrix i is taken from one rank that holds it. */
+static bool
+gives(const struct round *x, int i, int rank)
+{
+	return param_owner(param_of(x, i), &x->e->plan.model, &x->e->plan.layout, rank);
+}
+
+/* A box as a dense matrix that begins with element `first` of a buffer, read as of some type. */
+static struct tensor
+dense(const struct tensor *t, enum dtype type, int64_t first, const struct slice *box)
+{
+	return tensor_2d(
+	    (char *)t->data + (size_t)first * dtype_size(type), type, box->count[0], box->count[1]);
+}
+
+/* This rank's part of matrix i: its momentum, then its update. */
+static struct tensor
+part_of(const struct round *x, int i, enum dtype type)
+{
+	struct tensor t = engine_buffer(x->e, BUF_UPDATES);
+	struct slice box = box_of(x, i, x->rank);
+	size_t share = tensor_bytes(&t) / (size_t)x->ranks / dtype_size(type);
+
+	return dense(&t, type, i * (int64_t)share, &box);
+}
+
+/* The part of another rank of the matrix that this rank has; ranks that hold the same share it. */
+static struct tensor
+part_at(const struct round *x, int rank, enum dtype type)
+{
+	struct tensor t = engine_buffer(x->e, BUF_UPDATES_GATHERED);
+	struct slice box = box_of(x, x->rank, rank);
+	const struct param *p = param_of(x, x->rank);
+	int64_t first = box.start[p->shard_dim] * p->shape[!p->shard_dim];
+
+	return rank == x->rank ? part_of(x, rank, type) : dense(&t, type, first, &box);
+}
+
+/* The rank's columns or rows of the whole matrix. */
+static struct tensor
+inside(const struct round *x, const struct tensor *whole, int rank)
+{
+	struct slice box = box_of(x, x->rank, rank);
+	struct tensor rows = tensor_rows(whole, box.start[0], box.count[0]);
+
+	return tensor_columns(&rows, box.start[1], box.count[1]);
+}
+
+/* y = a x + b y. */
+static void
+mix(const struct round *x, const struct tensor *y, double a, const struct tensor *from, double b)
+{
+	x->e->ops->axpby(x->e->stream, &(struct axpby){ .y = *y, .x = *from, .a = a, .b = b });
+}
+
+/* Adds the gradient to the momentum of matrix i, and leaves what is to be orthogonalized. Decay
+ * that is not decoupled is part of the gradient. */
+static void
+take_gradient(const struct round *x, int i)
+{
+	const struct muon_options *o = &x->o->muon;
+	struct part own = engine_own_shard(x->e, x->shard[i]);
+	struct tensor grad = engine_part(x->e, BUF_GRADS, &own),
+		      momentum = engine_part(x->e, BUF_STATE, &own),
+		      master = engine_masters(x->e, &own),
+		      part = part_of(x, i, x->e->mem.dtype[BUF_UPDATES]), flat = tensor_flat(&part);
+	double scale = (1 - o->momentum) * x->u->grad_scale;
+
+	if (!x->o->decoupled_weight_decay)
+		mix(x, &grad, x->u->weight_decay / x->u->grad_scale, &master, 1);
+	mix(x, &momentum, scale, &grad, o->momentum);
+	mix(x, &flat, o->nesterov ? o->momentum : 1, &momentum, 0);
+	if (o->nesterov)
+		mix(x, &flat, scale, &grad, 1);
+}
+
+/* Each rank gets all parts of its matrix, or gives the others theirs. */
+static void
+exchange(const struct round *x, bool gather, enum dtype type)
+{
+	struct comm *tp = x->e->groups.tp;
+	int count = 0;
+
+	for (int i = 0; i < x->count; i++)
+		if (i != x->rank && (!gather || gives(x, i, x->rank)))
+			x->message[count++] = (struct p2p){ gather, i, 0, part_of(x, i, type) };
+	for (int r = 0; r < x->ranks && x->rank < x->count; r++)
+		if (r != x->rank && (!gather || gives(x, x->rank, r)))
+			x->message[count++] = (struct p2p){ !gather, r, 0, part_at(x, r, type) };
+	if (x->ranks > 1)
+		tp->ops->exchange(COMM_HERE(tp), x->e->stream, x->message, count);
+}
+
+/* The gathered parts over their norm, as one matrix. The norm is a sum over parts in double. */
+static struct tensor
+normalized(const struct round *x)
+{
+	const struct ops *ops = x->e->ops;
+	struct tensor scalars = engine_buffer(x->e, BUF_SCALARS),
+		      squares = tensor_rows(&scalars, SCALAR_MATRIX, 1),
+		      t = engine_buffer(x->e, BUF_MATRIX);
+	const struct param *p = param_of(x, x->rank);
+	struct tensor whole = tensor_2d(t.data, t.dtype, p->shape[0], p->shape[1]);
+
+	ops->fill(x->e->stream, &squares, 0);
+	for (int r = 0; r < x->ranks; r++) {
+		struct tensor part = part_at(x, r, x->e->mem.dtype[BUF_UPDATES]);
+
+		if (gives(x, x->rank, r))
+			ops->dot(x->e->stream, &squares, &part, &part);
+	}
+	for (int r = 0; r < x->ranks; r++) {
+		struct axpby c = { .y = inside(x, &whole, r),
+			.x = part_at(x, r, x->e->mem.dtype[BUF_UPDATES]),
+			.a = 1,
+			.squares = squares,
+			.eps = 1e-7 };
+
+		if (gives(x, x->rank, r))
+			ops->axpby(x->e->stream, &c);
+	}
+	return whole;
+}
+
+/* Replaces the parts of the matrix that this rank has by those of its update. */
+static void
+orthogonalize(const struct round *x)
+{
+	struct tensor whole = normalized(x), next = engine_buffer(x->e, BUF_MATRIX_NEXT),
+		      gram = engine_buffer(x->e, BUF_GRAM),
+		      even = engine_buffer(x->e, BUF_GRAM_NEXT);
+	int64_t side = whole.shape[whole.shape[0] > whole.shape[1]];
+	struct newton_schulz s = { .ops = x->e->ops,
+		.stream = x->e->stream,
+		.x = whole,
+		.next = tensor_2d(next.data, next.dtype, whole.shape[0], whole.shape[1]),
+		.gram = tensor_2d(gram.data, gram.dtype, side, side),
+		.even = tensor_2d(even.data, even.dtype, side, side),
+		.type = x->o->muon.coefficient_type,
+		.steps = x->o->muon.num_ns_steps };
+
+	whole = newton_schulz(&s);
+	for (int r = 0; r < x->ranks; r++) {
+		struct tensor from = inside(x, &whole, r), to = part_at(x, r, whole.dtype);
+
+		x->e->ops->cast(x->e->stream, &to, &from);
+	}
+}
+
+/* What an orthogonal [rows, columns] matrix is multiplied by, so that one rate suits all shapes. */
+static double
+scale_of(const struct muon_options *o, const struct param *p)
+{
+	double rows = (double)p->shape[0], columns = (double)p->shape[1];
+
+	switch (o->scale_mode) {
+	case SCALE_SPECTRAL: return o->extra_scale_factor * sqrt(fmax(rows, columns));
+	case SCALE_UNIT_RMS_NORM: return o->extra_scale_factor * sqrt(rows / columns);
+	default: return o->extra_scale_factor * sqrt(fmax(1, rows / columns));
+	}
+}
+
+/* Updates this rank's part of matrix i. */
+static void
+apply(const struct round *x, int i)
+{
+	struct engine *e = x->e;
+	struct part own = engine_own_shard(e, x->shard[i]);
+	struct tensor master = engine_masters(e, &own), weight = engine_part(e, BUF_WEIGHTS, &own),
+		      part = part_of(x, i, e->mem.dtype[BUF_MATRIX]), flat = tensor_flat(&part);
+	double decay = x->o->decoupled_weight_decay ? x->u->weight_decay : 0;
+
+	mix(x, &master, -x->u->lr * scale_of(&x->o->muon, param_of(x, i)), &flat,
+	    1 - x->u->lr * decay);
+	if (e->mem.bytes[BUF_MASTER])
+		e->ops->cast(e->stream, &weight, &master);
+}
+
+static void
+update_round(struct round *x)
+{
+	for (int i = 0; i < x->count; i++)
+		take_gradient(x, i);
+	exchange(x, true, x->e->mem.dtype[BUF_UPDATES]);
+	if (x->rank < x->count)
+		orthogonalize(x);
+	exchange(x, false, x->e->mem.dtype[BUF_MATRIX]);
+	for (int i = 0; i < x->count; i++)
+		apply(x, i);
+	x->count = 0;
+}
+
+/* Collective over the tensor group, whose ranks own shards of the same matrices. */
+static void
+update_matrices(
+    struct engine *e, const struct optim_options *o, const struct optim_update *u, int bucket)
+{
+	const struct shards *s = &e->mem.shards;
+	struct round x = { .e = e, .o = o, .u = u, .rank = e->coord[AX_TP] };
+
+	x.ranks = (int)e->plan.layout.tensor_model_parallel_size;
+	x.shard = mem_alloc((size_t)x.ranks, sizeof *x.shard);
+	x.message = mem_alloc(2 * (size_t)x.ranks, sizeof *x.message);
+	for (int i = 0; i < s->count; i++) {
+		if (s->item[i].bucket != bucket || engine_own_shard(e, &s->item[i]).count == 0)
+			continue;
+		x.shard[x.count++] = &s->item[i];
+		if (x.count == x.ranks)
+			update_round(&x);
+	}
+	if (x.count)
+		update_round(&x);
+	free(x.shard);
+	free(x.message);
+}
+
+static void
+update(struct engine *e, const struct optim_options *o, const struct optim_piece *p)
+{
+	optim_adam.update(e, o, p);
+}
+
+const struct optim_kind optim_muon = { update,
+	OPTIM_BETA1 | OPTIM_BETA2 | OPTIM_EPS | OPTIM_MUON | OPTIM_DECAY_FORM, update_matrices };
