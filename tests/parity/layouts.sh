@@ -12,7 +12,7 @@
 larger="--num-layers 8 --global-batch-size 16"
 fp32="--train-iters 3 --lr 1e-4 --clip-grad 0.5"
 fp64="--fp64 --train-iters 3 --lr 1e-3 --clip-grad 0 --save-interval 1"
-models="llama llama-tied gpt2 gpt2-untied${ALL:+ qwen phi}"
+models="llama llama-tied llama-muon gpt2 gpt2-untied${ALL:+ qwen phi}"
 small="--ddp-bucket-size 5000"
 split=--pipeline-model-parallel-layout
 chunks=--num-virtual-stages-per-pipeline-rank
@@ -41,6 +41,7 @@ use()
 	packed) model="$gpt2 --reset-attention-mask --window-size 5" ;;
 	neox) model="$gpt2 --use-parallel-residual --position-embedding-type rope
 		--rotary-percent 0.5 --untie-embeddings-and-output-weights --hidden-dropout 0" ;;
+	llama-muon) model="$llama --optimizer muon --muon-nesterov --muon-extra-scale-factor 0.2" ;;
 	llama-post) model="$llama --norm-placement post --qk-layernorm --qk-layernorm-hidden-dim" ;;
 	llama-gemma) model="$llama --window-size 5 --window-attn-skip-freq 3
 		--rope-scaling-type linear --rope-scaling-factor 4 --sliding-window-rope-base 20
