@@ -31,15 +31,14 @@
 	} while (0)
 
 /* c = alpha * op(a) op(b) + beta * c; op(a) [m,k], op(b) [k,n], c [m,n], row-major, row strides
- * free. a, b act; c act or real (main gradients accumulate with beta 1 without a 16-bit round
- * trip). The epilogue, in this order; a tensor without data is none: bias act [n], added to every
- * row aux act [m,n], dense: GEMM_GELU keeps the value before the activation there, GEMM_GELU_GRAD
- * reads it act c = gelu_tanh(aux), or c = product * gelu_tanh'(aux); only with beta 0 dbias real
- * [m]: beta * dbias + the sums of op(a) over k (the bias gradient beside a weight gradient); beta 0
- * or 1
- * a and b may both be F8_E4M3 or F8_E5M2, not both F8_E5M2: then a is stored [m,k] and b [n,k]
- * (trans_a false, trans_b true: dense along k, all that Hopper multiplies), beta is 0 or 1, act
- * GEMM_LINEAR and dbias none. */
+ * free. a, b act, or a real: the gradient of a router's logits; c act or real (main gradients
+ * accumulate with beta 1 without a 16-bit round trip). The epilogue, in this order; a tensor
+ * without data is none: bias act [n], added to every row aux act [m,n], dense: GEMM_GELU keeps the
+ * value before the activation there, GEMM_GELU_GRAD reads it act c = gelu_tanh(aux), or c = product
+ * * gelu_tanh'(aux); only with beta 0 dbias real [m]: beta * dbias + the sums of op(a) over k (the
+ * bias gradient beside a weight gradient); beta 0 or 1 a and b may both be F8_E4M3 or F8_E5M2, not
+ * both F8_E5M2: then a is stored [m,k] and b [n,k] (trans_a false, trans_b true: dense along k, all
+ * that Hopper multiplies), beta is 0 or 1, act GEMM_LINEAR and dbias none. */
 enum gemm_act { GEMM_LINEAR, GEMM_GELU, GEMM_GELU_GRAD };
 struct gemm {
 	struct tensor c, a, b;
@@ -281,6 +280,70 @@ struct xent {
 	double z_loss, grad_scale, softcap; /* softcap 0: none */
 };
 
+/*
+ * The experts of R rows of logits: those of the k highest scores, of equal ones those of lower
+ * number. A score is a logit, or with ROUTE_SIGMOID its sigmoid plus the bias of the expert. The
+ * weights of the chosen: ROUTE_SOFTMAX, the softmax of their logits; ROUTE_PRE_SOFTMAX, their part
+ * of the softmax of all E; ROUTE_SIGMOID, their sigmoids divided by the sum of these, or as they
+ * are where k is 1. Row r belongs to scope r % S.
+ * Source: Shazeer 2017 arXiv:1701.06538; Wang 2024 arXiv:2408.15664; spec/training.md 10.1.
+ */
+enum route_score { ROUTE_SOFTMAX, ROUTE_PRE_SOFTMAX, ROUTE_SIGMOID };
+struct route {
+	struct tensor logits; /* real [R,E] */
+	struct tensor bias;   /* act [E]; or none */
+	struct tensor choice; /* I32 [R,k]: a row's experts in rising order */
+	struct tensor weight; /* real [R,k] */
+	/* I32 [R,k]: where each is among all R k, in the order of experts and then of rows */
+	struct tensor place;
+	struct tensor counts; /* I32 [E]: rows of each expert */
+	struct tensor load;   /* I32 [S,E]: the same by scope */
+	enum route_score score;
+	bool chosen; /* choice is read; all else follows from it */
+};
+
+/*
+ * dlogits = the gradient through the weights, plus balance times that of the sum over rows of
+ * n[i] P[i] with n = load[scope of the row], a constant, plus z times that of the sum of lse^2. P
+ * is the softmax of a row, or its sigmoids divided by their sum; lse = log sum exp of its logits.
+ * Source: Fedus 2021 arXiv:2101.03961; Zoph 2022 arXiv:2202.08906; spec/training.md 10.3.
+ */
+struct route_grad {
+	struct route fwd;      /* as it was left, but load may be summed over ranks */
+	struct tensor dweight; /* real [R,k] */
+	struct tensor dlogits; /* real [R,E], written */
+	/* real [E]: counts are added, or written without accumulate; or none */
+	struct tensor dbias;
+	bool accumulate;
+	double balance, z;
+	/* F64 [E + 3], added to: counts; then over rows the sum of n[i] P[i], lse^2 and the
+	 * entropy of P */
+	struct tensor sums;
+};
+
+/* Rows in another order: y[place[r, j]] = x[r] for each j, or y[r] = the sum of x[place[r, j]] in
+ * the order of j, added to y[r] with accumulate. No place occurs twice. */
+enum rows_kind { ROWS_SPREAD, ROWS_SUM };
+struct rows_by {
+	enum rows_kind kind;
+	struct tensor y, x;  /* act, or real; [R,h] and [P,h], or the other way round */
+	struct tensor place; /* I32 [R,k] */
+	bool accumulate;
+};
+
+/* GEMMs of E_l experts, whose rows follow each other; expert i has as many as the sum of column i
+ * of counts. Experts' matrices lie one above the other in one tensor. Rows after the last expert's
+ * are written as zeros. GROUPED_FORWARD  c [P,m] = a [P,n] b^T, b act [E_l m, n] GROUPED_INPUT    c
+ * [P,n] = a [P,m] b GROUPED_WEIGHT   c real [E_l m, n] = a^T b + beta c, a [P,m], b [P,n]; beta 0
+ * or 1 */
+enum grouped_kind { GROUPED_FORWARD, GROUPED_INPUT, GROUPED_WEIGHT };
+struct grouped {
+	enum grouped_kind kind;
+	struct tensor c, a, b;
+	struct tensor counts; /* I32 [sources, E_l], rows strided */
+	double beta;          /* 0 but for GROUPED_WEIGHT */
+};
+
 /* Initial weights: x[i] = std * N(key, stream, first + i), the normals of lib/base/rng.h
  * (rng_normal with step 0); x dense, act or real. A device may differ from the CPU in the last bits
  * of a double before rounding. */
@@ -349,6 +412,14 @@ struct average {
 	double share;
 };
 
+/* Biases of experts move towards equal loads: master[i] += rate * sign(mean - load[i]). Source:
+ * Wang 2024 arXiv:2408.15664, algorithm 1. */
+struct balance {
+	struct tensor master, load; /* real [n]; load may be BF16 */
+	struct tensor weight;       /* act [n], as in struct adamw */
+	double mean, rate;
+};
+
 /* Tensors that sum takes at most. */
 enum { SUM_MAX = 16 };
 
@@ -397,6 +468,16 @@ struct ops {
 	void (*hash)(struct stream *, const struct tensor *out, const struct tensor *x);
 	void (*adamw)(struct stream *, const struct adamw *);
 	void (*sgd)(struct stream *, const struct sgd *);
+	void (*route)(struct stream *, const struct route *);
+	void (*route_grad)(struct stream *, const struct route_grad *);
+	void (*rows_by)(struct stream *, const struct rows_by *);
+	void (*grouped)(struct stream *, const struct grouped *);
+	/* x[r] *= w[r]; x act [P,f], w real [P] */
+	void (*scale_rows)(struct stream *, const struct tensor *x, const struct tensor *w);
+	/* out[r] = the sum of x[r, i] y[r, i]; out real [P], x and y act [P,f] */
+	void (*row_dots)(struct stream *, const struct tensor *out, const struct tensor *x,
+	    const struct tensor *y);
+	void (*balance)(struct stream *, const struct balance *);
 	void (*quantise)(struct stream *, const struct quantise *);
 	void (*scales)(struct stream *, const struct scales *);
 	/* of the host alone: NULL elsewhere */

@@ -76,12 +76,13 @@ struct placing {
 };
 
 /* Classes of shards, in the order in which they are placed. */
-enum class { WHOLE_VECTORS, CUT_VECTORS, MATRICES };
+enum class { WHOLE_VECTORS, BALANCES, CUT_VECTORS, MATRICES };
 
 static enum class class_of(const struct param *p) {
-	return p->ndim > 1           ? MATRICES
-	    : p->shard == SHARD_NONE ? WHOLE_VECTORS
-				     : CUT_VECTORS;
+	return p->ndim > 1            ? MATRICES
+	    : p->flags &PARAM_BALANCE ? BALANCES
+	    : p->shard == SHARD_NONE  ? WHOLE_VECTORS
+				      : CUT_VECTORS;
 }
 
 /* The layer that uses a shard: the head, for a copy of a tied table. */
@@ -135,15 +136,15 @@ begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 		.vocab = p->ndim > 1 && p->shard == SHARD_VOCAB };
 }
 
-/* A run continues over the gap between shards while bucket and ownership stay the same. */
+/* A run continues over the gap between shards while all that it says stays the same. */
 static void
-extend_run(struct shards *s, const struct shard *sh)
+extend_run(struct shards *s, const struct shard *sh, bool balance)
 {
 	struct shard_run *r = s->num_runs ? &s->run[s->num_runs - 1] : NULL;
 
-	if (!r || r->bucket != sh->bucket || r->owner != sh->owner) {
+	if (!r || r->bucket != sh->bucket || r->owner != sh->owner || r->balance != balance) {
 		r = &s->run[s->num_runs++];
-		*r = (struct shard_run){ sh->offset, 0, sh->bucket, sh->owner };
+		*r = (struct shard_run){ sh->offset, 0, sh->bucket, sh->owner, balance };
 	}
 	r->count = sh->offset + sh->count - r->first;
 }
@@ -172,7 +173,7 @@ place(struct placing *x, struct shard *sh, const struct param *p)
 	x->end = sh->offset + sh->count;
 	b->first_layer = layer < b->first_layer ? layer : b->first_layer;
 	b->last_layer = layer > b->last_layer ? layer : b->last_layer;
-	extend_run(x->s, sh);
+	extend_run(x->s, sh, p->flags & PARAM_BALANCE);
 	extend_sum(x->s, sh, param_sums(p, x->of->layout));
 }
 
@@ -241,6 +242,7 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	for (; x.chunk < layout_chunks(l); x.chunk++) {
 		x.fresh = true;
 		place_class(&x, WHOLE_VECTORS);
+		place_class(&x, BALANCES);
 		place_class(&x, CUT_VECTORS);
 		place_class(&x, MATRICES);
 	}

@@ -2,13 +2,13 @@
  * bucket.h - the part of a model that a rank holds: shards in one flat order, cut into buckets
  *
  * Weights, gradients, master weights and moments share one flat order of elements: of each chunk of
- * the stage first the vectors, those that every tensor rank holds whole before those that are cut,
- * then the matrices by layer. A bucket is a stretch of it that is reduced, updated and gathered at
- * once: all vectors of a chunk; a vocabulary table; whole layers until they reach bucket_size
- * elements. Each replica of a rank (ranks that differ only in their data) owns a part of each
- * bucket: an equal one, or whole matrices of layers where the update rule needs them (cut.h).
- * Reduction, norm, update, save, load and reshard all walk the buckets with bucket_part and
- * part_cut.
+ * the stage first the vectors, those that every tensor rank holds whole before those that are cut
+ * and the biases of experts between them, then the matrices by layer. A bucket is a stretch of it
+ * that is reduced, updated and gathered at once: all vectors of a chunk; a vocabulary table; whole
+ * layers until they reach bucket_size elements. Each replica of a rank (ranks that differ only in
+ * their data) owns a part of each bucket: an equal one, or whole matrices of layers where the update
+ * rule needs them (cut.h). Reduction, norm, update, save, load and reshard all walk the buckets with
+ * bucket_part and part_cut.
  */
 #ifndef MODEL_BUCKET_H
 #define MODEL_BUCKET_H
@@ -65,11 +65,12 @@ struct bucket {
 	int64_t place;
 };
 
-/* A stretch of a bucket, gaps included, of which this rank owns all shards or none. */
+/* A stretch of a bucket, gaps included, of which this rank owns all shards or none, and of which
+ * all or none are PARAM_BALANCE. */
 struct shard_run {
 	int64_t first, count;
 	int bucket;
-	bool owner;
+	bool owner, balance;
 };
 
 /* A stretch of a bucket, gaps included, whose gradients are partial sums over the same ranks. */

@@ -41,6 +41,39 @@ layout_world(const struct layout *l)
 }
 
 int64_t
+layout_expert_ranks(const struct layout *l)
+{
+	return l->expert_model_parallel_size > 1 ? l->expert_model_parallel_size : 1;
+}
+
+void
+layout_expert_coord(const struct layout *l, const int coord[AX_COUNT], int out[EX_COUNT])
+{
+	int64_t t = l->tensor_model_parallel_size, e = layout_expert_ranks(l),
+		number = coord[AX_TP] + t * layout_replica(l, coord);
+
+	out[EX_EP] = (int)(number % e);
+	out[EX_DP] = (int)(number / e);
+}
+
+int64_t
+layout_expert_replicas(const struct layout *l)
+{
+	return l->tensor_model_parallel_size * layout_replicas(l) / layout_expert_ranks(l);
+}
+
+int64_t
+layout_expert_group(const struct layout *l, enum expert_axis a, int64_t rank)
+{
+	int coord[AX_COUNT], of[EX_COUNT];
+	int64_t sizes[EX_COUNT] = { layout_expert_ranks(l), layout_expert_replicas(l) };
+
+	layout_coord(l, rank, coord);
+	layout_expert_coord(l, coord, of);
+	return coord[AX_PP] * sizes[1 - a] + of[1 - a];
+}
+
+int64_t
 layout_replicas(const struct layout *l)
 {
 	return l->context_parallel_size * l->data_parallel_size;
@@ -234,6 +267,41 @@ layout_holder(const struct layout *l, int64_t seq_length, int64_t position, int6
 			}
 	}
 	BUG("no rank holds position %lld", (long long)position);
+}
+
+/* Without sequence parallelism tensor ranks would route the same rows. */
+int
+layout_check_experts(const struct layout *l, const struct model_config *c, struct err *e)
+{
+	int64_t t = l->tensor_model_parallel_size, n = layout_expert_ranks(l),
+		of = l->expert_tensor_parallel_size ? l->expert_tensor_parallel_size : t,
+		ranks = t * layout_replicas(l);
+	struct str s = { 0 };
+	int rc = 0;
+
+	if (!c->num_experts)
+		return 0;
+	if (of > 1)
+		str_addf(&s,
+		    "--expert-tensor-parallel-size %lld%s: experts that several ranks share are "
+		    "not built: must be 1",
+		    (long long)of,
+		    l->expert_tensor_parallel_size ? "" : ", that of --tensor-model-parallel-size");
+	if (t > 1 && !l->sequence_parallel)
+		str_addf(&s,
+		    "%s--num-experts: tensor ranks must have rows of their own: give "
+		    "--sequence-parallel",
+		    s.len ? "; " : "");
+	if (c->num_experts % n)
+		complain(&s, "expert-model-parallel-size", n, "--num-experts", c->num_experts,
+		    divisor_below(c->num_experts, n));
+	else if (ranks % n)
+		complain(&s, "expert-model-parallel-size", n, "the ranks of a pipeline stage,",
+		    ranks, divisor_below(ranks, n));
+	if (s.len)
+		rc = err_set(e, "%s", s.buf);
+	str_release(&s);
+	return rc;
 }
 
 /* Heads are divided in whole groups. */

@@ -59,6 +59,20 @@ struct layout {
 	         "ranks that share each expert; --tensor-model-parallel-size by default")
 /* clang-format on */
 
+/* The ranks that share the experts of a layer; 1 without experts. */
+int64_t layout_expert_ranks(const struct layout *l);
+
+/*
+ * The ranks of a stage seen otherwise, with neither tensor nor context ranks: number
+ * tp + t (cp + c dp) = ep + e edp. The rank at ep holds experts [ep E / e, (ep + 1) E / e) of every
+ * layer, as do all ranks of that ep, which differ in edp. Source: spec/training.md 11.
+ */
+enum expert_axis { EX_EP, EX_DP, EX_COUNT };
+void layout_expert_coord(const struct layout *l, const int coord[AX_COUNT], int out[EX_COUNT]);
+/* The number of ranks that hold the same experts. */
+int64_t layout_expert_replicas(const struct layout *l);
+/* As layout_group, of the ranks of a stage that differ only on this axis. */
+int64_t layout_expert_group(const struct layout *l, enum expert_axis a, int64_t rank);
 /* "tensor 2, pipeline 4, data 1", with the context ranks where there are several. */
 void layout_words(const struct layout *l, struct str *out);
 /* Sizes by axis. */
@@ -102,6 +116,9 @@ int layout_check(const struct layout *l, const struct model_config *c, struct er
  */
 int layout_check_length(
     const struct layout *l, int64_t seq_length, const char *name, struct err *e);
+/* Checks the rules of a layout for a model with experts, of which the last is for all its ranks;
+ * likewise. */
+int layout_check_experts(const struct layout *l, const struct model_config *c, struct err *e);
 /* Checks the rule for context ranks that divide heads (CONTEXT_HEADS); likewise. */
 int layout_check_heads(const struct layout *l, const struct model_config *c, struct err *e);
 /* Checks all rules between a layout and --seq-length, starting with that one; likewise. */

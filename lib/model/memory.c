@@ -51,6 +51,9 @@ static const struct buffer_row rank_rows[] = {
 	    { D_FP8_SLOTS, D_FP8_HISTORY }, 0 },
 	{ "fp8 largest numbers", BUF_FP8_LARGEST, RUN, IF_FP8_HISTORY, F32, { D_FP8_SLOTS, D_ONE },
 	    0 },
+	/* of every layer with experts: their loads, and the sums of its losses */
+	{ "router sums", BUF_ROUTER_SUMS, RUN, IF_EXPERTS_TRAINING, F64,
+	    { D_EXPERT_LAYERS, D_ROUTER_SUMS }, 0 },
 	{ "tokens", BUF_TOKENS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "labels", BUF_LABELS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "positions", BUF_POSITIONS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
@@ -157,6 +160,8 @@ present(enum condition when, const struct model_config *c, const struct layout *
 {
 	switch (when) {
 	case IF_TRAINING: return !s->forward_only;
+	case IF_EXPERTS_TRAINING: return !s->forward_only && c->num_experts;
+	case IF_SHARED_TRAINING: return !s->forward_only && model_meets(c, IF_SHARED);
 	case IF_QK_NORM_TRAINING: return !s->forward_only && c->qk_layernorm;
 	case IF_POST_NORM_TRAINING: return !s->forward_only && model_meets(c, IF_POST_NORM);
 	case IF_PARALLEL_TRAINING: return !s->forward_only && model_meets(c, IF_PARALLEL);
@@ -350,6 +355,7 @@ place_copies(struct memory_plan *m, const struct rank *r)
 {
 	static const enum memory_per per[] = { [SLOT] = PER_SLOT,
 		[LAYER] = PER_SLOT,
+		[KEPT] = PER_SLOT,
 		[BATCH] = PER_BATCH,
 		[LINK] = PER_LINK,
 		[STEP] = ONCE };
@@ -376,6 +382,7 @@ place_all(struct memory_plan *m, const struct rank *r)
 		[HOST] = ARENA_HOST,
 		[SLOT] = ARENA_SAVED,
 		[LAYER] = ARENA_SAVED,
+		[KEPT] = ARENA_SAVED,
 		[BATCH] = ARENA_SAVED,
 		[LINK] = ARENA_SCRATCH,
 		[STEP] = ARENA_SCRATCH };
@@ -384,12 +391,15 @@ place_all(struct memory_plan *m, const struct rank *r)
 		enum level level = r->row[b] ? level_of(r->row[b], r->shape) : RUN;
 
 		m->per_layer[b] = level == LAYER;
+		m->kept[b] = level == KEPT;
 		m->place[b] = arena[level];
 	}
 	m->arena[ARENA_PARAMS] = place(m, r, RUN);
 	m->arena[ARENA_HOST] = place(m, r, HOST);
 	m->layer_bytes = place(m, r, LAYER);
-	m->inputs_base = place(m, r, SLOT);
+	m->kept_bytes = place(m, r, KEPT);
+	m->kept_base = place(m, r, SLOT);
+	m->inputs_base = m->kept_base + m->kept_bytes * (uint64_t)m->num_layers;
 	m->layer_base = m->inputs_base +
 	    memory_aligned(m->bytes[m->recompute_input]) * (uint64_t)recompute_inputs(m);
 	m->slot_bytes =
@@ -604,6 +614,9 @@ memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer)
 {
 	uint64_t base = m->base[b] + m->stride[b] * (uint64_t)copy;
 
+	if (m->kept[b])
+		return (struct memory_place){ ARENA_SAVED,
+			base + m->kept_base + m->kept_bytes * (uint64_t)layer + m->offset[b] };
 	if (!m->per_layer[b])
 		return (struct memory_place){ m->place[b], base + m->offset[b] };
 	if (layer >= m->recompute_layers)
@@ -629,6 +642,8 @@ memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)
 {
 	if (!m->bytes[b])
 		return 0;
+	if (m->kept[b])
+		return where == ARENA_SAVED ? m->copies[b] * m->num_layers : 0;
 	if (!m->per_layer[b])
 		return m->place[b] == where ? m->copies[b] : 0;
 	if (where == ARENA_SCRATCH)

@@ -51,6 +51,7 @@ struct memory_plan {
 	uint64_t bytes[BUF_COUNT];   /* of one instance; 0: this rank has none */
 	enum arena place[BUF_COUNT]; /* of the buffers that this rank has */
 	bool per_layer[BUF_COUNT];   /* one for each layer of a slot */
+	bool kept[BUF_COUNT];        /* the same, and of layers that are recomputed too */
 	/* in the arena; of layer buffers in the layer, of those with copies in the first one */
 	uint64_t offset[BUF_COUNT];
 	/* copies of buffers: their number, where they begin in the arena, and the distance between
@@ -59,10 +60,10 @@ struct memory_plan {
 	int copies[BUF_COUNT];
 	uint64_t base[BUF_COUNT], stride[BUF_COUNT];
 	/* the bytes of a saved slot; of one layer in it; of a micro batch outside it */
-	uint64_t slot_bytes, layer_bytes, batch_bytes;
-	/* A slot holds its own buffers, then the inputs of recomputed chunks, then the layers that
-	 * keep everything. */
-	uint64_t inputs_base, layer_base;
+	uint64_t slot_bytes, layer_bytes, kept_bytes, batch_bytes;
+	/* A slot holds its own buffers, then what every layer keeps, then the inputs of recomputed
+	 * chunks, then the layers that keep everything. */
+	uint64_t kept_base, inputs_base, layer_base;
 	/* layers [0, recompute_layers) of the stage are recomputed, recompute_chunk at a time */
 	int64_t recompute_layers, recompute_chunk;
 	enum buffer recompute_input; /* what each such chunk saves: the input of its first block */

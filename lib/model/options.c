@@ -204,6 +204,8 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	if (layout_check(l, &plan->model, e) < 0 || check_world(l, world, e) < 0)
 		return -1;
 	l->data_parallel_size = world / layout_world(l);
+	if (layout_check_experts(l, &plan->model, e) < 0)
+		return -1;
 	if (l->sequence_parallel && l->tensor_model_parallel_size == 1)
 		str_adds(notes, "--sequence-parallel: changes nothing with one tensor rank\n");
 	if (o->tp_comm_overlap && l->tensor_model_parallel_size == 1)
@@ -382,7 +384,14 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, const st
 		str_adds(notes,
 		    "--moe-token-dispatcher-type allgather: rows are sent to the ranks of their "
 		    "experts alone, as with alltoall\n");
-	return plan->model.num_experts ? err_set(e, "--num-experts: experts are not built") : 0;
+	if (plan->model.moe_router_enable_expert_bias &&
+	    o->optim_types.use_precision_aware_optimizer)
+		return err_set(e,
+		    "--moe-router-enable-expert-bias: needs fp32 masters: without "
+		    "--use-precision-aware-optimizer");
+	return plan->model.num_experts && layout_expert_ranks(&plan->layout) > 1
+	    ? err_set(e, "--expert-model-parallel-size: is not built")
+	    : 0;
 }
 
 /* Megatron-LM's strategy, or the one that its other options imply. */

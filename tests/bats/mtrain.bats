@@ -338,11 +338,39 @@ they are narrower" \
 --moe-input-jitter-eps (experts have no such setting here); to be left out, without effect on the result: \
 --delay-wgrad-compute (only tunes speed or memory)" \
 		--moe-input-jitter-eps 0.1 --delay-wgrad-compute --fp4-format e2m1
-	fails 2 "--num-experts: experts are not built" --num-experts 8 --disable-bias-linear \
-		--vocab-size 64
 	fails 2 "options that this program does not have: to be left out, without effect on the result: \
 --no-check-for-nan-in-loss-and-grad (NaN and Inf are always looked for)" \
 --no-check-for-nan-in-loss-and-grad
+}
+
+@test "experts: rules of options and layouts, and what is not built" {
+	experts="--disable-bias-linear --num-experts 8 --mock-data"
+	fails 2 "--moe-token-dispatcher-type flex: is not built: must be alltoall or allgather" \
+		$experts --moe-token-dispatcher-type flex
+	fails 2 "--moe-router-load-balancing-type global_aux_loss: is not built: must be aux_loss, \
+seq_aux_loss or none" $experts --moe-router-load-balancing-type global_aux_loss
+	fails 2 "--expert-model-parallel-size 2: needs --num-experts" \
+		--expert-model-parallel-size 2 --mock-data
+	fails 2 "--expert-tensor-parallel-size 2, that of --tensor-model-parallel-size: experts that \
+several ranks share are not built: must be 1; --num-experts: tensor ranks must have rows of their \
+own: give --sequence-parallel" $experts --dry-run --world-size 2 --tensor-model-parallel-size 2
+	fails 2 "--expert-model-parallel-size 3: must divide --num-experts 8 (try 2)" \
+		$experts --dry-run --world-size 3 --expert-model-parallel-size 3
+	fails 2 "--expert-model-parallel-size 8: must divide the ranks of a pipeline stage, 4 (try 4)" \
+		$experts --dry-run --world-size 4 --expert-model-parallel-size 8
+}
+
+@test "experts: a run goes on bit by bit, with biases, recomputed or not" {
+	run="--config tiny.conf --mock-data --disable-bias-linear --swiglu --num-experts 4 --seed 3
+		--moe-router-score-function sigmoid --moe-router-enable-expert-bias
+		--moe-aux-loss-coeff 0.01 --train-iters 4 --attention-dropout 0 --hidden-dropout 0"
+	mtrain -q $run --save whole --metrics-file whole.jsonl
+	mtrain -q $run --save half --exit-interval 2 || [ "$?" = 3 ]
+	mtrain -q $run --load half --save half
+	mckpt diff whole half
+	mtrain -q $run --save again --recompute-granularity full
+	mckpt diff whole again
+	mckpt cat whole decoder.layers.0.mlp.router.expert_bias | grep -q -- -0.00
 }
 
 @test "however many options are refused, all are named" {

@@ -12,12 +12,17 @@
 #include "train/engine/grads.h"
 #include "train/engine/open.h"
 #include "train/engine/pipeline.h"
+#include "train/layers/router.h"
 
 enum { PROBES = 6 };
 
 static const char base[] =
     "num-layers 2\nhidden-size 16\nnum-attention-heads 4\nseq-length 8\nvocab-size 29\nfp64\n"
     "micro-batch-size 2\nglobal-batch-size 4\ninit-method-std 0.2\n";
+
+#define EXPERTS \
+	"ffn-hidden-size 20\nmoe-ffn-hidden-size 12\nnormalization RMSNorm\n" \
+	"position-embedding-type rope\ndisable-bias-linear\n"
 
 static const char *const cases[] = {
 	"swiglu\nffn-hidden-size 24\nnormalization RMSNorm\nposition-embedding-type "
@@ -60,6 +65,20 @@ static const char *const cases[] = {
 	"untie-embeddings-and-output-weights\nattention-dropout 0.1\nhidden-dropout 0.2\n",
 	"use-parallel-residual\nactivation gelu-erf\nrecompute-granularity full\n"
 	"recompute-method uniform\nrecompute-num-layers 2\nattention-dropout 0\nhidden-dropout 0\n",
+	EXPERTS
+	"swiglu\nnum-experts 5\nmoe-router-topk 2\nmoe-aux-loss-coeff 0.3\nmoe-z-loss-coeff 0.2\n"
+	"attention-dropout 0\nhidden-dropout 0\n",
+	EXPERTS "num-experts 4\nmoe-router-topk 3\nmoe-router-pre-softmax\nmoe-aux-loss-coeff 0.3\n"
+		"moe-router-load-balancing-type seq_aux_loss\nmoe-layer-freq [0,1]\n"
+		"moe-shared-expert-intermediate-size 10\nactivation gelu\n"
+		"recompute-granularity full\nattention-dropout 0\nhidden-dropout 0.1\n",
+	EXPERTS "swiglu\nnum-experts 6\nmoe-router-topk 2\nmoe-router-score-function sigmoid\n"
+		"moe-router-enable-expert-bias\nmoe-aux-loss-coeff 0.3\nmoe-z-loss-coeff 0.2\n"
+		"moe-shared-expert-intermediate-size 12\nnorm-placement both\n"
+		"recompute-activations\nattention-dropout 0\nhidden-dropout 0\n",
+	EXPERTS "num-experts 3\nmoe-router-topk 1\nmoe-router-pre-softmax\nsquared-relu\n"
+		"moe-router-load-balancing-type none\nuse-parallel-residual\nmoe-layer-freq 2\n"
+		"attention-dropout 0\nhidden-dropout 0\n",
 };
 
 struct options {
@@ -102,6 +121,27 @@ give(void *ctx, int microbatch, struct batch *out)
 	*out = ((struct fixture *)ctx)->batch[microbatch];
 }
 
+/* What the routers of all layers add to it: the two losses of spec/training.md 10.3, summed over
+ * tokens. */
+static double
+router_losses(const struct engine *e)
+{
+	const struct model_config *c = &e->plan.model;
+	struct tensor sums = engine_buffer(e, BUF_ROUTER_SUMS);
+	double total = 0;
+
+	for (int64_t i = 0; sums.data && i < sums.shape[0]; i++) {
+		const double *s = (double *)sums.data + i * sums.shape[1] + c->num_experts;
+		double scope = router_scope_tokens(&e->plan);
+
+		total += c->moe_z_loss_coeff * s[ROUTER_SQUARE];
+		if (c->moe_router_load_balancing_type != BALANCING_NONE)
+			total += c->moe_aux_loss_coeff * (double)c->num_experts /
+			    ((double)c->moe_router_topk * scope) * s[ROUTER_BALANCE];
+	}
+	return total;
+}
+
 /* Total loss of the step; also accumulates gradients. */
 static double
 loss(struct fixture *f)
@@ -118,16 +158,16 @@ loss(struct fixture *f)
 	engine_zero_scalars(&f->e);
 	pipeline_run(&p);
 	engine_read_scalars(&f->e, s);
-	return s[SCALAR_LOSS] + s[SCALAR_ZLOSS];
+	return s[SCALAR_LOSS] + s[SCALAR_ZLOSS] + router_losses(&f->e);
 }
 
 /* Changes some elements of one parameter and compares. */
 static void
-check_param(struct fixture *f, const struct param *p, const double *grads, unsigned long seed)
+check_param(struct fixture *f, int shard, const double *grads, unsigned long seed)
 {
-	struct tensor w = engine_weight(&f->e, p->layer, p->role),
-		      all = engine_buffer(&f->e, BUF_WEIGHTS);
-	int64_t n = param_elements(p), offset = (double *)w.data - (double *)all.data;
+	const struct param *p = &f->e.table[f->e.mem.shards.item[shard].param];
+	struct tensor all = engine_buffer(&f->e, BUF_WEIGHTS);
+	int64_t n = param_elements(p), offset = f->e.mem.shards.item[shard].offset;
 	double scale = 0;
 
 	for (int64_t i = 0; i < n; i++)
@@ -135,7 +175,8 @@ check_param(struct fixture *f, const struct param *p, const double *grads, unsig
 	for (int k = 0; k < PROBES; k++) {
 		int64_t i =
 		    (int64_t)(rng_uniform(seed, (uint64_t)k, rng_stream(p->name), 9) * (float)n);
-		double *x = (double *)w.data + i, old = *x, step = 1e-5, up, down, numeric, error;
+		double *x = (double *)all.data + offset + i, old = *x, step = 1e-5, up, down,
+		       numeric, error;
 
 		*x = old + step;
 		up = loss(f);
@@ -186,8 +227,9 @@ check_case(const char *options, struct comm *world, unsigned long seed)
 	g = engine_buffer(&f.e, BUF_GRADS);
 	grads = malloc(tensor_bytes(&g));
 	memcpy(grads, g.data, tensor_bytes(&g));
-	for (int i = 0; i < f.e.num_params; i++)
-		check_param(&f, &f.e.table[i], grads, seed);
+	for (int i = 0; i < f.e.mem.shards.count; i++)
+		if (!(f.e.table[f.e.mem.shards.item[i].param].flags & PARAM_BALANCE))
+			check_param(&f, i, grads, seed);
 	free(grads);
 	for (int m = 0; m < 2; m++) {
 		free(f.batch[m].tokens);

@@ -20,6 +20,8 @@ alone="--no-overlap-grad-reduce --no-overlap-param-gather"
 near=--use-tp-pp-dp-mapping
 rows=--sequence-parallel
 overlap=--tp-comm-overlap
+experts="--num-experts 8 --moe-ffn-hidden-size 24 --moe-z-loss-coeff 0.01
+	--expert-tensor-parallel-size 1"
 beside="$rows $overlap"
 text_dataset
 
@@ -42,6 +44,11 @@ use()
 	neox) model="$gpt2 --use-parallel-residual --position-embedding-type rope
 		--rotary-percent 0.5 --untie-embeddings-and-output-weights --hidden-dropout 0" ;;
 	llama-muon) model="$llama --optimizer muon --muon-nesterov --muon-extra-scale-factor 0.2" ;;
+	moe) model="$llama $experts --moe-router-topk 2 --moe-aux-loss-coeff 0.05" ;;
+	moe-sigmoid) model="$llama $experts --moe-router-topk 3 --moe-aux-loss-coeff 0.05
+		--moe-router-load-balancing-type seq_aux_loss --moe-layer-freq 2
+		--moe-router-score-function sigmoid --moe-router-enable-expert-bias
+		--moe-shared-expert-intermediate-size 16" ;;
 	llama-post) model="$llama --norm-placement post --qk-layernorm --qk-layernorm-hidden-dim" ;;
 	llama-gemma) model="$llama --window-size 5 --window-attn-skip-freq 3
 		--rope-scaling-type linear --rope-scaling-factor 4 --sliding-window-rope-base 20
@@ -71,6 +78,8 @@ plain 8 2 2 2 1 $rows $chunks 2 $near
 packed 4 2 1 2 1 $(context 2) $rows
 llama-gemma 8 2 2 1 3 $(context 2) $rows
 neox 4 2 1 2 3 $rows $small
+moe 2 2 1 1 0 $rows
+moe-sigmoid 8 2 2 2 3 $(context 2) $rows $small
 END
 [ -z "$ALL" ] || cat >>table <<END
 llama 2 1 1 1 0

@@ -344,6 +344,7 @@ const struct backend backend_cpu = {
 	.repeatable = true,
 	.max_head_size = CPU_HEAD_MAX,
 	.max_norm = CPU_ROW_MAX,
+	.max_experts = CPU_SPAN,
 	.available = cpu_available,
 	.open = cpu_open,
 	.close = cpu_close,

@@ -229,6 +229,14 @@ void cpu_name(count_zero)(struct stream *, const struct tensor *out, const struc
 void cpu_name(hash)(struct stream *, const struct tensor *out, const struct tensor *x);
 void cpu_name(adamw)(struct stream *, const struct adamw *);
 void cpu_name(sgd)(struct stream *, const struct sgd *);
+void cpu_name(route)(struct stream *, const struct route *);
+void cpu_name(route_grad)(struct stream *, const struct route_grad *);
+void cpu_name(rows_by)(struct stream *, const struct rows_by *);
+void cpu_name(grouped)(struct stream *, const struct grouped *);
+void cpu_name(scale_rows)(struct stream *, const struct tensor *x, const struct tensor *w);
+void cpu_name(row_dots)(
+    struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
+void cpu_name(balance)(struct stream *, const struct balance *);
 void cpu_name(quantise)(struct stream *, const struct quantise *);
 void cpu_name(scales)(struct stream *, const struct scales *);
 void cpu_name(average)(struct stream *, const struct average *);

@@ -106,6 +106,8 @@ const char *const comm_role_name[COMM_ROLES] = {
 	[COMM_CONTEXT] = "context ranks",
 	[COMM_DATA] = "data ranks",
 	[COMM_PIPELINE] = "pipeline stages",
+	[COMM_EXPERTS] = "expert ranks",
+	[COMM_EXPERT_DATA] = "data ranks of experts",
 	[COMM_HEADS] = "tensor ranks of a group of heads",
 	[COMM_TABLE] = "stages that share a table",
 };

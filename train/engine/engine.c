@@ -157,20 +157,42 @@ engine_grad(const struct engine *e, int layer, enum role role)
 	return engine_joined(e, true, layer, role, role);
 }
 
-/* Roles first .. last of a layer as one matrix. They are adjacent in the flat order and have rows
- * of equal length (q k v, gate up), so one GEMM computes all of them. */
-struct tensor
-engine_joined(const struct engine *e, bool grad, int layer, enum role first, enum role last)
+/* Roles of a layer that follow each other, `times` times. */
+struct roles {
+	int layer;
+	enum role first, last;
+	int64_t times;
+};
+
+static struct tensor
+joined(const struct engine *e, bool grad, const struct roles *r)
 {
-	const struct shard *s = find_shard(e, layer, first);
+	const struct shard *s = find_shard(e, r->layer, r->first);
 	struct tensor none = { .data = NULL };
 	int64_t rows = 0;
 
 	if (!s)
 		return none;
-	for (int role = (int)first; role <= (int)last; role++)
-		rows += find_shard(e, layer, (enum role)role)->shape[0];
-	return view(e, grad, s, rows);
+	for (int role = (int)r->first; role <= (int)r->last; role++)
+		rows += find_shard(e, r->layer, (enum role)role)->shape[0];
+	return view(e, grad, s, r->times * rows);
+}
+
+/* Roles first .. last of a layer as one matrix. They are adjacent in the flat order and have rows
+ * of equal length (q k v, gate up), so one GEMM computes all of them. */
+struct tensor
+engine_joined(const struct engine *e, bool grad, int layer, enum role first, enum role last)
+{
+	return joined(e, grad, &(struct roles){ layer, first, last, 1 });
+}
+
+/* Every expert's matrices are followed by those of the next. */
+struct tensor
+engine_experts(const struct engine *e, bool grad, int layer, enum role first, enum role last)
+{
+	int64_t n = e->plan.model.num_experts / layout_expert_ranks(&e->plan.layout);
+
+	return joined(e, grad, &(struct roles){ layer, first, last, n });
 }
 
 /* Splits F32 masters into this rank's weights and remainders of part p. */
@@ -267,9 +289,11 @@ engine_init_weights(struct engine *e)
 void
 engine_zero_scalars(struct engine *e)
 {
-	struct tensor t = engine_buffer(e, BUF_SCALARS);
+	struct tensor t = engine_buffer(e, BUF_SCALARS), router = engine_buffer(e, BUF_ROUTER_SUMS);
 
 	e->ops->fill(e->stream, &t, 0);
+	if (router.data)
+		e->ops->fill(e->stream, &router, 0);
 }
 
 /* Waits for all queued work; the only sync of a step before its update. */

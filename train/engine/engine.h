@@ -55,7 +55,9 @@ struct engine {
 	char *arena[ARENA_COUNT];
 	struct param *table;
 	int num_params;
-	/* [layer + 1][role] -> index into mem.shards, -1: none */
+	/* [layer + 1][role] -> index into mem.shards, of an expert's role the rank's first; -1:
+	 * none
+	 */
 	int (*shard_of)[ROLE_COUNT];
 	struct layer *layer;      /* of each block of mem */
 	struct moves (*moves)[2]; /* of each chunk: forward, backward */
@@ -92,6 +94,9 @@ struct tensor engine_weight(const struct engine *e, int layer, enum role role);
 struct tensor engine_grad(const struct engine *e, int layer, enum role role);
 struct tensor engine_joined(
     const struct engine *e, bool grad, int layer, enum role first, enum role last);
+/* The same roles of all experts of the rank, which lie next to each other. */
+struct tensor engine_experts(
+    const struct engine *e, bool grad, int layer, enum role first, enum role last);
 /* The part of a bucket, and of a shard, that this rank's optimizer owns. */
 struct part engine_own(const struct engine *e, int bucket);
 struct part engine_own_shard(const struct engine *e, const struct shard *s);
@@ -119,6 +124,7 @@ struct step {
 	int chunk;             /* of the stage's layers */
 	int slot, batch, link; /* of the schedule */
 	bool training;         /* dropout on, gradients wanted */
+	bool recomputes;       /* a part of the pass that was run before: what was chosen counts */
 	/* main gradients already have earlier micro batches of the step: add to them */
 	bool accumulate;
 	bool last;            /* the last backward pass of the step */

@@ -66,12 +66,13 @@ cleared(struct engine *e, enum scalar which)
 	return one;
 }
 
-/* The elements that this rank counts, such that the world's sum counts every parameter once: of
- * copies the owner's, and where all data ranks hold the same, the first one's. */
+/* Whether this rank counts the elements of a run, such that the world's sum counts every parameter
+ * once: of copies the owner's, and where all data ranks hold the same, the first one's. */
 static bool
-counts(const struct engine *e, bool owner)
+counts(const struct engine *e, const struct shard_run *r)
 {
-	return owner && (e->mem.replicas > 1 || layout_replica(&e->plan.layout, e->coord) == 0);
+	return r->owner && !r->balance &&
+	    (e->mem.replicas > 1 || layout_replica(&e->plan.layout, e->coord) == 0);
 }
 
 /* Squares are summed in double, so the sum is finite if all elements are. */
@@ -83,7 +84,7 @@ add_squares(struct engine *e, const struct tensor *sum,
 		struct part p = grads_run(e, i);
 		struct tensor x = place(e, &p);
 
-		if (p.count && counts(e, e->mem.shards.run[i].owner))
+		if (p.count && counts(e, &e->mem.shards.run[i]))
 			e->ops->dot(e->stream, sum, &x, &x);
 	}
 }
@@ -120,11 +121,14 @@ grads_count_zeros(struct engine *e)
 
 	for (int i = 0; i < e->mem.shards.count; i++) {
 		const struct shard *s = &e->mem.shards.item[i];
+		const struct shard_run of = { .bucket = s->bucket,
+			.owner = s->owner,
+			.balance = e->table[s->param].flags & PARAM_BALANCE };
 		struct part own = engine_own_shard(e, s);
 		struct part real = part_cut(&own, s->offset, slice_elements(&s->box));
 		struct tensor x = engine_part(e, BUF_GRADS, &real);
 
-		if (real.count && counts(e, s->owner))
+		if (real.count && counts(e, &of))
 			e->ops->count_zero(e->stream, &zeros, &x);
 	}
 }

@@ -16,6 +16,14 @@ along(struct comm *world, const struct layout *l, unsigned axes, struct err *err
 	    COMM_HERE(world), (int)layout_group(l, axes, world->rank), world->rank, err);
 }
 
+/* The same of the stage's ranks as they share experts. */
+static struct comm *
+among_experts(struct comm *world, const struct layout *l, enum expert_axis axis, struct err *err)
+{
+	return world->ops->split(
+	    COMM_HERE(world), (int)layout_expert_group(l, axis, world->rank), world->rank, err);
+}
+
 /* The host communicators; those that carry device memory are converted afterwards. The data group
  * spans data and context ranks, which hold the same weights. kv joins the tensor ranks that hold
  * copies of one key-value group; embedding joins first and last stage when they share the table.
@@ -37,6 +45,10 @@ split_world(struct groups *g, const struct run_plan *plan, struct comm *world, s
 	    !(g->cp = along(world, l, AX_BIT(AX_CP), err)) ||
 	    !(g->dp = along(world, l, AX_BIT(AX_CP) | AX_BIT(AX_DP), err)) ||
 	    !(g->pp = along(world, l, AX_BIT(AX_PP), err)))
+		return -1;
+	if (c->num_experts &&
+	    (!(g->ep = among_experts(world, l, EX_EP, err)) ||
+		!(g->edp = among_experts(world, l, EX_DP, err))))
 		return -1;
 	g->kv = world->ops->split(COMM_HERE(world),
 	    (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +
@@ -92,6 +104,8 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 		{ &g->cp, COMM_CONTEXT, 0 },
 		{ &g->dp, COMM_DATA, BESIDE },
 		{ &g->pp, COMM_PIPELINE, FEW },
+		{ &g->ep, COMM_EXPERTS, 0 },
+		{ &g->edp, COMM_EXPERT_DATA, BESIDE },
 		{ &g->kv, COMM_HEADS, FEW },
 		{ &g->embedding, COMM_TABLE, FEW },
 	};
@@ -118,7 +132,8 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 void
 groups_close(struct groups *g)
 {
-	struct comm *all[] = { g->host, g->tp, g->cp, g->dp, g->pp, g->kv, g->embedding };
+	struct comm *all[] = { g->host, g->tp, g->cp, g->dp, g->pp, g->ep, g->edp, g->kv,
+		g->embedding };
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i])

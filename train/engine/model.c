@@ -99,11 +99,13 @@ move_forward(struct step *s, const struct move *m)
 	const struct layer *l = &s->e->layer[m->block];
 	struct tensor x = input_of(s, m->block), y = { .data = NULL };
 
+	s->recomputes = m->kind == MOVE_AGAIN;
 	if (!m->last)
 		y = output_of(s, m->block);
 	if (m->first && l->block->norm_taken)
 		norm_take(l, s, &x);
 	l->kind->forward(l, s, &y, &x);
+	s->recomputes = false;
 }
 
 /* On entry the link holds the gradient of the output, on return that of the input: the residual

@@ -190,6 +190,52 @@ describe_sgd(struct op_call *c, const struct sgd *a)
 	out(c, "weight", &a->weight);
 }
 
+/* Places and counts are no numbers that an observer could check. */
+static void
+describe_route(struct op_call *c, const struct route *r)
+{
+	in(c, &r->logits);
+	out(c, "weight", &r->weight);
+}
+
+static void
+describe_route_grad(struct op_call *c, const struct route_grad *r)
+{
+	in(c, &r->fwd.logits);
+	in(c, &r->dweight);
+	out(c, "dlogits", &r->dlogits);
+}
+
+static void
+describe_rows_by(struct op_call *c, const struct rows_by *r)
+{
+	in(c, &r->x);
+	out(c, "y", &r->y);
+}
+
+/* The host does not know how many rows there are: as if there were all. */
+static void
+describe_grouped(struct op_call *c, const struct grouped *g)
+{
+	bool weight = g->kind == GROUPED_WEIGHT;
+
+	c->name = weight                 ? "grouped weight gradient"
+	    : g->kind == GROUPED_FORWARD ? "grouped forward"
+					 : "grouped input gradient";
+	c->flops = 2 * (double)tensor_elements(&g->a) * (double)(weight ? g->b : g->c).shape[1];
+	in(c, &g->a);
+	in(c, &g->b);
+	out(c, "c", &g->c);
+}
+
+static void
+describe_balance(struct op_call *c, const struct balance *b)
+{
+	in(c, &b->load);
+	out(c, "master", &b->master);
+	out(c, "weight", &b->weight);
+}
+
 /* A maximum is not an output here: that of gradients may well be infinite. */
 static void
 describe_quantise(struct op_call *c, const struct quantise *q)
@@ -267,6 +313,11 @@ OBSERVE(xent_loss, xent)
 OBSERVE(axpby, axpby)
 OBSERVE(adamw, adamw)
 OBSERVE(sgd, sgd)
+OBSERVE(route, route)
+OBSERVE(route_grad, route_grad)
+OBSERVE(rows_by, rows_by)
+OBSERVE(grouped, grouped)
+OBSERVE(balance, balance)
 OBSERVE(quantise, quantise)
 OBSERVE(scales, scales)
 
@@ -345,6 +396,19 @@ cast(struct stream *st, const struct tensor *y, const struct tensor *x)
 	OBSERVE_SIMPLE(cast, y, x, false, y, x);
 }
 
+static void
+scale_rows(struct stream *st, const struct tensor *x, const struct tensor *w)
+{
+	OBSERVE_SIMPLE(scale_rows, x, w, true, x, w);
+}
+
+static void
+row_dots(
+    struct stream *st, const struct tensor *sums, const struct tensor *x, const struct tensor *y)
+{
+	OBSERVE_SIMPLE(row_dots, sums, x, false, sums, x, y);
+}
+
 /* The sum of squares reads its vector once. */
 static void
 dot(struct stream *st, const struct tensor *sum, const struct tensor *x, const struct tensor *y)
@@ -397,6 +461,13 @@ static const struct ops observed_ops = {
 	.hash = hash,
 	.adamw = adamw,
 	.sgd = sgd,
+	.route = route,
+	.route_grad = route_grad,
+	.rows_by = rows_by,
+	.grouped = grouped,
+	.scale_rows = scale_rows,
+	.row_dots = row_dots,
+	.balance = balance,
 	.quantise = quantise,
 	.scales = scales,
 };

@@ -28,7 +28,7 @@ index_shards(struct engine *e)
 
 	e->shard_of = mem_alloc(layers, sizeof *e->shard_of);
 	memset(e->shard_of, 0xff, layers * sizeof *e->shard_of);
-	for (int i = 0; i < e->mem.shards.count; i++) {
+	for (int i = e->mem.shards.count; i-- > 0;) {
 		const struct param *p = &e->table[e->mem.shards.item[i].param];
 
 		e->shard_of[p->layer + 1][p->role] = i;
@@ -40,7 +40,7 @@ static const struct layer_kind *
 layer_of(const struct block_kind *block)
 {
 	static const struct layer_kind *const kinds[] = { &layer_embedding, &layer_attention,
-		&layer_mlp, &layer_head };
+		&layer_mlp, &layer_moe, &layer_head };
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (kinds[i]->block == block)

@@ -37,7 +37,7 @@ struct layer {
 	const struct layer *norm_after, *bias_before;
 };
 
-extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, layer_head;
+extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, layer_moe, layer_head;
 
 /* --- linear.c: the two linears of tensor parallelism ------------------------------------------ */
 

@@ -106,6 +106,23 @@ update_part(const struct updating *x, int k, const struct part *p, const struct 
 	optim_kinds[x->o->kind]->update(e, x->o, &op);
 }
 
+/* Moves biases of experts in a part of a bucket. */
+static void
+balance_part(const struct updating *x, const struct part *p)
+{
+	struct engine *e = x->e;
+	struct balance b = { .master = engine_masters(e, p),
+		.load = engine_part(e, BUF_GRADS, p),
+		.mean = x->u->expert_rows,
+		.rate = e->plan.model.moe_router_bias_update_rate };
+
+	if (p->count == 0)
+		return;
+	if (e->mem.bytes[BUF_MASTER])
+		b.weight = engine_part(e, BUF_WEIGHTS, p);
+	e->ops->balance(e->stream, &b);
+}
+
 /* The random bits of the real elements of a shard from p on, which is a part of them. They depend
  * on the parameter's name, as its initial values do; those have step 0. */
 static struct draws
@@ -148,6 +165,10 @@ update_shards(const struct updating *x, int k)
 
 		if (s->bucket != k || p.count == 0)
 			continue;
+		if (e->table[s->param].flags & PARAM_BALANCE) {
+			balance_part(x, &p);
+			continue;
+		}
 		draws = shard_draws(x, s, &p);
 		update_part(x, k, &p, &draws);
 	}
@@ -158,9 +179,14 @@ static void
 update_runs(const struct updating *x, int k)
 {
 	for (int i = 0; i < x->e->mem.shards.num_runs; i++) {
+		const struct shard_run *run = &x->e->mem.shards.run[i];
 		struct part p = grads_run(x->e, i);
 
-		if (x->e->mem.shards.run[i].bucket == k)
+		if (run->bucket != k)
+			continue;
+		if (run->balance)
+			balance_part(x, &p);
+		else
 			update_part(x, k, &p, NULL);
 	}
 }

@@ -53,6 +53,7 @@ enum optim_constant {
  * grad_scale multiplies the gradients. */
 struct optim_update {
 	double lr, vocab_lr, weight_decay, grad_scale;
+	double expert_rows; /* of an expert of a layer, on average */
 	int64_t step;
 };
 

@@ -535,6 +535,20 @@ train_reads_data(const struct train_config *c)
 	return !o->dry_run && !o->tokens_file && !o->generate && !o->mock_data;
 }
 
+static int
+check_experts(const struct backend *b, const struct model_config *m, struct err *e)
+{
+	if (m->num_experts <= b->max_experts)
+		return 0;
+	if (!b->max_experts)
+		return err_set(e,
+		    "--num-experts %lld: the %s backend has no kernels for experts yet: give "
+		    "--backend cpu",
+		    (long long)m->num_experts, b->name);
+	return err_set(e, "--num-experts %lld: the %s backend routes among at most %lld",
+	    (long long)m->num_experts, b->name, (long long)b->max_experts);
+}
+
 /* Finds what the backend cannot compute. A plan for other machines is not held to this one's
  * limits. A backend that is not available at all is reported by train_run, with its reason. */
 static int
@@ -550,6 +564,8 @@ check_backend(const struct train_config *c, struct err *e)
 		note("--attention-backend %s: changes nothing on the %s backend, which has one "
 		     "attention",
 		    mtrain_attention_backends[c->o.attention_backend], b->name);
+	if (check_experts(b, m, e) < 0)
+		return -1;
 	if (b->max_head_size && m->kv_channels > b->max_head_size)
 		return err_set(e,
 		    "--kv-channels %lld: the %s backend computes heads of at most %lld; with more "

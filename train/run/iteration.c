@@ -241,6 +241,18 @@ step_verdict(const struct run *r)
 	};
 }
 
+/* Rows of an expert of a layer in the next step, on average: every token has topk, whether its loss
+ * counts or not. */
+static double
+expert_rows(const struct run *r)
+{
+	const struct run_plan *p = &r->e->plan;
+
+	return p->model.num_experts ? (double)(step_samples(r) * p->shape.seq_length) *
+		(double)p->model.moe_router_topk / (double)p->model.num_experts
+				    : 0;
+}
+
 /* The mean over tokens, their scale and clipping become one factor. 1e-6 in the clipping is
  * Megatron-LM's (core/optimizer/clip_grads.py), as is leaving gradients below the limit alone. */
 static void
@@ -252,6 +264,7 @@ update(struct run *r, struct step_metrics *m)
 		.lr = m->lr,
 		.vocab_lr = m->vocab_lr,
 		.weight_decay = m->weight_decay,
+		.expert_rows = expert_rows(r),
 		.step = r->at.optimizer_steps + 1,
 	};
 

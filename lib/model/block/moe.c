@@ -17,14 +17,16 @@ static const struct param_row params[] = {
 	{ "decoder.layers.%d.mlp.router.weight", ROLE_ROUTER, ALWAYS, { D_EXPERTS, D_HIDDEN },
 	    SHARD_NONE, 0, INIT_NORMAL, 0, { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.mlp.router.expert_bias", ROLE_EXPERT_BIAS, IF_EXPERT_BIAS,
-	    { D_EXPERTS }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
+	    { D_EXPERTS }, SHARD_NONE, 0, INIT_ZERO, PARAM_BALANCE, { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.mlp.experts.%d.linear_gate.weight", ROLE_EXPERT_GATE, IF_GATED,
-	    { D_EXPERT_FFN, D_HIDDEN }, SHARD_NONE, 0, INIT_NORMAL, PARAM_EXPERT, { 0, 0 } },
+	    { D_EXPERT_FFN, D_HIDDEN }, SHARD_NONE, 0, INIT_NORMAL, PARAM_EXPERT,
+	    { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.mlp.experts.%d.linear_up.weight", ROLE_EXPERT_UP, ALWAYS,
 	    { D_EXPERT_FFN, D_HIDDEN }, SHARD_NONE, 0, INIT_NORMAL, PARAM_EXPERT | PARAM_JOINED,
-	    { 0, 0 } },
+	    { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.mlp.experts.%d.linear_down.weight", ROLE_EXPERT_DOWN, ALWAYS,
-	    { D_HIDDEN, D_EXPERT_FFN }, SHARD_NONE, 0, INIT_RESIDUAL, PARAM_EXPERT, { 0, 0 } },
+	    { D_HIDDEN, D_EXPERT_FFN }, SHARD_NONE, 0, INIT_RESIDUAL, PARAM_EXPERT,
+	    { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.mlp.shared_experts.linear_gate.weight", ROLE_SHARED_GATE,
 	    IF_SHARED_GATED, { D_SHARED_FFN, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
 	{ "decoder.layers.%d.mlp.shared_experts.linear_up.weight", ROLE_SHARED_UP, IF_SHARED,
@@ -35,26 +37,70 @@ static const struct param_row params[] = {
 	{ .name = NULL },
 };
 
+/* Rows in the order of experts are k for each row of the rank, or what arrives. Outputs of
+ * activations are never saved, and neither are those of experts: the weight of a row multiplies its
+ * activation, whose gradient gives that of the weight. A choice is kept where layers are
+ * recomputed, so that it is never made anew. */
 static const struct buffer_row buffers[] = {
 	FFN_BUFFERS,
+	{ "router logits", BUF_ROUTER_LOGITS, LAYER, ALWAYS, REAL, { D_ROWS, D_EXPERTS }, 0 },
+	{ "choice of experts", BUF_CHOICE, KEPT, ALWAYS, I32, { D_ROWS, D_TOPK }, 0 },
+	{ "weights of choice", BUF_CHOICE_WEIGHT, LAYER, ALWAYS, REAL, { D_ROWS, D_TOPK }, 0 },
+	{ "places of rows", BUF_PLACE, LAYER, ALWAYS, I32, { D_ROWS, D_TOPK }, 0 },
+	/* of each rank that shares the experts */
+	{ "rows of experts", BUF_EXPERT_ROWS, LAYER, ALWAYS, I32, { D_EXPERT_RANKS, D_EXPERTS },
+	    0 },
+	{ "load of experts", BUF_EXPERT_LOAD, LAYER, ALWAYS, I32, { D_SCOPES, D_EXPERTS }, 0 },
+	{ "expert input", BUF_EXPERT_IN, LAYER, ALWAYS, ACT, { D_ARRIVING, D_HIDDEN }, 0 },
+	{ "weights of rows", BUF_EXPERT_WEIGHT, LAYER, ALWAYS, REAL, { D_ARRIVING, D_ONE }, 0 },
+	{ "expert fc1 output", BUF_EXPERT_UP, LAYER, ALWAYS, ACT, { D_ARRIVING, D_EXPERT_FC1 }, 0 },
+	{ "expert activation", BUF_EXPERT_ACT, STEP, ALWAYS, ACT, { D_ARRIVING, D_EXPERT_FFN },
+	    FWD | MLP_BWD },
+	/* or its gradient, and then that of the input */
+	{ "expert output", BUF_EXPERT_OUT, STEP, ALWAYS, ACT, { D_ARRIVING, D_HIDDEN },
+	    FWD | MLP_BWD },
+	{ "expert activation gradient", BUF_EXPERT_DACT, STEP, IF_TRAINING, ACT,
+	    { D_ARRIVING, D_EXPERT_FFN }, MLP_BWD },
+	{ "weights of rows gradient", BUF_EXPERT_DWEIGHT, STEP, IF_TRAINING, REAL,
+	    { D_ARRIVING, D_ONE }, MLP_BWD },
+	{ "weights of choice gradient", BUF_DCHOICE_WEIGHT, STEP, IF_TRAINING, REAL,
+	    { D_ROWS, D_TOPK }, MLP_BWD },
+	{ "router logits gradient", BUF_DLOGITS, STEP, IF_TRAINING, REAL, { D_ROWS, D_EXPERTS },
+	    MLP_BWD },
+	{ "shared fc1 output", BUF_SHARED_UP, LAYER, IF_SHARED, ACT, { D_TOKENS, D_SHARED_FC1 },
+	    0 },
+	{ "shared activation", BUF_SHARED_ACT, STEP, IF_SHARED, ACT, { D_TOKENS, D_SHARED_FFN },
+	    FWD | MLP_BWD },
+	{ "shared activation gradient", BUF_SHARED_DACT, STEP, IF_SHARED_TRAINING, ACT,
+	    { D_TOKENS, D_SHARED_FFN }, MLP_BWD },
 	{ .name = NULL },
 };
 
 /* Experts have no biases. */
 static const struct block_residual residual = { ROLE_DOWN_BIAS };
 
-/* The router's product is not counted, as in Megatron-LM. */
+/* The router's product is not counted, as in Megatron-LM. Rows are spread and summed in each pass;
+ * the others of the experts' passes are those of an MLP with as many rows. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
 {
-	int64_t rows = dim[D_TOKENS], h = dim[D_HIDDEN], f = c->moe_ffn_hidden_size,
-		shared = dim[D_SHARED_FFN], both = model_gated(c) ? 2 : 1;
+	int64_t rows = dim[D_TOKENS], h = dim[D_HIDDEN], routed = dim[D_ROUTED],
+		f = dim[D_EXPERT_FFN], fc1 = dim[D_EXPERT_FC1];
 
-	work_product(w, rows * c->moe_router_topk, both * f, h);
-	work_product(w, rows * c->moe_router_topk, h, f);
-	if (shared) {
-		work_product(w, rows, both * shared, h);
-		work_product(w, rows, h, shared);
+	work_product(w, routed, fc1, h);
+	work_product(w, routed, h, f);
+	w->elements = 3 *
+	    (2 * (double)h * (double)dim[D_ROWS] +
+		((double)fc1 + (double)f + 4 * (double)h) * (double)routed);
+	w->stream = 3 * 2 * (double)h * (double)dim[D_ROWS];
+	w->kernels = 9;
+	if (dim[D_SHARED_FFN]) {
+		work_product(w, rows, dim[D_SHARED_FC1], h);
+		work_product(w, rows, h, dim[D_SHARED_FFN]);
+		w->elements += 3 * (double)(dim[D_SHARED_FC1] + dim[D_SHARED_FFN]) * (double)rows;
+		w->kernels++;
+		w->reductions = 2;
+		w->scatters = 5;
 	}
 	work_post_norm(w, c, dim);
 }

@@ -74,6 +74,8 @@ enum param_flag {
 	/* each expert of the layer has one; rows with it that follow each other and are joined
 	 * take turns, and those of all experts lie without a gap */
 	PARAM_EXPERT = 2,
+	/* its gradient is a number of rows, which no norm counts; it moves by that alone */
+	PARAM_BALANCE = 4,
 };
 
 #endif

@@ -96,6 +96,30 @@ dims_context(int64_t d[D_COUNT], const struct layout *l, bool heads)
 			  : ((c - 1) * d[D_TOKENS] * 2 + d[D_KEYS_RECEIVED]) * d[D_PAIR];
 }
 
+/* All rows of the ranks that share the experts may choose those of one rank, as many of their k as
+ * it has. */
+static void
+dims_experts(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
+    const struct train_shape *s)
+{
+	int64_t e = layout_expert_ranks(l), local = c->num_experts / e,
+		both = model_gated(c) ? 2 : 1, k = c->moe_router_topk;
+
+	d[D_EXPERTS] = c->num_experts;
+	d[D_EXPERT_RANKS] = e;
+	d[D_TOPK] = k;
+	d[D_ROUTED] = d[D_ROWS] * k;
+	d[D_ARRIVING] = e * d[D_ROWS] * (k < local ? k : local);
+	d[D_SCOPES] =
+	    c->moe_router_load_balancing_type == BALANCING_SEQ_AUX_LOSS ? s->micro_batch_size : 1;
+	d[D_EXPERT_LAYERS] = model_expert_layers(c);
+	d[D_ROUTER_SUMS] = c->num_experts + ROUTER_SUMS;
+	d[D_EXPERT_FFN] = c->moe_ffn_hidden_size;
+	d[D_EXPERT_FC1] = both * c->moe_ffn_hidden_size;
+	d[D_SHARED_FFN] = c->moe_shared_expert_intermediate_size / l->tensor_model_parallel_size;
+	d[D_SHARED_FC1] = both * d[D_SHARED_FFN];
+}
+
 /* The layout has passed layout_check and layout_check_length, so all divisions are exact. */
 void
 dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
@@ -125,8 +149,6 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_NORMS] = c->qk_layernorm_hidden_dim ? 2 : heads + layout_local_groups(l, c);
 	d[D_HEADS] = s->micro_batch_size * heads;
 	d[D_FFN] = c->ffn_hidden_size / t;
-	d[D_EXPERTS] = c->num_experts;
-	d[D_SHARED_FFN] = c->moe_shared_expert_intermediate_size / t;
 	d[D_FC1] = d[D_FFN] * (model_gated(c) ? 2 : 1);
 	d[D_VOCAB] = layout_vocab(l, c) / t;
 	d[D_HEAD_ROWS] = head_rows(c, s, d[D_TOKENS]);
@@ -139,4 +161,5 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_FP8_OUT] = int64_max(d[D_HIDDEN], int64_max(d[D_QKV], d[D_FC1]));
 	d[D_ATTN_WORK] = (int64_t)(attention_run_workspace(c, l, s) / sizeof(float));
 	dims_context(d, l, s->context_form == CONTEXT_HEADS);
+	dims_experts(d, c, l, s);
 }

@@ -41,9 +41,18 @@ enum dim {
 	D_FFN,   /* f */
 	D_FC1,   /* f, or 2f with a gate */
 	D_EXPERTS,
+	D_EXPERT_RANKS, /* that share them */
+	D_TOPK,
+	D_ROUTED,        /* k rows for each of a rank */
+	D_ARRIVING,      /* rows that a rank's experts may have to take */
+	D_SCOPES,        /* in which the load of experts is balanced */
+	D_EXPERT_LAYERS, /* of the model */
+	D_ROUTER_SUMS,
 	D_EXPERT_FFN, /* of an expert */
+	D_EXPERT_FC1,
 	D_SHARED_FFN, /* of the expert of all tokens */
-	D_VOCAB,      /* without padding as a parameter, with it in memory */
+	D_SHARED_FC1,
+	D_VOCAB, /* without padding as a parameter, with it in memory */
 	D_HEAD_ROWS,
 	D_STAT_ROWS,
 	D_ATTN_WORK, /* workspace.h */
@@ -106,6 +115,8 @@ enum condition {
 	IF_QK_LAYERNORM, /* the norm subtracts the mean and has a bias */
 	/* of the run */
 	IF_TRAINING,
+	IF_EXPERTS_TRAINING,
+	IF_SHARED_TRAINING,
 	IF_QK_NORM_TRAINING,
 	IF_POST_NORM_TRAINING,
 	IF_PARALLEL_TRAINING,
@@ -158,8 +169,9 @@ struct param_row {
 enum element { ACT, REAL, STREAM, GRADS, UPDATE, I32, U16, I64, BF16, F32, F64, F8, F8_GRAD };
 
 /* Where a buffer exists: once per run, on the device or the host, per slot of saved activations,
- * per layer of a slot, per micro batch or link of the schedule, or in scratch. */
-enum level { RUN, HOST, SLOT, LAYER, BATCH, LINK, STEP };
+ * per layer of a slot, the same for layers that are recomputed too, per micro batch or link of the
+ * schedule, or in scratch. */
+enum level { RUN, HOST, SLOT, LAYER, KEPT, BATCH, LINK, STEP };
 
 /* Scratch buffers live in phases; those without a common phase share bytes. The backward pass of an
  * attention block has two phases: up to the gradients of q, k and v, and from there on. ANY is any

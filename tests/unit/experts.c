@@ -1,0 +1,167 @@
+/* experts.c - the operations of experts: choices, the order of rows, GEMMs of several experts */
+#include "tests/check.h"
+#include "train/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 5, EXPERTS = 4, TOPK = 2, SCOPES = 2 };
+
+/* A router's call and its memory. */
+struct routing {
+	double logits[ROWS][EXPERTS], weight[ROWS][TOPK], bias[EXPERTS];
+	int32_t choice[ROWS][TOPK], place[ROWS][TOPK], counts[EXPERTS], load[SCOPES][EXPERTS];
+	struct route call;
+};
+
+static struct stream *
+open_stream(void)
+{
+	static struct device *d;
+	struct device_config config = { .num_threads = 2, .dtype = DTYPE_F64 };
+	struct err e;
+
+	if (!d)
+		d = backend_cpu.open(&config, &e);
+	return backend_cpu.stream(d, STREAM_COMPUTE);
+}
+
+static void
+begin(struct routing *r, enum route_score score)
+{
+	static const double logits[ROWS][EXPERTS] = { { 1, 3, 2, 0 }, { 1, 1, 1, 1 },
+		{ -1, -2, NAN, -3 }, { NAN, NAN, NAN, NAN }, { 0, 0, 5, 5 } };
+
+	memset(r, 0, sizeof *r);
+	memcpy(r->logits, logits, sizeof logits);
+	r->call = (struct route){
+		.logits = tensor_2d(r->logits, DTYPE_F64, ROWS, EXPERTS),
+		.choice = tensor_2d(r->choice, DTYPE_I32, ROWS, TOPK),
+		.weight = tensor_2d(r->weight, DTYPE_F64, ROWS, TOPK),
+		.place = tensor_2d(r->place, DTYPE_I32, ROWS, TOPK),
+		.counts = tensor_2d(r->counts, DTYPE_I32, 1, EXPERTS),
+		.load = tensor_2d(r->load, DTYPE_I32, SCOPES, EXPERTS),
+		.score = score,
+	};
+}
+
+/* Of equal scores the lower number; without any that compares, experts all the same. */
+static void
+test_choice(void)
+{
+	static const int32_t want[ROWS][TOPK] = { { 1, 2 }, { 0, 1 }, { 0, 1 }, { 0, 1 },
+		{ 2, 3 } };
+	static const int32_t place[ROWS][TOPK] = { { 3, 7 }, { 0, 4 }, { 1, 5 }, { 2, 6 },
+		{ 8, 9 } };
+	static const int32_t counts[EXPERTS] = { 3, 4, 2, 1 };
+	static const int32_t load[SCOPES][EXPERTS] = { { 1, 2, 2, 1 }, { 2, 2, 0, 0 } };
+	struct routing r;
+
+	begin(&r, ROUTE_SOFTMAX);
+	open_stream()->ops->route(open_stream(), &r.call);
+	CHECK(!memcmp(r.choice, want, sizeof want) && !memcmp(r.place, place, sizeof place));
+	CHECK(!memcmp(r.counts, counts, sizeof counts) && !memcmp(r.load, load, sizeof load));
+	CHECK_NEAR(r.weight[0][0], 1 / (1 + exp(-1)), 1e-12);
+	CHECK_NEAR(r.weight[0][0] + r.weight[0][1], 1, 1e-12);
+}
+
+/* The weights of the other scores; a bias changes the choice alone; a choice that is made stays. */
+static void
+test_scores(void)
+{
+	struct stream *st = open_stream();
+	double all = exp(1) + exp(3) + exp(2) + 1, s[2] = { 1 / (1 + exp(-3)), 0.5 };
+	struct routing r;
+
+	begin(&r, ROUTE_PRE_SOFTMAX);
+	st->ops->route(st, &r.call);
+	CHECK_NEAR(r.weight[0][0], exp(3) / all, 1e-12);
+	CHECK_NEAR(r.weight[0][1], exp(2) / all, 1e-12);
+	begin(&r, ROUTE_SIGMOID);
+	r.bias[3] = 1;
+	r.call.bias = tensor_1d(r.bias, DTYPE_F64, EXPERTS);
+	st->ops->route(st, &r.call);
+	CHECK(r.choice[0][0] == 1 && r.choice[0][1] == 3);
+	CHECK_NEAR(r.weight[0][0], s[0] / (s[0] + s[1]), 1e-12);
+	r.bias[3] = 0;
+	r.call.chosen = true;
+	st->ops->route(st, &r.call);
+	CHECK(r.choice[0][1] == 3 && r.counts[3] > 1);
+}
+
+/* Rows that are spread and summed come back k times. */
+static void
+test_rows(void)
+{
+	struct stream *st = open_stream();
+	float x[ROWS][3], y[ROWS * TOPK][3], z[ROWS][3];
+	struct routing r;
+	struct rows_by call = { .kind = ROWS_SPREAD,
+		.y = tensor_2d(y, DTYPE_F32, ROWS * TOPK, 3),
+		.x = tensor_2d(x, DTYPE_F32, ROWS, 3) };
+
+	begin(&r, ROUTE_SOFTMAX);
+	st->ops->route(st, &r.call);
+	call.place = r.call.place;
+	for (int i = 0; i < ROWS * 3; i++)
+		x[i / 3][i % 3] = z[i / 3][i % 3] = (float)i;
+	st->ops->rows_by(st, &call);
+	CHECK(y[3][1] == x[0][1] && y[7][2] == x[0][2] && y[9][0] == x[4][0]);
+	call = (struct rows_by){ ROWS_SUM, tensor_2d(z, DTYPE_F32, ROWS, 3), call.y, call.place,
+		true };
+	st->ops->rows_by(st, &call);
+	for (int i = 0; i < ROWS * 3; i++)
+		CHECK(z[i / 3][i % 3] == 3 * x[i / 3][i % 3]);
+}
+
+/* Experts of two rows from two ranks, none, and one; a row that is nobody's becomes zero. */
+static void
+test_grouped(void)
+{
+	struct stream *st = open_stream();
+	int32_t counts[2][3] = { { 1, 0, 1 }, { 1, 0, 0 } };
+	double a[4][2] = { { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 } };
+	double b[3][2] = { { 1, 1 }, { NAN, NAN }, { 2, 3 } }, c[4][1], dw[3][2];
+	struct grouped g = { .kind = GROUPED_FORWARD,
+		.c = tensor_2d(c, DTYPE_F64, 4, 1),
+		.a = tensor_2d(a, DTYPE_F64, 4, 2),
+		.b = tensor_2d(b, DTYPE_F64, 3, 2),
+		.counts = tensor_2d(counts, DTYPE_I32, 2, 3) };
+
+	st->ops->grouped(st, &g);
+	CHECK(c[0][0] == 3 && c[1][0] == 7 && c[2][0] == 28 && c[3][0] == 0);
+	g = (struct grouped){ GROUPED_WEIGHT, tensor_2d(dw, DTYPE_F64, 3, 2),
+		tensor_2d(c, DTYPE_F64, 4, 1), g.a, g.counts, 0 };
+	for (int i = 0; i < 6; i++)
+		dw[i / 2][i % 2] = NAN;
+	st->ops->grouped(st, &g);
+	CHECK(dw[0][0] == 3 + 21 && dw[0][1] == 6 + 28 && dw[1][0] == 0 && dw[2][1] == 28 * 6);
+	g.beta = 1;
+	st->ops->grouped(st, &g);
+	CHECK(dw[0][0] == 48 && dw[1][1] == 0);
+}
+
+/* Experts with more rows than the mean are chosen less from then on; one at the mean stays. */
+static void
+test_balance(void)
+{
+	struct stream *st = open_stream();
+	double master[3] = { 0.5, 0, 0 }, load[3] = { 7, 2, 3 }, weight[3];
+	struct balance b = { tensor_1d(master, DTYPE_F64, 3), tensor_1d(load, DTYPE_F64, 3),
+		tensor_1d(weight, DTYPE_F64, 3), 3, 0.25 };
+
+	st->ops->balance(st, &b);
+	CHECK(master[0] == 0.25 && master[1] == 0.25 && master[2] == 0);
+	CHECK(!memcmp(master, weight, sizeof master));
+}
+
+int
+main(void)
+{
+	test_choice();
+	test_scores();
+	test_rows();
+	test_grouped();
+	test_balance();
+	return check_done();
+}

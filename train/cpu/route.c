@@ -1,0 +1,324 @@
+/*
+ * route.c - the router of experts: choice, weights, order of rows, and their gradients. Source:
+ * spec/training.md 10
+ *
+ * Rows are computed in parallel; the order of rows and the sums over rows come after, by one thread
+ * in the order of rows, so that nothing depends on the number of threads.
+ */
+#include "train/cpu/real.h"
+
+enum { ROWS = 16 };                      /* of an item */
+enum { BALANCE, SQUARE, ENTROPY, SUMS }; /* in the order of struct route_grad */
+
+static const int32_t *
+ints(const struct tensor *t, int64_t row)
+{
+	return (const int32_t *)t->data + row * t->stride[0];
+}
+
+static real *
+reals(const struct tensor *t, int64_t row)
+{
+	return (real *)t->data + row * t->stride[0];
+}
+
+static int64_t
+first_of(int64_t item)
+{
+	return item * ROWS;
+}
+
+static int64_t
+end_of(int64_t item, int64_t rows)
+{
+	return int64_min(rows, (item + 1) * ROWS);
+}
+
+/* --- one row ---------------------------------------------------------------------------------- */
+
+/* What experts are chosen by. */
+static void
+scores(const struct route *r, const real *z, real *out)
+{
+	int64_t n = r->logits.shape[1];
+	real buf[CPU_SPAN];
+	const real *bias =
+	    r->bias.data ? span_load(&r->bias, &(struct span){ 0, 0, n }, buf) : NULL;
+
+	for (int64_t i = 0; i < n; i++)
+		out[i] =
+		    (r->score == ROUTE_SIGMOID ? real_sigmoid(z[i]) : z[i]) + (bias ? bias[i] : 0);
+}
+
+/* The k highest scores, in rising order of experts. One that is chosen gets NaN, which is above
+ * nothing; where nothing is left that compares, the first ones that are not chosen follow. */
+static void
+choose(real *score, int64_t n, int32_t *choice, int64_t k)
+{
+	for (int64_t j = 0; j < k; j++) {
+		int64_t best = -1, at = j;
+
+		for (int64_t i = 0; i < n; i++)
+			if (!isnan(score[i]) && (best < 0 || score[i] > score[best]))
+				best = i;
+		for (int64_t i = 0; best < 0 && i < n; i++) {
+			int64_t c = 0;
+
+			while (c < j && choice[c] != i)
+				c++;
+			best = c == j ? i : best;
+		}
+		score[best] = NAN;
+		for (; at > 0 && choice[at - 1] > best; at--)
+			choice[at] = choice[at - 1];
+		choice[at] = (int32_t)best;
+	}
+}
+
+/* log Σ exp of the logits. */
+static real
+log_sum(const real *z, int64_t n)
+{
+	real max = row_max(z, n, -INFINITY), sum = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		sum += real_exp(z[i] - max);
+	return max + real_math(log)(sum);
+}
+
+/* p [n]: the softmax, or the sigmoids divided by their sum, which is returned. */
+static real
+shares(const struct route *r, const real *z, real *p)
+{
+	int64_t n = r->logits.shape[1];
+	real lse = r->score == ROUTE_SIGMOID ? 0 : log_sum(z, n), sum = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		sum += p[i] = r->score == ROUTE_SIGMOID ? real_sigmoid(z[i]) : real_exp(z[i] - lse);
+	for (int64_t i = 0; r->score == ROUTE_SIGMOID && i < n; i++)
+		p[i] /= sum;
+	return sum;
+}
+
+/* The weights of the chosen; returns the sum that divides sigmoids. */
+static real
+weigh(const struct route *r, const real *z, const int32_t *choice, real *w)
+{
+	int64_t k = r->choice.shape[1];
+	real max = -INFINITY, sum = 0;
+
+	if (r->score == ROUTE_PRE_SOFTMAX) {
+		real lse = log_sum(z, r->logits.shape[1]);
+
+		for (int64_t j = 0; j < k; j++)
+			w[j] = real_exp(z[choice[j]] - lse);
+		return 1;
+	}
+	for (int64_t j = 0; j < k; j++)
+		max = z[choice[j]] > max ? z[choice[j]] : max;
+	for (int64_t j = 0; j < k; j++)
+		sum += w[j] = r->score == ROUTE_SIGMOID ? real_sigmoid(z[choice[j]])
+							: real_exp(z[choice[j]] - max);
+	if (r->score == ROUTE_SIGMOID)
+		sum = k == 1 ? 1 : sum + (real)1e-20;
+	for (int64_t j = 0; j < k; j++)
+		w[j] /= sum;
+	return sum;
+}
+
+/* --- the forward pass ------------------------------------------------------------------------- */
+
+static void
+route_rows(const void *ctx, int64_t item, void *scratch)
+{
+	const struct route *r = ctx;
+	int64_t n = r->logits.shape[1];
+
+	for (int64_t i = first_of(item); i < end_of(item, r->logits.shape[0]); i++) {
+		const real *z = reals(&r->logits, i);
+		int32_t *choice = (int32_t *)r->choice.data + i * r->choice.stride[0];
+
+		if (!r->chosen) {
+			scores(r, z, scratch);
+			choose(scratch, n, choice, r->choice.shape[1]);
+		}
+		weigh(r, z, choice, reals(&r->weight, i));
+	}
+}
+
+/* Counts by expert and scope, and the place of every row: a sort by counting. */
+static void
+sort_rows(const struct route *r)
+{
+	int64_t n = r->logits.shape[1], k = r->choice.shape[1], scopes = r->load.shape[0];
+	int32_t *count = r->counts.data, *load = r->load.data, *place = r->place.data, before = 0;
+
+	memset(count, 0, (size_t)n * sizeof *count);
+	memset(load, 0, (size_t)(n * scopes) * sizeof *load);
+	for (int64_t i = 0; i < r->choice.shape[0]; i++)
+		for (int64_t j = 0; j < k; j++) {
+			count[ints(&r->choice, i)[j]]++;
+			load[i % scopes * n + ints(&r->choice, i)[j]]++;
+		}
+	for (int64_t x = 0; x < n; x++) {
+		before += count[x];
+		count[x] = before - count[x];
+	}
+	for (int64_t i = 0; i < r->choice.shape[0]; i++)
+		for (int64_t j = 0; j < k; j++)
+			place[i * k + j] = count[ints(&r->choice, i)[j]]++;
+	for (int64_t x = n; x-- > 1;)
+		count[x] -= count[x - 1];
+}
+
+static void
+check(const struct route *r)
+{
+	ops_require(r->logits.dtype == REAL_DTYPE && r->weight.dtype == REAL_DTYPE);
+	ops_require(r->choice.dtype == DTYPE_I32 && r->place.dtype == DTYPE_I32);
+	ops_require(r->counts.dtype == DTYPE_I32 && r->load.dtype == DTYPE_I32);
+	ops_require(r->logits.shape[1] <= CPU_SPAN && r->choice.shape[1] <= r->logits.shape[1]);
+	ops_require(r->choice.shape[0] == r->logits.shape[0] &&
+	    tensor_same_shape(&r->weight, &r->choice) && tensor_same_shape(&r->place, &r->choice));
+}
+
+void
+cpu_name(route)(struct stream *st, const struct route *r)
+{
+	check(r);
+	cpu_for(st, int64_div_up(r->logits.shape[0], ROWS), route_rows, r);
+	sort_rows(r);
+}
+
+/* --- the backward pass ------------------------------------------------------------------------ */
+
+/* dz [n], of zeros: that of the weights w of the chosen. Σ dw w is the same for all three: what
+ * the division by the sum takes back. */
+static void
+weights_grad(const struct route *r, int64_t row, const real *dw, real *dz)
+{
+	const real *z = reals(&r->logits, row), *w = reals(&r->weight, row);
+	const int32_t *choice = ints(&r->choice, row);
+	int64_t n = r->logits.shape[1], k = r->choice.shape[1];
+	real p[CPU_SPAN], fresh[CPU_SPAN], sum, mean = row_dot(dw, w, k);
+
+	switch (r->score) {
+	case ROUTE_SOFTMAX:
+		for (int64_t j = 0; j < k; j++)
+			dz[choice[j]] = w[j] * (dw[j] - mean);
+		return;
+	case ROUTE_PRE_SOFTMAX:
+		shares(r, z, p);
+		for (int64_t i = 0; i < n; i++)
+			dz[i] = -p[i] * mean;
+		for (int64_t j = 0; j < k; j++)
+			dz[choice[j]] += w[j] * dw[j];
+		return;
+	case ROUTE_SIGMOID:
+		sum = weigh(r, z, choice, fresh);
+		for (int64_t j = 0; j < k; j++) {
+			real s = real_sigmoid(z[choice[j]]);
+
+			dz[choice[j]] = (dw[j] - (k > 1 ? mean : 0)) / sum * s * (1 - s);
+		}
+	}
+}
+
+/* What a row adds to the sums over rows. */
+struct row_sums {
+	double balance, square, entropy;
+};
+
+/* dz += those of the two losses. */
+static struct row_sums
+losses_grad(const struct route_grad *g, int64_t row, real *dz)
+{
+	const struct route *r = &g->fwd;
+	const real *z = reals(&r->logits, row);
+	const int32_t *load = ints(&r->load, row % r->load.shape[0]);
+	int64_t n = r->logits.shape[1];
+	real p[CPU_SPAN], lse = log_sum(z, n), sum = shares(r, z, p);
+	struct row_sums out = { .square = (double)lse * (double)lse };
+
+	for (int64_t i = 0; i < n; i++) {
+		out.balance += (double)p[i] * load[i];
+		out.entropy -= p[i] > 0 ? (double)p[i] * log((double)p[i]) : 0;
+	}
+	for (int64_t i = 0; i < n; i++) {
+		real s = p[i] * sum, slope = r->score == ROUTE_SIGMOID ? s * (1 - s) / sum : p[i];
+
+		dz[i] += (real)g->balance * slope * ((real)load[i] - (real)out.balance) +
+		    (real)(2 * g->z) * lse * real_exp(z[i] - lse);
+	}
+	return out;
+}
+
+static void
+grad_rows(const void *ctx, int64_t item, void *scratch)
+{
+	const struct route_grad *g = ctx;
+	size_t bytes = (size_t)g->fwd.logits.shape[1] * sizeof(real);
+
+	(void)scratch;
+	for (int64_t i = first_of(item); i < end_of(item, g->fwd.logits.shape[0]); i++) {
+		real *dz = reals(&g->dlogits, i);
+
+		memset(dz, 0, bytes);
+		weights_grad(&g->fwd, i, reals(&g->dweight, i), dz);
+		losses_grad(g, i, dz);
+	}
+}
+
+/* The sums over rows, which are in double: computed again, in order, into a row that is thrown
+ * away. */
+static void
+add_sums(const struct route_grad *g)
+{
+	int64_t n = g->fwd.logits.shape[1];
+	double *sums = g->sums.data;
+	real unused[CPU_SPAN] = { 0 };
+
+	for (int64_t i = 0; i < n; i++)
+		sums[i] += ((const int32_t *)g->fwd.counts.data)[i];
+	for (int64_t i = 0; i < g->fwd.logits.shape[0]; i++) {
+		struct row_sums s = losses_grad(g, i, unused);
+
+		sums[n + BALANCE] += s.balance;
+		sums[n + SQUARE] += s.square;
+		sums[n + ENTROPY] += s.entropy;
+	}
+}
+
+void
+cpu_name(route_grad)(struct stream *st, const struct route_grad *g)
+{
+	check(&g->fwd);
+	ops_require(tensor_same_shape(&g->dlogits, &g->fwd.logits) &&
+	    tensor_same_shape(&g->dweight, &g->fwd.weight));
+	ops_require(
+	    g->sums.dtype == DTYPE_F64 && g->sums.shape[0] == g->fwd.logits.shape[1] + SUMS);
+	cpu_for(st, int64_div_up(g->fwd.logits.shape[0], ROWS), grad_rows, g);
+	add_sums(g);
+	for (int64_t i = 0; g->dbias.data && i < g->dbias.shape[0]; i++)
+		*real_at(&g->dbias, i) = (g->accumulate ? *real_at(&g->dbias, i) : 0) +
+		    (real)((const int32_t *)g->fwd.counts.data)[i];
+}
+
+/* --- biases ----------------------------------------------------------------------------------- */
+
+void
+cpu_name(balance)(struct stream *st, const struct balance *b)
+{
+	(void)st;
+	ops_require(b->master.dtype == REAL_DTYPE && b->load.shape[0] == b->master.shape[0]);
+	for (int64_t i = 0; i < b->master.shape[0]; i++) {
+		struct span s = { 0, i, 1 };
+		real load_buf, *x = real_at(&b->master, i), mean = (real)b->mean,
+			       load = *span_load(&b->load, &s, &load_buf);
+
+		*x += (real)b->rate * (real)((load < mean) - (load > mean));
+		if (b->weight.data)
+			dtype_convert(
+			    span_address(&b->weight, &s), b->weight.dtype, x, REAL_DTYPE, 1);
+	}
+}

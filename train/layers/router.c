@@ -1,0 +1,134 @@
+/*
+ * router.c - which experts a row goes to, and the losses that balance them
+ *
+ * Logits, weights and their gradients are real whatever the run's type. The losses are sums over
+ * tokens, as the loss is: a mean over the tokens of a scope times these. What they and the loads
+ * add up to is taken in the backward pass, which runs once for each micro batch that trains.
+ * Source: spec/training.md 10.
+ */
+#include "train/layers/router.h"
+
+static enum route_score
+score_of(const struct model_config *c)
+{
+	if (c->moe_router_score_function == ROUTER_SCORE_SIGMOID)
+		return ROUTE_SIGMOID;
+	return c->moe_router_pre_softmax ? ROUTE_PRE_SOFTMAX : ROUTE_SOFTMAX;
+}
+
+/* The rows of this rank for each expert: its row of all ranks'. */
+static struct tensor
+counts_of(const struct layer *l, const struct step *s)
+{
+	struct tensor all = step_buffer(s, BUF_EXPERT_ROWS, l->block->local);
+
+	return tensor_rows(&all, s->e->groups.ep->rank, 1);
+}
+
+static struct route
+route_of(const struct layer *l, const struct step *s)
+{
+	int local = l->block->local;
+
+	return (struct route){
+		.logits = step_buffer(s, BUF_ROUTER_LOGITS, local),
+		.bias = engine_weight(s->e, l->block->layer, ROLE_EXPERT_BIAS),
+		.choice = step_buffer(s, BUF_CHOICE, local),
+		.weight = step_buffer(s, BUF_CHOICE_WEIGHT, local),
+		.place = step_buffer(s, BUF_PLACE, local),
+		.counts = counts_of(l, s),
+		.load = step_buffer(s, BUF_EXPERT_LOAD, local),
+		.score = score_of(&s->e->plan.model),
+		.chosen = s->recomputes,
+	};
+}
+
+void
+router_forward(const struct layer *l, struct step *s, const struct tensor *x)
+{
+	struct route r = route_of(l, s);
+	struct linear logits = {
+		.y = r.logits, .x = *x, .weight = engine_weight(s->e, l->block->layer, ROLE_ROUTER)
+	};
+
+	forward_product(s, &logits);
+	s->e->ops->route(s->e->stream, &r);
+}
+
+/* A scope is the micro batch, or one of its sequences: all positions, which context ranks and,
+ * with sequence parallelism, tensor ranks share. */
+static void
+sum_load(struct step *s, const struct tensor *load)
+{
+	struct comm *shares[] = { s->e->groups.tp, s->e->groups.cp };
+
+	if (s->e->plan.model.moe_router_load_balancing_type == BALANCING_NONE)
+		return;
+	for (int i = 0; i < 2; i++)
+		if (shares[i]->size > 1)
+			shares[i]->ops->all_reduce(
+			    COMM_HERE(shares[i]), s->e->stream, load, REDUCE_SUM);
+}
+
+/* The row of the layer among those with experts. */
+static struct tensor
+sums_of(const struct engine *e, int layer)
+{
+	struct tensor all = engine_buffer(e, BUF_ROUTER_SUMS);
+	int64_t before = 0;
+
+	for (int i = 0; i < layer; i++)
+		before += layer_has_experts(&e->plan.model, i);
+	all = tensor_rows(&all, before, 1);
+	return tensor_flat(&all);
+}
+
+/* What multiplies the sums over rows of struct route_grad. With T tokens in a scope the loss is
+ * coefficient E / (k T^2) times the first of them, and it counts T times. */
+static void
+set_factors(const struct step *s, struct route_grad *g)
+{
+	const struct run_plan *p = &s->e->plan;
+	double tokens = router_scope_tokens(p);
+
+	g->z = s->e->token_scale * p->model.moe_z_loss_coeff;
+	if (p->model.moe_router_load_balancing_type != BALANCING_NONE)
+		g->balance = s->e->token_scale * p->model.moe_aux_loss_coeff *
+		    (double)p->model.num_experts / ((double)p->model.moe_router_topk * tokens);
+}
+
+double
+router_scope_tokens(const struct run_plan *p)
+{
+	double sequence = (double)p->shape.seq_length;
+
+	return p->model.moe_router_load_balancing_type == BALANCING_SEQ_AUX_LOSS
+	    ? sequence
+	    : sequence * (double)p->shape.micro_batch_size;
+}
+
+void
+router_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
+{
+	struct engine *e = s->e;
+	struct route_grad g = { .fwd = route_of(l, s),
+		.dweight = engine_buffer(e, BUF_DCHOICE_WEIGHT),
+		.dlogits = engine_buffer(e, BUF_DLOGITS),
+		.dbias = engine_grad(e, l->block->layer, ROLE_EXPERT_BIAS),
+		.accumulate = s->accumulate,
+		.sums = sums_of(e, l->block->layer) };
+	struct linear_grad product = {
+		.dy = g.dlogits, .x = f->x, .dweight = engine_grad(e, l->block->layer, ROLE_ROUTER)
+	};
+	struct gemm input = { .c = f->dx,
+		.a = g.dlogits,
+		.b = engine_weight(e, l->block->layer, ROLE_ROUTER),
+		.alpha = 1,
+		.beta = 1 };
+
+	sum_load(s, &g.fwd.load);
+	set_factors(s, &g);
+	e->ops->route_grad(e->stream, &g);
+	e->ops->gemm(e->stream, &input);
+	weight_product(s, &product);
+}

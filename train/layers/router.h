@@ -1,0 +1,16 @@
+/* router.h - the router of a layer with experts */
+#ifndef TRAIN_LAYERS_ROUTER_H
+#define TRAIN_LAYERS_ROUTER_H
+
+#include "train/layers/layer.h"
+
+/* Chooses the experts of the rows of x [R,h]: BUF_CHOICE, its weights, places and counts. A pass
+ * that recomputes follows the choice that was made. */
+void router_forward(const struct layer *l, struct step *s, const struct tensor *x);
+/* From BUF_DCHOICE_WEIGHT: f->dx [R,h] += the gradient of f->x, the input; and that of the router.
+ * Collective over tensor and context ranks. */
+void router_backward(const struct layer *l, struct step *s, const struct norm_flow *f);
+/* The tokens of a scope of balancing. */
+double router_scope_tokens(const struct run_plan *p);
+
+#endif
