@@ -364,7 +364,10 @@ own: give --sequence-parallel" $experts --dry-run --world-size 2 --tensor-model-
 	run="--config tiny.conf --mock-data --disable-bias-linear --swiglu --num-experts 4 --seed 3
 		--moe-router-score-function sigmoid --moe-router-enable-expert-bias
 		--moe-aux-loss-coeff 0.01 --train-iters 4 --attention-dropout 0 --hidden-dropout 0"
-	mtrain -q $run --save whole --metrics-file whole.jsonl
+	mtrain -q $run --save whole --metrics-file whole.jsonl >log
+	grep -q '| load_balancing_loss: 1.0.* | router z_loss: ' log
+	grep -q '"load_balancing_loss": 1.0.*"max_expert_load": [12]' whole.jsonl
+	[ "$(grep -c '"layer": [01], "expert_load": \[.*,.*,.*,.*\]' whole.jsonl)" = 8 ]
 	mtrain -q $run --save half --exit-interval 2 || [ "$?" = 3 ]
 	mtrain -q $run --load half --save half
 	mckpt diff whole half

@@ -108,6 +108,7 @@ clear_sums(struct run *r)
 static void
 read_back(struct run *r)
 {
+	routers_read(r->routers, r->e);
 	engine_read_scalars(r->e, r->scalar);
 	timing_read(r->e, &r->spent);
 }
@@ -342,6 +343,8 @@ record(struct run *r, struct step_metrics *m)
 		return;
 	timers_log(r->timers, r->e->groups.world, r->metrics, m->iteration);
 	corpus_log_write(r->corpora, r->metrics, m->iteration);
+	if (!m->left_out)
+		routers_write(r->routers, r->metrics, m->iteration);
 }
 
 /* A step that is passed over consumes its samples and changes nothing else. The ranks agree on the
@@ -397,6 +400,7 @@ iteration_train(struct run *r)
 	seconds = r->spent.elapsed[SPAN_STEP] = stopwatch_lap(&r->watch);
 	totals(r);
 	m = step_verdict(r);
+	m.routers = routers_sum(r->routers, r->e);
 	m.seconds = seconds;
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++)
 		m.exposed[w] = timing_waited(r->spent.elapsed, w);

@@ -9,6 +9,7 @@
 #include "train/engine/timing.h"
 #include "train/run/meter.h"
 #include "train/run/metrics.h"
+#include "train/run/routers.h"
 #include "train/run/profile.h"
 #include "train/run/timers.h"
 #include "train/run/watchdog.h"
@@ -47,9 +48,10 @@ struct run {
 	struct lock *lock;       /* of --save, on rank 0, else NULL */
 	struct profile *profile; /* NULL on ranks that are not profiled */
 	struct corpus_log *corpora;
-	struct timers *timers; /* NULL: not asked for */
-	struct energy *energy; /* NULL: not asked for, or no meter */
-	double ceiling;        /* FLOP/s of all ranks; 0: not asked for, NAN: not known */
+	struct routers *routers; /* NULL: the model has no experts */
+	struct timers *timers;   /* NULL: not asked for */
+	struct energy *energy;   /* NULL: not asked for, or no meter */
+	double ceiling;          /* FLOP/s of all ranks; 0: not asked for, NAN: not known */
 	struct progress at;
 	int64_t empty;      /* steps since the loop began whose batch had no token that counts */
 	int64_t began;      /* iteration at which this process began */

@@ -31,6 +31,8 @@ struct metrics {
 	/* over the log interval */
 	int64_t steps, samples, skipped, nan;
 	double loss, zloss, seconds, joules, exposed[WAIT_COUNT];
+	double balance, square; /* of routers */
+	bool experts, balanced; /* the model has some; a loss balances them */
 };
 
 /* Whose communication a rank waits for, in fields' names. */
@@ -75,6 +77,8 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 	m->ranks[WAIT_CONTEXT] = c->plan.layout.context_parallel_size;
 	m->ranks[WAIT_PIPELINE] = c->plan.layout.pipeline_model_parallel_size;
 	m->seq_length = c->plan.shape.seq_length;
+	m->experts = c->plan.model.num_experts > 0;
+	m->balanced = m->experts && c->plan.model.moe_router_load_balancing_type != BALANCING_NONE;
 	m->world = world_size;
 	m->flops = model_flops(
 	    &c->plan.model, 1, m->seq_length, layout_vocab(&c->plan.layout, &c->plan.model));
@@ -139,6 +143,18 @@ number(struct str *s, const char *key, double v)
 		str_adds(s, "null");
 }
 
+static void
+add_routers(struct str *line, const struct metrics *m, const struct metrics_routers *r)
+{
+	if (!m->experts)
+		return;
+	if (m->balanced)
+		number(line, "load_balancing_loss", r->balance);
+	number(line, "router_z_loss", r->square);
+	number(line, "router_entropy", r->entropy);
+	number(line, "max_expert_load", r->busiest);
+}
+
 /* With %.17g every double is read back exactly. Flushed each step, so that a follower sees it and a
  * killed run loses nothing. */
 static void
@@ -172,6 +188,8 @@ json_line(struct metrics *m, const struct step_metrics *s)
 		number(&line, "joules", s->joules);
 		number(&line, "watts_per_rank", watts(m, s->seconds, s->joules));
 	}
+	if (!s->left_out)
+		add_routers(&line, m, &s->routers);
 	number(&line, "seconds", s->seconds);
 	number(&line, "data_wait_seconds", s->data_wait);
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++) {
@@ -217,6 +235,10 @@ board_points(struct metrics *m, const struct step_metrics *s)
 		{ !s->skipped, "grad-norm", s->grad_norm },
 		{ !s->skipped && o->log_num_zeros_in_grad, "num-zeros", s->num_zeros },
 		{ o->log_params_norm, "params-norm", s->params_norm },
+		{ m->balanced, "load_balancing_loss", s->routers.balance },
+		{ m->experts, "router z_loss", s->routers.square },
+		{ m->experts, "router entropy", s->routers.entropy },
+		{ m->experts, "max expert load", s->routers.busiest },
 	};
 	struct err ignored;
 
@@ -266,6 +288,10 @@ add_losses(struct str *line, const struct metrics *m, const struct step_metrics 
 		str_addf(line, " lm loss: %.6E |", m->loss / (double)good);
 	if (good && m->o->use_z_loss)
 		str_addf(line, " z_loss: %.6E |", m->zloss / (double)good);
+	if (good && m->balanced)
+		str_addf(line, " load_balancing_loss: %.6E |", m->balance / (double)good);
+	if (good && m->experts)
+		str_addf(line, " router z_loss: %.6E |", m->square / (double)good);
 	str_addf(line, " loss scale: %.1f |", s->loss_scale);
 	if (!s->skipped)
 		str_addf(line, " grad norm: %.3f |", s->grad_norm);
@@ -291,7 +317,7 @@ static void
 begin_interval(struct metrics *m)
 {
 	m->steps = m->samples = m->skipped = m->nan = 0;
-	m->loss = m->zloss = m->seconds = m->joules = 0;
+	m->loss = m->zloss = m->seconds = m->joules = m->balance = m->square = 0;
 	memset(m->exposed, 0, sizeof m->exposed);
 }
 
@@ -353,6 +379,8 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 	if (!s->skipped) {
 		m->loss += s->lm_loss;
 		m->zloss += s->z_loss;
+		m->balance += s->routers.balance;
+		m->square += s->routers.square;
 	}
 	prog_progress("step %lld of %lld, loss %.4f, %.0f tokens/s, %.0f s left",
 	    (long long)s->iteration, (long long)m->train_iters, s->lm_loss,
@@ -438,6 +466,22 @@ metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
 		str_release(&tag);
 	}
 	str_release(&name);
+}
+
+/* "layer" tells the lines from the others. */
+void
+metrics_loads(struct metrics *m, int64_t iteration, const struct metrics_load *l)
+{
+	struct str line = { 0 };
+
+	if (!m->json)
+		return;
+	str_addf(&line, "{\"iteration\": %lld, \"layer\": %lld, \"expert_load\": [",
+	    (long long)iteration, (long long)l->layer);
+	for (int i = 0; i < l->count; i++)
+		str_addf(&line, "%s%.4f", i ? ", " : "", l->load[i]);
+	str_addc(&line, ']');
+	put_line(m, &line);
 }
 
 /* "corpus" tells the lines from the others. */

@@ -5,10 +5,11 @@
  * learning rate is the one used. --metrics-file gets one JSON object per step with full precision:
  * iteration, consumed_samples, lm_loss, z_loss, grad_norm, num_zeros, params_norm, lr,
  * decoupled_lr, weight_decay, loss_scale, skipped, tokens_per_second, tflops_per_rank,
- * ceiling_share, joules, watts_per_rank, seconds, data_wait_seconds, exposed_data_comm_ms,
+ * ceiling_share, joules, watts_per_rank, load_balancing_loss, router_z_loss, router_entropy,
+ * max_expert_load, seconds, data_wait_seconds, exposed_data_comm_ms,
  * exposed_tensor_comm_ms, exposed_context_comm_ms, exposed_pipeline_comm_ms, time; one per
- * evaluation: iteration, split, set (of several), lm_loss, ppl; one per corpus at log steps; and
- * one per rewind. Only one rank writes.
+ * evaluation: iteration, split, set (of several), lm_loss, ppl; one per corpus at log steps, and
+ * one per layer with experts (layer, expert_load); and one per rewind. Only one rank writes.
  */
 #ifndef TRAIN_RUN_METRICS_H
 #define TRAIN_RUN_METRICS_H
@@ -17,6 +18,20 @@
 #include "train/run/config.h"
 
 struct metrics;
+
+/* Of models with experts, means over layers and tokens: the loss that balances their load, which
+ * is 1 at perfect balance, the square of the router's log-sum-exp and its entropy in nats; and the
+ * load of the busiest expert of any layer, where 1 is the mean. */
+struct metrics_routers {
+	double balance, square, entropy, busiest;
+};
+
+/* Loads of the experts of a layer, where 1 is the mean. */
+struct metrics_load {
+	int64_t layer;
+	int count;
+	const double *load;
+};
 
 struct step_metrics {
 	int64_t iteration, consumed_samples, samples; /* samples: of the step */
@@ -28,6 +43,7 @@ struct step_metrics {
 	double ceiling;             /* FLOP/s that all ranks reach; 0 or NAN: not known */
 	double data_wait;           /* seconds of the step that rank 0 waited for batches */
 	double exposed[WAIT_COUNT]; /* and that it only waited for communication of each kind */
+	struct metrics_routers routers;
 	bool skipped;
 	bool left_out; /* passed over: nothing was computed */
 };
@@ -59,6 +75,7 @@ struct metrics *metrics_open(
     const struct train_config *c, int64_t world_size, int64_t iteration, struct err *e);
 void metrics_step(struct metrics *m, const struct step_metrics *s);
 void metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e);
+void metrics_loads(struct metrics *m, int64_t iteration, const struct metrics_load *l);
 void metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c);
 /* A note and a line; the log interval begins anew. */
 void metrics_rewind(struct metrics *m, const struct metrics_rewind *r);

@@ -281,6 +281,7 @@ train_steps(struct run *r)
 	if (c->o.log_energy)
 		r->energy = energy_new(r->e);
 	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
+	r->routers = routers_new(r->e);
 	if (c->o.save)
 		r->saver = saver_new(r->e, c, r->lock, save_in_background(r));
 	status = loop_train(r);
@@ -289,6 +290,7 @@ train_steps(struct run *r)
 	timers_free(r->timers);
 	energy_free(r->energy);
 	corpus_log_free(r->corpora);
+	routers_free(r->routers);
 	return status;
 }
 

@@ -1,0 +1,118 @@
+/*
+ * routers.c - the sums of routers over a step, from the device to means and loads
+ *
+ * A row of sums for each layer with experts, as route_grad leaves them: a stage fills those of its
+ * own layers, so that the sum over all ranks has all rows, each row of tokens counted once. The
+ * losses are without their coefficients, as Megatron-LM logs them.
+ */
+#include "train/run/routers.h"
+#include "lib/base/mem.h"
+#include "train/layers/router.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct routers {
+	int64_t layers, experts, columns;
+	int64_t *layer; /* numbers of the layers */
+	double *sum;    /* [layers, columns] */
+};
+
+struct routers *
+routers_new(const struct engine *e)
+{
+	const struct model_config *c = &e->plan.model;
+	struct routers *r;
+	int64_t n = 0;
+
+	if (!c->num_experts || e->plan.shape.forward_only)
+		return NULL;
+	r = mem_zalloc(1, sizeof *r);
+	r->layers = model_expert_layers(c);
+	r->experts = c->num_experts;
+	r->columns = r->experts + ROUTER_SUMS;
+	r->layer = mem_alloc((size_t)r->layers, sizeof *r->layer);
+	r->sum = mem_zalloc((size_t)(r->layers * r->columns), sizeof *r->sum);
+	for (int64_t i = 0; i < c->num_layers; i++)
+		if (layer_has_experts(c, i))
+			r->layer[n++] = i;
+	return r;
+}
+
+void
+routers_free(struct routers *r)
+{
+	if (!r)
+		return;
+	free(r->layer);
+	free(r->sum);
+	free(r);
+}
+
+void
+routers_read(struct routers *r, const struct engine *e)
+{
+	struct tensor t = engine_buffer(e, BUF_ROUTER_SUMS);
+
+	if (r)
+		e->backend->copy_out(e->stream, r->sum, t.data, tensor_bytes(&t));
+}
+
+/* Rows of a layer in the step, those of all experts. */
+static double
+rows_of(const struct routers *r, const double *sum)
+{
+	double n = 0;
+
+	for (int64_t i = 0; i < r->experts; i++)
+		n += sum[i];
+	return n;
+}
+
+/* Means over layers and tokens, of which each has topk rows. A loss of balance is E / (k T) times
+ * the sum of n P over the T tokens of a scope, divided by T again. */
+struct metrics_routers
+routers_sum(struct routers *r, const struct engine *e)
+{
+	struct comm *w = e->groups.world;
+	struct metrics_routers m = { 0 };
+	struct tensor t;
+
+	if (!r)
+		return m;
+	t = tensor_1d(r->sum, DTYPE_F64, r->layers * r->columns);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_SUM);
+	for (int64_t l = 0; l < r->layers; l++) {
+		const double *sum = r->sum + l * r->columns, *other = sum + r->experts;
+		double k = (double)e->plan.model.moe_router_topk, rows = fmax(rows_of(r, sum), 1),
+		       tokens = rows / k * (double)r->layers;
+
+		m.balance += (double)r->experts / (k * router_scope_tokens(&e->plan)) *
+		    other[ROUTER_BALANCE] / tokens;
+		m.square += other[ROUTER_SQUARE] / tokens;
+		m.entropy += other[ROUTER_ENTROPY] / tokens;
+		for (int64_t i = 0; i < r->experts; i++)
+			m.busiest = fmax(m.busiest, sum[i] / rows * (double)r->experts);
+	}
+	return m;
+}
+
+void
+routers_write(const struct routers *r, struct metrics *m, int64_t iteration)
+{
+	double *load;
+
+	if (!r || !m)
+		return;
+	load = mem_alloc((size_t)r->experts, sizeof *load);
+	for (int64_t l = 0; l < r->layers; l++) {
+		const double *sum = r->sum + l * r->columns;
+		double mean = fmax(rows_of(r, sum), 1) / (double)r->experts;
+
+		for (int64_t i = 0; i < r->experts; i++)
+			load[i] = sum[i] / mean;
+		metrics_loads(
+		    m, iteration, &(struct metrics_load){ r->layer[l], (int)r->experts, load });
+	}
+	free(load);
+}
