@@ -207,6 +207,7 @@ test-parity: tests
 parity-all: tests
 	@B=$(B) ALL=1 ONLY=layouts sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=residual sh tests/run.sh parity
+	@B=$(B) ALL=1 ONLY=fp8 sh tests/run.sh parity
 # N models of each FAMILY, and the tokenizers in GOLDEN, against PYTHON's torch and transformers.
 python_with = PATH=$(abspath $(B)):$$PATH OMPI_MCA_ess_singleton_isolated=1 OMP_NUM_THREADS=1 \
 	$(or $(PYTHON),python3) tests/golden

@@ -76,7 +76,7 @@ struct copy {
 static enum dtype
 dtype_of(const struct copy *c, const struct source_part *p)
 {
-	bool keep = p->state || c->o->dtype == DTYPE_NONE;
+	bool keep = !source_is_weight(c->src, p) || c->o->dtype == DTYPE_NONE;
 
 	return keep ? source_dtype(c->src, p->param, p->state) : c->o->dtype;
 }
@@ -122,6 +122,18 @@ wanted(const struct copy *c, int k)
 	return !c->o->no_optim || k == 0 || k > optim_num_states(c->src->rule);
 }
 
+/* What is of the run, whole. */
+static void
+add_of_run(struct copy *c)
+{
+	for (int i = 0; i < c->src->num_of_run; i++) {
+		const struct param *p = &c->src->of_run[i];
+
+		add_piece(
+		    c, &(struct source_part){ .param = p, .box = slice_whole(p->ndim, p->shape) });
+	}
+}
+
 /* Reads a window; runs in the thread that alone reads the source. */
 static int
 fill(void *ctx, int64_t i, void *buffer, struct err *e)
@@ -142,7 +154,7 @@ empty(void *ctx, int64_t i, const void *buffer, struct err *e)
 	int64_t n = slice_elements(&p->box);
 	enum dtype t = dtype_of(c, p);
 
-	if (c->nonfinite && !p->state)
+	if (c->nonfinite && source_is_weight(c->src, p))
 		c->nonfinite[p->param - c->src->param] += dtype_count_nonfinite(buffer, t, n);
 	return ckpt_write_part(c->w, buffer, (uint64_t)n * dtype_size(t), e);
 }
@@ -167,6 +179,8 @@ write_rank(struct copy *c, int rank, struct err *e)
 	for (int k = 0; k <= source_num_states(src); k++)
 		if (wanted(c, k))
 			add_pieces(c, &shards, coord, k);
+	if (rank == 0)
+		add_of_run(c);
 	shards_release(&shards);
 	relay.count = c->windows.count;
 	rc = relay_run(&relay, e);

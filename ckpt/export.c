@@ -224,6 +224,8 @@ check(struct export *x, struct str *notes)
 		    s->path);
 	if (make_map(x) < 0 || megatron_check_ranks(&x->map, t, x->e) < 0)
 		return -1;
+	if (s->num_of_run)
+		str_addf(notes, "%s: its scales of 8-bit operands are not written\n", s->path);
 	if (x->padded_vocab_size > s->config.vocab_size)
 		str_addf(notes,
 		    "%s: the vocabulary tables get %lld rows, of which %lld are padding, zeros\n",

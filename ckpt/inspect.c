@@ -109,7 +109,8 @@ add_text(struct report *r, const char *prefix, const char *text)
 	}
 }
 
-/* Adds up the tensors; optimizer state counts as bytes, not as parameters. */
+/* Adds up the tensors; optimizer state, and what is of the run, counts as bytes, not as
+ * parameters. */
 static struct sums
 sum_up(const struct source *s)
 {
@@ -122,7 +123,7 @@ sum_up(const struct source *s)
 		const char *dtype = dtype_name(t[i].stored.dtype);
 
 		x.bytes += n * (int64_t)dtype_size(t[i].stored.dtype);
-		if (t[i].part.state)
+		if (!source_is_weight(s, &t[i].part))
 			continue;
 		x.parameters += n;
 		x.dtype = !x.dtype || !strcmp(x.dtype, dtype) ? dtype : "mixed";

@@ -153,25 +153,49 @@ compare_tensors(const void *a, const void *b)
 	    ((const struct source_tensor *)a)->name, ((const struct source_tensor *)b)->name);
 }
 
+/* Adds a tensor to a list, if the source has it; returns how many it has added. */
+static int
+add_tensor(
+    const struct source *s, const struct param *p, const char *state, struct source_tensor *out)
+{
+	out->part = (struct source_part){
+		.param = p, .state = state, .box = slice_whole(p->ndim, p->shape)
+	};
+	source_name(p, state, out->name);
+	return s->kind->find(s, &out->part, &out->stored);
+}
+
 int
 source_tensors(const struct source *s, struct source_tensor **out)
 {
 	int n = 0, states = source_num_states(s);
-	struct source_tensor *t = mem_alloc((size_t)s->count * (size_t)(states + 1), sizeof *t);
+	size_t most = (size_t)s->count * (size_t)(states + 1) + FP8_STATES;
+	struct source_tensor *t = mem_alloc(most, sizeof *t);
 
 	for (int i = 0; i < s->count; i++)
-		for (int k = 0; k <= states; k++) {
-			const struct param *p = &s->param[i];
-
-			t[n].part = (struct source_part){ .param = p,
-				.state = source_state(s, k),
-				.box = slice_whole(p->ndim, p->shape) };
-			source_name(p, t[n].part.state, t[n].name);
-			n += source_keeps(s, p, k) && s->kind->find(s, &t[n].part, &t[n].stored);
-		}
+		for (int k = 0; k <= states; k++)
+			if (source_keeps(s, &s->param[i], k))
+				n += add_tensor(s, &s->param[i], source_state(s, k), &t[n]);
+	for (int i = 0; i < s->num_of_run; i++)
+		n += add_tensor(s, &s->of_run[i], NULL, &t[n]);
 	qsort(t, (size_t)n, sizeof *t, compare_tensors);
 	*out = t;
 	return n;
+}
+
+bool
+source_is_weight(const struct source *s, const struct source_part *p)
+{
+	return !p->state && !source_of_run(s, p->param->name);
+}
+
+const struct param *
+source_of_run(const struct source *s, const char *name)
+{
+	for (int i = 0; i < s->num_of_run; i++)
+		if (!strcmp(s->of_run[i].name, name))
+			return &s->of_run[i];
+	return NULL;
 }
 
 /* What is the same for all chunks of a read. */

@@ -17,6 +17,7 @@
 #include "lib/base/err.h"
 #include "lib/base/str.h"
 #include "lib/ckpt/state.h"
+#include "lib/model/fp8_states.h"
 #include "lib/model/optim_rule.h"
 #include "lib/model/params.h"
 
@@ -32,7 +33,11 @@ struct source {
 	 * Otherwise 0 */
 	int64_t padded_vocab;
 	int count;
-	struct param *param;           /* [count], model order */
+	struct param *param; /* [count], model order */
+	/* tensors of the run that wrote it, of no parameter: those that it has of the slots of
+	 * 8-bit operands (lib/model/fp8_states.h); read as parameters are */
+	int num_of_run;
+	struct param of_run[FP8_STATES];
 	const struct optim_rule *rule; /* whose states it holds, all of them; NULL: none */
 	bool averaged;                 /* it holds an average of every parameter */
 	/* options.conf and state.conf as a checkpoint of ours has them, to be copied; the state is
@@ -104,6 +109,10 @@ int source_require(const struct source *s, struct err *e);
 /* Says how many tokens a source has that has not recorded it: fewer rows are then read of its
  * vocabulary tables. -1 when it has another number, or fewer rows. */
 int source_set_vocab(struct source *s, int64_t tokens, struct err *e);
+/* Whether a part is of the model's parameters: of no state, and not of the run. */
+bool source_is_weight(const struct source *s, const struct source_part *p);
+/* The tensor of the run with this name; NULL: it has none. */
+const struct param *source_of_run(const struct source *s, const char *name);
 /* The stored type; DTYPE_NONE when the source has no such parameter or state. */
 enum dtype source_dtype(const struct source *s, const struct param *p, const char *state);
 /* Reads a box, converted to dtype, row-major and dense into dst. Rounds once; counts what it loses

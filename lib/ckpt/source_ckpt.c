@@ -108,8 +108,24 @@ belongs(const struct source *s, const struct param *sorted, const char *name)
 	return p && source_keeps(s, p, k);
 }
 
-/* Tensors that no parameter of the model owns. The search needs a sorted copy of the table, whose
- * own order is the model's. */
+/* Takes note of the tensors of the run; the number of their columns is theirs. */
+static void
+find_of_run(struct source *s)
+{
+	for (int i = 0; i < FP8_STATES; i++) {
+		struct param p = fp8_state_param(&s->config, (enum fp8_state)i, 0);
+		const struct ckpt_tensor *t = ckpt_find(ckpt_of(s), p.name);
+
+		if (!t)
+			continue;
+		p.shape[1] = t->ndim == 2 ? t->shape[1] : 0;
+		s->of_run[s->num_of_run++] = p;
+		check_one(s, &p, NULL);
+	}
+}
+
+/* Tensors that no parameter of the model owns, nor the run. The search needs a sorted copy of the
+ * table, whose own order is the model's. */
 static void
 check_foreign(struct source *s)
 {
@@ -120,7 +136,7 @@ check_foreign(struct source *s)
 	for (int i = 0; i < s->num_tensors; i++) {
 		const char *name = ckpt_at(ckpt_of(s), i)->name;
 
-		if (!belongs(s, sorted, name))
+		if (!belongs(s, sorted, name) && !source_of_run(s, name))
 			source_problem(s, "tensor '%s' does not belong to the model", name);
 	}
 	free(sorted);
@@ -167,6 +183,7 @@ open_checkpoint(const char *path, struct err *e)
 		for (int k = 0; k <= source_num_states(s); k++)
 			if (source_keeps(s, &s->param[i], k))
 				check_one(s, &s->param[i], source_state(s, k));
+	find_of_run(s);
 	check_foreign(s);
 	return s;
 }

@@ -188,7 +188,7 @@ fp8_begins(const struct engine *e)
 /* --- scales ----------------------------------------------------------------------------------- */
 
 /* Stages fill in slots of their own layers, so a maximum over them completes the rest: every rank
- * has all, and any one can save them. */
+ * has all, and any one can save them. A save under way may still read them. */
 void
 fp8_step(struct engine *e)
 {
@@ -203,10 +203,24 @@ fp8_step(struct engine *e)
 
 	if (!s.history.data)
 		return;
+	if (e->held)
+		e->backend->wait(e->stream, e->held);
 	for (size_t i = 0; i < sizeof over / sizeof *over; i++)
 		over[i]->ops->all_reduce(COMM_HERE(over[i]), e->stream, &s.amax, REDUCE_MAX);
 	e->ops->scales(e->stream, &s);
 	e->fp8->scaled = true;
+}
+
+struct tensor
+fp8_slots(const struct engine *e, enum fp8_state state)
+{
+	static const enum buffer of[FP8_STATES] = {
+		[FP8_SCALE] = BUF_FP8_SCALE, [FP8_HISTORY] = BUF_FP8_HISTORY
+	};
+	struct tensor none = { .data = NULL };
+
+	return e->fp8 && e->plan.shape.fp8.recipe == FP8_DELAYED ? engine_buffer(e, of[state])
+								 : none;
 }
 
 void

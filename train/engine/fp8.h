@@ -11,6 +11,7 @@
 #define TRAIN_ENGINE_FP8_H
 
 #include "lib/model/fp8.h"
+#include "lib/model/fp8_states.h"
 #include "train/engine/engine.h"
 
 /* The copies of a linear's weight, E4M3 [out,in], and the slots of its operands from `slot` on. */
@@ -49,7 +50,10 @@ struct tensor fp8_inverse(
 /* At the end of a step's passes: all ranks take the maxima of each other, and scales follow.
  * Collective over the tensor, data and pipeline ranks. */
 void fp8_step(struct engine *e);
-/* The scales and their history have been read from a checkpoint: they serve from now on. */
+/* What a checkpoint keeps of the slots; without data where it keeps nothing, or this run has no
+ * such buffer. */
+struct tensor fp8_slots(const struct engine *e, enum fp8_state state);
+/* They have been read from a checkpoint: they serve from now on. */
 void fp8_resumed(struct engine *e);
 
 #endif

@@ -10,8 +10,10 @@
  * types when it opened one.
  */
 #include "lib/base/cli.h"
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
+#include "train/engine/fp8.h"
 #include "train/engine/grads.h"
 #include "train/optim/ema.h"
 #include "train/run/stop.h"
@@ -318,6 +320,56 @@ read_average(struct engine *e, struct source *w, enum start start, struct err *e
 	return 0;
 }
 
+/* Reads a tensor of the slots of 8-bit operands: of the history the newest columns, where this run
+ * has fewer, and 0 for those that it has more. */
+static int
+read_slots(struct engine *e, struct source *w, const struct param *p, const struct tensor *to,
+    struct err *err)
+{
+	int64_t columns = int64_min(p->shape[1], to->shape[1]);
+	struct source_part part = { .param = p, .box = slice_whole(p->ndim, p->shape) };
+	float *rows = mem_zalloc((size_t)tensor_elements(to), sizeof *rows);
+	int rc = 0;
+
+	part.box.count[0] = 1;
+	part.box.count[1] = columns;
+	for (; part.box.start[0] < to->shape[0] && rc == 0; part.box.start[0]++)
+		rc = source_read(w, &part, DTYPE_F32, rows + part.box.start[0] * to->shape[1], err);
+	if (rc == 0)
+		put(e, BUF_FP8_HISTORY, to, rows);
+	free(rows);
+	return rc;
+}
+
+/* Scales of 8-bit operands, as far as the run has any to go by. Collective. */
+static int
+read_scales(struct engine *e, struct source *w, struct err *err)
+{
+	bool speaks = e->rank == 0, wants = fp8_slots(e, FP8_SCALE).data;
+	int rc = 0, read = 0;
+
+	for (int i = 0; i < FP8_STATES && rc == 0; i++) {
+		struct param named = fp8_state_param(&w->config, (enum fp8_state)i, 0);
+		const struct param *p = source_of_run(w, named.name);
+		struct tensor to = fp8_slots(e, (enum fp8_state)i);
+
+		if (p && to.data)
+			rc = read_slots(e, w, p, &to, err);
+		read += p && to.data;
+	}
+	if (comm_agree(COMM_HERE(e->groups.world), name_damage(w, rc, err), err))
+		return -1;
+	if (read && w->state.iteration > 0)
+		fp8_resumed(e);
+	if (!wants && w->num_of_run && speaks)
+		note("%s: its scales of 8-bit operands are left: this run has no use for them",
+		    w->path);
+	if (wants && !read && speaks)
+		note(
+		    "%s: holds no scales of 8-bit operands: the first step makes its own", w->path);
+	return 0;
+}
+
 /* Progress, schedule, then master copies and moments. data_record.c restores the data's state.
  * Collective. */
 static int
@@ -333,6 +385,8 @@ resume(
 	if (rc == 0 && !forward && c->o.load_optim)
 		rc = resume_optimizer(e, w, c, err);
 	if (comm_agree(COMM_HERE(e->groups.world), rc, err))
+		return -1;
+	if (read_scales(e, w, err) < 0)
 		return -1;
 	if (!forward && !c->o.load_optim)
 		optim_from_weights(e);

@@ -8,6 +8,7 @@
  * A save is a directory beside the others until rank 0 renames it and updates the tracker: until
  * then the previous checkpoint is the latest.
  */
+#include "train/engine/fp8.h"
 #include "train/state/save.h"
 
 size_t
@@ -76,6 +77,25 @@ written(const struct engine *e, const struct shard *s)
 	return part_cut(&own, share.first, share.count);
 }
 
+/* The slots of 8-bit operands, which all ranks hold: the first one writes them. */
+static int
+visit_slots(const struct save_walk *w, struct err *err)
+{
+	for (int i = 0; i < FP8_STATES; i++) {
+		struct tensor t = fp8_slots(w->e, (enum fp8_state)i);
+		struct param p = fp8_state_param(&w->e->plan.model, (enum fp8_state)i, t.shape[1]);
+		struct slice whole = slice_whole(p.ndim, p.shape);
+		struct save_piece piece = { .from = t, .param = &p, .box = &whole };
+
+		if (!t.data || w->e->rank > 0)
+			continue;
+		snprintf(piece.name, sizeof piece.name, "%s", p.name);
+		if (w->visit(w->ctx, &piece, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 /* Only owners write: one rank writes a parameter that several tensor ranks hold whole. The flat
  * range cuts a shard into at most a few boxes: ends of rows and the block between them. */
 int
@@ -103,7 +123,7 @@ save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
 				own = part_cut(&own, p.first + p.count, own.count);
 			}
 		}
-	return 0;
+	return visit_slots(w, err);
 }
 
 /* The table of lib/ckpt/state prints it. */
