@@ -47,7 +47,8 @@ tanuki()
 	--disable-bias-linear --use-mcore-models --normalization RMSNorm --norm-epsilon 1e-5 \
 	--no-masked-softmax-fusion --attention-dropout 0.0 --hidden-dropout 0.0 \
 	--swiglu --use-flash-attn --attention-softmax-in-fp32 --recompute-activations \
-	--recompute-granularity "selective" --transformer-impl "transformer_engine" --use-z-loss \
+	--recompute-granularity "selective" --transformer-impl "transformer_engine" \
+	--fp8-format 'hybrid' --fp8-amax-compute-algo max --fp8-amax-history-len 1024 --use-z-loss \
 	--log-throughput --wandb-name N --wandb-project P --wandb-entity E \
 	${small:-}
 }
@@ -80,6 +81,8 @@ said "mtrain[0]: weights from D at iteration 0"
 said "iteration        4/       4 | consumed samples:           32"
 [ "$(tracker S)" = 4 ] || fail "saved iteration $(tracker S)"
 grep -qx bf16 S/iter_0000004/options.conf || fail "the checkpoint does not say bf16"
+grep -q '^fp8.amax_history	F32	24,1024	' S/iter_0000004/manifest.tsv ||
+	fail "the checkpoint has no history of 1024 steps"
 
 # --- CodeParrot-small -----------------------------------------------------------------------------
 

@@ -40,9 +40,8 @@ test_schedule_line(void)
 	CHECK(lr_parse("0 0 0 lr 0 0 0 0 1 2 3 4", &back) == -1);
 	CHECK(lr_parse("5 0 0 1 0 0 0 0 1 2 3 4", &back) == -1);
 	str_clear(&line);
-	lr_describe(
-	    &(struct lr_schedule){ LR_WSD, WSD_LINEAR, WD_COSINE, 0.01, 0.001, 0, 0.01, 0.002, 0.1,
-		0.2, 6.4, 128, 32, 256 },
+	lr_describe(&(struct lr_schedule){ LR_WSD, WSD_LINEAR, WD_COSINE, 0.01, 0.001, 0, 0.01,
+			0.002, 0.1, 0.2, 6.4, 128, 32, 256 },
 	    &line);
 	CHECK_STR(line.buf,
 	    "lr 0.01\nmin-lr 0.001\ndecoupled-min-lr 0.002\nlr-warmup-init 0.0\n"

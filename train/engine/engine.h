@@ -74,8 +74,8 @@ struct engine {
 	struct engine *evaluator;
 	struct hashes *hashes;  /* NULL: no comparisons */
 	struct fp8_copies *fp8; /* NULL: linears read 16 bits */
-	struct host *host;     /* NULL: nothing is kept in host memory */
-	struct ema *ema;       /* NULL: no average of the weights is kept */
+	struct host *host;      /* NULL: nothing is kept in host memory */
+	struct ema *ema;        /* NULL: no average of the weights is kept */
 };
 
 /* Initialises this rank's own masters, or its own weights without masters, from the counter RNG:
