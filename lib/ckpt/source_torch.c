@@ -261,17 +261,6 @@ choose_names(const struct torch_source *t, struct megatron_model *m)
 	    has_tensor(t, ".mlp.experts.", ".weight0") ? MEGATRON_GROUPED : MEGATRON_SEQUENTIAL;
 }
 
-/* The names of the first versions of --moe-grouped-gemm, of transposed tensors. */
-static int
-check_experts(const struct torch_source *t, struct err *e)
-{
-	if (!has_tensor(t, ".mlp.experts.weight", "1"))
-		return 0;
-	return err_at(e, t->s.path, 0,
-	    "experts of a layer in two tensors, 'mlp.experts.weight1' and 'weight2', which are not "
-	    "read: save them without --moe-grouped-gemm");
-}
-
 /* The keys of all tensors. */
 static void
 list_keys(struct torch_source *t)
@@ -298,8 +287,6 @@ make_map(struct torch_source *t, struct err *e)
 	struct err why;
 
 	choose_names(t, &model);
-	if (check_experts(t, e) < 0)
-		return -1;
 	if (megatron_map_init(&t->map, &model, &why) < 0 ||
 	    megatron_check_ranks(&t->map, t->tensor_ranks, &why) < 0)
 		return err_at(e, t->s.path, 0, "%s", why.msg);
@@ -336,37 +323,69 @@ explain(const struct torch_source *t, int row, const struct torch_tensor *x, str
 	}
 }
 
+/* A tensor that a rank has under a name; x NULL: it cannot be read, for the reason. */
+static void
+take_tensor(struct torch_source *t, const struct torch_rank *r, int64_t virtual_stage,
+    const char *key, const struct torch_tensor *x, const struct err *reason)
+{
+	int row = torch_row(t, virtual_stage, r->expert, key);
+	int64_t rank = r->expert * t->tensor_ranks + r->tensor;
+	struct torch_cell *c = row < 0 ? NULL : torch_cell_at(t, row, rank);
+	struct str why = { 0 };
+
+	if (row < 0)
+		str_adds(&why, "does not belong to the model");
+	else if (!x)
+		str_addf(&why, "cannot be read: %s", reason->msg);
+	else if (c->seen)
+		str_adds(&why, "is there twice");
+	else
+		explain(t, row, x, &why);
+	if (why.len)
+		source_problem(&t->s, "%s: tensor '%s' %s", r->model.name, key, why.buf);
+	else
+		c->weight = *x;
+	if (c)
+		c->seen = true;
+	str_release(&why);
+}
+
+/* The experts of a rank that are in one tensor, each as its own. */
+static void
+take_experts(struct torch_source *t, const struct torch_rank *r, int64_t virtual_stage,
+    const char *key, const struct torch_tensor *x)
+{
+	int64_t which[2] = { 0, local_experts(t) };
+	const struct err reason = { "its shape is not that of the rank's experts" };
+
+	for (; which[0] < which[1]; which[0]++) {
+		struct torch_tensor one;
+		bool held = torch_grouped_expert(key, x, which, &one) == 0;
+		char name[128];
+
+		torch_grouped_name(key, which[0], name);
+		take_tensor(t, r, virtual_stage, name, held ? &one : NULL, &reason);
+	}
+}
+
 /* One entry of a chunk's dict. */
 static void
 take_entry(struct torch_source *t, const struct torch_rank *r, int64_t virtual_stage,
     const struct pickle_pair *entry)
 {
-	const char *file = r->model.name, *key = pickle_string(entry->key);
-	int row = key ? torch_row(t, virtual_stage, r->expert, key) : -1;
-	int64_t rank = r->expert * t->tensor_ranks + r->tensor;
-	struct torch_cell *c = row < 0 ? NULL : torch_cell_at(t, row, rank);
+	const char *key = pickle_string(entry->key);
 	struct torch_tensor x;
-	struct str why = { 0 };
-	struct err e;
+	struct err reason;
+	bool held;
 
 	if (!key || torch_is_ignored(key))
 		return;
-	if (row < 0)
-		str_adds(&why, "does not belong to the model");
-	else if (torchzip_tensor(r->model.zip, entry->value, &x, &e) < 0)
-		str_addf(&why, "cannot be read: %s", e.msg);
-	else if (c->seen)
-		str_adds(&why, "is there twice");
+	held = torchzip_tensor(r->model.zip, entry->value, &x, &reason) == 0;
+	if (held && local_experts(t) && torch_is_grouped(key))
+		take_experts(t, r, virtual_stage, key, &x);
 	else
-		explain(t, row, &x, &why);
-	if (why.len)
-		source_problem(&t->s, "%s: tensor '%s' %s", file, key, why.buf);
-	else
-		c->weight = x;
-	if (c)
-		c->seen = true;
+		take_tensor(t, r, virtual_stage, key, held ? &x : NULL, &reason);
 	t->s.num_tensors++;
-	str_release(&why);
 }
 
 /* Every part that no file had, and types that differ between ranks. */

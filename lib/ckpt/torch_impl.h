@@ -1,5 +1,6 @@
 /* torch_impl.h - shared by the files of Megatron-LM's torch format: the files of the ranks
- * (torch_ranks.c), the tensors in them (source_torch.c), the optimizer's (torch_optim.c) */
+ * (torch_ranks.c), the tensors in them (source_torch.c), experts in one tensor (torch_experts.c),
+ * the optimizer's (torch_optim.c) */
 #ifndef CKPT_TORCH_IMPL_H
 #define CKPT_TORCH_IMPL_H
 
@@ -82,6 +83,16 @@ struct torch_cell *torch_cell_at(const struct torch_source *t, int row, int64_t 
 bool torch_is_ignored(const char *key);
 /* Whether n numbers are the same, those of `fine` rounded to the type of `coarse`. */
 bool torch_same(struct dtype_array fine, struct dtype_array coarse, int64_t n);
+
+/* --- torch_experts.c -------------------------------------------------------------------------- */
+
+/* Whether a name is of all experts of a rank, in one tensor: those that follow are for such. */
+bool torch_is_grouped(const char *key);
+/* What the tensor of one of them is called otherwise; experts are counted from the rank's first. */
+void torch_grouped_name(const char *key, int64_t expert, char out[128]);
+/* Expert which[0] of which[1] as a matrix of its own, a view. -1 when x does not hold so many. */
+int torch_grouped_expert(const char *key, const struct torch_tensor *x, const int64_t which[2],
+    struct torch_tensor *out);
 
 /* --- torch_optim.c ---------------------------------------------------------------------------- */
 

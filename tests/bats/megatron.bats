@@ -3,9 +3,10 @@
 # The archives of tests/golden/torch are of Megatron-LM's own save_checkpoint after three steps on
 # random tokens (chunks: 2 tensor ranks, 2 stages of 2 chunks, torch's optimizer; buckets: 2 data
 # ranks, the distributed optimizer in several buckets; experts: 4 in each layer, which 2 ranks share,
-# without an optimizer), or of the same form (gpt2: tied tables, 2 tensor ranks, 2 stages). A .tsv
-# has the sums of all tensors, computed from the live tensors. Those of tests/golden/torch_dist are
-# the runs of buckets and of experts once more, in the torch_dist format.
+# without an optimizer), or of the same form (gpt2: tied tables, 2 tensor ranks, 2 stages; grouped:
+# the experts as tests/golden/megatron_grouped.py makes them). A .tsv has the sums of all tensors,
+# computed from the live tensors. Those of tests/golden/torch_dist are the runs of buckets and of
+# experts once more, in the torch_dist format.
 
 bats_require_minimum_version 1.5.0
 load common
@@ -91,9 +92,6 @@ moe_router_topk	2" ]
 	[[ $stderr == *"mckpt: $dir: tensor 'decoder.layers.0.mlp.experts.local_experts.3.linear_fc2.weight' of tensor rank 0 is missing"* ]]
 	first=$dir/mp_rank_00_000/model_optim_rng.pt
 	cp $first whole
-	perl -0777 -pi -e 's/local_experts\.0\.linear_fc1\.weight/"weight1" . "x" x 26/e' $first
-	fails 1 "mckpt: $dir: experts of a layer in two tensors, 'mlp.experts.weight1' and 'weight2', which are not read: save them without --moe-grouped-gemm" \
-		mckpt import ckpt again
 	perl -0777 -pe 's/(expert_tensor_parallel_size.{1,6}?K)\x01/$1\x02/s' whole >$first
 	fails 1 "mckpt: $dir: mp_rank_00_000/model_optim_rng.pt: expert_tensor_parallel_size 2: is read where it is tensor_model_parallel_size, 1" \
 		mckpt import ckpt again
@@ -101,6 +99,18 @@ moe_router_topk	2" ]
 	cp whole $first
 	fails 1 "mckpt: $dir: 1 mp_rank_* directories, but the run had 1 tensor ranks in 1 stages, for each expert rank" \
 		mckpt import ckpt again
+}
+
+@test "import: experts of a rank in one transposed tensor, as --moe-grouped-gemm had them first" {
+	unpack grouped
+	mckpt import -q ckpt out
+	sums out | diff - "$golden/experts.tsv"
+	mckpt verify -q ckpt
+	# of more experts than the tensors are of
+	perl -0777 -pi -e 's/(num_experts.{1,6}?K)\x04/$1\x06/s' ckpt/iter_0000003/mp_rank_00_000/model_optim_rng.pt
+	run --separate-stderr mckpt verify ckpt
+	[ "$status" = 1 ]
+	[[ $stderr == *"mp_rank_00_001/model_optim_rng.pt: tensor 'decoder.layers.3.mlp.experts.local_experts.2.linear_fc2.weight' cannot be read: its shape is not that of the rank's experts"* ]]
 }
 
 @test "a release, and a directory by its own name" {
