@@ -289,6 +289,9 @@ def meaning(directory):
         c["activation_function"] = "gelu_new"
     if c.get("hidden_act") == "gelu_fast":
         c["hidden_act"] = "gelu_new"
+    if "decoder_sparse_step" in c:
+        step, listed = c.pop("decoder_sparse_step"), c["mlp_only_layers"]
+        c["mlp_only_layers"] = [i for i in range(c["num_hidden_layers"]) if i in listed or (i + 1) % step]
     if c["model_type"] == "gpt2":
         c["n_inner"] = c["n_inner"] or 4 * c["n_embd"]
     else:
@@ -407,6 +410,8 @@ def steps_of_torch(model, x):
         step = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), rows[:, 1:].reshape(-1))
         adam.zero_grad()
         step.backward()
+        for p in model.parameters():  # transformers 4 gives an expert without a token none
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
         norm.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)))
         loss.append(float(step))
         adam.step()
