@@ -170,7 +170,7 @@ write_rank(struct copy *c, int rank, struct err *e)
 	struct shards shards;
 	int coord[AX_COUNT], rc;
 
-	c->w = ckpt_writer_new(c->tmp, rank, e);
+	c->w = ckpt_writer_direct(c->tmp, rank, e);
 	if (!c->w)
 		return -1;
 	layout_coord(c->o->layout, rank, coord);

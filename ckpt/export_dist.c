@@ -422,7 +422,7 @@ export_torch_dist(struct export *x)
 	int rc;
 
 	snprintf(path, sizeof path, "%s/%s", x->tmp, data_file);
-	if (outfile_open(&f.out, path, x->e) < 0)
+	if (outfile_open_direct(&f.out, path, x->e) < 0)
 		return -1;
 	rc = put_all(&f);
 	if (rc == 0)

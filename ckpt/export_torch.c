@@ -249,7 +249,7 @@ open_file(const struct rank_file *f, const char *name, struct outfile *out)
 	if (io_mkdir_p(path, x->e) < 0)
 		return -1;
 	snprintf(path + n, sizeof path - (size_t)n, "/%s", name);
-	return outfile_open(out, path, x->e);
+	return outfile_open_direct(out, path, x->e);
 }
 
 static int

@@ -238,7 +238,7 @@ write_shard(struct hf_export *x, int shard, const char *dir, struct err *e)
 
 	shard_name(x, shard, name);
 	snprintf(path, sizeof path, "%s/%s", dir, name);
-	job.w = safetensors_writer_new(path, e);
+	job.w = safetensors_writer_direct(path, e);
 	if (!job.w)
 		return -1;
 	t = sorted(x, shard, &n);

@@ -332,8 +332,8 @@ io_remove_tree(const char *path, struct err *e)
 	return rc;
 }
 
-int
-outfile_open(struct outfile *o, const char *path, struct err *e)
+static int
+open_stream(struct outfile *o, const char *path, bool direct, struct err *e)
 {
 	char *tmp;
 	int fd;
@@ -346,13 +346,40 @@ outfile_open(struct outfile *o, const char *path, struct err *e)
 	snprintf(o->path, sizeof o->path, "%s", path);
 	snprintf(o->tmp, sizeof o->tmp, "%s", tmp);
 	free(tmp);
-	o->f = fdopen(fd, "wb+");
-	if (o->f)
+	o->fd = fd;
+	o->direct = direct ? direct_open(fd, &o->f) : NULL;
+	if (o->direct || (o->f = fdopen(fd, "wb+")))
 		return 0;
 	err_sys(e, "open", o->tmp);
 	close(fd);
 	unlink(o->tmp);
 	return -1;
+}
+
+int
+outfile_open(struct outfile *o, const char *path, struct err *e)
+{
+	return open_stream(o, path, false, e);
+}
+
+int
+outfile_open_direct(struct outfile *o, const char *path, struct err *e)
+{
+	return open_stream(o, path, true, e);
+}
+
+/* Closes the stream and the descriptor; -1 with errno when the last bytes are lost. */
+static int
+close_stream(struct outfile *o)
+{
+	int rc = fclose(o->f);
+
+	if (o->direct && close(o->fd) < 0)
+		rc = -1;
+	direct_free(o->direct);
+	o->f = NULL;
+	o->direct = NULL;
+	return rc;
 }
 
 /* Opens the file for writing after the part that is kept. A file that is too short has lost data
@@ -368,6 +395,8 @@ outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
 	snprintf(o->path, sizeof o->path, "%s", path);
 	snprintf(o->tmp, sizeof o->tmp, "%s.part", path);
 	fd = open(o->tmp, flags, 0666);
+	o->fd = fd;
+	o->direct = NULL;
 	o->f = fd < 0 ? NULL : fdopen(fd, "rb+");
 	if (!o->f) {
 		err_sys(e, keep ? "open" : "create", o->tmp);
@@ -375,12 +404,12 @@ outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
 			close(fd);
 		return -1;
 	}
-	if (keep && (fstat(fileno(o->f), &st) < 0 || st.st_size < keep)) {
+	if (keep && (fstat(o->fd, &st) < 0 || st.st_size < keep)) {
 		outfile_leave(o);
 		return err_set(e, "%s: shorter than the %lld bytes that were written", o->tmp,
 		    (long long)keep);
 	}
-	if (keep && (ftruncate(fileno(o->f), keep) < 0 || fseeko(o->f, keep, SEEK_SET) < 0)) {
+	if (keep && (ftruncate(o->fd, keep) < 0 || fseeko(o->f, keep, SEEK_SET) < 0)) {
 		err_sys(e, "cut", o->tmp);
 		outfile_leave(o);
 		return -1;
@@ -392,7 +421,7 @@ outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
 int
 outfile_sync(struct outfile *o, int64_t *bytes, struct err *e)
 {
-	if (ferror(o->f) || fflush(o->f) != 0 || fdatasync(fileno(o->f)) < 0 ||
+	if (ferror(o->f) || fflush(o->f) != 0 || fdatasync(o->fd) < 0 ||
 	    (*bytes = ftello(o->f)) < 0)
 		return err_sys(e, "write", o->tmp);
 	return 0;
@@ -403,8 +432,7 @@ void
 outfile_leave(struct outfile *o)
 {
 	if (o->f)
-		fclose(o->f);
-	o->f = NULL;
+		close_stream(o);
 }
 
 /*
@@ -415,14 +443,14 @@ outfile_leave(struct outfile *o)
 int
 outfile_commit(struct outfile *o, struct err *e)
 {
-	int bad = ferror(o->f) || fflush(o->f) != 0 || fsync(fileno(o->f)) < 0;
+	int bad = ferror(o->f) || fflush(o->f) != 0 ||
+	    (o->direct && direct_finish(o->direct) < 0) || fsync(o->fd) < 0;
 	int saved = errno;
 
-	if (fclose(o->f) != 0 && !bad) {
+	if (close_stream(o) != 0 && !bad) {
 		bad = 1;
 		saved = errno;
 	}
-	o->f = NULL;
 	if (bad) {
 		unlink(o->tmp);
 		errno = saved ? saved : EIO;
@@ -440,9 +468,8 @@ outfile_commit(struct outfile *o, struct err *e)
 void
 outfile_begin_sync(struct outfile *o, uint64_t from, uint64_t bytes)
 {
-	if (fflush(o->f) == 0)
-		(void)sync_file_range(
-		    fileno(o->f), (off_t)from, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
+	if (!o->direct && fflush(o->f) == 0)
+		(void)sync_file_range(o->fd, (off_t)from, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
 }
 
 /*
@@ -453,8 +480,7 @@ outfile_abort(struct outfile *o)
 {
 	if (!o->f)
 		return;
-	fclose(o->f);
-	o->f = NULL;
+	close_stream(o);
 	unlink(o->tmp);
 }
 

@@ -8,6 +8,7 @@
 #ifndef BASE_IO_H
 #define BASE_IO_H
 
+#include "lib/base/direct.h"
 #include "lib/base/err.h"
 #include "lib/base/temp.h"
 
@@ -53,10 +54,15 @@ int io_pread_all(int fd, void *bytes, size_t len, int64_t offset);
 
 struct outfile {
 	FILE *f; /* write here */
+	int fd;
+	struct direct *direct; /* NULL: f is an ordinary stream */
 	char path[1024], tmp[1024 + TEMP_EXTRA];
 };
 
 int outfile_open(struct outfile *o, const char *path, struct err *e);
+/* The same for a program that copies large files: its bytes pass by the file cache where that is
+ * good (direct.h). Only for writing from the start to the end. */
+int outfile_open_direct(struct outfile *o, const char *path, struct err *e);
 int outfile_commit(struct outfile *o, struct err *e); /* on failure the temporary file is removed */
 void outfile_abort(struct outfile *o);
 /* The disk begins to write these bytes, which were written to f, so that outfile_commit has less to

@@ -79,6 +79,8 @@ int ckpt_make_save(const char *save, struct err *e);
  * count. NULL with the reason; lock_release releases it. */
 struct lock *ckpt_claim(const char *save, const struct lock_terms *how, struct err *e);
 struct ckpt_writer *ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e);
+/* The same for copies of checkpoints, past the file cache: see outfile_open_direct. */
+struct ckpt_writer *ckpt_writer_direct(const char *tmp_dir, int file_number, struct err *e);
 /* Declares a piece; pieces are then written in the declared order, each by one ckpt_write of its
  * dense bytes. */
 void ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim,

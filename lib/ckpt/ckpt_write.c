@@ -124,20 +124,33 @@ ckpt_claim(const char *save, const struct lock_terms *how, struct err *e)
 }
 
 /* More than 99999 writers only make the number longer. */
-struct ckpt_writer *
-ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e)
+static struct ckpt_writer *
+create(const char *tmp_dir, int file_number,
+    struct safetensors_writer *(*open)(const char *, struct err *), struct err *e)
 {
 	struct ckpt_writer *w = mem_zalloc(1, sizeof *w);
 	char path[CKPT_PATH_BYTES];
 
 	snprintf(w->file_name, sizeof w->file_name, "pieces-%05d.safetensors", file_number);
 	snprintf(path, sizeof path, "%s/%s", tmp_dir, w->file_name);
-	w->file = safetensors_writer_new(path, e);
+	w->file = open(path, e);
 	if (!w->file) {
 		free(w);
 		return NULL;
 	}
 	return w;
+}
+
+struct ckpt_writer *
+ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e)
+{
+	return create(tmp_dir, file_number, safetensors_writer_new, e);
+}
+
+struct ckpt_writer *
+ckpt_writer_direct(const char *tmp_dir, int file_number, struct err *e)
+{
+	return create(tmp_dir, file_number, safetensors_writer_direct, e);
 }
 
 /*

@@ -45,6 +45,8 @@ void safetensors_close(struct safetensors *s);
 struct safetensors_writer;
 
 struct safetensors_writer *safetensors_writer_new(const char *path, struct err *e);
+/* The same past the file cache, see outfile_open_direct. */
+struct safetensors_writer *safetensors_writer_direct(const char *path, struct err *e);
 void safetensors_declare(
     struct safetensors_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape);
 /* Appends bytes of the current tensor; may be called several times per tensor. The first call

@@ -37,16 +37,28 @@ struct safetensors_writer {
 };
 
 /* Creates the file under its temporary name. */
-struct safetensors_writer *
-safetensors_writer_new(const char *path, struct err *e)
+static struct safetensors_writer *
+create(const char *path, int (*open)(struct outfile *, const char *, struct err *), struct err *e)
 {
 	struct safetensors_writer *w = mem_zalloc(1, sizeof *w);
 
-	if (outfile_open(&w->out, path, e) < 0) {
+	if (open(&w->out, path, e) < 0) {
 		free(w);
 		return NULL;
 	}
 	return w;
+}
+
+struct safetensors_writer *
+safetensors_writer_new(const char *path, struct err *e)
+{
+	return create(path, outfile_open, e);
+}
+
+struct safetensors_writer *
+safetensors_writer_direct(const char *path, struct err *e)
+{
+	return create(path, outfile_open_direct, e);
 }
 
 /* A shape whose bytes overflow cannot come from existing data, so it is a bug of the caller. */

@@ -384,7 +384,7 @@ there_and_back()
 		mckpt export --pipeline-model-parallel-size 3 ck there
 	run --separate-stderr mckpt export --tensor-model-parallel-size 3 ck there
 	[ "$status" = 1 ] && [[ $stderr == *"--tensor-model-parallel-size 3"* ]]
-	fails 1 "mckpt: 'ck' holds a checkpoint already; --force writes into it" mckpt export ck ck
+	fails 1 "mckpt: 'ck' holds a checkpoint already; --force writes into it" mckpt export -q ck ck
 	copy llama
 	sed -i 's/"rope_scaling": null/"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 2.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}/
 		/"rope_parameters"/,/}/d' hf/config.json
