@@ -1,5 +1,5 @@
 /*
- * fp8.c [copies] [scales] [products] [blocks] - 8-bit floats on the GPU: copies, factors and
+ * fp8.c [copies] [scales] [acts] [products] [blocks] - 8-bit floats on the GPU: copies, factors and
  * histories bit for bit as on the CPU, and products within what their accumulation loses
  *
  * Every product prints a line of what was found. Without a GPU, or in a build without the backend,
@@ -7,15 +7,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "tests/gpu/rig.h"
-
-/* A sequence of numbers that looks random. */
-static uint32_t
-next(uint64_t *state)
-{
-	*state = *state * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(*state >> 33);
-}
+#include "tests/gpu/act_copies.h"
 
 static float
 number_of(enum dtype t, uint8_t code)
@@ -99,9 +91,9 @@ fill(const struct copy_case *c, enum dtype type, void *x)
 	uint64_t state = 1;
 
 	for (int64_t i = 0; i < count; i++) {
-		int exponent = (int)(next(&state) % 20) - 42;
+		int exponent = (int)(rig_random(&state) % 20) - 42;
 
-		wide[i] = ldexpf((float)next(&state) - 0x1p30f, exponent);
+		wide[i] = ldexpf((float)rig_random(&state) - 0x1p30f, exponent);
 	}
 	for (int i = 0; c->special && i < 6; i++)
 		wide[count / 2 + 17 * i] = odd[i];
@@ -133,27 +125,6 @@ made_free(struct made *m)
 	free(m->blocks_t);
 }
 
-/* Memory of its own for a tensor of this shape and type, or none. */
-static struct tensor
-device_tensor(const struct rig *r, bool wanted, struct tensor shape, const void *host)
-{
-	if (!wanted)
-		return (struct tensor){ .data = NULL };
-	shape.data = rig_vector(r, shape.dtype, tensor_elements(&shape), host).data;
-	return shape;
-}
-
-/* Reads it back and gives its memory away; `none` reads nothing. */
-static void
-take_back(const struct rig *r, struct tensor t, void *host)
-{
-	if (!t.data)
-		return;
-	if (host)
-		rig_read(r, &t, host);
-	r->b->release(r->d, t.data);
-}
-
 /* The columns from MARGIN on of a wider array. */
 enum { MARGIN = 16 };
 
@@ -167,7 +138,7 @@ take_back_inner(const struct rig *r, struct tensor all, uint8_t *host)
 		rig_read(r, &all, wide);
 	for (int64_t i = 0; all.data && i < all.shape[0]; i++)
 		memcpy(host + i * count, wide + i * all.shape[1] + MARGIN, (size_t)count);
-	take_back(r, all, NULL);
+	rig_take(r, all, NULL);
 	free(wide);
 }
 
@@ -179,37 +150,36 @@ copy_by(const struct rig *r, const struct copy_case *c, const enum dtype type[2]
 	int64_t rows = c->rows, columns = c->columns;
 	bool block = c->kind == QUANTISE_BLOCK, wide = c->extra > 0 && c->qt;
 	struct tensor turned =
-	    device_tensor(r, wide, tensor_2d(NULL, type[1], columns, rows + 2 * MARGIN), NULL);
+	    rig_tensor(r, wide, tensor_2d(NULL, type[1], columns, rows + 2 * MARGIN), NULL);
 	struct tensor all =
-	    device_tensor(r, true, tensor_2d(NULL, type[0], rows, columns + c->extra), x);
+	    rig_tensor(r, true, tensor_2d(NULL, type[0], rows, columns + c->extra), x);
 	struct quantise q = {
 		.x = tensor_columns(&all, c->extra ? 8 : 0, columns),
-		.q = device_tensor(r, c->q, tensor_2d(NULL, type[1], rows, columns), NULL),
+		.q = rig_tensor(r, c->q, tensor_2d(NULL, type[1], rows, columns), NULL),
 		.qt = wide ? tensor_columns(&turned, MARGIN, rows)
-			   : device_tensor(r, c->qt, tensor_2d(NULL, type[1], columns, rows), NULL),
-		.scale = device_tensor(r, !block || c->q,
+			   : rig_tensor(r, c->qt, tensor_2d(NULL, type[1], columns, rows), NULL),
+		.scale = rig_tensor(r, !block || c->q,
 		    block ? blocks_of(c->scale, rows, columns) : tensor_1d(NULL, DTYPE_F32, 2),
 		    block ? NULL : m->scale),
-		.scale_t =
-		    device_tensor(r, block && c->qt, blocks_of(c->scale, columns, rows), NULL),
-		.amax = device_tensor(r, c->largest, tensor_1d(NULL, DTYPE_F32, 1), &m->amax),
-		.sums = device_tensor(r, c->sums, tensor_1d(NULL, DTYPE_F32, columns), NULL),
+		.scale_t = rig_tensor(r, block && c->qt, blocks_of(c->scale, columns, rows), NULL),
+		.amax = rig_tensor(r, c->largest, tensor_1d(NULL, DTYPE_F32, 1), &m->amax),
+		.sums = rig_tensor(r, c->sums, tensor_1d(NULL, DTYPE_F32, columns), NULL),
 		.kind = c->kind,
 	};
 
 	r->st->ops->quantise(r->st, &q);
 	q.accumulate = true;
 	r->st->ops->quantise(r->st, &q);
-	take_back(r, q.q, m->q);
+	rig_take(r, q.q, m->q);
 	if (wide)
 		take_back_inner(r, turned, m->qt);
 	else
-		take_back(r, q.qt, m->qt);
-	take_back(r, q.scale, block ? m->blocks : m->scale);
-	take_back(r, q.scale_t, m->blocks_t);
-	take_back(r, q.amax, &m->amax);
-	take_back(r, q.sums, m->sums);
-	take_back(r, all, NULL);
+		rig_take(r, q.qt, m->qt);
+	rig_take(r, q.scale, block ? m->blocks : m->scale);
+	rig_take(r, q.scale_t, m->blocks_t);
+	rig_take(r, q.amax, &m->amax);
+	rig_take(r, q.sums, m->sums);
+	rig_take(r, all, NULL);
 }
 
 /* The largest power of two that keeps a block within its type, found by trying. */
@@ -376,10 +346,10 @@ step_scales(const struct rig *r, int64_t length, bool most_recent, struct slots 
 	static const float seen[] = { 3, 0, INFINITY, 1e-44f, 3e38f, 0.01f, 448, 5, 7 };
 	struct scales call = {
 		.history =
-		    device_tensor(r, true, tensor_2d(NULL, DTYPE_F32, SLOTS, length), s->history),
-		.amax = device_tensor(r, true, tensor_1d(NULL, DTYPE_F32, SLOTS), NULL),
-		.scale = device_tensor(r, true, tensor_2d(NULL, DTYPE_F32, SLOTS, 2), s->scale),
-		.largest = device_tensor(r, true, tensor_1d(NULL, DTYPE_F32, SLOTS), s->largest),
+		    rig_tensor(r, true, tensor_2d(NULL, DTYPE_F32, SLOTS, length), s->history),
+		.amax = rig_tensor(r, true, tensor_1d(NULL, DTYPE_F32, SLOTS), NULL),
+		.scale = rig_tensor(r, true, tensor_2d(NULL, DTYPE_F32, SLOTS, 2), s->scale),
+		.largest = rig_tensor(r, true, tensor_1d(NULL, DTYPE_F32, SLOTS), s->largest),
 		.margin = most_recent ? 1 : 0,
 		.most_recent = most_recent,
 	};
@@ -391,10 +361,10 @@ step_scales(const struct rig *r, int64_t length, bool most_recent, struct slots 
 		r->st->ops->scales(r->st, &call);
 		rig_sync(r);
 	}
-	take_back(r, call.history, s->history);
-	take_back(r, call.amax, s->amax);
-	take_back(r, call.scale, s->scale);
-	take_back(r, call.largest, NULL);
+	rig_take(r, call.history, s->history);
+	rig_take(r, call.amax, s->amax);
+	rig_take(r, call.scale, s->scale);
+	rig_take(r, call.largest, NULL);
 }
 
 /* Of every length about the number of a block's threads. */
@@ -492,7 +462,7 @@ random_codes(enum dtype t, int64_t count, uint64_t seed)
 	uint64_t state = seed;
 
 	for (int64_t i = 0; i < count; i++) {
-		uint32_t u = next(&state);
+		uint32_t u = rig_random(&state);
 
 		out[i] = (uint8_t)(first + (int)(u >> 8) % range + (u & 1 ? 0x80 : 0));
 	}
@@ -515,7 +485,7 @@ random_scales(enum scale_kind kind, int64_t rows, int64_t k, uint64_t seed)
 
 	for (int64_t i = 0; i < tensor_elements(&t); i++)
 		out[i] = kind == SCALE_TENSOR ? (i ? 1.0f / 3 : 3)
-					      : ldexpf(1, (int)(next(&seed) >> 8) % 4 - 2);
+					      : ldexpf(1, (int)(rig_random(&seed) >> 8) % 4 - 2);
 	return out;
 }
 
@@ -601,16 +571,16 @@ load_product(const struct rig *r, const struct product *p, void *c)
 		dtype_convert((char *)c + (size_t)i * dtype_size(o->c), o->c, &x, DTYPE_F64, 1);
 	}
 	dtype_convert(bias, o->c, p->bias, DTYPE_F32, p->n);
-	g.a = device_tensor(r, true, tensor_2d(NULL, o->a, p->m, p->k), p->a);
-	g.b = device_tensor(r, true, tensor_2d(NULL, o->b, p->n, p->k), p->b);
-	g.c = device_tensor(r, true, tensor_2d(NULL, o->c, p->m, p->n), c);
-	g.scale_a = device_tensor(r, true, scale_shape(o->scale_a, p->m, p->k), p->scale_a);
-	g.scale_b = device_tensor(r, true, scale_shape(o->scale_b, p->n, p->k), p->scale_b);
+	g.a = rig_tensor(r, true, tensor_2d(NULL, o->a, p->m, p->k), p->a);
+	g.b = rig_tensor(r, true, tensor_2d(NULL, o->b, p->n, p->k), p->b);
+	g.c = rig_tensor(r, true, tensor_2d(NULL, o->c, p->m, p->n), c);
+	g.scale_a = rig_tensor(r, true, scale_shape(o->scale_a, p->m, p->k), p->scale_a);
+	g.scale_b = rig_tensor(r, true, scale_shape(o->scale_b, p->n, p->k), p->scale_b);
 	if (o->scale_a == SCALE_TENSOR) {
 		g.scale_a = tensor_rows(&g.scale_a, 1, 1);
 		g.scale_b = tensor_rows(&g.scale_b, 1, 1);
 	}
-	g.bias = device_tensor(r, o->bias, tensor_1d(NULL, o->c, p->n), bias);
+	g.bias = rig_tensor(r, o->bias, tensor_1d(NULL, o->c, p->n), bias);
 	rig_sync(r);
 	free(bias);
 	return g;
@@ -623,7 +593,7 @@ give_away(const struct rig *r, const struct gemm *g)
 			    *scale[] = { &g->scale_a, &g->scale_b };
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		take_back(r, all[i], NULL);
+		rig_take(r, all[i], NULL);
 	for (int i = 0; i < 2; i++)
 		r->b->release(r->d, (float *)scale[i]->data - (scale[i]->ndim == 1));
 }
@@ -773,6 +743,8 @@ main(int argc, char **argv)
 		test_copies(b);
 	if (wanted(argc, argv, "scales"))
 		test_scales(b);
+	if (wanted(argc, argv, "acts"))
+		test_act_copies(b);
 	if (wanted(argc, argv, "products"))
 		test_products(b, roles, (int)(sizeof roles / sizeof *roles));
 	if (wanted(argc, argv, "blocks"))

@@ -63,4 +63,33 @@ rig_read(const struct rig *r, const struct tensor *t, void *host)
 	rig_sync(r);
 }
 
+/* Memory of its own for a tensor of this shape and type, or none. */
+static inline struct tensor
+rig_tensor(const struct rig *r, bool wanted, struct tensor shape, const void *host)
+{
+	if (!wanted)
+		return (struct tensor){ .data = NULL };
+	shape.data = rig_vector(r, shape.dtype, tensor_elements(&shape), host).data;
+	return shape;
+}
+
+/* Reads it back and gives its memory away; `none` reads nothing. */
+static inline void
+rig_take(const struct rig *r, struct tensor t, void *host)
+{
+	if (!t.data)
+		return;
+	if (host)
+		rig_read(r, &t, host);
+	r->b->release(r->d, t.data);
+}
+
+/* A sequence of numbers below 2^31 that looks random. */
+static inline uint32_t
+rig_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(*state >> 33);
+}
+
 #endif
