@@ -72,7 +72,8 @@ struct comm_ops {
 	/* Ranks of equal color form a communicator ordered by key; color < 0: none (NULL without
 	 * error). */
 	struct comm *(*split)(struct comm *, int color, int key, struct err *);
-	/* A maximum is NaN where any rank has NaN, and of host memory alone. */
+	/* A maximum of host memory is NaN where any rank has NaN; of device memory NaN is left out.
+	 */
 	void (*all_reduce)(struct comm *, struct stream *, const struct tensor *inout, enum reduce);
 	/* in holds size equal parts; out gets the sum of all ranks' part number `rank`. out may lie
 	 * in its place inside in. */

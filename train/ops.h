@@ -38,7 +38,7 @@
  * * gelu_tanh'(aux); only with beta 0 dbias real [m]: beta * dbias + the sums of op(a) over k (the
  * bias gradient beside a weight gradient); beta 0 or 1 a and b may both be F8_E4M3 or F8_E5M2, not
  * both F8_E5M2: then a is stored [m,k] and b [n,k] (trans_a false, trans_b true: dense along k, all
- * that Hopper multiplies), beta is 0 or 1, act GEMM_LINEAR and dbias none. */
+ * that Hopper multiplies), beta is 0, or 1 where c is F32, act GEMM_LINEAR and dbias none. */
 enum gemm_act { GEMM_LINEAR, GEMM_GELU, GEMM_GELU_GRAD };
 struct gemm {
 	struct tensor c, a, b;
@@ -74,6 +74,10 @@ scale_kind(const struct tensor *scale, const struct tensor *t)
 	return SCALE_SQUARES;
 }
 
+/* Where a factor and its inverse stand in a row of numbers, the rest of which is not used: cuBLASLt
+ * (13.0) refuses to multiply by one that is not on a multiple of 16 bytes. */
+enum { SCALE_INVERSE, SCALE_FACTOR, SCALE_ROW = 4 };
+
 /* An 8-bit copy of x: q = the number nearest to factor * x (a product in F32), ties to even, held
  * to the largest finite one, NaN kept; qt is its transpose: one reading of x. Where x's largest is
  * wanted apart from a copy, q and qt are none. Source: Micikevicius 2022 arXiv:2209.05433. */
@@ -86,10 +90,10 @@ enum quantise_kind {
 	QUANTISE_BLOCK,
 };
 struct quantise {
-	struct tensor x;     /* act [m,n] */
-	struct tensor q, qt; /* F8 [m,n], F8 [n,m]; either may be none */
-	struct tensor scale; /* F32 [2]: the factor and its inverse; read, or written (CURRENT); of
-			      * blocks the inverses alone, of q (BLOCK), written */
+	struct tensor x;       /* act [m,n] */
+	struct tensor q, qt;   /* F8 [m,n], F8 [n,m]; either may be none */
+	struct tensor scale;   /* F32 [SCALE_ROW]: the factor is read, or with its inverse written
+				* (CURRENT); of blocks the inverses alone, of q (BLOCK), written */
 	struct tensor scale_t; /* BLOCK: those of qt, of the same kind */
 	struct tensor amax;    /* F32 [1]: becomes the larger of itself and the largest |x|, a NaN
 				* counting as infinity; or none, and so for BLOCK */
@@ -101,13 +105,13 @@ struct quantise {
 
 /* Once a step: each slot's history moves one place on, and its place 0, the newest, takes amax, or
  * 0 for one that is not finite; amax becomes 0. From the maximum of the history, or its newest
- * place, the slot's factor is largest / maximum * 2^-margin in F32, at most SCALE_MAX, followed by
- * its inverse; a slot whose maximum is 0 keeps both. Source: spec/training.md 13. */
+ * place, the slot's factor is largest / maximum * 2^-margin in F32, at most SCALE_MAX, and its
+ * inverse follows; a slot whose maximum is 0 keeps both. Source: spec/training.md 13. */
 #define SCALE_MAX 0x1p126f
 struct scales {
 	struct tensor history; /* F32 [slots,length], dense */
 	struct tensor amax;    /* F32 [slots] */
-	struct tensor scale;   /* F32 [slots,2], dense */
+	struct tensor scale;   /* F32 [slots,SCALE_ROW], dense */
 	struct tensor largest; /* F32 [slots]: of the slot's type */
 	int margin;
 	bool most_recent;

@@ -6,9 +6,9 @@
  * and the biases of experts between them, then the matrices by layer. A bucket is a stretch of it
  * that is reduced, updated and gathered at once: all vectors of a chunk; a vocabulary table; whole
  * layers until they reach bucket_size elements. Each replica of a rank (ranks that differ only in
- * their data) owns a part of each bucket: an equal one, or whole matrices of layers where the update
- * rule needs them (cut.h). Reduction, norm, update, save, load and reshard all walk the buckets with
- * bucket_part and part_cut.
+ * their data) owns a part of each bucket: an equal one, or whole matrices of layers where the
+ * update rule needs them (cut.h). Reduction, norm, update, save, load and reshard all walk the
+ * buckets with bucket_part and part_cut.
  */
 #ifndef MODEL_BUCKET_H
 #define MODEL_BUCKET_H

@@ -19,6 +19,9 @@
 enum fp8_linear { FP8_QKV, FP8_PROJ, FP8_FC1, FP8_FC2, FP8_LINEARS };
 enum fp8_operand { FP8_X, FP8_W, FP8_DY, FP8_OPERANDS };
 
+/* Numbers of a slot's scale: the inverse of its factor, the factor, two that are not used. */
+enum { FP8_SCALE_ROW = 4 };
+
 struct fp8_slot {
 	int layer; /* of the model, from 0 */
 	enum fp8_linear linear;

@@ -45,7 +45,7 @@ static const struct buffer_row rank_rows[] = {
 	{ "fp8 weights", BUF_FP8_WEIGHTS, RUN, IF_FP8, F8, { D_FP8_LAYERS, D_FP8_LAYER }, 0 },
 	{ "fp8 transposed weights", BUF_FP8_TRANSPOSED, RUN, IF_FP8_TRAINING, F8,
 	    { D_FP8_LAYERS, D_FP8_LAYER }, 0 },
-	{ "fp8 scales", BUF_FP8_SCALE, RUN, IF_FP8, F32, { D_FP8_SLOTS, D_TWO }, 0 },
+	{ "fp8 scales", BUF_FP8_SCALE, RUN, IF_FP8, F32, { D_FP8_SLOTS, D_FP8_SCALE }, 0 },
 	{ "fp8 amax", BUF_FP8_AMAX, RUN, IF_FP8_HISTORY, F32, { D_FP8_SLOTS, D_ONE }, 0 },
 	{ "fp8 amax history", BUF_FP8_HISTORY, RUN, IF_FP8_HISTORY, F32,
 	    { D_FP8_SLOTS, D_FP8_HISTORY }, 0 },

@@ -86,7 +86,7 @@ operand_new(struct rig *r, const int64_t shape[2], enum dtype type, bool squares
 	struct operand o = { .x = rig_matrix(r, DTYPE_BF16, rows, columns) };
 
 	o.tensor = copies_of(r, o.x, type, QUANTISE_CURRENT);
-	o.tensor.scale = rig_vector(r, DTYPE_F32, 2);
+	o.tensor.scale = rig_vector(r, DTYPE_F32, SCALE_ROW);
 	o.tensor.amax = rig_vector(r, DTYPE_F32, 1);
 	r->st->ops->quantise(r->st, &o.tensor);
 	o.tensor.kind = QUANTISE_DELAYED;
@@ -105,7 +105,7 @@ put_operand(struct tensor *to, struct tensor *scale, const struct quantise *q, b
 	if (q->kind == QUANTISE_BLOCK)
 		*scale = turned ? q->scale_t : q->scale;
 	else
-		*scale = tensor_1d((float *)q->scale.data + 1, DTYPE_F32, 1);
+		*scale = tensor_1d((float *)q->scale.data + SCALE_INVERSE, DTYPE_F32, 1);
 }
 
 /* --- products --------------------------------------------------------------------------------- */

@@ -50,8 +50,9 @@ act_result_new(const struct rig *r, const struct act_copies_case *c, bool gradie
 		.q = { .x = rig_tensor(r, true, tensor_2d(NULL, c->type, c->rows, columns), NULL),
 		    .q = rig_tensor(r, true, tensor_2d(NULL, type, c->rows, columns), NULL),
 		    .qt = rig_tensor(r, c->turned, tensor_2d(NULL, type, columns, c->rows), NULL),
-		    .scale = rig_tensor(r, true, tensor_1d(NULL, DTYPE_F32, 2),
-			gradient ? (float[]){ 300, 1.0f / 300 } : (float[]){ 24, 1.0f / 24 }),
+		    .scale = rig_tensor(r, true, tensor_1d(NULL, DTYPE_F32, SCALE_ROW),
+			gradient ? (float[SCALE_ROW]){ 1.0f / 300, 300 }
+				 : (float[SCALE_ROW]){ 1.0f / 24, 24 }),
 		    .amax = rig_tensor(r, true, tensor_1d(NULL, DTYPE_F32, 1), NULL) }
 	};
 

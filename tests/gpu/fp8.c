@@ -65,7 +65,7 @@ static const struct copy_case copies[] = {
 /* What a copy makes. */
 struct made {
 	uint8_t *q, *qt;
-	float scale[2], amax, *sums, *blocks, *blocks_t;
+	float scale[SCALE_ROW], amax, *sums, *blocks, *blocks_t;
 };
 
 /* The shape of the scales of blocks of [rows, k]. */
@@ -110,7 +110,7 @@ made_new(const struct copy_case *c)
 	int64_t count = c->rows * c->columns;
 
 	return (struct made){ mem_zalloc((size_t)count, 1), mem_zalloc((size_t)count, 1),
-		{ 24, 1.0f / 24 }, 0.5f, mem_zalloc((size_t)c->columns, sizeof(float)),
+		{ 1.0f / 24, 24 }, 0.5f, mem_zalloc((size_t)c->columns, sizeof(float)),
 		mem_zalloc((size_t)count, sizeof(float)),
 		mem_zalloc((size_t)count, sizeof(float)) };
 }
@@ -159,7 +159,8 @@ copy_by(const struct rig *r, const struct copy_case *c, const enum dtype type[2]
 		.qt = wide ? tensor_columns(&turned, MARGIN, rows)
 			   : rig_tensor(r, c->qt, tensor_2d(NULL, type[1], columns, rows), NULL),
 		.scale = rig_tensor(r, !block || c->q,
-		    block ? blocks_of(c->scale, rows, columns) : tensor_1d(NULL, DTYPE_F32, 2),
+		    block ? blocks_of(c->scale, rows, columns)
+			  : tensor_1d(NULL, DTYPE_F32, SCALE_ROW),
 		    block ? NULL : m->scale),
 		.scale_t = rig_tensor(r, block && c->qt, blocks_of(c->scale, columns, rows), NULL),
 		.amax = rig_tensor(r, c->largest, tensor_1d(NULL, DTYPE_F32, 1), &m->amax),
@@ -336,7 +337,7 @@ test_copies(const struct backend *b)
 enum { SLOTS = 7, STEPS = 5, LENGTH_MAX = 1030 };
 
 struct slots {
-	float history[SLOTS * LENGTH_MAX], amax[SLOTS], scale[2 * SLOTS], largest[SLOTS];
+	float history[SLOTS * LENGTH_MAX], amax[SLOTS], scale[SCALE_ROW * SLOTS], largest[SLOTS];
 };
 
 /* Some steps on a backend. */
@@ -348,7 +349,8 @@ step_scales(const struct rig *r, int64_t length, bool most_recent, struct slots 
 		.history =
 		    rig_tensor(r, true, tensor_2d(NULL, DTYPE_F32, SLOTS, length), s->history),
 		.amax = rig_tensor(r, true, tensor_1d(NULL, DTYPE_F32, SLOTS), NULL),
-		.scale = rig_tensor(r, true, tensor_2d(NULL, DTYPE_F32, SLOTS, 2), s->scale),
+		.scale =
+		    rig_tensor(r, true, tensor_2d(NULL, DTYPE_F32, SLOTS, SCALE_ROW), s->scale),
 		.largest = rig_tensor(r, true, tensor_1d(NULL, DTYPE_F32, SLOTS), s->largest),
 		.margin = most_recent ? 1 : 0,
 		.most_recent = most_recent,
@@ -379,8 +381,8 @@ test_scales(const struct backend *b)
 		for (int k = 0; k < SLOTS * LENGTH_MAX; k++)
 			cpu.history[k] = (float)(k * 37 % 101) / 8;
 		for (int k = 0; k < SLOTS; k++) {
-			cpu.scale[2 * k] = 3;
-			cpu.scale[2 * k + 1] = 1.0f / 3;
+			cpu.scale[SCALE_ROW * k + SCALE_FACTOR] = 3;
+			cpu.scale[SCALE_ROW * k + SCALE_INVERSE] = 1.0f / 3;
 			cpu.largest[k] = k % 2 ? 57344 : 448;
 		}
 		gpu = cpu;
@@ -419,7 +421,6 @@ static const struct role roles[] = {
 	    false, true },
 	{ "turned types, added", DTYPE_F8_E4M3, DTYPE_F8_E5M2, DTYPE_F32, 0, 0, 0.5, 1, false,
 	    true },
-	{ "added to BF16", DTYPE_F8_E4M3, DTYPE_F8_E4M3, DTYPE_BF16, 0, 0, 1, 1, false, true },
 	{ "bias into F32", DTYPE_F8_E4M3, DTYPE_F8_E4M3, DTYPE_F32, 0, 0, 1, 0, true, false },
 	{ "into F16, bias", DTYPE_F8_E4M3, DTYPE_F8_E4M3, DTYPE_F16, 0, 0, 0.25, 0, true, true },
 };
@@ -473,7 +474,8 @@ random_codes(enum dtype t, int64_t count, uint64_t seed)
 static struct tensor
 scale_shape(enum scale_kind kind, int64_t rows, int64_t k)
 {
-	return kind == SCALE_TENSOR ? tensor_1d(NULL, DTYPE_F32, 2) : blocks_of(kind, rows, k);
+	return kind == SCALE_TENSOR ? tensor_1d(NULL, DTYPE_F32, SCALE_ROW)
+				    : blocks_of(kind, rows, k);
 }
 
 /* Powers of two from 1/4 to 2; of a tensor, 3 and its inverse. */
@@ -484,7 +486,7 @@ random_scales(enum scale_kind kind, int64_t rows, int64_t k, uint64_t seed)
 	float *out = mem_alloc((size_t)tensor_elements(&t), sizeof *out);
 
 	for (int64_t i = 0; i < tensor_elements(&t); i++)
-		out[i] = kind == SCALE_TENSOR ? (i ? 1.0f / 3 : 3)
+		out[i] = kind == SCALE_TENSOR ? (i == SCALE_FACTOR ? 3 : 1.0f / 3)
 					      : ldexpf(1, (int)(rig_random(&seed) >> 8) % 4 - 2);
 	return out;
 }
@@ -502,7 +504,7 @@ numbers(const uint8_t *code, const float *scale, const int64_t of[4], const int 
 		for (int64_t i = 0; i < k; i++) {
 			int64_t at = what[1] == SCALE_LINES ? i / 128 * rows + r
 			    : what[1] == SCALE_SQUARES ? r / 128 * ((lines + 3) / 4 * 4) + i / 128
-						       : 1;
+						       : SCALE_INVERSE;
 
 			out[(r - first) * k + i] = table[code[r * k + i]] * scale[at];
 		}
@@ -577,8 +579,8 @@ load_product(const struct rig *r, const struct product *p, void *c)
 	g.scale_a = rig_tensor(r, true, scale_shape(o->scale_a, p->m, p->k), p->scale_a);
 	g.scale_b = rig_tensor(r, true, scale_shape(o->scale_b, p->n, p->k), p->scale_b);
 	if (o->scale_a == SCALE_TENSOR) {
-		g.scale_a = tensor_rows(&g.scale_a, 1, 1);
-		g.scale_b = tensor_rows(&g.scale_b, 1, 1);
+		g.scale_a = tensor_rows(&g.scale_a, SCALE_INVERSE, 1);
+		g.scale_b = tensor_rows(&g.scale_b, SCALE_INVERSE, 1);
 	}
 	g.bias = rig_tensor(r, o->bias, tensor_1d(NULL, o->c, p->n), bias);
 	rig_sync(r);
@@ -595,7 +597,7 @@ give_away(const struct rig *r, const struct gemm *g)
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		rig_take(r, all[i], NULL);
 	for (int i = 0; i < 2; i++)
-		r->b->release(r->d, (float *)scale[i]->data - (scale[i]->ndim == 1));
+		r->b->release(r->d, scale[i]->data);
 }
 
 /* The checked rows by the GPU; false when it fails, and then says why. A device of its own, so that

@@ -106,11 +106,11 @@ test_copy(enum quantise_kind kind)
 {
 	static uint16_t x[ROWS * (COLUMNS + 3)];
 	static uint8_t q[ROWS * COLUMNS], qt[COLUMNS * ROWS];
-	float scale[2] = { 24, 1.0f / 24 }, amax = 0.5f;
+	float scale[SCALE_ROW] = { 1.0f / 24, 24 }, amax = 0.5f;
 	struct quantise call = { .x = tensor_2d(x, DTYPE_BF16, ROWS, COLUMNS + 3),
 		.q = tensor_2d(q, DTYPE_F8_E4M3, ROWS, COLUMNS),
 		.qt = tensor_2d(qt, DTYPE_F8_E4M3, COLUMNS, ROWS),
-		.scale = tensor_1d(scale, DTYPE_F32, 2),
+		.scale = tensor_1d(scale, DTYPE_F32, SCALE_ROW),
 		.amax = tensor_1d(&amax, DTYPE_F32, 1),
 		.kind = kind };
 
@@ -118,11 +118,12 @@ test_copy(enum quantise_kind kind)
 	call.x = tensor_columns(&call.x, 2, COLUMNS);
 	st->ops->quantise(st, &call);
 	CHECK(amax == 3.25f);
-	CHECK(scale[0] == (kind == QUANTISE_CURRENT ? 448 / 3.25f : 24));
-	CHECK(scale[1] == 1 / scale[0]);
+	CHECK(scale[SCALE_FACTOR] == (kind == QUANTISE_CURRENT ? 448 / 3.25f : 24));
+	CHECK(scale[SCALE_INVERSE] == 1 / scale[SCALE_FACTOR]);
 	for (int i = 0; i < ROWS; i++)
 		for (int j = 0; j < COLUMNS; j++) {
-			float v = dtype_f32_from_bf16(x[i * (COLUMNS + 3) + 2 + j]) * scale[0];
+			float v =
+			    dtype_f32_from_bf16(x[i * (COLUMNS + 3) + 2 + j]) * scale[SCALE_FACTOR];
 
 			CHECK(q[i * COLUMNS + j] == code_of(DTYPE_F8_E4M3, (double)v));
 			CHECK(qt[j * ROWS + i] == q[i * COLUMNS + j]);
@@ -166,17 +167,17 @@ test_no_factor(void)
 {
 	uint16_t x[2] = { 0, 0 };
 	uint8_t q[2];
-	float scale[2] = { 5, 0.2f };
+	float scale[SCALE_ROW] = { 0.2f, 5 };
 	struct quantise call = { .x = tensor_2d(x, DTYPE_BF16, 1, 2),
 		.q = tensor_2d(q, DTYPE_F8_E5M2, 1, 2),
-		.scale = tensor_1d(scale, DTYPE_F32, 2),
+		.scale = tensor_1d(scale, DTYPE_F32, SCALE_ROW),
 		.kind = QUANTISE_CURRENT };
 
 	st->ops->quantise(st, &call);
-	CHECK(scale[0] == 1 && scale[1] == 1 && q[0] == 0);
-	x[0] = 0x7f80, scale[0] = 5;
+	CHECK(scale[SCALE_FACTOR] == 1 && scale[SCALE_INVERSE] == 1 && q[0] == 0);
+	x[0] = 0x7f80, scale[SCALE_FACTOR] = 5;
 	st->ops->quantise(st, &call);
-	CHECK(scale[0] == 1 && q[0] == 0x7b);
+	CHECK(scale[SCALE_FACTOR] == 1 && q[0] == 0x7b);
 }
 
 /* The history moves on whatever came; factors follow its maximum, or its newest place. */
@@ -184,25 +185,25 @@ static void
 test_scales(bool most_recent)
 {
 	float history[4][3] = { { 2, 8, 7 }, { 1, 1, 1 }, { 0, 0, 9 }, { 1, 0, 0 } },
-	      amax[4] = { 4, INFINITY, 0, 1e-44f }, scale[4][2],
+	      amax[4] = { 4, INFINITY, 0, 1e-44f }, scale[4][SCALE_ROW],
 	      largest[4] = { 448, 57344, 448, 448 };
 	struct scales call = { .history = tensor_2d(history, DTYPE_F32, 4, 3),
 		.amax = tensor_1d(amax, DTYPE_F32, 4),
-		.scale = tensor_2d(scale, DTYPE_F32, 4, 2),
+		.scale = tensor_2d(scale, DTYPE_F32, 4, SCALE_ROW),
 		.largest = tensor_1d(largest, DTYPE_F32, 4),
 		.margin = 1,
 		.most_recent = most_recent };
 
 	for (int i = 0; i < 4; i++)
-		scale[i][0] = 3, scale[i][1] = 1.0f / 3;
+		scale[i][SCALE_FACTOR] = 3, scale[i][SCALE_INVERSE] = 1.0f / 3;
 	st->ops->scales(st, &call);
 	CHECK(history[0][0] == 4 && history[0][1] == 2 && history[0][2] == 8);
 	CHECK(history[1][0] == 0 && history[1][1] == 1);
-	CHECK(scale[0][0] == 448 / (most_recent ? 4.0f : 8.0f) / 2);
-	CHECK(scale[0][1] == 1 / scale[0][0]);
-	CHECK(scale[1][0] == (most_recent ? 3 : 57344 / 2));
-	CHECK(scale[2][0] == 3 && scale[2][1] == 1.0f / 3);
-	CHECK(scale[3][0] == (most_recent ? SCALE_MAX : 224));
+	CHECK(scale[0][SCALE_FACTOR] == 448 / (most_recent ? 4.0f : 8.0f) / 2);
+	CHECK(scale[0][SCALE_INVERSE] == 1 / scale[0][SCALE_FACTOR]);
+	CHECK(scale[1][SCALE_FACTOR] == (most_recent ? 3 : 57344 / 2));
+	CHECK(scale[2][SCALE_FACTOR] == 3 && scale[2][SCALE_INVERSE] == 1.0f / 3);
+	CHECK(scale[3][SCALE_FACTOR] == (most_recent ? SCALE_MAX : 224));
 	for (int i = 0; i < 4; i++)
 		CHECK(amax[i] == 0);
 }

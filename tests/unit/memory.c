@@ -411,12 +411,12 @@ test_fp8(void)
 	s.fp8 = (struct fp8){ .format = FP8_HYBRID, .history_len = 7 };
 	memory_plan(&m, &c, &l, &s, first);
 	CHECK(m.bytes[BUF_FP8_WEIGHTS] == 4 * LAYER && m.bytes[BUF_FP8_TRANSPOSED] == 4 * LAYER);
-	CHECK(m.bytes[BUF_FP8_SCALE] == SLOTS * 2 * 4 && m.bytes[BUF_FP8_AMAX] == SLOTS * 4);
+	CHECK(m.bytes[BUF_FP8_SCALE] == SLOTS * 4 * 4 && m.bytes[BUF_FP8_AMAX] == SLOTS * 4);
 	CHECK(m.bytes[BUF_FP8_HISTORY] == SLOTS * 7 * 4 && m.bytes[BUF_FP8_LARGEST] == SLOTS * 4);
 	CHECK(m.bytes[BUF_FP8_X] == 64 * 176 && m.bytes[BUF_FP8_DY] == 64 * 2 * 176);
 	CHECK(m.dtype[BUF_FP8_X] == DTYPE_F8_E4M3 && m.dtype[BUF_FP8_DY] == DTYPE_F8_E5M2);
 	CHECK(m.arena[ARENA_PARAMS] - none.arena[ARENA_PARAMS] ==
-	    8 * LAYER + memory_aligned(SLOTS * 2 * 4) + 2 * memory_aligned(SLOTS * 4) +
+	    8 * LAYER + memory_aligned(SLOTS * 4 * 4) + 2 * memory_aligned(SLOTS * 4) +
 		memory_aligned(SLOTS * 7 * 4));
 	CHECK(m.arena[ARENA_SAVED] == none.arena[ARENA_SAVED]);
 	memory_release(&m);

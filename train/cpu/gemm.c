@@ -215,7 +215,8 @@ check_float8(const struct gemm *g)
 		return;
 	}
 	ops_require(g->a.dtype != DTYPE_F8_E5M2 || g->b.dtype != DTYPE_F8_E5M2);
-	ops_require(!g->trans_a && g->trans_b && (g->beta == 0 || g->beta == 1));
+	ops_require(!g->trans_a && g->trans_b &&
+	    (g->beta == 0 || (g->beta == 1 && g->c.dtype == DTYPE_F32)));
 	ops_require(g->act == GEMM_LINEAR && !g->dbias.data);
 }
 

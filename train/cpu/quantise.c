@@ -76,8 +76,8 @@ set_scale(float *scale, float max, float largest_number, int margin)
 {
 	if (!(max > 0 && max < INFINITY))
 		return;
-	scale[0] = fminf(SCALE_MAX, ldexpf(largest_number / max, -margin));
-	scale[1] = 1 / scale[0];
+	scale[SCALE_FACTOR] = fminf(SCALE_MAX, ldexpf(largest_number / max, -margin));
+	scale[SCALE_INVERSE] = 1 / scale[SCALE_FACTOR];
 }
 
 /* One tile of the copies. */
@@ -144,13 +144,13 @@ cpu_name(quantise)(struct stream *st, const struct quantise *q)
 	if (amax)
 		*amax = fmaxf(*amax, max);
 	if (current) {
-		scale[0] = scale[1] = 1;
+		scale[SCALE_FACTOR] = scale[SCALE_INVERSE] = 1;
 		set_scale(
 		    scale, max, dtype_largest_float8(q->q.data ? q->q.dtype : q->qt.dtype), 0);
 	}
 	if (!copies)
 		return;
-	c.factor = (real)scale[0];
+	c.factor = (real)scale[SCALE_FACTOR];
 	cpu_for(st, int64_div_up(q->x.shape[0], SIDE) * c.per_row, copy_tile, &c);
 }
 
@@ -204,7 +204,7 @@ cpu_name(scales)(struct stream *st, const struct scales *s)
 
 	(void)st;
 	ops_require(tensor_elements(&s->amax) == slots && tensor_elements(&s->largest) == slots);
-	ops_require(tensor_elements(&s->scale) == 2 * slots && length > 0);
+	ops_require(tensor_elements(&s->scale) == SCALE_ROW * slots && length > 0);
 	for (int64_t i = 0; i < slots; i++) {
 		float *history = (float *)s->history.data + i * length, max;
 
@@ -213,6 +213,7 @@ cpu_name(scales)(struct stream *st, const struct scales *s)
 		amax[i] = 0;
 		for (int64_t j = 1; !s->most_recent && j < length; j++)
 			max = fmaxf(max, history[j]);
-		set_scale(scale + 2 * i, max, ((const float *)s->largest.data)[i], s->margin);
+		set_scale(
+		    scale + SCALE_ROW * i, max, ((const float *)s->largest.data)[i], s->margin);
 	}
 }

@@ -171,7 +171,7 @@ target_of(const struct quantise *q, const struct tensor *like, int64_t columns)
 	t.q = q->q;
 	t.qt = q->qt;
 	t.type = q->q.data ? q->q.dtype : q->qt.dtype;
-	t.factor = (const float *)q->scale.data;
+	t.factor = (const float *)q->scale.data + SCALE_FACTOR;
 	t.amax = (int *)q->amax.data;
 	t.wanted = true;
 	return t;

@@ -95,19 +95,19 @@ set_scale(float *scale, float most, float largest, int margin)
 {
 	if (!(most > 0 && most < INFINITY))
 		return;
-	scale[0] = fminf(SCALE_MAX, ldexpf(largest / most, -margin));
-	scale[1] = 1 / scale[0];
+	scale[SCALE_FACTOR] = fminf(SCALE_MAX, ldexpf(largest / most, -margin));
+	scale[SCALE_INVERSE] = 1 / scale[SCALE_FACTOR];
 }
 
-/* scale[0] holds the maximum. */
+/* The place of the factor holds the maximum. */
 static __global__ void
 current_kernel(float *scale, float *amax, float largest)
 {
-	float most = scale[0];
+	float most = scale[SCALE_FACTOR];
 
 	if (amax)
 		*amax = fmaxf(*amax, most);
-	scale[0] = scale[1] = 1;
+	scale[SCALE_FACTOR] = scale[SCALE_INVERSE] = 1;
 	set_scale(scale, most, largest, 0);
 }
 
@@ -279,14 +279,14 @@ largest(struct stream *st, const struct tensor *x, int *amax)
 	      : largest_kernel<T, 1>)<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*x, amax, w);
 }
 
-/* The factor from x's largest, by way of scale[0]. */
+/* The factor from x's largest, by way of its place. */
 static void
 set_current(struct stream *st, const struct quantise *q, enum dtype type)
 {
-	float *scale = (float *)q->scale.data;
+	float *scale = (float *)q->scale.data, *most = scale + SCALE_FACTOR;
 
-	cu_ok(st->device, cudaMemsetAsync(scale, 0, sizeof *scale, cu_handle(st)), "quantise");
-	PICK(q->x.dtype, largest)(st, &q->x, (int *)scale);
+	cu_ok(st->device, cudaMemsetAsync(most, 0, sizeof *most, cu_handle(st)), "quantise");
+	PICK(q->x.dtype, largest)(st, &q->x, (int *)most);
 	current_kernel<<<1, 1, 0, cu_handle(st)>>>(
 	    scale, (float *)q->amax.data, dtype_largest_float8(type));
 }
@@ -306,7 +306,7 @@ check_copies(const struct quantise *q)
 		cu_packs(&q->qt, 16)));
 	ops_require(!q->q.data || !q->qt.data || q->q.dtype == q->qt.dtype);
 	ops_require(dtype_is_float8(q->q.data ? q->q.dtype : q->qt.dtype));
-	ops_require(q->kind == QUANTISE_BLOCK || tensor_elements(&q->scale) == 2);
+	ops_require(q->kind == QUANTISE_BLOCK || tensor_elements(&q->scale) == SCALE_ROW);
 }
 
 /* What has a factor of its own, by the shapes of the scales. */
@@ -352,7 +352,7 @@ make_copies(struct stream *st, const struct quantise *q)
 	c.x = q->x;
 	c.q = q->q;
 	c.qt = q->qt;
-	c.factor = (const float *)q->scale.data;
+	c.factor = (const float *)q->scale.data + SCALE_FACTOR;
 	c.amax = current ? NULL : (int *)q->amax.data;
 	if (q->kind == QUANTISE_BLOCK && q->q.data)
 		c.scale = q->scale;
@@ -406,8 +406,8 @@ __launch_bounds__(CU_THREADS) scales_kernel(struct scales s)
 		return;
 	history[0] = newest;
 	*amax = 0;
-	set_scale((float *)s.scale.data + 2 * slot, most, ((const float *)s.largest.data)[slot],
-	    s.margin);
+	set_scale((float *)s.scale.data + SCALE_ROW * slot, most,
+	    ((const float *)s.largest.data)[slot], s.margin);
 }
 
 /* Shapes as in cpu/quantise.c. */
@@ -417,7 +417,7 @@ cuda_scales(struct stream *st, const struct scales *s)
 	int64_t slots = s->history.shape[0];
 
 	ops_require(tensor_elements(&s->amax) == slots && tensor_elements(&s->largest) == slots);
-	ops_require(tensor_elements(&s->scale) == 2 * slots && s->history.shape[1] > 0);
+	ops_require(tensor_elements(&s->scale) == SCALE_ROW * slots && s->history.shape[1] > 0);
 	if (slots > 0)
 		scales_kernel<<<(unsigned)slots, CU_THREADS, 0, cu_handle(st)>>>(*s);
 	cu_launched(st, "scales");

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(
+    (int)FP8_SCALE_ROW == (int)SCALE_ROW, "a row of scales, for the plan and for operations");
+
 struct fp8_copies {
 	struct fp8_product *product; /* [layers of the stage][FP8_LINEARS] */
 	bool *fresh;                 /* [layers of the stage] */
@@ -109,7 +112,7 @@ fp8_by_tensor(const struct engine *e)
 	return e->fp8 && (e->plan.shape.fp8.recipe != FP8_DELAYED || !e->fp8->scaled);
 }
 
-/* The pair of a slot. */
+/* The row of a slot. */
 static struct tensor
 scale_of(const struct engine *e, const struct fp8_product *p, enum fp8_operand operand)
 {
@@ -122,9 +125,9 @@ scale_of(const struct engine *e, const struct fp8_product *p, enum fp8_operand o
 struct tensor
 fp8_inverse(const struct engine *e, const struct fp8_product *p, enum fp8_operand operand)
 {
-	struct tensor pair = scale_of(e, p, operand);
+	struct tensor row = scale_of(e, p, operand);
 
-	return tensor_rows(&pair, 1, 1);
+	return tensor_rows(&row, SCALE_INVERSE, 1);
 }
 
 void

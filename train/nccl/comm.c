@@ -76,12 +76,10 @@ all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduc
 	struct nccl_group *g = c->impl;
 	size_t count = (size_t)comm_elements(t);
 
-	if (op != REDUCE_SUM)
-		BUG("maximum on the device: NCCL's ignores NaN");
 	if (c->size > 1 && count)
 		nccl_ok(c,
-		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype), ncclSum, g->handle,
-			cu_handle(st)),
+		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype),
+			op == REDUCE_MAX ? ncclMax : ncclSum, g->handle, cu_handle(st)),
 		    "all-reduce");
 }
 

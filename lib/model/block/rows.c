@@ -153,7 +153,7 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_VOCAB] = layout_vocab(l, c) / t;
 	d[D_HEAD_ROWS] = head_rows(c, s, d[D_TOKENS]);
 	d[D_STAT_ROWS] = d[D_HEAD_ROWS] * t;
-	d[D_TWO] = 2;
+	d[D_FP8_SCALE] = FP8_SCALE_ROW;
 	d[D_FP8_SLOTS] = fp8_num_slots(c);
 	d[D_FP8_HISTORY] = s->fp8.history_len;
 	d[D_FP8_LAYER] = d[D_HIDDEN] * (d[D_QKV] + d[D_Q] + d[D_FC1] + d[D_FFN]);

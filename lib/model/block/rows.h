@@ -77,7 +77,7 @@ enum dim {
 	D_GRAM,    /* of the largest square of a shorter side */
 	D_SCALARS,
 	/* of 8-bit operands */
-	D_TWO,
+	D_FP8_SCALE,
 	D_FP8_SLOTS,
 	D_FP8_HISTORY,
 	D_FP8_LAYERS, /* of the rank */

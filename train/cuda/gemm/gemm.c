@@ -256,7 +256,7 @@ check_float8(const struct gemm *g)
 	    (alignment(g->scale_a.data) >= 16 && alignment(g->scale_b.data) >= 16));
 	ops_require(a != SCALE_SQUARES || b != SCALE_SQUARES);
 	ops_require(g->act == GEMM_LINEAR && !g->dbias.data);
-	ops_require(g->beta == 0 || g->beta == 1);
+	ops_require(g->beta == 0 || (g->beta == 1 && g->c.dtype == DTYPE_F32));
 }
 
 /* c = alpha op(a) op(b) + beta c, and the rest of struct gemm; c is of a's type or F32 (main
