@@ -33,6 +33,28 @@ logits() {
 	logits gpt2 1e-12 --fp64 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
 }
 
+@test "experts of Mixtral and Qwen3: fp32 within rounding, fp64 to 1e-12, pipeline ranks too" {
+	for model in mixtral qwen3_moe; do
+		rm -rf import
+		launch=()
+		logits $model 2e-6
+		logits $model 1e-12 --fp64
+		launch=(mpirun -np 2)
+		logits $model 1e-12 --fp64 --pipeline-model-parallel-size 2
+	done
+}
+
+@test "an upcycled model computes what the dense one did, until channels begin anew" {
+	mckpt upcycle -q --num-experts 4 "$golden/llama" import
+	launch=()
+	logits llama 2e-6
+	logits llama 1e-12 --fp64
+	rm -r import
+	mckpt upcycle -q --num-experts 4 --ffn-init-ratio 0.25 "$golden/llama" import
+	run logits llama 1e-2
+	[ "$status" = 1 ]
+}
+
 @test "the Hugging Face directory itself gives the same logits" {
 	mtrain -q --model "$golden/llama" --pretrained-checkpoint "$golden/llama" --fp64 \
 		--tokens-file "$golden/llama/tokens.npy" --logits-file logits.npy

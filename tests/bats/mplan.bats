@@ -337,6 +337,23 @@ column()
 	[ "$(column 19 <<<"$output" | sort -u)" = 1 ]
 }
 
+# 8 experts of an 8B model's size: 47 billion parameters, of which 13 take part in a token.
+@test "mem: which layouts of Tanuki-8x8B fit 80 GB" {
+	# most STAGES RANKS: GB of the stage with the most
+	most() {
+		mplan mem --config 8b.conf --use-distributed-optimizer --global-batch-size 1536 \
+			--num-experts 8 --pipeline-model-parallel-size "$1" --world-size "$2" |
+			column 10 | sort -n | awk 'END { print int($1 / 1e9) }'
+	}
+	[ "$(mplan mem --config 8b.conf --world-size 1 | head -n 1 | cut -f 10)" = total ]
+	[ "$(most 4 64)" -gt 80 ]
+	[ "$(most 8 8)" -gt 80 ]
+	[ "$(most 8 64)" -lt 80 ]
+	[ "$(most 16 16)" -gt 80 ]
+	[ "$(most 16 32)" -lt 80 ]
+	[ "$(most 16 128)" -lt 40 ]
+}
+
 @test "search: nothing legal, nothing fits, a tight fit" {
 	refused 1 "mplan: no legal layout of 7 ranks: sizes must divide the ranks, 8 heads, 4 layers and --global-batch-size 8; mplan check gives the reason for one" \
 		mplan search --config tiny.conf --world-size 7 --gpu h200 --global-batch-size 8

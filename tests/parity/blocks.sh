@@ -1,6 +1,6 @@
 #!/bin/sh
 # blocks.sh - the option blocks of two public launch scripts: unchanged in a dry run, and with small
-# sizes in real runs
+# sizes in real runs; one of them with experts, too, upcycled from the model of the other run
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
@@ -60,6 +60,28 @@ said "mtrain: --use-mcore-models: there is one model code"
 said "mtrain: --wandb-name: TensorBoard event files are written; \
 \`wandb sync --sync-tensorboard DIR\` uploads them"
 
+# With experts (8x8B): which of the layouts fit 80 GB.
+experts="--num-experts 8 --moe-router-topk 2 --moe-router-load-balancing-type aux_loss
+	--moe-aux-loss-coeff 1e-2 --moe-grouped-gemm --moe-token-dispatcher-type alltoall"
+
+# most STAGES RANKS: the bytes of the rank with the most, in GB
+most()
+{
+	small="$experts --pipeline-model-parallel-size $1"
+	tanuki expect 0 mtrain --dry-run --world-size "$2"
+	awk -F '\t' '
+		$1 == "rank" { while ($++total != "total_bytes"); }
+		/^[0-9]/ && $total > most { most = $total }
+		END { print int(most / 1e9) }' out
+}
+
+for case in 4:64:over 8:64:under 16:64:under 16:16:under 8:8:over; do
+	ranks=${case#*:}
+	got=$(most "${case%%:*}" "${ranks%:*}")
+	[ "$got" -gt 80 ] && side=over || side=under
+	[ "$side" = "${case##*:}" ] || fail "8x8B, stages:ranks $case 80 GB: $got GB"
+done
+
 # Without the data there is nothing to train; then the model that --load D holds is the one that is
 # trained on.
 small="--global-batch-size 8 --train-iters 4 --num-threads 1"
@@ -79,10 +101,25 @@ small="$small --seq-length 32 --num-layers 2 --hidden-size 64 --ffn-hidden-size 
 tanuki expect 0 mpirun -np 2 mtrain
 said "mtrain[0]: weights from D at iteration 0"
 said "iteration        4/       4 | consumed samples:           32"
+cp out log.dense
 [ "$(tracker S)" = 4 ] || fail "saved iteration $(tracker S)"
 grep -qx bf16 S/iter_0000004/options.conf || fail "the checkpoint does not say bf16"
 grep -q '^fp8.amax_history	F32	24,1024	' S/iter_0000004/manifest.tsv ||
 	fail "the checkpoint has no history of 1024 steps"
+
+# --- Tanuki-8x8B ----------------------------------------------------------------------------------
+
+# The model of 8 copies has the loss of the one that they are copies of, in bf16.
+expect 0 mckpt upcycle --num-experts 8 D E
+first=$(sed -n 's/.* iteration        1\/.*lm loss: \([^ ]*\).*/\1/p' log.dense)
+small="$small $experts --load E --save X"
+tanuki expect 0 mpirun -np 2 mtrain
+said "iteration        4/       4 | consumed samples:           32"
+grep -q 'load_balancing_loss: 1\.' out || fail "the load of experts is not balanced at the start"
+sed -n 's/.* iteration        1\/.*lm loss: \([^ ]*\).*/\1/p' out | awk -v dense="$first" '
+	{ d = $1 / dense - 1; exit !(d < 1e-3 && d > -1e-3) }' || fail "the first loss is not $first"
+expect 0 mexport -q X hf
+grep -q '"model_type": "mixtral"' hf/config.json || fail "not exported as Mixtral"
 
 # --- CodeParrot-small -----------------------------------------------------------------------------
 
