@@ -9,6 +9,7 @@
 #include "ckpt/export.h"
 #include "ckpt/export_impl.h"
 #include "ckpt/verbs.h"
+#include "lib/base/int64.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/ckpt.h"
@@ -17,6 +18,7 @@
 #include <string.h>
 
 const char *const export_formats[] = { "torch", "torch_dist", NULL };
+enum { WINDOW_BYTES = 4 << 20 }; /* of a tensor in memory, but for a row that is larger */
 static int (*const writers[])(struct export *x) = { export_torch, export_torch_dist };
 
 /* --- tensors ---------------------------------------------------------------------------------- */
@@ -51,56 +53,80 @@ export_bytes(const struct export *x, int tensor, int kind)
 	return (uint64_t)slice_elements(&whole) * dtype_size(export_dtype(x, kind));
 }
 
-/* The pieces of one parameter that the rank has. Each is as wide as the rank's tensor, so that it
- * is read into its place. */
+/* Some rows of a rank's tensor. */
+struct rows {
+	int tensor, kind, rank;
+	int64_t first, count, elements; /* elements in each */
+	char *dst;
+};
+
+/* The rows of one parameter that are among them. Each piece is as wide as the rank's tensor, so
+ * that it is read into its place. */
 static int
-read_param(struct export *x, int i, int kind, int rank, char *dst)
+read_param(struct export *x, int i, const struct rows *r)
 {
 	const struct param *p = &x->src->param[i];
-	const struct megatron_tensor *t = &x->map.tensor[x->map.rows[i].tensor];
-	int64_t ranks = x->o->layout.tensor_model_parallel_size, shape[SLICE_DIMS];
 	struct slice whole = slice_whole(p->ndim, p->shape);
-	enum dtype dtype = export_dtype(x, kind);
+	enum dtype dtype = export_dtype(x, r->kind);
 	struct megatron_piece it = { 0 };
 
-	megatron_rank_shape(t, ranks, shape);
-	while (megatron_next(&x->map, i, ranks, &whole, &it)) {
-		const struct source_part part = { p,
-			kind < KIND_STATES ? NULL : export_state(x, kind), 0, it.param };
-		int64_t at = it.tensor.start[0] * (t->ndim == 2 ? shape[1] : 1);
+	while (megatron_next(&x->map, i, x->o->layout.tensor_model_parallel_size, &whole, &it)) {
+		struct source_part part = { p,
+			r->kind < KIND_STATES ? NULL : export_state(x, r->kind), 0, it.param };
+		int64_t from = int64_max(it.tensor.start[0], r->first),
+			to =
+			    int64_min(it.tensor.start[0] + it.tensor.count[0], r->first + r->count);
 
-		if ((t->cut < 0 || it.rank == rank) &&
-		    source_read(x->src, &part, dtype, dst + (size_t)at * dtype_size(dtype), x->e) <
-			0)
+		if ((x->map.tensor[r->tensor].cut >= 0 && it.rank != r->rank) || from >= to)
+			continue;
+		part.box.start[0] += from - it.tensor.start[0];
+		part.box.count[0] = to - from;
+		if (source_read(x->src, &part, dtype,
+			r->dst + (size_t)((from - r->first) * r->elements) * dtype_size(dtype),
+			x->e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-int
-export_read(struct export *x, int tensor, int kind, int rank, void *dst)
+static int
+read_rows(struct export *x, const struct rows *r)
 {
-	const struct megatron_tensor *t = &x->map.tensor[tensor];
+	const struct megatron_tensor *t = &x->map.tensor[r->tensor];
 	const struct param *p = x->src->param;
 
-	memset(dst, 0, export_bytes(x, tensor, kind));
+	memset(r->dst, 0, (size_t)(r->count * r->elements) * dtype_size(export_dtype(x, r->kind)));
 	for (int i = t->first; i < x->src->count && p[i].layer == t->layer; i++)
-		if (x->map.rows[i].tensor == tensor && read_param(x, i, kind, rank, dst) < 0)
+		if (x->map.rows[i].tensor == r->tensor && read_param(x, i, r) < 0)
 			return -1;
 	return 0;
 }
 
-/* which: tensor, kind, rank. */
 int
-export_put(struct export *x, struct torchzip_writer *w, const int which[3])
+export_put(struct export *x, struct torchzip_writer *w, const struct export_part *part)
 {
-	uint64_t n = export_bytes(x, which[0], which[1]);
-	void *bytes = mem_alloc(n, 1);
-	int rc = export_read(x, which[0], which[1], which[2], bytes);
+	const struct megatron_tensor *t = &x->map.tensor[part->tensor];
+	int64_t shape[SLICE_DIMS], rows, end, most;
+	struct rows r = { part->tensor, part->kind, part->rank, .elements = 1 };
+	size_t row;
+	int rc = 0;
 
-	if (rc == 0)
-		torchzip_put(w, bytes, n);
-	free(bytes);
+	megatron_rank_shape(t, x->o->layout.tensor_model_parallel_size, shape);
+	for (int d = 1; d < t->ndim; d++)
+		r.elements *= shape[d];
+	row = (size_t)r.elements * dtype_size(export_dtype(x, part->kind));
+	rows = shape[0] / part->blocks;
+	most = int64_max(1, WINDOW_BYTES / (int64_t)int64_max((int64_t)row, 1));
+	r.first = part->block * rows;
+	end = r.first + rows;
+	r.dst = mem_alloc((size_t)int64_min(most, rows), row);
+	for (; r.first < end && rc == 0; r.first += r.count) {
+		r.count = int64_min(most, end - r.first);
+		rc = read_rows(x, &r);
+		if (rc == 0)
+			torchzip_put(w, r.dst, (size_t)r.count * row);
+	}
+	free(r.dst);
 	return rc;
 }
 

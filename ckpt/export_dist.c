@@ -329,8 +329,7 @@ put_part(struct dist_file *f, const char *name, int tensor, int kind, int rank)
 	const struct megatron_tensor *t = &x->map.tensor[tensor];
 	enum dtype dtype = export_dtype(x, kind);
 	uint64_t n = export_bytes(x, tensor, kind) / (uint64_t)t->blocks;
-	char *bytes = mem_alloc(n, (size_t)t->blocks);
-	int rc = export_read(x, tensor, kind, rank, bytes);
+	int rc = 0;
 
 	for (int block = 0; block < t->blocks && rc == 0; block++) {
 		struct slice box = chunk_box(x, t, rank, block);
@@ -342,12 +341,15 @@ put_part(struct dist_file *f, const char *name, int tensor, int kind, int rank)
 		pickle_end(&pickle);
 		w = torchzip_begin(f->out.f, "archive", &pickle);
 		torchzip_storage(w, n);
-		torchzip_put(w, bytes + (uint64_t)block * n, n);
+		rc =
+		    export_put(x, w, &(struct export_part){ tensor, kind, rank, block, t->blocks });
 		put_chunk(&f->names, &box);
-		put_place(f, name, box.ndim, box.start, torchzip_end(w));
+		if (rc == 0)
+			put_place(f, name, box.ndim, box.start, torchzip_end(w));
+		else
+			torchzip_abort(w);
 		str_release(&pickle);
 	}
-	free(bytes);
 	return rc;
 }
 

@@ -36,12 +36,14 @@ bool export_has(const struct export *x, int kind);
 enum dtype export_dtype(const struct export *x, int kind);
 /* "exp_avg" */
 const char *export_state(const struct export *x, int kind);
-/* The part of tensor `tensor` that a tensor rank of so many has, dense into dst; padding is 0. */
-int export_read(struct export *x, int tensor, int kind, int rank, void *dst);
-/* Bytes of that part. */
+/* Bytes of the part of a tensor that a tensor rank has. */
 uint64_t export_bytes(const struct export *x, int tensor, int kind);
-/* The same as the next bytes of a storage. */
-int export_put(struct export *x, struct torchzip_writer *w, const int which[3]);
+/* Such a part; with blocks above 1, one of so many equal ranges of its rows. */
+struct export_part {
+	int tensor, kind, rank, block, blocks;
+};
+/* Writes it as the next bytes of a storage, dense, padding as 0; a few MiB of it at a time. */
+int export_put(struct export *x, struct torchzip_writer *w, const struct export_part *part);
 
 /* --- export_args.c ---------------------------------------------------------------------------- */
 

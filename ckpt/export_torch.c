@@ -283,11 +283,11 @@ write_model(struct rank_file *f)
 		return -1;
 	w = torchzip_begin(out.f, "archive", &f->pickle);
 	for (int i = 0; i < f->num_storages && rc == 0; i++) {
-		const int which[3] = { f->item[f->storage[i].item].tensor, f->storage[i].kind,
-			f->tensor_rank };
+		const struct export_part part = { f->item[f->storage[i].item].tensor,
+			f->storage[i].kind, f->tensor_rank, 0, 1 };
 
-		torchzip_storage(w, export_bytes(x, which[0], which[1]));
-		rc = export_put(x, w, which);
+		torchzip_storage(w, export_bytes(x, part.tensor, part.kind));
+		rc = export_put(x, w, &part);
 	}
 	return finish_file(x, &out, w, rc);
 }
@@ -346,13 +346,13 @@ put_flat(const struct rank_file *f, const struct flat *b, int kind, struct torch
 
 	torchzip_storage(w, (uint64_t)b->length * 4);
 	for (int i = 0; i <= b->count; i++) {
-		const int which[3] = { i < b->count ? f->item[b->item[i]].tensor : 0, kind,
-			f->tensor_rank };
+		const struct export_part part = { i < b->count ? f->item[b->item[i]].tensor : 0,
+			kind, f->tensor_rank, 0, 1 };
 		int64_t next = i < b->count ? b->start[i] : b->length;
 
 		for (; at < next; at += next - at < 4096 ? next - at : 4096)
 			torchzip_put(w, zeros, (size_t)(next - at < 4096 ? next - at : 4096) * 4);
-		if (i < b->count && export_put(f->x, w, which) < 0)
+		if (i < b->count && export_put(f->x, w, &part) < 0)
 			return -1;
 		at = i < b->count ? b->end[i] : at;
 	}

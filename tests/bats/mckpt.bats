@@ -393,7 +393,7 @@ there_and_back()
 		mckpt export scaled there
 	[ ! -e there ]
 	printf x >there
-	fails 1 "mckpt: 'there' exists and is not a directory" mckpt export ck there
+	fails 1 "mckpt: 'there' exists and is not a directory" mckpt export -q ck there
 	fails 2 "mckpt: --to hf: must be one of torch, torch_dist" mckpt export --to hf ck out
 	ulimit -f 64
 	trap '' XFSZ

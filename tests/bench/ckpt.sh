@@ -5,7 +5,7 @@
 # LAYERS (default 8: 5.6 GB) of Llama 3 8B in BF16. Every command reads files that are not in the
 # file cache and ends with a sync; it takes turns with cp --sparse=never, ROUNDS (default 3) times.
 # The figures are MB of input per second at the median, of both, and the range of the command's;
-# and the command's peak resident memory. B is the build directory; WHERE (default: the directory it
+# the least processor time of both, seconds a GB; and the command's peak resident memory. B is the build directory; WHERE (default: the directory it
 # is started in) takes four copies of the model. ONLY=WORD leaves out commands that do not begin
 # so. Run it on a quiet machine.
 set -eu
@@ -34,13 +34,13 @@ cold()
 	find "$1" -type f -exec dd if={} iflag=nocache count=0 status=none ';'
 }
 
-# took SRC COMMAND...: its milliseconds with the final sync, and its peak KB
+# took SRC COMMAND...: its milliseconds with the final sync, those of processors, and its peak KB
 took()
 {
 	cold "$1"
 	shift
 	rm -rf out
-	"$B/tests/bench/usage" sh -c '"$@" && sync' - "$@" | cut -f 1,3
+	"$B/tests/bench/usage" sh -c '"$@" && sync' - "$@"
 }
 
 # against_cp SRC NAME COMMAND...: ROUNDS turns of the command, which writes `out`, and of cp
@@ -56,17 +56,20 @@ against_cp()
 		echo "cp $(took "$src" cp -r --sparse=never "$src" out)"
 	done >turns
 	figures=$(awk -v mb="$mb" '
-		$1 == "own" && $3 > peak { peak = $3 }
-		{ print $1, 1000 * mb / $2, int(peak / 1024) }' turns | sort -k 1,1 -k 2,2g |
-		awk '{ n[$1]++; v[$1, n[$1]] = $2; if ($3 > peak) peak = $3 }
+		{ print $1, 1000 * mb / $2, $3 / mb, $1 == "own" ? int($4 / 1024) : 0 }' turns |
+		sort -k 1,1 -k 2,2g | awk '
+		{ n[$1]++; v[$1, n[$1]] = $2; if ($4 > peak) peak = $4 }
+		!($1 in cpu) || $3 < cpu[$1] { cpu[$1] = $3 }
 		END {
 			m = int((n["own"] + 1) / 2)
-			printf "%.0f\t%.0f\t%.0f to %.0f\t%d\n", v["own", m], v["cp", m],
-				v["own", 1], v["own", n["own"]], peak
+			printf "%.0f\t%.0f\t%.0f to %.0f\t%d\t%.2f against %.2f\n", v["own", m],
+				v["cp", m], v["own", 1], v["own", n["own"]], peak, cpu["own"],
+				cpu["cp"]
 		}')
 	record "$name of $(basename "$src"), $LAYERS layers of 8B, $(printf %.1f "$(echo "$mb" |
 		awk '{ print $1 / 1000 }')") GB, cold, with sync, MB/s (range $(echo "$figures" |
-		cut -f 3)), peak $(echo "$figures" | cut -f 4) MiB; peer: cp --sparse=never" \
+		cut -f 3)), CPU s/GB $(echo "$figures" | cut -f 5), peak $(echo "$figures" |
+		cut -f 4) MiB; peer: cp --sparse=never" \
 		"$(echo "$figures" | cut -f 1)" "$(echo "$figures" | cut -f 2)"
 }
 
@@ -76,5 +79,7 @@ against_cp hf "mckpt verify" mckpt verify hf
 mckpt import hf ck
 against_cp ck "mckpt reshard" mckpt reshard ck out
 against_cp ck "mckpt reshard to 4 tensor ranks" mckpt reshard ck out --tensor-model-parallel-size 4
+against_cp ck "mckpt cast" mckpt cast -q --dtype fp16 ck out
+against_cp ck "mckpt export" mckpt export -q ck out
 against_cp ck "mckpt verify" mckpt verify ck
 against_cp ck "mexport" mexport -q ck out
