@@ -13,19 +13,7 @@ trap clean EXIT
 trap 'exit 1' INT TERM
 cd "$dir" || exit 1
 
-cat >tiny.conf <<-END
-	num-layers 2
-	hidden-size 32
-	num-attention-heads 4
-	vocab-size 100
-	seq-length 16
-	global-batch-size 4
-	lr 1e-3
-	eval-iters 0
-	log-interval 1
-	num-threads 1
-	mock-data
-END
+{ cat "$TOP/tests/tiny.conf" && echo mock-data; } >tiny.conf
 
 # fail TEXT: says what was expected and what the last command said
 fail()

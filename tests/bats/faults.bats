@@ -63,20 +63,7 @@ setup()
 {
 	export PATH="$B/tests/faulty:$PATH"
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || exit
-	cat >tiny.conf <<-END
-		num-layers 2
-		hidden-size 32
-		num-attention-heads 4
-		vocab-size 100
-		seq-length 16
-		global-batch-size 4
-		train-iters 4
-		lr 1e-3
-		eval-iters 0
-		log-interval 1
-		num-threads 1
-		mock-data
-	END
+	{ cat "$TOP/tests/tiny.conf" && printf '%s\n' 'train-iters 4' mock-data; } >tiny.conf
 }
 
 @test "a fault is one of a list, of a rank of the run" {

@@ -23,20 +23,7 @@ setup()
 	# One process alone needs no daemon of Open MPI's: it starts sooner.
 	export OMPI_MCA_ess_singleton_isolated=1
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || exit
-	cat >tiny.conf <<-END
-		num-layers 2
-		hidden-size 32
-		num-attention-heads 4
-		vocab-size 100
-		seq-length 16
-		micro-batch-size 2
-		global-batch-size 4
-		train-iters 4
-		lr 1e-3
-		eval-iters 0
-		log-interval 1
-		num-threads 1
-	END
+	{ cat "$TOP/tests/tiny.conf" && printf '%s\n' 'micro-batch-size 2' 'train-iters 4'; } >tiny.conf
 	ids=$BATS_FILE_TMPDIR/ids_text_document
 	first=$BATS_FILE_TMPDIR/first_text_document
 }
@@ -824,7 +811,7 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	run -0 bash -c "timeout 10 mtrain -q --config tiny.conf --dry-run --world-size 1048576 --num-layers 16 \
 		--num-attention-heads 8 --tensor-model-parallel-size 8 \
 		--pipeline-model-parallel-size 16 --global-batch-size 16384 |
-		cut -f 3,5- | sort -u | wc -l"
+		cut -f 5- | sort -u | wc -l"
 	[ "$output" = 17 ]
 }
 
@@ -833,14 +820,18 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 		--tensor-model-parallel-size 2 --save S --data-path none
 	[ "$status" = 0 ] && [ -z "$stderr" ]
 	[ "${#lines[@]}" = 5 ]
-	[ "${lines[0]}" = "$(printf 'rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_bytes\thost_bytes')" ]
-	awk 'NR > 1 && $5 + $6 + $7 + $8 != $9 { exit 1 }' <<<"$output"
+	[ "${lines[0]}" = "$(printf 'rank\ttp\tcp\tdp\tpp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_bytes\thost_bytes')" ]
+	awk 'NR > 1 && $6 + $7 + $8 + $9 != $10 { exit 1 }' <<<"$output"
 	[ "$(ls)" = tiny.conf ]
-	awk 'NR > 1 && $10 != 0 { exit 1 }' <<<"$output"
-	mtrain -q --config tiny.conf --dry-run | cut -f -9 >without
+	mtrain -q --config tiny.conf --dry-run --world-size 4 --context-parallel-size 2 \
+		--pipeline-model-parallel-size 2 --cp-comm-type all_gather | cut -f -5 >ranks
+	printf '%s\t%s\t%s\t%s\t%s\n' rank tp cp dp pp 0 0 0 0 0 1 0 1 0 0 2 0 0 0 1 3 0 1 0 1 |
+		cmp - ranks
+	awk 'NR > 1 && $11 != 0 { exit 1 }' <<<"$output"
+	mtrain -q --config tiny.conf --dry-run | cut -f -10 >without
 	mtrain -q --config tiny.conf --dry-run --ema-decay 0.9 >with
-	cut -f -9 with | cmp - without
-	awk 'NR > 1 && $10 < $5 / 4 { exit 1 }' with
+	cut -f -10 with | cmp - without
+	awk 'NR > 1 && $11 < $6 / 4 { exit 1 }' with
 	run env SLURM_NTASKS=4 mtrain -q --config tiny.conf --dry-run --world-size 2
 	[ "$status" = 0 ]
 }
@@ -849,7 +840,7 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	saved()
 	{
 		mtrain -q --config tiny.conf --mock-data --dry-run --eval-global-batch-size 8 "$@" |
-			awk 'NR == 2 { print $6 }'
+			awk 'NR == 2 { print $7 }'
 	}
 	[ "$(saved)" = "$(saved --eval-micro-batch-size 1)" ]
 	[ "$(saved --eval-micro-batch-size 8)" = "$(saved --micro-batch-size 8 --global-batch-size 8)" ]

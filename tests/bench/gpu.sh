@@ -128,7 +128,7 @@ for name; do
 	first=$(sed -n '1s/.*"time": \([0-9.]*\).*/\1/p' metrics.jsonl)
 	# shellcheck disable=SC2046,SC2086
 	planned=$(mtrain $(cat options) $run --train-iters 1 --dry-run 2>err |
-		awk -F '\t' 'NR == 2 { print $9 }')
+		awk -F '\t' 'NR == 2 { print $10 }')
 	gemm=$(sed -n '1s/.*measured: \([0-9.]*\) TFLOP.*/\1/p' profile.tsv)
 	"$B/tests/bench/ceiling" "$name" >ceiling.tsv
 	[ -z "$profile" ] || cp ceiling.tsv "$OUT/$name.ceiling.tsv"

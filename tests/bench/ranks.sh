@@ -67,7 +67,7 @@ train()
 	bin=$1 steps=$2
 	shift 2
 	planned=$("$bin/mtrain" "$@" --train-iters 1 --dry-run --world-size "$ranks" 2>err |
-		awk -F '\t' 'NR == 2 { print $NF }')
+		awk -F '\t' 'NR == 2 { print $10 }')
 	before=$(used)
 	rm -f metrics.jsonl
 	mpirun -np "$ranks" "$bin/mtrain" "$@" --train-iters "$steps" \

@@ -8,7 +8,7 @@ steps="--mock-data --train-iters 4 --lr 1e-4"
 # arenas DRY RANK: parameters, saved and scratch bytes of a rank
 arenas()
 {
-	awk -F '\t' -v rank="$2" '$1 == rank { print $5, $6, $7 }' "$1"
+	awk -F '\t' -v rank="$2" '$1 == rank { print $6, $7, $8 }' "$1"
 }
 
 # taken LOG RANK: the same three as the rank says them
@@ -86,7 +86,7 @@ large="--num-layers 2 --hidden-size 256 --num-attention-heads 4 --vocab-size 160
 small=$(watched $model $steps $(layout 2 1))
 peak=$(watched $large)
 mtrain $large --dry-run --world-size 2 >plan.tsv 2>log
-planned=$(awk -F '\t' '$1 == 0 { print $9 }' plan.tsv)
+planned=$(awk -F '\t' '$1 == 0 { print $10 }' plan.tsv)
 echo "$peak $small $planned" | awk '{ exit !($1 - $2 < $3 * 1.05 + 8e6 && $1 > $2) }' ||
 	fail "the process grew by $((peak - small)) bytes, planned were $planned"
 echo "a run planned at $planned bytes: its resident memory peaks $((peak - small)) bytes \

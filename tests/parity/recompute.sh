@@ -8,7 +8,7 @@ steps="--mock-data --train-iters 4 --lr 1e-3"
 saved()
 {
 	mtrain $model $steps "$@" --dry-run >plan.tsv 2>log || fail "--dry-run $*"
-	awk -F '\t' '$1 == 0 { print $6 }' plan.tsv
+	awk -F '\t' '$1 == 0 { print $7 }' plan.tsv
 }
 
 # same NAME RANKS LAYOUT OPTION...: each way to recompute against none: losses, norms and the

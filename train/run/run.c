@@ -80,10 +80,11 @@ threads(const struct train_config *c, struct comm *world)
 static void
 row(const struct memory_plan *m, int64_t rank, const int coord[AX_COUNT], uint64_t other)
 {
-	printf("%lld\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n", (long long)rank,
-	    coord[AX_TP], coord[AX_PP], coord[AX_DP], (unsigned long long)m->arena[ARENA_PARAMS],
-	    (unsigned long long)m->arena[ARENA_SAVED], (unsigned long long)m->arena[ARENA_SCRATCH],
-	    (unsigned long long)other, (unsigned long long)(memory_total(m) + other),
+	printf("%lld\t%d\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n", (long long)rank,
+	    coord[AX_TP], coord[AX_CP], coord[AX_DP], coord[AX_PP],
+	    (unsigned long long)m->arena[ARENA_PARAMS], (unsigned long long)m->arena[ARENA_SAVED],
+	    (unsigned long long)m->arena[ARENA_SCRATCH], (unsigned long long)other,
+	    (unsigned long long)(memory_total(m) + other),
 	    (unsigned long long)m->arena[ARENA_HOST]);
 }
 
@@ -114,8 +115,8 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 	int64_t stages = c->plan.layout.pipeline_model_parallel_size;
 	struct memory_plan *of = mem_zalloc((size_t)stages, sizeof *of);
 
-	printf("rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_"
-	       "bytes\thost_bytes\n");
+	printf("rank\ttp\tcp\tdp\tpp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\t"
+	       "total_bytes\thost_bytes\n");
 	for (int64_t rank = 0; rank < world_size; rank++) {
 		int coord[AX_COUNT];
 		struct memory_plan *m;
