@@ -111,13 +111,18 @@ grep -q '^fp8.amax_history	F32	24,1024	' S/iter_0000004/manifest.tsv ||
 
 # The model of 8 copies has the loss of the one that they are copies of, in bf16.
 expect 0 mckpt upcycle --num-experts 8 D E
-first=$(sed -n 's/.* iteration        1\/.*lm loss: \([^ ]*\).*/\1/p' log.dense)
+# first_loss LOG: of iteration 1
+first_loss()
+{
+	sed -n 's/.* iteration        1\/.*lm loss: \([^ ]*\).*/\1/p' "$1"
+}
+dense=$(first_loss log.dense)
 small="$small $experts --load E --save X"
 tanuki expect 0 mpirun -np 2 mtrain
 said "iteration        4/       4 | consumed samples:           32"
 grep -q 'load_balancing_loss: 1\.' out || fail "the load of experts is not balanced at the start"
-sed -n 's/.* iteration        1\/.*lm loss: \([^ ]*\).*/\1/p' out | awk -v dense="$first" '
-	{ d = $1 / dense - 1; exit !(d < 1e-3 && d > -1e-3) }' || fail "the first loss is not $first"
+first_loss out | awk -v dense="$dense" '{ d = $1 / dense - 1; exit !(d < 1e-3 && d > -1e-3) }' ||
+	fail "the first loss is not $dense"
 expect 0 mexport -q X hf
 grep -q '"model_type": "mixtral"' hf/config.json || fail "not exported as Mixtral"
 
