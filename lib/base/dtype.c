@@ -157,23 +157,30 @@ dtype_f32_from_bf16(uint16_t x)
 	return float_of((uint32_t)x << 16);
 }
 
+/* One of two by a mask: a condition would become a branch, and loops with it are not vectorised. */
+static uint32_t
+pick(bool first, uint32_t a, uint32_t b)
+{
+	uint32_t mask = 0u - first;
+
+	return (a & mask) | (b & ~mask);
+}
+
 /*
- * The exponent is moved from bias 127 to 15 by a subtraction; overflow goes to infinity as IEEE 754
- * has it, and NaN stays NaN with the upper bits of its payload.
+ * The exponent is moved from bias 127 to 15 by a subtraction; below 2^-14 the float adder rounds at
+ * the place of the last subnormal bit, 2^-24; 65520 and above overflow to infinity as IEEE 754 has
+ * it, and NaN stays NaN with the upper bits of its payload.
  */
 uint16_t
 dtype_f16_from_f32(float x)
 {
 	uint32_t u = bits_of(x), sign = u >> 16 & 0x8000, m = u & 0x7fffffffu;
+	uint32_t normal = (m - 0x38000000u + 0xfffu + (m >> 13 & 1)) >> 13;
+	uint32_t subnormal = bits_of(float_of(m) + 0.5f) - bits_of(0.5f);
+	uint32_t finite = pick(m < 0x38800000u, subnormal, normal);
+	uint32_t number = pick(m >= 0x477ff000u, 0x7c00, finite);
 
-	if (m > 0x7f800000u)
-		return (uint16_t)(sign | 0x7e00 | (m >> 13 & 0x3ff));
-	if (m >= 0x477ff000u) /* 65520 and above round to infinity */
-		return (uint16_t)(sign | 0x7c00);
-	/* Below 2^-14 the float adder rounds at the place of the last subnormal bit, 2^-24. */
-	if (m < 0x38800000u)
-		return (uint16_t)(sign | (bits_of(float_of(m) + 0.5f) - bits_of(0.5f)));
-	return (uint16_t)(sign | (m - 0x38000000u + 0xfffu + (m >> 13 & 1)) >> 13);
+	return (uint16_t)(sign | pick(m > 0x7f800000u, 0x7e00 | (m >> 13 & 0x3ff), number));
 }
 
 /* Exact. Subnormals of fp16 are normal floats; a multiplication by 2^-24 scales them. */
@@ -181,12 +188,10 @@ float
 dtype_f32_from_f16(uint16_t x)
 {
 	uint32_t sign = (uint32_t)(x & 0x8000) << 16, m = x & 0x7fffu;
+	uint32_t normal = (m << 13) + 0x38000000u, subnormal = bits_of((float)(int)m * 0x1p-24f);
+	uint32_t finite = pick(m >= 0x400, normal, subnormal);
 
-	if (m >= 0x7c00)
-		return float_of(sign | 0x7f800000u | (m & 0x3ff) << 13);
-	if (m >= 0x400)
-		return float_of(sign | ((m << 13) + 0x38000000u));
-	return float_of(sign | bits_of((float)m * 0x1p-24f));
+	return float_of(sign | pick(m >= 0x7c00, 0x7f800000u | (m & 0x3ff) << 13, finite));
 }
 
 /* A format of 8 bits: of the fraction, what is added to its exponents to give those of floats, and
@@ -475,14 +480,56 @@ count_masked(const unsigned char *src, size_t size, uint64_t exponent, int64_t c
 	return found;
 }
 
+/* The same for what whole models are of. Counters are as wide as the numbers and so many at a time
+ * that none overflows, for which the loop is vectorised. */
+static int64_t
+count_masked16(const unsigned char *src, uint16_t exponent, int64_t count)
+{
+	int64_t found = 0, n;
+
+	for (; count > 0; count -= n, src += 2 * n) {
+		uint16_t some = 0;
+
+		n = count < INT16_MAX ? count : INT16_MAX;
+		for (int64_t i = 0; i < n; i++) {
+			uint16_t v;
+
+			memcpy(&v, src + 2 * i, 2);
+			some = (uint16_t)(some + ((v & exponent) == exponent));
+		}
+		found += some;
+	}
+	return found;
+}
+
+static int64_t
+count_masked32(const unsigned char *src, uint32_t exponent, int64_t count)
+{
+	int64_t found = 0, n;
+
+	for (; count > 0; count -= n, src += 4 * n) {
+		uint32_t some = 0;
+
+		n = count < INT32_MAX ? count : INT32_MAX;
+		for (int64_t i = 0; i < n; i++) {
+			uint32_t v;
+
+			memcpy(&v, src + 4 * i, 4);
+			some += (v & exponent) == exponent;
+		}
+		found += some;
+	}
+	return found;
+}
+
 int64_t
 dtype_count_nonfinite(const void *src, enum dtype t, int64_t count)
 {
 	switch (t) {
 	case DTYPE_F64: return count_masked(src, 8, 0x7ff0000000000000, count);
-	case DTYPE_F32: return count_masked(src, 4, 0x7f800000, count);
-	case DTYPE_BF16: return count_masked(src, 2, 0x7f80, count);
-	case DTYPE_F16: return count_masked(src, 2, 0x7c00, count);
+	case DTYPE_F32: return count_masked32(src, 0x7f800000, count);
+	case DTYPE_BF16: return count_masked16(src, 0x7f80, count);
+	case DTYPE_F16: return count_masked16(src, 0x7c00, count);
 	case DTYPE_F8_E4M3: return count_masked(src, 1, 0x7f, count);
 	case DTYPE_F8_E5M2: return count_masked(src, 1, 0x7c, count);
 	default: return 0;

@@ -5,9 +5,9 @@
 # LAYERS (default 8: 5.6 GB) of Llama 3 8B in BF16. Every command reads files that are not in the
 # file cache and ends with a sync; it takes turns with cp --sparse=never, ROUNDS (default 3) times.
 # The figures are MB of input per second at the median, of both, and the range of the command's;
-# the least processor time of both, seconds a GB; and the command's peak resident memory. B is the build directory; WHERE (default: the directory it
-# is started in) takes four copies of the model. ONLY=WORD leaves out commands that do not begin
-# so. Run it on a quiet machine.
+# the least processor time of both, seconds a GB; and the command's peak resident memory. B is the
+# build directory; WHERE (default: the directory it is started in) takes four copies of the model.
+# ONLY=WORD leaves out commands that do not begin so. Run it on a quiet machine.
 set -eu
 : "${B:=build}" "${WHERE:=.}" "${LAYERS:=8}" "${ROUNDS:=3}" "${ONLY:=}"
 B=$(cd "$B" && pwd)

@@ -296,6 +296,29 @@ test_dtype(void)
 	CHECK(dtype_from_name("bfloat16") == DTYPE_BF16 && dtype_from_name("x") == DTYPE_NONE);
 }
 
+/* What lies between two neighbours in fp16 goes to the nearer one, halfway to the even one. */
+static void
+test_f16_rounding(void)
+{
+	const uint32_t nan_bits = 0xffc02000;
+	float nan;
+
+	for (uint32_t u = 0; u < 0x7bff; u++) {
+		float a = dtype_f32_from_f16((uint16_t)u),
+		      b = dtype_f32_from_f16((uint16_t)(u + 1)), middle = (a + b) / 2;
+		bool right = dtype_f16_from_f32(middle) == u + u % 2 &&
+		    dtype_f16_from_f32(nextafterf(middle, 0)) == u &&
+		    dtype_f16_from_f32(nextafterf(middle, b)) == u + 1 &&
+		    dtype_f16_from_f32(-middle) == (0x8000 | (u + u % 2));
+
+		if (!right)
+			CHECK(!"f16 rounding");
+	}
+	memcpy(&nan, &nan_bits, 4);
+	CHECK(dtype_f16_from_f32(nan) == 0xfe01);
+	CHECK(dtype_f16_from_f32(-INFINITY) == 0xfc00 && dtype_f16_from_f32(1e30f) == 0x7c00);
+}
+
 /* A weight and its remainder make the float that they came from; of ties, one way only. */
 static void
 test_remainders(void)
@@ -324,6 +347,7 @@ test_nonfinite(void)
 {
 	static const enum dtype types[] = { DTYPE_F64, DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
 	const double values[] = { 0, -1e-9, INFINITY, 60000, -INFINITY, 1, NAN, 2 };
+	static unsigned char many[140000];
 
 	for (size_t i = 0; i < 4; i++) {
 		char bytes[65];
@@ -333,6 +357,9 @@ test_nonfinite(void)
 		CHECK(dtype_count_nonfinite(bytes + 1, types[i], 2) == 0);
 	}
 	CHECK(dtype_count_nonfinite("\377\377\377\377", DTYPE_U8, 4) == 0);
+	memset(many, 0xff, sizeof many);
+	CHECK(dtype_count_nonfinite(many, DTYPE_BF16, 70000) == 70000);
+	CHECK(dtype_count_nonfinite(many, DTYPE_F32, 35000) == 35000);
 }
 
 /* Numbers are compared, not their bits. */
@@ -485,6 +512,7 @@ main(void)
 	test_json_numbers();
 	test_dtype();
 	test_same();
+	test_f16_rounding();
 	test_remainders();
 	test_nonfinite();
 	test_pool();
