@@ -22,6 +22,10 @@
 
 enum { WARM_CALLS = 2, PASSES = 2 };
 
+/* Stages in chunks may have a kind for each pass of a step, and a recording takes memory of the
+ * device that no plan counts. */
+enum { RECORDINGS_MAX = 256 };
+
 /* One kind of call. */
 struct recording {
 	struct recorded *graph; /* NULL: none yet */
@@ -35,7 +39,8 @@ struct replay {
 	const struct engine *e;
 	struct recording *kind; /* [place][PASSES][legs][training][accumulate] */
 	int num_kinds, legs;    /* legs: of the pass that has most */
-	bool off;               /* the device has not recorded a leg: it is not tried again */
+	int recordings;
+	bool off; /* the device has not recorded a leg: it is not tried again */
 };
 
 /* The index of a pass's chunk, slot, batch and link, or of none of them. */
@@ -151,9 +156,10 @@ recording_of(struct replay *r, struct step *s, const struct moves *of, const str
 
 	if (k->graph)
 		return k->token_scale == s->e->token_scale ? k : NULL;
-	if (r->off || k->runs++ < WARM_CALLS)
+	if (r->off || k->runs++ < WARM_CALLS || r->recordings == RECORDINGS_MAX)
 		return NULL;
 	r->off = !record(k, s, of, leg);
+	r->recordings += !r->off;
 	return r->off ? NULL : k;
 }
 
