@@ -261,8 +261,8 @@ speed(const struct candidate *c, const struct search_input *in)
 void
 search_print(const struct search *s, const struct search_input *in, int64_t top, FILE *f)
 {
-	fputs("rank\ttp\tpp\tdp\tmicro_batch_size\tnum_microbatches\tsharding\tmemory_"
-	      "gib\tfit\tseconds\t"
+	fputs("rank\ttp\tcp\tdp\tpp\tmicro_batch_size\tnum_microbatches\tsharding\t"
+	      "memory_gib\tfit\tseconds\t"
 	      "tokens_per_second\tcompute\ttp_share\tbubble\tdp_share\tmemory_bound\tother\t"
 	      "cp_share\tchunks\n",
 	    f);
@@ -270,12 +270,14 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 		const struct candidate *c = &s->item[i];
 		const struct step_time *t = &c->time;
 
-		fprintf(f, "%d\t%lld\t%lld\t%lld\t%lld\t%lld\t%s\t%.3f\t%s\t%.4g\t%.4g", i + 1,
-		    (long long)c->layout.tensor_model_parallel_size,
+		fprintf(f, "%d\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%s\t%.3f\t%s\t%.4g\t%.4g",
+		    i + 1, (long long)c->layout.tensor_model_parallel_size,
+		    (long long)c->layout.context_parallel_size,
+		    (long long)c->layout.data_parallel_size,
 		    (long long)c->layout.pipeline_model_parallel_size,
-		    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
-		    (long long)c->shape.num_microbatches, opt_shardings[c->shape.sharding],
-		    need(c, &in->hw) / gib, fit_names[c->fit], t->total, speed(c, in));
+		    (long long)c->shape.micro_batch_size, (long long)c->shape.num_microbatches,
+		    opt_shardings[c->shape.sharding], need(c, &in->hw) / gib, fit_names[c->fit],
+		    t->total, speed(c, in));
 		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\n",
 		    t->compute / t->total, t->tp / t->total, t->bubble / t->total, t->dp / t->total,
 		    t->memory / t->total, t->other / t->total, t->cp / t->total,

@@ -241,21 +241,21 @@ column()
 @test "search: the best plans, and a plan that check and mem accept" {
 	run -0 --separate-stderr mplan search --config 8b.conf --world-size 64 --gpu h200 \
 		--global-batch-size 512 -o plan.conf
-	[ "${lines[0]}" = "rank	tp	pp	dp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other	cp_share	chunks" ]
+	[ "${lines[0]}" = "rank	tp	cp	dp	pp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other	cp_share	chunks" ]
 	[ "${#lines[@]}" = 11 ]
 	[[ "$stderr" == "mplan: "*" legal layouts, "*" fit; the best (tensor "*") spends "*" % of a step on "*"; the next ("* ]]
 	# The shares of each row add up to 1.
-	column 12-18 <<<"$output" | awk '{ s = $1 + $2 + $3 + $4 + $5 + $6 + $7; if (s < 0.996 || s > 1.004) exit 1 }'
+	column 13-19 <<<"$output" | awk '{ s = $1 + $2 + $3 + $4 + $5 + $6 + $7; if (s < 0.996 || s > 1.004) exit 1 }'
 	[ "$(head -c 32 plan.conf)" = "# mplan search: 64 ranks of h200" ]
 	[ "$(grep -c . plan.conf)" -le 7 ]
 	first=${lines[1]}
 	run -0 mplan check --config 8b.conf --config plan.conf --world-size 64
-	[[ "$output" == "ok: 8030261248 parameters on 64 ranks: tensor $(cut -f 2 <<<"$first"), pipeline $(cut -f 3 <<<"$first"), data $(cut -f 4 <<<"$first"); "* ]]
+	[[ "$output" == "ok: 8030261248 parameters on 64 ranks: tensor $(cut -f 2 <<<"$first"), pipeline $(cut -f 5 <<<"$first"), data $(cut -f 4 <<<"$first"); "* ]]
 	# Its memory is that of mplan mem, plus the reserve for what is not the run's own.
 	bytes=$(mplan mem --config 8b.conf --config plan.conf --world-size 64 |
 		awk -F '\t' 'NR > 1 { print $10 - $9 }' |
 		sort -n | tail -n 1)
-	awk -v b="$bytes" -v g="$(cut -f 8 <<<"$first")" \
+	awk -v b="$bytes" -v g="$(cut -f 9 <<<"$first")" \
 		'BEGIN { d = b / 1073741824 + 1.5 - g; exit !(d < 0.001 && d > -0.001) }'
 }
 
@@ -264,7 +264,7 @@ column()
 		--global-batch-size 64 --context-parallel-size 4 --cp-comm-type a2a \
 		--tensor-model-parallel-size 2 --force -o plan.conf
 	[[ "$stderr" == "mplan: "*"the best (tensor 2, context 4, pipeline "* ]]
-	column 2,3,4,18 <<<"$output" | awk '$1 * 4 * $2 * $3 != 64 || $4 <= 0 { exit 1 }'
+	column 2-5,19 <<<"$output" | awk '$2 != 4 || $1 * $2 * $3 * $4 != 64 || $5 <= 0 { exit 1 }'
 	grep -qx 'context-parallel-size 4' plan.conf
 	run -0 mplan check -q --config 8b.conf --config plan.conf --world-size 64
 	[[ "$output" == "ok: 8030261248 parameters on 64 ranks: tensor 2, context 4, pipeline "* ]]
@@ -277,7 +277,7 @@ column()
 	search() { mplan search -q --config 8b.conf --global-batch-size 64 --gpu h100 "$@"; }
 	for what in no_shard optim optim_grads optim_grads_params; do
 		run -0 search --world-size 64 --data-parallel-sharding-strategy $what
-		[ "$(column 7 <<<"$output" | sort -u)" = $what ]
+		[ "$(column 8 <<<"$output" | sort -u)" = $what ]
 	done
 	run -0 search --world-size 8 --use-torch-fsdp2 --force -o plan.conf
 	grep -qx 'data-parallel-sharding-strategy optim_grads_params' plan.conf
@@ -285,7 +285,7 @@ column()
 	while read -r gb what; do
 		run -0 search --world-size 8 --tensor-model-parallel-size 1 --memory-gb "$gb" \
 			--pipeline-model-parallel-size 1 --micro-batch-size 1
-		[ "$(column 7 <<<"$output")" = "$what" ]
+		[ "$(column 8 <<<"$output")" = "$what" ]
 	done <<-END
 		70 optim
 		50 optim_grads
@@ -298,7 +298,7 @@ column()
 		--global-batch-size 512 --tensor-model-parallel-size 4 --micro-batch-size 2 \
 		--use-distributed-optimizer --top 3 -o plan.conf
 	[ "${#lines[@]}" -le 4 ]
-	[ "$(column 2,5,7 <<<"$output" | sort -u)" = "4	2	optim" ]
+	[ "$(column 2,6,8 <<<"$output" | sort -u)" = "4	2	optim" ]
 	cp plan.conf first.conf
 	refused 1 "mplan: 'plan.conf' exists; --force replaces it" \
 		mplan search --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 \
@@ -307,7 +307,7 @@ column()
 	run -0 mplan search -q --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 \
 		--pick 2 --force -o plan.conf
 	! cmp -s plan.conf first.conf
-	[ "$(grep '^pipeline' plan.conf)" = "pipeline-model-parallel-size $(column 3 <<<"$output" | sed -n 2p)" ]
+	[ "$(grep '^pipeline' plan.conf)" = "pipeline-model-parallel-size $(column 5 <<<"$output" | sed -n 2p)" ]
 	run -0 mplan search -q --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 \
 		--tensor-model-parallel-size 4 --sequence-parallel --force -o plan.conf
 	grep -qx sequence-parallel plan.conf
@@ -324,17 +324,17 @@ column()
 		--global-batch-size 64 --tensor-model-parallel-size 4 \
 		--pipeline-model-parallel-size 4 --micro-batch-size 1 "$@"; }
 	run -0 search -o plan.conf
-	[ "$(column 19 <<<"$output" | sort -nu | paste -s -d ' ')" = "1 2 4 8" ]
-	best=$(column 19 <<<"$output" | head -n 1)
+	[ "$(column 20 <<<"$output" | sort -nu | paste -s -d ' ')" = "1 2 4 8" ]
+	best=$(column 20 <<<"$output" | head -n 1)
 	[ "$best" -gt 1 ]
 	grep -qx "num-virtual-stages-per-pipeline-rank $best" plan.conf
 	run -0 mplan check -q --config 8b.conf --config plan.conf --world-size 64
 	run -0 search --num-virtual-stages-per-pipeline-rank 2 --force -o plan.conf
-	[ "$(column 19 <<<"$output" | sort -u)" = 2 ]
+	[ "$(column 20 <<<"$output" | sort -u)" = 2 ]
 	run -0 mplan check -q --config 8b.conf --config plan.conf --world-size 64 \
 		--num-virtual-stages-per-pipeline-rank 2
 	run -0 search --decoder-last-pipeline-num-layers 5
-	[ "$(column 19 <<<"$output" | sort -u)" = 1 ]
+	[ "$(column 20 <<<"$output" | sort -u)" = 1 ]
 }
 
 # 8 experts of an 8B model's size: 47 billion parameters, of which 13 take part in a token.
@@ -361,7 +361,7 @@ column()
 		mplan search --config 8b.conf --world-size 1 --gpu v100-16 --global-batch-size 1
 	run -0 --separate-stderr mplan search --config 8b.conf --world-size 1 --memory-gb 146 \
 		--reserve-gb 1 --global-batch-size 1
-	[ "$(column 9 <<<"$output")" = tight ]
+	[ "$(column 10 <<<"$output")" = tight ]
 	[[ "$stderr" == "mplan: 1 legal layouts, 1 fit; the best ("*") spends "*" % of a step on "* ]]
 	run -0 mplan search -q --config tiny.conf --world-size 2 --gpu cpu --global-batch-size 8 \
 		--tflops 0.1 --memory-bandwidth 20
