@@ -209,6 +209,13 @@ struct attention_grad {
 			     * on 256; or none, and then the fastest implementation may not serve */
 };
 
+/* The largest score of each head: max [n] real, none negative, becomes the larger of itself and
+ * scale q.k over all that a query sees, before softcapping. out, lse and v of fwd are not used. */
+struct attention_max {
+	struct attention fwd;
+	struct tensor max;
+};
+
 /* S and K of attention, and the position of its first query. */
 static inline int64_t
 attention_queries(const struct attention *a)
@@ -444,6 +451,7 @@ struct ops {
 	void (*rope)(struct stream *, const struct rope *);
 	void (*attention_fwd)(struct stream *, const struct attention *);
 	void (*attention_bwd)(struct stream *, const struct attention_grad *);
+	void (*attention_max)(struct stream *, const struct attention_max *);
 	void (*act_fwd)(
 	    struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
 	void (*act_bwd)(struct stream *, enum act_kind, const struct act_grad *);

@@ -38,6 +38,7 @@ static const struct buffer_row rank_rows[] = {
 	{ "window rotary table", BUF_WINDOW_ROPE, RUN, IF_WINDOW_ROPE, REAL, { D_SEQ, D_ROTARY },
 	    0 },
 	{ "scalars", BUF_SCALARS, RUN, ALWAYS, F64, { D_SCALARS, D_ONE }, 0 },
+	{ "largest scores", BUF_SCORES, RUN, IF_QK_CLIP, REAL, { D_SCORES, D_ONE }, 0 },
 	{ "average of weights", BUF_AVERAGE, HOST, IF_AVERAGE, REAL, { D_OWN, D_ONE }, 0 },
 	{ "ring to the host", BUF_RING, HOST, IF_AVERAGE, REAL, { D_RING, D_ONE }, 0 },
 	{ "hashes", BUF_HASHES, RUN, IF_HASHED, I64, { D_HASHES, D_ONE }, 0 },
@@ -198,6 +199,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_FP8_HISTORY:
 		return !s->forward_only && s->fp8.format != FP8_NONE &&
 		    s->fp8.recipe == FP8_DELAYED;
+	case IF_QK_CLIP: return !s->forward_only && s->qk_clip;
 	case IF_MATRICES: return !s->forward_only && s->rule && s->rule->matrix_states;
 	case IF_MATRICES_CUT:
 		return present(IF_MATRICES, c, l, s, pp) && l->tensor_model_parallel_size > 1;
@@ -536,6 +538,8 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_OWN_MATRICES] = m->own_matrices;
 	r->dim[D_OWN_OTHERS] = m->own_elements - m->own_matrices;
 	r->dim[D_RING] = 2 * ring_slot(m);
+	r->dim[D_SCORES] = r->model->num_layers * r->model->num_attention_heads /
+	    r->layout->tensor_model_parallel_size;
 	r->dim[D_MATRIX] = r->matrix;
 	r->dim[D_UPDATES] = r->matrix_share * r->layout->tensor_model_parallel_size;
 	r->dim[D_GRAM] = r->gram;

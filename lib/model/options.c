@@ -438,6 +438,7 @@ resolve_shape(
 	s->reset_attention_mask = o->reset_attention_mask;
 	s->rule = &optim_rules[o->optimizer];
 	s->averaged = o->ema_decay > 0;
+	s->qk_clip = o->qk_clip;
 	if (s->seq_length < 1)
 		return err_set(e, "--seq-length: is needed");
 	if ((plan->model.position == POSITION_LEARNED || opt_given(p, "max-position-embeddings")) &&
@@ -530,6 +531,23 @@ note_stream(const struct train_shape *s, struct str *notes)
 		    "--fp32-residual-connection: changes nothing without --bf16 or --fp16\n");
 }
 
+/* Scores have to be products of what the weights give, of positions that one rank holds, and kept
+ * until a pass is over. */
+static int
+check_clip(const struct run_plan *plan, struct err *e)
+{
+	const struct train_shape *s = &plan->shape;
+	const char *other = plan->model.qk_layernorm     ? "--qk-layernorm"
+	    : plan->model.qkv_bias                       ? "biases of q and k"
+	    : plan->layout.context_parallel_size > 1     ? "--context-parallel-size"
+	    : s->reset_attention_mask                    ? "--reset-attention-mask"
+	    : s->recompute.granularity == RECOMPUTE_FULL ? "--recompute-granularity full"
+	    : s->optim.remainders ? "--use-precision-aware-optimizer and --bf16"
+				  : NULL;
+
+	return s->qk_clip && other ? err_set(e, "--qk-clip: is not built with %s", other) : 0;
+}
+
 /* A block without a norm of its input reads the residual stream as it is. */
 static int
 check_stream(const struct run_plan *plan, struct err *e)
@@ -584,6 +602,8 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	if (optim_types_resolve(&o->optim_types, &plan->layout, &plan->shape, notes, e) < 0)
 		return -1;
 	if (fp8_resolve(p, &o->fp8, &plan->model, &plan->layout, &plan->shape, notes, e) < 0)
+		return -1;
+	if (check_clip(plan, e) < 0)
 		return -1;
 	note_modules(&plan->shape.recompute, notes);
 	note_stream(&plan->shape, notes);

@@ -31,7 +31,7 @@ struct run_options {
 	int64_t micro_batch_size, global_batch_size;
 	struct opt_list rampup_batch_size;
 	const char *step_batch_size_schedule;
-	bool bf16, fp16, fp64, fp32_residual_connection;
+	bool bf16, fp16, fp64, fp32_residual_connection, qk_clip;
 	int optimizer;
 	double ema_decay;
 	struct optim_type_options optim_types;
@@ -167,6 +167,9 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	FP8_OPTS(S, M.fp8), \
 	RUN_CHOICE(S, M, "optimizer", optimizer, optim_rule_names, "adam", "update rule"), \
 	OPTIM_TYPE_OPTS(S, M.optim_types), \
+	RUN_FLAG(S, M, "qk-clip", qk_clip, \
+	         "after an update, q and k of groups of heads whose scores have become large " \
+	         "shrink; scores are those of a step's first sample"), \
 	{ .name = "ema-decay", .type = OPT_NUMBER, .off = offsetof(S, M.ema_decay), \
 	  .max = 0.9999999999, .def = "0", \
 	  .help = "keep an exponential moving average of the master weights in host memory and " \

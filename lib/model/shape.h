@@ -91,6 +91,7 @@ struct train_shape {
 	bool fp32_residual_connection; /* the residual stream is real */
 	struct optim_types optim;
 	struct fp8 fp8;
+	bool qk_clip;  /* the largest scores of attention are kept */
 	bool averaged; /* an average of the weights is kept in host memory */
 };
 

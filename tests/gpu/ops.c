@@ -698,6 +698,49 @@ test_divisor(const struct backend *b)
 	b->close(r.d);
 }
 
+/* The largest scores of heads in every 16-bit type and F32: the CPU's. */
+static void
+test_largest_scores(const struct backend *b)
+{
+	enum { B = 2, QUERIES = 150, KEYS = 200, HEADS = 4, GROUPS = 2, D = 40 };
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+		enum dtype t = types[i].dtype;
+		struct rig r = rig_open(b, t), cpu = rig_open(&backend_cpu, t);
+		float found[2][HEADS] = { { 0, 0, 1e9f, 0 }, { 0, 0, 1e9f, 0 } };
+		struct rig *rigs[2] = { &r, &cpu };
+
+		for (int k = 0; k < 2; k++) {
+			struct tensor q = rig_vector(rigs[k], t, B * QUERIES * HEADS * D, NULL),
+				      keys = rig_vector(rigs[k], t, B * KEYS * GROUPS * D, NULL);
+			struct attention_max m = {
+				.fwd = { .q = tensor_2d(q.data, t, B * QUERIES, HEADS * D),
+				    .k = tensor_2d(keys.data, t, B * KEYS, GROUPS * D),
+				    .micro_batch = B,
+				    .num_heads = HEADS,
+				    .num_groups = GROUPS,
+				    .head_dim = D,
+				    .scale = 0.25,
+				    .window = 90 },
+				.max = rig_vector(rigs[k], DTYPE_F32, HEADS, found[k])
+			};
+
+			rigs[k]->st->ops->normal(rigs[k]->st, &q, &(struct normal){ 1, 2, 0, 1 });
+			rigs[k]->st->ops->normal(
+			    rigs[k]->st, &keys, &(struct normal){ 3, 4, 0, 1 });
+			rigs[k]->st->ops->attention_max(rigs[k]->st, &m);
+			rig_read(rigs[k], &m.max, found[k]);
+			rigs[k]->b->release(rigs[k]->d, q.data);
+			rigs[k]->b->release(rigs[k]->d, keys.data);
+			rigs[k]->b->release(rigs[k]->d, m.max.data);
+		}
+		for (int head = 0; head < HEADS; head++)
+			CHECK(found[0][head] > 0 &&
+			    fabsf(found[0][head] - found[1][head]) <= 1e-4f * found[1][head]);
+		b->close(r.d);
+		backend_cpu.close(cpu.d);
+	}
+}
+
 /* A GEMM with the library's first choice of algorithm, twice: the same bits, whatever was measured
  * meanwhile. A measured GEMM adds to c once, however often it was run to be timed. */
 static void
@@ -904,6 +947,7 @@ test_others(const struct backend *b, const char *dir)
 	test_reductions(b);
 	test_dot(b);
 	test_divisor(b);
+	test_largest_scores(b);
 	test_nonfinite(b);
 	test_hash(b);
 	test_odd_vectors(b);

@@ -489,6 +489,59 @@ test_divisor(void)
 	backend_cpu.close(d);
 }
 
+/* The largest scores of heads, of queries that begin after the keys do, in windows, against a plain
+ * loop; what was there and is larger stays. */
+static void
+test_largest_scores(enum dtype dtype)
+{
+	enum { B = 2, QUERIES = 70, KEYS = 131, HEADS = 4, GROUPS = 2, D = 5, WIDTH = HEADS * D };
+	struct device *d = open_device(dtype);
+	struct stream *st = backend_cpu.stream(d, STREAM_COMPUTE);
+	enum dtype real = dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+	static double q[B * QUERIES * WIDTH], k[B * KEYS * GROUPS * D], stored[B * KEYS * WIDTH],
+	    keys[B * KEYS * WIDTH];
+	double max[HEADS] = { 0, 0, 1e9, 0 }, got[HEADS];
+	struct attention_max m = { .fwd = { .micro_batch = B,
+				       .num_heads = HEADS,
+				       .num_groups = GROUPS,
+				       .head_dim = D,
+				       .scale = 0.5,
+				       .window = 40 } };
+	char out[sizeof max];
+
+	for (int i = 0; i < B * QUERIES * WIDTH; i++)
+		q[i] = sin(i * 1.7);
+	for (int i = 0; i < B * KEYS * GROUPS * D; i++)
+		k[i] = cos(i * 0.9) * (1 + i % 13);
+	dtype_convert(stored, dtype, q, DTYPE_F64, B * QUERIES * WIDTH);
+	dtype_convert(q, DTYPE_F64, stored, dtype, B * QUERIES * WIDTH);
+	dtype_convert(keys, dtype, k, DTYPE_F64, B * KEYS * GROUPS * D);
+	dtype_convert(k, DTYPE_F64, keys, dtype, B * KEYS * GROUPS * D);
+	dtype_convert(out, real, max, DTYPE_F64, HEADS);
+	m.fwd.q = tensor_2d(stored, dtype, B * QUERIES, WIDTH);
+	m.fwd.k = tensor_2d(keys, dtype, B * KEYS, GROUPS * D);
+	m.max = tensor_1d(out, real, HEADS);
+	st->ops->attention_max(st, &m);
+	dtype_convert(got, DTYPE_F64, out, real, HEADS);
+	for (int row = 0; row < B * QUERIES * HEADS; row++) {
+		int head = row % HEADS, at = row / HEADS / B + KEYS - QUERIES;
+
+		for (int key = at < 39 ? 0 : at - 39; key <= at; key++) {
+			const double *x = q + row / HEADS * WIDTH + head * D,
+				     *y = k + (key * B + row / HEADS % B) * GROUPS * D +
+			    head / 2 * D;
+			double score = 0;
+
+			for (int c = 0; c < D; c++)
+				score += 0.5 * x[c] * y[c];
+			max[head] = fmax(max[head], score);
+		}
+	}
+	for (int i = 0; i < HEADS; i++)
+		CHECK_NEAR(got[i], max[i], real == DTYPE_F64 ? 1e-13 : 1e-5);
+	backend_cpu.close(d);
+}
+
 /* The hash depends on each bit of each element and on its place, in every type and for any division
  * into parts; other backends are compared with the CPU, so one value is written out. */
 static void
@@ -592,6 +645,8 @@ main(void)
 	test_remainders();
 	test_reductions();
 	test_divisor();
+	test_largest_scores(DTYPE_F64);
+	test_largest_scores(DTYPE_BF16);
 	test_hash();
 	test_cast();
 	test_normal();

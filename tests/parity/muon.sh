@@ -66,3 +66,17 @@ same_tensors "bfloat16, repeated" a.bf16 b.bf16
 loss=$(gap lm_loss a.jsonl one.jsonl)
 within 1e-2 "$loss" || fail "bfloat16: the loss differs by $loss"
 echo "bfloat16: the same bits again, loss $loss from that in fp32"
+
+# Clipped by the largest scores of the first sample, under AdamW too.
+clip="--qk-clip --qk-clip-threshold 1e-3 --train-iters 6 --lr 1e-2"
+for rule in muon adam; do
+	train 1 $fp64 $clip --optimizer $rule --save $rule.clip
+	train 4 $fp64 $clip --optimizer $rule $(layout 2 1) $(zero 1) --save $rule.grid
+	same_tensors "clipped, $rule" $rule.clip $rule.grid --tolerance 1e-9
+done
+train 1 $fp64 $clip --qk-clip-threshold 1e9 --save free
+! (same_tensors clipped muon.clip free --only '*linear_q.weight') >log 2>&1 ||
+	fail "nothing was clipped"
+echo "clipped scores: fp64 weights and states of TP 2 x DP 2 within 1e-9"
+ends 2 1 $fp64 $clip --qk-layernorm
+grep -q -e "--qk-clip: is not built with --qk-layernorm" log || fail "--qk-layernorm is taken"

@@ -342,6 +342,49 @@ cpu_name(attention_fwd)(struct stream *st, const struct attention *a)
 	cpu_for(st, query_tiles(a), forward_tile, a);
 }
 
+/* The scores of one head of every sample: heads have one writer each. */
+static void
+max_head(const void *ctx, int64_t head, void *scratch)
+{
+	const struct attention_max *m = ctx;
+	const struct attention *a = &m->fwd;
+	struct work *w = scratch;
+	struct pair t = { .a = a, .w = w };
+	int64_t tiles = int64_div_up(attention_queries(a), TILE);
+	real *max = real_at(&m->max, head);
+
+	for (int64_t i = 0; i < a->micro_batch * tiles; i++) {
+		t.queries = tile_place(attention_queries(a), 1, i);
+		t.queries.head = head;
+		t.q = load(a, &a->q, &t.queries, w->q);
+		for (int64_t k0 = first_tile(&t.queries, a); k0 < keys_end(a, &t.queries);
+		     k0 += TILE) {
+			t.keys =
+			    (struct place){ t.queries.sample, head * a->num_groups / a->num_heads,
+				    k0, int64_min(TILE, attention_keys(a) - k0) };
+			t.k = load(a, &a->k, &t.keys, w->k);
+			scores(&t, &t.q, &t.k, (real)a->scale, w->p);
+			for (int64_t row = 0; row < t.queries.rows; row++) {
+				struct range r = visible(&t, row);
+
+				*max = row_max(w->p + row * TILE + r.lo, r.hi - r.lo, *max);
+			}
+		}
+	}
+}
+
+void
+cpu_name(attention_max)(struct stream *st, const struct attention_max *m)
+{
+	const struct attention *a = &m->fwd;
+
+	ops_require(a->micro_batch > 0 && a->head_dim <= CPU_HEAD_MAX &&
+	    a->q.shape[1] == (int64_t)a->num_heads * a->head_dim &&
+	    a->k.shape[1] == (int64_t)a->num_groups * a->head_dim);
+	ops_require(m->max.dtype == REAL_DTYPE && m->max.shape[0] == a->num_heads);
+	cpu_for(st, a->num_heads, max_head, m);
+}
+
 /* Recomputes the weights of a pair of tiles into w->p (with dropout) and the gradient of the scores
  * into w->ds: ds = P * (dP - delta), dP = dout v^T with the mask of the forward pass, times the
  * slope of capped scores. */

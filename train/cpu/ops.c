@@ -13,6 +13,7 @@ const struct ops cpu_name(ops) = {
 	.rope = cpu_name(rope),
 	.attention_fwd = cpu_name(attention_fwd),
 	.attention_bwd = cpu_name(attention_bwd),
+	.attention_max = cpu_name(attention_max),
 	.act_fwd = cpu_name(act_fwd),
 	.act_bwd = cpu_name(act_bwd),
 	.residual_fwd = cpu_name(residual_fwd),

@@ -205,6 +205,7 @@ void cpu_name(norm_bwd)(struct stream *, const struct norm_grad *);
 void cpu_name(rope)(struct stream *, const struct rope *);
 void cpu_name(attention_fwd)(struct stream *, const struct attention *);
 void cpu_name(attention_bwd)(struct stream *, const struct attention_grad *);
+void cpu_name(attention_max)(struct stream *, const struct attention_max *);
 void cpu_name(act_fwd)(
     struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
 void cpu_name(act_bwd)(struct stream *, enum act_kind, const struct act_grad *);

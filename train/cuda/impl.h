@@ -91,6 +91,7 @@ void flash_attention_bwd(struct stream *, const struct attention_grad *);
 /* Attention of any type and head size up to CU_HEAD_MAX. attention_plain.cu */
 void plain_attention_fwd(struct stream *, const struct attention *);
 void plain_attention_bwd(struct stream *, const struct attention_grad *);
+void plain_attention_max(struct stream *, const struct attention_max *);
 
 /* Partial sums [parts, columns] F32, added in their order: out[c] = beta out[c] + sum. Arrays of
  * one shape, each `columns` after the one before it in every part. reduce.cu */
@@ -123,6 +124,7 @@ void cuda_norm_bwd(struct stream *, const struct norm_grad *);
 void cuda_rope(struct stream *, const struct rope *);
 void cuda_attention_fwd(struct stream *, const struct attention *);
 void cuda_attention_bwd(struct stream *, const struct attention_grad *);
+void cuda_attention_max(struct stream *, const struct attention_max *);
 void cuda_act_fwd(struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
 void cuda_act_bwd(struct stream *, enum act_kind, const struct act_grad *);
 void cuda_residual_fwd(struct stream *, const struct residual *);

@@ -13,6 +13,7 @@ const struct ops cuda_ops = {
 	.rope = cuda_rope,
 	.attention_fwd = cuda_attention_fwd,
 	.attention_bwd = cuda_attention_bwd,
+	.attention_max = cuda_attention_max,
 	.act_fwd = cuda_act_fwd,
 	.act_bwd = cuda_act_bwd,
 	.residual_fwd = cuda_residual_fwd,

@@ -284,16 +284,19 @@ engine_init_weights(struct engine *e)
 		init_shard(e, &e->mem.shards.item[i]);
 }
 
-/* The step's sums of loss, norm and faults, F64 on the device: every micro batch adds to them, and
- * they are read once. */
+/* What micro batches of a step add to: sums of loss, norm and faults, F64 on the device, which are
+ * read once; and statistics of attention and routers. */
 void
 engine_zero_scalars(struct engine *e)
 {
-	struct tensor t = engine_buffer(e, BUF_SCALARS), router = engine_buffer(e, BUF_ROUTER_SUMS);
+	static const enum buffer of_step[] = { BUF_SCALARS, BUF_SCORES, BUF_ROUTER_SUMS };
 
-	e->ops->fill(e->stream, &t, 0);
-	if (router.data)
-		e->ops->fill(e->stream, &router, 0);
+	for (size_t i = 0; i < sizeof of_step / sizeof *of_step; i++) {
+		struct tensor t = engine_buffer(e, of_step[i]);
+
+		if (t.data)
+			e->ops->fill(e->stream, &t, 0);
+	}
 }
 
 /* Waits for all queued work; the only sync of a step before its update. */

@@ -133,3 +133,11 @@ step_leg(struct step *s, const struct moves *of, const struct leg *leg)
 			move_forward(s, m);
 	}
 }
+
+void
+step_measure(struct step *s)
+{
+	for (int i = blocks_of(s).first; i < blocks_of(s).end; i++)
+		if (s->e->layer[i].kind == &layer_attention)
+			attention_measure(&s->e->layer[i], s);
+}

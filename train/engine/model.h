@@ -14,5 +14,7 @@ struct tensor step_link(const struct step *s);
  * Before a backward pass the link holds the gradient of the output, after it that of the input; the
  * head starts from its loss. Accumulates main gradients. Collective over the tensor group. */
 void step_leg(struct step *s, const struct moves *of, const struct leg *leg);
+/* The largest scores of attention of the chunk's layers, after its forward pass. */
+void step_measure(struct step *s);
 
 #endif

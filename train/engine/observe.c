@@ -104,6 +104,15 @@ describe_attention_fwd(struct op_call *c, const struct attention *a)
 }
 
 static void
+describe_attention_max(struct op_call *c, const struct attention_max *a)
+{
+	c->flops = attention_flops(&a->fwd) / 2;
+	in(c, &a->fwd.q);
+	in(c, &a->fwd.k);
+	out(c, "max", &a->max);
+}
+
+static void
 describe_attention_bwd(struct op_call *c, const struct attention_grad *a)
 {
 	c->flops = 2.5 * attention_flops(&a->fwd);
@@ -305,6 +314,7 @@ OBSERVE(norm_bwd, norm_grad)
 OBSERVE(rope, rope)
 OBSERVE(attention_fwd, attention)
 OBSERVE(attention_bwd, attention_grad)
+OBSERVE(attention_max, attention_max)
 OBSERVE(residual_fwd, residual)
 OBSERVE(embedding_fwd, embedding)
 OBSERVE(embedding_bwd, embedding_grad)
@@ -466,6 +476,7 @@ static const struct ops observed_ops = {
 	.rope = rope,
 	.attention_fwd = attention_fwd,
 	.attention_bwd = attention_bwd,
+	.attention_max = attention_max,
 	.act_fwd = act_fwd,
 	.act_bwd = act_bwd,
 	.act_copies = act_copies,

@@ -117,6 +117,12 @@ void context_attention_bwd(struct step *s, const struct attention_grad *g);
 /* Most messages that these exchange at once. */
 size_t context_messages(const struct run_plan *plan);
 
+/* --- attention.c ------------------------------------------------------------------------------ */
+
+/* The largest scores of the micro batch's first sample, by head, into the layer's row of
+ * BUF_SCORES; after the forward pass, while its slot is held. */
+void attention_measure(const struct layer *l, struct step *s);
+
 /* --- residual.c: the end of a block ----------------------------------------------------------- */
 
 /* Of R rows at the layer's site. */

@@ -209,6 +209,8 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 			update_shards(&x, k);
 		else
 			update_runs(&x, k);
+		if (u->scores)
+			qk_clip_bucket(e, &o->qk_clip, u->scores, k);
 		traffic_updated(e, k);
 	}
 }

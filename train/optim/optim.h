@@ -20,12 +20,17 @@ struct muon_options {
 /* By the value of --muon-scale-mode; ended by NULL. */
 extern const char *const muon_scale_modes[];
 
+struct qk_clip {
+	double alpha, threshold;
+};
+
 struct optim_options {
 	int kind; /* of optim_kinds */
 	double beta1, beta2, eps, momentum;
 	bool decoupled_weight_decay;
 	double clip_grad;
 	struct muon_options muon;
+	struct qk_clip qk_clip;
 };
 
 /* One update of a piece: views of this rank's own part. */
@@ -55,6 +60,7 @@ struct optim_update {
 	double lr, vocab_lr, weight_decay, grad_scale;
 	double expert_rows; /* of an expert of a layer, on average */
 	int64_t step;
+	const double *scores; /* as qk_clip_scores gives them, or NULL */
 };
 
 struct optim_kind {
@@ -76,6 +82,15 @@ void optim_step(struct engine *e, const struct optim_options *o, const struct op
 void optim_from_weights(struct engine *e);
 /* Sets the weights from the masters, rounded, on every rank that holds them. */
 void optim_to_weights(struct engine *e);
+
+/* --- qk_clip.c -------------------------------------------------------------------------------- */
+
+/* [layers][groups] of the model, the largest scores of the step, equal on every rank; the caller
+ * frees it. NULL where scores are not kept. Waits for the device; collective over the world. */
+double *qk_clip_scores(struct engine *e);
+/* Shrinks what this rank owns of a bucket: masters, and the weights where those are apart. Queued.
+ */
+void qk_clip_bucket(struct engine *e, const struct qk_clip *c, const double *scores, int bucket);
 
 /* --- scaler: dynamic loss scaling of fp16 ----------------------------------------------------- */
 

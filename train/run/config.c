@@ -621,8 +621,9 @@ numerics(struct train_config *c, struct err *e)
 	const struct train_options *o = &c->o;
 	bool fixed = o->loss_scale > 0;
 
-	c->optim = (struct optim_options){ o->run.optimizer, o->adam_beta1, o->adam_beta2,
-		o->adam_eps, o->sgd_momentum, o->decoupled_weight_decay, o->clip_grad, o->muon };
+	c->optim =
+	    (struct optim_options){ o->run.optimizer, o->adam_beta1, o->adam_beta2, o->adam_eps,
+		    o->sgd_momentum, o->decoupled_weight_decay, o->clip_grad, o->muon, o->qk_clip };
 	if (newton_schulz_check(o->muon.coefficient_type, o->muon.num_ns_steps, e) < 0)
 		return -1;
 	c->scaler = (struct scaler){ .dynamic = o->run.fp16 && !fixed,

@@ -29,6 +29,7 @@ struct train_options {
 	double weight_decay, start_weight_decay, end_weight_decay, adam_beta1, adam_beta2, adam_eps,
 	    sgd_momentum, clip_grad;
 	struct muon_options muon;
+	struct qk_clip qk_clip;
 	int muon_tp_mode, muon_fp32_matmul_prec, muon_scalar_optimizer;
 	bool decoupled_weight_decay, use_z_loss;
 	double z_loss;

@@ -15,6 +15,7 @@
 #include "train/engine/hashes.h"
 #include "train/engine/pipeline.h"
 #include "train/optim/ema.h"
+#include "train/optim/optim.h"
 #include "train/run/check.h"
 #include "train/run/culprits.h"
 #include "train/run/iteration.h"
@@ -261,6 +262,7 @@ update(struct run *r, struct step_metrics *m)
 {
 	const struct optim_options *o = &r->c->optim;
 	double grad_scale = 1 / (fmax(r->total[TOTAL_TOKENS], 1) * r->e->token_scale), factor = 1;
+	double *scores = qk_clip_scores(r->e);
 	struct optim_update u = {
 		.lr = m->lr,
 		.vocab_lr = m->vocab_lr,
@@ -273,10 +275,12 @@ update(struct run *r, struct step_metrics *m)
 	if (o->clip_grad > 0 && o->clip_grad / (m->grad_norm + 1e-6) < 1)
 		factor = o->clip_grad / (m->grad_norm + 1e-6);
 	u.grad_scale = grad_scale * factor;
+	u.scores = scores;
 	timing_end(r->e, SPAN_BETWEEN);
 	timing_begin(r->e, SPAN_OPTIMIZER);
 	optim_step(r->e, o, &u);
 	ema_step(r->e, r->c->o.run.ema_decay);
+	free(scores);
 	timing_end(r->e, SPAN_OPTIMIZER);
 	timing_begin(r->e, SPAN_BETWEEN);
 	fault_updated(r->c->fault);

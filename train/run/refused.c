@@ -500,8 +500,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "use-transformer-engine-op-fuser", legacy },
 	/* AdamW, SGD and Muon are built; another rule needs a file in train/optim. */
 	{ "lion-beta1", optimizer }, { "lion-beta2", optimizer },
-	{ "qk-clip", optimizer }, { "qk-clip-alpha", optimizer },
-	{ "qk-clip-threshold", optimizer },
 	/* Which types there are is one decision for the whole run. */
 	{ "ddp-param-name-patterns-for-fp32-local-accumulation", precision },
 	{ "ddp-reduce-scatter-with-fp32-accumulation", precision },

@@ -72,6 +72,7 @@ enum dim {
 	D_OWN_MATRICES, /* of it, matrices of layers, and all else */
 	D_OWN_OTHERS,
 	D_RING,    /* what is on its way to the host */
+	D_SCORES,  /* of the model's layers, the heads of the rank */
 	D_MATRIX,  /* elements of the largest matrix of a layer, in all tensor ranks */
 	D_UPDATES, /* of the largest share of one, for each tensor rank */
 	D_GRAM,    /* of the largest square of a shorter side */
@@ -142,6 +143,7 @@ enum condition {
 	IF_FP8_TRAINING,
 	IF_FP8_HISTORY,  /* scaled by those of earlier steps */
 	IF_AVERAGE,      /* an average of the weights is kept */
+	IF_QK_CLIP,      /* weights of q and k are kept from growing */
 	IF_MATRICES,     /* matrices are updated as such */
 	IF_MATRICES_CUT, /* and tensor ranks share each */
 };

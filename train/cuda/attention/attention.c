@@ -343,3 +343,16 @@ cuda_attention_bwd(struct stream *st, const struct attention_grad *t)
 	if (attention_queries(&t->fwd) > 0)
 		run(st, &c);
 }
+
+/* Plain kernels alone: it is asked for once a step. */
+void
+cuda_attention_max(struct stream *st, const struct attention_max *m)
+{
+	const struct attention *a = &m->fwd;
+
+	ops_require(a->micro_batch > 0 && a->head_dim <= CU_HEAD_MAX &&
+	    a->q.shape[1] == (int64_t)a->num_heads * a->head_dim &&
+	    a->k.shape[1] == (int64_t)a->num_groups * a->head_dim);
+	ops_require(m->max.dtype == DTYPE_F32 && m->max.shape[0] == a->num_heads);
+	plain_attention_max(st, m);
+}

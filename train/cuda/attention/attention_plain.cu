@@ -345,6 +345,35 @@ __launch_bounds__(CU_THREADS) forward_kernel(struct attn a)
 	store_part<T>(a, a.out, q0, head, &out);
 }
 
+/* The largest score of a query tile of one head joins a.lse[head]: of numbers that are not negative
+ * the larger has the larger bits, and a maximum does not depend on the order. */
+template <typename T>
+static __global__ void
+__launch_bounds__(CU_THREADS) max_kernel(struct attn a)
+{
+	struct tile<T> q = shared_tile<T>(a, 0), k = shared_tile<T>(a, 1);
+	int head = blockIdx.y, group = head * a.g / a.n;
+	int64_t q0 = a.begin + (int64_t)(gridDim.x - 1 - blockIdx.x) * TILE;
+	float s[SPAN][SPAN], max = 0;
+
+	load_tile(a, q, a.q, q0, head);
+	for (int64_t k0 = first_tile(a, q0); k0 < q0 + TILE && k0 < a.s; k0 += TILE) {
+		int64_t query = q0 + threadIdx.x / SIDE * SPAN, key = k0 + threadIdx.x % SIDE;
+
+		__syncthreads();
+		load_tile(a, k, a.k, k0, group);
+		__syncthreads();
+		scores(s, q, k, pairs_of(a));
+		for (int i = 0; i < SPAN; i++)
+			for (int j = 0; j < SPAN; j++)
+				if (sees(a, query + i, key + SIDE * j))
+					max = fmaxf(max, a.scale * s[i][j]);
+	}
+	max = side_max(max);
+	if (threadIdx.x % SIDE == 0)
+		atomicMax((int *)a.lse.data + head, __float_as_int(max));
+}
+
 /* delta of each row of each head, the sum of dout * out: one warp per row. */
 template <typename T>
 static __global__ void
@@ -534,6 +563,15 @@ forward(struct stream *st, const struct attn *a)
 	launch<T>(st, forward_kernel<T>, a, grid, 2);
 }
 
+template <typename T>
+static void
+largest(struct stream *st, const struct attn *a)
+{
+	dim3 grid((unsigned)int64_div_up(a->s - a->begin, TILE), (unsigned)a->n, (unsigned)a->b);
+
+	launch<T>(st, max_kernel<T>, a, grid, 2);
+}
+
 /* Three kernels on one stream: delta is complete when the others read it. Three tiles each; the
  * tiles that a block walks over are loaded in turn into the third. */
 template <typename T>
@@ -568,4 +606,15 @@ plain_attention_bwd(struct stream *st, const struct attention_grad *t)
 
 	PICK(t->fwd.q.dtype, backward)(st, &a);
 	cu_launched(st, "attention_bwd");
+}
+
+/* Without outputs, whose place in the arguments the maxima take. */
+void
+plain_attention_max(struct stream *st, const struct attention_max *m)
+{
+	struct attn a = attn_of(&m->fwd);
+
+	a.lse = m->max;
+	PICK(m->fwd.q.dtype, largest)(st, &a);
+	cu_launched(st, "attention_max");
 }
