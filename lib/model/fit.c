@@ -137,6 +137,23 @@ recompute_layers(struct run_plan *p, char option[64])
 	return true;
 }
 
+/* Costs the host an update of everything. */
+static bool
+offload_optimizer(struct run_plan *p, char option[64])
+{
+	struct train_shape *s = &p->shape;
+	enum dtype real = memory_real(s->dtype);
+
+	if (s->forward_only || s->optimizer_offload > 0 || strcmp(s->rule->name, "adam"))
+		return false;
+	if (!s->optim.chosen)
+		s->optim =
+		    (struct optim_types){ true, { real, real }, real, s->dtype == DTYPE_BF16 };
+	s->optimizer_offload = 1;
+	snprintf(option, 64, "--optimizer-cpu-offload");
+	return true;
+}
+
 /* Twice as many tensor ranks and as many data ranks as before, so twice as many devices. */
 static bool
 more_tensor_ranks(struct run_plan *p, char option[64])
@@ -154,7 +171,7 @@ more_tensor_ranks(struct run_plan *p, char option[64])
 
 static bool (*const remedies[])(struct run_plan *, char[64]) = { smaller_evaluation, share_rows,
 	equal_stages, smaller_first_stage, smaller_micro_batch, recompute_some, share_optimizer,
-	share_weights, recompute_layers, more_tensor_ranks };
+	share_weights, recompute_layers, offload_optimizer, more_tensor_ranks };
 
 enum { REMEDIES = sizeof remedies / sizeof *remedies };
 

@@ -32,15 +32,20 @@ static const struct buffer_row rank_rows[] = {
 	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
 	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_PASSING, REAL, { D_PASSING, D_ONE },
 	    0 },
-	{ "master weights", BUF_MASTER, RUN, IF_MASTER, REAL, { D_OWN, D_ONE }, 0 },
-	{ "remainders of weights", BUF_REMAINDER, RUN, IF_REMAINDER, U16, { D_OWN, D_ONE }, 0 },
+	{ "master weights", BUF_MASTER, RUN, IF_MASTER, REAL, { D_OWN_DEVICE, D_ONE }, 0 },
+	{ "remainders of weights", BUF_REMAINDER, RUN, IF_REMAINDER, U16, { D_OWN_DEVICE, D_ONE },
+	    0 },
 	{ "rotary table", BUF_ROPE, RUN, IF_ROPE, REAL, { D_SEQ, D_ROTARY }, 0 },
 	{ "window rotary table", BUF_WINDOW_ROPE, RUN, IF_WINDOW_ROPE, REAL, { D_SEQ, D_ROTARY },
 	    0 },
 	{ "scalars", BUF_SCALARS, RUN, ALWAYS, F64, { D_SCALARS, D_ONE }, 0 },
 	{ "largest scores", BUF_SCORES, RUN, IF_QK_CLIP, REAL, { D_SCORES, D_ONE }, 0 },
+	{ "weights", BUF_HOST_WEIGHTS, HOST, IF_TRAINING, ACT, { D_OWN_HOST, D_ONE }, 0 },
+	{ "master weights", BUF_HOST_MASTER, HOST, IF_MASTER, REAL, { D_OWN_HOST, D_ONE }, 0 },
+	{ "remainders of weights", BUF_HOST_REMAINDER, HOST, IF_REMAINDER, U16,
+	    { D_OWN_HOST, D_ONE }, 0 },
 	{ "average of weights", BUF_AVERAGE, HOST, IF_AVERAGE, REAL, { D_OWN, D_ONE }, 0 },
-	{ "ring to the host", BUF_RING, HOST, IF_AVERAGE, REAL, { D_RING, D_ONE }, 0 },
+	{ "ring to the host", BUF_RING, HOST, IF_TRAINING, REAL, { D_RING, D_ONE }, 0 },
 	{ "hashes", BUF_HASHES, RUN, IF_HASHED, I64, { D_HASHES, D_ONE }, 0 },
 	/* of a stage's linears in the order of their layers, made anew when weights change */
 	{ "fp8 weights", BUF_FP8_WEIGHTS, RUN, IF_FP8, F8, { D_FP8_LAYERS, D_FP8_LAYER }, 0 },
@@ -104,8 +109,12 @@ static const struct buffer_row rank_rows[] = {
 	{ \
 		"optimizer state", BUF_STATE, RUN, IF_TRAINING, REAL, { d, D_ONE }, 0 \
 	}
-static const struct buffer_row state_rows[] = { STATE_ROW(D_OWN), STATE_ROW(D_OWN_MATRICES),
+static const struct buffer_row state_rows[] = { STATE_ROW(D_OWN_DEVICE), STATE_ROW(D_OWN_MATRICES),
 	STATE_ROW(D_OWN_OTHERS) };
+
+/* The same on the host. */
+static const struct buffer_row host_state_row = { "optimizer state", BUF_HOST_STATE, HOST,
+	IF_TRAINING, REAL, { D_OWN_HOST, D_ONE }, 0 };
 
 /* The name of the buffer among these rows, or NULL. */
 static const char *
@@ -123,6 +132,8 @@ memory_buffer_name(const struct memory_plan *m, enum buffer b)
 {
 	const char *name = name_in(rank_rows, b);
 
+	if (b >= BUF_HOST_STATE && b <= BUF_HOST_STATE_LAST)
+		b = (enum buffer)(b - BUF_HOST_STATE + BUF_STATE);
 	if (b >= BUF_STATE && b <= BUF_STATE_LAST)
 		return m->rule ? m->rule->states[b - BUF_STATE] : NULL;
 	for (const struct block_kind *const *k = block_kinds; !name && *k; k++)
@@ -291,6 +302,8 @@ take_states(struct memory_plan *m, struct rank *r)
 
 		r->row[BUF_STATE + i] = &state_rows[matrices && others ? 0 : matrices ? 1 : 2];
 		measure(m, r, (enum buffer)(BUF_STATE + i), memory_state(r->shape, i));
+		r->row[BUF_HOST_STATE + i] = &host_state_row;
+		measure(m, r, (enum buffer)(BUF_HOST_STATE + i), memory_state(r->shape, i));
 	}
 }
 
@@ -432,6 +445,22 @@ measure_matrices(struct rank *r, const struct shards *s, const struct param *tab
 	}
 }
 
+/* Of the own elements, those that the device updates: the first buckets, since passes need them
+ * first; to the nearest bucket. */
+static int64_t
+own_device(const struct memory_plan *m, const struct train_shape *s)
+{
+	double device = (1 - s->optimizer_offload) * (double)m->shards.elements;
+
+	for (int k = 0; k < m->shards.num_buckets && !s->forward_only; k++) {
+		const struct bucket *b = &m->shards.bucket[k];
+
+		if ((double)b->first + (double)b->count / 2 >= device)
+			return bucket_part(b, m->replica, m->replicas).own;
+	}
+	return m->own_elements;
+}
+
 /* The shards, and the share of them that the optimizer owns. Master weights and moments have the
  * size of that share; where shares differ, of the largest, so that ranks of a stage are alike. */
 static void
@@ -450,6 +479,7 @@ plan_shards(struct memory_plan *m, struct rank *r, const int coord[AX_COUNT])
 	m->replica = r->shape->sharding ? layout_replica(r->layout, coord) : 0;
 	m->own_matrices = shards_own(&m->shards, true, m->replicas);
 	m->own_elements = m->own_matrices + shards_own(&m->shards, false, m->replicas);
+	m->own_device = own_device(m, r->shape);
 }
 
 static int
@@ -533,11 +563,15 @@ ring_slot(const struct memory_plan *m)
 static void
 plan_dims(struct rank *r, const struct memory_plan *m)
 {
+	const struct train_shape *s = r->shape;
+
 	dims_share(r->dim, r->model, r->layout, r->shape);
 	r->dim[D_OWN] = m->own_elements;
+	r->dim[D_OWN_DEVICE] = m->own_device;
+	r->dim[D_OWN_HOST] = m->own_elements - m->own_device;
 	r->dim[D_OWN_MATRICES] = m->own_matrices;
 	r->dim[D_OWN_OTHERS] = m->own_elements - m->own_matrices;
-	r->dim[D_RING] = 2 * ring_slot(m);
+	r->dim[D_RING] = s->averaged || m->own_device < m->own_elements ? 2 * ring_slot(m) : 0;
 	r->dim[D_SCORES] = r->model->num_layers * r->model->num_attention_heads /
 	    r->layout->tensor_model_parallel_size;
 	r->dim[D_MATRIX] = r->matrix;
@@ -593,6 +627,26 @@ uint64_t
 memory_total(const struct memory_plan *m)
 {
 	return m->arena[ARENA_PARAMS] + m->arena[ARENA_SAVED] + m->arena[ARENA_SCRATCH];
+}
+
+enum buffer
+memory_twin(enum buffer b)
+{
+	switch (b) {
+	case BUF_WEIGHTS: return BUF_HOST_WEIGHTS;
+	case BUF_MASTER: return BUF_HOST_MASTER;
+	case BUF_REMAINDER: return BUF_HOST_REMAINDER;
+	default:
+		return b >= BUF_STATE && b <= BUF_STATE_LAST
+		    ? (enum buffer)(b - BUF_STATE + BUF_HOST_STATE)
+		    : b;
+	}
+}
+
+bool
+memory_has(const struct memory_plan *m, enum buffer b)
+{
+	return m->bytes[b] || m->bytes[memory_twin(b)];
 }
 
 bool

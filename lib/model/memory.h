@@ -40,6 +40,8 @@ struct memory_plan {
 	 * and of those the ones in buckets of layers */
 	int replica, replicas;
 	int64_t own_elements, own_matrices;
+	/* of them, in their order, those that the device updates; the host updates the rest */
+	int64_t own_device;
 	const struct optim_rule
 	    *rule;          /* the rule whose states BUF_STATE and later buffers hold, or NULL */
 	int64_t num_layers; /* of the largest chunk of the stage */
@@ -92,6 +94,10 @@ uint64_t memory_total(const struct memory_plan *m);
 struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer);
 /* The size of a buffer of n bytes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
+/* The buffer of what the host updates, for one of what the device does; else b. */
+enum buffer memory_twin(enum buffer b);
+/* Whether the rank has the buffer, on the device or on the host. */
+bool memory_has(const struct memory_plan *m, enum buffer b);
 /* A stretch of the own part of a bucket that fits a slot of the ring. */
 struct piece {
 	int bucket;

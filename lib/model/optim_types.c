@@ -77,12 +77,27 @@ check_grads(const struct layout *l, const struct train_shape *s, struct str *not
 	return 0;
 }
 
+/* What the two options mean; the types are those of the precision-aware optimizer. */
+static void
+resolve_offload(struct optim_type_options *o, struct train_shape *s, struct str *notes)
+{
+	if (!o->optimizer_cpu_offload)
+		return;
+	s->optimizer_offload = o->optimizer_offload_fraction;
+	if (!o->use_precision_aware_optimizer)
+		str_adds(
+		    notes, "--optimizer-cpu-offload: implies --use-precision-aware-optimizer\n");
+	o->use_precision_aware_optimizer = true;
+}
+
 int
-optim_types_resolve(const struct optim_type_options *o, const struct layout *l,
+optim_types_resolve(const struct optim_type_options *given, const struct layout *l,
     struct train_shape *s, struct str *notes, struct err *e)
 {
+	struct optim_type_options types = *given, *o = &types;
 	bool narrow = false;
 
+	resolve_offload(o, s, notes);
 	for (int i = 0; i < ROWS; i++)
 		if (check(o, i, &narrow, e) < 0)
 			return -1;
@@ -91,12 +106,14 @@ optim_types_resolve(const struct optim_type_options *o, const struct layout *l,
 	if (!o->use_precision_aware_optimizer)
 		return 0;
 	if (strcmp(s->rule->name, "adam"))
-		return err_set(e, "--use-precision-aware-optimizer: needs --optimizer adam, not %s",
+		return err_set(e, "--%s: needs --optimizer adam, not %s",
+		    given->use_precision_aware_optimizer ? "use-precision-aware-optimizer"
+							 : "optimizer-cpu-offload",
 		    s->rule->name);
 	s->optim.grads = type_of(o, MAIN_GRADS, s);
 	s->optim.state[0] = type_of(o, EXP_AVG, s);
 	s->optim.state[1] = type_of(o, EXP_AVG_SQ, s);
-	if (!narrow && !s->optim.remainders)
+	if (!narrow && !s->optim.remainders && !o->optimizer_cpu_offload)
 		str_adds(notes,
 		    "--use-precision-aware-optimizer: changes nothing without --bf16 or a type "
 		    "narrower than fp32, such as --exp-avg-dtype bf16\n");

@@ -13,6 +13,8 @@
 struct optim_type_options {
 	bool use_precision_aware_optimizer;
 	int main_params, main_grads, exp_avg, exp_avg_sq;
+	bool optimizer_cpu_offload;
+	double optimizer_offload_fraction;
 };
 
 /* Megatron-LM's choices. */
@@ -38,7 +40,16 @@ extern const char *const optim_main_params_types[], *const optim_main_grads_type
 	         "type of the averages of gradients: fp32, or bf16, which is rounded " \
 	         "stochastically; others are not built"), \
 	OPTIM_TYPE(S, M, "exp-avg-sq-dtype", exp_avg_sq, optim_moment_types, \
-	         "type of the averages of squared gradients, likewise")
+	         "type of the averages of squared gradients, likewise"), \
+	{ .name = "optimizer-cpu-offload", .type = OPT_FLAG, \
+	  .off = offsetof(S, M.optimizer_cpu_offload), \
+	  .help = "master weights and Adam's averages in host memory, where the CPU updates them " \
+	          "beside the next step's forward pass; implies " \
+	          "--use-precision-aware-optimizer" }, \
+	{ .name = "optimizer-offload-fraction", .type = OPT_NUMBER, \
+	  .off = offsetof(S, M.optimizer_offload_fraction), .max = 1, .def = "1", \
+	  .help = "with --optimizer-cpu-offload: the share of them, in whole buckets from the " \
+	          "last one on" }
 /* clang-format on */
 
 /* Fills s->optim; type, sharding and rule of s are set. -1 with the option, the rule and a legal

@@ -542,6 +542,7 @@ check_clip(const struct run_plan *plan, struct err *e)
 	    : plan->layout.context_parallel_size > 1     ? "--context-parallel-size"
 	    : s->reset_attention_mask                    ? "--reset-attention-mask"
 	    : s->recompute.granularity == RECOMPUTE_FULL ? "--recompute-granularity full"
+	    : s->optimizer_offload > 0                   ? "--optimizer-cpu-offload"
 	    : s->optim.remainders ? "--use-precision-aware-optimizer and --bf16"
 				  : NULL;
 
@@ -556,6 +557,23 @@ check_stream(const struct run_plan *plan, struct err *e)
 	    plan->model.norm_placement != NORM_PLACEMENT_POST)
 		return 0;
 	return err_set(e, "--fp32-residual-connection: is for --norm-placement pre or both");
+}
+
+/* A device and a host may round differently, and copies of a tied table must stay equal. */
+static int
+check_offload(const struct opt_parse *p, const struct run_plan *plan, struct err *e)
+{
+	double share = plan->shape.optimizer_offload;
+
+	if (opt_given(p, "optimizer-offload-fraction") && !opt_given(p, "optimizer-cpu-offload"))
+		return err_set(e, "--optimizer-offload-fraction: is for --optimizer-cpu-offload");
+	if (share == 0 || share == 1 || plan->model.untie_embeddings_and_output_weights ||
+	    plan->layout.pipeline_model_parallel_size == 1)
+		return 0;
+	return err_set(e,
+	    "--optimizer-offload-fraction %g: must be 0 or 1 where pipeline stages have copies of "
+	    "one table; --untie-embeddings-and-output-weights makes them two",
+	    share);
 }
 
 /* A pipeline has many micro batches, and with sharded gradients each of them causes traffic. */
@@ -599,7 +617,8 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
 	    resolve_batch(p, o, plan, e) < 0 || check_stream(plan, e) < 0)
 		return -1;
-	if (optim_types_resolve(&o->optim_types, &plan->layout, &plan->shape, notes, e) < 0)
+	if (optim_types_resolve(&o->optim_types, &plan->layout, &plan->shape, notes, e) < 0 ||
+	    check_offload(p, plan, e) < 0)
 		return -1;
 	if (fp8_resolve(p, &o->fp8, &plan->model, &plan->layout, &plan->shape, notes, e) < 0)
 		return -1;

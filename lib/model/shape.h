@@ -92,6 +92,9 @@ struct train_shape {
 	struct optim_types optim;
 	struct fp8 fp8;
 	bool qk_clip;  /* the largest scores of attention are kept */
+	/* the share of the own elements whose masters and states are in host memory, and which the
+	 * host updates */
+	double optimizer_offload;
 	bool averaged; /* an average of the weights is kept in host memory */
 };
 

@@ -120,6 +120,7 @@ main(void)
 	    "--use-distributed-optimizer, or "
 	    "--data-parallel-sharding-strategy optim_grads_params, or "
 	    "--recompute-granularity full, or "
+	    "--optimizer-cpu-offload, or "
 	    "--tensor-model-parallel-size 2 on twice as many ranks"));
 	/* Just enough for half the micro batch; with a byte less it is no longer named. */
 	half.shape.num_microbatches = 2;

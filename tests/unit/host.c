@@ -125,7 +125,7 @@ take(struct engine *e, const struct piece *p, const struct tensor *slot, void *c
 static void
 pass(struct engine *e, void *arg)
 {
-	host_walk(e, &(struct host_walk){ fetch, take, arg });
+	host_walk(e, &(struct host_walk){ 0, 2, fetch, take, arg });
 }
 
 static void

@@ -621,6 +621,54 @@ test_average(void)
 	memory_release(&with);
 }
 
+/* What the host updates leaves the device, except for weights and gradients, and comes to the host
+ * with a copy of the weights. */
+static void
+test_offload(void)
+{
+	static const enum buffer moved[] = { BUF_REMAINDER, BUF_STATE, BUF_STATE + 1 };
+	struct model_config c = tiny();
+	struct layout l = { .tensor_model_parallel_size = 1,
+		.pipeline_model_parallel_size = 1,
+		.context_parallel_size = 1,
+		.data_parallel_size = 2 };
+	struct train_shape s = { .seq_length = 32,
+		.micro_batch_size = 1,
+		.num_microbatches = 1,
+		.dtype = DTYPE_BF16,
+		.sharding = SHARDING_OPTIM,
+		.rule = &optim_rules[0],
+		.bucket_size = 4096,
+		.optim = { true, { DTYPE_F32, DTYPE_F32 }, DTYPE_F32, true } };
+	int coord[AX_COUNT] = { 0 };
+	struct memory_plan all, m;
+
+	memory_plan(&all, &c, &l, &s, coord);
+	CHECK(all.own_device == all.own_elements && all.arena[ARENA_HOST] == 0);
+	for (int share = 1; share <= 4; share++) {
+		int64_t host;
+
+		s.optimizer_offload = share / 4.0;
+		memory_plan(&m, &c, &l, &s, coord);
+		check_sums(&m);
+		check_levels(&m);
+		host = m.own_elements - m.own_device;
+		CHECK(share < 4 ? host > 0 && m.own_device > 0 : m.own_device == 0);
+		for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
+			enum buffer twin = memory_twin(moved[i]);
+
+			CHECK(memory_has(&m, moved[i]) && m.place[twin] == ARENA_HOST);
+			CHECK(m.bytes[moved[i]] + m.bytes[twin] == all.bytes[moved[i]]);
+			CHECK(m.shape[twin][0] == host);
+		}
+		CHECK(m.bytes[BUF_HOST_WEIGHTS] == 2 * (uint64_t)host);
+		CHECK(m.bytes[BUF_WEIGHTS] == all.bytes[BUF_WEIGHTS]);
+		CHECK(m.bytes[BUF_GRADS] == all.bytes[BUF_GRADS]);
+		memory_release(&m);
+	}
+	memory_release(&all);
+}
+
 int
 main(void)
 {
@@ -635,5 +683,6 @@ main(void)
 	test_row_shards();
 	test_parts();
 	test_average();
+	test_offload();
 	return check_done();
 }

@@ -114,6 +114,27 @@ engine_own_shard(const struct engine *e, const struct shard *s)
 	return shard_part(&e->mem.shards, s, e->mem.replica, e->mem.replicas);
 }
 
+bool
+engine_hosted(const struct engine *e, const struct part *p)
+{
+	return p->own >= e->mem.own_device && e->mem.own_device < e->mem.own_elements;
+}
+
+struct stream *
+engine_stream(const struct engine *e, const struct part *p)
+{
+	return engine_hosted(e, p) ? e->host_stream : e->stream;
+}
+
+/* A part in one of the arrays of what the host updates. */
+static struct tensor
+host_part(const struct engine *e, enum buffer b, const struct part *p)
+{
+	struct tensor t = engine_buffer(e, b);
+
+	return t.data ? tensor_rows(&t, p->own - e->mem.own_device, p->count) : t;
+}
+
 /* Without sharding the first two offsets are equal. */
 struct tensor
 engine_part(const struct engine *e, enum buffer b, const struct part *p)
@@ -121,13 +142,31 @@ engine_part(const struct engine *e, enum buffer b, const struct part *p)
 	struct tensor t = engine_buffer(e, b);
 	bool state = b >= BUF_STATE && b <= BUF_STATE_LAST;
 
+	if (b != BUF_WEIGHTS && memory_twin(b) != b && engine_hosted(e, p))
+		return host_part(e, memory_twin(b), p);
 	if (!t.data)
 		return t;
 	return tensor_rows(&t,
-	    state                                   ? p->state
-		: t.shape[0] == e->mem.own_elements ? p->own
-						    : p->first,
+	    state                                      ? p->state
+		: t.shape[0] == e->mem.shards.elements ? p->first
+						       : p->own,
 	    p->count);
+}
+
+/* Zero bits are 0 in every type. */
+void
+engine_clear(struct engine *e, enum buffer b)
+{
+	struct tensor here = engine_buffer(e, b), twin = engine_buffer(e, memory_twin(b));
+
+	if (here.dtype == DTYPE_U16)
+		here.dtype = DTYPE_BF16;
+	if (here.data && e->mem.place[b] == ARENA_HOST)
+		memset(here.data, 0, tensor_bytes(&here));
+	else if (here.data)
+		e->ops->fill(e->stream, &here, 0);
+	if (twin.data)
+		memset(twin.data, 0, tensor_bytes(&twin));
 }
 
 bool
@@ -137,9 +176,17 @@ engine_keeps(const struct engine *e, int bucket, int i)
 }
 
 struct tensor
+engine_updated(const struct engine *e, const struct part *p)
+{
+	return engine_hosted(e, p) ? host_part(e, BUF_HOST_WEIGHTS, p)
+				   : engine_part(e, BUF_WEIGHTS, p);
+}
+
+struct tensor
 engine_masters(const struct engine *e, const struct part *p)
 {
-	return engine_part(e, e->mem.bytes[BUF_MASTER] ? BUF_MASTER : BUF_WEIGHTS, p);
+	return memory_has(&e->mem, BUF_MASTER) ? engine_part(e, BUF_MASTER, p)
+					       : engine_updated(e, p);
 }
 
 /* [rows, columns] or [rows] of this tensor rank's share, in the run's type; no data when the
@@ -199,20 +246,35 @@ engine_experts(const struct engine *e, bool grad, int layer, enum role first, en
 static void
 split_masters(struct engine *e, const struct part *p, const struct tensor *from)
 {
-	struct tensor weights = engine_part(e, BUF_WEIGHTS, p);
-	struct tensor to = engine_part(e, BUF_REMAINDER, p);
+	struct stream *st = engine_stream(e, p);
+	const struct backend *b = engine_hosted(e, p) ? e->backend->host : e->backend;
+	struct tensor weights = engine_updated(e, p), to = engine_part(e, BUF_REMAINDER, p);
 	float *master = mem_alloc((size_t)p->count, sizeof *master);
 	uint16_t *remainder = mem_alloc((size_t)p->count, sizeof *remainder);
 
-	e->ops->cast(e->stream, &weights, from);
-	e->backend->copy_out(e->stream, master, from->data, tensor_bytes(from));
+	st->ops->cast(st, &weights, from);
+	b->copy_out(st, master, from->data, tensor_bytes(from));
 	engine_sync(e);
 	for (int64_t i = 0; i < p->count; i++)
 		remainder[i] = dtype_remainder_from_f32(master[i]);
-	e->backend->copy_in(e->stream, to.data, remainder, tensor_bytes(&to));
+	b->copy_in(st, to.data, remainder, tensor_bytes(&to));
 	engine_sync(e);
 	free(remainder);
 	free(master);
+}
+
+/* Masters that are not kept whole, before they are split. */
+static void
+init_split(struct engine *e, const struct normal *n, const struct part *p)
+{
+	struct stream *st = engine_stream(e, p);
+	float *buf = engine_hosted(e, p) ? mem_alloc((size_t)p->count, sizeof *buf) : NULL;
+	struct tensor scratch =
+	    tensor_1d(buf ? (void *)buf : e->arena[ARENA_SCRATCH], DTYPE_F32, p->count);
+
+	st->ops->normal(st, &scratch, n);
+	split_masters(e, p, &scratch);
+	free(buf);
 }
 
 /* Initialises the masters of part p, which are elements from `first` on of the whole parameter.
@@ -220,21 +282,19 @@ split_masters(struct engine *e, const struct part *p, const struct tensor *from)
 static void
 init_values(struct engine *e, const struct param *param, int64_t first, const struct part *p)
 {
-	struct tensor dst = engine_masters(e, p), scratch;
+	struct stream *st = engine_stream(e, p);
+	struct tensor dst = engine_masters(e, p);
 	struct normal n = { .key = e->seed,
 		.stream = rng_stream(param->name),
 		.first = first,
 		.std = param->init_std };
 
-	if (param->init_std == 0) {
-		e->ops->fill(e->stream, &dst, param->init_value);
-	} else if (!e->mem.bytes[BUF_REMAINDER]) {
-		e->ops->normal(e->stream, &dst, &n);
-	} else {
-		scratch = tensor_1d(e->arena[ARENA_SCRATCH], DTYPE_F32, p->count);
-		e->ops->normal(e->stream, &scratch, &n);
-		split_masters(e, p, &scratch);
-	}
+	if (param->init_std == 0)
+		st->ops->fill(st, &dst, param->init_value);
+	else if (memory_has(&e->mem, BUF_REMAINDER))
+		init_split(e, &n, p);
+	else
+		st->ops->normal(st, &dst, &n);
 }
 
 /* Initialises the elements [at, at + count) of the flat order that lie in p; `first` is the index
@@ -279,6 +339,7 @@ engine_init_weights(struct engine *e)
 {
 	struct tensor to = engine_buffer(e, e->mem.bytes[BUF_MASTER] ? BUF_MASTER : BUF_WEIGHTS);
 
+	/* What lies on the host is zero. */
 	e->ops->fill(e->stream, &to, 0);
 	for (int i = 0; i < e->mem.shards.count; i++)
 		init_shard(e, &e->mem.shards.item[i]);

@@ -28,6 +28,7 @@ enum scalar {
 struct layer;
 struct host;
 struct ema;
+struct offload;
 
 /* What tensor ranks communicate beside GEMMs. */
 struct beside {
@@ -74,8 +75,11 @@ struct engine {
 	struct engine *evaluator;
 	struct hashes *hashes;  /* NULL: no comparisons */
 	struct fp8_copies *fp8; /* NULL: linears read 16 bits */
-	struct host *host;      /* NULL: nothing is kept in host memory */
-	struct ema *ema;        /* NULL: no average of the weights is kept */
+	struct stream
+	    *host_stream;        /* of the host's processors, for its jobs; NULL: there are none */
+	struct host *host;       /* NULL: nothing is kept in host memory */
+	struct offload *offload; /* NULL: the device updates all */
+	struct ema *ema;         /* NULL: no average of the weights is kept */
 };
 
 /* Initialises this rank's own masters, or its own weights without masters, from the counter RNG:
@@ -101,14 +105,22 @@ struct tensor engine_experts(
 struct part engine_own(const struct engine *e, int bucket);
 struct part engine_own_shard(const struct engine *e, const struct shard *s);
 /* An own part of the flat order, in a buffer that holds all elements or only the own ones; without
- * data where the rank has no such buffer. */
+ * data where the rank has no such buffer. Masters, remainders and states of a part that the host
+ * updates lie there. */
 struct tensor engine_part(const struct engine *e, enum buffer b, const struct part *p);
 /* The same in the updated buffer: master weights, or the weights without masters. */
 struct tensor engine_masters(const struct engine *e, const struct part *p);
+/* The same of the weights that an update writes: the device's, or the host's copy of them. */
+struct tensor engine_updated(const struct engine *e, const struct part *p);
+/* Whether the host updates the part, which lies in one bucket; and the stream that may use it. */
+bool engine_hosted(const struct engine *e, const struct part *p);
+struct stream *engine_stream(const struct engine *e, const struct part *p);
 /* Whether the update rule keeps state i of the elements of a bucket. */
 bool engine_keeps(const struct engine *e, int bucket, int i);
 /* A whole bucket, as the layers use it. */
 struct tensor engine_bucket(const struct engine *e, bool grad, int bucket);
+/* Zeros in a buffer of the run, on the device and on the host; nothing where the rank has none. */
+void engine_clear(struct engine *e, enum buffer b);
 /* Host <-> scalars. */
 void engine_zero_scalars(struct engine *e);
 void engine_read_scalars(struct engine *e, double out[SCALAR_COUNT]);

@@ -75,16 +75,26 @@ counts(const struct engine *e, const struct shard_run *r)
 	    (e->mem.replicas > 1 || layout_replica(&e->plan.layout, e->coord) == 0);
 }
 
+/* The part of run i of its shards that this rank owns; count 0 when none. */
+static struct part
+own_run(const struct engine *e, int i)
+{
+	const struct shard_run *r = &e->mem.shards.run[i];
+	struct part own = engine_own(e, r->bucket);
+
+	return part_cut(&own, r->first, r->count);
+}
+
 /* Squares are summed in double, so the sum is finite if all elements are. */
 static void
 add_squares(struct engine *e, const struct tensor *sum,
     struct tensor (*place)(const struct engine *, const struct part *))
 {
 	for (int i = 0; i < e->mem.shards.num_runs; i++) {
-		struct part p = grads_run(e, i);
+		struct part p = own_run(e, i);
 		struct tensor x = place(e, &p);
 
-		if (p.count && counts(e, &e->mem.shards.run[i]))
+		if (p.count && x.data && counts(e, &e->mem.shards.run[i]))
 			e->ops->dot(e->stream, sum, &x, &x);
 	}
 }
@@ -104,12 +114,45 @@ grads_measure(struct engine *e)
 	add_squares(e, &norm, main_grads);
 }
 
+/* Goes on with a sum where the host updates the masters: they are the last in the flat order. */
+static void
+add_hosted(struct engine *e, const struct tensor *sum)
+{
+	struct stream *st = e->host_stream;
+	double squares;
+	struct tensor on_host = tensor_1d(&squares, DTYPE_F64, 1);
+
+	e->backend->copy_out(e->stream, &squares, sum->data, sizeof squares);
+	engine_sync(e);
+	for (int i = 0; i < e->mem.shards.num_runs; i++) {
+		struct part p = own_run(e, i);
+		struct tensor x = engine_masters(e, &p);
+
+		if (p.count && engine_hosted(e, &p) && counts(e, &e->mem.shards.run[i]))
+			st->ops->dot(st, &on_host, &x, &x);
+	}
+	e->backend->copy_in(e->stream, sum->data, &squares, sizeof squares);
+	engine_sync(e);
+}
+
+static struct tensor
+device_masters(const struct engine *e, const struct part *p)
+{
+	struct tensor none = { .data = NULL };
+
+	return engine_hosted(e, p) ? none : engine_masters(e, p);
+}
+
 void
 grads_measure_params(struct engine *e)
 {
 	struct tensor norm = cleared(e, SCALAR_PARAMS);
 
-	add_squares(e, &norm, engine_masters);
+	add_squares(e, &norm, device_masters);
+	if (!e->offload)
+		return;
+	traffic_settle(e);
+	add_hosted(e, &norm);
 }
 
 /* By shard, because the gaps between shards and the padding of the vocabulary are zeros that do not
@@ -131,15 +174,6 @@ grads_count_zeros(struct engine *e)
 		if (real.count && counts(e, &of))
 			e->ops->count_zero(e->stream, &zeros, &x);
 	}
-}
-
-struct part
-grads_run(const struct engine *e, int i)
-{
-	const struct shard_run *r = &e->mem.shards.run[i];
-	struct part own = engine_own(e, r->bucket);
-
-	return part_cut(&own, r->first, r->count);
 }
 
 /* Collective over the world; every rank returns the same name. Weights have the order of the

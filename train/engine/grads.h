@@ -9,8 +9,6 @@
 
 #include "train/engine/engine.h"
 
-/* The part of run i of its shards that this rank owns; count 0 when none. */
-struct part grads_run(const struct engine *e, int i);
 /* Collective over tensor, kv and embedding groups. Afterwards the own parts of the main gradients
  * hold the sum over all micro batches of the step, not yet divided, since the number of tokens is
  * known only with the step's totals. The other parts are undefined. */

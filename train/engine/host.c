@@ -1,8 +1,8 @@
 /*
  * host.c - a thread with a queue of jobs, and the ring
  *
- * The main thread queues a few jobs a step, so that a short queue is enough. A hold is a job that
- * waits.
+ * The main thread queues a job for each bucket that the host updates and a few more in a step; it
+ * waits while the queue is full. A hold is a job that waits.
  */
 #include "lib/base/mem.h"
 #include "train/engine/host.h"
@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { QUEUE = 16 };
+enum { QUEUE = 64 };
 
 struct job {
 	void (*run)(struct engine *, void *);
@@ -21,7 +21,7 @@ struct job {
 struct host {
 	struct engine *e;
 	struct device *device; /* of the host's backend */
-	struct stream *stream, *arrivals;
+	struct stream *arrivals, *returns;
 	struct event *arrived[2]; /* what was copied to each slot */
 	pthread_t thread;
 	bool running;
@@ -170,13 +170,20 @@ fetch(struct engine *e, const struct host_walk *w, int i, const struct piece *p)
 	e->backend->record(e->host->arrivals, e->host->arrived[i % 2]);
 }
 
+/* The next piece of the walk, if there is one. */
+static bool
+next_piece(const struct engine *e, const struct host_walk *w, struct piece *p)
+{
+	return memory_piece(&e->mem, p) && p->bucket < w->end;
+}
+
 /* A piece is asked for before the one before it is used; its slot was used by the one before
  * that. */
 void
 host_walk(struct engine *e, const struct host_walk *w)
 {
-	struct piece p = { 0 }, next = { 0 };
-	bool more = memory_piece(&e->mem, &next);
+	struct piece p, next = { .bucket = w->first };
+	bool more = next_piece(e, w, &next);
 
 	if (more)
 		fetch(e, w, 0, &next);
@@ -184,7 +191,7 @@ host_walk(struct engine *e, const struct host_walk *w)
 		struct tensor at;
 
 		p = next;
-		more = memory_piece(&e->mem, &next);
+		more = next_piece(e, w, &next);
 		if (more)
 			fetch(e, w, i + 1, &next);
 		e->backend->await(e->device, e->host->arrived[i % 2]);
@@ -196,15 +203,15 @@ host_walk(struct engine *e, const struct host_walk *w)
 /* --- beginning and end ------------------------------------------------------------------------ */
 
 struct stream *
-host_stream(const struct engine *e)
-{
-	return e->host->stream;
-}
-
-struct stream *
 host_arrivals(const struct engine *e)
 {
 	return e->host->arrivals;
+}
+
+struct stream *
+host_returns(const struct engine *e)
+{
+	return e->host->returns;
 }
 
 static void
@@ -212,8 +219,9 @@ open_streams(struct engine *e, struct host *h)
 {
 	const struct backend *b = e->backend;
 
-	h->stream = b->host->stream(h->device, STREAM_COMPUTE);
+	e->host_stream = b->host->stream(h->device, STREAM_COMPUTE);
 	h->arrivals = b->stream(e->device, STREAM_TO_HOST);
+	h->returns = b->stream(e->device, STREAM_FROM_HOST);
 	for (int i = 0; i < 2; i++)
 		h->arrived[i] = b->event(e->device);
 }
@@ -275,5 +283,6 @@ host_close(struct engine *e)
 	}
 	pinned_free(e, e->arena[ARENA_HOST], e->mem.arena[ARENA_HOST], e->mem.arena[ARENA_HOST]);
 	e->host = NULL;
+	e->host_stream = NULL;
 	e->arena[ARENA_HOST] = NULL;
 }

@@ -13,22 +13,23 @@
 
 struct host;
 
-/* Takes ARENA_HOST; sets e->host, or leaves it NULL where the plan keeps nothing on the host. */
+/* Takes ARENA_HOST; sets e->host and e->host_stream, or leaves them NULL where the plan keeps
+ * nothing on the host. Jobs compute with the stream, the main thread only while none is queued. */
 int host_open(struct engine *e, const struct device_config *c, struct err *err);
 void host_close(struct engine *e);
 
-/* What a job computes with: the main thread only while no job is queued. */
-struct stream *host_stream(const struct engine *e);
-/* The stream of the device for copies to the host, which only jobs use. */
+/* The streams of the device for copies to the host, and back, which only jobs use. */
 struct stream *host_arrivals(const struct engine *e);
+struct stream *host_returns(const struct engine *e);
 
 /* Queues run(e, arg); arg must live until then. Returns the job's number. */
 int64_t host_queue(struct engine *e, void (*run)(struct engine *, void *arg), void *arg);
 /* Waits for a job and all before it; 0 is no job. */
 void host_await(struct engine *e, int64_t job);
 
-/* What to do with the pieces of the own parts (memory_piece). */
+/* What to do with the pieces of the own parts (memory_piece) of some buckets. */
 struct host_walk {
+	int first, end; /* the buckets */
 	/* Queues the copies of a piece on host_arrivals; slot: real, of the piece's count. */
 	void (*fetch)(struct engine *, const struct piece *, const struct tensor *slot, void *ctx);
 	/* Uses it: the copies are there. */

@@ -15,6 +15,7 @@
 #include "train/engine/traffic.h"
 #include "train/layers/layer.h"
 #include "train/optim/ema.h"
+#include "train/engine/offload.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -261,6 +262,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->ops = e->stream->ops;
 	e->timing = timing_new();
 	e->hashes = hashes_new(e);
+	e->offload = offload_new(e);
 	e->ema = ema_new(e);
 	open_beside(e, world);
 	share_params(e, world);
@@ -294,6 +296,7 @@ engine_close(struct engine *e)
 	groups_close(&e->groups);
 	host_close(e);
 	ema_free(e->ema);
+	offload_free(e->offload);
 	for (int a = 0; a < ARENA_HOST; a++)
 		if (e->arena[a])
 			e->backend->release(e->device, e->arena[a]);

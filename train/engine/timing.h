@@ -31,6 +31,7 @@ enum span {
 	SPAN_EMBEDDING_GRADS,
 	SPAN_REDUCE,
 	SPAN_GATHER,
+	SPAN_RETURN, /* of weights that the host updates */
 	SPAN_CLIP,   /* the norm of the gradients */
 	SPAN_TOTALS, /* the totals of all ranks, with all that they wait for */
 	SPAN_OPTIMIZER,

@@ -8,6 +8,7 @@
 #include "lib/base/mem.h"
 #include "train/engine/streams.h"
 #include "train/engine/traffic.h"
+#include "train/engine/offload.h"
 
 #include <stdlib.h>
 
@@ -73,11 +74,24 @@ wait_reduced(struct engine *e, int k)
 	l->reducing = false;
 }
 
+/* A bucket that the host has updated is gathered when it is waited for. */
+static void
+wait_returned(struct engine *e, int k)
+{
+	if (!offload_pending(e, k))
+		return;
+	timing_begin(e, SPAN_RETURN);
+	offload_await(e, k);
+	timing_end(e, SPAN_RETURN);
+	traffic_updated(e, k);
+}
+
 static void
 wait_gathered(struct engine *e, int k)
 {
 	struct lane *l = &e->traffic->lane[k];
 
+	wait_returned(e, k);
 	if (l->gathering)
 		streams_join(e, e->traffic->weights, l->gathered, SPAN_GATHER);
 	l->gathering = false;
@@ -262,7 +276,7 @@ fetch(struct engine *e, int k)
 	const struct shards *s = &e->mem.shards;
 	int *slot;
 
-	if (k < 0 || k >= s->num_buckets || !s->bucket[k].layers)
+	if (k < 0 || k >= s->num_buckets || !s->bucket[k].layers || offload_pending(e, k))
 		return;
 	slot = slot_of(e, k);
 	if (*slot == k)
@@ -282,6 +296,7 @@ acquire_weights(struct engine *e, int layer, int towards)
 	for (int k = 0; k < s->num_buckets; k++) {
 		if (!uses(&s->bucket[k], layer))
 			continue;
+		wait_returned(e, k);
 		if (e->mem.bytes[BUF_WEIGHT_SLOTS] && s->bucket[k].layers) {
 			fetch(e, k);
 			wait_gathered(e, k);
@@ -319,7 +334,7 @@ waits(const struct step *s)
 	    (s->e->mem.bytes[BUF_WEIGHT_SLOTS] || s->e->mem.bytes[BUF_GRAD_SLOTS]);
 
 	for (int k = 0; k < s->e->mem.shards.num_buckets; k++)
-		busy |= s->e->traffic->lane[k].gathering;
+		busy |= s->e->traffic->lane[k].gathering || offload_pending(s->e, k);
 	return busy;
 }
 
@@ -344,8 +359,6 @@ traffic_enter(struct step *s, const struct move *m)
 	int layer = s->e->mem.block[m->block].layer;
 	bool backward = m->kind == MOVE_BACKWARD;
 
-	if (s->e->groups.dp->size == 1)
-		return;
 	acquire_weights(s->e, layer, backward ? -1 : 1);
 	/* The head's gradients are computed in the forward pass. */
 	if (backward || (s->training && layer == s->e->plan.model.num_layers))

@@ -33,7 +33,8 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 		.decoupled = o->decoupled_weight_decay,
 	};
 
-	e->ops->adamw(e->stream, &a);
+	(void)e;
+	p->ops->adamw(p->stream, &a);
 }
 
 const struct optim_kind optim_adam = { update,

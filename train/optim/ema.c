@@ -1,8 +1,8 @@
 /*
  * ema.c - the average of the master weights
  *
- * A piece of the masters passes to the host as it lies on the device: real, or in the ring's slot a
- * BF16 weight and then its remainder, which are as large together.
+ * A piece of the masters that lies on the device passes to the host as it is: real, or in the
+ * ring's slot a BF16 weight and then its remainder, which are as large together.
  */
 #include "train/optim/ema.h"
 #include "lib/base/mem.h"
@@ -41,10 +41,18 @@ in_slot(const struct engine *e, const struct tensor *slot)
 	int64_t n = slot->shape[0];
 	uint16_t *halves = slot->data;
 
-	if (!e->mem.bytes[BUF_REMAINDER])
+	if (!memory_has(&e->mem, BUF_REMAINDER))
 		return (struct average){ .master = *slot };
 	return (struct average){ .master = tensor_1d(halves, DTYPE_BF16, n),
 		.remainder = tensor_1d(halves + n, DTYPE_U16, n) };
+}
+
+/* The same of what lies on the host. */
+static struct average
+in_place(const struct engine *e, const struct piece *p)
+{
+	return (struct average){ .master = engine_masters(e, &p->part),
+		.remainder = engine_part(e, BUF_REMAINDER, &p->part) };
 }
 
 static void
@@ -62,6 +70,8 @@ fetch(struct engine *e, const struct piece *p, const struct tensor *slot, void *
 		      remainder = engine_part(e, BUF_REMAINDER, &p->part);
 
 	(void)ctx;
+	if (engine_hosted(e, &p->part))
+		return;
 	copy(e, &to.master, &master);
 	copy(e, &to.remainder, &remainder);
 }
@@ -70,11 +80,11 @@ static void
 take(struct engine *e, const struct piece *p, const struct tensor *slot, void *ctx)
 {
 	const struct ema *m = ctx;
-	struct average a = in_slot(e, slot);
+	struct average a = engine_hosted(e, &p->part) ? in_place(e, p) : in_slot(e, slot);
 
 	a.average = engine_part(e, BUF_AVERAGE, &p->part);
 	a.share = m->share;
-	host_stream(e)->ops->average(host_stream(e), &a);
+	e->host_stream->ops->average(e->host_stream, &a);
 }
 
 static void
@@ -83,7 +93,7 @@ run(struct engine *e, void *arg)
 	struct ema *m = arg;
 
 	e->backend->wait(host_arrivals(e), m->updated);
-	host_walk(e, &(struct host_walk){ fetch, take, m });
+	host_walk(e, &(struct host_walk){ 0, e->mem.shards.num_buckets, fetch, take, m });
 }
 
 static void

@@ -12,6 +12,7 @@
 #include "train/engine/grads.h"
 #include "train/engine/traffic.h"
 #include "train/optim/ema.h"
+#include "train/engine/offload.h"
 #include "train/optim/optim.h"
 
 #define DECLARE(name, ...) extern const struct optim_kind optim_##name;
@@ -21,10 +22,8 @@ OPTIM_RULES(DECLARE)
 
 const struct optim_kind *const optim_kinds[] = { OPTIM_RULES(ENTRY) };
 
-/* Called before weights, masters or moments change: waits for copies that read them; those of 8
- * bits are of old weights then. */
-static void
-hold(struct engine *e)
+void
+optim_settle(struct engine *e)
 {
 	if (e->held)
 		e->backend->wait(e->stream, e->held);
@@ -39,23 +38,18 @@ static void
 convert(struct engine *e, int k, bool to_weights)
 {
 	struct part own = engine_own(e, k);
-	struct tensor master = engine_part(e, BUF_MASTER, &own);
-	struct tensor weights = engine_part(e, BUF_WEIGHTS, &own);
+	struct stream *st = engine_stream(e, &own);
+	struct tensor master = engine_part(e, BUF_MASTER, &own), weights = engine_updated(e, &own);
 
 	if (master.data)
-		e->ops->cast(
-		    e->stream, to_weights ? &weights : &master, to_weights ? &master : &weights);
+		st->ops->cast(st, to_weights ? &weights : &master, to_weights ? &master : &weights);
 }
 
-/* Widening is exact: the masters are as precise as the file. Zero bits are 0 in every type. */
+/* Widening is exact: the masters are as precise as the file. */
 void
 optim_from_weights(struct engine *e)
 {
-	struct tensor remainder = engine_buffer(e, BUF_REMAINDER);
-
-	remainder.dtype = DTYPE_BF16;
-	if (remainder.data)
-		e->ops->fill(e->stream, &remainder, 0);
+	engine_clear(e, BUF_REMAINDER);
 	for (int k = 0; k < e->mem.shards.num_buckets; k++)
 		convert(e, k, false);
 }
@@ -65,74 +59,82 @@ optim_from_weights(struct engine *e)
 void
 optim_to_weights(struct engine *e)
 {
-	hold(e);
-	for (int k = 0; k < e->mem.shards.num_buckets; k++) {
+	optim_settle(e);
+	for (int k = 0; k < e->mem.shards.num_buckets; k++)
 		convert(e, k, true);
+	offload_copy_weights(e, true);
+	for (int k = 0; k < e->mem.shards.num_buckets; k++)
 		traffic_updated(e, k);
-	}
 }
 
-/* What all pieces of an update have in common. */
-struct updating {
-	struct engine *e;
+/* What lies in part `within` of a bucket, whose gradients are in grads. */
+struct optim_bucket {
 	const struct optim_options *o;
 	const struct optim_update *u;
+	int bucket;
+	struct part within;
+	struct tensor grads;
 };
 
-/* Updates a part of bucket k. draws is NULL for states that are not rounded stochastically. */
+/* Updates a part of it. draws is NULL for states that are not rounded stochastically. */
 static void
-update_part(const struct updating *x, int k, const struct part *p, const struct draws *draws)
+update_part(
+    struct engine *e, const struct optim_bucket *x, const struct part *p, const struct draws *draws)
 {
-	struct engine *e = x->e;
+	const struct bucket *b = &e->mem.shards.bucket[x->bucket];
+	struct stream *st = engine_stream(e, p);
 	struct optim_piece op = {
+		.stream = st,
+		.ops = st == e->stream ? e->ops : st->ops,
 		.master = engine_masters(e, p),
 		.remainder = engine_part(e, BUF_REMAINDER, p),
-		.grad = engine_part(e, BUF_GRADS, p),
-		.lr = e->mem.shards.bucket[k].vocab ? x->u->vocab_lr : x->u->lr,
+		.grad = tensor_rows(&x->grads, p->first - x->within.first, p->count),
+		.lr = b->vocab ? x->u->vocab_lr : x->u->lr,
 		.grad_scale = x->u->grad_scale,
 		.step = x->u->step,
-		.weight_decay = e->mem.shards.bucket[k].decay ? x->u->weight_decay : 0,
+		.weight_decay = b->decay ? x->u->weight_decay : 0,
 	};
 
 	if (p->count == 0)
 		return;
 	if (draws)
 		op.draws = *draws;
-	if (e->mem.bytes[BUF_MASTER])
-		op.weight = engine_part(e, BUF_WEIGHTS, p);
+	if (memory_has(&e->mem, BUF_MASTER))
+		op.weight = engine_updated(e, p);
 	for (int s = 0, n = 0; s < optim_num_states(e->mem.rule); s++)
-		if (engine_keeps(e, k, s))
+		if (engine_keeps(e, x->bucket, s))
 			op.state[n++] = engine_part(e, (enum buffer)(BUF_STATE + s), p);
 	optim_kinds[x->o->kind]->update(e, x->o, &op);
 }
 
 /* Moves biases of experts in a part of a bucket. */
 static void
-balance_part(const struct updating *x, const struct part *p)
+balance_part(struct engine *e, const struct optim_bucket *x, const struct part *p)
 {
-	struct engine *e = x->e;
+	struct stream *st = engine_stream(e, p);
 	struct balance b = { .master = engine_masters(e, p),
-		.load = engine_part(e, BUF_GRADS, p),
+		.load = tensor_rows(&x->grads, p->first - x->within.first, p->count),
 		.mean = x->u->expert_rows,
 		.rate = e->plan.model.moe_router_bias_update_rate };
 
 	if (p->count == 0)
 		return;
-	if (e->mem.bytes[BUF_MASTER])
-		b.weight = engine_part(e, BUF_WEIGHTS, p);
-	e->ops->balance(e->stream, &b);
+	if (memory_has(&e->mem, BUF_MASTER))
+		b.weight = engine_updated(e, p);
+	(st == e->stream ? e->ops : st->ops)->balance(st, &b);
 }
 
 /* The random bits of the real elements of a shard from p on, which is a part of them. They depend
  * on the parameter's name, as its initial values do; those have step 0. */
 static struct draws
-shard_draws(const struct updating *x, const struct shard *s, const struct part *p)
+shard_draws(const struct engine *e, const struct optim_bucket *x, const struct shard *s,
+    const struct part *p)
 {
-	const struct param *param = &x->e->table[s->param];
+	const struct param *param = &e->table[s->param];
 	int last = param->ndim - 1;
 	int64_t row = param->ndim == 2 ? s->box.start[0] : 0;
 
-	return (struct draws){ .key = x->e->seed,
+	return (struct draws){ .key = e->seed,
 		.stream = rng_stream(param->name),
 		.step = (uint32_t)x->u->step,
 		.start = row * param->shape[last] + s->box.start[last],
@@ -151,64 +153,82 @@ draws_bits(const struct engine *e)
 	return false;
 }
 
-/* Updates bucket k shard by shard. Elements outside the shards' boxes are zero and stay so. */
+/* Updates a bucket shard by shard. Elements outside the shards' boxes are zero and stay so. */
 static void
-update_shards(const struct updating *x, int k)
+update_shards(struct engine *e, const struct optim_bucket *x)
 {
-	struct engine *e = x->e;
-
 	for (int i = 0; i < e->mem.shards.count; i++) {
 		const struct shard *s = &e->mem.shards.item[i];
-		struct part own = engine_own_shard(e, s);
-		struct part p = part_cut(&own, s->offset, slice_elements(&s->box));
+		struct part p = part_cut(&x->within, s->offset, slice_elements(&s->box));
 		struct draws draws;
 
-		if (s->bucket != k || p.count == 0)
+		if (s->bucket != x->bucket || p.count == 0)
 			continue;
 		if (e->table[s->param].flags & PARAM_BALANCE) {
-			balance_part(x, &p);
+			balance_part(e, x, &p);
 			continue;
 		}
-		draws = shard_draws(x, s, &p);
-		update_part(x, k, &p, &draws);
+		draws = shard_draws(e, x, s, &p);
+		update_part(e, x, &p, &draws);
 	}
 }
 
-/* Updates bucket k in as few pieces as it has runs. */
+/* Updates it run by run, where nothing is rounded stochastically. */
 static void
-update_runs(const struct updating *x, int k)
+update_bucket(struct engine *e, const struct optim_bucket *x)
 {
-	for (int i = 0; i < x->e->mem.shards.num_runs; i++) {
-		const struct shard_run *run = &x->e->mem.shards.run[i];
-		struct part p = grads_run(x->e, i);
+	if (draws_bits(e)) {
+		update_shards(e, x);
+		return;
+	}
+	for (int i = 0; i < e->mem.shards.num_runs; i++) {
+		const struct shard_run *r = &e->mem.shards.run[i];
+		struct part p = part_cut(&x->within, r->first, r->count);
 
-		if (run->bucket != k)
+		if (r->bucket != x->bucket)
 			continue;
-		if (run->balance)
-			balance_part(x, &p);
+		if (r->balance)
+			balance_part(e, x, &p);
 		else
-			update_part(x, k, &p, NULL);
+			update_part(e, x, &p, NULL);
 	}
 }
 
-/* Collective over the data group: each bucket is sent to the others as soon as it is updated. The
- * gradient is scaled inside the update (one factor for loss scale, number of tokens and clipping),
- * which saves a pass over it. */
+/* What the host needs of an update. */
+struct updating {
+	struct optim_options o;
+	struct optim_update u;
+};
+
+static void
+update_piece(struct engine *e, const struct piece *p, const struct tensor *grads, const void *ctx)
+{
+	const struct updating *x = ctx;
+
+	update_bucket(e, &(struct optim_bucket){ &x->o, &x->u, p->bucket, p->part, *grads });
+}
+
+/* Collective over the data group: each bucket is sent to the others as soon as it is updated, or
+ * when a pass needs it, if the host does that. The gradient is scaled inside the update (one factor
+ * for loss scale, number of tokens and clipping), which saves a pass over it. */
 void
 optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u)
 {
-	const struct shards *s = &e->mem.shards;
-	const struct updating x = { e, o, u };
-	bool by_shard = draws_bits(e);
+	optim_settle(e);
+	offload_begin(e,
+	    &(struct offload_update){
+		update_piece, &(struct updating){ *o, *u }, sizeof(struct updating) });
+	for (int k = 0; k < e->mem.shards.num_buckets; k++) {
+		struct part own = engine_own(e, k);
 
-	hold(e);
-	for (int k = 0; k < s->num_buckets; k++) {
-		if (s->bucket[k].layers && optim_kinds[o->kind]->matrices)
+		if (engine_hosted(e, &own))
+			continue;
+		if (e->mem.shards.bucket[k].layers && optim_kinds[o->kind]->matrices)
 			optim_kinds[o->kind]->matrices(e, o, u, k);
-		else if (by_shard)
-			update_shards(&x, k);
 		else
-			update_runs(&x, k);
+			update_bucket(e,
+			    &(struct optim_bucket){
+				o, u, k, own, engine_part(e, BUF_GRADS, &own) });
 		if (u->scores)
 			qk_clip_bucket(e, &o->qk_clip, u->scores, k);
 		traffic_updated(e, k);

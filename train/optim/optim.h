@@ -33,8 +33,10 @@ struct optim_options {
 	struct qk_clip qk_clip;
 };
 
-/* One update of a piece: views of this rank's own part. */
+/* One update of a piece: views of this rank's own part, of the memory of one device. */
 struct optim_piece {
+	struct stream *stream; /* of that device, and its operations */
+	const struct ops *ops;
 	/* without weight.data, master is the weight; remainder as in struct adamw */
 	struct tensor master, remainder, grad, weight;
 	struct tensor
@@ -78,6 +80,9 @@ extern const struct optim_kind *const optim_kinds[];
 extern const struct optim_kind optim_adam;
 
 void optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u);
+/* Call before weights, masters or states change or are read otherwise: all updates are done, and
+ * what still reads them. */
+void optim_settle(struct engine *e);
 /* Sets the master weights from the weights, after a load without optimizer state. */
 void optim_from_weights(struct engine *e);
 /* Sets the weights from the masters, rounded, on every rank that holds them. */

@@ -20,7 +20,8 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 		.grad_scale = p->grad_scale,
 	};
 
-	e->ops->sgd(e->stream, &s);
+	(void)e;
+	p->ops->sgd(p->stream, &s);
 }
 
 const struct optim_kind optim_sgd = { update, OPTIM_MOMENTUM };

@@ -34,7 +34,7 @@ static const char modified[] = "modified attention is not built";
 static const char watch[] = "monitoring services are not built; leave it out";
 static const char mtp[] = "multi-token prediction is not built";
 static const char storage[] = "object storage is not built";
-static const char offload[] = "offloading to host memory is not built";
+static const char offload[] = "offloading of this kind is not built";
 static const char hcp[] = "one level of context parallelism is built";
 static const char comm[] = "only tunes communication; leave it out";
 static const char data_speed[] = "only tunes reading; leave it out";
@@ -304,7 +304,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "fine-grained-offloading-max-inflight-offloads", offload },
 	{ "min-offloaded-tensor-size", offload }, { "no-pin-cpu-grads", offload },
 	{ "no-pin-cpu-params", offload }, { "offload-modules", offload },
-	{ "optimizer-cpu-offload", offload }, { "optimizer-offload-fraction", offload },
 	{ "remote-device", offload }, { "use-pin-memory", offload },
 	{ "use-torch-optimizer-for-cpu-offload", offload },
 	/* All context ranks of a run are one kind of group. */
@@ -343,7 +342,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "defer-embedding-wgrad-compute", speed }, { "delay-wgrad-compute", speed },
 	{ "fused-residual-rmsnorm", speed }, { "memory-centric-tiled-linear", speed },
 	{ "muon-use-syrk", speed }, { "no-initialization", speed },
-	{ "overlap-cpu-optimizer-d2h-h2d", speed },
 	{ "scattered-embeddings", speed }, { "tile-factor", speed },
 	{ "use-fused-weighted-squared-relu", speed },
 	{ "use-te-activation-func", speed }, { "wgrad-deferral-limit", speed },

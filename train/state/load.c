@@ -16,47 +16,13 @@
 #include "train/engine/fp8.h"
 #include "train/engine/grads.h"
 #include "train/optim/ema.h"
+#include "train/engine/offload.h"
 #include "train/run/stop.h"
 #include "train/state/save.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Where a buffer lies: on the host its elements are stored directly. */
-static bool
-on_host(const struct engine *e, enum buffer b)
-{
-	return e->mem.place[b] == ARENA_HOST;
-}
-
-/* Copies host elements of the stored type to a buffer. Waits, since they are freed next. */
-static void
-put(struct engine *e, enum buffer to, const struct tensor *dst, const void *host)
-{
-	if (on_host(e, to)) {
-		memcpy(dst->data, host, tensor_bytes(dst));
-		return;
-	}
-	e->backend->copy_in(e->stream, dst->data, host, tensor_bytes(dst));
-	engine_sync(e);
-}
-
-/* Zero bits are 0 in every type. */
-static void
-clear(struct engine *e, enum buffer b)
-{
-	struct tensor t = engine_buffer(e, b);
-
-	if (!t.data)
-		return;
-	if (t.dtype == DTYPE_U16)
-		t.dtype = DTYPE_BF16;
-	if (on_host(e, b))
-		memset(t.data, 0, tensor_bytes(&t));
-	else
-		e->ops->fill(e->stream, &t, 0);
-}
 
 /* What is read for each shard that has it: a buffer, and the optimizer state that it holds; NULL:
  * the weights. */
@@ -66,6 +32,25 @@ struct reading {
 	enum buffer to;
 	const char *state;
 };
+
+/* Copies host elements of the stored type to a buffer. Waits, since they are freed next. */
+static void
+put(struct engine *e, bool on_host, const struct tensor *dst, const void *host)
+{
+	if (on_host) {
+		memcpy(dst->data, host, tensor_bytes(dst));
+		return;
+	}
+	e->backend->copy_in(e->stream, dst->data, host, tensor_bytes(dst));
+	engine_sync(e);
+}
+
+/* Where a part of what is read lies. */
+static bool
+on_host(const struct reading *r, const struct part *p)
+{
+	return r->to == BUF_AVERAGE || (r->to != BUF_WEIGHTS && engine_hosted(r->e, p));
+}
 
 /* Weights that every replica holds whole are read whole, so that nothing need be gathered; of
  * everything else, this rank's part. */
@@ -124,7 +109,7 @@ read_shard(const struct reading *r, int i, struct err *err)
 		if (rc == 0 && r->to == BUF_REMAINDER)
 			keep_remainders(host, p.count);
 		if (rc == 0)
-			put(e, r->to, &dst, host);
+			put(e, on_host(r, &p), &dst, host);
 		free(host);
 		part = part_cut(&part, p.first + p.count, part.count);
 	}
@@ -147,13 +132,12 @@ static int
 read_shards(const struct reading *r, int rc, struct err *err)
 {
 	struct comm *world = r->e->groups.world;
-	struct tensor to = engine_buffer(r->e, r->to);
-	int64_t count = to.data ? r->e->mem.shards.count : 0, most = count;
+	int64_t count = memory_has(&r->e->mem, r->to) ? r->e->mem.shards.count : 0, most = count;
 	struct tensor t = tensor_1d(&most, DTYPE_I64, 1);
 
 	if (comm_agree(COMM_HERE(world), rc, err))
 		return -1;
-	clear(r->e, r->to);
+	engine_clear(r->e, r->to);
 	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_MAX);
 	for (int i = 0; i < most; i++) {
 		rc = i < count ? read_shard(r, (int)i, err) : 0;
@@ -336,7 +320,7 @@ read_slots(struct engine *e, struct source *w, const struct param *p, const stru
 	for (; part.box.start[0] < to->shape[0] && rc == 0; part.box.start[0]++)
 		rc = source_read(w, &part, DTYPE_F32, rows + part.box.start[0] * to->shape[1], err);
 	if (rc == 0)
-		put(e, BUF_FP8_HISTORY, to, rows);
+		put(e, false, to, rows);
 	free(rows);
 	return rc;
 }
@@ -430,8 +414,9 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 	struct source *w = open_weights(c, err);
 	int rc = w ? accept(e, w, err) : -1;
 
-	ema_settle(e);
+	optim_settle(e);
 	rc = read_shards(&(struct reading){ e, w, BUF_WEIGHTS, NULL }, rc, err);
+	offload_copy_weights(e, false);
 	if (rc == 0 && c->start == START_RESUME)
 		rc = resume(e, w, c, p, err);
 	else if (rc == 0 && !e->plan.shape.forward_only)

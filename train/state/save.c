@@ -38,7 +38,7 @@ list_kept(const struct engine *e, bool optimizer_state, struct kept out[2 + OPTI
 	const struct memory_plan *m = &e->mem;
 	int n = 0, states = optimizer_state ? optim_num_states(m->rule) : 0;
 
-	out[n++] = (struct kept){ m->bytes[BUF_MASTER] ? BUF_MASTER : BUF_WEIGHTS, NULL, -1 };
+	out[n++] = (struct kept){ BUF_MASTER, NULL, -1 };
 	for (int s = 0; s < states; s++)
 		out[n++] = (struct kept){ (enum buffer)(BUF_STATE + s), m->rule->states[s], s };
 	if (m->bytes[BUF_AVERAGE])
@@ -52,8 +52,8 @@ visit_box(const struct save_walk *w, const struct param *p, const struct kept *k
     const struct slice *box, const struct part *part, struct err *err)
 {
 	struct save_piece piece = {
-		.from = engine_part(w->e, k->buffer, part),
-		.host = w->e->mem.place[k->buffer] == ARENA_HOST,
+		.from = k->state ? engine_part(w->e, k->buffer, part) : engine_masters(w->e, part),
+		.host = k->buffer == BUF_AVERAGE || engine_hosted(w->e, part),
 		.param = p,
 		.box = box,
 	};

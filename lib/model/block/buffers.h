@@ -23,6 +23,11 @@ enum buffer {
 	BUF_WINDOW_ROPE,
 	BUF_SCALARS,
 	BUF_SCORES,
+	BUF_HOST_WEIGHTS, /* and masters, remainders and states: of what the host updates */
+	BUF_HOST_MASTER,
+	BUF_HOST_REMAINDER,
+	BUF_HOST_STATE,
+	BUF_HOST_STATE_LAST = BUF_HOST_STATE + OPTIM_STATES_MAX - 1,
 	BUF_AVERAGE,
 	BUF_RING,
 	BUF_ROUTER_SUMS,

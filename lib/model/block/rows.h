@@ -66,9 +66,11 @@ enum dim {
 	D_WEIGHTS,
 	D_GRADS,
 	D_PLACES,
-	D_LARGEST, /* bucket */
-	D_PASSING, /* elements of other replicas' parts, pushed to this one at a time */
-	D_OWN,
+	D_LARGEST,    /* bucket */
+	D_PASSING,    /* elements of other replicas' parts, pushed to this one at a time */
+	D_OWN,        /* elements that the rank's optimizer owns */
+	D_OWN_DEVICE, /* of them, those that the device updates, and the host */
+	D_OWN_HOST,
 	D_OWN_MATRICES, /* of it, matrices of layers, and all else */
 	D_OWN_OTHERS,
 	D_RING,    /* what is on its way to the host */
