@@ -276,7 +276,8 @@ fails()
 		--lr-decay-style cosine --clip-grad 1.0 --weight-decay 0.1 --adam-beta1 0.9 \
 		--adam-beta2 0.95 --bf16 --grad-reduce-in-bf16 --cross-entropy-loss-fusion \
 		--calculate-per-token-loss --manual-gc --empty-unused-memory-level 1 \
-		--exit-duration-in-mins 235 --tensor-model-parallel-size 1 --context-parallel-size 2 \
+		--exit-duration-in-mins 235 --fp8-format hybrid --fp8-amax-history-len 1024 \
+		--fp8-amax-compute-algo max --fp8-param-gather --tensor-model-parallel-size 1 --context-parallel-size 2 \
 		--sequence-parallel --use-distributed-optimizer --overlap-grad-reduce \
 		--overlap-param-gather --mock-data --tokenizer-type NullTokenizer --vocab-size 128 \
 		--data-cache-path cache --tiktoken-pattern v2 --split '99,1,0' \
