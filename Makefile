@@ -67,6 +67,8 @@ plan_obj  := $(patsubst %,$(B)/%.o,$(call find,c,plan))
 ckpt_obj  := $(patsubst %,$(B)/%.o,$(call find,c,ckpt))
 export_obj := $(patsubst %,$(B)/%.o,$(call find,c,export))
 # The CPU operations are compiled twice: arithmetic in float, and in double for the fp64 oracle.
+# Without a word in errno loops with roots are vectors; the bits are the same.
+CPU_FLAGS = -fno-math-errno
 cpu_src   := $(call find,c,train/cpu)
 cpu_obj   := $(patsubst %,$(B)/%.f32.o,$(filter-out train/cpu/backend.c,$(cpu_src))) \
 	$(patsubst %,$(B)/%.f64.o,$(filter-out train/cpu/backend.c,$(cpu_src))) \
@@ -101,10 +103,10 @@ $(B)/%.c.o: %.c $(B)/flags
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) $(defs) -MMD -MP -c -o $@ $<
 $(B)/%.c.f32.o: %.c $(B)/flags
 	$(call say,CC,$< (f32))
-	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) -DCPU_REAL=32 -MMD -MP -c -o $@ $<
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) $(CPU_FLAGS) -DCPU_REAL=32 -MMD -MP -c -o $@ $<
 $(B)/%.c.f64.o: %.c $(B)/flags
 	$(call say,CC,$< (f64))
-	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) -DCPU_REAL=64 -MMD -MP -c -o $@ $<
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) $(CPU_FLAGS) -DCPU_REAL=64 -MMD -MP -c -o $@ $<
 $(B)/%.cc.o: %.cc $(B)/flags
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D) && $(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
@@ -121,7 +123,7 @@ $(B)/train/cuda/%.c.o $(B)/train/nccl/%.c.o: defs = -isystem $(CUDA_HOME)/includ
 # Stamp files that change only when their text does.
 stamp = @mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(2))' | cmp -s - $(1) || \
 	printf '%s\n' '$(subst ','\'',$(2))' >$(1)
-all_flags = $(CC) $(CXX) $(if $(cuda_obj),$(CUDA_HOME)) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) \
+all_flags = $(CC) $(CXX) $(if $(cuda_obj),$(CUDA_HOME)) $(CPPFLAGS) $(CFLAGS) $(CPU_FLAGS) $(CXXFLAGS) \
 	$(NVFLAGS) $(if $(cuda_obj),linked) cuda=$(HAVE_CUDA)
 $(B)/flags: force
 	$(call stamp,$@,$(filter-out -Werror,$(all_flags)))
