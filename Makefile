@@ -242,6 +242,8 @@ bench: tests
 	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(golden) sh tests/bench/mtok.sh
 bench-gpu: all $(B)/tests/bench/ceiling
 	@B=$(B) sh tests/bench/gpu.sh $(WORKLOADS)
+bench-offload: all $(B)/tests/bench/host
+	@B=$(B) sh tests/bench/offload.sh
 bench-watch: all $(unwatched)
 	@B=$(B) sh tests/bench/watch.sh
 
@@ -265,7 +267,7 @@ clean:
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
 		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  lint' \
-		' test-megatron PYTHON= MEGATRON=DIR  format  fuzz  bench  bench-gpu  bench-watch  man  config'
+		' test-megatron PYTHON= MEGATRON=DIR  format  fuzz  bench  bench-gpu  bench-offload bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
 	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)"' \
@@ -275,6 +277,6 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-hf test-megatron test-gpu faults lint format fuzz bench bench-gpu bench-watch install man \
+	test-hf test-megatron test-gpu faults lint format fuzz bench bench-gpu bench-offload bench-watch install man \
 	dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
