@@ -96,15 +96,13 @@ add_piece(struct copy *c, const struct source_part *piece)
 /* The pieces of state k of all parameters that a rank owns; 0: of the weights. With data ranks each
  * owns an equal part of each bucket. */
 static void
-add_pieces(struct copy *c, const struct shards *shards, const int coord[AX_COUNT], int k)
+add_pieces(struct copy *c, const struct shards *shards, int k)
 {
-	const struct layout *l = c->o->layout;
 	const char *state = source_state(c->src, k);
 
 	for (int i = 0; i < shards->count; i++) {
 		const struct shard *s = &shards->item[i];
-		struct part own =
-		    shard_part(shards, s, layout_replica(l, coord), (int)layout_replicas(l));
+		struct part own = shard_share(shards, s);
 		struct slice box[SLICE_FLAT_MAX];
 		const struct param *p = &c->src->param[s->param];
 		int n = s->owner && source_keeps(c->src, p, k) ? shard_pieces(s, &own, box) : 0;
@@ -178,7 +176,7 @@ write_rank(struct copy *c, int rank, struct err *e)
 	    &(struct shards_of){ src->param, src->count, &src->config, c->o->layout, 0 }, coord);
 	for (int k = 0; k <= source_num_states(src); k++)
 		if (wanted(c, k))
-			add_pieces(c, &shards, coord, k);
+			add_pieces(c, &shards, k);
 	if (rank == 0)
 		add_of_run(c);
 	shards_release(&shards);

@@ -44,6 +44,18 @@ struct p2p {
 	struct tensor buf;
 };
 
+/*
+ * Rows to the ranks of their experts, or back. Each of `size` ranks has E / size of the experts,
+ * and counts I32 [size,E] has the rows of each rank for each expert; they are in the device's
+ * memory, as is all that follows from them. in holds the rows of this rank in the order of experts,
+ * and out gets those for its experts, in the order of experts, then of ranks, then as they were
+ * sent. back: the other way round. Rows are dense, and out has as many as arrive, or more.
+ */
+struct rows_exchange {
+	struct tensor out, in, counts;
+	bool back;
+};
+
 /* Memory of a rank that the others may write to, once it is shared. */
 struct comm_memory {
 	void *data;
@@ -96,6 +108,8 @@ struct comm_ops {
 	void (*broadcast)(struct comm *, struct stream *, const struct tensor *, int root);
 	/* One batch: no order, no deadlock; returns (queues) when all are done. */
 	void (*exchange)(struct comm *, struct stream *, const struct p2p *, int count);
+	/* NULL: the device has no experts. */
+	void (*all_to_all_rows)(struct comm *, struct stream *, const struct rows_exchange *);
 	void (*barrier)(struct comm *);
 	/* Host bytes of every rank, concatenated in rank order at root (NULL elsewhere); *total
 	 * bytes; the caller frees. */

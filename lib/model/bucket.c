@@ -35,6 +35,17 @@ chunk_of(const struct param *p, const struct shards_of *of, int pp, bool *replic
 	return -1;
 }
 
+/* Whether the rank is one of those with this tensor, if it is an expert's. */
+static bool
+has_expert(const struct param *p, const struct shards_of *of, const int coord[AX_COUNT])
+{
+	int64_t local = of->model->num_experts / layout_expert_ranks(of->layout);
+	int at[EX_COUNT];
+
+	layout_expert_coord(of->layout, coord, at);
+	return p->expert < 0 || p->expert / local == at[EX_EP];
+}
+
 /* m is positive; n is far below 2^63. */
 static int64_t
 round_up(int64_t n, int64_t m)
@@ -51,7 +62,7 @@ shard_of(
 	int64_t rows;
 
 	sh->chunk = chunk_of(p, of, coord[AX_PP], &sh->replica);
-	if (sh->chunk < 0)
+	if (sh->chunk < 0 || !has_expert(p, of, coord))
 		return false;
 	sh->box = param_slice(p, of->model, of->layout, coord[AX_TP], &rows);
 	sh->count = 1;
@@ -71,8 +82,9 @@ struct placing {
 	int64_t size,
 	    align;   /* a bucket is full from `size` on; its size is a multiple of `align` */
 	int64_t end; /* end of the last shard placed */
-	int chunk;   /* the chunk being placed */
-	bool fresh;  /* none of its shards is placed yet */
+	const int *coord;
+	int chunk;  /* the chunk being placed */
+	bool fresh; /* none of its shards is placed yet */
 };
 
 /* Classes of shards, in the order in which they are placed. */
@@ -98,13 +110,16 @@ is_layer(const struct placing *x, const struct param *p)
 	return p->layer >= 0 && p->layer < x->of->model->num_layers;
 }
 
-/* True when a matrix begins a bucket. `before` is the one placed before it. A vocabulary table has
- * its own bucket, so that both copies of a tied one are divided equally. */
+/* True when a matrix begins a bucket. `before` is the one placed before it. Experts that ranks
+ * share are reduced among others than the rest. A vocabulary table has its own bucket, so that both
+ * copies of a tied one are divided equally. */
 static bool
 begins(const struct placing *x, const struct param *p, const struct param *before)
 {
 	const struct bucket *b = &x->s->bucket[x->s->num_buckets - 1];
 
+	if (param_among_experts(p, x->of->layout) != param_among_experts(before, x->of->layout))
+		return true;
 	if (p->layer == before->layer)
 		return p->shard == SHARD_VOCAB || before->shard == SHARD_VOCAB;
 	return !is_layer(x, p) || !is_layer(x, before) || x->end - b->first >= x->size;
@@ -133,7 +148,17 @@ begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 		.last_layer = layer,
 		.decay = p->ndim > 1,
 		.layers = param_is_layer_matrix(p, x->of->model),
-		.vocab = p->ndim > 1 && p->shard == SHARD_VOCAB };
+		.vocab = p->ndim > 1 && p->shard == SHARD_VOCAB,
+		.experts = param_among_experts(p, x->of->layout),
+		.replica = layout_replica(x->of->layout, x->coord),
+		.replicas = (int)layout_replicas(x->of->layout) };
+	if (b->experts) {
+		int at[EX_COUNT];
+
+		layout_expert_coord(x->of->layout, x->coord, at);
+		b->replica = at[EX_DP];
+		b->replicas = (int)layout_expert_replicas(x->of->layout);
+	}
 }
 
 /* A run continues over the gap between shards while all that it says stays the same. */
@@ -224,12 +249,22 @@ place_slots(struct shards *s)
 	s->places += (layers < BUCKET_SLOTS ? layers : BUCKET_SLOTS) * largest;
 }
 
+/* Replicas of a bucket of experts; 1 where there is none. */
+static int64_t
+expert_replicas(const struct layout *l)
+{
+	return layout_expert_ranks(l) > 1 ? layout_expert_replicas(l) : 1;
+}
+
 void
 shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT])
 {
 	const struct layout *l = of->layout;
 	struct placing x = { s, of, of->bucket_size ? of->bucket_size : BUCKET_ELEMENTS,
-		layout_lcm(layout_replicas(l), BUCKET_ALIGN), 0 };
+		layout_lcm(layout_lcm(layout_replicas(l), expert_replicas(l)), BUCKET_ALIGN), 0,
+		coord };
+
+	int64_t own = 0;
 
 	memset(s, 0, sizeof *s);
 	s->item = mem_zalloc((size_t)of->count, sizeof *s->item);
@@ -248,6 +283,10 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	}
 	end_bucket(&x);
 	s->elements = x.end;
+	for (int k = 0; k < s->num_buckets; k++) {
+		s->bucket[k].own = own;
+		own += s->bucket[k].count / s->bucket[k].replicas;
+	}
 	for (int k = 0; k < s->num_buckets; k++)
 		s->largest = s->bucket[k].count > s->largest ? s->bucket[k].count : s->largest;
 	place_slots(s);
@@ -288,17 +327,35 @@ bucket_part(const struct bucket *b, int replica, int replicas)
 	return p;
 }
 
-int64_t
-shards_own(const struct shards *s, bool layers, int replicas)
+/* Buckets that keep other states come between those that keep the same, and all are divided alike
+ * where there are such. */
+struct part
+bucket_own(const struct bucket *b)
 {
+	struct part p = bucket_share(b, b->replica, b->replicas);
+
+	if (b->replicas > 1 && b->part)
+		return b->part[b->replica];
+	p.own = b->own;
+	p.state = b->own + (b->state - b->first) / b->replicas;
+	return p;
+}
+
+int64_t
+shards_own(const struct shards *s, bool layers, bool sharded)
+{
+	int parts = sharded && s->part ? s->bucket[0].replicas : 1;
 	int64_t most = 0;
 
-	for (int i = 0; i < (s->part ? replicas : 1); i++) {
+	for (int i = 0; i < parts; i++) {
 		int64_t own = 0;
 
-		for (int k = 0; k < s->num_buckets; k++)
-			if (s->bucket[k].layers == layers)
-				own += bucket_part(&s->bucket[k], i, replicas).count;
+		for (int k = 0; k < s->num_buckets; k++) {
+			const struct bucket *b = &s->bucket[k];
+
+			if (b->layers == layers)
+				own += bucket_part(b, i, sharded ? b->replicas : 1).count;
+		}
 		most = own > most ? own : most;
 	}
 	return most;
@@ -319,6 +376,14 @@ struct part
 shard_part(const struct shards *s, const struct shard *sh, int replica, int replicas)
 {
 	struct part p = bucket_part(&s->bucket[sh->bucket], replica, replicas);
+
+	return part_cut(&p, sh->offset, sh->count);
+}
+
+struct part
+shard_share(const struct shards *s, const struct shard *sh)
+{
+	struct part p = bucket_own(&s->bucket[sh->bucket]);
 
 	return part_cut(&p, sh->offset, sh->count);
 }

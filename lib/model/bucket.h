@@ -55,10 +55,14 @@ struct bucket {
 	/* Layers that use it, numbered as in struct param; its gradients are complete when the
 	 * backward pass has left the first of them. */
 	int first_layer, last_layer;
-	int chunk;   /* of the stage, whose layers they are */
-	bool decay;  /* weight decay applies: matrices */
-	bool layers; /* holds only matrices of layers */
-	bool vocab;  /* is a vocabulary table, of the embedding or the head */
+	int chunk;    /* of the stage, whose layers they are */
+	bool decay;   /* weight decay applies: matrices */
+	bool layers;  /* holds only matrices of layers */
+	bool vocab;   /* is a vocabulary table, of the embedding or the head */
+	bool experts; /* of a rank that does not have all: reduced over those that hold the same */
+	/* the rank's number among those that hold the same bucket, and how many there are */
+	int replica, replicas;
+	int64_t own; /* where its part begins in buffers of the own elements alone */
 	int turn;    /* the slot of a bucket of layers */
 	/* The offset of the whole bucket in a buffer that does not hold all elements: there every
 	 * bucket has its own place, except those of layers, which share slots. */
@@ -110,13 +114,18 @@ void shards_release(struct shards *s);
 struct part bucket_part(const struct bucket *b, int replica, int replicas);
 /* The same where replicas share a bucket equally, as collectives do; own and state are not set. */
 struct part bucket_share(const struct bucket *b, int replica, int replicas);
-/* The most elements that any of n replicas owns of the buckets of layers, or of the others. */
-int64_t shards_own(const struct shards *s, bool layers, int replicas);
+/* The rank's own part where replicas each own one. */
+struct part bucket_own(const struct bucket *b);
+/* The most elements that any rank owns of the buckets of layers, or of the others: parts of them,
+ * or all where nothing is sharded. */
+int64_t shards_own(const struct shards *s, bool layers, bool sharded);
 /* The intersection of part p with [first, first + count) of the flat order; count 0 if empty.
  */
 struct part part_cut(const struct part *p, int64_t first, int64_t count);
 /* The part of a shard that replica i of n owns. */
 struct part shard_part(const struct shards *s, const struct shard *sh, int replica, int replicas);
+/* The part of a shard in the rank's own part of its bucket. */
+struct part shard_share(const struct shards *s, const struct shard *sh);
 /* The real elements of a part of a shard as boxes in global coordinates, in the order of memory.
  * Returns how many: 0 when the part holds none. */
 int shard_pieces(const struct shard *sh, const struct part *p, struct slice out[SLICE_FLAT_MAX]);

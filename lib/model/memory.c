@@ -165,6 +165,16 @@ memory_in_parts(const struct layout *l, const struct train_shape *s)
 	    rows % l->tensor_model_parallel_size == 0;
 }
 
+/* Ranks among which a bucket is reduced. */
+static int64_t
+most_replicas(const struct layout *l)
+{
+	int64_t dense = layout_replicas(l),
+		experts = layout_expert_ranks(l) > 1 ? layout_expert_replicas(l) : 1;
+
+	return dense > experts ? dense : experts;
+}
+
 /* An absent buffer has 0 bytes and no address. */
 static bool
 present(enum condition when, const struct model_config *c, const struct layout *l,
@@ -173,6 +183,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	switch (when) {
 	case IF_TRAINING: return !s->forward_only;
 	case IF_EXPERTS_TRAINING: return !s->forward_only && c->num_experts;
+	case IF_EXPERT_RANKS: return layout_expert_ranks(l) > 1;
 	case IF_SHARED_TRAINING: return !s->forward_only && model_meets(c, IF_SHARED);
 	case IF_QK_NORM_TRAINING: return !s->forward_only && c->qk_layernorm;
 	case IF_POST_NORM_TRAINING: return !s->forward_only && model_meets(c, IF_POST_NORM);
@@ -193,12 +204,11 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_LINKS:
 		return !s->forward_only || layout_chunks(l) > 1 ||
 		    pp < l->pipeline_model_parallel_size - 1;
-	case IF_WEIGHT_SLOTS: return s->sharding >= SHARDING_PARAMS && layout_replicas(l) > 1;
-	case IF_NARROW: return !s->forward_only && s->grad_reduce_in_bf16 && layout_replicas(l) > 1;
-	case IF_PASSING:
-		return !s->forward_only && !s->grad_reduce_in_bf16 && layout_replicas(l) > 1;
+	case IF_WEIGHT_SLOTS: return s->sharding >= SHARDING_PARAMS && most_replicas(l) > 1;
+	case IF_NARROW: return !s->forward_only && s->grad_reduce_in_bf16 && most_replicas(l) > 1;
+	case IF_PASSING: return !s->forward_only && !s->grad_reduce_in_bf16 && most_replicas(l) > 1;
 	case IF_GRAD_SLOTS:
-		return !s->forward_only && s->sharding >= SHARDING_GRADS && layout_replicas(l) > 1;
+		return !s->forward_only && s->sharding >= SHARDING_GRADS && most_replicas(l) > 1;
 	case IF_HASHED: return !s->forward_only && s->hashed;
 	case IF_MASTER:
 		return !s->forward_only && s->dtype != memory_real(s->dtype) &&
@@ -228,7 +238,7 @@ element_dtype(enum element k, const struct layout *l, const struct train_shape *
 	case REAL: return memory_real(s->dtype);
 	case STREAM: return memory_stream(s);
 	case UPDATE: return memory_update(s);
-	case GRADS: return layout_replicas(l) > 1 ? memory_own_grads(s) : memory_real(s->dtype);
+	case GRADS: return most_replicas(l) > 1 ? memory_own_grads(s) : memory_real(s->dtype);
 	case F64: return DTYPE_F64;
 	case I64: return DTYPE_I64;
 	case U16: return DTYPE_U16;
@@ -456,7 +466,7 @@ own_device(const struct memory_plan *m, const struct train_shape *s)
 		const struct bucket *b = &m->shards.bucket[k];
 
 		if ((double)b->first + (double)b->count / 2 >= device)
-			return bucket_part(b, m->replica, m->replicas).own;
+			return memory_own(m, k).own;
 	}
 	return m->own_elements;
 }
@@ -475,10 +485,9 @@ plan_shards(struct memory_plan *m, struct rank *r, const int coord[AX_COUNT])
 		cut_whole(&m->shards, table, (int)layout_replicas(r->layout));
 	measure_matrices(r, &m->shards, table);
 	free(table);
-	m->replicas = r->shape->sharding ? (int)layout_replicas(r->layout) : 1;
-	m->replica = r->shape->sharding ? layout_replica(r->layout, coord) : 0;
-	m->own_matrices = shards_own(&m->shards, true, m->replicas);
-	m->own_elements = m->own_matrices + shards_own(&m->shards, false, m->replicas);
+	m->sharded = r->shape->sharding != SHARDING_NONE;
+	m->own_matrices = shards_own(&m->shards, true, m->sharded);
+	m->own_elements = m->own_matrices + shards_own(&m->shards, false, m->sharded);
 	m->own_device = own_device(m, r->shape);
 }
 
@@ -534,7 +543,7 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 static int64_t
 passing(const struct layout *l, int64_t bucket)
 {
-	int64_t others = bucket - bucket / layout_replicas(l);
+	int64_t others = bucket - bucket / most_replicas(l);
 
 	return others < BUCKET_PASSING ? others : BUCKET_PASSING;
 }
@@ -550,12 +559,22 @@ fp8_layers(const struct memory_plan *m)
 	return count;
 }
 
+struct part
+memory_own(const struct memory_plan *m, int bucket)
+{
+	const struct bucket *b = &m->shards.bucket[bucket];
+
+	return m->sharded ? bucket_own(b) : bucket_part(b, 0, 1);
+}
+
 /* Elements of a slot of the ring to the host. */
 static int64_t
 ring_slot(const struct memory_plan *m)
 {
-	int64_t own = m->shards.largest / m->replicas;
+	int64_t own = 0;
 
+	for (int k = 0; k < m->shards.num_buckets; k++)
+		own = int64_max(own, memory_own(m, k).count);
 	return own < BUCKET_PIECE ? own : BUCKET_PIECE;
 }
 
@@ -655,8 +674,7 @@ memory_piece(const struct memory_plan *m, struct piece *p)
 	int64_t at = p->part.first + p->part.count;
 
 	for (; p->bucket < m->shards.num_buckets; p->bucket++) {
-		struct part own =
-		    bucket_part(&m->shards.bucket[p->bucket], m->replica, m->replicas);
+		struct part own = memory_own(m, p->bucket);
 
 		p->part = part_cut(&own, at > own.first ? at : own.first, ring_slot(m));
 		if (p->part.count)

@@ -36,9 +36,9 @@ struct memory_plan {
 	int num_blocks;
 	struct block_range *chunk; /* the blocks of each chunk; owned */
 	struct shards shards;      /* owned */
-	/* the optimizer's share: part `replica` of `replicas`, or all; the elements of the largest,
-	 * and of those the ones in buckets of layers */
-	int replica, replicas;
+	/* the optimizer owns the rank's part of each bucket, or all; the elements of the largest
+	 * owner, and of those the ones in buckets of layers */
+	bool sharded;
 	int64_t own_elements, own_matrices;
 	/* of them, in their order, those that the device updates; the host updates the rest */
 	int64_t own_device;
@@ -88,6 +88,8 @@ void memory_plan(struct memory_plan *m, const struct model_config *c, const stru
     const struct train_shape *s, const int coord[AX_COUNT]);
 void memory_release(struct memory_plan *m);
 /* The bytes of the device's arenas. */
+/* The part of a bucket that the rank's optimizer owns. */
+struct part memory_own(const struct memory_plan *m, int bucket);
 uint64_t memory_total(const struct memory_plan *m);
 /* The place of buffer b, which must exist: copy is 0 for buffers that exist once; layer counts from
  * the chunk's first and is 0 for buffers not per layer. */

@@ -389,9 +389,17 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, const st
 		return err_set(e,
 		    "--moe-router-enable-expert-bias: needs fp32 masters: without "
 		    "--use-precision-aware-optimizer");
-	return plan->model.num_experts && layout_expert_ranks(&plan->layout) > 1
-	    ? err_set(e, "--expert-model-parallel-size: is not built")
-	    : 0;
+	if (layout_expert_ranks(&plan->layout) > 1 && plan->shape.sharding >= SHARDING_GRADS)
+		return err_set(e,
+		    "--data-parallel-sharding-strategy %s: with --expert-model-parallel-size above "
+		    "1 gradients and weights are not sharded yet: must be no_shard or optim",
+		    opt_shardings[plan->shape.sharding]);
+	if (layout_expert_ranks(&plan->layout) > 1 && plan->shape.rule->matrix_states)
+		return err_set(e,
+		    "--optimizer %s: with --expert-model-parallel-size above 1 its matrices are "
+		    "not divided yet: must be adam or sgd",
+		    plan->shape.rule->name);
+	return 0;
 }
 
 /* Megatron-LM's strategy, or the one that its other options imply. */

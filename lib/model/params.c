@@ -213,13 +213,21 @@ param_is_layer_matrix(const struct param *p, const struct model_config *c)
 bool
 param_owner(const struct param *p, const struct model_config *c, const struct layout *l, int tp)
 {
-	return (p->shard != SHARD_NONE || tp == 0) &&
+	return (p->shard != SHARD_NONE || tp == 0 || param_among_experts(p, l)) &&
 	    (p->shard != SHARD_GROUPS || tp % layout_group_replicas(l, c) == 0);
+}
+
+bool
+param_among_experts(const struct param *p, const struct layout *l)
+{
+	return p->expert >= 0 && layout_expert_ranks(l) > 1;
 }
 
 unsigned
 param_sums(const struct param *p, const struct layout *l)
 {
+	if (param_among_experts(p, l))
+		return 0;
 	return layout_row_shards(l) > 1 ? p->sums.with_sequence_parallel : p->sums.plain;
 }
 

@@ -53,6 +53,9 @@ bool param_is_layer_matrix(const struct param *p, const struct model_config *c);
 bool param_owner(
     const struct param *p, const struct model_config *c, const struct layout *l, int tp);
 
+/* True for an expert's tensor where ranks share the experts: tensor ranks are among those, and each
+ * holds all of its own experts. */
+bool param_among_experts(const struct param *p, const struct layout *l);
 /* Over whom the gradient of p is a partial sum under this layout: enum param_sum. */
 unsigned param_sums(const struct param *p, const struct layout *l);
 

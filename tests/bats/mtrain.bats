@@ -348,6 +348,17 @@ own: give --sequence-parallel" $experts --dry-run --world-size 2 --tensor-model-
 		$experts --dry-run --world-size 4 --expert-model-parallel-size 8
 }
 
+@test "experts that ranks share: what is not built with them" {
+	shared="--disable-bias-linear --num-experts 8 --mock-data --dry-run --world-size 2
+		--expert-model-parallel-size 2 --global-batch-size 4"
+	fails 2 "--data-parallel-sharding-strategy optim_grads: with --expert-model-parallel-size above \
+1 gradients and weights are not sharded yet: must be no_shard or optim" \
+		$shared --data-parallel-sharding-strategy optim_grads
+	fails 2 "--check-weight-hash-across-dp-replicas-interval 2: is not built for data ranks that \
+share experts (--expert-model-parallel-size above 1)" \
+		$shared --check-weight-hash-across-dp-replicas-interval 2
+}
+
 @test "experts: a run goes on bit by bit, with biases, recomputed or not" {
 	run="--config tiny.conf --mock-data --disable-bias-linear --swiglu --num-experts 4 --seed 3
 		--moe-router-score-function sigmoid --moe-router-enable-expert-bias

@@ -20,6 +20,7 @@ alone="--no-overlap-grad-reduce --no-overlap-param-gather"
 near=--use-tp-pp-dp-mapping
 rows=--sequence-parallel
 overlap=--tp-comm-overlap
+sharing=--expert-model-parallel-size
 experts="--num-experts 8 --moe-ffn-hidden-size 24 --moe-z-loss-coeff 0.01
 	--expert-tensor-parallel-size 1"
 beside="$rows $overlap"
@@ -78,8 +79,8 @@ plain 8 2 2 2 1 $rows $chunks 2 $near
 packed 4 2 1 2 1 $(context 2) $rows
 llama-gemma 8 2 2 1 3 $(context 2) $rows
 neox 4 2 1 2 3 $rows $small
-moe 2 2 1 1 0 $rows
-moe-sigmoid 8 2 2 2 3 $(context 2) $rows $small
+moe 4 2 1 1 1 $rows $sharing 2
+moe-sigmoid 8 2 2 2 1 $rows $sharing 2 $(context 2) $small
 END
 [ -z "$ALL" ] || cat >>table <<END
 llama 2 1 1 1 0
@@ -121,6 +122,17 @@ llama-post 4 1 2 1 3 $(context 2) $small $chunks 2
 neox 8 2 2 1 1 $(context 2) $chunks 2 $beside
 neox 4 2 2 1 0 --recompute-granularity full
 llama-gemma 4 1 2 1 3 $small $(context 2 a2a) $chunks 2
+moe 2 2 1 1 0 $rows
+moe 2 1 1 1 0 $sharing 2
+moe 4 1 1 1 1 $sharing 4 --recompute-granularity full
+moe 4 4 1 1 0 $beside $sharing 2
+moe 4 1 2 1 1 $sharing 2 $small $chunks 2
+moe 8 1 2 1 1 $sharing 4 $near $alone
+moe 4 1 1 1 2 $small
+moe-sigmoid 4 1 1 2 1 $sharing 2
+moe-sigmoid 4 1 1 8 0 $sharing 2 $(context 2)
+moe-sigmoid 8 2 2 2 3 $(context 2) $rows $small
+moe-sigmoid 8 8 1 4 1 $rows $sharing 8
 END
 
 # grid: a row for each layout of 8 ranks and each ZeRO stage that mtrain takes; mplan has its rules

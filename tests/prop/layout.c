@@ -452,7 +452,7 @@ check_balance(void)
 	c.activation = ACTIVATION_SWIGLU;
 	count = model_params(&c, &table);
 	for (int n = 2; n <= 8; n++) {
-		struct layout l = { 1, 1, 1, n };
+		struct layout l = { 1, 1, n, 1 };
 		const struct shards_of of = { table, count, &c, &l, 0 };
 		double flops[8] = { 0 }, total = 0, most = n == 2 || n == 4 ? 1.0001 : 1.12;
 		struct shards s;
@@ -470,7 +470,7 @@ check_balance(void)
 		}
 		for (int r = 0; r < n; r++)
 			CHECK(flops[r] < most * total / n);
-		CHECK((double)(shards_own(&s, true, n) + shards_own(&s, false, n)) <
+		CHECK((double)(shards_own(&s, true, true) + shards_own(&s, false, true)) <
 		    most * (double)s.elements / n);
 		shards_release(&s);
 	}
@@ -499,6 +499,78 @@ check_split(const struct layout *l)
 	}
 }
 
+/* What the ranks of a layout own of a tensor, each part once. */
+static int64_t
+owned_by_all(const struct shards_of *of, int param)
+{
+	int64_t sum = 0;
+
+	for (int64_t rank = 0; rank < layout_world(of->layout); rank++) {
+		struct shards s;
+		int coord[AX_COUNT];
+
+		layout_coord(of->layout, rank, coord);
+		shards_init(&s, of, coord);
+		for (int i = 0; i < s.count; i++) {
+			struct slice box[SLICE_FLAT_MAX];
+			struct part own = shard_share(&s, &s.item[i]);
+			int n = s.item[i].owner ? shard_pieces(&s.item[i], &own, box) : 0;
+
+			for (int k = 0; k < n && s.item[i].param == param; k++)
+				sum += slice_elements(&box[k]);
+		}
+		shards_release(&s);
+	}
+	return sum;
+}
+
+/* Where ranks share experts every element has one owner too, and each expert as many ranks. */
+static void
+check_experts(void)
+{
+	static const struct layout layouts[] = {
+		{ 1, 1, 4, 1, .expert_model_parallel_size = 2 },
+		{ 2, 1, 2, 1, true, .expert_model_parallel_size = 4 },
+		{ 4, 1, 1, 2, true, .expert_model_parallel_size = 2 },
+		{ 2, 2, 3, 1, true, true, .expert_model_parallel_size = 6 },
+	};
+	struct model_config c;
+
+	family_defaults(&c);
+	c.num_layers = 3;
+	c.hidden_size = 20;
+	c.num_attention_heads = c.num_query_groups = 4;
+	c.kv_channels = 5;
+	c.ffn_hidden_size = 12;
+	c.vocab_size = 77;
+	c.num_experts = 12;
+	c.moe_ffn_hidden_size = 6;
+	c.moe_layer_freq = pattern_but_every(2);
+	c.position = POSITION_ROPE;
+	for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++) {
+		struct param *table;
+		int count = model_params(&c, &table);
+		int64_t ranks[12] = { 0 };
+
+		for (int i = 0; i < count; i++)
+			CHECK(
+			    owned_by_all(&(struct shards_of){ table, count, &c, &layouts[k], 500 },
+				i) == param_elements(&table[i]));
+		for (int64_t rank = 0; rank < layout_world(&layouts[k]); rank++) {
+			int coord[AX_COUNT], at[EX_COUNT];
+
+			layout_coord(&layouts[k], rank, coord);
+			layout_expert_coord(&layouts[k], coord, at);
+			CHECK(at[EX_DP] >= 0 && at[EX_DP] < layout_expert_replicas(&layouts[k]));
+			ranks[at[EX_EP]]++;
+		}
+		for (int i = 0; i < layout_expert_ranks(&layouts[k]); i++)
+			CHECK(ranks[i] * layout_expert_ranks(&layouts[k]) ==
+			    layout_world(&layouts[k]));
+		free(table);
+	}
+}
+
 int
 main(void)
 {
@@ -507,6 +579,7 @@ main(void)
 	srand((unsigned)check_seed());
 	check_example();
 	check_balance();
+	check_experts();
 	for (int i = 0; i < 3000 && legal < 150; i++) {
 		struct model_config c;
 		struct layout l = { pick(8), 1, pick(3), pick(4), rand() % 2 };

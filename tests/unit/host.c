@@ -17,17 +17,21 @@ open_rank(struct engine *e, struct bucket bucket[2])
 	struct err err;
 
 	memset(e, 0, sizeof *e);
-	bucket[0] = (struct bucket){ .first = 0, .count = LARGE + 2 * BUCKET_ALIGN };
-	bucket[1] =
-	    (struct bucket){ .first = bucket[0].count, .count = ELEMENTS - bucket[0].count };
+	bucket[0] = (struct bucket){
+		.count = LARGE + 2 * BUCKET_ALIGN, .replica = 1, .replicas = REPLICAS
+	};
+	bucket[1] = (struct bucket){ .first = bucket[0].count,
+		.count = ELEMENTS - bucket[0].count,
+		.replica = 1,
+		.replicas = REPLICAS,
+		.own = bucket[0].count / REPLICAS };
 	e->backend = &backend_cpu;
 	e->device = e->backend->open(&c, &err);
 	e->stream = e->backend->stream(e->device, STREAM_COMPUTE);
 	e->mem.shards = (struct shards){
 		.num_buckets = 2, .bucket = bucket, .elements = ELEMENTS, .largest = bucket[0].count
 	};
-	e->mem.replicas = REPLICAS;
-	e->mem.replica = 1;
+	e->mem.sharded = true;
 	e->mem.own_elements = ELEMENTS / REPLICAS;
 	e->mem.place[BUF_RING] = ARENA_HOST;
 	e->mem.dtype[BUF_RING] = DTYPE_F32;

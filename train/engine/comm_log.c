@@ -399,6 +399,15 @@ logged_exchange(struct comm *c, struct stream *st, const struct p2p *message, in
 	end(h, st);
 }
 
+static void
+logged_all_to_all_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
+{
+	struct comm_history *h = begin_call(c, st, "all-to-all", tensor_bytes(&x->in));
+
+	h->inner->all_to_all_rows(c, st, x);
+	end(h, st);
+}
+
 /* Not recorded where calls are queued: there it belongs to the host, and the engine uses the
  * world's. */
 static void
@@ -463,6 +472,7 @@ static const struct comm_ops logged_ops = {
 	.reduce_scatter_parts = logged_reduce_scatter_parts,
 	.broadcast = logged_broadcast,
 	.exchange = logged_exchange,
+	.all_to_all_rows = logged_all_to_all_rows,
 	.barrier = logged_barrier,
 	.gather_bytes = logged_gather_bytes,
 	.abort = logged_abort,

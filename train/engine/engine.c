@@ -105,13 +105,15 @@ view(const struct engine *e, bool grad, const struct shard *s, int64_t rows)
 struct part
 engine_own(const struct engine *e, int bucket)
 {
-	return bucket_part(&e->mem.shards.bucket[bucket], e->mem.replica, e->mem.replicas);
+	return memory_own(&e->mem, bucket);
 }
 
 struct part
 engine_own_shard(const struct engine *e, const struct shard *s)
 {
-	return shard_part(&e->mem.shards, s, e->mem.replica, e->mem.replicas);
+	struct part p = memory_own(&e->mem, s->bucket);
+
+	return part_cut(&p, s->offset, s->count);
 }
 
 bool

@@ -72,7 +72,7 @@ static bool
 counts(const struct engine *e, const struct shard_run *r)
 {
 	return r->owner && !r->balance &&
-	    (e->mem.replicas > 1 || layout_replica(&e->plan.layout, e->coord) == 0);
+	    (e->mem.sharded || e->mem.shards.bucket[r->bucket].replica == 0);
 }
 
 /* The part of run i of its shards that this rank owns; count 0 when none. */

@@ -23,11 +23,30 @@ struct lane {
 struct traffic {
 	struct stream *grads, *weights; /* for reductions and gathers */
 	struct lane *lane;
+	bool alone;              /* the rank is the only replica of all its buckets */
 	int next;                /* the bucket that this pass reduces next */
 	struct p2p *message;     /* for exchanges: two with each replica */
 	bool fresh;              /* the own gradients contain no reduction of this step yet */
 	int holds[BUCKET_SLOTS]; /* the bucket in each slot of gathered weights; -1: none */
 };
+
+/* The ranks that hold the same bucket. */
+static struct comm *
+replicas_of(const struct engine *e, int k)
+{
+	return e->mem.shards.bucket[k].experts ? e->groups.edp : e->groups.dp;
+}
+
+/* Most replicas of any bucket. */
+static int
+most_replicas(const struct engine *e)
+{
+	int most = 1;
+
+	for (int k = 0; k < e->mem.shards.num_buckets; k++)
+		most = replicas_of(e, k)->size > most ? replicas_of(e, k)->size : most;
+	return most;
+}
 
 struct traffic *
 traffic_open(struct engine *e, bool overlap_grads, bool overlap_weights)
@@ -41,9 +60,10 @@ traffic_open(struct engine *e, bool overlap_grads, bool overlap_weights)
 	t->lane = mem_zalloc((size_t)e->mem.shards.num_buckets, sizeof *t->lane);
 	for (int i = 0; i < BUCKET_SLOTS; i++)
 		t->holds[i] = -1;
-	if (e->groups.dp->size == 1)
+	t->alone = most_replicas(e) == 1;
+	if (t->alone)
 		return t;
-	t->message = mem_alloc(2 * (size_t)e->groups.dp->size, sizeof *t->message);
+	t->message = mem_alloc(2 * (size_t)most_replicas(e), sizeof *t->message);
 	for (int k = 0; k < e->mem.shards.num_buckets; k++) {
 		t->lane[k].ready = b->event(e->device);
 		t->lane[k].reduced = b->event(e->device);
@@ -116,13 +136,20 @@ keep_sum(struct engine *e, int k, const struct tensor *all)
 		st->ops->add(st, &to, &sum);
 }
 
+/* A sum over the replicas of a bucket: all of it is added up, and the own part becomes the sum. */
+struct summing {
+	struct comm *dp;
+	struct tensor own, all;
+};
+
 /* Every rank sends the others their parts of a bucket in BF16; own becomes the sum in the order of
  * ranks, accumulated in its own type. */
 static void
-sum_narrow(struct engine *e, const struct tensor *own, const struct tensor *all)
+sum_narrow(struct engine *e, const struct summing *x)
 {
+	const struct tensor *own = &x->own, *all = &x->all;
 	struct stream *st = e->traffic->grads;
-	struct comm *dp = e->groups.dp;
+	struct comm *dp = x->dp;
 	struct tensor send = engine_buffer(e, BUF_NARROW_GRADS), part;
 	struct tensor come = engine_buffer(e, BUF_REPLICA_GRADS);
 	struct p2p *message = e->traffic->message;
@@ -147,14 +174,13 @@ sum_narrow(struct engine *e, const struct tensor *own, const struct tensor *all)
 /* Own becomes the sum in the order of ranks where replicas share memory, through which the others'
  * parts pass; elsewhere in that of their library. */
 static void
-sum_wide(struct engine *e, const struct tensor *own, const struct tensor *all)
+sum_wide(struct engine *e, const struct summing *x)
 {
-	struct comm *dp = e->groups.dp;
 	struct comm_parts p = {
-		.whole = *all, .part = *own, .slots = engine_buffer(e, BUF_REPLICA_GRADS)
+		.whole = x->all, .part = x->own, .slots = engine_buffer(e, BUF_REPLICA_GRADS)
 	};
 
-	dp->ops->reduce_scatter_parts(COMM_HERE(dp), e->traffic->grads, &p);
+	x->dp->ops->reduce_scatter_parts(COMM_HERE(x->dp), e->traffic->grads, &p);
 }
 
 /* A bucket that passes from one division among the replicas to another. */
@@ -162,6 +188,7 @@ struct redivision {
 	const struct bucket *bucket;
 	struct part (*before)(const struct bucket *, int, int),
 	    (*after)(const struct bucket *, int, int);
+	struct comm *dp;    /* they */
 	struct tensor held; /* this rank's part before */
 	struct tensor all;  /* the bucket, into which its part after goes */
 };
@@ -180,7 +207,7 @@ both(const struct tensor *t, int64_t first, const struct part *a, const struct p
 static void
 redivide(struct engine *e, struct stream *st, const struct redivision *d)
 {
-	struct comm *dp = e->groups.dp;
+	struct comm *dp = d->dp;
 	const struct bucket *b = d->bucket;
 	struct part before = d->before(b, dp->rank, dp->size),
 		    after = d->after(b, dp->rank, dp->size);
@@ -212,20 +239,23 @@ static void
 reduce(struct engine *e, int k)
 {
 	struct traffic *t = e->traffic;
-	struct comm *dp = e->groups.dp;
+	struct comm *dp = replicas_of(e, k);
 	const struct bucket *b = &e->mem.shards.bucket[k];
 	struct tensor all = engine_bucket(e, true, k);
 	int64_t n = all.shape[0] / dp->size;
 	struct tensor own = tensor_rows(&all, n * dp->rank, n);
 
+	if (dp->size == 1)
+		return;
 	streams_fork(e, t->grads, t->lane[k].ready);
 	timing_begin(e, SPAN_REDUCE);
-	(e->mem.bytes[BUF_NARROW_GRADS] ? sum_narrow : sum_wide)(e, &own, &all);
-	if (e->mem.replicas == 1)
+	(e->mem.bytes[BUF_NARROW_GRADS] ? sum_narrow : sum_wide)(
+	    e, &(struct summing){ dp, own, all });
+	if (!e->mem.sharded)
 		dp->ops->all_gather(COMM_HERE(dp), t->grads, &all, &own);
 	else
-		redivide(
-		    e, t->grads, &(struct redivision){ b, bucket_share, bucket_part, own, all });
+		redivide(e, t->grads,
+		    &(struct redivision){ b, bucket_share, bucket_part, dp, own, all });
 	if (e->mem.bytes[BUF_GRAD_SLOTS])
 		keep_sum(e, k, &all);
 	timing_end(e, SPAN_REDUCE);
@@ -238,14 +268,16 @@ static void
 gather(struct engine *e, int k)
 {
 	struct traffic *t = e->traffic;
-	struct comm *dp = e->groups.dp;
+	struct comm *dp = replicas_of(e, k);
 	const struct bucket *b = &e->mem.shards.bucket[k];
 	struct part p = engine_own(e, k), share = bucket_share(b, dp->rank, dp->size);
 	struct tensor all = engine_bucket(e, false, k), own = engine_part(e, BUF_WEIGHTS, &p);
 
+	if (dp->size == 1)
+		return;
 	streams_fork(e, t->weights, t->lane[k].ready);
 	timing_begin(e, SPAN_GATHER);
-	redivide(e, t->weights, &(struct redivision){ b, bucket_part, bucket_share, own, all });
+	redivide(e, t->weights, &(struct redivision){ b, bucket_part, bucket_share, dp, own, all });
 	if (b->part)
 		own = tensor_rows(&all, share.first - b->first, share.count);
 	dp->ops->all_gather(COMM_HERE(dp), t->weights, &all, &own);
@@ -310,7 +342,7 @@ acquire_weights(struct engine *e, int layer, int towards)
 static bool
 reduces(const struct step *s)
 {
-	return s->e->groups.dp->size > 1 && (s->last || s->e->mem.bytes[BUF_GRAD_SLOTS]);
+	return !s->e->traffic->alone && (s->last || s->e->mem.bytes[BUF_GRAD_SLOTS]);
 }
 
 /* Prepares the slot for the gradients of a layer: waits until its previous content has been
@@ -330,7 +362,7 @@ acquire_grads(struct step *s, int layer)
 static bool
 waits(const struct step *s)
 {
-	bool busy = s->e->groups.dp->size > 1 &&
+	bool busy = !s->e->traffic->alone &&
 	    (s->e->mem.bytes[BUF_WEIGHT_SLOTS] || s->e->mem.bytes[BUF_GRAD_SLOTS]);
 
 	for (int k = 0; k < s->e->mem.shards.num_buckets; k++)
@@ -402,7 +434,7 @@ traffic_settle(struct engine *e)
 void
 traffic_updated(struct engine *e, int k)
 {
-	if (e->groups.dp->size == 1 || e->mem.replicas == 1)
+	if (e->traffic->alone || !e->mem.sharded)
 		return;
 	if (!e->mem.bytes[BUF_WEIGHT_SLOTS] || !e->mem.shards.bucket[k].layers)
 		gather(e, k);

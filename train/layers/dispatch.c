@@ -2,29 +2,18 @@
  * dispatch.c - rows on their way to the experts and back
  *
  * A row goes to each of its k experts: the copies lie in the order of experts, and so do their
- * weights. What comes back is added up in that order. Source: spec/training.md 10.5.
+ * weights. Where ranks share the experts they are exchanged then: rows of the rank's experts come
+ * from all ranks. What comes back is added up in the order of a row's experts. Source:
+ * spec/training.md 10.5.
  */
 #include "train/layers/dispatch.h"
+#include "train/engine/timing.h"
 
-/* Numbers of the choice [R,k] as a column of R k rows. */
+/* Numbers of the choice as a column. */
 static struct tensor
 column(const struct tensor *t)
 {
-	int64_t n = tensor_elements(t);
-
-	return tensor_2d(t->data, t->dtype, n, 1);
-}
-
-/* y = x in another order. */
-static void
-reorder(const struct layer *l, struct step *s, const struct rows_by *of)
-{
-	struct rows_by r = *of;
-
-	r.place = step_buffer(s, BUF_PLACE, l->block->local);
-	if (r.y.shape[1] == 1)
-		r.place = column(&r.place);
-	s->e->ops->rows_by(s->e->stream, &r);
+	return tensor_2d(t->data, t->dtype, tensor_elements(t), 1);
 }
 
 /* A rank that has all experts has all counts. */
@@ -39,28 +28,79 @@ dispatch_counts(const struct layer *l, struct step *s)
 		ep->ops->all_gather(COMM_HERE(ep), s->e->stream, &all, &own);
 }
 
+/* y = x in the order of experts, or the sums of a row's experts. */
+static void
+reorder(const struct layer *l, struct step *s, const struct rows_by *of)
+{
+	struct rows_by r = *of;
+
+	r.place = step_buffer(s, BUF_PLACE, l->block->local);
+	if (r.y.shape[1] == 1)
+		r.place = column(&r.place);
+	s->e->ops->rows_by(s->e->stream, &r);
+}
+
+/* The rows of a rank for all experts, R k, on their way to or from those whose rows t has: t itself
+ * where the rank has all experts. */
+static struct tensor
+on_the_way(const struct step *s, const struct tensor *t, enum buffer b)
+{
+	struct tensor rows = s->e->groups.ep->size > 1 ? engine_buffer(s->e, b) : *t;
+
+	return rows.ndim == 1 ? column(&rows) : rows;
+}
+
+/* Sends rows to the ranks of their experts, or back. */
+static void
+exchange(const struct layer *l, struct step *s, struct rows_exchange x)
+{
+	struct comm *ep = s->e->groups.ep;
+
+	if (ep->size == 1)
+		return;
+	x.counts = step_buffer(s, BUF_EXPERT_ROWS, l->block->local);
+	timing_begin(s->e, SPAN_TENSOR);
+	ep->ops->all_to_all_rows(COMM_HERE(ep), s->e->stream, &x);
+	timing_end(s->e, SPAN_TENSOR);
+}
+
 void
 dispatch_rows(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
-	reorder(l, s, &(struct rows_by){ ROWS_SPREAD, *y, *x });
+	struct tensor rows = on_the_way(s, y, BUF_ROUTED);
+
+	reorder(l, s, &(struct rows_by){ ROWS_SPREAD, rows, *x });
+	exchange(l, s, (struct rows_exchange){ .out = *y, .in = rows });
 }
 
 void
 dispatch_back(const struct layer *l, struct step *s, const struct dispatch *d)
 {
-	reorder(l, s, &(struct rows_by){ ROWS_SUM, d->y, d->x, .accumulate = d->accumulate });
+	struct tensor rows = on_the_way(s, &d->x, BUF_ROUTED);
+
+	exchange(l, s, (struct rows_exchange){ .out = rows, .in = d->x, .back = true });
+	reorder(l, s, &(struct rows_by){ ROWS_SUM, d->y, rows, .accumulate = d->accumulate });
 }
 
+/* Rows that no expert takes have no weight, which is not to be any number. */
 void
 dispatch_weights(
     const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
-	reorder(l, s, &(struct rows_by){ ROWS_SPREAD, column(y), column(x) });
+	struct tensor rows = on_the_way(s, y, BUF_ROUTED_WEIGHT);
+
+	if (rows.data != y->data)
+		s->e->ops->fill(s->e->stream, y, 0);
+	reorder(l, s, &(struct rows_by){ ROWS_SPREAD, rows, column(x) });
+	exchange(l, s, (struct rows_exchange){ .out = column(y), .in = rows });
 }
 
 void
 dispatch_weights_back(
     const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
-	reorder(l, s, &(struct rows_by){ ROWS_SUM, column(y), column(x) });
+	struct tensor rows = on_the_way(s, x, BUF_ROUTED_WEIGHT);
+
+	exchange(l, s, (struct rows_exchange){ .out = rows, .in = column(x), .back = true });
+	reorder(l, s, &(struct rows_by){ ROWS_SUM, column(y), rows });
 }

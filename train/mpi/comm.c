@@ -359,6 +359,43 @@ mpi_exchange(struct comm *c, struct stream *st, const struct p2p *message, int c
 	wait_all(c);
 }
 
+/* The rows of an expert that a rank has, as the counts say. */
+static int64_t
+expert_rows(const struct rows_exchange *x, int rank, int64_t expert)
+{
+	return ((const int32_t *)x->counts.data)[rank * x->counts.stride[0] + expert];
+}
+
+/* The tensor of rows as they are routed, and that of rows as experts take them: one message for
+ * each expert and rank, whose tag is the expert. */
+static void
+mpi_all_to_all_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
+{
+	const struct tensor *routed = x->back ? &x->out : &x->in,
+			    *taken = x->back ? &x->in : &x->out;
+	int64_t experts = x->counts.shape[1], local = experts / c->size, at = 0, took = 0;
+	struct p2p *message = mem_alloc(2 * (size_t)experts, sizeof *message);
+	int n = 0;
+
+	for (int64_t i = 0; i < experts; i++) {
+		int64_t rows = expert_rows(x, c->rank, i);
+
+		message[n++] = (struct p2p){ !x->back, (int)(i / local), (int)(i % local),
+			tensor_rows(routed, at, rows) };
+		at += rows;
+	}
+	for (int64_t i = 0; i < local; i++)
+		for (int rank = 0; rank < c->size; rank++) {
+			int64_t rows = expert_rows(x, rank, c->rank * local + i);
+
+			message[n++] =
+			    (struct p2p){ x->back, rank, (int)i, tensor_rows(taken, took, rows) };
+			took += rows;
+		}
+	mpi_exchange(c, st, message, n);
+	free(message);
+}
+
 /* Returns when every rank of c has called it. */
 static void
 mpi_barrier(struct comm *c)
@@ -493,6 +530,7 @@ static const struct comm_ops mpi_ops = {
 	.reduce_scatter_parts = mpi_reduce_scatter_parts,
 	.broadcast = mpi_broadcast,
 	.exchange = mpi_exchange,
+	.all_to_all_rows = mpi_all_to_all_rows,
 	.barrier = mpi_barrier,
 	.gather_bytes = mpi_gather_bytes,
 	.abort = mpi_abort,

@@ -597,6 +597,11 @@ check_comparisons(const struct train_config *c, struct err *e)
 		    "--verify-interval %lld: needs --deterministic-mode on the %s backend, whose "
 		    "attention adds in another order each time without it",
 		    (long long)o->verify_interval, b->name);
+	if (o->check_weight_hash_interval && layout_expert_ranks(&c->plan.layout) > 1)
+		return err_set(e,
+		    "--check-weight-hash-across-dp-replicas-interval %lld: is not built for data "
+		    "ranks that share experts (--expert-model-parallel-size above 1)",
+		    (long long)o->check_weight_hash_interval);
 	if (o->check_weight_hash_interval && c->plan.shape.sharding >= SHARDING_PARAMS)
 		return err_set(e,
 		    "--check-weight-hash-across-dp-replicas-interval %lld: data ranks have no "

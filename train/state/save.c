@@ -69,10 +69,7 @@ visit_box(const struct save_walk *w, const struct param *p, const struct kept *k
 static struct part
 written(const struct engine *e, const struct shard *s)
 {
-	const struct layout *l = &e->plan.layout;
-	struct part own = engine_own_shard(e, s),
-		    share = shard_part(
-			&e->mem.shards, s, layout_replica(l, e->coord), (int)layout_replicas(l));
+	struct part own = engine_own_shard(e, s), share = shard_share(&e->mem.shards, s);
 
 	return part_cut(&own, share.first, share.count);
 }

@@ -10,14 +10,22 @@
 
 #include <stddef.h>
 
-/* Tensor ranks hold rows of their own, so the gradient of the router is a partial sum on each. That
- * of the biases of experts is the number of tokens sent to each, which moves them (optim). */
+/* Tensor ranks hold rows of their own, so the gradient of the router is a partial sum on each, and
+ * so are those of experts that every rank has. They come last, since where ranks share them they
+ * are reduced among others than the rest of the layer. The gradient of the biases of experts is the
+ * number of tokens sent to each, which moves them (optim). */
 static const struct param_row params[] = {
 	FFN_NORM_PARAMS,
 	{ "decoder.layers.%d.mlp.router.weight", ROLE_ROUTER, ALWAYS, { D_EXPERTS, D_HIDDEN },
 	    SHARD_NONE, 0, INIT_NORMAL, 0, { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.mlp.router.expert_bias", ROLE_EXPERT_BIAS, IF_EXPERT_BIAS,
 	    { D_EXPERTS }, SHARD_NONE, 0, INIT_ZERO, PARAM_BALANCE, { 0, SUM_TENSOR } },
+	{ "decoder.layers.%d.mlp.shared_experts.linear_gate.weight", ROLE_SHARED_GATE,
+	    IF_SHARED_GATED, { D_SHARED_FFN, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
+	{ "decoder.layers.%d.mlp.shared_experts.linear_up.weight", ROLE_SHARED_UP, IF_SHARED,
+	    { D_SHARED_FFN, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL, PARAM_JOINED, { 0, 0 } },
+	{ "decoder.layers.%d.mlp.shared_experts.linear_down.weight", ROLE_SHARED_DOWN, IF_SHARED,
+	    { D_HIDDEN, D_SHARED_FFN }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
 	{ "decoder.layers.%d.mlp.experts.%d.linear_gate.weight", ROLE_EXPERT_GATE, IF_GATED,
 	    { D_EXPERT_FFN, D_HIDDEN }, SHARD_NONE, 0, INIT_NORMAL, PARAM_EXPERT,
 	    { 0, SUM_TENSOR } },
@@ -27,12 +35,6 @@ static const struct param_row params[] = {
 	{ "decoder.layers.%d.mlp.experts.%d.linear_down.weight", ROLE_EXPERT_DOWN, ALWAYS,
 	    { D_HIDDEN, D_EXPERT_FFN }, SHARD_NONE, 0, INIT_RESIDUAL, PARAM_EXPERT,
 	    { 0, SUM_TENSOR } },
-	{ "decoder.layers.%d.mlp.shared_experts.linear_gate.weight", ROLE_SHARED_GATE,
-	    IF_SHARED_GATED, { D_SHARED_FFN, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
-	{ "decoder.layers.%d.mlp.shared_experts.linear_up.weight", ROLE_SHARED_UP, IF_SHARED,
-	    { D_SHARED_FFN, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL, PARAM_JOINED, { 0, 0 } },
-	{ "decoder.layers.%d.mlp.shared_experts.linear_down.weight", ROLE_SHARED_DOWN, IF_SHARED,
-	    { D_HIDDEN, D_SHARED_FFN }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
 	FFN_POST_NORM_PARAMS,
 	{ .name = NULL },
 };
@@ -54,6 +56,10 @@ static const struct buffer_row buffers[] = {
 	{ "expert input", BUF_EXPERT_IN, LAYER, ALWAYS, ACT, { D_ARRIVING, D_HIDDEN }, 0 },
 	{ "weights of rows", BUF_EXPERT_WEIGHT, LAYER, ALWAYS, REAL, { D_ARRIVING, D_ONE }, 0 },
 	{ "expert fc1 output", BUF_EXPERT_UP, LAYER, ALWAYS, ACT, { D_ARRIVING, D_EXPERT_FC1 }, 0 },
+	{ "rows for all experts", BUF_ROUTED, STEP, IF_EXPERT_RANKS, ACT, { D_ROUTED, D_HIDDEN },
+	    FWD | MLP_BWD },
+	{ "weights for all experts", BUF_ROUTED_WEIGHT, STEP, IF_EXPERT_RANKS, REAL,
+	    { D_ROUTED, D_ONE }, FWD | MLP_BWD },
 	{ "expert activation", BUF_EXPERT_ACT, STEP, ALWAYS, ACT, { D_ARRIVING, D_EXPERT_FFN },
 	    FWD | MLP_BWD },
 	/* or its gradient, and then that of the input */
