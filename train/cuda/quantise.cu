@@ -46,12 +46,13 @@ load_part(pack<T, COLUMNS> (&x)[HALVES][ROWS], const struct copy_call &c, const 
 
 /* --- largest numbers -------------------------------------------------------------------------- */
 
-/* Over the lanes that differ in the bits from first to last. */
+/* Over the lanes that differ in the bits from first to last, of stored magnitudes. */
+template <typename T>
 static __device__ inline uint32_t
 lanes_largest(uint32_t most, int first, int last)
 {
 	for (int lane = first; lane <= last; lane *= 2)
-		most = max(most, __shfl_xor_sync(0xffffffffu, most, lane));
+		most = larger<T>(most, __shfl_xor_sync(0xffffffffu, most, lane));
 	return most;
 }
 
@@ -111,24 +112,40 @@ current_kernel(float *scale, float *amax, float largest)
 	set_scale(scale, most, largest, 0);
 }
 
-/* A factor for each row of the tile, from the lanes that hold it; in scale, its inverse. */
+/* The magnitudes of two rows' blocks, each of the lanes that hold it; two of 16 bits go together.
+ */
+template <typename T>
+static __device__ inline uint2
+rows_largest(const pack<T, COLUMNS> &x, const pack<T, COLUMNS> &y)
+{
+	uint32_t a = largest_stored(magnitudes_of(x)), b = largest_stored(magnitudes_of(y));
+
+	if (sizeof(T) != 2)
+		return make_uint2(
+		    lanes_largest<T>(a, 1, GROUPS / 2), lanes_largest<T>(b, 1, GROUPS / 2));
+	a = lanes_largest<T>(a | b << 16, 1, GROUPS / 2);
+	return make_uint2(a & 0xffffu, a >> 16);
+}
+
+/* A factor for each of four rows; in scale, its inverse. */
 template <typename T, int F8>
 static __device__ inline void
-row_factors(float (&by_row)[HALVES][ROWS], const pack<T, COLUMNS> (&x)[HALVES][ROWS],
-    const struct copy_call &c, const struct place &p)
+row_factors(float (&by_row)[ROWS], const pack<T, COLUMNS> (&x)[ROWS], const struct copy_call &c,
+    const struct place &p, int half)
 {
-#pragma unroll
-	for (int half = 0; half < HALVES; half++)
-#pragma unroll
-		for (int i = 0; i < ROWS; i++) {
-			int64_t row = p.row + half * (SIDE / 2) + i;
-			int e = block_exponent<F8>(
-			    lanes_largest(largest_of(x[half][i]), 1, GROUPS / 2));
+	float *to = row_of<float>(c.scale, blockIdx.x) + p.row + half * (SIDE / 2);
 
-			by_row[half][i] = power(e);
-			if (p.group == 0 && c.scale.data && inside(c, p, half))
-				row_of<float>(c.scale, blockIdx.x)[row] = power(-e);
-		}
+#pragma unroll
+	for (int i = 0; i < ROWS; i += 2) {
+		uint2 largest = rows_largest(x[i], x[i + 1]);
+		int e = block_exponent<F8>(as_float_bits<T>(largest.x)),
+		    f = block_exponent<F8>(as_float_bits<T>(largest.y));
+
+		by_row[i] = power(e);
+		by_row[i + 1] = power(f);
+		if (p.group == 0 && inside(c, p, half))
+			*(float2 *)(to + i) = make_float2(power(-e), power(-f));
+	}
 }
 
 /* A factor for each column, from all warps; in scale_t, its inverse. */
@@ -137,22 +154,27 @@ static __device__ inline void
 column_factors(float (&by_column)[COLUMNS], const pack<T, COLUMNS> (&x)[HALVES][ROWS],
     const struct copy_call &c, const struct place &p)
 {
-	enum { WARPS = CU_THREADS / 32 };
-	__shared__ uint32_t most[WARPS][SIDE];
+	enum { WARPS = CU_THREADS / 32, WORDS = magnitudes<T>::WORDS, IN_WORD = 4 / sizeof(T) };
+	__shared__ uint32_t most[WARPS][GROUPS * WORDS];
 	__shared__ float factor[SIDE];
+	struct magnitudes<T> all = magnitudes_of(x[0][0]);
 	int mine = threadIdx.x;
 	int64_t column = blockIdx.x * (int64_t)SIDE + mine;
 
 #pragma unroll
-	for (int k = 0; k < COLUMNS; k++) {
-		uint32_t largest = 0;
+	for (int i = 1; i < HALVES * ROWS; i++) {
+		struct magnitudes<T> m = magnitudes_of(x[i / ROWS][i % ROWS]);
 
 #pragma unroll
-		for (int i = 0; i < HALVES * ROWS; i++)
-			largest = max(largest, magnitude(x[i / ROWS][i % ROWS].at[k]));
-		largest = lanes_largest(largest, GROUPS, GROUPS);
+		for (int w = 0; w < WORDS; w++)
+			all.at[w] = larger<T>(all.at[w], m.at[w]);
+	}
+#pragma unroll
+	for (int w = 0; w < WORDS; w++) {
+		uint32_t largest = lanes_largest<T>(all.at[w], GROUPS, GROUPS);
+
 		if (threadIdx.x % 32 < GROUPS)
-			most[threadIdx.x / 32][p.group * COLUMNS + k] = largest;
+			most[threadIdx.x / 32][p.group * WORDS + w] = largest;
 	}
 	__syncthreads();
 	if (mine < SIDE) {
@@ -160,10 +182,10 @@ column_factors(float (&by_column)[COLUMNS], const pack<T, COLUMNS> (&x)[HALVES][
 		int e;
 
 		for (int i = 0; i < WARPS; i++)
-			largest = max(largest, most[i][mine]);
-		e = block_exponent<F8>(largest);
+			largest = larger<T>(largest, most[i][mine / IN_WORD]);
+		e = block_exponent<F8>(as_float_bits<T>(largest >> mine % IN_WORD * 16));
 		factor[mine] = power(e);
-		if (c.scale_t.data && column < c.x.shape[1])
+		if (column < c.x.shape[1])
 			row_of<float>(c.scale_t, blockIdx.y)[column] = power(-e);
 	}
 	__syncthreads();
@@ -197,44 +219,32 @@ part_largest(const pack<T, COLUMNS> (&x)[HALVES][ROWS])
 
 #pragma unroll
 	for (int i = 0; i < HALVES * ROWS; i++)
-		most = max(most, largest_of(x[i / ROWS][i % ROWS]));
-	return most;
+		most = max(most, largest_stored(magnitudes_of(x[i / ROWS][i % ROWS])));
+	return as_float_bits<T>(most);
 }
 
-/* One tile. Of lines the transpose has other factors, hence other codes. */
+/* One tile of one factor. */
 template <typename T, int F8, int KIND>
 static __global__ void
 __launch_bounds__(CU_THREADS) copy_kernel(struct copy_call c)
 {
 	__shared__ struct turned turned;
 	const struct place p = place_of();
-	const float rows_alike[ROWS] = { 1, 1, 1, 1 },
-		    columns_alike[COLUMNS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-	float by_row[HALVES][ROWS], by_column[COLUMNS];
+	const float alike[COLUMNS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
 	pack<T, COLUMNS> x[HALVES][ROWS];
 	uint32_t most;
+	float f;
 
 	load_part(x, c, p);
-	most = KIND == LINES ? 0 : part_largest(x);
-	if (KIND == LINES) {
-		row_factors<T, F8>(by_row, x, c, p);
-		column_factors<T, F8>(by_column, x, c, p);
-	} else {
-		float factor =
-		    KIND == SQUARES ? square_factor<F8>(c, block_largest(most)) : *c.factor;
-
-#pragma unroll
-		for (int i = 0; i < HALVES * ROWS; i++)
-			by_row[i / ROWS][i % ROWS] = factor;
-	}
+	most = part_largest(x);
+	f = KIND == SQUARES ? square_factor<F8>(c, block_largest(most)) : *c.factor;
 #pragma unroll
 	for (int half = 0; half < HALVES; half++) {
-		struct codes v = encode<T, F8>(x[half], by_row[half], columns_alike);
+		const float by_row[ROWS] = { f, f, f, f };
+		struct codes v = encode<T, F8>(x[half], by_row, alike);
 
 		if (c.q.data && inside(c, p, half))
 			write_rows(c.q, v, p.row + half * (SIDE / 2), p.column);
-		if (KIND == LINES)
-			v = encode<T, F8>(x[half], rows_alike, by_column);
 		if (c.qt.data)
 			turn(&turned, v, p.quad + half * (QUADS / HALVES), p.group);
 	}
@@ -245,12 +255,47 @@ __launch_bounds__(CU_THREADS) copy_kernel(struct copy_call c)
 		raise_amax(c.amax, block_largest(most));
 }
 
+/* One tile of lines: the transpose has other factors, hence other codes. Three blocks on an SM, as
+ * the steps wait for each other. */
+template <typename T, int F8>
+static __global__ void
+__launch_bounds__(CU_THREADS, 3) lines_kernel(struct copy_call c)
+{
+	__shared__ struct turned turned;
+	const struct place p = place_of();
+	const float columns_alike[COLUMNS] = { 1, 1, 1, 1, 1, 1, 1, 1 },
+		    rows_alike[ROWS] = { 1, 1, 1, 1 };
+	pack<T, COLUMNS> x[HALVES][ROWS];
+	float by_column[COLUMNS];
+
+	load_part(x, c, p);
+#pragma unroll
+	for (int half = 0; c.q.data && half < HALVES; half++) {
+		float by_row[ROWS];
+		struct codes v;
+
+		row_factors<T, F8>(by_row, x[half], c, p, half);
+		v = encode<T, F8>(x[half], by_row, columns_alike);
+		if (inside(c, p, half))
+			write_rows(c.q, v, p.row + half * (SIDE / 2), p.column);
+	}
+	if (!c.qt.data)
+		return;
+	column_factors<T, F8>(by_column, x, c, p);
+#pragma unroll
+	for (int half = 0; half < HALVES; half++)
+		turn(&turned, encode<T, F8>(x[half], rows_alike, by_column),
+		    p.quad + half * (QUADS / HALVES), p.group);
+	__syncthreads();
+	write_turned(c.qt, &turned, 0, c.x.shape[1]);
+}
+
 template <typename T, int F8>
 static void
 launch_copy(struct stream *st, const struct copy_call *c, int kind)
 {
 	static void (*const kernel[])(struct copy_call) = { copy_kernel<T, F8, WHOLE>,
-		copy_kernel<T, F8, LINES>, copy_kernel<T, F8, SQUARES> };
+		lines_kernel<T, F8>, copy_kernel<T, F8, SQUARES> };
 	dim3 tiles((unsigned)int64_div_up(c->x.shape[1], SIDE),
 	    (unsigned)int64_div_up(c->x.shape[0], SIDE));
 

@@ -61,6 +61,57 @@ largest_of(const pack<T, N> &x)
 	return most;
 }
 
+/* Magnitudes as they are stored, two to a word where they have 16 bits: numbers in their order,
+ * then infinity, then NaN. */
+template <typename T> struct magnitudes {
+	enum { WORDS = COLUMNS * sizeof(T) / 4 };
+	uint32_t at[WORDS];
+};
+
+/* The larger of one number, or of two each. */
+template <typename T>
+static __device__ inline uint32_t
+larger(uint32_t a, uint32_t b)
+{
+	return sizeof(T) == 2 ? __vmaxu2(a, b) : max(a, b);
+}
+
+template <typename T>
+static __device__ inline struct magnitudes<T>
+magnitudes_of(const pack<T, COLUMNS> &x) {
+	struct magnitudes<T> m;
+
+#pragma unroll
+	for (int i = 0; i < magnitudes<T>::WORDS; i++)
+		m.at[i] =
+		    ((const uint32_t *)x.at)[i] & (sizeof(T) == 2 ? 0x7fff7fffu : 0x7fffffffu);
+	return m;
+}
+
+/* The largest of all, in the lower half where it has 16 bits. */
+template <typename T>
+static __device__ inline uint32_t
+largest_stored(const struct magnitudes<T> &m)
+{
+	uint32_t most = m.at[0];
+
+#pragma unroll
+	for (int i = 1; i < magnitudes<T>::WORDS; i++)
+		most = larger<T>(most, m.at[i]);
+	return sizeof(T) == 2 ? max(most >> 16, most & 0xffffu) : most;
+}
+
+/* The bits of the same number as a float. */
+template <typename T>
+static __device__ inline uint32_t
+as_float_bits(uint32_t stored)
+{
+	T x;
+
+	memcpy(&x, &stored, sizeof x);
+	return __float_as_uint(to_float(x));
+}
+
 /* Over the block, in all threads; a NaN counts as infinity. */
 static __device__ inline float
 block_largest(uint32_t most)
