@@ -141,6 +141,35 @@ family()
 	same "$family-bf16" "$family-resumed"
 }
 
+# narrow NAME OPTIONS...: 8-bit operands of the GPU against the CPU's, and against themselves; what
+# a tensor's own largest number scales, too
+narrow()
+{
+	family=$1-fp8
+	shift
+	set -- "$@" --bf16 --fp8-format hybrid
+	train "$family-cpu" "$@" --backend cpu --fp8-amax-history-len 4
+	train "$family-own-cpu" "$@" --backend cpu --fp8-recipe tensorwise
+	set -- "$@" --backend "$device" --deterministic-mode
+	train "$family-own" "$@" --fp8-recipe tensorwise
+	near "$family-own" "$family-own-cpu" 1e-2
+	set -- "$@" --fp8-amax-history-len 4
+	train "$family" "$@"
+	near "$family" "$family-cpu" 1e-2
+	for how in "" --no-cuda-graphs; do
+		# shellcheck disable=SC2086
+		train "$family-again" "$@" $how
+		same "$family" "$family-again"
+		rm "$dir/$family-again"
+	done
+	want=3
+	set -- "$@" --save "$dir/$family.ckpt" --load "$dir/$family.ckpt"
+	train "$family-resumed" "$@" --exit-interval 10
+	want=0
+	train "$family-resumed" "$@"
+	same "$family" "$family-resumed"
+}
+
 # datasets: `few` and `many`, of documents of 3 to 40 tokens, each closed by token 499
 datasets()
 {
@@ -228,6 +257,31 @@ two()
 	launch=
 }
 
+# narrow_two NAME OPTIONS...: 8-bit operands of two ranks against those of one, and of themselves
+narrow_two()
+{
+	family=$1-fp8
+	shift
+	launch="mpirun -np 2"
+	set -- "$@" --backend "$device" --bf16 --fp8-format hybrid --fp8-amax-history-len 4 \
+		--deterministic-mode
+	for layout in tensor rows beside pipeline data; do
+		case $layout in
+		data) extra="--use-distributed-optimizer" ;;
+		rows) extra="--tensor-model-parallel-size 2 --sequence-parallel" ;;
+		beside) extra="$extra --tp-comm-overlap" ;;
+		*) extra="--$layout-model-parallel-size 2" ;;
+		esac
+		# shellcheck disable=SC2086
+		train "$family-$layout" "$@" $extra
+		near "$family-$layout" "$family" 1e-2
+		# shellcheck disable=SC2086
+		train "$family-$layout-again" "$@" $extra
+		same "$family-$layout" "$family-$layout-again"
+	done
+	launch=
+}
+
 # interleaved NAME OPTIONS...: chunks of two stages take turns, and exchange beside passes or not,
 # against one rank; four layers, so that each chunk has one
 interleaved()
@@ -257,6 +311,16 @@ fi
 family llama $llama
 # shellcheck disable=SC2086
 family gpt2 $gpt2
+# 8-bit floats are those of GPUs from 8.9 on.
+fp8=yes
+[ "$device" != cuda ] || nvidia-smi --query-gpu=compute_cap --format=csv,noheader |
+	awk '$1 < 8.9 { old = 1 } END { exit old }' || fp8=
+if [ -n "$fp8" ]; then
+	# shellcheck disable=SC2086
+	narrow llama $llama
+	# shellcheck disable=SC2086
+	narrow gpt2 $gpt2
+fi
 datasets
 mock=$data
 data="--data-path 0.7 $dir/few_text_document 0.3 $dir/many_text_document --split 1,0,0
@@ -299,6 +363,8 @@ data=$mock
 two llama $llama
 # shellcheck disable=SC2086
 two gpt2 $gpt2
+# shellcheck disable=SC2086
+[ -z "$fp8" ] || narrow_two llama $llama
 # shellcheck disable=SC2086
 interleaved llama $llama
 # shellcheck disable=SC2086
