@@ -436,7 +436,8 @@ void
 model_weight_differences(
     const struct model_config *a, const struct model_config *b, struct str *out)
 {
-	bool mlp = has_mlp(a) || has_mlp(b);
+	bool mlp = has_mlp(a) || has_mlp(b),
+	     rotary = a->position == POSITION_ROPE || b->position == POSITION_ROPE;
 
-	differences(a, b, MODEL_FREE | (mlp ? 0 : MODEL_MLP), out);
+	differences(a, b, MODEL_FREE | (mlp ? 0 : MODEL_MLP) | (rotary ? 0 : MODEL_ROTARY), out);
 }

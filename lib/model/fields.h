@@ -48,6 +48,7 @@ enum model_tag {
 	MODEL_IF_EXPERTS = 256, /* ... of models with experts */
 	MODEL_FREE = 64,        /* may change without changing the meaning of stored weights */
 	MODEL_MLP = 512,        /* ... of a model in which every layer has experts */
+	MODEL_ROTARY = 1024,    /* ... of a model whose positions do not rotate */
 };
 
 /* Whether untyped options leave the values of a config.json or a checkpoint alone. */
@@ -70,8 +71,8 @@ void model_dump(const struct model_config *c, struct str *out);
  * tabs. A line is "'num-layers 2'", or "no num-layers" where there is none. */
 void model_differences(const struct model_config *a, const struct model_config *b, struct str *out);
 /* The same without options that do not change the meaning of stored weights, such as dropout,
- * initial values, special ids and the number of positions, and the width of an MLP that no layer
- * has. */
+ * initial values, special ids and the number of positions, the width of an MLP that no layer has,
+ * and rotary angles of positions that do not rotate. */
 void model_weight_differences(
     const struct model_config *a, const struct model_config *b, struct str *out);
 
@@ -154,18 +155,21 @@ void model_weight_differences(
 	MODEL_SWITCH(S, M, "use-rotary-position-embeddings", use_rotary_position_embeddings, 0, \
 	         "--position-embedding-type rope"), \
 	MODEL_NUM(S, M, "rotary-base", rotary_base, 1, INFINITY, "10000", \
-	         MODEL_DUMPED | MODEL_BASE | MODEL_KEPT, "base of the rotary angles"), \
+	         MODEL_DUMPED | MODEL_BASE | MODEL_KEPT | MODEL_ROTARY, \
+	         "base of the rotary angles"), \
 	MODEL_NUM(S, M, "rope-theta", rotary_base, 1, INFINITY, NULL, 0, \
 	         "the same as --rotary-base"), \
 	MODEL_NUM(S, M, "rotary-percent", rotary_percent, 0, 1, "1", \
-	         MODEL_DUMPED | MODEL_BASE | MODEL_KEPT, "share of a head that rotates"), \
-	MODEL_FLAG(S, M, "rotary-interleaved", rotary_interleaved, MODEL_DUMPED | MODEL_KEPT, \
+	         MODEL_DUMPED | MODEL_BASE | MODEL_KEPT | MODEL_ROTARY, \
+	         "share of a head that rotates"), \
+	MODEL_FLAG(S, M, "rotary-interleaved", rotary_interleaved, \
+	         MODEL_DUMPED | MODEL_KEPT | MODEL_ROTARY, \
 	         "rotate pairs (2i, 2i+1) instead of halves"), \
 	MODEL_SWITCH(S, M, "use-rope-scaling", use_rope_scaling, 0, \
 	         "--rope-scaling-type llama3"), \
 	MODEL_CHOICE(S, M, "rope-scaling-type", rope_scaling, rope_scaling_names, "none", \
 	         MODEL_DUMPED, "scaling of the rotary angles"), \
-	MODEL_NUM(S, M, "rope-scaling-factor", rope_factor, 1, INFINITY, "8", \
+	MODEL_NUM(S, M, "rope-scaling-factor", rope_factor, 0, INFINITY, "8", \
 	         MODEL_DUMPED | MODEL_IF_SCALED, "factor of the scaling"), \
 	MODEL_NUM(S, M, "rope-low-freq-factor", rope_low_freq_factor, 0, INFINITY, "1", \
 	         MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling"), \

@@ -104,6 +104,28 @@ test_every_difference(void)
 	str_release(&weights);
 }
 
+/* Rotary angles matter where positions rotate; a factor of scaling may be below 1. */
+static void
+test_rotary(void)
+{
+	static const char rope[] = TINY "position-embedding-type rope\nrope-scaling-type linear\n"
+					"rope-scaling-factor 0.5\n";
+	struct model_config a = model_of(TINY), b = model_of(TINY "rotary-base 500\n"),
+			    c = model_of(rope), d = c;
+	struct str differences = { 0 };
+
+	model_weight_differences(&a, &b, &differences);
+	CHECK(differences.len == 0);
+	model_differences(&a, &b, &differences);
+	CHECK(lines(&differences) == 1);
+	str_clear(&differences);
+	CHECK(c.rope_factor == 0.5);
+	d.rotary_base = 500;
+	model_weight_differences(&c, &d, &differences);
+	CHECK(lines(&differences) == 1);
+	str_release(&differences);
+}
+
 /* An empty config.json gives the defaults of its family, and no others. */
 static void
 test_base(void)
@@ -140,6 +162,7 @@ main(void)
 {
 	test_every_member();
 	test_every_difference();
+	test_rotary();
 	test_base();
 	test_recipe();
 	return check_done();
