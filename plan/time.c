@@ -7,6 +7,7 @@
  * that all plans share do no harm. Nothing is rounded or random, so equal inputs give equal tables.
  */
 #include "plan/time.h"
+#include "lib/model/cut.h"
 #include "lib/model/work.h"
 
 #include <stdlib.h>
@@ -357,6 +358,52 @@ gradient_time(const struct run_case *r)
 	return seconds;
 }
 
+/* What an update rule with whole matrices does with them. */
+struct matrices {
+	double share; /* of the model's parameters */
+	double flops; /* of one Newton-Schulz iteration on each */
+};
+
+static void
+count_matrices(const struct run_case *r, struct matrices *m)
+{
+	struct param *p;
+	int n = model_params(r->model, &p);
+	double all = 0, matrices = 0;
+
+	m->flops = 0;
+	for (int i = 0; i < n; i++) {
+		double elements = (double)param_elements(&p[i]);
+
+		all += elements;
+		if (!param_is_layer_matrix(&p[i], r->model))
+			continue;
+		matrices += elements;
+		m->flops += cut_flops(p[i].shape[0], p[i].shape[1]);
+	}
+	m->share = matrices / all;
+	free(p);
+}
+
+/* Newton-Schulz iterations, as many as by default. Tensor ranks and stages share the matrices, and
+ * replicas where each owns some. */
+static double
+matrices_time(const struct run_case *r)
+{
+	enum { ITERATIONS = 5 };
+	const struct layout *l = r->layout;
+	double ranks = (double)(l->tensor_model_parallel_size * l->pipeline_model_parallel_size);
+	struct matrices m;
+
+	if (!r->shape->rule || !r->shape->rule->matrix_states)
+		return 0;
+	count_matrices(r, &m);
+	if (r->shape->sharding)
+		ranks *= (double)layout_replicas(l);
+	return ITERATIONS * m.flops / ranks /
+	    (hardware_peak(r->hw, memory_update(r->shape)) * r->hw->gemm_efficiency);
+}
+
 /* Per owned parameter: gradient, master weight and moments read, the last three and the weight
  * written; the norm of the gradient once more. Gradients are cleared for every parameter, and 8-bit
  * copies of weights and their transposes made. */
@@ -368,9 +415,15 @@ optimizer_time(const struct run_case *r)
 	double states = 0, grads = (double)dtype_size(memory_own_grads(r->shape));
 	double copies_of_weights = r->shape->fp8.format == FP8_NONE ? 0 : 2 + 1 + 1;
 	double masters = r->shape->optim.remainders ? 2 * (2 + act) : 2 * real + act;
+	const struct optim_rule *rule = r->shape->rule;
+	struct matrices m = { 0 };
 
-	for (int i = 0; i < optim_num_states(r->shape->rule); i++)
-		states += (double)dtype_size(memory_state(r->shape, i));
+	if (rule && rule->matrix_states)
+		count_matrices(r, &m);
+	for (int i = 0; i < optim_num_states(rule); i++)
+		states += (double)dtype_size(memory_state(r->shape, i)) *
+		    (optim_keeps(rule, i, true) * m.share +
+			optim_keeps(rule, i, false) * (1 - m.share));
 	return traffic(r->hw,
 	    (double)r->own_elements * (2 * grads + masters + 2 * states) +
 		(double)r->elements * (real + copies_of_weights));
@@ -386,6 +439,7 @@ time_step(const struct run_case *r, struct step_time *out)
 	memset(out, 0, sizeof *out);
 	pipeline_time(r, out);
 	out->memory += optimizer_time(r);
+	out->compute += matrices_time(r);
 	out->dp = gradient_time(r);
 	out->other += r->hw->step_ms * 1e-3;
 	out->total =

@@ -36,6 +36,13 @@ check "TP 4, groups on two ranks each, rows of their own" 4 $(layout 4 1) --sequ
 check "PP 2 x DP 2, ZeRO-2, small buckets" 4 $(layout 1 2) $(zero 2) $small --micro-batch-size 1
 check "TP 2 x DP 4, ZeRO-3" 8 $(layout 2 1) $(zero 3) $small --micro-batch-size 1
 
+experts="$fp64 --num-experts 4 --moe-router-topk 2 --moe-ffn-hidden-size 24"
+train 1 $experts --save experts
+train 4 $experts $(layout 2 1) $(zero 1) --sequence-parallel --expert-tensor-parallel-size 1 \
+	--save run.experts
+same_tensors "experts" experts run.experts --tolerance 1e-9
+echo "experts, TP 2 x DP 2, ZeRO-1: fp64 weights and states within 1e-9"
+
 # A matrix of a layer has its momentum, all else what AdamW keeps.
 mckpt info --tensors one | cut -f 1 | sed '1d; s/.*[.]weight//; s/.*[.]bias//' | sort | uniq -c |
 	awk '{ n[$2] = $1 } END { exit !(n[".momentum"] == 28 && n[".exp_avg"] == 11 &&
@@ -78,5 +85,8 @@ train 1 $fp64 $clip --qk-clip-threshold 1e9 --save free
 ! (same_tensors clipped muon.clip free --only '*linear_q.weight') >log 2>&1 ||
 	fail "nothing was clipped"
 echo "clipped scores: fp64 weights and states of TP 2 x DP 2 within 1e-9"
+ends 2 1 $fp64 --muon-num-ns-steps 6
+grep -q -e "--muon-num-ns-steps 6: must be a multiple of 5" log || fail "six iterations are taken"
+ends 2 1 $fp64 --muon-tp-mode blockwise
 ends 2 1 $fp64 $clip --qk-layernorm
 grep -q -e "--qk-clip: is not built with --qk-layernorm" log || fail "--qk-layernorm is taken"

@@ -186,6 +186,27 @@ test_directions(void)
 	CHECK(timed(&hidden, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE).dp == 0);
 }
 
+/* Whole matrices take GEMMs, which data ranks share only where the optimizer is sharded; their one
+ * state takes less memory than two. */
+static void
+test_matrices(void)
+{
+	struct hardware hw = device("gpu h200\n");
+	struct train_shape s = { 2048, 4, 8, DTYPE_BF16, SHARDING_NONE, optim_rules }, t = s;
+	struct layout one = { 1, 1, 1, 1 }, eight = { 1, 1, 8, 1 };
+	double alone, shared;
+
+	t.rule = &optim_rules[2];
+	CHECK(t.rule->matrix_states);
+	alone = timed_shape(&hw, one, t).compute - timed_shape(&hw, one, s).compute;
+	CHECK(alone > 0 && timed_shape(&hw, one, t).memory < timed_shape(&hw, one, s).memory);
+	shared = timed_shape(&hw, eight, t).compute - timed_shape(&hw, eight, s).compute;
+	CHECK_NEAR(shared, alone, 1e-9);
+	s.sharding = t.sharding = SHARDING_OPTIM;
+	shared = timed_shape(&hw, eight, t).compute - timed_shape(&hw, eight, s).compute;
+	CHECK_NEAR(shared, alone / 8, 1e-6);
+}
+
 /* With overlap, three of a layer's four reductions are hidden on a fast link, and all of ten
  * gathers and scatters; on a slow link no more than the GEMMs take. */
 static void
@@ -403,6 +424,7 @@ main(void)
 	test_mapping();
 	test_directions();
 	test_beside();
+	test_matrices();
 	test_scale();
 	test_fp8();
 	test_published();
