@@ -584,6 +584,19 @@ check_offload(const struct opt_parse *p, const struct run_plan *plan, struct err
 	    share);
 }
 
+/* Where nothing is sharded, replicas repeat each other's work on matrices. */
+static void
+note_matrices(const struct run_plan *plan, struct str *notes)
+{
+	const struct train_shape *s = &plan->shape;
+
+	if (s->rule->matrix_states && !s->sharding && layout_replicas(&plan->layout) > 1)
+		str_addf(notes,
+		    "--optimizer %s: each of %lld data ranks updates all matrices; with "
+		    "--use-distributed-optimizer they share them\n",
+		    s->rule->name, (long long)layout_replicas(&plan->layout));
+}
+
 /* A pipeline has many micro batches, and with sharded gradients each of them causes traffic. */
 static void
 note_traffic(const struct run_plan *plan, struct str *notes)
@@ -635,6 +648,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	note_modules(&plan->shape.recompute, notes);
 	note_stream(&plan->shape, notes);
 	note_traffic(plan, notes);
+	note_matrices(plan, notes);
 	return 0;
 }
 

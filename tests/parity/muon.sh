@@ -43,6 +43,9 @@ train 4 $experts $(layout 2 1) $(zero 1) --sequence-parallel --expert-tensor-par
 same_tensors "experts" experts run.experts --tolerance 1e-9
 echo "experts, TP 2 x DP 2, ZeRO-1: fp64 weights and states within 1e-9"
 
+ends 0 1 $fp64 --dry-run --world-size 2
+grep -q -e "--optimizer muon: each of 2 data ranks updates all matrices" log || fail "no note"
+
 # A matrix of a layer has its momentum, all else what AdamW keeps.
 mckpt info --tensors one | cut -f 1 | sed '1d; s/.*[.]weight//; s/.*[.]bias//' | sort | uniq -c |
 	awk '{ n[$2] = $1 } END { exit !(n[".momentum"] == 28 && n[".exp_avg"] == 11 &&

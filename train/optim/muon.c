@@ -4,11 +4,10 @@
  *   m = beta m + (1 - beta) g        x = m, or beta m + (1 - beta) g with Nesterov
  *   w -= lr (scale O(x) + decay w)   O: newton_schulz.h, of the whole matrix
  *
- * An optimizer's replicas own whole matrices (lib/model/cut.h), of which each tensor rank has its
- * shards. These ranks take as many matrices at a time as they are: each gathers one, makes its
- * update, and sends the others their parts of it. Sources: Jordan 2024,
- * kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv:2502.16982; Megatron-LM
- * core/optimizer/emerging_optimizers.py.
+ * Replicas own whole matrices (lib/model/cut.h), of which each tensor rank has a shard. Tensor
+ * ranks take a matrix each at a time: a rank gathers its matrix, makes the update, and sends the
+ * others their parts of it. Sources: Jordan 2024, kellerjordan.github.io/posts/muon; Liu et al.
+ * 2025, arXiv:2502.16982; Megatron-LM core/optimizer/emerging_optimizers.py.
  */
 #include "lib/base/mem.h"
 #include "train/optim/newton_schulz.h"
