@@ -106,7 +106,7 @@ size_bound(const struct model_config *c)
 
 /*
  * Each bound is generous, and together they keep every byte count well below 2^63: 2^55 parameters
- * at 16 bytes and a few copies still fit.
+ * at 16 bytes and a few copies still fit. The table of tensors must fit, too.
  */
 static int
 check_sizes(const struct model_config *c, struct err *e)
@@ -115,12 +115,11 @@ check_sizes(const struct model_config *c, struct err *e)
 	    c->vocab_size > 1 << 28 || c->make_vocab_size_divisible_by > 1 << 28 ||
 	    c->num_attention_heads > 1 << 16 || c->kv_channels > 1 << 16 ||
 	    c->max_position_embeddings > 1 << 28 || c->num_experts > 1 << 16 ||
-	    c->moe_ffn_hidden_size > 1 << 24 || c->moe_shared_expert_intermediate_size > 1 << 24 ||
-	    size_bound(c) > 0x1p55)
+	    c->num_experts > (1 << 18) / c->num_layers || c->moe_ffn_hidden_size > 1 << 24 ||
+	    c->moe_shared_expert_intermediate_size > 1 << 24 || size_bound(c) > 0x1p55)
 		return err_set(e,
 		    "the model is larger than any this program can hold: check --num-layers, "
-		    "--hidden-size and "
-		    "--vocab-size");
+		    "--hidden-size, --num-experts and --vocab-size");
 	return 0;
 }
 

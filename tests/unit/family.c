@@ -380,6 +380,11 @@ static const struct {
 	    "built" },
 	{ "{\"model_type\": \"mixtral\", " SIZES ", \"num_local_experts\": 0}",
 	    "the number of experts must be at least 1" },
+	{ "{\"model_type\": \"mixtral\", \"vocab_size\": 90, \"hidden_size\": 32, "
+	  "\"intermediate_size\": 56, \"num_attention_heads\": 8, \"num_hidden_layers\": 5, "
+	  "\"num_local_experts\": 65536}",
+	    "the model is larger than any this program can hold: check --num-layers, "
+	    "--hidden-size, --num-experts and --vocab-size" },
 	{ "{\"model_type\": \"qwen3_moe\", " SIZES ", \"mlp_only_layers\": 3}",
 	    "\"mlp_only_layers\" must be a list of layers" },
 	{ "{\"model_type\": \"qwen3_moe\", " SIZES ", \"mlp_only_layers\": [1, -1]}",

@@ -152,8 +152,8 @@ test_counts(void)
 	} while (0)
 
 #define TOO_LARGE \
-	"the model is larger than any this program can hold: check --num-layers, --hidden-size " \
-	"and --vocab-size"
+	"the model is larger than any this program can hold: check --num-layers, " \
+	"--hidden-size, --num-experts and --vocab-size"
 
 /* Each rule has its message. */
 static void
