@@ -245,6 +245,7 @@ test_launched(void)
 	d.passed = 4;
 	comm_log_state(p.log, &s);
 	CHECK(s.waits && s.at.number == (s.at.role == COMM_TENSOR ? 1 : 2));
+	CHECK(s.at.together == (s.at.role == COMM_TENSOR ? 2 : 0));
 	d.passed = 6;
 	comm_log_state(p.log, &s);
 	CHECK(!s.waits && s.computes);
@@ -256,6 +257,7 @@ test_launched(void)
 	d.passed = 11;
 	comm_log_state(p.log, &s);
 	check_call(&s, true, 7, "exchange");
+	CHECK(s.at.together == 0);
 	d.passed = 12;
 	comm_log_state(p.log, &s);
 	CHECK(!s.waits && !s.computes);

@@ -25,7 +25,7 @@ enum { SLOTS = 512 };
 enum { COURSES = 32 };
 
 struct slot {
-	atomic_uint_fast64_t number, bytes;
+	atomic_uint_fast64_t number, bytes, together;
 	atomic_int role;
 	_Atomic(const char *) kind, site;
 	_Atomic double begun;
@@ -76,7 +76,9 @@ struct kept {
 struct kept_of {
 	struct comm_history *h;
 	uint64_t count;
-	struct event *reached; /* of the last launch */
+	/* of the last launch */
+	uint64_t left; /* calls that it has not begun yet */
+	struct event *reached;
 };
 
 struct comm_calls {
@@ -195,6 +197,7 @@ begin(struct comm_history *h, struct comm_record r)
 	PUT(&s->number, 0);
 	atomic_thread_fence(memory_order_release);
 	PUT(&s->bytes, r.bytes);
+	PUT(&s->together, r.together);
 	PUT(&s->role, (int)r.role);
 	PUT(&s->kind, r.kind);
 	PUT(&s->site, r.site ? r.site : "no place");
@@ -282,11 +285,13 @@ keep(struct comm_calls *k, const struct kept *call)
 	kept_of(k, call->h)->count++;
 }
 
+/* together: as in struct comm_record. */
 static void
-begin_kept(const struct kept *k, struct event *reached)
+begin_kept(const struct kept *k, struct event *reached, uint64_t together)
 {
 	put_mark(k->h, reached);
-	begin(k->h, (struct comm_record){ 0, k->h->group.role, k->kind, k->site, k->bytes, 0 });
+	begin(k->h,
+	    (struct comm_record){ 0, k->h->group.role, k->kind, k->site, k->bytes, 0, together });
 }
 
 /* Begins the record of a call, and uses up the caller's source position. */
@@ -299,7 +304,7 @@ begin_call(struct comm *c, struct stream *st, const char *kind, size_t bytes)
 	if (h->log->kept)
 		keep(h->log->kept, &call);
 	else
-		begin_kept(&call, mark(h, st));
+		begin_kept(&call, mark(h, st), 0);
 	c->site = NULL;
 	return h;
 }
@@ -550,7 +555,7 @@ void
 comm_log_begin(struct comm *world, enum comm_role role, const char *kind)
 {
 	if (world->history)
-		begin(world->history, (struct comm_record){ 0, role, kind, world->site, 0, 0 });
+		begin(world->history, (struct comm_record){ 0, role, kind, world->site, 0, 0, 0 });
 	world->site = NULL;
 }
 
@@ -591,10 +596,15 @@ comm_calls_free(struct comm_calls *k)
 void
 comm_log_launch(struct comm_calls *k, struct stream *st)
 {
-	for (size_t i = 0; k && i < k->num_of; i++)
+	for (size_t i = 0; k && i < k->num_of; i++) {
 		k->of[i].reached = mark(k->of[i].h, st);
-	for (size_t i = 0; k && i < k->count; i++)
-		begin_kept(&k->call[i], kept_of(k, k->call[i].h)->reached);
+		k->of[i].left = k->of[i].count;
+	}
+	for (size_t i = 0; k && i < k->count; i++) {
+		struct kept_of *of = kept_of(k, k->call[i].h);
+
+		begin_kept(&k->call[i], of->reached, --of->left);
+	}
 }
 
 void
@@ -615,7 +625,7 @@ read_slot(const struct comm_history *h, uint64_t number, struct comm_record *r)
 	if (number == 0 || atomic_load_explicit(&s->number, memory_order_acquire) != number)
 		return false;
 	*r = (struct comm_record){ number, (enum comm_role)GET(&s->role), GET(&s->kind),
-		GET(&s->site), GET(&s->bytes), GET(&s->begun) };
+		GET(&s->site), GET(&s->bytes), GET(&s->begun), GET(&s->together) };
 	atomic_thread_fence(memory_order_acquire);
 	return GET(&s->number) == number;
 }

@@ -33,6 +33,7 @@ struct comm_record {
 	const char *kind, *site; /* "all-reduce", "train/engine/grads.c:20" */
 	uint64_t bytes;          /* of the longest array that this rank sends or receives */
 	double begun;            /* clock_seconds() when it was called */
+	uint64_t together;       /* calls of its communicator launched with it, after it */
 };
 
 /* The calls that a rank has begun. */

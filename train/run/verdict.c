@@ -223,6 +223,8 @@ place_text(const struct place *p, struct str *out)
 {
 	str_addf(out, "%s %llu of %s (%llu bytes, %s)", p->kind, (unsigned long long)p->number,
 	    comm_role_name[p->role], (unsigned long long)p->bytes, p->site);
+	if (p->together)
+		str_addf(out, " or one of %llu after it", (unsigned long long)p->together);
 }
 
 /* Appends how many calls the missing rank has made of those that it is waited for in. */

@@ -60,6 +60,7 @@ copy_place(struct place *to, const struct comm_record *r)
 	memset(to, 0, sizeof *to);
 	to->number = r->number;
 	to->bytes = r->bytes;
+	to->together = r->together;
 	if (!r->number)
 		return;
 	to->role = (int32_t)r->role;
