@@ -301,6 +301,41 @@ interleaved()
 	launch=
 }
 
+# matrices NAME OPTIONS...: Muon with clipped scores against the CPU, and with captured passes and
+# without
+matrices()
+{
+	family=$1-muon
+	shift
+	set -- "$@" --optimizer muon --muon-nesterov --muon-extra-scale-factor 0.2 --qk-clip \
+		--qk-clip-threshold 0.01
+	train "$family-cpu" "$@" --backend cpu
+	train "$family" "$@" --backend "$device"
+	near "$family" "$family-cpu" 1e-4
+	train "$family-bf16" "$@" --backend "$device" --bf16 --deterministic-mode
+	near "$family-bf16" "$family-cpu" 1e-2
+	train "$family-plain" "$@" --backend "$device" --bf16 --deterministic-mode --no-cuda-graphs
+	same "$family-bf16" "$family-plain"
+}
+
+# two_matrices NAME OPTIONS...: two ranks that share matrices, or have whole ones, against one
+two_matrices()
+{
+	family=$1-muon
+	shift
+	launch="mpirun -np 2"
+	set -- "$@" --optimizer muon --muon-nesterov --muon-extra-scale-factor 0.2 --qk-clip \
+		--qk-clip-threshold 0.01 --backend "$device" --deterministic-mode
+	train "$family-tensor" "$@" --tensor-model-parallel-size 2
+	near "$family-tensor" "$family" 1e-4
+	for strategy in optim optim_grads_params; do
+		train "$family-$strategy" "$@" --data-parallel-sharding-strategy $strategy \
+			--ddp-bucket-size 40000
+		near "$family-$strategy" "$family" 1e-4
+	done
+	launch=
+}
+
 # shellcheck disable=SC2086
 if ! "$B/mtrain" $common $data --backend "$device" --train-iters 1 >"$dir/dry" 2>&1; then
 	grep 'cannot be used\|not built in' "$dir/dry" || { cat "$dir/dry"; exit 1; }
@@ -321,6 +356,8 @@ if [ -n "$fp8" ]; then
 	# shellcheck disable=SC2086
 	narrow gpt2 $gpt2
 fi
+# shellcheck disable=SC2086
+matrices llama $llama
 datasets
 mock=$data
 data="--data-path 0.7 $dir/few_text_document 0.3 $dir/many_text_document --split 1,0,0
@@ -365,6 +402,7 @@ two llama $llama
 two gpt2 $gpt2
 # shellcheck disable=SC2086
 [ -z "$fp8" ] || narrow_two llama $llama
+two_matrices llama $llama
 # shellcheck disable=SC2086
 interleaved llama $llama
 # shellcheck disable=SC2086
