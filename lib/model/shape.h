@@ -91,7 +91,7 @@ struct train_shape {
 	bool fp32_residual_connection; /* the residual stream is real */
 	struct optim_types optim;
 	struct fp8 fp8;
-	bool qk_clip;  /* the largest scores of attention are kept */
+	bool qk_clip; /* the largest scores of attention are kept */
 	/* the share of the own elements whose masters and states are in host memory, and which the
 	 * host updates */
 	double optimizer_offload;
