@@ -5,6 +5,7 @@
  * Ranks that reduce together have buckets of equal size, because the sizes follow from shapes that
  * these ranks share: those of one stage, and those of a tied table on both its stages.
  */
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/model/bucket.h"
 
@@ -225,28 +226,42 @@ place_class(struct placing *x, enum class class)
 	}
 }
 
-/* Buckets of layers share BUCKET_SLOTS slots in turn, or fewer if there are fewer buckets; each
- * slot has the size of the largest bucket. */
+/* A kind of buckets of layers share BUCKET_SLOTS slots in turn, or fewer if there are fewer
+ * buckets; each slot has the size of the largest. A layer may need a bucket of each kind at once,
+ * so the slots of experts are others. */
+static void
+place_turns(struct shards *s, bool experts)
+{
+	int64_t largest = 0;
+	int n = 0;
+
+	for (int k = 0; k < s->num_buckets; k++)
+		if (s->bucket[k].layers && s->bucket[k].experts == experts)
+			largest = int64_max(largest, s->bucket[k].count);
+	for (int k = 0; k < s->num_buckets; k++) {
+		struct bucket *b = &s->bucket[k];
+		int slot = n % BUCKET_SLOTS;
+
+		if (!b->layers || b->experts != experts)
+			continue;
+		b->turn = slot + (experts ? BUCKET_SLOTS : 0);
+		b->place = s->places + slot * largest;
+		n++;
+	}
+	s->places += int64_min(n, BUCKET_SLOTS) * largest;
+}
+
+/* Buckets that are not of layers have places of their own. */
 static void
 place_slots(struct shards *s)
 {
-	int64_t largest = 0;
-	int layers = 0;
-
 	for (int k = 0; k < s->num_buckets; k++)
-		if (s->bucket[k].layers) {
-			largest = s->bucket[k].count > largest ? s->bucket[k].count : largest;
-			layers++;
-		} else {
+		if (!s->bucket[k].layers) {
 			s->bucket[k].place = s->places;
 			s->places += s->bucket[k].count;
 		}
-	for (int k = 0, i = 0; k < s->num_buckets; k++)
-		if (s->bucket[k].layers) {
-			s->bucket[k].turn = i++ % BUCKET_SLOTS;
-			s->bucket[k].place = s->places + s->bucket[k].turn * largest;
-		}
-	s->places += (layers < BUCKET_SLOTS ? layers : BUCKET_SLOTS) * largest;
+	place_turns(s, false);
+	place_turns(s, true);
 }
 
 /* Replicas of a bucket of experts; 1 where there is none. */

@@ -23,7 +23,10 @@ enum {
 	BUCKET_PASSING =
 	    1 << 25, /* of a bucket, at most, in what replicas push to each other at a time */
 	BUCKET_PIECE = 1 << 22, /* of a bucket, at most, in what passes to the host at a time */
-	BUCKET_SLOTS = 2, /* buckets of layers held whole at the same time where they are sharded */
+	/* buckets of layers held whole at the same time where they are sharded; and as many of
+	 * experts that ranks share */
+	BUCKET_SLOTS = 2,
+	BUCKET_TURNS = 2 * BUCKET_SLOTS,
 };
 
 /* The part of one parameter that a rank holds. */

@@ -389,11 +389,6 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, const st
 		return err_set(e,
 		    "--moe-router-enable-expert-bias: needs fp32 masters: without "
 		    "--use-precision-aware-optimizer");
-	if (layout_expert_ranks(&plan->layout) > 1 && plan->shape.sharding >= SHARDING_GRADS)
-		return err_set(e,
-		    "--data-parallel-sharding-strategy %s: with --expert-model-parallel-size above "
-		    "1 gradients and weights are not sharded yet: must be no_shard or optim",
-		    opt_shardings[plan->shape.sharding]);
 	if (layout_expert_ranks(&plan->layout) > 1 && plan->shape.rule->matrix_states)
 		return err_set(e,
 		    "--optimizer %s: with --expert-model-parallel-size above 1 its matrices are "

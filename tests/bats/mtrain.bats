@@ -351,9 +351,8 @@ own: give --sequence-parallel" $experts --dry-run --world-size 2 --tensor-model-
 @test "experts that ranks share: what is not built with them" {
 	shared="--disable-bias-linear --num-experts 8 --mock-data --dry-run --world-size 2
 		--expert-model-parallel-size 2 --global-batch-size 4"
-	fails 2 "--data-parallel-sharding-strategy optim_grads: with --expert-model-parallel-size above \
-1 gradients and weights are not sharded yet: must be no_shard or optim" \
-		$shared --data-parallel-sharding-strategy optim_grads
+	fails 2 "--optimizer muon: with --expert-model-parallel-size above 1 its matrices are not divided \
+yet: must be adam or sgd" $shared --optimizer muon
 	fails 2 "--check-weight-hash-across-dp-replicas-interval 2: is not built for data ranks that \
 share experts (--expert-model-parallel-size above 1)" \
 		$shared --check-weight-hash-across-dp-replicas-interval 2

@@ -80,7 +80,7 @@ packed 4 2 1 2 1 $(context 2) $rows
 llama-gemma 8 2 2 1 3 $(context 2) $rows
 neox 4 2 1 2 3 $rows $small
 moe 4 2 1 1 1 $rows $sharing 2
-moe-sigmoid 8 2 2 2 1 $rows $sharing 2 $(context 2) $small
+moe-sigmoid 8 2 2 2 3 $rows $sharing 2 $(context 2) $small
 END
 [ -z "$ALL" ] || cat >>table <<END
 llama 2 1 1 1 0
@@ -133,6 +133,11 @@ moe-sigmoid 4 1 1 2 1 $sharing 2
 moe-sigmoid 4 1 1 8 0 $sharing 2 $(context 2)
 moe-sigmoid 8 2 2 2 3 $(context 2) $rows $small
 moe-sigmoid 8 8 1 4 1 $rows $sharing 8
+moe-sigmoid 4 1 1 2 2 $sharing 4
+moe 4 1 1 1 3 $sharing 2 $small --recompute-granularity full
+moe 8 2 2 1 2 $rows $sharing 4 $small $chunks 2
+moe-sigmoid 4 4 1 4 3 $rows $sharing 2
+moe-sigmoid 8 2 2 2 1 $rows $sharing 2 $(context 2) $small
 END
 
 # grid: a row for each layout of 8 ranks and each ZeRO stage that mtrain takes; mplan has its rules

@@ -27,7 +27,7 @@ struct traffic {
 	int next;                /* the bucket that this pass reduces next */
 	struct p2p *message;     /* for exchanges: two with each replica */
 	bool fresh;              /* the own gradients contain no reduction of this step yet */
-	int holds[BUCKET_SLOTS]; /* the bucket in each slot of gathered weights; -1: none */
+	int holds[BUCKET_TURNS]; /* the bucket in each slot of gathered weights; -1: none */
 };
 
 /* The ranks that hold the same bucket. */
@@ -37,15 +37,21 @@ replicas_of(const struct engine *e, int k)
 	return e->mem.shards.bucket[k].experts ? e->groups.edp : e->groups.dp;
 }
 
-/* Most replicas of any bucket. */
+/* Most replicas of any bucket that a rank may have. */
 static int
 most_replicas(const struct engine *e)
 {
-	int most = 1;
+	int dense = e->groups.dp->size;
+	bool shared = layout_expert_ranks(&e->plan.layout) > 1;
 
-	for (int k = 0; k < e->mem.shards.num_buckets; k++)
-		most = replicas_of(e, k)->size > most ? replicas_of(e, k)->size : most;
-	return most;
+	return shared && e->groups.edp->size > dense ? e->groups.edp->size : dense;
+}
+
+/* Whether collectives of a bucket do nothing: its rank is alone, and has no copy of its own. */
+static bool
+is_idle(const struct engine *e, int k, enum buffer slots)
+{
+	return replicas_of(e, k)->size == 1 && !e->mem.bytes[slots];
 }
 
 struct traffic *
@@ -58,7 +64,7 @@ traffic_open(struct engine *e, bool overlap_grads, bool overlap_weights)
 	t->grads = overlap_grads ? data : e->stream;
 	t->weights = overlap_weights ? data : e->stream;
 	t->lane = mem_zalloc((size_t)e->mem.shards.num_buckets, sizeof *t->lane);
-	for (int i = 0; i < BUCKET_SLOTS; i++)
+	for (int i = 0; i < BUCKET_TURNS; i++)
 		t->holds[i] = -1;
 	t->alone = most_replicas(e) == 1;
 	if (t->alone)
@@ -245,7 +251,7 @@ reduce(struct engine *e, int k)
 	int64_t n = all.shape[0] / dp->size;
 	struct tensor own = tensor_rows(&all, n * dp->rank, n);
 
-	if (dp->size == 1)
+	if (is_idle(e, k, BUF_GRAD_SLOTS))
 		return;
 	streams_fork(e, t->grads, t->lane[k].ready);
 	timing_begin(e, SPAN_REDUCE);
@@ -273,7 +279,7 @@ gather(struct engine *e, int k)
 	struct part p = engine_own(e, k), share = bucket_share(b, dp->rank, dp->size);
 	struct tensor all = engine_bucket(e, false, k), own = engine_part(e, BUF_WEIGHTS, &p);
 
-	if (dp->size == 1)
+	if (is_idle(e, k, BUF_WEIGHT_SLOTS))
 		return;
 	streams_fork(e, t->weights, t->lane[k].ready);
 	timing_begin(e, SPAN_GATHER);
@@ -426,7 +432,7 @@ traffic_settle(struct engine *e)
 {
 	for (int k = 0; k < e->mem.shards.num_buckets; k++)
 		wait_gathered(e, k);
-	for (int i = 0; i < BUCKET_SLOTS; i++)
+	for (int i = 0; i < BUCKET_TURNS; i++)
 		e->traffic->holds[i] = -1;
 }
 
