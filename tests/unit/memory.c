@@ -669,9 +669,56 @@ test_offload(void)
 	memory_release(&all);
 }
 
+/* Of experts: rows of a rank, and of all ranks that share them, whose tokens have at most as many
+ * of their k as the rank has experts; a choice outlives recomputation, and what follows from it is
+ * in scratch. */
+static void
+test_experts(void)
+{
+	static const enum buffer backward[] = { BUF_ROUTED, BUF_ROUTED_WEIGHT, BUF_EXPERT_ACT,
+		BUF_EXPERT_OUT, BUF_EXPERT_DACT, BUF_EXPERT_DWEIGHT, BUF_DCHOICE_WEIGHT,
+		BUF_DLOGITS, BUF_SHARED_ACT, BUF_SHARED_DACT, BUF_DNORM, BUF_DBRANCH };
+	enum { SOME = sizeof backward / sizeof *backward };
+	struct model_config c = tiny();
+	struct layout one = { 1, 1, 1, 1 }, four = { 1, 1, 4, 1, .expert_model_parallel_size = 4 };
+	struct train_shape s = { .seq_length = 32,
+		.micro_batch_size = 3,
+		.num_microbatches = 4,
+		.dtype = DTYPE_BF16,
+		.rule = &optim_rules[0],
+		.recompute = { RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 2 } };
+	const int rank[AX_COUNT] = { 0 };
+	struct memory_plan a, b;
+
+	c.num_experts = 8;
+	c.moe_router_topk = 3;
+	c.moe_ffn_hidden_size = 48;
+	c.moe_shared_expert_intermediate_size = 80;
+	memory_plan(&a, &c, &one, &s, rank);
+	memory_plan(&b, &c, &four, &s, rank);
+	CHECK(a.shape[BUF_EXPERT_IN][0] == 96 * 3 && b.shape[BUF_EXPERT_IN][0] == 4 * 96 * 2);
+	CHECK(a.bytes[BUF_ROUTED] == 0 && b.shape[BUF_ROUTED][0] == 96 * 3);
+	CHECK(b.shape[BUF_EXPERT_UP][1] == 96 && b.dtype[BUF_ROUTER_LOGITS] == DTYPE_F32);
+	for (int64_t layer = 0; layer < 4; layer++) {
+		struct memory_place choice = memory_at(&b, BUF_CHOICE, 0, layer),
+				    place = memory_at(&b, BUF_PLACE, 0, layer);
+
+		CHECK(choice.arena == ARENA_SAVED && place.arena == ARENA_SCRATCH);
+		CHECK(choice.offset ==
+		    memory_at(&b, BUF_CHOICE, 0, 0).offset + (uint64_t)layer * b.kept_bytes);
+		CHECK(choice.offset + b.bytes[BUF_CHOICE] <= b.slot_bytes);
+	}
+	CHECK(memory_instances(&b, BUF_CHOICE, ARENA_SAVED) == 4 * b.copies[BUF_CHOICE]);
+	for (int i = 0; i < SOME * SOME; i++)
+		check_apart(&b, backward[i / SOME], backward[i % SOME], b.arena[ARENA_SCRATCH]);
+	memory_release(&a);
+	memory_release(&b);
+}
+
 int
 main(void)
 {
+	test_experts();
 	test_combinations();
 	test_attention();
 	test_run_attention();
