@@ -1,5 +1,6 @@
 /* fp8.c - slots of 8-bit operands, and which linears have them */
 #include "lib/model/fp8.h"
+#include "lib/base/int64.h"
 
 int64_t
 fp8_num_slots(const struct model_config *c)
@@ -47,4 +48,20 @@ fp8_layer(const struct fp8 *f, const struct model_config *c, int64_t layer)
 {
 	return f->format != FP8_NONE && layer >= f->bf16_first &&
 	    layer < c->num_layers - f->bf16_last;
+}
+
+enum { BLOCK = 128, COLUMNS = 4 };
+
+int64_t
+fp8_lines(int64_t k)
+{
+	return int64_div_up(k, BLOCK);
+}
+
+/* Columns are padded to what cuBLASLt reads at once. */
+struct fp8_squares
+fp8_squares(int64_t r, int64_t k)
+{
+	return (struct fp8_squares){ int64_div_up(r, BLOCK),
+		int64_div_up(int64_div_up(k, BLOCK), COLUMNS) * COLUMNS };
 }

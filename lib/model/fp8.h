@@ -43,4 +43,12 @@ enum dtype fp8_type(const struct fp8 *f, enum fp8_operand operand);
  */
 bool fp8_layer(const struct fp8 *f, const struct model_config *c, int64_t layer);
 
+/* Blocks of a tensor [r,k] that is summed along k, as scale_kind of train/ops.h has the shapes of
+ * their scales: lines of 128 along k, [lines, r]; squares of 128 x 128, [rows, columns]. */
+struct fp8_squares {
+	int64_t rows, columns;
+};
+int64_t fp8_lines(int64_t k);
+struct fp8_squares fp8_squares(int64_t r, int64_t k);
+
 #endif

@@ -27,9 +27,9 @@ check_options(const struct fp8_options *o, const struct train_shape *s, struct e
 {
 	const char *recipe = fp8_recipes[o->recipe];
 
-	if (o->recipe > FP8_TENSORWISE)
-		return err_set(
-		    e, "--fp8-recipe %s: is not built; give delayed or tensorwise", recipe);
+	if (o->recipe > FP8_BLOCKWISE)
+		return err_set(e,
+		    "--fp8-recipe %s: is not built; give delayed, tensorwise or blockwise", recipe);
 	if (s->dtype != DTYPE_BF16)
 		return err_set(e, "--fp8-format %s: needs --bf16", fp8_formats[o->format]);
 	if (s->sharding == SHARDING_PARAMS)
@@ -38,7 +38,8 @@ check_options(const struct fp8_options *o, const struct train_shape *s, struct e
 		    "--data-parallel-sharding-strategy must be at most optim_grads",
 		    fp8_formats[o->format]);
 	if (o->first_last_layers_bf16 && o->recipe == FP8_DELAYED)
-		return err_set(e, "--first-last-layers-bf16: needs --fp8-recipe tensorwise");
+		return err_set(
+		    e, "--first-last-layers-bf16: needs --fp8-recipe tensorwise or blockwise");
 	return 0;
 }
 

@@ -34,7 +34,8 @@ extern const char *const fp8_formats[], *const fp8_recipes[], *const fp8_algos[]
 	         "are"), \
 	FP8_CHOICE(S, M, "fp8-recipe", recipe, fp8_recipes, "delayed", \
 	         "how 8-bit operands are scaled: delayed, by the largest magnitudes of steps " \
-	         "before; tensorwise, by their own; others are not built"), \
+	         "before; tensorwise, by their own; blockwise, by those of 128 neighbours, or of " \
+	         "128 x 128 weights, in powers of two; others are not built"), \
 	FP8_INT(S, M, "fp8-margin", margin, 0, "0", \
 	         "powers of two that delayed scaling leaves above the largest magnitude"), \
 	FP8_INT(S, M, "fp8-amax-history-len", amax_history_len, 1, "1", \
@@ -46,7 +47,7 @@ extern const char *const fp8_formats[], *const fp8_recipes[], *const fp8_algos[]
 	          "bits" }, \
 	{ .name = "first-last-layers-bf16", .type = OPT_FLAG, \
 	  .off = offsetof(S, M.first_last_layers_bf16), \
-	  .help = "with --fp8-recipe tensorwise: the next two options count" }, \
+	  .help = "with --fp8-recipe tensorwise or blockwise: the next two options count" }, \
 	FP8_INT(S, M, "num-layers-at-start-in-bf16", num_layers_at_start_in_bf16, 0, "1", \
 	         "first layers whose linears stay in 16 bits"), \
 	FP8_INT(S, M, "num-layers-at-end-in-bf16", num_layers_at_end_in_bf16, 0, "1", \

@@ -51,7 +51,7 @@ static const struct buffer_row rank_rows[] = {
 	{ "fp8 weights", BUF_FP8_WEIGHTS, RUN, IF_FP8, F8, { D_FP8_LAYERS, D_FP8_LAYER }, 0 },
 	{ "fp8 transposed weights", BUF_FP8_TRANSPOSED, RUN, IF_FP8_TRAINING, F8,
 	    { D_FP8_LAYERS, D_FP8_LAYER }, 0 },
-	{ "fp8 scales", BUF_FP8_SCALE, RUN, IF_FP8, F32, { D_FP8_SLOTS, D_FP8_SCALE }, 0 },
+	{ "fp8 scales", BUF_FP8_SCALE, RUN, IF_FP8_SLOTS, F32, { D_FP8_SLOTS, D_FP8_SCALE }, 0 },
 	{ "fp8 amax", BUF_FP8_AMAX, RUN, IF_FP8_HISTORY, F32, { D_FP8_SLOTS, D_ONE }, 0 },
 	{ "fp8 amax history", BUF_FP8_HISTORY, RUN, IF_FP8_HISTORY, F32,
 	    { D_FP8_SLOTS, D_FP8_HISTORY }, 0 },
@@ -60,6 +60,10 @@ static const struct buffer_row rank_rows[] = {
 	/* of every layer with experts: their loads, and the sums of its losses */
 	{ "router sums", BUF_ROUTER_SUMS, RUN, IF_EXPERTS_TRAINING, F64,
 	    { D_EXPERT_LAYERS, D_ROUTER_SUMS }, 0 },
+	{ "fp8 scales of weights", BUF_FP8_SQUARES, RUN, IF_FP8_BLOCKS, F32,
+	    { D_FP8_LAYERS, D_FP8_SQUARES }, 0 },
+	{ "fp8 scales of transposed weights", BUF_FP8_SQUARES_TRANSPOSED, RUN,
+	    IF_FP8_BLOCKS_TRAINING, F32, { D_FP8_LAYERS, D_FP8_SQUARES_TRANSPOSED }, 0 },
 	{ "tokens", BUF_TOKENS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "labels", BUF_LABELS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "positions", BUF_POSITIONS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
@@ -80,6 +84,13 @@ static const struct buffer_row rank_rows[] = {
 	    { D_TOKENS, D_FP8_OUT }, MLP_BWD | ATTN_BWD | QKV_BWD },
 	{ "fp8 transposed output gradient", BUF_FP8_DY_TRANSPOSED, STEP, IF_FP8_TRAINING, F8_GRAD,
 	    { D_TOKENS, D_FP8_OUT }, MLP_BWD | ATTN_BWD | QKV_BWD },
+	{ "fp8 scales of input", BUF_FP8_X_LINES, STEP, IF_FP8_BLOCKS, F32,
+	    { D_FP8_X_LINES, D_ONE }, FWD | MLP_BWD | ATTN_BWD | QKV_BWD },
+	{ "fp8 scales of output gradient", BUF_FP8_DY_LINES, STEP, IF_FP8_BLOCKS_TRAINING, F32,
+	    { D_FP8_DY_LINES, D_ONE }, MLP_BWD | ATTN_BWD | QKV_BWD },
+	{ "fp8 scales of transposed output gradient", BUF_FP8_DY_TRANSPOSED_LINES, STEP,
+	    IF_FP8_BLOCKS_TRAINING, F32, { D_FP8_DY_TRANSPOSED_LINES, D_ONE },
+	    MLP_BWD | ATTN_BWD | QKV_BWD },
 	{ "partial sums", BUF_PARTIAL, STEP, IF_OVERLAP, ACT, { D_TOKENS, D_HIDDEN },
 	    MLP_BWD | QKV_BWD },
 	{ "block output", BUF_BRANCH, STEP, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD },
@@ -175,6 +186,26 @@ most_replicas(const struct layout *l)
 	return dense > experts ? dense : experts;
 }
 
+/* The conditions on 8-bit operands; false for others. */
+static bool
+present_fp8(enum condition when, const struct train_shape *s)
+{
+	const struct fp8 *f = &s->fp8;
+	bool trains = !s->forward_only;
+
+	if (f->format == FP8_NONE)
+		return false;
+	switch (when) {
+	case IF_FP8: return true;
+	case IF_FP8_TRAINING: return trains;
+	case IF_FP8_SLOTS: return f->recipe != FP8_BLOCKWISE;
+	case IF_FP8_HISTORY: return f->recipe == FP8_DELAYED && trains;
+	case IF_FP8_BLOCKS: return f->recipe == FP8_BLOCKWISE;
+	case IF_FP8_BLOCKS_TRAINING: return f->recipe == FP8_BLOCKWISE && trains;
+	default: return false;
+	}
+}
+
 /* An absent buffer has 0 bytes and no address. */
 static bool
 present(enum condition when, const struct model_config *c, const struct layout *l,
@@ -215,16 +246,11 @@ present(enum condition when, const struct model_config *c, const struct layout *
 		    !s->optim.remainders;
 	case IF_AVERAGE: return !s->forward_only && s->averaged;
 	case IF_REMAINDER: return !s->forward_only && s->optim.remainders;
-	case IF_FP8: return s->fp8.format != FP8_NONE;
-	case IF_FP8_TRAINING: return !s->forward_only && s->fp8.format != FP8_NONE;
-	case IF_FP8_HISTORY:
-		return !s->forward_only && s->fp8.format != FP8_NONE &&
-		    s->fp8.recipe == FP8_DELAYED;
 	case IF_QK_CLIP: return !s->forward_only && s->qk_clip;
 	case IF_MATRICES: return !s->forward_only && s->rule && s->rule->matrix_states;
 	case IF_MATRICES_CUT:
 		return present(IF_MATRICES, c, l, s, pp) && l->tensor_model_parallel_size > 1;
-	default: return model_meets(c, when);
+	default: return present_fp8(when, s) || model_meets(c, when);
 	}
 }
 

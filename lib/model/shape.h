@@ -62,7 +62,7 @@ struct optim_types {
 
 /* 8-bit operands of the linears of layers: their formats, and how they are scaled (fp8.h). */
 enum fp8_format { FP8_NONE, FP8_HYBRID, FP8_E4M3 };
-enum fp8_recipe { FP8_DELAYED, FP8_TENSORWISE };
+enum fp8_recipe { FP8_DELAYED, FP8_TENSORWISE, FP8_BLOCKWISE };
 struct fp8 {
 	enum fp8_format format;
 	enum fp8_recipe recipe;

@@ -98,9 +98,11 @@ column()
 	[ "$stderr" = "mplan: --fp8-margin: changes nothing without --fp8-format" ]
 	refused 1 "mplan: --fp8-format e4m3: needs --bf16" mplan check --world-size 1 --fp16 \
 		--fp8-format e4m3 --model "$TOP/tests/fuzz/corpus/config_json/llama.json"
-	refused 1 "mplan: --fp8-recipe blockwise: is not built; give delayed or tensorwise" \
-		mplan check $eight --fp8-recipe blockwise
-	refused 1 "mplan: --first-last-layers-bf16: needs --fp8-recipe tensorwise" \
+	refused 1 "mplan: --fp8-format hybrid: is for models without --num-experts" \
+		mplan check $eight --num-experts 4 --disable-bias-linear
+	refused 1 "mplan: --fp8-recipe mxfp8: is not built; give delayed, tensorwise or blockwise" \
+		mplan check $eight --fp8-recipe mxfp8
+	refused 1 "mplan: --first-last-layers-bf16: needs --fp8-recipe tensorwise or blockwise" \
 		mplan check $eight --first-last-layers-bf16
 	refused 1 "mplan: --fp8-format hybrid: 8-bit copies are made of whole weights: --data-parallel-sharding-strategy must be at most optim_grads" \
 		mplan check $eight --data-parallel-sharding-strategy optim_grads_params

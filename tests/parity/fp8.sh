@@ -8,6 +8,7 @@
 . "$TOP/tests/parity/common"
 : "${ALL:=}"
 delayed="--bf16 --fp8-format hybrid --fp8-amax-history-len 4 --fp8-amax-compute-algo max"
+blockwise="--bf16 --fp8-format e4m3 --fp8-recipe blockwise"
 tensorwise="--bf16 --fp8-format e4m3 --fp8-recipe tensorwise"
 sizes="--hidden-size 64 --ffn-hidden-size 128"
 text_dataset
@@ -30,7 +31,7 @@ model="$llama $sizes --num-layers 2 --micro-batch-size 8 --data-path song_text_d
 train 1 --bf16 --metrics-file bf16.jsonl
 wide=$(metric lm_loss bf16.jsonl | tail -n 1)
 within 4 "$wide" || fail "bf16: last loss $wide"
-for how in "$delayed" ${ALL:+"$tensorwise" "$tensorwise --first-last-layers-bf16
+for how in "$delayed" ${ALL:+"$blockwise" "$tensorwise" "$tensorwise --first-last-layers-bf16
 	--num-layers-at-end-in-bf16 0"}; do
 	rm -f narrow.jsonl
 	train 1 $how --metrics-file narrow.jsonl
@@ -76,15 +77,18 @@ steps="$text --train-iters 3 --lr 1e-3 $delayed"
 same=1e-7
 if [ -n "$ALL" ]; then
 	layouts
-	steps="$text --train-iters 3 --lr 1e-3 $tensorwise"
-	layouts
+	for how in "$tensorwise" "$blockwise"; do
+		steps="$text --train-iters 3 --lr 1e-3 $how"
+		layouts
+	done
 	# Biases, and the tanh GELU, which is an epilogue in 16 bits. The stages' shares of a tied
 	# table are added in another order, and an update may differ by a unit of bf16.
 	same=1e-4
 	model="$gpt2 $sizes --seq-length 64 --hidden-dropout 0 --attention-dropout 0"
-	layouts
-	steps="$text --train-iters 3 --lr 1e-3 $delayed"
-	layouts
+	for how in "$tensorwise" "$delayed"; do
+		steps="$text --train-iters 3 --lr 1e-3 $how"
+		layouts
+	done
 fi
 
 # --- checkpoints ------------------------------------------------------------------------------

@@ -180,6 +180,111 @@ test_no_factor(void)
 	CHECK(scale[SCALE_FACTOR] == 1 && q[0] == 0x7b);
 }
 
+/* The shape of the scales of a copy [r,k]. */
+static struct tensor
+scales_of(float *data, enum scale_kind kind, int64_t r, int64_t k)
+{
+	int64_t lines = (k + 127) / 128;
+
+	return kind == SCALE_LINES
+	    ? tensor_2d(data, DTYPE_F32, lines, r)
+	    : tensor_2d(data, DTYPE_F32, (r + 127) / 128, (lines + 3) / 4 * 4);
+}
+
+/* Where the scale of an element of a copy is. */
+static float *
+scale_at(const struct tensor *scale, enum scale_kind kind, int row, int k)
+{
+	float *s = scale->data;
+
+	return kind == SCALE_LINES ? s + k / 128 * scale->shape[1] + row
+				   : s + row / 128 * scale->shape[1] + k / 128;
+}
+
+/* A copy [rows,columns] of x, element by element: its number, and that the factor of its block is
+ * the largest power of two that keeps the block's largest within 448. */
+static void
+check_blocks(const struct quantise *c, enum scale_kind kind, bool turned)
+{
+	const struct tensor *q = turned ? &c->qt : &c->q;
+	const struct tensor *scale = turned ? &c->scale_t : &c->scale;
+	static float largest[512 * 512];
+	const uint16_t *x = c->x.data;
+	int rows = (int)q->shape[0], columns = (int)q->shape[1];
+
+	memset(largest, 0, sizeof largest);
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < columns; j++) {
+			float v = dtype_f32_from_bf16(x[turned ? j * rows + i : i * columns + j]),
+			      inverse = *scale_at(scale, kind, i, j);
+			float *most =
+			    largest + (scale_at(scale, kind, i, j) - (float *)scale->data);
+
+			CHECK(((uint8_t *)q->data)[i * columns + j] ==
+			    code_of(DTYPE_F8_E4M3, (double)(v / inverse)));
+			*most = fmaxf(*most, fabsf(v) / inverse);
+		}
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < columns; j += 128) {
+			float *at = scale_at(scale, kind, i, j);
+			float most = largest[at - (float *)scale->data];
+			int exponent;
+
+			CHECK(frexpf(*at, &exponent) == 0.5f);
+			CHECK(most > 224 && most <= 448);
+		}
+}
+
+/* Blocks of both kinds, whole ones and parts; and a GEMM of them is that of the numbers they stand
+ * for. */
+static void
+test_blocks(enum scale_kind kind)
+{
+	enum { M = 144, N = 272 };
+	static uint16_t x[M * N];
+	static uint8_t q[M * N], qt[N * M], one[16 * N];
+	static float scale[8 * 512], scale_t[8 * 512], wide[M * N], ones[16 * N], got[16 * M],
+	    want[16 * M];
+	struct quantise c = { .x = tensor_2d(x, DTYPE_BF16, M, N),
+		.q = tensor_2d(q, DTYPE_F8_E4M3, M, N),
+		.qt = tensor_2d(qt, DTYPE_F8_E4M3, N, M),
+		.scale = scales_of(scale, kind, M, N),
+		.scale_t = scales_of(scale_t, kind, N, M),
+		.kind = QUANTISE_BLOCK };
+	static float lines[3 * 16];
+	struct gemm g = { .c = tensor_2d(got, DTYPE_F32, 16, M),
+		.a = tensor_2d(one, DTYPE_F8_E4M3, 16, N),
+		.b = c.q,
+		.trans_b = true,
+		.alpha = 1,
+		.scale_a = scales_of(lines, SCALE_LINES, 16, N),
+		.scale_b = c.scale };
+
+	fill(x, M * N, 9);
+	x[5] = dtype_bf16_from_f32(448 * 0x1p-20f);
+	st->ops->quantise(st, &c);
+	check_blocks(&c, kind, false);
+	check_blocks(&c, kind, true);
+	for (int i = 0; i < M * N; i++)
+		wide[i] = value_of(DTYPE_F8_E4M3, q[i]) * *scale_at(&c.scale, kind, i / N, i % N);
+	for (int i = 0; i < 3 * 16; i++)
+		lines[i] = ldexpf(1, i % 5);
+	for (int i = 0; i < 16 * N; i++) {
+		one[i] = (uint8_t)(0x30 + i % 7);
+		ones[i] = value_of(DTYPE_F8_E4M3, one[i]) * lines[i % N / 128 * 16 + i / N];
+	}
+	st->ops->gemm(st, &g);
+	for (int i = 0; i < 16; i++)
+		for (int j = 0; j < M; j++) {
+			double sum = 0;
+
+			for (int k = 0; k < N; k++)
+				sum += (double)ones[i * N + k] * (double)wide[j * N + k];
+			want[i * M + j] = (float)sum;
+			CHECK_NEAR(got[i * M + j], want[i * M + j], 1e-5);
+		}
+}
+
 /* The history moves on whatever came; factors follow its maximum, or its newest place. */
 static void
 test_scales(bool most_recent)
@@ -266,6 +371,8 @@ main(void)
 	test_copy(QUANTISE_CURRENT);
 	test_largest();
 	test_no_factor();
+	test_blocks(SCALE_LINES);
+	test_blocks(SCALE_SQUARES);
 	test_scales(false);
 	test_scales(true);
 	test_gemm(DTYPE_F8_E4M3, DTYPE_F8_E4M3, false);

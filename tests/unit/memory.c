@@ -30,18 +30,21 @@ tiny(void)
 }
 
 /* Buffers in use at the same time, by phase of the trainer. */
-static const enum buffer phases[][24] = {
-	{ BUF_FP8_X, BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT,
-	    BUF_ACT_OUT, BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED,
-	    BUF_COUNT },
-	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL,
-	    BUF_DBRANCH, BUF_DPOST, BUF_DSUM, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT, BUF_COUNT },
-	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_WHOLE, BUF_DBRANCH, BUF_DPOST, BUF_DSUM,
-	    BUF_DATTN, BUF_DQKV, BUF_DELTA, BUF_ATTN_WORK, BUF_CONTEXT_KEYS, BUF_CONTEXT_PARTIAL,
+static const enum buffer phases[][28] = {
+	{ BUF_FP8_X, BUF_FP8_X_LINES, BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_BRANCH,
+	    BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT, BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV,
+	    BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED, BUF_COUNT },
+	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
+	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DBRANCH, BUF_DPOST,
+	    BUF_DSUM, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT, BUF_COUNT },
+	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
+	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_DBRANCH, BUF_DPOST, BUF_DSUM, BUF_DATTN,
+	    BUF_DQKV, BUF_DELTA, BUF_ATTN_WORK, BUF_CONTEXT_KEYS, BUF_CONTEXT_PARTIAL,
 	    BUF_CONTEXT_RECEIVED, BUF_CONTEXT_SUM, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT,
 	    BUF_CONTEXT_DOUT, BUF_CONTEXT_DQKV, BUF_CONTEXT_PACKED, BUF_COUNT },
-	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL,
-	    BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT, BUF_COUNT },
+	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
+	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DNORM, BUF_DQKV,
+	    BUF_NORM1_OUT, BUF_COUNT },
 	{ BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS, BUF_ZLOSS,
 	    BUF_COUNT },
 };
@@ -230,6 +233,7 @@ test_combinations(void)
 		s.fp32_residual_connection = bits & 1;
 		s.fp8.format = bits >> 2 & 1 ? FP8_HYBRID : FP8_NONE;
 		s.fp8.history_len = 3;
+		s.fp8.recipe = (enum fp8_recipe)(bits % 3);
 		c.normalization = (enum normalization)(bits >> 5 & 1);
 		c.activation = bits & 4 ? ACTIVATION_GELU_TANH : ACTIVATION_SWIGLU;
 		CHECK(model_check(&c, &e) == 0 && layout_check(&l, &c, &e) == 0);
@@ -429,6 +433,16 @@ test_fp8(void)
 	CHECK(m.bytes[BUF_FP8_WEIGHTS] == LAYER / 2 && m.bytes[BUF_FP8_HISTORY] == 0);
 	CHECK(m.dtype[BUF_FP8_DY] == DTYPE_F8_E4M3);
 	memory_release(&m);
+	/* Scales of blocks: 96 x 64 weights of q, k and v have one, on a row of 4. */
+	s.fp8.recipe = FP8_BLOCKWISE;
+	memory_plan(&m, &c, &l, &s, first);
+	CHECK(m.bytes[BUF_FP8_SCALE] == 0);
+	CHECK(m.bytes[BUF_FP8_SQUARES] == 2 * 4 * (4 + 4 + 3 * 4 + 4));
+	CHECK(m.bytes[BUF_FP8_SQUARES_TRANSPOSED] == 2 * 4 * (4 + 4 + 4 + 2 * 4));
+	CHECK(m.bytes[BUF_FP8_X_LINES] == 4 * 176 && m.bytes[BUF_FP8_DY_LINES] == 4 * 3 * 64);
+	CHECK(m.bytes[BUF_FP8_DY_TRANSPOSED_LINES] == 4 * 2 * 176);
+	memory_release(&m);
+	s.fp8.recipe = FP8_TENSORWISE;
 	s.forward_only = true;
 	memory_plan(&m, &c, &two, &s, second);
 	CHECK(m.bytes[BUF_FP8_X] && !m.bytes[BUF_FP8_TRANSPOSED] && !m.bytes[BUF_FP8_DY]);

@@ -66,6 +66,27 @@ box_load(const struct tensor *t, const struct box *b, real *buf)
 	return m;
 }
 
+/* The same of an operand [r,k], whose blocks may have scales: 8-bit numbers are never in place. */
+static struct matrix
+operand_load(const struct tensor *t, const struct tensor *scale, const struct box *b, real *buf)
+{
+	struct matrix m = box_load(t, b, buf);
+	enum scale_kind kind = scale_kind(scale, t);
+
+	if (kind == SCALE_TENSOR)
+		return m;
+	for (int64_t i = 0; i < b->rows; i++)
+		for (int64_t j = 0; j < b->columns; j++) {
+			int64_t row = b->row + i, block = (b->column + j) / SCALE_BLOCK;
+			struct span at = kind == SCALE_LINES
+			    ? (struct span){ block, row, 1 }
+			    : (struct span){ row / SCALE_BLOCK, block, 1 };
+
+			m.p[i * m.stride + j] *= (real) * (const float *)span_address(scale, &at);
+		}
+	return m;
+}
+
 /* Rounds a box that box_out or box_load gave to the storage. */
 static void
 box_store(const struct tensor *t, const struct box *b, const struct matrix *m)
@@ -128,7 +149,8 @@ tile(const void *ctx, int64_t item, void *scratch)
 		int64_t k = int64_min(t->block_k, t->k - k0);
 		struct box ab = stored(g->trans_a, (struct box){ cb.row, k0, cb.rows, k });
 		struct box bb = stored(g->trans_b, (struct box){ k0, cb.column, k, cb.columns });
-		struct matrix a = box_load(&g->a, &ab, w->a), b = box_load(&g->b, &bb, w->b);
+		struct matrix a = operand_load(&g->a, &g->scale_a, &ab, w->a),
+			      b = operand_load(&g->b, &g->scale_b, &bb, w->b);
 
 		blas_gemm(CblasRowMajor, g->trans_a ? CblasTrans : CblasNoTrans,
 		    g->trans_b ? CblasTrans : CblasNoTrans, (int)cb.rows, (int)cb.columns, (int)k,
@@ -214,17 +236,21 @@ check_float8(const struct gemm *g)
 		ops_require(!g->scale_a.data && !g->scale_b.data);
 		return;
 	}
+	ops_require((scale_kind(&g->scale_a, &g->a) == SCALE_TENSOR) ==
+	    (scale_kind(&g->scale_b, &g->b) == SCALE_TENSOR));
+	ops_require(scale_kind(&g->scale_a, &g->a) != SCALE_SQUARES ||
+	    scale_kind(&g->scale_b, &g->b) != SCALE_SQUARES);
 	ops_require(g->a.dtype != DTYPE_F8_E5M2 || g->b.dtype != DTYPE_F8_E5M2);
 	ops_require(!g->trans_a && g->trans_b &&
 	    (g->beta == 0 || (g->beta == 1 && g->c.dtype == DTYPE_F32)));
 	ops_require(g->act == GEMM_LINEAR && !g->dbias.data);
 }
 
-/* The number that a scale is, or 1 for none. */
+/* The number that a scale is, or 1 for none and for those of blocks. */
 static real
 scale_of(const struct tensor *scale)
 {
-	return scale->data ? (real) * (const float *)scale->data : 1;
+	return scale->data && scale->ndim == 1 ? (real) * (const float *)scale->data : 1;
 }
 
 /* c = alpha op(a) op(b) + beta c, row-major, strides between rows as given, and the rest of struct

@@ -20,9 +20,8 @@ struct copy {
 	real *part;
 };
 
-/* The largest magnitude of a span: infinite where one is not a number. */
-static real
-largest_of(const real *x, int64_t count)
+real
+cpu_name(largest)(const real *x, int64_t count)
 {
 	real max = 0;
 	int bad = 0;
@@ -49,7 +48,8 @@ largest_part(const void *ctx, int64_t item, void *scratch)
 		for (int64_t first = 0; first < x->shape[1]; first += CPU_SPAN) {
 			struct span s = { row, first, int64_min(CPU_SPAN, x->shape[1] - first) };
 
-			max = real_math(fmax)(max, largest_of(span_load(x, &s, scratch), s.count));
+			max = real_math(fmax)(
+			    max, cpu_name(largest)(span_load(x, &s, scratch), s.count));
 		}
 	c->part[item] = max;
 }
@@ -122,7 +122,6 @@ check_copy(const struct quantise *q)
 	    (dtype_is_float8(q->qt.dtype) && q->qt.shape[0] == q->x.shape[1] &&
 		q->qt.shape[1] == q->x.shape[0]));
 	ops_require(!q->q.data || !q->qt.data || q->q.dtype == q->qt.dtype);
-	ops_require(q->kind == QUANTISE_DELAYED || q->kind == QUANTISE_CURRENT);
 }
 
 /* Several readings of x, which cost little here. */
@@ -139,6 +138,10 @@ cpu_name(quantise)(struct stream *st, const struct quantise *q)
 		cpu_name(fill)(st, &q->sums, 0);
 	if (q->sums.data)
 		cpu_name(column_sum)(st, &q->sums, &q->x);
+	if (q->kind == QUANTISE_BLOCK) {
+		cpu_name(quantise_blocks)(st, q);
+		return;
+	}
 	if (amax || current)
 		max = largest(st, &c);
 	if (amax)

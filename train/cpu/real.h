@@ -198,6 +198,11 @@ void cpu_name(gelu_tanh_slope)(real *dy, const real *x, int64_t n);
  * vector.c */
 void cpu_name(column_sum)(struct stream *, const struct tensor *out, const struct tensor *x);
 
+/* The largest magnitude of n elements: infinite where one is not a number. quantise.c */
+real cpu_name(largest)(const real *x, int64_t n);
+/* QUANTISE_BLOCK. quantise_block.c */
+void cpu_name(quantise_blocks)(struct stream *, const struct quantise *);
+
 /* --- the operations --------------------------------------------------------------------------- */
 void cpu_name(gemm)(struct stream *, const struct gemm *);
 void cpu_name(norm_fwd)(struct stream *, const struct norm *);

@@ -22,27 +22,43 @@ struct fp8_copies {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* The copies of a layer's weights, one linear after the other. */
+/* The next n elements of a layer's row of a buffer as a matrix; none where there is no buffer. */
+static struct tensor
+take(const struct engine *e, enum buffer from, int64_t *at, int64_t rows, int64_t columns)
+{
+	struct tensor all = engine_buffer(e, from);
+
+	if (!all.data)
+		return all;
+	all = tensor_2d(
+	    (char *)all.data + (size_t)*at * dtype_size(all.dtype), all.dtype, rows, columns);
+	*at += rows * columns;
+	return all;
+}
+
+/* The copies of a layer's weights, and of blocks their scales, one linear after the other. */
 static void
 place_layer(struct engine *e, const struct block *b)
 {
-	struct tensor copies = engine_buffer(e, BUF_FP8_WEIGHTS),
-		      transposed = engine_buffer(e, BUF_FP8_TRANSPOSED);
-	int64_t at = b->fp8 * copies.shape[1];
+	static const enum buffer from[] = { BUF_FP8_WEIGHTS, BUF_FP8_TRANSPOSED, BUF_FP8_SQUARES,
+		BUF_FP8_SQUARES_TRANSPOSED };
+	int64_t at[4];
 
+	for (int i = 0; i < 4; i++)
+		at[i] = b->fp8 * e->mem.shape[from[i]][1];
 	for (int i = 0; i < FP8_LINEARS; i++) {
 		struct fp8_product *p = &e->fp8->product[b->fp8 * FP8_LINEARS + i];
 		struct fp8_weights w = fp8_weights(&e->plan.model, (enum fp8_linear)i);
 		struct tensor t = engine_joined(e, false, b->layer, w.first, w.last);
+		int64_t out = t.shape[0], in = t.shape[1];
+		struct fp8_squares s = fp8_squares(out, in), turned = fp8_squares(in, out);
 
 		p->slot =
 		    fp8_slot_number(&(struct fp8_slot){ b->layer, (enum fp8_linear)i, FP8_X });
-		p->weight =
-		    tensor_2d((char *)copies.data + at, copies.dtype, t.shape[0], t.shape[1]);
-		if (transposed.data)
-			p->transposed = tensor_2d(
-			    (char *)transposed.data + at, transposed.dtype, t.shape[1], t.shape[0]);
-		at += tensor_elements(&t);
+		p->weight = take(e, from[0], &at[0], out, in);
+		p->transposed = take(e, from[1], &at[1], in, out);
+		p->squares = take(e, from[2], &at[2], s.rows, s.columns);
+		p->squares_transposed = take(e, from[3], &at[3], turned.rows, turned.columns);
 	}
 }
 
@@ -54,7 +70,8 @@ set_slots(struct engine *e)
 		      largest = engine_buffer(e, BUF_FP8_LARGEST);
 	float *host;
 
-	e->ops->fill(e->stream, &scale, 1);
+	if (scale.data)
+		e->ops->fill(e->stream, &scale, 1);
 	if (!largest.data)
 		return;
 	host = mem_alloc((size_t)largest.shape[0], sizeof *host);
@@ -66,17 +83,14 @@ set_slots(struct engine *e)
 	free(host);
 }
 
-int
-fp8_open(struct engine *e, struct err *err)
+void
+fp8_open(struct engine *e)
 {
 	const struct memory_plan *m = &e->mem;
 	size_t layers = (size_t)m->shape[BUF_FP8_WEIGHTS][0];
 
 	if (e->plan.shape.fp8.format == FP8_NONE)
-		return 0;
-	if (!e->ops->quantise)
-		return err_set(err, "--fp8-format %s: backend '%s' has no GEMMs of 8-bit operands",
-		    fp8_formats[e->plan.shape.fp8.format], e->backend->name);
+		return;
 	e->fp8 = mem_zalloc(1, sizeof *e->fp8);
 	e->fp8->num_layers = (int)layers;
 	e->fp8->product = mem_zalloc(layers * FP8_LINEARS, sizeof *e->fp8->product);
@@ -85,7 +99,6 @@ fp8_open(struct engine *e, struct err *err)
 		if (m->block[i].fp8 >= 0)
 			place_layer(e, &m->block[i]);
 	set_slots(e);
-	return 0;
 }
 
 void
@@ -107,14 +120,14 @@ fp8_product_of(const struct engine *e, const struct block *b, enum fp8_linear li
 /* --- copies ----------------------------------------------------------------------------------- */
 
 bool
-fp8_by_tensor(const struct engine *e)
+fp8_at_once(const struct engine *e)
 {
 	return e->fp8 && (e->plan.shape.fp8.recipe != FP8_DELAYED || !e->fp8->scaled);
 }
 
-/* The row of a slot. */
+/* Scales of a whole tensor: the row of its slot. */
 static struct tensor
-scale_of(const struct engine *e, const struct fp8_product *p, enum fp8_operand operand)
+row_of(const struct engine *e, const struct fp8_product *p, enum fp8_operand operand)
 {
 	struct tensor all = engine_buffer(e, BUF_FP8_SCALE);
 
@@ -122,11 +135,29 @@ scale_of(const struct engine *e, const struct fp8_product *p, enum fp8_operand o
 	return tensor_flat(&all);
 }
 
-struct tensor
-fp8_inverse(const struct engine *e, const struct fp8_product *p, enum fp8_operand operand)
+/* Of blocks: those of weights stay, the others are of the linear at work. */
+static struct tensor
+blocks_of(const struct engine *e, const struct fp8_source *of, const struct tensor *t)
 {
-	struct tensor row = scale_of(e, p, operand);
+	static const enum buffer lines[FP8_OPERANDS][2] = { [FP8_X] = { BUF_FP8_X_LINES,
+								BUF_FP8_X_LINES },
+		[FP8_DY] = { BUF_FP8_DY_LINES, BUF_FP8_DY_TRANSPOSED_LINES } };
+	struct tensor all;
 
+	if (of->operand == FP8_W)
+		return of->transposed ? of->product->squares_transposed : of->product->squares;
+	all = engine_buffer(e, lines[of->operand][of->transposed]);
+	return tensor_2d(all.data, all.dtype, fp8_lines(t->shape[1]), t->shape[0]);
+}
+
+struct tensor
+fp8_scale(const struct engine *e, const struct fp8_source *of, const struct tensor *t)
+{
+	struct tensor row;
+
+	if (e->plan.shape.fp8.recipe == FP8_BLOCKWISE)
+		return blocks_of(e, of, t);
+	row = row_of(e, of->product, of->operand);
 	return tensor_rows(&row, SCALE_INVERSE, 1);
 }
 
@@ -137,8 +168,14 @@ fp8_copy(struct engine *e, const struct fp8_product *p, enum fp8_operand operand
 	struct tensor amax = engine_buffer(e, BUF_FP8_AMAX);
 	struct quantise copy = *q;
 
-	copy.scale = scale_of(e, p, operand);
-	copy.kind = fp8_by_tensor(e) ? QUANTISE_CURRENT : QUANTISE_DELAYED;
+	if (e->plan.shape.fp8.recipe == FP8_BLOCKWISE) {
+		copy.kind = QUANTISE_BLOCK;
+		copy.scale = fp8_scale(e, &(struct fp8_source){ p, operand, false }, &q->q);
+		copy.scale_t = fp8_scale(e, &(struct fp8_source){ p, operand, true }, &q->qt);
+	} else {
+		copy.kind = fp8_at_once(e) ? QUANTISE_CURRENT : QUANTISE_DELAYED;
+		copy.scale = row_of(e, p, operand);
+	}
 	if (record && amax.data)
 		copy.amax = tensor_rows(&amax, p->slot + (int)operand, 1);
 	e->ops->quantise(e->stream, &copy);
@@ -185,7 +222,7 @@ fp8_enter(struct step *s, const struct moves *of, const struct leg *leg)
 bool
 fp8_begins(const struct engine *e)
 {
-	return e->plan.shape.fp8.recipe == FP8_DELAYED && fp8_by_tensor(e);
+	return e->plan.shape.fp8.recipe == FP8_DELAYED && fp8_at_once(e);
 }
 
 /* --- scales ----------------------------------------------------------------------------------- */

@@ -2,10 +2,10 @@
  * fp8.h - 8-bit copies: of weights, made anew when these change, and the scales of all operands
  *
  * A copy is scaled by the largest magnitudes of earlier steps (delayed), or by its own: with the
- * tensorwise recipe, and with the other one until there is a step to go by. Maxima are recorded by
- * copies of weights and those of the forward and backward passes; recording one twice, as a
- * recomputed forward pass does, changes nothing. Evaluations record none. Source: spec/training.md
- * 13.
+ * tensorwise recipe, and with the delayed one until there is a step to go by; or block by block.
+ * Maxima are recorded by copies of weights and those of the forward and backward passes; recording
+ * one twice, as a recomputed forward pass does, changes nothing. Evaluations record none. Source:
+ * spec/training.md 13.
  */
 #ifndef TRAIN_ENGINE_FP8_H
 #define TRAIN_ENGINE_FP8_H
@@ -14,16 +14,16 @@
 #include "lib/model/fp8_states.h"
 #include "train/engine/engine.h"
 
-/* The copies of a linear's weight, E4M3 [out,in], and the slots of its operands from `slot` on. */
+/* A linear: the copies of its weight, and where its scales are. */
 struct fp8_product {
 	struct tensor weight;     /* E4M3 [out,in] */
 	struct tensor transposed; /* E4M3 [in,out]; none in runs that train nothing */
-	int64_t slot;             /* that of x; those of the weight and of dy follow */
+	struct tensor squares, squares_transposed; /* of blocks, their scales */
+	int64_t slot; /* of wholes that of x; those of the weight and of dy follow */
 };
 
-/* Sets e->fp8, NULL where linears read 16 bits. The engine is otherwise open. -1 with a reason
- * where the backend has no such operations. */
-int fp8_open(struct engine *e, struct err *err);
+/* Sets e->fp8, NULL where linears read 16 bits. The engine is otherwise open. */
+void fp8_open(struct engine *e);
 void fp8_close(struct engine *e);
 /* NULL: this linear of the block reads 16 bits. */
 const struct fp8_product *fp8_product_of(
@@ -35,17 +35,22 @@ void fp8_stale(struct engine *e);
 void fp8_enter(struct step *s, const struct moves *of, const struct leg *leg);
 /* Whether passes scale in another way than those after this step will. */
 bool fp8_begins(const struct engine *e);
-/* Whether operands are scaled by their own largest magnitude: then parts of one tensor, copied one
- * after the other, have scales of their own. */
-bool fp8_by_tensor(const struct engine *e);
+/* Whether a tensor must be copied at once: parts of one, copied one after the other, would have
+ * other scales. */
+bool fp8_at_once(const struct engine *e);
 
 /* Makes copies of an operand with its slot's scale; x, q, qt of q are set. record: its largest
  * magnitude counts for the steps after this one. */
 void fp8_copy(struct engine *e, const struct fp8_product *p, enum fp8_operand operand,
     const struct quantise *q, bool record);
-/* What the copies have to be multiplied by. */
-struct tensor fp8_inverse(
-    const struct engine *e, const struct fp8_product *p, enum fp8_operand operand);
+/* What a copy has to be multiplied by; t: the copy, transposed or not. */
+struct fp8_source {
+	const struct fp8_product *product;
+	enum fp8_operand operand;
+	bool transposed;
+};
+struct tensor fp8_scale(
+    const struct engine *e, const struct fp8_source *of, const struct tensor *t);
 
 /* At the end of a step's passes: all ranks take the maxima of each other, and scales follow.
  * Collective over the tensor, data and pipeline ranks. */

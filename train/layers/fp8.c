@@ -18,6 +18,22 @@ view(const struct step *s, enum buffer b, int64_t rows, int64_t columns)
 	return tensor_2d(t.data, t.dtype, rows, columns);
 }
 
+/* What a copy has to be multiplied by. */
+static struct tensor
+scale(const struct step *s, const struct fp8_product *p, enum fp8_operand operand,
+    const struct tensor *copy)
+{
+	return fp8_scale(s->e, &(struct fp8_source){ p, operand, false }, copy);
+}
+
+/* The same of a transposed one. */
+static struct tensor
+scale_t(const struct step *s, const struct fp8_product *p, enum fp8_operand operand,
+    const struct tensor *copy)
+{
+	return fp8_scale(s->e, &(struct fp8_source){ p, operand, true }, copy);
+}
+
 void
 fp8_forward(struct step *s, const struct linear *l)
 {
@@ -29,8 +45,8 @@ fp8_forward(struct step *s, const struct linear *l)
 		.trans_b = true,
 		.alpha = 1,
 		.bias = l->bias,
-		.scale_a = fp8_inverse(e, l->fp8, FP8_X),
-		.scale_b = fp8_inverse(e, l->fp8, FP8_W) };
+		.scale_a = scale(s, l->fp8, FP8_X, &x),
+		.scale_b = scale(s, l->fp8, FP8_W, &l->fp8->weight) };
 
 	fp8_copy(e, l->fp8, FP8_X, &(struct quantise){ .x = l->x, .q = x }, s->training);
 	e->ops->gemm(e->stream, &g);
@@ -51,8 +67,8 @@ fp8_input_gradient(struct step *s, const struct linear_grad *l)
 		.b = l->fp8->transposed,
 		.trans_b = true,
 		.alpha = 1,
-		.scale_a = fp8_inverse(e, l->fp8, FP8_DY),
-		.scale_b = fp8_inverse(e, l->fp8, FP8_W),
+		.scale_a = scale(s, l->fp8, FP8_DY, &dy),
+		.scale_b = scale_t(s, l->fp8, FP8_W, &l->fp8->transposed),
 		.exact = true };
 
 	fp8_copy(e, l->fp8, FP8_DY,
@@ -70,15 +86,16 @@ fp8_weight_gradient(struct step *s, const struct linear_grad *l)
 {
 	struct engine *e = s->e;
 	int64_t rows = l->x.shape[0];
-	struct tensor x = view(s, BUF_FP8_X, l->x.shape[1], rows);
+	struct tensor x = view(s, BUF_FP8_X, l->x.shape[1], rows),
+		      dy = view(s, BUF_FP8_DY_TRANSPOSED, l->dy.shape[1], rows);
 	struct gemm g = { .c = l->dweight,
-		.a = view(s, BUF_FP8_DY_TRANSPOSED, l->dy.shape[1], rows),
+		.a = dy,
 		.b = x,
 		.trans_b = true,
 		.alpha = 1,
 		.beta = s->accumulate ? 1 : 0,
-		.scale_a = fp8_inverse(e, l->fp8, FP8_DY),
-		.scale_b = fp8_inverse(e, l->fp8, FP8_X),
+		.scale_a = scale_t(s, l->fp8, FP8_DY, &dy),
+		.scale_b = scale_t(s, l->fp8, FP8_X, &x),
 		.exact = true };
 	struct quantise sums = { .x = l->dy, .sums = l->dbias, .accumulate = s->accumulate };
 

@@ -196,11 +196,11 @@ weight_product(struct step *s, const struct linear_grad *l)
 /* --- beside GEMMs ----------------------------------------------------------------------------- */
 
 /* Whether there is a GEMM for the rows of each rank, while other rows are on their way. All rows of
- * an operand that is scaled by its largest number have to be there before any is multiplied. */
+ * an operand that is scaled by its own numbers have to be there before any is multiplied. */
 static bool
 splits(const struct step *s)
 {
-	return in_parts(s) && !fp8_by_tensor(s->e) &&
+	return in_parts(s) && !fp8_at_once(s->e) &&
 	    s->e->mem.shape[BUF_TOKENS][0] >= s->e->backend->product_rows * s->e->groups.tp->size;
 }
 

@@ -120,6 +120,39 @@ dims_experts(int64_t d[D_COUNT], const struct model_config *c, const struct layo
 	d[D_SHARED_FC1] = both * d[D_SHARED_FFN];
 }
 
+/* Scales of the squares of a weight. */
+static int64_t
+squares(int64_t r, int64_t k)
+{
+	struct fp8_squares s = fp8_squares(r, k);
+
+	return s.rows * s.columns;
+}
+
+/* Of 8-bit operands. A copy of x is summed along its channels, or in the backward pass along
+ * tokens. */
+static void
+dims_fp8(int64_t d[D_COUNT], const struct model_config *c, const struct train_shape *s)
+{
+	const int64_t t = d[D_TOKENS], h = d[D_HIDDEN],
+		      weight[][2] = { { d[D_QKV], h }, { h, d[D_Q] }, { d[D_FC1], h },
+			      { h, d[D_FFN] } };
+
+	d[D_FP8_SCALE] = FP8_SCALE_ROW;
+	d[D_FP8_SLOTS] = fp8_num_slots(c);
+	d[D_FP8_HISTORY] = s->fp8.history_len;
+	d[D_FP8_IN] = int64_max(h, int64_max(d[D_Q], d[D_FFN]));
+	d[D_FP8_OUT] = int64_max(h, int64_max(d[D_QKV], d[D_FC1]));
+	for (size_t i = 0; i < sizeof weight / sizeof *weight; i++) {
+		d[D_FP8_LAYER] += weight[i][0] * weight[i][1];
+		d[D_FP8_SQUARES] += squares(weight[i][0], weight[i][1]);
+		d[D_FP8_SQUARES_TRANSPOSED] += squares(weight[i][1], weight[i][0]);
+	}
+	d[D_FP8_X_LINES] = int64_max(fp8_lines(d[D_FP8_IN]) * t, fp8_lines(t) * d[D_FP8_IN]);
+	d[D_FP8_DY_LINES] = fp8_lines(d[D_FP8_OUT]) * t;
+	d[D_FP8_DY_TRANSPOSED_LINES] = fp8_lines(t) * d[D_FP8_OUT];
+}
+
 /* The layout has passed layout_check and layout_check_length, so all divisions are exact. */
 void
 dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
@@ -153,12 +186,7 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_VOCAB] = layout_vocab(l, c) / t;
 	d[D_HEAD_ROWS] = head_rows(c, s, d[D_TOKENS]);
 	d[D_STAT_ROWS] = d[D_HEAD_ROWS] * t;
-	d[D_FP8_SCALE] = FP8_SCALE_ROW;
-	d[D_FP8_SLOTS] = fp8_num_slots(c);
-	d[D_FP8_HISTORY] = s->fp8.history_len;
-	d[D_FP8_LAYER] = d[D_HIDDEN] * (d[D_QKV] + d[D_Q] + d[D_FC1] + d[D_FFN]);
-	d[D_FP8_IN] = int64_max(d[D_HIDDEN], int64_max(d[D_Q], d[D_FFN]));
-	d[D_FP8_OUT] = int64_max(d[D_HIDDEN], int64_max(d[D_QKV], d[D_FC1]));
+	dims_fp8(d, c, s);
 	d[D_ATTN_WORK] = (int64_t)(attention_run_workspace(c, l, s) / sizeof(float));
 	dims_context(d, l, s->context_form == CONTEXT_HEADS);
 	dims_experts(d, c, l, s);

@@ -87,6 +87,12 @@ enum dim {
 	D_FP8_LAYER,  /* elements of a layer's linears */
 	D_FP8_IN,     /* the widest input of a linear, and the widest output */
 	D_FP8_OUT,
+	/* scales of blocks: of a layer's weights, and of what a linear reads at a time */
+	D_FP8_SQUARES,
+	D_FP8_SQUARES_TRANSPOSED,
+	D_FP8_X_LINES,
+	D_FP8_DY_LINES,
+	D_FP8_DY_TRANSPOSED_LINES,
 	D_HASHES, /* twice: the loss, and each of the tensors */
 	D_COUNT
 };
@@ -144,7 +150,10 @@ enum condition {
 	IF_REMAINDER,    /* masters are weights and remainders */
 	IF_FP8,          /* linears read 8-bit operands */
 	IF_FP8_TRAINING,
-	IF_FP8_HISTORY,  /* scaled by those of earlier steps */
+	IF_FP8_SLOTS,   /* each scaled as a whole */
+	IF_FP8_HISTORY, /* by those of earlier steps */
+	IF_FP8_BLOCKS,  /* scaled by blocks */
+	IF_FP8_BLOCKS_TRAINING,
 	IF_AVERAGE,      /* an average of the weights is kept */
 	IF_QK_CLIP,      /* weights of q and k are kept from growing */
 	IF_MATRICES,     /* matrices are updated as such */
