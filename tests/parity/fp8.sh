@@ -93,13 +93,16 @@ fi
 
 # --- checkpoints ------------------------------------------------------------------------------
 
-model="$llama $sizes --num-query-groups 4 --seq-length 32 $text --train-iters 4 --lr 1e-3"
+model="$llama $sizes --num-query-groups 4 --seq-length 32 $text --split 80,20,0
+	--train-iters 4 --lr 1e-3"
 rm -f one.jsonl
 train 1 $delayed --save whole --metrics-file one.jsonl
 ends 3 1 $delayed --save part --exit-interval 2
 cp -R part other
 cp -R part bf16
-train 1 $delayed --save part --load part
+# Neither evaluations nor steps that are run again leave a trace.
+train 1 $delayed --save part --load part --eval-interval 1 --eval-iters 1 --verify-interval 1
+grep -q "validation loss" log || fail "no evaluation: $(cat log)"
 same_tensors "resumed" whole part
 grep -q "^fp8.amax_history	" diff.tsv || fail "the checkpoint has no history"
 train 4 $delayed $(layout 2 2) --sequence-parallel --tp-comm-overlap --save other --load other \

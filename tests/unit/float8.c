@@ -2,6 +2,7 @@
 #include "lib/base/rng.h"
 #include "tests/check.h"
 #include "train/backend.h"
+#include "train/engine/observe.h"
 #include "train/ops.h"
 
 enum { ROWS = 70, COLUMNS = 130 };
@@ -356,6 +357,49 @@ test_gemm(enum dtype a_type, enum dtype b_type, bool weights)
 	CHECK(!memcmp(g.c.data, plain.c.data, tensor_bytes(&g.c)));
 }
 
+static const char *observed;
+
+static void
+before(struct observer *o, struct stream *s)
+{
+	(void)o;
+	(void)s;
+}
+
+static void
+after(struct observer *o, struct stream *s, const struct op_call *c)
+{
+	(void)o;
+	(void)s;
+	observed = c->name;
+}
+
+/* A profile tells the three GEMMs of a linear apart, though all operands lie alike. */
+static void
+test_names(void)
+{
+	static uint8_t a[16 * 16];
+	static float c[16 * 16];
+	struct engine e = { .stream = st, .ops = st->ops };
+	struct observer o = { before, after, 0, 0, false };
+	struct gemm g = { .c = tensor_2d(c, DTYPE_BF16, 16, 16),
+		.a = tensor_2d(a, DTYPE_F8_E4M3, 16, 16),
+		.b = tensor_2d(a, DTYPE_F8_E4M3, 16, 16),
+		.trans_b = true,
+		.alpha = 1 };
+
+	observe_begin(&e, &o);
+	e.ops->gemm(st, &g);
+	CHECK_STR(observed, "gemm forward");
+	g.exact = true;
+	e.ops->gemm(st, &g);
+	CHECK_STR(observed, "gemm input gradient");
+	g.c.dtype = DTYPE_F32;
+	e.ops->gemm(st, &g);
+	CHECK_STR(observed, "gemm weight gradient");
+	observe_end(&e);
+}
+
 int
 main(void)
 {
@@ -375,6 +419,7 @@ main(void)
 	test_blocks(SCALE_SQUARES);
 	test_scales(false);
 	test_scales(true);
+	test_names();
 	test_gemm(DTYPE_F8_E4M3, DTYPE_F8_E4M3, false);
 	test_gemm(DTYPE_F8_E5M2, DTYPE_F8_E4M3, false);
 	test_gemm(DTYPE_F8_E5M2, DTYPE_F8_E4M3, true);

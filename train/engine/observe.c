@@ -32,16 +32,24 @@ in(struct op_call *c, const struct tensor *t)
 		c->bytes += (double)tensor_bytes(t);
 }
 
-/* A GEMM with a real output computes a weight gradient; one without transposition the gradient of
- * an input. */
+/* Whose gradient a GEMM computes is told by what is transposed; of 8-bit operands, which all lie
+ * alike, by how sums are held and by the type of main gradients. */
+static const char *
+gemm_name(const struct gemm *g)
+{
+	bool eight = dtype_is_float8(g->a.dtype),
+	     weight = eight ? g->exact && g->c.dtype == DTYPE_F32 : g->trans_a,
+	     forward = eight ? !g->exact : g->trans_b;
+
+	return weight ? "gemm weight gradient" : forward ? "gemm forward" : "gemm input gradient";
+}
+
 static void
 describe_gemm(struct op_call *c, const struct gemm *g)
 {
 	int64_t k = g->trans_a ? g->a.shape[0] : g->a.shape[1];
 
-	c->name = g->trans_a ? "gemm weight gradient"
-	    : g->trans_b     ? "gemm forward"
-			     : "gemm input gradient";
+	c->name = gemm_name(g);
 	c->flops = 2 * (double)tensor_elements(&g->c) * (double)k;
 	in(c, &g->a);
 	in(c, &g->b);
