@@ -24,6 +24,7 @@ static const char encoder[] = "encoder models are out of scope";
 static const char validation[] = "evaluation is every --eval-interval steps";
 static const char columns[] = "everything is logged; leave it out";
 static const char moe[] = "experts have no such setting here";
+static const char upcycling[] = "mckpt upcycle makes experts of a dense model before the run";
 static const char resilience[] = "fault injection is not built; --verify-interval runs steps again";
 static const char fim[] = "fill-in-the-middle is not built";
 static const char sft[] = "fine-tuning on conversations is out of scope";
@@ -208,7 +209,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "moe-token-drop-policy", moe },
 	{ "moe-token-dropping", moe }, { "moe-train-capacity-factor", moe },
 	{ "moe-upcycling-granularity", moe }, { "moe-use-grouped-tensor", moe },
-	{ "moe-use-legacy-grouped-gemm", moe }, { "moe-use-upcycling", moe },
+	{ "moe-use-legacy-grouped-gemm", moe }, { "moe-use-upcycling", upcycling },
 	{ "num-experts-switch", moe },
 	{ "overlap-dispatch-backward-with-experts-wgrad", moe },
 	{ "overlap-moe-expert-parallel-comm", moe }, { "topk", moe },
