@@ -251,7 +251,7 @@ test_changes(void)
 static const struct {
 	const char *change, *reason;
 } bad[] = {
-	{ "num_experts 8", "num_experts 8: a mixture of experts, which is not read" },
+	{ "mtp_num_layers 1", "mtp_num_layers 1: multi-token prediction, which is not read" },
 	{ "multi_latent_attention True",
 	    "multi_latent_attention True: multi-latent attention, which is not read" },
 	{ "softmax_type off-by-one",
