@@ -208,6 +208,7 @@ test-parity: tests
 # Every legal layout of 8 ranks and every ZeRO stage, in place of the sample that SEED draws.
 parity-all: tests
 	@B=$(B) ALL=1 ONLY=layouts sh tests/run.sh parity
+	@B=$(B) ALL=1 ONLY=offload sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=residual sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=fp8 sh tests/run.sh parity
 # N models of each FAMILY, and the tokenizers in GOLDEN, against PYTHON's torch and transformers.

@@ -372,6 +372,10 @@ static int
 resolve_experts(const struct opt_parse *p, const struct run_options *o, const struct run_plan *plan,
     struct str *notes, struct err *e)
 {
+	const char *narrow = o->optim_types.optimizer_cpu_offload ? "optimizer-cpu-offload"
+	    : o->optim_types.use_precision_aware_optimizer        ? "use-precision-aware-optimizer"
+								  : NULL;
+
 	if (o->dispatcher == DISPATCH_FLEX)
 		return err_set(e,
 		    "--moe-token-dispatcher-type flex: is not built: must be alltoall or "
@@ -384,11 +388,9 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, const st
 		str_adds(notes,
 		    "--moe-token-dispatcher-type allgather: rows are sent to the ranks of their "
 		    "experts alone, as with alltoall\n");
-	if (plan->model.moe_router_enable_expert_bias &&
-	    o->optim_types.use_precision_aware_optimizer)
-		return err_set(e,
-		    "--moe-router-enable-expert-bias: needs fp32 masters: without "
-		    "--use-precision-aware-optimizer");
+	if (plan->model.moe_router_enable_expert_bias && narrow)
+		return err_set(
+		    e, "--moe-router-enable-expert-bias: needs fp32 masters: without --%s", narrow);
 	if (layout_expert_ranks(&plan->layout) > 1 && plan->shape.rule->matrix_states)
 		return err_set(e,
 		    "--optimizer %s: with --expert-model-parallel-size above 1 its matrices are "
