@@ -27,6 +27,7 @@ perl -CS -e '
 # --- Tanuki-8B ------------------------------------------------------------------------------------
 
 # tanuki COMMAND...: the command with the block's options, then those in $small
+fp8="--fp8-format hybrid --fp8-amax-compute-algo max --fp8-amax-history-len 1024"
 tanuki()
 {
 	# shellcheck disable=SC2086
@@ -48,7 +49,7 @@ tanuki()
 	--no-masked-softmax-fusion --attention-dropout 0.0 --hidden-dropout 0.0 \
 	--swiglu --use-flash-attn --attention-softmax-in-fp32 --recompute-activations \
 	--recompute-granularity "selective" --transformer-impl "transformer_engine" \
-	--fp8-format 'hybrid' --fp8-amax-compute-algo max --fp8-amax-history-len 1024 --use-z-loss \
+	$fp8 --use-z-loss \
 	--log-throughput --wandb-name N --wandb-project P --wandb-entity E \
 	${small:-}
 }
@@ -60,14 +61,14 @@ said "mtrain: --use-mcore-models: there is one model code"
 said "mtrain: --wandb-name: TensorBoard event files are written; \
 \`wandb sync --sync-tensorboard DIR\` uploads them"
 
-# With experts (8x8B): which of the layouts fit 80 GB.
+# With experts (8x8B), which are not in FP8: which of the layouts fit 80 GB.
 experts="--num-experts 8 --moe-router-topk 2 --moe-router-load-balancing-type aux_loss
 	--moe-aux-loss-coeff 1e-2 --moe-grouped-gemm --moe-token-dispatcher-type alltoall"
 
 # most STAGES RANKS: the bytes of the rank with the most, in GB
 most()
 {
-	small="$experts --pipeline-model-parallel-size $1"
+	small="$experts --pipeline-model-parallel-size $1" fp8=
 	tanuki expect 0 mtrain --dry-run --world-size "$2"
 	awk -F '\t' '
 		$1 == "rank" { while ($++total != "total_bytes"); }
@@ -109,7 +110,7 @@ grep -q '^fp8.amax_history	F32	24,1024	' S/iter_0000004/manifest.tsv ||
 
 # --- Tanuki-8x8B ----------------------------------------------------------------------------------
 
-# The model of 8 copies has the loss of the one that they are copies of, in bf16.
+# The model of 8 copies has the loss of the one that they are copies of, but for 8 bits.
 expect 0 mckpt upcycle --num-experts 8 D E
 # first_loss LOG: of iteration 1
 first_loss()
@@ -117,7 +118,7 @@ first_loss()
 	sed -n 's/.* iteration        1\/.*lm loss: \([^ ]*\).*/\1/p' "$1"
 }
 dense=$(first_loss log.dense)
-small="$small $experts --load E --save X"
+small="$small $experts --load E --save X" fp8=
 tanuki expect 0 mpirun -np 2 mtrain
 said "iteration        4/       4 | consumed samples:           32"
 grep -q 'load_balancing_loss: 1\.' out || fail "the load of experts is not balanced at the start"
