@@ -12,6 +12,7 @@
 #include "train/run/post.h"
 #include "train/run/watchdog.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -80,8 +81,9 @@ own_report(struct watchdog *w, double now)
 	r.made = s.made;
 	r.computes = s.computes;
 	r.failed = atomic_load(&w->lost);
+	/* It may have begun to wait after the clock was read. */
 	if (s.waits)
-		r.waited = now - (s.since > w->resumed ? s.since : w->resumed);
+		r.waited = fmax(now - (s.since > w->resumed ? s.since : w->resumed), 0);
 	return r;
 }
 
