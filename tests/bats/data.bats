@@ -265,10 +265,10 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	[ "$(losses rope.jsonl)" = "$(losses reset.jsonl)" ]
 	# The starts of documents are part of the memory plan: 4 bytes per token, rounded up to 256.
 	run -0 mtrain --config tiny.conf --mock-data --dry-run
-	plain=$(echo "$output" | tail -n 1 | cut -f 6)
+	plain=$(echo "$output" | tail -n 1 | cut -f 7)
 	run -0 mtrain --config tiny.conf --mock-data --dry-run --reset-attention-mask \
 		--tokenizer-type NullTokenizer
-	[ "$(echo "$output" | tail -n 1 | cut -f 6)" = $((plain + 256)) ]
+	[ "$(echo "$output" | tail -n 1 | cut -f 7)" = $((plain + 256)) ]
 }
 
 @test "the loss of each corpus" {

@@ -402,6 +402,7 @@ two llama $llama
 two gpt2 $gpt2
 # shellcheck disable=SC2086
 [ -z "$fp8" ] || narrow_two llama $llama
+# shellcheck disable=SC2086
 two_matrices llama $llama
 # shellcheck disable=SC2086
 interleaved llama $llama

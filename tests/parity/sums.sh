@@ -3,34 +3,65 @@
 # what, without their sums
 #
 # A gradient after one step depends on no other, so all sums are left out at once, and every tensor
-# that has one must differ. Two models have them all: a tied table on two stages, fewer groups than
+# that has one must differ. The models have them all: a tied table on two stages, fewer groups than
 # tensor ranks, rotary positions, without which the gradient of a key bias is zero, and norms and
 # biases, of whose gradients tensor ranks have parts where they have rows of their own. Norms of
-# outputs stand in one of them alone: biases before these are summed elsewhere. A row that neither
-# model notices fails the test: the models have to grow with the rows.
+# outputs stand in one of them alone: biases before these are summed elsewhere. So do experts, which
+# want rows of their own. A row that no model notices fails the test: the models have to grow with
+# the rows.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 model="$(echo "$llama" | sed 's/--untie[a-z-]*//; s/--disable-bias-linear//') --qk-layernorm
 	--num-query-groups 1 --normalization LayerNorm --mock-data --train-iters 1
 	--lr 1e-3 --fp64 --clip-grad 0"
-for place in pre both; do
-	train 1 --norm-placement $place --save "$place"
+
+# of NAME: the options of a model
+of()
+{
+	case $1 in
+	experts) echo --num-experts 4 --expert-tensor-parallel-size 1 --moe-router-topk 2 \
+		--moe-router-score-function sigmoid --moe-router-enable-expert-bias \
+		--moe-aux-loss-coeff 0.05 --disable-bias-linear ;;
+	*) echo --norm-placement "$1" ;;
+	esac
+}
+
+# models OPTION...: names of those that run with these options
+models()
+{
+	echo pre both ${1:+experts}
+}
+
+for name in $(models all); do
+	train 1 $(of "$name") --save "$name"
 done
 
-# gradients PLACE OPTION...: of 4 ranks; exp_avg after step 1 is 0.1 of them
+# gradients NAME OPTION...: of 4 ranks; exp_avg after step 1 is 0.1 of them
 gradients()
 {
 	rm -rf run
-	train 4 $(layout 2 2) --norm-placement "$@" --save run
+	of=$(of "$1")
+	shift
+	train 4 $(layout 2 2) $of "$@" --save run
+}
+
+# differences NAME: the gradients that differ from one rank's; what balance moves has none, but is
+# moved by such a sum itself
+differences()
+{
+	for only in '*.exp_avg' '*.expert_bias'; do
+		mckpt diff run "$1" --tolerance 1e-9 --only "$only" 2>log || :
+	done
 }
 
 # summed COLUMN: names of the tensors with sums, without sequence parallelism (1) or with it (2)
 summed()
 {
-	cat tree/lib/model/block/*.c.kept | tr -d '\n' | sed 's/{ "/\n&/g' |
-		sed -n 's/^{ "\([a-z0-9_.%]*\)", ROLE_.*{ \(.*\), \(.*\) } },.*/\1 \2 \3/p' |
-		awk -v column=$(($1 + 1)) \
-			'$column != "0" { sub("%d", "0", $1); print $1 ".exp_avg" }'
+	cat tree/lib/model/block/*.kept | tr -d '\n\\' | sed 's/{ "/\n&/g' |
+		sed -n 's/^{ "\([a-z0-9_.%]*\)", ROLE_\(.*\){ \(.*\), \(.*\) } }.*/\1 \3 \4 \2/p' |
+		awk -v column=$(($1 + 1)) '$column != "0" {
+			gsub("%d", "0", $1)
+			print $1 (/PARAM_BALANCE/ ? "" : ".exp_avg") }' | sort -u
 }
 
 # seen COLUMN OPTION...: each of those differs when nothing is summed
@@ -40,9 +71,9 @@ seen()
 	shift
 	summed "$column" >names
 	[ -s names ] || fail "no row says who sums what"
-	for place in pre both; do
-		gradients $place "$@"
-		mckpt diff run $place --tolerance 1e-9 --only '*.exp_avg' 2>log || :
+	for name in $(models "$@"); do
+		gradients "$name" "$@"
+		differences "$name"
 	done | grep -v -w -e equal -e close | cut -f 1 >different
 	while read -r name; do
 		grep -qx "$name" different || fail "$name: not summed, and nobody sees it"
@@ -51,13 +82,13 @@ seen()
 }
 
 for rows in "" --sequence-parallel; do
-	for place in pre both; do
-		gradients $place $rows
-		same_tensors "all sums $place $rows" run $place --tolerance 1e-9 --only '*.exp_avg'
+	for name in $(models $rows); do
+		gradients "$name" $rows
+		same_tensors "all sums $name $rows" run "$name" --tolerance 1e-9 --only '*.exp_avg'
 	done
 done
 copy_tree
-for file in tree/lib/model/block/*.c; do
+for file in tree/lib/model/block/*.c tree/lib/model/block/ffn.h; do
 	cp "$file" "$file.kept"
 	sed -i 's/SUM_[A-Z]*/0/g' "$file"
 done

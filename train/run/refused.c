@@ -209,7 +209,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "moe-token-drop-policy", moe },
 	{ "moe-token-dropping", moe }, { "moe-train-capacity-factor", moe },
 	{ "moe-upcycling-granularity", moe }, { "moe-use-grouped-tensor", moe },
-	{ "moe-use-legacy-grouped-gemm", moe }, { "moe-use-upcycling", upcycling },
+	{ "moe-use-legacy-grouped-gemm", moe },
 	{ "num-experts-switch", moe },
 	{ "overlap-dispatch-backward-with-experts-wgrad", moe },
 	{ "overlap-moe-expert-parallel-comm", moe }, { "topk", moe },
@@ -267,6 +267,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "multi-latent-attention", latent }, { "no-dsa-indexer-rotate-activation", latent },
 	{ "no-dsa-indexer-scoring-relu", latent }, { "q-lora-rank", latent },
 	{ "qk-head-dim", latent }, { "qk-pos-emb-head-dim", latent }, { "v-head-dim", latent },
+	{ "moe-use-upcycling", upcycling },
 	/* Attention with other weights. */
 	{ "apply-wd-to-qk-layernorm", modified }, { "attention-output-gate", modified },
 	{ "qk-l2-norm", modified }, { "softmax-type", modified },
