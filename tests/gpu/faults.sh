@@ -121,9 +121,8 @@ for rank in 0 1; do
 		case_of "$fault" "$rank" --tensor-model-parallel-size=2
 		case_of "$fault" "$rank" --pipeline-model-parallel-size=2
 	done
-	# The calls of a recording cannot be left out.
-	case_of skip:1 "$rank" --tensor-model-parallel-size=2 --no-cuda-graphs
-	case_of skip:8 "$rank" --tensor-model-parallel-size=2 --no-cuda-graphs
+	case_of skip:1 "$rank" --tensor-model-parallel-size=2
+	case_of skip:8 "$rank" --tensor-model-parallel-size=2
 	case_of skip:1 "$rank" --use-distributed-optimizer
 done
 echo "$passed passed, $failed failed"

@@ -34,8 +34,6 @@ cases()
 {
 	cat <<'END'
 one 1
-tensor 2 --tensor-model-parallel-size 2
-rows 2 --tensor-model-parallel-size 2 --sequence-parallel
 pipeline 2 --pipeline-model-parallel-size 2
 chunks 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
 data 2 --use-distributed-optimizer --ddp-bucket-size 20000000

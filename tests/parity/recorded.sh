@@ -24,9 +24,6 @@ launched()
 	rm -f ./*.jsonl
 }
 
-wait=exposed_tensor_comm_ms
-launched "tensor ranks" 48 2 $(layout 2 1)
-launched "tensor ranks that share rows" 48 2 $(layout 2 1) --sequence-parallel
 wait=exposed_context_comm_ms
 launched "context ranks" 32 2 $(context 2 a2a) --recompute-granularity full --recompute-num-layers 2
 wait=

@@ -87,10 +87,10 @@ main(void)
 		.record_begin = begin, .record_end = end, .launch = launch, .drop = drop
 	};
 	struct stream stream = { 0 };
-	struct comm world = { .size = 1 };
+	struct comm world = { .size = 1 }, tensor = { .size = 1 };
 	struct engine e = { .backend = &b,
 		.stream = &stream,
-		.groups.world = &world,
+		.groups = { .world = &world, .tp = &tensor },
 		.timing = timing_new(),
 		.mem = { .use = { 2, 2, 1 }, .block = &block, .chunk = &chunk },
 		.moves = moves,
@@ -162,11 +162,10 @@ main(void)
 	counted(10, 1, 0);
 	replay_free(r);
 	CHECK(dropped == 0);
-	/* Nothing is recorded with dropout, with tensor ranks that communicate beside GEMMs, or on
-	 * a device without recordings. */
-	e.beside.stream = &stream;
+	/* Nothing is recorded with dropout, of tensor ranks, or on a device without recordings. */
+	tensor.size = 2;
 	CHECK(!replay_new(&e));
-	e.beside.stream = NULL;
+	tensor.size = 1;
 	e.plan.model.attention_dropout = 0.1;
 	CHECK(!replay_new(&e));
 	e.plan.model.attention_dropout = 0;

@@ -12,8 +12,8 @@
 
 struct replay;
 
-/* NULL where passes cannot be replayed: the backend cannot record, they draw dropout, or tensor
- * ranks communicate beside GEMMs. */
+/* NULL where passes are not replayed: the backend cannot record, they draw dropout, or tensor ranks
+ * communicate in them. */
 struct replay *replay_new(const struct engine *e);
 /* The engine must be open, and its device have finished. */
 void replay_free(struct replay *r);
