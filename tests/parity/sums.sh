@@ -57,7 +57,7 @@ differences()
 # summed COLUMN: names of the tensors with sums, without sequence parallelism (1) or with it (2)
 summed()
 {
-	cat tree/lib/model/block/*.kept | tr -d '\n\\' | sed 's/{ "/\n&/g' |
+	cat tree/lib/model/block/*.kept | tr -d '\n\134' | sed 's/{ "/\n&/g' |
 		sed -n 's/^{ "\([a-z0-9_.%]*\)", ROLE_\(.*\){ \(.*\), \(.*\) } }.*/\1 \3 \4 \2/p' |
 		awk -v column=$(($1 + 1)) '$column != "0" {
 			gsub("%d", "0", $1)

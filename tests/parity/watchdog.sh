@@ -79,7 +79,7 @@ E
 mpicc -shared -fPIC -D_GNU_SOURCE -o stop.so stop.c || fail "mpicc"
 
 # What mpirun starts: mtrain, whose number and status are left in files. mpirun ends all when the
-# first has ended; this shell stays to see the status.
+# first has ended; this shell stays to see the status, and to give the others the time for theirs.
 cat >rank.sh <<'E'
 trap '' TERM
 LD_PRELOAD=$STOP_LIBRARY mtrain "$@" &
@@ -87,6 +87,7 @@ echo $! >pid.$OMPI_COMM_WORLD_RANK
 wait $!
 status=$?
 echo $status >status.$OMPI_COMM_WORLD_RANK
+[ $status = 0 ] || sleep 2
 exit $status
 E
 export STOP_LIBRARY="$dir/stop.so"
