@@ -244,16 +244,6 @@ struct act_grad {
 	struct tensor y;
 };
 
-/* Activations that are read in 8 bits: as act_fwd of x, or, with dy, act_bwd, and then quantise of
- * what they store, DELAYED and without sums. The x of a copy is where the result is kept in the
- * type of x as well, with the same liberties as in act_grad, or has its shape and type and no data.
- */
-struct act_copies {
-	struct tensor x, dy;       /* act [T,f or 2f], [T,f]; dy none: forward */
-	const struct quantise *y;  /* of act(x) [T,f]; NULL: not wanted */
-	const struct quantise *dx; /* of the gradient, as x; NULL without dy */
-};
-
 /* y = residual + dropout(x); y may be residual itself. x act [T,h], the others stream.
  * norm: NULL, or what follows in the same pass over the rows: the norm of y as it is stored
  * (norm->x is y). */
@@ -502,7 +492,6 @@ struct ops {
 	void (*balance)(struct stream *, const struct balance *);
 	void (*quantise)(struct stream *, const struct quantise *);
 	void (*scales)(struct stream *, const struct scales *);
-	void (*act_copies)(struct stream *, enum act_kind, const struct act_copies *);
 	/* of the host alone: NULL elsewhere */
 	void (*average)(struct stream *, const struct average *);
 };

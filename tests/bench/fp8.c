@@ -270,79 +270,6 @@ bench_copies(struct rig *r, int64_t rows, int64_t columns)
 	report(r, "largest alone", run_quantise, &j, bytes);
 }
 
-/* --- activations ------------------------------------------------------------------------------ */
-
-/* SwiGLU, or its gradient with y rebuilt, with the copies of what it makes: by several operations,
- * or by one that keeps nothing in 16 bits. */
-struct act_job {
-	struct quantise y, dx;
-	struct act_copies joined; /* dy none: forward */
-};
-
-static void
-run_apart(struct stream *st, const void *args)
-{
-	const struct act_job *j = args;
-	const struct act_copies *a = &j->joined;
-
-	if (a->dy.data) {
-		st->ops->act_bwd(st, ACT_SWIGLU,
-		    &(struct act_grad){ .dx = j->dx.x, .dy = a->dy, .x = a->x, .y = j->y.x });
-		st->ops->quantise(st, &j->dx);
-	} else
-		st->ops->act_fwd(st, ACT_SWIGLU, &j->y.x, &a->x);
-	st->ops->quantise(st, &j->y);
-}
-
-static void
-run_joined(struct stream *st, const void *args)
-{
-	const struct act_job *j = args;
-
-	st->ops->act_copies(st, ACT_SWIGLU, &j->joined);
-}
-
-/* A line of each way; bytes of an element of y. */
-static void
-report_act(const struct rig *r, const char *what, const struct act_job *j, const int bytes[2])
-{
-	struct quantise y = j->y, dx = j->dx;
-	struct act_job joined = *j;
-	double count = (double)tensor_elements(&y.x), first = 0;
-
-	y.x.data = dx.x.data = NULL;
-	joined.joined.y = &y;
-	joined.joined.dx = j->joined.dy.data ? &dx : NULL;
-	for (int i = 0; i < 2; i++) {
-		double t = rig_seconds(r, i ? run_joined : run_apart, &joined);
-
-		first = i ? first : t;
-		printf("%lld\t%lld\t%s%s\t%.4f\t%.0f\t%.2f\n", (long long)y.x.shape[0],
-		    (long long)y.x.shape[1], what, i ? ", one operation" : "", t * 1e3,
-		    bytes[i] * count / t / 1e9, first / t);
-	}
-	fflush(stdout);
-}
-
-/* Forward the copy that the next product reads, backward both of the gradient and the transpose of
- * y. The last column is the gain of one operation. */
-static void
-bench_acts(struct rig *r, int64_t rows, int64_t columns)
-{
-	struct act_job j = { .joined = { .y = NULL } };
-
-	r->used = 0;
-	j.y = operand_new(r, (const int64_t[]){ rows, columns }, DTYPE_F8_E4M3, false).tensor;
-	j.dx = operand_new(r, (const int64_t[]){ rows, 2 * columns }, DTYPE_F8_E5M2, false).tensor;
-	j.joined.x = rig_matrix(r, DTYPE_BF16, rows, 2 * columns);
-	j.y.qt.data = NULL;
-	report_act(r, "swiglu and copy", &j, (const int[]){ 9, 5 });
-	j.joined.dy = rig_matrix(r, DTYPE_BF16, rows, columns);
-	j.y.qt = rig_matrix(r, DTYPE_F8_E4M3, columns, rows);
-	j.y.q.data = j.y.amax.data = NULL;
-	report_act(r, "its gradient and copies", &j, (const int[]){ 23, 11 });
-}
-
 int
 main(void)
 {
@@ -360,7 +287,6 @@ main(void)
 	bench_copies(&r, 8192, m->h);
 	bench_copies(&r, 8192, 2 * m->f);
 	bench_copies(&r, 16384, m->f);
-	bench_acts(&r, 8192, m->f);
 	printf("tokens\tlinear\tproduct\tform\tms\tTFLOP/s\tgain\n");
 	bench_layer(&r, m, 8192);
 	bench_layer(&r, m, 16384);

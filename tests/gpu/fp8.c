@@ -1,5 +1,5 @@
 /*
- * fp8.c [copies] [scales] [acts] [products] [blocks] - 8-bit floats on the GPU: copies, factors and
+ * fp8.c [copies] [scales] [products] [blocks] - 8-bit floats on the GPU: copies, factors and
  * histories bit for bit as on the CPU, and products within what their accumulation loses
  *
  * Every product prints a line of what was found. Without a GPU, or in a build without the backend,
@@ -7,7 +7,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "tests/gpu/act_copies.h"
+#include "tests/gpu/rig.h"
 
 static float
 number_of(enum dtype t, uint8_t code)
@@ -745,8 +745,6 @@ main(int argc, char **argv)
 		test_copies(b);
 	if (wanted(argc, argv, "scales"))
 		test_scales(b);
-	if (wanted(argc, argv, "acts"))
-		test_act_copies(b);
 	if (wanted(argc, argv, "products"))
 		test_products(b, roles, (int)(sizeof roles / sizeof *roles));
 	if (wanted(argc, argv, "blocks"))

@@ -43,6 +43,5 @@ const struct ops cpu_name(ops) = {
 	.balance = cpu_name(balance),
 	.quantise = cpu_name(quantise),
 	.scales = cpu_name(scales),
-	.act_copies = cpu_name(act_copies),
 	.average = cpu_name(average),
 };

@@ -4,10 +4,7 @@
  * The copy and its transpose are made by tiles, which are short enough on either side to stay in
  * the cache; a largest is a maximum over parts, whose order does not matter.
  */
-#include "lib/base/mem.h"
 #include "train/cpu/real.h"
-
-#include <stdlib.h>
 
 enum { SIDE = 64, PARTS = 256 };
 
@@ -155,47 +152,6 @@ cpu_name(quantise)(struct stream *st, const struct quantise *q)
 		return;
 	c.factor = (real)scale[SCALE_FACTOR];
 	cpu_for(st, int64_div_up(q->x.shape[0], SIDE) * c.per_row, copy_tile, &c);
-}
-
-/* The tensor of a copy, in memory of its own where it is kept nowhere; *own is to be freed. */
-static struct tensor
-stored(const struct quantise *q, void **own)
-{
-	struct tensor t = q ? q->x : (struct tensor){ .data = NULL };
-
-	*own = q && !t.data ? mem_alloc((size_t)tensor_elements(&t), dtype_size(t.dtype)) : NULL;
-	if (*own)
-		t = tensor_2d(*own, t.dtype, t.shape[0], t.shape[1]);
-	return t;
-}
-
-/* The operations that it is made of. */
-void
-cpu_name(act_copies)(struct stream *st, enum act_kind kind, const struct act_copies *a)
-{
-	const struct quantise *copy[2] = { a->y, a->dx };
-	struct tensor made[2];
-	void *own[2];
-
-	ops_require(a->dy.data ? a->dx != NULL : a->y && !a->dx);
-	for (int i = 0; i < 2; i++)
-		made[i] = stored(copy[i], &own[i]);
-	if (a->dy.data)
-		cpu_name(act_bwd)(st, kind,
-		    &(struct act_grad){ .dx = made[1], .dy = a->dy, .x = a->x, .y = made[0] });
-	else
-		cpu_name(act_fwd)(st, kind, &made[0], &a->x);
-	for (int i = 0; i < 2; i++) {
-		struct quantise q;
-
-		if (!copy[i])
-			continue;
-		ops_require(copy[i]->kind == QUANTISE_DELAYED && !copy[i]->sums.data);
-		q = *copy[i];
-		q.x = made[i];
-		cpu_name(quantise)(st, &q);
-		free(own[i]);
-	}
 }
 
 /* The slots are few: one thread. */

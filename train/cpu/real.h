@@ -245,7 +245,6 @@ void cpu_name(row_dots)(
 void cpu_name(balance)(struct stream *, const struct balance *);
 void cpu_name(quantise)(struct stream *, const struct quantise *);
 void cpu_name(scales)(struct stream *, const struct scales *);
-void cpu_name(act_copies)(struct stream *, enum act_kind, const struct act_copies *);
 void cpu_name(average)(struct stream *, const struct average *);
 
 #endif

@@ -111,9 +111,6 @@ void cu_row_sum(struct stream *st, const struct tensor *out, const struct tensor
 /* y [T, n] += bias [n], both of one type. vector.cu */
 void cu_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias);
 
-/* Whether the GPU computes with 8-bit floats; if not, `what` has failed. quantise.cu */
-bool cu_has_float8(struct stream *st, const char *what);
-
 /* Whether kernels were compiled for this GPU: cudaSuccess, or why not. vector.cu */
 cudaError_t cu_kernels_present(void);
 
@@ -149,7 +146,6 @@ void cuda_adamw(struct stream *, const struct adamw *);
 void cuda_sgd(struct stream *, const struct sgd *);
 void cuda_quantise(struct stream *, const struct quantise *);
 void cuda_scales(struct stream *, const struct scales *);
-void cuda_act_copies(struct stream *, enum act_kind, const struct act_copies *);
 
 extern const struct ops cuda_ops;
 

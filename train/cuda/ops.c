@@ -36,5 +36,4 @@ const struct ops cuda_ops = {
 	.sgd = cuda_sgd,
 	.quantise = cuda_quantise,
 	.scales = cuda_scales,
-	.act_copies = cuda_act_copies,
 };

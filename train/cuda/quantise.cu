@@ -372,16 +372,6 @@ kind_of(const struct quantise *q)
 	return row == SCALE_LINES ? LINES : SQUARES;
 }
 
-/* False, and the device has failed, where the GPU does not have them. */
-bool
-cu_has_float8(struct stream *st, const char *what)
-{
-	if (!st->device->float8)
-		cu_fail(
-		    st->device, what, "8-bit floats need a GPU of compute capability 8.9 or later");
-	return st->device->float8;
-}
-
 /* The largest alone is of any GPU; 8 bits are not. */
 static void
 make_copies(struct stream *st, const struct quantise *q)
@@ -389,8 +379,11 @@ make_copies(struct stream *st, const struct quantise *q)
 	struct copy_call c = {};
 	bool current = q->kind == QUANTISE_CURRENT;
 
-	if (!cu_has_float8(st, "quantise"))
+	if (!st->device->float8) {
+		cu_fail(st->device, "quantise",
+		    "8-bit floats need a GPU of compute capability 8.9 or later");
 		return;
+	}
 	check_copies(q);
 	if (current)
 		set_current(st, q, q->q.data ? q->q.dtype : q->qt.dtype);

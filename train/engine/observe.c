@@ -369,31 +369,6 @@ act_bwd(struct stream *st, enum act_kind kind, const struct act_grad *a)
 	end(st, &c);
 }
 
-/* What is kept of a result, and its copies. */
-static void
-out_copied(struct op_call *c, const struct quantise *q)
-{
-	if (!q)
-		return;
-	out(c, "kept", &q->x);
-	out(c, "q", &q->q);
-	out(c, "qt", &q->qt);
-}
-
-static void
-act_copies(struct stream *st, enum act_kind kind, const struct act_copies *a)
-{
-	struct op_call c = { .name = "act_copies" };
-
-	in(&c, &a->dy);
-	in(&c, &a->x);
-	out_copied(&c, a->dx);
-	out_copied(&c, a->y);
-	begin(st);
-	st->ops->act_copies(st, kind, a);
-	end(st, &c);
-}
-
 static void
 dropout_bwd(
     struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
@@ -487,7 +462,6 @@ static const struct ops observed_ops = {
 	.attention_max = attention_max,
 	.act_fwd = act_fwd,
 	.act_bwd = act_bwd,
-	.act_copies = act_copies,
 	.residual_fwd = residual_fwd,
 	.dropout_bwd = dropout_bwd,
 	.embedding_fwd = embedding_fwd,
