@@ -18,6 +18,7 @@ static const char graph[] = "CUDA graphs are used by themselves; see --no-cuda-g
 static const char fp8[] = "FP4, and this form of FP8, are not built";
 static const char nan_checks[] = "NaN and Inf are always looked for; leave it out";
 static const char uneven[] = "batches must divide equally among data ranks";
+static const char capacity[] = "capacities of experts are not built: no row is dropped";
 static const char one_ckpt[] = "checkpoints have one format here; leave it out";
 static const char distill[] = "distillation is not built";
 static const char encoder[] = "encoder models are out of scope";
@@ -107,6 +108,14 @@ const struct opt_refused mtrain_refused[] = {
 	{ "no-check-for-nan-in-loss-and-grad", nan_checks },
 	/* It would make the batch, and with it every result, depend on the number of ranks. */
 	{ "decrease-batch-size-if-needed", uneven },
+	{ "moe-eval-capacity-factor", capacity },
+	{ "moe-expert-capacity-factor", capacity },
+	{ "moe-expert-rank-capacity-factor", capacity },
+	{ "moe-min-capacity", capacity },
+	{ "moe-pad-expert-input-to-capacity", capacity },
+	{ "moe-token-drop-policy", capacity },
+	{ "moe-token-dropping", capacity },
+	{ "moe-train-capacity-factor", capacity },
 	/* How checkpoints are written elsewhere: formats, workers, replicas, strictness. Ours
 	 * are whole, global and written by all ranks, whatever the layout. */
 	{ "async-ckpt-cpu-priority", one_ckpt }, { "async-ckpt-io-priority", one_ckpt },
@@ -177,18 +186,18 @@ const struct opt_refused mtrain_refused[] = {
 	{ "moe-apply-probs-on-input", moe },
 	{ "moe-combine-bwd-dtype", moe }, { "moe-deepep-num-sms", moe },
 	{ "moe-dispatch-fwd-dtype", moe }, { "moe-enable-deepep", moe },
-	{ "moe-enable-routing-replay", moe }, { "moe-eval-capacity-factor", moe },
-	{ "moe-expert-capacity-factor", moe }, { "moe-expert-parallel-size", moe },
-	{ "moe-expert-rank-capacity-factor", moe }, { "moe-extended-tp", moe },
+	{ "moe-enable-routing-replay", moe },
+	{ "moe-expert-parallel-size", moe },
+	{ "moe-extended-tp", moe },
 	{ "moe-flex-dispatcher-backend", moe },
 	{ "moe-flex-dispatcher-num-sms", moe },
 	{ "moe-hybridep-num-blocks-permute", moe }, { "moe-hybridep-num-blocks-unpermute", moe },
 	{ "moe-hybridep-num-sms", moe }, { "moe-hybridep-num-sms-preprocessing", moe },
 	{ "moe-hybridep-pad-uneven-dispatch-inputs", moe }, { "moe-input-jitter-eps", moe },
 	{ "moe-latent-size", moe }, { "moe-layer-recompute", moe },
-	{ "moe-loss-coeff", moe }, { "moe-min-capacity", moe },
+	{ "moe-loss-coeff", moe },
 	{ "moe-mlp-glu-interleave-size", moe }, { "moe-ncclep-zero-copy", moe },
-	{ "moe-pad-expert-input-to-capacity", moe }, { "moe-paged-stash", moe },
+	{ "moe-paged-stash", moe },
 	{ "moe-paged-stash-buffer-size-factor-cpu", moe },
 	{ "moe-paged-stash-buffer-size-factor-cuda", moe }, { "moe-paged-stash-page-size", moe },
 	{ "moe-per-layer-logging", moe }, { "moe-permute-fusion", moe },
@@ -206,8 +215,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "moe-shared-expert-gate", moe }, { "moe-shared-expert-glu-interleave-size", moe },
 	{ "moe-shared-expert-overlap", moe },
 	{ "moe-single-grouped-bias", moe }, { "moe-single-grouped-weight", moe },
-	{ "moe-token-drop-policy", moe },
-	{ "moe-token-dropping", moe }, { "moe-train-capacity-factor", moe },
 	{ "moe-upcycling-granularity", moe }, { "moe-use-grouped-tensor", moe },
 	{ "moe-use-legacy-grouped-gemm", moe },
 	{ "num-experts-switch", moe },
