@@ -87,9 +87,9 @@ const char *memory_buffer_name(const struct memory_plan *m, enum buffer b);
 void memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, const int coord[AX_COUNT]);
 void memory_release(struct memory_plan *m);
-/* The bytes of the device's arenas. */
 /* The part of a bucket that the rank's optimizer owns. */
 struct part memory_own(const struct memory_plan *m, int bucket);
+/* The bytes of the device's arenas. */
 uint64_t memory_total(const struct memory_plan *m);
 /* The place of buffer b, which must exist: copy is 0 for buffers that exist once; layer counts from
  * the chunk's first and is 0 for buffers not per layer. */

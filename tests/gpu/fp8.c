@@ -718,16 +718,6 @@ test_products(const struct backend *b, const struct role *role, int count)
 	printf("products: %ld failures so far\n", check_failures);
 }
 
-/* True when a group of tests was requested; without requests all run. */
-static bool
-wanted(int argc, char **argv, const char *name)
-{
-	for (int i = 1; i < argc; i++)
-		if (!strcmp(argv[i], name))
-			return true;
-	return argc < 2;
-}
-
 int
 main(int argc, char **argv)
 {
@@ -741,13 +731,13 @@ main(int argc, char **argv)
 		perror(dir);
 		return 1;
 	}
-	if (wanted(argc, argv, "copies"))
+	if (rig_wanted(argc, argv, "copies"))
 		test_copies(b);
-	if (wanted(argc, argv, "scales"))
+	if (rig_wanted(argc, argv, "scales"))
 		test_scales(b);
-	if (wanted(argc, argv, "products"))
+	if (rig_wanted(argc, argv, "products"))
 		test_products(b, roles, (int)(sizeof roles / sizeof *roles));
-	if (wanted(argc, argv, "blocks"))
+	if (rig_wanted(argc, argv, "blocks"))
 		test_products(b, block_roles, (int)(sizeof block_roles / sizeof *block_roles));
 	CHECK(io_remove_tree(dir, &e) == 0);
 	return check_done();

@@ -928,16 +928,6 @@ test_refusals(const struct backend *b)
 	b->close(r.d);
 }
 
-/* True when a group of tests was requested; without requests all run. */
-static bool
-wanted(int argc, char **argv, const char *name)
-{
-	for (int i = 1; i < argc; i++)
-		if (!strcmp(argv[i], name))
-			return true;
-	return argc < 2;
-}
-
 /* Tests of everything outside the table. */
 static void
 test_others(const struct backend *b, const char *dir)
@@ -973,9 +963,9 @@ main(int argc, char **argv)
 		return 1;
 	}
 	for (const struct op_test *op = op_tests; op->name; op++)
-		if (wanted(argc, argv, op->name))
+		if (rig_wanted(argc, argv, op->name))
 			test_operation(b, op);
-	if (wanted(argc, argv, "others"))
+	if (rig_wanted(argc, argv, "others"))
 		test_others(b, dir);
 	CHECK(io_remove_tree(dir, &e) == 0);
 	return check_done();

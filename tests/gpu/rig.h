@@ -6,6 +6,8 @@
 #include "tests/gpu.h"
 #include "train/ops.h"
 
+#include <string.h>
+
 /* A device that a test opens and closes. */
 struct rig {
 	const struct backend *b;
@@ -90,6 +92,16 @@ rig_random(uint64_t *state)
 {
 	*state = *state * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)(*state >> 33);
+}
+
+/* True when a group of tests was requested; without requests all run. */
+static inline bool
+rig_wanted(int argc, char **argv, const char *name)
+{
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], name))
+			return true;
+	return argc < 2;
 }
 
 #endif

@@ -13,7 +13,7 @@
 struct offload *offload_new(struct engine *e); /* NULL where the device updates everything */
 void offload_free(struct offload *x);
 
-/* Nothing where the device updates everything. */
+/* The following do nothing where the device updates everything. */
 
 /* How the host updates a piece whose gradients have come to it. */
 struct offload_update {

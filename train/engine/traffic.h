@@ -6,8 +6,8 @@
  * waits for a bucket when it reaches its layers. Both run on their own streams, or on the compute
  * stream without overlap, with the same calls in the same order. With sharded gradients every
  * backward pass reduces; with sharded weights the buckets of layers are gathered when a pass needs
- * them, each while the previous one is used. All of
- * this comes between the legs of passes (lib/model/moves.h). Source: spec/engine.md 2 and 3.
+ * them, each while the previous one is used. All of this comes between the legs of passes
+ * (lib/model/moves.h). Source: spec/engine.md 2 and 3.
  */
 #ifndef TRAIN_ENGINE_TRAFFIC_H
 #define TRAIN_ENGINE_TRAFFIC_H
