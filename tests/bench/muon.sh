@@ -22,6 +22,7 @@ llama="--group-query-attention --swiglu --normalization RMSNorm --disable-bias-l
 	--position-embedding-type rope --attention-dropout 0 --hidden-dropout 0 --bf16
 	--clip-grad 1 --adam-beta2 0.95 --weight-decay 0.1 --eval-iters 0 --log-interval 1000"
 adam="--optimizer adam"
+adam_rates="3e-4 1e-3 3e-3" muon_rates="1e-3 3e-3 6e-3"
 muon="--optimizer muon --muon-momentum 0.95 --muon-nesterov --muon-extra-scale-factor 0.2"
 
 # train NAME RANKS OPTION...
@@ -86,8 +87,9 @@ text=$(realpath "$1")
 shift
 mtok encode "$@" --append-eod -q -o "$dir/text" "$text"
 for rule in adam muon; do
-	eval "options=\$$rule"
-	for rate in 1e-3 3e-3 6e-3; do
+	eval "options=\$$rule rates=\$${rule}_rates"
+	# shellcheck disable=SC2154
+	for rate in $rates; do
 		# shellcheck disable=SC2086
 		train "$rule-$rate" 1 --num-layers 8 --hidden-size 384 --ffn-hidden-size 1024 \
 			--num-attention-heads 6 --num-query-groups 2 --vocab-size "$VOCAB" \
@@ -96,8 +98,10 @@ for rule in adam muon; do
 			--lr-decay-style cosine --lr-warmup-iters 50 $options
 	done
 done
-adam=$(best adam 1e-3 3e-3 6e-3)
-muon=$(best muon 1e-3 3e-3 6e-3)
+# shellcheck disable=SC2086
+adam=$(best adam $adam_rates)
+# shellcheck disable=SC2086
+muon=$(best muon $muon_rates)
 echo "$adam $muon" | awk '{
 	printf "after 500 steps AdamW has %.4f, Muon %.4f\n", $1, $2
 	exit !($2 < $1) }'
