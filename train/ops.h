@@ -342,17 +342,56 @@ struct rows_by {
 	bool accumulate;
 };
 
-/* GEMMs of E_l experts, whose rows follow each other; expert i has as many as the sum of column i
- * of counts. Experts' matrices lie one above the other in one tensor. Rows after the last expert's
- * are written as zeros. GROUPED_FORWARD  c [P,m] = a [P,n] b^T, b act [E_l m, n] GROUPED_INPUT    c
- * [P,n] = a [P,m] b GROUPED_WEIGHT   c real [E_l m, n] = a^T b + beta c, a [P,m], b [P,n]; beta 0
- * or 1 */
+/*
+ * Rows that a rank's E_l experts take come in one order: by expert, then by the rank they come
+ * from, then as they were sent; expert i has as many as the sum of column i of counts I32
+ * [sources,E_l], rows strided, which only the device knows. Tensors of P rows hold a window of the
+ * order, rows [first, first + P): all of it, part of it or, after its end, none. Rows of the window
+ * after the last of the order are neither read nor written.
+ */
+static inline int64_t
+window_rows(const struct tensor *counts, int64_t first, int64_t height)
+{
+	int64_t rows = -first;
+
+	for (int64_t i = 0; i < counts->shape[0]; i++)
+		for (int64_t j = 0; j < counts->shape[1]; j++)
+			rows += ((const int32_t *)counts->data)[i * counts->stride[0] + j];
+	return rows < 0 ? 0 : rows < height ? rows : height;
+}
+
+/*
+ * GEMMs of the experts with those of their rows that the window has. Experts' matrices lie one
+ * above the other in one tensor.
+ *   GROUPED_FORWARD  c [P,m] = a [P,n] b^T, b act [E_l m, n]
+ *   GROUPED_INPUT    c [P,n] = a [P,m] b
+ *   GROUPED_WEIGHT   c real [E_l m, n] = a^T b + beta c, a [P,m], b [P,n]; beta 0 or 1. An expert
+ *                    without rows in the window gets beta c.
+ */
 enum grouped_kind { GROUPED_FORWARD, GROUPED_INPUT, GROUPED_WEIGHT };
 struct grouped {
 	enum grouped_kind kind;
-	struct tensor c, a, b;
-	struct tensor counts; /* I32 [sources, E_l], rows strided */
-	double beta;          /* 0 but for GROUPED_WEIGHT */
+	struct tensor c, a, b, counts;
+	int64_t first;
+	double beta; /* 0 but for GROUPED_WEIGHT */
+};
+
+/* Of the window: y [P,f] act = weight[r] act(x[r]), x [P,f or 2f] act, weight real [P,1]. */
+struct expert_act {
+	enum act_kind kind;
+	struct tensor y, x, weight, counts;
+	int64_t first;
+};
+
+/*
+ * With a = act(x[r]) in real: dweight[r] = the sum of dy[r] a in a fixed order, y[r] = weight[r] a,
+ * dx[r] = act'(x[r]) weight[r] dy[r]. dx and x act [P,f or 2f], dy and y act [P,f], weight and
+ * dweight real [P,1]. dx may be x itself; y is neither dy nor x.
+ */
+struct expert_act_grad {
+	enum act_kind kind;
+	struct tensor dx, dy, y, dweight, x, weight, counts;
+	int64_t first;
 };
 
 /* Initial weights: x[i] = std * N(key, stream, first + i), the normals of lib/base/rng.h
@@ -484,11 +523,8 @@ struct ops {
 	void (*route_grad)(struct stream *, const struct route_grad *);
 	void (*rows_by)(struct stream *, const struct rows_by *);
 	void (*grouped)(struct stream *, const struct grouped *);
-	/* x[r] *= w[r]; x act [P,f], w real [P] */
-	void (*scale_rows)(struct stream *, const struct tensor *x, const struct tensor *w);
-	/* out[r] = the sum of x[r, i] y[r, i]; out real [P], x and y act [P,f] */
-	void (*row_dots)(struct stream *, const struct tensor *out, const struct tensor *x,
-	    const struct tensor *y);
+	void (*expert_act)(struct stream *, const struct expert_act *);
+	void (*expert_act_grad)(struct stream *, const struct expert_act_grad *);
 	void (*balance)(struct stream *, const struct balance *);
 	void (*quantise)(struct stream *, const struct quantise *);
 	void (*scales)(struct stream *, const struct scales *);

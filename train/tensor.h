@@ -95,6 +95,13 @@ tensor_same_shape(const struct tensor *a, const struct tensor *b)
 	    tensor_num_columns(a) == tensor_num_columns(b);
 }
 
+/* All elements of a dense tensor as a column; shares the memory. */
+static inline struct tensor
+tensor_column(const struct tensor *t)
+{
+	return tensor_2d(t->data, t->dtype, tensor_elements(t), 1);
+}
+
 /* The same elements of a dense view under another shape of as many elements. */
 static inline struct tensor
 tensor_flat(const struct tensor *t)

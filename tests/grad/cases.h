@@ -473,6 +473,60 @@ static const struct op_case act_cases[] = {
 	{ 0 },
 };
 
+/* --- activation of a window of experts' rows: 0 x, 1 y, 2 weights, 3 y recomputed, 4 counts --- */
+static void
+expert_act_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+
+	act_declare(p);
+	slot_add(p, 2, SLOT_INPUT, SLOT_REAL | SLOT_REAL_GRAD, SHAPE(c->rows, 1));
+	slot_add(p, 3, SLOT_REBUILT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 4, SLOT_IDS, 0, SHAPE(2, 3));
+	for (int i = 0; i < 6; i++)
+		p->slot[4].value[i] = i % 2 ? (double)(c->rows + c->inner) / 3 : 0;
+}
+
+/* The window starts after `inner` rows of the order and ends with it. */
+static void
+expert_act_forward(struct problem *p)
+{
+	struct expert_act a = { (enum act_kind)p->c->kind, *T(1), *T(0), *T(2), *T(4),
+		p->c->inner };
+
+	p->st->ops->expert_act(p->st, &a);
+}
+
+/* dx may take the place of x. */
+static void
+expert_act_backward(struct problem *p)
+{
+	struct expert_act_grad a = { .kind = (enum act_kind)p->c->kind,
+		.dx = *G(0),
+		.dy = *G(1),
+		.y = *T(3),
+		.dweight = *G(2),
+		.x = *T(0),
+		.weight = *T(2),
+		.counts = *T(4),
+		.first = p->c->inner };
+
+	if (p->c->flags & IN_PLACE) {
+		p->st->ops->cast(p->st, G(0), T(0));
+		a.x = *G(0);
+	}
+	p->st->ops->expert_act_grad(p->st, &a);
+}
+
+static const struct op_case expert_act_cases[] = {
+	{ .rows = 3, .columns = 37, .kind = ACT_GELU_TANH },
+	{ .rows = 9, .columns = 2051, .kind = ACT_SWIGLU, .inner = 6 },
+	{ .rows = 5, .columns = 48, .kind = ACT_SWIGLU, .inner = 4, .flags = IN_PLACE },
+	{ .rows = 4, .columns = 19, .kind = ACT_GEGLU_TANH, .inner = 2, .flags = IN_PLACE },
+	{ .rows = 5, .columns = 2100, .kind = ACT_RELU2, .inner = 1, .flags = IN_PLACE },
+	{ 0 },
+};
+
 /* --- dropout from a branch to the stream, and back: 0 x, 3 y ---------------------------------- */
 static void
 dropout_declare(struct problem *p)

@@ -136,6 +136,12 @@ expect_act(const struct problem *p, int64_t row, int64_t column)
 	}
 }
 
+static double
+expect_expert_act(const struct problem *p, int64_t row, int64_t column)
+{
+	return value_at(p, 2, row, 0) * expect_act(p, row, column);
+}
+
 /* The position of a row in its sample, in terms of case_dropout's counters. */
 static int64_t
 position_of(const struct problem *p, int64_t row)

@@ -12,6 +12,8 @@ static const struct op_test op_tests[] = {
 	{ "attention", attention_declare, attention_forward, attention_backward, expect_attention,
 	    attention_cases },
 	{ "act", act_declare, act_forward, act_backward, expect_act, act_cases },
+	{ "expert act", expert_act_declare, expert_act_forward, expert_act_backward,
+	    expect_expert_act, expert_act_cases },
 	{ "dropout", dropout_declare, dropout_forward, dropout_backward, expect_dropout,
 	    dropout_cases },
 	{ "residual", residual_declare, residual_forward, residual_backward, expect_residual,

@@ -361,6 +361,105 @@ end_badly(struct comm *c, const char *how)
 	c->ops->barrier(c);
 }
 
+/* --- rows of experts -------------------------------------------------------------------------- */
+
+enum { LOCAL_EXPERTS = 3, ROW_WIDTH = 5 };
+
+/* Rows that a rank has for an expert: some none, some many. */
+static int32_t
+rows_for(uint64_t seed, int rank, int expert)
+{
+	return (int32_t)(mix(seed + (uint64_t)rank * 100 + (uint64_t)expert) % 7 % 5);
+}
+
+/* What row i of those of a rank for an expert holds. */
+static float
+row_value(int rank, int expert, int i)
+{
+	return (float)(rank * 10000 + expert * 100 + i + 1);
+}
+
+/* Rows of a rank in the order of experts, or, taken, those that a rank's experts take, in theirs:
+ * its number of rows; the value of each in x, unless that is NULL. */
+static int64_t
+list_rows(const struct trial *t, bool taken, float *x)
+{
+	int size = t->comm->size, own = t->comm->rank, n = 0;
+	int first = taken ? own * LOCAL_EXPERTS : 0,
+	    end = taken ? first + LOCAL_EXPERTS : size * LOCAL_EXPERTS;
+
+	for (int expert = first; expert < end; expert++)
+		for (int rank = taken ? 0 : own; rank < (taken ? size : own + 1); rank++)
+			for (int i = 0; i < rows_for(t->seed, rank, expert); i++, n++)
+				for (int k = 0; x && k < ROW_WIDTH; k++)
+					x[n * ROW_WIDTH + k] = row_value(rank, expert, i);
+	return n;
+}
+
+/* The first rows are those wanted, and the others have not been written. */
+static void
+check_rows(const float *x, const float *want, int64_t rows, int64_t all)
+{
+	for (int64_t i = 0; i < all * ROW_WIDTH; i++)
+		CHECK(x[i] == (i < rows * ROW_WIDTH ? want[i] : -1));
+}
+
+static float *
+rows_of(int64_t rows)
+{
+	float *x = mem_alloc((size_t)(rows * ROW_WIDTH + 1), sizeof *x);
+
+	for (int64_t i = 0; i < rows * ROW_WIDTH; i++)
+		x[i] = -1;
+	return x;
+}
+
+/* Rows to their experts and back, in windows of so many rows, of which the last are empty. */
+static void
+test_rows(const struct trial *t, int64_t height)
+{
+	int experts = t->comm->size * LOCAL_EXPERTS;
+	int64_t sent = list_rows(t, false, NULL), taken = list_rows(t, true, NULL);
+	int64_t windows = 4 * (int64_t)experts / height + 2, room = windows * height;
+	float *routed = rows_of(sent), *took = rows_of(room), *back = rows_of(sent),
+	      *want = rows_of(room);
+	int32_t *counts = mem_alloc((size_t)t->comm->size * (size_t)experts, sizeof *counts);
+	struct rows_exchange x = { .counts = tensor_2d(counts, DTYPE_I32, t->comm->size, experts) };
+
+	for (int i = 0; i < t->comm->size * experts; i++)
+		counts[i] = rows_for(t->seed, i / experts, i % experts);
+	list_rows(t, false, routed);
+	list_rows(t, true, want);
+	for (int64_t i = windows; i-- > 0;) {
+		x.first = i * height;
+		x.out = tensor_2d(took + x.first * ROW_WIDTH, DTYPE_F32, height, ROW_WIDTH);
+		x.in = tensor_2d(routed, DTYPE_F32, sent, ROW_WIDTH);
+		x.back = false;
+		t->comm->ops->all_to_all_rows(t->comm, NULL, &x);
+		x.in = x.out;
+		x.out = tensor_2d(back, DTYPE_F32, sent, ROW_WIDTH);
+		x.back = true;
+		t->comm->ops->all_to_all_rows(t->comm, NULL, &x);
+	}
+	check_rows(took, want, taken, room);
+	check_rows(back, routed, sent, sent);
+	free(routed);
+	free(took);
+	free(back);
+	free(want);
+	free(counts);
+}
+
+static void
+test_windows(struct comm *c, uint64_t seed)
+{
+	static const int64_t heights[] = { 1, 4, 7, 100 };
+
+	for (int i = 0; i < 3 * 4; i++)
+		test_rows(
+		    &(struct trial){ .comm = c, .seed = seed + (uint64_t)i / 4 }, heights[i % 4]);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -383,6 +482,7 @@ main(int argc, char **argv)
 	test_split(world, seed + 200);
 	test_gather_bytes(world);
 	test_nan(world);
+	test_windows(world, seed + 300);
 	world->ops->barrier(world);
 	world->ops->free(world);
 	mpi_end();

@@ -114,14 +114,16 @@ test_rows(void)
 		CHECK(z[i / 3][i % 3] == 3 * x[i / 3][i % 3]);
 }
 
-/* Experts of two rows from two ranks, none, and one; a row that is nobody's becomes zero. */
+/* Experts of two rows from two ranks, none, and one; a row that is nobody's is neither read nor
+ * written. */
 static void
 test_grouped(void)
 {
 	struct stream *st = open_stream();
 	int32_t counts[2][3] = { { 1, 0, 1 }, { 1, 0, 0 } };
-	double a[4][2] = { { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 } };
-	double b[3][2] = { { 1, 1 }, { NAN, NAN }, { 2, 3 } }, c[4][1], dw[3][2];
+	double a[4][2] = { { 1, 2 }, { 3, 4 }, { 5, 6 }, { NAN, NAN } };
+	double b[3][2] = { { 1, 1 }, { NAN, NAN }, { 2, 3 } }, c[4][1] = { [3] = { NAN } },
+	       dw[3][2];
 	struct grouped g = { .kind = GROUPED_FORWARD,
 		.c = tensor_2d(c, DTYPE_F64, 4, 1),
 		.a = tensor_2d(a, DTYPE_F64, 4, 2),
@@ -129,9 +131,9 @@ test_grouped(void)
 		.counts = tensor_2d(counts, DTYPE_I32, 2, 3) };
 
 	st->ops->grouped(st, &g);
-	CHECK(c[0][0] == 3 && c[1][0] == 7 && c[2][0] == 28 && c[3][0] == 0);
+	CHECK(c[0][0] == 3 && c[1][0] == 7 && c[2][0] == 28 && isnan(c[3][0]));
 	g = (struct grouped){ GROUPED_WEIGHT, tensor_2d(dw, DTYPE_F64, 3, 2),
-		tensor_2d(c, DTYPE_F64, 4, 1), g.a, g.counts, 0 };
+		tensor_2d(c, DTYPE_F64, 4, 1), g.a, g.counts, 0, 0 };
 	for (int i = 0; i < 6; i++)
 		dw[i / 2][i % 2] = NAN;
 	st->ops->grouped(st, &g);
@@ -139,6 +141,94 @@ test_grouped(void)
 	g.beta = 1;
 	st->ops->grouped(st, &g);
 	CHECK(dw[0][0] == 48 && dw[1][1] == 0);
+}
+
+enum { ORDER = 7, HEIGHT = 3, WINDOWS = 4, WIDTH = 2 };
+static const int32_t arriving[2][4] = { { 1, 0, 0, 2 }, { 1, 0, 3, 0 } };
+
+/* The rows of a window of an array of more rows than the order, of which the rest is NaN. */
+static struct tensor
+window_of(double x[][WIDTH], int window)
+{
+	return tensor_2d(x[window * HEIGHT], DTYPE_F64, HEIGHT, WIDTH);
+}
+
+/* Random rows of the order, and NaN after them. */
+static void
+fill_order(double x[][WIDTH], int seed)
+{
+	for (int i = 0; i < WINDOWS * HEIGHT * WIDTH; i++)
+		x[i / WIDTH][i % WIDTH] = i < ORDER * WIDTH ? sin(3.0 * i + seed) : NAN;
+}
+
+/* The products of an order in windows of three rows, which cut experts in two; the fourth window
+ * has no rows, the second expert none at all. */
+static void
+test_windows(enum grouped_kind kind)
+{
+	struct stream *st = open_stream();
+	double a[WINDOWS * HEIGHT][WIDTH], b[WINDOWS * HEIGHT][WIDTH], w[4 * WIDTH][WIDTH],
+	    out[2][WINDOWS * HEIGHT][WIDTH];
+	bool weight = kind == GROUPED_WEIGHT;
+	struct grouped g = { .kind = kind, .counts = tensor_2d((void *)arriving, DTYPE_I32, 2, 4) };
+
+	fill_order(a, 1);
+	fill_order(b, 2);
+	for (int i = 0; i < 4 * WIDTH * WIDTH; i++)
+		w[i / WIDTH][i % WIDTH] = cos(i);
+	for (int cut = 0; cut < 2; cut++) {
+		fill_order(out[cut], 3);
+		for (int i = 0; i < (cut ? WINDOWS : 1); i++) {
+			g.first = i * HEIGHT;
+			g.beta = weight && i;
+			g.a = window_of(a, i);
+			g.b = weight ? window_of(b, i)
+				     : tensor_2d(w, DTYPE_F64, (int64_t)4 * WIDTH, WIDTH);
+			g.c = weight ? tensor_2d(out[cut], DTYPE_F64, (int64_t)4 * WIDTH, WIDTH)
+				     : window_of(out[cut], i);
+			if (!cut) {
+				g.a.shape[0] = WINDOWS * HEIGHT;
+				(weight ? &g.b : &g.c)->shape[0] = WINDOWS * HEIGHT;
+			}
+			st->ops->grouped(st, &g);
+		}
+	}
+	for (int i = 0; i < (weight ? 4 * WIDTH : ORDER) * WIDTH; i++)
+		CHECK_NEAR(out[0][i / WIDTH][i % WIDTH], out[1][i / WIDTH][i % WIDTH], 1e-14);
+	for (int i = ORDER * WIDTH; i < WINDOWS * HEIGHT * WIDTH && !weight; i++)
+		CHECK(isnan(out[0][i / WIDTH][i % WIDTH]) && isnan(out[1][i / WIDTH][i % WIDTH]));
+}
+
+/* The activation of experts is the activation times the weight of the row, in any window. */
+static void
+test_expert_act(void)
+{
+	struct stream *st = open_stream();
+	double x[WINDOWS * HEIGHT][WIDTH], y[WINDOWS * HEIGHT][WIDTH], want[ORDER][WIDTH],
+	    w[WINDOWS * HEIGHT];
+	struct tensor whole = tensor_2d(want, DTYPE_F64, ORDER, WIDTH),
+		      in = tensor_2d(x, DTYPE_F64, ORDER, WIDTH);
+
+	fill_order(x, 4);
+	fill_order(y, 5);
+	for (int i = 0; i < WINDOWS * HEIGHT; i++)
+		w[i] = i < ORDER ? 0.5 * i : NAN;
+	st->ops->act_fwd(st, ACT_GELU_ERF, &whole, &in);
+	for (int i = 0; i < WINDOWS; i++) {
+		struct expert_act act = { ACT_GELU_ERF, window_of(y, i), window_of(x, i),
+			tensor_2d(&w[i * HEIGHT], DTYPE_F64, HEIGHT, 1),
+			tensor_2d((void *)arriving, DTYPE_I32, 2, 4), (int64_t)i * HEIGHT };
+
+		st->ops->expert_act(st, &act);
+	}
+	for (int i = 0; i < WINDOWS * HEIGHT * WIDTH; i++) {
+		int row = i / WIDTH, column = i % WIDTH;
+
+		if (row < ORDER)
+			CHECK_NEAR(y[row][column], w[row] * want[row][column], 1e-15);
+		else
+			CHECK(isnan(y[row][column]));
+	}
 }
 
 /* Experts with more rows than the mean are chosen less from then on; one at the mean stays. */
@@ -162,6 +252,10 @@ main(void)
 	test_scores();
 	test_rows();
 	test_grouped();
+	test_windows(GROUPED_FORWARD);
+	test_windows(GROUPED_INPUT);
+	test_windows(GROUPED_WEIGHT);
+	test_expert_act();
 	test_balance();
 	return check_done();
 }

@@ -13,11 +13,11 @@ struct curve {
 	bool gated;                                        /* y = f(gate) * up */
 };
 
-/* One call's arguments, for the functions of a span. Tensors that a pass does not use are
- * NULL. */
+/* One call's arguments, for the functions of a span. Tensors that a pass does not use are NULL:
+ * rows without a weight count as they are. dweight is added to. */
 struct act_call {
 	const struct curve *curve;
-	const struct tensor *y, *dx, *dy, *x;
+	const struct tensor *y, *dx, *dy, *x, *weight, *dweight;
 };
 
 /* 2u of GELU's tanh form: 0.5 (1 + tanh u) is the logistic function of 2u. */
@@ -118,6 +118,21 @@ up_span(const struct tensor *x, const struct span *s)
 	return (struct span){ s->row, s->first + tensor_num_columns(x) / 2, s->count };
 }
 
+/* By whose weight a row is multiplied. */
+static real
+weight_of(const struct act_call *c, int64_t row)
+{
+	return c->weight ? *real_at(c->weight, row) : 1;
+}
+
+/* x *= w; most rows have no weight, and times 1 is as it was. */
+static void
+scale(real *x, int64_t n, real w)
+{
+	for (int64_t i = 0; i < n && w != 1; i++)
+		x[i] *= w;
+}
+
 /* y = f(x), or f(gate) up. The value goes through a buffer of its own, since y may be x. */
 static void
 forward(const void *ctx, const struct span *s)
@@ -135,6 +150,7 @@ forward(const void *ctx, const struct span *s)
 		for (int64_t i = 0; i < s->count; i++)
 			value[i] *= up[i];
 	}
+	scale(value, s->count, weight_of(c, s->row));
 	memcpy(y, value, (size_t)s->count * sizeof *y);
 	span_store(c->y, s, y);
 }
@@ -146,6 +162,22 @@ put_span(const struct tensor *t, const struct span *s, const real *from)
 	dtype_convert(span_address(t, s), t->dtype, from, REAL_DTYPE, s->count);
 }
 
+/* What becomes of a span's value and gradient before its curve is differentiated: the gradient of
+ * the weight gets dy . y, and both are multiplied by the weight. y is stored, if asked for. */
+static void
+weigh(const struct act_call *c, const struct span *s, real *y, real *dy)
+{
+	real w = weight_of(c, s->row);
+
+	if (c->dweight)
+		*real_at(c->dweight, s->row) += row_dot(dy, y, s->count);
+	scale(dy, s->count, w);
+	if (!c->y)
+		return;
+	scale(y, s->count, w);
+	put_span(c->y, s, y);
+}
+
 /* dgate = dy up f'(gate), dup = dy f(gate). Reads everything before it writes: dx may be x, and y
  * may be dy. */
 static void
@@ -153,20 +185,20 @@ backward_gated(const void *ctx, const struct span *s)
 {
 	const struct act_call *c = ctx;
 	real dy_buf[CPU_SPAN], gate_buf[CPU_SPAN], up_buf[CPU_SPAN];
-	real y[CPU_SPAN], dgate[CPU_SPAN], dup[CPU_SPAN];
+	real y[CPU_SPAN], dy[CPU_SPAN], dgate[CPU_SPAN], dup[CPU_SPAN];
 	struct span us = up_span(c->x, s);
-	const real *dy = span_load(c->dy, s, dy_buf), *gate = span_load(c->x, s, gate_buf),
-		   *up = span_load(c->x, &us, up_buf);
+	const real *gate = span_load(c->x, s, gate_buf), *up = span_load(c->x, &us, up_buf);
 
+	memcpy(dy, span_load(c->dy, s, dy_buf), (size_t)s->count * sizeof *dy);
 	c->curve->value(dup, gate, s->count);
-	for (int64_t i = 0; i < s->count; i++) {
+	for (int64_t i = 0; i < s->count; i++)
 		y[i] = dup[i] * up[i];
+	weigh(c, s, y, dy);
+	for (int64_t i = 0; i < s->count; i++) {
 		dgate[i] = dy[i] * up[i];
 		dup[i] *= dy[i];
 	}
 	c->curve->slope(dgate, gate, s->count);
-	if (c->y)
-		put_span(c->y, s, y);
 	put_span(c->dx, s, dgate);
 	put_span(c->dx, &us, dup);
 }
@@ -177,14 +209,13 @@ backward_plain(const void *ctx, const struct span *s)
 {
 	const struct act_call *c = ctx;
 	real dy_buf[CPU_SPAN], x_buf[CPU_SPAN], y[CPU_SPAN], dx[CPU_SPAN];
-	const real *dy = span_load(c->dy, s, dy_buf), *x = span_load(c->x, s, x_buf);
+	const real *x = span_load(c->x, s, x_buf);
 
-	memcpy(dx, dy, (size_t)s->count * sizeof *dx);
-	c->curve->slope(dx, x, s->count);
-	if (c->y) {
+	memcpy(dx, span_load(c->dy, s, dy_buf), (size_t)s->count * sizeof *dx);
+	if (c->y)
 		c->curve->value(y, x, s->count);
-		put_span(c->y, s, y);
-	}
+	weigh(c, s, y, dx);
+	c->curve->slope(dx, x, s->count);
 	put_span(c->dx, s, dx);
 }
 
@@ -194,6 +225,12 @@ check(const struct curve *curve, const struct tensor *y, const struct tensor *x)
 {
 	ops_require(tensor_num_rows(x) == tensor_num_rows(y) &&
 	    tensor_num_columns(x) == tensor_num_columns(y) * (curve->gated ? 2 : 1));
+}
+
+static void
+check_weight(const struct tensor *w, const struct tensor *y)
+{
+	ops_require(w->dtype == REAL_DTYPE && w->shape[0] == y->shape[0] && w->shape[1] == 1);
 }
 
 /* y [rows, f], x [rows, f] or [rows, 2 f] with the gate's half first; any floating types,
@@ -222,4 +259,66 @@ cpu_name(act_bwd)(struct stream *st, enum act_kind kind, const struct act_grad *
 	ops_require(tensor_same_shape(&a->dx, &a->x));
 	ops_require(!c.y || tensor_same_shape(&a->y, &a->dy));
 	cpu_spans(st, &a->dy, c.curve->gated ? backward_gated : backward_plain, &c);
+}
+
+/* --- windows of the rows of experts ----------------------------------------------------------- */
+
+void
+cpu_name(expert_act)(struct stream *st, const struct expert_act *a)
+{
+	struct act_call c = {
+		.curve = &curves[a->kind], .y = &a->y, .x = &a->x, .weight = &a->weight
+	};
+	struct tensor rows =
+	    tensor_rows(&a->y, 0, window_rows(&a->counts, a->first, a->y.shape[0]));
+
+	check(c.curve, &a->y, &a->x);
+	check_weight(&a->weight, &a->y);
+	cpu_spans(st, &rows, forward, &c);
+}
+
+/* Rows of an item, and the spans of each in order: its weight's gradient is a sum over them. */
+struct grad_rows {
+	struct act_call call;
+	int64_t rows;
+};
+
+static void
+grad_rows(const void *ctx, int64_t item, void *scratch)
+{
+	const struct grad_rows *g = ctx;
+	const struct act_call *c = &g->call;
+	int64_t f = c->dy->shape[1], per_item = cpu_rows_per_item(f),
+		end = int64_min(g->rows, (item + 1) * per_item);
+
+	(void)scratch;
+	for (int64_t row = item * per_item; row < end; row++) {
+		*real_at(c->dweight, row) = 0;
+		for (int64_t first = 0; first < f; first += CPU_SPAN) {
+			struct span s = { row, first, int64_min(CPU_SPAN, f - first) };
+
+			(c->curve->gated ? backward_gated : backward_plain)(c, &s);
+		}
+	}
+}
+
+void
+cpu_name(expert_act_grad)(struct stream *st, const struct expert_act_grad *a)
+{
+	struct grad_rows g = {
+		.call = { .curve = &curves[a->kind],
+		    .dx = &a->dx,
+		    .dy = &a->dy,
+		    .x = &a->x,
+		    .y = &a->y,
+		    .weight = &a->weight,
+		    .dweight = &a->dweight },
+		.rows = window_rows(&a->counts, a->first, a->dy.shape[0]),
+	};
+
+	check(g.call.curve, &a->dy, &a->x);
+	ops_require(tensor_same_shape(&a->dx, &a->x) && tensor_same_shape(&a->y, &a->dy));
+	check_weight(&a->weight, &a->dy);
+	check_weight(&a->dweight, &a->dy);
+	cpu_for(st, int64_div_up(g.rows, cpu_rows_per_item(a->dy.shape[1])), grad_rows, &g);
 }

@@ -60,6 +60,11 @@ cpu_name(rows_by)(struct stream *st, const struct rows_by *r)
 	cpu_spans(st, rows, r->kind == ROWS_SPREAD ? spread : sum, r);
 }
 
+/* Rows of a window. */
+struct rows {
+	int64_t first, count;
+};
+
 /* Rows of a local expert, from all ranks. */
 static int64_t
 rows_of(const struct tensor *counts, int64_t expert)
@@ -71,9 +76,9 @@ rows_of(const struct tensor *counts, int64_t expert)
 	return n;
 }
 
-/* The GEMM of one expert, which has these rows. */
+/* The GEMM of one expert with these rows of the window. */
 static void
-one(struct stream *st, const struct grouped *g, int64_t expert, const struct span *rows)
+one(struct stream *st, const struct grouped *g, int64_t expert, const struct rows *rows)
 {
 	int64_t experts = g->counts.shape[1];
 	bool weight = g->kind == GROUPED_WEIGHT;
@@ -93,75 +98,19 @@ one(struct stream *st, const struct grouped *g, int64_t expert, const struct spa
 	cpu_name(gemm)(st, &call);
 }
 
+/* A product over no rows is made as well: it sets a weight's gradient to beta times itself. */
 void
 cpu_name(grouped)(struct stream *st, const struct grouped *g)
 {
-	struct span rows = { 0, 0, 0 };
-	struct tensor rest;
+	int64_t at = -g->first, height = g->a.shape[0];
 
 	ops_require(g->counts.dtype == DTYPE_I32 && g->counts.ndim == 2);
 	for (int64_t i = 0; i < g->counts.shape[1]; i++) {
-		rows.first += rows.count;
-		rows.count = rows_of(&g->counts, i);
-		one(st, g, i, &rows);
+		int64_t end = at + rows_of(&g->counts, i),
+			from = int64_min(int64_max(at, 0), height),
+			to = int64_min(int64_max(end, 0), height);
+
+		one(st, g, i, &(struct rows){ from, to - from });
+		at = end;
 	}
-	if (g->kind == GROUPED_WEIGHT)
-		return;
-	rest = tensor_rows(&g->c, rows.first + rows.count, g->c.shape[0] - rows.first - rows.count);
-	cpu_name(fill)(st, &rest, 0);
-}
-
-/* Arguments of the next two. */
-struct row_pair {
-	const struct tensor *x, *y, *w;
-};
-
-static void
-scale_span(const void *ctx, const struct span *s)
-{
-	const struct row_pair *p = ctx;
-	real buf[CPU_SPAN], *x = span_load(p->x, s, buf), w = *real_at(p->w, s->row);
-
-	for (int64_t i = 0; i < s->count; i++)
-		x[i] *= w;
-	span_store(p->x, s, x);
-}
-
-void
-cpu_name(scale_rows)(struct stream *st, const struct tensor *x, const struct tensor *w)
-{
-	ops_require(x->ndim == 2 && w->dtype == REAL_DTYPE && w->shape[0] == x->shape[0]);
-	cpu_spans(st, x, scale_span, &(struct row_pair){ .x = x, .w = w });
-}
-
-static void
-dot_rows(const void *ctx, int64_t item, void *scratch)
-{
-	const struct row_pair *p = ctx;
-	int64_t per_item = cpu_rows_per_item(p->x->shape[1]),
-		end = int64_min(p->x->shape[0], (item + 1) * per_item);
-	real x_buf[CPU_SPAN], y_buf[CPU_SPAN];
-
-	(void)scratch;
-	for (int64_t row = item * per_item; row < end; row++) {
-		real sum = 0;
-
-		for (int64_t first = 0; first < p->x->shape[1]; first += CPU_SPAN) {
-			struct span s = { row, first, int64_min(CPU_SPAN, p->x->shape[1] - first) };
-
-			sum += row_dot(
-			    span_load(p->x, &s, x_buf), span_load(p->y, &s, y_buf), s.count);
-		}
-		*real_at(p->w, row) = sum;
-	}
-}
-
-void
-cpu_name(row_dots)(
-    struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
-{
-	ops_require(tensor_same_shape(x, y) && out->dtype == REAL_DTYPE);
-	ops_require(out->shape[0] == x->shape[0]);
-	cpu_for(st, int64_div_up(x->shape[0], cpu_rows_per_item(x->shape[1])), dot_rows,
-	    &(struct row_pair){ .x = x, .y = y, .w = out });
 }

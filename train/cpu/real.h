@@ -239,9 +239,8 @@ void cpu_name(route)(struct stream *, const struct route *);
 void cpu_name(route_grad)(struct stream *, const struct route_grad *);
 void cpu_name(rows_by)(struct stream *, const struct rows_by *);
 void cpu_name(grouped)(struct stream *, const struct grouped *);
-void cpu_name(scale_rows)(struct stream *, const struct tensor *x, const struct tensor *w);
-void cpu_name(row_dots)(
-    struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
+void cpu_name(expert_act)(struct stream *, const struct expert_act *);
+void cpu_name(expert_act_grad)(struct stream *, const struct expert_act_grad *);
 void cpu_name(balance)(struct stream *, const struct balance *);
 void cpu_name(quantise)(struct stream *, const struct quantise *);
 void cpu_name(scales)(struct stream *, const struct scales *);

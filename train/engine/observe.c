@@ -32,6 +32,14 @@ in(struct op_call *c, const struct tensor *t)
 		c->bytes += (double)tensor_bytes(t);
 }
 
+/* The outputs are windows of the rows of experts. */
+static void
+window(struct op_call *c, const struct tensor *counts, int64_t first)
+{
+	c->counts = counts;
+	c->first = first;
+}
+
 /* Whose gradient a GEMM computes is told by what is transposed; of 8-bit operands, which all lie
  * alike, by how sums are held and by the type of main gradients. */
 static const char *
@@ -243,6 +251,29 @@ describe_grouped(struct op_call *c, const struct grouped *g)
 	in(c, &g->a);
 	in(c, &g->b);
 	out(c, "c", &g->c);
+	if (!weight)
+		window(c, &g->counts, g->first);
+}
+
+static void
+describe_expert_act(struct op_call *c, const struct expert_act *a)
+{
+	in(c, &a->x);
+	in(c, &a->weight);
+	out(c, "y", &a->y);
+	window(c, &a->counts, a->first);
+}
+
+static void
+describe_expert_act_grad(struct op_call *c, const struct expert_act_grad *a)
+{
+	in(c, &a->dy);
+	in(c, &a->x);
+	in(c, &a->weight);
+	out(c, "dx", &a->dx);
+	out(c, "y", &a->y);
+	out(c, "dweight", &a->dweight);
+	window(c, &a->counts, a->first);
 }
 
 static void
@@ -335,6 +366,8 @@ OBSERVE(route, route)
 OBSERVE(route_grad, route_grad)
 OBSERVE(rows_by, rows_by)
 OBSERVE(grouped, grouped)
+OBSERVE(expert_act, expert_act)
+OBSERVE(expert_act_grad, expert_act_grad)
 OBSERVE(balance, balance)
 OBSERVE(quantise, quantise)
 OBSERVE(scales, scales)
@@ -414,19 +447,6 @@ cast(struct stream *st, const struct tensor *y, const struct tensor *x)
 	OBSERVE_SIMPLE(cast, y, x, false, y, x);
 }
 
-static void
-scale_rows(struct stream *st, const struct tensor *x, const struct tensor *w)
-{
-	OBSERVE_SIMPLE(scale_rows, x, w, true, x, w);
-}
-
-static void
-row_dots(
-    struct stream *st, const struct tensor *sums, const struct tensor *x, const struct tensor *y)
-{
-	OBSERVE_SIMPLE(row_dots, sums, x, false, sums, x, y);
-}
-
 /* The sum of squares reads its vector once. */
 static void
 dot(struct stream *st, const struct tensor *sum, const struct tensor *x, const struct tensor *y)
@@ -484,8 +504,8 @@ static const struct ops observed_ops = {
 	.route_grad = route_grad,
 	.rows_by = rows_by,
 	.grouped = grouped,
-	.scale_rows = scale_rows,
-	.row_dots = row_dots,
+	.expert_act = expert_act,
+	.expert_act_grad = expert_act_grad,
 	.balance = balance,
 	.quantise = quantise,
 	.scales = scales,

@@ -9,13 +9,6 @@
 #include "train/layers/dispatch.h"
 #include "train/engine/timing.h"
 
-/* Numbers of the choice as a column. */
-static struct tensor
-column(const struct tensor *t)
-{
-	return tensor_2d(t->data, t->dtype, tensor_elements(t), 1);
-}
-
 /* A rank that has all experts has all counts. */
 void
 dispatch_counts(const struct layer *l, struct step *s)
@@ -36,7 +29,7 @@ reorder(const struct layer *l, struct step *s, const struct rows_by *of)
 
 	r.place = step_buffer(s, BUF_PLACE, l->block->local);
 	if (r.y.shape[1] == 1)
-		r.place = column(&r.place);
+		r.place = tensor_column(&r.place);
 	s->e->ops->rows_by(s->e->stream, &r);
 }
 
@@ -47,7 +40,7 @@ on_the_way(const struct step *s, const struct tensor *t, enum buffer b)
 {
 	struct tensor rows = s->e->groups.ep->size > 1 ? engine_buffer(s->e, b) : *t;
 
-	return rows.ndim == 1 ? column(&rows) : rows;
+	return rows.ndim == 1 ? tensor_column(&rows) : rows;
 }
 
 /* Sends rows to the ranks of their experts, or back. */
@@ -82,17 +75,14 @@ dispatch_back(const struct layer *l, struct step *s, const struct dispatch *d)
 	reorder(l, s, &(struct rows_by){ ROWS_SUM, d->y, rows, .accumulate = d->accumulate });
 }
 
-/* Rows that no expert takes have no weight, which is not to be any number. */
 void
 dispatch_weights(
     const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct tensor rows = on_the_way(s, y, BUF_ROUTED_WEIGHT);
 
-	if (rows.data != y->data)
-		s->e->ops->fill(s->e->stream, y, 0);
-	reorder(l, s, &(struct rows_by){ ROWS_SPREAD, rows, column(x) });
-	exchange(l, s, (struct rows_exchange){ .out = column(y), .in = rows });
+	reorder(l, s, &(struct rows_by){ ROWS_SPREAD, rows, tensor_column(x) });
+	exchange(l, s, (struct rows_exchange){ .out = *y, .in = rows });
 }
 
 void
@@ -101,6 +91,6 @@ dispatch_weights_back(
 {
 	struct tensor rows = on_the_way(s, x, BUF_ROUTED_WEIGHT);
 
-	exchange(l, s, (struct rows_exchange){ .out = rows, .in = column(x), .back = true });
-	reorder(l, s, &(struct rows_by){ ROWS_SUM, column(y), rows });
+	exchange(l, s, (struct rows_exchange){ .out = rows, .in = *x, .back = true });
+	reorder(l, s, &(struct rows_by){ ROWS_SUM, tensor_column(y), rows });
 }

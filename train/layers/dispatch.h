@@ -21,7 +21,7 @@ struct dispatch {
 	bool accumulate;
 };
 void dispatch_back(const struct layer *l, struct step *s, const struct dispatch *d);
-/* Numbers of the choice: y real [P] = x [R,k], and back. */
+/* Numbers of the choice: y real [P,1] = x [R,k], and back. */
 void dispatch_weights(
     const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x);
 void dispatch_weights_back(

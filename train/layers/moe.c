@@ -115,6 +115,24 @@ arriving(const struct layer *l, const struct step *s)
 	return tensor_columns(&all, s->e->groups.ep->rank * local, local);
 }
 
+/* The weights of the rows that arrived. */
+static struct tensor
+row_weights(const struct layer *l, struct step *s)
+{
+	struct tensor w = step_buffer(s, BUF_EXPERT_WEIGHT, l->block->local);
+
+	return tensor_column(&w);
+}
+
+/* Their gradient. */
+static struct tensor
+row_weights_grad(const struct step *s)
+{
+	struct tensor w = engine_buffer(s->e, BUF_EXPERT_DWEIGHT);
+
+	return tensor_column(&w);
+}
+
 /* A product of all experts. */
 static void
 grouped(const struct layer *l, struct step *s, struct grouped g)
@@ -128,8 +146,7 @@ grouped(const struct layer *l, struct step *s, struct grouped g)
 static void
 experts_project_up(const struct layer *l, struct step *s, const struct tensor *normed)
 {
-	struct tensor in = step_buffer(s, BUF_EXPERT_IN, l->block->local),
-		      w = step_buffer(s, BUF_EXPERT_WEIGHT, l->block->local),
+	struct tensor in = step_buffer(s, BUF_EXPERT_IN, l->block->local), w = row_weights(l, s),
 		      chosen = step_buffer(s, BUF_CHOICE_WEIGHT, l->block->local);
 
 	dispatch_counts(l, s);
@@ -145,13 +162,14 @@ static void
 experts_project_down(const struct layer *l, struct step *s, const struct dispatch *to)
 {
 	struct engine *e = s->e;
-	struct tensor act = engine_buffer(e, BUF_EXPERT_ACT),
-		      up = step_buffer(s, BUF_EXPERT_UP, l->block->local),
-		      w = step_buffer(s, BUF_EXPERT_WEIGHT, l->block->local);
+	struct expert_act act = { .kind = activation(e),
+		.y = engine_buffer(e, BUF_EXPERT_ACT),
+		.x = step_buffer(s, BUF_EXPERT_UP, l->block->local),
+		.weight = row_weights(l, s),
+		.counts = arriving(l, s) };
 
-	e->ops->act_fwd(e->stream, activation(e), &act, &up);
-	e->ops->scale_rows(e->stream, &act, &w);
-	grouped(l, s, (struct grouped){ GROUPED_FORWARD, to->x, act, experts_down(l, e, false) });
+	e->ops->expert_act(e->stream, &act);
+	grouped(l, s, (struct grouped){ GROUPED_FORWARD, to->x, act.y, experts_down(l, e, false) });
 	dispatch_back(l, s, to);
 }
 
@@ -161,20 +179,18 @@ static struct tensor
 experts_through_activation(const struct layer *l, struct step *s, const struct tensor *out)
 {
 	struct engine *e = s->e;
-	struct tensor act = engine_buffer(e, BUF_EXPERT_ACT),
-		      w = step_buffer(s, BUF_EXPERT_WEIGHT, l->block->local),
-		      dw = engine_buffer(e, BUF_EXPERT_DWEIGHT);
-	struct act_grad a = { .dy = engine_buffer(e, BUF_EXPERT_DACT),
-		.x = step_buffer(s, BUF_EXPERT_UP, l->block->local) };
+	struct expert_act_grad a = { .kind = activation(e),
+		.dx = step_buffer(s, BUF_EXPERT_UP, l->block->local),
+		.dy = engine_buffer(e, BUF_EXPERT_DACT),
+		.y = engine_buffer(e, BUF_EXPERT_ACT),
+		.dweight = row_weights_grad(s),
+		.weight = row_weights(l, s),
+		.counts = arriving(l, s) };
 
+	a.x = a.dx;
 	grouped(l, s, (struct grouped){ GROUPED_INPUT, a.dy, *out, experts_down(l, e, false) });
-	e->ops->act_fwd(e->stream, activation(e), &act, &a.x);
-	e->ops->row_dots(e->stream, &dw, &a.dy, &act);
-	e->ops->scale_rows(e->stream, &a.dy, &w);
-	e->ops->scale_rows(e->stream, &act, &w);
-	grouped(l, s, (struct grouped){ GROUPED_WEIGHT, experts_down(l, e, true), *out, act });
-	a.dx = a.x;
-	e->ops->act_bwd(e->stream, activation(e), &a);
+	e->ops->expert_act_grad(e->stream, &a);
+	grouped(l, s, (struct grouped){ GROUPED_WEIGHT, experts_down(l, e, true), *out, a.y });
 	return a.dx;
 }
 
@@ -185,8 +201,7 @@ experts_backward(const struct layer *l, struct step *s, const struct norm_flow *
 {
 	struct engine *e = s->e;
 	struct tensor out = engine_buffer(e, BUF_EXPERT_OUT),
-		      in = step_buffer(s, BUF_EXPERT_IN, l->block->local),
-		      dw = engine_buffer(e, BUF_EXPERT_DWEIGHT),
+		      in = step_buffer(s, BUF_EXPERT_IN, l->block->local), dw = row_weights_grad(s),
 		      dchosen = engine_buffer(e, BUF_DCHOICE_WEIGHT), dup;
 
 	dispatch_rows(l, s, &out, &f->dy);

@@ -6,6 +6,7 @@
  * operation, which is fine once. "First" means the order of the arithmetic, not of the clock: micro
  * batch, forward before backward, depth of the layer, order of the calls, rank.
  */
+#include "lib/base/mem.h"
 #include "train/engine/observe.h"
 #include "train/run/check.h"
 
@@ -92,6 +93,25 @@ describe(struct check *c, const char *op, const char *output, double bad, double
 	    (long long)c->base.microbatch, pass, layer, output, op, bad, of);
 }
 
+/* The rows of an output that the operation has written: of a window those that are there. */
+static struct tensor
+written(struct check *c, struct stream *st, const struct op_call *call, const struct tensor *out)
+{
+	struct tensor counts;
+	int64_t rows;
+
+	if (!call->counts)
+		return *out;
+	counts = *call->counts;
+	counts.data = mem_alloc((size_t)(counts.shape[0] * counts.stride[0]), sizeof(int32_t));
+	c->e->backend->copy_out(st, counts.data, call->counts->data,
+	    (size_t)((counts.shape[0] - 1) * counts.stride[0] + counts.shape[1]) * sizeof(int32_t));
+	engine_sync(c->e);
+	rows = window_rows(&counts, call->first, out->shape[0]);
+	free(counts.data);
+	return tensor_rows(out, 0, rows);
+}
+
 static void
 after(struct observer *o, struct stream *st, const struct op_call *call)
 {
@@ -99,13 +119,18 @@ after(struct observer *o, struct stream *st, const struct op_call *call)
 	double n;
 
 	c->calls++;
-	for (int i = 0; i < OP_OUTPUTS && call->out[i]; i++)
-		if (c->order == INFINITY && is_suspect(c, call->out[i]) &&
-		    (n = count(c, st, call->out[i])) > 0) {
-			c->order = order(c);
-			describe(c, call->name, call->out_name[i], n,
-			    (double)tensor_elements(call->out[i]));
-		}
+	for (int i = 0; i < OP_OUTPUTS && call->out[i] && c->order == INFINITY; i++) {
+		struct tensor out;
+
+		if (!is_suspect(c, call->out[i]))
+			continue;
+		out = written(c, st, call, call->out[i]);
+		n = count(c, st, &out);
+		if (n == 0)
+			continue;
+		c->order = order(c);
+		describe(c, call->name, call->out_name[i], n, (double)tensor_elements(&out));
+	}
 }
 
 /* Reports the earliest of all ranks' finds, on rank 0. */
