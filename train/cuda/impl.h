@@ -24,6 +24,7 @@ enum {
 	/* and after them, for what a GEMM hands to the next kernel */
 	CU_SIDE = DEVICE_SIDE,
 	CU_HEAD_MAX = 256, /* largest head size */
+	CU_EXPERTS = 1024, /* most experts that a router chooses among */
 	CU_THREADS = 256,  /* of a block, in every kernel */
 	/* least compute capability (8.0) for tiled attention, cuDNN's, and bf16 GEMMs */
 	CU_TILED = 80,
@@ -144,6 +145,10 @@ void cuda_count_zero(struct stream *, const struct tensor *out, const struct ten
 void cuda_hash(struct stream *, const struct tensor *out, const struct tensor *x);
 void cuda_adamw(struct stream *, const struct adamw *);
 void cuda_sgd(struct stream *, const struct sgd *);
+void cuda_route(struct stream *, const struct route *);
+void cuda_route_grad(struct stream *, const struct route_grad *);
+void cuda_rows_by(struct stream *, const struct rows_by *);
+void cuda_balance(struct stream *, const struct balance *);
 void cuda_quantise(struct stream *, const struct quantise *);
 void cuda_scales(struct stream *, const struct scales *);
 

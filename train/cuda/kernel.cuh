@@ -101,6 +101,18 @@ load_any(const struct tensor &t, int64_t i)
 	}
 }
 
+/* Rounds once to the type of the tensor. */
+static __device__ inline void
+store_any(const struct tensor &t, int64_t i, double x)
+{
+	switch (t.dtype) {
+	case DTYPE_F64: ((double *)t.data)[i] = x; break;
+	case DTYPE_F32: ((float *)t.data)[i] = (float)x; break;
+	case DTYPE_BF16: ((bf16 *)t.data)[i] = __double2bfloat16(x); break;
+	default: ((half *)t.data)[i] = __double2half(x); break;
+	}
+}
+
 /* --- packs ------------------------------------------------------------------------------------ */
 
 /* N neighbours of a row, moved as one. */
@@ -250,24 +262,28 @@ struct walk {
 	unsigned blocks;             /* of CU_THREADS threads */
 };
 
+static inline struct walk
+walk_by(int64_t rows, int64_t per_row, unsigned blocks)
+{
+	int64_t step = blocks * (int64_t)CU_THREADS;
+	struct walk w = { rows, int64_max(1, per_row), 0, 0, blocks };
+
+	w.step_row = step / w.per_row;
+	w.step_pack = step % w.per_row;
+	if (per_row == 0)
+		w.rows = 0;
+	return w;
+}
+
 /* Enough blocks to fill the GPU many times, so that the last wave is short compared with the
  * others, and few enough that a thread's start is short compared with its work. */
 static inline struct walk
 walk_of(const struct stream *st, int64_t rows, int64_t columns, int n)
 {
-	struct walk w;
-	int64_t most = 64 * (int64_t)st->device->num_sms, step;
+	int64_t most = 64 * (int64_t)st->device->num_sms,
+		blocks = int64_div_up(rows * int64_max(1, columns / n), CU_THREADS);
 
-	w.rows = rows;
-	w.per_row = int64_max(1, columns / n);
-	w.blocks =
-	    (unsigned)int64_max(1, int64_min(int64_div_up(rows * w.per_row, CU_THREADS), most));
-	step = (int64_t)w.blocks * CU_THREADS;
-	w.step_row = step / w.per_row;
-	w.step_pack = step % w.per_row;
-	if (columns == 0)
-		w.rows = 0;
-	return w;
+	return walk_by(rows, columns / n, (unsigned)int64_max(1, int64_min(blocks, most)));
 }
 
 /* Every pack once. */

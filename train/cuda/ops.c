@@ -34,6 +34,10 @@ const struct ops cuda_ops = {
 	.hash = cuda_hash,
 	.adamw = cuda_adamw,
 	.sgd = cuda_sgd,
+	.route = cuda_route,
+	.route_grad = cuda_route_grad,
+	.rows_by = cuda_rows_by,
+	.balance = cuda_balance,
 	.quantise = cuda_quantise,
 	.scales = cuda_scales,
 };

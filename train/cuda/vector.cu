@@ -16,18 +16,10 @@ load_at(const struct tensor &t, int64_t row, int64_t column)
 	return load_any(t, row * t.stride[0] + column);
 }
 
-/* Rounds once to the type of the tensor. */
 static __device__ inline void
 store_at(const struct tensor &t, int64_t row, int64_t column, double x)
 {
-	int64_t i = row * t.stride[0] + column;
-
-	switch (t.dtype) {
-	case DTYPE_F64: ((double *)t.data)[i] = x; break;
-	case DTYPE_F32: ((float *)t.data)[i] = (float)x; break;
-	case DTYPE_BF16: ((bf16 *)t.data)[i] = __double2bfloat16(x); break;
-	default: ((half *)t.data)[i] = __double2half(x); break;
-	}
+	store_any(t, row * t.stride[0] + column, x);
 }
 
 /* The numbers of PAIR_MIX, as in struct axpby. */

@@ -1,0 +1,649 @@
+/*
+ * route.cu - the router of experts: choice, weights, order of rows, and their gradients. Source:
+ * spec/training.md 10
+ *
+ * A warp has a row: lane l holds experts l, l + 32, l + 64 and so on. The order of rows is a sort
+ * by counting: a block marks in a map of bits which of its BATCH rows chose an expert, so that the
+ * place of a row among them is a number of bits, whatever the order in which they were marked. Sums
+ * over rows are in double, of parts whose number follows from the rows alone.
+ */
+#include "train/cuda/kernel.cuh"
+
+enum {
+	WARPS = CU_THREADS / 32,
+	BATCH = CU_THREADS, /* rows of a block that sorts, one a thread */
+	WORDS = BATCH / 32, /* of a map's line */
+	PARTS = 1056,       /* most partial sums over rows: 8 blocks on each of 132 SMs */
+};
+enum { BALANCE, SQUARE, ENTROPY, SUMS }; /* in the order of struct route_grad */
+
+/* --- one row ---------------------------------------------------------------------------------- */
+
+static __device__ inline int
+lane_of(void)
+{
+	return threadIdx.x % 32;
+}
+
+/* The largest over a warp; NaN is passed over. */
+static __device__ inline float
+warp_max(float x)
+{
+	for (int lane = 16; lane > 0; lane /= 2)
+		x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lane));
+	return x;
+}
+
+static __device__ inline uint64_t
+warp_max(uint64_t x)
+{
+	for (int lane = 16; lane > 0; lane /= 2) {
+		uint64_t other = __shfl_xor_sync(0xffffffffu, x, lane);
+
+		x = other > x ? other : x;
+	}
+	return x;
+}
+
+/* 1 / (1 + e^-x); 0 and 1 at the ends, without overflow to NaN. */
+static __device__ inline float
+logistic(float x)
+{
+	return 1 / (1 + expf(-x));
+}
+
+/* The logits of this lane's experts; -inf where there is none. */
+template <int PER>
+static __device__ inline void
+load_logits(const struct route &r, int64_t row, float (&z)[PER])
+{
+	const float *from = row_of<float>(r.logits, row);
+
+#pragma unroll
+	for (int p = 0; p < PER; p++) {
+		int i = lane_of() + 32 * p;
+
+		z[p] = i < r.logits.shape[1] ? from[i] : -INFINITY;
+	}
+}
+
+/* What experts are chosen by, as numbers in the same order: equal scores by number, the lower one
+ * first; those that do not compare after all others; none is 0. */
+static __device__ inline uint64_t
+rank_of(const struct route &r, float z, int expert)
+{
+	float score = r.score == ROUTE_SIGMOID ? logistic(z) : z;
+	uint32_t bits;
+
+	if (expert >= r.logits.shape[1])
+		return 0;
+	if (r.bias.data)
+		score += (float)load_any(r.bias, expert);
+	/* a zero loses its sign */
+	bits = __float_as_uint(score + 0.0f);
+	bits = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+	return (uint64_t)(isnan(score) ? 0 : bits) << 32 | ~(uint32_t)expert;
+}
+
+/* The k highest: bit p of a lane is set where its p-th expert is one of them. */
+template <int PER>
+static __device__ inline uint32_t
+choose(const struct route &r, const float (&z)[PER])
+{
+	uint64_t rank[PER];
+	uint32_t chosen = 0;
+
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		rank[p] = rank_of(r, z[p], lane_of() + 32 * p);
+	for (int64_t j = 0; j < r.choice.shape[1]; j++) {
+		uint64_t best = 0;
+
+#pragma unroll
+		for (int p = 0; p < PER; p++)
+			best = rank[p] > best ? rank[p] : best;
+		best = warp_max(best);
+#pragma unroll
+		for (int p = 0; p < PER; p++) {
+			chosen |= (uint32_t)(rank[p] == best) << p;
+			rank[p] = rank[p] == best ? 0 : rank[p];
+		}
+	}
+	return chosen;
+}
+
+/* The same of a choice that is made. */
+template <int PER>
+static __device__ inline uint32_t
+chosen_before(const struct route &r, int64_t row)
+{
+	const int32_t *choice = row_of<int32_t>(r.choice, row);
+	uint32_t chosen = 0;
+
+	for (int64_t j = 0; j < r.choice.shape[1]; j++)
+		chosen |= (uint32_t)(choice[j] % 32 == lane_of()) << choice[j] / 32;
+	return chosen;
+}
+
+template <int PER>
+static __device__ inline float
+log_sum(const float (&z)[PER])
+{
+	float max = -INFINITY, sum = 0;
+
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		max = fmaxf(max, z[p]);
+	max = warp_max(max);
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		sum += expf(z[p] - max);
+	return max + logf(warp_sum(sum));
+}
+
+/* The sum that divides the sigmoids of the chosen. */
+template <int PER>
+static __device__ inline float
+chosen_sum(const struct route &r, const float (&z)[PER], uint32_t chosen)
+{
+	float sum = 0;
+
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		sum += chosen >> p & 1 ? logistic(z[p]) : 0;
+	return r.choice.shape[1] == 1 ? 1 : warp_sum(sum) + 1e-20f;
+}
+
+/* The softmax of the chosen. */
+template <int PER>
+static __device__ inline void
+softmax(const float (&z)[PER], uint32_t chosen, float (&w)[PER])
+{
+	float max = -INFINITY, sum = 0;
+
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		max = chosen >> p & 1 ? fmaxf(max, z[p]) : max;
+	max = warp_max(max);
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		sum += w[p] = chosen >> p & 1 ? expf(z[p] - max) : 0;
+	sum = warp_sum(sum);
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		w[p] /= sum;
+}
+
+/* The weights of the chosen; those of others are any. */
+template <int PER>
+static __device__ inline void
+weigh(const struct route &r, const float (&z)[PER], uint32_t chosen, float (&w)[PER])
+{
+	bool sigmoid = r.score == ROUTE_SIGMOID;
+	float by;
+
+	if (r.score == ROUTE_SOFTMAX) {
+		softmax(z, chosen, w);
+		return;
+	}
+	by = sigmoid ? chosen_sum(r, z, chosen) : log_sum(z);
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		w[p] = sigmoid ? logistic(z[p]) / by : expf(z[p] - by);
+}
+
+/* --- the forward pass ------------------------------------------------------------------------- */
+
+/* The chosen in rising order of experts: before each are those of the same p in lower lanes, and
+ * those of lower p. */
+template <int PER>
+static __device__ inline void
+store_chosen(const struct route &r, int64_t row, uint32_t chosen, const float (&w)[PER])
+{
+	int before = 0;
+
+#pragma unroll
+	for (int p = 0; p < PER; p++) {
+		uint32_t lanes = __ballot_sync(0xffffffffu, chosen >> p & 1);
+		int j = before + __popc(lanes & ((1u << lane_of()) - 1));
+
+		if (chosen >> p & 1) {
+			if (!r.chosen)
+				row_of<int32_t>(r.choice, row)[j] = lane_of() + 32 * p;
+			row_of<float>(r.weight, row)[j] = w[p];
+		}
+		before += __popc(lanes);
+	}
+}
+
+template <int PER>
+static __global__ void
+__launch_bounds__(CU_THREADS) route_rows_kernel(struct route r)
+{
+	for (int64_t row = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32; row < r.logits.shape[0];
+	     row += gridDim.x * (int64_t)WARPS) {
+		float z[PER], w[PER];
+		uint32_t chosen;
+
+		load_logits(r, row, z);
+		chosen = r.chosen ? chosen_before<PER>(r, row) : choose(r, z);
+		weigh(r, z, chosen, w);
+		store_chosen(r, row, chosen, w);
+	}
+}
+
+/* Of each expert a line of WORDS words, with a bit for each row of the block that chose it. */
+static __device__ inline void
+mark(const struct route &r, uint32_t *map)
+{
+	int64_t row = blockIdx.x * (int64_t)BATCH + threadIdx.x;
+
+	for (int i = threadIdx.x; i < r.logits.shape[1] * WORDS; i += CU_THREADS)
+		map[i] = 0;
+	__syncthreads();
+	for (int64_t j = 0; row < r.choice.shape[0] && j < r.choice.shape[1]; j++)
+		atomicOr(&map[row_of<int32_t>(r.choice, row)[j] * WORDS + threadIdx.x / 32],
+		    1u << lane_of());
+	__syncthreads();
+}
+
+/* Bits of a line below one of them. */
+static __device__ inline int
+bits_below(const uint32_t *line, int end)
+{
+	int n = 0;
+
+#pragma unroll
+	for (int i = 0; i < WORDS; i++)
+		n += __popc(line[i] &
+		    (end >= 32 * (i + 1)    ? ~0u
+			    : end <= 32 * i ? 0
+					    : (1u << end % 32) - 1));
+	return n;
+}
+
+/* Of a line the rows of a scope. */
+static __device__ inline int
+bits_of_scope(const uint32_t *line, int64_t scope, int64_t scopes)
+{
+	int64_t first = blockIdx.x * (int64_t)BATCH % scopes;
+	int n = 0;
+
+	for (int64_t i = (scope - first + scopes) % scopes; i < BATCH; i += scopes)
+		n += line[i / 32] >> i % 32 & 1;
+	return n;
+}
+
+/* part [E, blocks]: the rows of each expert in each block; load, of zeros, gets those of all. */
+static __global__ void
+__launch_bounds__(CU_THREADS) route_count_kernel(struct route r, int32_t *part)
+{
+	extern __shared__ uint32_t map[];
+	int experts = (int)r.logits.shape[1];
+	int64_t scopes = r.load.shape[0];
+
+	mark(r, map);
+	for (int x = threadIdx.x; x < experts; x += CU_THREADS)
+		part[x * (int64_t)gridDim.x + blockIdx.x] = bits_below(map + x * WORDS, BATCH);
+	for (int64_t i = threadIdx.x; i < scopes * experts; i += CU_THREADS) {
+		int n = bits_of_scope(map + i % experts * WORDS, i / experts, scopes);
+
+		if (n)
+			atomicAdd((int32_t *)r.load.data + i, n);
+	}
+}
+
+/* The sum of x over the threads up to this one; *all: over all of them. */
+static __device__ inline int32_t
+block_prefix(int32_t x, int32_t *all)
+{
+	__shared__ int32_t sums[WARPS];
+	int32_t before = 0;
+
+	*all = 0;
+	for (int step = 1; step < 32; step *= 2) {
+		int32_t other = __shfl_up_sync(0xffffffffu, x, step);
+
+		x += lane_of() >= step ? other : 0;
+	}
+	__syncthreads();
+	if (lane_of() == 31)
+		sums[threadIdx.x / 32] = x;
+	__syncthreads();
+	for (int i = 0; i < WARPS; i++) {
+		before += i < (int)threadIdx.x / 32 ? sums[i] : 0;
+		*all += sums[i];
+	}
+	return before + x;
+}
+
+/* out[i] = the sum of in[0 .. i - 1]; returns that of all. out may be in. */
+static __device__ inline int32_t
+prefix(int32_t *out, const int32_t *in, int count)
+{
+	int32_t before = 0, all;
+
+	for (int first = 0; first < count; first += CU_THREADS) {
+		int i = first + threadIdx.x;
+		int32_t x = i < count ? in[i] : 0, to = block_prefix(x, &all);
+
+		if (i < count)
+			out[i] = before + to - x;
+		before += all;
+	}
+	return before;
+}
+
+/* A block for each expert: of its rows in each block those in the blocks before. */
+static __global__ void
+__launch_bounds__(CU_THREADS) route_scan_kernel(int32_t *part, int blocks, int32_t *counts)
+{
+	int32_t *line = part + blockIdx.x * (int64_t)blocks, all = prefix(line, line, blocks);
+
+	if (threadIdx.x == 0)
+		counts[blockIdx.x] = all;
+}
+
+/* Before a row are those of lower experts, of its expert those of the blocks before, and those
+ * before it in its block. */
+static __global__ void
+__launch_bounds__(CU_THREADS) route_place_kernel(struct route r, const int32_t *part)
+{
+	extern __shared__ uint32_t map[];
+	int experts = (int)r.logits.shape[1];
+	int32_t *start = (int32_t *)map + experts * WORDS;
+	int64_t row = blockIdx.x * (int64_t)BATCH + threadIdx.x;
+
+	mark(r, map);
+	prefix(start, (const int32_t *)r.counts.data, experts);
+	__syncthreads();
+	for (int x = threadIdx.x; x < experts; x += CU_THREADS)
+		start[x] += part[x * (int64_t)gridDim.x + blockIdx.x];
+	__syncthreads();
+	for (int64_t j = 0; row < r.choice.shape[0] && j < r.choice.shape[1]; j++) {
+		int32_t x = row_of<int32_t>(r.choice, row)[j];
+
+		row_of<int32_t>(r.place, row)[j] =
+		    start[x] + bits_below(map + x * WORDS, threadIdx.x);
+	}
+}
+
+static void
+check(const struct route *r)
+{
+	ops_require(r->logits.dtype == DTYPE_F32 && r->weight.dtype == DTYPE_F32);
+	ops_require(r->choice.dtype == DTYPE_I32 && r->place.dtype == DTYPE_I32);
+	ops_require(r->counts.dtype == DTYPE_I32 && r->load.dtype == DTYPE_I32);
+	ops_require(r->logits.shape[1] <= CU_EXPERTS && r->choice.shape[1] <= r->logits.shape[1]);
+	ops_require(r->choice.shape[0] == r->logits.shape[0] &&
+	    tensor_same_shape(&r->weight, &r->choice) && tensor_same_shape(&r->place, &r->choice));
+	ops_require(int64_div_up(r->logits.shape[0], BATCH) * r->logits.shape[1] <=
+	    (int64_t)(CU_WORKSPACE / sizeof(int32_t)));
+}
+
+/* One of six functions, the first for whose lanes the experts are few enough. */
+#define PICK_PER(experts, f) \
+	((experts) <= 32           ? f<1> \
+		: (experts) <= 64  ? f<2> \
+		: (experts) <= 128 ? f<4> \
+		: (experts) <= 256 ? f<8> \
+		: (experts) <= 512 ? f<16> \
+				   : f<32>)
+
+void
+cuda_route(struct stream *st, const struct route *r)
+{
+	int64_t rows = r->logits.shape[0], experts = r->logits.shape[1],
+		lines = int64_div_up(rows, WARPS), most = 64 * (int64_t)st->device->num_sms;
+	unsigned blocks = (unsigned)int64_div_up(rows, BATCH);
+	size_t map = (size_t)experts * WORDS * sizeof(uint32_t);
+	int32_t *part = (int32_t *)cu_workspace(st), *counts = (int32_t *)r->counts.data;
+
+	check(r);
+	cu_ok(st->device, cudaMemsetAsync(r->load.data, 0, tensor_bytes(&r->load), cu_handle(st)),
+	    "route");
+	if (rows)
+		PICK_PER(experts, route_rows_kernel)<<<(unsigned)int64_min(lines, most), CU_THREADS,
+		    0, cu_handle(st)>>>(*r);
+	if (rows)
+		route_count_kernel<<<blocks, CU_THREADS, map, cu_handle(st)>>>(*r, part);
+	route_scan_kernel<<<(unsigned)experts, CU_THREADS, 0, cu_handle(st)>>>(
+	    part, (int)blocks, counts);
+	if (rows)
+		route_place_kernel<<<blocks, CU_THREADS, map + (size_t)experts * sizeof(int32_t),
+		    cu_handle(st)>>>(*r, part);
+	cu_launched(st, "route");
+}
+
+/* --- the backward pass ------------------------------------------------------------------------ */
+
+/* Of a row what this lane's experts have; weights and their gradients are 0 where not chosen. */
+template <int PER> struct grad_row {
+	float z[PER], p[PER], w[PER], dw[PER], dz[PER];
+	uint32_t chosen;
+	float lse, sum; /* what divides p, where that is sigmoids */
+};
+
+template <int PER>
+static __device__ inline void
+load_chosen(const struct route_grad &g, int64_t row, struct grad_row<PER> &x)
+{
+	const int32_t *choice = row_of<int32_t>(g.fwd.choice, row);
+	const float *w = row_of<float>(g.fwd.weight, row), *dw = row_of<float>(g.dweight, row);
+
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		x.w[p] = x.dw[p] = 0;
+	x.chosen = 0;
+	for (int64_t j = 0; j < g.fwd.choice.shape[1]; j++) {
+		int here = choice[j] % 32 == lane_of() ? choice[j] / 32 : -1;
+
+#pragma unroll
+		for (int p = 0; p < PER; p++)
+			if (here == p) {
+				x.w[p] = w[j];
+				x.dw[p] = dw[j];
+				x.chosen |= 1u << p;
+			}
+	}
+}
+
+/* p: the softmax, or the sigmoids divided by their sum; 0 where there is no expert. */
+template <int PER>
+static __device__ inline void
+shares(const struct route &r, struct grad_row<PER> &x)
+{
+	x.lse = log_sum(x.z);
+	x.sum = 0;
+#pragma unroll
+	for (int p = 0; p < PER; p++) {
+		x.p[p] = r.score != ROUTE_SIGMOID            ? expf(x.z[p] - x.lse)
+		    : lane_of() + 32 * p < r.logits.shape[1] ? logistic(x.z[p])
+							     : 0;
+		x.sum += x.p[p];
+	}
+	x.sum = warp_sum(x.sum);
+	if (r.score == ROUTE_SIGMOID)
+#pragma unroll
+		for (int p = 0; p < PER; p++)
+			x.p[p] /= x.sum;
+}
+
+/* dz: that of the weights of the chosen. Σ dw w is the same for all three: what the division by the
+ * sum takes back. */
+template <int PER>
+static __device__ inline void
+weights_grad(const struct route &r, struct grad_row<PER> &x)
+{
+	float mean = 0, by = r.score == ROUTE_SIGMOID ? chosen_sum(r, x.z, x.chosen) : 1;
+
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		mean += x.dw[p] * x.w[p];
+	mean = warp_sum(mean);
+#pragma unroll
+	for (int p = 0; p < PER; p++) {
+		bool chosen = x.chosen >> p & 1;
+		float s = logistic(x.z[p]);
+
+		if (r.score == ROUTE_SOFTMAX)
+			x.dz[p] = chosen ? x.w[p] * (x.dw[p] - mean) : 0;
+		else if (r.score == ROUTE_PRE_SOFTMAX)
+			x.dz[p] = x.w[p] * x.dw[p] - x.p[p] * mean;
+		else
+			x.dz[p] = chosen
+			    ? (x.dw[p] - (r.choice.shape[1] > 1 ? mean : 0)) / by * s * (1 - s)
+			    : 0;
+	}
+}
+
+/* dz += those of the two losses; sums += what the row adds to the sums over rows, in every lane. */
+template <int PER>
+static __device__ inline void
+losses_grad(const struct route_grad &g, int64_t row, struct grad_row<PER> &x, double (&sums)[SUMS])
+{
+	const int32_t *load = row_of<int32_t>(g.fwd.load, row % g.fwd.load.shape[0]);
+	bool sigmoid = g.fwd.score == ROUTE_SIGMOID;
+	double mean = 0, entropy = 0;
+	float n[PER];
+
+#pragma unroll
+	for (int p = 0; p < PER; p++) {
+		int i = lane_of() + 32 * p;
+
+		n[p] = i < g.fwd.logits.shape[1] ? (float)load[i] : 0;
+		mean += (double)x.p[p] * (double)n[p];
+		if (x.p[p] > 0)
+			entropy -=
+			    (double)x.p[p] * (double)(sigmoid ? logf(x.p[p]) : x.z[p] - x.lse);
+	}
+	mean = warp_sum(mean);
+	sums[BALANCE] += mean;
+	sums[SQUARE] += (double)x.lse * (double)x.lse;
+	sums[ENTROPY] += warp_sum(entropy);
+#pragma unroll
+	for (int p = 0; p < PER; p++) {
+		float s = x.p[p] * x.sum, slope = sigmoid ? s * (1 - s) / x.sum : x.p[p];
+
+		x.dz[p] += (float)g.balance * slope * (float)((double)n[p] - mean) +
+		    (float)(2 * g.z) * x.lse * expf(x.z[p] - x.lse);
+	}
+}
+
+/* The sums of a block's warps, in their order. */
+static __device__ inline void
+leave_sums(const double (&sums)[SUMS], double *part)
+{
+	__shared__ double all[WARPS][SUMS];
+	double sum = 0;
+
+	if (lane_of() < SUMS)
+		all[threadIdx.x / 32][lane_of()] = lane_of() == BALANCE ? sums[BALANCE]
+		    : lane_of() == SQUARE                               ? sums[SQUARE]
+									: sums[ENTROPY];
+	__syncthreads();
+	if (threadIdx.x >= SUMS)
+		return;
+	for (int i = 0; i < WARPS; i++)
+		sum += all[i][threadIdx.x];
+	part[blockIdx.x * (int64_t)SUMS + threadIdx.x] = sum;
+}
+
+/* part [blocks, SUMS] */
+template <int PER>
+static __global__ void
+__launch_bounds__(CU_THREADS) route_grad_kernel(struct route_grad g, double *part)
+{
+	double sums[SUMS] = { 0, 0, 0 };
+
+	for (int64_t row = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32; row < g.dlogits.shape[0];
+	     row += gridDim.x * (int64_t)WARPS) {
+		struct grad_row<PER> x;
+		float *dz = row_of<float>(g.dlogits, row);
+
+		load_logits(g.fwd, row, x.z);
+		load_chosen(g, row, x);
+		shares(g.fwd, x);
+		weights_grad(g.fwd, x);
+		losses_grad(g, row, x, sums);
+#pragma unroll
+		for (int p = 0; p < PER; p++)
+			if (lane_of() + 32 * p < g.dlogits.shape[1])
+				dz[lane_of() + 32 * p] = x.dz[p];
+	}
+	leave_sums(sums, part);
+}
+
+/* One block: counts, and the parts in their order. */
+static __global__ void
+__launch_bounds__(CU_THREADS)
+    route_finish_kernel(struct route_grad g, const double *part, int parts)
+{
+	int experts = (int)g.dlogits.shape[1];
+	const int32_t *counts = (const int32_t *)g.fwd.counts.data;
+	double *sums = (double *)g.sums.data;
+	float *dbias = (float *)g.dbias.data;
+
+	for (int x = threadIdx.x; x < experts; x += CU_THREADS) {
+		sums[x] += counts[x];
+		if (dbias)
+			dbias[x] = (g.accumulate ? dbias[x] : 0) + (float)counts[x];
+	}
+	for (int k = 0; k < SUMS; k++) {
+		double sum = 0;
+
+		for (int i = threadIdx.x; i < parts; i += CU_THREADS)
+			sum += part[i * SUMS + k];
+		sum = block_sum(sum);
+		if (threadIdx.x == 0)
+			sums[experts + k] += sum;
+	}
+}
+
+void
+cuda_route_grad(struct stream *st, const struct route_grad *g)
+{
+	int64_t rows = g->fwd.logits.shape[0], experts = g->fwd.logits.shape[1];
+	int parts = (int)int64_max(1, int64_min(PARTS, int64_div_up(rows, WARPS)));
+	double *part = (double *)cu_workspace(st);
+
+	check(&g->fwd);
+	ops_require(tensor_same_shape(&g->dlogits, &g->fwd.logits) &&
+	    tensor_same_shape(&g->dweight, &g->fwd.weight));
+	ops_require(g->dlogits.dtype == DTYPE_F32 && g->dweight.dtype == DTYPE_F32);
+	ops_require(g->sums.dtype == DTYPE_F64 && g->sums.shape[0] == experts + SUMS);
+	ops_require(!g->dbias.data || g->dbias.dtype == DTYPE_F32);
+	PICK_PER(experts, route_grad_kernel)<<<(unsigned)parts, CU_THREADS, 0, cu_handle(st)>>>(
+	    *g, part);
+	route_finish_kernel<<<1, CU_THREADS, 0, cu_handle(st)>>>(*g, part, parts);
+	cu_launched(st, "route_grad");
+}
+
+/* --- biases ----------------------------------------------------------------------------------- */
+
+static __global__ void
+balance_kernel(struct balance b)
+{
+	float *master = (float *)b.master.data;
+
+	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < b.master.shape[0];
+	     i += gridDim.x * (int64_t)CU_THREADS) {
+		float load = (float)load_any(b.load, i), mean = (float)b.mean;
+
+		master[i] += (float)b.rate * (float)((load < mean) - (load > mean));
+		if (b.weight.data)
+			store_any(b.weight, i, (double)master[i]);
+	}
+}
+
+void
+cuda_balance(struct stream *st, const struct balance *b)
+{
+	int64_t n = b->master.shape[0];
+
+	ops_require(b->master.dtype == DTYPE_F32 && b->load.shape[0] == n);
+	if (n)
+		balance_kernel<<<(unsigned)int64_div_up(n, CU_THREADS), CU_THREADS, 0,
+		    cu_handle(st)>>>(*b);
+	cu_launched(st, "balance");
+}
