@@ -85,6 +85,7 @@ static double
 difference(const double *a, const double *b, int64_t n)
 {
 	double worst = 0, square = 0;
+	int64_t numbers = 0;
 
 	for (int64_t i = 0; i < n; i++) {
 		if (isnan(a[i]) != isnan(b[i]))
@@ -93,8 +94,9 @@ difference(const double *a, const double *b, int64_t n)
 			continue;
 		worst = fmax(worst, fabs(a[i] - b[i]));
 		square += b[i] * b[i];
+		numbers++;
 	}
-	return worst == 0 ? 0 : worst / sqrt(square / (double)n);
+	return worst == 0 ? 0 : worst / sqrt(square / (double)numbers);
 }
 
 static void
@@ -397,6 +399,134 @@ test_rows(const struct backend *b)
 	}
 }
 
+/* --- activations ------------------------------------------------------------------------------ */
+
+/* A window of `rows` from row `first` of the order on, of which `live` are some expert's. */
+struct act_case {
+	enum act_kind kind;
+	int64_t rows, first, live, columns;
+	bool in_place;
+};
+
+static const struct act_case acts[] = {
+	{ ACT_SWIGLU, 37, 0, 37, 24, false },
+	{ ACT_SWIGLU, 37, 11, 20, 24, true },
+	{ ACT_GELU_TANH, 37, 11, 0, 100, false },
+	{ ACT_RELU2, 5, 1000, 5, 333, true },
+	{ ACT_GEGLU_TANH, 600, 0, 1, 333, true },
+	{ ACT_SWIGLU, 1100, 500, 1061, 768, true },
+	{ ACT_SWIGLU, 101, 101, 100, 14336, false },
+};
+
+enum { ACT_Y, ACT_DX, ACT_REMADE, ACT_DWEIGHT, ACT_MADE };
+
+/* What a case makes: of all rows, whose last ones are as they were. */
+struct acted {
+	double *made[ACT_MADE];
+	int64_t count[ACT_MADE];
+};
+
+/* Of two ranks and five experts, some of which have nothing. Before the window there may be more
+ * rows than there are. */
+static struct tensor
+counts_for(const struct side *s, const struct act_case *c)
+{
+	double n[10] = { 0 };
+
+	n[1] = floor((double)(c->first + c->live) / 3);
+	n[8] = (double)(c->live ? c->first + c->live : c->first / 2) - n[1];
+	if (!c->live)
+		n[1] = 0;
+	return put(s, tensor_2d(NULL, DTYPE_I32, 2, 5), n);
+}
+
+/* Numbers for the live rows, and none after them. */
+static struct tensor
+put_live(const struct side *s, const struct act_case *c, struct tensor shape, uint64_t seed)
+{
+	double *x = numbers(seed, tensor_elements(&shape));
+	struct tensor t;
+
+	for (int64_t i = c->live * shape.shape[1]; i < tensor_elements(&shape); i++)
+		x[i] = NAN;
+	t = put(s, shape, x);
+	free(x);
+	return t;
+}
+
+static struct acted
+acted_by(const struct backend *b, enum dtype act, const struct act_case *c)
+{
+	bool gated = c->kind == ACT_SWIGLU || c->kind == ACT_GEGLU_TANH;
+	struct side s = side_open(b, act);
+	struct tensor narrow_shape = tensor_2d(NULL, act, c->rows, c->columns),
+		      wide_shape = tensor_2d(NULL, act, c->rows, c->columns * (gated ? 2 : 1)),
+		      column = tensor_2d(NULL, s.real, c->rows, 1);
+	struct expert_act a = { .kind = c->kind,
+		.y = put_live(&s, c, narrow_shape, 1),
+		.x = put_live(&s, c, wide_shape, 2),
+		.weight = put_live(&s, c, column, 3),
+		.counts = counts_for(&s, c),
+		.first = c->first };
+	struct expert_act_grad g = { .kind = c->kind,
+		.dx = c->in_place ? a.x : put_live(&s, c, wide_shape, 4),
+		.dy = put_live(&s, c, narrow_shape, 5),
+		.y = put_live(&s, c, narrow_shape, 6),
+		.dweight = put_live(&s, c, column, 7),
+		.x = a.x,
+		.weight = a.weight,
+		.counts = a.counts,
+		.first = c->first };
+	struct tensor made[ACT_MADE] = { a.y, g.dx, g.y, g.dweight };
+	struct acted out;
+
+	s.r.st->ops->expert_act(s.r.st, &a);
+	s.r.st->ops->expert_act_grad(s.r.st, &g);
+	for (int i = 0; i < ACT_MADE; i++) {
+		out.count[i] = tensor_elements(&made[i]);
+		out.made[i] = take(&s, made[i]);
+	}
+	if (!c->in_place)
+		rig_take(&s.r, a.x, NULL);
+	rig_take(&s.r, a.weight, NULL);
+	rig_take(&s.r, a.counts, NULL);
+	rig_take(&s.r, g.dy, NULL);
+	b->close(s.r.d);
+	return out;
+}
+
+/* Rows after the last are NaN before and after. */
+static void
+test_act(const struct backend *b, int number, enum dtype act, double limit)
+{
+	static const char *const name[ACT_MADE] = { "activations", "gradients", "remade",
+		"gradients of weights" };
+	const struct act_case *c = &acts[number];
+	struct acted have = acted_by(b, act, c), again = acted_by(b, act, c),
+		     want = acted_by(&backend_cpu, DTYPE_F64, c);
+
+	for (int i = 0; i < ACT_MADE; i++) {
+		compare(name[i], number, (const double *[]){ have.made[i], want.made[i] },
+		    have.count[i], i == ACT_DWEIGHT ? 1e-5 : limit);
+		compare("repeated", number, (const double *[]){ again.made[i], have.made[i] },
+		    have.count[i], 0);
+		free(have.made[i]);
+		free(again.made[i]);
+		free(want.made[i]);
+	}
+}
+
+/* The limits are those of the largest number's rounding, by the root mean square. */
+static void
+test_acts(const struct backend *b)
+{
+	for (int i = 0; i < (int)(sizeof acts / sizeof *acts); i++) {
+		test_act(b, i, DTYPE_F32, 1e-5);
+		test_act(b, i, DTYPE_BF16, 4e-2);
+		test_act(b, i, DTYPE_F16, 5e-3);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
@@ -409,5 +539,7 @@ main(int argc, char **argv)
 		test_choice(b);
 	if (rig_wanted(argc, argv, "rows"))
 		test_rows(b);
+	if (rig_wanted(argc, argv, "activation"))
+		test_acts(b);
 	return check_done();
 }
