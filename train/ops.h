@@ -305,10 +305,13 @@ struct route {
 	struct tensor bias;   /* act [E]; or none */
 	struct tensor choice; /* I32 [R,k]: a row's experts in rising order */
 	struct tensor weight; /* real [R,k] */
-	/* I32 [R,k]: where each is among all R k, in the order of experts and then of rows */
+	/* I32 [R,k n], where n ranks share each expert: where the row for each of these is among
+	 * all R k n, in the order of counts and then of rows */
 	struct tensor place;
-	struct tensor counts; /* I32 [E]: rows of each expert */
-	struct tensor load;   /* I32 [S,E]: the same by scope */
+	/* I32 [p,E n / p]: rows for each of p ranks, for the experts of each. Rank i has its slice
+	 * i % n of those of number i / n of p / n equal ranges. */
+	struct tensor counts;
+	struct tensor load; /* I32 [S,E]: the same by scope */
 	enum route_score score;
 	bool chosen; /* choice is read; all else follows from it */
 };
@@ -323,12 +326,12 @@ struct route_grad {
 	struct route fwd;      /* as it was left, but load may be summed over ranks */
 	struct tensor dweight; /* real [R,k] */
 	struct tensor dlogits; /* real [R,E], written */
-	/* real [E]: counts are added, or written without accumulate; or none */
+	/* real [E]: the rows of each are added, or written without accumulate; or none */
 	struct tensor dbias;
 	bool accumulate;
 	double balance, z;
-	/* F64 [E + 3], added to: counts; then over rows the sum of n[i] P[i], lse^2 and the
-	 * entropy of P */
+	/* F64 [E + 3], added to: the rows of each expert; then over rows the sum of n[i] P[i],
+	 * lse^2 and the entropy of P */
 	struct tensor sums;
 };
 

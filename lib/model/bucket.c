@@ -65,7 +65,7 @@ shard_of(
 	sh->chunk = chunk_of(p, of, coord[AX_PP], &sh->replica);
 	if (sh->chunk < 0 || !has_expert(p, of, coord))
 		return false;
-	sh->box = param_slice(p, of->model, of->layout, coord[AX_TP], &rows);
+	sh->box = param_slice(p, of->model, of->layout, coord, &rows);
 	sh->count = 1;
 	for (int k = 0; k < p->ndim; k++) {
 		sh->shape[k] = k == p->shard_dim ? rows : p->shape[k];
@@ -268,7 +268,7 @@ place_slots(struct shards *s)
 static int64_t
 expert_replicas(const struct layout *l)
 {
-	return layout_expert_ranks(l) > 1 ? layout_expert_replicas(l) : 1;
+	return layout_expert_holders(l) > 1 ? layout_expert_replicas(l) : 1;
 }
 
 void

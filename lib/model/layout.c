@@ -46,31 +46,51 @@ layout_expert_ranks(const struct layout *l)
 	return l->expert_model_parallel_size > 1 ? l->expert_model_parallel_size : 1;
 }
 
+int64_t
+layout_expert_slices(const struct layout *l)
+{
+	return l->expert_tensor_parallel_size ? l->expert_tensor_parallel_size
+					      : l->tensor_model_parallel_size;
+}
+
+int64_t
+layout_expert_holders(const struct layout *l)
+{
+	return layout_expert_ranks(l) * layout_expert_slices(l);
+}
+
 void
 layout_expert_coord(const struct layout *l, const int coord[AX_COUNT], int out[EX_COUNT])
 {
-	int64_t t = l->tensor_model_parallel_size, e = layout_expert_ranks(l),
-		number = coord[AX_TP] + t * layout_replica(l, coord);
+	int64_t n = layout_expert_slices(l), e = layout_expert_ranks(l),
+		number = coord[AX_TP] + l->tensor_model_parallel_size * layout_replica(l, coord);
 
-	out[EX_EP] = (int)(number % e);
-	out[EX_DP] = (int)(number / e);
+	out[EX_TP] = (int)(number % n);
+	out[EX_EP] = (int)(number / n % e);
+	out[EX_DP] = (int)(number / n / e);
 }
 
 int64_t
 layout_expert_replicas(const struct layout *l)
 {
-	return l->tensor_model_parallel_size * layout_replicas(l) / layout_expert_ranks(l);
+	return l->tensor_model_parallel_size * layout_replicas(l) / layout_expert_holders(l);
 }
 
 int64_t
-layout_expert_group(const struct layout *l, enum expert_axis a, int64_t rank)
+layout_expert_group(const struct layout *l, unsigned axes, int64_t rank)
 {
 	int coord[AX_COUNT], of[EX_COUNT];
-	int64_t sizes[EX_COUNT] = { layout_expert_ranks(l), layout_expert_replicas(l) };
+	const int64_t sizes[EX_COUNT] = { layout_expert_slices(l), layout_expert_ranks(l),
+		layout_expert_replicas(l) };
+	int64_t group;
 
 	layout_coord(l, rank, coord);
 	layout_expert_coord(l, coord, of);
-	return coord[AX_PP] * sizes[1 - a] + of[1 - a];
+	group = coord[AX_PP];
+	for (int a = EX_COUNT; a-- > 0;)
+		if (!(axes & EX_BIT(a)))
+			group = group * sizes[a] + of[a];
+	return group;
 }
 
 int64_t
@@ -269,24 +289,44 @@ layout_holder(const struct layout *l, int64_t seq_length, int64_t position, int6
 	BUG("no rank holds position %lld", (long long)position);
 }
 
+/* The rules of slices, with a number that obeys both. */
+static void
+check_slices(struct str *s, const struct layout *l, const struct model_config *c)
+{
+	const struct {
+		const char *rule;
+		int64_t number;
+	} rules[] = { { "--moe-ffn-hidden-size", c->moe_ffn_hidden_size },
+		{ "the ranks of a pipeline stage,",
+		    l->tensor_model_parallel_size * layout_replicas(l) } };
+	int64_t n = layout_expert_slices(l), legal = n;
+
+	while (rules[0].number % legal || rules[1].number % legal)
+		legal--;
+	for (int i = 0; i < 2; i++)
+		if (rules[i].number % n)
+			str_addf(s,
+			    "%s--expert-tensor-parallel-size %lld%s: must divide %s %lld (try "
+			    "%lld)",
+			    s->len ? "; " : "", (long long)n,
+			    l->expert_tensor_parallel_size
+				? ""
+				: ", that of --tensor-model-parallel-size",
+			    rules[i].rule, (long long)rules[i].number, (long long)legal);
+}
+
 /* Without sequence parallelism tensor ranks would route the same rows. */
 int
 layout_check_experts(const struct layout *l, const struct model_config *c, struct err *e)
 {
 	int64_t t = l->tensor_model_parallel_size, n = layout_expert_ranks(l),
-		of = l->expert_tensor_parallel_size ? l->expert_tensor_parallel_size : t,
-		ranks = t * layout_replicas(l);
+		slices = layout_expert_slices(l), ranks = t * layout_replicas(l);
 	struct str s = { 0 };
 	int rc = 0;
 
 	if (!c->num_experts)
 		return 0;
-	if (of > 1)
-		str_addf(&s,
-		    "--expert-tensor-parallel-size %lld%s: experts that several ranks share are "
-		    "not built: must be 1",
-		    (long long)of,
-		    l->expert_tensor_parallel_size ? "" : ", that of --tensor-model-parallel-size");
+	check_slices(&s, l, c);
 	if (t > 1 && !l->sequence_parallel)
 		str_addf(&s,
 		    "%s--num-experts: tensor ranks must have rows of their own: give "
@@ -295,9 +335,12 @@ layout_check_experts(const struct layout *l, const struct model_config *c, struc
 	if (c->num_experts % n)
 		complain(&s, "expert-model-parallel-size", n, "--num-experts", c->num_experts,
 		    divisor_below(c->num_experts, n));
-	else if (ranks % n)
-		complain(&s, "expert-model-parallel-size", n, "the ranks of a pipeline stage,",
-		    ranks, divisor_below(ranks, n));
+	else if (ranks % slices == 0 && ranks / slices % n)
+		complain(&s, "expert-model-parallel-size", n,
+		    slices > 1 ? "the ranks of a pipeline stage by "
+				 "--expert-tensor-parallel-size,"
+			       : "the ranks of a pipeline stage,",
+		    ranks / slices, divisor_below(ranks / slices, n));
 	if (s.len)
 		rc = err_set(e, "%s", s.buf);
 	str_release(&s);

@@ -30,8 +30,8 @@ struct layout {
 	int64_t microbatch_group;
 	bool overlap_p2p;     /* stages exchange while they run passes */
 	int split[SPLIT_MAX]; /* layers of each virtual stage (split.h); all 0: nearly equal */
-	/* ranks that share the experts of a layer, and each of its experts; 0 as 1, or as many as
-	 * tensor ranks */
+	/* ranks that divide the experts of a layer among them, and ranks that share each expert; 0
+	 * as 1, or as many as tensor ranks */
 	int64_t expert_model_parallel_size, expert_tensor_parallel_size;
 };
 
@@ -59,20 +59,26 @@ struct layout {
 	         "ranks that share each expert; --tensor-model-parallel-size by default")
 /* clang-format on */
 
-/* The ranks that share the experts of a layer; 1 without experts. */
+/* How many ranks divide the experts of a layer among them, and how many share each expert. */
 int64_t layout_expert_ranks(const struct layout *l);
+int64_t layout_expert_slices(const struct layout *l);
+/* The ranks that hold the experts of a layer once together; 1: each rank has all of them. */
+int64_t layout_expert_holders(const struct layout *l);
 
 /*
  * The ranks of a stage seen otherwise, with neither tensor nor context ranks: number
- * tp + t (cp + c dp) = ep + e edp. The rank at ep holds experts [ep E / e, (ep + 1) E / e) of every
- * layer, as do all ranks of that ep, which differ in edp. Source: spec/training.md 11.
+ * tp + t (cp + c dp) = etp + n (ep + e edp). The rank at ep holds of experts
+ * [ep E / e, (ep + 1) E / e) of every layer slice etp: that of n equal ones of their ffn channels.
+ * All ranks of that ep and etp do, which differ in edp. Source: spec/training.md 11; Megatron-LM
+ * core/parallel_state.py.
  */
-enum expert_axis { EX_EP, EX_DP, EX_COUNT };
+enum expert_axis { EX_TP, EX_EP, EX_DP, EX_COUNT };
+#define EX_BIT(a) (1u << (a))
 void layout_expert_coord(const struct layout *l, const int coord[AX_COUNT], int out[EX_COUNT]);
-/* The number of ranks that hold the same experts. */
+/* The number of ranks that hold the same slices of the same experts. */
 int64_t layout_expert_replicas(const struct layout *l);
-/* As layout_group, of the ranks of a stage that differ only on this axis. */
-int64_t layout_expert_group(const struct layout *l, enum expert_axis a, int64_t rank);
+/* As layout_group, of the ranks of a stage that differ only on these axes. */
+int64_t layout_expert_group(const struct layout *l, unsigned axes, int64_t rank);
 /* "tensor 2, pipeline 4, data 1", with the context ranks where there are several. */
 void layout_words(const struct layout *l, struct str *out);
 /* Sizes by axis. */

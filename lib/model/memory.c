@@ -181,7 +181,7 @@ static int64_t
 most_replicas(const struct layout *l)
 {
 	int64_t dense = layout_replicas(l),
-		experts = layout_expert_ranks(l) > 1 ? layout_expert_replicas(l) : 1;
+		experts = layout_expert_holders(l) > 1 ? layout_expert_replicas(l) : 1;
 
 	return dense > experts ? dense : experts;
 }
@@ -214,7 +214,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	switch (when) {
 	case IF_TRAINING: return !s->forward_only;
 	case IF_EXPERTS_TRAINING: return !s->forward_only && c->num_experts;
-	case IF_EXPERT_RANKS: return layout_expert_ranks(l) > 1;
+	case IF_EXPERT_RANKS: return layout_expert_holders(l) > 1;
 	case IF_SHARED_TRAINING: return !s->forward_only && model_meets(c, IF_SHARED);
 	case IF_QK_NORM_TRAINING: return !s->forward_only && c->qk_layernorm;
 	case IF_POST_NORM_TRAINING: return !s->forward_only && model_meets(c, IF_POST_NORM);

@@ -372,6 +372,8 @@ static int
 resolve_experts(const struct opt_parse *p, const struct run_options *o, const struct run_plan *plan,
     struct str *notes, struct err *e)
 {
+	const struct layout *l = &plan->layout;
+	bool cut = l->expert_tensor_parallel_size > 1;
 	const char *narrow = o->optim_types.optimizer_cpu_offload ? "optimizer-cpu-offload"
 	    : o->optim_types.use_precision_aware_optimizer        ? "use-precision-aware-optimizer"
 								  : NULL;
@@ -380,9 +382,11 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, const st
 		return err_set(e,
 		    "--moe-token-dispatcher-type flex: is not built: must be alltoall or "
 		    "allgather");
-	if (!plan->model.num_experts && o->layout.expert_model_parallel_size > 1)
-		return err_set(e, "--expert-model-parallel-size %lld: needs --num-experts",
-		    (long long)o->layout.expert_model_parallel_size);
+	if (!plan->model.num_experts && (l->expert_model_parallel_size > 1 || cut))
+		return err_set(e, "--expert-%s-parallel-size %lld: needs --num-experts",
+		    cut ? "tensor" : "model",
+		    (long long)(cut ? l->expert_tensor_parallel_size
+				    : l->expert_model_parallel_size));
 	if (plan->model.num_experts && o->dispatcher == DISPATCH_ALLGATHER &&
 	    opt_given(p, "moe-token-dispatcher-type"))
 		str_adds(notes,
@@ -391,10 +395,12 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, const st
 	if (plan->model.moe_router_enable_expert_bias && narrow)
 		return err_set(
 		    e, "--moe-router-enable-expert-bias: needs fp32 masters: without --%s", narrow);
-	if (layout_expert_ranks(&plan->layout) > 1 && plan->shape.rule->matrix_states)
+	if (plan->model.num_experts && layout_expert_holders(l) > 1 &&
+	    plan->shape.rule->matrix_states)
 		return err_set(e,
-		    "--optimizer %s: with --expert-model-parallel-size above 1 its matrices are "
-		    "not divided yet: must be adam or sgd",
+		    "--optimizer %s: matrices of experts that ranks share are not divided yet: "
+		    "must be adam or sgd, or --expert-model-parallel-size and "
+		    "--expert-tensor-parallel-size 1",
 		    plan->shape.rule->name);
 	return 0;
 }

@@ -176,30 +176,36 @@ model_params(const struct model_config *c, struct param **out)
 	return n;
 }
 
-/* Rows [*start, *start + *count) along shard_dim that tensor rank tp holds, padding included. */
-static void
-part(const struct param *p, const struct model_config *c, const struct layout *l, int tp,
-    int64_t *start, int64_t *count)
+/* Rows [start, start + count) along shard_dim, padding included. */
+struct rows {
+	int64_t start, count;
+};
+
+/* Part i of n equal ones. */
+static struct rows
+equal(int64_t rows, int64_t n, int64_t i)
 {
-	int64_t t = l->tensor_model_parallel_size, n = p->shape[p->shard_dim];
+	return (struct rows){ rows / n * i, rows / n };
+}
+
+/* Those that the rank at coord holds. */
+static struct rows
+part(const struct param *p, const struct model_config *c, const struct layout *l,
+    const int coord[AX_COUNT])
+{
+	int64_t t = l->tensor_model_parallel_size, tp = coord[AX_TP], n = p->shape[p->shard_dim];
+	int at[EX_COUNT];
 
 	switch (p->shard) {
-	case SHARD_NONE:
-		*start = 0;
-		*count = n;
-		return;
-	case SHARD_EQUAL:
-		*count = n / t;
-		*start = *count * tp;
-		return;
+	case SHARD_NONE: return equal(n, 1, 0);
+	case SHARD_EQUAL: return equal(n, t, tp);
 	case SHARD_GROUPS:
-		*count = layout_local_groups(l, c) * (n / c->num_query_groups);
-		*start = *count * (tp / layout_group_replicas(l, c));
-		return;
-	case SHARD_VOCAB:
-		*count = layout_vocab(l, c) / t;
-		*start = *count * tp;
-		return;
+		return equal(n, c->num_query_groups / layout_local_groups(l, c),
+		    tp / layout_group_replicas(l, c));
+	case SHARD_VOCAB: return equal(layout_vocab(l, c), t, tp);
+	case SHARD_EXPERT_TENSOR:
+		layout_expert_coord(l, coord, at);
+		return equal(n, layout_expert_slices(l), at[EX_TP]);
 	}
 	BUG("no shard rule %d", (int)p->shard);
 }
@@ -213,14 +219,16 @@ param_is_layer_matrix(const struct param *p, const struct model_config *c)
 bool
 param_owner(const struct param *p, const struct model_config *c, const struct layout *l, int tp)
 {
-	return (p->shard != SHARD_NONE || tp == 0 || param_among_experts(p, l)) &&
+	bool whole = p->expert < 0 ? p->shard == SHARD_NONE : !param_among_experts(p, l);
+
+	return (!whole || tp == 0) &&
 	    (p->shard != SHARD_GROUPS || tp % layout_group_replicas(l, c) == 0);
 }
 
 bool
 param_among_experts(const struct param *p, const struct layout *l)
 {
-	return p->expert >= 0 && layout_expert_ranks(l) > 1;
+	return p->expert >= 0 && layout_expert_holders(l) > 1;
 }
 
 unsigned
@@ -233,17 +241,16 @@ param_sums(const struct param *p, const struct layout *l)
 
 /* Padding is clipped from the slice, not from *held. */
 struct slice
-param_slice(const struct param *p, const struct model_config *c, const struct layout *l, int tp,
-    int64_t *held)
+param_slice(const struct param *p, const struct model_config *c, const struct layout *l,
+    const int coord[AX_COUNT], int64_t *held)
 {
 	struct slice out = slice_whole(p->ndim, p->shape);
-	int64_t start, count, n = p->shape[p->shard_dim];
+	struct rows has = part(p, c, l, coord);
+	int64_t n = p->shape[p->shard_dim], start = has.start < n ? has.start : n;
 
-	part(p, c, l, tp, &start, &count);
-	*held = count;
-	start = start < n ? start : n;
+	*held = has.count;
 	out.start[p->shard_dim] = start;
-	out.count[p->shard_dim] = count < n - start ? count : n - start;
+	out.count[p->shard_dim] = has.count < n - start ? has.count : n - start;
 	return out;
 }
 

@@ -53,18 +53,18 @@ bool param_is_layer_matrix(const struct param *p, const struct model_config *c);
 bool param_owner(
     const struct param *p, const struct model_config *c, const struct layout *l, int tp);
 
-/* True for an expert's tensor where ranks share the experts: tensor ranks are among those, and each
- * holds all of its own experts. */
+/* True for an expert's tensor where ranks share the experts: tensor ranks are among those, and what
+ * each holds is its own. */
 bool param_among_experts(const struct param *p, const struct layout *l);
 /* Over whom the gradient of p is a partial sum under this layout: enum param_sum. */
 unsigned param_sums(const struct param *p, const struct layout *l);
 
 /*
- * The slice of p that tensor rank tp holds, without padding: rows beyond the tensor's end exist
- * only in memory, so with much padding the last ranks may hold nothing. *held: rows along shard_dim
- * in memory, padding included.
+ * The slice of p that the rank at coord holds, if it holds any, without padding: rows beyond the
+ * tensor's end exist only in memory, so with much padding the last ranks may hold nothing. *held:
+ * rows along shard_dim in memory, padding included.
  */
 struct slice param_slice(const struct param *p, const struct model_config *c,
-    const struct layout *l, int tp, int64_t *held);
+    const struct layout *l, const int coord[AX_COUNT], int64_t *held);
 
 #endif

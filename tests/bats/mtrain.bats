@@ -352,9 +352,17 @@ they are narrower" \
 seq_aux_loss or none" $experts --moe-router-load-balancing-type global_aux_loss
 	fails 2 "--expert-model-parallel-size 2: needs --num-experts" \
 		--expert-model-parallel-size 2 --mock-data
-	fails 2 "--expert-tensor-parallel-size 2, that of --tensor-model-parallel-size: experts that \
-several ranks share are not built: must be 1; --num-experts: tensor ranks must have rows of their \
-own: give --sequence-parallel" $experts --dry-run --world-size 2 --tensor-model-parallel-size 2
+	fails 2 "--expert-tensor-parallel-size 2: needs --num-experts" \
+		--expert-tensor-parallel-size 2 --mock-data
+	fails 2 "--expert-tensor-parallel-size 2, that of --tensor-model-parallel-size: must divide \
+--moe-ffn-hidden-size 33 (try 1); --num-experts: tensor ranks must have rows of their own: give \
+--sequence-parallel" \
+		$experts --moe-ffn-hidden-size 33 --dry-run --world-size 2 --tensor-model-parallel-size 2
+	fails 2 "--expert-tensor-parallel-size 3: must divide the ranks of a pipeline stage, 4 (try 2)" \
+		$experts --moe-ffn-hidden-size 36 --dry-run --world-size 4 --expert-tensor-parallel-size 3
+	fails 2 "--expert-model-parallel-size 4: must divide the ranks of a pipeline stage by \
+--expert-tensor-parallel-size, 2 (try 2)" $experts --dry-run --world-size 4 \
+		--expert-model-parallel-size 4 --expert-tensor-parallel-size 2
 	fails 2 "--expert-model-parallel-size 3: must divide --num-experts 8 (try 2)" \
 		$experts --dry-run --world-size 3 --expert-model-parallel-size 3
 	fails 2 "--expert-model-parallel-size 8: must divide the ranks of a pipeline stage, 4 (try 4)" \
@@ -364,10 +372,11 @@ own: give --sequence-parallel" $experts --dry-run --world-size 2 --tensor-model-
 @test "experts that ranks share: what is not built with them" {
 	shared="--disable-bias-linear --num-experts 8 --mock-data --dry-run --world-size 2
 		--expert-model-parallel-size 2 --global-batch-size 4"
-	fails 2 "--optimizer muon: with --expert-model-parallel-size above 1 its matrices are not divided \
-yet: must be adam or sgd" $shared --optimizer muon
+	fails 2 "--optimizer muon: matrices of experts that ranks share are not divided yet: must be adam or \
+sgd, or --expert-model-parallel-size and --expert-tensor-parallel-size 1" $shared --optimizer muon
 	fails 2 "--check-weight-hash-across-dp-replicas-interval 2: is not built for data ranks that \
-share experts (--expert-model-parallel-size above 1)" \
+share experts (--expert-model-parallel-size x --expert-tensor-parallel-size must be 1 or \
+--tensor-model-parallel-size)" \
 		$shared --check-weight-hash-across-dp-replicas-interval 2
 }
 

@@ -7,14 +7,16 @@
 . "$TOP/tests/parity/common"
 model="$llama --num-experts 8 --moe-ffn-hidden-size 24 --moe-router-topk 3
 	--moe-router-score-function sigmoid --moe-router-enable-expert-bias --bf16 --mock-data
-	--moe-shared-expert-intermediate-size 16 --lr 1e-3 --expert-tensor-parallel-size 1"
+	--moe-shared-expert-intermediate-size 16 --lr 1e-3"
 shared="--expert-model-parallel-size"
+slices="--expert-tensor-parallel-size"
 
-train 4 $(zero 1) $shared 2 --train-iters 4 --save whole --save-interval 2
-ends 3 4 $(zero 1) $shared 2 --train-iters 4 --save half --exit-interval 2
-train 4 $(zero 1) $shared 2 --train-iters 4 --save half --load half
+run="8 $(zero 1) $shared 2 $slices 2 --train-iters 4"
+train $run --save whole --save-interval 2
+ends 3 $run --save half --exit-interval 2
+train $run --save half --load half
 same_tensors "interrupted" half whole
-echo "4 ranks, experts over 2 of them: a run that was interrupted has the same bits"
+echo "8 ranks, experts over 2 pairs of them: a run that was interrupted has the same bits"
 
 # Weights, masters, moments and biases of the fourth step, as other layouts read and write them: a
 # run of no further step saves what it has loaded.
@@ -31,7 +33,7 @@ again()
 }
 again one 1
 again all-experts-apart 8 $(zero 1) $shared 8
-again tensor-ranks 4 $(layout 2 2) --sequence-parallel $shared 2 --micro-batch-size 2
+again tensor-ranks 4 $(layout 2 2) --sequence-parallel --micro-batch-size 2
 mckpt reshard whole resharded $(layout 2 2) --data-parallel-size 2 >log 2>&1 || fail "mckpt reshard"
 mckpt verify resharded >log 2>&1 || fail "mckpt verify"
 same_tensors "resharded" resharded whole

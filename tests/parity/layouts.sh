@@ -4,8 +4,9 @@
 # With and without sequence parallelism. Three steps. fp32: loss and gradient norm to 1e-6 relative.
 # fp64: every gradient and every updated weight to 1e-9 of its tensor's norm. Key biases are exempt
 # where nothing rotates: their exact gradient is zero, Adam amplifies its rounding; |gradient| <
-# 1e-12 instead. A fixed table, then a sample of all legal layouts of 8 ranks, drawn by SEED; with
-# ALL=1 all of them with every model.
+# 1e-12 instead. A fixed table, then a sample of all legal layouts of 8 ranks, drawn by SEED: for
+# models without experts, and for one with them of all ways to share these too; with ALL=1 all of
+# them with every model.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 : "${SEED:=1}" "${ALL:=}"
@@ -21,8 +22,8 @@ near=--use-tp-pp-dp-mapping
 rows=--sequence-parallel
 overlap=--tp-comm-overlap
 sharing=--expert-model-parallel-size
-experts="--num-experts 8 --moe-ffn-hidden-size 24 --moe-z-loss-coeff 0.01
-	--expert-tensor-parallel-size 1"
+slices=--expert-tensor-parallel-size
+experts="--num-experts 8 --moe-ffn-hidden-size 24 --moe-z-loss-coeff 0.01"
 beside="$rows $overlap"
 text_dataset
 
@@ -79,7 +80,7 @@ plain 8 2 2 2 1 $rows $chunks 2 $near
 packed 4 2 1 2 1 $(context 2) $rows
 llama-gemma 8 2 2 1 3 $(context 2) $rows
 neox 4 2 1 2 3 $rows $small
-moe 4 2 1 1 1 $rows $sharing 2
+moe 4 2 1 1 1 $rows $sharing 2 $slices 1
 moe-sigmoid 8 2 2 2 3 $rows $sharing 2 $(context 2) $small
 END
 [ -z "$ALL" ] || cat >>table <<END
@@ -122,22 +123,25 @@ llama-post 4 1 2 1 3 $(context 2) $small $chunks 2
 neox 8 2 2 1 1 $(context 2) $chunks 2 $beside
 neox 4 2 2 1 0 --recompute-granularity full
 llama-gemma 4 1 2 1 3 $small $(context 2 a2a) $chunks 2
+moe 2 2 1 1 0 $rows $slices 1
 moe 2 2 1 1 0 $rows
 moe 2 1 1 1 0 $sharing 2
 moe 4 1 1 1 1 $sharing 4 --recompute-granularity full
-moe 4 4 1 1 0 $beside $sharing 2
+moe 4 4 1 1 0 $beside $sharing 2 $slices 1
+moe 4 4 1 1 0 $beside
 moe 4 1 2 1 1 $sharing 2 $small $chunks 2
 moe 8 1 2 1 1 $sharing 4 $near $alone
 moe 4 1 1 1 2 $small
 moe-sigmoid 4 1 1 2 1 $sharing 2
 moe-sigmoid 4 1 1 8 0 $sharing 2 $(context 2)
-moe-sigmoid 8 2 2 2 3 $(context 2) $rows $small
-moe-sigmoid 8 8 1 4 1 $rows $sharing 8
+moe-sigmoid 8 2 2 2 3 $(context 2) $rows $small $slices 1
+moe-sigmoid 8 8 1 4 1 $rows $sharing 8 $slices 1
+moe-sigmoid 8 1 2 1 3 $sharing 2 $slices 2 $small --recompute-granularity full
 moe-sigmoid 4 1 1 2 2 $sharing 4
 moe 4 1 1 1 3 $sharing 2 $small --recompute-granularity full
-moe 8 2 2 1 2 $rows $sharing 4 $small $chunks 2
-moe-sigmoid 4 4 1 4 3 $rows $sharing 2
-moe-sigmoid 8 2 2 2 1 $rows $sharing 2 $(context 2) $small
+moe 8 2 2 1 2 $rows $sharing 4 $slices 1 $small $chunks 2
+moe-sigmoid 4 4 1 4 3 $rows $sharing 2 $slices 2
+moe-sigmoid 8 2 2 2 1 $rows $sharing 2 $slices 1 $(context 2) $small
 END
 
 # grid: a row for each layout of 8 ranks and each ZeRO stage that mtrain takes; mplan has its rules
@@ -155,23 +159,40 @@ grid()
 	done
 }
 
-# stages TP PP CP: a row for each of ZeRO, where there are ranks to share with
-stages()
+# grid_experts: the same of a model with experts, with each way to share them among the ranks of a
+# stage; without ALL those in which some do
+grid_experts()
 {
-	for zero in 0 1 2 3; do
-		echo "$1 $2 $zero $3"
+	shape_options=$(echo $llama $larger $experts | sed 's/--eval-iters 0 --num-threads 1//')
+	while read -r tp pp zero cp; do
+		for ways in ${ALL:+1,1} 2,1 1,2 4,1 2,2 1,4 8,1 4,2 2,4 1,8; do
+			ep=${ways%,*} etp=${ways#*,}
+			case "$zero $((8 / pp % (ep * etp)))" in '0 0') ;; *) continue ;; esac
+			! mplan check $shape_options $(layout $tp $pp) $(context $cp) $rows \
+				$sharing $ep $slices $etp --world-size 8 >log 2>&1 ||
+				stages $tp $pp $cp $ep $etp
+		done
 	done
 }
 
-# drawn FILE: each of its layouts with each model, and by the seed one micro batch a data rank or as
-# many as there are, several chunks per stage or one, small buckets or one for all layers, overlap
-# or none, tensor ranks that communicate beside products or not, with rows of their own or none;
-# without ALL one layout per model, with it rows of their own and none
+# stages TP PP CP [EP ETP]: a row for each of ZeRO, where there are ranks to share with
+stages()
+{
+	for zero in 0 1 2 3; do
+		echo "$1 $2 $zero $3 ${4-} ${5-}"
+	done
+}
+
+# drawn FILE MODELS: each of its layouts with each model, and by the seed one micro batch a data
+# rank or as many as there are, several chunks per stage or one, small buckets or one for all
+# layers, overlap or none, tensor ranks that communicate beside products or not, with rows of their
+# own or none, which those of experts always have; without ALL one layout per model, with it rows of
+# their own and none
 drawn()
 {
-	awk -v seed="$SEED" -v all="$ALL" -v models="$models" -v small="$small" -v alone="$alone" \
+	awk -v seed="$SEED" -v all="$ALL" -v models="$2" -v small="$small" -v alone="$alone" \
 		-v rows="$rows" -v overlap="$overlap" -v context="--context-parallel-size" \
-		-v chunks="$chunks" '
+		-v chunks="$chunks" -v sharing="$sharing" -v slices="$slices" '
 		function draw(n) {
 			seed = (seed * 16807) % 2147483647
 			return int(seed / 2147483647 * n)
@@ -185,9 +206,11 @@ drawn()
 					(model ~ /gpt2/ && draw(2) ? "a2a" : "all_gather") : "")
 			if (part[2] > 1 && part[2] < 8 && micro == 1 && draw(2))
 				line = line " " chunks " " 2 + draw(8 / part[2] - 1)
-			cut = part[1] > 1 && (all || draw(2))
+			if (part[5])
+				line = line " " sharing " " part[5] " " slices " " part[6]
+			cut = part[1] > 1 && (all || part[5] || draw(2))
 			beside = part[1] > 1 && draw(2) ? " " overlap : ""
-			if (!cut || all)
+			if (!cut || (all && !part[5]))
 				print line beside
 			if (cut)
 				print line, rows beside
@@ -249,10 +272,13 @@ fp64 gradients and weights within 1e-9${bias:+, key biases $bias}"
 }
 
 grid >legal
+grid_experts <legal >legal.experts
 [ -s legal ] || fail "no legal layout"
-drawn legal >chosen
-echo "$(wc -l <legal) legal layouts of 8 ranks with ZeRO 0 to 3; seed $SEED draws the last \
-$(wc -l <chosen) rows"
+[ -s legal.experts ] || fail "no legal layout of a model with experts"
+drawn legal "$models" >chosen
+drawn legal.experts moe-sigmoid >>chosen
+echo "$(wc -l <legal) legal layouts of 8 ranks with ZeRO 0 to 3, $(wc -l <legal.experts) of a \
+model with experts; seed $SEED draws the last $(wc -l <chosen) rows"
 cat chosen >>table
 while read -r row; do
 	set -- $row

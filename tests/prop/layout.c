@@ -524,15 +524,54 @@ owned_by_all(const struct shards_of *of, int param)
 	return sum;
 }
 
+/* Each kind of group of ranks that share experts partitions the ranks of a stage evenly; the ranks
+ * that hold the experts once together are in the order of slices, then of experts. */
+static void
+check_expert_groups(const struct layout *l)
+{
+	const int64_t sizes[EX_COUNT] = { layout_expert_slices(l), layout_expert_ranks(l),
+		layout_expert_replicas(l) };
+	int64_t world = layout_world(l);
+
+	for (unsigned axes = 0; axes < EX_BIT(EX_COUNT); axes++) {
+		int64_t *members = mem_zalloc((size_t)world, sizeof *members), size = 1;
+
+		for (int a = 0; a < EX_COUNT; a++)
+			size *= axes & EX_BIT(a) ? sizes[a] : 1;
+		for (int64_t r = 0; r < world; r++) {
+			int64_t group = layout_expert_group(l, axes, r);
+			int coord[AX_COUNT], at[EX_COUNT];
+
+			layout_coord(l, r, coord);
+			layout_expert_coord(l, coord, at);
+			CHECK(group >= 0 && group < world / size);
+			CHECK(axes != (EX_BIT(EX_TP) | EX_BIT(EX_EP)) ||
+			    at[EX_TP] + sizes[EX_TP] * at[EX_EP] == members[group]);
+			members[group]++;
+		}
+		for (int64_t group = 0; group < world / size; group++)
+			CHECK(members[group] == size);
+		free(members);
+	}
+}
+
 /* Where ranks share experts every element has one owner too, and each expert as many ranks. */
 static void
 check_experts(void)
 {
 	static const struct layout layouts[] = {
 		{ 1, 1, 4, 1, .expert_model_parallel_size = 2 },
-		{ 2, 1, 2, 1, true, .expert_model_parallel_size = 4 },
-		{ 4, 1, 1, 2, true, .expert_model_parallel_size = 2 },
+		{ 2, 1, 2, 1, true, .expert_model_parallel_size = 4,
+		    .expert_tensor_parallel_size = 1 },
+		{ 4, 1, 1, 2, true, .expert_model_parallel_size = 2,
+		    .expert_tensor_parallel_size = 1 },
 		{ 2, 2, 3, 1, true, true, .expert_model_parallel_size = 6 },
+		{ 2, 1, 2, 2, true },
+		{ 1, 2, 3, 1, .expert_tensor_parallel_size = 3 },
+		{ 2, 1, 4, 1, true, true, .expert_model_parallel_size = 2,
+		    .expert_tensor_parallel_size = 2 },
+		{ 2, 1, 6, 1, true, .expert_model_parallel_size = 2,
+		    .expert_tensor_parallel_size = 6 },
 	};
 	struct model_config c;
 
@@ -567,6 +606,7 @@ check_experts(void)
 		for (int i = 0; i < layout_expert_ranks(&layouts[k]); i++)
 			CHECK(ranks[i] * layout_expert_ranks(&layouts[k]) ==
 			    layout_world(&layouts[k]));
+		check_expert_groups(&layouts[k]);
 		free(table);
 	}
 }

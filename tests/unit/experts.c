@@ -65,6 +65,40 @@ test_choice(void)
 	CHECK_NEAR(r.weight[0][0] + r.weight[0][1], 1, 1e-12);
 }
 
+/* Four ranks, of which pairs share experts: the first two of them 0 and 1. A row goes to both ranks
+ * of each of its experts, which still counts it once. */
+static void
+test_slices(void)
+{
+	enum { SLICES = 2 };
+	static const int32_t want[EXPERTS * SLICES] = { 3, 4, 3, 4, 2, 1, 2, 1 };
+	static const int32_t first[TOPK * SLICES] = { 3, 10, 14, 17 },
+					  last[TOPK * SLICES] = { 15, 18, 16, 19 };
+	int32_t place[ROWS][TOPK * SLICES], counts[EXPERTS * SLICES];
+	double dweight[ROWS][TOPK] = { { 0 } }, dlogits[ROWS][EXPERTS], dbias[EXPERTS],
+	       sums[EXPERTS + 3] = { 0 };
+	struct routing r;
+	struct route_grad g;
+
+	begin(&r, ROUTE_SOFTMAX);
+	r.call.place = tensor_2d(place, DTYPE_I32, ROWS, TOPK * SLICES);
+	r.call.counts = tensor_2d(counts, DTYPE_I32, 4, EXPERTS * SLICES / 4);
+	open_stream()->ops->route(open_stream(), &r.call);
+	CHECK(!memcmp(counts, want, sizeof want) && !memcmp(place[0], first, sizeof first) &&
+	    !memcmp(place[ROWS - 1], last, sizeof last));
+	g = (struct route_grad){ .fwd = r.call,
+		.dweight = tensor_2d(dweight, DTYPE_F64, ROWS, TOPK),
+		.dlogits = tensor_2d(dlogits, DTYPE_F64, ROWS, EXPERTS),
+		.dbias = tensor_1d(dbias, DTYPE_F64, EXPERTS),
+		.sums = tensor_1d(sums, DTYPE_F64, EXPERTS + 3) };
+	open_stream()->ops->route_grad(open_stream(), &g);
+	for (int i = 0; i < EXPERTS; i++) {
+		int rows = want[i < 2 ? i : i + 2];
+
+		CHECK(dbias[i] == rows && sums[i] == rows);
+	}
+}
+
 /* The weights of the other scores; a bias changes the choice alone; a choice that is made stays. */
 static void
 test_scores(void)
@@ -249,6 +283,7 @@ int
 main(void)
 {
 	test_choice();
+	test_slices();
 	test_scores();
 	test_rows();
 	test_grouped();

@@ -684,8 +684,8 @@ test_offload(void)
 }
 
 /* Of experts: rows of a rank, and of all ranks that share them, whose tokens have at most as many
- * of their k as the rank has experts; a choice outlives recomputation, and what follows from it is
- * in scratch. */
+ * of their k as the rank has experts, or slices of twice as many, half as wide; a choice outlives
+ * recomputation, and what follows from it is in scratch. */
 static void
 test_experts(void)
 {
@@ -694,7 +694,9 @@ test_experts(void)
 		BUF_DLOGITS, BUF_SHARED_ACT, BUF_SHARED_DACT, BUF_DNORM, BUF_DBRANCH };
 	enum { SOME = sizeof backward / sizeof *backward };
 	struct model_config c = tiny();
-	struct layout one = { 1, 1, 1, 1 }, four = { 1, 1, 4, 1, .expert_model_parallel_size = 4 };
+	struct layout one = { 1, 1, 1, 1 }, four = { 1, 1, 4, 1, .expert_model_parallel_size = 4 },
+		      slices = { 1, 1, 4, 1, .expert_model_parallel_size = 2,
+			      .expert_tensor_parallel_size = 2 };
 	struct train_shape s = { .seq_length = 32,
 		.micro_batch_size = 3,
 		.num_microbatches = 4,
@@ -702,7 +704,7 @@ test_experts(void)
 		.rule = &optim_rules[0],
 		.recompute = { RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 2 } };
 	const int rank[AX_COUNT] = { 0 };
-	struct memory_plan a, b;
+	struct memory_plan a, b, half;
 
 	c.num_experts = 8;
 	c.moe_router_topk = 3;
@@ -710,9 +712,14 @@ test_experts(void)
 	c.moe_shared_expert_intermediate_size = 80;
 	memory_plan(&a, &c, &one, &s, rank);
 	memory_plan(&b, &c, &four, &s, rank);
+	memory_plan(&half, &c, &slices, &s, rank);
 	CHECK(a.shape[BUF_EXPERT_IN][0] == 96 * 3 && b.shape[BUF_EXPERT_IN][0] == 4 * 96 * 2);
 	CHECK(a.bytes[BUF_ROUTED] == 0 && b.shape[BUF_ROUTED][0] == 96 * 3);
 	CHECK(b.shape[BUF_EXPERT_UP][1] == 96 && b.dtype[BUF_ROUTER_LOGITS] == DTYPE_F32);
+	CHECK(half.shape[BUF_EXPERT_IN][0] == 4 * 96 * 3 && half.shape[BUF_ROUTED][0] == 96 * 6);
+	CHECK(half.shape[BUF_EXPERT_UP][1] == 48 && half.shape[BUF_PLACE][1] == 6);
+	CHECK(half.shape[BUF_EXPERT_ROWS][0] == 4 && half.shape[BUF_EXPERT_ROWS][1] == 16);
+	CHECK(half.shards.elements == b.shards.elements);
 	for (int64_t layer = 0; layer < 4; layer++) {
 		struct memory_place choice = memory_at(&b, BUF_CHOICE, 0, layer),
 				    place = memory_at(&b, BUF_PLACE, 0, layer);
@@ -727,6 +734,7 @@ test_experts(void)
 		check_apart(&b, backward[i / SOME], backward[i % SOME], b.arena[ARENA_SCRATCH]);
 	memory_release(&a);
 	memory_release(&b);
+	memory_release(&half);
 }
 
 int

@@ -146,28 +146,55 @@ route_rows(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
-/* Counts by expert and scope, and the place of every row: a sort by counting. */
+/* How many ranks share each expert. */
+static int64_t
+slices_of(const struct route *r)
+{
+	return r->place.shape[1] / r->choice.shape[1];
+}
+
+/* The number of rows for a slice of an expert. */
+static int32_t *
+count_of(const struct route *r, int64_t expert, int64_t slice)
+{
+	int64_t local = r->counts.shape[1], rank = expert / local * slices_of(r) + slice;
+
+	return (int32_t *)r->counts.data + rank * local + expert % local;
+}
+
+/* Rows of each expert by scope. */
+static void
+count_load(const struct route *r)
+{
+	int64_t n = r->logits.shape[1], k = r->choice.shape[1], scopes = r->load.shape[0];
+	int32_t *load = r->load.data;
+
+	memset(load, 0, (size_t)(n * scopes) * sizeof *load);
+	for (int64_t i = 0; i < r->choice.shape[0]; i++)
+		for (int64_t j = 0; j < k; j++)
+			load[i % scopes * n + ints(&r->choice, i)[j]]++;
+}
+
+/* Counts, and the place of every row: a sort by counting. Item i is number i % slices of choice
+ * i / slices. */
 static void
 sort_rows(const struct route *r)
 {
-	int64_t n = r->logits.shape[1], k = r->choice.shape[1], scopes = r->load.shape[0];
-	int32_t *count = r->counts.data, *load = r->load.data, *place = r->place.data, before = 0;
+	int64_t n = slices_of(r), items = tensor_elements(&r->place),
+		slices = tensor_elements(&r->counts);
+	int32_t *count = r->counts.data, *place = r->place.data, before = 0;
+	const int32_t *choice = r->choice.data;
 
-	memset(count, 0, (size_t)n * sizeof *count);
-	memset(load, 0, (size_t)(n * scopes) * sizeof *load);
-	for (int64_t i = 0; i < r->choice.shape[0]; i++)
-		for (int64_t j = 0; j < k; j++) {
-			count[ints(&r->choice, i)[j]]++;
-			load[i % scopes * n + ints(&r->choice, i)[j]]++;
-		}
-	for (int64_t x = 0; x < n; x++) {
+	memset(count, 0, (size_t)slices * sizeof *count);
+	for (int64_t i = 0; i < items; i++)
+		++*count_of(r, choice[i / n], i % n);
+	for (int64_t x = 0; x < slices; x++) {
 		before += count[x];
 		count[x] = before - count[x];
 	}
-	for (int64_t i = 0; i < r->choice.shape[0]; i++)
-		for (int64_t j = 0; j < k; j++)
-			place[i * k + j] = count[ints(&r->choice, i)[j]]++;
-	for (int64_t x = n; x-- > 1;)
+	for (int64_t i = 0; i < items; i++)
+		place[i] = (*count_of(r, choice[i / n], i % n))++;
+	for (int64_t x = slices; x-- > 1;)
 		count[x] -= count[x - 1];
 }
 
@@ -179,7 +206,9 @@ check(const struct route *r)
 	ops_require(r->counts.dtype == DTYPE_I32 && r->load.dtype == DTYPE_I32);
 	ops_require(r->logits.shape[1] <= CPU_SPAN && r->choice.shape[1] <= r->logits.shape[1]);
 	ops_require(r->choice.shape[0] == r->logits.shape[0] &&
-	    tensor_same_shape(&r->weight, &r->choice) && tensor_same_shape(&r->place, &r->choice));
+	    tensor_same_shape(&r->weight, &r->choice) && r->place.shape[0] == r->choice.shape[0]);
+	ops_require(r->place.shape[1] % r->choice.shape[1] == 0 && r->counts.ndim == 2 &&
+	    tensor_elements(&r->counts) == r->logits.shape[1] * slices_of(r));
 }
 
 void
@@ -187,6 +216,7 @@ cpu_name(route)(struct stream *st, const struct route *r)
 {
 	check(r);
 	cpu_for(st, int64_div_up(r->logits.shape[0], ROWS), route_rows, r);
+	count_load(r);
 	sort_rows(r);
 }
 
@@ -279,7 +309,7 @@ add_sums(const struct route_grad *g)
 	real unused[CPU_SPAN] = { 0 };
 
 	for (int64_t i = 0; i < n; i++)
-		sums[i] += ((const int32_t *)g->fwd.counts.data)[i];
+		sums[i] += *count_of(&g->fwd, i, 0);
 	for (int64_t i = 0; i < g->fwd.logits.shape[0]; i++) {
 		struct row_sums s = losses_grad(g, i, unused);
 
@@ -300,8 +330,8 @@ cpu_name(route_grad)(struct stream *st, const struct route_grad *g)
 	cpu_for(st, int64_div_up(g->fwd.logits.shape[0], ROWS), grad_rows, g);
 	add_sums(g);
 	for (int64_t i = 0; g->dbias.data && i < g->dbias.shape[0]; i++)
-		*real_at(&g->dbias, i) = (g->accumulate ? *real_at(&g->dbias, i) : 0) +
-		    (real)((const int32_t *)g->fwd.counts.data)[i];
+		*real_at(&g->dbias, i) =
+		    (g->accumulate ? *real_at(&g->dbias, i) : 0) + (real)*count_of(&g->fwd, i, 0);
 }
 
 /* --- biases ----------------------------------------------------------------------------------- */

@@ -18,10 +18,10 @@ along(struct comm *world, const struct layout *l, unsigned axes, struct err *err
 
 /* The same of the stage's ranks as they share experts. */
 static struct comm *
-among_experts(struct comm *world, const struct layout *l, enum expert_axis axis, struct err *err)
+among_experts(struct comm *world, const struct layout *l, unsigned axes, struct err *err)
 {
 	return world->ops->split(
-	    COMM_HERE(world), (int)layout_expert_group(l, axis, world->rank), world->rank, err);
+	    COMM_HERE(world), (int)layout_expert_group(l, axes, world->rank), world->rank, err);
 }
 
 /* The host communicators; those that carry device memory are converted afterwards. The data group
@@ -47,8 +47,8 @@ split_world(struct groups *g, const struct run_plan *plan, struct comm *world, s
 	    !(g->pp = along(world, l, AX_BIT(AX_PP), err)))
 		return -1;
 	if (c->num_experts &&
-	    (!(g->ep = among_experts(world, l, EX_EP, err)) ||
-		!(g->edp = among_experts(world, l, EX_DP, err))))
+	    (!(g->ep = among_experts(world, l, EX_BIT(EX_TP) | EX_BIT(EX_EP), err)) ||
+		!(g->edp = among_experts(world, l, EX_BIT(EX_DP), err))))
 		return -1;
 	g->kv = world->ops->split(COMM_HERE(world),
 	    (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +

@@ -12,8 +12,8 @@ struct groups {
 	struct comm *world; /* all ranks; like the next one host memory, always MPI */
 	struct comm *host;  /* the ranks with parts of the same logits: tensor and context ranks */
 	struct comm *tp, *cp, *dp, *pp;
-	/* of models with experts: ranks that share those of a layer; ranks that hold the same ones
-	 */
+	/* of models with experts: ranks that hold those of a layer once together; ranks that hold
+	 * the same of them */
 	struct comm *ep, *edp;
 	struct comm *kv;        /* tensor ranks that hold the same key/value groups */
 	struct comm *embedding; /* first and last stage, when they share a table */

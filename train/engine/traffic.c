@@ -37,14 +37,15 @@ replicas_of(const struct engine *e, int k)
 	return e->mem.shards.bucket[k].experts ? e->groups.edp : e->groups.dp;
 }
 
-/* Most replicas of any bucket that a rank may have. */
+/* The most replicas of any bucket. */
 static int
 most_replicas(const struct engine *e)
 {
-	int dense = e->groups.dp->size;
-	bool shared = layout_expert_ranks(&e->plan.layout) > 1;
+	int most = 1;
 
-	return shared && e->groups.edp->size > dense ? e->groups.edp->size : dense;
+	for (int k = 0; k < e->mem.shards.num_buckets; k++)
+		most = replicas_of(e, k)->size > most ? replicas_of(e, k)->size : most;
+	return most;
 }
 
 /* Whether collectives of a bucket do nothing: its rank is alone, and has no copy of its own. */

@@ -21,15 +21,16 @@ dispatch_counts(const struct layer *l, struct step *s)
 		ep->ops->all_gather(COMM_HERE(ep), s->e->stream, &all, &own);
 }
 
-/* y = x in the order of experts, or the sums of a row's experts. */
+/* y = x in the order of experts, or the sums of a row's experts: of a row for all of its places, or
+ * of a number of the choice for those of its expert. */
 static void
 reorder(const struct layer *l, struct step *s, const struct rows_by *of)
 {
 	struct rows_by r = *of;
+	struct tensor place = step_buffer(s, BUF_PLACE, l->block->local);
+	int64_t rows = (r.kind == ROWS_SPREAD ? r.x : r.y).shape[0];
 
-	r.place = step_buffer(s, BUF_PLACE, l->block->local);
-	if (r.y.shape[1] == 1)
-		r.place = tensor_column(&r.place);
+	r.place = tensor_2d(place.data, place.dtype, rows, tensor_elements(&place) / rows);
 	s->e->ops->rows_by(s->e->stream, &r);
 }
 

@@ -16,13 +16,14 @@ score_of(const struct model_config *c)
 	return c->moe_router_pre_softmax ? ROUTE_PRE_SOFTMAX : ROUTE_SOFTMAX;
 }
 
-/* The rows of this rank for each expert: its row of all ranks'. */
+/* The rows of this rank for the experts of each: its row of all ranks'. */
 static struct tensor
 counts_of(const struct layer *l, const struct step *s)
 {
-	struct tensor all = step_buffer(s, BUF_EXPERT_ROWS, l->block->local);
+	struct tensor all = step_buffer(s, BUF_EXPERT_ROWS, l->block->local),
+		      own = tensor_rows(&all, s->e->groups.ep->rank, 1);
 
-	return tensor_rows(&all, s->e->groups.ep->rank, 1);
+	return tensor_2d(own.data, own.dtype, all.shape[0], all.shape[1] / all.shape[0]);
 }
 
 static struct route

@@ -15,6 +15,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *const muon_scale_modes[] = { "spectral", "unit_rms_norm", "shape_scaling", NULL };
 enum { SCALE_SPECTRAL, SCALE_UNIT_RMS_NORM, SCALE_SHAPE };
@@ -40,9 +41,12 @@ static struct slice
 box_of(const struct round *x, int i, int rank)
 {
 	const struct run_plan *plan = &x->e->plan;
+	int coord[AX_COUNT];
 	int64_t held;
 
-	return param_slice(param_of(x, i), &plan->model, &plan->layout, rank, &held);
+	memcpy(coord, x->e->coord, sizeof coord);
+	coord[AX_TP] = rank;
+	return param_slice(param_of(x, i), &plan->model, &plan->layout, coord, &held);
 }
 
 /* A rank's part of matrix i is taken from one rank that holds it. */

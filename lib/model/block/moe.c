@@ -27,19 +27,20 @@ static const struct param_row params[] = {
 	{ "decoder.layers.%d.mlp.shared_experts.linear_down.weight", ROLE_SHARED_DOWN, IF_SHARED,
 	    { D_HIDDEN, D_SHARED_FFN }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
 	{ "decoder.layers.%d.mlp.experts.%d.linear_gate.weight", ROLE_EXPERT_GATE, IF_GATED,
-	    { D_EXPERT_FFN, D_HIDDEN }, SHARD_NONE, 0, INIT_NORMAL, PARAM_EXPERT,
+	    { D_EXPERT_FFN, D_HIDDEN }, SHARD_EXPERT_TENSOR, 0, INIT_NORMAL, PARAM_EXPERT,
 	    { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.mlp.experts.%d.linear_up.weight", ROLE_EXPERT_UP, ALWAYS,
-	    { D_EXPERT_FFN, D_HIDDEN }, SHARD_NONE, 0, INIT_NORMAL, PARAM_EXPERT | PARAM_JOINED,
-	    { 0, SUM_TENSOR } },
+	    { D_EXPERT_FFN, D_HIDDEN }, SHARD_EXPERT_TENSOR, 0, INIT_NORMAL,
+	    PARAM_EXPERT | PARAM_JOINED, { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.mlp.experts.%d.linear_down.weight", ROLE_EXPERT_DOWN, ALWAYS,
-	    { D_HIDDEN, D_EXPERT_FFN }, SHARD_NONE, 0, INIT_RESIDUAL, PARAM_EXPERT,
+	    { D_HIDDEN, D_EXPERT_FFN }, SHARD_EXPERT_TENSOR, 1, INIT_RESIDUAL, PARAM_EXPERT,
 	    { 0, SUM_TENSOR } },
 	FFN_POST_NORM_PARAMS,
 	{ .name = NULL },
 };
 
-/* Rows in the order of experts are k for each row of the rank, or what arrives. Outputs of
+/* Rows in the order of experts are k for each row of the rank, to each of the ranks that share an
+ * expert, or what arrives. Outputs of
  * activations are never saved, and neither are those of experts: the weight of a row multiplies its
  * activation, whose gradient gives that of the weight. A choice is kept where layers are
  * recomputed, so that it is never made anew. */
@@ -48,10 +49,9 @@ static const struct buffer_row buffers[] = {
 	{ "router logits", BUF_ROUTER_LOGITS, LAYER, ALWAYS, REAL, { D_ROWS, D_EXPERTS }, 0 },
 	{ "choice of experts", BUF_CHOICE, KEPT, ALWAYS, I32, { D_ROWS, D_TOPK }, 0 },
 	{ "weights of choice", BUF_CHOICE_WEIGHT, LAYER, ALWAYS, REAL, { D_ROWS, D_TOPK }, 0 },
-	{ "places of rows", BUF_PLACE, LAYER, ALWAYS, I32, { D_ROWS, D_TOPK }, 0 },
-	/* of each rank that shares the experts */
-	{ "rows of experts", BUF_EXPERT_ROWS, LAYER, ALWAYS, I32, { D_EXPERT_RANKS, D_EXPERTS },
-	    0 },
+	{ "places of rows", BUF_PLACE, LAYER, ALWAYS, I32, { D_ROWS, D_TOPK_SLICES }, 0 },
+	/* from each rank that shares them, for each of their slices */
+	{ "rows of experts", BUF_EXPERT_ROWS, LAYER, ALWAYS, I32, { D_EXPERT_RANKS, D_SLICES }, 0 },
 	{ "load of experts", BUF_EXPERT_LOAD, LAYER, ALWAYS, I32, { D_SCOPES, D_EXPERTS }, 0 },
 	{ "expert input", BUF_EXPERT_IN, LAYER, ALWAYS, ACT, { D_ARRIVING, D_HIDDEN }, 0 },
 	{ "weights of rows", BUF_EXPERT_WEIGHT, LAYER, ALWAYS, REAL, { D_ARRIVING, D_ONE }, 0 },

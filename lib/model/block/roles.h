@@ -54,6 +54,8 @@ enum shard_rule {
 	SHARD_EQUAL,  /* t equal parts along shard_dim */
 	SHARD_GROUPS, /* by key/value groups; t > g ranks share a group's rows */
 	SHARD_VOCAB,  /* rows padded to layout_vocab, then t equal parts */
+	/* of an expert: as many equal parts along shard_dim as ranks share it */
+	SHARD_EXPERT_TENSOR,
 };
 
 /* The ranks of a model replica whose partial gradients of a tensor must be summed. */

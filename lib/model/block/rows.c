@@ -102,20 +102,23 @@ static void
 dims_experts(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
     const struct train_shape *s)
 {
-	int64_t e = layout_expert_ranks(l), local = c->num_experts / e,
-		both = model_gated(c) ? 2 : 1, k = c->moe_router_topk;
+	int64_t n = layout_expert_slices(l), ranks = layout_expert_holders(l),
+		local = c->num_experts / layout_expert_ranks(l), both = model_gated(c) ? 2 : 1,
+		k = c->moe_router_topk;
 
 	d[D_EXPERTS] = c->num_experts;
-	d[D_EXPERT_RANKS] = e;
+	d[D_SLICES] = c->num_experts * n;
+	d[D_EXPERT_RANKS] = ranks;
 	d[D_TOPK] = k;
-	d[D_ROUTED] = d[D_ROWS] * k;
-	d[D_ARRIVING] = e * d[D_ROWS] * (k < local ? k : local);
+	d[D_TOPK_SLICES] = k * n;
+	d[D_ROUTED] = d[D_ROWS] * k * n;
+	d[D_ARRIVING] = ranks * d[D_ROWS] * (k < local ? k : local);
 	d[D_SCOPES] =
 	    c->moe_router_load_balancing_type == BALANCING_SEQ_AUX_LOSS ? s->micro_batch_size : 1;
 	d[D_EXPERT_LAYERS] = model_expert_layers(c);
 	d[D_ROUTER_SUMS] = c->num_experts + ROUTER_SUMS;
-	d[D_EXPERT_FFN] = c->moe_ffn_hidden_size;
-	d[D_EXPERT_FC1] = both * c->moe_ffn_hidden_size;
+	d[D_EXPERT_FFN] = c->moe_ffn_hidden_size / n;
+	d[D_EXPERT_FC1] = both * d[D_EXPERT_FFN];
 	d[D_SHARED_FFN] = c->moe_shared_expert_intermediate_size / l->tensor_model_parallel_size;
 	d[D_SHARED_FC1] = both * d[D_SHARED_FFN];
 }

@@ -41,14 +41,16 @@ enum dim {
 	D_FFN,   /* f */
 	D_FC1,   /* f, or 2f with a gate */
 	D_EXPERTS,
-	D_EXPERT_RANKS, /* that share them */
+	D_SLICES,       /* of all experts: as many of each as ranks share it */
+	D_EXPERT_RANKS, /* that hold them once together */
 	D_TOPK,
-	D_ROUTED,        /* k rows for each of a rank */
+	D_TOPK_SLICES,   /* of the k experts of a row */
+	D_ROUTED,        /* a row for each of these, of all rows of a rank */
 	D_ARRIVING,      /* rows that a rank's experts may have to take */
 	D_SCOPES,        /* in which the load of experts is balanced */
 	D_EXPERT_LAYERS, /* of the model */
 	D_ROUTER_SUMS,
-	D_EXPERT_FFN, /* of an expert */
+	D_EXPERT_FFN, /* of an expert, in rows of buffers of its slice */
 	D_EXPERT_FC1,
 	D_SHARED_FFN, /* of the expert of all tokens */
 	D_SHARED_FC1,
