@@ -28,6 +28,7 @@ reshard(const struct reshard_options *o, struct str *notes, struct err *e)
 	int rc = -1;
 
 	if (s && source_require(s, e) == 0 && layout_check(&layout, &s->config, e) == 0 &&
+	    layout_check_experts(&layout, &s->config, e) == 0 &&
 	    split_resolve(&o->split, &s->config, s->config.max_position_embeddings, &layout, e) ==
 		0) {
 		layout_replace(s->options.buf, &layout, &o->split, &options);
@@ -53,6 +54,11 @@ static const struct opt reshard_opts[] = {
 	    layout.pipeline_model_parallel_size, "1", "pipeline stages"),
 	SIZE(struct reshard_config, "data-parallel-size", layout.data_parallel_size, "1",
 	    "data ranks, which share the pieces of each"),
+	SIZE(struct reshard_config, "expert-model-parallel-size", layout.expert_model_parallel_size,
+	    NULL, "ranks that share the experts of a layer; 1 by default"),
+	SIZE(struct reshard_config, "expert-tensor-parallel-size",
+	    layout.expert_tensor_parallel_size, NULL,
+	    "ranks that share each expert; --tensor-model-parallel-size by default"),
 	SPLIT_OPTS(struct reshard_config, split),
 	FLAG(struct reshard_config, "no-optim", no_optim, "leave the optimizer's state out"),
 	FLAG(struct reshard_config, "force", force,
@@ -60,7 +66,8 @@ static const struct opt reshard_opts[] = {
 	OPT_END,
 };
 
-/* Context parallelism does not change what is stored. */
+/* Neither context nor sequence parallelism changes what is stored; tensor ranks of a run with
+ * experts have the latter. */
 static int
 run_reshard(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
@@ -76,6 +83,7 @@ run_reshard(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	if (rc)
 		return rc;
 	o.layout.context_parallel_size = 1;
+	o.layout.sequence_parallel = true;
 	o.src = argv[0];
 	o.save = argv[1];
 	rc = reshard(&o, &notes, e);

@@ -46,11 +46,11 @@ struct p2p {
 
 /*
  * Rows to the ranks of their experts, or back. Each of `size` ranks has E / size of the experts,
- * and counts I32 [size,E] has the rows of each rank for each expert; they are in the device's
- * memory, as is all that follows from them. in holds the rows of this rank in the order of experts,
- * and out gets a window of those for its experts, rows [first, first + P) of their order (struct
- * grouped); what no window has is not sent. back: the other way round, and only the rows of the
- * window are written. Rows are dense; P and first are the same on all ranks.
+ * or of slices of them, and counts I32 [size,E] has the rows of each rank for each of these; they
+ * are in the device's memory, as is all that follows from them. in holds the rows of this rank in
+ * the order of experts, and out gets a window of those for its experts, rows [first, first + P) of
+ * their order (struct grouped); what no window has is not sent. back: the other way round, and only
+ * the rows of the window are written. Rows are dense; P and first are the same on all ranks.
  */
 struct rows_exchange {
 	struct tensor out, in, counts;

@@ -298,6 +298,25 @@ state_iteration	7" ]
 	grep -q '"dtype": "bfloat16"' out/config.json
 }
 
+@test "reshard: experts that ranks share, there and back" {
+	mpirun -np 4 mtrain -q --config "$TOP/tests/tiny.conf" --mock-data --disable-bias-linear \
+		--num-experts 4 --global-batch-size 2 --train-iters 1 --lr 1e-4 --save run \
+		--tensor-model-parallel-size 2 --sequence-parallel --expert-model-parallel-size 2 \
+		--use-distributed-optimizer >log 2>&1
+	mckpt reshard run there
+	mckpt reshard there back --tensor-model-parallel-size 2 --data-parallel-size 2 \
+		--expert-model-parallel-size 2
+	for f in pieces-00000.safetensors pieces-00001.safetensors pieces-00002.safetensors pieces-00003.safetensors; do
+		cmp run/iter_0000001/$f back/iter_0000001/$f
+	done
+	grep -qx 'expert-model-parallel-size 2' back/iter_0000001/options.conf
+	mckpt reshard there else --data-parallel-size 4 --expert-tensor-parallel-size 4
+	mckpt verify else
+	mckpt diff run else >diff
+	fails 1 "mckpt: --expert-tensor-parallel-size 4: must divide the ranks of a pipeline stage, 2 (try 2)" \
+		mckpt reshard run other --data-parallel-size 2 --expert-tensor-parallel-size 4
+}
+
 @test "reshard refuses what is not legal" {
 	"$make_checkpoint" a 131
 	run --separate-stderr mckpt reshard a b --tensor-model-parallel-size 3

@@ -34,8 +34,8 @@ reorder(const struct layer *l, struct step *s, const struct rows_by *of)
 	s->e->ops->rows_by(s->e->stream, &r);
 }
 
-/* The rows of a rank for all experts, R k, on their way to or from those whose rows t has: t itself
- * where the rank has all experts. */
+/* The rows of a rank for all experts, R k n, on their way to or from those whose rows t has: t
+ * itself where the rank has all experts. */
 static struct tensor
 on_the_way(const struct step *s, const struct tensor *t, enum buffer b)
 {

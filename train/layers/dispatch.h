@@ -1,9 +1,10 @@
 /*
  * dispatch.h - rows between the ranks that have them and those of their experts
  *
- * Of a rank's R rows each goes to its k experts; the rank's own experts take P rows, in the order
- * of experts, then of ranks, then of rows. The choice must have been made (BUF_PLACE,
- * BUF_EXPERT_ROWS). Collective over the ranks that share the experts.
+ * Of a rank's R rows each goes to its k experts, of each to the n ranks that share it; the rank's
+ * own experts take P rows, in the order of experts, then of ranks, then of rows. The choice must
+ * have been made (BUF_PLACE, BUF_EXPERT_ROWS). Collective over the ranks that hold the experts once
+ * together.
  */
 #ifndef TRAIN_LAYERS_DISPATCH_H
 #define TRAIN_LAYERS_DISPATCH_H
