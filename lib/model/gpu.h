@@ -15,7 +15,7 @@
 enum {
 	/* workspace of one operation: cuBLASLt, partial sums, sorting */
 	DEVICE_PRODUCTS = 32 << 20,
-	DEVICE_SIDE = 1 << 20, /* after it: what a GEMM hands to the next kernel */
+	DEVICE_SIDE = 4 << 20, /* after it: what a GEMM hands to the next kernel, or gets */
 	DEVICE_CONTEXT =
 	    552 << 20, /* the driver's, with our kernels and the libraries' loaded; measured on an
 			* H200 with CUDA 13.0, cuBLASLt 13.1 and cuDNN 9.19 */

@@ -1,6 +1,7 @@
 /*
- * experts.c [choice] [rows] [activation] - the operations of experts on the GPU against the CPU's
- * in double: the router and its gradients, rows in the order of experts, their activations
+ * experts.c [choice] [rows] [activation] [product] - the operations of experts on the GPU against
+ * the CPU's in double: the router and its gradients, rows in the order of experts, their
+ * activations, products of the gradients of logits
  *
  * Choices, places and counts are the same numbers. Each case runs twice, to the same bits. Without
  * a GPU it prints a note and succeeds; with DEVICE=cpu the CPU in single precision is tested.
@@ -527,6 +528,72 @@ test_acts(const struct backend *b)
 	}
 }
 
+/* --- products of the gradient of logits ------------------------------------------------------- */
+
+/* c [m,n] (+)= a [m,k] b [k,n], of a real a; transposed, as the gradient of the router's weight. */
+struct product_case {
+	int64_t m, n, k;
+	bool trans, real, add;
+};
+
+static const struct product_case products[] = {
+	{ 300, 64, 8, false, false, true },
+	{ 8, 64, 300, true, true, false },
+	{ 9000, 96, 130, false, false, true },
+	{ 130, 96, 9000, true, true, true },
+	{ 33, 7, 5, true, true, true },
+};
+
+static double *
+product_by(const struct backend *b, enum dtype act, const struct product_case *c)
+{
+	struct side s = side_open(b, act);
+	double *x = numbers(1, c->m * c->k), *y = numbers(2, c->k * c->n),
+	       *z = numbers(3, c->m * c->n), *out;
+
+	for (int64_t i = 0; i < c->m * c->k; i++)
+		x[i] /= 3;
+	struct gemm g = { .a = put(&s,
+			      c->trans ? tensor_2d(NULL, s.real, c->k, c->m)
+				       : tensor_2d(NULL, s.real, c->m, c->k),
+			      x),
+		.b = put(&s, tensor_2d(NULL, act, c->k, c->n), y),
+		.c = put(&s, tensor_2d(NULL, c->real ? s.real : act, c->m, c->n), z),
+		.trans_a = c->trans,
+		.alpha = 1,
+		.beta = c->add };
+
+	s.r.st->ops->gemm(s.r.st, &g);
+	out = take(&s, g.c);
+	rig_take(&s.r, g.a, NULL);
+	rig_take(&s.r, g.b, NULL);
+	b->close(s.r.d);
+	free(x);
+	free(y);
+	free(z);
+	return out;
+}
+
+/* What a real a has beyond 16 bits counts: where c is real, nothing else is rounded. */
+static void
+test_products(const struct backend *b)
+{
+	static const enum dtype type[] = { DTYPE_BF16, DTYPE_F16 };
+
+	for (int i = 0; i < 2 * (int)(sizeof products / sizeof *products); i++) {
+		const struct product_case *c = &products[i / 2];
+		double *have = product_by(b, type[i % 2], c),
+		       *want = product_by(&backend_cpu, DTYPE_F64, c);
+
+		compare("products", i / 2, (const double *[]){ have, want }, c->m * c->n,
+		    c->real                         ? 1e-5
+			: type[i % 2] == DTYPE_BF16 ? 4e-2
+						    : 5e-3);
+		free(have);
+		free(want);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
@@ -541,5 +608,7 @@ main(int argc, char **argv)
 		test_rows(b);
 	if (rig_wanted(argc, argv, "activation"))
 		test_acts(b);
+	if (rig_wanted(argc, argv, "product"))
+		test_products(b);
 	return check_done();
 }

@@ -259,7 +259,18 @@ check_float8(const struct gemm *g)
 	ops_require(g->beta == 0 || (g->beta == 1 && g->c.dtype == DTYPE_F32));
 }
 
-/* c = alpha op(a) op(b) + beta c, and the rest of struct gemm; c is of a's type or F32 (main
+/* Beside a real a, c is of the type of b or real. */
+static void
+check_types(const struct gemm *g)
+{
+	if (dtype_is_float8(g->a.dtype))
+		check_float8(g);
+	else
+		ops_require((g->b.dtype == g->a.dtype || g->a.dtype == DTYPE_F32) &&
+		    (g->c.dtype == g->b.dtype || g->c.dtype == DTYPE_F32));
+}
+
+/* c = alpha op(a) op(b) + beta c, and the rest of struct gemm; c is of b's type or F32 (main
  * gradients), of 8-bit operands any. k 0 is refused here: no layer asks for it. A failure is
  * reported by sync. */
 void
@@ -272,14 +283,14 @@ cuda_gemm(struct stream *st, const struct gemm *g)
 	ops_require(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2 && k > 0);
 	ops_require(g->a.shape[g->trans_a ? 1 : 0] == m);
 	ops_require(g->b.shape[g->trans_b ? 1 : 0] == k && g->b.shape[g->trans_b ? 0 : 1] == n);
-	if (dtype_is_float8(g->a.dtype))
-		check_float8(g);
-	else
-		ops_require(g->b.dtype == g->a.dtype &&
-		    (g->c.dtype == g->a.dtype || g->c.dtype == DTYPE_F32));
+	check_types(g);
 	check_epilogue(g, m, n);
 	if (m == 0 || n == 0)
 		return;
+	if (g->a.dtype == DTYPE_F32 && g->b.dtype != DTYPE_F32) {
+		gemm_split(st, g);
+		return;
+	}
 	p = find_plan(st, g);
 	if (!p)
 		return;
