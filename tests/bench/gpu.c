@@ -1,5 +1,5 @@
 /*
- * gpu.c [GROUP...] - rates of the GPU's operations on the shapes of the models in rig.h, as shares
+ * gpu.c [GROUP...] - rates of the GPU's operations on the shapes of models (rig.h), as shares
  * of the copy and GEMM rates that the same GPU reached within the same minute
  *
  * Columns: model, operation, milliseconds, rate, unit, share. Bytes are those that the operation
@@ -32,6 +32,11 @@ struct work {
 	struct embedding_grad embedding_grad;
 	struct adamw adamw;
 	struct normal normal;
+	struct route route;
+	struct route_grad route_grad;
+	struct rows_by rows;
+	struct expert_act expert_act;
+	struct expert_act_grad expert_act_grad;
 	enum act_kind kind;
 	struct tensor x, y, out;
 };
@@ -206,6 +211,31 @@ op_normal(struct stream *st, const struct work *w)
 {
 	st->ops->normal(st, &w->y, &w->normal);
 }
+static void
+op_route(struct stream *st, const struct work *w)
+{
+	st->ops->route(st, &w->route);
+}
+static void
+op_route_grad(struct stream *st, const struct work *w)
+{
+	st->ops->route_grad(st, &w->route_grad);
+}
+static void
+op_rows(struct stream *st, const struct work *w)
+{
+	st->ops->rows_by(st, &w->rows);
+}
+static void
+op_expert_act(struct stream *st, const struct work *w)
+{
+	st->ops->expert_act(st, &w->expert_act);
+}
+static void
+op_expert_act_grad(struct stream *st, const struct work *w)
+{
+	st->ops->expert_act_grad(st, &w->expert_act_grad);
+}
 
 /* --- groups of operations --------------------------------------------------------------------- */
 
@@ -378,6 +408,86 @@ bench_flat(struct bench *b)
 	report(b, "normal(f32)", op_normal, &w, 4 * count);
 }
 
+/* Experts, all on this rank. */
+struct bench_experts {
+	const char *name;
+	int64_t rows, h, f, experts, topk;
+};
+
+/* Any choice takes a router the same time, and so do rows that go to any expert. */
+static struct route
+take_route(struct bench *b, const struct bench_experts *m)
+{
+	return (struct route){ .logits = take(b, DTYPE_F32, m->rows, m->experts),
+		.choice = take(b, DTYPE_I32, m->rows, m->topk),
+		.weight = take(b, DTYPE_F32, m->rows, m->topk),
+		.place = take(b, DTYPE_I32, m->rows, m->topk),
+		.counts = take(b, DTYPE_I32, 1, m->experts),
+		.load = take(b, DTYPE_I32, 1, m->experts),
+		.score = ROUTE_SOFTMAX };
+}
+
+static void
+bench_router(struct bench *b, const struct bench_experts *m)
+{
+	double logits = 4.0 * (double)m->rows * (double)m->experts,
+	       chosen = 4.0 * (double)m->rows * (double)m->topk;
+	struct work w = { .route = take_route(b, m) };
+
+	report(b, "route", op_route, &w, logits + 3 * chosen);
+	w.route_grad = (struct route_grad){ .fwd = w.route,
+		.dweight = take(b, DTYPE_F32, m->rows, m->topk),
+		.dlogits = take(b, DTYPE_F32, m->rows, m->experts),
+		.balance = 0.01,
+		.z = 0.001,
+		.sums = vector(b, DTYPE_F64, m->experts + 3) };
+	report(b, "route_grad", op_route_grad, &w, 2 * logits + 3 * chosen);
+	w.rows = (struct rows_by){ .kind = ROWS_SPREAD,
+		.y = take(b, DTYPE_BF16, m->rows * m->topk, m->h),
+		.x = take(b, DTYPE_BF16, m->rows, m->h),
+		.place = w.route.place };
+	report(b, "rows_by(spread)", op_rows, &w,
+	    (double)(tensor_bytes(&w.rows.x) + tensor_bytes(&w.rows.y)) + chosen);
+	w.rows = (struct rows_by){ ROWS_SUM, w.rows.x, w.rows.y, w.rows.place, false };
+	report(b, "rows_by(sum)", op_rows, &w,
+	    (double)(tensor_bytes(&w.rows.x) + tensor_bytes(&w.rows.y)) + chosen);
+	w.expert_act = (struct expert_act){ .kind = ACT_SWIGLU,
+		.y = take(b, DTYPE_BF16, m->rows * m->topk, m->f),
+		.x = take(b, DTYPE_BF16, m->rows * m->topk, 2 * m->f),
+		.weight = take(b, DTYPE_F32, m->rows * m->topk, 1),
+		.counts = w.route.counts };
+	report(b, "expert_act", op_expert_act, &w,
+	    (double)(tensor_bytes(&w.expert_act.x) + tensor_bytes(&w.expert_act.y)));
+	w.expert_act_grad = (struct expert_act_grad){ .kind = ACT_SWIGLU,
+		.dx = w.expert_act.x,
+		.dy = take(b, DTYPE_BF16, m->rows * m->topk, m->f),
+		.y = w.expert_act.y,
+		.dweight = take(b, DTYPE_F32, m->rows * m->topk, 1),
+		.x = w.expert_act.x,
+		.weight = w.expert_act.weight,
+		.counts = w.route.counts };
+	report(b, "expert_act_grad", op_expert_act_grad, &w,
+	    2.0 * (double)(tensor_bytes(&w.expert_act.x) + tensor_bytes(&w.expert_act.y)));
+}
+
+static void
+bench_experts(struct bench *b)
+{
+	static const struct bench_experts models[] = {
+		{ "qwen3-30b-a3b", 8192, 2048, 768, 128, 8 },
+		{ "qwen3-30b-a3b, 64k", 65536, 2048, 768, 128, 8 },
+		{ "mixtral-8x7b", 8192, 4096, 14336, 8, 2 },
+	};
+
+	for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+		struct bench_model name = { .name = models[i].name };
+
+		b->m = &name;
+		b->r.used = 0;
+		bench_router(b, &models[i]);
+	}
+}
+
 /* The three GEMMs of a linear layer with k inputs and n outputs on `rows` rows, with GPT-2's
  * activation and bias where the model has them; the gradient of a bias before a residual sum is
  * computed by the norm. */
@@ -495,7 +605,7 @@ run_group(struct bench *b, const struct group *g, char *const *asked)
 int
 main(int argc, char **argv)
 {
-	static const struct group flat = { "flat", bench_flat },
+	static const struct group once[] = { { "flat", bench_flat }, { "experts", bench_experts } },
 				  groups[] = {
 					  { "norm", bench_norm },
 					  { "rope", bench_rope },
@@ -514,7 +624,8 @@ main(int argc, char **argv)
 	b.r = rig_open(backend, &config, (size_t)POOL_GIB << 30);
 	printf("model\toperation\tms\trate\tunit\tshare\n");
 	ceilings(&b);
-	run_group(&b, &flat, argv + 1);
+	for (size_t i = 0; i < sizeof once / sizeof *once; i++)
+		run_group(&b, &once[i], argv + 1);
 	for (size_t i = 0; i < BENCH_MODELS; i++) {
 		b.m = &bench_models[i];
 		b.T = b.m->b * b.m->s;
