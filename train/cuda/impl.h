@@ -154,6 +154,7 @@ void cuda_rows_by(struct stream *, const struct rows_by *);
 void cuda_expert_act(struct stream *, const struct expert_act *);
 void cuda_expert_act_grad(struct stream *, const struct expert_act_grad *);
 void cuda_balance(struct stream *, const struct balance *);
+void cuda_grouped(struct stream *, const struct grouped *);
 void cuda_quantise(struct stream *, const struct quantise *);
 void cuda_scales(struct stream *, const struct scales *);
 

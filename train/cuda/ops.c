@@ -40,6 +40,7 @@ const struct ops cuda_ops = {
 	.expert_act = cuda_expert_act,
 	.expert_act_grad = cuda_expert_act_grad,
 	.balance = cuda_balance,
+	.grouped = cuda_grouped,
 	.quantise = cuda_quantise,
 	.scales = cuda_scales,
 };

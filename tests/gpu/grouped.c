@@ -1,0 +1,203 @@
+/*
+ * grouped.c [f32] [bf16] [f16] - GEMMs of experts on the GPU against those of the CPU in double
+ *
+ * Numbers of rows are random, with experts that have none; windows begin before, within and after
+ * the rows. What no expert's row is made of must not matter: it is NaN in the operands, and its
+ * lines of the result stay as they were. Without a GPU, or in a build without the backend, it
+ * prints a note and succeeds.
+ */
+#include "lib/base/int64.h"
+#include "lib/base/mem.h"
+#include "tests/gpu/rig.h"
+
+#include <math.h>
+
+/* A window of `rows` rows; experts have 2 `mean` rows at most. Rows of a, b and c lie `extra`
+ * elements further apart than they are long. */
+struct grouped_case {
+	int64_t rows, first, experts, sources, mean, m, n, extra;
+};
+
+static const struct grouped_case cases[] = {
+	{ 7, 0, 2, 1, 3, 5, 3, 0 },
+	{ 100, 0, 3, 4, 30, 33, 45, 3 },
+	{ 64, 50, 3, 4, 60, 64, 72, 0 },
+	{ 64, 900, 3, 1, 60, 64, 72, 0 },
+	{ 300, 128, 8, 2, 50, 136, 200, 8 },
+	{ 1000, 0, 5, 3, 190, 384, 512, 0 },
+	{ 1000, 0, 2, 1, 700, 320, 264, 0 },
+	{ 777, 333, 37, 16, 40, 256, 320, 64 },
+	{ 520, 0, 130, 2, 4, 128, 256, 0 },
+	{ 4096, 0, 4, 2, 900, 1032, 648, 0 },
+	{ 3000, 100, 3, 1, 1500, 256, 2056, 0 },
+};
+
+static const struct {
+	const char *name;
+	enum dtype dtype;
+	double limit; /* of the mean square error over the mean square */
+} types[] = {
+	{ "f32", DTYPE_F32, 1e-9 },
+	{ "bf16", DTYPE_BF16, 1e-5 },
+	{ "f16", DTYPE_F16, 1e-6 },
+};
+
+/* One product: operands in `in`, a result in `out`, of numbers that `rounded` and `out_rounded`
+ * can hold. */
+struct product {
+	const struct grouped_case *of;
+	enum grouped_kind kind;
+	double beta;
+	enum dtype in, out, rounded, out_rounded;
+};
+
+/* A matrix of random numbers in [-1, 1) as `rounded` has them, `from` rows of it NaN and on. */
+static struct tensor
+matrix(const struct rig *r, const int64_t size[4], const enum dtype type[2], uint64_t seed)
+{
+	int64_t rows = size[0], step = size[1] + size[2], count = rows * step, known = size[3];
+	double *x = mem_alloc((size_t)count + 1, sizeof *x);
+	void *host = mem_alloc((size_t)count + 1, sizeof *x);
+	struct tensor t;
+
+	for (int64_t i = 0; i < count; i++)
+		x[i] = i / step < known ? rig_random(&seed) * 0x1p-30 - 1 : NAN;
+	dtype_convert(host, type[1], x, DTYPE_F64, count);
+	dtype_convert(x, DTYPE_F64, host, type[1], count);
+	dtype_convert(host, type[0], x, DTYPE_F64, count);
+	t = rig_vector(r, type[0], count, host);
+	rig_sync(r);
+	free(host);
+	free(x);
+	t = tensor_2d(t.data, type[0], rows, step);
+	return tensor_columns(&t, 0, size[1]);
+}
+
+/* Numbers of rows, every third expert's none, and how many rows of the window they make. */
+static struct tensor
+counts(const struct rig *r, const struct grouped_case *k, int64_t *known)
+{
+	int64_t step = k->experts + 3, total = 0;
+	int32_t *host = mem_alloc((size_t)(k->sources * step), sizeof *host);
+	uint64_t seed = 5;
+	struct tensor t;
+
+	for (int64_t i = 0; i < k->sources * step; i++) {
+		int64_t expert = i % step;
+		int32_t most = (int32_t)(2 * k->mean / k->sources + 1);
+
+		host[i] = expert % 3 == 1 ? 0 : (int32_t)rig_random(&seed) % most;
+		total += expert < k->experts ? host[i] : 0;
+	}
+	*known = int64_max(0, int64_min(k->rows, total - k->first));
+	t = rig_vector(r, DTYPE_I32, k->sources * step, host);
+	rig_sync(r);
+	free(host);
+	t = tensor_2d(t.data, DTYPE_I32, k->sources, step);
+	return tensor_columns(&t, 0, k->experts);
+}
+
+/* Runs it; the result with what lies between its rows, which is as large for every backend. */
+static double *
+run(const struct rig *r, const struct product *p, int64_t *count)
+{
+	const struct grouped_case *k = p->of;
+	bool weight = p->kind == GROUPED_WEIGHT, forward = p->kind == GROUPED_FORWARD;
+	int64_t stack = k->experts * k->m, known;
+	struct grouped g = { .kind = p->kind, .first = k->first, .beta = p->beta };
+	const enum dtype in[] = { p->in, p->rounded }, out[] = { p->out, p->out_rounded };
+	void *host;
+	double *c;
+
+	g.counts = counts(r, k, &known);
+	g.a = matrix(r, (int64_t[]){ k->rows, forward ? k->n : k->m, k->extra, known }, in, 1);
+	g.b = weight ? matrix(r, (int64_t[]){ k->rows, k->n, k->extra, known }, in, 2)
+		     : matrix(r, (int64_t[]){ stack, k->n, k->extra, stack }, in, 2);
+	g.c = weight
+	    ? matrix(r, (int64_t[]){ stack, k->n, k->extra, stack }, out, 3)
+	    : matrix(r, (int64_t[]){ k->rows, forward ? k->m : k->n, k->extra, k->rows }, out, 3);
+	r->st->ops->grouped(r->st, &g);
+	*count = g.c.shape[0] * g.c.stride[0];
+	host = mem_alloc((size_t)*count, sizeof(double));
+	c = mem_alloc((size_t)*count, sizeof *c);
+	rig_read(r, &(struct tensor){ g.c.data, g.c.dtype, 1, { *count }, { 1 } }, host);
+	dtype_convert(c, DTYPE_F64, host, p->out, *count);
+	free(host);
+	r->b->release(r->d, g.a.data);
+	r->b->release(r->d, g.b.data);
+	r->b->release(r->d, g.c.data);
+	r->b->release(r->d, g.counts.data);
+	return c;
+}
+
+/* Against double on the same numbers, and against itself, bit by bit. */
+static void
+test_product(const struct rig *gpu, const struct rig *cpu, struct product p, double limit)
+{
+	int64_t count, cpu_count;
+	double *c = run(gpu, &p, &count), *again = run(gpu, &p, &count), *expected;
+	double error = 0, square = 0;
+
+	p.in = p.out = DTYPE_F64;
+	expected = run(cpu, &p, &cpu_count);
+	CHECK(count == cpu_count && !memcmp(c, again, (size_t)count * sizeof *c));
+	for (int64_t i = 0; i < count; i++) {
+		error += (c[i] - expected[i]) * (c[i] - expected[i]);
+		square += expected[i] * expected[i];
+	}
+	check_count++;
+	if (!(error <= limit * square)) {
+		check_failures++;
+		fprintf(stderr, "case %d, kind %d, %s to %s, beta %g: error %g\n",
+		    (int)(p.of - cases), p.kind, dtype_name(p.rounded), dtype_name(p.out_rounded),
+		    p.beta, error / square);
+	}
+	free(c);
+	free(again);
+	free(expected);
+}
+
+/* All kinds of one case and type; gradients of weights in F32 and in the operands' type, written
+ * and added to. */
+static void
+test_case(const struct rig *gpu, const struct rig *cpu, const struct grouped_case *k, size_t type)
+{
+	enum dtype t = types[type].dtype;
+	const struct product products[] = {
+		{ k, GROUPED_FORWARD, 0, t, t, t, t },
+		{ k, GROUPED_INPUT, 0, t, t, t, t },
+		{ k, GROUPED_WEIGHT, 0, t, DTYPE_F32, t, DTYPE_F32 },
+		{ k, GROUPED_WEIGHT, 1, t, DTYPE_F32, t, DTYPE_F32 },
+		{ k, GROUPED_WEIGHT, 0, t, t, t, t },
+		{ k, GROUPED_WEIGHT, 1, t, t, t, t },
+	};
+
+	for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+		test_product(
+		    gpu, cpu, products[i], products[i].out == DTYPE_F32 ? 1e-9 : types[type].limit);
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct backend *b = gpu_backend();
+	struct rig cpu;
+
+	if (!b)
+		return 0;
+	cpu = rig_open(&backend_cpu, DTYPE_F64);
+	for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+		struct rig gpu;
+
+		if (!rig_wanted(argc, argv, types[t].name))
+			continue;
+		gpu = rig_open(b, types[t].dtype);
+		for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+			test_case(&gpu, &cpu, &cases[i], t);
+		gpu.b->close(gpu.d);
+		printf("%s: %ld failures so far\n", types[t].name, check_failures);
+		fflush(stdout);
+	}
+	cpu.b->close(cpu.d);
+	return check_done();
+}

@@ -1,0 +1,153 @@
+/*
+ * grouped.cuh - what kernels of grouped products share: where the rows of each expert are, and the
+ * tiles of the result that follow from it
+ *
+ * The numbers of rows are on the device alone, so a grid has the size of the GPU and each block
+ * counts for itself: it takes every gridDim.x-th tile of an order that all blocks derive alike.
+ * Every element of the result has one owner and one order of its sum.
+ */
+#ifndef TRAIN_CUDA_GEMM_GROUPED_CUH
+#define TRAIN_CUDA_GEMM_GROUPED_CUH
+
+#include "train/cuda/kernel.cuh"
+
+/* Tiles of one column that are taken before those of the next: as many lines of A as stay in the
+ * L2 cache while those of B come by. */
+enum { GROUPED_DOWN = 16 };
+
+/* A part of the result: of expert i, whose rows of the window are [begin, end), the lines from
+ * `row` on, counted from begin or from the first of its matrix, and the columns from `column` on.
+ */
+struct grouped_tile {
+	int expert, begin, end, row, column;
+};
+
+/* Where a block is in the order of tiles. */
+struct grouped_walk {
+	const int *ends;        /* in shared memory: where the rows of each expert end */
+	int experts, expert;    /* their number; the one that the next tile is looked for at */
+	int height, across;     /* lines of its matrix of gradients or 0; tiles in a line */
+	int passed, down, wide; /* tiles of experts before it; lines and columns of a tile */
+};
+
+/* Sums of x over the lanes up to this one. */
+static __device__ inline int64_t
+grouped_scan(int64_t x)
+{
+	int lane = threadIdx.x % 32;
+
+	for (int step = 1; step < 32; step *= 2) {
+		int64_t before = __shfl_up_sync(0xffffffffu, x, step);
+
+		x += lane >= step ? before : 0;
+	}
+	return x;
+}
+
+/* Ends of the experts' rows in the window, from their numbers. All threads of the block call it,
+ * and may read `ends` after it. */
+static __device__ inline void
+grouped_ends(const struct grouped &g, int *ends)
+{
+	int experts = (int)g.counts.shape[1], cells = (int)g.counts.shape[0] * experts;
+	int64_t at = -g.first, rows = g.a.shape[0];
+
+	for (int i = threadIdx.x; i < experts; i += blockDim.x)
+		ends[i] = 0;
+	__syncthreads();
+	for (int i = threadIdx.x; i < cells; i += blockDim.x)
+		atomicAdd(
+		    ends + i % experts, row_of<const int32_t>(g.counts, i / experts)[i % experts]);
+	__syncthreads();
+	for (int i = threadIdx.x; threadIdx.x < 32 && i - (int)threadIdx.x < experts; i += 32) {
+		int64_t end = at + grouped_scan(i < experts ? ends[i] : 0);
+
+		at = __shfl_sync(0xffffffffu, end, 31);
+		if (i < experts)
+			ends[i] = (int)(end < 0 ? 0 : end < rows ? end : rows);
+	}
+	__syncthreads();
+}
+
+/* The walk over tiles of down x wide. */
+static __device__ inline struct grouped_walk
+grouped_start(const struct grouped &g, const int *ends, int down, int wide)
+{
+	struct grouped_walk w;
+
+	w.ends = ends;
+	w.experts = (int)g.counts.shape[1];
+	w.expert = 0;
+	w.height = g.kind == GROUPED_WEIGHT ? (int)(g.c.shape[0] / w.experts) : 0;
+	w.across = ((int)g.c.shape[1] + wide - 1) / wide;
+	w.passed = 0;
+	w.down = down;
+	w.wide = wide;
+	return w;
+}
+
+/* Tile number t, which is not before the last one asked for; false: there are no more. */
+static __device__ inline bool
+grouped_find(struct grouped_walk &w, int t, struct grouped_tile &tile)
+{
+	for (; w.expert < w.experts; w.expert++) {
+		int begin = w.expert ? w.ends[w.expert - 1] : 0, end = w.ends[w.expert];
+		int lines = w.height ? w.height : end - begin, tall = (lines + w.down - 1) / w.down;
+		int i = t - w.passed, set = GROUPED_DOWN * w.across, first = i / set * GROUPED_DOWN;
+		int high = min(GROUPED_DOWN, tall - first);
+
+		if (i < tall * w.across) {
+			tile.expert = w.expert;
+			tile.begin = begin;
+			tile.end = end;
+			tile.row = (first + i % set % high) * w.down;
+			tile.column = i % set / high * w.wide;
+			return true;
+		}
+		w.passed += tall * w.across;
+	}
+	return false;
+}
+
+/* An operand of a tile: `size` lines or columns of it, from an address on whose rows are `step`
+ * elements apart. */
+template <typename T> struct grouped_side {
+	T *at;
+	int64_t step;
+	int size;
+};
+
+/* All that a tile is made of; depth: of its sums. */
+template <typename T, typename OUT> struct grouped_sides {
+	grouped_side<const T> a, b;
+	OUT *c;
+	int64_t c_step;
+	int depth;
+};
+
+/* a is dense along the sum but for gradients of weights, b in the forward pass. */
+template <typename T, typename OUT, enum grouped_kind KIND>
+static __device__ inline struct grouped_sides<T, OUT>
+grouped_sides_of(const struct grouped &g, const struct grouped_tile &t)
+{
+	bool weight = KIND == GROUPED_WEIGHT;
+	const struct tensor &stack = weight ? g.c : g.b;
+	int64_t height = stack.shape[0] / g.counts.shape[1], above = t.expert * height;
+	int64_t rows = t.begin + t.row;
+	struct grouped_sides<T, OUT> s;
+
+	s.a.at = weight ? row_of<const T>(g.a, t.begin) + t.row : row_of<const T>(g.a, rows);
+	s.a.step = g.a.stride[0];
+	s.a.size = weight ? (int)height - t.row : t.end - t.begin - t.row;
+	s.b.at = KIND == GROUPED_FORWARD
+	    ? row_of<const T>(g.b, above + t.column)
+	    : row_of<const T>(g.b, weight ? t.begin : above) + t.column;
+	s.b.step = g.b.stride[0];
+	s.b.size = (int)g.c.shape[1] - t.column;
+	s.c = row_of<OUT>(g.c, weight ? above + t.row : rows) + t.column;
+	s.c_step = g.c.stride[0];
+	s.depth = weight ? t.end - t.begin : (int)g.a.shape[1];
+	return s;
+}
+
+#endif
