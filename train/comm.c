@@ -69,3 +69,66 @@ comm_whole(const struct comm *c, const struct comm_parts *p, int rank)
 
 	return tensor_rows(&flat, rank * count, count);
 }
+
+/* The rows of an expert that a rank has, as the counts say. */
+static int64_t
+expert_rows(const struct rows_exchange *x, int rank, int64_t expert)
+{
+	return ((const int32_t *)x->counts.data)[rank * x->counts.stride[0] + expert];
+}
+
+/* Which of the rows of an expert from a rank lie in the window, and where in it: `at` of the order
+ * is the first of them. */
+struct stretch_rows {
+	int64_t skipped, place, count;
+};
+
+static struct stretch_rows
+in_window(const struct rows_exchange *x, int64_t at, int64_t rows)
+{
+	int64_t height = (x->back ? &x->in : &x->out)->shape[0], begin = at - x->first,
+		from = begin < 0 ? 0 : begin, end = begin + rows;
+
+	end = end < height ? end : height;
+	return (struct stretch_rows){ from - begin, from, end > from ? end - from : 0 };
+}
+
+/* What a rank's experts take, in their order: a message for each of them and each rank, whose tag
+ * is the expert. This rank has its part in those for others, and all parts of its own. Returns the
+ * number of messages so far. */
+static int
+rows_of_rank(const struct comm *c, const struct rows_exchange *x, int to, struct p2p *message)
+{
+	const struct tensor *routed = x->back ? &x->out : &x->in,
+			    *taken = x->back ? &x->in : &x->out;
+	int64_t local = x->counts.shape[1] / c->size, at = 0, sent = 0;
+	int n = 0;
+
+	for (int64_t i = 0; i < to * local; i++)
+		sent += expert_rows(x, c->rank, i);
+	for (int64_t i = 0; i < local; i++)
+		for (int rank = 0; rank < c->size; rank++) {
+			int64_t rows = expert_rows(x, rank, to * local + i);
+			struct stretch_rows w = in_window(x, at, rows);
+
+			if (w.count && rank == c->rank)
+				message[n++] = (struct p2p){ !x->back, to, (int)i,
+					tensor_rows(routed, sent + w.skipped, w.count) };
+			if (w.count && to == c->rank)
+				message[n++] = (struct p2p){ x->back, rank, (int)i,
+					tensor_rows(taken, w.place, w.count) };
+			sent += rank == c->rank ? rows : 0;
+			at += rows;
+		}
+	return n;
+}
+
+int
+comm_rows(const struct comm *c, const struct rows_exchange *x, struct p2p *message)
+{
+	int n = 0;
+
+	for (int rank = 0; rank < c->size; rank++)
+		n += rows_of_rank(c, x, rank, message + n);
+	return n;
+}

@@ -110,7 +110,8 @@ struct comm_ops {
 	void (*broadcast)(struct comm *, struct stream *, const struct tensor *, int root);
 	/* One batch: no order, no deadlock; returns (queues) when all are done. */
 	void (*exchange)(struct comm *, struct stream *, const struct p2p *, int count);
-	/* NULL: the device has no experts. */
+	/* Where ranks have shared the memory that out lies in, they write rows to each other, and
+	 * no host waits; elsewhere on a device the host reads counts, for which it waits. */
 	void (*all_to_all_rows)(struct comm *, struct stream *, const struct rows_exchange *);
 	void (*barrier)(struct comm *);
 	/* Host bytes of every rank, concatenated in rank order at root (NULL elsewhere); *total
@@ -146,6 +147,10 @@ int64_t comm_part(const struct comm *c, const struct tensor *part, const struct 
 int64_t comm_slots(const struct comm *c, const struct comm_parts *p);
 /* Part number `rank` of p->whole. */
 struct tensor comm_whole(const struct comm *c, const struct comm_parts *p, int rank);
+
+/* The messages of an exchange of rows, of which there are at most 2 E: counts are in the host's
+ * memory. Returns their number. A rank's messages to itself come in pairs, sent and received. */
+int comm_rows(const struct comm *c, const struct rows_exchange *x, struct p2p *message);
 
 /* train/mpi: starts MPI; world of one without a launcher. staging: bytes of host memory the
  * implementation keeps. */

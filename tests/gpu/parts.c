@@ -1,5 +1,6 @@
 /*
- * parts.c [BACKEND] - gathers and scatters in parts between GPUs of one host: bits, order, rates
+ * parts.c [BACKEND] - gathers and scatters in parts between GPUs of one host, and rows that go to
+ * experts and back: bits, order, rates
  *
  * Run by mpirun with two ranks or more (tests/gpu/parts.sh), a GPU each; alone, or without a GPU,
  * it says so and succeeds. Every rank can make every other rank's numbers. Parts are read on
@@ -289,24 +290,176 @@ test_chain(struct rig *r)
 	free(x);
 }
 
-/* --- rates ------------------------------------------------------------------------------------ */
+/* --- rows of experts -------------------------------------------------------------------------- */
 
-enum call { GATHER_PARTS, SCATTER_PARTS, GATHER, SCATTER, CALLS };
+/* Rows of so many elements, in windows of so many rows; some of each of `local` experts a rank, or
+ * as many of each. */
+struct rows_trial {
+	enum dtype dtype;
+	int64_t columns, height, local, each;
+};
+
+static int64_t
+rows_for(const struct rows_trial *t, int rank, int64_t expert)
+{
+	static const int64_t some[] = { 3, 0, 17, 1, 40, 0, 0, 5, 8 };
+
+	return t->each ? t->each : some[(rank * 5 + expert * 7) % 9];
+}
+
+/* A number below 256, which every type has. */
+static float
+row_number(int64_t rank, int64_t expert, int64_t row, int64_t column)
+{
+	return (float)((rank * 101 + expert * 31 + row * 7 + column) % 251);
+}
+
+/* Rows of a rank in the order of experts, or, taken, those that its experts take in theirs: how
+ * many they are, and in x, unless it is NULL, their numbers. */
+static int64_t
+list_rows(const struct rig *r, const struct rows_trial *t, bool taken, float *x)
+{
+	int64_t own = r->c->rank, n = 0, first = taken ? own * t->local : 0,
+		end = taken ? first + t->local : r->c->size * t->local;
+
+	for (int64_t expert = first; expert < end; expert++)
+		for (int64_t rank = taken ? 0 : own; rank < (taken ? r->c->size : own + 1); rank++)
+			for (int64_t i = 0; i < rows_for(t, (int)rank, expert); i++, n++)
+				for (int64_t k = 0; x && k < t->columns; k++)
+					x[n * t->columns + k] = row_number(rank, expert, i, k);
+	return n;
+}
+
+static struct tensor
+counts_on(struct rig *r, const struct rows_trial *t)
+{
+	int64_t experts = t->local * r->c->size, cells = experts * r->c->size;
+	int32_t *host = mem_alloc((size_t)cells, sizeof *host);
+	struct err e;
+	struct tensor counts = tensor_2d(
+	    r->b->alloc(r->d, (size_t)cells * sizeof *host, &e), DTYPE_I32, r->c->size, experts);
+
+	for (int64_t i = 0; i < cells; i++)
+		host[i] = (int32_t)rows_for(t, (int)(i / experts), i % experts);
+	r->b->copy_in(r->compute, counts.data, host, tensor_bytes(&counts));
+	CHECK(r->b->sync(r->compute, &e) == 0);
+	free(host);
+	return counts;
+}
+
+/* What a tensor has is x, and after that NaN. */
+static void
+check_rows(struct rig *r, const struct tensor *t, const float *x, int64_t rows)
+{
+	float *have = download(r, r->compute, t);
+	int64_t n = rows * t->shape[1];
+
+	CHECK(same(have, x, n));
+	for (int64_t i = n; i < tensor_elements(t); i++)
+		if (!isnan(have[i])) {
+			CHECK(isnan(have[i]));
+			break;
+		}
+	free(have);
+}
+
+/* To experts, window by window from the last one on, which is empty, and back. Every rank has room
+ * for as many rows, and makes as many calls. */
+static void
+test_rows(struct rig *r, const struct rows_trial *t)
+{
+	int64_t sent = list_rows(r, t, false, NULL), taken = list_rows(r, t, true, NULL),
+		most = (t->each ? t->each : 40) * t->local * r->c->size,
+		windows = most / t->height + 2;
+	struct tensor routed = tensor_2d(r->whole, t->dtype, sent, t->columns),
+		      all = tensor_2d(r->slots, t->dtype, windows * t->height, t->columns);
+	float *to = mem_alloc((size_t)tensor_elements(&routed) + 1, sizeof *to),
+	      *from = mem_alloc((size_t)tensor_elements(&all), sizeof *from);
+	struct rows_exchange x = { .counts = counts_on(r, t) };
+
+	list_rows(r, t, false, to);
+	list_rows(r, t, true, from);
+	upload(r, &routed, to);
+	r->compute->ops->fill(r->compute, &all, NAN);
+	for (int64_t i = windows; i-- > 0;) {
+		x.first = i * t->height;
+		x.in = routed;
+		x.out = tensor_rows(&all, x.first, t->height);
+		r->c->ops->all_to_all_rows(r->c, r->compute, &x);
+	}
+	check_rows(r, &all, from, taken);
+	r->compute->ops->fill(r->compute, &routed, NAN);
+	x.back = true;
+	for (int64_t i = 0; i < windows; i++) {
+		x.first = i * t->height;
+		x.in = tensor_rows(&all, x.first, t->height);
+		x.out = routed;
+		r->c->ops->all_to_all_rows(r->c, r->compute, &x);
+	}
+	check_rows(r, &routed, to, sent);
+	r->b->release(r->d, x.counts.data);
+	free(to);
+	free(from);
+}
 
 static void
-make_call(struct rig *r, enum call which, const struct comm_parts *p)
+test_exchanges(struct rig *r)
 {
-	switch (which) {
-	case GATHER_PARTS: r->c->ops->all_gather_parts(r->c, r->beside, p); break;
-	case SCATTER_PARTS: r->c->ops->reduce_scatter_parts(r->c, r->beside, p); break;
-	case GATHER: r->c->ops->all_gather(r->c, r->beside, &p->whole, &p->part); break;
-	default: r->c->ops->reduce_scatter(r->c, r->beside, &p->part, &p->whole);
-	}
+	static const struct rows_trial trials[] = {
+		{ DTYPE_F32, 1, 1000, 5, 0 },
+		{ DTYPE_F32, 1, 7, 3, 0 },
+		{ DTYPE_BF16, 5, 16, 1, 0 },
+		{ DTYPE_F16, 64, 33, 4, 0 },
+		{ DTYPE_BF16, 2048, 100, 2, 0 },
+		{ DTYPE_F32, 20, 4096, 40, 0 },
+		{ DTYPE_BF16, 520, 3000, 200, 7 },
+	};
+
+	for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
+		test_rows(r, &trials[i]);
+}
+
+/* --- rates ------------------------------------------------------------------------------------ */
+
+typedef void call(struct rig *r, const void *args);
+
+static void
+gather_parts(struct rig *r, const void *p)
+{
+	r->c->ops->all_gather_parts(r->c, r->beside, p);
+}
+
+static void
+scatter_parts(struct rig *r, const void *p)
+{
+	r->c->ops->reduce_scatter_parts(r->c, r->beside, p);
+}
+
+static void
+gather(struct rig *r, const void *args)
+{
+	const struct comm_parts *p = args;
+
+	r->c->ops->all_gather(r->c, r->beside, &p->whole, &p->part);
+}
+
+static void
+scatter(struct rig *r, const void *args)
+{
+	const struct comm_parts *p = args;
+
+	r->c->ops->reduce_scatter(r->c, r->beside, &p->part, &p->whole);
+}
+
+static void
+rows_call(struct rig *r, const void *x)
+{
+	r->c->ops->all_to_all_rows(r->c, r->beside, x);
 }
 
 /* Seconds of a call, of REPEATS one after the other. */
 static double
-seconds(struct rig *r, enum call which, const struct comm_parts *p)
+seconds(struct rig *r, call *make, const void *args)
 {
 	struct err e;
 	double begun = 0;
@@ -317,17 +470,48 @@ seconds(struct rig *r, enum call which, const struct comm_parts *p)
 			r->world->ops->barrier(r->world);
 			begun = clock_seconds();
 		}
-		make_call(r, which, p);
+		make(r, args);
 	}
 	CHECK(r->b->sync(r->beside, &e) == 0);
 	return (clock_seconds() - begun) / REPEATS;
 }
 
+/* Rows of 4 KiB, as many for each expert. Of those the others take, as bytes; the own ones are
+ * copied too. */
+static void
+print_rows(struct rig *r)
+{
+	enum { WIDTH = 2048 };
+	struct rows_trial t = { DTYPE_BF16, WIDTH, 0, 128 / r->c->size, PART / WIDTH / 2 / 128 };
+	int64_t rows = list_rows(r, &t, false, NULL);
+	struct tensor routed = tensor_2d(r->whole, t.dtype, rows, WIDTH),
+		      taken = tensor_2d(r->slots, t.dtype, rows, WIDTH);
+	struct rows_exchange to = { .in = routed, .out = taken, .counts = counts_on(r, &t) },
+			     from = {
+				     .in = taken, .out = routed, .counts = to.counts, .back = true
+			     };
+
+	for (int i = 0; i < 2; i++) {
+		double s = seconds(r, rows_call, i ? &from : &to);
+
+		if (r->c->rank == 0)
+			printf("%-16s %3d MiB a rank  %8.1f us  %6.1f GB/s\n",
+			    i ? "rows back" : "rows to experts", (int)(tensor_bytes(&routed) >> 20),
+			    s * 1e6,
+			    (double)tensor_bytes(&routed) * (r->c->size - 1) / r->c->size / s *
+				1e-9);
+	}
+	r->b->release(r->d, to.counts.data);
+}
+
 static void
 print_rates(struct rig *r)
 {
-	static const char *const names[] = { "gather in parts", "scatter in parts", "all-gather",
-		"reduce-scatter" };
+	static const struct {
+		const char *name;
+		call *make;
+	} calls[] = { { "gather in parts", gather_parts }, { "scatter in parts", scatter_parts },
+		{ "all-gather", gather }, { "reduce-scatter", scatter } };
 
 	for (int64_t bytes = PART; bytes >= 1 << 20; bytes /= 4) {
 		struct trial t = { DTYPE_BF16, bytes / 2, false, 0 };
@@ -335,12 +519,12 @@ print_rates(struct rig *r)
 
 		for (int i = 0; i < r->c->size; i++)
 			r->b->record(r->compute, r->event[i]);
-		for (int which = 0; which < CALLS; which++) {
-			double s = seconds(r, (enum call)which, &p);
+		for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) {
+			double s = seconds(r, calls[k].make, &p);
 
 			if (r->c->rank == 0)
-				printf("%-16s %3d MiB a part  %8.1f us  %6.1f GB/s\n", names[which],
-				    (int)(bytes >> 20), s * 1e6,
+				printf("%-16s %3d MiB a part  %8.1f us  %6.1f GB/s\n",
+				    calls[k].name, (int)(bytes >> 20), s * 1e6,
 				    (double)(bytes * (r->c->size - 1)) / s * 1e-9);
 		}
 	}
@@ -385,8 +569,11 @@ test(struct rig *r, bool rates)
 	test_sizes(r);
 	test_pieces(r);
 	test_chain(r);
-	if (rates)
-		print_rates(r);
+	test_exchanges(r);
+	if (!rates)
+		return;
+	print_rates(r);
+	print_rows(r);
 }
 
 static void

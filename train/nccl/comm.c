@@ -240,6 +240,40 @@ reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts 
 	reduce_scatter(c, st, &p->part, &p->whole);
 }
 
+/* The host waits for the counts, by which it knows what to send. */
+static void
+send_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
+{
+	struct rows_exchange known = *x;
+	size_t experts = (size_t)x->counts.shape[1];
+	int32_t *counts = mem_alloc((size_t)comm_elements(&x->counts), sizeof *counts);
+	struct p2p *message = mem_alloc(2 * experts, sizeof *message);
+	struct err why;
+	int count;
+
+	known.counts.data = counts;
+	backend_cuda.copy_out(st, counts, x->counts.data, tensor_bytes(&x->counts));
+	count = backend_cuda.sync(st, &why) == 0 ? comm_rows(c, &known, message) : 0;
+	if (c->size > 1)
+		exchange(c, st, message, count);
+	else
+		for (int i = 0; i < count; i += 2)
+			copy(c, st, &message[i + !x->back].buf, &message[i + x->back].buf);
+	free(message);
+	free(counts);
+}
+
+static void
+all_to_all_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
+{
+	struct nccl_group *g = c->impl;
+
+	if (g->peers && peers_hold(g->peers, &x->out))
+		peers_rows(g->peers, st, x);
+	else
+		send_rows(c, st, x);
+}
+
 /* Of the ranks' threads, not of their streams. */
 static void
 barrier(struct comm *c)
@@ -305,6 +339,7 @@ static const struct comm_ops nccl_ops = {
 	.reduce_scatter_parts = reduce_scatter_parts,
 	.broadcast = broadcast,
 	.exchange = exchange,
+	.all_to_all_rows = all_to_all_rows,
 	.barrier = barrier,
 	.gather_bytes = gather_bytes,
 	.abort = abort_world,

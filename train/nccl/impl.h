@@ -3,8 +3,13 @@
 #ifndef TRAIN_NCCL_IMPL_H
 #define TRAIN_NCCL_IMPL_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #include "train/comm.h"
 #include "train/cuda/device.h"
+#include "train/ops.h"
 
 struct peers;
 
@@ -19,5 +24,31 @@ bool peers_hold(const struct peers *p, const struct tensor *t);
 /* As comm_ops.all_gather_parts and comm_ops.reduce_scatter_parts. */
 void peers_gather(struct peers *p, struct stream *st, const struct comm_parts *parts);
 void peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *parts);
+/* As comm_ops.all_to_all_rows, where peers_hold x->out. */
+void peers_rows(struct peers *p, struct stream *st, const struct rows_exchange *x);
+
+/* Rows that a rank writes, of one rank for one expert: rows from `from` of its own array on to
+ * those from `to` of that of a rank; `end` of all are in this stretch or before it. */
+struct rows_stretch {
+	int32_t from, to, rank, end;
+};
+enum { ROWS_STRETCHES = 1024 }; /* at most */
+
+/* An exchange by a rank's kernel. */
+struct rows_copy {
+	struct tensor counts;
+	int rank, size;
+	bool back;
+	int64_t first, window, row_bytes;
+	const void *in;
+	void *out[SUM_MAX];         /* of each rank */
+	struct rows_stretch *table; /* of the device, for as many as there are experts; written */
+};
+/* Queues it on a GPU of so many multiprocessors. rows.cu */
+cudaError_t rows_copy(const struct rows_copy *c, int num_sms, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

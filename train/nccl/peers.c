@@ -16,6 +16,9 @@
  * Parts go to one rank after another, each at the full rate of the links: in a gather all ranks
  * send to the rank before them first, so that the next rank's part is there first.
  *
+ * Rows of experts are many, and where they go only the device knows: a kernel on the call's own
+ * stream writes them (rows.cu), once the memory of all others is open.
+ *
  * In the order in which they are queued each wait comes after what it waits for, on all ranks,
  * which is what flags require (train/cuda/flags.c).
  */
@@ -30,6 +33,7 @@
 enum {
 	PIECES = 4,           /* of shared memory, at most */
 	FLAG_BYTES = 2 << 20, /* less would share an allocation of the driver with other arrays */
+	TABLE = 1 << 20,      /* in them: where rows go */
 };
 
 /* Of each other rank: its memory is open to this one; what it pushes has come. */
@@ -49,7 +53,7 @@ struct peers {
 	struct event *begun, *pushed;
 	struct event *passed;             /* the call before */
 	struct comm_memory piece[PIECES]; /* the first has the flags, zero at the start */
-	int num_pieces;
+	int num_pieces, num_sms;
 	char *base[SUM_MAX][PIECES]; /* where each rank's pieces are mapped here */
 	uint32_t number;             /* of the piece; a gather has one */
 };
@@ -70,7 +74,7 @@ refused(cudaError_t rc, const char *what, struct err *why)
 static int
 prepare(struct peers *p, struct card *card, struct err *why)
 {
-	int least = 0, greatest = 0;
+	int least = 0, greatest = 0, index = 0;
 	cudaError_t rc = cudaDeviceGetStreamPriorityRange(&least, &greatest);
 
 	if (p->host->size > SUM_MAX)
@@ -85,6 +89,10 @@ prepare(struct peers *p, struct card *card, struct err *why)
 	p->pushed = backend_cuda.event(p->device);
 	p->passed = backend_cuda.event(p->device);
 	p->push.base.device = p->device;
+	if (rc == cudaSuccess)
+		rc = cudaGetDevice(&index);
+	if (rc == cudaSuccess)
+		rc = cudaDeviceGetAttribute(&p->num_sms, cudaDevAttrMultiProcessorCount, index);
 	if (rc == cudaSuccess)
 		rc = cudaStreamCreateWithPriority(&p->push.handle, cudaStreamNonBlocking, greatest);
 	for (int i = 0; rc == cudaSuccess && i < p->num_pieces; i++)
@@ -397,4 +405,36 @@ peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *parts
 			add_piece(p, st, &piece[(i - 1) % 2]);
 	}
 	end_call(p, st);
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+void
+peers_rows(struct peers *p, struct stream *st, const struct rows_exchange *x)
+{
+	struct rows_copy c = { .counts = x->counts,
+		.rank = p->host->rank,
+		.size = p->host->size,
+		.back = x->back,
+		.first = x->first,
+		.window = (x->back ? &x->in : &x->out)->shape[0],
+		.row_bytes = x->in.shape[1] * (int64_t)dtype_size(x->in.dtype),
+		.in = x->in.data,
+		.table = (void *)(p->base[p->host->rank][0] + TABLE) };
+
+	if (x->counts.shape[1] > ROWS_STRETCHES)
+		BUG("rows for %lld experts, at most %d", (long long)x->counts.shape[1],
+		    ROWS_STRETCHES);
+	for (int r = 0; r < c.size; r++)
+		c.out[r] = place(p, r, x->out.data);
+	backend_cuda.wait(st, p->passed);
+	open_memory(p, st);
+	for (int i = 1; i < c.size; i++)
+		cu_flag_wait(p->flags, st, flag(p, c.rank, OPEN, next_rank(p, i)), p->number);
+	cu_ok(p->device, rows_copy(&c, p->num_sms, cu_handle(st)), "rows to other GPUs");
+	for (int i = 1; i < c.size; i++)
+		cu_flag_write(p->flags, st, flag(p, next_rank(p, i), CAME, c.rank), p->number);
+	for (int i = 1; i < c.size; i++)
+		await(p, st, next_rank(p, i), p->number);
+	backend_cuda.record(st, p->passed);
 }
