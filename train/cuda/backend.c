@@ -157,7 +157,7 @@ check_gpu(int index, enum dtype dtype, struct err *e)
 	return 0;
 }
 
-/* Streams, workspace and the caches of GEMMs and of attention, for a device whose number is set.
+/* Streams, workspace and what serves GEMMs and attention, for a device whose number is set.
  * cuda_close frees what was made before a failure. */
 static int
 set_up(struct device *d, const struct device_config *c, struct err *e)
@@ -188,6 +188,7 @@ set_up(struct device *d, const struct device_config *c, struct err *e)
 	d->gemms = gemm_cache_new(d, e);
 	if (!d->gemms)
 		return -1;
+	d->grouped = grouped_cache_new(d);
 	d->attention = attention_cache_new(c, d->stream[STREAM_COMPUTE].handle, e);
 	return d->attention ? 0 : -1;
 }
@@ -206,6 +207,7 @@ cuda_close(struct device *d)
 		d->events = next;
 	}
 	attention_cache_free(d->attention);
+	grouped_cache_free(d->grouped);
 	gemm_cache_free(d->gemms);
 	nvml_close(d->nvml);
 	(void)cudaFree(d->workspace);

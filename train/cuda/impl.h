@@ -28,11 +28,13 @@ enum {
 	CU_THREADS = 256,  /* of a block, in every kernel */
 	/* least compute capability (8.0) for tiled attention, cuDNN's, and bf16 GEMMs */
 	CU_TILED = 80,
+	CU_HOPPER = 90, /* the capability of kernels for sm_90a */
 	CU_FLOAT8 = 89, /* and for 8-bit floats */
 };
 
 struct gemm_cache;
 struct attention_cache;
+struct grouped_cache;
 struct nvml;
 
 /* What failed first, or NULL, and why. */
@@ -52,6 +54,7 @@ struct device {
 	void *workspace; /* CU_WORKSPACE + CU_SIDE bytes, of the compute stream */
 	struct gemm_cache *gemms;
 	struct attention_cache *attention;
+	struct grouped_cache *grouped;
 	struct nvml *nvml;    /* NULL: no meters */
 	struct event *events; /* list of all events */
 	const char *last;     /* operation queued last */
@@ -82,6 +85,10 @@ void gemm_split(struct stream *st, const struct gemm *g);
 struct attention_cache *attention_cache_new(
     const struct device_config *c, cudaStream_t stream, struct err *e);
 void attention_cache_free(struct attention_cache *c);
+
+/* How GEMMs of experts are served; made at open, freed at close. gemm/grouped.c */
+struct grouped_cache *grouped_cache_new(const struct device *d);
+void grouped_cache_free(struct grouped_cache *c);
 
 /* Tiled attention on tensor cores. flash.cu
  *

@@ -1,7 +1,57 @@
 /*
- * grouped.c - GEMMs of experts
+ * grouped.c - GEMMs of experts: which implementation serves a product, and how operands are copied
+ * in boxes
  */
+#include "lib/base/mem.h"
 #include "train/cuda/gemm/grouped.h"
+#include "train/cuda/symbols.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { BOX = 64, HIGH = 128, WIDE = 256 };
+
+struct map_api {
+	CUresult (*encode)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+	    const cuuint64_t *, const cuuint64_t *, const cuuint32_t *, const cuuint32_t *,
+	    CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+	    CUtensorMapFloatOOBfill);
+};
+
+struct grouped_cache {
+	struct map_api api;
+	void *library; /* NULL: only the plain kernel serves */
+};
+
+static const struct symbol symbols[] = {
+	{ "cuTensorMapEncodeTiled", offsetof(struct map_api, encode) },
+	{ .name = NULL },
+};
+
+struct grouped_cache *
+grouped_cache_new(const struct device *d)
+{
+	struct grouped_cache *c = mem_zalloc(1, sizeof *c);
+
+	if (cu_capability(d->index) != CU_HOPPER || !grouped_hopper_present())
+		return c;
+	c->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (c->library && symbols_find(c->library, symbols, &c->api)) {
+		(void)dlclose(c->library);
+		c->library = NULL;
+	}
+	return c;
+}
+
+/* NULL is ignored. */
+void
+grouped_cache_free(struct grouped_cache *c)
+{
+	if (c && c->library)
+		(void)dlclose(c->library);
+	free(c);
+}
 
 /* Shapes and types; the numbers of rows are only known to the device. */
 static void
@@ -23,12 +73,65 @@ check_shapes(const struct grouped *g)
 	ops_require(g->beta == 0 || (weight && g->beta == 1));
 }
 
+/* Whether every row is on 16 bytes, and holds whole 16 bytes. */
+static bool
+in_pieces(const struct tensor *t)
+{
+	size_t size = dtype_size(t->dtype);
+
+	return (uintptr_t)t->data % 16 == 0 && (size_t)t->stride[0] * size % 16 == 0 &&
+	    (size_t)t->shape[1] * size % 16 == 0;
+}
+
+static bool
+hopper_serves(const struct grouped_cache *c, const struct grouped *g)
+{
+	return c->library && g->a.dtype == DTYPE_BF16 && g->a.shape[0] > 0 &&
+	    g->counts.shape[1] <= GROUPED_HOPPER_EXPERTS && in_pieces(&g->a) && in_pieces(&g->b) &&
+	    in_pieces(&g->c);
+}
+
+/* A matrix in boxes of `lines` lines. */
+static CUresult
+map_of(const struct grouped_cache *c, CUtensorMap *map, const struct tensor *t, int lines)
+{
+	const cuuint64_t size[] = { (cuuint64_t)t->shape[1], (cuuint64_t)t->shape[0] };
+	const cuuint64_t step[] = { (cuuint64_t)t->stride[0] * dtype_size(t->dtype) };
+	const cuuint32_t box[] = { BOX, (cuuint32_t)lines }, each[] = { 1, 1 };
+
+	return c->api.encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, t->data, size, step, box,
+	    each, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+	    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+static void
+run_hopper(struct stream *st, const struct grouped_cache *c, const struct grouped *g)
+{
+	struct grouped_maps maps;
+	CUresult rc = map_of(c, &maps.a, &g->a, g->kind == GROUPED_WEIGHT ? BOX : HIGH);
+	char reason[64];
+
+	if (rc == CUDA_SUCCESS)
+		rc = map_of(c, &maps.b, &g->b, g->kind == GROUPED_FORWARD ? WIDE : BOX);
+	if (rc == CUDA_SUCCESS) {
+		grouped_hopper(st, g, &maps);
+		return;
+	}
+	snprintf(reason, sizeof reason, "error %d of the driver", (int)rc);
+	cu_fail(st->device, "map of a tensor", reason);
+}
+
 void
 cuda_grouped(struct stream *st, const struct grouped *g)
 {
+	const struct grouped_cache *c = st->device->grouped;
+
 	check_shapes(g);
 	if (tensor_elements(&g->c) == 0)
 		return;
-	grouped_plain(st, g);
+	if (hopper_serves(c, g))
+		run_hopper(st, c, g);
+	else
+		grouped_plain(st, g);
 	cu_launched(st, "grouped");
 }

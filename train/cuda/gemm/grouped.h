@@ -10,11 +10,28 @@ extern "C" {
 
 #include "train/cuda/impl.h"
 
-/* Whose ends fit the shared memory of any GPU besides a tile. */
-enum { GROUPED_EXPERTS = 8192 };
+#include <cuda.h>
+
+enum {
+	/* Whose ends fit the shared memory of any GPU besides a tile. */
+	GROUPED_EXPERTS = 8192,
+	/* And besides the ring of the kernel for Hopper. */
+	GROUPED_HOPPER_EXPERTS = 512,
+};
+
+/* How the operands of a product are copied in boxes. */
+struct grouped_maps {
+	CUtensorMap a, b;
+};
 
 /* Any type and shape. grouped_plain.cu */
 void grouped_plain(struct stream *st, const struct grouped *g);
+
+/* BF16, with gradients of weights in F32 too, on compute capability 9.0: rows and addresses of
+ * whole 16 bytes, at least one row. grouped_hopper.cu */
+void grouped_hopper(struct stream *st, const struct grouped *g, const struct grouped_maps *maps);
+/* Whether this build has its code for the current GPU. */
+bool grouped_hopper_present(void);
 
 #ifdef __cplusplus
 }

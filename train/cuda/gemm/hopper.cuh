@@ -1,0 +1,204 @@
+/*
+ * hopper.cuh - what compute capability 9.0 has of its own: barriers in shared memory that count
+ * bytes, copies of boxes of a matrix, and products of a warpgroup, 4 warps, out of shared memory
+ *
+ * A box is 64 columns of 16-bit elements wide, 128 bytes a line, whose 16-byte pieces are permuted
+ * within 8 lines so that columns too can be read without conflicts (swizzle of 128 bytes); it
+ * begins on 1024 bytes. An operand of a product whose sums run along the lines ("dense") is one box
+ * of as many lines as it has rows; one whose sums run down the columns is boxes of 64 lines, each
+ * for 64 of its rows. Source: PTX ISA 8, "mbarrier", "cp.async.bulk.tensor", "wgmma".
+ *
+ * The instructions exist in code for sm_90a alone; elsewhere the host launches no kernel that comes
+ * to them.
+ */
+#ifndef TRAIN_CUDA_GEMM_HOPPER_CUH
+#define TRAIN_CUDA_GEMM_HOPPER_CUH
+
+#include "train/cuda/async.cuh"
+
+#include <cuda.h>
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define SM90A(...) asm volatile(__VA_ARGS__)
+enum { SM90A_CODE = 1 };
+#else
+#define SM90A(...) __trap()
+enum { SM90A_CODE = 0 };
+#endif
+
+enum { BOX = 64, BOX_LINE = 2 * BOX, BOX_BYTES = BOX * BOX_LINE };
+
+/* --- barriers --------------------------------------------------------------------------------- */
+
+/* A barrier that is passed by so many arrivals; others see it after barriers_made and a barrier of
+ * the block. */
+static __device__ inline void
+barrier_make(uint32_t at, int arrivals)
+{
+	SM90A("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(at), "r"(arrivals) : "memory");
+}
+
+static __device__ inline void
+barriers_made(void)
+{
+	SM90A("fence.mbarrier_init.release.cluster;" : : : "memory");
+}
+
+static __device__ inline void
+barrier_arrive(uint32_t at)
+{
+	SM90A("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(at) : "memory");
+}
+
+/* Arrives, and holds the barrier until so many bytes have come as well. */
+static __device__ inline void
+barrier_expect(uint32_t at, int bytes)
+{
+	SM90A("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+	      :
+	      : "r"(at), "r"(bytes)
+	      : "memory");
+}
+
+/* Waits until the barrier has been passed an odd number of times (parity 0), or an even one, 0 too
+ * (parity 1). */
+static __device__ inline void
+barrier_wait(uint32_t at, uint32_t parity)
+{
+	uint32_t passed = 0;
+
+	while (!passed)
+		SM90A("{\n"
+		      ".reg .pred p;\n"
+		      "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+		      "selp.u32 %0, 1, 0, p;\n"
+		      "}\n"
+		      : "=r"(passed)
+		      : "r"(at), "r"(parity)
+		      : "memory");
+}
+
+/* A barrier of `threads` threads of the block by number, 0 being that of __syncthreads. */
+static __device__ inline void
+barrier_some(int number, int threads)
+{
+	SM90A("bar.sync %0, %1;" : : "r"(number), "r"(threads) : "memory");
+}
+
+/* What this thread stored to shared memory is seen by copies and products that follow a barrier. */
+static __device__ inline void
+stores_to_products(void)
+{
+	SM90A("fence.proxy.async.shared::cta;" : : : "memory");
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+/* Starts the copy of a box, from a column and a row of the matrix on; what lies outside of it comes
+ * as zeros. All of its bytes count at the barrier. */
+static __device__ inline void
+copy_box(uint32_t to, const CUtensorMap *map, int column, int row, uint32_t barrier)
+{
+	SM90A("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+	      "[%0], [%1, {%2, %3}], [%4];"
+	      :
+	      : "r"(to), "l"(map), "r"(column), "r"(row), "r"(barrier)
+	      : "memory");
+}
+
+/* --- registers -------------------------------------------------------------------------------- */
+template <int N>
+static __device__ inline void
+registers_release(void)
+{
+	SM90A("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(N));
+}
+
+template <int N>
+static __device__ inline void
+registers_claim(void)
+{
+	SM90A("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(N));
+}
+
+/* --- products --------------------------------------------------------------------------------- */
+
+/* An operand from an address in shared memory on. Along the sum its 8 lines or its 8 columns of 16
+ * bytes follow each other at 1024 bytes; boxes that are not dense follow at BOX_BYTES. */
+static __device__ inline uint64_t
+operand_at(uint32_t at)
+{
+	return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)(BOX_BYTES >> 4) << 16 |
+	    (at & 0x3ffff) >> 4;
+}
+
+/* The same, 16 elements of the sum further. */
+template <bool DENSE>
+static __device__ inline uint64_t
+operand_next(uint64_t operand)
+{
+	return operand + (DENSE ? 32 >> 4 : 16 * BOX_LINE >> 4);
+}
+
+/* Before the first product after other uses of the sums. */
+static __device__ inline void
+products_begin(void)
+{
+	SM90A("wgmma.fence.sync.aligned;" : : : "memory");
+}
+
+/* Ends a group of products. */
+static __device__ inline void
+products_asked(void)
+{
+	SM90A("wgmma.commit_group.sync.aligned;" : : : "memory");
+}
+
+/* Waits until at most the last N groups are under way. */
+template <int N>
+static __device__ inline void
+products_done_but(void)
+{
+	SM90A("wgmma.wait_group.sync.aligned %0;" : : "n"(N) : "memory");
+}
+
+#define SUMS_4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
+#define SUMS_16(c, i) SUMS_4(c, i), SUMS_4(c, i + 4), SUMS_4(c, i + 8), SUMS_4(c, i + 12)
+#define SUMS_64(c, i) SUMS_16(c, i), SUMS_16(c, i + 16), SUMS_16(c, i + 32), SUMS_16(c, i + 48)
+
+/* c[64, 256] = a[64, 16] b[16, 256], added to c with `add`. With group = lane / 4 and pair = lane %
+ * 4, the lane of warp w of the four holds in c[4 i + 2 h + j] column 8 i + 2 pair + j of row 16 w +
+ * group + 8 h. */
+template <bool A_DENSE, bool B_DENSE>
+static __device__ inline void
+multiply_256(float (&c)[128], uint64_t a, uint64_t b, int add)
+{
+	SM90A("{\n"
+	      ".reg .pred p;\n"
+	      "setp.ne.b32 p, %130, 0;\n"
+	      "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
+	      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+	      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+	      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+	      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
+	      "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"
+	      "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"
+	      "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,"
+	      "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+	      "}, %128, %129, p, 1, 1, %131, %132;\n"
+	      "}\n"
+	      : SUMS_64(c, 0), SUMS_64(c, 64)
+	      : "l"(a), "l"(b), "r"(add), "n"(!A_DENSE), "n"(!B_DENSE));
+}
+
+/* The sums may be read: no use of them is moved before this. */
+static __device__ inline void
+sums_done(float (&c)[128])
+{
+	products_done_but<0>();
+#pragma unroll
+	for (int i = 0; i < 128; i++)
+		asm volatile("" : "+f"(c[i]) : : "memory");
+}
+
+#endif
