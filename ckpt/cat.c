@@ -28,65 +28,36 @@ struct cat {
 	FILE *out;
 };
 
-/* The tensor of this name; NULL with a reason. */
-static const struct source_tensor *
-find(const struct source_tensor *t, int count, const char *name)
-{
-	for (int i = 0; i < count; i++)
-		if (!strcmp(t[i].name, name))
-			return &t[i];
-	return NULL;
-}
-
-/* A row as text, separated by tabs. 9 digits tell floats apart, and 17 doubles. */
-static void
-print_row(const struct cat *c, const char *row, int64_t n)
-{
-	int digits = c->dtype == DTYPE_F64 ? 17 : 9;
-
-	for (int64_t i = 0; i < n; i++) {
-		double x;
-
-		dtype_convert(&x, DTYPE_F64, row + (size_t)i * dtype_size(c->dtype), c->dtype, 1);
-		fprintf(c->out, "%s%.*g", i ? "\t" : "", digits, x);
-	}
-	fputc('\n', c->out);
-}
-
-/* Some whole rows of the box. */
-static int
-print_rows(const struct cat *c, const struct slice *rows, char *buffer, struct err *e)
-{
-	struct source_part part = c->part;
-	int64_t n = slice_elements(rows), row = n / rows->count[0];
-	size_t size = dtype_size(c->dtype);
-
-	part.box = *rows;
-	if (source_read(c->s, &part, c->dtype, buffer, e) < 0)
-		return -1;
-	if (c->npy)
-		fwrite(buffer, size, (size_t)n, c->out);
-	for (int64_t i = 0; i < rows->count[0] && !c->npy; i++)
-		print_row(c, buffer + (size_t)(i * row) * size, row);
-	return 0;
-}
-
-/* The whole box, after the header of .npy. */
+/* The whole box, some rows at a time: as text, whose columns are separated by tabs, or after the
+ * header of .npy. 9 digits tell floats apart, and 17 doubles. */
 static int
 print_box(const struct cat *c, struct err *e)
 {
-	struct slice rows = c->part.box;
-	int64_t all = rows.count[0], end = rows.start[0] + all, row = slice_elements(&rows) / all,
+	struct source_part rows = c->part;
+	int64_t *start = &rows.box.start[0], *count = &rows.box.count[0], all = *count,
+		end = *start + all, row = slice_elements(&rows.box) / all,
 		step = row < CHUNK ? CHUNK / row : 1;
-	char *buffer = mem_alloc((size_t)(row * (step < all ? step : all)), dtype_size(c->dtype)),
-	     header[256];
-	int rc = 0;
+	size_t size = dtype_size(c->dtype);
+	char *buffer = mem_alloc((size_t)(row * (step < all ? step : all)), size), header[256];
+	int rc = 0, digits = c->dtype == DTYPE_F64 ? 17 : 9;
 
 	if (c->npy)
-		fwrite(header, 1, npy_header(header, c->dtype, rows.ndim, rows.count), c->out);
-	for (; rows.start[0] < end && rc == 0; rows.start[0] += step) {
-		rows.count[0] = end - rows.start[0] < step ? end - rows.start[0] : step;
-		rc = print_rows(c, &rows, buffer, e);
+		fwrite(
+		    header, 1, npy_header(header, c->dtype, rows.box.ndim, rows.box.count), c->out);
+	for (; *start < end && rc == 0; *start += step) {
+		int64_t n;
+
+		*count = end - *start < step ? end - *start : step;
+		rc = source_read(c->s, &rows, c->dtype, buffer, e);
+		n = rc < 0 ? 0 : *count * row;
+		if (c->npy)
+			fwrite(buffer, size, (size_t)n, c->out);
+		for (int64_t i = 0; i < n && !c->npy; i++) {
+			double x;
+
+			dtype_convert(&x, DTYPE_F64, buffer + (size_t)i * size, c->dtype, 1);
+			fprintf(c->out, "%.*g%c", digits, x, (i + 1) % row ? '\t' : '\n');
+		}
 	}
 	free(buffer);
 	return rc;
@@ -97,14 +68,16 @@ static int
 cat(struct cat *c, const char *name, const char *slice, struct err *e)
 {
 	struct source_tensor *all;
-	int count = source_tensors(c->s, &all), rc = 0;
-	const struct source_tensor *t = find(all, count, name);
+	int count = source_tensors(c->s, &all), i = 0, rc = 0;
 	struct err why;
 
-	if (!t) {
+	while (i < count && strcmp(all[i].name, name))
+		i++;
+	if (i == count) {
 		rc = err_at(
 		    e, c->s->path, 0, "no tensor '%s'; mckpt info --tensors lists them", name);
 	} else {
+		const struct source_tensor *t = &all[i];
 		const struct param *p = t->part.param;
 
 		c->part = t->part;

@@ -13,21 +13,6 @@ struct import_config {
 	bool force, allow_nonfinite; /* allow: NaN and infinity are noted, not refused */
 };
 
-/* A source that has not recorded its tokens gets the number that was given; without one all rows
- * are taken for tokens, with a note. */
-static int
-set_vocab(struct source *s, const struct import_config *o, struct str *notes, struct err *e)
-{
-	if (o->vocab_size)
-		return source_set_vocab(s, o->vocab_size, e);
-	if (s->padded_vocab)
-		str_addf(notes,
-		    "%s: the run has not recorded how many of the %lld rows of its vocabulary "
-		    "tables are tokens: all are kept; --vocab-size drops the padding\n",
-		    s->path, (long long)s->padded_vocab);
-	return 0;
-}
-
 static const struct opt import_opts[] = {
 	{ .name = "dtype",
 	    .type = OPT_CHOICE,
@@ -50,8 +35,9 @@ static const struct opt import_opts[] = {
 	OPT_END,
 };
 
-/* Writes iteration 0 where no run has been. Notes are printed also when the import fails: they may
- * explain why. */
+/* Writes iteration 0 where no run has been. A source that has not recorded its tokens gets the
+ * number that was given; without one all rows are taken for tokens, with a note. Notes are printed
+ * also when the import fails: they may explain why. */
 static int
 run_import(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
@@ -75,8 +61,13 @@ run_import(const struct opt_parse *p, int argc, char **argv, struct err *e)
 		return CLI_FAILED;
 	if (s->kind == &source_ckpt)
 		rc = err_set(e, "'%s' is a checkpoint already; mckpt reshard rewrites it", argv[0]);
-	else
-		rc = set_vocab(s, c, &notes, e);
+	else if (c->vocab_size)
+		rc = source_set_vocab(s, c->vocab_size, e);
+	else if (s->padded_vocab)
+		str_addf(&notes,
+		    "%s: the run has not recorded how many of the %lld rows of its vocabulary "
+		    "tables are tokens: all are kept; --vocab-size drops the padding\n",
+		    s->path, (long long)s->padded_vocab);
 	o.save = argv[1];
 	o.options = s->options.buf;
 	o.state = s->state_text.buf;

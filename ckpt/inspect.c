@@ -192,73 +192,46 @@ ls_save(struct listing *l, const char *save)
 	free(iteration);
 }
 
-/* The column names are part of the interface; the manual lists them. */
-static void
-ls_saves(char *const *save, int count, bool json, FILE *out, struct str *problems)
-{
-	struct listing l = { .out = out, .problems = problems };
-
-	if (!json)
-		l.head =
-		    "directory\titeration\ttensors\tparameters\tbytes\tdtype\toptimizer\tlatest\n";
-	for (int i = 0; i < count; i++)
-		ls_save(&l, save[i]);
-}
-
-/* The line of the schedule, spelled out. */
-static void
-add_schedule(struct report *r, const char *line)
-{
-	struct str text = { 0 };
-	struct lr_schedule l;
-
-	if (!line || lr_parse(line, &l) < 0)
-		return;
-	lr_describe(&l, &text);
-	add_text(r, "schedule_", text.buf);
-	str_release(&text);
-}
-
-/* State keys get the prefix state_, so that none collides with the name of an option. */
-static void
-describe(struct report *r, const struct source *s)
-{
-	const struct family *f = family_of(&s->config, NULL);
-	struct sums x = sum_up(s);
-	struct str model = { 0 }, split = { 0 };
-
-	add(r, "directory", s->path);
-	add(r, "format", s->kind->name);
-	add(r, "family", f ? f->model_type : "none");
-	add_int(r, "parameters", x.parameters);
-	add_int(r, "tensors", s->num_tensors);
-	add_int(r, "bytes", x.bytes);
-	add_int(r, "files", s->num_files);
-	add(r, "dtype", x.dtype);
-	add(r, "optimizer", s->rule ? "true" : "false");
-	add_int(r, "tensor_model_parallel_size", s->layout.tensor_model_parallel_size);
-	add_int(r, "pipeline_model_parallel_size", s->layout.pipeline_model_parallel_size);
-	split_text(&s->layout, &s->config, &split);
-	add(r, "pipeline_model_parallel_layout", split.buf);
-	model_dump(&s->config, &model);
-	add_text(r, "", model.buf);
-	add_text(r, "state_", s->state_text.buf);
-	add_schedule(r, s->state.schedule);
-	str_release(&model);
-	str_release(&split);
-}
-
-/* The report is complete before any of it is printed. */
+/* The report is complete before any of it is printed. State keys get the prefix state_, so that
+ * none collides with the name of an option. */
 static int
 info_model(const char *dir, bool json, FILE *out, struct err *e)
 {
 	struct source *s = source_open(dir, e);
 	struct report r = { .json = json };
+	struct str model = { 0 }, split = { 0 }, schedule = { 0 };
+	const struct family *f;
+	struct lr_schedule l;
+	struct sums x;
 
 	if (!s)
 		return -1;
-	describe(&r, s);
+	f = family_of(&s->config, NULL);
+	x = sum_up(s);
+	add(&r, "directory", s->path);
+	add(&r, "format", s->kind->name);
+	add(&r, "family", f ? f->model_type : "none");
+	add_int(&r, "parameters", x.parameters);
+	add_int(&r, "tensors", s->num_tensors);
+	add_int(&r, "bytes", x.bytes);
+	add_int(&r, "files", s->num_files);
+	add(&r, "dtype", x.dtype);
+	add(&r, "optimizer", s->rule ? "true" : "false");
+	add_int(&r, "tensor_model_parallel_size", s->layout.tensor_model_parallel_size);
+	add_int(&r, "pipeline_model_parallel_size", s->layout.pipeline_model_parallel_size);
+	split_text(&s->layout, &s->config, &split);
+	add(&r, "pipeline_model_parallel_layout", split.buf);
+	model_dump(&s->config, &model);
+	add_text(&r, "", model.buf);
+	add_text(&r, "state_", s->state_text.buf);
+	if (s->state.schedule && lr_parse(s->state.schedule, &l) == 0) {
+		lr_describe(&l, &schedule);
+		add_text(&r, "schedule_", schedule.buf);
+	}
 	flush(&r, out);
+	str_release(&model);
+	str_release(&split);
+	str_release(&schedule);
 	source_close(s);
 	return 0;
 }
@@ -323,16 +296,22 @@ static const struct opt info_opts[] = {
 	OPT_END,
 };
 
-/* Lists every directory, whatever is wrong with one of them. */
+/* Lists every directory, whatever is wrong with one of them. The column names are part of the
+ * interface; the manual lists them. */
 static int
 run_ls(const void *cfg, int argc, char **argv, struct err *e)
 {
+	static const char head[] =
+	    "directory\titeration\ttensors\tparameters\tbytes\tdtype\toptimizer\tlatest\n";
 	const struct look_config *c = cfg;
 	struct str problems = { 0 };
-	char *here = ".";
+	struct listing l = { c->json ? NULL : head, stdout, &problems };
 
 	(void)e;
-	ls_saves(argc ? argv : &here, argc ? argc : 1, c->json, stdout, &problems);
+	for (int i = 0; i < argc; i++)
+		ls_save(&l, argv[i]);
+	if (argc == 0)
+		ls_save(&l, ".");
 	return cli_warnings(&problems) ? CLI_NO : CLI_DONE;
 }
 

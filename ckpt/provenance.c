@@ -6,26 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The lines that the state has already. */
-static int
-count_lines(const char *state)
-{
-	static const char key[] = "provenance_";
-	int n = 0;
-
-	for (const char *p = state; *p; p += strcspn(p, "\n"), p += *p == '\n')
-		n += !strncmp(p, key, sizeof key - 1);
-	return n;
-}
-
 void
 provenance_add(
     struct str *state, const char *verb, const struct opt_parse *given, const struct source *s)
 {
+	static const char key[] = "provenance_";
 	struct str options = { 0 };
 	char sum[17], *rest;
+	int before = 0;
 
-	str_addf(state, "provenance_%d %s", count_lines(state->buf), verb);
+	for (const char *p = state->buf; *p; p += strcspn(p, "\n"), p += *p == '\n')
+		before += !strncmp(p, key, sizeof key - 1);
+	str_addf(state, "%s%d %s", key, before, verb);
 	opt_dump(given, true, &options);
 	for (char *line = options.buf ? strtok_r(options.buf, "\n", &rest) : NULL; line;
 	     line = strtok_r(NULL, "\n", &rest))

@@ -7,30 +7,25 @@
 #include "ckpt/verbs.h"
 #include "lib/ckpt/ckpt.h"
 
-/* Prints a line that names the texts that had changed. */
-static int
-seal_texts(const char *dir, FILE *out, struct err *e)
-{
-	struct str changed = { 0 };
-	int rc = ckpt_seal(dir, &changed, e);
-
-	if (rc == 0)
-		fprintf(out, "%s: sealed: %s\n", dir,
-		    changed.len ? changed.buf : "no text had changed");
-	str_release(&changed);
-	return rc;
-}
-
 static const struct opt seal_opts[] = { OPT_END };
 
-/* One checkpoint at a time, so that each change is examined on its own. */
+/* One checkpoint at a time, so that each change is examined on its own. Prints a line that names
+ * the texts that had changed. */
 static int
 run_seal(const void *cfg, int argc, char **argv, struct err *e)
 {
+	struct str changed = { 0 };
 	int rc = cli_operands(argc, 1, "DIR", e);
 
 	(void)cfg;
-	return rc ? rc : seal_texts(argv[0], stdout, e);
+	if (rc)
+		return rc;
+	rc = ckpt_seal(argv[0], &changed, e);
+	if (rc == 0)
+		printf(
+		    "%s: sealed: %s\n", argv[0], changed.len ? changed.buf : "no text had changed");
+	str_release(&changed);
+	return rc;
 }
 
 const struct verb verb_seal = { .name = "seal",

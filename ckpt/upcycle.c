@@ -44,26 +44,6 @@ static const struct opt upcycle_opts[] = {
 	OPT_END,
 };
 
-/* Writes the checkpoint of a dense model without problems. */
-static int
-upcycle(struct source *dense, const struct upcycle_rule *rule, struct copy_options *o,
-    struct str *notes, struct err *e)
-{
-	struct source *s = upcycled_open(dense, rule, e);
-	int rc;
-
-	if (!s)
-		return -1;
-	if (dense->rule)
-		str_addf(notes, "%s: the optimizer's state is left out\n", dense->path);
-	o->origin = dense;
-	o->options = s->options.buf;
-	o->state = s->state_text.buf;
-	rc = copy_source(s, o, notes, e);
-	source_close(s);
-	return rc;
-}
-
 static int
 run_upcycle(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
@@ -77,7 +57,7 @@ run_upcycle(const struct opt_parse *p, int argc, char **argv, struct err *e)
 		.dtype = copy_types[c->dtype],
 		.force = c->force };
 	struct str notes = { 0 };
-	struct source *s;
+	struct source *dense, *s = NULL;
 	int rc = cli_operands(argc, 2, "SRC DST", e);
 
 	if (rc)
@@ -86,18 +66,27 @@ run_upcycle(const struct opt_parse *p, int argc, char **argv, struct err *e)
 		err_set(e, "--num-experts: needed, such as 8");
 		return CLI_USAGE;
 	}
-	s = source_open(argv[0], e);
-	if (!s)
+	dense = source_open(argv[0], e);
+	if (!dense)
 		return CLI_FAILED;
 	if (!opt_given(p, "router-init-std"))
-		rule.router_std = s->config.init_method_std;
-	o.save = argv[1];
-	str_add(&notes, s->notes.buf, s->notes.len);
-	rc = source_require(s, e);
-	if (rc == 0)
-		rc = upcycle(s, &rule, &o, &notes, e);
+		rule.router_std = dense->config.init_method_std;
+	str_add(&notes, dense->notes.buf, dense->notes.len);
+	rc = source_require(dense, e);
+	if (rc == 0 && !(s = upcycled_open(dense, &rule, e)))
+		rc = -1;
+	if (rc == 0) {
+		if (dense->rule)
+			str_addf(&notes, "%s: the optimizer's state is left out\n", dense->path);
+		o.save = argv[1];
+		o.origin = dense;
+		o.options = s->options.buf;
+		o.state = s->state_text.buf;
+		rc = copy_source(s, &o, &notes, e);
+	}
 	cli_notes(&notes);
 	source_close(s);
+	source_close(dense);
 	return rc;
 }
 
