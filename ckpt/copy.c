@@ -113,25 +113,6 @@ add_pieces(struct copy *c, const struct shards *shards, int k)
 	}
 }
 
-/* Without the optimizer's state, the weights and their average. */
-static bool
-wanted(const struct copy *c, int k)
-{
-	return !c->o->no_optim || k == 0 || k > optim_num_states(c->src->rule);
-}
-
-/* What is of the run, whole. */
-static void
-add_of_run(struct copy *c)
-{
-	for (int i = 0; i < c->src->num_of_run; i++) {
-		const struct param *p = &c->src->of_run[i];
-
-		add_piece(
-		    c, &(struct source_part){ .param = p, .box = slice_whole(p->ndim, p->shape) });
-	}
-}
-
 /* Reads a window; runs in the thread that alone reads the source. */
 static int
 fill(void *ctx, int64_t i, void *buffer, struct err *e)
@@ -174,11 +155,16 @@ write_rank(struct copy *c, int rank, struct err *e)
 	layout_coord(c->o->layout, rank, coord);
 	shards_init(&shards,
 	    &(struct shards_of){ src->param, src->count, &src->config, c->o->layout, 0 }, coord);
+	/* Without the optimizer's state, the weights and their average. */
 	for (int k = 0; k <= source_num_states(src); k++)
-		if (wanted(c, k))
+		if (!c->o->no_optim || k == 0 || k > optim_num_states(src->rule))
 			add_pieces(c, &shards, k);
-	if (rank == 0)
-		add_of_run(c);
+	for (int i = 0; rank == 0 && i < src->num_of_run; i++) {
+		const struct param *p = &src->of_run[i];
+
+		add_piece(
+		    c, &(struct source_part){ .param = p, .box = slice_whole(p->ndim, p->shape) });
+	}
 	shards_release(&shards);
 	relay.count = c->windows.count;
 	rc = relay_run(&relay, e);

@@ -44,18 +44,6 @@ struct diff {
 	struct err *e;
 };
 
-/*
- * Shell patterns over the whole name. A tensor must match --only, if given, and must not match
- * --ignore.
- */
-static bool
-wanted(const struct diff_options *o, const char *name)
-{
-	if (o->only && fnmatch(o->only, name, 0))
-		return false;
-	return !o->ignore || fnmatch(o->ignore, name, 0) != 0;
-}
-
 /* Lists what a side has of its model, and says what else is there. */
 static int
 open_side(struct side *d, const char *path, struct str *warnings, struct err *e)
@@ -66,20 +54,6 @@ open_side(struct side *d, const char *path, struct str *warnings, struct err *e)
 	str_add(warnings, d->s->problems.buf, d->s->problems.len);
 	d->count = source_tensors(d->s, &d->tensor);
 	return 0;
-}
-
-/* Adds the values of one chunk. A NaN makes the distance NaN and keeps it so. */
-static void
-add_values(struct distance *x, const double *va, const double *vb, int64_t n)
-{
-	for (int64_t i = 0; i < n; i++) {
-		double a = va[i], b = vb[i], gap = a == b ? 0 : fabs(a - b);
-
-		if (!(gap <= x->max_abs))
-			x->max_abs = gap > x->max_abs || isnan(gap) ? gap : x->max_abs;
-		x->diff2 += gap * gap;
-		x->norm2 += b * b;
-	}
 }
 
 /* Reads a window of both sides into the halves of the buffer. */
@@ -96,7 +70,7 @@ fill(void *ctx, int64_t i, void *buffer, struct err *e)
 	    : source_read(d->side[1].s, &b, d->b->stored.dtype, second, e);
 }
 
-/* Compares them. */
+/* Compares them. A NaN makes the distance NaN and keeps it so. */
 static int
 measure(void *ctx, int64_t i, const void *buffer, struct err *e)
 {
@@ -104,16 +78,24 @@ measure(void *ctx, int64_t i, const void *buffer, struct err *e)
 	int64_t n = slice_elements(&d->windows.item[i].box);
 	enum dtype ta = d->a->stored.dtype, tb = d->b->stored.dtype;
 	const char *a = buffer, *b = a + WINDOW_ELEMENTS * sizeof(double);
+	struct distance *x = &d->x;
 	double va[CHUNK], vb[CHUNK];
 
 	(void)e;
-	if (d->x.same_bytes && memcmp(a, b, (size_t)n * dtype_size(ta)))
-		d->x.same_bytes = false;
+	if (x->same_bytes && memcmp(a, b, (size_t)n * dtype_size(ta)))
+		x->same_bytes = false;
 	for (int64_t at = 0, k; at < n; at += k) {
 		k = n - at < CHUNK ? n - at : CHUNK;
 		dtype_convert(va, DTYPE_F64, a + (size_t)at * dtype_size(ta), ta, k);
 		dtype_convert(vb, DTYPE_F64, b + (size_t)at * dtype_size(tb), tb, k);
-		add_values(&d->x, va, vb, k);
+		for (int64_t j = 0; j < k; j++) {
+			double gap = va[j] == vb[j] ? 0 : fabs(va[j] - vb[j]);
+
+			if (!(gap <= x->max_abs))
+				x->max_abs = gap > x->max_abs || isnan(gap) ? gap : x->max_abs;
+			x->diff2 += gap * gap;
+			x->norm2 += vb[j] * vb[j];
+		}
 	}
 	return 0;
 }
@@ -181,19 +163,22 @@ compare(struct diff *d)
 	return rc;
 }
 
-/* Walks both sorted lists of names. */
+/* Walks both sorted lists of names. --only and --ignore are shell patterns over the whole name: a
+ * tensor must match the one, if given, and not the other. */
 static int
 walk(struct diff *d)
 {
+	const char *only = d->o->only, *ignore = d->o->ignore;
 	const struct source_tensor *a = d->side[0].tensor, *end_a = a + d->side[0].count,
 				   *b = d->side[1].tensor, *end_b = b + d->side[1].count;
 
 	while (a < end_a || b < end_b) {
 		int order = a == end_a ? 1 : b == end_b ? -1 : strcmp(a->name, b->name);
+		const char *name = order <= 0 ? a->name : b->name;
 
 		d->a = order <= 0 ? a++ : NULL;
 		d->b = order >= 0 ? b++ : NULL;
-		if (!wanted(d->o, (d->a ? d->a : d->b)->name))
+		if ((only && fnmatch(only, name, 0)) || (ignore && !fnmatch(ignore, name, 0)))
 			continue;
 		d->compared++;
 		if (order == 0 && compare(d) < 0)

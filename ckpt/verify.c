@@ -21,42 +21,39 @@ problem(struct str *problems, const struct err *e)
 	return 1;
 }
 
-/* Whether a window of a copy holds the numbers of copy 0, rounded to its own type; -1 with a
- * reason. */
-static int
-same_numbers(struct source *s, const struct source_part *p, void *buffer[2], struct err *e)
-{
-	struct source_part best = *p;
-	struct source_stored t;
-
-	best.copy = 0;
-	if (!s->kind->find(s, p, &t))
-		BUG("copy %d of '%s' is not there", p->copy, p->param->name);
-	if (source_read(s, p, t.dtype, buffer[0], e) < 0 ||
-	    source_read(s, &best, t.dtype, buffer[1], e) < 0)
-		return -1;
-	return dtype_same(buffer[0], buffer[1], t.dtype, slice_elements(&p->box));
-}
-
-/* Compares copy number `copy` of a tensor with copy 0; returns the number of lines added. */
+/* Compares copy number `copy` of a tensor with copy 0, rounded to the copy's own type; returns the
+ * number of lines added. */
 static int
 check_copy(struct source *s, const struct source_tensor *t, int copy, struct str *problems)
 {
 	struct source_part part = t->part;
+	struct source_stored stored;
 	struct windows w = { 0 };
 	void *buffer[2] = { mem_alloc(WINDOW_ELEMENTS, sizeof(double)),
 		mem_alloc(WINDOW_ELEMENTS, sizeof(double)) };
 	struct err e;
-	int same = 1;
+	int rc = 0;
+	bool same = true;
 
 	part.copy = copy;
+	if (!s->kind->find(s, &part, &stored))
+		BUG("copy %d of '%s' is not there", copy, part.param->name);
 	windows_add(&w, &part);
-	for (int64_t i = 0; i < w.count && same > 0; i++)
-		same = same_numbers(s, &w.item[i], buffer, &e);
+	for (int64_t i = 0; i < w.count && same && rc == 0; i++) {
+		struct source_part first = w.item[i];
+
+		first.copy = 0;
+		if (source_read(s, &w.item[i], stored.dtype, buffer[0], &e) < 0 ||
+		    source_read(s, &first, stored.dtype, buffer[1], &e) < 0)
+			rc = -1;
+		else
+			same = dtype_same(
+			    buffer[0], buffer[1], stored.dtype, slice_elements(&first.box));
+	}
 	windows_release(&w);
 	free(buffer[0]);
 	free(buffer[1]);
-	if (same < 0)
+	if (rc < 0)
 		return problem(problems, &e);
 	if (!same)
 		str_addf(problems,
@@ -65,23 +62,10 @@ check_copy(struct source *s, const struct source_tensor *t, int copy, struct str
 	return !same;
 }
 
-/* Every copy of every tensor, where a format stores more than one. */
-static int
-check_copies(struct source *s, struct str *problems)
-{
-	struct source_tensor *t;
-	int count = source_tensors(s, &t), wrong = 0;
-
-	for (int i = 0; i < count; i++)
-		for (int copy = 1; copy < t[i].stored.copies; copy++)
-			wrong += check_copy(s, &t[i], copy, problems);
-	free(t);
-	return wrong;
-}
-
 /*
  * Values first: what they read, a kind need not read again to compare its bytes. A read that fails
- * is reported by that comparison, which says all that is damaged.
+ * is reported by that comparison, which says all that is damaged. At last every copy of every
+ * tensor, where a format stores more than one.
  */
 static int
 verify_source(struct source *s, struct str *problems)
@@ -97,8 +81,15 @@ verify_source(struct source *s, struct str *problems)
 	if (wrong == 0 && failed)
 		wrong += problem(problems, &e);
 	if (wrong == 0) {
+		struct source_tensor *t;
+		int count = source_tensors(s, &t);
+
 		str_add(problems, values.buf, values.len);
-		wrong += bad + check_copies(s, problems);
+		wrong += bad;
+		for (int i = 0; i < count; i++)
+			for (int copy = 1; copy < t[i].stored.copies; copy++)
+				wrong += check_copy(s, &t[i], copy, problems);
+		free(t);
 	}
 	str_release(&values);
 	return wrong;
