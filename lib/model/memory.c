@@ -391,13 +391,30 @@ place_scratch(struct memory_plan *m, const struct rank *r)
 	return size;
 }
 
-/* Chunks of recomputed layers; each saves the input of its first layer. */
-static int64_t
-recompute_inputs(const struct memory_plan *m)
+/* What a slot has on the device without the units that leave it, and where these lie. */
+static void
+place_slots(struct memory_plan *m)
 {
-	return m->recompute_layers
-	    ? (m->recompute_layers + m->recompute_chunk - 1) / m->recompute_chunk
-	    : 0;
+	int64_t layers = m->num_layers - m->recompute_layers;
+	uint64_t slots = (uint64_t)m->use.slots;
+
+	if (m->recompute_layers) {
+		m->recompute_inputs = int64_div_up(m->recompute_layers, m->recompute_chunk);
+		m->input_bytes = memory_aligned(m->bytes[m->recompute_input]);
+	}
+	m->stash_inputs = stash_before(&m->stash, m->recompute_inputs);
+	m->stash_layers = m->stash.moved - m->stash_inputs;
+	m->inputs_base = m->kept_base + m->kept_bytes * (uint64_t)m->num_layers;
+	m->layer_base =
+	    m->inputs_base + m->input_bytes * (uint64_t)(m->recompute_inputs - m->stash_inputs);
+	m->slot_bytes = m->layer_base + m->layer_bytes * (uint64_t)(layers - m->stash_layers);
+	m->stash_base = m->slot_bytes * slots + m->batch_bytes * (uint64_t)m->use.batches;
+	m->stash_bytes = m->stash_layers ? m->layer_bytes : m->input_bytes;
+	m->stash_host_bytes =
+	    m->input_bytes * (uint64_t)m->stash_inputs + m->layer_bytes * (uint64_t)m->stash_layers;
+	m->arena[ARENA_SAVED] = m->stash_base + m->stash_bytes * (uint64_t)m->stash.places;
+	m->stash_host = m->arena[ARENA_HOST];
+	m->arena[ARENA_HOST] += m->stash_host_bytes * slots;
 }
 
 /* Where the copies of each buffer lie. */
@@ -450,14 +467,8 @@ place_all(struct memory_plan *m, const struct rank *r)
 	m->layer_bytes = place(m, r, LAYER);
 	m->kept_bytes = place(m, r, KEPT);
 	m->kept_base = place(m, r, SLOT);
-	m->inputs_base = m->kept_base + m->kept_bytes * (uint64_t)m->num_layers;
-	m->layer_base = m->inputs_base +
-	    memory_aligned(m->bytes[m->recompute_input]) * (uint64_t)recompute_inputs(m);
-	m->slot_bytes =
-	    m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->recompute_layers);
 	m->batch_bytes = place(m, r, BATCH);
-	m->arena[ARENA_SAVED] =
-	    m->slot_bytes * (uint64_t)m->use.slots + m->batch_bytes * (uint64_t)m->use.batches;
+	place_slots(m);
 	m->recompute_base = place_scratch(m, r);
 	m->arena[ARENA_SCRATCH] = m->recompute_base +
 	    m->layer_bytes * (uint64_t)m->recompute_chunk +
@@ -560,9 +571,14 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 	span = block_recompute(&s->recompute, m->num_layers);
 	m->recompute_layers = span.layers;
 	m->recompute_chunk = span.chunk;
-	for (int i = m->num_blocks; i-- > 0;)
-		if (m->block[i].recompute_chunk >= 0)
-			m->recompute_input = m->block[i].kind->input;
+	m->stash = stash_plan(s->forward_only ? 0 : s->offloaded_layers, m->num_layers, span.chunk);
+	for (int i = m->num_blocks; i-- > 0;) {
+		struct block *b = &m->block[i];
+
+		b->stash = b->kind->residual ? stash_number(&m->stash, b->local) : -1;
+		if (b->recompute_chunk >= 0)
+			m->recompute_input = b->kind->input;
+	}
 }
 
 /* The parts that the other replicas have of a bucket, if they are no more than pass at a time. */
@@ -707,51 +723,4 @@ memory_piece(const struct memory_plan *m, struct piece *p)
 			return true;
 	}
 	return false;
-}
-
-/* Recomputed layers lie in scratch by their index in the chunk, except for the input of the first,
- * which was saved. */
-struct memory_place
-memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer)
-{
-	uint64_t base = m->base[b] + m->stride[b] * (uint64_t)copy;
-
-	if (m->kept[b])
-		return (struct memory_place){ ARENA_SAVED,
-			base + m->kept_base + m->kept_bytes * (uint64_t)layer + m->offset[b] };
-	if (!m->per_layer[b])
-		return (struct memory_place){ m->place[b], base + m->offset[b] };
-	if (layer >= m->recompute_layers)
-		return (struct memory_place){ ARENA_SAVED,
-			base + m->layer_base +
-			    m->layer_bytes * (uint64_t)(layer - m->recompute_layers) +
-			    m->offset[b] };
-	if (b == m->recompute_input && layer % m->recompute_chunk == 0)
-		return (struct memory_place){ ARENA_SAVED,
-			base + m->inputs_base +
-			    memory_aligned(m->bytes[b]) * (uint64_t)(layer / m->recompute_chunk) };
-	return (struct memory_place){ ARENA_SCRATCH,
-		m->recompute_base + m->layer_bytes * (uint64_t)(layer % m->recompute_chunk) +
-		    m->offset[b] };
-}
-
-/*
- * Scratch buffers share bytes, so their sizes may add up to more than the arena. The place of a
- * chunk's first input in scratch stays unused.
- */
-int64_t
-memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)
-{
-	if (!m->bytes[b])
-		return 0;
-	if (m->kept[b])
-		return where == ARENA_SAVED ? m->copies[b] * m->num_layers : 0;
-	if (!m->per_layer[b])
-		return m->place[b] == where ? m->copies[b] : 0;
-	if (where == ARENA_SCRATCH)
-		return m->recompute_chunk;
-	return where == ARENA_SAVED ? m->copies[b] *
-		(m->num_layers - m->recompute_layers +
-		    (b == m->recompute_input ? recompute_inputs(m) : 0))
-				    : 0;
 }

@@ -10,7 +10,8 @@
  *             backward pass; and the tokens of the micro batches
  *   scratch   one step of one layer; buffers whose phases do not meet share the same bytes
  *   host      for the run, in host memory: what the host updates, and a ring of two slots through
- *             which pieces of the device's arrays pass
+ *             which pieces of the device's arrays pass; and of each slot what leaves the device
+ *             between the passes (stash.h)
  *
  * Each block describes its buffers (block/); memory.c describes those of the rank.
  *
@@ -25,6 +26,7 @@
 #include "lib/model/block/block.h"
 #include "lib/model/bucket.h"
 #include "lib/model/schedule.h"
+#include "lib/model/stash.h"
 
 enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_HOST, ARENA_COUNT };
 
@@ -69,7 +71,15 @@ struct memory_plan {
 	/* layers [0, recompute_layers) of the stage are recomputed, recompute_chunk at a time */
 	int64_t recompute_layers, recompute_chunk;
 	enum buffer recompute_input; /* what each such chunk saves: the input of its first block */
+	int64_t recompute_inputs;    /* their number, */
+	uint64_t input_bytes;        /* and the bytes of one */
 	uint64_t recompute_base;     /* where the layers of a chunk lie in scratch */
+	struct stash_plan stash;
+	/* of the units that leave, those that are inputs of recomputed layers, and layers */
+	int64_t stash_inputs, stash_layers;
+	/* where its places begin in the saved arena, and the bytes of one; the same of the slots in
+	 * the host's, which hold those inputs first */
+	uint64_t stash_base, stash_bytes, stash_host, stash_host_bytes;
 	uint64_t arena[ARENA_COUNT]; /* the sizes that are allocated */
 };
 
@@ -94,6 +104,12 @@ uint64_t memory_total(const struct memory_plan *m);
 /* The place of buffer b, which must exist: copy is 0 for buffers that exist once; layer counts from
  * the chunk's first and is 0 for buffers not per layer. */
 struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer);
+/* A unit of a slot that leaves the device: where it is computed, in the saved arena, and where it
+ * lies on the host. */
+struct memory_stash {
+	uint64_t device, host, bytes;
+};
+struct memory_stash memory_stash(const struct memory_plan *m, int slot, int number);
 /* The size of a buffer of n bytes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
 /* The buffer of what the host updates, for one of what the device does; else b. */

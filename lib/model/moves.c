@@ -57,13 +57,15 @@ uses(const struct bucket *b, int layer)
 	return b->first_layer <= layer && layer <= b->last_layer;
 }
 
-/* Whether replicas may communicate between two moves that follow each other. */
+/* Whether something may happen between two moves that follow each other: replicas communicate, or
+ * saved activations leave or come back. */
 static bool
 parted(const struct memory_plan *m, const struct move *a, const struct move *b)
 {
 	int from = m->block[a->block].layer, to = m->block[b->block].layer;
 
-	if ((a->kind == MOVE_BACKWARD) != (b->kind == MOVE_BACKWARD))
+	if ((a->kind == MOVE_BACKWARD) != (b->kind == MOVE_BACKWARD) ||
+	    m->block[a->block].stash != m->block[b->block].stash)
 		return true;
 	for (int k = 0; k < m->shards.num_buckets; k++)
 		if (uses(&m->shards.bucket[k], from) != uses(&m->shards.bucket[k], to))

@@ -4,7 +4,8 @@
  * A forward pass goes through the chunk's blocks. A backward pass goes through them in reverse; it
  * runs blocks that kept nothing forward again before the first of them that it goes back through.
  * Gradients are reduced and weights gathered by bucket, so only between moves that use other
- * buckets. What lies between two such places can be recorded by a device and launched as a whole.
+ * buckets; saved activations leave and come back (stash.h) between moves of other layers. What lies
+ * between two such places can be recorded by a device and launched as a whole.
  */
 #ifndef MODEL_MOVES_H
 #define MODEL_MOVES_H
@@ -29,7 +30,7 @@ struct leg {
 };
 
 /* The first leg is the whole pass; the others follow each other through it. Within one of them all
- * moves use the same buckets and go in the same direction. */
+ * moves use the same buckets, have the same stash and go in the same direction. */
 struct moves {
 	bool backward;
 	struct move *move;

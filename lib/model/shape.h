@@ -95,7 +95,8 @@ struct train_shape {
 	/* the share of the own elements whose masters and states are in host memory, and which the
 	 * host updates */
 	double optimizer_offload;
-	bool averaged; /* an average of the weights is kept in host memory */
+	int64_t offloaded_layers; /* of a chunk, as stash_plan takes them */
+	bool averaged;            /* an average of the weights is kept in host memory */
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */

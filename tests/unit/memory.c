@@ -113,6 +113,18 @@ check_copies(const struct memory_plan *m)
 	}
 }
 
+/* Layers of different chunks share scratch, and units that leave share places: the first chunk, and
+ * the first units of the first slot, represent all. */
+static bool
+represents(const struct memory_plan *m, enum arena arena, int slot, int64_t layer)
+{
+	int number = stash_number(&m->stash, layer);
+
+	if (arena == ARENA_SCRATCH)
+		return slot == 0 && layer < m->recompute_chunk;
+	return number < 0 || (slot == 0 && number < m->stash.places);
+}
+
 /* No two instances of layer buffers share a byte, whatever is recomputed, and all end inside their
  * arena. */
 static void
@@ -126,13 +138,10 @@ check_layers(const struct memory_plan *m)
 		     m->bytes[b] && m->per_layer[b] && i < m->num_layers * m->use.slots; i++) {
 			struct memory_place p = memory_at(
 			    m, (enum buffer)b, (int)(i / m->num_layers), i % m->num_layers);
-			bool first = p.arena == ARENA_SAVED || i / m->num_layers == 0;
 
 			CHECK(p.offset + m->bytes[b] <= m->arena[p.arena] && p.offset % 256 == 0);
 			CHECK(p.arena != ARENA_SCRATCH || p.offset >= m->recompute_base);
-			/* Layers of different chunks share scratch; the first chunk represents all.
-			 */
-			if (!first || (p.arena == ARENA_SCRATCH && i >= m->recompute_chunk))
+			if (!represents(m, p.arena, (int)(i / m->num_layers), i % m->num_layers))
 				continue;
 			for (uint64_t at = p.offset / 256;
 			     at < (p.offset + m->bytes[b] + 255) / 256; at++) {
@@ -157,10 +166,41 @@ check_sums(const struct memory_plan *m)
 	CHECK(sum[ARENA_HOST] == m->arena[ARENA_HOST]);
 	CHECK(sum[ARENA_SCRATCH] >= m->arena[ARENA_SCRATCH]);
 	CHECK(m->slot_bytes ==
-	    m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->recompute_layers));
-	CHECK(m->arena[ARENA_SAVED] ==
+	    m->layer_base +
+		m->layer_bytes * (uint64_t)(m->num_layers - m->recompute_layers - m->stash_layers));
+	CHECK(m->stash_base ==
 	    m->slot_bytes * (uint64_t)m->use.slots + m->batch_bytes * (uint64_t)m->use.batches);
+	CHECK(m->arena[ARENA_SAVED] == m->stash_base + m->stash_bytes * (uint64_t)m->stash.places);
 	CHECK(memory_total(m) == m->arena[0] + m->arena[1] + m->arena[2]);
+}
+
+/* Units that leave follow each other through their places, and lie on the host one after the other;
+ * the buffers of their layers are in them. */
+static void
+check_stash(const struct memory_plan *m)
+{
+	uint64_t at = m->stash_host;
+
+	CHECK(m->stash.moved == m->stash_inputs + m->stash_layers);
+	for (int i = 0; i < m->use.slots * m->stash.moved; i++) {
+		int number = (int)(i % m->stash.moved), slot = (int)(i / m->stash.moved);
+		struct memory_stash u = memory_stash(m, slot, number);
+
+		CHECK(u.host == at && u.bytes > 0 && u.bytes <= m->stash_bytes);
+		CHECK(u.device ==
+		    m->stash_base + m->stash_bytes * (uint64_t)(number % m->stash.places));
+		at += memory_aligned(u.bytes);
+		for (int64_t l = 0; l < m->num_layers; l++)
+			for (int b = 0; b < BUF_COUNT && stash_number(&m->stash, l) == number;
+			     b++) {
+				struct memory_place p = memory_at(m, (enum buffer)b, slot, l);
+
+				if (m->bytes[b] && m->per_layer[b] && p.arena == ARENA_SAVED)
+					CHECK(p.offset >= u.device &&
+					    p.offset + m->bytes[b] <= u.device + u.bytes);
+			}
+	}
+	CHECK(at == m->arena[ARENA_HOST]);
 }
 
 /* Micro batches in flight under 1F1B. */
@@ -186,6 +226,7 @@ check_all(const struct model_config *c, const struct layout *l, const struct tra
 		check_levels(&m);
 		check_sums(&m);
 		check_layers(&m);
+		check_stash(&m);
 		check_copies(&m);
 		CHECK(m.use.slots == in_flight(l, s, coord[AX_PP]) && m.use.batches == m.use.slots);
 		CHECK(m.bytes[BUF_WEIGHTS] == (uint64_t)m.shards.elements * dtype_size(s->dtype));
@@ -211,7 +252,8 @@ static const struct recompute recomputes[] = {
 
 enum { NUM_RECOMPUTES = sizeof recomputes / sizeof *recomputes };
 
-/* Every combination of layout, type, optimizer sharing, use and recomputation. */
+/* Every combination of layout, type, optimizer sharing, use and recomputation, with some layers
+ * that leave. */
 static void
 test_combinations(void)
 {
@@ -224,7 +266,7 @@ test_combinations(void)
 			1 << (bits >> 2 & 3) / 2, bits >> 7 & 1 };
 		struct train_shape s = { 32, 2, 3, dtypes[bits >> 6 & 3], bits >> 5 & 1,
 			optim_rules + (bits & 1), bits >> 3 & 1, recomputes[i % NUM_RECOMPUTES],
-			.tp_comm_overlap = bits >> 6 & 1 };
+			.tp_comm_overlap = bits >> 6 & 1, .offloaded_layers = i % 5 };
 		struct err e;
 
 		s.context_form = bits & 3 || bits >> 5 & 1 ? CONTEXT_GATHER : CONTEXT_HEADS;

@@ -1,13 +1,14 @@
 /* moves.c - tests of the moves of a pass: each block once in its direction, what was not kept made
- * again before it is needed, and legs that part exactly where the buckets in use change */
+ * again before it is needed, and legs that part exactly where the buckets in use change, or layers
+ * whose saved activations leave begin and end */
 #include "lib/model/moves.h"
 
 #include "lib/model/family.h"
 #include "tests/check.h"
 
-/* Six layers on two stages in chunks, in buckets of about a layer or of all layers. */
+/* Six layers, some of which may leave, in buckets of about a layer or of all layers. */
 static void
-plan(struct memory_plan *m, struct recompute recompute, int64_t bucket)
+plan(struct memory_plan *m, struct recompute recompute, int64_t bucket, int64_t offloaded)
 {
 	struct layout l = {
 		.tensor_model_parallel_size = 1,
@@ -20,7 +21,8 @@ plan(struct memory_plan *m, struct recompute recompute, int64_t bucket)
 		.num_microbatches = 1,
 		.dtype = DTYPE_F32,
 		.recompute = recompute,
-		.bucket_size = bucket };
+		.bucket_size = bucket,
+		.offloaded_layers = offloaded };
 	struct model_config c;
 	int coord[AX_COUNT] = { 0 };
 
@@ -47,7 +49,8 @@ bucket_of(const struct memory_plan *m, int layer)
 	return -1;
 }
 
-/* Legs follow each other through the pass, and part where the bucket or the direction changes. */
+/* Legs follow each other through the pass, and part where the bucket, the stash or the direction
+ * changes. */
 static void
 check_legs(const struct memory_plan *m, const struct moves *p)
 {
@@ -61,6 +64,7 @@ check_legs(const struct memory_plan *m, const struct moves *p)
 			bool same = k + 1 < p->num_moves &&
 			    bucket_of(m, m->block[a->block].layer) ==
 				bucket_of(m, m->block[b->block].layer) &&
+			    m->block[a->block].stash == m->block[b->block].stash &&
 			    (a->kind == MOVE_BACKWARD) == (b->kind == MOVE_BACKWARD);
 
 			CHECK(same == (k + 1 < l->end));
@@ -75,7 +79,7 @@ test_forward(void)
 	struct memory_plan m;
 	struct moves p;
 
-	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 1);
+	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 1, 0);
 	moves_init(&p, &m, 0, false);
 	CHECK(!p.backward && p.num_moves == m.num_blocks && m.num_blocks == 14);
 	for (int i = 0; i < p.num_moves; i++)
@@ -85,9 +89,16 @@ test_forward(void)
 	check_legs(&m, &p);
 	moves_release(&p);
 	memory_release(&m);
-	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 0);
+	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 0, 0);
 	moves_init(&p, &m, 0, false);
 	CHECK(p.num_legs == 1 + 3);
+	check_legs(&m, &p);
+	moves_release(&p);
+	memory_release(&m);
+	/* Layers 1 and 3 leave, so the others are in three legs. */
+	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 0, 2);
+	moves_init(&p, &m, 0, false);
+	CHECK(p.num_legs == 1 + 3 + 4);
 	check_legs(&m, &p);
 	moves_release(&p);
 	memory_release(&m);
@@ -134,10 +145,10 @@ test_backward(void)
 	struct memory_plan m;
 	struct moves p;
 
-	for (int i = 0; i < 8; i++) {
-		plan(&m, how[i / 2], i % 2);
+	for (int i = 0; i < 24; i++) {
+		plan(&m, how[i / 6], i % 2, i % 3);
 		moves_init(&p, &m, 0, true);
-		CHECK(p.backward && p.num_moves == m.num_blocks + again[i / 2]);
+		CHECK(p.backward && p.num_moves == m.num_blocks + again[i / 6]);
 		check_backward(&m, &p);
 		moves_release(&p);
 		memory_release(&m);

@@ -63,6 +63,9 @@ struct block {
 	/* its number among the stretches of its chunk that are recomputed; -1: it keeps everything
 	 */
 	int recompute_chunk;
+	/* the number of its layer's unit among those of its chunk whose saved activations leave the
+	 * device (stash.h); -1: they stay. Set by memory_plan */
+	int stash;
 	const struct block_norm *norm, *post; /* those of its kind that the model has; or NULL */
 	/* what it reads, or the norm of its input; parallel: its layer's input, as the layer's
 	 * other block, so that one residual sum has both branches */

@@ -1,0 +1,88 @@
+/* memory_at.c - where the buffers of a plan lie */
+#include "lib/base/int64.h"
+#include "lib/model/memory.h"
+
+/* The bytes of a unit in its place come first in it. */
+struct memory_stash
+memory_stash(const struct memory_plan *m, int slot, int number)
+{
+	int64_t inputs = int64_min(number, m->stash_inputs), layers = number - inputs;
+	bool input = number < m->stash_inputs;
+
+	return (struct memory_stash){ m->stash_base +
+		    m->stash_bytes * (uint64_t)(number % m->stash.places),
+		m->stash_host + m->stash_host_bytes * (uint64_t)slot +
+		    m->input_bytes * (uint64_t)inputs + m->layer_bytes * (uint64_t)layers,
+		input ? m->bytes[m->recompute_input] : m->layer_bytes };
+}
+
+/* A buffer of a unit, which lies among those of its slot that stay, or in the place of one that
+ * leaves. */
+static struct memory_place
+unit_at(const struct memory_plan *m, enum buffer b, uint64_t slot, int64_t layer)
+{
+	int64_t unit = layer / m->stash.layers, stay = unit - stash_before(&m->stash, unit),
+		inputs = m->recompute_inputs - m->stash_inputs;
+	int number = stash_number(&m->stash, layer);
+	bool input = layer < m->recompute_layers;
+	uint64_t at = input ? 0 : m->offset[b];
+
+	if (number >= 0)
+		at += memory_stash(m, 0, number).device;
+	else if (input)
+		at += slot + m->inputs_base + m->input_bytes * (uint64_t)stay;
+	else
+		at += slot + m->layer_base + m->layer_bytes * (uint64_t)(stay - inputs);
+	return (struct memory_place){ ARENA_SAVED, at };
+}
+
+/* Recomputed layers lie in scratch by their index in the chunk, except for the input of the first,
+ * which was saved. */
+struct memory_place
+memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer)
+{
+	uint64_t base = m->base[b] + m->stride[b] * (uint64_t)copy;
+
+	if (m->kept[b])
+		return (struct memory_place){ ARENA_SAVED,
+			base + m->kept_base + m->kept_bytes * (uint64_t)layer + m->offset[b] };
+	if (!m->per_layer[b])
+		return (struct memory_place){ m->place[b], base + m->offset[b] };
+	if (layer >= m->recompute_layers ||
+	    (b == m->recompute_input && layer % m->recompute_chunk == 0))
+		return unit_at(m, b, base, layer);
+	return (struct memory_place){ ARENA_SCRATCH,
+		m->recompute_base + m->layer_bytes * (uint64_t)(layer % m->recompute_chunk) +
+		    m->offset[b] };
+}
+
+/* Of a buffer of layers: those that stay in each slot and those in places, or all that leave. */
+static int64_t
+unit_instances(const struct memory_plan *m, enum buffer b, bool host)
+{
+	bool input = b == m->recompute_input;
+	int64_t moved = m->stash_layers + (input ? m->stash_inputs : 0),
+		all = m->num_layers - m->recompute_layers + (input ? m->recompute_inputs : 0);
+
+	if (host)
+		return m->copies[b] * moved;
+	return m->copies[b] * (all - moved) + (moved ? m->stash.places : 0);
+}
+
+/*
+ * Scratch buffers share bytes, so their sizes may add up to more than the arena. The place of a
+ * chunk's first input in scratch stays unused.
+ */
+int64_t
+memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)
+{
+	if (!m->bytes[b])
+		return 0;
+	if (m->kept[b])
+		return where == ARENA_SAVED ? m->copies[b] * m->num_layers : 0;
+	if (!m->per_layer[b])
+		return m->place[b] == where ? m->copies[b] : 0;
+	if (where == ARENA_SCRATCH)
+		return m->recompute_chunk;
+	return where == ARENA_PARAMS ? 0 : unit_instances(m, b, where == ARENA_HOST);
+}

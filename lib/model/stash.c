@@ -1,0 +1,38 @@
+/* stash.c - units of saved activations, spread over a chunk */
+#include "lib/model/stash.h"
+#include "lib/base/int64.h"
+
+/* One place is computed in while another is copied. Between neighbours a third is needed: the end
+ * of a layer writes the input of the next one. */
+static int
+places(int64_t units, int64_t moved)
+{
+	int64_t most = 2 * moved > units - 1 ? 3 : 2;
+
+	return (int)int64_min(moved, most);
+}
+
+struct stash_plan
+stash_plan(int64_t layers, int64_t num_layers, int64_t together)
+{
+	struct stash_plan p = { .layers = int64_max(together, 1) };
+
+	p.units = int64_div_up(num_layers, p.layers);
+	p.moved = int64_max(int64_min(int64_div_up(layers, p.layers), p.units - 1), 0);
+	p.places = places(p.units, p.moved);
+	return p;
+}
+
+int64_t
+stash_before(const struct stash_plan *p, int64_t unit)
+{
+	return p->moved && unit > 0 ? int64_div_up((unit - 1) * p->moved, p->units - 1) : 0;
+}
+
+int
+stash_number(const struct stash_plan *p, int64_t layer)
+{
+	int64_t unit = layer / p->layers, before = stash_before(p, unit);
+
+	return stash_before(p, unit + 1) > before ? (int)before : -1;
+}
