@@ -45,7 +45,8 @@ struct device_config {
 };
 
 /* Collectives of the replicas, those of tensor ranks that are beside GEMMs, exchanges of
- * pipeline stages, copies of saves and those of what the host updates have streams of their own. */
+ * pipeline stages, copies of saves, those of what the host updates, and those of saved activations
+ * to the host and back, have streams of their own. */
 enum {
 	STREAM_COMPUTE,
 	STREAM_DATA,
@@ -54,6 +55,8 @@ enum {
 	STREAM_SAVE,
 	STREAM_TO_HOST,
 	STREAM_FROM_HOST,
+	STREAM_STASH,
+	STREAM_UNSTASH,
 	STREAM_COUNT
 };
 

@@ -37,7 +37,8 @@ run_memory(struct memory_plan *m, const struct run_plan *p, const int coord[AX_C
 	if (evaluation_micro_batch(p) <= p->shape.micro_batch_size)
 		return;
 	evaluation_memory(&evaluation, p, coord);
-	for (int a = 0; a < ARENA_COUNT; a++)
+	/* What passes leave on the host is of training. */
+	for (int a = 0; a < ARENA_HOST; a++)
 		if (evaluation.arena[a] > m->arena[a])
 			m->arena[a] = evaluation.arena[a];
 	memory_release(&evaluation);

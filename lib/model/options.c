@@ -533,6 +533,17 @@ resolve_recompute(
 	return 0;
 }
 
+/* As in Megatron-LM, not all layers. */
+static int
+resolve_stash(const struct run_options *o, struct run_plan *plan, struct err *e)
+{
+	plan->shape.offloaded_layers = o->cpu_offloading_num_layers;
+	if (!plan->shape.offloaded_layers || plan->shape.offloaded_layers < plan->model.num_layers)
+		return 0;
+	return err_set(e, "--cpu-offloading-num-layers %lld: must be less than --num-layers %lld",
+	    (long long)plan->shape.offloaded_layers, (long long)plan->model.num_layers);
+}
+
 /* Where all is as wide as the residual stream could be. */
 static void
 note_stream(const struct train_shape *s, struct str *notes)
@@ -554,6 +565,7 @@ check_clip(const struct run_plan *plan, struct err *e)
 	    : s->reset_attention_mask                    ? "--reset-attention-mask"
 	    : s->recompute.granularity == RECOMPUTE_FULL ? "--recompute-granularity full"
 	    : s->optimizer_offload > 0                   ? "--optimizer-cpu-offload"
+	    : s->offloaded_layers                        ? "--cpu-offloading-num-layers"
 	    : s->optim.remainders ? "--use-precision-aware-optimizer and --bf16"
 				  : NULL;
 
@@ -639,7 +651,8 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	plan->layout.overlap_p2p = o->overlap_p2p_communication && layout_chunks(&plan->layout) > 1;
 	if (resolve_experts(p, o, plan, notes, e) < 0 || resolve_context(o, plan, notes, e) < 0 ||
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
-	    resolve_batch(p, o, plan, e) < 0 || check_stream(plan, e) < 0)
+	    resolve_stash(o, plan, e) < 0 || resolve_batch(p, o, plan, e) < 0 ||
+	    check_stream(plan, e) < 0)
 		return -1;
 	if (optim_types_resolve(&o->optim_types, &plan->layout, &plan->shape, notes, e) < 0 ||
 	    check_offload(p, plan, e) < 0)

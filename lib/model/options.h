@@ -40,6 +40,7 @@ struct run_options {
 	bool recompute_activations;
 	int64_t recompute_num_layers;
 	struct opt_list recompute_modules;
+	int64_t cpu_offloading_num_layers;
 };
 
 /* The result of run_resolve. */
@@ -190,7 +191,10 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "stage (block)"), \
 	RUN_INT(S, M, "recompute-num-layers", recompute_num_layers, 1, "1", \
 	         "layers per chunk (uniform) or per stage (block) that full recomputation " \
-	         "repeats")
+	         "repeats"), \
+	RUN_INT(S, M, "cpu-offloading-num-layers", cpu_offloading_num_layers, 0, "0", \
+	         "layers of a stage, or of each of its chunks, whose saved activations lie in " \
+	         "host memory between their two passes, evenly spread; all but the first at most")
 /* clang-format on */
 
 #endif

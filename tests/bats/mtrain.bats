@@ -263,6 +263,24 @@ fails()
 	grep -q '"decoupled_lr": 0.001' log
 }
 
+@test "layers that leave: what they exclude, and what the host keeps of them" {
+	fails 2 "--cpu-offloading-num-layers 2: must be less than --num-layers 2" --mock-data \
+		--cpu-offloading-num-layers 2
+	fails 2 "--qk-clip: is not built with --cpu-offloading-num-layers" --mock-data --qk-clip \
+		--disable-bias-linear --cpu-offloading-num-layers 1
+	plan()
+	{
+		mtrain -q --config tiny.conf --mock-data --cpu-offloading-num-layers 1 --dry-run "$@"
+	}
+	bytes=$(plan | awk 'NR == 2 { print $11 }')
+	[ "$bytes" -gt 0 ]
+	[ "$(plan --eval-global-batch-size 8 --eval-micro-batch-size 8 | awk 'NR == 2 { print $11 }')" = "$bytes" ]
+	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --cpu-offloading-num-layers 1 \
+		--cpu-offloading-retain-pinned-cpu-buffers --timing-log-level 1
+	[[ $stderr == *" bytes, and $bytes on the host"* ]]
+	[[ $stderr == *"--cpu-offloading-retain-pinned-cpu-buffers: memory is planned"* ]]
+}
+
 @test "updates by the host: what they exclude" {
 	fails 2 "--optimizer-offload-fraction: is for --optimizer-cpu-offload" --mock-data \
 		--optimizer-offload-fraction 0.5

@@ -17,6 +17,7 @@ models="llama llama-tied llama-muon gpt2 gpt2-untied${ALL:+ qwen phi}"
 small="--ddp-bucket-size 5000"
 split=--pipeline-model-parallel-layout
 chunks=--num-virtual-stages-per-pipeline-rank
+leave=--cpu-offloading-num-layers
 alone="--no-overlap-grad-reduce --no-overlap-param-gather"
 near=--use-tp-pp-dp-mapping
 rows=--sequence-parallel
@@ -186,13 +187,14 @@ stages()
 # drawn FILE MODELS: each of its layouts with each model, and by the seed one micro batch a data
 # rank or as many as there are, several chunks per stage or one, small buckets or one for all
 # layers, overlap or none, tensor ranks that communicate beside products or not, with rows of their
-# own or none, which those of experts always have; without ALL one layout per model, with it rows of
-# their own and none
+# own or none, which those of experts always have, and 0 to 3 layers of a stage that leave the
+# device between the passes; without ALL one layout per model, with it rows of their own and none
 drawn()
 {
 	awk -v seed="$SEED" -v all="$ALL" -v models="$2" -v small="$small" -v alone="$alone" \
 		-v rows="$rows" -v overlap="$overlap" -v context="--context-parallel-size" \
-		-v chunks="$chunks" -v sharing="$sharing" -v slices="$slices" '
+		-v chunks="$chunks" -v sharing="$sharing" -v slices="$slices" \
+		-v leave="$leave" '
 		function draw(n) {
 			seed = (seed * 16807) % 2147483647
 			return int(seed / 2147483647 * n)
@@ -210,6 +212,7 @@ drawn()
 				line = line " " sharing " " part[5] " " slices " " part[6]
 			cut = part[1] > 1 && (all || part[5] || draw(2))
 			beside = part[1] > 1 && draw(2) ? " " overlap : ""
+			line = line " " leave " " draw(4)
 			if (!cut || (all && !part[5]))
 				print line beside
 			if (cut)

@@ -46,7 +46,7 @@ exact llama-dp2-zero-bf16-narrow 2 --use-distributed-optimizer --bf16 \
 	--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16
 exact llama-dp2-zero2-bf16-narrow 2 $(zero 2) --bf16 --use-precision-aware-optimizer \
 	--main-grads-dtype bf16
-exact llama-dp2-zero2 2 $(zero 2)
+exact llama-dp2-zero2 2 $(zero 2) --cpu-offloading-num-layers 3
 exact llama-tp2-dp2-zero1-muon 4 $(layout 2 1) $(zero 1) --bf16 --optimizer muon --qk-clip
 exact llama-dp3-zero3-muon 3 $(zero 3) --ddp-bucket-size 5000 --global-batch-size 6 --optimizer muon
 exact llama-dp2-narrow 2 $(zero 2) --grad-reduce-in-bf16

@@ -150,7 +150,7 @@ test_table(void)
 			CHECK(order < 0 || (order == 0 && strcmp(r[n - 1].name, r[n].name) < 0));
 		}
 	}
-	CHECK(n > 750);
+	CHECK(n > 700);
 }
 
 static const char *

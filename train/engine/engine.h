@@ -29,6 +29,7 @@ struct layer;
 struct host;
 struct ema;
 struct offload;
+struct stash;
 
 /* What tensor ranks communicate beside GEMMs. */
 struct beside {
@@ -77,9 +78,10 @@ struct engine {
 	struct fp8_copies *fp8; /* NULL: linears read 16 bits */
 	struct stream
 	    *host_stream;        /* of the host's processors, for its jobs; NULL: there are none */
-	struct host *host;       /* NULL: nothing is kept in host memory */
+	struct host *host;       /* NULL: it computes nothing */
 	struct offload *offload; /* NULL: the device updates all */
 	struct ema *ema;         /* NULL: no average of the weights is kept */
+	struct stash *stash;     /* NULL: saved activations stay on the device */
 };
 
 /* Initialises this rank's own masters, or its own weights without masters, from the counter RNG:

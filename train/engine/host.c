@@ -249,6 +249,8 @@ host_open(struct engine *e, const struct device_config *c, struct err *err)
 	e->arena[ARENA_HOST] = pinned_alloc(e, bytes, bytes);
 	if (!e->arena[ARENA_HOST])
 		return err_set(err, "cannot take %.1f MiB of host memory", (double)bytes / 1048576);
+	if (!e->mem.bytes[BUF_RING])
+		return 0;
 	d = e->backend->host->open(c, err);
 	if (!d)
 		return -1;

@@ -13,8 +13,8 @@
 
 struct host;
 
-/* Takes ARENA_HOST; sets e->host and e->host_stream, or leaves them NULL where the plan keeps
- * nothing on the host. Jobs compute with the stream, the main thread only while none is queued. */
+/* Takes ARENA_HOST; sets e->host and e->host_stream, or leaves them NULL where the host computes
+ * nothing. Jobs compute with the stream, the main thread only while none is queued. */
 int host_open(struct engine *e, const struct device_config *c, struct err *err);
 void host_close(struct engine *e);
 

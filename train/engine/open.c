@@ -11,6 +11,7 @@
 #include "train/engine/handover.h"
 #include "train/engine/host.h"
 #include "train/engine/open.h"
+#include "train/engine/stash.h"
 #include "train/engine/timing.h"
 #include "train/engine/traffic.h"
 #include "train/layers/layer.h"
@@ -264,6 +265,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->hashes = hashes_new(e);
 	e->offload = offload_new(e);
 	e->ema = ema_new(e);
+	e->stash = stash_open(e);
 	open_beside(e, world);
 	share_params(e, world);
 	e->message = mem_alloc(context_messages(&e->plan), sizeof *e->message);
@@ -296,6 +298,7 @@ engine_close(struct engine *e)
 	host_close(e);
 	ema_free(e->ema);
 	offload_free(e->offload);
+	stash_close(e->stash);
 	for (int a = 0; a < ARENA_HOST; a++)
 		if (e->arena[a])
 			e->backend->release(e->device, e->arena[a]);

@@ -9,6 +9,7 @@
 #include "train/engine/handover.h"
 #include "train/engine/model.h"
 #include "train/engine/pipeline.h"
+#include "train/engine/stash.h"
 #include "train/engine/timing.h"
 #include "train/engine/traffic.h"
 
@@ -72,7 +73,7 @@ load(const struct pipeline *p, struct step *s)
 	step_load(s, &batch);
 }
 
-/* In one leg, or where replicas communicate in the pass in those between which they do. Places and
+/* In one leg, or in those between which replicas communicate or saved activations move. Places and
  * samples follow from the action, so dropout regenerates the masks of the forward pass. */
 static void
 pass(const struct pipeline *p, const struct action *a)
@@ -80,7 +81,8 @@ pass(const struct pipeline *p, const struct action *a)
 	bool back = a->kind == ACTION_BACKWARD;
 	const struct moves *m = &p->e->moves[a->chunk][back];
 	struct step s = step_of(p, a);
-	bool busy = traffic_begin(&s, back) && m->num_legs > 2;
+	bool moves = stash_begin(&s, back),
+	     busy = (traffic_begin(&s, back) || moves) && m->num_legs > 2;
 
 	if (!back && a->chunk == 0)
 		load(p, &s);
@@ -88,8 +90,10 @@ pass(const struct pipeline *p, const struct action *a)
 	timing_begin(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
 	for (int i = busy ? 1 : 0; i < (busy ? m->num_legs : 1); i++) {
 		traffic_enter(&s, &m->move[m->leg[i].first]);
+		stash_enter(&s, m, &m->leg[i]);
 		fp8_enter(&s, m, &m->leg[i]);
 		replay_leg(p->replay, &s, m, &m->leg[i]);
+		stash_leave(&s, m, &m->leg[i]);
 		traffic_leave(&s, &m->move[m->leg[i].end - 1]);
 	}
 	if (!back && p->training && p->e->mem.bytes[BUF_SCORES] &&

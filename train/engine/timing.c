@@ -33,6 +33,7 @@ const struct span_kind span_kinds[SPAN_COUNT] = {
 	[SPAN_REDUCE] = { "data-parallel-grads-sync", 1, WAIT_DATA },
 	[SPAN_GATHER] = { "params-all-gather", 1, WAIT_DATA },
 	[SPAN_RETURN] = { "optimizer-offload", 1, WAIT_NONE },
+	[SPAN_STASH] = { "activation-offload", 1, WAIT_STASH },
 	[SPAN_CLIP] = { "optimizer-clip-main-grad", 1, WAIT_NONE },
 	[SPAN_TOTALS] = { "totals-all-gather", 1, WAIT_NONE },
 	[SPAN_OPTIMIZER] = { "optimizer", 1, WAIT_NONE },

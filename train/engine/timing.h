@@ -32,6 +32,7 @@ enum span {
 	SPAN_REDUCE,
 	SPAN_GATHER,
 	SPAN_RETURN, /* of weights that the host updates */
+	SPAN_STASH,  /* of saved activations on their way to the host or back */
 	SPAN_CLIP,   /* the norm of the gradients */
 	SPAN_TOTALS, /* the totals of all ranks, with all that they wait for */
 	SPAN_OPTIMIZER,
@@ -47,6 +48,7 @@ enum span_wait {
 	WAIT_CONTEXT,
 	WAIT_PIPELINE,
 	WAIT_BATCH,
+	WAIT_STASH,
 	WAIT_COUNT
 };
 

@@ -392,6 +392,7 @@ const struct opt mtrain_opts[] = {
 	NOTE("dataloader-defer-npy-index-mmap", mapped),
 	NOTE("calculate-per-token-loss", "the loss is always a mean over the tokens of a batch"),
 	NOTE("overlap-cpu-optimizer-d2h-h2d", "copies always overlap the update by the host"),
+	NOTE("cpu-offloading-retain-pinned-cpu-buffers", planned),
 	NOTE("manual-gc", no_gc),
 	NOTE("manual-gc-interval", no_gc),
 	NOTE("no-manual-gc-eval", no_gc),

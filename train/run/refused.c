@@ -305,8 +305,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "s3-cache-path", storage },
 	/* Where it does not fit, mplan search finds a layout that does. */
 	{ "activation-offload-fraction", offload }, { "checkpoint-in-cpu", offload },
-	{ "cpu-offloading-num-layers", offload },
-	{ "cpu-offloading-retain-pinned-cpu-buffers", offload }, { "cpu-optimizer", offload },
+	{ "cpu-optimizer", offload },
 	{ "delay-offload-until-cuda-graph", offload },
 	{ "delta-offload-bytes-across-pp-ranks", offload },
 	{ "fine-grained-activation-offloading", offload },

@@ -1,0 +1,223 @@
+/*
+ * stash.c - units that take turns in places
+ *
+ * What the host queues decides which unit a place has; events order the copies. Copies to the host
+ * follow each other on one stream, so a place that has been left was left by all units before.
+ */
+#include "train/engine/stash.h"
+#include "lib/base/mem.h"
+#include "train/engine/streams.h"
+
+#include <stdlib.h>
+
+enum { NOTHING = -1 };
+
+struct place {
+	int slot, number; /* the unit that was in it last; NOTHING: none */
+	struct event *used, *left, *arrived;
+	bool leaving, arriving; /* copies that the compute stream has not waited for */
+};
+
+struct stash {
+	struct stream *out, *in;
+	struct place *place;
+};
+
+struct stash *
+stash_open(struct engine *e)
+{
+	const struct backend *b = e->backend;
+	int n = e->mem.stash.places;
+	struct stash *x;
+
+	if (!n)
+		return NULL;
+	x = mem_zalloc(1, sizeof *x);
+	x->out = b->stream(e->device, STREAM_STASH);
+	x->in = b->stream(e->device, STREAM_UNSTASH);
+	x->place = mem_zalloc((size_t)n, sizeof *x->place);
+	for (int i = 0; i < n; i++)
+		x->place[i] = (struct place){ NOTHING, NOTHING, b->event(e->device),
+			b->event(e->device), b->event(e->device), false, false };
+	return x;
+}
+
+void
+stash_close(struct stash *x)
+{
+	if (x)
+		free(x->place);
+	free(x);
+}
+
+static struct place *
+place_of(const struct engine *e, int number)
+{
+	return &e->stash->place[number % e->mem.stash.places];
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+static void
+copy_out(struct engine *e, int slot, int number)
+{
+	struct memory_stash u = memory_stash(&e->mem, slot, number);
+	struct place *p = place_of(e, number);
+	struct stream *out = e->stash->out;
+
+	e->backend->record(e->stream, p->used);
+	e->backend->wait(out, p->used);
+	e->backend->copy_out(
+	    out, e->arena[ARENA_HOST] + u.host, e->arena[ARENA_SAVED] + u.device, u.bytes);
+	e->backend->record(out, p->left);
+	p->leaving = true;
+}
+
+/* Nothing where the unit is in its place still. */
+static void
+copy_in(struct engine *e, int slot, int number)
+{
+	struct memory_stash u = memory_stash(&e->mem, slot, number);
+	struct place *p = place_of(e, number);
+	struct stream *in = e->stash->in;
+
+	if (p->slot == slot && p->number == number)
+		return;
+	p->slot = slot;
+	p->number = number;
+	e->backend->wait(in, p->used);
+	e->backend->wait(in, p->left);
+	e->backend->copy_in(
+	    in, e->arena[ARENA_SAVED] + u.device, e->arena[ARENA_HOST] + u.host, u.bytes);
+	e->backend->record(in, p->arrived);
+	p->arriving = true;
+}
+
+static void
+await(struct engine *e, struct stream *st, struct event *ev, bool *pending)
+{
+	if (*pending)
+		streams_join(e, st, ev, SPAN_STASH);
+	*pending = false;
+}
+
+/* --- passes ----------------------------------------------------------------------------------- */
+
+/* A forward pass writes a unit into its place. */
+static void
+begin_unit(struct step *s, int number)
+{
+	struct engine *e = s->e;
+	struct place *p = place_of(e, number);
+
+	await(e, e->stash->out, p->left, &p->leaving);
+	p->slot = s->slot;
+	p->number = number;
+}
+
+/* A backward pass reads it, and may write to it. A copy to the host that is still under way is then
+ * of no use, and not waited for. */
+static void
+need_unit(struct step *s, int number)
+{
+	struct engine *e = s->e;
+	struct place *p = place_of(e, number);
+
+	if (p->slot != s->slot || p->number != number)
+		BUG("unit %d of slot %d was not asked for", number, s->slot);
+	await(e, e->stash->in, p->arrived, &p->arriving);
+}
+
+static void
+end_unit(struct step *s, int number)
+{
+	struct engine *e = s->e;
+	struct place *p = place_of(e, number);
+	int next = number - e->mem.stash.places;
+
+	e->backend->record(e->stream, p->used);
+	if (next >= 0)
+		copy_in(e, s->slot, next);
+}
+
+/* The stash of a block of the chunk; NOTHING beyond its ends. */
+static int
+number_at(const struct step *s, int block)
+{
+	const struct block_range *r = &s->e->mem.chunk[s->chunk];
+
+	return block >= r->first && block < r->end ? s->e->mem.block[block].stash : NOTHING;
+}
+
+/* The last unit of the chunk that leaves. */
+static int
+last_number(const struct step *s)
+{
+	int i = s->e->mem.chunk[s->chunk].end - 1;
+
+	while (i >= s->e->mem.chunk[s->chunk].first && number_at(s, i) == NOTHING)
+		i--;
+	return number_at(s, i);
+}
+
+/* Nothing is on its way to the host any more. */
+static void
+settle(struct engine *e)
+{
+	for (int i = 0; i < e->mem.stash.places; i++)
+		await(e, e->stash->out, e->stash->place[i].left, &e->stash->place[i].leaving);
+}
+
+/* Evaluations keep nothing, and have their places elsewhere in the same memory. */
+bool
+stash_begin(struct step *s, bool backward)
+{
+	struct engine *e = s->e;
+	int last;
+
+	if (!e->stash)
+		return false;
+	if (!s->training) {
+		settle(e);
+		return false;
+	}
+	last = last_number(s);
+	for (int i = last; backward && i >= 0 && i > last - e->mem.stash.places; i--)
+		copy_in(e, s->slot, i);
+	return last != NOTHING;
+}
+
+/* The last block of a forward leg writes the input of the next one. All moves of a leg have one
+ * stash. */
+void
+stash_enter(struct step *s, const struct moves *of, const struct leg *leg)
+{
+	int number = number_at(s, of->move[leg->first].block),
+	    next = number_at(s, of->move[leg->end - 1].block + 1);
+
+	if (!s->e->stash || !s->training)
+		return;
+	if (of->backward && number != NOTHING)
+		need_unit(s, number);
+	if (!of->backward && number != NOTHING)
+		begin_unit(s, number);
+	if (!of->backward && next != NOTHING)
+		begin_unit(s, next);
+}
+
+/* A unit ends with the leg after which the pass goes on elsewhere. */
+void
+stash_leave(struct step *s, const struct moves *of, const struct leg *leg)
+{
+	const struct move *m = &of->move[leg->end - 1];
+	int number = number_at(s, m->block);
+
+	if (!s->e->stash || !s->training || number == NOTHING)
+		return;
+	if (leg->end < of->num_moves && number_at(s, m[1].block) == number)
+		return;
+	if (of->backward)
+		end_unit(s, number);
+	else
+		copy_out(s->e, s->slot, number);
+}
