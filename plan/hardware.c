@@ -22,24 +22,24 @@
 	.memory_efficiency = 0.75, .link_efficiency = 0.75, .kernel_us = 3, .link_us = 10, \
 	.network_us = 25, .step_ms = 5
 
-/* Peaks, memory and links: spec/planning.md 5; F32 peaks without tensor cores and numbers of units:
- * the vendors' data sheets. */
+/* Peaks, memory and links: spec/planning.md 5; links to the host, PCI Express or NVLink; F32 peaks
+ * without tensor cores and numbers of units: the vendors' data sheets. */
 static const struct hardware rows[] = {
-	{ "h100", 989, 67, true, true, 79.2, 1.5, 3350, 450, 50, 8, 132, HOPPER },
-	{ "h100-pcie", 756, 51, true, true, 79.2, 1.5, 2000, 63, 50, 8, 114, HOPPER },
-	{ "h200", 989, 67, true, true, 139.8, 1.5, 4800, 450, 50, 8, 132, HOPPER },
-	{ "b200", 2250, 80, true, true, 178, 1.8, 8000, 900, 50, 8, 148, BLACKWELL },
-	{ "b300", 2250, 80, true, true, 268, 1.8, 8000, 900, 100, 8, 148, BLACKWELL },
-	{ "gb200", 2500, 80, true, true, 184, 1.8, 8000, 900, 50, 72, 152, BLACKWELL },
-	{ "gb300", 2500, 80, true, true, 276, 1.8, 8000, 900, 100, 72, 152, BLACKWELL },
-	{ "a100-40", 312, 19.5, true, false, 39.4, 1.2, 1560, 300, 25, 8, 108, AMPERE },
-	{ "a100-80", 312, 19.5, true, false, 79.2, 1.2, 2000, 300, 25, 8, 108, AMPERE },
-	{ "a100-pcie", 312, 19.5, true, false, 79.2, 1.2, 1940, 31, 25, 8, 108, AMPERE },
-	{ "v100-16", 125, 15.7, false, false, 15.7, 1, 900, 150, 12.5, 4, 80, VOLTA },
-	{ "v100-32", 125, 15.7, false, false, 31.7, 1, 900, 150, 12.5, 4, 80, VOLTA },
+	{ "h100", 989, 67, true, true, 79.2, 1.5, 3350, 450, 50, 8, 63, 132, HOPPER },
+	{ "h100-pcie", 756, 51, true, true, 79.2, 1.5, 2000, 63, 50, 8, 63, 114, HOPPER },
+	{ "h200", 989, 67, true, true, 139.8, 1.5, 4800, 450, 50, 8, 63, 132, HOPPER },
+	{ "b200", 2250, 80, true, true, 178, 1.8, 8000, 900, 50, 8, 63, 148, BLACKWELL },
+	{ "b300", 2250, 80, true, true, 268, 1.8, 8000, 900, 100, 8, 126, 148, BLACKWELL },
+	{ "gb200", 2500, 80, true, true, 184, 1.8, 8000, 900, 50, 72, 225, 152, BLACKWELL },
+	{ "gb300", 2500, 80, true, true, 276, 1.8, 8000, 900, 100, 72, 225, 152, BLACKWELL },
+	{ "a100-40", 312, 19.5, true, false, 39.4, 1.2, 1560, 300, 25, 8, 31, 108, AMPERE },
+	{ "a100-80", 312, 19.5, true, false, 79.2, 1.2, 2000, 300, 25, 8, 31, 108, AMPERE },
+	{ "a100-pcie", 312, 19.5, true, false, 79.2, 1.2, 1940, 31, 25, 8, 31, 108, AMPERE },
+	{ "v100-16", 125, 15.7, false, false, 15.7, 1, 900, 150, 12.5, 4, 16, 80, VOLTA },
+	{ "v100-32", 125, 15.7, false, false, 31.7, 1, 900, 150, 12.5, 4, 16, 80, VOLTA },
 	/* One rank on one or two cores of a laptop: measure yours and give --tflops,
 	 * --memory-bandwidth and --memory-gb. */
-	{ "cpu", 0.05, 0.05, true, false, 4, 0.2, 10, 5, 0.1, 64, 0, .gemm_efficiency = 0.8,
+	{ "cpu", 0.05, 0.05, true, false, 4, 0.2, 10, 5, 0.1, 64, 10, 0, .gemm_efficiency = 0.8,
 	    .attention_efficiency = 0.3, .memory_efficiency = 0.7, .link_efficiency = 0.5,
 	    .network_efficiency = 0.8, .kernel_us = 5, .link_us = 10, .network_us = 50,
 	    .step_ms = 1 },
@@ -67,6 +67,7 @@ static const struct figure {
 	FIGURE("link-bandwidth", link_bandwidth),
 	FIGURE("network-bandwidth", network_bandwidth),
 	FIGURE("gpus-per-node", gpus_per_node),
+	FIGURE("host-bandwidth", host_bandwidth),
 	FIGURE("gemm-efficiency", gemm_efficiency),
 	FIGURE("attention-efficiency", attention_efficiency),
 	FIGURE("memory-efficiency", memory_efficiency),

@@ -24,6 +24,7 @@ struct hardware {
 	/* GB/s of one device and direction: inside a node, between nodes */
 	double link_bandwidth, network_bandwidth;
 	double gpus_per_node;
+	double host_bandwidth; /* GB/s to the host's memory, and as much back */
 	double num_sms; /* multiprocessors that the tiles of a GEMM are dealt to; 0: not modelled */
 	double gemm_efficiency, attention_efficiency, memory_efficiency, link_efficiency,
 	    network_efficiency;
@@ -73,6 +74,8 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 		    .min = 1,                                                                      \
 		    .max = 1e6,                                                                    \
 		    .help = "devices joined by the fast links; tensor ranks stay inside" },        \
+	    HARDWARE_NUM(S, M, "host-bandwidth", host_bandwidth, 1e-6, 1e9,                        \
+		"bandwidth to host memory, one way, GB/s; links' efficiency applies"),             \
 	    HARDWARE_NUM(S, M, "gemm-efficiency", gemm_efficiency, 1e-3, 1,                        \
 		"part of the peak that large GEMMs reach"),                                        \
 	    HARDWARE_NUM(S, M, "attention-efficiency", attention_efficiency, 1e-3, 1,              \

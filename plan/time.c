@@ -22,13 +22,14 @@ static const double straggling = 0.003;
 struct stage_time {
 	double compute, memory, tp, cp;
 	double again; /* of tp, when the forward pass is recomputed */
+	double host;  /* copies of saved activations that nothing hides */
 };
 
 /* Seconds in which the stage is busy. */
 static double
 stage_total(const struct stage_time *s)
 {
-	return s->compute + s->memory + s->tp + s->cp;
+	return s->compute + s->memory + s->tp + s->cp + s->host;
 }
 
 /* The share of multiprocessors at work in the waves of output tiles; rows and columns beyond the
@@ -269,6 +270,24 @@ add_kind(struct stage_time *s, const struct run_case *r, const struct block_kind
 	add_blocks(s, &one, count, recomputed);
 }
 
+/* Saved activations go to the host beside a forward pass and come back beside a backward pass,
+ * which takes twice as long: what is left of the copies. */
+static double
+stash_time(const struct run_case *r, int64_t stage, double busy)
+{
+	int coord[AX_COUNT] = { [AX_PP] = (int)stage };
+	struct memory_plan m;
+	double way;
+
+	if (!r->shape->offloaded_layers)
+		return 0;
+	memory_plan(&m, r->model, r->layout, r->shape, coord);
+	way = (double)m.stash_host_bytes * layout_chunks(r->layout) /
+	    (r->hw->host_bandwidth * 1e9 * r->hw->link_efficiency);
+	memory_release(&m);
+	return fmax(way - busy / 3, 0) + fmax(way - 2 * busy / 3, 0);
+}
+
 /* The blocks of a stage; each kind is priced once in each precision. */
 static struct stage_time
 stage_time(const struct run_case *r, int64_t stage)
@@ -285,6 +304,7 @@ stage_time(const struct run_case *r, int64_t stage)
 		add_kind(&s, &eight, *k, &all, block);
 	}
 	free(block);
+	s.host = stash_time(r, stage, stage_total(&s));
 	return s;
 }
 
@@ -329,7 +349,7 @@ pipeline_time(const struct run_case *r, struct step_time *out)
 	out->tp = m * slowest.tp;
 	out->cp = m * slowest.cp;
 	out->bubble = (sum - stage_total(&slowest)) / chunks + (double)(p - 1) * hand_over;
-	out->other = r->layout->overlap_p2p ? 0 : m * chunks * hand_over;
+	out->other = m * slowest.host + (r->layout->overlap_p2p ? 0 : m * chunks * hand_over);
 }
 
 /* Gradients over the data and context ranks, new weights back, and a tied table between the ends of

@@ -30,7 +30,8 @@ struct step_time {
 	double cp;      /* exchanges of the context ranks */
 	double bubble;  /* waiting for other stages */
 	double dp;      /* collectives of the data ranks that are not hidden */
-	double other;   /* exchanges between stages, host work, stragglers */
+	/* exchanges between stages, copies to and from the host, host work, stragglers */
+	double other;
 };
 
 /* C[m, n] = A[m, k] B[k, n] in seconds, kernel start included. accumulate: C is F32 and added

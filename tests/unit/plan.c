@@ -186,6 +186,29 @@ test_directions(void)
 	CHECK(timed(&hidden, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE).dp == 0);
 }
 
+/* Copies of saved activations cost nothing where they fit beside the passes, and on a slow link as
+ * much as they exceed them, in proportion to the layers. */
+static void
+test_stash(void)
+{
+	struct hardware hw = device("gpu h200\n"), slow = device("gpu h200\nhost-bandwidth 0.01\n");
+	struct layout l = { 1, 1, 1, 1 };
+	struct train_shape s = { .seq_length = 2048,
+		.micro_batch_size = 1,
+		.num_microbatches = 4,
+		.dtype = DTYPE_BF16,
+		.rule = optim_rules };
+	double none = timed_shape(&slow, l, s).total, one, three;
+
+	CHECK(timed_shape(&hw, l, s).total == none);
+	s.offloaded_layers = 2;
+	CHECK(timed_shape(&hw, l, s).total == none);
+	one = timed_shape(&slow, l, s).total - none;
+	s.offloaded_layers = 6;
+	three = timed_shape(&slow, l, s).total - none;
+	CHECK(one > 0 && three > 3 * one && three < 4 * one);
+}
+
 /* Whole matrices take GEMMs, which data ranks share only where the optimizer is sharded; their one
  * state takes less memory than two. */
 static void
@@ -423,6 +446,7 @@ main(void)
 	test_gemms();
 	test_mapping();
 	test_directions();
+	test_stash();
 	test_beside();
 	test_matrices();
 	test_scale();
