@@ -4,6 +4,7 @@
  * Each remedy changes a copy of the plan, whose memory is then computed anew: nothing is estimated.
  * Remedies are sorted by their cost in speed, cheapest first.
  */
+#include "lib/base/int64.h"
 #include "lib/model/evaluation.h"
 #include "lib/model/fit.h"
 
@@ -127,6 +128,23 @@ recompute_some(struct run_plan *p, char option[64])
 	return true;
 }
 
+/* A third of a stage's layers: their copies take about as long as the passes of all. Then twice as
+ * many, up to all but the first. */
+static bool
+offload_layers(struct run_plan *p, char option[64])
+{
+	struct train_shape *s = &p->shape;
+	int64_t layers = int64_div_up(p->model.num_layers, layout_stages(&p->layout)),
+		now = s->offloaded_layers, more = now ? 2 * now : int64_div_up(layers, 3);
+
+	more = int64_min(more, layers - 1);
+	if (s->forward_only || s->qk_clip || more <= now)
+		return false;
+	s->offloaded_layers = more;
+	snprintf(option, 64, "--cpu-offloading-num-layers %lld", (long long)more);
+	return true;
+}
+
 static bool
 recompute_layers(struct run_plan *p, char option[64])
 {
@@ -171,7 +189,7 @@ more_tensor_ranks(struct run_plan *p, char option[64])
 
 static bool (*const remedies[])(struct run_plan *, char[64]) = { smaller_evaluation, share_rows,
 	equal_stages, smaller_first_stage, smaller_micro_batch, recompute_some, share_optimizer,
-	share_weights, recompute_layers, offload_optimizer, more_tensor_ranks };
+	share_weights, offload_layers, recompute_layers, offload_optimizer, more_tensor_ranks };
 
 enum { REMEDIES = sizeof remedies / sizeof *remedies };
 

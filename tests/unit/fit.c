@@ -119,6 +119,7 @@ main(void)
 	    "it fits with --micro-batch-size 4, or --recompute-granularity selective, or "
 	    "--use-distributed-optimizer, or "
 	    "--data-parallel-sharding-strategy optim_grads_params, or "
+	    "--cpu-offloading-num-layers 6, or "
 	    "--recompute-granularity full, or "
 	    "--optimizer-cpu-offload, or "
 	    "--tensor-model-parallel-size 2 on twice as many ranks"));
