@@ -246,6 +246,7 @@ bench-gpu: all $(B)/tests/bench/ceiling
 	@B=$(B) sh tests/bench/gpu.sh $(WORKLOADS)
 bench-offload: all $(B)/tests/bench/host
 	@B=$(B) sh tests/bench/offload.sh
+	@B=$(B) sh tests/bench/stash.sh
 bench-watch: all $(unwatched)
 	@B=$(B) sh tests/bench/watch.sh
 
