@@ -330,8 +330,11 @@ struct route_grad {
 	struct tensor dbias;
 	bool accumulate;
 	double balance, z;
-	/* F64 [E + 3], added to: the rows of each expert; then over rows the sum of n[i] P[i],
-	 * lse^2 and the entropy of P */
+	struct tensor arriving; /* I32 [sources,E_l], rows strided: as in struct grouped */
+	int64_t window;         /* P */
+	/* F64 [E + 5], added to: the rows of each expert; then over rows the sum of n[i] P[i],
+	 * lse^2 and the entropy of P; then the windows that have rows, or 1; last the most rows
+	 * that have arrived, which is a maximum */
 	struct tensor sums;
 };
 

@@ -36,11 +36,11 @@ enum rope_scaling {
 /* What the weights of a token's experts are: softmax of their logits, or sigmoids divided by their
  * sum. */
 enum router_score { ROUTER_SCORE_SOFTMAX, ROUTER_SCORE_SIGMOID };
+/* Sums of a router beside the load of each expert: over rows that of n[i] P[i], of lse^2 and of the
+ * entropy; windows of rows that arrived, and the most rows (struct route_grad of train/ops.h). */
+enum { ROUTER_BALANCE, ROUTER_SQUARE, ROUTER_ENTROPY, ROUTER_WINDOWS, ROUTER_ARRIVED, ROUTER_SUMS };
 /* The tokens among which experts are balanced by a loss: those of a micro batch, or of each of its
  * sequences. Those from BALANCING_BUILT on are known and refused. */
-/* Sums of a router beside the load of each expert: over rows that of n[i] P[i], of lse^2 and of the
- * entropy (struct route_grad of train/ops.h). */
-enum { ROUTER_BALANCE, ROUTER_SQUARE, ROUTER_ENTROPY, ROUTER_SUMS };
 enum balancing {
 	BALANCING_AUX_LOSS,
 	BALANCING_SEQ_AUX_LOSS,

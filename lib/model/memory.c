@@ -12,6 +12,7 @@
 #include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/model/block/rows.h"
+#include "lib/model/capacity.h"
 #include "lib/model/cut.h"
 #include "lib/model/fp8.h"
 
@@ -215,6 +216,8 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_TRAINING: return !s->forward_only;
 	case IF_EXPERTS_TRAINING: return !s->forward_only && c->num_experts;
 	case IF_EXPERT_RANKS: return layout_expert_holders(l) > 1;
+	case IF_WINDOWS: return capacity_arriving(c, l, s).windows > 1;
+	case IF_WINDOWS_TRAINING: return !s->forward_only && present(IF_WINDOWS, c, l, s, pp);
 	case IF_SHARED_TRAINING: return !s->forward_only && model_meets(c, IF_SHARED);
 	case IF_QK_NORM_TRAINING: return !s->forward_only && c->qk_layernorm;
 	case IF_POST_NORM_TRAINING: return !s->forward_only && model_meets(c, IF_POST_NORM);

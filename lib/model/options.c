@@ -369,7 +369,7 @@ resolve_context(
 
 /* Options that only models with experts have. */
 static int
-resolve_experts(const struct opt_parse *p, const struct run_options *o, const struct run_plan *plan,
+resolve_experts(const struct opt_parse *p, const struct run_options *o, struct run_plan *plan,
     struct str *notes, struct err *e)
 {
 	const struct layout *l = &plan->layout;
@@ -402,7 +402,7 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, const st
 		    "must be adam or sgd, or --expert-model-parallel-size and "
 		    "--expert-tensor-parallel-size 1",
 		    plan->shape.rule->name);
-	return 0;
+	return capacity_resolve(p, &o->capacity, &plan->model, &plan->shape, e);
 }
 
 /* Megatron-LM's strategy, or the one that its other options imply. */

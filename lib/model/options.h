@@ -10,6 +10,7 @@
 #define MODEL_OPTIONS_H
 
 #include "lib/model/batch.h"
+#include "lib/model/capacity.h"
 #include "lib/model/fields.h"
 #include "lib/model/fp8_options.h"
 #include "lib/model/memory.h"
@@ -26,6 +27,7 @@ struct run_options {
 	int sharding;
 	bool grad_reduce_in_bf16;
 	int cp_comm_type, dispatcher;
+	struct capacity_options capacity;
 	int64_t ddp_bucket_size;
 	bool overlap_p2p_communication;
 	int64_t micro_batch_size, global_batch_size;
@@ -113,6 +115,7 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	RUN_CHOICE(S, M, "moe-token-dispatcher-type", dispatcher, opt_dispatchers, "allgather", \
 	         "how rows reach the ranks of their experts: alltoall; allgather is run as it; " \
 	         "flex is not built"), \
+	CAPACITY_OPTS(S, M.capacity), \
 	RUN_FLAG(S, M, "sequence-parallel", layout.sequence_parallel, \
 	         "tensor ranks hold rows of their own between blocks: norms, dropout and " \
 	         "residual sums of a part of the sequence each"), \

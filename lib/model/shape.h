@@ -97,6 +97,9 @@ struct train_shape {
 	double optimizer_offload;
 	int64_t offloaded_layers; /* of a chunk, as stash_plan takes them */
 	bool averaged;            /* an average of the weights is kept in host memory */
+	/* rows for which a rank that shares experts keeps room, over the mean; 0: for all that may
+	 * arrive (capacity.h) */
+	double expert_rank_capacity;
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */

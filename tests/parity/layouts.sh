@@ -51,7 +51,8 @@ use()
 	moe-sigmoid) model="$llama $experts --moe-router-topk 3 --moe-aux-loss-coeff 0.05
 		--moe-router-load-balancing-type seq_aux_loss --moe-layer-freq 2
 		--moe-router-score-function sigmoid --moe-router-enable-expert-bias
-		--moe-shared-expert-intermediate-size 16" ;;
+		--moe-shared-expert-intermediate-size 16
+		--moe-expert-rank-capacity-factor 0.5" ;;
 	llama-post) model="$llama --norm-placement post --qk-layernorm --qk-layernorm-hidden-dim" ;;
 	llama-gemma) model="$llama --window-size 5 --window-attn-skip-freq 3
 		--rope-scaling-type linear --rope-scaling-factor 4 --sliding-window-rope-base 20

@@ -76,7 +76,7 @@ test_slices(void)
 					  last[TOPK * SLICES] = { 15, 18, 16, 19 };
 	int32_t place[ROWS][TOPK * SLICES], counts[EXPERTS * SLICES];
 	double dweight[ROWS][TOPK] = { { 0 } }, dlogits[ROWS][EXPERTS], dbias[EXPERTS],
-	       sums[EXPERTS + 3] = { 0 };
+	       sums[EXPERTS + 5] = { 0 };
 	struct routing r;
 	struct route_grad g;
 
@@ -90,7 +90,9 @@ test_slices(void)
 		.dweight = tensor_2d(dweight, DTYPE_F64, ROWS, TOPK),
 		.dlogits = tensor_2d(dlogits, DTYPE_F64, ROWS, EXPERTS),
 		.dbias = tensor_1d(dbias, DTYPE_F64, EXPERTS),
-		.sums = tensor_1d(sums, DTYPE_F64, EXPERTS + 3) };
+		.arriving = r.call.counts,
+		.window = 4,
+		.sums = tensor_1d(sums, DTYPE_F64, EXPERTS + 5) };
 	open_stream()->ops->route_grad(open_stream(), &g);
 	for (int i = 0; i < EXPERTS; i++) {
 		int rows = want[i < 2 ? i : i + 2];
@@ -121,6 +123,30 @@ test_scores(void)
 	r.call.chosen = true;
 	st->ops->route(st, &r.call);
 	CHECK(r.choice[0][1] == 3 && r.counts[3] > 1);
+}
+
+/* Windows that the rows of two calls take, at least one each, and the most rows of a call. */
+static void
+test_arrived(void)
+{
+	struct stream *st = open_stream();
+	double dlogits[ROWS][EXPERTS], dweight[ROWS][TOPK] = { { 0 } }, sums[EXPERTS + 5] = { 0 };
+	int32_t counts[2][2] = { { 3, 4 }, { 0, 2 } };
+	struct routing r;
+	struct route_grad g = { .dweight = tensor_2d(dweight, DTYPE_F64, ROWS, TOPK),
+		.dlogits = tensor_2d(dlogits, DTYPE_F64, ROWS, EXPERTS),
+		.arriving = tensor_2d(counts, DTYPE_I32, 2, 2),
+		.window = 4,
+		.sums = tensor_1d(sums, DTYPE_F64, EXPERTS + 5) };
+
+	begin(&r, ROUTE_SOFTMAX);
+	st->ops->route(st, &r.call);
+	g.fwd = r.call;
+	st->ops->route_grad(st, &g);
+	CHECK(sums[1] == r.counts[1] && sums[EXPERTS + 3] == 3 && sums[EXPERTS + 4] == 9);
+	memset(counts, 0, sizeof counts);
+	st->ops->route_grad(st, &g);
+	CHECK(sums[1] == 2 * r.counts[1] && sums[EXPERTS + 3] == 4 && sums[EXPERTS + 4] == 9);
 }
 
 /* Rows that are spread and summed come back k times. */
@@ -285,6 +311,7 @@ main(void)
 	test_choice();
 	test_slices();
 	test_scores();
+	test_arrived();
 	test_rows();
 	test_grouped();
 	test_windows(GROUPED_FORWARD);

@@ -1,6 +1,7 @@
 /* memory.c - tests of the memory plan: buffers never overlap where they may not, arenas are the
  * sums of their parts */
 #include "lib/model/block/workspace.h"
+#include "lib/model/capacity.h"
 #include "lib/model/family.h"
 #include "lib/model/fp8.h"
 #include "lib/model/memory.h"
@@ -779,10 +780,54 @@ test_experts(void)
 	memory_release(&half);
 }
 
+/* Room for some of the rows that may arrive: what is kept of a layer shrinks to that of a window,
+ * and further windows have room of their own in scratch. */
+static void
+test_windows(void)
+{
+	static const enum buffer shared[] = { BUF_ROUTED, BUF_ROUTED_INPUT, BUF_WINDOW_IN,
+		BUF_WINDOW_WEIGHT, BUF_WINDOW_UP, BUF_EXPERT_OUT, BUF_EXPERT_DACT, BUF_DNORM };
+	enum { SOME = sizeof shared / sizeof *shared };
+	struct model_config c = tiny();
+	struct layout four = { 1, 1, 4, 1, .expert_model_parallel_size = 4 };
+	struct train_shape s = { .seq_length = 32,
+		.micro_batch_size = 3,
+		.num_microbatches = 4,
+		.dtype = DTYPE_BF16,
+		.rule = &optim_rules[0] };
+	const int rank[AX_COUNT] = { 0 };
+	struct memory_plan all, m;
+	struct arriving a;
+
+	c.num_experts = 8;
+	c.moe_router_topk = 3;
+	c.moe_ffn_hidden_size = 48;
+	memory_plan(&all, &c, &four, &s, rank);
+	s.expert_rank_capacity = 1.05;
+	a = capacity_arriving(&c, &four, &s);
+	CHECK(a.most == 4 * 96 * 2 && a.window == 304 && a.windows == 3);
+	memory_plan(&m, &c, &four, &s, rank);
+	check_sums(&m);
+	CHECK(m.shape[BUF_EXPERT_IN][0] == 304 && m.shape[BUF_WINDOW_UP][0] == 304);
+	CHECK(m.layer_bytes < all.layer_bytes && all.bytes[BUF_WINDOW_IN] == 0);
+	for (int i = 0; i < SOME * SOME; i++)
+		check_apart(&m, shared[i / SOME], shared[i % SOME], m.arena[ARENA_SCRATCH]);
+	s.expert_rank_capacity = 2.7;
+	a = capacity_arriving(&c, &four, &s);
+	CHECK(a.window == a.most && a.windows == 1);
+	four.expert_model_parallel_size = 1;
+	s.expert_rank_capacity = 0.01;
+	a = capacity_arriving(&c, &four, &s);
+	CHECK(a.most == 96 * 3 && a.windows == 1);
+	memory_release(&m);
+	memory_release(&all);
+}
+
 int
 main(void)
 {
 	test_experts();
+	test_windows();
 	test_combinations();
 	test_attention();
 	test_run_attention();

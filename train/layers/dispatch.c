@@ -21,12 +21,28 @@ dispatch_counts(const struct layer *l, struct step *s)
 		ep->ops->all_gather(COMM_HERE(ep), s->e->stream, &all, &own);
 }
 
-/* y = x in the order of experts, or the sums of a row's experts: of a row for all of its places, or
- * of a number of the choice for those of its expert. */
-static void
-reorder(const struct layer *l, struct step *s, const struct rows_by *of)
+struct tensor
+dispatch_arriving(const struct layer *l, const struct step *s)
 {
-	struct rows_by r = *of;
+	struct comm *ep = s->e->groups.ep;
+	struct tensor all = step_buffer(s, BUF_EXPERT_ROWS, l->block->local);
+	int64_t local = all.shape[1] / ep->size;
+
+	return tensor_columns(&all, ep->rank * local, local);
+}
+
+struct tensor
+dispatch_rows(const struct step *s, enum buffer b, const struct tensor *taken)
+{
+	struct tensor rows = s->e->groups.ep->size > 1 ? engine_buffer(s->e, b) : *taken;
+
+	return rows.ndim == 1 ? tensor_column(&rows) : rows;
+}
+
+/* A row goes to all of its places, a number of the choice to those of its expert. */
+static void
+reorder(const struct layer *l, struct step *s, struct rows_by r)
+{
 	struct tensor place = step_buffer(s, BUF_PLACE, l->block->local);
 	int64_t rows = (r.kind == ROWS_SPREAD ? r.x : r.y).shape[0];
 
@@ -34,17 +50,29 @@ reorder(const struct layer *l, struct step *s, const struct rows_by *of)
 	s->e->ops->rows_by(s->e->stream, &r);
 }
 
-/* The rows of a rank for all experts, R k n, on their way to or from those whose rows t has: t
- * itself where the rank has all experts. */
+/* As many columns as the rows have. */
 static struct tensor
-on_the_way(const struct step *s, const struct tensor *t, enum buffer b)
+as_rows(const struct tensor *t, const struct tensor *rows)
 {
-	struct tensor rows = s->e->groups.ep->size > 1 ? engine_buffer(s->e, b) : *t;
-
-	return rows.ndim == 1 ? tensor_column(&rows) : rows;
+	return rows->shape[1] == 1 ? tensor_column(t) : *t;
 }
 
-/* Sends rows to the ranks of their experts, or back. */
+void
+dispatch_spread(
+    const struct layer *l, struct step *s, const struct tensor *rows, const struct tensor *x)
+{
+	reorder(l, s, (struct rows_by){ ROWS_SPREAD, *rows, as_rows(x, rows) });
+}
+
+void
+dispatch_sum(const struct layer *l, struct step *s, const struct dispatch_sum *d)
+{
+	reorder(l, s,
+	    (struct rows_by){
+		ROWS_SUM, as_rows(&d->y, &d->rows), d->rows, .accumulate = d->accumulate });
+}
+
+/* A rank that has all experts has all rows. */
 static void
 exchange(const struct layer *l, struct step *s, struct rows_exchange x)
 {
@@ -59,39 +87,15 @@ exchange(const struct layer *l, struct step *s, struct rows_exchange x)
 }
 
 void
-dispatch_rows(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
+dispatch_send(const struct layer *l, struct step *s, const struct dispatch *d)
 {
-	struct tensor rows = on_the_way(s, y, BUF_ROUTED);
-
-	reorder(l, s, &(struct rows_by){ ROWS_SPREAD, rows, *x });
-	exchange(l, s, (struct rows_exchange){ .out = *y, .in = rows });
+	exchange(l, s, (struct rows_exchange){ .out = d->taken, .in = d->rows, .first = d->first });
 }
 
 void
 dispatch_back(const struct layer *l, struct step *s, const struct dispatch *d)
 {
-	struct tensor rows = on_the_way(s, &d->x, BUF_ROUTED);
-
-	exchange(l, s, (struct rows_exchange){ .out = rows, .in = d->x, .back = true });
-	reorder(l, s, &(struct rows_by){ ROWS_SUM, d->y, rows, .accumulate = d->accumulate });
-}
-
-void
-dispatch_weights(
-    const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
-{
-	struct tensor rows = on_the_way(s, y, BUF_ROUTED_WEIGHT);
-
-	reorder(l, s, &(struct rows_by){ ROWS_SPREAD, rows, tensor_column(x) });
-	exchange(l, s, (struct rows_exchange){ .out = *y, .in = rows });
-}
-
-void
-dispatch_weights_back(
-    const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
-{
-	struct tensor rows = on_the_way(s, x, BUF_ROUTED_WEIGHT);
-
-	exchange(l, s, (struct rows_exchange){ .out = rows, .in = *x, .back = true });
-	reorder(l, s, &(struct rows_by){ ROWS_SUM, tensor_column(y), rows });
+	exchange(l, s,
+	    (struct rows_exchange){
+		.out = d->rows, .in = d->taken, .first = d->first, .back = true });
 }

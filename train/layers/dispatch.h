@@ -1,10 +1,10 @@
 /*
  * dispatch.h - rows between the ranks that have them and those of their experts
  *
- * Of a rank's R rows each goes to its k experts, of each to the n ranks that share it; the rank's
- * own experts take P rows, in the order of experts, then of ranks, then of rows. The choice must
- * have been made (BUF_PLACE, BUF_EXPERT_ROWS). Collective over the ranks that hold the experts once
- * together.
+ * Of a rank's R rows each goes to its k experts, of each to the n ranks that share it: R k n rows
+ * in the order of experts. The rank's own experts take rows in the order of experts, then of ranks,
+ * then of rows, in windows of P (train/ops.h). The choice must have been made (BUF_PLACE,
+ * BUF_EXPERT_ROWS). Collective over the ranks that hold the experts once together.
  */
 #ifndef TRAIN_LAYERS_DISPATCH_H
 #define TRAIN_LAYERS_DISPATCH_H
@@ -13,19 +13,30 @@
 
 /* All ranks' counts into BUF_EXPERT_ROWS, of which each has its own row. */
 void dispatch_counts(const struct layer *l, struct step *s);
-/* y act [P,h] = x [R,h] where its experts are. */
-void dispatch_rows(
-    const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x);
-/* y act [R,h] = the sums of the k rows of each in x [P,h], or y += them. */
-struct dispatch {
-	struct tensor y, x;
+/* Of these, the rows of each of the rank's experts from each rank: I32 [ranks,E_l]. */
+struct tensor dispatch_arriving(const struct layer *l, const struct step *s);
+
+/* Where the R k rows lie of which a window is taken: in b, or in the window itself where the rank
+ * has all experts and they are the same. */
+struct tensor dispatch_rows(const struct step *s, enum buffer b, const struct tensor *taken);
+/* rows [R k,h] = those of x [R,h] for each of their experts; or [R k,1] of x real [R,k], numbers of
+ * the choice. */
+void dispatch_spread(
+    const struct layer *l, struct step *s, const struct tensor *rows, const struct tensor *x);
+/* y = the sums over the experts of each row, or y += them; or numbers of the choice. */
+struct dispatch_sum {
+	struct tensor y, rows;
 	bool accumulate;
 };
+void dispatch_sum(const struct layer *l, struct step *s, const struct dispatch_sum *d);
+
+/* taken = the window from `first` of what the ranks have in rows; and back: what the window brings
+ * takes its place in rows. */
+struct dispatch {
+	struct tensor rows, taken;
+	int64_t first;
+};
+void dispatch_send(const struct layer *l, struct step *s, const struct dispatch *d);
 void dispatch_back(const struct layer *l, struct step *s, const struct dispatch *d);
-/* Numbers of the choice: y real [P,1] = x [R,k], and back. */
-void dispatch_weights(
-    const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x);
-void dispatch_weights_back(
-    const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x);
 
 #endif

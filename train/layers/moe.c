@@ -105,93 +105,166 @@ experts_down(const struct layer *l, const struct engine *e, bool grad)
 	return engine_experts(e, grad, l->block->layer, ROLE_EXPERT_DOWN, ROLE_EXPERT_DOWN);
 }
 
-/* The rows of each of the rank's experts, from each rank. */
-static struct tensor
-arriving(const struct layer *l, const struct step *s)
-{
-	struct tensor all = step_buffer(s, BUF_EXPERT_ROWS, l->block->local);
-	int64_t local = all.shape[1] / s->e->groups.ep->size;
+/* A window of the rows that go to the rank's experts: their inputs and weights, and the inputs of
+ * the activation. Those of the first are saved; the others share scratch and are computed a second
+ * time in the backward pass. */
+struct window {
+	int64_t first;
+	struct tensor in, weight, up;
+};
 
-	return tensor_columns(&all, s->e->groups.ep->rank * local, local);
+static struct window
+window_at(const struct layer *l, const struct step *s, int64_t i)
+{
+	static const enum buffer saved[] = { BUF_EXPERT_IN, BUF_EXPERT_WEIGHT, BUF_EXPERT_UP },
+				 shared[] = { BUF_WINDOW_IN, BUF_WINDOW_WEIGHT, BUF_WINDOW_UP };
+	const enum buffer *of = i == 0 ? saved : shared;
+	struct tensor in = step_buffer(s, of[0], l->block->local),
+		      weight = step_buffer(s, of[1], l->block->local);
+
+	return (struct window){ .first = i * in.shape[0],
+		.in = in,
+		.weight = tensor_column(&weight),
+		.up = step_buffer(s, of[2], l->block->local) };
 }
 
-/* The weights of the rows that arrived. */
-static struct tensor
-row_weights(const struct layer *l, struct step *s)
+/* However the rows are spread over ranks. */
+static int64_t
+num_windows(const struct engine *e)
 {
-	struct tensor w = step_buffer(s, BUF_EXPERT_WEIGHT, l->block->local);
+	const struct run_plan *p = &e->plan;
 
-	return tensor_column(&w);
+	return capacity_arriving(&p->model, &p->layout, &p->shape).windows;
 }
 
-/* Their gradient. */
+/* The gradient of the weights of a window's rows. */
 static struct tensor
-row_weights_grad(const struct step *s)
+weights_grad(const struct engine *e)
 {
-	struct tensor w = engine_buffer(s->e, BUF_EXPERT_DWEIGHT);
+	struct tensor w = engine_buffer(e, BUF_EXPERT_DWEIGHT);
 
 	return tensor_column(&w);
 }
 
 /* A product of all experts. */
 static void
-grouped(const struct layer *l, struct step *s, struct grouped g)
+grouped(const struct layer *l, struct step *s, const struct window *w, struct grouped g)
 {
-	g.counts = arriving(l, s);
-	g.beta = g.kind == GROUPED_WEIGHT && s->accumulate ? 1 : 0;
+	bool add = s->accumulate || w->first > 0;
+
+	g.counts = dispatch_arriving(l, s);
+	g.first = w->first;
+	g.beta = g.kind == GROUPED_WEIGHT && add ? 1 : 0;
 	s->e->ops->grouped(s->e->stream, &g);
 }
 
-/* Rows and weights to their experts, and up to the input of the activation: what is saved. */
-static void
-experts_project_up(const struct layer *l, struct step *s, const struct tensor *normed)
+/* The rows of x [R,h] and the weights of their choice, on their way to the experts; returns the
+ * rows, in b where ranks share the experts. */
+static struct tensor
+experts_spread(const struct layer *l, struct step *s, enum buffer b, const struct tensor *x)
 {
-	struct tensor in = step_buffer(s, BUF_EXPERT_IN, l->block->local), w = row_weights(l, s),
+	struct window w = window_at(l, s, 0);
+	struct tensor rows = dispatch_rows(s, b, &w.in),
+		      weights = dispatch_rows(s, BUF_ROUTED_WEIGHT, &w.weight),
 		      chosen = step_buffer(s, BUF_CHOICE_WEIGHT, l->block->local);
 
-	dispatch_counts(l, s);
-	dispatch_rows(l, s, &in, normed);
-	dispatch_weights(l, s, &w, &chosen);
-	grouped(l, s,
-	    (struct grouped){ GROUPED_FORWARD, step_buffer(s, BUF_EXPERT_UP, l->block->local), in,
-		experts_up(l, s->e, false) });
+	dispatch_spread(l, s, &rows, x);
+	dispatch_spread(l, s, &weights, &chosen);
+	return rows;
 }
 
-/* y [R,h] = the sums over the experts of each row, or y += them. */
+/* Rows and weights to their experts, and up to the input of the activation. */
 static void
-experts_project_down(const struct layer *l, struct step *s, const struct dispatch *to)
+experts_project_up(
+    const struct layer *l, struct step *s, const struct window *w, const struct tensor *rows)
+{
+	struct tensor weights = dispatch_rows(s, BUF_ROUTED_WEIGHT, &w->weight);
+
+	dispatch_send(l, s, &(struct dispatch){ *rows, w->in, w->first });
+	dispatch_send(l, s, &(struct dispatch){ weights, w->weight, w->first });
+	grouped(
+	    l, s, w, (struct grouped){ GROUPED_FORWARD, w->up, w->in, experts_up(l, s->e, false) });
+}
+
+/* From there to the experts' outputs, which go back to where the rows came from. */
+static void
+experts_project_down(
+    const struct layer *l, struct step *s, const struct window *w, const struct tensor *rows)
 {
 	struct engine *e = s->e;
+	struct tensor out = engine_buffer(e, BUF_EXPERT_OUT);
 	struct expert_act act = { .kind = activation(e),
 		.y = engine_buffer(e, BUF_EXPERT_ACT),
-		.x = step_buffer(s, BUF_EXPERT_UP, l->block->local),
-		.weight = row_weights(l, s),
-		.counts = arriving(l, s) };
+		.x = w->up,
+		.weight = w->weight,
+		.counts = dispatch_arriving(l, s),
+		.first = w->first };
 
 	e->ops->expert_act(e->stream, &act);
-	grouped(l, s, (struct grouped){ GROUPED_FORWARD, to->x, act.y, experts_down(l, e, false) });
-	dispatch_back(l, s, to);
+	grouped(
+	    l, s, w, (struct grouped){ GROUPED_FORWARD, out, act.y, experts_down(l, e, false) });
+	dispatch_back(l, s, &(struct dispatch){ *rows, out, w->first });
+}
+
+/* y [R,h] = the sums over the experts of each row, or y += them where the expert of all rows has
+ * written it. The first window has been projected up. Outputs of a window take the place of its
+ * inputs, which nobody else needs. */
+static void
+experts_forward(
+    const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *rows)
+{
+	struct tensor out = engine_buffer(s->e, BUF_EXPERT_OUT),
+		      back = dispatch_rows(s, BUF_ROUTED, &out);
+
+	for (int64_t i = 0; i < num_windows(s->e); i++) {
+		struct window w = window_at(l, s, i);
+
+		if (i > 0)
+			experts_project_up(l, s, &w, rows);
+		experts_project_down(l, s, &w, &back);
+	}
+	dispatch_sum(l, s, &(struct dispatch_sum){ *y, back, has_shared(s->e) });
 }
 
 /* From the gradient of the experts' outputs in `out` to that of their activations' inputs, which
  * takes the place of these; and the gradients of the rows' weights and of the down projections. */
-static struct tensor
-experts_through_activation(const struct layer *l, struct step *s, const struct tensor *out)
+static void
+experts_through_activation(
+    const struct layer *l, struct step *s, const struct window *w, const struct tensor *out)
 {
 	struct engine *e = s->e;
 	struct expert_act_grad a = { .kind = activation(e),
-		.dx = step_buffer(s, BUF_EXPERT_UP, l->block->local),
+		.dx = w->up,
 		.dy = engine_buffer(e, BUF_EXPERT_DACT),
 		.y = engine_buffer(e, BUF_EXPERT_ACT),
-		.dweight = row_weights_grad(s),
-		.weight = row_weights(l, s),
-		.counts = arriving(l, s) };
+		.dweight = weights_grad(e),
+		.x = w->up,
+		.weight = w->weight,
+		.counts = dispatch_arriving(l, s),
+		.first = w->first };
 
-	a.x = a.dx;
-	grouped(l, s, (struct grouped){ GROUPED_INPUT, a.dy, *out, experts_down(l, e, false) });
+	grouped(l, s, w, (struct grouped){ GROUPED_INPUT, a.dy, *out, experts_down(l, e, false) });
 	e->ops->expert_act_grad(e->stream, &a);
-	grouped(l, s, (struct grouped){ GROUPED_WEIGHT, experts_down(l, e, true), *out, a.y });
-	return a.dx;
+	grouped(l, s, w, (struct grouped){ GROUPED_WEIGHT, experts_down(l, e, true), *out, a.y });
+}
+
+/* Gradients of outputs in rows become those of inputs, and weights on their way their own
+ * gradients. */
+static void
+window_backward(
+    const struct layer *l, struct step *s, const struct window *w, const struct tensor *rows)
+{
+	struct engine *e = s->e;
+	struct tensor out = engine_buffer(e, BUF_EXPERT_OUT), dw = weights_grad(e),
+		      weights = dispatch_rows(s, BUF_ROUTED_WEIGHT, &dw);
+	struct dispatch to = { *rows, out, w->first };
+
+	dispatch_send(l, s, &to);
+	experts_through_activation(l, s, w, &out);
+	grouped(l, s, w, (struct grouped){ GROUPED_WEIGHT, experts_up(l, e, true), w->up, w->in });
+	grouped(l, s, w, (struct grouped){ GROUPED_INPUT, out, w->up, experts_up(l, e, false) });
+	dispatch_back(l, s, &to);
+	dispatch_back(l, s, &(struct dispatch){ weights, dw, w->first });
 }
 
 /* f->dx [R,h], which shared_backward has written where there is such an expert, from f->dy; and the
@@ -200,16 +273,24 @@ static void
 experts_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {
 	struct engine *e = s->e;
-	struct tensor out = engine_buffer(e, BUF_EXPERT_OUT),
-		      in = step_buffer(s, BUF_EXPERT_IN, l->block->local), dw = row_weights_grad(s),
-		      dchosen = engine_buffer(e, BUF_DCHOICE_WEIGHT), dup;
+	struct tensor out = engine_buffer(e, BUF_EXPERT_OUT), dw = weights_grad(e),
+		      rows = dispatch_rows(s, BUF_ROUTED, &out),
+		      weights = dispatch_rows(s, BUF_ROUTED_WEIGHT, &dw), again = { NULL };
+	int64_t windows = num_windows(e);
 
-	dispatch_rows(l, s, &out, &f->dy);
-	dup = experts_through_activation(l, s, &out);
-	grouped(l, s, (struct grouped){ GROUPED_WEIGHT, experts_up(l, e, true), dup, in });
-	grouped(l, s, (struct grouped){ GROUPED_INPUT, out, dup, experts_up(l, e, false) });
-	dispatch_back(l, s, &(struct dispatch){ f->dx, out, has_shared(e) });
-	dispatch_weights_back(l, s, &dchosen, &dw);
+	dispatch_spread(l, s, &rows, &f->dy);
+	if (windows > 1)
+		again = experts_spread(l, s, BUF_ROUTED_INPUT, &f->x);
+	for (int64_t i = 0; i < windows; i++) {
+		struct window w = window_at(l, s, i);
+
+		if (i > 0)
+			experts_project_up(l, s, &w, &again);
+		window_backward(l, s, &w, &rows);
+	}
+	dispatch_sum(l, s, &(struct dispatch_sum){ f->dx, rows, has_shared(e) });
+	dispatch_sum(
+	    l, s, &(struct dispatch_sum){ engine_buffer(e, BUF_DCHOICE_WEIGHT), weights, false });
 }
 
 /* --- the block -------------------------------------------------------------------------------- */
@@ -218,20 +299,21 @@ static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor normed = norm_forward(l, s, x);
-	struct dispatch sum = { norm_branch(l, s), engine_buffer(e, BUF_EXPERT_OUT),
-		has_shared(e) };
+	struct tensor normed = norm_forward(l, s, x), branch = norm_branch(l, s), rows;
+	struct window first = window_at(l, s, 0);
 
 	router_forward(l, s, &normed);
-	experts_project_up(l, s, &normed);
+	dispatch_counts(l, s);
+	rows = experts_spread(l, s, BUF_ROUTED, &normed);
+	experts_project_up(l, s, &first, &rows);
 	if (has_shared(e))
 		shared_project_up(l, s, &normed);
 	/* Recomputed only for the backward pass, which recomputes the activations itself. */
 	if (!y->data && !l->block->post)
 		return;
 	if (has_shared(e))
-		shared_project_down(l, s, &sum.y);
-	experts_project_down(l, s, &sum);
+		shared_project_down(l, s, &branch);
+	experts_forward(l, s, &branch, &rows);
 	if (y->data)
 		residual_forward(l, s, y, x);
 	else

@@ -7,6 +7,7 @@
  * Source: spec/training.md 10.
  */
 #include "train/layers/router.h"
+#include "train/layers/dispatch.h"
 
 static enum route_score
 score_of(const struct model_config *c)
@@ -117,6 +118,8 @@ router_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 		.dlogits = engine_buffer(e, BUF_DLOGITS),
 		.dbias = engine_grad(e, l->block->layer, ROLE_EXPERT_BIAS),
 		.accumulate = s->accumulate,
+		.arriving = dispatch_arriving(l, s),
+		.window = step_buffer(s, BUF_EXPERT_IN, l->block->local).shape[0],
 		.sums = sums_of(e, l->block->layer) };
 	struct linear_grad product = {
 		.dy = g.dlogits, .x = f->x, .dweight = engine_grad(e, l->block->layer, ROLE_ROUTER)

@@ -32,8 +32,8 @@ struct metrics {
 	/* over the log interval */
 	int64_t steps, samples, skipped, nan;
 	double loss, zloss, seconds, joules, exposed[WAIT_COUNT];
-	double balance, square; /* of routers */
-	bool experts, balanced; /* the model has some; a loss balances them */
+	double balance, square, rounds, fullest; /* of routers; the last is a maximum */
+	bool experts, balanced, shared; /* the model has some; a loss balances them; so do ranks */
 };
 
 /* Whose communication a rank waits for, in fields' names. */
@@ -80,6 +80,7 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 	m->ranks[WAIT_PIPELINE] = c->plan.layout.pipeline_model_parallel_size;
 	m->seq_length = c->plan.shape.seq_length;
 	m->experts = c->plan.model.num_experts > 0;
+	m->shared = layout_expert_ranks(&c->plan.layout) > 1;
 	m->balanced = m->experts && c->plan.model.moe_router_load_balancing_type != BALANCING_NONE;
 	m->world = world_size;
 	m->flops = model_flops(
@@ -155,6 +156,10 @@ add_routers(struct str *line, const struct metrics *m, const struct metrics_rout
 	number(line, "router_z_loss", r->square);
 	number(line, "router_entropy", r->entropy);
 	number(line, "max_expert_load", r->busiest);
+	if (!m->shared)
+		return;
+	number(line, "expert_rounds", r->rounds);
+	number(line, "max_rank_load", r->fullest);
 }
 
 /* With %.17g every double is read back exactly. Flushed each step, so that a follower sees it and a
@@ -241,6 +246,8 @@ board_points(struct metrics *m, const struct step_metrics *s)
 		{ m->experts, "router z_loss", s->routers.square },
 		{ m->experts, "router entropy", s->routers.entropy },
 		{ m->experts, "max expert load", s->routers.busiest },
+		{ m->shared, "expert rounds", s->routers.rounds },
+		{ m->shared, "max rank load", s->routers.fullest },
 	};
 	struct err ignored;
 
@@ -294,6 +301,9 @@ add_losses(struct str *line, const struct metrics *m, const struct step_metrics 
 		str_addf(line, " load_balancing_loss: %.6E |", m->balance / (double)good);
 	if (good && m->experts)
 		str_addf(line, " router z_loss: %.6E |", m->square / (double)good);
+	if (good && m->shared)
+		str_addf(line, " expert rounds: %.3f | max rank load: %.3f |",
+		    m->rounds / (double)good, m->fullest);
 	str_addf(line, " loss scale: %.1f |", s->loss_scale);
 	if (!s->skipped)
 		str_addf(line, " grad norm: %.3f |", s->grad_norm);
@@ -319,7 +329,8 @@ static void
 begin_interval(struct metrics *m)
 {
 	m->steps = m->samples = m->skipped = m->nan = 0;
-	m->loss = m->zloss = m->seconds = m->joules = m->balance = m->square = 0;
+	m->loss = m->zloss = m->seconds = m->joules = 0;
+	m->balance = m->square = m->rounds = m->fullest = 0;
 	memset(m->exposed, 0, sizeof m->exposed);
 }
 
@@ -383,6 +394,8 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 		m->zloss += s->z_loss;
 		m->balance += s->routers.balance;
 		m->square += s->routers.square;
+		m->rounds += s->routers.rounds;
+		m->fullest = fmax(m->fullest, s->routers.fullest);
 	}
 	prog_progress("step %lld of %lld, loss %.4f, %.0f tokens/s, %.0f s left",
 	    (long long)s->iteration, (long long)m->train_iters, s->lm_loss,

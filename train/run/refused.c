@@ -110,7 +110,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "decrease-batch-size-if-needed", uneven },
 	{ "moe-eval-capacity-factor", capacity },
 	{ "moe-expert-capacity-factor", capacity },
-	{ "moe-expert-rank-capacity-factor", capacity },
 	{ "moe-min-capacity", capacity },
 	{ "moe-pad-expert-input-to-capacity", capacity },
 	{ "moe-token-drop-policy", capacity },

@@ -69,6 +69,38 @@ rows_of(const struct routers *r, const double *sum)
 	return n;
 }
 
+/* Over layers, their micro batches and ranks. Each of these has as many rows of tokens, and gets as
+ * many on average. */
+static void
+sum_windows(const struct routers *r, const struct engine *e, struct metrics_routers *m)
+{
+	const struct run_plan *p = &e->plan;
+	double mean = (double)(capacity_rows(&p->layout, &p->shape) * p->model.moe_router_topk),
+	       times = 0;
+
+	for (int64_t l = 0; l < r->layers; l++) {
+		const double *sum = r->sum + l * r->columns;
+
+		times += rows_of(r, sum) / mean;
+		m->rounds += sum[r->experts + ROUTER_WINDOWS];
+	}
+	m->rounds /= fmax(times, 1);
+	m->fullest /= mean;
+}
+
+/* The most rows that a rank got, of all ranks; before the sums are added up. */
+static double
+most_rows(const struct routers *r, struct comm *w)
+{
+	double most = 0;
+	struct tensor t = tensor_1d(&most, DTYPE_F64, 1);
+
+	for (int64_t l = 0; l < r->layers; l++)
+		most = fmax(most, r->sum[l * r->columns + r->experts + ROUTER_ARRIVED]);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_MAX);
+	return most;
+}
+
 /* Means over layers and tokens, of which each has topk rows. A loss of balance is E / (k T) times
  * the sum of n P over the T tokens of a scope, divided by T again. */
 struct metrics_routers
@@ -80,6 +112,7 @@ routers_sum(struct routers *r, const struct engine *e)
 
 	if (!r)
 		return m;
+	m.fullest = most_rows(r, w);
 	t = tensor_1d(r->sum, DTYPE_F64, r->layers * r->columns);
 	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_SUM);
 	for (int64_t l = 0; l < r->layers; l++) {
@@ -94,6 +127,7 @@ routers_sum(struct routers *r, const struct engine *e)
 		for (int64_t i = 0; i < r->experts; i++)
 			m.busiest = fmax(m.busiest, sum[i] / rows * (double)r->experts);
 	}
+	sum_windows(r, e, &m);
 	return m;
 }
 

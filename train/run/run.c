@@ -157,12 +157,19 @@ announce_split(const struct run_plan *p)
 }
 
 static void
-announce_experts(const struct model_config *c)
+announce_experts(const struct run_plan *p)
 {
+	const struct model_config *c = &p->model;
+	struct arriving a = capacity_arriving(c, &p->layout, &p->shape);
+
 	note("%lld of %lld layers have %lld experts, %lld for a token: %.1f M parameters take part "
 	     "in it",
 	    (long long)model_expert_layers(c), (long long)c->num_layers, (long long)c->num_experts,
 	    (long long)c->moe_router_topk, (double)model_active_parameters(c) / 1e6);
+	if (a.windows > 1)
+		note("the experts of a rank take %lld rows of a micro batch at once, of at most "
+		     "%lld, in up to %lld rounds (--moe-expert-rank-capacity-factor)",
+		    (long long)a.window, (long long)a.most, (long long)a.windows);
 }
 
 /* What the host keeps, for a line on memory; empty if nothing. */
@@ -199,7 +206,7 @@ announce(const struct train_config *c, const struct engine *e)
 	if (p->layout.pipeline_model_parallel_size > 1)
 		announce_split(p);
 	if (p->model.num_experts)
-		announce_experts(&p->model);
+		announce_experts(p);
 	if (!p->shape.forward_only)
 		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean "
 		     "over tokens, "

@@ -60,6 +60,16 @@ static const struct buffer_row buffers[] = {
 	    FWD | MLP_BWD },
 	{ "weights for all experts", BUF_ROUTED_WEIGHT, STEP, IF_EXPERT_RANKS, REAL,
 	    { D_ROUTED, D_ONE }, FWD | MLP_BWD },
+	/* of windows after the first, which alone is kept: what would be, and in the backward pass
+	 * the rows that it came from */
+	{ "rows for all experts again", BUF_ROUTED_INPUT, STEP, IF_WINDOWS_TRAINING, ACT,
+	    { D_ROUTED, D_HIDDEN }, MLP_BWD },
+	{ "window input", BUF_WINDOW_IN, STEP, IF_WINDOWS, ACT, { D_ARRIVING, D_HIDDEN },
+	    FWD | MLP_BWD },
+	{ "window weights of rows", BUF_WINDOW_WEIGHT, STEP, IF_WINDOWS, REAL,
+	    { D_ARRIVING, D_ONE }, FWD | MLP_BWD },
+	{ "window fc1 output", BUF_WINDOW_UP, STEP, IF_WINDOWS, ACT, { D_ARRIVING, D_EXPERT_FC1 },
+	    FWD | MLP_BWD },
 	{ "expert activation", BUF_EXPERT_ACT, STEP, ALWAYS, ACT, { D_ARRIVING, D_EXPERT_FFN },
 	    FWD | MLP_BWD },
 	/* or its gradient, and then that of the input */

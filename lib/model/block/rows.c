@@ -2,6 +2,7 @@
 #include "lib/model/block/rows.h"
 #include "lib/base/int64.h"
 #include "lib/model/block/workspace.h"
+#include "lib/model/capacity.h"
 #include "lib/model/fp8.h"
 
 #include <string.h>
@@ -96,23 +97,19 @@ dims_context(int64_t d[D_COUNT], const struct layout *l, bool heads)
 			  : ((c - 1) * d[D_TOKENS] * 2 + d[D_KEYS_RECEIVED]) * d[D_PAIR];
 }
 
-/* All rows of the ranks that share the experts may choose those of one rank, as many of their k as
- * it has. */
 static void
 dims_experts(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
     const struct train_shape *s)
 {
-	int64_t n = layout_expert_slices(l), ranks = layout_expert_holders(l),
-		local = c->num_experts / layout_expert_ranks(l), both = model_gated(c) ? 2 : 1,
-		k = c->moe_router_topk;
+	int64_t n = layout_expert_slices(l), both = model_gated(c) ? 2 : 1, k = c->moe_router_topk;
 
 	d[D_EXPERTS] = c->num_experts;
 	d[D_SLICES] = c->num_experts * n;
-	d[D_EXPERT_RANKS] = ranks;
+	d[D_EXPERT_RANKS] = layout_expert_holders(l);
 	d[D_TOPK] = k;
 	d[D_TOPK_SLICES] = k * n;
 	d[D_ROUTED] = d[D_ROWS] * k * n;
-	d[D_ARRIVING] = ranks * d[D_ROWS] * (k < local ? k : local);
+	d[D_ARRIVING] = capacity_arriving(c, l, s).window;
 	d[D_SCOPES] =
 	    c->moe_router_load_balancing_type == BALANCING_SEQ_AUX_LOSS ? s->micro_batch_size : 1;
 	d[D_EXPERT_LAYERS] = model_expert_layers(c);
@@ -170,7 +167,7 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_HELD] = layout_held(l, s->seq_length);
 	d[D_TOKENS] = d[D_HELD] * s->micro_batch_size;
 	d[D_ALL_TOKENS] = d[D_SEQ] * s->micro_batch_size;
-	d[D_ROWS] = d[D_TOKENS] / layout_row_shards(l);
+	d[D_ROWS] = capacity_rows(l, s);
 	d[D_OTHERS] = d[D_TOKENS] - d[D_TOKENS] / t;
 	d[D_HIDDEN] = c->hidden_size;
 	d[D_ROTARY] = model_rotary_dim(c);

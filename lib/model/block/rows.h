@@ -46,7 +46,7 @@ enum dim {
 	D_TOPK,
 	D_TOPK_SLICES,   /* of the k experts of a row */
 	D_ROUTED,        /* a row for each of these, of all rows of a rank */
-	D_ARRIVING,      /* rows that a rank's experts may have to take */
+	D_ARRIVING,      /* rows that the experts of a rank take at once */
 	D_SCOPES,        /* in which the load of experts is balanced */
 	D_EXPERT_LAYERS, /* of the model */
 	D_ROUTER_SUMS,
@@ -129,6 +129,8 @@ enum condition {
 	IF_EXPERTS_TRAINING,
 	IF_SHARED_TRAINING,
 	IF_EXPERT_RANKS, /* that share the experts of a layer */
+	IF_WINDOWS,      /* more rows may arrive at a rank's experts than it keeps */
+	IF_WINDOWS_TRAINING,
 	IF_QK_NORM_TRAINING,
 	IF_POST_NORM_TRAINING,
 	IF_PARALLEL_TRAINING,
