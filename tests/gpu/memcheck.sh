@@ -43,6 +43,7 @@ both   --tensor-model-parallel-size 2 --sequence-parallel --tp-comm-overlap --se
 stages --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
 zero1  --data-parallel-sharding-strategy optim --ddp-bucket-size 40000
 zero3  --data-parallel-sharding-strategy optim_grads_params --ddp-bucket-size 40000
+expert --num-experts 4 --moe-router-topk 2 --expert-model-parallel-size 2
 END
 }
 

@@ -26,6 +26,11 @@ llama="--group-query-attention --num-query-groups 2 --swiglu --normalization RMS
 	--position-embedding-type rope --disable-bias-linear --untie-embeddings-and-output-weights
 	--attention-dropout 0 --hidden-dropout 0"
 gpt2="--attention-dropout 0.1 --hidden-dropout 0.1"
+mixtral="$llama --num-experts 4 --moe-router-topk 2 --moe-aux-loss-coeff 0.02
+	--moe-ffn-hidden-size 96"
+qwen3_moe="$llama --num-experts 10 --moe-router-topk 4 --moe-ffn-hidden-size 40
+	--moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.001 --qk-layernorm
+	--moe-z-loss-coeff 0.001 --moe-shared-expert-intermediate-size 48 --moe-layer-freq [0,1]"
 
 # train NAME OPTIONS...: one run; its metrics go to $dir/NAME, its words to $dir/NAME.log
 train()
@@ -282,6 +287,41 @@ narrow_two()
 	launch=
 }
 
+# two_experts NAME OPTIONS...: two ranks that have half of the experts each against one rank,
+# against themselves, and resumed; sharded, and as tensor ranks
+two_experts()
+{
+	family=$1-experts
+	one=$1
+	shift
+	launch="mpirun -np 2"
+	set -- "$@" --backend "$device" --deterministic-mode --expert-model-parallel-size 2
+	for layout in data zero3 rows; do
+		case $layout in
+		data) extra= ;;
+		zero3) extra="--data-parallel-sharding-strategy optim_grads_params" ;;
+		rows) extra="--tensor-model-parallel-size 2 --sequence-parallel
+			--expert-tensor-parallel-size 1" ;;
+		esac
+		# shellcheck disable=SC2086
+		train "$family-$layout" "$@" $extra
+		near "$family-$layout" "$one" 1e-5
+		# shellcheck disable=SC2086
+		train "$family-$layout-again" "$@" $extra
+		same "$family-$layout" "$family-$layout-again"
+		# shellcheck disable=SC2086
+		train "$family-$layout-bf16" "$@" --bf16 $extra
+		near "$family-$layout-bf16" "$one" 1e-2
+	done
+	set -- "$@" --bf16 --save "$dir/$family.ckpt" --load "$dir/$family.ckpt"
+	want=3
+	train "$family-resumed" "$@" --exit-interval 10
+	want=0
+	train "$family-resumed" "$@"
+	same "$family-data-bf16" "$family-resumed"
+	launch=
+}
+
 # interleaved NAME OPTIONS...: chunks of two stages take turns, and exchange beside passes or not,
 # against one rank; four layers, so that each chunk has one
 interleaved()
@@ -346,6 +386,10 @@ fi
 family llama $llama
 # shellcheck disable=SC2086
 family gpt2 $gpt2
+# shellcheck disable=SC2086
+family mixtral $mixtral
+# shellcheck disable=SC2086
+family qwen3-moe $qwen3_moe
 # 8-bit floats are those of GPUs from 8.9 on.
 fp8=yes
 [ "$device" != cuda ] || nvidia-smi --query-gpu=compute_cap --format=csv,noheader |
@@ -400,6 +444,10 @@ data=$mock
 two llama $llama
 # shellcheck disable=SC2086
 two gpt2 $gpt2
+# shellcheck disable=SC2086
+two_experts mixtral $mixtral
+# shellcheck disable=SC2086
+two_experts qwen3-moe $qwen3_moe
 # shellcheck disable=SC2086
 [ -z "$fp8" ] || narrow_two llama $llama
 # shellcheck disable=SC2086

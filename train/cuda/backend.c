@@ -533,6 +533,7 @@ const struct backend backend_cuda = {
 	.name = "cuda",
 	.host = &backend_cpu,
 	.max_head_size = CU_HEAD_MAX,
+	.max_experts = CU_EXPERTS,
 	.product_rows = 1024,
 	.available = cuda_available,
 	.describe = cuda_describe,

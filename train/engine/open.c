@@ -191,6 +191,24 @@ share_rows(struct engine *e, struct comm *world)
 		warn("--tp-comm-overlap: tensor ranks send messages: %s", why.msg);
 }
 
+/* Ranks that share experts: likewise. Where they cannot the host waits for each exchange. */
+static void
+share_experts(struct engine *e, struct comm *world)
+{
+	struct err why;
+	bool shared;
+
+	if (!e->groups.ep || e->groups.ep->size == 1)
+		return;
+	comm_log_begin(COMM_HERE(world), COMM_EXPERTS, "sharing of memory");
+	shared = share_arenas(e, e->groups.ep, ARENA_SAVED, ARENA_SCRATCH, &why);
+	comm_log_end(world);
+	if (!shared && world->rank == 0)
+		warn("--expert-model-parallel-size: ranks send rows as messages, and wait for each "
+		     "exchange: %s",
+		    why.msg);
+}
+
 /* Data ranks: weights and gradients. Those of several hosts, which cannot, are nothing unusual. */
 static void
 share_params(struct engine *e, struct comm *world)
@@ -267,6 +285,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->ema = ema_new(e);
 	e->stash = stash_open(e);
 	open_beside(e, world);
+	share_experts(e, world);
 	share_params(e, world);
 	e->message = mem_alloc(context_messages(&e->plan), sizeof *e->message);
 	e->handover = handover_open(e);

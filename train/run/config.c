@@ -540,11 +540,6 @@ check_experts(const struct backend *b, const struct model_config *m, struct err 
 {
 	if (m->num_experts <= b->max_experts)
 		return 0;
-	if (!b->max_experts)
-		return err_set(e,
-		    "--num-experts %lld: the %s backend has no kernels for experts yet: give "
-		    "--backend cpu",
-		    (long long)m->num_experts, b->name);
 	return err_set(e, "--num-experts %lld: the %s backend routes among at most %lld",
 	    (long long)m->num_experts, b->name, (long long)b->max_experts);
 }
