@@ -304,6 +304,28 @@ warp_sum(R x)
 	return x;
 }
 
+/* The largest over a warp; NaN is passed over. */
+static __device__ inline float
+warp_max(float x)
+{
+	for (int lane = 16; lane > 0; lane /= 2)
+		x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lane));
+	return x;
+}
+
+/* By one instruction where the hardware has it. */
+static __device__ inline uint32_t
+warp_max(uint32_t x)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+	return __reduce_max_sync(0xffffffffu, x);
+#else
+	for (int lane = 16; lane > 0; lane /= 2)
+		x = max(x, __shfl_xor_sync(0xffffffffu, x, lane));
+	return x;
+#endif
+}
+
 /* The sum of x over all threads, in all threads. */
 template <typename R>
 static __device__ inline R
@@ -328,8 +350,7 @@ block_max(float x)
 {
 	__shared__ float part[CU_THREADS / 32];
 
-	for (int lane = 16; lane > 0; lane /= 2)
-		x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lane));
+	x = warp_max(x);
 	__syncthreads();
 	if (threadIdx.x % 32 == 0)
 		part[threadIdx.x / 32] = x;

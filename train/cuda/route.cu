@@ -25,26 +25,6 @@ lane_of(void)
 	return threadIdx.x % 32;
 }
 
-/* The largest over a warp; NaN is passed over. */
-static __device__ inline float
-warp_max(float x)
-{
-	for (int lane = 16; lane > 0; lane /= 2)
-		x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lane));
-	return x;
-}
-
-static __device__ inline uint64_t
-warp_max(uint64_t x)
-{
-	for (int lane = 16; lane > 0; lane /= 2) {
-		uint64_t other = __shfl_xor_sync(0xffffffffu, x, lane);
-
-		x = other > x ? other : x;
-	}
-	return x;
-}
-
 /* 1 / (1 + e^-x); 0 and 1 at the ends, without overflow to NaN. */
 static __device__ inline float
 logistic(float x)
@@ -67,47 +47,48 @@ load_logits(const struct route &r, int64_t row, float (&z)[PER])
 	}
 }
 
-/* What experts are chosen by, as numbers in the same order: equal scores by number, the lower one
- * first; those that do not compare after all others; none is 0. */
-static __device__ inline uint64_t
+/* What an expert is chosen by, as a number in the same order; one that does not compare is 0. */
+static __device__ inline uint32_t
 rank_of(const struct route &r, float z, int expert)
 {
 	float score = r.score == ROUTE_SIGMOID ? logistic(z) : z;
 	uint32_t bits;
 
-	if (expert >= r.logits.shape[1])
-		return 0;
 	if (r.bias.data)
 		score += (float)load_any(r.bias, expert);
 	/* a zero loses its sign */
 	bits = __float_as_uint(score + 0.0f);
-	bits = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-	return (uint64_t)(isnan(score) ? 0 : bits) << 32 | ~(uint32_t)expert;
+	return isnan(score) ? 0 : bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* The k highest: bit p of a lane is set where its p-th expert is one of them. */
+/* The k highest, of equal ones the lower number: bit p of a lane is set where its p-th expert is
+ * one of them. */
 template <int PER>
 static __device__ inline uint32_t
 choose(const struct route &r, const float (&z)[PER])
 {
-	uint64_t rank[PER];
-	uint32_t chosen = 0;
+	uint32_t rank[PER], chosen = 0, left = 0;
 
 #pragma unroll
 	for (int p = 0; p < PER; p++)
-		rank[p] = rank_of(r, z[p], lane_of() + 32 * p);
+		if (lane_of() + 32 * p < r.logits.shape[1]) {
+			rank[p] = rank_of(r, z[p], lane_of() + 32 * p);
+			left |= 1u << p;
+		}
 	for (int64_t j = 0; j < r.choice.shape[1]; j++) {
-		uint64_t best = 0;
+		uint32_t best = 0, first = ~0u;
 
 #pragma unroll
 		for (int p = 0; p < PER; p++)
-			best = rank[p] > best ? rank[p] : best;
+			best = left >> p & 1 ? max(best, rank[p]) : best;
 		best = warp_max(best);
 #pragma unroll
-		for (int p = 0; p < PER; p++) {
-			chosen |= (uint32_t)(rank[p] == best) << p;
-			rank[p] = rank[p] == best ? 0 : rank[p];
-		}
+		for (int p = PER - 1; p >= 0; p--)
+			first = left >> p & 1 && rank[p] == best ? lane_of() + 32 * p : first;
+		first = ~warp_max(~first);
+		if (first % 32 == (uint32_t)lane_of())
+			chosen |= 1u << first / 32;
+		left &= ~chosen;
 	}
 	return chosen;
 }
