@@ -476,32 +476,33 @@ seconds(struct rig *r, call *make, const void *args)
 	return (clock_seconds() - begun) / REPEATS;
 }
 
-/* Rows of 4 KiB, as many for each expert. Of those the others take, as bytes; the own ones are
- * copied too. */
+/* Rows of 4 KiB, as many for each of 128 experts. Of those the others take, as bytes; the own ones
+ * are copied too. Last a window that no row is in. */
 static void
 print_rows(struct rig *r)
 {
-	enum { WIDTH = 2048 };
-	struct rows_trial t = { DTYPE_BF16, WIDTH, 0, 128 / r->c->size, PART / WIDTH / 2 / 128 };
-	int64_t rows = list_rows(r, &t, false, NULL);
-	struct tensor routed = tensor_2d(r->whole, t.dtype, rows, WIDTH),
-		      taken = tensor_2d(r->slots, t.dtype, rows, WIDTH);
-	struct rows_exchange to = { .in = routed, .out = taken, .counts = counts_on(r, &t) },
-			     from = {
-				     .in = taken, .out = routed, .counts = to.counts, .back = true
-			     };
+	enum { WIDTH = 2048, ALL = PART / WIDTH / 2 };
 
-	for (int i = 0; i < 2; i++) {
-		double s = seconds(r, rows_call, i ? &from : &to);
+	for (int64_t rows = ALL; rows >= ALL / 64; rows /= 8) {
+		struct rows_trial t = { DTYPE_BF16, WIDTH, rows, 128 / r->c->size, rows / 128 };
+		struct tensor routed = tensor_2d(r->whole, t.dtype, rows, WIDTH),
+			      taken = tensor_2d(r->slots, t.dtype, rows, WIDTH),
+			      counts = counts_on(r, &t);
+		const struct rows_exchange calls[] = { { taken, routed, counts, 0, false },
+			{ routed, taken, counts, 0, true },
+			{ taken, routed, counts, rows, false } };
+		static const char *const name[] = { "rows to experts", "rows back", "no rows" };
+		double bytes = (double)tensor_bytes(&routed) * (r->c->size - 1) / r->c->size;
 
-		if (r->c->rank == 0)
-			printf("%-16s %3d MiB a rank  %8.1f us  %6.1f GB/s\n",
-			    i ? "rows back" : "rows to experts", (int)(tensor_bytes(&routed) >> 20),
-			    s * 1e6,
-			    (double)tensor_bytes(&routed) * (r->c->size - 1) / r->c->size / s *
-				1e-9);
+		for (int i = 0; i < 3; i++) {
+			double s = seconds(r, rows_call, &calls[i]);
+
+			if (r->c->rank == 0)
+				printf("%-16s %5d rows a rank  %8.1f us  %6.1f GB/s\n", name[i],
+				    (int)rows, s * 1e6, i < 2 ? bytes / s * 1e-9 : 0);
+		}
+		r->b->release(r->d, counts.data);
 	}
-	r->b->release(r->d, to.counts.data);
 }
 
 static void

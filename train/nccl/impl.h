@@ -27,22 +27,23 @@ void peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *
 /* As comm_ops.all_to_all_rows, where peers_hold x->out. */
 void peers_rows(struct peers *p, struct stream *st, const struct rows_exchange *x);
 
-/* Rows that a rank writes, of one rank for one expert: rows from `from` of its own array on to
- * those from `to` of that of a rank; `end` of all are in this stretch or before it. */
-struct rows_stretch {
-	int32_t from, to, rank, end;
-};
-enum { ROWS_STRETCHES = 1024 }; /* at most */
+/* What a rank tells each other one in its memory, by the number of the call, at [flag][own rank]:
+ * memory is open to it; what it is sent has come. */
+enum flag { FLAG_OPEN, FLAG_CAME };
 
-/* An exchange by a rank's kernel. */
+enum { ROWS_EXPERTS = 3072 }; /* at most in an exchange of rows */
+
+/* An exchange of rows by a rank's kernel. */
 struct rows_copy {
 	struct tensor counts;
 	int rank, size;
 	bool back;
 	int64_t first, window, row_bytes;
 	const void *in;
-	void *out[SUM_MAX];         /* of each rank */
-	struct rows_stretch *table; /* of the device, for as many as there are experts; written */
+	void *out[SUM_MAX];       /* of each rank */
+	uint32_t *flags[SUM_MAX]; /* likewise: [flag][SUM_MAX] */
+	uint32_t *arrived;        /* on this GPU; 0, and so it is left */
+	uint32_t number;
 };
 /* Queues it on a GPU of so many multiprocessors. rows.cu */
 cudaError_t rows_copy(const struct rows_copy *c, int num_sms, cudaStream_t stream);

@@ -17,7 +17,7 @@
  * send to the rank before them first, so that the next rank's part is there first.
  *
  * Rows of experts are many, and where they go only the device knows: a kernel on the call's own
- * stream writes them (rows.cu), once the memory of all others is open.
+ * stream does all three (rows.cu), for all ranks at once.
  *
  * In the order in which they are queued each wait comes after what it waits for, on all ranks,
  * which is what flags require (train/cuda/flags.c).
@@ -33,11 +33,8 @@
 enum {
 	PIECES = 4,           /* of shared memory, at most */
 	FLAG_BYTES = 2 << 20, /* less would share an allocation of the driver with other arrays */
-	TABLE = 1 << 20,      /* in them: where rows go */
+	ARRIVED = 1 << 20,    /* in them: a number of this GPU alone */
 };
-
-/* Of each other rank: its memory is open to this one; what it pushes has come. */
-enum flag { OPEN, CAME };
 
 /* What a rank tells the others of itself. */
 struct card {
@@ -232,7 +229,7 @@ open_memory(struct peers *p, struct stream *st)
 	p->number++;
 	for (int i = 1; i < p->host->size; i++)
 		cu_flag_write(
-		    p->flags, st, flag(p, next_rank(p, i), OPEN, p->host->rank), p->number);
+		    p->flags, st, flag(p, next_rank(p, i), FLAG_OPEN, p->host->rank), p->number);
 }
 
 /* Calls pass one after the other, as numbers of flags do, on whatever stream. Without events what
@@ -253,12 +250,12 @@ push(struct peers *p, int to, void *at, const struct tensor *part)
 {
 	struct stream *st = &p->push.base;
 
-	cu_flag_wait(p->flags, st, flag(p, p->host->rank, OPEN, to), p->number);
+	cu_flag_wait(p->flags, st, flag(p, p->host->rank, FLAG_OPEN, to), p->number);
 	cu_ok(p->device,
 	    cudaMemcpyAsync(place(p, to, at), part->data, tensor_bytes(part),
 		cudaMemcpyDeviceToDevice, cu_handle(st)),
 	    "copy to another GPU");
-	cu_flag_write(p->flags, st, flag(p, to, CAME, p->host->rank), p->number);
+	cu_flag_write(p->flags, st, flag(p, to, FLAG_CAME, p->host->rank), p->number);
 }
 
 /* What this rank has pushed has been read. */
@@ -273,7 +270,7 @@ end_call(struct peers *p, struct stream *st)
 static void
 await(struct peers *p, struct stream *st, int from, uint32_t number)
 {
-	cu_flag_wait(p->flags, st, flag(p, p->host->rank, CAME, from), number);
+	cu_flag_wait(p->flags, st, flag(p, p->host->rank, FLAG_CAME, from), number);
 }
 
 void
@@ -420,21 +417,17 @@ peers_rows(struct peers *p, struct stream *st, const struct rows_exchange *x)
 		.window = (x->back ? &x->in : &x->out)->shape[0],
 		.row_bytes = x->in.shape[1] * (int64_t)dtype_size(x->in.dtype),
 		.in = x->in.data,
-		.table = (void *)(p->base[p->host->rank][0] + TABLE) };
+		.arrived = (uint32_t *)(void *)(p->base[p->host->rank][0] + ARRIVED),
+		.number = ++p->number };
 
-	if (x->counts.shape[1] > ROWS_STRETCHES)
+	if (x->counts.shape[1] > ROWS_EXPERTS)
 		BUG("rows for %lld experts, at most %d", (long long)x->counts.shape[1],
-		    ROWS_STRETCHES);
-	for (int r = 0; r < c.size; r++)
+		    ROWS_EXPERTS);
+	for (int r = 0; r < c.size; r++) {
 		c.out[r] = place(p, r, x->out.data);
+		c.flags[r] = (uint32_t *)(void *)p->base[r][0];
+	}
 	backend_cuda.wait(st, p->passed);
-	open_memory(p, st);
-	for (int i = 1; i < c.size; i++)
-		cu_flag_wait(p->flags, st, flag(p, c.rank, OPEN, next_rank(p, i)), p->number);
 	cu_ok(p->device, rows_copy(&c, p->num_sms, cu_handle(st)), "rows to other GPUs");
-	for (int i = 1; i < c.size; i++)
-		cu_flag_write(p->flags, st, flag(p, next_rank(p, i), CAME, c.rank), p->number);
-	for (int i = 1; i < c.size; i++)
-		await(p, st, next_rank(p, i), p->number);
 	backend_cuda.record(st, p->passed);
 }

@@ -1,169 +1,222 @@
 /*
- * rows.cu - the kernels of an exchange of rows: which of them go where, and their copies to memory
- * of other GPUs
+ * rows.cu - the kernel of an exchange of rows: it writes those of this rank to the other GPUs of
+ * the host
  *
  * The rows that a rank writes lie in as many stretches as there are experts: of one rank for one
- * expert. Two prefix sums over the counts tell where each begins, on either side. Stretches follow
- * each other by rank from the next one's on, so that all ranks write to different ones at a time.
- * The copies then walk over all rows, a warp for each; of rows that are a number or two, a thread.
+ * expert. Two prefix sums over the counts tell where each begins, on either side; every block makes
+ * them for itself. Stretches follow each other by rank from the next one's on, so that all ranks
+ * write to different ones at a time. The blocks then walk over all rows, a warp for each; of rows
+ * that are a number or two, a thread.
+ *
+ * Ranks tell each other that memory is open and that rows have come by the flags of peers.c. Blocks
+ * that wait for them take half of the multiprocessors at most, so that the kernels of other
+ * streams, for which another rank may wait, run beside them. A window in which no rank has rows,
+ * which all know from the counts, is passed over.
  */
 #include "train/nccl/impl.h"
 
-enum { THREADS = 256, WARPS = THREADS / 32, BLOCKS = 4 /* an SM */, AHEAD = 4 };
-static_assert(ROWS_STRETCHES % THREADS == 0, "a thread has as many stretches as any other");
+enum { THREADS = 512, WARPS = THREADS / 32, BLOCKS_MAX = 64, AHEAD = 4 };
 
 /* --- where rows go ---------------------------------------------------------------------------- */
 
+/* Of every stretch where it begins in this rank's array and in that of its rank, in rows, and how
+ * many rows of all are in it or before it: arrays of as many as there are experts. */
+struct stretches {
+	int32_t *from, *to, *end;
+};
+
 static __device__ inline int32_t
-count_of(const struct rows_copy &c, int rank, int64_t expert)
+count_of(const struct rows_copy &c, int64_t rank, int64_t expert)
 {
 	return ((const int32_t *)c.counts.data)[rank * c.counts.stride[0] + expert];
 }
 
-/* Stretch i of the order that a rank takes: its expert among all, and whose rows they are. */
-struct place {
-	int64_t expert;
-	int rank;
-};
-
-static __device__ inline struct place
-taken_place(const struct rows_copy &c, int taker, int64_t i)
+static __device__ inline int64_t
+local_experts(const struct rows_copy &c)
 {
-	int64_t local = c.counts.shape[1] / c.size;
-	struct place p = { taker * local + i / c.size, (int)(i % c.size) };
-
-	return p;
+	return c.counts.shape[1] / c.size;
 }
 
-/* In which stretch of this rank's table the rows of `rank` for an expert are: by whom they are
- * written to, the next rank first. */
+/* The rank that stretch i is written to. */
+static __device__ inline int
+rank_of(const struct rows_copy &c, int64_t i)
+{
+	return (int)((c.rank + 1 + i / local_experts(c)) % c.size);
+}
+
+/* The stretch of the rows of a rank for an expert. */
 static __device__ inline int64_t
 number_of(const struct rows_copy &c, int rank, int64_t expert)
 {
-	int64_t local = c.counts.shape[1] / c.size;
-	int to = c.back ? rank : (int)(expert / local);
+	int64_t local = local_experts(c), to = c.back ? rank : expert / local;
 
 	return (to - c.rank - 1 + 2 * c.size) % c.size * local + expert % local;
 }
 
-/* Of the sums before i within a warp's 32 neighbours; before gets that of all of them too. */
+/* The sum of x over lower lanes and of what was before, which gets all of them. */
 static __device__ inline int32_t
 warp_prefix(int32_t x, int32_t *before)
 {
-	int lane = threadIdx.x % 32;
-	int32_t sum = x, all;
+	int32_t sum = x, first = *before;
 
 	for (int step = 1; step < 32; step *= 2) {
 		int32_t other = __shfl_up_sync(0xffffffffu, sum, step);
 
-		sum += lane >= step ? other : 0;
+		sum += (int)threadIdx.x % 32 >= step ? other : 0;
 	}
-	all = __shfl_sync(0xffffffffu, sum, 31);
-	sum += *before - x;
-	*before += all;
-	return sum;
+	*before += __shfl_sync(0xffffffffu, sum, 31);
+	return first + sum - x;
 }
 
-/* What a rank sends, in the order of experts: where those of this table begin. */
+/* Where this rank's stretches begin in what a rank routes, in the order of experts. */
 static __device__ void
 find_routed(const struct rows_copy &c, int rank, int32_t *routed)
 {
-	int64_t experts = c.counts.shape[1], local = experts / c.size;
+	int64_t experts = c.counts.shape[1];
 	int32_t before = 0;
 
+#pragma unroll 4
 	for (int64_t first = 0; first < experts; first += 32) {
 		int64_t x = first + threadIdx.x % 32;
 		int32_t at = warp_prefix(x < experts ? count_of(c, rank, x) : 0, &before);
 
-		if (x < experts && (c.back ? x / local == c.rank : rank == c.rank))
+		if (x < experts && (c.back ? x / local_experts(c) : rank) == c.rank)
 			routed[number_of(c, rank, x)] = at;
 	}
 }
 
-/* What a rank takes, in the order of experts and ranks: likewise. */
-static __device__ void
+/* The same in what a rank takes, in the order of its experts and then of ranks; returns how many
+ * rows that are. */
+static __device__ int32_t
 find_taken(const struct rows_copy &c, int taker, int32_t *taken)
 {
 	int64_t experts = c.counts.shape[1];
 	int32_t before = 0;
 
+#pragma unroll 4
 	for (int64_t first = 0; first < experts; first += 32) {
-		int64_t i = first + threadIdx.x % 32;
-		struct place p = taken_place(c, taker, i);
-		bool is = i < experts;
-		int32_t at = warp_prefix(is ? count_of(c, p.rank, p.expert) : 0, &before);
+		int64_t i = first + threadIdx.x % 32, x = taker * local_experts(c) + i / c.size;
+		int rank = (int)(i % c.size);
+		int32_t at = warp_prefix(i < experts ? count_of(c, rank, x) : 0, &before);
 
-		if (is && (c.back ? taker == c.rank : p.rank == c.rank))
-			taken[number_of(c, p.rank, p.expert)] = at;
+		if (i < experts && (c.back ? taker : rank) == c.rank)
+			taken[number_of(c, rank, x)] = at;
 	}
+	return before;
 }
 
-/* Stretch i of the table, cut to the window; end is not known yet. */
-static __device__ inline struct rows_stretch
-stretch_at(const struct rows_copy &c, int64_t i, int32_t routed, int32_t taken)
+/* Cuts a stretch, which has the places in both orders, to the window; returns its rows. */
+static __device__ inline int32_t
+cut(const struct rows_copy &c, int64_t i, struct stretches s)
 {
-	int64_t local = c.counts.shape[1] / c.size;
-	int to = (int)((c.rank + 1 + i / local) % c.size);
-	int32_t rows = c.back ? count_of(c, to, c.rank * local + i % local)
-			      : count_of(c, c.rank, to * local + i % local);
-	int64_t begin = taken - c.first, from = begin < 0 ? 0 : begin,
+	int64_t expert = i % local_experts(c), rank = rank_of(c, i);
+	int32_t rows = c.back ? count_of(c, rank, c.rank * local_experts(c) + expert)
+			      : count_of(c, c.rank, rank * local_experts(c) + expert);
+	int32_t *taken = c.back ? s.from : s.to, *routed = c.back ? s.to : s.from;
+	int64_t begin = taken[i] - c.first, from = begin < 0 ? 0 : begin,
 		end = begin + rows < c.window ? begin + rows : c.window;
-	int32_t here = (int32_t)from, there = (int32_t)(routed + from - begin);
-	struct rows_stretch s = { c.back ? here : there, c.back ? there : here, to,
-		(int32_t)(end > from ? end - from : 0) };
 
-	return s;
+	taken[i] = (int32_t)from;
+	routed[i] += (int32_t)(from - begin);
+	return (int32_t)(end > from ? end - from : 0);
 }
 
-/* One block. A warp has a rank: what one sends and all take, or one takes and all have sent. */
-static __global__ void
-__launch_bounds__(THREADS) rows_table_kernel(struct rows_copy c)
+/* Sums over the rows of lower stretches, by the first warp. */
+static __device__ void
+add_ends(int32_t *end, int count)
 {
-	__shared__ int32_t routed[ROWS_STRETCHES], taken[ROWS_STRETCHES], sums[WARPS];
-	int warp = threadIdx.x / 32, experts = (int)c.counts.shape[1];
 	int32_t before = 0;
 
-	for (int i = warp; i < c.size; i += WARPS) {
-		if (c.back || i == c.rank)
-			find_routed(c, i, routed);
-		if (!c.back || i == c.rank)
-			find_taken(c, i, taken);
-	}
-	__syncthreads();
-	for (int first = 0; first < experts; first += THREADS) {
+	for (int first = 0; first < count; first += 32) {
 		int i = first + threadIdx.x;
-		struct rows_stretch s = {};
-		int32_t of_warp = 0, end;
+		int32_t x = i < count ? end[i] : 0, sum = x + warp_prefix(x, &before);
 
-		if (i < experts)
-			s = stretch_at(c, i, routed[i], taken[i]);
-		end = warp_prefix(s.end, &of_warp) + s.end;
-		if (threadIdx.x % 32 == 0)
-			sums[warp] = of_warp;
-		__syncthreads();
-		s.end = end + before;
-		for (int w = 0; w < WARPS; w++) {
-			s.end += w < warp ? sums[w] : 0;
-			before += sums[w];
-		}
-		__syncthreads();
-		if (i < experts)
-			c.table[i] = s;
+		if (i < count)
+			end[i] = sum;
 	}
+}
+
+/* By all threads. False where the window has no row on any rank. */
+static __device__ bool
+find_stretches(const struct rows_copy &c, struct stretches s)
+{
+	int experts = (int)c.counts.shape[1];
+	bool some = false;
+
+	for (int i = threadIdx.x / 32; i < c.size; i += WARPS) {
+		if (c.back || i == c.rank)
+			find_routed(c, i, c.back ? s.to : s.from);
+		some |= find_taken(c, i, c.back ? s.from : s.to) > c.first;
+	}
+	if (!__syncthreads_or(some))
+		return false;
+	for (int i = threadIdx.x; i < experts; i += THREADS)
+		s.end[i] = cut(c, i, s);
+	__syncthreads();
+	if (threadIdx.x < 32)
+		add_ends(s.end, experts);
+	__syncthreads();
+	return true;
+}
+
+/* --- flags ------------------------------------------------------------------------------------ */
+
+/* A thread for each other rank; what the block has written, or seen written, is there before. */
+static __device__ inline void
+tell(const struct rows_copy &c, enum flag kind)
+{
+	int rank = threadIdx.x;
+
+	if (rank >= c.size || rank == c.rank)
+		return;
+	__threadfence_system();
+	*(volatile uint32_t *)(c.flags[rank] + kind * SUM_MAX + c.rank) = c.number;
+}
+
+/* Numbers go round. What ranks wrote before is there for the block after its next barrier. */
+static __device__ inline void
+await(const struct rows_copy &c, enum flag kind)
+{
+	int rank = threadIdx.x;
+	const volatile uint32_t *at;
+
+	if (rank >= c.size || rank == c.rank)
+		return;
+	at = c.flags[c.rank] + kind * SUM_MAX + rank;
+	while ((int32_t)(*at - c.number) < 0)
+		__nanosleep(20);
+	__threadfence_system();
+}
+
+/* Whether all other blocks have come here; what they wrote is there then. */
+static __device__ inline bool
+is_last(uint32_t *arrived)
+{
+	bool last = false;
+
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		__threadfence_system();
+		last = atomicAdd(arrived, 1) == gridDim.x - 1;
+		if (last)
+			*arrived = 0;
+		__threadfence_system();
+	}
+	return __syncthreads_or(last);
 }
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
 /* The stretch that has a row: the first that ends after it. */
 static __device__ inline int
-find(const int32_t *ends, int count, int64_t row)
+find(const int32_t *end, int count, int64_t row)
 {
 	int low = 0, high = count - 1;
 
 	while (low < high) {
 		int middle = (low + high) / 2;
 
-		if (ends[middle] > row)
+		if (end[middle] > row)
 			high = middle;
 		else
 			low = middle + 1;
@@ -188,41 +241,79 @@ copy(W *to, const W *from, int64_t words)
 			to[i * LANES] = x[i];
 }
 
-/* LANES threads a row, of `words` words of type W. */
+/* Rows [row, end), of which there are `step` from one of a thread's to its next, by LANES threads
+ * each, in words of type W. */
+struct walk {
+	int64_t row, end, step;
+};
+
 template <typename W, int LANES>
-static __global__ void
-__launch_bounds__(THREADS) rows_copy_kernel(struct rows_copy c, int64_t words)
+static __device__ void
+copy_rows(const struct rows_copy &c, struct stretches s, struct walk w)
 {
-	__shared__ int32_t ends[ROWS_STRETCHES];
-	int experts = (int)c.counts.shape[1], lane = threadIdx.x % LANES;
+	int64_t words = c.row_bytes / (int64_t)sizeof(W);
 
-	for (int i = threadIdx.x; i < experts; i += THREADS)
-		ends[i] = c.table[i].end;
-	__syncthreads();
-	for (int64_t row = (blockIdx.x * (int64_t)THREADS + threadIdx.x) / LANES;
-	     row < ends[experts - 1]; row += gridDim.x * (int64_t)THREADS / LANES) {
-		int i = find(ends, experts, row);
-		struct rows_stretch s = c.table[i];
-		int64_t in = row - (i ? ends[i - 1] : 0);
-		const W *from = (const W *)c.in + (s.from + in) * words;
-		W *to = (W *)c.out[s.rank] + (s.to + in) * words;
+	for (; w.row < w.end; w.row += w.step) {
+		int i = find(s.end, (int)c.counts.shape[1], w.row);
+		int64_t in = w.row - (i ? s.end[i - 1] : 0);
+		const W *from = (const W *)c.in + (s.from[i] + in) * words;
+		W *to = (W *)c.out[rank_of(c, i)] + (s.to[i] + in) * words;
 
-		for (int64_t k = lane; k < words; k += AHEAD * LANES)
+		for (int64_t k = threadIdx.x % LANES; k < words; k += AHEAD * LANES)
 			copy<W, LANES>(to + k, from + k, words - k);
 	}
+}
+
+/* One warp in `size` copies what stays on this GPU, which the last stretches have: that is bound by
+ * other limits than what the rest write to others meanwhile. */
+template <int LANES>
+static __device__ struct walk
+walk_of(const struct rows_copy &c, struct stretches s)
+{
+	int64_t experts = c.counts.shape[1], warp = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32,
+		warps = gridDim.x * (int64_t)WARPS, own = warps / c.size, round = warp / c.size,
+		among = warp % c.size, lane = threadIdx.x % 32 / LANES;
+	int32_t away = s.end[experts - local_experts(c) - 1];
+	struct walk stay = { away + round * (32 / LANES) + lane, s.end[experts - 1],
+		own * (32 / LANES) },
+		    leave = { (round * (c.size - 1) + among) * (32 / LANES) + lane, away,
+			    (warps - own) * (32 / LANES) };
+
+	return among == c.size - 1 ? stay : leave;
+}
+
+template <typename W, int LANES>
+static __global__ void
+__launch_bounds__(THREADS) rows_kernel(struct rows_copy c)
+{
+	extern __shared__ int32_t shared[];
+	int experts = (int)c.counts.shape[1];
+	struct stretches s = { shared, shared + experts, shared + 2 * experts };
+
+	if (!find_stretches(c, s))
+		return;
+	if (blockIdx.x == 0)
+		tell(c, FLAG_OPEN);
+	await(c, FLAG_OPEN);
+	__syncthreads();
+	copy_rows<W, LANES>(c, s, walk_of<LANES>(c, s));
+	if (!is_last(c.arrived))
+		return;
+	tell(c, FLAG_CAME);
+	await(c, FLAG_CAME);
 }
 
 template <typename W>
 static void
 launch(const struct rows_copy *c, int num_sms, cudaStream_t stream)
 {
-	int64_t words = c->row_bytes / (int64_t)sizeof(W);
-	unsigned blocks = (unsigned)(num_sms * BLOCKS);
+	size_t shared = 3 * (size_t)c->counts.shape[1] * sizeof(int32_t);
+	int blocks = num_sms / 2 < BLOCKS_MAX ? num_sms / 2 : BLOCKS_MAX;
 
-	if (words >= 32)
-		rows_copy_kernel<W, 32><<<blocks, THREADS, 0, stream>>>(*c, words);
+	if (c->row_bytes / (int64_t)sizeof(W) >= 32)
+		rows_kernel<W, 32><<<blocks, THREADS, shared, stream>>>(*c);
 	else
-		rows_copy_kernel<W, 1><<<blocks, THREADS, 0, stream>>>(*c, words);
+		rows_kernel<W, 1><<<blocks, THREADS, shared, stream>>>(*c);
 }
 
 /* In the largest words that rows and all addresses are multiples of. */
@@ -233,7 +324,6 @@ rows_copy(const struct rows_copy *c, int num_sms, cudaStream_t stream)
 
 	for (int i = 0; i < c->size; i++)
 		at |= (uintptr_t)c->out[i];
-	rows_table_kernel<<<1, THREADS, 0, stream>>>(*c);
 	if (at % 16 == 0)
 		launch<uint4>(c, num_sms, stream);
 	else if (at % 4 == 0)
