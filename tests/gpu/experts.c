@@ -6,6 +6,7 @@
  * Choices, places and counts are the same numbers. Each case runs twice, to the same bits. Without
  * a GPU it prints a note and succeeds; with DEVICE=cpu the CPU in single precision is tested.
  */
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "tests/gpu/rig.h"
 
@@ -118,6 +119,7 @@ struct routing_case {
 	int64_t rows, experts, topk, scopes;
 	enum route_score score;
 	bool bias, chosen, strange; /* strange: numbers that are none, ties, infinities */
+	int64_t ranges, slices;     /* of experts on the same ranks, and of each; 0 as 1 */
 };
 
 static const struct routing_case routings[] = {
@@ -133,6 +135,10 @@ static const struct routing_case routings[] = {
 	{ 4097, 128, 8, 1, ROUTE_SOFTMAX, false, true, false },
 	{ 20000, 128, 8, 4, ROUTE_PRE_SOFTMAX, false, false, false },
 	{ 70000, 16, 4, 2, ROUTE_SOFTMAX, false, false, false },
+	{ 515, 12, 3, 1, ROUTE_SOFTMAX, false, false, false, 3, 2 },
+	{ 1000, 64, 6, 8, ROUTE_SIGMOID, true, false, true, 4, 1 },
+	{ 1000, 64, 6, 8, ROUTE_SIGMOID, true, true, false, 1, 8 },
+	{ 1030, 1024, 8, 1, ROUTE_SOFTMAX, false, false, false, 128, 4 },
 };
 
 /* What a case makes: by the names of struct route and struct route_grad. */
@@ -188,13 +194,15 @@ route_call(const struct side *s, const struct routing_case *c, const double *zer
 {
 	double *logits = logits_of(c), *bias = numbers(2, c->experts), *choice = choice_of(c);
 	struct tensor chosen = tensor_2d(NULL, DTYPE_I32, c->rows, c->topk);
+	int64_t ranges = int64_max(1, c->ranges), slices = int64_max(1, c->slices);
 	struct route r = {
 		.logits = put(s, tensor_2d(NULL, s->real, c->rows, c->experts), logits),
 		.bias = put(s, tensor_1d(NULL, s->real, c->experts), c->bias ? bias : NULL),
 		.choice = put(s, chosen, choice),
 		.weight = put(s, tensor_2d(NULL, s->real, c->rows, c->topk), zeros),
-		.place = put(s, chosen, zeros),
-		.counts = put(s, tensor_2d(NULL, DTYPE_I32, 1, c->experts), zeros),
+		.place = put(s, tensor_2d(NULL, DTYPE_I32, c->rows, c->topk * slices), zeros),
+		.counts =
+		    put(s, tensor_2d(NULL, DTYPE_I32, ranges * slices, c->experts / ranges), zeros),
 		.load = put(s, tensor_2d(NULL, DTYPE_I32, c->scopes, c->experts), zeros),
 		.score = c->score,
 		.chosen = c->chosen,
@@ -218,7 +226,8 @@ static struct routed
 routed_by(const struct backend *b, enum dtype act, const struct routing_case *c)
 {
 	struct side s = side_open(b, act);
-	double *zeros = mem_zalloc((size_t)(c->rows * c->experts), sizeof *zeros),
+	double *zeros = mem_zalloc(
+		   (size_t)(c->rows * c->experts * int64_max(1, c->slices)), sizeof *zeros),
 	       *dweight = numbers(4, c->rows * c->topk);
 	struct route r = route_call(&s, c, zeros);
 	struct route_grad g = { .fwd = r,

@@ -315,37 +315,76 @@ prefix(int32_t *out, const int32_t *in, int count)
 	return before;
 }
 
-/* A block for each expert: of its rows in each block those in the blocks before. */
+/* How many ranks share each expert. */
+static __host__ __device__ inline int
+slices_of(const struct route &r)
+{
+	return (int)(r.place.shape[1] / r.choice.shape[1]);
+}
+
+/* The number of rows for a slice of an expert. */
+static __device__ inline int32_t *
+count_of(const struct route &r, int expert, int slice)
+{
+	int64_t local = r.counts.shape[1], rank = expert / local * slices_of(r) + slice;
+
+	return (int32_t *)r.counts.data + rank * local + expert % local;
+}
+
+/* A block for each expert: of its rows in each block those in the blocks before. After the lines
+ * are the rows of each expert. */
 static __global__ void
-__launch_bounds__(CU_THREADS) route_scan_kernel(int32_t *part, int blocks, int32_t *counts)
+__launch_bounds__(CU_THREADS) route_scan_kernel(struct route r, int32_t *part, int blocks)
 {
 	int32_t *line = part + blockIdx.x * (int64_t)blocks, all = prefix(line, line, blocks);
 
 	if (threadIdx.x == 0)
-		counts[blockIdx.x] = all;
+		part[gridDim.x * (int64_t)blocks + blockIdx.x] = all;
+	for (int i = threadIdx.x; i < slices_of(r); i += CU_THREADS)
+		*count_of(r, blockIdx.x, i) = all;
+}
+
+/* A range of experts whose slices are on the same ranks: the rows of those before it, and its own.
+ */
+struct range {
+	int32_t before, rows;
+};
+
+/* start [E + 1]: the rows of lower experts. */
+static __device__ inline struct range
+range_of(const struct route &r, const int32_t *start, int expert)
+{
+	int local = (int)r.counts.shape[1], first = expert / local * local;
+
+	return { start[first], start[first + local] - start[first] };
 }
 
 /* Before a row are those of lower experts, of its expert those of the blocks before, and those
- * before it in its block. */
+ * before it in its block. That is its place where experts have one slice. Where they have more,
+ * each range of experts before its own is there so many times, and its own once before each slice
+ * after the first. */
 static __global__ void
 __launch_bounds__(CU_THREADS) route_place_kernel(struct route r, const int32_t *part)
 {
 	extern __shared__ uint32_t map[];
-	int experts = (int)r.logits.shape[1];
-	int32_t *start = (int32_t *)map + experts * WORDS;
+	int experts = (int)r.logits.shape[1], slices = slices_of(r);
+	int32_t *start = (int32_t *)map + experts * WORDS, all;
 	int64_t row = blockIdx.x * (int64_t)BATCH + threadIdx.x;
 
 	mark(r, map);
-	prefix(start, (const int32_t *)r.counts.data, experts);
-	__syncthreads();
-	for (int x = threadIdx.x; x < experts; x += CU_THREADS)
-		start[x] += part[x * (int64_t)gridDim.x + blockIdx.x];
+	all = prefix(start, part + experts * (int64_t)gridDim.x, experts);
+	if (threadIdx.x == 0)
+		start[experts] = all;
 	__syncthreads();
 	for (int64_t j = 0; row < r.choice.shape[0] && j < r.choice.shape[1]; j++) {
-		int32_t x = row_of<int32_t>(r.choice, row)[j];
+		int x = row_of<int32_t>(r.choice, row)[j];
+		int32_t place = start[x] + part[x * (int64_t)gridDim.x + blockIdx.x] +
+		    bits_below(map + x * WORDS, threadIdx.x);
+		struct range range = range_of(r, start, x);
 
-		row_of<int32_t>(r.place, row)[j] =
-		    start[x] + bits_below(map + x * WORDS, threadIdx.x);
+		for (int i = 0; i < slices; i++)
+			row_of<int32_t>(r.place, row)[j * slices + i] =
+			    place + (slices - 1) * range.before + i * range.rows;
 	}
 }
 
@@ -357,8 +396,10 @@ check(const struct route *r)
 	ops_require(r->counts.dtype == DTYPE_I32 && r->load.dtype == DTYPE_I32);
 	ops_require(r->logits.shape[1] <= CU_EXPERTS && r->choice.shape[1] <= r->logits.shape[1]);
 	ops_require(r->choice.shape[0] == r->logits.shape[0] &&
-	    tensor_same_shape(&r->weight, &r->choice) && tensor_same_shape(&r->place, &r->choice));
-	ops_require(int64_div_up(r->logits.shape[0], BATCH) * r->logits.shape[1] <=
+	    tensor_same_shape(&r->weight, &r->choice) && r->place.shape[0] == r->choice.shape[0]);
+	ops_require(r->place.shape[1] % r->choice.shape[1] == 0 && r->counts.ndim == 2 &&
+	    tensor_elements(&r->counts) == r->logits.shape[1] * slices_of(*r));
+	ops_require((int64_div_up(r->logits.shape[0], BATCH) + 1) * r->logits.shape[1] <=
 	    (int64_t)(CU_WORKSPACE / sizeof(int32_t)));
 }
 
@@ -378,7 +419,7 @@ cuda_route(struct stream *st, const struct route *r)
 		lines = int64_div_up(rows, WARPS), most = 64 * (int64_t)st->device->num_sms;
 	unsigned blocks = (unsigned)int64_div_up(rows, BATCH);
 	size_t map = (size_t)experts * WORDS * sizeof(uint32_t);
-	int32_t *part = (int32_t *)cu_workspace(st), *counts = (int32_t *)r->counts.data;
+	int32_t *part = (int32_t *)cu_workspace(st);
 
 	check(r);
 	cu_ok(st->device, cudaMemsetAsync(r->load.data, 0, tensor_bytes(&r->load), cu_handle(st)),
@@ -389,10 +430,10 @@ cuda_route(struct stream *st, const struct route *r)
 	if (rows)
 		route_count_kernel<<<blocks, CU_THREADS, map, cu_handle(st)>>>(*r, part);
 	route_scan_kernel<<<(unsigned)experts, CU_THREADS, 0, cu_handle(st)>>>(
-	    part, (int)blocks, counts);
+	    *r, part, (int)blocks);
 	if (rows)
-		route_place_kernel<<<blocks, CU_THREADS, map + (size_t)experts * sizeof(int32_t),
-		    cu_handle(st)>>>(*r, part);
+		route_place_kernel<<<blocks, CU_THREADS,
+		    map + (size_t)(experts + 1) * sizeof(int32_t), cu_handle(st)>>>(*r, part);
 	cu_launched(st, "route");
 }
 
@@ -555,20 +596,21 @@ __launch_bounds__(CU_THREADS) route_grad_kernel(struct route_grad g, double *par
 	leave_sums(sums, part);
 }
 
-/* One block: counts, and the parts in their order. */
+/* One block: the rows of each expert, and the parts in their order. */
 static __global__ void
 __launch_bounds__(CU_THREADS)
     route_finish_kernel(struct route_grad g, const double *part, int parts)
 {
 	int experts = (int)g.dlogits.shape[1];
-	const int32_t *counts = (const int32_t *)g.fwd.counts.data;
 	double *sums = (double *)g.sums.data;
 	float *dbias = (float *)g.dbias.data;
 
 	for (int x = threadIdx.x; x < experts; x += CU_THREADS) {
-		sums[x] += counts[x];
+		int32_t count = *count_of(g.fwd, x, 0);
+
+		sums[x] += count;
 		if (dbias)
-			dbias[x] = (g.accumulate ? dbias[x] : 0) + (float)counts[x];
+			dbias[x] = (g.accumulate ? dbias[x] : 0) + (float)count;
 	}
 	for (int k = 0; k < SUMS; k++) {
 		double sum = 0;
