@@ -103,6 +103,16 @@ struct quantise {
 	enum quantise_kind kind;
 };
 
+/* An operation whose result, of BF16, is read in 8 bits may make the copies in the same pass. It
+ * has a struct quantise for them, with q, qt or both: they are those of the result as it would be
+ * stored, bit for bit, and x is not looked at. The result then need not have data: it is not
+ * stored. Sums are only of one that is. */
+static inline bool
+quantise_makes(const struct quantise *q)
+{
+	return q->q.data || q->qt.data;
+}
+
 /* Once a step: each slot's history moves one place on, and its place 0, the newest, takes amax, or
  * 0 for one that is not finite; amax becomes 0. From the maximum of the history, or its newest
  * place, the slot's factor is largest / maximum * 2^-margin in F32, at most SCALE_MAX, and its
@@ -237,11 +247,18 @@ attention_first_query(const struct attention *a)
 
 /* The gated kinds take [gate | up] side by side, 2f columns, and give f. */
 enum act_kind { ACT_GELU_TANH, ACT_GELU_ERF, ACT_RELU2, ACT_SWIGLU, ACT_GEGLU_TANH, ACT_KINDS };
+struct act {
+	struct tensor y, x; /* act [T,f], [T,f or 2f] */
+	struct quantise copies;
+};
+/* With copies y is not stored, and blocks of those of dx must not have columns of both its halves:
+ * QUANTISE_BLOCK needs an f of whole blocks where there is a gate. */
 struct act_grad {
 	struct tensor dx, dy,
 	    x; /* act [T,f or 2f], [T,f], as dx; dx may be x itself, or without a gate dy */
 	/* none, or act(x) is written there: it need not have been saved; may be dy itself */
 	struct tensor y;
+	struct quantise dx_copies, y_copies;
 };
 
 /* y = residual + dropout(x); y may be residual itself. x act [T,h], the others stream.
@@ -487,8 +504,7 @@ struct ops {
 	void (*attention_fwd)(struct stream *, const struct attention *);
 	void (*attention_bwd)(struct stream *, const struct attention_grad *);
 	void (*attention_max)(struct stream *, const struct attention_max *);
-	void (*act_fwd)(
-	    struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
+	void (*act_fwd)(struct stream *, enum act_kind, const struct act *);
 	void (*act_bwd)(struct stream *, enum act_kind, const struct act_grad *);
 	void (*residual_fwd)(struct stream *, const struct residual *);
 	/* dx = mask * dy / (1 - p), with conversion; dx may be dy. act or stream [T,h] each */

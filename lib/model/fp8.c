@@ -52,6 +52,15 @@ fp8_layer(const struct fp8 *f, const struct model_config *c, int64_t layer)
 
 enum { BLOCK = 128, COLUMNS = 4 };
 
+bool
+fp8_makes_activations(const struct model_config *c, const struct layout *l, const struct fp8 *f)
+{
+	int64_t half = c->ffn_hidden_size / l->tensor_model_parallel_size;
+	bool shared = f->recipe == FP8_BLOCKWISE && model_gated(c) && half % BLOCK;
+
+	return f->format != FP8_NONE && f->bf16_first + f->bf16_last == 0 && !shared;
+}
+
 int64_t
 fp8_lines(int64_t k)
 {

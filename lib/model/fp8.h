@@ -13,6 +13,7 @@
 
 #include "lib/model/block/roles.h"
 #include "lib/model/config.h"
+#include "lib/model/layout.h"
 #include "lib/model/shape.h"
 
 /* The linears of a layer, and their operands: input, weight, gradient of the output. */
@@ -42,6 +43,11 @@ enum dtype fp8_type(const struct fp8 *f, enum fp8_operand operand);
 /* Whether the linears of a layer, counted from 0, read 8-bit operands; of no other block do they.
  */
 bool fp8_layer(const struct fp8 *f, const struct model_config *c, int64_t layer);
+
+/* Whether outputs of activations are made in 8 bits, so that nothing holds them in 16: the linears
+ * of all layers read 8 bits, and the halves of a gated gradient have no block in common. */
+bool fp8_makes_activations(
+    const struct model_config *c, const struct layout *l, const struct fp8 *f);
 
 /* Blocks of a tensor [r,k] that is summed along k, as scale_kind of train/ops.h has the shapes of
  * their scales: lines of 128 along k, [lines, r]; squares of 128 x 128, [rows, columns]. */

@@ -78,7 +78,8 @@ static const struct buffer_row rank_rows[] = {
 	    ANY },
 	{ "sums of other tensor ranks", BUF_SLOTS, STEP, IF_PARTS, ACT, { D_OTHERS, D_HIDDEN },
 	    FWD | MLP_BWD | QKV_BWD | HEAD },
-	/* of one GEMM; the gradient of an output both ways, for two */
+	/* of one GEMM; the gradient of an output both ways, for two, but that of fc2 (block/mlp.c)
+	 */
 	{ "fp8 input", BUF_FP8_X, STEP, IF_FP8, F8, { D_TOKENS, D_FP8_IN },
 	    FWD | MLP_BWD | ATTN_BWD | QKV_BWD },
 	{ "fp8 output gradient", BUF_FP8_DY, STEP, IF_FP8_TRAINING, F8_GRAD,
@@ -226,6 +227,8 @@ present(enum condition when, const struct model_config *c, const struct layout *
 		return !s->forward_only &&
 		    (c->hidden_dropout > 0 || c->embedding_dropout > 0 ||
 			memory_stream(s) != s->dtype);
+	case IF_GATED_OUT: return model_gated(c) && !fp8_makes_activations(c, l, &s->fp8);
+	case IF_UNGATED_OUT: return !model_gated(c) && !fp8_makes_activations(c, l, &s->fp8);
 	case IF_DOCUMENTS: return s->reset_attention_mask;
 	case IF_TENSOR: return l->tensor_model_parallel_size > 1;
 	case IF_SEQUENCE: return layout_row_shards(l) > 1;

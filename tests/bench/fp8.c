@@ -3,10 +3,11 @@
  * with and without the copies that feed them, and the rates of the copies
  *
  * First the copies: rows, columns, what is made, ms, GB/s of the bytes that it must move, share of
- * a plain copy's rate. Then the products: tokens, linear, product, form, ms, TFLOP/s, times the
- * rate of bf16; "+ copies" has the copies that a micro batch makes before it. A layer's sums at the
- * end. Weights are copied once a step, so they are among the copies alone. Without a GPU it prints
- * a note and succeeds.
+ * a plain copy's rate. Then SwiGLU and its gradient, with the copies that are read: bytes that each
+ * way must move, and the gain of making copies as results are made. Then the products: tokens,
+ * linear, product, form, ms, TFLOP/s, times the rate of bf16; "+ copies" has the copies that a
+ * micro batch makes before it. A layer's sums at the end. Weights are copied once a step, so they
+ * are among the copies alone. Without a GPU it prints a note and succeeds.
  */
 #include "tests/bench/rig.h"
 
@@ -270,6 +271,88 @@ bench_copies(struct rig *r, int64_t rows, int64_t columns)
 	report(r, "largest alone", run_quantise, &j, bytes);
 }
 
+/* --- activations ------------------------------------------------------------------------------ */
+
+/* SwiGLU, or its gradient with y rebuilt, with the copies of what it makes: by several operations,
+ * or by one that keeps nothing in 16 bits. */
+struct act_job {
+	struct tensor x, dy;
+	struct quantise y, dx;
+	bool backward;
+};
+
+static void
+run_apart(struct stream *st, const void *args)
+{
+	const struct act_job *j = args;
+
+	if (j->backward) {
+		st->ops->act_bwd(st, ACT_SWIGLU,
+		    &(struct act_grad){ .dx = j->dx.x, .dy = j->dy, .x = j->x, .y = j->y.x });
+		st->ops->quantise(st, &j->dx);
+	} else
+		st->ops->act_fwd(st, ACT_SWIGLU, &(struct act){ .y = j->y.x, .x = j->x });
+	st->ops->quantise(st, &j->y);
+}
+
+static void
+run_joined(struct stream *st, const void *args)
+{
+	const struct act_job *j = args;
+
+	if (j->backward)
+		st->ops->act_bwd(st, ACT_SWIGLU,
+		    &(struct act_grad){
+			.dy = j->dy, .x = j->x, .dx_copies = j->dx, .y_copies = j->y });
+	else
+		st->ops->act_fwd(st, ACT_SWIGLU, &(struct act){ .x = j->x, .copies = j->y });
+}
+
+/* A line of each way; bytes of an element of y. */
+static void
+report_act(const struct rig *r, const char *what, const struct act_job *j, const int bytes[2])
+{
+	double count = (double)tensor_elements(&j->y.x), first = 0;
+
+	for (int i = 0; i < 2; i++) {
+		double t = rig_seconds(r, i ? run_joined : run_apart, j);
+
+		first = i ? first : t;
+		printf("%lld\t%lld\t%s%s\t%.4f\t%.0f\t%.2f\n", (long long)j->y.x.shape[0],
+		    (long long)j->y.x.shape[1], what, i ? ", as it is made" : "", t * 1e3,
+		    bytes[i] * count / t / 1e9, first / t);
+		fflush(stdout);
+	}
+}
+
+/* Forward the copy that the next product reads, backward both of the gradient and the transpose of
+ * y; by one factor, and by lines. */
+static void
+bench_acts(struct rig *r, int64_t rows, int64_t columns)
+{
+	struct operand y, dx;
+	struct act_job j = { .backward = false };
+
+	r->used = 0;
+	y = operand_new(r, (const int64_t[]){ rows, columns }, DTYPE_F8_E4M3, false);
+	dx = operand_new(r, (const int64_t[]){ rows, 2 * columns }, DTYPE_F8_E5M2, false);
+	j.x = rig_matrix(r, DTYPE_BF16, rows, 2 * columns);
+	j.dy = rig_matrix(r, DTYPE_BF16, rows, columns);
+	for (int lines = 0; lines < 2; lines++) {
+		j.y = lines ? y.block : y.tensor;
+		j.dx = lines ? dx.block : dx.tensor;
+		j.y.qt.data = NULL;
+		j.backward = false;
+		report_act(
+		    r, lines ? "swiglu, line copy" : "swiglu, copy", &j, (const int[]){ 9, 5 });
+		j.y.qt = lines ? y.block.qt : y.tensor.qt;
+		j.y.q.data = j.y.amax.data = NULL;
+		j.backward = true;
+		report_act(r, lines ? "gradient, line copies" : "gradient, copies", &j,
+		    (const int[]){ 23, 11 });
+	}
+}
+
 int
 main(void)
 {
@@ -287,6 +370,8 @@ main(void)
 	bench_copies(&r, 8192, m->h);
 	bench_copies(&r, 8192, 2 * m->f);
 	bench_copies(&r, 16384, m->f);
+	printf("rows\tcolumns\tcopies of\tms\tGB/s\tgain\n");
+	bench_acts(&r, 8192, m->f);
 	printf("tokens\tlinear\tproduct\tform\tms\tTFLOP/s\tgain\n");
 	bench_layer(&r, m, 8192);
 	bench_layer(&r, m, 16384);

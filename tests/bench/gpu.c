@@ -154,7 +154,7 @@ op_rope(struct stream *st, const struct work *w)
 static void
 op_act(struct stream *st, const struct work *w)
 {
-	st->ops->act_fwd(st, w->kind, &w->y, &w->x);
+	st->ops->act_fwd(st, w->kind, &(struct act){ .y = w->y, .x = w->x });
 }
 static void
 op_act_bwd(struct stream *st, const struct work *w)

@@ -1,13 +1,14 @@
 /*
- * fp8.c [copies] [scales] [products] [blocks] - 8-bit floats on the GPU: copies, factors and
- * histories bit for bit as on the CPU, and products within what their accumulation loses
+ * fp8.c [copies] [scales] [producers] [products] [blocks] - 8-bit floats on the GPU: copies,
+ * factors and histories bit for bit as on the CPU, and products within what their accumulation
+ * loses
  *
  * Every product prints a line of what was found. Without a GPU, or in a build without the backend,
  * it prints a note and succeeds.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "tests/gpu/rig.h"
+#include "tests/gpu/producers.h"
 
 static float
 number_of(enum dtype t, uint8_t code)
@@ -735,6 +736,8 @@ main(int argc, char **argv)
 		test_copies(b);
 	if (rig_wanted(argc, argv, "scales"))
 		test_scales(b);
+	if (rig_wanted(argc, argv, "producers"))
+		test_producers(b);
 	if (rig_wanted(argc, argv, "products"))
 		test_products(b, roles, (int)(sizeof roles / sizeof *roles));
 	if (rig_wanted(argc, argv, "blocks"))

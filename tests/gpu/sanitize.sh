@@ -51,7 +51,7 @@ for group in $groups; do
 	echo "racecheck ops $group"
 	echo "memcheck ops $group"
 done >"$dir/jobs"
-for group in copies scales; do
+for group in copies scales producers; do
 	echo "racecheck fp8 $group"
 	echo "memcheck fp8 $group"
 done >>"$dir/jobs"

@@ -436,7 +436,8 @@ act_declare(struct problem *p)
 static void
 act_forward(struct problem *p)
 {
-	p->st->ops->act_fwd(p->st, (enum act_kind)p->c->kind, T(1), T(0));
+	p->st->ops->act_fwd(
+	    p->st, (enum act_kind)p->c->kind, &(struct act){ .y = *T(1), .x = *T(0) });
 }
 
 /* Gradients in separate tensors, or dx in place of x and the value in place of dy. */

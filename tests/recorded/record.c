@@ -37,7 +37,7 @@ struct call {
 		struct xent xent_stats, xent_loss;
 		struct {
 			enum act_kind kind;
-			struct tensor y, x;
+			struct act act;
 			struct act_grad grad;
 		} act;
 		struct {
@@ -133,22 +133,21 @@ residual_fwd(struct stream *st, const struct residual *r)
 static void
 run_act_fwd(const struct call *c)
 {
-	inner->act_fwd(c->st, c->of.act.kind, &c->of.act.y, &c->of.act.x);
+	inner->act_fwd(c->st, c->of.act.kind, &c->of.act.act);
 }
 
 static void
-act_fwd(struct stream *st, enum act_kind kind, const struct tensor *y, const struct tensor *x)
+act_fwd(struct stream *st, enum act_kind kind, const struct act *a)
 {
 	struct call *c;
 
 	if (!tape) {
-		inner->act_fwd(st, kind, y, x);
+		inner->act_fwd(st, kind, a);
 		return;
 	}
 	c = keep(st, run_act_fwd);
 	c->of.act.kind = kind;
-	c->of.act.y = *y;
-	c->of.act.x = *x;
+	c->of.act.act = *a;
 }
 
 static void

@@ -35,9 +35,10 @@ static const enum buffer phases[][28] = {
 	{ BUF_FP8_X, BUF_FP8_X_LINES, BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_BRANCH,
 	    BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT, BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV,
 	    BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED, BUF_COUNT },
-	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
-	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DBRANCH, BUF_DPOST,
-	    BUF_DSUM, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT, BUF_COUNT },
+	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_FC2_DY_TRANSPOSED, BUF_FP8_X_LINES,
+	    BUF_FP8_DY_LINES, BUF_FP8_DY_TRANSPOSED_LINES, BUF_FP8_FC2_DY_TRANSPOSED_LINES,
+	    BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DBRANCH, BUF_DPOST, BUF_DSUM, BUF_DNORM,
+	    BUF_DACT, BUF_NORM2_OUT, BUF_COUNT },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
 	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_DBRANCH, BUF_DPOST, BUF_DSUM, BUF_DATTN,
 	    BUF_DQKV, BUF_DELTA, BUF_ATTN_WORK, BUF_CONTEXT_KEYS, BUF_CONTEXT_PARTIAL,
@@ -466,7 +467,20 @@ test_fp8(void)
 	    8 * LAYER + memory_aligned(SLOTS * 4 * 4) + 2 * memory_aligned(SLOTS * 4) +
 		memory_aligned(SLOTS * 7 * 4));
 	CHECK(m.arena[ARENA_SAVED] == none.arena[ARENA_SAVED]);
+	/* Activations are made in 8 bits, while the gradient of fc2's output waits; blocks must not
+	 * have columns of both halves of theirs, which are 176 wide. */
+	CHECK(none.bytes[BUF_ACT_OUT] && !m.bytes[BUF_ACT_OUT]);
+	CHECK(m.bytes[BUF_FP8_FC2_DY_TRANSPOSED] == 64 * 64);
 	memory_release(&m);
+	s.fp8.recipe = FP8_BLOCKWISE;
+	memory_plan(&m, &c, &l, &s, first);
+	CHECK(m.bytes[BUF_ACT_OUT] && m.bytes[BUF_FP8_FC2_DY_TRANSPOSED_LINES] == 4 * 64);
+	memory_release(&m);
+	c.ffn_hidden_size = 256;
+	memory_plan(&m, &c, &l, &s, first);
+	CHECK(!m.bytes[BUF_ACT_OUT]);
+	memory_release(&m);
+	c.ffn_hidden_size = 176;
 	s.fp8 = (struct fp8){
 		.format = FP8_E4M3, .recipe = FP8_TENSORWISE, .bf16_first = 1, .bf16_last = 1
 	};
@@ -474,6 +488,7 @@ test_fp8(void)
 	CHECK(m.block[0].layer == 2 && m.block[0].fp8 == 0 && m.block[1].fp8 == 0);
 	CHECK(m.block[2].layer == 3 && m.block[2].fp8 == -1 && m.block[4].fp8 == -1);
 	CHECK(m.bytes[BUF_FP8_WEIGHTS] == LAYER / 2 && m.bytes[BUF_FP8_HISTORY] == 0);
+	CHECK(m.bytes[BUF_ACT_OUT]);
 	CHECK(m.dtype[BUF_FP8_DY] == DTYPE_F8_E4M3);
 	memory_release(&m);
 	/* Scales of blocks: 96 x 64 weights of q, k and v have one, on a row of 4. */

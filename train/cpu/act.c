@@ -233,32 +233,51 @@ check_weight(const struct tensor *w, const struct tensor *y)
 	ops_require(w->dtype == REAL_DTYPE && w->shape[0] == y->shape[0] && w->shape[1] == 1);
 }
 
+/* The shape and type of act(x). */
+static struct tensor
+value_of(const struct curve *curve, const struct tensor *x)
+{
+	struct tensor y = *x;
+
+	if (curve->gated)
+		y = tensor_2d(NULL, x->dtype, x->shape[0], x->shape[1] / 2);
+	return y;
+}
+
 /* y [rows, f], x [rows, f] or [rows, 2 f] with the gate's half first; any floating types,
  * computed in real. y may not be x of a gated kind. */
 void
-cpu_name(act_fwd)(
-    struct stream *st, enum act_kind kind, const struct tensor *y, const struct tensor *x)
+cpu_name(act_fwd)(struct stream *st, enum act_kind kind, const struct act *a)
 {
-	struct act_call c = { .curve = &curves[kind], .y = y, .x = x };
+	struct act_call c = { .curve = &curves[kind], .x = &a->x };
+	struct tensor like = value_of(c.curve, &a->x), y;
+	struct result r = { &a->y, &like, &a->copies };
 
-	check(c.curve, y, x);
-	cpu_spans(st, y, forward, &c);
+	y = cpu_name(result_begin)(&r);
+	c.y = &y;
+	check(c.curve, &y, &a->x);
+	cpu_spans(st, &y, forward, &c);
+	cpu_name(result_end)(st, &r, &y);
 }
 
 /* Written, not added to. dx may not be dy of a gated kind, whose rows are half as long. */
 void
 cpu_name(act_bwd)(struct stream *st, enum act_kind kind, const struct act_grad *a)
 {
+	struct result dx = { &a->dx, &a->x, &a->dx_copies }, y = { &a->y, &a->dy, &a->y_copies };
+	struct tensor dx_at = cpu_name(result_begin)(&dx), y_at = cpu_name(result_begin)(&y);
 	struct act_call c = { .curve = &curves[kind],
-		.dx = &a->dx,
+		.dx = &dx_at,
 		.dy = &a->dy,
 		.x = &a->x,
-		.y = a->y.data ? &a->y : NULL };
+		.y = y_at.data ? &y_at : NULL };
 
 	check(c.curve, &a->dy, &a->x);
-	ops_require(tensor_same_shape(&a->dx, &a->x));
-	ops_require(!c.y || tensor_same_shape(&a->y, &a->dy));
+	ops_require(tensor_same_shape(&dx_at, &a->x));
+	ops_require(!c.y || tensor_same_shape(&y_at, &a->dy));
 	cpu_spans(st, &a->dy, c.curve->gated ? backward_gated : backward_plain, &c);
+	cpu_name(result_end)(st, &dx, &dx_at);
+	cpu_name(result_end)(st, &y, &y_at);
 }
 
 /* --- windows of the rows of experts ----------------------------------------------------------- */

@@ -4,7 +4,10 @@
  * The copy and its transpose are made by tiles, which are short enough on either side to stay in
  * the cache; a largest is a maximum over parts, whose order does not matter.
  */
+#include "lib/base/mem.h"
 #include "train/cpu/real.h"
+
+#include <stdlib.h>
 
 enum { SIDE = 64, PARTS = 256 };
 
@@ -152,6 +155,31 @@ cpu_name(quantise)(struct stream *st, const struct quantise *q)
 		return;
 	c.factor = (real)scale[SCALE_FACTOR];
 	cpu_for(st, int64_div_up(q->x.shape[0], SIDE) * c.per_row, copy_tile, &c);
+}
+
+struct tensor
+cpu_name(result_begin)(const struct result *r)
+{
+	const struct tensor *t = r->like;
+	bool own = !r->to->data && quantise_makes(r->copies);
+
+	return own ? tensor_2d(mem_alloc((size_t)tensor_elements(t), dtype_size(t->dtype)),
+			 t->dtype, t->shape[0], t->shape[1])
+		   : *r->to;
+}
+
+void
+cpu_name(result_end)(struct stream *st, const struct result *r, const struct tensor *made)
+{
+	struct quantise q = *r->copies;
+
+	if (!quantise_makes(&q))
+		return;
+	ops_require(r->to->data || !q.sums.data);
+	q.x = *made;
+	cpu_name(quantise)(st, &q);
+	if (!r->to->data)
+		free(made->data);
 }
 
 /* The slots are few: one thread. */

@@ -198,6 +198,17 @@ void cpu_name(gelu_tanh_slope)(real *dy, const real *x, int64_t n);
  * vector.c */
 void cpu_name(column_sum)(struct stream *, const struct tensor *out, const struct tensor *x);
 
+/* A result that may have copies: where it is stored, if it is, and its shape and type. quantise.c
+ */
+struct result {
+	const struct tensor *to, *like;
+	const struct quantise *copies;
+};
+/* Where to compute it: its place, or one of the call's own; the same for the tensor that it is not
+ * wanted in. Then its copies are made, and such a place is gone. */
+struct tensor cpu_name(result_begin)(const struct result *r);
+void cpu_name(result_end)(struct stream *, const struct result *r, const struct tensor *made);
+
 /* The largest magnitude of n elements: infinite where one is not a number. quantise.c */
 real cpu_name(largest)(const real *x, int64_t n);
 /* QUANTISE_BLOCK. quantise_block.c */
@@ -211,8 +222,7 @@ void cpu_name(rope)(struct stream *, const struct rope *);
 void cpu_name(attention_fwd)(struct stream *, const struct attention *);
 void cpu_name(attention_bwd)(struct stream *, const struct attention_grad *);
 void cpu_name(attention_max)(struct stream *, const struct attention_max *);
-void cpu_name(act_fwd)(
-    struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
+void cpu_name(act_fwd)(struct stream *, enum act_kind, const struct act *);
 void cpu_name(act_bwd)(struct stream *, enum act_kind, const struct act_grad *);
 void cpu_name(residual_fwd)(struct stream *, const struct residual *);
 void cpu_name(dropout_bwd)(

@@ -23,15 +23,11 @@ __launch_bounds__(CU_THREADS) act_fwd_kernel(struct act_call a, struct walk w)
 	{
 		const T *x = row_of<T>(a.x, r) + i * N;
 		float gate[N], up[N], y[N];
-		struct value v[N];
 
 		load(gate, x);
 		if (a.gated)
 			load(up, x + a.columns);
-		evaluate(a.kind, v, gate);
-#pragma unroll
-		for (int k = 0; k < N; k++)
-			y[k] = a.gated ? v[k].f * up[k] : v[k].f;
+		act_forward(a.kind, y, gate, up);
 		store(row_of<T>(a.y, r) + i * N, y);
 	}
 }
@@ -46,19 +42,12 @@ __launch_bounds__(CU_THREADS) act_bwd_kernel(struct act_call a, struct walk w)
 		const T *x = row_of<T>(a.x, r) + i * N;
 		T *dx = row_of<T>(a.dx, r) + i * N;
 		float gate[N], up[N], dy[N], y[N];
-		struct value v[N];
 
 		load(gate, x);
 		load(dy, row_of<T>(a.dy, r) + i * N);
 		if (a.gated)
 			load(up, x + a.columns);
-		evaluate(a.kind, v, gate);
-#pragma unroll
-		for (int k = 0; k < N; k++) {
-			y[k] = a.gated ? v[k].f * up[k] : v[k].f;
-			gate[k] = (a.gated ? dy[k] * up[k] : dy[k]) * v[k].slope;
-			up[k] = dy[k] * v[k].f;
-		}
+		act_backward(a.kind, y, gate, up, dy);
 		if (a.y.data)
 			store(row_of<T>(a.y, r) + i * N, y);
 		store(dx, gate);
@@ -147,16 +136,21 @@ check(enum act_kind kind, const struct tensor *y, const struct tensor *x)
 
 /* Shapes as in cpu/act.c. One type for all: the layers' storage type. */
 void
-cuda_act_fwd(struct stream *st, enum act_kind kind, const struct tensor *y, const struct tensor *x)
+cuda_act_fwd(struct stream *st, enum act_kind kind, const struct act *g)
 {
 	struct act_call a = {};
 
+	if (quantise_makes(&g->copies)) {
+		cu_act_copies(st, kind, g);
+		cu_launched(st, "act_fwd");
+		return;
+	}
 	a.kind = kind;
-	a.gated = check(kind, y, x);
-	a.columns = tensor_num_columns(y);
-	a.y = *y;
-	a.x = *x;
-	PICK(x->dtype, forward)(st, &a, tensor_num_rows(y));
+	a.gated = check(kind, &g->y, &g->x);
+	a.columns = tensor_num_columns(&g->y);
+	a.y = g->y;
+	a.x = g->x;
+	PICK(g->x.dtype, forward)(st, &a, tensor_num_rows(&g->y));
 	cu_launched(st, "act_fwd");
 }
 
@@ -166,6 +160,11 @@ cuda_act_bwd(struct stream *st, enum act_kind kind, const struct act_grad *g)
 {
 	struct act_call a = {};
 
+	if (quantise_makes(&g->dx_copies) || quantise_makes(&g->y_copies)) {
+		cu_act_grad_copies(st, kind, g);
+		cu_launched(st, "act_bwd");
+		return;
+	}
 	a.kind = kind;
 	a.gated = check(kind, &g->dy, &g->x);
 	ops_require(tensor_same_shape(&g->dx, &g->x) && g->dx.dtype == g->x.dtype);

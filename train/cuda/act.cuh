@@ -1,5 +1,5 @@
 /*
- * act.cuh - activation functions and their slopes, a pack at a time
+ * act.cuh - activation functions and their gradients, a pack at a time
  *
  * The exponential is the hardware's: its error of a few units in the last place of a float is far
  * below what storage rounds. Source: spec/training.md 2.6; Hendrycks & Gimpel 2016
@@ -79,10 +79,41 @@ evaluate(enum act_kind kind, struct value (&v)[N], const float (&x)[N])
 }
 
 /* The kinds that multiply one half of a row by the other. */
-static inline bool
+static __host__ __device__ inline bool
 is_gated(enum act_kind kind)
 {
 	return kind == ACT_SWIGLU || kind == ACT_GEGLU_TANH;
+}
+
+/* y = f(gate), times up where the kind is gated. */
+template <int N>
+static __device__ inline void
+act_forward(enum act_kind kind, float (&y)[N], const float (&gate)[N], const float (&up)[N])
+{
+	struct value v[N];
+
+	evaluate(kind, v, gate);
+#pragma unroll
+	for (int k = 0; k < N; k++)
+		y[k] = is_gated(kind) ? v[k].f * up[k] : v[k].f;
+}
+
+/* The same y, and the gradients of gate and up in their places. */
+template <int N>
+static __device__ inline void
+act_backward(
+    enum act_kind kind, float (&y)[N], float (&gate)[N], float (&up)[N], const float (&dy)[N])
+{
+	bool gated = is_gated(kind);
+	struct value v[N];
+
+	evaluate(kind, v, gate);
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		y[k] = gated ? v[k].f * up[k] : v[k].f;
+		gate[k] = (gated ? dy[k] * up[k] : dy[k]) * v[k].slope;
+		up[k] = dy[k] * v[k].f;
+	}
 }
 
 #endif

@@ -122,6 +122,19 @@ void cu_row_sum(struct stream *st, const struct tensor *out, const struct tensor
 /* y [T, n] += bias [n], both of one type. vector.cu */
 void cu_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias);
 
+/* Whether the GPU computes with 8-bit floats; if not, `what` has failed. quantise.cu */
+bool cu_has_float8(struct stream *st, const char *what);
+/* QUANTISE_CURRENT of what is made in kernels of another file: the place of the factor becomes 0
+ * and is raised to the largest by them; then the factor and its inverse follow, and *amax if not
+ * NULL. quantise.cu */
+void cu_current_begin(struct stream *st, float *scale);
+void cu_current_end(struct stream *st, float *scale, float *amax, enum dtype type);
+/* The sums of q, if wanted, from x. quantise.cu */
+void cu_quantise_sums(struct stream *st, const struct tensor *x, const struct quantise *q);
+/* act_fwd and act_bwd with copies. act_copies.cu */
+void cu_act_copies(struct stream *, enum act_kind, const struct act *);
+void cu_act_grad_copies(struct stream *, enum act_kind, const struct act_grad *);
+
 /* Whether kernels were compiled for this GPU: cudaSuccess, or why not. vector.cu */
 cudaError_t cu_kernels_present(void);
 
@@ -133,7 +146,7 @@ void cuda_rope(struct stream *, const struct rope *);
 void cuda_attention_fwd(struct stream *, const struct attention *);
 void cuda_attention_bwd(struct stream *, const struct attention_grad *);
 void cuda_attention_max(struct stream *, const struct attention_max *);
-void cuda_act_fwd(struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
+void cuda_act_fwd(struct stream *, enum act_kind, const struct act *);
 void cuda_act_bwd(struct stream *, enum act_kind, const struct act_grad *);
 void cuda_residual_fwd(struct stream *, const struct residual *);
 void cuda_dropout_bwd(

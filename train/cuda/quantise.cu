@@ -46,16 +46,6 @@ load_part(pack<T, COLUMNS> (&x)[HALVES][ROWS], const struct copy_call &c, const 
 
 /* --- largest numbers -------------------------------------------------------------------------- */
 
-/* Over the lanes that differ in the bits from first to last, of stored magnitudes. */
-template <typename T>
-static __device__ inline uint32_t
-lanes_largest(uint32_t most, int first, int last)
-{
-	for (int lane = first; lane <= last; lane *= 2)
-		most = larger<T>(most, __shfl_xor_sync(0xffffffffu, most, lane));
-	return most;
-}
-
 /* Of a whole matrix. */
 template <typename T, int N>
 static __global__ void
@@ -71,24 +61,6 @@ __launch_bounds__(CU_THREADS) largest_kernel(struct tensor x, int *amax, struct 
 }
 
 /* --- factors ---------------------------------------------------------------------------------- */
-
-/* The exponent of the largest power of two that keeps a block within its type, from the bits of its
- * largest number: floor(log2(448 or 57344 / largest)), the quotient of numbers that have their
- * exponents above their fractions. 0 where there is no number to keep, or none that is finite. */
-template <int F8>
-static __device__ inline int
-block_exponent(uint32_t largest)
-{
-	int most = F8 == DTYPE_F8_E4M3 ? 0x43e00000 : 0x47600000;
-
-	return largest == 0 || largest >= 0x7f800000u ? 0 : min((most - (int)largest) >> 23, 126);
-}
-
-static __device__ inline float
-power(int exponent)
-{
-	return __int_as_float((127 + exponent) << 23);
-}
 
 /* The factor and its inverse; both stay where there is no maximum to follow. As cpu/quantise.c. */
 static __device__ inline void
@@ -112,88 +84,6 @@ current_kernel(float *scale, float *amax, float largest)
 	set_scale(scale, most, largest, 0);
 }
 
-/* The magnitudes of two rows' blocks, each of the lanes that hold it; two of 16 bits go together.
- */
-template <typename T>
-static __device__ inline uint2
-rows_largest(const pack<T, COLUMNS> &x, const pack<T, COLUMNS> &y)
-{
-	uint32_t a = largest_stored(magnitudes_of(x)), b = largest_stored(magnitudes_of(y));
-
-	if (sizeof(T) != 2)
-		return make_uint2(
-		    lanes_largest<T>(a, 1, GROUPS / 2), lanes_largest<T>(b, 1, GROUPS / 2));
-	a = lanes_largest<T>(a | b << 16, 1, GROUPS / 2);
-	return make_uint2(a & 0xffffu, a >> 16);
-}
-
-/* A factor for each of four rows; in scale, its inverse. */
-template <typename T, int F8>
-static __device__ inline void
-row_factors(float (&by_row)[ROWS], const pack<T, COLUMNS> (&x)[ROWS], const struct copy_call &c,
-    const struct place &p, int half)
-{
-	float *to = row_of<float>(c.scale, blockIdx.x) + p.row + half * (SIDE / 2);
-
-#pragma unroll
-	for (int i = 0; i < ROWS; i += 2) {
-		uint2 largest = rows_largest(x[i], x[i + 1]);
-		int e = block_exponent<F8>(as_float_bits<T>(largest.x)),
-		    f = block_exponent<F8>(as_float_bits<T>(largest.y));
-
-		by_row[i] = power(e);
-		by_row[i + 1] = power(f);
-		if (p.group == 0 && inside(c, p, half))
-			*(float2 *)(to + i) = make_float2(power(-e), power(-f));
-	}
-}
-
-/* A factor for each column, from all warps; in scale_t, its inverse. */
-template <typename T, int F8>
-static __device__ inline void
-column_factors(float (&by_column)[COLUMNS], const pack<T, COLUMNS> (&x)[HALVES][ROWS],
-    const struct copy_call &c, const struct place &p)
-{
-	enum { WARPS = CU_THREADS / 32, WORDS = magnitudes<T>::WORDS, IN_WORD = 4 / sizeof(T) };
-	__shared__ uint32_t most[WARPS][GROUPS * WORDS];
-	__shared__ float factor[SIDE];
-	struct magnitudes<T> all = magnitudes_of(x[0][0]);
-	int mine = threadIdx.x;
-	int64_t column = blockIdx.x * (int64_t)SIDE + mine;
-
-#pragma unroll
-	for (int i = 1; i < HALVES * ROWS; i++) {
-		struct magnitudes<T> m = magnitudes_of(x[i / ROWS][i % ROWS]);
-
-#pragma unroll
-		for (int w = 0; w < WORDS; w++)
-			all.at[w] = larger<T>(all.at[w], m.at[w]);
-	}
-#pragma unroll
-	for (int w = 0; w < WORDS; w++) {
-		uint32_t largest = lanes_largest<T>(all.at[w], GROUPS, GROUPS);
-
-		if (threadIdx.x % 32 < GROUPS)
-			most[threadIdx.x / 32][p.group * WORDS + w] = largest;
-	}
-	__syncthreads();
-	if (mine < SIDE) {
-		uint32_t largest = 0;
-		int e;
-
-		for (int i = 0; i < WARPS; i++)
-			largest = larger<T>(largest, most[i][mine / IN_WORD]);
-		e = block_exponent<F8>(as_float_bits<T>(largest >> mine % IN_WORD * 16));
-		factor[mine] = power(e);
-		if (column < c.x.shape[1])
-			row_of<float>(c.scale_t, blockIdx.y)[column] = power(-e);
-	}
-	__syncthreads();
-#pragma unroll
-	for (int k = 0; k < COLUMNS; k++)
-		by_column[k] = factor[p.group * COLUMNS + k];
-}
-
 /* The one factor of the tile. */
 template <int F8>
 static __device__ inline float
@@ -202,9 +92,9 @@ square_factor(const struct copy_call &c, float largest)
 	int e = block_exponent<F8>(__float_as_uint(largest));
 
 	if (threadIdx.x == 0 && c.scale.data)
-		row_of<float>(c.scale, blockIdx.y)[blockIdx.x] = power(-e);
+		row_of<float>(c.scale, blockIdx.z)[blockIdx.y] = power(-e);
 	if (threadIdx.x == 0 && c.scale_t.data)
-		row_of<float>(c.scale_t, blockIdx.x)[blockIdx.y] = power(-e);
+		row_of<float>(c.scale_t, blockIdx.y)[blockIdx.z] = power(-e);
 	return power(e);
 }
 
@@ -262,26 +152,37 @@ static __global__ void
 __launch_bounds__(CU_THREADS, 3) lines_kernel(struct copy_call c)
 {
 	__shared__ struct turned turned;
+	__shared__ struct column_room<T> room;
 	const struct place p = place_of();
 	const float columns_alike[COLUMNS] = { 1, 1, 1, 1, 1, 1, 1, 1 },
 		    rows_alike[ROWS] = { 1, 1, 1, 1 };
 	pack<T, COLUMNS> x[HALVES][ROWS];
 	float by_column[COLUMNS];
+	struct magnitudes<T> mine;
 
 	load_part(x, c, p);
 #pragma unroll
 	for (int half = 0; c.q.data && half < HALVES; half++) {
+		int64_t row = p.row + half * (SIDE / 2);
 		float by_row[ROWS];
 		struct codes v;
 
-		row_factors<T, F8>(by_row, x[half], c, p, half);
+		row_factors<T, F8>(
+		    by_row, x[half], row_of<float>(c.scale, blockIdx.y) + row, inside(c, p, half));
 		v = encode<T, F8>(x[half], by_row, columns_alike);
 		if (inside(c, p, half))
-			write_rows(c.q, v, p.row + half * (SIDE / 2), p.column);
+			write_rows(c.q, v, row, p.column);
 	}
 	if (!c.qt.data)
 		return;
-	column_factors<T, F8>(by_column, x, c, p);
+	mine = magnitudes_of(x[0][0]);
+#pragma unroll
+	for (int i = 1; i < HALVES * ROWS; i++)
+		join(&mine, magnitudes_of(x[i / ROWS][i % ROWS]));
+	column_factors<T, F8>(&room, mine,
+	    row_of<float>(c.scale_t, blockIdx.z) + blockIdx.y * (int64_t)SIDE,
+	    c.x.shape[1] - blockIdx.y * (int64_t)SIDE);
+	take_factors(by_column, room);
 #pragma unroll
 	for (int half = 0; half < HALVES; half++)
 		turn(&turned, encode<T, F8>(x[half], rows_alike, by_column),
@@ -296,10 +197,9 @@ launch_copy(struct stream *st, const struct copy_call *c, int kind)
 {
 	static void (*const kernel[])(struct copy_call) = { copy_kernel<T, F8, WHOLE>,
 		lines_kernel<T, F8>, copy_kernel<T, F8, SQUARES> };
-	dim3 tiles((unsigned)int64_div_up(c->x.shape[1], SIDE),
-	    (unsigned)int64_div_up(c->x.shape[0], SIDE));
 
-	kernel[kind]<<<tiles, CU_THREADS, 0, cu_handle(st)>>>(*c);
+	kernel[kind]<<<tiles_of(1, c->x.shape[0], c->x.shape[1]), CU_THREADS, 0, cu_handle(st)>>>(
+	    *c);
 }
 
 template <typename T>
@@ -324,16 +224,28 @@ largest(struct stream *st, const struct tensor *x, int *amax)
 	      : largest_kernel<T, 1>)<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*x, amax, w);
 }
 
+void
+cu_current_begin(struct stream *st, float *scale)
+{
+	cu_ok(st->device, cudaMemsetAsync(scale + SCALE_FACTOR, 0, sizeof *scale, cu_handle(st)),
+	    "quantise");
+}
+
+void
+cu_current_end(struct stream *st, float *scale, float *amax, enum dtype type)
+{
+	current_kernel<<<1, 1, 0, cu_handle(st)>>>(scale, amax, dtype_largest_float8(type));
+}
+
 /* The factor from x's largest, by way of its place. */
 static void
 set_current(struct stream *st, const struct quantise *q, enum dtype type)
 {
-	float *scale = (float *)q->scale.data, *most = scale + SCALE_FACTOR;
+	float *scale = (float *)q->scale.data;
 
-	cu_ok(st->device, cudaMemsetAsync(most, 0, sizeof *most, cu_handle(st)), "quantise");
-	PICK(q->x.dtype, largest)(st, &q->x, (int *)most);
-	current_kernel<<<1, 1, 0, cu_handle(st)>>>(
-	    scale, (float *)q->amax.data, dtype_largest_float8(type));
+	cu_current_begin(st, scale);
+	PICK(q->x.dtype, largest)(st, &q->x, (int *)(scale + SCALE_FACTOR));
+	cu_current_end(st, scale, (float *)q->amax.data, type);
 }
 
 /* Shapes as in cpu/quantise.c; columns of copies are multiples of 16, rows too where there is a
@@ -372,6 +284,15 @@ kind_of(const struct quantise *q)
 	return row == SCALE_LINES ? LINES : SQUARES;
 }
 
+bool
+cu_has_float8(struct stream *st, const char *what)
+{
+	if (!st->device->float8)
+		cu_fail(
+		    st->device, what, "8-bit floats need a GPU of compute capability 8.9 or later");
+	return st->device->float8;
+}
+
 /* The largest alone is of any GPU; 8 bits are not. */
 static void
 make_copies(struct stream *st, const struct quantise *q)
@@ -379,11 +300,8 @@ make_copies(struct stream *st, const struct quantise *q)
 	struct copy_call c = {};
 	bool current = q->kind == QUANTISE_CURRENT;
 
-	if (!st->device->float8) {
-		cu_fail(st->device, "quantise",
-		    "8-bit floats need a GPU of compute capability 8.9 or later");
+	if (!cu_has_float8(st, "quantise"))
 		return;
-	}
 	check_copies(q);
 	if (current)
 		set_current(st, q, q->q.data ? q->q.dtype : q->qt.dtype);
@@ -401,13 +319,19 @@ make_copies(struct stream *st, const struct quantise *q)
 
 /* A bias's gradient is summed as beside a GEMM. */
 void
-cuda_quantise(struct stream *st, const struct quantise *q)
+cu_quantise_sums(struct stream *st, const struct tensor *x, const struct quantise *q)
 {
-	ops_require(q->x.ndim == 2);
 	if (q->sums.data && !q->accumulate)
 		cuda_fill(st, &q->sums, 0);
 	if (q->sums.data)
-		cu_column_sum(st, &q->sums, &q->x);
+		cu_column_sum(st, &q->sums, x);
+}
+
+void
+cuda_quantise(struct stream *st, const struct quantise *q)
+{
+	ops_require(q->x.ndim == 2);
+	cu_quantise_sums(st, &q->x, q);
 	if (tensor_elements(&q->x) == 0)
 		return;
 	if (q->q.data || q->qt.data)

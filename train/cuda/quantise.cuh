@@ -21,6 +21,14 @@ enum {
 };
 static_assert(CU_THREADS * ROWS * COLUMNS * HALVES == SIDE * SIDE, "parts make a tile");
 
+/* A grid of so many blocks for each tile, which follow each other; then the next to the right. */
+static inline dim3
+tiles_of(unsigned blocks, int64_t rows, int64_t columns)
+{
+	return dim3(
+	    blocks, (unsigned)int64_div_up(columns, SIDE), (unsigned)int64_div_up(rows, SIDE));
+}
+
 /* A thread's part of the tile: the columns of its group, and of either half of the rows a quad. */
 struct place {
 	int64_t row, column; /* of x: of the first half; the second is SIDE / 2 further down */
@@ -34,8 +42,8 @@ place_of(void)
 
 	p.group = threadIdx.x % GROUPS;
 	p.quad = threadIdx.x / GROUPS;
-	p.row = blockIdx.y * (int64_t)SIDE + p.quad * ROWS;
-	p.column = blockIdx.x * (int64_t)SIDE + p.group * COLUMNS;
+	p.row = blockIdx.z * (int64_t)SIDE + p.quad * ROWS;
+	p.column = blockIdx.y * (int64_t)SIDE + p.group * COLUMNS;
 	return p;
 }
 
@@ -112,6 +120,16 @@ as_float_bits(uint32_t stored)
 	return __float_as_uint(to_float(x));
 }
 
+/* Over the lanes that differ in the bits from first to last, of stored magnitudes. */
+template <typename T>
+static __device__ inline uint32_t
+lanes_largest(uint32_t most, int first, int last)
+{
+	for (int lane = first; lane <= last; lane *= 2)
+		most = larger<T>(most, __shfl_xor_sync(0xffffffffu, most, lane));
+	return most;
+}
+
 /* Over the block, in all threads; a NaN counts as infinity. */
 static __device__ inline float
 block_largest(uint32_t most)
@@ -127,6 +145,118 @@ raise_amax(int *amax, float most)
 
 	if (threadIdx.x == 0 && bits > *(volatile int *)amax)
 		atomicMax(amax, bits);
+}
+
+/* --- factors of lines ------------------------------------------------------------------------- */
+
+/* The exponent of the largest power of two that keeps a block within its type, from the bits of its
+ * largest number: floor(log2(448 or 57344 / largest)), the quotient of numbers that have their
+ * exponents above their fractions. 0 where there is no number to keep, or none that is finite. */
+template <int F8>
+static __device__ inline int
+block_exponent(uint32_t largest)
+{
+	int most = F8 == DTYPE_F8_E4M3 ? 0x43e00000 : 0x47600000;
+
+	return largest == 0 || largest >= 0x7f800000u ? 0 : min((most - (int)largest) >> 23, 126);
+}
+
+static __device__ inline float
+power(int exponent)
+{
+	return __int_as_float((127 + exponent) << 23);
+}
+
+/* The magnitudes of two rows' blocks, each of the lanes that hold it; two of 16 bits go together.
+ */
+template <typename T>
+static __device__ inline uint2
+rows_largest(const pack<T, COLUMNS> &x, const pack<T, COLUMNS> &y)
+{
+	uint32_t a = largest_stored(magnitudes_of(x)), b = largest_stored(magnitudes_of(y));
+
+	if (sizeof(T) != 2)
+		return make_uint2(
+		    lanes_largest<T>(a, 1, GROUPS / 2), lanes_largest<T>(b, 1, GROUPS / 2));
+	a = lanes_largest<T>(a | b << 16, 1, GROUPS / 2);
+	return make_uint2(a & 0xffffu, a >> 16);
+}
+
+/* A factor for each of four rows, whose scales begin at `to` and are written where there are rows.
+ */
+template <typename T, int F8>
+static __device__ inline void
+row_factors(float (&by_row)[ROWS], const pack<T, COLUMNS> (&x)[ROWS], float *to, bool inside)
+{
+#pragma unroll
+	for (int i = 0; i < ROWS; i += 2) {
+		uint2 largest = rows_largest(x[i], x[i + 1]);
+		int e = block_exponent<F8>(as_float_bits<T>(largest.x)),
+		    f = block_exponent<F8>(as_float_bits<T>(largest.y));
+
+		by_row[i] = power(e);
+		by_row[i + 1] = power(f);
+		if (threadIdx.x % GROUPS == 0 && inside)
+			*(float2 *)(to + i) = make_float2(power(-e), power(-f));
+	}
+}
+
+/* The larger of each. */
+template <typename T>
+static __device__ inline void
+join(struct magnitudes<T> *a, const struct magnitudes<T> &b)
+{
+#pragma unroll
+	for (int w = 0; w < magnitudes<T>::WORDS; w++)
+		a->at[w] = larger<T>(a->at[w], b.at[w]);
+}
+
+/* The magnitudes of a tile's columns by warps, and their factors. */
+template <typename T> struct column_room {
+	uint32_t most[CU_THREADS / 32][GROUPS * magnitudes<T>::WORDS];
+	float factor[SIDE];
+};
+
+/* A factor for each column, from what the threads have of it; the scales, of so many columns from
+ * the tile's first on, are written to `to`. */
+template <typename T, int F8>
+static __device__ inline void
+column_factors(
+    struct column_room<T> *room, const struct magnitudes<T> &mine, float *to, int64_t columns)
+{
+	enum { WARPS = CU_THREADS / 32, WORDS = magnitudes<T>::WORDS, IN_WORD = 4 / sizeof(T) };
+	int column = threadIdx.x;
+
+#pragma unroll
+	for (int w = 0; w < WORDS; w++) {
+		uint32_t largest = lanes_largest<T>(mine.at[w], GROUPS, GROUPS);
+
+		if (threadIdx.x % 32 < GROUPS)
+			room->most[threadIdx.x / 32][threadIdx.x % GROUPS * WORDS + w] = largest;
+	}
+	__syncthreads();
+	if (column < SIDE) {
+		uint32_t largest = 0;
+		int e;
+
+		for (int i = 0; i < WARPS; i++)
+			largest = larger<T>(largest, room->most[i][column / IN_WORD]);
+		e = block_exponent<F8>(as_float_bits<T>(largest >> column % IN_WORD * 16));
+		room->factor[column] = power(e);
+		if (column < columns)
+			to[column] = power(-e);
+	}
+	__syncthreads();
+}
+
+/* Those of the thread's own columns. */
+template <typename T>
+static __device__ inline void
+take_factors(float (&by_column)[COLUMNS], const struct column_room<T> &room)
+{
+#pragma unroll
+	for (int k = 0; k < COLUMNS; k++)
+		by_column[k] = room.factor[threadIdx.x % GROUPS * COLUMNS + k];
 }
 
 /* --- codes ------------------------------------------------------------------------------------ */
@@ -197,12 +327,12 @@ write_turned(const struct tensor &qt, const struct turned *t, int64_t first, int
 {
 	enum { RUNS = SIDE / 16, PER_TURN = CU_THREADS / RUNS };
 	int run = threadIdx.x % RUNS;
-	int64_t at = blockIdx.y * (int64_t)SIDE + 16 * run;
+	int64_t at = blockIdx.z * (int64_t)SIDE + 16 * run;
 
 #pragma unroll
 	for (int i = 0; i < SIDE / PER_TURN; i++) {
 		int mine = threadIdx.x / RUNS + i * PER_TURN, shift = shift_of(mine);
-		int64_t row = blockIdx.x * (int64_t)SIDE + mine;
+		int64_t row = blockIdx.y * (int64_t)SIDE + mine;
 		uint4 v = *(const uint4 *)&t->at[mine][4 * (run ^ shift / 4)];
 
 		if (shift & 2)

@@ -53,6 +53,7 @@ place_layer(struct engine *e, const struct block *b)
 		int64_t out = t.shape[0], in = t.shape[1];
 		struct fp8_squares s = fp8_squares(out, in), turned = fp8_squares(in, out);
 
+		p->linear = (enum fp8_linear)i;
 		p->slot =
 		    fp8_slot_number(&(struct fp8_slot){ b->layer, (enum fp8_linear)i, FP8_X });
 		p->weight = take(e, from[0], &at[0], out, in);
@@ -139,14 +140,15 @@ row_of(const struct engine *e, const struct fp8_product *p, enum fp8_operand ope
 static struct tensor
 blocks_of(const struct engine *e, const struct fp8_source *of, const struct tensor *t)
 {
-	static const enum buffer lines[FP8_OPERANDS][2] = { [FP8_X] = { BUF_FP8_X_LINES,
-								BUF_FP8_X_LINES },
-		[FP8_DY] = { BUF_FP8_DY_LINES, BUF_FP8_DY_TRANSPOSED_LINES } };
+	bool fc2 = of->product->linear == FP8_FC2;
+	const enum buffer turned =
+			      fc2 ? BUF_FP8_FC2_DY_TRANSPOSED_LINES : BUF_FP8_DY_TRANSPOSED_LINES,
+			  dy = of->transposed ? turned : BUF_FP8_DY_LINES;
 	struct tensor all;
 
 	if (of->operand == FP8_W)
 		return of->transposed ? of->product->squares_transposed : of->product->squares;
-	all = engine_buffer(e, lines[of->operand][of->transposed]);
+	all = engine_buffer(e, of->operand == FP8_X ? BUF_FP8_X_LINES : dy);
 	return tensor_2d(all.data, all.dtype, fp8_lines(t->shape[1]), t->shape[0]);
 }
 
@@ -161,8 +163,8 @@ fp8_scale(const struct engine *e, const struct fp8_source *of, const struct tens
 	return tensor_rows(&row, SCALE_INVERSE, 1);
 }
 
-void
-fp8_copy(struct engine *e, const struct fp8_product *p, enum fp8_operand operand,
+struct quantise
+fp8_copies(const struct engine *e, const struct fp8_product *p, enum fp8_operand operand,
     const struct quantise *q, bool record)
 {
 	struct tensor amax = engine_buffer(e, BUF_FP8_AMAX);
@@ -178,7 +180,7 @@ fp8_copy(struct engine *e, const struct fp8_product *p, enum fp8_operand operand
 	}
 	if (record && amax.data)
 		copy.amax = tensor_rows(&amax, p->slot + (int)operand, 1);
-	e->ops->quantise(e->stream, &copy);
+	return copy;
 }
 
 void
@@ -196,12 +198,12 @@ copy_weights(struct engine *e, const struct block *b)
 	for (int i = 0; i < FP8_LINEARS; i++) {
 		const struct fp8_product *p = fp8_product_of(e, b, (enum fp8_linear)i);
 		struct fp8_weights w = fp8_weights(&e->plan.model, (enum fp8_linear)i);
-
-		fp8_copy(e, p, FP8_W,
-		    &(struct quantise){ .x = engine_joined(e, false, b->layer, w.first, w.last),
+		struct quantise q = { .x = engine_joined(e, false, b->layer, w.first, w.last),
 			.q = p->weight,
-			.qt = p->transposed },
-		    true);
+			.qt = p->transposed };
+
+		q = fp8_copies(e, p, FP8_W, &q, true);
+		e->ops->quantise(e->stream, &q);
 	}
 	e->fp8->fresh[b->fp8] = true;
 }

@@ -19,6 +19,7 @@ struct fp8_product {
 	struct tensor weight;     /* E4M3 [out,in] */
 	struct tensor transposed; /* E4M3 [in,out]; none in runs that train nothing */
 	struct tensor squares, squares_transposed; /* of blocks, their scales */
+	enum fp8_linear linear;
 	int64_t slot; /* of wholes that of x; those of the weight and of dy follow */
 };
 
@@ -39,10 +40,11 @@ bool fp8_begins(const struct engine *e);
  * other scales. */
 bool fp8_at_once(const struct engine *e);
 
-/* Makes copies of an operand with its slot's scale; x, q, qt of q are set. record: its largest
- * magnitude counts for the steps after this one. */
-void fp8_copy(struct engine *e, const struct fp8_product *p, enum fp8_operand operand,
-    const struct quantise *q, bool record);
+/* How copies of an operand are made, by quantise or by the operation that makes the operand: with
+ * its slot's scale, into q and qt of q. record: its largest magnitude counts for the steps after
+ * this one. */
+struct quantise fp8_copies(const struct engine *e, const struct fp8_product *p,
+    enum fp8_operand operand, const struct quantise *q, bool record);
 /* What a copy has to be multiplied by; t: the copy, transposed or not. */
 struct fp8_source {
 	const struct fp8_product *product;

@@ -40,6 +40,15 @@ window(struct op_call *c, const struct tensor *counts, int64_t first)
 	c->first = first;
 }
 
+/* Copies of a result. A maximum is not an output here: that of gradients may well be infinite. */
+static void
+out_copies(struct op_call *c, const struct quantise *q)
+{
+	out(c, "q", &q->q);
+	out(c, "qt", &q->qt);
+	out(c, "sums", &q->sums);
+}
+
 /* Whose gradient a GEMM computes is told by what is transposed; of 8-bit operands, which all lie
  * alike, by how sums are held and by the type of main gradients. */
 static const char *
@@ -284,14 +293,11 @@ describe_balance(struct op_call *c, const struct balance *b)
 	out(c, "weight", &b->weight);
 }
 
-/* A maximum is not an output here: that of gradients may well be infinite. */
 static void
 describe_quantise(struct op_call *c, const struct quantise *q)
 {
 	in(c, &q->x);
-	out(c, "q", &q->q);
-	out(c, "qt", &q->qt);
-	out(c, "sums", &q->sums);
+	out_copies(c, q);
 }
 
 static void
@@ -383,9 +389,16 @@ OBSERVE(scales, scales)
 	end(st, &c)
 
 static void
-act_fwd(struct stream *st, enum act_kind kind, const struct tensor *y, const struct tensor *x)
+act_fwd(struct stream *st, enum act_kind kind, const struct act *a)
 {
-	OBSERVE_SIMPLE(act_fwd, y, x, false, kind, y, x);
+	struct op_call c = { .name = "act_fwd" };
+
+	in(&c, &a->x);
+	out(&c, "y", &a->y);
+	out_copies(&c, &a->copies);
+	begin(st);
+	st->ops->act_fwd(st, kind, a);
+	end(st, &c);
 }
 
 static void
@@ -397,6 +410,8 @@ act_bwd(struct stream *st, enum act_kind kind, const struct act_grad *a)
 	in(&c, &a->x);
 	out(&c, "dx", &a->dx);
 	out(&c, "y", &a->y);
+	out_copies(&c, &a->dx_copies);
+	out_copies(&c, &a->y_copies);
 	begin(st);
 	st->ops->act_bwd(st, kind, a);
 	end(st, &c);

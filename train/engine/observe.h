@@ -11,7 +11,7 @@
 
 #include "train/engine/engine.h"
 
-enum { OP_OUTPUTS = 4 };
+enum { OP_OUTPUTS = 6 };
 
 /* One call of an operation. */
 struct op_call {

@@ -34,47 +34,93 @@ scale_t(const struct step *s, const struct fp8_product *p, enum fp8_operand oper
 	return fp8_scale(s->e, &(struct fp8_source){ p, operand, true }, copy);
 }
 
+/* --- copies ----------------------------------------------------------------------------------- */
+
+struct quantise
+fp8_input(struct step *s, const struct fp8_product *p, const int64_t size[2])
+{
+	struct quantise q = { .q = view(s, BUF_FP8_X, size[0], size[1]) };
+
+	return fp8_copies(s->e, p, FP8_X, &q, s->training);
+}
+
+/* By the scale of the forward pass. */
+struct quantise
+fp8_input_transposed(struct step *s, const struct fp8_product *p, const int64_t size[2])
+{
+	struct quantise q = { .qt = view(s, BUF_FP8_X, size[1], size[0]) };
+
+	return fp8_copies(s->e, p, FP8_X, &q, false);
+}
+
+/* Of all T rows. */
+static struct tensor
+transposed_dy(const struct step *s, const struct fp8_product *p, int64_t out)
+{
+	enum buffer b = p->linear == FP8_FC2 ? BUF_FP8_FC2_DY_TRANSPOSED : BUF_FP8_DY_TRANSPOSED;
+
+	return view(s, b, out, s->e->mem.shape[BUF_FP8_DY][0]);
+}
+
+struct quantise
+fp8_output_gradient(struct step *s, const struct fp8_product *p, const int64_t size[2])
+{
+	struct quantise q = { .q = view(s, BUF_FP8_DY, size[0], size[1]),
+		.qt = transposed_dy(s, p, size[1]) };
+
+	return fp8_copies(s->e, p, FP8_DY, &q, true);
+}
+
+/* Copies what nothing has copied before: x [rows, columns]. */
+static void
+copy(const struct step *s, const struct quantise *q, const struct tensor *x)
+{
+	struct quantise call = *q;
+
+	call.x = *x;
+	if (!dtype_is_float8(x->dtype))
+		s->e->ops->quantise(s->e->stream, &call);
+}
+
+/* --- products --------------------------------------------------------------------------------- */
+
 void
 fp8_forward(struct step *s, const struct linear *l)
 {
 	struct engine *e = s->e;
-	struct tensor x = view(s, BUF_FP8_X, l->x.shape[0], l->x.shape[1]);
+	struct quantise x = fp8_input(s, l->fp8, l->x.shape);
 	struct gemm g = { .c = l->pre.data ? l->pre : l->y,
-		.a = x,
+		.a = dtype_is_float8(l->x.dtype) ? l->x : x.q,
 		.b = l->fp8->weight,
 		.trans_b = true,
 		.alpha = 1,
 		.bias = l->bias,
-		.scale_a = scale(s, l->fp8, FP8_X, &x),
+		.scale_a = scale(s, l->fp8, FP8_X, &x.q),
 		.scale_b = scale(s, l->fp8, FP8_W, &l->fp8->weight) };
 
-	fp8_copy(e, l->fp8, FP8_X, &(struct quantise){ .x = l->x, .q = x }, s->training);
+	copy(s, &x, &l->x);
 	e->ops->gemm(e->stream, &g);
 	if (l->pre.data)
-		e->ops->act_fwd(e->stream, ACT_GELU_TANH, &l->y, &l->pre);
+		e->ops->act_fwd(e->stream, ACT_GELU_TANH, &(struct act){ .y = l->y, .x = l->pre });
 }
 
-/* Copies the gradient of the output both ways, as the weight's gradient needs it transposed. */
+/* Rows of dy that are a part of all have their columns of the transpose. */
 void
 fp8_input_gradient(struct step *s, const struct linear_grad *l)
 {
 	struct engine *e = s->e;
-	int64_t rows = l->dy.shape[0], out = l->dy.shape[1];
-	struct tensor dy = view(s, BUF_FP8_DY, rows, out),
-		      all = view(s, BUF_FP8_DY_TRANSPOSED, out, e->mem.shape[BUF_FP8_DY][0]);
+	struct quantise dy = fp8_output_gradient(s, l->fp8, l->dy.shape);
 	struct gemm g = { .c = l->dx,
-		.a = dy,
+		.a = dy.q,
 		.b = l->fp8->transposed,
 		.trans_b = true,
 		.alpha = 1,
-		.scale_a = scale(s, l->fp8, FP8_DY, &dy),
+		.scale_a = scale(s, l->fp8, FP8_DY, &dy.q),
 		.scale_b = scale_t(s, l->fp8, FP8_W, &l->fp8->transposed),
 		.exact = true };
 
-	fp8_copy(e, l->fp8, FP8_DY,
-	    &(struct quantise){
-		.x = l->dy, .q = dy, .qt = tensor_columns(&all, l->first_row, rows) },
-	    true);
+	dy.qt = tensor_columns(&dy.qt, l->first_row, l->dy.shape[0]);
+	copy(s, &dy, &l->dy);
 	e->ops->gemm(e->stream, &g);
 	if (l->pre.data)
 		e->ops->act_bwd(e->stream, ACT_GELU_TANH,
@@ -85,22 +131,23 @@ void
 fp8_weight_gradient(struct step *s, const struct linear_grad *l)
 {
 	struct engine *e = s->e;
-	int64_t rows = l->x.shape[0];
-	struct tensor x = view(s, BUF_FP8_X, l->x.shape[1], rows),
-		      dy = view(s, BUF_FP8_DY_TRANSPOSED, l->dy.shape[1], rows);
+	bool made = dtype_is_float8(l->x.dtype);
+	const int64_t size[] = { l->dy.shape[0], l->x.shape[made ? 0 : 1] };
+	struct quantise x = fp8_input_transposed(s, l->fp8, size);
+	struct tensor dy = transposed_dy(s, l->fp8, l->dy.shape[1]);
 	struct gemm g = { .c = l->dweight,
 		.a = dy,
-		.b = x,
+		.b = x.qt,
 		.trans_b = true,
 		.alpha = 1,
 		.beta = s->accumulate ? 1 : 0,
 		.scale_a = scale_t(s, l->fp8, FP8_DY, &dy),
-		.scale_b = scale_t(s, l->fp8, FP8_X, &x),
+		.scale_b = scale_t(s, l->fp8, FP8_X, &x.qt),
 		.exact = true };
 	struct quantise sums = { .x = l->dy, .sums = l->dbias, .accumulate = s->accumulate };
 
 	if (l->dbias.data)
 		e->ops->quantise(e->stream, &sums);
-	fp8_copy(e, l->fp8, FP8_X, &(struct quantise){ .x = l->x, .qt = x }, false);
+	copy(s, &x, &l->x);
 	e->ops->gemm(e->stream, &g);
 }

@@ -51,7 +51,9 @@ void scatter_sums(struct step *s, const struct tensor *y);
 /* Which of the T rows is the first of the R. */
 int64_t first_row(const struct step *s);
 
-/* pre.data set: the tanh GELU is applied to the output in the epilogue, and pre keeps its input. */
+/* With fp8, x and dy may be in 8 bits: copies that the operations which made them have made
+ * (fp8_input and so on). pre.data set: the tanh GELU is applied to the output in the epilogue, and
+ * pre keeps its input. */
 struct linear {
 	struct tensor y, x, weight, bias, pre; /* bias.data NULL: none */
 	const struct fp8_product *fp8;         /* NULL: GEMMs read 16 bits */
@@ -69,6 +71,16 @@ void forward_product(struct step *s, const struct linear *l);
 void input_product(struct step *s, const struct linear_grad *g);
 void weight_product(struct step *s, const struct linear_grad *g);
 
+/* The copies of an operand of rows x columns, for what makes it or for quantise: of the input, for
+ * the forward product; of the same transposed, for the weight's gradient; of the output's gradient
+ * both ways, for both gradients. They last until the products that read them: of other linears'
+ * inputs none may be made meanwhile, nor of other outputs' gradients, but of fc1's while fc2's
+ * weight has none yet. */
+struct quantise fp8_input(struct step *s, const struct fp8_product *p, const int64_t size[2]);
+struct quantise fp8_input_transposed(
+    struct step *s, const struct fp8_product *p, const int64_t size[2]);
+struct quantise fp8_output_gradient(
+    struct step *s, const struct fp8_product *p, const int64_t size[2]);
 /* The same of 8-bit operands (fp8.c), which linear.c calls where l->fp8 is set. */
 void fp8_forward(struct step *s, const struct linear *l);
 void fp8_input_gradient(struct step *s, const struct linear_grad *l);

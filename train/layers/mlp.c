@@ -28,18 +28,25 @@ fc1_bias(const struct engine *e)
 	return model_gated(&e->plan.model) ? ROLE_GATE_BIAS : ROLE_UP_BIAS;
 }
 
-/* The tanh GELU runs in the epilogues of the GEMMs on both sides of it. */
+/* Whether the activation's output is made in 8 bits; then it has no buffer. */
+static bool
+narrow(const struct engine *e)
+{
+	return e->mem.bytes[BUF_ACT_OUT] == 0;
+}
+
+/* The tanh GELU runs in the epilogues of the GEMMs on both sides of it, if they read 16 bits. */
 static bool
 fused(const struct engine *e)
 {
-	return e->plan.model.activation == ACTIVATION_GELU_TANH;
+	return e->plan.model.activation == ACTIVATION_GELU_TANH && !narrow(e);
 }
 
-/* Whether the buffer is scratch, which the backward pass recomputes. */
+/* Whether the backward pass recomputes what the buffer holds: it is scratch, or there is none. */
 static bool
 is_recomputed(const struct engine *e, enum buffer b)
 {
-	return e->mem.place[b] == ARENA_SCRATCH;
+	return e->mem.bytes[b] == 0 || e->mem.place[b] == ARENA_SCRATCH;
 }
 
 /* From the norm's output to the activation's input; where they are one operation, to its output. */
@@ -62,16 +69,31 @@ project_up(const struct layer *l, struct step *s, const struct tensor *normed)
 	column_forward(s, &in);
 }
 
+/* From the up projection's output to what the down projection reads. */
+static void
+activate(const struct layer *l, struct step *s, struct linear *down)
+{
+	struct engine *e = s->e;
+	struct act a = { .y = down->x, .x = step_buffer(s, BUF_FC1_OUT, l->block->local) };
+	const int64_t size[] = { a.x.shape[0], down->weight.shape[1] };
+
+	if (fused(e))
+		return;
+	if (narrow(e)) {
+		a.copies = fp8_input(s, down->fp8, size);
+		down->x = a.copies.q;
+	}
+	e->ops->act_fwd(e->stream, (enum act_kind)e->plan.model.activation, &a);
+}
+
 /* Saves the up projection's output and the activation's, unless the backward pass recomputes them.
  * One sum over the tensor group, in row_forward. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor act = step_buffer(s, BUF_ACT_OUT, l->block->local),
-		      up = step_buffer(s, BUF_FC1_OUT, l->block->local);
 	struct tensor normed = norm_forward(l, s, x);
-	struct linear down = { .x = act,
+	struct linear down = { .x = step_buffer(s, BUF_ACT_OUT, l->block->local),
 		.y = norm_branch(l, s),
 		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
 		.bias = engine_weight(e, l->block->layer, ROLE_DOWN_BIAS),
@@ -81,8 +103,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	/* Recomputed only for the backward pass, which recomputes the activation itself. */
 	if (!y->data && !l->block->post && is_recomputed(e, BUF_ACT_OUT))
 		return;
-	if (!fused(e))
-		e->ops->act_fwd(e->stream, (enum act_kind)e->plan.model.activation, &act, &up);
+	activate(l, s, &down);
 	if (!y->data && !l->block->post)
 		return;
 	row_forward(s, &down);
@@ -92,23 +113,44 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		norm_branch_forward(l, s);
 }
 
+/* The gradient at the activation's input and the activation go into 8 bits, for the three products
+ * that read them. The gradient of a bias is summed from 16. */
+static void
+narrow_gradient(
+    struct step *s, struct act_grad *a, struct linear_grad *down, struct linear_grad *in)
+{
+	a->dx_copies = fp8_output_gradient(s, in->fp8, a->x.shape);
+	a->y_copies = fp8_input_transposed(s, down->fp8, a->dy.shape);
+	in->dy = a->dx_copies.q;
+	down->x = a->y_copies.qt;
+	if (!in->dbias.data)
+		return;
+	a->dx = a->x;
+	a->dx_copies.sums = in->dbias;
+	a->dx_copies.accumulate = s->accumulate;
+	in->dbias.data = NULL;
+}
+
 /*
- * From the gradient at the activation's output, in BUF_DACT, to that at its input. The latter takes
- * the place of the input itself, and an activation that was not saved that of its gradient: each
- * element is read before it is written. Returns the gradient; *act is where the activation is.
+ * From the gradient at the activation's output, down's dx, to that at its input, in's dy. The
+ * latter takes the place of the input itself, and an activation that was not saved that of its
+ * gradient: each element is read before it is written.
  */
-static struct tensor
-through_activation(const struct layer *l, struct step *s, struct tensor *act)
+static void
+through_activation(
+    const struct layer *l, struct step *s, struct linear_grad *down, struct linear_grad *in)
 {
 	struct engine *e = s->e;
-	struct act_grad a = { .dy = engine_buffer(e, BUF_DACT),
-		.x = step_buffer(s, BUF_FC1_OUT, l->block->local) };
+	struct act_grad a = { .dy = down->dx, .x = step_buffer(s, BUF_FC1_OUT, l->block->local) };
 
-	a.dx = a.x;
-	if (is_recomputed(e, BUF_ACT_OUT))
-		*act = a.y = a.dy;
+	if (narrow(e)) {
+		narrow_gradient(s, &a, down, in);
+	} else {
+		in->dy = a.dx = a.x;
+		if (is_recomputed(e, BUF_ACT_OUT))
+			down->x = a.y = a.dy;
+	}
 	e->ops->act_bwd(e->stream, (enum act_kind)e->plan.model.activation, &a);
-	return a.dx;
 }
 
 /* As in attention.c, dx changes in place from the gradient of the block's output to that of its
@@ -142,11 +184,12 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	if (fused(e)) {
 		down.pre = step_buffer(s, BUF_FC1_OUT, l->block->local);
 		if (is_recomputed(e, BUF_ACT_OUT) && !is_recomputed(e, BUF_FC1_OUT))
-			e->ops->act_fwd(e->stream, ACT_GELU_TANH, &down.x, &down.pre);
+			e->ops->act_fwd(
+			    e->stream, ACT_GELU_TANH, &(struct act){ .y = down.x, .x = down.pre });
 	}
 	row_backward(s, &down);
 	if (!fused(e))
-		in.dy = through_activation(l, s, &down.x);
+		through_activation(l, s, &down, &in);
 	weight_product(s, &down);
 	column_backward(s, &in);
 	norm_backward(l, s, &flow);

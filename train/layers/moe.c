@@ -59,7 +59,7 @@ shared_project_down(const struct layer *l, struct step *s, const struct tensor *
 		.y = *y,
 		.weight = engine_weight(e, l->block->layer, ROLE_SHARED_DOWN) };
 
-	e->ops->act_fwd(e->stream, activation(e), &down.x, &up);
+	e->ops->act_fwd(e->stream, activation(e), &(struct act){ .y = down.x, .x = up });
 	row_forward(s, &down);
 }
 

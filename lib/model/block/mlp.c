@@ -25,14 +25,19 @@ static const struct param_row params[] = {
 };
 
 /* The output of a gated activation is never saved: its backward pass recomputes it over the
- * gradient that it reads, so it needs no place of its own. */
+ * gradient that it reads, so it needs no place of its own. One that is made in 8 bits has none. */
 static const struct buffer_row buffers[] = {
 	FFN_BUFFERS,
 	{ "fc1 output", BUF_FC1_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_FC1 }, FWD | MLP_BWD,
 	    RECOMPUTE_MLP },
-	{ "activation output", BUF_ACT_OUT, LAYER, IF_UNGATED, ACT, { D_TOKENS, D_FFN },
+	{ "activation output", BUF_ACT_OUT, LAYER, IF_UNGATED_OUT, ACT, { D_TOKENS, D_FFN },
 	    FWD | MLP_BWD, RECOMPUTE_MLP | RECOMPUTE_ACTIVATION },
-	{ "activation output", BUF_ACT_OUT, STEP, IF_GATED, ACT, { D_TOKENS, D_FFN }, FWD },
+	{ "activation output", BUF_ACT_OUT, STEP, IF_GATED_OUT, ACT, { D_TOKENS, D_FFN }, FWD },
+	/* of the linear after the activation: that of the one before it is made while it waits */
+	{ "fp8 transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED, STEP, IF_FP8_TRAINING,
+	    F8_GRAD, { D_HIDDEN, D_TOKENS }, MLP_BWD },
+	{ "fp8 scales of transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED_LINES, STEP,
+	    IF_FP8_BLOCKS_TRAINING, F32, { D_TOKEN_LINES, D_HIDDEN }, MLP_BWD },
 	/* the gradient at the activation's output, or at its input when that is fused */
 	{ "activation gradient", BUF_DACT, STEP, IF_TRAINING, ACT, { D_TOKENS, D_FFN }, MLP_BWD },
 	{ .name = NULL },

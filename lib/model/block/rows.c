@@ -30,7 +30,6 @@ model_meets(const struct model_config *c, enum condition when)
 	case IF_PROJ_BIAS: return c->proj_bias;
 	case IF_MLP_BIAS: return c->mlp_bias;
 	case IF_GATED: return model_gated(c);
-	case IF_UNGATED: return !model_gated(c);
 	case IF_GATED_BIAS: return model_gated(c) && c->mlp_bias;
 	case IF_PARALLEL: return c->use_parallel_residual;
 	case IF_SERIAL: return !c->use_parallel_residual;
@@ -151,6 +150,7 @@ dims_fp8(int64_t d[D_COUNT], const struct model_config *c, const struct train_sh
 	d[D_FP8_X_LINES] = int64_max(fp8_lines(d[D_FP8_IN]) * t, fp8_lines(t) * d[D_FP8_IN]);
 	d[D_FP8_DY_LINES] = fp8_lines(d[D_FP8_OUT]) * t;
 	d[D_FP8_DY_TRANSPOSED_LINES] = fp8_lines(t) * d[D_FP8_OUT];
+	d[D_TOKEN_LINES] = fp8_lines(t);
 }
 
 /* The layout has passed layout_check and layout_check_length, so all divisions are exact. */

@@ -95,7 +95,8 @@ enum dim {
 	D_FP8_X_LINES,
 	D_FP8_DY_LINES,
 	D_FP8_DY_TRANSPOSED_LINES,
-	D_HASHES, /* twice: the loss, and each of the tensors */
+	D_TOKEN_LINES, /* of a column of T */
+	D_HASHES,      /* twice: the loss, and each of the tensors */
 	D_COUNT
 };
 
@@ -114,7 +115,6 @@ enum condition {
 	IF_PROJ_BIAS,
 	IF_MLP_BIAS,
 	IF_GATED,
-	IF_UNGATED,
 	IF_GATED_BIAS,
 	IF_EXPERT_BIAS,
 	IF_SHARED, /* layers with experts have one of all tokens */
@@ -158,6 +158,8 @@ enum condition {
 	IF_FP8_HISTORY, /* by those of earlier steps */
 	IF_FP8_BLOCKS,  /* scaled by blocks */
 	IF_FP8_BLOCKS_TRAINING,
+	IF_GATED_OUT, /* the output of a gated activation is held in 16 bits, and of another */
+	IF_UNGATED_OUT,
 	IF_AVERAGE,      /* an average of the weights is kept */
 	IF_QK_CLIP,      /* weights of q and k are kept from growing */
 	IF_MATRICES,     /* matrices are updated as such */

@@ -182,7 +182,7 @@ finish(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 	if (left & EPILOGUE_BIAS)
 		cu_bias_add(st, left & EPILOGUE_GELU ? &g->aux : &g->c, &g->bias);
 	if (left & EPILOGUE_GELU)
-		cuda_act_fwd(st, ACT_GELU_TANH, &g->c, &g->aux);
+		cuda_act_fwd(st, ACT_GELU_TANH, &(struct act){ .y = g->c, .x = g->aux });
 	if (left & EPILOGUE_GELU_GRAD)
 		cuda_act_bwd(
 		    st, ACT_GELU_TANH, &(struct act_grad){ .dx = g->c, .dy = g->c, .x = g->aux });
