@@ -66,14 +66,22 @@ find_bytes(struct bpe *b, struct err *e)
 	return 0;
 }
 
-/* The id of the join of two tokens, by its bytes, or BPE_NONE. */
+/* The id of the join of two tokens, or BPE_NONE, also while there are no names. First the previous
+ * join, which may be the same token, and the tokens after it are tried, up to a limit; then its
+ * bytes are looked up. */
 static uint32_t
-look_up_join(const struct bpe *b, const struct bpe_token *left, const struct bpe_token *right)
+find_join(const struct bpe *b, struct bpe_merge m, struct joins *j)
 {
+	const struct bpe_token *left = &b->token[m.left], *right = &b->token[m.right];
 	unsigned char few[64], *bytes = few;
 	size_t len = (size_t)left->len + right->len;
 	uint32_t id;
 
+	for (id = j->last; id < b->num_tokens && j->looks; id++, j->looks--)
+		if (bpe_is_join(&b->token[id], left, right))
+			return id;
+	if (!b->names.slot)
+		return BPE_NONE;
 	if (len > sizeof few)
 		bytes = mem_alloc(len, 1);
 	memcpy(bytes, left->bytes, left->len);
@@ -82,19 +90,6 @@ look_up_join(const struct bpe *b, const struct bpe_token *left, const struct bpe
 	if (bytes != few)
 		free(bytes);
 	return id;
-}
-
-/* The same, but first tries the previous join, which may be the same token, and the tokens after
- * it, up to a limit. BPE_NONE also while there are no names. */
-static uint32_t
-find_join(const struct bpe *b, struct bpe_merge m, struct joins *j)
-{
-	const struct bpe_token *left = &b->token[m.left], *right = &b->token[m.right];
-
-	for (uint32_t id = j->last; id < b->num_tokens && j->looks; id++, j->looks--)
-		if (bpe_is_join(&b->token[id], left, right))
-			return id;
-	return b->names.slot ? look_up_join(b, left, right) : BPE_NONE;
 }
 
 /* True when both parts of a merge exist. */
@@ -125,36 +120,30 @@ expect_parts(const struct bpe_spec *spec, size_t i)
 	}
 }
 
-/* Continues until all are found, or one is faulty or needs names; writes to joined. */
-static void
-continue_joins(const struct bpe *b, const struct bpe_spec *spec, struct joins *j, uint32_t *joined)
-{
-	for (; j->done < j->end; j->done++) {
-		struct bpe_merge m = spec->merge[j->done];
-		uint32_t id;
-
-		expect_parts(spec, j->done);
-		if (!has_parts(spec, m)) {
-			j->why = "a part has no text";
-			return;
-		}
-		id = find_join(b, m, j);
-		if (id == BPE_NONE) {
-			j->why = b->names.slot ? "the join is not in the vocabulary" : NULL;
-			return;
-		}
-		joined[j->done] = j->last = id;
-	}
-}
-
-/* One half of the merges. The two threads do not share a cache line that they write. */
+/* One half of the merges, until all are found, or one is faulty or needs names; writes to joined.
+ * The two threads do not share a cache line that they write. */
 static void
 join_half(void *ctx, int half)
 {
 	struct build *x = ctx;
 	struct joins j = x->joins[half];
 
-	continue_joins(x->b, x->spec, &j, x->joined);
+	for (; j.done < j.end; j.done++) {
+		struct bpe_merge m = x->spec->merge[j.done];
+		uint32_t id;
+
+		expect_parts(x->spec, j.done);
+		if (!has_parts(x->spec, m)) {
+			j.why = "a part has no text";
+			break;
+		}
+		id = find_join(x->b, m, &j);
+		if (id == BPE_NONE) {
+			j.why = x->b->names.slot ? "the join is not in the vocabulary" : NULL;
+			break;
+		}
+		x->joined[j.done] = j.last = id;
+	}
 	x->joins[half] = j;
 }
 

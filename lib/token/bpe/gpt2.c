@@ -53,28 +53,16 @@ gpt2_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t
 	return spec->vocab && spec->merges && !spec->model;
 }
 
-/* The bytes of a token in the alphabet; a token with any other character is its own text and not
- * part of BPE. */
-static struct token
-decode_name(struct gpt2 *g, const struct alphabet *a, const char *name, size_t len)
-{
-	char *out = g->end;
-	int64_t n = alphabet_decode(a, name, len, out);
-
-	if (n < 0)
-		memcpy(out, name, len);
-	g->end += n < 0 ? len : (size_t)n;
-	return (struct token){ out, n < 0 ? (uint32_t)len : (uint32_t)n, n < 0 };
-}
-
 /*
- * Enters one member of vocab.json. With as many ids as members, all below their number and
- * distinct, there is no gap.
+ * Enters one member of vocab.json: the bytes of its name in the alphabet. A name with any other
+ * character is its own text and not part of BPE. With as many ids as members, all below their
+ * number and distinct, there is no gap.
  */
 static int
 add_token(struct tokenizer *t, const struct alphabet *a, const struct json_value *v, struct err *e)
 {
 	struct gpt2 *g = t->impl;
+	int64_t len;
 
 	if (v->type != JSON_INT)
 		return err_set(e, "the id of '%.40s' is not an integer", v->key);
@@ -83,7 +71,12 @@ add_token(struct tokenizer *t, const struct alphabet *a, const struct json_value
 		    (long long)v->integer, (long long)t->vocab_size);
 	if (g->token[v->integer].bytes)
 		return err_set(e, "id %lld occurs twice", (long long)v->integer);
-	g->token[v->integer] = decode_name(g, a, v->key, v->key_len);
+	len = alphabet_decode(a, v->key, v->key_len, g->end);
+	if (len < 0)
+		memcpy(g->end, v->key, v->key_len);
+	g->token[v->integer] =
+	    (struct token){ g->end, len < 0 ? v->key_len : (uint32_t)len, len < 0 };
+	g->end += g->token[v->integer].len;
 	return 0;
 }
 
@@ -117,33 +110,6 @@ read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, 
 	return 0;
 }
 
-/* Special tokens have no text. */
-static void
-find_text(const struct tokenizer *t)
-{
-	struct gpt2 *g = t->impl;
-
-	g->text = mem_zalloc_whole((size_t)t->vocab_size, sizeof *g->text);
-	for (int64_t i = 0; i < t->vocab_size; i++)
-		if (!g->token[i].special)
-			g->text[i] = (struct bpe_token){ (const unsigned char *)g->token[i].bytes,
-				g->token[i].len };
-}
-
-/* One line of merges.txt: "left right". */
-static int
-add_merge(struct merges *m, const char *line, size_t len, struct err *e)
-{
-	const char *space = memchr(line, ' ', len);
-	size_t left = space ? (size_t)(space - line) : 0, right = space ? len - left - 1 : 0;
-
-	if (left == 0 || right == 0 || memchr(space + 1, ' ', right))
-		return err_set(e, "it must be two tokens separated by a space");
-	m->part[2 * m->count] = (struct name){ line, (uint32_t)left, 0 };
-	m->part[2 * m->count++ + 1] = (struct name){ space + 1, (uint32_t)right, 0 };
-	return 0;
-}
-
 /* The line number of a position in the text. */
 static long
 line_of(const struct str *text, const char *at)
@@ -155,61 +121,47 @@ line_of(const struct str *text, const char *at)
 	return line;
 }
 
-/* Looks up the ids of both parts, which merging uses. */
-static int
-find_parts(struct merges *m, const char *path, struct err *e)
-{
-	names_find_all(m->names, m->part, 2 * m->count);
-	for (size_t i = 0; i < 2 * m->count; i++)
-		if (m->part[i].id == UINT32_MAX)
-			return err_at(e, path, line_of(m->text, m->part[i].bytes),
-			    "'%.*s' is not in the vocabulary", (int)m->part[i].len,
-			    m->part[i].bytes);
-	for (size_t i = 0; i < m->count; i++)
-		m->merge[i] = (struct bpe_merge){ m->part[2 * i].id, m->part[2 * i + 1].id };
-	return 0;
-}
-
-/* merges.txt: the first line may be "#version..."; the rank is the order of the other lines. The
- * fault of an earlier line is reported first. */
+/* merges.txt: the first line may be "#version..."; each of the others is "left right", and its rank
+ * is their order. Merging uses the ids of both parts. The fault of an earlier line is reported
+ * first. */
 static int
 read_merges(struct merges *m, const char *path, struct err *e)
 {
 	const struct str *text = m->text;
-	struct err why;
 	int rc = 0;
 
 	for (size_t i = 0, next; i < text->len && rc == 0; i = next) {
-		const char *s = text->buf + i, *end = memchr(s, '\n', text->len - i);
-		size_t len = end ? (size_t)(end - s) : text->len - i;
+		const char *s = text->buf + i, *end = memchr(s, '\n', text->len - i), *space;
+		size_t len = end ? (size_t)(end - s) : text->len - i, left, right;
 
 		next = i + len + 1;
 		if (len && s[len - 1] == '\r')
 			len--;
 		if (len == 0 || (i == 0 && len >= 8 && !memcmp(s, "#version", 8)))
 			continue;
-		rc = add_merge(m, s, len, &why);
-		if (rc < 0)
-			err_at(e, path, line_of(text, s), "%s", why.msg);
+		space = memchr(s, ' ', len);
+		left = space ? (size_t)(space - s) : 0;
+		right = space ? len - left - 1 : 0;
+		if (left == 0 || right == 0 || memchr(space + 1, ' ', right)) {
+			rc = err_at(e, path, line_of(text, s),
+			    "it must be two tokens separated by a space");
+			continue;
+		}
+		m->part[2 * m->count] = (struct name){ s, (uint32_t)left, 0 };
+		m->part[2 * m->count++ + 1] = (struct name){ space + 1, (uint32_t)right, 0 };
 	}
-	return find_parts(m, path, e) < 0 ? -1 : rc;
+	names_find_all(m->names, m->part, 2 * m->count);
+	for (size_t i = 0; i < 2 * m->count; i++)
+		if (m->part[i].id == UINT32_MAX)
+			return err_at(e, path, line_of(text, m->part[i].bytes),
+			    "'%.*s' is not in the vocabulary", (int)m->part[i].len,
+			    m->part[i].bytes);
+	for (size_t i = 0; i < m->count; i++)
+		m->merge[i] = (struct bpe_merge){ m->part[2 * i].id, m->part[2 * i + 1].id };
+	return rc;
 }
 
-/* The reason why a vocabulary was refused, with the line when a merge is at fault. */
-static int
-refused(
-    const struct tokenizer *t, const struct merges *m, size_t bad, const char *why, struct err *e)
-{
-	const char *s;
-
-	if (bad >= m->count)
-		return err_set(e, "%s: %s", t->file[0], why);
-	s = m->part[2 * bad].bytes;
-	return err_at(
-	    e, t->file[1], line_of(m->text, s), "'%.*s': %s", (int)strcspn(s, "\r\n"), s, why);
-}
-
-/* Reads the merges, after the vocabulary. */
+/* Reads the merges, after the vocabulary. Special tokens have no text. */
 static int
 open_merges(struct tokenizer *t, const struct names *n, const char *path, struct err *e)
 {
@@ -220,7 +172,11 @@ open_merges(struct tokenizer *t, const struct names *n, const char *path, struct
 	struct err why;
 	int rc;
 
-	find_text(t);
+	g->text = mem_zalloc_whole((size_t)t->vocab_size, sizeof *g->text);
+	for (int64_t i = 0; i < t->vocab_size; i++)
+		if (!g->token[i].special)
+			g->text[i] = (struct bpe_token){ (const unsigned char *)g->token[i].bytes,
+				g->token[i].len };
 	if (tokenizer_read_file(t, path, &text.buf, &text.len, e) < 0)
 		return -1;
 	for (size_t i = 0; i < text.len; i++)
@@ -228,13 +184,19 @@ open_merges(struct tokenizer *t, const struct names *n, const char *path, struct
 	m.part = mem_zalloc_whole(2 * lines, sizeof *m.part);
 	m.merge = mem_zalloc_whole(lines, sizeof *m.merge);
 	rc = read_merges(&m, path, e);
-	if (rc == 0) {
+	if (rc == 0)
 		g->bpe = bpe_new(&(struct bpe_spec){ .token = g->text,
 				     .num_tokens = (size_t)t->vocab_size,
 				     .merge = m.merge,
 				     .num_merges = m.count },
 		    &bad, &why);
-		rc = g->bpe ? 0 : refused(t, &m, bad, why.msg, e);
+	if (rc == 0 && !g->bpe && bad < m.count) {
+		const char *s = m.part[2 * bad].bytes;
+
+		rc = err_at(
+		    e, path, line_of(&text, s), "'%.*s': %s", (int)strcspn(s, "\r\n"), s, why.msg);
+	} else if (rc == 0 && !g->bpe) {
+		rc = err_set(e, "%s: %s", t->file[0], why.msg);
 	}
 	free(m.merge);
 	free(m.part);
@@ -242,43 +204,32 @@ open_merges(struct tokenizer *t, const struct names *n, const char *path, struct
 	return rc;
 }
 
-/* vocab.json first; its tree is kept until the merges are read, because the names point into it. */
-static int
-open_files(struct tokenizer *t, const struct tokenizer_spec *spec, struct names *n, struct err *e)
-{
-	struct json *j;
-	struct err why;
-	char *text;
-	size_t len;
-	int rc = 0;
-
-	if (tokenizer_read_file(t, spec->vocab, &text, &len, e) < 0)
-		return -1;
-	j = json_parse_file(text, len, spec->vocab, e);
-	free(text);
-	if (!j)
-		return -1;
-	if (read_vocab(t, n, json_root(j), &why) < 0)
-		rc = err_set(e, "%s: %s", spec->vocab, why.msg);
-	if (rc == 0)
-		rc = open_merges(t, n, spec->merges, e);
-	json_free(j);
-	return rc;
-}
-
-/* The class tables are built last, after everything that can fail. */
+/* vocab.json first; its tree is kept until the merges are read, because the names point into it.
+ * The class tables are built last, after everything that can fail. */
 static int
 gpt2_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
 	struct gpt2 *g = mem_zalloc(1, sizeof *g);
 	struct names n = { 0 };
+	struct json *j;
+	struct err why;
+	char *text;
+	size_t len;
 	int rc;
 
 	t->impl = g;
 	if (!spec->vocab || !spec->merges)
 		return err_set(e, "%s needs --vocab-file and --merge-file", t->type);
 	g->special_as_text = spec->special_as_text;
-	rc = open_files(t, spec, &n, e);
+	if (tokenizer_read_file(t, spec->vocab, &text, &len, e) < 0)
+		return -1;
+	j = json_parse_file(text, len, spec->vocab, e);
+	free(text);
+	if (!j)
+		return -1;
+	rc = read_vocab(t, &n, json_root(j), &why) < 0 ? err_set(e, "%s: %s", spec->vocab, why.msg)
+						       : open_merges(t, &n, spec->merges, e);
+	json_free(j);
 	names_release(&n);
 	if (rc == 0)
 		g->pretok = pretok_new(PRETOK_GPT2);
