@@ -158,13 +158,15 @@ add_range(struct str *out, unsigned first, unsigned last)
 	str_addf(out, "\\x{%x}-\\x{%x}", first, last);
 }
 
-/* The code points that a category gained and lost since 14.0. */
+/* The code points that a category gained and lost since 14.0, or that a script gained, by either of
+ * its names after "sc:"; no script lost any. */
 static void
-find_category(struct property *p)
+find_changes(struct property *p)
 {
 	size_t len = strlen(p->name);
+	const char *script = p->name + 3;
 
-	for (size_t i = 0; i < UNICODE_RECENT; i++) {
+	for (size_t i = 0; *p->name != 's' && i < UNICODE_RECENT; i++) {
 		bool now = !strncmp(unicode_recent[i].category, p->name, len),
 		     before = !strncmp(unicode_recent[i].before, p->name, len);
 
@@ -172,15 +174,9 @@ find_category(struct property *p)
 			add_range(now ? &p->gained : &p->lost, unicode_recent[i].first,
 			    unicode_recent[i].last);
 	}
-}
-
-/* The same for a script, by either of its names; none lost any. */
-static void
-find_script(struct property *p, const char *name)
-{
-	for (size_t i = 0; i < UNICODE_RECENT_SCRIPTS; i++)
-		if (!strcmp(unicode_recent_scripts[i].name, name) ||
-		    !strcmp(unicode_recent_scripts[i].alias, name))
+	for (size_t i = 0; *p->name == 's' && i < UNICODE_RECENT_SCRIPTS; i++)
+		if (!strcmp(unicode_recent_scripts[i].name, script) ||
+		    !strcmp(unicode_recent_scripts[i].alias, script))
 			add_range(&p->gained, unicode_recent_scripts[i].first,
 			    unicode_recent_scripts[i].last);
 }
@@ -200,44 +196,32 @@ add_property(struct translation *t, const struct property *p, bool negated)
 	str_add(&t->plain, more->buf ? more->buf : "", more->len);
 }
 
-/* In a set that ignores case Oniguruma takes the other cases of all members, which PCRE2 does only
- * for single characters; marks have them too, such as U+0345. */
-static int
-check_case(const struct translation *t, const struct property *p, struct err *e)
-{
-	if (!(t->caseless & 1) || !t->in_set || !strchr("LMs", *p->name))
-		return 0;
-	return err_set(e, "'\\p{%s}' in a set that ignores case is not supported", p->name);
-}
-
-/* A category by its short name, in the open set or by itself. Outside a set, case is not
- * ignored. */
+/*
+ * A category by its short name, in the open set or by itself. Outside a set, case is not ignored.
+ * In a set that ignores case Oniguruma takes the other cases of all members, which PCRE2 does only
+ * for single characters; marks have them too, such as U+0345.
+ */
 static int
 add_category(struct translation *t, const char *name, bool negated, struct err *e)
 {
 	struct property p = { { 0 }, { 0 }, { 0 } };
-	bool lone = !t->in_set;
-	size_t len = strlen(name);
-	int rc;
 
-	memcpy(p.name, name, len + 1);
-	if (*name == 's')
-		find_script(&p, name + 3);
-	else
-		find_category(&p);
-	rc = check_case(t, &p, e);
-	if (rc == 0 && lone) {
+	if (t->in_set && t->caseless & 1 && strchr("LMs", *name))
+		return err_set(e, "'\\p{%s}' in a set that ignores case is not supported", name);
+	memcpy(p.name, name, strlen(name) + 1);
+	find_changes(&p);
+	if (t->in_set) {
+		add_property(t, &p, negated);
+	} else {
 		begin_set(t, negated);
 		str_adds(t->out, t->caseless & 1 ? "(?-i:" : "");
 		add_property(t, &p, false);
 		end_set(t);
 		str_adds(t->out, t->caseless & 1 ? ")" : "");
-	} else if (rc == 0) {
-		add_property(t, &p, negated);
 	}
 	str_release(&p.gained);
 	str_release(&p.lost);
-	return rc;
+	return 0;
 }
 
 /* The name without blanks, hyphens and underscores, in small letters; room for NAME_MAX_LEN. */
@@ -374,19 +358,6 @@ translate_bracket(struct translation *t, struct err *e)
 	return err_set(e, "'[:%.*s:]' is not supported", (int)len, name);
 }
 
-/* A bracket of a set inside a set: a plain one adds its members to the outer set, so the bracket is
- * dropped. That must not join its neighbours to a range. */
-static int
-translate_inner(struct translation *t, char c, struct err *e)
-{
-	char next = t->pos < t->n ? t->s[t->pos] : '\0';
-
-	if (next == '-' || t->s[t->pos - 2] == '-' || (c == '[' && (next == '^' || next == ']')))
-		return err_set(e, "a set inside a set is supported only where it adds its members");
-	t->depth += c == '[' ? 1 : -1;
-	return 0;
-}
-
 /* A class inside [...]. Its two neighbours must not become a range. */
 static int
 translate_class(struct translation *t, struct err *e)
@@ -401,7 +372,9 @@ translate_class(struct translation *t, struct err *e)
 	return 0;
 }
 
-/* A character inside [...]. A character with a special meaning elsewhere in a set is escaped. */
+/* A character inside [...]. A character with a special meaning elsewhere in a set is escaped. A
+ * plain set inside the set adds its members to the outer one, so its brackets are dropped, which
+ * must not join their neighbours to a range. */
 static int
 translate_member(struct translation *t, char c, struct err *e)
 {
@@ -411,8 +384,14 @@ translate_member(struct translation *t, char c, struct err *e)
 		return translate_class(t, e);
 	if (c == '&' && next == '&')
 		return err_set(e, "an intersection of sets is not supported");
-	if (c == '[' || (c == ']' && t->depth > 0))
-		return translate_inner(t, c, e);
+	if (c == '[' || (c == ']' && t->depth > 0)) {
+		if (next == '-' || t->s[t->pos - 2] == '-' ||
+		    (c == '[' && (next == '^' || next == ']')))
+			return err_set(
+			    e, "a set inside a set is supported only where it adds its members");
+		t->depth += c == '[' ? 1 : -1;
+		return 0;
+	}
 	if (c == ']' && t->pos - 1 > t->set_start) {
 		end_set(t);
 		return 0;

@@ -79,24 +79,16 @@ only_marks(const struct bpe_token *t)
 	return true;
 }
 
-/* True when characters without a token are dropped, so that their neighbours can merge. */
-static bool
-drops_unknown(const struct symbols *m)
-{
-	for (int b = 0; m->unk < 0 && b < 256; b++)
-		if (m->byte_id[b] == NONE)
-			return true;
-	return false;
-}
-
 /* True when documents may be cut into words. A word's first character must be a token, or unknowns
  * on both sides of a cut could become one; and two U+2581 could join where the character between
- * them is dropped. */
+ * them is dropped, which happens to those without a token when there is no unknown. */
 static bool
 can_cut(const struct symbols *m, const struct symbols_spec *spec)
 {
-	bool drops = drops_unknown(m);
+	bool drops = false;
 
+	for (int b = 0; m->unk < 0 && b < 256; b++)
+		drops |= m->byte_id[b] == NONE;
 	if (m->prefix_len || m->suffix_len || m->whole_piece || m->direct[0x2581] == NONE)
 		return false;
 	for (size_t i = 0; i < spec->num_merges; i++) {
@@ -276,38 +268,32 @@ add_affixed(struct spelling *s, size_t n)
 	    text->buf + 1, text->len - 1);
 }
 
-/* The symbols of the next character; returns its bytes. */
-static size_t
-add_character(struct spelling *s)
-{
-	const struct symbols *m = s->w->model;
-	const char *text = s->piece + s->at;
-	const unsigned char *u = (const unsigned char *)text;
-	uint32_t cp = NONE;
-	int n = utf8_decode(u, s->len - s->at, &cp);
-	size_t step = n ? (size_t)n : 1;
-
-	if (m->prefix_len || m->suffix_len)
-		add_affixed(s, step);
-	else if (cp < DIRECT)
-		add_symbol(s, m->direct[cp] == NONE ? -1 : (int64_t)m->direct[cp], text, step);
-	else
-		add_symbol(s, bpe_find(m->bpe, u, step), text, step);
-	return step;
-}
-
 /* Converts characters to ids, before merging: as many as are wanted, or all remaining ones. */
 static void
 spell(void *ctx, struct token_ids *ids, size_t want)
 {
 	struct spelling *s = ctx;
-	size_t before = ids->count;
+	const struct symbols *m = s->w->model;
+	size_t before = ids->count, len;
 
 	s->ids = ids;
-	while (s->at < s->len && ids->count - before < want)
-		s->at += add_character(s);
+	for (; s->at < s->len && ids->count - before < want; s->at += len) {
+		const char *text = s->piece + s->at;
+		const unsigned char *u = (const unsigned char *)text;
+		uint32_t cp = NONE;
+		int n = utf8_decode(u, s->len - s->at, &cp);
+
+		len = n ? (size_t)n : 1;
+		if (m->prefix_len || m->suffix_len)
+			add_affixed(s, len);
+		else if (cp < DIRECT)
+			add_symbol(
+			    s, m->direct[cp] == NONE ? -1 : (int64_t)m->direct[cp], text, len);
+		else
+			add_symbol(s, bpe_find(m->bpe, u, len), text, len);
+	}
 	if (s->unk && s->at == s->len) {
-		token_ids_add(ids, (uint32_t)s->w->model->unk);
+		token_ids_add(ids, (uint32_t)m->unk);
 		s->unk = false;
 	}
 }
@@ -343,26 +329,9 @@ take(void *ctx, const uint32_t *id, size_t n)
 	append(s->out, id, n);
 }
 
-/* Converts and merges in turns, so that no list of all symbols is needed. */
-static void
-encode_long(struct symbols_worker *w, const char *piece, size_t len, struct token_ids *out)
-{
-	struct spelling s = { .w = w, .piece = piece, .len = len, .out = out };
-
-	bpe_merge_symbols(w->bpe, &(struct window_list){ spell, take, &s });
-}
-
-/* Enters the worker's ids into a set, in place of the older of its two words. */
-static void
-remember(struct symbols_worker *w, struct slot *set, const unsigned char *key)
-{
-	set[1] = set[0];
-	memcpy(set, key, CACHE_KEY + 1);
-	for (size_t i = 0; i < CACHE_IDS; i++)
-		set->id[i] = i < w->ids.count ? w->ids.id[i] : NONE;
-}
-
-/* An empty word is never cached: the keys of empty slots have length 0. */
+/* A long word is converted and merged in turns, so that no list of all symbols is needed. An empty
+ * word is never cached: the keys of empty slots have length 0. Of the two words of a set the newer
+ * one is first. */
 static void
 encode_word(struct symbols_worker *w, const char *word, size_t len, struct token_ids *out)
 {
@@ -371,7 +340,9 @@ encode_word(struct symbols_worker *w, const char *word, size_t len, struct token
 	size_t n = 0;
 
 	if (len > WINDOW_SIZE) {
-		encode_long(w, word, len, out);
+		struct spelling s = { .w = w, .piece = word, .len = len, .out = out };
+
+		bpe_merge_symbols(w->bpe, &(struct window_list){ spell, take, &s });
 		return;
 	}
 	if (len > CACHE_KEY) {
@@ -392,8 +363,12 @@ encode_word(struct symbols_worker *w, const char *word, size_t len, struct token
 	}
 	merge(w, word, len);
 	append(out, w->ids.id, w->ids.count);
-	if (w->ids.count <= CACHE_IDS)
-		remember(w, set, key);
+	if (w->ids.count > CACHE_IDS)
+		return;
+	set[1] = set[0];
+	memcpy(set, key, sizeof key);
+	for (size_t i = 0; i < CACHE_IDS; i++)
+		set->id[i] = i < w->ids.count ? w->ids.id[i] : NONE;
 }
 
 /* The end of the word that begins at pos: before the next U+2581 that follows something else. Words

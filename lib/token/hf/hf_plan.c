@@ -68,52 +68,39 @@ measure(struct hf_reading *r, struct err *e)
 	return r->size ? 0 : err_set(e, "it has no tokens");
 }
 
-/* A copy of a token's name. */
-static char *
-copy_name(struct hf_reading *r, const struct json_value *v)
-{
-	char *copy = r->text;
-
-	memcpy(copy, v->key, v->key_len);
-	r->text += v->key_len;
-	return copy;
-}
-
 /*
- * Sets the texts of one token of the model: its bytes when all of it is in the alphabet, and its
- * name when names are needed. There is room for both.
+ * Reads the model's tokens, each with its own id. The texts of a token are its bytes when all of it
+ * is in the alphabet, and its name when names are needed; there is room for both.
  */
-static void
-add_texts(struct hf_reading *r, const struct json_value *v)
+static int
+read_texts(struct hf_reading *r, struct err *e)
 {
 	struct hf *h = r->hf;
 	bool bytes = h->splitter.bytes || h->decoder.bytes,
 	     names = !h->splitter.bytes || !h->decoder.bytes;
-	int64_t id = v->integer,
-		len = bytes ? alphabet_decode(&h->alphabet, v->key, v->key_len, r->text) : -1;
-	char *decoded = r->text;
 
-	if (len > 0)
-		r->text += len;
-	if (h->splitter.bytes && len > 0)
-		h->token[id] = (struct bpe_token){ (unsigned char *)decoded, (uint32_t)len };
-	if (h->decoder.bytes && len >= 0)
-		h->text[id] = (struct name){ decoded, (uint32_t)len, (uint32_t)id };
-	else if (names || len < 0)
-		h->text[id] = (struct name){ copy_name(r, v), v->key_len, (uint32_t)id };
-}
-
-/* Reads the model's tokens, each with its own id. */
-static int
-read_texts(struct hf_reading *r, struct err *e)
-{
 	for (size_t i = 0; i < r->vocab->len; i++) {
 		const struct json_value *v = &r->vocab->item[i];
+		int64_t id = v->integer, len = -1;
+		char *decoded = r->text;
 
-		if (r->in_model[v->integer])
-			return err_set(e, "id %lld occurs twice", (long long)v->integer);
-		r->in_model[v->integer] = true;
-		add_texts(r, v);
+		if (r->in_model[id])
+			return err_set(e, "id %lld occurs twice", (long long)id);
+		r->in_model[id] = true;
+		if (bytes)
+			len = alphabet_decode(&h->alphabet, v->key, v->key_len, decoded);
+		if (len > 0)
+			r->text += len;
+		if (h->splitter.bytes && len > 0)
+			h->token[id] =
+			    (struct bpe_token){ (unsigned char *)decoded, (uint32_t)len };
+		if (h->decoder.bytes && len >= 0) {
+			h->text[id] = (struct name){ decoded, (uint32_t)len, (uint32_t)id };
+		} else if (names || len < 0) {
+			memcpy(r->text, v->key, v->key_len);
+			h->text[id] = (struct name){ r->text, v->key_len, (uint32_t)id };
+			r->text += v->key_len;
+		}
 	}
 	return 0;
 }
