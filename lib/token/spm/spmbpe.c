@@ -447,30 +447,14 @@ fill_heap(const struct spmbpe *b, struct spmbpe_worker *w, const uint32_t *symbo
 	return entries;
 }
 
-/* Joins node i and the next. The removed node has no rank. */
-static void
-join(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t i, size_t *entries)
-{
-	struct spm_node *x = &w->node[i], *gone = &w->node[x->after];
-
-	x->symbol = x->merged;
-	x->after = gone->after;
-	gone->rank = NO_RANK;
-	if (x->after != NO_NODE)
-		w->node[x->after].before = i;
-	if (x->before != NO_NODE && renew(b, w, x->before))
-		push(w->heap, entries, (uint64_t)w->node[x->before].rank << 32 | x->before);
-	if (renew(b, w, i))
-		push(w->heap, entries, (uint64_t)x->rank << 32 | i);
-}
-
 /* The context of merging a stretch of a unit. */
 struct merging {
 	const struct spmbpe *b;
 	struct spmbpe_worker *w;
 };
 
-/* Merges n symbols in place, as struct window_rule requires. */
+/* Merges n symbols in place, as struct window_rule requires. A node joins the next one, which then
+ * has no rank. */
 static size_t
 merge_long(void *ctx, uint32_t *symbol, uint32_t *width, size_t n)
 {
@@ -481,12 +465,23 @@ merge_long(void *ctx, uint32_t *symbol, uint32_t *width, size_t n)
 	while (entries) {
 		uint64_t top = w->heap[0];
 		uint32_t i = (uint32_t)top;
+		struct spm_node *x = &w->node[i];
 
 		w->heap[0] = w->heap[--entries];
 		if (entries)
 			sift_down(w->heap, entries, 0);
-		if (w->node[i].rank != NO_RANK && w->node[i].rank == top >> 32)
-			join(m->b, w, i, &entries);
+		if (x->rank == NO_RANK || x->rank != top >> 32)
+			continue;
+		w->node[x->after].rank = NO_RANK;
+		x->symbol = x->merged;
+		x->after = w->node[x->after].after;
+		if (x->after != NO_NODE)
+			w->node[x->after].before = i;
+		if (x->before != NO_NODE && renew(m->b, w, x->before))
+			push(
+			    w->heap, &entries, (uint64_t)w->node[x->before].rank << 32 | x->before);
+		if (renew(m->b, w, i))
+			push(w->heap, &entries, (uint64_t)x->rank << 32 | i);
 	}
 	for (uint32_t i = 0, next; i != NO_NODE; i = next) {
 		next = w->node[i].after;
@@ -542,19 +537,8 @@ read_symbols(void *ctx, struct token_ids *out, size_t want)
 	}
 }
 
-/* The bytes of a symbol in the text. */
-static size_t
-symbol_bytes(const struct spmbpe *b, uint32_t symbol, const unsigned char *p)
-{
-	size_t len;
-
-	if (symbol)
-		return b->bytes[symbol];
-	spm_character(p, &len);
-	return len;
-}
-
-/* Appends the ids of tokens, and passes them on early if the caller wants that. */
+/* Appends the ids of tokens, and passes them on early if the caller wants that. Symbol 0 stands for
+ * any one character. */
 static void
 take_tokens(void *ctx, const uint32_t *symbol, size_t n)
 {
@@ -563,9 +547,12 @@ take_tokens(void *ctx, const uint32_t *symbol, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		const unsigned char *p = u->bytes + x->done;
+		size_t len = x->b->bytes[symbol[i]];
 
 		add_symbol(x->b, x->w, u->unknown, symbol[i], p, u->out);
-		x->done += symbol_bytes(x->b, symbol[i], p);
+		if (symbol[i] == 0)
+			spm_character(p, &len);
+		x->done += len;
 	}
 	if (u->flush)
 		u->flush(u->ctx);
