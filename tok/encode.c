@@ -56,22 +56,18 @@ struct encode {
 	void *progress_ctx;
 };
 
-/* Keys must differ: equal ones would be one dataset. Names are compared as bytes, as members
- * are. */
-static int
-check_keys(const struct opt_list *keys, struct err *e)
-{
-	for (int i = 0; i < keys->count; i++)
-		for (int k = 0; k < i; k++)
-			if (!strcmp(keys->item[i], keys->item[k]))
-				return err_set(e, "--json-keys: '%s' occurs twice", keys->item[i]);
-	return 0;
-}
-
-/* An option that has no effect without another one is a usage error. */
+/*
+ * An option that has no effect without another one is a usage error. Keys must differ: equal ones
+ * would be one dataset; names are compared as bytes, as members are. A list option takes all words
+ * up to the next option, so a file after it would become a key, and the run would wait for standard
+ * input; keys are rarely names of existing files.
+ */
 static int
 check_options(const struct encode_config *c, struct err *e)
 {
+	const struct opt_list *keys = &c->json_keys;
+	const char *last = keys->count ? keys->item[keys->count - 1] : "";
+
 	if (c->keep_newlines && !c->split_sentences)
 		return err_set(e, "--keep-newlines needs --split-sentences");
 	if (c->error_list && c->on_error != ON_ERROR_SKIP)
@@ -79,48 +75,48 @@ check_options(const struct encode_config *c, struct err *e)
 	if (c->histogram && c->json)
 		return err_set(
 		    e, "--histogram and --json exclude each other: --json includes the histogram");
+	for (int i = 0; i < keys->count; i++)
+		for (int k = 0; k < i; k++)
+			if (!strcmp(keys->item[i], keys->item[k]))
+				return err_set(e, "--json-keys: '%s' occurs twice", keys->item[i]);
+	if (!c->input.count && !c->files_from && strpbrk(last, "./") && io_exists(last))
+		return err_set(e,
+		    "--json-keys: '%s' is taken for a key, but it is a file: give files by "
+		    "--input, or "
+		    "after `--'",
+		    last);
 	return 0;
 }
 
-/* The end-of-document id: the requested one, else the tokenizer's. */
+/* Decides what is added to documents, and the element type: the end-of-document id is the requested
+ * one, else the tokenizer's. An id beyond the vocabulary may widen the type; training's padded
+ * vocabulary may hold it. */
 static int
-settle_eod(struct encode *x, struct err *e)
+settle_ids(struct encode *x, struct err *e)
 {
 	const struct encode_config *c = x->c;
+	const struct tokenizer *t = x->tokenizer[0];
+	int64_t size = tokenizer_vocab_size(t), bos = tokenizer_special(t, TOKENIZER_BOS);
 
 	if (c->eod_token && c->eod_id >= 0)
 		return err_set(e, "--eod-id and --eod-token exclude each other: give one of them");
 	x->eod = c->eod_id;
 	if (c->eod_token) {
-		x->eod = tokenizer_find_piece(x->tokenizer[0], c->eod_token, strlen(c->eod_token));
+		x->eod = tokenizer_find_piece(t, c->eod_token, strlen(c->eod_token));
 		if (x->eod < 0)
 			return err_set(
 			    e, "--eod-token: the tokenizer has no piece '%s'", c->eod_token);
 	}
 	if (x->eod < 0)
-		x->eod = tokenizer_special(x->tokenizer[0], TOKENIZER_EOS);
+		x->eod = tokenizer_special(t, TOKENIZER_EOS);
 	if (c->append_eod && x->eod < 0)
 		return err_set(e,
 		    "--append-eod: this tokenizer has no end-of-document id; give --eod-id or "
 		    "--eod-token");
-	return 0;
-}
-
-/* Decides what is added to documents, and the element type. An id beyond the vocabulary may widen
- * the type; training's padded vocabulary may hold it. */
-static int
-settle_ids(struct encode *x, struct err *e)
-{
-	const struct encode_config *c = x->c;
-	int64_t size = tokenizer_vocab_size(x->tokenizer[0]), bos;
-
-	if (settle_eod(x, e) < 0)
-		return -1;
-	x->plan.eod = c->append_eod && x->eod != tokenizer_after(x->tokenizer[0]) ? x->eod : -1;
-	bos = tokenizer_special(x->tokenizer[0], TOKENIZER_BOS);
-	x->plan.bos = c->prepend_bos && !tokenizer_adds_bos(x->tokenizer[0]) ? bos : -1;
 	if (c->prepend_bos && bos < 0)
 		return err_set(e, "--prepend-bos: this tokenizer has no beginning-of-document id");
+	x->plan.eod = c->append_eod && x->eod != tokenizer_after(t) ? x->eod : -1;
+	x->plan.bos = c->prepend_bos && !tokenizer_adds_bos(t) ? bos : -1;
 	x->plan.dtype = dataset_dtype_for(x->plan.eod >= size ? x->plan.eod + 1 : size);
 	return 0;
 }
@@ -158,21 +154,6 @@ open_tokenizers(struct encode *x, struct err *e)
 		.keep_newlines = c->keep_newlines,
 	};
 	return settle_ids(x, e);
-}
-
-/* A list option takes all words up to the next option, so a file after it would become a key, and
- * the run would wait for standard input. Keys are rarely names of existing files. */
-static int
-check_swallowed(const struct encode_config *c, struct err *e)
-{
-	const char *last = c->json_keys.count ? c->json_keys.item[c->json_keys.count - 1] : "";
-
-	if (c->input.count || c->files_from || !strpbrk(last, "./") || !io_exists(last))
-		return 0;
-	return err_set(e,
-	    "--json-keys: '%s' is taken for a key, but it is a file: give files by --input, or "
-	    "after `--'",
-	    last);
 }
 
 /* Lists the input files and examines them. */
@@ -249,23 +230,20 @@ open_ends(struct encode *x, struct err *e)
 	return 0;
 }
 
-/* The number of cores that this process may use. */
-static int
-usable_cores(void)
-{
-	cpu_set_t set;
-	int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-							    : (int)sysconf(_SC_NPROCESSORS_ONLN);
-
-	return n > 0 ? n : 1;
-}
-
-/* Makes the threads' scratch and the slots. One worker needs one slot; otherwise finished slots
- * wait for earlier ones, so there are two per worker and one more. */
+/* Makes the threads' scratch and the slots; by default there is a worker for each core that this
+ * process may use. One worker needs one slot; otherwise finished slots wait for earlier ones, so
+ * there are two per worker and one more. */
 static void
 open_jobs(struct encode *x)
 {
-	x->num_workers = x->c->workers > 0 ? (int)x->c->workers : usable_cores();
+	cpu_set_t set;
+
+	x->num_workers = (int)x->c->workers;
+	if (x->num_workers <= 0)
+		x->num_workers = sched_getaffinity(0, sizeof set, &set) == 0
+		    ? CPU_COUNT(&set)
+		    : (int)sysconf(_SC_NPROCESSORS_ONLN);
+	x->num_workers = x->num_workers > 0 ? x->num_workers : 1;
 	x->num_jobs = x->num_workers == 1 ? 1 : 2 * x->num_workers + 1;
 	x->job = mem_zalloc((size_t)x->num_jobs, sizeof *x->job);
 	x->slot = mem_zalloc((size_t)x->num_jobs, sizeof *x->slot);
@@ -290,8 +268,7 @@ encode_open(const struct encode_config *c, struct err *e)
 	x->counts.num_tokenizers = 1 + c->compare.count;
 	x->counts.key = mem_zalloc(
 	    (size_t)(x->counts.num_keys * x->counts.num_tokenizers), sizeof *x->counts.key);
-	if (check_options(c, e) < 0 || check_keys(&c->json_keys, e) < 0 ||
-	    check_swallowed(c, e) < 0 || open_files(x, e) < 0 || open_tokenizers(x, e) < 0 ||
+	if (check_options(c, e) < 0 || open_files(x, e) < 0 || open_tokenizers(x, e) < 0 ||
 	    open_ends(x, e) < 0) {
 		encode_close(x);
 		return NULL;
@@ -371,19 +348,9 @@ work_job(void *ctx, int worker, void *slot)
 	job_work(slot, ((const struct encode *)ctx)->scratch[worker]);
 }
 
-/* The number of a bad line in its file. For a file that is read from its middle, the lines before
- * it are counted; if that fails, the number is that within the part. */
-static int64_t
-line_number(struct encode *x, const struct bad_line *b)
-{
-	if (x->lines_before < 0)
-		x->lines_before = x->at.first
-		    ? input_count_lines(x->files.item[x->at.file].name, x->at.first, NULL)
-		    : 0;
-	return (x->lines_before < 0 ? 0 : x->lines_before) + x->at.lines + b->line + 1;
-}
-
-/* The bad lines of a job: the first one ends the run, or all go to the list. */
+/* The bad lines of a job: the first one ends the run, or all go to the list. In a file that is read
+ * from its middle, the lines before it are counted first; if that fails, numbers are those within
+ * the part. */
 static int
 take_bad(struct encode *x, const struct job *j, struct err *e)
 {
@@ -397,7 +364,11 @@ take_bad(struct encode *x, const struct job *j, struct err *e)
 		x->counts.bad[b->class]++;
 		if (!x->output && x->c->on_error == ON_ERROR_SKIP)
 			continue;
-		row.line = line_number(x, b);
+		if (x->lines_before < 0)
+			x->lines_before = x->at.first
+			    ? input_count_lines(x->files.item[x->at.file].name, x->at.first, NULL)
+			    : 0;
+		row.line = (x->lines_before < 0 ? 0 : x->lines_before) + x->at.lines + b->line + 1;
 		if (x->c->on_error == ON_ERROR_STOP)
 			return err_at(
 			    e, file, (long)row.line, "%s: %s", jsonl_class_name[b->class], row.why);
