@@ -112,26 +112,6 @@ struct bpe_worker {
 	struct bpe_scratch scratch;
 };
 
-/* Allocates the tables in one zeroed block, on huge pages if possible, because accesses are
- * random. */
-static void
-tables_init(struct bpe_worker *w)
-{
-	size_t sets = ((size_t)1 << SETS_BITS) * sizeof *w->sets;
-	size_t longs = ((size_t)1 << LONG_BITS) * sizeof *w->longs;
-	size_t pairs = ((size_t)1 << PAIR_BITS) * sizeof *w->pairs;
-	size_t glyphs = GLYPHS * sizeof *w->glyphs, size = sets + longs + pairs + glyphs;
-	unsigned char *at;
-
-	w->block = mem_zalloc(size + HUGE_PAGE, 1);
-	at = (unsigned char *)(((uintptr_t)w->block + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
-	madvise(at, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
-	w->sets = (struct set *)(void *)at;
-	w->longs = (struct long_slot *)(void *)(at + sets);
-	w->pairs = (uint64_t *)(void *)(at + sets + longs);
-	w->glyphs = (struct glyph *)(void *)(at + sets + longs + pairs);
-}
-
 /* The uppermost bits are the index of a key's set. */
 static inline uint64_t
 set_hash(uint64_t low, uint64_t high)
@@ -161,15 +141,27 @@ grow(struct bpe_worker *w)
 	}
 }
 
-/* All slots are empty: no piece has length 0. */
+/* The tables are in one zeroed block, on huge pages if possible, because accesses are random. All
+ * slots are empty: no piece has length 0. */
 struct bpe_worker *
 bpe_worker_new(const struct bpe *b)
 {
 	struct bpe_worker *w = mem_zalloc(1, sizeof *w);
+	size_t sets = ((size_t)1 << SETS_BITS) * sizeof *w->sets;
+	size_t longs = ((size_t)1 << LONG_BITS) * sizeof *w->longs;
+	size_t pairs = ((size_t)1 << PAIR_BITS) * sizeof *w->pairs;
+	size_t glyphs = GLYPHS * sizeof *w->glyphs, size = sets + longs + pairs + glyphs;
+	unsigned char *at;
 
 	w->bpe = b;
 	w->late = mem_zalloc(LATES, sizeof *w->late);
-	tables_init(w);
+	w->block = mem_zalloc(size + HUGE_PAGE, 1);
+	at = (unsigned char *)(((uintptr_t)w->block + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+	madvise(at, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+	w->sets = (struct set *)(void *)at;
+	w->longs = (struct long_slot *)(void *)(at + sets);
+	w->pairs = (uint64_t *)(void *)(at + sets + longs);
+	w->glyphs = (struct glyph *)(void *)(at + sets + longs + pairs);
 	w->set_shift = w->long_shift = 64 - START_BITS;
 	return w;
 }
@@ -287,13 +279,24 @@ know_late(struct bpe_worker *w, struct late *l)
 	return true;
 }
 
-/* Inserts the ids of the late items, from the last one on; to is the end of the other ids, and on
- * return the end of all. */
+/* Finds the ids of the late items and inserts them, from the last one on; to is the end of the
+ * other ids, and the end of all is returned. */
 static uint32_t *
-put_late(struct bpe_worker *w, uint32_t *to)
+settle(struct bpe_worker *w, uint32_t *to)
 {
+	struct late *open[BPE_LISTS];
 	uint32_t *from = to, *end;
+	size_t count = 0;
 
+	for (size_t i = 0; i < w->num_late; i++) {
+		if (!know_late(w, &w->late[i]))
+			open[count++] = &w->late[i];
+		if (count == BPE_LISTS) {
+			merge_late(w, open, count);
+			count = 0;
+		}
+	}
+	merge_late(w, open, count);
 	for (size_t i = 0; i < w->num_late; i++)
 		to += w->late[i].count;
 	end = to;
@@ -309,25 +312,6 @@ put_late(struct bpe_worker *w, uint32_t *to)
 	}
 	w->num_late = 0;
 	return end;
-}
-
-/* Resolves the late items. */
-static uint32_t *
-settle(struct bpe_worker *w, uint32_t *to)
-{
-	struct late *open[BPE_LISTS];
-	size_t count = 0;
-
-	for (size_t i = 0; i < w->num_late; i++) {
-		if (!know_late(w, &w->late[i]))
-			open[count++] = &w->late[i];
-		if (count == BPE_LISTS) {
-			merge_late(w, open, count);
-			count = 0;
-		}
-	}
-	merge_late(w, open, count);
-	return put_late(w, to);
 }
 
 /* Hands on the ids before a place, including the late ones, if they are many; returns the place of
@@ -458,16 +442,8 @@ crossed(struct bpe_worker *w, const unsigned char *s)
 	return *slot & 1;
 }
 
-/* Learns a character's ids and what it can join with. */
-static void
-glyph_init(struct bpe_worker *w, struct glyph *g, const unsigned char *s)
-{
-	g->count = (uint8_t)bpe_merge_bytes(w->bpe, s, 3, g->id);
-	g->joins_next = bpe_crossed(&w->bpe->cuts, s + 3, 3, 0);
-	g->joins_last = bpe_crossed(&w->bpe->cuts, s, 0, 3);
-}
-
-/* The character of three bytes at s, or NULL when there is none before the end. */
+/* The character of three bytes at s, or NULL when there is none before the end. A new one's ids,
+ * and what it can join with, are learnt. */
 static inline const struct glyph *
 glyph_at(struct bpe_worker *w, const unsigned char *s, const unsigned char *end)
 {
@@ -480,8 +456,11 @@ glyph_at(struct bpe_worker *w, const unsigned char *s, const unsigned char *end)
 	if ((v & 0xc0c0f0) != 0x8080e0)
 		return NULL;
 	g = &w->glyphs[(v & 0xf) << 12 | (v >> 2 & 0xfc0) | (v >> 16 & 0x3f)];
-	if (g->count == 0)
-		glyph_init(w, g, s);
+	if (g->count == 0) {
+		g->count = (uint8_t)bpe_merge_bytes(w->bpe, s, 3, g->id);
+		g->joins_next = bpe_crossed(&w->bpe->cuts, s + 3, 3, 0);
+		g->joins_last = bpe_crossed(&w->bpe->cuts, s, 0, 3);
+	}
 	return g;
 }
 
@@ -522,21 +501,17 @@ encode_units(struct bpe_worker *w, const unsigned char *s, const unsigned char *
 	return unit < end ? put_unit(w, unit, end, NULL, to) : to;
 }
 
-/* True when a piece is to be cut because it is not itself a token. */
-static inline bool
-is_cut(const struct bpe *b, const unsigned char *s, size_t len)
-{
-	return bpe_has_units(s, len) &&
-	    (len > b->units.longest || bpe_find_name(&b->units, s, len) == BPE_NONE);
-}
-
-/* Encodes one piece of any kind. */
+/* Encodes one piece of any kind. One that has units is cut if it is not itself a token. */
 static uint32_t *
 encode_piece(struct bpe_worker *w, const unsigned char *s, size_t len, uint32_t *to)
 {
+	const struct bpe_names *units = &w->bpe->units;
 	struct item m = { s, (uint32_t)len, 0 };
 
-	return is_cut(w->bpe, s, len) ? encode_units(w, s, s + len, to) : encode_item(w, &m, to);
+	if (bpe_has_units(s, len) &&
+	    (len > units->longest || bpe_find_name(units, s, len) == BPE_NONE))
+		return encode_units(w, s, s + len, to);
+	return encode_item(w, &m, to);
 }
 
 /* An empty piece has no ids. */

@@ -77,16 +77,7 @@ merge_next(const struct bpe *b, struct bpe_list *l)
 	return true;
 }
 
-/* Enters the requested ranks. */
-static inline void
-rank_new(const struct bpe *b, struct bpe_list *l)
-{
-	for (int i = 0; i < 2; i++)
-		l->key[l->place[i]] =
-		    key_of(bpe_pair_answer(&b->pairs, l->pair[i], l->bucket[i]), l->place[i]);
-}
-
-/* One merge of each list in turn, then the answers of each, so that their memory accesses
+/* One merge of each list in turn, then the requested ranks of each, so that their memory accesses
  * overlap. */
 void
 bpe_merge_lists(const struct bpe *b, struct bpe_list *l, size_t count)
@@ -102,7 +93,11 @@ bpe_merge_lists(const struct bpe *b, struct bpe_list *l, size_t count)
 			else
 				open[i] = open[--count];
 		for (size_t i = 0; i < count; i++)
-			rank_new(b, open[i]);
+			for (int k = 0; k < 2; k++)
+				open[i]->key[open[i]->place[k]] =
+				    key_of(bpe_pair_answer(
+					       &b->pairs, open[i]->pair[k], open[i]->bucket[k]),
+					open[i]->place[k]);
 	}
 }
 
@@ -197,26 +192,13 @@ rank_pair(const struct bpe *b, struct bpe_scratch *s, uint32_t i)
 		heap_push(s, (uint64_t)y->rank << 32 | i);
 }
 
-/*
- * Joins symbol i with the one after it, whose place stays unused and without a rank, which
- * invalidates the heap's entries for it.
- */
-static void
-join(const struct bpe *b, struct bpe_scratch *s, uint32_t i)
+/* A symbol joins the one after it, whose place stays unused and without a rank. Entries of changed
+ * pairs stay in the heap and are dropped when they come up. */
+size_t
+bpe_merge_heap(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, uint32_t *width, size_t n)
 {
-	struct bpe_symbol *y = &s->symbol[i], *gone = &s->symbol[y->next];
+	size_t left = 0;
 
-	y->id = bpe_joined(&b->pairs, y->rank);
-	y->next = gone->next;
-	gone->rank = BPE_NONE;
-	if (y->next != BPE_NONE)
-		s->symbol[y->next].prev = i;
-}
-
-/* Links n symbols, with nothing in the heap. */
-static void
-link_symbols(struct bpe_scratch *s, const uint32_t *id, size_t n)
-{
 	if (n > s->cap) {
 		s->cap = n;
 		s->symbol = mem_realloc(s->symbol, n, sizeof *s->symbol);
@@ -225,28 +207,24 @@ link_symbols(struct bpe_scratch *s, const uint32_t *id, size_t n)
 	for (uint32_t i = 0; i < n; i++)
 		s->symbol[i] = (struct bpe_symbol){ id[i], i ? i - 1 : BPE_NONE,
 			i + 1 < n ? i + 1 : BPE_NONE, BPE_NONE };
-}
-
-/* Entries of changed pairs stay in the heap and are dropped when they come up. */
-size_t
-bpe_merge_heap(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, uint32_t *width, size_t n)
-{
-	size_t left = 0;
-
-	link_symbols(s, id, n);
 	for (uint32_t i = 0; i + 1 < n; i++)
 		rank_pair(b, s, i);
 	while (s->heap_len) {
 		uint64_t top = heap_pop(s);
 		uint32_t i = (uint32_t)top;
+		struct bpe_symbol *y = &s->symbol[i];
 
 		/* A pair that changed since it was queued has another rank now, or none. */
-		if (s->symbol[i].rank != top >> 32)
+		if (y->rank != top >> 32)
 			continue;
-		join(b, s, i);
+		y->id = bpe_joined(&b->pairs, y->rank);
+		s->symbol[y->next].rank = BPE_NONE;
+		y->next = s->symbol[y->next].next;
+		if (y->next != BPE_NONE)
+			s->symbol[y->next].prev = i;
 		rank_pair(b, s, i);
-		if (s->symbol[i].prev != BPE_NONE)
-			rank_pair(b, s, s->symbol[i].prev);
+		if (y->prev != BPE_NONE)
+			rank_pair(b, s, y->prev);
 	}
 	for (uint32_t i = 0, next; i != BPE_NONE; i = next) {
 		next = s->symbol[i].next;

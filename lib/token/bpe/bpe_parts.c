@@ -153,22 +153,6 @@ take_parts(void *ctx, const uint32_t *id, size_t n)
 			p->id[p->n] = id[i];
 }
 
-/* The number of ids after merging a token's bytes; the first two go to *out. */
-static size_t
-merged(const struct bpe *b, struct bpe_scratch *s, const struct bpe_token *t, struct bpe_merge *out)
-{
-	uint32_t few[BPE_LINEAR_MAX];
-	struct parts p = { .n = 0 };
-
-	if (t->len <= BPE_LINEAR_MAX)
-		take_parts(&p, few, bpe_merge_bytes(b, t->bytes, t->len, few));
-	else
-		bpe_merge_long_bytes(b, s, &(struct bpe_long){ t->bytes, t->len, take_parts, &p });
-	if (p.n > 1)
-		*out = (struct bpe_merge){ p.id[0], p.id[1] };
-	return p.n;
-}
-
 /* Enters the join of two parts, by rank. */
 static void
 add_pair(struct bpe *b, uint32_t id, struct bpe_merge m)
@@ -212,8 +196,8 @@ void
 bpe_parts_of_ranks(struct bpe *b)
 {
 	uint32_t *rest = mem_alloc(b->num_tokens, sizeof *rest),
-		 *id = mem_alloc(b->num_tokens, sizeof *id);
-	struct bpe_merge *pair = mem_alloc(b->num_tokens, sizeof *pair), m;
+		 *id = mem_alloc(b->num_tokens, sizeof *id), few[BPE_LINEAR_MAX];
+	struct bpe_merge *pair = mem_alloc(b->num_tokens, sizeof *pair);
 	size_t num_rest, num_pairs = split_tokens(b, pair, id, rest, &num_rest);
 	struct bpe_scratch s = { 0 };
 
@@ -224,9 +208,18 @@ bpe_parts_of_ranks(struct bpe *b)
 		add_pair(b, id[i], pair[i]);
 	}
 	sort_by_length(b, rest, num_rest);
-	for (size_t i = 0; i < num_rest; i++)
-		if (merged(b, &s, &b->token[rest[i]], &m) == 2)
-			add_pair(b, rest[i], m);
+	for (size_t i = 0; i < num_rest; i++) {
+		const struct bpe_token *t = &b->token[rest[i]];
+		struct parts p = { .n = 0 };
+
+		if (t->len <= BPE_LINEAR_MAX)
+			take_parts(&p, few, bpe_merge_bytes(b, t->bytes, t->len, few));
+		else
+			bpe_merge_long_bytes(
+			    b, &s, &(struct bpe_long){ t->bytes, t->len, take_parts, &p });
+		if (p.n == 2)
+			add_pair(b, rest[i], (struct bpe_merge){ p.id[0], p.id[1] });
+	}
 	bpe_scratch_release(&s);
 	free(rest);
 	free(id);
