@@ -68,18 +68,6 @@ value_at(const struct spmnorm *n, uint32_t at)
 	return value < n->pool_len ? value + 1 : 0;
 }
 
-/* Bit 0: keys continue after this unit by an ASCII byte; bit 1: by another byte. */
-static int
-goes_on(const struct spmnorm *n, uint32_t at)
-{
-	int found = 0;
-
-	for (int c = 1; c < 256 && found != 3; c++)
-		if (step(n, at, (unsigned char)c))
-			found |= c < 0x80 ? 1 : 2;
-	return found;
-}
-
 /*
  * A walk over all characters that continue keys of the double array, with a callback. A hostile
  * array can contain all pairs of characters, so steps are counted.
@@ -137,13 +125,6 @@ add_second(struct char_walk *w, uint32_t cp, uint32_t at)
 	code_map_set(&w->n->rule_of, cp, code_map_get(&w->n->rule_of, cp) | RULE_SECOND);
 }
 
-/* True when the replacement is a blank. */
-static bool
-is_blank(const struct spmnorm *n, uint32_t value)
-{
-	return n->pool_len - (value - 1) >= 2 && memcmp(n->pool + value - 1, " ", 2) == 0;
-}
-
 /* The rules that begin with a character, of which `at` is the unit. An ASCII character is slow if
  * rules can begin with it in ASCII text, unless it always becomes a blank. */
 static void
@@ -152,8 +133,13 @@ add_rule(struct char_walk *w, uint32_t cp, uint32_t at)
 	struct spmnorm *n = w->n;
 	struct char_walk seconds = { .n = n, .found = add_second, .steps = w->steps };
 	uint32_t value = value_at(n, at), known = code_map_get(&n->rule_of, cp);
-	int on = goes_on(n, at);
+	bool blank =
+	    value && n->pool_len - (value - 1) >= 2 && memcmp(n->pool + value - 1, " ", 2) == 0;
+	int on = 0; /* bit 0: keys continue by an ASCII byte; bit 1: by another byte */
 
+	for (int c = 1; c < 256 && on != 3; c++)
+		if (step(n, at, (unsigned char)c))
+			on |= c < 0x80 ? 1 : 2;
 	if (!value && !on)
 		return;
 	if ((w->count & (w->count - 1)) == 0)
@@ -161,7 +147,7 @@ add_rule(struct char_walk *w, uint32_t cp, uint32_t at)
 	n->rule[w->count++] = (struct norm_rule){ value, on ? at : 0 };
 	code_map_set(&n->rule_of, cp, known | (uint32_t)w->count | (value ? RULE_ALONE : 0));
 	if (cp < 0x80) {
-		n->blank.in[cp] = value && !on && is_blank(n, value);
+		n->blank.in[cp] = blank && !on;
 		n->slow.in[cp] = !n->blank.in[cp] && (value || (on & 1));
 		n->ascii_runs_on |= on >> 1;
 	}
@@ -169,42 +155,13 @@ add_rule(struct char_walk *w, uint32_t cp, uint32_t at)
 		each_next(&seconds, at);
 }
 
-/* The longest string of the pool. */
-static size_t
-longest_replacement(const struct spmnorm *n)
-{
-	size_t longest = 0;
-
-	for (size_t i = 0, len; i < n->pool_len; i += len + 1) {
-		len = strnlen((const char *)n->pool + i, n->pool_len - i);
-		longest = len > longest ? len : longest;
-	}
-	return longest;
-}
-
-/* The checks that need no walk over characters: no key and no replacement may be long. */
-static int
-check_rules(const struct spmnorm *n, struct err *e)
-{
-	size_t key = charsmap_depth(n->unit, n->num_units), longest = longest_replacement(n);
-
-	if (key > KEY_MAX)
-		return err_set(e,
-		    "its normalisation rules have keys of more than %d bytes or a cycle", KEY_MAX);
-	if (longest > REPLACEMENT_MAX)
-		return err_set(e,
-		    "its normalisation rules replace a character by %zu bytes: must be at most %d",
-		    longest, REPLACEMENT_MAX);
-	return 0;
-}
-
 /* The bytes are the length of the double array (32 bits), the array, and the pool. The array is
- * copied, since it may be unaligned. */
+ * copied, since it may be unaligned. No key and no replacement may be long. */
 static int
 load_rules(struct spmnorm *n, const struct sp_normalizer *spec, struct err *e)
 {
 	const unsigned char *p = spec->charsmap;
-	size_t steps = 0;
+	size_t steps = 0, longest = 0;
 	struct char_walk walk = { .n = n, .found = add_rule, .steps = &steps };
 	uint32_t size;
 
@@ -221,8 +178,17 @@ load_rules(struct spmnorm *n, const struct sp_normalizer *spec, struct err *e)
 	memcpy(n->unit, p + 4, n->num_units * 4);
 	n->pool = p + 4 + size;
 	n->pool_len = spec->charsmap_len - 4 - size;
-	if (check_rules(n, e) < 0)
-		return -1;
+	if (charsmap_depth(n->unit, n->num_units) > KEY_MAX)
+		return err_set(e,
+		    "its normalisation rules have keys of more than %d bytes or a cycle", KEY_MAX);
+	for (size_t i = 0, len; i < n->pool_len; i += len + 1) {
+		len = strnlen((const char *)n->pool + i, n->pool_len - i);
+		longest = len > longest ? len : longest;
+	}
+	if (longest > REPLACEMENT_MAX)
+		return err_set(e,
+		    "its normalisation rules replace a character by %zu bytes: must be at most %d",
+		    longest, REPLACEMENT_MAX);
 	each_next(&walk, 0);
 	return steps <= STEPS_MAX ? 0 : err_set(e, "its normalisation rules are too many");
 }
