@@ -73,38 +73,6 @@ add_int32(struct str *s, int32_t v)
 	str_add(s, &v, sizeof v);
 }
 
-/* Appends ids as 16-bit tokens. Returns all their bits ORed: the compiler vectorises a loop without
- * a branch. */
-static uint64_t
-add_u16(struct str *s, const uint32_t *id, size_t count)
-{
-	uint64_t bits = 0;
-	char *to;
-
-	str_reserve(s, 2 * count);
-	to = s->buf + s->len;
-	for (size_t i = 0; i < count; i++) {
-		uint16_t v = (uint16_t)id[i];
-
-		bits |= id[i];
-		memcpy(to + 2 * i, &v, sizeof v);
-	}
-	s->len += 2 * count;
-	return bits >> 16;
-}
-
-/* The same for 32-bit tokens. */
-static uint64_t
-add_i32(struct str *s, const uint32_t *id, size_t count)
-{
-	uint64_t bits = 0;
-
-	for (size_t i = 0; i < count; i++)
-		bits |= id[i];
-	str_add(s, id, count * sizeof *id);
-	return bits >> 31;
-}
-
 /* An id that does not fit would silently train on other text, and tokenizers may have ids beyond
  * their own vocabulary size. */
 static int
@@ -116,14 +84,33 @@ check_fit(const struct document_plan *p, uint64_t beyond, struct err *e)
 	return 0;
 }
 
-/* Appends ids in the dataset's type. Returns the bits that do not fit, or 0. */
+/* Appends ids in the dataset's type. Returns the bits that do not fit, or 0: all bits are ORed,
+ * since the compiler vectorises a loop without a branch. */
 static uint64_t
 add_tokens(const struct document_plan *p, struct part *part, const uint32_t *id, size_t count)
 {
+	struct str *s = &part->tokens.tail;
+	uint64_t bits = 0;
+	char *to;
+
 	if (p->discard)
 		return 0;
-	return p->dtype == DTYPE_U16 ? add_u16(&part->tokens.tail, id, count)
-				     : add_i32(&part->tokens.tail, id, count);
+	if (p->dtype != DTYPE_U16) {
+		for (size_t i = 0; i < count; i++)
+			bits |= id[i];
+		str_add(s, id, count * sizeof *id);
+		return bits >> 31;
+	}
+	str_reserve(s, 2 * count);
+	to = s->buf + s->len;
+	for (size_t i = 0; i < count; i++) {
+		uint16_t v = (uint16_t)id[i];
+
+		bits |= id[i];
+		memcpy(to + 2 * i, &v, sizeof v);
+	}
+	s->len += 2 * count;
+	return bits >> 16;
 }
 
 /* Takes the next ids of the sequence being encoded: the tokenizer calls it when it has many, and
@@ -139,19 +126,6 @@ take_ids(void *ctx, const uint32_t *id, size_t count)
 		s->job->failed = spool_store(&s->part->tokens, s->plan->prefix, &s->job->why) < 0;
 }
 
-/* Puts the ids of a text into its part; returns how many there are, or -1. */
-static int64_t
-encode_ids(struct scratch *s, int tokenizer, const struct jsonl_text *text, struct err *e)
-{
-	s->ids.count = 0;
-	s->taken = s->beyond = 0;
-	if (tokenizer_encode(s->tokenizer[tokenizer], text->bytes, text->len, &s->ids, e) < 0)
-		return -1;
-	if (s->ids.count)
-		take_ids(s, s->ids.id, s->ids.count);
-	return (int64_t)s->taken;
-}
-
 /* One text as one sequence; none when it encodes to nothing. first: bos belongs before it. */
 static int
 encode_sequence(struct scratch *s, int tokenizer, struct part *part, const struct jsonl_text *text,
@@ -159,25 +133,26 @@ encode_sequence(struct scratch *s, int tokenizer, struct part *part, const struc
 {
 	const struct document_plan *p = s->plan;
 	uint32_t bos = (uint32_t)p->bos;
-	uint64_t before = spool_bytes(&part->tokens), beyond = 0;
-	int64_t count, extra = first && p->bos >= 0;
+	uint64_t before = spool_bytes(&part->tokens), extra = first && p->bos >= 0;
 
 	s->part = part;
-	if (extra)
-		beyond = add_tokens(p, part, &bos, 1);
-	if ((count = encode_ids(s, tokenizer, text, e)) < 0)
+	s->ids.count = 0;
+	s->taken = 0;
+	s->beyond = extra ? add_tokens(p, part, &bos, 1) : 0;
+	if (tokenizer_encode(s->tokenizer[tokenizer], text->bytes, text->len, &s->ids, e) < 0)
 		return -1;
-	if (count >= INT32_MAX - 1)
-		return err_set(e, "a text of %lld tokens: at most %d fit a sequence",
-		    (long long)count, INT32_MAX - 2);
-	if (count == 0) {
+	if (s->ids.count)
+		take_ids(s, s->ids.id, s->ids.count);
+	if (s->taken >= INT32_MAX - 1)
+		return err_set(e, "a text of %llu tokens: at most %d fit a sequence",
+		    (unsigned long long)s->taken, INT32_MAX - 2);
+	if (s->taken == 0) {
 		spool_cut(&part->tokens, before);
 		return 0;
 	}
-	count += extra;
-	add_int32(&part->lengths, (int32_t)count);
-	part->counts.tokens += count;
-	return check_fit(p, beyond | s->beyond, e);
+	add_int32(&part->lengths, (int32_t)(s->taken + extra));
+	part->counts.tokens += (int64_t)(s->taken + extra);
+	return check_fit(p, s->beyond, e);
 }
 
 /* The eod is added to the last sequence instead of making its own. */
@@ -323,24 +298,6 @@ encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line, boo
 	return class;
 }
 
-/* Forgets the batch before. Memory that only a very long text needed is given back. */
-static void
-job_clear(struct job *j, const struct document_plan *p)
-{
-	for (int i = 0; i < num_parts(p); i++) {
-		struct part *part = &j->part[i];
-
-		spool_cut(&part->tokens, 0);
-		str_clear(&part->lengths);
-		str_clear(&part->sequences);
-		memset(&part->counts, 0, sizeof part->counts);
-	}
-	j->documents = j->blank = j->lines = 0;
-	j->num_bad = 0;
-	j->failed = false;
-	str_clear(&j->words);
-}
-
 /* One parser, and a worker of every tokenizer. */
 struct scratch *
 scratch_new(const struct document_plan *p)
@@ -373,15 +330,27 @@ scratch_free(struct scratch *s)
 	free(s);
 }
 
-/* Stops at a line that ends the run; whether the job's documents before that line are written is up
- * to the caller. */
+/* Forgets the batch before; memory that only a very long text needed is given back. Stops at a line
+ * that ends the run; whether the job's documents before that line are written is up to the
+ * caller. */
 void
 job_work(struct job *j, struct scratch *s)
 {
 	struct jsonl_text line;
 	size_t pos = 0;
 
-	job_clear(j, s->plan);
+	for (int i = 0; i < num_parts(s->plan); i++) {
+		struct part *part = &j->part[i];
+
+		spool_cut(&part->tokens, 0);
+		str_clear(&part->lengths);
+		str_clear(&part->sequences);
+		memset(&part->counts, 0, sizeof part->counts);
+	}
+	j->documents = j->blank = j->lines = 0;
+	j->num_bad = 0;
+	j->failed = false;
+	str_clear(&j->words);
 	s->job = j;
 	while (!j->failed && batch_line(&j->batch, &pos, &line.bytes, &line.len)) {
 		enum jsonl_class class = encode_line(s, j, &line, pos >= j->batch.text.len);

@@ -308,18 +308,6 @@ decode(struct input *in, struct str *out, struct err *e)
 	return got > 0;
 }
 
-/* Drops a byte order mark at the start of a file. Inside a file the same bytes are an error,
- * which jsonl_parse reports. */
-static void
-drop_mark(struct batch *b)
-{
-	if (b->offset == 0 && b->text.len >= 3 && !memcmp(b->text.buf, "\xef\xbb\xbf", 3)) {
-		memmove(b->text.buf, b->text.buf + 3, b->text.len - 3);
-		b->text.len -= 3;
-		b->offset += 3;
-	}
-}
-
 /* Drops the end of a line that began before the range. False when nothing else was in the batch. */
 static bool
 drop_line(struct input *in, struct batch *b)
@@ -420,16 +408,18 @@ read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct e
 }
 
 /* The next batch of the open file; empty at its end. The batch ends after a line feed, except
- * at the end of the file or where a long line was cut off. */
+ * at the end of the file or where a long line was cut off. A byte order mark is dropped at the
+ * start of the file; inside it the same bytes are an error, which jsonl_parse reports. */
 static int
 next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 {
+	struct str *text = &out->text;
 	const char *last;
 	size_t keep;
 	bool ended;
 	int cut;
 
-	str_add(&out->text, in->carry.buf, in->carry.len);
+	str_add(text, in->carry.buf, in->carry.len);
 	out->file = in->current;
 	out->offset = in->pos + in->skip - (int64_t)in->carry.len;
 	out->bytes = 0;
@@ -437,13 +427,17 @@ next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 	cut = read_lines(in, want, out, &ended, e);
 	if (cut < 0)
 		return -1;
-	drop_mark(out);
-	last = out->text.len ? memrchr(out->text.buf, '\n', out->text.len) : NULL;
-	keep = ended || cut ? out->text.len : (size_t)(last - out->text.buf) + 1;
-	str_add(&in->carry, out->text.buf + keep, out->text.len - keep);
-	out->text.len = keep;
-	if (out->text.buf)
-		out->text.buf[keep] = '\0';
+	if (out->offset == 0 && text->len >= 3 && !memcmp(text->buf, "\xef\xbb\xbf", 3)) {
+		memmove(text->buf, text->buf + 3, text->len - 3);
+		text->len -= 3;
+		out->offset += 3;
+	}
+	last = text->len ? memrchr(text->buf, '\n', text->len) : NULL;
+	keep = ended || cut ? text->len : (size_t)(last - text->buf) + 1;
+	str_add(&in->carry, text->buf + keep, text->len - keep);
+	text->len = keep;
+	if (text->buf)
+		text->buf[keep] = '\0';
 	out->bytes += (int64_t)keep;
 	out->stored = in->stored;
 	if (ended)
@@ -494,35 +488,29 @@ batch_line(const struct batch *b, size_t *pos, const char **line, size_t *len)
 	return true;
 }
 
-/* One file: whole, with its size where it has one. */
-static int
-examine(struct input_file *f, struct err *e)
-{
-	struct stat st;
-
-	f->begin = 0;
-	f->end = f->size = -1;
-	f->mtime = 0;
-	if (!strcmp(f->name, "-"))
-		return 0;
-	if (access(f->name, R_OK) < 0 || stat(f->name, &st) < 0)
-		return err_sys(e, "open", f->name);
-	if (S_ISDIR(st.st_mode))
-		return err_set(e, "cannot read '%s': it is a directory", f->name);
-	if (S_ISREG(st.st_mode)) {
-		f->size = st.st_size;
-		f->mtime = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-	}
-	return 0;
-}
-
-/* A mistyped last name should not cost the hours that the first files take. */
+/* A mistyped last name should not cost the hours that the first files take. A file is whole, with
+ * its size where it has one. */
 int
 input_examine(struct input_list *files, struct err *e)
 {
-	for (int i = 0; i < files->count; i++)
-		if (examine(&files->item[i], e) < 0)
-			return -1;
+	for (int i = 0; i < files->count; i++) {
+		struct input_file *f = &files->item[i];
+		struct stat st;
+
+		f->begin = 0;
+		f->end = f->size = -1;
+		f->mtime = 0;
+		if (!strcmp(f->name, "-"))
+			continue;
+		if (access(f->name, R_OK) < 0 || stat(f->name, &st) < 0)
+			return err_sys(e, "open", f->name);
+		if (S_ISDIR(st.st_mode))
+			return err_set(e, "cannot read '%s': it is a directory", f->name);
+		if (S_ISREG(st.st_mode)) {
+			f->size = st.st_size;
+			f->mtime = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+		}
+	}
 	return 0;
 }
 
