@@ -61,38 +61,11 @@ child(struct added *a, uint32_t parent, unsigned char byte)
 	return c;
 }
 
-/* Of two tokens with the same text the first one counts. */
-static void
-insert(struct added *a, const char *text, size_t len, uint32_t token)
-{
-	uint32_t n = 0;
-
-	for (size_t i = 0; i < len; i++)
-		n = child(a, n, (unsigned char)text[i]);
-	if (a->node[n].token == NONE)
-		a->node[n].token = token;
-}
-
 /* By byte, for bisection. */
 static int
 compare_edges(const void *x, const void *y)
 {
 	return ((const struct edge *)x)->byte - ((const struct edge *)y)->byte;
-}
-
-/* Converts the list of children to sorted edges; returns the number of edges so far. */
-static uint32_t
-flatten(struct added *a, uint32_t n, uint32_t used)
-{
-	struct node *node = &a->node[n];
-	uint32_t first = used;
-
-	for (uint32_t c = node->child; c != NONE; c = a->node[c].sibling)
-		a->edge[used++] = (struct edge){ a->node[c].byte, c };
-	node->child = first;
-	node->edges = (uint16_t)(used - first);
-	qsort(a->edge + first, used - first, sizeof *a->edge, compare_edges);
-	return used;
 }
 
 /* The child by a byte, or NONE; after flatten. */
@@ -130,7 +103,8 @@ go(const struct added *a, uint32_t n, unsigned char byte)
 	return a->root[byte];
 }
 
-/* Breadth first, so that a node's fail link is ready before its children need it. */
+/* Breadth first, so that a node's fail link is ready before its children need it. Each list of
+ * children becomes sorted edges. */
 static void
 link_nodes(struct added *a)
 {
@@ -138,16 +112,21 @@ link_nodes(struct added *a)
 
 	queue[0] = 0;
 	while (head < tail) {
-		uint32_t n = queue[head++];
+		uint32_t n = queue[head++], first = used;
+		struct node *node = &a->node[n];
 
-		used = flatten(a, n, used);
-		for (uint32_t i = 0; i < a->node[n].edges; i++) {
-			const struct edge *edge = &a->edge[a->node[n].child + i];
+		for (uint32_t c = node->child; c != NONE; c = a->node[c].sibling)
+			a->edge[used++] = (struct edge){ a->node[c].byte, c };
+		node->child = first;
+		node->edges = (uint16_t)(used - first);
+		qsort(a->edge + first, node->edges, sizeof *a->edge, compare_edges);
+		for (uint32_t i = first; i < used; i++) {
+			const struct edge *edge = &a->edge[i];
 			struct node *to = &a->node[edge->node];
 
 			if (n == 0)
 				a->root[edge->byte] = edge->node;
-			to->fail = n == 0 ? 0 : go(a, a->node[n].fail, edge->byte);
+			to->fail = n == 0 ? 0 : go(a, node->fail, edge->byte);
 			to->output = to->token != NONE ? edge->node : a->node[to->fail].output;
 			queue[tail++] = edge->node;
 		}
@@ -155,18 +134,8 @@ link_nodes(struct added *a)
 	free(queue);
 }
 
-/* Collects the bytes that can begin a match. */
-static void
-find_first_bytes(struct added *a)
-{
-	if (a->node[0].edges > ADDED_FIRST)
-		return;
-	a->num_first = a->node[0].edges;
-	for (int i = 0; i < a->num_first; i++)
-		a->first[i] = a->edge[a->node[0].child + (uint32_t)i].byte;
-}
-
-/* All texts together must be below 4 GiB, as the file that they come from is. */
+/* All texts together must be below 4 GiB, as the file that they come from is. Of two tokens with
+ * the same text the first one counts. */
 struct added *
 added_new(const struct added_token *token, size_t count)
 {
@@ -184,13 +153,20 @@ added_new(const struct added_token *token, size_t count)
 	a->node[0] = (struct node){ NONE, NONE, 0, 0, NONE, NONE, 0, 0 };
 	a->num_nodes = 1;
 	for (size_t i = 0; i < count; i++) {
+		uint32_t n = 0;
+
 		a->token[i] = token[i];
 		a->token[i].text = NULL;
-		if (token[i].len)
-			insert(a, token[i].text, token[i].len, (uint32_t)i);
+		for (size_t k = 0; k < token[i].len; k++)
+			n = child(a, n, (unsigned char)token[i].text[k]);
+		if (n != 0 && a->node[n].token == NONE)
+			a->node[n].token = (uint32_t)i;
 	}
 	link_nodes(a);
-	find_first_bytes(a);
+	if (a->node[0].edges <= ADDED_FIRST)
+		a->num_first = a->node[0].edges;
+	for (int i = 0; i < a->num_first; i++)
+		a->first[i] = a->edge[a->node[0].child + (uint32_t)i].byte;
 	return a;
 }
 

@@ -191,19 +191,6 @@ encode_letters(struct hf_worker *w, const char *s, size_t n, struct err *e)
 	return encode_characters(w, w->letters.buf, w->letters.len, e);
 }
 
-/* The same for the pieces that the last scanner cuts it into. */
-static int
-encode_cut(struct hf_worker *w, const struct span *piece, struct err *e)
-{
-	for (size_t pos = 0, end; pos < piece->n; pos = end) {
-		end = pretok_next(
-		    w->hf->splitter.last, (const unsigned char *)piece->s, piece->n, pos);
-		if (encode_letters(w, piece->s + pos, end - pos, e) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 /* Runs the model on the piece, or on the pieces that the last scanner cuts it into. */
 static int
 encode_piece(void *ctx, const struct span *piece, struct err *e)
@@ -221,8 +208,14 @@ encode_piece(void *ctx, const struct span *piece, struct err *e)
 		bpe_encode_piece(w->bpe, s, piece->n, w->out);
 	else if (!p->bytes)
 		return encode_characters(w, piece->s, piece->n, e);
+	else if (!p->last)
+		return encode_letters(w, piece->s, piece->n, e);
 	else
-		return p->last ? encode_cut(w, piece, e) : encode_letters(w, piece->s, piece->n, e);
+		for (size_t pos = 0, end; pos < piece->n; pos = end) {
+			end = pretok_next(p->last, s, piece->n, pos);
+			if (encode_letters(w, piece->s + pos, end - pos, e) < 0)
+				return -1;
+		}
 	return 0;
 }
 
