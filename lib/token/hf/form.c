@@ -168,16 +168,6 @@ order_marks(struct form_scratch *x, size_t first, size_t last)
 		    (uint32_t)(x->sort[i] & POINT) | (uint32_t)(x->sort[i] >> 56) << CLASS_AT;
 }
 
-/* Room for n more characters. */
-static void
-reserve(struct form_scratch *x, size_t n)
-{
-	if (n <= x->cap)
-		return;
-	x->cap = 2 * n;
-	x->cp = mem_realloc(x->cp, x->cap, sizeof *x->cp);
-}
-
 /* Appends the form of a part. */
 static void
 apply_part(
@@ -190,7 +180,10 @@ apply_part(
 		int len = utf8_decode(s + i, n - i, &cp);
 
 		i += len ? (size_t)len : 1;
-		reserve(x, count + FORMS_PARTS);
+		if (count + FORMS_PARTS > x->cap) {
+			x->cap = 2 * (count + FORMS_PARTS);
+			x->cp = mem_realloc(x->cp, x->cap, sizeof *x->cp);
+		}
 		if (len && !in_set(f->special, cp)) {
 			x->cp[count++] = cp;
 		} else {

@@ -19,13 +19,6 @@ struct around {
 	const char *subject;             /* of the note about a missing token */
 };
 
-/* The id of a text, or -1. */
-static int64_t
-find(const struct around *a, const char *text, size_t len)
-{
-	return a->names ? names_find(a->names, text, len) : tokenizer_find_piece(a->t, text, len);
-}
-
 /* The token's id; -1 when a config or the class has none, or names one that the files lack, which
  * is noted; def when nothing names it. */
 static int64_t
@@ -46,7 +39,8 @@ token_id(struct around *a, const char *key, int64_t def)
 		v = json_get(v, "content");
 	if (!v || v->type != JSON_STRING)
 		return -1;
-	id = find(a, v->string, v->len);
+	id = a->names ? names_find(a->names, v->string, v->len)
+		      : tokenizer_find_piece(a->t, v->string, v->len);
 	if (id < 0)
 		str_addf(&a->t->notes, "%s: \"%s\" is ignored: '%.40s' is not in the vocabulary\n",
 		    a->configs->dir, a->subject, v->string);

@@ -179,28 +179,20 @@ hf_config_member(const struct hf_configs *c, const char *key, enum hf_config_fil
 	return NULL;
 }
 
-/* True when the configs name special tokens besides the usual ones; the class then adds none. */
-static bool
-names_more(const struct hf_configs *f)
-{
-	enum hf_config_file which;
-
-	return hf_config_member(f, "additional_special_tokens", &which) ||
-	    hf_config_member(f, "extra_special_tokens", &which);
-}
-
 /* Adds one token, or a list or an object of several: from the configs, else from the class, which
- * has marked its configs. */
+ * has marked its configs. A class adds no extra tokens where the configs name any. */
 static int
 collect_special(struct config_tokens *c, const char *key, struct err *e)
 {
 	struct hf_configs *f = &c->r->configs;
-	enum hf_config_file which;
+	enum hf_config_file which, other;
 	const struct json_value *v = hf_config_member(f, key, &which);
+	bool more = hf_config_member(f, "additional_special_tokens", &other) ||
+	    hf_config_member(f, "extra_special_tokens", &other);
 	int rc = 0;
 
 	c->from = &f->used[which];
-	if (!v && !(!strcmp(key, "extra_special_tokens") && names_more(f))) {
+	if (!v && !(more && !strcmp(key, "extra_special_tokens"))) {
 		v = json_get(c->r->class_tokens, key);
 		c->from = &f->used[TOKENIZER_CONFIG];
 	}

@@ -130,33 +130,13 @@ add_unigram(const struct making *k)
 	str_adds(k->out, "]}");
 }
 
-/* Two parts of a piece as one merge: a text, or a list where a part has a blank. */
-static void
-add_merge(const struct making *k, const struct sp_piece *p, size_t left)
-{
-	struct str both = { 0 };
-
-	if (memchr(p->text, ' ', p->len)) {
-		str_addc(k->out, '[');
-		str_add_json(k->out, p->text, left);
-		str_addc(k->out, ',');
-		str_add_json(k->out, p->text + left, p->len - left);
-		str_addc(k->out, ']');
-		return;
-	}
-	str_add(&both, p->text, left);
-	str_addc(&both, ' ');
-	str_add(&both, p->text + left, p->len - left);
-	str_add_json(k->out, both.buf, both.len);
-	str_release(&both);
-}
-
-/* The merges that may make a piece, the shorter left part first. Those of a lower id come first,
- * whatever the scores. */
+/* The merges that may make a piece, the shorter left part first: a text each, or a list where a
+ * part has a blank. Those of a lower id come first, whatever the scores. */
 static void
 add_merges(const struct making *k, int id, const char **comma)
 {
 	const struct sp_piece *p = &k->m->piece[id];
+	struct str both = { 0 };
 
 	for (size_t i = 1; i < p->len; i++) {
 		if (((unsigned char)p->text[i] & 0xc0) == 0x80 ||
@@ -164,9 +144,22 @@ add_merges(const struct making *k, int id, const char **comma)
 		    spmodel_find(k->m, p->text + i, p->len - i) < 0)
 			continue;
 		str_adds(k->out, *comma);
-		add_merge(k, p, i);
 		*comma = ",";
+		if (memchr(p->text, ' ', p->len)) {
+			str_addc(k->out, '[');
+			str_add_json(k->out, p->text, i);
+			str_addc(k->out, ',');
+			str_add_json(k->out, p->text + i, p->len - i);
+			str_addc(k->out, ']');
+			continue;
+		}
+		str_clear(&both);
+		str_add(&both, p->text, i);
+		str_addc(&both, ' ');
+		str_add(&both, p->text + i, p->len - i);
+		str_add_json(k->out, both.buf, both.len);
 	}
+	str_release(&both);
 }
 
 static void
