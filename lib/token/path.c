@@ -103,18 +103,6 @@ find_entries(const struct search *s, struct held *h)
 	return common;
 }
 
-/* Emits the tokens of a stretch. */
-static void
-put_stretch(const struct search *s, const struct held *h, const unsigned char *place)
-{
-	size_t count = 0;
-
-	for (size_t k = h->exit, n; (n = back(s, h, place, k)) > 0; k -= n)
-		s->step[count++] = k;
-	while (count > 0)
-		s->text->put(s->text->ctx, place, s->step[--count]);
-}
-
 /* The places of held stretch i, searched again if they are no longer in memory. It is known to have
  * a path. */
 static const unsigned char *
@@ -131,7 +119,7 @@ places_of(const struct search *s, size_t i)
 	return s->place[2];
 }
 
-/* Emits the first `count` of the held stretches, the last of which has this exit. */
+/* Emits the tokens of the first `count` of the held stretches, the last of which has this exit. */
 static void
 put_held(struct search *s, size_t count, size_t exit)
 {
@@ -141,8 +129,16 @@ put_held(struct search *s, size_t count, size_t exit)
 		h->exit = h->part.starts + exit;
 		exit = h->entry[exit];
 	}
-	for (size_t i = 0; i < count; i++)
-		put_stretch(s, &s->held[i], places_of(s, i));
+	for (size_t i = 0; i < count; i++) {
+		const struct held *h = &s->held[i];
+		const unsigned char *place = places_of(s, i);
+		size_t steps = 0;
+
+		for (size_t k = h->exit, n; (n = back(s, h, place, k)) > 0; k -= n)
+			s->step[steps++] = k;
+		while (steps > 0)
+			s->text->put(s->text->ctx, place, s->step[--steps]);
+	}
 	for (size_t i = 0; i < count; i++) {
 		free(s->held[i].before);
 		free(s->held[i].entry);

@@ -167,19 +167,8 @@ find_match(const struct regex *r, struct regex_scratch *m, struct regex_walk *w,
 	return 1;
 }
 
-/* Bytes of the character at pos; 1 at the end. */
-static size_t
-step(const struct regex_walk *w)
-{
-	size_t i = w->pos + 1;
-
-	while (i < w->n && ((unsigned char)w->s[i] & 0xc0) == 0x80)
-		i++;
-	return i - w->pos;
-}
-
-/* An empty match at the end of the last one is skipped, or the walk would not end. \K can move a
- * start after the end; such a match counts as empty. */
+/* An empty match at the end of the last one is skipped by a character, or the walk would not end.
+ * \K can move a start after the end; such a match counts as empty. */
 int
 regex_next(const struct regex *r, struct regex_scratch *m, struct regex_walk *w, struct err *e)
 {
@@ -195,8 +184,9 @@ regex_next(const struct regex *r, struct regex_scratch *m, struct regex_walk *w,
 			w->guard = w->end + 1;
 			return 1;
 		}
-		w->pos = w->end;
-		w->pos += step(w);
+		w->pos = w->end + 1;
+		while (w->pos < w->n && ((unsigned char)w->s[w->pos] & 0xc0) == 0x80)
+			w->pos++;
 	}
 	return 0;
 }

@@ -345,46 +345,33 @@ put(void *ctx, const void *place, size_t k)
 	add_token(ctx, (const struct place *)place + k);
 }
 
-/* Encodes a piece in stretches of that many symbols. */
-static int
-encode_long(struct encoding *x, size_t stretch, struct err *e)
-{
-	size_t longest = x->w->model->longest;
-
-	reserve(x->w, stretch + longest);
-	return path_search(&(struct path_text){ .ctx = x,
-			       .longest = longest,
-			       .place_bytes = sizeof(struct place),
-			       .read = read_part,
-			       .search = search,
-			       .back = back,
-			       .put = put },
-	    stretch, e);
-}
-
-/* Encodes a piece with few places. */
-static int
-encode_short(struct encoding *x, struct err *e)
-{
-	struct path_part part = { 0 };
-	size_t at = 0;
-
-	reserve(x->w, x->len);
-	part.n = part.starts = read_symbols(x, x->w->symbol, x->len, &at);
-	if (search(x, x->w->place, &part, e) < 0)
-		return -1;
-	add_path(x, part.n);
-	return 0;
-}
-
-/* Memory for a very long piece is freed. */
+/* A piece with many places is encoded in stretches. Memory for a very long piece is freed. */
 int
 unigram_encode(
     struct unigram_worker *w, const char *piece, size_t len, struct token_ids *out, struct err *e)
 {
 	struct encoding x = { .w = w, .piece = piece, .len = len, .out = out };
-	int rc = len > w->stretch ? encode_long(&x, w->stretch, e) : encode_short(&x, e);
+	size_t longest = w->model->longest, at = 0;
+	struct path_part part = { 0 };
+	int rc;
 
+	if (len > w->stretch) {
+		reserve(w, w->stretch + longest);
+		rc = path_search(&(struct path_text){ .ctx = &x,
+				     .longest = longest,
+				     .place_bytes = sizeof(struct place),
+				     .read = read_part,
+				     .search = search,
+				     .back = back,
+				     .put = put },
+		    w->stretch, e);
+	} else {
+		reserve(w, len);
+		part.n = part.starts = read_symbols(&x, w->symbol, len, &at);
+		rc = search(&x, w->place, &part, e);
+		if (rc == 0)
+			add_path(&x, part.n);
+	}
 	if (rc == 0 && len > x.done)
 		add_unknown(w->model, piece + x.done, len - x.done, out);
 	if (w->cap > KEEP)

@@ -52,19 +52,9 @@ go_back(const struct window_run *r, struct place *p, size_t symbols)
 		p->symbols -= r->width[--p->tokens];
 }
 
-/* True when the stretch cut at `end` > p.symbols > 0 also has the tokens before p. */
-static bool
-is_common(struct window *w, const struct window_rule *rule, const struct place *p, size_t end)
-{
-	uint32_t width = w->run.width[p->tokens - 1];
-	size_t from = p->symbols - width;
-
-	merge_run(w, rule, &w->trial, from, end - from);
-	return w->trial.width[0] == width;
-}
-
-/* Moves p, a place not after `end`, back to one that the stretch cut at `end` also has; false if
- * that is in its first half, or needs more symbols than are left. */
+/* Moves p, a place not after `end`, back to one that the stretch cut at `end` also has: merging
+ * from the last token before it on gives that token again. False if that is in the first half, or
+ * needs more symbols than are left. */
 static bool
 find_common(
     struct window *w, const struct window_rule *rule, struct place *p, size_t end, size_t *left)
@@ -72,14 +62,16 @@ find_common(
 	size_t half = w->run.symbols / 2;
 
 	for (size_t step = 1; p->symbols > half; step *= 2) {
-		size_t merged = end - p->symbols + w->run.width[p->tokens - 1];
+		uint32_t width = w->run.width[p->tokens - 1];
+		size_t merged = end - p->symbols + width;
 
 		if (p->symbols == end)
 			return true;
 		if (merged > *left)
 			return false;
 		*left -= merged;
-		if (is_common(w, rule, p, end))
+		merge_run(w, rule, &w->trial, p->symbols - width, merged);
+		if (w->trial.width[0] == width)
 			return true;
 		go_back(&w->run, p, p->symbols > step ? p->symbols - step : 0);
 	}
