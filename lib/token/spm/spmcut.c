@@ -69,20 +69,6 @@ add_symbol(struct spmcut *c, const struct spmodel *m, int id)
 	c->symbol_max = c->symbol_max > n ? c->symbol_max : n;
 }
 
-/* Letters and digits of ASCII and the later bytes of a character are skipped, if no symbol to be
- * cut out begins with them. */
-static void
-choose_bytes(struct spmcut *c)
-{
-	for (int b = 0; b < 256; b++) {
-		bool quiet = (b >= '0' && b <= '9') || (b >= 'A' && b <= 'Z') ||
-		    (b >= 'a' && b <= 'z') || (b >= 0x80 && b < 0xc0);
-
-		c->look.in[b] = c->words ? b == SPM_BLANK : !quiet || c->symbol_first[b];
-	}
-	byte_set_close(&c->look);
-}
-
 /* True when a piece may contain a, b. */
 static bool
 joined(const struct spmcut *c, uint32_t a, uint32_t b)
@@ -94,22 +80,11 @@ joined(const struct spmcut *c, uint32_t a, uint32_t b)
 	return c->pair[bit / 64] >> bit % 64 & 1;
 }
 
-/* Fills the cuts found at an ASCII byte, for all neighbouring bytes. */
-static void
-fill_rows(struct spmcut *c)
-{
-	for (uint32_t a = 0; a < 128; a++)
-		for (uint32_t b = 0; b < 128; b++) {
-			if (joined(c, a, b))
-				continue;
-			c->before[b][a / 64] |= 1ull << a % 64;
-			if (!c->look.in[b])
-				c->after[a][b / 64] |= 1ull << b % 64;
-		}
-}
-
-/* A user-defined symbol takes no part in merges; in a unigram model it is a piece like any
- * other. */
+/*
+ * A user-defined symbol takes no part in merges; in a unigram model it is a piece like any other.
+ * Letters and digits of ASCII and the later bytes of a character are skipped, if no symbol to be
+ * cut out begins with them; the cuts at ASCII bytes are found here for all their neighbours.
+ */
 void
 spmcut_init(struct spmcut *c, const struct spmodel *m)
 {
@@ -135,8 +110,21 @@ spmcut_init(struct spmcut *c, const struct spmodel *m)
 		else if (type == SP_NORMAL || type == SP_UNUSED || type == SP_USER_DEFINED)
 			add_pairs(c, m, &m->piece[i]);
 	}
-	choose_bytes(c);
-	fill_rows(c);
+	for (int b = 0; b < 256; b++) {
+		bool quiet = (b >= '0' && b <= '9') || (b >= 'A' && b <= 'Z') ||
+		    (b >= 'a' && b <= 'z') || (b >= 0x80 && b < 0xc0);
+
+		c->look.in[b] = c->words ? b == SPM_BLANK : !quiet || c->symbol_first[b];
+	}
+	byte_set_close(&c->look);
+	for (uint32_t a = 0; a < 128; a++)
+		for (uint32_t b = 0; b < 128; b++) {
+			if (joined(c, a, b))
+				continue;
+			c->before[b][a / 64] |= 1ull << a % 64;
+			if (!c->look.in[b])
+				c->after[a][b / 64] |= 1ull << b % 64;
+		}
 }
 
 /* A struct of zeroes is allowed. */
@@ -148,25 +136,6 @@ spmcut_release(struct spmcut *c)
 }
 
 /* --- cutting --- */
-
-/* The id of the longest user-defined symbol at p, with its length; -1: none. */
-static int
-find_symbol(const struct spmcut *c, const unsigned char *p, size_t n, size_t *len)
-{
-	uint32_t at = TRIE_ROOT;
-	int id = -1;
-
-	for (size_t i = 0; i < n; i++) {
-		at = trie_child(&c->symbols, at, p[i]);
-		if (at == TRIE_NONE)
-			break;
-		if (c->symbols.node[at].value >= 0) {
-			id = c->symbols.node[at].value;
-			*len = i + 1;
-		}
-	}
-	return id;
-}
 
 /* One call of spmcut_next. */
 struct cutting {
@@ -194,13 +163,25 @@ cut(struct cutting *k, size_t x)
 	k->start = x;
 }
 
-/* Makes units of a symbol at q and of the text before it; false when there is no symbol. */
+/* Makes units of the longest user-defined symbol at q and of the text before it; false when there
+ * is no symbol. */
 static bool
 cut_symbol(struct cutting *k, size_t q)
 {
-	size_t len;
-	int id = find_symbol(k->c, k->bytes + q, k->len - q, &len);
+	const struct trie *t = &k->c->symbols;
+	uint32_t at = TRIE_ROOT;
+	size_t len = 0;
+	int id = -1;
 
+	for (size_t i = q; i < k->len; i++) {
+		at = trie_child(t, at, k->bytes[i]);
+		if (at == TRIE_NONE)
+			break;
+		if (t->node[at].value >= 0) {
+			id = t->node[at].value;
+			len = i + 1 - q;
+		}
+	}
 	if (id < 0)
 		return false;
 	cut(k, q);

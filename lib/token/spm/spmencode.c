@@ -365,22 +365,8 @@ encode_buffer(const struct spm *m, struct spm_worker *w, bool final, struct toke
 	b->start = 0;
 }
 
-/* Frees large memory: the next text may be short, and there may be many workers. */
-static void
-trim(struct spm_worker *w)
-{
-	if (w->text.cap > KEEP) {
-		free(w->text.bytes);
-		w->text = (struct spm_buffer){ 0 };
-	}
-	if (w->ids.cap > KEEP)
-		token_ids_release(&w->ids);
-	spmbpe_worker_trim(&w->bpe, KEEP);
-	spmuni_worker_trim(&w->uni, KEEP);
-}
-
-/* A part that leaves much uncut is followed by a larger one, so that no text is tested too
- * often. */
+/* A part that leaves much uncut is followed by a larger one, so that no text is tested too often.
+ * Large memory is freed: the next text may be short, and there may be many workers. */
 int
 spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t len,
     struct token_ids *out, struct err *e)
@@ -407,6 +393,13 @@ spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t l
 			return err_set(e, "more than 4294967294 bytes that cannot be cut");
 		encode_buffer(m, w, !more, out);
 	} while (more);
-	trim(w);
+	if (b->cap > KEEP) {
+		free(b->bytes);
+		*b = (struct spm_buffer){ 0 };
+	}
+	if (w->ids.cap > KEEP)
+		token_ids_release(&w->ids);
+	spmbpe_worker_trim(&w->bpe, KEEP);
+	spmuni_worker_trim(&w->uni, KEEP);
 	return 0;
 }

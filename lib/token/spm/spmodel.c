@@ -145,28 +145,25 @@ piece_field(struct parse *p, void *into, const struct field *f)
 	return 0;
 }
 
-/* Fields 44 to 48 of TrainerSpec: unk_surface and the texts of unk, bos, eos, pad. As in the
- * library, an empty one counts as missing, and a text ends at a NUL. */
-static void
-trainer_text(struct parse *p, struct spmodel *m, const struct field *f)
-{
-	struct sp_text t = { (const char *)f->bytes, strnlen((const char *)f->bytes, f->len) };
-
-	if (f->number == 44)
-		m->unk_surface = t;
-	else if (f->number >= 45 && f->number <= 48 && f->len)
-		p->special[f->number - 45] = t;
-}
-
-/* Fields of TrainerSpec: 3 model_type, 22 split_by_whitespace, 24 treat_whitespace_as_suffix, 35
- * byte_fallback, and texts. */
+/*
+ * Fields of TrainerSpec: 3 model_type, 22 split_by_whitespace, 24 treat_whitespace_as_suffix, 35
+ * byte_fallback; 44 unk_surface and 45 to 48, the texts of unk, bos, eos, pad. As in the library,
+ * an empty one of these counts as missing, and a text ends at a NUL.
+ */
 static int
 trainer_field(struct parse *p, void *into, const struct field *f)
 {
 	struct spmodel *m = into;
 
-	if (f->wire == WIRE_BYTES)
-		trainer_text(p, m, f);
+	if (f->wire == WIRE_BYTES) {
+		const char *bytes = (const char *)f->bytes;
+		struct sp_text t = { bytes, strnlen(bytes, f->len) };
+
+		if (f->number == 44)
+			m->unk_surface = t;
+		else if (f->number >= 45 && f->number <= 48 && f->len)
+			p->special[f->number - 45] = t;
+	}
 	if (f->wire != WIRE_VARINT)
 		return 0;
 	switch (f->number) {

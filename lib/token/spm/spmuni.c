@@ -27,21 +27,9 @@ struct spm_place {
 
 /* --- building --- */
 
-/* The ids of an unknown character carry its score: unk, or its first byte, with 0 for the other
- * bytes. */
-static void
-set_unknown_scores(struct spmuni *u, const struct spm_unknown *unknown)
-{
-	if (!unknown->bytes) {
-		u->score[unknown->unk] = u->unk_score;
-		return;
-	}
-	for (int b = 0; b < 256; b++)
-		u->score[unknown->byte[b]] = (b & 0xc0) == 0x80 ? 0 : u->unk_score;
-}
-
 /* Smallest and largest score of the normal pieces, and from them those of unknown characters and
- * user-defined pieces. The starting values are the library's, FLT_MIN included. */
+ * user-defined pieces. The starting values are the library's, FLT_MIN included. The ids of an
+ * unknown character carry its score: unk, or its first byte, with 0 for the other bytes. */
 static void
 set_scores(struct spmuni *u, const struct spm_unknown *unknown)
 {
@@ -63,7 +51,10 @@ set_scores(struct spmuni *u, const struct spm_unknown *unknown)
 					     : (float)p->len * max - 0.1;
 		u->largest = fmaxf(u->largest, fabsf(p->score));
 	}
-	set_unknown_scores(u, unknown);
+	if (!unknown->bytes)
+		u->score[unknown->unk] = u->unk_score;
+	for (int b = 0; unknown->bytes && b < 256; b++)
+		u->score[unknown->byte[b]] = (b & 0xc0) == 0x80 ? 0 : u->unk_score;
 }
 
 /* True when text can match this piece. With escaped blanks no text has a blank. */
@@ -394,20 +385,7 @@ put(void *ctx, const void *place, size_t k)
 	x->done += len;
 }
 
-/* Encodes a unit in stretches of that many symbols. There is always a path. */
-static void
-encode_long(struct encoding *x, size_t stretch)
-{
-	struct path_text text = { x, x->u->longest, sizeof(struct spm_place), read_part,
-		search_part, back, put };
-	struct err e;
-
-	reserve(x->w, stretch + x->u->longest);
-	if (path_search(&text, stretch, &e) < 0)
-		BUG("no path through a unit: %s", e.msg);
-}
-
-/* Starts from the true score. */
+/* Starts from the true score. A long unit is encoded in stretches; there is always a path. */
 void
 spmuni_encode(const struct spmuni *u, struct spmuni_worker *w, const struct spm_unknown *unknown,
     const unsigned char *p, size_t len, struct token_ids *out)
@@ -416,8 +394,13 @@ spmuni_encode(const struct spmuni *u, struct spmuni_worker *w, const struct spm_
 
 	if (len > PATH_STRETCH) {
 		struct encoding x = { u, w, unknown, p, len, 0, out, w->score };
+		struct path_text text = { &x, u->longest, sizeof(struct spm_place), read_part,
+			search_part, back, put };
+		struct err e;
 
-		encode_long(&x, PATH_STRETCH);
+		reserve(w, PATH_STRETCH + u->longest);
+		if (path_search(&text, PATH_STRETCH, &e) < 0)
+			BUG("no path through a unit: %s", e.msg);
 		return;
 	}
 	part.n = part.starts = read_symbols(u, w, p, len);
