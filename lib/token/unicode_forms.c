@@ -67,16 +67,6 @@ unicode_mark_class(uint32_t cp)
 	return row ? row[2] : 0;
 }
 
-/* A syllable has two parts or three. */
-static int
-decompose_syllable(uint32_t index, uint32_t *out)
-{
-	out[0] = LEAD + index / (VOWELS * TAILS);
-	out[1] = VOWEL + index / TAILS % VOWELS;
-	out[2] = TAIL + index % TAILS;
-	return out[2] == TAIL ? 2 : 3;
-}
-
 /* Pairs decompose from the left part on: the second part of a pair is never a pair itself. */
 static int
 decompose_pairs(uint32_t cp, uint32_t *out)
@@ -100,10 +90,15 @@ decompose_pairs(uint32_t cp, uint32_t *out)
 int
 unicode_decompose(uint32_t cp, bool compat, uint32_t out[FORMS_PARTS])
 {
+	uint32_t index = cp - SYLLABLE;
 	const uint32_t *row;
 
-	if (cp - SYLLABLE < SYLLABLES)
-		return decompose_syllable(cp - SYLLABLE, out);
+	if (index < SYLLABLES) {
+		out[0] = LEAD + index / (VOWELS * TAILS);
+		out[1] = VOWEL + index / TAILS % VOWELS;
+		out[2] = TAIL + index % TAILS;
+		return out[2] == TAIL ? 2 : 3; /* the first of the tails is none */
+	}
 	if (compat && (row = range_of(compat_single, COUNT(compat_single), cp))) {
 		*out = row[2] + (cp - row[0]);
 		return 1;

@@ -37,13 +37,6 @@ slot(const struct bpe_cuts *c, uint64_t v)
 	return &c->slot[i];
 }
 
-/* True when byte i of the token begins a three-byte character after another one. */
-static bool
-is_place(const struct bpe_token *t, uint32_t i)
-{
-	return (t->bytes[i] & 0xf0) == 0xe0 && (t->bytes[i - 1] & 0xc0) == 0x80;
-}
-
 /* True for ASCII, which most tokens are; they have no places. */
 static bool
 is_ascii(const struct bpe_token *t)
@@ -58,32 +51,14 @@ is_ascii(const struct bpe_token *t)
 	return ((all | bpe_few_bytes(t->bytes + i, t->len - i)) & 0x8080808080808080) == 0;
 }
 
-/* The first place in a token from byte i > 0 on, or its length. */
+/* The first place in a token from byte i > 0 on, where a three-byte character begins after another
+ * character of several bytes; or its length. */
 static uint32_t
 next_place(const struct bpe_token *t, uint32_t i)
 {
-	while (i < t->len && !is_place(t, i))
+	while (i < t->len && ((t->bytes[i] & 0xf0) != 0xe0 || (t->bytes[i - 1] & 0xc0) != 0x80))
 		i++;
 	return i < t->len ? i : t->len;
-}
-
-/* Counts the places inside tokens, and lists the tokens that have any. */
-static size_t
-count_places(const struct bpe_token *token, size_t num_tokens, uint32_t *list, size_t *listed)
-{
-	size_t n = 0, before;
-
-	*listed = 0;
-	for (size_t id = 0; id < num_tokens; id++) {
-		if (!token[id].bytes || is_ascii(&token[id]))
-			continue;
-		before = n;
-		for (uint32_t i = 1; (i = next_place(&token[id], i)) < token[id].len; i++)
-			n++;
-		if (n > before)
-			list[(*listed)++] = (uint32_t)id;
-	}
-	return n;
 }
 
 /* Enters the context of a place, and that of each side alone, for the quick test. */
@@ -98,13 +73,24 @@ add_place(struct bpe_cuts *c, const struct bpe_token *t, uint32_t i)
 		*slot(c, v[k]) = v[k];
 }
 
-/* Every place inside a token. */
+/* Every place inside a token. They are counted first, and the tokens that have any are listed. */
 void
 bpe_cuts_init(struct bpe_cuts *c, const struct bpe_token *token, size_t num_tokens)
 {
 	uint32_t *list = mem_alloc(num_tokens, sizeof *list);
-	size_t listed, places = count_places(token, num_tokens, list, &listed), size = 16;
+	size_t listed = 0, places = 0, size = 16;
 
+	for (size_t id = 0; id < num_tokens; id++) {
+		const struct bpe_token *t = &token[id];
+		size_t before = places;
+
+		if (!t->bytes || is_ascii(t))
+			continue;
+		for (uint32_t i = 1; (i = next_place(t, i)) < t->len; i++)
+			places++;
+		if (places > before)
+			list[listed++] = (uint32_t)id;
+	}
 	while (size < 6 * places)
 		size *= 2;
 	c->mask = size - 1;
