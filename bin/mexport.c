@@ -68,19 +68,6 @@ static const struct opt opts[] = {
 	OPT_END,
 };
 
-/* Options that contradict each other. */
-static int
-check(const struct export_config *c, struct err *e)
-{
-	if (c->tokenizer_model && (c->vocab_file || c->merge_file))
-		return err_set(e,
-		    "--tokenizer-model excludes --vocab-file and --merge-file: give one kind of "
-		    "tokenizer");
-	if (!c->vocab_file != !c->merge_file)
-		return err_set(e, "--vocab-file and --merge-file: both are needed");
-	return 0;
-}
-
 /* Checks the options against each other, then exports. */
 static int
 run(const void *cfg, int argc, char **argv, struct err *e)
@@ -97,8 +84,18 @@ run(const void *cfg, int argc, char **argv, struct err *e)
 	struct str notes = { 0 }, warnings = { 0 };
 	int rc;
 
-	if (o.max_shard_bytes == 0 || check(c, e) < 0)
+	if (o.max_shard_bytes == 0)
 		return CLI_USAGE;
+	if (c->tokenizer_model && (c->vocab_file || c->merge_file)) {
+		err_set(e,
+		    "--tokenizer-model excludes --vocab-file and --merge-file: give one kind of "
+		    "tokenizer");
+		return CLI_USAGE;
+	}
+	if (!c->vocab_file != !c->merge_file) {
+		err_set(e, "--vocab-file and --merge-file: both are needed");
+		return CLI_USAGE;
+	}
 	rc = cli_operands(argc, 2, "SRC DST", e);
 	if (rc)
 		return rc;

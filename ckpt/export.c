@@ -89,23 +89,11 @@ read_param(struct export *x, int i, const struct rows *r)
 	return 0;
 }
 
-static int
-read_rows(struct export *x, const struct rows *r)
-{
-	const struct megatron_tensor *t = &x->map.tensor[r->tensor];
-	const struct param *p = x->src->param;
-
-	memset(r->dst, 0, (size_t)(r->count * r->elements) * dtype_size(export_dtype(x, r->kind)));
-	for (int i = t->first; i < x->src->count && p[i].layer == t->layer; i++)
-		if (x->map.rows[i].tensor == r->tensor && read_param(x, i, r) < 0)
-			return -1;
-	return 0;
-}
-
 int
 export_put(struct export *x, struct torchzip_writer *w, const struct export_part *part)
 {
 	const struct megatron_tensor *t = &x->map.tensor[part->tensor];
+	const struct param *p = x->src->param;
 	int64_t shape[SLICE_DIMS], rows, end, most;
 	struct rows r = { part->tensor, part->kind, part->rank, .elements = 1 };
 	size_t row;
@@ -122,7 +110,10 @@ export_put(struct export *x, struct torchzip_writer *w, const struct export_part
 	r.dst = mem_alloc((size_t)int64_min(most, rows), row);
 	for (; r.first < end && rc == 0; r.first += r.count) {
 		r.count = int64_min(most, end - r.first);
-		rc = read_rows(x, &r);
+		memset(r.dst, 0, (size_t)r.count * row);
+		for (int i = t->first; i < x->src->count && p[i].layer == t->layer && rc == 0; i++)
+			if (x->map.rows[i].tensor == part->tensor)
+				rc = read_param(x, i, &r);
 		if (rc == 0)
 			torchzip_put(w, r.dst, (size_t)r.count * row);
 	}
@@ -199,48 +190,34 @@ choose_states(struct export *x)
 	return 0;
 }
 
-/* Ranks of a stage that share the experts. */
-static int
-check_experts(const struct export *x)
-{
-	long long n = x->o->expert_ranks, experts = x->src->config.num_experts;
-
-	if (n == 1 || (experts && experts % n == 0))
-		return 0;
-	return err_set(x->e,
-	    "--expert-model-parallel-size %lld: must divide the number of experts, %lld", n,
-	    experts);
-}
-
-/* By the format and whose names were asked for. */
-static int
-make_map(struct export *x)
-{
-	struct source *s = x->src;
-	bool dist = x->o->format == EXPORT_TORCH_DIST;
-	struct megatron_model m = { .config = &s->config,
-		.param = s->param,
-		.count = s->count,
-		.padded_vocab_size = x->padded_vocab_size };
-
-	m.names = !x->o->local ? MEGATRON_ENGINE : dist ? MEGATRON_LOCAL_DIST : MEGATRON_LOCAL;
-	m.experts = dist             ? MEGATRON_STACKED
-	    : x->o->moe_grouped_gemm ? MEGATRON_GROUPED
-				     : MEGATRON_SEQUENTIAL;
-	return megatron_map_init(&x->map, &m, x->e);
-}
-
-/* Everything that can be wrong before the first byte. */
+/* Everything that can be wrong before the first byte. Names go by the format and by what was asked
+ * for. */
 static int
 check(struct export *x, struct str *notes)
 {
 	const struct export_options *o = x->o;
+	bool dist = o->format == EXPORT_TORCH_DIST;
 	struct source *s = x->src;
+	long long experts = s->config.num_experts, expert_ranks = o->expert_ranks;
 	int64_t t = o->layout.tensor_model_parallel_size;
+	struct megatron_model m = { .config = &s->config,
+		.param = s->param,
+		.count = s->count,
+		.names = !o->local ? MEGATRON_ENGINE
+		    : dist         ? MEGATRON_LOCAL_DIST
+				   : MEGATRON_LOCAL,
+		.experts = dist           ? MEGATRON_STACKED
+		    : o->moe_grouped_gemm ? MEGATRON_GROUPED
+					  : MEGATRON_SEQUENTIAL };
 
-	x->padded_vocab_size = megatron_padded_vocab(&s->config, t);
-	if (source_require(s, x->e) < 0 || resolve_layout(x) < 0 || choose_dtype(x) < 0 ||
-	    check_experts(x) < 0 || export_check_args(x, x->e) < 0 || choose_states(x) < 0)
+	m.padded_vocab_size = x->padded_vocab_size = megatron_padded_vocab(&s->config, t);
+	if (source_require(s, x->e) < 0 || resolve_layout(x) < 0 || choose_dtype(x) < 0)
+		return -1;
+	if (expert_ranks != 1 && (!experts || experts % expert_ranks))
+		return err_set(x->e,
+		    "--expert-model-parallel-size %lld: must divide the number of experts, %lld",
+		    expert_ranks, experts);
+	if (export_check_args(x, x->e) < 0 || choose_states(x) < 0)
 		return -1;
 	export_take_schedule(x);
 	if (x->num_kinds > 1 && x->schedule.lr == 0)
@@ -248,7 +225,7 @@ check(struct export *x, struct str *notes)
 		    "%s: its learning rate is not known: Megatron-LM takes the optimizer only with "
 		    "the --lr and --min-lr of its run\n",
 		    s->path);
-	if (make_map(x) < 0 || megatron_check_ranks(&x->map, t, x->e) < 0)
+	if (megatron_map_init(&x->map, &m, x->e) < 0 || megatron_check_ranks(&x->map, t, x->e) < 0)
 		return -1;
 	if (s->num_of_run)
 		str_addf(notes, "%s: its scales of 8-bit operands are not written\n", s->path);

@@ -130,44 +130,6 @@ put_fields(struct str *out, const struct model_config *c)
 	}
 }
 
-/* The keys that a query sees before and after its own, and 1 for each layer that has the window. */
-static void
-put_window(struct str *out, const struct model_config *c)
-{
-	pickle_put_text(out, "window_size");
-	if (c->window_size) {
-		pickle_open_tuple(out);
-		pickle_put_int(out, c->window_size - 1);
-		pickle_put_int(out, 0);
-		pickle_close_tuple(out);
-	} else {
-		pickle_put_none(out);
-	}
-	pickle_put_text(out, "window_attn_skip_freq");
-	if (c->window_attn_skip_freq.period) {
-		pickle_open_list(out);
-		for (int64_t i = 0; i < c->num_layers; i++)
-			pickle_put_int(out, !pattern_skips(&c->window_attn_skip_freq, i));
-		pickle_close_list(out);
-	} else {
-		pickle_put_none(out);
-	}
-}
-
-static void
-put_expert_layers(struct str *out, const struct model_config *c)
-{
-	pickle_put_text(out, "moe_layer_freq");
-	if (model_expert_layers(c) < c->num_layers) {
-		pickle_open_list(out);
-		for (int64_t i = 0; i < c->num_layers; i++)
-			pickle_put_int(out, layer_has_experts(c, i));
-		pickle_close_list(out);
-	} else {
-		pickle_put_int(out, 1);
-	}
-}
-
 static void
 put_experts(const struct export *x, struct str *out)
 {
@@ -178,7 +140,15 @@ put_experts(const struct export *x, struct str *out)
 	put_int(out, "expert_tensor_parallel_size", x->layout.tensor_model_parallel_size);
 	if (!c->num_experts)
 		return;
-	put_expert_layers(out, c);
+	pickle_put_text(out, "moe_layer_freq");
+	if (model_expert_layers(c) < c->num_layers) {
+		pickle_open_list(out);
+		for (int64_t i = 0; i < c->num_layers; i++)
+			pickle_put_int(out, layer_has_experts(c, i));
+		pickle_close_list(out);
+	} else {
+		pickle_put_int(out, 1);
+	}
 	put_int(out, "moe_router_topk", c->moe_router_topk);
 	put_int(out, "moe_ffn_hidden_size", c->moe_ffn_hidden_size);
 	put_optional(
@@ -198,7 +168,8 @@ put_experts(const struct export *x, struct str *out)
 }
 
 /* Fields that Megatron-LM says in several args, or in other words. GELU by the error function is
- * what it computes without its fusion. */
+ * what it computes without its fusion. A window is the keys that a query sees before and after its
+ * own, and 1 for each layer that has it. */
 static void
 put_recipe(struct str *out, const struct model_config *c)
 {
@@ -225,7 +196,24 @@ put_recipe(struct str *out, const struct model_config *c)
 		pickle_put_double(out, c->rope_factor);
 	else
 		pickle_put_none(out);
-	put_window(out, c);
+	pickle_put_text(out, "window_size");
+	if (c->window_size) {
+		pickle_open_tuple(out);
+		pickle_put_int(out, c->window_size - 1);
+		pickle_put_int(out, 0);
+		pickle_close_tuple(out);
+	} else {
+		pickle_put_none(out);
+	}
+	pickle_put_text(out, "window_attn_skip_freq");
+	if (c->window_attn_skip_freq.period) {
+		pickle_open_list(out);
+		for (int64_t i = 0; i < c->num_layers; i++)
+			pickle_put_int(out, !pattern_skips(&c->window_attn_skip_freq, i));
+		pickle_close_list(out);
+	} else {
+		pickle_put_none(out);
+	}
 }
 
 static void

@@ -109,10 +109,14 @@ put_place(struct dist_file *f, const char *name, int ndim, const int64_t *start,
 	f->at += bytes;
 }
 
-/* Type, layout, gradient, memory format, pinned. */
+/* Opens an entry of state_dict_metadata of a tensor; its chunks follow. Properties are the type,
+ * layout, gradient, memory format, pinned. */
 static void
-put_properties(struct str *s, enum dtype t)
+open_tensor(struct str *s, const char *name, enum dtype t, int ndim, const int64_t *shape)
 {
+	pickle_put_text(s, name);
+	pickle_open_object(s, DCP, "TensorStorageMetadata");
+	pickle_put_text(s, "properties");
 	pickle_open_state(s, DCP, "TensorProperties");
 	pickle_put_dtype(s, t);
 	pickle_open_call(s, "torch.serialization", "_get_layout");
@@ -124,16 +128,6 @@ put_properties(struct str *s, enum dtype t)
 	pickle_close_call(s);
 	pickle_put_bool(s, false);
 	pickle_close_state(s);
-}
-
-/* Opens an entry of state_dict_metadata of a tensor; its chunks follow. */
-static void
-open_tensor(struct str *s, const char *name, enum dtype t, int ndim, const int64_t *shape)
-{
-	pickle_put_text(s, name);
-	pickle_open_object(s, DCP, "TensorStorageMetadata");
-	pickle_put_text(s, "properties");
-	put_properties(s, t);
 	pickle_put_text(s, "size");
 	pickle_put_size(s, ndim, shape);
 	pickle_put_text(s, "chunks");
@@ -148,13 +142,6 @@ put_chunk(struct str *s, const struct slice *box)
 	pickle_put_size(s, box->ndim, box->start);
 	pickle_put_text(s, "sizes");
 	pickle_put_size(s, box->ndim, box->count);
-	pickle_close_object(s);
-}
-
-static void
-close_tensor(struct str *s)
-{
-	pickle_close_list(s);
 	pickle_close_object(s);
 }
 
@@ -353,19 +340,6 @@ put_part(struct dist_file *f, const char *name, int tensor, int kind, int rank)
 	return rc;
 }
 
-/* What comes before a tensor's name. */
-static void
-kind_prefix(const struct export *x, int kind, char out[64])
-{
-	if (kind == KIND_WEIGHT)
-		out[0] = '\0';
-	else
-		snprintf(out, 64, "optimizer.state.%s.",
-		    kind != KIND_MASTER                   ? export_state(x, kind)
-			: x->o->use_distributed_optimizer ? "param"
-							  : "fp32_param");
-}
-
 /* The tensors of one name: a stack or one. first is the first of them. */
 static int
 put_stack(struct dist_file *f, int first, int kind)
@@ -374,11 +348,17 @@ put_stack(struct dist_file *f, int first, int kind)
 	const struct megatron_tensor *t = &x->map.tensor[first];
 	const struct stack s = stack_of(x, t);
 	int64_t shape[SLICE_DIMS] = { s.size[0], s.size[1] };
-	char name[200], prefix[64];
+	char name[200];
 	int ranks = t->cut < 0 ? 1 : (int)x->o->layout.tensor_model_parallel_size;
 
-	kind_prefix(x, kind, prefix);
-	snprintf(name, sizeof name, "%s%s", prefix, s.name);
+	if (kind == KIND_WEIGHT)
+		snprintf(name, sizeof name, "%s", s.name);
+	else
+		snprintf(name, sizeof name, "optimizer.state.%s.%s",
+		    kind != KIND_MASTER                   ? export_state(x, kind)
+			: x->o->use_distributed_optimizer ? "param"
+							  : "fp32_param",
+		    s.name);
 	for (int d = 0; d < t->ndim; d++)
 		shape[s.ndim + d] = t->shape[d];
 	open_tensor(&f->names, name, export_dtype(x, kind), t->ndim + s.ndim, shape);
@@ -386,19 +366,9 @@ put_stack(struct dist_file *f, int first, int kind)
 		for (int rank = 0; rank < ranks && same_stack(x, &x->map.tensor[i], t); rank++)
 			if (put_part(f, name, i, kind, rank) < 0)
 				return -1;
-	close_tensor(&f->names);
+	pickle_close_list(&f->names);
+	pickle_close_object(&f->names);
 	return 0;
-}
-
-/* Whether tensor i is the first of its name. */
-static bool
-is_first(const struct export *x, int i)
-{
-	int k = 0;
-
-	while (!same_stack(x, &x->map.tensor[k], &x->map.tensor[i]))
-		k++;
-	return k == i;
 }
 
 static int
@@ -409,9 +379,14 @@ put_all(struct dist_file *f)
 	put_common(f);
 	put_extra_states(f);
 	for (int kind = KIND_WEIGHT; kind < x->num_kinds; kind++)
-		for (int i = 0; i < x->map.count && export_has(x, kind); i++)
-			if (is_first(x, i) && put_stack(f, i, kind) < 0)
+		for (int i = 0; i < x->map.count && export_has(x, kind); i++) {
+			int first = 0; /* of the name of tensor i */
+
+			while (!same_stack(x, &x->map.tensor[first], &x->map.tensor[i]))
+				first++;
+			if (i == first && put_stack(f, i, kind) < 0)
 				return -1;
+		}
 	return 0;
 }
 

@@ -329,14 +329,6 @@ lay_flat(const struct rank_file *f, int chunk, struct flat *b)
 	free(t);
 }
 
-static void
-release_flat(struct flat *b)
-{
-	free(b->item);
-	free(b->start);
-	free(b->end);
-}
-
 /* The bytes of one kind of a chunk's buffer; zeros between tensors. */
 static int
 put_flat(const struct rank_file *f, const struct flat *b, int kind, struct torchzip_writer *w)
@@ -410,8 +402,11 @@ write_flat(struct rank_file *f)
 				rc = put_flat(f, &b[j], kind, w);
 		rc = finish_file(x, &out, w, rc);
 	}
-	for (int j = 0; j < chunks; j++)
-		release_flat(&b[j]);
+	for (int j = 0; j < chunks; j++) {
+		free(b[j].item);
+		free(b[j].start);
+		free(b[j].end);
+	}
 	free(b);
 	str_release(&pickle);
 	return rc;

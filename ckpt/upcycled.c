@@ -203,14 +203,6 @@ measure(const struct upcycled *u, int matrix, int64_t chosen, double *mean, doub
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Normal numbers of a parameter, for `count` elements of a row from a column on. */
-static void
-draw(const struct upcycled *u, const struct param *p, const int64_t at[2], int64_t count, double *x)
-{
-	rng_normal(u->rule.seed, (uint64_t)(at[0] * p->shape[1] + at[1]), count,
-	    rng_stream(p->name), STEP_NUMBERS, x);
-}
-
 /* Replaces elements of a row of a box: all, or those whose column begins anew. */
 struct renewal {
 	double mean, deviation;
@@ -227,7 +219,8 @@ renew_row(const struct upcycled *u, const struct source_part *p, int64_t row,
 	double *x = mem_alloc((size_t)n, sizeof *x);
 	char *to = (char *)(uintptr_t)dst.data + (size_t)(row * n) * size;
 
-	draw(u, p->param, at, n, x);
+	rng_normal(u->rule.seed, (uint64_t)(at[0] * p->param->shape[1] + at[1]), n,
+	    rng_stream(p->param->name), STEP_NUMBERS, x);
 	for (int64_t i = 0; i < n; i++)
 		x[i] = how->mean + how->deviation * x[i];
 	if (!how->columns)

@@ -87,24 +87,14 @@ choose_family(struct job *j)
 	return -1;
 }
 
-/* The dtype of the run's weights when its state says so, else that of the first tensor; never wider
- * than F32. */
-static enum dtype
-default_dtype(const struct job *j)
-{
-	const char *run = j->src->state.dtype;
-	enum dtype t = run ? dtype_from_name(run) : DTYPE_NONE;
-
-	if (!dtype_is_float(t))
-		t = source_dtype(j->src, &j->src->param[0], NULL);
-	return t == DTYPE_F64 ? DTYPE_F32 : t;
-}
-
-/* Opens the source and chooses what its model becomes. What is wrong with it is found here, so that
- * a missing tensor is not found after an hour of copying. */
+/* Opens the source and chooses what its model becomes: its type is by default that of the run's
+ * weights when its state says so, else that of the first tensor, never wider than F32. What is
+ * wrong with it is found here, so that a missing tensor is not found after an hour of copying. */
 static int
 open_model(struct job *j)
 {
+	enum dtype run = DTYPE_NONE;
+
 	j->src = source_open(j->o->src, j->e);
 	if (!j->src || source_require(j->src, j->e) < 0)
 		return -1;
@@ -117,30 +107,27 @@ open_model(struct job *j)
 	if (choose_family(j) < 0)
 		return -1;
 	j->x.src = j->src;
-	j->x.dtype = j->o->dtype == DTYPE_NONE ? default_dtype(j) : j->o->dtype;
+	j->x.dtype = j->o->dtype;
+	if (j->x.dtype == DTYPE_NONE) {
+		if (j->src->state.dtype)
+			run = dtype_from_name(j->src->state.dtype);
+		j->x.dtype =
+		    dtype_is_float(run) ? run : source_dtype(j->src, &j->src->param[0], NULL);
+		if (j->x.dtype == DTYPE_F64)
+			j->x.dtype = DTYPE_F32;
+	}
 	return weights_plan(&j->x, j->o->max_shard_bytes, j->e);
 }
 
-/* The kind follows from the options and the file's first character. */
-static int
-read_tokenizer(struct job *j)
-{
-	const struct export_options *o = j->o;
-
-	if (!o->tokenizer_model)
-		return tokenizer_gpt2_files(&j->tokenizer, o->vocab_file, o->merge_file, j->e);
-	if (tokenizer_is_json(o->tokenizer_model))
-		return tokenizer_json_files(&j->tokenizer, o->tokenizer_model, j->e);
-	return export_sentencepiece(&j->tokenizer, o->tokenizer_model, j->e);
-}
-
-/* The tokenizer given by the options, if any; its special ids are used where the run named none. */
+/* The tokenizer given by the options, if any; its special ids are used where the run named none.
+ * Its kind follows from the options and the file's first character. */
 static int
 open_tokenizer(struct job *j)
 {
 	const struct export_options *o = j->o;
 	struct tokenizer_files *t = &j->tokenizer;
 	struct model_config *c = &j->config;
+	int rc;
 
 	if (!o->tokenizer_model && !o->vocab_file) {
 		str_adds(j->notes,
@@ -149,7 +136,13 @@ open_tokenizer(struct job *j)
 		return 0;
 	}
 	j->has_tokenizer = true;
-	if (read_tokenizer(j) < 0)
+	if (!o->tokenizer_model)
+		rc = tokenizer_gpt2_files(t, o->vocab_file, o->merge_file, j->e);
+	else if (tokenizer_is_json(o->tokenizer_model))
+		rc = tokenizer_json_files(t, o->tokenizer_model, j->e);
+	else
+		rc = export_sentencepiece(t, o->tokenizer_model, j->e);
+	if (rc < 0)
 		return -1;
 	if (c->bos_token_id < 0)
 		c->bos_token_id = t->id[SPECIAL_BOS];
@@ -193,15 +186,6 @@ put_copy(struct job *j, const char *name, const char *src)
 	return io_copy_file(src, path, j->e);
 }
 
-/* generation_config.json: the special ids of the model. */
-static void
-generation_config(const struct model_config *c, struct str *out)
-{
-	str_adds(out, "{\n  \"_from_model_config\": true");
-	family_write_ids(c, false, out);
-	str_adds(out, "\n}\n");
-}
-
 /* The files made from the tokenizer, then its source files, unless they are the same. */
 static int
 write_tokenizer(struct job *j)
@@ -228,14 +212,16 @@ write_tokenizer(struct job *j)
 	    : put_copy(j, "merges.txt", j->o->merge_file);
 }
 
-/* All files. */
+/* All files. generation_config.json holds the special ids of the model. */
 static int
 write_files(struct job *j)
 {
 	struct str config = { 0 }, generation = { 0 };
 
 	family_write_config(j->x.family, &j->config, dtype_torch_name(j->x.dtype), &config);
-	generation_config(&j->config, &generation);
+	str_adds(&generation, "{\n  \"_from_model_config\": true");
+	family_write_ids(&j->config, false, &generation);
+	str_adds(&generation, "\n}\n");
 	if (put(j, "config.json", &config) < 0 ||
 	    put(j, "generation_config.json", &generation) < 0) {
 		str_release(&generation);

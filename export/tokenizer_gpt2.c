@@ -70,21 +70,6 @@ add_merges(struct str *out, const char *path, const char *text, struct err *e)
 	return n ? 0 : err_at(e, path, 0, "no merges");
 }
 
-/* The end of text is the special token; it also serves as beginning and unknown. */
-static void
-take_special(struct tokenizer_files *t, const struct json_value *vocab)
-{
-	const struct json_value *v = json_get(vocab, END_OF_TEXT);
-
-	for (int i = 0; i < SPECIAL_COUNT; i++) {
-		t->id[i] = -1;
-		if (v && i != SPECIAL_PAD) {
-			t->id[i] = v->integer;
-			t->text[i] = mem_strdup(END_OF_TEXT);
-		}
-	}
-}
-
 /* Has the parts of GPT-2's published tokenizer.json. */
 static int
 write_json(struct tokenizer_files *t, const struct json_value *const *token, const char *path,
@@ -121,7 +106,8 @@ write_json(struct tokenizer_files *t, const struct json_value *const *token, con
 	return 0;
 }
 
-/* Both files are read whole; they have a few megabytes. */
+/* Both files are read whole; they have a few megabytes. The end of text is the special token; it
+ * also serves as beginning and unknown. */
 int
 tokenizer_gpt2_files(
     struct tokenizer_files *t, const char *vocab, const char *merges, struct err *e)
@@ -140,8 +126,15 @@ tokenizer_gpt2_files(
 			err_at(e, merges, 0, "a NUL byte inside");
 	}
 	if (token) {
+		const struct json_value *end = json_get(json_root(j), END_OF_TEXT);
+
 		t->tokens = (int64_t)json_root(j)->len;
-		take_special(t, json_root(j));
+		for (int i = 0; i < SPECIAL_COUNT; i++) {
+			bool is_end = end && i != SPECIAL_PAD;
+
+			t->id[i] = is_end ? end->integer : -1;
+			t->text[i] = is_end ? mem_strdup(END_OF_TEXT) : NULL;
+		}
 		rc = write_json(t, (const struct json_value *const *)token, merges, text, e);
 	}
 	free(token);

@@ -120,22 +120,6 @@ read_run(
 	return rc;
 }
 
-/* The same of all runs of parameter i. */
-static int
-read_rows(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err *e)
-{
-	struct family_place place;
-	int rc = family_place(x->family, &x->src->config, &x->src->param[i], &place, e);
-
-	for (int64_t k = 0; rc == 0 && k < place.runs; k++) {
-		struct run r = { i, k * place.box.count[0], place.box, place.transposed };
-
-		r.box.start[0] += k * place.apart;
-		rc = read_run(x, &r, rows, dst, e);
-	}
-	return rc;
-}
-
 /* Some rows of a tensor: they are read and written at once. */
 struct window {
 	const struct hf_tensor *tensor;
@@ -169,16 +153,27 @@ add_windows(struct shard_job *job, const struct hf_tensor *t)
 	}
 }
 
-/* Reads a window; runs in the thread that alone reads the source. */
+/* Reads a window: of all runs of all parameters that lie in its tensor. Runs in the thread that
+ * alone reads the source. */
 static int
 fill(void *ctx, int64_t i, void *buffer, struct err *e)
 {
 	const struct shard_job *job = ctx;
 	const struct window *w = &job->window[i];
+	struct hf_export *x = job->x;
 	int rc = 0;
 
-	for (int k = 0; k < w->tensor->count && rc == 0; k++)
-		rc = read_rows(job->x, w->tensor->first + k, &w->rows, buffer, e);
+	for (int p = w->tensor->first; p < w->tensor->first + w->tensor->count && rc == 0; p++) {
+		struct family_place place;
+
+		rc = family_place(x->family, &x->src->config, &x->src->param[p], &place, e);
+		for (int64_t k = 0; rc == 0 && k < place.runs; k++) {
+			struct run r = { p, k * place.box.count[0], place.box, place.transposed };
+
+			r.box.start[0] += k * place.apart;
+			rc = read_run(x, &r, &w->rows, buffer, e);
+		}
+	}
 	return rc;
 }
 
