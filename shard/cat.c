@@ -29,12 +29,23 @@ struct plan {
 	bool modes;          /* of that one */
 };
 
-/* Types may differ with --widen: ids keep their values in a wider type. */
+/* One byte of mode per sequence, for all or for none; an input without sequences fits either. Types
+ * may differ with --widen: ids keep their values in a wider type. */
 static int
-add_type(struct plan *p, const struct dataset *d, struct err *e)
+add_form(struct plan *p, int i, const struct dataset *d, struct err *e)
 {
 	enum dtype t = dataset_dtype(d);
+	bool modes = dataset_has_modes(d), empty = dataset_num_sequences(d) == 0;
 
+	if (!empty && p->first < 0) {
+		p->first = i;
+		p->modes = modes;
+	}
+	if (!empty && modes != p->modes)
+		return err_at(e, p->prefix[i], 0,
+		    "has %s, but %s has %s: either all sequences have modes or none",
+		    modes ? "modes (multimodal data)" : "no modes", p->prefix[p->first],
+		    modes ? "none" : "some");
 	if (p->type == DTYPE_NONE)
 		p->type = t;
 	if (t != p->type && !p->c->widen)
@@ -43,26 +54,6 @@ add_type(struct plan *p, const struct dataset *d, struct err *e)
 		    dtype_torch_name(t), p->prefix[0], dtype_torch_name(p->type));
 	p->type = dataset_common_type(p->type, t);
 	return 0;
-}
-
-/* One byte per sequence, for all or for none; an input without sequences fits either. */
-static int
-add_modes(struct plan *p, int i, const struct dataset *d, struct err *e)
-{
-	bool modes = dataset_has_modes(d);
-
-	if (dataset_num_sequences(d) == 0)
-		return 0;
-	if (p->first < 0) {
-		p->first = i;
-		p->modes = modes;
-	}
-	if (modes == p->modes)
-		return 0;
-	return err_at(e, p->prefix[i], 0,
-	    "has %s, but %s has %s: either all sequences have modes or none",
-	    modes ? "modes (multimodal data)" : "no modes", p->prefix[p->first],
-	    modes ? "none" : "some");
 }
 
 /* Ids of two tokenizers in one dataset are meaningless to both, so such a mix is refused. */
@@ -86,13 +77,25 @@ add_tokenizer(struct plan *p, int i, const struct notes *n, struct err *e)
 	    n->type, n->hash, p->prefix[p->known], p->type_name, p->hash);
 }
 
-/* The notes of the result keep what all inputs have in common. */
+/* Opens one input, as training would, and adds it to the plan. The notes of the result keep what
+ * all inputs have in common. */
 static int
-add_notes(struct plan *p, int i, struct err *e)
+look_at(struct plan *p, int i, struct err *e)
 {
+	const char *prefix = p->prefix[i];
+	struct dataset *d = shard_open(prefix, e);
 	struct notes n;
-	int rc = notes_read(p->prefix[i], &n, e) < 0 ? -1 : add_tokenizer(p, i, &n, e);
+	int rc;
 
+	if (!d)
+		return -1;
+	rc = add_form(p, i, d, e);
+	p->input[i] = (struct notes_input){ prefix, (int64_t)dataset_bin_bytes(d), -1 };
+	p->meter.total += dataset_bin_bytes(d);
+	dataset_close(d);
+	if (rc < 0)
+		return -1;
+	rc = notes_read(prefix, &n, e) < 0 ? -1 : add_tokenizer(p, i, &n, e);
 	if (rc == 0 && i == 0) {
 		p->notes = n;
 		return 0;
@@ -103,70 +106,33 @@ add_notes(struct plan *p, int i, struct err *e)
 	return rc;
 }
 
-/* Opens one input, as training would, and adds it to the plan. */
-static int
-look_at(struct plan *p, int i, struct err *e)
-{
-	const char *prefix = p->prefix[i];
-	struct dataset *d = shard_open(prefix, e);
-	int rc;
-
-	if (!d)
-		return -1;
-	rc = add_modes(p, i, d, e) < 0 ? -1 : add_type(p, d, e);
-	p->input[i] = (struct notes_input){ prefix, (int64_t)dataset_bin_bytes(d), -1 };
-	p->meter.total += dataset_bin_bytes(d);
-	dataset_close(d);
-	return rc < 0 ? -1 : add_notes(p, i, e);
-}
-
-/* Adds all documents of one input, whose index is checked again on opening. */
-static int
-append(struct plan *p, struct dataset_writer *w, const char *prefix, struct err *e)
-{
-	struct dataset *d = shard_open(prefix, e);
-	int rc;
-
-	if (!d)
-		return -1;
-	rc = shard_add_documents(w, d, (int64_t[]){ 0, dataset_num_documents(d) }, &p->meter, e);
-	dataset_close(d);
-	return rc;
-}
-
-/* Commits the result; a failure leaves no part of it, and an existing dataset unchanged. */
+/* Adds all documents of each input, whose index is checked again on opening, and commits the
+ * result; a failure leaves no part of it, and an existing dataset unchanged. */
 static int
 merge(struct plan *p, struct err *e)
 {
 	const struct notes_origin origin = { p->c->made_by, p->input, p->count };
 	struct dataset_writer *w;
+	int rc = 0;
 
 	temp_sweep_beside(p->c->output);
 	w = dataset_writer_new(p->c->output, p->type, e);
 	if (!w)
 		return -1;
-	for (int i = 0; i < p->count; i++)
-		if (append(p, w, p->prefix[i], e) < 0) {
-			dataset_abort(w);
-			return -1;
-		}
+	for (int i = 0; i < p->count && rc == 0; i++) {
+		struct dataset *d = shard_open(p->prefix[i], e);
+
+		rc = d ? shard_add_documents(
+			     w, d, (int64_t[]){ 0, dataset_num_documents(d) }, &p->meter, e)
+		       : -1;
+		dataset_close(d);
+	}
+	if (rc < 0) {
+		dataset_abort(w);
+		return -1;
+	}
 	notes_describe(w, &p->notes, &origin);
 	return dataset_commit(w, e);
-}
-
-/* Reports what the notes of the result cannot record. */
-static void
-say(const struct plan *p)
-{
-	const struct cat_config *c = p->c;
-
-	if (p->differ)
-		str_addf(
-		    c->said, "%s: made with several tokenizers: its notes name none\n", c->output);
-	else if (p->unknown && p->unknown < p->count)
-		str_addf(c->said,
-		    "%s: %d of %d inputs do not record their tokenizer: its notes name none\n",
-		    c->output, p->unknown, p->count);
 }
 
 /* The result has no default name: a dataset is too large to be written by accident. */
@@ -177,7 +143,8 @@ shard_cat_check(const struct cat_config *c, struct err *e)
 			 : err_set(e, "--output is needed: the prefix of the merged dataset");
 }
 
-/* Creates nothing unless all inputs are sound and fit together. */
+/* Creates nothing unless all inputs are sound and fit together. Says what the notes of the result
+ * cannot record. */
 int
 shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e)
 {
@@ -196,8 +163,13 @@ shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e)
 		rc = look_at(&p, i, e);
 	if (rc == 0)
 		rc = merge(&p, e);
-	if (rc == 0)
-		say(&p);
+	if (rc == 0 && p.differ)
+		str_addf(
+		    c->said, "%s: made with several tokenizers: its notes name none\n", c->output);
+	else if (rc == 0 && p.unknown && p.unknown < count)
+		str_addf(c->said,
+		    "%s: %d of %d inputs do not record their tokenizer: its notes name none\n",
+		    c->output, p.unknown, count);
 	notes_release(&p.notes);
 	free(p.input);
 	return rc;

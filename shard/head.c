@@ -10,41 +10,37 @@
 
 #include <stdlib.h>
 
-/* Writes the text as a JSON string, since it may hold tabs and line feeds; malformed UTF-8, from a
- * truncated character, becomes U+FFFD. */
-static int
-add_text(
+/* The last column of a row, in either form. Text is a JSON string, since it may hold tabs and line
+ * feeds; malformed UTF-8, from a truncated character, becomes U+FFFD. */
+int
+shard_add_ids(
     const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out, struct err *e)
 {
-	struct tokenizer_worker *w = tokenizer_worker_new(t);
 	struct str text = { 0 }, clean = { 0 };
 	struct token_ids known = { 0 };
-	int rc = tokenizer_check_ids(t, ids, (size_t)count, &known, e);
+	struct tokenizer_worker *w;
+	int rc;
 
+	if (!t) {
+		for (int64_t i = 0; i < count; i++)
+			str_addf(out, i ? " %lld" : "%lld", (long long)ids[i]);
+		str_addc(out, '\n');
+		return 0;
+	}
+	w = tokenizer_worker_new(t);
+	rc = tokenizer_check_ids(t, ids, (size_t)count, &known, e);
 	if (rc == 0)
 		rc = tokenizer_decode(w, known.id, known.count, false, &text, e);
 	if (rc == 0) {
 		utf8_repair(text.buf, text.len, &clean);
 		str_add_json(out, clean.buf, clean.len);
+		str_addc(out, '\n');
 	}
 	tokenizer_worker_free(w);
 	token_ids_release(&known);
 	str_release(&text);
 	str_release(&clean);
 	return rc;
-}
-
-/* The last column of a row, in either form. */
-int
-shard_add_ids(
-    const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out, struct err *e)
-{
-	if (t && add_text(t, ids, count, out, e) < 0)
-		return -1;
-	for (int64_t i = 0; i < count && !t; i++)
-		str_addf(out, i ? " %lld" : "%lld", (long long)ids[i]);
-	str_addc(out, '\n');
-	return 0;
 }
 
 /* The row being built. Each is printed when it is complete, the first one after the column

@@ -105,64 +105,37 @@ struct opened {
 	const char *head; /* the part not yet printed */
 };
 
-/* What all splits share. */
-static struct blend_config
-common_config(const struct maps_run *r, const char *tokenizer, struct pool *pool)
-{
-	return (struct blend_config){
-		.samples = {
-			.split = r->c->split,
-			.seq_length = r->c->seq_length,
-			.seed = r->c->seed,
-			.add_extra_token = r->c->add_extra_token,
-			.tokenizer_json = tokenizer,
-			.cache_dir = r->c->cache_dir,
-			.write_cache = r->write,
-		},
-		.surplus = r->c->surplus,
-		.pool = pool,
-		.plan_only = r->plan_only,
-	};
-}
-
-/* Opens one split, passes it on and closes it. */
-static int
-run_split(const struct maps_run *r, struct opened *o, const struct blend_config *cfg, struct err *e)
-{
-	struct blend *b = blend_open(o->corpora, o->paths, cfg, e);
-	int rc;
-
-	if (!b)
-		return -1;
-	if (blend_notes(b))
-		str_adds(o->notes, blend_notes(b));
-	fputs(o->head, r->out);
-	o->head = "";
-	rc = r->row(r, b, cfg->samples.which, e);
-	blend_close(b);
-	return rc;
-}
-
 /* Training, validation and test, in this order, as far as they are present. */
 static int
 run_splits(const struct maps_run *r, struct opened *o, struct blend_config *cfg, struct err *e)
 {
 	int64_t count[SPLIT_COUNT];
 	struct split_matrix m;
+	int rc = 0;
 
 	if (parse_counts(r->c->num_samples, count, e) < 0 || split_parse(r->c->split, &m, e) < 0)
 		BUG("unchecked options: %s", e->msg);
-	for (int i = 0; i < SPLIT_COUNT; i++) {
+	for (int i = 0; i < SPLIT_COUNT && rc == 0; i++) {
+		struct blend *b;
+
 		if (r->one ? i != (int)r->which : !present(o->paths, &m, (enum split)i, count[i]))
 			continue;
 		cfg->samples.which = (enum split)i;
 		cfg->samples.num_samples = count[i];
 		cfg->samples.drop_last_partial = i != SPLIT_VALID || r->c->drop_last_partial;
-		if (run_split(r, o, cfg, e) < 0)
+		b = blend_open(o->corpora, o->paths, cfg, e);
+		if (!b)
 			return -1;
+		if (blend_notes(b))
+			str_adds(o->notes, blend_notes(b));
+		fputs(o->head, r->out);
+		o->head = "";
+		rc = r->row(r, b, cfg->samples.which, e);
+		blend_close(b);
 	}
-	fputs(o->head, r->out);
-	return 0;
+	if (rc == 0)
+		fputs(o->head, r->out);
+	return rc;
 }
 
 /* The files of all splits are renamed together; the rows are printed after that. */
@@ -191,17 +164,6 @@ write_splits(const struct maps_run *r, struct opened *o, struct blend_config *cf
 	return rc;
 }
 
-/* The machine's cores, up to a number that one disk can serve. */
-static int
-thread_count(const struct maps_config *c)
-{
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
-	if (c->threads)
-		return (int)c->threads;
-	return cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (int)cores;
-}
-
 /* The tokenizer for the names: from the options for it, or the one that training would use. */
 static int
 name_tokenizer(const struct maps_config *c, struct str *out, struct err *e)
@@ -220,31 +182,48 @@ name_tokenizer(const struct maps_config *c, struct str *out, struct err *e)
 	return 0;
 }
 
-/* Opens the corpora of all splits once. */
+/* Opens the corpora of all splits once. Threads are by default the machine's cores, up to a number
+ * that one disk can serve. */
 int
 shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 {
+	const struct maps_config *c = r->c;
+	long cores = sysconf(_SC_NPROCESSORS_ONLN),
+	     threads = cores < 1  ? 1
+	    : cores > THREADS_MAX ? THREADS_MAX
+				  : cores;
 	struct data_paths paths;
 	struct opened o = { .paths = &paths, .notes = notes, .head = r->head ? r->head : "" };
 	struct str tokenizer = { 0 };
 	struct blend_config cfg;
-	struct pool *pool;
 	int rc = -1;
 
-	if (name_tokenizer(r->c, &tokenizer, e) < 0)
+	if (name_tokenizer(c, &tokenizer, e) < 0)
 		return -1;
-	if (data_paths_read(&r->c->paths, &paths, e) < 0) {
+	if (data_paths_read(&c->paths, &paths, e) < 0) {
 		str_release(&tokenizer);
 		return -1;
 	}
-	pool = pool_new(thread_count(r->c));
-	o.corpora = corpora_open(&paths, NULL, pool, e);
-	cfg = common_config(r, tokenizer.buf, pool);
+	cfg = (struct blend_config){
+		.samples = {
+			.split = c->split,
+			.seq_length = c->seq_length,
+			.seed = c->seed,
+			.add_extra_token = c->add_extra_token,
+			.tokenizer_json = tokenizer.buf,
+			.cache_dir = c->cache_dir,
+			.write_cache = r->write,
+		},
+		.surplus = c->surplus,
+		.pool = pool_new((int)(c->threads ? c->threads : threads)),
+		.plan_only = r->plan_only,
+	};
+	o.corpora = corpora_open(&paths, NULL, cfg.pool, e);
 	if (o.corpora)
 		rc = r->write ? write_splits(r, &o, &cfg, e) : run_splits(r, &o, &cfg, e);
 	str_release(&tokenizer);
 	corpora_close(o.corpora);
-	pool_free(pool);
+	pool_free(cfg.pool);
 	data_paths_release(&paths);
 	return rc;
 }

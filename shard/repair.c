@@ -17,14 +17,6 @@ shard_repair_check(const struct repair_config *c, struct err *e)
 	return c->output ? shard_check_output(c->output, e) : 0;
 }
 
-/* Prints the lines about the faults, each after the name of the dataset. */
-static void
-print_found(const char *prefix, const struct str *found, FILE *out)
-{
-	for (const char *p = found->buf, *feed; p && (feed = strchr(p, '\n')); p = feed + 1)
-		fprintf(out, "%s: %.*s\n", prefix, (int)(feed - p), p);
-}
-
 /* Writes the repaired dataset with notes that keep the tokenizer, and opens it, so that a dataset
  * that is still damaged never passes for repaired. */
 static int
@@ -51,7 +43,8 @@ save(const struct repair_config *c, struct dataset_repair *r, const char *prefix
 	return rc;
 }
 
-/* A sound dataset stays unchanged, and nothing is written for it. */
+/* A sound dataset stays unchanged, and nothing is written for it. Each line about a fault is
+ * printed after the name of the dataset. */
 int
 shard_repair(const struct repair_config *c, const char *prefix, FILE *out, struct err *e)
 {
@@ -65,10 +58,11 @@ shard_repair(const struct repair_config *c, const char *prefix, FILE *out, struc
 	}
 	if (rc == 0 && found.len)
 		rc = save(c, r, prefix, e);
-	if (rc == 0 && found.len)
-		print_found(prefix, &found, out);
-	else if (rc == 0)
+	if (rc == 0 && !found.len)
 		fprintf(out, "%s: sound, nothing to repair\n", prefix);
+	for (const char *p = rc == 0 ? found.buf : NULL, *feed; p && (feed = strchr(p, '\n'));
+	     p = feed + 1)
+		fprintf(out, "%s: %.*s\n", prefix, (int)(feed - p), p);
 	dataset_repair_close(r);
 	str_release(&found);
 	return rc;

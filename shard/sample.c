@@ -31,45 +31,35 @@ shard_sample_check(const struct sample_config *c, struct err *e)
 	return 0;
 }
 
-/* The dataset of a sample, then "sequence:first+count,...", the places of its tokens. */
-static void
-add_parts(const struct blend *b, int64_t sample, struct str *out)
-{
-	int64_t cap = 64, n;
-	struct sample_part *part = mem_alloc((size_t)cap, sizeof *part);
-	struct blend_corpus corpus;
-	int k;
-
-	n = blend_parts(b, sample, &k, part, cap);
-	if (n > cap) {
-		part = mem_realloc(part, (size_t)n, sizeof *part);
-		blend_parts(b, sample, &k, part, n);
-	}
-	blend_corpus(b, k, &corpus);
-	str_addf(out, "%s\t", dataset_prefix(corpus.dataset));
-	for (int64_t i = 0; i < n; i++)
-		str_addf(out, "%s%lld:%lld+%lld", i ? "," : "", (long long)part[i].sequence,
-		    (long long)part[i].first, (long long)part[i].count);
-	free(part);
-}
-
+/* The row of a sample: its dataset, then "sequence:first+count,...", the places of its tokens. */
 static int
 add_sample(const struct sample_config *c, const struct blend *b, int64_t sample, struct str *out,
     struct err *e)
 {
 	int64_t *ids = mem_alloc((size_t)c->maps.seq_length + 1, sizeof *ids),
-		n = blend_tokens(b, sample, ids, e);
+		tokens = blend_tokens(b, sample, ids, e), room = 64, parts;
+	struct sample_part *part = mem_alloc((size_t)room, sizeof *part);
+	struct blend_corpus corpus;
 	struct err why;
-	int rc = n < 0 ? -1 : 0;
+	int rc = tokens < 0 ? -1 : 0, k;
 
 	if (rc == 0) {
-		str_addf(out, "%lld\t", (long long)sample);
-		add_parts(b, sample, out);
-		str_addf(out, "\t%lld\t", (long long)n);
-		rc = shard_add_ids(c->tokenizer, ids, n, out, &why);
+		parts = blend_parts(b, sample, &k, part, room);
+		if (parts > room) {
+			part = mem_realloc(part, (size_t)parts, sizeof *part);
+			blend_parts(b, sample, &k, part, parts);
+		}
+		blend_corpus(b, k, &corpus);
+		str_addf(out, "%lld\t%s\t", (long long)sample, dataset_prefix(corpus.dataset));
+		for (int64_t i = 0; i < parts; i++)
+			str_addf(out, "%s%lld:%lld+%lld", i ? "," : "", (long long)part[i].sequence,
+			    (long long)part[i].first, (long long)part[i].count);
+		str_addf(out, "\t%lld\t", (long long)tokens);
+		rc = shard_add_ids(c->tokenizer, ids, tokens, out, &why);
 		if (rc < 0)
 			err_set(e, "sample %lld: %s", (long long)sample, why.msg);
 	}
+	free(part);
 	free(ids);
 	return rc;
 }

@@ -201,17 +201,6 @@ write_piece(struct whole *x, const int64_t cut[2], const char *name, struct err 
 	return dataset_commit(w, e);
 }
 
-/* Prints the row of the piece between two cuts. */
-static void
-add_row(const struct dataset *d, const int64_t cut[2], const char *name, struct str *rows)
-{
-	int64_t s0 = dataset_document_start(d, cut[0]), s1 = dataset_document_start(d, cut[1]);
-
-	str_addf(rows, "%s\t%lld\t%lld\t%lld\n", name, (long long)(cut[1] - cut[0]),
-	    (long long)(s1 - s0),
-	    (long long)(dataset_sequence_start(d, s1) - dataset_sequence_start(d, s0)));
-}
-
 /* Writes all pieces or none, since some of them could be mistaken for the whole. Prints rows only
  * when all are written. */
 static int
@@ -225,10 +214,13 @@ write_pieces(const struct split_config *c, const struct dataset *d, const struct
 
 	temp_sweep_beside(c->output);
 	while (rc == 0 && made + 1 < cuts->count) {
-		const int64_t *cut = cuts->at + made;
+		const int64_t *cut = cuts->at + made, s0 = dataset_document_start(d, cut[0]),
+			      s1 = dataset_document_start(d, cut[1]);
 
 		rc = write_piece(&x, cut, piece_name(c, made, &name), e);
-		add_row(d, cut, name.buf, &rows);
+		str_addf(&rows, "%s\t%lld\t%lld\t%lld\n", name.buf, (long long)(cut[1] - cut[0]),
+		    (long long)(s1 - s0),
+		    (long long)(dataset_sequence_start(d, s1) - dataset_sequence_start(d, s0)));
 		made += rc == 0;
 	}
 	while (rc < 0 && made > 0)
