@@ -79,7 +79,8 @@ load_state(struct ckpt *c, struct err *e)
 
 /*
  * Takes the size of every file. Files are mapped on first read, since a rank needs few of the files
- * of a large checkpoint.
+ * of a large checkpoint. Every piece must lie inside its file; compared by a difference, because
+ * offset plus bytes may overflow. Later reads trust the offsets.
  */
 static int
 load_sizes(struct ckpt *c, struct err *e)
@@ -96,16 +97,6 @@ load_sizes(struct ckpt *c, struct err *e)
 			return err_set(e, "cannot open '%s': not a regular file", path);
 		c->map[i].size = (uint64_t)st.st_size;
 	}
-	return 0;
-}
-
-/*
- * Every piece must lie inside its file; compared by a difference, because offset plus bytes may
- * overflow. Later reads trust the offsets.
- */
-static int
-check_sizes(const struct ckpt *c, struct err *e)
-{
 	for (int i = 0; i < c->m.num_pieces; i++) {
 		const struct ckpt_tensor *t = &c->m.tensor[c->m.place[i].tensor];
 		const struct ckpt_piece *p = &t->piece[c->m.place[i].piece];
@@ -131,8 +122,7 @@ open_dir(const char *dir, bool edited, struct err *e)
 
 	c->edited = edited;
 	if (ckpt_find_dir(dir, c->dir, e) < 0 || load_manifest(c, e) < 0 || load_sizes(c, e) < 0 ||
-	    check_sizes(c, e) < 0 || load_text(c, MANIFEST_OPTIONS, &c->options, e) < 0 ||
-	    load_state(c, e) < 0) {
+	    load_text(c, MANIFEST_OPTIONS, &c->options, e) < 0 || load_state(c, e) < 0) {
 		ckpt_close(c);
 		return NULL;
 	}

@@ -52,32 +52,6 @@ struct part {
 	const struct slice *dst_box;
 };
 
-/*
- * The request must lie in the tensor. Violations come from users (a wrong model, a wrong layout),
- * so they are errors, not bugs.
- */
-static int
-check_read(const struct ckpt *c, const char *name, const struct slice *want, struct err *e)
-{
-	const struct ckpt_tensor *t = ckpt_find(c, name);
-
-	if (!t)
-		return err_at(e, c->dir, 0, "no tensor '%s'", name);
-	if (want->ndim != t->ndim)
-		return err_at(e, c->dir, 0, "tensor '%s' has %d dimensions, not %d", name, t->ndim,
-		    want->ndim);
-	if (!slice_inside(want, t->ndim, t->shape)) {
-		struct str s = { 0 };
-
-		manifest_print_list(&s, t->ndim, t->shape);
-		err_at(e, c->dir, 0, "tensor '%s' of shape %s does not contain the requested part",
-		    name, s.buf);
-		str_release(&s);
-		return -1;
-	}
-	return 0;
-}
-
 /* Checksum number i of a piece covers bytes [*at, *at + *bytes). */
 static void
 block_range(const struct ckpt_piece *p, int64_t i, uint64_t *at, uint64_t *bytes)
@@ -111,23 +85,6 @@ check_block(struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece
 		return damage(c, t, p, e);
 	*checked = true;
 	return 0;
-}
-
-/* The same for a pass over a whole file: the block is read ahead, and its memory is given back. */
-static int
-verify_block(struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece *p, int64_t i,
-    const unsigned char *data, struct err *e)
-{
-	uint64_t at, bytes;
-	int rc;
-
-	if (c->checked[p->sum + i - c->m.sum])
-		return 0;
-	block_range(p, i, &at, &bytes);
-	map_will_need(data + at, bytes);
-	rc = check_block(c, t, p, i, data, e);
-	map_forget_part(data + at, bytes);
-	return rc;
 }
 
 /* Queues a block of a piece for comparison in the background, unless that is done; settle gets the
@@ -211,18 +168,6 @@ advise(const struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piec
 	how(c->map[p->file].base + p->offset + from, to - from);
 }
 
-/* What was read does not stay in this process's memory: as much of a file as is mapped would. */
-static void
-forget_pieces(const struct ckpt *c, const struct ckpt_tensor *t, const struct slice *want)
-{
-	struct slice common;
-
-	for (int i = 0; i < t->num_pieces; i++)
-		if (c->map[t->piece[i].file].base &&
-		    slice_intersect(want, &t->piece[i].box, &common))
-			advise(c, t, &t->piece[i], &common, map_forget_part);
-}
-
 /*
  * Pieces tile the tensor, and blocks a piece, so copying each block's overlap with the box writes
  * every element of dst once. The bytes are read through the map; memory is dst.
@@ -251,17 +196,38 @@ read_pieces(
 	return 0;
 }
 
-/* Damage is reported after everything has been copied; dst is then invalid. */
+/*
+ * The request must lie in the tensor. Violations come from users (a wrong model, a wrong layout),
+ * so they are errors, not bugs. Damage is reported after everything has been copied; dst is then
+ * invalid. What was read does not stay in this process's memory: as much of a file as is mapped
+ * would.
+ */
 int
 ckpt_read(struct ckpt *c, const char *name, const struct slice *want, void *dst, struct err *e)
 {
 	const struct ckpt_tensor *t = ckpt_find(c, name);
+	struct slice common;
 	int rc;
 
-	if (check_read(c, name, want, e) < 0)
+	if (!t)
+		return err_at(e, c->dir, 0, "no tensor '%s'", name);
+	if (want->ndim != t->ndim)
+		return err_at(e, c->dir, 0, "tensor '%s' has %d dimensions, not %d", name, t->ndim,
+		    want->ndim);
+	if (!slice_inside(want, t->ndim, t->shape)) {
+		struct str s = { 0 };
+
+		manifest_print_list(&s, t->ndim, t->shape);
+		err_at(e, c->dir, 0, "tensor '%s' of shape %s does not contain the requested part",
+		    name, s.buf);
+		str_release(&s);
 		return -1;
+	}
 	rc = settle(c, t, read_pieces(c, t, want, dst, e), e);
-	forget_pieces(c, t, want);
+	for (int i = 0; i < t->num_pieces; i++)
+		if (c->map[t->piece[i].file].base &&
+		    slice_intersect(want, &t->piece[i].box, &common))
+			advise(c, t, &t->piece[i], &common, map_forget_part);
 	return rc;
 }
 
@@ -316,13 +282,14 @@ find_entry(const struct safetensors *s, const struct ckpt_tensor *t, const struc
 }
 
 /*
- * Compares the pieces of the file with its header and their bytes with the checksums; last the
- * counts, to find a tensor that the manifest does not have.
+ * Compares the pieces of the file with its header and their bytes with the checksums: each block is
+ * read ahead, and its memory is given back. Last the counts, to find a tensor that the manifest
+ * does not have.
  */
 static int
 verify_pieces(struct ckpt *c, int file, const struct safetensors *s, struct err *e)
 {
-	int first = c->m.first[file], end = c->m.first[file + 1];
+	int first = c->m.first[file], end = c->m.first[file + 1], rc = 0;
 
 	for (int i = first; i < end; i++) {
 		const struct ckpt_tensor *t = &c->m.tensor[c->m.place[i].tensor];
@@ -333,9 +300,19 @@ verify_pieces(struct ckpt *c, int file, const struct safetensors *s, struct err 
 			return err_set(e,
 			    "%s/%s: its header disagrees with the manifest about tensor '%s'",
 			    c->dir, c->m.file[file], t->name);
-		for (int64_t k = 0; k < p->num_sums; k++)
-			if (verify_block(c, t, p, k, entry->data, e) < 0)
-				return -1;
+		for (int64_t k = 0; k < p->num_sums && rc == 0; k++) {
+			const unsigned char *data = entry->data;
+			uint64_t at, bytes;
+
+			if (c->checked[p->sum + k - c->m.sum])
+				continue;
+			block_range(p, k, &at, &bytes);
+			map_will_need(data + at, bytes);
+			rc = check_block(c, t, p, k, data, e);
+			map_forget_part(data + at, bytes);
+		}
+		if (rc < 0)
+			return -1;
 	}
 	if (safetensors_count(s) != end - first)
 		return err_set(e, "%s/%s: holds %d tensors, the manifest names %d", c->dir,

@@ -313,24 +313,6 @@ put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
 }
 
 /*
- * Writes the texts and opens the result: a full disk or a rank that did not write is noticed here,
- * while the previous checkpoint is still in place.
- */
-static int
-complete(const struct ckpt_commit *c, const char *tmp, struct err *e)
-{
-	struct ckpt *check;
-
-	if (put_manifest(c, tmp, e) < 0 ||
-	    put_text(tmp, "options.conf", c->options, strlen(c->options), e) < 0 ||
-	    put_text(tmp, "state.conf", c->state, strlen(c->state), e) < 0)
-		return -1;
-	check = ckpt_open(tmp, e);
-	ckpt_close(check);
-	return check ? 0 : -1;
-}
-
-/*
  * Gives the finished directory its name. An existing iteration is exchanged atomically; file
  * systems that cannot do that get two renames, the first undone when the second fails. The caller
  * removes the replaced directory.
@@ -392,14 +374,22 @@ ckpt_publish(const char *save, int64_t iteration, struct err *e)
 	return 0;
 }
 
+/* Writes the texts and opens the result: a full disk or a rank that did not write is noticed here,
+ * while the previous checkpoint is still in place. */
 int
 ckpt_commit(const struct ckpt_commit *c, struct err *e)
 {
+	struct ckpt *check = NULL;
 	char tmp[1024];
 
 	if (ckpt_hidden_dir(c->save, c->iteration, "tmp", tmp, e) < 0)
 		return -1;
-	if (complete(c, tmp, e) < 0) {
+	if (put_manifest(c, tmp, e) == 0 &&
+	    put_text(tmp, "options.conf", c->options, strlen(c->options), e) == 0 &&
+	    put_text(tmp, "state.conf", c->state, strlen(c->state), e) == 0)
+		check = ckpt_open(tmp, e);
+	ckpt_close(check);
+	if (!check) {
 		io_remove_tree(tmp, NULL);
 		return -1;
 	}

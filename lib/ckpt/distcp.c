@@ -55,13 +55,6 @@ take_bytes(const struct pickle_value *v, uint64_t *out)
 	return true;
 }
 
-static bool
-is_set(const struct pickle_value *v)
-{
-	return v && v->type != PICKLE_NONE && !(v->type == PICKLE_LIST && v->len == 0) &&
-	    !(v->type == PICKLE_TUPLE && v->len == 0);
-}
-
 /* --- where things are stored ------------------------------------------------------------------ */
 
 static int
@@ -84,8 +77,12 @@ compare_stored(const void *a, const void *b)
 static int
 read_stored(struct reader *r, const struct pickle_pair *p, struct stored *s)
 {
-	const struct pickle_value *start = pickle_get(p->key, "offset");
-	bool has_start = start && start->type != PICKLE_NONE;
+	const struct pickle_value *start = pickle_get(p->key, "offset"),
+				  *transform = pickle_get(p->value, "transform_descriptors");
+	bool has_start = start && start->type != PICKLE_NONE,
+	     plain = !transform || transform->type == PICKLE_NONE ||
+	    ((transform->type == PICKLE_LIST || transform->type == PICKLE_TUPLE) &&
+		transform->len == 0);
 
 	s->name = pickle_string(pickle_get(p->key, "fqn"));
 	s->path = pickle_string(pickle_get(p->value, "relative_path"));
@@ -97,7 +94,7 @@ read_stored(struct reader *r, const struct pickle_pair *p, struct stored *s)
 	if (!io_is_file_name(s->path))
 		return err_at(
 		    r->e, r->name, 0, "'%s': not a plain file name: '%.80s'", s->name, s->path);
-	if (is_set(pickle_get(p->value, "transform_descriptors")))
+	if (!plain)
 		return err_at(r->e, r->name, 0,
 		    "'%s' is compressed or transformed; only plain chunks are read", s->name);
 	return 0;
@@ -109,27 +106,13 @@ compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The sorted names of all files, each once. */
-static void
-collect_files(struct reader *r)
-{
-	struct distcp *d = r->d;
-	const char **name = mem_alloc((size_t)r->count, sizeof *name);
-
-	for (int i = 0; i < r->count; i++)
-		name[i] = r->stored[i].path;
-	qsort(name, (size_t)r->count, sizeof *name, compare_names);
-	d->file = mem_pool_alloc(&d->pool, (size_t)r->count, sizeof *d->file);
-	for (int i = 0; i < r->count; i++)
-		if (i == 0 || strcmp(name[i - 1], name[i]))
-			d->file[d->num_files++] =
-			    mem_pool_strndup(&d->pool, name[i], strlen(name[i]));
-	free(name);
-}
-
+/* The places, and the sorted names of all files, each once. */
 static int
 read_storage(struct reader *r, const struct pickle_value *v)
 {
+	struct distcp *d = r->d;
+	const char **name;
+
 	if (!v || v->type != PICKLE_DICT)
 		return err_at(r->e, r->name, 0, "no dict storage_data");
 	r->stored = mem_zalloc(v->len, sizeof *r->stored);
@@ -142,7 +125,16 @@ read_storage(struct reader *r, const struct pickle_value *v)
 		if (compare_stored(&r->stored[i - 1], &r->stored[i]) == 0)
 			return err_at(
 			    r->e, r->name, 0, "'%s': a place is stored twice", r->stored[i].name);
-	collect_files(r);
+	name = mem_alloc((size_t)r->count, sizeof *name);
+	for (int i = 0; i < r->count; i++)
+		name[i] = r->stored[i].path;
+	qsort(name, (size_t)r->count, sizeof *name, compare_names);
+	d->file = mem_pool_alloc(&d->pool, (size_t)r->count, sizeof *d->file);
+	for (int i = 0; i < r->count; i++)
+		if (i == 0 || strcmp(name[i - 1], name[i]))
+			d->file[d->num_files++] =
+			    mem_pool_strndup(&d->pool, name[i], strlen(name[i]));
+	free(name);
 	return 0;
 }
 

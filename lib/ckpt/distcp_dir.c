@@ -166,36 +166,29 @@ open_chunk(
 	return 0;
 }
 
-/* The part of a box that lies in a chunk. */
-static void
-read_chunk(struct distcp_dir *dir, const struct ckpt_piece *p, const struct slice *part,
-    const struct slice *box, void *dst)
-{
-	size_t size = dtype_size(dir->tensor.dtype);
-	struct slice local = *part;
-	void *bytes;
-
-	for (int d = 0; d < local.ndim; d++)
-		local.start[d] -= p->box.start[d];
-	bytes = mem_alloc((size_t)slice_elements(part), size);
-	torch_tensor_read(&dir->tensor, &local, bytes);
-	slice_copy(dst, box, bytes, part, part, size);
-	free(bytes);
-}
-
+/* Of each chunk, the part of the box that lies in it. */
 int
 distcp_read(struct distcp_dir *dir, const struct ckpt_tensor *t, const struct slice *box, void *dst,
     struct err *e)
 {
 	for (int k = 0; k < t->num_pieces; k++) {
 		const struct ckpt_piece *p = &t->piece[k];
-		struct slice part;
+		struct slice part, local;
+		size_t size;
+		void *bytes;
 
 		if (!slice_intersect(&p->box, box, &part))
 			continue;
 		if (open_chunk(dir, t, p, e) < 0)
 			return -1;
-		read_chunk(dir, p, &part, box, dst);
+		local = part;
+		for (int d = 0; d < local.ndim; d++)
+			local.start[d] -= p->box.start[d];
+		size = dtype_size(dir->tensor.dtype);
+		bytes = mem_alloc((size_t)slice_elements(&part), size);
+		torch_tensor_read(&dir->tensor, &local, bytes);
+		slice_copy(dst, box, bytes, &part, &part, size);
+		free(bytes);
 	}
 	return 0;
 }

@@ -53,27 +53,32 @@ compare_lines(const void *a, const void *b)
 	    ((const struct hf_index_entry *)a)->tensor, ((const struct hf_index_entry *)b)->tensor);
 }
 
-/* A NUL would hide the rest of the name. */
-static bool
-is_plain(const char *s, size_t len)
-{
-	return strlen(s) == len && io_is_file_name(s);
-}
-
 /*
- * Takes the members of "weight_map", sorted by tensor. The strings stay in the tree, which lives as
- * long as the index.
+ * Takes the members of "weight_map", sorted by tensor; others, such as metadata, are ignored. The
+ * strings stay in the tree, which lives as long as the index.
  */
-static int
-take_map(struct hf_index *x, const struct json_value *map, const char *name, struct err *e)
+int
+hf_index_parse(struct hf_index *x, const char *text, size_t len, const char *name, struct err *e)
 {
+	const struct json_value *root, *map;
+
+	memset(x, 0, sizeof *x);
+	x->json = json_parse(text, len, name, e);
+	if (!x->json)
+		return -1;
+	root = json_root(x->json);
+	if (root->type != JSON_OBJECT)
+		return err_at(e, name, 0, "not a JSON object");
+	map = json_get(root, "weight_map");
 	if (!map || map->type != JSON_OBJECT || map->len == 0 || map->len > INT32_MAX)
 		return err_at(e, name, 0, "\"weight_map\" is missing or empty");
 	x->entry = mem_alloc(map->len, sizeof *x->entry);
 	for (size_t i = 0; i < map->len; i++) {
 		const struct json_value *v = &map->item[i];
 
-		if (v->type != JSON_STRING || !is_plain(v->string, v->len))
+		/* A NUL would hide the rest of the name. */
+		if (v->type != JSON_STRING || strlen(v->string) != v->len ||
+		    !io_is_file_name(v->string))
 			return err_at(e, name, 0, "tensor '%s': not a plain file name: '%.80s'",
 			    v->key, v->type == JSON_STRING ? v->string : "");
 		if (strlen(v->key) != v->key_len)
@@ -85,22 +90,6 @@ take_map(struct hf_index *x, const struct json_value *map, const char *name, str
 		if (!strcmp(x->entry[i - 1].tensor, x->entry[i].tensor))
 			return err_at(e, name, 0, "tensor '%s' twice", x->entry[i].tensor);
 	return 0;
-}
-
-/* Other members, such as metadata, are ignored. */
-int
-hf_index_parse(struct hf_index *x, const char *text, size_t len, const char *name, struct err *e)
-{
-	const struct json_value *root;
-
-	memset(x, 0, sizeof *x);
-	x->json = json_parse(text, len, name, e);
-	if (!x->json)
-		return -1;
-	root = json_root(x->json);
-	if (root->type != JSON_OBJECT)
-		return err_at(e, name, 0, "not a JSON object");
-	return take_map(x, json_get(root, "weight_map"), name, e);
 }
 
 /* Also releases the result of a failed parse, and may be called twice. */

@@ -129,39 +129,16 @@ parse_box(struct parse *p, struct row *r, char **field)
 }
 
 /*
- * One checksum per block, or one per piece in version 1. The digits are counted before memory for
- * the checksums is allocated, because the number of bytes is not verified yet.
- */
-static int
-parse_sums(struct parse *p, struct row *r, const char *text)
-{
-	struct manifest *m = p->m;
-	uint64_t n = m->version == 1 ? 1 : (r->piece.bytes - 1) / CKPT_BLOCK_BYTES + 1;
-	const char *end = text;
-
-	r->piece.sum = &m->sum[m->num_sums];
-	r->piece.num_sums = (int64_t)n;
-	if (strlen(text) != n * (SUM_DIGITS + 1) - 1)
-		end = NULL;
-	for (uint64_t i = 0; end && i < n; i++) {
-		end = hash_read(end, &m->sum[m->num_sums++]);
-		if (end && *end++ != (i + 1 < n ? ',' : '\0'))
-			end = NULL;
-	}
-	return end ? 0
-		   : err_at(p->e, p->name, r->line,
-			 "tensor '%s': xxh3 '%.40s': must be 16 hexadecimal digits%s", r->name,
-			 text, m->version == 1 ? "" : " for each 4 MiB");
-}
-
-/*
  * The place of the bytes. Their number follows from box and dtype and is there for readers that
- * know neither; it must be correct all the same.
+ * know neither; it must be correct all the same. Then one checksum per block, or one per piece in
+ * version 1.
  */
 static int
 parse_place(struct parse *p, struct row *r, char **field)
 {
-	uint64_t bytes = (uint64_t)slice_elements(&r->piece.box) * dtype_size(r->dtype);
+	struct manifest *m = p->m;
+	uint64_t bytes = (uint64_t)slice_elements(&r->piece.box) * dtype_size(r->dtype), n;
+	const char *sums = field[8], *end = sums;
 
 	r->file = field[5];
 	if (!io_is_file_name(r->file) || !is_plain(r->file))
@@ -174,7 +151,21 @@ parse_place(struct parse *p, struct row *r, char **field)
 		return err_at(p->e, p->name, r->line,
 		    "tensor '%s': bytes '%.40s': must be %llu by count and dtype", r->name,
 		    field[7], (unsigned long long)bytes);
-	return parse_sums(p, r, field[8]);
+	n = m->version == 1 ? 1 : (bytes - 1) / CKPT_BLOCK_BYTES + 1;
+	r->piece.sum = &m->sum[m->num_sums];
+	r->piece.num_sums = (int64_t)n;
+	/* m->sum has room for as many as the text has digits for, not for what it claims. */
+	if (strlen(sums) != n * (SUM_DIGITS + 1) - 1)
+		end = NULL;
+	for (uint64_t i = 0; end && i < n; i++) {
+		end = hash_read(end, &m->sum[m->num_sums++]);
+		if (end && *end++ != (i + 1 < n ? ',' : '\0'))
+			end = NULL;
+	}
+	return end ? 0
+		   : err_at(p->e, p->name, r->line,
+			 "tensor '%s': xxh3 '%.40s': must be 16 hexadecimal digits%s", r->name,
+			 sums, m->version == 1 ? "" : " for each 4 MiB");
 }
 
 /*
@@ -312,18 +303,6 @@ collect_tensors(struct parse *p)
 	return 0;
 }
 
-/* Every element of every tensor must lie in one piece. */
-static int
-check_tiles(struct parse *p)
-{
-	struct err why;
-
-	for (int i = 0; i < p->m->num_tensors; i++)
-		if (piece_check_tiles(&p->m->tensor[i], &why) < 0)
-			return err_at(p->e, p->name, 0, "%s", why.msg);
-	return 0;
-}
-
 /* Sort keys of the places. */
 struct place_key {
 	struct manifest_place place;
@@ -443,6 +422,7 @@ static int
 parse_all(struct parse *p, char *text, size_t len)
 {
 	size_t head, good;
+	struct err why;
 
 	if (strlen(text) != len)
 		return err_at(p->e, p->name, 0, "a NUL byte inside");
@@ -459,8 +439,11 @@ parse_all(struct parse *p, char *text, size_t len)
 		return -1;
 	qsort(p->row, (size_t)p->num_rows, sizeof *p->row, compare_rows);
 	collect_files(p);
-	if (collect_tensors(p) < 0 || check_tiles(p) < 0)
+	if (collect_tensors(p) < 0)
 		return -1;
+	for (int i = 0; i < p->m->num_tensors; i++)
+		if (piece_check_tiles(&p->m->tensor[i], &why) < 0)
+			return err_at(p->e, p->name, 0, "%s", why.msg);
 	return collect_places(p);
 }
 

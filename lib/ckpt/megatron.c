@@ -116,14 +116,6 @@ find(const struct layer *l, enum role role, int expert)
 	return -1;
 }
 
-static int
-cut_of(const struct param *p, enum form form)
-{
-	if (form == EXPERT_ROWS || form == EXPERT_COLUMNS)
-		return form == EXPERT_COLUMNS;
-	return p->shard == SHARD_NONE ? -1 : p->shard_dim;
-}
-
 /* Adds the tensor of a row for a layer, of an expert or of none, unless the layer has none of its
  * parameters. */
 static void
@@ -155,25 +147,14 @@ add_tensor(struct megatron_map *m, const struct megatron_model *model, const str
 		.expert = expert,
 		.first = l->first + has[0],
 		.ndim = p->ndim,
-		.cut = cut_of(p, r->form),
+		.cut = expert >= 0           ? r->form == EXPERT_COLUMNS
+		    : p->shard == SHARD_NONE ? -1
+					     : p->shard_dim,
 		.blocks = grouped ? 1 : n,
 		.decay = p->ndim > 1 };
 	memcpy(t->shape, p->shape, sizeof t->shape);
 	t->shape[0] = p->shard == SHARD_VOCAB ? model->padded_vocab_size : groups * height;
 	m->count++;
-}
-
-static void
-add_row(struct megatron_map *m, const struct megatron_model *model, const struct row *r,
-    const struct layer *l)
-{
-	bool experts_of = r->form == EXPERT_ROWS || r->form == EXPERT_COLUMNS;
-	int end = experts_of ? (int)model->config->num_experts : 0;
-
-	if (!(r->where & l->where))
-		return;
-	for (int expert = experts_of ? 0 : -1; expert < end; expert++)
-		add_tensor(m, model, r, l, expert);
 }
 
 /* The layer that begins at a parameter. */
@@ -200,8 +181,15 @@ megatron_map_init(struct megatron_map *m, const struct megatron_model *model, st
 	for (int i = 0; i < model->count;) {
 		struct layer l = layer_at(model, i);
 
-		for (int k = 0; k < ROWS; k++)
-			add_row(m, model, &rows[k], &l);
+		for (const struct row *r = rows; r < rows + ROWS; r++) {
+			bool of_experts = r->form == EXPERT_ROWS || r->form == EXPERT_COLUMNS;
+			int end = of_experts ? (int)model->config->num_experts : 0;
+
+			if (!(r->where & l.where))
+				continue;
+			for (int expert = of_experts ? 0 : -1; expert < end; expert++)
+				add_tensor(m, model, r, &l, expert);
+		}
 		i += l.count;
 	}
 	for (int i = 0; i < model->count; i++)
@@ -267,25 +255,8 @@ megatron_rank_shape(
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
-/* Where the whole tensor's index i along the cut lies: a rank, the index in its tensor, and how
- * many follow there. */
-struct spot {
-	int64_t rank, at, left;
-};
-
-static struct spot
-spot_of(const struct megatron_tensor *t, int dim, int64_t ranks, int64_t i)
-{
-	int64_t blocks = dim == 0 ? t->blocks : 1, block = t->shape[dim] / blocks,
-		part = block / ranks;
-
-	if (dim != t->cut)
-		return (struct spot){ 0, i, t->shape[dim] - i };
-	return (struct spot){ i % block / part, i / block * part + i % part, part - i % part };
-}
-
 /* The part of a box from (row, column) on that is a box in one rank's tensor: at most to the end of
- * a run of rows. */
+ * a run of rows, and along the cut to the end of the rank's part of a block. */
 static void
 piece_at(const struct megatron_tensor *t, const struct megatron_rows *r, int64_t ranks,
     const struct slice *box, struct megatron_piece *p)
@@ -297,12 +268,17 @@ piece_at(const struct megatron_tensor *t, const struct megatron_rows *r, int64_t
 	p->rank = 0;
 	p->tensor.ndim = p->param.ndim = box->ndim;
 	for (int d = 0; d < box->ndim; d++) {
-		struct spot s = spot_of(t, d, ranks, at[d]);
-		int64_t left = box->start[d] + box->count[d] - p->param.start[d];
+		int64_t block = t->shape[d] / (d == 0 ? t->blocks : 1), part = block / ranks,
+			left = box->start[d] + box->count[d] - p->param.start[d];
 
-		p->rank += (int)s.rank;
-		p->tensor.start[d] = s.at;
-		left = int64_min(left, s.left);
+		p->tensor.start[d] = at[d];
+		if (d == t->cut) {
+			p->rank = (int)(at[d] % block / part);
+			p->tensor.start[d] = at[d] / block * part + at[d] % part;
+			left = int64_min(left, part - at[d] % part);
+		} else {
+			left = int64_min(left, t->shape[d] - at[d]);
+		}
 		p->tensor.count[d] = p->param.count[d] = d == 0 ? int64_min(left, run) : left;
 	}
 }

@@ -7,34 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The word of a tracker, without the blanks around it; false when there is none. */
-static bool
-read_word(const char *path, char word[32])
-{
-	char name[CKPT_PATH_BYTES], *text;
-	struct err e;
-	bool found;
-
-	if (!ckpt_join(name, path, CKPT_TRACKER) || !io_exists(name) ||
-	    io_read_regular(name, 4096, &text, NULL, &e) < 0)
-		return false;
-	found = sscanf(text, " %31s", word) == 1;
-	free(text);
-	return found;
-}
-
 bool
 megatron_find_dir(const char *path, const char *entry, char out[1024])
 {
-	char word[32], *end;
+	char name[CKPT_PATH_BYTES], word[32], *text, *end;
 	long long iteration;
+	struct err e;
+	bool found;
 
 	if (strlen(path) > 1000)
 		return false;
 	snprintf(out, 1024, "%s", path);
 	if (ckpt_has_entry(out, entry, ""))
 		return true;
-	if (!read_word(path, word))
+	if (!ckpt_join(name, path, CKPT_TRACKER) || !io_exists(name) ||
+	    io_read_regular(name, 4096, &text, NULL, &e) < 0)
+		return false;
+	found = sscanf(text, " %31s", word) == 1;
+	free(text);
+	if (!found)
 		return false;
 	iteration = strtoll(word, &end, 10);
 	if (!strcmp(word, "release"))

@@ -67,16 +67,6 @@ struct opening {
 	struct err *e;
 };
 
-/* The index of a type's name in types, or -1. */
-static int
-type_index(const char *name)
-{
-	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-		if (!strcmp(types[i].name, name))
-			return (int)i;
-	return -1;
-}
-
 /*
  * Checks the frame of the file and finds its header. 100 MB is the bound of the reference; UTF-8
  * is checked before parsing, as the strings are printed in reasons.
@@ -185,8 +175,9 @@ read_tensor(struct opening *o, const struct json_value *v, struct safetensors_en
 {
 	const struct json_value *dtype = json_get(v, "dtype"), *shape = json_get(v, "shape");
 	const struct json_value *range = json_get(v, "data_offsets");
+	const size_t num_types = sizeof types / sizeof *types;
 	uint64_t bits;
-	int type;
+	size_t type = 0;
 
 	t->name = mem_pool_strndup(&o->s->names, v->key, v->key_len);
 	if (strlen(v->key) != v->key_len)
@@ -199,10 +190,11 @@ read_tensor(struct opening *o, const struct json_value *v, struct safetensors_en
 	if (v->len != 3)
 		return err_at(
 		    o->e, o->path, 0, "tensor '%s': a duplicate or unknown field", t->name);
-	type = dtype->type == JSON_STRING && strlen(dtype->string) == dtype->len
-	    ? type_index(dtype->string)
-	    : -1;
-	if (type < 0)
+	if (dtype->type != JSON_STRING || strlen(dtype->string) != dtype->len)
+		type = num_types;
+	while (type < num_types && strcmp(types[type].name, dtype->string))
+		type++;
+	if (type == num_types)
 		return err_at(o->e, o->path, 0, "tensor '%s': unknown dtype '%.40s'", t->name,
 		    dtype->type == JSON_STRING ? dtype->string : "");
 	t->dtype_name = types[type].name;
