@@ -100,9 +100,11 @@ is_off(const struct pickle_value *v)
 	return pickle_double(v, &x) && x == 0;
 }
 
+/* What makes another model, then sizes without a default. */
 static int
-check_refused(const struct pickle_value *args, struct err *e)
+check_attributes(const struct pickle_value *args, struct err *e)
 {
+	static const char *const needed[] = { "num_layers", "hidden_size", "num_attention_heads" };
 	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
 		const struct pickle_value *v = pickle_get(args, refused[i].attribute);
 		const char *text = pickle_string(v);
@@ -113,6 +115,9 @@ check_refused(const struct pickle_value *args, struct err *e)
 		snprintf(why, sizeof why, "%s, which is not read", refused[i].what);
 		return refuse(refused[i].attribute, v, why, e);
 	}
+	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+		if (is_off(pickle_get(args, needed[i])))
+			return refuse(needed[i], pickle_get(args, needed[i]), "is needed", e);
 	return 0;
 }
 
@@ -134,14 +139,23 @@ find_attribute(const struct pickle_value *args, const char *option, char name[64
 	return v;
 }
 
-/* Integers as they are typed: a list in brackets, and a tuple, such as the pair of a window,
- * without them. */
+/* Appends a value as it is typed; false when an option cannot have it. A list of integers is in
+ * brackets, and a tuple, such as the pair of a window, is not. */
 static bool
-print_integers(const struct pickle_value *v, struct str *out)
+print_value(const struct pickle_value *v, struct str *out)
 {
+	const char *text = pickle_string(v);
 	bool list = v->type == PICKLE_LIST;
 	int64_t x;
 
+	switch (v->type) {
+	case PICKLE_INT: str_addf(out, "%lld", (long long)v->integer); return true;
+	case PICKLE_FLOAT: str_add_double(out, v->number); return true;
+	case PICKLE_STRING: str_adds(out, text ? text : ""); return text;
+	case PICKLE_LIST:
+	case PICKLE_TUPLE: break;
+	default: return false;
+	}
 	str_adds(out, list ? "[" : "");
 	for (uint32_t i = 0; i < v->len; i++) {
 		if (!pickle_int(v->item[i], &x))
@@ -150,22 +164,6 @@ print_integers(const struct pickle_value *v, struct str *out)
 	}
 	str_adds(out, list ? "]" : "");
 	return v->len > 0;
-}
-
-/* Appends a value as it is typed; false when an option cannot have it. */
-static bool
-print_value(const struct pickle_value *v, struct str *out)
-{
-	const char *text = pickle_string(v);
-
-	switch (v->type) {
-	case PICKLE_INT: str_addf(out, "%lld", (long long)v->integer); return true;
-	case PICKLE_FLOAT: str_add_double(out, v->number); return true;
-	case PICKLE_STRING: str_adds(out, text ? text : ""); return text;
-	case PICKLE_LIST:
-	case PICKLE_TUPLE: return print_integers(v, out);
-	default: return false;
-	}
 }
 
 /* The words of one option, when it has an attribute that is set. */
@@ -208,31 +206,25 @@ is_ignored(const struct opt *o, const struct pickle_value *args)
 }
 
 /* The interpolation of positions has a switch of its own there. */
-static void
-add_interpolation(struct words *w, const struct pickle_value *args)
-{
-	const struct pickle_value *v = pickle_get(args, "rotary_seq_len_interpolation_factor");
-	struct str word = { 0 };
-
-	if (is_off(v))
-		return;
-	str_adds(&word, "--rope-scaling-type=linear");
-	add_word(w, &word);
-	str_clear(&word);
-	str_adds(&word, "--rope-scaling-factor=");
-	if (print_value(v, &word))
-		add_word(w, &word);
-	str_release(&word);
-}
-
 static int
 add_options(struct words *w, const struct pickle_value *args, struct err *e)
 {
+	const struct pickle_value *factor = pickle_get(args, "rotary_seq_len_interpolation_factor");
+	struct str word = { 0 };
+
 	for (const struct opt *o = model_rows; o->type != OPT_END_TYPE; o++)
 		if (o->name && strcmp(o->name, "model") && !is_ignored(o, args) &&
 		    add_option(w, o, args, e) < 0)
 			return -1;
-	add_interpolation(w, args);
+	if (is_off(factor))
+		return 0;
+	str_adds(&word, "--rope-scaling-type=linear");
+	add_word(w, &word);
+	str_clear(&word);
+	str_adds(&word, "--rope-scaling-factor=");
+	if (print_value(factor, &word))
+		add_word(w, &word);
+	str_release(&word);
 	return 0;
 }
 
@@ -268,27 +260,21 @@ read_count(
 	return 0;
 }
 
-/* Sizes without a default. */
-static int
-check_needed(const struct pickle_value *args, struct err *e)
-{
-	static const char *const names[] = { "num_layers", "hidden_size", "num_attention_heads" };
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (is_off(pickle_get(args, names[i])))
-			return refuse(names[i], pickle_get(args, names[i]), "is needed", e);
-	return 0;
-}
-
 /* Experts are cut as other tensors are, or else a rank's file does not tell whose parts it has. */
 static int
-read_expert_ranks(const struct pickle_value *args, struct megatron_args *out, struct err *e)
+read_layout(const struct pickle_value *args, struct megatron_args *out, struct err *e)
 {
-	bool experts = !is_off(pickle_get(args, "num_experts"));
-	int64_t cut;
+	int64_t data, cut;
 
+	if (read_count(args, "tensor_model_parallel_size", 1, &out->tensor_ranks, e) < 0 ||
+	    read_count(args, "pipeline_model_parallel_size", 1, &out->stages, e) < 0 ||
+	    read_count(args, "virtual_pipeline_model_parallel_size", 1, &out->chunks, e) < 0 ||
+	    read_count(args, "data_parallel_size", 1, &data, e) < 0 ||
+	    read_count(args, "context_parallel_size", 1, &out->context_ranks, e) < 0)
+		return -1;
+	out->data_ranks = data * out->context_ranks;
 	out->expert_ranks = 1;
-	if (!experts)
+	if (is_off(pickle_get(args, "num_experts")))
 		return 0;
 	if (read_count(args, "expert_model_parallel_size", 1, &out->expert_ranks, e) < 0 ||
 	    read_count(args, "expert_tensor_parallel_size", out->tensor_ranks, &cut, e) < 0)
@@ -301,21 +287,6 @@ read_expert_ranks(const struct pickle_value *args, struct megatron_args *out, st
 	return 0;
 }
 
-static int
-read_layout(const struct pickle_value *args, struct megatron_args *out, struct err *e)
-{
-	int64_t data;
-
-	if (read_count(args, "tensor_model_parallel_size", 1, &out->tensor_ranks, e) < 0 ||
-	    read_count(args, "pipeline_model_parallel_size", 1, &out->stages, e) < 0 ||
-	    read_count(args, "virtual_pipeline_model_parallel_size", 1, &out->chunks, e) < 0 ||
-	    read_count(args, "data_parallel_size", 1, &data, e) < 0 ||
-	    read_count(args, "context_parallel_size", 1, &out->context_ranks, e) < 0)
-		return -1;
-	out->data_ranks = data * out->context_ranks;
-	return read_expert_ranks(args, out, e);
-}
-
 int
 megatron_args_read(const struct pickle_value *args, struct megatron_args *out, struct err *e)
 {
@@ -326,8 +297,7 @@ megatron_args_read(const struct pickle_value *args, struct megatron_args *out, s
 	memset(out, 0, sizeof *out);
 	if (!pickle_is(args, "argparse.Namespace"))
 		return err_set(e, "no args: the options of the run are not in the checkpoint");
-	if (check_refused(args, e) < 0 || check_needed(args, e) < 0 ||
-	    read_layout(args, out, e) < 0 ||
+	if (check_attributes(args, e) < 0 || read_layout(args, out, e) < 0 ||
 	    read_count(args, "padded_vocab_size", 0, &out->padded_vocab_size, e) < 0 ||
 	    read_count(args, "vocab_size", 0, &tokens, e) < 0)
 		return -1;

@@ -108,31 +108,14 @@ style_of(const struct pickle_value *v, const char *const *styles)
 	return -1;
 }
 
-/* What opt_param_scheduler does not have is in the args: the first rate, those of the vocabulary
- * tables, and the tail of WSD, in steps of a batch or in samples. */
-static void
-take_args(const struct pickle_value *args, struct lr_schedule *l)
-{
-	int64_t batch = count_of(args, "global_batch_size");
-
-	pickle_double(pickle_get(args, "lr_warmup_init"), &l->lr_warmup_init);
-	if (!pickle_double(pickle_get(args, "decoupled_lr"), &l->vocab_lr))
-		l->vocab_lr = l->lr;
-	if (!pickle_double(pickle_get(args, "decoupled_min_lr"), &l->vocab_min_lr))
-		l->vocab_min_lr = l->min_lr;
-	l->wsd_style = style_of(pickle_get(args, "lr_wsd_decay_style"), wsd_styles);
-	if (l->wsd_style < 0)
-		l->wsd_style = WSD_EXPONENTIAL;
-	l->wsd_decay_samples = count_of(args, "train_samples")
-	    ? count_of(args, "lr_wsd_decay_samples")
-	    : count_of(args, "lr_wsd_decay_iters") * batch;
-}
-
-/* The line of the state, when the schedule is saved and one that we have. */
+/* The line of the state, when the schedule is saved and one that we have. What opt_param_scheduler
+ * does not have is in the args: the first rate, those of the vocabulary tables, and the tail of
+ * WSD, in steps of a batch or in samples. */
 static bool
 print_schedule(const struct megatron_run *r, struct str *line)
 {
 	static const char *const styles[] = { "lr_decay_style", "decay_style", NULL };
+	const struct pickle_value *args = r->args;
 	struct lr_schedule l = { 0 };
 	struct err e;
 
@@ -145,7 +128,17 @@ print_schedule(const struct megatron_run *r, struct str *line)
 	}
 	l.style = style_of(get_any(r->scheduler, styles), lr_styles);
 	l.wd_style = style_of(pickle_get(r->scheduler, "wd_incr_style"), wd_styles);
-	take_args(r->args, &l);
+	pickle_double(pickle_get(args, "lr_warmup_init"), &l.lr_warmup_init);
+	if (!pickle_double(pickle_get(args, "decoupled_lr"), &l.vocab_lr))
+		l.vocab_lr = l.lr;
+	if (!pickle_double(pickle_get(args, "decoupled_min_lr"), &l.vocab_min_lr))
+		l.vocab_min_lr = l.min_lr;
+	l.wsd_style = style_of(pickle_get(args, "lr_wsd_decay_style"), wsd_styles);
+	if (l.wsd_style < 0)
+		l.wsd_style = WSD_EXPONENTIAL;
+	l.wsd_decay_samples = count_of(args, "train_samples")
+	    ? count_of(args, "lr_wsd_decay_samples")
+	    : count_of(args, "lr_wsd_decay_iters") * count_of(args, "global_batch_size");
 	if (l.style < 0 || l.wd_style < 0 || lr_check(&l, &e) < 0)
 		return false;
 	lr_print(&l, line);

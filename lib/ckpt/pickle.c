@@ -673,19 +673,6 @@ static const struct opcode opcodes[256] = {
 	[0x95] = { FORM_NUMBER, 8, .run = run_frame },
 };
 
-/* A little-endian number of n bytes. */
-static int
-read_number(struct reader *r, size_t n, uint64_t *out)
-{
-	if ((size_t)(r->end - r->p) < n)
-		return fail(r, "the input ends inside an opcode");
-	*out = 0;
-	for (size_t i = n; i-- > 0;)
-		*out = *out << 8 | r->p[i];
-	r->p += n;
-	return 0;
-}
-
 /* Some lines; the newline of the last is not part of them. */
 static int
 read_lines(struct reader *r, size_t count, struct argument *a)
@@ -703,6 +690,7 @@ read_lines(struct reader *r, size_t count, struct argument *a)
 	return 0;
 }
 
+/* Numbers are little-endian. */
 static int
 read_argument(struct reader *r, const struct opcode *row, struct argument *a)
 {
@@ -710,8 +698,11 @@ read_argument(struct reader *r, const struct opcode *row, struct argument *a)
 		return read_lines(r, row->width, a);
 	if (row->form == FORM_NONE)
 		return 0;
-	if (read_number(r, row->width, &a->number) < 0)
-		return -1;
+	if ((size_t)(r->end - r->p) < row->width)
+		return fail(r, "the input ends inside an opcode");
+	for (size_t i = row->width; i-- > 0;)
+		a->number = a->number << 8 | r->p[i];
+	r->p += row->width;
 	if (row->form == FORM_NUMBER)
 		return 0;
 	if (a->number > (uint64_t)(r->end - r->p))

@@ -121,19 +121,6 @@ check_names(const struct safetensors_writer *w, struct err *e)
 	return rc;
 }
 
-/* Appends one member of the header. */
-static void
-add_member(struct str *s, const struct declared *d)
-{
-	str_addc(s, ',');
-	str_add_json(s, d->name, strlen(d->name));
-	str_addf(s, ":{\"dtype\":\"%s\",\"shape\":[", dtype_name(d->dtype));
-	for (int i = 0; i < d->ndim; i++)
-		str_addf(s, "%s%lld", i ? "," : "", (long long)d->shape[i]);
-	str_addf(s, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)d->begin,
-	    (unsigned long long)d->end);
-}
-
 /* Writes the header length and the header, padded so that the body begins at a multiple of 8. */
 static int
 write_header(struct safetensors_writer *w, struct err *e)
@@ -145,8 +132,15 @@ write_header(struct safetensors_writer *w, struct err *e)
 	if (check_names(w, e) < 0)
 		return -1;
 	str_adds(&s, "{\"__metadata__\":{\"format\":\"pt\"}");
-	for (int i = 0; i < w->count; i++)
-		add_member(&s, &w->tensor[i]);
+	for (const struct declared *d = w->tensor; d < w->tensor + w->count; d++) {
+		str_addc(&s, ',');
+		str_add_json(&s, d->name, strlen(d->name));
+		str_addf(&s, ":{\"dtype\":\"%s\",\"shape\":[", dtype_name(d->dtype));
+		for (int i = 0; i < d->ndim; i++)
+			str_addf(&s, "%s%lld", i ? "," : "", (long long)d->shape[i]);
+		str_addf(&s, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)d->begin,
+		    (unsigned long long)d->end);
+	}
 	str_addc(&s, '}');
 	while (s.len % 8)
 		str_addc(&s, ' ');

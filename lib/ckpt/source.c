@@ -280,27 +280,21 @@ source_new(const struct source_kind *kind, size_t size, const char *path)
 	return s;
 }
 
-/* The first parameter of a layer, of which the table has the parameters together and in order. */
-static int
-layer_first(const struct source *s, int layer)
+/* The table has the parameters of a layer together, and the layers in order. */
+int
+source_index(const struct source *s, const struct param *p)
 {
 	int low = 0, high = s->count;
 
 	while (low < high) {
 		int mid = low + (high - low) / 2;
 
-		if (s->param[mid].layer < layer)
+		if (s->param[mid].layer < p->layer)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	return low;
-}
-
-int
-source_index(const struct source *s, const struct param *p)
-{
-	for (int i = layer_first(s, p->layer); i < s->count && s->param[i].layer == p->layer; i++)
+	for (int i = low; i < s->count && s->param[i].layer == p->layer; i++)
 		if (s->param[i].role == p->role && s->param[i].expert == p->expert)
 			return param_has_shape(p, s->param[i].ndim, s->param[i].shape) ? i : -1;
 	return -1;

@@ -108,22 +108,6 @@ belongs(const struct source *s, const struct param *sorted, const char *name)
 	return p && source_keeps(s, p, k);
 }
 
-/* Takes note of the tensors of the run; the number of their columns is theirs. */
-static void
-find_of_run(struct source *s)
-{
-	for (int i = 0; i < FP8_STATES; i++) {
-		struct param p = fp8_state_param(&s->config, (enum fp8_state)i, 0);
-		const struct ckpt_tensor *t = ckpt_find(ckpt_of(s), p.name);
-
-		if (!t)
-			continue;
-		p.shape[1] = t->ndim == 2 ? t->shape[1] : 0;
-		s->of_run[s->num_of_run++] = p;
-		check_one(s, &p, NULL);
-	}
-}
-
 /* Tensors that no parameter of the model owns, nor the run. The search needs a sorted copy of the
  * table, whose own order is the model's. */
 static void
@@ -183,7 +167,17 @@ open_checkpoint(const char *path, struct err *e)
 		for (int k = 0; k <= source_num_states(s); k++)
 			if (source_keeps(s, &s->param[i], k))
 				check_one(s, &s->param[i], source_state(s, k));
-	find_of_run(s);
+	/* Of the tensors of the run, the number of columns is theirs. */
+	for (int i = 0; i < FP8_STATES; i++) {
+		struct param p = fp8_state_param(&s->config, (enum fp8_state)i, 0);
+		const struct ckpt_tensor *t = ckpt_find(c, p.name);
+
+		if (!t)
+			continue;
+		p.shape[1] = t->ndim == 2 ? t->shape[1] : 0;
+		s->of_run[s->num_of_run++] = p;
+		check_one(s, &p, NULL);
+	}
 	check_foreign(s);
 	return s;
 }

@@ -178,17 +178,6 @@ count_layers(const struct pickle_value *chunk)
 	return int64_min(n, chunk->len);
 }
 
-static int64_t
-count_chunks(const struct pickle_value *root)
-{
-	char name[32] = "model0";
-	int64_t n = 0;
-
-	while (pickle_get(root, name))
-		snprintf(name, sizeof name, "model%lld", (long long)++n);
-	return n ? n : 1;
-}
-
 /* Models of before Megatron Core have other names and other rows of q, k and v. */
 static int
 check_version(const struct torch_source *t, struct err *e)
@@ -212,8 +201,11 @@ static int
 read_layers(struct torch_source *t, struct err *e)
 {
 	int64_t total = 0, layers = t->args.config.num_layers;
+	char name[32] = "model0";
 
-	t->chunks = count_chunks(torchzip_root(t->rank[0].model.zip));
+	while (pickle_get(torchzip_root(t->rank[0].model.zip), name))
+		snprintf(name, sizeof name, "model%lld", (long long)++t->chunks);
+	t->chunks = int64_max(t->chunks, 1);
 	t->first = mem_zalloc((size_t)(t->chunks * t->stages) + 1, sizeof *t->first);
 	for (int64_t j = 0; j < t->chunks; j++)
 		for (int64_t r = 0; r < t->stages; r++) {
@@ -252,19 +244,24 @@ has_tensor(const struct torch_source *t, const char *before, const char *after)
 	return false;
 }
 
-/* By the names, as the args do not tell of custom layers. */
-static void
-choose_names(const struct torch_source *t, struct megatron_model *m)
+/* The tensors, the keys of all, and cells that hold nothing yet. Names go by those in the files, as
+ * the args do not tell of custom layers. */
+static int
+make_map(struct torch_source *t, struct err *e)
 {
-	m->names = has_tensor(t, ".input_layernorm.", "weight") ? MEGATRON_LOCAL : MEGATRON_ENGINE;
-	m->experts =
-	    has_tensor(t, ".mlp.experts.", ".weight0") ? MEGATRON_GROUPED : MEGATRON_SEQUENTIAL;
-}
+	struct megatron_model model = { .config = &t->s.config,
+		.param = t->s.param,
+		.count = t->s.count,
+		.padded_vocab_size = t->args.padded_vocab_size,
+		.names =
+		    has_tensor(t, ".input_layernorm.", "weight") ? MEGATRON_LOCAL : MEGATRON_ENGINE,
+		.experts = has_tensor(t, ".mlp.experts.", ".weight0") ? MEGATRON_GROUPED
+								      : MEGATRON_SEQUENTIAL };
+	struct err why;
 
-/* The keys of all tensors. */
-static void
-list_keys(struct torch_source *t)
-{
+	if (megatron_map_init(&t->map, &model, &why) < 0 ||
+	    megatron_check_ranks(&t->map, t->tensor_ranks, &why) < 0)
+		return err_at(e, t->s.path, 0, "%s", why.msg);
 	t->key = mem_alloc((size_t)t->map.count, sizeof *t->key);
 	for (int i = 0; i < t->map.count; i++) {
 		const struct megatron_tensor *m = &t->map.tensor[i];
@@ -275,22 +272,6 @@ list_keys(struct torch_source *t)
 		t->key[i].row = i;
 	}
 	qsort(t->key, (size_t)t->map.count, sizeof *t->key, compare_keys);
-}
-
-static int
-make_map(struct torch_source *t, struct err *e)
-{
-	struct megatron_model model = { .config = &t->s.config,
-		.param = t->s.param,
-		.count = t->s.count,
-		.padded_vocab_size = t->args.padded_vocab_size };
-	struct err why;
-
-	choose_names(t, &model);
-	if (megatron_map_init(&t->map, &model, &why) < 0 ||
-	    megatron_check_ranks(&t->map, t->tensor_ranks, &why) < 0)
-		return err_at(e, t->s.path, 0, "%s", why.msg);
-	list_keys(t);
 	t->copied = t->stages > 1 && !t->s.config.untie_embeddings_and_output_weights;
 	t->cell = mem_zalloc((size_t)((t->map.count + 1) * torch_width(t)), sizeof *t->cell);
 	for (int64_t i = 0; i < (t->map.count + 1) * torch_width(t); i++) {
@@ -452,21 +433,6 @@ read_tensors(struct torch_source *t)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* The layout of the run, as far as a report tells of it. */
-static void
-describe_layout(struct torch_source *t)
-{
-	struct layout *l = &t->s.layout;
-
-	l->tensor_model_parallel_size = t->tensor_ranks;
-	l->pipeline_model_parallel_size = t->stages;
-	l->context_parallel_size = t->args.context_ranks;
-	l->data_parallel_size = t->args.data_ranks / t->args.context_ranks;
-	l->virtual_stages = t->chunks;
-	for (int64_t v = 0; v < int64_min(t->chunks * t->stages, SPLIT_MAX); v++)
-		l->split[v] = (int)(t->first[v + 1] - t->first[v]);
-}
-
 static bool
 has_member(const void *root, const char *name)
 {
@@ -492,35 +458,38 @@ add_notes(struct torch_source *t)
 		    s->path);
 }
 
-static void
-read_state(struct torch_source *t)
-{
-	const struct pickle_value *root = torchzip_root(t->rank[0].model.zip);
-	struct megatron_run r = { .args = pickle_get(root, "args"),
-		.scheduler = pickle_get(root, "opt_param_scheduler"),
-		.iteration = int64_max(iteration_of(t->rank), 0),
-		.optimizer_steps = -1 };
-
-	torch_read_optimizer(t, &r.optimizer_steps);
-	r.adam = t->s.rule;
-	megatron_run_state(&r, &t->s);
-}
-
+/* The model, its tensors and the state; the layout of the run, as far as a report tells of it. */
 static int
 read_all(struct torch_source *t, struct err *e)
 {
+	struct layout *l = &t->s.layout;
+	const struct pickle_value *root;
+	struct megatron_run run;
+
 	if (torch_open_ranks(t, e) < 0 || check_version(t, e) < 0 || read_layers(t, e) < 0)
 		return -1;
+	root = torchzip_root(t->rank[0].model.zip);
 	t->s.config = t->args.config;
-	megatron_run_options(
-	    pickle_get(torchzip_root(t->rank[0].model.zip), "args"), &t->s.run_options);
+	megatron_run_options(pickle_get(root, "args"), &t->s.run_options);
 	source_set_model(&t->s);
 	if (make_map(t, e) < 0)
 		return -1;
-	describe_layout(t);
+	l->tensor_model_parallel_size = t->tensor_ranks;
+	l->pipeline_model_parallel_size = t->stages;
+	l->context_parallel_size = t->args.context_ranks;
+	l->data_parallel_size = t->args.data_ranks / t->args.context_ranks;
+	l->virtual_stages = t->chunks;
+	for (int64_t v = 0; v < int64_min(t->chunks * t->stages, SPLIT_MAX); v++)
+		l->split[v] = (int)(t->first[v + 1] - t->first[v]);
 	read_tensors(t);
 	add_notes(t);
-	read_state(t);
+	run = (struct megatron_run){ .args = pickle_get(root, "args"),
+		.scheduler = pickle_get(root, "opt_param_scheduler"),
+		.iteration = int64_max(iteration_of(t->rank), 0),
+		.optimizer_steps = -1 };
+	torch_read_optimizer(t, &run.optimizer_steps);
+	run.adam = t->s.rule;
+	megatron_run_state(&run, &t->s);
 	return 0;
 }
 
@@ -670,21 +639,8 @@ compare_copies(
 	    t->expert_ranks > 1 ? "expert ranks, " : "");
 }
 
-/* Pages of the files are given back now and then. */
-static void
-count_bytes(struct torch_source *t, size_t bytes)
-{
-	t->unread += (int64_t)bytes;
-	if (t->unread < FORGET_BYTES)
-		return;
-	t->unread = 0;
-	for (int64_t i = 0; i < torch_num_ranks(t); i++) {
-		map_forget(&t->rank[i].model.map);
-		map_forget(&t->rank[i].optim.map);
-	}
-}
-
-/* Some rows at a time, so that copies take little memory beside dst. */
+/* Some rows at a time, so that copies take little memory beside dst. Pages of the files are given
+ * back now and then. */
 static int
 read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
 {
@@ -705,7 +661,14 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 		if (p->copy == 0 &&
 		    compare_copies(t, &part, (struct dtype_array){ out, how.dtype }, e) < 0)
 			return -1;
-		count_bytes(t, (size_t)(part.box.count[0] * width) * dtype_size(how.dtype));
+		t->unread += part.box.count[0] * width * (int64_t)dtype_size(how.dtype);
+		if (t->unread < FORGET_BYTES)
+			continue;
+		t->unread = 0;
+		for (int64_t i = 0; i < torch_num_ranks(t); i++) {
+			map_forget(&t->rank[i].model.map);
+			map_forget(&t->rank[i].optim.map);
+		}
 	}
 	return 0;
 }

@@ -345,20 +345,16 @@ take_tensor(struct dist_source *d, int i, bool *used)
 }
 
 /* Extra states are of no use without their implementation; flat buffers are checked as such. */
-static bool
-is_ignored(const struct dist_source *d, const char *name)
-{
-	return strstr(name, "_extra_state") || !strncmp(name, "optimizer.distributed.", 22) ||
-	    (!d->s.rule && !strncmp(name, "optimizer.", 10));
-}
-
 static void
 check_unused(struct dist_source *d, const bool *used)
 {
 	for (int i = 0; i < d->dir.d.num_tensors; i++) {
 		const char *name = d->dir.d.tensor[i].name;
+		bool ignored = strstr(name, "_extra_state") ||
+		    !strncmp(name, "optimizer.distributed.", 22) ||
+		    (!d->s.rule && !strncmp(name, "optimizer.", 10));
 
-		if (!used[i] && !is_ignored(d, name))
+		if (!used[i] && !ignored)
 			source_problem(
 			    &d->s, "tensor '%s' does not belong to the model of its args", name);
 	}
@@ -472,20 +468,6 @@ failed:
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* A piece of a parameter, from the whole tensor that holds it. */
-static int
-read_piece(struct dist_source *d, const struct dist_tensor *h, const struct megatron_piece *p,
-    void *dst, struct err *e)
-{
-	struct slice box = { p->tensor.ndim + h->ndim, { h->at[0], h->at[1] }, { 1, 1 } };
-
-	for (int d0 = 0; d0 < p->tensor.ndim; d0++) {
-		box.start[h->ndim + d0] = p->tensor.start[d0];
-		box.count[h->ndim + d0] = p->tensor.count[d0];
-	}
-	return distcp_read(&d->dir, h->t, &box, dst, e);
-}
-
 /* The whole tensor has all columns, so that pieces are rows of the box. */
 int
 dist_read(struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e)
@@ -495,7 +477,13 @@ dist_read(struct dist_source *d, int i, int kind, const struct slice *box, void 
 	char *at = dst;
 
 	while (megatron_next(&d->map, i, 1, box, &p)) {
-		if (read_piece(d, h, &p, at, e) < 0)
+		struct slice part = { p.tensor.ndim + h->ndim, { h->at[0], h->at[1] }, { 1, 1 } };
+
+		for (int k = 0; k < p.tensor.ndim; k++) {
+			part.start[h->ndim + k] = p.tensor.start[k];
+			part.count[h->ndim + k] = p.tensor.count[k];
+		}
+		if (distcp_read(&d->dir, h->t, &part, at, e) < 0)
 			return -1;
 		at += (size_t)slice_elements(&p.param) * dtype_size(h->t->dtype);
 	}

@@ -327,28 +327,23 @@ check_progress(const struct parse *p)
 }
 
 /* Every line, then every rule. */
-static int
-parse_all(struct parse *p, char *text)
-{
-	for (char *line = text, *next; line; line = next) {
-		next = strchr(line, '\n');
-		if (next)
-			*next++ = '\0';
-		p->line++;
-		if (parse_line(p, line) < 0)
-			return -1;
-	}
-	return check_present(p) < 0 || check_corpora(p) < 0 || check_progress(p) < 0 ? -1 : 0;
-}
-
 int
 state_parse(struct run_state *s, const char *text, const char *name, struct err *e)
 {
 	struct parse p = { .s = s, .name = name, .e = e };
-	int rc;
+	char *line, *next;
+	int rc = 0;
 
 	state_init(s);
-	rc = parse_all(&p, mem_pool_strndup(&s->pool, text, strlen(text)));
+	for (line = mem_pool_strndup(&s->pool, text, strlen(text)); line && rc == 0; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		p.line++;
+		rc = parse_line(&p, line);
+	}
+	if (rc == 0 && (check_present(&p) < 0 || check_corpora(&p) < 0 || check_progress(&p) < 0))
+		rc = -1;
 	if (rc == 0 && p.num_corpora > 0) {
 		s->data_corpus =
 		    mem_pool_alloc(&s->pool, (size_t)p.num_corpora, sizeof *s->data_corpus);

@@ -283,13 +283,20 @@ prove(struct dist_source *d, int i, const struct slice *box, const void *master,
 	return rc;
 }
 
-/* All of a box, a bounded number of elements at a time. */
-static int
-prove_all(struct dist_source *d, int i, const struct slice *box, const char *master, struct err *e)
+/* Masters are proved whole, a bounded number of elements at a time. */
+int
+dist_read_flat(
+    struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e)
 {
-	enum dtype t = dist_flat_tensor(d, d->map.rows[i].tensor, DIST_MASTER)->dtype;
+	const char *master = dst;
 	int64_t total = slice_elements(box);
+	enum dtype t;
 
+	if (read_kind(d, i, kind, box, dst, e) < 0)
+		return -1;
+	if (kind != DIST_MASTER)
+		return 0;
+	t = dist_flat_tensor(d, d->map.rows[i].tensor, DIST_MASTER)->dtype;
 	for (int64_t at = 0; at < total; at += PROOF_CHUNK) {
 		struct slice part[SLICE_FLAT_MAX];
 		int n = slice_flat(box, at, int64_min(PROOF_CHUNK, total - at), part);
@@ -301,15 +308,6 @@ prove_all(struct dist_source *d, int i, const struct slice *box, const char *mas
 		}
 	}
 	return 0;
-}
-
-int
-dist_read_flat(
-    struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e)
-{
-	if (read_kind(d, i, kind, box, dst, e) < 0)
-		return -1;
-	return kind == DIST_MASTER ? prove_all(d, i, box, dst, e) : 0;
 }
 
 /* The first row of every piece of a parameter, or the beginning of it. */

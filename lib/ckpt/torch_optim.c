@@ -53,54 +53,41 @@ adam_rule(void)
 /* --- tensors of a rank ------------------------------------------------------------------------ */
 
 static void
-add_chunk(struct reading *x, int64_t j)
-{
-	const struct torch_source *t = x->t;
-	const struct pickle_value *chunk = torch_chunk(t, x->rank, j);
-
-	for (uint32_t i = 0; chunk && i < chunk->len; i++) {
-		const char *key = pickle_string(chunk->pair[i].key);
-		int row = key && !torch_is_ignored(key)
-		    ? torch_row(t, j * t->stages + x->rank->stage, 0, key)
-		    : -1;
-		int table = t->map.rows[0].tensor;
-
-		if (row < 0)
-			continue;
-		x->items.item[x->items.count++] = (struct item){
-			.key = key,
-			.cell = torch_cell_at(t, row, x->rank->tensor),
-			.tied = t->copied && (row == table || row == t->map.count),
-			.decay = row == t->map.count || t->map.tensor[row].decay,
-		};
-	}
-}
-
-static void
 list_items(struct reading *x)
 {
+	const struct torch_source *t = x->t;
+	int table = t->map.rows[0].tensor;
 	size_t most = 0;
 
-	for (int64_t j = 0; j < x->t->chunks; j++) {
-		const struct pickle_value *chunk = torch_chunk(x->t, x->rank, j);
+	for (int64_t j = 0; j < t->chunks; j++) {
+		const struct pickle_value *chunk = torch_chunk(t, x->rank, j);
 
 		most += chunk ? chunk->len : 0;
 	}
 	x->items.item = mem_alloc(most, sizeof *x->items.item);
-	x->items.first = mem_alloc((size_t)x->t->chunks + 1, sizeof *x->items.first);
+	x->items.first = mem_alloc((size_t)t->chunks + 1, sizeof *x->items.first);
 	x->items.count = 0;
-	for (int64_t j = 0; j < x->t->chunks; j++) {
-		x->items.first[j] = x->items.count;
-		add_chunk(x, j);
-	}
-	x->items.first[x->t->chunks] = x->items.count;
-}
+	for (int64_t j = 0; j < t->chunks; j++) {
+		const struct pickle_value *chunk = torch_chunk(t, x->rank, j);
 
-static void
-release_items(struct reading *x)
-{
-	free(x->items.item);
-	free(x->items.first);
+		x->items.first[j] = x->items.count;
+		for (uint32_t i = 0; chunk && i < chunk->len; i++) {
+			const char *key = pickle_string(chunk->pair[i].key);
+			int row = key && !torch_is_ignored(key)
+			    ? torch_row(t, j * t->stages + x->rank->stage, 0, key)
+			    : -1;
+
+			if (row < 0)
+				continue;
+			x->items.item[x->items.count++] = (struct item){
+				.key = key,
+				.cell = torch_cell_at(t, row, x->rank->tensor),
+				.tied = t->copied && (row == table || row == t->map.count),
+				.decay = row == t->map.count || t->map.tensor[row].decay,
+			};
+		}
+	}
+	x->items.first[t->chunks] = x->items.count;
 }
 
 /* A part of a row of both. */
@@ -179,17 +166,6 @@ struct group {
 	uint32_t next;
 };
 
-/* Weight decay of a group: Megatron-LM has a factor of it, torch the product. */
-static bool
-decays(const struct pickle_value *group)
-{
-	double x = 1;
-
-	if (!pickle_double(pickle_get(group, "wd_mult"), &x))
-		pickle_double(pickle_get(group, "weight_decay"), &x);
-	return x != 0;
-}
-
 /* Whether the next parameter of a group may be the item. Without fp32 weights to compare, the shape
  * and the kind of group decide. */
 static bool
@@ -211,15 +187,6 @@ fits(const struct reading *x, const struct group *g, const struct item *i,
 	    g->decay == i->decay;
 }
 
-/* The state of the next parameter of a group. */
-static const struct pickle_value *
-state_of(const struct group *g, const struct pickle_value *states)
-{
-	int64_t id;
-
-	return pickle_int(pickle_item(g->params, g->next), &id) ? pickle_at(states, id) : NULL;
-}
-
 /* Gives an item the next entry of the first group that it fits. */
 static bool
 take_group(struct reading *x, struct group *g, int groups, const struct item *i,
@@ -228,7 +195,9 @@ take_group(struct reading *x, struct group *g, int groups, const struct item *i,
 	const struct torchzip *zip = x->rank->model.zip;
 
 	for (int k = 0; k < groups; k++, g++) {
-		const struct pickle_value *state = state_of(g, states);
+		int64_t id;
+		const struct pickle_value *state =
+		    pickle_int(pickle_item(g->params, g->next), &id) ? pickle_at(states, id) : NULL;
 
 		if (!fits(x, g, i, state))
 			continue;
@@ -247,7 +216,8 @@ take_group(struct reading *x, struct group *g, int groups, const struct item *i,
 	return false;
 }
 
-/* inner: torch's dict; outer: Megatron-LM's around it, or the same in fp32 runs. */
+/* inner: torch's dict; outer: Megatron-LM's around it, or the same in fp32 runs. For the weight
+ * decay of a group, Megatron-LM has a factor of it, torch the product. */
 static bool
 read_groups(struct reading *x, const struct pickle_value *outer, const struct pickle_value *inner)
 {
@@ -259,8 +229,12 @@ read_groups(struct reading *x, const struct pickle_value *outer, const struct pi
 	bool good = true;
 
 	for (int k = 0; k < groups; k++) {
+		double decay = 1;
+
+		if (!pickle_double(pickle_get(list->item[k], "wd_mult"), &decay))
+			pickle_double(pickle_get(list->item[k], "weight_decay"), &decay);
 		g[k].params = pickle_get(list->item[k], "params");
-		g[k].decay = decays(list->item[k]);
+		g[k].decay = decay != 0;
 		g[k].masters = masters ? pickle_item(masters, (uint32_t)k) : NULL;
 		good = good && g[k].params && g[k].params->type == PICKLE_LIST &&
 		    (!masters || g[k].masters);
@@ -408,20 +382,6 @@ read_chunk(struct reading *x, int64_t j, struct err *e)
 	return rc;
 }
 
-static bool
-read_flats(struct reading *x)
-{
-	struct err e;
-
-	x->t->has_master = true;
-	for (int64_t j = 0; j < x->t->chunks; j++)
-		if (read_chunk(x, j, &e) < 0) {
-			source_problem(&x->t->s, "%s: %s", x->rank->optim.name, e.msg);
-			return false;
-		}
-	return true;
-}
-
 /* --- either form ------------------------------------------------------------------------------ */
 
 /* Megatron-LM's optimizer of a rank; a list of one when it could have had several. */
@@ -439,12 +399,20 @@ read_rank(struct reading *x)
 {
 	const struct pickle_value *outer = optimizer_of(x->rank),
 				  *inner = pickle_get(outer, "optimizer"), *groups;
+	struct err e;
 
 	inner = inner ? inner : outer;
 	groups = pickle_get(inner, "param_groups");
 	x->steps = steps_of(x->rank->model.zip, pickle_get(pickle_item(groups, 0), "step"));
-	if (x->rank->optim.zip)
-		return read_flats(x);
+	if (x->rank->optim.zip) {
+		x->t->has_master = true;
+		for (int64_t j = 0; j < x->t->chunks; j++)
+			if (read_chunk(x, j, &e) < 0) {
+				source_problem(&x->t->s, "%s: %s", x->rank->optim.name, e.msg);
+				return false;
+			}
+		return true;
+	}
 	if (pickle_get(inner, "state"))
 		return read_groups(x, outer, inner);
 	source_problem(&x->t->s,
@@ -478,7 +446,8 @@ torch_read_optimizer(struct torch_source *t, int64_t *steps)
 
 		list_items(&x);
 		good = read_rank(&x);
-		release_items(&x);
+		free(x.items.item);
+		free(x.items.first);
 		*steps = x.steps;
 	}
 	if (good)

@@ -46,17 +46,6 @@ close_file(struct torch_file *f)
 	map_close(&f->map);
 }
 
-static void
-rank_name(const struct torch_source *t, const struct torch_rank *r, char out[32])
-{
-	int n = snprintf(out, 32, PREFIX "%02lld", (long long)r->tensor);
-
-	if (t->stages > 1)
-		n += snprintf(out + n, 32 - (size_t)n, "_%03lld", (long long)r->stage);
-	if (t->expert_ranks > 1)
-		snprintf(out + n, 32 - (size_t)n, "_%03lld", (long long)r->expert);
-}
-
 /* The first directory by name, and the number of them. */
 static int
 list(const char *dir, char first[32])
@@ -104,8 +93,12 @@ static int
 open_rank(struct torch_source *t, struct torch_rank *r, struct err *e)
 {
 	char name[32];
+	int n = snprintf(name, sizeof name, PREFIX "%02lld", (long long)r->tensor);
 
-	rank_name(t, r, name);
+	if (t->stages > 1)
+		n += snprintf(name + n, sizeof name - (size_t)n, "_%03lld", (long long)r->stage);
+	if (t->expert_ranks > 1)
+		snprintf(name + n, sizeof name - (size_t)n, "_%03lld", (long long)r->expert);
 	snprintf(r->model.name, sizeof r->model.name, "%s/" MODEL_FILE, name);
 	snprintf(r->optim.name, sizeof r->optim.name, "%s/" OPTIM_FILE, name);
 	return open_file(&r->model, &t->s, true, e) < 0 || open_file(&r->optim, &t->s, false, e) < 0

@@ -67,16 +67,6 @@ enum { REBUILDS = sizeof rebuilds / sizeof *rebuilds };
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* The bytes with which torch began its files before they were zips: a pickled number. */
-static bool
-is_legacy(const unsigned char *bytes, uint64_t size)
-{
-	static const unsigned char magic[] = { 0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9,
-		0x20, 0x6a, 0xa8, 0x50, 0x19 };
-
-	return size >= sizeof magic && !memcmp(bytes, magic, sizeof magic);
-}
-
 /* The pickle is in the one top folder of the archive. */
 static const struct zip_record *
 find_pickle(struct torchzip *z, struct err *e)
@@ -113,9 +103,12 @@ find_record(const struct torchzip *z, const char *name)
 static int
 read_all(struct torchzip *z, const unsigned char *bytes, uint64_t size, struct err *e)
 {
+	/* The bytes with which torch began its files before they were zips: a pickled number. */
+	static const unsigned char legacy[] = { 0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
+		0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
 	const struct zip_record *r;
 
-	if (is_legacy(bytes, size))
+	if (size >= sizeof legacy && !memcmp(bytes, legacy, sizeof legacy))
 		return err_set(e,
 		    "written by torch.save before version 1.6 or without its zip file; load and "
 		    "save it again");

@@ -113,41 +113,13 @@ begin_entry(struct torchzip_writer *w, const char *name, uint64_t bytes)
 	str_release(&s);
 }
 
-/* The entry's line of the directory. */
-static void
-list_entry(struct torchzip_writer *w)
-{
-	struct str *s = &w->directory;
-	bool large = w->bytes >= max32, far = w->start >= max32;
-	int extra = (large ? 16 : 0) + (far ? 8 : 0);
-
-	add(s, DIRECTORY_HEADER, 4);
-	add(s, 0, 2);
-	add_common(s, large || far);
-	add(s, w->sum, 4);
-	add(s, low32(w->bytes), 4);
-	add(s, low32(w->bytes), 4);
-	add(s, strlen(w->name), 2);
-	add(s, extra ? (uint64_t)extra + 4 : 0, 2);
-	add(s, 0, 2 + 2 + 2 + 4); /* comment, disk, attributes */
-	add(s, low32(w->start), 4);
-	str_adds(s, w->name);
-	if (extra) {
-		add(s, EXTRA64, 2);
-		add(s, (uint64_t)extra, 2);
-	}
-	if (large)
-		add_sizes64(s, w->bytes);
-	if (far)
-		add(s, w->start, 8);
-	w->entries++;
-}
-
+/* Writes what follows the entry's bytes, and adds its line of the directory. */
 static void
 end_entry(struct torchzip_writer *w)
 {
-	struct str s = { 0 };
-	int width = w->bytes >= max32 ? 8 : 4;
+	struct str s = { 0 }, *line = &w->directory;
+	bool large = w->bytes >= max32, far = w->start >= max32;
+	int width = large ? 8 : 4, extra = (large ? 16 : 0) + (far ? 8 : 0);
 
 	if (w->left)
 		BUG("entry '%s' lacks %llu bytes", w->name, (unsigned long long)w->left);
@@ -157,7 +129,26 @@ end_entry(struct torchzip_writer *w)
 	add(&s, w->bytes, width);
 	put_record(w, &s);
 	str_release(&s);
-	list_entry(w);
+	add(line, DIRECTORY_HEADER, 4);
+	add(line, 0, 2);
+	add_common(line, large || far);
+	add(line, w->sum, 4);
+	add(line, low32(w->bytes), 4);
+	add(line, low32(w->bytes), 4);
+	add(line, strlen(w->name), 2);
+	add(line, extra ? (uint64_t)extra + 4 : 0, 2);
+	add(line, 0, 2 + 2 + 2 + 4); /* comment, disk, attributes */
+	add(line, low32(w->start), 4);
+	str_adds(line, w->name);
+	if (extra) {
+		add(line, EXTRA64, 2);
+		add(line, (uint64_t)extra, 2);
+	}
+	if (large)
+		add_sizes64(line, w->bytes);
+	if (far)
+		add(line, w->start, 8);
+	w->entries++;
 }
 
 static void
@@ -203,14 +194,27 @@ torchzip_put(struct torchzip_writer *w, const void *bytes, size_t n)
 	fwrite(bytes, 1, n, w->f);
 }
 
-/* The records at the end; those of zip64 where a number does not fit. */
-static void
-put_directory(struct torchzip_writer *w)
+void
+torchzip_abort(struct torchzip_writer *w)
 {
-	uint64_t start = w->at, bytes = w->directory.len, end = start + bytes,
-		 entries = (uint64_t)w->entries;
+	str_release(&w->directory);
+	free(w);
+}
+
+/* The directory, then the records at the end; those of zip64 where a number does not fit. */
+uint64_t
+torchzip_end(struct torchzip_writer *w)
+{
+	uint64_t start, bytes, end, entries;
 	struct str s = { 0 };
 
+	if (w->storages > 0)
+		end_entry(w);
+	put_entry(w, "version", "3\n", 2);
+	start = w->at;
+	bytes = w->directory.len;
+	end = start + bytes;
+	entries = (uint64_t)w->entries;
 	put_record(w, &w->directory);
 	if (end >= max32 || entries >= UINT16_MAX) {
 		add(&s, DIRECTORY_END64, 4);
@@ -236,24 +240,6 @@ put_directory(struct torchzip_writer *w)
 	add(&s, 0, 2);
 	put_record(w, &s);
 	str_release(&s);
-}
-
-void
-torchzip_abort(struct torchzip_writer *w)
-{
-	str_release(&w->directory);
-	free(w);
-}
-
-uint64_t
-torchzip_end(struct torchzip_writer *w)
-{
-	uint64_t bytes;
-
-	if (w->storages > 0)
-		end_entry(w);
-	put_entry(w, "version", "3\n", 2);
-	put_directory(w);
 	bytes = w->at;
 	torchzip_abort(w);
 	return bytes;

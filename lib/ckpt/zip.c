@@ -238,29 +238,14 @@ compare_names(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* The extents point to records, so they are compared before the records are sorted. */
-static int
-check_extents(struct archive *a, struct extent *x)
-{
-	size_t n = a->z->count;
-
-	qsort(x, n, sizeof *x, compare_extents);
-	for (size_t i = 1; i < n; i++)
-		if (x[i].begin < x[i - 1].end)
-			return err_set(a->e, "records '%s' and '%s' overlap", x[i - 1].record->name,
-			    x[i].record->name);
-	qsort(a->z->record, n, sizeof *a->z->record, compare_names);
-	for (size_t i = 1; i < n; i++)
-		if (!strcmp(a->z->record[i - 1].name, a->z->record[i].name))
-			return err_set(a->e, "record '%s' twice", a->z->record[i].name);
-	return 0;
-}
-
-/* There is room for all records, as read_end has bounded them by the bytes of their entries. */
+/* There is room for all records, as read_end has bounded them by the bytes of their entries. The
+ * extents point to records, so they are compared before the records are sorted. */
 static int
 read_directory(struct archive *a, struct extent *x)
 {
+	struct zip_record *r = a->z->record;
 	uint64_t at = a->directory;
+	size_t n;
 
 	for (uint64_t i = 0; i < a->count; i++)
 		if (read_entry(a, &at, &x[i]) < 0)
@@ -268,7 +253,17 @@ read_directory(struct archive *a, struct extent *x)
 	if (at != a->end)
 		return err_set(a->e, "the central directory has more than its %llu entries",
 		    (unsigned long long)a->count);
-	return check_extents(a, x);
+	n = a->z->count;
+	qsort(x, n, sizeof *x, compare_extents);
+	for (size_t i = 1; i < n; i++)
+		if (x[i].begin < x[i - 1].end)
+			return err_set(a->e, "records '%s' and '%s' overlap", x[i - 1].record->name,
+			    x[i].record->name);
+	qsort(r, n, sizeof *r, compare_names);
+	for (size_t i = 1; i < n; i++)
+		if (!strcmp(r[i - 1].name, r[i].name))
+			return err_set(a->e, "record '%s' twice", r[i].name);
+	return 0;
 }
 
 int
