@@ -55,18 +55,6 @@ count_first(const struct blend *b, int64_t n, int64_t *out)
 	}
 }
 
-/* Counts the samples of each corpus. */
-static void
-count_drawn(struct blend *b)
-{
-	int64_t *drawn = mem_alloc((size_t)b->num_parts, sizeof *drawn);
-
-	count_first(b, b->count, drawn);
-	for (int k = 0; k < b->num_parts; k++)
-		b->part[k].drawn = drawn[k];
-	free(drawn);
-}
-
 /*
  * The blending index. A larger request to a corpus changes the name of the blend but not its
  * arrays, which are then looked up, and written, under the new name.
@@ -74,12 +62,16 @@ count_drawn(struct blend *b)
 static int
 fill_index(struct blend *b, const struct blend_config *cfg, struct file_set *set, struct err *e)
 {
+	int64_t *drawn = mem_alloc((size_t)b->num_parts, sizeof *drawn);
 	bool changed;
 
 	b->from_cache = blend_load(b, &cfg->samples);
 	if (!b->from_cache)
 		choose(b);
-	count_drawn(b);
+	count_first(b, b->count, drawn);
+	for (int k = 0; k < b->num_parts; k++)
+		b->part[k].drawn = drawn[k];
+	free(drawn);
 	if (blend_replan(b, cfg, &changed, e) < 0)
 		return -1;
 	if (changed) {
@@ -148,17 +140,6 @@ fill_corpora(struct blend *b, const struct blend_config *cfg, struct file_set *s
 	return 0;
 }
 
-/* Fills everything; the files of the set still have temporary names. */
-static int
-fill(struct blend *b, const struct blend_config *cfg, struct file_set *set, struct err *e)
-{
-	if (blend_plan(b, cfg, e) < 0)
-		return -1;
-	if (!b->plain && fill_index(b, cfg, set, e) < 0)
-		return -1;
-	return fill_corpora(b, cfg, set, e);
-}
-
 /* The corpora stay the caller's and must outlive the blend; the paths need not. */
 struct blend *
 blend_open(const struct corpora *c, const struct data_paths *paths, const struct blend_config *cfg,
@@ -183,7 +164,11 @@ blend_open(const struct corpora *c, const struct data_paths *paths, const struct
 	b->num_parts = list->count;
 	b->plain = list->count == 1 && (!list->weight || paths->per_split);
 	set = cfg->set ? cfg->set : file_set_new();
-	rc = fill(b, &own, set, e);
+	rc = blend_plan(b, &own, e);
+	if (rc == 0 && !b->plain)
+		rc = fill_index(b, &own, set, e);
+	if (rc == 0)
+		rc = fill_corpora(b, &own, set, e);
 	if (!cfg->set && rc == 0)
 		rc = file_set_commit(set, e);
 	else if (!cfg->set)

@@ -10,11 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The text of every corpus, as a nested list. */
+/* The text of every corpus is in it, as a nested list. An exhaustive blend's weights are the
+ * numbers of samples, and its size is null. */
 static void
-add_datasets(const struct blend *b, const struct samples_config *c, struct str *out)
+describe(const struct blend *b, const struct samples_config *c, struct str *out)
 {
-	str_adds(out, ",\n    \"datasets\": [");
+	str_adds(out, "{\n    \"class\": \"BlendedDataset\",\n    \"datasets\": [");
 	for (int k = 0; k < b->num_parts; k++) {
 		struct samples_config one = *c;
 		struct str text = { 0 };
@@ -25,16 +26,7 @@ add_datasets(const struct blend *b, const struct samples_config *c, struct str *
 		description_nest(out, &text);
 		str_release(&text);
 	}
-	str_adds(out, "\n    ]");
-}
-
-/* An exhaustive blend's weights are the numbers of samples, and its size is null. */
-static void
-describe(const struct blend *b, const struct samples_config *c, struct str *out)
-{
-	str_adds(out, "{\n    \"class\": \"BlendedDataset\"");
-	add_datasets(b, c, out);
-	str_addf(out, ",\n    \"split\": \"%s\",\n    \"weights\": [", split_name[b->which]);
+	str_addf(out, "\n    ],\n    \"split\": \"%s\",\n    \"weights\": [", split_name[b->which]);
 	for (int k = 0; k < b->num_parts; k++) {
 		str_adds(out, k ? ",\n        " : "\n        ");
 		if (b->exhaustive)
@@ -97,39 +89,32 @@ arrays_fit(const struct blend *b)
 	return fits;
 }
 
-/* Checks loaded arrays, with or without a key. */
-static bool
-key_or_arrays_fit(struct blend *b, const struct samples_config *c, const struct cache_place *p)
-{
-	struct str head = { 0 };
-	int key;
-
-	key_head(&head);
-	key = cache_key_fits(p, &head, c->trust_cache);
-	str_release(&head);
-	return key > 0 || (key == 0 && arrays_fit(b));
-}
-
 /* The hash is set in any case. */
 bool
 blend_load(struct blend *b, const struct samples_config *c)
 {
 	struct cache_place p;
-	struct str text = { 0 };
+	struct str text = { 0 }, head = { 0 };
 	bool fits = false;
 
 	describe(b, c, &text);
 	hash_md5_hex(text.buf, text.len, b->hash);
 	p = place(b, c);
-	if (c->cache_dir) {
-		fits = cache_load(&p, &text) && key_or_arrays_fit(b, c, &p);
-		if (!fits && cache_complete(&p))
+	if (c->cache_dir && cache_load(&p, &text)) {
+		int key;
+
+		key_head(&head);
+		key = cache_key_fits(&p, &head, c->trust_cache);
+		fits = key > 0 || (key == 0 && arrays_fit(b));
+	}
+	if (c->cache_dir && !fits) {
+		if (cache_complete(&p))
 			str_addf(&b->notes, "the %s blend %s in '%s' is damaged: it was rebuilt\n",
 			    split_name[b->which], b->hash, c->cache_dir);
-		if (!fits)
-			cache_release(&p);
+		cache_release(&p);
 	}
 	str_release(&text);
+	str_release(&head);
 	return fits;
 }
 

@@ -90,28 +90,20 @@ cache_complete(const struct cache_place *p)
 	return complete;
 }
 
-/* Compares the text whose hash is in the names: another one means a collision or a damaged file. */
-static bool
-description_fits(const struct cache_place *p, const struct str *want)
+/* Compares the text whose hash is in the names: another one means a collision or a damaged file.
+ * The caller checks the contents of the arrays. */
+bool
+cache_load(const struct cache_place *p, const struct str *description)
 {
 	char *path = cache_path(p, "description.txt"), *text;
 	size_t len;
 	bool fits = false;
 
 	if (io_read_regular(path, CACHE_DESCRIPTION_MAX, &text, &len, NULL) == 0) {
-		fits = len == want->len && !memcmp(text, want->buf, len);
+		fits = len == description->len && !memcmp(text, description->buf, len);
 		free(text);
 	}
 	free(path);
-	return fits;
-}
-
-/* The caller checks the contents of the arrays. */
-bool
-cache_load(const struct cache_place *p, const struct str *description)
-{
-	bool fits = description_fits(p, description);
-
 	for (int i = 0; i < p->count && fits; i++)
 		fits = load_array(p, &p->array[i]);
 	if (!fits)
@@ -211,22 +203,6 @@ cache_key_begins(const struct cache_place *p, const struct str *head)
 	return compare_key(p, head, true);
 }
 
-/* Adds one array to the set. */
-static int
-store_array(
-    const struct cache_place *p, const struct cache_array *a, struct file_set *set, struct err *e)
-{
-	char *path = array_path(p, a), header[256];
-	struct iovec piece[2] = {
-		{ header, array_header(a, header) },
-		{ (void *)(uintptr_t)a->map->data, array_bytes(a) },
-	};
-	int rc = file_set_add(set, path, piece, 2, e);
-
-	free(path);
-	return rc;
-}
-
 /* Adds a text file to the set. */
 static int
 store_text(const struct cache_place *p, const char *name, const struct str *text,
@@ -247,8 +223,17 @@ cache_store(
 {
 	int rc = io_is_dir(p->dir) ? 0 : io_mkdir_p(p->dir, e);
 
-	for (int i = 0; i < p->count && rc == 0; i++)
-		rc = store_array(p, &p->array[i], set, e);
+	for (int i = 0; i < p->count && rc == 0; i++) {
+		const struct cache_array *a = &p->array[i];
+		char *path = array_path(p, a), header[256];
+		struct iovec piece[2] = {
+			{ header, array_header(a, header) },
+			{ (void *)(uintptr_t)a->map->data, array_bytes(a) },
+		};
+
+		rc = file_set_add(set, path, piece, 2, e);
+		free(path);
+	}
 	return rc == 0 ? store_text(p, "description.txt", description, set, e) : -1;
 }
 

@@ -312,44 +312,30 @@ remove_old(const char *prefix, struct err *e)
 	return rc;
 }
 
-/* Writes PREFIX.json. */
-static int
-write_notes(const struct dataset_writer *w, struct err *e)
-{
-	char *path = dataset_path(w->prefix, ".json");
-	int rc = io_write_file(path, w->notes, strlen(w->notes), e);
-
-	free(path);
-	return rc;
-}
-
-/* Removes the files renamed before the index failed. */
-static void
-withdraw(const struct dataset_writer *w)
-{
-	char *path = dataset_path(w->prefix, ".json");
-
-	unlink(w->bin.path);
-	if (w->notes)
-		unlink(path);
-	free(path);
-}
-
-/* Renames the files into place, the index last. */
+/* Renames the files into place, the index last; what was renamed before the index failed is removed
+ * again. */
 static int
 publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 {
 	bool tokens = w->bin.f != NULL;
+	char *notes;
+	int rc = 0;
 
 	/* The index of an older dataset must never exist together with the new tokens. */
 	if (tokens && (remove_old(w->prefix, e) < 0 || outfile_commit(&w->bin, e) < 0))
 		return -1;
-	if ((w->notes && write_notes(w, e) < 0) || outfile_commit(idx, e) < 0) {
-		if (tokens && !w->keep)
-			withdraw(w);
-		return -1;
+	notes = dataset_path(w->prefix, ".json");
+	if (w->notes)
+		rc = io_write_file(notes, w->notes, strlen(w->notes), e);
+	if (rc == 0)
+		rc = outfile_commit(idx, e);
+	if (rc < 0 && tokens && !w->keep) {
+		unlink(w->bin.path);
+		if (w->notes)
+			unlink(notes);
 	}
-	return 0;
+	free(notes);
+	return rc;
 }
 
 /* The position in the .bin gives the tokens, since it holds nothing else. */

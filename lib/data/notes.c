@@ -46,25 +46,12 @@ read_bool(const struct json_value *v, const char *key, int64_t *out, struct err 
 	return 0;
 }
 
-/* The list of files; entries that are not strings are skipped. */
-static void
-read_files(const struct json_value *v, struct notes *n)
-{
-	const struct json_value *list = json_get(v, "files");
-
-	if (!list || list->type != JSON_ARRAY || list->len > INT32_MAX)
-		return;
-	n->file = mem_pool_alloc(&n->pool, list->len + 1, sizeof *n->file);
-	for (size_t i = 0; i < list->len; i++)
-		if (list->item[i].type == JSON_STRING)
-			n->file[n->num_files++] =
-			    mem_pool_strndup(&n->pool, list->item[i].string, list->item[i].len);
-}
-
-/* A tokenizer without a hash could not be compared, so either both are known or neither. */
+/* A tokenizer without a hash could not be compared, so either both are known or neither. Entries of
+ * its files that are not strings are skipped. */
 static int
 read_tokenizer(const struct json_value *v, struct notes *n, struct err *e)
 {
+	const struct json_value *files = json_get(v, "files");
 	const char *type, *hash, *ties, *end;
 	uint64_t sum;
 
@@ -82,7 +69,13 @@ read_tokenizer(const struct json_value *v, struct notes *n, struct err *e)
 	n->type = mem_pool_strndup(&n->pool, type, strlen(type));
 	memcpy(n->hash, hash, sizeof n->hash);
 	n->unigram_ties = ties ? mem_pool_strndup(&n->pool, ties, strlen(ties)) : NULL;
-	read_files(v, n);
+	if (!files || files->type != JSON_ARRAY || files->len > INT32_MAX)
+		return 0;
+	n->file = mem_pool_alloc(&n->pool, files->len + 1, sizeof *n->file);
+	for (size_t i = 0; i < files->len; i++)
+		if (files->item[i].type == JSON_STRING)
+			n->file[n->num_files++] =
+			    mem_pool_strndup(&n->pool, files->item[i].string, files->item[i].len);
 	return 0;
 }
 
@@ -209,10 +202,15 @@ notes_add_members(const struct notes *n, struct str *out)
 	str_adds(out, ",\n");
 }
 
-/* The prefixes as given, and where each piece begins. */
-static void
-add_inputs(const struct notes_origin *o, struct str *out)
+/* Inputs are the prefixes as given, and where each piece begins. */
+void
+notes_text(const struct notes *n, const struct notes_origin *o, const struct dataset_counts *counts,
+    struct str *out)
 {
+	str_adds(out, "{\n  \"made_by\": ");
+	str_add_json(out, o->made_by, strlen(o->made_by));
+	str_adds(out, ",\n");
+	notes_add_members(n, out);
 	str_adds(out, "  \"inputs\": [\n");
 	for (int i = 0; i < o->num_inputs; i++) {
 		const struct notes_input *in = &o->input[i];
@@ -224,19 +222,8 @@ add_inputs(const struct notes_origin *o, struct str *out)
 			str_addf(out, ", \"first_document\": %lld", (long long)in->first_document);
 		str_addf(out, "}%s\n", i + 1 < o->num_inputs ? "," : "");
 	}
-	str_adds(out, "  ],\n");
-}
-
-void
-notes_text(const struct notes *n, const struct notes_origin *o, const struct dataset_counts *counts,
-    struct str *out)
-{
-	str_adds(out, "{\n  \"made_by\": ");
-	str_add_json(out, o->made_by, strlen(o->made_by));
-	str_adds(out, ",\n");
-	notes_add_members(n, out);
-	add_inputs(o, out);
-	str_addf(out, "  \"documents\": %lld,\n  \"sequences\": %lld,\n  \"tokens\": %lld\n}\n",
+	str_addf(out,
+	    "  ],\n  \"documents\": %lld,\n  \"sequences\": %lld,\n  \"tokens\": %lld\n}\n",
 	    (long long)counts->documents, (long long)counts->sequences, (long long)counts->tokens);
 }
 

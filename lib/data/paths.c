@@ -62,18 +62,6 @@ strip(const char *word)
 	return mem_strndup(word, n);
 }
 
-/* Counts the numbers in the places of weights, at 0, 2, 4 ...; *count is the number of places. */
-static int
-count_weights(int count, char *const *word)
-{
-	double value;
-	int n = 0;
-
-	for (int i = 0; i < count; i += 2)
-		n += is_number(word[i], &value);
-	return n;
-}
-
 /* Takes the word as the next prefix of the list. */
 static int
 add_prefix(struct path_list *l, const char *word, const char *name, struct err *e)
@@ -110,35 +98,30 @@ add_weight(struct path_list *l, const char *word, const char *name, struct err *
 	return 0;
 }
 
-/* Converts trimmed words to pairs or prefixes. */
-static int
-parse_stripped(int count, char *const *word, const char *name, struct path_list *out, struct err *e)
-{
-	bool pairs = count % 2 == 0 && count_weights(count, word) > 0;
-	int rc = 0;
-
-	out->prefix = mem_zalloc((size_t)count, sizeof *out->prefix);
-	if (pairs)
-		out->weight = mem_zalloc((size_t)count / 2, sizeof *out->weight);
-	for (int i = 0; i < count && rc == 0; i++)
-		rc = pairs && i % 2 == 0 ? add_weight(out, word[i], name, e)
-					 : add_prefix(out, word[i], name, e);
-	return rc;
-}
-
-/* On failure the list is empty. */
+/* Trimmed words are pairs when there are numbers in the places of weights, at 0, 2, 4 ... On
+ * failure the list is empty. */
 int
 path_list_parse(
     int count, const char *const *word, const char *name, struct path_list *out, struct err *e)
 {
 	char **stripped = mem_zalloc((size_t)count + 1, sizeof *stripped);
-	int rc;
+	int rc = count ? 0 : err_set(e, "%s: it names no dataset", name);
+	bool pairs = false;
 
 	memset(out, 0, sizeof *out);
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count; i++) {
+		double value;
+
 		stripped[i] = strip(word[i]);
-	rc = count ? parse_stripped(count, stripped, name, out, e)
-		   : err_set(e, "%s: it names no dataset", name);
+		if (count % 2 == 0 && i % 2 == 0 && is_number(stripped[i], &value))
+			pairs = true;
+	}
+	out->prefix = mem_zalloc((size_t)count, sizeof *out->prefix);
+	if (pairs)
+		out->weight = mem_zalloc((size_t)count / 2, sizeof *out->weight);
+	for (int i = 0; i < count && rc == 0; i++)
+		rc = pairs && i % 2 == 0 ? add_weight(out, stripped[i], name, e)
+					 : add_prefix(out, stripped[i], name, e);
 	if (rc < 0)
 		path_list_release(out);
 	for (int i = 0; i < count; i++)
@@ -176,16 +159,6 @@ parse_text(const char *text, const char *name, struct path_list *out, struct err
 	free(word);
 	free(copy);
 	return rc;
-}
-
-/* Splits a whole file of words; a NUL follows its last byte. */
-static int
-parse_words(const struct path_options *o, struct path_list *out, struct err *e)
-{
-	if (strlen(o->text) != o->text_bytes)
-		return err_at(
-		    e, o->data_args_path, 0, "not a text: byte %zu is NUL", strlen(o->text));
-	return parse_text(o->text, o->data_args_path, out, e);
 }
 
 /* Reads an array of words, or of words with numbers in the places of weights. */
@@ -312,8 +285,11 @@ parse(const struct path_options *o, struct data_paths *out, struct err *e)
 	if (o->data_path.count)
 		return path_list_parse(
 		    o->data_path.count, o->data_path.item, "--data-path", &out->list[0], e);
+	if (o->data_args_path && strlen(o->text) != o->text_bytes)
+		return err_at(
+		    e, o->data_args_path, 0, "not a text: byte %zu is NUL", strlen(o->text));
 	if (o->data_args_path)
-		return parse_words(o, &out->list[0], e);
+		return parse_text(o->text, o->data_args_path, &out->list[0], e);
 	return o->per_split_data_args_path ? parse_per_split(o, out, e)
 					   : read_split_paths(o, out, e);
 }

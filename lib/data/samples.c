@@ -117,37 +117,27 @@ propose_split(const struct samples *s, char text[72])
 	return true;
 }
 
-/* The end of the message: a --split that would work, if there is one. */
-static const char *
-way_out(const struct samples *s, char out[128])
-{
-	char split[72];
-
-	if (last_with_tokens(s->d, dataset_num_sequences(s->d)) < 0)
-		return "";
-	if (!propose_split(s, split))
-		return ": --split 1,0,0 takes all of it for training";
-	snprintf(out, 128, ": --split %s gives some to every split", split);
-	return out;
-}
-
-/* The reason why the split cannot be trained on. */
+/* The reason why the split cannot be trained on, and a --split that would work, if there is one. */
 static int
 too_few_tokens(const struct samples *s, const struct samples_config *c, struct err *e)
 {
 	const char *prefix = dataset_prefix(s->d), *name = split_name[c->which];
-	char text[128];
+	char split[72], way_out[128] = "";
 	long long n = (long long)dataset_num_sequences(s->d), t = (long long)s->tokens_per_epoch;
 
 	if (!c->split)
 		return err_at(e, prefix, 0,
 		    "%lld tokens in %lld sequences, for the %s split; at least 2 tokens are needed",
 		    t, n, name);
+	if (propose_split(s, split))
+		snprintf(way_out, sizeof way_out, ": --split %s gives some to every split", split);
+	else if (last_with_tokens(s->d, n) >= 0)
+		snprintf(way_out, sizeof way_out, ": --split 1,0,0 takes all of it for training");
 	return err_at(e, prefix, 0,
 	    "the %s split has %lld tokens: --split '%s' gives it the share %.6g of %lld sequences, "
 	    "which is %lld; at least 2 tokens are needed%s",
 	    name, t, c->split, s->matrix.end[c->which] - s->matrix.begin[c->which], n,
-	    (long long)(s->end - s->begin), way_out(s, text));
+	    (long long)(s->end - s->begin), way_out);
 }
 
 /* Sets the split's sequences and tokens. Too few to train on is an error: Megatron-LM would search

@@ -218,17 +218,8 @@ is_of_others(const struct samples *s, const struct cache_place *p)
 	return key == 0;
 }
 
-/* The name that also covers the options. */
-static void
-rename_maps(struct samples *s, struct str *description)
-{
-	str_addc(description, '\n');
-	add_options(description, s->extra, s->drop);
-	hash_md5_hex(description->buf, description->len, s->hash);
-}
-
-/* Tries Megatron-LM's name first, and the other one only while maps for another user have that
- * name. */
+/* Tries Megatron-LM's name first, and another, which also covers the options, only while maps for
+ * another user have that name. */
 enum cache_state
 samples_load(struct samples *s, const struct samples_config *c, struct str *description)
 {
@@ -241,7 +232,9 @@ samples_load(struct samples *s, const struct samples_config *c, struct str *desc
 	memcpy(hash, s->hash, sizeof hash);
 	state = load_set(s, c, &p, description, &why);
 	if (state == CACHE_STALE && is_of_others(s, &p)) {
-		rename_maps(s, description);
+		str_addc(description, '\n');
+		add_options(description, s->extra, s->drop);
+		hash_md5_hex(description->buf, description->len, s->hash);
 		state = load_set(s, c, &p, description, &ignored);
 	}
 	if (why && (state == CACHE_NONE || state == CACHE_STALE))
