@@ -104,8 +104,7 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 		return err_set(
 		    e, "--gpu: is needed (or --memory-gb and what else is known of the device)");
 	/* One rank resolves whatever does not depend on the layout. */
-	o.layout.tensor_model_parallel_size = o.layout.pipeline_model_parallel_size =
-	    o.layout.context_parallel_size = 1;
+	o.layout = (struct layout){ 1, 1, 1, 1 };
 	o.micro_batch_size = 1;
 	o.split = (struct split_options){ 0 };
 	rc = run_resolve(p, &o, 1, 0, &plan, &notes, e);
@@ -116,8 +115,7 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 		.shape = plan.shape,
 		.world_size = cfg->world_size,
 		.global_batch_size = plan.global_batch_size,
-		.sequence_parallel = cfg->run.layout.sequence_parallel,
-		.context = cfg->run.layout.context_parallel_size,
+		.typed = cfg->run.layout,
 		.keep_sharding = opt_given(p, "data-parallel-sharding-strategy") ||
 		    cfg->run.use_distributed_optimizer || cfg->run.use_megatron_fsdp ||
 		    cfg->run.use_torch_fsdp2,

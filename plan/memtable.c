@@ -156,15 +156,18 @@ by_rank(const struct run_plan *plan, bool json, FILE *f)
 		memory_release(&m);
 	}
 	if (!json)
-		print_header("rank\ttp\tcp\tdp\tpp", f);
+		print_header("rank\ttp\tcp\tdp\tpp\tep\tetp", f);
 	for (int64_t rank = 0; rank < layout_world(&plan->layout); rank++) {
-		int c[AX_COUNT];
+		int c[AX_COUNT], at[EX_COUNT] = { 0 };
 
 		layout_coord(&plan->layout, rank, c);
+		if (plan->model.num_experts)
+			layout_expert_coord(&plan->layout, c, at);
 		fprintf(f,
-		    json ? "{\"rank\": %lld, \"tp\": %d, \"cp\": %d, \"dp\": %d, \"pp\": %d"
-			 : "%lld\t%d\t%d\t%d\t%d",
-		    (long long)rank, c[AX_TP], c[AX_CP], c[AX_DP], c[AX_PP]);
+		    json ? "{\"rank\": %lld, \"tp\": %d, \"cp\": %d, \"dp\": %d, \"pp\": %d, "
+			   "\"ep\": %d, \"etp\": %d"
+			 : "%lld\t%d\t%d\t%d\t%d\t%d\t%d",
+		    (long long)rank, c[AX_TP], c[AX_CP], c[AX_DP], c[AX_PP], at[EX_EP], at[EX_TP]);
 		print_sums(sum[c[AX_PP]], json, f);
 	}
 	free(sum);

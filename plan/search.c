@@ -13,6 +13,7 @@
 #include "plan/memtable.h"
 #include "plan/search.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,8 +135,60 @@ legal(const struct search_input *in, const struct layout *l)
 	struct err e;
 
 	return layout_check(l, &in->model, &e) == 0 &&
+	    layout_check_experts(l, &in->model, &e) == 0 &&
 	    layout_check_rows(l, in->shape.seq_length, &e) == 0 &&
 	    (!heads || layout_check_heads(l, &in->model, &e) == 0);
+}
+
+/* Each expert on one rank, and shared by as many as there are tensor ranks; or what was given. */
+static void
+try_slices(struct search *s, const struct search_input *in, struct candidate *c)
+{
+	int64_t typed = in->typed.expert_tensor_parallel_size,
+		t = c->layout.tensor_model_parallel_size, slices[] = { typed ? typed : 1, t };
+
+	for (int i = 0; i < (typed || t == 1 ? 1 : 2); i++) {
+		c->layout.expert_tensor_parallel_size = slices[i];
+		if (legal(in, &c->layout))
+			try_chunks(s, in, c);
+	}
+}
+
+/* The least time of the plans from number `first` on. */
+static double
+fastest(const struct search *s, int first)
+{
+	double least = INFINITY;
+
+	for (int i = first; i < s->count; i++)
+		least = fmin(least, s->item[i].time.total);
+	return least;
+}
+
+/* Where there are experts, the numbers of ranks that may share those of a layer, as long as more of
+ * them are faster; or what was given. */
+static void
+try_experts(struct search *s, const struct search_input *in, struct candidate *c)
+{
+	int64_t experts = in->model.num_experts, typed = in->typed.expert_model_parallel_size;
+	double least = INFINITY;
+
+	if (!experts && typed <= 1 && in->typed.expert_tensor_parallel_size <= 1 &&
+	    legal(in, &c->layout))
+		try_chunks(s, in, c);
+	for (int64_t e = 1; e <= experts && e <= layout_world(&c->layout); e++) {
+		int first = s->count;
+		double time;
+
+		if (typed ? e != typed : experts % e != 0)
+			continue;
+		c->layout.expert_model_parallel_size = e;
+		try_slices(s, in, c);
+		time = fastest(s, first);
+		if (time > least)
+			return;
+		least = time;
+	}
 }
 
 /* Divisors of the world whose layout is legal; tensor ranks stay in a node unless their number was
@@ -154,17 +207,18 @@ try_layouts(struct search *s, const struct search_input *in)
 			int64_t left = in->world_size / (t * p);
 			struct candidate c = {
 				.layout = { .tensor_model_parallel_size = t,
-				    .context_parallel_size = in->context,
-				    .data_parallel_size = left / in->context,
+				    .context_parallel_size = in->typed.context_parallel_size,
+				    .data_parallel_size = left / in->typed.context_parallel_size,
 				    .pipeline_model_parallel_size = p,
-				    .sequence_parallel = in->sequence_parallel },
+				    .sequence_parallel =
+					in->typed.sequence_parallel || in->model.num_experts },
 				.shape = in->shape,
 			};
 
-			if (in->world_size % (t * p) || left % in->context ||
-			    (in->pipeline && p != in->pipeline) || !legal(in, &c.layout))
-				continue;
-			try_chunks(s, in, &c);
+			if (in->world_size % (t * p) == 0 &&
+			    left % in->typed.context_parallel_size == 0 &&
+			    (!in->pipeline || p == in->pipeline))
+				try_experts(s, in, &c);
 		}
 	}
 }
@@ -264,7 +318,7 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 	fputs("rank\ttp\tcp\tdp\tpp\tmicro_batch_size\tnum_microbatches\tsharding\t"
 	      "memory_gib\tfit\tseconds\t"
 	      "tokens_per_second\tcompute\ttp_share\tbubble\tdp_share\tmemory_bound\tother\t"
-	      "cp_share\tchunks\n",
+	      "cp_share\tchunks\tep\tetp\tep_share\n",
 	    f);
 	for (int i = 0; i < s->count && i < top; i++) {
 		const struct candidate *c = &s->item[i];
@@ -278,10 +332,12 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 		    (long long)c->shape.micro_batch_size, (long long)c->shape.num_microbatches,
 		    opt_shardings[c->shape.sharding], need(c, &in->hw) / gib, fit_names[c->fit],
 		    t->total, speed(c, in));
-		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\n",
-		    t->compute / t->total, t->tp / t->total, t->bubble / t->total, t->dp / t->total,
-		    t->memory / t->total, t->other / t->total, t->cp / t->total,
-		    layout_chunks(&c->layout));
+		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d", t->compute / t->total,
+		    t->tp / t->total, t->bubble / t->total, t->dp / t->total, t->memory / t->total,
+		    t->other / t->total, t->cp / t->total, layout_chunks(&c->layout));
+		fprintf(f, "\t%lld\t%lld\t%.3f\n", (long long)layout_expert_ranks(&c->layout),
+		    (long long)(in->model.num_experts ? layout_expert_slices(&c->layout) : 1),
+		    t->ep / t->total);
 	}
 }
 
@@ -303,6 +359,12 @@ print_plan(const struct search *s, const struct search_input *in, int64_t pick, 
 	if (c->layout.context_parallel_size > 1)
 		str_addf(out, "context-parallel-size %lld\n",
 		    (long long)c->layout.context_parallel_size);
+	if (layout_expert_ranks(&c->layout) > 1)
+		str_addf(out, "expert-model-parallel-size %lld\n",
+		    (long long)layout_expert_ranks(&c->layout));
+	if (layout_expert_slices(&c->layout) != c->layout.tensor_model_parallel_size)
+		str_addf(out, "expert-tensor-parallel-size %lld\n",
+		    (long long)layout_expert_slices(&c->layout));
 	if (layout_chunks(&c->layout) > 1 && !split_given(&in->split))
 		str_addf(
 		    out, "num-virtual-stages-per-pipeline-rank %d\n", layout_chunks(&c->layout));
@@ -341,6 +403,7 @@ static const struct step_part {
 	{ "memory-bound kernels", offsetof(struct step_time, memory) },
 	{ "tensor-parallel traffic", offsetof(struct step_time, tp) },
 	{ "context-parallel traffic", offsetof(struct step_time, cp) },
+	{ "expert-parallel traffic", offsetof(struct step_time, ep) },
 	{ "pipeline bubble", offsetof(struct step_time, bubble) },
 	{ "data-parallel traffic", offsetof(struct step_time, dp) },
 	{ "stage exchanges and host work", offsetof(struct step_time, other) },

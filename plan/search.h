@@ -4,9 +4,10 @@
  * Every divisor of the model and of the world is tried as tensor and pipeline size, every power of
  * two as micro batch and, where there are stages, as chunks of each, the optimizer's state whole
  * and sharded over data ranks; gradients and weights are sharded only where nothing else fits.
- * Memory is the memory plan's (which the trainer allocates) plus the device's reserve; time comes
- * from plan/time. Plans within 1 % of each other count as ties, the smaller one first. Source:
- * spec/planning.md 8.
+ * More ranks share the experts of a layer as long as that is faster, and each expert as many as
+ * there are tensor ranks, or one. Memory is the memory plan's (which the trainer allocates) plus
+ * the device's reserve; time comes from plan/time. Plans within 1 % of each other count as ties,
+ * the smaller one first. Source: spec/planning.md 8.
  */
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H
@@ -23,11 +24,12 @@ struct search_input {
 	struct hardware hw;
 	int64_t world_size, global_batch_size;
 	int64_t tensor, pipeline, micro_batch; /* 0: free */
-	int64_t context;                       /* of every plan */
-	bool keep_sharding;                    /* every plan has the sharding of the shape */
-	struct split_options split;            /* of every plan, if any is given */
+	/* the context ranks of every plan, the ranks that share experts, 0: free, and sequence
+	 * parallelism where a plan has several tensor ranks */
+	struct layout typed;
+	bool keep_sharding;         /* every plan has the sharding of the shape */
+	struct split_options split; /* of every plan, if any is given */
 	bool overlap_p2p;
-	bool sequence_parallel; /* where a plan has several tensor ranks */
 };
 
 struct candidate {

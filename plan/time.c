@@ -20,7 +20,7 @@ static const double straggling = 0.003;
 
 /* The cost of one micro batch on a stage, forward and backward. */
 struct stage_time {
-	double compute, memory, tp, cp;
+	double compute, memory, tp, cp, ep;
 	double again; /* of tp, when the forward pass is recomputed */
 	double host;  /* copies of saved activations that nothing hides */
 };
@@ -29,7 +29,7 @@ struct stage_time {
 static double
 stage_total(const struct stage_time *s)
 {
-	return s->compute + s->memory + s->tp + s->cp + s->host;
+	return s->compute + s->memory + s->tp + s->cp + s->ep + s->host;
 }
 
 /* The share of multiprocessors at work in the waves of output tiles; rows and columns beyond the
@@ -182,6 +182,17 @@ context_exchanges(const struct run_case *r, const struct work *w)
 	return w->exchanges * ring_along(r, AX_BIT(AX_CP), bytes);
 }
 
+/* Rows go to any of the ranks that hold the experts once together, which are neighbours: to each as
+ * many as a ring passes on. */
+static double
+expert_exchanges(const struct run_case *r, const struct work *w)
+{
+	int64_t n = layout_expert_holders(r->layout);
+	double bytes = w->routed * (double)dtype_size(r->shape->dtype);
+
+	return w->routings * ring(r, n, near(r, n, 1), bytes);
+}
+
 /* What collectives of one way each are hidden by the products that they are beside (linear.c of
  * train/layers): an all-reduce by the gradient of the first weight and, where rows go in parts, a
  * scatter by the last product of all ranks' rows but the first. Where rows are shared, a gather by
@@ -239,11 +250,12 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	    3 * w.kernels * r->hw->kernel_us * 1e-6;
 	tensor_collectives(r, &w, &t);
 	t.cp = context_exchanges(r, &w);
+	t.ep = expert_exchanges(r, &w);
 	return t;
 }
 
 /* Blocks of one kind all cost the same. Recomputed ones run forward once more: a third of both
- * passes and of their exchanges. */
+ * passes and of their exchanges, of which experts have as many in either. */
 static void
 add_blocks(struct stage_time *s, const struct stage_time *one, int count, int recomputed)
 {
@@ -251,6 +263,7 @@ add_blocks(struct stage_time *s, const struct stage_time *one, int count, int re
 	s->memory += one->memory * (count + recomputed / 3.0);
 	s->tp += one->tp * count + one->again * recomputed;
 	s->cp += one->cp * (count + recomputed / 3.0);
+	s->ep += one->ep * (count + recomputed / 2.0);
 }
 
 /* Adds the blocks of a kind whose linears read 8-bit operands, or those that do not. */
@@ -348,6 +361,7 @@ pipeline_time(const struct run_case *r, struct step_time *out)
 	out->memory = m * slowest.memory;
 	out->tp = m * slowest.tp;
 	out->cp = m * slowest.cp;
+	out->ep = m * slowest.ep;
 	out->bubble = (sum - stage_total(&slowest)) / chunks + (double)(p - 1) * hand_over;
 	out->other = m * slowest.host + (r->layout->overlap_p2p ? 0 : m * chunks * hand_over);
 }
@@ -462,8 +476,8 @@ time_step(const struct run_case *r, struct step_time *out)
 	out->compute += matrices_time(r);
 	out->dp = gradient_time(r);
 	out->other += r->hw->step_ms * 1e-3;
-	out->total =
-	    out->compute + out->memory + out->tp + out->cp + out->bubble + out->dp + out->other;
+	out->total = out->compute + out->memory + out->tp + out->cp + out->ep + out->bubble +
+	    out->dp + out->other;
 	out->other += out->total * straggling * log2(nodes);
 	out->total += out->total * straggling * log2(nodes);
 }

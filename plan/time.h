@@ -28,6 +28,7 @@ struct step_time {
 	double memory;  /* memory-bound kernels, including the optimizer */
 	double tp;      /* collectives of the tensor ranks */
 	double cp;      /* exchanges of the context ranks */
+	double ep;      /* of the ranks that share experts */
 	double bubble;  /* waiting for other stages */
 	double dp;      /* collectives of the data ranks that are not hidden */
 	/* exchanges between stages, copies to and from the host, host work, stragglers */

@@ -79,8 +79,6 @@ void layout_expert_coord(const struct layout *l, const int coord[AX_COUNT], int 
 int64_t layout_expert_replicas(const struct layout *l);
 /* As layout_group, of the ranks of a stage that differ only on these axes. */
 int64_t layout_expert_group(const struct layout *l, unsigned axes, int64_t rank);
-/* "tensor 2, pipeline 4, data 1", with the context ranks where there are several. */
-void layout_words(const struct layout *l, struct str *out);
 /* Sizes by axis. */
 int64_t layout_size(const struct layout *l, enum axis a);
 int64_t layout_world(const struct layout *l);

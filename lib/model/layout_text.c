@@ -34,6 +34,10 @@ layout_words(const struct layout *l, struct str *out)
 		str_addf(out, "context %lld, ", (long long)l->context_parallel_size);
 	str_addf(out, "pipeline %lld, data %lld", (long long)l->pipeline_model_parallel_size,
 	    (long long)l->data_parallel_size);
+	if (layout_expert_ranks(l) > 1)
+		str_addf(out, ", expert %lld", (long long)layout_expert_ranks(l));
+	if (layout_expert_slices(l) != l->tensor_model_parallel_size)
+		str_addf(out, ", expert tensor %lld", (long long)layout_expert_slices(l));
 }
 
 /* Megatron-LM's names of axes all end so; '_' equals '-' in options. */

@@ -33,6 +33,10 @@ struct work {
 	int scatters;  /* with sequence parallelism in their place: gathers and scatters of it */
 	double sent;   /* elements to other context ranks */
 	int exchanges; /* in which these go */
+	/* elements of rows to the ranks of their experts and back, where ranks share these, in each
+	 * of so many exchanges */
+	double routed;
+	int routings;
 };
 
 /* The work of a block of this kind on one micro batch and one tensor rank. */

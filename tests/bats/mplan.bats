@@ -209,10 +209,10 @@ column()
 @test "mem: every rank, every buffer, JSON" {
 	run -0 mplan mem --config tiny.conf --world-size 8 --tensor-model-parallel-size 2 \
 		--pipeline-model-parallel-size 2 --all-ranks
-	[ "${lines[0]}" = "rank	tp	cp	dp	pp	weights	gradients	optimizer	constants	saved	scratch	workspace	total	host" ]
+	[ "${lines[0]}" = "rank	tp	cp	dp	pp	ep	etp	weights	gradients	optimizer	constants	saved	scratch	workspace	total	host" ]
 	[ "$(column 1-5 <<<"$output" | tail -n 1)" = "7	1	0	1	1" ]
 	[ "${#lines[@]}" = 9 ]
-	total=$(tail -n 1 <<<"$output" | cut -f 13)
+	total=$(tail -n 1 <<<"$output" | cut -f 15)
 	run -0 mplan mem --config tiny.conf --world-size 8 --tensor-model-parallel-size 2 \
 		--pipeline-model-parallel-size 2 --buffers
 	[ "${lines[0]}" = "stage	arena	buffer	offset	bytes	instances	total" ]
@@ -243,7 +243,7 @@ column()
 @test "search: the best plans, and a plan that check and mem accept" {
 	run -0 --separate-stderr mplan search --config 8b.conf --world-size 64 --gpu h200 \
 		--global-batch-size 512 -o plan.conf
-	[ "${lines[0]}" = "rank	tp	cp	dp	pp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other	cp_share	chunks" ]
+	[ "${lines[0]}" = "rank	tp	cp	dp	pp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other	cp_share	chunks	ep	etp	ep_share" ]
 	[ "${#lines[@]}" = 11 ]
 	[[ "$stderr" == "mplan: "*" legal layouts, "*" fit; the best (tensor "*") spends "*" % of a step on "*"; the next ("* ]]
 	# The shares of each row add up to 1.
@@ -259,6 +259,26 @@ column()
 		sort -n | tail -n 1)
 	awk -v b="$bytes" -v g="$(cut -f 9 <<<"$first")" \
 		'BEGIN { d = b / 1073741824 + 1.5 - g; exit !(d < 0.001 && d > -0.001) }'
+}
+
+@test "mem and search: ranks that share experts" {
+	experts="--config tiny.conf --disable-bias-linear --num-experts 8 --swiglu --sequence-parallel"
+	run -0 mplan mem $experts --world-size 8 --tensor-model-parallel-size 2 \
+		--expert-model-parallel-size 2 --all-ranks
+	[ "$(column 6-7 <<<"$output" | tr '\t\n' ', ')" = "0,0 0,1 1,0 1,1 0,0 0,1 1,0 1,1 " ]
+	run -0 mplan search -q $experts --world-size 8 --gpu h200 --global-batch-size 8 --top 1000 \
+		--tensor-model-parallel-size 2 --pipeline-model-parallel-size 1
+	[[ "$(column 21-22 <<<"$output" | sort -u | tr '\t\n' ', ')" == "1,1 1,2 2,1 "* ]]
+	run -0 mplan search -q $experts --world-size 8 --gpu h200 --global-batch-size 8 -o plan.conf \
+		--tensor-model-parallel-size 2 --pipeline-model-parallel-size 1 \
+		--expert-model-parallel-size 4 --expert-tensor-parallel-size 1
+	awk -F '\t' '$21 != 4 || $22 != 1 || $23 + 0 == 0 { exit NR > 1 }' <<<"$output"
+	grep -qx 'expert-model-parallel-size 4' plan.conf
+	grep -qx 'expert-tensor-parallel-size 1' plan.conf
+	run -0 mplan check $experts --config plan.conf --world-size 8
+	[[ "$output" == *": tensor 2, pipeline 1, data 4, expert 4, expert tensor 1; "* ]]
+	run -1 mplan search -q --config tiny.conf --world-size 8 --gpu h200 --global-batch-size 8 \
+		--expert-model-parallel-size 2
 }
 
 @test "search: context ranks that are typed are in every plan, and cost traffic" {

@@ -339,7 +339,7 @@ test_search(void)
 		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .rule = optim_rules },
 		.hw = device("gpu h200\n"),
 		.world_size = 16,
-		.context = 1,
+		.typed = { .context_parallel_size = 1 },
 		.global_batch_size = 96 };
 	struct search s;
 	struct err e;
@@ -396,7 +396,7 @@ test_fit(void)
 		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .rule = optim_rules },
 		.hw = device("gpu h200\nreserve-gb 0\n"),
 		.world_size = 1,
-		.context = 1,
+		.typed = { .context_parallel_size = 1 },
 		.global_batch_size = 1 };
 	struct search s;
 	struct err e;

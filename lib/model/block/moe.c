@@ -110,6 +110,10 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 		((double)fc1 + (double)f + 4 * (double)h) * (double)routed);
 	w->stream = 3 * 2 * (double)h * (double)dim[D_ROWS];
 	w->kernels = 9;
+	if (dim[D_EXPERT_RANKS] > 1) {
+		w->routed = (double)routed * (double)h;
+		w->routings = 4;
+	}
 	if (dim[D_SHARED_FFN]) {
 		work_product(w, rows, dim[D_SHARED_FC1], h);
 		work_product(w, rows, h, dim[D_SHARED_FFN]);
