@@ -234,7 +234,9 @@ routed_by(const struct backend *b, enum dtype act, const struct routing_case *c)
 		.dweight = put(&s, tensor_2d(NULL, s.real, c->rows, c->topk), dweight),
 		.dlogits = put(&s, tensor_2d(NULL, s.real, c->rows, c->experts), zeros),
 		.dbias = put(&s, tensor_1d(NULL, s.real, c->experts), c->bias ? zeros : NULL),
-		.sums = put(&s, tensor_1d(NULL, DTYPE_F64, c->experts + 3), zeros),
+		.arriving = tensor_2d(r.counts.data, DTYPE_I32, 1, tensor_elements(&r.counts)),
+		.window = 7,
+		.sums = put(&s, tensor_1d(NULL, DTYPE_F64, c->experts + 5), zeros),
 		.balance = 0.25,
 		.z = 0.125 };
 	struct routed out = { .made = { NULL } };

@@ -14,11 +14,8 @@ enum { BLOCKS = 8, WARPS = CU_THREADS / 32 }; /* blocks an SM */
 static __device__ inline int64_t
 rows_of_window(const struct tensor &counts, int64_t first, int64_t window)
 {
-	int64_t cells = counts.shape[0] * counts.shape[1], n = 0;
+	int64_t n = warp_arriving(counts) - first;
 
-	for (int64_t i = threadIdx.x % 32; i < cells; i += 32)
-		n += row_of<int32_t>(counts, i / counts.shape[1])[i % counts.shape[1]];
-	n = warp_sum(n) - first;
 	return n < 0 ? 0 : n < window ? n : window;
 }
 

@@ -360,4 +360,15 @@ block_max(float x)
 	return x;
 }
 
+/* The rows that arrive at a rank's experts (train/ops.h), in every lane of a warp. */
+static __device__ inline int64_t
+warp_arriving(const struct tensor &counts)
+{
+	int64_t cells = counts.shape[0] * counts.shape[1], n = 0;
+
+	for (int64_t i = threadIdx.x % 32; i < cells; i += 32)
+		n += row_of<int32_t>(counts, i / counts.shape[1])[i % counts.shape[1]];
+	return warp_sum(n);
+}
+
 #endif

@@ -15,7 +15,8 @@ enum {
 	WORDS = BATCH / 32, /* of a map's line */
 	PARTS = 1056,       /* most partial sums over rows: 8 blocks on each of 132 SMs */
 };
-enum { BALANCE, SQUARE, ENTROPY, SUMS }; /* in the order of struct route_grad */
+/* In the order of struct route_grad, those over rows first. */
+enum { BALANCE, SQUARE, ENTROPY, SUMS, WINDOWS = SUMS, ARRIVED, ALL_SUMS };
 
 /* --- one row ---------------------------------------------------------------------------------- */
 
@@ -596,12 +597,13 @@ __launch_bounds__(CU_THREADS) route_grad_kernel(struct route_grad g, double *par
 	leave_sums(sums, part);
 }
 
-/* One block: the rows of each expert, and the parts in their order. */
+/* One block: the rows of each expert, the parts in their order, and what has arrived. */
 static __global__ void
 __launch_bounds__(CU_THREADS)
     route_finish_kernel(struct route_grad g, const double *part, int parts)
 {
 	int experts = (int)g.dlogits.shape[1];
+	int64_t arrived = warp_arriving(g.arriving), windows = (arrived + g.window - 1) / g.window;
 	double *sums = (double *)g.sums.data;
 	float *dbias = (float *)g.dbias.data;
 
@@ -621,6 +623,10 @@ __launch_bounds__(CU_THREADS)
 		if (threadIdx.x == 0)
 			sums[experts + k] += sum;
 	}
+	if (threadIdx.x == 0) {
+		sums[experts + WINDOWS] += (double)(windows > 1 ? windows : 1);
+		sums[experts + ARRIVED] = fmax(sums[experts + ARRIVED], (double)arrived);
+	}
 }
 
 void
@@ -634,7 +640,8 @@ cuda_route_grad(struct stream *st, const struct route_grad *g)
 	ops_require(tensor_same_shape(&g->dlogits, &g->fwd.logits) &&
 	    tensor_same_shape(&g->dweight, &g->fwd.weight));
 	ops_require(g->dlogits.dtype == DTYPE_F32 && g->dweight.dtype == DTYPE_F32);
-	ops_require(g->sums.dtype == DTYPE_F64 && g->sums.shape[0] == experts + SUMS);
+	ops_require(g->sums.dtype == DTYPE_F64 && g->sums.shape[0] == experts + ALL_SUMS);
+	ops_require(g->arriving.dtype == DTYPE_I32 && g->window > 0);
 	ops_require(!g->dbias.data || g->dbias.dtype == DTYPE_F32);
 	PICK_PER(experts, route_grad_kernel)<<<(unsigned)parts, CU_THREADS, 0, cu_handle(st)>>>(
 	    *g, part);
