@@ -401,7 +401,7 @@ place_scratch(struct memory_plan *m, const struct rank *r)
 static void
 place_slots(struct memory_plan *m)
 {
-	int64_t layers = m->num_layers - m->recompute_layers;
+	int64_t layers = m->num_layers - m->recompute_layers, host_inputs;
 	uint64_t slots = (uint64_t)m->use.slots;
 
 	if (m->recompute_layers) {
@@ -410,14 +410,15 @@ place_slots(struct memory_plan *m)
 	}
 	m->stash_inputs = stash_before(&m->stash, m->recompute_inputs);
 	m->stash_layers = m->stash.moved - m->stash_inputs;
+	host_inputs = int64_min(m->stash_inputs, m->stash.copied);
 	m->inputs_base = m->kept_base + m->kept_bytes * (uint64_t)m->num_layers;
 	m->layer_base =
 	    m->inputs_base + m->input_bytes * (uint64_t)(m->recompute_inputs - m->stash_inputs);
 	m->slot_bytes = m->layer_base + m->layer_bytes * (uint64_t)(layers - m->stash_layers);
 	m->stash_base = m->slot_bytes * slots + m->batch_bytes * (uint64_t)m->use.batches;
 	m->stash_bytes = m->stash_layers ? m->layer_bytes : m->input_bytes;
-	m->stash_host_bytes =
-	    m->input_bytes * (uint64_t)m->stash_inputs + m->layer_bytes * (uint64_t)m->stash_layers;
+	m->stash_host_bytes = m->input_bytes * (uint64_t)host_inputs +
+	    m->layer_bytes * (uint64_t)(m->stash.copied - host_inputs);
 	m->arena[ARENA_SAVED] = m->stash_base + m->stash_bytes * (uint64_t)m->stash.places;
 	m->stash_host = m->arena[ARENA_HOST];
 	m->arena[ARENA_HOST] += m->stash_host_bytes * slots;
@@ -577,7 +578,8 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 	span = block_recompute(&s->recompute, m->num_layers);
 	m->recompute_layers = span.layers;
 	m->recompute_chunk = span.chunk;
-	m->stash = stash_plan(s->forward_only ? 0 : s->offloaded_layers, m->num_layers, span.chunk);
+	m->stash = stash_plan(
+	    s->forward_only ? 0 : s->offloaded_layers, m->num_layers, span.chunk, m->use.slots);
 	for (int i = m->num_blocks; i-- > 0;) {
 		struct block *b = &m->block[i];
 
@@ -667,8 +669,8 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
 	memset(m, 0, sizeof *m);
 	m->rule = s->rule;
 	plan_shards(m, &r, coord);
-	plan_blocks(m, &r);
 	plan_use(m, &r);
+	plan_blocks(m, &r);
 	plan_dims(&r, m);
 	m->head_rows = r.dim[D_HEAD_ROWS];
 	take_rows(m, &r, rank_rows);

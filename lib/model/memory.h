@@ -104,8 +104,8 @@ uint64_t memory_total(const struct memory_plan *m);
 /* The place of buffer b, which must exist: copy is 0 for buffers that exist once; layer counts from
  * the chunk's first and is 0 for buffers not per layer. */
 struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer);
-/* A unit of a slot that leaves the device: where it is computed, in the saved arena, and where it
- * lies on the host. */
+/* A unit that leaves its slot: where it is computed, in the saved arena, and where it lies on the
+ * host if it is copied there. */
 struct memory_stash {
 	uint64_t device, host, bytes;
 };

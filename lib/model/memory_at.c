@@ -2,7 +2,7 @@
 #include "lib/base/int64.h"
 #include "lib/model/memory.h"
 
-/* The bytes of a unit in its place come first in it. */
+/* The bytes of a unit come first in its place. */
 struct memory_stash
 memory_stash(const struct memory_plan *m, int slot, int number)
 {
@@ -56,16 +56,18 @@ memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer)
 		    m->offset[b] };
 }
 
-/* Of a buffer of layers: those that stay in each slot and those in places, or all that leave. */
+/* Of a buffer of layers: those that stay in each slot and those in places, or those that are
+ * copied. */
 static int64_t
 unit_instances(const struct memory_plan *m, enum buffer b, bool host)
 {
 	bool input = b == m->recompute_input;
-	int64_t moved = m->stash_layers + (input ? m->stash_inputs : 0),
+	int64_t inputs = int64_min(m->stash_inputs, m->stash.copied),
+		moved = m->stash_layers + (input ? m->stash_inputs : 0),
 		all = m->num_layers - m->recompute_layers + (input ? m->recompute_inputs : 0);
 
 	if (host)
-		return m->copies[b] * moved;
+		return m->copies[b] * (m->stash.copied - (input ? 0 : inputs));
 	return m->copies[b] * (all - moved) + (moved ? m->stash.places : 0);
 }
 

@@ -270,13 +270,14 @@ fails()
 		--disable-bias-linear --cpu-offloading-num-layers 1
 	plan()
 	{
-		mtrain -q --config tiny.conf --mock-data --cpu-offloading-num-layers 1 --dry-run "$@"
+		mtrain -q --config tiny.conf --mock-data --num-layers 6 --cpu-offloading-num-layers 5 \
+			--dry-run "$@"
 	}
 	bytes=$(plan | awk 'NR == 2 { print $11 }')
 	[ "$bytes" -gt 0 ]
 	[ "$(plan --eval-global-batch-size 8 --eval-micro-batch-size 8 | awk 'NR == 2 { print $11 }')" = "$bytes" ]
-	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --cpu-offloading-num-layers 1 \
-		--cpu-offloading-retain-pinned-cpu-buffers --timing-log-level 1
+	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --num-layers 6 \
+		--cpu-offloading-num-layers 5 --cpu-offloading-retain-pinned-cpu-buffers --timing-log-level 1
 	[[ $stderr == *" bytes, and $bytes on the host"* ]]
 	[[ $stderr == *"--cpu-offloading-retain-pinned-cpu-buffers: memory is planned"* ]]
 }

@@ -4,12 +4,12 @@
 #
 # Llama-8B shapes with LAYERS (8) layers, MICRO_BATCH (1) sample of 8192 tokens, BATCH (2) a step,
 # bf16. The median of the last 10 steps of STEPS (20), and of them what a step waited for copies;
-# device memory as planned and as used, of the host as planned; the last loss, which is always the
-# same. MOVED lists the numbers of layers, OPTIONS adds options, SHAPE replaces the shape. B is the
-# build directory.
+# device memory as planned and as used, of the host as planned; the last loss, the same for each
+# with OPTIONS=--deterministic-mode. MOVED lists the numbers of layers, OPTIONS adds options, SHAPE
+# replaces the shape. B is the build directory.
 set -eu
 : "${B:=build}" "${LAYERS:=8}" "${MICRO_BATCH:=1}" "${BATCH:=2}" "${STEPS:=20}" "${OPTIONS:=}"
-: "${MOVED:=0 2 4 $((LAYERS - 1))}"
+: "${MOVED:=0 $((LAYERS / 2)) $((LAYERS * 3 / 4)) $((LAYERS - 1))}"
 B=$(cd "$B" && pwd)
 PATH=$B:$PATH
 tmp=$(mktemp -d)

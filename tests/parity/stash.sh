@@ -70,12 +70,14 @@ if [ "${ALL:-}" = 1 ]; then
 fi
 
 # The device is left by what each layer saves, except for two or three places.
-layer=$(column 11 $leave 1)
+layer=$(column 11 $leave 5)
+layer=$((layer / 2))
 for layers in 1 2 4 7; do
 	places=2
 	[ $layers != 1 ] || places=1
 	[ $layers != 4 ] && [ $layers != 7 ] || places=3
-	[ "$(column 11 $leave $layers)" = $((layers * layer)) ] || fail "host bytes of $layers"
+	[ "$(column 11 $leave $layers)" = $(((layers - places) * layer)) ] ||
+		fail "host bytes of $layers"
 	[ "$(column 7)" = $(($(column 7 $leave $layers) + (layers - places) * layer)) ] ||
 		fail "saved bytes of $layers"
 done

@@ -30,7 +30,7 @@ stash_open(struct engine *e)
 	int n = e->mem.stash.places;
 	struct stash *x;
 
-	if (!n)
+	if (!e->mem.stash.copied)
 		return NULL;
 	x = mem_zalloc(1, sizeof *x);
 	x->out = b->stream(e->device, STREAM_STASH);
@@ -58,6 +58,7 @@ place_of(const struct engine *e, int number)
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
+/* Nothing where the unit stays in its place. */
 static void
 copy_out(struct engine *e, int slot, int number)
 {
@@ -65,6 +66,8 @@ copy_out(struct engine *e, int slot, int number)
 	struct place *p = place_of(e, number);
 	struct stream *out = e->stash->out;
 
+	if (number >= e->mem.stash.copied)
+		return;
 	e->backend->record(e->stream, p->used);
 	e->backend->wait(out, p->used);
 	e->backend->copy_out(
