@@ -440,7 +440,9 @@ bench_router(struct bench *b, const struct bench_experts *m)
 		.dlogits = take(b, DTYPE_F32, m->rows, m->experts),
 		.balance = 0.01,
 		.z = 0.001,
-		.sums = vector(b, DTYPE_F64, m->experts + 3) };
+		.arriving = w.route.counts,
+		.window = m->rows,
+		.sums = vector(b, DTYPE_F64, m->experts + 5) };
 	report(b, "route_grad", op_route_grad, &w, 2 * logits + 3 * chosen);
 	w.rows = (struct rows_by){ .kind = ROWS_SPREAD,
 		.y = take(b, DTYPE_BF16, m->rows * m->topk, m->h),

@@ -287,21 +287,24 @@ narrow_two()
 	launch=
 }
 
-# two_experts NAME OPTIONS...: two ranks that have half of the experts each against one rank,
-# against themselves, and resumed; sharded, and as tensor ranks
+# two_experts NAME OPTIONS...: two ranks that have half of the experts each, or of each expert,
+# against one rank, against themselves, and resumed; in rounds, sharded, and as tensor ranks
 two_experts()
 {
 	family=$1-experts
 	one=$1
 	shift
 	launch="mpirun -np 2"
-	set -- "$@" --backend "$device" --deterministic-mode --expert-model-parallel-size 2
-	for layout in data zero3 rows; do
+	halves="--expert-model-parallel-size 2"
+	set -- "$@" --backend "$device" --deterministic-mode
+	for layout in data rounds zero3 rows slices; do
 		case $layout in
-		data) extra= ;;
-		zero3) extra="--data-parallel-sharding-strategy optim_grads_params" ;;
-		rows) extra="--tensor-model-parallel-size 2 --sequence-parallel
+		data) extra=$halves ;;
+		rounds) extra="$halves --moe-expert-rank-capacity-factor 0.5" ;;
+		zero3) extra="$halves --data-parallel-sharding-strategy optim_grads_params" ;;
+		rows) extra="$halves --tensor-model-parallel-size 2 --sequence-parallel
 			--expert-tensor-parallel-size 1" ;;
+		slices) extra="--tensor-model-parallel-size 2 --sequence-parallel" ;;
 		esac
 		# shellcheck disable=SC2086
 		train "$family-$layout" "$@" $extra
@@ -313,6 +316,8 @@ two_experts()
 		train "$family-$layout-bf16" "$@" --bf16 $extra
 		near "$family-$layout-bf16" "$one" 1e-2
 	done
+	# shellcheck disable=SC2086
+	set -- "$@" $halves
 	set -- "$@" --bf16 --save "$dir/$family.ckpt" --load "$dir/$family.ckpt"
 	want=3
 	train "$family-resumed" "$@" --exit-interval 10

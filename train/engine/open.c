@@ -204,8 +204,8 @@ share_experts(struct engine *e, struct comm *world)
 	shared = share_arenas(e, e->groups.ep, ARENA_SAVED, ARENA_SCRATCH, &why);
 	comm_log_end(world);
 	if (!shared && world->rank == 0)
-		warn("--expert-model-parallel-size: ranks send rows as messages, and wait for each "
-		     "exchange: %s",
+		warn("ranks that share experts send rows as messages, and wait for each exchange: "
+		     "%s",
 		    why.msg);
 }
 
