@@ -48,7 +48,7 @@ export_bytes(const struct export *x, int tensor, int kind)
 	int64_t shape[SLICE_DIMS];
 	struct slice whole;
 
-	megatron_rank_shape(t, x->o->layout.tensor_model_parallel_size, shape);
+	megatron_rank_shape(t, x->ranks, shape);
 	whole = slice_whole(t->ndim, shape);
 	return (uint64_t)slice_elements(&whole) * dtype_size(export_dtype(x, kind));
 }
@@ -70,7 +70,7 @@ read_param(struct export *x, int i, const struct rows *r)
 	enum dtype dtype = export_dtype(x, r->kind);
 	struct megatron_piece it = { 0 };
 
-	while (megatron_next(&x->map, i, x->o->layout.tensor_model_parallel_size, &whole, &it)) {
+	while (megatron_next(&x->map, i, x->ranks, &whole, &it)) {
 		struct source_part part = { p,
 			r->kind < KIND_STATES ? NULL : export_state(x, r->kind), 0, it.param };
 		int64_t from = int64_max(it.tensor.start[0], r->first),
@@ -99,7 +99,7 @@ export_put(struct export *x, struct torchzip_writer *w, const struct export_part
 	size_t row;
 	int rc = 0;
 
-	megatron_rank_shape(t, x->o->layout.tensor_model_parallel_size, shape);
+	megatron_rank_shape(t, x->ranks, shape);
 	for (int d = 1; d < t->ndim; d++)
 		r.elements *= shape[d];
 	row = (size_t)r.elements * dtype_size(export_dtype(x, part->kind));
@@ -190,6 +190,48 @@ choose_states(struct export *x)
 	return 0;
 }
 
+/* In the files of torch, whose names tell tensor and expert ranks apart, but not those that share
+ * an expert; of the ranks of a stage those write that hold its experts once together. */
+static int
+check_files(const struct export *x)
+{
+	int64_t t = x->layout.tensor_model_parallel_size, n = layout_expert_slices(&x->layout);
+
+	if (x->o->format != EXPORT_TORCH)
+		return 0;
+	if (n > t)
+		return err_set(x->e,
+		    "--expert-tensor-parallel-size %lld: must be at most "
+		    "--tensor-model-parallel-size %lld with --to torch, or ranks have files of the "
+		    "same name",
+		    (long long)n, (long long)t);
+	if (layout_expert_holders(&x->layout) % t)
+		return err_set(x->e,
+		    "--expert-model-parallel-size %lld x --expert-tensor-parallel-size %lld: must "
+		    "be a multiple of --tensor-model-parallel-size %lld with --to torch, or not "
+		    "all tensor ranks have files",
+		    (long long)layout_expert_ranks(&x->layout), (long long)n, (long long)t);
+	return 0;
+}
+
+/* Takes as many data ranks as the ranks that hold the experts once together have. */
+static int
+resolve_experts(struct export *x)
+{
+	struct layout *l = &x->layout;
+	int64_t t = l->tensor_model_parallel_size, n = l->expert_tensor_parallel_size;
+
+	if (!x->src->config.num_experts && (l->expert_model_parallel_size > 1 || n > 1))
+		return err_set(x->e, "--expert-%s-parallel-size %lld: %s: the model has no experts",
+		    n > 1 ? "tensor" : "model",
+		    (long long)(n > 1 ? n : l->expert_model_parallel_size), x->src->path);
+	if (!x->src->config.num_experts)
+		l->expert_tensor_parallel_size = 0;
+	x->ranks = (struct megatron_ranks){ t, layout_expert_slices(l) };
+	l->data_parallel_size = layout_lcm(t, layout_expert_holders(l)) / t;
+	return layout_check_experts(l, &x->src->config, x->e) < 0 ? -1 : check_files(x);
+}
+
 /* Everything that can be wrong before the first byte. Names go by the format and by what was asked
  * for. */
 static int
@@ -198,7 +240,6 @@ check(struct export *x, struct str *notes)
 	const struct export_options *o = x->o;
 	bool dist = o->format == EXPORT_TORCH_DIST;
 	struct source *s = x->src;
-	long long experts = s->config.num_experts, expert_ranks = o->expert_ranks;
 	int64_t t = o->layout.tensor_model_parallel_size;
 	struct megatron_model m = { .config = &s->config,
 		.param = s->param,
@@ -211,13 +252,8 @@ check(struct export *x, struct str *notes)
 					  : MEGATRON_SEQUENTIAL };
 
 	m.padded_vocab_size = x->padded_vocab_size = megatron_padded_vocab(&s->config, t);
-	if (source_require(s, x->e) < 0 || resolve_layout(x) < 0 || choose_dtype(x) < 0)
-		return -1;
-	if (expert_ranks != 1 && (!experts || experts % expert_ranks))
-		return err_set(x->e,
-		    "--expert-model-parallel-size %lld: must divide the number of experts, %lld",
-		    expert_ranks, experts);
-	if (export_check_args(x, x->e) < 0 || choose_states(x) < 0)
+	if (source_require(s, x->e) < 0 || resolve_layout(x) < 0 || choose_dtype(x) < 0 ||
+	    resolve_experts(x) < 0 || export_check_args(x, x->e) < 0 || choose_states(x) < 0)
 		return -1;
 	export_take_schedule(x);
 	if (x->num_kinds > 1 && x->schedule.lr == 0)
@@ -225,7 +261,8 @@ check(struct export *x, struct str *notes)
 		    "%s: its learning rate is not known: Megatron-LM takes the optimizer only with "
 		    "the --lr and --min-lr of its run\n",
 		    s->path);
-	if (megatron_map_init(&x->map, &m, x->e) < 0 || megatron_check_ranks(&x->map, t, x->e) < 0)
+	if (megatron_map_init(&x->map, &m, x->e) < 0 ||
+	    megatron_check_ranks(&x->map, x->ranks, x->e) < 0)
 		return -1;
 	if (s->num_of_run)
 		str_addf(notes, "%s: its scales of 8-bit operands are not written\n", s->path);
@@ -284,7 +321,6 @@ export_source(const struct export_options *o, struct str *notes, struct err *e)
 struct export_config {
 	int to, dtype, transformer_impl;
 	struct layout layout; /* data_parallel_size and context_parallel_size are not options */
-	int64_t expert_ranks;
 	struct split_options split;
 	double lr, min_lr;
 	bool use_distributed_optimizer, no_optim, force, moe_grouped_gemm;
@@ -308,8 +344,13 @@ static const struct opt export_opts[] = {
 	SIZE(struct export_config, "pipeline-model-parallel-size",
 	    layout.pipeline_model_parallel_size, "1",
 	    "pipeline stages; equal unless an option says how"),
-	SIZE(struct export_config, "expert-model-parallel-size", expert_ranks, "1",
-	    "ranks that share the experts of a layer, and hold the rest once more each"),
+	SIZE(struct export_config, "expert-model-parallel-size", layout.expert_model_parallel_size,
+	    NULL,
+	    "ranks that share the experts of a layer, and hold the rest once more each; 1 by "
+	    "default"),
+	SIZE(struct export_config, "expert-tensor-parallel-size",
+	    layout.expert_tensor_parallel_size, NULL,
+	    "ranks that share each expert; --tensor-model-parallel-size by default"),
 	SPLIT_OPTS(struct export_config, split),
 	CHOICE(struct export_config, "dtype", dtype, copy_dtypes, "keep",
 	    "type of the weights; by default that of the run, or of the tensors"),
@@ -339,7 +380,6 @@ run_export(const void *cfg, int argc, char **argv, struct err *e)
 	int rc = cli_operands(argc, 2, "SRC DST", e);
 	struct export_options o = { .format = (enum export_format)c->to,
 		.layout = c->layout,
-		.expert_ranks = c->expert_ranks,
 		.moe_grouped_gemm = c->moe_grouped_gemm,
 		.split = c->split,
 		.dtype = copy_types[c->dtype],
@@ -354,6 +394,7 @@ run_export(const void *cfg, int argc, char **argv, struct err *e)
 	if (rc)
 		return rc;
 	o.layout.data_parallel_size = o.layout.context_parallel_size = 1;
+	o.layout.sequence_parallel = true; /* as with experts all tensor ranks have it */
 	o.src = argv[0];
 	o.save = argv[1];
 	rc = export_source(&o, &notes, e);

@@ -15,9 +15,9 @@ extern const char *const export_formats[]; /* ended by NULL */
 struct export_options {
 	const char *src, *save;
 	enum export_format format;
-	/* of the run that will read it: the files of torch, the chunks of torch_dist */
+	/* of the run that will read it: the files of torch, the chunks of torch_dist; its data
+	 * ranks follow */
 	struct layout layout;
-	int64_t expert_ranks; /* that share the experts of a layer: files of torch */
 	struct split_options split;
 	enum dtype dtype;  /* of the weights; DTYPE_NONE: as the run had them */
 	double lr, min_lr; /* of the run that will read it; 0: of the one that wrote it */

@@ -136,8 +136,8 @@ put_experts(const struct export *x, struct str *out)
 	const struct model_config *c = &x->src->config;
 
 	put_optional(out, "num_experts", c->num_experts);
-	put_int(out, "expert_model_parallel_size", x->o->expert_ranks);
-	put_int(out, "expert_tensor_parallel_size", x->layout.tensor_model_parallel_size);
+	put_int(out, "expert_model_parallel_size", layout_expert_ranks(&x->layout));
+	put_int(out, "expert_tensor_parallel_size", layout_expert_slices(&x->layout));
 	if (!c->num_experts)
 		return;
 	pickle_put_text(out, "moe_layer_freq");
@@ -240,8 +240,8 @@ put_layout(const struct export *x, struct str *out)
 	else
 		pickle_put_none(out);
 	put_int(out, "context_parallel_size", 1);
-	put_int(out, "data_parallel_size", x->o->expert_ranks);
-	put_int(out, "world_size", t * p * x->o->expert_ranks);
+	put_int(out, "data_parallel_size", l->data_parallel_size);
+	put_int(out, "world_size", layout_world(l));
 	put_int(out, "padded_vocab_size", x->padded_vocab_size);
 }
 

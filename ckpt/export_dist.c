@@ -290,7 +290,7 @@ put_extra_states(struct dist_file *f)
 static struct slice
 chunk_box(const struct export *x, const struct megatron_tensor *t, int rank, int block)
 {
-	int64_t ranks = x->o->layout.tensor_model_parallel_size;
+	int64_t ranks = megatron_num_ranks(t, x->ranks);
 	const struct stack s = stack_of(x, t);
 	struct slice box = slice_whole(t->ndim, t->shape),
 		     out = { t->ndim + s.ndim, { s.at[0], s.at[1] }, { 1, 1 } };
@@ -349,7 +349,7 @@ put_stack(struct dist_file *f, int first, int kind)
 	const struct stack s = stack_of(x, t);
 	int64_t shape[SLICE_DIMS] = { s.size[0], s.size[1] };
 	char name[200];
-	int ranks = t->cut < 0 ? 1 : (int)x->o->layout.tensor_model_parallel_size;
+	int ranks = (int)megatron_num_ranks(t, x->ranks);
 
 	if (kind == KIND_WEIGHT)
 		snprintf(name, sizeof name, "%s", s.name);

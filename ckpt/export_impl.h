@@ -16,7 +16,8 @@ struct export
 {
 	const struct export_options *o;
 	struct source *src;
-	struct layout layout; /* with the split */
+	struct layout layout; /* with the split, and as few data ranks as share the experts */
+	struct megatron_ranks ranks;
 	struct megatron_map map;
 	enum dtype dtype; /* of the weights */
 	int num_kinds;    /* 1 without an optimizer */
@@ -36,7 +37,7 @@ bool export_has(const struct export *x, int kind);
 enum dtype export_dtype(const struct export *x, int kind);
 /* "exp_avg" */
 const char *export_state(const struct export *x, int kind);
-/* Bytes of the part of a tensor that a tensor rank has. */
+/* Bytes of the part of a tensor that a rank has. */
 uint64_t export_bytes(const struct export *x, int tensor, int kind);
 /* Such a part; with blocks above 1, one of so many equal ranges of its rows. */
 struct export_part {

@@ -28,10 +28,10 @@ struct storage {
 	int item, kind;
 };
 
-/* A rank, and the file of it that is written. */
+/* A rank, and the file of it that is written; number: as in struct torch_rank of lib/ckpt. */
 struct rank_file {
 	struct export *x;
-	int tensor_rank, stage, expert_rank, count;
+	int number, tensor_rank, stage, expert_rank, count;
 	struct item *item; /* in the order of registration */
 	struct str pickle;
 	int num_storages;
@@ -55,7 +55,7 @@ static bool
 holds(const struct rank_file *f, const struct megatron_tensor *t, int v, int64_t first, int64_t end)
 {
 	const struct export *x = f->x;
-	int64_t local = x->src->config.num_experts / x->o->expert_ranks;
+	int64_t local = x->src->config.num_experts / layout_expert_ranks(&x->layout);
 
 	if (t->layer < 0)
 		return v == 0;
@@ -72,7 +72,7 @@ list_items(struct rank_file *f)
 	const struct export *x = f->x;
 	const struct model_config *c = &x->src->config;
 	int last = layout_stages(&x->layout) - 1;
-	int64_t expert = f->expert_rank * (c->num_experts / x->o->expert_ranks);
+	int64_t expert = f->expert_rank * (c->num_experts / layout_expert_ranks(&x->layout));
 	char key[128];
 
 	for (int j = 0; j < layout_chunks(&x->layout); j++) {
@@ -103,7 +103,7 @@ put_tensor(struct rank_file *f, int item, int kind)
 	const struct megatron_tensor *t = &x->map.tensor[f->item[item].tensor];
 	int64_t shape[SLICE_DIMS];
 
-	megatron_rank_shape(t, x->o->layout.tensor_model_parallel_size, shape);
+	megatron_rank_shape(t, x->ranks, shape);
 	pickle_put_tensor(&f->pickle, export_dtype(x, kind), t->ndim, shape, f->num_storages);
 	f->storage[f->num_storages++] = (struct storage){ item, kind };
 }
@@ -244,7 +244,7 @@ open_file(const struct rank_file *f, const char *name, struct outfile *out)
 	n = snprintf(path, sizeof path, "%s/mp_rank_%02d", x->tmp, f->tensor_rank);
 	if (x->layout.pipeline_model_parallel_size > 1)
 		n += snprintf(path + n, sizeof path - (size_t)n, "_%03d", f->stage);
-	if (x->o->expert_ranks > 1)
+	if (layout_expert_ranks(&x->layout) > 1)
 		n += snprintf(path + n, sizeof path - (size_t)n, "_%03d", f->expert_rank);
 	if (io_mkdir_p(path, x->e) < 0)
 		return -1;
@@ -283,8 +283,10 @@ write_model(struct rank_file *f)
 		return -1;
 	w = torchzip_begin(out.f, "archive", &f->pickle);
 	for (int i = 0; i < f->num_storages && rc == 0; i++) {
-		const struct export_part part = { f->item[f->storage[i].item].tensor,
-			f->storage[i].kind, f->tensor_rank, 0, 1 };
+		int tensor = f->item[f->storage[i].item].tensor;
+		const struct export_part part = { tensor, f->storage[i].kind,
+			f->number % (int)megatron_num_ranks(&x->map.tensor[tensor], x->ranks), 0,
+			1 };
 
 		torchzip_storage(w, export_bytes(x, part.tensor, part.kind));
 		rc = export_put(x, w, &part);
@@ -413,13 +415,14 @@ write_flat(struct rank_file *f)
 }
 
 static int
-write_rank(struct export *x, int tensor_rank, int stage, int expert_rank)
+write_rank(struct export *x, int stage, int number)
 {
 	size_t most = (size_t)x->map.count + 1;
 	struct rank_file f = { .x = x,
-		.tensor_rank = tensor_rank,
+		.number = number,
+		.tensor_rank = number % (int)x->ranks.tensor,
 		.stage = stage,
-		.expert_rank = expert_rank,
+		.expert_rank = number / (int)x->ranks.slices,
 		.item = mem_alloc(most, sizeof *f.item),
 		.storage = mem_alloc(most * (size_t)x->num_kinds, sizeof *f.storage) };
 	int rc;
@@ -437,11 +440,11 @@ write_rank(struct export *x, int tensor_rank, int stage, int expert_rank)
 int
 export_torch(struct export *x)
 {
-	int ranks = (int)x->layout.tensor_model_parallel_size, experts = (int)x->o->expert_ranks;
+	int ranks = (int)layout_expert_holders(&x->layout);
 
 	for (int stage = 0; stage < (int)x->layout.pipeline_model_parallel_size; stage++)
-		for (int i = 0; i < ranks * experts; i++)
-			if (write_rank(x, i % ranks, stage, i / ranks) < 0)
+		for (int i = 0; i < ranks; i++)
+			if (write_rank(x, stage, i) < 0)
 				return -1;
 	return 0;
 }

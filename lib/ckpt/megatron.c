@@ -147,9 +147,7 @@ add_tensor(struct megatron_map *m, const struct megatron_model *model, const str
 		.expert = expert,
 		.first = l->first + has[0],
 		.ndim = p->ndim,
-		.cut = expert >= 0           ? r->form == EXPERT_COLUMNS
-		    : p->shard == SHARD_NONE ? -1
-					     : p->shard_dim,
+		.cut = p->shard == SHARD_NONE ? -1 : p->shard_dim,
 		.blocks = grouped ? 1 : n,
 		.decay = p->ndim > 1 };
 	memcpy(t->shape, p->shape, sizeof t->shape);
@@ -226,31 +224,38 @@ megatron_padded_vocab(const struct model_config *c, int64_t tensor_ranks)
 	return int64_div_up(c->vocab_size, unit) * unit;
 }
 
+int64_t
+megatron_num_ranks(const struct megatron_tensor *t, struct megatron_ranks ranks)
+{
+	return t->cut < 0 ? 1 : t->expert < 0 ? ranks.tensor : ranks.slices;
+}
+
 int
-megatron_check_ranks(const struct megatron_map *m, int64_t tensor_ranks, struct err *e)
+megatron_check_ranks(const struct megatron_map *m, struct megatron_ranks ranks, struct err *e)
 {
 	for (int i = 0; i < m->count; i++) {
 		const struct megatron_tensor *t = &m->tensor[i];
+		int64_t n = megatron_num_ranks(t, ranks);
 		char key[128];
 
-		if (t->cut < 0 || t->shape[t->cut] % (tensor_ranks * t->blocks) == 0)
+		if (t->cut < 0 || t->shape[t->cut] % (n * t->blocks) == 0)
 			continue;
 		megatron_key(t, 0, 0, key);
 		return err_set(e,
-		    "%lld tensor ranks cannot share '%s': %lld is not a multiple of %lld",
-		    (long long)tensor_ranks, key, (long long)t->shape[t->cut],
-		    (long long)tensor_ranks * t->blocks);
+		    "%lld%s tensor ranks cannot share '%s': %lld is not a multiple of %lld",
+		    (long long)n, t->expert < 0 ? "" : " expert", key, (long long)t->shape[t->cut],
+		    (long long)n * t->blocks);
 	}
 	return 0;
 }
 
 void
 megatron_rank_shape(
-    const struct megatron_tensor *t, int64_t tensor_ranks, int64_t shape[SLICE_DIMS])
+    const struct megatron_tensor *t, struct megatron_ranks ranks, int64_t shape[SLICE_DIMS])
 {
 	memcpy(shape, t->shape, sizeof t->shape);
 	if (t->cut >= 0)
-		shape[t->cut] /= tensor_ranks;
+		shape[t->cut] /= megatron_num_ranks(t, ranks);
 }
 
 /* --- pieces ----------------------------------------------------------------------------------- */
@@ -285,10 +290,11 @@ piece_at(const struct megatron_tensor *t, const struct megatron_rows *r, int64_t
 
 /* By columns, then by rows: only tensors that are cut by columns have more than one of them. */
 bool
-megatron_next(const struct megatron_map *m, int i, int64_t tensor_ranks, const struct slice *box,
-    struct megatron_piece *p)
+megatron_next(const struct megatron_map *m, int i, struct megatron_ranks ranks,
+    const struct slice *box, struct megatron_piece *p)
 {
 	const struct megatron_rows *r = &m->rows[i];
+	const struct megatron_tensor *t = &m->tensor[r->tensor];
 
 	if (p->param.ndim == 0) {
 		p->param = *box;
@@ -303,6 +309,6 @@ megatron_next(const struct megatron_map *m, int i, int64_t tensor_ranks, const s
 	}
 	if (slice_elements(box) == 0 || p->param.start[0] == box->start[0] + box->count[0])
 		return false;
-	piece_at(&m->tensor[r->tensor], r, tensor_ranks, box, p);
+	piece_at(t, r, megatron_num_ranks(t, ranks), box, p);
 	return true;
 }

@@ -27,9 +27,9 @@ struct megatron_tensor {
 	int first;        /* of its parameters, which are all of its layer: its number */
 	int ndim;
 	int64_t shape[SLICE_DIMS]; /* whole, with padded rows */
-	int cut;                   /* the dimension that tensor ranks share; -1: each has all */
-	/* equal blocks of rows, of each of which a tensor rank has an equal part: 2 for gate and
-	 * up, else 1 */
+	int cut;                   /* the dimension that ranks share; -1: each has all */
+	/* equal blocks of rows, of each of which a rank has an equal part: 2 for gate and up, else
+	 * 1 */
 	int blocks;
 	bool decay; /* weight decay applies: matrices */
 };
@@ -69,11 +69,19 @@ void megatron_key(
     const struct megatron_tensor *t, int64_t first_layer, int64_t first_expert, char out[128]);
 /* Rows of the vocabulary tables of a run of so many tensor ranks. */
 int64_t megatron_padded_vocab(const struct model_config *c, int64_t tensor_ranks);
-/* Whether so many tensor ranks can share every tensor; names the first that they cannot. */
-int megatron_check_ranks(const struct megatron_map *m, int64_t tensor_ranks, struct err *e);
+
+/* How many ranks share tensors that are cut, and how many those of an expert. */
+struct megatron_ranks {
+	int64_t tensor, slices;
+};
+
+/* Those that share a tensor; 1 where each has all. */
+int64_t megatron_num_ranks(const struct megatron_tensor *t, struct megatron_ranks ranks);
+/* Whether so many ranks can share every tensor; names the first that they cannot. */
+int megatron_check_ranks(const struct megatron_map *m, struct megatron_ranks ranks, struct err *e);
 /* The shape of one rank's tensor. */
 void megatron_rank_shape(
-    const struct megatron_tensor *t, int64_t tensor_ranks, int64_t shape[SLICE_DIMS]);
+    const struct megatron_tensor *t, struct megatron_ranks ranks, int64_t shape[SLICE_DIMS]);
 
 /* Elements of a parameter that are a box in one rank's tensor too. */
 struct megatron_piece {
@@ -83,8 +91,8 @@ struct megatron_piece {
 };
 
 /* The next piece of a box of parameter i. Starts with a zeroed piece; false after the last.
- * Together they tile the box. One rank's tensor is the whole one with tensor_ranks 1. */
-bool megatron_next(const struct megatron_map *m, int i, int64_t tensor_ranks,
+ * Together they tile the box. One rank's tensor is the whole one with ranks of 1. */
+bool megatron_next(const struct megatron_map *m, int i, struct megatron_ranks ranks,
     const struct slice *box, struct megatron_piece *p);
 
 #endif

@@ -260,11 +260,10 @@ read_count(
 	return 0;
 }
 
-/* Experts are cut as other tensors are, or else a rank's file does not tell whose parts it has. */
 static int
 read_layout(const struct pickle_value *args, struct megatron_args *out, struct err *e)
 {
-	int64_t data, cut;
+	int64_t data;
 
 	if (read_count(args, "tensor_model_parallel_size", 1, &out->tensor_ranks, e) < 0 ||
 	    read_count(args, "pipeline_model_parallel_size", 1, &out->stages, e) < 0 ||
@@ -274,17 +273,12 @@ read_layout(const struct pickle_value *args, struct megatron_args *out, struct e
 		return -1;
 	out->data_ranks = data * out->context_ranks;
 	out->expert_ranks = 1;
+	out->slices = out->tensor_ranks;
 	if (is_off(pickle_get(args, "num_experts")))
 		return 0;
-	if (read_count(args, "expert_model_parallel_size", 1, &out->expert_ranks, e) < 0 ||
-	    read_count(args, "expert_tensor_parallel_size", out->tensor_ranks, &cut, e) < 0)
+	if (read_count(args, "expert_model_parallel_size", 1, &out->expert_ranks, e) < 0)
 		return -1;
-	if (cut != out->tensor_ranks)
-		return err_set(e,
-		    "expert_tensor_parallel_size %lld: is read where it is "
-		    "tensor_model_parallel_size, %lld",
-		    (long long)cut, (long long)out->tensor_ranks);
-	return 0;
+	return read_count(args, "expert_tensor_parallel_size", out->tensor_ranks, &out->slices, e);
 }
 
 int

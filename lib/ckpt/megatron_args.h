@@ -20,7 +20,7 @@ struct megatron_args {
 	int64_t padded_vocab_size;
 	bool vocab_known;
 	int64_t tensor_ranks, stages, chunks; /* chunks of layers of each pipeline stage */
-	int64_t expert_ranks;                 /* that shared the experts of a layer */
+	int64_t expert_ranks, slices;         /* that shared the experts of a layer, and each */
 	int64_t data_ranks;                   /* that shared the optimizer ... */
 	int64_t context_ranks;                /* ... of which as many shared a sequence */
 	enum dtype dtype;                     /* of the weights; DTYPE_NONE: not recorded */

@@ -112,9 +112,9 @@ torch_row(const struct torch_source *t, int64_t virtual_stage, int64_t expert_ra
 }
 
 struct torch_cell *
-torch_cell_at(const struct torch_source *t, int row, int64_t rank)
+torch_cell_at(const struct torch_source *t, int row, int64_t number)
 {
-	return &t->cell[row * torch_width(t) + rank];
+	return &t->cell[row * torch_width(t) + number];
 }
 
 /* The row of the table that the copy is of. */
@@ -143,8 +143,8 @@ holders(const struct torch_source *t, int row, int64_t *first, int64_t *count)
 {
 	int expert = tensor_of(t, row)->expert;
 
-	*first = expert < 0 ? 0 : expert / local_experts(t) * t->tensor_ranks;
-	*count = expert < 0 ? torch_width(t) : t->tensor_ranks;
+	*first = expert < 0 ? 0 : expert / local_experts(t) * t->ranks.slices;
+	*count = expert < 0 ? torch_width(t) : t->ranks.slices;
 }
 
 /* --- layers ----------------------------------------------------------------------------------- */
@@ -260,7 +260,7 @@ make_map(struct torch_source *t, struct err *e)
 	struct err why;
 
 	if (megatron_map_init(&t->map, &model, &why) < 0 ||
-	    megatron_check_ranks(&t->map, t->tensor_ranks, &why) < 0)
+	    megatron_check_ranks(&t->map, t->ranks, &why) < 0)
 		return err_at(e, t->s.path, 0, "%s", why.msg);
 	t->key = mem_alloc((size_t)t->map.count, sizeof *t->key);
 	for (int i = 0; i < t->map.count; i++) {
@@ -293,7 +293,7 @@ explain(const struct torch_source *t, int row, const struct torch_tensor *x, str
 	const struct megatron_tensor *m = tensor_of(t, row);
 	int64_t shape[SLICE_DIMS];
 
-	megatron_rank_shape(m, t->tensor_ranks, shape);
+	megatron_rank_shape(m, t->ranks, shape);
 	if (!dtype_is_float(x->dtype)) {
 		str_addf(why, "is %s; F64, F32, BF16 and F16 are read", dtype_name(x->dtype));
 	} else if (x->ndim != m->ndim || memcmp(x->shape, shape, (size_t)m->ndim * sizeof *shape)) {
@@ -310,8 +310,7 @@ take_tensor(struct torch_source *t, const struct torch_rank *r, int64_t virtual_
     const char *key, const struct torch_tensor *x, const struct err *reason)
 {
 	int row = torch_row(t, virtual_stage, r->expert, key);
-	int64_t rank = r->expert * t->tensor_ranks + r->tensor;
-	struct torch_cell *c = row < 0 ? NULL : torch_cell_at(t, row, rank);
+	struct torch_cell *c = row < 0 ? NULL : torch_cell_at(t, row, r->number);
 	struct str why = { 0 };
 
 	if (row < 0)
@@ -384,7 +383,7 @@ check_cells(struct torch_source *t)
 		megatron_key(m, 0, 0, key);
 		for (int64_t r = start; r < start + count; r++) {
 			enum dtype dtype = torch_cell_at(t, row, r)->weight.dtype;
-			long long rank = r % t->tensor_ranks;
+			long long rank = r % t->ranks.tensor;
 
 			if (!torch_cell_at(t, row, r)->seen)
 				source_problem(&t->s,
@@ -474,7 +473,9 @@ read_all(struct torch_source *t, struct err *e)
 	source_set_model(&t->s);
 	if (make_map(t, e) < 0)
 		return -1;
-	l->tensor_model_parallel_size = t->tensor_ranks;
+	l->tensor_model_parallel_size = t->ranks.tensor;
+	l->expert_model_parallel_size = t->expert_ranks;
+	l->expert_tensor_parallel_size = t->ranks.slices;
 	l->pipeline_model_parallel_size = t->stages;
 	l->context_parallel_size = t->args.context_ranks;
 	l->data_parallel_size = t->args.data_ranks / t->args.context_ranks;
@@ -524,7 +525,7 @@ place_of(const struct torch_source *t, const struct source_part *p, struct place
 {
 	int i = source_index(&t->s, p->param), row = i < 0 ? 0 : t->map.rows[i].tensor;
 	int kinds = !p->state && t->has_master ? 2 : 1, k = p->copy;
-	int64_t apart = t->map.tensor[row].cut < 0 ? 1 : t->tensor_ranks, start, count, replicas;
+	int64_t apart = megatron_num_ranks(&t->map.tensor[row], t->ranks), start, count, replicas;
 
 	holders(t, row, &start, &count);
 	replicas = count / apart;
@@ -559,7 +560,7 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 		return false;
 	out->dtype = stored(t, &at, 0)->dtype;
 	out->pieces =
-	    t->map.tensor[t->map.rows[at.param].tensor].cut < 0 ? 1 : (int)t->tensor_ranks;
+	    (int)megatron_num_ranks(&t->map.tensor[t->map.rows[at.param].tensor], t->ranks);
 	return out->dtype != DTYPE_NONE;
 }
 
@@ -592,7 +593,7 @@ read_copy(const struct torch_source *t, const struct source_part *p, void *dst)
 
 	if (!place_of(t, p, &at, &copies))
 		BUG("copy %d of '%s'", p->copy, p->param->name);
-	while (megatron_next(&t->map, at.param, t->tensor_ranks, &p->box, &piece))
+	while (megatron_next(&t->map, at.param, t->ranks, &p->box, &piece))
 		read_piece(stored(t, &at, piece.rank), &piece, &p->box, dst);
 }
 

@@ -162,6 +162,8 @@ read_layout(struct dist_source *d, const struct pickle_value *args)
 		o.num_layers_per_virtual_pipeline_stage =
 		    p <= layers && v <= layers ? (layers + p * v - 1) / (p * v) : 1;
 	l->tensor_model_parallel_size = d->args.tensor_ranks;
+	l->expert_model_parallel_size = d->args.expert_ranks;
+	l->expert_tensor_parallel_size = d->args.slices;
 	l->pipeline_model_parallel_size = p;
 	if (layout_check(l, &d->args.config, NULL) < 0 ||
 	    split_resolve(&o, &d->args.config, 0, l, NULL) < 0)
@@ -476,7 +478,7 @@ dist_read(struct dist_source *d, int i, int kind, const struct slice *box, void 
 	struct megatron_piece p = { 0 };
 	char *at = dst;
 
-	while (megatron_next(&d->map, i, 1, box, &p)) {
+	while (megatron_next(&d->map, i, (struct megatron_ranks){ 1, 1 }, box, &p)) {
 		struct slice part = { p.tensor.ndim + h->ndim, { h->at[0], h->at[1] }, { 1, 1 } };
 
 		for (int k = 0; k < p.tensor.ndim; k++) {

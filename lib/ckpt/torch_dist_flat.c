@@ -133,13 +133,19 @@ is_full(const struct walk *w)
 	return w->length > 0 && (w->cursor == w->length || aligned(w->cursor) == w->length);
 }
 
+static struct megatron_ranks
+ranks_of(const struct dist_source *d)
+{
+	return (struct megatron_ranks){ d->args.tensor_ranks, d->args.slices };
+}
+
 /* Places a tensor in this bucket, or where it is full in the next; out may be NULL. */
 static int
 place(struct walk *w, const struct megatron_tensor *t, struct dist_range *out)
 {
 	int64_t shape[SLICE_DIMS], n = 1;
 
-	megatron_rank_shape(t, w->d->args.tensor_ranks, shape);
+	megatron_rank_shape(t, ranks_of(w->d), shape);
 	for (int d = 0; d < t->ndim; d++)
 		n *= shape[d];
 	if (is_full(w)) {
@@ -224,7 +230,7 @@ read_piece(struct dist_source *d, int i, int kind, const struct megatron_piece *
 	void *bytes;
 	int rc;
 
-	megatron_rank_shape(&d->map.tensor[tensor], d->args.tensor_ranks, shape);
+	megatron_rank_shape(&d->map.tensor[tensor], ranks_of(d), shape);
 	width = rows.ndim == 2 ? shape[1] : 1;
 	rows.start[1] -= p->tensor.start[1];
 	rows.count[1] = rows.ndim == 2 ? width : 0;
@@ -243,7 +249,7 @@ read_kind(struct dist_source *d, int i, int kind, const struct slice *box, void 
 {
 	struct megatron_piece p = { 0 };
 
-	while (megatron_next(&d->map, i, d->args.tensor_ranks, box, &p))
+	while (megatron_next(&d->map, i, ranks_of(d), box, &p))
 		if (read_piece(d, i, kind, &p, box, dst, e) < 0)
 			return -1;
 	return 0;
@@ -319,7 +325,7 @@ prove_some(struct dist_source *d, int i, struct err *e)
 	struct megatron_piece it = { 0 };
 	double master[PROOF_ELEMENTS];
 
-	while (megatron_next(&d->map, i, d->args.tensor_ranks, &whole, &it)) {
+	while (megatron_next(&d->map, i, ranks_of(d), &whole, &it)) {
 		struct slice box = it.param;
 
 		box.count[0] = p->ndim == 2 ? 1 : int64_min(box.count[0], PROOF_ELEMENTS);

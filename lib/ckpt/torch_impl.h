@@ -19,9 +19,13 @@ struct torch_file {
 	struct torchzip *zip;
 };
 
-/* What a tensor rank of a stage wrote, for each expert rank. */
+/*
+ * What a rank wrote. Of the ranks of a stage those wrote that hold its experts once together: with
+ * t tensor ranks and n that share each expert, number r of them is tensor rank r % t, and has slice
+ * r % n of the experts of expert rank r / n.
+ */
 struct torch_rank {
-	int64_t tensor, stage, expert;
+	int64_t number, tensor, stage, expert;
 	struct torch_file model, optim;
 };
 
@@ -48,11 +52,12 @@ struct torch_source {
 	struct megatron_map map;
 	struct torch_key *key; /* [map.count], sorted by name */
 	bool copied;           /* the last stage has a copy of the tied table */
-	int64_t tensor_ranks, expert_ranks, stages, chunks;
+	struct megatron_ranks ranks;
+	int64_t expert_ranks, stages, chunks;
 	int64_t *first;          /* layer of virtual stage v, and of the end */
-	struct torch_rank *rank; /* [stages][expert_ranks][tensor_ranks] */
-	/* [map.count + 1][expert_ranks][tensor_ranks]; the last row is the copy's. Tensors of
-	 * experts have those of one expert rank */
+	struct torch_rank *rank; /* [stages][width] */
+	/* [map.count + 1][width]; the last row is the copy's. Tensors of experts have those of one
+	 * expert rank */
 	struct torch_cell *cell;
 	bool has_master;
 	int64_t unread; /* bytes that were read since pages were given back */
@@ -77,8 +82,8 @@ const struct pickle_value *torch_chunk(
  */
 int torch_row(
     const struct torch_source *t, int64_t virtual_stage, int64_t expert_rank, const char *key);
-/* The cell of a rank among those of its stage: expert rank x tensor ranks + tensor rank. */
-struct torch_cell *torch_cell_at(const struct torch_source *t, int row, int64_t rank);
+/* The cell of a rank by its number. */
+struct torch_cell *torch_cell_at(const struct torch_source *t, int row, int64_t number);
 /* Whether a name in a file stands for what is no parameter. */
 bool torch_is_ignored(const char *key);
 /* Whether n numbers are the same, those of `fine` rounded to the type of `coarse`. */

@@ -83,7 +83,7 @@ read_args(struct torch_source *t, const char *first, struct err *e)
 			err_at(e, t->s.path, 0, "%s: %s", f.name, why.msg);
 	}
 	close_file(&f);
-	t->tensor_ranks = t->args.tensor_ranks;
+	t->ranks = (struct megatron_ranks){ t->args.tensor_ranks, t->args.slices };
 	t->stages = t->args.stages;
 	t->expert_ranks = t->args.expert_ranks;
 	return rc;
@@ -106,6 +106,27 @@ open_rank(struct torch_source *t, struct torch_rank *r, struct err *e)
 	    : 0;
 }
 
+/* Names of files tell tensor ranks apart, and expert ranks, but not those that share an expert. */
+static int
+check_whole(const struct torch_source *t, struct err *e)
+{
+	if (t->ranks.tensor > RANKS_MAX || t->expert_ranks > RANKS_MAX || t->stages > RANKS_MAX)
+		return err_at(e, t->s.path, 0, "more than %d ranks of a kind", RANKS_MAX);
+	if (t->ranks.slices > t->ranks.tensor)
+		return err_at(e, t->s.path, 0,
+		    "expert_tensor_parallel_size %lld: above tensor_model_parallel_size, %lld, so "
+		    "that ranks wrote files of the same name",
+		    (long long)t->ranks.slices, (long long)t->ranks.tensor);
+	if (torch_width(t) % t->ranks.tensor)
+		return err_at(e, t->s.path, 0,
+		    "expert_model_parallel_size %lld x expert_tensor_parallel_size %lld: no "
+		    "multiple of tensor_model_parallel_size, %lld, so that not all tensor ranks "
+		    "wrote",
+		    (long long)t->expert_ranks, (long long)t->ranks.slices,
+		    (long long)t->ranks.tensor);
+	return 0;
+}
+
 int
 torch_open_ranks(struct torch_source *t, struct err *e)
 {
@@ -115,19 +136,20 @@ torch_open_ranks(struct torch_source *t, struct err *e)
 
 	if (found == 0)
 		return err_at(e, t->s.path, 0, "no " PREFIX "* directories");
-	if (read_args(t, first, e) < 0)
+	if (read_args(t, first, e) < 0 || check_whole(t, e) < 0)
 		return -1;
 	n = torch_num_ranks(t);
 	if (n != found)
 		return err_at(e, t->s.path, 0,
 		    "%d " PREFIX
 		    "* directories, but the run had %lld tensor ranks in %lld stages%s",
-		    found, (long long)t->tensor_ranks, (long long)t->stages,
+		    found, (long long)t->ranks.tensor, (long long)t->stages,
 		    t->expert_ranks > 1 ? ", for each expert rank" : "");
 	t->rank = mem_zalloc((size_t)n, sizeof *t->rank);
 	for (int64_t i = 0; i < n; i++) {
-		t->rank[i].tensor = i % t->tensor_ranks;
-		t->rank[i].expert = i / t->tensor_ranks % t->expert_ranks;
+		t->rank[i].number = i % torch_width(t);
+		t->rank[i].tensor = t->rank[i].number % t->ranks.tensor;
+		t->rank[i].expert = t->rank[i].number / t->ranks.slices;
 		t->rank[i].stage = i / torch_width(t);
 		if (open_rank(t, &t->rank[i], e) < 0)
 			return -1;
@@ -138,7 +160,7 @@ torch_open_ranks(struct torch_source *t, struct err *e)
 int64_t
 torch_width(const struct torch_source *t)
 {
-	return t->tensor_ranks * t->expert_ranks;
+	return t->ranks.slices * t->expert_ranks;
 }
 
 int64_t

@@ -160,10 +160,30 @@ sums()
 	run grep -aq 'local_experts.2' shared/iter_0000000/mp_rank_00_001/model_optim_rng.pt
 	[ "$status" = 1 ]
 	mckpt diff "$hf/mixtral" shared >diff
-	fails 1 "mckpt: --expert-model-parallel-size 3: must divide the number of experts, 4" \
+	fails 1 "mckpt: --expert-model-parallel-size 3: must divide --num-experts 4 (try 2)" \
 		mckpt export --expert-model-parallel-size 3 "$hf/mixtral" three
-	fails 1 "mckpt: --expert-model-parallel-size 2: must divide the number of experts, 0" \
+	fails 1 "mckpt: --expert-model-parallel-size 2: $hf/llama: the model has no experts" \
 		mckpt export --expert-model-parallel-size 2 "$hf/llama" three
+}
+
+@test "export of experts that tensor ranks do not share as they share the rest, and back" {
+	mckpt export -q --to torch --tensor-model-parallel-size 2 --expert-tensor-parallel-size 1 \
+		--expert-model-parallel-size 4 --pipeline-model-parallel-size 2 "$hf/mixtral" there
+	[ "$(ls there/iter_0000000 | tr '\n' ' ')" = "$(printf 'mp_rank_%s ' 00_000_000 00_000_002 \
+		00_001_000 00_001_002 01_000_001 01_000_003 01_001_001 01_001_003)" ]
+	mckpt import -q there back
+	mckpt diff "$hf/mixtral" back >diff
+	mckpt verify -q there
+	rm -r there/iter_0000000/mp_rank_01_001_003
+	fails 1 "mckpt: there/iter_0000000: 7 mp_rank_* directories, but the run had 2 tensor ranks in 2 stages, for each expert rank" \
+		mckpt import there again
+	mckpt export -q --expert-tensor-parallel-size 4 "$hf/mixtral" chunks
+	mckpt import -q chunks of-chunks
+	mckpt diff "$hf/mixtral" of-chunks >diff
+	fails 1 "mckpt: --expert-tensor-parallel-size 2: must be at most --tensor-model-parallel-size 1 with --to torch, or ranks have files of the same name" \
+		mckpt export --to torch --expert-tensor-parallel-size 2 "$hf/mixtral" other
+	fails 1 "mckpt: --expert-model-parallel-size 1 x --expert-tensor-parallel-size 1: must be a multiple of --tensor-model-parallel-size 2 with --to torch, or not all tensor ranks have files" \
+		mckpt export --to torch --tensor-model-parallel-size 2 --expert-tensor-parallel-size 1 "$hf/mixtral" other
 }
 
 @test "upcycle: every expert is the MLP, the rest as it was" {

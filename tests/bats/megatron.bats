@@ -93,7 +93,7 @@ moe_router_topk	2" ]
 	first=$dir/mp_rank_00_000/model_optim_rng.pt
 	cp $first whole
 	perl -0777 -pe 's/(expert_tensor_parallel_size.{1,6}?K)\x01/$1\x02/s' whole >$first
-	fails 1 "mckpt: $dir: mp_rank_00_000/model_optim_rng.pt: expert_tensor_parallel_size 2: is read where it is tensor_model_parallel_size, 1" \
+	fails 1 "mckpt: $dir: expert_tensor_parallel_size 2: above tensor_model_parallel_size, 1, so that ranks wrote files of the same name" \
 		mckpt import ckpt again
 	rm -r $dir/mp_rank_00_001
 	cp whole $first

@@ -45,8 +45,8 @@ struct count {
 };
 
 static void
-meet(
-    struct count *n, const struct megatron_tensor *t, int64_t ranks, const struct megatron_piece *p)
+meet(struct count *n, const struct megatron_tensor *t, struct megatron_ranks ranks,
+    const struct megatron_piece *p)
 {
 	int64_t shape[SLICE_DIMS], width, size;
 	bool matrix = t->ndim == 2;
@@ -54,7 +54,7 @@ meet(
 	megatron_rank_shape(t, ranks, shape);
 	width = matrix ? shape[1] : 1;
 	size = shape[0] * width;
-	CHECK(slice_inside(&p->tensor, t->ndim, shape) && p->rank < ranks);
+	CHECK(slice_inside(&p->tensor, t->ndim, shape) && p->rank < megatron_num_ranks(t, ranks));
 	CHECK(slice_elements(&p->tensor) == slice_elements(&p->param));
 	for (int64_t r = 0; r < p->tensor.count[0]; r++)
 		for (int64_t c = 0; c < (matrix ? p->tensor.count[1] : 1); c++)
@@ -64,8 +64,8 @@ meet(
 
 /* Any two boxes that are one parameter give the same as all of it. */
 static void
-meet_param(
-    struct count *n, const struct megatron_map *m, const struct param *p, int i, int64_t ranks)
+meet_param(struct count *n, const struct megatron_map *m, const struct param *p, int i,
+    struct megatron_ranks ranks)
 {
 	struct slice half = slice_whole(p->ndim, p->shape);
 	int64_t at = between(0, p->shape[0]);
@@ -101,7 +101,8 @@ main(void)
 	mt19937_seed(&rng, (uint32_t)check_seed());
 	for (int run = 0; run < RUNS; run++) {
 		const struct model_config c = random_model();
-		const int64_t ranks = between(0, 3) ? 2 : between(1, RANKS_MAX);
+		const struct megatron_ranks ranks = { between(0, 3) ? 2 : between(1, RANKS_MAX),
+			between(1, RANKS_MAX) };
 		struct megatron_map m;
 		struct param *p;
 		struct err e;
@@ -112,7 +113,7 @@ main(void)
 		    megatron_map_init(&m,
 			&(struct megatron_model){ &c, p, count,
 			    between(0, 1) ? MEGATRON_ENGINE : MEGATRON_LOCAL,
-			    megatron_padded_vocab(&c, ranks),
+			    megatron_padded_vocab(&c, ranks.tensor),
 			    (enum megatron_experts)between(MEGATRON_SEQUENTIAL, MEGATRON_STACKED) },
 			&e) == 0);
 		n = calloc((size_t)m.count, sizeof *n);

@@ -218,7 +218,7 @@ pieces(const struct model_config *c, enum role role, int64_t ranks)
 		i++;
 	box = slice_whole(f.param[i].ndim, f.param[i].shape);
 	text[0] = '\0';
-	while (megatron_next(&f.map, i, ranks, &box, &p))
+	while (megatron_next(&f.map, i, (struct megatron_ranks){ ranks, 2 }, &box, &p))
 		n += (size_t)snprintf(text + n, sizeof text - n, "%lld+%lld>%d:%lld,%lld ",
 		    (long long)p.param.start[0], (long long)p.param.count[0], p.rank,
 		    (long long)p.tensor.start[0], (long long)p.tensor.start[1]);
@@ -230,7 +230,7 @@ pieces(const struct model_config *c, enum role role, int64_t ranks)
 static void
 test_rows(void)
 {
-	const struct model_config l = llama();
+	const struct model_config l = llama(), m = mixtral();
 
 	CHECK_STR(pieces(&l, ROLE_Q, 1), "0+8>0:0,0 8+8>0:16,0 ");
 	CHECK_STR(pieces(&l, ROLE_K, 1), "0+4>0:8,0 4+4>0:24,0 ");
@@ -243,6 +243,9 @@ test_rows(void)
 	CHECK_STR(pieces(&l, ROLE_DOWN, 2), "0+16>0:0,0 0+16>1:0,0 ");
 	CHECK_STR(pieces(&l, ROLE_OUTPUT, 2), "0+32>0:0,0 32+29>1:0,0 ");
 	CHECK_STR(pieces(&l, ROLE_FINAL_NORM, 2), "0+16>0:0,0 ");
+	/* which two ranks share, whatever the tensor ranks */
+	CHECK_STR(pieces(&m, ROLE_EXPERT_UP, 1), "0+10>0:10,0 10+10>1:10,0 ");
+	CHECK_STR(pieces(&m, ROLE_EXPERT_DOWN, 4), "0+16>0:0,0 0+16>1:0,0 ");
 }
 
 static void
@@ -253,7 +256,8 @@ test_refusals(void)
 	struct err e;
 
 	begin(&f, &l, MEGATRON_ENGINE, 3);
-	CHECK(megatron_check_ranks(&f.map, 2, &e) == 0 && megatron_check_ranks(&f.map, 3, &e) < 0);
+	CHECK(megatron_check_ranks(&f.map, (struct megatron_ranks){ 2, 3 }, &e) == 0);
+	CHECK(megatron_check_ranks(&f.map, (struct megatron_ranks){ 3, 2 }, &e) < 0);
 	CHECK_STR(e.msg,
 	    "3 tensor ranks cannot share 'decoder.layers.0.self_attention.linear_proj.weight': 16 "
 	    "is not a multiple of 3");
