@@ -166,10 +166,10 @@ grid()
 grid_experts()
 {
 	shape_options=$(echo $llama $larger $experts | sed 's/--eval-iters 0 --num-threads 1//')
-	while read -r tp pp zero cp; do
+	while read -r tp pp of_zero cp; do
 		for ways in ${ALL:+1,1} 2,1 1,2 4,1 2,2 1,4 8,1 4,2 2,4 1,8; do
 			ep=${ways%,*} etp=${ways#*,}
-			case "$zero $((8 / pp % (ep * etp)))" in '0 0') ;; *) continue ;; esac
+			case "$of_zero $((8 / pp % (ep * etp)))" in '0 0') ;; *) continue ;; esac
 			! mplan check $shape_options $(layout $tp $pp) $(context $cp) $rows \
 				$sharing $ep $slices $etp --world-size 8 >log 2>&1 ||
 				stages $tp $pp $cp $ep $etp
