@@ -1,12 +1,13 @@
 /*
- * grouped.c [ROWS...] - GEMMs of experts on a GPU beside one dense GEMM by cuBLASLt of as many
+ * grouped.c [TEXT...] - GEMMs of experts on a GPU beside one dense GEMM by cuBLASLt of as many
  * operations
  *
  * The linear layers of two models on one of the ranks that share their experts; rows an expert,
  * equal or falling with its number. The dense GEMM has all rows and one expert's matrix; that of a
  * gradient of weights one expert's rows and all matrices, so that it reads and writes as many
  * gradients. Model, linear layer, kind, rows an expert, split, ms, TFLOP/s, the dense GEMM's, the
- * share of it. Without a GPU it prints a note and succeeds.
+ * share of it: of lines whose first four
+ * fields, separated by blanks, contain every TEXT. Without a GPU it prints a note and succeeds.
  */
 #include "tests/bench/rig.h"
 
@@ -34,16 +35,49 @@ static const struct {
 	{ "weight added", GROUPED_WEIGHT, 1 },
 };
 
-static void
-run_grouped(struct stream *st, const void *args)
+/* One of the two, a number of times; its seconds. */
+struct both {
+	struct grouped grouped;
+	struct gemm dense;
+};
+
+static double
+run(struct rig *r, const struct both *b, bool dense, int times)
 {
-	st->ops->grouped(st, args);
+	double start;
+
+	rig_finish(r);
+	start = clock_seconds();
+	for (int i = 0; i < times; i++) {
+		if (dense)
+			r->st->ops->gemm(r->st, &b->dense);
+		else
+			r->st->ops->grouped(r->st, &b->grouped);
+	}
+	rig_finish(r);
+	return clock_seconds() - start;
 }
 
+/* Seconds of one of each, in turns of 20 ms, so that both find the GPU as warm; the first turns
+ * are not counted. */
 static void
-run_gemm(struct stream *st, const void *args)
+time_both(struct rig *r, const struct both *b, double seconds[2])
 {
-	st->ops->gemm(st, args);
+	enum { TURNS = 6, UNCOUNTED = 2 };
+	int times[2];
+
+	for (int which = 0; which < 2; which++) {
+		(void)run(r, b, which, 2);
+		times[which] = 1 + (int)(0.02 / run(r, b, which, 1));
+		seconds[which] = 0;
+	}
+	for (int turn = 0; turn < TURNS; turn++)
+		for (int which = 0; which < 2; which++) {
+			double t = run(r, b, which, times[which]);
+
+			if (turn >= UNCOUNTED)
+				seconds[which] += t / times[which] / (TURNS - UNCOUNTED);
+		}
 }
 
 /* Rows of each expert, of `total`: equal, or in proportion to 1 / (its number + 1). */
@@ -68,40 +102,62 @@ counts_of(struct rig *r, int experts, int64_t total, bool even)
 	return t;
 }
 
-/* One line. */
-static void
-measure(struct rig *r, size_t linear, size_t kind, int64_t rows, bool even)
+/* What a line is about. */
+struct line {
+	size_t linear, kind;
+	int64_t rows;
+	bool even;
+};
+
+static bool
+line_wanted(const struct line *l, int argc, char **argv)
 {
-	int experts = linears[linear].experts;
-	int64_t m = linears[linear].m, n = linears[linear].n, total = rows * experts;
-	bool weight = kinds[kind].kind == GROUPED_WEIGHT,
-	     forward = kinds[kind].kind == GROUPED_FORWARD;
+	char text[128];
+
+	snprintf(text, sizeof text, "%s %s %lld %s", linears[l->linear].name, kinds[l->kind].name,
+	    (long long)l->rows, l->even ? "even" : "uneven");
+	for (int i = 1; i < argc; i++)
+		if (!strstr(text, argv[i]))
+			return false;
+	return true;
+}
+
+static void
+measure(struct rig *r, const struct line *l)
+{
+	int experts = linears[l->linear].experts;
+	int64_t m = linears[l->linear].m, n = linears[l->linear].n, total = l->rows * experts;
+	bool weight = kinds[l->kind].kind == GROUPED_WEIGHT,
+	     forward = kinds[l->kind].kind == GROUPED_FORWARD;
 	int64_t width = forward ? m : n;
-	struct grouped g = { .kind = kinds[kind].kind, .beta = kinds[kind].beta };
+	struct both both;
+	struct grouped g = { .kind = kinds[l->kind].kind, .beta = kinds[l->kind].beta };
 	struct gemm d = { .trans_a = weight, .trans_b = forward, .alpha = 1, .beta = g.beta };
-	double flops = 2.0 * (double)total * (double)m * (double)n, took, dense;
+	double flops = 2.0 * (double)total * (double)m * (double)n, took[2];
 
 	r->used = 0;
-	g.counts = counts_of(r, experts, total, even);
+	g.counts = counts_of(r, experts, total, l->even);
 	g.a = rig_matrix(r, DTYPE_BF16, total, forward ? n : m);
 	g.b = rig_matrix(r, DTYPE_BF16, weight ? total : experts * m, n);
 	g.c = weight ? rig_matrix(r, DTYPE_F32, experts * m, n)
 		     : rig_matrix(r, DTYPE_BF16, total, width);
 	d.c = g.c;
-	d.a = weight ? tensor_2d(g.a.data, DTYPE_BF16, rows, experts * m) : g.a;
-	d.b = tensor_rows(&g.b, 0, weight ? rows : m);
-	took = rig_seconds(r, run_grouped, &g);
-	dense = rig_seconds(r, run_gemm, &d);
-	printf("%s\t%s\t%lld\t%s\t%.3f\t%.0f\t%.0f\t%.2f\n", linears[linear].name, kinds[kind].name,
-	    (long long)rows, even ? "even" : "uneven", took * 1e3, flops / took / 1e12,
-	    flops / dense / 1e12, dense / took);
+	d.a = weight ? tensor_2d(g.a.data, DTYPE_BF16, l->rows, experts * m) : g.a;
+	d.b = tensor_rows(&g.b, 0, weight ? l->rows : m);
+	both = (struct both){ g, d };
+	time_both(r, &both, took);
+	printf("%s\t%s\t%lld\t%s\t%.3f\t%.0f\t%.0f\t%.2f\n", linears[l->linear].name,
+	    kinds[l->kind].name, (long long)l->rows, l->even ? "even" : "uneven", took[0] * 1e3,
+	    flops / took[0] / 1e12, flops / took[1] / 1e12, took[1] / took[0]);
 	fflush(stdout);
 }
 
 int
 main(int argc, char **argv)
 {
-	static const int64_t rows[] = { 64, 128, 256, 512, 1024 };
+	static const int64_t rows[] = { 64, 128, 256, 512, 1024, 1024 };
+	const size_t num_rows = sizeof rows / sizeof *rows,
+		     num_kinds = sizeof kinds / sizeof *kinds;
 	const struct backend *b = gpu_backend();
 	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16 };
 	struct rig r;
@@ -110,19 +166,13 @@ main(int argc, char **argv)
 		return 0;
 	r = rig_open(b, &config, (size_t)POOL_GIB << 30);
 	printf("linear\tkind\trows_an_expert\tsplit\tms\ttflops\tdense_tflops\tshare\n");
-	for (size_t linear = 0; linear < sizeof linears / sizeof *linears; linear++)
-		for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
-			for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-				bool asked = argc == 1;
+	for (size_t i = 0; i < sizeof linears / sizeof *linears * num_kinds * num_rows; i++) {
+		struct line l = { i / num_rows / num_kinds, i / num_rows % num_kinds,
+			rows[i % num_rows], i % num_rows < num_rows - 1 };
 
-				for (int k = 1; k < argc; k++)
-					asked |= atoll(argv[k]) == rows[i];
-				if (!asked)
-					continue;
-				measure(&r, linear, kind, rows[i], true);
-				if (rows[i] == 1024)
-					measure(&r, linear, kind, rows[i], false);
-			}
+		if (line_wanted(&l, argc, argv))
+			measure(&r, &l);
+	}
 	rig_close(&r);
 	return 0;
 }

@@ -28,8 +28,8 @@ enum {
 	CU_THREADS = 256,  /* of a block, in every kernel */
 	/* least compute capability (8.0) for tiled attention, cuDNN's, and bf16 GEMMs */
 	CU_TILED = 80,
-	CU_HOPPER = 90, /* the capability of kernels for sm_90a */
 	CU_FLOAT8 = 89, /* and for 8-bit floats */
+	CU_HOPPER = 90, /* that of kernels for sm_90a */
 };
 
 struct gemm_cache;

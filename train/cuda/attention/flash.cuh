@@ -10,7 +10,7 @@
 #define TRAIN_CUDA_ATTENTION_FLASH_CUH
 
 #include "train/cuda/attention/attn.cuh"
-#include "train/cuda/attention/mma.cuh"
+#include "train/cuda/mma.cuh"
 
 enum { STEP = 64 }; /* rows of a moving tile */
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BOX = 64, HIGH = 128, WIDE = 256 };
+enum { BOX = 64, BOX_LINE = 128, HIGH = 128, WIDE = 256 };
 
 struct map_api {
 	CUresult (*encode)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
@@ -21,7 +21,8 @@ struct map_api {
 
 struct grouped_cache {
 	struct map_api api;
-	void *library; /* NULL: only the plain kernel serves */
+	int capability;
+	void *library; /* NULL: Hopper's kernel does not serve */
 };
 
 static const struct symbol symbols[] = {
@@ -34,7 +35,8 @@ grouped_cache_new(const struct device *d)
 {
 	struct grouped_cache *c = mem_zalloc(1, sizeof *c);
 
-	if (cu_capability(d->index) != CU_HOPPER || !grouped_hopper_present())
+	c->capability = cu_capability(d->index);
+	if (c->capability != CU_HOPPER || !grouped_hopper_present())
 		return c;
 	c->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (c->library && symbols_find(c->library, symbols, &c->api)) {
@@ -83,38 +85,58 @@ in_pieces(const struct tensor *t)
 	    (size_t)t->shape[1] * size % 16 == 0;
 }
 
+/* Whether tensor cores serve it, and whether Hopper's kernel does. */
+static bool
+mma_serves(const struct grouped_cache *c, const struct grouped *g)
+{
+	return c->capability >= CU_TILED && g->a.dtype != DTYPE_F32 &&
+	    g->counts.shape[1] <= GROUPED_TILED_EXPERTS && in_pieces(&g->a) && in_pieces(&g->b) &&
+	    in_pieces(&g->c);
+}
+
 static bool
 hopper_serves(const struct grouped_cache *c, const struct grouped *g)
 {
 	return c->library && g->a.dtype == DTYPE_BF16 && g->a.shape[0] > 0 &&
-	    g->counts.shape[1] <= GROUPED_HOPPER_EXPERTS && in_pieces(&g->a) && in_pieces(&g->b) &&
-	    in_pieces(&g->c);
+	    g->counts.shape[1] <= GROUPED_HOPPER_EXPERTS;
 }
 
-/* A matrix in boxes of `lines` lines. */
+/* A matrix in boxes of 128 bytes by `lines`, or a stack of `experts` matrices. */
 static CUresult
-map_of(const struct grouped_cache *c, CUtensorMap *map, const struct tensor *t, int lines)
+map_of(const struct grouped_cache *c, CUtensorMap *map, const struct tensor *t, int lines,
+    int64_t experts)
 {
-	const cuuint64_t size[] = { (cuuint64_t)t->shape[1], (cuuint64_t)t->shape[0] };
-	const cuuint64_t step[] = { (cuuint64_t)t->stride[0] * dtype_size(t->dtype) };
-	const cuuint32_t box[] = { BOX, (cuuint32_t)lines }, each[] = { 1, 1 };
+	size_t element = dtype_size(t->dtype);
+	int64_t height = experts ? t->shape[0] / experts : t->shape[0];
+	const cuuint64_t size[] = { (cuuint64_t)t->shape[1], (cuuint64_t)height,
+		(cuuint64_t)experts };
+	const cuuint64_t line = (cuuint64_t)t->stride[0] * element,
+			 step[] = { line, line * size[1] };
+	const cuuint32_t box[] = { (cuuint32_t)(BOX_LINE / element), (cuuint32_t)lines, 1 },
+			 each[] = { 1, 1, 1 };
 
-	return c->api.encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, t->data, size, step, box,
-	    each, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-	    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+	return c->api.encode(map,
+	    t->dtype == DTYPE_F32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+				  : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+	    experts ? 3 : 2, t->data, size, step, box, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
+	    CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+	    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 static void
 run_hopper(struct stream *st, const struct grouped_cache *c, const struct grouped *g)
 {
-	struct grouped_maps maps;
-	CUresult rc = map_of(c, &maps.a, &g->a, g->kind == GROUPED_WEIGHT ? BOX : HIGH);
+	struct grouped_call call = { .g = *g };
+	bool weight = g->kind == GROUPED_WEIGHT;
+	CUresult rc = map_of(c, &call.a, &g->a, weight ? BOX : HIGH, 0);
 	char reason[64];
 
 	if (rc == CUDA_SUCCESS)
-		rc = map_of(c, &maps.b, &g->b, g->kind == GROUPED_FORWARD ? WIDE : BOX);
+		rc = map_of(c, &call.b, &g->b, g->kind == GROUPED_FORWARD ? WIDE : BOX, 0);
+	if (rc == CUDA_SUCCESS && weight && g->c.dtype == DTYPE_F32)
+		rc = map_of(c, &call.c, &g->c, BOX, g->counts.shape[1]);
 	if (rc == CUDA_SUCCESS) {
-		grouped_hopper(st, g, &maps);
+		grouped_hopper(st, &call);
 		return;
 	}
 	snprintf(reason, sizeof reason, "error %d of the driver", (int)rc);
@@ -129,9 +151,11 @@ cuda_grouped(struct stream *st, const struct grouped *g)
 	check_shapes(g);
 	if (tensor_elements(&g->c) == 0)
 		return;
-	if (hopper_serves(c, g))
-		run_hopper(st, c, g);
-	else
+	if (!mma_serves(c, g))
 		grouped_plain(st, g);
+	else if (!hopper_serves(c, g))
+		grouped_mma(st, g);
+	else
+		run_hopper(st, c, g);
 	cu_launched(st, "grouped");
 }

@@ -24,8 +24,9 @@ struct grouped_tile {
 
 /* Where a block is in the order of tiles. */
 struct grouped_walk {
-	const int *ends;        /* in shared memory: where the rows of each expert end */
-	int experts, expert;    /* their number; the one that the next tile is looked for at */
+	/* in shared memory: where the rows of each expert end; which comes first, or NULL: 0 */
+	const int *ends, *order;
+	int experts, turn;      /* their number; how many of them come before the next tile's */
 	int height, across;     /* lines of its matrix of gradients or 0; tiles in a line */
 	int passed, down, wide; /* tiles of experts before it; lines and columns of a tile */
 };
@@ -76,8 +77,9 @@ grouped_start(const struct grouped &g, const int *ends, int down, int wide)
 	struct grouped_walk w;
 
 	w.ends = ends;
+	w.order = NULL;
 	w.experts = (int)g.counts.shape[1];
-	w.expert = 0;
+	w.turn = 0;
 	w.height = g.kind == GROUPED_WEIGHT ? (int)(g.c.shape[0] / w.experts) : 0;
 	w.across = ((int)g.c.shape[1] + wide - 1) / wide;
 	w.passed = 0;
@@ -90,14 +92,15 @@ grouped_start(const struct grouped &g, const int *ends, int down, int wide)
 static __device__ inline bool
 grouped_find(struct grouped_walk &w, int t, struct grouped_tile &tile)
 {
-	for (; w.expert < w.experts; w.expert++) {
-		int begin = w.expert ? w.ends[w.expert - 1] : 0, end = w.ends[w.expert];
+	for (; w.turn < w.experts; w.turn++) {
+		int expert = w.order ? w.order[w.turn] : w.turn;
+		int begin = expert ? w.ends[expert - 1] : 0, end = w.ends[expert];
 		int lines = w.height ? w.height : end - begin, tall = (lines + w.down - 1) / w.down;
 		int i = t - w.passed, set = GROUPED_DOWN * w.across, first = i / set * GROUPED_DOWN;
 		int high = min(GROUPED_DOWN, tall - first);
 
 		if (i < tall * w.across) {
-			tile.expert = w.expert;
+			tile.expert = expert;
 			tile.begin = begin;
 			tile.end = end;
 			tile.row = (first + i % set % high) * w.down;

@@ -15,21 +15,28 @@ extern "C" {
 enum {
 	/* Whose ends fit the shared memory of any GPU besides a tile. */
 	GROUPED_EXPERTS = 8192,
+	/* And besides tiles for tensor cores. */
+	GROUPED_TILED_EXPERTS = 1024,
 	/* And besides the ring of the kernel for Hopper. */
-	GROUPED_HOPPER_EXPERTS = 512,
+	GROUPED_HOPPER_EXPERTS = 256,
 };
 
-/* How the operands of a product are copied in boxes. */
-struct grouped_maps {
-	CUtensorMap a, b;
+/* A product for Hopper, with its operands in boxes, and a result in F32 too. */
+struct grouped_call {
+	CUtensorMap a, b, c;
+	struct grouped g;
 };
 
 /* Any type and shape. grouped_plain.cu */
 void grouped_plain(struct stream *st, const struct grouped *g);
 
+/* BF16 and F16 on GPUs of capability CU_TILED: rows and addresses of whole 16 bytes, at most
+ * GROUPED_TILED_EXPERTS. grouped_mma.cu */
+void grouped_mma(struct stream *st, const struct grouped *g);
+
 /* BF16, with gradients of weights in F32 too, on compute capability 9.0: rows and addresses of
  * whole 16 bytes, at least one row. grouped_hopper.cu */
-void grouped_hopper(struct stream *st, const struct grouped *g, const struct grouped_maps *maps);
+void grouped_hopper(struct stream *st, const struct grouped_call *call);
 /* Whether this build has its code for the current GPU. */
 bool grouped_hopper_present(void);
 

@@ -106,6 +106,42 @@ copy_box(uint32_t to, const CUtensorMap *map, int column, int row, uint32_t barr
 	      : "memory");
 }
 
+/* Starts to write a box of floats, 32 columns in lines of 128 bytes, to a column, row and matrix of
+ * a stack, or to add it to those in memory; nothing is written outside of the matrix. An addition in
+ * memory rounds like any other. */
+static __device__ inline void
+store_box(const CUtensorMap *map, uint32_t from, int3 at, bool add)
+{
+	if (add)
+		SM90A("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group "
+		      "[%0, {%1, %2, %3}], [%4];"
+		      :
+		      : "l"(map), "r"(at.x), "r"(at.y), "r"(at.z), "r"(from)
+		      : "memory");
+	else
+		SM90A("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
+		      "[%0, {%1, %2, %3}], [%4];"
+		      :
+		      : "l"(map), "r"(at.x), "r"(at.y), "r"(at.z), "r"(from)
+		      : "memory");
+	SM90A("cp.async.bulk.commit_group;" : : : "memory");
+}
+
+/* Waits until at most the last N boxes of this thread are still read from shared memory. */
+template <int N>
+static __device__ inline void
+boxes_read_but(void)
+{
+	SM90A("cp.async.bulk.wait_group.read %0;" : : "n"(N) : "memory");
+}
+
+/* Waits until all of them are written. */
+static __device__ inline void
+boxes_written(void)
+{
+	SM90A("cp.async.bulk.wait_group 0;" : : : "memory");
+}
+
 /* --- registers -------------------------------------------------------------------------------- */
 template <int N>
 static __device__ inline void

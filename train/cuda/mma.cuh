@@ -8,8 +8,8 @@
  * pair, 2 pair + 1 and those 8 further of column group. So the c of one product, rounded, is the a
  * of the next. Source: PTX ISA 8, "mma.m16n8k16", "ldmatrix".
  */
-#ifndef TRAIN_CUDA_ATTENTION_MMA_CUH
-#define TRAIN_CUDA_ATTENTION_MMA_CUH
+#ifndef TRAIN_CUDA_MMA_CUH
+#define TRAIN_CUDA_MMA_CUH
 
 #include "train/cuda/async.cuh"
 
@@ -129,6 +129,18 @@ load_a(uint32_t (&r)[4], uint32_t tile, int row, int column)
 
 	tile += lane % 16 * tile_step<D>() + lane / 16 * 16;
 	load_matrices(r, tile + row * tile_step<D>() + 2 * column);
+}
+
+/* The operand a whose 16 rows are the tile's columns from `column` on, and whose 16 columns are its
+ * rows. */
+template <int D>
+static __device__ inline void
+load_a_by_columns(uint32_t (&r)[4], uint32_t tile, int row, int column)
+{
+	int lane = threadIdx.x % 32;
+
+	tile += (lane / 16 * 8 + lane % 8) * tile_step<D>() + lane / 8 % 2 * 16;
+	load_matrices_transposed(r, tile + row * tile_step<D>() + 2 * column);
 }
 
 /* The operands b of two products whose 16 columns are rows of the tile from `row` on, and whose 16
