@@ -355,8 +355,22 @@ struct route_grad {
 	struct tensor sums;
 };
 
+/*
+ * Each expert keeps `capacity` of its rows at most: those of the highest weights, of equal ones the
+ * first; or by_position the first of all. The places of a dropped row become -1, and the others
+ * close up. Weights stay as they are.
+ * Source: Lepikhin 2020 arXiv:2006.16668; spec/training.md 10.4.
+ */
+struct drop_rows {
+	struct route route;  /* as it was left; with chosen, kept is read and all else follows */
+	struct tensor taken; /* as route.counts: of the rows that are left */
+	struct tensor kept;  /* real [R,k]: 1, or 0 for a row that is dropped */
+	int64_t capacity;
+	bool by_position;
+};
+
 /* Rows in another order: y[place[r, j]] = x[r] for each j, or y[r] = the sum of x[place[r, j]] in
- * the order of j, added to y[r] with accumulate. No place occurs twice. */
+ * the order of j, added to y[r] with accumulate. No place occurs twice, and one below 0 is none. */
 enum rows_kind { ROWS_SPREAD, ROWS_SUM };
 struct rows_by {
 	enum rows_kind kind;
@@ -543,6 +557,8 @@ struct ops {
 	void (*sgd)(struct stream *, const struct sgd *);
 	void (*route)(struct stream *, const struct route *);
 	void (*route_grad)(struct stream *, const struct route_grad *);
+	/* NULL: the backend does not drop rows (struct backend) */
+	void (*drop_rows)(struct stream *, const struct drop_rows *);
 	void (*rows_by)(struct stream *, const struct rows_by *);
 	void (*grouped)(struct stream *, const struct grouped *);
 	void (*expert_act)(struct stream *, const struct expert_act *);

@@ -7,13 +7,30 @@
 /* Rows of a window are a multiple of this, so that those of a small one fill the tiles of GEMMs. */
 enum { MULTIPLE = 16 };
 
+const char *const drop_policies[] = { "probs", "position", NULL };
+
 int
 capacity_resolve(const struct opt_parse *p, const struct capacity_options *o,
-    const struct model_config *c, struct train_shape *s, struct err *e)
+    const struct model_config *c, struct train_shape *s, struct str *notes, struct err *e)
 {
-	if (!c->num_experts && opt_given(p, "moe-expert-rank-capacity-factor"))
-		return err_set(e, "--moe-expert-rank-capacity-factor: needs --num-experts");
+	static const char *const names[] = { "moe-expert-rank-capacity-factor",
+		"moe-expert-capacity-factor" },
+				 *const with[] = { "moe-pad-expert-input-to-capacity",
+					 "moe-token-drop-policy" };
+
+	for (int i = 0; i < 2; i++) {
+		if (!c->num_experts && opt_given(p, names[i]))
+			return err_set(e, "--%s: needs --num-experts", names[i]);
+		if (o->factor <= 0 && opt_given(p, with[i]))
+			return err_set(e, "--%s: needs --moe-expert-capacity-factor", with[i]);
+	}
 	s->expert_rank_capacity = o->rank_factor;
+	s->expert_capacity = o->factor > 0 ? o->factor : 0;
+	s->drop_policy = (enum drop_policy)o->policy;
+	if (o->pad)
+		str_adds(notes,
+		    "--moe-pad-expert-input-to-capacity: changes nothing: experts multiply the "
+		    "rows that they get, and no others\n");
 	return 0;
 }
 
@@ -23,15 +40,27 @@ capacity_rows(const struct layout *l, const struct train_shape *s)
 	return layout_held(l, s->seq_length) * s->micro_batch_size / layout_row_shards(l);
 }
 
+int64_t
+capacity_of_expert(
+    const struct model_config *c, const struct layout *l, const struct train_shape *s)
+{
+	int64_t rows = capacity_rows(l, s);
+	double most =
+	    ceil((double)(rows * c->moe_router_topk) / (double)c->num_experts * s->expert_capacity);
+
+	return s->expert_capacity > 0 && most < (double)rows ? (int64_t)most : rows;
+}
+
 /* All rows of the ranks that hold the experts may choose those of one rank, as many of their k as
- * it has. */
+ * it has; or each of its experts takes as many as it may. */
 struct arriving
 capacity_arriving(const struct model_config *c, const struct layout *l, const struct train_shape *s)
 {
 	int64_t ranks = layout_expert_holders(l), rows = capacity_rows(l, s),
 		local = c->num_experts / layout_expert_ranks(l), k = c->moe_router_topk;
 	double room = ceil(s->expert_rank_capacity * (double)(rows * k * layout_expert_slices(l)));
-	struct arriving a = { .most = ranks * rows * int64_min(k, local) };
+	int64_t taken = c->num_experts ? local * capacity_of_expert(c, l, s) : 0;
+	struct arriving a = { .most = ranks * int64_min(rows * int64_min(k, local), taken) };
 
 	a.window = a.most;
 	a.windows = 1;

@@ -37,8 +37,18 @@ enum rope_scaling {
  * sum. */
 enum router_score { ROUTER_SCORE_SOFTMAX, ROUTER_SCORE_SIGMOID };
 /* Sums of a router beside the load of each expert: over rows that of n[i] P[i], of lse^2 and of the
- * entropy; windows of rows that arrived, and the most rows (struct route_grad of train/ops.h). */
-enum { ROUTER_BALANCE, ROUTER_SQUARE, ROUTER_ENTROPY, ROUTER_WINDOWS, ROUTER_ARRIVED, ROUTER_SUMS };
+ * entropy; windows of rows that arrived, and the most rows (struct route_grad of train/ops.h). The
+ * last column is the rows that experts with a capacity have kept. */
+enum {
+	ROUTER_BALANCE,
+	ROUTER_SQUARE,
+	ROUTER_ENTROPY,
+	ROUTER_WINDOWS,
+	ROUTER_ARRIVED,
+	ROUTER_SUMS,
+	ROUTER_KEPT = ROUTER_SUMS,
+	ROUTER_COLUMNS
+};
 /* The tokens among which experts are balanced by a loss: those of a micro batch, or of each of its
  * sequences. Those from BALANCING_BUILT on are known and refused. */
 enum balancing {

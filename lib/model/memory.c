@@ -217,6 +217,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_TRAINING: return !s->forward_only;
 	case IF_EXPERTS_TRAINING: return !s->forward_only && c->num_experts;
 	case IF_EXPERT_RANKS: return layout_expert_holders(l) > 1;
+	case IF_CAPACITY: return s->expert_capacity > 0;
 	case IF_WINDOWS: return capacity_arriving(c, l, s).windows > 1;
 	case IF_WINDOWS_TRAINING: return !s->forward_only && present(IF_WINDOWS, c, l, s, pp);
 	case IF_SHARED_TRAINING: return !s->forward_only && model_meets(c, IF_SHARED);

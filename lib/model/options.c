@@ -402,7 +402,7 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, struct r
 		    "must be adam or sgd, or --expert-model-parallel-size and "
 		    "--expert-tensor-parallel-size 1",
 		    plan->shape.rule->name);
-	return capacity_resolve(p, &o->capacity, &plan->model, &plan->shape, e);
+	return capacity_resolve(p, &o->capacity, &plan->model, &plan->shape, notes, e);
 }
 
 /* Megatron-LM's strategy, or the one that its other options imply. */

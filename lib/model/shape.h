@@ -72,6 +72,10 @@ struct fp8 {
 	int64_t bf16_first, bf16_last; /* layers at the ends of the model without */
 };
 
+/* Which rows of an expert that has too many are dropped: those of the lowest weights, or the last.
+ */
+enum drop_policy { DROP_PROBS, DROP_POSITION };
+
 /* The shape of a run, as far as memory depends on it. */
 struct train_shape {
 	int64_t seq_length, micro_batch_size, num_microbatches;
@@ -100,6 +104,10 @@ struct train_shape {
 	/* rows for which a rank that shares experts keeps room, over the mean; 0: for all that may
 	 * arrive (capacity.h) */
 	double expert_rank_capacity;
+	/* rows of a rank that an expert takes, over the mean, and which others are dropped; 0: all
+	 * are taken */
+	double expert_capacity;
+	enum drop_policy drop_policy;
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */

@@ -69,12 +69,14 @@ static const char *const cases[] = {
 	"swiglu\nnum-experts 5\nmoe-router-topk 2\nmoe-aux-loss-coeff 0.3\nmoe-z-loss-coeff 0.2\n"
 	"attention-dropout 0\nhidden-dropout 0\n",
 	EXPERTS "num-experts 4\nmoe-router-topk 3\nmoe-router-pre-softmax\nmoe-aux-loss-coeff 0.3\n"
+		"moe-expert-capacity-factor 0.7\n"
 		"moe-router-load-balancing-type seq_aux_loss\nmoe-layer-freq [0,1]\n"
 		"moe-shared-expert-intermediate-size 10\nactivation gelu\n"
 		"recompute-granularity full\nattention-dropout 0\nhidden-dropout 0.1\n",
 	EXPERTS "swiglu\nnum-experts 6\nmoe-router-topk 2\nmoe-router-score-function sigmoid\n"
 		"moe-router-enable-expert-bias\nmoe-aux-loss-coeff 0.3\nmoe-z-loss-coeff 0.2\n"
 		"moe-shared-expert-intermediate-size 12\nnorm-placement both\n"
+		"moe-expert-capacity-factor 1.1\nmoe-token-drop-policy position\n"
 		"recompute-activations\nattention-dropout 0\nhidden-dropout 0\n",
 	EXPERTS "num-experts 3\nmoe-router-topk 1\nmoe-router-pre-softmax\nsquared-relu\n"
 		"moe-router-load-balancing-type none\nuse-parallel-residual\nmoe-layer-freq 2\n"

@@ -149,6 +149,45 @@ test_arrived(void)
 	CHECK(sums[1] == 2 * r.counts[1] && sums[EXPERTS + 3] == 4 && sums[EXPERTS + 4] == 9);
 }
 
+/* Experts that three and four rows chose keep two each, and one keeps the two that it has. Equal
+ * weights stay in the order of rows. What was dropped once is dropped again, whatever the weights;
+ * and its row comes from the others alone. */
+static void
+test_drop(void)
+{
+	static const double weight[ROWS][TOPK] = { { 0.2, 0.8 }, { 0.7, 0.3 }, { 0.5, 0.5 },
+		{ 0.5, 0.5 }, { 1, 0 } };
+	static const int32_t place[2][ROWS][TOPK] = { { { -1, 4 }, { 0, -1 }, { 1, 2 }, { -1, 3 },
+							  { 5, 6 } },
+		{ { 2, 4 }, { 0, 3 }, { 1, -1 }, { -1, -1 }, { 5, 6 } } };
+	static const int32_t left[EXPERTS] = { 2, 2, 2, 1 };
+	struct stream *st = open_stream();
+	int32_t taken[EXPERTS];
+	double kept[ROWS][TOPK], x[ROWS] = { 1, 2, 3, 4, 5 }, rows[ROWS * TOPK];
+	struct routing r;
+	struct rows_by by = { .x = tensor_2d(x, DTYPE_F64, ROWS, 1),
+		.y = tensor_2d(rows, DTYPE_F64, ROWS * TOPK, 1) };
+
+	begin(&r, ROUTE_SOFTMAX);
+	for (int i = 0; i < 4; i++) {
+		struct drop_rows d = { r.call, tensor_2d(taken, DTYPE_I32, 1, EXPERTS),
+			tensor_2d(kept, DTYPE_F64, ROWS, TOPK), 2, i / 2 };
+
+		st->ops->route(st, &r.call);
+		d.route.chosen = i % 2;
+		if (!d.route.chosen)
+			memcpy(r.weight, weight, sizeof weight);
+		st->ops->drop_rows(st, &d);
+		CHECK(!memcmp(r.place, place[i / 2], sizeof *place));
+		CHECK(!memcmp(taken, left, sizeof left));
+	}
+	by.place = r.call.place;
+	st->ops->rows_by(st, &by);
+	by = (struct rows_by){ ROWS_SUM, by.x, by.y, by.place, false };
+	st->ops->rows_by(st, &by);
+	CHECK(x[0] == 2 && x[1] == 4 && x[2] == 3 && x[3] == 0 && x[4] == 10);
+}
+
 /* Rows that are spread and summed come back k times. */
 static void
 test_rows(void)
@@ -312,6 +351,7 @@ main(void)
 	test_slices();
 	test_scores();
 	test_arrived();
+	test_drop();
 	test_rows();
 	test_grouped();
 	test_windows(GROUPED_FORWARD);

@@ -831,6 +831,10 @@ test_windows(void)
 	s.expert_rank_capacity = 2.7;
 	a = capacity_arriving(&c, &four, &s);
 	CHECK(a.window == a.most && a.windows == 1);
+	s.expert_capacity = 1.01; /* of 36 rows: 37 */
+	a = capacity_arriving(&c, &four, &s);
+	CHECK(a.most == 4 * 2 * 37 && a.windows == 1);
+	s.expert_capacity = 0;
 	four.expert_model_parallel_size = 1;
 	s.expert_rank_capacity = 0.01;
 	a = capacity_arriving(&c, &four, &s);

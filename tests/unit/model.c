@@ -351,6 +351,8 @@ test_options(void)
 	    plan.model.num_query_groups == 8);
 	CHECK(resolve(TINY "moe-expert-rank-capacity-factor 2\n", 1, &plan, &e) < 0);
 	CHECK_STR(e.msg, "--moe-expert-rank-capacity-factor: needs --num-experts");
+	CHECK(resolve(TINY "moe-pad-expert-input-to-capacity\n", 1, &plan, &e) < 0);
+	CHECK_STR(e.msg, "--moe-pad-expert-input-to-capacity: needs --moe-expert-capacity-factor");
 	CHECK(resolve(TINY "tensor-model-parallel-size 3\n", 3, &plan, &e) < 0);
 	CHECK_STR(e.msg,
 	    "--tensor-model-parallel-size 3: must divide --num-attention-heads 8 (try 2); "

@@ -23,8 +23,11 @@ spread(const void *ctx, const struct span *s)
 
 	for (int64_t j = 0; j < r->place.shape[1]; j++) {
 		struct span to = { place_of(r, s->row, j), s->first, s->count };
-		real out_buf[CPU_SPAN], *y = span_out(&r->y, &to, out_buf);
+		real out_buf[CPU_SPAN], *y;
 
+		if (to.row < 0)
+			continue;
+		y = span_out(&r->y, &to, out_buf);
 		memcpy(y, x, (size_t)s->count * sizeof *y);
 		span_store(&r->y, &to, y);
 	}
@@ -42,9 +45,9 @@ sum(const void *ctx, const struct span *s)
 		memset(y, 0, (size_t)s->count * sizeof *y);
 	for (int64_t j = 0; j < r->place.shape[1]; j++) {
 		struct span from = { place_of(r, s->row, j), s->first, s->count };
-		const real *x = span_load(&r->x, &from, x_buf);
+		const real *x = from.row < 0 ? NULL : span_load(&r->x, &from, x_buf);
 
-		for (int64_t i = 0; i < s->count; i++)
+		for (int64_t i = 0; x && i < s->count; i++)
 			y[i] += x[i];
 	}
 	span_store(&r->y, s, y);

@@ -36,6 +36,7 @@ const struct ops cpu_name(ops) = {
 	.sgd = cpu_name(sgd),
 	.route = cpu_name(route),
 	.route_grad = cpu_name(route_grad),
+	.drop_rows = cpu_name(drop_rows),
 	.rows_by = cpu_name(rows_by),
 	.grouped = cpu_name(grouped),
 	.expert_act = cpu_name(expert_act),

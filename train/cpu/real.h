@@ -247,6 +247,7 @@ void cpu_name(adamw)(struct stream *, const struct adamw *);
 void cpu_name(sgd)(struct stream *, const struct sgd *);
 void cpu_name(route)(struct stream *, const struct route *);
 void cpu_name(route_grad)(struct stream *, const struct route_grad *);
+void cpu_name(drop_rows)(struct stream *, const struct drop_rows *);
 void cpu_name(rows_by)(struct stream *, const struct rows_by *);
 void cpu_name(grouped)(struct stream *, const struct grouped *);
 void cpu_name(expert_act)(struct stream *, const struct expert_act *);

@@ -155,11 +155,11 @@ slices_of(const struct route *r)
 
 /* The number of rows for a slice of an expert. */
 static int32_t *
-count_of(const struct route *r, int64_t expert, int64_t slice)
+count_of(const struct route *r, const struct tensor *counts, int64_t expert, int64_t slice)
 {
-	int64_t local = r->counts.shape[1], rank = expert / local * slices_of(r) + slice;
+	int64_t local = counts->shape[1], rank = expert / local * slices_of(r) + slice;
 
-	return (int32_t *)r->counts.data + rank * local + expert % local;
+	return (int32_t *)counts->data + rank * local + expert % local;
 }
 
 /* Rows of each expert by scope. */
@@ -175,25 +175,26 @@ count_load(const struct route *r)
 			load[i % scopes * n + ints(&r->choice, i)[j]]++;
 }
 
-/* Counts, and the place of every row: a sort by counting. Item i is number i % slices of choice
- * i / slices. */
+/* Counts, and the place of every row whose place is not below 0: a sort by counting. Item i is
+ * number i % slices of choice i / slices. */
 static void
-sort_rows(const struct route *r)
+sort_rows(const struct route *r, const struct tensor *counts)
 {
 	int64_t n = slices_of(r), items = tensor_elements(&r->place),
-		slices = tensor_elements(&r->counts);
-	int32_t *count = r->counts.data, *place = r->place.data, before = 0;
+		slices = tensor_elements(counts);
+	int32_t *count = counts->data, *place = r->place.data, before = 0;
 	const int32_t *choice = r->choice.data;
 
 	memset(count, 0, (size_t)slices * sizeof *count);
 	for (int64_t i = 0; i < items; i++)
-		++*count_of(r, choice[i / n], i % n);
+		*count_of(r, counts, choice[i / n], i % n) += place[i] >= 0;
 	for (int64_t x = 0; x < slices; x++) {
 		before += count[x];
 		count[x] = before - count[x];
 	}
 	for (int64_t i = 0; i < items; i++)
-		place[i] = (*count_of(r, choice[i / n], i % n))++;
+		if (place[i] >= 0)
+			place[i] = (*count_of(r, counts, choice[i / n], i % n))++;
 	for (int64_t x = slices; x-- > 1;)
 		count[x] -= count[x - 1];
 }
@@ -217,7 +218,77 @@ cpu_name(route)(struct stream *st, const struct route *r)
 	check(r);
 	cpu_for(st, int64_div_up(r->logits.shape[0], ROWS), route_rows, r);
 	count_load(r);
-	sort_rows(r);
+	memset(r->place.data, 0, tensor_bytes(&r->place));
+	sort_rows(r, &r->counts);
+}
+
+/* --- capacities ------------------------------------------------------------------------------- */
+
+/* Of the rows that chose an expert, the lowest of the `capacity` highest weights, by its bits,
+ * which are in the order of numbers since no weight is below 0; and how many rows of just that
+ * weight are among these. Without more rows than capacity it is 0. */
+struct least {
+	uint64_t bits[CPU_SPAN];
+	int64_t equal[CPU_SPAN];
+};
+
+static uint64_t
+weight_bits(const struct drop_rows *d, int64_t i)
+{
+	real w = d->by_position ? 0 : ((const real *)d->route.weight.data)[i];
+	uint64_t bits = 0;
+
+	memcpy(&bits, &w, sizeof w);
+	return bits;
+}
+
+/* From the highest bit down: it is set where that leaves enough rows. */
+static void
+find_least(const struct drop_rows *d, struct least *l)
+{
+	const int32_t *expert = d->route.choice.data;
+	int64_t all = tensor_elements(&d->route.choice), n = d->route.logits.shape[1];
+
+	memset(l, 0, sizeof *l);
+	for (int bit = 8 * (int)sizeof(real); bit-- > 0;) {
+		memset(l->equal, 0, sizeof l->equal);
+		for (int64_t i = 0; i < all; i++)
+			l->equal[expert[i]] +=
+			    weight_bits(d, i) >= (l->bits[expert[i]] | (uint64_t)1 << bit);
+		for (int64_t x = 0; x < n; x++)
+			if (l->equal[x] >= d->capacity)
+				l->bits[x] |= (uint64_t)1 << bit;
+	}
+	for (int64_t x = 0; x < n; x++)
+		l->equal[x] = d->capacity;
+	for (int64_t i = 0; i < all; i++)
+		l->equal[expert[i]] -= weight_bits(d, i) > l->bits[expert[i]];
+}
+
+void
+cpu_name(drop_rows)(struct stream *st, const struct drop_rows *d)
+{
+	const struct route *r = &d->route;
+	const int32_t *expert = r->choice.data;
+	int32_t *place = r->place.data;
+	real *kept = d->kept.data;
+	int64_t all = tensor_elements(&r->choice), slices = slices_of(r);
+	struct least l;
+
+	(void)st;
+	check(r);
+	ops_require(d->kept.dtype == REAL_DTYPE && tensor_same_shape(&d->kept, &r->choice));
+	ops_require(d->capacity > 0 && tensor_same_shape(&d->taken, &r->counts));
+	if (!r->chosen)
+		find_least(d, &l);
+	for (int64_t i = 0; i < all && !r->chosen; i++) {
+		uint64_t bits = weight_bits(d, i), least = l.bits[expert[i]];
+
+		kept[i] = bits > least || (bits == least && l.equal[expert[i]]-- > 0);
+	}
+	for (int64_t i = 0; i < all * slices; i++)
+		place[i] = kept[i / slices] > 0 ? 0 : -1;
+	sort_rows(r, &d->taken);
 }
 
 /* --- the backward pass ------------------------------------------------------------------------ */
@@ -309,7 +380,7 @@ add_sums(const struct route_grad *g)
 	real unused[CPU_SPAN] = { 0 };
 
 	for (int64_t i = 0; i < n; i++)
-		sums[i] += *count_of(&g->fwd, i, 0);
+		sums[i] += *count_of(&g->fwd, &g->fwd.counts, i, 0);
 	for (int64_t i = 0; i < g->fwd.logits.shape[0]; i++) {
 		struct row_sums s = losses_grad(g, i, unused);
 
@@ -333,8 +404,8 @@ cpu_name(route_grad)(struct stream *st, const struct route_grad *g)
 	cpu_for(st, int64_div_up(g->fwd.logits.shape[0], ROWS), grad_rows, g);
 	add_sums(g);
 	for (int64_t i = 0; g->dbias.data && i < g->dbias.shape[0]; i++)
-		*real_at(&g->dbias, i) =
-		    (g->accumulate ? *real_at(&g->dbias, i) : 0) + (real)*count_of(&g->fwd, i, 0);
+		*real_at(&g->dbias, i) = (g->accumulate ? *real_at(&g->dbias, i) : 0) +
+		    (real)*count_of(&g->fwd, &g->fwd.counts, i, 0);
 }
 
 /* --- biases ----------------------------------------------------------------------------------- */

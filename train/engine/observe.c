@@ -241,6 +241,14 @@ describe_route_grad(struct op_call *c, const struct route_grad *r)
 }
 
 static void
+describe_drop_rows(struct op_call *c, const struct drop_rows *d)
+{
+	in(c, &d->route.choice);
+	in(c, &d->route.weight);
+	out(c, "place", &d->route.place);
+}
+
+static void
 describe_rows_by(struct op_call *c, const struct rows_by *r)
 {
 	in(c, &r->x);
@@ -370,6 +378,7 @@ OBSERVE(adamw, adamw)
 OBSERVE(sgd, sgd)
 OBSERVE(route, route)
 OBSERVE(route_grad, route_grad)
+OBSERVE(drop_rows, drop_rows)
 OBSERVE(rows_by, rows_by)
 OBSERVE(grouped, grouped)
 OBSERVE(expert_act, expert_act)
@@ -517,6 +526,7 @@ static const struct ops observed_ops = {
 	.sgd = sgd,
 	.route = route,
 	.route_grad = route_grad,
+	.drop_rows = drop_rows,
 	.rows_by = rows_by,
 	.grouped = grouped,
 	.expert_act = expert_act,

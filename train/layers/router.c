@@ -17,14 +17,25 @@ score_of(const struct model_config *c)
 	return c->moe_router_pre_softmax ? ROUTE_PRE_SOFTMAX : ROUTE_SOFTMAX;
 }
 
-/* The rows of this rank for the experts of each: its row of all ranks'. */
+/* The rows that this rank sends to the experts of each: its row of all ranks'. */
 static struct tensor
-counts_of(const struct layer *l, const struct step *s)
+taken_of(const struct layer *l, const struct step *s)
 {
 	struct tensor all = step_buffer(s, BUF_EXPERT_ROWS, l->block->local),
 		      own = tensor_rows(&all, s->e->groups.ep->rank, 1);
 
 	return tensor_2d(own.data, own.dtype, all.shape[0], all.shape[1] / all.shape[0]);
+}
+
+/* The rows that chose them: the same where none is dropped. */
+static struct tensor
+counts_of(const struct layer *l, const struct step *s)
+{
+	struct tensor chosen = step_buffer(s, BUF_EXPERT_CHOSEN, l->block->local),
+		      counts = taken_of(l, s);
+
+	counts.data = chosen.data ? chosen.data : counts.data;
+	return counts;
 }
 
 static struct route
@@ -45,6 +56,33 @@ route_of(const struct layer *l, const struct step *s)
 	};
 }
 
+/* Where experts have a capacity. */
+static void
+drop_rows(const struct layer *l, const struct step *s, const struct route *r)
+{
+	const struct run_plan *p = &s->e->plan;
+	struct drop_rows d = { .route = *r,
+		.taken = taken_of(l, s),
+		.kept = step_buffer(s, BUF_KEPT, l->block->local),
+		.capacity = capacity_of_expert(&p->model, &p->layout, &p->shape),
+		.by_position = p->shape.drop_policy == DROP_POSITION };
+
+	if (d.kept.data)
+		s->e->ops->drop_rows(s->e->stream, &d);
+}
+
+/* sums: the row of the layer, whose last column is theirs. */
+static void
+count_kept(const struct layer *l, const struct step *s, const struct tensor *sums)
+{
+	struct tensor kept = step_buffer(s, BUF_KEPT, l->block->local),
+		      out = tensor_rows(sums, sums->shape[0] - 1, 1);
+
+	kept = tensor_flat(&kept);
+	if (kept.data)
+		s->e->ops->dot(s->e->stream, &out, &kept, &kept);
+}
+
 void
 router_forward(const struct layer *l, struct step *s, const struct tensor *x)
 {
@@ -55,6 +93,7 @@ router_forward(const struct layer *l, struct step *s, const struct tensor *x)
 
 	forward_product(s, &logits);
 	s->e->ops->route(s->e->stream, &r);
+	drop_rows(l, s, &r);
 }
 
 /* A scope is the micro batch, or one of its sequences: all positions, which context ranks and,
@@ -113,6 +152,7 @@ void
 router_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {
 	struct engine *e = s->e;
+	struct tensor sums = sums_of(e, l->block->layer);
 	struct route_grad g = { .fwd = route_of(l, s),
 		.dweight = engine_buffer(e, BUF_DCHOICE_WEIGHT),
 		.dlogits = engine_buffer(e, BUF_DLOGITS),
@@ -120,7 +160,7 @@ router_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 		.accumulate = s->accumulate,
 		.arriving = dispatch_arriving(l, s),
 		.window = step_buffer(s, BUF_EXPERT_IN, l->block->local).shape[0],
-		.sums = sums_of(e, l->block->layer) };
+		.sums = tensor_rows(&sums, 0, e->plan.model.num_experts + ROUTER_SUMS) };
 	struct linear_grad product = {
 		.dy = g.dlogits, .x = f->x, .dweight = engine_grad(e, l->block->layer, ROLE_ROUTER)
 	};
@@ -133,6 +173,7 @@ router_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 	sum_load(s, &g.fwd.load);
 	set_factors(s, &g);
 	e->ops->route_grad(e->stream, &g);
+	count_kept(l, s, &sums);
 	e->ops->gemm(e->stream, &input);
 	weight_product(s, &product);
 }

@@ -32,8 +32,10 @@ struct metrics {
 	/* over the log interval */
 	int64_t steps, samples, skipped, nan;
 	double loss, zloss, seconds, joules, exposed[WAIT_COUNT];
-	double balance, square, rounds, fullest; /* of routers; the last is a maximum */
-	bool experts, balanced, shared; /* the model has some; a loss balances them; so do ranks */
+	double balance, square, rounds, dropped; /* of routers */
+	double fullest;                          /* the maximum */
+	/* the model has some; a loss balances them; ranks share them; they drop rows */
+	bool experts, balanced, shared, drops;
 };
 
 /* Whose communication a rank waits for, in fields' names. */
@@ -81,6 +83,7 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 	m->seq_length = c->plan.shape.seq_length;
 	m->experts = c->plan.model.num_experts > 0;
 	m->shared = layout_expert_ranks(&c->plan.layout) > 1;
+	m->drops = c->plan.shape.expert_capacity > 0;
 	m->balanced = m->experts && c->plan.model.moe_router_load_balancing_type != BALANCING_NONE;
 	m->world = world_size;
 	m->flops = model_flops(
@@ -156,10 +159,12 @@ add_routers(struct str *line, const struct metrics *m, const struct metrics_rout
 	number(line, "router_z_loss", r->square);
 	number(line, "router_entropy", r->entropy);
 	number(line, "max_expert_load", r->busiest);
-	if (!m->shared)
-		return;
-	number(line, "expert_rounds", r->rounds);
-	number(line, "max_rank_load", r->fullest);
+	if (m->shared) {
+		number(line, "expert_rounds", r->rounds);
+		number(line, "max_rank_load", r->fullest);
+	}
+	if (m->drops)
+		number(line, "dropped_rows", r->dropped);
 }
 
 /* With %.17g every double is read back exactly. Flushed each step, so that a follower sees it and a
@@ -248,6 +253,7 @@ board_points(struct metrics *m, const struct step_metrics *s)
 		{ m->experts, "max expert load", s->routers.busiest },
 		{ m->shared, "expert rounds", s->routers.rounds },
 		{ m->shared, "max rank load", s->routers.fullest },
+		{ m->drops, "dropped rows", s->routers.dropped },
 	};
 	struct err ignored;
 
@@ -304,6 +310,8 @@ add_losses(struct str *line, const struct metrics *m, const struct step_metrics 
 	if (good && m->shared)
 		str_addf(line, " expert rounds: %.3f | max rank load: %.3f |",
 		    m->rounds / (double)good, m->fullest);
+	if (good && m->drops)
+		str_addf(line, " dropped rows: %.4f |", m->dropped / (double)good);
 	str_addf(line, " loss scale: %.1f |", s->loss_scale);
 	if (!s->skipped)
 		str_addf(line, " grad norm: %.3f |", s->grad_norm);
@@ -330,7 +338,7 @@ begin_interval(struct metrics *m)
 {
 	m->steps = m->samples = m->skipped = m->nan = 0;
 	m->loss = m->zloss = m->seconds = m->joules = 0;
-	m->balance = m->square = m->rounds = m->fullest = 0;
+	m->balance = m->square = m->rounds = m->dropped = m->fullest = 0;
 	memset(m->exposed, 0, sizeof m->exposed);
 }
 
@@ -395,6 +403,7 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 		m->balance += s->routers.balance;
 		m->square += s->routers.square;
 		m->rounds += s->routers.rounds;
+		m->dropped += s->routers.dropped;
 		m->fullest = fmax(m->fullest, s->routers.fullest);
 	}
 	prog_progress("step %lld of %lld, loss %.4f, %.0f tokens/s, %.0f s left",

@@ -6,10 +6,11 @@
  * iteration, consumed_samples, lm_loss, z_loss, grad_norm, num_zeros, params_norm, lr,
  * decoupled_lr, weight_decay, loss_scale, skipped, tokens_per_second, tflops_per_rank,
  * ceiling_share, joules, watts_per_rank, load_balancing_loss, router_z_loss, router_entropy,
- * max_expert_load, expert_rounds, max_rank_load, seconds, data_wait_seconds, exposed_data_comm_ms,
- * exposed_tensor_comm_ms, exposed_context_comm_ms, exposed_pipeline_comm_ms, time; one per
- * evaluation: iteration, split, set (of several), lm_loss, ppl; one per corpus at log steps, and
- * one per layer with experts (layer, expert_load); and one per rewind. Only one rank writes.
+ * max_expert_load, expert_rounds, max_rank_load, dropped_rows, seconds, data_wait_seconds,
+ * exposed_data_comm_ms, exposed_tensor_comm_ms, exposed_context_comm_ms, exposed_pipeline_comm_ms,
+ * time; one per evaluation: iteration, split, set (of several), lm_loss, ppl; one per corpus at log
+ * steps, and one per layer with experts (layer, expert_load); and one per rewind. Only one rank
+ * writes.
  */
 #ifndef TRAIN_RUN_METRICS_H
 #define TRAIN_RUN_METRICS_H
@@ -23,9 +24,10 @@ struct metrics;
  * is 1 at perfect balance, the square of the router's log-sum-exp and its entropy in nats; and the
  * load of the busiest expert of any layer, where 1 is the mean. Where ranks share experts, of a
  * layer in a micro batch: the rounds in which a rank takes its rows, on average, and the most rows
- * of a rank, where 1 is the mean. */
+ * of a rank, where 1 is the mean. Where experts have a capacity: the share of rows that are
+ * dropped. */
 struct metrics_routers {
-	double balance, square, entropy, busiest, rounds, fullest;
+	double balance, square, entropy, busiest, rounds, fullest, dropped;
 };
 
 /* Loads of the experts of a layer, where 1 is the mean. */

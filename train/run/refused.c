@@ -18,7 +18,6 @@ static const char graph[] = "CUDA graphs are used by themselves; see --no-cuda-g
 static const char fp8[] = "FP4, and this form of FP8, are not built";
 static const char nan_checks[] = "NaN and Inf are always looked for; leave it out";
 static const char uneven[] = "batches must divide equally among data ranks";
-static const char capacity[] = "capacities of experts are not built: no row is dropped";
 static const char one_ckpt[] = "checkpoints have one format here; leave it out";
 static const char distill[] = "distillation is not built";
 static const char encoder[] = "encoder models are out of scope";
@@ -63,6 +62,7 @@ static const char use_fp8_format[] = "use --fp8-format";
 static const char use_warmup[] = "use --lr-warmup-fraction";
 static const char use_vocab_pad[] = "use --make-vocab-size-divisible-by";
 static const char use_micro_batch[] = "use --micro-batch-size";
+static const char use_capacity[] = "use --moe-expert-capacity-factor";
 static const char use_nesterov[] = "use --muon-nesterov";
 static const char use_epsilon[] = "use --norm-epsilon";
 static const char use_shape[] = "use --num-layers and --seq-length";
@@ -108,13 +108,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "no-check-for-nan-in-loss-and-grad", nan_checks },
 	/* It would make the batch, and with it every result, depend on the number of ranks. */
 	{ "decrease-batch-size-if-needed", uneven },
-	{ "moe-eval-capacity-factor", capacity },
-	{ "moe-expert-capacity-factor", capacity },
-	{ "moe-min-capacity", capacity },
-	{ "moe-pad-expert-input-to-capacity", capacity },
-	{ "moe-token-drop-policy", capacity },
-	{ "moe-token-dropping", capacity },
-	{ "moe-train-capacity-factor", capacity },
 	/* How checkpoints are written elsewhere: formats, workers, replicas, strictness. Ours
 	 * are whole, global and written by all ranks, whatever the layout. */
 	{ "async-ckpt-cpu-priority", one_ckpt }, { "async-ckpt-io-priority", one_ckpt },
@@ -532,6 +525,8 @@ const struct opt_refused mtrain_refused[] = {
 	{ "disable-pad-vocab-size", use_vocab_pad }, { "no-pad-vocab-size", use_vocab_pad },
 	{ "padded-vocab-size", use_vocab_pad },
 	{ "batch-size", use_micro_batch },
+	{ "moe-eval-capacity-factor", use_capacity }, { "moe-min-capacity", use_capacity },
+	{ "moe-token-dropping", use_capacity }, { "moe-train-capacity-factor", use_capacity },
 	{ "muon-use-nesterov", use_nesterov },
 	{ "layernorm-epsilon", use_epsilon },
 	{ "decoder-num-layers", use_shape }, { "decoder-seq-length", use_shape },

@@ -30,7 +30,7 @@ routers_new(const struct engine *e)
 	r = mem_zalloc(1, sizeof *r);
 	r->layers = model_expert_layers(c);
 	r->experts = c->num_experts;
-	r->columns = r->experts + ROUTER_SUMS;
+	r->columns = r->experts + ROUTER_COLUMNS;
 	r->layer = mem_alloc((size_t)r->layers, sizeof *r->layer);
 	r->sum = mem_zalloc((size_t)(r->layers * r->columns), sizeof *r->sum);
 	for (int64_t i = 0; i < c->num_layers; i++)
@@ -124,6 +124,7 @@ routers_sum(struct routers *r, const struct engine *e)
 		    other[ROUTER_BALANCE] / tokens;
 		m.square += other[ROUTER_SQUARE] / tokens;
 		m.entropy += other[ROUTER_ENTROPY] / tokens;
+		m.dropped += (1 - other[ROUTER_KEPT] / rows) / (double)r->layers;
 		for (int64_t i = 0; i < r->experts; i++)
 			m.busiest = fmax(m.busiest, sum[i] / rows * (double)r->experts);
 	}

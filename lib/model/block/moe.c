@@ -53,6 +53,10 @@ static const struct buffer_row buffers[] = {
 	/* from each rank that shares them, for each of their slices */
 	{ "rows of experts", BUF_EXPERT_ROWS, LAYER, ALWAYS, I32, { D_EXPERT_RANKS, D_SLICES }, 0 },
 	{ "load of experts", BUF_EXPERT_LOAD, LAYER, ALWAYS, I32, { D_SCOPES, D_EXPERTS }, 0 },
+	/* where rows are dropped: those that chose an expert, and which of them it takes */
+	{ "rows that chose experts", BUF_EXPERT_CHOSEN, LAYER, IF_CAPACITY, I32,
+	    { D_ONE, D_SLICES }, 0 },
+	{ "rows that are kept", BUF_KEPT, KEPT, IF_CAPACITY, REAL, { D_ROWS, D_TOPK }, 0 },
 	{ "expert input", BUF_EXPERT_IN, LAYER, ALWAYS, ACT, { D_ARRIVING, D_HIDDEN }, 0 },
 	{ "weights of rows", BUF_EXPERT_WEIGHT, LAYER, ALWAYS, REAL, { D_ARRIVING, D_ONE }, 0 },
 	{ "expert fc1 output", BUF_EXPERT_UP, LAYER, ALWAYS, ACT, { D_ARRIVING, D_EXPERT_FC1 }, 0 },

@@ -112,7 +112,7 @@ dims_experts(int64_t d[D_COUNT], const struct model_config *c, const struct layo
 	d[D_SCOPES] =
 	    c->moe_router_load_balancing_type == BALANCING_SEQ_AUX_LOSS ? s->micro_batch_size : 1;
 	d[D_EXPERT_LAYERS] = model_expert_layers(c);
-	d[D_ROUTER_SUMS] = c->num_experts + ROUTER_SUMS;
+	d[D_ROUTER_SUMS] = c->num_experts + ROUTER_COLUMNS;
 	d[D_EXPERT_FFN] = c->moe_ffn_hidden_size / n;
 	d[D_EXPERT_FC1] = both * d[D_EXPERT_FFN];
 	d[D_SHARED_FFN] = c->moe_shared_expert_intermediate_size / l->tensor_model_parallel_size;

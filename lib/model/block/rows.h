@@ -129,6 +129,7 @@ enum condition {
 	IF_EXPERTS_TRAINING,
 	IF_SHARED_TRAINING,
 	IF_EXPERT_RANKS, /* that share the experts of a layer */
+	IF_CAPACITY,     /* an expert drops rows above a number */
 	IF_WINDOWS,      /* more rows may arrive at a rank's experts than it keeps */
 	IF_WINDOWS_TRAINING,
 	IF_QK_NORM_TRAINING,
