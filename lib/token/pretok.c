@@ -130,15 +130,6 @@ char_at(const struct pretok *p, const unsigned char *s, size_t n, size_t pos, si
 	return BIT(p->class[cp]);
 }
 
-/* The class bit of the character at pos, or 0 at the end of the text. */
-static inline unsigned
-peek(const struct pretok *p, const unsigned char *s, size_t n, size_t pos)
-{
-	size_t len;
-
-	return pos < n ? char_at(p, s, n, pos, &len) : 0;
-}
-
 /* The end of the longest run of characters of a set, at most max of them. */
 static inline size_t
 run(const struct pretok *p, const struct pretok_text *t, size_t pos, unsigned set, size_t max)
@@ -204,7 +195,8 @@ static size_t
 gpt2(const struct pretok *p, const struct pretok_text *t, size_t pos)
 {
 	size_t at = pos + (t->s[pos] == ' ' && pos + 1 < t->n);
-	unsigned c = peek(p, t->s, t->n, at);
+	size_t len;
+	unsigned c = at < t->n ? char_at(p, t->s, t->n, at, &len) : 0;
 
 	if (c & WHITES)
 		return white(p, t, pos);

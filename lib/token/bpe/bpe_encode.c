@@ -200,26 +200,6 @@ may_be_whole(const struct bpe *b, const struct item *m)
 	return b->whole_piece && !m->unit && m->len <= b->names.longest;
 }
 
-/* The key of the second cache, and its slot, which is prefetched. A short piece has the same key as
- * in the first. */
-static void
-find_long(const struct bpe_worker *w, struct late *l)
-{
-	unsigned char padded[LONG_KEY + 1] = { 0 };
-	uint64_t h;
-
-	if (l->item.len <= KEY) {
-		memcpy(padded, l->probe.key, sizeof l->probe.key);
-	} else {
-		memcpy(padded, l->item.bytes, l->item.len);
-		padded[LONG_KEY] = (unsigned char)(l->item.len | l->item.unit);
-	}
-	memcpy(l->key, padded, sizeof padded);
-	h = (l->key[0] ^ l->key[2] << 1) * BPE_MIX + (l->key[1] ^ l->key[3] << 1) * BPE_MIX2;
-	l->slot = &w->longs[(h ^ h >> 32) * BPE_MIX >> w->long_shift];
-	__builtin_prefetch(l->slot);
-}
-
 /* Enters an item into its cache, if any. In a set, into an empty way, else into the second: the
  * first is usually the more frequent. */
 static void
@@ -359,7 +339,8 @@ merge_huge(struct bpe_worker *w, const struct item *m, uint32_t *to)
 	return h.to;
 }
 
-/* An item that missed the first cache. Returns the place after the known ids. */
+/* An item that missed the first cache. Its slot in the second is prefetched; there a short piece
+ * has the same key as in the first. Returns the place after the known ids. */
 static uint32_t *
 add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint32_t *to)
 {
@@ -374,8 +355,20 @@ add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint
 	l->item = *m;
 	l->at = (size_t)(to - w->first);
 	l->slot = NULL;
-	if (m->len <= LONG_KEY)
-		find_long(w, l);
+	if (m->len <= LONG_KEY) {
+		unsigned char padded[LONG_KEY + 1] = { 0 };
+		uint64_t h;
+
+		memcpy(padded, m->len <= KEY ? (const void *)p->key : m->bytes,
+		    m->len <= KEY ? sizeof p->key : m->len);
+		if (m->len > KEY)
+			padded[LONG_KEY] = (unsigned char)(m->len | m->unit);
+		memcpy(l->key, padded, sizeof padded);
+		h = (l->key[0] ^ l->key[2] << 1) * BPE_MIX +
+		    (l->key[1] ^ l->key[3] << 1) * BPE_MIX2;
+		l->slot = &w->longs[(h ^ h >> 32) * BPE_MIX >> w->long_shift];
+		__builtin_prefetch(l->slot);
+	}
 	if (may_be_whole(w->bpe, m)) {
 		l->name = bpe_bytes_hash(&w->bpe->names, m->bytes, m->len);
 		__builtin_prefetch(&w->bpe->names.slot[l->name & w->bpe->names.mask]);

@@ -54,33 +54,10 @@ gpt2_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t
 }
 
 /*
- * Enters one member of vocab.json: the bytes of its name in the alphabet. A name with any other
- * character is its own text and not part of BPE. With as many ids as members, all below their
- * number and distinct, there is no gap.
+ * Fills the tokens and the names; ids must be 0 .. count - 1, each once: with as many ids as
+ * members, all below their number and distinct, there is no gap. A token has the bytes of its name
+ * in the alphabet. A name with any other character is its own text and not part of BPE.
  */
-static int
-add_token(struct tokenizer *t, const struct alphabet *a, const struct json_value *v, struct err *e)
-{
-	struct gpt2 *g = t->impl;
-	int64_t len;
-
-	if (v->type != JSON_INT)
-		return err_set(e, "the id of '%.40s' is not an integer", v->key);
-	if (v->integer < 0 || v->integer >= t->vocab_size)
-		return err_set(e, "the id of '%.40s' is %lld, but there are %lld tokens", v->key,
-		    (long long)v->integer, (long long)t->vocab_size);
-	if (g->token[v->integer].bytes)
-		return err_set(e, "id %lld occurs twice", (long long)v->integer);
-	len = alphabet_decode(a, v->key, v->key_len, g->end);
-	if (len < 0)
-		memcpy(g->end, v->key, v->key_len);
-	g->token[v->integer] =
-	    (struct token){ g->end, len < 0 ? v->key_len : (uint32_t)len, len < 0 };
-	g->end += g->token[v->integer].len;
-	return 0;
-}
-
-/* Fills the tokens and the names; ids must be 0 .. count - 1, each once. */
 static int
 read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, struct err *e)
 {
@@ -97,9 +74,24 @@ read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, 
 		len += root->item[i].key_len;
 	g->bytes = g->end = mem_zalloc_whole(len, 1);
 	alphabet_init(&a);
-	for (size_t i = 0; i < root->len; i++)
-		if (add_token(t, &a, &root->item[i], e) < 0)
-			return -1;
+	for (size_t i = 0; i < root->len; i++) {
+		const struct json_value *v = &root->item[i];
+		int64_t decoded;
+
+		if (v->type != JSON_INT)
+			return err_set(e, "the id of '%.40s' is not an integer", v->key);
+		if (v->integer < 0 || v->integer >= t->vocab_size)
+			return err_set(e, "the id of '%.40s' is %lld, but there are %lld tokens",
+			    v->key, (long long)v->integer, (long long)t->vocab_size);
+		if (g->token[v->integer].bytes)
+			return err_set(e, "id %lld occurs twice", (long long)v->integer);
+		decoded = alphabet_decode(&a, v->key, v->key_len, g->end);
+		if (decoded < 0)
+			memcpy(g->end, v->key, v->key_len);
+		g->token[v->integer] = (struct token){ g->end,
+			decoded < 0 ? v->key_len : (uint32_t)decoded, decoded < 0 };
+		g->end += g->token[v->integer].len;
+	}
 	if (names_add_members(n, root, e) < 0)
 		return -1;
 	g->end_of_text = names_find(n, end_of_text, sizeof end_of_text - 1);
