@@ -158,29 +158,6 @@ add_range(struct str *out, unsigned first, unsigned last)
 	str_addf(out, "\\x{%x}-\\x{%x}", first, last);
 }
 
-/* The code points that a category gained and lost since 14.0, or that a script gained, by either of
- * its names after "sc:"; no script lost any. */
-static void
-find_changes(struct property *p)
-{
-	size_t len = strlen(p->name);
-	const char *script = p->name + 3;
-
-	for (size_t i = 0; *p->name != 's' && i < UNICODE_RECENT; i++) {
-		bool now = !strncmp(unicode_recent[i].category, p->name, len),
-		     before = !strncmp(unicode_recent[i].before, p->name, len);
-
-		if (now != before)
-			add_range(now ? &p->gained : &p->lost, unicode_recent[i].first,
-			    unicode_recent[i].last);
-	}
-	for (size_t i = 0; *p->name == 's' && i < UNICODE_RECENT_SCRIPTS; i++)
-		if (!strcmp(unicode_recent_scripts[i].name, script) ||
-		    !strcmp(unicode_recent_scripts[i].alias, script))
-			add_range(&p->gained, unicode_recent_scripts[i].first,
-			    unicode_recent_scripts[i].last);
-}
-
 /* Adds a property or its complement to the set. Where PCRE2 has too many code points for it, it
  * becomes an alternative. */
 static void
@@ -197,19 +174,34 @@ add_property(struct translation *t, const struct property *p, bool negated)
 }
 
 /*
- * A category by its short name, in the open set or by itself. Outside a set, case is not ignored.
- * In a set that ignores case Oniguruma takes the other cases of all members, which PCRE2 does only
- * for single characters; marks have them too, such as U+0345.
+ * A category or script by its short name, in the open set or by itself, with the code points that
+ * it gained and lost since 14.0; scripts, by either of their names after "sc:", lost none. Outside
+ * a set, case is not ignored. In a set that ignores case Oniguruma takes the other cases of all
+ * members, which PCRE2 does only for single characters; marks have them too, such as U+0345.
  */
 static int
 add_category(struct translation *t, const char *name, bool negated, struct err *e)
 {
 	struct property p = { { 0 }, { 0 }, { 0 } };
+	const char *script = *name == 's' ? name + 3 : NULL;
+	size_t len = strlen(name);
 
 	if (t->in_set && t->caseless & 1 && strchr("LMs", *name))
 		return err_set(e, "'\\p{%s}' in a set that ignores case is not supported", name);
-	memcpy(p.name, name, strlen(name) + 1);
-	find_changes(&p);
+	memcpy(p.name, name, len + 1);
+	for (size_t i = 0; !script && i < UNICODE_RECENT; i++) {
+		bool now = !strncmp(unicode_recent[i].category, name, len),
+		     before = !strncmp(unicode_recent[i].before, name, len);
+
+		if (now != before)
+			add_range(now ? &p.gained : &p.lost, unicode_recent[i].first,
+			    unicode_recent[i].last);
+	}
+	for (size_t i = 0; script && i < UNICODE_RECENT_SCRIPTS; i++)
+		if (!strcmp(unicode_recent_scripts[i].name, script) ||
+		    !strcmp(unicode_recent_scripts[i].alias, script))
+			add_range(&p.gained, unicode_recent_scripts[i].first,
+			    unicode_recent_scripts[i].last);
 	if (t->in_set) {
 		add_property(t, &p, negated);
 	} else {
@@ -358,30 +350,26 @@ translate_bracket(struct translation *t, struct err *e)
 	return err_set(e, "'[:%.*s:]' is not supported", (int)len, name);
 }
 
-/* A class inside [...]. Its two neighbours must not become a range. */
-static int
-translate_class(struct translation *t, struct err *e)
-{
-	size_t apart = t->apart.len, start = t->pos;
-
-	if ((t->s[t->pos - 1] == '\\' ? translate_escape(t, e) : translate_bracket(t, e)) < 0)
-		return -1;
-	if ((t->apart.len > apart || memchr("pPdDsSwWhH:", t->s[start], 11)) && t->pos + 1 < t->n &&
-	    t->s[t->pos] == '-' && t->s[t->pos + 1] != ']')
-		return err_set(e, "a class at the beginning of a range is not supported");
-	return 0;
-}
-
-/* A character inside [...]. A character with a special meaning elsewhere in a set is escaped. A
+/*
+ * A character or a class inside [...]. A class and its two neighbours must not become a range. A
  * plain set inside the set adds its members to the outer one, so its brackets are dropped, which
- * must not join their neighbours to a range. */
+ * must not join their neighbours to a range. A character with a special meaning elsewhere in a set
+ * is escaped.
+ */
 static int
 translate_member(struct translation *t, char c, struct err *e)
 {
 	char next = t->pos < t->n ? t->s[t->pos] : '\0';
+	size_t apart = t->apart.len;
 
-	if (c == '\\' || (c == '[' && next == ':'))
-		return translate_class(t, e);
+	if (c == '\\' || (c == '[' && next == ':')) {
+		if ((c == '\\' ? translate_escape(t, e) : translate_bracket(t, e)) < 0)
+			return -1;
+		if ((t->apart.len > apart || memchr("pPdDsSwWhH:", next, 11)) &&
+		    t->pos + 1 < t->n && t->s[t->pos] == '-' && t->s[t->pos + 1] != ']')
+			return err_set(e, "a class at the beginning of a range is not supported");
+		return 0;
+	}
 	if (c == '&' && next == '&')
 		return err_set(e, "an intersection of sets is not supported");
 	if (c == '[' || (c == ']' && t->depth > 0)) {
@@ -401,32 +389,14 @@ translate_member(struct translation *t, char c, struct err *e)
 	return 0;
 }
 
-/* The options of a group, of which i and m matter: pos is after its "(?". Options for the rest of
- * the enclosing group end in a bracket. */
-static void
-translate_options(struct translation *t)
-{
-	bool on = true, caseless = t->caseless & 1;
-	size_t end = t->pos;
-
-	for (; end < t->n && strchr("imx-", t->s[end]) && t->s[end]; end++) {
-		on = t->s[end] == '-' ? false : on;
-		caseless = t->s[end] == 'i' ? on : caseless;
-	}
-	if (end == t->n || !strchr(":)", t->s[end]))
-		return;
-	for (; t->pos < end; t->pos++)
-		str_addc(t->out, t->s[t->pos] == 'm' ? 's' : t->s[t->pos]);
-	if (t->s[end] == ':')
-		t->caseless = (t->caseless & ~1ULL) | caseless;
-	else
-		t->caseless = (t->caseless & ~2ULL) | (uint64_t)caseless << 1;
-}
-
-/* A round bracket. */
+/* A round bracket. Of a group's options after "(?", i and m matter; options for the rest of the
+ * enclosing group end in a bracket. */
 static int
 translate_group(struct translation *t, char c, struct err *e)
 {
+	bool on = true, caseless = t->caseless & 1;
+	size_t end;
+
 	str_addc(t->out, c);
 	if (c == ')') {
 		t->caseless >>= 1;
@@ -436,10 +406,21 @@ translate_group(struct translation *t, char c, struct err *e)
 	if (++t->groups > GROUPS_MAX)
 		return err_set(e, "more than %d nested groups", GROUPS_MAX);
 	t->caseless = t->caseless << 1 | (t->caseless & 1);
-	if (t->pos < t->n && t->s[t->pos] == '?') {
-		str_addc(t->out, t->s[t->pos++]);
-		translate_options(t);
+	if (t->pos == t->n || t->s[t->pos] != '?')
+		return 0;
+	str_addc(t->out, t->s[t->pos++]);
+	for (end = t->pos; end < t->n && strchr("imx-", t->s[end]) && t->s[end]; end++) {
+		on = t->s[end] == '-' ? false : on;
+		caseless = t->s[end] == 'i' ? on : caseless;
 	}
+	if (end == t->n || !strchr(":)", t->s[end]))
+		return 0;
+	for (; t->pos < end; t->pos++)
+		str_addc(t->out, t->s[t->pos] == 'm' ? 's' : t->s[t->pos]);
+	if (t->s[end] == ':')
+		t->caseless = (t->caseless & ~1ULL) | caseless;
+	else
+		t->caseless = (t->caseless & ~2ULL) | (uint64_t)caseless << 1;
 	return 0;
 }
 
