@@ -138,28 +138,6 @@ hf_class_parts(const struct hf_configs *c, const struct class_row *row,
 	return parts;
 }
 
-/* The file with the members of a row. */
-static int
-rebuild(struct hf_reading *r, const struct json_value *root, struct err *e)
-{
-	const struct json_value *made;
-
-	r->class_tree = hf_class_parts(&r->configs, r->row, root, e);
-	if (!r->class_tree)
-		return -1;
-	made = json_root(r->class_tree)->item;
-	r->root = with_members(root, &made[0]);
-	r->own_model = with_members(json_get(root, "model"), json_get(&made[0], "model"));
-	for (size_t i = 0; i < r->root.len; i++)
-		if (!strcmp(r->root.item[i].key, "model")) {
-			r->root.item[i].item = r->own_model.item;
-			r->root.item[i].len = r->own_model.len;
-		}
-	r->class_tokens = &made[1];
-	r->configs.used[TOKENIZER_CONFIG] = r->configs.used[MODEL_CONFIG] = true;
-	return 0;
-}
-
 /* Notes the settings of the configs that the class ignores. */
 static void
 add_notes(struct tokenizer *t, const struct hf_reading *r)
@@ -182,13 +160,13 @@ add_notes(struct tokenizer *t, const struct hf_reading *r)
 	}
 }
 
-/* A class builds one kind of model. */
+/* A class builds one kind of model. The file gets the members of its row. */
 int
 hf_class(struct hf_reading *r, struct tokenizer *t, const struct json_value *root, struct err *e)
 {
 	static const char *const kinds[] = { "BPE", "Unigram" };
 	const struct class_row *row = r->row;
-	const struct json_value *vocab = json_get(json_get(root, "model"), "vocab");
+	const struct json_value *vocab = json_get(json_get(root, "model"), "vocab"), *made;
 
 	r->root = *root;
 	if (r->source == HF_JSON)
@@ -201,7 +179,20 @@ hf_class(struct hf_reading *r, struct tokenizer *t, const struct json_value *roo
 		r->row = &hf_generic_row;
 		return 0;
 	}
-	return rebuild(r, root, e);
+	r->class_tree = hf_class_parts(&r->configs, row, root, e);
+	if (!r->class_tree)
+		return -1;
+	made = json_root(r->class_tree)->item;
+	r->root = with_members(root, &made[0]);
+	r->own_model = with_members(json_get(root, "model"), json_get(&made[0], "model"));
+	for (size_t i = 0; i < r->root.len; i++)
+		if (!strcmp(r->root.item[i].key, "model")) {
+			r->root.item[i].item = r->own_model.item;
+			r->root.item[i].len = r->own_model.len;
+		}
+	r->class_tokens = &made[1];
+	r->configs.used[TOKENIZER_CONFIG] = r->configs.used[MODEL_CONFIG] = true;
+	return 0;
 }
 
 /* Without a class there is nothing to free. */

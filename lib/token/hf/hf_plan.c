@@ -241,18 +241,6 @@ read_merges(struct hf_reading *r, struct err *e)
 
 /* --- model ------------------------------------------------------------------------------------ */
 
-/* True when all 256 bytes are tokens: only then can a byte-level model encode every text. */
-static bool
-has_all_bytes(const struct hf_reading *r)
-{
-	const struct alphabet *a = &r->hf->alphabet;
-
-	for (int b = 0; b < 256; b++)
-		if (names_find(&r->names, a->utf8[b], strlen(a->utf8[b])) < 0)
-			return false;
-	return true;
-}
-
 /* The reason why merging cannot be set up, with the faulty merge. */
 static int
 refused(const struct hf_reading *r, size_t bad, const char *why, struct err *e)
@@ -334,13 +322,14 @@ read_unigram(struct hf_reading *r, struct err *e)
 	return 0;
 }
 
-/* A byte-level model with all bytes and no affixes uses the fast encoder. */
+/* A byte-level model without affixes uses the fast encoder if all 256 bytes are tokens: only then
+ * can it encode every text. */
 static int
 read_bpe(struct hf_reading *r, struct err *e)
 {
 	struct hf *h = r->hf;
 	const char *prefix, *suffix;
-	bool whole_piece;
+	bool whole_piece, fast;
 	struct err why;
 	size_t bad;
 
@@ -349,7 +338,13 @@ read_bpe(struct hf_reading *r, struct err *e)
 	    json_string(r->model, "continuing_subword_prefix", "", &prefix, e) < 0 ||
 	    json_string(r->model, "end_of_word_suffix", "", &suffix, e) < 0)
 		return -1;
-	if (!h->splitter.bytes || *prefix || *suffix || !has_all_bytes(r))
+	fast = h->splitter.bytes && !*prefix && !*suffix;
+	for (int b = 0; fast && b < 256; b++) {
+		const char *letter = h->alphabet.utf8[b];
+
+		fast = names_find(&r->names, letter, strlen(letter)) >= 0;
+	}
+	if (!fast)
 		return read_symbols(r, whole_piece, e);
 	h->bpe = bpe_new(&(struct bpe_spec){ .token = h->token,
 			     .num_tokens = (size_t)r->size,
