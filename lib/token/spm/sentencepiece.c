@@ -21,12 +21,19 @@ sentencepiece_detect(const struct tokenizer_spec *spec, const unsigned char *hea
 	return spec->model && n > 0 && head[0] == PROTOBUF_FIRST_BYTE;
 }
 
-/* Checks the first byte, so that the reason is clear for other files. The model owns the bytes. */
+/* Checks the first byte, so that the reason is clear for other files. The model keeps the whole
+ * file in memory: its texts are not copied. */
 static int
-load(struct tokenizer *t, const struct tokenizer_spec *spec, char *bytes, size_t len, struct err *e)
+sentencepiece_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
 	enum unigram_ties ties = (enum unigram_ties)spec->unigram_ties;
+	char *bytes;
+	size_t len;
 
+	if (!spec->model)
+		return err_set(e, "%s needs --tokenizer-model", t->type);
+	if (tokenizer_read_file(t, spec->model, &bytes, &len, e) < 0)
+		return -1;
 	if (len == 0 || bytes[0] != PROTOBUF_FIRST_BYTE) {
 		free(bytes);
 		return err_set(e, "%s: not a SentencePiece model: it does not begin with byte 0x0a",
@@ -36,21 +43,6 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, char *bytes, size_t
 	if (!t->impl)
 		return -1;
 	t->unigram_ties = spm_is_unigram(t->impl) ? unigram_ties_names[ties] : NULL;
-	return 0;
-}
-
-/* The model keeps the whole file in memory: its texts are not copied. */
-static int
-sentencepiece_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
-{
-	char *bytes;
-	size_t len;
-
-	if (!spec->model)
-		return err_set(e, "%s needs --tokenizer-model", t->type);
-	if (tokenizer_read_file(t, spec->model, &bytes, &len, e) < 0 ||
-	    load(t, spec, bytes, len, e) < 0)
-		return -1;
 	t->vocab_size = spm_size(t->impl);
 	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
 		t->special[i] = spm_special(t->impl, (enum tokenizer_special)i);

@@ -63,17 +63,6 @@ struct building {
 	size_t longest;
 };
 
-/* Larger scores have smaller ranks, equal ones equal ranks; -0 equals 0. */
-static uint32_t
-rank_of(float score)
-{
-	float x = score + 0.0f;
-	uint32_t bits;
-
-	memcpy(&bits, &x, sizeof bits);
-	return bits & 1u << 31 ? bits : 0x7fffffff - bits;
-}
-
 /* True when merging can form this piece. With escaped blanks no text has a blank. */
 static bool
 merges(const struct spmodel *m, const struct sp_piece *p)
@@ -155,12 +144,17 @@ part_symbol(const struct building *x, const struct sp_piece *p, size_t i, size_t
 	return id >= 0 && merges(m, &m->piece[id]) ? (uint32_t)id + 1 : 0;
 }
 
-/* Enters every way to cut a piece into two symbols. */
+/* Enters every way to cut a piece into two symbols. Larger scores have smaller ranks, equal ones
+ * equal ranks; -0 equals 0. */
 static void
 add_cuts(struct building *x, int id)
 {
 	const struct sp_piece *p = &x->b->model->piece[id];
+	float score = p->score + 0.0f;
+	uint32_t rank;
 
+	memcpy(&rank, &score, sizeof rank);
+	rank = rank & 1u << 31 ? rank : 0x7fffffff - rank;
 	for (size_t i = 0; i < p->len; i++)
 		x->hash[i + 1] = spmodel_hash_step(x->hash[i], (unsigned char)p->text[i]);
 	for (size_t i = 1; i < p->len; i++) {
@@ -176,8 +170,8 @@ add_cuts(struct building *x, int id)
 			x->cap = x->cap ? 2 * x->cap : 1024;
 			x->list = mem_realloc(x->list, x->cap, sizeof *x->list);
 		}
-		x->list[x->count++] = (struct spm_pair){ (uint64_t)left << 32 | right,
-			(uint32_t)id + 1, rank_of(p->score) };
+		x->list[x->count++] =
+		    (struct spm_pair){ (uint64_t)left << 32 | right, (uint32_t)id + 1, rank };
 	}
 	x->b->unused |= p->type == SP_UNUSED;
 }
@@ -558,33 +552,23 @@ take_tokens(void *ctx, const uint32_t *symbol, size_t n)
 		u->flush(u->ctx);
 }
 
-/* Encodes a short unit; false if it is not short. Its characters are counted by reading them. */
-static bool
-encode_short(struct encoding *x, struct spmbpe_worker *w)
-{
-	uint32_t symbol[SHORT_BYTES];
-	struct token_ids ids = { symbol, 0, SHORT_BYTES };
-
-	if (x->unit->len > SHORT_BYTES)
-		return false;
-	read_symbols(x, &ids, SHORT_BYTES);
-	if (ids.count > SHORT)
-		return false;
-	take_tokens(x, symbol, merge_short(x->b, w, symbol, ids.count));
-	return true;
-}
-
-/* A stretch at a time, unless it is short. */
+/* A stretch at a time, unless it is short: its characters are counted by reading them. */
 void
 spmbpe_encode(const struct spmbpe *b, struct spmbpe_worker *w, const struct spmbpe_unit *unit)
 {
 	struct encoding x = { .b = b, .w = w, .unit = unit };
 	struct merging m = { b, w };
+	uint32_t symbol[SHORT_BYTES];
+	struct token_ids ids = { symbol, 0, SHORT_BYTES };
 
 	if (b->unused && !w->split)
 		w->split = mem_zalloc(b->num_symbols, sizeof *w->split);
-	if (encode_short(&x, w))
+	if (unit->len <= SHORT_BYTES)
+		read_symbols(&x, &ids, SHORT_BYTES);
+	if (unit->len <= SHORT_BYTES && ids.count <= SHORT) {
+		take_tokens(&x, symbol, merge_short(b, w, symbol, ids.count));
 		return;
+	}
 	x.read = 0;
 	window_merge(&w->window, &(struct window_list){ read_symbols, take_tokens, &x },
 	    &(struct window_rule){ merge_long, &m, b->widest }, WINDOW_SIZE);
