@@ -70,21 +70,13 @@ static const struct row {
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* Appends a list of strings without quotes as Python prints it. */
-static void
-add_list(const struct opt_list *l, struct str *out)
-{
-	str_adds(out, l->count ? "[" : "None");
-	for (int i = 0; i < l->count; i++)
-		str_addf(out, "%s'%s'", i ? ", " : "", l->item[i]);
-	str_adds(out, l->count ? "]" : "");
-}
-
-/* "key=value"; free() it. NULL: the argument is left out. */
+/* "key=value"; free() it. NULL: the argument is left out. A list of
+ * strings, which have no quotes, is written as Python prints it. */
 static char *
 format(const struct argument *a, const struct tokenizer_spec *spec)
 {
 	const char *member = (const char *)spec + a->off, *string = NULL;
+	struct opt_list list = { 0 };
 	struct str out = { 0 };
 	int64_t number = 0;
 
@@ -92,15 +84,19 @@ format(const struct argument *a, const struct tokenizer_spec *spec)
 		memcpy(&string, member, sizeof string);
 	if (a->form == INT || a->form == INT_GIVEN)
 		memcpy(&number, member, sizeof number);
+	if (a->form == LIST)
+		memcpy(&list, member, sizeof list);
 	if ((a->form == STRING_GIVEN && !string) || (a->form == INT_GIVEN && !number))
 		return NULL;
 	str_addf(&out, "%s=", a->name);
+	for (int i = 0; i < list.count; i++)
+		str_addf(&out, "%s'%s'", i ? ", " : "[", list.item[i]);
 	if (a->form == FIXED)
 		str_adds(&out, a->text);
 	else if (a->form == NOT)
 		str_adds(&out, *(const bool *)member ? "False" : "True");
 	else if (a->form == LIST)
-		add_list((const struct opt_list *)(const void *)member, &out);
+		str_adds(&out, list.count ? "]" : "None");
 	else if (a->form == INT || a->form == INT_GIVEN)
 		str_addf(&out, "%lld", (long long)number);
 	else

@@ -68,29 +68,11 @@ unicode_mark_class(uint32_t cp)
 }
 
 /* Pairs decompose from the left part on: the second part of a pair is never a pair itself. */
-static int
-decompose_pairs(uint32_t cp, uint32_t *out)
-{
-	uint32_t second[FORMS_PARTS];
-	const uint32_t *row;
-	int n = 0, count = 0;
-
-	while ((row = pair_of(forms_joined, COUNT(forms_joined), cp)) ||
-	    (row = pair_of(forms_parted, COUNT(forms_parted), cp))) {
-		second[n++] = row[2];
-		cp = row[1];
-	}
-	row = range_of(forms_single, COUNT(forms_single), cp);
-	out[count++] = row ? row[2] + (cp - row[0]) : cp;
-	while (n > 0)
-		out[count++] = second[--n];
-	return count;
-}
-
 int
 unicode_decompose(uint32_t cp, bool compat, uint32_t out[FORMS_PARTS])
 {
-	uint32_t index = cp - SYLLABLE;
+	uint32_t index = cp - SYLLABLE, second[FORMS_PARTS];
+	int seconds = 0, count = 0;
 	const uint32_t *row;
 
 	if (index < SYLLABLES) {
@@ -107,7 +89,16 @@ unicode_decompose(uint32_t cp, bool compat, uint32_t out[FORMS_PARTS])
 		memcpy(out, compat_parts + row[1], (row[3] - row[1]) * sizeof *out);
 		return (int)(row[3] - row[1]);
 	}
-	return decompose_pairs(cp, out);
+	while ((row = pair_of(forms_joined, COUNT(forms_joined), cp)) ||
+	    (row = pair_of(forms_parted, COUNT(forms_parted), cp))) {
+		second[seconds++] = row[2];
+		cp = row[1];
+	}
+	row = range_of(forms_single, COUNT(forms_single), cp);
+	out[count++] = row ? row[2] + (cp - row[0]) : cp;
+	while (seconds > 0)
+		out[count++] = second[--seconds];
+	return count;
 }
 
 /* A binary search in the order of the parts. */

@@ -304,19 +304,6 @@ add_token(struct encoding *x, const struct place *p)
 	x->done = x->at;
 }
 
-/* Emits the tokens of the path through n symbols, which is found from its end. */
-static void
-add_path(struct encoding *x, size_t n)
-{
-	struct unigram_worker *w = x->w;
-	size_t first = n;
-
-	for (size_t k = n; k > 0; k -= w->place[k].symbols)
-		w->symbol[--first] = (uint32_t)k;
-	for (; first < n; first++)
-		add_token(x, &w->place[w->symbol[first]]);
-}
-
 /* Path: the symbols of a part. */
 static size_t
 read_part(void *ctx, struct path_part *part)
@@ -345,14 +332,14 @@ put(void *ctx, const void *place, size_t k)
 	add_token(ctx, (const struct place *)place + k);
 }
 
-/* A piece with many places is encoded in stretches. Memory for a very long piece is freed. */
+/* A piece with many places is encoded in stretches. The path of another one is found from its end.
+ * Memory for a very long piece is freed. */
 int
 unigram_encode(
     struct unigram_worker *w, const char *piece, size_t len, struct token_ids *out, struct err *e)
 {
 	struct encoding x = { .w = w, .piece = piece, .len = len, .out = out };
-	size_t longest = w->model->longest, at = 0;
-	struct path_part part = { 0 };
+	size_t longest = w->model->longest, at = 0, n, first;
 	int rc;
 
 	if (len > w->stretch) {
@@ -367,10 +354,12 @@ unigram_encode(
 		    w->stretch, e);
 	} else {
 		reserve(w, len);
-		part.n = part.starts = read_symbols(&x, w->symbol, len, &at);
-		rc = search(&x, w->place, &part, e);
-		if (rc == 0)
-			add_path(&x, part.n);
+		n = first = read_symbols(&x, w->symbol, len, &at);
+		rc = search(&x, w->place, &(struct path_part){ .n = n, .starts = n }, e);
+		for (size_t k = n; rc == 0 && k > 0; k -= w->place[k].symbols)
+			w->symbol[--first] = (uint32_t)k;
+		for (; first < n; first++)
+			add_token(&x, &w->place[w->symbol[first]]);
 	}
 	if (rc == 0 && len > x.done)
 		add_unknown(w->model, piece + x.done, len - x.done, out);
