@@ -13,21 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* {"text": ...} on a line; each byte that is not UTF-8 becomes U+FFFD. */
-static void
-put_json(const struct str *text, struct str *line, FILE *out)
-{
-	struct str clean = { 0 };
-
-	utf8_repair(text->buf, text->len, &clean);
-	str_clear(line);
-	str_adds(line, "{\"text\": ");
-	str_add_json(line, clean.len ? clean.buf : "", clean.len);
-	str_adds(line, "}");
-	fwrite(line->buf, 1, line->len, out);
-	str_release(&clean);
-}
-
 /* Ids as they are in files, before they are known to be in the vocabulary. */
 struct raw_ids {
 	int64_t *id;
@@ -68,12 +53,12 @@ document_release(struct document *d)
 	tokenizer_worker_free(d->worker);
 }
 
-/* Decodes one document and writes it. A line feed ends a document in both forms; text may hold
- * more. */
+/* Decodes one document and writes it, as {"text": ...} on a line, where each byte that is not UTF-8
+ * becomes U+FFFD, or as it is. A line feed ends a document in both forms; text may hold more. */
 static int
 put_document(const struct decode_config *c, struct document *d, FILE *out, struct err *e)
 {
-	struct str text = { 0 }, line = { 0 };
+	struct str text = { 0 }, clean = { 0 }, line = { 0 };
 	int rc;
 
 	d->ids.count = 0;
@@ -81,13 +66,19 @@ put_document(const struct decode_config *c, struct document *d, FILE *out, struc
 	if (rc == 0)
 		rc =
 		    tokenizer_decode(d->worker, d->ids.id, d->ids.count, c->skip_special, &text, e);
-	if (rc == 0 && c->json)
-		put_json(&text, &line, out);
-	else if (rc == 0 && text.len)
+	if (rc == 0 && c->json) {
+		utf8_repair(text.buf, text.len, &clean);
+		str_adds(&line, "{\"text\": ");
+		str_add_json(&line, clean.len ? clean.buf : "", clean.len);
+		str_adds(&line, "}");
+		fwrite(line.buf, 1, line.len, out);
+	} else if (rc == 0 && text.len) {
 		fwrite(text.buf, 1, text.len, out);
+	}
 	if (rc == 0)
 		putc('\n', out);
 	str_release(&text);
+	str_release(&clean);
 	str_release(&line);
 	return rc;
 }

@@ -140,30 +140,25 @@ output_close(struct output *o, bool keep)
 	free(o);
 }
 
-/* Writes the documents of one key. */
-static int
-write_part(struct dataset_writer *w, const struct part *part, struct err *e)
-{
-	struct dataset_batch b = {
-		.stored = part->tokens.file ? fileno(part->tokens.file) : -1,
-		.stored_bytes = part->tokens.stored,
-		.tokens = part->tokens.tail.buf,
-		.lengths = (const int32_t *)(const void *)part->lengths.buf,
-		.per_document = (const int32_t *)(const void *)part->sequences.buf,
-		.sequences = (int64_t)(part->lengths.len / sizeof(int32_t)),
-		.documents = (int64_t)(part->sequences.len / sizeof(int32_t)),
-	};
-
-	return dataset_add_batch(w, &b, e);
-}
-
-/* -1 mostly means a full disk. */
+/* The documents of a key are a batch. -1 mostly means a full disk. */
 int
 output_job(struct output *o, const struct job *j, struct err *e)
 {
-	for (int k = 0; k < o->num_keys; k++)
-		if (write_part(o->writer[k], &j->part[k], e) < 0)
+	for (int k = 0; k < o->num_keys; k++) {
+		const struct part *part = &j->part[k];
+		struct dataset_batch b = {
+			.stored = part->tokens.file ? fileno(part->tokens.file) : -1,
+			.stored_bytes = part->tokens.stored,
+			.tokens = part->tokens.tail.buf,
+			.lengths = (const int32_t *)(const void *)part->lengths.buf,
+			.per_document = (const int32_t *)(const void *)part->sequences.buf,
+			.sequences = (int64_t)(part->lengths.len / sizeof(int32_t)),
+			.documents = (int64_t)(part->sequences.len / sizeof(int32_t)),
+		};
+
+		if (dataset_add_batch(o->writer[k], &b, e) < 0)
 			return -1;
+	}
 	return 0;
 }
 

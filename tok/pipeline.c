@@ -112,18 +112,8 @@ worker_main(void *arg)
 	return NULL;
 }
 
-/* Starts a thread; running out of threads ends the program as running out of memory does. */
-static void
-start(struct worker *w)
-{
-	int rc = pthread_create(&w->thread, NULL, worker_main, w);
-
-	if (rc)
-		BUG("cannot start a thread: %s", strerror(rc));
-}
-
 /* A failed read counts only after everything before it was written. All threads have ended when
- * it returns. */
+ * it returns. Running out of threads ends the program as running out of memory does. */
 int
 line_pipeline_run(const struct pipeline *p, struct err *e)
 {
@@ -134,10 +124,13 @@ line_pipeline_run(const struct pipeline *p, struct err *e)
 
 	r.state = mem_zalloc((size_t)p->num_slots, sizeof *r.state);
 	for (int i = 0; i < p->num_workers; i++) {
+		int rc;
+
 		w[i].run = &r;
 		w[i].index = i;
-		if (i > 0)
-			start(&w[i]);
+		rc = i ? pthread_create(&w[i].thread, NULL, worker_main, &w[i]) : 0;
+		if (rc)
+			BUG("cannot start a thread: %s", strerror(rc));
 	}
 	worker_main(&w[0]);
 	for (int i = 1; i < p->num_workers; i++)

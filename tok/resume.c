@@ -41,12 +41,18 @@ add_switch(struct str *out, const char *name, bool value)
 	add_option(out, name, value ? "yes" : "no");
 }
 
-/* Adds what the tokenizer's files do not say. */
-static void
-add_tokenizer(const struct tokenizer_spec *s, struct str *out)
+/* --workers is missing on purpose: the output does not depend on it. Names of tokenizer files do
+ * not count either, only their contents, and what these do not say. */
+void
+resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_t eod,
+    const struct input_list *files, struct str *out)
 {
+	const struct tokenizer_spec *s = &c->tokenizer;
 	char number[32];
 
+	str_addf(out, "mtok resume 1 %s\n", c->version);
+	add_option(out, "tokenizer-type", tokenizer_type(t));
+	add_option(out, "tokenizer-model", tokenizer_hash(t));
 	add_switch(out, "special-as-text", s->special_as_text);
 	add_switch(out, "tokenizer-hf-no-include-special-tokens", s->hf_no_include_special_tokens);
 	add_option(out, "unigram-ties", unigram_ties_names[s->unigram_ties]);
@@ -57,20 +63,6 @@ add_tokenizer(const struct tokenizer_spec *s, struct str *out)
 		add_option(out, "tiktoken-special-tokens", s->tiktoken_special_tokens.item[i]);
 	snprintf(number, sizeof number, "%" PRId64, s->vocab_size);
 	add_option(out, "vocab-size", number);
-}
-
-/* --workers is missing on purpose: the output does not depend on it. Names of tokenizer files do
- * not count either, only their contents. */
-void
-resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_t eod,
-    const struct input_list *files, struct str *out)
-{
-	char number[32];
-
-	str_addf(out, "mtok resume 1 %s\n", c->version);
-	add_option(out, "tokenizer-type", tokenizer_type(t));
-	add_option(out, "tokenizer-model", tokenizer_hash(t));
-	add_tokenizer(&c->tokenizer, out);
 	for (int i = 0; i < c->json_keys.count; i++)
 		add_option(out, "json-keys", c->json_keys.item[i]);
 	add_switch(out, "append-eod", c->append_eod);
