@@ -65,31 +65,20 @@ sweep(struct file_set *s, const char *path)
 	free(dir);
 }
 
-/* Writes pieces of at most SMALL bytes together by one call. */
-static int
-write_joined(int fd, const struct iovec *piece, int count)
-{
-	char bytes[SMALL];
-	size_t n = 0;
-
-	for (int i = 0; i < count; i++) {
-		if (piece[i].iov_len)
-			memcpy(bytes + n, piece[i].iov_base, piece[i].iov_len);
-		n += piece[i].iov_len;
-	}
-	return io_write_all(fd, bytes, n);
-}
-
-/* Writes all pieces; -1 with errno. */
+/* Writes all pieces, those of at most SMALL bytes together by one call; -1 with errno. */
 static int
 write_pieces(int fd, const struct iovec *piece, int count)
 {
+	char small[SMALL];
 	size_t bytes = 0;
 
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count; i++) {
+		if (piece[i].iov_len && bytes + piece[i].iov_len <= SMALL)
+			memcpy(small + bytes, piece[i].iov_base, piece[i].iov_len);
 		bytes += piece[i].iov_len;
+	}
 	if (bytes <= SMALL)
-		return write_joined(fd, piece, count);
+		return io_write_all(fd, small, bytes);
 	for (int i = 0; i < count; i++)
 		if (io_write_all(fd, piece[i].iov_base, piece[i].iov_len) < 0)
 			return -1;
@@ -130,30 +119,16 @@ file_set_add(
 	return 0;
 }
 
-/* Syncs the bytes of one file, by name. */
+/* Syncs a file by fsync, or its file system by syncfs. */
 static int
-sync_file(const char *path, struct err *e)
+sync_by(int (*sync)(int fd), const char *what, const char *path, struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
 
 	if (fd < 0)
 		return err_sys(e, "open", path);
-	if (fsync(fd) < 0)
-		rc = err_sys(e, "sync", path);
-	close(fd);
-	return rc;
-}
-
-/* Syncs the file system of a file. */
-static int
-sync_system(const char *path, struct err *e)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
-
-	if (fd < 0)
-		return err_sys(e, "open", path);
-	if (syncfs(fd) < 0)
-		rc = err_sys(e, "sync the file system of", path);
+	if (sync(fd) < 0)
+		rc = err_sys(e, what, path);
 	close(fd);
 	return rc;
 }
@@ -176,7 +151,8 @@ sync_systems(const struct file_set *s, bool renamed, struct err *e)
 			continue;
 		if (stat(path, &st) < 0)
 			return err_sys(e, "look at", path);
-		if ((i == 0 || st.st_dev != last) && sync_system(path, e) < 0)
+		if ((i == 0 || st.st_dev != last) &&
+		    sync_by(syncfs, "sync the file system of", path, e) < 0)
 			return -1;
 		last = st.st_dev;
 		same = dir;
@@ -210,7 +186,7 @@ commit(struct file_set *s, struct err *e)
 	bool few = s->count <= FEW;
 
 	for (int i = 0; few && i < s->count; i++)
-		if (sync_file(s->item[i].tmp, e) < 0)
+		if (sync_by(fsync, "sync", s->item[i].tmp, e) < 0)
 			return -1;
 	if (!few && sync_systems(s, false, e) < 0)
 		return -1;

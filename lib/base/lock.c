@@ -68,9 +68,10 @@ variable(const char *name, char out[WORD])
 			*c = '_';
 }
 
-/* A batch system's name of the job, and what differs when it restarts one; PBS does not tell. */
+/* Describes this process and the batch system's job, with what differs when it restarts one; PBS
+ * does not tell. The random number makes its lock unique. */
 static void
-batch_job(struct holder *h)
+this_holder(struct holder *h)
 {
 	static const struct {
 		const char *job, *attempt;
@@ -78,22 +79,15 @@ batch_job(struct holder *h)
 		{ "PBS_JOBID", "" } };
 	size_t i = 0, n = sizeof systems / sizeof *systems;
 
-	while (i + 1 < n && !getenv(systems[i].job))
-		i++;
-	variable(systems[i].job, h->job);
-	variable(systems[i].attempt, h->attempt);
-}
-
-/* Describes this process. The random number makes its lock unique. */
-static void
-this_holder(struct holder *h)
-{
 	memset(h, 0, sizeof *h);
 	process_host(h->host);
 	process_boot(h->boot);
 	if (!h->boot[0])
 		strcpy(h->boot, "-");
-	batch_job(h);
+	while (i + 1 < n && !getenv(systems[i].job))
+		i++;
+	variable(systems[i].job, h->job);
+	variable(systems[i].attempt, h->attempt);
 	h->process = getpid();
 	h->start = process_start(getpid());
 	if (getrandom(&h->id, sizeof h->id, 0) != (ssize_t)sizeof h->id)
@@ -204,16 +198,6 @@ fill(struct lock *l, const char *name, struct err *e)
 	return rc;
 }
 
-/* For file systems without links. */
-static int
-create_exclusively(struct lock *l, struct err *e)
-{
-	l->fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-	if (l->fd < 0)
-		return errno == EEXIST ? 1 : err_sys(e, "create", l->path);
-	return fill(l, l->path, e);
-}
-
 /* Gives the file that is open its name. As the answer of a server may be lost, the number of links
  * tells. Returns 1 when the name is taken, or the holder of the lock has just swept the directory;
  * -1 when there are no links. */
@@ -228,26 +212,31 @@ link_to(const struct lock *l, const char *name)
 	return failed == EEXIST || failed == ENOENT ? 1 : -1;
 }
 
-/* Creates the file complete, or not at all. Returns 1 when it exists already. */
+/* Creates the file complete, or not at all, unless the file system has no links. Returns 1 when it
+ * exists already. */
 static int
 create(struct lock *l, struct err *e)
 {
+	int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, rc;
 	struct stat st;
 	char *name;
-	int rc;
 
 	if (lstat(l->path, &st) == 0)
 		return 1;
 	name = temp_name(l->path);
-	l->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	l->fd = open(name, flags, 0666);
 	rc = l->fd < 0 ? err_sys(e, "create", l->path) : fill(l, name, e);
 	if (rc == 0) {
 		rc = link_to(l, name);
 		unlink(name);
 		if (rc)
 			close(l->fd);
-		if (rc < 0)
-			rc = create_exclusively(l, e);
+		if (rc < 0) {
+			l->fd = open(l->path, flags, 0666);
+			rc = l->fd >= 0       ? fill(l, l->path, e)
+			    : errno == EEXIST ? 1
+					      : err_sys(e, "create", l->path);
+		}
 	}
 	free(name);
 	return rc;
@@ -276,26 +265,18 @@ lock_lost(const struct lock *l)
 
 /* The number grows in place, so that other processes see a change. A failed write shows at a later
  * check, or to the processes that wait. */
-static void
-renew(struct lock *l)
-{
-	char line[32];
-	int n = snprintf(line, sizeof line, "renewed %010u\n", ++l->renewals);
-
-	if (lock_check(l, NULL) == 0 && pwrite(l->fd, line, (size_t)n, (off_t)l->text.len) == n)
-		(void)fdatasync(l->fd);
-}
-
 static void *
 renewer(void *arg)
 {
 	struct lock *l = arg;
 	struct timespec at;
+	char line[32];
 
 	clock_gettime(CLOCK_MONOTONIC, &at);
 	pthread_mutex_lock(&l->mutex);
 	while (!l->end && !lock_lost(l)) {
 		int64_t ns = at.tv_nsec + (int64_t)(l->renewal * 1e9);
+		int n;
 
 		at.tv_sec += ns / 1000000000;
 		at.tv_nsec = ns % 1000000000;
@@ -304,7 +285,10 @@ renewer(void *arg)
 		if (l->end)
 			break;
 		pthread_mutex_unlock(&l->mutex);
-		renew(l);
+		n = snprintf(line, sizeof line, "renewed %010u\n", ++l->renewals);
+		if (lock_check(l, NULL) == 0 &&
+		    pwrite(l->fd, line, (size_t)n, (off_t)l->text.len) == n)
+			(void)fdatasync(l->fd);
 		pthread_mutex_lock(&l->mutex);
 	}
 	pthread_mutex_unlock(&l->mutex);
@@ -382,18 +366,8 @@ watch(const struct lock_terms *t, const char *text, enum holder_state v, struct 
 	return v == UNKNOWN ? 1 : err_set(e, "'%s' is held by %s, which is running", t->path, who);
 }
 
-/* The former holder finds its lock gone at its next renewal and may write until then. */
-static void
-let_go(const struct lock_terms *t, const char *text)
-{
-	double since = clock_seconds();
-
-	while (holder_state(text) != ENDED && clock_seconds() - since < t->renewal &&
-	    !(t->give_up && t->give_up()))
-		nap(t->renewal);
-}
-
-/* Breaks the existing lock if the rules allow it. Returns 0 when the caller shall try again. */
+/* Breaks the existing lock if the rules allow it. Returns 0 when the caller shall try again. A
+ * former holder finds its lock gone at its next renewal and may write until then. */
 static int
 break_lock(const struct lock_terms *t, const char *text, struct err *e)
 {
@@ -402,6 +376,7 @@ break_lock(const struct lock_terms *t, const char *text, struct err *e)
 	enum holder_state v = holder_state(text);
 	char who[2 * WORD], line[TEXT_MAX];
 	int broken = 1;
+	double since;
 
 	if (!t->by_force && (v == ALIVE || v == UNKNOWN))
 		broken = watch(t, text, v, e);
@@ -413,8 +388,10 @@ break_lock(const struct lock_terms *t, const char *text, struct err *e)
 	t->say(line);
 	if (take_away(t->path, text, strlen(text) + 1, e) < 0)
 		return -1;
-	if (t->by_force)
-		let_go(t, text);
+	since = clock_seconds();
+	while (t->by_force && holder_state(text) != ENDED && clock_seconds() - since < t->renewal &&
+	    !(t->give_up && t->give_up()))
+		nap(t->renewal);
 	return 0;
 }
 

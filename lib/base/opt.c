@@ -412,27 +412,17 @@ read_configs(struct opt_parse *p, int argc, char **argv, struct err *e)
 	return 0;
 }
 
-/* The length of a reason without its OPT_HARMLESS ending; *harmless is true when it had one. */
-static size_t
-reason_length(const char *why, bool *harmless)
-{
-	size_t len = strlen(why), ending = sizeof OPT_HARMLESS - 1;
-
-	*harmless = len > ending && !strcmp(why + len - ending, OPT_HARMLESS);
-	return *harmless ? len - ending : len;
-}
-
-/* The refused options of one kind that were given, grouped by reason: "--a, --b (why), --c
- * (why)". */
+/* The refused options of one kind that were given, grouped by reason, which loses its OPT_HARMLESS
+ * ending: "--a, --b (why), --c (why)". */
 static void
 list_refused(const struct opt_parse *p, bool kind, struct str *out)
 {
+	size_t ending = sizeof OPT_HARMLESS - 1, len = 0;
 	const char *why = NULL;
-	size_t len = 0;
 
 	for (const struct opt_refused *r = p->refused; r->name; r++) {
-		bool harmless;
-		size_t n = reason_length(r->why, &harmless);
+		size_t n = strlen(r->why);
+		bool harmless = n > ending && !strcmp(r->why + n - ending, OPT_HARMLESS);
 
 		if (!p->met[r - p->refused] || harmless != kind)
 			continue;
@@ -440,7 +430,7 @@ list_refused(const struct opt_parse *p, bool kind, struct str *out)
 			str_addf(out, " (%.*s)", (int)len, why);
 		str_addf(out, "%s--%s", why ? ", " : "", r->name);
 		why = r->why;
-		len = n;
+		len = harmless ? n - ending : n;
 	}
 	if (why)
 		str_addf(out, " (%.*s)", (int)len, why);

@@ -17,19 +17,8 @@
 static const char suffix[] = ".tmp";
 enum { RANDOM_DIGITS = 16 };
 
-/* A name near the file system's limit leaves no room for the rest: NAME is cut between two UTF-8
- * characters. */
-static size_t
-cut(const char *name, size_t len, size_t room)
-{
-	if (len <= room)
-		return len;
-	while (room && ((unsigned char)name[room] & 0xc0) == 0x80)
-		room--;
-	return room;
-}
-
-/* The name of this process's host is given. */
+/* The name of this process's host is given. A name near the file system's limit leaves no room for
+ * the rest and is cut between two UTF-8 characters. */
 static char *
 name_on(const char *host, const char *path)
 {
@@ -37,15 +26,19 @@ name_on(const char *host, const char *path)
 	char tail[TEMP_EXTRA];
 	struct str out = { 0 };
 	uint64_t r = 0;
-	int n;
+	size_t len = strlen(name), room;
 
 	if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
 		r = (uint64_t)(uintptr_t)&r;
-	n = snprintf(tail, sizeof tail, ".%s.%ld.%016llx%s", host, (long)getpid(),
-	    (unsigned long long)r, suffix);
+	room = NAME_MAX - 1 -
+	    (size_t)snprintf(tail, sizeof tail, ".%s.%ld.%016llx%s", host, (long)getpid(),
+		(unsigned long long)r, suffix);
+	if (len > room)
+		for (len = room; len && ((unsigned char)name[len] & 0xc0) == 0x80;)
+			len--;
 	str_add(&out, path, (size_t)(name - path));
 	str_addc(&out, '.');
-	str_add(&out, name, cut(name, strlen(name), NAME_MAX - 1 - (size_t)n));
+	str_add(&out, name, len);
 	str_adds(&out, tail);
 	return str_detach(&out);
 }
