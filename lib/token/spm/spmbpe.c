@@ -269,19 +269,9 @@ spmbpe_worker_trim(struct spmbpe_worker *w, size_t most)
 
 /* --- merging --- */
 
-/* Records the merge that made an unused piece. */
-static void
-note_split(const struct spmbpe *b, struct spmbpe_worker *w, const struct spm_pair *p)
-{
-	if (b->model->piece[p->merged - 1].type == SP_UNUSED) {
-		w->split[p->merged][0] = (uint32_t)(p->key >> 32);
-		w->split[p->merged][1] = (uint32_t)p->key;
-	}
-}
-
 /* The pair of two symbols, or an empty slot. Most pairs do not merge, and the filter, which fits a
  * near cache, usually shows it. Then the slot after the table is read, without a branch, because
- * the answer is unpredictable. */
+ * the answer is unpredictable. The merge that made an unused piece is recorded. */
 static inline const struct spm_pair *
 pair_of(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t left, uint32_t right)
 {
@@ -289,12 +279,16 @@ pair_of(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t left, uint32_t
 		 bit = hash >> (b->shift - FILTER_BITS);
 	bool pass = b->filter[bit >> 6] >> (bit & 63) & 1;
 	uint32_t i = pass ? (uint32_t)(hash >> b->shift) : b->mask + 1;
+	const struct spm_pair *p;
 
 	while (__builtin_expect(b->pair[i].key != key && b->pair[i].key != 0, 0))
 		i = (i + 1) & b->mask;
-	if (b->unused && b->pair[i].key)
-		note_split(b, w, &b->pair[i]);
-	return &b->pair[i];
+	p = &b->pair[i];
+	if (b->unused && p->key && b->model->piece[p->merged - 1].type == SP_UNUSED) {
+		w->split[p->merged][0] = left;
+		w->split[p->merged][1] = right;
+	}
+	return p;
 }
 
 /*

@@ -190,18 +190,23 @@ put_unit(void *ctx)
 }
 
 /* Encodes a unit that is not in the cache, or is cached only for smaller scores; line NULL: it is
- * not cached. */
+ * not cached, as a symbol and a long unit are not. */
 static void
-encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, size_t len,
-    struct unit_entry *line, struct unit_key key)
+add_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p,
+    const struct spm_unit *u, struct unit_entry *line, struct unit_key key)
 {
 	w->ids.count = 0;
+	if (u->symbol) {
+		token_ids_add(&w->ids, u->symbol - 1);
+		put_unit(w);
+		return;
+	}
 	switch (m->model.model) {
 	case SP_BPE:
 	case SP_CHAR:
 		spmbpe_encode(&m->bpe, &w->bpe,
 		    &(struct spmbpe_unit){ .bytes = p,
-			.len = len,
+			.len = u->len,
 			.unknown = &m->unknown,
 			.out = &w->ids,
 			.flush = line ? NULL : put_unit,
@@ -210,14 +215,14 @@ encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, s
 			keep(m, w, line, key, FLT_MAX);
 		break;
 	case SP_WORD:
-		spmuni_word(&m->uni, &m->unknown, p, len, &w->ids);
+		spmuni_word(&m->uni, &m->unknown, p, u->len, &w->ids);
 		if (line)
 			keep(m, w, line, key, FLT_MAX);
 		break;
 	case SP_UNIGRAM:
 		if (line) {
 			float bound =
-			    spmuni_encode_first(&m->uni, &w->uni, &m->unknown, p, len, &w->ids);
+			    spmuni_encode_first(&m->uni, &w->uni, &m->unknown, p, u->len, &w->ids);
 
 			keep(m, w, line, key, bound);
 			if (fabsf(w->uni.score) < bound) {
@@ -226,9 +231,10 @@ encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, s
 			}
 			w->ids.count = 0;
 		}
-		spmuni_encode(&m->uni, &w->uni, &m->unknown, p, len, &w->ids);
+		spmuni_encode(&m->uni, &w->uni, &m->unknown, p, u->len, &w->ids);
 		break;
 	}
+	put_unit(w);
 }
 
 /* Copies the ids of one entry, always as many as it has room for. */
@@ -298,20 +304,6 @@ fetch(const struct spm_worker *w, const unsigned char *bytes, struct group *g)
 		__builtin_prefetch(g->line[i]);
 		bytes += u->len;
 	}
-}
-
-/* A unit outside the cache: a symbol, a long one, or a miss. */
-static void
-add_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p,
-    const struct spm_unit *u, struct unit_entry *line, struct unit_key key)
-{
-	if (u->symbol) {
-		w->ids.count = 0;
-		token_ids_add(&w->ids, u->symbol - 1);
-	} else {
-		encode_unit(m, w, p, u->len, line, key);
-	}
-	put_unit(w);
 }
 
 /* The ids of all units of a group. */

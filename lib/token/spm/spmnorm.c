@@ -195,29 +195,6 @@ load_rules(struct spmnorm *n, const struct sp_normalizer *spec, struct err *e)
 
 /* --- user-defined symbols --- */
 
-/* Enters all of them into a trie. */
-static void
-add_symbols(struct spmnorm *n, const struct spmodel *m)
-{
-	size_t total = 0;
-
-	for (int i = 0; m && i < m->count; i++)
-		if (m->piece[i].type == SP_USER_DEFINED)
-			total += m->piece[i].len;
-	trie_init(&n->symbols, (uint32_t)total);
-	for (int i = 0; total && i < m->count; i++) {
-		const struct sp_piece *p = &m->piece[i];
-		uint32_t at = TRIE_ROOT;
-
-		if (p->type != SP_USER_DEFINED)
-			continue;
-		for (size_t k = 0; k < p->len; k++)
-			at = trie_add(&n->symbols, at, (unsigned char)p->text[k]);
-		n->symbols.node[at].value = i;
-		n->symbol_first[(unsigned char)p->text[0]] = true;
-	}
-}
-
 /* The length of the longest symbol at p, or 0. */
 static size_t
 symbol_at(const struct spmnorm *n, const unsigned char *p, const unsigned char *end)
@@ -235,15 +212,31 @@ symbol_at(const struct spmnorm *n, const unsigned char *p, const unsigned char *
 	return longest;
 }
 
-/* model NULL: no symbols, for a denormaliser. */
+/* model NULL: no symbols, for a denormaliser. All user-defined symbols are in a trie. */
 int
 spmnorm_init(
     struct spmnorm *n, const struct spmodel *m, const struct sp_normalizer *spec, struct err *e)
 {
+	size_t total = 0;
+
 	memset(n, 0, sizeof *n);
 	n->spec = spec;
 	code_map_init(&n->rule_of);
-	add_symbols(n, m);
+	for (int i = 0; m && i < m->count; i++)
+		if (m->piece[i].type == SP_USER_DEFINED)
+			total += m->piece[i].len;
+	trie_init(&n->symbols, (uint32_t)total);
+	for (int i = 0; total && i < m->count; i++) {
+		const struct sp_piece *p = &m->piece[i];
+		uint32_t at = TRIE_ROOT;
+
+		if (p->type != SP_USER_DEFINED)
+			continue;
+		for (size_t k = 0; k < p->len; k++)
+			at = trie_add(&n->symbols, at, (unsigned char)p->text[k]);
+		n->symbols.node[at].value = i;
+		n->symbol_first[(unsigned char)p->text[0]] = true;
+	}
 	if (load_rules(n, spec, e) < 0)
 		return -1;
 	for (int c = 0; c < 256; c++)

@@ -57,15 +57,6 @@ set_scores(struct spmuni *u, const struct spm_unknown *unknown)
 		u->score[unknown->byte[b]] = (b & 0xc0) == 0x80 ? 0 : u->unk_score;
 }
 
-/* True when text can match this piece. With escaped blanks no text has a blank. */
-static bool
-matches(const struct spmodel *m, const struct sp_piece *p)
-{
-	return (p->type == SP_NORMAL || p->type == SP_USER_DEFINED ||
-		   (p->type == SP_UNUSED && m->model == SP_WORD)) &&
-	    !(m->normalizer.escape_whitespaces && memchr(p->text, SPM_BLANK, p->len));
-}
-
 /* Enters a piece, with new symbols for new characters. */
 static void
 add_piece(struct spmuni *u, int id)
@@ -96,19 +87,26 @@ add_piece(struct spmuni *u, int id)
 	u->trie.node[at].score = p->score;
 }
 
-/* Enters all pieces into a trie of that many nodes. */
+/* Enters all pieces that text can match into a trie of that many nodes. With escaped blanks no text
+ * has a blank. */
 static void
 fill_trie(struct spmuni *u, uint32_t nodes)
 {
 	const struct spmodel *m = u->model;
+	bool escaped = m->normalizer.escape_whitespaces;
 
 	trie_release(&u->trie);
 	trie_init(&u->trie, nodes);
 	memset(u->symbols, 0, (size_t)m->count * sizeof *u->symbols);
 	memset(u->bytes, 0, (size_t)m->count * sizeof *u->bytes);
-	for (int i = 0; i < m->count && !u->trie.full; i++)
-		if (matches(m, &m->piece[i]))
+	for (int i = 0; i < m->count && !u->trie.full; i++) {
+		const struct sp_piece *p = &m->piece[i];
+		bool used = p->type == SP_NORMAL || p->type == SP_USER_DEFINED ||
+		    (p->type == SP_UNUSED && m->model == SP_WORD);
+
+		if (used && !(escaped && memchr(p->text, SPM_BLANK, p->len)))
 			add_piece(u, i);
+	}
 }
 
 /* Bytes that begin a character bound the number of nodes; usually half of them is enough. */
