@@ -44,28 +44,6 @@ hf_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n
 	return i < n ? head[i] == '{' : n == 0 && io_is_dir(spec->model);
 }
 
-/* The file itself, and the directory with its configs: the one that the user named, or the
- * directory of a file with the usual name. */
-static void
-find_files(const char *model, char **path, char **dir)
-{
-	size_t n = strlen(model), name = sizeof file_name - 1;
-	struct str s = { 0 };
-
-	*dir = NULL;
-	if (io_is_dir(model)) {
-		str_addf(&s, "%s/%s", model, file_name);
-		*dir = mem_strdup(model);
-	} else {
-		str_adds(&s, model);
-		if (n > name && model[n - name - 1] == '/' && !strcmp(model + n - name, file_name))
-			*dir = mem_strndup(model, n - name);
-		else if (!strcmp(model, file_name))
-			*dir = mem_strdup(".");
-	}
-	*path = str_detach(&s);
-}
-
 /* The tree is needed only until the plan is made. */
 static int
 load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *path, const char *dir,
@@ -90,25 +68,37 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *path, c
 	return rc;
 }
 
-/* hf_close frees what was made before a failure. */
+/* The model is the file itself or its directory, which also has the configs; so has the directory
+ * of a file with the usual name. hf_close frees what was made before a failure. */
 static int
 hf_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
+	size_t name = sizeof file_name - 1, n = spec->model ? strlen(spec->model) : 0;
+	const char *model = spec->model;
 	enum hf_source source;
-	char *path, *dir;
+	struct str path = { 0 };
+	char *dir = NULL;
 	int rc;
 
 	t->impl = mem_zalloc(1, sizeof(struct hf));
-	if (!spec->model)
+	if (!model)
 		return err_set(
 		    e, "%s needs --tokenizer-model: a %s or its directory", t->type, file_name);
-	find_files(spec->model, &path, &dir);
+	str_adds(&path, model);
+	if (io_is_dir(model)) {
+		str_addf(&path, "/%s", file_name);
+		dir = mem_strdup(model);
+	} else if (!strcmp(model, file_name)) {
+		dir = mem_strdup(".");
+	} else if (n > name && model[n - name - 1] == '/' && !strcmp(model + n - name, file_name)) {
+		dir = mem_strndup(model, n - name);
+	}
 	source = dir ? hf_source(dir) : HF_JSON;
 	if (source == HF_JSON)
-		rc = load(t, spec, path, dir, e);
+		rc = load(t, spec, path.buf, dir, e);
 	else
 		rc = hf_plan(t, spec, NULL, source, dir, e);
-	free(path);
+	str_release(&path);
 	free(dir);
 	return rc;
 }
