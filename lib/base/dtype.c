@@ -223,12 +223,6 @@ float8_from_f32(float x, struct float8 f)
 	return (uint8_t)(sign | (m + (1u << (drop - 1)) - 1 + (m >> drop & 1)) >> drop);
 }
 
-static uint8_t
-e4m3_from_f32(float x)
-{
-	return float8_from_f32(x, e4m3);
-}
-
 /* Subnormals are multiples of 2^-9. */
 static float
 f32_from_e4m3(uint8_t x)
@@ -240,19 +234,6 @@ f32_from_e4m3(uint8_t x)
 	if (m >= 8)
 		return float_of(sign | ((m << 20) + 0x3c000000u));
 	return float_of(sign | bits_of((float)m * 0x1p-9f));
-}
-
-static uint8_t
-e5m2_from_f32(float x)
-{
-	return float8_from_f32(x, e5m2);
-}
-
-/* E5M2 is the upper half of fp16. */
-static float
-f32_from_e5m2(uint8_t x)
-{
-	return dtype_f32_from_f16((uint16_t)(x << 8));
 }
 
 /* A double rounded to odd in float precision: rounding that to fewer bits is then the same as
@@ -284,7 +265,8 @@ load(const char *src, enum dtype t, int64_t i)
 	case DTYPE_BF16: memcpy(&h, src + 2 * i, 2); return (double)dtype_f32_from_bf16(h);
 	case DTYPE_F16: memcpy(&h, src + 2 * i, 2); return (double)dtype_f32_from_f16(h);
 	case DTYPE_F8_E4M3: return (double)f32_from_e4m3((uint8_t)src[i]);
-	case DTYPE_F8_E5M2: return (double)f32_from_e5m2((uint8_t)src[i]);
+	case DTYPE_F8_E5M2: /* the upper half of fp16 */
+		return (double)dtype_f32_from_f16((uint16_t)((uint8_t)src[i] << 8));
 	default: BUG("conversion from %s", types[t].name);
 	}
 }
@@ -310,8 +292,8 @@ store(char *dst, enum dtype t, int64_t i, double d)
 		h = dtype_f16_from_f32(round_to_odd(d));
 		memcpy(dst + 2 * i, &h, 2);
 		return;
-	case DTYPE_F8_E4M3: dst[i] = (char)e4m3_from_f32(round_to_odd(d)); return;
-	case DTYPE_F8_E5M2: dst[i] = (char)e5m2_from_f32(round_to_odd(d)); return;
+	case DTYPE_F8_E4M3: dst[i] = (char)float8_from_f32(round_to_odd(d), e4m3); return;
+	case DTYPE_F8_E5M2: dst[i] = (char)float8_from_f32(round_to_odd(d), e5m2); return;
 	default: BUG("conversion to %s", types[t].name);
 	}
 }
