@@ -155,125 +155,93 @@ encode_sequence(struct scratch *s, int tokenizer, struct part *part, const struc
 	return check_fit(p, s->beyond, e);
 }
 
-/* The eod is added to the last sequence instead of making its own. */
-static int
-add_eod(const struct document_plan *p, struct part *part, struct err *e)
-{
-	uint32_t eod = (uint32_t)p->eod;
-	int32_t last;
-
-	memcpy(&last, part->lengths.buf + part->lengths.len - sizeof last, sizeof last);
-	last++;
-	memcpy(part->lengths.buf + part->lengths.len - sizeof last, &last, sizeof last);
-	part->counts.tokens++;
-	return check_fit(p, add_tokens(p, part, &eod, 1), e);
-}
-
-/* One string of a document: a sequence, or several when it is to be split. start: where the
- * document's lengths begin. */
-static int
-encode_text(struct scratch *s, int tokenizer, struct part *part, const struct jsonl_text *text,
-    size_t start, struct err *e)
-{
-	struct sentence_walk walk = { text->bytes, text->bytes + text->len,
-		s->plan->keep_newlines };
-	struct jsonl_text one;
-	int rc = 0;
-
-	part->counts.bytes += (int64_t)text->len;
-	if (!s->plan->split_sentences)
-		return encode_sequence(s, tokenizer, part, text, part->lengths.len == start, e);
-	while (rc == 0 && sentence_next(&walk, &one.bytes, &one.len))
-		rc = encode_sequence(s, tokenizer, part, &one, part->lengths.len == start, e);
-	return rc;
-}
-
-/* Encodes the strings of one document and key. Strings of a list are sequences of one document;
- * empty ones are left out. */
+/*
+ * Encodes the strings of one document and key: each is a sequence, or several when it is to be
+ * split, and empty ones are left out. The eod is added to the last sequence instead of making its
+ * own.
+ */
 static int
 encode_value(struct scratch *s, int tokenizer, int key, struct part *part, struct err *e)
 {
+	const struct document_plan *p = s->plan;
 	size_t num_texts, start = part->lengths.len, sequences;
 	const struct jsonl_text *text = jsonl_value(s->jsonl, key, &num_texts);
+	uint32_t eod = (uint32_t)p->eod;
 
-	for (size_t i = 0; i < num_texts; i++)
-		if (encode_text(s, tokenizer, part, &text[i], start, e) < 0)
-			return -1;
+	for (size_t i = 0; i < num_texts; i++) {
+		struct sentence_walk walk = { text[i].bytes, text[i].bytes + text[i].len,
+			p->keep_newlines };
+		struct jsonl_text one = text[i];
+		bool more = !p->split_sentences || sentence_next(&walk, &one.bytes, &one.len);
+
+		part->counts.bytes += (int64_t)text[i].len;
+		for (; more;
+		     more = p->split_sentences && sentence_next(&walk, &one.bytes, &one.len))
+			if (encode_sequence(
+				s, tokenizer, part, &one, part->lengths.len == start, e) < 0)
+				return -1;
+	}
 	sequences = (part->lengths.len - start) / sizeof(int32_t);
 	if (sequences > INT32_MAX)
 		return err_set(e, "a document of %zu sequences: at most %d", sequences, INT32_MAX);
-	if (sequences && s->plan->eod >= 0 && add_eod(s->plan, part, e) < 0)
-		return -1;
 	add_int32(&part->sequences, (int32_t)sequences);
 	part->counts.sequences += (int64_t)sequences;
+	if (sequences && p->eod >= 0) {
+		char *at = part->lengths.buf + part->lengths.len - sizeof(int32_t);
+		int32_t last;
+
+		memcpy(&last, at, sizeof last);
+		last++;
+		memcpy(at, &last, sizeof last);
+		part->counts.tokens++;
+		return check_fit(p, add_tokens(p, part, &eod, 1), e);
+	}
 	return 0;
 }
 
-/* Remembers the extent of a part. The histogram is not touched before a document is complete. */
-static struct mark
-mark_of(const struct part *part)
-{
-	return (struct mark){ spool_bytes(&part->tokens), part->lengths.len, part->sequences.len,
-		part->counts.sequences, part->counts.tokens, part->counts.bytes };
-}
-
-/* Removes what was added since; memory is kept. */
-static void
-undo(struct part *part, const struct mark *before)
-{
-	spool_cut(&part->tokens, before->stored);
-	part->lengths.len = before->lengths;
-	part->sequences.len = before->documents;
-	part->counts.sequences = before->sequences;
-	part->counts.tokens = before->tokens;
-	part->counts.bytes = before->bytes;
-}
-
-/* Adds the length of a complete document to the histogram. */
-static void
-measure(struct part *part, const struct mark *before)
-{
-	int64_t tokens = part->counts.tokens - before->tokens;
-	int bits = tokens ? 64 - __builtin_clzll((unsigned long long)tokens) : 0;
-
-	part->counts.bucket[bits < LENGTH_BUCKETS ? bits : LENGTH_BUCKETS - 1]++;
-	if (tokens > part->counts.longest)
-		part->counts.longest = tokens;
-}
-
-/* Encodes all keys of the parsed line with all tokenizers, or none. */
+/* Encodes all keys of the parsed line with all tokenizers, or none: what was added to a part is
+ * removed again, while its memory is kept. The histogram gets only complete documents. */
 static int
 encode_document(struct scratch *s, struct job *j, struct err *e)
 {
 	int keys = s->plan->keys->count, n = num_parts(s->plan), rc = 0;
 
-	for (int i = 0; i < n; i++)
-		s->before[i] = mark_of(&j->part[i]);
+	for (int i = 0; i < n; i++) {
+		const struct part *part = &j->part[i];
+
+		s->before[i] = (struct mark){ spool_bytes(&part->tokens), part->lengths.len,
+			part->sequences.len, part->counts.sequences, part->counts.tokens,
+			part->counts.bytes };
+	}
 	for (int i = 0; i < n && rc == 0; i++)
 		rc = encode_value(s, i / keys, i % keys, &j->part[i], e);
-	for (int i = 0; i < n; i++)
-		if (rc < 0)
-			undo(&j->part[i], &s->before[i]);
-		else
-			measure(&j->part[i], &s->before[i]);
+	for (int i = 0; i < n; i++) {
+		struct part *part = &j->part[i];
+		const struct mark *before = &s->before[i];
+		int64_t tokens = part->counts.tokens - before->tokens;
+		int bits = tokens ? 64 - __builtin_clzll((unsigned long long)tokens) : 0;
+
+		if (rc == 0) {
+			part->counts.bucket[bits < LENGTH_BUCKETS ? bits : LENGTH_BUCKETS - 1]++;
+			if (tokens > part->counts.longest)
+				part->counts.longest = tokens;
+			continue;
+		}
+		spool_cut(&part->tokens, before->stored);
+		part->lengths.len = before->lengths;
+		part->sequences.len = before->documents;
+		part->counts.sequences = before->sequences;
+		part->counts.tokens = before->tokens;
+		part->counts.bytes = before->bytes;
+	}
 	return rc;
 }
 
-/* Notes a bad line with its reason. */
-static void
-add_bad(struct job *j, size_t offset, enum jsonl_class class, const char *why)
-{
-	if (j->num_bad == j->cap_bad) {
-		j->cap_bad = 2 * j->cap_bad + 16;
-		j->bad = mem_realloc(j->bad, j->cap_bad, sizeof *j->bad);
-	}
-	j->bad[j->num_bad++] = (struct bad_line){ j->lines, offset, class, j->words.len };
-	str_add(&j->words, why, strlen(why) + 1);
-}
-
-/* Parses and encodes one line; the class says how it went. Blank lines are not errors in either
- * mode; they are counted apart. A large batch is freed once nothing of it is needed after its last
- * line was decoded, to make room for its ids. */
+/*
+ * Parses and encodes one line; the class says how it went. Blank lines are not errors in either
+ * mode; they are counted apart, and bad lines are noted with their reasons. A large batch is freed
+ * once nothing of it is needed after its last line was decoded, to make room for its ids.
+ */
 static enum jsonl_class
 encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line, bool last)
 {
@@ -289,12 +257,16 @@ encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line, boo
 		class = JSONL_REFUSED;
 		why = e.msg;
 	}
-	if (class == JSONL_OK)
-		j->documents++;
-	else if (class == JSONL_BLANK)
-		j->blank++;
-	else
-		add_bad(j, offset, class, why);
+	j->documents += class == JSONL_OK;
+	j->blank += class == JSONL_BLANK;
+	if (class == JSONL_OK || class == JSONL_BLANK)
+		return class;
+	if (j->num_bad == j->cap_bad) {
+		j->cap_bad = 2 * j->cap_bad + 16;
+		j->bad = mem_realloc(j->bad, j->cap_bad, sizeof *j->bad);
+	}
+	j->bad[j->num_bad++] = (struct bad_line){ j->lines, offset, class, j->words.len };
+	str_add(&j->words, why, strlen(why) + 1);
 	return class;
 }
 

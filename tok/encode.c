@@ -230,14 +230,28 @@ open_ends(struct encode *x, struct err *e)
 	return 0;
 }
 
-/* Makes the threads' scratch and the slots; by default there is a worker for each core that this
- * process may use. One worker needs one slot; otherwise finished slots wait for earlier ones, so
- * there are two per worker and one more. */
-static void
-open_jobs(struct encode *x)
+/*
+ * Reads nothing from the inputs yet. On failure NULL with a reason, and nothing is created. c must
+ * outlive x. By default there is a worker for each core that this process may use. One worker needs
+ * one slot; otherwise finished slots wait for earlier ones, so there are two per worker and one
+ * more.
+ */
+struct encode *
+encode_open(const struct encode_config *c, struct err *e)
 {
+	struct encode *x = mem_zalloc(1, sizeof *x);
 	cpu_set_t set;
 
+	x->c = c;
+	x->counts.num_keys = c->json_keys.count;
+	x->counts.num_tokenizers = 1 + c->compare.count;
+	x->counts.key = mem_zalloc(
+	    (size_t)(x->counts.num_keys * x->counts.num_tokenizers), sizeof *x->counts.key);
+	if (check_options(c, e) < 0 || open_files(x, e) < 0 || open_tokenizers(x, e) < 0 ||
+	    open_ends(x, e) < 0) {
+		encode_close(x);
+		return NULL;
+	}
 	x->num_workers = (int)x->c->workers;
 	if (x->num_workers <= 0)
 		x->num_workers = sched_getaffinity(0, sizeof set, &set) == 0
@@ -254,26 +268,6 @@ open_jobs(struct encode *x)
 	x->scratch = mem_zalloc((size_t)x->num_workers, sizeof(struct scratch *));
 	for (int i = 0; i < x->num_workers; i++)
 		x->scratch[i] = scratch_new(&x->plan);
-}
-
-/* Reads nothing from the inputs yet. On failure NULL with a reason, and nothing is created. c must
- * outlive x. */
-struct encode *
-encode_open(const struct encode_config *c, struct err *e)
-{
-	struct encode *x = mem_zalloc(1, sizeof *x);
-
-	x->c = c;
-	x->counts.num_keys = c->json_keys.count;
-	x->counts.num_tokenizers = 1 + c->compare.count;
-	x->counts.key = mem_zalloc(
-	    (size_t)(x->counts.num_keys * x->counts.num_tokenizers), sizeof *x->counts.key);
-	if (check_options(c, e) < 0 || open_files(x, e) < 0 || open_tokenizers(x, e) < 0 ||
-	    open_ends(x, e) < 0) {
-		encode_close(x);
-		return NULL;
-	}
-	open_jobs(x);
 	return x;
 }
 
@@ -377,29 +371,6 @@ take_bad(struct encode *x, const struct job *j, struct err *e)
 	return 0;
 }
 
-/* Adds the counts of a job to those of the run. */
-static void
-add_counts(struct encode *x, const struct job *j)
-{
-	struct encode_counts *n = &x->counts;
-
-	for (int i = 0; i < n->num_keys * n->num_tokenizers; i++) {
-		const struct key_counts *from = &j->part[i].counts;
-		struct key_counts *sum = &n->key[i];
-
-		sum->sequences += from->sequences;
-		sum->tokens += from->tokens;
-		sum->bytes += from->bytes;
-		sum->longest = from->longest > sum->longest ? from->longest : sum->longest;
-		for (int b = 0; b < LENGTH_BUCKETS; b++)
-			sum->bucket[b] += from->bucket[b];
-	}
-	n->documents += j->documents;
-	n->blank += j->blank;
-	n->input_bytes += j->batch.bytes;
-	n->stored = j->batch.stored;
-}
-
 /* Records the progress of the run, after everything up to there is on disk. */
 static int
 mark(struct encode *x, bool committing, struct err *e)
@@ -420,6 +391,7 @@ static int
 write_job(void *ctx, void *slot, struct err *e)
 {
 	struct encode *x = ctx;
+	struct encode_counts *n = &x->counts;
 	const struct job *j = slot;
 
 	if (j->failed)
@@ -430,14 +402,28 @@ write_job(void *ctx, void *slot, struct err *e)
 	}
 	if (take_bad(x, j, e) < 0 || (x->output && output_job(x->output, j, e) < 0))
 		return -1;
-	add_counts(x, j);
+	for (int i = 0; i < n->num_keys * n->num_tokenizers; i++) {
+		const struct key_counts *from = &j->part[i].counts;
+		struct key_counts *sum = &n->key[i];
+
+		sum->sequences += from->sequences;
+		sum->tokens += from->tokens;
+		sum->bytes += from->bytes;
+		sum->longest = from->longest > sum->longest ? from->longest : sum->longest;
+		for (int b = 0; b < LENGTH_BUCKETS; b++)
+			sum->bucket[b] += from->bucket[b];
+	}
+	n->documents += j->documents;
+	n->blank += j->blank;
+	n->input_bytes += j->batch.bytes;
+	n->stored = j->batch.stored;
 	x->at.lines += j->lines;
 	x->at.offset = j->batch.offset + j->batch.bytes;
 	if (x->state_path && clock_seconds() - x->marked >= x->c->resume_interval &&
 	    mark(x, false, e) < 0)
 		return -1;
 	if (x->progress)
-		x->progress(x->progress_ctx, &x->counts);
+		x->progress(x->progress_ctx, n);
 	return 0;
 }
 

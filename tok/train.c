@@ -104,9 +104,12 @@ set_number(struct settings *s, const char *name, double v)
 	set(s, name, s->value[s->count]);
 }
 
-/* Settings for the pieces that are not learnt. */
+/* The configuration as the library's settings: the pieces that are not learnt, where texts may be
+ * cut and what is done to them first, and the training. Lists point into users and controls. Both
+ * strings must outlive s. */
 static void
-fill_pieces(struct settings *s, const struct train_config *c)
+fill_settings(
+    struct settings *s, const struct train_config *c, struct str *users, struct str *controls)
 {
 	set_int(s, "unk_id", c->unk_id);
 	set_int(s, "bos_id", c->bos_id);
@@ -119,12 +122,7 @@ fill_pieces(struct settings *s, const struct train_config *c)
 	set_given(s, "unk_surface", c->unk_surface);
 	set_given(s, "required_chars", c->required_chars);
 	set_bool(s, "byte_fallback", c->byte_fallback);
-}
 
-/* Settings for where texts may be cut, and what is done to them first. */
-static void
-fill_text(struct settings *s, const struct train_config *c)
-{
 	set(s, "normalization_rule_name", train_normalizations[c->normalization_rule_name]);
 	set_given(s, "normalization_rule_tsv", c->normalization_rule_tsv);
 	set_bool(s, "split_digits", c->split_digits);
@@ -135,16 +133,7 @@ fill_text(struct settings *s, const struct train_config *c)
 	set_bool(s, "allow_whitespace_only_pieces", c->allow_whitespace_only_pieces);
 	set_bool(s, "remove_extra_whitespaces", !c->keep_extra_whitespaces);
 	set_bool(s, "add_dummy_prefix", !c->no_add_dummy_prefix);
-}
 
-/* The configuration as the library's settings; lists point into users and controls. Both strings
- * must outlive s. */
-static void
-fill_settings(
-    struct settings *s, const struct train_config *c, struct str *users, struct str *controls)
-{
-	fill_pieces(s, c);
-	fill_text(s, c);
 	set(s, "model_type", train_model_types[c->model_type]);
 	set_int(s, "vocab_size", c->vocab_size);
 	set_int(s, "max_sentence_length", c->max_sentence_length);
