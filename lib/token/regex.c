@@ -33,41 +33,35 @@ struct regex_scratch {
 	pcre2_jit_stack *stack;
 };
 
-/* NULL with PCRE2's message and the position. */
-static pcre2_code *
-compile(const struct str *pattern, struct err *e)
+/* The caller adds the location to the reason, PCRE2's message and the position. Without a JIT
+ * compiler for the machine, the interpreter is used. */
+struct regex *
+regex_new(const char *pattern, size_t len, struct err *e)
 {
-	pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+	pcre2_compile_context *context;
+	struct str text = { 0 };
+	struct regex *r = NULL;
 	unsigned char why[256];
 	pcre2_code *code;
 	PCRE2_SIZE at;
 	int number;
 
-	pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-	code = pcre2_compile((PCRE2_SPTR)(pattern->buf ? pattern->buf : ""), pattern->len,
-	    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &number, &at, context);
-	pcre2_compile_context_free(context);
-	if (!code) {
-		pcre2_get_error_message(number, why, sizeof why);
-		err_set(e, "%s, at byte %zu of '%.200s'", (const char *)why, at, pattern->buf);
+	if (dialect_translate(pattern, len, &text, e) < 0) {
+		str_release(&text);
 		return NULL;
 	}
-	/* Without a JIT compiler for the machine, the interpreter is used. */
-	pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
-	return code;
-}
-
-/* The caller adds the location to the reason. */
-struct regex *
-regex_new(const char *pattern, size_t len, struct err *e)
-{
-	struct str text = { 0 };
-	struct regex *r = NULL;
-	pcre2_code *code = dialect_translate(pattern, len, &text, e) < 0 ? NULL : compile(&text, e);
-
+	context = pcre2_compile_context_create(NULL);
+	pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+	code = pcre2_compile((PCRE2_SPTR)(text.buf ? text.buf : ""), text.len,
+	    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &number, &at, context);
+	pcre2_compile_context_free(context);
 	if (code) {
+		pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
 		r = mem_zalloc(1, sizeof *r);
 		r->code = code;
+	} else {
+		pcre2_get_error_message(number, why, sizeof why);
+		err_set(e, "%s, at byte %zu of '%.200s'", (const char *)why, at, text.buf);
 	}
 	str_release(&text);
 	return r;

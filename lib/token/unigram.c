@@ -60,31 +60,7 @@ character(const char *s, size_t n, uint32_t *cp)
 	return len ? (size_t)len : 1;
 }
 
-/* Enters a piece, with new symbols for new characters. */
-static void
-add_piece(struct unigram *m, const struct name *t, uint32_t id, uint32_t *num_symbols)
-{
-	uint32_t at = TRIE_ROOT, cp;
-
-	m->symbols[id] = 0;
-	for (size_t i = 0; i < t->len; m->symbols[id]++) {
-		uint32_t symbol;
-
-		i += character(t->bytes + i, t->len - i, &cp);
-		symbol = code_map_get(&m->symbol, cp);
-		if (symbol == 0) {
-			symbol = (*num_symbols)++;
-			code_map_set(&m->symbol, cp, symbol);
-		}
-		at = trie_add(&m->trie, at, symbol);
-	}
-	if (m->symbols[id] > m->longest)
-		m->longest = m->symbols[id];
-	if (t->len)
-		m->trie.node[at].value = (int32_t)id;
-}
-
-/* Enters all pieces into a trie of that many nodes. */
+/* Enters all pieces into a trie of that many nodes, with new symbols for new characters. */
 static void
 fill_trie(struct unigram *m, const struct unigram_spec *spec, uint32_t nodes)
 {
@@ -94,9 +70,27 @@ fill_trie(struct unigram *m, const struct unigram_spec *spec, uint32_t nodes)
 	trie_init(&m->trie, nodes);
 	code_map_release(&m->symbol);
 	code_map_init(&m->symbol);
-	for (size_t i = 0; i < spec->num_tokens && !m->trie.full; i++)
-		if (spec->token[i].bytes)
-			add_piece(m, &spec->token[i], (uint32_t)i, &num_symbols);
+	for (size_t id = 0; id < spec->num_tokens && !m->trie.full; id++) {
+		const struct name *t = &spec->token[id];
+		uint32_t at = TRIE_ROOT, symbol, cp;
+
+		if (!t->bytes)
+			continue;
+		m->symbols[id] = 0;
+		for (size_t i = 0; i < t->len; m->symbols[id]++) {
+			i += character(t->bytes + i, t->len - i, &cp);
+			symbol = code_map_get(&m->symbol, cp);
+			if (symbol == 0) {
+				symbol = num_symbols++;
+				code_map_set(&m->symbol, cp, symbol);
+			}
+			at = trie_add(&m->trie, at, symbol);
+		}
+		if (m->symbols[id] > m->longest)
+			m->longest = m->symbols[id];
+		if (t->len)
+			m->trie.node[at].value = (int32_t)id;
+	}
 }
 
 /* The token equal to the whole text, or NONE. */

@@ -68,37 +68,25 @@ compare_edges(const void *x, const void *y)
 	return ((const struct edge *)x)->byte - ((const struct edge *)y)->byte;
 }
 
-/* The child by a byte, or NONE; after flatten. */
-static uint32_t
-follow(const struct added *a, uint32_t n, unsigned char byte)
-{
-	const struct edge *edge = a->edge + a->node[n].child;
-	size_t low = 0, high = a->node[n].edges;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (edge[middle].byte == byte)
-			return edge[middle].node;
-		if (edge[middle].byte < byte)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NONE;
-}
-
-/* The next state of the automaton. */
+/* The next state of the automaton, by bisection of the edges of each node on the way to the
+ * root. */
 static uint32_t
 go(const struct added *a, uint32_t n, unsigned char byte)
 {
-	uint32_t c;
+	for (; n != 0; n = a->node[n].fail) {
+		const struct edge *edge = a->edge + a->node[n].child;
+		size_t low = 0, high = a->node[n].edges;
 
-	while (n != 0) {
-		c = follow(a, n, byte);
-		if (c != NONE)
-			return c;
-		n = a->node[n].fail;
+		while (low < high) {
+			size_t middle = (low + high) / 2;
+
+			if (edge[middle].byte == byte)
+				return edge[middle].node;
+			if (edge[middle].byte < byte)
+				low = middle + 1;
+			else
+				high = middle;
+		}
 	}
 	return a->root[byte];
 }

@@ -227,23 +227,8 @@ find_active(const struct form *f, const unsigned char *s, size_t n, size_t pos, 
 	return i;
 }
 
-/* The first inert character after pos, or n. */
-static size_t
-find_inert(const struct form *f, const unsigned char *s, size_t n, size_t pos)
-{
-	while (pos < n) {
-		uint32_t cp;
-		int len = utf8_decode(s + pos, n - pos, &cp);
-
-		if (len && inert(f, cp))
-			break;
-		pos += len ? (size_t)len : 1;
-	}
-	return pos;
-}
-
 /* If the active characters turn out to be in order, the text is copied unchanged, which is also
- * right. */
+ * right. A part ends at the first inert character. */
 bool
 form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n, struct str *out)
 {
@@ -253,8 +238,16 @@ form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n
 	if (at == n)
 		return false;
 	while (at < n) {
-		size_t end = find_inert(f, u, n, at);
+		size_t end = at;
 
+		while (end < n) {
+			uint32_t cp;
+			int len = utf8_decode(u + end, n - end, &cp);
+
+			if (len && inert(f, cp))
+				break;
+			end += len ? (size_t)len : 1;
+		}
 		str_add(out, s + done, before - done);
 		apply_part(f, x, u + before, end - before, out);
 		done = end;

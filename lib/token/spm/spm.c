@@ -80,37 +80,32 @@ check_vocabulary(struct spm *m, const char *name, struct err *e)
 	return check_bytes(m, name, e);
 }
 
-/* Adds the path to the normaliser's reasons too. */
-static int
-load(struct spm *m, size_t len, enum unigram_ties ties, const char *name, struct err *e)
+/* NULL with a reason, which has the path, those of the normaliser too. */
+struct spm *
+spm_new(char *bytes, size_t len, enum unigram_ties ties, const char *name, struct err *e)
 {
+	struct spm *m = mem_zalloc(1, sizeof *m);
 	struct spmodel *s = &m->model;
 	struct err why;
+	int rc;
 
-	if (spmodel_parse(s, m->bytes, len, name, e) < 0 || check_vocabulary(m, name, e) < 0)
-		return -1;
-	if (spmnorm_init(&m->normalizer, s, &s->normalizer, &why) < 0 ||
-	    spmnorm_init(&m->denormalizer, NULL, &s->denormalizer, &why) < 0)
-		return err_at(e, name, 0, "%s", why.msg);
+	m->bytes = bytes;
+	rc = spmodel_parse(s, bytes, len, name, e);
+	if (rc == 0)
+		rc = check_vocabulary(m, name, e);
+	if (rc == 0 &&
+	    (spmnorm_init(&m->normalizer, s, &s->normalizer, &why) < 0 ||
+		spmnorm_init(&m->denormalizer, NULL, &s->denormalizer, &why) < 0))
+		rc = err_at(e, name, 0, "%s", why.msg);
+	if (rc < 0) {
+		spm_free(m);
+		return NULL;
+	}
 	spmcut_init(&m->cut, s);
 	if (s->model == SP_BPE || s->model == SP_CHAR)
 		spmbpe_init(&m->bpe, s);
 	else
 		spmuni_init(&m->uni, s, ties, &m->unknown);
-	return 0;
-}
-
-/* NULL with a reason. */
-struct spm *
-spm_new(char *bytes, size_t len, enum unigram_ties ties, const char *name, struct err *e)
-{
-	struct spm *m = mem_zalloc(1, sizeof *m);
-
-	m->bytes = bytes;
-	if (load(m, len, ties, name, e) < 0) {
-		spm_free(m);
-		return NULL;
-	}
 	return m;
 }
 
