@@ -413,9 +413,19 @@ take(struct lock *l, const struct lock_terms *t, struct err *e)
 	return rc;
 }
 
-/* Without the thread, which only a process that has the lock needs. */
-static struct lock *
-lock_new(const struct lock_terms *t)
+static void
+lock_free(struct lock *l)
+{
+	pthread_cond_destroy(&l->wake);
+	pthread_mutex_destroy(&l->mutex);
+	str_release(&l->text);
+	free(l->path);
+	free(l);
+}
+
+/* The thread that renews it begins when the process has the lock. */
+struct lock *
+lock_take(const struct lock_terms *t, struct err *e)
 {
 	struct lock *l = mem_zalloc(1, sizeof *l);
 	pthread_condattr_t monotonic;
@@ -432,24 +442,6 @@ lock_new(const struct lock_terms *t)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&l->wake, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	return l;
-}
-
-static void
-lock_free(struct lock *l)
-{
-	pthread_cond_destroy(&l->wake);
-	pthread_mutex_destroy(&l->mutex);
-	str_release(&l->text);
-	free(l->path);
-	free(l);
-}
-
-struct lock *
-lock_take(const struct lock_terms *t, struct err *e)
-{
-	struct lock *l = lock_new(t);
-
 	if (take(l, t, e) < 0) {
 		lock_free(l);
 		return NULL;

@@ -82,20 +82,6 @@ empty(struct ring *q, struct err *e)
 	return rc;
 }
 
-/* The same in one thread. */
-static int
-take_turns(struct ring *q, struct err *e)
-{
-	int rc = 0;
-
-	for (int64_t i = 0; i < q->r->count && rc == 0; i++) {
-		rc = q->r->fill(q->r->ctx, i, q->buffer[0], e);
-		if (rc == 0)
-			rc = q->r->empty(q->r->ctx, i, q->buffer[0], e);
-	}
-	return rc;
-}
-
 /* The thread blocks all signals but the one of a lost page, so that other threads get them. */
 static bool
 begin(pthread_t *thread, struct ring *q)
@@ -116,7 +102,7 @@ relay_run(const struct relay *r, struct err *e)
 {
 	struct ring q = { .r = r };
 	pthread_t thread;
-	int rc;
+	int rc = 0;
 
 	pthread_mutex_init(&q.lock, NULL);
 	pthread_cond_init(&q.changed, NULL);
@@ -125,8 +111,12 @@ relay_run(const struct relay *r, struct err *e)
 	if (r->count > 1 && begin(&thread, &q)) {
 		rc = empty(&q, e);
 		pthread_join(thread, NULL);
-	} else {
-		rc = take_turns(&q, e);
+	} else { /* the same in one thread */
+		for (int64_t i = 0; i < r->count && rc == 0; i++) {
+			rc = r->fill(r->ctx, i, q.buffer[0], e);
+			if (rc == 0)
+				rc = r->empty(r->ctx, i, q.buffer[0], e);
+		}
 	}
 	for (int i = 0; i < RELAY_BUFFERS; i++)
 		free(q.buffer[i]);
