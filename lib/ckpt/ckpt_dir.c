@@ -140,33 +140,14 @@ ckpt_iterations(const char *save, int64_t **out, struct err *e)
 	return n;
 }
 
-/*
- * The number in the text of a tracker, without surrounding blanks. 18 digits always fit 63 bits.
- * Returns 1, as ckpt_tracker does for a valid tracker.
- */
-static int
-parse_tracker(const char *path, char *text, int64_t *iteration, struct err *e)
-{
-	size_t n = strlen(text), skip = strspn(text, " \t\r\n");
-
-	while (n > skip && strchr(" \t\r\n", text[n - 1]))
-		text[--n] = '\0';
-	text += skip;
-	n -= n > skip ? skip : n;
-	if (!strcmp(text, "release"))
-		return err_at(e, path, 0, "names a release of Megatron-LM: mckpt import reads it");
-	if (n == 0 || n > 18 || strspn(text, "0123456789") != n)
-		return err_at(e, path, 0, "not the number of an iteration: '%.40s'", text);
-	*iteration = strtoll(text, NULL, 10);
-	return 1;
-}
-
-/* The file is small; anything above 4096 bytes is refused. */
+/* The file is small; anything above 4096 bytes is refused. Blanks may surround the number, of which
+ * 18 digits always fit 63 bits. */
 int
 ckpt_tracker(const char *save, int64_t *iteration, struct err *e)
 {
-	char path[CKPT_PATH_BYTES], *text;
-	int rc;
+	char path[CKPT_PATH_BYTES], *text, *word;
+	size_t n;
+	int rc = 1;
 
 	if (!ckpt_join(path, save, CKPT_TRACKER))
 		return err_set(e, "path too long: '%.60s...'", save);
@@ -174,7 +155,16 @@ ckpt_tracker(const char *save, int64_t *iteration, struct err *e)
 		return 0;
 	if (io_read_regular(path, 4096, &text, NULL, e) < 0)
 		return -1;
-	rc = parse_tracker(path, text, iteration, e);
+	word = text + strspn(text, " \t\r\n");
+	n = strlen(word);
+	while (n > 0 && strchr(" \t\r\n", word[n - 1]))
+		word[--n] = '\0';
+	if (!strcmp(word, "release"))
+		rc = err_at(e, path, 0, "names a release of Megatron-LM: mckpt import reads it");
+	else if (n == 0 || n > 18 || strspn(word, "0123456789") != n)
+		rc = err_at(e, path, 0, "not the number of an iteration: '%.40s'", word);
+	else
+		*iteration = strtoll(word, NULL, 10);
 	free(text);
 	return rc;
 }

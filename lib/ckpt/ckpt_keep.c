@@ -30,31 +30,23 @@ move_aside(const char *save, int64_t iteration, char to[1024], struct err *e)
 	return rename(from, to) < 0 ? err_sys(e, "rename to", to) : 0;
 }
 
-/* Sets the tracker to the newest checkpoint that stays, or removes it. */
-static int
-turn_tracker_back(const char *save, int64_t newest, struct err *e)
-{
-	char path[CKPT_PATH_BYTES];
-
-	if (newest >= 0)
-		return ckpt_put_tracker(save, newest, e);
-	if (!ckpt_join(path, save, CKPT_TRACKER))
-		return err_set(e, "path too long: '%.60s...'", save);
-	return unlink(path) < 0 && errno != ENOENT ? err_sys(e, "remove", path) : 0;
-}
-
+/* The tracker first: it turns back to the newest checkpoint that stays, or is removed. */
 int
 ckpt_set_aside(const char *save, int64_t iteration, char first[1024], struct err *e)
 {
 	struct err ignored;
 	int64_t *all;
-	char to[1024];
+	char to[1024], tracker[CKPT_PATH_BYTES];
 	int n = ckpt_iterations(save, &all, &ignored), stay = 0, rc = 0;
 
 	while (stay < n && all[stay] <= iteration)
 		stay++;
-	if (stay < n)
-		rc = turn_tracker_back(save, stay > 0 ? all[stay - 1] : -1, e);
+	if (stay < n && stay > 0)
+		rc = ckpt_put_tracker(save, all[stay - 1], e);
+	else if (stay < n && !ckpt_join(tracker, save, CKPT_TRACKER))
+		rc = err_set(e, "path too long: '%.60s...'", save);
+	else if (stay < n && unlink(tracker) < 0 && errno != ENOENT)
+		rc = err_sys(e, "remove", tracker);
 	for (int i = stay; i < n && rc == 0; i++)
 		rc = move_aside(save, all[i], i == stay ? first : to, e);
 	if (stay < n && rc == 0)

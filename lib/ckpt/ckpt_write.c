@@ -62,34 +62,29 @@ ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], stru
 	return io_mkdir_p(out, e);
 }
 
-/* A crash between the two renames of put_in_place leaves the only copies under hidden names; both
- * stay then. */
-static void
-sweep_iteration(const char *save, int64_t iteration)
-{
-	char tmp[1024], old[1024], dir[1024];
-
-	ckpt_iter_dir(save, iteration, dir);
-	if (ckpt_hidden_dir(save, iteration, "tmp", tmp, NULL) < 0 ||
-	    ckpt_hidden_dir(save, iteration, "old", old, NULL) < 0 ||
-	    (io_exists(old) && !io_exists(dir)))
-		return;
-	io_remove_tree(tmp, NULL);
-	io_remove_tree(old, NULL);
-}
-
 /* Removes what interrupted saves left, also temporary files of trackers and locks; never a part of
- * a checkpoint. */
+ * a checkpoint. A crash between the two renames of put_in_place leaves the only copies under hidden
+ * names; both stay then. */
 static void
 sweep(const char *save)
 {
 	DIR *d = opendir(save);
 	struct dirent *de;
-	long long iteration;
 
-	while (d && (de = readdir(d)))
-		if (sscanf(de->d_name, ".iter_%lld.", &iteration) == 1 && iteration >= 0)
-			sweep_iteration(save, iteration);
+	while (d && (de = readdir(d))) {
+		char tmp[1024], old[1024], dir[1024];
+		long long iteration;
+
+		if (sscanf(de->d_name, ".iter_%lld.", &iteration) != 1 || iteration < 0)
+			continue;
+		ckpt_iter_dir(save, iteration, dir);
+		if (ckpt_hidden_dir(save, iteration, "tmp", tmp, NULL) < 0 ||
+		    ckpt_hidden_dir(save, iteration, "old", old, NULL) < 0 ||
+		    (io_exists(old) && !io_exists(dir)))
+			continue;
+		io_remove_tree(tmp, NULL);
+		io_remove_tree(old, NULL);
+	}
 	if (d)
 		closedir(d);
 	temp_sweep(save, TEMP_OF_ANYBODY);

@@ -178,18 +178,6 @@ read_chunk(struct reader *r, const struct pickle_value *v, struct stored *at, st
 	return 0;
 }
 
-/* Elements times the widest type must fit, so that no later size overflows. */
-static bool
-fits(const struct ckpt_tensor *t)
-{
-	uint64_t n = 8;
-
-	for (int d = 0; d < t->ndim; d++)
-		if (mem_mul(n, (uint64_t)t->shape[d], &n) < 0 || n > INT64_MAX)
-			return false;
-	return true;
-}
-
 static int
 read_tensor(struct reader *r, const char *name, const struct pickle_value *v, struct ckpt_tensor *t)
 {
@@ -198,13 +186,17 @@ read_tensor(struct reader *r, const char *name, const struct pickle_value *v, st
 	struct stored at = { .name = name, .ndim = take_sizes(pickle_get(v, "size"), t->shape) };
 	struct ckpt_piece *piece;
 	struct err why;
+	uint64_t bytes = 8; /* of the widest type; they must fit, so that no later size overflows */
+	bool fits = at.ndim >= 0 && chunks->type == PICKLE_LIST;
 
 	t->name = mem_pool_strndup(&r->d->pool, name, strlen(name));
 	t->ndim = at.ndim > 0 ? at.ndim : 1;
 	t->dtype = properties && properties->type == PICKLE_OBJECT
 	    ? torch_dtype(pickle_item(properties->object->state, 0))
 	    : DTYPE_NONE;
-	if (at.ndim < 0 || chunks->type != PICKLE_LIST || !fits(t))
+	for (int d = 0; d < t->ndim && fits; d++)
+		fits = mem_mul(bytes, (uint64_t)t->shape[d], &bytes) == 0 && bytes <= INT64_MAX;
+	if (!fits)
 		return err_at(r->e, r->name, 0,
 		    "tensor '%s': not a list of chunks and a size of at most %d numbers", name,
 		    SLICE_DIMS);

@@ -48,21 +48,6 @@ check_places(const struct distcp_dir *dir, struct err *e)
 	return 0;
 }
 
-static int
-open_files(struct distcp_dir *dir, struct err *e)
-{
-	char file[CKPT_PATH_BYTES];
-
-	dir->map = mem_zalloc((size_t)dir->d.num_files + 1, sizeof *dir->map);
-	for (int i = 0; i < dir->d.num_files; i++) {
-		if (!ckpt_join(file, dir->path, dir->d.file[i]))
-			return err_set(e, "path too long: '%.60s...'", dir->path);
-		if (map_open(&dir->map[i], file, e) < 0)
-			return -1;
-	}
-	return check_places(dir, e);
-}
-
 int
 distcp_open(struct distcp_dir *dir, const char *path, struct err *e)
 {
@@ -79,7 +64,16 @@ distcp_open(struct distcp_dir *dir, const char *path, struct err *e)
 	dir->sum = hash_xxh3(bytes, n);
 	rc = distcp_parse(&dir->d, bytes, n, file, e);
 	free(bytes);
-	return rc < 0 ? rc : open_files(dir, e);
+	if (rc < 0)
+		return rc;
+	dir->map = mem_zalloc((size_t)dir->d.num_files + 1, sizeof *dir->map);
+	for (int i = 0; i < dir->d.num_files; i++) {
+		if (!ckpt_join(file, dir->path, dir->d.file[i]))
+			return err_set(e, "path too long: '%.60s...'", dir->path);
+		if (map_open(&dir->map[i], file, e) < 0)
+			return -1;
+	}
+	return check_places(dir, e);
 }
 
 /* Forgets the chunk that was read last. */

@@ -382,22 +382,11 @@ sorted(const struct safetensors *s, int (*compare)(const void *, const void *))
 	return p;
 }
 
-/* No two tensors may have the same name. */
-static int
-check_names(struct opening *o)
-{
-	struct safetensors *s = o->s;
-
-	s->by_name = sorted(s, compare_names);
-	for (int i = 1; i < s->count; i++)
-		if (!strcmp(s->by_name[i - 1]->name, s->by_name[i]->name))
-			return err_at(o->e, o->path, 0, "tensor '%s' twice", s->by_name[i]->name);
-	return 0;
-}
-
 /*
- * The format requires that tensors cover the body without gaps, from its first byte to the last of
- * the file, which detects truncated files and hidden bytes.
+ * No two tensors may have the same name. The format requires that tensors cover the body without
+ * gaps, from its first byte to the last of the file, which detects truncated files and hidden
+ * bytes. The order decides the message: two tensors of one name usually overlap, and the name says
+ * more than the overlap.
  */
 static int
 check_body(struct opening *o)
@@ -405,6 +394,10 @@ check_body(struct opening *o)
 	struct safetensors *s = o->s;
 	uint64_t at = o->body;
 
+	s->by_name = sorted(s, compare_names);
+	for (int i = 1; i < s->count; i++)
+		if (!strcmp(s->by_name[i - 1]->name, s->by_name[i]->name))
+			return err_at(o->e, o->path, 0, "tensor '%s' twice", s->by_name[i]->name);
 	s->by_offset = sorted(s, compare_offsets);
 	for (int i = 0; i < s->count; i++) {
 		struct safetensors_entry *t = s->by_offset[i];
@@ -427,10 +420,7 @@ check_body(struct opening *o)
 	return 0;
 }
 
-/*
- * The order of the checks decides the message: two tensors of one name usually overlap, and the
- * name says more than the overlap, so names are checked before the body.
- */
+/* Each step relies on those before it. */
 struct safetensors *
 safetensors_open(const char *path, struct err *e)
 {
@@ -438,7 +428,7 @@ safetensors_open(const char *path, struct err *e)
 	struct opening o = { .s = s, .path = path, .e = e };
 
 	if (map_open(&s->map, path, e) < 0 || find_header(&o) < 0 || read_header(&o) < 0 ||
-	    check_names(&o) < 0 || check_body(&o) < 0) {
+	    check_body(&o) < 0) {
 		safetensors_close(s);
 		return NULL;
 	}

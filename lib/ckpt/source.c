@@ -198,61 +198,17 @@ source_of_run(const struct source *s, const char *name)
 	return NULL;
 }
 
-/* What is the same for all chunks of a read. */
-struct conversion {
-	struct source *s;
-	const struct source_part *part;
-	enum dtype from, to;
-	char *raw; /* a chunk as it is stored */
-	char *dst; /* of the next chunk */
-};
-
-/* Reads one box of a chunk and converts it. */
-static int
-convert_box(struct conversion *c, const struct slice *box, struct err *e)
-{
-	struct source_part part = *c->part;
-	int64_t n = slice_elements(box);
-	struct dtype_lost lost;
-
-	part.box = *box;
-	if (c->s->kind->read(c->s, &part, c->raw, e) < 0)
-		return -1;
-	dtype_convert(c->dst, c->to, c->raw, c->from, n);
-	lost = dtype_count_lost(
-	    (struct dtype_array){ c->raw, c->from }, (struct dtype_array){ c->dst, c->to }, n);
-	c->s->lost.overflows += lost.overflows;
-	c->s->lost.underflows += lost.underflows;
-	c->dst += (size_t)n * dtype_size(c->to);
-	return 0;
-}
-
-/* A chunk is a range of the box in row-major order: a few boxes. */
-static int
-read_converted(struct conversion *c, struct err *e)
-{
-	const struct slice *whole = &c->part->box;
-	int64_t total = slice_elements(whole), most = total < CONVERT_CHUNK ? total : CONVERT_CHUNK;
-	int rc = 0;
-
-	c->raw = mem_alloc((size_t)most, dtype_size(c->from));
-	for (int64_t at = 0; at < total && rc == 0; at += most) {
-		struct slice box[SLICE_FLAT_MAX];
-		int n = slice_flat(whole, at, total - at < most ? total - at : most, box);
-
-		for (int i = 0; i < n && rc == 0; i++)
-			rc = convert_box(c, &box[i], e);
-	}
-	free(c->raw);
-	return rc;
-}
-
+/* What is stored in another type is read and converted in chunks: each is a range of the box in
+ * row-major order, which is a few boxes. */
 int
 source_read(
     struct source *s, const struct source_part *p, enum dtype dtype, void *dst, struct err *e)
 {
+	struct source_part part = *p;
 	struct source_stored t;
-	char name[128];
+	int64_t total, most;
+	char name[128], *raw, *to = dst;
+	int rc = 0;
 
 	source_name(p->param, p->state, name);
 	if (!s->kind->find(s, p, &t))
@@ -260,12 +216,35 @@ source_read(
 	if (!slice_inside(&p->box, p->param->ndim, p->param->shape))
 		return err_at(
 		    e, s->path, 0, "tensor '%s' does not contain the requested part", name);
-	if (slice_elements(&p->box) == 0)
+	total = slice_elements(&p->box);
+	if (total == 0)
 		return 0;
 	if (t.dtype == dtype)
 		return s->kind->read(s, p, dst, e);
-	return read_converted(
-	    &(struct conversion){ .s = s, .part = p, .from = t.dtype, .to = dtype, .dst = dst }, e);
+	most = total < CONVERT_CHUNK ? total : CONVERT_CHUNK;
+	raw = mem_alloc((size_t)most, dtype_size(t.dtype));
+	for (int64_t at = 0; at < total && rc == 0; at += most) {
+		struct slice box[SLICE_FLAT_MAX];
+		int boxes = slice_flat(&p->box, at, total - at < most ? total - at : most, box);
+
+		for (int i = 0; i < boxes && rc == 0; i++) {
+			int64_t n = slice_elements(&box[i]);
+			struct dtype_lost lost;
+
+			part.box = box[i];
+			rc = s->kind->read(s, &part, raw, e);
+			if (rc < 0)
+				break;
+			dtype_convert(to, dtype, raw, t.dtype, n);
+			lost = dtype_count_lost((struct dtype_array){ raw, t.dtype },
+			    (struct dtype_array){ to, dtype }, n);
+			s->lost.overflows += lost.overflows;
+			s->lost.underflows += lost.underflows;
+			to += (size_t)n * dtype_size(dtype);
+		}
+	}
+	free(raw);
+	return rc;
 }
 
 struct source *

@@ -330,42 +330,33 @@ take_tensor(struct torch_source *t, const struct torch_rank *r, int64_t virtual_
 	str_release(&why);
 }
 
-/* The experts of a rank that are in one tensor, each as its own. */
-static void
-take_experts(struct torch_source *t, const struct torch_rank *r, int64_t virtual_stage,
-    const char *key, const struct torch_tensor *x)
-{
-	int64_t which[2] = { 0, local_experts(t) };
-	const struct err reason = { "its shape is not that of the rank's experts" };
-
-	for (; which[0] < which[1]; which[0]++) {
-		struct torch_tensor one;
-		bool held = torch_grouped_expert(key, x, which, &one) == 0;
-		char name[128];
-
-		torch_grouped_name(key, which[0], name);
-		take_tensor(t, r, virtual_stage, name, held ? &one : NULL, &reason);
-	}
-}
-
-/* One entry of a chunk's dict. */
+/* One entry of a chunk's dict. The experts of a rank that are in one tensor are taken each as its
+ * own. */
 static void
 take_entry(struct torch_source *t, const struct torch_rank *r, int64_t virtual_stage,
     const struct pickle_pair *entry)
 {
+	const struct err other = { "its shape is not that of the rank's experts" };
 	const char *key = pickle_string(entry->key);
-	struct torch_tensor x;
+	struct torch_tensor x, one;
 	struct err reason;
 	bool held;
 
 	if (!key || torch_is_ignored(key))
 		return;
-	held = torchzip_tensor(r->model.zip, entry->value, &x, &reason) == 0;
-	if (held && local_experts(t) && torch_is_grouped(key))
-		take_experts(t, r, virtual_stage, key, &x);
-	else
-		take_tensor(t, r, virtual_stage, key, held ? &x : NULL, &reason);
 	t->s.num_tensors++;
+	held = torchzip_tensor(r->model.zip, entry->value, &x, &reason) == 0;
+	if (!held || !local_experts(t) || !torch_is_grouped(key)) {
+		take_tensor(t, r, virtual_stage, key, held ? &x : NULL, &reason);
+		return;
+	}
+	for (int64_t which[2] = { 0, local_experts(t) }; which[0] < which[1]; which[0]++) {
+		char name[128];
+
+		held = torch_grouped_expert(key, &x, which, &one) == 0;
+		torch_grouped_name(key, which[0], name);
+		take_tensor(t, r, virtual_stage, name, held ? &one : NULL, &other);
+	}
 }
 
 /* Every part that no file had, and types that differ between ranks. */

@@ -216,43 +216,33 @@ dist_flat_tensor(const struct dist_source *d, int tensor, int kind)
 	return r ? r->bucket[kind] : NULL;
 }
 
-/* A piece of a parameter: the rows of the rank's tensor that it lies in are a range of the bucket.
- */
-static int
-read_piece(struct dist_source *d, int i, int kind, const struct megatron_piece *p,
-    const struct slice *box, void *dst, struct err *e)
-{
-	int tensor = d->map.rows[i].tensor;
-	const struct dist_range *r = find_range(d, tensor, p->rank);
-	struct slice rows = p->param, range = { 1, { 0 }, { 0 } };
-	int64_t shape[SLICE_DIMS], width;
-	size_t size = dtype_size(r->bucket[kind]->dtype);
-	void *bytes;
-	int rc;
-
-	megatron_rank_shape(&d->map.tensor[tensor], ranks_of(d), shape);
-	width = rows.ndim == 2 ? shape[1] : 1;
-	rows.start[1] -= p->tensor.start[1];
-	rows.count[1] = rows.ndim == 2 ? width : 0;
-	range.start[0] = r->start + p->tensor.start[0] * width;
-	range.count[0] = p->tensor.count[0] * width;
-	bytes = mem_alloc((size_t)range.count[0], size);
-	rc = distcp_read(&d->dir, r->bucket[kind], &range, bytes, e);
-	if (rc == 0)
-		slice_copy(dst, box, bytes, &rows, &p->param, size);
-	free(bytes);
-	return rc;
-}
-
+/* Of each piece, the rows of the rank's tensor that it lies in are a range of the bucket. */
 static int
 read_kind(struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e)
 {
+	int tensor = d->map.rows[i].tensor, rc = 0;
 	struct megatron_piece p = { 0 };
+	int64_t shape[SLICE_DIMS];
 
-	while (megatron_next(&d->map, i, ranks_of(d), box, &p))
-		if (read_piece(d, i, kind, &p, box, dst, e) < 0)
-			return -1;
-	return 0;
+	megatron_rank_shape(&d->map.tensor[tensor], ranks_of(d), shape);
+	while (rc == 0 && megatron_next(&d->map, i, ranks_of(d), box, &p)) {
+		const struct dist_range *r = find_range(d, tensor, p.rank);
+		struct slice rows = p.param, range = { 1, { 0 }, { 0 } };
+		int64_t width = rows.ndim == 2 ? shape[1] : 1;
+		size_t size = dtype_size(r->bucket[kind]->dtype);
+		void *bytes;
+
+		rows.start[1] -= p.tensor.start[1];
+		rows.count[1] = rows.ndim == 2 ? width : 0;
+		range.start[0] = r->start + p.tensor.start[0] * width;
+		range.count[0] = p.tensor.count[0] * width;
+		bytes = mem_alloc((size_t)range.count[0], size);
+		rc = distcp_read(&d->dir, r->bucket[kind], &range, bytes, e);
+		if (rc == 0)
+			slice_copy(dst, box, bytes, &rows, &p.param, size);
+		free(bytes);
+	}
+	return rc;
 }
 
 /* --- the proof -------------------------------------------------------------------------------- */
