@@ -103,28 +103,15 @@ fill_one(void *ctx, int i, struct err *e)
 	return samples_fill(f->b->unique[i], &c, f->set, e);
 }
 
-/* Only for the first corpus that was built because its maps were missing: the same holds for the
- * others, and reading a large directory takes long. */
-static void
-note_other_tokenizer(struct blend *b, const struct blend_config *cfg)
-{
-	struct samples_config c = cfg->samples;
-	int i = 0;
-
-	while (
-	    i < b->num_unique && (samples_from_cache(b->unique[i]) || samples_note(b->unique[i])))
-		i++;
-	if (i == b->num_unique)
-		return;
-	c.num_samples = samples_num_samples(b->unique[i]);
-	samples_note_other_tokenizer(b->unique[i], &c, &b->notes);
-}
-
-/* The maps of all corpora. */
+/* The maps of all corpora. Of those that were built because their maps were missing, only the first
+ * looks for maps of another tokenizer: the same holds for the others, and reading a large directory
+ * takes long. */
 static int
 fill_corpora(struct blend *b, const struct blend_config *cfg, struct file_set *set, struct err *e)
 {
 	struct filling f = { b, &cfg->samples, set };
+	struct samples_config c = cfg->samples;
+	int built = -1;
 
 	if (cfg->plan_only)
 		return 0;
@@ -133,10 +120,15 @@ fill_corpora(struct blend *b, const struct blend_config *cfg, struct file_set *s
 	for (int i = 0; i < b->num_unique; i++) {
 		if (samples_note(b->unique[i]))
 			str_addf(&b->notes, "%s\n", samples_note(b->unique[i]));
+		else if (built < 0 && !samples_from_cache(b->unique[i]))
+			built = i;
 		if (b->plain)
 			b->from_cache = samples_from_cache(b->unique[i]);
 	}
-	note_other_tokenizer(b, cfg);
+	if (built >= 0) {
+		c.num_samples = samples_num_samples(b->unique[built]);
+		samples_note_other_tokenizer(b->unique[built], &c, &b->notes);
+	}
 	return 0;
 }
 

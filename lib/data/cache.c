@@ -39,22 +39,6 @@ array_path(const struct cache_place *p, const struct cache_array *a)
 	return cache_path(p, name);
 }
 
-/* Copies a small file into memory, with its header, because checksums are of whole files. */
-static void
-copy_small(struct index_map *m)
-{
-	size_t size = m->file.map.size,
-	       data = (size_t)((const unsigned char *)m->file.data - m->file.map.base);
-
-	if (size > COPIED)
-		return;
-	m->own = mem_alloc(size, 1);
-	memcpy(m->own, m->file.map.base, size);
-	m->header = data;
-	m->data = (char *)m->own + data;
-	npy_close(&m->file);
-}
-
 /* Maps one array if its file has the right shape. */
 static bool
 load_array(const struct cache_place *p, const struct cache_array *a)
@@ -182,7 +166,8 @@ compare_key(const struct cache_place *p, const struct str *want, bool beginning)
 	return rc;
 }
 
-/* With trust, the key's checksums are accepted without reading the arrays. */
+/* With trust, the key's checksums are accepted without reading the arrays. Small files are copied
+ * into memory with their headers, because checksums are of whole files. */
 int
 cache_key_fits(const struct cache_place *p, const struct str *head, bool trust)
 {
@@ -192,8 +177,19 @@ cache_key_fits(const struct cache_place *p, const struct str *head, bool trust)
 	key_text(p, head, !trust, &want);
 	rc = compare_key(p, &want, trust);
 	str_release(&want);
-	for (int i = 0; i < p->count && rc >= 0; i++)
-		copy_small(p->array[i].map);
+	for (int i = 0; i < p->count && rc >= 0; i++) {
+		struct index_map *m = p->array[i].map;
+		const unsigned char *base = m->file.map.base;
+		size_t size = m->file.map.size;
+
+		if (size > COPIED)
+			continue;
+		m->own = mem_alloc(size, 1);
+		memcpy(m->own, base, size);
+		m->header = (size_t)((const unsigned char *)m->file.data - base);
+		m->data = (char *)m->own + m->header;
+		npy_close(&m->file);
+	}
 	return rc;
 }
 

@@ -99,23 +99,6 @@ look_at_end(struct dataset_repair *r, struct str *found)
 		    (unsigned long long)promised);
 }
 
-/* The number of boundaries, from the first, that begin with 0, never decrease and stay within the
- * sequences. */
-static uint64_t
-sound_boundaries(const struct dataset_repair *r)
-{
-	const struct dataset *d = &r->d;
-	int64_t last = 0;
-	uint64_t i = 0;
-
-	if (r->entries == 0 || load64(d->document, 0) != 0)
-		return 0;
-	while (i < r->entries && load64(d->document, (int64_t)i) >= last &&
-	    load64(d->document, (int64_t)i) <= d->sequences)
-		last = load64(d->document, (int64_t)i++);
-	return i;
-}
-
 /* A merge without a shift keeps the boundaries of each part, without its 0: a part begins where
  * they decrease. True when they add up to the sequences. */
 static bool
@@ -154,14 +137,20 @@ extend_boundaries(struct dataset_repair *r, uint64_t sound)
 		r->end[k] = k < kept ? load64(r->d.document, k + 1) : last + (k - kept) + 1;
 }
 
-/* The document index is kept, completed, shifted, or rebuilt. */
+/* The document index is kept, completed, shifted, or rebuilt. Boundaries are sound, from the first,
+ * while they begin with 0, never decrease and stay within the sequences. */
 static void
 look_at_documents(struct dataset_repair *r, struct str *found)
 {
-	uint64_t sound = sound_boundaries(r);
-	int64_t last = sound ? load64(r->d.document, (int64_t)sound - 1) : 0;
+	const struct dataset *d = &r->d;
+	bool from_zero = r->entries && load64(d->document, 0) == 0;
+	int64_t last = 0;
+	uint64_t sound = 0;
 
-	if (sound == r->entries && sound && last == r->d.sequences) {
+	while (from_zero && sound < r->entries && load64(d->document, (int64_t)sound) >= last &&
+	    load64(d->document, (int64_t)sound) <= d->sequences)
+		last = load64(d->document, (int64_t)sound++);
+	if (sound == r->entries && sound && last == d->sequences) {
 		extend_boundaries(r, sound);
 	} else if (sound == r->entries && sound) {
 		extend_boundaries(r, sound);
@@ -169,7 +158,7 @@ look_at_documents(struct dataset_repair *r, struct str *found)
 		    "the document index covered %lld of %lld sequences; each of the others became "
 		    "a "
 		    "document\n",
-		    (long long)last, (long long)r->d.sequences);
+		    (long long)last, (long long)d->sequences);
 	} else if (r->entries && shift_boundaries(r)) {
 		str_adds(found, "the document index was not shifted in a merge: shifted\n");
 	} else {

@@ -193,39 +193,30 @@ add_ends(struct dataset_writer *w, const struct dataset_batch *b, int64_t sequen
 	return 0;
 }
 
-static int
-write_tokens(struct dataset_writer *w, const struct dataset_batch *b, uint64_t bytes, struct err *e)
-{
-	uint64_t held = bytes - b->stored_bytes;
-
-	if (b->stored_bytes &&
-	    (fflush(w->bin.f) != 0 ||
-		io_copy_range(b->stored, 0, fileno(w->bin.f), b->stored_bytes) < 0 ||
-		fseeko(w->bin.f, 0, SEEK_END) != 0))
-		return write_failed(w, e);
-	if (held && fwrite(b->tokens, 1, held, w->bin.f) != held)
-		return write_failed(w, e);
-	return 0;
-}
-
 /* Three writes, for any number of documents. */
 int
 dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e)
 {
 	int64_t before = w->sequences;
-	size_t count = 0;
+	size_t bytes = 0, held;
 
 	for (int64_t i = 0; i < b->sequences; i++) {
 		if (b->lengths[i] < 0)
 			BUG("negative length");
-		count += (size_t)b->lengths[i];
+		bytes += (size_t)b->lengths[i] * dtype_size(w->type);
 	}
 	if (b->sequences && dataset_write_lengths(w, b->lengths, b->sequences, e) < 0)
 		return -1;
-	if (write_tokens(w, b, count * dtype_size(w->type), e) < 0)
-		return -1;
+	if (b->stored_bytes &&
+	    (fflush(w->bin.f) != 0 ||
+		io_copy_range(b->stored, 0, fileno(w->bin.f), b->stored_bytes) < 0 ||
+		fseeko(w->bin.f, 0, SEEK_END) != 0))
+		return write_failed(w, e);
+	held = bytes - b->stored_bytes;
+	if (held && fwrite(b->tokens, 1, held, w->bin.f) != held)
+		return write_failed(w, e);
 	/* so that the final sync has little left to wait for */
-	w->unwritten += count * dtype_size(w->type);
+	w->unwritten += bytes;
 	if (w->unwritten >= STRIDE) {
 		io_start_writing(fileno(w->bin.f), (int64_t)w->unwritten);
 		w->unwritten = 0;
