@@ -274,23 +274,6 @@ check(struct export *x, struct str *notes)
 	return 0;
 }
 
-static int
-write_all(struct export *x)
-{
-	int64_t iteration = x->src->state.iteration;
-	struct lock *lock = copy_claim(x->o->save, x->o->force, x->e);
-	int rc = -1;
-
-	if (lock && ckpt_begin(x->o->save, iteration, true, x->tmp, x->e) == 0) {
-		if (writers[x->o->format](x) == 0 && lock_check(lock, x->e) == 0)
-			rc = ckpt_publish(x->o->save, iteration, x->e);
-		else
-			io_remove_tree(x->tmp, NULL);
-	}
-	lock_release(lock);
-	return rc;
-}
-
 /*
  * Writes save/iter_* of the source's iteration, and the tracker. Weights are rounded once; with an
  * optimizer, parameters are its fp32 masters too, and each state is kept. Padded rows of the
@@ -300,6 +283,8 @@ static int
 export_source(const struct export_options *o, struct str *notes, struct err *e)
 {
 	struct export x = { .o = o, .e = e };
+	struct lock *lock = NULL;
+	int64_t iteration;
 	int rc = -1;
 
 	x.src = source_open(o->src, e);
@@ -308,8 +293,16 @@ export_source(const struct export_options *o, struct str *notes, struct err *e)
 	str_add(notes, x.src->notes.buf, x.src->notes.len);
 	if (x.src->averaged)
 		str_addf(notes, "%s: its average of the weights is left out\n", x.src->path);
+	iteration = x.src->state.iteration;
 	if (check(&x, notes) == 0)
-		rc = write_all(&x);
+		lock = copy_claim(o->save, o->force, e);
+	if (lock && ckpt_begin(o->save, iteration, true, x.tmp, e) == 0) {
+		if (writers[o->format](&x) == 0 && lock_check(lock, e) == 0)
+			rc = ckpt_publish(o->save, iteration, e);
+		else
+			io_remove_tree(x.tmp, NULL);
+	}
+	lock_release(lock);
 	if (rc == 0 && x.src->lost.overflows + x.src->lost.underflows)
 		str_addf(notes, "%s: %lld numbers became infinite and %lld became 0\n", o->save,
 		    (long long)x.src->lost.overflows, (long long)x.src->lost.underflows);

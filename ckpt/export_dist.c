@@ -188,25 +188,6 @@ put_object(struct dist_file *f, const char *name, const struct str *pickle)
 	put_place(f, name, -1, NULL, torchzip_end(w));
 }
 
-/* What its loader asks of the rest: how the optimizer is stored. */
-static void
-put_content(const struct export *x, struct str *s)
-{
-	pickle_put_text(s, "content_metadata");
-	pickle_open_dict(s);
-	if (x->o->use_distributed_optimizer) {
-		pickle_put_text(s, "distrib_optim_sharding_type");
-		pickle_put_text(s, "fully_reshardable");
-		pickle_put_text(s, "distrib_optim_fully_reshardable_mem_efficient");
-		pickle_put_bool(s, false);
-	}
-	pickle_put_text(s, "singleton_local_shards");
-	pickle_put_bool(s, false);
-	pickle_put_text(s, "chained_optim_avoid_prefix");
-	pickle_put_bool(s, true);
-	pickle_close_dict(s);
-}
-
 /* Objects are lists of one. The optimizer is wrapped as in put_optimizer of export_torch.c. */
 static void
 put_common(struct dist_file *f)
@@ -237,7 +218,20 @@ put_common(struct dist_file *f)
 		pickle_close_dict(&s);
 		export_put_scheduler(x, &s);
 	}
-	put_content(x, &s);
+	/* What its loader asks of the rest: how the optimizer is stored. */
+	pickle_put_text(&s, "content_metadata");
+	pickle_open_dict(&s);
+	if (x->o->use_distributed_optimizer) {
+		pickle_put_text(&s, "distrib_optim_sharding_type");
+		pickle_put_text(&s, "fully_reshardable");
+		pickle_put_text(&s, "distrib_optim_fully_reshardable_mem_efficient");
+		pickle_put_bool(&s, false);
+	}
+	pickle_put_text(&s, "singleton_local_shards");
+	pickle_put_bool(&s, false);
+	pickle_put_text(&s, "chained_optim_avoid_prefix");
+	pickle_put_bool(&s, true);
+	pickle_close_dict(&s);
 	pickle_close_dict(&s);
 	pickle_close_list(&s);
 	pickle_end(&s);

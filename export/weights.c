@@ -17,41 +17,33 @@
 
 enum { CHUNK = 1 << 21 }; /* elements in memory at a time; at least one row */
 
-/* Adds parameter i to the tensor that it lies in. */
-static int
-place_param(struct hf_export *x, int i, struct err *e)
-{
-	struct family_place place;
-	struct hf_tensor *t = x->count ? &x->tensor[x->count - 1] : NULL;
-
-	if (family_place(x->family, &x->src->config, &x->src->param[i], &place, e) < 0)
-		return -1;
-	if (t && !strcmp(t->name, place.name)) {
-		t->count++;
-		return 0;
-	}
-	t = &x->tensor[x->count++];
-	*t = (struct hf_tensor){
-		.ndim = place.ndim, .bytes = dtype_size(x->dtype), .first = i, .count = 1
-	};
-	snprintf(t->name, sizeof t->name, "%s", place.name);
-	memcpy(t->shape, place.shape, sizeof t->shape);
-	for (int d = 0; d < t->ndim; d++)
-		if (mem_mul(t->bytes, (uint64_t)t->shape[d], &t->bytes) < 0)
-			return err_set(e, "tensor '%s' is too large", t->name);
-	return 0;
-}
-
 /* Parameters of one tensor are adjacent in the table, so one pass is enough. */
 int
 weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e)
 {
+	struct hf_tensor *t = NULL;
 	uint64_t bytes = 0;
 
 	x->tensor = mem_zalloc((size_t)x->src->count, sizeof *x->tensor);
-	for (int i = 0; i < x->src->count; i++)
-		if (place_param(x, i, e) < 0)
+	for (int i = 0; i < x->src->count; i++) {
+		struct family_place place;
+
+		if (family_place(x->family, &x->src->config, &x->src->param[i], &place, e) < 0)
 			return -1;
+		if (t && !strcmp(t->name, place.name)) {
+			t->count++;
+			continue;
+		}
+		t = &x->tensor[x->count++];
+		*t = (struct hf_tensor){
+			.ndim = place.ndim, .bytes = dtype_size(x->dtype), .first = i, .count = 1
+		};
+		snprintf(t->name, sizeof t->name, "%s", place.name);
+		memcpy(t->shape, place.shape, sizeof t->shape);
+		for (int d = 0; d < t->ndim; d++)
+			if (mem_mul(t->bytes, (uint64_t)t->shape[d], &t->bytes) < 0)
+				return err_set(e, "tensor '%s' is too large", t->name);
+	}
 	/* In model order; a shard is closed before the tensor that would exceed the limit. */
 	for (int i = 0; i < x->count; i++) {
 		if (i > 0 &&

@@ -74,27 +74,9 @@ print_sequence(struct printing *p, int64_t document, int64_t sequence, struct er
 	return rc;
 }
 
-/* Prints the rows of one document. An empty one, which has no sequence, gives the row "document -
- * 0". */
-static int
-print_document(struct printing *p, int64_t document, struct err *e)
-{
-	int64_t begin = dataset_document_start(p->d, document),
-		end = dataset_document_start(p->d, document + 1);
-	int rc = 0;
-
-	if (begin == end) {
-		str_addf(&p->row, "%lld\t-\t0\t%s\n", (long long)document,
-		    p->c->tokenizer ? "\"\"" : "");
-		str_put(&p->row, p->out);
-	}
-	for (int64_t s = begin; s < end && rc == 0; s++)
-		rc = print_sequence(p, document, s, e);
-	return rc;
-}
-
 /* Stops early when the reader is gone. -1 when the first document is past the end; fewer than
- * requested are not an error. */
+ * requested are not an error. An empty document, which has no sequence, gives the row "document -
+ * 0". */
 int
 shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e)
 {
@@ -113,8 +95,18 @@ shard_head(const struct head_config *c, const char *prefix, FILE *out, struct er
 	else
 		str_addf(&p.row, "document\tsequence\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
 	for (int64_t k = c->document;
-	     rc == 0 && k < total && k - c->document < c->count && !ferror(out); k++)
-		rc = print_document(&p, k, e);
+	     rc == 0 && k < total && k - c->document < c->count && !ferror(out); k++) {
+		int64_t begin = dataset_document_start(d, k),
+			end = dataset_document_start(d, k + 1);
+
+		if (begin == end) {
+			str_addf(
+			    &p.row, "%lld\t-\t0\t%s\n", (long long)k, c->tokenizer ? "\"\"" : "");
+			str_put(&p.row, out);
+		}
+		for (int64_t s = begin; s < end && rc == 0; s++)
+			rc = print_sequence(&p, k, s, e);
+	}
 	if (rc == 0)
 		str_put(&p.row, out);
 	str_release(&p.row);

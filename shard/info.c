@@ -43,27 +43,6 @@ bin_last(int bin)
 	return bin ? ((int64_t)1 << bin) - 1 : 0;
 }
 
-/* One pass over the index. Over an empty dataset shortest and longest are 0. */
-static void
-summarise(const struct dataset *d, struct summary *s)
-{
-	memset(s, 0, sizeof *s);
-	s->d = d;
-	for (int64_t i = 0; i < dataset_num_sequences(d); i++) {
-		int64_t n = dataset_length(d, i);
-
-		s->sequences[bin_of(n)]++;
-		if (i == 0 || n < s->shortest)
-			s->shortest = n;
-		if (n > s->longest)
-			s->longest = n;
-	}
-	for (int64_t i = 0; i < dataset_num_documents(d); i++)
-		s->empty_documents +=
-		    dataset_document_start(d, i) == dataset_document_start(d, i + 1);
-	dataset_fingerprint(d, s->fingerprint);
-}
-
 /* One row of dataset, item and number. */
 static void
 print_row(FILE *out, const char *prefix, const char *item, int64_t value)
@@ -137,20 +116,32 @@ print_json(const struct summary *s, FILE *out)
 	str_release(&j);
 }
 
-/* Reads the index and the notes, not the tokens, and prints nothing before that succeeds. A dataset
- * with too many sequences for training can be inspected. -1 with a reason when it cannot be opened,
- * which checks the index against the sizes of both files. */
+/* Reads the index, in one pass, and the notes, not the tokens, and prints nothing before that
+ * succeeds. A dataset with too many sequences for training can be inspected. -1 with a reason when
+ * it cannot be opened, which checks the index against the sizes of both files. */
 int
 shard_info(const char *prefix, enum info_form form, FILE *out, struct err *e)
 {
 	struct dataset_options o = { .no_mmap_bin = true, .any_count = true };
 	struct dataset *d = dataset_open_with(prefix, &o, e);
-	struct summary s;
+	struct summary s = { .d = d };
 	int rc;
 
 	if (!d)
 		return -1;
-	summarise(d, &s);
+	for (int64_t i = 0; i < dataset_num_sequences(d); i++) {
+		int64_t n = dataset_length(d, i);
+
+		s.sequences[bin_of(n)]++;
+		if (i == 0 || n < s.shortest)
+			s.shortest = n;
+		if (n > s.longest)
+			s.longest = n;
+	}
+	for (int64_t i = 0; i < dataset_num_documents(d); i++)
+		s.empty_documents +=
+		    dataset_document_start(d, i) == dataset_document_start(d, i + 1);
+	dataset_fingerprint(d, s.fingerprint);
 	rc = notes_read(prefix, &s.notes, e) < 0 ? -1 : 0;
 	if (rc == 0 && form == INFO_HEAD)
 		fputs("dataset\titem\tvalue\n", out);
