@@ -111,37 +111,30 @@ put_tensor(struct rank_file *f, int item, int kind)
 /* Linear layers have a state of their own, which is empty without FP8; its loader looks for it. One
  * of several experts has one: weight0. */
 static void
-put_extra(struct str *out, const char *key)
-{
-	const char *end = strstr(key, ".weight");
-	char name[160];
-
-	if (!end || (end[7] && strcmp(end + 7, "0")) ||
-	    (!strstr(key, ".linear_") && strncmp(key, "output_layer", 12)))
-		return;
-	snprintf(name, sizeof name, "%.*s._extra_state", (int)(end - key), key);
-	pickle_put_text(out, name);
-	pickle_put_none(out);
-}
-
-static void
 put_models(struct rank_file *f)
 {
 	int chunks = layout_chunks(&f->x->layout);
 
 	for (int j = 0; j < chunks; j++) {
-		char name[32] = "model";
+		char name[32] = "model", extra[160];
 
 		if (chunks > 1)
 			snprintf(name, sizeof name, "model%d", j);
 		pickle_put_text(&f->pickle, name);
 		pickle_open_dict(&f->pickle);
 		for (int i = 0; i < f->count; i++) {
+			const char *key = f->item[i].key, *end = strstr(key, ".weight");
+
 			if (f->item[i].chunk != j)
 				continue;
-			pickle_put_text(&f->pickle, f->item[i].key);
+			pickle_put_text(&f->pickle, key);
 			put_tensor(f, i, KIND_WEIGHT);
-			put_extra(&f->pickle, f->item[i].key);
+			if (!end || (end[7] && strcmp(end + 7, "0")) ||
+			    (!strstr(key, ".linear_") && strncmp(key, "output_layer", 12)))
+				continue;
+			snprintf(extra, sizeof extra, "%.*s._extra_state", (int)(end - key), key);
+			pickle_put_text(&f->pickle, extra);
+			pickle_put_none(&f->pickle);
 		}
 		pickle_close_dict(&f->pickle);
 	}

@@ -236,46 +236,42 @@ info_model(const char *dir, bool json, FILE *out, struct err *e)
 	return 0;
 }
 
-/* One tensor of info --tensors. */
-static void
-tensor_line(const struct source_tensor *t, bool json, FILE *out)
-{
-	const struct param *p = t->part.param;
-	const char *dtype = dtype_name(t->stored.dtype);
-	long long n = (long long)param_elements(p),
-		  bytes = n * (long long)dtype_size(t->stored.dtype);
-	struct str shape = { 0 }, name = { 0 };
-
-	for (int i = 0; i < p->ndim; i++)
-		str_addf(&shape, "%s%lld", i ? "," : "", (long long)p->shape[i]);
-	str_add_json(&name, t->name, strlen(t->name));
-	if (json)
-		fprintf(out,
-		    "{\"tensor\": %s, \"dtype\": \"%s\", \"shape\": [%s], \"elements\": %lld, "
-		    "\"bytes\": %lld, \"pieces\": %d}\n",
-		    name.buf, dtype, shape.buf, n, bytes, t->stored.pieces);
-	else
-		fprintf(out, "%s\t%s\t%s\t%lld\t%lld\t%d\n", t->name, dtype, shape.buf, n, bytes,
-		    t->stored.pieces);
-	str_release(&name);
-	str_release(&shape);
-}
-
 /* By name, as in a manifest. */
 static int
 info_tensors(const char *dir, bool json, FILE *out, struct err *e)
 {
 	struct source *s = source_open(dir, e);
+	struct str shape = { 0 }, name = { 0 };
 	struct source_tensor *t;
-	int n;
+	int count;
 
 	if (!s)
 		return -1;
-	n = source_tensors(s, &t);
+	count = source_tensors(s, &t);
 	if (!json)
 		fputs("tensor\tdtype\tshape\telements\tbytes\tpieces\n", out);
-	for (int i = 0; i < n; i++)
-		tensor_line(&t[i], json, out);
+	for (int i = 0; i < count; i++) {
+		const struct param *p = t[i].part.param;
+		const char *dtype = dtype_name(t[i].stored.dtype);
+		long long n = (long long)param_elements(p),
+			  bytes = n * (long long)dtype_size(t[i].stored.dtype);
+
+		str_clear(&shape);
+		for (int d = 0; d < p->ndim; d++)
+			str_addf(&shape, "%s%lld", d ? "," : "", (long long)p->shape[d]);
+		str_clear(&name);
+		str_add_json(&name, t[i].name, strlen(t[i].name));
+		if (json)
+			fprintf(out,
+			    "{\"tensor\": %s, \"dtype\": \"%s\", \"shape\": [%s], \"elements\": "
+			    "%lld, \"bytes\": %lld, \"pieces\": %d}\n",
+			    name.buf, dtype, shape.buf, n, bytes, t[i].stored.pieces);
+		else
+			fprintf(out, "%s\t%s\t%s\t%lld\t%lld\t%d\n", t[i].name, dtype, shape.buf, n,
+			    bytes, t[i].stored.pieces);
+	}
+	str_release(&name);
+	str_release(&shape);
 	free(t);
 	source_close(s);
 	return 0;

@@ -237,33 +237,28 @@ read_metadata(struct opening *o, const struct json_value *v)
 	return 0;
 }
 
-/* A new entry, zeroed. Their number is not known before the last one has been read. */
-static struct safetensors_entry *
-add_entry(struct safetensors *s)
-{
-	if (s->count == s->cap) {
-		s->cap = 2 * s->cap + 64;
-		s->entry = mem_realloc(s->entry, (size_t)s->cap, sizeof *s->entry);
-	}
-	s->entry[s->count] = (struct safetensors_entry){ 0 };
-	return &s->entry[s->count++];
-}
-
 /* Turns the members of a piece of the header into entries, in the order of the text; copies names.
- * Frees the piece. */
+ * The number of entries is not known before the last one has been read. Frees the piece. */
 static int
 read_members(struct opening *o, struct json *piece)
 {
 	const struct json_value *root = json_root(piece);
+	struct safetensors *s = o->s;
 	int rc = 0;
 
 	for (size_t i = 0; i < root->len && rc == 0; i++) {
 		const struct json_value *v = &root->item[i];
 
-		if (strcmp(v->key, "__metadata__") || v->key_len != strlen(v->key))
-			rc = read_tensor(o, v, add_entry(o->s));
-		else
+		if (!strcmp(v->key, "__metadata__") && v->key_len == strlen(v->key)) {
 			rc = read_metadata(o, v);
+			continue;
+		}
+		if (s->count == s->cap) {
+			s->cap = 2 * s->cap + 64;
+			s->entry = mem_realloc(s->entry, (size_t)s->cap, sizeof *s->entry);
+		}
+		s->entry[s->count] = (struct safetensors_entry){ 0 };
+		rc = read_tensor(o, v, &s->entry[s->count++]);
 	}
 	json_free(piece);
 	return rc;

@@ -49,26 +49,6 @@ is_torch_dist(const char *path)
 
 /* --- what is common to all ranks -------------------------------------------------------------- */
 
-/* The zip with the common dict. */
-static struct torchzip *
-load_common(const struct dist_source *d, struct map *file, struct err *e)
-{
-	const struct distcp_object *o = distcp_object(&d->dir.d, "common_state/shard_0_1");
-	char path[CKPT_PATH_BYTES];
-
-	if (o)
-		return distcp_load(&d->dir, o, e);
-	if (!ckpt_join(path, d->s.path, "common.pt") || !io_exists(path)) {
-		err_at(e, d->s.path, 0,
-		    "neither a file common.pt nor an object common_state: the args of the run are "
-		    "missing");
-		return NULL;
-	}
-	if (map_open(file, path, e) < 0)
-		return NULL;
-	return torchzip_open(file->base, file->size, path, e);
-}
-
 /* Objects are stored as lists of one. */
 static const struct pickle_value *
 only_item(const struct pickle_value *v)
@@ -204,13 +184,25 @@ take_common(struct dist_source *d, const struct torchzip *z, struct err *e)
 	return 0;
 }
 
+/* From the zip with the common dict: an object, or a file of its own. */
 static int
 read_common(struct dist_source *d, struct err *e)
 {
+	const struct distcp_object *o = distcp_object(&d->dir.d, "common_state/shard_0_1");
+	char path[CKPT_PATH_BYTES];
+	struct torchzip *z = NULL;
 	struct map file = { 0 };
-	struct torchzip *z = load_common(d, &file, e);
-	int rc = z ? take_common(d, z, e) : -1;
+	int rc;
 
+	if (o)
+		z = distcp_load(&d->dir, o, e);
+	else if (!ckpt_join(path, d->s.path, "common.pt") || !io_exists(path))
+		err_at(e, d->s.path, 0,
+		    "neither a file common.pt nor an object common_state: the args of the run are "
+		    "missing");
+	else if (map_open(&file, path, e) == 0)
+		z = torchzip_open(file.base, file.size, path, e);
+	rc = z ? take_common(d, z, e) : -1;
 	torchzip_close(z);
 	map_close(&file);
 	return rc;

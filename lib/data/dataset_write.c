@@ -198,12 +198,12 @@ int
 dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e)
 {
 	int64_t before = w->sequences;
-	size_t bytes = 0, held;
+	size_t count = 0, bytes, held;
 
 	for (int64_t i = 0; i < b->sequences; i++) {
 		if (b->lengths[i] < 0)
 			BUG("negative length");
-		bytes += (size_t)b->lengths[i] * dtype_size(w->type);
+		count += (size_t)b->lengths[i];
 	}
 	if (b->sequences && dataset_write_lengths(w, b->lengths, b->sequences, e) < 0)
 		return -1;
@@ -212,6 +212,7 @@ dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struc
 		io_copy_range(b->stored, 0, fileno(w->bin.f), b->stored_bytes) < 0 ||
 		fseeko(w->bin.f, 0, SEEK_END) != 0))
 		return write_failed(w, e);
+	bytes = count * dtype_size(w->type);
 	held = bytes - b->stored_bytes;
 	if (held && fwrite(b->tokens, 1, held, w->bin.f) != held)
 		return write_failed(w, e);

@@ -232,21 +232,6 @@ parse_per_split(const struct path_options *o, struct data_paths *out, struct err
 	return rc;
 }
 
-/* --train-data-path, --valid-data-path and --test-data-path; a split without one has no samples. */
-static int
-read_split_paths(const struct path_options *o, struct data_paths *out, struct err *e)
-{
-	static const char *const name[] = { "--train-data-path", "--valid-data-path",
-		"--test-data-path" };
-
-	for (int i = 0; i < SPLIT_COUNT; i++)
-		if (o->split_path[i].count > 0 &&
-		    path_list_parse(o->split_path[i].count, o->split_path[i].item, name[i],
-			&out->list[i], e) < 0)
-			return -1;
-	return 0;
-}
-
 /* Exactly one kind of option must name the data. */
 static int
 check_kinds(const struct path_options *o, struct err *e)
@@ -277,10 +262,14 @@ data_paths_load(const struct path_options *o, char **text, size_t *bytes, struct
 	return path ? io_read_file(path, FILE_MAX, text, bytes, e) : 0;
 }
 
-/* A list of words, typed or in a file, or three of them. The file's text is already loaded. */
+/* A list of words, typed or in a file, or three of them. The file's text is already loaded; a NUL
+ * follows its last byte. A split without an option has no samples. */
 static int
 parse(const struct path_options *o, struct data_paths *out, struct err *e)
 {
+	static const char *const name[] = { "--train-data-path", "--valid-data-path",
+		"--test-data-path" };
+
 	out->per_split = !o->data_path.count && !o->data_args_path;
 	if (o->data_path.count)
 		return path_list_parse(
@@ -290,8 +279,14 @@ parse(const struct path_options *o, struct data_paths *out, struct err *e)
 		    e, o->data_args_path, 0, "not a text: byte %zu is NUL", strlen(o->text));
 	if (o->data_args_path)
 		return parse_text(o->text, o->data_args_path, &out->list[0], e);
-	return o->per_split_data_args_path ? parse_per_split(o, out, e)
-					   : read_split_paths(o, out, e);
+	if (o->per_split_data_args_path)
+		return parse_per_split(o, out, e);
+	for (int i = 0; i < SPLIT_COUNT; i++)
+		if (o->split_path[i].count > 0 &&
+		    path_list_parse(o->split_path[i].count, o->split_path[i].item, name[i],
+			&out->list[i], e) < 0)
+			return -1;
+	return 0;
 }
 
 /* On failure out is empty. */
