@@ -200,35 +200,14 @@ check_finite(const struct copy *c, struct str *notes, struct err *e)
 }
 
 /* Writes all files into the temporary directory, and commits it or removes it. */
-static int
-write_all(struct copy *c, struct str *notes, struct err *e)
-{
-	const struct copy_options *o = c->o;
-	struct ckpt_commit commit = { .save = o->save,
-		.iteration = c->src->state.iteration,
-		.options = o->options,
-		.state = c->state.buf };
-	int rc = ckpt_begin(o->save, commit.iteration, true, c->tmp, e);
-
-	if (rc < 0)
-		return -1;
-	for (int64_t rank = 0; rank < layout_world(o->layout) && rc == 0; rank++)
-		rc = write_rank(c, (int)rank, e);
-	if (rc == 0)
-		rc = check_finite(c, notes, e);
-	if (rc == 0)
-		rc = lock_check(c->lock, e);
-	commit.manifest = c->manifest.buf;
-	if (rc == 0)
-		return ckpt_commit(&commit, e);
-	io_remove_tree(c->tmp, NULL);
-	return -1;
-}
-
 int
 copy_source(struct source *src, const struct copy_options *o, struct str *notes, struct err *e)
 {
 	struct copy c = { .src = src, .o = o };
+	struct ckpt_commit commit = {
+		.save = o->save, .iteration = src->state.iteration, .options = o->options
+	};
+	bool begun;
 	int rc;
 
 	str_add(notes, src->notes.buf, src->notes.len);
@@ -239,7 +218,20 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 	str_adds(&c.state, o->state);
 	if (o->given)
 		provenance_add(&c.state, o->verb, o->given, o->origin ? o->origin : src);
-	rc = write_all(&c, notes, e);
+	rc = ckpt_begin(o->save, commit.iteration, true, c.tmp, e);
+	begun = rc == 0;
+	for (int64_t rank = 0; rank < layout_world(o->layout) && rc == 0; rank++)
+		rc = write_rank(&c, (int)rank, e);
+	if (rc == 0)
+		rc = check_finite(&c, notes, e);
+	if (rc == 0)
+		rc = lock_check(c.lock, e);
+	commit.state = c.state.buf;
+	commit.manifest = c.manifest.buf;
+	if (rc == 0)
+		rc = ckpt_commit(&commit, e);
+	else if (begun)
+		io_remove_tree(c.tmp, NULL);
 	lock_release(c.lock);
 	free(c.nonfinite);
 	str_release(&c.state);

@@ -365,37 +365,28 @@ put_stack(struct dist_file *f, int first, int kind)
 	return 0;
 }
 
-static int
-put_all(struct dist_file *f)
-{
-	const struct export *x = f->x;
-
-	put_common(f);
-	put_extra_states(f);
-	for (int kind = KIND_WEIGHT; kind < x->num_kinds; kind++)
-		for (int i = 0; i < x->map.count && export_has(x, kind); i++) {
-			int first = 0; /* of the name of tensor i */
-
-			while (!same_stack(x, &x->map.tensor[first], &x->map.tensor[i]))
-				first++;
-			if (i == first && put_stack(f, i, kind) < 0)
-				return -1;
-		}
-	return 0;
-}
-
 /* The data first: what says where they are is complete only then. */
 int
 export_torch_dist(struct export *x)
 {
 	struct dist_file f = { .x = x };
 	char path[1100];
-	int rc;
+	int rc = 0;
 
 	snprintf(path, sizeof path, "%s/%s", x->tmp, data_file);
 	if (outfile_open_direct(&f.out, path, x->e) < 0)
 		return -1;
-	rc = put_all(&f);
+	put_common(&f);
+	put_extra_states(&f);
+	for (int kind = KIND_WEIGHT; kind < x->num_kinds; kind++)
+		for (int i = 0; i < x->map.count && export_has(x, kind) && rc == 0; i++) {
+			int first = 0; /* of the name of tensor i */
+
+			while (!same_stack(x, &x->map.tensor[first], &x->map.tensor[i]))
+				first++;
+			if (i == first)
+				rc = put_stack(&f, i, kind);
+		}
 	if (rc == 0)
 		rc = outfile_commit(&f.out, x->e);
 	else

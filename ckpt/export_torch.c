@@ -407,37 +407,29 @@ write_flat(struct rank_file *f)
 	return rc;
 }
 
-static int
-write_rank(struct export *x, int stage, int number)
-{
-	size_t most = (size_t)x->map.count + 1;
-	struct rank_file f = { .x = x,
-		.number = number,
-		.tensor_rank = number % (int)x->ranks.tensor,
-		.stage = stage,
-		.expert_rank = number / (int)x->ranks.slices,
-		.item = mem_alloc(most, sizeof *f.item),
-		.storage = mem_alloc(most * (size_t)x->num_kinds, sizeof *f.storage) };
-	int rc;
-
-	list_items(&f);
-	rc = write_model(&f);
-	if (rc == 0 && x->num_kinds > 1 && x->o->use_distributed_optimizer)
-		rc = write_flat(&f);
-	free(f.item);
-	free(f.storage);
-	str_release(&f.pickle);
-	return rc;
-}
-
 int
 export_torch(struct export *x)
 {
-	int ranks = (int)layout_expert_holders(&x->layout);
+	int ranks = (int)layout_expert_holders(&x->layout), rc = 0,
+	    stages = (int)x->layout.pipeline_model_parallel_size;
+	size_t most = (size_t)x->map.count + 1;
 
-	for (int stage = 0; stage < (int)x->layout.pipeline_model_parallel_size; stage++)
-		for (int i = 0; i < ranks; i++)
-			if (write_rank(x, stage, i) < 0)
-				return -1;
-	return 0;
+	for (int i = 0; i < stages * ranks && rc == 0; i++) {
+		struct rank_file f = { .x = x,
+			.number = i % ranks,
+			.tensor_rank = i % ranks % (int)x->ranks.tensor,
+			.stage = i / ranks,
+			.expert_rank = i % ranks / (int)x->ranks.slices,
+			.item = mem_alloc(most, sizeof *f.item),
+			.storage = mem_alloc(most * (size_t)x->num_kinds, sizeof *f.storage) };
+
+		list_items(&f);
+		rc = write_model(&f);
+		if (rc == 0 && x->num_kinds > 1 && x->o->use_distributed_optimizer)
+			rc = write_flat(&f);
+		free(f.item);
+		free(f.storage);
+		str_release(&f.pickle);
+	}
+	return rc;
 }

@@ -67,44 +67,37 @@ check_copy(struct source *s, const struct source_tensor *t, int copy, struct str
  * is reported by that comparison, which says all that is damaged. At last every copy of every
  * tensor, where a format stores more than one.
  */
-static int
-verify_source(struct source *s, struct str *problems)
-{
-	struct str values = { 0 };
-	struct err e;
-	int wrong = s->num_problems, bad = wrong ? 0 : finite_check(s, &values, &e),
-	    failed = bad < 0;
-
-	if (s->kind->verify)
-		wrong += s->kind->verify(s, problems);
-	str_add(problems, s->problems.buf, s->problems.len);
-	if (wrong == 0 && failed)
-		wrong += problem(problems, &e);
-	if (wrong == 0) {
-		struct source_tensor *t;
-		int count = source_tensors(s, &t);
-
-		str_add(problems, values.buf, values.len);
-		wrong += bad;
-		for (int i = 0; i < count; i++)
-			for (int copy = 1; copy < t[i].stored.copies; copy++)
-				wrong += check_copy(s, &t[i], copy, problems);
-		free(t);
-	}
-	str_release(&values);
-	return wrong;
-}
-
 int
 verify_dir(const char *dir, FILE *out, struct str *problems)
 {
 	struct err e;
 	struct source *s = source_open(dir, &e);
-	int wrong = s ? verify_source(s, problems) : problem(problems, &e);
+	struct source_tensor *t;
+	struct str values = { 0 };
+	int wrong, bad, count;
 
+	if (!s)
+		return problem(problems, &e);
+	wrong = s->num_problems;
+	bad = wrong ? 0 : finite_check(s, &values, &e);
+	if (s->kind->verify)
+		wrong += s->kind->verify(s, problems);
+	str_add(problems, s->problems.buf, s->problems.len);
+	if (wrong == 0 && bad < 0)
+		wrong += problem(problems, &e);
+	if (wrong == 0) {
+		str_add(problems, values.buf, values.len);
+		wrong += bad;
+		count = source_tensors(s, &t);
+		for (int i = 0; i < count; i++)
+			for (int copy = 1; copy < t[i].stored.copies; copy++)
+				wrong += check_copy(s, &t[i], copy, problems);
+		free(t);
+	}
 	if (wrong == 0)
 		fprintf(
 		    out, "%s: ok: %d tensors in %d files\n", s->path, s->num_tensors, s->num_files);
+	str_release(&values);
 	source_close(s);
 	return wrong;
 }

@@ -231,28 +231,6 @@ write_files(struct job *j)
 }
 
 /*
- * --force replaces only an earlier export: a mistyped path must not remove a home directory.
- */
-static int
-check_target(const struct export_options *o, struct err *e)
-{
-	char config[1200];
-
-	if (strlen(o->dst) >= 1000)
-		return err_set(e, "path too long: '%.60s...'", o->dst);
-	if (!io_exists(o->dst))
-		return 0;
-	if (!o->force)
-		return err_set(e, "'%s' exists; --force replaces a Hugging Face directory", o->dst);
-	snprintf(config, sizeof config, "%s/config.json", o->dst);
-	if (!io_exists(config))
-		return err_set(e,
-		    "'%s' is not a Hugging Face directory (no config.json): it is not replaced",
-		    o->dst);
-	return 0;
-}
-
-/*
  * The old directory is moved aside, not removed, until the new one has its name; a failed rename
  * puts it back.
  */
@@ -304,14 +282,25 @@ write_directory(struct job *j)
 	return 0;
 }
 
-/* All inputs are opened and checked before the directory is made. */
+/* All inputs are opened and checked before the directory is made. --force replaces only an earlier
+ * export: a mistyped path must not remove a home directory. */
 int
 export_hf(const struct export_options *o, struct str *notes, struct str *warnings, struct err *e)
 {
 	struct job j = { .o = o, .notes = notes, .warnings = warnings, .e = e };
+	char config[1200];
 	int rc = -1;
 
-	if (check_target(o, e) == 0 && open_model(&j) == 0 && open_tokenizer(&j) == 0)
+	if (strlen(o->dst) >= 1000)
+		return err_set(e, "path too long: '%.60s...'", o->dst);
+	snprintf(config, sizeof config, "%s/config.json", o->dst);
+	if (io_exists(o->dst) && !o->force)
+		return err_set(e, "'%s' exists; --force replaces a Hugging Face directory", o->dst);
+	if (io_exists(o->dst) && !io_exists(config))
+		return err_set(e,
+		    "'%s' is not a Hugging Face directory (no config.json): it is not replaced",
+		    o->dst);
+	if (open_model(&j) == 0 && open_tokenizer(&j) == 0)
 		rc = write_directory(&j);
 	tokenizer_release(&j.tokenizer);
 	weights_release(&j.x);

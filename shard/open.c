@@ -26,34 +26,26 @@ document_byte(const struct dataset *d, int64_t document)
 	return (uint64_t)token * dtype_size(dataset_dtype(d));
 }
 
-/* The end of the documents from range[0] on that have at most STEP bytes together; at least one. */
-static int64_t
-step_end(const struct dataset *d, const int64_t range[2])
-{
-	int64_t token = dataset_sequence_start(d, dataset_document_start(d, range[0])) +
-	    (int64_t)(STEP / dtype_size(dataset_dtype(d)));
-	int64_t end = dataset_document_at(d, dataset_sequence_at(d, token));
-
-	if (end < 0 || end > range[1])
-		return range[1];
-	return end > range[0] ? end : range[0] + 1;
-}
-
-/* The range is of documents and may be empty. */
+/* The range is of documents and may be empty. A step has as many of them as have at most STEP bytes
+ * together; at least one. */
 int
 shard_add_documents(struct dataset_writer *w, const struct dataset *d, const int64_t range[2],
     struct shard_meter *m, struct err *e)
 {
-	int64_t part[2] = { range[0], range[1] };
+	int64_t step = (int64_t)(STEP / dtype_size(dataset_dtype(d))), begin = range[0], end;
 
-	while (part[0] < range[1]) {
-		int64_t end = step_end(d, part);
+	for (; begin < range[1]; begin = end) {
+		int64_t token = dataset_sequence_start(d, dataset_document_start(d, begin)) + step;
 
-		if (dataset_add_documents(w, d, part[0], end, e) < 0)
+		end = dataset_document_at(d, dataset_sequence_at(d, token));
+		if (end < 0 || end > range[1])
+			end = range[1];
+		else if (end <= begin)
+			end = begin + 1;
+		if (dataset_add_documents(w, d, begin, end, e) < 0)
 			return -1;
 		dataset_forget(d);
-		shard_tell(m, document_byte(d, end) - document_byte(d, part[0]));
-		part[0] = end;
+		shard_tell(m, document_byte(d, end) - document_byte(d, begin));
 	}
 	return 0;
 }

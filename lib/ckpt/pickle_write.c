@@ -223,29 +223,24 @@ pickle_put_size(struct str *out, int n, const int64_t *size)
 	put_op(out, REDUCE);
 }
 
-/* The class of a storage of such elements. */
-static const char *
-storage_class(enum dtype t)
-{
-	switch (t) {
-	case DTYPE_F64: return "DoubleStorage";
-	case DTYPE_F32: return "FloatStorage";
-	case DTYPE_BF16: return "BFloat16Storage";
-	case DTYPE_F16: return "HalfStorage";
-	default: BUG("no storage of %s is written", dtype_name(t));
-	}
-}
-
 /* The persistent id of a storage; torch.load finds its bytes by the key. */
 static void
 put_storage(struct str *out, enum dtype t, int64_t elements, int64_t key)
 {
+	const char *class;
 	char text[24];
 
+	switch (t) {
+	case DTYPE_F64: class = "DoubleStorage"; break;
+	case DTYPE_F32: class = "FloatStorage"; break;
+	case DTYPE_BF16: class = "BFloat16Storage"; break;
+	case DTYPE_F16: class = "HalfStorage"; break;
+	default: BUG("no storage of %s is written", dtype_name(t));
+	}
 	snprintf(text, sizeof text, "%lld", (long long)key);
 	pickle_open_tuple(out);
 	pickle_put_text(out, "storage");
-	put_global(out, "torch", storage_class(t));
+	put_global(out, "torch", class);
 	pickle_put_text(out, text);
 	pickle_put_text(out, "cpu");
 	pickle_put_int(out, elements);
