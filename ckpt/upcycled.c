@@ -105,36 +105,32 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 
 /* --- channels --------------------------------------------------------------------------------- */
 
-/* Adds the numbers of a box of a matrix to the sums of their channels, which are columns of down
- * and rows of the others. */
-static void
-add_box(struct sums *to, int matrix, const struct slice *box, const double *x)
-{
-	for (int64_t r = 0; r < box->count[0]; r++)
-		for (int64_t c = 0; c < box->count[1]; c++, x++) {
-			int64_t i = matrix == DOWN ? box->start[1] + c : box->start[0] + r;
-
-			to->sum[i] += *x;
-			to->squares[i] += *x * *x;
-		}
-}
-
-/* One pass over a matrix of the layer's MLP. */
+/* One pass over a matrix of the layer's MLP, whose numbers are added to the sums of their channels:
+ * these are columns of down and rows of the others. */
 static int
 sum_matrix(struct upcycled *u, int matrix, const struct param *p, double *room, struct err *e)
 {
 	struct source_part whole = { .param = p, .box = slice_whole(p->ndim, p->shape) };
 	size_t bytes = (size_t)u->s.config.ffn_hidden_size * sizeof(double);
+	struct sums *to = &u->sums[matrix];
 	struct windows w = { 0 };
 	int rc = 0;
 
-	memset(u->sums[matrix].sum, 0, bytes);
-	memset(u->sums[matrix].squares, 0, bytes);
+	memset(to->sum, 0, bytes);
+	memset(to->squares, 0, bytes);
 	windows_add(&w, &whole);
-	for (int64_t i = 0; i < w.count && rc == 0; i++) {
-		rc = source_read(u->dense, &w.item[i], DTYPE_F64, room, e);
-		if (rc == 0)
-			add_box(&u->sums[matrix], matrix, &w.item[i].box, room);
+	for (int64_t k = 0; k < w.count && rc == 0; k++) {
+		const struct slice *box = &w.item[k].box;
+		const double *x = room;
+
+		rc = source_read(u->dense, &w.item[k], DTYPE_F64, room, e);
+		for (int64_t r = 0; r < box->count[0] && rc == 0; r++)
+			for (int64_t c = 0; c < box->count[1]; c++, x++) {
+				int64_t i = matrix == DOWN ? box->start[1] + c : box->start[0] + r;
+
+				to->sum[i] += *x;
+				to->squares[i] += *x * *x;
+			}
 	}
 	windows_release(&w);
 	return rc;

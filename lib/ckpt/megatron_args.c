@@ -195,27 +195,24 @@ add_option(struct words *w, const struct opt *o, const struct pickle_value *args
 }
 
 /* Without the switch Megatron-LM has as many groups as heads, whatever num_query_groups says; and
- * without experts, what is said of them has no effect. */
-static bool
-is_ignored(const struct opt *o, const struct pickle_value *args)
-{
-	if (!strcmp(o->name, "num-experts") || o->tag & MODEL_IF_EXPERTS)
-		return is_off(pickle_get(args, "num_experts"));
-	return !strcmp(o->name, "num-query-groups") &&
-	    is_off(pickle_get(args, "group_query_attention"));
-}
-
-/* The interpolation of positions has a switch of its own there. */
+ * without experts, what is said of them has no effect. The interpolation of positions has a switch
+ * of its own there. */
 static int
 add_options(struct words *w, const struct pickle_value *args, struct err *e)
 {
 	const struct pickle_value *factor = pickle_get(args, "rotary_seq_len_interpolation_factor");
+	bool no_groups = is_off(pickle_get(args, "group_query_attention")),
+	     no_experts = is_off(pickle_get(args, "num_experts"));
 	struct str word = { 0 };
 
-	for (const struct opt *o = model_rows; o->type != OPT_END_TYPE; o++)
-		if (o->name && strcmp(o->name, "model") && !is_ignored(o, args) &&
-		    add_option(w, o, args, e) < 0)
+	for (const struct opt *o = model_rows; o->type != OPT_END_TYPE; o++) {
+		if (!o->name || !strcmp(o->name, "model") ||
+		    (no_groups && !strcmp(o->name, "num-query-groups")) ||
+		    (no_experts && (!strcmp(o->name, "num-experts") || o->tag & MODEL_IF_EXPERTS)))
+			continue;
+		if (add_option(w, o, args, e) < 0)
 			return -1;
+	}
 	if (is_off(factor))
 		return 0;
 	str_adds(&word, "--rope-scaling-type=linear");

@@ -354,18 +354,6 @@ check_unused(struct dist_source *d, const bool *used)
 	}
 }
 
-/* Which rows of the vocabulary tables are stored may be of another run's padding. */
-static int64_t
-table_rows(const struct dist_source *d)
-{
-	char name[256];
-	const struct ckpt_tensor *t;
-
-	snprintf(name, sizeof name, "%s%s", d->prefix, first_table);
-	t = distcp_tensor(&d->dir.d, name);
-	return t && t->shape[0] >= d->s.config.vocab_size ? t->shape[0] : d->args.padded_vocab_size;
-}
-
 static bool
 has_object(const void *distcp, const char *name)
 {
@@ -405,13 +393,20 @@ add_notes(struct dist_source *d, int64_t rows)
 static int
 check(struct dist_source *d, struct err *e)
 {
-	int64_t rows = table_rows(d);
-	const struct megatron_model model = { &d->s.config, d->s.param, d->s.count,
-		d->names == MEGATRON_LOCAL ? MEGATRON_LOCAL_DIST : MEGATRON_ENGINE, rows,
-		MEGATRON_STACKED };
+	struct megatron_model model = { &d->s.config, d->s.param, d->s.count,
+		d->names == MEGATRON_LOCAL ? MEGATRON_LOCAL_DIST : MEGATRON_ENGINE,
+		d->args.padded_vocab_size, MEGATRON_STACKED };
+	const struct ckpt_tensor *table;
 	bool *used = mem_zalloc((size_t)d->dir.d.num_tensors + 1, sizeof *used);
-	int rc = megatron_map_init(&d->map, &model, e);
+	char name[256];
+	int rc;
 
+	/* Which rows of the vocabulary tables are stored may be of another run's padding. */
+	snprintf(name, sizeof name, "%s%s", d->prefix, first_table);
+	table = distcp_tensor(&d->dir.d, name);
+	if (table && table->shape[0] >= d->s.config.vocab_size)
+		model.padded_vocab_size = table->shape[0];
+	rc = megatron_map_init(&d->map, &model, e);
 	if (rc == 0) {
 		d->held = mem_zalloc((size_t)d->map.count * DIST_KINDS, sizeof *d->held);
 		d->has_master = d->s.rule && (has_state(d, "param") || has_state(d, "fp32_param"));
@@ -425,7 +420,7 @@ check(struct dist_source *d, struct err *e)
 		check_unused(d, used);
 		if (d->range && d->s.num_problems == 0)
 			dist_open_flat(d);
-		add_notes(d, rows);
+		add_notes(d, model.padded_vocab_size);
 	}
 	free(used);
 	return rc;
