@@ -107,8 +107,8 @@ copy_box(uint32_t to, const CUtensorMap *map, int column, int row, uint32_t barr
 }
 
 /* Starts to write a box of floats, 32 columns in lines of 128 bytes, to a column, row and matrix of
- * a stack, or to add it to those in memory; nothing is written outside of the matrix. An addition in
- * memory rounds like any other. */
+ * a stack, or to add it to those in memory; nothing is written outside of the matrix. An addition
+ * in memory rounds like any other. */
 static __device__ inline void
 store_box(const CUtensorMap *map, uint32_t from, int3 at, bool add)
 {
