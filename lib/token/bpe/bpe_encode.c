@@ -359,10 +359,12 @@ add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint
 		unsigned char padded[LONG_KEY + 1] = { 0 };
 		uint64_t h;
 
-		memcpy(padded, m->len <= KEY ? (const void *)p->key : m->bytes,
-		    m->len <= KEY ? sizeof p->key : m->len);
-		if (m->len > KEY)
+		if (m->len <= KEY) {
+			memcpy(padded, p->key, sizeof p->key);
+		} else {
+			memcpy(padded, m->bytes, m->len);
 			padded[LONG_KEY] = (unsigned char)(m->len | m->unit);
+		}
 		memcpy(l->key, padded, sizeof padded);
 		h = (l->key[0] ^ l->key[2] << 1) * BPE_MIX +
 		    (l->key[1] ^ l->key[3] << 1) * BPE_MIX2;
