@@ -2,7 +2,7 @@
 # sanitize.sh - the operations of the GPU under compute-sanitizer: memcheck and racecheck, without a
 # finding
 #
-# Each group of tests/gpu/ops and tests/gpu/fp8 is a run of its own; four go side by side. Left out
+# Each group of tests/gpu/ops, fp8 and experts is a run of its own; four go side by side. Left out
 # are an allocation that a test wants refused (no error of an API call counts), and of racecheck
 # what is not ours: cuDNN's kernels by name, whose barriers of the copy engine it does not know, and
 # the groups of products, where it breaks off with an error of its own in cuBLASLt's kernels.
@@ -55,7 +55,13 @@ for group in copies scales producers; do
 	echo "racecheck fp8 $group"
 	echo "memcheck fp8 $group"
 done >>"$dir/jobs"
-echo "memcheck ops gemm" >>"$dir/jobs"
+for group in choice rows activation; do
+	echo "racecheck experts $group"
+	echo "memcheck experts $group"
+done >>"$dir/jobs"
+for program in "ops gemm" "experts product"; do
+	echo "memcheck $program"
+done >>"$dir/jobs"
 for lane in 0 1 2 3; do
 	awk -v lane="$lane" 'NR % 4 == lane' "$dir/jobs" | checks &
 done
