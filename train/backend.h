@@ -75,7 +75,6 @@ struct backend {
 	bool repeatable; /* the same bits in every run also without device_config.deterministic */
 	int64_t max_head_size, max_norm; /* widest head, longest row of a norm; 0: no limit */
 	int64_t max_experts;             /* that a router chooses among */
-	bool drops_rows;                 /* of experts that have too many */
 	/* fewest rows for which a GEMM keeps its rate */
 	int64_t product_rows;
 	/* Whether this host has a usable device now; fills why if not. */

@@ -557,7 +557,6 @@ struct ops {
 	void (*sgd)(struct stream *, const struct sgd *);
 	void (*route)(struct stream *, const struct route *);
 	void (*route_grad)(struct stream *, const struct route_grad *);
-	/* NULL: the backend does not drop rows (struct backend) */
 	void (*drop_rows)(struct stream *, const struct drop_rows *);
 	void (*rows_by)(struct stream *, const struct rows_by *);
 	void (*grouped)(struct stream *, const struct grouped *);

@@ -1,5 +1,6 @@
 /*
- * experts.c [choice] [rows] [activation] [product] - the operations of experts on the GPU against
+ * experts.c [choice] [capacity] [rows] [activation]
+ * [product] - the operations of experts on the GPU against
  * the CPU's in double: the router and its gradients, rows in the order of experts, their
  * activations, products of the gradients of logits
  *
@@ -321,12 +322,93 @@ test_choice(const struct backend *b)
 	}
 }
 
+/* --- capacities ------------------------------------------------------------------------------- */
+
+struct drop_case {
+	struct routing_case of; /* with a choice that is made */
+	int64_t capacity;
+	bool by_position;
+};
+
+static const struct drop_case drops[] = {
+	{ { 5, 4, 2, 1, ROUTE_SOFTMAX, false, true, false, 1, 1 }, 2, false },
+	{ { 515, 12, 3, 1, ROUTE_SOFTMAX, false, true, false, 3, 2 }, 100, false },
+	{ { 515, 12, 3, 1, ROUTE_SOFTMAX, false, true, false, 3, 2 }, 100, true },
+	{ { 4097, 128, 8, 1, ROUTE_SOFTMAX, false, true, false, 4, 1 }, 200, false },
+	{ { 9000, 6, 2, 1, ROUTE_SOFTMAX, false, true, false, 1, 4 }, 2500, false },
+	{ { 300, 33, 5, 1, ROUTE_SOFTMAX, false, true, false, 1, 2 }, 1000, false },
+};
+
+enum { DROP_PLACE, DROP_TAKEN, DROP_KEPT, DROP_AGAIN, DROP_MADE };
+
+/* Weights in steps of 2^-6, many of which are equal; then by what was kept. */
+static struct routed
+dropped_by(const struct backend *b, enum dtype act, const struct drop_case *c)
+{
+	struct side s = side_open(b, act);
+	int64_t slices = int64_max(1, c->of.slices), chosen = c->of.rows * c->of.topk;
+	double *zeros = mem_zalloc((size_t)(c->of.rows * c->of.experts * slices), sizeof *zeros),
+	       *w = numbers(5, chosen);
+	struct drop_rows d = { .route = route_call(&s, &c->of, zeros),
+		.capacity = c->capacity,
+		.by_position = c->by_position };
+	struct tensor again = put(&s, d.route.place, zeros);
+	struct routed out = { .made = { NULL } };
+
+	for (int64_t i = 0; i < chosen; i++)
+		w[i] = fabs(w[i]);
+	d.taken = put(&s, d.route.counts, zeros);
+	d.kept = put(&s, d.route.weight, zeros);
+	s.r.st->ops->route(s.r.st, &d.route);
+	rig_take(&s.r, d.route.weight, NULL);
+	d.route.weight = put(&s, d.route.weight, w);
+	d.route.chosen = false;
+	s.r.st->ops->drop_rows(s.r.st, &d);
+	s.r.st->ops->cast(s.r.st, &again, &d.route.place);
+	d.route.chosen = true;
+	d.capacity = 1;
+	s.r.st->ops->route(s.r.st, &d.route);
+	s.r.st->ops->drop_rows(s.r.st, &d);
+	keep(&s, &out, DROP_PLACE, d.route.place);
+	keep(&s, &out, DROP_TAKEN, d.taken);
+	keep(&s, &out, DROP_KEPT, d.kept);
+	keep(&s, &out, DROP_AGAIN, again);
+	rig_take(&s.r, d.route.logits, NULL);
+	rig_take(&s.r, d.route.choice, NULL);
+	rig_take(&s.r, d.route.weight, NULL);
+	rig_take(&s.r, d.route.counts, NULL);
+	rig_take(&s.r, d.route.load, NULL);
+	b->close(s.r.d);
+	free(zeros);
+	free(w);
+	return out;
+}
+
+static void
+test_drops(const struct backend *b)
+{
+	static const char *const name[DROP_MADE] = { "places", "rows taken", "rows kept",
+		"places before" };
+
+	for (int i = 0; i < (int)(sizeof drops / sizeof *drops); i++) {
+		struct routed have = dropped_by(b, DTYPE_F32, &drops[i]),
+			      want = dropped_by(&backend_cpu, DTYPE_F64, &drops[i]);
+
+		for (int k = 0; k < DROP_MADE; k++) {
+			compare(name[k], i, (const double *[]){ have.made[k], want.made[k] },
+			    have.count[k], 0);
+			free(have.made[k]);
+			free(want.made[k]);
+		}
+	}
+}
+
 /* --- rows ------------------------------------------------------------------------------------- */
 
 struct rows_case {
 	int64_t rows, topk, columns;
 	enum dtype dtype;
-	bool accumulate;
+	bool accumulate; /* and some are dropped */
 };
 
 static const struct rows_case moves[] = {
@@ -339,9 +421,9 @@ static const struct rows_case moves[] = {
 	{ 129, 3, 4096, DTYPE_BF16, true },
 };
 
-/* The places of all rows in an order that looks random. */
+/* The places of all rows in an order that looks random, or none for one in five. */
 static double *
-places(int64_t n)
+places(int64_t n, bool drop)
 {
 	double *x = mem_alloc((size_t)n, sizeof *x);
 	uint64_t state = 5;
@@ -352,6 +434,8 @@ places(int64_t n)
 		x[i] = x[j];
 		x[j] = (double)i;
 	}
+	for (int64_t i = 3; drop && i < n; i += 5)
+		x[i] = -1;
 	return x;
 }
 
@@ -361,7 +445,7 @@ moved_by(const struct backend *b, enum dtype act, const struct rows_case *c, enu
 {
 	struct side s = side_open(b, act);
 	int64_t many = c->rows * c->topk;
-	double *place = places(many), *x = numbers(6, many * c->columns),
+	double *place = places(many, c->accumulate), *x = numbers(6, many * c->columns),
 	       *y = numbers(7, many * c->columns), *out;
 	struct tensor few = tensor_2d(NULL, act, c->rows, c->columns),
 		      all = tensor_2d(NULL, act, many, c->columns);
@@ -615,6 +699,8 @@ main(int argc, char **argv)
 		return 0;
 	if (rig_wanted(argc, argv, "choice"))
 		test_choice(b);
+	if (rig_wanted(argc, argv, "capacity"))
+		test_drops(b);
 	if (rig_wanted(argc, argv, "rows"))
 		test_rows(b);
 	if (rig_wanted(argc, argv, "activation"))

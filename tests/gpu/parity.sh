@@ -395,6 +395,12 @@ family gpt2 $gpt2
 family mixtral $mixtral
 # shellcheck disable=SC2086
 family qwen3-moe $qwen3_moe
+# Experts that drop a part of the rows of a choice.
+# shellcheck disable=SC2086
+for to in cpu "$device"; do
+	train mixtral-full-"$to" $mixtral --moe-expert-capacity-factor 1 --backend "$to"
+done
+near mixtral-full-"$device" mixtral-full-cpu 1e-5
 # 8-bit floats are those of GPUs from 8.9 on.
 fp8=yes
 [ "$device" != cuda ] || nvidia-smi --query-gpu=compute_cap --format=csv,noheader |

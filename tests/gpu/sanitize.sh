@@ -46,22 +46,24 @@ checks()
 	done
 }
 
-groups="attention others norm residual embedding xent block rope act bias"
-for group in $groups; do
-	echo "racecheck ops $group"
-	echo "memcheck ops $group"
-done >"$dir/jobs"
-for group in copies scales producers; do
-	echo "racecheck fp8 $group"
-	echo "memcheck fp8 $group"
-done >>"$dir/jobs"
-for group in choice rows activation; do
-	echo "racecheck experts $group"
-	echo "memcheck experts $group"
-done >>"$dir/jobs"
-for program in "ops gemm" "experts product"; do
-	echo "memcheck $program"
-done >>"$dir/jobs"
+# both PROGRAM GROUP...: jobs of both tools
+both()
+{
+	program=$1
+	shift
+	for group in "$@"; do
+		echo "racecheck $program $group"
+		echo "memcheck $program $group"
+	done
+}
+
+{
+	both ops attention others norm residual embedding xent block rope act bias
+	both fp8 copies scales producers
+	both experts choice capacity rows activation
+	echo "memcheck ops gemm"
+	echo "memcheck experts product"
+} >"$dir/jobs"
 for lane in 0 1 2 3; do
 	awk -v lane="$lane" 'NR % 4 == lane' "$dir/jobs" | checks &
 done

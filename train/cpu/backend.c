@@ -342,7 +342,6 @@ const struct backend backend_cpu = {
 	.host = &backend_cpu,
 	.one_attention = true,
 	.repeatable = true,
-	.drops_rows = true,
 	.max_head_size = CPU_HEAD_MAX,
 	.max_norm = CPU_ROW_MAX,
 	.max_experts = CPU_SPAN,

@@ -170,6 +170,7 @@ void cuda_adamw(struct stream *, const struct adamw *);
 void cuda_sgd(struct stream *, const struct sgd *);
 void cuda_route(struct stream *, const struct route *);
 void cuda_route_grad(struct stream *, const struct route_grad *);
+void cuda_drop_rows(struct stream *, const struct drop_rows *);
 void cuda_rows_by(struct stream *, const struct rows_by *);
 void cuda_expert_act(struct stream *, const struct expert_act *);
 void cuda_expert_act_grad(struct stream *, const struct expert_act_grad *);

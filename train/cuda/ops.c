@@ -36,6 +36,7 @@ const struct ops cuda_ops = {
 	.sgd = cuda_sgd,
 	.route = cuda_route,
 	.route_grad = cuda_route_grad,
+	.drop_rows = cuda_drop_rows,
 	.rows_by = cuda_rows_by,
 	.expert_act = cuda_expert_act,
 	.expert_act_grad = cuda_expert_act_grad,

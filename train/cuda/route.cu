@@ -7,10 +7,9 @@
  * place of a row among them is a number of bits, whatever the order in which they were marked. Sums
  * over rows are in double, of parts whose number follows from the rows alone.
  */
-#include "train/cuda/kernel.cuh"
+#include "train/cuda/route.cuh"
 
 enum {
-	WARPS = CU_THREADS / 32,
 	BATCH = CU_THREADS, /* rows of a block that sorts, one a thread */
 	WORDS = BATCH / 32, /* of a map's line */
 	PARTS = 1056,       /* most partial sums over rows: 8 blocks on each of 132 SMs */
@@ -19,12 +18,6 @@ enum {
 enum { BALANCE, SQUARE, ENTROPY, SUMS, WINDOWS = SUMS, ARRIVED, ALL_SUMS };
 
 /* --- one row ---------------------------------------------------------------------------------- */
-
-static __device__ inline int
-lane_of(void)
-{
-	return threadIdx.x % 32;
-}
 
 /* 1 / (1 + e^-x); 0 and 1 at the ends, without overflow to NaN. */
 static __device__ inline float
@@ -275,63 +268,6 @@ __launch_bounds__(CU_THREADS) route_count_kernel(struct route r, int32_t *part)
 	}
 }
 
-/* The sum of x over the threads up to this one; *all: over all of them. */
-static __device__ inline int32_t
-block_prefix(int32_t x, int32_t *all)
-{
-	__shared__ int32_t sums[WARPS];
-	int32_t before = 0;
-
-	*all = 0;
-	for (int step = 1; step < 32; step *= 2) {
-		int32_t other = __shfl_up_sync(0xffffffffu, x, step);
-
-		x += lane_of() >= step ? other : 0;
-	}
-	__syncthreads();
-	if (lane_of() == 31)
-		sums[threadIdx.x / 32] = x;
-	__syncthreads();
-	for (int i = 0; i < WARPS; i++) {
-		before += i < (int)threadIdx.x / 32 ? sums[i] : 0;
-		*all += sums[i];
-	}
-	return before + x;
-}
-
-/* out[i] = the sum of in[0 .. i - 1]; returns that of all. out may be in. */
-static __device__ inline int32_t
-prefix(int32_t *out, const int32_t *in, int count)
-{
-	int32_t before = 0, all;
-
-	for (int first = 0; first < count; first += CU_THREADS) {
-		int i = first + threadIdx.x;
-		int32_t x = i < count ? in[i] : 0, to = block_prefix(x, &all);
-
-		if (i < count)
-			out[i] = before + to - x;
-		before += all;
-	}
-	return before;
-}
-
-/* How many ranks share each expert. */
-static __host__ __device__ inline int
-slices_of(const struct route &r)
-{
-	return (int)(r.place.shape[1] / r.choice.shape[1]);
-}
-
-/* The number of rows for a slice of an expert. */
-static __device__ inline int32_t *
-count_of(const struct route &r, int expert, int slice)
-{
-	int64_t local = r.counts.shape[1], rank = expert / local * slices_of(r) + slice;
-
-	return (int32_t *)r.counts.data + rank * local + expert % local;
-}
-
 /* A block for each expert: of its rows in each block those in the blocks before. After the lines
  * are the rows of each expert. */
 static __global__ void
@@ -342,7 +278,7 @@ __launch_bounds__(CU_THREADS) route_scan_kernel(struct route r, int32_t *part, i
 	if (threadIdx.x == 0)
 		part[gridDim.x * (int64_t)blocks + blockIdx.x] = all;
 	for (int i = threadIdx.x; i < slices_of(r); i += CU_THREADS)
-		*count_of(r, blockIdx.x, i) = all;
+		((int32_t *)r.counts.data)[cell_of(r, blockIdx.x, i)] = all;
 }
 
 /* A range of experts whose slices are on the same ranks: the rows of those before it, and its own.
@@ -608,7 +544,7 @@ __launch_bounds__(CU_THREADS)
 	float *dbias = (float *)g.dbias.data;
 
 	for (int x = threadIdx.x; x < experts; x += CU_THREADS) {
-		int32_t count = *count_of(g.fwd, x, 0);
+		int32_t count = ((const int32_t *)g.fwd.counts.data)[cell_of(g.fwd, x, 0)];
 
 		sums[x] += count;
 		if (dbias)

@@ -2,7 +2,7 @@
  * rows.cu - rows in the order of experts, and back. Source: spec/training.md 10.5
  *
  * A thread has a pack of a row and goes through the row's places: what is spread is read once, and
- * what is summed is added in their order.
+ * what is summed is added in their order. A row that was dropped has no place.
  */
 #include "train/cuda/kernel.cuh"
 
@@ -17,7 +17,8 @@ __launch_bounds__(CU_THREADS) rows_spread_kernel(struct rows_by r, struct walk w
 		pack<T, N> x = fetch<T, N>(row_of<T>(r.x, row) + i * N);
 
 		for (int64_t j = 0; j < r.place.shape[1]; j++)
-			move<T, N>(row_of<T>(r.y, place[j]) + i * N, &x);
+			if (place[j] >= 0)
+				move<T, N>(row_of<T>(r.y, place[j]) + i * N, &x);
 	}
 }
 
@@ -36,6 +37,8 @@ __launch_bounds__(CU_THREADS) rows_sum_kernel(struct rows_by r, struct walk w)
 			load(sum, y);
 #pragma unroll 4
 		for (int64_t j = 0; j < r.place.shape[1]; j++) {
+			if (place[j] < 0)
+				continue;
 			load(x, row_of<T>(r.x, place[j]) + i * N);
 #pragma unroll
 			for (int k = 0; k < N; k++)

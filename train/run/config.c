@@ -561,11 +561,6 @@ check_backend(const struct train_config *c, struct err *e)
 		    mtrain_attention_backends[c->o.attention_backend], b->name);
 	if (check_experts(b, m, e) < 0)
 		return -1;
-	if (c->plan.shape.expert_capacity > 0 && !b->drops_rows)
-		return err_set(e,
-		    "--moe-expert-capacity-factor: the %s backend does not drop rows: leave it "
-		    "out, or give --backend cpu",
-		    b->name);
 	if (b->max_head_size && m->kv_channels > b->max_head_size)
 		return err_set(e,
 		    "--kv-channels %lld: the %s backend computes heads of at most %lld; with more "
