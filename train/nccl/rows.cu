@@ -16,7 +16,7 @@
 #include "train/nccl/impl.h"
 
 enum { THREADS = 512, WARPS = THREADS / 32, BLOCKS_MAX = 64, AHEAD = 4 };
-static_assert(WARPS >= SUM_MAX, "each block has warps for all ranks");
+static_assert((int)WARPS >= (int)SUM_MAX, "each block has warps for all ranks");
 
 /* --- where rows go ---------------------------------------------------------------------------- */
 
