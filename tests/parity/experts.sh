@@ -19,6 +19,12 @@ ends 3 $run --save half --exit-interval 2
 train $run --save half --load half
 same_tensors "interrupted" half whole
 echo "8 ranks, experts over 2 pairs of them: a run that was interrupted has the same bits"
+ends 3 $run --save early --exit-interval 2
+mckpt reshard -q early there $(layout 2 1) --data-parallel-size 2 $shared 4 $slices 1
+mckpt reshard -q there back --data-parallel-size 8 $shared 2 $slices 2
+train $run --save back --load back
+same_tensors "there and back" back whole
+echo "resharded there and back in between: the same bits"
 
 # Weights, masters, moments and biases of the fourth step, as other layouts read and write them: a
 # run of no further step saves what it has loaded.
@@ -78,6 +84,8 @@ rounds()
 	echo "room for $factor times the mean, a load of $load${1:+, $*}: fp64 within 1e-9"
 }
 rounds 2 1.5
+rounds 2 1.05 $shared 2 $slices 2
+awk -v load="$load" 'BEGIN { exit load > 2 }' || fail "a load of $load, of pairs that get all rows"
 rounds 8 0.25 --recompute-granularity full
 
 # drops POLICY RUN RUN: ranks that share experts drop what those drop that have all. Of rows of one

@@ -70,7 +70,7 @@ rows_of(const struct routers *r, const double *sum)
 }
 
 /* Over layers, their micro batches and ranks. Each of these has as many rows of tokens, and gets as
- * many on average. */
+ * many on average, from each rank that shares its experts with it once more. */
 static void
 sum_windows(const struct routers *r, const struct engine *e, struct metrics_routers *m)
 {
@@ -85,7 +85,7 @@ sum_windows(const struct routers *r, const struct engine *e, struct metrics_rout
 		m->rounds += sum[r->experts + ROUTER_WINDOWS];
 	}
 	m->rounds /= fmax(times, 1);
-	m->fullest /= mean;
+	m->fullest /= mean * (double)layout_expert_slices(&p->layout);
 }
 
 /* The most rows that a rank got, of all ranks; before the sums are added up. */
