@@ -2,10 +2,11 @@
 # sanitize.sh - the operations of the GPU under compute-sanitizer: memcheck and racecheck, without a
 # finding
 #
-# Each group of tests/gpu/ops, fp8 and experts is a run of its own; four go side by side. Left out
-# are an allocation that a test wants refused (no error of an API call counts), and of racecheck
-# what is not ours: cuDNN's kernels by name, whose barriers of the copy engine it does not know, and
-# the groups of products, where it breaks off with an error of its own in cuBLASLt's kernels.
+# Each group of tests/gpu/ops, fp8, experts and grouped is a run of its own; four go side by side.
+# Left out are an allocation that a test wants refused (no error of an API call counts), and of
+# racecheck what is not ours: cuDNN's kernels by name, whose barriers of the copy engine it does not
+# know, and the groups of products, where it breaks off with an error of its own in cuBLASLt's
+# kernels.
 #
 # B is the build directory. Without a GPU, or without the sanitizer, it says so and succeeds.
 set -eu
@@ -63,6 +64,9 @@ both()
 	both experts choice capacity rows activation
 	echo "memcheck ops gemm"
 	echo "memcheck experts product"
+	for group in f32 bf16 f16; do
+		echo "memcheck grouped $group"
+	done
 } >"$dir/jobs"
 for lane in 0 1 2 3; do
 	awk -v lane="$lane" 'NR % 4 == lane' "$dir/jobs" | checks &
