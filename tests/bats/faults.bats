@@ -179,6 +179,11 @@ stopping; the last checkpoint is intact" flip_grad:1:4 2 --verify-interval 2 --m
 rank 1 ($(hostname), cpu): $weight: $stop" flip_weight:1:3 2 $option 2 &
 	all $pid $!
 	[ ! -e C/latest_checkpointed_iteration.txt ]
+	# Ranks 1 and 3 alone hold the same experts; they are named, not ranks 0 and 2.
+	weight="'decoder.layers.1.mlp.experts.8.linear_up.weight'"
+	breaks 5 "mtrain[0]: iteration 3: $said: rank 1 ($(hostname), cpu): $weight; \
+rank 3 ($(hostname), cpu): $weight: $stop" flip_weight:1:3 4 $option 1 --global-batch-size 4 \
+		--disable-bias-linear --num-layers 3 --num-experts 16 --expert-model-parallel-size 2
 	export OMPI_MCA_ess_singleton_isolated=1
 	run --separate-stderr mtrain --config tiny.conf $option 1 \
 		--data-parallel-sharding-strategy optim_grads_params

@@ -393,10 +393,6 @@ seq_aux_loss or none" $experts --moe-router-load-balancing-type global_aux_loss
 		--expert-model-parallel-size 2 --global-batch-size 4"
 	fails 2 "--optimizer muon: matrices of experts that ranks share are not divided yet: must be adam or \
 sgd, or --expert-model-parallel-size and --expert-tensor-parallel-size 1" $shared --optimizer muon
-	fails 2 "--check-weight-hash-across-dp-replicas-interval 2: is not built for data ranks that \
-share experts (--expert-model-parallel-size x --expert-tensor-parallel-size must be 1 or \
---tensor-model-parallel-size)" \
-		$shared --check-weight-hash-across-dp-replicas-interval 2
 }
 
 @test "experts: a run goes on bit by bit, with biases, recomputed or not" {

@@ -584,7 +584,6 @@ static int
 check_comparisons(const struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
-	const struct layout *l = &c->plan.layout;
 	struct err ignored;
 	const struct backend *b = backend_choose(mtrain_backends[o->backend], &ignored);
 
@@ -593,13 +592,6 @@ check_comparisons(const struct train_config *c, struct err *e)
 		    "--verify-interval %lld: needs --deterministic-mode on the %s backend, whose "
 		    "attention adds in another order each time without it",
 		    (long long)o->verify_interval, b->name);
-	if (o->check_weight_hash_interval && layout_expert_holders(l) > 1 &&
-	    layout_expert_replicas(l) != layout_replicas(l))
-		return err_set(e,
-		    "--check-weight-hash-across-dp-replicas-interval %lld: is not built for data "
-		    "ranks that share experts (--expert-model-parallel-size x "
-		    "--expert-tensor-parallel-size must be 1 or --tensor-model-parallel-size)",
-		    (long long)o->check_weight_hash_interval);
 	if (o->check_weight_hash_interval && c->plan.shape.sharding >= SHARDING_PARAMS)
 		return err_set(e,
 		    "--check-weight-hash-across-dp-replicas-interval %lld: data ranks have no "

@@ -1,8 +1,8 @@
 /*
  * replicas.c - replicas compare the hashes of their weights
  *
- * One number per rank tells whether all is well; only if it is not do the ranks gather those of
- * every tensor.
+ * Tensors of experts that ranks share have replicas of their own. A number for each kind of tensor
+ * tells whether all is well; only if it is not do the ranks gather those of every tensor.
  */
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
@@ -11,12 +11,24 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum kind { SHARED_BY_DATA, SHARED_BY_EXPERTS, KINDS };
+
+static enum kind
+kind_of(const struct shards *s, int tensor)
+{
+	return s->bucket[s->item[tensor].bucket].experts ? SHARED_BY_EXPERTS : SHARED_BY_DATA;
+}
 
 /* The number of a rank's replicas, from 0 to the number of ranks. */
 static int64_t
-group(const struct engine *e, int rank)
+group(const struct engine *e, enum kind kind, int rank)
 {
-	return layout_group(&e->plan.layout, AX_BIT(AX_CP) | AX_BIT(AX_DP), rank);
+	const struct layout *l = &e->plan.layout;
+
+	return kind == SHARED_BY_EXPERTS ? layout_expert_group(l, EX_BIT(EX_DP), rank)
+					 : layout_group(l, AX_BIT(AX_CP) | AX_BIT(AX_DP), rank);
 }
 
 /* The values of all ranks, `count` of each, in rank order; the caller frees. Collective. */
@@ -32,9 +44,10 @@ gather(const struct engine *e, int64_t *own, int64_t count)
 	return all;
 }
 
-/* True when the ranks of each group have the same sum; the same answer on all ranks. */
+/* True when the ranks of each group have the same sum, of KINDS of each rank; the same answer on
+ * all ranks. */
 static bool
-equal_in_groups(const struct engine *e, const int64_t *sum)
+equal_in_groups(const struct engine *e, enum kind kind, const int64_t *sum)
 {
 	int n = e->groups.world->size;
 	/* a rank of each group, plus 1; 0: not seen yet */
@@ -42,11 +55,11 @@ equal_in_groups(const struct engine *e, const int64_t *sum)
 	bool equal = true;
 
 	for (int i = 0; i < n; i++) {
-		int *of = &first[group(e, i)];
+		int *of = &first[group(e, kind, i)];
 
 		if (!*of)
 			*of = i + 1;
-		equal &= sum[i] == sum[*of - 1];
+		equal &= sum[i * KINDS + kind] == sum[(*of - 1) * KINDS + kind];
 	}
 	free(first);
 	return equal;
@@ -68,25 +81,26 @@ replicas_odd(const int64_t *value, int n, int self)
 	return 2 * most <= n || same < most;
 }
 
-/* Finds the first of this rank's tensors in which it is odd among its replicas; hashes: a row of
- * this length for each rank. */
+/* Finds the first of this rank's tensors of a kind that differ among its replicas, if it is odd in
+ * that; hashes: a row of this length for each rank. Replicas have their tensors in the same places.
+ */
 static void
-find_odd(const struct engine *e, const int64_t *hashes, int64_t row, char odd[128])
+find_odd(const struct engine *e, enum kind kind, const struct tensor *hashes, char odd[128])
 {
 	const struct shards *s = &e->mem.shards;
-	int n = 0, self = 0, *member = mem_alloc((size_t)e->groups.world->size, sizeof *member);
-	int64_t *value = mem_alloc((size_t)e->groups.world->size, sizeof *value);
+	int ranks = e->groups.world->size, n = 0, self = 0,
+	    *member = mem_alloc((size_t)ranks, sizeof *member);
+	int64_t *value = mem_alloc((size_t)ranks, sizeof *value);
 	bool differ = false;
 
-	for (int i = 0; i < e->groups.world->size; i++)
-		if (group(e, i) == group(e, e->rank)) {
+	for (int i = 0; i < ranks; i++)
+		if (group(e, kind, i) == group(e, kind, e->rank)) {
 			self = i == e->rank ? n : self;
 			member[n++] = i;
 		}
-	odd[0] = '\0';
 	for (int t = 0; t < s->count && !differ; t++) {
-		for (int k = 0; k < n; k++) {
-			value[k] = hashes[member[k] * row + t];
+		for (int k = 0; k < n && kind_of(s, t) == kind; k++) {
+			value[k] = ((int64_t *)hashes->data)[member[k] * hashes->shape[1] + t];
 			differ |= value[k] != value[0];
 		}
 		if (differ && replicas_odd(value, n, self))
@@ -96,30 +110,52 @@ find_odd(const struct engine *e, const int64_t *hashes, int64_t row, char odd[12
 	free(value);
 }
 
+/* All ranks name their tensors; hashes: `own` of this rank's. */
+static void
+name_odd(const struct engine *e, const int64_t *own, char odd[128])
+{
+	struct comm *w = e->groups.world;
+	int64_t count = e->mem.shards.count, longest = count, *row;
+	struct tensor most = tensor_1d(&longest, DTYPE_I64, 1), all;
+
+	/* Stages hold different numbers of tensors. */
+	w->ops->all_reduce(COMM_HERE(w), NULL, &most, REDUCE_MAX);
+	row = mem_zalloc((size_t)longest, sizeof *row);
+	memcpy(row, own, (size_t)count * sizeof *row);
+	all = tensor_2d(gather(e, row, longest), DTYPE_I64, w->size, longest);
+	odd[0] = '\0';
+	for (int kind = 0; kind < KINDS && !odd[0]; kind++)
+		find_odd(e, (enum kind)kind, &all, odd);
+	free(all.data);
+	free(row);
+}
+
 bool
 replicas_agree(struct engine *e, char odd[128])
 {
-	struct comm *w = e->groups.world;
-	int64_t row = e->mem.shards.count, sum, *own, *all;
-	struct tensor longest = tensor_1d(&row, DTYPE_I64, 1);
-	bool agree;
+	const struct layout *l = &e->plan.layout;
+	const struct shards *s = &e->mem.shards;
+	int64_t sum[KINDS], *own, *of, *all;
+	size_t bytes = (size_t)s->count * sizeof *own;
+	bool agree = true;
 
-	if (layout_replicas(&e->plan.layout) == 1)
+	if (layout_replicas(l) == 1 && layout_expert_replicas(l) == 1)
 		return true;
-	own = mem_zalloc((size_t)row, sizeof *own);
+	own = mem_zalloc(1, bytes);
+	of = mem_zalloc(1, bytes);
 	hashes_of_weights(e, own);
-	sum = (int64_t)hash_xxh3(own, (size_t)row * sizeof *own);
-	all = gather(e, &sum, 1);
-	agree = equal_in_groups(e, all);
-	free(all);
-	if (!agree) {
-		/* Stages hold different numbers of tensors. */
-		w->ops->all_reduce(COMM_HERE(w), NULL, &longest, REDUCE_MAX);
-		own = mem_realloc(own, (size_t)row, sizeof *own);
-		all = gather(e, own, row);
-		find_odd(e, all, row, odd);
-		free(all);
+	for (int kind = 0; kind < KINDS; kind++) {
+		for (int t = 0; t < s->count; t++)
+			of[t] = kind_of(s, t) == (enum kind)kind ? own[t] : 0;
+		sum[kind] = (int64_t)hash_xxh3(of, bytes);
 	}
+	all = gather(e, sum, KINDS);
+	for (int kind = 0; kind < KINDS; kind++)
+		agree &= equal_in_groups(e, (enum kind)kind, all);
+	if (!agree)
+		name_odd(e, own, odd);
+	free(all);
+	free(of);
 	free(own);
 	return agree;
 }
