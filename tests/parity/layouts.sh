@@ -2,17 +2,17 @@
 # layouts.sh - every layout and ZeRO stage computes what one rank computes
 #
 # With and without sequence parallelism. Three steps. fp32: loss and gradient norm to 1e-6 relative.
-# fp64: every gradient and every updated weight to 1e-9 of its tensor's norm. Key biases are exempt
-# where nothing rotates: their exact gradient is zero, Adam amplifies its rounding; |gradient| <
-# 1e-12 instead. A fixed table, then a sample of all legal layouts of 8 ranks, drawn by SEED: for
-# models without experts, and for one with them of all ways to share these too; with ALL=1 all of
-# them with every model.
+# fp64: every gradient and every updated weight to 1e-9 of its tensor's norm, and every expert as
+# many rows in each step. Key biases are exempt where nothing rotates: their exact gradient is zero,
+# Adam amplifies its rounding; |gradient| < 1e-12 instead. A fixed table, then a sample of all legal
+# layouts of 8 ranks, drawn by SEED: for models without experts, and for one with them of all ways
+# to share these too; with ALL=1 all of them with every model.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 : "${SEED:=1}" "${ALL:=}"
 larger="--num-layers 8 --global-batch-size 16"
 fp32="--train-iters 3 --lr 1e-4 --clip-grad 0.5"
-fp64="--fp64 --train-iters 3 --lr 1e-3 --clip-grad 0 --save-interval 1"
+fp64="--fp64 --train-iters 3 --lr 1e-3 --clip-grad 0 --save-interval 1 --log-interval 1"
 models="llama llama-tied llama-muon gpt2 gpt2-untied${ALL:+ qwen phi}"
 small="--ddp-bucket-size 5000"
 split=--pipeline-model-parallel-layout
@@ -236,7 +236,7 @@ drawn()
 reference()
 {
 	train 1 $fp32 --metrics-file "$1.jsonl"
-	train 1 $fp64 --save "$1"
+	train 1 $fp64 --save "$1" --metrics-file "$1.fp64.jsonl"
 	train 1 $fp64 --save "$1.zero" --train-iters 1 --adam-beta1 0.9999999
 }
 
@@ -249,6 +249,13 @@ key_biases()
 			END { if (NR < 2) exit 1; printf "%.1e\n", max * 10 }'
 }
 
+# same_loads A B: whether the experts of every layer and step have got as many rows in both runs
+same_loads()
+{
+	grep '"expert_load"' "$2.fp64.jsonl" >loads || return 1
+	grep '"expert_load"' "$1.fp64.jsonl" | cmp -s - loads
+}
+
 # check MODEL RANKS TP PP MICRO ZERO OPTION...; exp_avg after step 1 is 0.1 of the gradient
 check()
 {
@@ -257,13 +264,14 @@ check()
 	shift 6
 	exempt=none bias=
 	case $of in gpt2* | plain | packed) exempt='*linear_k.bias*' ;; esac
-	rm -rf run run.jsonl
+	rm -rf run run.jsonl run.fp64.jsonl
 	train "$ranks" $options "$@" $fp32 --metrics-file run.jsonl
 	loss=$(gap lm_loss run.jsonl "$of.jsonl")
 	norm=$(gap grad_norm run.jsonl "$of.jsonl")
 	within 1e-6 "$loss" "$norm" ||
 		fail "$name: fp32 loss differs by $loss, gradient norm by $norm"
-	train "$ranks" $options "$@" $fp64 --save run
+	train "$ranks" $options "$@" $fp64 --save run --metrics-file run.fp64.jsonl
+	case $of in moe*) same_loads run "$of" || fail "$name: other loads of experts" ;; esac
 	same_tensors "$name: gradients" run/iter_0000001 "$of/iter_0000001" --tolerance 1e-9 \
 		--only '*.exp_avg' --ignore "$exempt"
 	same_tensors "$name: weights" run "$of" --tolerance 1e-9 --ignore "$exempt"
