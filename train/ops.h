@@ -502,8 +502,9 @@ struct average {
 /* Biases of experts move towards equal loads: master[i] += rate * sign(mean - load[i]). Source:
  * Wang 2024 arXiv:2408.15664, algorithm 1. */
 struct balance {
-	struct tensor master, load; /* real [n]; load may be BF16 */
-	struct tensor weight;       /* act [n], as in struct adamw */
+	struct tensor master, load; /* real [n]; load may be BF16, and master with a remainder */
+	struct tensor remainder;    /* U16 [n], or none, and weight act [n], as in struct adamw */
+	struct tensor weight;
 	double mean, rate;
 };
 

@@ -374,9 +374,6 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, struct r
 {
 	const struct layout *l = &plan->layout;
 	bool cut = l->expert_tensor_parallel_size > 1;
-	const char *narrow = o->optim_types.optimizer_cpu_offload ? "optimizer-cpu-offload"
-	    : o->optim_types.use_precision_aware_optimizer        ? "use-precision-aware-optimizer"
-								  : NULL;
 
 	if (o->dispatcher == DISPATCH_FLEX)
 		return err_set(e,
@@ -392,9 +389,6 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, struct r
 		str_adds(notes,
 		    "--moe-token-dispatcher-type allgather: rows are sent to the ranks of their "
 		    "experts alone, as with alltoall\n");
-	if (plan->model.moe_router_enable_expert_bias && narrow)
-		return err_set(
-		    e, "--moe-router-enable-expert-bias: needs fp32 masters: without --%s", narrow);
 	if (plan->model.num_experts && layout_expert_holders(l) > 1 &&
 	    plan->shape.rule->matrix_states)
 		return err_set(e,

@@ -290,12 +290,6 @@ fails()
 	fails 2 "--optimizer-offload-fraction 0.5: must be 0 or 1 where pipeline stages have copies of one table; \
 --untie-embeddings-and-output-weights makes them two" --dry-run --world-size 2 --optimizer-cpu-offload \
 		--optimizer-offload-fraction 0.5 --pipeline-model-parallel-size 2
-	fails 2 "--moe-router-enable-expert-bias: needs fp32 masters: without --optimizer-cpu-offload" \
-		--mock-data --optimizer-cpu-offload --num-experts 4 --moe-router-topk 2 --disable-bias-linear \
-		--moe-router-enable-expert-bias --moe-router-score-function sigmoid --bf16
-}
-
-@test "NVIDIA's script for Llama-3 8B is accepted as it stands, sizes apart" {
 	run --separate-stderr mpirun -np 2 mtrain --use-mcore-models --num-layers 2 --hidden-size 64 \
 		--ffn-hidden-size 128 --num-attention-heads 4 --group-query-attention \
 		--num-query-groups 2 --kv-channels 16 --seq-length 32 --max-position-embeddings 32 \

@@ -294,9 +294,11 @@ balanced_by(const struct backend *b, enum dtype act, enum dtype load)
 {
 	static const double loads[] = { 7, 2, 3, 3.5, 0 }, zeros[5] = { 0 };
 	struct side s = side_open(b, act);
-	struct balance call = { put(&s, tensor_1d(NULL, s.real, 5), loads),
-		put(&s, tensor_1d(NULL, load, 5), loads), put(&s, tensor_1d(NULL, act, 5), zeros),
-		3, 0.125 };
+	struct balance call = { .master = put(&s, tensor_1d(NULL, s.real, 5), loads),
+		.load = put(&s, tensor_1d(NULL, load, 5), loads),
+		.weight = put(&s, tensor_1d(NULL, act, 5), zeros),
+		.mean = 3,
+		.rate = 0.125 };
 	double *out;
 
 	s.r.st->ops->balance(s.r.st, &call);

@@ -26,6 +26,10 @@ train $run --save back --load back
 same_tensors "there and back" back whole
 echo "resharded there and back in between: the same bits"
 
+train $run --use-precision-aware-optimizer --save parts
+same_tensors "masters in two parts" parts whole --tolerance 1e-5 --only '*.expert_bias'
+echo "biases of experts with masters in two parts: those of fp32 masters"
+
 # Weights, masters, moments and biases of the fourth step, as other layouts read and write them: a
 # run of no further step saves what it has loaded.
 again()

@@ -41,6 +41,7 @@ if [ "${ALL:-}" = 1 ]; then
 	same "interleaved stages" 2 0.5 $(layout 1 2) --num-layers-per-virtual-pipeline-stage 1
 	same "CP 2" 2 0.5 --bf16 $(context 2) $(zero 1)
 	same "experts, EP 2 x DP 2" 4 0.5 --bf16 --num-experts 4 --moe-router-topk 2 \
+		--moe-router-score-function sigmoid --moe-router-enable-expert-bias \
 		--moe-ffn-hidden-size 32 --expert-model-parallel-size 2 $(zero 1)
 	same "fp8" 1 0.5 --bf16 --fp8-format hybrid
 	same "weights compared" 2 0.5 --bf16 --check-weight-hash-across-dp-replicas-interval 1

@@ -336,12 +336,34 @@ test_balance(void)
 {
 	struct stream *st = open_stream();
 	double master[3] = { 0.5, 0, 0 }, load[3] = { 7, 2, 3 }, weight[3];
-	struct balance b = { tensor_1d(master, DTYPE_F64, 3), tensor_1d(load, DTYPE_F64, 3),
-		tensor_1d(weight, DTYPE_F64, 3), 3, 0.25 };
+	struct balance b = { .master = tensor_1d(master, DTYPE_F64, 3),
+		.load = tensor_1d(load, DTYPE_F64, 3),
+		.weight = tensor_1d(weight, DTYPE_F64, 3),
+		.mean = 3,
+		.rate = 0.25 };
 
 	st->ops->balance(st, &b);
 	CHECK(master[0] == 0.25 && master[1] == 0.25 && master[2] == 0);
 	CHECK(!memcmp(master, weight, sizeof master));
+}
+
+/* A master in two parts moves by less than its weight shows. */
+static void
+test_balance_parts(void)
+{
+	struct stream *st = open_stream();
+	uint16_t high[2] = { 0x3f80, 0x3f80 }, low[2] = { 0, 0 };
+	double load[2] = { 7, 2 };
+	struct balance b = { .master = tensor_1d(high, DTYPE_BF16, 2),
+		.remainder = tensor_1d(low, DTYPE_U16, 2),
+		.load = tensor_1d(load, DTYPE_F64, 2),
+		.mean = 3,
+		.rate = 0x1p-12 };
+
+	st->ops->balance(st, &b);
+	CHECK(high[0] == 0x3f80 && high[1] == 0x3f80);
+	CHECK_NEAR(dtype_f32_from_parts(high[0], low[0]), 1 - 0x1p-12, 1e-9);
+	CHECK_NEAR(dtype_f32_from_parts(high[1], low[1]), 1 + 0x1p-12, 1e-9);
 }
 
 int
@@ -359,5 +381,6 @@ main(void)
 	test_windows(GROUPED_WEIGHT);
 	test_expert_act();
 	test_balance();
+	test_balance_parts();
 	return check_done();
 }

@@ -57,13 +57,14 @@ load_master(
 }
 
 static void
-store_master(const struct adamw *a, const struct span *s, const real *w)
+store_master(const struct tensor *master, const struct tensor *remainder, const struct span *s,
+    const real *w)
 {
-	uint16_t *low = span_address(&a->remainder, s);
+	uint16_t *low = span_address(remainder, s);
 
-	for (int64_t i = 0; a->remainder.data && i < s->count; i++)
+	for (int64_t i = 0; remainder->data && i < s->count; i++)
 		low[i] = dtype_remainder_from_f32((float)w[i]);
-	span_store(&a->master, s, w);
+	span_store(master, s, w);
 }
 
 static bool
@@ -103,7 +104,7 @@ adamw_span(const void *ctx, const struct span *s)
 		draw_words(&a->draws, s, word);
 	store_moment(&a->exp_avg, s, m, word, 0);
 	store_moment(&a->exp_avg_sq, s, v, word, 16);
-	store_master(a, s, w);
+	store_master(&a->master, &a->remainder, s, w);
 	if (a->weight.data)
 		dtype_convert(
 		    span_address(&a->weight, s), a->weight.dtype, w, REAL_DTYPE, s->count);
@@ -171,4 +172,28 @@ cpu_name(average)(struct stream *st, const struct average *a)
 	ops_require(a->average.dtype == REAL_DTYPE && tensor_same_shape(&a->average, &a->master));
 	ops_require(a->master.dtype == (a->remainder.data ? DTYPE_BF16 : REAL_DTYPE));
 	cpu_spans(st, &a->average, average_span, a);
+}
+
+static void
+balance_span(const void *ctx, const struct span *s)
+{
+	const struct balance *b = ctx;
+	real x_buf[CPU_SPAN], load_buf[CPU_SPAN],
+	    mean = (real)b->mean, *x = load_master(&b->master, &b->remainder, s, x_buf);
+	const real *load = span_load(&b->load, s, load_buf);
+
+	for (int64_t i = 0; i < s->count; i++)
+		x[i] += (real)b->rate * (real)((load[i] < mean) - (load[i] > mean));
+	store_master(&b->master, &b->remainder, s, x);
+	if (b->weight.data)
+		dtype_convert(
+		    span_address(&b->weight, s), b->weight.dtype, x, REAL_DTYPE, s->count);
+}
+
+void
+cpu_name(balance)(struct stream *st, const struct balance *b)
+{
+	ops_require(b->master.dtype == (b->remainder.data ? DTYPE_BF16 : REAL_DTYPE));
+	ops_require(is_real_or_bf16(&b->load) && tensor_same_shape(&b->load, &b->master));
+	cpu_spans(st, &b->master, balance_span, b);
 }

@@ -407,22 +407,3 @@ cpu_name(route_grad)(struct stream *st, const struct route_grad *g)
 		*real_at(&g->dbias, i) = (g->accumulate ? *real_at(&g->dbias, i) : 0) +
 		    (real)*count_of(&g->fwd, &g->fwd.counts, i, 0);
 }
-
-/* --- biases ----------------------------------------------------------------------------------- */
-
-void
-cpu_name(balance)(struct stream *st, const struct balance *b)
-{
-	(void)st;
-	ops_require(b->master.dtype == REAL_DTYPE && b->load.shape[0] == b->master.shape[0]);
-	for (int64_t i = 0; i < b->master.shape[0]; i++) {
-		struct span s = { 0, i, 1 };
-		real load_buf, *x = real_at(&b->master, i), mean = (real)b->mean,
-			       load = *span_load(&b->load, &s, &load_buf);
-
-		*x += (real)b->rate * (real)((load < mean) - (load > mean));
-		if (b->weight.data)
-			dtype_convert(
-			    span_address(&b->weight, &s), b->weight.dtype, x, REAL_DTYPE, 1);
-	}
-}

@@ -286,3 +286,35 @@ cuda_sgd(struct stream *st, const struct sgd *a)
 	update<float, float>(st, state, c, &a->weight, tensor_elements(&a->master));
 	cu_launched(st, "sgd");
 }
+
+/* --- biases of experts ------------------------------------------------------------------------ */
+
+static __global__ void
+balance_kernel(struct balance b)
+{
+	struct flat a = { b.master.data, (uint16_t *)b.remainder.data };
+
+	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < b.master.shape[0];
+	     i += gridDim.x * (int64_t)CU_THREADS) {
+		float load = (float)load_any(b.load, i), mean = (float)b.mean, x[1];
+
+		load_master(x, a, i);
+		x[0] += (float)b.rate * (float)((load < mean) - (load > mean));
+		store_master(a, i, x);
+		if (b.weight.data)
+			store_any(b.weight, i, (double)x[0]);
+	}
+}
+
+void
+cuda_balance(struct stream *st, const struct balance *b)
+{
+	int64_t n = b->master.shape[0];
+
+	ops_require(b->master.dtype == (b->remainder.data ? DTYPE_BF16 : DTYPE_F32));
+	ops_require(b->load.shape[0] == n);
+	if (n)
+		balance_kernel<<<(unsigned)int64_div_up(n, CU_THREADS), CU_THREADS, 0,
+		    cu_handle(st)>>>(*b);
+	cu_launched(st, "balance");
+}

@@ -584,32 +584,3 @@ cuda_route_grad(struct stream *st, const struct route_grad *g)
 	route_finish_kernel<<<1, CU_THREADS, 0, cu_handle(st)>>>(*g, part, parts);
 	cu_launched(st, "route_grad");
 }
-
-/* --- biases ----------------------------------------------------------------------------------- */
-
-static __global__ void
-balance_kernel(struct balance b)
-{
-	float *master = (float *)b.master.data;
-
-	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < b.master.shape[0];
-	     i += gridDim.x * (int64_t)CU_THREADS) {
-		float load = (float)load_any(b.load, i), mean = (float)b.mean;
-
-		master[i] += (float)b.rate * (float)((load < mean) - (load > mean));
-		if (b.weight.data)
-			store_any(b.weight, i, (double)master[i]);
-	}
-}
-
-void
-cuda_balance(struct stream *st, const struct balance *b)
-{
-	int64_t n = b->master.shape[0];
-
-	ops_require(b->master.dtype == DTYPE_F32 && b->load.shape[0] == n);
-	if (n)
-		balance_kernel<<<(unsigned)int64_div_up(n, CU_THREADS), CU_THREADS, 0,
-		    cu_handle(st)>>>(*b);
-	cu_launched(st, "balance");
-}

@@ -113,6 +113,7 @@ balance_part(struct engine *e, const struct optim_bucket *x, const struct part *
 {
 	struct stream *st = engine_stream(e, p);
 	struct balance b = { .master = engine_masters(e, p),
+		.remainder = engine_part(e, BUF_REMAINDER, p),
 		.load = tensor_rows(&x->grads, p->first - x->within.first, p->count),
 		.mean = x->u->expert_rows,
 		.rate = e->plan.model.moe_router_bias_update_rate };
