@@ -12,9 +12,24 @@
 #include "lib/model/params.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Digits of a number that is not negative, as many as fit; returns how many. Tables have a name for
+ * every expert of every layer, and are made for each layout that is looked at. */
+static size_t
+digits(char *out, size_t room, int number)
+{
+	char reversed[12];
+	size_t n = 0, written = 0;
+
+	do
+		reversed[n++] = (char)('0' + number % 10);
+	while (number /= 10);
+	while (n && written < room)
+		out[written++] = reversed[--n];
+	return written;
+}
 
 /* The numbers are inserted by hand, so that no format string is data. */
 void
@@ -24,12 +39,12 @@ param_name(const char *form, const int number[2], char *out, size_t size)
 
 	for (int i = 0; *form && at < size - 1;)
 		if (form[0] == '%' && form[1] == 'd' && i < 2) {
-			at += (size_t)snprintf(out + at, size - at, "%d", number[i++]);
+			at += digits(out + at, size - 1 - at, number[i++]);
 			form += 2;
 		} else {
 			out[at++] = *form++;
 		}
-	out[at < size - 1 ? at : size - 1] = '\0';
+	out[at] = '\0';
 }
 
 /* The whole tensor, without padding; cannot overflow after model_check. */
@@ -70,15 +85,23 @@ model_active_parameters(const struct model_config *c)
 	return sum;
 }
 
+/* The table as far as it is made. */
+struct table {
+	const struct model_config *config;
+	int64_t dim[D_COUNT]; /* dims_whole */
+	struct param *param;
+	int count;
+};
+
 /* The last linear of either block starts smaller by sqrt(2 layers), so that the residual stream's
  * variance does not grow with depth (Radford et al. 2019, section 2.3; scaled_init_method_normal in
  * Megatron-LM). */
 static void
-fill(struct param *p, const struct param_row *r, const int number[2], const struct model_config *c)
+add(struct table *t, const struct param_row *r, const int number[2])
 {
-	int64_t d[D_COUNT];
+	const struct model_config *c = t->config;
+	struct param *p = &t->param[t->count++];
 
-	dims_whole(d, c);
 	memset(p, 0, sizeof *p);
 	param_name(r->name, number, p->name, sizeof p->name);
 	p->role = r->role;
@@ -86,7 +109,7 @@ fill(struct param *p, const struct param_row *r, const int number[2], const stru
 	p->expert = r->flags & PARAM_EXPERT ? number[1] : -1;
 	p->ndim = r->dim[1] ? 2 : 1;
 	for (int i = 0; i < p->ndim; i++)
-		p->shape[i] = d[r->dim[i]];
+		p->shape[i] = t->dim[r->dim[i]];
 	p->shard = r->shard;
 	p->shard_dim = r->shard_dim;
 	p->flags = r->flags;
@@ -98,28 +121,24 @@ fill(struct param *p, const struct param_row *r, const int number[2], const stru
 		p->init_std = c->init_method_std / sqrt(2.0 * (double)c->num_layers);
 }
 
-/* The tensors of rows [r, end) that the model has, of expert number[1] where they are of one;
- * returns how many. A joined tensor stands alone if the tensor before it is absent, as up does
- * without a gate. */
-static int
-add_rows(struct param *p, const struct param_row *r, const struct param_row *end,
-    const int number[2], const struct model_config *c)
+/* The tensors of rows [r, end) that the model has, of expert number[1] where they are of one. A
+ * joined tensor stands alone if the tensor before it is absent, as up does without a gate. */
+static void
+add_rows(
+    struct table *t, const struct param_row *r, const struct param_row *end, const int number[2])
 {
 	bool before = false;
-	int n = 0;
 
 	for (; r < end; r++) {
-		bool here = model_meets(c, r->when);
+		bool here = model_meets(t->config, r->when);
 
 		if (here) {
-			fill(&p[n], r, number, c);
+			add(t, r, number);
 			if (!before)
-				p[n].flags &= ~(unsigned)PARAM_JOINED;
-			n++;
+				t->param[t->count - 1].flags &= ~(unsigned)PARAM_JOINED;
 		}
 		before = here;
 	}
-	return n;
 }
 
 /* The end of the rows from r on that are placed together: rows of no expert, or those that take
@@ -135,26 +154,22 @@ group_end(const struct param_row *r)
 	return r;
 }
 
-/* The tensors of one block; returns how many. The groups of all experts are joined. */
-static int
-add_block(
-    struct param *p, const struct block_kind *kind, int64_t layer, const struct model_config *c)
+/* The tensors of one block. The groups of all experts are joined. */
+static void
+add_block(struct table *t, const struct block_kind *kind, int64_t layer)
 {
-	int n = 0;
-
 	for (const struct param_row *r = kind->params, *end; r->name; r = end) {
-		int times = r->flags & PARAM_EXPERT ? (int)c->num_experts : 1;
+		int times = r->flags & PARAM_EXPERT ? (int)t->config->num_experts : 1;
 
 		end = group_end(r);
 		for (int i = 0; i < times; i++) {
-			int first = n;
+			int first = t->count;
 
-			n += add_rows(&p[n], r, end, (const int[2]){ (int)layer, i }, c);
-			if (i > 0 && n > first)
-				p[first].flags |= PARAM_JOINED;
+			add_rows(t, r, end, (const int[2]){ (int)layer, i });
+			if (i > 0 && t->count > first)
+				t->param[first].flags |= PARAM_JOINED;
 		}
 	}
-	return n;
 }
 
 /* Model order is the blocks in the order of the forward pass and, within each, the order of its
@@ -166,14 +181,14 @@ model_params(const struct model_config *c, struct param **out)
 	/* three roles are of single experts */
 	size_t most = (size_t)ROLE_COUNT * (size_t)(c->num_layers + 2) +
 	    3 * (size_t)c->num_experts * (size_t)model_expert_layers(c);
-	struct param *p = mem_alloc(most, sizeof *p);
-	int n = 0;
+	struct table t = { .config = c, .param = mem_alloc(most, sizeof *t.param) };
 
+	dims_whole(t.dim, c);
 	for (int64_t layer = -1; layer <= c->num_layers; layer++)
 		for (const struct block_kind *const *k = block_recipe(c, layer); *k; k++)
-			n += add_block(&p[n], *k, layer, c);
-	*out = p;
-	return n;
+			add_block(&t, *k, layer);
+	*out = t.param;
+	return t.count;
 }
 
 /* Rows [start, start + count) along shard_dim, padding included. */
