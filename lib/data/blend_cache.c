@@ -95,22 +95,24 @@ blend_load(struct blend *b, const struct samples_config *c)
 {
 	struct cache_place p;
 	struct str text = { 0 }, head = { 0 };
+	enum cache_found found = CACHE_ABSENT;
 	bool fits = false;
 
 	describe(b, c, &text);
 	hash_md5_hex(text.buf, text.len, b->hash);
 	p = place(b, c);
-	if (c->cache_dir && cache_load(&p, &text)) {
+	if (c->cache_dir)
+		found = cache_load(&p, &text);
+	if (found == CACHE_LOADED) {
 		int key;
 
 		key_head(&head);
 		key = cache_key_fits(&p, &head, c->trust_cache);
 		fits = key > 0 || (key == 0 && arrays_fit(b));
 	}
-	if (c->cache_dir && !fits) {
-		if (cache_complete(&p))
-			str_addf(&b->notes, "the %s blend %s in '%s' is damaged: it was rebuilt\n",
-			    split_name[b->which], b->hash, c->cache_dir);
+	if (found != CACHE_ABSENT && !fits) {
+		str_addf(&b->notes, "the %s blend %s in '%s' is damaged: it was rebuilt\n",
+		    split_name[b->which], b->hash, c->cache_dir);
 		cache_release(&p);
 	}
 	str_release(&text);

@@ -58,41 +58,42 @@ load_array(const struct cache_place *p, const struct cache_array *a)
 	    (!a->rows || f->shape[1] == 2);
 }
 
-/* Checks only the names. */
-bool
-cache_complete(const struct cache_place *p)
+/* Megatron-LM's criterion of a hit: all files exist, whatever their contents. */
+static bool
+arrays_exist(const struct cache_place *p)
 {
-	char *path = cache_path(p, "description.txt");
-	bool complete = io_exists(path);
+	bool complete = true;
 
-	free(path);
 	for (int i = 0; i < p->count && complete; i++) {
-		path = array_path(p, &p->array[i]);
+		char *path = array_path(p, &p->array[i]);
+
 		complete = io_exists(path);
 		free(path);
 	}
 	return complete;
 }
 
-/* Compares the text whose hash is in the names: another one means a collision or a damaged file.
- * The caller checks the contents of the arrays. */
-bool
+/* Compares the text whose hash is in the names: another one means a collision or a damaged file. It
+ * is looked for once, and first: it gets its name after the arrays, so that a set that another
+ * process is about to complete is none yet. The caller checks the contents of the arrays. */
+enum cache_found
 cache_load(const struct cache_place *p, const struct str *description)
 {
 	char *path = cache_path(p, "description.txt"), *text;
 	size_t len;
-	bool fits = false;
+	bool there = io_exists(path), fits = false;
 
-	if (io_read_regular(path, CACHE_DESCRIPTION_MAX, &text, &len, NULL) == 0) {
+	if (there && io_read_regular(path, CACHE_DESCRIPTION_MAX, &text, &len, NULL) == 0) {
 		fits = len == description->len && !memcmp(text, description->buf, len);
 		free(text);
 	}
 	free(path);
 	for (int i = 0; i < p->count && fits; i++)
 		fits = load_array(p, &p->array[i]);
-	if (!fits)
-		cache_release(p);
-	return fits;
+	if (fits)
+		return CACHE_LOADED;
+	cache_release(p);
+	return there && arrays_exist(p) ? CACHE_UNFIT : CACHE_ABSENT;
 }
 
 /* The arrays belong to the caller. */

@@ -186,10 +186,11 @@ load_set(const struct samples *s, const struct samples_config *c, const struct c
     const struct str *description, const char **why)
 {
 	enum cache_state state = CACHE_NONE;
+	enum cache_found found = cache_load(p, description);
 
-	if (cache_load(p, description)) {
+	if (found == CACHE_LOADED) {
 		state = check_loaded(s, c, p, why);
-	} else if (cache_complete(p)) {
+	} else if (found == CACHE_UNFIT) {
 		*why = "are damaged, or have other lengths";
 		state = CACHE_STALE;
 	}

@@ -110,11 +110,10 @@ struct cache_place {
 	int count; /* arrays */
 	struct cache_array array[3];
 };
-/* True when all files exist, whatever their contents: Megatron-LM's criterion of a hit. */
-bool cache_complete(const struct cache_place *p);
 /* Maps all arrays or none: the description must be this text, and the files must be integers of
- * these shapes. */
-bool cache_load(const struct cache_place *p, const struct str *description);
+ * these shapes. CACHE_UNFIT: all files exist, and some is not so. */
+enum cache_found { CACHE_ABSENT, CACHE_LOADED, CACHE_UNFIT };
+enum cache_found cache_load(const struct cache_place *p, const struct str *description);
 /* Leaves the arrays empty. */
 void cache_release(const struct cache_place *p);
 /*
