@@ -245,8 +245,8 @@ bench: tests
 bench-gpu: all $(B)/tests/bench/ceiling
 	@B=$(B) sh tests/bench/gpu.sh $(WORKLOADS)
 bench-offload: all $(B)/tests/bench/host
-	@B=$(B) sh tests/bench/offload.sh
-	@B=$(B) sh tests/bench/stash.sh
+	@B=$(B) sh tests/bench/offload.sh optimizer
+	@B=$(B) sh tests/bench/offload.sh layers
 bench-watch: all $(unwatched)
 	@B=$(B) sh tests/bench/watch.sh
 
