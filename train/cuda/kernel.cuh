@@ -360,6 +360,19 @@ block_max(float x)
 	return x;
 }
 
+/* The sum of x over the lanes up to this one. */
+template <typename R>
+static __device__ inline R
+warp_scan(R x)
+{
+	for (int step = 1; step < 32; step *= 2) {
+		R other = __shfl_up_sync(0xffffffffu, x, step);
+
+		x += (int)threadIdx.x % 32 >= step ? other : 0;
+	}
+	return x;
+}
+
 /* The rows that arrive at a rank's experts (train/ops.h), in every lane of a warp. */
 static __device__ inline int64_t
 warp_arriving(const struct tensor &counts)

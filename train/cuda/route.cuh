@@ -23,11 +23,7 @@ block_prefix(int32_t x, int32_t *all)
 	int32_t before = 0;
 
 	*all = 0;
-	for (int step = 1; step < 32; step *= 2) {
-		int32_t other = __shfl_up_sync(0xffffffffu, x, step);
-
-		x += lane_of() >= step ? other : 0;
-	}
+	x = warp_scan(x);
 	__syncthreads();
 	if (lane_of() == 31)
 		sums[threadIdx.x / 32] = x;

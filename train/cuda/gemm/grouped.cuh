@@ -31,20 +31,6 @@ struct grouped_walk {
 	int passed, down, wide; /* tiles of experts before it; lines and columns of a tile */
 };
 
-/* Sums of x over the lanes up to this one. */
-static __device__ inline int64_t
-grouped_scan(int64_t x)
-{
-	int lane = threadIdx.x % 32;
-
-	for (int step = 1; step < 32; step *= 2) {
-		int64_t before = __shfl_up_sync(0xffffffffu, x, step);
-
-		x += lane >= step ? before : 0;
-	}
-	return x;
-}
-
 /* Ends of the experts' rows in the window, from their numbers. All threads of the block call it,
  * and may read `ends` after it. */
 static __device__ inline void
@@ -61,7 +47,7 @@ grouped_ends(const struct grouped &g, int *ends)
 		    ends + i % experts, row_of<const int32_t>(g.counts, i / experts)[i % experts]);
 	__syncthreads();
 	for (int i = threadIdx.x; threadIdx.x < 32 && i - (int)threadIdx.x < experts; i += 32) {
-		int64_t end = at + grouped_scan(i < experts ? ends[i] : 0);
+		int64_t end = at + warp_scan<int64_t>(i < experts ? ends[i] : 0);
 
 		at = __shfl_sync(0xffffffffu, end, 31);
 		if (i < experts)
@@ -151,6 +137,22 @@ grouped_sides_of(const struct grouped &g, const struct grouped_tile &t)
 	s.c_step = g.c.stride[0];
 	s.depth = weight ? t.end - t.begin : (int)g.a.shape[1];
 	return s;
+}
+
+/* Of a kernel template <operands, result, kind> the one for the call, whose operands are T. */
+#define GROUPED_PICK(kernel, T, g) \
+	((g)->kind == GROUPED_FORWARD        ? kernel<T, T, GROUPED_FORWARD> \
+		: (g)->kind == GROUPED_INPUT ? kernel<T, T, GROUPED_INPUT> \
+		: (g)->c.dtype == DTYPE_F32  ? kernel<T, float, GROUPED_WEIGHT> \
+					     : kernel<T, T, GROUPED_WEIGHT>)
+
+/* Launches it with so many blocks on a multiprocessor. */
+static inline void
+grouped_launch(
+    struct stream *st, const struct grouped *g, void (*kernel)(const struct grouped), int blocks)
+{
+	kernel<<<(unsigned)(blocks * st->device->num_sms), CU_THREADS,
+	    (size_t)g->counts.shape[1] * sizeof(int), cu_handle(st)>>>(*g);
 }
 
 #endif

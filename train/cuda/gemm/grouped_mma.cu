@@ -141,19 +141,11 @@ __launch_bounds__(CU_THREADS) grouped_mma_kernel(const struct grouped g)
 	}
 }
 
-/* The kernel of a kind, for operands T. */
 template <typename T>
 static void
 launch(struct stream *st, const struct grouped *g)
 {
-	void (*kernel)(const struct grouped) = g->kind == GROUPED_FORWARD
-	    ? grouped_mma_kernel<T, T, GROUPED_FORWARD>
-	    : g->kind == GROUPED_INPUT ? grouped_mma_kernel<T, T, GROUPED_INPUT>
-	    : g->c.dtype == DTYPE_F32  ? grouped_mma_kernel<T, float, GROUPED_WEIGHT>
-				       : grouped_mma_kernel<T, T, GROUPED_WEIGHT>;
-	unsigned blocks = 2 * (unsigned)st->device->num_sms;
-
-	kernel<<<blocks, CU_THREADS, (size_t)g->counts.shape[1] * sizeof(int), cu_handle(st)>>>(*g);
+	grouped_launch(st, g, GROUPED_PICK(grouped_mma_kernel, T, g), 2);
 }
 
 void
