@@ -337,7 +337,7 @@ layout_check_experts(const struct layout *l, const struct model_config *c, struc
 		    divisor_below(c->num_experts, n));
 	else if (ranks % slices == 0 && ranks / slices % n)
 		complain(&s, "expert-model-parallel-size", n,
-		    slices > 1 ? "the ranks of a pipeline stage by "
+		    slices > 1 ? "the ranks of a pipeline stage divided by "
 				 "--expert-tensor-parallel-size,"
 			       : "the ranks of a pipeline stage,",
 		    ranks / slices, divisor_below(ranks / slices, n));

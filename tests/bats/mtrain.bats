@@ -373,7 +373,7 @@ seq_aux_loss or none" $experts --moe-router-load-balancing-type global_aux_loss
 		$experts --moe-ffn-hidden-size 33 --dry-run --world-size 2 --tensor-model-parallel-size 2
 	fails 2 "--expert-tensor-parallel-size 3: must divide the ranks of a pipeline stage, 4 (try 2)" \
 		$experts --moe-ffn-hidden-size 36 --dry-run --world-size 4 --expert-tensor-parallel-size 3
-	fails 2 "--expert-model-parallel-size 4: must divide the ranks of a pipeline stage by \
+	fails 2 "--expert-model-parallel-size 4: must divide the ranks of a pipeline stage divided by \
 --expert-tensor-parallel-size, 2 (try 2)" $experts --dry-run --world-size 4 \
 		--expert-model-parallel-size 4 --expert-tensor-parallel-size 2
 	fails 2 "--expert-model-parallel-size 3: must divide --num-experts 8 (try 2)" \

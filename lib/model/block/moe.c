@@ -40,10 +40,9 @@ static const struct param_row params[] = {
 };
 
 /* Rows in the order of experts are k for each row of the rank, to each of the ranks that share an
- * expert, or what arrives. Outputs of
- * activations are never saved, and neither are those of experts: the weight of a row multiplies its
- * activation, whose gradient gives that of the weight. A choice is kept where layers are
- * recomputed, so that it is never made anew. */
+ * expert, or what arrives. Outputs of activations are never saved, and neither are those of
+ * experts: the weight of a row multiplies its activation, whose gradient gives that of the weight.
+ * A choice is kept where layers are recomputed, so that it is never made anew. */
 static const struct buffer_row buffers[] = {
 	FFN_BUFFERS,
 	{ "router logits", BUF_ROUTER_LOGITS, LAYER, ALWAYS, REAL, { D_ROWS, D_EXPERTS }, 0 },
