@@ -137,6 +137,9 @@ struct norm {
 	struct tensor weight, bias; /* act [h] */
 	struct tensor mean, rstd;   /* real [T], written */
 	double eps, shift;
+	struct quantise copies; /* of y */
+	/* mean and rstd hold already what an earlier call has written for this x */
+	bool again;
 };
 struct norm_grad {
 	struct tensor dx;         /* as x [T,h]: ADDED to (the residual stream's gradient) */

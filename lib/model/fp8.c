@@ -52,13 +52,26 @@ fp8_layer(const struct fp8 *f, const struct model_config *c, int64_t layer)
 
 enum { BLOCK = 128, COLUMNS = 4 };
 
+/* Whether the linears of all layers read 8 bits. */
+static bool
+all_layers(const struct fp8 *f)
+{
+	return f->format != FP8_NONE && f->bf16_first + f->bf16_last == 0;
+}
+
 bool
 fp8_makes_activations(const struct model_config *c, const struct layout *l, const struct fp8 *f)
 {
 	int64_t half = c->ffn_hidden_size / l->tensor_model_parallel_size;
 	bool shared = f->recipe == FP8_BLOCKWISE && model_gated(c) && half % BLOCK;
 
-	return f->format != FP8_NONE && f->bf16_first + f->bf16_last == 0 && !shared;
+	return all_layers(f) && !shared;
+}
+
+bool
+fp8_makes_norms(const struct layout *l, const struct fp8 *f)
+{
+	return all_layers(f) && layout_row_shards(l) == 1;
 }
 
 int64_t

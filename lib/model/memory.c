@@ -230,6 +230,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 			memory_stream(s) != s->dtype);
 	case IF_GATED_OUT: return model_gated(c) && !fp8_makes_activations(c, l, &s->fp8);
 	case IF_UNGATED_OUT: return !model_gated(c) && !fp8_makes_activations(c, l, &s->fp8);
+	case IF_NORM_OUT: return model_meets(c, IF_PRE_NORM) && !fp8_makes_norms(l, &s->fp8);
 	case IF_DOCUMENTS: return s->reset_attention_mask;
 	case IF_TENSOR: return l->tensor_model_parallel_size > 1;
 	case IF_SEQUENCE: return layout_row_shards(l) > 1;

@@ -6,14 +6,15 @@
 #include "lib/base/mem.h"
 #include "tests/gpu/rig.h"
 
-/* What makes results: y of an activation; its gradient, and y again. */
-enum producer { MAKES_ACT, MAKES_ACT_GRAD };
+/* What makes results: y of an activation; its gradient, and y again; y of a norm, of one whose
+ * statistics are there, and of one after a residual sum. */
+enum producer { MAKES_ACT, MAKES_ACT_GRAD, MAKES_NORM, MAKES_NORM_AGAIN, MAKES_RESIDUAL_NORM };
 
 /* Sizes are those of y. Of each result there are copies, transposes, both; `kept` stores it as
  * well. A gradient's are of dx_type; y is not stored beside it. */
 struct producer_case {
 	enum producer producer;
-	int kind; /* enum act_kind */
+	int kind; /* enum act_kind; of norms, 1: with a mean and a bias */
 	int64_t rows, columns;
 	enum quantise_kind how;
 	bool y, kept, q, turned, sums;
@@ -57,6 +58,19 @@ static const struct producer_case producer_cases[] = {
 	    E4, E4 },
 	{ MAKES_ACT_GRAD, ACT_GEGLU_TANH, 272, 256, QUANTISE_BLOCK, true, false, false, true, false,
 	    E5, E5 },
+	{ MAKES_NORM, 0, 20, 48, QUANTISE_DELAYED, true, false, true, false, false, E4, E4 },
+	{ MAKES_NORM, 1, 272, 656, QUANTISE_CURRENT, true, true, true, true, false, E4, E4 },
+	{ MAKES_NORM_AGAIN, 0, 272, 656, QUANTISE_DELAYED, true, false, false, true, false, E4,
+	    E4 },
+	{ MAKES_NORM_AGAIN, 1, 400, 144, QUANTISE_BLOCK, true, true, true, true, false, E4, E4 },
+	{ MAKES_NORM_AGAIN, 0, 1040, 4096, QUANTISE_BLOCK, true, false, false, true, false, E4,
+	    E4 },
+	{ MAKES_RESIDUAL_NORM, 0, 528, 4096, QUANTISE_DELAYED, true, false, true, false, false, E4,
+	    E4 },
+	{ MAKES_RESIDUAL_NORM, 1, 272, 656, QUANTISE_BLOCK, true, false, true, true, false, E4,
+	    E4 },
+	{ MAKES_RESIDUAL_NORM, 0, 144, 9216, QUANTISE_CURRENT, true, true, true, false, false, E5,
+	    E4 },
 };
 #undef E4
 #undef E5
@@ -64,7 +78,7 @@ static const struct producer_case producer_cases[] = {
 static inline bool
 producer_gated(const struct producer_case *c)
 {
-	return c->kind == ACT_SWIGLU || c->kind == ACT_GEGLU_TANH;
+	return c->producer < MAKES_NORM && (c->kind == ACT_SWIGLU || c->kind == ACT_GEGLU_TANH);
 }
 
 /* A result, its copies and what comes with them, on the device; and on the host what they became.
@@ -114,7 +128,7 @@ produced_new(const struct rig *r, const struct producer_case *c, bool gradient)
 			tensor_1d(NULL, DTYPE_F32, columns), NULL),
 		    .kind = c->how },
 		.wanted = wanted,
-		.kept = c->kept && (gradient || c->producer == MAKES_ACT),
+		.kept = c->kept && (gradient || c->producer != MAKES_ACT_GRAD),
 	};
 	struct tensor *t[PRODUCED];
 
@@ -157,20 +171,44 @@ produced_copies(const struct produced *p, bool joined, struct tensor *kept)
 	return joined && p->wanted ? p->q : none;
 }
 
-/* One way: by one operation, or by those that it stands for; y, then the gradient. */
+/* A norm's y. The weight lies on no multiple of 16 bytes; statistics of an earlier call are those
+ * of one. */
 static inline void
-produce_by(const struct rig *r, const struct producer_case *c, const void *in,
-    struct produced result[2], bool joined)
+produce_norm(const struct rig *r, const struct producer_case *c, const struct tensor x[2],
+    const struct produced *result, bool joined)
 {
-	int64_t wide = c->columns * (producer_gated(c) ? 2 : 1);
-	struct tensor x = rig_tensor(r, true, tensor_2d(NULL, DTYPE_BF16, c->rows, wide), in),
-		      dy =
-			  rig_tensor(r, true, tensor_2d(NULL, DTYPE_BF16, c->rows, c->columns), in);
-	struct act a = { .x = x };
-	struct act_grad g = { .x = x, .dy = dy };
+	struct tensor vectors = tensor_2d(x[1].data, DTYPE_BF16, 2, c->columns),
+		      none = { .data = NULL },
+		      mean = rig_tensor(r, c->kind, tensor_1d(NULL, DTYPE_F32, c->rows), NULL),
+		      rstd = rig_tensor(r, true, tensor_1d(NULL, DTYPE_F32, c->rows), NULL);
+	struct tensor row[2] = { tensor_rows(&vectors, 0, 1), tensor_rows(&vectors, 1, 1) };
+	struct norm n = { .x = x[0], .mean = mean, .rstd = rstd, .eps = 1e-5, .shift = 1 };
+	struct residual s = { .y = x[0], .x = x[1], .residual = x[0], .norm = &n };
 
-	for (int i = 0; i < 2; i++)
-		result[i] = produced_new(r, c, i);
+	n.weight = tensor_1d((char *)row[0].data + 2, DTYPE_BF16, c->columns);
+	n.bias = c->kind ? tensor_flat(&row[1]) : none;
+	n.y = result->q.x;
+	if (c->producer == MAKES_NORM_AGAIN)
+		r->st->ops->norm_fwd(r->st, &n);
+	n.copies = produced_copies(result, joined, &n.y);
+	n.again = c->producer == MAKES_NORM_AGAIN;
+	if (c->producer == MAKES_RESIDUAL_NORM)
+		r->st->ops->residual_fwd(r->st, &s);
+	else
+		r->st->ops->norm_fwd(r->st, &n);
+	rig_sync(r);
+	rig_take(r, mean, NULL);
+	rig_take(r, rstd, NULL);
+}
+
+/* The gradient of an activation, and y. */
+static inline void
+produce_act(const struct rig *r, const struct producer_case *c, const struct tensor x[2],
+    const struct produced result[2], bool joined)
+{
+	struct act a = { .x = x[0] };
+	struct act_grad g = { .x = x[0], .dy = x[1] };
+
 	a.copies = g.y_copies = produced_copies(&result[0], joined, &a.y);
 	g.y = a.y;
 	g.dx_copies = produced_copies(&result[1], joined, &g.dx);
@@ -178,13 +216,29 @@ produce_by(const struct rig *r, const struct producer_case *c, const void *in,
 		r->st->ops->act_fwd(r->st, (enum act_kind)c->kind, &a);
 	else
 		r->st->ops->act_bwd(r->st, (enum act_kind)c->kind, &g);
+}
+
+/* One way: by one operation, or by those that it stands for; y, then the gradient. */
+static inline void
+produce_by(const struct rig *r, const struct producer_case *c, const void *in,
+    struct produced result[2], bool joined)
+{
+	int64_t wide = c->columns * (producer_gated(c) ? 2 : 1);
+	const struct tensor x[2] = {
+		rig_tensor(r, true, tensor_2d(NULL, DTYPE_BF16, c->rows, wide), in),
+		rig_tensor(r, true, tensor_2d(NULL, DTYPE_BF16, c->rows, c->columns), in),
+	};
+
+	for (int i = 0; i < 2; i++)
+		result[i] = produced_new(r, c, i);
+	(c->producer < MAKES_NORM ? produce_act : produce_norm)(r, c, x, result, joined);
 	for (int i = 0; i < 2; i++) {
 		if (!joined && result[i].wanted)
 			r->st->ops->quantise(r->st, &result[i].q);
 		produced_read(r, &result[i]);
 	}
-	rig_take(r, x, NULL);
-	rig_take(r, dy, NULL);
+	rig_take(r, x[0], NULL);
+	rig_take(r, x[1], NULL);
 }
 
 /* What differs between the two ways. */

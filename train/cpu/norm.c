@@ -91,10 +91,17 @@ forward_row(const void *call, int64_t row, const real *weight, struct work *w)
 void
 cpu_name(norm_fwd)(struct stream *st, const struct norm *n)
 {
+	struct tensor like =
+	    tensor_2d(NULL, n->weight.dtype, n->x.shape[0], tensor_num_columns(&n->x));
+	struct result r = { &n->y, &like, &n->copies };
+	struct norm made = *n;
+
+	made.y = cpu_name(result_begin)(&r);
 	ops_require(
-	    n->x.ndim == 2 && tensor_same_shape(&n->x, &n->y) && n->x.shape[1] <= CPU_ROW_MAX);
+	    n->x.ndim == 2 && tensor_same_shape(&n->x, &made.y) && n->x.shape[1] <= CPU_ROW_MAX);
 	ops_require(n->weight.shape[0] == n->x.shape[1] && n->rstd.dtype == REAL_DTYPE);
-	for_rows(st, &(struct by_rows){ n, &n->x, &n->weight, n->shift, forward_row });
+	for_rows(st, &(struct by_rows){ &made, &n->x, &n->weight, n->shift, forward_row });
+	cpu_name(result_end)(st, &r, &made.y);
 }
 
 /* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy weight, for one row; mean g only in

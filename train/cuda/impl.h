@@ -134,6 +134,9 @@ void cu_quantise_sums(struct stream *st, const struct tensor *x, const struct qu
 /* act_fwd and act_bwd with copies. act_copies.cu */
 void cu_act_copies(struct stream *, enum act_kind, const struct act *);
 void cu_act_grad_copies(struct stream *, enum act_kind, const struct act_grad *);
+/* The copies of a norm whose statistics are there; and y with them, if nothing has stored it.
+ * norm_copies.cu */
+void cu_norm_copies(struct stream *, const struct norm *);
 
 /* Whether kernels were compiled for this GPU: cudaSuccess, or why not. vector.cu */
 cudaError_t cu_kernels_present(void);

@@ -278,7 +278,8 @@ __launch_bounds__(THREADS, resident<THREADS>::blocks)
 		odd ^= 1;
 		if (row >= n.x.shape[0])
 			continue;
-		put_row<T, V>(n, row, vec, v, stats);
+		if (n.y.data)
+			put_row<T, V>(n, row, vec, v, stats);
 		if (threadIdx.x == 0) {
 			n.rstd[row] = stats.y;
 			if (n.bias)

@@ -30,7 +30,7 @@ walk_fwd_kernel(struct norm_call n)
 		sum += centred * centred;
 	}
 	rstd = 1 / sqrtf(block_sum(sum) / (float)h + n.eps);
-	for (int64_t i = threadIdx.x; i < h; i += CU_THREADS)
+	for (int64_t i = threadIdx.x; n.y.data && i < h; i += CU_THREADS)
 		put(&y[i],
 		    (to_float(x[i]) - mean) * rstd * (to_float(weight[i]) + n.shift) +
 			(bias ? to_float(bias[i]) : 0));
@@ -142,14 +142,17 @@ backward(struct stream *st, const struct norm_grad *n)
 	return parts;
 }
 
-/* Shapes as in cpu/norm.c; y and weight are of one type, statistics F32. */
+/* Shapes as in cpu/norm.c; y, if it is stored, and weight are of one type, statistics F32. */
 static void
 check(const struct norm *n)
 {
-	ops_require(n->x.ndim == 2 && tensor_same_shape(&n->x, &n->y) &&
-	    n->weight.shape[0] == n->x.shape[1]);
-	ops_require(n->rstd.dtype == DTYPE_F32 && cu_streams(n->x.dtype, n->y.dtype) &&
-	    n->y.dtype == n->weight.dtype && (!n->bias.data || n->bias.dtype == n->y.dtype));
+	enum dtype type = n->weight.dtype;
+
+	ops_require(n->x.ndim == 2 && n->weight.shape[0] == n->x.shape[1]);
+	ops_require(n->rstd.dtype == DTYPE_F32 && cu_streams(n->x.dtype, type) &&
+	    (!n->bias.data || n->bias.dtype == type));
+	ops_require(n->y.data || quantise_makes(&n->copies));
+	ops_require(!n->y.data || (tensor_same_shape(&n->x, &n->y) && n->y.dtype == type));
 }
 
 /* The norm alone. */
@@ -169,16 +172,20 @@ call_of(const struct norm *n)
 	return c;
 }
 
-/* A row for each group of warps, or for a block. */
+/* A row for each group of warps, or for a block; copies in tiles, after it. */
 void
 cuda_norm_fwd(struct stream *st, const struct norm *n)
 {
 	struct norm_call c = call_of(n);
+	bool copies = quantise_makes(&n->copies);
 
 	check(n);
 	if (tensor_elements(&n->x) == 0)
 		return;
-	PICK_STREAM(n->x.dtype, n->y.dtype, forward)(st, &c);
+	if (!copies || !n->again)
+		PICK_STREAM(n->x.dtype, n->weight.dtype, forward)(st, &c);
+	if (copies)
+		cu_norm_copies(st, n);
 	cu_launched(st, "norm_fwd");
 }
 
@@ -190,7 +197,7 @@ cu_residual_norm(struct stream *st, const struct residual *r)
 
 	check(r->norm);
 	ops_require(r->norm->x.data == r->y.data && r->norm->x.dtype == r->y.dtype &&
-	    r->norm->y.dtype == r->x.dtype && tensor_same_shape(&r->norm->x, &r->y));
+	    r->norm->weight.dtype == r->x.dtype && tensor_same_shape(&r->norm->x, &r->y));
 	if (tensor_elements(&r->y) == 0)
 		return;
 	c.sum = true;
@@ -198,7 +205,9 @@ cu_residual_norm(struct stream *st, const struct residual *r)
 	c.stored = r->y;
 	c.residual = r->residual;
 	c.mask = mask_of(&r->drop);
-	PICK_STREAM(r->y.dtype, r->norm->y.dtype, forward)(st, &c);
+	PICK_STREAM(r->y.dtype, r->norm->weight.dtype, forward)(st, &c);
+	if (quantise_makes(&r->norm->copies))
+		cu_norm_copies(st, r->norm);
 	cu_launched(st, "residual_fwd");
 }
 

@@ -85,6 +85,7 @@ describe_norm_fwd(struct op_call *c, const struct norm *n)
 {
 	in(c, &n->x);
 	out(c, "y", &n->y);
+	out_copies(c, &n->copies);
 	out(c, "mean", &n->mean);
 	out(c, "rstd", &n->rstd);
 }
@@ -159,6 +160,7 @@ describe_residual_fwd(struct op_call *c, const struct residual *r)
 	out(c, "y", &r->y);
 	if (r->norm) {
 		out(c, "norm", &r->norm->y);
+		out_copies(c, &r->norm->copies);
 		out(c, "rstd", &r->norm->rstd);
 	}
 }

@@ -312,11 +312,11 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	recompute_prepared(l, s);
 	context_attention_bwd(s, &att);
 	prepare_backward(l, s, &d, &dqkv);
-	qkv.x = norm_recompute(l, s, x);
+	qkv.x = norm_recompute(l, s, x, NORM_WEIGHT);
 	column_backward(s, &qkv);
 	norm_backward(l, s, &flow);
 }
 
 /* The block's row for the engine. */
-const struct layer_kind layer_attention = { &block_attention, SITE_ATTENTION_OUT, forward,
-	backward };
+const struct layer_kind layer_attention = { &block_attention, SITE_ATTENTION_OUT, forward, backward,
+	FP8_QKV };

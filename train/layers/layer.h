@@ -27,6 +27,7 @@ struct layer_kind {
 	 * to. With block.bias_taken that of the residual's bias is already computed. */
 	void (*backward)(
 	    const struct layer *, struct step *, const struct tensor *dx, const struct tensor *x);
+	enum fp8_linear reads; /* which reads the norm of the input, where one does in 8 bits */
 };
 
 struct layer {
@@ -99,12 +100,18 @@ void row_backward(struct step *s, struct linear_grad *g);
 
 /* --- norm.c: LayerNorm or RMSNorm of a block's input and of its branch ------------------------ */
 
-/* Computes the norm of the layer's input x into its buffer. */
+/* Computes the norm of the layer's input x into its buffer, or in 8 bits for the linear that is
+ * next. */
 void norm_take(const struct layer *l, struct step *s, const struct tensor *x);
-/* The same, unless the layer before has done so. Returns the buffer. */
+/* The same, unless the layer before has done so. Returns the buffer; where the norm is made in 8
+ * bits and has none, the copy that the linear reads. */
 struct tensor norm_forward(const struct layer *l, struct step *s, const struct tensor *x);
-/* The output of the norm in the backward pass: as saved, or recomputed. */
-struct tensor norm_recompute(const struct layer *l, struct step *s, const struct tensor *x);
+/* The output of the norm in the backward pass: as saved, or recomputed; in 8 bits, recomputed for
+ * the forward product or, transposed, for the weight's gradient. In 16 bits it is the same for
+ * both, and need not be asked for twice. */
+enum norm_use { NORM_FORWARD, NORM_WEIGHT };
+struct tensor norm_recompute(
+    const struct layer *l, struct step *s, const struct tensor *x, enum norm_use use);
 /* The arguments of that norm, for callers that compute x and its norm in one pass. */
 struct norm norm_of(const struct layer *l, struct step *s, const struct tensor *x);
 /* dx += gradient through the norm; and the gradient of the bias before it, where residual_sums has

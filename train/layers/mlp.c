@@ -171,7 +171,6 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct linear_grad in = {
 		.dx = engine_buffer(e, BUF_DNORM),
 		.dy = down.dx,
-		.x = norm_recompute(l, s, x),
 		.weight = engine_joined(e, false, l->block->layer, fc1(e), ROLE_UP),
 		.dweight = engine_joined(e, true, l->block->layer, fc1(e), ROLE_UP),
 		.dbias = engine_joined(e, true, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
@@ -179,8 +178,10 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	};
 	struct norm_flow flow = { *dx, in.dx, *x };
 
-	if (is_recomputed(e, BUF_FC1_OUT))
+	if (is_recomputed(e, BUF_FC1_OUT)) {
+		in.x = norm_recompute(l, s, x, NORM_FORWARD);
 		project_up(l, s, &in.x);
+	}
 	if (fused(e)) {
 		down.pre = step_buffer(s, BUF_FC1_OUT, l->block->local);
 		if (is_recomputed(e, BUF_ACT_OUT) && !is_recomputed(e, BUF_FC1_OUT))
@@ -191,8 +192,10 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	if (!fused(e))
 		through_activation(l, s, &down, &in);
 	weight_product(s, &down);
+	if (!in.x.data || dtype_is_float8(in.x.dtype))
+		in.x = norm_recompute(l, s, x, NORM_WEIGHT);
 	column_backward(s, &in);
 	norm_backward(l, s, &flow);
 }
 
-const struct layer_kind layer_mlp = { &block_mlp, SITE_MLP_OUT, forward, backward };
+const struct layer_kind layer_mlp = { &block_mlp, SITE_MLP_OUT, forward, backward, FP8_FC1 };

@@ -327,7 +327,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 {
 	struct norm_flow branch = { .dx = engine_buffer(s->e, BUF_DNORM),
 		.dy = residual_backward(l, s, dx),
-		.x = norm_recompute(l, s, x) };
+		.x = norm_recompute(l, s, x, NORM_WEIGHT) };
 	struct norm_flow flow = { *dx, branch.dx, *x };
 
 	if (has_shared(s->e))

@@ -50,11 +50,22 @@ backward_of(
 
 /* --- of the input ----------------------------------------------------------------------------- */
 
-/* Arguments of the layer's norm of x. */
+/* Arguments of the layer's norm of x. One without a buffer is made in 8 bits. */
 struct norm
 norm_of(const struct layer *l, struct step *s, const struct tensor *x)
 {
-	return forward_of(l, s, l->block->norm, x);
+	struct norm n = forward_of(l, s, l->block->norm, x);
+
+	if (!n.y.data)
+		n.copies = fp8_input(s, fp8_product_of(s->e, l->block, l->kind->reads), x->shape);
+	return n;
+}
+
+/* What is read of it. */
+static struct tensor
+output_of(const struct norm *n)
+{
+	return n->y.data ? n->y : n->copies.q.data ? n->copies.q : n->copies.qt;
 }
 
 /* What the layer reads; x is its input in the order of layers. */
@@ -79,25 +90,33 @@ struct tensor
 norm_forward(const struct layer *l, struct step *s, const struct tensor *x)
 {
 	struct tensor in = read_by(l, s, x);
+	struct norm n;
 
 	if (!l->block->norm)
 		return in;
+	n = norm_of(l, s, &in);
 	if (!l->block->norm_taken)
-		norm_take(l, s, &in);
-	return step_buffer(s, l->block->norm->out, l->block->local);
+		s->e->ops->norm_fwd(s->e->stream, &n);
+	return output_of(&n);
 }
 
 /* Writes the statistics again, with the same bits. */
 struct tensor
-norm_recompute(const struct layer *l, struct step *s, const struct tensor *x)
+norm_recompute(const struct layer *l, struct step *s, const struct tensor *x, enum norm_use use)
 {
 	struct tensor in = read_by(l, s, x);
+	struct norm n;
 
 	if (!l->block->norm)
 		return in;
-	if (s->e->mem.place[l->block->norm->out] == ARENA_SCRATCH)
-		norm_take(l, s, &in);
-	return step_buffer(s, l->block->norm->out, l->block->local);
+	n = norm_of(l, s, &in);
+	n.again = true;
+	if (!n.y.data && use == NORM_WEIGHT)
+		n.copies = fp8_input_transposed(
+		    s, fp8_product_of(s->e, l->block, l->kind->reads), in.shape);
+	if (!n.y.data || s->e->mem.place[l->block->norm->out] == ARENA_SCRATCH)
+		s->e->ops->norm_fwd(s->e->stream, &n);
+	return output_of(&n);
 }
 
 /* Adds to f->dx, which holds the residual's gradient. As residual_forward takes the norm after it,

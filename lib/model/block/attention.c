@@ -50,7 +50,7 @@ static const struct buffer_row buffers[] = {
 	{ "layer input", BUF_LAYER_INPUT, LAYER, ALWAYS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
 	{ "norm 1 mean", BUF_NORM1_MEAN, LAYER, IF_PRE_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "norm 1 rstd", BUF_NORM1_RSTD, LAYER, IF_PRE_NORM, REAL, { D_ROWS, D_ONE }, 0 },
-	{ "norm 1 output", BUF_NORM1_OUT, LAYER, IF_PRE_NORM, ACT, { D_ROWS, D_HIDDEN },
+	{ "norm 1 output", BUF_NORM1_OUT, LAYER, IF_NORM_OUT, ACT, { D_ROWS, D_HIDDEN },
 	    FWD | QKV_BWD, RECOMPUTE_LAYERNORM },
 	{ "q, k, v", BUF_QKV, LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 },
 	/* q and k of BUF_QKV after their norms, rotated in place with RoPE */

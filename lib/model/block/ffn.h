@@ -28,7 +28,7 @@
 	{ "mlp input", BUF_MLP_INPUT, STEP, IF_PARALLEL, STREAM, { D_ROWS, D_HIDDEN }, FWD }, \
 	{ "norm 2 mean", BUF_NORM2_MEAN, LAYER, IF_PRE_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 }, \
 	{ "norm 2 rstd", BUF_NORM2_RSTD, LAYER, IF_PRE_NORM, REAL, { D_ROWS, D_ONE }, 0 }, \
-	{ "norm 2 output", BUF_NORM2_OUT, LAYER, IF_PRE_NORM, ACT, { D_ROWS, D_HIDDEN }, \
+	{ "norm 2 output", BUF_NORM2_OUT, LAYER, IF_NORM_OUT, ACT, { D_ROWS, D_HIDDEN }, \
 	    FWD | MLP_BWD, RECOMPUTE_LAYERNORM }, \
 	{ "fc2 output", BUF_FC2_OUT, LAYER, IF_POST_NORM, ACT, { D_ROWS, D_HIDDEN }, 0 }, \
 	{ "post norm 2 mean", BUF_POST2_MEAN, LAYER, IF_POST_LAYERNORM, REAL, { D_ROWS, D_ONE }, \

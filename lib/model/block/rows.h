@@ -161,6 +161,7 @@ enum condition {
 	IF_FP8_BLOCKS_TRAINING,
 	IF_GATED_OUT, /* the output of a gated activation is held in 16 bits, and of another */
 	IF_UNGATED_OUT,
+	IF_NORM_OUT,     /* that of the norm of a block's input */
 	IF_AVERAGE,      /* an average of the weights is kept */
 	IF_QK_CLIP,      /* weights of q and k are kept from growing */
 	IF_MATRICES,     /* matrices are updated as such */

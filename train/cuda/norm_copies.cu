@@ -1,0 +1,78 @@
+/*
+ * norm_copies.cu - norms that go into 8 bits as they are made: from their input and its statistics,
+ * which a pass over the rows has left. The arithmetic is that of the norms that are stored. Source:
+ * spec/training.md 2.2, 2.3
+ */
+#include "train/cuda/produce.cuh"
+
+/* Makes y. S: the type of x, the residual stream's. */
+template <typename S> struct norm_maker {
+	enum { RESULTS = 1 };
+	struct tensor x;
+	const bf16 *weight, *bias; /* bias and mean: of LayerNorm, else NULL */
+	const float *mean, *rstd;
+	float shift;
+};
+
+/* Zeros where there is nothing. */
+template <typename S>
+static __device__ inline struct made<norm_maker<S>>
+make(const struct norm_maker<S> &m, const struct spot &s) {
+	struct made<norm_maker<S>> r;
+	float weight[COLUMNS] = {}, bias[COLUMNS] = {};
+
+	/* Parameters may lie on any address. */
+#pragma unroll
+	for (int k = 0; s.inside && k < COLUMNS; k++) {
+		weight[k] = to_float(m.weight[s.column + k]);
+		bias[k] = m.bias ? to_float(m.bias[s.column + k]) : 0;
+	}
+#pragma unroll
+	for (int i = 0; i < ROWS; i++) {
+		float x[COLUMNS] = {}, y[COLUMNS] = {}, mean = 0, rstd = 0;
+
+		if (s.inside) {
+			load(x, row_of<S>(m.x, s.row + i) + s.column);
+			mean = m.bias ? m.mean[s.row + i] : 0;
+			rstd = m.rstd[s.row + i];
+		}
+#pragma unroll
+		for (int k = 0; k < COLUMNS; k++)
+			y[k] = fmaf((x[k] - mean) * rstd, weight[k] + m.shift, bias[k]);
+		r.of[0][i] = packed<bf16, COLUMNS>(y);
+	}
+	return r;
+}
+
+template <typename S>
+static void
+launch(struct stream *st, const struct norm *n, const struct targets *t)
+{
+	struct norm_maker<S> m = {
+	};
+
+	m.x = n->x;
+	m.weight = (const bf16 *)n->weight.data;
+	m.bias = (const bf16 *)n->bias.data;
+	m.mean = (const float *)n->mean.data;
+	m.rstd = (const float *)n->rstd.data;
+	m.shift = (float)n->shift;
+	produce(st, m, *t);
+}
+
+/* Where the statistics alone are at hand, y is stored here too. */
+void
+cu_norm_copies(struct stream *st, const struct norm *n)
+{
+	struct tensor none = {}, like = tensor_2d(NULL, DTYPE_BF16, n->x.shape[0], n->x.shape[1]);
+	struct targets t = {};
+
+	if (!cu_has_float8(st, "norm_fwd"))
+		return;
+	ops_require(n->weight.dtype == DTYPE_BF16 && cu_packs(&n->x, COLUMNS));
+	t.rows = like.shape[0];
+	t.columns = like.shape[1];
+	t.of[0] = target_of(n->again ? &n->y : &none, &n->copies, &like);
+	(n->x.dtype == DTYPE_F32 ? launch<float> : launch<bf16>)(st, n, &t);
+	cu_quantise_sums(st, &n->y, &n->copies);
+}
