@@ -26,33 +26,45 @@ template <int KIND> struct act_grad_maker {
 	struct act_inputs in;
 };
 
-/* A row's numbers; zeros where there is nothing. */
-template <int KIND>
-static __device__ inline void
-load_inputs(float (&gate)[COLUMNS], float (&up)[COLUMNS], const struct act_inputs &in, int64_t row,
-    const struct spot &s)
-{
-	const bf16 *x = row_of<bf16>(in.x, row) + s.column;
+/* Four rows of what is read. */
+struct act_rows {
+	pack<bf16, COLUMNS> gate[ROWS], up[ROWS], dy[ROWS];
+};
 
-#pragma unroll
-	for (int k = 0; k < COLUMNS; k++)
-		gate[k] = up[k] = 0;
+/* Zeros where there is nothing. All is asked for in one branch, before anything is waited for. */
+template <int KIND, bool GRAD>
+static __device__ inline struct act_rows
+fetch_rows(const struct act_inputs &in, const struct spot &s)
+{
+	struct act_rows r = {};
+
 	if (s.inside)
-		load(gate, x);
-	if (s.inside && is_gated((enum act_kind)KIND))
-		load(up, x + in.columns);
+#pragma unroll
+		for (int i = 0; i < ROWS; i++) {
+			const bf16 *x = row_of<bf16>(in.x, s.row + i) + s.column;
+
+			r.gate[i] = fetch<bf16, COLUMNS>(x);
+			if (is_gated((enum act_kind)KIND))
+				r.up[i] = fetch<bf16, COLUMNS>(x + in.columns);
+			if (GRAD)
+				r.dy[i] =
+				    fetch<bf16, COLUMNS>(row_of<bf16>(in.dy, s.row + i) + s.column);
+		}
+	return r;
 }
 
 template <int KIND>
 static __device__ inline struct made<act_maker<KIND>>
 make(const struct act_maker<KIND> &m, const struct spot &s) {
+	const struct act_rows in = fetch_rows<KIND, false>(m.in, s);
 	struct made<act_maker<KIND>> r;
 
 #pragma unroll
 	for (int i = 0; i < ROWS; i++) {
 		float gate[COLUMNS], up[COLUMNS], y[COLUMNS];
 
-		load_inputs<KIND>(gate, up, m.in, s.row + i, s);
+		unpack(gate, in.gate[i]);
+		unpack(up, in.up[i]);
 		act_forward((enum act_kind)KIND, y, gate, up);
 		r.of[0][i] = packed<bf16, COLUMNS>(y);
 	}
@@ -62,15 +74,16 @@ make(const struct act_maker<KIND> &m, const struct spot &s) {
 template <int KIND>
 static __device__ inline struct made<act_grad_maker<KIND>>
 make(const struct act_grad_maker<KIND> &m, const struct spot &s) {
+	const struct act_rows in = fetch_rows<KIND, true>(m.in, s);
 	struct made<act_grad_maker<KIND>> r;
 
 #pragma unroll
 	for (int i = 0; i < ROWS; i++) {
-		float gate[COLUMNS], up[COLUMNS], dy[COLUMNS] = {}, y[COLUMNS];
+		float gate[COLUMNS], up[COLUMNS], dy[COLUMNS], y[COLUMNS];
 
-		load_inputs<KIND>(gate, up, m.in, s.row + i, s);
-		if (s.inside)
-			load(dy, row_of<bf16>(m.in.dy, s.row + i) + s.column);
+		unpack(gate, in.gate[i]);
+		unpack(up, in.up[i]);
+		unpack(dy, in.dy[i]);
 		act_backward((enum act_kind)KIND, y, gate, up, dy);
 		r.of[0][i] = packed<bf16, COLUMNS>(gate);
 		if (act_grad_maker<KIND>::RESULTS > 1)

@@ -14,31 +14,52 @@ template <typename S> struct norm_maker {
 	float shift;
 };
 
-/* Zeros where there is nothing. */
+/* Four rows of what is read, and the thread's columns of the vectors. */
+template <typename S> struct norm_rows {
+	pack<S, COLUMNS> x[ROWS];
+	float mean[ROWS], rstd[ROWS], weight[COLUMNS], bias[COLUMNS];
+};
+
+/* Zeros where there is nothing. All is asked for in one branch, before anything is waited for;
+ * parameters may lie on any address. */
+template <typename S>
+static __device__ inline struct norm_rows<S>
+fetch_rows(const struct norm_maker<S> &m, const struct spot &s) {
+	struct norm_rows<S> r = {
+	};
+
+	if (!s.inside)
+		return r;
+#pragma unroll
+	for (int i = 0; i < ROWS; i++) {
+		r.x[i] = fetch<S, COLUMNS>(row_of<S>(m.x, s.row + i) + s.column);
+		r.mean[i] = m.bias ? m.mean[s.row + i] : 0;
+		r.rstd[i] = m.rstd[s.row + i];
+	}
+#pragma unroll
+	for (int k = 0; k < COLUMNS; k++) {
+		r.weight[k] = to_float(m.weight[s.column + k]);
+		r.bias[k] = m.bias ? to_float(m.bias[s.column + k]) : 0;
+	}
+	return r;
+}
+
 template <typename S>
 static __device__ inline struct made<norm_maker<S>>
 make(const struct norm_maker<S> &m, const struct spot &s) {
+	const struct norm_rows<S> in = fetch_rows(m, s);
 	struct made<norm_maker<S>> r;
-	float weight[COLUMNS] = {}, bias[COLUMNS] = {};
 
-	/* Parameters may lie on any address. */
-#pragma unroll
-	for (int k = 0; s.inside && k < COLUMNS; k++) {
-		weight[k] = to_float(m.weight[s.column + k]);
-		bias[k] = m.bias ? to_float(m.bias[s.column + k]) : 0;
-	}
 #pragma unroll
 	for (int i = 0; i < ROWS; i++) {
-		float x[COLUMNS] = {}, y[COLUMNS] = {}, mean = 0, rstd = 0;
+		float x[COLUMNS], y[COLUMNS];
 
-		if (s.inside) {
-			load(x, row_of<S>(m.x, s.row + i) + s.column);
-			mean = m.bias ? m.mean[s.row + i] : 0;
-			rstd = m.rstd[s.row + i];
-		}
+		unpack(x, in.x[i]);
 #pragma unroll
 		for (int k = 0; k < COLUMNS; k++)
-			y[k] = fmaf((x[k] - mean) * rstd, weight[k] + m.shift, bias[k]);
+			y[k] = s.inside ? fmaf((x[k] - in.mean[i]) * in.rstd[i],
+					      in.weight[k] + m.shift, in.bias[k])
+					: 0;
 		r.of[0][i] = packed<bf16, COLUMNS>(y);
 	}
 	return r;

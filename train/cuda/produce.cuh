@@ -225,9 +225,15 @@ produce_tile(const M &maker, const struct targets &t, struct workplace<M> *w)
 		tile_by_factors(maker, t, w);
 }
 
+/* Blocks on an SM: as many as have registers for all that a thread asks for at once. */
+template <typename M, bool LINES> struct produce_blocks {
+	enum { count = LINES || M::RESULTS > 1 ? 2 : 3 };
+};
+
 template <typename M, bool LINES>
 static __global__ void
-__launch_bounds__(CU_THREADS, 2) produce_kernel(M maker, struct targets t)
+__launch_bounds__(CU_THREADS, produce_blocks<M, LINES>::count)
+    produce_kernel(M maker, struct targets t)
 {
 	__shared__ struct workplace<M> w;
 
