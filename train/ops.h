@@ -139,7 +139,7 @@ struct norm {
 	double eps, shift;
 	struct quantise copies; /* of y */
 	/* mean and rstd hold already what an earlier call has written for this x */
-	bool again;
+	bool has_stats;
 };
 struct norm_grad {
 	struct tensor dx;         /* as x [T,h]: ADDED to (the residual stream's gradient) */

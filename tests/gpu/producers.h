@@ -8,7 +8,7 @@
 
 /* What makes results: y of an activation; its gradient, and y again; y of a norm, of one whose
  * statistics are there, and of one after a residual sum. */
-enum producer { MAKES_ACT, MAKES_ACT_GRAD, MAKES_NORM, MAKES_NORM_AGAIN, MAKES_RESIDUAL_NORM };
+enum producer { MAKES_ACT, MAKES_ACT_GRAD, MAKES_NORM, MAKES_NORM_OF_STATS, MAKES_RESIDUAL_NORM };
 
 /* Sizes are those of y. Of each result there are copies, transposes, both; `kept` stores it as
  * well. A gradient's are of dx_type; y is not stored beside it. */
@@ -60,10 +60,10 @@ static const struct producer_case producer_cases[] = {
 	    E5, E5 },
 	{ MAKES_NORM, 0, 20, 48, QUANTISE_DELAYED, true, false, true, false, false, E4, E4 },
 	{ MAKES_NORM, 1, 272, 656, QUANTISE_CURRENT, true, true, true, true, false, E4, E4 },
-	{ MAKES_NORM_AGAIN, 0, 272, 656, QUANTISE_DELAYED, true, false, false, true, false, E4,
+	{ MAKES_NORM_OF_STATS, 0, 272, 656, QUANTISE_DELAYED, true, false, false, true, false, E4,
 	    E4 },
-	{ MAKES_NORM_AGAIN, 1, 400, 144, QUANTISE_BLOCK, true, true, true, true, false, E4, E4 },
-	{ MAKES_NORM_AGAIN, 0, 1040, 4096, QUANTISE_BLOCK, true, false, false, true, false, E4,
+	{ MAKES_NORM_OF_STATS, 1, 400, 144, QUANTISE_BLOCK, true, true, true, true, false, E4, E4 },
+	{ MAKES_NORM_OF_STATS, 0, 1040, 4096, QUANTISE_BLOCK, true, false, false, true, false, E4,
 	    E4 },
 	{ MAKES_RESIDUAL_NORM, 0, 528, 4096, QUANTISE_DELAYED, true, false, true, false, false, E4,
 	    E4 },
@@ -188,10 +188,10 @@ produce_norm(const struct rig *r, const struct producer_case *c, const struct te
 	n.weight = tensor_1d((char *)row[0].data + 2, DTYPE_BF16, c->columns);
 	n.bias = c->kind ? tensor_flat(&row[1]) : none;
 	n.y = result->q.x;
-	if (c->producer == MAKES_NORM_AGAIN)
+	if (c->producer == MAKES_NORM_OF_STATS)
 		r->st->ops->norm_fwd(r->st, &n);
 	n.copies = produced_copies(result, joined, &n.y);
-	n.again = c->producer == MAKES_NORM_AGAIN;
+	n.has_stats = c->producer == MAKES_NORM_OF_STATS;
 	if (c->producer == MAKES_RESIDUAL_NORM)
 		r->st->ops->residual_fwd(r->st, &s);
 	else

@@ -93,7 +93,7 @@ cu_norm_copies(struct stream *st, const struct norm *n)
 	ops_require(n->weight.dtype == DTYPE_BF16 && cu_packs(&n->x, COLUMNS));
 	t.rows = like.shape[0];
 	t.columns = like.shape[1];
-	t.of[0] = target_of(n->again ? &n->y : &none, &n->copies, &like);
+	t.of[0] = target_of(n->has_stats ? &n->y : &none, &n->copies, &like);
 	(n->x.dtype == DTYPE_F32 ? launch<float> : launch<bf16>)(st, n, &t);
 	cu_quantise_sums(st, &n->y, &n->copies);
 }

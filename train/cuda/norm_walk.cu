@@ -32,8 +32,8 @@ walk_fwd_kernel(struct norm_call n)
 	rstd = 1 / sqrtf(block_sum(sum) / (float)h + n.eps);
 	for (int64_t i = threadIdx.x; n.y.data && i < h; i += CU_THREADS)
 		put(&y[i],
-		    (to_float(x[i]) - mean) * rstd * (to_float(weight[i]) + n.shift) +
-			(bias ? to_float(bias[i]) : 0));
+		    fmaf((to_float(x[i]) - mean) * rstd, to_float(weight[i]) + n.shift,
+			bias ? to_float(bias[i]) : 0));
 	if (threadIdx.x)
 		return;
 	n.rstd[row] = rstd;
@@ -182,7 +182,7 @@ cuda_norm_fwd(struct stream *st, const struct norm *n)
 	check(n);
 	if (tensor_elements(&n->x) == 0)
 		return;
-	if (!copies || !n->again)
+	if (!copies || !n->has_stats)
 		PICK_STREAM(n->x.dtype, n->weight.dtype, forward)(st, &c);
 	if (copies)
 		cu_norm_copies(st, n);

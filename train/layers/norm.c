@@ -110,7 +110,7 @@ norm_recompute(const struct layer *l, struct step *s, const struct tensor *x, en
 	if (!l->block->norm)
 		return in;
 	n = norm_of(l, s, &in);
-	n.again = true;
+	n.has_stats = true;
 	if (!n.y.data && use == NORM_WEIGHT)
 		n.copies = fp8_input_transposed(
 		    s, fp8_product_of(s->e, l->block, l->kind->reads), in.shape);
