@@ -3,14 +3,13 @@
  * in boxes
  */
 #include "lib/base/mem.h"
+#include "train/cuda/gemm/box.h"
 #include "train/cuda/gemm/grouped.h"
 #include "train/cuda/symbols.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { BOX = 64, BOX_LINE = 128, HIGH = 128, WIDE = 256 };
 
 struct map_api {
 	CUresult (*encode)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
@@ -128,11 +127,11 @@ run_hopper(struct stream *st, const struct grouped_cache *c, const struct groupe
 {
 	struct grouped_call call = { .g = *g };
 	bool weight = g->kind == GROUPED_WEIGHT;
-	CUresult rc = map_of(c, &call.a, &g->a, weight ? BOX : HIGH, 0);
+	CUresult rc = map_of(c, &call.a, &g->a, weight ? BOX : GROUPED_HIGH, 0);
 	char reason[64];
 
 	if (rc == CUDA_SUCCESS)
-		rc = map_of(c, &call.b, &g->b, g->kind == GROUPED_FORWARD ? WIDE : BOX, 0);
+		rc = map_of(c, &call.b, &g->b, g->kind == GROUPED_FORWARD ? GROUPED_WIDE : BOX, 0);
 	if (rc == CUDA_SUCCESS && weight && g->c.dtype == DTYPE_F32)
 		rc = map_of(c, &call.c, &g->c, BOX, g->counts.shape[1]);
 	if (rc == CUDA_SUCCESS) {

@@ -26,9 +26,10 @@ struct grouped_tile {
 struct grouped_walk {
 	/* in shared memory: where the rows of each expert end; which comes first, or NULL: 0 */
 	const int *ends, *order;
-	int experts, turn;      /* their number; how many of them come before the next tile's */
-	int height, across;     /* lines of its matrix of gradients or 0; tiles in a line */
-	int passed, down, wide; /* tiles of experts before it; lines and columns of a tile */
+	int experts, turn;  /* their number; how many of them come before the next tile's */
+	int height, across; /* lines of an expert's matrix; tiles in a line of the result */
+	int lines, passed;  /* lines of an expert's result, 0: its rows; tiles before it */
+	int down, wide;     /* lines and columns of a tile */
 };
 
 /* Ends of the experts' rows in the window, from their numbers. All threads of the block call it,
@@ -60,14 +61,16 @@ grouped_ends(const struct grouped &g, int *ends)
 static __device__ inline struct grouped_walk
 grouped_start(const struct grouped &g, const int *ends, int down, int wide)
 {
+	bool weight = g.kind == GROUPED_WEIGHT;
 	struct grouped_walk w;
 
 	w.ends = ends;
 	w.order = NULL;
 	w.experts = (int)g.counts.shape[1];
 	w.turn = 0;
-	w.height = g.kind == GROUPED_WEIGHT ? (int)(g.c.shape[0] / w.experts) : 0;
+	w.height = (int)((weight ? g.c : g.b).shape[0] / w.experts);
 	w.across = ((int)g.c.shape[1] + wide - 1) / wide;
+	w.lines = weight ? w.height : 0;
 	w.passed = 0;
 	w.down = down;
 	w.wide = wide;
@@ -81,7 +84,7 @@ grouped_find(struct grouped_walk &w, int t, struct grouped_tile &tile)
 	for (; w.turn < w.experts; w.turn++) {
 		int expert = w.order ? w.order[w.turn] : w.turn;
 		int begin = expert ? w.ends[expert - 1] : 0, end = w.ends[expert];
-		int lines = w.height ? w.height : end - begin, tall = (lines + w.down - 1) / w.down;
+		int lines = w.lines ? w.lines : end - begin, tall = (lines + w.down - 1) / w.down;
 		int i = t - w.passed, set = GROUPED_DOWN * w.across, first = i / set * GROUPED_DOWN;
 		int high = min(GROUPED_DOWN, tall - first);
 

@@ -19,6 +19,9 @@ enum {
 	GROUPED_TILED_EXPERTS = 1024,
 	/* And besides the ring of the kernel for Hopper. */
 	GROUPED_HOPPER_EXPERTS = 256,
+	/* lines and columns of its tiles */
+	GROUPED_HIGH = 128,
+	GROUPED_WIDE = 192,
 };
 
 /* A product for Hopper, with its operands in boxes, and a result in F32 too. */

@@ -1,70 +1,78 @@
 /*
- * grouped_hopper.cu - grouped products of bf16 for compute capability 9.0: tiles of 128 x 256 by
- * two warpgroups that multiply, and a third whose first thread copies for them
+ * grouped_hopper.cu - grouped products of bf16 for compute capability 9.0, in tiles of 128 x 192
  *
- * Copies pass through a ring of places that goes on from tile to tile: while a tile is stored, the
- * next one's operands come. The two warpgroups own 64 lines of a tile each and meet at no barrier
- * but those of the ring. Rows after those of an expert are multiplied too, and not stored; where
- * they are the terms of a sum they are cleared in shared memory first, since zero times NaN is
- * none.
+ * Of a block's three warpgroups the first copies, by one thread; the others multiply a tile each in
+ * turn, so that one multiplies while the other stores. Copies pass through a ring of places that
+ * goes on from tile to tile; barriers tell only an even from an odd number of laps, so a warpgroup
+ * comes to the ring when the other one has seen its last place full. Rows after those of an expert
+ * are multiplied too, and not stored; where they are the terms of a sum they are cleared in shared
+ * memory first, since zero times NaN is none.
  *
- * Gradients of weights in F32 are four times the bytes of other results for as many products: they
- * leave through slots in shared memory, in boxes that are written or added to memory while the next
- * tile is multiplied. Their sums have the lengths of the experts, so the longest come first, and
- * blocks take tiles in turns that change direction.
+ * Gradients of weights in F32, twice the bytes of other results, leave through slots in shared
+ * memory, in boxes that the copy engine writes or adds to memory. Their sums have the lengths of
+ * the experts, so the longest come first, and blocks take tiles in rounds that change direction.
  */
 #include "train/cuda/gemm/grouped.cuh"
 #include "train/cuda/gemm/grouped.h"
 #include "train/cuda/gemm/hopper.cuh"
 
 enum {
-	HIGH = 128,
-	WIDE = 256,
-	GROUP = 128, /* threads of a warpgroup */
+	HIGH = GROUPED_HIGH,
+	WIDE = GROUPED_WIDE,
+	HALVES = HIGH / BOX, /* of a tile's lines, by one product each */
+	GROUP = 128,         /* threads of a warpgroup */
 	THREADS = 3 * GROUP,
 	SIDE_A = HIGH * BOX_LINE,
-	SIDE_B = WIDE * BOX_LINE,
-	PLACE = SIDE_A + SIDE_B,
-	SLOTS = 5, /* of a warpgroup, for boxes of gradients */
+	PLACE = SIDE_A + WIDE * BOX_LINE,
+	SLOTS = 4, /* of a warpgroup, for boxes of gradients */
+	SLOT_COLUMNS = BOX_LINE / 4,
 };
 
-/* Whether sums run along the lines of an operand in memory, and what shared memory holds: places,
- * slots, two barriers of each place, and the experts' ends and order. */
+/* Whether sums run along the lines of an operand in memory; and where shared memory holds what:
+ * places, slots, two barriers of each place and one of each warpgroup that multiplies, and the
+ * experts' ends and order. */
 template <enum grouped_kind KIND> struct plan {
 	static constexpr bool WEIGHT = KIND == GROUPED_WEIGHT, A = !WEIGHT,
 			      B = KIND == GROUPED_FORWARD;
-	static constexpr int PLACES = WEIGHT ? 3 : 4, AT_SLOTS = PLACES * PLACE,
+	static constexpr int PLACES = WEIGHT ? 4 : 5, AT_SLOTS = PLACES * PLACE,
 			     AT_BARRIERS = AT_SLOTS + (WEIGHT ? 2 * SLOTS * BOX_BYTES : 0),
-			     AT_ENDS = AT_BARRIERS + 2 * PLACES * 8,
+			     AT_TURNS = AT_BARRIERS + 2 * PLACES * 8, AT_ENDS = AT_TURNS + 2 * 8,
 			     AT_ORDER = AT_ENDS + GROUPED_HOPPER_EXPERTS * 4,
 			     BYTES = AT_ORDER + GROUPED_HOPPER_EXPERTS * 4;
 };
 
-/* The place in the ring that a thread comes to next, and the slot. */
+/* Where a thread is: steps of the ring, and turns and boxes of its warpgroup, that came before. */
 struct ring {
-	uint32_t base, barriers;
-	int place, slot;
-	uint32_t parity;
+	uint32_t base, step, turn, box;
 };
 
+template <enum grouped_kind KIND>
 static __device__ inline uint32_t
-ring_full(const struct ring &r)
+place_of(const struct ring &r)
 {
-	return r.barriers + 16 * r.place;
+	return r.base + r.step % plan<KIND>::PLACES * PLACE;
 }
 
+/* The barrier that a step's place is full, and the one that it is free again. */
+template <enum grouped_kind KIND>
 static __device__ inline uint32_t
-ring_free(const struct ring &r, int place)
+full_of(const struct ring &r)
 {
-	return r.barriers + 16 * place + 8;
+	return r.base + plan<KIND>::AT_BARRIERS + r.step % plan<KIND>::PLACES * 16;
 }
 
-template <int PLACES>
-static __device__ inline void
-ring_next(struct ring &r)
+template <enum grouped_kind KIND>
+static __device__ inline uint32_t
+free_of(const struct ring &r)
 {
-	r.place = r.place + 1 == PLACES ? 0 : r.place + 1;
-	r.parity ^= r.place == 0;
+	return full_of<KIND>(r) + 8;
+}
+
+template <enum grouped_kind KIND>
+static __device__ inline uint32_t
+parity_of(const struct ring &r)
+{
+	return r.step / plan<KIND>::PLACES % 2;
 }
 
 /* The tile that this block comes to in a round. */
@@ -74,19 +82,19 @@ tile_of_round(int round)
 	return round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
 }
 
-/* Length of a tile's sums, and lines of its result that are stored. */
+/* Length of a tile's sums, and lines of its result that there are. */
 template <enum grouped_kind KIND>
 static __device__ inline int
-tile_depth(const struct grouped &g, const struct grouped_tile &t)
+depth_of(const struct grouped &g, const struct grouped_tile &t)
 {
-	return KIND == GROUPED_WEIGHT ? t.end - t.begin : (int)g.a.shape[1];
+	return plan<KIND>::WEIGHT ? t.end - t.begin : (int)g.a.shape[1];
 }
 
 template <enum grouped_kind KIND>
 static __device__ inline int
-tile_lines(const struct grouped_walk &w, const struct grouped_tile &t)
+lines_of(const struct grouped_walk &w, const struct grouped_tile &t)
 {
-	return (KIND == GROUPED_WEIGHT ? w.height : t.end - t.begin) - t.row;
+	return (plan<KIND>::WEIGHT ? w.height : t.end - t.begin) - t.row;
 }
 
 /* --- the thread that copies ------------------------------------------------------------------- */
@@ -108,88 +116,133 @@ static __device__ inline void
 copy_tiles(const struct grouped_call &call, struct grouped_walk walk, struct ring ring)
 {
 	typedef plan<KIND> P;
-	const struct tensor &stack = P::WEIGHT ? call.g.c : call.g.b;
-	int height = (int)(stack.shape[0] / call.g.counts.shape[1]);
 	struct grouped_tile t;
 
 	for (int round = 0; grouped_find(walk, tile_of_round(round), t); round++) {
 		int2 a = make_int2(t.row, t.begin),
-		     b = make_int2(t.column, P::WEIGHT ? t.begin : t.expert * height);
-		int depth = tile_depth<KIND>(call.g, t);
+		     b = make_int2(t.column, P::WEIGHT ? t.begin : t.expert * walk.height);
+		int depth = depth_of<KIND>(call.g, t);
 
-		for (int k = 0; k < depth; k += BOX) {
-			uint32_t full = ring_full(ring), at = ring.base + ring.place * PLACE;
+		for (int k = 0; k < depth; k += BOX, ring.step++) {
+			uint32_t full = full_of<KIND>(ring), at = place_of<KIND>(ring);
 
-			barrier_wait(ring_free(ring, ring.place), ring.parity ^ 1);
+			barrier_wait(free_of<KIND>(ring), parity_of<KIND>(ring) ^ 1);
 			barrier_expect(full, PLACE);
 			copy_side<P::A, HIGH>(at, &call.a, a, k, full);
 			copy_side<P::B, WIDE>(at + SIDE_A, &call.b, b, k, full);
-			ring_next<P::PLACES>(ring);
 		}
 	}
 }
 
 /* --- the warpgroups that multiply ------------------------------------------------------------- */
 
-/* Clears the lines from the first on of the boxes that a warpgroup reads, its own of a and all of
- * b. The other one may write the same zeros. */
-static __device__ inline void
-clear_lines(uint32_t a, uint32_t b, int first, int number)
+/* The number of this thread's warpgroup of the two. */
+static __device__ inline int
+own_group(void)
 {
-	int thread = threadIdx.x % GROUP, pieces = (BOX - first) * (BOX_LINE / 16);
-
-	for (int i = thread; i < pieces * (1 + WIDE / BOX); i += GROUP) {
-		uint32_t box = i < pieces ? a : b + (i / pieces - 1) * BOX_BYTES;
-
-		*(uint4 *)__cvta_shared_to_generic(box + first * BOX_LINE + i % pieces * 16) =
-		    make_uint4(0, 0, 0, 0);
-	}
-	stores_to_products();
-	barrier_some(number, GROUP);
+	return threadIdx.x / GROUP - 1;
 }
 
-/* One step's products are asked for. */
+/* All threads of the warpgroup come here before one goes on. */
+static __device__ inline void
+meet_group(void)
+{
+	barrier_some(1 + own_group(), GROUP);
+}
+
+/* The barrier that it is a warpgroup's turn. */
+template <enum grouped_kind KIND>
+static __device__ inline uint32_t
+turn_of(const struct ring &r, int group)
+{
+	return r.base + plan<KIND>::AT_TURNS + 8 * group;
+}
+
+/* Waits for the own turn. The first warpgroup's first one has come. */
 template <enum grouped_kind KIND>
 static __device__ inline void
-sum_step(float (&c)[128], uint32_t own, uint32_t side_b, bool add)
+turn_begin(const struct ring &r)
 {
-	uint64_t a = operand_at(own), b = operand_at(side_b);
+	barrier_wait(turn_of<KIND>(r, own_group()), (r.turn + 1 + own_group()) % 2);
+}
+
+/* It is the other one's turn, when all of this one's threads have had theirs. */
+template <enum grouped_kind KIND>
+static __device__ inline void
+turn_end(struct ring &r)
+{
+	__syncwarp();
+	if (threadIdx.x % 32 == 0)
+		barrier_arrive(turn_of<KIND>(r, 1 - own_group()));
+	r.turn++;
+}
+
+/* Clears the lines from the first on of all boxes of a place. */
+static __device__ inline void
+clear_lines(uint32_t place, int first)
+{
+	int pieces = (BOX - first) * (BOX_LINE / 16);
+
+	for (int i = threadIdx.x % GROUP; i < pieces * (PLACE / BOX_BYTES); i += GROUP) {
+		uint32_t line = place + i / pieces * BOX_BYTES + first * BOX_LINE;
+
+		*(uint4 *)__cvta_shared_to_generic(line + i % pieces * 16) = make_uint4(0, 0, 0, 0);
+	}
+	stores_to_products();
+	meet_group();
+}
+
+/* A lane's sums of a tile. */
+typedef float tile_sums[HALVES][WIDE / 2];
+
+/* One step's products of the first halves are asked for. */
+template <enum grouped_kind KIND, int COUNT>
+static __device__ inline void
+sum_step(tile_sums &c, uint32_t place, bool add)
+{
+	typedef plan<KIND> P;
+	uint64_t a = operand_at(place), b = operand_at(place + SIDE_A);
 
 	products_begin();
 #pragma unroll
 	for (int i = 0; i < BOX; i += 16) {
-		multiply_256<plan<KIND>::A, plan<KIND>::B>(c, a, b, add || i > 0);
-		a = operand_next<plan<KIND>::A>(a);
-		b = operand_next<plan<KIND>::B>(b);
+#pragma unroll
+		for (int half = 0; half < COUNT; half++)
+			multiply_192<P::A, P::B>(
+			    c[half], a + half * (BOX_BYTES >> 4), b, add || i > 0);
+		a = operand_next<P::A>(a);
+		b = operand_next<P::B>(b);
 	}
 	products_asked();
 }
 
-/* The sums of a tile. A place is free when the products after its own have been asked for and its
- * own are done. idle: none are needed. */
-template <enum grouped_kind KIND>
+/* The sums of a tile's first halves. A place is free when the products after its own have been
+ * asked for and its own are done. */
+template <enum grouped_kind KIND, int COUNT>
 static __device__ inline void
-sum_tile(float (&c)[128], struct ring &ring, int depth, bool idle)
+sum_tile(tile_sums &c, struct ring &ring, int depth)
 {
-	int group = threadIdx.x / GROUP - 1, last = -1;
+	uint32_t before = 0;
 
-	for (int k = 0; k < depth; k += BOX) {
-		uint32_t at = ring.base + ring.place * PLACE, own = at + group * BOX_BYTES;
+	turn_begin<KIND>(ring);
+	for (int k = 0; k < depth; k += BOX, ring.step++) {
+		uint32_t place = place_of<KIND>(ring);
 
-		barrier_wait(ring_full(ring), ring.parity);
+		barrier_wait(full_of<KIND>(ring), parity_of<KIND>(ring));
 		if (plan<KIND>::WEIGHT && depth - k < BOX)
-			clear_lines(own, at + SIDE_A, depth - k, 1 + group);
-		if (!idle)
-			sum_step<KIND>(c, own, at + SIDE_A, k > 0);
+			clear_lines(place, depth - k);
+		sum_step<KIND, COUNT>(c, place, k > 0);
 		products_done_but<1>();
-		if (last >= 0 && threadIdx.x % 32 == 0)
-			barrier_arrive(ring_free(ring, last));
-		last = ring.place;
-		ring_next<plan<KIND>::PLACES>(ring);
+		if (before && threadIdx.x % 32 == 0)
+			barrier_arrive(before);
+		before = free_of<KIND>(ring);
 	}
-	sums_done(c);
-	if (last >= 0 && threadIdx.x % 32 == 0)
-		barrier_arrive(ring_free(ring, last));
+	turn_end<KIND>(ring);
+	products_done_but<0>();
+	for (int half = 0; half < COUNT; half++)
+		sums_done(c[half]);
+	if (before && threadIdx.x % 32 == 0)
+		barrier_arrive(before);
 }
 
 /* Lane q of four gets word q of each, in their order. */
@@ -213,51 +266,60 @@ transpose_words(uint32_t (&w)[4])
 	}
 }
 
-/* Where a lane's first line goes, and how many lines and columns there are from it on. */
-template <typename OUT> struct corner {
-	OUT *at;
+/* Where a tile goes, and how many lines and columns of it there are. */
+struct corner {
+	bf16 *at;
 	int64_t step;
 	int lines, columns;
 };
 
-/* Rounded, 16 bytes of a lane at once. */
+/* A lane's first line of a half. */
+static __device__ inline int
+own_line(void)
+{
+	return threadIdx.x % GROUP / 32 * 16 + threadIdx.x % 32 / 4;
+}
+
+/* Sums rounded, 16 bytes of a lane at once. */
 static __device__ inline void
-store_sums(const corner<bf16> &to, const float (&c)[128])
+store_sums(const struct corner &to, const tile_sums &c)
 {
 	int pair = threadIdx.x % 4;
 
 #pragma unroll
-	for (int i = 0; i < WIDE / 32; i++)
+	for (int half = 0; half < HALVES; half++)
 #pragma unroll
-		for (int h = 0; h < 2; h++) {
+		for (int i = 0; i < WIDE / 16; i++) {
+			int h = i % 2, line = own_line() + half * BOX + 8 * h,
+			    column = i / 2 * 32 + 8 * pair;
 			uint32_t w[4];
 
 #pragma unroll
 			for (int j = 0; j < 4; j++)
-				put_two((bf16 *)&w[j], c[16 * i + 4 * j + 2 * h],
-				    c[16 * i + 4 * j + 2 * h + 1]);
+				put_two((bf16 *)&w[j], c[half][i / 2 * 16 + 4 * j + 2 * h],
+				    c[half][i / 2 * 16 + 4 * j + 2 * h + 1]);
 			transpose_words(w);
-			if (8 * h < to.lines && 32 * i + 8 * pair < to.columns)
-				*(uint4 *)(to.at + 8 * h * to.step + 32 * i + 8 * pair) =
+			if (line < to.lines && column < to.columns)
+				*(uint4 *)(to.at + line * to.step + column) =
 				    make_uint4(w[0], w[1], w[2], w[3]);
 		}
 }
 
-/* Gradients of weights in 16 bits: written, or added to. empty: zeros in place of sums. */
+/* Gradients of weights in 16 bits: written, or added to; zeros in place of sums where there are no
+ * rows. */
 static __device__ inline void
-store_gradient(const corner<bf16> &to, const float (&c)[128], bool add, bool empty)
+store_gradient(const struct corner &to, const tile_sums &c, bool add, bool none)
 {
-	int pair = threadIdx.x % 4;
-
 #pragma unroll
-	for (int i = 0; i < WIDE / 8; i++)
+	for (int half = 0; half < HALVES; half++)
 #pragma unroll
-		for (int h = 0; h < 2; h++) {
-			bf16 *at = to.at + 8 * h * to.step + 8 * i + 2 * pair;
-			float x = empty ? 0 : c[4 * i + 2 * h],
-			      y = empty ? 0 : c[4 * i + 2 * h + 1];
+		for (int i = 0; i < WIDE / 4; i++) {
+			int line = own_line() + half * BOX + i % 2 * 8,
+			    column = i / 2 * 8 + threadIdx.x % 4 * 2;
+			bf16 *at = to.at + line * to.step + column;
+			float x = none ? 0 : c[half][2 * i], y = none ? 0 : c[half][2 * i + 1];
 
-			if (8 * h >= to.lines || 8 * i >= to.columns)
+			if (line >= to.lines || column >= to.columns)
 				continue;
 			if (add) {
 				x += to_float(at[0]);
@@ -267,97 +329,97 @@ store_gradient(const corner<bf16> &to, const float (&c)[128], bool add, bool emp
 		}
 }
 
-/* 32 of the columns of a warpgroup's sums to a slot, its pieces of 16 bytes permuted. */
-template <int FIRST>
+/* 32 columns of a half to a slot, their pieces of 16 bytes permuted. */
 static __device__ inline void
-fill_slot(uint32_t slot, const float (&c)[128], bool empty)
+fill_slot(uint32_t slot, const float *c, bool none)
 {
-	int lane = threadIdx.x % 32, row = threadIdx.x % GROUP / 32 * 16 + lane / 4,
-	    pair = lane % 4;
+	int row = own_line(), pair = threadIdx.x % 4;
 	char *line = (char *)__cvta_shared_to_generic(slot + row * BOX_LINE + pair % 2 * 8);
 
 #pragma unroll
-	for (int i = 0; i < 4; i++)
-#pragma unroll
-		for (int h = 0; h < 2; h++) {
-			const float *x = c + 4 * (FIRST / 8 + i) + 2 * h;
-			int piece = (2 * i + pair / 2) ^ row % 8;
+	for (int i = 0; i < SLOT_COLUMNS / 4; i++) {
+		int piece = (i / 2 * 2 + pair / 2) ^ row % 8;
 
-			*(float2 *)(line + 8 * h * BOX_LINE + 16 * piece) =
-			    empty ? make_float2(0, 0) : make_float2(x[0], x[1]);
+		*(float2 *)(line + i % 2 * 8 * BOX_LINE + 16 * piece) =
+		    none ? make_float2(0, 0) : make_float2(c[2 * i], c[2 * i + 1]);
+	}
+}
+
+/* Gradients of weights in F32, through the warpgroup's slots. */
+static __device__ inline void
+store_boxes(const struct grouped_call &call, struct ring &ring, const struct grouped_tile &t,
+    const tile_sums &c)
+{
+	uint32_t slots =
+	    ring.base + plan<GROUPED_WEIGHT>::AT_SLOTS + own_group() * SLOTS * BOX_BYTES;
+	bool first = threadIdx.x % GROUP == 0, add = call.g.beta != 0;
+
+#pragma unroll
+	for (int half = 0; half < HALVES; half++)
+#pragma unroll
+		for (int i = 0; i < WIDE / SLOT_COLUMNS; i++) {
+			uint32_t slot = slots + ring.box % SLOTS * BOX_BYTES;
+
+			if (first)
+				boxes_read_but<SLOTS - 1>();
+			meet_group();
+			fill_slot(slot, c[half] + i * SLOT_COLUMNS / 2, t.begin == t.end);
+			stores_to_products();
+			meet_group();
+			if (first)
+				store_box(&call.c, slot,
+				    make_int3(
+					t.column + i * SLOT_COLUMNS, t.row + half * BOX, t.expert),
+				    add);
+			ring.box++;
 		}
 }
 
-/* Gradients of weights in F32: box after box through the warpgroup's slots. */
-template <int FIRST>
-static __device__ inline void
-store_boxes(
-    const struct grouped_call &call, struct ring &ring, int3 at, const float (&c)[128], bool empty)
-{
-	int group = threadIdx.x / GROUP - 1;
-	uint32_t slot =
-	    ring.base + plan<GROUPED_WEIGHT>::AT_SLOTS + (group * SLOTS + ring.slot) * BOX_BYTES;
-	bool first = threadIdx.x % GROUP == 0;
-
-	if (first)
-		boxes_read_but<SLOTS - 1>();
-	barrier_some(1 + group, GROUP);
-	fill_slot<FIRST>(slot, c, empty);
-	stores_to_products();
-	barrier_some(1 + group, GROUP);
-	if (first)
-		store_box(&call.c, slot, at, call.g.beta != 0);
-	ring.slot = ring.slot + 1 == SLOTS ? 0 : ring.slot + 1;
-	at.x += 32;
-	if constexpr (FIRST + 32 < WIDE)
-		store_boxes<FIRST + 32>(call, ring, at, c, empty);
-}
-
-/* A tile's result; line: this lane's first. */
 template <typename OUT, enum grouped_kind KIND>
 static __device__ inline void
-store_tile(const struct grouped_call &call, struct ring &ring, const struct grouped_tile &t,
-    int2 lines, const float (&c)[128])
+store_tile(const struct grouped_call &call, struct ring &ring, const struct grouped_walk &walk,
+    const struct grouped_tile &t, const tile_sums &c)
 {
 	const struct tensor &to = call.g.c;
-	int64_t row = t.row + lines.x +
-	    (plan<KIND>::WEIGHT ? t.expert * (to.shape[0] / call.g.counts.shape[1]) : t.begin);
-	corner<OUT> corner = { row_of<OUT>(to, row) + t.column, to.stride[0], lines.y - lines.x,
-		(int)to.shape[1] - t.column };
+	int64_t first = plan<KIND>::WEIGHT ? (int64_t)t.expert * walk.height : t.begin;
+	struct corner corner = { row_of<bf16>(to, first + t.row) + t.column, to.stride[0],
+		lines_of<KIND>(walk, t), (int)to.shape[1] - t.column };
 
 	if constexpr (!plan<KIND>::WEIGHT)
 		store_sums(corner, c);
 	else if constexpr (sizeof(OUT) == sizeof(float))
-		store_boxes<0>(call, ring,
-		    make_int3(t.column, t.row + (threadIdx.x / GROUP - 1) * BOX, t.expert), c,
-		    t.begin == t.end);
+		store_boxes(call, ring, t, c);
 	else
 		store_gradient(corner, c, call.g.beta != 0, t.begin == t.end);
 }
 
-/* Tile after tile. */
+/* Every second round's tile. The other's steps are passed over. */
 template <typename OUT, enum grouped_kind KIND>
 static __device__ inline void
 multiply_tiles(const struct grouped_call &call, struct grouped_walk walk, struct ring ring)
 {
-	int group = threadIdx.x / GROUP - 1,
-	    line = group * BOX + threadIdx.x % GROUP / 32 * 16 + threadIdx.x % 32 / 4;
 	struct grouped_tile t;
-	float c[128];
+	tile_sums c;
 
 	for (int round = 0; grouped_find(walk, tile_of_round(round), t); round++) {
-		int depth = tile_depth<KIND>(call.g, t), lines = tile_lines<KIND>(walk, t);
+		int depth = depth_of<KIND>(call.g, t);
 
-		if (plan<KIND>::WEIGHT && depth == 0 && call.g.beta != 0)
+		if (round % 2 != own_group()) {
+			ring.step += (depth + BOX - 1) / BOX;
 			continue;
-		sum_tile<KIND>(c, ring, depth, lines <= group * BOX);
-		store_tile<OUT, KIND>(call, ring, t, make_int2(line, lines), c);
+		}
+		if (lines_of<KIND>(walk, t) > BOX)
+			sum_tile<KIND, HALVES>(c, ring, depth);
+		else
+			sum_tile<KIND, 1>(c, ring, depth);
+		if (depth > 0 || call.g.beta == 0)
+			store_tile<OUT, KIND>(call, ring, walk, t, c);
 	}
 	if (threadIdx.x % GROUP == 0)
 		boxes_written();
 }
 
-/* The experts with more rows come first: the longest sums do not begin last. */
+/* The experts with more rows come first. */
 static __device__ inline void
 order_experts(const int *ends, int *order, int experts)
 {
@@ -380,18 +442,19 @@ __launch_bounds__(THREADS, 1) grouped_hopper_kernel(const __grid_constant__ grou
 {
 	typedef plan<KIND> P;
 	extern __shared__ __align__(1024) char memory[];
-	uint32_t base = shared_address(memory);
-	struct ring ring = { base, base + P::AT_BARRIERS, 0, 0, 0 };
+	struct ring ring = { shared_address(memory), 0, 0, 0 };
 	int *ends = (int *)(memory + P::AT_ENDS), *order = (int *)(memory + P::AT_ORDER);
 	struct grouped_walk walk;
 
 	if (!SM90A_CODE)
 		return;
 	if (threadIdx.x == 0) {
-		for (int i = 0; i < P::PLACES; i++) {
-			barrier_make(ring_free(ring, i) - 8, 1);
-			barrier_make(ring_free(ring, i), 2 * GROUP / 32);
+		for (struct ring r = ring; r.step < P::PLACES; r.step++) {
+			barrier_make(full_of<KIND>(r), 1);
+			barrier_make(free_of<KIND>(r), GROUP / 32);
 		}
+		for (int group = 0; group < 2; group++)
+			barrier_make(turn_of<KIND>(ring, group), GROUP / 32);
 		barriers_made();
 	}
 	grouped_ends(call.g, ends);
@@ -401,11 +464,11 @@ __launch_bounds__(THREADS, 1) grouped_hopper_kernel(const __grid_constant__ grou
 		walk.order = order;
 	}
 	if (threadIdx.x < GROUP) {
-		registers_release<40>();
+		registers_release<24>();
 		if (threadIdx.x == 0)
 			copy_tiles<KIND>(call, walk, ring);
 	} else {
-		registers_claim<232>();
+		registers_claim<240>();
 		multiply_tiles<OUT, KIND>(call, walk, ring);
 	}
 }

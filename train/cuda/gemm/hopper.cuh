@@ -15,6 +15,7 @@
 #define TRAIN_CUDA_GEMM_HOPPER_CUH
 
 #include "train/cuda/async.cuh"
+#include "train/cuda/gemm/box.h"
 
 #include <cuda.h>
 
@@ -25,8 +26,6 @@ enum { SM90A_CODE = 1 };
 #define SM90A(...) __trap()
 enum { SM90A_CODE = 0 };
 #endif
-
-enum { BOX = 64, BOX_LINE = 2 * BOX, BOX_BYTES = BOX * BOX_LINE };
 
 /* --- barriers --------------------------------------------------------------------------------- */
 
@@ -200,40 +199,37 @@ products_done_but(void)
 
 #define SUMS_4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 #define SUMS_16(c, i) SUMS_4(c, i), SUMS_4(c, i + 4), SUMS_4(c, i + 8), SUMS_4(c, i + 12)
-#define SUMS_64(c, i) SUMS_16(c, i), SUMS_16(c, i + 16), SUMS_16(c, i + 32), SUMS_16(c, i + 48)
+#define SUMS_48(c, i) SUMS_16(c, i), SUMS_16(c, i + 16), SUMS_16(c, i + 32)
 
-/* c[64, 256] = a[64, 16] b[16, 256], added to c with `add`. With group = lane / 4 and pair = lane %
+/* c[64, 192] = a[64, 16] b[16, 192], added to c with `add`. With group = lane / 4 and pair = lane %
  * 4, the lane of warp w of the four holds in c[4 i + 2 h + j] column 8 i + 2 pair + j of row 16 w +
  * group + 8 h. */
 template <bool A_DENSE, bool B_DENSE>
 static __device__ inline void
-multiply_256(float (&c)[128], uint64_t a, uint64_t b, int add)
+multiply_192(float (&c)[96], uint64_t a, uint64_t b, int add)
 {
 	SM90A("{\n"
 	      ".reg .pred p;\n"
-	      "setp.ne.b32 p, %130, 0;\n"
-	      "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
+	      "setp.ne.b32 p, %98, 0;\n"
+	      "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {"
 	      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
 	      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
 	      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
 	      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
 	      "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"
-	      "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"
-	      "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,"
-	      "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-	      "}, %128, %129, p, 1, 1, %131, %132;\n"
+	      "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+	      "}, %96, %97, p, 1, 1, %99, %100;\n"
 	      "}\n"
-	      : SUMS_64(c, 0), SUMS_64(c, 64)
+	      : SUMS_48(c, 0), SUMS_48(c, 48)
 	      : "l"(a), "l"(b), "r"(add), "n"(!A_DENSE), "n"(!B_DENSE));
 }
 
-/* The sums may be read: no use of them is moved before this. */
+/* Sums of products that are done may be read: no use of them is moved before this. */
 static __device__ inline void
-sums_done(float (&c)[128])
+sums_done(float (&c)[96])
 {
-	products_done_but<0>();
 #pragma unroll
-	for (int i = 0; i < 128; i++)
+	for (int i = 0; i < 96; i++)
 		asm volatile("" : "+f"(c[i]) : : "memory");
 }
 
