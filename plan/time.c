@@ -395,8 +395,21 @@ gradient_time(const struct run_case *r)
 /* What an update rule with whole matrices does with them. */
 struct matrices {
 	double share; /* of the model's parameters */
-	double flops; /* of one Newton-Schulz iteration on each */
+	double flops; /* of a rank, of one Newton-Schulz iteration on each */
 };
+
+/* Over how many ranks the iterations on a matrix and its like are spread: all, or where nothing is
+ * sharded those that hold the model's once together. */
+static double
+matrix_ranks(const struct run_case *r, const struct param *p)
+{
+	const struct layout *l = r->layout;
+	int64_t holders =
+	    param_among_experts(p, l) ? layout_expert_holders(l) : l->tensor_model_parallel_size;
+
+	return (double)(r->shape->sharding ? layout_world(l)
+					   : holders * l->pipeline_model_parallel_size);
+}
 
 static void
 count_matrices(const struct run_case *r, struct matrices *m)
@@ -413,28 +426,23 @@ count_matrices(const struct run_case *r, struct matrices *m)
 		if (!param_is_layer_matrix(&p[i], r->model))
 			continue;
 		matrices += elements;
-		m->flops += cut_flops(p[i].shape[0], p[i].shape[1]);
+		m->flops += cut_flops(p[i].shape[0], p[i].shape[1]) / matrix_ranks(r, &p[i]);
 	}
 	m->share = matrices / all;
 	free(p);
 }
 
-/* Newton-Schulz iterations, as many as by default. Tensor ranks and stages share the matrices, and
- * replicas where each owns some. */
+/* Newton-Schulz iterations, as many as by default. */
 static double
 matrices_time(const struct run_case *r)
 {
 	enum { ITERATIONS = 5 };
-	const struct layout *l = r->layout;
-	double ranks = (double)(l->tensor_model_parallel_size * l->pipeline_model_parallel_size);
 	struct matrices m;
 
 	if (!r->shape->rule || !r->shape->rule->matrix_states)
 		return 0;
 	count_matrices(r, &m);
-	if (r->shape->sharding)
-		ranks *= (double)layout_replicas(l);
-	return ITERATIONS * m.flops / ranks /
+	return ITERATIONS * m.flops /
 	    (hardware_peak(r->hw, memory_update(r->shape)) * r->hw->gemm_efficiency);
 }
 

@@ -299,7 +299,7 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	end_bucket(&x);
 	s->elements = x.end;
 	for (int k = 0; k < s->num_buckets; k++) {
-		s->bucket[k].own = own;
+		s->bucket[k].own = s->bucket[k].own_state = own;
 		own += s->bucket[k].count / s->bucket[k].replicas;
 	}
 	for (int k = 0; k < s->num_buckets; k++)
@@ -335,45 +335,50 @@ bucket_part(const struct bucket *b, int replica, int replicas)
 {
 	struct part p = bucket_share(b, replica, replicas);
 
-	if (replicas > 1 && b->part)
-		return b->part[replica];
-	p.own = b->first / replicas;
-	p.state = b->state / replicas;
+	if (replicas > 1)
+		return b->part ? b->part[replica] : p;
+	p.own = b->first;
+	p.state = b->state;
 	return p;
 }
 
-/* Buckets that keep other states come between those that keep the same, and all are divided alike
- * where there are such. */
 struct part
 bucket_own(const struct bucket *b)
 {
-	struct part p = bucket_share(b, b->replica, b->replicas);
+	struct part p = bucket_part(b, b->replica, b->replicas);
 
-	if (b->replicas > 1 && b->part)
-		return b->part[b->replica];
 	p.own = b->own;
-	p.state = b->own + (b->state - b->first) / b->replicas;
+	p.state = b->own_state;
 	return p;
 }
 
-int64_t
-shards_own(const struct shards *s, bool layers, bool sharded)
+/* The most that one of the replicas owns of buckets that all have the same ones. */
+static int64_t
+most_own(const struct shards *s, bool layers, bool experts, bool sharded)
 {
-	int parts = sharded && s->part ? s->bucket[0].replicas : 1;
-	int64_t most = 0;
+	int64_t most = 0, own;
+	int i = 0, parts = 1;
 
-	for (int i = 0; i < parts; i++) {
-		int64_t own = 0;
-
+	do {
+		own = 0;
 		for (int k = 0; k < s->num_buckets; k++) {
 			const struct bucket *b = &s->bucket[k];
 
-			if (b->layers == layers)
-				own += bucket_part(b, i, sharded ? b->replicas : 1).count;
+			if (b->layers != layers || b->experts != experts)
+				continue;
+			own += bucket_part(b, i, sharded ? b->replicas : 1).count;
+			parts = sharded && b->part ? b->replicas : 1;
 		}
-		most = own > most ? own : most;
-	}
+		most = int64_max(most, own);
+	} while (++i < parts);
 	return most;
+}
+
+/* A rank's number among the replicas of its experts is another than among those of the rest. */
+int64_t
+shards_own(const struct shards *s, bool layers, bool sharded)
+{
+	return most_own(s, layers, false, sharded) + most_own(s, layers, true, sharded);
 }
 
 struct part

@@ -65,8 +65,9 @@ struct bucket {
 	bool experts; /* of a rank that does not have all: reduced over those that hold the same */
 	/* the rank's number among those that hold the same bucket, and how many there are */
 	int replica, replicas;
-	int64_t own; /* where its part begins in buffers of the own elements alone */
-	int turn;    /* the slot of a bucket of layers */
+	/* where the rank's part begins in buffers of its own elements alone, and of a state */
+	int64_t own, own_state;
+	int turn; /* the slot of a bucket of layers */
 	/* The offset of the whole bucket in a buffer that does not hold all elements: there every
 	 * bucket has its own place, except those of layers, which share slots. */
 	int64_t place;
@@ -112,15 +113,15 @@ struct shards_of {
 void shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT]);
 void shards_release(struct shards *s);
 
-/* The part of bucket b that replica i of n owns; n is the number of replicas of the layout, or 1:
- * that is all of it then, and own equals first. */
+/* The part of bucket b that replica i of n owns; n is the number of its replicas, and own and state
+ * are not set; or 1: that is all of it then, and own equals first. */
 struct part bucket_part(const struct bucket *b, int replica, int replicas);
 /* The same where replicas share a bucket equally, as collectives do; own and state are not set. */
 struct part bucket_share(const struct bucket *b, int replica, int replicas);
 /* The rank's own part where replicas each own one. */
 struct part bucket_own(const struct bucket *b);
-/* The most elements that any rank owns of the buckets of layers, or of the others: parts of them,
- * or all where nothing is sharded. */
+/* No rank owns more elements of the buckets of layers, or of the others: parts of them, or all
+ * where nothing is sharded. */
 int64_t shards_own(const struct shards *s, bool layers, bool sharded);
 /* The intersection of part p with [first, first + count) of the flat order; count 0 if empty.
  */

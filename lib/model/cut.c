@@ -13,11 +13,10 @@ struct span {
 struct cutting {
 	struct shards *s;
 	const struct param *table;
-	int replicas;
-	struct span *span;       /* of the bucket at hand: no more than there are matrices */
-	double *flops;           /* of each replica so far */
-	int64_t *own, *state[2]; /* its elements so far: all, and of each kind of bucket */
-	int64_t kept[2];         /* of each kind, those of all replicas */
+	struct span *span; /* of the bucket at hand: no more than there are matrices */
+	double *flops[2]; /* of each replica so far: of the rest, and of experts that ranks share */
+	int64_t own, state[2]; /* this rank's elements so far: all, and of each kind of bucket */
+	int64_t kept[2];       /* of each kind, those of all replicas */
 };
 
 /* With m the shorter side: X X^T and B X of 2 m m n each, A A of 2 m m m. */
@@ -53,7 +52,7 @@ spans(struct cutting *x, int k)
 		total += x->s->item[i].bucket == k ? flops_of(x, i) : 0;
 	for (int i = 0; i < x->s->count; i++) {
 		double flops = x->s->item[i].bucket == k ? flops_of(x, i) : 0;
-		int share = (int)((before + flops / 2) / total * x->replicas);
+		int share = (int)((before + flops / 2) / total * b->replicas);
 
 		if (flops == 0)
 			continue;
@@ -82,12 +81,12 @@ compare_spans(const void *a, const void *b)
 
 /* The replica with the least FLOPs that has no part of the bucket yet. */
 static int
-least(const struct cutting *x, const struct part *part)
+least(const double *flops, const struct part *part, int replicas)
 {
 	int best = -1;
 
-	for (int i = 0; i < x->replicas; i++)
-		if (part[i].count == 0 && (best < 0 || x->flops[i] < x->flops[best]))
+	for (int i = 0; i < replicas; i++)
+		if (part[i].count == 0 && (best < 0 || flops[i] < flops[best]))
 			best = i;
 	return best;
 }
@@ -95,58 +94,62 @@ least(const struct cutting *x, const struct part *part)
 static void
 cut_layers(struct cutting *x, int k, struct part *part)
 {
+	const struct bucket *b = &x->s->bucket[k];
+	double *flops = x->flops[b->experts];
 	int n = spans(x, k);
 
-	for (int i = 0; i < x->replicas; i++)
-		part[i] = (struct part){ .first = x->s->bucket[k].first };
+	for (int i = 0; i < b->replicas; i++)
+		part[i] = (struct part){ .first = b->first };
 	qsort(x->span, (size_t)n, sizeof *x->span, compare_spans);
 	for (int i = 0; i < n; i++) {
 		const struct span *s = &x->span[i];
-		int to = least(x, part);
+		int to = least(flops, part, b->replicas);
 
 		part[to] = (struct part){ .first = s->first, .count = s->end - s->first };
-		x->flops[to] += s->flops;
+		flops[to] += s->flops;
 	}
 }
 
+/* Cuts bucket k into these parts, and places this rank's. */
 static void
-cut_bucket(struct cutting *x, int k)
+cut_bucket(struct cutting *x, int k, struct part *part)
 {
 	struct bucket *b = &x->s->bucket[k];
-	struct part *part = x->s->part + (size_t)k * (size_t)x->replicas;
 
-	b->state = x->kept[b->layers];
-	x->kept[b->layers] += b->count;
+	for (int i = 0; i < b->replicas; i++)
+		part[i] = bucket_share(b, i, b->replicas);
 	if (b->layers)
 		cut_layers(x, k, part);
-	for (int i = 0; i < x->replicas; i++) {
-		if (!b->layers)
-			part[i] = bucket_share(b, i, x->replicas);
-		part[i].own = x->own[i];
-		part[i].state = x->state[b->layers][i];
-		x->own[i] += part[i].count;
-		x->state[b->layers][i] += part[i].count;
-	}
 	b->part = part;
+	b->state = x->kept[b->layers];
+	b->own = x->own;
+	b->own_state = x->state[b->layers];
+	x->kept[b->layers] += b->count;
+	x->own += part[b->replica].count;
+	x->state[b->layers] += part[b->replica].count;
 }
 
 void
-cut_whole(struct shards *s, const struct param *table, int replicas)
+cut_whole(struct shards *s, const struct param *table)
 {
-	size_t n = (size_t)replicas;
-	struct cutting x = { .s = s,
-		.table = table,
-		.replicas = replicas,
-		.span = mem_alloc((size_t)s->count, sizeof *x.span),
-		.flops = mem_zalloc(n, sizeof *x.flops),
-		.own = mem_zalloc(3 * n, sizeof *x.own) };
+	struct cutting x = { .s = s, .table = table };
+	size_t parts = 0, most = 0;
 
-	x.state[0] = x.own + n;
-	x.state[1] = x.own + 2 * n;
-	s->part = mem_alloc((size_t)s->num_buckets * n, sizeof *s->part);
-	for (int k = 0; k < s->num_buckets; k++)
-		cut_bucket(&x, k);
-	free(x.own);
-	free(x.flops);
+	for (int k = 0; k < s->num_buckets; k++) {
+		size_t n = (size_t)s->bucket[k].replicas;
+
+		parts += n;
+		most = n > most ? n : most;
+	}
+	x.span = mem_alloc((size_t)s->count, sizeof *x.span);
+	x.flops[0] = mem_zalloc(2 * most, sizeof **x.flops);
+	x.flops[1] = x.flops[0] + most;
+	s->part = mem_alloc(parts, sizeof *s->part);
+	parts = 0;
+	for (int k = 0; k < s->num_buckets; k++) {
+		cut_bucket(&x, k, s->part + parts);
+		parts += (size_t)s->bucket[k].replicas;
+	}
+	free(x.flops[0]);
 	free(x.span);
 }

@@ -16,10 +16,11 @@ double cut_flops(int64_t rows, int64_t columns);
  * Cuts the buckets of s, which have equal parts, for a rule with whole matrices of layers, whose
  * states the other buckets do not keep. A bucket of layers is cut between matrices into stretches
  * of about equal FLOPs, of which each replica gets at most one: the heaviest goes to the replica
- * with the least so far, so that a step's work is balanced though that of a bucket need not be. The
- * other buckets keep equal parts. Depends on what all ranks of a data group share. The table is
- * that of the shards; shards_release frees what is added.
+ * with the least so far, so that a step's work is balanced though that of a bucket need not be;
+ * that of experts which ranks share apart from the rest, since they have other replicas. The other
+ * buckets keep equal parts. How a bucket is cut depends on what all its replicas share. The table
+ * is that of the shards; shards_release frees what is added.
  */
-void cut_whole(struct shards *s, const struct param *table, int replicas);
+void cut_whole(struct shards *s, const struct param *table);
 
 #endif

@@ -70,6 +70,18 @@ layout_expert_coord(const struct layout *l, const int coord[AX_COUNT], int out[E
 	out[EX_DP] = (int)(number / n / e);
 }
 
+void
+layout_expert_place(const struct layout *l, const int at[EX_COUNT], int coord[AX_COUNT])
+{
+	int64_t n = layout_expert_slices(l), e = layout_expert_ranks(l),
+		number = at[EX_TP] + n * (at[EX_EP] + e * at[EX_DP]),
+		replica = number / l->tensor_model_parallel_size;
+
+	coord[AX_TP] = (int)(number % l->tensor_model_parallel_size);
+	coord[AX_CP] = (int)(replica % l->context_parallel_size);
+	coord[AX_DP] = (int)(replica / l->context_parallel_size);
+}
+
 int64_t
 layout_expert_replicas(const struct layout *l)
 {

@@ -75,6 +75,8 @@ int64_t layout_expert_holders(const struct layout *l);
 enum expert_axis { EX_TP, EX_EP, EX_DP, EX_COUNT };
 #define EX_BIT(a) (1u << (a))
 void layout_expert_coord(const struct layout *l, const int coord[AX_COUNT], int out[EX_COUNT]);
+/* The inverse on one stage: sets the other coordinates to those of the rank at `at`. */
+void layout_expert_place(const struct layout *l, const int at[EX_COUNT], int coord[AX_COUNT]);
 /* The number of ranks that hold the same slices of the same experts. */
 int64_t layout_expert_replicas(const struct layout *l);
 /* As layout_group, of the ranks of a stage that differ only on these axes. */

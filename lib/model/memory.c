@@ -257,7 +257,8 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_QK_CLIP: return !s->forward_only && s->qk_clip;
 	case IF_MATRICES: return !s->forward_only && s->rule && s->rule->matrix_states;
 	case IF_MATRICES_CUT:
-		return present(IF_MATRICES, c, l, s, pp) && l->tensor_model_parallel_size > 1;
+		return present(IF_MATRICES, c, l, s, pp) &&
+		    (l->tensor_model_parallel_size > 1 || layout_expert_slices(l) > 1);
 	default: return present_fp8(when, s) || model_meets(c, when);
 	}
 }
@@ -291,7 +292,7 @@ struct rank {
 	const struct train_shape *shape;
 	int pp;
 	int64_t dim[D_COUNT];
-	int64_t matrix, matrix_share, gram;      /* as D_MATRIX, D_UPDATES of a rank, D_GRAM */
+	int64_t matrix, updates, gram;           /* D_MATRIX, D_UPDATES, D_GRAM */
 	const struct buffer_row *row[BUF_COUNT]; /* NULL: this rank has none */
 };
 
@@ -485,18 +486,19 @@ place_all(struct memory_plan *m, const struct rank *r)
 	place_copies(m, r);
 }
 
-/* The largest matrices of layers on the stage, as tensor ranks share them. */
+/* The largest matrices of layers on the stage, as their ranks share them. */
 static void
 measure_matrices(struct rank *r, const struct shards *s, const struct param *table)
 {
 	for (int i = 0; i < s->count; i++) {
 		const struct param *p = &table[s->item[i].param];
-		int64_t side = int64_min(p->shape[0], p->shape[1]);
+		int64_t side = int64_min(p->shape[0], p->shape[1]),
+			ranks = param_ranks(p, r->layout);
 
 		if (!s->bucket[s->item[i].bucket].layers)
 			continue;
 		r->matrix = int64_max(r->matrix, param_elements(p));
-		r->matrix_share = int64_max(r->matrix_share, s->item[i].count);
+		r->updates = int64_max(r->updates, s->item[i].count * ranks);
 		r->gram = int64_max(r->gram, side * side);
 	}
 }
@@ -528,7 +530,7 @@ plan_shards(struct memory_plan *m, struct rank *r, const int coord[AX_COUNT])
 	shards_init(&m->shards,
 	    &(struct shards_of){ table, count, r->model, r->layout, r->shape->bucket_size }, coord);
 	if (m->rule && m->rule->matrix_states)
-		cut_whole(&m->shards, table, (int)layout_replicas(r->layout));
+		cut_whole(&m->shards, table);
 	measure_matrices(r, &m->shards, table);
 	free(table);
 	m->sharded = r->shape->sharding != SHARDING_NONE;
@@ -646,7 +648,7 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_SCORES] = r->model->num_layers * r->model->num_attention_heads /
 	    r->layout->tensor_model_parallel_size;
 	r->dim[D_MATRIX] = r->matrix;
-	r->dim[D_UPDATES] = r->matrix_share * r->layout->tensor_model_parallel_size;
+	r->dim[D_UPDATES] = r->updates;
 	r->dim[D_GRAM] = r->gram;
 	r->dim[D_PLACES] = m->shards.places;
 	r->dim[D_LARGEST] = m->shards.largest;

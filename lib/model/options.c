@@ -389,13 +389,6 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, struct r
 		str_adds(notes,
 		    "--moe-token-dispatcher-type allgather: rows are sent to the ranks of their "
 		    "experts alone, as with alltoall\n");
-	if (plan->model.num_experts && layout_expert_holders(l) > 1 &&
-	    plan->shape.rule->matrix_states)
-		return err_set(e,
-		    "--optimizer %s: matrices of experts that ranks share are not divided yet: "
-		    "must be adam or sgd, or --expert-model-parallel-size and "
-		    "--expert-tensor-parallel-size 1",
-		    plan->shape.rule->name);
 	return capacity_resolve(p, &o->capacity, &plan->model, &plan->shape, notes, e);
 }
 
@@ -601,7 +594,7 @@ note_matrices(const struct run_plan *plan, struct str *notes)
 
 	if (s->rule->matrix_states && !s->sharding && layout_replicas(&plan->layout) > 1)
 		str_addf(notes,
-		    "--optimizer %s: each of %lld data ranks updates all matrices; with "
+		    "--optimizer %s: each of %lld data ranks updates all its matrices; with "
 		    "--use-distributed-optimizer they share them\n",
 		    s->rule->name, (long long)layout_replicas(&plan->layout));
 }

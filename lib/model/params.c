@@ -246,6 +246,12 @@ param_among_experts(const struct param *p, const struct layout *l)
 	return p->expert >= 0 && layout_expert_holders(l) > 1;
 }
 
+int64_t
+param_ranks(const struct param *p, const struct layout *l)
+{
+	return param_among_experts(p, l) ? layout_expert_slices(l) : l->tensor_model_parallel_size;
+}
+
 unsigned
 param_sums(const struct param *p, const struct layout *l)
 {

@@ -56,6 +56,9 @@ bool param_owner(
 /* True for an expert's tensor where ranks share the experts: tensor ranks are among those, and what
  * each holds is its own. */
 bool param_among_experts(const struct param *p, const struct layout *l);
+/* The ranks that share a matrix of a layer, or take turns with those that each of them holds:
+ * tensor ranks, or of experts that ranks share those with slices of the same ones. */
+int64_t param_ranks(const struct param *p, const struct layout *l);
 /* Over whom the gradient of p is a partial sum under this layout: enum param_sum. */
 unsigned param_sums(const struct param *p, const struct layout *l);
 

@@ -382,13 +382,6 @@ seq_aux_loss or none" $experts --moe-router-load-balancing-type global_aux_loss
 		$experts --dry-run --world-size 4 --expert-model-parallel-size 8
 }
 
-@test "experts that ranks share: what is not built with them" {
-	shared="--disable-bias-linear --num-experts 8 --mock-data --dry-run --world-size 2
-		--expert-model-parallel-size 2 --global-batch-size 4"
-	fails 2 "--optimizer muon: matrices of experts that ranks share are not divided yet: must be adam or \
-sgd, or --expert-model-parallel-size and --expert-tensor-parallel-size 1" $shared --optimizer muon
-}
-
 @test "experts: a run goes on bit by bit, with biases, recomputed or not" {
 	run="--config tiny.conf --mock-data --disable-bias-linear --swiglu --num-experts 4 --seed 3
 		--moe-router-score-function sigmoid --moe-router-enable-expert-bias

@@ -5,8 +5,8 @@
 # fp64: every gradient and every updated weight to 1e-9 of its tensor's norm, and every expert as
 # many rows in each step. Key biases are exempt where nothing rotates: their exact gradient is zero,
 # Adam amplifies its rounding; |gradient| < 1e-12 instead. A fixed table, then a sample of all legal
-# layouts of 8 ranks, drawn by SEED: for models without experts, and for one with them of all ways
-# to share these too; with ALL=1 all of them with every model.
+# layouts of 8 ranks, drawn by SEED: for models without experts, and for two with them of all
+# ways to share these too; with ALL=1 all of them with every model.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 : "${SEED:=1}" "${ALL:=}"
@@ -48,6 +48,8 @@ use()
 		--rotary-percent 0.5 --untie-embeddings-and-output-weights --hidden-dropout 0" ;;
 	llama-muon) model="$llama --optimizer muon --muon-nesterov --muon-extra-scale-factor 0.2" ;;
 	moe) model="$llama $experts --moe-router-topk 2 --moe-aux-loss-coeff 0.05" ;;
+	moe-muon) model="$llama $experts --moe-router-topk 2 --optimizer muon --muon-nesterov
+		--muon-extra-scale-factor 0.2" ;;
 	moe-sigmoid) model="$llama $experts --moe-router-topk 3 --moe-aux-loss-coeff 0.05
 		--moe-router-load-balancing-type seq_aux_loss --moe-layer-freq 2
 		--moe-router-score-function sigmoid --moe-router-enable-expert-bias
@@ -288,7 +290,7 @@ grid_experts <legal >legal.experts
 [ -s legal ] || fail "no legal layout"
 [ -s legal.experts ] || fail "no legal layout of a model with experts"
 drawn legal "$models" >chosen
-drawn legal.experts moe-sigmoid >>chosen
+drawn legal.experts "moe-sigmoid moe-muon" >>chosen
 echo "$(wc -l <legal) legal layouts of 8 ranks with ZeRO 0 to 3, $(wc -l <legal.experts) of a \
 model with experts; seed $SEED draws the last $(wc -l <chosen) rows"
 cat chosen >>table

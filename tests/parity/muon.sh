@@ -36,15 +36,37 @@ check "TP 4, groups on two ranks each, rows of their own" 4 $(layout 4 1) --sequ
 check "PP 2 x DP 2, ZeRO-2, small buckets" 4 $(layout 1 2) $(zero 2) $small --micro-batch-size 1
 check "TP 2 x DP 4, ZeRO-3" 8 $(layout 2 1) $(zero 3) $small --micro-batch-size 1
 
-experts="$fp64 --num-experts 4 --moe-router-topk 2 --moe-ffn-hidden-size 24"
-train 1 $experts --save experts
-train 4 $experts $(layout 2 1) $(zero 1) --sequence-parallel --expert-tensor-parallel-size 1 \
-	--save run.experts
-same_tensors "experts" experts run.experts --tolerance 1e-9
-echo "experts, TP 2 x DP 2, ZeRO-1: fp64 weights and states within 1e-9"
+# Matrices of experts that ranks share belong to replicas of their own, and the ranks with slices
+# of one take turns. There and back through other files is a copy.
+dense=$model
+model="$model --num-experts 4 --moe-router-topk 2 --moe-ffn-hidden-size 24"
+slices=--expert-tensor-parallel-size sharing=--expert-model-parallel-size
+train 1 $fp64 --save one.experts
+experts()
+{
+	rm -rf run.experts
+	name=$1 ranks=$2
+	shift 2
+	train "$ranks" $fp64 "$@" --save run.experts
+	same_tensors "$name" run.experts one.experts --tolerance 1e-9
+	echo "$name: fp64 weights and states within 1e-9"
+}
+experts "experts, TP 2 x DP 2, ZeRO-1" 4 $(layout 2 1) $(zero 1) --sequence-parallel $slices 1
+experts "experts on pairs of 2 x 2 ranks, ZeRO-3" 8 $(layout 2 1) $(zero 3) --sequence-parallel \
+	$slices 2 $sharing 2 $small --micro-batch-size 1
+grid="4 $fp32 --train-iters 4 $(layout 2 1) $(zero 1) --sequence-parallel $slices 1 $sharing 2"
+train $grid --save whole.experts
+ends 3 $grid --save half.experts --exit-interval 2
+mckpt reshard -q half.experts there $(layout 1 2) --data-parallel-size 4 $slices 2 $sharing 2
+mckpt reshard -q there back.experts $(layout 2 1) --data-parallel-size 2 $slices 1 $sharing 2
+rm -r there
+train $grid --load back.experts --save back.experts
+same_tensors "experts, resharded" whole.experts back.experts
+echo "experts of two pairs of ranks, stopped, resharded there and back: the same bits"
+model=$dense
 
 ends 0 1 $fp64 --dry-run --world-size 2
-grep -q -e "--optimizer muon: each of 2 data ranks updates all matrices" log || fail "no note"
+grep -q -e "--optimizer muon: each of 2 data ranks updates all its matrices" log || fail "no note"
 
 # A matrix of a layer has its momentum, all else what AdamW keeps.
 mckpt info --tensors one | cut -f 1 | sed '1d; s/.*[.]weight//; s/.*[.]bias//' | sort | uniq -c |

@@ -200,59 +200,75 @@ check_places(const struct shards *s)
 		}
 }
 
-/* The replicas' parts of a bucket tile it, and their places in own buffers tile those. */
+/* The replicas' equal parts of a bucket tile it, and the rank's own lie one after the other. */
 static void
-check_parts(const struct shards *s, const struct layout *l)
+check_parts(const struct shards *s)
 {
-	int n = (int)layout_replicas(l);
+	int64_t at = 0;
 
-	for (int r = 0; r < n; r++) {
-		int64_t own = 0;
+	for (int k = 0; k < s->num_buckets; k++) {
+		const struct bucket *b = &s->bucket[k];
+		struct part own = bucket_own(b);
 
-		for (int k = 0; k < s->num_buckets; k++) {
-			struct part p = bucket_part(&s->bucket[k], r, n);
+		for (int r = 0; r < b->replicas; r++) {
+			struct part p = bucket_part(b, r, b->replicas);
 
-			CHECK(p.first == s->bucket[k].first + r * p.count && p.own == own);
-			own += p.count;
+			CHECK(p.first == b->first + r * p.count);
+			CHECK(r != b->replica || (own.first == p.first && own.count == p.count));
 		}
-		CHECK(own * n == s->elements);
+		CHECK(own.own == at && own.state == at && own.count * b->replicas == b->count);
+		at += own.count;
 	}
 }
 
-/* The same where matrices of layers are cut between replicas: none is cut in two, and all other
- * buckets have equal parts. With one replica a bucket is whole. States skip buckets of other kinds.
- */
+/* The rank's own parts, or with one replica the whole buckets, lie one after the other; states skip
+ * buckets of other kinds. */
 static void
-check_whole(struct shards *s, const struct param *table, const struct layout *l)
+check_own(const struct shards *s, bool sharded)
 {
-	int n = (int)layout_replicas(l);
-	int64_t own[2] = { 0 };
+	int64_t at = 0, state[2] = { 0 };
 
-	cut_whole(s, table, n);
-	for (int r = 0; r <= n; r++) {
-		int64_t at = 0, state[2] = { 0 };
+	for (int k = 0; k < s->num_buckets; k++) {
+		const struct bucket *b = &s->bucket[k];
+		struct part p = sharded ? bucket_own(b) : bucket_part(b, 0, 1);
 
-		for (int k = 0; k < s->num_buckets; k++) {
-			const struct bucket *b = &s->bucket[k];
-			struct part p = bucket_part(b, r % n, r < n ? n : 1);
-
-			CHECK(p.own == at && p.state == state[b->layers]);
-			CHECK(p.first >= b->first && p.first + p.count <= b->first + b->count);
-			CHECK(b->layers || p.count == b->count / (r < n ? n : 1));
-			at += p.count;
-			state[b->layers] += p.count;
-		}
-		CHECK(r == n || at <= shards_own(s, false, n) + shards_own(s, true, n));
-		CHECK(r < n || at == s->elements);
-		own[r == n] += at;
+		CHECK(p.own == at && p.state == state[b->layers]);
+		at += p.count;
+		state[b->layers] += p.count;
 	}
-	CHECK(own[0] == own[1]);
+	for (int layers = 0; layers < 2; layers++)
+		CHECK(state[layers] <= shards_own(s, layers, sharded));
+	CHECK(sharded || at == s->elements);
+}
+
+/* Where matrices of layers are cut between replicas none is cut in two, all other buckets have
+ * equal parts, and the parts of a bucket tile it. */
+static void
+check_whole(struct shards *s, const struct param *table)
+{
+	cut_whole(s, table);
+	check_own(s, true);
+	check_own(s, false);
+	for (int k = 0; k < s->num_buckets; k++) {
+		const struct bucket *b = &s->bucket[k];
+		int64_t sum = 0;
+
+		for (int r = 0; r < b->replicas; r++) {
+			struct part p = bucket_part(b, r, b->replicas);
+
+			CHECK(p.first >= b->first && p.first + p.count <= b->first + b->count);
+			CHECK(b->layers || p.count == b->count / b->replicas);
+			sum += p.count;
+		}
+		CHECK(sum == b->count);
+	}
 	for (int i = 0; i < s->count; i++) {
 		const struct shard *sh = &s->item[i];
+		int replicas = s->bucket[sh->bucket].replicas;
 		int64_t owners = 0, parts = 0;
 
-		for (int r = 0; r < n; r++) {
-			struct part p = shard_part(s, sh, r, n);
+		for (int r = 0; r < replicas; r++) {
+			struct part p = shard_part(s, sh, r, replicas);
 
 			owners += p.count > 0;
 			parts += p.count;
@@ -332,10 +348,10 @@ check_tiling(const struct model_config *c, const struct layout *l)
 		check_shards(&s, table, layout_chunks(l));
 		check_buckets(&s, table, l, of.bucket_size);
 		check_places(&s);
-		check_parts(&s, l);
+		check_parts(&s);
 		check_runs(&s);
 		check_sums(&s, table, l);
-		check_whole(&s, table, l);
+		check_whole(&s, table);
 		for (int i = 0; i < s.count; i++)
 			if (s.item[i].owner && coord[AX_DP] == 0)
 				mark(count[s.item[i].param], &table[s.item[i].param],
@@ -458,7 +474,7 @@ check_balance(void)
 		struct shards s;
 
 		shards_init(&s, &of, (int[AX_COUNT]){ 0 });
-		cut_whole(&s, table, n);
+		cut_whole(&s, table);
 		for (int i = 0; i < s.count * n; i++) {
 			const struct shard *sh = &s.item[i / n];
 			const struct param *p = &table[sh->param];
@@ -499,9 +515,10 @@ check_split(const struct layout *l)
 	}
 }
 
-/* What the ranks of a layout own of a tensor, each part once. */
+/* What the ranks of a layout own of a tensor, each part once; whole: matrices of layers are cut
+ * between replicas. */
 static int64_t
-owned_by_all(const struct shards_of *of, int param)
+owned_by_all(const struct shards_of *of, int param, bool whole)
 {
 	int64_t sum = 0;
 
@@ -511,6 +528,8 @@ owned_by_all(const struct shards_of *of, int param)
 
 		layout_coord(of->layout, rank, coord);
 		shards_init(&s, of, coord);
+		if (whole)
+			cut_whole(&s, of->table);
 		for (int i = 0; i < s.count; i++) {
 			struct slice box[SLICE_FLAT_MAX];
 			struct part own = shard_share(&s, &s.item[i]);
@@ -540,11 +559,14 @@ check_expert_groups(const struct layout *l)
 			size *= axes & EX_BIT(a) ? sizes[a] : 1;
 		for (int64_t r = 0; r < world; r++) {
 			int64_t group = layout_expert_group(l, axes, r);
-			int coord[AX_COUNT], at[EX_COUNT];
+			int coord[AX_COUNT], at[EX_COUNT], placed[AX_COUNT];
 
 			layout_coord(l, r, coord);
 			layout_expert_coord(l, coord, at);
+			placed[AX_PP] = coord[AX_PP];
 			CHECK(group >= 0 && group < world / size);
+			layout_expert_place(l, at, placed);
+			CHECK(!memcmp(placed, coord, sizeof coord));
 			CHECK(axes != (EX_BIT(EX_TP) | EX_BIT(EX_EP)) ||
 			    at[EX_TP] + sizes[EX_TP] * at[EX_EP] == members[group]);
 			members[group]++;
@@ -591,15 +613,20 @@ check_experts(void)
 		int count = model_params(&c, &table);
 		int64_t ranks[12] = { 0 };
 
-		for (int i = 0; i < count; i++)
-			CHECK(
-			    owned_by_all(&(struct shards_of){ table, count, &c, &layouts[k], 500 },
-				i) == param_elements(&table[i]));
+		const struct shards_of of = { table, count, &c, &layouts[k], 500 };
+
+		for (int i = 0; i < 2 * count; i++)
+			CHECK(owned_by_all(&of, i / 2, i % 2) == param_elements(&table[i / 2]));
 		for (int64_t rank = 0; rank < layout_world(&layouts[k]); rank++) {
 			int coord[AX_COUNT], at[EX_COUNT];
+			struct shards s;
 
 			layout_coord(&layouts[k], rank, coord);
 			layout_expert_coord(&layouts[k], coord, at);
+			shards_init(&s, &of, coord);
+			check_parts(&s);
+			check_whole(&s, table);
+			shards_release(&s);
 			CHECK(at[EX_DP] >= 0 && at[EX_DP] < layout_expert_replicas(&layouts[k]));
 			ranks[at[EX_EP]]++;
 		}

@@ -143,7 +143,7 @@ test_ring(struct engine *e)
 	host_await(e, host_queue(e, pass, &x));
 	CHECK(x.next == ELEMENTS / REPLICAS && x.pieces == 4);
 	for (int b = 0; b < 2; b++) {
-		struct part p = bucket_part(&e->mem.shards.bucket[b], 1, REPLICAS);
+		struct part p = bucket_own(&e->mem.shards.bucket[b]);
 
 		for (int64_t i = 0; i < p.count; i += 997)
 			CHECK(x.host[p.own + i] == (float)(p.first + i));

@@ -4,10 +4,11 @@
  *   m = beta m + (1 - beta) g        x = m, or beta m + (1 - beta) g with Nesterov
  *   w -= lr (scale O(x) + decay w)   O: newton_schulz.h, of the whole matrix
  *
- * Replicas own whole matrices (lib/model/cut.h), of which each tensor rank has a shard. Tensor
- * ranks take a matrix each at a time: a rank gathers its matrix, makes the update, and sends the
- * others their parts of it. Sources: Jordan 2024, kellerjordan.github.io/posts/muon; Liu et al.
- * 2025, arXiv:2502.16982; Megatron-LM core/optimizer/emerging_optimizers.py.
+ * Replicas own whole matrices (lib/model/cut.h), of which each tensor rank has a shard, or each of
+ * the ranks that share an expert. These ranks take a matrix each at a time: a rank gathers its
+ * matrix, makes the update, and sends the others their parts of it. Sources: Jordan
+ * 2024, kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv:2502.16982; Megatron-LM
+ * core/optimizer/emerging_optimizers.py.
  */
 #include "lib/base/mem.h"
 #include "train/optim/newton_schulz.h"
@@ -20,12 +21,15 @@
 const char *const muon_scale_modes[] = { "spectral", "unit_rms_norm", "shape_scaling", NULL };
 enum { SCALE_SPECTRAL, SCALE_UNIT_RMS_NORM, SCALE_SHAPE };
 
-/* Some matrices of a bucket, at most one for each tensor rank, whose number is theirs. */
+/* Some matrices of a bucket, at most one for each of the ranks that have parts of all of them:
+ * matrix i is that of rank i. */
 struct round {
 	struct engine *e;
 	const struct optim_options *o;
 	const struct optim_update *u;
-	int rank, ranks, count;
+	bool experts;      /* that ranks share */
+	struct comm *comm; /* has these ranks from its rank `first` on */
+	int first, rank, ranks, count;
 	const struct shard **shard; /* [ranks] */
 	struct p2p *message;        /* [2 ranks] */
 };
@@ -36,16 +40,22 @@ param_of(const struct round *x, int i)
 	return &x->e->table[x->shard[i]->param];
 }
 
-/* The part of matrix i that a tensor rank holds. */
+/* The part of matrix i that a rank holds. */
 static struct slice
 box_of(const struct round *x, int i, int rank)
 {
 	const struct run_plan *plan = &x->e->plan;
-	int coord[AX_COUNT];
+	int coord[AX_COUNT], at[EX_COUNT];
 	int64_t held;
 
 	memcpy(coord, x->e->coord, sizeof coord);
-	coord[AX_TP] = rank;
+	if (x->experts) {
+		layout_expert_coord(&plan->layout, coord, at);
+		at[EX_TP] = rank;
+		layout_expert_place(&plan->layout, at, coord);
+	} else {
+		coord[AX_TP] = rank;
+	}
 	return param_slice(param_of(x, i), &plan->model, &plan->layout, coord, &held);
 }
 
@@ -129,17 +139,18 @@ take_gradient(const struct round *x, int i)
 static void
 exchange(const struct round *x, bool gather, enum dtype type)
 {
-	struct comm *tp = x->e->groups.tp;
 	int count = 0;
 
 	for (int i = 0; i < x->count; i++)
 		if (i != x->rank && (!gather || gives(x, i, x->rank)))
-			x->message[count++] = (struct p2p){ gather, i, 0, part_of(x, i, type) };
+			x->message[count++] =
+			    (struct p2p){ gather, x->first + i, 0, part_of(x, i, type) };
 	for (int r = 0; r < x->ranks && x->rank < x->count; r++)
 		if (r != x->rank && (!gather || gives(x, x->rank, r)))
-			x->message[count++] = (struct p2p){ !gather, r, 0, part_at(x, r, type) };
+			x->message[count++] =
+			    (struct p2p){ !gather, x->first + r, 0, part_at(x, r, type) };
 	if (x->ranks > 1)
-		tp->ops->exchange(COMM_HERE(tp), x->e->stream, x->message, count);
+		x->comm->ops->exchange(COMM_HERE(x->comm), x->e->stream, x->message, count);
 }
 
 /* The gathered parts over their norm, as one matrix. The norm is a sum over parts in double. */
@@ -241,15 +252,37 @@ update_round(struct round *x)
 	x->count = 0;
 }
 
-/* Collective over the tensor group, whose ranks own shards of the same matrices. */
+/* Sets the ranks that have parts of the matrices of a bucket. */
+static void
+find_ranks(struct round *x, const struct bucket *b)
+{
+	const struct engine *e = x->e;
+	int at[EX_COUNT];
+
+	x->experts = b->experts;
+	if (b->experts) {
+		layout_expert_coord(&e->plan.layout, e->coord, at);
+		x->comm = e->groups.ep;
+		x->rank = at[EX_TP];
+		x->ranks = (int)layout_expert_slices(&e->plan.layout);
+		x->first = x->comm->rank - x->rank;
+	} else {
+		x->comm = e->groups.tp;
+		x->rank = x->comm->rank;
+		x->ranks = x->comm->size;
+	}
+}
+
+/* Collective over the tensor group, whose ranks own shards of the same matrices, or where experts
+ * are shared over the ranks with slices of the same ones. */
 static void
 update_matrices(
     struct engine *e, const struct optim_options *o, const struct optim_update *u, int bucket)
 {
 	const struct shards *s = &e->mem.shards;
-	struct round x = { .e = e, .o = o, .u = u, .rank = e->coord[AX_TP] };
+	struct round x = { .e = e, .o = o, .u = u };
 
-	x.ranks = (int)e->plan.layout.tensor_model_parallel_size;
+	find_ranks(&x, &s->bucket[bucket]);
 	x.shard = mem_alloc((size_t)x.ranks, sizeof *x.shard);
 	x.message = mem_alloc(2 * (size_t)x.ranks, sizeof *x.message);
 	for (int i = 0; i < s->count; i++) {

@@ -70,7 +70,8 @@ struct optim_kind {
 	unsigned
 	    constants; /* enum optim_constant: recorded in checkpoints and compared on resume */
 	/* Updates what this rank owns of a bucket of layers, instead of update; only of rules with
-	 * matrix_states, else NULL. Collective over the tensor group. */
+	 * matrix_states, else NULL. Collective over the tensor group, or for experts that ranks
+	 * share over those with slices of the same ones. */
 	void (*matrices)(
 	    struct engine *, const struct optim_options *, const struct optim_update *, int bucket);
 };

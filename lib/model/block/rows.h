@@ -77,8 +77,8 @@ enum dim {
 	D_OWN_OTHERS,
 	D_RING,    /* what is on its way to the host */
 	D_SCORES,  /* of the model's layers, the heads of the rank */
-	D_MATRIX,  /* elements of the largest matrix of a layer, in all tensor ranks */
-	D_UPDATES, /* of the largest share of one, for each tensor rank */
+	D_MATRIX,  /* elements of the largest matrix of a layer, in all its ranks */
+	D_UPDATES, /* of the largest share of one, for each of its ranks: param_ranks */
 	D_GRAM,    /* of the largest square of a shorter side */
 	D_SCALARS,
 	/* of 8-bit operands */
@@ -165,7 +165,7 @@ enum condition {
 	IF_AVERAGE,      /* an average of the weights is kept */
 	IF_QK_CLIP,      /* weights of q and k are kept from growing */
 	IF_MATRICES,     /* matrices are updated as such */
-	IF_MATRICES_CUT, /* and tensor ranks share each */
+	IF_MATRICES_CUT, /* and ranks share each: param_ranks */
 };
 
 enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
