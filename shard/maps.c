@@ -150,14 +150,14 @@ write_splits(const struct maps_run *r, struct opened *o, struct blend_config *cf
 	kept.out = open_memstream(&rows, &len);
 	if (!kept.out)
 		return err_sys(e, "keep", "rows");
-	cfg->set = file_set_new();
+	cfg->cache = map_cache_new();
 	rc = run_splits(&kept, o, cfg, e);
 	if (fclose(kept.out) != 0 && rc == 0)
 		rc = err_sys(e, "keep", "rows");
 	if (rc == 0)
-		rc = file_set_commit(cfg->set, e);
+		rc = map_cache_commit(cfg->cache, e);
 	else
-		file_set_abort(cfg->set);
+		map_cache_abort(cfg->cache);
 	if (rc == 0)
 		fwrite(rows, 1, len, r->out);
 	free(rows);

@@ -97,7 +97,7 @@ check_cache_names(const char *name, const char *cache)
 		want++;
 	}
 	while (dir && (de = readdir(dir)))
-		have += de->d_name[0] != '.' && !strstr(de->d_name, "-key.txt");
+		have += de->d_name[0] != '.' && !strstr(de->d_name, "-keys.txt");
 	if (dir)
 		closedir(dir);
 	CHECK(want == have);

@@ -9,13 +9,13 @@ static inline struct samples *
 samples_open(const struct dataset *d, const struct samples_config *c, struct err *err)
 {
 	struct samples *s = samples_plan(d, c, err);
-	struct file_set *set = file_set_new();
+	struct map_cache *cache = map_cache_new();
 
-	if (s && samples_fill(s, c, set, err) == 0) {
-		if (file_set_commit(set, err) == 0)
+	if (s && samples_fill(s, c, cache, err) == 0) {
+		if (map_cache_commit(cache, err) == 0)
 			return s;
 	} else {
-		file_set_abort(set);
+		map_cache_abort(cache);
 	}
 	samples_close(s);
 	return NULL;

@@ -60,12 +60,12 @@ count_first(const struct blend *b, int64_t n, int64_t *out)
  * arrays, which are then looked up, and written, under the new name.
  */
 static int
-fill_index(struct blend *b, const struct blend_config *cfg, struct file_set *set, struct err *e)
+fill_index(struct blend *b, const struct blend_config *cfg, struct map_cache *cache, struct err *e)
 {
 	int64_t *drawn = mem_alloc((size_t)b->num_parts, sizeof *drawn);
 	bool changed;
 
-	b->from_cache = blend_load(b, &cfg->samples);
+	b->from_cache = blend_load(b, &cfg->samples, cache);
 	if (!b->from_cache)
 		choose(b);
 	count_first(b, b->count, drawn);
@@ -77,19 +77,19 @@ fill_index(struct blend *b, const struct blend_config *cfg, struct file_set *set
 	if (changed) {
 		index_map_release(&b->dataset);
 		index_map_release(&b->dataset_sample);
-		b->from_cache = blend_load(b, &cfg->samples);
+		b->from_cache = blend_load(b, &cfg->samples, cache);
 		if (!b->from_cache)
 			choose(b);
 	}
 	return b->from_cache || !cfg->samples.write_cache ? 0
-							  : blend_store(b, &cfg->samples, set, e);
+							  : blend_store(b, &cfg->samples, cache, e);
 }
 
 /* What the maps of one corpus need. */
 struct filling {
 	struct blend *b;
 	const struct samples_config *c;
-	struct file_set *set;
+	struct map_cache *cache;
 };
 
 /* The maps of one corpus. */
@@ -100,16 +100,17 @@ fill_one(void *ctx, int i, struct err *e)
 	struct samples_config c = *f->c;
 
 	c.num_samples = samples_num_samples(f->b->unique[i]);
-	return samples_fill(f->b->unique[i], &c, f->set, e);
+	return samples_fill(f->b->unique[i], &c, f->cache, e);
 }
 
 /* The maps of all corpora. Of those that were built because their maps were missing, only the first
  * looks for maps of another tokenizer: the same holds for the others, and reading a large directory
  * takes long. */
 static int
-fill_corpora(struct blend *b, const struct blend_config *cfg, struct file_set *set, struct err *e)
+fill_corpora(
+    struct blend *b, const struct blend_config *cfg, struct map_cache *cache, struct err *e)
 {
-	struct filling f = { b, &cfg->samples, set };
+	struct filling f = { b, &cfg->samples, cache };
 	struct samples_config c = cfg->samples;
 	int built = -1;
 
@@ -139,7 +140,7 @@ blend_open(const struct corpora *c, const struct data_paths *paths, const struct
 {
 	struct blend_config own = *cfg;
 	const struct path_list *list = data_paths_list(paths, cfg->samples.which);
-	struct file_set *set;
+	struct map_cache *cache;
 	struct blend *b;
 	int rc;
 
@@ -155,16 +156,16 @@ blend_open(const struct corpora *c, const struct data_paths *paths, const struct
 	b->which = cfg->samples.which;
 	b->num_parts = list->count;
 	b->plain = list->count == 1 && (!list->weight || paths->per_split);
-	set = cfg->set ? cfg->set : file_set_new();
+	cache = cfg->cache ? cfg->cache : map_cache_new();
 	rc = blend_plan(b, &own, e);
 	if (rc == 0 && !b->plain)
-		rc = fill_index(b, &own, set, e);
+		rc = fill_index(b, &own, cache, e);
 	if (rc == 0)
-		rc = fill_corpora(b, &own, set, e);
-	if (!cfg->set && rc == 0)
-		rc = file_set_commit(set, e);
-	else if (!cfg->set)
-		file_set_abort(set);
+		rc = fill_corpora(b, &own, cache, e);
+	if (!cfg->cache && rc == 0)
+		rc = map_cache_commit(cache, e);
+	else if (!cfg->cache)
+		map_cache_abort(cache);
 	b->list = NULL;
 	if (rc == 0)
 		return b;

@@ -23,8 +23,8 @@
 #ifndef DATA_BLEND_H
 #define DATA_BLEND_H
 
-#include "lib/base/file_set.h"
 #include "lib/base/pool.h"
+#include "lib/data/map_cache.h"
 #include "lib/data/paths.h"
 #include "lib/data/samples.h"
 
@@ -61,9 +61,10 @@ struct blend_config {
 	/* For each corpus; num_samples is the number wanted of the whole split (-1: none), split is
 	 * NULL with per-split lists. */
 	struct samples_config samples;
-	/* Receives the files that write_cache makes, for the caller to commit: a sync costs as much
-	 * for all splits as for one. NULL: they are committed on opening. */
-	struct file_set *set;
+	/* The caller's, for all splits: it receives the files that write_cache makes, and a sync
+	 * costs as much for all of them as for one. NULL: one for this split, committed on
+	 * opening. */
+	struct map_cache *cache;
 	double surplus; /* BLEND_SURPLUS unless the user gives one */
 	/* builds and opens corpora in parallel; NULL: one after the other */
 	struct pool *pool;

@@ -42,13 +42,16 @@ describe(const struct blend *b, const struct samples_config *c, struct str *out)
 	str_adds(out, "\n}");
 }
 
-/* The two arrays as files, in Megatron-LM's order. */
+/* The two arrays as files, in Megatron-LM's order. They follow from their name, so their key is
+ * only of sums. */
 static struct cache_place
-place(const struct blend *b, const struct samples_config *c)
+place(const struct blend *b, const struct samples_config *c, struct map_cache *cache)
 {
 	struct blend *w = (struct blend *)(uintptr_t)b;
 
 	return (struct cache_place){
+		.cache = cache,
+		.trust = c->trust_cache,
 		.dir = c->cache_dir,
 		.hash = b->hash,
 		.class_name = "BlendedDataset",
@@ -57,13 +60,6 @@ place(const struct blend *b, const struct samples_config *c)
 		.array = { { "dataset_index", &w->dataset, b->count, false },
 		    { "dataset_sample_index", &w->dataset_sample, b->count, false } },
 	};
-}
-
-/* The arrays are self-contained; the key holds only their checksums. */
-static void
-key_head(struct str *out)
-{
-	str_adds(out, "mikoshi_key 1\n");
 }
 
 /*
@@ -89,54 +85,52 @@ arrays_fit(const struct blend *b)
 	return fits;
 }
 
+/* True when the arrays were loaded. */
+static bool
+load_set(const struct blend *b, const struct cache_place *p, const struct str *text, bool *damaged)
+{
+	enum cache_found found = cache_load(p, text);
+	enum key_verdict key = found == CACHE_LOADED ? cache_verdict(p) : KEY_STALE;
+
+	if (key == KEY_FITS || (key == KEY_NONE && arrays_fit(b)))
+		return true;
+	*damaged = found != CACHE_ABSENT;
+	cache_release(p);
+	return false;
+}
+
 /* The hash is set in any case. */
 bool
-blend_load(struct blend *b, const struct samples_config *c)
+blend_load(struct blend *b, const struct samples_config *c, struct map_cache *cache)
 {
 	struct cache_place p;
-	struct str text = { 0 }, head = { 0 };
-	enum cache_found found = CACHE_ABSENT;
-	bool fits = false;
+	struct str text = { 0 };
+	bool damaged = false, loaded;
 
 	describe(b, c, &text);
 	hash_md5_hex(text.buf, text.len, b->hash);
-	p = place(b, c);
-	if (c->cache_dir)
-		found = cache_load(&p, &text);
-	if (found == CACHE_LOADED) {
-		int key;
-
-		key_head(&head);
-		key = cache_key_fits(&p, &head, c->trust_cache);
-		fits = key > 0 || (key == 0 && arrays_fit(b));
-	}
-	if (found != CACHE_ABSENT && !fits) {
+	p = place(b, c, cache);
+	loaded = c->cache_dir && load_set(b, &p, &text, &damaged);
+	if (damaged)
 		str_addf(&b->notes, "the %s blend %s in '%s' is damaged: it was rebuilt\n",
 		    split_name[b->which], b->hash, c->cache_dir);
-		cache_release(&p);
-	}
 	str_release(&text);
-	str_release(&head);
-	return fits;
+	return loaded;
 }
 
 /* Without a cache directory a blend is not stored, because it belongs to none of its corpora. */
 int
 blend_store(
-    const struct blend *b, const struct samples_config *c, struct file_set *set, struct err *e)
+    const struct blend *b, const struct samples_config *c, struct map_cache *cache, struct err *e)
 {
-	struct cache_place p = place(b, c);
-	struct str text = { 0 }, head = { 0 };
+	struct cache_place p = place(b, c, cache);
+	struct str text = { 0 };
 	int rc;
 
 	if (!c->cache_dir)
 		return 0;
 	describe(b, c, &text);
-	key_head(&head);
-	rc = cache_store(&p, &text, set, e);
-	if (rc == 0)
-		rc = cache_store_key(&p, &head, set, e);
+	rc = cache_store(&p, &text, e);
 	str_release(&text);
-	str_release(&head);
 	return rc;
 }

@@ -42,9 +42,9 @@ int blend_plan(struct blend *b, const struct blend_config *cfg, struct err *e);
 int blend_replan(struct blend *b, const struct blend_config *cfg, bool *changed, struct err *e);
 
 /* blend_cache.c: the hash, and the two arrays from the cache; false when they are missing. */
-bool blend_load(struct blend *b, const struct samples_config *c);
+bool blend_load(struct blend *b, const struct samples_config *c, struct map_cache *cache);
 int blend_store(
-    const struct blend *b, const struct samples_config *c, struct file_set *set, struct err *e);
+    const struct blend *b, const struct samples_config *c, struct map_cache *cache, struct err *e);
 
 /* Runs fn for each index, by the pool if there is one; fn fills the err of its index, and the first
  * error is the result. */

@@ -1,9 +1,9 @@
 /*
  * cache.c - sets of arrays under Megatron-LM's cache names, with a key of our own
  *
- * Megatron-LM accepts any complete set. The key holds what its names leave out and the checksum of
- * each array, so that a damaged or stale set counts as missing, and a sound one is accepted after
- * one pass over its bytes.
+ * Megatron-LM accepts any complete set. The key, a line of a file of keys, holds what its names
+ * leave out and the checksum of each array, so that a damaged or stale set counts as missing, and a
+ * sound one is accepted after one pass over its bytes.
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -15,7 +15,7 @@
 
 /* Files up to this size are copied: a process may have some 65,000 maps, and blends have thousands
  * of corpora. */
-enum { COPIED = 64 << 10, KEY_MAX = 1 << 16 };
+enum { COPIED = 64 << 10 };
 
 /* DIR/HASH-CLASS-SPLIT-NAME. */
 static char *
@@ -37,6 +37,22 @@ array_path(const struct cache_place *p, const struct cache_array *a)
 
 	snprintf(name, sizeof name, "%s.npy", a->name);
 	return cache_path(p, name);
+}
+
+/* A small file is copied into memory with its header, because checksums are of whole files. */
+static void
+copy_small(struct index_map *m)
+{
+	const unsigned char *base = m->file.map.base;
+	size_t size = m->file.map.size;
+
+	if (size > COPIED)
+		return;
+	m->own = mem_alloc(size, 1);
+	memcpy(m->own, base, size);
+	m->header = (size_t)((const unsigned char *)m->file.data - base);
+	m->data = (char *)m->own + m->header;
+	npy_close(&m->file);
 }
 
 /* Maps one array if its file has the right shape. */
@@ -90,6 +106,8 @@ cache_load(const struct cache_place *p, const struct str *description)
 	free(path);
 	for (int i = 0; i < p->count && fits; i++)
 		fits = load_array(p, &p->array[i]);
+	for (int i = 0; i < p->count && fits; i++)
+		copy_small(p->array[i].map);
 	if (fits)
 		return CACHE_LOADED;
 	cache_release(p);
@@ -119,7 +137,7 @@ array_bytes(const struct cache_array *a)
 	return (size_t)a->count * (a->rows ? 2 : 1) * dtype_size(a->map->dtype);
 }
 
-/* The checksum of the file that holds, or will hold, the array. */
+/* The checksum of the file that holds, or will hold, an array in memory. */
 static uint64_t
 checksum(const struct cache_array *a)
 {
@@ -136,78 +154,69 @@ checksum(const struct cache_array *a)
 	return hash_stream_free(h);
 }
 
-/* The head and a line for each array. */
+/* The same of any file there; that of an unreadable one is of no bytes. */
+static uint64_t
+file_checksum(const struct cache_place *p, const struct cache_array *a)
+{
+	char *path = array_path(p, a);
+	struct map file = { 0 };
+	uint64_t sum;
+
+	(void)map_open(&file, path, NULL);
+	sum = hash_xxh3(file.base, file.size);
+	map_close(&file);
+	free(path);
+	return sum;
+}
+
+/* The sums of a key; of the files where no arrays are in memory. */
 static void
-key_text(const struct cache_place *p, const struct str *head, bool sums, struct str *out)
+add_sums(const struct cache_place *p, struct str *out)
 {
 	char digits[17];
 
-	str_add(out, head->buf, head->len);
-	for (int i = 0; i < p->count && sums; i++)
-		str_addf(
-		    out, "%s %s\n", p->array[i].name, hash_text(checksum(&p->array[i]), digits));
-}
+	for (int i = 0; i < p->count; i++) {
+		const struct cache_array *a = &p->array[i];
 
-/* 1 when the key is the text, or at least begins with it; 0 when there is no key; -1 otherwise. */
-static int
-compare_key(const struct cache_place *p, const struct str *want, bool beginning)
-{
-	char *path = cache_path(p, "key.txt"), *text;
-	size_t len;
-	int rc = 0;
-
-	if (io_read_regular(path, KEY_MAX, &text, &len, NULL) == 0) {
-		rc = len >= want->len && (beginning || len == want->len) &&
-			!memcmp(text, want->buf, want->len)
-		    ? 1
-		    : -1;
-		free(text);
+		str_addf(out, " %s",
+		    hash_text(a->map->data ? checksum(a) : file_checksum(p, a), digits));
 	}
-	free(path);
-	return rc;
 }
 
-/* With trust, the key's checksums are accepted without reading the arrays. Small files are copied
- * into memory with their headers, because checksums are of whole files. */
-int
-cache_key_fits(const struct cache_place *p, const struct str *head, bool trust)
+/* set has room for the name. */
+static struct map_key
+key_of(const struct cache_place *p, char set[80])
 {
-	struct str want = { 0 };
-	int rc;
-
-	key_text(p, head, !trust, &want);
-	rc = compare_key(p, &want, trust);
-	str_release(&want);
-	for (int i = 0; i < p->count && rc >= 0; i++) {
-		struct index_map *m = p->array[i].map;
-		const unsigned char *base = m->file.map.base;
-		size_t size = m->file.map.size;
-
-		if (size > COPIED)
-			continue;
-		m->own = mem_alloc(size, 1);
-		memcpy(m->own, base, size);
-		m->header = (size_t)((const unsigned char *)m->file.data - base);
-		m->data = (char *)m->own + m->header;
-		npy_close(&m->file);
-	}
-	return rc;
+	snprintf(set, 80, "%s-%s-%s", p->hash, p->class_name, split_name[p->which]);
+	return (struct map_key){ set, p->data, p->options };
 }
 
-int
-cache_key_begins(const struct cache_place *p, const struct str *head)
+enum key_verdict
+cache_verdict(const struct cache_place *p)
 {
-	return compare_key(p, head, true);
+	char set[80];
+	struct map_key key = key_of(p, set);
+	struct str sums = { 0 };
+	enum key_verdict verdict;
+
+	if (!p->trust)
+		add_sums(p, &sums);
+	verdict = map_cache_verdict(p->cache, p->dir, &key, p->trust ? "" : sums.buf);
+	str_release(&sums);
+	return verdict;
 }
 
-/* Adds a text file to the set. */
+/* Adds one array to the files. */
 static int
-store_text(const struct cache_place *p, const char *name, const struct str *text,
-    struct file_set *set, struct err *e)
+store_array(
+    const struct cache_place *p, const struct cache_array *a, struct file_set *set, struct err *e)
 {
-	char *path = cache_path(p, name);
-	struct iovec piece = { text->buf, text->len };
-	int rc = file_set_add(set, path, &piece, 1, e);
+	char *path = array_path(p, a), header[256];
+	struct iovec piece[2] = {
+		{ header, array_header(a, header) },
+		{ (void *)(uintptr_t)a->map->data, array_bytes(a) },
+	};
+	int rc = file_set_add(set, path, piece, 2, e);
 
 	free(path);
 	return rc;
@@ -215,35 +224,31 @@ store_text(const struct cache_place *p, const char *name, const struct str *text
 
 /* Makes the directory when it is missing. */
 int
-cache_store(
-    const struct cache_place *p, const struct str *description, struct file_set *set, struct err *e)
+cache_store(const struct cache_place *p, const struct str *description, struct err *e)
 {
+	struct file_set *set = map_cache_files(p->cache);
+	char *path = cache_path(p, "description.txt");
 	int rc = io_is_dir(p->dir) ? 0 : io_mkdir_p(p->dir, e);
 
-	for (int i = 0; i < p->count && rc == 0; i++) {
-		const struct cache_array *a = &p->array[i];
-		char *path = array_path(p, a), header[256];
-		struct iovec piece[2] = {
-			{ header, array_header(a, header) },
-			{ (void *)(uintptr_t)a->map->data, array_bytes(a) },
-		};
-
-		rc = file_set_add(set, path, piece, 2, e);
-		free(path);
-	}
-	return rc == 0 ? store_text(p, "description.txt", description, set, e) : -1;
+	for (int i = 0; i < p->count && rc == 0; i++)
+		rc = store_array(p, &p->array[i], set, e);
+	if (rc == 0)
+		rc = file_set_add(
+		    set, path, &(struct iovec){ description->buf, description->len }, 1, e);
+	if (rc == 0)
+		cache_store_key(p);
+	free(path);
+	return rc;
 }
 
-/* The head and one checksum per array. */
-int
-cache_store_key(
-    const struct cache_place *p, const struct str *head, struct file_set *set, struct err *e)
+void
+cache_store_key(const struct cache_place *p)
 {
-	struct str key = { 0 };
-	int rc;
+	char set[80];
+	struct map_key key = key_of(p, set);
+	struct str sums = { 0 };
 
-	key_text(p, head, true, &key);
-	rc = store_text(p, "key.txt", &key, set, e);
-	str_release(&key);
-	return rc;
+	add_sums(p, &sums);
+	map_cache_add(p->cache, p->dir, &key, sums.buf);
+	str_release(&sums);
 }

@@ -221,21 +221,22 @@ samples_plan(const struct dataset *d, const struct samples_config *c, struct err
 
 /* Maps that were not taken stay unchanged unless they may be written. */
 int
-samples_fill(struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e)
+samples_fill(
+    struct samples *s, const struct samples_config *c, struct map_cache *cache, struct err *e)
 {
 	struct str description = { 0 };
 	enum cache_state state;
 	int rc = 0;
 
 	samples_description(s->d, c, &description);
-	state = samples_load(s, c, &description);
+	state = samples_load(s, c, cache, &description);
 	s->from_cache = state == CACHE_PROVED || state == CACHE_KEYED;
 	if (!s->from_cache)
 		samples_build(s);
 	if (c->write_cache && !s->from_cache)
-		rc = samples_store(s, c, &description, set, e);
+		rc = samples_store(s, c, &description, cache, e);
 	else if (c->write_cache && state == CACHE_PROVED)
-		rc = samples_store_key(s, c, set, e);
+		samples_store_key(s, c, cache);
 	str_release(&description);
 	return rc;
 }

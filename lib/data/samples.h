@@ -8,15 +8,15 @@
  * helpers.cpp; numpy's legacy shuffle.
  *
  * The cache. Megatron-LM's name of a map covers neither the content of the corpus nor the extra
- * token nor the last partial sample. A fifth file, HASH-GPTDataset-SPLIT-key.txt, therefore holds
- * the sizes and modification times of the corpus, those two options, and the checksum of each map.
- * Maps with a key are taken when the key is this dataset's and the checksums match; maps without
- * one, which Megatron-LM made, when they are validated: each sequence of the split occurs once per
- * epoch; the rows are where the walk over the lengths puts them; the shuffle is a permutation of
- * the samples. Otherwise the maps are rebuilt. They replace maps whose key shows that the corpus
- * has changed; maps of other options or without a key stay, and the new ones are named by the MD5
- * of the description with the two options added. Files appear whole, so any number of processes may
- * build the same maps at once.
+ * token nor the last partial sample. The key of a set of maps, a line of a file that lists those of
+ * a whole run (map_cache.h), therefore holds the sizes and modification times of the corpus, those
+ * two options, and the checksum of each map. Maps are taken when a key has this dataset, these
+ * options and their checksums; else, like those that Megatron-LM made, when they are validated:
+ * each sequence of the split occurs once per epoch; the rows are where the walk over the lengths
+ * puts them; the shuffle is a permutation of the samples. Otherwise the maps are rebuilt. They
+ * replace maps whose key shows that the corpus has changed or that they are damaged; all others
+ * stay, and the new ones are named by the MD5 of the description with the two options added. Files
+ * appear whole, so any number of processes may build the same maps at once.
  */
 #ifndef DATA_SAMPLES_H
 #define DATA_SAMPLES_H

@@ -27,13 +27,38 @@ cache_dir(const struct samples *s, const struct samples_config *c)
 	return str_detach(&path);
 }
 
+/* Size and modification time of a file, after a blank each. */
+static int
+add_file(char *out, size_t room, const struct dataset_file *f)
+{
+	return snprintf(out, room, " %llu %lld.%09ld", (unsigned long long)f->bytes,
+	    (long long)f->modified.tv_sec, f->modified.tv_nsec);
+}
+
+/* The key holds what Megatron-LM's names do not cover: the state of the files that the maps are
+ * made from, which may have been replaced by now, and two options. */
+static void
+set_key(struct cache_place *p, const struct samples *s)
+{
+	struct dataset_file bin, idx;
+	int n;
+
+	dataset_files(s->d, &bin, &idx);
+	n = add_file(p->data, sizeof p->data, &bin);
+	add_file(p->data + n, sizeof p->data - (size_t)n, &idx);
+	snprintf(p->options, sizeof p->options, " %d %d", s->extra != 0, s->drop);
+}
+
 /* The three arrays as files, in Megatron-LM's order; dir is cache_dir()'s. */
 static struct cache_place
-place(const struct samples *s, const char *dir)
+place(const struct samples *s, const struct samples_config *c, struct map_cache *cache,
+    const char *dir)
 {
 	struct samples *w = (struct samples *)(uintptr_t)s;
 
-	return (struct cache_place){
+	struct cache_place p = {
+		.cache = cache,
+		.trust = c->trust_cache,
 		.dir = dir,
 		.hash = s->hash,
 		.class_name = "GPTDataset",
@@ -43,36 +68,9 @@ place(const struct samples *s, const char *dir)
 		    { "sample_index", &w->row, s->count + 1, true },
 		    { "shuffle_index", &w->shuffle, s->count, false } },
 	};
-}
 
-/* Size and modification time. */
-static void
-add_file(struct str *key, const char *suffix, const struct dataset_file *f)
-{
-	str_addf(key, "%s_bytes %llu\n%s_modified %lld.%09ld\n", suffix,
-	    (unsigned long long)f->bytes, suffix, (long long)f->modified.tv_sec,
-	    f->modified.tv_nsec);
-}
-
-/* The options that Megatron-LM's names do not cover. */
-static void
-add_options(struct str *out, bool extra, bool drop)
-{
-	str_addf(out, "add_extra_token %d\ndrop_last_partial %d\n", extra, drop);
-}
-
-/* Everything that they do not cover: of the files that the maps are made from, which may have been
- * replaced by now. The options may differ from those of s. */
-static void
-key_head(const struct samples *s, bool extra, bool drop, struct str *out)
-{
-	struct dataset_file bin, idx;
-
-	dataset_files(s->d, &bin, &idx);
-	str_adds(out, "mikoshi_key 1\n");
-	add_file(out, "bin", &bin);
-	add_file(out, "idx", &idx);
-	add_options(out, extra, drop);
+	set_key(&p, s);
+	return p;
 }
 
 /* Well-mixed bits of a number: their sums are equal for equal multisets, and almost never for
@@ -160,118 +158,81 @@ set_note(struct samples *s, const char *hash, const char *dir, const char *why)
 	s->note = str_detach(&note);
 }
 
-/* Decides whether loaded maps of the right shapes are taken; *why is the reason against it. */
+/* Loads the set of one name; the arrays stay empty when it is not taken, and *why is the reason
+ * against a complete one. */
 static enum cache_state
-check_loaded(const struct samples *s, const struct samples_config *c, const struct cache_place *p,
+load_set(const struct samples *s, const struct cache_place *p, const struct str *description,
     const char **why)
 {
-	struct str head = { 0 };
-	int key;
-
-	key_head(s, s->extra, s->drop, &head);
-	key = cache_key_fits(p, &head, c->trust_cache);
-	str_release(&head);
-	if (key > 0)
-		return CACHE_KEYED;
-	if (key == 0 && document_index_fits(s) && sample_index_fits(s) && shuffle_index_fits(s))
-		return CACHE_PROVED;
-	*why = key < 0 ? "are damaged, or their key is that of other data or options"
-		       : "do not fit the dataset and have no key";
-	return CACHE_STALE;
-}
-
-/* Loads the set of one name; the arrays stay empty when it is not taken. */
-static enum cache_state
-load_set(const struct samples *s, const struct samples_config *c, const struct cache_place *p,
-    const struct str *description, const char **why)
-{
-	enum cache_state state = CACHE_NONE;
 	enum cache_found found = cache_load(p, description);
+	enum key_verdict key;
 
-	if (found == CACHE_LOADED) {
-		state = check_loaded(s, c, p, why);
-	} else if (found == CACHE_UNFIT) {
+	if (found == CACHE_ABSENT)
+		return CACHE_NONE;
+	key = cache_verdict(p);
+	if (found == CACHE_UNFIT) {
 		*why = "are damaged, or have other lengths";
-		state = CACHE_STALE;
+		return key == KEY_NONE ? CACHE_OTHERS : CACHE_STALE;
 	}
-	if (state == CACHE_STALE)
-		cache_release(p);
-	return state;
-}
-
-/* True when a stale set may be valid for another user: without a key, another program made it; with
- * one, it may be that of the present dataset with other options. */
-static bool
-is_of_others(const struct samples *s, const struct cache_place *p)
-{
-	int key = 0;
-
-	for (int options = 0; options < 4; options++) {
-		bool extra = options & 1, drop = options & 2;
-		struct str head = { 0 };
-
-		key_head(s, extra, drop, &head);
-		key = cache_key_begins(p, &head);
-		str_release(&head);
-		if (key > 0)
-			return extra != s->extra || drop != s->drop;
-	}
-	return key == 0;
+	if (key == KEY_FITS)
+		return CACHE_KEYED;
+	if (key == KEY_NONE && document_index_fits(s) && sample_index_fits(s) &&
+	    shuffle_index_fits(s))
+		return CACHE_PROVED;
+	cache_release(p);
+	*why = key == KEY_NONE
+	    ? "do not fit the dataset, and their key is missing or of other options"
+	    : "are damaged, or their key is that of other data";
+	return key == KEY_NONE ? CACHE_OTHERS : CACHE_STALE;
 }
 
 /* Tries Megatron-LM's name first, and another, which also covers the options, only while maps for
  * another user have that name. */
 enum cache_state
-samples_load(struct samples *s, const struct samples_config *c, struct str *description)
+samples_load(struct samples *s, const struct samples_config *c, struct map_cache *cache,
+    struct str *description)
 {
 	char *dir = cache_dir(s, c), hash[33];
-	struct cache_place p = place(s, dir);
+	struct cache_place p = place(s, c, cache, dir);
 	const char *why = NULL, *ignored;
 	enum cache_state state;
 
 	hash_md5_hex(description->buf, description->len, s->hash);
 	memcpy(hash, s->hash, sizeof hash);
-	state = load_set(s, c, &p, description, &why);
-	if (state == CACHE_STALE && is_of_others(s, &p)) {
-		str_addc(description, '\n');
-		add_options(description, s->extra, s->drop);
+	state = load_set(s, &p, description, &why);
+	if (state == CACHE_OTHERS) {
+		str_addf(description, "\nadd_extra_token %d\ndrop_last_partial %d\n", s->extra != 0,
+		    s->drop);
 		hash_md5_hex(description->buf, description->len, s->hash);
-		state = load_set(s, c, &p, description, &ignored);
+		state = load_set(s, &p, description, &ignored);
 	}
-	if (why && (state == CACHE_NONE || state == CACHE_STALE))
+	if (why && state != CACHE_PROVED && state != CACHE_KEYED)
 		set_note(s, hash, dir, why);
 	free(dir);
 	return state;
 }
 
-/* The key describes the arrays, so it is written after them. */
 int
 samples_store(const struct samples *s, const struct samples_config *c,
-    const struct str *description, struct file_set *set, struct err *e)
+    const struct str *description, struct map_cache *cache, struct err *e)
 {
 	char *dir = cache_dir(s, c);
-	struct cache_place p = place(s, dir);
-	int rc = cache_store(&p, description, set, e);
+	struct cache_place p = place(s, c, cache, dir);
+	int rc = cache_store(&p, description, e);
 
 	free(dir);
-	return rc == 0 ? samples_store_key(s, c, set, e) : -1;
+	return rc;
 }
 
 /* The key of the arrays that s holds. */
-int
-samples_store_key(
-    const struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e)
+void
+samples_store_key(const struct samples *s, const struct samples_config *c, struct map_cache *cache)
 {
 	char *dir = cache_dir(s, c);
-	struct cache_place p = place(s, dir);
-	struct str head = { 0 };
-	int rc;
+	struct cache_place p = place(s, c, cache, dir);
 
-	key_head(s, s->extra, s->drop, &head);
-	rc = cache_store_key(&p, &head, set, e);
-	str_release(&head);
+	cache_store_key(&p);
 	free(dir);
-	return rc;
 }
 
 /* True when a file is the description of these maps except for the tokenizer, its last key: then

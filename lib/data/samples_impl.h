@@ -3,7 +3,7 @@
 #ifndef DATA_SAMPLES_IMPL_H
 #define DATA_SAMPLES_IMPL_H
 
-#include "lib/base/file_set.h"
+#include "lib/data/map_cache.h"
 #include "lib/data/npy.h"
 #include "lib/data/samples.h"
 
@@ -64,9 +64,9 @@ enum dtype samples_row_type(int64_t num_positions);
 struct samples *samples_plan(
     const struct dataset *d, const struct samples_config *c, struct err *e);
 /* Takes the maps from the cache or builds them; with write_cache, maps that were built, and the key
- * of validated ones, are added to set. */
+ * of validated ones, are added to it. */
 int samples_fill(
-    struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e);
+    struct samples *s, const struct samples_config *c, struct map_cache *cache, struct err *e);
 /* samples_build.c: the three maps of a plan. */
 void samples_build(struct samples *s);
 
@@ -74,29 +74,30 @@ enum { CACHE_DESCRIPTION_MAX = 64 << 20 }; /* bytes */
 
 /* The state of the maps on disk. */
 enum cache_state {
-	CACHE_NONE,   /* incomplete, or of another description */
-	CACHE_STALE,  /* complete, but damaged or with other contents */
+	CACHE_NONE,   /* incomplete */
+	CACHE_STALE,  /* complete, and damaged or made from other data */
+	CACHE_OTHERS, /* complete, of no use here, and perhaps of use to others */
 	CACHE_PROVED, /* complete and validated without a key: loaded */
 	CACHE_KEYED,  /* complete, with a matching key: loaded */
 };
 /* Names the maps after the description, and loads them when they are taken. When the name belongs
  * to maps that must not be overwritten, the options that it does not cover are added to the
  * description, which changes the name. */
-enum cache_state samples_load(
-    struct samples *s, const struct samples_config *c, struct str *description);
+enum cache_state samples_load(struct samples *s, const struct samples_config *c,
+    struct map_cache *cache, struct str *description);
 /* Adds the maps that were built, the description, and the key. */
 int samples_store(const struct samples *s, const struct samples_config *c,
-    const struct str *description, struct file_set *set, struct err *e);
+    const struct str *description, struct map_cache *cache, struct err *e);
 /* Adds only the key, for validated maps of Megatron-LM's. */
-int samples_store_key(
-    const struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e);
+void samples_store_key(
+    const struct samples *s, const struct samples_config *c, struct map_cache *cache);
 
 /* Adds a line when the directory has the same maps under the name of another tokenizer; reads the
  * descriptions in it. */
 void samples_note_other_tokenizer(
     const struct samples *s, const struct samples_config *c, struct str *out);
 
-/* One array of the cache: the name of its file and of its line in the key, and its shape. */
+/* One array of the cache: the name of its file, and its shape. */
 struct cache_array {
 	const char *name; /* "document_index" */
 	struct index_map *map;
@@ -105,31 +106,27 @@ struct cache_array {
 };
 /* The files of one split: DIR/HASH-CLASS-SPLIT-NAME. */
 struct cache_place {
+	struct map_cache *cache;
+	bool trust; /* the sums of a key are not compared */
 	const char *dir, *hash, *class_name;
 	enum split which;
-	int count; /* arrays */
+	char data[128], options[8]; /* of its map_key */
+	int count;                  /* arrays */
 	struct cache_array array[3];
 };
 /* Maps all arrays or none: the description must be this text, and the files must be integers of
- * these shapes. CACHE_UNFIT: all files exist, and some is not so. */
+ * these shapes. CACHE_UNFIT: all files exist, and some is not so. Small arrays are copied, because
+ * the kernel limits the number of maps. */
 enum cache_found { CACHE_ABSENT, CACHE_LOADED, CACHE_UNFIT };
 enum cache_found cache_load(const struct cache_place *p, const struct str *description);
 /* Leaves the arrays empty. */
 void cache_release(const struct cache_place *p);
-/*
- * Reads PLACE-key.txt: 1 when it begins with head and its checksums, unless trusted, are those of
- * the loaded arrays; 0 when there is no key; -1 when it differs. Small arrays are copied, because
- * the kernel limits the number of maps.
- */
-int cache_key_fits(const struct cache_place *p, const struct str *head, bool trust);
-/* The same for the head alone; nothing is loaded. */
-int cache_key_begins(const struct cache_place *p, const struct str *head);
+/* What the keys in the directory say of the arrays, or, where these are empty, of the files. */
+enum key_verdict cache_verdict(const struct cache_place *p);
 /* Adds the arrays in order, then the description: Megatron-LM takes existing files for complete, so
- * the text comes last. */
-int cache_store(const struct cache_place *p, const struct str *description, struct file_set *set,
-    struct err *e);
-int cache_store_key(
-    const struct cache_place *p, const struct str *head, struct file_set *set, struct err *e);
+ * the text comes last. Then the key. */
+int cache_store(const struct cache_place *p, const struct str *description, struct err *e);
+void cache_store_key(const struct cache_place *p);
 
 /* description.c */
 void description_double(struct str *out, double x); /* as repr() */

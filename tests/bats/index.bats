@@ -46,7 +46,7 @@ same_files()
 train	153	1	07413fe3bbba35698666381cf0b9c91c	corpora/a_u16
 valid	6	1	f16cd52099bd3cfd4b6fb867079e28b6	corpora/a_u16" ]
 		[ -z "$stderr" ]
-		[ "$(ls cache | grep -v -- '-key.txt$')" = "$(sed -n 's/^01_a_s8_one_epoch	//p' "$D/cache_files.tsv" | sort)" ]
+		[ "$(ls cache | grep -v -- '-keys.txt$')" = "$(sed -n 's/^01_a_s8_one_epoch	//p' "$D/cache_files.tsv" | sort)" ]
 	done
 	for file in description.txt document_index.npy sample_index.npy shuffle_index.npy; do
 		cmp cache/*-train-$file "$D/cases/01_a_s8_one_epoch/train.$file"
@@ -200,19 +200,19 @@ test	0	1" ]
 	hash=$(awk 'NR == 2 { print $4 }' <<<"$output")
 	touch -d @1000000 corpora/a_u16.bin
 	run -0 --separate-stderr mshard index $args
-	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' are damaged, or their key is that of other data or options; rebuilt" ]
-	rm cache/*-key.txt
+	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' are damaged, or their key is that of other data; rebuilt" ]
+	rm cache/*-keys.txt
 	before=$(stat -c '%n %i' cache/*)
 	run -0 --separate-stderr mshard index $args
 	[ -z "$stderr" ]
 	[ "$(stat -c '%n %i' cache/*.npy cache/*description.txt | sort)" = "$(sort <<<"$before")" ]
-	[ -e cache/*-key.txt ]
-	rm cache/*-key.txt
+	[ -e cache/*-keys.txt ]
+	rm cache/*-keys.txt
 	printf '\1' | dd of="$(echo cache/*shuffle_index.npy)" bs=1 seek=131 conv=notrunc \
 		status=none
 	run -0 --separate-stderr mshard index $args
 	ours=$(awk 'NR == 2 { print $4 }' <<<"$output")
-	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' do not fit the dataset and have no key; they are kept, and the maps of this run are $ours" ]
+	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' do not fit the dataset, and their key is missing or of other options; they are kept, and the maps of this run are $ours" ]
 	[ "$(tail -n 3 "cache/$ours-GPTDataset-train-description.txt")" = "}
 add_extra_token 1
 drop_last_partial 1" ]
@@ -282,6 +282,18 @@ drop_last_partial 1" ]
 	[ -z "$(ls cache)" ]
 }
 
+@test "index: one file of keys, the same whatever the number of threads" {
+	for threads in 1 4; do
+		run -0 mshard index --data-path 1 corpora/b_i32 2 corpora/a_u16 3 corpora/c_u16 \
+			--split 8,1,1 --seq-length 8 --num-samples 200,20,20 --num-dataset-builder-threads $threads \
+			--data-cache-path cache$threads
+	done
+	diff -r cache1 cache4
+	[ "$(wc -l <cache1/*-keys.txt)" = 13 ]
+	keys=$(basename cache1/*-keys.txt)
+	[ "$keys" = "$(md5sum <"cache1/$keys" | cut -c 1-32)-keys.txt" ]
+}
+
 @test "index: several at once in one directory" {
 	for i in 1 2 3 4 5; do
 		mshard index --data-path 1 corpora/b_i32 2 corpora/a_u16 --split 1 --seq-length 8 \
@@ -295,7 +307,7 @@ drop_last_partial 1" ]
 		cmp out1 "out$i"
 		[ ! -s "err$i" ]
 	done
-	[ "$(ls cache | wc -l)" = 14 ]
+	[ "$(ls cache | grep -cv -- '-keys.txt$')" = 11 ]
 	run -0 --separate-stderr mshard index --data-path 1 corpora/b_i32 2 corpora/a_u16 \
 		--split 1 --seq-length 8 --num-samples 20000,0,0 --data-cache-path cache
 	[ -z "$stderr" ]
@@ -317,7 +329,7 @@ valid	corpora/b_i32	0.5	10	0.500000	640	0.1418	4512	11	0	-
 valid	corpora/c_u16	0.2	4	0.200000	256	128.0000	2	5	0	-
 valid	-	1	20	1.000000	1280	0.2741	4669	-	0	5aa953730dbdf55cf7b99363e2a275c2" ]
 	[ -z "$stderr" ]
-	[ "$(ls cache | wc -l)" = 8 ]
+	[ "$(ls cache | wc -l)" = 7 ]
 	cmp cache/2e400dbbf71eacb87f6fa88ccba7e11a-BlendedDataset-train-dataset_index.npy \
 		"$D/cases/20_blend3_weights/train.dataset_index.npy"
 	cmp cache/2e400dbbf71eacb87f6fa88ccba7e11a-BlendedDataset-train-dataset_sample_index.npy \

@@ -3,7 +3,7 @@
 # Megatron-LM; appends to results.tsv
 #
 # Corpora of 100 documents and 60,000 tokens, three splits, 1 million samples: of 2,000, 24,000
-# files of Megatron-LM's and 6,000 keys of ours. PEER=DIR holds Megatron-LM's source with
+# files of Megatron-LM's and a file of keys of ours. PEER=DIR holds Megatron-LM's source with
 # helpers_cpp built (make -C DIR/megatron/core/datasets), PYTHON has what it imports; without PEER
 # its column is -. Maps are built cold, ours and the peer's in turn, and each figure is the median
 # of RUNS. Ours is mshard from launch to exit, with its syncs; the peer's is its builder alone,

@@ -2,6 +2,7 @@
  * those of valid maps */
 #include "lib/base/mem.h"
 #include "tests/fuzz/input.h"
+#include "tests/map_keys.h"
 #include "tests/one_corpus.h"
 #include "tests/one_document.h"
 
@@ -31,8 +32,7 @@ replace_map(const char *dir, const char *hash, const uint8_t *data, size_t size)
 	snprintf(path, sizeof path, "%s/%s-GPTDataset-train-%s.npy", dir, hash, name[data[0] % 3]);
 	if (io_write_file(path, data + 1, size - 1, NULL) < 0)
 		abort();
-	snprintf(path, sizeof path, "%s/%s-GPTDataset-train-key.txt", dir, hash);
-	unlink(path);
+	remove_keys(dir);
 }
 
 /* Every token of every sample must lie in the dataset: a read outside is a BUG or a crash. */

@@ -5,6 +5,7 @@
 #include "lib/data/blend.h"
 #include "lib/data/sampler.h"
 #include "tests/golden_lists.h"
+#include "tests/map_keys.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -802,22 +803,6 @@ poke(const char *dir, const char *suffix, long offset)
 		fclose(f);
 }
 
-/* Removes the keys, which leaves a cache as Megatron-LM writes it. */
-static void
-remove_keys(const char *dir)
-{
-	DIR *d = opendir(dir);
-	struct dirent *de;
-	char path[1024];
-
-	while (d && (de = readdir(d)))
-		if (strstr(de->d_name, "-key.txt")) {
-			snprintf(path, sizeof path, "%s/%s", dir, de->d_name);
-			CHECK(unlink(path) == 0);
-		}
-	closedir(d);
-}
-
 /* A damaged blending index is detected, with and without its key, and rewritten. */
 static void
 test_blend_cache(void)
@@ -849,11 +834,11 @@ test_blend_cache(void)
 		if (time == 1)
 			poke(dir, "-dataset_index.npy", 300);
 		if (time == 3) {
-			remove_keys(dir);
+			CHECK(remove_keys(dir) > 0);
 			poke(dir, "-dataset_sample_index.npy", 300);
 		}
 		if (time == 4)
-			remove_keys(dir);
+			CHECK(remove_keys(dir) > 0);
 	}
 	corpora_close(all);
 	path_list_release(&p.list[0]);

@@ -4,6 +4,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "tests/golden_data.h"
+#include "tests/map_keys.h"
 #include "tests/one_corpus.h"
 
 #include <dirent.h>
@@ -583,6 +584,17 @@ cache_case_close(struct cache_case *k)
 	io_remove_tree(k->dir, &e);
 }
 
+/* True when a key of the set is in the directory. */
+static bool
+has_key(const struct cache_case *k, const struct samples *s)
+{
+	struct str keys = { 0 };
+	bool has = read_keys(k->maps, &keys) > 0 && strstr(keys.buf, samples_hash(s));
+
+	str_release(&keys);
+	return has;
+}
+
 /* Damaged maps are not used. With a key they are rebuilt when writing is allowed; without one they
  * belong to another program and stay, and the new maps get another name. */
 static void
@@ -591,7 +603,7 @@ test_damage(bool keyed)
 	const char *note = keyed ? "; rebuilt" : "; they are kept, and the maps of this run are ";
 	struct cache_case k;
 	struct samples *want;
-	char path[512], key[512];
+	char path[512];
 
 	cache_case_open(&k);
 	want = samples_open(k.d, &k.c, &e);
@@ -603,14 +615,13 @@ test_damage(bool keyed)
 		expect_maps(k.d, &k.c, want, false, NULL);
 		map_path(k.maps, want, damage[i].name, path);
 		poke(path, damage[i].offset, damage[i].value);
-		map_path(k.maps, want, "key.txt", key);
-		CHECK(keyed || unlink(key) == 0);
+		CHECK(keyed || remove_keys(k.maps) == 1);
 		k.c.write_cache = false;
 		expect_maps(k.d, &k.c, want, false, note);
 		k.c.write_cache = true;
 		expect_maps(k.d, &k.c, want, false, note);
 		expect_maps(k.d, &k.c, want, true, NULL);
-		CHECK(io_exists(key) == keyed);
+		CHECK(has_key(&k, want) == keyed);
 	}
 	CHECK(io_remove_tree(k.maps, &e) == 0);
 	expect_maps(k.d, &k.c, want, false, NULL);
@@ -623,6 +634,35 @@ test_damage(bool keyed)
 	CHECK(!samples_open(k.d, &k.c, &e));
 	CHECK_STR(e.msg, "cannot create directory 'corpora/a_u16.idx': a file of that name exists");
 	cache_case_close(&k);
+}
+
+/* The last partial sample: maps that are the same with and without it serve both. */
+static void
+test_partial(struct cache_case *k)
+{
+	static const int64_t length[] = { 8, 11 };
+
+	for (int i = 0; i < 2; i++) {
+		struct samples_config c = k->c;
+		struct samples *dropped, *kept;
+		bool same;
+
+		c.seq_length = length[i];
+		dropped = samples_open(k->d, &c, &e);
+		c.drop_last_partial = false;
+		kept = samples_open(k->d, &c, &e);
+		same = kept && samples_count(kept) == samples_count(dropped);
+		CHECK(same == (i == 0) && samples_from_cache(kept) == same);
+		CHECK(!samples_note(kept) == same);
+		for (int times = 0; times < 2; times++) {
+			expect_maps(k->d, &c, kept, true, NULL);
+			c.drop_last_partial = true;
+			expect_maps(k->d, &c, dropped, true, NULL);
+			c.drop_last_partial = false;
+		}
+		samples_close(dropped);
+		samples_close(kept);
+	}
 }
 
 /* The key covers what Megatron-LM's names leave out. Maps of other options (the extra token, the
@@ -639,7 +679,7 @@ test_key(void)
 	cache_case_open(&k);
 	k.c.write_cache = true;
 	want = samples_open(k.d, &k.c, &e);
-	CHECK(want && io_exists(map_path(k.maps, want, "key.txt", path)));
+	CHECK(want && has_key(&k, want));
 	k.c.add_extra_token = false;
 	other = samples_open(k.d, &k.c, &e);
 	CHECK(other && !samples_from_cache(other) &&
@@ -650,12 +690,7 @@ test_key(void)
 	samples_close(other);
 	k.c.add_extra_token = true;
 	expect_maps(k.d, &k.c, want, true, NULL);
-	k.c.drop_last_partial = false;
-	other = samples_open(k.d, &k.c, &e);
-	CHECK(other && !samples_from_cache(other) && samples_count(other) >= samples_count(want));
-	expect_maps(k.d, &k.c, other, true, NULL);
-	samples_close(other);
-	k.c.drop_last_partial = true;
+	test_partial(&k);
 	expect_maps(k.d, &k.c, want, true, NULL);
 	snprintf(path, sizeof path, "%s.bin", k.prefix);
 	CHECK(utimensat(AT_FDCWD, path, old, 0) == 0);
@@ -663,7 +698,7 @@ test_key(void)
 	expect_maps(k.d, &k.c, want, true, NULL);
 	touched[0] = dataset_open(k.prefix, &e);
 	CHECK(touched[0] != NULL);
-	expect_maps(touched[0], &k.c, want, false, "other data or options");
+	expect_maps(touched[0], &k.c, want, false, "other data; rebuilt");
 	expect_maps(touched[0], &k.c, want, true, NULL);
 	/* Another process has just checked them. */
 	k.c.trust_cache = true;
@@ -671,9 +706,73 @@ test_key(void)
 	CHECK(utimensat(AT_FDCWD, path, NULL, 0) == 0);
 	touched[1] = dataset_open(k.prefix, &e);
 	CHECK(touched[1] != NULL);
-	expect_maps(touched[1], &k.c, want, false, "other data or options");
+	expect_maps(touched[1], &k.c, want, false, "other data; rebuilt");
 	dataset_close(touched[0]);
 	dataset_close(touched[1]);
+	samples_close(want);
+	cache_case_close(&k);
+}
+
+/* One name has the keys of several states of its corpus, of which that of the files counts. A set
+ * that was being replaced when the program died has its key, and is replaced again. */
+static void
+test_replaced(void)
+{
+	struct samples *first, *second;
+	struct dataset *other;
+	struct cache_case k;
+	char path[512], *old;
+	size_t len;
+
+	cache_case_open(&k);
+	k.c.write_cache = true;
+	first = samples_open(k.d, &k.c, &e);
+	map_path(k.maps, first, "document_index.npy", path);
+	CHECK(io_read_file(path, 0, &old, &len, &e) == 0);
+	snprintf(path, sizeof path, "%s.idx", k.prefix);
+	CHECK(io_copy_file("corpora/b_i32.idx", path, &e) == 0);
+	snprintf(path, sizeof path, "%s.bin", k.prefix);
+	CHECK(io_copy_file("corpora/b_i32.bin", path, &e) == 0);
+	other = dataset_open(k.prefix, &e);
+	second = samples_open(other, &k.c, &e);
+	CHECK(second && !samples_from_cache(second));
+	CHECK_STR(samples_hash(second), samples_hash(first));
+	CHECK(samples_note(second) && strstr(samples_note(second), "; rebuilt"));
+	map_path(k.maps, first, "document_index.npy", path);
+	CHECK(io_write_file(path, old, len, &e) == 0);
+	expect_maps(other, &k.c, second, false, "; rebuilt");
+	expect_maps(other, &k.c, second, true, NULL);
+	expect_maps(k.d, &k.c, first, false, "; rebuilt");
+	expect_maps(k.d, &k.c, first, true, NULL);
+	CHECK(read_keys(k.maps, NULL) == 2);
+	free(old);
+	samples_close(first);
+	samples_close(second);
+	dataset_close(other);
+	cache_case_close(&k);
+}
+
+/* Lines of keys that are damaged, or of another version, are nobody's: the maps are validated. */
+static void
+test_damaged_keys(void)
+{
+	static const char *const text[] = { "", "mikoshi_keys 1", "mikoshi_keys 1\nx\n\ny",
+		"mikoshi_keys 2\nx y\n" };
+	struct cache_case k;
+	struct samples *want;
+	char path[512];
+
+	cache_case_open(&k);
+	want = samples_open(k.d, &k.c, &e);
+	k.c.write_cache = true;
+	expect_maps(k.d, &k.c, want, false, NULL);
+	for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+		CHECK(remove_keys(k.maps) > 0);
+		snprintf(path, sizeof path, "%s/%032d-keys.txt", k.maps, 0);
+		CHECK(io_write_file(path, text[i], strlen(text[i]), &e) == 0);
+		expect_maps(k.d, &k.c, want, true, NULL);
+		CHECK(has_key(&k, want));
+	}
 	samples_close(want);
 	cache_case_close(&k);
 }
@@ -692,15 +791,15 @@ test_foreign(void)
 	cache_case_open(&k);
 	k.c.write_cache = true;
 	want = samples_open(k.d, &k.c, &e);
-	CHECK(unlink(map_path(k.maps, want, "key.txt", path)) == 0);
+	CHECK(remove_keys(k.maps) == 1);
 	k.c.write_cache = false;
 	expect_maps(k.d, &k.c, want, true, NULL);
-	CHECK(!io_exists(path));
+	CHECK(read_keys(k.maps, NULL) == 0);
 	k.c.write_cache = true;
 	expect_maps(k.d, &k.c, want, true, NULL);
-	CHECK(io_exists(path));
+	CHECK(has_key(&k, want));
 	expect_maps(k.d, &k.c, want, true, NULL);
-	CHECK(unlink(path) == 0 &&
+	CHECK(remove_keys(k.maps) == 1 &&
 	    npy_open(&rows, map_path(k.maps, want, "sample_index.npy", path), &e) == 0);
 	wide = mem_alloc((size_t)rows.count, sizeof *wide);
 	shape[0] = rows.shape[0];
@@ -888,6 +987,8 @@ main(void)
 	test_damage(true);
 	test_damage(false);
 	test_key();
+	test_replaced();
+	test_damaged_keys();
 	test_foreign();
 	test_concurrent();
 	test_row_type();

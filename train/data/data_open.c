@@ -33,8 +33,8 @@ struct opening {
 	struct comm *world;
 	struct pool *pool;
 	struct split_matrix matrix;
-	struct str tokenizer; /* in the form used in the names of the maps */
-	struct file_set *set; /* maps that this rank made; NULL: it makes none */
+	struct str tokenizer;    /* in the form used in the names of the maps */
+	struct map_cache *cache; /* of this phase; NULL: other ranks' turn */
 	enum duty part;
 	enum exit_status status; /* to exit with when it fails */
 };
@@ -187,7 +187,7 @@ config_of(const struct opening *o, enum split which, int64_t num_samples)
 			.write_cache = o->part == BUILDS,
 			.trust_cache = o->part == TRUSTS,
 		},
-		.set = o->set,
+		.cache = o->cache,
 		.surplus = c->o.surplus,
 		.pool = o->pool,
 		.kept = which == SPLIT_TRAIN ? o->d->kept : NULL,
@@ -487,9 +487,9 @@ done(struct opening *o, int rc, struct err *e)
 static int
 keep_maps(struct opening *o, struct err *e)
 {
-	int rc = o->set ? file_set_commit(o->set, e) : 0;
+	int rc = map_cache_commit(o->cache, e);
 
-	o->set = NULL;
+	o->cache = NULL;
 	if (rc == 0 || o->d->c->o.data_cache_path)
 		return rc;
 	note_not_kept(o, e);
@@ -500,10 +500,10 @@ keep_maps(struct opening *o, struct err *e)
 static int
 open_sets(struct opening *o, bool turn, struct err *e)
 {
-	o->set = turn && o->part == BUILDS ? file_set_new() : NULL;
+	o->cache = turn ? map_cache_new() : NULL;
 	for (int i = 0; i < o->d->num_sets; i++)
 		if (done(o, turn ? open_number(o, i, e) : 0, e) < 0) {
-			file_set_abort(o->set);
+			map_cache_abort(o->cache);
 			return -1;
 		}
 	return done(o, turn ? keep_maps(o, e) : 0, e);
