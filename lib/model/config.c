@@ -90,33 +90,28 @@ positive(const char *option, int64_t v, struct err *e)
 }
 
 /*
- * An upper bound of the number of parameters, computed in double because the integers might
- * overflow: none of the sizes is trusted yet.
- */
-static double
-size_bound(const struct model_config *c)
-{
-	double h = (double)c->hidden_size, q = (double)(c->num_attention_heads * c->kv_channels),
-	       experts = (double)c->num_experts * (3 * (double)c->moe_ffn_hidden_size + 1) +
-	    3 * (double)c->moe_shared_expert_intermediate_size;
-
-	return (double)c->num_layers * h * (4 * q + 3 * (double)c->ffn_hidden_size + experts) +
-	    h * (2 * (double)c->vocab_size + (double)c->max_position_embeddings);
-}
-
-/*
  * Each bound is generous, and together they keep every byte count well below 2^63: 2^55 parameters
- * at 16 bytes and a few copies still fit. The table of tensors must fit, too.
+ * at 16 bytes and a few copies still fit. The table of tensors must fit, too. The number of
+ * parameters, or more, is computed in double because the integers might overflow: none of the sizes
+ * is trusted yet.
  */
 static int
 check_sizes(const struct model_config *c, struct err *e)
 {
+	double h = (double)c->hidden_size;
+	double q = (double)c->num_attention_heads * (double)c->kv_channels;
+	double experts = (double)c->num_experts * (3 * (double)c->moe_ffn_hidden_size + 1) +
+	    3 * (double)c->moe_shared_expert_intermediate_size;
+	double layer = 4 * q + 3 * (double)c->ffn_hidden_size + experts;
+	double tables = 2 * (double)c->vocab_size + (double)c->max_position_embeddings;
+
 	if (c->num_layers > 100000 || c->hidden_size > 1 << 20 || c->ffn_hidden_size > 1 << 24 ||
 	    c->vocab_size > 1 << 28 || c->make_vocab_size_divisible_by > 1 << 28 ||
 	    c->num_attention_heads > 1 << 16 || c->kv_channels > 1 << 16 ||
 	    c->max_position_embeddings > 1 << 28 || c->num_experts > 1 << 16 ||
 	    c->num_experts > (1 << 18) / c->num_layers || c->moe_ffn_hidden_size > 1 << 24 ||
-	    c->moe_shared_expert_intermediate_size > 1 << 24 || size_bound(c) > 0x1p55)
+	    c->moe_shared_expert_intermediate_size > 1 << 24 ||
+	    (double)c->num_layers * h * layer + h * tables > 0x1p55)
 		return err_set(e,
 		    "the model is larger than any this program can hold: check --num-layers, "
 		    "--hidden-size, --num-experts and --vocab-size");
@@ -176,16 +171,10 @@ check_rope(const struct model_config *c, struct err *e)
 }
 
 static int
-check_norms(const struct model_config *c, struct err *e)
+check_attention(const struct model_config *c, struct err *e)
 {
 	if (c->qk_layernorm_hidden_dim && !c->qk_layernorm)
 		return err_set(e, "--qk-layernorm-hidden-dim: needs --qk-layernorm");
-	return 0;
-}
-
-static int
-check_scores(const struct model_config *c, struct err *e)
-{
 	if (c->query_pre_attn_scalar < 0)
 		return err_set(e, "--query-pre-attn-scalar %lld: must be at least 1",
 		    (long long)c->query_pre_attn_scalar);
@@ -198,15 +187,21 @@ check_scores(const struct model_config *c, struct err *e)
 	return 0;
 }
 
-/* A softmax over the one expert of a token is always 1, which teaches the router nothing. */
 static int
-check_router(const struct model_config *c, struct err *e)
+check_experts(const struct model_config *c, struct err *e)
 {
 	bool softmax = c->moe_router_score_function == ROUTER_SCORE_SOFTMAX;
 
+	if (c->num_experts == 0)
+		return 0;
+	if (positive("num-experts", c->num_experts, e) < 0 ||
+	    positive("moe-router-topk", c->moe_router_topk, e) < 0 ||
+	    positive("moe-ffn-hidden-size", c->moe_ffn_hidden_size, e) < 0)
+		return -1;
 	if (c->moe_router_topk > c->num_experts)
 		return err_set(e, "--moe-router-topk %lld: must be at most --num-experts %lld",
 		    (long long)c->moe_router_topk, (long long)c->num_experts);
+	/* A softmax over one expert is always 1, which teaches the router nothing. */
 	if (softmax && c->moe_router_topk == 1 && !c->moe_router_pre_softmax)
 		return err_set(e,
 		    "--moe-router-topk 1: needs --moe-router-pre-softmax, or the weight of every "
@@ -219,19 +214,6 @@ check_router(const struct model_config *c, struct err *e)
 		    "--moe-router-load-balancing-type %s: is not built: must be aux_loss, "
 		    "seq_aux_loss or none",
 		    balancing_names[c->moe_router_load_balancing_type]);
-	return 0;
-}
-
-static int
-check_experts(const struct model_config *c, struct err *e)
-{
-	if (c->num_experts == 0)
-		return 0;
-	if (positive("num-experts", c->num_experts, e) < 0 ||
-	    positive("moe-router-topk", c->moe_router_topk, e) < 0 ||
-	    positive("moe-ffn-hidden-size", c->moe_ffn_hidden_size, e) < 0 ||
-	    check_router(c, e) < 0)
-		return -1;
 	if (c->moe_shared_expert_intermediate_size < 0)
 		return err_set(e, "--moe-shared-expert-intermediate-size %lld: must be at least 1",
 		    (long long)c->moe_shared_expert_intermediate_size);
@@ -294,10 +276,9 @@ model_check(const struct model_config *c, struct err *e)
 	if (c->num_attention_heads % c->num_query_groups)
 		return err_set(e, "--num-query-groups %lld: must divide --num-attention-heads %lld",
 		    (long long)c->num_query_groups, (long long)c->num_attention_heads);
-	return check_rope(c, e) < 0 || check_norms(c, e) < 0 || check_scores(c, e) < 0 ||
-		check_experts(c, e) < 0
-	    ? -1
-	    : check_rates(c, e);
+	if (check_rope(c, e) < 0 || check_attention(c, e) < 0 || check_experts(c, e) < 0)
+		return -1;
+	return check_rates(c, e);
 }
 
 int

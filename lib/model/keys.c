@@ -29,31 +29,11 @@ read_word(const struct key *k, const struct json_value *from, int *out, struct e
 	return err_set(e, "\"%s\" is '%s'; %s", k->name, word, k->why);
 }
 
-static int
-read_fixed(const struct key *k, const struct json_value *from, struct err *e)
-{
-	bool is;
-
-	if (json_bool(from, k->name, k->def != 0, &is, e) < 0)
-		return -1;
-	return is == (k->def != 0) ? 0 : err_set(e, "%s", k->why);
-}
-
-static int
-read_int(const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
-{
-	int64_t *n = field(c, k), def = k->derive ? k->derive(c) : (int64_t)k->def;
-
-	return json_int(from, k->name, k->stays ? *n : def, n, e);
-}
-
 /* Here, unlike in json_int, null is not the same as no member. */
 static int
-read_count(
-    const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
+read_count(const struct key *k, const struct json_value *from, int64_t *n, struct err *e)
 {
 	const struct json_value *v = json_get(from, k->name);
-	int64_t *n = field(c, k);
 
 	*n = v ? 0 : (int64_t)k->def;
 	if (!v || v->type == JSON_NULL)
@@ -67,20 +47,8 @@ read_count(
 }
 
 static int
-read_number(
-    const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
+read_bound(const struct key *k, const struct json_value *from, double *x, struct err *e)
 {
-	double *x = field(c, k);
-
-	return json_double(from, k->name, k->stays ? *x : k->def, x, e);
-}
-
-static int
-read_bound(
-    const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
-{
-	double *x = field(c, k);
-
 	*x = k->def;
 	if (!json_get(from, k->name))
 		return 0;
@@ -92,26 +60,32 @@ read_bound(
 }
 
 static int
-read_not(const struct key *k, const struct json_value *from, bool *out, struct err *e)
-{
-	int rc = json_bool(from, k->name, k->def != 0, out, e);
-
-	*out = !*out;
-	return rc;
-}
-
-static int
 read_key(const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
 {
+	void *at = field(c, k);
+	int64_t *n = at;
+	double *x = at;
+	bool *is = at, def = k->def != 0, said;
+
 	switch (k->type) {
-	case KEY_INT: return read_int(k, from, c, e);
-	case KEY_COUNT: return read_count(k, from, c, e);
-	case KEY_NUMBER: return read_number(k, from, c, e);
-	case KEY_BOUND: return read_bound(k, from, c, e);
-	case KEY_BOOL: return json_bool(from, k->name, k->def != 0, field(c, k), e);
-	case KEY_NOT: return read_not(k, from, field(c, k), e);
-	case KEY_WORD: return read_word(k, from, field(c, k), e);
-	case KEY_FIXED: return read_fixed(k, from, e);
+	case KEY_INT:
+		if (!k->stays)
+			*n = k->derive ? k->derive(c) : (int64_t)k->def;
+		return json_int(from, k->name, *n, n, e);
+	case KEY_COUNT: return read_count(k, from, n, e);
+	case KEY_NUMBER: return json_double(from, k->name, k->stays ? *x : k->def, x, e);
+	case KEY_BOUND: return read_bound(k, from, x, e);
+	case KEY_BOOL: return json_bool(from, k->name, def, is, e);
+	case KEY_NOT:
+		if (json_bool(from, k->name, def, &said, e) < 0)
+			return -1;
+		*is = !said;
+		return 0;
+	case KEY_WORD: return read_word(k, from, at, e);
+	case KEY_FIXED:
+		if (json_bool(from, k->name, def, &said, e) < 0)
+			return -1;
+		return said == def ? 0 : err_set(e, "%s", k->why);
 	default: BUG("no key has type %d", (int)k->type);
 	}
 }
@@ -126,49 +100,33 @@ keys_read(const struct key *keys, int count, const struct json_value *from, stru
 	return 0;
 }
 
-/* null for a value without a word: what is read back is another one. */
-static void
-write_word(const struct key *k, int value, struct str *out)
-{
-	const struct key_word *w = k->words;
-
-	while (w->word && w->value != value)
-		w++;
-	if (w->word)
-		str_addf(out, "\"%s\"", w->word);
-	else
-		str_adds(out, "null");
-}
-
-static void
-write_count(int64_t n, struct str *out)
-{
-	if (n)
-		str_addf(out, "%lld", (long long)n);
-	else
-		str_adds(out, "null");
-}
-
-static void
-write_bound(double x, struct str *out)
-{
-	if (x > 0)
-		str_add_double(out, x);
-	else
-		str_adds(out, "null");
-}
-
+/* null for a count or a bound of 0, which is none, and for a value without a word, so that what is
+ * read back is another one. */
 static void
 write_value(const struct key *k, const struct model_config *c, struct str *out)
 {
+	const void *at = field(c, k);
+	const int64_t *n = at;
+	const double *x = at;
+	const bool *is = at;
+	const int *value = at;
+	const struct key_word *w = k->words;
+
+	while (k->type == KEY_WORD && w->word && w->value != *value)
+		w++;
+	if ((k->type == KEY_COUNT && !*n) || (k->type == KEY_BOUND && !(*x > 0)) ||
+	    (k->type == KEY_WORD && !w->word)) {
+		str_adds(out, "null");
+		return;
+	}
 	switch (k->type) {
-	case KEY_INT: str_addf(out, "%lld", (long long)*(int64_t *)field(c, k)); break;
-	case KEY_COUNT: write_count(*(int64_t *)field(c, k), out); break;
-	case KEY_NUMBER: str_add_double(out, *(double *)field(c, k)); break;
-	case KEY_BOUND: write_bound(*(double *)field(c, k), out); break;
-	case KEY_BOOL: str_adds(out, *(bool *)field(c, k) ? "true" : "false"); break;
-	case KEY_NOT: str_adds(out, *(bool *)field(c, k) ? "false" : "true"); break;
-	case KEY_WORD: write_word(k, *(int *)field(c, k), out); break;
+	case KEY_INT:
+	case KEY_COUNT: str_addf(out, "%lld", (long long)*n); break;
+	case KEY_NUMBER:
+	case KEY_BOUND: str_add_double(out, *x); break;
+	case KEY_BOOL: str_adds(out, *is ? "true" : "false"); break;
+	case KEY_NOT: str_adds(out, *is ? "false" : "true"); break;
+	case KEY_WORD: str_addf(out, "\"%s\"", w->word); break;
 	case KEY_FIXED: str_adds(out, k->def != 0 ? "true" : "false"); break;
 	}
 }

@@ -226,21 +226,15 @@ at_once(const struct run_plan *plan)
 	return plan->shape.micro_batch_size * plan->layout.data_parallel_size;
 }
 
-/* A micro batch of each rank, or a group of them where chunks take turns. */
-static int64_t
-least_batch(const struct run_plan *plan)
-{
-	struct schedule_shape s = layout_schedule(&plan->layout, 1, true);
-
-	return at_once(plan) * (s.num_chunks > 1 ? s.group_size : 1);
-}
-
-/* The sizes of the steps, from the one option that sets them. */
+/* The sizes of the steps, from the one option that sets them. Without one a step is a micro batch
+ * of each rank, or a group of them where chunks take turns. */
 static int
 step_sizes(
     const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
 {
 	bool global = opt_given(p, "global-batch-size"), linear = opt_given(p, "rampup-batch-size");
+	struct schedule_shape turns = layout_schedule(&plan->layout, 1, true);
+	int64_t least = at_once(plan) * (turns.num_chunks > 1 ? turns.group_size : 1);
 
 	if (o->step_batch_size_schedule && (global || linear))
 		return err_set(e, "--step-batch-size-schedule: excludes --%s: give one of them",
@@ -253,7 +247,7 @@ step_sizes(
 	if (o->step_batch_size_schedule)
 		return batch_table(
 		    &plan->ramp, o->step_batch_size_schedule, plan->shape.seq_length, e);
-	plan->ramp = batch_constant(global ? o->global_batch_size : least_batch(plan));
+	plan->ramp = batch_constant(global ? o->global_batch_size : least);
 	return 0;
 }
 
@@ -335,19 +329,6 @@ resolve_batch(
 	return check_turns(plan, option, e);
 }
 
-/*
- * An upper bound of the elements that one micro batch saves for the backward pass; in double, which
- * cannot overflow. Bounds the sums of the memory plan before it is made.
- */
-static double
-activation_elements(const struct model_config *c, int64_t tokens)
-{
-	double row = 4 * (double)c->hidden_size +
-	    4 * (double)(c->num_attention_heads * c->kv_channels) + 3 * (double)c->ffn_hidden_size;
-
-	return row * (double)tokens * (double)c->num_layers;
-}
-
 /* How ranks share a sequence. */
 static int
 resolve_context(
@@ -421,7 +402,11 @@ static int
 resolve_shape(
     const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
 {
+	const struct model_config *c = &plan->model;
 	struct train_shape *s = &plan->shape;
+	/* An upper bound of the elements that a token saves for the backward pass in one layer. */
+	double row = 4 * (double)c->hidden_size +
+	    4 * (double)(c->num_attention_heads * c->kv_channels) + 3 * (double)c->ffn_hidden_size;
 
 	if (o->bf16 + o->fp16 + o->fp64 > 1)
 		return err_set(e, "--bf16, --fp16 and --fp64 exclude each other: give one of them");
@@ -452,7 +437,9 @@ resolve_shape(
 		return err_set(e,
 		    "--micro-batch-size %lld: seq-length x micro-batch-size must be below 2^30",
 		    (long long)o->micro_batch_size);
-	if (activation_elements(&plan->model, s->seq_length * o->micro_batch_size) > 0x1p55)
+	/* In double, which cannot overflow: it bounds the sums of the memory plan that is made
+	 * next. */
+	if (row * (double)(s->seq_length * o->micro_batch_size) * (double)c->num_layers > 0x1p55)
 		return err_set(e,
 		    "--seq-length %lld: the activations of one micro batch are larger than any "
 		    "size this program "
@@ -461,9 +448,11 @@ resolve_shape(
 	return 0;
 }
 
-/* In Megatron-LM the default is core_attn, which every kernel of attention recomputes here. */
+/* Method and number apply only to full recomputation, and --recompute-activations overrides the
+ * granularity, as in Megatron-LM. There the default module is core_attn, which every kernel of
+ * attention recomputes here. */
 static int
-resolve_modules(
+resolve_recompute(
     const struct opt_parse *p, const struct run_options *o, struct recompute *r, struct err *e)
 {
 	static const struct {
@@ -472,6 +461,11 @@ resolve_modules(
 	} known[] = { { "core_attn", RECOMPUTE_CORE_ATTN }, { "layernorm", RECOMPUTE_LAYERNORM },
 		{ "mlp", RECOMPUTE_MLP } };
 
+	r->granularity = o->recompute_activations
+	    ? RECOMPUTE_SELECTIVE
+	    : (enum recompute_granularity)o->recompute_granularity;
+	r->method = (enum recompute_method)o->recompute_method;
+	r->num_layers = o->recompute_num_layers;
 	if (opt_given(p, "recompute-modules") && r->granularity != RECOMPUTE_SELECTIVE)
 		return err_set(e, "--recompute-modules: is for --recompute-granularity selective");
 	for (int i = 0; i < o->recompute_modules.count; i++) {
@@ -487,31 +481,6 @@ resolve_modules(
 			    "once",
 			    name);
 	}
-	return 0;
-}
-
-static void
-note_modules(const struct recompute *r, struct str *notes)
-{
-	if (r->modules & RECOMPUTE_CORE_ATTN)
-		str_adds(notes,
-		    "--recompute-modules core_attn: changes nothing: attention is always "
-		    "recomputed\n");
-}
-
-/* Method and number apply only to full recomputation, and --recompute-activations overrides the
- * granularity, as in Megatron-LM. */
-static int
-resolve_recompute(
-    const struct opt_parse *p, const struct run_options *o, struct recompute *r, struct err *e)
-{
-	r->granularity = (enum recompute_granularity)o->recompute_granularity;
-	r->method = (enum recompute_method)o->recompute_method;
-	r->num_layers = o->recompute_num_layers;
-	if (o->recompute_activations)
-		r->granularity = RECOMPUTE_SELECTIVE;
-	if (resolve_modules(p, o, r, e) < 0)
-		return -1;
 	if (r->granularity == RECOMPUTE_FULL)
 		return 0;
 	if (opt_given(p, "recompute-method") || opt_given(p, "recompute-num-layers"))
@@ -529,15 +498,6 @@ resolve_stash(const struct run_options *o, struct run_plan *plan, struct err *e)
 		return 0;
 	return err_set(e, "--cpu-offloading-num-layers %lld: must be less than --num-layers %lld",
 	    (long long)plan->shape.offloaded_layers, (long long)plan->model.num_layers);
-}
-
-/* Where all is as wide as the residual stream could be. */
-static void
-note_stream(const struct train_shape *s, struct str *notes)
-{
-	if (s->fp32_residual_connection && memory_stream(s) == s->dtype)
-		str_adds(notes,
-		    "--fp32-residual-connection: changes nothing without --bf16 or --fp16\n");
 }
 
 /* Scores have to be products of what the weights give, of positions that one rank holds, and kept
@@ -586,37 +546,37 @@ check_offload(const struct opt_parse *p, const struct run_plan *plan, struct err
 	    share);
 }
 
-/* Where nothing is sharded, replicas repeat each other's work on matrices. */
+/* What changes nothing here, and what costs much. */
 static void
-note_matrices(const struct run_plan *plan, struct str *notes)
+note_effects(const struct run_plan *plan, struct str *notes)
 {
 	const struct train_shape *s = &plan->shape;
+	long long replicas = layout_replicas(&plan->layout), n = s->num_microbatches;
 
-	if (s->rule->matrix_states && !s->sharding && layout_replicas(&plan->layout) > 1)
+	if (s->recompute.modules & RECOMPUTE_CORE_ATTN)
+		str_adds(notes,
+		    "--recompute-modules core_attn: changes nothing: attention is always "
+		    "recomputed\n");
+	if (s->fp32_residual_connection && memory_stream(s) == s->dtype)
+		str_adds(notes,
+		    "--fp32-residual-connection: changes nothing without --bf16 or --fp16\n");
+	/* A pipeline has many micro batches. */
+	if (plan->layout.pipeline_model_parallel_size > 1 && replicas > 1 &&
+	    s->sharding >= SHARDING_GRADS) {
+		str_addf(notes,
+		    "--data-parallel-sharding-strategy %s: a step reduces gradients %lld times, "
+		    "once per micro batch",
+		    opt_shardings[s->sharding], n);
+		if (s->sharding == SHARDING_PARAMS)
+			str_addf(notes, ", and gathers weights up to %lld times, once per pass",
+			    (s->recompute.granularity == RECOMPUTE_FULL ? 3 : 2) * n);
+		str_adds(notes, "; with optim, once\n");
+	}
+	if (s->rule->matrix_states && !s->sharding && replicas > 1)
 		str_addf(notes,
 		    "--optimizer %s: each of %lld data ranks updates all its matrices; with "
 		    "--use-distributed-optimizer they share them\n",
-		    s->rule->name, (long long)layout_replicas(&plan->layout));
-}
-
-/* A pipeline has many micro batches, and with sharded gradients each of them causes traffic. */
-static void
-note_traffic(const struct run_plan *plan, struct str *notes)
-{
-	const struct train_shape *s = &plan->shape;
-	long long n = s->num_microbatches;
-
-	if (plan->layout.pipeline_model_parallel_size == 1 || layout_replicas(&plan->layout) == 1 ||
-	    s->sharding < SHARDING_GRADS)
-		return;
-	str_addf(notes,
-	    "--data-parallel-sharding-strategy %s: a step reduces gradients %lld times, once per "
-	    "micro batch",
-	    opt_shardings[s->sharding], n);
-	if (s->sharding == SHARDING_PARAMS)
-		str_addf(notes, ", and gathers weights up to %lld times, once per pass",
-		    (s->recompute.granularity == RECOMPUTE_FULL ? 3 : 2) * n);
-	str_adds(notes, "; with optim, once\n");
+		    s->rule->name, replicas);
 }
 
 /*
@@ -648,10 +608,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 		return -1;
 	if (check_clip(plan, e) < 0)
 		return -1;
-	note_modules(&plan->shape.recompute, notes);
-	note_stream(&plan->shape, notes);
-	note_traffic(plan, notes);
-	note_matrices(plan, notes);
+	note_effects(plan, notes);
 	return 0;
 }
 
