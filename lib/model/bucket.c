@@ -36,17 +36,6 @@ chunk_of(const struct param *p, const struct shards_of *of, int pp, bool *replic
 	return -1;
 }
 
-/* Whether the rank is one of those with this tensor, if it is an expert's. */
-static bool
-has_expert(const struct param *p, const struct shards_of *of, const int coord[AX_COUNT])
-{
-	int64_t local = of->model->num_experts / layout_expert_ranks(of->layout);
-	int at[EX_COUNT];
-
-	layout_expert_coord(of->layout, coord, at);
-	return p->expert < 0 || p->expert / local == at[EX_EP];
-}
-
 /* m is positive; n is far below 2^63. */
 static int64_t
 round_up(int64_t n, int64_t m)
@@ -54,16 +43,20 @@ round_up(int64_t n, int64_t m)
 	return (n + m - 1) / m * m;
 }
 
-/* Fills in the shard of parameter p on the rank at coord, except its place; false when the stage
- * does not have p. */
+/* Fills in the shard of parameter p on the rank at coord, except its place; false when the rank has
+ * none: p is of another stage, or of an expert of other ranks. */
 static bool
 shard_of(
     struct shard *sh, const struct param *p, const struct shards_of *of, const int coord[AX_COUNT])
 {
-	int64_t rows;
+	int64_t rows, experts = of->model->num_experts / layout_expert_ranks(of->layout);
+	int at[EX_COUNT];
 
 	sh->chunk = chunk_of(p, of, coord[AX_PP], &sh->replica);
-	if (sh->chunk < 0 || !has_expert(p, of, coord))
+	if (sh->chunk < 0)
+		return false;
+	layout_expert_coord(of->layout, coord, at);
+	if (p->expert >= 0 && p->expert / experts != at[EX_EP])
 		return false;
 	sh->box = param_slice(p, of->model, of->layout, coord, &rows);
 	sh->count = 1;
@@ -162,45 +155,35 @@ begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 	}
 }
 
-/* A run continues over the gap between shards while all that it says stays the same. */
-static void
-extend_run(struct shards *s, const struct shard *sh, bool balance)
-{
-	struct shard_run *r = s->num_runs ? &s->run[s->num_runs - 1] : NULL;
-
-	if (!r || r->bucket != sh->bucket || r->owner != sh->owner || r->balance != balance) {
-		r = &s->run[s->num_runs++];
-		*r = (struct shard_run){ sh->offset, 0, sh->bucket, sh->owner, balance };
-	}
-	r->count = sh->offset + sh->count - r->first;
-}
-
-/* The same for sums: while they stay the same, one collective serves many shards. */
-static void
-extend_sum(struct shards *s, const struct shard *sh, unsigned sums)
-{
-	struct shard_sum *r = s->num_sums ? &s->sum[s->num_sums - 1] : NULL;
-
-	if (!r || r->bucket != sh->bucket || r->sums != sums) {
-		r = &s->sum[s->num_sums++];
-		*r = (struct shard_sum){ sh->offset, 0, sh->bucket, sums };
-	}
-	r->count = sh->offset + sh->count - r->first;
-}
-
+/* A run continues over the gap between shards while all that it says stays the same. So does a sum:
+ * one collective serves many shards. */
 static void
 place(struct placing *x, struct shard *sh, const struct param *p)
 {
-	struct bucket *b = &x->s->bucket[x->s->num_buckets - 1];
+	struct shards *s = x->s;
+	struct bucket *b = &s->bucket[s->num_buckets - 1];
+	struct shard_run *run = s->num_runs ? &s->run[s->num_runs - 1] : NULL;
+	struct shard_sum *sum = s->num_sums ? &s->sum[s->num_sums - 1] : NULL;
+	unsigned sums = param_sums(p, x->of->layout);
+	bool balance = p->flags & PARAM_BALANCE;
 	int layer = used_by(x, sh);
 
-	sh->bucket = x->s->num_buckets - 1;
+	sh->bucket = s->num_buckets - 1;
 	sh->offset = p->flags & PARAM_JOINED ? x->end : round_up(x->end, SHARD_ALIGN);
 	x->end = sh->offset + sh->count;
 	b->first_layer = layer < b->first_layer ? layer : b->first_layer;
 	b->last_layer = layer > b->last_layer ? layer : b->last_layer;
-	extend_run(x->s, sh, p->flags & PARAM_BALANCE);
-	extend_sum(x->s, sh, param_sums(p, x->of->layout));
+	if (!run || run->bucket != sh->bucket || run->owner != sh->owner ||
+	    run->balance != balance) {
+		run = &s->run[s->num_runs++];
+		*run = (struct shard_run){ sh->offset, 0, sh->bucket, sh->owner, balance };
+	}
+	run->count = x->end - run->first;
+	if (!sum || sum->bucket != sh->bucket || sum->sums != sums) {
+		sum = &s->sum[s->num_sums++];
+		*sum = (struct shard_sum){ sh->offset, 0, sh->bucket, sums };
+	}
+	sum->count = x->end - sum->first;
 }
 
 /* Places one class of shards of the chunk, in model order. Vectors of both kinds share one bucket.
@@ -251,34 +234,13 @@ place_turns(struct shards *s, bool experts)
 	s->places += int64_min(n, BUCKET_SLOTS) * largest;
 }
 
-/* Buckets that are not of layers have places of their own. */
-static void
-place_slots(struct shards *s)
-{
-	for (int k = 0; k < s->num_buckets; k++)
-		if (!s->bucket[k].layers) {
-			s->bucket[k].place = s->places;
-			s->places += s->bucket[k].count;
-		}
-	place_turns(s, false);
-	place_turns(s, true);
-}
-
-/* Replicas of a bucket of experts; 1 where there is none. */
-static int64_t
-expert_replicas(const struct layout *l)
-{
-	return layout_expert_holders(l) > 1 ? layout_expert_replicas(l) : 1;
-}
-
 void
 shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT])
 {
 	const struct layout *l = of->layout;
+	int64_t experts = layout_expert_holders(l) > 1 ? layout_expert_replicas(l) : 1;
 	struct placing x = { s, of, of->bucket_size ? of->bucket_size : BUCKET_ELEMENTS,
-		layout_lcm(layout_lcm(layout_replicas(l), expert_replicas(l)), BUCKET_ALIGN), 0,
-		coord };
-
+		layout_lcm(layout_lcm(layout_replicas(l), experts), BUCKET_ALIGN), 0, coord };
 	int64_t own = 0;
 
 	memset(s, 0, sizeof *s);
@@ -299,12 +261,18 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	end_bucket(&x);
 	s->elements = x.end;
 	for (int k = 0; k < s->num_buckets; k++) {
-		s->bucket[k].own = s->bucket[k].own_state = own;
-		own += s->bucket[k].count / s->bucket[k].replicas;
+		struct bucket *b = &s->bucket[k];
+
+		b->own = b->own_state = own;
+		own += b->count / b->replicas;
+		s->largest = int64_max(s->largest, b->count);
+		if (!b->layers) {
+			b->place = s->places;
+			s->places += b->count;
+		}
 	}
-	for (int k = 0; k < s->num_buckets; k++)
-		s->largest = s->bucket[k].count > s->largest ? s->bucket[k].count : s->largest;
-	place_slots(s);
+	place_turns(s, false);
+	place_turns(s, true);
 }
 
 /* The table of parameters belongs to the caller. */

@@ -79,18 +79,7 @@ compare_spans(const void *a, const void *b)
 	return p->first < q->first ? -1 : p->first > q->first;
 }
 
-/* The replica with the least FLOPs that has no part of the bucket yet. */
-static int
-least(const double *flops, const struct part *part, int replicas)
-{
-	int best = -1;
-
-	for (int i = 0; i < replicas; i++)
-		if (part[i].count == 0 && (best < 0 || flops[i] < flops[best]))
-			best = i;
-	return best;
-}
-
+/* Each stretch goes to the replica with the least FLOPs that has no part of the bucket yet. */
 static void
 cut_layers(struct cutting *x, int k, struct part *part)
 {
@@ -103,10 +92,13 @@ cut_layers(struct cutting *x, int k, struct part *part)
 	qsort(x->span, (size_t)n, sizeof *x->span, compare_spans);
 	for (int i = 0; i < n; i++) {
 		const struct span *s = &x->span[i];
-		int to = least(flops, part, b->replicas);
+		int least = -1;
 
-		part[to] = (struct part){ .first = s->first, .count = s->end - s->first };
-		flops[to] += s->flops;
+		for (int r = 0; r < b->replicas; r++)
+			if (part[r].count == 0 && (least < 0 || flops[r] < flops[least]))
+				least = r;
+		part[least] = (struct part){ .first = s->first, .count = s->end - s->first };
+		flops[least] += s->flops;
 	}
 }
 

@@ -486,23 +486,6 @@ place_all(struct memory_plan *m, const struct rank *r)
 	place_copies(m, r);
 }
 
-/* The largest matrices of layers on the stage, as their ranks share them. */
-static void
-measure_matrices(struct rank *r, const struct shards *s, const struct param *table)
-{
-	for (int i = 0; i < s->count; i++) {
-		const struct param *p = &table[s->item[i].param];
-		int64_t side = int64_min(p->shape[0], p->shape[1]),
-			ranks = param_ranks(p, r->layout);
-
-		if (!s->bucket[s->item[i].bucket].layers)
-			continue;
-		r->matrix = int64_max(r->matrix, param_elements(p));
-		r->updates = int64_max(r->updates, s->item[i].count * ranks);
-		r->gram = int64_max(r->gram, side * side);
-	}
-}
-
 /* Of the own elements, those that the device updates: the first buckets, since passes need them
  * first; to the nearest bucket. */
 static int64_t
@@ -519,8 +502,9 @@ own_device(const struct memory_plan *m, const struct train_shape *s)
 	return m->own_elements;
 }
 
-/* The shards, and the share of them that the optimizer owns. Master weights and moments have the
- * size of that share; where shares differ, of the largest, so that ranks of a stage are alike. */
+/* The shards, the share of them that the optimizer owns, and the largest matrices of layers, as
+ * tensor ranks share them. Master weights and moments have the size of that share; where shares
+ * differ, of the largest, so that ranks of a stage are alike. */
 static void
 plan_shards(struct memory_plan *m, struct rank *r, const int coord[AX_COUNT])
 {
@@ -531,7 +515,17 @@ plan_shards(struct memory_plan *m, struct rank *r, const int coord[AX_COUNT])
 	    &(struct shards_of){ table, count, r->model, r->layout, r->shape->bucket_size }, coord);
 	if (m->rule && m->rule->matrix_states)
 		cut_whole(&m->shards, table);
-	measure_matrices(r, &m->shards, table);
+	for (int i = 0; i < m->shards.count; i++) {
+		const struct shard *sh = &m->shards.item[i];
+		const struct param *p = &table[sh->param];
+		int64_t side = int64_min(p->shape[0], p->shape[1]);
+
+		if (!m->shards.bucket[sh->bucket].layers)
+			continue;
+		r->matrix = int64_max(r->matrix, param_elements(p));
+		r->updates = int64_max(r->updates, sh->count * param_ranks(p, r->layout));
+		r->gram = int64_max(r->gram, side * side);
+	}
 	free(table);
 	m->sharded = r->shape->sharding != SHARDING_NONE;
 	m->own_matrices = shards_own(&m->shards, true, m->sharded);
@@ -593,26 +587,6 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 	}
 }
 
-/* The parts that the other replicas have of a bucket, if they are no more than pass at a time. */
-static int64_t
-passing(const struct layout *l, int64_t bucket)
-{
-	int64_t others = bucket - bucket / most_replicas(l);
-
-	return others < BUCKET_PASSING ? others : BUCKET_PASSING;
-}
-
-/* Layers of the stage whose linears read 8-bit operands. */
-static int64_t
-fp8_layers(const struct memory_plan *m)
-{
-	int count = 0;
-
-	for (int i = 0; i < m->num_blocks; i++)
-		count = larger(count, m->block[i].fp8 + 1);
-	return count;
-}
-
 struct part
 memory_own(const struct memory_plan *m, int bucket)
 {
@@ -637,7 +611,11 @@ static void
 plan_dims(struct rank *r, const struct memory_plan *m)
 {
 	const struct train_shape *s = r->shape;
+	int64_t largest = m->shards.largest;
+	int fp8_layers = 0; /* those of the stage whose linears read 8-bit operands */
 
+	for (int i = 0; i < m->num_blocks; i++)
+		fp8_layers = larger(fp8_layers, m->block[i].fp8 + 1);
 	dims_share(r->dim, r->model, r->layout, r->shape);
 	r->dim[D_OWN] = m->own_elements;
 	r->dim[D_OWN_DEVICE] = m->own_device;
@@ -651,14 +629,15 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_UPDATES] = r->updates;
 	r->dim[D_GRAM] = r->gram;
 	r->dim[D_PLACES] = m->shards.places;
-	r->dim[D_LARGEST] = m->shards.largest;
-	r->dim[D_PASSING] = passing(r->layout, m->shards.largest);
+	r->dim[D_LARGEST] = largest;
+	/* the parts that the other replicas have of a bucket, if no more than pass at a time */
+	r->dim[D_PASSING] = int64_min(largest - largest / most_replicas(r->layout), BUCKET_PASSING);
 	r->dim[D_WEIGHTS] =
 	    r->shape->sharding >= SHARDING_PARAMS ? m->own_elements : m->shards.elements;
 	r->dim[D_GRADS] =
 	    r->shape->sharding >= SHARDING_GRADS ? m->own_elements : m->shards.elements;
 	r->dim[D_SCALARS] = SCALARS;
-	r->dim[D_FP8_LAYERS] = fp8_layers(m);
+	r->dim[D_FP8_LAYERS] = fp8_layers;
 	r->dim[D_HASHES] = 2 * (1 + m->shards.count);
 }
 

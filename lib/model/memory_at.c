@@ -56,35 +56,29 @@ memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer)
 		    m->offset[b] };
 }
 
-/* Of a buffer of layers: those that stay in each slot and those in places, or those that are
- * copied. */
-static int64_t
-unit_instances(const struct memory_plan *m, enum buffer b, bool host)
-{
-	bool input = b == m->recompute_input;
-	int64_t inputs = int64_min(m->stash_inputs, m->stash.copied),
-		moved = m->stash_layers + (input ? m->stash_inputs : 0),
-		all = m->num_layers - m->recompute_layers + (input ? m->recompute_inputs : 0);
-
-	if (host)
-		return m->copies[b] * (m->stash.copied - (input ? 0 : inputs));
-	return m->copies[b] * (all - moved) + (moved ? m->stash.places : 0);
-}
-
 /*
- * Scratch buffers share bytes, so their sizes may add up to more than the arena. The place of a
- * chunk's first input in scratch stays unused.
+ * Of a buffer of layers: those that stay in each slot and those in places, those that are copied to
+ * the host, or those in scratch, which share bytes, so their sizes may add up to more than the
+ * arena. The place of a chunk's first input in scratch stays unused.
  */
 int64_t
 memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)
 {
+	bool input = b == m->recompute_input;
+	int64_t host_inputs = int64_min(m->stash_inputs, m->stash.copied),
+		moved = m->stash_layers + (input ? m->stash_inputs : 0),
+		all = m->num_layers - m->recompute_layers + (input ? m->recompute_inputs : 0);
+
 	if (!m->bytes[b])
 		return 0;
 	if (m->kept[b])
 		return where == ARENA_SAVED ? m->copies[b] * m->num_layers : 0;
 	if (!m->per_layer[b])
 		return m->place[b] == where ? m->copies[b] : 0;
-	if (where == ARENA_SCRATCH)
-		return m->recompute_chunk;
-	return where == ARENA_PARAMS ? 0 : unit_instances(m, b, where == ARENA_HOST);
+	switch (where) {
+	case ARENA_SAVED: return m->copies[b] * (all - moved) + (moved ? m->stash.places : 0);
+	case ARENA_HOST: return m->copies[b] * (m->stash.copied - (input ? 0 : host_inputs));
+	case ARENA_SCRATCH: return m->recompute_chunk;
+	default: return 0;
+	}
 }

@@ -7,44 +7,23 @@
 
 #include <stdlib.h>
 
-/* The first of the blocks that are recomputed together with block i; i + 1: it keeps everything. */
-static int
-recomputed_from(const struct memory_plan *m, int chunk, int i)
-{
-	const struct block *b = m->block;
-	int number = b[i].recompute_chunk, first = i + 1;
-
-	while (
-	    number >= 0 && first > m->chunk[chunk].first && b[first - 1].recompute_chunk == number)
-		first--;
-	return first;
-}
-
-/* Blocks first .. last, whose output already exists. */
+/* Blocks that are recomputed together run again before the backward pass of the last of them. */
 static void
-add_again(struct moves *out, int first, int last)
+add_backward(struct moves *out, const struct memory_plan *m, const struct block_range *r)
 {
-	for (int i = first; i <= last; i++)
-		out->move[out->num_moves++] = (struct move){ MOVE_AGAIN, i, i == first, i == last };
-}
-
-static void
-add_forward(struct moves *out, const struct block_range *r)
-{
-	for (int i = r->first; i < r->end; i++)
-		out->move[out->num_moves++] = (struct move){ .kind = MOVE_FORWARD, .block = i };
-}
-
-static void
-add_backward(struct moves *out, const struct memory_plan *m, int chunk)
-{
-	const struct block_range *r = &m->chunk[chunk];
 	int kept = r->end; /* from this block on, nothing has to run again */
 
 	for (int i = r->end; i-- > r->first;) {
 		if (i < kept) {
-			kept = recomputed_from(m, chunk, i);
-			add_again(out, kept, i);
+			int number = m->block[i].recompute_chunk;
+
+			kept = i + 1;
+			while (number >= 0 && kept > r->first &&
+			    m->block[kept - 1].recompute_chunk == number)
+				kept--;
+			for (int k = kept; k <= i; k++)
+				out->move[out->num_moves++] =
+				    (struct move){ MOVE_AGAIN, k, k == kept, k == i };
 			kept = kept > i ? i : kept;
 		}
 		out->move[out->num_moves++] = (struct move){ .kind = MOVE_BACKWARD, .block = i };
@@ -73,11 +52,23 @@ parted(const struct memory_plan *m, const struct move *a, const struct move *b)
 	return false;
 }
 
-static void
-add_legs(struct moves *out, const struct memory_plan *m)
+void
+moves_init(struct moves *out, const struct memory_plan *m, int chunk, bool backward)
 {
-	int n = out->num_moves, first = 0;
+	const struct block_range *r = &m->chunk[chunk];
+	size_t most = 2 * (size_t)(r->end - r->first);
+	int n, first = 0;
 
+	*out = (struct moves){ .backward = backward,
+		.move = mem_alloc(most, sizeof *out->move),
+		.leg = mem_alloc(most + 1, sizeof *out->leg) };
+	if (backward)
+		add_backward(out, m, r);
+	else
+		for (int i = r->first; i < r->end; i++)
+			out->move[out->num_moves++] =
+			    (struct move){ .kind = MOVE_FORWARD, .block = i };
+	n = out->num_moves;
 	out->leg[out->num_legs++] = (struct leg){ 0, 0, n };
 	for (int i = 1; i <= n; i++)
 		if (i == n || parted(m, &out->move[i - 1], &out->move[i])) {
@@ -85,22 +76,6 @@ add_legs(struct moves *out, const struct memory_plan *m)
 			out->num_legs++;
 			first = i;
 		}
-}
-
-void
-moves_init(struct moves *out, const struct memory_plan *m, int chunk, bool backward)
-{
-	const struct block_range *r = &m->chunk[chunk];
-	size_t most = 2 * (size_t)(r->end - r->first);
-
-	*out = (struct moves){ .backward = backward,
-		.move = mem_alloc(most, sizeof *out->move),
-		.leg = mem_alloc(most + 1, sizeof *out->leg) };
-	if (backward)
-		add_backward(out, m, chunk);
-	else
-		add_forward(out, r);
-	add_legs(out, m);
 }
 
 void

@@ -141,27 +141,19 @@ add_rows(
 	}
 }
 
-/* The end of the rows from r on that are placed together: rows of no expert, or those that take
- * turns. */
-static const struct param_row *
-group_end(const struct param_row *r)
-{
-	bool expert = r->flags & PARAM_EXPERT;
-
-	do
-		r++;
-	while (r->name && (r->flags & PARAM_EXPERT ? expert && r->flags & PARAM_JOINED : !expert));
-	return r;
-}
-
-/* The tensors of one block. The groups of all experts are joined. */
+/* The tensors of one block. Rows of no expert are placed together, and so are those that take turns
+ * as each expert has them; the groups of all experts are joined. */
 static void
 add_block(struct table *t, const struct block_kind *kind, int64_t layer)
 {
 	for (const struct param_row *r = kind->params, *end; r->name; r = end) {
-		int times = r->flags & PARAM_EXPERT ? (int)t->config->num_experts : 1;
+		bool expert = r->flags & PARAM_EXPERT;
+		int times = expert ? (int)t->config->num_experts : 1;
 
-		end = group_end(r);
+		end = r + 1;
+		while (end->name && !(end->flags & PARAM_EXPERT) == !expert &&
+		    (!expert || end->flags & PARAM_JOINED))
+			end++;
 		for (int i = 0; i < times; i++) {
 			int first = t->count;
 

@@ -73,16 +73,6 @@ rope_angle(const struct model_config *c, int64_t i, int64_t dim)
 	}
 }
 
-/* What cosines and sines are multiplied by, so that products of q and k are by its square. */
-static double
-rope_scale(const struct model_config *c)
-{
-	if (c->rope_scaling != ROPE_SCALING_YARN)
-		return 1;
-	return c->yarn_attention_factor > 0 ? c->yarn_attention_factor
-					    : yarn_default_factor(c->rope_factor, 1);
-}
-
 double
 yarn_default_factor(double factor, double mscale)
 {
@@ -99,13 +89,15 @@ model_rope_table(
 {
 	struct model_config of = *c;
 	int64_t dim = model_rotary_dim(c);
-	double scale;
+	double scale = 1; /* of cosines and sines, so that products of q and k are by its square */
 
 	if (table == ROPE_TABLE_WINDOW) {
 		of.rotary_base = c->sliding_window_rope_base;
 		of.rope_scaling = ROPE_SCALING_NONE;
 	}
-	scale = rope_scale(&of);
+	if (of.rope_scaling == ROPE_SCALING_YARN)
+		scale = c->yarn_attention_factor > 0 ? c->yarn_attention_factor
+						     : yarn_default_factor(c->rope_factor, 1);
 	for (int64_t i = 0; i < dim / 2; i++) {
 		double theta = rope_angle(&of, i, dim);
 

@@ -49,29 +49,22 @@ nth(const struct schedule_shape *s, int k, bool backward)
 		backward ? s->num_chunks - 1 - chunk : chunk };
 }
 
-/* Forward passes before the first pair of one forward and one backward pass. */
-static int
-warm_up(const struct schedule_shape *s, int stage)
-{
-	int ahead = s->num_stages - stage - 1, n = one_way(s);
-
-	if (s->num_chunks > 1)
-		ahead = 2 * ahead + (s->num_chunks - 1) * s->group_size;
-	return ahead < n ? ahead : n;
-}
-
-/* The i-th pass of a stage. */
+/* The i-th pass of a stage: forward passes as a warm-up, pairs of one forward and one backward
+ * pass, and the backward passes that are left. */
 static struct pass
 pass_at(const struct schedule_shape *s, int stage, int i)
 {
-	int n = one_way(s), warm = s->training ? warm_up(s, stage) : n, pairs = n - warm,
-	    k = i - warm;
+	int n = one_way(s), ahead = s->num_stages - stage - 1, warm_up, k;
 
+	if (s->num_chunks > 1)
+		ahead = 2 * ahead + (s->num_chunks - 1) * s->group_size;
+	warm_up = s->training && ahead < n ? ahead : n;
+	k = i - warm_up;
 	if (k < 0)
 		return nth(s, i, false);
-	if (k < 2 * pairs)
-		return nth(s, k % 2 ? k / 2 : warm + k / 2, k % 2);
-	return nth(s, k - pairs, true);
+	if (k < 2 * (n - warm_up))
+		return nth(s, k % 2 ? k / 2 : warm_up + k / 2, k % 2);
+	return nth(s, k - (n - warm_up), true);
 }
 
 /* All passes of all stages, timed. */
@@ -132,38 +125,24 @@ timed_pass(const struct plan *t, int stage, int i)
 	return &t->times.pass[stage * t->times.num_passes + i];
 }
 
-/*
- * The time at which the input of pass i of a stage is exchanged: as late as possible, but no
- * earlier than it is made. Between passes that is the end of the pass before i; beside passes, its
- * start.
- */
-static double
-exchange_time(const struct plan *t, int stage, int i, double made)
-{
-	const struct timed_pass *before;
-	double at;
-
-	if (i == 0)
-		return made;
-	before = timed_pass(t, stage, i - 1);
-	at = t->s->beside ? before->start : before->end;
-	return made > at ? made : at;
-}
-
 /* Adds the receive for pass i of stage `to` if the list is that stage's, and the send if it is the
- * source's. */
+ * source's. The input is exchanged as late as possible, but no earlier than it is made: between
+ * passes at the end of the pass before i; beside passes, at its start. */
 static int
 add_exchange(const struct plan *t, int stage, int to, int i, struct exchange *out)
 {
-	const struct timed_pass *p = timed_pass(t, to, i);
+	const struct timed_pass *p = timed_pass(t, to, i),
+				*before = i > 0 ? timed_pass(t, to, i - 1) : NULL;
 	int num_stages = t->s->num_stages,
 	    source = passes_source(&t->times, p->chunk * num_stages + to, p->backward), n = 0;
-	struct exchange x;
+	struct exchange x = { .virtual_stage = source };
+	double made, latest;
 
 	if (source < 0)
 		return 0;
-	x.virtual_stage = source;
-	x.time = exchange_time(t, to, i, passes_end(&t->times, source, p->microbatch, p->backward));
+	made = passes_end(&t->times, source, p->microbatch, p->backward);
+	latest = !before ? made : t->s->beside ? before->start : before->end;
+	x.time = made > latest ? made : latest;
 	x.action = (struct action){ p->backward ? ACTION_RECV_BACKWARD : ACTION_RECV_FORWARD,
 		p->microbatch, p->chunk, -1, -1, -1, 0 };
 	if (to == stage)
@@ -223,20 +202,6 @@ struct numbering {
 	int *slot, *output, *gradient; /* by chunk and micro batch */
 	int *batch;                    /* by micro batch */
 };
-
-static void
-numbering_init(struct numbering *n, const struct schedule_shape *s, int stage)
-{
-	size_t all = (size_t)one_way(s);
-
-	*n = (struct numbering){ s, stage, .slots.state = mem_zalloc(all, 1),
-		.batches.state = mem_zalloc(all, 1), .links.state = mem_zalloc(2 * all, 1),
-		.slot = mem_alloc(4 * all, sizeof *n->slot) };
-	memset(n->slot, 0xff, 4 * all * sizeof *n->slot);
-	n->output = n->slot + all;
-	n->gradient = n->output + all;
-	n->batch = n->gradient + all;
-}
 
 /* Frees the reserved links. */
 static void
@@ -331,13 +296,19 @@ int
 schedule_make(
     const struct schedule_shape *s, int stage, struct action **out, struct schedule_use *use)
 {
-	struct numbering n;
+	size_t all = (size_t)one_way(s);
+	struct numbering n = { s, stage, .slots.state = mem_zalloc(all, 1),
+		.batches.state = mem_zalloc(all, 1), .links.state = mem_zalloc(2 * all, 1),
+		.slot = mem_alloc(4 * all, sizeof *n.slot) };
 	struct exchange *x;
 	struct plan t = { .s = s };
 	int num_exchanges, count;
 
+	memset(n.slot, 0xff, 4 * all * sizeof *n.slot); /* -1: none yet */
+	n.output = n.slot + all;
+	n.gradient = n.output + all;
+	n.batch = n.gradient + all;
 	time_passes(&t.times, s);
-	numbering_init(&n, s, stage);
 	num_exchanges = exchanges(&t, stage, &x);
 	*out = mem_alloc((size_t)(num_passes(s) + num_exchanges), sizeof **out);
 	count = build(&t, &n, x, num_exchanges, *out);

@@ -392,19 +392,6 @@ split_given(const struct split_options *o)
 	    o->pipeline_model_parallel_layout;
 }
 
-/* A group keeps all stages busy. */
-static int
-check_group(const struct layout *l, struct err *e)
-{
-	if (!l->microbatch_group || l->microbatch_group >= l->pipeline_model_parallel_size)
-		return 0;
-	return err_set(e,
-	    "--microbatch-group-size-per-virtual-pipeline-stage %lld: must be at least "
-	    "--pipeline-model-parallel-size %lld (try %lld)",
-	    (long long)l->microbatch_group, (long long)l->pipeline_model_parallel_size,
-	    (long long)l->pipeline_model_parallel_size);
-}
-
 int
 split_resolve(const struct split_options *o, const struct model_config *c, int64_t seq_length,
     struct layout *l, struct err *e)
@@ -421,8 +408,14 @@ split_resolve(const struct split_options *o, const struct model_config *c, int64
 	if (o->num_virtual_stages_per_pipeline_rank)
 		l->virtual_stages = o->num_virtual_stages_per_pipeline_rank;
 	l->microbatch_group = o->microbatch_group_size_per_virtual_pipeline_stage;
-	if (check_exclusive(o, e) < 0 || check_group(l, e) < 0)
+	if (check_exclusive(o, e) < 0)
 		return -1;
+	/* A group keeps all stages busy. */
+	if (l->microbatch_group && l->microbatch_group < p)
+		return err_set(e,
+		    "--microbatch-group-size-per-virtual-pipeline-stage %lld: must be at least "
+		    "--pipeline-model-parallel-size %lld (try %lld)",
+		    (long long)l->microbatch_group, (long long)p, (long long)p);
 	if (o->pipeline_model_parallel_layout &&
 	    split_as_text(o->pipeline_model_parallel_layout, c, l, e) < 0)
 		return -1;
