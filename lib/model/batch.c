@@ -179,33 +179,26 @@ batch_uneven(const struct batch_ramp *r, int64_t unit)
 	return 0;
 }
 
-/* The first sample after `consumed` at which the size changes; INT64_MAX: it never does. */
-static int64_t
-stretch_end(const struct batch_ramp *r, int64_t consumed)
-{
-	int64_t k, at;
-
-	if (!r->num_increments) {
-		int i = entry_at(r, consumed) + 1;
-
-		return i < r->count ? r->step[i].first : INT64_MAX;
-	}
-	k = increments_at(r, consumed);
-	if (k == r->num_increments)
-		return INT64_MAX;
-	/* The quotient is rounded, so start one below it and search. */
-	at = (int64_t)((double)(k + 1) * ((double)r->samples / (double)r->num_increments)) - 1;
-	at = at > consumed ? at : consumed;
-	while (increments_at(r, at) == k)
-		at++;
-	return at;
-}
-
-/* Steps of the size at `from` that begin before the size changes. */
+/* Steps of the size at `from` that begin before the size changes, if it ever does. */
 static int64_t
 stretch_steps(const struct batch_ramp *r, int64_t from)
 {
-	return (stretch_end(r, from) - from - 1) / batch_at(r, from) + 1;
+	int64_t end = INT64_MAX, k = r->num_increments ? increments_at(r, from) : 0;
+
+	if (!r->num_increments) {
+		int next = entry_at(r, from) + 1;
+
+		end = next < r->count ? r->step[next].first : INT64_MAX;
+	} else if (k < r->num_increments) {
+		double each = (double)r->samples / (double)r->num_increments;
+
+		/* The quotient is rounded, so start one below it and search. */
+		end = (int64_t)((double)(k + 1) * each) - 1;
+		end = end > from ? end : from;
+		while (increments_at(r, end) == k)
+			end++;
+	}
+	return (end - from - 1) / batch_at(r, from) + 1;
 }
 
 int64_t

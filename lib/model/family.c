@@ -185,19 +185,6 @@ family_read_config(const char *path, struct model_config *c, struct err *e)
 	return f;
 }
 
-/* One id is a number, and several are a list. */
-static void
-write_ids(struct str *out, const char *key, const int64_t *id, int count)
-{
-	const char *indent = count > 1 ? "\n    " : "";
-
-	str_addf(out, ",\n  \"%s\": %s", key, count > 1 ? "[" : count ? "" : "null");
-	for (int i = 0; i < count; i++)
-		str_addf(out, "%s%s%lld", i ? "," : "", indent, (long long)id[i]);
-	if (count > 1)
-		str_adds(out, "\n  ]");
-}
-
 void
 family_write_ids(const struct model_config *c, bool nulls, struct str *out)
 {
@@ -211,9 +198,19 @@ family_write_ids(const struct model_config *c, bool nulls, struct str *out)
 		{ "pad_token_id", &c->pad_token_id, c->pad_token_id >= 0 },
 	};
 
-	for (size_t i = 0; i < sizeof member / sizeof *member; i++)
-		if (nulls || member[i].count)
-			write_ids(out, member[i].key, member[i].id, member[i].count);
+	/* One id is a number, and several are a list. */
+	for (size_t i = 0; i < sizeof member / sizeof *member; i++) {
+		int n = member[i].count;
+
+		if (!n && !nulls)
+			continue;
+		str_addf(out, ",\n  \"%s\": %s", member[i].key, n > 1 ? "[" : n ? "" : "null");
+		for (int k = 0; k < n; k++)
+			str_addf(out, "%s%s%lld", k ? "," : "", n > 1 ? "\n    " : "",
+			    (long long)member[i].id[k]);
+		if (n > 1)
+			str_adds(out, "\n  ]");
+	}
 }
 
 /*
@@ -499,16 +496,6 @@ role_rows(const struct model_config *c, enum role role)
 	}
 }
 
-/* From one run of rows to as many as there are heads, which share the tensor with other roles. */
-static void
-take_turns(struct family_place *out, const struct model_config *c)
-{
-	out->runs = c->num_attention_heads;
-	out->apart = out->shape[0] / out->runs;
-	out->box.start[0] /= out->runs;
-	out->box.count[0] /= out->runs;
-}
-
 /* For GPT-2's Conv1D, which stores [in, out]: transposes place and slice together. */
 static void
 transpose(struct family_place *out)
@@ -554,7 +541,8 @@ shared_rows(const struct family *f, const struct model_config *c, const struct f
 
 /*
  * Roles that name the same tensor are its blocks of output rows in table order, so the start is the
- * sum of the rows before and the height the sum of all. Transposed last, when both are known.
+ * sum of the rows before and the height the sum of all. Where heads take turns, one run of
+ * rows becomes as many as there are heads. Transposed last, when all is known.
  */
 int
 family_place(const struct family *f, const struct model_config *c, const struct param *p,
@@ -578,8 +566,12 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 	out->shape[0] += others;
 	out->box.start[0] = shared_rows(f, c, mine, true);
 	out->runs = 1;
-	if (f->heads_take_turns && others > 0)
-		take_turns(out, c);
+	if (f->heads_take_turns && others > 0) {
+		out->runs = c->num_attention_heads;
+		out->apart = out->shape[0] / out->runs;
+		out->box.start[0] /= out->runs;
+		out->box.count[0] /= out->runs;
+	}
 	out->transposed = mine->transposed && p->ndim == 2;
 	if (out->transposed)
 		transpose(out);

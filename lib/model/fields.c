@@ -329,29 +329,23 @@ model_keep_recipe(const struct model_config *from, struct model_config *c)
 
 /* --- dumps and differences -------------------------------------------------------------------- */
 
-static bool
-is_zero(const struct model_config *c, const struct opt *r)
-{
-	static const struct model_config zero;
-	struct place at;
-
-	return field_place(r, &at) &&
-	    !memcmp((const char *)c + at.off, (const char *)&zero + at.off, at.size);
-}
-
 /* Options without effect, such as the factor without scaling, are left out. */
 static bool
 is_dumped(const struct model_config *c, const struct opt *r)
 {
 	enum { scaled = MODEL_IF_SCALED | MODEL_IF_LLAMA3 | MODEL_IF_YARN };
+	static const struct model_config zero;
 	static const int of[] = {
 		[ROPE_SCALING_LINEAR] = MODEL_IF_SCALED,
 		[ROPE_SCALING_LLAMA3] = MODEL_IF_SCALED | MODEL_IF_LLAMA3,
 		[ROPE_SCALING_YARN] = MODEL_IF_SCALED | MODEL_IF_YARN,
 	};
+	struct place at;
 
-	if (!(r->tag & MODEL_DUMPED) || ((r->tag & MODEL_IF_SET) && is_zero(c, r)) ||
-	    ((r->tag & MODEL_IF_EXPERTS) && !c->num_experts))
+	if (!(r->tag & MODEL_DUMPED) || ((r->tag & MODEL_IF_EXPERTS) && !c->num_experts))
+		return false;
+	if ((r->tag & MODEL_IF_SET) && field_place(r, &at) &&
+	    !memcmp((const char *)c + at.off, (const char *)&zero + at.off, at.size))
 		return false;
 	return !(r->tag & scaled) || (r->tag & of[c->rope_scaling]);
 }
@@ -391,12 +385,6 @@ add_side(struct str *out, const struct opt *r, const struct str *line)
 		str_addf(out, "\tno %s", r->name);
 }
 
-static bool
-same_text(const struct str *a, const struct str *b)
-{
-	return a->len == b->len && (!a->len || !memcmp(a->buf, b->buf, a->len));
-}
-
 /* Compares dumped lines, so fields without effect do not count. */
 static void
 differences(
@@ -405,11 +393,14 @@ differences(
 	struct str x = { 0 }, y = { 0 };
 
 	for (const struct opt *r = rows; r->type != OPT_END_TYPE; r++) {
+		bool same;
+
 		str_clear(&x);
 		str_clear(&y);
 		dump_row(a, r, &x);
 		dump_row(b, r, &y);
-		if ((r->tag & without) || same_text(&x, &y))
+		same = x.len == y.len && (!x.len || !memcmp(x.buf, y.buf, x.len));
+		if ((r->tag & without) || same)
 			continue;
 		str_adds(out, r->name);
 		add_side(out, r, &x);

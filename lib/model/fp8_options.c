@@ -9,40 +9,6 @@ const char *const fp8_algos[] = { "most_recent", "max", NULL };
 /* Hopper loads 16 bytes at a time along each side of an operand. */
 enum { MULTIPLE = 16 };
 
-/* Options that say nothing without --fp8-format. */
-static void
-note_unused(const struct opt_parse *p, struct str *notes)
-{
-	static const char *const names[] = { "fp8-recipe", "fp8-margin", "fp8-amax-history-len",
-		"fp8-amax-compute-algo", "first-last-layers-bf16" };
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (opt_given(p, names[i]))
-			str_addf(notes, "--%s: changes nothing without --fp8-format\n", names[i]);
-}
-
-/* What is accepted by Megatron-LM and not built here, or excludes another option. */
-static int
-check_options(const struct fp8_options *o, const struct train_shape *s, struct err *e)
-{
-	const char *recipe = fp8_recipes[o->recipe];
-
-	if (o->recipe > FP8_BLOCKWISE)
-		return err_set(e,
-		    "--fp8-recipe %s: is not built; give delayed, tensorwise or blockwise", recipe);
-	if (s->dtype != DTYPE_BF16)
-		return err_set(e, "--fp8-format %s: needs --bf16", fp8_formats[o->format]);
-	if (s->sharding == SHARDING_PARAMS)
-		return err_set(e,
-		    "--fp8-format %s: 8-bit copies are made of whole weights: "
-		    "--data-parallel-sharding-strategy must be at most optim_grads",
-		    fp8_formats[o->format]);
-	if (o->first_last_layers_bf16 && o->recipe == FP8_DELAYED)
-		return err_set(
-		    e, "--first-last-layers-bf16: needs --fp8-recipe tensorwise or blockwise");
-	return 0;
-}
-
 /* A side of an operand on a tensor rank. */
 static int
 check_side(const char *what, int64_t size, struct err *e)
@@ -74,6 +40,10 @@ int
 fp8_resolve(const struct opt_parse *p, const struct fp8_options *o, const struct model_config *c,
     const struct layout *l, struct train_shape *s, struct str *notes, struct err *e)
 {
+	/* options that say nothing without a format */
+	static const char *const unused[] = { "fp8-recipe", "fp8-margin", "fp8-amax-history-len",
+		"fp8-amax-compute-algo", "first-last-layers-bf16" };
+	const char *format = fp8_formats[o->format];
 	bool ends = o->first_last_layers_bf16;
 
 	s->fp8 = (struct fp8){ .format = (enum fp8_format)o->format,
@@ -83,15 +53,27 @@ fp8_resolve(const struct opt_parse *p, const struct fp8_options *o, const struct
 		.most_recent = o->amax_compute_algo == 0,
 		.bf16_first = ends ? o->num_layers_at_start_in_bf16 : 0,
 		.bf16_last = ends ? o->num_layers_at_end_in_bf16 : 0 };
-	if (o->format == FP8_NONE) {
-		note_unused(p, notes);
+	for (size_t i = 0; o->format == FP8_NONE && i < sizeof unused / sizeof *unused; i++)
+		if (opt_given(p, unused[i]))
+			str_addf(notes, "--%s: changes nothing without --fp8-format\n", unused[i]);
+	if (o->format == FP8_NONE)
 		return 0;
-	}
-	if (check_options(o, s, e) < 0)
-		return -1;
+	if (o->recipe > FP8_BLOCKWISE)
+		return err_set(e,
+		    "--fp8-recipe %s: is not built; give delayed, tensorwise or blockwise",
+		    fp8_recipes[o->recipe]);
+	if (s->dtype != DTYPE_BF16)
+		return err_set(e, "--fp8-format %s: needs --bf16", format);
+	if (s->sharding == SHARDING_PARAMS)
+		return err_set(e,
+		    "--fp8-format %s: 8-bit copies are made of whole weights: "
+		    "--data-parallel-sharding-strategy must be at most optim_grads",
+		    format);
+	if (ends && o->recipe == FP8_DELAYED)
+		return err_set(
+		    e, "--first-last-layers-bf16: needs --fp8-recipe tensorwise or blockwise");
 	if (c->num_experts)
-		return err_set(e, "--fp8-format %s: is for models without --num-experts",
-		    fp8_formats[o->format]);
+		return err_set(e, "--fp8-format %s: is for models without --num-experts", format);
 	if (s->fp8.bf16_first + s->fp8.bf16_last >= c->num_layers)
 		return err_set(e,
 		    "--first-last-layers-bf16: %lld layers at the start and %lld at the end leave "

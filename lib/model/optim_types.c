@@ -62,34 +62,6 @@ type_of(const struct optim_type_options *o, int row, const struct train_shape *s
 	return value == 0 ? memory_real(s->dtype) : dtype_from_name(rows[row].names[value]);
 }
 
-/* A pass adds to gradients in fp32, so only sums that are kept apart from them can be narrower. */
-static int
-check_grads(const struct layout *l, const struct train_shape *s, struct str *notes, struct err *e)
-{
-	if (s->optim.grads == memory_real(s->dtype))
-		return 0;
-	if (s->sharding < SHARDING_GRADS)
-		return err_set(e,
-		    "--main-grads-dtype bf16: needs --data-parallel-sharding-strategy optim_grads "
-		    "or optim_grads_params");
-	if (layout_replicas(l) == 1)
-		str_adds(notes, "--main-grads-dtype bf16: changes nothing with one data rank\n");
-	return 0;
-}
-
-/* What the two options mean; the types are those of the precision-aware optimizer. */
-static void
-resolve_offload(struct optim_type_options *o, struct train_shape *s, struct str *notes)
-{
-	if (!o->optimizer_cpu_offload)
-		return;
-	s->optimizer_offload = o->optimizer_offload_fraction;
-	if (!o->use_precision_aware_optimizer)
-		str_adds(
-		    notes, "--optimizer-cpu-offload: implies --use-precision-aware-optimizer\n");
-	o->use_precision_aware_optimizer = true;
-}
-
 int
 optim_types_resolve(const struct optim_type_options *given, const struct layout *l,
     struct train_shape *s, struct str *notes, struct err *e)
@@ -97,7 +69,13 @@ optim_types_resolve(const struct optim_type_options *given, const struct layout 
 	struct optim_type_options types = *given, *o = &types;
 	bool narrow = false;
 
-	resolve_offload(o, s, notes);
+	if (o->optimizer_cpu_offload) {
+		s->optimizer_offload = o->optimizer_offload_fraction;
+		if (!o->use_precision_aware_optimizer)
+			str_adds(notes,
+			    "--optimizer-cpu-offload: implies --use-precision-aware-optimizer\n");
+		o->use_precision_aware_optimizer = true;
+	}
 	for (int i = 0; i < ROWS; i++)
 		if (check(o, i, &narrow, e) < 0)
 			return -1;
@@ -117,5 +95,14 @@ optim_types_resolve(const struct optim_type_options *given, const struct layout 
 		str_adds(notes,
 		    "--use-precision-aware-optimizer: changes nothing without --bf16 or a type "
 		    "narrower than fp32, such as --exp-avg-dtype bf16\n");
-	return check_grads(l, s, notes, e);
+	if (s->optim.grads == memory_real(s->dtype))
+		return 0;
+	/* A pass adds to gradients in fp32, so only sums that are kept apart can be narrower. */
+	if (s->sharding < SHARDING_GRADS)
+		return err_set(e,
+		    "--main-grads-dtype bf16: needs --data-parallel-sharding-strategy optim_grads "
+		    "or optim_grads_params");
+	if (layout_replicas(l) == 1)
+		str_adds(notes, "--main-grads-dtype bf16: changes nothing with one data rank\n");
+	return 0;
 }

@@ -42,21 +42,15 @@ family_read_experts(struct model_config *c, const struct json_value *config, str
 	return family_read_llama(c, config, e);
 }
 
-/* transformers makes the angles of an odd number of elements by a rule of its own. */
-static bool
-rotates_evenly(const struct model_config *c)
-{
-	return fmod(floor(c->rotary_percent * (double)c->kv_channels), 2) == 0;
-}
-
-/* Newer files have the share beside the base. */
+/* Newer files have the share beside the base. transformers makes the angles of an odd number of
+ * elements by a rule of its own. */
 int
 family_read_share(struct model_config *c, const struct json_value *config, struct err *e)
 {
 	if (json_double(json_get(config, "rope_parameters"), "partial_rotary_factor",
 		c->rotary_percent, &c->rotary_percent, e) < 0)
 		return -1;
-	if (rotates_evenly(c))
+	if (fmod(floor(c->rotary_percent * (double)c->kv_channels), 2) == 0)
 		return 0;
 	return err_set(e,
 	    "\"partial_rotary_factor\" is %g; must leave an even number of \"head_dim\" %lld to "
