@@ -55,21 +55,6 @@ take_gpipe(struct timed_pass *out, const struct schedule_shape *s)
 			0, 0 };
 }
 
-/* Times the passes, and adds up what they take. */
-static void
-time_all(struct timeline *t, const struct pass_cost *cost)
-{
-	const struct passes *p = &t->passes;
-	double sum = 0;
-
-	passes_time(&t->passes, cost);
-	for (int i = 0; i < p->num_stages * p->num_passes; i++) {
-		sum += p->pass[i].end - p->pass[i].start;
-		t->total = p->pass[i].end > t->total ? p->pass[i].end : t->total;
-	}
-	t->busy = sum / t->total / p->num_stages;
-}
-
 int
 timeline_make(struct timeline *t, const struct run_plan *plan, enum draw_order order, struct err *e)
 {
@@ -78,6 +63,7 @@ timeline_make(struct timeline *t, const struct run_plan *plan, enum draw_order o
 	    layout_schedule(&plan->layout, (int)plan->shape.num_microbatches, true);
 	int64_t passes = 2 * plan->shape.num_microbatches * s.num_chunks;
 	struct pass_cost cost[SPLIT_MAX] = { 0 };
+	double sum = 0;
 
 	memset(t, 0, sizeof *t);
 	if (order == DRAW_GPIPE && s.num_chunks > 1)
@@ -93,7 +79,14 @@ timeline_make(struct timeline *t, const struct run_plan *plan, enum draw_order o
 		else
 			take_schedule(&t->passes.pass[r * t->passes.num_passes], &s, r);
 	}
-	time_all(t, cost);
+	passes_time(&t->passes, cost);
+	for (int i = 0; i < s.num_stages * t->passes.num_passes; i++) {
+		const struct timed_pass *p = &t->passes.pass[i];
+
+		sum += p->end - p->start;
+		t->total = p->end > t->total ? p->end : t->total;
+	}
+	t->busy = sum / t->total / s.num_stages;
 	return 0;
 }
 

@@ -97,30 +97,13 @@ print_header(const char *first, FILE *f)
 	fputc('\n', f);
 }
 
-/* Stages first..last, whose ranks all hold equally much. */
-static void
-print_stages(const struct run_plan *plan, int first, int last, const uint64_t sum[COLUMNS],
-    bool json, FILE *f)
-{
-	int64_t ranks = layout_world(&plan->layout) / plan->layout.pipeline_model_parallel_size *
-	    (last - first + 1);
-
-	if (json)
-		fprintf(f, "{\"first_stage\": %d, \"last_stage\": %d, \"ranks\": %lld", first, last,
-		    (long long)ranks);
-	else if (first == last)
-		fprintf(f, "%d\t%lld", first, (long long)ranks);
-	else
-		fprintf(f, "%d-%d\t%lld", first, last, (long long)ranks);
-	print_sums(sum, json, f);
-}
-
 /* Neighbouring stages with equal figures share a row. The loop runs one past the end, to print the
  * last row. */
 static void
 by_stage(const struct run_plan *plan, bool json, FILE *f)
 {
 	int p = (int)plan->layout.pipeline_model_parallel_size, first = 0;
+	long long stage_ranks = layout_world(&plan->layout) / p;
 	uint64_t sum[COLUMNS], next[COLUMNS];
 
 	if (!json)
@@ -134,7 +117,18 @@ by_stage(const struct run_plan *plan, bool json, FILE *f)
 			memory_release(&m);
 		}
 		if (stage > 0 && (stage == p || memcmp(sum, next, sizeof sum))) {
-			print_stages(plan, first, stage - 1, sum, json, f);
+			int last = stage - 1;
+			long long ranks = stage_ranks * (stage - first);
+
+			if (json)
+				fprintf(f,
+				    "{\"first_stage\": %d, \"last_stage\": %d, \"ranks\": %lld",
+				    first, last, ranks);
+			else if (first == last)
+				fprintf(f, "%d\t%lld", first, ranks);
+			else
+				fprintf(f, "%d-%d\t%lld", first, last, ranks);
+			print_sums(sum, json, f);
 			first = stage;
 		}
 		memcpy(sum, next, sizeof sum);

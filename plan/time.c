@@ -32,18 +32,6 @@ stage_total(const struct stage_time *s)
 	return s->compute + s->memory + s->tp + s->cp + s->ep + s->host;
 }
 
-/* The share of multiprocessors at work in the waves of output tiles; rows and columns beyond the
- * edge count as idle. Devices without them (num_sms 0, the CPU) have no waves. */
-static double
-tile_efficiency(const struct hardware *hw, int64_t m, int64_t n)
-{
-	double tiles = ceil((double)m / TILE) * ceil((double)n / TILE);
-
-	if (hw->num_sms < 1)
-		return 1;
-	return (double)m * (double)n / (ceil(tiles / hw->num_sms) * hw->num_sms * TILE * TILE);
-}
-
 /* Traffic of bytes through the device memory. */
 static double
 traffic(const struct hardware *hw, double bytes)
@@ -57,14 +45,18 @@ double
 time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumulate)
 {
 	const struct hardware *hw = r->hw;
-	double e =
-	    hw->gemm_efficiency * (double)k / (double)(k + K_HALF) * tile_efficiency(hw, m, n);
+	double e = hw->gemm_efficiency * (double)k / (double)(k + K_HALF);
 	enum dtype type = r->fp8 ? DTYPE_F8_E4M3 : r->shape->dtype;
 	double element = (double)dtype_size(r->shape->dtype), mn = (double)m * (double)n;
 	double bytes = (double)dtype_size(type) * ((double)m * (double)k + (double)k * (double)n) +
 	    mn * (accumulate ? 8 : element);
+	double tiles = ceil((double)m / TILE) * ceil((double)n / TILE);
 	double flop_time, byte_time = traffic(hw, bytes);
 
+	/* The share of multiprocessors at work in the waves of output tiles; rows and columns
+	 * beyond the edge count as idle. Devices without them (the CPU) have no waves. */
+	if (hw->num_sms >= 1)
+		e *= mn / (ceil(tiles / hw->num_sms) * hw->num_sms * TILE * TILE);
 	/* Rows that are not multiples of 64 elements miss the fast loads of 16-bit GEMMs. */
 	if (hw->num_sms > 0 && (n % 64 || k % 64))
 		e *= 0.8;
@@ -72,27 +64,20 @@ time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumu
 	return (flop_time > byte_time ? flop_time : byte_time) + hw->kernel_us * 1e-6;
 }
 
-/* 8-bit copies of what a linear reads: of x in both passes, of the gradient of y and its transpose
- * at once. Nothing for 16 bits. */
-static double
-copies(const struct run_case *r, const struct product *p)
-{
-	enum { X_BYTES = 2 * (2 + 1), DY_BYTES = 2 + 1 + 1, KERNELS = 3 };
-
-	if (!r->fp8)
-		return 0;
-	return traffic(
-		   r->hw, (double)p->rows * (X_BYTES * (double)p->in + DY_BYTES * (double)p->out)) +
-	    KERNELS * r->hw->kernel_us * 1e-6;
-}
-
-/* A linear: forward, gradient of x, gradient of W into F32. */
+/* A linear: forward, gradient of x, gradient of W into F32; and the 8-bit copies of what it reads:
+ * of x in both passes, of the gradient of y and its transpose at once. */
 static double
 linear(const struct run_case *r, const struct product *p)
 {
+	enum { X_BYTES = 2 * (2 + 1), DY_BYTES = 2 + 1 + 1, KERNELS = 3 };
+	double rows = (double)p->rows, in = (double)p->in, out = (double)p->out, copies = 0;
+
+	if (r->fp8)
+		copies = traffic(r->hw, rows * (X_BYTES * in + DY_BYTES * out)) +
+		    KERNELS * r->hw->kernel_us * 1e-6;
 	return time_gemm(r, p->rows, p->out, p->in, false) +
 	    time_gemm(r, p->rows, p->in, p->out, false) +
-	    time_gemm(r, p->out, p->in, p->rows, true) + copies(r, p);
+	    time_gemm(r, p->out, p->in, p->rows, true) + copies;
 }
 
 /* Forward, and 2.5 times that backward: five GEMMs where the forward pass has two. */
@@ -182,17 +167,6 @@ context_exchanges(const struct run_case *r, const struct work *w)
 	return w->exchanges * ring_along(r, AX_BIT(AX_CP), bytes);
 }
 
-/* Rows go to any of the ranks that hold the experts once together, which are neighbours: to each as
- * many as a ring passes on. */
-static double
-expert_exchanges(const struct run_case *r, const struct work *w)
-{
-	int64_t n = layout_expert_holders(r->layout);
-	double bytes = w->routed * (double)dtype_size(r->shape->dtype);
-
-	return w->routings * ring(r, n, near(r, n, 1), bytes);
-}
-
 /* What collectives of one way each are hidden by the products that they are beside (linear.c of
  * train/layers): an all-reduce by the gradient of the first weight and, where rows go in parts, a
  * scatter by the last product of all ranks' rows but the first. Where rows are shared, a gather by
@@ -217,26 +191,19 @@ hidden(const struct run_case *r, const struct work *w, double way)
 	    fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->in, q->out, false));
 }
 
-/* All-reduces of branches, or the gathers and scatters that shards of rows take. Forward again goes
- * one of a layer's four reductions, or three of ten gathers and scatters. */
-static void
-tensor_collectives(const struct run_case *r, const struct work *w, struct stage_time *out)
-{
-	double way = ring_along(r, AX_BIT(AX_TP), rows_bytes(r, r->shape->dtype));
-	bool shards = layout_row_shards(r->layout) > 1;
-	double all = way * (shards ? w->scatters : 2 * w->reductions);
-
-	out->tp = all - hidden(r, w, way);
-	out->again = all * (shards ? 0.3 : 0.25);
-}
-
 /* One block of a kind on one micro batch. Kernels start three times: once forward and twice
- * backward. */
+ * backward. Tensor ranks all-reduce branches, or gather and scatter rows where they share them;
+ * forward again goes one of a layer's four reductions, or three of ten gathers and scatters. Rows
+ * go to any of the ranks that hold the experts once together, which are neighbours: to each as many
+ * as a ring passes on. */
 static struct stage_time
 block_time(const struct run_case *r, const struct block_kind *kind)
 {
 	double act = (double)dtype_size(r->shape->dtype),
 	       stream = (double)dtype_size(memory_stream(r->shape));
+	double way = ring_along(r, AX_BIT(AX_TP), rows_bytes(r, r->shape->dtype)), all;
+	bool shards = layout_row_shards(r->layout) > 1;
+	int64_t holders = layout_expert_holders(r->layout);
 	struct stage_time t = { 0 };
 	struct work w;
 
@@ -248,25 +215,17 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	t.compute += attention(r, w.attention);
 	t.memory = traffic(r->hw, act * w.elements + stream * w.stream) +
 	    3 * w.kernels * r->hw->kernel_us * 1e-6;
-	tensor_collectives(r, &w, &t);
+	all = way * (shards ? w.scatters : 2 * w.reductions);
+	t.tp = all - hidden(r, &w, way);
+	t.again = all * (shards ? 0.3 : 0.25);
 	t.cp = context_exchanges(r, &w);
-	t.ep = expert_exchanges(r, &w);
+	t.ep = w.routings * ring(r, holders, near(r, holders, 1), w.routed * act);
 	return t;
 }
 
-/* Blocks of one kind all cost the same. Recomputed ones run forward once more: a third of both
- * passes and of their exchanges, of which experts have as many in either. */
-static void
-add_blocks(struct stage_time *s, const struct stage_time *one, int count, int recomputed)
-{
-	s->compute += one->compute * (count + recomputed / 3.0);
-	s->memory += one->memory * (count + recomputed / 3.0);
-	s->tp += one->tp * count + one->again * recomputed;
-	s->cp += one->cp * (count + recomputed / 3.0);
-	s->ep += one->ep * (count + recomputed / 2.0);
-}
-
-/* Adds the blocks of a kind whose linears read 8-bit operands, or those that do not. */
+/* Adds the blocks of a kind whose linears read 8-bit operands, or those that do not, which all cost
+ * the same. Recomputed ones run forward once more: a third of both passes and of their exchanges,
+ * of which experts have as many in either. */
 static void
 add_kind(struct stage_time *s, const struct run_case *r, const struct block_kind *kind,
     const struct block_range *of, const struct block *block)
@@ -280,7 +239,11 @@ add_kind(struct stage_time *s, const struct run_case *r, const struct block_kind
 		count += is;
 		recomputed += is && block[i].recompute_chunk >= 0;
 	}
-	add_blocks(s, &one, count, recomputed);
+	s->compute += one.compute * (count + recomputed / 3.0);
+	s->memory += one.memory * (count + recomputed / 3.0);
+	s->tp += one.tp * count + one.again * recomputed;
+	s->cp += one.cp * (count + recomputed / 3.0);
+	s->ep += one.ep * (count + recomputed / 2.0);
 }
 
 /* Saved activations go to the host beside a forward pass and come back beside a backward pass,
@@ -432,26 +395,13 @@ count_matrices(const struct run_case *r, struct matrices *m)
 	free(p);
 }
 
-/* Newton-Schulz iterations, as many as by default. */
-static double
-matrices_time(const struct run_case *r)
-{
-	enum { ITERATIONS = 5 };
-	struct matrices m;
-
-	if (!r->shape->rule || !r->shape->rule->matrix_states)
-		return 0;
-	count_matrices(r, &m);
-	return ITERATIONS * m.flops /
-	    (hardware_peak(r->hw, memory_update(r->shape)) * r->hw->gemm_efficiency);
-}
-
 /* Per owned parameter: gradient, master weight and moments read, the last three and the weight
  * written; the norm of the gradient once more. Gradients are cleared for every parameter, and 8-bit
- * copies of weights and their transposes made. */
-static double
-optimizer_time(const struct run_case *r)
+ * copies of weights and their transposes made. Newton-Schulz iterations are as many as by default. */
+static void
+optimizer_time(const struct run_case *r, struct step_time *out)
 {
+	enum { ITERATIONS = 5 };
 	double real = (double)dtype_size(memory_real(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
 	double states = 0, grads = (double)dtype_size(memory_own_grads(r->shape));
@@ -460,13 +410,16 @@ optimizer_time(const struct run_case *r)
 	const struct optim_rule *rule = r->shape->rule;
 	struct matrices m = { 0 };
 
-	if (rule && rule->matrix_states)
+	if (rule && rule->matrix_states) {
 		count_matrices(r, &m);
+		out->compute += ITERATIONS * m.flops /
+		    (hardware_peak(r->hw, memory_update(r->shape)) * r->hw->gemm_efficiency);
+	}
 	for (int i = 0; i < optim_num_states(rule); i++)
 		states += (double)dtype_size(memory_state(r->shape, i)) *
 		    (optim_keeps(rule, i, true) * m.share +
 			optim_keeps(rule, i, false) * (1 - m.share));
-	return traffic(r->hw,
+	out->memory += traffic(r->hw,
 	    (double)r->own_elements * (2 * grads + masters + 2 * states) +
 		(double)r->elements * (real + copies_of_weights));
 }
@@ -480,8 +433,7 @@ time_step(const struct run_case *r, struct step_time *out)
 
 	memset(out, 0, sizeof *out);
 	pipeline_time(r, out);
-	out->memory += optimizer_time(r);
-	out->compute += matrices_time(r);
+	optimizer_time(r, out);
 	out->dp = gradient_time(r);
 	out->other += r->hw->step_ms * 1e-3;
 	out->total = out->compute + out->memory + out->tp + out->cp + out->ep + out->bubble +
