@@ -397,7 +397,8 @@ count_matrices(const struct run_case *r, struct matrices *m)
 
 /* Per owned parameter: gradient, master weight and moments read, the last three and the weight
  * written; the norm of the gradient once more. Gradients are cleared for every parameter, and 8-bit
- * copies of weights and their transposes made. Newton-Schulz iterations are as many as by default. */
+ * copies of weights and their transposes made. Newton-Schulz iterations are as many as by default.
+ */
 static void
 optimizer_time(const struct run_case *r, struct step_time *out)
 {

@@ -81,21 +81,7 @@ count_before(struct corpus_log *l, int64_t consumed)
 		count_samples(l, at, 0);
 }
 
-/* Memory for the losses of a step, on the ranks that compute them. */
-static void
-take_losses(struct corpus_log *l)
-{
-	const struct train_shape *s = &l->e->plan.shape;
-
-	l->sums = mem_zalloc((size_t)l->count, 2 * sizeof *l->sums);
-	if (!l->e->last_stage || l->e->coord[AX_TP] != 0)
-		return;
-	l->bytes = (size_t)s->num_microbatches * pipeline_loss_bytes(l->e);
-	l->losses = mem_zalloc(l->bytes, 1);
-	if (l->e->backend->pin)
-		l->e->backend->pin(l->e->device, l->losses, l->bytes);
-}
-
+/* The ranks that compute the losses of a step have memory for them. */
 struct corpus_log *
 corpus_log_new(const struct data *d, struct engine *e, int64_t consumed)
 {
@@ -112,8 +98,15 @@ corpus_log_new(const struct data *d, struct engine *e, int64_t consumed)
 	l->samples = mem_alloc((size_t)e->plan.shape.micro_batch_size, sizeof *l->samples);
 	if (e->rank == 0)
 		count_before(l, consumed);
-	if (d->c->o.log_loss_by_corpus)
-		take_losses(l);
+	if (!d->c->o.log_loss_by_corpus)
+		return l;
+	l->sums = mem_zalloc((size_t)l->count, 2 * sizeof *l->sums);
+	if (!e->last_stage || e->coord[AX_TP] != 0)
+		return l;
+	l->bytes = (size_t)e->plan.shape.num_microbatches * pipeline_loss_bytes(e);
+	l->losses = mem_zalloc(l->bytes, 1);
+	if (e->backend->pin)
+		e->backend->pin(e->device, l->losses, l->bytes);
 	return l;
 }
 

@@ -112,37 +112,30 @@ data_reader_free(struct data_reader *r)
 	free(r);
 }
 
-/* From the permutation of the set's epoch, which the sampler holds. */
-static int
-permuted(struct data_reader *r, const struct data_place *at, int64_t consumed, int64_t *out,
-    struct err *e)
-{
-	const struct train_config *c = r->d->c;
-	struct sampler_config s = {
-		.type = SAMPLER_CYCLIC,
-		.no_data_sharding = c->o.no_data_sharding,
-		.total = r->d->set[at->set].count,
-		.micro_batch_size = data_micro_batch(r->d, r->d->set[at->set].which),
-		.data_parallel_size = c->plan.layout.data_parallel_size,
-	};
-
-	if (!r->sampler[at->set] && !(r->sampler[at->set] = sampler_new(&s, e)))
-		return -1;
-	return sampler_batch(r->sampler[at->set], consumed, at->rank, out, e);
-}
-
-/* In order, unless a permutation of the whole set is asked for; full validation reads every sample
- * once in any case. */
+/* In order, unless a permutation of the whole set is asked for, which the sampler holds by epochs;
+ * full validation reads every sample once in any case. */
 int
 data_samples(struct data_reader *r, const struct data_place *at, int64_t *out, struct err *e)
 {
 	const struct train_config *c = r->d->c;
 	const struct set *s = &r->d->set[at->set];
+	struct sampler **sampler = &r->sampler[at->set];
 	int64_t consumed = at->consumed - s->start, b = data_micro_batch(r->d, s->which);
 	bool whole = c->o.full_validation && s->which == SPLIT_VALID;
 
-	if (c->o.dataloader_type == SAMPLER_CYCLIC && !whole)
-		return permuted(r, at, consumed, out, e);
+	if (c->o.dataloader_type == SAMPLER_CYCLIC && !whole) {
+		struct sampler_config sc = {
+			.type = SAMPLER_CYCLIC,
+			.no_data_sharding = c->o.no_data_sharding,
+			.total = s->count,
+			.micro_batch_size = b,
+			.data_parallel_size = c->plan.layout.data_parallel_size,
+		};
+
+		if (!*sampler && !(*sampler = sampler_new(&sc, e)))
+			return -1;
+		return sampler_batch(*sampler, consumed, at->rank, out, e);
+	}
 	for (int64_t i = 0; i < b; i++) {
 		int64_t n = consumed + at->rank * b + i;
 
@@ -186,27 +179,21 @@ bad_token(const struct data *d, const struct set *s, int64_t sample, struct bad 
 	return -1;
 }
 
-/* Mock tokens are a function of seed, split, sample and position, like real ones. */
-static void
-mock_sample(const struct data *d, const struct set *s, int64_t sample, int64_t *ids)
-{
-	int64_t n = d->c->plan.shape.seq_length + 1;
-	uint32_t stream = rng_stream("mock data");
-
-	for (int64_t t = 0; t < n; t++)
-		ids[t] = (int64_t)(rng_uniform((uint64_t)d->c->o.seed + s->which,
-				       (uint64_t)(sample * n + t), stream, 0) *
-		    (float)d->c->plan.model.vocab_size);
-}
-
-/* Tokens of one sample, checked, into ids. Returns their number or -1. */
+/* Tokens of one sample, checked, into ids. Returns their number or -1. Mock tokens are a function
+ * of seed, split, sample and position, like real ones. */
 static int64_t
 read_sample(const struct data *d, const struct set *s, int64_t sample, int64_t *ids, struct err *e)
 {
 	int64_t n = d->c->plan.shape.seq_length + 1, vocab = d->c->plan.model.vocab_size;
 
 	if (!d->corpora) {
-		mock_sample(d, s, sample, ids);
+		uint64_t seed = (uint64_t)d->c->o.seed + s->which;
+		uint32_t stream = rng_stream("mock data");
+
+		for (int64_t t = 0; t < n; t++)
+			ids[t] =
+			    (int64_t)(rng_uniform(seed, (uint64_t)(sample * n + t), stream, 0) *
+				(float)vocab);
 		return n;
 	}
 	n = blend_tokens(s->blend, sample, ids, e);
@@ -229,55 +216,37 @@ empty_sample(struct sample *one, int64_t s)
 	}
 }
 
-/* Copies positions of a sample to every b-th of the rows [row, row + b * count) of a batch, which
- * is the layers' order of tokens. Returns the number of tokens that the loss counts. */
-static int64_t
-interleave(const struct sample *one, const struct stretch *has, int64_t row, int64_t b,
-    const struct batch *out)
-{
-	int64_t unmasked = 0;
-
-	for (int64_t t = has->first; t < has->first + has->count; t++, row += b) {
-		out->tokens[row] = one->tokens[t];
-		out->labels[row] = one->labels[t];
-		out->positions[row] = one->position_ids[t];
-		out->loss_mask[row] = one->loss_mask[t];
-		unmasked += one->loss_mask[t] != 0;
-	}
-	return unmasked;
-}
-
-/* Copies the starts of documents of these stretches, or of the whole sample if attention reads all
- * of it, to every b-th element from `to` on. */
-static void
-add_documents(const struct data_reader *r, int n, const struct stretch *has, int64_t b, int32_t *to)
-{
-	const struct run_plan *p = &r->d->c->plan;
-	struct stretch all = { 0, p->shape.seq_length };
-	bool whole = p->shape.context_form == CONTEXT_HEADS;
-
-	for (int k = 0; k < (whole ? 1 : n); k++) {
-		const struct stretch *s = whole ? &all : &has[k];
-
-		for (int64_t t = 0; t < s->count; t++, to += b)
-			*to = r->one.documents[s->first + t];
-	}
-}
-
-/* Reads sample i of b, the part that a context rank holds. */
+/* Copies the part of sample i of b that a context rank holds to every b-th row of a batch, which is
+ * the layers' order of tokens, and the starts of its documents, or of those of the whole sample if
+ * attention reads all of it. Returns the number of tokens that the loss counts. */
 static int64_t
 add_sample(
     const struct data_reader *r, const struct data_place *at, int64_t i, const struct batch *out)
 {
 	const struct run_plan *p = &r->d->c->plan;
+	const struct sample *one = &r->one;
 	int64_t b = data_micro_batch(r->d, r->d->set[at->set].which), row = i, unmasked = 0;
 	struct stretch has[STRETCHES];
 	int n = layout_positions(&p->layout, p->shape.seq_length, at->context, has);
 
-	for (int k = 0; k < n; row += b * has[k++].count)
-		unmasked += interleave(&r->one, &has[k], row, b, out);
-	if (out->documents)
-		add_documents(r, n, has, b, &out->documents[i]);
+	for (int k = 0; k < n; k++)
+		for (int64_t t = has[k].first; t < has[k].first + has[k].count; t++, row += b) {
+			out->tokens[row] = one->tokens[t];
+			out->labels[row] = one->labels[t];
+			out->positions[row] = one->position_ids[t];
+			out->loss_mask[row] = one->loss_mask[t];
+			unmasked += one->loss_mask[t] != 0;
+		}
+	if (!out->documents)
+		return unmasked;
+	if (p->shape.context_form == CONTEXT_HEADS) {
+		has[0] = (struct stretch){ 0, p->shape.seq_length };
+		n = 1;
+	}
+	row = i;
+	for (int k = 0; k < n; k++)
+		for (int64_t t = has[k].first; t < has[k].first + has[k].count; t++, row += b)
+			out->documents[row] = one->documents[t];
 	return unmasked;
 }
 

@@ -47,19 +47,6 @@ struct place {
 
 /* --- who builds ------------------------------------------------------------------------------- */
 
-/* The path of the probe file, in the directory of the maps. */
-static void
-probe_path(const struct data *d, double nonce, struct str *out)
-{
-	if (d->c->o.data_cache_path)
-		str_adds(out, d->c->o.data_cache_path);
-	else
-		str_addf(out, "%s/cache/GPTDataset_indices",
-		    dataset_prefix(corpora_dataset(d->corpora, 0)));
-	if (nonce >= 0)
-		str_addf(out, "/.mikoshi-probe-%.0f", nonce);
-}
-
 /* A random number that is the same on all ranks. */
 static double
 make_nonce(struct comm *world)
@@ -74,20 +61,6 @@ make_nonce(struct comm *world)
 	    8);
 	world->ops->broadcast(COMM_HERE(world), NULL, &all, 0);
 	return nonce;
-}
-
-/* Rank 0 makes the file; if the directory is not writable no rank sees it, and every host then
- * builds its own maps. */
-static void
-probe_begin(const struct data *d, const char *path)
-{
-	struct str dir = { 0 };
-	struct err ignored;
-
-	probe_path(d, -1, &dir);
-	if (io_mkdir_p(dir.buf, &ignored) == 0)
-		(void)io_write_file(path, "", 0, &ignored);
-	str_release(&dir);
 }
 
 /* The role of a rank follows from the places of all, which every rank knows. */
@@ -106,29 +79,38 @@ part_of(const struct place *all, int rank)
 	return rank == first ? CHECKS : TRUSTS;
 }
 
-/* Collective. A file system counts as shared if the file is visible; its name does not matter. */
+/* Collective. A file system counts as shared if the file that rank 0 makes is visible; its name
+ * does not matter. If the directory is not writable no rank sees the file, and every host then
+ * builds its own maps. */
 static enum duty
 find_part(const struct data *d, struct comm *world)
 {
 	struct place mine = { 0 }, *all = mem_alloc((size_t)world->size, sizeof *all);
 	struct tensor in = tensor_1d(&mine, DTYPE_F64, 2),
 		      out = tensor_1d(all, DTYPE_F64, 2 * world->size);
-	struct str path = { 0 };
+	struct str dir = { 0 }, probe = { 0 };
 	char host[256] = "";
+	struct err ignored;
 	enum duty part;
 
-	probe_path(d, make_nonce(world), &path);
-	if (world->rank == 0)
-		probe_begin(d, path.buf);
+	if (d->c->o.data_cache_path)
+		str_adds(&dir, d->c->o.data_cache_path);
+	else
+		str_addf(&dir, "%s/cache/GPTDataset_indices",
+		    dataset_prefix(corpora_dataset(d->corpora, 0)));
+	str_addf(&probe, "%s/.mikoshi-probe-%.0f", dir.buf, make_nonce(world));
+	if (world->rank == 0 && io_mkdir_p(dir.buf, &ignored) == 0)
+		(void)io_write_file(probe.buf, "", 0, &ignored);
 	world->ops->barrier(COMM_HERE(world));
 	gethostname(host, sizeof host - 1);
 	mine.host = (double)(hash_xxh3(host, strlen(host)) >> 12);
-	mine.sees = io_exists(path.buf);
+	mine.sees = io_exists(probe.buf);
 	world->ops->all_gather(COMM_HERE(world), NULL, &out, &in);
 	if (world->rank == 0)
-		unlink(path.buf);
+		unlink(probe.buf);
 	part = part_of(all, world->rank);
-	str_release(&path);
+	str_release(&dir);
+	str_release(&probe);
 	free(all);
 	return part;
 }
@@ -165,33 +147,6 @@ needs(const struct data *d, enum split which, int64_t num_samples)
 {
 	return num_samples != 0 &&
 	    !(which == SPLIT_TRAIN && (d->c->o.skip_train || num_samples < 0));
-}
-
-/* What the maps of a split are made from. */
-static struct blend_config
-config_of(const struct opening *o, enum split which, int64_t num_samples)
-{
-	const struct train_config *c = o->d->c;
-
-	return (struct blend_config){
-		.samples = {
-			.which = which,
-			.split = c->o.split,
-			.num_samples = num_samples,
-			.seq_length = c->plan.shape.seq_length,
-			.seed = c->o.seed,
-			.add_extra_token = true,
-			.drop_last_partial = which != SPLIT_VALID || c->o.drop_last_partial,
-			.tokenizer_json = o->tokenizer.buf,
-			.cache_dir = c->o.data_cache_path,
-			.write_cache = o->part == BUILDS,
-			.trust_cache = o->part == TRUSTS,
-		},
-		.cache = o->cache,
-		.surplus = c->o.surplus,
-		.pool = o->pool,
-		.kept = which == SPLIT_TRAIN ? o->d->kept : NULL,
-	};
 }
 
 static void
@@ -274,7 +229,26 @@ static int
 open_set(const struct opening *o, struct set *s, const struct data_paths *paths,
     int64_t num_samples, struct err *e)
 {
-	struct blend_config b = config_of(o, s->which, num_samples);
+	const struct train_config *c = o->d->c;
+	struct blend_config b = {
+		.samples = {
+			.which = s->which,
+			.split = c->o.split,
+			.num_samples = num_samples,
+			.seq_length = c->plan.shape.seq_length,
+			.seed = c->o.seed,
+			.add_extra_token = true,
+			.drop_last_partial = s->which != SPLIT_VALID || c->o.drop_last_partial,
+			.tokenizer_json = o->tokenizer.buf,
+			.cache_dir = c->o.data_cache_path,
+			.write_cache = o->part == BUILDS,
+			.trust_cache = o->part == TRUSTS,
+		},
+		.cache = o->cache,
+		.surplus = c->o.surplus,
+		.pool = o->pool,
+		.kept = s->which == SPLIT_TRAIN ? o->d->kept : NULL,
+	};
 
 	s->blend = open_blend(o, paths, &b, e);
 	if (!s->blend)
@@ -282,27 +256,14 @@ open_set(const struct opening *o, struct set *s, const struct data_paths *paths,
 	s->count = blend_count(s->blend);
 	s->batches = evaluation(o->d, s);
 	if (s->which == SPLIT_TRAIN && s->count < num_samples &&
-	    o->d->c->o.dataloader_type == SAMPLER_SINGLE)
+	    c->o.dataloader_type == SAMPLER_SINGLE)
 		return err_set(e,
 		    "the train split has %lld samples, but the run takes %lld: a list without "
 		    "weights gives every sample "
 		    "once; give weights, or train at most %lld iterations",
 		    (long long)s->count, (long long)num_samples,
-		    (long long)batch_steps(&o->d->c->plan.ramp, 0, s->start + s->count));
+		    (long long)batch_steps(&c->plan.ramp, 0, s->start + s->count));
 	return check_sampler(o->d, s, e);
-}
-
-/* One corpus of the validation list by itself: a list of one. */
-static int
-open_alone(const struct opening *o, struct set *s, int k, int64_t num_samples, struct err *e)
-{
-	const struct data_paths *all = &o->d->c->paths;
-	const struct path_list *l = data_paths_list(all, SPLIT_VALID);
-	struct data_paths one = { .per_split = all->per_split };
-
-	one.list[all->per_split ? SPLIT_VALID : SPLIT_TRAIN] =
-	    (struct path_list){ 1, &l->prefix[k], NULL };
-	return open_set(o, s, &one, num_samples, e);
 }
 
 /* True when the split has a list and a share. */
@@ -342,13 +303,16 @@ open_train(const struct opening *o, struct err *e)
 }
 
 /* Set number i; training comes first. Splits without a share or a request get no blend and a count
- * of 0, so evaluation skips them. */
+ * of 0, so evaluation skips them. A set with a name is one corpus of the validation list by itself:
+ * a list of one. */
 static int
 open_number(const struct opening *o, int i, struct err *e)
 {
 	struct data *d = o->d;
 	struct set *s = &d->set[i];
-	int alone = i < SPLIT_COUNT ? 0 : i - SPLIT_COUNT + 1;
+	const struct data_paths *all = &d->c->paths;
+	struct data_paths alone = { .per_split = all->per_split };
+	char **prefix = data_paths_list(all, SPLIT_VALID)->prefix;
 	int64_t n[SPLIT_COUNT];
 
 	if (i == SPLIT_TRAIN)
@@ -356,51 +320,47 @@ open_number(const struct opening *o, int i, struct err *e)
 	wanted(d, n);
 	if (!is_present(o, s->which) || !needs(d, s->which, n[s->which]))
 		return 0;
-	return s->name ? open_alone(o, s, alone, n[s->which], e)
-		       : open_set(o, s, &d->c->paths, n[s->which], e);
+	if (!s->name)
+		return open_set(o, s, all, n[s->which], e);
+	prefix += i < SPLIT_COUNT ? 0 : i - SPLIT_COUNT + 1;
+	alone.list[all->per_split ? SPLIT_VALID : SPLIT_TRAIN] =
+	    (struct path_list){ 1, prefix, NULL };
+	return open_set(o, s, &alone, n[s->which], e);
 }
 
 /* --- tokenizers ------------------------------------------------------------------------------- */
 
-/* Finds a dataset that was made with a different tokenizer than this run's, or than an earlier
- * dataset's, where both are known. */
-static int
-check_notes(const struct data *d, const char *prefix, struct notes *known, const char **whose,
-    struct err *e)
-{
-	struct notes n;
-	const char *mine = d->c->tokenizer ? tokenizer_hash(d->c->tokenizer) : NULL;
-	int rc = notes_read(prefix, &n, e) < 0 ? -1 : 0;
-
-	if (rc == 0 && n.type && mine && strcmp(n.hash, mine))
-		rc = err_set(e,
-		    "%s was made with another tokenizer (%s, hash %s) than the one of this run "
-		    "(hash %s)",
-		    prefix, n.type, n.hash, mine);
-	else if (rc == 0 && *whose && !notes_agree(known, &n))
-		rc = err_set(e,
-		    "%s was made with another tokenizer (%s, hash %s) than %s (%s, hash %s)",
-		    prefix, n.type, n.hash, *whose, known->type, known->hash);
-	if (rc == 0 && n.type && !*whose) {
-		*whose = prefix;
-		*known = n;
-	} else {
-		notes_release(&n);
-	}
-	return rc;
-}
-
-/* On rank 0. Ids of two tokenizers mean different texts, so a mix cannot be trained on. */
+/* On rank 0: finds a dataset that was made with a different tokenizer than this run's, or than an
+ * earlier dataset's, where both are known. Ids of two tokenizers mean different texts, so a mix
+ * cannot be trained on. */
 static int
 check_tokenizers(const struct data *d, struct err *e)
 {
-	struct notes known;
-	const char *whose = NULL;
+	const char *mine = d->c->tokenizer ? tokenizer_hash(d->c->tokenizer) : NULL, *whose = NULL;
+	struct notes known, n;
 	int rc = 0;
 
-	for (int k = 0; k < corpora_count(d->corpora) && rc == 0; k++)
-		rc = check_notes(
-		    d, dataset_prefix(corpora_dataset(d->corpora, k)), &known, &whose, e);
+	for (int k = 0; k < corpora_count(d->corpora) && rc == 0; k++) {
+		const char *prefix = dataset_prefix(corpora_dataset(d->corpora, k));
+
+		rc = notes_read(prefix, &n, e) < 0 ? -1 : 0;
+		if (rc == 0 && n.type && mine && strcmp(n.hash, mine))
+			rc = err_set(e,
+			    "%s was made with another tokenizer (%s, hash %s) than the one of this "
+			    "run (hash %s)",
+			    prefix, n.type, n.hash, mine);
+		else if (rc == 0 && whose && !notes_agree(&known, &n))
+			rc = err_set(e,
+			    "%s was made with another tokenizer (%s, hash %s) than %s (%s, hash "
+			    "%s)",
+			    prefix, n.type, n.hash, whose, known.type, known.hash);
+		if (rc == 0 && n.type && !whose) {
+			whose = prefix;
+			known = n;
+		} else {
+			notes_release(&n);
+		}
+	}
 	if (whose)
 		notes_release(&known);
 	return rc;
@@ -408,28 +368,20 @@ check_tokenizers(const struct data *d, struct err *e)
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
-/* The tokenizer is part of the names of maps that mshard or Megatron-LM made. */
-static int
-name_tokenizer(struct opening *o, struct err *e)
-{
-	struct tokenizer_identity id;
-
-	if (tokenizer_identity(&o->d->c->spec, &id, e) < 0)
-		return -1;
-	samples_tokenizer(NULL, id.path, (const char *const *)id.argument, id.count, &o->tokenizer);
-	tokenizer_identity_release(&id);
-	return 0;
-}
-
-/* Reads the index of every corpus, on every rank. */
+/* Reads the index of every corpus, on every rank. The tokenizer is part of the names of maps that
+ * mshard or Megatron-LM made. */
 static int
 open_corpora(struct opening *o, struct err *e)
 {
 	struct data *d = o->d;
 	struct dataset_options options = { .no_mmap_bin = d->c->o.no_mmap_bin_files };
+	struct tokenizer_identity id;
 
-	if (split_parse(d->c->o.split, &o->matrix, e) < 0 || name_tokenizer(o, e) < 0)
+	if (split_parse(d->c->o.split, &o->matrix, e) < 0 ||
+	    tokenizer_identity(&d->c->spec, &id, e) < 0)
 		return -1;
+	samples_tokenizer(NULL, id.path, (const char *const *)id.argument, id.count, &o->tokenizer);
+	tokenizer_identity_release(&id);
 	d->corpora = corpora_open(&d->c->paths, &options, o->pool, e);
 	if (!d->corpora)
 		return -1;
@@ -439,32 +391,28 @@ open_corpora(struct opening *o, struct err *e)
 	return o->world->rank == 0 ? check_tokenizers(d, e) : 0;
 }
 
-/* Compares the corpora by content, since their paths may differ between hosts. */
-static void
-add_lists(const struct data *d, struct str *out)
-{
-	for (int w = 0; w < SPLIT_COUNT; w++) {
-		const struct path_list *l = &d->c->paths.list[w];
-
-		str_addf(out, "corpora of the %s data\t%d\n", split_name[w], l->count);
-		for (int k = 0; k < l->count; k++) {
-			str_addf(out, "corpus %d of the %s data\tcontents %s\n", k + 1,
-			    split_name[w], d->fingerprint[corpora_find(d->corpora, l->prefix[k])]);
-			str_addf(out, "weight of corpus %d of the %s data\t", k + 1, split_name[w]);
-			str_add_double(out, l->weight ? l->weight[k] : 1);
-			str_addc(out, '\n');
-		}
-	}
-}
-
-/* Collective: fails unless all ranks have the same data. */
+/* Collective: fails unless all ranks have the same data. Corpora are compared by content, since
+ * their paths may differ between hosts. */
 static int
 agree_data(const struct opening *o, struct err *e)
 {
+	const struct data *d = o->d;
 	struct str text = { 0 };
 	int rc;
 
-	add_lists(o->d, &text);
+	for (int w = 0; w < SPLIT_COUNT; w++) {
+		const struct path_list *l = &d->c->paths.list[w];
+		const char *split = split_name[w];
+
+		str_addf(&text, "corpora of the %s data\t%d\n", split, l->count);
+		for (int k = 0; k < l->count; k++) {
+			str_addf(&text, "corpus %d of the %s data\tcontents %s\n", k + 1, split,
+			    d->fingerprint[corpora_find(d->corpora, l->prefix[k])]);
+			str_addf(&text, "weight of corpus %d of the %s data\t", k + 1, split);
+			str_add_double(&text, l->weight ? l->weight[k] : 1);
+			str_addc(&text, '\n');
+		}
+	}
 	rc = agree_text(o->world, text.buf, e);
 	str_release(&text);
 	return rc;
@@ -483,30 +431,26 @@ done(struct opening *o, int rc, struct err *e)
 	return -1;
 }
 
-/* Commits the new maps of all sets together. */
-static int
-keep_maps(struct opening *o, struct err *e)
-{
-	int rc = map_cache_commit(o->cache, e);
-
-	o->cache = NULL;
-	if (rc == 0 || o->d->c->o.data_cache_path)
-		return rc;
-	note_not_kept(o, e);
-	return 0;
-}
-
-/* Collective: the ranks of one phase open the sets, one after the other. */
+/* Collective: the ranks of one phase open the sets, one after the other, and commit the new maps of
+ * all of them together. */
 static int
 open_sets(struct opening *o, bool turn, struct err *e)
 {
+	int rc;
+
 	o->cache = turn ? map_cache_new() : NULL;
 	for (int i = 0; i < o->d->num_sets; i++)
 		if (done(o, turn ? open_number(o, i, e) : 0, e) < 0) {
 			map_cache_abort(o->cache);
 			return -1;
 		}
-	return done(o, turn ? keep_maps(o, e) : 0, e);
+	rc = o->cache ? map_cache_commit(o->cache, e) : 0;
+	o->cache = NULL;
+	if (rc < 0 && !o->d->c->o.data_cache_path) {
+		note_not_kept(o, e);
+		rc = 0;
+	}
+	return done(o, rc, e);
 }
 
 /* Collective; fails on all ranks when it does on one. */
@@ -590,26 +534,21 @@ open_mock(struct data *d, struct err *e)
 	return 0;
 }
 
-/* The tokenizer's padding; none if it is also another special token, as in Megatron-LM. */
-static int64_t
-pad_id(const struct train_config *c)
-{
-	int64_t pad = c->o.run.model.typed.pad_token_id;
-
-	return pad == c->eod || pad == c->o.run.model.typed.bos_token_id ? -1 : pad;
-}
-
 /* Collective over world unless the data is mock data. */
 struct data *
 data_open(const struct train_config *c, struct comm *world, int *status, struct err *e)
 {
 	struct data *d = mem_zalloc(1, sizeof *d);
 	struct opening o = { .d = d, .world = world, .status = EXIT_FAILED };
+	int64_t pad = c->o.run.model.typed.pad_token_id;
 	int rc;
 
 	d->c = c;
+	/* as in Megatron-LM: an id that has another meaning pads nothing */
+	if (pad == c->eod || pad == c->o.run.model.typed.bos_token_id)
+		pad = -1;
 	d->options = (struct sample_options){ .eod = c->eod,
-		.pad = pad_id(c),
+		.pad = pad,
 		.add_extra_token = true,
 		.eod_mask_loss = c->o.eod_mask_loss,
 		/* Megatron-LM computes rotary positions from the place in the sample */

@@ -5,10 +5,10 @@
  * loader, and for each corpus of the training list its fingerprint, weight, request and the samples
  * consumed. A resumed run compares. When something differs, --data-change decides:
  *
- *   restart       the new list begins with its first sample, as a run of the steps that are left
- * would exclude-seen  the new list too, but each corpus goes on in the order it had (maps of the
- * same request) after the samples that were drawn of it, and begins that order again only when all
- * of it has been drawn
+ *   restart: the new list begins with its first sample, as a run of the steps that are left would
+ *   exclude-seen: the new list too, but each corpus goes on in the order it had (maps of the same
+ *     request) after the samples that were drawn of it, and begins that order again only when all
+ *     of it has been drawn
  *
  * Corpora are identified by content, not by path: a dataset may be moved. Later checkpoints record
  * where the order began, so that they resume as any other.
@@ -251,25 +251,9 @@ compare_lists(const struct data *d, struct err *why)
 
 /* --- going on --------------------------------------------------------------------------------- */
 
-/* Corpora of the record that are not in the list stay in later records. */
-static void
-keep_gone(struct data *d, const bool *taken)
-{
-	const struct data_record *r = &d->record;
-
-	free(d->gone);
-	d->gone = mem_zalloc((size_t)r->count + 1, sizeof(struct corpus_record *));
-	d->num_gone = 0;
-	for (int i = 0; i < r->count; i++)
-		if (!taken[i] && r->corpus[i].consumed > 0) {
-			r->corpus[i].weight = -1;
-			d->gone[d->num_gone++] = &r->corpus[i];
-		}
-}
-
 /* Continues each corpus of the list from its record; at_end: from the end of what was consumed,
  * else from where its present order began. A corpus that a list names twice is continued in the
- * order of its mentions. */
+ * order of its mentions. Corpora of the record that are not in the list stay in later records. */
 static void
 take_up(struct data *d, bool at_end)
 {
@@ -278,7 +262,10 @@ take_up(struct data *d, bool at_end)
 	bool *taken = mem_zalloc((size_t)r->count + 1, sizeof *taken);
 
 	free(d->kept);
+	free(d->gone);
 	d->kept = mem_zalloc((size_t)n, sizeof *d->kept);
+	d->gone = mem_zalloc((size_t)r->count + 1, sizeof(struct corpus_record *));
+	d->num_gone = 0;
 	for (int k = 0; k < n; k++)
 		for (int i = 0; i < r->count; i++) {
 			const struct corpus_record *c = &r->corpus[i];
@@ -290,7 +277,11 @@ take_up(struct data *d, bool at_end)
 			    (struct blend_kept){ at_end ? c->consumed : c->first, c->num_samples };
 			break;
 		}
-	keep_gone(d, taken);
+	for (int i = 0; i < r->count; i++)
+		if (!taken[i] && r->corpus[i].consumed > 0) {
+			r->corpus[i].weight = -1;
+			d->gone[d->num_gone++] = &r->corpus[i];
+		}
 	free(taken);
 }
 
@@ -303,18 +294,30 @@ data_record_keep(struct data *d)
 	take_up(d, true);
 }
 
-/* Decides the effect of a changed list or option. */
-static int
-resolve_change(struct data *d, const struct err *why, bool options, struct err *e)
+/* All ranks reach the same result from the same files. */
+int
+data_record_resolve(struct data *d, struct err *e)
 {
+	struct data_record *r = &d->record;
 	const char *dir = d->c->weights_from;
+	struct err why;
+	bool options;
 
+	if (!r->any || data_train_list(d)->count == 0)
+		return 0;
+	options = listed(r) > 0 && compare_options(d, &why) < 0;
+	if (!options && compare_lists(d, &why) == 0) {
+		r->goes_on = true;
+		d->set[SPLIT_TRAIN].start = r->start;
+		take_up(d, false);
+		return 0;
+	}
 	if (d->c->o.data_change == DATA_CHANGE_REFUSE)
 		return err_set(e,
 		    "%s: the data changed since this checkpoint was saved: %s; --data-change "
 		    "restart begins the new order, "
 		    "--data-change exclude-seen draws no sample again that was drawn",
-		    dir, why->msg);
+		    dir, why.msg);
 	if (d->c->o.data_change == DATA_CHANGE_EXCLUDE_SEEN) {
 		if (options || d->c->o.dataloader_type != SAMPLER_SINGLE)
 			return err_set(e,
@@ -322,29 +325,10 @@ resolve_change(struct data *d, const struct err *why, bool options, struct err *
 			    "with the same seed, length, "
 			    "split and the single loader, but %s; --data-change restart begins the "
 			    "new order",
-			    dir, options ? why->msg : "the loader is cyclic");
+			    dir, options ? why.msg : "the loader is cyclic");
 		data_record_keep(d);
 	}
-	d->set[SPLIT_TRAIN].start = d->record.consumed;
-	return 0;
-}
-
-/* All ranks reach the same result from the same files. */
-int
-data_record_resolve(struct data *d, struct err *e)
-{
-	struct data_record *r = &d->record;
-	struct err why;
-	bool options;
-
-	if (!r->any || data_train_list(d)->count == 0)
-		return 0;
-	options = listed(r) > 0 && compare_options(d, &why) < 0;
-	if (options || compare_lists(d, &why) < 0)
-		return resolve_change(d, &why, options, e);
-	r->goes_on = true;
-	d->set[SPLIT_TRAIN].start = r->start;
-	take_up(d, false);
+	d->set[SPLIT_TRAIN].start = r->consumed;
 	return 0;
 }
 

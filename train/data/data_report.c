@@ -42,45 +42,40 @@ epochs(const struct data *d, const struct blend_corpus *c, int64_t samples)
 	    (double)samples_tokens_per_epoch(c->samples);
 }
 
-/* One line: tokens, samples, share, epochs of a corpus in the run. */
-static void
-report_corpus(const struct data *d, const struct set *s, int k, const int64_t *samples, int64_t all)
-{
-	struct blend_corpus c;
-
-	blend_corpus(s->blend, k, &c);
-	note("data: %s: %s: %lld tokens, %lld samples, share %.6f, %.4g epochs",
-	    split_name[s->which], dataset_prefix(c.dataset),
-	    (long long)samples_tokens_per_epoch(c.samples), (long long)samples[k],
-	    all > 0 ? (double)samples[k] / (double)all : 0, epochs(d, &c, samples[k]));
-	if (c.first > 0)
-		note("data: %s: %s goes on after %lld samples of its order", split_name[s->which],
-		    dataset_prefix(c.dataset), (long long)c.first);
-}
-
-/* A set of mock data has no corpora. */
+/* A set and its corpora: tokens, samples, share and epochs of each in the run. A set of mock data
+ * has none. */
 static void
 report_set(const struct data *d, const struct set *s)
 {
 	int64_t all = taken(d, s), *samples;
+	int n = s->blend ? blend_num_corpora(s->blend) : 0;
+	const char *split = split_name[s->which], *name = s->name ? s->name : "";
 
 	if (!s->blend)
 		return;
-	note("data: %s%s%s: %lld samples from %d %s%s", split_name[s->which], s->name ? " " : "",
-	    s->name ? s->name : "", (long long)s->count, blend_num_corpora(s->blend),
-	    blend_num_corpora(s->blend) == 1 ? "corpus" : "corpora",
+	note("data: %s%s%s: %lld samples from %d %s%s", split, *name ? " " : "", name,
+	    (long long)s->count, n, n == 1 ? "corpus" : "corpora",
 	    blend_from_cache(s->blend) ? " (maps from the cache)" : "");
 	say_notes(blend_notes(s->blend));
-	samples = mem_zalloc((size_t)blend_num_corpora(s->blend), sizeof *samples);
+	samples = mem_zalloc((size_t)n, sizeof *samples);
 	blend_consumed(s->blend, all, samples);
-	for (int k = 0; k < blend_num_corpora(s->blend); k++)
-		report_corpus(d, s, k, samples, all);
+	for (int k = 0; k < n; k++) {
+		struct blend_corpus c;
+
+		blend_corpus(s->blend, k, &c);
+		note("data: %s: %s: %lld tokens, %lld samples, share %.6f, %.4g epochs", split,
+		    dataset_prefix(c.dataset), (long long)samples_tokens_per_epoch(c.samples),
+		    (long long)samples[k], all > 0 ? (double)samples[k] / (double)all : 0,
+		    epochs(d, &c, samples[k]));
+		if (c.first > 0)
+			note("data: %s: %s goes on after %lld samples of its order", split,
+			    dataset_prefix(c.dataset), (long long)c.first);
+	}
 	free(samples);
 	if (s->which != SPLIT_TRAIN && !d->c->o.full_validation && s->batches < d->c->o.eval_iters)
 		note("data: %s%s%s: an evaluation takes each of its samples once, fewer than "
 		     "--eval-iters %lld batches",
-		    split_name[s->which], s->name ? " " : "", s->name ? s->name : "",
-		    (long long)d->c->o.eval_iters);
+		    split, *name ? " " : "", name, (long long)d->c->o.eval_iters);
 }
 
 void

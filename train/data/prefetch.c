@@ -59,28 +59,15 @@ struct prefetch {
 	struct prefetch_stats stats;
 };
 
-/* The set that is evaluated after this one: the next of its split, the first after the last. */
-static int
-next_set(const struct prefetch *p, int set)
-{
-	struct data_set this, s;
-	int n = data_num_sets(p->d), i = set;
-
-	data_set(p->d, set, &this);
-	do {
-		i = (i + 1) % n;
-		data_set(p->d, i, &s);
-	} while (i != set && !(s.which == this.which && s.batches > 0));
-	return i;
-}
-
-/* The micro batch requested after k: evaluations go through the sets of their split repeatedly. */
+/* The micro batch requested after k. Evaluations go through the sets of their split repeatedly: the
+ * next of them, the first after the last. */
 static struct prefetch_key
 next_key(const struct prefetch *p, struct prefetch_key k)
 {
 	const struct run_plan *plan;
 	int64_t samples;
-	struct data_set s;
+	struct data_set s, next;
+	int i = k.set;
 
 	data_set(p->d, k.set, &s);
 	plan = &p->ring[s.which == SPLIT_TRAIN ? TRAINING : EVALUATION].plan;
@@ -91,22 +78,17 @@ next_key(const struct prefetch *p, struct prefetch_key k)
 	}
 	if (s.which == SPLIT_TRAIN || k.step < s.batches * samples)
 		return k;
-	return (struct prefetch_key){ next_set(p, k.set), 0, 0 };
+	do {
+		i = (i + 1) % data_num_sets(p->d);
+		data_set(p->d, i, &next);
+	} while (i != k.set && !(next.which == s.which && next.batches > 0));
+	return (struct prefetch_key){ i, 0, 0 };
 }
 
 static bool
 same(struct prefetch_key a, struct prefetch_key b)
 {
 	return a.set == b.set && a.step == b.step && a.microbatch == b.microbatch;
-}
-
-static struct ring *
-ring_of(struct prefetch *p, int set)
-{
-	struct data_set s;
-
-	data_set(p->d, set, &s);
-	return &p->ring[s.which == SPLIT_TRAIN ? TRAINING : EVALUATION];
 }
 
 /* Reads without the lock. A batch that cannot be read is all zeroes, which is safe: none of its
@@ -169,16 +151,6 @@ run(void *arg)
 	return NULL;
 }
 
-/* Arrays of one entry in the ring's memory, of 4 bytes an element: four, and the starts of
- * documents. */
-static struct batch
-arrays_at(char *at, size_t rows, bool documents)
-{
-	return (struct batch){ (int32_t *)(void *)at, (int32_t *)(void *)(at + 4 * rows),
-		(int32_t *)(void *)(at + 8 * rows), (float *)(void *)(at + 12 * rows),
-		documents ? (int32_t *)(void *)(at + 16 * rows) : NULL };
-}
-
 /* The first set of a kind that this run reads; -1: none. */
 static int
 first_set(const struct prefetch *p, int kind)
@@ -196,7 +168,8 @@ first_set(const struct prefetch *p, int kind)
 	return -1;
 }
 
-/* Memory for a ring of the plan's micro batches; its bytes are as many as its batches take. */
+/* Memory for a ring of the plan's micro batches; its bytes are as many as its batches take. An
+ * entry has four arrays of 4 bytes an element, and the starts of documents. */
 static void
 ring_init(const struct prefetch *p, struct ring *r, const struct run_plan *plan)
 {
@@ -215,18 +188,14 @@ ring_init(const struct prefetch *p, struct ring *r, const struct run_plan *plan)
 	r->memory = mem_alloc((size_t)r->size, r->bytes);
 	if (p->e->backend->pin)
 		p->e->backend->pin(p->e->device, r->memory, (size_t)r->size * r->bytes);
-	for (int i = 0; i < r->size; i++)
-		r->entry[i].batch =
-		    arrays_at(r->memory + (size_t)i * r->bytes, rows, s->reset_attention_mask);
-}
+	for (int i = 0; i < r->size; i++) {
+		char *at = r->memory + (size_t)i * r->bytes;
 
-static void
-ring_release(const struct prefetch *p, struct ring *r)
-{
-	if (r->memory && p->e->backend->unpin)
-		p->e->backend->unpin(p->e->device, r->memory);
-	free(r->memory);
-	free(r->entry);
+		r->entry[i].batch =
+		    (struct batch){ (int32_t *)(void *)at, (int32_t *)(void *)(at + 4 * rows),
+			    (int32_t *)(void *)(at + 8 * rows), (float *)(void *)(at + 12 * rows),
+			    s->reset_attention_mask ? (int32_t *)(void *)(at + 16 * rows) : NULL };
+	}
 }
 
 /* A host that cannot start a thread lacks a resource that every run needs. */
@@ -266,8 +235,14 @@ prefetch_free(struct prefetch *p)
 	pthread_join(p->thread, NULL);
 	pthread_mutex_destroy(&p->lock);
 	pthread_cond_destroy(&p->wake);
-	for (int i = 0; i < RINGS; i++)
-		ring_release(p, &p->ring[i]);
+	for (int i = 0; i < RINGS; i++) {
+		struct ring *r = &p->ring[i];
+
+		if (r->memory && p->e->backend->unpin)
+			p->e->backend->unpin(p->e->device, r->memory);
+		free(r->memory);
+		free(r->entry);
+	}
 	data_reader_free(p->reader);
 	free(p);
 }
@@ -294,13 +269,6 @@ prefetch_start(struct prefetch *p, int64_t consumed)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* With the lock: true when k is the next batch, read or being read. */
-static bool
-expected(const struct ring *r, struct prefetch_key k)
-{
-	return r->filled > r->taken ? same(r->entry[r->taken % r->size].key, k) : same(r->next, k);
-}
-
 /* With the lock: everything that was given out may be filled again. */
 static void
 pass_all(struct prefetch *p)
@@ -310,38 +278,37 @@ pass_all(struct prefetch *p)
 	pthread_cond_broadcast(&p->wake);
 }
 
-/* With the lock: waits until an entry is ready. All of them may be with the device in a long step;
- * then the device is waited for. */
-static void
-wait_ready(struct prefetch *p, struct ring *r)
-{
-	double start = clock_seconds();
-
-	if (r->taken - r->passed == r->size) {
-		engine_sync(p->e);
-		pass_all(p);
-	}
-	while (r->filled == r->taken)
-		pthread_cond_wait(&p->wake, &p->lock);
-	p->stats.waits++;
-	p->stats.seconds += clock_seconds() - start;
-}
-
-/* The run waits for its first batch; later ones are ready unless the disk is slow. */
+/* The run waits for its first batch; later ones are ready unless the disk is slow. All batches of a
+ * ring may be with the device in a long step; then the device is waited for. */
 int64_t
 prefetch_batch(struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err)
 {
-	struct ring *r = ring_of(p, k.set);
+	struct prefetch_key next; /* batch, read or being read */
+	struct data_set s;
+	struct ring *r;
 	struct entry *x;
+	double start;
 
+	data_set(p->d, k.set, &s);
+	r = &p->ring[s.which == SPLIT_TRAIN ? TRAINING : EVALUATION];
 	if (r->size == 0)
 		BUG("batches of set %d were never to be read", k.set);
 	pthread_mutex_lock(&p->lock);
 	p->current = r;
-	if (!expected(r, k))
+	next = r->filled > r->taken ? r->entry[r->taken % r->size].key : r->next;
+	if (!same(next, k))
 		restart(p, r, k);
-	if (r->filled == r->taken)
-		wait_ready(p, r);
+	if (r->filled == r->taken) {
+		start = clock_seconds();
+		if (r->taken - r->passed == r->size) {
+			engine_sync(p->e);
+			pass_all(p);
+		}
+		while (r->filled == r->taken)
+			pthread_cond_wait(&p->wake, &p->lock);
+		p->stats.waits++;
+		p->stats.seconds += clock_seconds() - start;
+	}
 	x = &r->entry[r->taken++ % r->size];
 	pthread_mutex_unlock(&p->lock);
 	*out = x->batch;
