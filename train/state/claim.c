@@ -21,27 +21,17 @@ asked_to_stop(void)
 	return stop_signal() != NULL;
 }
 
-/* The directory was examined before the lock was taken: a fresh run must not find a checkpoint. */
-static int
-still_fresh(const struct train_config *c, struct err *err)
-{
-	bool fresh = c->start == START_FRESH || (c->start == START_WEIGHTS && train_continues(c));
-	int64_t iteration;
-
-	if (!fresh || ckpt_tracker(c->o.save, &iteration, err) == 0)
-		return 0;
-	return err_set(
-	    err, "--save %s: another run has saved a checkpoint meanwhile; start again", c->o.save);
-}
-
 /* --break-lock and --ckpt-step are for one start only, but a checkpoint's options serve later
- * starts too, so they are cleared. */
+ * starts too, so they are cleared. The directory was examined before the lock was taken: a fresh
+ * run must not find a checkpoint. */
 struct lock *
 claim_save(struct train_config *c, struct err *err)
 {
 	const struct lock_terms how = {
 		.by_force = c->o.break_lock, .say = say, .give_up = asked_to_stop
 	};
+	bool fresh = c->start == START_FRESH || (c->start == START_WEIGHTS && train_continues(c));
+	int64_t iteration;
 	struct err why;
 	struct lock *lock;
 
@@ -55,11 +45,12 @@ claim_save(struct train_config *c, struct err *err)
 		    why.msg);
 		return NULL;
 	}
-	if (still_fresh(c, err) < 0) {
-		lock_release(lock);
-		return NULL;
-	}
-	return lock;
+	if (!fresh || ckpt_tracker(c->o.save, &iteration, err) == 0)
+		return lock;
+	err_set(
+	    err, "--save %s: another run has saved a checkpoint meanwhile; start again", c->o.save);
+	lock_release(lock);
+	return NULL;
 }
 
 int

@@ -45,30 +45,6 @@ put(struct engine *e, bool on_host, const struct tensor *dst, const void *host)
 	engine_sync(e);
 }
 
-/* Where a part of what is read lies. */
-static bool
-on_host(const struct reading *r, const struct part *p)
-{
-	return r->to == BUF_AVERAGE || (r->to != BUF_WEIGHTS && engine_hosted(r->e, p));
-}
-
-/* Weights that every replica holds whole are read whole, so that nothing need be gathered; of
- * everything else, this rank's part. */
-static struct part
-wanted(const struct reading *r, const struct shard *s)
-{
-	bool whole = r->to == BUF_WEIGHTS && !r->e->mem.bytes[BUF_WEIGHT_SLOTS];
-
-	return whole ? shard_part(&r->e->mem.shards, s, 0, 1) : engine_own_shard(r->e, s);
-}
-
-/* The type in which a buffer's elements are read; remainders are made from the whole F32. */
-static enum dtype
-read_type(const struct reading *r, const struct tensor *dst)
-{
-	return r->to == BUF_REMAINDER ? DTYPE_F32 : dst->dtype;
-}
-
 /* Replaces floats by their remainders, in place. */
 static void
 keep_remainders(void *host, int64_t count)
@@ -84,22 +60,26 @@ keep_remainders(void *host, int64_t count)
 }
 
 /* One box at a time in host memory. The boxes of a part are the same as in save.c, so a resume
- * under the same layout reads whole pieces. */
+ * under the same layout reads whole pieces. Weights that every replica holds whole are read whole,
+ * so that nothing need be gathered; of everything else, this rank's part. */
 static int
 read_shard(const struct reading *r, int i, struct err *err)
 {
 	struct engine *e = r->e;
 	const struct shard *s = &e->mem.shards.item[i];
 	struct slice box[SLICE_FLAT_MAX];
-	struct part part = wanted(r, s);
-	bool rule = r->to >= BUF_STATE && r->to <= BUF_STATE_LAST,
+	bool weights = r->to == BUF_WEIGHTS, whole = weights && !e->mem.bytes[BUF_WEIGHT_SLOTS],
+	     rule = r->to >= BUF_STATE && r->to <= BUF_STATE_LAST,
 	     kept = !rule || engine_keeps(e, s->bucket, (int)r->to - BUF_STATE);
+	struct part part = whole ? shard_part(&e->mem.shards, s, 0, 1) : engine_own_shard(e, s);
 	int n = kept ? shard_pieces(s, &part, box) : 0, rc = 0;
 
 	for (int k = 0; k < n && rc == 0; k++) {
 		struct part p = part_cut(&part, part.first, slice_elements(&box[k]));
 		struct tensor dst = engine_part(e, r->to, &p);
-		enum dtype type = read_type(r, &dst);
+		bool on_host = r->to == BUF_AVERAGE || (!weights && engine_hosted(e, &p));
+		/* remainders are made from the whole F32 */
+		enum dtype type = r->to == BUF_REMAINDER ? DTYPE_F32 : dst.dtype;
 		char *host = mem_alloc((size_t)p.count, dtype_size(type));
 
 		rc = source_read(r->w,
@@ -109,7 +89,7 @@ read_shard(const struct reading *r, int i, struct err *err)
 		if (rc == 0 && r->to == BUF_REMAINDER)
 			keep_remainders(host, p.count);
 		if (rc == 0)
-			put(e, on_host(r, &p), &dst, host);
+			put(e, on_host, &dst, host);
 		free(host);
 		part = part_cut(&part, p.first + p.count, part.count);
 	}
@@ -148,31 +128,19 @@ read_shards(const struct reading *r, int rc, struct err *err)
 	return 0;
 }
 
-/* A checkpoint that does not say what its loss scale multiplied is from a version where that was
- * the sum over tokens. The gradients of such a run stay scaled as they were; a scale that the
- * command line fixes does not, and a note says so. */
-static void
-resume_scale(const struct source *w, double scale, struct scaler *s, bool speaks)
-{
-	double of_mean = w->state.loss_scale_of ? scale : scale * s->tokens;
-
-	if (s->dynamic)
-		s->scale = of_mean;
-	if (of_mean != scale && speaks)
-		note("%s: its loss scale %.15g multiplied a sum over tokens, which is %.15g of "
-		     "their mean; %s %.15g",
-		    w->path, scale, of_mean,
-		    s->dynamic ? "the run goes on with" : "--loss-scale is", s->scale);
-}
-
-/* Restores the position of the run. A checkpoint that was imported, or has another type than fp16,
- * has no loss scale: the run then begins with its own. One that does not say how many samples were
- * skipped is from a version whose batch size did not change. */
+/* Restores the position of the run. One that does not say how many samples were skipped is from a
+ * version whose batch size did not change. A checkpoint that was imported, or has another type than
+ * fp16, has no loss scale: the run then begins with its own. One that does not say what its loss
+ * scale multiplied is from a version where that was the sum over tokens. The gradients of such a
+ * run stay scaled as they were; a scale that the command line fixes does not, and a note says
+ * so. */
 static void
 resume_progress(
     const struct engine *e, const struct source *w, struct train_config *c, struct progress *p)
 {
 	const struct run_state *s = &w->state;
+	struct scaler *scaler = &c->scaler;
+	double of_mean;
 
 	p->iteration = s->iteration;
 	p->consumed_samples = s->consumed_train_samples;
@@ -185,20 +153,16 @@ resume_progress(
 	if (!c->o.run.fp16 || isnan(s->loss_scale) || !s->dtype ||
 	    strcmp(s->dtype, dtype_name(DTYPE_F16)))
 		return;
-	c->scaler.growth = s->loss_scale_growth;
-	c->scaler.hysteresis_left = s->loss_scale_hysteresis;
-	resume_scale(w, s->loss_scale, &c->scaler, e->rank == 0);
-}
-
-static int
-resume_spikes(const struct source *w, struct spike_record *s, struct err *err)
-{
-	const struct run_state *from = &w->state;
-	struct err why;
-
-	return spike_read(s, from->recent_losses, from->rewound, &why) < 0
-	    ? err_set(err, "%s: state.conf: %s", w->path, why.msg)
-	    : 0;
+	scaler->growth = s->loss_scale_growth;
+	scaler->hysteresis_left = s->loss_scale_hysteresis;
+	of_mean = s->loss_scale_of ? s->loss_scale : s->loss_scale * scaler->tokens;
+	if (scaler->dynamic)
+		scaler->scale = of_mean;
+	if (of_mean != s->loss_scale && e->rank == 0)
+		note("%s: its loss scale %.15g multiplied a sum over tokens, which is %.15g of "
+		     "their mean; %s %.15g",
+		    w->path, s->loss_scale, of_mean,
+		    scaler->dynamic ? "the run goes on with" : "--loss-scale is", scaler->scale);
 }
 
 /* The schedule must stay as it was unless the user says which side counts; a run that trains
@@ -273,20 +237,6 @@ read_masters(struct engine *e, struct source *w, struct err *err)
 	return rc == 0 ? read_shards(&(struct reading){ e, w, BUF_REMAINDER, NULL }, 0, err) : -1;
 }
 
-/* Masters, then the states of the update rule. Collective. */
-static int
-read_optimizer(struct engine *e, struct source *w, struct err *err)
-{
-	int rc = read_masters(e, w, err);
-
-	for (int i = 0; rc == 0 && i < optim_num_states(e->mem.rule); i++) {
-		struct reading r = { e, w, (enum buffer)(BUF_STATE + i), e->mem.rule->states[i] };
-
-		rc = read_shards(&r, 0, err);
-	}
-	return rc;
-}
-
 /* The average of the run that is resumed goes on; else it begins with the masters as they are now.
  * Collective. */
 static int
@@ -354,27 +304,39 @@ read_scales(struct engine *e, struct source *w, struct err *err)
 	return 0;
 }
 
-/* Progress, schedule, then master copies and moments. data_record.c restores the data's state.
- * Collective. */
+/* Progress, schedule, then masters and the states of the update rule. data_record.c restores the
+ * data's state. Collective. */
 static int
 resume(
     struct engine *e, struct source *w, struct train_config *c, struct progress *p, struct err *err)
 {
+	const struct run_state *s = &w->state;
 	bool forward = e->plan.shape.forward_only;
 	int rc = resume_schedule(w, c, err);
+	struct err why;
 
 	resume_progress(e, w, c, p);
-	if (rc == 0)
-		rc = resume_spikes(w, &p->spikes, err);
+	if (rc == 0 && spike_read(&p->spikes, s->recent_losses, s->rewound, &why) < 0)
+		rc = err_set(err, "%s: state.conf: %s", w->path, why.msg);
 	if (rc == 0 && !forward && c->o.load_optim)
 		rc = resume_optimizer(e, w, c, err);
 	if (comm_agree(COMM_HERE(e->groups.world), rc, err))
 		return -1;
 	if (read_scales(e, w, err) < 0)
 		return -1;
-	if (!forward && !c->o.load_optim)
+	if (forward)
+		return 0;
+	if (!c->o.load_optim) {
 		optim_from_weights(e);
-	return !forward && c->o.load_optim ? read_optimizer(e, w, err) : 0;
+		return 0;
+	}
+	rc = read_masters(e, w, err);
+	for (int i = 0; rc == 0 && i < optim_num_states(e->mem.rule); i++) {
+		struct reading r = { e, w, (enum buffer)(BUF_STATE + i), e->mem.rule->states[i] };
+
+		rc = read_shards(&r, 0, err);
+	}
+	return rc;
 }
 
 /* Opens what the run starts from, and compares its model with the run's. Tokens that it has not
@@ -393,18 +355,6 @@ open_weights(const struct train_config *c, struct err *err)
 	return NULL;
 }
 
-/* Says what is noted of the source. Finds damage in what no rank reads, where reading does not:
- * each rank checks its share. */
-static int
-accept(const struct engine *e, struct source *w, struct err *err)
-{
-	if (e->rank == 0)
-		cli_say(&w->notes, note);
-	if (!w->kind->share)
-		return 0;
-	return name_damage(w, w->kind->share(w, e->rank, e->groups.world->size, err), err);
-}
-
 /* Weights come first and in the run's type. Master copies come from the checkpoint when it has
  * them, since it stores them unrounded; from a Hugging Face directory they are the widened
  * weights. Collective; -1 on all ranks, with the reason on rank 0. */
@@ -412,8 +362,13 @@ int
 load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, struct err *err)
 {
 	struct source *w = open_weights(c, err);
-	int rc = w ? accept(e, w, err) : -1;
+	int rc = w ? 0 : -1;
 
+	if (w && e->rank == 0)
+		cli_say(&w->notes, note);
+	/* Each rank checks its share of what no rank reads, where reading does not. */
+	if (w && w->kind->share)
+		rc = name_damage(w, w->kind->share(w, e->rank, e->groups.world->size, err), err);
 	optim_settle(e);
 	rc = read_shards(&(struct reading){ e, w, BUF_WEIGHTS, NULL }, rc, err);
 	offload_copy_weights(e, false);

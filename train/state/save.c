@@ -64,16 +64,6 @@ visit_box(const struct save_walk *w, const struct param *p, const struct kept *k
 	return w->visit(w->ctx, &piece, err);
 }
 
-/* The part of a shard that this rank writes: what its optimizer owns, or an equal share when every
- * replica owns all of it. */
-static struct part
-written(const struct engine *e, const struct shard *s)
-{
-	struct part own = engine_own_shard(e, s), share = shard_share(&e->mem.shards, s);
-
-	return part_cut(&own, share.first, share.count);
-}
-
 /* The slots of 8-bit operands, which all ranks hold: the first one writes them. */
 static int
 visit_slots(const struct save_walk *w, struct err *err)
@@ -93,7 +83,8 @@ visit_slots(const struct save_walk *w, struct err *err)
 	return 0;
 }
 
-/* Only owners write: one rank writes a parameter that several tensor ranks hold whole. The flat
+/* Only owners write: one rank writes a parameter that several tensor ranks hold whole, and of a
+ * shard what its optimizer owns, or an equal share when every replica owns all of it. The flat
  * range cuts a shard into at most a few boxes: ends of rows and the block between them. */
 int
 save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
@@ -106,11 +97,12 @@ save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
 		for (int i = 0; i < shards->count; i++) {
 			const struct shard *s = &shards->item[i];
 			struct slice box[SLICE_FLAT_MAX];
-			struct part own = written(w->e, s);
+			struct part owned = engine_own_shard(w->e, s),
+				    share = shard_share(shards, s),
+				    own = part_cut(&owned, share.first, share.count);
 			bool has =
 			    kept[k].number < 0 || engine_keeps(w->e, s->bucket, kept[k].number);
 			int n = s->owner && has ? shard_pieces(s, &own, box) : 0;
-
 			for (int b = 0; b < n; b++) {
 				struct part p = part_cut(&own, own.first, slice_elements(&box[b]));
 

@@ -102,15 +102,6 @@ visit_size(void *ctx, const struct save_piece *p, struct err *err)
 	return 0;
 }
 
-/* How many bytes follow byte i in its part of the snapshot, itself included. */
-static size_t
-part_bytes(const struct saver *s, size_t i)
-{
-	size_t end = (i / PART + 1) * PART;
-
-	return (end < s->bytes ? end : s->bytes) - i;
-}
-
 /* Takes the array for the copies. It is pinned in parts, and touched before, since a driver that
  * pins gigabytes at once holds up every other call. A host without that much memory saves without
  * it. */
@@ -135,7 +126,7 @@ copy_tensor(struct copying *x, const struct tensor *t)
 	const char *from = t->data;
 
 	for (size_t left = t->data ? tensor_bytes(t) : 0, n; left; left -= n) {
-		n = part_bytes(x->s, x->at);
+		n = PART - x->at % PART;
 		n = n < left ? n : left;
 		x->s->e->backend->copy_out(x->s->copies, x->s->snapshot + x->at, from, n);
 		x->at += n;
@@ -151,21 +142,6 @@ visit_copy(void *ctx, const struct save_piece *p, struct err *err)
 	copy_tensor(ctx, &p->from);
 	copy_tensor(ctx, &p->remainder);
 	return 0;
-}
-
-/* The copies start after all that is queued, and the next update waits for their end. */
-static void
-copy_pieces(struct saver *s)
-{
-	const struct backend *b = s->e->backend;
-	struct copying x = { s, 0 };
-	struct save_walk walk = { s->e, visit_copy, &x };
-
-	b->record(s->e->stream, s->begun);
-	b->wait(s->copies, s->begun);
-	save_pieces(&walk, s->c->o.save_optim, NULL);
-	b->record(s->copies, s->copied);
-	s->e->held = s->copied;
 }
 
 /* --- this rank's file ------------------------------------------------------------------------- */
@@ -202,38 +178,31 @@ write_piece(struct saver *s, const struct save_piece *p, const void *bytes, cons
 	return rc;
 }
 
-/* Copies a piece from the device, its remainder after it; to be freed. */
-static char *
-stage(const struct engine *e, const struct save_piece *p)
-{
-	size_t n = tensor_bytes(&p->from), all = save_piece_bytes(p);
-	char *staging = mem_alloc(all, 1);
-
-	e->backend->copy_out(e->stream, staging, p->from.data, n);
-	if (all > n)
-		e->backend->copy_out(e->stream, staging + n, p->remainder.data, all - n);
-	engine_sync(e);
-	return staging;
-}
-
-/* Writes a piece from where it lies on the host, from the snapshot, or from the device. */
+/* Writes a piece from where it lies on the host, from the snapshot, or from a copy of it that is
+ * taken from the device now, its remainder after it. */
 static int
 visit_write(void *ctx, const struct save_piece *p, struct err *err)
 {
 	struct copying *x = ctx;
-	size_t n = tensor_bytes(&p->from);
+	const struct engine *e = x->s->e;
+	size_t n = tensor_bytes(&p->from), all = save_piece_bytes(p);
 	char *from, *staging = NULL;
 	int rc;
 
 	if (p->host)
 		return write_piece(x->s, p, p->from.data, p->remainder.data, err);
-	if (x->s->background)
+	if (x->s->background) {
 		from = x->s->snapshot + x->at;
-	else
-		from = staging = stage(x->s->e, p);
+	} else {
+		from = staging = mem_alloc(all, 1);
+		e->backend->copy_out(e->stream, staging, p->from.data, n);
+		if (all > n)
+			e->backend->copy_out(e->stream, staging + n, p->remainder.data, all - n);
+		engine_sync(e);
+	}
 	rc = write_piece(x->s, p, from, from + n, err);
 	free(staging);
-	x->at += save_piece_bytes(p);
+	x->at += all;
 	return rc;
 }
 
@@ -272,34 +241,27 @@ file_job(void *arg)
 	return NULL;
 }
 
-/* Checkpoints that --save-retain-interval does not keep are removed once the new one is there. A
- * failure to remove one does not end the run. */
-static int
-commit(struct saver *s, const struct ckpt_commit *k)
-{
-	int64_t retain = s->c->o.save_retain_interval;
-
-	s->left.msg[0] = '\0';
-	if (lock_check(s->lock, &s->err) < 0 || ckpt_commit(k, &s->err) < 0)
-		return -1;
-	if (retain)
-		ckpt_retain(k->save, k->iteration, retain, &s->left);
-	return 0;
-}
-
 /* Rank 0 puts options, state and manifest beside the files, and makes the directory the latest
- * checkpoint, if this run still owns --save. */
+ * checkpoint, if this run still owns --save. Checkpoints that --save-retain-interval does not keep
+ * are removed once the new one is there. A failure to remove one does not end the run. */
 static void *
 commit_job(void *arg)
 {
 	struct saver *s = arg;
+	int64_t retain = s->c->o.save_retain_interval;
 	struct ckpt_commit k = { .save = s->c->o.save,
 		.iteration = s->at.iteration,
 		.manifest = s->manifest,
 		.options = s->options.buf,
 		.state = s->state.buf };
+	int rc = 0;
 
-	job_end(s, commit(s, &k));
+	s->left.msg[0] = '\0';
+	if (lock_check(s->lock, &s->err) < 0 || ckpt_commit(&k, &s->err) < 0)
+		rc = -1;
+	else if (retain)
+		ckpt_retain(k.save, k.iteration, retain, &s->left);
+	job_end(s, rc);
 	return NULL;
 }
 
@@ -334,44 +296,36 @@ failed(struct saver *s, int rc, struct err *err)
 	return true;
 }
 
-/* All files are written: the lines of the manifest go to rank 0, which commits. */
-static void
-begin_commit(struct saver *s)
-{
-	struct comm *w = s->e->groups.world;
-	size_t total;
-
-	s->manifest = w->ops->gather_bytes(COMM_HERE(w), s->lines.buf, s->lines.len, 0, &total);
-	s->phase = COMMIT;
-	atomic_store(&s->done, true);
-	if (!s->manifest)
-		return;
-	s->manifest = mem_realloc(s->manifest, total + 1, 1);
-	s->manifest[total] = '\0';
-	job_start(s, commit_job);
-}
-
-/* Rank 0 makes the directory before the others look for it. */
+/* Rank 0 makes the directory before the others look for it. The copies start after all that is
+ * queued, and the next update waits for their end. */
 static int
 begin_files(struct saver *s, struct err *err)
 {
-	struct comm *w = s->e->groups.world;
+	const struct backend *b = s->e->backend;
+	struct copying x = { s, 0 };
+	struct save_walk copy = { s->e, visit_copy, &x };
+	bool first = s->e->rank == 0;
 	int rc = 0;
 
 	s->phase = FILES;
 	s->dir[0] = '\0';
-	if (w->rank == 0)
+	if (first)
 		rc = lock_check(s->lock, &s->err) < 0
 		    ? -1
 		    : ckpt_begin(s->c->o.save, s->at.iteration, true, s->dir, &s->err);
 	if (failed(s, rc, err))
 		return -1;
-	if (w->rank != 0)
+	if (!first)
 		rc = ckpt_begin(s->c->o.save, s->at.iteration, false, s->dir, &s->err);
 	if (failed(s, rc, err))
 		return -1;
-	if (s->background)
-		copy_pieces(s);
+	if (s->background) {
+		b->record(s->e->stream, s->begun);
+		b->wait(s->copies, s->begun);
+		save_pieces(&copy, s->c->o.save_optim, NULL);
+		b->record(s->copies, s->copied);
+		s->e->held = s->copied;
+	}
 	host_hold(s->e);
 	job_start(s, file_job);
 	return 0;
@@ -431,34 +385,26 @@ agree_on_background(struct saver *s)
 		note("no memory for copies of %zu bytes: training waits for each save", s->bytes);
 }
 
-/* Notes, once, that a save was due before the previous one had ended: training waits for the
- * disk. */
-static void
-say_waiting(struct saver *s, int64_t iteration, double due)
-{
-	double now = clock_seconds(), interval = (double)(iteration - s->at.iteration);
-
-	if (s->told || s->e->rank != 0 || (now - due) * 100 < due - s->start)
-		return;
-	s->told = true;
-	note("the save of iteration %lld took %.2f s, and the next one was due after %.2f s: "
-	     "training waited %.2f s "
-	     "for it; with --save-interval %.0f it would not wait",
-	    (long long)s->at.iteration, now - s->start, due - s->start, now - due,
-	    ceil(interval * (now - s->start) / (due - s->start)));
-}
-
-/* Before another save is begun. */
+/* Before another save is begun. Notes, once, that a save was due before the previous one had ended:
+ * training waits for the disk. A wait of less than a hundredth of the time between them is none. */
 static int
 end_previous(struct saver *s, int64_t iteration, struct err *err)
 {
 	bool busy = s->phase != IDLE;
-	double due = clock_seconds();
+	double due = clock_seconds(), between = due - s->start, took, waited;
 
 	if (saver_wait(s, err) < 0)
 		return -1;
-	if (busy && due > s->start)
-		say_waiting(s, iteration, due);
+	waited = clock_seconds() - due;
+	took = between + waited;
+	if (busy && between > 0 && !s->told && s->e->rank == 0 && waited * 100 >= between) {
+		s->told = true;
+		note("the save of iteration %lld took %.2f s, and the next one was due after "
+		     "%.2f s: training waited %.2f s "
+		     "for it; with --save-interval %.0f it would not wait",
+		    (long long)s->at.iteration, took, between, waited,
+		    ceil((double)(iteration - s->at.iteration) * took / between));
+	}
 	job_join(s);
 	return 0;
 }
@@ -495,16 +441,27 @@ saver_ready(const struct saver *s)
 	return s->phase != IDLE && atomic_load(&s->done);
 }
 
-/* From files to commit, or from commit to the end, which rank 0 notes. */
+/* From files, whose lines of the manifest go to rank 0, to the commit, which rank 0 does, or from
+ * there to the end, which rank 0 notes. */
 int
 saver_next(struct saver *s, struct err *err)
 {
+	struct comm *w = s->e->groups.world;
 	int rc = job_join(s);
+	size_t total;
 
 	if (failed(s, rc, err))
 		return -1;
 	if (s->phase == FILES) {
-		begin_commit(s);
+		s->manifest =
+		    w->ops->gather_bytes(COMM_HERE(w), s->lines.buf, s->lines.len, 0, &total);
+		s->phase = COMMIT;
+		atomic_store(&s->done, true);
+		if (s->manifest) {
+			s->manifest = mem_realloc(s->manifest, total + 1, 1);
+			s->manifest[total] = '\0';
+			job_start(s, commit_job);
+		}
 		return 0;
 	}
 	if (s->e->rank == 0)

@@ -54,39 +54,31 @@ same_dir(const char *a, const char *b)
 	return same;
 }
 
-/* Finds the checkpoint of --ckpt-step, whatever the tracker says. */
-static int
-find_step(struct train_config *c, struct err *e)
-{
-	char dir[1024];
-
-	ckpt_iter_dir(c->o.load, c->o.ckpt_step, dir);
-	if (!io_is_dir(dir))
-		return err_set(
-		    e, "--ckpt-step %lld: there is no '%s'", (long long)c->o.ckpt_step, dir);
-	c->goes_back = true;
-	c->weights_from = mem_pool_strndup(&c->parse.pool, dir, strlen(dir));
-	return 1;
-}
-
-/* The checkpoint that --load names: its tracker's, or that of a first save that ended before
- * writing one. 1, 0 when there is none, -1 with a reason. */
+/* The checkpoint that --load names: that of --ckpt-step, whatever the tracker says; else its
+ * tracker's, or that of a first save that ended before writing one. 1, 0 when there is none, -1
+ * with a reason. */
 static int
 find_checkpoint(struct train_config *c, struct err *e)
 {
-	int64_t iteration;
+	int64_t iteration, step = c->o.ckpt_step;
 	char dir[1024];
 	int found;
 
-	if (c->o.ckpt_step >= 0)
-		return find_step(c, e);
-	found = ckpt_tracker(c->o.load, &iteration, e);
-	c->unreadable = found < 0;
-	c->weights_from = c->o.load;
-	if (found || !ckpt_highest(c->o.load, dir))
-		return found;
-	note("--load %s: holds no latest_checkpointed_iteration.txt yet; going on from %s",
-	    c->o.load, dir);
+	if (step >= 0) {
+		ckpt_iter_dir(c->o.load, step, dir);
+		if (!io_is_dir(dir))
+			return err_set(
+			    e, "--ckpt-step %lld: there is no '%s'", (long long)step, dir);
+		c->goes_back = true;
+	} else {
+		found = ckpt_tracker(c->o.load, &iteration, e);
+		c->unreadable = found < 0;
+		c->weights_from = c->o.load;
+		if (found || !ckpt_highest(c->o.load, dir))
+			return found;
+		note("--load %s: holds no latest_checkpointed_iteration.txt yet; going on from %s",
+		    c->o.load, dir);
+	}
 	c->weights_from = mem_pool_strndup(&c->parse.pool, dir, strlen(dir));
 	return 1;
 }
