@@ -62,18 +62,6 @@ print_version(void)
 	prog_version(text);
 }
 
-/* Checks everything that can be wrong with the options of this rank. */
-static int
-check(struct train_config *c, struct err *e)
-{
-	if (!c->o.dry_run && train_check_launch(world->size, e) < 0)
-		return -1;
-	if (c->o.world_size && !c->o.dry_run)
-		return err_set(
-		    e, "--world-size: is for --dry-run; a run has the ranks that mpirun starts");
-	return train_configure(c, c->o.world_size ? c->o.world_size : world->size, e);
-}
-
 /* MPI_Init waits for every rank that the launcher promised. */
 static struct comm *
 start_mpi(int64_t timeout)
@@ -101,20 +89,25 @@ start_mpi(int64_t timeout)
 static int
 configure(struct train_config *c, int parsed, struct err *e)
 {
+	bool runs = !c->o.dry_run;
+	int rc;
+
 	if (comm_agree(COMM_HERE(world), parsed, e) || agree_options(world, c, e) < 0)
 		return -1;
 	if (c->parse.want_help || c->parse.want_version)
 		return 0;
-	if (agree_lists(world, c, e) < 0 || comm_agree(COMM_HERE(world), check(c, e), e))
+	if (agree_lists(world, c, e) < 0)
 		return -1;
-	return c->o.dry_run ? 0 : agree_start(world, c, e);
-}
-
-/* True when the command line requests something else than a run. */
-static bool
-is_question(const struct train_config *c)
-{
-	return c->parse.want_help || c->parse.want_version || c->o.dry_run;
+	if (runs && train_check_launch(world->size, e) < 0)
+		rc = -1;
+	else if (runs && c->o.world_size)
+		rc = err_set(
+		    e, "--world-size: is for --dry-run; a run has the ranks that mpirun starts");
+	else
+		rc = train_configure(c, c->o.world_size ? c->o.world_size : world->size, e);
+	if (comm_agree(COMM_HERE(world), rc, e))
+		return -1;
+	return runs ? agree_start(world, c, e) : 0;
 }
 
 /* On rank 0 alone; --help wins over --version, and both over --dry-run. */
@@ -130,16 +123,8 @@ answer(const struct train_config *c)
 	return EXIT_DONE;
 }
 
-/* --mdoc: the option list of the manual. */
-static int
-print_mdoc(void)
-{
-	opt_mdoc(mtrain_opts, stdout);
-	return prog_end(EXIT_DONE);
-}
-
-/* Everything but --mdoc starts MPI, so that every rank of a launch gets the same answer. Output
- * is flushed and checked before MPI ends. */
+/* Everything but --mdoc, the option list of the manual, starts MPI, so that every rank of a launch
+ * gets the same answer. Output is flushed and checked before MPI ends. */
 int
 main(int argc, char **argv)
 {
@@ -150,8 +135,10 @@ main(int argc, char **argv)
 	int status = EXIT_DONE, parsed;
 
 	prog_begin(argv[0]);
-	if (argc == 2 && !strcmp(argv[1], "--mdoc"))
-		return print_mdoc();
+	if (argc == 2 && !strcmp(argv[1], "--mdoc")) {
+		opt_mdoc(mtrain_opts, stdout);
+		return prog_end(EXIT_DONE);
+	}
 	stop_catch_signals();
 	parsed = train_parse(&c, argc, argv, &err);
 	world = start_mpi(c.o.init_timeout);
@@ -164,7 +151,7 @@ main(int argc, char **argv)
 			die("%s", err.msg);
 		die_usage("%s", err.msg);
 	}
-	if (is_question(&c)) {
+	if (c.parse.want_help || c.parse.want_version || c.o.dry_run) {
 		stop_default_signals();
 		if (world->rank == 0)
 			status = answer(&c);

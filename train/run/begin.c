@@ -39,20 +39,9 @@ begin_run(struct run *r, struct err *err)
 
 /* --- the way back ----------------------------------------------------------------------------- */
 
-/* True for a checkpoint that opens and has this order of the data. */
-static bool
-leads_here(const struct run *r, const char *dir)
-{
-	struct err ignored;
-	struct ckpt *k = ckpt_open(dir, &ignored);
-	bool leads = k && ckpt_state(k)->consumed_train_samples >= data_start(r->data);
-
-	ckpt_close(k);
-	return leads;
-}
-
-/* The iteration of the newest checkpoint earlier than `before`; -1: there is none. In a --save that
- * the run was not loaded from, earlier checkpoints belong to another run. */
+/* The iteration of the newest checkpoint earlier than `before` that opens and has this order of the
+ * data; -1: there is none. In a --save that the run was not loaded from, earlier checkpoints belong
+ * to another run. */
 static int64_t
 find_back(const struct run *r, int64_t before)
 {
@@ -64,27 +53,16 @@ find_back(const struct run *r, int64_t before)
 	while (i >= 0 && all[i] >= before)
 		i--;
 	for (; i >= 0 && all[i] >= least && found < 0; i--) {
+		struct ckpt *k;
+
 		ckpt_iter_dir(r->c->o.save, all[i], dir);
-		if (leads_here(r, dir))
+		k = ckpt_open(dir, &ignored);
+		if (k && ckpt_state(k)->consumed_train_samples >= data_start(r->data))
 			found = all[i];
+		ckpt_close(k);
 	}
 	free(all);
 	return found;
-}
-
-/* Rank 0 looks for all ranks. Saves that were begun are on the disk by now, so what is found does
- * not depend on the disk's speed. */
-static int
-agree_on_way(struct run *r, int64_t before, int64_t *to, struct err *err)
-{
-	struct comm *world = r->e->groups.world;
-	struct tensor t = tensor_1d(to, DTYPE_I64, 1);
-
-	if (saver_wait(r->saver, err) < 0)
-		return -1;
-	*to = r->e->rank == 0 ? find_back(r, before) : -1;
-	world->ops->broadcast(COMM_HERE(world), NULL, &t, 0);
-	return 0;
 }
 
 /* The state is the checkpoint's except for the rewinds: it may not know all of them. */
@@ -110,23 +88,22 @@ load_back(struct run *r, int64_t to, struct err *err)
 	return 0;
 }
 
-/* Later checkpoints are no longer part of the run. Rank 0 alone; the caller spreads the result. */
-static int
-leave_later(const struct run *r, struct err *err)
-{
-	return lock_check(r->lock, err) < 0 ? -1 : claim_set_aside(r->c, r->at.iteration, err);
-}
-
 static int
 go_back(struct run *r, int64_t to, struct err *err)
 {
 	struct comm *world = r->e->groups.world;
+	int rc = 0;
 	struct metrics_rewind m = { .spike = r->spike,
 		.to = to,
 		.passed = spike_rewind(&r->at.spikes, &r->c->spikes, r->spike.iteration) };
 
-	if (load_back(r, to, err) < 0 ||
-	    comm_agree(COMM_HERE(world), r->e->rank == 0 ? leave_later(r, err) : 0, err))
+	if (load_back(r, to, err) < 0)
+		return -1;
+	/* Later checkpoints are no longer part of the run. */
+	if (world->rank == 0 &&
+	    (lock_check(r->lock, err) < 0 || claim_set_aside(r->c, r->at.iteration, err) < 0))
+		rc = -1;
+	if (comm_agree(COMM_HERE(world), rc, err))
 		return -1;
 	corpus_log_free(r->corpora);
 	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
@@ -157,20 +134,28 @@ go_through(struct run *r)
 		    (long long)(r->spike.iteration - c->spikes.window));
 }
 
+/* Rank 0 looks for a checkpoint for all ranks. Saves that were begun are on the disk by then, so
+ * what is found does not depend on the disk's speed. */
 int
 begin_again(struct run *r)
 {
-	struct err err;
+	struct comm *world = r->e->groups.world;
 	int64_t to = -1;
-	int rc = 0;
+	struct tensor t = tensor_1d(&to, DTYPE_I64, 1);
+	bool may = r->at.spikes.num_rewinds < r->c->spikes.times;
+	struct err err;
+	int rc = may ? saver_wait(r->saver, &err) : 0;
 
-	if (r->at.spikes.num_rewinds < r->c->spikes.times)
-		rc = agree_on_way(r, r->spike.iteration - r->c->spikes.window, &to, &err);
+	if (may && rc == 0) {
+		if (world->rank == 0)
+			to = find_back(r, r->spike.iteration - r->c->spikes.window);
+		world->ops->broadcast(COMM_HERE(world), NULL, &t, 0);
+	}
 	if (rc == 0 && to < 0)
 		go_through(r);
 	else if (rc == 0)
 		rc = go_back(r, to, &err);
-	if (rc < 0 && r->e->rank == 0)
+	if (rc < 0 && world->rank == 0)
 		warn("%s", err.msg);
 	return rc == 0 ? EXIT_DONE : r->failure;
 }

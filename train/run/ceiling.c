@@ -71,29 +71,6 @@ randomize(struct trial *t, const struct tensor *x)
 	t->e->ops->normal(t->e->stream, x, &n);
 }
 
-/* y [rows, out] = x [rows, in] W^T, as in the forward pass. */
-static void
-trial_begin(struct trial *t)
-{
-	const struct product *p = &t->shape;
-	enum dtype type = t->e->plan.shape.dtype;
-	size_t size = dtype_size(type), x = aligned((size_t)(p->rows * p->in) * size),
-	       w = aligned((size_t)(p->out * p->in) * size), y = (size_t)(p->rows * p->out) * size;
-	struct err ignored;
-	char *at = t->e->backend->alloc(t->e->device, x + w + y, &ignored);
-
-	t->memory = at;
-	if (!at)
-		return;
-	t->gemm = (struct gemm){ .a = tensor_2d(at, type, p->rows, p->in),
-		.b = tensor_2d(at + x, type, p->out, p->in),
-		.c = tensor_2d(at + x + w, type, p->rows, p->out),
-		.trans_b = true,
-		.alpha = 1 };
-	randomize(t, &t->gemm.a);
-	randomize(t, &t->gemm.b);
-}
-
 static void
 trial_end(struct trial *t)
 {
@@ -114,15 +91,30 @@ run(const struct trial *t, int64_t calls)
 	return clock_seconds() - since;
 }
 
-/* Seconds of a call with this many rows. The first call plans and is not counted. */
+/* Seconds of a call with this many rows: y [rows, out] = x [rows, in] W^T, as in the forward pass.
+ * The first call plans and is not counted. */
 static double
 try_rows(struct trial *t, int64_t rows)
 {
+	const struct product *p = &t->shape;
+	enum dtype type = t->e->plan.shape.dtype;
+	size_t size = dtype_size(type), x = aligned((size_t)(rows * p->in) * size),
+	       w = aligned((size_t)(p->out * p->in) * size), y = (size_t)(rows * p->out) * size;
+	struct err ignored;
+	char *at;
+
 	trial_end(t);
 	t->shape.rows = rows;
-	trial_begin(t);
-	if (!t->memory)
+	t->memory = at = t->e->backend->alloc(t->e->device, x + w + y, &ignored);
+	if (!at)
 		return INFINITY;
+	t->gemm = (struct gemm){ .a = tensor_2d(at, type, rows, p->in),
+		.b = tensor_2d(at + x, type, p->out, p->in),
+		.c = tensor_2d(at + x + w, type, rows, p->out),
+		.trans_b = true,
+		.alpha = 1 };
+	randomize(t, &t->gemm.a);
+	randomize(t, &t->gemm.b);
 	run(t, 1);
 	return run(t, 1);
 }

@@ -133,31 +133,25 @@ after(struct observer *o, struct stream *st, const struct op_call *call)
 	}
 }
 
-/* Reports the earliest of all ranks' finds, on rank 0. */
-static void
-report(const struct check *c, struct str *out)
+/* Rank 0 gets the earliest of all ranks' finds. */
+void
+check_find(struct engine *e, void (*pass)(void *ctx), void *ctx, struct str *out)
 {
-	struct comm *w = c->e->groups.world;
-	double least = -c->order;
+	struct comm *w = e->groups.world;
+	struct check c = { .base = { before, after, 0, -1, false }, .e = e, .order = INFINITY };
+	double least;
 	struct tensor t = tensor_1d(&least, DTYPE_F64, 1);
 	size_t total;
 	char *all;
 
-	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_MAX);
-	all = w->ops->gather_bytes(COMM_HERE(w), c->where,
-	    c->order == -least && c->where[0] ? strlen(c->where) + 1 : 0, 0, &total);
-	if (all && total > 0)
-		str_adds(out, all);
-	free(all);
-}
-
-void
-check_find(struct engine *e, void (*pass)(void *ctx), void *ctx, struct str *out)
-{
-	struct check c = { .base = { before, after, 0, -1, false }, .e = e, .order = INFINITY };
-
 	observe_begin(e, &c.base);
 	pass(ctx);
 	observe_end(e);
-	report(&c, out);
+	least = -c.order;
+	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_MAX);
+	all = w->ops->gather_bytes(COMM_HERE(w), c.where,
+	    c.order == -least && c.where[0] ? strlen(c.where) + 1 : 0, 0, &total);
+	if (all && total > 0)
+		str_adds(out, all);
+	free(all);
 }

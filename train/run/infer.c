@@ -97,17 +97,6 @@ run_again(void *ctx)
 	run(ctx);
 }
 
-/* Collective: how many numbers of a rank's logits are not finite, the most of all ranks. */
-static double
-most_bad(const struct pass *p, double bad)
-{
-	struct comm *w = p->e->groups.world;
-	struct tensor t = tensor_1d(&bad, DTYPE_F64, 1);
-
-	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_MAX);
-	return bad;
-}
-
 /* Collective. Reports where the numbers stopped being finite: there is no result. Returns the exit
  * status. */
 static int
@@ -123,19 +112,10 @@ not_finite(struct pass *p, const char *what)
 	return EXIT_NUMERICAL;
 }
 
-/* What the model makes of logits x: c tanh(x / c). */
-static void
-cap_logits(const struct model_config *m, double *x, int64_t n)
-{
-	double c = m->final_logit_softcapping;
-
-	for (int64_t i = 0; c > 0 && i < n; i++)
-		x[i] = c * tanh(x[i] / c);
-}
-
 /* The logits of a position over the whole vocabulary, doubles, on all tensor and context ranks of
- * the last stage. Padding columns come after the vocabulary on the last rank and are cut off here.
- * Every context rank gives a row, since a gather takes as much of each. */
+ * the last stage; the model makes c tanh(x / c) of them. Padding columns come after the vocabulary
+ * on the last rank and are cut off here. Every context rank gives a row, since a gather takes as
+ * much of each. */
 static void
 whole_row(struct pass *p, int64_t position, double *out)
 {
@@ -147,36 +127,27 @@ whole_row(struct pass *p, int64_t position, double *out)
 	struct tensor in = tensor_1d(mine, DTYPE_F64, p->columns),
 		      gathered = tensor_1d(all, DTYPE_F64, p->columns * host->size);
 	enum dtype dtype = p->e->plan.shape.dtype;
+	double cap = p->e->plan.model.final_logit_softcapping;
 
 	dtype_convert(mine, DTYPE_F64, p->local + (size_t)(row * p->columns) * dtype_size(dtype),
 	    dtype, p->columns);
-	cap_logits(&p->e->plan.model, mine, p->columns);
+	for (int64_t i = 0; cap > 0 && i < p->columns; i++)
+		mine[i] = cap * tanh(mine[i] / cap);
 	host->ops->all_gather(COMM_HERE(host), NULL, &gathered, &in);
 	memcpy(out, all + holder * width, (size_t)v * sizeof *out);
 	free(mine);
 	free(all);
 }
 
-/* A learned position is a row of a table that has only the rows it was trained with. */
-static int
-check_positions(const struct model_config *m, int64_t s, const char *path, struct err *err)
-{
-	return m->position != POSITION_LEARNED || s <= m->max_position_embeddings
-	    ? 0
-	    : err_set(err,
-		  "--tokens-file %s: %lld tokens: must be at most the %lld that the model has "
-		  "learned "
-		  "positions for",
-		  path, (long long)s, (long long)m->max_position_embeddings);
-}
-
 /* The sequence length of --tokens-file, needed before the engine is planned; 0 without the option
  * (--seq-length counts then), -1 with a reason when the array is not usable or longer than the
- * model can take. Each rank reads the file itself. */
+ * model can take: a learned position is a row of a table that has only the rows it was trained
+ * with. Each rank reads the file itself. */
 int64_t
 infer_seq_length(const struct train_config *c, struct err *err)
 {
 	const char *path = c->o.tokens_file;
+	const struct model_config *m = &c->plan.model;
 	struct npy a;
 	int64_t s;
 
@@ -190,9 +161,14 @@ infer_seq_length(const struct train_config *c, struct err *err)
 		return err_set(err,
 		    "--tokens-file %s: must hold a one-dimensional int32 or int64 array, not empty",
 		    path);
-	return check_positions(&c->plan.model, s, path, err) < 0 ||
-		layout_check_length(
-		    &c->plan.layout, s, "half of the tokens of --tokens-file,", err) < 0
+	if (m->position == POSITION_LEARNED && s > m->max_position_embeddings)
+		return err_set(err,
+		    "--tokens-file %s: %lld tokens: must be at most the %lld that the model has "
+		    "learned "
+		    "positions for",
+		    path, (long long)s, (long long)m->max_position_embeddings);
+	return layout_check_length(
+		   &c->plan.layout, s, "half of the tokens of --tokens-file,", err) < 0
 	    ? -1
 	    : s;
 }
@@ -221,13 +197,14 @@ read_tokens(struct pass *p, const char *path, struct err *err)
 }
 
 /* Collective. Runs the pass and puts its logits together: [s, v] of type t, on the ranks of the
- * last stage. Returns how many of them are not finite, the same on all ranks. */
+ * last stage. Returns how many of them are not finite, the most of all ranks, on all of them. */
 static double
 whole_logits(struct pass *p, enum dtype t, char *out)
 {
 	int64_t v = p->e->plan.model.vocab_size;
-	double *row = mem_alloc((size_t)v, sizeof *row);
-	int64_t bad = 0;
+	struct comm *w = p->e->groups.world;
+	double *row = mem_alloc((size_t)v, sizeof *row), bad = 0;
+	struct tensor most = tensor_1d(&bad, DTYPE_F64, 1);
 
 	run(p);
 	for (int64_t i = 0; p->e->last_stage && i < p->seq_length; i++) {
@@ -235,10 +212,11 @@ whole_logits(struct pass *p, enum dtype t, char *out)
 
 		whole_row(p, i, row);
 		dtype_convert(to, t, row, DTYPE_F64, v);
-		bad += dtype_count_nonfinite(to, t, v);
+		bad += (double)dtype_count_nonfinite(to, t, v);
 	}
 	free(row);
-	return most_bad(p, (double)bad);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &most, REDUCE_MAX);
+	return bad;
 }
 
 /* Collective. The file holds [s, v] in F32, or F64 when the run computes in that; one rank of

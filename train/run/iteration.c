@@ -184,29 +184,24 @@ is_due(int64_t interval, int64_t step)
 	return interval > 0 && step % interval == 0;
 }
 
-/* The first micro batch of the step runs before all of them do, so that two runs of it can be
- * compared. It comes first because the first micro batch writes its gradients instead of adding
- * them: those of the rehearsal are overwritten and need no memory of their own. Collective. */
-static void
-rehearse(struct run *r)
-{
-	timing_watch(r->e, false);
-	hashes_expect(r->e, 0);
-	train_pass(r, true);
-	clear_sums(r);
-	hashes_expect(r->e, 1);
-	timing_watch(r->e, true);
-}
-
-/* The gradients of the next global batch and their norm, on the device. Collective. */
+/* The gradients of the next global batch and their norm, on the device. Where two runs of the first
+ * micro batch are to be compared, it runs before all of them do: the first micro batch writes its
+ * gradients instead of adding them, so those of the rehearsal are overwritten and need no memory of
+ * their own. Collective. */
 static void
 gradients(struct run *r)
 {
 	train_scale_tokens(r->c, step_samples(r));
 	r->e->token_scale = r->c->scaler.scale / r->c->scaler.tokens;
 	clear_sums(r);
-	if (is_due(r->c->o.verify_interval, r->at.iteration + 1))
-		rehearse(r);
+	if (is_due(r->c->o.verify_interval, r->at.iteration + 1)) {
+		timing_watch(r->e, false);
+		hashes_expect(r->e, 0);
+		train_pass(r, true);
+		clear_sums(r);
+		hashes_expect(r->e, 1);
+		timing_watch(r->e, true);
+	}
 	fault_step(r->c->fault, r->at.iteration + 1);
 	timing_end(r->e, SPAN_BETWEEN);
 	train_pass(r, false);
@@ -243,31 +238,25 @@ step_verdict(const struct run *r)
 	};
 }
 
-/* Rows of an expert of a layer in the next step, on average: every token has topk, whether its loss
- * counts or not. */
-static double
-expert_rows(const struct run *r)
-{
-	const struct run_plan *p = &r->e->plan;
-
-	return p->model.num_experts ? (double)(step_samples(r) * p->shape.seq_length) *
-		(double)p->model.moe_router_topk / (double)p->model.num_experts
-				    : 0;
-}
-
 /* The mean over tokens, their scale and clipping become one factor. 1e-6 in the clipping is
- * Megatron-LM's (core/optimizer/clip_grads.py), as is leaving gradients below the limit alone. */
+ * Megatron-LM's (core/optimizer/clip_grads.py), as is leaving gradients below the limit alone. An
+ * expert of a layer has an equal share of rows on average: every token has topk, whether its loss
+ * counts or not. */
 static void
 update(struct run *r, struct step_metrics *m)
 {
 	const struct optim_options *o = &r->c->optim;
+	const struct model_config *model = &r->e->plan.model;
+	double tokens = (double)(step_samples(r) * r->e->plan.shape.seq_length);
 	double grad_scale = 1 / (fmax(r->total[TOTAL_TOKENS], 1) * r->e->token_scale), factor = 1;
 	double *scores = qk_clip_scores(r->e);
 	struct optim_update u = {
 		.lr = m->lr,
 		.vocab_lr = m->vocab_lr,
 		.weight_decay = m->weight_decay,
-		.expert_rows = expert_rows(r),
+		.expert_rows = model->num_experts
+		    ? tokens * (double)model->moe_router_topk / (double)model->num_experts
+		    : 0,
 		.step = r->at.optimizer_steps + 1,
 	};
 
@@ -311,25 +300,12 @@ params_norm(struct run *r)
 	return sqrt(scalar[SCALAR_PARAMS]);
 }
 
-/* Fills in what a step's report holds only on request. Collective. */
-static void
-measure(struct run *r, struct step_metrics *m)
-{
-	const struct train_options *o = &r->c->o;
-
-	if (o->log_params_norm)
-		m->params_norm = params_norm(r);
-	if (o->log_memory_to_tensorboard) {
-		m->planned_bytes = memory_total(&r->e->mem);
-		m->used_bytes = r->e->backend->used_memory(r->e->device);
-	}
-}
-
 /* Adds the step to the run's progress and reports it. Collective at log steps, and where the norm
  * of the weights is asked for. */
 static void
 record(struct run *r, struct step_metrics *m)
 {
+	const struct train_options *o = &r->c->o;
 	int64_t first = r->at.consumed_samples;
 
 	m->samples = step_samples(r);
@@ -339,11 +315,16 @@ record(struct run *r, struct step_metrics *m)
 	r->at.skipped_samples += m->skipped ? m->samples : 0;
 	m->passed_samples = r->at.passed_samples += m->left_out ? m->samples : 0;
 	r->empty += !m->left_out && r->total[TOTAL_TOKENS] == 0;
-	measure(r, m);
+	if (o->log_params_norm)
+		m->params_norm = params_norm(r);
+	if (o->log_memory_to_tensorboard) {
+		m->planned_bytes = memory_total(&r->e->mem);
+		m->used_bytes = r->e->backend->used_memory(r->e->device);
+	}
 	if (r->metrics)
 		metrics_step(r->metrics, m);
 	corpus_log_step(r->corpora, first, m->skipped);
-	if (m->iteration % r->c->o.log_interval != 0 && m->iteration != r->c->train_iters)
+	if (m->iteration % o->log_interval != 0 && m->iteration != r->c->train_iters)
 		return;
 	timers_log(r->timers, r->e->groups.world, r->metrics, m->iteration);
 	corpus_log_write(r->corpora, r->metrics, m->iteration);
@@ -511,35 +492,25 @@ pass_again(void *ctx)
 	train_pass(r, false);
 }
 
-/* Names what is not finite: a parameter that was loaded or trained so, else the loss, which spoils
- * every gradient, else the gradient in which it arose. Collective. */
-static void
-name_not_finite(struct run *r, double loss, char what[128])
-{
-	char name[96];
-
-	grads_first_bad(r->e, BUF_WEIGHTS, name);
-	if (name[0]) {
-		snprintf(what, 128, "the parameter '%s'", name);
-		return;
-	}
-	grads_first_bad(r->e, BUF_GRADS, name);
-	if (isfinite(loss) && name[0])
-		snprintf(what, 128, "the gradient of '%s'", name);
-	else
-		snprintf(what, 128, "the loss");
-}
-
-/* Reports what is not finite. Collective, since the search for the place is. This step has not
- * touched weights and moments, and nothing is saved over the last checkpoint. */
+/* Reports what is not finite: a parameter that was loaded or trained so, else the loss, which
+ * spoils every gradient, else the gradient in which it arose. Collective, since the search for the
+ * place is. This step has not touched weights and moments, and nothing is saved over the last
+ * checkpoint. */
 static int
 not_finite(struct run *r)
 {
 	double loss = mean(r, TOTAL_LOSS);
 	struct str where = { 0 };
-	char what[128];
+	char name[96], what[128] = "the loss";
 
-	name_not_finite(r, loss, what);
+	grads_first_bad(r->e, BUF_WEIGHTS, name);
+	if (name[0]) {
+		snprintf(what, sizeof what, "the parameter '%s'", name);
+	} else {
+		grads_first_bad(r->e, BUF_GRADS, name);
+		if (isfinite(loss) && name[0])
+			snprintf(what, sizeof what, "the gradient of '%s'", name);
+	}
 	check_find(r->e, pass_again, r, &where);
 	if (r->e->rank == 0)
 		warn("iteration %lld: %s is not finite (loss %g); first: %s: stopping; the last "

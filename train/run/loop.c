@@ -166,18 +166,6 @@ give_up(struct run *r, enum iteration_end end)
 	return iteration_failure(r, end);
 }
 
-/* Another run owns --save now: nothing more is written, not even the save under way. */
-static int
-lost_lock(struct run *r)
-{
-	struct err err;
-
-	if (lock_check(r->lock, &err) < 0)
-		warn("%s: stopping after iteration %lld, and nothing more is saved", err.msg,
-		    (long long)r->at.iteration);
-	return EXIT_FAILED;
-}
-
 static int
 evaluate(struct run *r, enum split which)
 {
@@ -188,20 +176,6 @@ evaluate(struct run *r, enum split which)
 	return end == ITERATION_DONE ? EXIT_DONE : give_up(r, end);
 }
 
-/* Does the evaluation and the save that are due after this step; the last step has its own. */
-static int
-do_due(struct run *r)
-{
-	const struct train_options *o = &r->c->o;
-	int status = EXIT_DONE;
-
-	if (r->at.iteration % o->eval_interval == 0 && r->at.iteration < r->c->train_iters)
-		status = evaluate(r, SPLIT_VALID);
-	if (status == EXIT_DONE && o->save_interval && r->at.iteration % o->save_interval == 0)
-		status = save(r);
-	return status;
-}
-
 int
 loop_evaluate(struct run *r)
 {
@@ -210,40 +184,49 @@ loop_evaluate(struct run *r)
 	return status == EXIT_DONE ? evaluate(r, SPLIT_TEST) : status;
 }
 
-/* A request from outside skips what is due: a batch system leaves only seconds, and the save needs
+/* Does the evaluation and the save that are due after this step; the last step has its own. A
+ * request from outside skips what is due: a batch system leaves only seconds, and the save needs
  * them. --exit-interval and --exit-duration-in-mins wait for both. */
 static int
 after_step(struct run *r)
 {
+	const struct train_options *o = &r->c->o;
 	const char *why = reason_to_stop(r);
-	int status = asked_to_stop(r) ? EXIT_DONE : do_due(r);
+	int64_t step = r->at.iteration;
+	bool due = !asked_to_stop(r);
+	int status = EXIT_DONE;
 
+	if (due && step % o->eval_interval == 0 && step < r->c->train_iters)
+		status = evaluate(r, SPLIT_VALID);
+	if (status == EXIT_DONE && due && o->save_interval && step % o->save_interval == 0)
+		status = save(r);
 	return status == EXIT_DONE && why ? stop_run(r, why) : status;
 }
 
-static int
-go_back(struct run *r)
-{
-	double since = steps_pause(r);
-	int status = begin_again(r);
-
-	steps_go_on(r, since);
-	return status;
-}
-
-/* A step with what comes after it. A run that has been asked to stop does not go back before a
- * spike: the run that resumes will. */
+/* A step with what comes after it. When another run owns --save, nothing more is written, not even
+ * the save under way. A run that has been asked to stop does not go back before a spike: the run
+ * that resumes will. */
 static int
 take_step(struct run *r)
 {
 	enum iteration_end end = iteration_train(r);
+	struct err err;
+	double since;
 	int status;
 
-	if (r->total[TOTAL_LOST] > 0)
-		return lost_lock(r);
+	if (r->total[TOTAL_LOST] > 0) {
+		if (lock_check(r->lock, &err) < 0)
+			warn("%s: stopping after iteration %lld, and nothing more is saved",
+			    err.msg, (long long)r->at.iteration);
+		return EXIT_FAILED;
+	}
 	watchdog_steady(r->watchdog);
-	if (end == ITERATION_SPIKE && !asked_to_stop(r))
-		return go_back(r);
+	if (end == ITERATION_SPIKE && !asked_to_stop(r)) {
+		since = steps_pause(r);
+		status = begin_again(r);
+		steps_go_on(r, since);
+		return status;
+	}
 	if (end != ITERATION_DONE && end != ITERATION_SPIKE)
 		return give_up(r, end);
 	status = save_goes_on(r);
