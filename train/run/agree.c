@@ -84,20 +84,8 @@ row(const char *name, size_t len)
 	return NULL;
 }
 
-/* Adds what is compared of one line of an option file. */
-static void
-add_option(struct str *out, const char *line, size_t len)
-{
-	size_t name = strcspn(line, " \n"), value = len > name ? len - name - 1 : 0;
-	const struct opt *o = row(line, name);
-	enum agree_on on = o ? agree_on(o) : AGREE_VALUE;
-
-	if (on != AGREE_NOTHING)
-		str_addf(out, "--%.*s\t%.*s\n", (int)name, line,
-		    on == AGREE_PRESENCE ? 0 : (int)value, line + name + 1);
-}
-
-/* All options that have a value, in the order of the table. */
+/* Adds what is compared of each option that has a value, in the order of the table: a line of its
+ * name and its value. */
 static void
 add_options(struct str *out, const struct opt_parse *p)
 {
@@ -105,9 +93,14 @@ add_options(struct str *out, const struct opt_parse *p)
 
 	opt_dump(p, false, &dump);
 	for (const char *at = dump.buf; at && *at;) {
-		size_t len = strcspn(at, "\n");
+		size_t len = strcspn(at, "\n"), name = strcspn(at, " \n"),
+		       value = len > name ? len - name - 1 : 0;
+		const struct opt *o = row(at, name);
+		enum agree_on on = o ? agree_on(o) : AGREE_VALUE;
 
-		add_option(out, at, len);
+		if (on != AGREE_NOTHING)
+			str_addf(out, "--%.*s\t%.*s\n", (int)name, at,
+			    on == AGREE_PRESENCE ? 0 : (int)value, at + name + 1);
 		at += len + (at[len] == '\n');
 	}
 	str_release(&dump);
@@ -211,30 +204,24 @@ describe(const char *all, struct err *e)
 
 /* The greatest hash, and the greatest complement, which belongs to the least hash, in one
  * reduction. */
-static bool
-all_equal(struct comm *world, const char *text)
-{
-	uint64_t sum = hash_xxh3(text, strlen(text)) >> 1;
-	int64_t ends[2] = { (int64_t)sum, -(int64_t)sum };
-	struct tensor t = tensor_1d(ends, DTYPE_I64, 2);
-
-	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_MAX);
-	return ends[0] == -ends[1];
-}
-
 int
 agree_text(struct comm *world, const char *text, struct err *e)
 {
+	const char *own = text ? text : "";
+	uint64_t sum = hash_xxh3(own, strlen(own)) >> 1;
+	int64_t ends[2] = { (int64_t)sum, -(int64_t)sum };
+	struct tensor t = tensor_1d(ends, DTYPE_I64, 2);
 	struct str mine = { 0 };
 	char host[256] = "", *all;
 	size_t total;
 
-	if (all_equal(world, text ? text : ""))
+	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_MAX);
+	if (ends[0] == -ends[1])
 		return 0;
 	gethostname(host, sizeof host - 1);
 	str_adds(&mine, host);
 	str_addc(&mine, '\0');
-	str_adds(&mine, text ? text : "");
+	str_adds(&mine, own);
 	all = world->ops->gather_bytes(COMM_HERE(world), mine.buf, mine.len + 1, 0, &total);
 	if (all)
 		describe(all, e);
@@ -286,19 +273,6 @@ agree_lists(struct comm *world, struct train_config *c, struct err *e)
 }
 
 /* A difference between MPI libraries is worth a note, and no more. */
-static void
-compare_mpi(struct comm *world)
-{
-	struct err why;
-	struct str text = { 0 };
-
-	str_adds(&text, "MPI library\t");
-	mpi_describe(&text);
-	if (agree_text(world, text.buf, &why) < 0 && world->rank == 0)
-		note("%s", why.msg);
-	str_release(&text);
-}
-
 int
 agree_start(struct comm *world, const struct train_config *c, struct err *e)
 {
@@ -314,8 +288,13 @@ agree_start(struct comm *world, const struct train_config *c, struct err *e)
 	str_addf(&text, "libraries\t%s\n", libraries);
 	train_start_text(c, &text);
 	rc = agree_text(world, text.buf, e);
+	if (rc == 0) {
+		str_clear(&text);
+		str_adds(&text, "MPI library\t");
+		mpi_describe(&text);
+		if (agree_text(world, text.buf, &why) < 0 && world->rank == 0)
+			note("%s", why.msg);
+	}
 	str_release(&text);
-	if (rc == 0)
-		compare_mpi(world);
 	return rc;
 }

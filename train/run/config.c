@@ -133,60 +133,38 @@ check_counts(const struct train_options *o, const struct run_plan *plan, struct 
 	return 0;
 }
 
-/* The micro batches of an evaluation: as large as memory may be planned for, and the batch is made
- * of them. */
+/* The batch of an evaluation, where it differs from that of training, and its micro batches: as
+ * large as memory may be planned for, and the batch is made of them. */
 static int
-eval_micro_batch(const struct train_config *c, struct err *e)
+eval_batch(struct train_config *c, struct err *e)
 {
-	int64_t micro = c->o.eval_micro_batch_size, batch = c->plan.eval_batch_size,
-		once = micro * c->plan.layout.data_parallel_size;
+	struct run_plan *p = &c->plan;
+	int64_t micro = c->o.eval_micro_batch_size, once = micro * p->layout.data_parallel_size;
 
+	p->eval_micro_batch_size = micro;
+	if (c->o.eval_global_batch_size)
+		p->eval_batch_size = c->o.eval_global_batch_size;
 	if (!micro)
-		return 0;
-	if (c->plan.shape.seq_length > (1 << 30) / micro)
+		return c->o.eval_global_batch_size
+		    ? run_check_batch(p, "eval-global-batch-size", p->eval_batch_size, e)
+		    : 0;
+	if (p->shape.seq_length > (1 << 30) / micro)
 		return err_set(e,
 		    "--eval-micro-batch-size %lld: seq-length x eval-micro-batch-size must be "
 		    "below "
 		    "2^30",
 		    (long long)micro);
-	return batch % once == 0
+	return p->eval_batch_size % once == 0
 	    ? 0
 	    : err_set(e,
 		  "--eval-micro-batch-size %lld: a batch of an evaluation has %lld samples, which "
 		  "must be a multiple of --eval-micro-batch-size x data-parallel size = %lld",
-		  (long long)micro, (long long)batch, (long long)once);
+		  (long long)micro, (long long)p->eval_batch_size, (long long)once);
 }
 
-/* The batch of an evaluation, where it differs from that of training. */
-static int
-eval_batch(struct train_config *c, struct err *e)
-{
-	const struct train_options *o = &c->o;
-
-	c->plan.eval_micro_batch_size = o->eval_micro_batch_size;
-	if (o->eval_global_batch_size)
-		c->plan.eval_batch_size = o->eval_global_batch_size;
-	if (o->eval_micro_batch_size)
-		return eval_micro_batch(c, e);
-	return o->eval_global_batch_size
-	    ? run_check_batch(&c->plan, "eval-global-batch-size", c->plan.eval_batch_size, e)
-	    : 0;
-}
-
-/* --train-samples to steps: those taken so far, and those left with the batch as it is now. Samples
- * that do not fill a last batch get no step, as in Megatron-LM. */
-static int
-count_steps(struct train_config *c, struct err *e)
-{
-	int64_t taken, consumed;
-
-	if (train_progress(c, &taken, &consumed, e) < 0)
-		return -1;
-	c->train_iters = taken + batch_steps(&c->plan.ramp, consumed, c->o.train_samples);
-	return 0;
-}
-
-/* --train-iters or --train-samples, to steps. A batch size that changes needs samples. */
+/* --train-iters or --train-samples, to steps: those taken so far, and those left with the batch as
+ * it is now. Samples that do not fill a last batch get no step, as in Megatron-LM. A batch size
+ * that changes needs samples. */
 static int
 train_length(struct train_config *c, struct err *e)
 {
@@ -194,6 +172,7 @@ train_length(struct train_config *c, struct err *e)
 	const char *changes = o->run.rampup_batch_size.count ? "rampup-batch-size"
 	    : o->run.step_batch_size_schedule                ? "step-batch-size-schedule"
 							     : NULL;
+	int64_t taken, consumed;
 
 	if (o->train_iters && o->train_samples)
 		return err_set(
@@ -206,8 +185,11 @@ train_length(struct train_config *c, struct err *e)
 	if (check_counts(o, &c->plan, e) < 0)
 		return -1;
 	c->train_iters = o->train_iters;
-	if (o->train_samples && count_steps(c, e) < 0)
-		return -1;
+	if (o->train_samples) {
+		if (train_progress(c, &taken, &consumed, e) < 0)
+			return -1;
+		c->train_iters = taken + batch_steps(&c->plan.ramp, consumed, o->train_samples);
+	}
 	if (c->train_iters < 1 && !o->dry_run && !o->skip_train && !o->tokens_file && !o->generate)
 		return err_set(e,
 		    "--train-iters: is needed (or --train-samples, at least --global-batch-size "
@@ -457,27 +439,17 @@ check_validation_sets(const struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* Options that look for ends of documents need the token that marks them: without it they would
- * silently do nothing. */
-static int
-check_eod(const struct train_config *c, struct err *e)
-{
-	const char *asks = c->o.eod_mask_loss    ? "eod-mask-loss"
-	    : c->o.reset_position_ids            ? "reset-position-ids"
-	    : c->plan.shape.reset_attention_mask ? "reset-attention-mask"
-						 : NULL;
-
-	return c->eod >= 0 || !asks
-	    ? 0
-	    : err_set(e, "--%s: needs a tokenizer, which says what the end of a document is", asks);
-}
-
-/* Reads the lists of corpora and checks that their files exist. */
+/* Reads the lists of corpora and checks that their files exist. Options that look for ends of
+ * documents need the token that marks them: without it they would silently do nothing. */
 static int
 check_data(struct train_config *c, struct err *e)
 {
 	const struct path_options *o = &c->o.paths;
 	bool lists = o->data_path.count || o->data_args_path || o->per_split_data_args_path;
+	const char *ends = c->o.eod_mask_loss    ? "eod-mask-loss"
+	    : c->o.reset_position_ids            ? "reset-position-ids"
+	    : c->plan.shape.reset_attention_mask ? "reset-attention-mask"
+						 : NULL;
 	int first = SPLIT_TRAIN;
 
 	while (first < SPLIT_COUNT && !o->split_path[first].count)
@@ -485,8 +457,9 @@ check_data(struct train_config *c, struct err *e)
 	lists = lists || first < SPLIT_COUNT;
 	if (c->o.no_data_sharding && !c->o.dataloader_type)
 		return err_set(e, "--no-data-sharding: is for --dataloader-type cyclic");
-	if (check_eod(c, e) < 0)
-		return -1;
+	if (ends && c->eod < 0)
+		return err_set(
+		    e, "--%s: needs a tokenizer, which says what the end of a document is", ends);
 	if (c->o.mock_data)
 		return !lists ? 0
 			      : err_set(e, "--mock-data: excludes --%s: give one source of data",
@@ -535,15 +508,6 @@ train_reads_data(const struct train_config *c)
 	return !o->dry_run && !o->tokens_file && !o->generate && !o->mock_data;
 }
 
-static int
-check_experts(const struct backend *b, const struct model_config *m, struct err *e)
-{
-	if (m->num_experts <= b->max_experts)
-		return 0;
-	return err_set(e, "--num-experts %lld: the %s backend routes among at most %lld",
-	    (long long)m->num_experts, b->name, (long long)b->max_experts);
-}
-
 /* Finds what the backend cannot compute. A plan for other machines is not held to this one's
  * limits. A backend that is not available at all is reported by train_run, with its reason. */
 static int
@@ -559,8 +523,9 @@ check_backend(const struct train_config *c, struct err *e)
 		note("--attention-backend %s: changes nothing on the %s backend, which has one "
 		     "attention",
 		    mtrain_attention_backends[c->o.attention_backend], b->name);
-	if (check_experts(b, m, e) < 0)
-		return -1;
+	if (m->num_experts > b->max_experts)
+		return err_set(e, "--num-experts %lld: the %s backend routes among at most %lld",
+		    (long long)m->num_experts, b->name, (long long)b->max_experts);
 	if (b->max_head_size && m->kv_channels > b->max_head_size)
 		return err_set(e,
 		    "--kv-channels %lld: the %s backend computes heads of at most %lld; with more "

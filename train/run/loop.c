@@ -193,12 +193,12 @@ after_step(struct run *r)
 	const struct train_options *o = &r->c->o;
 	const char *why = reason_to_stop(r);
 	int64_t step = r->at.iteration;
-	bool due = !asked_to_stop(r);
+	bool asked = asked_to_stop(r);
 	int status = EXIT_DONE;
 
-	if (due && step % o->eval_interval == 0 && step < r->c->train_iters)
+	if (!asked && step % o->eval_interval == 0 && step < r->c->train_iters)
 		status = evaluate(r, SPLIT_VALID);
-	if (status == EXIT_DONE && due && o->save_interval && step % o->save_interval == 0)
+	if (status == EXIT_DONE && !asked && o->save_interval && step % o->save_interval == 0)
 		status = save(r);
 	return status == EXIT_DONE && why ? stop_run(r, why) : status;
 }

@@ -120,24 +120,19 @@ send_to(const struct post *p, const struct letter *l, const struct sockaddr_in *
 	(void)!sendto(p->fd, l, sizeof *l, MSG_NOSIGNAL, (const struct sockaddr *)to, sizeof *to);
 }
 
-/* True when the address leads to rank i from here. The loopback of another host does not. */
-static bool
-leads_there(const struct post *p, int i, uint32_t way)
-{
-	return way && (ntohl(way) >> 24 != IN_LOOPBACKNET || !strcmp(p->host[p->rank], p->host[i]));
-}
-
-/* Sends to every address. An office hears itself as it hears others. */
+/* Sends to every address that leads there from here, which the loopback of another host does not.
+ * An office hears itself as it hears others. */
 static void
 tell_offices(const struct post *p, const struct letter *l)
 {
 	for (int i = 0; p->fd >= 0 && i < POST_OFFICES; i++) {
 		const struct office *o = &p->office[i];
 		struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = o->port };
+		bool here = !strcmp(p->host[p->rank], p->host[i]);
 
-		for (int k = 0; o->port && k < WAYS; k++) {
+		for (int k = 0; o->port && k < WAYS && o->way[k]; k++) {
 			to.sin_addr.s_addr = o->way[k];
-			if (leads_there(p, i, o->way[k]))
+			if (here || ntohl(o->way[k]) >> 24 != IN_LOOPBACKNET)
 				send_to(p, l, &to);
 		}
 	}
@@ -162,26 +157,12 @@ is_role(int32_t role)
 	return role >= 0 && role < COMM_ROLES;
 }
 
-/* Reads a letter that carries the run's token, and ends its strings with a NUL. */
-static struct post_news
-open_letter(struct post *p, struct letter *l, const struct sockaddr_in *from)
-{
-	struct post_news news = { POST_NONE, l->rank, l->report };
-
-	if (l->token != p->token || l->rank < 0 || l->rank >= p->size ||
-	    !is_role(l->report.at.role) || !is_role(l->report.made.last))
-		return news;
-	news.kind = l->kind == POST_LEAVE ? POST_LEAVE : POST_REPORT;
-	news.report.at.kind[sizeof news.report.at.kind - 1] = '\0';
-	news.report.at.site[sizeof news.report.at.site - 1] = '\0';
-	p->from[l->rank] = *from;
-	return news;
-}
-
+/* A letter counts that carries the run's token; its strings are ended with a NUL. */
 struct post_news
 post_receive(struct post *p, int milliseconds)
 {
 	struct pollfd ready = { p ? p->fd : -1, POLLIN, 0 };
+	struct post_news news = { .kind = POST_NONE };
 	struct sockaddr_in from;
 	socklen_t len = sizeof from;
 	struct letter l;
@@ -189,8 +170,16 @@ post_receive(struct post *p, int milliseconds)
 	/* Without a socket poll only waits. */
 	if (poll(&ready, 1, milliseconds) <= 0 ||
 	    recvfrom(p->fd, &l, sizeof l, 0, (struct sockaddr *)&from, &len) != sizeof l)
-		return (struct post_news){ .kind = POST_NONE };
-	return open_letter(p, &l, &from);
+		return news;
+	if (l.token != p->token || l.rank < 0 || l.rank >= p->size || !is_role(l.report.at.role) ||
+	    !is_role(l.report.made.last))
+		return news;
+	news =
+	    (struct post_news){ l.kind == POST_LEAVE ? POST_LEAVE : POST_REPORT, l.rank, l.report };
+	news.report.at.kind[sizeof news.report.at.kind - 1] = '\0';
+	news.report.at.site[sizeof news.report.at.site - 1] = '\0';
+	p->from[l.rank] = from;
+	return news;
 }
 
 /* Sends an empty letter to itself, with a token that no process has. */

@@ -246,27 +246,6 @@ by_time(const void *a, const void *b)
 				       : strcmp(x->name, y->name);
 }
 
-/* One row per kind, the longest first: its time per step, its rate, and its share of the roofline,
- * which is the larger of arithmetic and bytes over the ceilings. */
-static void
-print_table(const struct profile *p, double flops, double bytes, struct str *out)
-{
-	str_addf(out, "# %lld steps; ceilings measured: %.1f TFLOP/s, %.1f GB/s\n",
-	    (long long)p->steps, flops / 1e12, bytes / 1e9);
-	str_adds(out,
-	    "operation\tcalls\tms\tshare\tgflop\tmbytes\ttflops\tgbytes_per_second\troofline\n");
-	for (int i = 0; i < p->num_rows; i++) {
-		const struct row *r = &p->row[i];
-		double each = r->seconds / (double)r->calls, steps = (double)p->steps;
-		double floor = fmax(flops > 0 ? r->flops / flops : 0, r->bytes / bytes);
-
-		str_addf(out, "%s\t%.0f\t%.4f\t%.4f\t%.3f\t%.3f\t%.2f\t%.1f\t%.3f\n", r->name,
-		    (double)r->calls / steps, r->seconds * 1e3 / steps, r->seconds / p->clock,
-		    r->flops / 1e9, r->bytes / 1e6, each > 0 ? r->flops / each / 1e12 : 0,
-		    each > 0 ? r->bytes / each / 1e9 : 0, each > 0 ? floor / each : 0);
-	}
-}
-
 /* PREFIX.ENDING, whole or not at all. */
 static int
 write_text(const struct profile *p, const char *ending, const struct str *text, struct err *err)
@@ -278,17 +257,31 @@ write_text(const struct profile *p, const char *ending, const struct str *text, 
 	return io_write_file(path, text->buf, text->len, err);
 }
 
-/* Both files. */
+/* Both files. The table has one row per kind, the longest first: its time per step, its rate, and
+ * its share of the roofline, which is the larger of arithmetic and bytes over the ceilings. */
 static int
 write_files(struct profile *p, struct err *err)
 {
 	struct str table = { 0 }, trace = { 0 };
-	double flops, bytes;
+	double flops, bytes, steps = (double)p->steps;
 	int rc;
 
 	measure_ceilings(p, &flops, &bytes);
 	qsort(p->row, (size_t)p->num_rows, sizeof *p->row, by_time);
-	print_table(p, flops, bytes, &table);
+	str_addf(&table, "# %lld steps; ceilings measured: %.1f TFLOP/s, %.1f GB/s\n",
+	    (long long)p->steps, flops / 1e12, bytes / 1e9);
+	str_adds(&table,
+	    "operation\tcalls\tms\tshare\tgflop\tmbytes\ttflops\tgbytes_per_second\troofline\n");
+	for (int i = 0; i < p->num_rows; i++) {
+		const struct row *r = &p->row[i];
+		double each = r->seconds / (double)r->calls;
+		double floor = fmax(flops > 0 ? r->flops / flops : 0, r->bytes / bytes);
+
+		str_addf(&table, "%s\t%.0f\t%.4f\t%.4f\t%.3f\t%.3f\t%.2f\t%.1f\t%.3f\n", r->name,
+		    (double)r->calls / steps, r->seconds * 1e3 / steps, r->seconds / p->clock,
+		    r->flops / 1e9, r->bytes / 1e6, each > 0 ? r->flops / each / 1e12 : 0,
+		    each > 0 ? r->bytes / each / 1e9 : 0, each > 0 ? floor / each : 0);
+	}
 	str_addf(&trace, "{\"traceEvents\": [\n%s\n]}\n", p->trace.len ? p->trace.buf : "");
 	rc = write_text(p, "tsv", &table, err) < 0 ? -1 : write_text(p, "json", &trace, err);
 	str_release(&table);

@@ -88,31 +88,21 @@ sum_windows(const struct routers *r, const struct engine *e, struct metrics_rout
 	m->fullest /= mean * (double)layout_expert_slices(&p->layout);
 }
 
-/* The most rows that a rank got, of all ranks; before the sums are added up. */
-static double
-most_rows(const struct routers *r, struct comm *w)
-{
-	double most = 0;
-	struct tensor t = tensor_1d(&most, DTYPE_F64, 1);
-
-	for (int64_t l = 0; l < r->layers; l++)
-		most = fmax(most, r->sum[l * r->columns + r->experts + ROUTER_ARRIVED]);
-	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_MAX);
-	return most;
-}
-
-/* Means over layers and tokens, of which each has topk rows. A loss of balance is E / (k T) times
+/* The most rows that a rank got, of all ranks, before the sums are added up; then means over layers
+ * and tokens, of which each has topk rows. A loss of balance is E / (k T) times
  * the sum of n P over the T tokens of a scope, divided by T again. */
 struct metrics_routers
 routers_sum(struct routers *r, const struct engine *e)
 {
 	struct comm *w = e->groups.world;
 	struct metrics_routers m = { 0 };
-	struct tensor t;
+	struct tensor t, fullest = tensor_1d(&m.fullest, DTYPE_F64, 1);
 
 	if (!r)
 		return m;
-	m.fullest = most_rows(r, w);
+	for (int64_t l = 0; l < r->layers; l++)
+		m.fullest = fmax(m.fullest, r->sum[l * r->columns + r->experts + ROUTER_ARRIVED]);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &fullest, REDUCE_MAX);
 	t = tensor_1d(r->sum, DTYPE_F64, r->layers * r->columns);
 	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_SUM);
 	for (int64_t l = 0; l < r->layers; l++) {

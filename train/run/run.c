@@ -76,18 +76,6 @@ threads(const struct train_config *c, struct comm *world)
 	return cores / local_size > 1 ? (int)(cores / local_size) : 1;
 }
 
-/* Prints one rank of the stage that m plans. */
-static void
-row(const struct memory_plan *m, int64_t rank, const int coord[AX_COUNT], uint64_t other)
-{
-	printf("%lld\t%d\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n", (long long)rank,
-	    coord[AX_TP], coord[AX_CP], coord[AX_DP], coord[AX_PP],
-	    (unsigned long long)m->arena[ARENA_PARAMS], (unsigned long long)m->arena[ARENA_SAVED],
-	    (unsigned long long)m->arena[ARENA_SCRATCH], (unsigned long long)other,
-	    (unsigned long long)(memory_total(m) + other),
-	    (unsigned long long)m->arena[ARENA_HOST]);
-}
-
 /* What a rank takes beside its arenas. A GPU backend that is named need not have its devices here:
  * a plan is made for other machines. On the CPU, the staging buffers of communication count. */
 static uint64_t
@@ -125,35 +113,18 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 		m = &of[coord[AX_PP]];
 		if (!m->block)
 			run_memory(m, &c->plan, coord);
-		row(m, rank, coord, other);
+		printf("%lld\t%d\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n",
+		    (long long)rank, coord[AX_TP], coord[AX_CP], coord[AX_DP], coord[AX_PP],
+		    (unsigned long long)m->arena[ARENA_PARAMS],
+		    (unsigned long long)m->arena[ARENA_SAVED],
+		    (unsigned long long)m->arena[ARENA_SCRATCH], (unsigned long long)other,
+		    (unsigned long long)(memory_total(m) + other),
+		    (unsigned long long)m->arena[ARENA_HOST]);
 	}
 	for (int64_t i = 0; i < stages; i++)
 		memory_release(&of[i]);
 	free(of);
 	return EXIT_DONE;
-}
-
-/* With -v: the libraries that the backend found. */
-static void
-say_libraries(const struct backend *b)
-{
-	char text[256];
-
-	if (prog_level() <= 0 || !b->describe)
-		return;
-	b->describe(text, sizeof text);
-	note("%s uses %s", b->name, text);
-}
-
-/* The split as its option, so that it can be typed. */
-static void
-announce_split(const struct run_plan *p)
-{
-	struct str text = { 0 };
-
-	split_text(&p->layout, &p->model, &text);
-	note("pipeline stages hold --pipeline-model-parallel-layout '%s'", text.buf);
-	str_release(&text);
 }
 
 static void
@@ -172,59 +143,49 @@ announce_experts(const struct run_plan *p)
 		    (long long)a.window, (long long)a.most, (long long)a.windows);
 }
 
-/* What the host keeps, for a line on memory; empty if nothing. */
-static void
-host_words(const struct engine *e, char out[64])
-{
-	out[0] = '\0';
-	if (e->mem.arena[ARENA_HOST])
-		snprintf(out, 64, ", and %llu on the host",
-		    (unsigned long long)e->mem.arena[ARENA_HOST]);
-}
-
-/* One line on what runs and one on where it differs from Megatron-LM, on rank 0. The second is in
- * every run's log because it explains differences from Megatron-LM's loss. */
+/* On rank 0: what runs, with -v on which libraries, and where it differs from Megatron-LM, which is
+ * in every run's log because it explains differences from Megatron-LM's loss. With -v every other
+ * rank reports its memory in the words of rank 0's line. */
 static void
 announce(const struct train_config *c, const struct engine *e)
 {
 	const struct run_plan *p = &c->plan;
+	const uint64_t *arena = e->mem.arena;
 	struct str words = { 0 };
-	char host[64];
+	char memory[160], text[256];
+	int n;
 
-	host_words(e, host);
+	n = snprintf(memory, sizeof memory, "parameters %llu, saved %llu, scratch %llu bytes",
+	    (unsigned long long)arena[ARENA_PARAMS], (unsigned long long)arena[ARENA_SAVED],
+	    (unsigned long long)arena[ARENA_SCRATCH]);
+	if (arena[ARENA_HOST])
+		snprintf(memory + n, sizeof memory - (size_t)n, ", and %llu on the host",
+		    (unsigned long long)arena[ARENA_HOST]);
+	if (e->rank != 0) {
+		if (prog_level() > 0)
+			note("memory of rank %d: %s", e->rank, memory);
+		return;
+	}
 	layout_words(&p->layout, &words);
-	note("%d ranks (%s) on %s, %.1f M parameters, %s; "
-	     "memory of rank 0: parameters %llu, "
-	     "saved %llu, scratch %llu bytes%s",
+	note("%d ranks (%s) on %s, %.1f M parameters, %s; memory of rank 0: %s",
 	    e->groups.world->size, words.buf, e->backend->name,
-	    (double)model_num_parameters(&p->model) / 1e6, dtype_name(p->shape.dtype),
-	    (unsigned long long)e->mem.arena[ARENA_PARAMS],
-	    (unsigned long long)e->mem.arena[ARENA_SAVED],
-	    (unsigned long long)e->mem.arena[ARENA_SCRATCH], host);
+	    (double)model_num_parameters(&p->model) / 1e6, dtype_name(p->shape.dtype), memory);
+	if (prog_level() > 0 && e->backend->describe) {
+		e->backend->describe(text, sizeof text);
+		note("%s uses %s", e->backend->name, text);
+	}
+	if (p->layout.pipeline_model_parallel_size > 1) {
+		str_clear(&words);
+		split_text(&p->layout, &p->model, &words);
+		note("pipeline stages hold --pipeline-model-parallel-layout '%s'", words.buf);
+	}
 	str_release(&words);
-	say_libraries(e->backend);
-	if (p->layout.pipeline_model_parallel_size > 1)
-		announce_split(p);
 	if (p->model.num_experts)
 		announce_experts(p);
 	if (!p->shape.forward_only)
 		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean "
 		     "over tokens, "
 		     "randomness depends on the seed alone (man mikoshi)");
-}
-
-/* With -v every other rank reports its memory in the words of rank 0's line. */
-static void
-report_memory(const struct engine *e)
-{
-	char host[64];
-
-	host_words(e, host);
-	if (prog_level() > 0)
-		note("memory of rank %d: parameters %llu, saved %llu, scratch %llu bytes%s",
-		    e->rank, (unsigned long long)e->mem.arena[ARENA_PARAMS],
-		    (unsigned long long)e->mem.arena[ARENA_SAVED],
-		    (unsigned long long)e->mem.arena[ARENA_SCRATCH], host);
 }
 
 /* Returns an exit status, or -1 on all ranks when it failed on one. */
@@ -260,20 +221,15 @@ open_outputs(struct run *r, struct err *err)
 	return r->metrics ? 0 : -1;
 }
 
-/* On a GPU unless the user would rather wait; on a CPU, where the copies double the memory of a
- * run, only on request. */
-static bool
-save_in_background(const struct run *r)
-{
-	return r->c->o.wait_for_save ? false : r->c->o.async_save || r->e->backend->pin;
-}
-
-/* The steps, and what only they need. Returns the exit status. */
+/* The steps, and what only they need. Saves go on in the background on a GPU unless the user would
+ * rather wait; on a CPU, where the copies double the memory of a run, only on request. Returns the
+ * exit status. */
 static int
 train_steps(struct run *r)
 {
 	struct train_config *c = r->c;
-	bool first = r->e->rank == 0;
+	bool first = r->e->rank == 0,
+	     background = !c->o.wait_for_save && (c->o.async_save || r->e->backend->pin);
 	int status;
 
 	if (r->at.iteration >= c->train_iters && first)
@@ -291,7 +247,7 @@ train_steps(struct run *r)
 	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
 	r->routers = routers_new(r->e);
 	if (c->o.save)
-		r->saver = saver_new(r->e, c, r->lock, save_in_background(r));
+		r->saver = saver_new(r->e, c, r->lock, background);
 	status = loop_train(r);
 	saver_free(r->saver);
 	profile_free(r->profile);
@@ -302,45 +258,35 @@ train_steps(struct run *r)
 	return status;
 }
 
-/* Claims the --save directory before anything that takes long, and before the checkpoint that the
- * run continues from is read. Fails on all ranks. */
-static int
-claim(struct run *r, struct err *err)
-{
-	struct train_config *c = r->c;
-
-	if (!c->o.save || c->o.skip_train)
-		return 0;
-	if (r->e->rank == 0)
-		r->lock = claim_save(c, err);
-	return comm_agree(COMM_HERE(r->e->groups.world), r->e->rank == 0 && !r->lock ? -1 : 0, err)
-	    ? -1
-	    : 0;
-}
-
 /* Returns an exit status, or -1 with a reason and r->failure. Signals are caught since the
- * program began; evaluation alone has nothing to save. */
+ * program began; evaluation alone has nothing to save. The --save directory is claimed before
+ * anything that takes long, and before the checkpoint that the run continues from is read. */
 static int
 train(struct run *r, struct err *err)
 {
 	struct train_config *c = r->c;
+	struct comm *world = r->e->groups.world;
+	bool first = world->rank == 0;
 	int status;
 
 	if (c->o.skip_train)
 		stop_default_signals();
 	else
 		stop_catch_signal(c->o.exit_signal);
-	if (claim(r, err) < 0)
-		return -1;
-	r->data = data_open(c, r->e->groups.world, &r->failure, err);
+	if (c->o.save && !c->o.skip_train) {
+		if (first)
+			r->lock = claim_save(c, err);
+		if (comm_agree(COMM_HERE(world), first && !r->lock ? -1 : 0, err))
+			return -1;
+	}
+	r->data = data_open(c, world, &r->failure, err);
 	if (!r->data || begin_run(r, err) < 0)
 		return -1;
 	r->prefetch = prefetch_new(r->e, r->data);
 	prefetch_start(r->prefetch, r->at.consumed_samples);
 	if (c->o.cuda_graphs)
 		r->replay = replay_new(r->e);
-	if (comm_agree(
-		COMM_HERE(r->e->groups.world), r->e->rank == 0 ? open_outputs(r, err) : 0, err))
+	if (comm_agree(COMM_HERE(world), first ? open_outputs(r, err) : 0, err))
 		return -1;
 	status = c->o.skip_train ? loop_evaluate(r) : train_steps(r);
 	return metrics_close(r->metrics, err) < 0 ? -1 : status;
@@ -408,10 +354,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	if (engine_open(&engine, &ec, world, &err) < 0)
 		return leave(world, EXIT_FAILED, &err);
 	fault_join(c->fault, &engine);
-	if (world->rank == 0)
-		announce(c, &engine);
-	else
-		report_memory(&engine);
+	announce(c, &engine);
 	status = infers ? infer(&r, &err) : train(&r, &err);
 	if (status < 0)
 		status = leave(world, r.failure, &err);

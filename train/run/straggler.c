@@ -28,17 +28,6 @@ ascending(const void *a, const void *b)
 	return x->value < y->value ? -1 : x->value > y->value ? 1 : x->rank - y->rank;
 }
 
-/* " | MnNAME/Rnk: VALUEunit/RANK | MxNAME/Rnk: ..." of sorted values. */
-static void
-add_ends(
-    struct str *out, const char *name, const char *unit, const struct ranked *sorted, int ranks)
-{
-	const struct ranked *most = &sorted[ranks - 1];
-
-	str_addf(out, " | Mn%s/Rnk: %.2f%s/%d", name, sorted->value, unit, sorted->rank);
-	str_addf(out, " | Mx%s/Rnk: %.2f%s/%d", name, most->value, unit, most->rank);
-}
-
 static void
 add_list(struct str *out, const char *head, const struct ranked *sorted, int count)
 {
@@ -74,15 +63,22 @@ sort(const struct straggler *of, int ranks, size_t at, struct ranked *sorted)
 	return true;
 }
 
+/* Of each figure " | MnNAME/Rnk: VALUEunit/RANK | MxNAME/Rnk: ...", then the lists. */
 void
 straggler_text(const struct straggler *of, int ranks, int count, struct str *out)
 {
 	struct ranked *sorted = mem_alloc((size_t)ranks, sizeof *sorted);
+	const struct ranked *most = &sorted[ranks - 1];
 	char head[64];
 
-	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-		if (sort(of, ranks, figures[i].at, sorted))
-			add_ends(out, figures[i].name, figures[i].unit, sorted, ranks);
+	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+		const char *name = figures[i].name, *unit = figures[i].unit;
+
+		if (!sort(of, ranks, figures[i].at, sorted))
+			continue;
+		str_addf(out, " | Mn%s/Rnk: %.2f%s/%d", name, sorted->value, unit, sorted->rank);
+		str_addf(out, " | Mx%s/Rnk: %.2f%s/%d", name, most->value, unit, most->rank);
+	}
 	if (count > 1 && count < ranks) {
 		snprintf(head, sizeof head, "Bottom %d Ranks with lowest  Etpt(TF)", count);
 		add_list(out, head, sorted, count);

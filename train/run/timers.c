@@ -107,48 +107,36 @@ extremes(const double *all, int ranks, int span, double *least, double *most)
 	return *most > 0;
 }
 
-/* "    NAME ....: ", to the column of Megatron-LM. */
-static void
-add_name(struct str *s, const char *name)
-{
-	static const char dots[] = "................................................";
-	size_t len = strlen(name) + 1;
-
-	str_addf(s, "\n    %s %s: ", name, len < sizeof dots ? dots + len : "");
-}
-
-static void
-add_every(struct str *text, const char *name, const double *all, int ranks, int span)
-{
-	str_addf(text, "\n  %s:", name);
-	for (int r = 0; r < ranks; r++)
-		if (all[r * ROW + span] > 0)
-			str_addf(text, "\n     rank %2d: %.2f", r, all[r * ROW + span]);
-}
-
-/* All timers of the level; empty when none was used. */
+/* All timers of the level, names to the column of Megatron-LM; empty when none was used. */
 static void
 report(const struct timers *t, const double *all, int ranks, struct str *text)
 {
 	static const char *const heads[] = { [TIMING_MAX] = "max time across ranks (ms):",
 		[TIMING_MINMAX] = "(min, max) time across ranks (ms):",
 		[TIMING_ALL] = "times across ranks (ms):" };
+	static const char dots[] = "................................................";
+	int form = t->o->timing_log_option;
 	double least, most;
 
 	for (int s = 0; s < SPAN_COUNT; s++) {
 		const char *name = span_kinds[s].name;
+		size_t len = strlen(name) + 1;
 
 		if (span_kinds[s].level > t->o->timing_log_level ||
 		    !extremes(all, ranks, s, &least, &most))
 			continue;
 		if (!text->len)
-			str_adds(text, heads[t->o->timing_log_option]);
-		if (t->o->timing_log_option == TIMING_ALL) {
-			add_every(text, name, all, ranks, s);
+			str_adds(text, heads[form]);
+		if (form == TIMING_ALL) {
+			str_addf(text, "\n  %s:", name);
+			for (int r = 0; r < ranks; r++)
+				if (all[r * ROW + s] > 0)
+					str_addf(
+					    text, "\n     rank %2d: %.2f", r, all[r * ROW + s]);
 			continue;
 		}
-		add_name(text, name);
-		if (t->o->timing_log_option == TIMING_MAX)
+		str_addf(text, "\n    %s %s: ", name, len < sizeof dots ? dots + len : "");
+		if (form == TIMING_MAX)
 			str_addf(text, "%.2f", most);
 		else
 			str_addf(text, "(%.2f, %.2f)", least, most);
@@ -156,19 +144,6 @@ report(const struct timers *t, const double *all, int ranks, struct str *text)
 }
 
 /* A rank without measurable time has no throughput either. */
-static struct straggler
-straggler_of(const double *row, double tflop)
-{
-	double ms = row[WORK];
-
-	return (struct straggler){ .work = ms,
-		.batch = timing_waited(row, WAIT_BATCH),
-		.watts = row[WATTS],
-		.celsius = row[CELSIUS],
-		.megahertz = row[MEGAHERTZ],
-		.tflops = ms > 0 ? tflop / (ms * 1e-3) : 0 };
-}
-
 static void
 log_straggler(const struct timers *t, const double *all, int ranks, struct metrics *m)
 {
@@ -176,8 +151,16 @@ log_straggler(const struct timers *t, const double *all, int ranks, struct metri
 	double tflop = metrics_tflops(m, (double)t->steps, t->samples);
 	struct str text = { 0 };
 
-	for (int r = 0; r < ranks; r++)
-		of[r] = straggler_of(all + r * ROW, tflop);
+	for (int r = 0; r < ranks; r++) {
+		const double *row = all + r * ROW;
+
+		of[r] = (struct straggler){ .work = row[WORK],
+			.batch = timing_waited(row, WAIT_BATCH),
+			.watts = row[WATTS],
+			.celsius = row[CELSIUS],
+			.megahertz = row[MEGAHERTZ],
+			.tflops = row[WORK] > 0 ? tflop / (row[WORK] * 1e-3) : 0 };
+	}
 	metrics_stamp(&text);
 	straggler_text(of, ranks, (int)t->o->straggler_minmax_count, &text);
 	metrics_text(text.buf);

@@ -137,46 +137,29 @@ find_missing(struct verdict *v, const struct seen *rank, int n, double limit, in
 	v->silent = v->missing >= 0 && is_silent(&rank[v->missing], limit);
 }
 
-/* Whether rank i waits in a call of which the missing rank, of its kin, has made one fewer. */
-static bool
-misses(const struct seen *rank, int i, int missing, double limit)
-{
-	const struct report *own = &rank[i].report, *other = &rank[missing].report;
-	int role = own->at.role;
-
-	return presence(&rank[i], limit) == WAITING && own->made.kin == other->made.kin &&
-	    other->made.calls[role] < own->made.calls[role];
-}
-
-/* The one that has waited longest of those that miss it, else v->waits. */
+/* The one that has waited longest of those that miss it, else v->waits: they wait in a call of
+ * which the missing rank, of their kin, has made one fewer. */
 static void
 find_waiting(struct verdict *v, const struct seen *rank, int n, double limit)
 {
+	const struct comm_tally *made = &rank[v->missing].report.made;
 	int found = -1;
 
-	for (int i = 0; i < n; i++)
-		if (misses(rank, i, v->missing, limit) &&
-		    (found < 0 || rank[i].report.waited > rank[found].report.waited))
+	for (int i = 0; i < n; i++) {
+		const struct report *own = &rank[i].report;
+		int role = own->at.role;
+
+		if (presence(&rank[i], limit) != WAITING || own->made.kin != made->kin ||
+		    made->calls[role] >= own->made.calls[role])
+			continue;
+		if (found < 0 || own->waited > rank[found].report.waited)
 			found = i;
+	}
 	v->waits = found < 0 ? v->waits : found;
 }
 
 /* Where the one that is missing waits longest itself, another that has waited long is what it is
  * missed by: it may have begun to wait a moment later. */
-static void
-tell_apart(struct verdict *v, const struct seen *rank, int n, double limit)
-{
-	int next;
-
-	if (v->missing != v->waits)
-		return;
-	next = longest_wait(rank, n, limit, limit / 2, v->missing);
-	if (next >= 0)
-		v->waits = next;
-	else
-		find_missing(v, rank, n, limit, v->waits);
-}
-
 struct verdict
 verdict_of(const struct seen *rank, int n, double limit)
 {
@@ -185,32 +168,34 @@ verdict_of(const struct seen *rank, int n, double limit)
 	if (v.waits < 0)
 		return v;
 	find_missing(&v, rank, n, limit, -1);
-	tell_apart(&v, rank, n, limit);
+	if (v.missing == v.waits) {
+		int next = longest_wait(rank, n, limit, limit / 2, v.missing);
+
+		if (next >= 0)
+			v.waits = next;
+		else
+			find_missing(&v, rank, n, limit, v.waits);
+	}
 	if (v.missing >= 0 && rank[v.missing].heard)
 		find_waiting(&v, rank, n, limit);
 	return v;
 }
 
 /* The rank whose calls are out of order, if there is one, and one only. */
-static int
-stray(const struct seen *rank, int n)
-{
-	int found = 0, equals = 0;
-
-	for (int i = 1; i < n; i++) {
-		int order = compare_calls(rank, n, i, found);
-
-		equals = order < 0 ? 0 : equals + (order == 0);
-		found = order < 0 ? i : found;
-	}
-	return equals ? -1 : found;
-}
-
 struct verdict
 verdict_failed(const struct seen *rank, int n)
 {
-	struct verdict v = { -1, stray(rank, n), 0, false };
+	struct verdict v = { -1, 0, 0, false };
+	int equals = 0;
 
+	for (int i = 1; i < n; i++) {
+		int order = compare_calls(rank, n, i, v.missing);
+
+		equals = order < 0 ? 0 : equals + (order == 0);
+		v.missing = order < 0 ? i : v.missing;
+	}
+	if (equals)
+		v.missing = -1;
 	for (int i = 0; v.missing >= 0 && i < n; i++)
 		if (i != v.missing && rank[i].heard &&
 		    (v.waits < 0 || (rank[i].report.failed && !rank[v.waits].report.failed)))
@@ -225,18 +210,6 @@ place_text(const struct place *p, struct str *out)
 	    comm_role_name[p->role], (unsigned long long)p->bytes, p->site);
 	if (p->together)
 		str_addf(out, " or one of %llu after it", (unsigned long long)p->together);
-}
-
-/* Appends how many calls the missing rank has made of those that it is waited for in. */
-static void
-calls_text(const struct seen *waits, const struct seen *missing, struct str *out)
-{
-	const struct comm_tally *made = &missing->report.made;
-	int role = waits->report.at.role;
-
-	if (role != missing->report.at.role && made->kin == waits->report.made.kin)
-		str_addf(out, ", after %llu calls of %s", (unsigned long long)made->calls[role],
-		    comm_role_name[role]);
 }
 
 /* Appends what is known of the missing rank. */
@@ -265,10 +238,13 @@ rank_text(int number, const struct seen *s, struct str *out)
 	str_addf(out, "rank %d (%s)", number, s->host);
 }
 
+/* The missing rank may have made calls of those that it is waited for in: their number is told
+ * where it was last in others. */
 void
 verdict_text(const struct seen *rank, const struct verdict *v, struct str *out)
 {
-	const struct seen *waits = &rank[v->waits];
+	const struct seen *waits = &rank[v->waits], *missing;
+	int role = waits->report.at.role;
 
 	rank_text(v->waits, waits, out);
 	if (waits->report.failed)
@@ -278,12 +254,15 @@ verdict_text(const struct seen *rank, const struct verdict *v, struct str *out)
 	place_text(&waits->report.at, out);
 	if (v->missing < 0)
 		return;
+	missing = &rank[v->missing];
 	str_adds(out, "; ");
-	rank_text(v->missing, &rank[v->missing], out);
+	rank_text(v->missing, missing, out);
 	if (v->others)
 		str_addf(out, ", as %d more,", v->others);
 	str_adds(out, " has not come: ");
-	missing_text(&rank[v->missing], v->silent, out);
-	if (rank[v->missing].heard)
-		calls_text(waits, &rank[v->missing], out);
+	missing_text(missing, v->silent, out);
+	if (missing->heard && role != missing->report.at.role &&
+	    missing->report.made.kin == waits->report.made.kin)
+		str_addf(out, ", after %llu calls of %s",
+		    (unsigned long long)missing->report.made.calls[role], comm_role_name[role]);
 }

@@ -55,20 +55,6 @@ interval(const struct watchdog *w)
 	return part < 1 ? part : 1;
 }
 
-static void
-copy_place(struct place *to, const struct comm_record *r)
-{
-	memset(to, 0, sizeof *to);
-	to->number = r->number;
-	to->bytes = r->bytes;
-	to->together = r->together;
-	if (!r->number)
-		return;
-	to->role = (int32_t)r->role;
-	strncpy(to->kind, r->kind, sizeof to->kind - 1);
-	strncpy(to->site, r->site, sizeof to->site - 1);
-}
-
 /* This rank's report on itself now. */
 static struct report
 own_report(struct watchdog *w, double now)
@@ -77,7 +63,14 @@ own_report(struct watchdog *w, double now)
 	struct comm_state s;
 
 	comm_log_state(w->log, &s);
-	copy_place(&r.at, &s.at);
+	r.at.number = s.at.number;
+	r.at.bytes = s.at.bytes;
+	r.at.together = s.at.together;
+	if (s.at.number) {
+		r.at.role = (int32_t)s.at.role;
+		strncpy(r.at.kind, s.at.kind, sizeof r.at.kind - 1);
+		strncpy(r.at.site, s.at.site, sizeof r.at.site - 1);
+	}
 	r.made = s.made;
 	r.computes = s.computes;
 	r.failed = atomic_load(&w->lost);
@@ -103,22 +96,12 @@ static void __attribute__((noreturn)) leave(const struct watchdog *w, const stru
 	_exit(EXIT_PEER);
 }
 
-/* When a rank has failed the others are given two looks to come to where they wait. */
-static struct verdict
-verdict_now(const struct watchdog *w, double now)
-{
-	int n = w->world->size, late = GRACE * w->world->rank;
-
-	if (w->failed > 0 && now - w->failed > 2 * interval(w) + late)
-		return verdict_failed(w->rank, n);
-	return verdict_of(w->rank, n, limit_of(w)->seconds + late);
-}
-
-/* On an office: checks the reports. */
+/* On an office: checks the reports. When a rank has failed the others are given two looks to come
+ * to where they wait. */
 static void
 check_peers(struct watchdog *w, double now)
 {
-	int n = w->world->size;
+	int n = w->world->size, late = GRACE * w->world->rank;
 	struct str text = { 0 };
 	struct verdict v;
 
@@ -126,7 +109,10 @@ check_peers(struct watchdog *w, double now)
 		w->rank[i].host = post_host(atomic_load(&w->post), i);
 		w->rank[i].silence = now - (w->heard[i] > w->resumed ? w->heard[i] : w->resumed);
 	}
-	v = verdict_now(w, now);
+	if (w->failed > 0 && now - w->failed > 2 * interval(w) + late)
+		v = verdict_failed(w->rank, n);
+	else
+		v = verdict_of(w->rank, n, limit_of(w)->seconds + late);
 	if (v.waits < 0)
 		return;
 	if (!w->failed)
@@ -151,20 +137,6 @@ speak_alone(const struct watchdog *w, const struct report *own)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static void
-take_news(struct watchdog *w, const struct post_news *news)
-{
-	if (news->kind == POST_LEAVE)
-		_exit(EXIT_PEER);
-	if (news->kind != POST_REPORT || !w->rank)
-		return;
-	w->rank[news->rank].report = news->report;
-	w->rank[news->rank].heard = true;
-	w->heard[news->rank] = clock_seconds();
-	if (news->report.failed && !w->failed)
-		w->failed = w->heard[news->rank];
-}
-
 /* Takes what comes until the next look is due. */
 static void
 wait_for_news(struct watchdog *w, double until)
@@ -175,7 +147,15 @@ wait_for_news(struct watchdog *w, double until)
 		double seconds = post || left < UNPOSTED ? left : UNPOSTED;
 		struct post_news news = post_receive(post, 1 + (int)(seconds * 1000));
 
-		take_news(w, &news);
+		if (news.kind == POST_LEAVE)
+			_exit(EXIT_PEER);
+		if (news.kind != POST_REPORT || !w->rank)
+			continue;
+		w->rank[news.rank].report = news.report;
+		w->rank[news.rank].heard = true;
+		w->heard[news.rank] = clock_seconds();
+		if (news.report.failed && !w->failed)
+			w->failed = w->heard[news.rank];
 	}
 }
 
