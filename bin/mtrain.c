@@ -44,24 +44,6 @@ abort_all(int status)
 		world->ops->abort(world, status);
 }
 
-/* The line names what this build can compute on, whatever devices this machine has, and the
- * libraries that it finds at run time. */
-static void
-print_version(void)
-{
-	char text[1024] = "backends:", libraries[256];
-	size_t n = 9;
-
-	for (int i = 0; backends[i]; i++) {
-		n += (size_t)snprintf(text + n, sizeof text - n, " %s", backends[i]->name);
-		if (!backends[i]->describe)
-			continue;
-		backends[i]->describe(libraries, sizeof libraries);
-		n += (size_t)snprintf(text + n, sizeof text - n, " (%s)", libraries);
-	}
-	prog_version(text);
-}
-
 /* MPI_Init waits for every rank that the launcher promised. */
 static struct comm *
 start_mpi(int64_t timeout)
@@ -110,16 +92,29 @@ configure(struct train_config *c, int parsed, struct err *e)
 	return runs ? agree_start(world, c, e) : 0;
 }
 
-/* On rank 0 alone; --help wins over --version, and both over --dry-run. */
+/* On rank 0 alone; --help wins over --version, and both over --dry-run. The line of the version
+ * names what this build can compute on, whatever devices this machine has, and the libraries that
+ * it finds at run time. */
 static int
 answer(const struct train_config *c)
 {
-	if (!c->parse.want_help && !c->parse.want_version)
-		return train_dry_run(c, c->o.world_size ? c->o.world_size : world->size);
-	if (c->parse.want_help)
+	char text[1024] = "backends:", libraries[256];
+	size_t n = strlen(text);
+
+	if (c->parse.want_help) {
 		train_help();
-	else
-		print_version();
+		return EXIT_DONE;
+	}
+	if (!c->parse.want_version)
+		return train_dry_run(c, c->o.world_size ? c->o.world_size : world->size);
+	for (int i = 0; backends[i]; i++) {
+		n += (size_t)snprintf(text + n, sizeof text - n, " %s", backends[i]->name);
+		if (!backends[i]->describe)
+			continue;
+		backends[i]->describe(libraries, sizeof libraries);
+		n += (size_t)snprintf(text + n, sizeof text - n, " (%s)", libraries);
+	}
+	prog_version(text);
 	return EXIT_DONE;
 }
 

@@ -84,28 +84,6 @@ row(const char *name, size_t len)
 	return NULL;
 }
 
-/* Adds what is compared of each option that has a value, in the order of the table: a line of its
- * name and its value. */
-static void
-add_options(struct str *out, const struct opt_parse *p)
-{
-	struct str dump = { 0 };
-
-	opt_dump(p, false, &dump);
-	for (const char *at = dump.buf; at && *at;) {
-		size_t len = strcspn(at, "\n"), name = strcspn(at, " \n"),
-		       value = len > name ? len - name - 1 : 0;
-		const struct opt *o = row(at, name);
-		enum agree_on on = o ? agree_on(o) : AGREE_VALUE;
-
-		if (on != AGREE_NOTHING)
-			str_addf(out, "--%.*s\t%.*s\n", (int)name, at,
-			    on == AGREE_PRESENCE ? 0 : (int)value, at + name + 1);
-		at += len + (at[len] == '\n');
-	}
-	str_release(&dump);
-}
-
 /* --- the first difference --------------------------------------------------------------------- */
 
 /* The line of a text that begins at `at`: its length without the newline, and its name's length. */
@@ -136,25 +114,13 @@ has_name(const char *text, const struct line *of)
 	return false;
 }
 
-/* What a rank has on a line: the value, or where there is none whether it has the line. */
-static void
-add_value(struct str *out, const struct line *l, bool has)
-{
-	enum { LONGEST = 200 };
-	size_t value = has && l->len > l->name ? l->len - l->name - 1 : 0;
-
-	if (value)
-		str_addf(
-		    out, "%.*s", (int)(value < LONGEST ? value : LONGEST), l->at + l->name + 1);
-	else
-		str_adds(out, has ? "given" : "not given");
-}
-
-/* The first line in which two texts differ. They are equal up to there, so either both have a line
- * of that name or one of them lacks it. */
+/* The first line in which two texts differ, and what each rank has on it: the value, or where there
+ * is none whether it has the line. The texts are equal up to there, so either both have a line of
+ * that name or one of them lacks it. */
 static void
 add_difference(struct str *out, const char *text[2], const char *where[2])
 {
+	enum { LONGEST = 200 };
 	struct line l[2] = { line_at(text[0]), line_at(text[1]) };
 	bool has[2] = { true, true };
 	const struct line *name;
@@ -169,7 +135,13 @@ add_difference(struct str *out, const char *text[2], const char *where[2])
 	name = &l[has[0] ? 0 : 1];
 	str_addf(out, "%.*s: ", (int)name->name, name->at);
 	for (int i = 0; i < 2; i++) {
-		add_value(out, &l[i], has[i]);
+		size_t value = has[i] && l[i].len > l[i].name ? l[i].len - l[i].name - 1 : 0;
+
+		if (value)
+			str_addf(out, "%.*s", (int)(value < LONGEST ? value : LONGEST),
+			    l[i].at + l[i].name + 1);
+		else
+			str_adds(out, has[i] ? "given" : "not given");
 		str_addf(out, " on %s%s", where[i], i ? ": must be the same on all ranks" : ", ");
 	}
 }
@@ -230,10 +202,12 @@ agree_text(struct comm *world, const char *text, struct err *e)
 	return -1;
 }
 
+/* Compares the options that have a value, in the order of the table: of each a line of its name and
+ * what is compared of it. */
 int
 agree_options(struct comm *world, const struct train_config *c, struct err *e)
 {
-	struct str text = { 0 };
+	struct str text = { 0 }, dump = { 0 };
 	int rc;
 
 	str_addf(&text, "version\t%s\n", prog_build());
@@ -241,8 +215,20 @@ agree_options(struct comm *world, const struct train_config *c, struct err *e)
 		str_adds(&text, "--help\t\n");
 	if (c->parse.want_version)
 		str_adds(&text, "--version\t\n");
-	add_options(&text, &c->parse);
+	opt_dump(&c->parse, false, &dump);
+	for (const char *at = dump.buf; at && *at;) {
+		size_t len = strcspn(at, "\n"), name = strcspn(at, " \n"),
+		       value = len > name ? len - name - 1 : 0;
+		const struct opt *o = row(at, name);
+		enum agree_on on = o ? agree_on(o) : AGREE_VALUE;
+
+		if (on != AGREE_NOTHING)
+			str_addf(&text, "--%.*s\t%.*s\n", (int)name, at,
+			    on == AGREE_PRESENCE ? 0 : (int)value, at + name + 1);
+		at += len + (at[len] == '\n');
+	}
 	rc = agree_text(world, text.buf, e);
+	str_release(&dump);
 	str_release(&text);
 	return rc;
 }

@@ -65,14 +65,21 @@ find_back(const struct run *r, int64_t before)
 	return found;
 }
 
-/* The state is the checkpoint's except for the rewinds: it may not know all of them. */
+/* The state is the checkpoint's except for the rewinds: it may not know all of them. Later
+ * checkpoints are no longer part of the run. */
 static int
-load_back(struct run *r, int64_t to, struct err *err)
+go_back(struct run *r, int64_t to, struct err *err)
 {
 	struct train_config *c = r->c;
-	struct spike_record known = r->at.spikes;
+	struct comm *world = r->e->groups.world;
+	struct spike_record *spikes = &r->at.spikes, known;
+	struct metrics_rewind m = { .spike = r->spike,
+		.to = to,
+		.passed = spike_rewind(spikes, &c->spikes, r->spike.iteration) };
 	char dir[1024];
+	int rc = 0;
 
+	known = *spikes;
 	ckpt_iter_dir(c->o.save, to, dir);
 	c->start = START_RESUME;
 	c->weights_from = mem_pool_strndup(&c->parse.pool, dir, strlen(dir));
@@ -83,25 +90,10 @@ load_back(struct run *r, int64_t to, struct err *err)
 			    train_way_on(c));
 		return -1;
 	}
-	r->at.spikes.num_rewinds = known.num_rewinds;
-	memcpy(r->at.spikes.passed, known.passed, sizeof known.passed);
-	return 0;
-}
-
-static int
-go_back(struct run *r, int64_t to, struct err *err)
-{
-	struct comm *world = r->e->groups.world;
-	int rc = 0;
-	struct metrics_rewind m = { .spike = r->spike,
-		.to = to,
-		.passed = spike_rewind(&r->at.spikes, &r->c->spikes, r->spike.iteration) };
-
-	if (load_back(r, to, err) < 0)
-		return -1;
-	/* Later checkpoints are no longer part of the run. */
+	spikes->num_rewinds = known.num_rewinds;
+	memcpy(spikes->passed, known.passed, sizeof known.passed);
 	if (world->rank == 0 &&
-	    (lock_check(r->lock, err) < 0 || claim_set_aside(r->c, r->at.iteration, err) < 0))
+	    (lock_check(r->lock, err) < 0 || claim_set_aside(c, r->at.iteration, err) < 0))
 		rc = -1;
 	if (comm_agree(COMM_HERE(world), rc, err))
 		return -1;

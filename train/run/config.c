@@ -19,22 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Notes are collected as one text while options are read, before it is known whether this rank may
- * print. NULL prints nothing. */
-static void
-say_lines(const char *text)
-{
-	char line[512];
-
-	while (text && *text) {
-		size_t n = strcspn(text, "\n");
-
-		snprintf(line, sizeof line, "%.*s", (int)n, text);
-		note("%s", line);
-		text += n + (text[n] == '\n');
-	}
-}
-
 /* Reads the command line and configuration files alone: no other file is opened, so that --help
  * and --dry-run answer fast. *c holds pointers into argv; train_release frees the rest. */
 int
@@ -650,9 +634,9 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	o->run.model.keep_recipe = false;
 	if (!c->plan.model.eos_token_id.count && c->eod >= 0)
 		c->plan.model.eos_token_id = (struct id_list){ 1, { c->eod } };
-	say_lines(c->parse.notes.buf);
-	say_lines(notes.buf);
-	str_release(&notes);
+	/* Collected while options were read, before it was known whether this rank may print. */
+	cli_say(&c->parse.notes, note);
+	cli_say(&notes, note);
 	/* Inference runs one text, which is one document. */
 	if (o->tokens_file || o->generate)
 		c->plan.shape.reset_attention_mask = false;

@@ -141,33 +141,6 @@ profile_step_begin(struct profile *p, int64_t iteration)
 	observe_begin(p->e, &p->base);
 }
 
-/* Adds the step's spans to the rows and the trace (microseconds, as chrome://tracing wants
- * them). */
-static void
-collect(struct profile *p)
-{
-	struct event *from = p->start;
-	double at = p->clock;
-
-	for (int i = 0; i < p->num_spans; i++) {
-		struct span *s = &p->span[i];
-		double seconds = p->e->backend->elapsed(from, s->end);
-
-		p->row[s->row].seconds += seconds;
-		p->row[s->row].calls++;
-		str_addf(&p->trace,
-		    "%s{\"name\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, "
-		    "\"dur\": %.3f, "
-		    "\"args\": {\"layer\": %d, \"microbatch\": %lld, \"pass\": \"%s\"}}",
-		    p->trace.len ? ",\n" : "", s->name, p->e->rank, at * 1e6, seconds * 1e6,
-		    s->layer, (long long)s->microbatch, s->backward ? "backward" : "forward");
-		at += seconds;
-		from = s->end;
-	}
-	p->clock = at;
-	p->steps++;
-}
-
 /* --- ceilings: the largest rates of this device, by the same operations ----------------------- */
 
 /* Seconds per call over several calls, after one for warm-up. */
@@ -289,13 +262,36 @@ write_files(struct profile *p, struct err *err)
 	return rc;
 }
 
+/* Adds the step's spans to the rows and the trace (microseconds, as chrome://tracing wants
+ * them). */
 int
 profile_step_end(struct profile *p, int64_t iteration, struct err *err)
 {
+	struct event *from;
+	double at;
+
 	if (!p || !observed(p, iteration))
 		return 0;
 	observe_end(p->e);
 	engine_sync(p->e);
-	collect(p);
+	from = p->start;
+	at = p->clock;
+	for (int i = 0; i < p->num_spans; i++) {
+		struct span *s = &p->span[i];
+		double seconds = p->e->backend->elapsed(from, s->end);
+
+		p->row[s->row].seconds += seconds;
+		p->row[s->row].calls++;
+		str_addf(&p->trace,
+		    "%s{\"name\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, "
+		    "\"dur\": %.3f, "
+		    "\"args\": {\"layer\": %d, \"microbatch\": %lld, \"pass\": \"%s\"}}",
+		    p->trace.len ? ",\n" : "", s->name, p->e->rank, at * 1e6, seconds * 1e6,
+		    s->layer, (long long)s->microbatch, s->backward ? "backward" : "forward");
+		at += seconds;
+		from = s->end;
+	}
+	p->clock = at;
+	p->steps++;
 	return iteration + 1 == p->c.last ? write_files(p, err) : 0;
 }

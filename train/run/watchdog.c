@@ -121,20 +121,6 @@ check_peers(struct watchdog *w, double now)
 	leave(w, &text);
 }
 
-/* Reports this rank's own wait when no other rank has reported it. */
-static void
-speak_alone(const struct watchdog *w, const struct report *own)
-{
-	struct str text = { 0 };
-
-	if (own->waited < limit_of(w)->seconds + GRACE * POST_OFFICES)
-		return;
-	str_addf(&text, "%s: waited %.1f s in ", limit_of(w)->name, own->waited);
-	place_text(&own->at, &text);
-	str_adds(&text, "; the missing rank is unknown: nothing was heard of ranks 0 and 1");
-	leave(w, &text);
-}
-
 /* --- the thread ------------------------------------------------------------------------------- */
 
 /* Takes what comes until the next look is due. */
@@ -159,11 +145,14 @@ wait_for_news(struct watchdog *w, double until)
 	}
 }
 
+/* Checks the reports of others, and then this rank's own wait, which counts when no other rank has
+ * reported it. */
 static void
 look(struct watchdog *w)
 {
 	struct post *post = atomic_load(&w->post);
 	double now = clock_seconds(), since = w->looked;
+	struct str text = { 0 };
 	struct report own;
 
 	w->looked = now;
@@ -176,7 +165,12 @@ look(struct watchdog *w)
 		post_send(post, &own);
 	if (post && w->rank)
 		check_peers(w, now);
-	speak_alone(w, &own);
+	if (own.waited < limit_of(w)->seconds + GRACE * POST_OFFICES)
+		return;
+	str_addf(&text, "%s: waited %.1f s in ", limit_of(w)->name, own.waited);
+	place_text(&own.at, &text);
+	str_adds(&text, "; the missing rank is unknown: nothing was heard of ranks 0 and 1");
+	leave(w, &text);
 }
 
 static void *
