@@ -64,20 +64,31 @@ time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumu
 	return (flop_time > byte_time ? flop_time : byte_time) + hw->kernel_us * 1e-6;
 }
 
-/* A linear: forward, gradient of x, gradient of W into F32; and the 8-bit copies of what it reads:
- * of x in both passes, of the gradient of y and its transpose at once. */
+/* 8-bit copies of what a linear reads: of x in both passes, of the gradient of y and its transpose
+ * at once; or of either once, where the gradient of W reads 16 bits. Nothing for 16 bits. */
+static double
+copies(const struct run_case *r, const struct product *p)
+{
+	enum { COPY = 2 + 1 };
+	int x = p->wide_gradient ? COPY : 2 * COPY, dy = p->wide_gradient ? COPY : COPY + 1,
+	    kernels = p->wide_gradient ? 2 : 3;
+
+	if (!r->fp8)
+		return 0;
+	return traffic(r->hw, (double)p->rows * (x * (double)p->in + dy * (double)p->out)) +
+	    kernels * r->hw->kernel_us * 1e-6;
+}
+
+/* A linear: forward, gradient of x, gradient of W into F32. */
 static double
 linear(const struct run_case *r, const struct product *p)
 {
-	enum { X_BYTES = 2 * (2 + 1), DY_BYTES = 2 + 1 + 1, KERNELS = 3 };
-	double rows = (double)p->rows, in = (double)p->in, out = (double)p->out, copies = 0;
+	struct run_case gradient = *r;
 
-	if (r->fp8)
-		copies = traffic(r->hw, rows * (X_BYTES * in + DY_BYTES * out)) +
-		    KERNELS * r->hw->kernel_us * 1e-6;
+	gradient.fp8 = r->fp8 && !p->wide_gradient;
 	return time_gemm(r, p->rows, p->out, p->in, false) +
 	    time_gemm(r, p->rows, p->in, p->out, false) +
-	    time_gemm(r, p->out, p->in, p->rows, true) + copies;
+	    time_gemm(&gradient, p->out, p->in, p->rows, true) + copies(r, p);
 }
 
 /* Forward, and 2.5 times that backward: five GEMMs where the forward pass has two. */

@@ -101,6 +101,9 @@ struct quantise {
 				* gradient, in the order of gemm's dbias; or none */
 	bool accumulate;       /* sums are added to, or written without */
 	enum quantise_kind kind;
+	/* x and q are a window of rows of experts (below): q alone, without sums; or none */
+	struct tensor counts;
+	int64_t first;
 };
 
 /* An operation whose result, of BF16, is read in 8 bits may make the copies in the same pass. It
@@ -407,6 +410,10 @@ window_rows(const struct tensor *counts, int64_t first, int64_t height)
  *   GROUPED_INPUT    c [P,n] = a [P,m] b
  *   GROUPED_WEIGHT   c real [E_l m, n] = a^T b + beta c, a [P,m], b [P,n]; beta 0 or 1. An expert
  *                    without rows in the window gets beta c.
+ * Of 8 bits a may be E4M3 or E5M2 and b is E4M3, but for WEIGHT; INPUT then has b [n, E_l m], whose
+ * columns are the experts' rows, so that both are dense along the sum, which is promoted to F32 as
+ * it grows. Scales are as in struct gemm, of blocks lines of a and squares of b, none of which is
+ * of two experts: m is a multiple of SCALE_BLOCK. m and n are multiples of 16.
  */
 enum grouped_kind { GROUPED_FORWARD, GROUPED_INPUT, GROUPED_WEIGHT };
 struct grouped {
@@ -414,6 +421,7 @@ struct grouped {
 	struct tensor c, a, b, counts;
 	int64_t first;
 	double beta; /* 0 but for GROUPED_WEIGHT */
+	struct tensor scale_a, scale_b;
 };
 
 /* Of the window: y [P,f] act = weight[r] act(x[r]), x [P,f or 2f] act, weight real [P,1]. */

@@ -2,36 +2,50 @@
 #include "lib/model/fp8.h"
 #include "lib/base/int64.h"
 
+/* Slots of a layer; a model without experts has none for theirs. */
+static int
+slots(const struct model_config *c)
+{
+	return (c->num_experts ? (int)FP8_LINEARS : (int)FP8_EXPERT_FC1) * FP8_OPERANDS;
+}
+
 int64_t
 fp8_num_slots(const struct model_config *c)
 {
-	return c->num_layers * FP8_LINEARS * FP8_OPERANDS;
+	return c->num_layers * slots(c);
 }
 
 int64_t
-fp8_slot_number(const struct fp8_slot *s)
+fp8_slot_number(const struct model_config *c, const struct fp8_slot *s)
 {
-	return ((int64_t)s->layer * FP8_LINEARS + (int)s->linear) * FP8_OPERANDS + (int)s->operand;
+	return (int64_t)s->layer * slots(c) + (int)s->linear * FP8_OPERANDS + (int)s->operand;
 }
 
 struct fp8_slot
-fp8_slot_at(int64_t number)
+fp8_slot_at(const struct model_config *c, int64_t number)
 {
-	int64_t linear = number / FP8_OPERANDS;
+	int64_t within = number % slots(c);
 
-	return (struct fp8_slot){ (int)(linear / FP8_LINEARS),
-		(enum fp8_linear)(linear % FP8_LINEARS),
-		(enum fp8_operand)(number % FP8_OPERANDS) };
+	return (struct fp8_slot){ (int)(number / slots(c)),
+		(enum fp8_linear)(within / FP8_OPERANDS),
+		(enum fp8_operand)(within % FP8_OPERANDS) };
 }
 
 struct fp8_weights
 fp8_weights(const struct model_config *c, enum fp8_linear linear)
 {
+	bool gated = model_gated(c);
 	const struct fp8_weights of[FP8_LINEARS] = {
-		[FP8_QKV] = { ROLE_Q, ROLE_V },
-		[FP8_PROJ] = { ROLE_PROJ, ROLE_PROJ },
-		[FP8_FC1] = { model_gated(c) ? ROLE_GATE : ROLE_UP, ROLE_UP },
-		[FP8_FC2] = { ROLE_DOWN, ROLE_DOWN },
+		[FP8_QKV] = { ROLE_Q, ROLE_V, false },
+		[FP8_PROJ] = { ROLE_PROJ, ROLE_PROJ, false },
+		[FP8_FC1] = { gated ? ROLE_GATE : ROLE_UP, ROLE_UP, false },
+		[FP8_FC2] = { ROLE_DOWN, ROLE_DOWN, false },
+		[FP8_EXPERT_FC1] = { gated ? ROLE_EXPERT_GATE : ROLE_EXPERT_UP, ROLE_EXPERT_UP,
+		    true },
+		[FP8_EXPERT_FC2] = { ROLE_EXPERT_DOWN, ROLE_EXPERT_DOWN, true },
+		[FP8_SHARED_FC1] = { gated ? ROLE_SHARED_GATE : ROLE_SHARED_UP, ROLE_SHARED_UP,
+		    false },
+		[FP8_SHARED_FC2] = { ROLE_SHARED_DOWN, ROLE_SHARED_DOWN, false },
 	};
 
 	return of[linear];

@@ -2,10 +2,15 @@
  * fp8.h - the linears whose GEMMs read 8-bit operands: which they are, and the slots of their
  * scales
  *
- * The four linears of a layer multiply E4M3, and E5M2 where an operand is the gradient of an
- * output; head, embedding, norms and attention stay in 16 bits. Joined weights (q, k and v; gate
- * and up) are one operand. Each operand has a slot: a factor, the largest magnitude of this step,
- * and with delayed scaling the largest of the steps before. All ranks hold the slots of all layers.
+ * The linears of a layer multiply E4M3, and E5M2 where an operand is the gradient of an output;
+ * head, embedding, norms, attention and router stay in 16 bits. Joined weights (q, k and v; gate
+ * and up) are one operand, and so are the weights of a layer's experts, and the rows of all of
+ * them: a slot then means the same however experts and rows are spread over ranks. Each operand has
+ * a slot: a factor, the largest magnitude of this step, and with delayed scaling the largest of the
+ * steps before. All ranks hold the slots of all layers.
+ *
+ * The gradients of experts' weights are products of 16-bit rows: experts take any numbers of rows,
+ * so that transposed copies of these would not be dense along the sum.
  * Source: Micikevicius 2022 arXiv:2209.05433; spec/training.md 13.
  */
 #ifndef MODEL_FP8_H
@@ -16,12 +21,28 @@
 #include "lib/model/layout.h"
 #include "lib/model/shape.h"
 
-/* The linears of a layer, and their operands: input, weight, gradient of the output. */
-enum fp8_linear { FP8_QKV, FP8_PROJ, FP8_FC1, FP8_FC2, FP8_LINEARS };
+/* The linears of layers, those of a kind of block next to each other; and their operands: input,
+ * weight, gradient of the output. */
+enum fp8_linear {
+	FP8_QKV,
+	FP8_PROJ,
+	FP8_FC1,
+	FP8_FC2,
+	FP8_EXPERT_FC1, /* of all experts that choose their rows */
+	FP8_EXPERT_FC2,
+	FP8_SHARED_FC1, /* of the expert of all rows */
+	FP8_SHARED_FC2,
+	FP8_LINEARS
+};
 enum fp8_operand { FP8_X, FP8_W, FP8_DY, FP8_OPERANDS };
 
 /* Numbers of a slot's scale: the inverse of its factor, the factor, two that are not used. */
 enum { FP8_SCALE_ROW = 4 };
+
+/* Linears [first, end). */
+struct fp8_range {
+	int first, end;
+};
 
 struct fp8_slot {
 	int layer; /* of the model, from 0 */
@@ -29,13 +50,15 @@ struct fp8_slot {
 	enum fp8_operand operand;
 };
 
+/* Each layer has as many: in models with experts for linears too that it has not. */
 int64_t fp8_num_slots(const struct model_config *c);
 /* The number of a slot, by layers; and the reverse. */
-int64_t fp8_slot_number(const struct fp8_slot *s);
-struct fp8_slot fp8_slot_at(int64_t number);
-/* The weights that are joined to a linear's. */
+int64_t fp8_slot_number(const struct model_config *c, const struct fp8_slot *s);
+struct fp8_slot fp8_slot_at(const struct model_config *c, int64_t number);
+/* The weights that are joined to a linear's, of one expert or of all of a rank. */
 struct fp8_weights {
 	enum role first, last;
+	bool experts;
 };
 struct fp8_weights fp8_weights(const struct model_config *c, enum fp8_linear linear);
 /* The type of an operand's copy. */

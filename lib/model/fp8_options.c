@@ -6,17 +6,40 @@ const char *const fp8_formats[] = { "none", "hybrid", "e4m3", NULL };
 const char *const fp8_recipes[] = { "delayed", "tensorwise", "blockwise", "mxfp8", "custom", NULL };
 const char *const fp8_algos[] = { "most_recent", "max", NULL };
 
-/* Hopper loads 16 bytes at a time along each side of an operand. */
-enum { MULTIPLE = 16 };
+/* Hopper loads 16 bytes at a time along each side of an operand. No block of the weights of a
+ * rank's experts may be of two of them. */
+enum { MULTIPLE = 16, BLOCK = 128 };
 
 /* A side of an operand on a tensor rank. */
 static int
+check_multiple(const char *what, int64_t size, int multiple, struct err *e)
+{
+	if (size % multiple == 0)
+		return 0;
+	return err_set(e, "--fp8-%s on a tensor rank must be a multiple of %d, and %s %lld", what,
+	    multiple, size == 1 ? "is" : "are", (long long)size);
+}
+
+static int
 check_side(const char *what, int64_t size, struct err *e)
 {
-	if (size % MULTIPLE == 0)
+	return check_multiple(what, size, MULTIPLE, e);
+}
+
+/* The sides of what experts multiply: rows of them are of any number. */
+static int
+check_experts(const int64_t *d, const struct train_shape *s, struct err *e)
+{
+	if (check_side("format: channels of an expert", d[D_EXPERT_FFN], e) < 0 ||
+	    check_side("format: channels of the shared expert", d[D_SHARED_FFN], e) < 0)
+		return -1;
+	if (s->fp8.recipe != FP8_BLOCKWISE)
 		return 0;
-	return err_set(e, "--fp8-format: %s on a tensor rank must be a multiple of %d, and %s %lld",
-	    what, MULTIPLE, size == 1 ? "is" : "are", (long long)size);
+	if (check_multiple(
+		"recipe blockwise: with --num-experts, hidden channels", d[D_HIDDEN], BLOCK, e) < 0)
+		return -1;
+	return check_multiple(
+	    "recipe blockwise: outputs of an expert's first linear", d[D_EXPERT_FC1], BLOCK, e);
 }
 
 /* Every side of an operand is one of these. With tp_comm_overlap tokens are multiplied in parts. */
@@ -27,13 +50,18 @@ check_sides(const struct model_config *c, const struct layout *l, const struct t
 	int64_t d[D_COUNT], parts = s->tp_comm_overlap ? l->tensor_model_parallel_size : 1;
 
 	dims_share(d, c, l, s);
-	if (check_side("hidden channels", d[D_HIDDEN], e) < 0 ||
-	    check_side("channels of q", d[D_Q], e) < 0 ||
-	    check_side("channels of q, k and v", d[D_QKV], e) < 0 ||
-	    check_side("ffn channels", d[D_FFN], e) < 0)
+	if (check_side("format: hidden channels", d[D_HIDDEN], e) < 0 ||
+	    check_side("format: channels of q", d[D_Q], e) < 0 ||
+	    check_side("format: channels of q, k and v", d[D_QKV], e) < 0)
+		return -1;
+	if (model_expert_layers(c) < c->num_layers &&
+	    check_side("format: ffn channels", d[D_FFN], e) < 0)
+		return -1;
+	if (c->num_experts && check_experts(d, s, e) < 0)
 		return -1;
 	return check_side(
-	    parts > 1 ? "tokens that are multiplied at once" : "tokens", d[D_TOKENS] / parts, e);
+	    parts > 1 ? "format: tokens that are multiplied at once" : "format: tokens",
+	    d[D_TOKENS] / parts, e);
 }
 
 int
@@ -72,8 +100,6 @@ fp8_resolve(const struct opt_parse *p, const struct fp8_options *o, const struct
 	if (ends && o->recipe == FP8_DELAYED)
 		return err_set(
 		    e, "--first-last-layers-bf16: needs --fp8-recipe tensorwise or blockwise");
-	if (c->num_experts)
-		return err_set(e, "--fp8-format %s: is for models without --num-experts", format);
 	if (s->fp8.bf16_first + s->fp8.bf16_last >= c->num_layers)
 		return err_set(e,
 		    "--first-last-layers-bf16: %lld layers at the start and %lld at the end leave "

@@ -31,7 +31,7 @@ extern const char *const fp8_formats[], *const fp8_recipes[], *const fp8_algos[]
 	FP8_CHOICE(S, M, "fp8-format", format, fp8_formats, "none", \
 	         "with --bf16: the linears of layers multiply 8-bit operands, in e4m3, or with " \
 	         "hybrid gradients of outputs in e5m2; weights, sums and all else stay as they " \
-	         "are"), \
+	         "are, and so do the operands of the gradients of experts' weights"), \
 	FP8_CHOICE(S, M, "fp8-recipe", recipe, fp8_recipes, "delayed", \
 	         "how 8-bit operands are scaled: delayed, by the largest magnitudes of steps " \
 	         "before; tensorwise, by their own; blockwise, by those of 128 neighbours, or of " \

@@ -49,9 +49,9 @@ static const struct buffer_row rank_rows[] = {
 	{ "ring to the host", BUF_RING, HOST, IF_TRAINING, REAL, { D_RING, D_ONE }, 0 },
 	{ "hashes", BUF_HASHES, RUN, IF_HASHED, I64, { D_HASHES, D_ONE }, 0 },
 	/* of a stage's linears in the order of their layers, made anew when weights change */
-	{ "fp8 weights", BUF_FP8_WEIGHTS, RUN, IF_FP8, F8, { D_FP8_LAYERS, D_FP8_LAYER }, 0 },
+	{ "fp8 weights", BUF_FP8_WEIGHTS, RUN, IF_FP8, F8, { D_FP8_WEIGHTS, D_ONE }, 0 },
 	{ "fp8 transposed weights", BUF_FP8_TRANSPOSED, RUN, IF_FP8_TRAINING, F8,
-	    { D_FP8_LAYERS, D_FP8_LAYER }, 0 },
+	    { D_FP8_WEIGHTS, D_ONE }, 0 },
 	{ "fp8 scales", BUF_FP8_SCALE, RUN, IF_FP8_SLOTS, F32, { D_FP8_SLOTS, D_FP8_SCALE }, 0 },
 	{ "fp8 amax", BUF_FP8_AMAX, RUN, IF_FP8_HISTORY, F32, { D_FP8_SLOTS, D_ONE }, 0 },
 	{ "fp8 amax history", BUF_FP8_HISTORY, RUN, IF_FP8_HISTORY, F32,
@@ -62,9 +62,9 @@ static const struct buffer_row rank_rows[] = {
 	{ "router sums", BUF_ROUTER_SUMS, RUN, IF_EXPERTS_TRAINING, F64,
 	    { D_EXPERT_LAYERS, D_ROUTER_SUMS }, 0 },
 	{ "fp8 scales of weights", BUF_FP8_SQUARES, RUN, IF_FP8_BLOCKS, F32,
-	    { D_FP8_LAYERS, D_FP8_SQUARES }, 0 },
+	    { D_FP8_SQUARES, D_ONE }, 0 },
 	{ "fp8 scales of transposed weights", BUF_FP8_SQUARES_TRANSPOSED, RUN,
-	    IF_FP8_BLOCKS_TRAINING, F32, { D_FP8_LAYERS, D_FP8_SQUARES_TRANSPOSED }, 0 },
+	    IF_FP8_BLOCKS_TRAINING, F32, { D_FP8_SQUARES_TRANSPOSED, D_ONE }, 0 },
 	{ "tokens", BUF_TOKENS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "labels", BUF_LABELS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "positions", BUF_POSITIONS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
@@ -190,7 +190,7 @@ most_replicas(const struct layout *l)
 
 /* The conditions on 8-bit operands; false for others. */
 static bool
-present_fp8(enum condition when, const struct train_shape *s)
+present_fp8(enum condition when, const struct model_config *c, const struct train_shape *s)
 {
 	const struct fp8 *f = &s->fp8;
 	bool trains = !s->forward_only;
@@ -204,6 +204,9 @@ present_fp8(enum condition when, const struct train_shape *s)
 	case IF_FP8_HISTORY: return f->recipe == FP8_DELAYED && trains;
 	case IF_FP8_BLOCKS: return f->recipe == FP8_BLOCKWISE;
 	case IF_FP8_BLOCKS_TRAINING: return f->recipe == FP8_BLOCKWISE && trains;
+	case IF_FP8_SHARED_TRAINING: return trains && model_meets(c, IF_SHARED);
+	case IF_FP8_SHARED_BLOCKS_TRAINING:
+		return f->recipe == FP8_BLOCKWISE && trains && model_meets(c, IF_SHARED);
 	default: return false;
 	}
 }
@@ -259,7 +262,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_MATRICES_CUT:
 		return present(IF_MATRICES, c, l, s, pp) &&
 		    (l->tensor_model_parallel_size > 1 || layout_expert_slices(l) > 1);
-	default: return present_fp8(when, s) || model_meets(c, when);
+	default: return present_fp8(when, c, s) || model_meets(c, when);
 	}
 }
 
@@ -309,14 +312,14 @@ measure(struct memory_plan *m, const struct rank *r, enum buffer b, enum dtype d
 	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
 }
 
-/* Kinds of one stage may state a buffer alike, not differently. */
+/* Kinds of one stage may state a buffer alike, not differently; each says when it has it. */
 static bool
 alike(const struct buffer_row *a, const struct buffer_row *b)
 {
 	return a == b ||
-	    (!strcmp(a->name, b->name) && a->level == b->level && a->when == b->when &&
-		a->element == b->element && a->dim[0] == b->dim[0] && a->dim[1] == b->dim[1] &&
-		a->phase == b->phase && a->recompute == b->recompute);
+	    (!strcmp(a->name, b->name) && a->level == b->level && a->element == b->element &&
+		a->dim[0] == b->dim[0] && a->dim[1] == b->dim[1] && a->phase == b->phase &&
+		a->recompute == b->recompute);
 }
 
 /* Selects the rows whose conditions hold on this rank. Only one row may describe a buffer. */
@@ -612,10 +615,7 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 {
 	const struct train_shape *s = r->shape;
 	int64_t largest = m->shards.largest;
-	int fp8_layers = 0; /* those of the stage whose linears read 8-bit operands */
 
-	for (int i = 0; i < m->num_blocks; i++)
-		fp8_layers = larger(fp8_layers, m->block[i].fp8 + 1);
 	dims_share(r->dim, r->model, r->layout, r->shape);
 	r->dim[D_OWN] = m->own_elements;
 	r->dim[D_OWN_DEVICE] = m->own_device;
@@ -637,7 +637,8 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_GRADS] =
 	    r->shape->sharding >= SHARDING_GRADS ? m->own_elements : m->shards.elements;
 	r->dim[D_SCALARS] = SCALARS;
-	r->dim[D_FP8_LAYERS] = fp8_layers;
+	for (int i = 0; i < m->num_blocks; i++)
+		dims_copies(r->dim, &m->block[i]);
 	r->dim[D_HASHES] = 2 * (1 + m->shards.count);
 }
 

@@ -10,7 +10,7 @@ work_product(struct work *w, int64_t rows, int64_t out, int64_t in)
 {
 	if (w->num_products == WORK_PRODUCTS)
 		BUG("more than %d GEMMs in a block", WORK_PRODUCTS);
-	w->product[w->num_products++] = (struct product){ rows, out, in };
+	w->product[w->num_products++] = (struct product){ .rows = rows, .out = out, .in = in };
 }
 
 /* Reads the branch and writes it, with twice as many passes backward as forward. */

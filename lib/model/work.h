@@ -16,6 +16,8 @@ enum { WORK_PRODUCTS = 4 };
 struct product {
 	int64_t rows, out, in;
 	unsigned recompute; /* enum recompute_module: under these the backward pass repeats it */
+	/* the gradient of W reads 16 bits also where the others read 8 (lib/model/fp8.h) */
+	bool wide_gradient;
 };
 
 /* Of a forward and a backward pass, unless it is said. */

@@ -98,8 +98,18 @@ column()
 	[ "$stderr" = "mplan: --fp8-margin: changes nothing without --fp8-format" ]
 	refused 1 "mplan: --fp8-format e4m3: needs --bf16" mplan check --world-size 1 --fp16 \
 		--fp8-format e4m3 --model "$TOP/tests/fuzz/corpus/config_json/llama.json"
-	refused 1 "mplan: --fp8-format hybrid: is for models without --num-experts" \
-		mplan check $eight --num-experts 4 --disable-bias-linear
+	experts="$eight --num-experts 4 --disable-bias-linear"
+	run -0 --separate-stderr mplan check $experts --moe-ffn-hidden-size 16
+	[ -z "$stderr" ]
+	refused 1 "mplan: --fp8-format: channels of an expert on a tensor rank must be a multiple of 16, and are 24" \
+		mplan check $experts --moe-ffn-hidden-size 24
+	refused 1 "mplan: --fp8-format: channels of the shared expert on a tensor rank must be a multiple of 16, and are 40" \
+		mplan check $experts --moe-ffn-hidden-size 16 --moe-shared-expert-intermediate-size 40
+	refused 1 "mplan: --fp8-recipe blockwise: with --num-experts, hidden channels on a tensor rank must be a multiple of 128, and are 64" \
+		mplan check $experts --moe-ffn-hidden-size 16 --fp8-recipe blockwise
+	refused 1 "mplan: --fp8-recipe blockwise: outputs of an expert's first linear on a tensor rank must be a multiple of 128, and are 16" \
+		mplan check $experts --moe-ffn-hidden-size 16 --fp8-recipe blockwise \
+		--hidden-size 128 --kv-channels 32
 	refused 1 "mplan: --fp8-recipe mxfp8: is not built; give delayed, tensorwise or blockwise" \
 		mplan check $eight --fp8-recipe mxfp8
 	refused 1 "mplan: --first-last-layers-bf16: needs --fp8-recipe tensorwise or blockwise" \

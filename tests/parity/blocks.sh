@@ -61,7 +61,7 @@ said "mtrain: --use-mcore-models: there is one model code"
 said "mtrain: --wandb-name: TensorBoard event files are written; \
 \`wandb sync --sync-tensorboard DIR\` uploads them"
 
-# With experts (8x8B), which are not in FP8: which of the layouts fit 80 GB.
+# With experts (8x8B), in bf16: which of the layouts fit 80 GB.
 experts="--num-experts 8 --moe-router-topk 2 --moe-router-load-balancing-type aux_loss
 	--moe-aux-loss-coeff 1e-2 --moe-grouped-gemm --moe-token-dispatcher-type alltoall"
 

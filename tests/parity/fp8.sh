@@ -3,7 +3,7 @@
 # rank computes, and a run goes on from its checkpoint as if it had not ended
 #
 # Without tensor ranks the bits are the same, as copies have the same scales; with them 16-bit sums
-# differ, and what a copy rounds. One layout, that of a run that is resumed, with ALL=1 more.
+# differ, and what a copy rounds. Some layouts, and that of a run that is resumed, with ALL=1 more.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 : "${ALL:=}"
@@ -90,6 +90,51 @@ if [ -n "$ALL" ]; then
 		layouts
 	done
 fi
+
+# --- experts ----------------------------------------------------------------------------------
+
+# One slot for the rows and one for the weights of all experts of a layer: each rank's own numbers
+# scale the first step's, and with tensorwise scaling all copies. By blocks it is the same bits
+# wherever rows and experts are; in several rounds too.
+shared="--expert-model-parallel-size"
+slices="--expert-tensor-parallel-size"
+experts="--hidden-size 128 --num-layers 2 --num-query-groups 4 --seq-length 32 --num-experts 4
+	--moe-ffn-hidden-size 64"
+rounds="--moe-expert-rank-capacity-factor 0.3"
+model="$llama $experts"
+for how in "$blockwise" ${ALL:+"$delayed" "$tensorwise"}; do
+	steps="--mock-data --train-iters 3 --lr 1e-3 --moe-shared-expert-intermediate-size 32 $how"
+	rm -f one.jsonl
+	train 1 $steps --metrics-file one.jsonl
+	limit=1e-3
+	[ "$how" != "$blockwise" ] || limit=1e-9
+	near $limit 2e-2 4 $shared 4 $rounds $(zero 1)
+	[ -n "$ALL" ] || continue
+	near $limit 2e-2 2 $shared 2 --recompute-granularity full $(zero 2)
+	near $limit 2e-2 2
+	near 1e-9 1e-9 2 $(layout 1 2)
+	near 1e-3 2e-2 2 $(layout 2 1) --sequence-parallel $slices 1
+	near 1e-3 2e-2 4 $(layout 2 1) --sequence-parallel $slices 1 $shared 4 --tp-comm-overlap
+	[ "$how" = "$blockwise" ] ||
+		near 1e-3 2e-2 4 $(layout 2 1) --sequence-parallel $slices 2 $shared 2
+done
+
+model="$model --mock-data --train-iters 4 --lr 1e-3 $delayed"
+train 2 $shared 2 --save sparse
+ends 3 2 $shared 2 --save sparse-half --exit-interval 2
+cp -R sparse-half sparse-other
+train 2 $shared 2 --save sparse-half --load sparse-half
+same_tensors "experts, resumed" sparse sparse-half
+grep -q "^fp8.amax_history	equal	F32	F32	192	" diff.tsv ||
+	fail "not 48 slots: $(cat diff.tsv)"
+train 1 --save sparse-other --load sparse-other
+echo "experts: resumed, equal bit by bit; a rank that has all of them goes on from there too"
+mckpt reshard sparse resharded $slices 2 --data-parallel-size 2 >log 2>&1 ||
+	fail "reshard: $(cat log)"
+same_tensors "experts, resharded" sparse resharded
+mckpt cast --dtype bf16 sparse sparse-bf16 >log 2>&1 || fail "cast: $(cat log)"
+mexport sparse-bf16 sparse-hf >log 2>&1 || fail "mexport: $(cat log)"
+grep -q '"model_type": "mixtral"' sparse-hf/config.json || fail "not exported as Mixtral"
 
 # --- checkpoints ------------------------------------------------------------------------------
 

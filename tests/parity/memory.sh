@@ -52,6 +52,9 @@ exact llama-dp3-zero3-muon 3 $(zero 3) --ddp-bucket-size 5000 --global-batch-siz
 exact llama-dp2-narrow 2 $(zero 2) --grad-reduce-in-bf16
 exact llama-dp2-zero3 2 $(zero 3) --ddp-bucket-size 5000
 exact llama-dp2-zero3-bf16 2 $(zero 3) --ddp-bucket-size 5000 --bf16
+model="$llama --hidden-size 128 --seq-length 32 --num-experts 4 --moe-ffn-hidden-size 64 --bf16
+	--moe-layer-freq 2 --moe-shared-expert-intermediate-size 32 --fp8-format hybrid"
+exact experts-ep2-fp8 2 --expert-model-parallel-size 2 --fp8-recipe blockwise
 model=$gpt2
 exact gpt2-tp2-fp16 2 $(layout 2 1) --fp16 --micro-batch-size 2
 exact gpt2-pp2-dp2-zero2-bf16 4 $(layout 1 2) $(zero 2) --ddp-bucket-size 5000 --bf16

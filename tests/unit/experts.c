@@ -1,4 +1,5 @@
 /* experts.c - the operations of experts: choices, the order of rows, GEMMs of several experts */
+#include "lib/base/int64.h"
 #include "tests/check.h"
 #include "train/ops.h"
 
@@ -298,6 +299,109 @@ test_windows(enum grouped_kind kind)
 		CHECK(isnan(out[0][i / WIDTH][i % WIDTH]) && isnan(out[1][i / WIDTH][i % WIDTH]));
 }
 
+/* What an 8-bit number at a row and place k along the sum stands for. */
+static double
+meant(const struct tensor *t, const struct tensor *scale, int64_t row, int64_t k)
+{
+	enum scale_kind kind = scale_kind(scale, t);
+	int64_t at = kind == SCALE_TENSOR ? 0
+	    : kind == SCALE_LINES         ? k / SCALE_BLOCK * scale->stride[0] + row
+					  : row / SCALE_BLOCK * scale->stride[0] + k / SCALE_BLOCK;
+	double x;
+
+	dtype_convert(
+	    &x, DTYPE_F64, (const uint8_t *)t->data + row * t->stride[0] + k, t->dtype, 1);
+	return x * (double)((const float *)scale->data)[at];
+}
+
+enum { TALL = SCALE_BLOCK, ACROSS = 144, PLACES = 8, LOCAL = 4 };
+
+/* Copies of a window of rows and of a stack of matrices, by their own largest or by blocks. */
+struct copied {
+	double x[PLACES * ACROSS], w[LOCAL * TALL * ACROSS];
+	uint8_t rows[PLACES * ACROSS], stack[LOCAL * TALL * ACROSS], turned[ACROSS * LOCAL * TALL];
+	float scale[PLACES * 2], scale_w[LOCAL * 4], scale_turned[2 * 4], amax;
+	struct quantise of_rows, of_stack;
+};
+
+/* Rows after those of experts are NaN, and bytes of their copies 0x55. */
+static void
+make_copies(struct copied *c, bool blocks, int64_t first, int64_t width)
+{
+	struct stream *st = open_stream();
+	int64_t known = int64_max(0, int64_min(PLACES, ORDER - first));
+	enum quantise_kind kind = blocks ? QUANTISE_BLOCK : QUANTISE_CURRENT;
+
+	for (int i = 0; i < PLACES * ACROSS; i++)
+		c->x[i] = i / width < known ? sin(7.0 * i + (double)first) : NAN;
+	for (int i = 0; i < LOCAL * TALL * ACROSS; i++)
+		c->w[i] = cos(i) * (1 + i / ACROSS / TALL);
+	memset(c->rows, 0x55, sizeof c->rows);
+	c->amax = 0;
+	c->of_rows = (struct quantise){ .x = tensor_2d(c->x, DTYPE_F64, PLACES, width),
+		.q = tensor_2d(c->rows, DTYPE_F8_E5M2, PLACES, width),
+		.scale = tensor_1d(c->scale, DTYPE_F32, SCALE_ROW),
+		.kind = kind,
+		.counts = tensor_2d((void *)arriving, DTYPE_I32, 2, 4),
+		.first = first };
+	c->of_stack = (struct quantise){ .x = tensor_2d(c->w, DTYPE_F64, LOCAL * TALL, ACROSS),
+		.q = tensor_2d(c->stack, DTYPE_F8_E4M3, LOCAL * TALL, ACROSS),
+		.qt = tensor_2d(c->turned, DTYPE_F8_E4M3, ACROSS, LOCAL * TALL),
+		.scale = tensor_1d(c->scale_w, DTYPE_F32, SCALE_ROW),
+		.scale_t = tensor_2d(c->scale_turned, DTYPE_F32, 2, 4),
+		.kind = kind };
+	if (blocks) {
+		c->of_rows.scale = tensor_2d(c->scale, DTYPE_F32, (width + 127) / 128, PLACES);
+		c->of_stack.scale = tensor_2d(c->scale_w, DTYPE_F32, LOCAL, 4);
+	} else {
+		c->of_rows.amax = tensor_1d(&c->amax, DTYPE_F32, 1);
+	}
+	st->ops->quantise(st, &c->of_rows);
+	st->ops->quantise(st, &c->of_stack);
+	for (int64_t i = known * width; i < PLACES * width; i++)
+		CHECK(c->rows[i] == 0x55);
+	CHECK(c->amax <= 1);
+}
+
+/* Products of 8-bit rows with the matrices of their experts: those of what the copies stand for,
+ * and nothing after them. */
+static void
+test_grouped_8_bits(enum grouped_kind kind, bool blocks, int64_t first)
+{
+	static struct copied c;
+	static double out[PLACES * ACROSS];
+	struct stream *st = open_stream();
+	bool forward = kind == GROUPED_FORWARD;
+	int64_t depth = forward ? ACROSS : TALL, width = forward ? TALL : ACROSS, row = -first;
+	struct grouped g = { .kind = kind, .first = first };
+
+	make_copies(&c, blocks, first, depth);
+	for (int i = 0; i < PLACES * ACROSS; i++)
+		out[i] = NAN;
+	g.c = tensor_2d(out, DTYPE_F64, PLACES, width);
+	g.a = c.of_rows.q;
+	g.b = forward ? c.of_stack.q : c.of_stack.qt;
+	g.counts = c.of_rows.counts;
+	g.scale_a = blocks ? c.of_rows.scale : tensor_rows(&c.of_rows.scale, SCALE_INVERSE, 1);
+	g.scale_b = !blocks ? tensor_rows(&c.of_stack.scale, SCALE_INVERSE, 1)
+	    : forward       ? c.of_stack.scale
+			    : c.of_stack.scale_t;
+	st->ops->grouped(st, &g);
+	for (int64_t i = 0; i < LOCAL; i++)
+		for (int j = 0; j < arriving[0][i] + arriving[1][i]; j++, row++)
+			for (int64_t n = 0; row >= 0 && row < PLACES && n < width; n++) {
+				double sum = 0;
+
+				for (int64_t k = 0; k < depth; k++)
+					sum += meant(&g.a, &g.scale_a, row, k) *
+					    (forward ? meant(&g.b, &g.scale_b, i * TALL + n, k)
+						     : meant(&g.b, &g.scale_b, n, i * TALL + k));
+				CHECK_NEAR(out[row * width + n], sum, 1e-10);
+			}
+	for (row = int64_max(row, 0); row < PLACES; row++)
+		CHECK(isnan(out[row * width]));
+}
+
 /* The activation of experts is the activation times the weight of the row, in any window. */
 static void
 test_expert_act(void)
@@ -379,6 +483,8 @@ main(void)
 	test_windows(GROUPED_FORWARD);
 	test_windows(GROUPED_INPUT);
 	test_windows(GROUPED_WEIGHT);
+	for (int i = 0; i < 8; i++)
+		test_grouped_8_bits(i & 1 ? GROUPED_FORWARD : GROUPED_INPUT, i & 2, i & 4 ? 3 : 0);
 	test_expert_act();
 	test_balance();
 	test_balance_parts();

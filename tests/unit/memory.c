@@ -512,6 +512,40 @@ test_fp8(void)
 	memory_release(&none);
 }
 
+/* Experts in every second layer: copies of the weights of those on the rank; of as many rows as
+ * arrive, as wide as the wider side of a linear. */
+static void
+test_fp8_experts(void)
+{
+	enum { QKV = 64 + 2 * 16, ATTENTION = 64 * (QKV + 64), DENSE = 64 * 3 * 176 };
+	enum { SPARSE = 64 * 3 * (4 * 48 + 80), ALL = 4 * ATTENTION + 2 * DENSE + 2 * SPARSE };
+	struct model_config c = tiny();
+	struct layout l = { 1, 1, 2, 1, .expert_model_parallel_size = 2 };
+	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
+	const int rank[AX_COUNT] = { 0 };
+	struct memory_plan m;
+
+	c.num_experts = 8;
+	c.moe_router_topk = 3;
+	c.moe_ffn_hidden_size = 48;
+	c.moe_shared_expert_intermediate_size = 80;
+	c.moe_layer_freq = pattern_every(2);
+	s.fp8 = (struct fp8){ .format = FP8_HYBRID, .recipe = FP8_BLOCKWISE };
+	memory_plan(&m, &c, &l, &s, rank);
+	CHECK(m.bytes[BUF_FP8_WEIGHTS] == ALL && m.bytes[BUF_FP8_TRANSPOSED] == ALL);
+	CHECK(m.bytes[BUF_FP8_EXPERT] == 2 * 64 * 3 * 96);
+	CHECK(m.bytes[BUF_FP8_EXPERT_LINES] == 4 * 2 * 64 * 3);
+	CHECK(m.bytes[BUF_FP8_X] == 64 * 176 && m.bytes[BUF_FP8_FC2_DY_TRANSPOSED] == 64 * 64);
+	/* fc1 of four experts: 384 x 64; fc2: 256 x 48; of the shared one 160 x 64 and 64 x 80 */
+	CHECK(m.bytes[BUF_FP8_SQUARES] ==
+	    4 * (4 * (4 + 4) + 2 * (3 * 4 + 4) + 2 * (3 * 4 + 2 * 4 + 2 * 4 + 4)));
+	check_apart(&m, BUF_FP8_EXPERT, BUF_EXPERT_ACT, m.arena[ARENA_SCRATCH]);
+	check_apart(&m, BUF_FP8_EXPERT, BUF_EXPERT_OUT, m.arena[ARENA_SCRATCH]);
+	check_apart(&m, BUF_FP8_EXPERT, BUF_EXPERT_DACT, m.arena[ARENA_SCRATCH]);
+	check_apart(&m, BUF_FP8_EXPERT, BUF_ROUTED, m.arena[ARENA_SCRATCH]);
+	memory_release(&m);
+}
+
 /* Slots and their numbers belong to each other. */
 static void
 test_fp8_slots(void)
@@ -519,11 +553,19 @@ test_fp8_slots(void)
 	struct model_config c = tiny();
 
 	for (int64_t i = 0; i < fp8_num_slots(&c); i++) {
-		struct fp8_slot s = fp8_slot_at(i);
+		struct fp8_slot s = fp8_slot_at(&c, i);
 
 		CHECK(s.layer >= 0 && s.layer < 4 && s.linear < FP8_LINEARS);
-		CHECK(s.operand < FP8_OPERANDS && fp8_slot_number(&s) == i);
+		CHECK(s.operand < FP8_OPERANDS && fp8_slot_number(&c, &s) == i);
 	}
+	CHECK(fp8_num_slots(&c) == 4 * 4 * FP8_OPERANDS);
+	c.num_experts = 8;
+	for (int64_t i = 0; i < fp8_num_slots(&c); i++) {
+		struct fp8_slot s = fp8_slot_at(&c, i);
+
+		CHECK(s.layer < 4 && s.linear < FP8_LINEARS && fp8_slot_number(&c, &s) == i);
+	}
+	CHECK(fp8_num_slots(&c) == 4 * 8 * FP8_OPERANDS);
 	CHECK(fp8_weights(&c, FP8_FC1).first == ROLE_GATE);
 	c.activation = ACTIVATION_GELU_TANH;
 	CHECK(fp8_weights(&c, FP8_FC1).first == ROLE_UP);
@@ -858,6 +900,7 @@ main(void)
 	test_replicas();
 	test_stream();
 	test_fp8();
+	test_fp8_experts();
 	test_fp8_slots();
 	test_row_shards();
 	test_parts();

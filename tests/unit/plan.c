@@ -52,11 +52,10 @@ llama_1b(void)
 	return c;
 }
 
-/* The time of a step of this shape under a layout of t x p x d ranks. */
+/* The time of a step of this model and shape under a layout of t x p x d ranks. */
 static struct step_time
-timed_shape(const struct hardware *hw, struct layout l, struct train_shape s)
+timed_model(const struct hardware *hw, struct model_config c, struct layout l, struct train_shape s)
 {
-	struct model_config c = llama_1b();
 	struct run_case r = { &c, &l, &s, hw, 0, 0 };
 	struct step_time t;
 	struct err e;
@@ -68,6 +67,12 @@ timed_shape(const struct hardware *hw, struct layout l, struct train_shape s)
 	CHECK(t.compute > 0 && t.memory > 0 && t.tp >= 0 && t.bubble >= 0 && t.dp >= 0 &&
 	    t.other >= 0);
 	return t;
+}
+
+static struct step_time
+timed_shape(const struct hardware *hw, struct layout l, struct train_shape s)
+{
+	return timed_model(hw, llama_1b(), l, s);
 }
 
 /* The same with m micro batches of b. */
@@ -270,6 +275,29 @@ test_fp8(void)
 	CHECK(timed_shape(&old, one, f).compute > timed_shape(&old, one, s).compute);
 }
 
+/* Experts, one for each row, of the size of the MLP: the same products, but the gradients of their
+ * weights stay in 16 bits. */
+static void
+test_fp8_experts(void)
+{
+	struct hardware hw = device("gpu h200\n");
+	struct train_shape s = { 2048, 4, 8, DTYPE_BF16, SHARDING_NONE, optim_rules }, f = s;
+	struct layout one = { 1, 1, 1, 1 };
+	struct model_config c = llama_1b();
+	double wide, dense, experts;
+
+	f.fp8.format = FP8_HYBRID;
+	wide = timed_model(&hw, c, one, s).compute;
+	dense = timed_model(&hw, c, one, f).compute;
+	c.num_experts = 8;
+	c.moe_router_topk = 1;
+	c.moe_ffn_hidden_size = c.ffn_hidden_size;
+	c.moe_router_pre_softmax = true;
+	CHECK_NEAR(timed_model(&hw, c, one, s).compute, wide, 1e-9);
+	experts = timed_model(&hw, c, one, f).compute;
+	CHECK(experts > dense && experts < wide);
+}
+
 /* One H200 on a model of 1.2 billion parameters: 30 to 70 % of the peak. */
 static void
 test_scale(void)
@@ -451,6 +479,7 @@ main(void)
 	test_matrices();
 	test_scale();
 	test_fp8();
+	test_fp8_experts();
 	test_published();
 	test_search();
 	test_fit();

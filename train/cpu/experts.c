@@ -101,19 +101,57 @@ one(struct stream *st, const struct grouped *g, int64_t expert, const struct row
 	cpu_name(gemm)(st, &call);
 }
 
+/* Of the scales of all experts' weights those of one: a part of the lines of squares, or of the
+ * squares of every line, whose number is as for a matrix of its own. */
+static struct tensor
+own_scales(const struct grouped *g, int64_t expert, const struct tensor *own)
+{
+	struct tensor s = g->scale_b;
+	int64_t height = s.shape[0] / g->counts.shape[1],
+		across = int64_div_up(own->shape[1], SCALE_BLOCK);
+
+	if (!s.data || s.ndim == 1)
+		return s;
+	if (g->kind == GROUPED_FORWARD)
+		return tensor_rows(&s, expert * height, height);
+	return tensor_columns(&s, expert * across, int64_div_up(across, 4) * 4);
+}
+
+/* The same of 8-bit operands. */
+static void
+one_of_8_bits(struct stream *st, const struct grouped *g, int64_t expert, const struct rows *rows)
+{
+	bool forward = g->kind == GROUPED_FORWARD;
+	int64_t height = g->b.shape[forward ? 0 : 1] / g->counts.shape[1];
+	struct gemm call = { .c = tensor_rows(&g->c, rows->first, rows->count),
+		.a = tensor_rows(&g->a, rows->first, rows->count),
+		.b = (forward ? tensor_rows : tensor_columns)(&g->b, expert * height, height),
+		.trans_b = true,
+		.alpha = 1,
+		.scale_a = g->scale_a,
+		.exact = true };
+
+	if (g->scale_a.data && g->scale_a.ndim == 2)
+		call.scale_a = tensor_columns(&g->scale_a, rows->first, rows->count);
+	call.scale_b = own_scales(g, expert, &call.b);
+	cpu_name(gemm)(st, &call);
+}
+
 /* A product over no rows is made as well: it sets a weight's gradient to beta times itself. */
 void
 cpu_name(grouped)(struct stream *st, const struct grouped *g)
 {
 	int64_t at = -g->first, height = g->a.shape[0];
+	bool narrow = dtype_is_float8(g->a.dtype);
 
 	ops_require(g->counts.dtype == DTYPE_I32 && g->counts.ndim == 2);
+	ops_require(!narrow || (g->kind != GROUPED_WEIGHT && g->b.dtype == DTYPE_F8_E4M3));
 	for (int64_t i = 0; i < g->counts.shape[1]; i++) {
 		int64_t end = at + rows_of(&g->counts, i),
 			from = int64_min(int64_max(at, 0), height),
 			to = int64_min(int64_max(end, 0), height);
 
-		one(st, g, i, &(struct rows){ from, to - from });
+		(narrow ? one_of_8_bits : one)(st, g, i, &(struct rows){ from, to - from });
 		at = end;
 	}
 }

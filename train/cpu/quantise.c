@@ -112,6 +112,24 @@ copy_tile(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
+/* The rows of a window, where q is one. */
+static struct quantise
+of_rows(const struct quantise *q)
+{
+	struct quantise some = *q;
+	int64_t rows;
+
+	if (!q->counts.data)
+		return some;
+	ops_require(!q->qt.data && !q->sums.data);
+	rows = window_rows(&q->counts, q->first, q->x.shape[0]);
+	some.x = tensor_rows(&q->x, 0, rows);
+	some.q = tensor_rows(&q->q, 0, rows);
+	if (q->kind == QUANTISE_BLOCK)
+		some.scale = tensor_columns(&q->scale, 0, rows);
+	return some;
+}
+
 /* The shapes and types of what is read and written. */
 static void
 check_copy(const struct quantise *q)
@@ -125,8 +143,8 @@ check_copy(const struct quantise *q)
 }
 
 /* Several readings of x, which cost little here. */
-void
-cpu_name(quantise)(struct stream *st, const struct quantise *q)
+static void
+make(struct stream *st, const struct quantise *q)
 {
 	struct copy c = { .q = q, .per_row = int64_div_up(q->x.shape[1], SIDE) };
 	float *scale = q->scale.data, *amax = q->amax.data;
@@ -155,6 +173,14 @@ cpu_name(quantise)(struct stream *st, const struct quantise *q)
 		return;
 	c.factor = (real)scale[SCALE_FACTOR];
 	cpu_for(st, int64_div_up(q->x.shape[0], SIDE) * c.per_row, copy_tile, &c);
+}
+
+void
+cpu_name(quantise)(struct stream *st, const struct quantise *q)
+{
+	struct quantise some = of_rows(q);
+
+	make(st, &some);
 }
 
 struct tensor

@@ -131,7 +131,7 @@ cu_capability(int index)
 /* Checks that the GPU supports the run and that this build has kernels for it, when the device is
  * opened rather than at the first kernel or GEMM. CUDA 13 compiles for 7.5 and later. */
 static int
-check_gpu(int index, enum dtype dtype, struct err *e)
+check_gpu(int index, const struct device_config *c, struct err *e)
 {
 	int capability = cu_capability(index);
 	struct cudaDeviceProp p;
@@ -149,11 +149,15 @@ check_gpu(int index, enum dtype dtype, struct err *e)
 		    index, p.name, p.major, p.minor, capability,
 		    capability < 75 && CUDART_VERSION >= 13000 ? " and a CUDA 12 toolkit" : "");
 	}
-	if (dtype == DTYPE_BF16 && capability < CU_TILED)
+	if (c->dtype == DTYPE_BF16 && capability < CU_TILED)
 		return err_set(e,
 		    "GPU %d (%s, compute capability %d.%d) has no bfloat16 GEMMs, which need "
 		    "8.0: use --fp16",
 		    index, p.name, p.major, p.minor);
+	if (c->float8_experts)
+		return err_set(e,
+		    "--fp8-format with --num-experts: GEMMs of experts read 8 bits on CPUs alone: "
+		    "--backend cpu");
 	return 0;
 }
 
@@ -251,7 +255,7 @@ cuda_open(const struct device_config *c, struct err *e)
 		err_set(e, "cannot use GPU %d: %s", index, cudaGetErrorString(rc));
 		return NULL;
 	}
-	if (check_gpu(index, c->dtype, e) < 0)
+	if (check_gpu(index, c, e) < 0)
 		return NULL;
 	d = mem_zalloc(1, sizeof *d);
 	d->index = index;

@@ -14,15 +14,24 @@ _Static_assert(
     (int)FP8_SCALE_ROW == (int)SCALE_ROW, "a row of scales, for the plan and for operations");
 
 struct fp8_copies {
-	struct fp8_product *product; /* [layers of the stage][FP8_LINEARS] */
-	bool *fresh;                 /* [layers of the stage] */
+	struct fp8_product (*product)[FP8_LINEARS]; /* of each layer of the stage, by block.fp8 */
+	bool (*fresh)[FP8_LINEARS];                 /* likewise: of a block all or none */
 	int num_layers;
 	bool scaled; /* there are scales to go by: those of earlier steps, or of a checkpoint */
 };
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* The next n elements of a layer's row of a buffer as a matrix; none where there is no buffer. */
+/* The weights that a linear's operand is made of. */
+static struct tensor
+weights_of(const struct engine *e, const struct block *b, enum fp8_linear linear)
+{
+	struct fp8_weights w = fp8_weights(&e->plan.model, linear);
+
+	return (w.experts ? engine_experts : engine_joined)(e, false, b->layer, w.first, w.last);
+}
+
+/* The next elements of a buffer as a matrix; none where there is no buffer. */
 static struct tensor
 take(const struct engine *e, enum buffer from, int64_t *at, int64_t rows, int64_t columns)
 {
@@ -36,30 +45,25 @@ take(const struct engine *e, enum buffer from, int64_t *at, int64_t rows, int64_
 	return all;
 }
 
-/* The copies of a layer's weights, and of blocks their scales, one linear after the other. */
+/* The copies of a block's weights, and of blocks of these their scales, one linear after the other;
+ * at: how much of each buffer is taken. */
 static void
-place_layer(struct engine *e, const struct block *b)
+place_block(struct engine *e, const struct block *b, int64_t at[4])
 {
-	static const enum buffer from[] = { BUF_FP8_WEIGHTS, BUF_FP8_TRANSPOSED, BUF_FP8_SQUARES,
-		BUF_FP8_SQUARES_TRANSPOSED };
-	int64_t at[4];
-
-	for (int i = 0; i < 4; i++)
-		at[i] = b->fp8 * e->mem.shape[from[i]][1];
-	for (int i = 0; i < FP8_LINEARS; i++) {
-		struct fp8_product *p = &e->fp8->product[b->fp8 * FP8_LINEARS + i];
-		struct fp8_weights w = fp8_weights(&e->plan.model, (enum fp8_linear)i);
-		struct tensor t = engine_joined(e, false, b->layer, w.first, w.last);
+	for (int i = b->kind->fp8.first; i < b->kind->fp8.end; i++) {
+		struct fp8_product *p = &e->fp8->product[b->fp8][i];
+		struct fp8_slot x = { b->layer, (enum fp8_linear)i, FP8_X };
+		struct tensor t = weights_of(e, b, x.linear);
 		int64_t out = t.shape[0], in = t.shape[1];
 		struct fp8_squares s = fp8_squares(out, in), turned = fp8_squares(in, out);
 
-		p->linear = (enum fp8_linear)i;
-		p->slot =
-		    fp8_slot_number(&(struct fp8_slot){ b->layer, (enum fp8_linear)i, FP8_X });
-		p->weight = take(e, from[0], &at[0], out, in);
-		p->transposed = take(e, from[1], &at[1], in, out);
-		p->squares = take(e, from[2], &at[2], s.rows, s.columns);
-		p->squares_transposed = take(e, from[3], &at[3], turned.rows, turned.columns);
+		p->linear = x.linear;
+		p->slot = fp8_slot_number(&e->plan.model, &x);
+		p->weight = take(e, BUF_FP8_WEIGHTS, &at[0], out, in);
+		p->transposed = take(e, BUF_FP8_TRANSPOSED, &at[1], in, out);
+		p->squares = take(e, BUF_FP8_SQUARES, &at[2], s.rows, s.columns);
+		p->squares_transposed =
+		    take(e, BUF_FP8_SQUARES_TRANSPOSED, &at[3], turned.rows, turned.columns);
 	}
 }
 
@@ -77,8 +81,8 @@ set_slots(struct engine *e)
 		return;
 	host = mem_alloc((size_t)largest.shape[0], sizeof *host);
 	for (int64_t i = 0; i < largest.shape[0]; i++)
-		host[i] =
-		    dtype_largest_float8(fp8_type(&e->plan.shape.fp8, fp8_slot_at(i).operand));
+		host[i] = dtype_largest_float8(
+		    fp8_type(&e->plan.shape.fp8, fp8_slot_at(&e->plan.model, i).operand));
 	e->backend->copy_in(e->stream, largest.data, host, tensor_bytes(&largest));
 	engine_sync(e);
 	free(host);
@@ -88,17 +92,19 @@ void
 fp8_open(struct engine *e)
 {
 	const struct memory_plan *m = &e->mem;
-	size_t layers = (size_t)m->shape[BUF_FP8_WEIGHTS][0];
+	int64_t at[4] = { 0 };
 
 	if (e->plan.shape.fp8.format == FP8_NONE)
 		return;
 	e->fp8 = mem_zalloc(1, sizeof *e->fp8);
-	e->fp8->num_layers = (int)layers;
-	e->fp8->product = mem_zalloc(layers * FP8_LINEARS, sizeof *e->fp8->product);
-	e->fp8->fresh = mem_zalloc(layers, sizeof *e->fp8->fresh);
 	for (int i = 0; i < m->num_blocks; i++)
 		if (m->block[i].fp8 >= 0)
-			place_layer(e, &m->block[i]);
+			e->fp8->num_layers = m->block[i].fp8 + 1;
+	e->fp8->product = mem_zalloc((size_t)e->fp8->num_layers, sizeof *e->fp8->product);
+	e->fp8->fresh = mem_zalloc((size_t)e->fp8->num_layers, sizeof *e->fp8->fresh);
+	for (int i = 0; i < m->num_blocks; i++)
+		if (m->block[i].fp8 >= 0)
+			place_block(e, &m->block[i], at);
 	set_slots(e);
 }
 
@@ -115,7 +121,7 @@ fp8_close(struct engine *e)
 const struct fp8_product *
 fp8_product_of(const struct engine *e, const struct block *b, enum fp8_linear linear)
 {
-	return b->fp8 < 0 ? NULL : &e->fp8->product[b->fp8 * FP8_LINEARS + (int)linear];
+	return b->fp8 < 0 ? NULL : &e->fp8->product[b->fp8][linear];
 }
 
 /* --- copies ----------------------------------------------------------------------------------- */
@@ -136,19 +142,31 @@ row_of(const struct engine *e, const struct fp8_product *p, enum fp8_operand ope
 	return tensor_flat(&all);
 }
 
-/* Of blocks: those of weights stay, the others are of the linear at work. */
+/* Of blocks that are not of weights: those of the linear at work. */
+static enum buffer
+lines_of(const struct engine *e, const struct fp8_source *of)
+{
+	enum fp8_linear linear = of->product->linear;
+	bool fc2 = linear == FP8_FC2 || linear == FP8_SHARED_FC2;
+
+	if (fp8_weights(&e->plan.model, linear).experts)
+		return BUF_FP8_EXPERT_LINES;
+	if (of->operand == FP8_X)
+		return BUF_FP8_X_LINES;
+	if (!of->transposed)
+		return BUF_FP8_DY_LINES;
+	return fc2 ? BUF_FP8_FC2_DY_TRANSPOSED_LINES : BUF_FP8_DY_TRANSPOSED_LINES;
+}
+
+/* Of blocks: those of weights stay. */
 static struct tensor
 blocks_of(const struct engine *e, const struct fp8_source *of, const struct tensor *t)
 {
-	bool fc2 = of->product->linear == FP8_FC2;
-	const enum buffer turned =
-			      fc2 ? BUF_FP8_FC2_DY_TRANSPOSED_LINES : BUF_FP8_DY_TRANSPOSED_LINES,
-			  dy = of->transposed ? turned : BUF_FP8_DY_LINES;
 	struct tensor all;
 
 	if (of->operand == FP8_W)
 		return of->transposed ? of->product->squares_transposed : of->product->squares;
-	all = engine_buffer(e, of->operand == FP8_X ? BUF_FP8_X_LINES : dy);
+	all = engine_buffer(e, lines_of(e, of));
 	return tensor_2d(all.data, all.dtype, fp8_lines(t->shape[1]), t->shape[0]);
 }
 
@@ -195,17 +213,17 @@ fp8_stale(struct engine *e)
 static void
 copy_weights(struct engine *e, const struct block *b)
 {
-	for (int i = 0; i < FP8_LINEARS; i++) {
+	for (int i = b->kind->fp8.first; i < b->kind->fp8.end; i++) {
 		const struct fp8_product *p = fp8_product_of(e, b, (enum fp8_linear)i);
-		struct fp8_weights w = fp8_weights(&e->plan.model, (enum fp8_linear)i);
-		struct quantise q = { .x = engine_joined(e, false, b->layer, w.first, w.last),
-			.q = p->weight,
-			.qt = p->transposed };
+		struct quantise q = {
+			.x = weights_of(e, b, p->linear), .q = p->weight, .qt = p->transposed
+		};
 
 		q = fp8_copies(e, p, FP8_W, &q, true);
-		e->ops->quantise(e->stream, &q);
+		if (q.x.data)
+			e->ops->quantise(e->stream, &q);
+		e->fp8->fresh[b->fp8][i] = true;
 	}
-	e->fp8->fresh[b->fp8] = true;
 }
 
 void
@@ -216,7 +234,7 @@ fp8_enter(struct step *s, const struct moves *of, const struct leg *leg)
 	for (int i = leg->first; e->fp8 && i < leg->end; i++) {
 		const struct block *b = &e->mem.block[of->move[i].block];
 
-		if (b->fp8 >= 0 && !e->fp8->fresh[b->fp8])
+		if (b->fp8 >= 0 && !e->fp8->fresh[b->fp8][b->kind->fp8.first])
 			copy_weights(e, b);
 	}
 }

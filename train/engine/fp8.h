@@ -14,10 +14,11 @@
 #include "lib/model/fp8_states.h"
 #include "train/engine/engine.h"
 
-/* A linear: the copies of its weight, and where its scales are. */
+/* A linear: the copies of its weight, of experts of all of the rank's, E of them, and where its
+ * scales are. */
 struct fp8_product {
-	struct tensor weight;     /* E4M3 [out,in] */
-	struct tensor transposed; /* E4M3 [in,out]; none in runs that train nothing */
+	struct tensor weight;     /* E4M3 [out,in]; [E out,in] */
+	struct tensor transposed; /* E4M3 [in,out]; [in,E out]; none in runs that train nothing */
 	struct tensor squares, squares_transposed; /* of blocks, their scales */
 	enum fp8_linear linear;
 	int64_t slot; /* of wholes that of x; those of the weight and of dy follow */

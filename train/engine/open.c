@@ -249,7 +249,9 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	struct device_config dev = { .num_threads = c->num_threads,
 		.dtype = c->plan->shape.dtype,
 		.deterministic = c->deterministic,
-		.attention = c->attention };
+		.attention = c->attention,
+		.float8_experts =
+		    c->plan->shape.fp8.format != FP8_NONE && c->plan->model.num_experts };
 	int local_size;
 
 	memset(e, 0, sizeof *e);

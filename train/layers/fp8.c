@@ -57,7 +57,8 @@ fp8_input_transposed(struct step *s, const struct fp8_product *p, const int64_t 
 static struct tensor
 transposed_dy(const struct step *s, const struct fp8_product *p, int64_t out)
 {
-	enum buffer b = p->linear == FP8_FC2 ? BUF_FP8_FC2_DY_TRANSPOSED : BUF_FP8_DY_TRANSPOSED;
+	bool fc2 = p->linear == FP8_FC2 || p->linear == FP8_SHARED_FC2;
+	enum buffer b = fc2 ? BUF_FP8_FC2_DY_TRANSPOSED : BUF_FP8_DY_TRANSPOSED;
 
 	return view(s, b, out, s->e->mem.shape[BUF_FP8_DY][0]);
 }
@@ -150,4 +151,26 @@ fp8_weight_gradient(struct step *s, const struct linear_grad *l)
 		e->ops->quantise(e->stream, &sums);
 	copy(s, &x, &l->x);
 	e->ops->gemm(e->stream, &g);
+}
+
+/* Both kinds of rows take turns in one buffer. */
+void
+fp8_grouped(struct step *s, const struct fp8_product *p, const struct grouped *product)
+{
+	struct engine *e = s->e;
+	bool forward = product->kind == GROUPED_FORWARD;
+	enum fp8_operand rows = forward ? FP8_X : FP8_DY;
+	struct grouped g = *product;
+	struct quantise q = { .q = view(s, BUF_FP8_EXPERT, g.a.shape[0], g.a.shape[1]) };
+
+	q.q.dtype = fp8_type(&e->plan.shape.fp8, rows);
+	q = fp8_copies(e, p, rows, &q, s->training);
+	q.counts = g.counts;
+	q.first = g.first;
+	copy(s, &q, &g.a);
+	g.a = q.q;
+	g.b = forward ? p->weight : p->transposed;
+	g.scale_a = scale(s, p, rows, &g.a);
+	g.scale_b = (forward ? scale : scale_t)(s, p, FP8_W, &g.b);
+	e->ops->grouped(e->stream, &g);
 }

@@ -86,6 +86,9 @@ struct quantise fp8_output_gradient(
 void fp8_forward(struct step *s, const struct linear *l);
 void fp8_input_gradient(struct step *s, const struct linear_grad *l);
 void fp8_weight_gradient(struct step *s, const struct linear_grad *l);
+/* A product of experts with their weights, of 8-bit copies of its rows and of those that p has in
+ * place of its b. */
+void fp8_grouped(struct step *s, const struct fp8_product *p, const struct grouped *product);
 
 /* Column parallel: y [T,out/t] = x W^T + bias with x [R,in]; W [out/t,in]. */
 void column_forward(struct step *s, const struct linear *l);

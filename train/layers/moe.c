@@ -6,6 +6,10 @@
  * in what is between. The weight of an expert in a row multiplies its activation, not its output:
  * the sum over a row's experts is the same, and no output need be saved for the weight's gradient.
  * The expert of all rows is an MLP that is shared over tensor ranks. Source: spec/training.md 10.
+ *
+ * In 8 bits rows are copied where they are multiplied, after they have arrived: what ranks exchange
+ * has 16. Both products with weights read such copies, the gradients of weights do not (lib/model/
+ * fp8.h).
  */
 #include "train/layers/dispatch.h"
 #include "train/layers/layer.h"
@@ -45,7 +49,8 @@ shared_project_up(const struct layer *l, struct step *s, const struct tensor *no
 {
 	struct linear in = { .x = *normed,
 		.y = step_buffer(s, BUF_SHARED_UP, l->block->local),
-		.weight = shared_up(l, s->e, false) };
+		.weight = shared_up(l, s->e, false),
+		.fp8 = fp8_product_of(s->e, l->block, FP8_SHARED_FC1) };
 
 	column_forward(s, &in);
 }
@@ -57,7 +62,8 @@ shared_project_down(const struct layer *l, struct step *s, const struct tensor *
 	struct tensor up = step_buffer(s, BUF_SHARED_UP, l->block->local);
 	struct linear down = { .x = engine_buffer(e, BUF_SHARED_ACT),
 		.y = *y,
-		.weight = engine_weight(e, l->block->layer, ROLE_SHARED_DOWN) };
+		.weight = engine_weight(e, l->block->layer, ROLE_SHARED_DOWN),
+		.fp8 = fp8_product_of(e, l->block, FP8_SHARED_FC2) };
 
 	e->ops->act_fwd(e->stream, activation(e), &(struct act){ .y = down.x, .x = up });
 	row_forward(s, &down);
@@ -75,12 +81,14 @@ shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 		.dy = f->dy,
 		.x = act.y,
 		.weight = engine_weight(e, l->block->layer, ROLE_SHARED_DOWN),
-		.dweight = engine_grad(e, l->block->layer, ROLE_SHARED_DOWN) };
+		.dweight = engine_grad(e, l->block->layer, ROLE_SHARED_DOWN),
+		.fp8 = fp8_product_of(e, l->block, FP8_SHARED_FC2) };
 	struct linear_grad in = { .dx = f->dx,
 		.dy = act.x,
 		.x = f->x,
 		.weight = shared_up(l, e, false),
-		.dweight = shared_up(l, e, true) };
+		.dweight = shared_up(l, e, true),
+		.fp8 = fp8_product_of(e, l->block, FP8_SHARED_FC1) };
 
 	row_backward(s, &down);
 	act.dx = act.x;
@@ -146,16 +154,21 @@ weights_grad(const struct engine *e)
 	return tensor_column(&w);
 }
 
-/* A product of all experts. */
+/* A product of all experts, of one of their linears. */
 static void
-grouped(const struct layer *l, struct step *s, const struct window *w, struct grouped g)
+grouped(const struct layer *l, struct step *s, const struct window *w, enum fp8_linear linear,
+    struct grouped g)
 {
+	const struct fp8_product *p = fp8_product_of(s->e, l->block, linear);
 	bool add = s->accumulate || w->first > 0;
 
 	g.counts = dispatch_arriving(l, s);
 	g.first = w->first;
 	g.beta = g.kind == GROUPED_WEIGHT && add ? 1 : 0;
-	s->e->ops->grouped(s->e->stream, &g);
+	if (p && g.kind != GROUPED_WEIGHT)
+		fp8_grouped(s, p, &g);
+	else
+		s->e->ops->grouped(s->e->stream, &g);
 }
 
 /* The rows of x [R,h] and the weights of their choice, on their way to the experts; returns the
@@ -182,8 +195,8 @@ experts_project_up(
 
 	dispatch_send(l, s, &(struct dispatch){ *rows, w->in, w->first });
 	dispatch_send(l, s, &(struct dispatch){ weights, w->weight, w->first });
-	grouped(
-	    l, s, w, (struct grouped){ GROUPED_FORWARD, w->up, w->in, experts_up(l, s->e, false) });
+	grouped(l, s, w, FP8_EXPERT_FC1,
+	    (struct grouped){ GROUPED_FORWARD, w->up, w->in, experts_up(l, s->e, false) });
 }
 
 /* From there to the experts' outputs, which go back to where the rows came from. */
@@ -201,8 +214,8 @@ experts_project_down(
 		.first = w->first };
 
 	e->ops->expert_act(e->stream, &act);
-	grouped(
-	    l, s, w, (struct grouped){ GROUPED_FORWARD, out, act.y, experts_down(l, e, false) });
+	grouped(l, s, w, FP8_EXPERT_FC2,
+	    (struct grouped){ GROUPED_FORWARD, out, act.y, experts_down(l, e, false) });
 	dispatch_back(l, s, &(struct dispatch){ *rows, out, w->first });
 }
 
@@ -243,9 +256,11 @@ experts_through_activation(
 		.counts = dispatch_arriving(l, s),
 		.first = w->first };
 
-	grouped(l, s, w, (struct grouped){ GROUPED_INPUT, a.dy, *out, experts_down(l, e, false) });
+	grouped(l, s, w, FP8_EXPERT_FC2,
+	    (struct grouped){ GROUPED_INPUT, a.dy, *out, experts_down(l, e, false) });
 	e->ops->expert_act_grad(e->stream, &a);
-	grouped(l, s, w, (struct grouped){ GROUPED_WEIGHT, experts_down(l, e, true), *out, a.y });
+	grouped(l, s, w, FP8_EXPERT_FC2,
+	    (struct grouped){ GROUPED_WEIGHT, experts_down(l, e, true), *out, a.y });
 }
 
 /* Gradients of outputs in rows become those of inputs, and weights on their way their own
@@ -261,8 +276,10 @@ window_backward(
 
 	dispatch_send(l, s, &to);
 	experts_through_activation(l, s, w, &out);
-	grouped(l, s, w, (struct grouped){ GROUPED_WEIGHT, experts_up(l, e, true), w->up, w->in });
-	grouped(l, s, w, (struct grouped){ GROUPED_INPUT, out, w->up, experts_up(l, e, false) });
+	grouped(l, s, w, FP8_EXPERT_FC1,
+	    (struct grouped){ GROUPED_WEIGHT, experts_up(l, e, true), w->up, w->in });
+	grouped(l, s, w, FP8_EXPERT_FC1,
+	    (struct grouped){ GROUPED_INPUT, out, w->up, experts_up(l, e, false) });
 	dispatch_back(l, s, &to);
 	dispatch_back(l, s, &(struct dispatch){ weights, dw, w->first });
 }

@@ -144,4 +144,4 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 }
 
 const struct block_kind block_attention = { "attention", params, buffers, BUF_LAYER_INPUT, &norm,
-	&post, &residual, work };
+	&post, &residual, work, { FP8_QKV, FP8_FC1 } };

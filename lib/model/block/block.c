@@ -1,7 +1,6 @@
 /* block.c - the kinds of block, which of them make up a model, and which a stage has */
 #include "lib/model/block/block.h"
 #include "lib/base/mem.h"
-#include "lib/model/fp8.h"
 
 #include <stddef.h>
 

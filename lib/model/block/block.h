@@ -9,9 +9,7 @@
 #define MODEL_BLOCK_BLOCK_H
 
 #include "lib/model/block/buffers.h"
-#include "lib/model/block/roles.h"
-#include "lib/model/layout.h"
-#include "lib/model/shape.h"
+#include "lib/model/fp8.h"
 
 struct param_row;
 struct buffer_row;
@@ -38,6 +36,8 @@ struct block_kind {
 	const struct block_residual *residual; /* NULL: none */
 	/* its work per micro batch (work.h); dim: sizes on a tensor rank, as in buffer rows */
 	void (*work)(struct work *w, const struct model_config *c, const int64_t *dim);
+	/* those of its linears that may read 8-bit operands, as far as the model has them */
+	struct fp8_range fp8;
 };
 
 extern const struct block_kind block_embedding, block_attention, block_mlp, block_moe, block_head;

@@ -70,4 +70,4 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 }
 
 const struct block_kind block_mlp = { "mlp", params, buffers, BUF_MLP_INPUT, &ffn_norm,
-	&ffn_post_norm, &residual, work };
+	&ffn_post_norm, &residual, work, { FP8_FC1, FP8_EXPERT_FC1 } };

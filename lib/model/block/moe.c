@@ -80,6 +80,11 @@ static const struct buffer_row buffers[] = {
 	    FWD | MLP_BWD },
 	{ "expert activation gradient", BUF_EXPERT_DACT, STEP, IF_TRAINING, ACT,
 	    { D_ARRIVING, D_EXPERT_FFN }, MLP_BWD },
+	/* of one grouped GEMM: input or output gradient */
+	{ "fp8 rows of experts", BUF_FP8_EXPERT, STEP, IF_FP8, F8, { D_ARRIVING, D_FP8_EXPERT },
+	    FWD | MLP_BWD },
+	{ "fp8 scales of rows of experts", BUF_FP8_EXPERT_LINES, STEP, IF_FP8_BLOCKS, F32,
+	    { D_FP8_EXPERT_LINES, D_ONE }, FWD | MLP_BWD },
 	{ "weights of rows gradient", BUF_EXPERT_DWEIGHT, STEP, IF_TRAINING, REAL,
 	    { D_ARRIVING, D_ONE }, MLP_BWD },
 	{ "weights of choice gradient", BUF_DCHOICE_WEIGHT, STEP, IF_TRAINING, REAL,
@@ -92,6 +97,11 @@ static const struct buffer_row buffers[] = {
 	    FWD | MLP_BWD },
 	{ "shared activation gradient", BUF_SHARED_DACT, STEP, IF_SHARED_TRAINING, ACT,
 	    { D_TOKENS, D_SHARED_FFN }, MLP_BWD },
+	/* as in mlp.c */
+	{ "fp8 transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED, STEP,
+	    IF_FP8_SHARED_TRAINING, F8_GRAD, { D_HIDDEN, D_TOKENS }, MLP_BWD },
+	{ "fp8 scales of transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED_LINES, STEP,
+	    IF_FP8_SHARED_BLOCKS_TRAINING, F32, { D_TOKEN_LINES, D_HIDDEN }, MLP_BWD },
 	{ .name = NULL },
 };
 
@@ -108,6 +118,7 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 
 	work_product(w, routed, fc1, h);
 	work_product(w, routed, h, f);
+	w->product[0].wide_gradient = w->product[1].wide_gradient = true;
 	w->elements = 3 *
 	    (2 * (double)h * (double)dim[D_ROWS] +
 		((double)fc1 + (double)f + 4 * (double)h) * (double)routed);
@@ -129,4 +140,4 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 }
 
 const struct block_kind block_moe = { "moe", params, buffers, BUF_MLP_INPUT, &ffn_norm,
-	&ffn_post_norm, &residual, work };
+	&ffn_post_norm, &residual, work, { FP8_EXPERT_FC1, FP8_LINEARS } };

@@ -3,7 +3,6 @@
 #include "lib/base/int64.h"
 #include "lib/model/block/workspace.h"
 #include "lib/model/capacity.h"
-#include "lib/model/fp8.h"
 
 #include <string.h>
 
@@ -103,6 +102,7 @@ dims_experts(int64_t d[D_COUNT], const struct model_config *c, const struct layo
 	int64_t n = layout_expert_slices(l), both = model_gated(c) ? 2 : 1, k = c->moe_router_topk;
 
 	d[D_EXPERTS] = c->num_experts;
+	d[D_LOCAL_EXPERTS] = c->num_experts / layout_expert_ranks(l);
 	d[D_SLICES] = c->num_experts * n;
 	d[D_EXPERT_RANKS] = layout_expert_holders(l);
 	d[D_TOPK] = k;
@@ -119,6 +119,28 @@ dims_experts(int64_t d[D_COUNT], const struct model_config *c, const struct layo
 	d[D_SHARED_FC1] = both * d[D_SHARED_FFN];
 }
 
+/* The sides of the weights of linears: out and in, so many of them one above the other. */
+struct sides {
+	int64_t out, in, count;
+};
+
+static struct sides
+sides_of(const int64_t *d, enum fp8_linear linear)
+{
+	static const enum dim of[FP8_LINEARS][3] = {
+		[FP8_QKV] = { D_QKV, D_HIDDEN, D_ONE },
+		[FP8_PROJ] = { D_HIDDEN, D_Q, D_ONE },
+		[FP8_FC1] = { D_FC1, D_HIDDEN, D_ONE },
+		[FP8_FC2] = { D_HIDDEN, D_FFN, D_ONE },
+		[FP8_EXPERT_FC1] = { D_EXPERT_FC1, D_HIDDEN, D_LOCAL_EXPERTS },
+		[FP8_EXPERT_FC2] = { D_HIDDEN, D_EXPERT_FFN, D_LOCAL_EXPERTS },
+		[FP8_SHARED_FC1] = { D_SHARED_FC1, D_HIDDEN, D_ONE },
+		[FP8_SHARED_FC2] = { D_HIDDEN, D_SHARED_FFN, D_ONE },
+	};
+
+	return (struct sides){ d[of[linear][0]], d[of[linear][1]], d[of[linear][2]] };
+}
+
 /* Scales of the squares of a weight. */
 static int64_t
 squares(int64_t r, int64_t k)
@@ -128,28 +150,58 @@ squares(int64_t r, int64_t k)
 	return s.rows * s.columns;
 }
 
+void
+dims_copies(int64_t d[D_COUNT], const struct block *b)
+{
+	struct fp8_range of = b->kind->fp8;
+
+	for (int i = of.first; b->fp8 >= 0 && i < of.end; i++) {
+		struct sides s = sides_of(d, (enum fp8_linear)i);
+		int64_t rows = s.count * s.out;
+
+		d[D_FP8_WEIGHTS] += rows * s.in;
+		d[D_FP8_SQUARES] += squares(rows, s.in);
+		d[D_FP8_SQUARES_TRANSPOSED] += squares(s.in, rows);
+	}
+}
+
+/* The widest of what the linears of a kind of block read, of T rows each or of what arrives. */
+static void
+dims_widest(int64_t d[D_COUNT], const struct model_config *c, const struct block_kind *kind)
+{
+	struct fp8_range of = kind->fp8;
+
+	for (int i = of.first; i < of.end; i++) {
+		struct sides s = sides_of(d, (enum fp8_linear)i);
+
+		if (fp8_weights(c, (enum fp8_linear)i).experts) {
+			d[D_FP8_EXPERT] = int64_max(d[D_FP8_EXPERT], int64_max(s.in, s.out));
+			continue;
+		}
+		d[D_FP8_IN] = int64_max(d[D_FP8_IN], s.in);
+		d[D_FP8_OUT] = int64_max(d[D_FP8_OUT], s.out);
+	}
+}
+
 /* Of 8-bit operands. A copy of x is summed along its channels, or in the backward pass along
- * tokens. */
+ * tokens; those of experts along channels alone. */
 static void
 dims_fp8(int64_t d[D_COUNT], const struct model_config *c, const struct train_shape *s)
 {
-	const int64_t t = d[D_TOKENS], h = d[D_HIDDEN],
-		      weight[][2] = { { d[D_QKV], h }, { h, d[D_Q] }, { d[D_FC1], h },
-			      { h, d[D_FFN] } };
+	const int64_t t = d[D_TOKENS], experts = model_expert_layers(c);
 
 	d[D_FP8_SCALE] = FP8_SCALE_ROW;
 	d[D_FP8_SLOTS] = fp8_num_slots(c);
 	d[D_FP8_HISTORY] = s->fp8.history_len;
-	d[D_FP8_IN] = int64_max(h, int64_max(d[D_Q], d[D_FFN]));
-	d[D_FP8_OUT] = int64_max(h, int64_max(d[D_QKV], d[D_FC1]));
-	for (size_t i = 0; i < sizeof weight / sizeof *weight; i++) {
-		d[D_FP8_LAYER] += weight[i][0] * weight[i][1];
-		d[D_FP8_SQUARES] += squares(weight[i][0], weight[i][1]);
-		d[D_FP8_SQUARES_TRANSPOSED] += squares(weight[i][1], weight[i][0]);
-	}
+	dims_widest(d, c, &block_attention);
+	if (experts < c->num_layers)
+		dims_widest(d, c, &block_mlp);
+	if (experts)
+		dims_widest(d, c, &block_moe);
 	d[D_FP8_X_LINES] = int64_max(fp8_lines(d[D_FP8_IN]) * t, fp8_lines(t) * d[D_FP8_IN]);
 	d[D_FP8_DY_LINES] = fp8_lines(d[D_FP8_OUT]) * t;
 	d[D_FP8_DY_TRANSPOSED_LINES] = fp8_lines(t) * d[D_FP8_OUT];
+	d[D_FP8_EXPERT_LINES] = fp8_lines(d[D_FP8_EXPERT]) * d[D_ARRIVING];
 	d[D_TOKEN_LINES] = fp8_lines(t);
 }
 
@@ -186,8 +238,8 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_VOCAB] = layout_vocab(l, c) / t;
 	d[D_HEAD_ROWS] = head_rows(c, s, d[D_TOKENS]);
 	d[D_STAT_ROWS] = d[D_HEAD_ROWS] * t;
-	dims_fp8(d, c, s);
 	d[D_ATTN_WORK] = (int64_t)(attention_run_workspace(c, l, s) / sizeof(float));
 	dims_context(d, l, s->context_form == CONTEXT_HEADS);
 	dims_experts(d, c, l, s);
+	dims_fp8(d, c, s);
 }

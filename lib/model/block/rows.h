@@ -7,10 +7,7 @@
 #ifndef MODEL_BLOCK_ROWS_H
 #define MODEL_BLOCK_ROWS_H
 
-#include "lib/model/block/buffers.h"
-#include "lib/model/block/roles.h"
-#include "lib/model/layout.h"
-#include "lib/model/shape.h"
+#include "lib/model/block/block.h"
 
 /* Sizes by name: of whole tensors in rows of parameters, of a tensor rank's share in rows of
  * buffers. T = s/c*b rows of tokens: the positions that a context rank holds. */
@@ -41,8 +38,9 @@ enum dim {
 	D_FFN,   /* f */
 	D_FC1,   /* f, or 2f with a gate */
 	D_EXPERTS,
-	D_SLICES,       /* of all experts: as many of each as ranks share it */
-	D_EXPERT_RANKS, /* that hold them once together */
+	D_LOCAL_EXPERTS, /* of a rank */
+	D_SLICES,        /* of all experts: as many of each as ranks share it */
+	D_EXPERT_RANKS,  /* that hold them once together */
 	D_TOPK,
 	D_TOPK_SLICES,   /* of the k experts of a row */
 	D_ROUTED,        /* a row for each of these, of all rows of a rank */
@@ -85,16 +83,17 @@ enum dim {
 	D_FP8_SCALE,
 	D_FP8_SLOTS,
 	D_FP8_HISTORY,
-	D_FP8_LAYERS, /* of the rank */
-	D_FP8_LAYER,  /* elements of a layer's linears */
-	D_FP8_IN,     /* the widest input of a linear, and the widest output */
+	D_FP8_WEIGHTS, /* elements of the rank's linears */
+	D_FP8_IN,      /* the widest input of a linear, and the widest output */
 	D_FP8_OUT,
-	/* scales of blocks: of a layer's weights, and of what a linear reads at a time */
+	D_FP8_EXPERT, /* the wider of both, of experts that choose their rows */
+	/* scales of blocks: of weights, and of what a linear reads at a time */
 	D_FP8_SQUARES,
 	D_FP8_SQUARES_TRANSPOSED,
 	D_FP8_X_LINES,
 	D_FP8_DY_LINES,
 	D_FP8_DY_TRANSPOSED_LINES,
+	D_FP8_EXPERT_LINES,
 	D_TOKEN_LINES, /* of a column of T */
 	D_HASHES,      /* twice: the loss, and each of the tensors */
 	D_COUNT
@@ -159,6 +158,8 @@ enum condition {
 	IF_FP8_HISTORY, /* by those of earlier steps */
 	IF_FP8_BLOCKS,  /* scaled by blocks */
 	IF_FP8_BLOCKS_TRAINING,
+	IF_FP8_SHARED_TRAINING, /* and those of the expert of all tokens */
+	IF_FP8_SHARED_BLOCKS_TRAINING,
 	IF_GATED_OUT, /* the output of a gated activation is held in 16 bits, and of another */
 	IF_UNGATED_OUT,
 	IF_NORM_OUT,     /* that of the norm of a block's input */
@@ -231,5 +232,7 @@ void dims_whole(int64_t d[D_COUNT], const struct model_config *c);
 /* The sizes on a tensor rank; 0 for those of the rank's parameters. */
 void dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
     const struct train_shape *s);
+/* Adds those of 8-bit copies of the weights of a block to sizes on its rank. */
+void dims_copies(int64_t d[D_COUNT], const struct block *b);
 
 #endif
