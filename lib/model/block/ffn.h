@@ -22,13 +22,14 @@
 	{ "decoder.layers.%d.post_mlp_layernorm.bias", ROLE_POST_MLP_NORM_BIAS, IF_POST_LAYERNORM, \
 	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } }
 
-/* Of parallel blocks the residual sum alone reads the input. */
-#define FFN_BUFFERS \
+/* Of parallel blocks the residual sum alone reads the input. norm_out: the condition on the output
+ * of the norm in 16 bits. */
+#define FFN_BUFFERS(norm_out) \
 	{ "mlp input", BUF_MLP_INPUT, LAYER, IF_SERIAL, STREAM, { D_ROWS, D_HIDDEN }, 0 }, \
 	{ "mlp input", BUF_MLP_INPUT, STEP, IF_PARALLEL, STREAM, { D_ROWS, D_HIDDEN }, FWD }, \
 	{ "norm 2 mean", BUF_NORM2_MEAN, LAYER, IF_PRE_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 }, \
 	{ "norm 2 rstd", BUF_NORM2_RSTD, LAYER, IF_PRE_NORM, REAL, { D_ROWS, D_ONE }, 0 }, \
-	{ "norm 2 output", BUF_NORM2_OUT, LAYER, IF_NORM_OUT, ACT, { D_ROWS, D_HIDDEN }, \
+	{ "norm 2 output", BUF_NORM2_OUT, LAYER, norm_out, ACT, { D_ROWS, D_HIDDEN }, \
 	    FWD | MLP_BWD, RECOMPUTE_LAYERNORM }, \
 	{ "fc2 output", BUF_FC2_OUT, LAYER, IF_POST_NORM, ACT, { D_ROWS, D_HIDDEN }, 0 }, \
 	{ "post norm 2 mean", BUF_POST2_MEAN, LAYER, IF_POST_LAYERNORM, REAL, { D_ROWS, D_ONE }, \

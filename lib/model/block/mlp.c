@@ -27,7 +27,7 @@ static const struct param_row params[] = {
 /* The output of a gated activation is never saved: its backward pass recomputes it over the
  * gradient that it reads, so it needs no place of its own. One that is made in 8 bits has none. */
 static const struct buffer_row buffers[] = {
-	FFN_BUFFERS,
+	FFN_BUFFERS(IF_NORM_OUT),
 	{ "fc1 output", BUF_FC1_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_FC1 }, FWD | MLP_BWD,
 	    RECOMPUTE_MLP },
 	{ "activation output", BUF_ACT_OUT, LAYER, IF_UNGATED_OUT, ACT, { D_TOKENS, D_FFN },

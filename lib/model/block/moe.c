@@ -44,7 +44,8 @@ static const struct param_row params[] = {
  * experts: the weight of a row multiplies its activation, whose gradient gives that of the weight.
  * A choice is kept where layers are recomputed, so that it is never made anew. */
 static const struct buffer_row buffers[] = {
-	FFN_BUFFERS,
+	/* rows are sent to experts in 16 bits */
+	FFN_BUFFERS(IF_PRE_NORM),
 	{ "router logits", BUF_ROUTER_LOGITS, LAYER, ALWAYS, REAL, { D_ROWS, D_EXPERTS }, 0 },
 	{ "choice of experts", BUF_CHOICE, KEPT, ALWAYS, I32, { D_ROWS, D_TOPK }, 0 },
 	{ "weights of choice", BUF_CHOICE_WEIGHT, LAYER, ALWAYS, REAL, { D_ROWS, D_TOPK }, 0 },
