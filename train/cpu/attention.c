@@ -260,23 +260,6 @@ keys_end(const struct attention *a, const struct place *queries)
 	return attention_first_query(a) + queries->first + queries->rows;
 }
 
-/* Outputs and statistics of a query tile whose last key tile has been added. */
-static void
-finish_rows(const struct pair *t)
-{
-	const struct attention *a = t->a;
-	struct work *w = t->w;
-
-	for (int64_t i = 0; i < t->queries.rows; i++) {
-		real *o = w->acc[0] + i * a->head_dim, inverse = 1 / w->sum[i];
-
-		for (int64_t c = 0; c < a->head_dim; c++)
-			o[c] *= inverse;
-		*statistic(a, &a->lse, &t->queries, i) = w->max[i] + real_math(log)(w->sum[i]);
-	}
-	store(a, &a->out, &t->queries, w->acc[0]);
-}
-
 /* The key tile with the first key that any of the queries sees. */
 static int64_t
 first_tile(const struct place *queries, const struct attention *a)
@@ -284,7 +267,7 @@ first_tile(const struct place *queries, const struct attention *a)
 	return first_key(a, queries->sample, queries->first) / TILE * TILE;
 }
 
-/* One query tile against all keys that it sees. */
+/* Outputs and statistics of one query tile, from all keys that it sees. */
 static void
 forward_tile(const void *ctx, int64_t item, void *scratch)
 {
@@ -304,7 +287,14 @@ forward_tile(const void *ctx, int64_t item, void *scratch)
 		load_keys(&t, group, k0);
 		forward_pair(&t);
 	}
-	finish_rows(&t);
+	for (int64_t i = 0; i < t.queries.rows; i++) {
+		real *o = w->acc[0] + i * a->head_dim, inverse = 1 / w->sum[i];
+
+		for (int64_t c = 0; c < a->head_dim; c++)
+			o[c] *= inverse;
+		*statistic(a, &a->lse, &t.queries, i) = w->max[i] + real_math(log)(w->sum[i]);
+	}
+	store(a, &a->out, &t.queries, w->acc[0]);
 }
 
 /* Shapes of the forward pass; the backward pass checks its own besides. */
@@ -414,19 +404,8 @@ backward_pair(const struct attention_grad *g, const struct pair *t)
 	}
 }
 
-/* delta of the rows of a query tile: the sum of dout * out. One item owns the rows, and the
- * second loop reads them. */
-static void
-fill_delta(const struct attention_grad *g, const struct pair *t)
-{
-	struct tile out = load(t->a, &t->a->out, &t->queries, t->w->acc[0]);
-
-	for (int64_t i = 0; i < t->queries.rows; i++)
-		*statistic(t->a, &g->delta, &t->queries, i) =
-		    row_dot(t->dout.p + i * t->dout.stride, out.p + i * out.stride, t->a->head_dim);
-}
-
-/* dq of one query tile: the sum over its key tiles of scale ds k. */
+/* delta and dq of one query tile: the sums of dout * out of its rows, which the second loop reads
+ * too, and the sum over its key tiles of scale ds k. */
 static void
 backward_queries(const void *ctx, int64_t item, void *scratch)
 {
@@ -436,10 +415,13 @@ backward_queries(const void *ctx, int64_t item, void *scratch)
 	struct pair t = { .a = a, .w = w, .queries = query_tile(a, item) };
 	int64_t group = t.queries.head * a->num_groups / a->num_heads,
 		end = keys_end(a, &t.queries);
+	struct tile out = load(a, &a->out, &t.queries, w->acc[0]);
 
 	t.q = load(a, &a->q, &t.queries, w->q);
 	t.dout = load(a, &g->dout, &t.queries, w->dout);
-	fill_delta(g, &t);
+	for (int64_t i = 0; i < t.queries.rows; i++)
+		*statistic(a, &g->delta, &t.queries, i) =
+		    row_dot(t.dout.p + i * t.dout.stride, out.p + i * out.stride, a->head_dim);
 	memset(w->acc[0], 0, (size_t)(t.queries.rows * a->head_dim) * sizeof(real));
 	for (int64_t k0 = first_tile(&t.queries, a); k0 < end; k0 += TILE) {
 		load_keys(&t, group, k0);

@@ -87,17 +87,6 @@ operand_load(const struct tensor *t, const struct tensor *scale, const struct bo
 	return m;
 }
 
-/* Rounds a box that box_out or box_load gave to the storage. */
-static void
-box_store(const struct tensor *t, const struct box *b, const struct matrix *m)
-{
-	for (int64_t i = 0; i < b->rows; i++) {
-		struct span s = { b->row + i, b->column, b->columns };
-
-		span_store(t, &s, m->p + i * m->stride);
-	}
-}
-
 /* Rows [row, row + rows) and columns of op(t), as they lie in memory. */
 static struct box
 stored(bool transposed, struct box b)
@@ -159,7 +148,11 @@ tile(const void *ctx, int64_t item, void *scratch)
 		k0 += k;
 	} while (k0 < t->k);
 	finish_tile(g, &cb, &c);
-	box_store(&g->c, &cb, &c);
+	for (int64_t i = 0; i < cb.rows; i++) {
+		struct span s = { cb.row + i, cb.column, cb.columns };
+
+		span_store(&g->c, &s, c.p + i * c.stride);
+	}
 }
 
 /* Halves the longer side until the tiles are small and numerous enough. The number of threads plays
@@ -202,31 +195,6 @@ sum_rows(const void *ctx, int64_t item, void *scratch)
 		}
 }
 
-/* dbias = beta dbias + the sums of op(a) over k; beta 0 does not read it. */
-static void
-sum_operand(struct stream *st, const struct gemm *g)
-{
-	if (g->beta == 0)
-		cpu_name(fill)(st, &g->dbias, 0);
-	if (g->trans_a)
-		cpu_name(column_sum)(st, &g->dbias, &g->a);
-	else
-		cpu_for(
-		    st, int64_div_up(g->a.shape[0], cpu_rows_per_item(g->a.shape[1])), sum_rows, g);
-}
-
-/* The shapes and types of the epilogue's operands. */
-static void
-check_epilogue(const struct gemm *g, int64_t m, int64_t n)
-{
-	ops_require(!g->bias.data || g->bias.shape[0] == n);
-	ops_require(!g->dbias.data || (g->dbias.shape[0] == m && g->dbias.dtype == REAL_DTYPE));
-	ops_require(!g->dbias.data || g->beta == 0 || g->beta == 1);
-	ops_require(g->act == GEMM_LINEAR ||
-	    (g->beta == 0 && g->aux.data && g->aux.ndim == 2 && g->aux.shape[0] == m &&
-		g->aux.shape[1] == n));
-}
-
 /* What Hopper multiplies of 8 bits, and nothing more. */
 static void
 check_float8(const struct gemm *g)
@@ -254,7 +222,8 @@ scale_of(const struct tensor *scale)
 }
 
 /* c = alpha op(a) op(b) + beta c, row-major, strides between rows as given, and the rest of struct
- * gemm. k may be 0: c is scaled then. beta 0 does not read c, so it may hold anything. */
+ * gemm: dbias = beta dbias + the sums of op(a) over k. k may be 0: c is scaled then. beta 0 does
+ * not read c or dbias, so they may hold anything. */
 void
 cpu_name(gemm)(struct stream *st, const struct gemm *g)
 {
@@ -267,10 +236,20 @@ cpu_name(gemm)(struct stream *st, const struct gemm *g)
 	ops_require(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2);
 	ops_require(g->a.shape[g->trans_a ? 1 : 0] == t.m);
 	ops_require(g->b.shape[g->trans_b ? 1 : 0] == t.k && g->b.shape[g->trans_b ? 0 : 1] == t.n);
-	check_epilogue(g, t.m, t.n);
+	ops_require(!g->bias.data || g->bias.shape[0] == t.n);
+	ops_require(!g->dbias.data ||
+	    (g->dbias.shape[0] == t.m && g->dbias.dtype == REAL_DTYPE &&
+		(g->beta == 0 || g->beta == 1)));
+	ops_require(g->act == GEMM_LINEAR ||
+	    (g->beta == 0 && g->aux.data && g->aux.ndim == 2 && g->aux.shape[0] == t.m &&
+		g->aux.shape[1] == t.n));
 	check_float8(g);
-	if (g->dbias.data)
-		sum_operand(st, g);
+	if (g->dbias.data && g->beta == 0)
+		cpu_name(fill)(st, &g->dbias, 0);
+	if (g->dbias.data && g->trans_a)
+		cpu_name(column_sum)(st, &g->dbias, &g->a);
+	else if (g->dbias.data)
+		cpu_for(st, int64_div_up(t.m, cpu_rows_per_item(t.k)), sum_rows, g);
 	if (t.m == 0 || t.n == 0)
 		return;
 	choose_tiles(

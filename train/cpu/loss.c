@@ -34,15 +34,6 @@ load_logits(const struct xent *x, const struct span *s, real *buf)
 	return c > 0 ? buf : z;
 }
 
-/* One logit, -1 never being asked for. */
-static real
-logit(const struct xent *x, int64_t row, int64_t column)
-{
-	real buf[1];
-
-	return *load_logits(x, &(struct span){ row, column, 1 }, buf);
-}
-
 /* The next span of a row's valid columns; false after the last. Start with count 0 and first 0. */
 static bool
 next_span(const struct xent *x, struct span *s)
@@ -72,7 +63,8 @@ row_stats(const struct xent *x, int64_t row)
 			shifted[i] = real_exp(z[i] - t.max);
 		t.sum += row_sum(shifted, s.count);
 	}
-	t.label = label < 0 ? 0 : logit(x, row, label);
+	if (label >= 0)
+		t.label = *load_logits(x, &(struct span){ row, label, 1 }, buf);
 	return t;
 }
 

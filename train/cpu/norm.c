@@ -24,29 +24,20 @@ struct by_rows {
 	void (*row)(const void *call, int64_t row, const real *weight, struct work *w);
 };
 
-/* In buf where it has to be converted or shifted. */
-static const real *
-load_weight(const struct by_rows *r, real *buf)
-{
-	struct span s = { 0, 0, r->x->shape[1] };
-	const real *weight = span_load(r->weight, &s, buf);
-
-	if (r->shift == 0)
-		return weight;
-	for (int64_t i = 0; i < s.count; i++)
-		buf[i] = weight[i] + (real)r->shift;
-	return buf;
-}
-
 static void
 some_rows(const void *ctx, int64_t item, void *scratch)
 {
 	const struct by_rows *r = ctx;
 	struct work *w = scratch;
-	const real *weight = load_weight(r, w->weight);
-	int64_t per_item = cpu_rows_per_item(r->x->shape[1]),
+	struct span s = { 0, 0, r->x->shape[1] };
+	const real *weight = span_load(r->weight, &s, w->weight);
+	int64_t per_item = cpu_rows_per_item(s.count),
 		end = int64_min(r->x->shape[0], (item + 1) * per_item);
 
+	for (int64_t i = 0; r->shift != 0 && i < s.count; i++)
+		w->weight[i] = weight[i] + (real)r->shift;
+	if (r->shift != 0)
+		weight = w->weight;
 	for (int64_t row = item * per_item; row < end; row++)
 		r->row(r->call, row, weight, w);
 }

@@ -39,20 +39,8 @@ rotate_pairs(real *x, const struct angles *a, int half)
 	}
 }
 
-/* The table's row of a position; the backward pass rotates by the negative angle. */
-static void
-load_angles(const struct rope *r, int64_t position, struct angles *a)
-{
-	const real *table = (const real *)r->table.data + position * r->table.stride[0];
-	real sign = r->backward ? -1 : 1;
-
-	for (int i = 0; i < r->rotary_dim / 2; i++) {
-		a->cosine[i] = table[2 * i];
-		a->sine[i] = sign * table[2 * i + 1];
-	}
-}
-
-/* All heads of some rows. Elements of a head beyond rotary_dim are neither read nor written. */
+/* All heads of some rows. Elements of a head beyond rotary_dim are neither read nor written. The
+ * backward pass rotates by the negative angle. */
 static void
 rotate_rows(const void *ctx, int64_t item, void *scratch)
 {
@@ -60,15 +48,22 @@ rotate_rows(const void *ctx, int64_t item, void *scratch)
 	struct angles *a = scratch;
 	int64_t per_item = cpu_rows_per_item(r->x.shape[1]),
 		end = int64_min(r->x.shape[0], (item + 1) * per_item);
-	real buf[CPU_HEAD_MAX];
+	int half = r->rotary_dim / 2;
+	real buf[CPU_HEAD_MAX], sign = r->backward ? -1 : 1;
 
 	for (int64_t row = item * per_item; row < end; row++) {
-		load_angles(r, ((const int32_t *)r->positions.data)[row], a);
+		int64_t position = ((const int32_t *)r->positions.data)[row];
+		const real *table = (const real *)r->table.data + position * r->table.stride[0];
+
+		for (int i = 0; i < half; i++) {
+			a->cosine[i] = table[2 * i];
+			a->sine[i] = sign * table[2 * i + 1];
+		}
 		for (int head = 0; head < r->num_heads; head++) {
 			struct span s = { row, (int64_t)head * r->head_dim, r->rotary_dim };
 			real *x = span_load(&r->x, &s, buf);
 
-			(r->interleaved ? rotate_pairs : rotate_halves)(x, a, r->rotary_dim / 2);
+			(r->interleaved ? rotate_pairs : rotate_halves)(x, a, half);
 			span_store(&r->x, &s, x);
 		}
 	}

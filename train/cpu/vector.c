@@ -213,6 +213,7 @@ cpu_name(cast)(struct stream *st, const struct tensor *dst, const struct tensor 
  * after. */
 struct reduction {
 	const struct tensor *x, *y;
+	double (*span)(const struct reduction *, const struct span *);
 	int64_t count, per_part;
 	double *part;
 };
@@ -275,50 +276,25 @@ zero_span(const struct reduction *r, const struct span *s)
 	return (double)count;
 }
 
-/* One part by the function of a span. */
 static void
-reduce_part(const struct reduction *r, int64_t item,
-    double (*fn)(const struct reduction *, const struct span *))
+reduce_part(const void *ctx, int64_t item, void *scratch)
 {
+	const struct reduction *r = ctx;
 	int64_t end = int64_min(r->count, (item + 1) * r->per_part);
 
+	(void)scratch;
 	r->part[item] = 0;
 	for (int64_t first = item * r->per_part; first < end; first += CPU_SPAN) {
 		struct span s = { 0, first, int64_min(CPU_SPAN, end - first) };
 
-		r->part[item] += fn(r, &s);
+		r->part[item] += r->span(r, &s);
 	}
-}
-
-/* A part of dot. */
-static void
-dot_part(const void *ctx, int64_t item, void *scratch)
-{
-	(void)scratch;
-	reduce_part(ctx, item, dot_span);
-}
-
-/* A part of count_nonfinite. */
-static void
-nonfinite_part(const void *ctx, int64_t item, void *scratch)
-{
-	(void)scratch;
-	reduce_part(ctx, item, nonfinite_span);
-}
-
-/* A part of count_zero. */
-static void
-zero_part(const void *ctx, int64_t item, void *scratch)
-{
-	(void)scratch;
-	reduce_part(ctx, item, zero_span);
 }
 
 /* out += the sum of the parts. At most PARTS parts of at least CPU_GRAIN elements: short vectors
  * are summed by one thread. */
 static void
-reduce(struct stream *st, const struct tensor *out, struct reduction *r,
-    void (*part)(const void *, int64_t, void *))
+reduce(struct stream *st, const struct tensor *out, struct reduction *r)
 {
 	double parts[PARTS], total = 0;
 	int64_t used;
@@ -330,7 +306,7 @@ reduce(struct stream *st, const struct tensor *out, struct reduction *r,
 	r->per_part =
 	    int64_max(CPU_GRAIN, int64_div_up(int64_div_up(r->count, PARTS), CPU_SPAN) * CPU_SPAN);
 	used = int64_div_up(r->count, r->per_part);
-	cpu_for(st, used, part, r);
+	cpu_for(st, used, reduce_part, r);
 	for (int64_t i = 0; i < used; i++)
 		total += parts[i];
 	*(double *)out->data += total;
@@ -342,19 +318,19 @@ cpu_name(dot)(
     struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
 {
 	ops_require(tensor_elements(x) == tensor_elements(y));
-	reduce(st, out, &(struct reduction){ .x = x, .y = y }, dot_part);
+	reduce(st, out, &(struct reduction){ .x = x, .y = y, .span = dot_span });
 }
 
 /* out (F64) += how many elements are NaN or infinite; a double counts exactly up to 2^53. */
 void
 cpu_name(count_nonfinite)(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
-	reduce(st, out, &(struct reduction){ .x = x }, nonfinite_part);
+	reduce(st, out, &(struct reduction){ .x = x, .span = nonfinite_span });
 }
 
 /* out (F64) += how many elements are zero. */
 void
 cpu_name(count_zero)(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
-	reduce(st, out, &(struct reduction){ .x = x }, zero_part);
+	reduce(st, out, &(struct reduction){ .x = x, .span = zero_span });
 }
