@@ -180,18 +180,6 @@ window(const struct comm *c, enum dtype dtype)
 	return STAGING / dtype_size(dtype) / (size_t)c->size;
 }
 
-/* Few bytes: every rank receives all and adds for itself; the same arithmetic, so the same bits.
- * One round of messages instead of two: up to SMALL bytes in all, latency dominates. */
-static void
-all_reduce_small(struct comm *c, char *data, size_t bytes, enum dtype dtype, enum reduce op)
-{
-	struct mpi_comm *m = c->impl;
-	int n = (int)bytes;
-
-	check(c, MPI_Allgather(data, n, MPI_BYTE, m->staging, n, MPI_BYTE, m->mpi), "a reduction");
-	reduce_staged(c, data, bytes, dtype, op);
-}
-
 /* One window: each rank reduces a piece of it, then the pieces are gathered in place. The last
  * pieces may be shorter or empty; all ranks compute the same cuts from the window's length. */
 static void
@@ -219,14 +207,22 @@ all_reduce_window(struct comm *c, char *data, size_t bytes, enum dtype dtype, en
 static void
 mpi_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
 {
+	struct mpi_comm *m = c->impl;
 	size_t bytes = dense_bytes(t), ranks = (size_t)c->size,
 	       step = window(c, t->dtype) * ranks * dtype_size(t->dtype);
 
 	(void)st;
 	if (c->size == 1 || bytes == 0)
 		return;
+	/* Few bytes: every rank receives all and adds for itself; the same arithmetic, so the same
+	 * bits. One round of messages instead of two: up to SMALL bytes in all, latency dominates.
+	 */
 	if (bytes <= SMALL / ranks) {
-		all_reduce_small(c, t->data, bytes, t->dtype, op);
+		int n = (int)bytes;
+
+		check(c, MPI_Allgather(t->data, n, MPI_BYTE, m->staging, n, MPI_BYTE, m->mpi),
+		    "a reduction");
+		reduce_staged(c, t->data, bytes, t->dtype, op);
 		return;
 	}
 	for (size_t done = 0; done < bytes; done += step)
@@ -257,35 +253,32 @@ mpi_reduce_scatter(
 	}
 }
 
-/* Gathers bytes [first, first + n) of every rank's part in place; parts lie `part` bytes apart.
- * A datatype with the stride of the parts lets one call fill a column in place, without a copy. */
-static void
-gather_column(struct comm *c, char *out, size_t part, size_t first, int n)
-{
-	struct mpi_comm *m = c->impl;
-	MPI_Datatype run, column;
-
-	check(c, MPI_Type_contiguous(n, MPI_BYTE, &run), "a gather");
-	check(c, MPI_Type_create_resized(run, 0, (MPI_Aint)part, &column), "a gather");
-	check(c, MPI_Type_commit(&column), "a gather");
-	check(c, MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out + first, 1, column, m->mpi),
-	    "a gather");
-	MPI_Type_free(&column);
-	MPI_Type_free(&run);
-}
-
-/* in may lie inside out, at its own part. */
+/* in may lie inside out, at its own part. A datatype with the stride of the parts lets one call
+ * fill the same stretch of every part in place, without a copy. */
 static void
 mpi_all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
 {
+	struct mpi_comm *m = c->impl;
 	size_t bytes = part_bytes(c, in, out);
 	char *own = (char *)out->data + (size_t)c->rank * bytes;
 
 	(void)st;
 	if (bytes && own != in->data)
 		memcpy(own, in->data, bytes);
-	for (size_t done = 0; c->size > 1 && done < bytes; done += MESSAGE)
-		gather_column(c, out->data, bytes, done, (int)min_size(MESSAGE, bytes - done));
+	for (size_t done = 0; c->size > 1 && done < bytes; done += MESSAGE) {
+		int n = (int)min_size(MESSAGE, bytes - done);
+		MPI_Datatype run, column;
+
+		check(c, MPI_Type_contiguous(n, MPI_BYTE, &run), "a gather");
+		check(c, MPI_Type_create_resized(run, 0, (MPI_Aint)bytes, &column), "a gather");
+		check(c, MPI_Type_commit(&column), "a gather");
+		check(c,
+		    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, (char *)out->data + done, 1,
+			column, m->mpi),
+		    "a gather");
+		MPI_Type_free(&column);
+		MPI_Type_free(&run);
+	}
 }
 
 /* Host memory is copied, whosever it is. */
