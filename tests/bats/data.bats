@@ -201,7 +201,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 		--multiple-validation-sets --validation-set-names books
 	fails 2 "--validation-set-names: is for --multiple-validation-sets" $args \
 		--validation-set-names books web
-	fails 2 "--multiple-validation-sets: the list of the valid split has weights, which say nothing of sets that are taken one by one" \
+	fails 2 "--multiple-validation-sets: the list of the valid split has weights, but each set is evaluated by itself" \
 		--train-data-path a --valid-data-path 1 b 1 c --multiple-validation-sets
 	# Full validation is the same whatever the batch: 149 samples of b, the last batch partly
 	# masked.
@@ -248,7 +248,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 
 @test "documents apart: options that need the end of a document" {
 	for option in --eod-mask-loss --reset-position-ids --reset-attention-mask; do
-		fails 2 "$option: needs a tokenizer, which says what the end of a document is" \
+		fails 2 "$option: needs a tokenizer, whose end-of-document token it looks for" \
 			--data-path a $option
 		works --data-path a --tokenizer-type NullTokenizer --metrics-file "m$option.jsonl" \
 			$option
@@ -289,16 +289,16 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 		--save s
 	fails 1 "$says corpus 1 of the list, b, is not what a was; $how" --data-path 1 b 1 a \
 		--load s --save s
-	fails 1 "$says the list has lost its weights; $how" --data-path a b --load s --save s
+	fails 1 "$says the list has no weights and had some; $how" --data-path a b --load s --save s
 	fails 1 "$says --seed is 5 and was 1234; $how" --data-path 1 a 1 b --load s --save s \
 		--seed 5
 	fails 1 "$says --seq-length is 8 and was 16; $how" --data-path 1 a 1 b --load s --save s \
 		--seq-length 8 --max-position-embeddings 16
 	fails 1 "$says --split is '9,1,0' and was '1,0,0'; $how" --data-path 1 a 1 b --load s \
 		--save s --split 9,1,0
-	fails 1 "$says --dataloader-type or --no-data-sharding is another; $how" \
+	fails 1 "$says --dataloader-type or --no-data-sharding differs; $how" \
 		--data-path 1 a 1 b --load s --save s --dataloader-type cyclic
-	fails 1 "s: --data-change exclude-seen: corpora go on in the order they had, with the same seed, length, split and the single loader, but --seed is 5 and was 1234; --data-change restart begins the new order" \
+	fails 1 "s: --data-change exclude-seen: corpora keep their order only with the same seed, length and split and the single loader, but --seed is 5 and was 1234; --data-change restart begins the new order" \
 		--data-path 1 a 1 b --load s --save s --seed 5 --data-change exclude-seen
 	# Other spellings of the same: a moved dataset, weights of the same shares.
 	for end in bin idx; do mv a.$end moved.$end; done

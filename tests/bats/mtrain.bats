@@ -103,7 +103,7 @@ fails()
 	fails 2 "--data-path: is needed (or --mock-data)"
 	fails 2 "--tokens-file and --logits-file: need each other" --tokens-file x.npy
 	fails 2 "--generate: needs a tokenizer (--tokenizer-model F, or --vocab-file F --merge-file F)" --generate 3
-	fails 2 "'operand': mtrain takes options alone" --mock-data operand
+	fails 2 "'operand': mtrain takes no operands" --mock-data operand
 	sed -i '/^lr\|^train-iters/d' tiny.conf
 	fails 2 "--train-iters: is needed (or --train-samples, at least --global-batch-size 4)" \
 		--mock-data
@@ -739,8 +739,8 @@ change; $older" --mock-data --load S --use-checkpoint-args
 @test "a changed optimizer on resume: another rule is refused, other constants are taken when asked for" {
 	local run="--mock-data --load S --train-iters 5 --override-opt_param-scheduler"
 	mtrain -q --config tiny.conf --mock-data --save S >/dev/null
-	fails 1 "S/iter_0000004: --optimizer is sgd and was adam, whose moments mean something else; --finetune or \
---no-load-optim starts without" $run --optimizer sgd
+	fails 1 "S/iter_0000004: --optimizer is sgd and was adam, whose state this rule cannot use; --finetune or \
+--no-load-optim starts without it" $run --optimizer sgd
 	mtrain -q --config tiny.conf $run --optimizer sgd --no-load-optim >/dev/null
 	mtrain -q --config tiny.conf $run --optimizer sgd --finetune --save F >/dev/null
 	[ "$(grep -E '^(optimizer|adam|sgd|weight_decay_form)' F/iter_0000005/state.conf | tr '\n' ' ')" = \
@@ -750,12 +750,12 @@ change; $older" --mock-data --load S --use-checkpoint-args
 --override-opt_param-scheduler takes the command line's, --no-load-optim starts without its moments" \
 		--mock-data --load S --adam-beta2 0.95 --adam-eps 1e-6 --no-decoupled-weight-decay
 	run -0 --separate-stderr mtrain --config tiny.conf $run --adam-beta2 0.95
-	[[ $stderr == *"S/iter_0000004: the optimizer goes on with moments that were made otherwise: --adam-beta2 is 0.95 and was 0.999"* ]]
+	[[ $stderr == *"S/iter_0000004: the optimizer continues with moments from other options: --adam-beta2 is 0.95 and was 0.999"* ]]
 	# A checkpoint that names no rule has the moments of one.
 	sed -i -E '/^(optimizer |adam|weight_decay_form)/d' S/iter_0000004/state.conf
 	mckpt seal S
-	fails 1 "S/iter_0000004: --optimizer is sgd and was adam, whose moments mean something else; --finetune or \
---no-load-optim starts without" $run --optimizer sgd
+	fails 1 "S/iter_0000004: --optimizer is sgd and was adam, whose state this rule cannot use; --finetune or \
+--no-load-optim starts without it" $run --optimizer sgd
 	mtrain -q --config tiny.conf $run --adam-beta2 0.95 >/dev/null
 }
 

@@ -461,7 +461,8 @@ check_longer(const char *save)
 	CHECK(sample == 41);
 	data_close(d);
 	c.o.seed++;
-	CHECK(!data_open(&c, world, NULL, &e) && strstr(e.msg, "exclude-seen: corpora go on") &&
+	CHECK(!data_open(&c, world, NULL, &e) &&
+	    strstr(e.msg, "exclude-seen: corpora keep their order only") &&
 	    strstr(e.msg, "--seed is 1235 and was 1234"));
 }
 

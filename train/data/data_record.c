@@ -53,45 +53,36 @@ read_corpus(const struct source *s, int i, struct corpus_record *c, struct err *
 	return 0;
 }
 
-/* Reads what data_state writes. */
-static int
-read_lists(struct data_record *r, const struct source *from, struct err *e)
-{
-	const struct run_state *s = &from->state;
-
-	r->iteration = s->iteration;
-	r->consumed = s->consumed_train_samples;
-	if (s->data_corpora == STATE_NONE)
-		return 0;
-	r->start = s->data_start;
-	r->seed = s->data_seed;
-	r->seq_length = s->data_seq_length;
-	r->loader = s->data_loader;
-	r->any = true;
-	r->split = mem_strdup(s->data_split);
-	r->corpus = mem_zalloc((size_t)s->data_corpora + 1, sizeof *r->corpus);
-	for (int i = 0; i < s->data_corpora; i++) {
-		r->count = i + 1;
-		if (read_corpus(from, i, &r->corpus[i], e) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-/* Only a run that resumes training reads it. */
+/* Reads what data_state writes; only a run that resumes training does. */
 int
 data_record_read(struct data *d, struct err *e)
 {
 	struct data_record *r = &d->record;
+	const struct run_state *from;
 	struct source *s;
-	int rc;
+	int rc = 0;
 
 	if (d->c->start != START_RESUME || d->c->o.skip_train)
 		return 0;
 	s = train_open_source(d->c->weights_from, e);
 	if (!s)
 		return -1;
-	rc = read_lists(r, s, e);
+	from = &s->state;
+	r->iteration = from->iteration;
+	r->consumed = from->consumed_train_samples;
+	r->any = from->data_corpora != STATE_NONE;
+	if (r->any) {
+		r->start = from->data_start;
+		r->seed = from->data_seed;
+		r->seq_length = from->data_seq_length;
+		r->loader = from->data_loader;
+		r->split = mem_strdup(from->data_split);
+		r->corpus = mem_zalloc((size_t)from->data_corpora + 1, sizeof *r->corpus);
+	}
+	for (int i = 0; r->any && rc == 0 && i < from->data_corpora; i++) {
+		r->count = i + 1;
+		rc = read_corpus(s, i, &r->corpus[i], e);
+	}
 	source_close(s);
 	return rc;
 }
@@ -199,7 +190,7 @@ compare_options(const struct data *d, struct err *why)
 	if (strcmp(r->split, split))
 		return err_set(why, "--split is '%s' and was '%s'", split, r->split);
 	if (r->loader != loader(c))
-		return err_set(why, "--dataloader-type or --no-data-sharding is another");
+		return err_set(why, "--dataloader-type or --no-data-sharding differs");
 	return 0;
 }
 
@@ -220,7 +211,8 @@ compare_weights(const struct data *d, struct err *why)
 	blend_normalise(mine, n, mine);
 	blend_normalise(theirs, n, theirs);
 	if ((l->weight != NULL) != (d->record.corpus[0].weight > 0))
-		rc = err_set(why, "the list %s weights", l->weight ? "has got" : "has lost its");
+		rc = err_set(why, "the list has %s",
+		    l->weight ? "weights and had none" : "no weights and had some");
 	for (int k = 0; k < n && rc == 0; k++)
 		if (mine[k] != theirs[k])
 			rc = err_set(why, "the share of %s is %.6g and was %.6g", l->prefix[k],
@@ -321,10 +313,9 @@ data_record_resolve(struct data *d, struct err *e)
 	if (d->c->o.data_change == DATA_CHANGE_EXCLUDE_SEEN) {
 		if (options || d->c->o.dataloader_type != SAMPLER_SINGLE)
 			return err_set(e,
-			    "%s: --data-change exclude-seen: corpora go on in the order they had, "
-			    "with the same seed, length, "
-			    "split and the single loader, but %s; --data-change restart begins the "
-			    "new order",
+			    "%s: --data-change exclude-seen: corpora keep their order only with "
+			    "the same seed, length and split and the single loader, but %s; "
+			    "--data-change restart begins the new order",
 			    dir, options ? why.msg : "the loader is cyclic");
 		data_record_keep(d);
 	}
@@ -350,9 +341,8 @@ data_record_reordered(const struct data *d, bool say)
 		any = true;
 		if (say)
 			note("data: %s: %lld epochs%s where the checkpoint has %lld%s: its samples "
-			     "have another order from "
-			     "here on, and some come again that were seen; --data-change "
-			     "exclude-seen keeps the order",
+			     "have another order from here on, and some come again that were seen; "
+			     "--data-change exclude-seen keeps the order",
 			    now.prefix, (long long)now.epochs,
 			    now.separate ? ", the last by itself," : "", (long long)was->epochs,
 			    was->separate ? ", the last by itself" : "");

@@ -31,7 +31,7 @@ train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 	if (opt_argv(&c->parse, &argc, &argv, e) < 0)
 		return -1;
 	if (argc > 0)
-		return err_set(e, "'%s': mtrain takes options alone", argv[0]);
+		return err_set(e, "'%s': mtrain takes no operands", argv[0]);
 	prog_quiet(c->parse.level);
 	return 0;
 }
@@ -135,8 +135,7 @@ eval_batch(struct train_config *c, struct err *e)
 	if (p->shape.seq_length > (1 << 30) / micro)
 		return err_set(e,
 		    "--eval-micro-batch-size %lld: seq-length x eval-micro-batch-size must be "
-		    "below "
-		    "2^30",
+		    "below 2^30",
 		    (long long)micro);
 	return p->eval_batch_size % once == 0
 	    ? 0
@@ -414,9 +413,8 @@ check_validation_sets(const struct train_config *c, struct err *e)
 		    : 0;
 	if (c->paths.per_split && l->weight)
 		return err_set(e,
-		    "--multiple-validation-sets: the list of the valid split has weights, which "
-		    "say "
-		    "nothing of sets that are taken one by one");
+		    "--multiple-validation-sets: the list of the valid split has weights, but each "
+		    "set is evaluated by itself");
 	if (names && names != l->count)
 		return err_set(
 		    e, "--validation-set-names: %d names for %d validation sets", names, l->count);
@@ -443,7 +441,7 @@ check_data(struct train_config *c, struct err *e)
 		return err_set(e, "--no-data-sharding: is for --dataloader-type cyclic");
 	if (ends && c->eod < 0)
 		return err_set(
-		    e, "--%s: needs a tokenizer, which says what the end of a document is", ends);
+		    e, "--%s: needs a tokenizer, whose end-of-document token it looks for", ends);
 	if (c->o.mock_data)
 		return !lists ? 0
 			      : err_set(e, "--mock-data: excludes --%s: give one source of data",

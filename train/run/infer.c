@@ -164,8 +164,7 @@ infer_seq_length(const struct train_config *c, struct err *err)
 	if (m->position == POSITION_LEARNED && s > m->max_position_embeddings)
 		return err_set(err,
 		    "--tokens-file %s: %lld tokens: must be at most the %lld that the model has "
-		    "learned "
-		    "positions for",
+		    "learned positions for",
 		    path, (long long)s, (long long)m->max_position_embeddings);
 	return layout_check_length(
 		   &c->plan.layout, s, "half of the tokens of --tokens-file,", err) < 0

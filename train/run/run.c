@@ -133,8 +133,8 @@ announce_experts(const struct run_plan *p)
 	const struct model_config *c = &p->model;
 	struct arriving a = capacity_arriving(c, &p->layout, &p->shape);
 
-	note("%lld of %lld layers have %lld experts, %lld for a token: %.1f M parameters take part "
-	     "in it",
+	note("%lld of %lld layers have %lld experts, %lld for a token: %.1f M active "
+	     "parameters",
 	    (long long)model_expert_layers(c), (long long)c->num_layers, (long long)c->num_experts,
 	    (long long)c->moe_router_topk, (double)model_active_parameters(c) / 1e6);
 	if (a.windows > 1)
@@ -184,8 +184,7 @@ announce(const struct train_config *c, const struct engine *e)
 		announce_experts(p);
 	if (!p->shape.forward_only)
 		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean "
-		     "over tokens, "
-		     "randomness depends on the seed alone (man mikoshi)");
+		     "over tokens, randomness depends on the seed alone (man mikoshi)");
 }
 
 /* Returns an exit status, or -1 on all ranks when it failed on one. */
@@ -233,7 +232,7 @@ train_steps(struct run *r)
 	int status;
 
 	if (r->at.iteration >= c->train_iters && first)
-		note("iteration %lld is the last already: nothing to train",
+		note("iteration %lld is already the last: nothing to train",
 		    (long long)r->at.iteration);
 	if (c->o.profile && first)
 		r->profile = profile_new(r->e,

@@ -87,8 +87,7 @@ stop_agree(struct comm *world, struct err *e)
 	const char *name = stop_signal();
 	int rc = name ? err_set(e,
 			    "stopped before the first step by %s: nothing was trained, so nothing "
-			    "is saved; the same "
-			    "command starts again",
+			    "is saved; the same command starts again",
 			    name)
 		      : 0;
 

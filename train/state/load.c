@@ -203,25 +203,24 @@ resume_optimizer(
 
 	if (!w->rule)
 		return err_set(err,
-		    "%s: holds no optimizer state; --finetune or --no-load-optim starts without",
+		    "%s: holds no optimizer state; --finetune or --no-load-optim starts without it",
 		    w->path);
 	if (!theirs)
 		theirs = w->rule->name;
 	if (strcmp(mine, theirs))
 		return err_set(err,
-		    "%s: --optimizer is %s and was %s, whose moments mean something else; "
-		    "--finetune or --no-load-optim "
-		    "starts without",
+		    "%s: --optimizer is %s and was %s, whose state this rule cannot use; "
+		    "--finetune or --no-load-optim starts without it",
 		    w->path, mine, theirs);
 	optim_differences(&c->optim, &w->state, &changes);
 	if (changes.len && !c->o.override_schedule)
 		rc = err_set(err,
 		    "%s: the optimizer changed since this checkpoint was saved: %s; "
-		    "--override-opt_param-scheduler takes the "
-		    "command line's, --no-load-optim starts without its moments",
+		    "--override-opt_param-scheduler takes the command line's, --no-load-optim "
+		    "starts without its moments",
 		    w->path, changes.buf);
 	else if (changes.len && e->rank == 0)
-		note("%s: the optimizer goes on with moments that were made otherwise: %s", w->path,
+		note("%s: the optimizer continues with moments from other options: %s", w->path,
 		    changes.buf);
 	str_release(&changes);
 	return rc;
@@ -296,8 +295,7 @@ read_scales(struct engine *e, struct source *w, struct err *err)
 	if (read && w->state.iteration > 0)
 		fp8_resumed(e);
 	if (!wants && w->num_of_run && speaks)
-		note("%s: its scales of 8-bit operands are left: this run has no use for them",
-		    w->path);
+		note("%s: its scales of 8-bit operands are not read: this run has none", w->path);
 	if (wants && !read && speaks)
 		note(
 		    "%s: holds no scales of 8-bit operands: the first step makes its own", w->path);

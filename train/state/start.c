@@ -118,8 +118,7 @@ start_from_load(struct train_config *c, struct err *e)
 	if (ckpt_has_iterations(o->load))
 		return err_set(e,
 		    "--load %s: holds iter_* but no latest_checkpointed_iteration.txt; write the "
-		    "iteration to go on "
-		    "from into that file",
+		    "iteration to go on from into that file",
 		    o->load);
 	if (!same_dir(o->load, o->save) && !o->pretrained_checkpoint)
 		return err_set(e,
@@ -159,8 +158,7 @@ train_start(struct train_config *c, struct err *e)
 	if (o->save && !o->load && ckpt_tracker(o->save, &iteration, e) == 1)
 		return err_set(e,
 		    "--save %s: holds the checkpoint of iteration %lld already; add --load %s to "
-		    "go on from it, or give "
-		    "another directory",
+		    "go on from it, or give another directory",
 		    o->save, (long long)iteration, o->save);
 	return 0;
 }
