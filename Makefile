@@ -157,6 +157,8 @@ faulty_obj = $(B)/bin/mtrain.c.o $(filter-out %/fault_none.c.o,$(train_obj)) \
 	$(if $(HAVE_CUDA),$(B)/tests/faulty/spin.cu.o,$(B)/tests/faulty/spin_none.c.o)
 # mtrain on a CPU that records passes, as a GPU does.
 recorded := $(B)/tests/recorded/mtrain
+# mtrain whose rows take the experts that they took in another run.
+routed   := $(B)/tests/routed/mtrain
 # mtrain without watchdog and timers, to tell what they cost.
 unwatched := $(B)/tests/unwatched/mtrain
 fuzz_src := $(call find,c,tests/fuzz)
@@ -164,7 +166,8 @@ fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
 test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) \
 	$(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
 
-tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty) $(recorded)
+tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty) $(recorded) \
+	$(routed)
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(train_libs) $(LIBS)
@@ -184,6 +187,9 @@ $(faulty): $(faulty_obj)
 $(recorded): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/recorded/record.c.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=backend_choose -o $@ $^ $(train_libs) $(LIBS)
+$(routed): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/routed/choices.c.o $(B)/libmikoshi.a
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=router_forward -o $@ $^ $(train_libs) $(LIBS)
 $(unwatched): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/unwatched/none.c.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=watchdog_start,--wrap=timing_watch -o $@ $^ \

@@ -4,7 +4,8 @@
 # In bf16, with biases of experts and ZeRO 1: a run that was interrupted goes on bit by bit; what
 # another number of ranks reads has the same bits; resharded files too. In fp64, of a corpus that
 # sends most rows to few experts: rows that a rank takes in several rounds give what they give in
-# one, and what experts drop of a rank's rows does not depend on who has the experts.
+# one, and what experts drop of a rank's rows does not depend on who has the experts. In fp32,
+# whichever experts rows take, what comes of them does not depend on it either.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 model="$llama --num-experts 8 --moe-ffn-hidden-size 24 --moe-router-topk 3
@@ -115,3 +116,37 @@ drops probs 1 "4 $shared 4 --moe-expert-rank-capacity-factor 0.5"
 tensor="--sequence-parallel $slices"
 drops position "2 $(layout 2 1) $tensor 1" \
 	"4 $(layout 2 2) $tensor 2 --recompute-granularity full"
+
+# A near tie makes rows of another layout take other experts, so these come from a file: those of
+# one rank's run, and of each row the next ones, so that no rank goes by what its router says.
+model="$llama --num-experts 8 --moe-ffn-hidden-size 24 --moe-router-topk 3 --mock-data
+	--moe-aux-loss-coeff 0.05 --moe-z-loss-coeff 0.01 --train-iters 3 --lr 1e-3"
+routed write own 1 --metrics-file own.jsonl
+awk '{
+	if ($NF == 7)
+		printf "%4d", 0
+	for (i = 1; i <= NF; i++)
+		if ($i < 7)
+			printf "%4d", $i + 1
+	print ""
+}' own >next
+
+# follows FILE RANKS OPTION...: against one rank
+follows()
+{
+	choices=$1
+	shift
+	[ -e "$choices.one.jsonl" ] || routed read "$choices" 1 --metrics-file "$choices.one.jsonl"
+	routed read "$choices" "$@" --metrics-file run.jsonl
+	loss=$(gap lm_loss run.jsonl "$choices.one.jsonl")
+	norm=$(gap grad_norm run.jsonl "$choices.one.jsonl")
+	within 1e-6 "$loss" "$norm" ||
+		fail "the $choices experts, $*: loss differs by $loss, gradient norm by $norm"
+	echo "rows with their $choices experts, $*: fp32 loss $loss, gradient norm $norm"
+}
+follows own 4 $shared 4 $(zero 1)
+follows next 4 $(layout 2 2) $(zero 1) $tensor 1 $shared 2 --recompute-granularity full
+follows next 8 $(layout 4 1) $tensor 4 $shared 2 $(context 2)
+grep -q '^\([1-9][0-9]*\) rows of \1 choose otherwise' log || fail "rows have experts of their own"
+within 1e-6 "$(gap lm_loss own.jsonl next.one.jsonl)" && fail "other experts give the same loss"
+echo "other experts give another loss"
