@@ -221,17 +221,16 @@ memtable_print(const struct run_plan *plan, const struct memtable_options *o, FI
 /* elements and own may be NULL; they describe the stage with the most parameters, which need not be
  * the one with the most bytes. */
 uint64_t
-memtable_most(const struct model_config *c, const struct layout *l, const struct train_shape *s,
-    int64_t *elements, int64_t *own)
+memtable_most(
+    const struct memory_stages *x, const struct train_shape *s, int64_t *elements, int64_t *own)
 {
 	uint64_t most = 0;
 	int64_t big = 0;
 
-	for (int stage = 0; stage < l->pipeline_model_parallel_size; stage++) {
-		int coord[AX_COUNT] = { [AX_PP] = stage };
+	for (int stage = 0; stage < x->layout->pipeline_model_parallel_size; stage++) {
 		struct memory_plan m;
 
-		memory_plan(&m, c, l, s, coord);
+		memory_plan_stage(&m, x, s, stage);
 		if (memory_total(&m) > most)
 			most = memory_total(&m);
 		if (m.shards.elements > big) {
@@ -253,8 +252,11 @@ memtable_summary(const struct run_plan *plan, FILE *f)
 	const struct layout *l = &plan->layout;
 	int64_t elements = 0;
 	struct str split = { 0 }, words = { 0 };
+	struct memory_stages stages;
 
-	memtable_most(&plan->model, l, &plan->shape, &elements, NULL);
+	memory_stages_init(&stages, &plan->model, l, &plan->shape);
+	memtable_most(&stages, &plan->shape, &elements, NULL);
+	memory_stages_release(&stages);
 	layout_words(l, &words);
 	fprintf(f, "ok: %lld parameters on %lld ranks: %s; ",
 	    (long long)model_num_parameters(&plan->model), (long long)layout_world(l), words.buf);

@@ -8,6 +8,7 @@
 #ifndef PLAN_MEMTABLE_H
 #define PLAN_MEMTABLE_H
 
+#include "lib/model/memory.h"
 #include "lib/model/options.h"
 
 struct memtable_options {
@@ -20,7 +21,7 @@ void memtable_print(const struct run_plan *plan, const struct memtable_options *
 void memtable_summary(const struct run_plan *plan, FILE *f);
 /* Bytes of the fullest rank; shards of its stage's flat buffer in *elements, the optimizer's share
  * in *own (may be NULL). */
-uint64_t memtable_most(const struct model_config *c, const struct layout *l,
-    const struct train_shape *s, int64_t *elements, int64_t *own);
+uint64_t memtable_most(
+    const struct memory_stages *x, const struct train_shape *s, int64_t *elements, int64_t *own);
 
 #endif

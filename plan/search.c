@@ -1,8 +1,9 @@
 /*
  * search.c - enumerates, evaluates and ranks layouts
  *
- * All divisors are tried: a few hundred plans at most, a few microseconds each, so the only pruning
- * is that of micro batches above the first that does not fit. layout_check decides legality, as in
+ * All divisors are tried, some thousand plans at most. What ranks hold of the parameters is found
+ * once for each layout, so the only pruning is that of micro batches above the first that does not
+ * fit. layout_check decides legality, as in
  * training. A plan that needs more than 1 - margin of the device counts as tight, since libraries
  * and fragmentation take memory that no plan includes.
  */
@@ -33,12 +34,13 @@ need(const struct candidate *c, const struct hardware *hw)
 /* Evaluates a legal layout and keeps it if it fits. The smallest plan is kept even if none fits, to
  * report how much memory is missing. */
 static void
-weigh(struct search *s, const struct search_input *in, struct candidate *c)
+weigh(struct search *s, const struct search_input *in, const struct memory_stages *stages,
+    struct candidate *c)
 {
-	struct run_case r = { &in->model, &c->layout, &c->shape, &in->hw, 0, 0 };
+	struct run_case r = { &in->model, &c->layout, &c->shape, &in->hw, stages, 0, 0 };
 	double used;
 
-	c->bytes = memtable_most(&in->model, &c->layout, &c->shape, &r.elements, &r.own_elements);
+	c->bytes = memtable_most(stages, &c->shape, &r.elements, &r.own_elements);
 	if (s->legal++ == 0 || c->bytes < s->smallest.bytes)
 		s->smallest = *c;
 	used = need(c, &in->hw) / (in->hw.memory_gb * gib);
@@ -57,7 +59,8 @@ weigh(struct search *s, const struct search_input *in, struct candidate *c)
  * and gradients and weights only where neither fits, since those cost traffic in every pass. True
  * if one of them fits. */
 static bool
-try_shardings(struct search *s, const struct search_input *in, struct candidate *c)
+try_shardings(struct search *s, const struct search_input *in, const struct memory_stages *stages,
+    struct candidate *c)
 {
 	int first = in->keep_sharding ? (int)in->shape.sharding : SHARDING_NONE;
 	int last = in->keep_sharding          ? first
@@ -67,7 +70,7 @@ try_shardings(struct search *s, const struct search_input *in, struct candidate 
 
 	for (int k = first; k <= last && !(fits && k > SHARDING_OPTIM); k++) {
 		c->shape.sharding = (enum sharding)k;
-		weigh(s, in, c);
+		weigh(s, in, stages, c);
 		fits = fits || c->fit != FIT_NO;
 	}
 	return fits;
@@ -91,17 +94,20 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 {
 	int64_t each = in->global_batch_size / c->layout.data_parallel_size,
 		b = in->micro_batch ? in->micro_batch : 1;
+	struct memory_stages stages;
 
 	if (in->global_batch_size % c->layout.data_parallel_size)
 		return;
+	memory_stages_init(&stages, &in->model, &c->layout, &c->shape);
 	for (; b <= each && each % b == 0 && b * c->shape.seq_length <= 1 << 30; b *= 2) {
 		c->shape.micro_batch_size = b;
 		c->shape.num_microbatches = each / b;
-		if (takes_turns(c) && !try_shardings(s, in, c))
+		if (takes_turns(c) && !try_shardings(s, in, &stages, c))
 			break;
 		if (in->micro_batch)
 			break;
 	}
+	memory_stages_release(&stages);
 }
 
 /* One chunk of layers each stage, or every power of two of them that leaves each a layer; or what

@@ -262,13 +262,12 @@ add_kind(struct stage_time *s, const struct run_case *r, const struct block_kind
 static double
 stash_time(const struct run_case *r, int64_t stage, double busy)
 {
-	int coord[AX_COUNT] = { [AX_PP] = (int)stage };
 	struct memory_plan m;
 	double way;
 
 	if (!r->shape->offloaded_layers)
 		return 0;
-	memory_plan(&m, r->model, r->layout, r->shape, coord);
+	memory_plan_stage(&m, r->stages, r->shape, (int)stage);
 	way = (double)m.stash_host_bytes * layout_chunks(r->layout) /
 	    (r->hw->host_bandwidth * 1e9 * r->hw->link_efficiency);
 	memory_release(&m);
@@ -388,22 +387,20 @@ matrix_ranks(const struct run_case *r, const struct param *p)
 static void
 count_matrices(const struct run_case *r, struct matrices *m)
 {
-	struct param *p;
-	int n = model_params(r->model, &p);
 	double all = 0, matrices = 0;
 
 	m->flops = 0;
-	for (int i = 0; i < n; i++) {
-		double elements = (double)param_elements(&p[i]);
+	for (int i = 0; i < r->stages->num_params; i++) {
+		const struct param *p = &r->stages->table[i];
+		double elements = (double)param_elements(p);
 
 		all += elements;
-		if (!param_is_layer_matrix(&p[i], r->model))
+		if (!param_is_layer_matrix(p, r->model))
 			continue;
 		matrices += elements;
-		m->flops += cut_flops(p[i].shape[0], p[i].shape[1]) / matrix_ranks(r, &p[i]);
+		m->flops += cut_flops(p->shape[0], p->shape[1]) / matrix_ranks(r, p);
 	}
 	m->share = matrices / all;
-	free(p);
 }
 
 /* Per owned parameter: gradient, master weight and moments read, the last three and the weight

@@ -245,12 +245,13 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 
 	memset(s, 0, sizeof *s);
 	s->item = mem_zalloc((size_t)of->count, sizeof *s->item);
-	s->bucket = mem_zalloc((size_t)of->count, sizeof *s->bucket);
-	s->run = mem_zalloc((size_t)of->count, sizeof *s->run);
-	s->sum = mem_zalloc((size_t)of->count, sizeof *s->sum);
 	for (int i = 0; i < of->count; i++)
 		if (shard_of(&s->item[s->count], &of->table[i], of, coord))
 			s->item[s->count++].param = i;
+	s->item = mem_realloc(s->item, (size_t)s->count, sizeof *s->item);
+	s->bucket = mem_zalloc((size_t)s->count, sizeof *s->bucket);
+	s->run = mem_zalloc((size_t)s->count, sizeof *s->run);
+	s->sum = mem_zalloc((size_t)s->count, sizeof *s->sum);
 	for (; x.chunk < layout_chunks(l); x.chunk++) {
 		x.fresh = true;
 		place_class(&x, WHOLE_VECTORS);

@@ -293,9 +293,9 @@ struct rank {
 	const struct model_config *model;
 	const struct layout *layout;
 	const struct train_shape *shape;
+	const struct memory_stage *stage;
 	int pp;
 	int64_t dim[D_COUNT];
-	int64_t matrix, updates, gram;           /* D_MATRIX, D_UPDATES, D_GRAM */
 	const struct buffer_row *row[BUF_COUNT]; /* NULL: this rank has none */
 };
 
@@ -505,31 +505,13 @@ own_device(const struct memory_plan *m, const struct train_shape *s)
 	return m->own_elements;
 }
 
-/* The shards, the share of them that the optimizer owns, and the largest matrices of layers, as
- * tensor ranks share them. Master weights and moments have the size of that share; where shares
- * differ, of the largest, so that ranks of a stage are alike. */
+/* Takes the shards, and finds the share of them that the optimizer owns. Master weights and moments
+ * have the size of that share; where shares differ, of the largest, so that ranks of a stage are
+ * alike. */
 static void
-plan_shards(struct memory_plan *m, struct rank *r, const int coord[AX_COUNT])
+take_shards(struct memory_plan *m, const struct rank *r)
 {
-	struct param *table;
-	int count = model_params(r->model, &table);
-
-	shards_init(&m->shards,
-	    &(struct shards_of){ table, count, r->model, r->layout, r->shape->bucket_size }, coord);
-	if (m->rule && m->rule->matrix_states)
-		cut_whole(&m->shards, table);
-	for (int i = 0; i < m->shards.count; i++) {
-		const struct shard *sh = &m->shards.item[i];
-		const struct param *p = &table[sh->param];
-		int64_t side = int64_min(p->shape[0], p->shape[1]);
-
-		if (!m->shards.bucket[sh->bucket].layers)
-			continue;
-		r->matrix = int64_max(r->matrix, param_elements(p));
-		r->updates = int64_max(r->updates, sh->count * param_ranks(p, r->layout));
-		r->gram = int64_max(r->gram, side * side);
-	}
-	free(table);
+	m->shards = r->stage->shards;
 	m->sharded = r->shape->sharding != SHARDING_NONE;
 	m->own_matrices = shards_own(&m->shards, true, m->sharded);
 	m->own_elements = m->own_matrices + shards_own(&m->shards, false, m->sharded);
@@ -625,9 +607,9 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_RING] = s->averaged || m->own_device < m->own_elements ? 2 * ring_slot(m) : 0;
 	r->dim[D_SCORES] = r->model->num_layers * r->model->num_attention_heads /
 	    r->layout->tensor_model_parallel_size;
-	r->dim[D_MATRIX] = r->matrix;
-	r->dim[D_UPDATES] = r->updates;
-	r->dim[D_GRAM] = r->gram;
+	r->dim[D_MATRIX] = r->stage->matrix;
+	r->dim[D_UPDATES] = r->stage->updates;
+	r->dim[D_GRAM] = r->stage->gram;
 	r->dim[D_PLACES] = m->shards.places;
 	r->dim[D_LARGEST] = largest;
 	/* the parts that the other replicas have of a bucket, if no more than pass at a time */
@@ -644,31 +626,102 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 
 /* The layout has passed layout_check, so all divisions are exact. Blocks of one kind share the
  * places of their buffers, which are counted once. */
+static void
+plan_rank(struct memory_plan *m, struct rank *r)
+{
+	memset(m, 0, sizeof *m);
+	m->rule = r->shape->rule;
+	take_shards(m, r);
+	plan_use(m, r);
+	plan_blocks(m, r);
+	plan_dims(r, m);
+	m->head_rows = r->dim[D_HEAD_ROWS];
+	take_rows(m, r, rank_rows);
+	take_states(m, r);
+	for (int i = 0; i < m->num_blocks; i++)
+		take_rows(m, r, m->block[i].kind->buffers);
+	place_all(m, r);
+}
+
+/* What the rank at coord holds of the parameters. */
+static void
+stage_init(struct memory_stage *x, const struct shards_of *of, const struct optim_rule *rule,
+    const int coord[AX_COUNT])
+{
+	*x = (struct memory_stage){ 0 };
+	shards_init(&x->shards, of, coord);
+	if (rule && rule->matrix_states)
+		cut_whole(&x->shards, of->table);
+	for (int i = 0; i < x->shards.count; i++) {
+		const struct shard *sh = &x->shards.item[i];
+		const struct param *p = &of->table[sh->param];
+		int64_t side = int64_min(p->shape[0], p->shape[1]);
+
+		if (!x->shards.bucket[sh->bucket].layers)
+			continue;
+		x->matrix = int64_max(x->matrix, param_elements(p));
+		x->updates = int64_max(x->updates, sh->count * param_ranks(p, of->layout));
+		x->gram = int64_max(x->gram, side * side);
+	}
+}
+
+void
+memory_stages_init(struct memory_stages *x, const struct model_config *c, const struct layout *l,
+    const struct train_shape *s)
+{
+	int stages = (int)l->pipeline_model_parallel_size;
+	struct shards_of of = { .model = c, .layout = l, .bucket_size = s->bucket_size };
+
+	*x = (struct memory_stages){ .model = c, .layout = l };
+	x->num_params = model_params(c, &x->table);
+	x->stage = mem_alloc((size_t)stages, sizeof *x->stage);
+	of.table = x->table;
+	of.count = x->num_params;
+	for (int i = 0; i < stages; i++)
+		stage_init(&x->stage[i], &of, s->rule, (const int[AX_COUNT]){ [AX_PP] = i });
+}
+
+void
+memory_stages_release(struct memory_stages *x)
+{
+	for (int i = 0; i < x->layout->pipeline_model_parallel_size; i++)
+		shards_release(&x->stage[i].shards);
+	free(x->stage);
+	free(x->table);
+}
+
+void
+memory_plan_stage(
+    struct memory_plan *m, const struct memory_stages *x, const struct train_shape *s, int stage)
+{
+	struct rank r = { x->model, x->layout, s, &x->stage[stage], .pp = stage };
+
+	plan_rank(m, &r);
+	m->shared = true;
+}
+
 void
 memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, const int coord[AX_COUNT])
 {
-	struct rank r = { .model = c, .layout = l, .shape = s, .pp = coord[AX_PP] };
+	struct memory_stage stage;
+	struct rank r = { c, l, s, &stage, .pp = coord[AX_PP] };
+	struct shards_of of = { .model = c, .layout = l, .bucket_size = s->bucket_size };
+	struct param *table;
 
-	memset(m, 0, sizeof *m);
-	m->rule = s->rule;
-	plan_shards(m, &r, coord);
-	plan_use(m, &r);
-	plan_blocks(m, &r);
-	plan_dims(&r, m);
-	m->head_rows = r.dim[D_HEAD_ROWS];
-	take_rows(m, &r, rank_rows);
-	take_states(m, &r);
-	for (int i = 0; i < m->num_blocks; i++)
-		take_rows(m, &r, m->block[i].kind->buffers);
-	place_all(m, &r);
+	of.count = model_params(c, &table);
+	of.table = table;
+	stage_init(&stage, &of, s->rule, coord);
+	free(table);
+	plan_rank(m, &r);
 }
 
 /* Frees the plan; the arenas belong to the caller. */
 void
 memory_release(struct memory_plan *m)
 {
-	shards_release(&m->shards);
+	if (!m->shared)
+		shards_release(&m->shards);
 	free(m->block);
 	free(m->chunk);
 }

@@ -37,7 +37,8 @@ struct memory_plan {
 	struct block *block; /* of the stage, block/block.h; owned */
 	int num_blocks;
 	struct block_range *chunk; /* the blocks of each chunk; owned */
-	struct shards shards;      /* owned */
+	struct shards shards;      /* owned, unless they are those of a struct memory_stages */
+	bool shared;
 	/* the optimizer owns the rank's part of each bucket, or all; the elements of the largest
 	 * owner, and of those the ones in buckets of layers */
 	bool sharded;
@@ -97,6 +98,29 @@ const char *memory_buffer_name(const struct memory_plan *m, enum buffer b);
 void memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, const int coord[AX_COUNT]);
 void memory_release(struct memory_plan *m);
+
+/* What a rank of each stage holds of the parameters: the part of a plan that is most work, and
+ * depends on nothing of a shape but the bucket size and the update rule. */
+struct memory_stages {
+	const struct model_config *model;
+	const struct layout *layout;
+	struct param *table; /* model_params */
+	int num_params;
+	struct memory_stage {
+		struct shards shards;
+		/* of matrices of layers the largest, what tensor ranks share of it, and the square
+		 * of its shorter side */
+		int64_t matrix, updates, gram;
+	} * stage; /* [pipeline_model_parallel_size] */
+};
+/* Model and layout must outlive the stages. */
+void memory_stages_init(struct memory_stages *x, const struct model_config *c,
+    const struct layout *l, const struct train_shape *s);
+void memory_stages_release(struct memory_stages *x);
+/* The plan of the first rank of a stage, without new shards: x must outlive it. The shape has the
+ * bucket size and the update rule that x was made for. */
+void memory_plan_stage(
+    struct memory_plan *m, const struct memory_stages *x, const struct train_shape *s, int stage);
 /* The part of a bucket that the rank's optimizer owns. */
 struct part memory_own(const struct memory_plan *m, int bucket);
 /* The bytes of the device's arenas. */

@@ -291,6 +291,18 @@ column()
 		--expert-model-parallel-size 2
 }
 
+@test "search: many experts, within seconds" {
+	(
+		ulimit -t 20
+		mplan search -q --num-layers 48 --hidden-size 2048 --num-attention-heads 32 \
+			--group-query-attention --num-query-groups 4 --swiglu \
+			--disable-bias-linear --num-experts 128 --moe-router-topk 8 \
+			--moe-ffn-hidden-size 768 --vocab-size 151936 --seq-length 4096 --bf16 \
+			--world-size 64 --gpu h200 --global-batch-size 512 --top 2000 >plans
+	)
+	[ "$(wc -l <plans)" -gt 1000 ]
+}
+
 @test "search: context ranks that are typed are in every plan, and cost traffic" {
 	run -0 --separate-stderr mplan search --config 8b.conf --world-size 64 --gpu h200 \
 		--global-batch-size 64 --context-parallel-size 4 --cp-comm-type a2a \
