@@ -208,6 +208,7 @@ test_there_and_back(const char *dir, const struct layout *l, const char *stages)
 	io_remove_tree(there, &e);
 	io_remove_tree(back, &e);
 	io_remove_tree(direct, &e);
+	str_release(&notes);
 }
 
 /* Moments are dropped, the weights are kept. */
@@ -239,6 +240,7 @@ test_no_optim(const char *dir)
 	CHECK(reshard(&o, &notes, &e) == 0);
 	o.layout.pipeline_model_parallel_size = 1000;
 	CHECK(reshard(&o, &notes, &e) < 0);
+	str_release(&notes);
 }
 
 int
