@@ -164,17 +164,17 @@ static int
 encode_value(struct scratch *s, int tokenizer, int key, struct part *part, struct err *e)
 {
 	const struct document_plan *p = s->plan;
-	size_t num_texts, start = part->lengths.len, sequences;
-	const struct jsonl_text *text = jsonl_value(s->jsonl, key, &num_texts);
+	size_t start = part->lengths.len, sequences;
 	uint32_t eod = (uint32_t)p->eod;
+	struct jsonl_text text;
 
-	for (size_t i = 0; i < num_texts; i++) {
-		struct sentence_walk walk = { text[i].bytes, text[i].bytes + text[i].len,
-			p->keep_newlines };
-		struct jsonl_text one = text[i];
+	jsonl_walk(s->jsonl, key);
+	while (jsonl_next(s->jsonl, &text)) {
+		struct sentence_walk walk = { text.bytes, text.bytes + text.len, p->keep_newlines };
+		struct jsonl_text one = text;
 		bool more = !p->split_sentences || sentence_next(&walk, &one.bytes, &one.len);
 
-		part->counts.bytes += (int64_t)text[i].len;
+		part->counts.bytes += (int64_t)text.len;
 		for (; more;
 		     more = p->split_sentences && sentence_next(&walk, &one.bytes, &one.len))
 			if (encode_sequence(

@@ -33,10 +33,12 @@ const char *const jsonl_class_name[JSONL_CLASSES] = {
 	"refused",
 };
 
-/* What the last member of a wanted name held: strings text[first .. first + count). */
+/* What the last member of a wanted name held. */
 struct member {
 	const char *name;
-	size_t name_len, first, count;
+	size_t name_len;
+	struct jsonl_text text; /* a string */
+	const char *list;       /* a list: its bracket; NULL: a string */
 	enum jsonl_class class;
 	const char *found; /* JSONL_WRONG_TYPE: the type that was found */
 	size_t at;         /* byte of the fault, from 1 */
@@ -46,11 +48,11 @@ struct member {
 struct jsonl {
 	struct member *member;
 	int num_members;
-	struct jsonl_text *text;
-	size_t num_texts, cap_texts;
 	/* decoded strings; never longer than the line, so it does not move during one */
 	char *scratch;
 	size_t used, cap;
+	const struct member *walk;
+	int more;         /* strings of the walk, if above 0 */
 	size_t max_bytes; /* of a line */
 	const char *line, *p, *end;
 	char detail[DETAIL_BYTES];
@@ -81,7 +83,6 @@ jsonl_free(struct jsonl *j)
 	if (!j)
 		return;
 	free(j->member);
-	free(j->text);
 	free(j->scratch);
 	free(j);
 }
@@ -93,24 +94,17 @@ jsonl_detail(const struct jsonl *j)
 	return j->detail;
 }
 
-/* Strings that were not copied begin in the line. */
+/* Strings that were not copied begin in the line; those of lists are copied one at a time. */
 bool
 jsonl_has_copied(const struct jsonl *j)
 {
-	for (size_t i = 0; i < j->num_texts; i++)
-		if (j->text[i].bytes >= j->line && j->text[i].bytes <= j->end)
-			return false;
-	return true;
-}
+	for (int i = 0; i < j->num_members; i++) {
+		const struct member *m = &j->member[i];
 
-/* Strings of the member with that number in the order of the keys; they point into the line or into
- * the parser's memory, and are valid until the next line. Only after JSONL_OK. */
-const struct jsonl_text *
-jsonl_value(const struct jsonl *j, int key, size_t *count)
-{
-	*count = j->member[key].count;
-	/* Before the first text there is no array to point into. */
-	return j->text ? j->text + j->member[key].first : NULL;
+		if (m->list || (m->text.bytes >= j->line && m->text.bytes <= j->end))
+			return false;
+	}
+	return true;
 }
 
 /* A syntax error at the current byte. Returns -1. Byte numbers count from 1, as editors do. */
@@ -500,37 +494,35 @@ blame(const struct jsonl *j, struct member *m, enum jsonl_class class, const cha
 	m->at = (size_t)(at - j->line) + 1;
 }
 
-/* Reads one wanted string and adds it to the texts. A lone surrogate makes the member bad but
- * not the syntax, so the rest of the line is still checked. */
+/* Reads a wanted string. A lone surrogate makes the member bad but not the syntax, so the rest of
+ * the line is still checked. */
 static int
 take_string(struct jsonl *j, struct member *m)
 {
-	struct jsonl_text t;
 	const char *lone;
 
-	if (read_string(j, &t, &lone) < 0)
+	if (read_string(j, &m->text, &lone) < 0)
 		return -1;
 	if (lone)
 		blame(j, m, JSONL_LONE_SURROGATE, "", lone);
-	if (j->num_texts == j->cap_texts) {
-		j->cap_texts = 2 * j->cap_texts + 16;
-		j->text = mem_realloc(j->text, j->cap_texts, sizeof *j->text);
-	}
-	j->text[j->num_texts++] = t;
 	return 0;
 }
 
-/* Reads a list that ought to hold strings alone. Items that are not strings are skipped, so that
- * bad syntax after them is reported first. */
+/* Checks a list that ought to hold strings alone; none of them is kept. Items that are not strings
+ * are skipped, so that bad syntax after them is reported first. */
 static int
 take_list(struct jsonl *j, struct member *m)
 {
-	int more = first(j, ']');
+	size_t used = j->used;
+	int more;
 
+	m->list = j->p;
+	more = first(j, ']');
 	while (more > 0) {
 		if (j->p < j->end && *j->p == '"') {
 			if (take_string(j, m) < 0)
 				return -1;
+			j->used = used;
 		} else {
 			blame(j, m, JSONL_WRONG_TYPE, "a list with other things in it", j->p);
 			if (skip_value(j, 2) < 0)
@@ -546,19 +538,47 @@ take_list(struct jsonl *j, struct member *m)
 static int
 take_value(struct jsonl *j, struct member *m)
 {
-	int rc;
-
 	m->class = JSONL_OK;
-	m->first = j->num_texts;
+	m->list = NULL;
 	switch (j->p < j->end ? *j->p : '\0') {
-	case '"': rc = take_string(j, m); break;
-	case '[': rc = take_list(j, m); break;
+	case '"': return take_string(j, m);
+	case '[': return take_list(j, m);
 	default:
 		blame(j, m, JSONL_WRONG_TYPE, j->p < j->end ? kind_of(*j->p) : "", j->p);
-		rc = skip_value(j, 1);
+		return skip_value(j, 1);
 	}
-	m->count = j->num_texts - m->first;
-	return rc;
+}
+
+void
+jsonl_walk(struct jsonl *j, int key)
+{
+	j->walk = &j->member[key];
+	j->more = 1;
+	if (!j->walk->list)
+		return;
+	j->p = j->walk->list;
+	j->more = first(j, ']');
+}
+
+/* All items of a list are known to be strings, so nothing fails. */
+bool
+jsonl_next(struct jsonl *j, struct jsonl_text *text)
+{
+	size_t used = j->used;
+	const char *lone;
+
+	if (j->more <= 0)
+		return false;
+	if (!j->walk->list) {
+		*text = j->walk->text;
+		j->more = 0;
+		return true;
+	}
+	if (read_string(j, text, &lone) < 0)
+		BUG("a list of strings cannot be read again: %s", j->detail);
+	j->used = used;
+	j->more = another(j, ']');
+	return true;
 }
 
 /* The wanted member of that name, or NULL. */
@@ -625,13 +645,12 @@ begin(struct jsonl *j, const char *line, size_t len)
 		j->cap = need > SCRATCH_LEAST ? need + need / 4 : SCRATCH_LEAST;
 		j->scratch = mem_alloc(j->cap, 1);
 	}
-	j->used = j->num_texts = 0;
+	j->used = 0;
+	j->more = 0;
 	j->line = j->p = line;
 	j->end = line + len;
-	for (int i = 0; i < j->num_members; i++) {
+	for (int i = 0; i < j->num_members; i++)
 		j->member[i].class = JSONL_MISSING_KEY;
-		j->member[i].first = j->member[i].count = 0;
-	}
 }
 
 /* Encoding comes before syntax, as it does for a reader that decodes the file first. line need

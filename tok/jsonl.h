@@ -49,8 +49,13 @@ void jsonl_free(struct jsonl *j);
 enum jsonl_class jsonl_parse(struct jsonl *j, const char *line, size_t len);
 const char *jsonl_detail(const struct jsonl *j);
 
-/* The strings of wanted member `key` after JSONL_OK: one for a string, any number for a list. */
-const struct jsonl_text *jsonl_value(const struct jsonl *j, int key, size_t *count);
+/* Begins a walk over the strings of wanted member `key`, after JSONL_OK: one for a string, any
+ * number for a list. A list is read again, since its strings would take more in memory than in the
+ * line. */
+void jsonl_walk(struct jsonl *j, int key);
+/* The next string of the walk, valid until the next call; false after the last, and before any
+ * walk over the line. */
+bool jsonl_next(struct jsonl *j, struct jsonl_text *text);
 /* After JSONL_OK: true when all these strings are in memory of j, so that the line is no longer
  * needed. */
 bool jsonl_has_copied(const struct jsonl *j);

@@ -36,9 +36,8 @@ struct sentences {
 	struct jsonl *jsonl;
 	int64_t line;
 	size_t pos;       /* in the batch */
-	int key;          /* member now read; num_keys: go to the next line */
-	size_t index;     /* its string */
-	const char *rest; /* the rest of that string */
+	int key;          /* the next member; their number: go to the next line */
+	const char *rest; /* the rest of the string now read */
 	size_t rest_len;
 };
 
@@ -181,7 +180,6 @@ next_line(struct sentences *s, struct err *e)
 		if (class == JSONL_OK) {
 			s->counts->documents++;
 			s->key = 0;
-			s->index = 0;
 			return 1;
 		}
 		if (class != JSONL_BLANK && s->c->on_error == ON_ERROR_STOP)
@@ -197,26 +195,21 @@ next_line(struct sentences *s, struct err *e)
 static int
 next_text(struct sentences *s, struct err *e)
 {
+	struct jsonl_text text;
+
 	while (s->rest_len == 0) {
-		const struct jsonl_text *text = NULL;
-		size_t count = 0;
+		int rc;
 
-		if (s->key < s->c->json_keys.count) {
-			text = jsonl_value(s->jsonl, s->key, &count);
+		if (jsonl_next(s->jsonl, &text)) {
+			s->rest = text.bytes;
+			s->rest_len = text.len;
+		} else if (s->key < s->c->json_keys.count) {
+			jsonl_walk(s->jsonl, s->key++);
 		} else {
-			int rc = next_line(s, e);
-
+			rc = next_line(s, e);
 			if (rc <= 0)
 				return rc;
-			continue;
 		}
-		if (s->index == count) {
-			s->key++;
-			s->index = 0;
-			continue;
-		}
-		s->rest = text[s->index].bytes;
-		s->rest_len = text[s->index++].len;
 	}
 	return 1;
 }

@@ -14,19 +14,26 @@
 
 static const char *key_names[] = { "text", "title" };
 
+/* Whether the walk has a next string, and it is this one. */
+static bool
+next_is(struct jsonl *j, const char *want, size_t len)
+{
+	struct jsonl_text t;
+
+	return jsonl_next(j, &t) && t.len == len && !memcmp(t.bytes, want, len);
+}
+
 /* Class, detail and first text of a line with one wanted member. */
 static void
 expect(const char *line, size_t len, enum jsonl_class class, const char *want)
 {
 	struct jsonl *j = jsonl_new(&(struct opt_list){ 1, key_names }, INT64_MAX);
 	enum jsonl_class got = jsonl_parse(j, line, len);
-	size_t count;
 
 	CHECK_STR(jsonl_class_name[got], jsonl_class_name[class]);
 	if (got == JSONL_OK) {
-		const struct jsonl_text *t = jsonl_value(j, 0, &count);
-
-		CHECK(count == 1 && t->len == strlen(want) && !memcmp(t->bytes, want, t->len));
+		jsonl_walk(j, 0);
+		CHECK(next_is(j, want, strlen(want)) && !next_is(j, "", 0));
 	} else if (got != JSONL_BLANK) {
 		CHECK_STR(jsonl_detail(j), want);
 	}
@@ -120,19 +127,24 @@ static void
 test_members(void)
 {
 	static const char line[] = "{\"title\":\"t\\u0000u\",\"text\":[\"a\",\"\",\"b\\nc\"]}";
+	static const char twice[] = "{\"title\":[\"y\"],\"title\":\"x\",\"text\":[]}";
 	struct jsonl *j = jsonl_new(&(struct opt_list){ 2, key_names }, INT64_MAX);
-	const struct jsonl_text *t;
-	size_t count;
 
-	CHECK(jsonl_parse(j, line, sizeof line - 1) == JSONL_OK);
-	t = jsonl_value(j, 0, &count);
-	CHECK(count == 3 && t[0].len == 1 && t[1].len == 0 && t[2].len == 3 &&
-	    !memcmp(t[2].bytes, "b\nc", 3));
-	t = jsonl_value(j, 1, &count);
-	CHECK(count == 1 && t[0].len == 3 && !memcmp(t[0].bytes, "t\0u", 3));
-	CHECK(jsonl_parse(j, "{\"title\":\"x\",\"text\":[]}", 23) == JSONL_OK);
-	jsonl_value(j, 0, &count);
-	CHECK(count == 0);
+	CHECK(!next_is(j, "", 0));
+	CHECK(jsonl_parse(j, line, sizeof line - 1) == JSONL_OK && !next_is(j, "", 0));
+	for (int times = 0; times < 2; times++) {
+		jsonl_walk(j, 0);
+		CHECK(next_is(j, "a", 1) && next_is(j, "", 0) && next_is(j, "b\nc", 3) &&
+		    !next_is(j, "", 0));
+		jsonl_walk(j, 1);
+		CHECK(next_is(j, "t\0u", 3) && !next_is(j, "", 0));
+	}
+	/* the last of two members counts, a list or not */
+	CHECK(jsonl_parse(j, twice, sizeof twice - 1) == JSONL_OK);
+	jsonl_walk(j, 0);
+	CHECK(!next_is(j, "", 0));
+	jsonl_walk(j, 1);
+	CHECK(next_is(j, "x", 1) && !next_is(j, "", 0));
 	CHECK(jsonl_parse(j, "{\"text\":\"x\"}", 12) == JSONL_MISSING_KEY);
 	CHECK_STR(jsonl_detail(j), "no member 'title' in the object at byte 1");
 	jsonl_free(j);
