@@ -173,7 +173,7 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	OPTIM_TYPE_OPTS(S, M.optim_types), \
 	RUN_FLAG(S, M, "qk-clip", qk_clip, \
 	         "after an update, q and k of groups of heads whose scores have become large " \
-	         "shrink; scores are those of a step's first sample"), \
+	         "shrink; scores are those of all samples of a step"), \
 	{ .name = "ema-decay", .type = OPT_NUMBER, .off = offsetof(S, M.ema_decay), \
 	  .max = 0.9999999999, .def = "0", \
 	  .help = "keep an exponential moving average of the master weights in host memory and " \

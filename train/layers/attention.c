@@ -219,28 +219,13 @@ core(const struct layer *l, struct step *s)
 	return a;
 }
 
-/* Rows of a sample are a micro batch apart. */
-static struct tensor
-first_sample(const struct tensor *t, int64_t micro_batch)
-{
-	struct tensor r = *t;
-
-	r.shape[0] /= micro_batch;
-	r.stride[0] *= micro_batch;
-	return r;
-}
-
 void
 attention_measure(const struct layer *l, struct step *s)
 {
 	struct tensor scores = engine_buffer(s->e, BUF_SCORES);
 	struct attention_max m = { .fwd = core(l, s) };
-	struct attention *a = &m.fwd;
 
-	m.max = tensor_rows(&scores, l->block->layer * a->num_heads, a->num_heads);
-	a->q = first_sample(&a->q, a->micro_batch);
-	a->k = first_sample(&a->k, a->micro_batch);
-	a->micro_batch = 1;
+	m.max = tensor_rows(&scores, l->block->layer * m.fwd.num_heads, m.fwd.num_heads);
 	s->e->ops->attention_max(s->e->stream, &m);
 }
 

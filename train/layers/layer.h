@@ -141,8 +141,8 @@ size_t context_messages(const struct run_plan *plan);
 
 /* --- attention.c ------------------------------------------------------------------------------ */
 
-/* The largest scores of the micro batch's first sample, by head, into the layer's row of
- * BUF_SCORES; after the forward pass, while its slot is held. */
+/* The largest scores of the micro batch, by head, join those in the layer's row of BUF_SCORES;
+ * after the forward pass, while its slot is held. */
 void attention_measure(const struct layer *l, struct step *s);
 
 /* --- residual.c: the end of a block ----------------------------------------------------------- */

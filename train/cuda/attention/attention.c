@@ -344,7 +344,7 @@ cuda_attention_bwd(struct stream *st, const struct attention_grad *t)
 		run(st, &c);
 }
 
-/* Plain kernels alone: it is asked for once a step. */
+/* Plain kernels alone. */
 void
 cuda_attention_max(struct stream *st, const struct attention_max *m)
 {
