@@ -117,8 +117,8 @@ tensor="--sequence-parallel $slices"
 drops position "2 $(layout 2 1) $tensor 1" \
 	"4 $(layout 2 2) $tensor 2 --recompute-granularity full"
 
-# A near tie makes rows of another layout take other experts, so these come from a file: those of
-# one rank's run, and of each row the next ones, so that no rank goes by what its router says.
+# A near tie makes rows of another layout take other experts, so these come from a file: of those
+# that each row took in one rank's run the next ones, so that no rank goes by what its router says.
 model="$llama --num-experts 8 --moe-ffn-hidden-size 24 --moe-router-topk 3 --mock-data
 	--moe-aux-loss-coeff 0.05 --moe-z-loss-coeff 0.01 --train-iters 3 --lr 1e-3"
 routed write own 1 --metrics-file own.jsonl
@@ -130,23 +130,20 @@ awk '{
 			printf "%4d", $i + 1
 	print ""
 }' own >next
+routed read next 1 --metrics-file next.jsonl
 
-# follows FILE RANKS OPTION...: against one rank
+# follows RANKS OPTION...: against one rank
 follows()
 {
-	choices=$1
-	shift
-	[ -e "$choices.one.jsonl" ] || routed read "$choices" 1 --metrics-file "$choices.one.jsonl"
-	routed read "$choices" "$@" --metrics-file run.jsonl
-	loss=$(gap lm_loss run.jsonl "$choices.one.jsonl")
-	norm=$(gap grad_norm run.jsonl "$choices.one.jsonl")
+	routed read next "$@" --metrics-file run.jsonl
+	loss=$(gap lm_loss run.jsonl next.jsonl)
+	norm=$(gap grad_norm run.jsonl next.jsonl)
 	within 1e-6 "$loss" "$norm" ||
-		fail "the $choices experts, $*: loss differs by $loss, gradient norm by $norm"
-	echo "rows with their $choices experts, $*: fp32 loss $loss, gradient norm $norm"
+		fail "given experts, $*: loss differs by $loss, gradient norm by $norm"
+	grep -q '^\([1-9][0-9]*\) rows of \1 choose otherwise' log || fail "rows choose themselves"
+	echo "rows with given experts, $*: fp32 loss $loss, gradient norm $norm"
 }
-follows own 4 $shared 4 $(zero 1)
-follows next 4 $(layout 2 2) $(zero 1) $tensor 1 $shared 2 --recompute-granularity full
-follows next 8 $(layout 4 1) $tensor 4 $shared 2 $(context 2)
-grep -q '^\([1-9][0-9]*\) rows of \1 choose otherwise' log || fail "rows have experts of their own"
-within 1e-6 "$(gap lm_loss own.jsonl next.one.jsonl)" && fail "other experts give the same loss"
+follows 4 $(layout 2 2) $(zero 1) $tensor 1 $shared 2 --recompute-granularity full
+follows 8 $(layout 4 1) $tensor 4 $shared 2 $(context 2)
+within 1e-6 "$(gap lm_loss own.jsonl next.jsonl)" && fail "other experts give the same loss"
 echo "other experts give another loss"

@@ -5,6 +5,8 @@
 #include "lib/model/family.h"
 #include "tests/check.h"
 
+#include <math.h>
+
 /* The inverse of layout_coord. */
 static int64_t
 rank_at(const struct layout *l, const int coord[AX_COUNT])
@@ -445,6 +447,49 @@ check_vocab(const struct model_config *c, const struct layout *l)
 	CHECK(layout_local_groups(l, c) * t == c->num_query_groups * layout_group_replicas(l, c));
 }
 
+/* The FLOPs of the replica with the most, over those of the mean; of experts that ranks share, or
+ * of all other matrices of layers. */
+static double
+imbalance(const struct shards *s, const struct param *table, bool experts)
+{
+	double flops[64] = { 0 }, total = 0, most = 0;
+	int replicas = 1;
+
+	for (int i = 0; i < s->count; i++) {
+		const struct shard *sh = &s->item[i];
+		const struct bucket *b = &s->bucket[sh->bucket];
+		const struct param *p = &table[sh->param];
+
+		if (!b->layers || b->experts != experts)
+			continue;
+		replicas = b->replicas;
+		for (int r = 0; r < replicas; r++)
+			if (shard_part(s, sh, r, replicas).count)
+				flops[r] += cut_flops(p->shape[0], p->shape[1]);
+		total += cut_flops(p->shape[0], p->shape[1]);
+	}
+	for (int r = 0; r < replicas; r++)
+		most = fmax(most, flops[r]);
+	return most * replicas / total;
+}
+
+static void
+large_model(struct model_config *c)
+{
+	family_defaults(c);
+	c->num_layers = 32;
+	c->hidden_size = 4096;
+	c->ffn_hidden_size = 14336;
+	c->num_attention_heads = 32;
+	c->num_query_groups = 8;
+	c->kv_channels = 128;
+	c->max_position_embeddings = 8192;
+	c->vocab_size = 128256;
+	c->make_vocab_size_divisible_by = 128;
+	c->norm_epsilon = 1e-5;
+	c->activation = ACTIVATION_SWIGLU;
+}
+
 /* Llama 3.1 8B: 2 and 4 replicas have equal FLOPs and elements, of up to 8 none has over 12 % more
  * than its share. */
 static void
@@ -454,40 +499,44 @@ check_balance(void)
 	struct param *table;
 	int count;
 
-	family_defaults(&c);
-	c.num_layers = 32;
-	c.hidden_size = 4096;
-	c.ffn_hidden_size = 14336;
-	c.num_attention_heads = 32;
-	c.num_query_groups = 8;
-	c.kv_channels = 128;
-	c.max_position_embeddings = 8192;
-	c.vocab_size = 128256;
-	c.make_vocab_size_divisible_by = 128;
-	c.norm_epsilon = 1e-5;
-	c.activation = ACTIVATION_SWIGLU;
+	large_model(&c);
 	count = model_params(&c, &table);
 	for (int n = 2; n <= 8; n++) {
 		struct layout l = { 1, 1, n, 1 };
 		const struct shards_of of = { table, count, &c, &l, 0 };
-		double flops[8] = { 0 }, total = 0, most = n == 2 || n == 4 ? 1.0001 : 1.12;
+		double most = n == 2 || n == 4 ? 1.0001 : 1.12;
 		struct shards s;
 
 		shards_init(&s, &of, (int[AX_COUNT]){ 0 });
 		cut_whole(&s, table);
-		for (int i = 0; i < s.count * n; i++) {
-			const struct shard *sh = &s.item[i / n];
-			const struct param *p = &table[sh->param];
-
-			if (!s.bucket[sh->bucket].layers || !shard_part(&s, sh, i % n, n).count)
-				continue;
-			flops[i % n] += cut_flops(p->shape[0], p->shape[1]);
-			total += cut_flops(p->shape[0], p->shape[1]);
-		}
-		for (int r = 0; r < n; r++)
-			CHECK(flops[r] < most * total / n);
+		CHECK(imbalance(&s, table, false) < most);
 		CHECK((double)(shards_own(&s, true, true) + shards_own(&s, false, true)) <
 		    most * (double)s.elements / n);
+		shards_release(&s);
+	}
+	free(table);
+}
+
+/* 8 experts that 4 ranks share: none of their up to 8 replicas has over 3 % more than its share. */
+static void
+check_expert_balance(void)
+{
+	struct model_config c;
+	struct param *table;
+	int count;
+
+	large_model(&c);
+	c.num_experts = 8;
+	c.moe_ffn_hidden_size = c.ffn_hidden_size;
+	count = model_params(&c, &table);
+	for (int n = 2; n <= 8; n++) {
+		struct layout l = { 1, 1, 4 * n, 1, .expert_model_parallel_size = 4 };
+		const struct shards_of of = { table, count, &c, &l, 0 };
+		struct shards s;
+
+		shards_init(&s, &of, (int[AX_COUNT]){ 0 });
+		cut_whole(&s, table);
+		CHECK(imbalance(&s, table, true) < 1.03);
 		shards_release(&s);
 	}
 	free(table);
@@ -646,6 +695,7 @@ main(void)
 	srand((unsigned)check_seed());
 	check_example();
 	check_balance();
+	check_expert_balance();
 	check_experts();
 	for (int i = 0; i < 3000 && legal < 150; i++) {
 		struct model_config c;
