@@ -287,6 +287,26 @@ narrow_two()
 	launch=
 }
 
+# two_expert_matrices NAME OPTIONS...: two ranks that share experts, or have slices of each, update
+# their matrices as one does
+two_expert_matrices()
+{
+	family=$1-muon
+	shift
+	set -- "$@" --optimizer muon --muon-nesterov --muon-extra-scale-factor 0.2 \
+		--backend "$device" --deterministic-mode
+	launch=
+	train "$family" "$@"
+	launch="mpirun -np 2"
+	for extra in "--expert-model-parallel-size 2 --use-distributed-optimizer" \
+		"--tensor-model-parallel-size 2 --sequence-parallel"; do
+		# shellcheck disable=SC2086
+		train "$family-two" "$@" $extra
+		near "$family-two" "$family" 1e-4
+	done
+	launch=
+}
+
 # two_experts NAME OPTIONS...: two ranks that have half of the experts each, or of each expert,
 # against one rank, against themselves, and resumed; in rounds, sharded, and as tensor ranks
 two_experts()
@@ -463,6 +483,8 @@ two_experts qwen3-moe $qwen3_moe
 [ -z "$fp8" ] || narrow_two llama $llama
 # shellcheck disable=SC2086
 two_matrices llama $llama
+# shellcheck disable=SC2086
+two_expert_matrices mixtral $mixtral
 # shellcheck disable=SC2086
 interleaved llama $llama
 # shellcheck disable=SC2086
