@@ -168,47 +168,40 @@ note_kept(const struct opt_parse *p, const struct run_options *o, const struct m
 	str_release(&differences);
 }
 
-/* The ranks that one replica of the model takes must divide those there are. In double: a product
- * of sizes that divide nothing here may be beyond 64 bits. */
-static int
-check_world(const struct layout *l, int64_t world, struct err *e)
-{
-	int64_t t = l->tensor_model_parallel_size, c = l->context_parallel_size,
-		p = l->pipeline_model_parallel_size;
-	double each = (double)t * (double)c * (double)p, most = floor((double)world / each);
-	char context[64] = "";
-
-	if (fmod((double)world, each) == 0)
-		return 0;
-	if (c > 1)
-		snprintf(context, sizeof context, "--context-parallel-size %lld x ", (long long)c);
-	return err_set(e,
-	    "%lld ranks: must be a multiple of --tensor-model-parallel-size %lld x %s"
-	    "--pipeline-model-parallel-size %lld = %.0f (try %.0f)",
-	    (long long)world, (long long)t, context, (long long)p, each,
-	    (most < 1 ? 1 : most) * each);
-}
-
 /*
- * world = t p c d: data parallelism is what the other axes leave over. The model's rules are
- * checked first, with d = 1, so that their messages come before the one about ranks.
+ * world = t p c d: data parallelism is what the other axes leave over, so the ranks that one
+ * replica of the model takes must divide those there are. The model's rules are checked first, with
+ * d = 1, so that their messages come before the one about ranks.
  */
 static int
 resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan, struct str *notes,
     struct err *e)
 {
 	struct layout *l = &plan->layout;
+	int64_t t = o->layout.tensor_model_parallel_size, c = o->layout.context_parallel_size,
+		p = o->layout.pipeline_model_parallel_size;
+	/* A product of sizes that divide nothing here may be beyond 64 bits. */
+	double each = (double)t * (double)c * (double)p, most = floor((double)world / each);
+	char context[64] = "";
 
 	*l = o->layout;
 	l->data_parallel_size = 1;
-	if (layout_check(l, &plan->model, e) < 0 || check_world(l, world, e) < 0)
+	if (layout_check(l, &plan->model, e) < 0)
 		return -1;
+	if (c > 1)
+		snprintf(context, sizeof context, "--context-parallel-size %lld x ", (long long)c);
+	if (fmod((double)world, each) != 0)
+		return err_set(e,
+		    "%lld ranks: must be a multiple of --tensor-model-parallel-size %lld x %s"
+		    "--pipeline-model-parallel-size %lld = %.0f (try %.0f)",
+		    (long long)world, (long long)t, context, (long long)p, each,
+		    (most < 1 ? 1 : most) * each);
 	l->data_parallel_size = world / layout_world(l);
 	if (layout_check_experts(l, &plan->model, e) < 0)
 		return -1;
-	if (l->sequence_parallel && l->tensor_model_parallel_size == 1)
+	if (l->sequence_parallel && t == 1)
 		str_adds(notes, "--sequence-parallel: changes nothing with one tensor rank\n");
-	if (o->tp_comm_overlap && l->tensor_model_parallel_size == 1)
+	if (o->tp_comm_overlap && t == 1)
 		str_adds(notes, "--tp-comm-overlap: changes nothing with one tensor rank\n");
 	return 0;
 }
@@ -489,17 +482,6 @@ resolve_recompute(
 	return 0;
 }
 
-/* As in Megatron-LM, not all layers. */
-static int
-resolve_stash(const struct run_options *o, struct run_plan *plan, struct err *e)
-{
-	plan->shape.offloaded_layers = o->cpu_offloading_num_layers;
-	if (!plan->shape.offloaded_layers || plan->shape.offloaded_layers < plan->model.num_layers)
-		return 0;
-	return err_set(e, "--cpu-offloading-num-layers %lld: must be less than --num-layers %lld",
-	    (long long)plan->shape.offloaded_layers, (long long)plan->model.num_layers);
-}
-
 /* Scores have to be products of what the weights give, of positions that one rank holds, and kept
  * until a pass is over. */
 static int
@@ -517,16 +499,6 @@ check_clip(const struct run_plan *plan, struct err *e)
 				  : NULL;
 
 	return s->qk_clip && other ? err_set(e, "--qk-clip: is not built with %s", other) : 0;
-}
-
-/* A block without a norm of its input reads the residual stream as it is. */
-static int
-check_stream(const struct run_plan *plan, struct err *e)
-{
-	if (!plan->shape.fp32_residual_connection ||
-	    plan->model.norm_placement != NORM_PLACEMENT_POST)
-		return 0;
-	return err_set(e, "--fp32-residual-connection: is for --norm-placement pre or both");
 }
 
 /* A device and a host may round differently, and copies of a tied table must stay equal. */
@@ -587,26 +559,36 @@ int
 run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
     int64_t vocab_size, struct run_plan *plan, struct str *notes, struct err *e)
 {
+	const struct model_config *c = &plan->model;
+	struct train_shape *s = &plan->shape;
+
 	memset(plan, 0, sizeof *plan);
 	if (run_model(p, o, vocab_size, &plan->model, e) < 0)
 		return -1;
 	if (o->model.keep_recipe)
-		note_kept(p, o, &plan->model, notes);
+		note_kept(p, o, c, notes);
 	if (resolve_layout(o, world_size, plan, notes, e) < 0 || resolve_shape(p, o, plan, e) < 0 ||
-	    split_resolve(&o->split, &plan->model, plan->shape.seq_length, &plan->layout, e) < 0)
+	    split_resolve(&o->split, c, s->seq_length, &plan->layout, e) < 0)
 		return -1;
 	plan->layout.overlap_p2p = o->overlap_p2p_communication && layout_chunks(&plan->layout) > 1;
 	if (resolve_experts(p, o, plan, notes, e) < 0 || resolve_context(o, plan, notes, e) < 0 ||
-	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
-	    resolve_stash(o, plan, e) < 0 || resolve_batch(p, o, plan, e) < 0 ||
-	    check_stream(plan, e) < 0)
+	    resolve_recompute(p, o, &s->recompute, e) < 0)
 		return -1;
-	if (optim_types_resolve(&o->optim_types, &plan->layout, &plan->shape, notes, e) < 0 ||
-	    check_offload(p, plan, e) < 0)
+	/* As in Megatron-LM, not all layers. */
+	s->offloaded_layers = o->cpu_offloading_num_layers;
+	if (s->offloaded_layers && s->offloaded_layers >= c->num_layers)
+		return err_set(e,
+		    "--cpu-offloading-num-layers %lld: must be less than --num-layers %lld",
+		    (long long)s->offloaded_layers, (long long)c->num_layers);
+	if (resolve_batch(p, o, plan, e) < 0)
 		return -1;
-	if (fp8_resolve(p, &o->fp8, &plan->model, &plan->layout, &plan->shape, notes, e) < 0)
-		return -1;
-	if (check_clip(plan, e) < 0)
+	/* A block without a norm of its input reads the residual stream as it is. */
+	if (s->fp32_residual_connection && c->norm_placement == NORM_PLACEMENT_POST)
+		return err_set(
+		    e, "--fp32-residual-connection: is for --norm-placement pre or both");
+	if (optim_types_resolve(&o->optim_types, &plan->layout, s, notes, e) < 0 ||
+	    check_offload(p, plan, e) < 0 ||
+	    fp8_resolve(p, &o->fp8, c, &plan->layout, s, notes, e) < 0 || check_clip(plan, e) < 0)
 		return -1;
 	note_effects(plan, notes);
 	return 0;
