@@ -81,11 +81,13 @@ fp8_resolve(const struct opt_parse *p, const struct fp8_options *o, const struct
 		.most_recent = o->amax_compute_algo == 0,
 		.bf16_first = ends ? o->num_layers_at_start_in_bf16 : 0,
 		.bf16_last = ends ? o->num_layers_at_end_in_bf16 : 0 };
-	for (size_t i = 0; o->format == FP8_NONE && i < sizeof unused / sizeof *unused; i++)
-		if (opt_given(p, unused[i]))
-			str_addf(notes, "--%s: changes nothing without --fp8-format\n", unused[i]);
-	if (o->format == FP8_NONE)
+	if (o->format == FP8_NONE) {
+		for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
+			if (opt_given(p, unused[i]))
+				str_addf(notes, "--%s: changes nothing without --fp8-format\n",
+				    unused[i]);
 		return 0;
+	}
 	if (o->recipe > FP8_BLOCKWISE)
 		return err_set(e,
 		    "--fp8-recipe %s: is not built; give delayed, tensorwise or blockwise",

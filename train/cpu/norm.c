@@ -34,10 +34,11 @@ some_rows(const void *ctx, int64_t item, void *scratch)
 	int64_t per_item = cpu_rows_per_item(s.count),
 		end = int64_min(r->x->shape[0], (item + 1) * per_item);
 
-	for (int64_t i = 0; r->shift != 0 && i < s.count; i++)
-		w->weight[i] = weight[i] + (real)r->shift;
-	if (r->shift != 0)
+	if (r->shift != 0) {
+		for (int64_t i = 0; i < s.count; i++)
+			w->weight[i] = weight[i] + (real)r->shift;
 		weight = w->weight;
+	}
 	for (int64_t row = item * per_item; row < end; row++)
 		r->row(r->call, row, weight, w);
 }
