@@ -28,7 +28,7 @@ struct timeline {
 	double busy;  /* share of it that the stages compute, on average */
 };
 
-/* -1 where the plan cannot be taken in that order. */
+/* -1 where a stage cannot take its passes in that order, or there are too many to draw. */
 int timeline_make(
     struct timeline *t, const struct run_plan *plan, enum draw_order order, struct err *e);
 void timeline_release(struct timeline *t);

@@ -113,15 +113,15 @@ struct shards_of {
 void shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT]);
 void shards_release(struct shards *s);
 
-/* The part of bucket b that replica i of n owns; n is the number of its replicas, and own and state
- * are not set; or 1: that is all of it then, and own equals first. */
+/* The part of bucket b that one of its replicas owns; own and state are not set. Where replicas is
+ * 1, all of the bucket, with own equal to first. */
 struct part bucket_part(const struct bucket *b, int replica, int replicas);
 /* The same where replicas share a bucket equally, as collectives do; own and state are not set. */
 struct part bucket_share(const struct bucket *b, int replica, int replicas);
 /* The rank's own part where replicas each own one. */
 struct part bucket_own(const struct bucket *b);
-/* No rank owns more elements of the buckets of layers, or of the others: parts of them, or all
- * where nothing is sharded. */
+/* The most elements that a rank owns of the buckets of layers, or of the others: of its parts of
+ * them, or of all where nothing is sharded. */
 int64_t shards_own(const struct shards *s, bool layers, bool sharded);
 /* The intersection of part p with [first, first + count) of the flat order; count 0 if empty.
  */

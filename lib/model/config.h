@@ -14,7 +14,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The option values of each enum are listed at its numbers, ended by NULL. */
 enum normalization { NORMALIZATION_LAYERNORM, NORMALIZATION_RMSNORM };
 /* Same order as the trainer's enum act_kind. The gated kinds have a gate and an up projection. */
 enum activation {
@@ -36,9 +35,9 @@ enum rope_scaling {
 /* What the weights of a token's experts are: softmax of their logits, or sigmoids divided by their
  * sum. */
 enum router_score { ROUTER_SCORE_SOFTMAX, ROUTER_SCORE_SIGMOID };
-/* Sums of a router beside the load of each expert: over rows that of n[i] P[i], of lse^2 and of the
- * entropy; windows of rows that arrived, and the most rows (struct route_grad of train/ops.h). The
- * last column is the rows that experts with a capacity have kept. */
+/* What a router sums besides the load of each expert: n[i] P[i], lse^2 and the entropy over rows;
+ * windows of rows that arrived, and the most rows (struct route_grad of train/ops.h). The last
+ * column is the rows that experts with a capacity have kept. */
 enum {
 	ROUTER_BALANCE,
 	ROUTER_SQUARE,
@@ -60,6 +59,7 @@ enum balancing {
 	BALANCING_SINKHORN,
 	BALANCING_QUANTILE
 };
+/* The words of the options that choose a number of each enum, in its order, ended by NULL. */
 extern const char *const normalization_names[],
     *const activation_names[], *const position_names[], *const rope_scaling_names[],
 							    *const norm_placement_names[],
@@ -109,11 +109,11 @@ struct model_config {
 	int64_t query_pre_attn_scalar;
 	/* c of c tanh(x / c), for scores of attention and for logits; 0: x */
 	double attn_logit_softcapping, final_logit_softcapping;
-	int64_t num_experts;                 /* of a layer that has such; 0: the model has none */
+	int64_t num_experts;                 /* of a layer with experts; 0: the model has none */
 	struct layer_pattern moe_layer_freq; /* layers with an MLP in their place */
 	int64_t moe_router_topk;             /* experts of a token */
 	int64_t moe_ffn_hidden_size;         /* width of an expert */
-	int64_t moe_shared_expert_intermediate_size; /* of the one of all tokens; 0: none */
+	int64_t moe_shared_expert_intermediate_size; /* of that of all tokens; 0: none */
 	enum router_score moe_router_score_function;
 	/* softmax over all experts, not over those of the token, whose weights then sum to less
 	 * than 1: Hugging Face's norm_topk_prob false */

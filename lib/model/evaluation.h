@@ -1,6 +1,6 @@
 /*
- * evaluation.h - what the evaluations of a run go by: micro batches of another size, in the same
- * memory
+ * evaluation.h - the plan and the memory of evaluations: micro batches of another size, in the
+ * memory of the run
  *
  * An evaluation comes between steps, when activations and scratch hold nothing, so it lays these
  * arenas out anew; weights and all else of the run stay where they are. The arenas are as large as

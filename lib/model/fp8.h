@@ -63,8 +63,8 @@ struct fp8_weights {
 struct fp8_weights fp8_weights(const struct model_config *c, enum fp8_linear linear);
 /* The type of an operand's copy. */
 enum dtype fp8_type(const struct fp8 *f, enum fp8_operand operand);
-/* Whether the linears of a layer, counted from 0, read 8-bit operands; of no other block do they.
- */
+/* Whether the linears of a layer, counted from 0, read 8-bit operands; those of other blocks do
+ * not. */
 bool fp8_layer(const struct fp8 *f, const struct model_config *c, int64_t layer);
 
 /* Whether outputs of activations are made in 8 bits, so that nothing holds them in 16: the linears

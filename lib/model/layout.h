@@ -66,10 +66,10 @@ int64_t layout_expert_slices(const struct layout *l);
 int64_t layout_expert_holders(const struct layout *l);
 
 /*
- * The ranks of a stage seen otherwise, with neither tensor nor context ranks: number
- * tp + t (cp + c dp) = etp + n (ep + e edp). The rank at ep holds of experts
- * [ep E / e, (ep + 1) E / e) of every layer slice etp: that of n equal ones of their ffn channels.
- * All ranks of that ep and etp do, which differ in edp. Source: spec/training.md 11; Megatron-LM
+ * The ranks of a stage by other axes than tensor, context and data: number
+ * tp + t (cp + c dp) = etp + n (ep + e edp). The rank at (ep, etp) holds slice etp, of n equal ones
+ * of their ffn channels, of experts [ep E / e, (ep + 1) E / e) of every layer. So do the ranks that
+ * differ from it in edp alone. Source: spec/training.md 11; Megatron-LM
  * core/parallel_state.py.
  */
 enum expert_axis { EX_TP, EX_EP, EX_DP, EX_COUNT };

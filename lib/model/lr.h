@@ -45,7 +45,8 @@ double wd_at(const struct lr_schedule *s, int64_t samples);
 void lr_print(const struct lr_schedule *s, struct str *out);
 /* Appends the same as lines of options, lengths in samples. */
 void lr_describe(const struct lr_schedule *s, struct str *out);
-/* -1 when the line does not hold all numbers, or a style is none; *s is not to be used then. */
+/* -1 when the line does not hold all numbers, or has an unknown style; *s is not to be used then.
+ */
 int lr_parse(const char *line, struct lr_schedule *s);
 
 #endif

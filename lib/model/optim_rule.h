@@ -15,8 +15,9 @@ enum { OPTIM_STATES_MAX = 4 };
 
 struct optim_rule {
 	const char *name; /* as in --optimizer and state.conf */
-	/* so many of the states are kept of matrices of layers alone, which it updates as whole
-	 * matrices, and the others of all else; 0: all of them of every parameter */
+	/* The first so many states are of the matrices of layers, which the rule updates as whole
+	 * matrices, and the others of all other parameters; 0: every state is of every parameter.
+	 */
 	int matrix_states;
 	/* arrays as large as what they are kept of, real, 0 at first; a checkpoint holds state S of
 	 * a parameter X as X.S. Ended by NULL. */

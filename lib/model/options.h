@@ -57,8 +57,8 @@ struct run_plan {
 	struct batch_ramp ramp;
 };
 
-/* Token rows of a micro batch that a rank holds, and those that attention is told the documents
- * of. */
+/* Token rows of a micro batch that a rank holds, and those whose documents attention has to
+ * know. */
 int64_t run_rows(const struct run_plan *plan);
 int64_t run_document_rows(const struct run_plan *plan);
 /* Micro batches per data rank in a batch of this many samples. */

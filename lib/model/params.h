@@ -36,7 +36,7 @@ struct param {
 int model_params(const struct model_config *c, struct param **out);
 int64_t param_elements(const struct param *p);
 int64_t model_num_parameters(const struct model_config *c);
-/* Of these, those that take part in what becomes of a token: of the experts of a layer topk. */
+/* Of these, the parameters that a token meets: of the experts of a layer, moe_router_topk. */
 int64_t model_active_parameters(const struct model_config *c);
 
 /* A name from its form, in which the first "%d" is number[0], the layer, and a second one

@@ -104,8 +104,8 @@ struct train_shape {
 	/* rows for which a rank that shares experts keeps room, over the mean; 0: for all that may
 	 * arrive (capacity.h) */
 	double expert_rank_capacity;
-	/* rows of a rank that an expert takes, over the mean, and which others are dropped; 0: all
-	 * are taken */
+	/* rows of a rank that an expert takes, over the mean, and which are dropped where it has
+	 * more; 0: all are taken */
 	double expert_capacity;
 	enum drop_policy drop_policy;
 };

@@ -20,7 +20,7 @@ struct product {
 	bool wide_gradient;
 };
 
-/* Of a forward and a backward pass, unless it is said. */
+/* Of a forward and a backward pass unless stated otherwise. */
 struct work {
 	struct product product[WORK_PRODUCTS];
 	int num_products;

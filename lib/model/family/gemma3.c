@@ -21,8 +21,6 @@ static const struct key keys[] = {
 	{ "final_logit_softcapping", KEY_BOUND, KEY_OFF(final_logit_softcapping), 0 },
 };
 
-/* The config has the member, and the model ignores it. */
-
 /* Newer files have a dictionary for each kind of layer. That of layers with a window is plain. */
 static int
 read_rope(struct model_config *c, const struct json_value *config, struct err *e)
