@@ -9,18 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A blend's notes, a line each. */
-static void
-say_notes(const char *text)
-{
-	while (text && *text) {
-		size_t n = strcspn(text, "\n");
-
-		note("data: %.*s", (int)n, text);
-		text += n + (text[n] == '\n');
-	}
-}
-
 /* Samples that the run takes of a set. */
 static int64_t
 taken(const struct data *d, const struct set *s)
@@ -56,7 +44,12 @@ report_set(const struct data *d, const struct set *s)
 	note("data: %s%s%s: %lld samples from %d %s%s", split, *name ? " " : "", name,
 	    (long long)s->count, n, n == 1 ? "corpus" : "corpora",
 	    blend_from_cache(s->blend) ? " (maps from the cache)" : "");
-	say_notes(blend_notes(s->blend));
+	for (const char *line = blend_notes(s->blend); line && *line;) {
+		size_t len = strcspn(line, "\n");
+
+		note("data: %.*s", (int)len, line);
+		line += len + (line[len] == '\n');
+	}
 	samples = mem_zalloc((size_t)n, sizeof *samples);
 	blend_consumed(s->blend, all, samples);
 	for (int k = 0; k < n; k++) {

@@ -85,12 +85,6 @@ next_key(const struct prefetch *p, struct prefetch_key k)
 	return (struct prefetch_key){ i, 0, 0 };
 }
 
-static bool
-same(struct prefetch_key a, struct prefetch_key b)
-{
-	return a.set == b.set && a.step == b.step && a.microbatch == b.microbatch;
-}
-
 /* Reads without the lock. A batch that cannot be read is all zeroes, which is safe: none of its
  * tokens counts. */
 static void
@@ -296,7 +290,7 @@ prefetch_batch(struct prefetch *p, struct prefetch_key k, struct batch *out, str
 	pthread_mutex_lock(&p->lock);
 	p->current = r;
 	next = r->filled > r->taken ? r->entry[r->taken % r->size].key : r->next;
-	if (!same(next, k))
+	if (next.set != k.set || next.step != k.step || next.microbatch != k.microbatch)
 		restart(p, r, k);
 	if (r->filled == r->taken) {
 		start = clock_seconds();

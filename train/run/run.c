@@ -302,14 +302,8 @@ leave(const struct comm *world, int status, const struct err *err)
 }
 
 /* What --attention-backend names. */
-static enum attention_choice
-attention(const struct train_config *c)
-{
-	static const enum attention_choice of[] = { ATTENTION_BEST, ATTENTION_LIBRARY,
-		ATTENTION_TILED, ATTENTION_PLAIN, ATTENTION_PLAIN };
-
-	return of[c->o.attention_backend];
-}
+static const enum attention_choice attentions[] = { ATTENTION_BEST, ATTENTION_LIBRARY,
+	ATTENTION_TILED, ATTENTION_PLAIN, ATTENTION_PLAIN };
 
 /* Collective. Returns the exit status of the program. Inference shapes the plan before the
  * engine takes memory by it: one sequence of the file's length. */
@@ -330,7 +324,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 		.seed = (uint64_t)c->o.seed,
 		.z_loss = c->o.use_z_loss ? c->o.z_loss : 0,
 		.deterministic = c->o.deterministic_mode,
-		.attention = attention(c),
+		.attention = attentions[c->o.attention_backend],
 		.overlap_grad_reduce = c->o.overlap_grad_reduce,
 		.overlap_param_gather = c->o.overlap_param_gather,
 	};

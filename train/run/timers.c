@@ -107,15 +107,18 @@ extremes(const double *all, int ranks, int span, double *least, double *most)
 	return *most > 0;
 }
 
-/* All timers of the level, names to the column of Megatron-LM; empty when none was used. */
+/* All timers of the level that any rank has used, as text with names to the column of Megatron-LM,
+ * and the most of each as points if they are asked for. */
 static void
-report(const struct timers *t, const double *all, int ranks, struct str *text)
+log_timers(
+    const struct timers *t, const double *all, int ranks, struct metrics *m, int64_t iteration)
 {
 	static const char *const heads[] = { [TIMING_MAX] = "max time across ranks (ms):",
 		[TIMING_MINMAX] = "(min, max) time across ranks (ms):",
 		[TIMING_ALL] = "times across ranks (ms):" };
 	static const char dots[] = "................................................";
 	int form = t->o->timing_log_option;
+	struct str text = { 0 };
 	double least, most;
 
 	for (int s = 0; s < SPAN_COUNT; s++) {
@@ -125,22 +128,27 @@ report(const struct timers *t, const double *all, int ranks, struct str *text)
 		if (span_kinds[s].level > t->o->timing_log_level ||
 		    !extremes(all, ranks, s, &least, &most))
 			continue;
-		if (!text->len)
-			str_adds(text, heads[form]);
+		if (t->o->log_timers_to_tensorboard)
+			metrics_timer(m, iteration, name, most * 1e-3);
+		if (!text.len)
+			str_adds(&text, heads[form]);
 		if (form == TIMING_ALL) {
-			str_addf(text, "\n  %s:", name);
+			str_addf(&text, "\n  %s:", name);
 			for (int r = 0; r < ranks; r++)
 				if (all[r * ROW + s] > 0)
 					str_addf(
-					    text, "\n     rank %2d: %.2f", r, all[r * ROW + s]);
+					    &text, "\n     rank %2d: %.2f", r, all[r * ROW + s]);
 			continue;
 		}
-		str_addf(text, "\n    %s %s: ", name, len < sizeof dots ? dots + len : "");
+		str_addf(&text, "\n    %s %s: ", name, len < sizeof dots ? dots + len : "");
 		if (form == TIMING_MAX)
-			str_addf(text, "%.2f", most);
+			str_addf(&text, "%.2f", most);
 		else
-			str_addf(text, "(%.2f, %.2f)", least, most);
+			str_addf(&text, "(%.2f, %.2f)", least, most);
 	}
+	if (text.len)
+		metrics_text(text.buf);
+	str_release(&text);
 }
 
 /* A rank without measurable time has no throughput either. */
@@ -168,39 +176,21 @@ log_straggler(const struct timers *t, const double *all, int ranks, struct metri
 	free(of);
 }
 
-/* Writes the most of every timer that was used as points. */
-static void
-draw(const struct timers *t, const double *all, int ranks, struct metrics *m, int64_t iteration)
-{
-	double least, most;
-
-	for (int s = 0; s < SPAN_COUNT; s++)
-		if (span_kinds[s].level <= t->o->timing_log_level &&
-		    extremes(all, ranks, s, &least, &most))
-			metrics_timer(m, iteration, span_kinds[s].name, most * 1e-3);
-}
-
 void
 timers_log(struct timers *t, struct comm *world, struct metrics *m, int64_t iteration)
 {
-	struct str text = { 0 };
 	double *all;
 
 	if (!t || t->steps == 0)
 		return;
 	all = gather(t, world);
 	if (m) {
-		report(t, all, world->size, &text);
-		if (text.len)
-			metrics_text(text.buf);
-		if (t->o->log_timers_to_tensorboard)
-			draw(t, all, world->size, m, iteration);
+		log_timers(t, all, world->size, m, iteration);
 		if (t->o->log_straggler)
 			log_straggler(t, all, world->size, m);
 	}
 	memset(t->sum, 0, sizeof t->sum);
 	t->work = 0;
 	t->steps = t->samples = 0;
-	str_release(&text);
 	free(all);
 }

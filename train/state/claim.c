@@ -4,16 +4,11 @@
  * Two runs in one directory would overwrite each other's files, and both would fail. A requeued job
  * finds its own lock, whose holder has ended, and continues.
  */
+#include "lib/base/cli.h"
 #include "lib/base/prog.h"
 #include "lib/ckpt/ckpt.h"
 #include "train/run/stop.h"
 #include "train/state/claim.h"
-
-static void
-say(const char *line)
-{
-	note("%s", line);
-}
 
 static bool
 asked_to_stop(void)
@@ -28,7 +23,7 @@ struct lock *
 claim_save(struct train_config *c, struct err *err)
 {
 	const struct lock_terms how = {
-		.by_force = c->o.break_lock, .say = say, .give_up = asked_to_stop
+		.by_force = c->o.break_lock, .say = cli_note, .give_up = asked_to_stop
 	};
 	bool fresh = c->start == START_FRESH || (c->start == START_WEIGHTS && train_continues(c));
 	int64_t iteration;

@@ -31,37 +31,44 @@ struct kept {
 	int number; /* of a state of the update rule, which may not be kept of all; -1 */
 };
 
-/* Lists it; returns how many. Weights stand in for a master copy that the run does not need. */
+/* Visits it of every shard. Only owners write: one rank writes a parameter that several tensor
+ * ranks hold whole, and of a shard what its optimizer owns, or an equal share when every replica
+ * owns all of it. The flat range cuts a shard into at most a few boxes: ends of rows and the block
+ * between them. */
 static int
-list_kept(const struct engine *e, bool optimizer_state, struct kept out[2 + OPTIM_STATES_MAX])
+visit_kept(const struct save_walk *w, const struct kept *k, struct err *err)
 {
-	const struct memory_plan *m = &e->mem;
-	int n = 0, states = optimizer_state ? optim_num_states(m->rule) : 0;
+	struct engine *e = w->e;
+	const struct shards *shards = &e->mem.shards;
 
-	out[n++] = (struct kept){ BUF_MASTER, NULL, -1 };
-	for (int s = 0; s < states; s++)
-		out[n++] = (struct kept){ (enum buffer)(BUF_STATE + s), m->rule->states[s], s };
-	if (m->bytes[BUF_AVERAGE])
-		out[n++] = (struct kept){ BUF_AVERAGE, STATE_AVERAGE, -1 };
-	return n;
-}
+	for (int i = 0; i < shards->count; i++) {
+		const struct shard *s = &shards->item[i];
+		const struct param *p = &e->table[s->param];
+		struct slice box[SLICE_FLAT_MAX];
+		struct part owned = engine_own_shard(e, s), share = shard_share(shards, s),
+			    own = part_cut(&owned, share.first, share.count);
+		bool has = k->number < 0 || engine_keeps(e, s->bucket, k->number);
+		int n = s->owner && has ? shard_pieces(s, &own, box) : 0;
 
-/* Visits one box of a shard. */
-static int
-visit_box(const struct save_walk *w, const struct param *p, const struct kept *k,
-    const struct slice *box, const struct part *part, struct err *err)
-{
-	struct save_piece piece = {
-		.from = k->state ? engine_part(w->e, k->buffer, part) : engine_masters(w->e, part),
-		.host = k->buffer == BUF_AVERAGE || engine_hosted(w->e, part),
-		.param = p,
-		.box = box,
-	};
+		for (int b = 0; b < n; b++) {
+			struct part part = part_cut(&own, own.first, slice_elements(&box[b]));
+			struct save_piece piece = {
+				.from = k->state ? engine_part(e, k->buffer, &part)
+						 : engine_masters(e, &part),
+				.host = k->buffer == BUF_AVERAGE || engine_hosted(e, &part),
+				.param = p,
+				.box = &box[b],
+			};
 
-	if (!k->state)
-		piece.remainder = engine_part(w->e, BUF_REMAINDER, part);
-	source_name(p, k->state, piece.name);
-	return w->visit(w->ctx, &piece, err);
+			if (!k->state)
+				piece.remainder = engine_part(e, BUF_REMAINDER, &part);
+			source_name(p, k->state, piece.name);
+			if (w->visit(w->ctx, &piece, err) < 0)
+				return -1;
+			own = part_cut(&own, part.first + part.count, own.count);
+		}
+	}
+	return 0;
 }
 
 /* The slots of 8-bit operands, which all ranks hold: the first one writes them. */
@@ -83,35 +90,22 @@ visit_slots(const struct save_walk *w, struct err *err)
 	return 0;
 }
 
-/* Only owners write: one rank writes a parameter that several tensor ranks hold whole, and of a
- * shard what its optimizer owns, or an equal share when every replica owns all of it. The flat
- * range cuts a shard into at most a few boxes: ends of rows and the block between them. */
+/* Weights stand in for a master copy that the run does not need. */
 int
 save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
 {
-	const struct shards *shards = &w->e->mem.shards;
+	const struct memory_plan *m = &w->e->mem;
 	struct kept kept[2 + OPTIM_STATES_MAX];
-	int n_kept = list_kept(w->e, optimizer_state, kept);
+	int n = 0, states = optimizer_state ? optim_num_states(m->rule) : 0;
 
-	for (int k = 0; k < n_kept; k++)
-		for (int i = 0; i < shards->count; i++) {
-			const struct shard *s = &shards->item[i];
-			struct slice box[SLICE_FLAT_MAX];
-			struct part owned = engine_own_shard(w->e, s),
-				    share = shard_share(shards, s),
-				    own = part_cut(&owned, share.first, share.count);
-			bool has =
-			    kept[k].number < 0 || engine_keeps(w->e, s->bucket, kept[k].number);
-			int n = s->owner && has ? shard_pieces(s, &own, box) : 0;
-			for (int b = 0; b < n; b++) {
-				struct part p = part_cut(&own, own.first, slice_elements(&box[b]));
-
-				if (visit_box(
-					w, &w->e->table[s->param], &kept[k], &box[b], &p, err) < 0)
-					return -1;
-				own = part_cut(&own, p.first + p.count, own.count);
-			}
-		}
+	kept[n++] = (struct kept){ BUF_MASTER, NULL, -1 };
+	for (int s = 0; s < states; s++)
+		kept[n++] = (struct kept){ (enum buffer)(BUF_STATE + s), m->rule->states[s], s };
+	if (m->bytes[BUF_AVERAGE])
+		kept[n++] = (struct kept){ BUF_AVERAGE, STATE_AVERAGE, -1 };
+	for (int k = 0; k < n; k++)
+		if (visit_kept(w, &kept[k], err) < 0)
+			return -1;
 	return visit_slots(w, err);
 }
 
