@@ -222,7 +222,6 @@ compare_weights(const struct data *d, struct err *why)
 	return rc;
 }
 
-/* Compares corpora, their order and their shares. */
 static int
 compare_lists(const struct data *d, struct err *why)
 {

@@ -85,20 +85,6 @@ next_key(const struct prefetch *p, struct prefetch_key k)
 	return (struct prefetch_key){ i, 0, 0 };
 }
 
-/* Reads without the lock. A batch that cannot be read is all zeroes, which is safe: none of its
- * tokens counts. */
-static void
-fill(const struct prefetch *p, const struct ring *r, struct entry *x)
-{
-	struct data_place at = { x->key.set,
-		pipeline_first_sample(&r->plan, x->key.step, x->key.microbatch, 0),
-		p->e->coord[AX_DP], p->e->coord[AX_CP] };
-
-	x->tokens = data_batch(p->reader, &at, &x->batch, &x->err);
-	if (x->tokens < 0)
-		memset(x->batch.tokens, 0, r->bytes);
-}
-
 /* With the lock: a ring with room for a batch, or NULL. */
 static struct ring *
 ring_with_room(struct prefetch *p)
@@ -112,7 +98,8 @@ ring_with_room(struct prefetch *p)
 	return NULL;
 }
 
-/* The thread: fills free entries in order until told to stop. */
+/* The thread: fills free entries in order until told to stop. A batch that cannot be read is all
+ * zeroes, which is safe: none of its tokens counts. */
 static void *
 run(void *arg)
 {
@@ -121,6 +108,8 @@ run(void *arg)
 	pthread_mutex_lock(&p->lock);
 	while (!p->stop) {
 		struct ring *r = ring_with_room(p);
+		struct data_place at = { .rank = p->e->coord[AX_DP],
+			.context = p->e->coord[AX_CP] };
 		int64_t generation;
 		struct entry *x;
 
@@ -132,7 +121,11 @@ run(void *arg)
 		x->key = r->next;
 		generation = r->generation;
 		pthread_mutex_unlock(&p->lock);
-		fill(p, r, x);
+		at.set = x->key.set;
+		at.consumed = pipeline_first_sample(&r->plan, x->key.step, x->key.microbatch, 0);
+		x->tokens = data_batch(p->reader, &at, &x->batch, &x->err);
+		if (x->tokens < 0)
+			memset(x->batch.tokens, 0, r->bytes);
 		pthread_mutex_lock(&p->lock);
 		p->stats.reads++;
 		if (generation != r->generation)

@@ -67,17 +67,6 @@ save(struct run *r)
 	return save_status(r, rc, &err);
 }
 
-/* Advances a save in the background when all ranks have written. */
-static int
-save_goes_on(struct run *r)
-{
-	struct err err;
-
-	if (r->total[TOTAL_WRITTEN] < (double)r->e->groups.world->size)
-		return EXIT_DONE;
-	return save_status(r, saver_next(r->saver, &err), &err);
-}
-
 /* Waits until the save under way is a checkpoint. */
 static int
 save_ends(struct run *r)
@@ -229,7 +218,10 @@ take_step(struct run *r)
 	}
 	if (end != ITERATION_DONE && end != ITERATION_SPIKE)
 		return give_up(r, end);
-	status = save_goes_on(r);
+	/* A save in the background goes on when all ranks have written. */
+	status = r->total[TOTAL_WRITTEN] < (double)r->e->groups.world->size
+	    ? EXIT_DONE
+	    : save_status(r, saver_next(r->saver, &err), &err);
 	return status == EXIT_DONE ? after_step(r) : status;
 }
 

@@ -113,7 +113,7 @@ tokens_per_second(const struct metrics *m, double seconds, int64_t samples)
 	return seconds > 0 ? (double)(samples * m->seq_length) / seconds : 0;
 }
 
-/* Per rank, from the arithmetic of the model (lib/model/flops), not from what the device did. */
+/* Per rank, from the arithmetic of the model (lib/model/work), not from what the device did. */
 double
 metrics_tflops(const struct metrics *m, double seconds, int64_t samples)
 {
@@ -149,29 +149,12 @@ number(struct str *s, const char *key, double v)
 		str_adds(s, "null");
 }
 
-static void
-add_routers(struct str *line, const struct metrics *m, const struct metrics_routers *r)
-{
-	if (!m->experts)
-		return;
-	if (m->balanced)
-		number(line, "load_balancing_loss", r->balance);
-	number(line, "router_z_loss", r->square);
-	number(line, "router_entropy", r->entropy);
-	number(line, "max_expert_load", r->busiest);
-	if (m->shared) {
-		number(line, "expert_rounds", r->rounds);
-		number(line, "max_rank_load", r->fullest);
-	}
-	if (m->drops)
-		number(line, "dropped_rows", r->dropped);
-}
-
 /* With %.17g every double is read back exactly. Flushed each step, so that a follower sees it and a
  * killed run loses nothing. */
 static void
 json_line(struct metrics *m, const struct step_metrics *s)
 {
+	const struct metrics_routers *r = &s->routers;
 	struct str line = { 0 };
 	char key[32];
 	int64_t samples = s->left_out ? 0 : s->samples;
@@ -200,8 +183,19 @@ json_line(struct metrics *m, const struct step_metrics *s)
 		number(&line, "joules", s->joules);
 		number(&line, "watts_per_rank", watts(m, s->seconds, s->joules));
 	}
-	if (!s->left_out)
-		add_routers(&line, m, &s->routers);
+	if (m->experts && !s->left_out) {
+		if (m->balanced)
+			number(&line, "load_balancing_loss", r->balance);
+		number(&line, "router_z_loss", r->square);
+		number(&line, "router_entropy", r->entropy);
+		number(&line, "max_expert_load", r->busiest);
+		if (m->shared) {
+			number(&line, "expert_rounds", r->rounds);
+			number(&line, "max_rank_load", r->fullest);
+		}
+		if (m->drops)
+			number(&line, "dropped_rows", r->dropped);
+	}
 	number(&line, "seconds", s->seconds);
 	number(&line, "data_wait_seconds", s->data_wait);
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++) {

@@ -71,10 +71,12 @@ find_row(struct profile *p, const struct op_call *c)
 	return i;
 }
 
-/* Room for one more span, with its event. */
-static struct span *
-next_span(struct profile *p)
+static void
+after(struct observer *o, struct stream *st, const struct op_call *c)
 {
+	struct profile *p = (struct profile *)o;
+	struct span *s;
+
 	if (p->num_spans == p->max_spans) {
 		int grown = 2 * p->max_spans + 256;
 
@@ -83,15 +85,7 @@ next_span(struct profile *p)
 			p->span[i].end = p->e->backend->timer(p->e->device);
 		p->max_spans = grown;
 	}
-	return &p->span[p->num_spans++];
-}
-
-static void
-after(struct observer *o, struct stream *st, const struct op_call *c)
-{
-	struct profile *p = (struct profile *)o;
-	struct span *s = next_span(p);
-
+	s = &p->span[p->num_spans++];
 	s->name = c->name;
 	s->row = find_row(p, c);
 	s->layer = o->layer;

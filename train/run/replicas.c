@@ -110,7 +110,8 @@ find_odd(const struct engine *e, enum kind kind, const struct tensor *hashes, ch
 	free(value);
 }
 
-/* All ranks name their tensors; hashes: `own` of this rank's. */
+/* Names the tensor in which this rank is odd, if any; own: the hashes of its tensors. Collective.
+ */
 static void
 name_odd(const struct engine *e, const int64_t *own, char odd[128])
 {

@@ -63,7 +63,7 @@ sort(const struct straggler *of, int ranks, size_t at, struct ranked *sorted)
 	return true;
 }
 
-/* Of each figure " | MnNAME/Rnk: VALUEunit/RANK | MxNAME/Rnk: ...", then the lists. */
+/* Each figure as " | MnNAME/Rnk: VALUEunit/RANK | MxNAME/Rnk: ...", then the lists. */
 void
 straggler_text(const struct straggler *of, int ranks, int count, struct str *out)
 {

@@ -181,7 +181,7 @@ verdict_of(const struct seen *rank, int n, double limit)
 	return v;
 }
 
-/* The rank whose calls are out of order, if there is one, and one only. */
+/* Missing is the rank whose calls are out of order, if there is one, and one only. */
 struct verdict
 verdict_failed(const struct seen *rank, int n)
 {

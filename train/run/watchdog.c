@@ -55,7 +55,6 @@ interval(const struct watchdog *w)
 	return part < 1 ? part : 1;
 }
 
-/* This rank's report on itself now. */
 static struct report
 own_report(struct watchdog *w, double now)
 {

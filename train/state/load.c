@@ -337,35 +337,23 @@ resume(
 	return rc;
 }
 
-/* Opens what the run starts from, and compares its model with the run's. Tokens that it has not
- * recorded are the run's. NULL with a reason. */
-static struct source *
-open_weights(const struct train_config *c, struct err *err)
-{
-	struct source *w = train_open_source(c->weights_from, err);
-	bool sized =
-	    w && (!w->padded_vocab || source_set_vocab(w, c->plan.model.vocab_size, err) == 0);
-
-	if (sized && source_require(w, err) == 0 &&
-	    train_same_model(c, w->path, &w->config, err) == 0)
-		return w;
-	source_close(w);
-	return NULL;
-}
-
-/* Weights come first and in the run's type. Master copies come from the checkpoint when it has
- * them, since it stores them unrounded; from a Hugging Face directory they are the widened
+/* The model of what the run starts from must be the run's; tokens that it has not recorded are the
+ * run's. Weights come first and in the run's type. Master copies come from the checkpoint when it
+ * has them, since it stores them unrounded; from a Hugging Face directory they are the widened
  * weights. Collective; -1 on all ranks, with the reason on rank 0. */
 int
 load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, struct err *err)
 {
-	struct source *w = open_weights(c, err);
-	int rc = w ? 0 : -1;
+	struct source *w = train_open_source(c->weights_from, err);
+	int rc = -1;
 
-	if (w && e->rank == 0)
+	if (w && (!w->padded_vocab || source_set_vocab(w, c->plan.model.vocab_size, err) == 0) &&
+	    source_require(w, err) == 0 && train_same_model(c, w->path, &w->config, err) == 0)
+		rc = 0;
+	if (rc == 0 && e->rank == 0)
 		cli_say(&w->notes, note);
 	/* Each rank checks its share of what no rank reads, where reading does not. */
-	if (w && w->kind->share)
+	if (rc == 0 && w->kind->share)
 		rc = name_damage(w, w->kind->share(w, e->rank, e->groups.world->size, err), err);
 	optim_settle(e);
 	rc = read_shards(&(struct reading){ e, w, BUF_WEIGHTS, NULL }, rc, err);

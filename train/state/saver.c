@@ -79,7 +79,6 @@ job_end(struct saver *s, int rc)
 	atomic_store(&s->done, true);
 }
 
-/* Waits for the job and returns its result. */
 static int
 job_join(struct saver *s)
 {
