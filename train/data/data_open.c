@@ -274,36 +274,10 @@ is_present(const struct opening *o, enum split which)
 	return data_paths_list(p, which)->count > 0 && (p->per_split || o->matrix.present[which]);
 }
 
-/* The training set. Orders that would differ from the checkpoint's are kept if requested. */
-static int
-open_train(const struct opening *o, struct err *e)
-{
-	struct data *d = o->d;
-	struct set *s = &d->set[SPLIT_TRAIN];
-	int64_t n[SPLIT_COUNT];
-	bool keep = d->c->o.data_change == DATA_CHANGE_EXCLUDE_SEEN;
-
-	wanted(d, n);
-	if (!needs(d, SPLIT_TRAIN, n[SPLIT_TRAIN]))
-		return 0;
-	if (!is_present(o, SPLIT_TRAIN))
-		return err_set(e, "no samples to train on: %s; --skip-train evaluates alone",
-		    d->c->paths.per_split ? "--train-data-path is not given"
-					  : "--split gives training no share");
-	if (open_set(o, s, &d->c->paths, n[SPLIT_TRAIN], e) < 0)
-		return -1;
-	if (!data_record_reordered(d, !keep && o->world->rank == 0) || !keep)
-		return 0;
-	blend_close(s->blend);
-	s->blend = NULL;
-	data_record_keep(d);
-	wanted(d, n);
-	return open_set(o, s, &d->c->paths, n[SPLIT_TRAIN], e);
-}
-
 /* Set number i; training comes first. Splits without a share or a request get no blend and a count
  * of 0, so evaluation skips them. A set with a name is one corpus of the validation list by itself:
- * a list of one. */
+ * a list of one. Orders of the training set that would differ from the checkpoint's are kept if
+ * requested. */
 static int
 open_number(const struct opening *o, int i, struct err *e)
 {
@@ -313,18 +287,31 @@ open_number(const struct opening *o, int i, struct err *e)
 	struct data_paths alone = { .per_split = all->per_split };
 	char **prefix = data_paths_list(all, SPLIT_VALID)->prefix;
 	int64_t n[SPLIT_COUNT];
+	bool trains = s->which == SPLIT_TRAIN, present = is_present(o, s->which),
+	     keep = d->c->o.data_change == DATA_CHANGE_EXCLUDE_SEEN;
 
-	if (i == SPLIT_TRAIN)
-		return open_train(o, e);
 	wanted(d, n);
-	if (!is_present(o, s->which) || !needs(d, s->which, n[s->which]))
+	if (!needs(d, s->which, n[s->which]) || (!trains && !present))
 		return 0;
-	if (!s->name)
-		return open_set(o, s, all, n[s->which], e);
-	prefix += i < SPLIT_COUNT ? 0 : i - SPLIT_COUNT + 1;
-	alone.list[all->per_split ? SPLIT_VALID : SPLIT_TRAIN] =
-	    (struct path_list){ 1, prefix, NULL };
-	return open_set(o, s, &alone, n[s->which], e);
+	if (!present)
+		return err_set(e, "no samples to train on: %s; --skip-train evaluates alone",
+		    all->per_split ? "--train-data-path is not given"
+				   : "--split gives training no share");
+	if (s->name) {
+		prefix += i < SPLIT_COUNT ? 0 : i - SPLIT_COUNT + 1;
+		alone.list[all->per_split ? SPLIT_VALID : SPLIT_TRAIN] =
+		    (struct path_list){ 1, prefix, NULL };
+		return open_set(o, s, &alone, n[s->which], e);
+	}
+	if (open_set(o, s, all, n[s->which], e) < 0)
+		return -1;
+	if (!trains || !data_record_reordered(d, !keep && o->world->rank == 0) || !keep)
+		return 0;
+	blend_close(s->blend);
+	s->blend = NULL;
+	data_record_keep(d);
+	wanted(d, n);
+	return open_set(o, s, all, n[s->which], e);
 }
 
 /* --- tokenizers ------------------------------------------------------------------------------- */
@@ -430,32 +417,13 @@ done(struct opening *o, int rc, struct err *e)
 	return -1;
 }
 
-/* Collective: the ranks of one phase open the sets, one after the other, and commit the new maps of
- * all of them together. */
-static int
-open_sets(struct opening *o, bool turn, struct err *e)
-{
-	int rc;
-
-	o->cache = turn ? map_cache_new() : NULL;
-	for (int i = 0; i < o->d->num_sets; i++)
-		if (done(o, turn ? open_number(o, i, e) : 0, e) < 0) {
-			map_cache_abort(o->cache);
-			return -1;
-		}
-	rc = o->cache ? map_cache_commit(o->cache, e) : 0;
-	o->cache = NULL;
-	if (rc < 0 && !o->d->c->o.data_cache_path) {
-		note_not_kept(o, e);
-		rc = 0;
-	}
-	return done(o, rc, e);
-}
-
-/* Collective; fails on all ranks when it does on one. */
+/* Collective; fails on all ranks when it does on one. The ranks of one phase open the sets, one
+ * after the other, and commit the new maps of all of them together. */
 static int
 open_real(struct opening *o, struct err *e)
 {
+	int rc;
+
 	if (done(o, open_corpora(o, e), e) < 0)
 		return -1;
 	if (agree_data(o, e) < 0) {
@@ -465,9 +433,23 @@ open_real(struct opening *o, struct err *e)
 	if (comm_agree(COMM_HERE(o->world), data_record_resolve(o->d, e), e))
 		return -1;
 	o->part = find_part(o->d, o->world);
-	for (int phase = BUILDS; phase < PARTS; phase++)
-		if (open_sets(o, phase == (int)o->part, e) < 0)
+	for (int phase = BUILDS; phase < PARTS; phase++) {
+		bool turn = phase == (int)o->part;
+
+		o->cache = turn ? map_cache_new() : NULL;
+		for (int i = 0; i < o->d->num_sets; i++)
+			if (done(o, turn ? open_number(o, i, e) : 0, e) < 0) {
+				map_cache_abort(o->cache);
+				return -1;
+			}
+		rc = turn ? map_cache_commit(o->cache, e) : 0;
+		if (rc < 0 && !o->d->c->o.data_cache_path) {
+			note_not_kept(o, e);
+			rc = 0;
+		}
+		if (done(o, rc, e) < 0)
 			return -1;
+	}
 	return 0;
 }
 
