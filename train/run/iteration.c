@@ -521,33 +521,17 @@ not_finite(struct run *r)
 	return EXIT_NUMERICAL;
 }
 
-/* A micro batch that ran twice gave different results. The fault is in the device of a rank where
- * it did, or of a rank whose sums it receives. */
+/* Results that ought to be equal differ: a fault in a device. It is that of a rank that is named,
+ * or of one whose sums it receives; of replicas the faulty one is known where most of them are
+ * equal, else all are named. */
 static int
-different(struct run *r)
+different(struct run *r, int64_t iteration, const char *what, const char *then)
 {
 	struct str ranks = { 0 };
 
 	culprits(r->e, r->different, &ranks);
 	if (r->e->rank == 0)
-		warn("iteration %lld: the first micro batch was run twice, with different results: "
-		     "%s: stopping; the last checkpoint is intact",
-		    (long long)r->at.iteration + 1, ranks.buf);
-	str_release(&ranks);
-	return EXIT_NUMERICAL;
-}
-
-/* The faulty replica is known where most of them are equal; else all are named. */
-static int
-weights_differ(struct run *r)
-{
-	struct str ranks = { 0 };
-
-	culprits(r->e, r->different, &ranks);
-	if (r->e->rank == 0)
-		warn("iteration %lld: data ranks hold different weights: %s: stopping without a "
-		     "save",
-		    (long long)r->at.iteration, ranks.buf);
+		warn("iteration %lld: %s: %s: %s", (long long)iteration, what, ranks.buf, then);
 	str_release(&ranks);
 	return EXIT_NUMERICAL;
 }
@@ -557,8 +541,13 @@ iteration_failure(struct run *r, enum iteration_end end)
 {
 	switch (end) {
 	case ITERATION_BAD_DATA: return bad_data(r);
-	case ITERATION_DIFFERENT: return different(r);
-	case ITERATION_WEIGHTS_DIFFER: return weights_differ(r);
+	case ITERATION_DIFFERENT:
+		return different(r, r->at.iteration + 1,
+		    "the first micro batch was run twice, with different results",
+		    "stopping; the last checkpoint is intact");
+	case ITERATION_WEIGHTS_DIFFER:
+		return different(r, r->at.iteration, "data ranks hold different weights",
+		    "stopping without a save");
 	default: return not_finite(r);
 	}
 }
