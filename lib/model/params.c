@@ -6,6 +6,7 @@
  * exports all follow from this walk over them. Weights are [out, in]. A linear that is cut along
  * its output has shard_dim 0, one cut along its input 1.
  */
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
@@ -183,40 +184,6 @@ model_params(const struct model_config *c, struct param **out)
 	return t.count;
 }
 
-/* Rows [start, start + count) along shard_dim, padding included. */
-struct rows {
-	int64_t start, count;
-};
-
-/* Part i of n equal ones. */
-static struct rows
-equal(int64_t rows, int64_t n, int64_t i)
-{
-	return (struct rows){ rows / n * i, rows / n };
-}
-
-/* Those that the rank at coord holds. */
-static struct rows
-part(const struct param *p, const struct model_config *c, const struct layout *l,
-    const int coord[AX_COUNT])
-{
-	int64_t t = l->tensor_model_parallel_size, tp = coord[AX_TP], n = p->shape[p->shard_dim];
-	int at[EX_COUNT];
-
-	switch (p->shard) {
-	case SHARD_NONE: return equal(n, 1, 0);
-	case SHARD_EQUAL: return equal(n, t, tp);
-	case SHARD_GROUPS:
-		return equal(n, c->num_query_groups / layout_local_groups(l, c),
-		    tp / layout_group_replicas(l, c));
-	case SHARD_VOCAB: return equal(layout_vocab(l, c), t, tp);
-	case SHARD_EXPERT_TENSOR:
-		layout_expert_coord(l, coord, at);
-		return equal(n, layout_expert_slices(l), at[EX_TP]);
-	}
-	BUG("no shard rule %d", (int)p->shard);
-}
-
 bool
 param_is_layer_matrix(const struct param *p, const struct model_config *c)
 {
@@ -252,18 +219,39 @@ param_sums(const struct param *p, const struct layout *l)
 	return layout_row_shards(l) > 1 ? p->sums.with_sequence_parallel : p->sums.plain;
 }
 
-/* Padding is clipped from the slice, not from *held. */
+/* A rank has part i of so many equal ones of the rows along shard_dim. Padding is clipped from the
+ * slice, not from *held. */
 struct slice
 param_slice(const struct param *p, const struct model_config *c, const struct layout *l,
     const int coord[AX_COUNT], int64_t *held)
 {
 	struct slice out = slice_whole(p->ndim, p->shape);
-	struct rows has = part(p, c, l, coord);
-	int64_t n = p->shape[p->shard_dim], start = has.start < n ? has.start : n;
+	int64_t n = p->shape[p->shard_dim], parts = 1, i = 0, start,
+		rows = p->shard == SHARD_VOCAB ? layout_vocab(l, c) : n;
+	int at[EX_COUNT];
 
-	*held = has.count;
+	switch (p->shard) {
+	case SHARD_NONE: break;
+	case SHARD_VOCAB:
+	case SHARD_EQUAL:
+		parts = l->tensor_model_parallel_size;
+		i = coord[AX_TP];
+		break;
+	case SHARD_GROUPS:
+		parts = c->num_query_groups / layout_local_groups(l, c);
+		i = coord[AX_TP] / layout_group_replicas(l, c);
+		break;
+	case SHARD_EXPERT_TENSOR:
+		layout_expert_coord(l, coord, at);
+		parts = layout_expert_slices(l);
+		i = at[EX_TP];
+		break;
+	default: BUG("no shard rule %d", (int)p->shard);
+	}
+	*held = rows / parts;
+	start = int64_min(*held * i, n);
 	out.start[p->shard_dim] = start;
-	out.count[p->shard_dim] = has.count < n - start ? has.count : n - start;
+	out.count[p->shard_dim] = int64_min(*held, n - start);
 	return out;
 }
 
