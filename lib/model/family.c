@@ -525,20 +525,6 @@ stack(struct family_place *out, int64_t experts, int64_t expert)
 	out->box.count[0] = 1;
 }
 
-/* Rows that the other roles have of the tensor of a row of the table; before: those of earlier rows
- * alone. */
-static int64_t
-shared_rows(const struct family *f, const struct model_config *c, const struct family_name *mine,
-    bool before)
-{
-	int64_t rows = 0;
-
-	for (const struct family_name *n = f->names; n->hf; n++)
-		if (n != mine && !strcmp(n->hf, mine->hf) && (!before || n < mine))
-			rows += role_rows(c, n->role);
-	return rows;
-}
-
 /*
  * Roles that name the same tensor are its blocks of output rows in table order, so the start is the
  * sum of the rows before and the height the sum of all. Where heads take turns, one run of
@@ -550,7 +536,7 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 {
 	const struct family_name *mine = NULL;
 	const char *mark;
-	int64_t others;
+	int64_t before = 0, others = 0; /* rows of the other roles that the tensor has */
 
 	for (const struct family_name *n = f->names; n->hf; n++)
 		if (n->role == p->role)
@@ -562,9 +548,13 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 	out->ndim = p->ndim;
 	memcpy(out->shape, p->shape, sizeof out->shape);
 	out->box = slice_whole(p->ndim, p->shape);
-	others = shared_rows(f, c, mine, false);
+	for (const struct family_name *n = f->names; n->hf; n++)
+		if (n != mine && !strcmp(n->hf, mine->hf)) {
+			others += role_rows(c, n->role);
+			before += n < mine ? role_rows(c, n->role) : 0;
+		}
 	out->shape[0] += others;
-	out->box.start[0] = shared_rows(f, c, mine, true);
+	out->box.start[0] = before;
 	out->runs = 1;
 	if (f->heads_take_turns && others > 0) {
 		out->runs = c->num_attention_heads;
