@@ -87,15 +87,6 @@ write_pieces(int fd, const struct iovec *piece, int count)
 	return 0;
 }
 
-/* With the lock, if other threads use s. */
-static void
-add_item(struct file_set *s, struct item item)
-{
-	if (s->count == s->cap)
-		s->item = mem_realloc(s->item, (size_t)(s->cap = 2 * s->cap + 16), sizeof *s->item);
-	s->item[s->count++] = item;
-}
-
 /* The file is complete, though not yet durable, when this returns 0. */
 int
 file_set_add(
@@ -121,19 +112,26 @@ file_set_add(
 		return -1;
 	}
 	pthread_mutex_lock(&s->lock);
-	add_item(s, (struct item){ mem_strdup(path), tmp });
+	if (s->count == s->cap)
+		s->item = mem_realloc(s->item, (size_t)(s->cap = 2 * s->cap + 16), sizeof *s->item);
+	s->item[s->count++] = (struct item){ mem_strdup(path), tmp };
 	pthread_mutex_unlock(&s->lock);
 	return 0;
 }
 
-/* `from` is left with nothing to remove. */
 void
-file_set_join(struct file_set *s, struct file_set *from)
+file_set_last_first(struct file_set *s, int count)
 {
-	for (int i = 0; i < from->count; i++)
-		add_item(s, from->item[i]);
-	from->count = 0;
-	file_set_abort(from);
+	size_t n = (size_t)count, others = (size_t)(s->count - count);
+	struct item *last;
+
+	if (n == 0)
+		return;
+	last = mem_alloc(n, sizeof *last);
+	memcpy(last, s->item + others, n * sizeof *last);
+	memmove(s->item + n, s->item, others * sizeof *last);
+	memcpy(s->item, last, n * sizeof *last);
+	free(last);
 }
 
 /* Syncs a file by fsync, or its file system by syncfs. */

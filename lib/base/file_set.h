@@ -21,8 +21,8 @@ struct file_set *file_set_new(void);
  * processes, hosts and threads. */
 int file_set_add(
     struct file_set *s, const char *path, const struct iovec *piece, int count, struct err *e);
-/* The files of `from` follow those of s; frees `from`. */
-void file_set_join(struct file_set *s, struct file_set *from);
+/* The `count` files that were added last get their names before all others. */
+void file_set_last_first(struct file_set *s, int count);
 /* Frees s in every case; on failure the files that were not yet renamed are removed. */
 int file_set_commit(struct file_set *s, struct err *e);
 void file_set_abort(struct file_set *s); /* frees s; NULL is allowed */

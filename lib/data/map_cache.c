@@ -268,21 +268,22 @@ write_keys(struct key_dir *d, struct file_set *set, struct err *e)
 	return rc;
 }
 
+/* The keys go into the set of the maps, since the sweep for temporary files of the dead, which a
+ * new set would make in each directory, would find all of its maps. */
 int
 map_cache_commit(struct map_cache *c, struct err *e)
 {
-	struct file_set *all = file_set_new();
-	int rc = 0;
+	int rc = 0, keys = 0;
 
 	for (int i = 0; i < c->count && rc == 0; i++)
-		if (c->dir[i]->added.len)
-			rc = write_keys(c->dir[i], all, e);
+		if (c->dir[i]->added.len) {
+			rc = write_keys(c->dir[i], c->files, e);
+			keys++;
+		}
 	if (rc == 0) {
-		file_set_join(all, c->files);
+		file_set_last_first(c->files, keys);
+		rc = file_set_commit(c->files, e);
 		c->files = NULL;
-		rc = file_set_commit(all, e);
-	} else {
-		file_set_abort(all);
 	}
 	map_cache_abort(c);
 	return rc;

@@ -170,6 +170,24 @@ test_set(void)
 	CHECK(file_set_commit(set, &e) == 0 && io_exists("sub/b"));
 }
 
+/* What was added last gets its name first, and before what cannot have its own. */
+static void
+test_last_first(void)
+{
+	struct file_set *set = file_set_new();
+	struct iovec piece = { "x", 1 };
+	struct err e;
+
+	CHECK(io_mkdir_p("taken/full", &e) == 0);
+	CHECK(file_set_add(set, "taken", &piece, 1, &e) == 0);
+	CHECK(file_set_add(set, "other", &piece, 1, &e) == 0);
+	CHECK(file_set_add(set, "key", &piece, 1, &e) == 0);
+	file_set_last_first(set, 0);
+	file_set_last_first(set, 1);
+	CHECK(file_set_commit(set, &e) < 0);
+	CHECK(io_exists("key") && !io_exists("other"));
+}
+
 int
 main(void)
 {
@@ -182,6 +200,7 @@ main(void)
 	test_sweep();
 	test_pieces();
 	test_set();
+	test_last_first();
 	CHECK(io_remove_tree(dir, NULL) == 0);
 	return check_done();
 }
