@@ -42,7 +42,7 @@ struct device_config {
 	enum dtype dtype;   /* weights and activations: F32, BF16, F16, F64 */
 	bool deterministic; /* the same bits in every run, even where that costs time */
 	enum attention_choice attention;
-	bool float8_experts; /* grouped is called with 8-bit operands */
+	int64_t float8_experts; /* of which grouped is called with 8-bit operands; 0: it is not */
 };
 
 /* Collectives of the replicas, those of tensor ranks that are beside GEMMs, exchanges of

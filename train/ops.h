@@ -410,10 +410,10 @@ window_rows(const struct tensor *counts, int64_t first, int64_t height)
  *   GROUPED_INPUT    c [P,n] = a [P,m] b
  *   GROUPED_WEIGHT   c real [E_l m, n] = a^T b + beta c, a [P,m], b [P,n]; beta 0 or 1. An expert
  *                    without rows in the window gets beta c.
- * Of 8 bits a may be E4M3 or E5M2 and b is E4M3, but for WEIGHT; INPUT then has b [n, E_l m], whose
- * columns are the experts' rows, so that both are dense along the sum, which is promoted to F32 as
- * it grows. Scales are as in struct gemm, of blocks lines of a and squares of b, none of which is
- * of two experts: m is a multiple of SCALE_BLOCK. m and n are multiples of 16.
+ * But for WEIGHT, a may also be E4M3 or E5M2 and b E4M3. INPUT then has b [n, E_l m], whose columns
+ * are the experts' rows, so that both are dense along the sum, and its sums are exact as in struct
+ * gemm. So are scales; of blocks they are lines of a and squares of b, none of which is of two
+ * experts: m is a multiple of SCALE_BLOCK. m and n are multiples of 16.
  */
 enum grouped_kind { GROUPED_FORWARD, GROUPED_INPUT, GROUPED_WEIGHT };
 struct grouped {

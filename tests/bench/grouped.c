@@ -6,8 +6,9 @@
  * equal or falling with its number. The dense GEMM has all rows and one expert's matrix; that of a
  * gradient of weights one expert's rows and all matrices, so that it reads and writes as many
  * gradients. Model, linear layer, kind, rows an expert, split, ms, TFLOP/s, the dense GEMM's, the
- * share of it: of lines whose first four
- * fields, separated by blanks, contain every TEXT. Without a GPU it prints a note and succeeds.
+ * share of it: of lines whose first four fields, separated by blanks, contain every TEXT. 8-bit
+ * operands are beside an FP8 GEMM; of blocks beside one of E4M3 too, which is what there is.
+ * Without a GPU it prints a note and succeeds.
  */
 #include "tests/bench/rig.h"
 
@@ -28,11 +29,17 @@ static const struct {
 	const char *name;
 	enum grouped_kind kind;
 	double beta;
+	enum dtype rows; /* the type of those of the operands */
+	bool blocks;     /* 8-bit operands are scaled by blocks */
 } kinds[] = {
-	{ "forward", GROUPED_FORWARD, 0 },
-	{ "input", GROUPED_INPUT, 0 },
-	{ "weight", GROUPED_WEIGHT, 0 },
-	{ "weight added", GROUPED_WEIGHT, 1 },
+	{ "forward", GROUPED_FORWARD, 0, DTYPE_BF16, false },
+	{ "input", GROUPED_INPUT, 0, DTYPE_BF16, false },
+	{ "weight", GROUPED_WEIGHT, 0, DTYPE_BF16, false },
+	{ "weight added", GROUPED_WEIGHT, 1, DTYPE_BF16, false },
+	{ "fp8 forward", GROUPED_FORWARD, 0, DTYPE_F8_E4M3, false },
+	{ "fp8 input", GROUPED_INPUT, 0, DTYPE_F8_E5M2, false },
+	{ "fp8 blocks forward", GROUPED_FORWARD, 0, DTYPE_F8_E4M3, true },
+	{ "fp8 blocks input", GROUPED_INPUT, 0, DTYPE_F8_E4M3, true },
 };
 
 /* One of the two, a number of times; its seconds. */
@@ -122,6 +129,60 @@ line_wanted(const struct line *l, int argc, char **argv)
 	return true;
 }
 
+/* Normal numbers in 8 bits. */
+static struct tensor
+narrow_matrix(struct rig *r, enum dtype type, int64_t rows, int64_t columns)
+{
+	struct quantise q = { .q = rig_matrix(r, type, rows, columns),
+		.scale = rig_vector(r, DTYPE_F32, SCALE_ROW),
+		.kind = QUANTISE_CURRENT };
+	size_t used = r->used;
+
+	q.x = rig_matrix(r, DTYPE_BF16, rows, columns);
+	r->st->ops->quantise(r->st, &q);
+	rig_finish(r);
+	r->used = used;
+	return q.q;
+}
+
+/* Scales of a line's 8-bit operands, which are 1: of wholes, or lines of rows and squares of
+ * matrices. */
+static void
+take_scales(struct rig *r, struct grouped *g, bool blocks)
+{
+	int64_t down = (g->b.shape[0] + SCALE_BLOCK - 1) / SCALE_BLOCK,
+		across = (g->b.shape[1] + 4 * SCALE_BLOCK - 1) / (4 * SCALE_BLOCK) * 4,
+		lines = (g->a.shape[1] + SCALE_BLOCK - 1) / SCALE_BLOCK;
+
+	g->scale_a = rig_matrix(r, DTYPE_F32, blocks ? lines : 1, blocks ? g->a.shape[0] : 1);
+	g->scale_b = rig_matrix(r, DTYPE_F32, blocks ? down : 1, blocks ? across : 1);
+	r->st->ops->fill(r->st, &g->scale_a, 1);
+	r->st->ops->fill(r->st, &g->scale_b, 1);
+	if (!blocks) {
+		g->scale_a = tensor_flat(&g->scale_a);
+		g->scale_b = tensor_flat(&g->scale_b);
+	}
+}
+
+/* 8-bit operands, both dense along the sum, and the dense GEMM's, of one scale each. */
+static void
+take_narrow(struct rig *r, const struct line *l, struct both *both)
+{
+	struct grouped *g = &both->grouped;
+	struct gemm *d = &both->dense;
+	bool forward = g->kind == GROUPED_FORWARD;
+	int64_t stack = linears[l->linear].experts * linears[l->linear].m, m = linears[l->linear].m,
+		n = linears[l->linear].n;
+
+	g->a = narrow_matrix(r, kinds[l->kind].rows, g->a.shape[0], g->a.shape[1]);
+	g->b = narrow_matrix(r, DTYPE_F8_E4M3, forward ? stack : n, forward ? n : stack);
+	take_scales(r, g, kinds[l->kind].blocks);
+	d->trans_b = true;
+	d->a = g->a;
+	d->b = forward ? tensor_rows(&g->b, 0, m) : tensor_columns(&g->b, 0, m);
+	d->exact = !forward;
+}
+
 static void
 measure(struct rig *r, const struct line *l)
 {
@@ -145,6 +206,8 @@ measure(struct rig *r, const struct line *l)
 	d.a = weight ? tensor_2d(g.a.data, DTYPE_BF16, l->rows, experts * m) : g.a;
 	d.b = tensor_rows(&g.b, 0, weight ? l->rows : m);
 	both = (struct both){ g, d };
+	if (kinds[l->kind].rows != DTYPE_BF16)
+		take_narrow(r, l, &both);
 	time_both(r, &both, took);
 	printf("%s\t%s\t%lld\t%s\t%.3f\t%.0f\t%.0f\t%.2f\n", linears[l->linear].name,
 	    kinds[l->kind].name, (long long)l->rows, l->even ? "even" : "uneven", took[0] * 1e3,

@@ -1,5 +1,6 @@
 /*
- * grouped.c [f32] [bf16] [f16] - GEMMs of experts on the GPU against those of the CPU in double
+ * grouped.c [f32] [bf16] [f16] [fp8] - GEMMs of experts on the GPU against those of the CPU in
+ * double
  *
  * Numbers of rows are random, with experts that have none; windows begin before, within and after
  * the rows. What no expert's row is made of must not matter: it is NaN in the operands, and its
@@ -177,6 +178,233 @@ test_case(const struct rig *gpu, const struct rig *cpu, const struct grouped_cas
 		    gpu, cpu, products[i], products[i].out == DTYPE_F32 ? 1e-9 : types[type].limit);
 }
 
+/* --- 8 bits ----------------------------------------------------------------------------------- */
+
+/* m in multiples of SCALE_BLOCK, n of 16. */
+static const struct grouped_case narrow_cases[] = {
+	{ 7, 0, 2, 1, 3, 128, 16, 0 },
+	{ 100, 0, 3, 4, 30, 128, 144, 0 },
+	{ 64, 50, 3, 4, 60, 256, 272, 0 },
+	{ 64, 900, 3, 1, 60, 128, 128, 0 },
+	{ 1000, 0, 2, 1, 700, 384, 1040, 0 },
+	{ 777, 333, 37, 16, 40, 256, 320, 0 },
+	{ 520, 0, 130, 2, 4, 128, 256, 0 },
+	{ 3000, 100, 3, 1, 1500, 1152, 528, 0 },
+	{ 4096, 0, 4, 2, 900, 1024, 656, 0 },
+};
+
+/* A product of copies, which `from` makes: of rows that are a window, and of all matrices. */
+struct narrow {
+	const struct grouped_case *of;
+	enum grouped_kind kind;
+	enum quantise_kind how;
+	enum dtype rows; /* their 8-bit type */
+};
+
+/* The copies and scales of a product, on the host. */
+struct narrow_host {
+	int64_t known, width, size_a, size_b;
+	uint8_t *a, *b;
+	float *lines, *squares, amax;
+};
+
+static struct quantise
+copies_of_rows(const struct rig *r, const struct narrow *p, int64_t *known)
+{
+	const struct grouped_case *k = p->of;
+	int64_t width = p->kind == GROUPED_FORWARD ? k->n : k->m;
+	int64_t lines = int64_div_up(width, SCALE_BLOCK);
+	const enum dtype in[] = { DTYPE_BF16, DTYPE_BF16 };
+	struct quantise q = { .kind = p->how, .first = k->first };
+	float start[SCALE_ROW] = { 1 / 32.0f, 32 };
+	int64_t numbers = p->how == QUANTISE_BLOCK ? lines * k->rows : SCALE_ROW;
+
+	q.counts = counts(r, k, known);
+	q.x = matrix(r, (int64_t[]){ k->rows, width, 0, *known }, in, 1);
+	q.q = rig_vector(r, p->rows, k->rows * width, NULL);
+	q.q = tensor_2d(q.q.data, p->rows, k->rows, width);
+	q.scale = rig_vector(r, DTYPE_F32, numbers, NULL);
+	if (p->how == QUANTISE_BLOCK)
+		q.scale = tensor_2d(q.scale.data, DTYPE_F32, lines, k->rows);
+	else
+		r->b->copy_in(r->st, q.scale.data, start, sizeof start);
+	if (p->how != QUANTISE_BLOCK)
+		q.amax = rig_vector(r, DTYPE_F32, 1, NULL);
+	rig_sync(r);
+	return q;
+}
+
+/* The stack as its kind of product reads it. */
+static struct quantise
+copies_of_stack(const struct rig *r, const struct narrow *p)
+{
+	const struct grouped_case *k = p->of;
+	int64_t m = k->experts * k->m, n = k->n;
+	const enum dtype in[] = { DTYPE_BF16, DTYPE_BF16 };
+	struct quantise q = { .x = matrix(r, (int64_t[]){ m, n, 0, m }, in, 2) };
+	bool forward = p->kind == GROUPED_FORWARD, blocks = p->how == QUANTISE_BLOCK;
+	int64_t high = forward ? m : n, wide = forward ? n : m,
+		down = int64_div_up(high, SCALE_BLOCK),
+		across = int64_div_up(int64_div_up(wide, SCALE_BLOCK), 4) * 4;
+	struct tensor t = rig_vector(r, DTYPE_F8_E4M3, m * n, NULL),
+		      s = rig_vector(r, DTYPE_F32, blocks ? down * across : SCALE_ROW, NULL);
+
+	t = tensor_2d(t.data, DTYPE_F8_E4M3, high, wide);
+	if (blocks)
+		s = tensor_2d(s.data, DTYPE_F32, down, across);
+	q.kind = blocks ? QUANTISE_BLOCK : QUANTISE_CURRENT;
+	*(forward ? &q.q : &q.qt) = t;
+	*(forward || !blocks ? &q.scale : &q.scale_t) = s;
+	return q;
+}
+
+static void *
+host_of(const struct rig *r, const struct tensor *t)
+{
+	void *host = mem_alloc((size_t)tensor_elements(t) + 1, dtype_size(t->dtype));
+
+	rig_read(r, t, host);
+	return host;
+}
+
+/* The copies as the device makes them, read back; and its own product of them in c, of the GPU in
+ * BF16 and of the CPU in F32. */
+static double *
+narrow_run(const struct rig *r, const struct narrow *p, struct narrow_host *h, int64_t *count)
+{
+	const struct grouped_case *k = p->of;
+	bool forward = p->kind == GROUPED_FORWARD, blocks = p->how == QUANTISE_BLOCK,
+	     gpu = r->b != &backend_cpu;
+	int64_t width = forward ? k->m : k->n;
+	const enum dtype out[] = { gpu ? DTYPE_BF16 : DTYPE_F32, DTYPE_BF16 };
+	struct quantise rows = copies_of_rows(r, p, &h->known), stack = copies_of_stack(r, p);
+	struct tensor b = forward ? stack.q : stack.qt,
+		      sb = stack.scale.data ? stack.scale : stack.scale_t;
+	struct grouped g = { .kind = p->kind,
+		.a = rows.q,
+		.b = b,
+		.counts = rows.counts,
+		.first = k->first,
+		.scale_a = blocks ? rows.scale : tensor_rows(&rows.scale, SCALE_INVERSE, 1),
+		.scale_b = blocks ? sb : tensor_rows(&sb, SCALE_INVERSE, 1) };
+	double *c;
+	void *host;
+
+	r->st->ops->quantise(r->st, &rows);
+	r->st->ops->quantise(r->st, &stack);
+	g.c = matrix(r, (int64_t[]){ k->rows, width, 0, k->rows }, out, 3);
+	r->st->ops->grouped(r->st, &g);
+	*count = tensor_elements(&g.c);
+	host = host_of(r, &g.c);
+	c = mem_alloc((size_t)*count + 1, sizeof *c);
+	dtype_convert(c, DTYPE_F64, host, g.c.dtype, *count);
+	free(host);
+	h->width = g.a.shape[1];
+	h->size_a = h->known * h->width;
+	h->size_b = tensor_elements(&b);
+	h->a = host_of(r, &g.a);
+	h->b = host_of(r, &b);
+	h->lines = host_of(r, &rows.scale);
+	h->squares = host_of(r, &sb);
+	h->amax = 0;
+	if (rows.amax.data)
+		rig_read(r, &rows.amax, &h->amax);
+	const struct tensor *all[] = { &rows.x, &rows.q, &rows.scale, &rows.amax, &rows.counts,
+		&stack.x, &b, &sb, &g.c };
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i]->data)
+			r->b->release(r->d, all[i]->data);
+	return c;
+}
+
+static void
+narrow_release(struct narrow_host *h)
+{
+	free(h->a);
+	free(h->b);
+	free(h->lines);
+	free(h->squares);
+}
+
+/* Copies of both are the same bits, and so are the scales of known rows. */
+static void
+check_narrow(const struct narrow *p, const struct narrow_host *g, const struct narrow_host *c)
+{
+	int64_t lines = int64_div_up(g->width, SCALE_BLOCK);
+
+	CHECK(g->size_a == c->size_a && !memcmp(g->a, c->a, (size_t)g->size_a));
+	CHECK(g->size_b == c->size_b && !memcmp(g->b, c->b, (size_t)g->size_b));
+	for (int64_t i = g->size_a; i < p->of->rows * g->width; i++)
+		CHECK(g->a[i] == 0);
+	CHECK(g->amax == c->amax && g->squares[0] == c->squares[0]);
+	for (int64_t i = 0; p->how == QUANTISE_BLOCK && i < lines; i++)
+		CHECK(!memcmp(g->lines + i * p->of->rows, c->lines + i * p->of->rows,
+		    (size_t)g->known * sizeof *g->lines));
+	CHECK(p->how == QUANTISE_BLOCK || g->lines[0] == c->lines[0]);
+}
+
+/* Fast sums have about 14 bits. */
+static void
+test_narrow(const struct rig *gpu, const struct rig *cpu, struct narrow p)
+{
+	struct narrow_host g, again_host, h;
+	int64_t count, cpu_count;
+	double *c = narrow_run(gpu, &p, &g, &count),
+	       *again = narrow_run(gpu, &p, &again_host, &count),
+	       *expected = narrow_run(cpu, &p, &h, &cpu_count), error = 0, square = 0;
+
+	CHECK(count == cpu_count && !memcmp(c, again, (size_t)count * sizeof *c));
+	check_narrow(&p, &g, &h);
+	for (int64_t i = 0; i < count; i++) {
+		error += (c[i] - expected[i]) * (c[i] - expected[i]);
+		square += expected[i] * expected[i];
+	}
+	check_count++;
+	if (!(error <= 1e-5 * square)) {
+		check_failures++;
+		fprintf(stderr, "case %d, kind %d, recipe %d, %s: error %g\n",
+		    (int)(p.of - narrow_cases), p.kind, p.how, dtype_name(p.rows), error / square);
+	}
+	narrow_release(&g);
+	narrow_release(&again_host);
+	narrow_release(&h);
+	free(c);
+	free(again);
+	free(expected);
+}
+
+static void
+test_all_narrow(const struct backend *b)
+{
+	struct device_config config = {
+		.num_threads = 2, .dtype = DTYPE_BF16, .float8_experts = 1
+	};
+	struct err e;
+	struct rig gpu = { .b = b, .d = b->open(&config, &e) }, cpu;
+
+	if (!gpu.d) {
+		printf("fp8: not on this GPU: %s\n", e.msg);
+		return;
+	}
+	gpu.st = b->stream(gpu.d, STREAM_COMPUTE);
+	cpu = rig_open(&backend_cpu, DTYPE_BF16);
+	for (size_t i = 0; i < sizeof narrow_cases / sizeof *narrow_cases; i++)
+		for (int how = QUANTISE_DELAYED; how <= QUANTISE_BLOCK; how++) {
+			enum quantise_kind recipe = (enum quantise_kind)how;
+			struct narrow p = { &narrow_cases[i], GROUPED_FORWARD, recipe,
+				DTYPE_F8_E4M3 };
+
+			test_narrow(&gpu, &cpu, p);
+			p.kind = GROUPED_INPUT;
+			test_narrow(&gpu, &cpu, p);
+			p.rows = DTYPE_F8_E5M2;
+			test_narrow(&gpu, &cpu, p);
+		}
+	gpu.b->close(gpu.d);
+	cpu.b->close(cpu.d);
+	printf("fp8: %ld failures so far\n", check_failures);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -198,6 +426,8 @@ main(int argc, char **argv)
 		printf("%s: %ld failures so far\n", types[t].name, check_failures);
 		fflush(stdout);
 	}
+	if (rig_wanted(argc, argv, "fp8"))
+		test_all_narrow(b);
 	cpu.b->close(cpu.d);
 	return check_done();
 }

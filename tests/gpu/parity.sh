@@ -431,6 +431,21 @@ if [ -n "$fp8" ]; then
 	# shellcheck disable=SC2086
 	narrow gpt2 $gpt2
 fi
+# Those of experts are of 9.0.
+experts=yes
+[ "$device" != cuda ] || nvidia-smi --query-gpu=compute_cap --format=csv,noheader |
+	awk '$1 != 9.0 { other = 1 } END { exit other }' || experts=
+if [ -n "$experts" ]; then
+	# shellcheck disable=SC2086
+	narrow mixtral $mixtral
+	# shellcheck disable=SC2086
+	for to in cpu "$device"; do
+		train mixtral-blocks-"$to" $mixtral --hidden-size 128 --moe-ffn-hidden-size 192 \
+			--moe-shared-expert-intermediate-size 64 --bf16 --fp8-format e4m3 \
+			--fp8-recipe blockwise --backend "$to"
+	done
+	near mixtral-blocks-"$device" mixtral-blocks-cpu 1e-2
+fi
 # shellcheck disable=SC2086
 matrices llama $llama
 datasets

@@ -64,7 +64,7 @@ both()
 	both experts choice capacity rows activation
 	echo "memcheck ops gemm"
 	echo "memcheck experts product"
-	for group in f32 bf16 f16; do
+	for group in f32 bf16 f16 fp8; do
 		echo "memcheck grouped $group"
 	done
 } >"$dir/jobs"

@@ -154,10 +154,12 @@ check_gpu(int index, const struct device_config *c, struct err *e)
 		    "GPU %d (%s, compute capability %d.%d) has no bfloat16 GEMMs, which need "
 		    "8.0: use --fp16",
 		    index, p.name, p.major, p.minor);
-	if (c->float8_experts)
+	if (c->float8_experts && !cu_has_float8_experts(capability, c->float8_experts))
 		return err_set(e,
-		    "--fp8-format with --num-experts: GEMMs of experts read 8 bits on CPUs alone: "
-		    "--backend cpu");
+		    "--fp8-format with --num-experts: GPU %d (%s, compute capability %d.%d) has no "
+		    "8-bit GEMMs of %lld experts: these need 9.0, and a rank at most %d experts",
+		    index, p.name, p.major, p.minor, (long long)c->float8_experts,
+		    CU_FLOAT8_EXPERTS);
 	return 0;
 }
 

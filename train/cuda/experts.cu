@@ -10,15 +10,6 @@
 
 enum { BLOCKS = 8, WARPS = CU_THREADS / 32 }; /* blocks an SM */
 
-/* Rows of the window that are somebody's. */
-static __device__ inline int64_t
-rows_of_window(const struct tensor &counts, int64_t first, int64_t window)
-{
-	int64_t n = warp_arriving(counts) - first;
-
-	return n < 0 ? 0 : n < window ? n : window;
-}
-
 /* gate, or x where nothing is gated, and up. */
 template <typename T, int N>
 static __device__ inline void

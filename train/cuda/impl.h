@@ -86,6 +86,10 @@ struct attention_cache *attention_cache_new(
     const struct device_config *c, cudaStream_t stream, struct err *e);
 void attention_cache_free(struct attention_cache *c);
 
+/* Whether GEMMs of so many experts read 8-bit operands on a GPU of this capability, the current
+ * one. gemm/grouped.c */
+enum { CU_FLOAT8_EXPERTS = 256 };
+bool cu_has_float8_experts(int capability, int64_t experts);
 /* How GEMMs of experts are served; made at open, freed at close. gemm/grouped.c */
 struct grouped_cache *grouped_cache_new(const struct device *d);
 void grouped_cache_free(struct grouped_cache *c);
@@ -129,6 +133,8 @@ bool cu_has_float8(struct stream *st, const char *what);
  * NULL. quantise.cu */
 void cu_current_begin(struct stream *st, float *scale);
 void cu_current_end(struct stream *st, float *scale, float *amax, enum dtype type);
+/* The copies of a window of rows of experts. quantise_rows.cu */
+void cu_quantise_rows(struct stream *st, const struct quantise *q);
 /* The sums of q, if wanted, from x. quantise.cu */
 void cu_quantise_sums(struct stream *st, const struct tensor *x, const struct quantise *q);
 /* act_fwd and act_bwd with copies. act_copies.cu */

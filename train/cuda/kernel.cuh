@@ -384,4 +384,13 @@ warp_arriving(const struct tensor &counts)
 	return warp_sum(n);
 }
 
+/* Rows of the window that are somebody's. */
+static __device__ inline int64_t
+rows_of_window(const struct tensor &counts, int64_t first, int64_t window)
+{
+	int64_t n = warp_arriving(counts) - first;
+
+	return n < 0 ? 0 : n < window ? n : window;
+}
+
 #endif

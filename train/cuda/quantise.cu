@@ -334,7 +334,9 @@ cuda_quantise(struct stream *st, const struct quantise *q)
 	cu_quantise_sums(st, &q->x, q);
 	if (tensor_elements(&q->x) == 0)
 		return;
-	if (q->q.data || q->qt.data)
+	if (q->counts.data)
+		cu_quantise_rows(st, q);
+	else if (q->q.data || q->qt.data)
 		make_copies(st, q);
 	else if (q->amax.data)
 		PICK(q->x.dtype, largest)(st, &q->x, (int *)q->amax.data);

@@ -308,6 +308,8 @@ describe_quantise(struct op_call *c, const struct quantise *q)
 {
 	in(c, &q->x);
 	out_copies(c, q);
+	if (q->counts.data)
+		window(c, &q->counts, q->first);
 }
 
 static void

@@ -250,8 +250,9 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 		.dtype = c->plan->shape.dtype,
 		.deterministic = c->deterministic,
 		.attention = c->attention,
-		.float8_experts =
-		    c->plan->shape.fp8.format != FP8_NONE && c->plan->model.num_experts };
+		.float8_experts = c->plan->shape.fp8.format == FP8_NONE
+		    ? 0
+		    : c->plan->model.num_experts / layout_expert_ranks(&c->plan->layout) };
 	int local_size;
 
 	memset(e, 0, sizeof *e);

@@ -29,6 +29,13 @@ static const struct symbol symbols[] = {
 	{ .name = NULL },
 };
 
+bool
+cu_has_float8_experts(int capability, int64_t experts)
+{
+	return capability == CU_HOPPER && grouped_hopper_present() &&
+	    experts <= GROUPED_HOPPER_EXPERTS;
+}
+
 struct grouped_cache *
 grouped_cache_new(const struct device *d)
 {
@@ -84,6 +91,29 @@ in_pieces(const struct tensor *t)
 	    (size_t)t->shape[1] * size % 16 == 0;
 }
 
+/* The same of 8-bit operands, with their scales. */
+static void
+check_narrow(const struct grouped *g)
+{
+	bool forward = g->kind == GROUPED_FORWARD;
+	int64_t experts = g->counts.shape[1], along = forward ? 0 : 1,
+		m = g->b.shape[along] / experts, n = g->b.shape[1 - along];
+	enum scale_kind rows = scale_kind(&g->scale_a, &g->a);
+
+	ops_require(g->kind != GROUPED_WEIGHT && g->beta == 0 && g->c.dtype == DTYPE_BF16);
+	ops_require(g->b.dtype == DTYPE_F8_E4M3 && dtype_is_float8(g->a.dtype));
+	ops_require(g->counts.dtype == DTYPE_I32 && g->counts.ndim == 2 && experts > 0);
+	ops_require(g->b.shape[along] == experts * m && m % 16 == 0 && n % 16 == 0);
+	ops_require(g->a.shape[0] == g->c.shape[0] && g->a.shape[0] <= INT32_MAX / 2);
+	ops_require(g->b.shape[along] <= INT32_MAX / 2 && n <= INT32_MAX / 2);
+	ops_require(g->a.shape[1] == (forward ? n : m) && g->c.shape[1] == (forward ? m : n));
+	ops_require(in_pieces(&g->a) && in_pieces(&g->b) && in_pieces(&g->c));
+	ops_require(rows != SCALE_SQUARES);
+	ops_require(rows == SCALE_TENSOR
+		? g->scale_b.ndim < 2
+		: scale_kind(&g->scale_b, &g->b) == SCALE_SQUARES && m % SCALE_BLOCK == 0);
+}
+
 /* Whether tensor cores serve it, and whether Hopper's kernel does. */
 static bool
 mma_serves(const struct grouped_cache *c, const struct grouped *g)
@@ -115,8 +145,9 @@ map_of(const struct grouped_cache *c, CUtensorMap *map, const struct tensor *t, 
 			 each[] = { 1, 1, 1 };
 
 	return c->api.encode(map,
-	    t->dtype == DTYPE_F32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
-				  : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+	    element == 1                ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+		: t->dtype == DTYPE_F32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+					: CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
 	    experts ? 3 : 2, t->data, size, step, box, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
 	    CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
 	    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
@@ -126,31 +157,45 @@ static void
 run_hopper(struct stream *st, const struct grouped_cache *c, const struct grouped *g)
 {
 	struct grouped_call call = { .g = *g };
-	bool weight = g->kind == GROUPED_WEIGHT;
+	bool weight = g->kind == GROUPED_WEIGHT, narrow = dtype_is_float8(g->a.dtype),
+	     dense = narrow || g->kind == GROUPED_FORWARD;
 	CUresult rc = map_of(c, &call.a, &g->a, weight ? BOX : GROUPED_HIGH, 0);
 	char reason[64];
 
 	if (rc == CUDA_SUCCESS)
-		rc = map_of(c, &call.b, &g->b, g->kind == GROUPED_FORWARD ? GROUPED_WIDE : BOX, 0);
+		rc = map_of(c, &call.b, &g->b, dense ? GROUPED_WIDE : BOX, 0);
 	if (rc == CUDA_SUCCESS && weight && g->c.dtype == DTYPE_F32)
 		rc = map_of(c, &call.c, &g->c, BOX, g->counts.shape[1]);
 	if (rc == CUDA_SUCCESS) {
-		grouped_hopper(st, &call);
+		(narrow ? grouped_float8 : grouped_hopper)(st, &call);
 		return;
 	}
 	snprintf(reason, sizeof reason, "error %d of the driver", (int)rc);
 	cu_fail(st->device, "map of a tensor", reason);
 }
 
+/* Opening the device has checked what the run needs. */
+static void
+run_narrow(struct stream *st, const struct grouped_cache *c, const struct grouped *g)
+{
+	if (c->library && g->counts.shape[1] <= GROUPED_HOPPER_EXPERTS)
+		run_hopper(st, c, g);
+	else
+		cu_fail(st->device, "grouped", "8-bit operands are for compute capability 9.0");
+}
+
 void
 cuda_grouped(struct stream *st, const struct grouped *g)
 {
 	const struct grouped_cache *c = st->device->grouped;
+	bool narrow = dtype_is_float8(g->a.dtype);
 
-	check_shapes(g);
+	(narrow ? check_narrow : check_shapes)(g);
 	if (tensor_elements(&g->c) == 0)
 		return;
-	if (!mma_serves(c, g))
+	if (narrow)
+		run_narrow(st, c, g);
+	else if (!mma_serves(c, g))
 		grouped_plain(st, g);
 	else if (!hopper_serves(c, g))
 		grouped_mma(st, g);

@@ -18,7 +18,7 @@ enum {
 	/* And besides tiles for tensor cores. */
 	GROUPED_TILED_EXPERTS = 1024,
 	/* And besides the ring of the kernel for Hopper. */
-	GROUPED_HOPPER_EXPERTS = 256,
+	GROUPED_HOPPER_EXPERTS = CU_FLOAT8_EXPERTS,
 	/* lines and columns of its tiles */
 	GROUPED_HIGH = 128,
 	GROUPED_WIDE = 192,
@@ -40,7 +40,10 @@ void grouped_mma(struct stream *st, const struct grouped *g);
 /* BF16, with gradients of weights in F32 too, on compute capability 9.0: rows and addresses of
  * whole 16 bytes, at least one row. grouped_hopper.cu */
 void grouped_hopper(struct stream *st, const struct grouped_call *call);
-/* Whether this build has its code for the current GPU. */
+/* 8-bit operands into BF16, on the same GPUs: rows and addresses of whole 16 bytes, at least one
+ * row. grouped_float8.cu */
+void grouped_float8(struct stream *st, const struct grouped_call *call);
+/* Whether this build has their code for the current GPU. */
 bool grouped_hopper_present(void);
 
 #ifdef __cplusplus

@@ -245,64 +245,13 @@ sum_tile(tile_sums &c, struct ring &ring, int depth)
 		barrier_arrive(before);
 }
 
-/* Lane q of four gets word q of each, in their order. */
-static __device__ inline void
-transpose_words(uint32_t (&w)[4])
-{
-#pragma unroll
-	for (int step = 1; step < 4; step *= 2) {
-		bool upper = threadIdx.x & step;
-
-#pragma unroll
-		for (int i = 0; i < 4; i++) {
-			uint32_t other;
-
-			if (i & step)
-				continue;
-			other = __shfl_xor_sync(0xffffffffu, upper ? w[i] : w[i + step], step);
-			w[i] = upper ? other : w[i];
-			w[i + step] = upper ? w[i + step] : other;
-		}
-	}
-}
-
-/* Where a tile goes, and how many lines and columns of it there are. */
-struct corner {
-	bf16 *at;
-	int64_t step;
-	int lines, columns;
-};
-
-/* A lane's first line of a half. */
-static __device__ inline int
-own_line(void)
-{
-	return threadIdx.x % GROUP / 32 * 16 + threadIdx.x % 32 / 4;
-}
-
-/* Sums rounded, 16 bytes of a lane at once. */
+/* Sums rounded. */
 static __device__ inline void
 store_sums(const struct corner &to, const tile_sums &c)
 {
-	int pair = threadIdx.x % 4;
-
 #pragma unroll
 	for (int half = 0; half < HALVES; half++)
-#pragma unroll
-		for (int i = 0; i < WIDE / 16; i++) {
-			int h = i % 2, line = own_line() + half * BOX + 8 * h,
-			    column = i / 2 * 32 + 8 * pair;
-			uint32_t w[4];
-
-#pragma unroll
-			for (int j = 0; j < 4; j++)
-				put_two((bf16 *)&w[j], c[half][i / 2 * 16 + 4 * j + 2 * h],
-				    c[half][i / 2 * 16 + 4 * j + 2 * h + 1]);
-			transpose_words(w);
-			if (line < to.lines && column < to.columns)
-				*(uint4 *)(to.at + line * to.step + column) =
-				    make_uint4(w[0], w[1], w[2], w[3]);
-		}
+		store_lines(to, c[half], half * BOX);
 }
 
 /* Gradients of weights in 16 bits: written, or added to; zeros in place of sums where there are no

@@ -204,24 +204,40 @@ products_done_but(void)
 /* c[64, 192] = a[64, 16] b[16, 192], added to c with `add`. With group = lane / 4 and pair = lane %
  * 4, the lane of warp w of the four holds in c[4 i + 2 h + j] column 8 i + 2 pair + j of row 16 w +
  * group + 8 h. */
+#define MULTIPLY_192(form, layout, c, ...) \
+	SM90A("{\n" \
+	      ".reg .pred p;\n" \
+	      "setp.ne.b32 p, %98, 0;\n" \
+	      "wgmma.mma_async.sync.aligned.m64n192" form " {" \
+	      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15," \
+	      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31," \
+	      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47," \
+	      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63," \
+	      "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79," \
+	      "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95" \
+	      "}, %96, %97, p, 1, 1" layout ";\n" \
+	      "}\n" \
+	      : SUMS_48(c, 0), SUMS_48(c, 48) \
+	      : __VA_ARGS__)
+
 template <bool A_DENSE, bool B_DENSE>
 static __device__ inline void
 multiply_192(float (&c)[96], uint64_t a, uint64_t b, int add)
 {
-	SM90A("{\n"
-	      ".reg .pred p;\n"
-	      "setp.ne.b32 p, %98, 0;\n"
-	      "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {"
-	      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-	      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-	      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-	      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
-	      "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"
-	      "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
-	      "}, %96, %97, p, 1, 1, %99, %100;\n"
-	      "}\n"
-	      : SUMS_48(c, 0), SUMS_48(c, 48)
-	      : "l"(a), "l"(b), "r"(add), "n"(!A_DENSE), "n"(!B_DENSE));
+	MULTIPLY_192("k16.f32.bf16.bf16", ", %99, %100", c, "l"(a), "l"(b), "r"(add), "n"(!A_DENSE),
+	    "n"(!B_DENSE));
+}
+
+/* The same of 32 terms of 8 bits, b of E4M3 and a too, or of E5M2; both are dense. Sums are of
+ * fewer bits than F32 has. */
+template <int A>
+static __device__ inline void
+multiply_192_of_8_bits(float (&c)[96], uint64_t a, uint64_t b, int add)
+{
+	if (A == DTYPE_F8_E5M2)
+		MULTIPLY_192("k32.f32.e5m2.e4m3", "", c, "l"(a), "l"(b), "r"(add));
+	else
+		MULTIPLY_192("k32.f32.e4m3.e4m3", "", c, "l"(a), "l"(b), "r"(add));
 }
 
 /* Sums of products that are done may be read: no use of them is moved before this. */
@@ -231,6 +247,66 @@ sums_done(float (&c)[96])
 #pragma unroll
 	for (int i = 0; i < 96; i++)
 		asm volatile("" : "+f"(c[i]) : : "memory");
+}
+
+/* --- results ---------------------------------------------------------------------------------- */
+
+/* Lane q of four gets word q of each, in their order. */
+static __device__ inline void
+transpose_words(uint32_t (&w)[4])
+{
+#pragma unroll
+	for (int step = 1; step < 4; step *= 2) {
+		bool upper = threadIdx.x & step;
+
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			uint32_t other;
+
+			if (i & step)
+				continue;
+			other = __shfl_xor_sync(0xffffffffu, upper ? w[i] : w[i + step], step);
+			w[i] = upper ? other : w[i];
+			w[i + step] = upper ? w[i + step] : other;
+		}
+	}
+}
+
+/* Where a tile goes, and how many lines and columns of it there are. */
+struct corner {
+	bf16 *at;
+	int64_t step;
+	int lines, columns;
+};
+
+/* A lane's first line of the 64 of a product. */
+static __device__ inline int
+own_line(void)
+{
+	return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+}
+
+/* The sums of a product, as the lines of a tile from the first on, rounded: 16 bytes of a lane at
+ * once. */
+static __device__ inline void
+store_lines(const struct corner &to, const float (&c)[96], int first)
+{
+	int pair = threadIdx.x % 4;
+
+#pragma unroll
+	for (int i = 0; i < 12; i++) {
+		int h = i % 2, line = own_line() + first + 8 * h, column = i / 2 * 32 + 8 * pair;
+		uint32_t w[4];
+
+#pragma unroll
+		for (int j = 0; j < 4; j++)
+			put_two((bf16 *)&w[j], c[i / 2 * 16 + 4 * j + 2 * h],
+			    c[i / 2 * 16 + 4 * j + 2 * h + 1]);
+		transpose_words(w);
+		if (line < to.lines && column < to.columns)
+			*(uint4 *)(to.at + line * to.step + column) =
+			    make_uint4(w[0], w[1], w[2], w[3]);
+	}
 }
 
 #endif
