@@ -30,7 +30,7 @@ shard_add_ids(
 	w = tokenizer_worker_new(t);
 	rc = tokenizer_check_ids(t, ids, (size_t)count, &known, e);
 	if (rc == 0)
-		rc = tokenizer_decode(w, known.id, known.count, false, &text, e);
+		rc = tokenizer_decode(w, &known, false, &text, e);
 	if (rc == 0) {
 		utf8_repair(text.buf, text.len, &clean);
 		str_add_json(out, clean.buf, clean.len);

@@ -64,8 +64,7 @@ put_document(const struct decode_config *c, struct document *d, FILE *out, struc
 	d->ids.count = 0;
 	rc = tokenizer_check_ids(d->tokenizer, d->raw.id, d->raw.count, &d->ids, e);
 	if (rc == 0)
-		rc =
-		    tokenizer_decode(d->worker, d->ids.id, d->ids.count, c->skip_special, &text, e);
+		rc = tokenizer_decode(d->worker, &d->ids, c->skip_special, &text, e);
 	if (rc == 0 && c->json) {
 		utf8_repair(text.buf, text.len, &clean);
 		str_adds(&line, "{\"text\": ");

@@ -225,22 +225,22 @@ tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,
 
 /* Ids are checked here, so kinds need not do so. */
 int
-tokenizer_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, bool skip_special,
+tokenizer_decode(struct tokenizer_worker *w, const struct token_ids *ids, bool skip_special,
     struct str *out, struct err *e)
 {
 	const struct tokenizer *t = w->tokenizer;
 	struct token_ids kept = { 0 };
 
-	for (size_t i = 0; i < count; i++)
-		if (ids[i] >= t->vocab_size)
-			return outside(t, ids[i], e);
+	for (size_t i = 0; i < ids->count; i++)
+		if (ids->id[i] >= t->vocab_size)
+			return outside(t, ids->id[i], e);
 	if (!skip_special) {
-		t->kind->decode(w, ids, count, out);
+		t->kind->decode(w, ids->id, ids->count, out);
 		return 0;
 	}
-	for (size_t i = 0; i < count; i++)
-		if (t->kind->piece(t, ids[i]).type != PIECE_CONTROL)
-			token_ids_add(&kept, ids[i]);
+	for (size_t i = 0; i < ids->count; i++)
+		if (t->kind->piece(t, ids->id[i]).type != PIECE_CONTROL)
+			token_ids_add(&kept, ids->id[i]);
 	t->kind->decode(w, kept.id, kept.count, out);
 	token_ids_release(&kept);
 	return 0;

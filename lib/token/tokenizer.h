@@ -108,9 +108,9 @@ void tokenizer_worker_free(struct tokenizer_worker *w);
 int tokenizer_encode(
     struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e);
 
-/* Appends the text of count ids; may be malformed UTF-8 where a character is incomplete. An id
+/* Appends the text of the ids; may be malformed UTF-8 where a character is incomplete. An id
  * outside the vocabulary is an error. skip_special leaves out control pieces. */
-int tokenizer_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count,
-    bool skip_special, struct str *out, struct err *e);
+int tokenizer_decode(struct tokenizer_worker *w, const struct token_ids *ids, bool skip_special,
+    struct str *out, struct err *e);
 
 #endif

@@ -16,7 +16,7 @@ run(const struct tokenizer *t, struct tokenizer_worker *w, const char *text, siz
 		for (size_t i = 0; i < ids.count; i++)
 			if (ids.id[i] >= tokenizer_vocab_size(t))
 				abort();
-		if (tokenizer_decode(w, ids.id, ids.count, true, &back, &e) < 0)
+		if (tokenizer_decode(w, &ids, true, &back, &e) < 0)
 			abort();
 	}
 	str_release(&back);

@@ -56,7 +56,7 @@ test_round_trip(const struct tokenizer *t, struct mt19937 *rng)
 		ids.count = again.count = 0;
 		str_clear(&back);
 		CHECK(tokenizer_encode(w, (const char *)text, n, &ids, &e) == 0);
-		CHECK(tokenizer_decode(w, ids.id, ids.count, false, &back, &e) == 0);
+		CHECK(tokenizer_decode(w, &ids, false, &back, &e) == 0);
 		CHECK(back.len == n && (n == 0 || !memcmp(back.buf, text, n)));
 		if (round % 100)
 			continue;

@@ -387,7 +387,7 @@ infer_generate(struct engine *e, const struct train_config *c, struct err *err)
 		token_ids_add(&ids, (uint32_t)id);
 	}
 	if (rc == 0)
-		rc = tokenizer_decode(w, ids.id, ids.count, true, &text, err);
+		rc = tokenizer_decode(w, &ids, true, &text, err);
 	if (rc == 0 && e->rank == 0) {
 		str_addc(&text, '\n');
 		str_put(&text, stdout);

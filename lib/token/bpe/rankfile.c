@@ -112,6 +112,10 @@ struct rank {
 	uint32_t len;
 	int64_t rank;
 };
+struct rank_list {
+	struct rank *item;
+	size_t count;
+};
 
 /* The first position from i on that is not white space, or n. */
 static size_t
@@ -235,18 +239,17 @@ read_line(const char *s, size_t n, unsigned char **to, struct rank *r, struct er
 	return 0;
 }
 
-/* Reads all lines; *count is their number. The caller frees *out. */
+/* Reads all lines; the caller frees the list's items. */
 static int
-read_lines(struct rankfile *f, const char *text, size_t len, struct rank **out, size_t *count,
-    struct err *e)
+read_lines(struct rankfile *f, const char *text, size_t len, struct rank_list *out, struct err *e)
 {
 	unsigned char *to = mem_pool_alloc(&f->pool, len + 4, 1);
 	size_t lines = 1;
 
 	for (size_t i = 0; i < len; i++)
 		lines += text[i] == '\n';
-	*out = mem_zalloc_whole(lines, sizeof **out);
-	*count = 0;
+	out->item = mem_zalloc_whole(lines, sizeof *out->item);
+	out->count = 0;
 	for (size_t i = 0; i < len;) {
 		const char *s = text + i, *end = memchr(s, '\n', len - i);
 		size_t n = end ? (size_t)(end - s) : len - i;
@@ -255,17 +258,20 @@ read_lines(struct rankfile *f, const char *text, size_t len, struct rank **out, 
 		f->line++;
 		if (n && s[n - 1] == '\r')
 			n--;
-		if (n && read_line(s, n, &to, &(*out)[(*count)++], e) < 0)
+		if (n && read_line(s, n, &to, &out->item[out->count++], e) < 0)
 			return -1;
 	}
 	f->line = 0;
-	return *count ? 0 : err_set(e, "no ranks");
+	return out->count ? 0 : err_set(e, "no ranks");
 }
 
 /* Tokens by id; holes stay empty. */
 static int
-place(struct rankfile *f, const struct rank *rank, size_t count, struct err *e)
+place(struct rankfile *f, const struct rank_list *list, struct err *e)
 {
+	const struct rank *rank = list->item;
+	size_t count = list->count;
+
 	for (size_t i = 0; i < count; i++) {
 		if (rank[i].rank > 16 * (int64_t)count + ID_SLACK)
 			return err_set(e, "rank %lld, but there are %zu tokens",
@@ -307,17 +313,15 @@ read_ranks(struct rankfile *f, const char *text, size_t len, const struct tokeni
     struct err *e)
 {
 	const struct known *k;
-	struct rank *rank;
-	size_t count;
+	struct rank_list list;
 	int64_t size;
 	int rc;
 
-	rc =
-	    read_lines(f, text, len, &rank, &count, e) < 0 || place(f, rank, count, e) < 0 ? -1 : 0;
-	free(rank);
+	rc = read_lines(f, text, len, &list, e) < 0 || place(f, &list, e) < 0 ? -1 : 0;
+	free(list.item);
 	if (rc < 0)
 		return -1;
-	k = recognise(f, count);
+	k = recognise(f, list.count);
 	size = f->size;
 	f->scanner = k ? k->scanner : PRETOK_NONE;
 	f->guess = k ? k->guess : NULL;
@@ -325,7 +329,7 @@ read_ranks(struct rankfile *f, const char *text, size_t len, const struct tokeni
 		return -1;
 	if (f->scanner == PRETOK_NONE)
 		return err_set(
-		    e, "no published file has %zu ranks: --tiktoken-pattern is needed", count);
+		    e, "no published file has %zu ranks: --tiktoken-pattern is needed", list.count);
 	if (spec->tiktoken_special_tokens.count)
 		rc = add_listed(f, &spec->tiktoken_special_tokens, (uint32_t)size, e);
 	else if (k)

@@ -61,7 +61,7 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *path, c
 	free(text);
 	if (!j)
 		return -1;
-	rc = hf_plan(t, spec, json_root(j), HF_JSON, dir, &why);
+	rc = hf_plan(t, spec, &(struct hf_files){ HF_JSON, json_root(j), dir }, &why);
 	if (rc < 0)
 		err_set(e, "%s: %s", path, why.msg);
 	json_free(j);
@@ -97,7 +97,7 @@ hf_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 	if (source == HF_JSON)
 		rc = load(t, spec, path.buf, dir, e);
 	else
-		rc = hf_plan(t, spec, NULL, source, dir, e);
+		rc = hf_plan(t, spec, &(struct hf_files){ source, NULL, dir }, e);
 	str_release(&path);
 	free(dir);
 	return rc;

@@ -107,11 +107,15 @@ int hf_added(struct hf_reading *r, struct err *e);
 /* The ids around a text, from the member "post_processor". */
 int hf_template(struct hf_reading *r, const struct json_value *v, struct err *e);
 
-/* Fills h and t's vocabulary size and special ids from the tree of a tokenizer.json, or where root
- * is NULL from the files of dir that source tells; hf_close after an error too. dir has the
- * configs, or is NULL. */
-int hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,
-    enum hf_source source, const char *dir, struct err *e);
+/* What a tokenizer is read from. */
+struct hf_files {
+	enum hf_source source;
+	const struct json_value *root; /* of a tokenizer.json; NULL: the files of dir */
+	const char *dir;               /* has the configs, or is NULL */
+};
+/* Fills t's struct hf, vocabulary size and special ids; hf_close after an error too. */
+int hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct hf_files *files,
+    struct err *e);
 
 /* The ids of bos, eos, unk and pad: from the configs, else by the names of tokens. */
 int hf_special(const struct hf_reading *r, struct tokenizer *t, struct err *e);

@@ -524,19 +524,19 @@ choose_class(struct hf_reading *r, struct tokenizer *t, const struct json_value 
 
 /* The names are freed after the special tokens are found. */
 int
-hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,
-    enum hf_source source, const char *dir, struct err *e)
+hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct hf_files *files,
+    struct err *e)
 {
 	struct hf_reading r = {
-		.hf = t->impl, .spec = spec, .source = source, .pool = pool_new(2)
+		.hf = t->impl, .spec = spec, .source = files->source, .pool = pool_new(2)
 	};
 	int rc = -1;
 
 	alphabet_init(&r.hf->alphabet);
-	if (choose_class(&r, t, root, dir, e) == 0 && read_parts(&r, e) == 0) {
+	if (choose_class(&r, t, files->root, files->dir, e) == 0 && read_parts(&r, e) == 0) {
 		t->vocab_size = r.size;
-		if (root)
-			add_notes(t, root);
+		if (files->root)
+			add_notes(t, files->root);
 		rc = hf_special(&r, t, e);
 		if (rc == 0 && !spec->hf_no_include_special_tokens)
 			hf_around(&r, t);
