@@ -5,6 +5,7 @@
 
 #include "lib/model/family.h"
 #include "tests/check.h"
+#include "tests/sized_model.h"
 #include "train/engine/timing.h"
 
 enum { COMPUTE, OUT, IN, STREAMS, EVENTS = 16, UNITS = 64, MICROBATCHES = 6, STEPS = 3 };
@@ -183,17 +184,7 @@ passes(const struct layout *l, int stage, int iteration, bool training)
 static struct model_config
 eight_layers(void)
 {
-	struct model_config c;
-
-	family_defaults(&c);
-	c.num_layers = 8;
-	c.hidden_size = 16;
-	c.num_attention_heads = c.num_query_groups = 2;
-	c.kv_channels = 8;
-	c.ffn_hidden_size = 16;
-	c.max_position_embeddings = 8;
-	c.vocab_size = 50;
-	return c;
+	return sized_model((struct model_sizes){ 8, 16, 2, 2, 16, 8, 50 });
 }
 
 static void

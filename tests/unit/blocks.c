@@ -6,6 +6,7 @@
 #include "lib/model/family.h"
 #include "lib/model/work.h"
 #include "tests/check.h"
+#include "tests/sized_model.h"
 
 static const struct train_shape none = { .recompute = { RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 } };
 
@@ -13,15 +14,8 @@ static const struct train_shape none = { .recompute = { RECOMPUTE_NONE, RECOMPUT
 static struct model_config
 layers(int64_t n)
 {
-	struct model_config c;
+	struct model_config c = sized_model((struct model_sizes){ n, 64, 8, 8, 128, 32, 500 });
 
-	family_defaults(&c);
-	c.num_layers = n;
-	c.hidden_size = 64;
-	c.num_attention_heads = c.num_query_groups = c.kv_channels = 8;
-	c.ffn_hidden_size = 128;
-	c.max_position_embeddings = 32;
-	c.vocab_size = 500;
 	c.hidden_dropout = 0;
 	return c;
 }

@@ -4,25 +4,18 @@
 #include "lib/model/fit.h"
 #include "lib/model/split.h"
 #include "tests/check.h"
+#include "tests/sized_model.h"
 
 /* A Llama-like model of 16 layers on two data ranks. */
 static struct run_plan
 plan_of(int64_t micro_batch)
 {
-	struct run_plan p = { .layout = { 1, 1, 2, 1 },
+	struct run_plan p = { .model = sized_model(
+				  (struct model_sizes){ 16, 512, 8, 8, 2048, 1024, 8000 }),
+		.layout = { 1, 1, 2, 1 },
 		.shape = { 1024, micro_batch, 1, DTYPE_BF16, false, optim_rules, false, { 0 } },
 		.global_batch_size = 2 * micro_batch };
 
-	family_defaults(&p.model);
-	p.model.num_layers = 16;
-	p.model.hidden_size = 512;
-	p.model.num_attention_heads = 8;
-	p.model.num_query_groups = 8;
-	p.model.kv_channels = 64;
-	p.model.ffn_hidden_size = 2048;
-	p.model.max_position_embeddings = 1024;
-	p.model.vocab_size = 8000;
-	p.model.norm_epsilon = 1e-5;
 	return p;
 }
 

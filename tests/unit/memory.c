@@ -7,27 +7,13 @@
 #include "lib/model/memory.h"
 #include "lib/model/schedule.h"
 #include "tests/check.h"
+#include "tests/sized_model.h"
 
 /* A model of four layers with grouped queries. */
 static struct model_config
 tiny(void)
 {
-	struct model_config c;
-
-	family_defaults(&c);
-	c.num_layers = 4;
-	c.hidden_size = 64;
-	c.num_attention_heads = 8;
-	c.num_query_groups = 2;
-	c.kv_channels = 8;
-	c.ffn_hidden_size = 176;
-	c.max_position_embeddings = 32;
-	c.vocab_size = 500;
-	c.norm_epsilon = 1e-5;
-	c.normalization = NORMALIZATION_RMSNORM;
-	c.activation = ACTIVATION_SWIGLU;
-	c.position = POSITION_ROPE;
-	return c;
+	return sized_llama((struct model_sizes){ 4, 64, 8, 2, 176, 32, 500 });
 }
 
 /* Buffers in use at the same time, by phase of the trainer. */

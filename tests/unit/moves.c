@@ -5,6 +5,7 @@
 
 #include "lib/model/family.h"
 #include "tests/check.h"
+#include "tests/sized_model.h"
 
 /* Six layers, some of which may leave, in buckets of about a layer or of all layers. */
 static void
@@ -23,17 +24,9 @@ plan(struct memory_plan *m, struct recompute recompute, int64_t bucket, int64_t 
 		.recompute = recompute,
 		.bucket_size = bucket,
 		.offloaded_layers = offloaded };
-	struct model_config c;
+	struct model_config c = sized_model((struct model_sizes){ 6, 64, 4, 4, 128, 32, 500 });
 	int coord[AX_COUNT] = { 0 };
 
-	family_defaults(&c);
-	c.num_layers = 6;
-	c.hidden_size = 64;
-	c.num_attention_heads = c.num_query_groups = 4;
-	c.kv_channels = 16;
-	c.ffn_hidden_size = 128;
-	c.max_position_embeddings = 32;
-	c.vocab_size = 500;
 	c.untie_embeddings_and_output_weights = true;
 	memory_plan(m, &c, &l, &s, coord);
 }

@@ -5,6 +5,7 @@
 #include "plan/memtable.h"
 #include "plan/search.h"
 #include "tests/check.h"
+#include "tests/sized_model.h"
 
 struct config {
 	struct hardware hw;
@@ -34,22 +35,7 @@ device(const char *text)
 static struct model_config
 llama_1b(void)
 {
-	struct model_config c;
-
-	family_defaults(&c);
-	c.num_layers = 16;
-	c.num_attention_heads = 32;
-	c.num_query_groups = 8;
-	c.hidden_size = 2048;
-	c.kv_channels = 64;
-	c.ffn_hidden_size = 8192;
-	c.max_position_embeddings = 2048;
-	c.vocab_size = 128256;
-	c.norm_epsilon = 1e-5;
-	c.normalization = NORMALIZATION_RMSNORM;
-	c.activation = ACTIVATION_SWIGLU;
-	c.position = POSITION_ROPE;
-	return c;
+	return sized_llama((struct model_sizes){ 16, 2048, 32, 8, 8192, 2048, 128256 });
 }
 
 /* Of any case: the bytes of the fullest rank. */

@@ -4,6 +4,7 @@
 #include "lib/model/family.h"
 #include "lib/model/memory.h"
 #include "tests/check.h"
+#include "tests/sized_model.h"
 
 #define ADAM &optim_rules[0]
 #define SGD &optim_rules[1]
@@ -89,18 +90,9 @@ static const struct run {
 static struct model_config
 model_of(const struct run *r)
 {
-	struct model_config c;
+	struct model_config c = sized_model((struct model_sizes){ 4, 64, 8, 8, 176, 32, 500 });
 	struct err e;
 
-	family_defaults(&c);
-	c.num_layers = 4;
-	c.hidden_size = 64;
-	c.num_attention_heads = c.num_query_groups = 8;
-	c.kv_channels = 8;
-	c.ffn_hidden_size = 176;
-	c.max_position_embeddings = 32;
-	c.vocab_size = 500;
-	c.norm_epsilon = 1e-5;
 	c.init_method_std = 0.02;
 	r->model(&c);
 	CHECK(model_check(&c, &e) == 0);

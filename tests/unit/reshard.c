@@ -14,6 +14,7 @@
 #include "lib/model/family.h"
 #include "lib/model/fields.h"
 #include "tests/check.h"
+#include "tests/sized_model.h"
 
 #include <unistd.h>
 
@@ -21,22 +22,7 @@
 static struct model_config
 tiny_llama(int64_t vocab)
 {
-	struct model_config c;
-
-	family_defaults(&c);
-	c.num_layers = 2;
-	c.hidden_size = 16;
-	c.ffn_hidden_size = 24;
-	c.num_attention_heads = 4;
-	c.num_query_groups = 2;
-	c.kv_channels = 4;
-	c.max_position_embeddings = 32;
-	c.vocab_size = vocab;
-	c.normalization = NORMALIZATION_RMSNORM;
-	c.norm_epsilon = 1e-5;
-	c.activation = ACTIVATION_SWIGLU;
-	c.position = POSITION_ROPE;
-	return c;
+	return sized_llama((struct model_sizes){ 2, 16, 4, 2, 24, 32, vocab });
 }
 
 /* Writes one tensor of random numbers. */

@@ -2,6 +2,7 @@
  * batches start */
 #include "lib/model/family.h"
 #include "tests/check.h"
+#include "tests/sized_model.h"
 #include "train/engine/pipeline.h"
 #include "train/run/config.h"
 
@@ -60,15 +61,7 @@ small(void)
 	struct train_config c = { .eod = -1 };
 	struct model_config *m = &c.plan.model;
 
-	family_defaults(m);
-	m->num_layers = 2;
-	m->hidden_size = 32;
-	m->ffn_hidden_size = 128;
-	m->num_attention_heads = m->num_query_groups = 4;
-	m->kv_channels = 8;
-	m->max_position_embeddings = 16;
-	m->vocab_size = 100;
-	m->norm_epsilon = 1e-5;
+	*m = sized_model((struct model_sizes){ 2, 32, 4, 4, 128, 16, 100 });
 	m->qkv_bias = m->proj_bias = m->mlp_bias = true;
 	return c;
 }
