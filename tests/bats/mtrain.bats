@@ -987,7 +987,8 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	[ "$ended" = 1 ]
 	run -0 grep '^mtrain' log
 	[ "${lines[-1]}" = "mtrain: cut.bin: cannot be read any more: the file was cut short while it was in use, or its disk failed" ]
-	[ "$(tail -n 1 log)" = "${lines[-1]}" ]
+	# The step that was under way may still print its line.
+	[ "$(grep -v ' iteration ' log | tail -n 1)" = "${lines[-1]}" ]
 }
 
 @test "options and lists of corpora may come through pipes" {
