@@ -125,7 +125,7 @@ send_to(const struct post *p, const struct letter *l, const struct sockaddr_in *
 static void
 tell_offices(const struct post *p, const struct letter *l)
 {
-	for (int i = 0; p->fd >= 0 && i < POST_OFFICES; i++) {
+	for (int i = 0; p->fd >= 0 && i < POST_OFFICES && i < p->size; i++) {
 		const struct office *o = &p->office[i];
 		struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = o->port };
 		bool here = !strcmp(p->host[p->rank], p->host[i]);
