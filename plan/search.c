@@ -3,9 +3,8 @@
  *
  * All divisors are tried, some thousand plans at most. What ranks hold of the parameters is found
  * once for each layout, so the only pruning is that of micro batches above the first that does not
- * fit. layout_check decides legality, as in
- * training. A plan that needs more than 1 - margin of the device counts as tight, since libraries
- * and fragmentation take memory that no plan includes.
+ * fit. layout_check decides legality, as in training. A plan that needs more than 1 - margin of the
+ * device counts as tight, since libraries and fragmentation take memory that no plan includes.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"

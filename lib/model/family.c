@@ -527,8 +527,8 @@ stack(struct family_place *out, int64_t experts, int64_t expert)
 
 /*
  * Roles that name the same tensor are its blocks of output rows in table order, so the start is the
- * sum of the rows before and the height the sum of all. Where heads take turns, one run of
- * rows becomes as many as there are heads. Transposed last, when all is known.
+ * sum of the rows before and the height the sum of all. Where heads take turns, one run of rows
+ * becomes as many as there are heads. Transposed last, when all is known.
  */
 int
 family_place(const struct family *f, const struct model_config *c, const struct param *p,

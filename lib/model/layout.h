@@ -69,8 +69,7 @@ int64_t layout_expert_holders(const struct layout *l);
  * The ranks of a stage by other axes than tensor, context and data: number
  * tp + t (cp + c dp) = etp + n (ep + e edp). The rank at (ep, etp) holds slice etp, of n equal ones
  * of their ffn channels, of experts [ep E / e, (ep + 1) E / e) of every layer. So do the ranks that
- * differ from it in edp alone. Source: spec/training.md 11; Megatron-LM
- * core/parallel_state.py.
+ * differ from it in edp alone. Source: spec/training.md 11; Megatron-LM core/parallel_state.py.
  */
 enum expert_axis { EX_TP, EX_EP, EX_DP, EX_COUNT };
 #define EX_BIT(a) (1u << (a))

@@ -108,8 +108,7 @@ struct memory_stages {
 	int num_params;
 	struct memory_stage {
 		struct shards shards;
-		/* of matrices of layers the largest, what tensor ranks share of it, and the square
-		 * of its shorter side */
+		/* of matrices of layers, as D_MATRIX, D_UPDATES and D_GRAM of block/rows.h */
 		int64_t matrix, updates, gram;
 	} * stage; /* [pipeline_model_parallel_size] */
 };

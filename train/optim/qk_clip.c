@@ -1,11 +1,10 @@
 /*
  * qk_clip.c - q and k shrink where the scores of attention have become too large
  *
- * With eta = threshold / S < 1, S the largest score of the heads of a group in all
- * samples of the step, the rows of q of these
- * heads are multiplied by eta^alpha after the update, those of k of the group by eta^(1 - alpha).
- * Source: Kimi Team 2025, arXiv:2507.20534; by group as in Megatron-LM
- * core/transformer/attention.py.
+ * With eta = threshold / S < 1, S the largest score of the heads of a group in all samples of the
+ * step, the rows of q of these heads are multiplied by eta^alpha after the update, those of k of
+ * the group by eta^(1 - alpha). Source: Kimi Team 2025, arXiv:2507.20534; by group as in
+ * Megatron-LM core/transformer/attention.py.
  */
 #include "lib/base/mem.h"
 #include "train/optim/optim.h"

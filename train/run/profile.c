@@ -278,8 +278,8 @@ profile_step_end(struct profile *p, int64_t iteration, struct err *err)
 		p->row[s->row].calls++;
 		str_addf(&p->trace,
 		    "%s{\"name\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, "
-		    "\"dur\": %.3f, "
-		    "\"args\": {\"layer\": %d, \"microbatch\": %lld, \"pass\": \"%s\"}}",
+		    "\"dur\": %.3f, \"args\": {\"layer\": %d, \"microbatch\": %lld, \"pass\": "
+		    "\"%s\"}}",
 		    p->trace.len ? ",\n" : "", s->name, p->e->rank, at * 1e6, seconds * 1e6,
 		    s->layer, (long long)s->microbatch, s->backward ? "backward" : "forward");
 		at += seconds;

@@ -89,8 +89,8 @@ sum_windows(const struct routers *r, const struct engine *e, struct metrics_rout
 }
 
 /* The most rows that a rank got, of all ranks, before the sums are added up; then means over layers
- * and tokens, of which each has topk rows. A loss of balance is E / (k T) times
- * the sum of n P over the T tokens of a scope, divided by T again. */
+ * and tokens, of which each has topk rows. A loss of balance is E / (k T) times the sum of n P over
+ * the T tokens of a scope, divided by T again. */
 struct metrics_routers
 routers_sum(struct routers *r, const struct engine *e)
 {

@@ -399,8 +399,8 @@ end_previous(struct saver *s, int64_t iteration, struct err *err)
 	if (busy && between > 0 && !s->told && s->e->rank == 0 && waited * 100 >= between) {
 		s->told = true;
 		note("the save of iteration %lld took %.2f s, and the next one was due after "
-		     "%.2f s: training waited %.2f s "
-		     "for it; with --save-interval %.0f it would not wait",
+		     "%.2f s: training waited %.2f s for it; with --save-interval %.0f it would "
+		     "not wait",
 		    (long long)s->at.iteration, took, between, waited,
 		    ceil((double)(iteration - s->at.iteration) * took / between));
 	}
