@@ -18,7 +18,6 @@ enum {
 	WIDE = GROUPED_WIDE,
 	STEP = BOX_LINE, /* terms of a line of a box */
 	TERMS = 32,      /* of an instruction */
-	GROUP = 128,     /* threads of a warpgroup */
 	THREADS = 3 * GROUP,
 	SIDE_A = HIGH * BOX_LINE,
 	PLACE = SIDE_A + WIDE * BOX_LINE,
@@ -93,13 +92,6 @@ copy_tiles(const struct grouped_call &call, struct grouped_walk walk, struct rin
 }
 
 /* --- the warpgroups that multiply ------------------------------------------------------------- */
-
-/* The number of this thread's warpgroup of the two. */
-static __device__ inline int
-own_group(void)
-{
-	return threadIdx.x / GROUP - 1;
-}
 
 /* Whether the tile has none of the lines of the warpgroup, which then moves through the ring alone.
  */

@@ -20,7 +20,6 @@ enum {
 	HIGH = GROUPED_HIGH,
 	WIDE = GROUPED_WIDE,
 	HALVES = HIGH / BOX, /* of a tile's lines, by one product each */
-	GROUP = 128,         /* threads of a warpgroup */
 	THREADS = 3 * GROUP,
 	SIDE_A = HIGH * BOX_LINE,
 	PLACE = SIDE_A + WIDE * BOX_LINE,
@@ -135,13 +134,6 @@ copy_tiles(const struct grouped_call &call, struct grouped_walk walk, struct rin
 }
 
 /* --- the warpgroups that multiply ------------------------------------------------------------- */
-
-/* The number of this thread's warpgroup of the two. */
-static __device__ inline int
-own_group(void)
-{
-	return threadIdx.x / GROUP - 1;
-}
 
 /* All threads of the warpgroup come here before one goes on. */
 static __device__ inline void

@@ -27,6 +27,15 @@ enum { SM90A_CODE = 1 };
 enum { SM90A_CODE = 0 };
 #endif
 
+enum { GROUP = 128 }; /* threads of a warpgroup */
+
+/* The number of this thread's warpgroup among those that multiply; the first of a block copies. */
+static __device__ inline int
+own_group(void)
+{
+	return threadIdx.x / GROUP - 1;
+}
+
 /* --- barriers --------------------------------------------------------------------------------- */
 
 /* A barrier that is passed by so many arrivals; others see it after barriers_made and a barrier of
@@ -283,7 +292,7 @@ struct corner {
 static __device__ inline int
 own_line(void)
 {
-	return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+	return threadIdx.x % GROUP / 32 * 16 + threadIdx.x % 32 / 4;
 }
 
 /* The sums of a product, as the lines of a tile from the first on, rounded: 16 bytes of a lane at
