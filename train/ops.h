@@ -552,6 +552,10 @@ struct ops {
 	/* dst = src with conversion between floating types; same shape; integers only to the same
 	 * type */
 	void (*cast)(struct stream *, const struct tensor *dst, const struct tensor *src);
+	/* master BF16 [n] = x real [n] rounded, remainder U16 [n] = what x has beyond that, as in
+	 * struct adamw; all dense */
+	void (*split)(struct stream *, const struct tensor *master, const struct tensor *remainder,
+	    const struct tensor *x);
 	/* out F64 [1] += sum of x[i] * y[i] in double, in a fixed order; floating vectors of one
 	 * length */
 	void (*dot)(struct stream *, const struct tensor *out, const struct tensor *x,

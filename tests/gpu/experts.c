@@ -683,7 +683,7 @@ test_products(const struct backend *b)
 		       *want = product_by(&backend_cpu, DTYPE_F64, c);
 
 		compare("products", i / 2, (const double *[]){ have, want }, c->m * c->n,
-		    c->real                         ? 1e-5
+		    c->real                         ? 2e-5
 			: type[i % 2] == DTYPE_BF16 ? 4e-2
 						    : 5e-3);
 		free(have);

@@ -359,15 +359,22 @@ step_remainders(const struct backend *b, int at, float *master)
 {
 	struct rig r = rig_open(b, DTYPE_BF16);
 	static uint16_t weight[COUNT], low[COUNT], grad[COUNT];
-	struct tensor w, rest, m, v, g;
+	struct tensor whole, w, rest, m, v, g;
 
 	for (int i = 0; i < COUNT; i++) {
-		weight[i] = dtype_bf16_from_f32((float)cos(i));
-		low[i] = dtype_remainder_from_f32((float)cos(i));
+		master[i] = (float)cos(i);
 		grad[i] = dtype_bf16_from_f32((float)sin(i * 37.0));
 	}
-	w = rig_vector(&r, DTYPE_BF16, COUNT, weight);
-	rest = rig_vector(&r, DTYPE_U16, COUNT, low);
+	whole = rig_vector(&r, DTYPE_F32, COUNT, master);
+	w = rig_vector(&r, DTYPE_BF16, COUNT, NULL);
+	rest = rig_vector(&r, DTYPE_U16, COUNT, NULL);
+	r.st->ops->split(r.st, &w, &rest, &whole);
+	rig_read(&r, &w, weight);
+	rig_read(&r, &rest, low);
+	for (int i = 0; i < COUNT; i++) {
+		CHECK(weight[i] == dtype_bf16_from_f32(master[i]));
+		CHECK(low[i] == dtype_remainder_from_f32(master[i]));
+	}
 	g = rig_vector(&r, DTYPE_BF16, COUNT, grad);
 	m = rig_vector(&r, DTYPE_F32, COUNT, NULL);
 	v = rig_vector(&r, DTYPE_F32, COUNT, NULL);
@@ -393,6 +400,7 @@ step_remainders(const struct backend *b, int at, float *master)
 	rig_read(&r, &rest, low);
 	for (int i = 0; i < COUNT; i++)
 		master[i] = dtype_f32_from_parts(weight[i], low[i]);
+	b->release(r.d, whole.data);
 	b->release(r.d, w.data);
 	b->release(r.d, rest.data);
 	b->release(r.d, g.data);

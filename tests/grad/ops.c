@@ -385,12 +385,17 @@ test_remainders(void)
 	struct stream *st = backend_cpu.stream(d, STREAM_COMPUTE);
 	static float w[COUNT], g[COUNT], m[2][COUNT], v[2][COUNT];
 	static uint16_t rounded[COUNT], weight[COUNT], low[COUNT];
+	struct tensor masters = tensor_1d(w, DTYPE_F32, COUNT),
+		      high = tensor_1d(weight, DTYPE_BF16, COUNT),
+		      rest = tensor_1d(low, DTYPE_U16, COUNT);
 	int apart = 0;
 
-	for (int64_t i = 0; i < COUNT; i++) {
+	for (int64_t i = 0; i < COUNT; i++)
 		w[i] = (float)cos((double)i);
-		weight[i] = dtype_bf16_from_f32(w[i]);
-		low[i] = dtype_remainder_from_f32(w[i]);
+	st->ops->split(st, &high, &rest, &masters);
+	for (int64_t i = 0; i < COUNT; i++) {
+		CHECK(weight[i] == dtype_bf16_from_f32(w[i]));
+		CHECK(low[i] == dtype_remainder_from_f32(w[i]));
 	}
 	for (int k = 1; k <= 20; k++) {
 		struct adamw a = { .grad = tensor_1d(g, DTYPE_F32, COUNT),
@@ -409,8 +414,7 @@ test_remainders(void)
 		for (int i = 0; i < 2; i++) {
 			a.exp_avg = tensor_1d(m[i], DTYPE_F32, COUNT);
 			a.exp_avg_sq = tensor_1d(v[i], DTYPE_F32, COUNT);
-			a.master = i ? tensor_1d(weight, DTYPE_BF16, COUNT)
-				     : tensor_1d(w, DTYPE_F32, COUNT);
+			a.master = i ? high : masters;
 			a.remainder = tensor_1d(i ? low : NULL, DTYPE_U16, COUNT);
 			a.weight = tensor_1d(i ? NULL : rounded, DTYPE_BF16, COUNT);
 			st->ops->adamw(st, &a);

@@ -28,6 +28,7 @@ const struct ops cpu_name(ops) = {
 	.fill = cpu_name(fill),
 	.normal = cpu_name(normal),
 	.cast = cpu_name(cast),
+	.split = cpu_name(split),
 	.dot = cpu_name(dot),
 	.count_nonfinite = cpu_name(count_nonfinite),
 	.count_zero = cpu_name(count_zero),

@@ -67,6 +67,29 @@ store_master(const struct tensor *master, const struct tensor *remainder, const 
 	span_store(master, s, w);
 }
 
+/* A master and its remainder, and the number that they are made from. */
+struct halves {
+	const struct tensor *master, *remainder, *x;
+};
+
+static void
+split_span(const void *ctx, const struct span *s)
+{
+	const struct halves *h = ctx;
+
+	store_master(h->master, h->remainder, s, span_address(h->x, s));
+}
+
+void
+cpu_name(split)(struct stream *st, const struct tensor *master, const struct tensor *remainder,
+    const struct tensor *x)
+{
+	ops_require(
+	    master->dtype == DTYPE_BF16 && remainder->dtype == DTYPE_U16 && x->dtype == REAL_DTYPE);
+	ops_require(tensor_same_shape(master, x) && tensor_same_shape(remainder, x));
+	cpu_spans(st, x, split_span, &(struct halves){ master, remainder, x });
+}
+
 static bool
 is_real_or_bf16(const struct tensor *t)
 {

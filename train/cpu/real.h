@@ -238,6 +238,8 @@ void cpu_name(axpby)(struct stream *, const struct axpby *);
 void cpu_name(fill)(struct stream *, const struct tensor *x, double value);
 void cpu_name(normal)(struct stream *, const struct tensor *x, const struct normal *);
 void cpu_name(cast)(struct stream *, const struct tensor *dst, const struct tensor *src);
+void cpu_name(split)(struct stream *, const struct tensor *master, const struct tensor *remainder,
+    const struct tensor *x);
 void cpu_name(dot)(
     struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
 void cpu_name(count_nonfinite)(struct stream *, const struct tensor *out, const struct tensor *x);

@@ -170,6 +170,8 @@ void cuda_axpby(struct stream *, const struct axpby *);
 void cuda_fill(struct stream *, const struct tensor *x, double value);
 void cuda_normal(struct stream *, const struct tensor *x, const struct normal *);
 void cuda_cast(struct stream *, const struct tensor *dst, const struct tensor *src);
+void cuda_split(struct stream *, const struct tensor *master, const struct tensor *remainder,
+    const struct tensor *x);
 void cuda_dot(
     struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
 void cuda_count_nonfinite(struct stream *, const struct tensor *out, const struct tensor *x);

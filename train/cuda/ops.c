@@ -28,6 +28,7 @@ const struct ops cuda_ops = {
 	.fill = cuda_fill,
 	.normal = cuda_normal,
 	.cast = cuda_cast,
+	.split = cuda_split,
 	.dot = cuda_dot,
 	.count_nonfinite = cuda_count_nonfinite,
 	.count_zero = cuda_count_zero,

@@ -146,6 +146,34 @@ store_master(const struct flat &a, int64_t i, const float (&w)[N])
 		store((float *)a.master + i, w);
 }
 
+/* One element a thread, so that ranges may begin anywhere. */
+static __global__ void
+__launch_bounds__(CU_THREADS) split_kernel(struct flat a, const float *x, struct walk walk)
+{
+	FOR_PACKS(walk, row, i)
+	{
+		const float w[1] = { x[i] };
+
+		store_master(a, i, w);
+	}
+}
+
+void
+cuda_split(struct stream *st, const struct tensor *master, const struct tensor *remainder,
+    const struct tensor *x)
+{
+	struct flat to = {};
+	struct walk w = walk_of(st, 1, tensor_elements(x), 1);
+
+	ops_require(
+	    master->dtype == DTYPE_BF16 && remainder->dtype == DTYPE_U16 && x->dtype == DTYPE_F32);
+	ops_require(tensor_same_shape(master, x) && tensor_same_shape(remainder, x));
+	to.master = master->data;
+	to.remainder = (uint16_t *)remainder->data;
+	split_kernel<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(to, (const float *)x->data, w);
+	cu_launched(st, "split");
+}
+
 /* T, M and V are the types of the rounded weight and of the moments. */
 template <typename T, typename M, typename V, int N, typename RULE>
 static __global__ void

@@ -244,38 +244,18 @@ engine_experts(const struct engine *e, bool grad, int layer, enum role first, en
 	return joined(e, grad, &(struct roles){ layer, first, last, n });
 }
 
-/* Splits F32 masters into this rank's weights and remainders of part p. */
-static void
-split_masters(struct engine *e, const struct part *p, const struct tensor *from)
-{
-	struct stream *st = engine_stream(e, p);
-	const struct backend *b = engine_hosted(e, p) ? e->backend->host : e->backend;
-	struct tensor weights = engine_updated(e, p), to = engine_part(e, BUF_REMAINDER, p);
-	float *master = mem_alloc((size_t)p->count, sizeof *master);
-	uint16_t *remainder = mem_alloc((size_t)p->count, sizeof *remainder);
-
-	st->ops->cast(st, &weights, from);
-	b->copy_out(st, master, from->data, tensor_bytes(from));
-	engine_sync(e);
-	for (int64_t i = 0; i < p->count; i++)
-		remainder[i] = dtype_remainder_from_f32(master[i]);
-	b->copy_in(st, to.data, remainder, tensor_bytes(&to));
-	engine_sync(e);
-	free(remainder);
-	free(master);
-}
-
-/* Masters that are not kept whole, before they are split. */
+/* Masters that are kept as weights and remainders. */
 static void
 init_split(struct engine *e, const struct normal *n, const struct part *p)
 {
 	struct stream *st = engine_stream(e, p);
+	struct tensor weights = engine_updated(e, p), remainder = engine_part(e, BUF_REMAINDER, p);
 	float *buf = engine_hosted(e, p) ? mem_alloc((size_t)p->count, sizeof *buf) : NULL;
 	struct tensor scratch =
 	    tensor_1d(buf ? (void *)buf : e->arena[ARENA_SCRATCH], DTYPE_F32, p->count);
 
 	st->ops->normal(st, &scratch, n);
-	split_masters(e, p, &scratch);
+	st->ops->split(st, &weights, &remainder, &scratch);
 	free(buf);
 }
 

@@ -475,6 +475,20 @@ cast(struct stream *st, const struct tensor *y, const struct tensor *x)
 	OBSERVE_SIMPLE(cast, y, x, false, y, x);
 }
 
+static void
+split(struct stream *st, const struct tensor *master, const struct tensor *remainder,
+    const struct tensor *x)
+{
+	struct op_call c = { .name = "split" };
+
+	in(&c, x);
+	out(&c, "master", master);
+	out(&c, "remainder", remainder);
+	begin(st);
+	st->ops->split(st, master, remainder, x);
+	end(st, &c);
+}
+
 /* The sum of squares reads its vector once. */
 static void
 dot(struct stream *st, const struct tensor *sum, const struct tensor *x, const struct tensor *y)
@@ -522,6 +536,7 @@ static const struct ops observed_ops = {
 	.fill = fill,
 	.normal = normal,
 	.cast = cast,
+	.split = split,
 	.dot = dot,
 	.count_nonfinite = count_nonfinite,
 	.count_zero = count_zero,
