@@ -19,7 +19,7 @@
 struct capacity_options {
 	double rank_factor, factor;
 	int policy;
-	bool pad;
+	bool pad, balanced;
 };
 
 /* Megatron-LM's words, in the order of enum drop_policy. */
@@ -43,7 +43,11 @@ extern const char *const drop_policies[];
 	          "of the lowest weights (probs), or the last (position)" }, \
 	{ .name = "moe-pad-expert-input-to-capacity", .type = OPT_FLAG, \
 	  .off = offsetof(S, M.pad), \
-	  .help = "changes nothing: experts multiply the rows that they get, and no others" }
+	  .help = "changes nothing: experts multiply the rows that they get, and no others" }, \
+	{ .name = "moe-router-force-load-balancing", .type = OPT_FLAG, \
+	  .off = offsetof(S, M.balanced), \
+	  .help = "random logits in place of the router's, so that experts get about equal " \
+	          "numbers of rows: for benchmarks, not for training" }
 /* clang-format on */
 
 /* Fills what s has of it. -1 with the option and the rule; a line in notes for an option that

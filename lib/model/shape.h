@@ -108,6 +108,7 @@ struct train_shape {
 	 * more; 0: all are taken */
 	double expert_capacity;
 	enum drop_policy drop_policy;
+	bool random_logits; /* routers choose experts by random numbers */
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */

@@ -117,6 +117,16 @@ tensor="--sequence-parallel $slices"
 drops position "2 $(layout 2 1) $tensor 1" \
 	"4 $(layout 2 2) $tensor 2 --recompute-granularity full"
 
+# Random logits: the most rows that an expert gets are near the mean, in any layout the same.
+balance="--moe-router-force-load-balancing"
+rm -rf run run.jsonl
+train 1 $balance --save balanced --metrics-file balanced.jsonl
+train 4 $shared 2 $(layout 2 2) --sequence-parallel $slices 1 $balance \
+	--recompute-granularity full --save run --metrics-file run.jsonl
+within 1e-9 "$(gap lm_loss run.jsonl balanced.jsonl)" || fail "random logits: another loss"
+same_tensors "random logits" run balanced --tolerance 1e-9
+echo "random logits, $balance: fp64 within 1e-9"
+
 # A near tie makes rows of another layout take other experts, so these come from a file: of those
 # that each row took in one rank's run the next ones, so that no rank goes by what its router says.
 model="$llama --num-experts 8 --moe-ffn-hidden-size 24 --moe-router-topk 3 --mock-data

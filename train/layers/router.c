@@ -7,6 +7,7 @@
  * Source: spec/training.md 10.
  */
 #include "train/layers/router.h"
+#include "lib/base/int64.h"
 #include "train/layers/dispatch.h"
 
 static enum route_score
@@ -83,6 +84,35 @@ count_kept(const struct layer *l, const struct step *s, const struct tensor *sum
 		s->e->ops->dot(s->e->stream, &out, &kept, &kept);
 }
 
+/* Random logits for benchmarks. An element's number is that of its row among those of the run, so
+ * layouts and recomputation draw the same. */
+static void
+draw_logits(const struct layer *l, const struct step *s, const struct tensor *logits)
+{
+	const struct train_shape *shape = &s->e->plan.shape;
+	int64_t samples = shape->micro_batch_size, begin = first_row(s), passed = 0,
+		end = begin + logits->shape[0], experts = logits->shape[1];
+
+	for (int i = 0; i < s->e->num_stretches; i++) {
+		const struct stretch *at = &s->e->stretch[i];
+		int64_t first = int64_max(begin, passed), before = passed;
+		struct normal n = { .key = s->e->seed,
+			.stream = (uint32_t)l->block->layer,
+			.first = (s->first_sample * shape->seq_length + at->first * samples +
+				     first - before) *
+			    experts,
+			.std = 1 };
+		struct tensor part;
+
+		passed += at->count * samples;
+		if (first >= int64_min(end, passed))
+			continue;
+		part = tensor_rows(logits, first - begin, int64_min(end, passed) - first);
+		part = tensor_flat(&part);
+		s->e->ops->normal(s->e->stream, &part, &n);
+	}
+}
+
 void
 router_forward(const struct layer *l, struct step *s, const struct tensor *x)
 {
@@ -92,6 +122,8 @@ router_forward(const struct layer *l, struct step *s, const struct tensor *x)
 	};
 
 	forward_product(s, &logits);
+	if (s->e->plan.shape.random_logits)
+		draw_logits(l, s, &r.logits);
 	s->e->ops->route(s->e->stream, &r);
 	drop_rows(l, s, &r);
 }

@@ -195,7 +195,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "moe-per-layer-logging", moe }, { "moe-permute-fusion", moe },
 	{ "moe-permute-fusion-into-hybridep", moe },
 	{ "moe-router-dtype", moe },
-	{ "moe-router-force-biased", moe }, { "moe-router-force-load-balancing", moe },
+	{ "moe-router-force-biased", moe },
 	{ "moe-router-fusion", moe }, { "moe-router-group-topk", moe },
 	{ "moe-router-num-groups", moe },
 	{ "moe-router-padding-for-fp8", moe }, { "moe-router-padding-for-quantization", moe },
