@@ -110,6 +110,13 @@ struct comm_ops {
 	void (*broadcast)(struct comm *, struct stream *, const struct tensor *, int root);
 	/* One batch: no order, no deadlock; returns (queues) when all are done. */
 	void (*exchange)(struct comm *, struct stream *, const struct p2p *, int count);
+	/* One message between two ranks, of which one always sends and the other always receives;
+	 * it waits for those before it, and for no other call. Where they have shared the memory
+	 * that landing lies in, each rank's own, as far from the beginning of the same piece on
+	 * both, a message is copied there as soon as the one before it has been received, and no
+	 * multiprocessor takes part; a longer one in pieces. Elsewhere as in exchange. */
+	void (*message)(struct comm *, struct stream *, const struct p2p *,
+	    const struct tensor *landing);
 	/* Where ranks have shared the memory that out lies in, they write rows to each other, and
 	 * no host waits; elsewhere on a device the host reads counts, for which it waits. */
 	void (*all_to_all_rows)(struct comm *, struct stream *, const struct rows_exchange *);

@@ -25,6 +25,7 @@ enum { ALIGN = 256, SCALARS = 64 };
  * blocks pass data. Sharded weights and gradients hold the rank's own elements, plus slots in which
  * buckets are whole. */
 static const struct buffer_row rank_rows[] = {
+	{ "messages of stages", BUF_LANDING, RUN, IF_CHANNELS, STREAM, { D_LANDING, D_HIDDEN }, 0 },
 	{ "weights", BUF_WEIGHTS, RUN, ALWAYS, ACT, { D_WEIGHTS, D_ONE }, 0 },
 	{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, IF_WEIGHT_SLOTS, ACT, { D_PLACES, D_ONE }, 0 },
 	{ "main gradients", BUF_GRADS, RUN, IF_TRAINING, GRADS, { D_GRADS, D_ONE }, 0 },
@@ -246,6 +247,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_LINKS:
 		return !s->forward_only || layout_chunks(l) > 1 ||
 		    pp < l->pipeline_model_parallel_size - 1;
+	case IF_CHANNELS: return layout_schedule(l, 1, true).beside;
 	case IF_WEIGHT_SLOTS: return s->sharding >= SHARDING_PARAMS && most_replicas(l) > 1;
 	case IF_NARROW: return !s->forward_only && s->grad_reduce_in_bf16 && most_replicas(l) > 1;
 	case IF_PASSING: return !s->forward_only && !s->grad_reduce_in_bf16 && most_replicas(l) > 1;

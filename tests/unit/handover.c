@@ -1,5 +1,5 @@
-/* handover.c - waits for exchanges: each once when exchanges go beside passes, none when they go
- * between passes */
+/* handover.c - waits for messages of stages: each once when they go beside passes, none when they go
+ * between passes; channels; the order in which a ring of stages opens them */
 #include "train/engine/handover.h"
 
 #include "tests/check.h"
@@ -10,9 +10,11 @@ struct event {
 };
 
 static struct event events[16];
-static int num_events, exchanges, waited[16]; /* by the compute stream */
-static struct stream compute, pipeline;
-static const struct stream *used; /* by the last exchange */
+static int num_events, exchanges, messages, shared, waited[16]; /* by the compute stream */
+static struct stream compute, channel[CHANNELS];
+static const struct stream *used; /* by the last message or exchange */
+static const void *landed;        /* where the last message lands */
+static int to;                    /* the rank at its other end */
 
 static struct event *
 new_event(struct device *d)
@@ -26,7 +28,7 @@ static struct stream *
 stream_of(struct device *d, int index)
 {
 	(void)d;
-	return index == STREAM_PIPELINE ? &pipeline : &compute;
+	return &channel[index - STREAM_RECV_FORWARD];
 }
 
 static void
@@ -53,6 +55,26 @@ exchange(struct comm *c, struct stream *st, const struct p2p *message, int count
 	exchanges++;
 }
 
+static void
+message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
+{
+	(void)c;
+	used = st;
+	landed = landing->data;
+	to = m->peer;
+	messages++;
+}
+
+static bool
+share(struct comm *c, const struct comm_memory *piece, int count, struct err *why)
+{
+	(void)c;
+	(void)piece;
+	(void)why;
+	shared += count;
+	return true;
+}
+
 static int
 waits(void)
 {
@@ -72,11 +94,11 @@ hand_over(struct engine *e, int wait)
 			    other = { ACTION_FORWARD, 1, 0, 0, 0, 1, 2 },
 			    reads = { ACTION_FORWARD, 0, 0, 1, 0, 1, 3 },
 			    writes = { ACTION_BACKWARD, 0, 1, 0, 0, 0, 4 };
-	const struct p2p message = { .send = true };
+	const struct p2p in = { .send = false, .peer = 3 }, out = { .send = true, .peer = 1 };
 	int before = waits();
 
-	handover_exchange(e, &receive, &message, 1, SPAN_RECV_FORWARD);
-	handover_exchange(e, &send, &message, 1, SPAN_SEND_FORWARD);
+	handover_exchange(e, &receive, &in, 1, SPAN_RECV_FORWARD);
+	handover_exchange(e, &send, &out, 1, SPAN_SEND_FORWARD);
 	handover_await(e, &other);
 	CHECK(waits() == before);
 	handover_await(e, &reads);
@@ -85,38 +107,89 @@ hand_over(struct engine *e, int wait)
 	CHECK(waits() == before + wait);
 	handover_await(e, &writes);
 	CHECK(waits() == before + 2 * wait);
-	handover_exchange(e, &send, &message, 1, SPAN_SEND_FORWARD);
+	handover_exchange(e, &send, &out, 1, SPAN_SEND_FORWARD);
 	handover_settle(e);
 	CHECK(waits() == before + 3 * wait);
 	handover_settle(e);
 	CHECK(waits() == before + 3 * wait);
 }
 
+/* A message each way together: what is sent is queued first, and each kind has its own stream,
+ * communicator and half of the memory where messages land. */
+static void
+both_ways(struct engine *e, const float *arena)
+{
+	const struct action a[] = { { ACTION_RECV_FORWARD, 0, 0, 0, -1, -1, 0 },
+		{ ACTION_SEND_BACKWARD, 0, 0, -1, -1, 1, 0 } };
+	const struct p2p m[] = { { .send = false, .peer = 3 }, { .send = true, .peer = 3 } };
+
+	handover_exchange(e, a, m, 2, SPAN_EXCHANGE);
+	CHECK(used == &channel[0] && landed == arena && to == 1);
+	handover_exchange(e, &a[1], &m[1], 1, SPAN_EXCHANGE);
+	CHECK(used == &channel[3] && landed == arena + 2 * 3 && to == 0);
+	handover_settle(e);
+}
+
+/* Each stage is at each of its channels once; what is one stage's end of an edge in a round is in
+ * the same round the other's other end. */
+static void
+rounds(int n)
+{
+	for (int s = 0; s < n; s++) {
+		int seen = 0, next = (s + 1) % n;
+
+		for (int i = 0; i < CHANNEL_ROUNDS; i++) {
+			int k = channel_in_round(i, s, n);
+
+			seen |= k < 0 ? 0 : 1 << k;
+			if (k == 1 || k == 2)
+				CHECK(channel_in_round(i, next, n) == (k == 1 ? 0 : 3));
+		}
+		CHECK(seen == 15);
+	}
+}
+
 int
 main(void)
 {
-	static const struct comm_ops ops = { .exchange = exchange };
+	static const struct comm_ops ops = { .exchange = exchange, .message = message,
+		.share = share };
 	struct backend b = {
 		.event = new_event, .stream = stream_of, .record = record, .wait = wait_for
 	};
-	struct comm pp = { .ops = &ops, .size = 2 };
+	struct comm world = { .ops = &ops, .size = 4 }, pp = { .ops = &ops, .size = 4 },
+		    end[CHANNELS] = { { .ops = &ops, .rank = 0, .size = 2 },
+			    { .ops = &ops, .rank = 0, .size = 2 }, { .ops = &ops, .size = 2 },
+			    { .ops = &ops, .rank = 1, .size = 2 } };
+	float arena[4 * 3];
 	struct engine e = { .backend = &b,
 		.stream = &compute,
+		.groups.world = &world,
 		.groups.pp = &pp,
+		.arena[ARENA_PARAMS] = (char *)arena,
 		.mem.use = { 2, 1, 2 },
-		.plan.layout = { 1, 1, 1, 2 } };
+		.plan.layout = { 1, 1, 1, 4 } };
 
 	e.timing = timing_new();
 	e.handover = handover_open(&e);
 	hand_over(&e, 0);
-	CHECK(used == &compute && num_events == 0);
+	CHECK(used == &compute && num_events == 0 && exchanges == 3);
 	handover_close(e.handover);
-	e.plan.layout.virtual_stages = 2;
-	e.plan.layout.overlap_p2p = true;
+	e.mem.place[BUF_LANDING] = ARENA_PARAMS;
+	e.mem.dtype[BUF_LANDING] = DTYPE_F32;
+	e.mem.bytes[BUF_LANDING] = sizeof arena;
+	e.mem.shape[BUF_LANDING][0] = 4;
+	e.mem.shape[BUF_LANDING][1] = 3;
+	for (int k = 0; k < CHANNELS; k++)
+		e.groups.channel[k] = &end[k];
 	e.handover = handover_open(&e);
+	CHECK(shared == CHANNELS);
 	hand_over(&e, 1);
-	CHECK(used == &pipeline && num_events == 5 && exchanges == 6);
+	CHECK(used == &channel[1] && num_events == 5 && exchanges == 3 && messages == 3);
+	both_ways(&e, arena);
 	handover_close(e.handover);
 	timing_free(e.timing);
+	for (int n = 2; n <= 9; n++)
+		rounds(n);
 	return check_done();
 }

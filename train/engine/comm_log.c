@@ -405,6 +405,17 @@ logged_exchange(struct comm *c, struct stream *st, const struct p2p *message, in
 }
 
 static void
+logged_message(
+    struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
+{
+	struct comm_history *h =
+	    begin_call(c, st, m->send ? "send" : "receive", tensor_bytes(&m->buf));
+
+	h->inner->message(c, st, m, landing);
+	end(h, st);
+}
+
+static void
 logged_all_to_all_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
 {
 	struct comm_history *h = begin_call(c, st, "all-to-all", tensor_bytes(&x->in));
@@ -477,6 +488,7 @@ static const struct comm_ops logged_ops = {
 	.reduce_scatter_parts = logged_reduce_scatter_parts,
 	.broadcast = logged_broadcast,
 	.exchange = logged_exchange,
+	.message = logged_message,
 	.all_to_all_rows = logged_all_to_all_rows,
 	.barrier = logged_barrier,
 	.gather_bytes = logged_gather_bytes,

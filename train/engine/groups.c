@@ -91,6 +91,61 @@ to_device(const struct device_group *g, const struct groups_config *c, struct co
 	return 0;
 }
 
+static int
+open_group(
+    const struct device_group *g, const struct groups_config *c, struct comm *world, struct err *err)
+{
+	const struct backend *queues = c->backend->passed ? c->backend : NULL;
+
+	if (to_device(g, c, world, err) < 0)
+		return -1;
+	comm_log_join(world, *g->comm, &(struct comm_group){ g->role, queues, c->device });
+	return 0;
+}
+
+/* Edge k of the ring of n stages leads from stage k to the next; those of one round have no stage
+ * in common. */
+int
+channel_in_round(int round, int stage, int n)
+{
+	enum { EDGE_ROUNDS = CHANNEL_ROUNDS / 2 };
+	bool back = round >= EDGE_ROUNDS;
+	int edge[] = { (stage + n - 1) % n, stage }; /* from the stage before, to the next */
+
+	for (int k = 0; k < 2; k++)
+		if ((edge[k] == n - 1 && n % 2 ? EDGE_ROUNDS - 1 : edge[k] % 2) ==
+		    round % EDGE_ROUNDS)
+			return 2 * back + (k != (int)back);
+	return -1;
+}
+
+/* The two stages at an edge, of the same place on all other axes. */
+static int
+open_channels(struct groups *g, const struct groups_config *c, struct comm *world, struct err *err)
+{
+	enum { BLOCKS = 2 };
+	const struct layout *l = &c->plan->layout;
+	int n = (int)l->pipeline_model_parallel_size, coord[AX_COUNT];
+	int pipeline = (int)layout_group(l, AX_BIT(AX_PP), world->rank);
+
+	layout_coord(l, world->rank, coord);
+	for (int i = 0; i < CHANNEL_ROUNDS; i++) {
+		int stage = coord[AX_PP], k = channel_in_round(i, stage, n);
+		int edge = k == 0 || k == 3 ? (stage + n - 1) % n : stage;
+		struct comm *made = world->ops->split(
+		    COMM_HERE(world), k < 0 ? -1 : pipeline * n + edge, world->rank, err);
+
+		if (k < 0)
+			continue;
+		g->channel[k] = made;
+		if (!made ||
+		    open_group(&(struct device_group){ &g->channel[k], COMM_PIPELINE, BLOCKS }, c,
+			world, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 /* Collective over world. A device communicator takes over its host communicator and frees it.
  * groups_close frees what was made before a failure. A backend without comm uses the host's
  * communicators, which can carry its memory too. Collectives that run beside GEMMs may not occupy
@@ -110,21 +165,17 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 		{ &g->embedding, COMM_TABLE, FEW },
 	};
 	int coord[AX_COUNT];
-	const struct backend *queues = c->backend->passed ? c->backend : NULL;
 
 	if (split_world(g, c->plan, world, err) < 0)
 		return -1;
 	layout_coord(&c->plan->layout, world->rank, coord);
 	comm_log_kin(world, coord[AX_PP]);
 	comm_log_join(world, g->host, &(struct comm_group){ COMM_LOGITS, NULL, NULL });
-	for (size_t i = 0; i < sizeof group / sizeof *group; i++) {
-		if (!*group[i].comm)
-			continue;
-		if (to_device(&group[i], c, world, err) < 0)
+	for (size_t i = 0; i < sizeof group / sizeof *group; i++)
+		if (*group[i].comm && open_group(&group[i], c, world, err) < 0)
 			return -1;
-		comm_log_join(world, *group[i].comm,
-		    &(struct comm_group){ group[i].role, queues, c->device });
-	}
+	if (c->backend->comm && layout_schedule(&c->plan->layout, 1, true).beside)
+		return open_channels(g, c, world, err);
 	return 0;
 }
 
@@ -134,7 +185,11 @@ groups_close(struct groups *g)
 {
 	struct comm *all[] = { g->host, g->tp, g->cp, g->dp, g->pp, g->ep, g->edp, g->kv,
 		g->embedding };
+	int k;
 
+	for (int i = 0; g->pp && i < CHANNEL_ROUNDS; i++)
+		if ((k = channel_in_round(i, g->pp->rank, g->pp->size)) >= 0 && g->channel[k])
+			g->channel[k]->ops->free(COMM_HERE(g->channel[k]));
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i])
 			all[i]->ops->free(COMM_HERE(all[i]));

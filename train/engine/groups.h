@@ -7,17 +7,27 @@
 #include "lib/model/options.h"
 #include "train/comm.h"
 
+/* A ring of n stages opens, shares and frees its channels in this many rounds. */
+enum { CHANNELS = 4, CHANNEL_ROUNDS = 6 };
+
 /* Communicators of this rank; those of size 1 exist too. NULL: this rank is in none. */
 struct groups {
 	struct comm *world; /* all ranks; like the next one host memory, always MPI */
 	struct comm *host;  /* the ranks with parts of the same logits: tensor and context ranks */
 	struct comm *tp, *cp, *dp, *pp;
+	/* a communicator with a neighbouring stage for each kind of message, in the order of enum
+	 * action_kind; NULL where messages are exchanged between passes, or block */
+	struct comm *channel[CHANNELS];
 	/* of models with experts: ranks that hold those of a layer once together; ranks that hold
 	 * the same of them */
 	struct comm *ep, *edp;
 	struct comm *kv;        /* tensor ranks that hold the same key/value groups */
 	struct comm *embedding; /* first and last stage, when they share a table */
 };
+
+/* The channel that a stage of n is at in a round, -1: none. The two stages of a channel are at it in
+ * the same round; in any other order stages could wait for each other around the ring. */
+int channel_in_round(int round, int stage, int n);
 
 /* The implementations that the groups use. */
 struct groups_config {

@@ -1,11 +1,13 @@
 /*
- * handover.c - exchanges of pipeline stages, and the waits for them
+ * handover.c - messages of pipeline stages, and the waits for them
  *
- * Each slot and link has an event, recorded after the last exchange that received into it or sent
- * from it. The host knows which exchanges are pending, so each wait is queued once, by the pass
+ * Each slot and link has an event, recorded after the last message that was received into it or
+ * sent from it. The host knows which messages are pending, so each wait is queued once, by the pass
  * that needs it.
  */
+#include "lib/base/err.h"
 #include "lib/base/mem.h"
+#include "train/engine/comm_log.h"
 #include "train/engine/handover.h"
 #include "train/engine/streams.h"
 
@@ -13,33 +15,59 @@
 
 /* A slot or a link. */
 struct port {
-	struct event *passed; /* its last exchange */
-	bool under_way;       /* the compute stream has not waited for it yet */
+	struct event *passed;  /* its last message */
+	struct stream *stream; /* of that; NULL: the compute stream has waited for it */
 };
 
 struct handover {
-	struct stream *stream;
-	struct event *ready; /* the passes queued before an exchange */
+	bool beside;
+	struct stream *stream[CHANNELS];
+	struct event *ready; /* the passes queued before a message */
 	struct port *slot, *link;
 	int num_ports; /* slots, then links */
 };
+
+/* The stages of one host write into each other's memory, where messages land; others send them by
+ * the network, which is nothing unusual. */
+static void
+share_landing(const struct engine *e)
+{
+	struct comm *world = e->groups.world, *pp = e->groups.pp;
+	struct tensor landing = engine_buffer(e, BUF_LANDING);
+	struct comm_memory piece = { landing.data, tensor_bytes(&landing) };
+	struct err why;
+
+	if (landing.data != e->arena[ARENA_PARAMS])
+		BUG("messages do not land at the beginning of an arena");
+	comm_log_begin(COMM_HERE(world), COMM_PIPELINE, "sharing of memory");
+	for (int i = 0; i < CHANNEL_ROUNDS; i++) {
+		int k = channel_in_round(i, pp->rank, pp->size);
+
+		if (k >= 0)
+			(void)e->groups.channel[k]->ops->share(
+			    e->groups.channel[k], &piece, 1, &why);
+	}
+	comm_log_end(world);
+}
 
 struct handover *
 handover_open(struct engine *e)
 {
 	const struct backend *b = e->backend;
-	bool beside = layout_schedule(&e->plan.layout, 1, true).beside;
 	struct handover *h = mem_zalloc(1, sizeof *h);
 
-	h->stream = beside ? b->stream(e->device, STREAM_PIPELINE) : e->stream;
+	h->beside = e->groups.channel[0];
 	h->num_ports = e->mem.use.slots + e->mem.use.links;
 	h->slot = mem_zalloc((size_t)h->num_ports, sizeof *h->slot);
 	h->link = h->slot + e->mem.use.slots;
-	if (!beside)
+	if (!h->beside)
 		return h;
 	h->ready = b->event(e->device);
 	for (int i = 0; i < h->num_ports; i++)
 		h->slot[i].passed = b->event(e->device);
+	for (int k = 0; k < CHANNELS; k++)
+		h->stream[k] = b->stream(e->device, STREAM_RECV_FORWARD + k);
+	share_landing(e);
 	return h;
 }
 
@@ -52,6 +80,27 @@ handover_close(struct handover *h)
 	free(h);
 }
 
+/* A message on the stream of its channel. */
+static void
+send_beside(struct engine *e, const struct action *a, const struct p2p *m)
+{
+	struct handover *h = e->handover;
+	int k = a->kind - ACTION_RECV_FORWARD;
+	struct comm *c = e->groups.channel[k];
+	struct port *p = a->kind == ACTION_RECV_FORWARD ? &h->slot[a->slot] : &h->link[a->link];
+	struct tensor landing = engine_buffer(e, BUF_LANDING);
+	int64_t rows = landing.shape[0] / 2;
+	struct p2p to = { m->send, 1 - c->rank, 0, m->buf };
+
+	landing = tensor_rows(&landing, k / 2 * rows, rows);
+	e->backend->wait(h->stream[k], h->ready);
+	c->ops->message(COMM_HERE(c), h->stream[k], &to, &landing);
+	e->backend->record(h->stream[k], p->passed);
+	p->stream = h->stream[k];
+}
+
+/* Beside passes what is sent is queued first, since a device may put streams one after the other:
+ * the other stage must not wait for something queued after a receive. */
 void
 handover_exchange(
     struct engine *e, const struct action *a, const struct p2p *message, int n, enum span span)
@@ -59,25 +108,24 @@ handover_exchange(
 	struct handover *h = e->handover;
 	struct comm *pp = e->groups.pp;
 
-	streams_fork(e, h->stream, h->ready);
-	timing_begin(e, span);
-	pp->ops->exchange(COMM_HERE(pp), h->stream, message, n);
-	timing_end(e, span);
-	for (int i = 0; h->stream != e->stream && i < n; i++) {
-		struct port *p =
-		    a[i].kind == ACTION_RECV_FORWARD ? &h->slot[a[i].slot] : &h->link[a[i].link];
-
-		e->backend->record(h->stream, p->passed);
-		p->under_way = true;
+	if (h->beside) {
+		e->backend->record(e->stream, h->ready);
+		for (int i = 0; i < 2 * n; i++)
+			if (message[i % n].send == (i < n))
+				send_beside(e, &a[i % n], &message[i % n]);
+		return;
 	}
+	timing_begin(e, span);
+	pp->ops->exchange(COMM_HERE(pp), e->stream, message, n);
+	timing_end(e, span);
 }
 
 static void
 await(struct engine *e, struct port *p, enum span span)
 {
-	if (p->under_way)
-		streams_join(e, e->handover->stream, p->passed, span);
-	p->under_way = false;
+	if (p->stream)
+		streams_join(e, p->stream, p->passed, span);
+	p->stream = NULL;
 }
 
 /* Waits until a link that a pass writes has been sent, or one that a backward pass reads has

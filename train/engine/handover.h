@@ -1,28 +1,30 @@
 /*
- * handover.h - exchanges of pipeline stages, beside passes or between them
+ * handover.h - messages of pipeline stages, beside passes or between them
  *
- * Beside passes, exchanges are queued on their own stream: each starts after the passes queued
- * before it, and a pass waits for the exchange that receives its input, or that still sends from
- * the link it writes. The schedule (schedule_shape.beside) leaves one pass in between. Between
- * passes, everything is queued on the compute stream and no waits are needed.
+ * Where the device queues, messages beside passes have a channel for each of their kinds, with a
+ * communicator and a stream of its own: a message follows those of its channel and the passes
+ * queued before it, and waits for no other, so that no stage waits for a message that it does not
+ * read. A pass waits for the message that is its input, or for one that still leaves from the link
+ * that it writes. The schedule (schedule_shape.beside) leaves one pass in between. Else the messages
+ * of an exchange are one call on the compute stream, and no waits are needed.
  */
 #ifndef TRAIN_ENGINE_HANDOVER_H
 #define TRAIN_ENGINE_HANDOVER_H
 
 #include "train/engine/timing.h"
 
-/* The communicators and streams of e must be open. */
+/* The communicators and streams of e must be open. Collective over the stages, which share the
+ * memory where messages land. */
 struct handover *handover_open(struct engine *e);
 void handover_close(struct handover *h);
 
-/* Queues n messages as one exchange; message i belongs to action a[i]. span: the timer.
- */
+/* Queues n messages, which are one exchange between passes; message i belongs to action a[i]. span:
+ * the timer of an exchange. */
 void handover_exchange(
     struct engine *e, const struct action *a, const struct p2p *message, int n, enum span span);
 /* Call before the pass is queued. */
 void handover_await(struct engine *e, const struct action *pass);
-/* Call after the last pass of a step: the compute stream waits for all exchanges.
- */
+/* Call after the last pass of a step: the compute stream waits for all messages. */
 void handover_settle(struct engine *e);
 
 #endif

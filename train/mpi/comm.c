@@ -353,6 +353,14 @@ mpi_exchange(struct comm *c, struct stream *st, const struct p2p *message, int c
 }
 
 static void
+mpi_message(
+    struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
+{
+	(void)landing;
+	mpi_exchange(c, st, m, 1);
+}
+
+static void
 mpi_all_to_all_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
 {
 	struct p2p *message = mem_alloc(2 * (size_t)x->counts.shape[1], sizeof *message);
@@ -495,6 +503,7 @@ static const struct comm_ops mpi_ops = {
 	.reduce_scatter_parts = mpi_reduce_scatter_parts,
 	.broadcast = mpi_broadcast,
 	.exchange = mpi_exchange,
+	.message = mpi_message,
 	.all_to_all_rows = mpi_all_to_all_rows,
 	.barrier = mpi_barrier,
 	.gather_bytes = mpi_gather_bytes,

@@ -240,6 +240,17 @@ reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts 
 	reduce_scatter(c, st, &p->part, &p->whole);
 }
 
+static void
+message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
+{
+	struct nccl_group *g = c->impl;
+
+	if (g->peers && peers_hold(g->peers, landing))
+		peers_message(g->peers, st, m, landing);
+	else
+		exchange(c, st, m, 1);
+}
+
 /* The host waits for the counts, by which it knows what to send. */
 static void
 send_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
@@ -339,6 +350,7 @@ static const struct comm_ops nccl_ops = {
 	.reduce_scatter_parts = reduce_scatter_parts,
 	.broadcast = broadcast,
 	.exchange = exchange,
+	.message = message,
 	.all_to_all_rows = all_to_all_rows,
 	.barrier = barrier,
 	.gather_bytes = gather_bytes,

@@ -16,6 +16,9 @@
  * Parts go to one rank after another, each at the full rate of the links: in a gather all ranks
  * send to the rank before them first, so that the next rank's part is there first.
  *
+ * A message needs less: its flags are those of two ranks, and a receiver takes it out of the memory
+ * where it lands, so that the next one can come before it is asked for.
+ *
  * Rows of experts are many, and where they go only the device knows: a kernel on the call's own
  * stream does all three (rows.cu), for all ranks at once.
  *
@@ -402,6 +405,37 @@ peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *parts
 			add_piece(p, st, &piece[(i - 1) % 2]);
 	}
 	end_call(p, st);
+}
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+/* From one rank's tensor to the other's landing, and from there. That a piece may be written says
+ * the flag with the number of the one before it, which has been taken out. */
+void
+peers_message(
+    struct peers *p, struct stream *st, const struct p2p *m, const struct tensor *landing)
+{
+	struct tensor all = tensor_flat(&m->buf);
+	int64_t left = tensor_elements(&all),
+		room = (int64_t)(tensor_bytes(landing) / dtype_size(all.dtype));
+
+	for (int64_t at = 0; at < left; at += room) {
+		struct tensor part = tensor_rows(&all, at, left - at < room ? left - at : room);
+		uint32_t before = p->number++;
+		void *here = m->send ? place(p, m->peer, landing->data) : landing->data;
+
+		if (m->send)
+			cu_flag_wait(p->flags, st, flag(p, p->host->rank, FLAG_OPEN, m->peer),
+			    before);
+		else
+			await(p, st, m->peer, p->number);
+		cu_ok(p->device,
+		    cudaMemcpyAsync(m->send ? here : part.data, m->send ? part.data : here,
+			tensor_bytes(&part), cudaMemcpyDeviceToDevice, cu_handle(st)),
+		    "message between GPUs");
+		cu_flag_write(p->flags, st,
+		    flag(p, m->peer, m->send ? FLAG_CAME : FLAG_OPEN, p->host->rank), p->number);
+	}
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 
 /* In the order in which they are placed. */
 enum buffer {
+	BUF_LANDING, /* the first: at the beginning of its arena on every stage */
 	BUF_WEIGHTS,
 	BUF_WEIGHT_SLOTS,
 	BUF_GRADS,

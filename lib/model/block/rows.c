@@ -220,6 +220,7 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_TOKENS] = d[D_HELD] * s->micro_batch_size;
 	d[D_ALL_TOKENS] = d[D_SEQ] * s->micro_batch_size;
 	d[D_ROWS] = capacity_rows(l, s);
+	d[D_LANDING] = 2 * d[D_ROWS];
 	d[D_OTHERS] = d[D_TOKENS] - d[D_TOKENS] / t;
 	d[D_HIDDEN] = c->hidden_size;
 	d[D_ROTARY] = model_rotary_dim(c);

@@ -17,6 +17,7 @@ enum dim {
 	D_THREE,
 	D_TOKENS,     /* T */
 	D_ROWS,       /* of T, what lies between blocks: with sequence parallelism T/t */
+	D_LANDING,    /* of these, for a message forward and one backward */
 	D_OTHERS,     /* of T, the part of each tensor rank but one */
 	D_ALL_TOKENS, /* s*b: of all context ranks */
 	D_SEQ,        /* s */
@@ -145,6 +146,7 @@ enum condition {
 	IF_HEADS, /* context ranks exchange positions for heads */
 	IF_HEADS_TRAINING,
 	IF_LINKS,        /* a pass hands something on, or a gradient down */
+	IF_CHANNELS,     /* and messages of stages go beside passes */
 	IF_WEIGHT_SLOTS, /* weights are sharded */
 	IF_GRAD_SLOTS,   /* main gradients are */
 	IF_NARROW,       /* gradients are sent to other replicas in BF16 */
