@@ -147,7 +147,8 @@ struct norm {
 	bool has_stats;
 };
 struct norm_grad {
-	struct tensor dx;         /* as x: ADDED to (the residual stream's gradient) */
+	struct tensor dx;         /* as x: added to (the residual stream's gradient), or
+				   * written with writes_dx */
 	struct tensor x;          /* stream or act [T, heads*d] */
 	struct tensor dy;         /* act [T, heads*d] */
 	struct tensor weight;     /* act [d] */
@@ -157,7 +158,7 @@ struct norm_grad {
 	struct tensor dweight, dbias;
 	struct tensor dx_sum; /* real [h], likewise: column sums of dx as it is stored, on the CPU
 			       * in the order of gemm's dbias; with one head, or none */
-	bool accumulate;
+	bool accumulate, writes_dx;
 	double shift;
 };
 

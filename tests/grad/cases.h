@@ -162,13 +162,9 @@ static const struct op_case gemm_cases[] = {
 	{ 0 },
 };
 
-/* --- norm: 0 x, 1 weight, 2 bias, 3 y, 4 mean, 5 rstd, 6 x and dx of heads -------------------- */
-enum {
-	LAYER_NORM = 1,
-	WRITE_GRAD = 2,
-	LESS_ONE = 32,
-	APART = 64
-}; /* APART: a call for each head */
+/* --- norm: 0 x, 1 weight, 2 bias, 3 y, 4 mean, 5 rstd, 6 x and dx of heads, with APART in a call
+ * each --- */
+enum { LAYER_NORM = 1, WRITE_GRAD = 2, LESS_ONE = 32, APART = 64, WRITE_DX = 128 };
 
 static int64_t
 norm_length(const struct op_case *c)
@@ -183,7 +179,8 @@ norm_declare(struct problem *p)
 	unsigned param = c->flags & WRITE_GRAD ? VECTOR_WRITTEN : VECTOR_PARAM;
 	int64_t length = norm_length(c), stats = c->rows * (c->columns / length);
 
-	slot_add(p, 0, SLOT_INPUT, SLOT_ADDED | stream_slot(c), SHAPE(c->rows, c->columns));
+	slot_add(p, 0, SLOT_INPUT, stream_slot(c) | (c->flags & WRITE_DX ? 0 : SLOT_ADDED),
+	    SHAPE(c->rows, c->columns));
 	slot_add(p, 1, SLOT_INPUT, param, SHAPE(length, 1));
 	if (c->flags & LAYER_NORM) {
 		slot_add(p, 2, SLOT_INPUT, param, SHAPE(length, 1));
@@ -253,6 +250,7 @@ norm_backward(struct problem *p)
 	struct norm_grad n = { .weight = *T(1),
 		.dweight = *G(1),
 		.dbias = *G(2),
+		.writes_dx = p->c->flags & WRITE_DX,
 		.shift = p->c->flags & LESS_ONE ? 1 : 0 };
 
 	if (p->c->heads) {
@@ -290,6 +288,10 @@ static const struct op_case norm_cases[] = {
 	{ .rows = 131, .columns = 240, .heads = 3, .flags = LAYER_NORM },
 	{ .rows = 9, .columns = 192, .heads = 2, .flags = LAYER_NORM | WRITE_GRAD | LESS_ONE },
 	{ .rows = 3, .columns = 24, .heads = 3, .flags = WRITE_GRAD },
+	{ .rows = 131, .columns = 240, .heads = 3, .flags = WRITE_DX },
+	{ .rows = 9, .columns = 66, .heads = 2, .flags = LAYER_NORM | WRITE_DX },
+	{ .rows = 70, .columns = 64, .flags = LAYER_NORM | WRITE_DX },
+	{ .rows = 9, .columns = 65, .flags = WRITE_DX | WIDE },
 	{ 0 },
 };
 

@@ -112,8 +112,9 @@ cpu_name(norm_fwd)(struct stream *st, const struct norm *n)
 	cpu_name(result_end)(st, &r, &made.y);
 }
 
-/* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy weight, for one head; mean g only in
- * LayerNorm. dx is loaded last, into the buffer of x, which has been used up. */
+/* dx = rstd (g - mean g - xhat mean(g xhat)) with g = dy weight, for one head, in addition to what
+ * it holds unless it is written; mean g only in LayerNorm. dx is loaded last, into the buffer of x,
+ * which has been used up. */
 static void
 backward_head(const void *call, int64_t at, const real *weight, struct work *w)
 {
@@ -132,9 +133,9 @@ backward_head(const void *call, int64_t at, const real *weight, struct work *w)
 	c = row_dot(g, xhat, s.count) / (real)s.count;
 	for (int64_t i = 0; i < s.count; i++)
 		g[i] = rstd * (g[i] - a - xhat[i] * c);
-	dx = span_load(&n->dx, &s, w->a);
+	dx = n->writes_dx ? span_out(&n->dx, &s, w->a) : span_load(&n->dx, &s, w->a);
 	for (int64_t i = 0; i < s.count; i++)
-		dx[i] += g[i];
+		dx[i] = n->writes_dx ? g[i] : dx[i] + g[i];
 	span_store(&n->dx, &s, dx);
 }
 
@@ -195,8 +196,8 @@ backward_columns(const void *ctx, int64_t item, void *scratch)
 		add_columns(n, (struct span){ 0, first, count });
 }
 
-/* By heads for dx, then by columns for the sums over rows. dx has the residual's gradient already;
- * its own sums are column_sum's, so they have the bits of a GEMM's bias gradient. */
+/* By heads for dx, then by columns for the sums over rows. The sums of dx are column_sum's, so they
+ * have the bits of a GEMM's bias gradient. */
 void
 cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 {

@@ -25,8 +25,7 @@ struct heads {
 	int length, lanes, per_row, count;
 };
 
-/* Heads that a lane asks for at once: what it holds of one tensor, and of three, is 64 and 96
- * bytes. */
+/* Heads that a lane asks for at once: 64 bytes of one tensor, or of two. */
 template <typename T> struct turns {
 	enum { forward = 8 / sizeof(T), backward = 4 / sizeof(T) };
 };
@@ -174,7 +173,7 @@ __launch_bounds__(CU_THREADS, BLOCKS) heads_fwd_kernel(struct norm_call n, struc
 /* What a lane reads of head `at`, and the head's mean and 1 / deviation. */
 template <typename T> struct gradients {
 	int at;
-	share<T> x, dy, dx;
+	share<T> x, dy;
 	float2 stats;
 };
 
@@ -188,7 +187,6 @@ gradients_of(const struct norm_grad &n, const struct heads &s, int at)
 	g.at = at;
 	g.x = share_of(head_of<const T>(n.x, s, at), s, present);
 	g.dy = share_of(head_of<const T>(n.dy, s, at), s, present);
-	g.dx = share_of(head_of<const T>(n.dx, s, at), s, present);
 	g.stats.x = present && n.mean.data ? ((const float *)n.mean.data)[at] : 0;
 	g.stats.y = present ? ((const float *)n.rstd.data)[at] : 0;
 	return g;
@@ -199,7 +197,7 @@ struct sums {
 	float dweight[EACH], dbias[EACH];
 };
 
-/* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy (weight + shift), mean g only in
+/* dx = rstd (g - mean g - xhat mean(g xhat)) with g = dy (weight + shift), mean g only in
  * LayerNorm; the columns' sums grow. All lanes of the warp call. */
 template <typename T>
 static __device__ inline void
@@ -211,7 +209,6 @@ put_gradient(const struct norm_grad &n, const struct heads &s, const gradients<T
 
 	unpack(x, from.x);
 	unpack(dy, from.dy);
-	unpack(dx, from.dx);
 	unpack(weight, held);
 #pragma unroll
 	for (int k = 0; k < EACH; k++) {
@@ -226,7 +223,7 @@ put_gradient(const struct norm_grad &n, const struct heads &s, const gradients<T
 	other = head_sum(other, s) / length;
 #pragma unroll
 	for (int k = 0; k < EACH; k++)
-		dx[k] += from.stats.y *
+		dx[k] = from.stats.y *
 		    (dy[k] * (weight[k] + shift) - mean -
 			(x[k] - from.stats.x) * from.stats.y * other);
 	if (from.at < s.count && column_of(s) < s.length)
@@ -325,7 +322,7 @@ norm_heads_bwd(struct stream *st, const struct norm_grad *n, int64_t heads)
 	struct heads s = heads_of(&n->x, heads);
 	int64_t most = int64_min(132 * BLOCKS, norm_parts_max(n)), parts;
 
-	if (s.lanes == 0 || !cu_packs(&n->x, EACH) || !cu_packs(&n->dy, EACH) ||
+	if (s.lanes == 0 || !n->writes_dx || !cu_packs(&n->x, EACH) || !cu_packs(&n->dy, EACH) ||
 	    !cu_packs(&n->dx, EACH) || !cu_packs(&n->weight, EACH))
 		return 0;
 	parts = int64_min(int64_div_up(s.count, turns<T>::backward * at_once(s)), most);

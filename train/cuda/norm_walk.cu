@@ -129,6 +129,16 @@ forward(struct stream *st, const struct norm_call *call, int64_t heads)
 	    <<<dim3((unsigned)n.x.shape[0], (unsigned)heads), CU_THREADS, 0, cu_handle(st)>>>(n);
 }
 
+/* Kernels of whole rows and of any length add to dx: zeros where it is to be written. */
+static void
+clear_dx(struct stream *st, const struct norm_grad *n, int64_t heads)
+{
+	struct tensor dx = n->dx;
+
+	dx.shape[1] *= heads;
+	cuda_fill(st, &dx, 0);
+}
+
 /* Returns the number of partial sums in the workspace. By rows for dx, then by columns; enough
  * parts to keep the GPU busy, at least 16 rows each. */
 template <typename S, typename T>
@@ -137,8 +147,12 @@ backward(struct stream *st, const struct norm_grad *n, int64_t heads)
 {
 	int64_t rows = n->x.shape[0], h = n->x.shape[1], parts = 0;
 
-	if (sizeof(S) == sizeof(T))
-		parts = heads > 1 ? norm_heads_bwd<T>(st, n, heads) : norm_held_bwd<T>(st, n);
+	if (sizeof(S) == sizeof(T) && heads > 1)
+		parts = norm_heads_bwd<T>(st, n, heads);
+	if (parts == 0 && n->writes_dx)
+		clear_dx(st, n, heads);
+	if (sizeof(S) == sizeof(T) && heads == 1)
+		parts = norm_held_bwd<T>(st, n);
 	if (parts > 0)
 		return (int)parts;
 	parts = int64_max(
@@ -237,8 +251,8 @@ first_head(const struct norm_grad *n)
 	return first;
 }
 
-/* Adds to dx; dweight, dbias and the sums of dx are written or added to, through partial sums in
- * the workspace. The width is bounded by one row of all sums there, for each head. */
+/* dweight, dbias and the sums of dx are written or added to, through partial sums in the workspace.
+ * The width is bounded by one row of all sums there, for each head. */
 void
 cuda_norm_bwd(struct stream *st, const struct norm_grad *n)
 {

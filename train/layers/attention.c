@@ -148,24 +148,19 @@ recompute_prepared(const struct layer *l, struct step *s)
 		prepare(l, s);
 }
 
-/* Backward through prepare: from attention's gradients to dqkv, that of the GEMM's output. A norm
- * adds to the gradient of its input, hence the zeros. */
+/* Backward through prepare: from attention's gradients to dqkv, that of the GEMM's output. */
 static void
 prepare_backward(
     const struct layer *l, struct step *s, const struct qkv *d, const struct tensor *dqkv)
 {
 	struct engine *e = s->e;
 	struct qkv v = saved_views(l, s);
-	struct tensor dx = tensor_columns(dqkv, 0, d->rotated.shape[1]);
 
 	rotate(l, s, d, true);
-	if (!e->plan.model.qk_layernorm)
-		return;
-	e->ops->fill(e->stream, &dx, 0);
-	for (int i = 0; i < NORMED; i++) {
+	for (int i = 0; e->plan.model.qk_layernorm && i < NORMED; i++) {
 		struct norm n = qk_norm(l, s, &v, i);
 		struct norm_grad g = {
-			.dx = normed_columns(&dx, &v, i),
+			.dx = normed_columns(dqkv, &v, i),
 			.dy = normed_columns(&d->rotated, &v, i),
 			.x = n.x,
 			.weight = n.weight,
@@ -174,6 +169,7 @@ prepare_backward(
 			.dweight = engine_grad(e, l->block->layer, norm_roles[i].weight),
 			.dbias = engine_grad(e, l->block->layer, norm_roles[i].bias),
 			.accumulate = s->accumulate,
+			.writes_dx = true,
 			.shift = n.shift,
 		};
 
