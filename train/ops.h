@@ -131,32 +131,44 @@ struct scales {
 };
 
 /* LayerNorm when bias.data is set, else RMSNorm (mean unused). y = (x - mean) rstd w + bias with
- * w = weight + shift.
+ * w = weight + shift. A row holds norm_heads() heads of d elements side by side, each normed by
+ * itself with the same weight; a row that is normed as a whole has one, and d = h. Head i of row r
+ * has its statistics at r * heads + i.
  * Source: Ba 2016 arXiv:1607.06450; Zhang & Sennrich 2019 arXiv:1910.07467; eps is added to the
  * mean square. */
 struct norm {
-	struct tensor y;            /* act [T,h] */
-	struct tensor x;            /* stream or act [T,h] */
-	struct tensor weight, bias; /* act [h] */
-	struct tensor mean, rstd;   /* real [T], written */
+	struct tensor y;            /* act [T, heads*d] */
+	struct tensor x;            /* stream or act [T, heads*d] */
+	struct tensor weight, bias; /* act [d] */
+	struct tensor mean, rstd;   /* real [T*heads], written */
 	double eps, shift;
-	struct quantise copies; /* of y */
+	struct quantise copies; /* of y, with one head */
 	/* mean and rstd hold already what an earlier call has written for this x */
 	bool has_stats;
 };
 struct norm_grad {
-	struct tensor dx;         /* as x [T,h]: ADDED to (the residual stream's gradient) */
-	struct tensor x;          /* stream or act [T,h] */
-	struct tensor dy;         /* act [T,h] */
-	struct tensor weight;     /* act [h] */
-	struct tensor mean, rstd; /* real [T]; mean.data NULL for RMSNorm */
-	/* real [h]: added to, or written without accumulate; dbias.data NULL for RMSNorm */
+	struct tensor dx;         /* as x: added to (the residual stream's gradient), or
+				   * written with writes_dx */
+	struct tensor x;          /* stream or act [T, heads*d] */
+	struct tensor dy;         /* act [T, heads*d] */
+	struct tensor weight;     /* act [d] */
+	struct tensor mean, rstd; /* real [T*heads]; mean.data NULL for RMSNorm */
+	/* real [d]: added to, or written without accumulate; dbias.data NULL for RMSNorm. Sums over
+	 * rows and heads: on the CPU over the rows of a head, and one head after another */
 	struct tensor dweight, dbias;
 	struct tensor dx_sum; /* real [h], likewise: column sums of dx as it is stored, on the CPU
-			       * in the order of gemm's dbias; or none */
-	bool accumulate;
+			       * in the order of gemm's dbias; with one head, or none */
+	bool accumulate, writes_dx;
 	double shift;
 };
+
+/* The heads in a row of x, by the length of the weight. */
+static inline int64_t
+norm_heads(const struct tensor *x, const struct tensor *weight)
+{
+	ops_require(x->ndim == 2 && weight->shape[0] > 0 && x->shape[1] % weight->shape[0] == 0);
+	return x->shape[1] / weight->shape[0];
+}
 
 /* Rotary positions in place on num_heads heads side by side in the columns of x. The first
  * rotary_dim elements of a head are rotated by the angle of their row's position; table row p holds
@@ -269,7 +281,7 @@ struct act_grad {
 
 /* y = residual + dropout(x); y may be residual itself. x act [T,h], the others stream.
  * norm: NULL, or what follows in the same pass over the rows: the norm of y as it is stored
- * (norm->x is y). */
+ * (norm->x is y), with one head. */
 struct residual {
 	struct tensor y, x, residual;
 	struct dropout drop;

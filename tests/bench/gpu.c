@@ -286,6 +286,36 @@ bench_norm(struct bench *b)
 	report(b, "residual_fwd+norm+dropout", op_residual, &w, 4 * bytes);
 }
 
+/* Norms of the heads of q and of k, from packed rows and back. */
+static void
+bench_heads(struct bench *b)
+{
+	static const char *const names[][2] = { { "norm_fwd(q)", "norm_bwd(q)" },
+		{ "norm_fwd(k)", "norm_bwd(k)" } };
+	const struct bench_model *m = b->m;
+	int64_t q = (int64_t)m->n * m->d, k = (int64_t)m->g * m->d;
+	struct tensor x = take(b, DTYPE_BF16, b->T, q + 2 * k),
+		      dx = take(b, DTYPE_BF16, b->T, q + 2 * k),
+		      y = take(b, DTYPE_BF16, b->T, q + k);
+	struct work w = { .norm = { .weight = vector(b, DTYPE_BF16, m->d), .eps = 1e-6 } };
+
+	w.norm.rstd = vector(b, DTYPE_F32, b->T * m->n);
+	w.norm_grad = (struct norm_grad){ .weight = w.norm.weight,
+		.rstd = w.norm.rstd,
+		.dweight = vector(b, DTYPE_F32, m->d),
+		.writes_dx = true };
+	for (int i = 0; i < 2; i++) {
+		int64_t first = i == 0 ? 0 : q, width = i == 0 ? q : k;
+		double bytes = 2.0 * (double)b->T * (double)width;
+
+		w.norm.x = w.norm_grad.x = tensor_columns(&x, first, width);
+		w.norm.y = w.norm_grad.dy = tensor_columns(&y, first, width);
+		w.norm_grad.dx = tensor_columns(&dx, first, width);
+		report(b, names[i][0], op_norm, &w, 2 * bytes);
+		report(b, names[i][1], op_norm_bwd, &w, 3 * bytes);
+	}
+}
+
 /* Rotary positions of q and k in packed rows. */
 static void
 bench_rope(struct bench *b)
@@ -610,6 +640,7 @@ main(int argc, char **argv)
 	static const struct group once[] = { { "flat", bench_flat }, { "experts", bench_experts } },
 				  groups[] = {
 					  { "norm", bench_norm },
+					  { "heads", bench_heads },
 					  { "rope", bench_rope },
 					  { "act", bench_act },
 					  { "loss", bench_loss },

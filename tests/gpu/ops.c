@@ -47,6 +47,17 @@ static const struct op_case large_norm[] = {
 	{ .rows = 1003, .columns = 2048, .flags = WIDE },
 	{ .rows = 1000, .columns = 769, .flags = LAYER_NORM | WRITE_GRAD | WIDE },
 	{ .rows = 65, .columns = 16384, .flags = LAYER_NORM | WIDE },
+	{ .rows = 4099, .columns = 2048, .heads = 16, .flags = WRITE_DX },
+	{ .rows = 20011, .columns = 1024, .heads = 16, .flags = WRITE_DX },
+	{ .rows = 4099, .columns = 1024, .heads = 8, .flags = WRITE_GRAD | WRITE_DX },
+	{ .rows = 1003, .columns = 1024, .heads = 4, .flags = LESS_ONE | WRITE_DX },
+	{ .rows = 2001, .columns = 560, .heads = 7, .flags = LAYER_NORM | WRITE_DX },
+	{ .rows = 515, .columns = 768, .heads = 12, .flags = LAYER_NORM | WRITE_GRAD | WRITE_DX },
+	{ .rows = 1000, .columns = 480, .heads = 5, .flags = WRITE_GRAD },
+	{ .rows = 1003, .columns = 2048, .flags = WRITE_DX },
+	{ .rows = 333, .columns = 231, .heads = 3, .flags = LAYER_NORM },
+	{ .rows = 257, .columns = 1024, .heads = 2, .flags = LAYER_NORM | WRITE_GRAD | WRITE_DX },
+	{ .rows = 500, .columns = 640, .heads = 5, .flags = LAYER_NORM | APART },
 	{ 0 },
 };
 static const struct op_case large_block[] = {

@@ -162,56 +162,113 @@ static const struct op_case gemm_cases[] = {
 	{ 0 },
 };
 
-/* --- norm: 0 x, 1 weight, 2 bias, 3 y, 4 mean, 5 rstd ----------------------------------------- */
-enum { LAYER_NORM = 1, WRITE_GRAD = 2, LESS_ONE = 32 };
+/* --- norm: 0 x, 1 weight, 2 bias, 3 y, 4 mean, 5 rstd, 6 x and dx of heads, with APART in a call
+ * each --- */
+enum { LAYER_NORM = 1, WRITE_GRAD = 2, LESS_ONE = 32, APART = 64, WRITE_DX = 128 };
+
+static int64_t
+norm_length(const struct op_case *c)
+{
+	return c->heads ? c->columns / c->heads : c->columns;
+}
 
 static void
 norm_declare(struct problem *p)
 {
 	const struct op_case *c = p->c;
-
 	unsigned param = c->flags & WRITE_GRAD ? VECTOR_WRITTEN : VECTOR_PARAM;
+	int64_t length = norm_length(c), stats = c->rows * (c->columns / length);
 
-	slot_add(p, 0, SLOT_INPUT, SLOT_ADDED | stream_slot(c), SHAPE(c->rows, c->columns));
-	slot_add(p, 1, SLOT_INPUT, param, SHAPE(c->columns, 1));
+	slot_add(p, 0, SLOT_INPUT, stream_slot(c) | (c->flags & WRITE_DX ? 0 : SLOT_ADDED),
+	    SHAPE(c->rows, c->columns));
+	slot_add(p, 1, SLOT_INPUT, param, SHAPE(length, 1));
 	if (c->flags & LAYER_NORM) {
-		slot_add(p, 2, SLOT_INPUT, param, SHAPE(c->columns, 1));
-		slot_add(p, 4, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(c->rows, 1));
+		slot_add(p, 2, SLOT_INPUT, param, SHAPE(length, 1));
+		slot_add(p, 4, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(stats, 1));
 	}
 	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
-	slot_add(p, 5, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(c->rows, 1));
+	slot_add(p, 5, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(stats, 1));
+	if (c->heads)
+		slot_add(p, 6, SLOT_SCRATCH, SLOT_ACT, SHAPE(c->rows, 2 * c->columns + 16));
+}
+
+/* Heads lie in longer rows, as those of q and of k do: x (0) and dx (1). */
+static struct tensor
+norm_window(struct problem *p, int i)
+{
+	return tensor_columns(T(6), 16 + i * p->c->columns, p->c->columns);
+}
+
+/* The columns, and the statistics, of one of the calls that make the norm. */
+static int
+norm_calls(const struct op_case *c)
+{
+	return c->flags & APART ? c->heads : 1;
+}
+
+static struct tensor
+norm_columns(const struct op_case *c, const struct tensor *t, int call)
+{
+	int64_t width = c->columns / norm_calls(c);
+
+	return tensor_columns(t, call * width, width);
+}
+
+static struct tensor
+norm_stats(const struct op_case *c, const struct tensor *t, int call)
+{
+	int64_t count = t->shape[0] / norm_calls(c);
+
+	return t->data ? tensor_rows(t, call * count, count) : *t;
 }
 
 static void
 norm_forward(struct problem *p)
 {
-	struct norm n = { .y = *T(3),
-		.x = *T(0),
-		.weight = *T(1),
-		.bias = *T(2),
-		.mean = *T(4),
-		.rstd = *T(5),
-		.eps = 1e-3,
-		.shift = p->c->flags & LESS_ONE ? 1 : 0 };
+	struct tensor x = *T(0);
+	struct norm n = {
+		.weight = *T(1), .bias = *T(2), .eps = 1e-3, .shift = p->c->flags & LESS_ONE ? 1 : 0
+	};
 
-	p->st->ops->norm_fwd(p->st, &n);
+	if (p->c->heads) {
+		x = norm_window(p, 0);
+		p->st->ops->cast(p->st, &x, T(0));
+	}
+	for (int i = 0; i < norm_calls(p->c); i++) {
+		n.x = norm_columns(p->c, &x, i);
+		n.y = norm_columns(p->c, T(3), i);
+		n.mean = norm_stats(p->c, T(4), i);
+		n.rstd = norm_stats(p->c, T(5), i);
+		p->st->ops->norm_fwd(p->st, &n);
+	}
 }
 
 static void
 norm_backward(struct problem *p)
 {
-	struct norm_grad n = { .dx = *G(0),
-		.dy = *G(3),
-		.x = *T(0),
-		.weight = *T(1),
-		.mean = *T(4),
-		.rstd = *T(5),
+	struct tensor x = *T(0), dx = *G(0);
+	struct norm_grad n = { .weight = *T(1),
 		.dweight = *G(1),
 		.dbias = *G(2),
-		.accumulate = !(p->c->flags & WRITE_GRAD),
+		.writes_dx = p->c->flags & WRITE_DX,
 		.shift = p->c->flags & LESS_ONE ? 1 : 0 };
 
-	p->st->ops->norm_bwd(p->st, &n);
+	if (p->c->heads) {
+		x = norm_window(p, 0);
+		dx = norm_window(p, 1);
+		p->st->ops->cast(p->st, &dx, G(0));
+	}
+	for (int i = 0; i < norm_calls(p->c); i++) {
+		n.x = norm_columns(p->c, &x, i);
+		n.dx = norm_columns(p->c, &dx, i);
+		n.dy = norm_columns(p->c, G(3), i);
+		n.mean = norm_stats(p->c, T(4), i);
+		n.rstd = norm_stats(p->c, T(5), i);
+		n.accumulate = !(p->c->flags & WRITE_GRAD) || i > 0;
+		p->st->ops->norm_bwd(p->st, &n);
+	}
+	if (p->c->heads)
+		p->st->ops->cast(p->st, G(0), &dx);
 }
 
 static const struct op_case norm_cases[] = {
@@ -226,6 +283,15 @@ static const struct op_case norm_cases[] = {
 	{ .rows = 5, .columns = 33, .flags = LAYER_NORM | WRITE_GRAD | WIDE },
 	{ .rows = 70, .columns = 64, .flags = LESS_ONE },
 	{ .rows = 9, .columns = 65, .flags = LAYER_NORM | WRITE_GRAD | LESS_ONE },
+	{ .rows = 5, .columns = 66, .heads = 2 },
+	{ .rows = 70, .columns = 256, .heads = 4 },
+	{ .rows = 131, .columns = 240, .heads = 3, .flags = LAYER_NORM },
+	{ .rows = 9, .columns = 192, .heads = 2, .flags = LAYER_NORM | WRITE_GRAD | LESS_ONE },
+	{ .rows = 3, .columns = 24, .heads = 3, .flags = WRITE_GRAD },
+	{ .rows = 131, .columns = 240, .heads = 3, .flags = WRITE_DX },
+	{ .rows = 9, .columns = 66, .heads = 2, .flags = LAYER_NORM | WRITE_DX },
+	{ .rows = 70, .columns = 64, .flags = LAYER_NORM | WRITE_DX },
+	{ .rows = 9, .columns = 65, .flags = WRITE_DX | WIDE },
 	{ 0 },
 };
 

@@ -46,15 +46,16 @@ static double
 expect_norm(const struct problem *p, int64_t row, int64_t column)
 {
 	bool layer = p->c->flags & LAYER_NORM;
-	double mean = 0, square = 0, h = (double)p->c->columns, y;
+	int64_t length = norm_length(p->c), within = column % length, first = column - within;
+	double mean = 0, square = 0, d = (double)length, y;
 
-	for (int64_t i = 0; layer && i < p->c->columns; i++)
-		mean += value_at(p, 0, row, i) / h;
-	for (int64_t i = 0; i < p->c->columns; i++)
-		square += pow(value_at(p, 0, row, i) - mean, 2) / h;
+	for (int64_t i = 0; layer && i < length; i++)
+		mean += value_at(p, 0, row, first + i) / d;
+	for (int64_t i = 0; i < length; i++)
+		square += pow(value_at(p, 0, row, first + i) - mean, 2) / d;
 	y = (value_at(p, 0, row, column) - mean) / sqrt(square + 1e-3) *
-	    (p->slot[1].value[column] + (p->c->flags & LESS_ONE ? 1 : 0));
-	return layer ? y + p->slot[2].value[column] : y;
+	    (p->slot[1].value[within] + (p->c->flags & LESS_ONE ? 1 : 0));
+	return layer ? y + p->slot[2].value[within] : y;
 }
 
 static double

@@ -187,6 +187,33 @@ test_sums(void)
 	}
 }
 
+/* Heads in one call have the bits of a call for each, head after head. */
+static void
+test_heads(void)
+{
+	static const enum dtype types[] = { DTYPE_F64, DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+	static const struct op_case cases[] = {
+		{ .rows = 131, .columns = 240, .heads = 3, .flags = LAYER_NORM },
+		{ .rows = 131, .columns = 240, .heads = 3, .flags = LAYER_NORM | APART },
+	};
+	const struct op_test *op = op_tests;
+
+	while (strcmp(op->name, "norm") != 0)
+		op++;
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+		struct problem_config config = { types[i], types[i], 2 };
+		struct problem *a = problem_solve(&backend_cpu, op, &cases[0], config),
+			       *b = problem_solve(&backend_cpu, op, &cases[1], config);
+
+		CHECK(!memcmp(a->slot[3].value, b->slot[3].value, 131 * 240 * sizeof(double)));
+		CHECK(!memcmp(a->slot[0].grad, b->slot[0].grad, 131 * 240 * sizeof(double)));
+		CHECK(!memcmp(a->slot[1].grad, b->slot[1].grad, 80 * sizeof(double)));
+		CHECK(!memcmp(a->slot[2].grad, b->slot[2].grad, 80 * sizeof(double)));
+		problem_free(a);
+		problem_free(b);
+	}
+}
+
 /* --- operations without a gradient
  * --------------------------------------------------------------------- */
 enum { COUNT = 5001, STEPS = 1000 };
@@ -639,6 +666,7 @@ main(void)
 			check_threads(op, i);
 		}
 	test_sums();
+	test_heads();
 	test_optimizer(RULE_ADAMW, DTYPE_F64, 1e-13);
 	test_optimizer(RULE_ADAM_L2, DTYPE_F64, 1e-13);
 	test_optimizer(RULE_SGD, DTYPE_F64, 1e-13);

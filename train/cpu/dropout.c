@@ -74,7 +74,8 @@ void
 cpu_name(residual_fwd)(struct stream *st, const struct residual *r)
 {
 	ops_require(tensor_same_shape(&r->y, &r->x) && tensor_same_shape(&r->y, &r->residual));
-	ops_require(!r->norm || r->norm->x.data == r->y.data);
+	ops_require(!r->norm ||
+	    (r->norm->x.data == r->y.data && norm_heads(&r->norm->x, &r->norm->weight) == 1));
 	cpu_spans(st, &r->y, residual_span, r);
 	if (r->norm)
 		cpu_name(norm_fwd)(st, r->norm);

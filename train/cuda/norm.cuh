@@ -1,5 +1,5 @@
 /*
- * norm.cuh - shared by the two implementations of norms: the types, the call, and the residual sum
+ * norm.cuh - shared by the implementations of norms: the types, the call, and the residual sum
  * before it
  */
 #ifndef TRAIN_CUDA_NORM_CUH
@@ -22,7 +22,8 @@ cu_streams(enum dtype stream, enum dtype act)
 }
 
 /* struct norm in device pointers, with the residual connection before it: then x is the
- * branch, sum the tensor that gets residual + mask x, and the norm is that of sum. */
+ * branch, sum the tensor that gets residual + mask x, and the norm is that of sum. x and y are the
+ * columns of the first head, here as in a struct norm_grad; the others follow. */
 struct norm_call {
 	struct tensor y, x, residual, stored;
 	const void *weight, *bias;
@@ -88,6 +89,10 @@ norm_parts_max(const struct norm_grad *n)
  * pass leaves that many partial sums [norm_sums, h] in the workspace. norm.cu */
 template <typename T> bool norm_held_fwd(struct stream *, const struct norm_call *);
 template <typename T> int norm_held_bwd(struct stream *, const struct norm_grad *);
+/* The same of short heads, several in a row; no residual sum before them, dx written, and no sums
+ * of it. norm_heads.cu */
+template <typename T> bool norm_heads_fwd(struct stream *, const struct norm_call *, int64_t heads);
+template <typename T> int norm_heads_bwd(struct stream *, const struct norm_grad *, int64_t heads);
 /* The residual sum of a call alone, in the types of x and stored. dropout.cu */
 void residual_rows(struct stream *, const struct norm_call *);
 /* residual_fwd with a norm after it. norm_walk.cu */

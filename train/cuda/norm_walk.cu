@@ -1,21 +1,22 @@
 /*
  * norm_walk.cu - norms of rows of any length and place, and the entries for all
  *
- * One block per row, which is read again in each pass: it is in the caches by then. The residual
- * sum before it is a kernel of its own here (dropout.cu). S is the type of the residual stream, T
- * that of activations.
+ * One block per head of a row, which is read again in each pass: it is in the caches by then. The
+ * residual sum before it is a kernel of its own here (dropout.cu). S is the type of the residual
+ * stream, T that of activations.
  */
 #include "train/cuda/norm.cuh"
 
-/* y = (x - mean) rstd (weight + shift) + bias; the mean is of LayerNorm alone, which has a bias. */
+/* y = (x - mean) rstd (weight + shift) + bias; the mean is of LayerNorm alone, which has a bias.
+ * blockIdx.y: the head. */
 template <typename S, typename T>
 static __global__ void
 walk_fwd_kernel(struct norm_call n)
 {
-	int64_t row = blockIdx.x, h = n.x.shape[1];
-	const S *x = row_of<S>(n.x, row);
+	int64_t row = blockIdx.x, h = n.x.shape[1], at = row * gridDim.y + blockIdx.y;
+	const S *x = row_of<S>(n.x, row) + blockIdx.y * h;
 	const T *weight = (const T *)n.weight, *bias = (const T *)n.bias;
-	T *y = row_of<T>(n.y, row);
+	T *y = row_of<T>(n.y, row) + blockIdx.y * h;
 	float mean = 0, rstd, sum = 0;
 
 	if (bias) {
@@ -36,23 +37,23 @@ walk_fwd_kernel(struct norm_call n)
 			bias ? to_float(bias[i]) : 0));
 	if (threadIdx.x)
 		return;
-	n.rstd[row] = rstd;
+	n.rstd[at] = rstd;
 	if (bias)
-		n.mean[row] = mean;
+		n.mean[at] = mean;
 }
 
 /* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy (weight + shift); mean g only in
- * LayerNorm. */
+ * LayerNorm. blockIdx.y: the head. */
 template <typename S, typename T>
 static __global__ void
 walk_bwd_kernel(struct norm_grad n)
 {
-	int64_t row = blockIdx.x, h = n.x.shape[1];
-	const S *x = row_of<S>(n.x, row);
-	const T *dy = row_of<T>(n.dy, row), *weight = (const T *)n.weight.data;
-	S *dx = row_of<S>(n.dx, row);
-	float mean = n.mean.data ? ((const float *)n.mean.data)[row] : 0,
-	      rstd = ((const float *)n.rstd.data)[row];
+	int64_t row = blockIdx.x, h = n.x.shape[1], at = row * gridDim.y + blockIdx.y;
+	const S *x = row_of<S>(n.x, row) + blockIdx.y * h;
+	const T *dy = row_of<T>(n.dy, row) + blockIdx.y * h, *weight = (const T *)n.weight.data;
+	S *dx = row_of<S>(n.dx, row) + blockIdx.y * h;
+	float mean = n.mean.data ? ((const float *)n.mean.data)[at] : 0,
+	      rstd = ((const float *)n.rstd.data)[at];
 	float shift = (float)n.shift, a = 0, c = 0;
 
 	for (int64_t i = threadIdx.x; i < h; i += CU_THREADS) {
@@ -73,27 +74,30 @@ walk_bwd_kernel(struct norm_grad n)
 
 /* part[p][0][c] = the sum of dy xhat, part[p][1][c] that of dy and part[p][2][c], when asked for,
  * that of dx as it is stored, over every gridDim.y-th group of four rows. 64 columns a block let
- * lanes read neighbours; four groups of rows hide the latency. */
+ * lanes read neighbours; four groups of rows hide the latency. blockIdx.z: the head, whose parts
+ * are gridDim.y after those of the one before. */
 template <typename S, typename T>
 static __global__ void
 walk_part_kernel(struct norm_grad n, float *part)
 {
 	__shared__ float sums[CU_SUMS][4][64];
 	int lane = threadIdx.x % 64, group = threadIdx.x / 64, wanted = norm_sums(&n);
-	int64_t h = n.x.shape[1], c = blockIdx.x * (int64_t)64 + lane;
+	int64_t h = n.x.shape[1], c = blockIdx.x * (int64_t)64 + lane, first = blockIdx.z * h,
+		p = blockIdx.z * (int64_t)gridDim.y + blockIdx.y;
 	float weight = 0, bias = 0, dx = 0;
 
 	if (c < h)
 		for (int64_t r = blockIdx.y * (int64_t)4 + group; r < n.x.shape[0];
 		     r += gridDim.y * (int64_t)4) {
-			float mean = n.mean.data ? ((const float *)n.mean.data)[r] : 0,
-			      rstd = ((const float *)n.rstd.data)[r];
-			float dy = to_float(row_of<T>(n.dy, r)[c]);
+			int64_t at = r * gridDim.z + blockIdx.z;
+			float mean = n.mean.data ? ((const float *)n.mean.data)[at] : 0,
+			      rstd = ((const float *)n.rstd.data)[at];
+			float dy = to_float(row_of<T>(n.dy, r)[first + c]);
 
-			weight += dy * ((to_float(row_of<S>(n.x, r)[c]) - mean) * rstd);
+			weight += dy * ((to_float(row_of<S>(n.x, r)[first + c]) - mean) * rstd);
 			bias += dy;
 			if (wanted > 2)
-				dx += to_float(row_of<S>(n.dx, r)[c]);
+				dx += to_float(row_of<S>(n.dx, r)[first + c]);
 		}
 	sums[0][group][lane] = weight;
 	sums[1][group][lane] = bias;
@@ -102,44 +106,63 @@ walk_part_kernel(struct norm_grad n, float *part)
 	if (group < wanted && c < h) {
 		const float(*s)[64] = sums[group];
 
-		part[(wanted * (int64_t)blockIdx.y + group) * h + c] =
+		part[(wanted * p + group) * h + c] =
 		    (s[0][lane] + s[1][lane]) + (s[2][lane] + s[3][lane]);
 	}
 }
 
-/* In registers where possible; otherwise the residual sum first, then one block per row. */
+/* In registers where possible; otherwise the residual sum first, then one block per head. */
 template <typename S, typename T>
 static void
-forward(struct stream *st, const struct norm_call *call)
+forward(struct stream *st, const struct norm_call *call, int64_t heads)
 {
 	struct norm_call n = *call;
 
-	if (sizeof(S) == sizeof(T) && norm_held_fwd<T>(st, &n))
+	if (sizeof(S) == sizeof(T) &&
+	    (heads > 1 ? norm_heads_fwd<T>(st, &n, heads) : norm_held_fwd<T>(st, &n)))
 		return;
 	if (n.sum) {
 		residual_rows(st, &n);
 		n.x = n.stored;
 	}
-	walk_fwd_kernel<S, T><<<(unsigned)n.x.shape[0], CU_THREADS, 0, cu_handle(st)>>>(n);
+	walk_fwd_kernel<S, T>
+	    <<<dim3((unsigned)n.x.shape[0], (unsigned)heads), CU_THREADS, 0, cu_handle(st)>>>(n);
+}
+
+/* Kernels of whole rows and of any length add to dx: zeros where it is to be written. */
+static void
+clear_dx(struct stream *st, const struct norm_grad *n, int64_t heads)
+{
+	struct tensor dx = n->dx;
+
+	dx.shape[1] *= heads;
+	cuda_fill(st, &dx, 0);
 }
 
 /* Returns the number of partial sums in the workspace. By rows for dx, then by columns; enough
  * parts to keep the GPU busy, at least 16 rows each. */
 template <typename S, typename T>
 static int
-backward(struct stream *st, const struct norm_grad *n)
+backward(struct stream *st, const struct norm_grad *n, int64_t heads)
 {
-	int64_t rows = n->x.shape[0], h = n->x.shape[1];
-	int parts = sizeof(S) == sizeof(T) ? norm_held_bwd<T>(st, n) : 0;
+	int64_t rows = n->x.shape[0], h = n->x.shape[1], parts = 0;
 
+	if (sizeof(S) == sizeof(T) && heads > 1)
+		parts = norm_heads_bwd<T>(st, n, heads);
+	if (parts == 0 && n->writes_dx)
+		clear_dx(st, n, heads);
+	if (sizeof(S) == sizeof(T) && heads == 1)
+		parts = norm_held_bwd<T>(st, n);
 	if (parts > 0)
-		return parts;
-	parts =
-	    (int)int64_max(1, int64_min(int64_min(128, int64_div_up(rows, 16)), norm_parts_max(n)));
-	walk_bwd_kernel<S, T><<<(unsigned)rows, CU_THREADS, 0, cu_handle(st)>>>(*n);
-	walk_part_kernel<S, T><<<dim3((unsigned)int64_div_up(h, 64), (unsigned)parts), CU_THREADS,
-	    0, cu_handle(st)>>>(*n, (float *)cu_workspace(st));
-	return parts;
+		return (int)parts;
+	parts = int64_max(
+	    1, int64_min(int64_min(128, int64_div_up(rows, 16)), norm_parts_max(n) / heads));
+	walk_bwd_kernel<S, T>
+	    <<<dim3((unsigned)rows, (unsigned)heads), CU_THREADS, 0, cu_handle(st)>>>(*n);
+	walk_part_kernel<S, T>
+	    <<<dim3((unsigned)int64_div_up(h, 64), (unsigned)parts, (unsigned)heads), CU_THREADS, 0,
+		cu_handle(st)>>>(*n, (float *)cu_workspace(st));
+	return (int)(parts * heads);
 }
 
 /* Shapes as in cpu/norm.c; y, if it is stored, and weight are of one type, statistics F32. */
@@ -148,7 +171,6 @@ check(const struct norm *n)
 {
 	enum dtype type = n->weight.dtype;
 
-	ops_require(n->x.ndim == 2 && n->weight.shape[0] == n->x.shape[1]);
 	ops_require(n->rstd.dtype == DTYPE_F32 && cu_streams(n->x.dtype, type) &&
 	    (!n->bias.data || n->bias.dtype == type));
 	ops_require(n->y.data || quantise_makes(&n->copies));
@@ -161,8 +183,9 @@ call_of(const struct norm *n)
 {
 	struct norm_call c = {};
 
-	c.y = n->y;
-	c.x = n->x;
+	if (n->y.data)
+		c.y = tensor_columns(&n->y, 0, n->weight.shape[0]);
+	c.x = tensor_columns(&n->x, 0, n->weight.shape[0]);
 	c.weight = n->weight.data;
 	c.bias = n->bias.data;
 	c.mean = (float *)n->mean.data;
@@ -172,18 +195,21 @@ call_of(const struct norm *n)
 	return c;
 }
 
-/* A row for each group of warps, or for a block; copies in tiles, after it. */
+/* A row for each group of warps, a head for a part of one, or either for a block; copies in tiles,
+ * after it. */
 void
 cuda_norm_fwd(struct stream *st, const struct norm *n)
 {
+	int64_t heads = norm_heads(&n->x, &n->weight);
 	struct norm_call c = call_of(n);
 	bool copies = quantise_makes(&n->copies);
 
 	check(n);
+	ops_require(heads == 1 || !copies);
 	if (tensor_elements(&n->x) == 0)
 		return;
 	if (!copies || !n->has_stats)
-		PICK_STREAM(n->x.dtype, n->weight.dtype, forward)(st, &c);
+		PICK_STREAM(n->x.dtype, n->weight.dtype, forward)(st, &c, heads);
 	if (copies)
 		cu_norm_copies(st, n);
 	cu_launched(st, "norm_fwd");
@@ -196,6 +222,7 @@ cu_residual_norm(struct stream *st, const struct residual *r)
 	struct norm_call c = call_of(r->norm);
 
 	check(r->norm);
+	ops_require(norm_heads(&r->norm->x, &r->norm->weight) == 1);
 	ops_require(r->norm->x.data == r->y.data && r->norm->x.dtype == r->y.dtype &&
 	    r->norm->weight.dtype == r->x.dtype && tensor_same_shape(&r->norm->x, &r->y));
 	if (tensor_elements(&r->y) == 0)
@@ -205,34 +232,46 @@ cu_residual_norm(struct stream *st, const struct residual *r)
 	c.stored = r->y;
 	c.residual = r->residual;
 	c.mask = mask_of(&r->drop);
-	PICK_STREAM(r->y.dtype, r->norm->weight.dtype, forward)(st, &c);
+	PICK_STREAM(r->y.dtype, r->norm->weight.dtype, forward)(st, &c, 1);
 	if (quantise_makes(&r->norm->copies))
 		cu_norm_copies(st, r->norm);
 	cu_launched(st, "residual_fwd");
 }
 
-/* Adds to dx; dweight, dbias and the sums of dx are written or added to, through partial sums in
- * the workspace. The width is bounded by one row of all sums there. */
+/* The columns of the first head. */
+static struct norm_grad
+first_head(const struct norm_grad *n)
+{
+	struct norm_grad first = *n;
+	int64_t d = n->weight.shape[0];
+
+	first.dx = tensor_columns(&n->dx, 0, d);
+	first.x = tensor_columns(&n->x, 0, d);
+	first.dy = tensor_columns(&n->dy, 0, d);
+	return first;
+}
+
+/* dweight, dbias and the sums of dx are written or added to, through partial sums in the workspace.
+ * The width is bounded by one row of all sums there, for each head. */
 void
 cuda_norm_bwd(struct stream *st, const struct norm_grad *n)
 {
-	int64_t h = n->x.shape[1];
+	int64_t heads = norm_heads(&n->x, &n->weight), h = n->weight.shape[0];
+	struct norm_grad first = first_head(n);
 	struct column_parts c = {
 		{ (float *)n->dweight.data, (float *)n->dbias.data, (float *)n->dx_sum.data },
 		(const float *)cu_workspace(st), h, norm_sums(n) * h, 0, n->accumulate ? 1.0f : 0.0f
 	};
 
-	ops_require(
-	    n->x.ndim == 2 && tensor_same_shape(&n->x, &n->dy) && tensor_same_shape(&n->x, &n->dx));
+	ops_require(tensor_same_shape(&n->x, &n->dy) && tensor_same_shape(&n->x, &n->dx));
 	ops_require(n->dweight.dtype == DTYPE_F32 && n->rstd.dtype == DTYPE_F32);
-	ops_require(!n->dx_sum.data || (n->dx_sum.dtype == DTYPE_F32 && n->dx_sum.shape[0] == h));
+	ops_require(!n->dx_sum.data ||
+	    (heads == 1 && n->dx_sum.dtype == DTYPE_F32 && n->dx_sum.shape[0] == h));
 	ops_require(cu_streams(n->x.dtype, n->dy.dtype) && n->x.dtype == n->dx.dtype &&
 	    n->dy.dtype == n->weight.dtype);
-	if (h == 0)
-		return;
-	ops_require(norm_parts_max(n) > 0);
+	ops_require(norm_parts_max(&first) >= heads);
 	if (n->x.shape[0] > 0)
-		c.parts = PICK_STREAM(n->x.dtype, n->dy.dtype, backward)(st, n);
+		c.parts = PICK_STREAM(n->x.dtype, n->dy.dtype, backward)(st, &first, heads);
 	cu_finish_columns(st, &c);
 	cu_launched(st, "norm_bwd");
 }

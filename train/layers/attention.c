@@ -48,63 +48,60 @@ saved_views(const struct layer *l, const struct step *s)
 	return views(s->e, &qkv, &qk);
 }
 
-/* The statistics of one head [T] out of those of all [heads, T]; none where there are none. */
+/* What is normed in a row: the heads of q, or those of k. */
+enum normed { NORMED_Q, NORMED_K, NORMED };
+
+static const struct {
+	enum role weight, bias;
+} norm_roles[NORMED] = {
+	{ ROLE_Q_NORM, ROLE_Q_NORM_BIAS },
+	{ ROLE_K_NORM, ROLE_K_NORM_BIAS },
+};
+
+/* Their columns of [T, (n + g) d / t or more]. */
 static struct tensor
-head_stats(const struct tensor *all, int head)
+normed_columns(const struct tensor *t, const struct qkv *v, enum normed i)
 {
-	struct tensor row = *all;
+	int64_t q = v->q.shape[1];
+
+	return i == NORMED_Q ? tensor_columns(t, 0, q) : tensor_columns(t, q, v->k.shape[1]);
+}
+
+/* Their statistics out of all, whose rows of T are as many as the heads of q and k: those of q are
+ * first. None where there are none. */
+static struct tensor
+normed_stats(const struct tensor *all, int64_t heads, enum normed i)
+{
+	struct tensor part = *all;
 
 	if (!all->data)
 		return *all;
-	row = tensor_rows(all, head, 1);
-	return tensor_flat(&row);
-}
-
-/* The columns of q and k together that a norm takes: a head, or all of them. */
-struct normed {
-	bool q;
-	int64_t first, width;
-};
-
-static int
-num_norms(const struct engine *e, const struct qkv *v)
-{
-	const struct model_config *c = &e->plan.model;
-
-	return !c->qk_layernorm ? 0 : c->qk_layernorm_hidden_dim ? 2 : v->num_heads + v->num_groups;
-}
-
-/* The rank's heads of q are counted first, then those of k. */
-static struct normed
-normed_at(const struct engine *e, const struct qkv *v, int i)
-{
-	if (e->plan.model.qk_layernorm_hidden_dim)
-		return (struct normed){ i == 0, i == 0 ? 0 : v->q.shape[1],
-			i == 0 ? v->q.shape[1] : v->k.shape[1] };
-	return (struct normed){ i < v->num_heads, (int64_t)i * v->head_dim, v->head_dim };
+	part = tensor_rows(all, i == NORMED_Q ? 0 : all->shape[0] - heads, heads);
+	return tensor_flat(&part);
 }
 
 /* One of the norms: LayerNorm or RMSNorm of the d elements of a head, as in Megatron-LM
- * core/transformer/attention.py, or of the elements of all heads, as in OLMo 2. */
+ * core/transformer/attention.py, or of the elements of all heads, as in OLMo 2: the weight's length
+ * tells. */
 static struct norm
-head_norm(const struct layer *l, const struct step *s, const struct qkv *v, int i)
+qk_norm(const struct layer *l, const struct step *s, const struct qkv *v, enum normed i)
 {
 	const struct block *b = l->block;
-	struct normed at = normed_at(s->e, v, i);
-	struct tensor x = step_buffer(s, BUF_QKV, b->local),
+	struct tensor qkv = step_buffer(s, BUF_QKV, b->local),
 		      mean = step_buffer(s, BUF_QK_MEAN, b->local),
 		      rstd = step_buffer(s, BUF_QK_RSTD, b->local);
-
-	return (struct norm){
-		.y = tensor_columns(&v->rotated, at.first, at.width),
-		.x = tensor_columns(&x, at.first, at.width),
-		.weight = engine_weight(s->e, b->layer, at.q ? ROLE_Q_NORM : ROLE_K_NORM),
-		.bias = engine_weight(s->e, b->layer, at.q ? ROLE_Q_NORM_BIAS : ROLE_K_NORM_BIAS),
-		.mean = head_stats(&mean, i),
-		.rstd = head_stats(&rstd, i),
+	struct norm n = {
+		.y = normed_columns(&v->rotated, v, i),
+		.x = normed_columns(&qkv, v, i),
+		.weight = engine_weight(s->e, b->layer, norm_roles[i].weight),
+		.bias = engine_weight(s->e, b->layer, norm_roles[i].bias),
 		.eps = s->e->plan.model.norm_epsilon,
 		.shift = model_norm_shift(&s->e->plan.model),
 	};
+
+	n.mean = normed_stats(&mean, norm_heads(&n.x, &n.weight), i);
+	n.rstd = normed_stats(&rstd, norm_heads(&n.x, &n.weight), i);
+	return n;
 }
 
 /* Rotates q and k, or their gradients back. Keys are rotated before they are kept, so the backward
@@ -135,8 +132,8 @@ prepare(const struct layer *l, struct step *s)
 {
 	struct qkv v = saved_views(l, s);
 
-	for (int i = 0; i < num_norms(s->e, &v); i++) {
-		struct norm n = head_norm(l, s, &v, i);
+	for (int i = 0; s->e->plan.model.qk_layernorm && i < NORMED; i++) {
+		struct norm n = qk_norm(l, s, &v, i);
 
 		s->e->ops->norm_fwd(s->e->stream, &n);
 	}
@@ -151,36 +148,28 @@ recompute_prepared(const struct layer *l, struct step *s)
 		prepare(l, s);
 }
 
-/* Backward through prepare: from attention's gradients to dqkv, that of the GEMM's output. A norm
- * adds to the gradient of its input, hence the zeros; the heads of q share a weight, and so do
- * those of k. */
+/* Backward through prepare: from attention's gradients to dqkv, that of the GEMM's output. */
 static void
 prepare_backward(
     const struct layer *l, struct step *s, const struct qkv *d, const struct tensor *dqkv)
 {
 	struct engine *e = s->e;
 	struct qkv v = saved_views(l, s);
-	struct tensor dx = tensor_columns(dqkv, 0, d->rotated.shape[1]);
 
 	rotate(l, s, d, true);
-	if (!e->plan.model.qk_layernorm)
-		return;
-	e->ops->fill(e->stream, &dx, 0);
-	for (int i = 0; i < num_norms(e, &v); i++) {
-		struct normed at = normed_at(e, &v, i);
-		struct norm n = head_norm(l, s, &v, i);
+	for (int i = 0; e->plan.model.qk_layernorm && i < NORMED; i++) {
+		struct norm n = qk_norm(l, s, &v, i);
 		struct norm_grad g = {
-			.dx = tensor_columns(&dx, at.first, at.width),
-			.dy = tensor_columns(&d->rotated, at.first, at.width),
+			.dx = normed_columns(dqkv, &v, i),
+			.dy = normed_columns(&d->rotated, &v, i),
 			.x = n.x,
 			.weight = n.weight,
 			.mean = n.mean,
 			.rstd = n.rstd,
-			.dweight =
-			    engine_grad(e, l->block->layer, at.q ? ROLE_Q_NORM : ROLE_K_NORM),
-			.dbias = engine_grad(
-			    e, l->block->layer, at.q ? ROLE_Q_NORM_BIAS : ROLE_K_NORM_BIAS),
-			.accumulate = s->accumulate || (at.first > 0 && at.first != v.q.shape[1]),
+			.dweight = engine_grad(e, l->block->layer, norm_roles[i].weight),
+			.dbias = engine_grad(e, l->block->layer, norm_roles[i].bias),
+			.accumulate = s->accumulate,
+			.writes_dx = true,
 			.shift = n.shift,
 		};
 

@@ -174,7 +174,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		keep_losses(s, &loss, &mask);
 }
 
-/* norm_bwd adds to dx, since elsewhere the residual's gradient is there already; here there is
+/* norm_backward adds to dx, since elsewhere the residual's gradient is there already; here there is
  * none, hence the zeros. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)

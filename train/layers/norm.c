@@ -157,7 +157,6 @@ norm_branch_forward(const struct layer *l, struct step *s)
 	s->e->ops->norm_fwd(s->e->stream, &n);
 }
 
-/* norm_bwd adds to dx, hence the zeros. */
 struct tensor
 norm_branch_backward(const struct layer *l, struct step *s, const struct tensor *dy)
 {
@@ -169,8 +168,8 @@ norm_branch_backward(const struct layer *l, struct step *s, const struct tensor 
 		return *dy;
 	f.dx = engine_buffer(e, BUF_DPOST);
 	f.x = norm_branch(l, s);
-	e->ops->fill(e->stream, &f.dx, 0);
 	n = backward_of(l, s, l->block->post, &f);
+	n.writes_dx = true;
 	e->ops->norm_bwd(e->stream, &n);
 	return f.dx;
 }

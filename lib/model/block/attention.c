@@ -119,8 +119,9 @@ keys_seen(const struct model_config *c, double s)
 }
 
 /* Norm and residual sum read and write the residual stream and a branch, with twice as many passes
- * backward as forward, hence the 3. The other kernels are RoPE, attention and a norm per head. The
- * norm's output is gathered once more for the gradient of the weight. */
+ * backward as forward, hence the 3. The other kernels are RoPE, attention and the norms of q and of
+ * k, which have nothing to add to: two passes forward and three backward. The norm's output is
+ * gathered once more for the gradient of the weight. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
 {
@@ -138,8 +139,8 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->scatters = 5;
 	w->beside = true;
 	if (c->qk_layernorm) {
-		w->elements += 3 * 2 * (double)dim[D_QK] * (double)rows;
-		w->kernels += (int)dim[D_NORMS];
+		w->elements += (2 + 3) * (double)dim[D_QK] * (double)rows;
+		w->kernels += 2;
 	}
 }
 
