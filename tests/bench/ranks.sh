@@ -44,6 +44,9 @@ shape()
 	llama-1b) echo "--num-layers 16 --hidden-size 2048 --ffn-hidden-size 8192
 		--num-attention-heads 32 --group-query-attention --num-query-groups 8
 		--vocab-size 128256 --seq-length 8192" ;;
+	qwen2.5-7b) echo "--num-layers 28 --hidden-size 3584 --ffn-hidden-size 18944
+		--num-attention-heads 28 --group-query-attention --num-query-groups 4
+		--add-qkv-bias --vocab-size 152064 --seq-length 1024" ;;
 	qwen3-30b-a3b) echo "--num-layers 48 --hidden-size 2048 --ffn-hidden-size 6144
 		--moe-ffn-hidden-size 768 --num-experts 128 --moe-router-topk 8
 		--moe-aux-loss-coeff 0.001 --num-attention-heads 32 --kv-channels 128

@@ -3,18 +3,20 @@
 # the others end with status 4 within the time-out and ten seconds, one line names the rank, and the
 # same command goes on from the last checkpoint
 #
-# Two ranks on two GPUs; with fewer of them it says so and succeeds. B is the build directory, of
-# which mtrain and tests/faulty/mtrain are used. DEVICE=cpu runs the same on the CPU. TIMEOUT: the
-# seconds that a rank may wait. A line for each case, and how many passed at the end.
+# RANKS (2) on as many GPUs; with fewer of them it says so and succeeds. B is the build directory,
+# of which mtrain and tests/faulty/mtrain are used. DEVICE=cpu runs the same on the CPU. TIMEOUT: the
+# seconds that a rank may wait. FAULTY: the ranks with a fault, one after the other; WAYS and KINDS:
+# the ways to share the work, and the faults. A line for each case, and how many passed at the end.
 set -u
-: "${B:=build}" "${DEVICE:=cuda}" "${TIMEOUT:=5}"
+: "${B:=build}" "${DEVICE:=cuda}" "${TIMEOUT:=5}" "${RANKS:=2}" "${FAULTY:=0 1}"
+: "${WAYS:=data tensor pipeline}" "${KINDS:=kill stop spin skip:1 skip:8}"
 B=$(cd "$B" && pwd) || exit 1
 if [ "$(id -u)" = 0 ]; then
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 export OMPI_MCA_hwloc_base_binding_policy=none
-if [ "$DEVICE" = cuda ] && [ "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')" -lt 2 ]; then
-	echo "skipped: two ranks need two GPUs"
+if [ "$DEVICE" = cuda ] && [ "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')" -lt "$RANKS" ]; then
+	echo "skipped: $RANKS ranks need $RANKS GPUs"
 	exit 0
 fi
 dir=$(mktemp -d)
@@ -38,9 +40,9 @@ export MTRAIN="$B/tests/faulty/mtrain" TIMEOUT
 # start OPTION...: 6 steps, with a save after every second one
 start()
 {
-	mpirun -np 2 sh rank.sh --backend "$DEVICE" --num-layers 2 --hidden-size 64 \
+	mpirun -np "$RANKS" sh rank.sh --backend "$DEVICE" --num-layers 2 --hidden-size 64 \
 		--num-attention-heads 4 --vocab-size 500 --seq-length 64 --micro-batch-size 1 \
-		--global-batch-size 4 --train-iters 6 --save-interval 2 --save C --load C \
+		--global-batch-size $((2 * RANKS)) --train-iters 6 --save-interval 2 --save C --load C \
 		--lr 1e-3 --eval-iters 0 --log-interval 1 --mock-data --num-threads 1 \
 		--distributed-timeout-seconds-after-init "$TIMEOUT" "$@" >out 2>&1
 }
@@ -70,8 +72,10 @@ watch()
 # ended RANK: how the run with a fault of RANK ended
 ended()
 {
-	other=$((1 - $1))
-	[ "$(cat status.$other)" = 4 ] || wrong "rank $other ended with $(cat status.$other)"
+	for other in $(seq 0 $((RANKS - 1))); do
+		[ "$other" = "$1" ] || [ "$(cat "status.$other")" = 4 ] ||
+			wrong "rank $other ended with $(cat "status.$other")"
+	done
 	[ "$took" -le $((TIMEOUT + 10)) ] || wrong "all ranks had ended after $took s"
 	for pid in pid.*; do
 		! kill -0 "$(cat "$pid")" 2>/dev/null || {
@@ -115,15 +119,17 @@ case_of()
 	echo "$word  $name: ended after $took s ($said)"
 }
 
-for rank in 0 1; do
-	for fault in kill stop spin; do
-		case_of "$fault" "$rank" --use-distributed-optimizer
-		case_of "$fault" "$rank" --tensor-model-parallel-size=2
-		case_of "$fault" "$rank" --pipeline-model-parallel-size=2
+for rank in $FAULTY; do
+	for kind in $KINDS; do
+		for way in $WAYS; do
+			case $kind:$way in
+			skip:*:pipeline | skip:8:data) continue ;;
+			*:data) share=--use-distributed-optimizer ;;
+			*) share=--$way-model-parallel-size=2 ;;
+			esac
+			case_of "$kind" "$rank" "$share"
+		done
 	done
-	case_of skip:1 "$rank" --tensor-model-parallel-size=2
-	case_of skip:8 "$rank" --tensor-model-parallel-size=2
-	case_of skip:1 "$rank" --use-distributed-optimizer
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
