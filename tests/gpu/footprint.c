@@ -9,6 +9,7 @@
 #include "tests/check.h"
 #include "tests/gpu.h"
 #include "train/comm.h"
+#include "train/ops.h"
 
 enum { BYTES = 256 << 20 };
 
@@ -86,6 +87,33 @@ communicators(struct rig *r)
 	}
 }
 
+/* Recordings of so many operations, each launched once. */
+static void
+recordings(struct rig *r)
+{
+	static const int kernels[] = { 1, 30, 300 };
+	enum { COUNT = 64 };
+	struct tensor x = tensor_1d(r->memory, DTYPE_F32, 1 << 20);
+	struct err e = { "" };
+	char text[64];
+
+	for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+		for (int i = 0; i < COUNT; i++) {
+			struct recorded *kept;
+
+			CHECK(r->b->record_begin(r->st, &e));
+			for (int n = 0; n < kernels[k]; n++)
+				r->st->ops->fill(r->st, &x, n);
+			kept = r->b->record_end(r->st, &e);
+			CHECK(kept);
+			if (kept)
+				r->b->launch(r->st, kept);
+		}
+		snprintf(text, sizeof text, "%d recordings of %d kernels", COUNT, kernels[k]);
+		step(r, text);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
@@ -111,6 +139,7 @@ main(int argc, char **argv)
 		r.world->ops->abort(r.world, 1);
 	}
 	step(&r, "context and 512 MiB");
+	recordings(&r);
 	communicators(&r);
 	mpi_end();
 	return check_done();

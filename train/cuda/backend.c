@@ -74,14 +74,22 @@ cu_side(struct stream *st)
 	return (char *)cu_workspace(st) + CU_WORKSPACE;
 }
 
-/* A driver that answers and at least one GPU. Clears the error that the runtime remembers, since a
+/* Hardware queues, the most there are. Streams that share one wait for each other, and a stream that
+ * waits for another GPU would hold up those that compute; scripts written for Megatron-LM often ask
+ * for one queue. */
+#define CONNECTIONS "32"
+
+/* A driver that answers and at least one GPU. The driver reads the number of queues when it is first
+ * called, which is here. Clears the error that the runtime remembers, since a
  * query is not a failure. */
 static bool
 cuda_available(struct err *why)
 {
 	int count = 0;
-	cudaError_t rc = cudaGetDeviceCount(&count);
+	cudaError_t rc;
 
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", CONNECTIONS, 1);
+	rc = cudaGetDeviceCount(&count);
 	if (rc == cudaSuccess && count > 0)
 		return true;
 	(void)cudaGetLastError();

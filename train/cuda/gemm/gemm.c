@@ -131,25 +131,34 @@ key_of(const struct gemm *g)
 	return k;
 }
 
-/* The plan of a GEMM, made on first use; NULL when that failed. A run has a few dozen shapes, so a
- * linear search costs nothing next to the GEMM. */
-static const struct gemm_plan *
-find_plan(struct stream *st, const struct gemm *g)
+/* The index of the plan of a GEMM, made on first use; -1 when that failed. A run has a few dozen
+ * shapes, so a linear search costs nothing next to the GEMM. The next micro batch adds to the
+ * gradient of a weight that this one writes: the plan for that is made before there is anything to
+ * add to, since a measurement then needs no memory of its own. */
+static int
+find_plan(struct stream *st, const struct gemm *g, bool overwrites)
 {
 	struct gemm_cache *c = st->device->gemms;
 	struct gemm_plan p = { .key = key_of(g) };
+	int at = (int)c->count;
 
-	for (size_t i = 0; i < c->count; i++)
+	for (int i = 0; i < at; i++)
 		if (memcmp(&c->plan[i].key, &p.key, sizeof p.key) == 0)
-			return &c->plan[i];
-	if (!gemm_choose(st, &p, g))
-		return NULL;
+			return i;
+	if (!gemm_choose(st, &p, g, overwrites))
+		return -1;
 	if (c->count == c->room) {
 		c->room = 2 * c->room + 32;
 		c->plan = mem_realloc(c->plan, c->room, sizeof *c->plan);
 	}
-	c->plan[c->count] = p;
-	return &c->plan[c->count++];
+	c->plan[c->count++] = p;
+	if (g->beta == 0 && g->trans_a) {
+		struct gemm adds = *g;
+
+		adds.beta = 1;
+		return find_plan(st, &adds, true) < 0 ? -1 : at;
+	}
+	return at;
 }
 
 /* dbias = beta dbias + sums that are in out already, or sums of a over k. */
@@ -277,8 +286,8 @@ void
 cuda_gemm(struct stream *st, const struct gemm *g)
 {
 	int64_t m = g->c.shape[0], n = g->c.shape[1], k = g->a.shape[g->trans_a ? 0 : 1];
-	const struct gemm_plan *p;
 	cublasStatus_t rc;
+	int at;
 
 	ops_require(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2 && k > 0);
 	ops_require(g->a.shape[g->trans_a ? 1 : 0] == m);
@@ -291,10 +300,10 @@ cuda_gemm(struct stream *st, const struct gemm *g)
 		gemm_split(st, g);
 		return;
 	}
-	p = find_plan(st, g);
-	if (!p)
+	at = find_plan(st, g, g->beta == 0);
+	if (at < 0)
 		return;
-	rc = gemm_run(st, p, g);
+	rc = gemm_run(st, &st->device->gemms->plan[at], g);
 	st->device->last = "gemm";
 	if (rc != CUBLAS_STATUS_SUCCESS)
 		cu_fail(st->device, "gemm", cublasLtGetStatusString(rc));

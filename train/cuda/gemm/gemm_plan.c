@@ -380,10 +380,10 @@ race(struct stream *st, struct candidate *list, int count, const struct gemm *g)
 	return fastest(list, count, none);
 }
 
-/* The GEMM to measure: the caller's if it overwrites its output, since the real run follows;
- * otherwise one with its own output. false: it cannot be measured. */
+/* The GEMM to measure: the caller's if it may overwrite its output, otherwise one with its own
+ * output. false: it cannot be measured. */
 static bool
-trial_make(struct stream *st, const struct gemm *g, struct trial *t)
+trial_make(struct stream *st, const struct gemm *g, bool overwrites, struct trial *t)
 {
 	size_t bytes = (size_t)(g->c.shape[0] * g->c.stride[0]) * dtype_size(g->c.dtype);
 	enum cudaStreamCaptureStatus capture;
@@ -392,7 +392,7 @@ trial_make(struct stream *st, const struct gemm *g, struct trial *t)
 	if (cudaStreamIsCapturing(cu_handle(st), &capture) != cudaSuccess ||
 	    capture != cudaStreamCaptureStatusNone || g->c.data == g->aux.data)
 		return false;
-	if (g->beta == 0)
+	if (overwrites)
 		return true;
 	bytes = (bytes + 255) / 256 * 256;
 	if (cudaMalloc(&t->output, bytes + (size_t)g->c.shape[0] * sizeof(float)) != cudaSuccess) {
@@ -462,7 +462,7 @@ none_found(struct device *d, const struct gemm_key *k)
 
 /* The file, else a race, else the library's first answer. */
 bool
-gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g)
+gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g, bool overwrites)
 {
 	struct device *d = st->device;
 	struct candidate list[CANDIDATES];
@@ -472,7 +472,7 @@ gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g)
 
 	if (!d->deterministic && recall(d->gemms, p, g))
 		return true;
-	timed = !d->deterministic && trial_make(st, g, &t);
+	timed = !d->deterministic && trial_make(st, g, overwrites, &t);
 	count = collect_all(d->gemms, &p->key, g, list, timed ? PER_SET : 1);
 	if (timed && count > 1)
 		best = race(st, list, count, &t.g);
