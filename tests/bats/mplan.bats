@@ -245,7 +245,7 @@ column()
 		--global-batch-size 4 --num-virtual-stages-per-pipeline-rank 2 --passes
 	[ "${lines[0]}" = "$(printf 'stage\tpass\tchunk\tmicrobatch\tstart\tend')" ]
 	[ "${#lines[@]}" = 33 ]
-	refused 2 "mplan: --order gpipe: is for one chunk a stage, not 2" \
+	refused 2 "mplan: --order gpipe: needs one chunk of layers a stage, not 2" \
 		mplan draw --config tiny.conf --world-size 2 --pipeline-model-parallel-size 2 \
 		--global-batch-size 4 --num-virtual-stages-per-pipeline-rank 2 --order gpipe
 }
