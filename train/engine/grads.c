@@ -12,22 +12,15 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The group that sums the parts of a gradient for a kind of param_sum. */
-static struct comm *
-summing(const struct engine *e, unsigned kind)
-{
-	return kind == SUM_TENSOR ? e->groups.tp
-	    : kind == SUM_GROUPS  ? e->groups.kv
-				  : e->groups.embedding;
-}
-
-/* A group is NULL for ranks outside it, and a group of one has nothing to add: every rank of a
- * group decides alike. */
+/* Sums a gradient over the group of a kind of param_sum. A group is NULL for ranks outside it, and
+ * a group of one has nothing to add: every rank of a group decides alike. */
 static void
 sum_over(struct engine *e, unsigned kind, const struct tensor *x)
 {
 	enum span span = kind == SUM_ENDS ? SPAN_EMBEDDING_GRADS : SPAN_TENSOR_GRADS;
-	struct comm *c = summing(e, kind);
+	struct comm *c = kind == SUM_TENSOR ? e->groups.tp
+	    : kind == SUM_GROUPS            ? e->groups.kv
+					    : e->groups.embedding;
 
 	if (!c || c->size == 1)
 		return;

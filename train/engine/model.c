@@ -78,19 +78,6 @@ output_of(const struct step *s, int i)
 	return s->link < 0 ? none : step_link(s);
 }
 
-/* Tells an observer the position in the step. */
-static void
-observed(const struct step *s, const struct move *m)
-{
-	struct observer *o = s->e->stream->observer;
-
-	if (!o)
-		return;
-	o->microbatch = s->microbatch;
-	o->layer = s->e->mem.block[m->block].layer;
-	o->backward = m->kind != MOVE_FORWARD;
-}
-
 /* The norm of the first of several blocks that run again was computed by the block before it in the
  * forward pass; the output of the last exists, so it computes only what its backward pass needs. */
 static void
@@ -126,7 +113,13 @@ void
 step_leg(struct step *s, const struct moves *of, const struct leg *leg)
 {
 	for (const struct move *m = of->move + leg->first; m < of->move + leg->end; m++) {
-		observed(s, m);
+		struct observer *o = s->e->stream->observer;
+
+		if (o) {
+			o->microbatch = s->microbatch;
+			o->layer = s->e->mem.block[m->block].layer;
+			o->backward = m->kind != MOVE_FORWARD;
+		}
 		if (m->kind == MOVE_BACKWARD)
 			move_backward(s, m);
 		else
