@@ -107,27 +107,6 @@ grads_measure(struct engine *e)
 	add_squares(e, &norm, main_grads);
 }
 
-/* Goes on with a sum where the host updates the masters: they are the last in the flat order. */
-static void
-add_hosted(struct engine *e, const struct tensor *sum)
-{
-	struct stream *st = e->host_stream;
-	double squares;
-	struct tensor on_host = tensor_1d(&squares, DTYPE_F64, 1);
-
-	e->backend->copy_out(e->stream, &squares, sum->data, sizeof squares);
-	engine_sync(e);
-	for (int i = 0; i < e->mem.shards.num_runs; i++) {
-		struct part p = own_run(e, i);
-		struct tensor x = engine_masters(e, &p);
-
-		if (p.count && engine_hosted(e, &p) && counts(e, &e->mem.shards.run[i]))
-			st->ops->dot(st, &on_host, &x, &x);
-	}
-	e->backend->copy_in(e->stream, sum->data, &squares, sizeof squares);
-	engine_sync(e);
-}
-
 static struct tensor
 device_masters(const struct engine *e, const struct part *p)
 {
@@ -136,16 +115,30 @@ device_masters(const struct engine *e, const struct part *p)
 	return engine_hosted(e, p) ? none : engine_masters(e, p);
 }
 
+/* Masters that the host updates are the last in the flat order, so the device's sum comes first and
+ * is continued on the host. */
 void
 grads_measure_params(struct engine *e)
 {
 	struct tensor norm = cleared(e, SCALAR_PARAMS);
+	double squares;
+	struct tensor on_host = tensor_1d(&squares, DTYPE_F64, 1);
 
 	add_squares(e, &norm, device_masters);
 	if (!e->offload)
 		return;
 	traffic_settle(e);
-	add_hosted(e, &norm);
+	e->backend->copy_out(e->stream, &squares, norm.data, sizeof squares);
+	engine_sync(e);
+	for (int i = 0; i < e->mem.shards.num_runs; i++) {
+		struct part p = own_run(e, i);
+		struct tensor x = engine_masters(e, &p);
+
+		if (p.count && engine_hosted(e, &p) && counts(e, &e->mem.shards.run[i]))
+			e->host_stream->ops->dot(e->host_stream, &on_host, &x, &x);
+	}
+	e->backend->copy_in(e->stream, norm.data, &squares, sizeof squares);
+	engine_sync(e);
 }
 
 /* By shard, because the gaps between shards and the padding of the vocabulary are zeros that do not

@@ -66,20 +66,10 @@ step_link(const struct step *s)
 	return step_buffer(s, BUF_LINK, 0);
 }
 
-/* The output of layer i: the input of the next layer, or the link to the next stage; the head, the
- * last of all, has none. */
-static struct tensor
-output_of(const struct step *s, int i)
-{
-	struct tensor none = { .data = NULL };
-
-	if (i + 1 < blocks_of(s).end)
-		return input_of(s, i + 1);
-	return s->link < 0 ? none : step_link(s);
-}
-
-/* The norm of the first of several blocks that run again was computed by the block before it in the
- * forward pass; the output of the last exists, so it computes only what its backward pass needs. */
+/* A layer's output is the input of the next one, or the link to the next stage; the head, the last
+ * of all, has none. The norm of the first of several blocks that run again was computed by the
+ * block before it in the forward pass; the output of the last exists, so it computes only what its
+ * backward pass needs. */
 static void
 move_forward(struct step *s, const struct move *m)
 {
@@ -87,8 +77,10 @@ move_forward(struct step *s, const struct move *m)
 	struct tensor x = input_of(s, m->block), y = { .data = NULL };
 
 	s->recomputes = m->kind == MOVE_AGAIN;
-	if (!m->last)
-		y = output_of(s, m->block);
+	if (!m->last && m->block + 1 < blocks_of(s).end)
+		y = input_of(s, m->block + 1);
+	else if (!m->last && s->link >= 0)
+		y = step_link(s);
 	if (m->first && l->block->norm_taken)
 		norm_take(l, s, &x);
 	l->kind->forward(l, s, &y, &x);
