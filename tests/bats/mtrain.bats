@@ -674,7 +674,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	mckpt seal old
 	run -0 --separate-stderr mtrain $run --load old --metrics-file resumed
 	[[ $stderr == *"old/iter_0000004: its loss scale $((scale / 64)) multiplied a sum over tokens, which is $scale of their mean; \
-the run goes on with $scale"* ]]
+the run continues with $scale"* ]]
 	diff <(tail -n 4 straight | sed 's/, "tokens_per_second.*//') \
 		<(sed 's/, "tokens_per_second.*//' resumed)
 	run -0 --separate-stderr mtrain $run --load old --loss-scale 1024

@@ -478,7 +478,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "linear-value-head-dim", hybrid }, { "mamba-head-dim", hybrid },
 	{ "mamba-num-groups", hybrid }, { "mamba-num-heads", hybrid },
 	{ "mamba-state-dim", hybrid }, { "mamba-training-ssm-states-dtype", hybrid },
-	/* A run that is requeued with the same command goes on by itself. */
+	/* A run that is requeued with the same command continues by itself. */
 	{ "adlr-autoresume", restart }, { "adlr-autoresume-interval", restart },
 	{ "inprocess-active-world-size", restart }, { "inprocess-barrier-timeout", restart },
 	{ "inprocess-completion-timeout", restart }, { "inprocess-empty-cuda-cache", restart },
