@@ -181,8 +181,7 @@ by_buffer(const struct run_plan *plan, bool json, FILE *f)
 		for (int i = 0; i < BUF_COUNT * ARENA_COUNT; i++) {
 			enum buffer b = (enum buffer)(i / ARENA_COUNT);
 			enum arena a = (enum arena)(i % ARENA_COUNT);
-			uint64_t bytes = m.bytes[b],
-				 n = bytes ? (uint64_t)memory_instances(&m, b, a) : 0;
+			uint64_t bytes = m.bytes[b], n = (uint64_t)memory_instances(&m, b, a);
 
 			if (n)
 				fprintf(f,
