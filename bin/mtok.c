@@ -79,7 +79,7 @@ run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 	}
 	stopped = rc == CLI_FAILED && encode_interrupted(x);
 	if (stopped && encode_can_resume(x)) {
-		note("interrupted; --resume goes on");
+		note("interrupted; --resume continues");
 		rc = EXIT_STOPPED;
 	}
 	encode_close(x);

@@ -163,8 +163,8 @@ choose_dtype(struct export *x)
 	if (x->dtype == DTYPE_NONE)
 		x->dtype = source_dtype(s, &s->param[0], NULL);
 	return x->dtype == DTYPE_F64
-	    ? err_set(
-		  x->e, "%s: its weights are F64, which Megatron-LM has not; give --dtype", s->path)
+	    ? err_set(x->e,
+		  "%s: its weights are F64, which Megatron-LM does not have; give --dtype", s->path)
 	    : 0;
 }
 

@@ -13,6 +13,7 @@
 
 const char *const draw_orders[] = { "1f1b", "gpipe", NULL };
 
+/* Adds the FLOPs of a stage's blocks to the costs of its chunks. */
 static void
 add_costs(struct pass_cost *cost, const struct run_plan *plan, int stage)
 {
@@ -32,27 +33,27 @@ add_costs(struct pass_cost *cost, const struct run_plan *plan, int stage)
 	free(block);
 }
 
-/* The passes of a stage in the trainer's order. */
+/* The passes of a stage: in the trainer's order, or all forward passes before all backward ones. */
 static void
-take_schedule(struct timed_pass *out, const struct schedule_shape *s, int stage)
+take_passes(
+    struct timed_pass *out, const struct schedule_shape *s, enum draw_order order, int stage)
 {
 	struct schedule_use use;
 	struct action *list;
-	int n = schedule_make(s, stage, &list, &use);
+	int n;
 
+	if (order == DRAW_GPIPE) {
+		for (int i = 0; i < 2 * s->num_microbatches; i++)
+			out[i] = (struct timed_pass){ i >= s->num_microbatches,
+				i % s->num_microbatches, 0, 0, 0 };
+		return;
+	}
+	n = schedule_make(s, stage, &list, &use);
 	for (int i = 0; i < n; i++)
 		if (list[i].kind <= ACTION_BACKWARD)
 			*out++ = (struct timed_pass){ list[i].kind == ACTION_BACKWARD,
 				list[i].microbatch, list[i].chunk, 0, 0 };
 	free(list);
-}
-
-static void
-take_gpipe(struct timed_pass *out, const struct schedule_shape *s)
-{
-	for (int i = 0; i < 2 * s->num_microbatches; i++)
-		out[i] = (struct timed_pass){ i >= s->num_microbatches, i % s->num_microbatches, 0,
-			0, 0 };
 }
 
 int
@@ -67,17 +68,15 @@ timeline_make(struct timeline *t, const struct run_plan *plan, enum draw_order o
 
 	memset(t, 0, sizeof *t);
 	if (order == DRAW_GPIPE && s.num_chunks > 1)
-		return err_set(e, "--order gpipe: is for one chunk a stage, not %d", s.num_chunks);
+		return err_set(
+		    e, "--order gpipe: needs one chunk of layers a stage, not %d", s.num_chunks);
 	if (passes * s.num_stages > PASSES_MAX)
 		return err_set(e, "%lld passes: more than the %d that can be drawn",
 		    (long long)(passes * s.num_stages), PASSES_MAX);
 	passes_init(&t->passes, s.num_stages, s.num_chunks, s.num_microbatches, (int)passes);
 	for (int r = 0; r < s.num_stages; r++) {
 		add_costs(cost, plan, r);
-		if (order == DRAW_GPIPE)
-			take_gpipe(&t->passes.pass[r * t->passes.num_passes], &s);
-		else
-			take_schedule(&t->passes.pass[r * t->passes.num_passes], &s, r);
+		take_passes(&t->passes.pass[r * t->passes.num_passes], &s, order, r);
 	}
 	passes_time(&t->passes, cost);
 	for (int i = 0; i < s.num_stages * t->passes.num_passes; i++) {
@@ -96,24 +95,7 @@ timeline_release(struct timeline *t)
 	passes_release(&t->passes);
 }
 
-/* --- on paper --------------------------------------------------------------------------------- */
-
-/* Digits are forward passes, letters backward ones, by the number of the micro batch. */
-static void
-draw_stage(const struct timeline *t, int stage, int64_t width, char *row)
-{
-	static const char digits[] = "0123456789", letters[] = "abcdefghijklmnopqrstuvwxyz";
-
-	memset(row, '.', (size_t)width);
-	for (int i = 0; i < t->passes.num_passes; i++) {
-		const struct timed_pass *p = &t->passes.pass[stage * t->passes.num_passes + i];
-		int64_t from = (int64_t)(p->start / t->total * (double)width),
-			to = (int64_t)(p->end / t->total * (double)width);
-		char sign = p->backward ? letters[p->microbatch % 26] : digits[p->microbatch % 10];
-
-		memset(row + from, sign, (size_t)(to - from));
-	}
-}
+/* --- the drawing ------------------------------------------------------------------------------ */
 
 /* Times are shares of the step's. */
 static void
@@ -129,9 +111,11 @@ list_passes(const struct timeline *t, FILE *f)
 	}
 }
 
+/* Digits are forward passes, letters backward ones, by the number of the micro batch. */
 void
 timeline_print(const struct timeline *t, const struct draw_options *o, FILE *f)
 {
+	static const char digits[] = "0123456789", letters[] = "abcdefghijklmnopqrstuvwxyz";
 	char *row;
 
 	if (o->passes) {
@@ -140,7 +124,16 @@ timeline_print(const struct timeline *t, const struct draw_options *o, FILE *f)
 	}
 	row = mem_zalloc((size_t)o->width + 1, 1);
 	for (int r = 0; r < t->passes.num_stages; r++) {
-		draw_stage(t, r, o->width, row);
+		memset(row, '.', (size_t)o->width);
+		for (int i = 0; i < t->passes.num_passes; i++) {
+			const struct timed_pass *p = &t->passes.pass[r * t->passes.num_passes + i];
+			int64_t from = (int64_t)(p->start / t->total * (double)o->width),
+				to = (int64_t)(p->end / t->total * (double)o->width);
+
+			memset(row + from,
+			    p->backward ? letters[p->microbatch % 26] : digits[p->microbatch % 10],
+			    (size_t)(to - from));
+		}
 		fprintf(f, "%3d %s\n", r, row);
 	}
 	fprintf(f, "stages compute %.1f %% of the time\n", 100 * t->busy);

@@ -1,5 +1,5 @@
 /*
- *  hardware.c - the table of devices
+ * hardware.c - the table of devices
  *
  * Peaks are data-sheet figures; efficiencies are the parts of them that large GEMMs, attention,
  * memory and links reach (spec/planning.md 5). They are starting points: every figure is an option,
@@ -23,7 +23,7 @@
 	.network_us = 25, .step_ms = 5
 
 /* Peaks, memory and links: spec/planning.md 5; links to the host, PCI Express or NVLink; F32 peaks
- * without tensor cores and numbers of units: the vendors' data sheets. */
+ * without tensor cores and numbers of multiprocessors: the vendors' data sheets. */
 static const struct hardware rows[] = {
 	{ "h100", 989, 67, true, true, 79.2, 1.5, 3350, 450, 50, 8, 63, 132, HOPPER },
 	{ "h100-pcie", 756, 51, true, true, 79.2, 1.5, 2000, 63, 50, 8, 63, 114, HOPPER },

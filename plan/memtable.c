@@ -167,28 +167,8 @@ by_rank(const struct run_plan *plan, bool json, FILE *f)
 	free(sum);
 }
 
-/* One buffer of a stage, with the number of layers and slots that have it. Those of recomputed
- * layers lie in scratch and have a row of their own. */
-static void
-print_buffer(const struct memory_plan *m, int stage, enum buffer b, bool json, FILE *f)
-{
-	for (int a = 0; a < ARENA_COUNT; a++) {
-		uint64_t n = (uint64_t)memory_instances(m, b, (enum arena)a);
-
-		if (n)
-			fprintf(f,
-			    json ? "{\"stage\": %d, \"arena\": \"%s\", \"buffer\": \"%s\", "
-				   "\"offset\": %llu, "
-				   "\"bytes\": %llu, \"instances\": %llu, \"total\": %llu}\n"
-				 : "%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\n",
-			    stage, arena_names[a], memory_buffer_name(m, b),
-			    (unsigned long long)m->offset[b], (unsigned long long)m->bytes[b],
-			    (unsigned long long)n,
-			    (unsigned long long)(n * memory_aligned(m->bytes[b])));
-	}
-}
-
-/* The buffers of each stage. */
+/* The buffers of each stage, with the number of layers and slots that have them. Those of
+ * recomputed layers lie in scratch and have a row of their own. */
 static void
 by_buffer(const struct run_plan *plan, bool json, FILE *f)
 {
@@ -198,9 +178,22 @@ by_buffer(const struct run_plan *plan, bool json, FILE *f)
 		struct memory_plan m;
 
 		stage_plan(&m, plan, stage);
-		for (int b = 0; b < BUF_COUNT; b++)
-			if (m.bytes[b])
-				print_buffer(&m, stage, (enum buffer)b, json, f);
+		for (int i = 0; i < BUF_COUNT * ARENA_COUNT; i++) {
+			enum buffer b = (enum buffer)(i / ARENA_COUNT);
+			enum arena a = (enum arena)(i % ARENA_COUNT);
+			uint64_t bytes = m.bytes[b], n = (uint64_t)memory_instances(&m, b, a);
+
+			if (n)
+				fprintf(f,
+				    json ? "{\"stage\": %d, \"arena\": \"%s\", \"buffer\": "
+					   "\"%s\", \"offset\": %llu, \"bytes\": %llu, "
+					   "\"instances\": %llu, \"total\": %llu}\n"
+					 : "%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\n",
+				    stage, arena_names[a], memory_buffer_name(&m, b),
+				    (unsigned long long)m.offset[b], (unsigned long long)bytes,
+				    (unsigned long long)n,
+				    (unsigned long long)(n * memory_aligned(bytes)));
+		}
 		memory_release(&m);
 	}
 }

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNKS = 8 }; /* at most; more of them exchange more and save little */
+enum { CHUNKS_MAX = 8 }; /* of a stage; more of them exchange more and save little */
 
 static const double gib = 1073741824.0, margin = 0.04, tie = 0.01;
 
@@ -30,7 +30,7 @@ need(const struct candidate *c, const struct hardware *hw)
 	return (double)c->bytes + hw->reserve_gb * gib;
 }
 
-/* Evaluates a legal layout and keeps it if it fits. The smallest plan is kept even if none fits, to
+/* Evaluates a legal plan and keeps it if it fits. The smallest plan is kept even if none fits, to
  * report how much memory is missing. */
 static void
 weigh(struct search *s, const struct search_input *in, const struct memory_stages *stages,
@@ -54,9 +54,9 @@ weigh(struct search *s, const struct search_input *in, const struct memory_stage
 	s->item[s->count++] = *c;
 }
 
-/* Tries what is sharded over data ranks, if there are several: nothing or the optimizer's state,
- * and gradients and weights only where neither fits, since those cost traffic in every pass. True
- * if one of them fits. */
+/* Tries each sharding over data ranks, if there are several: of nothing, of the optimizer's state,
+ * and of gradients and weights only where neither fits, since those cost traffic in every pass.
+ * True if one of them fits. */
 static bool
 try_shardings(struct search *s, const struct search_input *in, const struct memory_stages *stages,
     struct candidate *c)
@@ -75,19 +75,10 @@ try_shardings(struct search *s, const struct search_input *in, const struct memo
 	return fits;
 }
 
-/* Whether the chunks of each stage can take turns with so many micro batches. */
-static bool
-takes_turns(const struct candidate *c)
-{
-	struct schedule_shape shape =
-	    layout_schedule(&c->layout, (int)c->shape.num_microbatches, true);
-
-	return schedule_fits(&shape);
-}
-
-/* Every power of two that divides the samples of a data rank, or the one that was given. A larger
- * one never needs less memory. Micro batches end at 2^30 tokens, more than any device can run,
- * which keeps products of sizes in 64 bits. */
+/* Every power of two that divides the samples of a data rank, or the size that was given, if the
+ * chunks of each stage can take turns with so many micro batches. A larger one never needs less
+ * memory. Micro batches end at 2^30 tokens, more than any device can run, which keeps products of
+ * sizes in 64 bits. */
 static void
 try_batches(struct search *s, const struct search_input *in, struct candidate *c)
 {
@@ -99,9 +90,11 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 		return;
 	memory_stages_init(&stages, &in->model, &c->layout, &c->shape);
 	for (; b <= each && each % b == 0 && b * c->shape.seq_length <= 1 << 30; b *= 2) {
+		struct schedule_shape passes = layout_schedule(&c->layout, (int)(each / b), true);
+
 		c->shape.micro_batch_size = b;
 		c->shape.num_microbatches = each / b;
-		if (takes_turns(c) && !try_shardings(s, in, &stages, c))
+		if (schedule_fits(&passes) && !try_shardings(s, in, &stages, c))
 			break;
 		if (in->micro_batch)
 			break;
@@ -109,15 +102,15 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 	memory_stages_release(&stages);
 }
 
-/* One chunk of layers each stage, or every power of two of them that leaves each a layer; or what
- * was given. More chunks never need less memory. */
+/* One chunk of layers a stage, or every power of two of chunks that leaves each of them a layer; or
+ * what was given. More chunks never need less memory. */
 static void
 try_chunks(struct search *s, const struct search_input *in, struct candidate *c)
 {
 	int64_t p = c->layout.pipeline_model_parallel_size, layers = in->model.num_layers;
 	struct err e;
 
-	for (int64_t v = 1; v == 1 || (p > 1 && v <= CHUNKS && p * v <= layers); v *= 2) {
+	for (int64_t v = 1; v == 1 || (p > 1 && v <= CHUNKS_MAX && p * v <= layers); v *= 2) {
 		struct split_options o = in->split;
 		int before = s->count;
 
@@ -145,54 +138,36 @@ legal(const struct search_input *in, const struct layout *l)
 	    (!heads || layout_check_heads(l, &in->model, &e) == 0);
 }
 
-/* Each expert on one rank, and shared by as many as there are tensor ranks; or what was given. */
-static void
-try_slices(struct search *s, const struct search_input *in, struct candidate *c)
-{
-	int64_t typed = in->typed.expert_tensor_parallel_size,
-		t = c->layout.tensor_model_parallel_size, slices[] = { typed ? typed : 1, t };
-
-	for (int i = 0; i < (typed || t == 1 ? 1 : 2); i++) {
-		c->layout.expert_tensor_parallel_size = slices[i];
-		if (legal(in, &c->layout))
-			try_chunks(s, in, c);
-	}
-}
-
-/* The least time of the plans from number `first` on. */
-static double
-fastest(const struct search *s, int first)
-{
-	double least = INFINITY;
-
-	for (int i = first; i < s->count; i++)
-		least = fmin(least, s->item[i].time.total);
-	return least;
-}
-
 /* Where there are experts, the numbers of ranks that may share those of a layer, as long as more of
- * them are faster; or what was given. */
+ * them are faster, each expert on one rank or on as many as there are tensor ranks; or what was
+ * given. */
 static void
 try_experts(struct search *s, const struct search_input *in, struct candidate *c)
 {
-	int64_t experts = in->model.num_experts, typed = in->typed.expert_model_parallel_size;
-	double least = INFINITY;
+	int64_t experts = in->model.num_experts, ranks = in->typed.expert_model_parallel_size,
+		slices = in->typed.expert_tensor_parallel_size,
+		t = c->layout.tensor_model_parallel_size, of[] = { slices ? slices : 1, t };
+	double before = INFINITY;
 
-	if (!experts && typed <= 1 && in->typed.expert_tensor_parallel_size <= 1 &&
-	    legal(in, &c->layout))
+	if (!experts && ranks <= 1 && slices <= 1 && legal(in, &c->layout))
 		try_chunks(s, in, c);
 	for (int64_t e = 1; e <= experts && e <= layout_world(&c->layout); e++) {
+		double fastest = INFINITY;
 		int first = s->count;
-		double time;
 
-		if (typed ? e != typed : experts % e != 0)
+		if (ranks ? e != ranks : experts % e != 0)
 			continue;
 		c->layout.expert_model_parallel_size = e;
-		try_slices(s, in, c);
-		time = fastest(s, first);
-		if (time > least)
+		for (int i = 0; i < (slices || t == 1 ? 1 : 2); i++) {
+			c->layout.expert_tensor_parallel_size = of[i];
+			if (legal(in, &c->layout))
+				try_chunks(s, in, c);
+		}
+		for (int i = first; i < s->count; i++)
+			fastest = fmin(fastest, s->item[i].time.total);
+		if (fastest > before)
 			return;
-		least = time;
+		before = fastest;
 	}
 }
 
@@ -307,16 +282,8 @@ search_release(struct search *s)
 	memset(s, 0, sizeof *s);
 }
 
-/* Tokens per second and rank. */
-static double
-speed(const struct candidate *c, const struct search_input *in)
-{
-	return (double)in->global_batch_size * (double)c->shape.seq_length / c->time.total /
-	    (double)in->world_size;
-}
-
-/* TSV with a header line; shares are parts of the step's seconds and add up to 1. memory_gib
- * includes the device's reserve. */
+/* TSV with a header line. tokens_per_second are those of one rank; shares are parts of the step's
+ * seconds and add up to 1; memory_gib includes the device's reserve. */
 void
 search_print(const struct search *s, const struct search_input *in, int64_t top, FILE *f)
 {
@@ -328,6 +295,8 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 	for (int i = 0; i < s->count && i < top; i++) {
 		const struct candidate *c = &s->item[i];
 		const struct step_time *t = &c->time;
+		double tokens_per_second = (double)in->global_batch_size *
+		    (double)c->shape.seq_length / t->total / (double)in->world_size;
 
 		fprintf(f, "%d\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%s\t%.3f\t%s\t%.4g\t%.4g",
 		    i + 1, (long long)c->layout.tensor_model_parallel_size,
@@ -336,7 +305,7 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 		    (long long)c->layout.pipeline_model_parallel_size,
 		    (long long)c->shape.micro_batch_size, (long long)c->shape.num_microbatches,
 		    opt_shardings[c->shape.sharding], need(c, &in->hw) / gib, fit_names[c->fit],
-		    t->total, speed(c, in));
+		    t->total, tokens_per_second);
 		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d", t->compute / t->total,
 		    t->tp / t->total, t->bubble / t->total, t->dp / t->total, t->memory / t->total,
 		    t->other / t->total, t->cp / t->total, layout_chunks(&c->layout));

@@ -39,8 +39,8 @@ traffic(const struct hardware *hw, double bytes)
 	return bytes / (hw->memory_bandwidth * 1e9 * hw->memory_efficiency);
 }
 
-/* Bound by arithmetic or by memory, whichever takes longer. Seconds of c [m, n] = a [m, k] b [k,
- * n] in the run's type, or read in 8 bits; with accumulate c is F32, read and written. */
+/* Seconds of c [m, n] = a [m, k] b [k, n] in the run's type, or with 8-bit operands: arithmetic or
+ * memory traffic, whichever takes longer. With accumulate c is F32, read and written. */
 double
 time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumulate)
 {
@@ -64,53 +64,39 @@ time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumu
 	return (flop_time > byte_time ? flop_time : byte_time) + hw->kernel_us * 1e-6;
 }
 
-/* 8-bit copies of what a linear reads: of x in both passes, of the gradient of y and its transpose
- * at once; or of either once, where the gradient of W reads 16 bits. Nothing for 16 bits. */
-static double
-copies(const struct run_case *r, const struct product *p)
-{
-	enum { COPY = 2 + 1 };
-	int x = p->wide_gradient ? COPY : 2 * COPY, dy = p->wide_gradient ? COPY : COPY + 1,
-	    kernels = p->wide_gradient ? 2 : 3;
-
-	if (!r->fp8)
-		return 0;
-	return traffic(r->hw, (double)p->rows * (x * (double)p->in + dy * (double)p->out)) +
-	    kernels * r->hw->kernel_us * 1e-6;
-}
-
-/* A linear: forward, gradient of x, gradient of W into F32. */
+/* A linear: forward, gradient of x, gradient of W into F32. With 8-bit operands also their copies:
+ * of x once in each pass, of the gradient of y together with its transpose; or of each once, where
+ * the gradient of W reads 16 bits. */
 static double
 linear(const struct run_case *r, const struct product *p)
 {
+	enum { COPY = 2 + 1 }; /* bytes of an element, read and written */
+	bool wide = p->wide_gradient;
+	int x = wide ? COPY : 2 * COPY, dy = wide ? COPY : COPY + 1, kernels = wide ? 2 : 3;
 	struct run_case gradient = *r;
+	double seconds;
 
-	gradient.fp8 = r->fp8 && !p->wide_gradient;
-	return time_gemm(r, p->rows, p->out, p->in, false) +
+	gradient.fp8 = r->fp8 && !wide;
+	seconds = time_gemm(r, p->rows, p->out, p->in, false) +
 	    time_gemm(r, p->rows, p->in, p->out, false) +
-	    time_gemm(&gradient, p->out, p->in, p->rows, true) + copies(r, p);
+	    time_gemm(&gradient, p->out, p->in, p->rows, true);
+	if (r->fp8)
+		seconds +=
+		    traffic(r->hw, (double)p->rows * (x * (double)p->in + dy * (double)p->out)) +
+		    kernels * r->hw->kernel_us * 1e-6;
+	return seconds;
 }
 
-/* Forward, and 2.5 times that backward: five GEMMs where the forward pass has two. */
-static double
-attention(const struct run_case *r, double flops)
-{
-	double e = r->hw->attention_efficiency;
-
-	if (r->model->kv_channels % 8)
-		e *= 0.9;
-	return 3.5 * flops / (hardware_peak(r->hw, r->shape->dtype) * e);
-}
-
-/* How many of n ranks share a node, of which neighbours are so far apart in rank numbers. */
+/* How many of n ranks share a node, when neighbours among them are `stride` apart in rank
+ * numbers. */
 static double
 near(const struct run_case *r, int64_t n, int64_t stride)
 {
 	return fmin(fmax(floor(r->hw->gpus_per_node / (double)stride), 1), (double)n);
 }
 
-/* One direction of a ring: each rank passes on (size - 1) / size of the bytes. Half of an all-
- * reduce. inside: how many of its ranks share a node. */
+/* One direction of a ring: each rank passes on (size - 1) / size of the bytes. Half of an
+ * all-reduce. `inside` of its ranks share a node. */
 static double
 ring(const struct run_case *r, int64_t size, double inside, double bytes)
 {
@@ -165,24 +151,11 @@ rows_bytes(const struct run_case *r, enum dtype type)
 	    (double)dtype_size(type);
 }
 
-/* Each exchange sends to all others what a ring passes on. */
-static double
-context_exchanges(const struct run_case *r, const struct work *w)
-{
-	int64_t c = r->layout->context_parallel_size;
-	double bytes = w->sent * (double)dtype_size(r->shape->dtype);
-
-	if (c == 1 || w->exchanges == 0)
-		return 0;
-	bytes *= (double)c / (double)(c - 1) / w->exchanges;
-	return w->exchanges * ring_along(r, AX_BIT(AX_CP), bytes);
-}
-
-/* What collectives of one way each are hidden by the products that they are beside (linear.c of
- * train/layers): an all-reduce by the gradient of the first weight and, where rows go in parts, a
- * scatter by the last product of all ranks' rows but the first. Where rows are shared, a gather by
- * the first product of all rows but the own, one by the gradient of the last product's input, one
- * more and a scatter by the gradients of the first one's input and weight. */
+/* Seconds of collectives, of `way` each, that GEMMs beside them hide (linear.c of train/layers): an
+ * all-reduce by the gradient of the first weight and, where rows go in parts, a scatter by the last
+ * product of all ranks' rows but the first. Where rows are shared, a gather by the first product of
+ * all rows but the own, one by the gradient of the last product's input, one more and a scatter by
+ * the gradients of the first one's input and weight. */
 static double
 hidden(const struct run_case *r, const struct work *w, double way)
 {
@@ -202,19 +175,22 @@ hidden(const struct run_case *r, const struct work *w, double way)
 	    fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->in, q->out, false));
 }
 
-/* One block of a kind on one micro batch. Kernels start three times: once forward and twice
+/* One block of a kind on one micro batch. Attention takes 2.5 times as long backward as forward:
+ * five GEMMs where the forward pass has two. Kernels start three times: once forward and twice
  * backward. Tensor ranks all-reduce branches, or gather and scatter rows where they share them;
- * forward again goes one of a layer's four reductions, or three of ten gathers and scatters. Rows
- * go to any of the ranks that hold the experts once together, which are neighbours: to each as many
- * as a ring passes on. */
+ * recomputing repeats one of a layer's four reductions, or three of ten gathers and scatters. Each
+ * exchange of context ranks sends to all others what a ring passes on. Rows go to any of the ranks
+ * that hold the experts once together, which are neighbours: to each as many as a ring passes
+ * on. */
 static struct stage_time
 block_time(const struct run_case *r, const struct block_kind *kind)
 {
 	double act = (double)dtype_size(r->shape->dtype),
 	       stream = (double)dtype_size(memory_stream(r->shape));
 	double way = ring_along(r, AX_BIT(AX_TP), rows_bytes(r, r->shape->dtype)), all;
+	double efficiency = r->hw->attention_efficiency * (r->model->kv_channels % 8 ? 0.9 : 1);
 	bool shards = layout_row_shards(r->layout) > 1;
-	int64_t holders = layout_expert_holders(r->layout);
+	int64_t holders = layout_expert_holders(r->layout), c = r->layout->context_parallel_size;
 	struct stage_time t = { 0 };
 	struct work w;
 
@@ -223,20 +199,23 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 		t.compute += linear(r, &w.product[i]) *
 		    (w.product[i].recompute & recompute_modules(&r->shape->recompute) ? 4 / 3.0
 										      : 1);
-	t.compute += attention(r, w.attention);
+	t.compute += 3.5 * w.attention / (hardware_peak(r->hw, r->shape->dtype) * efficiency);
 	t.memory = traffic(r->hw, act * w.elements + stream * w.stream) +
 	    3 * w.kernels * r->hw->kernel_us * 1e-6;
 	all = way * (shards ? w.scatters : 2 * w.reductions);
 	t.tp = all - hidden(r, &w, way);
 	t.again = all * (shards ? 0.3 : 0.25);
-	t.cp = context_exchanges(r, &w);
+	if (c > 1 && w.exchanges)
+		t.cp = w.exchanges *
+		    ring_along(r, AX_BIT(AX_CP),
+			w.sent * act * ((double)c / (double)(c - 1) / w.exchanges));
 	t.ep = w.routings * ring(r, holders, near(r, holders, 1), w.routed * act);
 	return t;
 }
 
-/* Adds the blocks of a kind whose linears read 8-bit operands, or those that do not, which all cost
- * the same. Recomputed ones run forward once more: a third of both passes and of their exchanges,
- * of which experts have as many in either. */
+/* Adds the blocks of a kind whose linears read 8-bit operands (r->fp8), or those whose do not; all
+ * of them cost the same. Recomputed ones run forward once more: a third of both passes and of their
+ * exchanges, but half of those of experts, which have as many in either pass. */
 static void
 add_kind(struct stage_time *s, const struct run_case *r, const struct block_kind *kind,
     const struct block_range *of, const struct block *block)
@@ -257,8 +236,8 @@ add_kind(struct stage_time *s, const struct run_case *r, const struct block_kind
 	s->ep += one.ep * (count + recomputed / 2.0);
 }
 
-/* Saved activations go to the host beside a forward pass and come back beside a backward pass,
- * which takes twice as long: what is left of the copies. */
+/* Seconds of copies that no computation hides: saved activations go to the host beside a forward
+ * pass and come back beside a backward pass, which takes twice as long. */
 static double
 stash_time(const struct run_case *r, int64_t stage, double busy)
 {
@@ -294,8 +273,8 @@ stage_time(const struct run_case *r, int64_t stage)
 	return s;
 }
 
-/* Hands the activations of a micro batch on, and its gradients back: inside a node where all stages
- * of a pipeline share one. */
+/* Seconds to send the activations of a micro batch to the next stage and its gradients back: over
+ * links of a node where all stages of a pipeline share one. */
 static double
 exchange_time(const struct run_case *r)
 {
@@ -312,14 +291,14 @@ exchange_time(const struct run_case *r)
 	return 2 * (bytes / (bus * 1e9) + (inside ? hw->link_us : hw->network_us) * 1e-6);
 }
 
-/* Fills, runs and drains the pipeline: the slowest stage works m times, the others add one pass
- * each, or where chunks take turns one pass of a chunk. Exact for 1F1B. Each chunk hands over,
- * which costs nothing beside other passes. */
+/* The pipeline from filling to draining: the slowest stage works m times, the others add one pass
+ * each, or where chunks take turns one pass of a chunk. Exact for 1F1B. Each chunk sends to the
+ * next, which costs nothing beside other passes. */
 static void
 pipeline_time(const struct run_case *r, struct step_time *out)
 {
 	int64_t p = r->layout->pipeline_model_parallel_size;
-	double m = (double)r->shape->num_microbatches, sum = 0, hand_over = exchange_time(r);
+	double m = (double)r->shape->num_microbatches, sum = 0, exchange = exchange_time(r);
 	double chunks = layout_chunks(r->layout);
 	struct stage_time slowest = { 0 };
 
@@ -335,8 +314,8 @@ pipeline_time(const struct run_case *r, struct step_time *out)
 	out->tp = m * slowest.tp;
 	out->cp = m * slowest.cp;
 	out->ep = m * slowest.ep;
-	out->bubble = (sum - stage_total(&slowest)) / chunks + (double)(p - 1) * hand_over;
-	out->other = m * slowest.host + (r->layout->overlap_p2p ? 0 : m * chunks * hand_over);
+	out->bubble = (sum - stage_total(&slowest)) / chunks + (double)(p - 1) * exchange;
+	out->other = m * slowest.host + (r->layout->overlap_p2p ? 0 : m * chunks * exchange);
 }
 
 /* Gradients over the data and context ranks, new weights back, and a tied table between the ends of
@@ -371,42 +350,36 @@ struct matrices {
 	double flops; /* of a rank, of one Newton-Schulz iteration on each */
 };
 
-/* Over how many ranks the iterations on a matrix and its like are spread: all, or where nothing is
- * sharded those that hold the model's once together. */
-static double
-matrix_ranks(const struct run_case *r, const struct param *p)
-{
-	const struct layout *l = r->layout;
-	int64_t holders =
-	    param_among_experts(p, l) ? layout_expert_holders(l) : l->tensor_model_parallel_size;
-
-	return (double)(r->shape->sharding ? layout_world(l)
-					   : holders * l->pipeline_model_parallel_size);
-}
-
+/* The iterations on a matrix and those like it are spread over all ranks, or where nothing is
+ * sharded over those that hold the model once together. */
 static void
 count_matrices(const struct run_case *r, struct matrices *m)
 {
+	const struct layout *l = r->layout;
 	double all = 0, matrices = 0;
 
 	m->flops = 0;
 	for (int i = 0; i < r->stages->num_params; i++) {
 		const struct param *p = &r->stages->table[i];
 		double elements = (double)param_elements(p);
+		int64_t holders = param_among_experts(p, l) ? layout_expert_holders(l)
+							    : l->tensor_model_parallel_size;
 
 		all += elements;
 		if (!param_is_layer_matrix(p, r->model))
 			continue;
 		matrices += elements;
-		m->flops += cut_flops(p->shape[0], p->shape[1]) / matrix_ranks(r, p);
+		m->flops += cut_flops(p->shape[0], p->shape[1]) /
+		    (double)(r->shape->sharding ? layout_world(l)
+						: holders * l->pipeline_model_parallel_size);
 	}
 	m->share = matrices / all;
 }
 
-/* Per owned parameter: gradient, master weight and moments read, the last three and the weight
- * written; the norm of the gradient once more. Gradients are cleared for every parameter, and 8-bit
- * copies of weights and their transposes made. Newton-Schulz iterations are as many as by default.
- */
+/* Per owned parameter: gradient, master weight and moments read, master weight, moments and weight
+ * written; the gradient read once more for its norm. Gradients of all parameters are cleared, and
+ * 8-bit copies of weights and their transposes made. There are as many Newton-Schulz iterations as
+ * by default. */
 static void
 optimizer_time(const struct run_case *r, struct step_time *out)
 {

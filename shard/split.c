@@ -95,14 +95,15 @@ shard_split_check(const struct split_config *c, struct err *e)
 }
 
 /* Like --split: cuts at the sums of the shares, halves rounded to even. */
-static int
-cut_by_share(const struct split_config *c, int64_t documents, struct cuts *out, struct err *e)
+static void
+cut_by_share(const struct split_config *c, int64_t documents, struct cuts *out)
 {
 	double *share, sum = 0;
 	int64_t count;
+	struct err e;
 
-	if (parse_shares(c->proportion, &share, &count, e) < 0)
-		BUG("unchecked options: %s", e->msg);
+	if (parse_shares(c->proportion, &share, &count, &e) < 0)
+		BUG("unchecked options: %s", e.msg);
 	add_cut(out, 0);
 	for (int64_t i = 0; i < count; i++) {
 		sum += share[i];
@@ -110,7 +111,6 @@ cut_by_share(const struct split_config *c, int64_t documents, struct cuts *out, 
 		    out, i + 1 == count ? documents : (int64_t)nearbyint(sum * (double)documents));
 	}
 	free(share);
-	return 0;
 }
 
 /* A piece ends before the document that would exceed the limit; a document longer than the limit is
@@ -142,8 +142,9 @@ find_cuts(const struct split_config *c, const struct dataset *d, struct cuts *ou
 	if (dataset_num_documents(d) == 0)
 		return err_at(e, dataset_prefix(d), 0, "it has no documents to split");
 	if (c->proportion)
-		return cut_by_share(c, dataset_num_documents(d), out, e);
-	cut_by_size(c, d, out);
+		cut_by_share(c, dataset_num_documents(d), out);
+	else
+		cut_by_size(c, d, out);
 	if (out->count - 1 > MAX_PIECES || out->at[out->count - 1] != dataset_num_documents(d))
 		return err_at(
 		    e, dataset_prefix(d), 0, "more than %d pieces: make them larger", MAX_PIECES);

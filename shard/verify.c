@@ -15,40 +15,38 @@
 
 enum { BLOCK = 1 << 20, CHUNK = 8192 }; /* bytes read and tokens checked at a time */
 
-/* Reports the first bad id of a chunk with its place. */
-static int
-bad_id(
-    const struct dataset *d, int64_t vocab_size, int64_t first, const int64_t *ids, struct err *e)
-{
-	int64_t i = 0, s;
+/* Consecutive tokens of the .bin, from number `first` on. */
+struct stored {
+	const char *bytes;
+	int64_t first, count;
+};
 
-	while (ids[i] >= 0 && ids[i] < vocab_size)
-		i++;
-	s = dataset_sequence_at(d, first + i);
-	return err_set(e,
-	    "%s.bin: token %lld of sequence %lld is %lld: with a vocabulary of %lld it must be at "
-	    "most %lld",
-	    dataset_prefix(d), (long long)(first + i - dataset_sequence_start(d, s)), (long long)s,
-	    (long long)ids[i], (long long)vocab_size, (long long)vocab_size - 1);
-}
-
-/* Checks stored tokens from number `first` on against the vocabulary. One unsigned comparison also
- * finds negative ids; without a branch, to keep up with the disk. */
+/* Checks tokens against the vocabulary and reports the first bad id with its place. One unsigned
+ * comparison also finds negative ids; without a branch, to keep up with the disk. */
 static int
-check_ids(const struct dataset *d, int64_t vocab_size, int64_t first, const char *stored,
-    int64_t count, struct err *e)
+check_ids(const struct dataset *d, int64_t vocab_size, const struct stored *t, struct err *e)
 {
 	int64_t ids[CHUNK], width = (int64_t)dtype_size(dataset_dtype(d));
 
-	for (int64_t at = 0; at < count; at += CHUNK) {
-		int64_t n = count - at < CHUNK ? count - at : CHUNK;
+	for (int64_t at = 0; at < t->count; at += CHUNK) {
+		int64_t n = t->count - at < CHUNK ? t->count - at : CHUNK, i = 0, token, s;
 		int bad = 0;
 
-		dataset_widen(dataset_dtype(d), stored + at * width, n, ids);
-		for (int64_t i = 0; i < n; i++)
-			bad |= (uint64_t)ids[i] >= (uint64_t)vocab_size;
-		if (bad)
-			return bad_id(d, vocab_size, first + at, ids, e);
+		dataset_widen(dataset_dtype(d), t->bytes + at * width, n, ids);
+		for (int64_t k = 0; k < n; k++)
+			bad |= (uint64_t)ids[k] >= (uint64_t)vocab_size;
+		if (!bad)
+			continue;
+		while (ids[i] >= 0 && ids[i] < vocab_size)
+			i++;
+		token = t->first + at + i;
+		s = dataset_sequence_at(d, token);
+		return err_set(e,
+		    "%s.bin: token %lld of sequence %lld is %lld: with a vocabulary of %lld it "
+		    "must be at most %lld",
+		    dataset_prefix(d), (long long)(token - dataset_sequence_start(d, s)),
+		    (long long)s, (long long)ids[i], (long long)vocab_size,
+		    (long long)vocab_size - 1);
 	}
 	return 0;
 }
@@ -72,8 +70,9 @@ scan(const struct dataset *d, int64_t vocab_size, struct shard_meter *m, uint64_
 		if (stored)
 			hash_stream_add(h, stored, n);
 		if (stored && vocab_size > 0)
-			rc = check_ids(
-			    d, vocab_size, (int64_t)(at / width), stored, (int64_t)(n / width), e);
+			rc = check_ids(d, vocab_size,
+			    &(struct stored){ stored, (int64_t)(at / width), (int64_t)(n / width) },
+			    e);
 		shard_tell(m, n);
 	}
 	free(room);

@@ -50,7 +50,7 @@ take_skipped(const struct megatron_run *r, struct run_state *st, struct source *
 	}
 	str_addf(&s->notes,
 	    "%s: num_steps %lld of its schedule does not fit consumed_train_samples %lld and "
-	    "skipped_iterations %lld: the rate goes on by these\n",
+	    "skipped_iterations %lld: the learning rate follows these\n",
 	    s->path, (long long)at, (long long)st->consumed_train_samples,
 	    (long long)st->skipped_iterations);
 }
@@ -157,8 +157,7 @@ megatron_run_state(const struct megatron_run *r, struct source *s)
 		st.schedule = schedule.buf;
 	else if (st.iteration > 0 && r->scheduler)
 		str_addf(&s->notes,
-		    "%s: its schedule is not read: a run goes on with that of its options\n",
-		    s->path);
+		    "%s: its schedule is not read: a run takes that of its options\n", s->path);
 	st.seed = pickle_int(pickle_get(r->args, "seed"), &st.seed) ? st.seed : STATE_NONE;
 	if (st.seed < 0 || st.seed > UINT32_MAX)
 		st.seed = STATE_NONE;

@@ -211,7 +211,7 @@ check_experts(const struct model_config *c, struct err *e)
 		    "--moe-router-enable-expert-bias: is for --moe-router-score-function sigmoid");
 	if (c->moe_router_load_balancing_type >= BALANCING_BUILT)
 		return err_set(e,
-		    "--moe-router-load-balancing-type %s: is not built: must be aux_loss, "
+		    "--moe-router-load-balancing-type %s: is not supported: must be aux_loss, "
 		    "seq_aux_loss or none",
 		    balancing_names[c->moe_router_load_balancing_type]);
 	if (c->moe_shared_expert_intermediate_size < 0)

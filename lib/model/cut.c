@@ -102,30 +102,13 @@ cut_layers(struct cutting *x, int k, struct part *part)
 	}
 }
 
-/* Cuts bucket k into these parts, and places this rank's. */
-static void
-cut_bucket(struct cutting *x, int k, struct part *part)
-{
-	struct bucket *b = &x->s->bucket[k];
-
-	for (int i = 0; i < b->replicas; i++)
-		part[i] = bucket_share(b, i, b->replicas);
-	if (b->layers)
-		cut_layers(x, k, part);
-	b->part = part;
-	b->state = x->kept[b->layers];
-	b->own = x->own;
-	b->own_state = x->state[b->layers];
-	x->kept[b->layers] += b->count;
-	x->own += part[b->replica].count;
-	x->state[b->layers] += part[b->replica].count;
-}
-
+/* Cuts each bucket into the parts of its replicas, and places this rank's. */
 void
 cut_whole(struct shards *s, const struct param *table)
 {
 	struct cutting x = { .s = s, .table = table };
 	size_t parts = 0, most = 0;
+	struct part *part;
 
 	for (int k = 0; k < s->num_buckets; k++) {
 		size_t n = (size_t)s->bucket[k].replicas;
@@ -136,11 +119,22 @@ cut_whole(struct shards *s, const struct param *table)
 	x.span = mem_alloc((size_t)s->count, sizeof *x.span);
 	x.flops[0] = mem_zalloc(2 * most, sizeof **x.flops);
 	x.flops[1] = x.flops[0] + most;
-	s->part = mem_alloc(parts, sizeof *s->part);
-	parts = 0;
+	part = s->part = mem_alloc(parts, sizeof *s->part);
 	for (int k = 0; k < s->num_buckets; k++) {
-		cut_bucket(&x, k, s->part + parts);
-		parts += (size_t)s->bucket[k].replicas;
+		struct bucket *b = &s->bucket[k];
+
+		for (int i = 0; i < b->replicas; i++)
+			part[i] = bucket_share(b, i, b->replicas);
+		if (b->layers)
+			cut_layers(&x, k, part);
+		b->part = part;
+		b->state = x.kept[b->layers];
+		b->own = x.own;
+		b->own_state = x.state[b->layers];
+		x.kept[b->layers] += b->count;
+		x.own += part[b->replica].count;
+		x.state[b->layers] += part[b->replica].count;
+		part += b->replicas;
 	}
 	free(x.flops[0]);
 	free(x.span);

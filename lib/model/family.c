@@ -100,7 +100,7 @@ static const struct key shared[] = {
 
 enum { SHARED = sizeof shared / sizeof *shared };
 
-/* Types of models that are often asked for, and what they need that is not built. */
+/* Types of models that are often asked for, and what they need that is not supported. */
 static const struct {
 	const char *model_type, *needs;
 } refused[] = {
@@ -117,7 +117,7 @@ explain_type(const char *model_type, struct err *e)
 
 	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
 		if (!strcmp(model_type, refused[i].model_type)) {
-			err_set(e, "\"model_type\" is '%s', which needs %s; that is not built",
+			err_set(e, "\"model_type\" is '%s', which needs %s; that is not supported",
 			    model_type, refused[i].needs);
 			return;
 		}
@@ -383,8 +383,8 @@ family_read_rope_in(struct model_config *c, const struct json_value *v, struct e
 	while (kind < KINDS && strcmp(type, ropes[kind].type))
 		kind++;
 	if (kind == KINDS)
-		return err_set(
-		    e, "rope type '%s' is not built; default, linear, llama3 and yarn are", type);
+		return err_set(e,
+		    "rope type '%s' is not supported; default, linear, llama3 and yarn are", type);
 	c->rope_scaling = (enum rope_scaling)kind;
 	if (keys_read(rope_keys, ropes[kind].common, v, c, e) < 0 ||
 	    keys_read(ropes[kind].own, ropes[kind].num_own, v, c, e) < 0)

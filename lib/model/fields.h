@@ -269,7 +269,7 @@ void model_weight_differences(
 	         balancing_names, "aux_loss", MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
 	         "what --moe-aux-loss-coeff balances the load of experts over: the tokens of a " \
 	         "micro batch (aux_loss), or each sequence (seq_aux_loss); the last three are " \
-	         "not built"), \
+	         "not supported"), \
 	MODEL_NUM(S, M, "moe-aux-loss-coeff", moe_aux_loss_coeff, 0, INFINITY, "0", \
 	         MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
 	         "weight of the loss that balances the load of experts"), \

@@ -1,4 +1,4 @@
-/* fp8_options.c - which forms of 8-bit operands are built, and the sizes that they need */
+/* fp8_options.c - which forms of 8-bit operands are supported, and the sizes that they need */
 #include "lib/model/fp8_options.h"
 #include "lib/model/block/rows.h"
 
@@ -90,7 +90,7 @@ fp8_resolve(const struct opt_parse *p, const struct fp8_options *o, const struct
 	}
 	if (o->recipe > FP8_BLOCKWISE)
 		return err_set(e,
-		    "--fp8-recipe %s: is not built; give delayed, tensorwise or blockwise",
+		    "--fp8-recipe %s: is not supported; give delayed, tensorwise or blockwise",
 		    fp8_recipes[o->recipe]);
 	if (s->dtype != DTYPE_BF16)
 		return err_set(e, "--fp8-format %s: needs --bf16", format);

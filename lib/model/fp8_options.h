@@ -35,7 +35,7 @@ extern const char *const fp8_formats[], *const fp8_recipes[], *const fp8_algos[]
 	FP8_CHOICE(S, M, "fp8-recipe", recipe, fp8_recipes, "delayed", \
 	         "how 8-bit operands are scaled: delayed, by the largest magnitudes of steps " \
 	         "before; tensorwise, by their own; blockwise, by those of 128 neighbours, or of " \
-	         "128 x 128 weights, in powers of two; others are not built"), \
+	         "128 x 128 weights, in powers of two; others are not supported"), \
 	FP8_INT(S, M, "fp8-margin", margin, 0, "0", \
 	         "powers of two that delayed scaling leaves above the largest magnitude"), \
 	FP8_INT(S, M, "fp8-amax-history-len", amax_history_len, 1, "1", \

@@ -314,7 +314,7 @@ measure(struct memory_plan *m, const struct rank *r, enum buffer b, enum dtype d
 	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
 }
 
-/* Kinds of one stage may state a buffer alike, not differently; each says when it has it. */
+/* Kinds of one stage may state the same buffer, in the same way but for when they have it. */
 static bool
 alike(const struct buffer_row *a, const struct buffer_row *b)
 {
@@ -491,33 +491,29 @@ place_all(struct memory_plan *m, const struct rank *r)
 	place_copies(m, r);
 }
 
-/* Of the own elements, those that the device updates: the first buckets, since passes need them
- * first; to the nearest bucket. */
-static int64_t
-own_device(const struct memory_plan *m, const struct train_shape *s)
-{
-	double device = (1 - s->optimizer_offload) * (double)m->shards.elements;
-
-	for (int k = 0; k < m->shards.num_buckets && !s->forward_only; k++) {
-		const struct bucket *b = &m->shards.bucket[k];
-
-		if ((double)b->first + (double)b->count / 2 >= device)
-			return memory_own(m, k).own;
-	}
-	return m->own_elements;
-}
-
 /* Takes the shards, and finds the share of them that the optimizer owns. Master weights and moments
  * have the size of that share; where shares differ, of the largest, so that ranks of a stage are
- * alike. */
+ * alike. Of the own elements the device updates the first buckets, since passes need them first; to
+ * the nearest bucket. */
 static void
 take_shards(struct memory_plan *m, const struct rank *r)
 {
+	double device;
+
 	m->shards = r->stage->shards;
 	m->sharded = r->shape->sharding != SHARDING_NONE;
 	m->own_matrices = shards_own(&m->shards, true, m->sharded);
-	m->own_elements = m->own_matrices + shards_own(&m->shards, false, m->sharded);
-	m->own_device = own_device(m, r->shape);
+	m->own_elements = m->own_device =
+	    m->own_matrices + shards_own(&m->shards, false, m->sharded);
+	device = (1 - r->shape->optimizer_offload) * (double)m->shards.elements;
+	for (int k = 0; k < m->shards.num_buckets && !r->shape->forward_only; k++) {
+		const struct bucket *b = &m->shards.bucket[k];
+
+		if ((double)b->first + (double)b->count / 2 >= device) {
+			m->own_device = memory_own(m, k).own;
+			break;
+		}
+	}
 }
 
 static int

@@ -1,4 +1,4 @@
-/* optim_types.c - which types are built, and where they may be chosen */
+/* optim_types.c - which types are supported, and where they may be chosen */
 #include "lib/model/optim_types.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ const char *const optim_moment_types[] = { "fp32", "fp16", "bf16", "fp8", NULL }
 
 enum { MAIN_PARAMS, MAIN_GRADS, EXP_AVG, EXP_AVG_SQ, ROWS };
 
-/* The narrower types by option, and those that are built; fp32 always is. */
+/* The narrower types by option, and those that are supported; fp32 always is. */
 static const struct {
 	const char *option;
 	size_t value; /* in struct optim_type_options */
@@ -48,8 +48,8 @@ check(const struct optim_type_options *o, int row, bool *narrow, struct err *e)
 		return err_set(
 		    e, "--%s %s: needs --use-precision-aware-optimizer", rows[row].option, name);
 	if (!built || strcmp(name, built))
-		return err_set(e, "--%s %s: is not built; give fp32%s%s", rows[row].option, name,
-		    built ? " or " : "", built ? built : "");
+		return err_set(e, "--%s %s: is not supported; give fp32%s%s", rows[row].option,
+		    name, built ? " or " : "", built ? built : "");
 	return 0;
 }
 

@@ -32,13 +32,13 @@ extern const char *const optim_main_params_types[], *const optim_main_grads_type
 	  .help = "Adam keeps its arrays in the types of the next four options, and with --bf16 " \
 	          "only the 16 bits of master weights that the weights lack" }, \
 	OPTIM_TYPE(S, M, "main-params-dtype", main_params, optim_main_params_types, \
-	         "type of master weights; only fp32 is built"), \
+	         "type of master weights; only fp32 is supported"), \
 	OPTIM_TYPE(S, M, "main-grads-dtype", main_grads, optim_main_grads_types, \
 	         "type in which a data rank keeps its sums of gradients: fp32, or bf16 with " \
 	         "--data-parallel-sharding-strategy optim_grads or optim_grads_params"), \
 	OPTIM_TYPE(S, M, "exp-avg-dtype", exp_avg, optim_moment_types, \
 	         "type of the averages of gradients: fp32, or bf16, which is rounded " \
-	         "stochastically; others are not built"), \
+	         "stochastically; others are not supported"), \
 	OPTIM_TYPE(S, M, "exp-avg-sq-dtype", exp_avg_sq, optim_moment_types, \
 	         "type of the averages of squared gradients, likewise"), \
 	{ .name = "optimizer-cpu-offload", .type = OPT_FLAG, \

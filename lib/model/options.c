@@ -331,7 +331,7 @@ resolve_context(
 
 	if (o->cp_comm_type == COMM_A2A_P2P)
 		return err_set(e,
-		    "--cp-comm-type a2a+p2p: context parallelism of two levels is not built; "
+		    "--cp-comm-type a2a+p2p: context parallelism of two levels is not supported; "
 		    "give a2a or all_gather");
 	if (shared && o->cp_comm_type == COMM_P2P)
 		str_adds(notes,
@@ -351,7 +351,7 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, struct r
 
 	if (o->dispatcher == DISPATCH_FLEX)
 		return err_set(e,
-		    "--moe-token-dispatcher-type flex: is not built: must be alltoall or "
+		    "--moe-token-dispatcher-type flex: is not supported: must be alltoall or "
 		    "allgather");
 	if (!plan->model.num_experts && (l->expert_model_parallel_size > 1 || cut))
 		return err_set(e, "--expert-%s-parallel-size %lld: needs --num-experts",
@@ -498,7 +498,7 @@ check_clip(const struct run_plan *plan, struct err *e)
 	    : s->optim.remainders ? "--use-precision-aware-optimizer and --bf16"
 				  : NULL;
 
-	return s->qk_clip && other ? err_set(e, "--qk-clip: is not built with %s", other) : 0;
+	return s->qk_clip && other ? err_set(e, "--qk-clip: is not supported with %s", other) : 0;
 }
 
 /* A device and a host may round differently, and copies of a tied table must stay equal. */

@@ -114,7 +114,7 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "as all_gather"), \
 	RUN_CHOICE(S, M, "moe-token-dispatcher-type", dispatcher, opt_dispatchers, "allgather", \
 	         "how rows reach the ranks of their experts: alltoall; allgather is run as it; " \
-	         "flex is not built"), \
+	         "flex is not supported"), \
 	CAPACITY_OPTS(S, M.capacity), \
 	RUN_FLAG(S, M, "sequence-parallel", layout.sequence_parallel, \
 	         "tensor ranks hold rows of their own between blocks: norms, dropout and " \

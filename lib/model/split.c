@@ -199,7 +199,7 @@ enum { TIMES_MAX = 1 << 20 };
 static int
 read_sign(struct reading *r, char sign)
 {
-	r->why = sign == 'm'                ? "multi-token prediction is not built"
+	r->why = sign == 'm'                ? "multi-token prediction is not supported"
 	    : !strchr("EtL|", sign)         ? "signs are E, t, L, |, x*n, (...)*n"
 	    : r->head                       ? "L must be the last sign"
 	    : (sign == 'E') == r->embedding ? "E must be the first sign, once"

@@ -3,16 +3,8 @@
 #include "lib/base/int64.h"
 
 /* One place is computed in while another is copied. Where fewer than two units lie between those
- * that leave, that is too little: a place is taken at the start of the unit before, which writes
- * the input of the next one. */
-static int
-places(int64_t units, int64_t moved)
-{
-	int64_t most = 3 * moved > units - 1 ? 3 : 2;
-
-	return (int)int64_min(moved, most);
-}
-
+ * that leave, two places are too few: a place is taken at the start of the unit before, which
+ * writes the input of the next one. */
 struct stash_plan
 stash_plan(int64_t layers, int64_t num_layers, int64_t together, int slots)
 {
@@ -20,7 +12,7 @@ stash_plan(int64_t layers, int64_t num_layers, int64_t together, int slots)
 
 	p.units = int64_div_up(num_layers, p.layers);
 	p.moved = int64_max(int64_min(int64_div_up(layers, p.layers), p.units - 1), 0);
-	p.places = places(p.units, p.moved);
+	p.places = (int)int64_min(p.moved, 3 * p.moved > p.units - 1 ? 3 : 2);
 	p.copied = p.moved - (slots == 1 ? p.places : 0);
 	return p;
 }

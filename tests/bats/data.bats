@@ -177,7 +177,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 		--dataloader-type cyclic --micro-batch-size 112 --global-batch-size 112
 	run -3 mtrain -q --config tiny.conf --data-path a --dataloader-type cyclic --save s \
 		--exit-interval 3
-	fails 1 "--dataloader-type cyclic: 12 samples were consumed, but with micro batches of 8 on 1 data ranks an epoch goes on only at multiples of 8; the batch and layout of the checkpoint go on" \
+	fails 1 "--dataloader-type cyclic: 12 samples were consumed, but with micro batches of 8 on 1 data ranks an epoch continues only at multiples of 8; the checkpoint's batch and layout continue it" \
 		--data-path a --dataloader-type cyclic --load s --save s --micro-batch-size 8 \
 		--global-batch-size 8
 	works --data-path a --dataloader-type cyclic --load s --save s --metrics-file rest.jsonl
@@ -307,7 +307,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	cp -r s s3
 	works --data-path 1 a 1 b 2 c --load s --save s --data-change exclude-seen
 	notes "data: the data changed since the checkpoint: from sample 16 on it is the new list's"
-	notes "data: train: a goes on after 8 samples of its order"
+	notes "data: train: a continues after 8 samples of its order"
 	notes "data: consumed of a: 12 samples"
 	notes "data: consumed of c: 8 samples"
 	works --data-path 1 a 1 b 2 c --load s3 --save s3 --data-change restart

@@ -593,7 +593,7 @@ one_of()
 	fails 1 "mckpt: hf/config.json: \"model_type\" is 'mamba'; known are $known" \
 		mckpt import hf ck
 	sed -i 's/"model_type": "mamba"/"model_type": "deepseek_v3"/' hf/config.json
-	fails 1 "mckpt: hf/config.json: \"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not built" \
+	fails 1 "mckpt: hf/config.json: \"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not supported" \
 		mckpt import hf ck
 	cp "$hf/llama/config.json" hf
 	sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' hf/config.json

@@ -85,7 +85,7 @@ column()
 	[ -z "$stderr" ]
 }
 
-@test "check: 8-bit operands: what is built, and the sizes that they need" {
+@test "check: 8-bit operands: what is supported, and the sizes that they need" {
 	eight="--config tiny.conf --world-size 1 --bf16 --fp8-format hybrid"
 	run -0 --separate-stderr mplan check $eight
 	[ -z "$stderr" ]
@@ -110,7 +110,7 @@ column()
 	refused 1 "mplan: --fp8-recipe blockwise: outputs of an expert's first linear on a tensor rank must be a multiple of 128, and are 16" \
 		mplan check $experts --moe-ffn-hidden-size 16 --fp8-recipe blockwise \
 		--hidden-size 128 --kv-channels 32
-	refused 1 "mplan: --fp8-recipe mxfp8: is not built; give delayed, tensorwise or blockwise" \
+	refused 1 "mplan: --fp8-recipe mxfp8: is not supported; give delayed, tensorwise or blockwise" \
 		mplan check $eight --fp8-recipe mxfp8
 	refused 1 "mplan: --first-last-layers-bf16: needs --fp8-recipe tensorwise or blockwise" \
 		mplan check $eight --first-last-layers-bf16
@@ -122,7 +122,7 @@ column()
 		mplan check $eight --seq-length 8
 }
 
-@test "check: types of the optimizer: those that are built, and where they may be chosen" {
+@test "check: types of the optimizer: those that are supported, and where they may be chosen" {
 	aware="--config tiny.conf --world-size 1 --bf16 --use-precision-aware-optimizer"
 	run -0 --separate-stderr mplan check $aware
 	[ -z "$stderr" ]
@@ -135,11 +135,11 @@ column()
 		mplan check --config tiny.conf --world-size 1 --exp-avg-dtype bf16
 	refused 1 "mplan: --use-precision-aware-optimizer: needs --optimizer adam, not sgd" \
 		mplan check $aware --exp-avg-dtype bf16 --optimizer sgd
-	refused 1 "mplan: --exp-avg-dtype fp8: is not built; give fp32 or bf16" \
+	refused 1 "mplan: --exp-avg-dtype fp8: is not supported; give fp32 or bf16" \
 		mplan check $aware --exp-avg-dtype fp8
-	refused 1 "mplan: --exp-avg-sq-dtype fp16: is not built; give fp32 or bf16" \
+	refused 1 "mplan: --exp-avg-sq-dtype fp16: is not supported; give fp32 or bf16" \
 		mplan check $aware --exp-avg-sq-dtype fp16
-	refused 1 "mplan: --main-params-dtype fp16: is not built; give fp32" \
+	refused 1 "mplan: --main-params-dtype fp16: is not supported; give fp32" \
 		mplan check $aware --main-params-dtype fp16
 	refused 1 "mplan: --main-grads-dtype bf16: needs --data-parallel-sharding-strategy optim_grads or optim_grads_params" \
 		mplan check $aware --main-grads-dtype bf16
@@ -162,7 +162,7 @@ column()
 	refused 1 "mplan: 6 ranks: must be a multiple of --tensor-model-parallel-size 1 x --context-parallel-size 4 x --pipeline-model-parallel-size 1 = 4 (try 4)" \
 		mplan check --config tiny.conf --world-size 6 --context-parallel-size 4 \
 		--cp-comm-type all_gather
-	refused 1 "mplan: --cp-comm-type a2a+p2p: context parallelism of two levels is not built; give a2a or all_gather" \
+	refused 1 "mplan: --cp-comm-type a2a+p2p: context parallelism of two levels is not supported; give a2a or all_gather" \
 		mplan check --config tiny.conf --world-size 4 --context-parallel-size 2 \
 		--cp-comm-type a2a+p2p
 	refused 1 "mplan: --cp-comm-type a2a: --tensor-model-parallel-size 4 x --context-parallel-size 4 must divide --num-query-groups 8 (try --cp-comm-type all_gather)" \
@@ -245,7 +245,7 @@ column()
 		--global-batch-size 4 --num-virtual-stages-per-pipeline-rank 2 --passes
 	[ "${lines[0]}" = "$(printf 'stage\tpass\tchunk\tmicrobatch\tstart\tend')" ]
 	[ "${#lines[@]}" = 33 ]
-	refused 2 "mplan: --order gpipe: is for one chunk a stage, not 2" \
+	refused 2 "mplan: --order gpipe: needs one chunk of layers a stage, not 2" \
 		mplan draw --config tiny.conf --world-size 2 --pipeline-model-parallel-size 2 \
 		--global-batch-size 4 --num-virtual-stages-per-pipeline-rank 2 --order gpipe
 }

@@ -195,7 +195,7 @@ spm="--tokenizer-model t.model"
 	rc=0
 	wait $! || rc=$?
 	[ $rc = 3 ]
-	[ "$(cat err)" = "mtok: interrupted; --resume goes on" ]
+	[ "$(cat err)" = "mtok: interrupted; --resume continues" ]
 	[ -e out.resume ] && [ -e out_text_document.bin.part ]
 	run mtok -o out $spm first.jsonl big.jsonl
 	expect 2 "mtok: 'out.resume' belongs to a run that stopped; --resume continues it, --force drops it"

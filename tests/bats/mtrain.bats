@@ -81,7 +81,7 @@ fails()
 		--dry-run --world-size 3 --tensor-model-parallel-size 3
 	fails 2 "--pipeline-model-parallel-size 4: must be at most 3 for --num-layers 2 (try 3)" \
 		--dry-run --world-size 4 --pipeline-model-parallel-size 4
-	fails 2 "--pipeline-model-parallel-layout 'Et|m': multi-token prediction is not built" \
+	fails 2 "--pipeline-model-parallel-layout 'Et|m': multi-token prediction is not supported" \
 		--dry-run --world-size 2 --pipeline-model-parallel-size 2 \
 		--pipeline-model-parallel-layout "Et|m"
 	fails 2 "--num-virtual-stages-per-pipeline-rank 2: needs --pipeline-model-parallel-size of at least 2 (try 1)" \
@@ -266,7 +266,7 @@ fails()
 @test "layers that leave: what they exclude, and what the host keeps of them" {
 	fails 2 "--cpu-offloading-num-layers 2: must be less than --num-layers 2" --mock-data \
 		--cpu-offloading-num-layers 2
-	fails 2 "--qk-clip: is not built with --cpu-offloading-num-layers" --mock-data --qk-clip \
+	fails 2 "--qk-clip: is not supported with --cpu-offloading-num-layers" --mock-data --qk-clip \
 		--disable-bias-linear --cpu-offloading-num-layers 1
 	plan()
 	{
@@ -345,10 +345,10 @@ they are narrower" \
 		--save /proc/nowhere
 }
 
-@test "unknown options and those of Megatron-LM's that are not built" {
+@test "unknown options and those of Megatron-LM's that are not supported" {
 	fails 2 "unknown option '--num-layer'; the nearest is '--num-layers'" --num-layer 3
 	fails 2 "unknown option '--frobnicate'; --help lists the options" --frobnicate
-	fails 2 "options that this program does not have: --fp4-format (FP4, and this form of FP8, are not built), \
+	fails 2 "options that this program does not have: --fp4-format (FP4, and this form of FP8, are not supported), \
 --moe-input-jitter-eps (experts have no such setting here); to be left out, without effect on the result: \
 --delay-wgrad-compute (only tunes speed or memory)" \
 		--moe-input-jitter-eps 0.1 --delay-wgrad-compute --fp4-format e2m1
@@ -357,11 +357,11 @@ they are narrower" \
 --no-check-for-nan-in-loss-and-grad
 }
 
-@test "experts: rules of options and layouts, and what is not built" {
+@test "experts: rules of options and layouts, and what is not supported" {
 	experts="--disable-bias-linear --num-experts 8 --mock-data"
-	fails 2 "--moe-token-dispatcher-type flex: is not built: must be alltoall or allgather" \
+	fails 2 "--moe-token-dispatcher-type flex: is not supported: must be alltoall or allgather" \
 		$experts --moe-token-dispatcher-type flex
-	fails 2 "--moe-router-load-balancing-type global_aux_loss: is not built: must be aux_loss, \
+	fails 2 "--moe-router-load-balancing-type global_aux_loss: is not supported: must be aux_loss, \
 seq_aux_loss or none" $experts --moe-router-load-balancing-type global_aux_loss
 	fails 2 "--expert-model-parallel-size 2: needs --num-experts" \
 		--expert-model-parallel-size 2 --mock-data
@@ -674,7 +674,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	mckpt seal old
 	run -0 --separate-stderr mtrain $run --load old --metrics-file resumed
 	[[ $stderr == *"old/iter_0000004: its loss scale $((scale / 64)) multiplied a sum over tokens, which is $scale of their mean; \
-the run goes on with $scale"* ]]
+the run continues with $scale"* ]]
 	diff <(tail -n 4 straight | sed 's/, "tokens_per_second.*//') \
 		<(sed 's/, "tokens_per_second.*//' resumed)
 	run -0 --separate-stderr mtrain $run --load old --loss-scale 1024

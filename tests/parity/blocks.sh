@@ -163,7 +163,7 @@ small="--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32
 	--data-path codeparrot_content_document"
 codeparrot expect 3 mpirun -np 2 mtrain --exit-interval 30
 said "mtrain: --load C: holds no checkpoint yet; starting from the beginning"
-said "stopped after iteration 30 by --exit-interval; the same command goes on"
+said "stopped after iteration 30 by --exit-interval; the same command continues the run"
 codeparrot expect 0 mpirun -np 2 mtrain
 said "resuming C at iteration 30"
 said "iteration       40/      40 | consumed samples:          160"

@@ -94,7 +94,7 @@ changed='corpus 2 of the list, c_text_document, is not what b_text_document was;
 grep -q "the data changed since this .* $changed" log ||
 	fail "the change is not named"
 train 1 $other --load save --save straight --data-change exclude-seen --metrics-file straight.jsonl
-grep -q 'a_text_document goes on after [0-9]* samples of its order' log ||
+grep -q 'a_text_document continues after [0-9]* samples of its order' log ||
 	fail "where a corpus goes on is not said"
 ends 3 2 $other --load save --save save --data-change exclude-seen --exit-interval 8 \
 	--tensor-model-parallel-size 2 --metrics-file two.jsonl

@@ -28,9 +28,9 @@ cp -r A straight
 # From there the same steps again; what was later is whole, and not part of the run.
 go 3 --ckpt-step 4 --exit-interval 6
 said "resuming A/iter_0000004 at iteration 4"
-said "--save A: 2 checkpoints later than iteration 4, where the run goes on, are moved aside: \
-A/iter_0000006.aside-1 and so on"
-said "by --exit-interval; the same command without --ckpt-step goes on"
+said "--save A: 2 checkpoints later than iteration 4, from which the run continues, \
+are moved aside: A/iter_0000006.aside-1 and so on"
+said "by --exit-interval; the same command without --ckpt-step continues the run"
 [ "$(iterations A)" = "2 4 6 6.aside-1 8.aside-1 " ] || fail "there are $(iterations A)"
 [ "$(tracker A)" = 6 ] || fail "the tracker says $(tracker A)"
 grep -q "ckpt-step [0-9]" A/iter_0000006/options.conf && fail "--ckpt-step was recorded"
@@ -43,8 +43,8 @@ go 0 --ckpt-step 8
 grep -q aside out && fail "moved aside without a step"
 echo 6 >A/latest_checkpointed_iteration.txt
 go 0
-said "--save A: 1 checkpoint later than iteration 6, where the run goes on, is moved aside: \
-A/iter_0000008.aside-2"
+said "--save A: 1 checkpoint later than iteration 6, from which the run continues, \
+is moved aside: A/iter_0000008.aside-2"
 expect 0 mckpt diff A/iter_0000008 A/iter_0000008.aside-2
 
 # Into another directory, whose later checkpoints belong to another run.

@@ -120,4 +120,4 @@ ends 2 1 $fp64 --muon-num-ns-steps 6
 grep -q -e "--muon-num-ns-steps 6: must be a multiple of 5" log || fail "six iterations are taken"
 ends 2 1 $fp64 --muon-tp-mode blockwise
 ends 2 1 $fp64 $clip --qk-layernorm
-grep -q -e "--qk-clip: is not built with --qk-layernorm" log || fail "--qk-layernorm is taken"
+grep -q -e "--qk-clip: is not supported with --qk-layernorm" log || fail "--qk-layernorm is taken"

@@ -82,14 +82,14 @@ for layout in "$(layout 2 1) --async-save" "$(zero 3) --ddp-bucket-size 5000"; d
 	within 1e-5 "$(gap lm_loss taken others)" || fail "$layout: another loss"
 done
 
-# Without a checkpoint from before, and after as many rewinds as may be, the run goes on.
+# Without a checkpoint from before, and after as many rewinds as may be, the run continues.
 train 1 $common --save-interval 40 $rule --save none --metrics-file none.jsonl
 grep -q "^mtrain: iteration 24: .*: no checkpoint of this run is from before iteration 18; the \
-run goes on$" log || fail "no word of a way that is not there"
+run continues$" log || fail "it does not say that no checkpoint is early enough"
 steps plain.jsonl >plain.steps
 steps none.jsonl >none.steps
-same_steps "without a way back" plain.steps none.steps
+same_steps "without an earlier checkpoint" plain.steps none.steps
 train 1 $common $saves $rule:1 --save once --metrics-file once.jsonl
 [ "$(grep -c '"rewind_to"' once.jsonl)" = 1 ] || fail "not one rewind of one"
-grep -q "^mtrain: iteration 38: .*: all 1 rewinds have been taken; the run goes on$" log ||
-	fail "no word of the last rewind"
+grep -q "^mtrain: iteration 38: .*: all 1 rewinds have been taken; the run continues$" log ||
+	fail "it does not say that all rewinds have been taken"

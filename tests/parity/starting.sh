@@ -49,7 +49,7 @@ refused "--load bare: holds no checkpoint, and a fresh start needs --load to equ
 # Iterations without a tracker.
 mkdir -p torn/iter_0000007
 refused "--load torn: holds iter_* but no latest_checkpointed_iteration.txt; \
-write the iteration to go on from into that file" \
+write the iteration to continue from into that file" \
 	--load torn --save torn
 
 # A damaged tracker is not wrong usage.
@@ -64,12 +64,12 @@ on2 3 --save first --load first --exit-interval 2
 rm first/latest_checkpointed_iteration.txt
 on2 0 --save first --load first --train-iters 3 --override-opt_param-scheduler
 said "mtrain: --load first: holds no latest_checkpointed_iteration.txt yet; \
-going on from first/iter_0000002"
+continuing from first/iter_0000002"
 said "resuming first/iter_0000002 at iteration 2"
 [ "$(tracker first)" = 3 ] || fail "saved iteration $(tracker first)"
 
 # A checkpoint in --save that no option asks to resume from.
-refused "--save A: holds the checkpoint of iteration 3 already; add --load A to go on from it, \
+refused "--save A: holds the checkpoint of iteration 3 already; add --load A to continue from it, \
 or give another directory" --save A
 
 # --finetune takes the weights alone, and not from where it saves.
@@ -78,7 +78,7 @@ give --save another directory, or leave out --finetune to resume" --load A --sav
 on2 3 --load A --save F --finetune --exit-interval 1
 said "weights from A at iteration 0"
 said "stopped after iteration 1 by --exit-interval; \
-a command whose --load is this one's --save goes on"
+a command that loads this --save continues the run"
 [ "$(tracker F)" = 1 ] || fail "saved iteration $(tracker F)"
 
 # --pretrained-checkpoint is read while --load holds nothing: one command starts and resumes.

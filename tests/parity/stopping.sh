@@ -33,7 +33,7 @@ stopped()
 	until_true trains
 	"$@"
 	finish 3
-	said "by $why; the same command goes on"
+	said "by $why; the same command continues the run"
 	[ "$(tracker C)" -gt "$before" ] || fail "nothing was saved"
 }
 
@@ -136,11 +136,12 @@ for how in "" "$async"; do
 	# shellcheck disable=SC2086
 	{
 		expect 3 mpirun -np 2 mtrain $tiny --exit-interval 4
-		said "stopped after iteration 4 by --exit-interval; the same command goes on"
+		said "stopped after iteration 4 by --exit-interval; \
+the same command continues the run"
 		[ "$(tracker E)" = 4 ] || fail "saved iteration $(tracker E)"
 		expect 3 mpirun -np 2 mtrain $tiny --exit-duration-in-mins 1e-6
 		said "stopped after iteration 5 by --exit-duration-in-mins; \
-the same command goes on"
+the same command continues the run"
 		[ "$(tracker E)" = 5 ] || fail "saved iteration $(tracker E)"
 		expect 0 mpirun -np 2 mtrain $tiny --exit-interval 4
 		[ "$(tracker E)" = 6 ] || fail "saved iteration $(tracker E)"

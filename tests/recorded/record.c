@@ -349,6 +349,14 @@ all_gather(struct comm *c, struct stream *st, const struct tensor *out, const st
 		host(c)->ops->all_gather(host(c), st, out, in);
 }
 
+/* For what no recording holds, such as the collectives of ranks that share memory. */
+static void
+none_now(void)
+{
+	if (tape)
+		BUG("a call that cannot be recorded");
+}
+
 static void
 run_exchange(const struct call *k)
 {
@@ -374,18 +382,18 @@ exchange(struct comm *c, struct stream *st, const struct p2p *message, int count
 		k->of.comm.message[i] = message[i];
 }
 
+/* Stages exchange between the legs of passes, not within them. */
+static void
+message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
+{
+	none_now();
+	host(c)->ops->message(host(c), st, m, landing);
+}
+
 static bool
 share(struct comm *c, const struct comm_memory *piece, int count, struct err *why)
 {
 	return host(c)->ops->share(host(c), piece, count, why);
-}
-
-/* Between ranks that share memory these cannot be recorded. */
-static void
-none_now(void)
-{
-	if (tape)
-		BUG("a collective that cannot be recorded");
 }
 
 static void
@@ -431,6 +439,7 @@ static const struct comm_ops kept_comm_ops = {
 	.reduce_scatter_parts = reduce_scatter_parts,
 	.broadcast = broadcast,
 	.exchange = exchange,
+	.message = message,
 	.barrier = barrier,
 	.free = free_comm,
 };

@@ -202,7 +202,7 @@ test_recipes(void)
 	CHECK(c.kv_channels == 8 && c.rotary_base == 5e5 && !c.apply_layernorm_1p);
 	c.rope_scaling = ROPE_SCALING_LINEAR;
 	c.rope_factor = 2;
-	not_of("olmo2", &c, "scaled positions of olmo2 are not built");
+	not_of("olmo2", &c, "scaled positions of olmo2 are not supported");
 	c = family_config("gpt_neox");
 	CHECK(c.use_parallel_residual && c.mlp_bias && c.qkv_bias && c.proj_bias);
 	CHECK(model_rotary_dim(&c) == 2 && c.activation == ACTIVATION_GELU_ERF);
@@ -374,10 +374,10 @@ static const struct {
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
-	    "built" },
+	    "supported" },
 	{ "{\"model_type\": \"qwen2_moe\"}",
 	    "\"model_type\" is 'qwen2_moe', which needs a gate of the shared expert; that is not "
-	    "built" },
+	    "supported" },
 	{ "{\"model_type\": \"mixtral\", " SIZES ", \"num_local_experts\": 0}",
 	    "the number of experts must be at least 1" },
 	{ "{\"model_type\": \"mixtral\", \"vocab_size\": 90, \"hidden_size\": 32, "
@@ -396,7 +396,7 @@ static const struct {
 	    "\"activation_function\" is 'relu'; 'gelu_new' and 'gelu' are known" },
 	{ "{\"model_type\": \"gpt2\", \"scale_attn_by_inverse_layer_idx\": true}",
 	    "only \"scale_attn_weights\": true without \"scale_attn_by_inverse_layer_idx\" is "
-	    "built" },
+	    "supported" },
 	{ "{\"model_type\": \"gpt2\", \"n_layer\": 2.5}", "\"n_layer\" must be an integer" },
 	{ "{\"model_type\": \"llama\", \"mlp_bias\": 1}", "\"mlp_bias\" must be true or false" },
 	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"hidden_act\": \"gelu\"}",
@@ -415,10 +415,10 @@ static const struct {
 	    "\"eos_token_id\": -2: must be at least 0, as every token id" },
 	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": "
 	  "{\"rope_type\": \"dynamic\", \"factor\": 2.0}}",
-	    "rope type 'dynamic' is not built; default, linear, llama3 and yarn are" },
+	    "rope type 'dynamic' is not supported; default, linear, llama3 and yarn are" },
 	{ "{\"model_type\": \"phi3\", \"num_attention_heads\": 4, \"rope_scaling\": "
 	  "{\"type\": \"longrope\"}}",
-	    "rope type 'longrope' is not built; default, linear, llama3 and yarn are" },
+	    "rope type 'longrope' is not supported; default, linear, llama3 and yarn are" },
 	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": "
 	  "{\"rope_type\": \"yarn\"}}",
 	    "rope scaling needs \"factor\" > 0" },
@@ -431,7 +431,7 @@ static const struct {
 	{ "{\"model_type\": \"gemma2\", " SIZES ", \"attn_logit_softcapping\": 0}",
 	    "\"attn_logit_softcapping\" is 0; must be above 0, or null" },
 	{ "{\"model_type\": \"gemma2\", " SIZES ", \"use_bidirectional_attention\": true}",
-	    "\"use_bidirectional_attention\" is not built" },
+	    "\"use_bidirectional_attention\" is not supported" },
 	{ "{\"model_type\": \"gemma3_text\", " SIZES ", \"attn_logit_softcapping\": 50.0}",
 	    "gemma3_text has no cap over the scores of attention, though its config names one" },
 	{ "{\"model_type\": \"gemma3_text\", " SIZES ", \"sliding_window_pattern\": 0}",
@@ -439,10 +439,10 @@ static const struct {
 	{ "{\"model_type\": \"gemma3_text\", " SIZES ", \"rope_parameters\": {"
 	  "\"full_attention\": {\"rope_type\": \"default\"}, \"sliding_attention\": "
 	  "{\"rope_type\": \"linear\", \"factor\": 2.0}}}",
-	    "\"sliding_attention\": scaled positions are not built there" },
+	    "\"sliding_attention\": scaled positions are not supported there" },
 	{ "{\"model_type\": \"olmo2\", " SIZES ", \"rope_scaling\": {\"type\": \"linear\", "
 	  "\"factor\": 2.0}}",
-	    "scaled positions of olmo2 are not built" },
+	    "scaled positions of olmo2 are not supported" },
 	{ "{\"model_type\": \"qwen3\", " SIZES ", \"layer_types\": [\"full_attention\"]}",
 	    "\"layer_types\" must be a list with a word for each layer, for at most 128" },
 	{ "{\"model_type\": \"qwen3\", " SIZES ", \"layer_types\": [\"full_attention\", "
@@ -457,7 +457,7 @@ static const struct {
 	    "--rotary-percent 1.5: must be above 0, at most 1" },
 	{ "{\"model_type\": \"phi3\", " SIZES ", \"rope_scaling\": {\"type\": \"linear\", "
 	  "\"factor\": 2.0}}",
-	    "phi3 scales positions by longrope alone, which is not built" },
+	    "phi3 scales positions by longrope alone, which is not supported" },
 };
 
 /* Each bad config.json has its reason. */

@@ -166,10 +166,10 @@ test_state(void)
 	check_state(old_scheduler, NULL, all, "");
 	check_state(scheduler, "num_steps 640", BEFORE "dtype BF16\n" SCHEDULE AFTER,
 	    "ckpt: num_steps 640 of its schedule does not fit consumed_train_samples 640 and "
-	    "skipped_iterations 1: the rate goes on by these\n");
+	    "skipped_iterations 1: the learning rate follows these\n");
 	check_state(scheduler, "lr_decay_style stairs",
 	    BEFORE "skipped_samples 128\npassed_samples 0\ndtype BF16\n" AFTER,
-	    "ckpt: its schedule is not read: a run goes on with that of its options\n");
+	    "ckpt: its schedule is not read: a run takes that of its options\n");
 }
 
 /* The tail of WSD is in steps or in samples, decay steady or growing; what is not set is left

@@ -207,7 +207,7 @@ test_rules(void)
 	    "--num-experts: experts have no biases: give --disable-bias-linear, or "
 	    "--linear-biases without mlp");
 	BROKEN(mixtral, moe_router_load_balancing_type, BALANCING_SINKHORN,
-	    "--moe-router-load-balancing-type sinkhorn: is not built: must be aux_loss, "
+	    "--moe-router-load-balancing-type sinkhorn: is not supported: must be aux_loss, "
 	    "seq_aux_loss or none");
 	BROKEN(mixtral, moe_aux_loss_coeff, -1,
 	    "--moe-aux-loss-coeff -1: must be at least 0; 0.01 is usual");

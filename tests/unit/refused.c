@@ -167,7 +167,7 @@ test_reasons(void)
 {
 	for (size_t i = 0; i < sizeof promised / sizeof *promised; i++)
 		CHECK_STR(reason(promised[i]), "");
-	CHECK_STR(reason("fp4-format"), "FP4, and this form of FP8, are not built");
+	CHECK_STR(reason("fp4-format"), "FP4, and this form of FP8, are not supported");
 	CHECK_STR(reason("num-experts"), "");
 	CHECK_STR(reason("moe-input-jitter-eps"), "experts have no such setting here");
 	CHECK_STR(reason("zero-stage"), "use --use-distributed-optimizer");

@@ -127,7 +127,8 @@ test_text(void)
 {
 	CHECK_STR(text("Et*3|(tt|)*2,tL", 8, 4), "Et*3|t*2|t*2|tL");
 	CHECK_STR(text("E,ttt,|,(t*2|)*2L", 7, 4), "Et*3|t*2|t*2|L");
-	CHECK_STR(text("Et|m|L", 1, 3), REFUSED("Et|m|L", "multi-token prediction is not built"));
+	CHECK_STR(
+	    text("Et|m|L", 1, 3), REFUSED("Et|m|L", "multi-token prediction is not supported"));
 	CHECK_STR(text("Et|X", 1, 2), REFUSED("Et|X", "signs are E, t, L, |, x*n, (...)*n"));
 	CHECK_STR(text("tE|L", 1, 2), REFUSED("tE|L", "E must be the first sign, once"));
 	CHECK_STR(text("EE|L", 1, 2), REFUSED("EE|L", "E must be the first sign, once"));

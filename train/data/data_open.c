@@ -215,8 +215,8 @@ check_sampler(const struct data *d, const struct set *s, struct err *e)
 	if (consumed % sampler_active(sampler) % data_group(d))
 		rc = err_set(e,
 		    "--dataloader-type cyclic: %lld samples were consumed, but with micro batches "
-		    "of %lld on %lld data ranks an epoch goes on only at multiples of %lld; the "
-		    "batch and layout of the checkpoint go on",
+		    "of %lld on %lld data ranks an epoch continues only at multiples of %lld; the "
+		    "checkpoint's batch and layout continue it",
 		    (long long)consumed, (long long)sc.micro_batch_size,
 		    (long long)sc.data_parallel_size, (long long)data_group(d));
 	sampler_free(sampler);

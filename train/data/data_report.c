@@ -61,7 +61,7 @@ report_set(const struct data *d, const struct set *s)
 		    (long long)samples[k], all > 0 ? (double)samples[k] / (double)all : 0,
 		    epochs(d, &c, samples[k]));
 		if (c.first > 0)
-			note("data: %s: %s goes on after %lld samples of its order", split,
+			note("data: %s: %s continues after %lld samples of its order", split,
 			    dataset_prefix(c.dataset), (long long)c.first);
 	}
 	free(samples);

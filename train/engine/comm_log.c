@@ -119,14 +119,6 @@ const char *const comm_role_name[COMM_ROLES] = {
 #define PUT(at, value) atomic_store_explicit(at, value, memory_order_relaxed)
 #define GET(at) atomic_load_explicit(at, memory_order_relaxed)
 
-/* Adds the calls that each role has begun. */
-static void
-count_calls(const struct comm_log *log, uint64_t calls[COMM_ROLES])
-{
-	for (const struct comm_history *h = log->first; h; h = h->next)
-		calls[h->group.role] += atomic_load_explicit(&h->begun, memory_order_acquire);
-}
-
 /* The course that begins at this place; the last one serves all that find no room. */
 static struct course *
 course_from(struct comm_log *log, const char *site)
@@ -141,28 +133,27 @@ course_from(struct comm_log *log, const char *site)
 	return c;
 }
 
-/* Places are told apart by their addresses. */
-static bool
-same_call(const struct call *a, const struct call *b)
-{
-	return a->site == b->site && a->role == b->role && a->bytes == b->bytes;
-}
-
-/* Compares a call with the one at its place in the course, which it replaces there. */
+/* Compares a call with the one at its place in the course, which it replaces there. Source
+ * positions are told apart by their addresses. */
 static void
 follow_course(struct comm_log *log, struct call call)
 {
 	struct course *c = log->now;
+	struct call *last;
 
 	if (c->room == log->at) {
 		c->room = 2 * c->room + 64;
 		c->call = mem_realloc(c->call, c->room, sizeof *c->call);
 	}
+	last = &c->call[log->at];
 	if (log->at == 0)
 		PUT(&log->unusual, false);
-	if (c->known && (log->at >= c->count || !same_call(&c->call[log->at], &call)))
+	if (c->known &&
+	    (log->at >= c->count || last->site != call.site || last->role != call.role ||
+		last->bytes != call.bytes))
 		PUT(&log->unusual, true);
-	c->call[log->at++] = call;
+	*last = call;
+	log->at++;
 }
 
 /* A rank that has left out a call notices it here: the next one is not the one that came there the
@@ -234,17 +225,6 @@ end(struct comm_history *h, struct stream *st)
 		mark_end(h, st, 1);
 }
 
-/* Says that the place of the next call on its stream is marked by ev; NULL: it is on none. */
-static void
-put_mark(struct comm_history *h, struct event *ev)
-{
-	struct slot *s = &h->slot[(GET(&h->begun) + 1) % SLOTS];
-
-	PUT(&s->queued, ev != NULL);
-	if (ev)
-		atomic_store_explicit(&s->reached, ev, memory_order_release);
-}
-
 /* Marks the place of the next call on its stream, which is NULL for one on the host. */
 static struct event *
 mark(struct comm_history *h, struct stream *st)
@@ -285,11 +265,16 @@ keep(struct comm_calls *k, const struct kept *call)
 	kept_of(k, call->h)->count++;
 }
 
-/* together: as in struct comm_record. */
+/* Begins the record of a call whose place on its stream is marked by `reached`; NULL: it is on no
+ * stream. together: as in struct comm_record. */
 static void
 begin_kept(const struct kept *k, struct event *reached, uint64_t together)
 {
-	put_mark(k->h, reached);
+	struct slot *s = &k->h->slot[(GET(&k->h->begun) + 1) % SLOTS];
+
+	PUT(&s->queued, reached != NULL);
+	if (reached)
+		atomic_store_explicit(&s->reached, reached, memory_order_release);
 	begin(k->h,
 	    (struct comm_record){ 0, k->h->group.role, k->kind, k->site, k->bytes, 0, together });
 }
@@ -704,14 +689,15 @@ tells_more(const struct comm_state *a, const struct comm_state *b)
 	return a->at.number && (!b->at.number || a->at.begun > b->at.begun);
 }
 
-/* The lock is held. */
+/* The calls that each role has begun, and the role of the latest. The lock is held. */
 static struct comm_tally
 tally(const struct comm_log *log)
 {
 	struct comm_tally t = { .kin = GET(&log->kin), .unusual = GET(&log->unusual) };
 	double latest = 0;
 
-	count_calls(log, t.calls);
+	for (const struct comm_history *h = log->first; h; h = h->next)
+		t.calls[h->group.role] += atomic_load_explicit(&h->begun, memory_order_acquire);
 	for (const struct comm_history *h = log->first; h; h = h->next) {
 		struct comm_record r;
 

@@ -279,28 +279,15 @@ init_values(struct engine *e, const struct param *param, int64_t first, const st
 		st->ops->normal(st, &dst, &n);
 }
 
-/* Initialises the elements [at, at + count) of the flat order that lie in p; `first` is the index
- * of the first one in the whole parameter. Not more at a time than the scratch arena can hold. */
-static void
-init_range(struct engine *e, const struct param *param, const struct part *p, int64_t at,
-    int64_t count, int64_t first)
-{
-	struct part here = part_cut(p, at, count), some;
-	int64_t most = (int64_t)(e->mem.arena[ARENA_SCRATCH] / sizeof(float));
-
-	for (int64_t i = 0; i < here.count; i += some.count) {
-		some = part_cut(&here, here.first + i, int64_min(most, here.count - i));
-		init_values(e, param, first + some.first - at, &some);
-	}
-}
-
 /* Initialises the real rows of one shard: in one run where they are contiguous in the whole
- * parameter, row by row for a matrix that is split by columns. */
+ * parameter, row by row for a matrix that is split by columns. Not more elements at a time than the
+ * scratch arena can hold. */
 static void
 init_shard(struct engine *e, const struct shard *s)
 {
 	const struct param *p = &e->table[s->param];
-	struct part own = engine_own_shard(e, s);
+	struct part own = engine_own_shard(e, s), run, some;
+	int64_t most = (int64_t)(e->mem.arena[ARENA_SCRATCH] / sizeof(float));
 	int64_t rows = p->ndim == 2 ? s->box.count[0] : 1, columns = s->box.count[p->ndim - 1];
 	int64_t width = p->ndim == 2 ? p->shape[1] : 0, row = p->ndim == 2 ? s->box.start[0] : 0;
 	int64_t first = row * width + s->box.start[p->ndim - 1];
@@ -309,8 +296,15 @@ init_shard(struct engine *e, const struct shard *s)
 		columns *= rows;
 		rows = 1;
 	}
-	for (int64_t r = 0; r < rows; r++)
-		init_range(e, p, &own, s->offset + r * columns, columns, first + r * width);
+	for (int64_t r = 0; r < rows; r++) {
+		int64_t begin = s->offset + r * columns;
+
+		run = part_cut(&own, begin, columns);
+		for (int64_t i = 0; i < run.count; i += some.count) {
+			some = part_cut(&run, run.first + i, int64_min(most, run.count - i));
+			init_values(e, p, first + r * width + some.first - begin, &some);
+		}
+	}
 }
 
 /* Masters get values that are not rounded to the weights' type: from rounded ones, 16-bit weights

@@ -142,7 +142,7 @@ row_of(const struct engine *e, const struct fp8_product *p, enum fp8_operand ope
 	return tensor_flat(&all);
 }
 
-/* Of blocks that are not of weights: those of the linear at work. */
+/* The buffer of the scales of blocks that are not of weights. */
 static enum buffer
 lines_of(const struct engine *e, const struct fp8_source *of)
 {
@@ -158,27 +158,20 @@ lines_of(const struct engine *e, const struct fp8_source *of)
 	return fc2 ? BUF_FP8_FC2_DY_TRANSPOSED_LINES : BUF_FP8_DY_TRANSPOSED_LINES;
 }
 
-/* Of blocks: those of weights stay. */
-static struct tensor
-blocks_of(const struct engine *e, const struct fp8_source *of, const struct tensor *t)
+/* Scales of blocks of weights are kept; those of other operands are of the linear at work. */
+struct tensor
+fp8_scale(const struct engine *e, const struct fp8_source *of, const struct tensor *t)
 {
 	struct tensor all;
 
+	if (e->plan.shape.fp8.recipe != FP8_BLOCKWISE) {
+		all = row_of(e, of->product, of->operand);
+		return tensor_rows(&all, SCALE_INVERSE, 1);
+	}
 	if (of->operand == FP8_W)
 		return of->transposed ? of->product->squares_transposed : of->product->squares;
 	all = engine_buffer(e, lines_of(e, of));
 	return tensor_2d(all.data, all.dtype, fp8_lines(t->shape[1]), t->shape[0]);
-}
-
-struct tensor
-fp8_scale(const struct engine *e, const struct fp8_source *of, const struct tensor *t)
-{
-	struct tensor row;
-
-	if (e->plan.shape.fp8.recipe == FP8_BLOCKWISE)
-		return blocks_of(e, of, t);
-	row = row_of(e, of->product, of->operand);
-	return tensor_rows(&row, SCALE_INVERSE, 1);
 }
 
 struct quantise

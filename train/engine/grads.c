@@ -12,22 +12,15 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The group that sums the parts of a gradient for a kind of param_sum. */
-static struct comm *
-summing(const struct engine *e, unsigned kind)
-{
-	return kind == SUM_TENSOR ? e->groups.tp
-	    : kind == SUM_GROUPS  ? e->groups.kv
-				  : e->groups.embedding;
-}
-
-/* A group is NULL for ranks outside it, and a group of one has nothing to add: every rank of a
- * group decides alike. */
+/* Sums a gradient over the group of a kind of param_sum. A group is NULL for ranks outside it, and
+ * a group of one has nothing to add: every rank of a group decides alike. */
 static void
 sum_over(struct engine *e, unsigned kind, const struct tensor *x)
 {
 	enum span span = kind == SUM_ENDS ? SPAN_EMBEDDING_GRADS : SPAN_TENSOR_GRADS;
-	struct comm *c = summing(e, kind);
+	struct comm *c = kind == SUM_TENSOR ? e->groups.tp
+	    : kind == SUM_GROUPS            ? e->groups.kv
+					    : e->groups.embedding;
 
 	if (!c || c->size == 1)
 		return;
@@ -114,27 +107,6 @@ grads_measure(struct engine *e)
 	add_squares(e, &norm, main_grads);
 }
 
-/* Goes on with a sum where the host updates the masters: they are the last in the flat order. */
-static void
-add_hosted(struct engine *e, const struct tensor *sum)
-{
-	struct stream *st = e->host_stream;
-	double squares;
-	struct tensor on_host = tensor_1d(&squares, DTYPE_F64, 1);
-
-	e->backend->copy_out(e->stream, &squares, sum->data, sizeof squares);
-	engine_sync(e);
-	for (int i = 0; i < e->mem.shards.num_runs; i++) {
-		struct part p = own_run(e, i);
-		struct tensor x = engine_masters(e, &p);
-
-		if (p.count && engine_hosted(e, &p) && counts(e, &e->mem.shards.run[i]))
-			st->ops->dot(st, &on_host, &x, &x);
-	}
-	e->backend->copy_in(e->stream, sum->data, &squares, sizeof squares);
-	engine_sync(e);
-}
-
 static struct tensor
 device_masters(const struct engine *e, const struct part *p)
 {
@@ -143,16 +115,30 @@ device_masters(const struct engine *e, const struct part *p)
 	return engine_hosted(e, p) ? none : engine_masters(e, p);
 }
 
+/* Masters that the host updates are the last in the flat order, so the device's sum comes first and
+ * is continued on the host. */
 void
 grads_measure_params(struct engine *e)
 {
 	struct tensor norm = cleared(e, SCALAR_PARAMS);
+	double squares;
+	struct tensor on_host = tensor_1d(&squares, DTYPE_F64, 1);
 
 	add_squares(e, &norm, device_masters);
 	if (!e->offload)
 		return;
 	traffic_settle(e);
-	add_hosted(e, &norm);
+	e->backend->copy_out(e->stream, &squares, norm.data, sizeof squares);
+	engine_sync(e);
+	for (int i = 0; i < e->mem.shards.num_runs; i++) {
+		struct part p = own_run(e, i);
+		struct tensor x = engine_masters(e, &p);
+
+		if (p.count && engine_hosted(e, &p) && counts(e, &e->mem.shards.run[i]))
+			e->host_stream->ops->dot(e->host_stream, &on_host, &x, &x);
+	}
+	e->backend->copy_in(e->stream, norm.data, &squares, sizeof squares);
+	engine_sync(e);
 }
 
 /* By shard, because the gaps between shards and the padding of the vocabulary are zeros that do not

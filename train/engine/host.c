@@ -214,35 +214,14 @@ host_returns(const struct engine *e)
 	return e->host->returns;
 }
 
-static void
-open_streams(struct engine *e, struct host *h)
-{
-	const struct backend *b = e->backend;
-
-	e->host_stream = b->host->stream(h->device, STREAM_COMPUTE);
-	h->arrivals = b->stream(e->device, STREAM_TO_HOST);
-	h->returns = b->stream(e->device, STREAM_FROM_HOST);
-	for (int i = 0; i < 2; i++)
-		h->arrived[i] = b->event(e->device);
-}
-
-static int
-start_thread(struct engine *e, struct err *err)
-{
-	struct host *h = e->host;
-
-	pthread_mutex_init(&h->mutex, NULL);
-	pthread_cond_init(&h->changed, NULL);
-	h->running = pthread_create(&h->thread, NULL, work, h) == 0;
-	return h->running ? 0 : err_set(err, "cannot start the thread that computes on the host");
-}
-
 /* host_close frees what was made before a failure. */
 int
 host_open(struct engine *e, const struct device_config *c, struct err *err)
 {
+	const struct backend *b = e->backend;
 	size_t bytes = e->mem.arena[ARENA_HOST];
 	struct device *d;
+	struct host *h;
 
 	if (!bytes)
 		return 0;
@@ -251,37 +230,40 @@ host_open(struct engine *e, const struct device_config *c, struct err *err)
 		return err_set(err, "cannot take %.1f MiB of host memory", (double)bytes / 1048576);
 	if (!e->mem.bytes[BUF_RING])
 		return 0;
-	d = e->backend->host->open(c, err);
+	d = b->host->open(c, err);
 	if (!d)
 		return -1;
-	e->host = mem_zalloc(1, sizeof *e->host);
-	e->host->e = e;
-	e->host->device = d;
-	open_streams(e, e->host);
-	return start_thread(e, err);
+	h = e->host = mem_zalloc(1, sizeof *h);
+	h->e = e;
+	h->device = d;
+	e->host_stream = b->host->stream(d, STREAM_COMPUTE);
+	h->arrivals = b->stream(e->device, STREAM_TO_HOST);
+	h->returns = b->stream(e->device, STREAM_FROM_HOST);
+	for (int i = 0; i < 2; i++)
+		h->arrived[i] = b->event(e->device);
+	pthread_mutex_init(&h->mutex, NULL);
+	pthread_cond_init(&h->changed, NULL);
+	h->running = pthread_create(&h->thread, NULL, work, h) == 0;
+	return h->running ? 0 : err_set(err, "cannot start the thread that computes on the host");
 }
 
-/* Jobs that are queued are run first. */
-static void
-end_thread(struct host *h)
-{
-	pthread_mutex_lock(&h->mutex);
-	h->ends = h->resumed = true;
-	pthread_cond_broadcast(&h->changed);
-	pthread_mutex_unlock(&h->mutex);
-	if (h->running)
-		pthread_join(h->thread, NULL);
-	pthread_cond_destroy(&h->changed);
-	pthread_mutex_destroy(&h->mutex);
-}
-
+/* The thread runs the jobs that are queued before it ends. */
 void
 host_close(struct engine *e)
 {
-	if (e->host) {
-		end_thread(e->host);
-		e->backend->host->close(e->host->device);
-		free(e->host);
+	struct host *h = e->host;
+
+	if (h) {
+		pthread_mutex_lock(&h->mutex);
+		h->ends = h->resumed = true;
+		pthread_cond_broadcast(&h->changed);
+		pthread_mutex_unlock(&h->mutex);
+		if (h->running)
+			pthread_join(h->thread, NULL);
+		pthread_cond_destroy(&h->changed);
+		pthread_mutex_destroy(&h->mutex);
+		e->backend->host->close(h->device);
+		free(h);
 	}
 	pinned_free(e, e->arena[ARENA_HOST], e->mem.arena[ARENA_HOST], e->mem.arena[ARENA_HOST]);
 	e->host = NULL;

@@ -66,33 +66,10 @@ step_link(const struct step *s)
 	return step_buffer(s, BUF_LINK, 0);
 }
 
-/* The output of layer i: the input of the next layer, or the link to the next stage; the head, the
- * last of all, has none. */
-static struct tensor
-output_of(const struct step *s, int i)
-{
-	struct tensor none = { .data = NULL };
-
-	if (i + 1 < blocks_of(s).end)
-		return input_of(s, i + 1);
-	return s->link < 0 ? none : step_link(s);
-}
-
-/* Tells an observer the position in the step. */
-static void
-observed(const struct step *s, const struct move *m)
-{
-	struct observer *o = s->e->stream->observer;
-
-	if (!o)
-		return;
-	o->microbatch = s->microbatch;
-	o->layer = s->e->mem.block[m->block].layer;
-	o->backward = m->kind != MOVE_FORWARD;
-}
-
-/* The norm of the first of several blocks that run again was computed by the block before it in the
- * forward pass; the output of the last exists, so it computes only what its backward pass needs. */
+/* A layer's output is the input of the next one, or the link to the next stage; the head, the last
+ * of all, has none. The norm of the first of several blocks that run again was computed by the
+ * block before it in the forward pass; the output of the last exists, so it computes only what its
+ * backward pass needs. */
 static void
 move_forward(struct step *s, const struct move *m)
 {
@@ -100,8 +77,10 @@ move_forward(struct step *s, const struct move *m)
 	struct tensor x = input_of(s, m->block), y = { .data = NULL };
 
 	s->recomputes = m->kind == MOVE_AGAIN;
-	if (!m->last)
-		y = output_of(s, m->block);
+	if (!m->last && m->block + 1 < blocks_of(s).end)
+		y = input_of(s, m->block + 1);
+	else if (!m->last && s->link >= 0)
+		y = step_link(s);
 	if (m->first && l->block->norm_taken)
 		norm_take(l, s, &x);
 	l->kind->forward(l, s, &y, &x);
@@ -126,7 +105,13 @@ void
 step_leg(struct step *s, const struct moves *of, const struct leg *leg)
 {
 	for (const struct move *m = of->move + leg->first; m < of->move + leg->end; m++) {
-		observed(s, m);
+		struct observer *o = s->e->stream->observer;
+
+		if (o) {
+			o->microbatch = s->microbatch;
+			o->layer = s->e->mem.block[m->block].layer;
+			o->backward = m->kind != MOVE_FORWARD;
+		}
 		if (m->kind == MOVE_BACKWARD)
 			move_backward(s, m);
 		else

@@ -79,14 +79,6 @@ list_moves(struct engine *e)
 		moves_init(&e->moves[i / 2][i % 2], &e->mem, i / 2, i % 2);
 }
 
-static void
-free_moves(struct engine *e)
-{
-	for (int i = 0; e->moves && i < 2 * layout_chunks(&e->plan.layout); i++)
-		moves_release(&e->moves[i / 2][i % 2]);
-	free(e->moves);
-}
-
 /* Checks first that everything fits, so that the message can give advice. engine_close frees what
  * was allocated before a failure. */
 static int
@@ -108,34 +100,27 @@ take_memory(struct engine *e, const struct device_config *dev, struct err *err)
 	return host_open(e, dev, err);
 }
 
-/* Converts host doubles and copies them to a tensor. Waits for the copy, since the host buffer is
- * freed, so not for use in steps. */
-static void
-put(struct engine *e, const struct tensor *dst, const double *src)
-{
-	size_t n = (size_t)tensor_elements(dst);
-	void *host = mem_alloc(n, dtype_size(dst->dtype));
-
-	dtype_convert(host, dst->dtype, src, DTYPE_F64, (int64_t)n);
-	e->backend->copy_in(e->stream, dst->data, host, tensor_bytes(dst));
-	engine_sync(e);
-	free(host);
-}
-
 /* [positions, d/2, 2] of cosine and sine, computed in double and rounded once to the table's type;
- * nothing where the model has no such table. */
+ * nothing where the model has no such table. Waits for the copy, since the host buffer is freed. */
 static void
 fill_rope_table(struct engine *e, enum rope_table which)
 {
 	struct tensor t = engine_rope_table(e, which);
-	double *table;
+	double *exact;
+	void *rounded;
+	int64_t n;
 
 	if (!t.data)
 		return;
-	table = mem_alloc((size_t)tensor_elements(&t), sizeof *table);
-	model_rope_table(&e->plan.model, which, t.shape[0], table);
-	put(e, &t, table);
-	free(table);
+	n = tensor_elements(&t);
+	exact = mem_alloc((size_t)n, sizeof *exact);
+	rounded = mem_alloc((size_t)n, dtype_size(t.dtype));
+	model_rope_table(&e->plan.model, which, t.shape[0], exact);
+	dtype_convert(rounded, t.dtype, exact, DTYPE_F64, n);
+	e->backend->copy_in(e->stream, t.data, rounded, tensor_bytes(&t));
+	engine_sync(e);
+	free(exact);
+	free(rounded);
 }
 
 /* The same device, layers and communicators with another plan, in which only the buffers within a
@@ -176,21 +161,6 @@ share_arenas(
 	return c->ops->share(c, piece, count, why);
 }
 
-/* Tensor ranks: all memory in which layers pass on rows. Where they cannot they send messages,
- * which is slower and worth a word. */
-static void
-share_rows(struct engine *e, struct comm *world)
-{
-	struct err why;
-	bool shared;
-
-	comm_log_begin(COMM_HERE(world), COMM_TENSOR, "sharing of memory");
-	shared = share_arenas(e, e->groups.tp, ARENA_SAVED, ARENA_SCRATCH, &why);
-	comm_log_end(world);
-	if (!shared && world->rank == 0)
-		warn("--tp-comm-overlap: tensor ranks send messages: %s", why.msg);
-}
-
 /* Ranks that share experts: likewise. Where they cannot the host waits for each exchange. */
 static void
 share_experts(struct engine *e, struct comm *world)
@@ -209,7 +179,7 @@ share_experts(struct engine *e, struct comm *world)
 		    why.msg);
 }
 
-/* Data ranks: weights and gradients. Those of several hosts, which cannot, are nothing unusual. */
+/* Data ranks share weights and gradients. Those of several hosts cannot, which needs no warning. */
 static void
 share_params(struct engine *e, struct comm *world)
 {
@@ -222,14 +192,22 @@ share_params(struct engine *e, struct comm *world)
 	comm_log_end(world);
 }
 
+/* --tp-comm-overlap: tensor ranks share all memory in which layers pass on rows. Where they cannot,
+ * they send messages, which is slower. */
 static void
 open_beside(struct engine *e, struct comm *world)
 {
 	const struct backend *b = e->backend;
+	struct err why;
+	bool shared;
 
 	if (!e->plan.shape.tp_comm_overlap || e->groups.tp->size == 1)
 		return;
-	share_rows(e, world);
+	comm_log_begin(COMM_HERE(world), COMM_TENSOR, "sharing of memory");
+	shared = share_arenas(e, e->groups.tp, ARENA_SAVED, ARENA_SCRATCH, &why);
+	comm_log_end(world);
+	if (!shared && world->rank == 0)
+		warn("--tp-comm-overlap: tensor ranks send messages: %s", why.msg);
 	e->beside = (struct beside){
 		.stream = b->stream(e->device, STREAM_TENSOR),
 		.ready = b->event(e->device),
@@ -326,7 +304,9 @@ engine_close(struct engine *e)
 			e->backend->release(e->device, e->arena[a]);
 	if (e->device)
 		e->backend->close(e->device);
-	free_moves(e);
+	for (int i = 0; e->moves && i < 2 * layout_chunks(&e->plan.layout); i++)
+		moves_release(&e->moves[i / 2][i % 2]);
+	free(e->moves);
 	memory_release(&e->mem);
 	free(e->message);
 	free(e->table);

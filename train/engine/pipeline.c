@@ -60,21 +60,9 @@ step_of(const struct pipeline *p, const struct action *a)
 	};
 }
 
-/* Loads the micro batch: it belongs to the loader and is copied to the device before the first
- * chunk runs. */
-static void
-load(const struct pipeline *p, struct step *s)
-{
-	struct batch batch;
-
-	timing_begin(p->e, SPAN_BATCH);
-	p->load(p->ctx, s->microbatch, &batch);
-	timing_end(p->e, SPAN_BATCH);
-	step_load(s, &batch);
-}
-
 /* In one leg, or in those between which replicas communicate or saved activations move. Places and
- * samples follow from the action, so dropout regenerates the masks of the forward pass. */
+ * samples follow from the action, so dropout regenerates the masks of the forward pass. The micro
+ * batch belongs to the loader and is copied to the device before the first chunk runs. */
 static void
 pass(const struct pipeline *p, const struct action *a)
 {
@@ -84,8 +72,14 @@ pass(const struct pipeline *p, const struct action *a)
 	bool moves = stash_begin(&s, back),
 	     busy = (traffic_begin(&s, back) || moves) && m->num_legs > 2;
 
-	if (!back && a->chunk == 0)
-		load(p, &s);
+	if (!back && a->chunk == 0) {
+		struct batch batch;
+
+		timing_begin(p->e, SPAN_BATCH);
+		p->load(p->ctx, s.microbatch, &batch);
+		timing_end(p->e, SPAN_BATCH);
+		step_load(&s, &batch);
+	}
 	handover_await(p->e, a);
 	timing_begin(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
 	for (int i = busy ? 1 : 0; i < (busy ? m->num_legs : 1); i++) {

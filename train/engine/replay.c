@@ -43,7 +43,7 @@ struct replay {
 	bool off; /* the device has not recorded a leg: it is not tried again */
 };
 
-/* The index of a pass's chunk, slot, batch and link, or of none of them. */
+/* How many combinations of chunk, slot, batch and link (or no link) passes have. */
 static int
 places(const struct engine *e)
 {
@@ -52,6 +52,7 @@ places(const struct engine *e)
 	return layout_chunks(&e->plan.layout) * u->slots * u->batches * (u->links + 1);
 }
 
+/* The number of a pass's combination. */
 static int
 place(const struct step *s)
 {
@@ -61,9 +62,9 @@ place(const struct step *s)
 	return (at * u->batches + s->batch) * (u->links + 1) + s->link + 1;
 }
 
-/* Masks of dropout have the step in their key. What tensor ranks say to each other is so often that
- * a recording gains nothing: GPT-2 124M on two H200s took 1 to 5 % longer by one. Ranks that share
- * experts say as much, and number what they say. */
+/* Whether legs are the same in every step. Masks of dropout have the step in their key. Tensor
+ * ranks communicate so often that a recording gains nothing: GPT-2 124M on two H200s took 1 to 5 %
+ * longer with one. Ranks that share experts communicate as often, and number their messages. */
 static bool
 repeats(const struct engine *e)
 {
@@ -139,16 +140,8 @@ record(struct recording *k, struct step *s, const struct moves *of, const struct
 	return false;
 }
 
-static void
-launch(const struct recording *k, struct engine *e)
-{
-	comm_log_launch(k->calls, e->stream);
-	e->backend->launch(e->stream, k->graph);
-	comm_log_launched(k->calls, e->stream);
-	timing_launched(e, k->spans);
-}
-
-/* The recording of a leg, made at its time; NULL: the leg has to be queued. */
+/* The recording of a leg, which is made once it has run often enough; NULL: the leg has to be
+ * queued. */
 static struct recording *
 recording_of(struct replay *r, struct step *s, const struct moves *of, const struct leg *leg)
 {
@@ -167,12 +160,17 @@ recording_of(struct replay *r, struct step *s, const struct moves *of, const str
 void
 replay_leg(struct replay *r, struct step *s, const struct moves *of, const struct leg *leg)
 {
-	bool as_ever = r && !s->logits && !s->losses && !s->e->stream->observer &&
-	    !(of->backward && hashes_watches(s)) && !fp8_begins(s->e);
-	struct recording *k = as_ever ? recording_of(r, s, of, leg) : NULL;
+	struct engine *e = s->e;
+	bool usual = r && !s->logits && !s->losses && !e->stream->observer &&
+	    !(of->backward && hashes_watches(s)) && !fp8_begins(e);
+	struct recording *k = usual ? recording_of(r, s, of, leg) : NULL;
 
-	if (k)
-		launch(k, s->e);
-	else
+	if (!k) {
 		step_leg(s, of, leg);
+		return;
+	}
+	comm_log_launch(k->calls, e->stream);
+	e->backend->launch(e->stream, k->graph);
+	comm_log_launched(k->calls, e->stream);
+	timing_launched(e, k->spans);
 }

@@ -152,39 +152,27 @@ number_at(const struct step *s, int block)
 	return block >= r->first && block < r->end ? s->e->mem.block[block].stash : NOTHING;
 }
 
-/* The last unit of the chunk that leaves. */
-static int
-last_number(const struct step *s)
-{
-	int i = s->e->mem.chunk[s->chunk].end - 1;
-
-	while (i >= s->e->mem.chunk[s->chunk].first && number_at(s, i) == NOTHING)
-		i--;
-	return number_at(s, i);
-}
-
-/* Nothing is on its way to the host any more. */
-static void
-settle(struct engine *e)
-{
-	for (int i = 0; i < e->mem.stash.places; i++)
-		await(e, e->stash->out, e->stash->place[i].left, &e->stash->place[i].leaving);
-}
-
-/* Evaluations keep nothing, and have their places elsewhere in the same memory. */
+/* Evaluations keep nothing and have their places elsewhere in the same memory, so that copies to
+ * the host are waited for. */
 bool
 stash_begin(struct step *s, bool backward)
 {
 	struct engine *e = s->e;
-	int last;
+	const struct block_range *chunk = &e->mem.chunk[s->chunk];
+	int last = NOTHING;
 
 	if (!e->stash)
 		return false;
 	if (!s->training) {
-		settle(e);
+		for (int i = 0; i < e->mem.stash.places; i++) {
+			struct place *p = &e->stash->place[i];
+
+			await(e, e->stash->out, p->left, &p->leaving);
+		}
 		return false;
 	}
-	last = last_number(s);
+	for (int b = chunk->end - 1; b >= chunk->first && last == NOTHING; b--)
+		last = number_at(s, b);
 	for (int i = last; backward && i >= 0 && i > last - e->mem.stash.places; i--)
 		copy_in(e, s->slot, i);
 	return last != NOTHING;

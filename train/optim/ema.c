@@ -47,14 +47,6 @@ in_slot(const struct engine *e, const struct tensor *slot)
 		.remainder = tensor_1d(halves + n, DTYPE_U16, n) };
 }
 
-/* The same of what lies on the host. */
-static struct average
-in_place(const struct engine *e, const struct piece *p)
-{
-	return (struct average){ .master = engine_masters(e, &p->part),
-		.remainder = engine_part(e, BUF_REMAINDER, &p->part) };
-}
-
 static void
 copy(struct engine *e, const struct tensor *to, const struct tensor *from)
 {
@@ -76,12 +68,16 @@ fetch(struct engine *e, const struct piece *p, const struct tensor *slot, void *
 	copy(e, &to.remainder, &remainder);
 }
 
+/* Masters that lie on the host are read there, others from the slot. */
 static void
 take(struct engine *e, const struct piece *p, const struct tensor *slot, void *ctx)
 {
 	const struct ema *m = ctx;
-	struct average a = engine_hosted(e, &p->part) ? in_place(e, p) : in_slot(e, slot);
+	struct average a = { .master = engine_masters(e, &p->part),
+		.remainder = engine_part(e, BUF_REMAINDER, &p->part) };
 
+	if (!engine_hosted(e, &p->part))
+		a = in_slot(e, slot);
 	a.average = engine_part(e, BUF_AVERAGE, &p->part);
 	a.share = m->share;
 	e->host_stream->ops->average(e->host_stream, &a);

@@ -9,8 +9,8 @@ enum { SETS_MAX = 8 };
 
 const char *const newton_schulz_types[] = { "simple", "quintic", "polar_express", NULL };
 
-/* Polynomials in order of steps. With `last` the last one is repeated, and all have to come; else
- * they go round, and each round has to be whole. */
+/* Polynomials in order of steps. With `last` there are at least as many steps as polynomials, and
+ * the last one is repeated; without it the number of steps is a multiple of theirs. */
 static const struct {
 	int count;
 	bool last;
@@ -37,14 +37,6 @@ newton_schulz_check(int type, int64_t steps, struct err *e)
 	return err_set(e, "--muon-num-ns-steps %lld: must be %s %d with --muon-coefficient-type %s",
 	    (long long)steps, polynomials[type].last ? "at least" : "a multiple of", n,
 	    newton_schulz_types[type]);
-}
-
-static const double *
-polynomial(int type, int64_t step)
-{
-	int n = polynomials[type].count;
-
-	return polynomials[type].set[!polynomials[type].last ? step % n : step < n ? step : n - 1];
 }
 
 /* From x to next. */
@@ -75,11 +67,13 @@ struct tensor
 newton_schulz(const struct newton_schulz *s)
 {
 	struct newton_schulz at = *s;
+	int n = polynomials[s->type].count;
+	bool last = polynomials[s->type].last;
 
 	for (int64_t i = 0; i < s->steps; i++) {
 		struct tensor x = at.x;
 
-		iterate(&at, polynomial(s->type, i));
+		iterate(&at, polynomials[s->type].set[!last ? i % n : i < n ? i : n - 1]);
 		at.x = at.next;
 		at.next = x;
 	}

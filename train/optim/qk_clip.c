@@ -46,21 +46,8 @@ qk_clip_scores(struct engine *e)
 	return out;
 }
 
-/* Multiplies `count` elements of the flat order from `first` on, as far as they are this rank's. */
-static void
-shrink(struct engine *e, const struct part *own, int64_t first, int64_t count, double factor)
-{
-	struct part p = part_cut(own, first, count);
-	struct tensor master = engine_masters(e, &p), weight = engine_part(e, BUF_WEIGHTS, &p);
-
-	if (p.count == 0)
-		return;
-	e->ops->axpby(e->stream, &(struct axpby){ .y = master, .x = master, .a = factor });
-	if (e->mem.bytes[BUF_MASTER])
-		e->ops->cast(e->stream, &weight, &master);
-}
-
-/* The rows of q or k of the groups of a layer that are in the shard. */
+/* Shrinks the rows of q or k in the shard whose groups have larger scores than the threshold, as
+ * far as they are this rank's. */
 static void
 shrink_shard(struct engine *e, const struct qk_clip *c, const double *scores, const struct shard *s)
 {
@@ -73,11 +60,19 @@ shrink_shard(struct engine *e, const struct qk_clip *c, const double *scores, co
 		double eta = c->threshold / scores[p->layer * groups + g];
 		int64_t from = g * rows > start ? g * rows : start,
 			to = (g + 1) * rows < end ? (g + 1) * rows : end;
+		struct part part = part_cut(
+		    &own, s->offset + (from - start) * p->shape[1], (to - from) * p->shape[1]);
+		struct tensor master = engine_masters(e, &part),
+			      weight = engine_part(e, BUF_WEIGHTS, &part);
 
-		if (eta < 1)
-			shrink(e, &own, s->offset + (from - start) * p->shape[1],
-			    (to - from) * p->shape[1],
-			    pow(eta, p->role == ROLE_Q ? c->alpha : 1 - c->alpha));
+		if (!(eta < 1) || part.count == 0)
+			continue;
+		e->ops->axpby(e->stream,
+		    &(struct axpby){ .y = master,
+			.x = master,
+			.a = pow(eta, p->role == ROLE_Q ? c->alpha : 1 - c->alpha) });
+		if (e->mem.bytes[BUF_MASTER])
+			e->ops->cast(e->stream, &weight, &master);
 	}
 }
 

@@ -37,7 +37,7 @@ begin_run(struct run *r, struct err *err)
 	return rc;
 }
 
-/* --- the way back ----------------------------------------------------------------------------- */
+/* --- rewinds ---------------------------------------------------------------------------------- */
 
 /* The iteration of the newest checkpoint earlier than `before` that opens and has this order of the
  * data; -1: there is none. In a --save that the run was not loaded from, earlier checkpoints belong
@@ -86,8 +86,8 @@ go_back(struct run *r, int64_t to, struct err *err)
 	c->o.load_optim = true;
 	if (begin_run(r, err) < 0) {
 		if (r->failure == EXIT_STOPPED)
-			err_set(err, "stopped on the way back to iteration %lld; %s", (long long)to,
-			    train_way_on(c));
+			err_set(err, "stopped while going back to iteration %lld; %s",
+			    (long long)to, train_way_on(c));
 		return -1;
 	}
 	spikes->num_rewinds = known.num_rewinds;
@@ -116,12 +116,12 @@ go_through(struct run *r)
 		return;
 	if (r->at.spikes.num_rewinds >= c->spikes.times)
 		note("iteration %lld: a loss of %g, and a median of %g before it: all %lld rewinds "
-		     "have been taken; the run goes on",
+		     "have been taken; the run continues",
 		    (long long)r->spike.iteration, r->spike.loss, r->spike.median,
 		    (long long)c->spikes.times);
 	else
 		note("iteration %lld: a loss of %g, and a median of %g before it: no checkpoint of "
-		     "this run is from before iteration %lld; the run goes on",
+		     "this run is from before iteration %lld; the run continues",
 		    (long long)r->spike.iteration, r->spike.loss, r->spike.median,
 		    (long long)(r->spike.iteration - c->spikes.window));
 }

@@ -6,7 +6,7 @@
  * where the help says otherwise. A NULL default means not given: the value is then zero (or NULL)
  * and train/run/config.c decides. A range is that of one value; rules between options are in
  * train/run/config.c. NOTE rows are accepted and answered with one line; options that would change
- * the result and are not built are in train/run/refused.c instead.
+ * the result and are not supported are in train/run/refused.c instead.
  */
 #include "train/optim/newton_schulz.h"
 #include "train/run/config.h"

@@ -15,28 +15,29 @@
 #include <stddef.h>
 
 static const char graph[] = "CUDA graphs are used by themselves; see --no-cuda-graphs";
-static const char fp8[] = "FP4, and this form of FP8, are not built";
+static const char fp8[] = "FP4, and this form of FP8, are not supported";
 static const char nan_checks[] = "NaN and Inf are always looked for; leave it out";
 static const char uneven[] = "batches must divide equally among data ranks";
 static const char one_ckpt[] = "checkpoints have one format here; leave it out";
-static const char distill[] = "distillation is not built";
+static const char distill[] = "distillation is not supported";
 static const char encoder[] = "encoder models are out of scope";
 static const char validation[] = "evaluation is every --eval-interval steps";
 static const char columns[] = "everything is logged; leave it out";
 static const char moe[] = "experts have no such setting here";
 static const char upcycling[] = "mckpt upcycle makes experts of a dense model before the run";
-static const char resilience[] = "fault injection is not built; --verify-interval runs steps again";
-static const char fim[] = "fill-in-the-middle is not built";
+static const char resilience[] =
+    "fault injection is not supported; --verify-interval runs steps again";
+static const char fim[] = "fill-in-the-middle is not supported";
 static const char sft[] = "fine-tuning on conversations is out of scope";
 static const char fsdp[] = "fully sharded data parallelism has no such setting here";
 static const char always[] = "is how it works here; leave it out";
-static const char latent[] = "latent and sparse attention are not built";
-static const char modified[] = "modified attention is not built";
-static const char watch[] = "monitoring services are not built; leave it out";
-static const char mtp[] = "multi-token prediction is not built";
-static const char storage[] = "object storage is not built";
-static const char offload[] = "offloading of this kind is not built";
-static const char hcp[] = "one level of context parallelism is built";
+static const char latent[] = "latent and sparse attention are not supported";
+static const char modified[] = "modified attention is not supported";
+static const char watch[] = "monitoring services are not supported; leave it out";
+static const char mtp[] = "multi-token prediction is not supported";
+static const char storage[] = "object storage is not supported";
+static const char offload[] = "offloading of this kind is not supported";
+static const char hcp[] = "one level of context parallelism is supported";
 static const char comm[] = "only tunes communication; leave it out";
 static const char data_speed[] = "only tunes reading; leave it out";
 static const char speed[] = "only tunes speed or memory; leave it out";
@@ -45,15 +46,15 @@ static const char profile[] = "profiling is --profile, of rank 0; leave it out";
 static const char joined[] = "q, k and v are matrices of their own";
 static const char rl[] = "reinforcement learning is out of scope";
 static const char retrieval[] = "retrieval models are out of scope";
-static const char rope[] = "rotary positions of this scaling are not built";
+static const char rope[] = "rotary positions of this scaling are not supported";
 static const char serving[] = "serving is out of scope";
-static const char hybrid[] = "state-space and linear-attention models are not built";
+static const char hybrid[] = "state-space and linear-attention models are not supported";
 static const char restart[] = "the batch system restarts a job here; leave it out";
 static const char python[] = "there is no Python here; leave it out";
 static const char legacy[] = "there is one model code here; leave it out";
-static const char optimizer[] = "this optimizer is not built";
-static const char precision[] = "this precision is not built";
-static const char tokenizer[] = "this tokenizer setting is not built";
+static const char optimizer[] = "this optimizer is not supported";
+static const char precision[] = "this precision is not supported";
+static const char tokenizer[] = "this tokenizer setting is not supported";
 static const char use_cp[] = "use --context-parallel-size";
 static const char use_cache[] = "use --data-cache-path";
 static const char use_data_path[] = "use --data-path and --split";
@@ -82,7 +83,7 @@ static const char use_stop[] = "use a file named stop in the --save directory";
 static const char use_mckpt[] = "use mckpt to convert";
 static const char vision[] = "vision models are out of scope";
 static const char maths[] = "would change the mathematics";
-static const char zero_bubble[] = "zero-bubble schedules are not built";
+static const char zero_bubble[] = "zero-bubble schedules are not supported";
 
 /* Several to a line. */
 /* clang-format off */
@@ -92,7 +93,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "cuda-graph-scope", graph }, { "cuda-graph-warmup-steps", graph },
 	{ "enable-cuda-graph", graph }, { "external-cuda-graph", graph },
 	{ "optimizer-cuda-graph", graph }, { "te-rng-tracker", graph },
-	/* 8 and 4 bits: what is built has options of its own. Results depend on the rest, so it
+	/* 8 and 4 bits: what is supported has options of its own. Results depend on the rest, so it
 	 * cannot be ignored. */
 	{ "disable-fp8-wgrad", fp8 }, { "fp4-format", fp8 },
 	{ "fp4-param-gather", fp8 },
@@ -478,7 +479,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "linear-value-head-dim", hybrid }, { "mamba-head-dim", hybrid },
 	{ "mamba-num-groups", hybrid }, { "mamba-num-heads", hybrid },
 	{ "mamba-state-dim", hybrid }, { "mamba-training-ssm-states-dtype", hybrid },
-	/* A run that is requeued with the same command goes on by itself. */
+	/* A run that is requeued with the same command continues by itself. */
 	{ "adlr-autoresume", restart }, { "adlr-autoresume-interval", restart },
 	{ "inprocess-active-world-size", restart }, { "inprocess-barrier-timeout", restart },
 	{ "inprocess-completion-timeout", restart }, { "inprocess-empty-cuda-cache", restart },
@@ -496,7 +497,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "flash-attention-version", legacy }, { "lazy-mpu-init", legacy },
 	{ "model-spec", legacy }, { "onnx-safe", legacy }, { "spec", legacy },
 	{ "use-transformer-engine-op-fuser", legacy },
-	/* AdamW, SGD and Muon are built; another rule needs a file in train/optim. */
+	/* AdamW, SGD and Muon are supported; another rule needs a file in train/optim. */
 	{ "lion-beta1", optimizer }, { "lion-beta2", optimizer },
 	/* Which types there are is one decision for the whole run. */
 	{ "ddp-param-name-patterns-for-fp32-local-accumulation", precision },
@@ -510,7 +511,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "null-tokenizer-eod-id", tokenizer }, { "null-tokenizer-pad-id", tokenizer },
 	{ "trust-remote-code", tokenizer },
 	{ "use-gigatoken", tokenizer },
-	/* From here on: other spellings of what is built, with the name to use. */
+	/* From here on: other spellings of what is supported, with the name to use. */
 	{ "ds-sequence-parallel-fpdt", use_cp },
 	{ "ds-sequence-parallel-fpdt-chunk-size", use_cp },
 	{ "ds-sequence-parallel-fpdt-offloading", use_cp },

@@ -105,45 +105,29 @@ spike_print(const struct spike_record *r, struct str *losses, struct str *passed
 		    (long long)r->passed[i].last);
 }
 
-/* Reads losses separated by one blank; false at the first that is not a loss, or is one too
- * many. */
-static bool
-read_losses(struct spike_record *r, const char *at)
-{
-	for (char *end; *at; at = end + (*end == ' ')) {
-		double loss = strtod(at, &end);
-
-		if (end == at || (*end && *end != ' ') || !isfinite(loss) ||
-		    r->num_losses == SPIKE_WINDOW_MAX)
-			return false;
-		r->loss[r->num_losses++] = loss;
-	}
-	return true;
-}
-
-static bool
-read_passed(struct spike_record *r, const char *at)
-{
-	for (int n; *at; at += n + (at[n] == ' ')) {
-		long long first, last;
-
-		n = 0;
-		if (sscanf(at, "%18lld-%18lld%n", &first, &last, &n) != 2 ||
-		    (at[n] && at[n] != ' ') || first < 1 || last < first ||
-		    r->num_rewinds == SPIKE_TIMES_MAX)
-			return false;
-		r->passed[r->num_rewinds++] = (struct spike_range){ first, last };
-	}
-	return true;
-}
-
+/* Losses and ranges are separated by one blank; there are no more of them than the record has room
+ * for. */
 int
 spike_read(struct spike_record *r, const char *losses, const char *passed, struct err *e)
 {
 	memset(r, 0, sizeof *r);
-	if (!read_losses(r, losses ? losses : ""))
-		return err_set(e, "'recent_losses' is damaged");
-	if (!read_passed(r, passed ? passed : ""))
-		return err_set(e, "'rewound' is damaged");
+	for (char *end; losses && *losses; losses = end + (*end == ' ')) {
+		double loss = strtod(losses, &end);
+
+		if (end == losses || (*end && *end != ' ') || !isfinite(loss) ||
+		    r->num_losses == SPIKE_WINDOW_MAX)
+			return err_set(e, "'recent_losses' is damaged");
+		r->loss[r->num_losses++] = loss;
+	}
+	for (int n; passed && *passed; passed += n + (passed[n] == ' ')) {
+		long long first, last;
+
+		n = 0;
+		if (sscanf(passed, "%18lld-%18lld%n", &first, &last, &n) != 2 ||
+		    (passed[n] && passed[n] != ' ') || first < 1 || last < first ||
+		    r->num_rewinds == SPIKE_TIMES_MAX)
+			return err_set(e, "'rewound' is damaged");
+		r->passed[r->num_rewinds++] = (struct spike_range){ first, last };
+	}
 	return 0;
 }

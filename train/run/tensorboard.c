@@ -62,28 +62,6 @@ add_key(struct str *s, int field, enum wire wire)
 	add_varint(s, (uint64_t)field << 3 | (uint64_t)wire);
 }
 
-/* By its bytes, which are IEEE 754 in protobuf too. */
-static void
-add_double(struct str *s, int field, double x)
-{
-	uint64_t u;
-
-	memcpy(&u, &x, 8);
-	add_key(s, field, FIXED64);
-	add_fixed(s, u, 8);
-}
-
-/* simple_value is a float in the format: the value is rounded here. */
-static void
-add_float(struct str *s, int field, float x)
-{
-	uint32_t u;
-
-	memcpy(&u, &x, 4);
-	add_key(s, field, FIXED32);
-	add_fixed(s, u, 4);
-}
-
 /* Strings and inner messages are the same on the wire. */
 static void
 add_bytes(struct str *s, int field, const char *bytes, size_t len)
@@ -103,12 +81,18 @@ masked_crc(const char *bytes, size_t len)
 	return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* Starts t->event with the time and the step. All events use the same memory. */
+/* Starts t->event with the time, a double by its bytes, and the step. All events use the same
+ * memory. */
 static void
 begin_event(struct tensorboard *t, int64_t step)
 {
+	double now = clock_unix();
+	uint64_t bits;
+
+	memcpy(&bits, &now, sizeof bits);
 	str_clear(&t->event);
-	add_double(&t->event, 1, clock_unix());
+	add_key(&t->event, 1, FIXED64);
+	add_fixed(&t->event, bits, sizeof bits);
 	add_key(&t->event, 2, VARINT);
 	add_varint(&t->event, (uint64_t)step);
 }
@@ -171,13 +155,19 @@ write_value(struct tensorboard *t, int64_t step)
 	write_event(t);
 }
 
-/* Buffered; a failure shows in tensorboard_flush or _close. */
+/* Buffered; a failure shows in tensorboard_flush or _close. The format holds a float, to which the
+ * value is rounded. */
 void
 tensorboard_scalar(struct tensorboard *t, const char *tag, int64_t step, double value)
 {
+	float rounded = (float)value;
+	uint32_t bits;
+
+	memcpy(&bits, &rounded, sizeof bits);
 	str_clear(&t->value);
 	add_bytes(&t->value, 1, tag, strlen(tag));
-	add_float(&t->value, 2, (float)value);
+	add_key(&t->value, 2, FIXED32);
+	add_fixed(&t->value, bits, sizeof bits);
 	write_value(t, step);
 }
 

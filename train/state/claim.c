@@ -55,7 +55,8 @@ claim_set_aside(const struct train_config *c, int64_t iteration, struct err *err
 	int n = ckpt_set_aside(c->o.save, iteration, first, err);
 
 	if (n > 0)
-		note("--save %s: %d checkpoint%s later than iteration %lld, where the run goes on, "
+		note("--save %s: %d checkpoint%s later than iteration %lld, from which the run "
+		     "continues, "
 		     "%s moved aside: %s%s",
 		    c->o.save, n, n == 1 ? "" : "s", (long long)iteration, n == 1 ? "is" : "are",
 		    first, n == 1 ? "" : " and so on");

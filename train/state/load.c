@@ -162,7 +162,7 @@ resume_progress(
 		note("%s: its loss scale %.15g multiplied a sum over tokens, which is %.15g of "
 		     "their mean; %s %.15g",
 		    w->path, s->loss_scale, of_mean,
-		    scaler->dynamic ? "the run goes on with" : "--loss-scale is", scaler->scale);
+		    scaler->dynamic ? "the run continues with" : "--loss-scale is", scaler->scale);
 }
 
 /* The schedule must stay as it was unless the user says which side counts; a run that trains

@@ -76,7 +76,8 @@ find_checkpoint(struct train_config *c, struct err *e)
 		c->weights_from = c->o.load;
 		if (found || !ckpt_highest(c->o.load, dir))
 			return found;
-		note("--load %s: holds no latest_checkpointed_iteration.txt yet; going on from %s",
+		note(
+		    "--load %s: holds no latest_checkpointed_iteration.txt yet; continuing from %s",
 		    c->o.load, dir);
 	}
 	c->weights_from = mem_pool_strndup(&c->parse.pool, dir, strlen(dir));
@@ -118,7 +119,7 @@ start_from_load(struct train_config *c, struct err *e)
 	if (ckpt_has_iterations(o->load))
 		return err_set(e,
 		    "--load %s: holds iter_* but no latest_checkpointed_iteration.txt; write the "
-		    "iteration to go on from into that file",
+		    "iteration to continue from into that file",
 		    o->load);
 	if (!same_dir(o->load, o->save) && !o->pretrained_checkpoint)
 		return err_set(e,
@@ -158,7 +159,7 @@ train_start(struct train_config *c, struct err *e)
 	if (o->save && !o->load && ckpt_tracker(o->save, &iteration, e) == 1)
 		return err_set(e,
 		    "--save %s: holds the checkpoint of iteration %lld already; add --load %s to "
-		    "go on from it, or give another directory",
+		    "continue from it, or give another directory",
 		    o->save, (long long)iteration, o->save);
 	return 0;
 }
@@ -265,9 +266,9 @@ train_way_on(const struct train_config *c)
 	if (!c->o.save)
 		return "nothing is saved without --save";
 	if (!train_continues(c))
-		return "a command whose --load is this one's --save goes on";
-	return c->goes_back ? "the same command without --ckpt-step goes on"
-			    : "the same command goes on";
+		return "a command that loads this --save continues the run";
+	return c->goes_back ? "the same command without --ckpt-step continues the run"
+			    : "the same command continues the run";
 }
 
 int

@@ -49,26 +49,8 @@ join(struct block *before, struct block *b, const struct model_config *c,
 	    c->hidden_dropout == 0 && !before->post && memory_stream(s) == s->dtype;
 }
 
-/* Which norms of its kind a block has. The head, which ends no branch, has its norm in every
- * model. */
-static void
-place_norms(struct block *b, const struct model_config *c)
-{
-	if (!b->kind->residual || c->norm_placement != NORM_PLACEMENT_POST)
-		b->norm = b->kind->norm;
-	if (c->norm_placement != NORM_PLACEMENT_PRE)
-		b->post = b->kind->post;
-}
-
-/* What a block reads: within layers, the layer's input where its blocks are parallel. */
-static void
-place_input(struct block *b, const struct model_config *c)
-{
-	b->parallel = c->use_parallel_residual && b->kind->residual;
-	b->reads = b->parallel ? block_attention.input : b->kind->input;
-}
-
-/* The blocks of a virtual stage: the embedding is on the first, the head on the last. */
+/* The blocks of a virtual stage: the embedding is on the first, the head on the last. Parallel
+ * blocks of a layer read its input. The head, which ends no branch, has its norm in every model. */
 static int
 add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, int virtual_stage)
@@ -91,40 +73,37 @@ add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
 			b[n].recompute_chunk = within && i - first < span.layers
 			    ? (int)((i - first) / span.chunk)
 			    : -1;
-			place_norms(&b[n], c);
-			place_input(&b[n], c);
+			if (!(*k)->residual || c->norm_placement != NORM_PLACEMENT_POST)
+				b[n].norm = (*k)->norm;
+			if (c->norm_placement != NORM_PLACEMENT_PRE)
+				b[n].post = (*k)->post;
+			b[n].parallel = c->use_parallel_residual && (*k)->residual;
+			b[n].reads = b[n].parallel ? block_attention.input : (*k)->input;
 			if (n > 0)
 				join(&b[n - 1], &b[n], c, s);
 		}
 	return n;
 }
 
-/* Counts the layers in all chunks whose linears read 8-bit operands. */
-static void
-number_fp8(struct block *b, int n, const struct model_config *c, const struct train_shape *s)
+/* A layer has two blocks at most. Layers whose linears read 8-bit operands are numbered over all
+ * chunks. */
+int
+block_list(const struct model_config *c, const struct layout *l, const struct train_shape *s,
+    int pp, struct block **out)
 {
-	int count = 0;
+	struct block *b = mem_zalloc((size_t)(2 * c->num_layers + 2), sizeof *b);
+	int n = 0, fp8_layers = 0;
 
+	for (int j = 0; j < layout_chunks(l); j++)
+		n += add_chunk(b + n, c, l, s, layout_stage(l, pp, j));
 	for (int i = 0; i < n; i++) {
 		bool same = i > 0 && b[i].layer == b[i - 1].layer;
 
 		b[i].fp8 = -1;
 		if (b[i].kind->residual && fp8_layer(&s->fp8, c, b[i].layer))
-			b[i].fp8 = same ? b[i - 1].fp8 : count++;
+			b[i].fp8 = same ? b[i - 1].fp8 : fp8_layers++;
 	}
-}
-
-/* A layer has two blocks at most. */
-int
-block_list(const struct model_config *c, const struct layout *l, const struct train_shape *s,
-    int pp, struct block **out)
-{
-	int n = 0;
-
-	*out = mem_zalloc((size_t)(2 * c->num_layers + 2), sizeof **out);
-	for (int j = 0; j < layout_chunks(l); j++)
-		n += add_chunk(*out + n, c, l, s, layout_stage(l, pp, j));
-	number_fp8(*out, n, c, s);
+	*out = b;
 	return n;
 }
 

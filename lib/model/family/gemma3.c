@@ -36,7 +36,8 @@ read_rope(struct model_config *c, const struct json_value *config, struct err *e
 	    family_read_rope_in(&local, json_get(both, "sliding_attention"), e) < 0)
 		return -1;
 	if (local.rope_scaling != ROPE_SCALING_NONE)
-		return err_set(e, "\"sliding_attention\": scaled positions are not built there");
+		return err_set(
+		    e, "\"sliding_attention\": scaled positions are not supported there");
 	c->sliding_window_rope_base = local.rotary_base;
 	return 0;
 }

@@ -48,7 +48,7 @@ four_times_width(const struct model_config *c)
 }
 
 static const char scaling[] =
-    "only \"scale_attn_weights\": true without \"scale_attn_by_inverse_layer_idx\" is built";
+    "only \"scale_attn_weights\": true without \"scale_attn_by_inverse_layer_idx\" is supported";
 
 /*
  * The defaults are those of GPT2Config. Attention that is not scaled, or scaled by the layer, is

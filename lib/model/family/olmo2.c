@@ -38,7 +38,7 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 		return -1;
 	return c->rope_scaling == ROPE_SCALING_NONE
 	    ? 0
-	    : err_set(e, "scaled positions of olmo2 are not built");
+	    : err_set(e, "scaled positions of olmo2 are not supported");
 }
 
 const struct family family_olmo2 = {

@@ -37,7 +37,8 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	if (family_read_share(c, v, e) < 0 || family_read_llama(c, v, e) < 0)
 		return -1;
 	if (c->rope_scaling != ROPE_SCALING_NONE)
-		return err_set(e, "phi3 scales positions by longrope alone, which is not built");
+		return err_set(
+		    e, "phi3 scales positions by longrope alone, which is not supported");
 	return 0;
 }
 

@@ -62,7 +62,7 @@ read_layers(struct model_config *c, const struct json_value *v, struct err *e)
 		return 0;
 	if (c->num_layers > PATTERN_MAX)
 		return err_set(
-		    e, "experts in some of more than %d layers are not built", PATTERN_MAX);
+		    e, "experts in some of more than %d layers are not supported", PATTERN_MAX);
 	for (int64_t i = 0; i < c->num_layers; i++)
 		dense[i] = (i + 1) % step != 0;
 	for (size_t i = 0; i < count; i++) {

@@ -77,7 +77,7 @@ read_windows(struct model_config *c, const struct json_value *config, struct err
 		return 0;
 	if (c->num_layers > PATTERN_MAX)
 		return err_set(
-		    e, "windows in some of more than %d layers are not built", PATTERN_MAX);
+		    e, "windows in some of more than %d layers are not supported", PATTERN_MAX);
 	memset(skipped, true, (size_t)full);
 	c->window_attn_skip_freq = pattern_of(skipped, (int)c->num_layers);
 	return 0;

@@ -105,7 +105,7 @@
 	{ "attention_bias", KEY_BOOL, KEY_OFF(qkv_bias), false }, \
 	{ "query_pre_attn_scalar", KEY_INT, KEY_OFF(query_pre_attn_scalar), 256 }, \
 	{ "use_bidirectional_attention", KEY_FIXED, .def = false, .read_only = true, \
-	    .why = "\"use_bidirectional_attention\" is not built" }, \
+	    .why = "\"use_bidirectional_attention\" is not supported" }, \
 	KEY_WINDOW
 /* clang-format on */
 
