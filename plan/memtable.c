@@ -62,7 +62,7 @@ column_of(enum buffer b)
 /* Sums the buffers into columns. The first four are parts of one arena; the total includes padding
  * between buffers, and GPU memory outside the arenas. */
 static void
-sum_columns(const struct run_plan *plan, const struct memory_plan *m, uint64_t sum[COLUMNS])
+sum_columns(const struct run_plan *plan, const struct memory_plan *m, int pp, uint64_t sum[COLUMNS])
 {
 	memset(sum, 0, COLUMNS * sizeof *sum);
 	for (int b = 0; b < BUF_COUNT; b++)
@@ -70,7 +70,7 @@ sum_columns(const struct run_plan *plan, const struct memory_plan *m, uint64_t s
 			sum[column_of((enum buffer)b)] += memory_aligned(m->bytes[b]);
 	sum[SAVED] = m->arena[ARENA_SAVED];
 	sum[SCRATCH] = m->arena[ARENA_SCRATCH];
-	sum[WORKSPACE] = device_workspace(plan->shape.dtype);
+	sum[WORKSPACE] = gpu_workspace(&plan->layout, &plan->model, &plan->shape, pp);
 	sum[TOTAL] = memory_total(m) + sum[WORKSPACE];
 	sum[ON_HOST] = m->arena[ARENA_HOST];
 }
@@ -113,7 +113,7 @@ by_stage(const struct run_plan *plan, bool json, FILE *f)
 			struct memory_plan m;
 
 			stage_plan(&m, plan, stage);
-			sum_columns(plan, &m, next);
+			sum_columns(plan, &m, stage, next);
 			memory_release(&m);
 		}
 		if (stage > 0 && (stage == p || memcmp(sum, next, sizeof sum))) {
@@ -146,7 +146,7 @@ by_rank(const struct run_plan *plan, bool json, FILE *f)
 		struct memory_plan m;
 
 		stage_plan(&m, plan, i);
-		sum_columns(plan, &m, sum[i]);
+		sum_columns(plan, &m, i, sum[i]);
 		memory_release(&m);
 	}
 	if (!json)

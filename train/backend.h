@@ -46,8 +46,8 @@ struct device_config {
 };
 
 /* Collectives of the replicas, those of tensor ranks that are beside GEMMs, each kind of messages
- * of pipeline stages, copies of saves, those of what the host updates, and those of saved activations
- * to the host and back, have streams of their own. */
+ * of pipeline stages, copies of saves, those of what the host updates, and those of saved
+ * activations to the host and back, have streams of their own. */
 enum {
 	STREAM_COMPUTE,
 	STREAM_DATA,

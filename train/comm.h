@@ -115,8 +115,8 @@ struct comm_ops {
 	 * that landing lies in, each rank's own, as far from the beginning of the same piece on
 	 * both, a message is copied there as soon as the one before it has been received, and no
 	 * multiprocessor takes part; a longer one in pieces. Elsewhere as in exchange. */
-	void (*message)(struct comm *, struct stream *, const struct p2p *,
-	    const struct tensor *landing);
+	void (*message)(
+	    struct comm *, struct stream *, const struct p2p *, const struct tensor *landing);
 	/* Where ranks have shared the memory that out lies in, they write rows to each other, and
 	 * no host waits; elsewhere on a device the host reads counts, for which it waits. */
 	void (*all_to_all_rows)(struct comm *, struct stream *, const struct rows_exchange *);

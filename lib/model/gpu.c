@@ -1,9 +1,91 @@
-/* gpu.c - GPU memory that a rank uses outside the arenas */
+/*
+ * gpu.c - GPU memory that a rank uses outside the arenas
+ *
+ * What communicators take was measured by tests/gpu/footprint on H200s with NCCL 2.28: NCCL itself,
+ * with the first; and of each communicator its state, and buffers for as many blocks as it may use,
+ * which collectives and messages between two ranks each bring when the first of them is called.
+ */
 #include "lib/model/gpu.h"
 
-/* The same for every run: train/cuda allocates by these constants. */
-uint64_t
-device_workspace(enum dtype dtype)
+enum {
+	NCCL = 422 << 20,
+	NCCL_COMMUNICATOR = 6 << 20,
+	NCCL_BLOCK = 6 << 20,    /* of a communicator that may use it */
+	NCCL_BUFFERS = 12 << 20, /* of a block, for either use */
+	COLLECTIVE = 24,
+	MESSAGES = 32, /* blocks of communicators without a limit */
+	CHANNELS_OF_STAGE = 4,
+};
+
+/* How a group communicates by NCCL. Ranks of one host that share memory pass it by. */
+struct use {
+	int64_t ranks;
+	bool collectives, messages;
+};
+
+static struct use
+use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
+    const struct train_shape *s, int pp)
 {
-	return dtype == DTYPE_F64 ? 0 : (uint64_t)DEVICE_PRODUCTS + DEVICE_SIDE + DEVICE_CONTEXT;
+	int64_t stages = l->pipeline_model_parallel_size;
+	bool beside = layout_schedule(l, 1, true).beside,
+	     table = !c->untie_embeddings_and_output_weights && stages > 1 &&
+	    (pp == 0 || pp == stages - 1);
+
+	switch (g) {
+	case GPU_TENSOR: return (struct use){ l->tensor_model_parallel_size, true, false };
+	case GPU_CONTEXT: return (struct use){ l->context_parallel_size, false, true };
+	case GPU_DATA: return (struct use){ layout_replicas(l), true, s->grad_reduce_in_bf16 };
+	case GPU_PIPELINE: return (struct use){ stages, s->fp8.format != FP8_NONE, !beside };
+	case GPU_EXPERTS:
+		return (struct use){ c->num_experts ? layout_expert_holders(l) : 1, true, false };
+	case GPU_EXPERT_DATA:
+		return (struct use){ c->num_experts ? layout_expert_replicas(l) : 1, true,
+			s->grad_reduce_in_bf16 };
+	case GPU_HEADS: return (struct use){ layout_group_replicas(l, c), true, false };
+	case GPU_TABLE: return (struct use){ table ? 2 : 1, true, false };
+	default: return (struct use){ beside ? 2 : 1, false, false };
+	}
+}
+
+/* Collectives that run beside GEMMs may not occupy the whole device; those of few bytes and
+ * messages of stages need not. */
+int
+gpu_group_blocks(enum gpu_group g, const struct train_shape *s)
+{
+	enum { BESIDE = 16, FEW = 4, LEAST = 2 };
+
+	switch (g) {
+	case GPU_TENSOR: return s->tp_comm_overlap ? BESIDE : 0;
+	case GPU_DATA:
+	case GPU_EXPERT_DATA: return BESIDE;
+	case GPU_PIPELINE:
+	case GPU_HEADS:
+	case GPU_TABLE: return FEW;
+	case GPU_CHANNEL: return LEAST;
+	default: return 0;
+	}
+}
+
+uint64_t
+gpu_workspace(
+    const struct layout *l, const struct model_config *c, const struct train_shape *s, int pp)
+{
+	uint64_t bytes = (uint64_t)DEVICE_PRODUCTS + DEVICE_SIDE + DEVICE_CONTEXT;
+
+	if (s->dtype == DTYPE_F64)
+		return 0;
+	bytes += layout_world(l) > 1 ? NCCL : 0;
+	for (enum gpu_group g = 0; g < GPU_GROUPS; g++) {
+		struct use u = use_of(g, l, c, s, pp);
+		int limit = gpu_group_blocks(g, s), collective = limit ? limit : COLLECTIVE,
+		    messages = limit ? limit : MESSAGES;
+		uint64_t one = NCCL_COMMUNICATOR + (uint64_t)collective * NCCL_BLOCK +
+		    (uint64_t)(u.collectives ? collective : 0) * NCCL_BUFFERS +
+		    (uint64_t)(u.messages ? messages : 0) * NCCL_BUFFERS;
+
+		if (u.ranks > 1)
+			bytes += g == GPU_CHANNEL ? CHANNELS_OF_STAGE * one : one;
+	}
+	return bytes;
 }

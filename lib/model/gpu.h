@@ -1,16 +1,14 @@
 /*
  * gpu.h - GPU memory that a rank uses outside the arenas
  *
- * mtrain, or the driver on its behalf, takes these bytes at the start, and mplan and --dry-run
- * report them. The workspace of attention is a buffer of the plan. Communication buffers of several
- * GPUs come on top.
+ * mtrain, or the driver and NCCL on its behalf, take these bytes at the start, and mplan and
+ * --dry-run report them. The workspace of attention is a buffer of the plan.
  */
 #ifndef MODEL_GPU_H
 #define MODEL_GPU_H
 
-#include "lib/base/dtype.h"
-
-#include <stdint.h>
+#include "lib/model/layout.h"
+#include "lib/model/shape.h"
 
 enum {
 	/* workspace of one operation: cuBLASLt, partial sums, sorting */
@@ -21,8 +19,27 @@ enum {
 			* H200 with CUDA 13.0, cuBLASLt 13.1 and cuDNN 9.19 */
 };
 
-/* All of these bytes for a rank of a run in this type; 0 in double precision, which runs only on
- * the CPU. */
-uint64_t device_workspace(enum dtype dtype);
+/* Groups of ranks that have a communicator on GPUs. */
+enum gpu_group {
+	GPU_TENSOR,
+	GPU_CONTEXT,
+	GPU_DATA,
+	GPU_PIPELINE,
+	GPU_EXPERTS,
+	GPU_EXPERT_DATA,
+	GPU_HEADS,   /* tensor ranks with copies of one group of keys and values */
+	GPU_TABLE,   /* the stages that share a table */
+	GPU_CHANNEL, /* two stages, for one of four kinds of messages */
+	GPU_GROUPS
+};
+
+/* The most multiprocessors that a collective of a group takes from concurrent computation; 0: as
+ * many as are fastest. */
+int gpu_group_blocks(enum gpu_group g, const struct train_shape *s);
+
+/* All bytes for a rank of stage pp; 0 in double precision, which runs only on the CPU. What peers
+ * map of each other's arenas is not among them: about 2 bytes in 1,000 of what is mapped. */
+uint64_t gpu_workspace(
+    const struct layout *l, const struct model_config *c, const struct train_shape *s, int pp);
 
 #endif

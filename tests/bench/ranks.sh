@@ -1,8 +1,8 @@
 #!/bin/sh
 # ranks.sh [WORKLOAD...] - training speed of ranks that share a model, one per GPU
 #
-# A workload is MODEL[+WORD...]:MICRO_BATCH:COUNT. COUNT times MICRO_BATCH samples for each GPU are a
-# step, so that layouts with the same two numbers compare. Words say who shares what (words()
+# A workload is MODEL[+WORD...]:MICRO_BATCH:COUNT. COUNT times MICRO_BATCH samples for each GPU are
+# a step, so that layouts with the same two numbers compare. Words say who shares what (words()
 # below); data ranks with the distributed optimizer are the default.
 #
 # A row each: tokens/s of a GPU (median of the steps after the first four, or after the first where
@@ -153,7 +153,8 @@ train()
 		metrics.jsonl | tail -n 1)" |
 		awk -v n="$ranks" '{
 			printf "%.0f\t%.1f\t%.1f\t%.1f\t%.1f", $1 / n, $2, $3, $4, $5
-			printf "\t%.1f\t%.2f\t%+.2f\t%.0f\t%.0f\t%s\n", $7 - $6, $8, $9, $10, $11, $12
+			printf "\t%.1f\t%.2f\t%+.2f", $7 - $6, $8, $9
+			printf "\t%.0f\t%.0f\t%s\n", $10, $11, $12
 		}'
 }
 

@@ -4,8 +4,8 @@
 # same command goes on from the last checkpoint
 #
 # RANKS (2) on as many GPUs; with fewer of them it says so and succeeds. B is the build directory,
-# of which mtrain and tests/faulty/mtrain are used. DEVICE=cpu runs the same on the CPU. TIMEOUT: the
-# seconds that a rank may wait. FAULTY: the ranks with a fault, one after the other; WAYS and KINDS:
+# of which mtrain and tests/faulty/mtrain are used. DEVICE=cpu runs the same on the CPU. TIMEOUT:
+# the seconds that a rank may wait. FAULTY: the ranks with a fault, one after the other; WAYS and KINDS:
 # the ways to share the work, and the faults. A line for each case, and how many passed at the end.
 set -u
 : "${B:=build}" "${DEVICE:=cuda}" "${TIMEOUT:=5}" "${RANKS:=2}" "${FAULTY:=0 1}"
@@ -42,8 +42,8 @@ start()
 {
 	mpirun -np "$RANKS" sh rank.sh --backend "$DEVICE" --num-layers 2 --hidden-size 64 \
 		--num-attention-heads 4 --vocab-size 500 --seq-length 64 --micro-batch-size 1 \
-		--global-batch-size $((2 * RANKS)) --train-iters 6 --save-interval 2 --save C --load C \
-		--lr 1e-3 --eval-iters 0 --log-interval 1 --mock-data --num-threads 1 \
+		--global-batch-size $((2 * RANKS)) --train-iters 6 --save-interval 2 --save C \
+		--load C --lr 1e-3 --eval-iters 0 --log-interval 1 --mock-data --num-threads 1 \
 		--distributed-timeout-seconds-after-init "$TIMEOUT" "$@" >out 2>&1
 }
 

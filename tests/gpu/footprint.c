@@ -71,7 +71,8 @@ communicators(struct rig *r)
 
 	for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
 		struct comm_config config = { "ranks", blocks[i] };
-		struct comm *host = r->world->ops->split(COMM_HERE(r->world), 0, r->world->rank, &e),
+		struct comm *host =
+				r->world->ops->split(COMM_HERE(r->world), 0, r->world->rank, &e),
 			    *c = host ? r->b->comm(r->d, host, &config, &e) : NULL;
 
 		CHECK(c);

@@ -1,5 +1,5 @@
-/* handover.c - waits for messages of stages: each once when they go beside passes, none when they go
- * between passes; channels; the order in which a ring of stages opens them */
+/* handover.c - waits for messages of stages: each once when they go beside passes, none when they
+ * go between passes; channels; the order in which a ring of stages opens them */
 #include "train/engine/handover.h"
 
 #include "tests/check.h"
@@ -152,8 +152,9 @@ rounds(int n)
 int
 main(void)
 {
-	static const struct comm_ops ops = { .exchange = exchange, .message = message,
-		.share = share };
+	static const struct comm_ops ops = {
+		.exchange = exchange, .message = message, .share = share
+	};
 	struct backend b = {
 		.event = new_event, .stream = stream_of, .record = record, .wait = wait_for
 	};

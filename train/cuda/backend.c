@@ -74,14 +74,14 @@ cu_side(struct stream *st)
 	return (char *)cu_workspace(st) + CU_WORKSPACE;
 }
 
-/* Hardware queues, the most there are. Streams that share one wait for each other, and a stream that
- * waits for another GPU would hold up those that compute; scripts written for Megatron-LM often ask
- * for one queue. */
+/* Hardware queues, the most there are. Streams that share one wait for each other, and a stream
+ * that waits for another GPU would hold up those that compute; scripts written for Megatron-LM
+ * often ask for one queue. */
 #define CONNECTIONS "32"
 
-/* A driver that answers and at least one GPU. The driver reads the number of queues when it is first
- * called, which is here. Clears the error that the runtime remembers, since a
- * query is not a failure. */
+/* A driver that answers and at least one GPU. The driver reads the number of queues when it is
+ * first called, which is here. Clears the error that the runtime remembers, since a query is not a
+ * failure. */
 static bool
 cuda_available(struct err *why)
 {

@@ -390,8 +390,7 @@ logged_exchange(struct comm *c, struct stream *st, const struct p2p *message, in
 }
 
 static void
-logged_message(
-    struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
+logged_message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
 {
 	struct comm_history *h =
 	    begin_call(c, st, m->send ? "send" : "receive", tensor_bytes(&m->buf));

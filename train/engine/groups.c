@@ -5,6 +5,7 @@
  * groups that it is not in (color -1, which gives NULL). Colors come from lib/model/layout, whose
  * properties are tested.
  */
+#include "lib/model/gpu.h"
 #include "train/engine/comm_log.h"
 #include "train/engine/groups.h"
 
@@ -68,7 +69,7 @@ split_world(struct groups *g, const struct run_plan *plan, struct comm *world, s
 struct device_group {
 	struct comm **comm;
 	enum comm_role role;
-	int max_blocks; /* as in struct comm_config */
+	enum gpu_group kind;
 };
 
 /* Converts a host communicator into the device's, if the device has its own. NCCL waits here for
@@ -77,7 +78,8 @@ static int
 to_device(const struct device_group *g, const struct groups_config *c, struct comm *world,
     struct err *err)
 {
-	const struct comm_config config = { comm_role_name[g->role], g->max_blocks };
+	const struct comm_config config = { comm_role_name[g->role],
+		gpu_group_blocks(g->kind, &c->plan->shape) };
 	struct comm *made;
 
 	if (!c->backend->comm)
@@ -92,8 +94,8 @@ to_device(const struct device_group *g, const struct groups_config *c, struct co
 }
 
 static int
-open_group(
-    const struct device_group *g, const struct groups_config *c, struct comm *world, struct err *err)
+open_group(const struct device_group *g, const struct groups_config *c, struct comm *world,
+    struct err *err)
 {
 	const struct backend *queues = c->backend->passed ? c->backend : NULL;
 
@@ -123,7 +125,6 @@ channel_in_round(int round, int stage, int n)
 static int
 open_channels(struct groups *g, const struct groups_config *c, struct comm *world, struct err *err)
 {
-	enum { BLOCKS = 2 };
 	const struct layout *l = &c->plan->layout;
 	int n = (int)l->pipeline_model_parallel_size, coord[AX_COUNT];
 	int pipeline = (int)layout_group(l, AX_BIT(AX_PP), world->rank);
@@ -139,8 +140,8 @@ open_channels(struct groups *g, const struct groups_config *c, struct comm *worl
 			continue;
 		g->channel[k] = made;
 		if (!made ||
-		    open_group(&(struct device_group){ &g->channel[k], COMM_PIPELINE, BLOCKS }, c,
-			world, err) < 0)
+		    open_group(&(struct device_group){ &g->channel[k], COMM_PIPELINE, GPU_CHANNEL },
+			c, world, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -148,21 +149,19 @@ open_channels(struct groups *g, const struct groups_config *c, struct comm *worl
 
 /* Collective over world. A device communicator takes over its host communicator and frees it.
  * groups_close frees what was made before a failure. A backend without comm uses the host's
- * communicators, which can carry its memory too. Collectives that run beside GEMMs may not occupy
- * the whole device. */
+ * communicators, which can carry its memory too. */
 int
 groups_open(struct groups *g, const struct groups_config *c, struct comm *world, struct err *err)
 {
-	enum { BESIDE = 16, FEW = 4 };
 	const struct device_group group[] = {
-		{ &g->tp, COMM_TENSOR, c->plan->shape.tp_comm_overlap ? BESIDE : 0 },
-		{ &g->cp, COMM_CONTEXT, 0 },
-		{ &g->dp, COMM_DATA, BESIDE },
-		{ &g->pp, COMM_PIPELINE, FEW },
-		{ &g->ep, COMM_EXPERTS, 0 },
-		{ &g->edp, COMM_EXPERT_DATA, BESIDE },
-		{ &g->kv, COMM_HEADS, FEW },
-		{ &g->embedding, COMM_TABLE, FEW },
+		{ &g->tp, COMM_TENSOR, GPU_TENSOR },
+		{ &g->cp, COMM_CONTEXT, GPU_CONTEXT },
+		{ &g->dp, COMM_DATA, GPU_DATA },
+		{ &g->pp, COMM_PIPELINE, GPU_PIPELINE },
+		{ &g->ep, COMM_EXPERTS, GPU_EXPERTS },
+		{ &g->edp, COMM_EXPERT_DATA, GPU_EXPERT_DATA },
+		{ &g->kv, COMM_HEADS, GPU_HEADS },
+		{ &g->embedding, COMM_TABLE, GPU_TABLE },
 	};
 	int coord[AX_COUNT];
 

@@ -25,8 +25,8 @@ struct groups {
 	struct comm *embedding; /* first and last stage, when they share a table */
 };
 
-/* The channel that a stage of n is at in a round, -1: none. The two stages of a channel are at it in
- * the same round; in any other order stages could wait for each other around the ring. */
+/* The channel that a stage of n is at in a round, -1: none. The two stages of a channel are at it
+ * in the same round; in any other order stages could wait for each other around the ring. */
 int channel_in_round(int round, int stage, int n);
 
 /* The implementations that the groups use. */

@@ -353,8 +353,7 @@ mpi_exchange(struct comm *c, struct stream *st, const struct p2p *message, int c
 }
 
 static void
-mpi_message(
-    struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
+mpi_message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
 {
 	(void)landing;
 	mpi_exchange(c, st, m, 1);

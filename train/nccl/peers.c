@@ -412,8 +412,7 @@ peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *parts
 /* From one rank's tensor to the other's landing, and from there. That a piece may be written says
  * the flag with the number of the one before it, which has been taken out. */
 void
-peers_message(
-    struct peers *p, struct stream *st, const struct p2p *m, const struct tensor *landing)
+peers_message(struct peers *p, struct stream *st, const struct p2p *m, const struct tensor *landing)
 {
 	struct tensor all = tensor_flat(&m->buf);
 	int64_t left = tensor_elements(&all),
@@ -425,8 +424,8 @@ peers_message(
 		void *here = m->send ? place(p, m->peer, landing->data) : landing->data;
 
 		if (m->send)
-			cu_flag_wait(p->flags, st, flag(p, p->host->rank, FLAG_OPEN, m->peer),
-			    before);
+			cu_flag_wait(
+			    p->flags, st, flag(p, p->host->rank, FLAG_OPEN, m->peer), before);
 		else
 			await(p, st, m->peer, p->number);
 		cu_ok(p->device,

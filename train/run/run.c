@@ -79,7 +79,7 @@ threads(const struct train_config *c, struct comm *world)
 /* What a rank takes beside its arenas. A GPU backend that is named need not have its devices here:
  * a plan is made for other machines. On the CPU, the staging buffers of communication count. */
 static uint64_t
-other_bytes(const struct train_config *c)
+other_bytes(const struct train_config *c, int pp)
 {
 	const char *name = mtrain_backends[c->o.backend];
 	struct err err;
@@ -90,7 +90,7 @@ other_bytes(const struct train_config *c)
 
 	if (b && b->workspace)
 		return b->workspace(&d) + mpi_staging_bytes();
-	return device_workspace(c->plan.shape.dtype);
+	return gpu_workspace(&c->plan.layout, &c->plan.model, &c->plan.shape, pp);
 }
 
 /* TSV on stdout, one line per rank, in rank order; no memory is taken and no peer is asked.
@@ -99,7 +99,6 @@ other_bytes(const struct train_config *c)
 int
 train_dry_run(const struct train_config *c, int64_t world_size)
 {
-	uint64_t other = other_bytes(c);
 	int64_t stages = c->plan.layout.pipeline_model_parallel_size;
 	struct memory_plan *of = mem_zalloc((size_t)stages, sizeof *of);
 
@@ -108,8 +107,10 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 	for (int64_t rank = 0; rank < world_size; rank++) {
 		int coord[AX_COUNT];
 		struct memory_plan *m;
+		uint64_t other;
 
 		layout_coord(&c->plan.layout, rank, coord);
+		other = other_bytes(c, coord[AX_PP]);
 		m = &of[coord[AX_PP]];
 		if (!m->block)
 			run_memory(m, &c->plan, coord);

@@ -1,0 +1,69 @@
+/* gpu.c - GPU memory outside the arenas: which communicators a rank has, and what they take */
+#include "lib/model/gpu.h"
+
+#include "tests/check.h"
+#include "tests/sized_model.h"
+
+static struct model_config model;
+static struct train_shape shape = { .dtype = DTYPE_BF16 };
+
+/* MiB beyond those of a single rank. */
+static int64_t
+more(const struct layout *l, int pp)
+{
+	static const struct layout one = { .tensor_model_parallel_size = 1,
+		.context_parallel_size = 1,
+		.data_parallel_size = 1,
+		.pipeline_model_parallel_size = 1 };
+	uint64_t all = gpu_workspace(l, &model, &shape, pp);
+
+	CHECK(gpu_workspace(&one, &model, &shape, 0) ==
+	    (uint64_t)DEVICE_CONTEXT + DEVICE_PRODUCTS + DEVICE_SIDE);
+	return (int64_t)(all - gpu_workspace(&one, &model, &shape, 0)) >> 20;
+}
+
+/* NCCL itself, and a communicator of so many blocks: once per use, collectives or messages. */
+static int64_t
+takes(int blocks, int uses)
+{
+	return 6 + (6 + 12 * uses) * blocks;
+}
+
+int
+main(void)
+{
+	enum { NCCL = 422 };
+	struct layout l = { .tensor_model_parallel_size = 1,
+		.context_parallel_size = 1,
+		.data_parallel_size = 4,
+		.pipeline_model_parallel_size = 1 };
+
+	model = sized_model((struct model_sizes){ 2, 64, 4, 4, 96, 32, 100 });
+	CHECK(more(&l, 0) == NCCL + takes(16, 1));
+	shape.grad_reduce_in_bf16 = true;
+	CHECK(more(&l, 0) == NCCL + takes(16, 2));
+	shape.grad_reduce_in_bf16 = false;
+
+	/* Tensor ranks may use the whole device unless they communicate beside GEMMs. */
+	l.data_parallel_size = 1;
+	l.tensor_model_parallel_size = 2;
+	CHECK(more(&l, 0) == NCCL + takes(24, 1));
+	shape.tp_comm_overlap = true;
+	CHECK(more(&l, 0) == NCCL + takes(16, 1));
+
+	/* Stages exchange by one communicator, or by one for each kind of message; the first and
+	 * the last share a table. */
+	l.tensor_model_parallel_size = 1;
+	l.pipeline_model_parallel_size = 4;
+	model.untie_embeddings_and_output_weights = true;
+	CHECK(more(&l, 0) == NCCL + takes(4, 1) && more(&l, 1) == more(&l, 0));
+	model.untie_embeddings_and_output_weights = false;
+	CHECK(more(&l, 1) == NCCL + takes(4, 1) && more(&l, 3) == more(&l, 1) + takes(4, 1));
+	l.virtual_stages = 2;
+	l.overlap_p2p = true;
+	CHECK(more(&l, 1) == NCCL + takes(4, 0) + 4 * takes(2, 0));
+
+	shape.dtype = DTYPE_F64;
+	CHECK(gpu_workspace(&l, &model, &shape, 0) == 0);
+	return check_done();
+}
