@@ -68,14 +68,11 @@ gpu_group_blocks(enum gpu_group g, const struct train_shape *s)
 }
 
 uint64_t
-gpu_workspace(
+gpu_communicators(
     const struct layout *l, const struct model_config *c, const struct train_shape *s, int pp)
 {
-	uint64_t bytes = (uint64_t)DEVICE_PRODUCTS + DEVICE_SIDE + DEVICE_CONTEXT;
+	uint64_t bytes = layout_world(l) > 1 ? NCCL : 0;
 
-	if (s->dtype == DTYPE_F64)
-		return 0;
-	bytes += layout_world(l) > 1 ? NCCL : 0;
 	for (enum gpu_group g = 0; g < GPU_GROUPS; g++) {
 		struct use u = use_of(g, l, c, s, pp);
 		int limit = gpu_group_blocks(g, s), collective = limit ? limit : COLLECTIVE,
@@ -88,4 +85,13 @@ gpu_workspace(
 			bytes += g == GPU_CHANNEL ? CHANNELS_OF_STAGE * one : one;
 	}
 	return bytes;
+}
+
+uint64_t
+gpu_workspace(
+    const struct layout *l, const struct model_config *c, const struct train_shape *s, int pp)
+{
+	uint64_t own = (uint64_t)DEVICE_PRODUCTS + DEVICE_SIDE + DEVICE_CONTEXT;
+
+	return s->dtype == DTYPE_F64 ? 0 : own + gpu_communicators(l, c, s, pp);
 }

@@ -37,8 +37,11 @@ enum gpu_group {
  * many as are fastest. */
 int gpu_group_blocks(enum gpu_group g, const struct train_shape *s);
 
-/* All bytes for a rank of stage pp; 0 in double precision, which runs only on the CPU. What peers
- * map of each other's arenas is not among them: about 2 bytes in 1,000 of what is mapped. */
+/* What the communicators of a rank of stage pp take. What ranks map of each other's arenas is not
+ * among it: about 2 bytes in 1,000 of what is mapped. */
+uint64_t gpu_communicators(
+    const struct layout *l, const struct model_config *c, const struct train_shape *s, int pp);
+/* All bytes; 0 in double precision, which runs only on the CPU. */
 uint64_t gpu_workspace(
     const struct layout *l, const struct model_config *c, const struct train_shape *s, int pp);
 

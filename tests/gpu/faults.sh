@@ -5,8 +5,9 @@
 #
 # RANKS (2) on as many GPUs; with fewer of them it says so and succeeds. B is the build directory,
 # of which mtrain and tests/faulty/mtrain are used. DEVICE=cpu runs the same on the CPU. TIMEOUT:
-# the seconds that a rank may wait. FAULTY: the ranks with a fault, one after the other; WAYS and KINDS:
-# the ways to share the work, and the faults. A line for each case, and how many passed at the end.
+# the seconds that a rank may wait. FAULTY: the ranks with a fault, one after the other; WAYS and
+# KINDS: the ways to share the work, and the faults. A line for each case, and how many passed at
+# the end.
 set -u
 : "${B:=build}" "${DEVICE:=cuda}" "${TIMEOUT:=5}" "${RANKS:=2}" "${FAULTY:=0 1}"
 : "${WAYS:=data tensor pipeline}" "${KINDS:=kill stop spin skip:1 skip:8}"

@@ -5,6 +5,7 @@
 #include "lib/base/prog.h"
 #include "lib/model/evaluation.h"
 #include "lib/model/fit.h"
+#include "lib/model/gpu.h"
 #include "train/engine/comm_log.h"
 #include "train/engine/fp8.h"
 #include "train/engine/hashes.h"
@@ -79,16 +80,20 @@ list_moves(struct engine *e)
 		moves_init(&e->moves[i / 2][i % 2], &e->mem, i / 2, i % 2);
 }
 
-/* Checks first that everything fits, so that the message can give advice. engine_close frees what
- * was allocated before a failure. */
+/* Checks first that everything fits, with the communicators that are made later, so that the
+ * message can give advice. engine_close frees what was allocated before a failure. */
 static int
 take_memory(struct engine *e, const struct device_config *dev, struct err *err)
 {
 	static const char *const names[] = { "parameters", "saved activations", "scratch" };
 	size_t available = e->backend->free_memory(e->device);
+	const struct run_plan *p = &e->plan;
+	uint64_t later = e->backend->comm
+	    ? gpu_communicators(&p->layout, &p->model, &p->shape, e->coord[AX_PP])
+	    : 0;
 	struct err why;
 
-	if (available && memory_fit(&e->plan, e->coord, 0, available, err) < 0)
+	if (available && memory_fit(p, e->coord, later, available, err) < 0)
 		return -1;
 
 	for (int a = 0; a < ARENA_HOST; a++) {
