@@ -2,14 +2,15 @@
 # ckpt.sh - mckpt and mexport on a model of an 8B's widths, against cp of the same bytes; appends
 # to results.tsv
 #
-# LAYERS (default 8: 5.6 GB) of Llama 3 8B in BF16. Every command reads files that are not in the
+# LAYERS (default 8: 5.6 GB) of Llama 3 8B in BF16, and their fp32 masters. Every command reads files that are not in the
 # file cache and ends with a sync; it takes turns with cp --sparse=never, ROUNDS (default 3) times.
 # The figures are MB of input per second at the median, of both, and the range of the command's;
 # the least processor time of both, seconds a GB; and the command's peak resident memory. B is the
-# build directory; WHERE (default: the directory it is started in) takes four copies of the model.
-# ONLY=WORD leaves out commands that do not begin so. Run it on a quiet machine.
+# build directory; WHERE (default: the directory it is started in) takes six copies of the model.
+# ONLY=WORD leaves out commands that do not begin so; OF=hf, ck or masters, those of other sources.
+# Run it on a quiet machine.
 set -eu
-: "${B:=build}" "${WHERE:=.}" "${LAYERS:=8}" "${ROUNDS:=3}" "${ONLY:=}"
+: "${B:=build}" "${WHERE:=.}" "${LAYERS:=8}" "${ROUNDS:=3}" "${ONLY:=}" "${OF:=}"
 B=$(cd "$B" && pwd)
 PATH=$B:$PATH
 top=$(pwd)
@@ -48,7 +49,7 @@ against_cp()
 {
 	src=$1 name=$2
 	shift 2
-	case $name in "$ONLY"*) ;; *) return 0 ;; esac
+	case $name:$src in "$ONLY"*:"$OF"*) ;; *) return 0 ;; esac
 	mb=$(du -sb --apparent-size "$src" | awk '{ print $1 / 1e6 }')
 	turn=0
 	while [ $((turn += 1)) -le "$ROUNDS" ]; do
@@ -83,3 +84,10 @@ against_cp ck "mckpt cast" mckpt cast -q --dtype fp16 ck out
 against_cp ck "mckpt export" mckpt export -q ck out
 against_cp ck "mckpt verify" mckpt verify ck
 against_cp ck "mexport" mexport -q ck out
+rm -rf ck
+mckpt import -q --dtype fp32 hf masters
+against_cp masters "mckpt reshard" mckpt reshard masters out
+against_cp masters "mckpt cast" mckpt cast -q --dtype bf16 masters out
+against_cp masters "mckpt export" mckpt export -q masters out
+against_cp masters "mckpt verify" mckpt verify masters
+against_cp masters "mexport" mexport -q masters out
