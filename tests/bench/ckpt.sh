@@ -2,8 +2,9 @@
 # ckpt.sh - mckpt and mexport on a model of an 8B's widths, against cp of the same bytes; appends
 # to results.tsv
 #
-# LAYERS (default 8: 5.6 GB) of Llama 3 8B in BF16, and their fp32 masters. Every command reads files that are not in the
-# file cache and ends with a sync; it takes turns with cp --sparse=never, ROUNDS (default 3) times.
+# LAYERS (default 8: 5.6 GB) of Llama 3 8B in BF16, and their fp32 masters. Every command reads
+# files that are not in the file cache and ends with a sync; it takes turns with cp --sparse=never,
+# ROUNDS (default 3) times.
 # The figures are MB of input per second at the median, of both, and the range of the command's;
 # the least processor time of both, seconds a GB; and the command's peak resident memory. B is the
 # build directory; WHERE (default: the directory it is started in) takes six copies of the model.
