@@ -37,6 +37,8 @@ static const struct bench_model bench_models[] = {
 	{ "llama-1b", 8, 4096, 2048, 8192, 128256, 16, 32, 8, 64, true, false, true, 0, 0, false },
 	{ "llama-8b-8L", 4, 4096, 4096, 14336, 32000, 8, 32, 8, 128, true, false, false, 0, 0,
 	    false },
+	{ "llama-8b", 2, 8192, 4096, 14336, 128256, 32, 32, 8, 128, true, false, false, 0, 0,
+	    false },
 	{ "qwen3-1.7b", 8, 4096, 2048, 6144, 151936, 28, 16, 8, 128, true, false, true, 0, 0,
 	    false },
 	{ "gemma2-2b", 2, 8192, 2304, 9216, 256000, 26, 8, 4, 256, true, false, true, 4096, 50,
