@@ -1,5 +1,5 @@
 #!/bin/sh
-# parts.sh - tests/gpu/parts on every power of two of the GPUs of this host
+# parts.sh - tests/gpu/parts and tests/gpu/messages on every power of two of the GPUs of this host
 #
 # B is the build directory. With fewer than two GPUs, or without mpirun, it says so and succeeds.
 set -eu
@@ -17,5 +17,7 @@ if [ "$gpus" -lt 2 ] || ! command -v mpirun >/dev/null; then
 	exit 0
 fi
 for ranks in 2 4 8; do
-	[ "$ranks" -gt "$gpus" ] || mpirun -np "$ranks" "$B/tests/gpu/parts"
+	[ "$ranks" -le "$gpus" ] || break
+	mpirun -np "$ranks" "$B/tests/gpu/parts"
+	mpirun -np "$ranks" "$B/tests/gpu/messages"
 done
