@@ -152,7 +152,7 @@ find_plan(struct stream *st, const struct gemm *g, bool overwrites)
 		c->plan = mem_realloc(c->plan, c->room, sizeof *c->plan);
 	}
 	c->plan[c->count++] = p;
-	if (g->beta == 0 && g->trans_a) {
+	if (g->beta == 0 && g->trans_a && g->c.dtype == DTYPE_F32) {
 		struct gemm adds = *g;
 
 		adds.beta = 1;

@@ -4,10 +4,10 @@
  * The library names candidates; each is run and timed, with the operations of our own that it needs
  * after it, and the fastest is kept, in memory and in a file. One that is far slower in its first
  * run is not timed further, so that there can be many candidates. All this happens at the first
- * request for a shape, so only in the first step. Where the GEMM adds to its output, the
- * measurement has an output of its own. Where results must not depend on a clock (deterministic
- * mode), and where nothing can be measured (a stream under capture, no memory for that output), the
- * library's first answer is taken.
+ * request for a shape, so only in the first step. Where the GEMM adds to an output that holds
+ * something, the measurement has an output of its own. Where results must not depend on a clock
+ * (deterministic mode), and where nothing can be measured (a stream under capture, no memory for
+ * that output), the library's first answer is taken.
  */
 #include "train/cuda/gemm/gemm.h"
 
