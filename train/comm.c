@@ -67,7 +67,7 @@ comm_whole(const struct comm *c, const struct comm_parts *p, int rank)
 	int64_t count = tensor_elements(&p->whole) / c->size;
 	struct tensor flat = tensor_flat(&p->whole);
 
-	return tensor_rows(&flat, rank * count, count);
+	return tensor_rows(&flat, (p->reversed ? c->size - 1 - rank : rank) * count, count);
 }
 
 /* The rows of an expert that a rank has, as the counts say. */

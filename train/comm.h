@@ -65,18 +65,19 @@ struct comm_memory {
 };
 
 /*
- * A gather or a scatter in parts: whole holds `size` equal parts, part i of rank i, and part is
+ * A gather or a scatter in parts: whole holds `size` equal parts in the order of ranks, and part is
  * this rank's, in its place inside whole or elsewhere. What others write to lies in shared memory,
  * as far from the beginning of the same piece on every rank: whole in a gather, slots in a scatter.
  */
 struct comm_parts {
 	struct tensor whole, part;
+	bool reversed; /* the last rank's part is the first of whole */
 	/* Of a scatter: as much room for each other rank, at least COMM_ROOM elements. Parts that
 	 * do not fit pass through it in pieces. */
 	struct tensor slots;
-	/* size of them. A gather records event[i] when part i of whole is there; a scatter, for
-	 * which all have been recorded, reads part i of whole after event[i]. NULL: all is there
-	 * when the stream passes the gather, or gets to the scatter. */
+	/* size of them. A gather records event[i] when the part of rank i is there; a scatter, for
+	 * which all have been recorded, reads that part after event[i]. NULL: all is there when the
+	 * stream passes the gather, or gets to the scatter. */
 	struct event *const *event;
 };
 
@@ -104,8 +105,8 @@ struct comm_ops {
 	/* whole gets the parts of the others, from the next rank's on; the own one is not written
 	 * there, and its event not recorded. All have read part when the stream passes. */
 	void (*all_gather_parts)(struct comm *, struct stream *, const struct comm_parts *);
-	/* part gets the sum of all ranks' part number `rank`. Ranks make their own part last, the
-	 * next rank's first. */
+	/* part gets the sum of this rank's part in the whole of all ranks. Ranks make their own
+	 * part last, the next rank's first. */
 	void (*reduce_scatter_parts)(struct comm *, struct stream *, const struct comm_parts *);
 	void (*broadcast)(struct comm *, struct stream *, const struct tensor *, int root);
 	/* One batch: no order, no deadlock; returns (queues) when all are done. */
@@ -152,7 +153,7 @@ int64_t comm_part(const struct comm *c, const struct tensor *part, const struct 
 
 /* As comm_part; and p->slots must have room for the part of each other rank, or for pieces. */
 int64_t comm_slots(const struct comm *c, const struct comm_parts *p);
-/* Part number `rank` of p->whole. */
+/* The part of a rank in p->whole. */
 struct tensor comm_whole(const struct comm *c, const struct comm_parts *p, int rank);
 
 /* The messages of an exchange of rows, of which there are at most 2 E: counts are in the host's

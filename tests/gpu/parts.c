@@ -34,6 +34,7 @@ struct trial {
 	int64_t count;
 	bool in_place;
 	int64_t room; /* of a scatter at once: elements of the slots for each other rank */
+	bool reversed;
 };
 
 /* --- numbers ---------------------------------------------------------------------------------- */
@@ -102,6 +103,7 @@ parts_of(const struct rig *r, const struct trial *t)
 	struct comm_parts p = { .whole = tensor_1d(r->whole, t->dtype, n * r->c->size),
 		.part = tensor_1d(r->part, t->dtype, n),
 		.slots = tensor_1d(r->slots, t->dtype, (t->room ? t->room : n) * (r->c->size - 1)),
+		.reversed = t->reversed,
 		.event = t->room ? NULL : r->event };
 
 	if (t->in_place)
@@ -234,11 +236,12 @@ test_sizes(struct rig *r)
 	static const int64_t counts[] = { 1, 3, 8, 1000, 4097, 65536, 1048583, 4 << 20 };
 
 	for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
-		for (int i = 0; i < 6; i++) {
-			struct trial t = { types[i / 2], counts[k], i % 2, 0 };
+		for (int i = 0; i < 12; i++) {
+			struct trial t = { types[i / 4], counts[k], i % 2, 0, i / 2 % 2 };
 
 			test_gather(r, &t);
-			test_whole(r, &t);
+			if (!t.reversed)
+				test_whole(r, &t);
 			test_scatter(r, &t);
 		}
 }
@@ -250,9 +253,9 @@ test_pieces(struct rig *r)
 	static const int64_t rooms[] = { COMM_ROOM, 1000, 65537, 1048582, 2 << 20 };
 
 	for (size_t k = 0; k < sizeof rooms / sizeof *rooms; k++)
-		for (int i = 0; i < 4; i++) {
-			struct trial t = { i / 2 ? DTYPE_BF16 : DTYPE_F32, k == 0 ? 4097 : 1048583,
-				i % 2, rooms[k] };
+		for (int i = 0; i < 8; i++) {
+			struct trial t = { i / 4 ? DTYPE_BF16 : DTYPE_F32, k == 0 ? 4097 : 1048583,
+				i % 2, rooms[k], i / 2 % 2 };
 
 			test_scatter(r, &t);
 		}
@@ -263,7 +266,7 @@ test_pieces(struct rig *r)
 static void
 test_chain(struct rig *r)
 {
-	struct trial t = { DTYPE_F32, 300001, false, 0 };
+	struct trial t = { DTYPE_F32, 300001, false, 0, false };
 	struct comm_parts p = parts_of(r, &t);
 	float *x = numbers(&t, r->c->rank, 0, t.count), *have;
 	struct tensor own = comm_whole(r->c, &p, r->c->rank);
@@ -515,7 +518,7 @@ print_rates(struct rig *r)
 		{ "all-gather", gather }, { "reduce-scatter", scatter } };
 
 	for (int64_t bytes = PART; bytes >= 1 << 20; bytes /= 4) {
-		struct trial t = { DTYPE_BF16, bytes / 2, false, 0 };
+		struct trial t = { DTYPE_BF16, bytes / 2, false, 0, false };
 		struct comm_parts p = parts_of(r, &t);
 
 		for (int i = 0; i < r->c->size; i++)

@@ -19,7 +19,7 @@ struct trial {
 	enum dtype dtype;
 	int64_t count; /* elements of a part */
 	enum reduce op;
-	bool in_place, parts;
+	bool in_place, parts, reversed; /* reversed: of parts alone */
 	uint64_t seed;
 };
 
@@ -85,6 +85,13 @@ combine(void *dst, const void *x, enum dtype real, enum reduce op)
 	}
 }
 
+/* Which of the parts is a rank's. */
+static int
+part_of(const struct trial *t, int rank)
+{
+	return t->reversed ? t->comm->size - 1 - rank : rank;
+}
+
 /* The reduction of elements [first, first + count) over all ranks in rank order; the caller
  * frees. */
 static char *
@@ -127,7 +134,7 @@ static void
 scatter_parts(const struct trial *t, const struct tensor *out, const struct tensor *in)
 {
 	int64_t room = t->count * (t->comm->size - 1);
-	struct comm_parts p = { .whole = *in, .part = *out };
+	struct comm_parts p = { .whole = *in, .part = *out, .reversed = t->reversed };
 
 	p.slots = tensor_1d(mem_alloc((size_t)room, dtype_size(t->dtype)), t->dtype, room);
 	t->comm->ops->reduce_scatter_parts(t->comm, NULL, &p);
@@ -137,7 +144,7 @@ scatter_parts(const struct trial *t, const struct tensor *out, const struct tens
 static void
 test_reduce_scatter(const struct trial *t)
 {
-	int64_t n = t->count, total = n * t->comm->size, first = n * t->comm->rank;
+	int64_t n = t->count, total = n * t->comm->size, first = n * part_of(t, t->comm->rank);
 	char *all = make_array(t, t->comm->rank, 0, total), *want = expected(t, first, n);
 	char *part = mem_alloc((size_t)n, dtype_size(t->dtype));
 	struct tensor in = tensor_1d(all, t->dtype, total), out = tensor_1d(part, t->dtype, n);
@@ -164,12 +171,12 @@ test_all_gather(const struct trial *t)
 	size_t bytes = tensor_bytes(&in);
 
 	if (t->in_place) {
-		in.data = all + (size_t)t->comm->rank * bytes;
+		in.data = all + (size_t)part_of(t, t->comm->rank) * bytes;
 		memcpy(in.data, part, bytes);
 	}
 	if (t->parts)
-		t->comm->ops->all_gather_parts(
-		    t->comm, NULL, &(struct comm_parts){ .whole = out, .part = in });
+		t->comm->ops->all_gather_parts(t->comm, NULL,
+		    &(struct comm_parts){ .whole = out, .part = in, .reversed = t->reversed });
 	else
 		t->comm->ops->all_gather(t->comm, NULL, &out, &in);
 	for (int r = 0; r < t->comm->size; r++) {
@@ -178,7 +185,7 @@ test_all_gather(const struct trial *t)
 			continue;
 		char *want = make_array(t, r, 0, n);
 
-		CHECK(memcmp(all + (size_t)r * bytes, want, bytes) == 0);
+		CHECK(memcmp(all + (size_t)part_of(t, r) * bytes, want, bytes) == 0);
 		free(want);
 	}
 	free(all);
@@ -239,9 +246,10 @@ test_exchange(const struct trial *t)
 static void
 test_size(struct trial t)
 {
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 6; i++) {
 		t.in_place = i % 2;
-		t.parts = i / 2;
+		t.parts = i > 1;
+		t.reversed = i > 3;
 		t.op = REDUCE_SUM;
 		test_reduce_scatter(&t);
 		test_all_gather(&t);

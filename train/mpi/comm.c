@@ -35,11 +35,12 @@ struct mpi_comm {
 	int *count, *start; /* one per rank, for MPI_Allgatherv */
 };
 
-/* Equal pieces of an array, `stride` bytes apart, of `bytes` each; those past the first `total`
- * bytes are cut off. */
+/* Equal pieces of an array, of `bytes` each, one for each rank: the first rank's at data, the next
+ * one's `stride` bytes after it; those past the first `total` bytes are cut off. */
 struct pieces {
 	char *data;
-	size_t stride, bytes, total;
+	ptrdiff_t stride;
+	size_t bytes, total;
 };
 
 static const struct comm_ops mpi_ops;
@@ -140,8 +141,8 @@ piece_bytes(const struct pieces *p, int number)
 	return before < p->total ? min_size(p->bytes, p->total - before) : 0;
 }
 
-/* Sends piece i to rank i and collects every rank's piece number `rank` in the staging buffer, in
- * rank order. Each rank starts with a different peer, to spread the load. */
+/* Sends each rank its piece and collects this rank's of all ranks in the staging buffer, in rank
+ * order. Each rank starts with a different peer, to spread the load. */
 static void
 swap_pieces(struct comm *c, const struct pieces *p)
 {
@@ -156,10 +157,9 @@ swap_pieces(struct comm *c, const struct pieces *p)
 	for (int i = 1; i < c->size; i++) {
 		int peer = (c->rank + i) % c->size;
 
-		post_send(
-		    c, p->data + (size_t)peer * p->stride, piece_bytes(p, peer), peer, OWN_TAG);
+		post_send(c, p->data + peer * p->stride, piece_bytes(p, peer), peer, OWN_TAG);
 	}
-	memcpy(m->staging + (size_t)c->rank * own, p->data + (size_t)c->rank * p->stride, own);
+	memcpy(m->staging + (size_t)c->rank * own, p->data + c->rank * p->stride, own);
 	wait_all(c);
 }
 
@@ -188,7 +188,7 @@ all_reduce_window(struct comm *c, char *data, size_t bytes, enum dtype dtype, en
 	struct mpi_comm *m = c->impl;
 	size_t size = dtype_size(dtype), count = bytes / size, ranks = (size_t)c->size;
 	size_t piece = (count + ranks - 1) / ranks * size;
-	struct pieces p = { data, piece, piece, bytes };
+	struct pieces p = { data, (ptrdiff_t)piece, piece, bytes };
 
 	swap_pieces(c, &p);
 	reduce_staged(c, data + (size_t)c->rank * piece, piece_bytes(&p, c->rank), dtype, op);
@@ -230,27 +230,37 @@ mpi_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum r
 		    c, (char *)t->data + done, min_size(step, bytes - done), t->dtype, op);
 }
 
-/* Not built on all_reduce, which would move size times as much. out may lie inside in, at its
- * own part: a window of it is written after it was sent. */
+/* Not built on all_reduce, which would move size times as much. The part may lie in its place
+ * inside whole: a window of it is written after it was sent. */
 static void
-mpi_reduce_scatter(
-    struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+scatter_sums(struct comm *c, const struct comm_parts *p)
 {
-	size_t bytes = part_bytes(c, out, in), step = window(c, in->dtype) * dtype_size(in->dtype);
+	enum dtype type = p->whole.dtype;
+	size_t bytes = part_bytes(c, &p->part, &p->whole),
+	       step = window(c, type) * dtype_size(type);
+	struct tensor first = comm_whole(c, p, 0);
+	ptrdiff_t stride = p->reversed ? -(ptrdiff_t)bytes : (ptrdiff_t)bytes;
 
-	(void)st;
 	if (c->size == 1) {
-		if (out->data != in->data && bytes)
-			memcpy(out->data, in->data, bytes);
+		if (p->part.data != p->whole.data && bytes)
+			memcpy(p->part.data, p->whole.data, bytes);
 		return;
 	}
 	for (size_t done = 0; done < bytes; done += step) {
 		size_t n = min_size(step, bytes - done);
-		struct pieces p = { (char *)in->data + done, bytes, n, n * (size_t)c->size };
+		struct pieces all = { (char *)first.data + done, stride, n, n * (size_t)c->size };
 
-		swap_pieces(c, &p);
-		reduce_staged(c, (char *)out->data + done, n, in->dtype, REDUCE_SUM);
+		swap_pieces(c, &all);
+		reduce_staged(c, (char *)p->part.data + done, n, type, REDUCE_SUM);
 	}
+}
+
+static void
+mpi_reduce_scatter(
+    struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+{
+	(void)st;
+	scatter_sums(c, &(struct comm_parts){ .whole = *in, .part = *out });
 }
 
 /* in may lie inside out, at its own part. A datatype with the stride of the parts lets one call
@@ -314,8 +324,9 @@ mpi_all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts 
 static void
 mpi_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
+	(void)st;
 	(void)comm_slots(c, p);
-	mpi_reduce_scatter(c, st, &p->part, &p->whole);
+	scatter_sums(c, p);
 }
 
 /* In place, any length. */

@@ -220,8 +220,29 @@ all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 			{ false, from, 0, comm_whole(c, p, from) } };
 
 		exchange(c, st, message, 2);
-		backend_cuda.record(st, p->event[from]);
+		if (p->event)
+			backend_cuda.record(st, p->event[from]);
 	}
+}
+
+/* NCCL scatters in the order of ranks; here each part is a sum of its own. */
+static void
+scatter_reversed(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	struct nccl_group *g = c->impl;
+	size_t count = (size_t)tensor_elements(&p->part);
+
+	if (!nccl_ok(c, ncclGroupStart(), "reduce-scatter"))
+		return;
+	for (int rank = 0; count && rank < c->size; rank++) {
+		struct tensor part = comm_whole(c, p, rank);
+
+		nccl_ok(c,
+		    ncclReduce(part.data, rank == c->rank ? p->part.data : NULL, count,
+			data_type(part.dtype), ncclSum, rank, g->handle, cu_handle(st)),
+		    "reduce-scatter");
+	}
+	nccl_ok(c, ncclGroupEnd(), "reduce-scatter");
 }
 
 /* Without shared memory as one, when all parts are made. */
@@ -237,7 +258,10 @@ reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts 
 	}
 	for (int i = 0; p->event && i < c->size; i++)
 		backend_cuda.wait(st, p->event[i]);
-	reduce_scatter(c, st, &p->part, &p->whole);
+	if (p->reversed && c->size > 1)
+		scatter_reversed(c, st, p);
+	else
+		reduce_scatter(c, st, &p->part, &p->whole);
 }
 
 static void
