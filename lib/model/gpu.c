@@ -48,7 +48,7 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 	}
 }
 
-/* Collectives that run beside GEMMs may not occupy the whole device; those of few bytes and
+/* Collectives that run beside computation may not occupy the whole device; those of few bytes and
  * messages of stages need not. */
 int
 gpu_group_blocks(enum gpu_group g, const struct train_shape *s)
@@ -57,6 +57,7 @@ gpu_group_blocks(enum gpu_group g, const struct train_shape *s)
 
 	switch (g) {
 	case GPU_TENSOR: return s->tp_comm_overlap ? BESIDE : 0;
+	case GPU_CONTEXT: return s->context_form == CONTEXT_GATHER ? BESIDE : 0;
 	case GPU_DATA:
 	case GPU_EXPERT_DATA: return BESIDE;
 	case GPU_PIPELINE:

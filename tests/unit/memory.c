@@ -28,11 +28,11 @@ static const enum buffer phases[][28] = {
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
 	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_DBRANCH, BUF_DPOST, BUF_DSUM, BUF_DATTN,
 	    BUF_DQKV, BUF_DELTA, BUF_ATTN_WORK, BUF_CONTEXT_KEYS, BUF_CONTEXT_PARTIAL,
-	    BUF_CONTEXT_RECEIVED, BUF_CONTEXT_SUM, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT,
-	    BUF_CONTEXT_DOUT, BUF_CONTEXT_DQKV, BUF_CONTEXT_PACKED, BUF_COUNT },
+	    BUF_CONTEXT_SLOTS, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_DOUT, BUF_CONTEXT_DQKV,
+	    BUF_CONTEXT_PACKED, BUF_DQK, BUF_QK, BUF_COUNT },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
 	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DNORM, BUF_DQKV,
-	    BUF_NORM1_OUT, BUF_COUNT },
+	    BUF_DQK, BUF_CONTEXT_PARTIAL, BUF_CONTEXT_SLOTS, BUF_NORM1_OUT, BUF_COUNT },
 	{ BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS, BUF_ZLOSS,
 	    BUF_COUNT },
 };
@@ -316,15 +316,14 @@ test_figures(void)
 	memory_plan(&half, &c, &two, &s, coord);
 	CHECK(half.bytes[BUF_MASTER] * 2 == half.bytes[BUF_GRADS]);
 	memory_release(&half);
-	/* Half the positions; k and v of all; gradients are sent for 5 pieces of 8 positions and
-	 * received for 2. */
+	/* Half the positions; k and v of all; gradients of 6 pieces of 8 positions, and of one from
+	 * the other rank. */
 	memory_plan(&half, &c, &shared, &s, coord);
 	CHECK(half.bytes[BUF_QKV] * 2 == m.bytes[BUF_QKV] && half.bytes[BUF_LSE] == 2 * 8 * 16 * 4);
 	CHECK(half.bytes[BUF_ROPE] == m.bytes[BUF_ROPE] && half.bytes[BUF_TOKENS] == 32 * 4);
 	CHECK(half.bytes[BUF_CONTEXT_KEYS] == 64 * 2 * 16 * 2);
-	CHECK(half.bytes[BUF_CONTEXT_PARTIAL] == 5 * 16 * 2 * 16 * 2);
-	CHECK(half.bytes[BUF_CONTEXT_RECEIVED] == 2 * 16 * 2 * 16 * 2);
-	CHECK(half.bytes[BUF_CONTEXT_SUM] == 32 * 2 * 16 * 4);
+	CHECK(half.bytes[BUF_CONTEXT_PARTIAL] == 6 * 16 * 2 * 16 * 2);
+	CHECK(half.bytes[BUF_CONTEXT_SLOTS] == 1 * 16 * 2 * 16 * 2);
 	memory_release(&half);
 	/* All positions of half the heads. */
 	s.context_form = CONTEXT_HEADS;

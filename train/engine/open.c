@@ -223,6 +223,27 @@ open_beside(struct engine *e, struct comm *world)
 	};
 }
 
+/* Context ranks that gather keys share the memory in which they do. Those of several hosts cannot,
+ * which needs no warning. */
+static void
+open_context(struct engine *e, struct comm *world)
+{
+	const struct backend *b = e->backend;
+	struct err why;
+
+	if (e->groups.cp->size == 1 || e->plan.shape.context_form != CONTEXT_GATHER)
+		return;
+	comm_log_begin(COMM_HERE(world), COMM_CONTEXT, "sharing of memory");
+	(void)share_arenas(e, e->groups.cp, ARENA_SCRATCH, ARENA_SCRATCH, &why);
+	comm_log_end(world);
+	e->context = (struct beside){
+		.stream = b->stream(e->device, STREAM_CONTEXT),
+		.ready = b->event(e->device),
+		.gathered = b->event(e->device),
+		.summed = b->event(e->device),
+	};
+}
+
 /* Collective over world; fails on all ranks if it fails on one, with the reason on rank 0. The plan
  * is copied, the backend is borrowed. Memory is allocated before the communicators, so that a rank
  * without enough can still tell the others. */
@@ -271,6 +292,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->ema = ema_new(e);
 	e->stash = stash_open(e);
 	open_beside(e, world);
+	open_context(e, world);
 	share_experts(e, world);
 	share_params(e, world);
 	e->message = mem_alloc(context_messages(&e->plan), sizeof *e->message);

@@ -240,6 +240,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 
 	column_forward(s, &in);
 	prepare(l, s);
+	context_attention_begin(s, &att);
 	context_attention_fwd(s, &att);
 	row_forward(s, &proj);
 	residual_forward(l, s, y, x);
@@ -247,7 +248,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 
 /* dx holds the gradient of the block's output and then of its input: the norm's share is added
  * to what passes along the residual. One sum over the tensor group, in column_backward.
- * BUF_DATTN, BUF_DQKV and the others are scratch of this call. */
+ * BUF_DATTN, BUF_DQKV and the others are scratch of this call. Keys of other context ranks come
+ * beside the projection's GEMMs. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
@@ -281,10 +283,12 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	};
 	struct norm_flow flow = { *dx, dnorm, *x };
 
+	recompute_prepared(l, s);
+	context_attention_begin(s, &att.fwd);
 	row_backward(s, &proj);
 	weight_product(s, &proj);
-	recompute_prepared(l, s);
 	context_attention_bwd(s, &att);
+	context_attention_end(s, &att);
 	prepare_backward(l, s, &d, &dqkv);
 	qkv.x = norm_recompute(l, s, x, NORM_WEIGHT);
 	column_backward(s, &qkv);

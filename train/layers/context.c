@@ -8,7 +8,8 @@
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-int64_t
+/* Token rows of so many positions of the samples. */
+static int64_t
 context_rows(const struct engine *e, int64_t positions)
 {
 	return positions * e->plan.shape.micro_batch_size;
@@ -72,20 +73,49 @@ context_messages(const struct run_plan *plan)
 	    size_t)(kinds[plan->shape.context_form]->messages * plan->layout.context_parallel_size);
 }
 
+/* NULL: no other rank has positions of the sequence. */
+static const struct context_kind *
+kind_of(const struct step *s)
+{
+	return s->e->groups.cp->size > 1 ? kinds[s->e->plan.shape.context_form] : NULL;
+}
+
+void
+context_attention_begin(struct step *s, const struct attention *a)
+{
+	const struct context_kind *k = kind_of(s);
+
+	if (k && k->begin)
+		k->begin(s, a);
+}
+
 void
 context_attention_fwd(struct step *s, const struct attention *a)
 {
-	if (s->e->groups.cp->size == 1)
-		s->e->ops->attention_fwd(s->e->stream, a);
+	const struct context_kind *k = kind_of(s);
+
+	if (k)
+		k->forward(s, a);
 	else
-		kinds[s->e->plan.shape.context_form]->forward(s, a);
+		s->e->ops->attention_fwd(s->e->stream, a);
 }
 
 void
 context_attention_bwd(struct step *s, const struct attention_grad *g)
 {
-	if (s->e->groups.cp->size == 1)
-		s->e->ops->attention_bwd(s->e->stream, g);
+	const struct context_kind *k = kind_of(s);
+
+	if (k)
+		k->backward(s, g);
 	else
-		kinds[s->e->plan.shape.context_form]->backward(s, g);
+		s->e->ops->attention_bwd(s->e->stream, g);
+}
+
+void
+context_attention_end(struct step *s, const struct attention_grad *g)
+{
+	const struct context_kind *k = kind_of(s);
+
+	if (k && k->end)
+		k->end(s, g);
 }

@@ -6,17 +6,16 @@
 
 #include "train/layers/layer.h"
 
-/* A way: attention as context_attention_fwd and _bwd say (layer.h), of more than one context
- * rank. */
+/* A way: attention as the functions of these names say (layer.h), of more than one context rank. */
 struct context_kind {
+	void (*begin)(struct step *s, const struct attention *a); /* NULL: nothing to do */
 	void (*forward)(struct step *s, const struct attention *a);
 	void (*backward)(struct step *s, const struct attention_grad *g);
+	void (*end)(struct step *s, const struct attention_grad *g); /* likewise */
 	int messages; /* most of an exchange, for each context rank */
 };
 extern const struct context_kind context_gather, context_heads;
 
-/* Token rows of so many positions of the samples. */
-int64_t context_rows(const struct engine *e, int64_t positions);
 /* The positions of this rank before a stretch of it. */
 int64_t context_before(const struct engine *e, int stretch);
 /* Of rows that this rank holds, those of a stretch of it; none of none. */

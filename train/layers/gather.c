@@ -2,12 +2,82 @@
  * gather.c - context ranks gather keys and values
  *
  * A rank has the queries of its own positions, two stretches of the sequence, and all keys and
- * values. Each stretch is one call of attention, with the keys up to its last query. The backward
- * pass gathers the keys again, since saving them would undo the division of the sequence; the
- * gradients of keys are sent to the ranks that hold the keys, which sum them in real precision, in
- * the order of ranks and their stretches. Source: spec/training.md 9.
+ * values. Each stretch is one call of attention, with the keys up to its last query. In the first
+ * half of the sequence the stretches lie in the order of ranks, in the second half in reverse: keys
+ * are gathered, and their gradients summed, by one collective in parts for each half, beside what
+ * the rank computes meanwhile. The backward pass gathers the keys again, since saving them would
+ * undo the division of the sequence. Source: spec/training.md 9.
  */
+#include "train/engine/streams.h"
 #include "train/layers/context.h"
+
+/* k or v of a matrix that has them side by side. */
+static struct tensor
+side(const struct tensor *pair, bool v)
+{
+	int64_t width = pair->shape[1] / 2;
+
+	return tensor_columns(pair, v ? width : 0, width);
+}
+
+/* --- collectives ------------------------------------------------------------------------------ */
+
+/* All positions in order, or their gradients from the queries of this rank. */
+static struct tensor
+all_positions(const struct engine *e, enum buffer b)
+{
+	struct tensor t = engine_buffer(e, b);
+
+	return context_positions(e, &t, &(struct stretch){ 0, e->plan.shape.seq_length });
+}
+
+/* The half in which a stretch of each rank lies. */
+static struct comm_parts
+half(const struct engine *e, const struct tensor *all, int stretch)
+{
+	int64_t rows = all->shape[0] / STRETCHES;
+
+	return (struct comm_parts){
+		.whole = tensor_rows(all, stretch * rows, rows),
+		.part = context_positions(e, all, &e->stretch[stretch]),
+		.reversed = stretch > 0,
+	};
+}
+
+/* The span is the host's, as of all that is not on the compute stream: what that waits for is timed
+ * by streams_join. */
+static void
+gather_keys(struct engine *e)
+{
+	struct tensor all = all_positions(e, BUF_CONTEXT_KEYS);
+	struct comm *cp = e->groups.cp;
+
+	streams_fork(e, e->context.stream, e->context.ready);
+	timing_begin(e, SPAN_CONTEXT);
+	for (int i = 0; i < STRETCHES; i++) {
+		struct comm_parts p = half(e, &all, i);
+
+		cp->ops->all_gather_parts(COMM_HERE(cp), e->context.stream, &p);
+	}
+	timing_end(e, SPAN_CONTEXT);
+	e->backend->record(e->context.stream, e->context.gathered);
+}
+
+/* The gradients of a stretch's keys become their sums over all ranks. */
+static void
+sum_gradients(struct engine *e, int stretch)
+{
+	struct tensor all = all_positions(e, BUF_CONTEXT_PARTIAL);
+	struct comm_parts p = half(e, &all, stretch);
+	struct comm *cp = e->groups.cp;
+
+	p.slots = engine_buffer(e, BUF_CONTEXT_SLOTS);
+	streams_fork(e, e->context.stream, e->context.ready);
+	timing_begin(e, SPAN_CONTEXT);
+	cp->ops->reduce_scatter_parts(COMM_HERE(cp), e->context.stream, &p);
+	timing_end(e, SPAN_CONTEXT);
+	e->backend->record(e->context.stream, e->context.summed);
+}
 
 /* --- one stretch ------------------------------------------------------------------------------ */
 
@@ -21,52 +91,11 @@ stretch_statistics(const struct engine *e, const struct tensor *t, int stretch)
 	    e->stretch[stretch].count);
 }
 
-/* k or v of a matrix that has them side by side. */
-static struct tensor
-half(const struct tensor *pair, bool v)
-{
-	int64_t width = pair->shape[1] / 2;
-
-	return tensor_columns(pair, v ? width : 0, width);
-}
-
-/* --- keys and values -------------------------------------------------------------------------- */
-
-/* Gathers the keys and values of all positions in their buffer. */
-static void
-gather_keys(struct engine *e, const struct attention *a)
-{
-	struct tensor all = engine_buffer(e, BUF_CONTEXT_KEYS);
-	int n = 0;
-
-	for (int i = 0; i < e->num_stretches; i++) {
-		struct tensor own = context_positions(e, &all, &e->stretch[i]);
-		struct tensor k = half(&own, false), from_k = context_stretch(e, &a->k, i);
-		struct tensor v = half(&own, true), from_v = context_stretch(e, &a->v, i);
-
-		e->ops->cast(e->stream, &k, &from_k);
-		e->ops->cast(e->stream, &v, &from_v);
-	}
-	for (int k = 0; k < e->groups.cp->size * e->num_stretches; k++) {
-		int peer = k / e->num_stretches, i = k % e->num_stretches;
-		struct stretch its[STRETCHES];
-		struct p2p out = { true, peer, i, context_positions(e, &all, &e->stretch[i]) };
-
-		if (peer == e->groups.cp->rank)
-			continue;
-		context_stretches(e, peer, its);
-		n = context_message(e, n, &out);
-		n = context_message(
-		    e, n, &(struct p2p){ false, peer, i, context_positions(e, &all, &its[i]) });
-	}
-	context_exchange(e, n);
-}
-
 /* The positions whose keys some query of a stretch sees: from 0 to the stretch's end. */
 static struct stretch
-seen(const struct stretch *queries)
+seen(const struct engine *e, int stretch)
 {
-	return (struct stretch){ 0, queries->first + queries->count };
+	return (struct stretch){ 0, e->stretch[stretch].first + e->stretch[stretch].count };
 }
 
 /* The arguments for one stretch of queries. */
@@ -74,7 +103,7 @@ static struct attention
 stretch_attention(const struct engine *e, const struct attention *a, int i)
 {
 	struct tensor all = engine_buffer(e, BUF_CONTEXT_KEYS);
-	struct stretch s = seen(&e->stretch[i]);
+	struct stretch s = seen(e, i);
 	struct tensor keys = context_positions(e, &all, &s);
 	struct attention part = *a;
 
@@ -82,118 +111,20 @@ stretch_attention(const struct engine *e, const struct attention *a, int i)
 	part.lse = stretch_statistics(e, &a->lse, i);
 	part.q = context_stretch(e, &a->q, i);
 	part.first = context_stretch(e, &a->first, i);
-	part.k = half(&keys, false);
-	part.v = half(&keys, true);
+	part.k = side(&keys, false);
+	part.v = side(&keys, true);
 	return part;
 }
 
-/* --- their gradients -------------------------------------------------------------------------- */
-
-/* The gradients, k beside v, of the keys that a stretch of this rank sees, from its own queries. */
+/* The gradients of the keys that a stretch sees, from its queries: those of the second stretch in
+ * the place of their sums, those of the first after all of them. */
 static struct tensor
 partial_gradients(const struct engine *e, int i)
 {
 	struct tensor all = engine_buffer(e, BUF_CONTEXT_PARTIAL);
-	int64_t at = i > 0 ? seen(&e->stretch[0]).count : 0;
+	int64_t first = i > 0 ? 0 : e->plan.shape.seq_length;
 
-	return tensor_rows(&all, context_rows(e, at), context_rows(e, seen(&e->stretch[i]).count));
-}
-
-/* The number-th gradients that other ranks send for a stretch of this rank's keys.
- */
-static struct tensor
-received_gradients(const struct engine *e, int number)
-{
-	struct tensor all = engine_buffer(e, BUF_CONTEXT_RECEIVED);
-	int64_t rows = context_rows(e, e->stretch[0].count);
-
-	return tensor_rows(&all, number * rows, rows);
-}
-
-/* A stretch of this rank and one of any rank, one of keys and the other of queries that may see
- * them. */
-struct pair {
-	int mine, rank, its;
-};
-
-static int
-num_pairs(const struct engine *e)
-{
-	return e->num_stretches * e->groups.cp->size * e->num_stretches;
-}
-
-/* In the order in which gradients are summed. */
-static struct pair
-pair_at(const struct engine *e, int k)
-{
-	int n = e->num_stretches, size = e->groups.cp->size;
-
-	return (struct pair){ k / (n * size), k / n % size, k % n };
-}
-
-/* Stretches have equal lengths, so the queries see all of the keys or none. */
-static bool
-sees(const struct engine *e, const struct pair *p, bool mine_are_queries)
-{
-	struct stretch its[STRETCHES];
-	int64_t mine = e->stretch[p->mine].first;
-
-	context_stretches(e, p->rank, its);
-	return mine_are_queries ? its[p->its].first <= mine : mine <= its[p->its].first;
-}
-
-/* Sends each rank the gradients of its keys. The tag of a message has both stretches. */
-static void
-scatter_gradients(struct engine *e)
-{
-	int n = 0, number = 0;
-
-	for (int k = 0; k < num_pairs(e); k++) {
-		struct pair p = pair_at(e, k);
-		struct stretch its[STRETCHES];
-		struct tensor partial = partial_gradients(e, p.mine);
-		struct p2p out = { true, p.rank, p.its * STRETCHES + p.mine, partial };
-		struct p2p in = { false, p.rank, p.mine * STRETCHES + p.its, partial };
-
-		if (p.rank == e->groups.cp->rank)
-			continue;
-		context_stretches(e, p.rank, its);
-		if (sees(e, &p, true)) {
-			out.buf = context_positions(e, &partial, &its[p.its]);
-			n = context_message(e, n, &out);
-		}
-		if (sees(e, &p, false)) {
-			in.buf = received_gradients(e, number++);
-			n = context_message(e, n, &in);
-		}
-	}
-	context_exchange(e, n);
-}
-
-/* Sums the gradients of this rank's keys over all ranks. */
-static void
-sum_gradients(struct engine *e, const struct attention_grad *g)
-{
-	struct tensor sum = engine_buffer(e, BUF_CONTEXT_SUM), k = half(&sum, false),
-		      v = half(&sum, true);
-	int begun = -1, number = 0;
-
-	for (int i = 0; i < num_pairs(e); i++) {
-		struct pair p = pair_at(e, i);
-		struct tensor to = context_stretch(e, &sum, p.mine), from;
-
-		if (!sees(e, &p, false))
-			continue;
-		if (p.rank == e->groups.cp->rank) {
-			from = partial_gradients(e, p.its);
-			from = context_positions(e, &from, &e->stretch[p.mine]);
-		} else
-			from = received_gradients(e, number++);
-		(p.mine == begun ? e->ops->add : e->ops->cast)(e->stream, &to, &from);
-		begun = p.mine;
-	}
-	e->ops->cast(e->stream, &g->dk, &k);
-	e->ops->cast(e->stream, &g->dv, &v);
+	return context_positions(e, &all, &(struct stretch){ first, seen(e, i).count });
 }
 
 /* One stretch of queries in the backward pass. */
@@ -206,8 +137,8 @@ stretch_gradients(const struct engine *e, const struct attention_grad *g, int i)
 		.fwd = stretch_attention(e, &g->fwd, i),
 		.dout = context_stretch(e, &g->dout, i),
 		.dq = context_stretch(e, &g->dq, i),
-		.dk = half(&partial, false),
-		.dv = half(&partial, true),
+		.dk = side(&partial, false),
+		.dv = side(&partial, true),
 		.delta = stretch_statistics(e, &g->delta, i),
 		.work = g->work,
 	};
@@ -215,33 +146,70 @@ stretch_gradients(const struct engine *e, const struct attention_grad *g, int i)
 
 /* --- both passes ------------------------------------------------------------------------------ */
 
+/* Copies k and v of this rank's positions, or their gradients, to their places in a buffer of all
+ * positions, or from there. */
+static void
+copy_own(struct engine *e, enum buffer b, const struct tensor kv[2], bool back)
+{
+	struct tensor all = all_positions(e, b);
+
+	for (int i = 0; i < STRETCHES * 2; i++) {
+		struct tensor pair = context_positions(e, &all, &e->stretch[i / 2]),
+			      there = side(&pair, i % 2),
+			      here = context_stretch(e, &kv[i % 2], i / 2);
+
+		e->ops->cast(e->stream, back ? &here : &there, back ? &there : &here);
+	}
+}
+
+static void
+begin(struct step *s, const struct attention *a)
+{
+	copy_own(s->e, BUF_CONTEXT_KEYS, (struct tensor[]){ a->k, a->v }, false);
+	gather_keys(s->e);
+}
+
 static void
 forward(struct step *s, const struct attention *a)
 {
 	struct engine *e = s->e;
 
-	gather_keys(e, a);
-	for (int i = 0; i < e->num_stretches; i++) {
+	streams_join(e, e->context.stream, e->context.gathered, SPAN_CONTEXT);
+	for (int i = 0; i < STRETCHES; i++) {
 		struct attention part = stretch_attention(e, a, i);
 
 		e->ops->attention_fwd(e->stream, &part);
 	}
 }
 
+/* The second stretch first: no query of the first sees the keys of the second half, whose gradients
+ * are summed meanwhile. */
 static void
 backward(struct step *s, const struct attention_grad *g)
 {
 	struct engine *e = s->e;
+	struct attention_grad first = stretch_gradients(e, g, 0),
+			      second = stretch_gradients(e, g, 1);
+	struct tensor all = all_positions(e, BUF_CONTEXT_PARTIAL), from = partial_gradients(e, 0);
+	int64_t end = partial_gradients(e, 1).shape[0];
+	struct tensor to = tensor_rows(&all, 0, from.shape[0]),
+		      unseen = tensor_rows(&all, end, all.shape[0] - end);
 
-	gather_keys(e, &g->fwd);
-	for (int i = 0; i < e->num_stretches; i++) {
-		struct attention_grad part = stretch_gradients(e, g, i);
-
-		e->ops->attention_bwd(e->stream, &part);
-	}
-	scatter_gradients(e);
-	sum_gradients(e, g);
+	streams_join(e, e->context.stream, e->context.gathered, SPAN_CONTEXT);
+	e->ops->attention_bwd(e->stream, &second);
+	if (unseen.shape[0])
+		e->ops->fill(e->stream, &unseen, 0);
+	sum_gradients(e, 1);
+	e->ops->attention_bwd(e->stream, &first);
+	e->ops->add(e->stream, &to, &from);
+	sum_gradients(e, 0);
 }
 
-/* One message in each direction per pair of stretches. */
-const struct context_kind context_gather = { forward, backward, 2 * STRETCHES *STRETCHES };
+static void
+end(struct step *s, const struct attention_grad *g)
+{
+	streams_join(s->e, s->e->context.stream, s->e->context.summed, SPAN_CONTEXT);
+	copy_own(s->e, BUF_CONTEXT_PARTIAL, (struct tensor[]){ g->dk, g->dv }, true);
+}
+
+const struct context_kind context_gather = { begin, forward, backward, end, 0 };

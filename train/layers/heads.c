@@ -224,4 +224,6 @@ backward(struct step *s, const struct attention_grad *g)
 }
 
 /* One message in each direction per stretch of each matrix. */
-const struct context_kind context_heads = { forward, backward, 2 * STRETCHES *MATRICES };
+const struct context_kind context_heads = {
+	.forward = forward, .backward = backward, .messages = 2 * STRETCHES * MATRICES
+};

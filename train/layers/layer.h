@@ -133,9 +133,13 @@ struct tensor norm_branch_backward(const struct layer *l, struct step *s, const 
 
 /* What the operations of these names do, for rows that are the positions of this rank, but `first`,
  * which has those that context_form asks for. lse and delta have their sizes, in an order of their
- * own. Collective over the context ranks. */
+ * own. Collective over the context ranks. begin comes before either, as soon as k and v are there,
+ * and end after bwd: until then dk and dv are not. What ranks send may go on beside all that is
+ * queued between the two calls. */
+void context_attention_begin(struct step *s, const struct attention *a);
 void context_attention_fwd(struct step *s, const struct attention *a);
 void context_attention_bwd(struct step *s, const struct attention_grad *g);
+void context_attention_end(struct step *s, const struct attention_grad *g);
 /* Most messages that these exchange at once. */
 size_t context_messages(const struct run_plan *plan);
 

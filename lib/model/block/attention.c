@@ -69,17 +69,16 @@ static const struct buffer_row buffers[] = {
 	{ "q, k, v gradient", BUF_DQKV, STEP, IF_TRAINING, ACT, { D_TOKENS, D_QKV },
 	    ATTN_BWD | QKV_BWD },
 	{ "q, k norm output gradient", BUF_DQK, STEP, IF_QK_NORM_TRAINING, ACT, { D_TOKENS, D_QK },
-	    ATTN_BWD },
+	    ATTN_BWD | QKV_BWD },
 	{ "attention delta", BUF_DELTA, STEP, IF_TRAINING, REAL, { D_HEADS, D_HELD }, ATTN_BWD },
 	/* of all positions, k beside v */
 	{ "gathered k, v", BUF_CONTEXT_KEYS, STEP, IF_GATHER, ACT, { D_ALL_TOKENS, D_PAIR },
 	    FWD | ATTN_BWD },
+	/* of those from the queries of this rank, and then of the own ones from those of all */
 	{ "partial k, v gradient", BUF_CONTEXT_PARTIAL, STEP, IF_GATHER_TRAINING, ACT,
-	    { D_KEYS_PARTIAL, D_PAIR }, ATTN_BWD },
-	{ "received k, v gradient", BUF_CONTEXT_RECEIVED, STEP, IF_GATHER_TRAINING, ACT,
-	    { D_KEYS_RECEIVED, D_PAIR }, ATTN_BWD },
-	{ "sum of k, v gradient", BUF_CONTEXT_SUM, STEP, IF_GATHER_TRAINING, REAL,
-	    { D_TOKENS, D_PAIR }, ATTN_BWD },
+	    { D_KEYS_PARTIAL, D_PAIR }, ATTN_BWD | QKV_BWD },
+	{ "other ranks' k, v gradient", BUF_CONTEXT_SLOTS, STEP, IF_GATHER_TRAINING, ACT,
+	    { D_KEYS_OTHERS, D_PAIR }, ATTN_BWD | QKV_BWD },
 	/* of all positions and some heads: as many elements as of some positions and all heads */
 	{ "q, k, v of some heads", BUF_CONTEXT_QKV, STEP, IF_HEADS, ACT, { D_TOKENS, D_QKV },
 	    FWD | ATTN_BWD },

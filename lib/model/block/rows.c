@@ -80,19 +80,17 @@ head_rows(const struct model_config *c, const struct train_shape *s, int64_t tok
 	return ((tokens + chunks - 1) / chunks + HEAD_TILE - 1) / HEAD_TILE * HEAD_TILE;
 }
 
-/* The two stretches of a rank see 2 c + 1 pieces of the sequence, whatever the rank; its own two
- * keys' pieces are seen by as many stretches, three of them its own. k and v go to all other ranks
- * in each pass, and their gradients back. Of heads q, k, v and the output change places in the
- * forward pass; backward these, the gradient of the output, and those of q, k and v. */
+/* k and v go to all other ranks in each pass, and their gradients back. Of heads q, k, v and the
+ * output change places in the forward pass; backward these, the gradient of the output, and those
+ * of q, k and v. */
 static void
 dims_context(int64_t d[D_COUNT], const struct layout *l, bool heads)
 {
 	int64_t c = l->context_parallel_size, piece = d[D_ALL_TOKENS] / (STRETCHES * c);
 
-	d[D_KEYS_PARTIAL] = (2 * c + 1) * piece;
-	d[D_KEYS_RECEIVED] = (2 * c - 2) * piece;
-	d[D_SENT] = heads ? d[D_TOKENS] * (c - 1) * 3 * ((d[D_QKV] + d[D_Q]) / c)
-			  : ((c - 1) * d[D_TOKENS] * 2 + d[D_KEYS_RECEIVED]) * d[D_PAIR];
+	d[D_KEYS_PARTIAL] = 3 * c * piece;
+	d[D_KEYS_OTHERS] = (c - 1) * piece;
+	d[D_SENT] = d[D_TOKENS] * (c - 1) * 3 * (heads ? (d[D_QKV] + d[D_Q]) / c : d[D_PAIR]);
 }
 
 static void

@@ -58,10 +58,10 @@ enum dim {
 	D_STAT_ROWS,
 	D_ATTN_WORK, /* workspace.h */
 	D_DOCUMENTS, /* rows that attention is told the documents of: T, or s*b */
-	/* rows of gradients of keys: from this rank's queries, stretch by stretch, and from those
-	 * of other ranks for its keys */
+	/* rows of gradients of keys: of all positions and, from the queries of the first stretch,
+	 * of the first half; and of one stretch, from each of the other ranks */
 	D_KEYS_PARTIAL,
-	D_KEYS_RECEIVED,
+	D_KEYS_OTHERS,
 	D_SENT, /* elements that attention sends to other context ranks, in both passes */
 	/* of the rank: all parameters it holds */
 	D_WEIGHTS,
