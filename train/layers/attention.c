@@ -51,6 +51,9 @@ saved_views(const struct layer *l, const struct step *s)
 /* What is normed in a row: the heads of q, or those of k. */
 enum normed { NORMED_Q, NORMED_K, NORMED };
 
+/* What is computed at a time. */
+enum heads { HEADS_Q = 1 << NORMED_Q, HEADS_KV = 1 << NORMED_K, HEADS_ALL = HEADS_Q | HEADS_KV };
+
 static const struct {
 	enum role weight, bias;
 } norm_roles[NORMED] = {
@@ -108,14 +111,17 @@ qk_norm(const struct layer *l, const struct step *s, const struct qkv *v, enum n
  * pass rotates the gradients of q and k by the negative angle. Nothing to do for learned
  * positions. */
 static void
-rotate(const struct layer *l, struct step *s, const struct qkv *v, bool backward)
+rotate(const struct layer *l, struct step *s, const struct qkv *v, enum heads which, bool backward)
 {
 	struct engine *e = s->e;
 	struct rope r = {
 		.table = engine_rope_table(e, layer_rope_table(&e->plan.model, l->block->layer)),
 		.positions = step_buffer(s, BUF_POSITIONS, 0),
-		.x = v->rotated,
-		.num_heads = v->num_heads + v->num_groups,
+		.x = which == HEADS_ALL ? v->rotated
+		    : which == HEADS_Q  ? v->q
+					: v->k,
+		.num_heads =
+		    (which & HEADS_Q ? v->num_heads : 0) + (which & HEADS_KV ? v->num_groups : 0),
 		.head_dim = v->head_dim,
 		.rotary_dim = (int)model_rotary_dim(&e->plan.model),
 		.interleaved = e->plan.model.rotary_interleaved,
@@ -128,16 +134,17 @@ rotate(const struct layer *l, struct step *s, const struct qkv *v, bool backward
 
 /* From the output of the GEMM to the input of attention: norms of q and k, then positions. */
 static void
-prepare(const struct layer *l, struct step *s)
+prepare(const struct layer *l, struct step *s, enum heads which)
 {
 	struct qkv v = saved_views(l, s);
 
 	for (int i = 0; s->e->plan.model.qk_layernorm && i < NORMED; i++) {
 		struct norm n = qk_norm(l, s, &v, i);
 
-		s->e->ops->norm_fwd(s->e->stream, &n);
+		if (which >> i & 1)
+			s->e->ops->norm_fwd(s->e->stream, &n);
 	}
-	rotate(l, s, &v, false);
+	rotate(l, s, &v, which, false);
 }
 
 /* Recomputes them in the backward pass where the outputs of the norms were not saved. */
@@ -145,18 +152,18 @@ static void
 recompute_prepared(const struct layer *l, struct step *s)
 {
 	if (s->e->plan.model.qk_layernorm && s->e->mem.place[BUF_QK] == ARENA_SCRATCH)
-		prepare(l, s);
+		prepare(l, s, HEADS_ALL);
 }
 
 /* Backward through prepare: from attention's gradients to dqkv, that of the GEMM's output. */
 static void
-prepare_backward(
-    const struct layer *l, struct step *s, const struct qkv *d, const struct tensor *dqkv)
+prepare_backward(const struct layer *l, struct step *s, const struct qkv *d,
+    const struct tensor *dqkv, enum heads which)
 {
 	struct engine *e = s->e;
 	struct qkv v = saved_views(l, s);
 
-	rotate(l, s, d, true);
+	rotate(l, s, d, which, true);
 	for (int i = 0; e->plan.model.qk_layernorm && i < NORMED; i++) {
 		struct norm n = qk_norm(l, s, &v, i);
 		struct norm_grad g = {
@@ -173,7 +180,8 @@ prepare_backward(
 			.shift = n.shift,
 		};
 
-		e->ops->norm_bwd(e->stream, &g);
+		if (which >> i & 1)
+			e->ops->norm_bwd(e->stream, &g);
 	}
 }
 
@@ -218,6 +226,61 @@ attention_measure(const struct layer *l, struct step *s)
 	s->e->ops->attention_max(s->e->stream, &m);
 }
 
+/* Whether GEMMs of q go on while k and v, or their gradients, are on their way between context
+ * ranks. All columns of an operand in 8 bits are made at once, and tensor ranks have rows on their
+ * way instead. */
+static bool
+q_alone(const struct step *s, const struct fp8_product *fp8)
+{
+	return s->e->context.stream && s->e->groups.tp->size == 1 && !fp8;
+}
+
+/* The columns of [T, (n + 2 g) d]. */
+static struct stretch
+columns_of(const struct qkv *v, enum heads which)
+{
+	int64_t q = v->q.shape[1], kv = 2 * v->k.shape[1];
+
+	return which == HEADS_Q ? (struct stretch){ 0, q } : (struct stretch){ q, kv };
+}
+
+/* Rows of a matrix or of a vector, if there is one. */
+static struct tensor
+rows_of(const struct tensor *t, const struct stretch *r)
+{
+	return t->data ? tensor_rows(t, r->first, r->count) : *t;
+}
+
+/* From the block's norm to the input of attention: some of q, k and v. */
+static void
+make_heads(const struct layer *l, struct step *s, const struct linear *all, enum heads which)
+{
+	struct qkv v = saved_views(l, s);
+	struct stretch c = columns_of(&v, which);
+	struct linear part = *all;
+
+	part.y = tensor_columns(&all->y, c.first, c.count);
+	part.weight = rows_of(&all->weight, &c);
+	part.bias = rows_of(&all->bias, &c);
+	forward_product(s, &part);
+	prepare(l, s, which);
+}
+
+/* Back from the gradients of some of them to that of the weight's part. */
+static void
+heads_backward(const struct layer *l, struct step *s, const struct qkv *d,
+    const struct linear_grad *all, enum heads which)
+{
+	struct stretch c = columns_of(d, which);
+	struct linear_grad part = *all;
+
+	prepare_backward(l, s, d, &all->dy, which);
+	part.dy = tensor_columns(&all->dy, c.first, c.count);
+	part.dweight = rows_of(&all->dweight, &c);
+	part.dbias = rows_of(&all->dbias, &c);
+	weight_product(s, &part);
+}
+
 /* Saves the norm's output, q k v, the attention's output and lse. One sum over the tensor group,
  * in row_forward. */
 static void
@@ -238,9 +301,15 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.bias = engine_weight(e, l->block->layer, ROLE_PROJ_BIAS),
 		.fp8 = fp8_product_of(e, l->block, FP8_PROJ) };
 
-	column_forward(s, &in);
-	prepare(l, s);
-	context_attention_begin(s, &att);
+	if (q_alone(s, in.fp8)) {
+		make_heads(l, s, &in, HEADS_KV);
+		context_attention_begin(s, &att);
+		make_heads(l, s, &in, HEADS_Q);
+	} else {
+		column_forward(s, &in);
+		prepare(l, s, HEADS_ALL);
+		context_attention_begin(s, &att);
+	}
 	context_attention_fwd(s, &att);
 	row_forward(s, &proj);
 	residual_forward(l, s, y, x);
@@ -288,10 +357,18 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	row_backward(s, &proj);
 	weight_product(s, &proj);
 	context_attention_bwd(s, &att);
-	context_attention_end(s, &att);
-	prepare_backward(l, s, &d, &dqkv);
-	qkv.x = norm_recompute(l, s, x, NORM_WEIGHT);
-	column_backward(s, &qkv);
+	if (q_alone(s, qkv.fp8)) {
+		qkv.x = norm_recompute(l, s, x, NORM_WEIGHT);
+		heads_backward(l, s, &d, &qkv, HEADS_Q);
+		context_attention_end(s, &att);
+		heads_backward(l, s, &d, &qkv, HEADS_KV);
+		input_product(s, &qkv);
+	} else {
+		context_attention_end(s, &att);
+		prepare_backward(l, s, &d, &dqkv, HEADS_ALL);
+		qkv.x = norm_recompute(l, s, x, NORM_WEIGHT);
+		column_backward(s, &qkv);
+	}
 	norm_backward(l, s, &flow);
 }
 
