@@ -281,6 +281,14 @@ heads_backward(const struct layer *l, struct step *s, const struct qkv *d,
 	weight_product(s, &part);
 }
 
+/* The input of q, k and v in the backward pass. */
+static void
+begin_input(const struct layer *l, struct step *s, const struct tensor *x, struct linear_grad *qkv)
+{
+	qkv->x = norm_recompute(l, s, x, NORM_WEIGHT);
+	column_backward_begin(s, qkv);
+}
+
 /* Saves the norm's output, q k v, the attention's output and lse. One sum over the tensor group,
  * in row_forward. */
 static void
@@ -318,7 +326,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 /* dx holds the gradient of the block's output and then of its input: the norm's share is added
  * to what passes along the residual. One sum over the tensor group, in column_backward.
  * BUF_DATTN, BUF_DQKV and the others are scratch of this call. Keys of other context ranks come
- * beside the projection's GEMMs. */
+ * beside the projection's GEMMs, and rows of other tensor ranks beside attention where they are
+ * kept: what is recomputed has no place until then. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
@@ -351,14 +360,18 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.fp8 = fp8_product_of(e, l->block, FP8_QKV),
 	};
 	struct norm_flow flow = { *dx, dnorm, *x };
+	bool kept = !l->block->norm || e->mem.place[BUF_NORM1_OUT] == ARENA_SAVED;
 
 	recompute_prepared(l, s);
 	context_attention_begin(s, &att.fwd);
 	row_backward(s, &proj);
 	weight_product(s, &proj);
+	if (kept)
+		begin_input(l, s, x, &qkv);
 	context_attention_bwd(s, &att);
+	if (!kept)
+		begin_input(l, s, x, &qkv);
 	if (q_alone(s, qkv.fp8)) {
-		qkv.x = norm_recompute(l, s, x, NORM_WEIGHT);
 		heads_backward(l, s, &d, &qkv, HEADS_Q);
 		context_attention_end(s, &att);
 		heads_backward(l, s, &d, &qkv, HEADS_KV);
@@ -366,7 +379,6 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	} else {
 		context_attention_end(s, &att);
 		prepare_backward(l, s, &d, &dqkv, HEADS_ALL);
-		qkv.x = norm_recompute(l, s, x, NORM_WEIGHT);
 		column_backward(s, &qkv);
 	}
 	norm_backward(l, s, &flow);

@@ -92,7 +92,10 @@ void fp8_grouped(struct step *s, const struct fp8_product *p, const struct group
 
 /* Column parallel: y [T,out/t] = x W^T + bias with x [R,in]; W [out/t,in]. */
 void column_forward(struct step *s, const struct linear *l);
-/* dx [R,in], summed over tensor ranks, and the gradients of weight and bias. */
+/* dx [R,in], summed over tensor ranks, and the gradients of weight and bias. begin comes before it,
+ * when x is there and nothing more is to be read of gather_rows: tensor ranks may gather the rows
+ * of x beside what is queued between the two calls. */
+void column_backward_begin(struct step *s, struct linear_grad *g);
 void column_backward(struct step *s, const struct linear_grad *g);
 /* Row parallel: y [R,out] = x [T,in/t] W^T, summed over tensor ranks, + bias; W [out,in/t], the
  * bias whole on every rank. */

@@ -300,22 +300,17 @@ row_forward_beside(struct step *s, const struct linear *l, const struct tensor *
 	streams_join(s->e, b->stream, b->summed, SPAN_TENSOR);
 }
 
-/* The rows of x are gathered beside the GEMM that makes the partial sums, and those are summed
- * beside the one that makes the weight's gradient, which takes longer: the former stays whole. Both
- * are whole at once, hence a place of its own for the sums. */
+/* The partial sums are added up beside the GEMM that makes the weight's gradient, which takes
+ * longer than the one that makes them. The rows of x are on their way or whole by then, hence a
+ * place of its own for the sums. */
 static void
 column_backward_beside(struct step *s, const struct linear_grad *g)
 {
 	struct beside *b = &s->e->beside;
 	struct linear_grad all = *g;
 
-	if (shares_rows(s)) {
-		all.x = partial_sums(s, &g->x);
+	if (shares_rows(s))
 		all.dx = engine_buffer(s->e, BUF_PARTIAL);
-		streams_fork(s->e, b->stream, b->ready);
-		gather_on(s, b->stream, &all.x, &g->x);
-		s->e->backend->record(b->stream, b->gathered);
-	}
 	input_product(s, &all);
 	made_all(s);
 	streams_fork(s->e, b->stream, b->ready);
@@ -340,6 +335,20 @@ column_forward(struct step *s, const struct linear *l)
 	}
 	all.x = gather_rows(s, &l->x);
 	forward_product(s, &all);
+}
+
+void
+column_backward_begin(struct step *s, struct linear_grad *g)
+{
+	struct beside *b = &s->e->beside;
+	struct tensor own = g->x;
+
+	if (!b->stream || !shares_rows(s))
+		return;
+	g->x = partial_sums(s, &own);
+	streams_fork(s->e, b->stream, b->ready);
+	gather_on(s, b->stream, &g->x, &own);
+	s->e->backend->record(b->stream, b->gathered);
 }
 
 /* Every rank's columns contribute to the whole dx, hence the sum. The rows of x are gathered again

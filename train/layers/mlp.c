@@ -194,6 +194,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	weight_product(s, &down);
 	if (!in.x.data || dtype_is_float8(in.x.dtype))
 		in.x = norm_recompute(l, s, x, NORM_WEIGHT);
+	column_backward_begin(s, &in);
 	column_backward(s, &in);
 	norm_backward(l, s, &flow);
 }

@@ -94,6 +94,7 @@ shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 	act.dx = act.x;
 	e->ops->act_bwd(e->stream, activation(e), &act);
 	weight_product(s, &down);
+	column_backward_begin(s, &in);
 	column_backward(s, &in);
 }
 
