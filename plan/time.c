@@ -151,13 +151,14 @@ rows_bytes(const struct run_case *r, enum dtype type)
 	    (double)dtype_size(type);
 }
 
-/* Seconds of collectives, of `way` each, that GEMMs beside them hide (linear.c of train/layers): an
- * all-reduce by the gradient of the first weight and, where rows go in parts, a scatter by the last
- * product of all ranks' rows but the first. Where rows are shared, a gather by the first product of
- * all rows but the own, one by the gradient of the last product's input, one more and a scatter by
- * the gradients of the first one's input and weight. */
+/* Seconds of collectives, of `way` each, that GEMMs beside them hide (linear.c of train/layers),
+ * and attention, whose forward pass takes `core`: an all-reduce by the gradient of the first weight
+ * and, where rows go in parts, a scatter by the last product of all ranks' rows but the first.
+ * Where rows are shared, a gather by the first product of all rows but the own, one by the gradient
+ * of the last product's input, one more by attention or by the gradient of the first one's input,
+ * and a scatter by that of its weight. */
 static double
-hidden(const struct run_case *r, const struct work *w, double way)
+hidden(const struct run_case *r, const struct work *w, double way, double core)
 {
 	const struct product *p = &w->product[0], *q;
 	double t = (double)r->layout->tensor_model_parallel_size, weight, last = 0;
@@ -170,9 +171,33 @@ hidden(const struct run_case *r, const struct work *w, double way)
 	weight = time_gemm(r, p->out, p->in, p->rows, true);
 	if (layout_row_shards(r->layout) == 1)
 		return last + fmin(2 * way, weight);
-	return last + fmin(way, weight) + fmin(way, time_gemm(r, p->rows, p->in, p->out, false)) +
+	return last + fmin(way, weight) +
+	    fmin(way, core > 0 ? 2.5 * core : time_gemm(r, p->rows, p->in, p->out, false)) +
 	    fmin(way, (1 - 1 / t) * time_gemm(r, p->rows, p->out, p->in, false)) +
 	    fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->in, q->out, false));
+}
+
+/* The same of context ranks that gather keys (gather.c there): keys come by the product of q, where
+ * it is one of its own, and by the gradients of the last product; half of their gradients are
+ * summed by the attention of the first stretch, which the rank that ends last has least of, and
+ * half by the gradient of the weight of q. */
+static double
+hidden_keys(const struct run_case *r, const struct work *w, double way, double core)
+{
+	const struct product *p = &w->product[0], *q = &w->product[w->num_products - 1];
+	bool alone = r->layout->tensor_model_parallel_size == 1 && !r->fp8;
+	double c = (double)r->layout->context_parallel_size, t;
+
+	if (r->shape->context_form != CONTEXT_GATHER)
+		return 0;
+	t = fmin(way,
+		time_gemm(r, q->rows, q->in, q->out, false) +
+		    time_gemm(r, q->out, q->in, q->rows, true)) +
+	    fmin(way / 2, 2.5 * core / (4 * c));
+	if (alone)
+		t += fmin(way, time_gemm(r, p->rows, q->in, p->in, false)) +
+		    fmin(way / 2, time_gemm(r, q->in, p->in, p->rows, true));
+	return t;
 }
 
 /* One block of a kind on one micro batch. Attention takes 2.5 times as long backward as forward:
@@ -192,6 +217,7 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	bool shards = layout_row_shards(r->layout) > 1;
 	int64_t holders = layout_expert_holders(r->layout), c = r->layout->context_parallel_size;
 	struct stage_time t = { 0 };
+	double core, keys;
 	struct work w;
 
 	work_of(&w, kind, r->model, r->layout, r->shape);
@@ -199,16 +225,18 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 		t.compute += linear(r, &w.product[i]) *
 		    (w.product[i].recompute & recompute_modules(&r->shape->recompute) ? 4 / 3.0
 										      : 1);
-	t.compute += 3.5 * w.attention / (hardware_peak(r->hw, r->shape->dtype) * efficiency);
+	core = w.attention / (hardware_peak(r->hw, r->shape->dtype) * efficiency);
+	t.compute += 3.5 * core;
 	t.memory = traffic(r->hw, act * w.elements + stream * w.stream) +
 	    3 * w.kernels * r->hw->kernel_us * 1e-6;
 	all = way * (shards ? w.scatters : 2 * w.reductions);
-	t.tp = all - hidden(r, &w, way);
+	t.tp = all - hidden(r, &w, way, core);
 	t.again = all * (shards ? 0.3 : 0.25);
-	if (c > 1 && w.exchanges)
-		t.cp = w.exchanges *
-		    ring_along(r, AX_BIT(AX_CP),
-			w.sent * act * ((double)c / (double)(c - 1) / w.exchanges));
+	if (c > 1 && w.exchanges) {
+		keys = ring_along(
+		    r, AX_BIT(AX_CP), w.sent * act * ((double)c / (double)(c - 1) / w.exchanges));
+		t.cp = w.exchanges * keys - hidden_keys(r, &w, keys, core);
+	}
 	t.ep = w.routings * ring(r, holders, near(r, holders, 1), w.routed * act);
 	return t;
 }
