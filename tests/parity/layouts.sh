@@ -83,6 +83,9 @@ gpt2 4 1 2 2 3 $small $chunks 2
 qknorm 8 4 2 1 0 $beside
 plain 8 2 2 2 1 $rows $chunks 2 $near
 packed 4 2 1 2 1 $(context 2) $rows
+gpt2 4 1 2 2 1 $(context 2)
+qknorm 4 1 1 2 1 $(context 4) --recompute-granularity selective
+qknorm 4 2 1 1 0 $(context 2) $beside
 llama-gemma 8 2 2 1 3 $(context 2) $rows
 neox 4 2 1 2 3 $rows $small
 moe 4 2 1 1 1 $rows $sharing 2 $slices 1
