@@ -268,7 +268,8 @@ read_names(struct reader *r, const struct pickle_value *v)
 		int rc;
 
 		if (!name)
-			return err_at(r->e, r->name, 0, "a key of state_dict_metadata is no name");
+			return err_at(
+			    r->e, r->name, 0, "a key of state_dict_metadata is not a string");
 		if (pickle_get(what, "chunks"))
 			rc = read_tensor(r, name, what, &d->tensor[d->num_tensors++]);
 		else

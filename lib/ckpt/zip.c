@@ -85,7 +85,7 @@ read_end(struct archive *a)
 	uint64_t at;
 
 	if (a->size < END_BYTES)
-		return err_set(a->e, "%llu bytes are no zip file", (unsigned long long)a->size);
+		return err_set(a->e, "%llu bytes are not a zip file", (unsigned long long)a->size);
 	at = a->size - END_BYTES;
 	p = a->base + at;
 	if (load(p, 4) != 0x06054b50 || load(p + 20, 2) != 0)

@@ -326,7 +326,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	[[ "$stderr" != *"another order"* ]]
 }
 
-@test "another micro batch or global batch goes on with the same samples" {
+@test "another micro batch or global batch continues with the same samples" {
 	works --data-path 1 a 1 b --train-iters 8 --save all
 	run -3 mtrain -q --config tiny.conf --data-path 1 a 1 b --save s --exit-interval 4
 	# 16 samples are left of 32: two steps of 8.

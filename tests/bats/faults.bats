@@ -77,7 +77,7 @@ setup()
 	MIKOSHI_FAULT=fast "$B/mtrain" -q --config tiny.conf
 }
 
-@test "a rank that leaves out a collective, is stuck, stopped or killed is named; the job goes on" {
+@test "a rank that leaves out a collective, is stuck, stopped or killed is named; the job continues" {
 	# The launcher ends all ranks when one has ended: these shells stay until all have told their
 	# status, and that of what was killed until the others have noticed.
 	cat >rank.sh <<-'END'

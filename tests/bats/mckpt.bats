@@ -554,7 +554,7 @@ one_of()
 	fails 2 "mckpt: operands needed: DIR; 0 given" mckpt seal
 }
 
-@test "ls goes on after a damaged checkpoint" {
+@test "ls continues after a damaged checkpoint" {
 	"$make_checkpoint" a 131
 	mckpt reshard a b
 	mkdir b/iter_0000003
@@ -634,7 +634,7 @@ $refusal" mckpt import hf ck
 	refused 0 "" mckpt import hf whole
 }
 
-@test "import refuses what is no Hugging Face directory, by name" {
+@test "import refuses what is not a Hugging Face directory, by name" {
 	mkdir -p meg/iter_0000500/mp_rank_00
 	printf 500 >meg/latest_checkpointed_iteration.txt
 	for path in meg meg/iter_0000500; do

@@ -172,7 +172,7 @@ moe_router_topk	2" ]
 		mckpt import -q ckpt out
 }
 
-@test "mtrain: a run of Megatron-LM goes on as from its import; tokens it has not recorded are needed" {
+@test "mtrain: a run of Megatron-LM continues as from its import; tokens that it has not recorded are needed" {
 	unpack chunks
 	mckpt import -q ckpt out
 	run='--use-checkpoint-args --mock-data --seq-length 16 --train-iters 4 --global-batch-size 4
@@ -196,7 +196,7 @@ moe_router_topk	2" ]
 	mckpt info tuned | grep -qx "$(printf 'vocab_size\t500')"
 }
 
-@test "mtrain: a run of Megatron-LM goes on by its options, at its sample with its rate" {
+@test "mtrain: a run of Megatron-LM continues with its options, at its sample with its rate" {
 	unpack chunks
 	mckpt import -q ckpt out
 	mckpt info out | grep -qx "$(printf 'schedule_min_lr\t0.001')"

@@ -8,8 +8,8 @@
 
 /* The iterations, as bits, that a text of mtrain's says to be saved: below 64. */
 uint64_t saved_promised(const char *text, size_t len);
-/* The checkpoints of these iterations and the latest one are whole, and the latest is none before
- * them; a directory without a tracker can be gone on from. A line a problem. */
+/* The checkpoints of these iterations and the latest one are whole, and the latest is not older
+ * than these; a directory without a tracker can be continued from. One line per problem. */
 void saved_check(const char *save, uint64_t promised, struct str *problems);
 /* Every file of the directory `want`, hidden ones apart, is in `got` with the same bytes; a
  * checkpoint that only `got` has is whole. A line a problem. */

@@ -227,7 +227,7 @@ computed(struct fault *f, struct stream *st)
 	return f->e->backend->computed(f->from, f->to);
 }
 
-/* Computes on, as a slow core would: waiting for a core is no work. */
+/* Computes in vain, as a slow core would: waiting for a core is not work. */
 static void
 slow_down(struct fault *f, struct stream *st)
 {

@@ -159,7 +159,7 @@ static const struct {
 	    "f: record 'archive/data.pkl' is compressed or encrypted; torch stores records as they "
 	    "are" },
 	{ "dup_record", "f: record 'archive/data/0' twice" },
-	{ "empty", "f: 0 bytes are no zip file" },
+	{ "empty", "f: 0 bytes are not a zip file" },
 	{ "exec_in_args", "f: byte 99 of the pickle: a key without a value" },
 	{ "exec_reduce",
 	    "f: byte 51 of the pickle: 2 values and 0 marks on the stack at the end, one value is "

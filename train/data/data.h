@@ -55,7 +55,7 @@ void data_reader_free(struct data_reader *r);
 /*
  * Reads a micro batch into the caller's arrays; samples after the last one of an evaluation are
  * fully masked. Returns the unmasked tokens of its rows, or -1 with a reason that names dataset and
- * document when a token is no part of the vocabulary.
+ * document when a token is not in the vocabulary.
  */
 int64_t data_batch(
     struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e);
@@ -74,7 +74,7 @@ void data_note_consumed(const struct data *d, const int64_t *counts);
 
 /* --- corpus_log.c ----------------------------------------------------------------------------- */
 
-/* Counts by corpus of training while the run goes on: consumed samples, and with
+/* Training's counts by corpus while the run continues: consumed samples, and with
  * --log-loss-by-corpus the loss. */
 struct corpus_log;
 struct corpus_log *corpus_log_new(const struct data *d, struct engine *e, int64_t consumed);
