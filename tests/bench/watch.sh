@@ -3,7 +3,7 @@
 #
 # GPT-2 of 124 million parameters on two ranks. Three tables:
 #   the watchdog and the timers at level 0, in each way to share the work: the time of a step with
-#   them and without (tests/unwatched), in turns, five pairs; the median of the ratios
+#   them and without (tests/unwatched), alternating, five pairs; the median of the ratios
 #   --verify-interval 100 against 0, likewise over all steps, of which each hundredth is verified
 #   exposed communication of a step by the run's own timers, and of the same steps by --profile
 # B: the build directory. DEVICE=cpu and SHAPE (options of a smaller model) try it on the CPU.
