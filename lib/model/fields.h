@@ -224,7 +224,7 @@ void model_weight_differences(
 	         "--rotary-base by default"), \
 	MODEL_INT(S, M, "query-pre-attn-scalar", query_pre_attn_scalar, 1, NULL, \
 	         MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
-	         "products of queries and keys are multiplied by its -1/2 power; " \
+	         "dot products of queries and keys are multiplied by its -1/2 power; " \
 	         "kv-channels by default"), \
 	MODEL_NUM(S, M, "attn-logit-softcapping", attn_logit_softcapping, 0, INFINITY, NULL, \
 	         MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \

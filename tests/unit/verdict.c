@@ -155,16 +155,16 @@ two_by_two(struct seen rank[RANKS])
 static void
 test_left_out(void)
 {
-	struct seen rank[RANKS], turned[RANKS];
+	struct seen rank[RANKS], rotated[RANKS];
 	struct verdict v;
 
 	two_by_two(rank);
 	for (int turn = 0; turn < RANKS; turn++) {
 		for (int i = 0; i < RANKS; i++)
-			turned[(i + turn) % RANKS] = rank[i];
-		v = verdict_of(turned, RANKS, LIMIT);
+			rotated[(i + turn) % RANKS] = rank[i];
+		v = verdict_of(rotated, RANKS, LIMIT);
 		CHECK(v.missing == (1 + turn) % RANKS && v.waits == turn % RANKS);
-		CHECK(verdict_failed(turned, RANKS).missing == v.missing);
+		CHECK(verdict_failed(rotated, RANKS).missing == v.missing);
 	}
 	check_line(rank,
 	    "rank 0 (node) has waited 10.0 s in all-reduce 8 of tensor ranks (64 bytes, "

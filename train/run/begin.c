@@ -129,7 +129,7 @@ go_through(struct run *r)
 /* Rank 0 looks for a checkpoint for all ranks. Saves that were begun are on the disk by then, so
  * what is found does not depend on the disk's speed. */
 int
-begin_again(struct run *r)
+rewind_run(struct run *r)
 {
 	struct comm *world = r->e->groups.world;
 	int64_t to = -1;

@@ -74,7 +74,7 @@ struct metrics_rewind {
 	struct spike_range passed;
 };
 
-/* iteration: where the run stands. A resumed run goes on in the same file. */
+/* iteration: where the run stands. A resumed run appends to the same file. */
 struct metrics *metrics_open(
     const struct train_config *c, int64_t world_size, int64_t iteration, struct err *e);
 void metrics_step(struct metrics *m, const struct step_metrics *s);

@@ -221,7 +221,7 @@ open_outputs(struct run *r, struct err *err)
 	return r->metrics ? 0 : -1;
 }
 
-/* The steps, and what only they need. Saves go on in the background on a GPU unless the user would
+/* The steps, and what only they need. Saves run in the background on a GPU unless the user would
  * rather wait; on a CPU, where the copies double the memory of a run, only on request. Returns the
  * exit status. */
 static int
