@@ -39,7 +39,7 @@ train 2 $steps --bf16 $average --use-precision-aware-optimizer $(zero 1) --save 
 same_tensors "masters as weights and remainders" parts whole --only "*.ema" --tolerance 1e-5
 echo "equal bit by bit: sharded, saved beside the steps, stopped and resharded"
 
-# A run without it goes on without; one that begins it later says so.
+# A run without the average continues without it; one that begins it later says so.
 train 1 $steps --bf16 --load half --save without
 mckpt info --tensors without | grep -q "ema" && fail "an average without --ema-decay"
 grep -q "its average of the weights ends here, without --ema-decay" log ||

@@ -1,6 +1,6 @@
 #!/bin/sh
-# data.sh - blends under several layouts, going on with another list, documents that do not see each
-# other, maps of hosts apart
+# data.sh - blends under several layouts, continuing with another list, documents that do not see
+# each other, maps on hosts without a common directory
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 
@@ -95,7 +95,7 @@ grep -q "the data changed since this .* $changed" log ||
 	fail "the change is not named"
 train 1 $other --load save --save straight --data-change exclude-seen --metrics-file straight.jsonl
 grep -q 'a_text_document continues after [0-9]* samples of its order' log ||
-	fail "where a corpus goes on is not said"
+	fail "the log does not say where a corpus continues"
 ends 3 2 $other --load save --save save --data-change exclude-seen --exit-interval 8 \
 	--tensor-model-parallel-size 2 --metrics-file two.jsonl
 train 4 $other --load save --save save --micro-batch-size 2 --metrics-file two.jsonl

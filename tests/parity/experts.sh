@@ -1,8 +1,8 @@
 #!/bin/sh
 # experts.sh - a checkpoint of ranks that share experts is that of any other layout
 #
-# In bf16, with biases of experts and ZeRO 1: a run that was interrupted goes on bit by bit; what
-# another number of ranks reads has the same bits; resharded files too. In fp64, of a corpus that
+# In bf16, with biases of experts and ZeRO 1: an interrupted run continues with the same bits; so
+# does one that another number of ranks loads, or from resharded files. In fp64, of a corpus that
 # sends most rows to few experts: rows that a rank takes in several rounds give what they give in
 # one, and what experts drop of a rank's rows does not depend on who has the experts. In fp32,
 # whichever experts rows take, what comes of them does not depend on it either.

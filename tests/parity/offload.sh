@@ -51,7 +51,8 @@ if [ "${ALL:-}" = 1 ]; then
 	model=$llama
 fi
 
-# A save holds the host until it is written; runs go on with and without, and under other layouts.
+# A save holds the host's copies until it is written; runs continue with and without offloading, and
+# under other layouts.
 steps="--mock-data --train-iters 6 --lr 1e-2 --ddp-bucket-size 4000 --bf16"
 train 1 $steps $aware --save whole
 train 1 $steps $offload --async-save --save-interval 1 --save often
@@ -61,8 +62,8 @@ ends 3 1 $steps $offload --save half --exit-interval 3
 cp -R half other
 train 1 $steps $aware --load half --save half
 train 1 $steps $offload --optimizer-offload-fraction 0.4 --load other --save other
-same_tensors "goes on on the device" half whole
-same_tensors "goes on with another share" other whole
+same_tensors "continued on the device" half whole
+same_tensors "continued with another share" other whole
 train 1 $steps --load often --ckpt-step 2 --finetune $offload --train-iters 1 --save tuned
 train 1 $steps --load often --ckpt-step 2 --finetune $aware --train-iters 1 --save same
 same_tensors "from weights alone" tuned same

@@ -58,8 +58,8 @@ echo 4x >damaged/latest_checkpointed_iteration.txt
 on2 1 --load damaged --save damaged
 one_line "mtrain: damaged/latest_checkpointed_iteration.txt: not the number of an iteration: '4x'"
 
-# The first save of all was cut off before its tracker: the checkpoint is whole, and is gone on
-# from.
+# The very first save was cut off before its tracker: the checkpoint is whole, and the run continues
+# from it.
 on2 3 --save first --load first --exit-interval 2
 rm first/latest_checkpointed_iteration.txt
 on2 0 --save first --load first --train-iters 3 --override-opt_param-scheduler

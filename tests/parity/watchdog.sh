@@ -1,7 +1,7 @@
 #!/bin/sh
 # watchdog.sh - one of four ranks stands still, in each group, in the start, in saves: the others
 # end with status 4 of their own and one line that names the place and the rank; a rank that is
-# slow, and a job that is suspended, go on
+# slow, and a job that is suspended, continue
 #
 # A library before MPI stops the rank in the call that STOP_AT names, so that it is the same call in
 # every run. The cases run side by side: they wait for most of their time.
