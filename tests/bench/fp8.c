@@ -1,6 +1,6 @@
 /*
- * fp8.c - what 8 bits gain on a GPU: the GEMMs of a layer of Llama-8B in bf16 and in 8 bits,
- * with and without the copies that feed them, and the rates of the copies
+ * fp8.c - the gain of 8-bit operands on a GPU: the GEMMs of a layer of Llama-8B in bf16 and in 8
+ * bits, with and without the copies that feed them, and the rates of the copies
  *
  * First the copies: rows, columns, what is made, ms, GB/s of the bytes that it must move, share of
  * a plain copy's rate. Then SwiGLU and its gradient, with the copies that are read: bytes that each

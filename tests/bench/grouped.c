@@ -42,7 +42,7 @@ static const struct {
 	{ "fp8 blocks input", GROUPED_INPUT, 0, DTYPE_F8_E4M3, true },
 };
 
-/* One of the two, a number of times; its seconds. */
+/* Runs one of the two a number of times; returns its seconds. */
 struct both {
 	struct grouped grouped;
 	struct gemm dense;

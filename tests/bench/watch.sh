@@ -1,5 +1,5 @@
 #!/bin/sh
-# watch.sh - what it costs that a run says what it waits for
+# watch.sh - the cost of the watchdog, the timers and --verify-interval
 #
 # GPT-2 of 124 million parameters on two ranks. Three tables:
 #   the watchdog and the timers at level 0, in each way to share the work: the time of a step with

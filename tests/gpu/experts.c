@@ -56,7 +56,7 @@ put(const struct side *s, struct tensor shape, const double *x)
 	return shape;
 }
 
-/* What is in a tensor, whose memory goes; to free(). */
+/* The elements of a tensor, to free(); the tensor's own memory is released. */
 static double *
 take(const struct side *s, struct tensor t)
 {

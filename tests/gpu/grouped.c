@@ -3,9 +3,9 @@
  * double
  *
  * Numbers of rows are random, with experts that have none; windows begin before, within and after
- * the rows. What no expert's row is made of must not matter: it is NaN in the operands, and its
- * lines of the result stay as they were. Without a GPU, or in a build without the backend, it
- * prints a note and succeeds.
+ * the rows. Rows of no expert must not matter: they are NaN in the operands, and their lines of the
+ * result stay as they were. Without a GPU, or in a build without the backend, it prints a note and
+ * succeeds.
  */
 #include "lib/base/int64.h"
 #include "lib/base/mem.h"

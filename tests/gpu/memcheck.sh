@@ -4,7 +4,7 @@
 # A few steps of a tiny model, so that passes are run plainly, recorded and launched whole, and the
 # ranks' traffic is of every kind that a layout has. All cases of the list below, or those named. A
 # line for each, and the totals; where it failed, the first reports of each rank too. Errors that
-# API calls return are none of its findings: the driver is asked for what it may lack.
+# API calls return do not count as findings: the driver is asked for what it may lack.
 #
 # B is the build directory, LIMIT the seconds that a case may take, EXCLUDE a filter of kernels that
 # are not checked, as compute-sanitizer's --kernel-name-exclude takes it (kns=nccl). Without two

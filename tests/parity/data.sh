@@ -111,8 +111,8 @@ echo "exclude-seen: straight and resumed twice agree within $loss"
 train 1 $other --load late --save late --data-change restart --metrics-file restart.jsonl
 [ "$(steps restart.jsonl | wc -l)" = 6 ] || fail "restart: not the steps that are left"
 
-# Documents of 8 tokens: two in a row that do not see each other, positions anew, are rows of their
-# own. One step is an epoch of 40 documents, in double precision; the 41st is dropped by both.
+# Documents of 8 tokens: two in a row that do not see each other, with positions from 0 each, equal
+# two rows. One step is an epoch of 40 documents, in double precision; the 41st is dropped by both.
 corpus even 5 41 7 1
 apart="--data-path even_text_document --tokenizer-type NullTokenizer --split 1,0,0 --eod-mask-loss
 	--reset-position-ids --fp64 --train-iters 1 --lr 1e-3 --data-cache-path cache"

@@ -145,7 +145,7 @@ train 1 $delayed --save whole --metrics-file one.jsonl
 ends 3 1 $delayed --save part --exit-interval 2
 cp -R part other
 cp -R part bf16
-# Neither evaluations nor steps that are run again leave a trace.
+# Neither evaluations nor repeated steps change the state.
 train 1 $delayed --save part --load part --eval-interval 1 --eval-iters 1 --verify-interval 1
 grep -q "validation loss" log || fail "no evaluation: $(cat log)"
 same_tensors "resumed" whole part

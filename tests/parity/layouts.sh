@@ -308,7 +308,7 @@ while read -r row; do
 	check "$@" </dev/null
 done <table
 
-# The comparison itself can fail: other data, and a learning rate that is off by a millionth.
+# The comparison fails with other data, and with a learning rate that is off by a millionth.
 use gpt2
 rm -rf run run.jsonl
 options=$(layout 2 1)
@@ -318,4 +318,4 @@ train 2 $fp64 $options --lr 1.000001e-3 --save run
 if (same_tensors mutation run gpt2 --tolerance 1e-9 --ignore '*linear_k.bias*') >/dev/null; then
 	fail "another learning rate gives the same weights"
 fi
-echo "another seed and another learning rate are told apart"
+echo "another seed and another learning rate fail the comparison"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# offload.sh - updates by the host: the bits of those by the device, under every kind of layout,
-# after a stop with or without them, and saved beside the steps. ALL=1 tries every case.
+# offload.sh - updates by the host have the bits of those by the device, under every kind of layout,
+# after a stop with or without them, and saved in the background. ALL=1 tries every case.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 steps="--mock-data --train-iters 4 --lr 1e-2 --ddp-bucket-size 4000 --log-params-norm
@@ -45,7 +45,7 @@ if [ "${ALL:-}" = 1 ]; then
 		--moe-ffn-hidden-size 32 --expert-model-parallel-size 2 $(zero 1)
 	same "fp8" 1 0.5 --bf16 --fp8-format hybrid
 	same "weights compared" 2 0.5 --bf16 --check-weight-hash-across-dp-replicas-interval 1
-	same "steps run again" 1 0.5 --bf16 --verify-interval 2
+	same "repeated steps" 1 0.5 --bf16 --verify-interval 2
 	model=$gpt2
 	same "tied, dropout, in two stages" 2 1 --bf16 $(layout 1 2)
 	model=$llama

@@ -26,7 +26,7 @@ halves()
 	echo "$name: 20 steps and 10 + 10 steps are equal bit by bit"
 }
 
-# Dropout, tied tables, biases; then a model without.
+# First a model with dropout, tied tables and biases; then one without.
 model=$gpt2
 halves gpt2-fp32 1
 halves gpt2-bf16 1 --bf16
@@ -114,7 +114,7 @@ other "gpt2 TP2 PP2 to PP2 CP2 with ZeRO-3" gpt2-fp32-tp2-pp2 4 $(layout 1 2) $(
 	$(zero 3) $small
 other "gpt2 TP2 CP2 with ZeRO-3 to DP2 with ZeRO-2" gpt2-fp32-tp2-cp2-zero3 2 $(zero 2)
 other "gpt2 TP2 CP2 with ZeRO-3 to one rank" gpt2-fp32-tp2-cp2-zero3 1
-# The order of ranks is not a checkpoint's: only sums over all of them come in another.
+# A checkpoint does not depend on the order of ranks: only sums over all of them change their order.
 other "gpt2 TP2 PP2 to PP2 DP2 with stages nearer than data ranks" gpt2-fp32-tp2-pp2 4 \
 	$(layout 1 2) --use-tp-pp-dp-mapping
 model=$llama

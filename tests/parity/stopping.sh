@@ -16,7 +16,7 @@ go()
 	"$@" mpirun -np 2 mtrain $common --save C --load C --metrics-file log $how
 }
 
-# A rank's step in this start has been done and logged.
+# The first step of this start has been logged.
 trains()
 {
 	grep -q 'iteration .* consumed samples' out
