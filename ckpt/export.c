@@ -140,8 +140,9 @@ resolve_layout(struct export *x)
 		if (c->num_layers % (p * v))
 			return err_set(x->e,
 			    "--pipeline-model-parallel-size %lld: its %lld stages must share %lld "
-			    "layers equally, or give --decoder-first-pipeline-num-layers and the "
-			    "like",
+			    "layers equally, or give --decoder-first-pipeline-num-layers or "
+			    "another "
+			    "split",
 			    (long long)p, (long long)(p * v), (long long)c->num_layers);
 		s.num_layers_per_virtual_pipeline_stage = c->num_layers / p / v;
 		s.num_virtual_stages_per_pipeline_rank = 0;

@@ -182,7 +182,7 @@ megatron_run_left_out(
 		const char *name, *what;
 	} states[] = {
 		{ "rng_state", "the state of random numbers" },
-		{ "rerun_state_machine", "the record of steps that were run again" },
+		{ "rerun_state_machine", "the record of repeated steps" },
 	};
 
 	for (size_t i = 0; i < sizeof states / sizeof *states; i++)
