@@ -28,7 +28,7 @@ run_info(const void *cfg, int argc, char **argv, struct err *e)
 	return EXIT_DONE;
 }
 
-/* Goes on after a dataset that is not sound. */
+/* Continues after a dataset that is not sound. */
 static int
 run_verify(const void *cfg, int argc, char **argv, struct err *e)
 {

@@ -1,7 +1,7 @@
 /*
  * fit.c - options that would make a run fit into a device's memory
  *
- * Each remedy changes a copy of the plan, whose memory is then computed anew: nothing is estimated.
+ * Each remedy changes a copy of the plan, and the memory of the copy is computed, not estimated.
  * Remedies are sorted by their cost in speed, cheapest first.
  */
 #include "lib/base/int64.h"

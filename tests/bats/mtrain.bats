@@ -624,7 +624,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	[ "$skipped" -gt 10 ] && [ "$skipped" -lt 40 ]
 	[[ $output == *"number of skipped iterations: $(printf %3d "$skipped") |"* ]]
 	# A step that was skipped has neither a mean of losses nor a norm to print, and the loss
-	# itself was no NaN.
+	# itself was not NaN.
 	run mtrain -q --config tiny.conf --mock-data --fp16 --metrics-file log
 	[ "$(grep -c '"grad_norm": null, .*"skipped": true' log)" = 4 ]
 	[ "${#lines[@]}" = 4 ]

@@ -412,7 +412,7 @@ static const struct {
 	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, \"x\"]}",
 	    "\"eos_token_id\" must be an integer or a list of integers" },
 	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, -2]}",
-	    "\"eos_token_id\": -2: must be at least 0, as every token id" },
+	    "\"eos_token_id\": -2: a token id must be at least 0" },
 	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": "
 	  "{\"rope_type\": \"dynamic\", \"factor\": 2.0}}",
 	    "rope type 'dynamic' is not supported; default, linear, llama3 and yarn are" },

@@ -10,7 +10,7 @@
  *
  *   data_open.c     opening: who builds the index maps, which sets there are, agreement of all
  * ranks data_record.c   what checkpoints record of the data, and what a change of the data between
- * save and resume means data_report.c   what people are told corpus_log.c    what the corpora have
+ * save and resume means data_report.c   reports for people corpus_log.c    what the corpora have
  * given so far, and their losses
  */
 #ifndef TRAIN_DATA_DATA_H

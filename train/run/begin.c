@@ -1,7 +1,7 @@
 /*
  * begin.c - what a run continues from
  *
- * Going back before a spike starts the run again inside the process: the same loader under the same
+ * Going back before a spike restarts the run inside the process: the same loader under the same
  * rules, from a checkpoint of --save. Such a run and one that was stopped anywhere and resumed end
  * with the same bits, since all that decides (losses, rewinds) is in the checkpoints.
  */
@@ -105,7 +105,7 @@ go_back(struct run *r, int64_t to, struct err *err)
 	return 0;
 }
 
-/* The step is run again, and its loss counts whatever it is. */
+/* Repeats the step; its loss counts whatever it is. */
 static void
 go_through(struct run *r)
 {

@@ -97,8 +97,8 @@ rerun_pass(void *ctx)
 	run(ctx);
 }
 
-/* Collective. Reports where the numbers stopped being finite: there is no result. Returns the exit
- * status. */
+/* Collective. Reports the first operation whose output is not finite; there is no result. Returns
+ * the exit status. */
 static int
 not_finite(struct pass *p, const char *what)
 {
@@ -107,7 +107,7 @@ not_finite(struct pass *p, const char *what)
 	check_find(p->e, rerun_pass, p, &where);
 	if (p->e->rank == 0)
 		warn("%s are not finite; first: %s", what,
-		    where.len ? where.buf : "not found when the pass was run again");
+		    where.len ? where.buf : "not found when the pass was repeated");
 	str_release(&where);
 	return EXIT_NUMERICAL;
 }

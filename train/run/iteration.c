@@ -68,7 +68,7 @@ step_samples(const struct run *r)
 	return batch_at(&r->e->plan.ramp, r->at.consumed_samples);
 }
 
-/* All micro batches of one global batch, which begins at the step's number; losses are summed in
+/* All micro batches of one global batch, which starts at the step's sample; losses are summed in
  * the scalars, and counted tokens in r->tokens. Collective. */
 static void
 pass(struct run *r, int set, struct pipeline *p)
@@ -516,7 +516,7 @@ not_finite(struct run *r)
 		warn("iteration %lld: %s is not finite (loss %g); first: %s: stopping; the last "
 		     "checkpoint is intact",
 		    (long long)r->at.iteration + 1, what, fabs(loss),
-		    where.len ? where.buf : "not found when the step was run again");
+		    where.len ? where.buf : "not found when the step was repeated");
 	str_release(&where);
 	return EXIT_NUMERICAL;
 }

@@ -2,8 +2,8 @@
  * run.c - a whole run after its options
  *
  * Only this file decides which ranks print and with which status the program ends; everything below
- * returns errors. Failures are agreed on over the world before anybody leaves, so that no rank
- * waits for one that has gone.
+ * returns errors. The ranks agree on a failure before any of them leaves, so that none waits for a
+ * rank that has ended.
  */
 #include "lib/base/prog.h"
 #include "lib/model/evaluation.h"
