@@ -331,8 +331,8 @@ static const char *const implementations[] = { "transformer_engine", "local", NU
 
 static const struct opt export_opts[] = {
 	CHOICE(struct export_config, "to", to, export_formats, "torch_dist",
-	    "format of Megatron-LM: torch, a file a model rank; torch_dist, chunks that any layout "
-	    "reads"),
+	    "format of Megatron-LM: torch, one file per model rank; torch_dist, chunks that any "
+	    "layout reads"),
 	SIZE(struct export_config, "tensor-model-parallel-size", layout.tensor_model_parallel_size,
 	    "1", "tensor ranks of the run that will read it"),
 	SIZE(struct export_config, "pipeline-model-parallel-size",
@@ -340,7 +340,7 @@ static const struct opt export_opts[] = {
 	    "pipeline stages; equal unless an option says how"),
 	SIZE(struct export_config, "expert-model-parallel-size", layout.expert_model_parallel_size,
 	    NULL,
-	    "ranks that share the experts of a layer, and hold the rest once more each; 1 by "
+	    "ranks that share the experts of a layer, each with a copy of all other tensors; 1 by "
 	    "default"),
 	SIZE(struct export_config, "expert-tensor-parallel-size",
 	    layout.expert_tensor_parallel_size, NULL,
@@ -350,7 +350,8 @@ static const struct opt export_opts[] = {
 	    "type of the weights; by default that of the run, or of the tensors"),
 	CHOICE(struct export_config, "transformer-impl", transformer_impl, implementations,
 	    "transformer_engine",
-	    "whose names of norms the files of torch have, and in torch_dist those before experts"),
+	    "implementation that names of norms follow: of all in torch, of those before experts "
+	    "in torch_dist"),
 	FLAG(struct export_config, "moe-grouped-gemm", moe_grouped_gemm,
 	    "name experts in the files of torch as a run with this option does"),
 	FLAG(struct export_config, "use-distributed-optimizer", use_distributed_optimizer,
@@ -359,7 +360,8 @@ static const struct opt export_opts[] = {
 	RATE("lr", lr,
 	    "learning rate of the run that will read it, which knows its parameter groups by it; "
 	    "by default that of the run that wrote"),
-	RATE("min-lr", min_lr, "its least learning rate; likewise"),
+	RATE("min-lr", min_lr,
+	    "minimum learning rate of that run; by default that of the run that wrote"),
 	FLAG(struct export_config, "no-optim", no_optim, "leave the optimizer's state out"),
 	FLAG(
 	    struct export_config, "force", force, "write into a directory that holds a checkpoint"),

@@ -36,7 +36,7 @@ static const struct opt upcycle_opts[] = {
 	    .off = offsetof(struct upcycle_config, seed),
 	    .max = 1e15,
 	    .def = "1234",
-	    .help = "of what is random" },
+	    .help = "seed of the random numbers" },
 	CHOICE(struct upcycle_config, "dtype", dtype, copy_dtypes, "keep",
 	    "type of the tensors; rounds to nearest, once"),
 	FLAG(struct upcycle_config, "force", force,

@@ -92,7 +92,7 @@ said "resuming P at iteration 1"
 # Processes that were started together but are not connected.
 for variable in SLURM_NTASKS PMI_SIZE OMPI_COMM_WORLD_SIZE PBS_NP; do
 	expect 2 env "$variable=4" mtrain --config tiny.conf --train-iters 2
-	one_line "mtrain: $variable says 4 processes, but each stands alone: start with mpirun, \
+	one_line "mtrain: $variable says 4 processes, but MPI reports one: start with mpirun, \
 or srun --mpi=pmix"
 	expect 0 env "$variable=1" mtrain --config tiny.conf --train-iters 2
 done

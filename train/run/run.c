@@ -37,7 +37,7 @@ train_check_launch(int world_size, struct err *e)
 
 		if (v && strtol(v, NULL, 10) > 1)
 			return err_set(e,
-			    "%s says %s processes, but each stands alone: start with mpirun, or "
+			    "%s says %s processes, but MPI reports one: start with mpirun, or "
 			    "srun --mpi=pmix",
 			    names[i], v);
 	}
