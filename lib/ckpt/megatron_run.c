@@ -28,8 +28,8 @@ count_of(const struct pickle_value *args, const char *name)
 	return pickle_int(pickle_get(args, name), &n) && n > 0 ? n : 0;
 }
 
-/* The schedule stands still in steps without an update, and in those that are passed over, which
- * alone are counted in the args. */
+/* The schedule does not advance in steps without an update, and in those that are passed over,
+ * which alone are counted in the args. */
 static void
 take_skipped(const struct megatron_run *r, struct run_state *st, struct source *s)
 {

@@ -152,7 +152,7 @@ moe_router_topk	2" ]
 	refused 1 "mckpt: $dir: mp_rank_01_001/model_optim_rng.pt: is of iteration 501, mp_rank_00_000/model_optim_rng.pt of 500" \
 		mckpt import -q ckpt out
 	truncate -s -1 $dir/mp_rank_01_001/model_optim_rng.pt
-	refused 1 "mckpt: $dir/mp_rank_01_001/model_optim_rng.pt: no zip file, or cut off: no end record in its last 22 bytes" \
+	refused 1 "mckpt: $dir/mp_rank_01_001/model_optim_rng.pt: not a zip file, or cut off: no end record in its last 22 bytes" \
 		mckpt import ckpt out
 	rm $dir/mp_rank_00_000/model_optim_rng.pt
 	refused 1 "mckpt: cannot open '$dir/mp_rank_00_000/model_optim_rng.pt': No such file or directory" \

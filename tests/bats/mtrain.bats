@@ -7,8 +7,8 @@ bats_require_minimum_version 1.5.0
 setup_file()
 {
 	cd "$BATS_FILE_TMPDIR" || exit
-	# 40 documents of 30 tokens below 100; in `first` the first begins with a token that is
-	# none.
+	# 40 documents of 30 tokens below 100; in `first` the first begins with a token outside the
+	# vocabulary.
 	for i in $(seq 0 39); do
 		printf '{"text": "%s"}\n' "$(seq -s ' ' "$i" $((i + 29)))"
 	done >ids.jsonl
@@ -595,7 +595,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --log-energy \
 		--metrics-file m.jsonl --log-straggler
 	[ "$(grep -c -- --log-energy <<<"$stderr")" = 1 ]
-	[[ $stderr == *"mtrain: --log-energy: 1 of 1 devices have no meter of energy (cpu): none is logged"* ]]
+	[[ $stderr == *"mtrain: --log-energy: 1 of 1 devices have no energy meter (cpu): no energy is logged"* ]]
 	[[ $output != *energy* && $output != *power* && $output != *Pwr* ]]
 	[ "$(grep -c '"joules": null, "watts_per_rank": null, "seconds": ' m.jsonl)" = 4 ]
 }
@@ -954,7 +954,7 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	[[ $stderr == *"mtrain: the loss mask left no token of 4 batches: their steps were taken with gradients of 0"* ]]
 }
 
-@test "logits that are not finite are a numerical failure, not a file; nor is text made of them" {
+@test "logits that are not finite are a numerical failure: no file and no text is made of them" {
 	run -5 mtrain -q --config tiny.conf --mock-data --lr 1e30 --save S --save-interval 1
 	printf '\223NUMPY\001\000\166\000%-117s\n' \
 		"{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }" >t.npy

@@ -171,8 +171,8 @@ produced_copies(const struct produced *p, bool joined, struct tensor *kept)
 	return joined && p->wanted ? p->q : none;
 }
 
-/* A norm's y. The weight lies on no multiple of 16 bytes; statistics of an earlier call are those
- * of one. */
+/* A norm's y. The weight does not lie on a multiple of 16 bytes; statistics of an earlier call are
+ * those of one. */
 static inline void
 produce_norm(const struct rig *r, const struct producer_case *c, const struct tensor x[2],
     const struct produced *result, bool joined)

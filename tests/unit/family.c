@@ -269,7 +269,7 @@ test_experts(void)
 	test_stacked();
 }
 
-/* Each family's config survives reading and writing; models of no family are told why. */
+/* Each family's config survives reading and writing; a model without a family gets the reason. */
 static void
 test_families(void)
 {

@@ -375,7 +375,8 @@ after(struct observer *o, struct stream *s, const struct op_call *c)
 	observed = c->name;
 }
 
-/* A profile tells the three GEMMs of a linear apart, though all operands lie alike. */
+/* A profile distinguishes the three GEMMs of a linear layer, though all operands have the same
+ * layout. */
 static void
 test_names(void)
 {

@@ -288,9 +288,9 @@ encode(const pack<T, COLUMNS> (&x)[ROWS], const float (&by_row)[ROWS],
 	return out;
 }
 
-/* The shared tile of codes, a row a column of x. Words of four rows are moved about within it so
- * that lanes of neighbouring groups, which write the same quad of columns eight apart, meet in no
- * bank; of an even number of words, so that runs of four stay together. */
+/* The shared tile of codes; each row is a column of x. Words of four rows are moved about within it
+ * so that lanes of neighbouring groups, which write the same quad of columns eight apart, meet in
+ * no bank; of an even number of words, so that runs of four stay together. */
 struct alignas(16) transposed {
 	uint32_t at[SIDE][QUADS];
 };

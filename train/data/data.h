@@ -8,10 +8,11 @@
  * pipeline ranks of one data rank read the same samples, and each context rank has the rows of its
  * own positions of them.
  *
- *   data_open.c     opening: who builds the index maps, which sets there are, agreement of all
- * ranks data_record.c   what checkpoints record of the data, and what a change of the data between
- * save and resume means data_report.c   reports for people corpus_log.c    what the corpora have
- * given so far, and their losses
+ *   data_open.c     opening: who builds the index maps, which sets there are, agreement of ranks
+ *   data_record.c   what checkpoints record of the data, and what a change of the data between save
+ *                   and resume means
+ *   data_report.c   reports for people
+ *   corpus_log.c    what the corpora have given so far, and their losses
  */
 #ifndef TRAIN_DATA_DATA_H
 #define TRAIN_DATA_DATA_H

@@ -307,7 +307,7 @@ data_record_resolve(struct data *d, struct err *e)
 		return err_set(e,
 		    "%s: the data changed since this checkpoint was saved: %s; --data-change "
 		    "restart begins the new order, "
-		    "--data-change exclude-seen draws no sample again that was drawn",
+		    "--data-change exclude-seen draws no sample twice",
 		    dir, why.msg);
 	if (d->c->o.data_change == DATA_CHANGE_EXCLUDE_SEEN) {
 		if (options || d->c->o.dataloader_type != SAMPLER_SINGLE)
@@ -340,7 +340,7 @@ data_record_reordered(const struct data *d, bool say)
 		any = true;
 		if (say)
 			note("data: %s: %lld epochs%s where the checkpoint has %lld%s: its samples "
-			     "have another order from here on, and some come again that were seen; "
+			     "have another order from here on, and some that were seen come again; "
 			     "--data-change exclude-seen keeps the order",
 			    now.prefix, (long long)now.epochs,
 			    now.separate ? ", the last by itself," : "", (long long)was->epochs,

@@ -164,8 +164,9 @@ ceiling_measure(struct engine *e)
 	trial_end(&t);
 	w->ops->all_reduce(COMM_HERE(w), NULL, &sum, REDUCE_SUM);
 	if (e->rank == 0 && isnan(rate))
-		note("--log-ceiling: a device has no memory left to measure its rate: none is "
-		     "logged");
+		note(
+		    "--log-ceiling: a device has no memory left to measure its rate: no ceiling is "
+		    "logged");
 	else if (e->rank == 0)
 		note("the ceiling is %.4g TFLOP/s per rank: GEMMs of [%lld, %lld] by [%lld, %lld] "
 		     "on all ranks at once",

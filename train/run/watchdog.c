@@ -168,7 +168,7 @@ look(struct watchdog *w)
 		return;
 	str_addf(&text, "%s: waited %.1f s in ", limit_of(w)->name, own.waited);
 	place_text(&own.at, &text);
-	str_adds(&text, "; the missing rank is unknown: nothing was heard of ranks 0 and 1");
+	str_adds(&text, "; the missing rank is unknown: ranks 0 and 1 have not reported");
 	leave(w, &text);
 }
 
