@@ -67,7 +67,7 @@ plan_obj  := $(patsubst %,$(B)/%.o,$(call find,c,plan))
 ckpt_obj  := $(patsubst %,$(B)/%.o,$(call find,c,ckpt))
 export_obj := $(patsubst %,$(B)/%.o,$(call find,c,export))
 # The CPU operations are compiled twice: arithmetic in float, and in double for the fp64 oracle.
-# Without a word in errno loops with roots are vectors; the bits are the same.
+# Without errno, loops with square roots are vectorised; the bits are the same.
 CPU_FLAGS = -fno-math-errno
 cpu_src   := $(call find,c,train/cpu)
 cpu_obj   := $(patsubst %,$(B)/%.f32.o,$(filter-out train/cpu/backend.c,$(cpu_src))) \
@@ -114,7 +114,7 @@ $(B)/%.cu.o: %.cu $(B)/flags
 	$(call say,NVCC,$<)
 	$(Q)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) -MMD -MP -c -o $@ $<
 
-# Only two files know version and backends, so a new commit rebuilds only these.
+# Only two files depend on version and backends, so a new commit rebuilds only these.
 $(B)/lib/base/prog.c.o: defs = -DMIKOSHI_VERSION='"$(VERSION)"' -DMIKOSHI_COMMIT='"$(COMMIT)"'
 $(B)/lib/base/prog.c.o: $(B)/version
 $(B)/train/backends.c.o: defs = $(if $(cuda_obj),-DHAVE_CUDA)
@@ -150,7 +150,7 @@ gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fault_bin := $(B)/tests/faults/faults $(B)/tests/faults/replay
 fault_obj := $(patsubst %,$(B)/%.o,$(filter-out $(patsubst $(B)/%,%.c,$(fault_bin)) \
 	tests/faults/shim.c,$(call find,c,tests/faults)))
-# mtrain with what breaks it in place of the file that does nothing.
+# mtrain with tests/faulty/fault.c in place of the file that does nothing.
 faulty   := $(B)/tests/faulty/mtrain
 faulty_obj = $(B)/bin/mtrain.c.o $(filter-out %/fault_none.c.o,$(train_obj)) \
 	$(B)/tests/faulty/fault.c.o $(B)/libmikoshi.a \
@@ -159,7 +159,7 @@ faulty_obj = $(B)/bin/mtrain.c.o $(filter-out %/fault_none.c.o,$(train_obj)) \
 recorded := $(B)/tests/recorded/mtrain
 # mtrain whose rows take the experts that they took in another run.
 routed   := $(B)/tests/routed/mtrain
-# mtrain without watchdog and timers, to tell what they cost.
+# mtrain without watchdog and timers, to measure what they cost.
 unwatched := $(B)/tests/unwatched/mtrain
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))

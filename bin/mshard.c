@@ -28,7 +28,7 @@ run_info(const void *cfg, int argc, char **argv, struct err *e)
 	return EXIT_DONE;
 }
 
-/* Goes on after a dataset that is not sound. */
+/* Continues after a dataset that is not sound. */
 static int
 run_verify(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -180,9 +180,9 @@ static const struct verb *const verbs[] = {
 	VERB(sample, sample, "", "print training samples, or which rank reads which"),
 	VERB(cat, cat, "PREFIX ...", "merge datasets into one"),
 	VERB(split, split, "PREFIX", "cut a dataset into several"),
-	VERB(repair, repair, "PREFIX", "put a damaged dataset right"),
+	VERB(repair, repair, "PREFIX", "repair a damaged dataset"),
 	VERB(index, maps, "", "write the index maps that training looks for"),
-	VERB(blend, maps, "", "say what a blend takes from each dataset, and write its index"),
+	VERB(blend, maps, "", "print what a blend takes from each dataset, and write its index"),
 	NULL,
 };
 

@@ -93,7 +93,7 @@ cat(struct cat *c, const char *name, const char *slice, struct err *e)
 
 static const struct opt cat_opts[] = {
 	TEXT(struct cat_config, "slice", slice, "A:B,C:D",
-	    "rows A to B, columns C to D; each end may be left out, and an index stands alone"),
+	    "rows A to B, columns C to D; each end may be left out; one number is one index"),
 	FLAG(struct cat_config, "npy", npy, "a NumPy array instead of text; BF16 becomes FP32"),
 	OPT_END,
 };

@@ -140,8 +140,9 @@ resolve_layout(struct export *x)
 		if (c->num_layers % (p * v))
 			return err_set(x->e,
 			    "--pipeline-model-parallel-size %lld: its %lld stages must share %lld "
-			    "layers equally, or give --decoder-first-pipeline-num-layers and the "
-			    "like",
+			    "layers equally, or give --decoder-first-pipeline-num-layers or "
+			    "another "
+			    "split",
 			    (long long)p, (long long)(p * v), (long long)c->num_layers);
 		s.num_layers_per_virtual_pipeline_stage = c->num_layers / p / v;
 		s.num_virtual_stages_per_pipeline_rank = 0;
@@ -330,8 +331,8 @@ static const char *const implementations[] = { "transformer_engine", "local", NU
 
 static const struct opt export_opts[] = {
 	CHOICE(struct export_config, "to", to, export_formats, "torch_dist",
-	    "format of Megatron-LM: torch, a file a model rank; torch_dist, chunks that any layout "
-	    "reads"),
+	    "format of Megatron-LM: torch, one file per model rank; torch_dist, chunks that any "
+	    "layout reads"),
 	SIZE(struct export_config, "tensor-model-parallel-size", layout.tensor_model_parallel_size,
 	    "1", "tensor ranks of the run that will read it"),
 	SIZE(struct export_config, "pipeline-model-parallel-size",
@@ -339,7 +340,7 @@ static const struct opt export_opts[] = {
 	    "pipeline stages; equal unless an option says how"),
 	SIZE(struct export_config, "expert-model-parallel-size", layout.expert_model_parallel_size,
 	    NULL,
-	    "ranks that share the experts of a layer, and hold the rest once more each; 1 by "
+	    "ranks that share the experts of a layer, each with a copy of all other tensors; 1 by "
 	    "default"),
 	SIZE(struct export_config, "expert-tensor-parallel-size",
 	    layout.expert_tensor_parallel_size, NULL,
@@ -349,7 +350,8 @@ static const struct opt export_opts[] = {
 	    "type of the weights; by default that of the run, or of the tensors"),
 	CHOICE(struct export_config, "transformer-impl", transformer_impl, implementations,
 	    "transformer_engine",
-	    "whose names of norms the files of torch have, and in torch_dist those before experts"),
+	    "implementation that names of norms follow: of all in torch, of those before experts "
+	    "in torch_dist"),
 	FLAG(struct export_config, "moe-grouped-gemm", moe_grouped_gemm,
 	    "name experts in the files of torch as a run with this option does"),
 	FLAG(struct export_config, "use-distributed-optimizer", use_distributed_optimizer,
@@ -358,7 +360,8 @@ static const struct opt export_opts[] = {
 	RATE("lr", lr,
 	    "learning rate of the run that will read it, which knows its parameter groups by it; "
 	    "by default that of the run that wrote"),
-	RATE("min-lr", min_lr, "its least learning rate; likewise"),
+	RATE("min-lr", min_lr,
+	    "minimum learning rate of that run; by default that of the run that wrote"),
 	FLAG(struct export_config, "no-optim", no_optim, "leave the optimizer's state out"),
 	FLAG(
 	    struct export_config, "force", force, "write into a directory that holds a checkpoint"),

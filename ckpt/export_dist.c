@@ -1,7 +1,7 @@
 /*
  * export_dist.c - Megatron-LM's format torch_dist: whole tensors in chunks, in one file
  *
- *   __0_0.distcp    the args and the like as an object, then the chunks, each a zip of its own
+ *   __0_0.distcp    the args and other objects as one, then the chunks, each a zip of its own
  *   .metadata       what each is, and where
  *   metadata.json   the format's name
  *

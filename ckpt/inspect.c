@@ -333,7 +333,7 @@ const struct verb verb_ls = { .name = "ls",
 
 const struct verb verb_info = { .name = "info",
 	.operands = "DIR",
-	.summary = "say what a checkpoint holds",
+	.summary = "print what a checkpoint holds",
 	.opts = info_opts,
 	.cfg_size = sizeof(struct look_config),
 	.run = run_info };

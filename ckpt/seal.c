@@ -30,7 +30,7 @@ run_seal(const void *cfg, int argc, char **argv, struct err *e)
 
 const struct verb verb_seal = { .name = "seal",
 	.operands = "DIR",
-	.summary = "take options.conf and state.conf as they are now",
+	.summary = "accept options.conf and state.conf as they are now",
 	.opts = seal_opts,
 	.cfg_size = 1,
 	.run = run_seal };

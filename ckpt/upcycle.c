@@ -27,8 +27,8 @@ static const struct opt upcycle_opts[] = {
 	SIZE(struct upcycle_config, "moe-router-topk", topk, "2",
 	    "experts that a token is sent to, whose weights sum to 1"),
 	NUMBER("ffn-init-ratio", ratio, 1, "0",
-	    "share of the channels of each expert that begin anew, as normal numbers with the mean "
-	    "and deviation of those they replace; 0.5 is usual, 0 copies the MLP"),
+	    "share of the channels of each expert that are replaced by normal numbers of the same "
+	    "mean and deviation; 0.5 is usual, 0 copies the MLP"),
 	NUMBER("router-init-std", router_std, 1e3, NULL,
 	    "standard deviation of the router's numbers; the model's --init-method-std by default"),
 	{ .name = "seed",
@@ -36,7 +36,7 @@ static const struct opt upcycle_opts[] = {
 	    .off = offsetof(struct upcycle_config, seed),
 	    .max = 1e15,
 	    .def = "1234",
-	    .help = "of what is random" },
+	    .help = "seed of the random numbers" },
 	CHOICE(struct upcycle_config, "dtype", dtype, copy_dtypes, "keep",
 	    "type of the tensors; rounds to nearest, once"),
 	FLAG(struct upcycle_config, "force", force,

@@ -1,8 +1,8 @@
 /*
  * upcycled.c - a dense model as a source of a model with experts
  *
- * A box of an expert's matrix is the same box of the MLP's, with new numbers where its channels
- * begin anew: rows of gate and up, columns of down. Their mean and deviation follow from sums over
+ * A box of an expert's matrix is the same box of the MLP's, with new numbers where its channels are
+ * replaced: rows of gate and up, columns of down. Their mean and deviation follow from sums over
  * each channel, which one pass over the layer gives for all its experts. So memory is that of a few
  * vectors, and boxes may be read in any order.
  */
@@ -158,8 +158,8 @@ need_sums(struct upcycled *u, const struct param *expert, struct err *e)
 	return rc;
 }
 
-/* Which channels of an expert begin anew: the share of all, each as likely as another. Source:
- * Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S. */
+/* Draws the channels of an expert that are replaced: the share of all, each with equal probability.
+ * Source: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S. */
 static int64_t
 choose_channels(struct upcycled *u, const struct param *expert)
 {
@@ -199,7 +199,7 @@ measure(const struct upcycled *u, int matrix, int64_t chosen, double *mean, doub
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Replaces elements of a row of a box: all, or those whose column begins anew. */
+/* Replaces elements of a row of a box: all, or those whose column is replaced. */
 struct renewal {
 	double mean, deviation;
 	const bool *columns; /* NULL: all */
@@ -227,7 +227,7 @@ renew_row(const struct upcycled *u, const struct source_part *p, int64_t row,
 	free(x);
 }
 
-/* New numbers in the channels of a box that begin anew. */
+/* Writes new numbers into the channels of a box that are replaced. */
 static int
 renew(struct upcycled *u, const struct source_part *p, struct dtype_array dst, struct err *e)
 {

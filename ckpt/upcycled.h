@@ -2,7 +2,7 @@
  * upcycled.h - a dense model as a source of a model with experts
  *
  * Every expert of a layer is a copy of its MLP. With a ratio above 0, that share of the channels of
- * each expert begins anew: the same channels of gate, up and down, drawn for each expert alone, get
+ * each expert is replaced: the same channels of gate, up and down, drawn for each expert alone, get
  * normal numbers with the mean and the standard deviation of what those channels had in their
  * matrix. The router is normal noise. All numbers depend on the seed and their place alone. Where
  * experts are copies and the weights of a token's experts sum to 1, the model computes what the
@@ -16,7 +16,7 @@
 
 struct upcycle_rule {
 	int64_t num_experts, topk;
-	double ratio;      /* of channels that begin anew, 0 to 1 */
+	double ratio;      /* of channels that are replaced, 0 to 1 */
 	double router_std; /* of the router's numbers */
 	uint64_t seed;
 };

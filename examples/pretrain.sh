@@ -23,8 +23,8 @@ mkdir -p "$(dirname "$dir")"
 mkdir "$dir"
 cd "$dir"
 
-# Open MPI refuses to run as root unless told twice; with fewer cores than ranks, ranks should run
-# all the same and not spin while waiting.
+# Open MPI runs as root only with both of these set; with fewer cores than ranks, ranks may share
+# cores and must not spin while waiting.
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 

@@ -18,7 +18,7 @@ extern const char *const draw_orders[]; /* their names */
 struct draw_options {
 	int order;
 	int64_t width; /* columns of the drawing */
-	bool passes;   /* a line a pass instead of a drawing */
+	bool passes;   /* one line per pass instead of a drawing */
 };
 
 /* What happens in a step; released by timeline_release. */
@@ -32,7 +32,8 @@ struct timeline {
 int timeline_make(
     struct timeline *t, const struct run_plan *plan, enum draw_order order, struct err *e);
 void timeline_release(struct timeline *t);
-/* A row a stage, or with o->passes a line a pass; then what share of the time is computed. */
+/* One row per stage, or with o->passes one line per pass; then the share of the time that is
+ * computed. */
 void timeline_print(const struct timeline *t, const struct draw_options *o, FILE *f);
 
 #endif

@@ -37,7 +37,7 @@ static const struct hardware rows[] = {
 	{ "a100-pcie", 312, 19.5, true, false, 79.2, 1.2, 1940, 31, 25, 8, 31, 108, AMPERE },
 	{ "v100-16", 125, 15.7, false, false, 15.7, 1, 900, 150, 12.5, 4, 16, 80, VOLTA },
 	{ "v100-32", 125, 15.7, false, false, 31.7, 1, 900, 150, 12.5, 4, 16, 80, VOLTA },
-	/* One rank on one or two cores of a laptop: measure yours and give --tflops,
+	/* One rank on one or two cores of a laptop: measure the machine and give --tflops,
 	 * --memory-bandwidth and --memory-gb. */
 	{ "cpu", 0.05, 0.05, true, false, 4, 0.2, 10, 5, 0.1, 64, 10, 0, .gemm_efficiency = 0.8,
 	    .attention_efficiency = 0.3, .memory_efficiency = 0.7, .link_efficiency = 0.5,

@@ -64,11 +64,11 @@ time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumu
 	return (flop_time > byte_time ? flop_time : byte_time) + hw->kernel_us * 1e-6;
 }
 
-/* A linear: forward, gradient of x, gradient of W into F32. With 8-bit operands also their copies:
- * of x once in each pass, of the gradient of y together with its transpose; or of each once, where
- * the gradient of W reads 16 bits. */
+/* A linear layer: forward, gradient of x, gradient of W into F32. With 8-bit operands also their
+ * copies: of x once in each pass, of the gradient of y together with its transpose; or of each
+ * once, where the gradient of W reads 16 bits. */
 static double
-linear(const struct run_case *r, const struct product *p)
+linear(const struct run_case *r, const struct gemm_shape *p)
 {
 	enum { COPY = 2 + 1 }; /* bytes of an element, read and written */
 	bool wide = p->wide_gradient;
@@ -153,19 +153,19 @@ rows_bytes(const struct run_case *r, enum dtype type)
 
 /* Seconds of collectives, of `way` each, that GEMMs beside them hide (linear.c of train/layers),
  * and attention, whose forward pass takes `core`: an all-reduce by the gradient of the first weight
- * and, where rows go in parts, a scatter by the last product of all ranks' rows but the first.
- * Where rows are shared, a gather by the first product of all rows but the own, one by the gradient
- * of the last product's input, one more by attention or by the gradient of the first one's input,
- * and a scatter by that of its weight. */
+ * and, where rows go in parts, a scatter by the last GEMM of all ranks' rows but the first. Where
+ * rows are shared, a gather by the first GEMM of all rows but the own, one by the gradient of the
+ * last GEMM's input, one more by attention or by the gradient of the first one's input, and a
+ * scatter by that of its weight. */
 static double
 hidden(const struct run_case *r, const struct work *w, double way, double core)
 {
-	const struct product *p = &w->product[0], *q;
+	const struct gemm_shape *p = &w->product[0], *q;
 	double t = (double)r->layout->tensor_model_parallel_size, weight, last = 0;
 
 	if (!w->beside || !r->shape->tp_comm_overlap)
 		return 0;
-	q = &w->product[w->num_products - 1];
+	q = &w->product[w->num_gemms - 1];
 	if (memory_in_parts(r->layout, r->shape))
 		last = fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->out, q->in, false));
 	weight = time_gemm(r, p->out, p->in, p->rows, true);
@@ -177,14 +177,14 @@ hidden(const struct run_case *r, const struct work *w, double way, double core)
 	    fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->in, q->out, false));
 }
 
-/* The same of context ranks that gather keys (gather.c there): keys come by the product of q, where
- * it is one of its own, and by the gradients of the last product; half of their gradients are
+/* The same of context ranks that gather keys (gather.c there): keys come by the GEMM of q, where
+ * it is one of its own, and by the gradients of the last GEMM; half of their gradients are
  * summed by the attention of the first stretch, which the rank that ends last has least of, and
  * half by the gradient of the weight of q. */
 static double
 hidden_keys(const struct run_case *r, const struct work *w, double way, double core)
 {
-	const struct product *p = &w->product[0], *q = &w->product[w->num_products - 1];
+	const struct gemm_shape *p = &w->product[0], *q = &w->product[w->num_gemms - 1];
 	bool alone = r->layout->tensor_model_parallel_size == 1 && !r->fp8;
 	double c = (double)r->layout->context_parallel_size, t;
 
@@ -221,7 +221,7 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	struct work w;
 
 	work_of(&w, kind, r->model, r->layout, r->shape);
-	for (int i = 0; i < w.num_products; i++)
+	for (int i = 0; i < w.num_gemms; i++)
 		t.compute += linear(r, &w.product[i]) *
 		    (w.product[i].recompute & recompute_modules(&r->shape->recompute) ? 4 / 3.0
 										      : 1);

@@ -2,8 +2,8 @@
  * check.h - the whole test framework
  *
  * A test program is a main that calls functions full of CHECKs and returns check_done(). A failed
- * CHECK prints its place and goes on. Random tests print their seed; CHECK_SEED in the environment
- * sets it.
+ * CHECK prints its place and the test continues. Random tests print their seed; CHECK_SEED in the
+ * environment sets it.
  */
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H

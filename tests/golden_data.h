@@ -39,7 +39,7 @@ param_int(const char *text, const char *key)
 	return strtoll(param(text, key, v), NULL, 10);
 }
 
-/* "train.KEY" and the like. */
+/* The number of "train.KEY", or that of another split. */
 static inline int64_t
 split_int(const char *text, enum split which, const char *key)
 {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* By its name, so that a program of a build without it links too. NULL, and a line that says why,
- * when there is none or it has no GPU. */
+/* Finds it by name, so that a program also links in a build without it. NULL, after a line with the
+ * reason, when there is none or it has no GPU. */
 static inline const struct backend *
 gpu_backend(void)
 {

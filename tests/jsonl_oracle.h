@@ -67,7 +67,7 @@ oracle_decode(struct oracle *o, const unsigned char *s, size_t len)
 	return true;
 }
 
-/* The code point at hand, or one that is none. */
+/* The next code point, or a value that is none at the end. */
 static uint32_t
 oracle_peek(const struct oracle *o)
 {

@@ -1,5 +1,5 @@
 /*
- * memory_limit.h - a bound of the memory that a test may take from here on
+ * memory_limit.h - a bound on the memory that a test may take from now on
  *
  * By the address space, which counts what is reserved and never touched, too. A program that goes
  * beyond it ends.

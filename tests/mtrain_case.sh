@@ -3,7 +3,7 @@
 # shellcheck shell=sh
 
 dir=$(mktemp -d) || exit 1
-# Children of a script that gave up must not outlive it.
+# Children must not outlive a script that has failed.
 clean()
 {
 	[ -z "${run:-}" ] || kill -9 "$run" 2>/dev/null
@@ -15,7 +15,7 @@ cd "$dir" || exit 1
 
 { cat "$TOP/tests/tiny.conf" && echo mock-data; } >tiny.conf
 
-# fail TEXT: says what was expected and what the last command said
+# fail TEXT: prints what was expected and the output of the last command
 fail()
 {
 	echo "failed: $*"
@@ -23,7 +23,7 @@ fail()
 	exit 1
 }
 
-# expect STATUS COMMAND...: runs it, words and output into the file out
+# expect STATUS COMMAND...: runs it, with standard output and error into the file out
 expect()
 {
 	wanted=$1
@@ -63,7 +63,8 @@ until_true()
 	done
 }
 
-# start COMMAND...: runs mpirun in the background as $run, words and output into the file out
+# start COMMAND...: runs mpirun in the background as $run, with standard output and error into the
+# file out
 start()
 {
 	: >out
@@ -71,7 +72,7 @@ start()
 	run=$!
 }
 
-# finish STATUS: the command that start began ends so within 30 seconds
+# finish STATUS: the command of start ends with this status within 30 seconds
 finish()
 {
 	got=0

@@ -16,7 +16,7 @@ between(int64_t low, int64_t high)
 	return low + (int64_t)mt19937_interval(&rng, (uint64_t)(high - low));
 }
 
-/* A random part of outer, not empty. */
+/* A random non-empty part of outer. */
 static inline struct slice
 random_box(const struct slice *outer)
 {

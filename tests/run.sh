@@ -42,7 +42,7 @@ list()
 	done
 }
 
-# execute KIND FILE: runs a test that is no bats file
+# execute KIND FILE: runs a test that is not a bats file
 execute()
 {
 	name=${2%.c}

@@ -1,5 +1,5 @@
 /*
- * tiny_bpe.h - a byte-level BPE made on the spot: vocab.json and merges.txt with random merges
+ * tiny_bpe.h - makes a small byte-level BPE: vocab.json and merges.txt with random merges
  *
  * Tokens 0..255 are the bytes in the order of GPT-2's list; each merge joins two earlier tokens;
  * <|endoftext|> comes last.
@@ -40,7 +40,7 @@ tiny_letter(int byte, char out[5])
 	out[utf8_encode(cp, (unsigned char *)out)] = '\0';
 }
 
-/* A token with these bytes is there already. */
+/* Whether a token with these bytes exists. */
 static inline int
 tiny_has(const struct tiny_bpe *t, const unsigned char *bytes, size_t len)
 {

@@ -139,7 +139,8 @@ line_ids(const char *s, struct raw_ids *ids, struct err *e)
 		errno = 0;
 		v = strtoll(s, &end, 10);
 		if (end == s || errno || (*end && !strchr(" \t,\r\n", *end)))
-			return err_set(e, "'%.*s' is no token id", (int)strcspn(s, " \t,\r\n"), s);
+			return err_set(
+			    e, "'%.*s' is not a token id", (int)strcspn(s, " \t,\r\n"), s);
 		raw_reserve(ids, 1);
 		ids->id[ids->count++] = v;
 		s = end;

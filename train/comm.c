@@ -56,7 +56,7 @@ comm_slots(const struct comm *c, const struct comm_parts *p)
 	int64_t least = count < COMM_ROOM ? count : COMM_ROOM;
 
 	if (p->slots.dtype != p->part.dtype || room < least * (c->size - 1))
-		BUG("%lld elements are no room for parts of %lld from %d others", (long long)room,
+		BUG("%lld elements have no room for parts of %lld from %d others", (long long)room,
 		    (long long)count, c->size - 1);
 	return count;
 }

@@ -30,15 +30,23 @@
 			BUG("operation called with wrong arguments: not %s", #x); \
 	} while (0)
 
-/* c = alpha * op(a) op(b) + beta * c; op(a) [m,k], op(b) [k,n], c [m,n], row-major, row strides
+/*
+ * c = alpha * op(a) op(b) + beta * c; op(a) [m,k], op(b) [k,n], c [m,n], row-major, row strides
  * free. a, b act, or a real: the gradient of a router's logits; c act or real (main gradients
- * accumulate with beta 1 without a 16-bit round trip). The epilogue, in this order; a tensor
- * without data is none: bias act [n], added to every row aux act [m,n], dense: GEMM_GELU keeps the
- * value before the activation there, GEMM_GELU_GRAD reads it act c = gelu_tanh(aux), or c = product
- * * gelu_tanh'(aux); only with beta 0 dbias real [m]: beta * dbias + the sums of op(a) over k (the
- * bias gradient beside a weight gradient); beta 0 or 1 a and b may both be F8_E4M3 or F8_E5M2, not
- * both F8_E5M2: then a is stored [m,k] and b [n,k] (trans_a false, trans_b true: dense along k, all
- * that Hopper multiplies), beta is 0, or 1 where c is F32, act GEMM_LINEAR and dbias none. */
+ * accumulate with beta 1 without a 16-bit round trip).
+ *
+ * The epilogue, in this order; a tensor without data is none:
+ *   bias   act [n], added to every row
+ *   aux    act [m,n], dense: GEMM_GELU keeps the value before the activation there, GEMM_GELU_GRAD
+ *          reads it
+ *   act    c = gelu_tanh(aux), or c = op(a) op(b) * gelu_tanh'(aux); only with beta 0
+ *   dbias  real [m]: beta * dbias + the sums of op(a) over k (the bias gradient beside a weight
+ *          gradient); beta 0 or 1
+ *
+ * a and b may both be F8_E4M3 or F8_E5M2, not both F8_E5M2: then a is stored [m,k] and b [n,k]
+ * (trans_a false, trans_b true: dense along k, all that Hopper multiplies), beta is 0, or 1 where c
+ * is F32, act GEMM_LINEAR and dbias none.
+ */
 enum gemm_act { GEMM_LINEAR, GEMM_GELU, GEMM_GELU_GRAD };
 struct gemm {
 	struct tensor c, a, b;
@@ -49,7 +57,7 @@ struct gemm {
 	/* What the stored 8-bit numbers have to be multiplied by: F32 [1], or of blocks as
 	 * scale_kind tells, then of both and not squares twice; or none */
 	struct tensor scale_a, scale_b;
-	/* Sums of 8-bit products are promoted to F32 as they grow (gradients); false: they may be
+	/* Sums of a GEMM of 8 bits are promoted to F32 as they grow (gradients); false: they may be
 	 * held in the fewer bits of fast accumulation (forward). The CPU sums in F32 anyway. */
 	bool exact;
 };

@@ -88,7 +88,7 @@ base64_span(const char *text, size_t n)
 	return i;
 }
 
-/* The value of four digits, or a number above 24 bits when one of them is no digit. */
+/* The value of four digits, or a number above 24 bits when one of them is not a digit. */
 static inline uint32_t
 four_digits(const char *text)
 {

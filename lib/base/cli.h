@@ -26,7 +26,7 @@ struct verb {
 struct tool {
 	const char *name, *summary;
 	const char *built_in; /* what --version says was built in */
-	/* run when the first word is no verb; NULL: a verb is required */
+	/* run when the first word is not a verb; NULL: a verb is required */
 	const char *default_verb;
 	/* ended by NULL; a tool without verbs has one whose name is "" */
 	const struct verb *const *verbs;

@@ -313,8 +313,8 @@ widen(char *dst, const char *src, int64_t count, float (*from)(uint16_t))
 	}
 }
 
-/* 16 bits from floats, likewise. A number that is too large becomes infinite; callers that care
- * count such numbers first. */
+/* 16 bits from floats, in the same way. A number that is too large becomes infinite; callers that
+ * care count such numbers first. */
 static inline void
 narrow(char *dst, const char *src, int64_t count, uint16_t (*from)(float))
 {
@@ -387,7 +387,7 @@ count_narrowed(const char *before, const char *after, int64_t count, uint16_t in
 	return lost;
 }
 
-/* Of BF16 that became FP16, likewise. */
+/* The same for BF16 that became FP16. */
 static struct dtype_lost
 count_crossed(const char *before, const char *after, int64_t count)
 {

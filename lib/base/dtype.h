@@ -36,7 +36,7 @@ size_t dtype_size(enum dtype t);              /* bytes of one element */
 const char *dtype_name(enum dtype t);         /* "F32" */
 const char *dtype_torch_name(enum dtype t);   /* "float32", as config.json writes it */
 enum dtype dtype_from_name(const char *name); /* DTYPE_NONE when unknown */
-/* F64, F32, BF16, F16: those of weights. The two 8-bit floats are no type of a file of ours. */
+/* F64, F32, BF16, F16: those of weights. No file of ours holds the two 8-bit floats. */
 bool dtype_is_float(enum dtype t);
 bool dtype_is_float8(enum dtype t);     /* F8_E4M3, F8_E5M2 */
 float dtype_largest_float8(enum dtype); /* the largest finite one: 448 or 57344 */

@@ -107,7 +107,7 @@ map_open(struct map *m, const char *path, struct err *e)
 	return 0;
 }
 
-/* Whole pages, the first and the last included: it is only advice, and costs nobody his bytes. */
+/* Whole pages, the first and the last included: it is only advice, and no bytes are lost. */
 static void
 advise(const void *first, uint64_t bytes, int advice)
 {

@@ -59,7 +59,7 @@ read_index(const char **text, int64_t none)
 	return x;
 }
 
-/* One range, of a dimension of `size` elements; false when it is no range inside it. */
+/* One range, of a dimension of `size` elements; false when it is not a range inside it. */
 static bool
 parse_range(const char **text, int64_t size, int64_t *start, int64_t *count)
 {

@@ -3,9 +3,9 @@
  *
  *   SAVE/latest_checkpointed_iteration.txt      decimal iteration, written last
  *   SAVE/lock                                   who may write into it; base/lock.h
- *   SAVE/iter_0000500/manifest.tsv              a line a piece: tensor, dtype, global shape, slice,
- *                                               file, offset, bytes, XXH3-64
- *   SAVE/iter_0000500/pieces-00000.safetensors  one file a writer
+ *   SAVE/iter_0000500/manifest.tsv              one line per piece: tensor, dtype, global shape,
+ *                                               slice, file, offset, bytes, XXH3-64
+ *   SAVE/iter_0000500/pieces-00000.safetensors  one file per writer
  *   SAVE/iter_0000500/options.conf              the options of the run, readable by --config
  *   SAVE/iter_0000500/state.conf                "key value" lines: iteration, consumed samples,
  *                                               loss scale, fingerprints; state.h

@@ -407,9 +407,8 @@ ckpt_seal(const char *dir, struct str *changed, struct err *e)
 		return -1;
 	if (!ckpt_sealed(c))
 		rc = err_at(e, ckpt_dir(c), 0,
-		    "of an earlier version, which has no checksums of texts; mckpt reshard writes "
-		    "it "
-		    "anew");
+		    "of an earlier version, which has no checksums of texts; mckpt reshard "
+		    "rewrites it");
 	for (int i = 0; i < MANIFEST_TEXTS && rc == 0; i++) {
 		if (c->m.text_sum[i] != c->text_sum[i])
 			str_addf(changed, "%s%s", changed->len ? " " : "", manifest_text_name[i]);

@@ -172,7 +172,7 @@ read_chunk(struct reader *r, const struct pickle_value *v, struct stored *at, st
 	memcpy(at->start, p->box.start, sizeof at->start);
 	s = find_stored(r, at, &p->file);
 	if (!s)
-		return err_at(r->e, r->name, 0, "tensor '%s': a chunk is stored nowhere", at->name);
+		return err_at(r->e, r->name, 0, "tensor '%s': a chunk is in no file", at->name);
 	p->offset = s->offset;
 	p->bytes = s->bytes;
 	return 0;
@@ -222,7 +222,7 @@ read_object(struct reader *r, const char *name, struct distcp_object *o)
 	const struct stored key = { .name = name, .ndim = -1 }, *s = find_stored(r, &key, &o->file);
 
 	if (!s)
-		return err_at(r->e, r->name, 0, "object '%s' is stored nowhere", name);
+		return err_at(r->e, r->name, 0, "object '%s' is in no file", name);
 	o->name = mem_pool_strndup(&r->d->pool, name, strlen(name));
 	o->offset = s->offset;
 	o->bytes = s->bytes;
@@ -268,7 +268,8 @@ read_names(struct reader *r, const struct pickle_value *v)
 		int rc;
 
 		if (!name)
-			return err_at(r->e, r->name, 0, "a key of state_dict_metadata is no name");
+			return err_at(
+			    r->e, r->name, 0, "a key of state_dict_metadata is not a string");
 		if (pickle_get(what, "chunks"))
 			rc = read_tensor(r, name, what, &d->tensor[d->num_tensors++]);
 		else

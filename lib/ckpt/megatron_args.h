@@ -29,7 +29,7 @@ struct megatron_args {
 /* -1 with "NAME VALUE: why" of the first attribute that cannot be expressed. */
 int megatron_args_read(const struct pickle_value *args, struct megatron_args *out, struct err *e);
 
-/* Appends the line of options.conf of an option that is no part of the model, where its attribute
+/* Appends the line of options.conf of an option that is not part of the model, where its attribute
  * is set to what an option can have. */
 void megatron_args_line(const struct pickle_value *args, const char *option, struct str *out);
 

@@ -28,8 +28,8 @@ count_of(const struct pickle_value *args, const char *name)
 	return pickle_int(pickle_get(args, name), &n) && n > 0 ? n : 0;
 }
 
-/* The schedule stands still in steps without an update, and in those that are passed over, which
- * alone are counted in the args. */
+/* The schedule does not advance in steps without an update, and in those that are passed over,
+ * which alone are counted in the args. */
 static void
 take_skipped(const struct megatron_run *r, struct run_state *st, struct source *s)
 {
@@ -182,7 +182,7 @@ megatron_run_left_out(
 		const char *name, *what;
 	} states[] = {
 		{ "rng_state", "the state of random numbers" },
-		{ "rerun_state_machine", "the record of steps that were run again" },
+		{ "rerun_state_machine", "the record of repeated steps" },
 	};
 
 	for (size_t i = 0; i < sizeof states / sizeof *states; i++)

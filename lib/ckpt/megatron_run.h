@@ -3,7 +3,7 @@
  *
  * Its args have the counters and the options of training, opt_param_scheduler has the schedules of
  * learning rate and weight decay. They become the state and the options of a checkpoint of ours, so
- * that mtrain goes on at the same sample with the same rate. Source: Megatron-LM
+ * that mtrain continues at the same sample with the same rate. Source: Megatron-LM
  * training/checkpointing.py, core/optimizer_param_scheduler.py.
  */
 #ifndef CKPT_MEGATRON_RUN_H
@@ -20,7 +20,7 @@ struct megatron_run {
 	bool adam;               /* the checkpoint has Adam's moments */
 };
 
-/* Appends to the source's state_text, and to its notes what cannot go on as it was. An iteration
+/* Appends to the source's state_text, and to its notes what cannot continue as it was. An iteration
  * with fewer consumed samples than steps, as converters write it, is taken for the start of a run,
  * iteration 0. */
 void megatron_run_state(const struct megatron_run *r, struct source *s);

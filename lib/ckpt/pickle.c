@@ -465,7 +465,7 @@ run_set_items(struct reader *r, const struct argument *a)
 	return add(r, from, n, add_pairs);
 }
 
-/* An index beyond the bytes that were read is no pickler's, and would take memory. */
+/* No pickler writes an index beyond the bytes that were read, and it would take memory. */
 static int
 run_put(struct reader *r, const struct argument *a)
 {

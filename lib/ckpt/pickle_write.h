@@ -21,7 +21,7 @@ void pickle_put_bool(struct str *out, bool x);
 void pickle_put_int(struct str *out, int64_t x);
 void pickle_put_double(struct str *out, double x);
 void pickle_put_text(struct str *out, const char *s); /* UTF-8 */
-/* torch.float32 and the like. */
+/* The torch type: torch.float32 for F32. */
 void pickle_put_dtype(struct str *out, enum dtype t);
 /* torch.Size of n sizes. */
 void pickle_put_size(struct str *out, int n, const int64_t *size);

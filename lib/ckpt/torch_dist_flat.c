@@ -269,7 +269,7 @@ prove(struct dist_source *d, int i, const struct slice *box, const void *master,
 		if (k < n)
 			rc = err_set(e,
 			    "%s: the master weights of '%s' do not round to its weights: the "
-			    "optimizer's buffers are laid out in a way that is not known",
+			    "layout of the optimizer's buffers is not known",
 			    d->s.path, d->s.param[i].name);
 	}
 	free(stored);

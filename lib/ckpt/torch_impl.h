@@ -84,7 +84,7 @@ int torch_row(
     const struct torch_source *t, int64_t virtual_stage, int64_t expert_rank, const char *key);
 /* The cell of a rank by its number. */
 struct torch_cell *torch_cell_at(const struct torch_source *t, int row, int64_t number);
-/* Whether a name in a file stands for what is no parameter. */
+/* Whether a name in a file stands for something other than a parameter. */
 bool torch_is_ignored(const char *key);
 /* Whether n numbers are the same, those of `fine` rounded to the type of `coarse`. */
 bool torch_same(struct dtype_array fine, struct dtype_array coarse, int64_t n);

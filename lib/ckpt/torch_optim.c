@@ -368,8 +368,8 @@ read_chunk(struct reading *x, int64_t j, struct err *e)
 
 	if (rc == 0 && !find_layout(x, j, &f, start))
 		rc = err_set(e,
-		    "chunk %lld: by no known layout of the distributed optimizer do its fp32 "
-		    "weights round to the model's",
+		    "chunk %lld: its fp32 weights round to the model's in no known layout of the "
+		    "distributed optimizer",
 		    (long long)j);
 	for (int i = 0; rc == 0 && i < count; i++) {
 		struct torch_cell *c = x->items.item[x->items.first[j + 1] - 1 - i].cell;

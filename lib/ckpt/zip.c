@@ -85,12 +85,12 @@ read_end(struct archive *a)
 	uint64_t at;
 
 	if (a->size < END_BYTES)
-		return err_set(a->e, "%llu bytes are no zip file", (unsigned long long)a->size);
+		return err_set(a->e, "%llu bytes are not a zip file", (unsigned long long)a->size);
 	at = a->size - END_BYTES;
 	p = a->base + at;
 	if (load(p, 4) != 0x06054b50 || load(p + 20, 2) != 0)
-		return err_set(
-		    a->e, "no zip file, or cut off: no end record in its last %d bytes", END_BYTES);
+		return err_set(a->e,
+		    "not a zip file, or cut off: no end record in its last %d bytes", END_BYTES);
 	if (load(p + 4, 4) != 0 || load(p + 8, 2) != load(p + 10, 2))
 		return err_set(a->e, "the zip has several volumes");
 	if (at >= LOCATOR_BYTES && load(p - LOCATOR_BYTES, 4) == 0x07064b50) {
@@ -206,7 +206,7 @@ read_entry(struct archive *a, uint64_t *at, struct extent *x)
 	r->bytes = load(p + 24, 4);
 	place = load(p + 42, 4);
 	if (strlen(r->name) != name || !stays_inside(r->name))
-		return err_set(a->e, "record '%s': no name for a record", r->name);
+		return err_set(a->e, "record '%s': not a valid name", r->name);
 	if (read_wide(a, p + ENTRY_BYTES + name, extra,
 		(uint64_t *const[]){ &r->bytes, &stored, &place }) < 0)
 		return -1;

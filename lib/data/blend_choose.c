@@ -8,10 +8,10 @@
  * batches, among candidates: the corpora whose error can reach a floor before the batch ends.
  *
  * Nothing is approximated. Errors are the rounded doubles that Megatron-LM compares; rounding keeps
- * order, so the error of a corpus at the end of the batch, as computed, is no less than any before
- * it. A corpus that is not a candidate stays below the floor and cannot win while the best
- * candidate is above it. When the best candidate falls below the floor, the batch ends early.
- * Source of the rule: Megatron-LM core/datasets/helpers.cpp.
+ * order, so the error of a corpus at the end of the batch, as computed, is at least any before it.
+ * A corpus that is not a candidate stays below the floor and cannot win while the best candidate is
+ * above it. When the best candidate falls below the floor, the batch ends early. Source of the
+ * rule: Megatron-LM core/datasets/helpers.cpp.
  */
 #include "lib/base/mem.h"
 #include "lib/data/blend.h"

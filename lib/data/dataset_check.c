@@ -34,8 +34,8 @@ dataset_check_head(struct dataset *d, struct err *e)
 	unsigned type;
 
 	if (size >= sizeof old_magic && !memcmp(p, old_magic, sizeof old_magic))
-		return err_at(e, d->idx_path, 0,
-		    "the obsolete TNTIDX layout, which nothing has read for training since 2023");
+		return err_at(
+		    e, d->idx_path, 0, "the obsolete TNTIDX layout; only MMIDIDX is read");
 	if (size < sizeof magic || memcmp(p, magic, sizeof magic))
 		return err_at(
 		    e, d->idx_path, 0, "not a dataset index: it does not begin with MMIDIDX");

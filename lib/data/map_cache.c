@@ -1,8 +1,8 @@
 /*
  * map_cache.c - the keys of index maps: read once for each directory, written once for each
  *
- * Keys are compared as text and never parsed: a damaged line, or one of another version, is one
- * that is nobody's.
+ * Keys are compared as text and never parsed: a damaged line, or one of another version, belongs to
+ * no key.
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"

@@ -285,7 +285,7 @@ int
 id_list_add(struct id_list *ids, int64_t id, struct err *e)
 {
 	if (id < 0)
-		return err_set(e, "%lld: must be at least 0, as every token id", (long long)id);
+		return err_set(e, "%lld: a token id must be at least 0", (long long)id);
 	if (ids->count == ID_LIST_MAX)
 		return err_set(e, "more than %d token ids", ID_LIST_MAX);
 	ids->id[ids->count++] = id;

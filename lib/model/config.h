@@ -138,7 +138,7 @@ bool layer_has_experts(const struct model_config *c, int64_t layer);
 int64_t model_expert_layers(const struct model_config *c);
 /* What is added to the stored weights of norms. */
 double model_norm_shift(const struct model_config *c);
-/* What products of queries and keys are multiplied by. */
+/* What dot products of queries and keys are multiplied by. */
 double model_score_scale(const struct model_config *c);
 /* Rotary angles: those of the model, and those of its layers with a window where they differ. */
 enum rope_table { ROPE_TABLE_MODEL, ROPE_TABLE_WINDOW, ROPE_TABLES };

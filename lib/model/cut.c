@@ -13,7 +13,7 @@ struct span {
 struct cutting {
 	struct shards *s;
 	const struct param *table;
-	struct span *span; /* of the bucket at hand: no more than there are matrices */
+	struct span *span; /* of the current bucket: no more than there are matrices */
 	double *flops[2]; /* of each replica so far: of the rest, and of experts that ranks share */
 	int64_t own, state[2]; /* this rank's elements so far: all, and of each kind of bucket */
 	int64_t kept[2];       /* of each kind, those of all replicas */

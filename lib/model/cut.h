@@ -9,7 +9,7 @@
 
 #include "lib/model/bucket.h"
 
-/* FLOPs of one Newton-Schulz iteration of a [rows, columns] matrix: three products. */
+/* FLOPs of one Newton-Schulz iteration of a [rows, columns] matrix: three GEMMs. */
 double cut_flops(int64_t rows, int64_t columns);
 
 /*

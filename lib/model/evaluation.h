@@ -2,9 +2,9 @@
  * evaluation.h - the plan and the memory of evaluations: micro batches of another size, in the
  * memory of the run
  *
- * An evaluation comes between steps, when activations and scratch hold nothing, so it lays these
- * arenas out anew; weights and all else of the run stay where they are. The arenas are as large as
- * the larger of the two asks for.
+ * An evaluation comes between steps, when activations and scratch hold nothing, so it gives these
+ * arenas another layout; weights and all else of the run stay where they are. The arenas are as
+ * large as the larger of the two asks for.
  */
 #ifndef MODEL_EVALUATION_H
 #define MODEL_EVALUATION_H

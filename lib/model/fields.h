@@ -197,7 +197,8 @@ void model_weight_differences(
 	         "type"), \
 	MODEL_UNSWITCH(S, M, "disable-bias-linear", add_bias_linear, \
 	         "no biases in the linear layers"), \
-	MODEL_SWITCH(S, M, "add-qkv-bias", add_qkv_bias, 0, "biases on q, k and v all the same"), \
+	MODEL_SWITCH(S, M, "add-qkv-bias", add_qkv_bias, 0, \
+	         "biases on q, k and v even with --disable-bias-linear"), \
 	MODEL_WORDS(S, M, "linear-biases", OPT_LIST, linear_biases, "WHERE", \
 	         MODEL_DUMPED | MODEL_KEPT, \
 	         "which linear layers have biases: any of qkv, proj, mlp; or none"), \
@@ -224,7 +225,7 @@ void model_weight_differences(
 	         "--rotary-base by default"), \
 	MODEL_INT(S, M, "query-pre-attn-scalar", query_pre_attn_scalar, 1, NULL, \
 	         MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
-	         "products of queries and keys are multiplied by its -1/2 power; " \
+	         "dot products of queries and keys are multiplied by its -1/2 power; " \
 	         "kv-channels by default"), \
 	MODEL_NUM(S, M, "attn-logit-softcapping", attn_logit_softcapping, 0, INFINITY, NULL, \
 	         MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \

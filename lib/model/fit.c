@@ -1,7 +1,7 @@
 /*
  * fit.c - options that would make a run fit into a device's memory
  *
- * Each remedy changes a copy of the plan, whose memory is then computed anew: nothing is estimated.
+ * Each remedy changes a copy of the plan, and the memory of the copy is computed, not estimated.
  * Remedies are sorted by their cost in speed, cheapest first.
  */
 #include "lib/base/int64.h"
@@ -51,10 +51,10 @@ share_rows(struct run_plan *p, char option[64])
 	return layout_check_rows(&p->layout, p->shape.seq_length, &ignored) == 0;
 }
 
-/* Other stages than the default's, whose last is the smallest: its head costs work, not memory.
- * False where the layers were split by options. */
+/* The stages that o asks for, in place of the default's, whose last is the smallest: its head costs
+ * work, not memory. False where the layers were split by options. */
 static bool
-split_again(struct run_plan *p, struct split_options *o)
+split_by(struct run_plan *p, struct split_options *o)
 {
 	struct layout usual = p->layout;
 	struct err ignored;
@@ -76,7 +76,7 @@ equal_stages(struct run_plan *p, char option[64])
 		return false;
 	snprintf(option, 64, "--num-layers-per-virtual-pipeline-stage %lld",
 	    (long long)(layers / stages));
-	return split_again(p, &o);
+	return split_by(p, &o);
 }
 
 /* As few less as leave the others equal. */
@@ -94,7 +94,7 @@ smaller_first_stage(struct run_plan *p, char option[64])
 		return false;
 	o.decoder_first_pipeline_num_layers = first;
 	snprintf(option, 64, "--decoder-first-pipeline-num-layers %lld", (long long)first);
-	return split_again(p, &o);
+	return split_by(p, &o);
 }
 
 static bool

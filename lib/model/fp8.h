@@ -9,9 +9,9 @@
  * a slot: a factor, the largest magnitude of this step, and with delayed scaling the largest of the
  * steps before. All ranks hold the slots of all layers.
  *
- * The gradients of experts' weights are products of 16-bit rows: experts take any numbers of rows,
- * so that transposed copies of these would not be dense along the sum.
- * Source: Micikevicius 2022 arXiv:2209.05433; spec/training.md 13.
+ * The GEMMs of experts' weight gradients read 16-bit rows: experts take any numbers of rows, so
+ * transposed copies of these would not be dense along the sum. Source: Micikevicius 2022
+ * arXiv:2209.05433; spec/training.md 13.
  */
 #ifndef MODEL_FP8_H
 #define MODEL_FP8_H

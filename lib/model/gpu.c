@@ -92,7 +92,7 @@ uint64_t
 gpu_workspace(
     const struct layout *l, const struct model_config *c, const struct train_shape *s, int pp)
 {
-	uint64_t own = (uint64_t)DEVICE_PRODUCTS + DEVICE_SIDE + DEVICE_CONTEXT;
+	uint64_t own = (uint64_t)DEVICE_WORKSPACE + DEVICE_SIDE + DEVICE_CONTEXT;
 
 	return s->dtype == DTYPE_F64 ? 0 : own + gpu_communicators(l, c, s, pp);
 }

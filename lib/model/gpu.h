@@ -12,7 +12,7 @@
 
 enum {
 	/* workspace of one operation: cuBLASLt, partial sums, sorting */
-	DEVICE_PRODUCTS = 32 << 20,
+	DEVICE_WORKSPACE = 32 << 20,
 	DEVICE_SIDE = 4 << 20, /* after it: what a GEMM hands to the next kernel, or gets */
 	DEVICE_CONTEXT =
 	    552 << 20, /* the driver's, with our kernels and the libraries' loaded; measured on an

@@ -281,7 +281,8 @@ run_check_batch(const struct run_plan *plan, const char *option, int64_t samples
 	return 0;
 }
 
-/* Every step has micro batches that the chunks of interleaved stages can take in turns. */
+/* The micro batches of every step divide into the groups that interleaved stages pass to their
+ * chunks. */
 static int
 check_turns(const struct run_plan *plan, const char *option, struct err *e)
 {
@@ -482,8 +483,8 @@ resolve_recompute(
 	return 0;
 }
 
-/* Scores have to be products of what the weights give, of positions that one rank holds, and kept
- * until a pass is over. */
+/* Scores have to be dot products of what the weights give, of positions that one rank holds, and
+ * kept until a pass is over. */
 static int
 check_clip(const struct run_plan *plan, struct err *e)
 {

@@ -93,6 +93,6 @@ passes_time(struct passes *p, const struct pass_cost *cost)
 	}
 	for (int r = 0; r < p->num_stages; r++)
 		if (timed[r] < p->num_passes)
-			BUG("stage %d stands still at pass %d", r, timed[r]);
+			BUG("stage %d cannot continue at pass %d", r, timed[r]);
 	free(timed);
 }

@@ -89,7 +89,7 @@ model_rope_table(
 {
 	struct model_config of = *c;
 	int64_t dim = model_rotary_dim(c);
-	double scale = 1; /* of cosines and sines, so that products of q and k are by its square */
+	double scale = 1; /* of cosines and sines; the dot product of q and k grows by its square */
 
 	if (table == ROPE_TABLE_WINDOW) {
 		of.rotary_base = c->sliding_window_rope_base;

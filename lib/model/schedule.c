@@ -253,7 +253,7 @@ number_exchange(struct numbering *n, struct action *a)
 	case ACTION_RECV_BACKWARD: a->link = n->gradient[at] = take(&n->links); break;
 	case ACTION_SEND_FORWARD: a->link = n->output[at]; break;
 	case ACTION_SEND_BACKWARD: a->link = n->gradient[at]; break;
-	default: BUG("action %d is no exchange", (int)a->kind);
+	default: BUG("action %d is not an exchange", (int)a->kind);
 	}
 	if (a->kind == ACTION_SEND_FORWARD || a->kind == ACTION_SEND_BACKWARD)
 		n->links.state[a->link] = RESTING;

@@ -125,7 +125,7 @@ memory_state(const struct train_shape *s, int state)
 	return s->optim.chosen ? s->optim.state[state] : memory_real(s->dtype);
 }
 
-/* The type of the products that update matrices: 16-bit runs need the range of BF16 there. */
+/* The type of the GEMMs that update matrices: 16-bit runs need the range of BF16 there. */
 static inline enum dtype
 memory_update(const struct train_shape *s)
 {

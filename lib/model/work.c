@@ -8,9 +8,9 @@
 void
 work_product(struct work *w, int64_t rows, int64_t out, int64_t in)
 {
-	if (w->num_products == WORK_PRODUCTS)
-		BUG("more than %d GEMMs in a block", WORK_PRODUCTS);
-	w->product[w->num_products++] = (struct product){ .rows = rows, .out = out, .in = in };
+	if (w->num_gemms == WORK_GEMMS)
+		BUG("more than %d GEMMs in a block", WORK_GEMMS);
+	w->product[w->num_gemms++] = (struct gemm_shape){ .rows = rows, .out = out, .in = in };
 }
 
 /* Reads the branch and writes it, with twice as many passes backward as forward. */
@@ -42,7 +42,7 @@ work_flops(const struct work *w)
 {
 	double sum = w->attention;
 
-	for (int i = 0; i < w->num_products; i++)
+	for (int i = 0; i < w->num_gemms; i++)
 		sum += 2 * (double)w->product[i].rows * (double)w->product[i].out *
 		    (double)w->product[i].in;
 	return 3 * sum;
@@ -61,7 +61,7 @@ model_flops(const struct model_config *c, int64_t samples, int64_t seq_length, i
 	d[D_VOCAB] = padded_vocab;
 	for (int64_t layer = -1; layer <= c->num_layers; layer++)
 		for (const struct block_kind *const *k = block_recipe(c, layer); *k; k++) {
-			struct work w = { .num_products = 0 };
+			struct work w = { .num_gemms = 0 };
 
 			(*k)->work(&w, c, d);
 			sum += work_flops(&w);

@@ -1,7 +1,7 @@
 /*
- * work.h - what blocks do with a micro batch: products, attention, memory traffic, collectives
+ * work.h - what blocks do with a micro batch: GEMMs, attention, memory traffic, collectives
  *
- * Each kind of block says its own operations (block/), of one tensor rank; mplan prices them, and
+ * Each kind of block lists its own operations (block/), of one tensor rank; mplan prices them, and
  * they add up to the model FLOPs of a step.
  */
 #ifndef MODEL_WORK_H
@@ -9,11 +9,11 @@
 
 #include "lib/model/block/block.h"
 
-enum { WORK_PRODUCTS = 4 };
+enum { WORK_GEMMS = 4 };
 
 /* y [rows, out] = x [rows, in] W^T forward; the gradients of x and W backward. 2 rows out in flops
  * each. */
-struct product {
+struct gemm_shape {
 	int64_t rows, out, in;
 	unsigned recompute; /* enum recompute_module: under these the backward pass repeats it */
 	/* the gradient of W reads 16 bits also where the others read 8 (lib/model/fp8.h) */
@@ -22,15 +22,15 @@ struct product {
 
 /* Of a forward and a backward pass unless stated otherwise. */
 struct work {
-	struct product product[WORK_PRODUCTS];
-	int num_products;
+	struct gemm_shape product[WORK_GEMMS];
+	int num_gemms;
 	double attention; /* flops of scores and weighted sums, forward alone, below the diagonal */
 	double elements;  /* that kernels bound by memory read and write, in the run's type */
 	double stream;    /* and in that of the residual stream */
-	int kernels;      /* that are no products, forward alone */
+	int kernels;      /* that are not GEMMs, forward alone */
 	int reductions;   /* all-reduces of [T,h] over the tensor ranks */
-	/* the first product is column parallel and the last row parallel: --tp-comm-overlap lets
-	 * collectives go on beside them */
+	/* the first GEMM is column parallel and the last row parallel: --tp-comm-overlap lets
+	 * collectives run beside them */
 	bool beside;
 	int scatters;  /* with sequence parallelism in their place: gathers and scatters of it */
 	double sent;   /* elements to other context ranks */
@@ -46,7 +46,7 @@ void work_of(struct work *w, const struct block_kind *kind, const struct model_c
     const struct layout *l, const struct train_shape *s);
 /* Of a forward and a backward pass. */
 double work_flops(const struct work *w);
-/* For the kinds: one more product; the norm of a branch, where the model has one. */
+/* For the kinds: one more GEMM; the norm of a branch, where the model has one. */
 void work_product(struct work *w, int64_t rows, int64_t out, int64_t in);
 void work_post_norm(struct work *w, const struct model_config *c, const int64_t *dim);
 

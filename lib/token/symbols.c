@@ -329,9 +329,9 @@ take(void *ctx, const uint32_t *id, size_t n)
 	append(s->out, id, n);
 }
 
-/* A long word is converted and merged in turns, so that no list of all symbols is needed. An empty
- * word is never cached: the keys of empty slots have length 0. Of the two words of a set the newer
- * one is first. */
+/* A long word is converted and merged part by part, so that no list of all symbols is needed. An
+ * empty word is never cached: the keys of empty slots have length 0. Of the two words of a set the
+ * newer one is first. */
 static void
 encode_word(struct symbols_worker *w, const char *word, size_t len, struct token_ids *out)
 {

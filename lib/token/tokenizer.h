@@ -102,7 +102,7 @@ void tokenizer_worker_free(struct tokenizer_worker *w);
 /* Appends the ids of len bytes of text (well-formed UTF-8; NULs allowed). Adds neither bos nor eos,
  * except that a tokenizer.json adds what its post-processor says, and a directory without one what
  * "add_bos_token" and "add_eos_token" say, unless that was switched off. Fails when the text is not
- * something that this tokenizer can encode (no numbers for a NullTokenizer; bytes that are no
+ * something that this tokenizer can encode (no numbers for a NullTokenizer; bytes that are not
  * UTF-8, or text that exceeds the limits of a regular expression, for a tokenizer.json), or is
  * longer than 2^31 bytes. */
 int tokenizer_encode(

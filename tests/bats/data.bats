@@ -118,8 +118,8 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 		--valid-data-path gone
 	fails 2 "--data-path: 'b' is not a number, but other weights are: either every prefix has a weight before it, or none has" \
 		--data-path 1 a b c
-	fails 1 "no samples to train on: --train-data-path is not given; --skip-train evaluates alone" --valid-data-path a
-	fails 1 "no samples to train on: --split gives training no share; --skip-train evaluates alone" --data-path a --split 0,1,0
+	fails 1 "no samples to train on: --train-data-path is not given; --skip-train only evaluates" --valid-data-path a
+	fails 1 "no samples to train on: --split gives training no share; --skip-train only evaluates" --data-path a --split 0,1,0
 }
 
 @test "a list in a pipe is read once, by rank 0 for all ranks" {
@@ -282,7 +282,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	run -3 mtrain -q --config tiny.conf --data-path 1 a 1 b --save s --exit-interval 4
 	says="s: the data changed since this checkpoint was saved:"
 	how="--data-change restart begins the new order, \
---data-change exclude-seen draws no sample again that was drawn"
+--data-change exclude-seen draws no sample twice"
 	fails 1 "$says the list has 3 corpora and had 2; $how" --data-path 1 a 1 b 1 c --load s \
 		--save s
 	fails 1 "$says the share of a is 0.75 and was 0.5; $how" --data-path 3 a 1 b --load s \
@@ -320,13 +320,13 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 @test "a longer run that makes another order says so, and can keep the order" {
 	run -3 mtrain -q --config tiny.conf --data-path c --save s --exit-interval 4
 	works --data-path c --load s --save s2 --train-iters 12
-	notes "data: c: 2 epochs, the last by itself, where the checkpoint has 1: its samples have another order from here on, and some come again that were seen; --data-change exclude-seen keeps the order"
+	notes "data: c: 2 epochs, the last by itself, where the checkpoint has 1: its samples have another order from here on, and some that were seen come again; --data-change exclude-seen keeps the order"
 	works --data-path c --load s --save s3 --train-iters 12 --data-change exclude-seen
 	notes "data: c: the train blend draws 32 samples from it, but only 21 were not drawn before: its order starts over"
 	[[ "$stderr" != *"another order"* ]]
 }
 
-@test "another micro batch or global batch goes on with the same samples" {
+@test "another micro batch or global batch continues with the same samples" {
 	works --data-path 1 a 1 b --train-iters 8 --save all
 	run -3 mtrain -q --config tiny.conf --data-path 1 a 1 b --save s --exit-interval 4
 	# 16 samples are left of 32: two steps of 8.
@@ -370,7 +370,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	[ "$(wc -l <<<"$stderr")" = 1 ]
 }
 
-@test "data: maps that mshard made with the tokenizer's options are found; those of another tokenizer are told" {
+@test "data: maps that mshard made with the tokenizer's options are found; those of another tokenizer are reported" {
 	mshard index --data-path a --seq-length 16 --split 1,0,0 --num-samples 32,0,0 \
 		--data-cache-path cache --tokenizer-type NullTokenizer --vocab-size 100 >rows
 	before=$(ls cache)

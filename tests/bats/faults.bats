@@ -77,7 +77,7 @@ setup()
 	MIKOSHI_FAULT=fast "$B/mtrain" -q --config tiny.conf
 }
 
-@test "a rank that leaves out a collective, is stuck, stopped or killed is named; the job goes on" {
+@test "a rank that leaves out a collective, is stuck, stopped or killed is named; the job continues" {
 	# The launcher ends all ranks when one has ended: these shells stay until all have told their
 	# status, and that of what was killed until the others have noticed.
 	cat >rank.sh <<-'END'
@@ -95,7 +95,7 @@ setup()
 	lost stop:0:5 2 --use-distributed-optimizer &
 	lost kill:1:5 2 --pipeline-model-parallel-size 2 --micro-batch-size 1 &
 	wait
-	ended skip 1 "it waits itself, in all-gather .* of all ranks ("
+	ended skip 1 "it waits too, in all-gather .* of all ranks ("
 	ended stuck 1 "it has called nothing since "
 	ended stop 0 "not a word from it for "
 	ended kill 1 "not a word from it for "
@@ -116,7 +116,7 @@ setup()
 	for rank in 0 1 2 3; do
 		wait "${pids[rank]}" || true
 		cat out.$rank
-		grep "; rank $rank ($(hostname)) has not come: it waits itself, in " out.$rank
+		grep "; rank $rank ($(hostname)) has not come: it waits too, in " out.$rank
 		[ "$(grep -c "has not come" out.$rank)" = 1 ]
 	done
 	grep "2: rank 1 .* of tensor ranks (.*; rank 0 .*, after [0-9]* calls of tensor ranks$" out.0

@@ -240,7 +240,7 @@ drop_last_partial 1" ]
 	same_files 11_a_keep_partial_valid valid
 }
 
-@test "index: the tokenizer's options name the maps, as those of Megatron-LM do; those of another are told" {
+@test "index: the tokenizer's options name the maps, as those of Megatron-LM do; those of another are reported" {
 	args="--data-path corpora/a_u16 --split 1 --seq-length 8 --num-samples 50,0,0
 		--data-cache-path cache"
 	null="--tokenizer-type NullTokenizer --vocab-size 50257"

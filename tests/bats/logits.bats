@@ -44,7 +44,7 @@ logits() {
 	done
 }
 
-@test "an upcycled model computes what the dense one did, until channels begin anew" {
+@test "an upcycled model computes what the dense one did, unless channels are replaced" {
 	mckpt upcycle -q --num-experts 4 "$golden/llama" import
 	launch=()
 	logits llama 2e-6

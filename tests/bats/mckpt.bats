@@ -209,7 +209,7 @@ optimizer	false
 state_iteration	7" ]
 }
 
-@test "upcycle --ffn-init-ratio: channels of gate, up and down begin anew, as normal as those before" {
+@test "upcycle --ffn-init-ratio: channels of gate, up and down are replaced by normal numbers of the same mean and deviation" {
 	mckpt import "$hf/llama" dense
 	mckpt upcycle --num-experts 2 --ffn-init-ratio 0.25 dense a
 	mckpt upcycle --num-experts 2 --ffn-init-ratio 0.25 dense b
@@ -421,7 +421,7 @@ there_and_back()
 
 @test "export refuses what Megatron-LM has no words for, and layouts that do not fit" {
 	mckpt import "$hf/llama" ck
-	fails 1 "mckpt: --pipeline-model-parallel-size 3: its 3 stages must share 4 layers equally, or give --decoder-first-pipeline-num-layers and the like" \
+	fails 1 "mckpt: --pipeline-model-parallel-size 3: its 3 stages must share 4 layers equally, or give --decoder-first-pipeline-num-layers or another split" \
 		mckpt export --pipeline-model-parallel-size 3 ck there
 	run --separate-stderr mckpt export --tensor-model-parallel-size 3 ck there
 	[ "$status" = 1 ] && [[ $stderr == *"--tensor-model-parallel-size 3"* ]]
@@ -549,12 +549,12 @@ one_of()
 	echo '# edited' >>a/iter_0000007/manifest.tsv
 	fails 1 "mckpt: a/iter_0000007/manifest.tsv: cut off: the last line is not its own checksum" mckpt seal a
 	sed '1s/2$/1/; /^# [a-z]*\.[a-z]* /d' before >a/iter_0000007/manifest.tsv
-	fails 1 "mckpt: a/iter_0000007: of an earlier version, which has no checksums of texts; mckpt reshard writes it anew" mckpt seal a
+	fails 1 "mckpt: a/iter_0000007: of an earlier version, which has no checksums of texts; mckpt reshard rewrites it" mckpt seal a
 	mckpt verify a
 	fails 2 "mckpt: operands needed: DIR; 0 given" mckpt seal
 }
 
-@test "ls goes on after a damaged checkpoint" {
+@test "ls continues after a damaged checkpoint" {
 	"$make_checkpoint" a 131
 	mckpt reshard a b
 	mkdir b/iter_0000003
@@ -634,7 +634,7 @@ $refusal" mckpt import hf ck
 	refused 0 "" mckpt import hf whole
 }
 
-@test "import refuses what is no Hugging Face directory, by name" {
+@test "import refuses what is not a Hugging Face directory, by name" {
 	mkdir -p meg/iter_0000500/mp_rank_00
 	printf 500 >meg/latest_checkpointed_iteration.txt
 	for path in meg meg/iter_0000500; do

@@ -152,7 +152,7 @@ moe_router_topk	2" ]
 	refused 1 "mckpt: $dir: mp_rank_01_001/model_optim_rng.pt: is of iteration 501, mp_rank_00_000/model_optim_rng.pt of 500" \
 		mckpt import -q ckpt out
 	truncate -s -1 $dir/mp_rank_01_001/model_optim_rng.pt
-	refused 1 "mckpt: $dir/mp_rank_01_001/model_optim_rng.pt: no zip file, or cut off: no end record in its last 22 bytes" \
+	refused 1 "mckpt: $dir/mp_rank_01_001/model_optim_rng.pt: not a zip file, or cut off: no end record in its last 22 bytes" \
 		mckpt import ckpt out
 	rm $dir/mp_rank_00_000/model_optim_rng.pt
 	refused 1 "mckpt: cannot open '$dir/mp_rank_00_000/model_optim_rng.pt': No such file or directory" \
@@ -172,7 +172,7 @@ moe_router_topk	2" ]
 		mckpt import -q ckpt out
 }
 
-@test "mtrain: a run of Megatron-LM goes on as from its import; tokens it has not recorded are needed" {
+@test "mtrain: a run of Megatron-LM continues as from its import; tokens that it has not recorded are needed" {
 	unpack chunks
 	mckpt import -q ckpt out
 	run='--use-checkpoint-args --mock-data --seq-length 16 --train-iters 4 --global-batch-size 4
@@ -196,7 +196,7 @@ moe_router_topk	2" ]
 	mckpt info tuned | grep -qx "$(printf 'vocab_size\t500')"
 }
 
-@test "mtrain: a run of Megatron-LM goes on by its options, at its sample with its rate" {
+@test "mtrain: a run of Megatron-LM continues with its options, at its sample with its rate" {
 	unpack chunks
 	mckpt import -q ckpt out
 	mckpt info out | grep -qx "$(printf 'schedule_min_lr\t0.001')"

@@ -265,7 +265,7 @@ tokenizer()
 	run -0 mshard verify u_text_document
 }
 
-@test "verify: files that are no pair of regular files" {
+@test "verify: operands that are not a pair of regular files" {
 	mkdir d.bin
 	cp a_u16.idx d.idx
 	refused 1 "mshard: cannot open 'd.bin': not a regular file" mshard verify d

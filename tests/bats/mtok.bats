@@ -431,11 +431,11 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 	expect 0 $'{"text": "\ufffd"}'
 }
 
-@test "decode refuses what is no id" {
+@test "decode refuses what is not an id" {
 	run mtok decode $bpe <<<'257 261'
 	expect 1 "mtok: standard input:1: id 261 is outside the vocabulary of 261"
 	run mtok decode $bpe <<<'257 x'
-	expect 1 "mtok: standard input:1: 'x' is no token id"
+	expect 1 "mtok: standard input:1: 'x' is not a token id"
 	printf '{"text": "5 70"}\n' | mtok -q -o n --tokenizer-type NullTokenizer --vocab-size 400
 	run mtok decode --tokenizer-type NullTokenizer --vocab-size 60 n_text_document
 	expect 1 "mtok: n_text_document: document 0: id 70 is outside the vocabulary of 60"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# mtok: which input a run takes, bad lines that are skipped, runs that are stopped and go on, sentences, counts of several kinds
+# mtok: which input a run takes, bad lines that are skipped, runs that are stopped and resumed,
+# sentences, counts of several kinds
 
 bats_require_minimum_version 1.5.0
 load common
@@ -78,7 +79,7 @@ spm="--tokenizer-model t.model"
 	grep -q '"file": "e.jsonl", "bytes": [0-9]*, "from": [0-9]*, "to": [0-9]*' part40_text_document.json
 }
 
-@test "--part: lines are numbered in the file; what is no part is refused" {
+@test "--part: lines are numbered in the file; what is not a part is refused" {
 	{ cat docs.jsonl; echo x; } >bad
 	run mtok -o out $spm --part 4/4 bad
 	expect 1 "mtok: bad:61: syntax: no value at byte 1"

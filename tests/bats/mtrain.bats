@@ -7,8 +7,8 @@ bats_require_minimum_version 1.5.0
 setup_file()
 {
 	cd "$BATS_FILE_TMPDIR" || exit
-	# 40 documents of 30 tokens below 100; in `first` the first begins with a token that is
-	# none.
+	# 40 documents of 30 tokens below 100; in `first` the first begins with a token outside the
+	# vocabulary.
 	for i in $(seq 0 39); do
 		printf '{"text": "%s"}\n' "$(seq -s ' ' "$i" $((i + 29)))"
 	done >ids.jsonl
@@ -382,7 +382,7 @@ seq_aux_loss or none" $experts --moe-router-load-balancing-type global_aux_loss
 		$experts --dry-run --world-size 4 --expert-model-parallel-size 8
 }
 
-@test "experts: a run goes on bit by bit, with biases, recomputed or not" {
+@test "experts: a resumed run has the same bits, with biases, recomputed or not" {
 	run="--config tiny.conf --mock-data --disable-bias-linear --swiglu --num-experts 4 --seed 3
 		--moe-router-score-function sigmoid --moe-router-enable-expert-bias
 		--moe-aux-loss-coeff 0.01 --train-iters 4 --attention-dropout 0 --hidden-dropout 0"
@@ -573,7 +573,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	[ "$(times --timing-log-level 2 --timing-log-option max | grep -c compute)" = 2 ]
 }
 
-@test "--log-ceiling: the share of the rate that the run's own products reach" {
+@test "--log-ceiling: the share of the rate that the run's own GEMM reaches" {
 	sed -i '/hidden-size/d' tiny.conf
 	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --log-ceiling \
 		--hidden-size 256 --seq-length 128 --metrics-file m.jsonl
@@ -595,7 +595,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --log-energy \
 		--metrics-file m.jsonl --log-straggler
 	[ "$(grep -c -- --log-energy <<<"$stderr")" = 1 ]
-	[[ $stderr == *"mtrain: --log-energy: 1 of 1 devices have no meter of energy (cpu): none is logged"* ]]
+	[[ $stderr == *"mtrain: --log-energy: 1 of 1 devices have no energy meter (cpu): no energy is logged"* ]]
 	[[ $output != *energy* && $output != *power* && $output != *Pwr* ]]
 	[ "$(grep -c '"joules": null, "watts_per_rank": null, "seconds": ' m.jsonl)" = 4 ]
 }
@@ -624,7 +624,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	[ "$skipped" -gt 10 ] && [ "$skipped" -lt 40 ]
 	[[ $output == *"number of skipped iterations: $(printf %3d "$skipped") |"* ]]
 	# A step that was skipped has neither a mean of losses nor a norm to print, and the loss
-	# itself was no NaN.
+	# itself was not NaN.
 	run mtrain -q --config tiny.conf --mock-data --fp16 --metrics-file log
 	[ "$(grep -c '"grad_norm": null, .*"skipped": true' log)" = 4 ]
 	[ "${#lines[@]}" = 4 ]
@@ -635,7 +635,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --lr 1e30 \
 		--train-iters 200
 	[ "$status" = 5 ]
-	# Weights of 1e30 are infinite in fp16: the loss is no number at any scale, and the run
+	# Weights of 1e30 are infinite in fp16: the loss is not a number at any scale, and the run
 	# stops at the first step that sees it.
 	[ "$(grep -c 'number of skipped iterations:   0' <<<"$output")" = 1 ]
 	[ "$(grep -n 'number of skipped iterations:   0' <<<"$output" | cut -d: -f1)" = "${#lines[@]}" ]
@@ -662,7 +662,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	grep -q '"loss_scale": 4294967296, "skipped": true' zero
 }
 
-@test "fp16: a checkpoint whose loss scale multiplied a sum goes on as it was" {
+@test "fp16: a checkpoint whose loss scale multiplied a sum continues as it was" {
 	local run="--config tiny.conf --mock-data --fp16 --initial-loss-scale 8388608 --loss-scale-window 2 --train-iters 8 --save-interval 4"
 	mtrain -q $run --save S --metrics-file straight >/dev/null
 	grep -q '"skipped": true' straight
@@ -950,11 +950,11 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	[ "$(grep -c '"lm_loss": 0, .*"grad_norm": 0, .*"skipped": false' log)" = 4 ]
 	[[ $output == *"validation loss at iteration 4 | lm loss value: 0.000000E+00 | lm loss PPL: 1.000000E+00 |"* ]]
 	[[ $output != *NAN* ]]
-	[[ $stderr == *"mtrain: evaluation of valid: the loss mask leaves no token of its 1 batches: a loss of 0 is no result"* ]]
+	[[ $stderr == *"mtrain: evaluation of valid: the loss mask leaves no token of its 1 batches: a loss of 0 is not a result"* ]]
 	[[ $stderr == *"mtrain: the loss mask left no token of 4 batches: their steps were taken with gradients of 0"* ]]
 }
 
-@test "logits that are not finite are a numerical failure, not a file; nor is text made of them" {
+@test "logits that are not finite are a numerical failure: no file and no text is made of them" {
 	run -5 mtrain -q --config tiny.conf --mock-data --lr 1e30 --save S --save-interval 1
 	printf '\223NUMPY\001\000\166\000%-117s\n' \
 		"{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }" >t.npy

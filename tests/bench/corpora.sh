@@ -9,8 +9,8 @@
 # of RUNS. Ours is mshard from launch to exit, with its syncs; the peer's is its builder alone,
 # without Python's start, and nothing is synced. The corpora are in the page cache for both. The
 # arrays of both must be equal in every byte. Ours are opened again for the warm figure, whose peer
-# is the bar. Columns as in bench.sh. Megatron-LM keeps eleven files of each corpus open:
-# CORPORA=1700 is what a limit of 20,000 bears.
+# is the bar. Columns as in bench.sh. Megatron-LM keeps eleven files of each corpus open: with a
+# limit of 20,000 open files at most CORPORA=1700 works.
 #
 # A run has a new directory and nothing is deleted before the end: ext4 avoids inodes that were
 # freed within the last minutes, which makes each new file many times slower for either.

@@ -9,7 +9,7 @@ import time
 import warnings
 
 warnings.simplefilter("ignore")
-from megatron.core.datasets import helpers  # its load is no part of the build
+from megatron.core.datasets import helpers  # its load is not part of the build
 from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder
 from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
 

@@ -1,11 +1,11 @@
 /*
- * fp8.c - what 8 bits gain on a GPU: the products of a layer of Llama-8B in bf16 and in 8 bits,
- * with and without the copies that feed them, and the rates of the copies
+ * fp8.c - the gain of 8-bit operands on a GPU: the GEMMs of a layer of Llama-8B in bf16 and in 8
+ * bits, with and without the copies that feed them, and the rates of the copies
  *
  * First the copies: rows, columns, what is made, ms, GB/s of the bytes that it must move, share of
  * a plain copy's rate. Then SwiGLU and its gradient, with the copies that are read: bytes that each
- * way must move, and the gain of making copies as results are made. Then the products: tokens,
- * linear, product, form, ms, TFLOP/s, times the rate of bf16; "+ copies" has the copies that a
+ * way must move, and the gain of making copies as results are made. Then the GEMMs: tokens,
+ * linear, GEMM, form, ms, TFLOP/s, times the rate of bf16; "+ copies" has the copies that a
  * micro batch makes before it. A layer's sums at the end. Weights are copied once a step, so they
  * are among the copies alone. Without a GPU it prints a note and succeeds.
  */
@@ -15,7 +15,7 @@ enum { POOL_GIB = 16 };
 enum form { BF16, TENSOR, TENSOR_COPIES, BLOCKS, BLOCKS_COPIES, FORMS };
 static const char *const forms[] = { "bf16", "fp8", "fp8 + copies", "blocks", "blocks + copies" };
 
-/* Copies for a product and the product. */
+/* Copies for a GEMM and the GEMM. */
 struct job {
 	struct gemm gemm;
 	struct quantise quantise;
@@ -98,31 +98,31 @@ operand_new(struct rig *r, const int64_t shape[2], enum dtype type, bool squares
 	return o;
 }
 
-/* The copy, or its transpose, as an operand of a product. */
+/* The copy, or its transpose, as an operand of a GEMM. */
 static void
-put_operand(struct tensor *to, struct tensor *scale, const struct quantise *q, bool turned)
+put_operand(struct tensor *to, struct tensor *scale, const struct quantise *q, bool transposed)
 {
-	*to = turned ? q->qt : q->q;
+	*to = transposed ? q->qt : q->q;
 	if (q->kind == QUANTISE_BLOCK)
-		*scale = turned ? q->scale_t : q->scale;
+		*scale = transposed ? q->scale_t : q->scale;
 	else
 		*scale = tensor_1d((float *)q->scale.data + SCALE_INVERSE, DTYPE_F32, 1);
 }
 
-/* --- products --------------------------------------------------------------------------------- */
-enum product { FORWARD, INPUT, WEIGHT, PRODUCTS };
-static const char *const products[] = { "forward", "input gradient", "weight gradient, added" };
+/* --- GEMMs ------------------------------------------------------------------------------------ */
+enum pass { FORWARD, INPUT, WEIGHT, PASSES };
+static const char *const passes[] = { "forward", "input gradient", "weight gradient, added" };
 
-/* A linear layer: what its products read and write. */
+/* A linear layer: what its GEMMs read and write. */
 struct linear {
 	const char *name;
 	struct operand x, w, dy;
 	struct tensor y, dx, dw;
 };
 
-/* The product in 16 bits. */
+/* The GEMM in 16 bits. */
 static struct gemm
-plain_gemm(const struct linear *l, enum product p)
+plain_gemm(const struct linear *l, enum pass p)
 {
 	const struct gemm all[] = {
 		[FORWARD] = { .c = l->y, .a = l->x.x, .b = l->w.x, .trans_b = true, .alpha = 1 },
@@ -138,10 +138,10 @@ plain_gemm(const struct linear *l, enum product p)
 	return all[p];
 }
 
-/* The product in 8 bits, and the copies of its micro batch: forward that of x, then both of dy for
+/* The GEMM in 8 bits, and the copies of its micro batch: forward that of x, then both of dy for
  * the two gradients, and the transpose of x. */
 static struct job
-narrow_job(const struct linear *l, enum product p, bool blocks)
+narrow_job(const struct linear *l, enum pass p, bool blocks)
 {
 	struct job j = { .gemm = plain_gemm(l, p) };
 	const struct operand *a = p == FORWARD ? &l->x : &l->dy, *b = p == WEIGHT ? &l->x : &l->w,
@@ -160,9 +160,9 @@ narrow_job(const struct linear *l, enum product p, bool blocks)
 	return j;
 }
 
-/* The lines of one product; seconds are added to those of the layer. */
+/* The lines of one GEMM; seconds are added to those of the layer. */
 static void
-bench_product(const struct rig *r, const struct linear *l, enum product p, double sums[FORMS])
+bench_gemm(const struct rig *r, const struct linear *l, enum pass p, double sums[FORMS])
 {
 	struct tensor c = plain_gemm(l, p).c;
 	int64_t k = p == FORWARD ? l->x.x.shape[1] : l->dy.x.shape[p == INPUT ? 1 : 0];
@@ -179,7 +179,7 @@ bench_product(const struct rig *r, const struct linear *l, enum product p, doubl
 		plain = form == BF16 ? t : plain;
 		sums[form] += t;
 		printf("%lld\t%s\t%s\t%s\t%.4f\t%.1f\t%.2f\n", (long long)l->x.x.shape[0], l->name,
-		    products[p], forms[form], t * 1e3, flops / t / 1e12, plain / t);
+		    passes[p], forms[form], t * 1e3, flops / t / 1e12, plain / t);
 		fflush(stdout);
 	}
 }
@@ -198,8 +198,8 @@ bench_linear(struct rig *r, const char *name, const int64_t size[3], double sums
 	l.y = rig_matrix(r, DTYPE_BF16, rows, n);
 	l.dx = rig_matrix(r, DTYPE_BF16, rows, k);
 	l.dw = rig_matrix(r, DTYPE_F32, n, k);
-	for (int p = 0; p < PRODUCTS; p++)
-		bench_product(r, &l, (enum product)p, sums);
+	for (int p = 0; p < PASSES; p++)
+		bench_gemm(r, &l, (enum pass)p, sums);
 }
 
 /* A layer at so many tokens. */
@@ -325,7 +325,7 @@ report_act(const struct rig *r, const char *what, const struct act_job *j, const
 	}
 }
 
-/* Forward the copy that the next product reads, backward both of the gradient and the transpose of
+/* Forward the copy that the next GEMM reads, backward both of the gradient and the transpose of
  * y; by one factor, and by lines. */
 static void
 bench_acts(struct rig *r, int64_t rows, int64_t columns)
@@ -372,7 +372,7 @@ main(void)
 	bench_copies(&r, 16384, m->f);
 	printf("rows\tcolumns\tcopies of\tms\tGB/s\tgain\n");
 	bench_acts(&r, 8192, m->f);
-	printf("tokens\tlinear\tproduct\tform\tms\tTFLOP/s\tgain\n");
+	printf("tokens\tlinear\tGEMM\tform\tms\tTFLOP/s\tgain\n");
 	bench_layer(&r, m, 8192);
 	bench_layer(&r, m, 16384);
 	rig_close(&r);

@@ -42,7 +42,7 @@ static const struct {
 	{ "fp8 blocks input", GROUPED_INPUT, 0, DTYPE_F8_E4M3, true },
 };
 
-/* One of the two, a number of times; its seconds. */
+/* Runs one of the two a number of times; returns its seconds. */
 struct both {
 	struct grouped grouped;
 	struct gemm dense;
@@ -65,8 +65,8 @@ run(struct rig *r, const struct both *b, bool dense, int times)
 	return clock_seconds() - start;
 }
 
-/* Seconds of one of each, in turns of 20 ms, so that both find the GPU as warm; the first turns
- * are not counted. */
+/* Seconds of one of each, alternating every 20 ms, so that the GPU is equally warm for both; the
+ * first rounds are not counted. */
 static void
 time_both(struct rig *r, const struct both *b, double seconds[2])
 {

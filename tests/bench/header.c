@@ -1,6 +1,7 @@
 /*
  * header.c make FILE N - writes a safetensors file of N tensors of one byte each, with unsorted
- * names header.c open FILE - opens it as every tool does
+ * names
+ * header.c open FILE - opens it as every tool does
  */
 #include "lib/base/io.h"
 #include "lib/base/str.h"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# hostile.sh - small input that asks for much: what time and memory it gets on this machine; appends
-# to results.tsv
+# hostile.sh - time and memory that small hostile inputs take on this machine; appends to
+# results.tsv
 #
 # Columns as in bench.sh. Each figure is the least of three runs.
 set -eu

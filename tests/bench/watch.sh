@@ -1,9 +1,9 @@
 #!/bin/sh
-# watch.sh - what it costs that a run says what it waits for
+# watch.sh - the cost of the watchdog, the timers and --verify-interval
 #
 # GPT-2 of 124 million parameters on two ranks. Three tables:
 #   the watchdog and the timers at level 0, in each way to share the work: the time of a step with
-#   them and without (tests/unwatched), in turns, five pairs; the median of the ratios
+#   them and without (tests/unwatched), alternating, five pairs; the median of the ratios
 #   --verify-interval 100 against 0, likewise over all steps, of which each hundredth is verified
 #   exposed communication of a step by the run's own timers, and of the same steps by --profile
 # B: the build directory. DEVICE=cpu and SHAPE (options of a smaller model) try it on the CPU.

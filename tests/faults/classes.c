@@ -1,6 +1,5 @@
 /*
- * classes.c - the classes of faults: what may happen, how it is made to happen, what must come of
- * it
+ * classes.c - the classes of faults: what may happen, how it is caused, and how the run must end
  *
  * The table is the specification: with a fault of a class a run ends with one of these statuses and
  * says this. That it then resumes bitwise holds for all classes.
@@ -23,7 +22,7 @@ enum {
 	HALF = 1 << BEGIN_HALF,
 	CUT = 1 << BEGIN_CUT,
 	EVERY = EMPTY | HALF | CUT,
-	/* Chance decides which of the ranks that lose a peer is heard first. */
+	/* Which of the ranks that lose a peer reports first is random. */
 	KILLED = STATUS_KILLED | STATUS(4),
 	/* 2: one of the ranks cannot read what the others can, and they compare what they have
 	 * read. */

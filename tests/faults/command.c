@@ -1,4 +1,4 @@
-/* command.c - a command that is run, disturbed from outside, and never waited for without end */
+/* command.c - a command that is run, disturbed from outside, and waited for with a time limit */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"

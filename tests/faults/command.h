@@ -1,4 +1,4 @@
-/* command.h - a command that is run, disturbed from outside, and never waited for without end */
+/* command.h - a command that is run, disturbed from outside, and waited for with a time limit */
 #ifndef FAULTS_COMMAND_H
 #define FAULTS_COMMAND_H
 
@@ -26,7 +26,7 @@ pid_t command_start(const struct command *c);
  * COMMAND_KILLED + the signal that ended it, or COMMAND_HUNG: it did not end in COMMAND_SECONDS,
  * and was killed. */
 int command_wait(const struct command *c, pid_t pid);
-/* Both; and what it said, for the caller to release. */
+/* Both of these; *said gets the output, for the caller to release. */
 int command_run(const struct command *c, struct str *said);
 /* What the file of the directory holds, or why it cannot be read. */
 void command_said(const char *dir, const char *out, struct str *said);

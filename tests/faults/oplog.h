@@ -22,7 +22,7 @@ struct oplog {
 	int count;
 };
 
-/* -1 with a reason when the file cannot be read or is no such log. */
+/* -1 with a reason when the file cannot be read or is not such a log. */
 int oplog_read(struct oplog *l, const char *path, struct err *e);
 void oplog_release(struct oplog *l);
 

@@ -1,5 +1,5 @@
 /*
- * shim.c - stands between a program and the C library: counts, fails and records what is done to
+ * shim.c - stands between a program and the C library: counts, fails and records the calls about
  * one directory
  *
  * Loaded by LD_PRELOAD. Streams of watched files are built on our own calls, since stdio's writes

@@ -9,7 +9,7 @@
 
 #include "tests/faults/trial.h"
 
-/* The shim acts at the Nth of a rank's calls. */
+/* The shim acts at the Nth call of a rank. */
 int strike_call(struct trial *t, struct err *e);
 /* A signal at a time. */
 int strike_time(struct trial *t, struct err *e);

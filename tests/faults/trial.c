@@ -123,7 +123,7 @@ trial_problem(struct trial *t, enum verdict v, const char *fmt, ...)
 	str_addf(&t->problems, "%s\n", text);
 }
 
-/* Problems that others have found. */
+/* Adds the problems that another check has found. */
 static void
 take_problems(struct trial *t, enum verdict v, struct str *problems)
 {

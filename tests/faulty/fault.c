@@ -1,9 +1,9 @@
 /*
- * fault.c - what breaks in a run, by the environment variable MIKOSHI_FAULT
+ * fault.c - the faults of a run, by the environment variable MIKOSHI_FAULT
  *
  *   skip:RANK:STEP:NUMBER   RANK leaves out its NUMBERth collective of the step
- *   slow:RANK:PERCENT       its operations take so much more work
- *   stuck:RANK:STEP         it reads for ever what nobody writes, before the passes of the step
+ *   slow:RANK:PERCENT       its operations take that much more work
+ *   stuck:RANK:STEP         it reads a pipe that nothing writes to, before the passes of the step
  *   stop:RANK:STEP          it is stopped there, by SIGSTOP
  *   kill:RANK:STEP          it is killed there
  *   spin:RANK:STEP          its device computes for ever from there on
@@ -227,7 +227,7 @@ computed(struct fault *f, struct stream *st)
 	return f->e->backend->computed(f->from, f->to);
 }
 
-/* Computes on, as a slow core would: waiting for a core is no work. */
+/* Computes in vain, as a slow core would: waiting for a core is not work. */
 static void
 slow_down(struct fault *f, struct stream *st)
 {
@@ -296,7 +296,7 @@ read_for_ever(void)
 		BUG("a pipe that nobody writes into has a byte");
 }
 
-/* The host computes where it is the device: nothing is ever queued there. */
+/* On the CPU the host is the device and computes at once: nothing is queued. */
 static void
 spin(const struct engine *e)
 {

@@ -2,7 +2,7 @@
 #include "tests/faulty/spin.h"
 #include "train/cuda/impl.h"
 
-/* The clock never stands still, which the compiler does not know. */
+/* The clock always advances, which the compiler does not know. */
 __global__ void
 spin_kernel(void)
 {

@@ -1,4 +1,4 @@
-/* spin.h - a device that never comes back */
+/* spin.h - a device that never finishes */
 #ifndef TESTS_FAULTY_SPIN_H
 #define TESTS_FAULTY_SPIN_H
 

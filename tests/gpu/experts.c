@@ -1,8 +1,7 @@
 /*
- * experts.c [choice] [capacity] [rows] [activation]
- * [product] - the operations of experts on the GPU against
- * the CPU's in double: the router and its gradients, rows in the order of experts, their
- * activations, products of the gradients of logits
+ * experts.c [choice] [capacity] [rows] [activation] [gemm] - the operations of experts on the GPU
+ * against the CPU's in double: the router and its gradients, rows in the order of experts, their
+ * activations, GEMMs of the gradient of logits
  *
  * Choices, places and counts are the same numbers. Each case runs twice, to the same bits. Without
  * a GPU it prints a note and succeeds; with DEVICE=cpu the CPU in single precision is tested.
@@ -57,7 +56,7 @@ put(const struct side *s, struct tensor shape, const double *x)
 	return shape;
 }
 
-/* What is in a tensor, whose memory goes; to free(). */
+/* The elements of a tensor, to free(); the tensor's own memory is released. */
 static double *
 take(const struct side *s, struct tensor t)
 {
@@ -625,15 +624,15 @@ test_acts(const struct backend *b)
 	}
 }
 
-/* --- products of the gradient of logits ------------------------------------------------------- */
+/* --- GEMMs of the gradient of logits ---------------------------------------------------------- */
 
 /* c [m,n] (+)= a [m,k] b [k,n], of a real a; transposed, as the gradient of the router's weight. */
-struct product_case {
+struct gemm_case {
 	int64_t m, n, k;
 	bool trans, real, add;
 };
 
-static const struct product_case products[] = {
+static const struct gemm_case gemms[] = {
 	{ 300, 64, 8, false, false, true },
 	{ 8, 64, 300, true, true, false },
 	{ 9000, 96, 130, false, false, true },
@@ -642,7 +641,7 @@ static const struct product_case products[] = {
 };
 
 static double *
-product_by(const struct backend *b, enum dtype act, const struct product_case *c)
+gemm_by(const struct backend *b, enum dtype act, const struct gemm_case *c)
 {
 	struct side s = side_open(b, act);
 	double *x = numbers(1, c->m * c->k), *y = numbers(2, c->k * c->n),
@@ -673,16 +672,16 @@ product_by(const struct backend *b, enum dtype act, const struct product_case *c
 
 /* What a real a has beyond 16 bits counts: where c is real, nothing else is rounded. */
 static void
-test_products(const struct backend *b)
+test_gemms(const struct backend *b)
 {
 	static const enum dtype type[] = { DTYPE_BF16, DTYPE_F16 };
 
-	for (int i = 0; i < 2 * (int)(sizeof products / sizeof *products); i++) {
-		const struct product_case *c = &products[i / 2];
-		double *have = product_by(b, type[i % 2], c),
-		       *want = product_by(&backend_cpu, DTYPE_F64, c);
+	for (int i = 0; i < 2 * (int)(sizeof gemms / sizeof *gemms); i++) {
+		const struct gemm_case *c = &gemms[i / 2];
+		double *have = gemm_by(b, type[i % 2], c),
+		       *want = gemm_by(&backend_cpu, DTYPE_F64, c);
 
-		compare("products", i / 2, (const double *[]){ have, want }, c->m * c->n,
+		compare("gemm", i / 2, (const double *[]){ have, want }, c->m * c->n,
 		    c->real                         ? 2e-5
 			: type[i % 2] == DTYPE_BF16 ? 4e-2
 						    : 5e-3);
@@ -707,7 +706,7 @@ main(int argc, char **argv)
 		test_rows(b);
 	if (rig_wanted(argc, argv, "activation"))
 		test_acts(b);
-	if (rig_wanted(argc, argv, "product"))
-		test_products(b);
+	if (rig_wanted(argc, argv, "gemm"))
+		test_gemms(b);
 	return check_done();
 }

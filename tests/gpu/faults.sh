@@ -1,7 +1,7 @@
 #!/bin/sh
 # faults.sh - a rank that is killed or stopped, whose device spins, or that leaves out a collective:
 # the others end with status 4 within the time-out and ten seconds, one line names the rank, and the
-# same command goes on from the last checkpoint
+# same command continues from the last checkpoint
 #
 # RANKS (2) on as many GPUs; with fewer of them it says so and succeeds. B is the build directory,
 # of which mtrain and tests/faulty/mtrain are used. DEVICE=cpu runs the same on the CPU. TIMEOUT:
@@ -48,7 +48,7 @@ start()
 		--distributed-timeout-seconds-after-init "$TIMEOUT" "$@" >out 2>&1
 }
 
-# wrong WORD...: what is not as it should be; the case goes on
+# wrong WORD...: says what is not as it should be; the case continues
 wrong()
 {
 	echo "    $*"
@@ -92,10 +92,11 @@ ended()
 # resumes OPTION...: the same command without the fault
 resumes()
 {
-	start "$@" || wrong "the job does not go on: status $?"
+	start "$@" || wrong "the job does not continue: status $?"
 	grep -q "resuming C at iteration $saved\$" out ||
-		wrong "it does not go on from iteration $saved"
-	[ "$(cat C/latest_checkpointed_iteration.txt)" = 6 ] || wrong "it has not come to its end"
+		wrong "it does not continue from iteration $saved"
+	[ "$(cat C/latest_checkpointed_iteration.txt)" = 6 ] ||
+		wrong "it has not reached its last step"
 }
 
 # case_of KIND[:NUMBER] RANK OPTION...: that fault of RANK in step 5; its line

@@ -1,9 +1,9 @@
 /*
- * fp8.c [copies] [scales] [producers] [products] [blocks] - 8-bit floats on the GPU: copies,
- * factors and histories bit for bit as on the CPU, and products within what their accumulation
+ * fp8.c [copies] [scales] [producers] [gemms] [blocks] - 8-bit floats on the GPU: copies,
+ * factors and histories bit for bit as on the CPU, and GEMMs within what their accumulation
  * loses
  *
- * Every product prints a line of what was found. Without a GPU, or in a build without the backend,
+ * Every GEMM prints a line of what was found. Without a GPU, or in a build without the backend,
  * it prints a note and succeeds.
  */
 #include "lib/base/io.h"
@@ -81,8 +81,8 @@ blocks_of(enum scale_kind kind, int64_t rows, int64_t k)
 		  NULL, DTYPE_F32, (rows + SCALE_BLOCK - 1) / SCALE_BLOCK, (lines + 3) / 4 * 4);
 }
 
-/* Magnitudes from subnormal codes to beyond the largest; in the middle what is no number, or has no
- * magnitude. */
+/* Magnitudes from subnormal codes to beyond the largest; in the middle what is not a number, or has
+ * no magnitude. */
 static void
 fill(const struct copy_case *c, enum dtype type, void *x)
 {
@@ -150,14 +150,14 @@ copy_by(const struct rig *r, const struct copy_case *c, const enum dtype type[2]
 {
 	int64_t rows = c->rows, columns = c->columns;
 	bool block = c->kind == QUANTISE_BLOCK, wide = c->extra > 0 && c->qt;
-	struct tensor turned =
+	struct tensor transposed =
 	    rig_tensor(r, wide, tensor_2d(NULL, type[1], columns, rows + 2 * MARGIN), NULL);
 	struct tensor all =
 	    rig_tensor(r, true, tensor_2d(NULL, type[0], rows, columns + c->extra), x);
 	struct quantise q = {
 		.x = tensor_columns(&all, c->extra ? 8 : 0, columns),
 		.q = rig_tensor(r, c->q, tensor_2d(NULL, type[1], rows, columns), NULL),
-		.qt = wide ? tensor_columns(&turned, MARGIN, rows)
+		.qt = wide ? tensor_columns(&transposed, MARGIN, rows)
 			   : rig_tensor(r, c->qt, tensor_2d(NULL, type[1], columns, rows), NULL),
 		.scale = rig_tensor(r, !block || c->q,
 		    block ? blocks_of(c->scale, rows, columns)
@@ -174,7 +174,7 @@ copy_by(const struct rig *r, const struct copy_case *c, const enum dtype type[2]
 	r->st->ops->quantise(r->st, &q);
 	rig_take(r, q.q, m->q);
 	if (wide)
-		take_back_inner(r, turned, m->qt);
+		take_back_inner(r, transposed, m->qt);
 	else
 		rig_take(r, q.qt, m->qt);
 	rig_take(r, q.scale, block ? m->blocks : m->scale);
@@ -234,27 +234,28 @@ copy_blocks_by_hand(
 		high = c->scale == SCALE_LINES ? 1 : SCALE_BLOCK;
 	float *all = mem_alloc((size_t)(c->rows * wide), sizeof *all),
 	      *rows = mem_alloc((size_t)count, sizeof *rows),
-	      *turned = mem_alloc((size_t)count, sizeof *turned);
+	      *transposed = mem_alloc((size_t)count, sizeof *transposed);
 	struct tensor scale = blocks_of(c->scale, c->rows, c->columns),
 		      scale_t = blocks_of(c->scale, c->columns, c->rows);
 
 	dtype_convert(all, DTYPE_F32, x, type[0], c->rows * wide);
 	for (int64_t i = 0; i < count; i++) {
 		rows[i] = all[i / c->columns * wide + i % c->columns + (c->extra ? 8 : 0)];
-		turned[i % c->columns * c->rows + i / c->columns] = rows[i];
+		transposed[i % c->columns * c->rows + i / c->columns] = rows[i];
 	}
 	scale.data = m->blocks;
 	scale_t.data = m->blocks_t;
 	if (c->q)
 		copy_blocks(rows, tensor_2d(m->q, type[1], c->rows, c->columns), scale, high);
 	if (c->qt)
-		copy_blocks(turned, tensor_2d(m->qt, type[1], c->columns, c->rows), scale_t, high);
+		copy_blocks(
+		    transposed, tensor_2d(m->qt, type[1], c->columns, c->rows), scale_t, high);
 	for (int64_t j = 0; c->sums && j < c->columns; j++)
 		for (int64_t i = 0; i < c->rows; i++)
 			m->sums[j] += 2 * rows[i * c->columns + j];
 	free(all);
 	free(rows);
-	free(turned);
+	free(transposed);
 }
 
 /* Prints how many of two arrays' bytes differ, and the first. */
@@ -323,7 +324,8 @@ test_copies(const struct backend *b)
 		check_same("the factor", i, got.scale, want.scale, sizeof got.scale);
 		check_same("the largest", i, &got.amax, &want.amax, sizeof got.amax);
 		check_same("blocks", i, got.blocks, want.blocks, count * sizeof(float));
-		check_same("turned blocks", i, got.blocks_t, want.blocks_t, count * sizeof(float));
+		check_same(
+		    "transposed blocks", i, got.blocks_t, want.blocks_t, count * sizeof(float));
 		check_sums(c, i, &got, &want);
 		free(x);
 		made_free(&got);
@@ -396,9 +398,9 @@ test_scales(const struct backend *b)
 	printf("scales: %ld failures so far\n", check_failures);
 }
 
-/* --- products --------------------------------------------------------------------------------- */
+/* --- GEMMs ------------------------------------------------------------------------------------ */
 
-/* The parts that a product plays in a layer, and what else is allowed. */
+/* The parts that a GEMM plays in a layer, and what else is allowed. */
 struct role {
 	const char *name;
 	enum dtype a, b, c;
@@ -420,7 +422,7 @@ static const struct role roles[] = {
 	    true, { 4096, 14336, 8192 } },
 	{ "weight gradient of E4M3, added", DTYPE_F8_E4M3, DTYPE_F8_E4M3, DTYPE_F32, 0, 0, 1, 1,
 	    false, true },
-	{ "turned types, added", DTYPE_F8_E4M3, DTYPE_F8_E5M2, DTYPE_F32, 0, 0, 0.5, 1, false,
+	{ "types exchanged, added", DTYPE_F8_E4M3, DTYPE_F8_E5M2, DTYPE_F32, 0, 0, 0.5, 1, false,
 	    true },
 	{ "bias into F32", DTYPE_F8_E4M3, DTYPE_F8_E4M3, DTYPE_F32, 0, 0, 1, 0, true, false },
 	{ "into F16, bias", DTYPE_F8_E4M3, DTYPE_F8_E4M3, DTYPE_F16, 0, 0, 0.25, 0, true, true },
@@ -445,8 +447,8 @@ static const struct role block_roles[] = {
 
 enum { CHECKED = 16, PLACES = 3 }; /* rows of the result that are computed here, at each place */
 
-/* One product: operands and scales on the host. */
-struct product {
+/* One GEMM: operands and scales on the host. */
+struct gemm_test {
 	const struct role *role;
 	int64_t m, n, k;
 	uint8_t *a, *b;
@@ -514,7 +516,7 @@ numbers(const uint8_t *code, const float *scale, const int64_t of[4], const int 
 
 /* The first row of a place. */
 static int64_t
-place_row(const struct product *p, int place)
+place_row(const struct gemm_test *p, int place)
 {
 	return (p->m - CHECKED) * place / (PLACES - 1);
 }
@@ -528,7 +530,7 @@ before(int64_t row, int64_t column)
 
 /* The rows that are checked, by the CPU in F32, from the numbers that the codes stand for. */
 static void
-expect(struct product *p)
+expect(struct gemm_test *p)
 {
 	const struct role *o = p->role;
 	struct rig cpu = rig_open(&backend_cpu, DTYPE_F32);
@@ -560,9 +562,9 @@ expect(struct product *p)
 	backend_cpu.close(cpu.d);
 }
 
-/* The product's arguments on a device, with what was in the result before. */
+/* The GEMM's arguments on a device, with what was in the result before. */
 static struct gemm
-load_product(const struct rig *r, const struct product *p, void *c)
+load_gemm(const struct rig *r, const struct gemm_test *p, void *c)
 {
 	const struct role *o = p->role;
 	char *bias = mem_alloc((size_t)p->n, sizeof(double));
@@ -602,9 +604,9 @@ give_away(const struct rig *r, const struct gemm *g)
 }
 
 /* The checked rows by the GPU; false when it fails, and then says why. A device of its own, so that
- * a failure does not take the next product with it. */
+ * a failure does not take the next GEMM with it. */
 static bool
-compute(const struct backend *b, const struct product *p, double *got)
+compute(const struct backend *b, const struct gemm_test *p, double *got)
 {
 	const struct role *o = p->role;
 	struct device_config config = {
@@ -618,7 +620,7 @@ compute(const struct backend *b, const struct product *p, double *got)
 	bool good;
 
 	r.st = b->stream(r.d, STREAM_COMPUTE);
-	g = load_product(&r, p, c);
+	g = load_gemm(&r, p, c);
 	r.st->ops->gemm(r.st, &g);
 	b->copy_out(r.st, c, g.c.data, bytes);
 	good = b->sync(r.st, &e) == 0;
@@ -634,13 +636,13 @@ compute(const struct backend *b, const struct product *p, double *got)
 }
 
 /*
- * What a product may lose. The tensor cores of Hopper keep about 14 bits of a sum while they add
+ * What a GEMM may lose. The tensor cores of Hopper keep about 14 bits of a sum while they add
  * 32 products at a time: every such step may lose 2^-14 of the sum. Promotion after 128 products,
  * exact and of blocks, leaves four steps; fast accumulation takes all of k. Doubled for chance; and
  * once the rounding of the result.
  */
 static double
-limit_of(const struct product *p)
+limit_of(const struct gemm_test *p)
 {
 	const struct role *o = p->role;
 	bool promoted = o->exact || o->scale_a != SCALE_TENSOR;
@@ -650,9 +652,9 @@ limit_of(const struct product *p)
 	return 2 * steps * 0x1p-14 * (2 * steps * 0x1p-14) + rounding * rounding;
 }
 
-/* The line of a product. */
+/* The line of a GEMM. */
 static void
-report(const struct product *p, const double *got)
+report(const struct gemm_test *p, const double *got)
 {
 	double error = 0, size = 0, worst = 0, limit = limit_of(p);
 
@@ -676,10 +678,9 @@ report(const struct product *p, const double *got)
 }
 
 static void
-test_product(
-    const struct backend *b, const struct role *o, const int64_t size[3], bool deterministic)
+test_gemm(const struct backend *b, const struct role *o, const int64_t size[3], bool deterministic)
 {
-	struct product p = { o, size[0], size[1], size[2], .deterministic = deterministic };
+	struct gemm_test p = { o, size[0], size[1], size[2], .deterministic = deterministic };
 	double *got = mem_alloc((size_t)(PLACES * CHECKED * p.n), sizeof *got);
 
 	p.a = random_codes(o->a, p.m * p.k, 1);
@@ -707,16 +708,16 @@ test_product(
 /* Every role at small sizes, by the library's first answer or by a measured one, then those of a
  * layer. */
 static void
-test_products(const struct backend *b, const struct role *role, int count)
+test_gemms(const struct backend *b, const struct role *role, int count)
 {
 	static const int64_t small[][3] = { { 16, 16, 16 }, { 48, 80, 112 }, { 1040, 528, 1296 } };
 
 	for (int i = 0; i < 3 * count; i++)
-		test_product(b, &role[i / 3], small[i % 3], i % 2);
+		test_gemm(b, &role[i / 3], small[i % 3], i % 2);
 	for (int i = 0; i < count; i++)
 		if (role[i].layer[0] > 0)
-			test_product(b, &role[i], role[i].layer, false);
-	printf("products: %ld failures so far\n", check_failures);
+			test_gemm(b, &role[i], role[i].layer, false);
+	printf("gemms: %ld failures so far\n", check_failures);
 }
 
 int
@@ -738,10 +739,10 @@ main(int argc, char **argv)
 		test_scales(b);
 	if (rig_wanted(argc, argv, "producers"))
 		test_producers(b);
-	if (rig_wanted(argc, argv, "products"))
-		test_products(b, roles, (int)(sizeof roles / sizeof *roles));
+	if (rig_wanted(argc, argv, "gemms"))
+		test_gemms(b, roles, (int)(sizeof roles / sizeof *roles));
 	if (rig_wanted(argc, argv, "blocks"))
-		test_products(b, block_roles, (int)(sizeof block_roles / sizeof *block_roles));
+		test_gemms(b, block_roles, (int)(sizeof block_roles / sizeof *block_roles));
 	CHECK(io_remove_tree(dir, &e) == 0);
 	return check_done();
 }

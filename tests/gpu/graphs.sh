@@ -79,7 +79,7 @@ median()
 	}' | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
-# wrong WORD...: what is not as it should be; the case goes on
+# wrong WORD...: says what is not as it should be; the case continues
 wrong()
 {
 	echo "    $*"

@@ -3,9 +3,9 @@
  * double
  *
  * Numbers of rows are random, with experts that have none; windows begin before, within and after
- * the rows. What no expert's row is made of must not matter: it is NaN in the operands, and its
- * lines of the result stay as they were. Without a GPU, or in a build without the backend, it
- * prints a note and succeeds.
+ * the rows. Rows of no expert must not matter: they are NaN in the operands, and their lines of the
+ * result stay as they were. Without a GPU, or in a build without the backend, it prints a note and
+ * succeeds.
  */
 #include "lib/base/int64.h"
 #include "lib/base/mem.h"
@@ -43,9 +43,9 @@ static const struct {
 	{ "f16", DTYPE_F16, 1e-6 },
 };
 
-/* One product: operands in `in`, a result in `out`, of numbers that `rounded` and `out_rounded`
+/* One GEMM: operands in `in`, a result in `out`, of numbers that `rounded` and `out_rounded`
  * can hold. */
-struct product {
+struct gemm_test {
 	const struct grouped_case *of;
 	enum grouped_kind kind;
 	double beta;
@@ -100,7 +100,7 @@ counts(const struct rig *r, const struct grouped_case *k, int64_t *known)
 
 /* Runs it; the result with what lies between its rows, which is as large for every backend. */
 static double *
-run(const struct rig *r, const struct product *p, int64_t *count)
+run(const struct rig *r, const struct gemm_test *p, int64_t *count)
 {
 	const struct grouped_case *k = p->of;
 	bool weight = p->kind == GROUPED_WEIGHT, forward = p->kind == GROUPED_FORWARD;
@@ -133,7 +133,7 @@ run(const struct rig *r, const struct product *p, int64_t *count)
 
 /* Against double on the same numbers, and against itself, bit by bit. */
 static void
-test_product(const struct rig *gpu, const struct rig *cpu, struct product p, double limit)
+test_gemm(const struct rig *gpu, const struct rig *cpu, struct gemm_test p, double limit)
 {
 	int64_t count, cpu_count;
 	double *c = run(gpu, &p, &count), *again = run(gpu, &p, &count), *expected;
@@ -164,7 +164,7 @@ static void
 test_case(const struct rig *gpu, const struct rig *cpu, const struct grouped_case *k, size_t type)
 {
 	enum dtype t = types[type].dtype;
-	const struct product products[] = {
+	const struct gemm_test tests[] = {
 		{ k, GROUPED_FORWARD, 0, t, t, t, t },
 		{ k, GROUPED_INPUT, 0, t, t, t, t },
 		{ k, GROUPED_WEIGHT, 0, t, DTYPE_F32, t, DTYPE_F32 },
@@ -173,9 +173,8 @@ test_case(const struct rig *gpu, const struct rig *cpu, const struct grouped_cas
 		{ k, GROUPED_WEIGHT, 1, t, t, t, t },
 	};
 
-	for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-		test_product(
-		    gpu, cpu, products[i], products[i].out == DTYPE_F32 ? 1e-9 : types[type].limit);
+	for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+		test_gemm(gpu, cpu, tests[i], tests[i].out == DTYPE_F32 ? 1e-9 : types[type].limit);
 }
 
 /* --- 8 bits ----------------------------------------------------------------------------------- */
@@ -193,7 +192,7 @@ static const struct grouped_case narrow_cases[] = {
 	{ 4096, 0, 4, 2, 900, 1024, 656, 0 },
 };
 
-/* A product of copies, which `from` makes: of rows that are a window, and of all matrices. */
+/* A GEMM of copies, which `from` makes: of rows that are a window, and of all matrices. */
 struct narrow {
 	const struct grouped_case *of;
 	enum grouped_kind kind;
@@ -201,7 +200,7 @@ struct narrow {
 	enum dtype rows; /* their 8-bit type */
 };
 
-/* The copies and scales of a product, on the host. */
+/* The copies and scales of a GEMM, on the host. */
 struct narrow_host {
 	int64_t known, width, size_a, size_b;
 	uint8_t *a, *b;
@@ -234,7 +233,7 @@ copies_of_rows(const struct rig *r, const struct narrow *p, int64_t *known)
 	return q;
 }
 
-/* The stack as its kind of product reads it. */
+/* The stack as its kind of GEMM reads it. */
 static struct quantise
 copies_of_stack(const struct rig *r, const struct narrow *p)
 {
@@ -267,7 +266,7 @@ host_of(const struct rig *r, const struct tensor *t)
 	return host;
 }
 
-/* The copies as the device makes them, read back; and its own product of them in c, of the GPU in
+/* The copies as the device makes them, read back; and its own GEMM of them in c, of the GPU in
  * BF16 and of the CPU in F32. */
 static double *
 narrow_run(const struct rig *r, const struct narrow *p, struct narrow_host *h, int64_t *count)

@@ -4,7 +4,7 @@
 # A few steps of a tiny model, so that passes are run plainly, recorded and launched whole, and the
 # ranks' traffic is of every kind that a layout has. All cases of the list below, or those named. A
 # line for each, and the totals; where it failed, the first reports of each rank too. Errors that
-# API calls return are none of its findings: the driver is asked for what it may lack.
+# API calls return do not count as findings: the driver is asked for what it may lack.
 #
 # B is the build directory, LIMIT the seconds that a case may take, EXCLUDE a filter of kernels that
 # are not checked, as compute-sanitizer's --kernel-name-exclude takes it (kns=nccl). Without two
@@ -24,14 +24,14 @@ if [ "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')" -lt 2 ]; then
 fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-# Products are not measured: under the sanitizer that says nothing, and takes most of the time.
+# GEMMs are not measured: under the sanitizer that says nothing, and takes most of the time.
 train="--mock-data --vocab-size 500 --num-layers 4 --hidden-size 64 --num-attention-heads 4
 	--group-query-attention --num-query-groups 2 --swiglu --normalization RMSNorm
 	--position-embedding-type rope --disable-bias-linear --untie-embeddings-and-output-weights
 	--seq-length 96 --micro-batch-size 1 --global-batch-size 4 --train-iters 3 --lr 1e-3
 	--eval-iters 0 --log-interval 1 --bf16 --deterministic-mode --backend cuda"
 
-# Overlap needs so many tokens that products are of the rows of one tensor rank each; buckets of a
+# Overlap needs so many tokens that GEMMs are of the rows of one tensor rank each; buckets of a
 # layer or two make several.
 cases()
 {

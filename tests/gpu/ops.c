@@ -280,7 +280,8 @@ test_operation(const struct backend *b, const struct op_test *op)
 enum { COUNT = 5001, STEPS = 50 };
 enum rule { RULE_ADAMW, RULE_ADAM_L2, RULE_SGD, RULE_ADAMW_NARROW, RULES };
 
-/* STEPS steps from the same start on one backend: masters and rounded weights, as doubles. */
+/* Takes STEPS steps from the same start on one backend; gives masters and rounded weights, as
+ * doubles. */
 static void
 optimize(const struct backend *b, enum rule rule, enum dtype dtype, double *master, double *weight)
 {

@@ -15,7 +15,7 @@ if [ "$(id -u)" = 0 ]; then
 fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-# One rank repeats itself by the choices of products that its first run has written; two may choose
+# One rank repeats itself by the choices of GEMMs that its first run has written; two may choose
 # differently, so they are told not to measure.
 export XDG_CACHE_HOME="$dir/cache"
 data=--mock-data
@@ -130,7 +130,7 @@ family()
 		train "$family-how" "$@" --backend "$device" --bf16 --deterministic-mode $how
 		echo "$how:"
 		case $family$how in
-		# The activation that rides on a product sees its value before it is rounded; made
+		# The activation that rides on a GEMM sees its value before it is rounded; made
 		# again, it cannot.
 		gpt2*recompute*) near "$family-bf16" "$family-how" 1e-4 ;;
 		*) same "$family-bf16" "$family-how" ;;
@@ -235,7 +235,7 @@ two()
 		train "$family-$layout-bf16" "$@" --backend "$device" --bf16 $extra
 		near "$family-$layout-bf16" "$family" 1e-2
 	done
-	# So many tokens that products are of the rows of one tensor rank each.
+	# So many tokens that GEMMs are of the rows of one tensor rank each.
 	for rows in "" --sequence-parallel; do
 		long="--tensor-model-parallel-size 2 --seq-length 1024 $rows"
 		# shellcheck disable=SC2086

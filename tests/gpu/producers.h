@@ -17,7 +17,7 @@ struct producer_case {
 	int kind; /* enum act_kind; of norms, 1: with a mean and a bias */
 	int64_t rows, columns;
 	enum quantise_kind how;
-	bool y, kept, q, turned, sums;
+	bool y, kept, q, transposed, sums;
 	enum dtype y_type, dx_type;
 };
 
@@ -123,7 +123,7 @@ produced_new(const struct rig *r, const struct producer_case *c, bool gradient)
 		.q = { .x = rig_tensor(r, wanted, tensor_2d(NULL, DTYPE_BF16, rows, columns), NULL),
 		    .q = rig_tensor(r, wanted && c->q, tensor_2d(NULL, type, rows, columns), NULL),
 		    .qt = rig_tensor(
-			r, wanted && c->turned, tensor_2d(NULL, type, columns, rows), NULL),
+			r, wanted && c->transposed, tensor_2d(NULL, type, columns, rows), NULL),
 		    .sums = rig_tensor(r, wanted && gradient && c->sums,
 			tensor_1d(NULL, DTYPE_F32, columns), NULL),
 		    .kind = c->how },
@@ -134,7 +134,7 @@ produced_new(const struct rig *r, const struct producer_case *c, bool gradient)
 
 	if (block) {
 		p.q.scale = producer_lines(r, wanted && c->q, rows, columns);
-		p.q.scale_t = producer_lines(r, wanted && c->turned, columns, rows);
+		p.q.scale_t = producer_lines(r, wanted && c->transposed, columns, rows);
 	} else {
 		p.q.scale =
 		    rig_tensor(r, wanted, tensor_1d(NULL, DTYPE_F32, SCALE_ROW), scales[gradient]);
@@ -171,8 +171,8 @@ produced_copies(const struct produced *p, bool joined, struct tensor *kept)
 	return joined && p->wanted ? p->q : none;
 }
 
-/* A norm's y. The weight lies on no multiple of 16 bytes; statistics of an earlier call are those
- * of one. */
+/* A norm's y. The weight does not lie on a multiple of 16 bytes; statistics of an earlier call are
+ * those of one. */
 static inline void
 produce_norm(const struct rig *r, const struct producer_case *c, const struct tensor x[2],
     const struct produced *result, bool joined)

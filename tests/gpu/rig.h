@@ -15,7 +15,7 @@ struct rig {
 	struct stream *st;
 };
 
-/* Ends the program where there is none. */
+/* Ends the program where there is no such device. */
 static inline struct rig
 rig_open(const struct backend *b, enum dtype dtype)
 {
@@ -75,7 +75,7 @@ rig_tensor(const struct rig *r, bool wanted, struct tensor shape, const void *ho
 	return shape;
 }
 
-/* Reads it back and gives its memory away; `none` reads nothing. */
+/* Reads it back and releases its memory; `none` reads nothing. */
 static inline void
 rig_take(const struct rig *r, struct tensor t, void *host)
 {

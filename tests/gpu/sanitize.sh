@@ -5,7 +5,7 @@
 # Each group of tests/gpu/ops, fp8, experts and grouped is a run of its own; four go side by side.
 # Left out are an allocation that a test wants refused (no error of an API call counts), and of
 # racecheck what is not ours: cuDNN's kernels by name, whose barriers of the copy engine it does not
-# know, and the groups of products, where it breaks off with an error of its own in cuBLASLt's
+# know, and the groups of GEMMs, where it breaks off with an error of its own in cuBLASLt's
 # kernels.
 #
 # B is the build directory. Without a GPU, or without the sanitizer, it says so and succeeds.
@@ -63,7 +63,7 @@ both()
 	both fp8 copies scales producers
 	both experts choice capacity rows activation
 	echo "memcheck ops gemm"
-	echo "memcheck experts product"
+	echo "memcheck experts gemm"
 	for group in f32 bf16 f16 fp8; do
 		echo "memcheck grouped $group"
 	done

@@ -34,7 +34,7 @@ differ --save given "not given" "--save A --save-interval 1" "--init-timeout 9"
 differ --help "not given" given "" --help
 [ ! -e A ] || fail "a run that did not start has written"
 
-# The rank that differs is found among more.
+# The one rank that differs is named among several.
 # shellcheck disable=SC2086
 expect 2 mpirun -np 2 $tiny : -np 1 $tiny --seed 7 : -np 1 $tiny
 one_line "mtrain: --seed: 1234 on rank 0 ($host), 7 on rank 2 ($host): \

@@ -1,12 +1,12 @@
 #!/bin/sh
-# average.sh - the moving average of the weights: by its formula, the same under every layout, after
-# a stop, saved beside the steps, resharded, exported
+# average.sh - the moving average of the weights follows its formula and is the same under every
+# layout, after a stop, saved in the background, resharded and exported
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 steps="--mock-data --train-iters 6 --lr 1e-2"
 average="--ema-decay 0.75"
 
-# By hand: a norm's weights begin as 1.
+# Computed here: a norm's weights start as 1.
 train 1 $steps --fp64 $average --train-iters 3 --save each --save-interval 1
 norm=decoder.final_layernorm.weight
 for i in 1 2 3; do
@@ -24,7 +24,7 @@ same_tensors "TP 2 x DP 2 with ZeRO-1" zero1 one --only "*.ema" --tolerance 1e-9
 same_tensors "PP 2 x DP 2 with ZeRO-3" zero3 one --only "*.ema" --tolerance 1e-9
 echo "the average by its formula, and the same under other layouts"
 
-# Where the masters have the same bits, so has their average; saves beside the steps hold it.
+# Where the masters have the same bits, so does their average; saves in the background hold it.
 train 2 $steps --bf16 $average $(zero 1) --save sharded --async-save --save-interval 2
 train 2 $steps --bf16 $average --save whole
 same_tensors "ZeRO-1" sharded whole
@@ -39,15 +39,15 @@ train 2 $steps --bf16 $average --use-precision-aware-optimizer $(zero 1) --save 
 same_tensors "masters as weights and remainders" parts whole --only "*.ema" --tolerance 1e-5
 echo "equal bit by bit: sharded, saved beside the steps, stopped and resharded"
 
-# A run without it goes on without; one that begins it later says so.
+# A run without the average continues without it; one that begins it later says so.
 train 1 $steps --bf16 --load half --save without
 mckpt info --tensors without | grep -q "ema" && fail "an average without --ema-decay"
 grep -q "its average of the weights ends here, without --ema-decay" log ||
-	fail "nothing is said of the average that ends"
+	fail "the log does not say that the average ends"
 train 1 $steps --bf16 $average --train-iters 8 --load without --save begun \
 	--override-opt_param-scheduler
 grep -q "holds no average of the weights: it begins here" log ||
-	fail "nothing is said of the average that begins"
+	fail "the log does not say that the average begins"
 
 mexport -q on last >log 2>&1 || fail "mexport"
 mexport -q --weights ema on average >log 2>&1 || fail "mexport --weights ema"
@@ -55,7 +55,8 @@ cmp -s last/model.safetensors average/model.safetensors && fail "both exports ar
 mckpt reshard --no-optim on weights >log 2>&1 || fail "mckpt reshard --no-optim"
 mexport -q --weights ema weights again >log 2>&1 || fail "mexport of weights and average"
 cmp -s average/model.safetensors again/model.safetensors || fail "--no-optim changes the average"
-! mexport -q --weights ema without none >log 2>&1 || fail "an average that is not there"
+! mexport -q --weights ema without none >log 2>&1 ||
+	fail "a checkpoint without an average was exported"
 grep -q "holds no average of the weights: a run keeps one with --ema-decay" log ||
 	fail "the reason is not named"
 echo "exported"

@@ -34,12 +34,12 @@ same llama-bf16-dp2-zero 2 --bf16 --use-distributed-optimizer
 model=$gpt2
 same gpt2-tp2-pp2 4 $(layout 2 2)
 
-# A directory that goes away under a run: the save fails, the run ends with 1, the checkpoint before
+# A run whose directory is removed: the save fails, the run ends with 1, and the checkpoint before
 # it stays.
 cat >vanish <<'END'
 while ! [ -e C/iter_0000003 ]; do sleep 0.01; done
 mv C D
-# A save may have made the directory anew.
+# A save may have made the directory again.
 until true >C; do rm -rf C; done 2>vanish.log
 END
 sh vanish &

@@ -1,6 +1,6 @@
 #!/bin/sh
-# beside.sh - what tensor ranks say beside products changes rounding alone, where products are of a
-# part of the rows each, and no bit where rows do not divide and products stay whole
+# beside.sh - communication of tensor ranks beside GEMMs changes only rounding where each GEMM takes
+# a part of the rows, and no bit where rows do not divide and GEMMs stay whole
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 steps="--mock-data --train-iters 3 --lr 1e-3"

@@ -110,7 +110,7 @@ grep -q '^fp8.amax_history	F32	24,1024	' S/iter_0000004/manifest.tsv ||
 
 # --- Tanuki-8x8B ----------------------------------------------------------------------------------
 
-# The model of 8 copies has the loss of the one that they are copies of, but for 8 bits.
+# The model of 8 copies has the loss of the original, but for rounding to 8 bits.
 expect 0 mckpt upcycle --num-experts 8 D E
 # first_loss LOG: of iteration 1
 first_loss()

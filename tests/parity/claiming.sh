@@ -15,7 +15,7 @@ refused()
 	grep -q 'which is running; give another directory, or --break-lock' out
 }
 
-# In a race one trains until it is asked to stop, and the other is refused.
+# Of two runs that start together one trains until it is asked to stop, and the other is refused.
 # shellcheck disable=SC2086
 {
 	mtrain $common --train-iters 200000 >first 2>&1 &
@@ -33,7 +33,7 @@ got=$got$?
 [ ! -e C/lock ] || fail "the lock is still there"
 expect 0 mckpt verify C
 
-# A training run is overruled: it stops at its next save and writes nothing more.
+# A run whose lock is broken stops at its next save and writes nothing more.
 # shellcheck disable=SC2086
 {
 	: >overruled

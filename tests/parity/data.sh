@@ -1,6 +1,6 @@
 #!/bin/sh
-# data.sh - blends under several layouts, going on with another list, documents that do not see each
-# other, maps of hosts apart
+# data.sh - blends under several layouts, continuing with another list, documents that do not see
+# each other, maps on hosts without a common directory
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 
@@ -95,7 +95,7 @@ grep -q "the data changed since this .* $changed" log ||
 	fail "the change is not named"
 train 1 $other --load save --save straight --data-change exclude-seen --metrics-file straight.jsonl
 grep -q 'a_text_document continues after [0-9]* samples of its order' log ||
-	fail "where a corpus goes on is not said"
+	fail "the log does not say where a corpus continues"
 ends 3 2 $other --load save --save save --data-change exclude-seen --exit-interval 8 \
 	--tensor-model-parallel-size 2 --metrics-file two.jsonl
 train 4 $other --load save --save save --micro-batch-size 2 --metrics-file two.jsonl
@@ -111,8 +111,8 @@ echo "exclude-seen: straight and resumed twice agree within $loss"
 train 1 $other --load late --save late --data-change restart --metrics-file restart.jsonl
 [ "$(steps restart.jsonl | wc -l)" = 6 ] || fail "restart: not the steps that are left"
 
-# Documents of 8 tokens: two in a row that do not see each other, positions anew, are rows of their
-# own. One step is an epoch of 40 documents, in double precision; the 41st is dropped by both.
+# Documents of 8 tokens: two in a row that do not see each other, with positions from 0 each, equal
+# two rows. One step is an epoch of 40 documents, in double precision; the 41st is dropped by both.
 corpus even 5 41 7 1
 apart="--data-path even_text_document --tokenizer-type NullTokenizer --split 1,0,0 --eod-mask-loss
 	--reset-position-ids --fp64 --train-iters 1 --lr 1e-3 --data-cache-path cache"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # experts.sh - a checkpoint of ranks that share experts is that of any other layout
 #
-# In bf16, with biases of experts and ZeRO 1: a run that was interrupted goes on bit by bit; what
-# another number of ranks reads has the same bits; resharded files too. In fp64, of a corpus that
+# In bf16, with biases of experts and ZeRO 1: an interrupted run continues with the same bits; so
+# does one that another number of ranks loads, or from resharded files. In fp64, of a corpus that
 # sends most rows to few experts: rows that a rank takes in several rounds give what they give in
 # one, and what experts drop of a rank's rows does not depend on who has the experts. In fp32,
 # whichever experts rows take, what comes of them does not depend on it either.
@@ -52,8 +52,8 @@ mckpt verify resharded >log 2>&1 || fail "mckpt verify"
 same_tensors "resharded" resharded whole
 echo "resharded: all tensors have the same bits"
 
-# Four of five tokens are the same, and so are the experts that their rows choose: in places some
-# rank gets several times the rows that the others do.
+# Four of five tokens are equal, and so are the experts that their rows choose: some rank gets
+# several times as many rows as the others.
 awk 'BEGIN {
 	for (i = 0; i < 40; i++) {
 		printf "{\"text\": \"7"
@@ -93,8 +93,8 @@ rounds 2 1.05 $shared 2 $slices 2
 awk -v load="$load" 'BEGIN { exit load > 2 }' || fail "a load of $load, of pairs that get all rows"
 rounds 8 0.25 --recompute-granularity full
 
-# drops POLICY RUN RUN: ranks that share experts drop what those drop that have all. Of rows of one
-# token which has the lowest weight is a matter of rounding, so this corpus is another.
+# drops POLICY RUN RUN: ranks that share experts drop what those drop that have all. Which of the
+# rows of one token has the lowest weight depends on rounding, so this corpus is another.
 model=$(echo "$model" | sed 's/--data-path.*/--mock-data/')
 drops()
 {
@@ -127,8 +127,9 @@ within 1e-9 "$(gap lm_loss run.jsonl balanced.jsonl)" || fail "random logits: an
 same_tensors "random logits" run balanced --tolerance 1e-9
 echo "random logits, $balance: fp64 within 1e-9"
 
-# A near tie makes rows of another layout take other experts, so these come from a file: of those
-# that each row took in one rank's run the next ones, so that no rank goes by what its router says.
+# A near tie makes rows of another layout take other experts, so these come from a file: for each
+# row the experts after those that it took in one rank's run, so that no rank follows its own
+# router.
 model="$llama --num-experts 8 --moe-ffn-hidden-size 24 --moe-router-topk 3 --mock-data
 	--moe-aux-loss-coeff 0.05 --moe-z-loss-coeff 0.01 --train-iters 3 --lr 1e-3"
 routed write own 1 --metrics-file own.jsonl

@@ -24,8 +24,8 @@ model="--model config.json --hidden-dropout 0 --attention-dropout 0 --global-bat
 steps="--mock-data --train-iters 6 --lr 1e-3 --fp64"
 train 1 $steps --save one --metrics-file one.jsonl
 
-# goes_on NAME FROM RANKS OPTION...: the second half of the steps are those of one rank
-goes_on()
+# resumes NAME FROM RANKS OPTION...: the second half of the steps are those of one rank
+resumes()
 {
 	name=$1 from=$2 ranks=$3
 	shift 3
@@ -40,11 +40,11 @@ goes_on()
 }
 
 ends 3 8 $steps $(layout 2 2) $(zero 3) --save half --exit-interval 3 --metrics-file half.jsonl
-goes_on same half 8 $(layout 2 2) $(zero 3)
-mckpt reshard half turned $(layout 4 1) >log 2>&1 || fail "mckpt reshard"
-mckpt verify turned >log 2>&1 || fail "mckpt verify"
-same_tensors "resharded" half turned
-goes_on turned-on turned 4 $(layout 4 1)
+resumes same half 8 $(layout 2 2) $(zero 3)
+mckpt reshard half reshaped $(layout 4 1) >log 2>&1 || fail "mckpt reshard"
+mckpt verify reshaped >log 2>&1 || fail "mckpt verify"
+same_tensors "resharded" half reshaped
+resumes reshaped-on reshaped 4 $(layout 4 1)
 
 single="--mock-data --train-iters 2 --lr 1e-3"
 train 8 $single $(layout 2 2) $(zero 3) --no-save-optim --save single

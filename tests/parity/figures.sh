@@ -46,8 +46,8 @@ timer()
 	sed -n "s/^    $1 \.*: (\(.*\), \(.*\))$/\1 \2/p" log | tail -n 1
 }
 
-# Where the time goes: the parts of the forward and backward passes of rank 0 lie in their whole,
-# who waits for whom is told by the layout, and a profile has rows of its own for it.
+# Timers: the parts of the forward and backward passes of rank 0 add up to at most the whole, ranks
+# wait for those that the layout names, and a profile has rows for it.
 args="--mock-data --micro-batch-size 1 --train-iters 4 --lr 1e-2 --log-interval 2 --eval-interval 3
 	--timing-log-level 2 --profile --profile-step-start 2 --profile-step-end 3"
 train 4 $args $(layout 2 2) --metrics-file times.jsonl
@@ -74,7 +74,7 @@ cut -f 1 profile.tsv | grep -qx tensor-parallel-comm || fail "no row of tensor r
 train 4 $args $(layout 2 1) --timing-log-level 1 --timing-log-option all
 [ "$(grep -c '^     rank  3: ' log)" -ge 6 ] || fail "not every rank has its times"
 grep -q '^  optimizer:$' log || fail "no timer 'optimizer' of every rank"
-! grep -q 'forward-compute' log || fail "a timer above its level"
+! grep -q 'forward-compute' log || fail "a timer above the level was printed"
 
 # The stage with a head of 30000 tokens is the one that the other waits for, though the steps of
 # both take equally long.

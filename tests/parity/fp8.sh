@@ -1,6 +1,6 @@
 #!/bin/sh
 # fp8.sh - with 8-bit operands a model learns as it does without, every layout computes what one
-# rank computes, and a run goes on from its checkpoint as if it had not ended
+# rank computes, and a run continues from its checkpoint as if it had not ended
 #
 # Without tensor ranks the bits are the same, as copies have the same scales; with them 16-bit sums
 # differ, and what a copy rounds. Some layouts, and that of a run that is resumed, with ALL=1 more.
@@ -128,7 +128,7 @@ same_tensors "experts, resumed" sparse sparse-half
 grep -q "^fp8.amax_history	equal	F32	F32	192	" diff.tsv ||
 	fail "not 48 slots: $(cat diff.tsv)"
 train 1 --save sparse-other --load sparse-other
-echo "experts: resumed, equal bit by bit; a rank that has all of them goes on from there too"
+echo "experts: resumed with the same bits; a rank that has all of them continues from there too"
 mckpt reshard sparse resharded $slices 2 --data-parallel-size 2 >log 2>&1 ||
 	fail "reshard: $(cat log)"
 same_tensors "experts, resharded" sparse resharded
@@ -145,7 +145,7 @@ train 1 $delayed --save whole --metrics-file one.jsonl
 ends 3 1 $delayed --save part --exit-interval 2
 cp -R part other
 cp -R part bf16
-# Neither evaluations nor steps that are run again leave a trace.
+# Neither evaluations nor repeated steps change the state.
 train 1 $delayed --save part --load part --eval-interval 1 --eval-iters 1 --verify-interval 1
 grep -q "validation loss" log || fail "no evaluation: $(cat log)"
 same_tensors "resumed" whole part

@@ -25,7 +25,7 @@ go 0
 cp -r A straight
 [ "$(iterations A)" = "2 4 6 8 " ] || fail "saved $(iterations A)"
 
-# From there the same steps again; what was later is whole, and not part of the run.
+# The run repeats the steps from there; later checkpoints are whole, and not part of the run.
 go 3 --ckpt-step 4 --exit-interval 6
 said "resuming A/iter_0000004 at iteration 4"
 said "--save A: 2 checkpoints later than iteration 4, from which the run continues, \
@@ -38,7 +38,7 @@ expect 0 mckpt verify A/iter_0000008.aside-1
 go 0
 said "resuming A at iteration 6"
 expect 0 mckpt diff A/iter_0000008 straight/iter_0000008
-# Again, by the tracker, as after damage; a run that takes no step moves nothing.
+# The same after damage, by the tracker; a run that takes no step moves nothing.
 go 0 --ckpt-step 8
 grep -q aside out && fail "moved aside without a step"
 echo 6 >A/latest_checkpointed_iteration.txt

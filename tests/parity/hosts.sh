@@ -1,6 +1,6 @@
 #!/bin/sh
 # hosts.sh - a run over two hosts trains as one on a single host does; when the link between them is
-# cut, all ranks end with status 4 within the time-out, and those that can say who is lost do
+# cut, all ranks end with status 4 within the time-out, and those that know the lost rank name it
 #
 # The hosts are network and host-name namespaces of this machine, joined by a veth pair; mpirun
 # starts its daemon on the other one by a script in place of ssh. A machine that lets nobody make
@@ -18,7 +18,7 @@ fi
 
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
-# Root within a namespace is root for mpirun.
+# mpirun takes root within a namespace for root.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 one=10.77.0.1 two=10.77.0.2
 

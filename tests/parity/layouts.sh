@@ -193,9 +193,9 @@ stages()
 
 # drawn FILE MODELS: each of its layouts with each model, and by the seed one micro batch a data
 # rank or as many as there are, several chunks per stage or one, small buckets or one for all
-# layers, overlap or none, tensor ranks that communicate beside products or not, with rows of their
-# own or none, which those of experts always have, and 0 to 3 layers of a stage that leave the
-# device between the passes; without ALL one layout per model, with it rows of their own and none
+# layers, overlap or none, tensor ranks that communicate beside GEMMs or not, with rows of their own
+# or none, which those of experts always have, and 0 to 3 layers of a stage that leave the device
+# between the passes; without ALL one layout per model, with it rows of their own and none
 drawn()
 {
 	awk -v seed="$SEED" -v all="$ALL" -v models="$2" -v small="$small" -v alone="$alone" \
@@ -258,7 +258,7 @@ key_biases()
 			END { if (NR < 2) exit 1; printf "%.1e\n", max * 10 }'
 }
 
-# same_loads A B: whether the experts of every layer and step have got as many rows in both runs
+# same_loads A B: whether the experts of every layer and step got as many rows in both runs
 same_loads()
 {
 	grep '"expert_load"' "$2.fp64.jsonl" >loads || return 1
@@ -311,7 +311,7 @@ while read -r row; do
 	check "$@" </dev/null
 done <table
 
-# The comparison itself can fail: other data, and a learning rate that is off by a millionth.
+# The comparison fails with other data, and with a learning rate that is off by a millionth.
 use gpt2
 rm -rf run run.jsonl
 options=$(layout 2 1)
@@ -321,4 +321,4 @@ train 2 $fp64 $options --lr 1.000001e-3 --save run
 if (same_tensors mutation run gpt2 --tolerance 1e-9 --ignore '*linear_k.bias*') >/dev/null; then
 	fail "another learning rate gives the same weights"
 fi
-echo "another seed and another learning rate are told apart"
+echo "another seed and another learning rate fail the comparison"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# memory.sh - a run takes what --dry-run printed: exactly the arenas, and the process does not grow
+# memory.sh - a run takes exactly the arenas that --dry-run prints, and its process does not grow
 # beyond them
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"

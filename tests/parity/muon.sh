@@ -89,7 +89,7 @@ grep -q -e "--optimizer is adam and was muon" log || fail "another rule resumes"
 ends 1 1 $steps --muon-momentum 0.8 --load half --save other
 grep -q -e "--muon-momentum is 0.8 and was 0.9" log || fail "another momentum resumes"
 
-# Products in bfloat16: the same bits again, and near the others.
+# GEMMs in bfloat16: the same bits twice, and near the others.
 for run in a b; do
 	train 4 $muon --train-iters 3 --bf16 $(layout 2 1) $(zero 1) --save $run.bf16 \
 		--metrics-file $run.jsonl

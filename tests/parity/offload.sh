@@ -1,6 +1,6 @@
 #!/bin/sh
-# offload.sh - updates by the host: the bits of those by the device, under every kind of layout,
-# after a stop with or without them, and saved beside the steps. ALL=1 tries every case.
+# offload.sh - updates by the host have the bits of those by the device, under every kind of layout,
+# after a stop with or without them, and saved in the background. ALL=1 tries every case.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 steps="--mock-data --train-iters 4 --lr 1e-2 --ddp-bucket-size 4000 --log-params-norm
@@ -45,13 +45,14 @@ if [ "${ALL:-}" = 1 ]; then
 		--moe-ffn-hidden-size 32 --expert-model-parallel-size 2 $(zero 1)
 	same "fp8" 1 0.5 --bf16 --fp8-format hybrid
 	same "weights compared" 2 0.5 --bf16 --check-weight-hash-across-dp-replicas-interval 1
-	same "steps run again" 1 0.5 --bf16 --verify-interval 2
+	same "repeated steps" 1 0.5 --bf16 --verify-interval 2
 	model=$gpt2
 	same "tied, dropout, in two stages" 2 1 --bf16 $(layout 1 2)
 	model=$llama
 fi
 
-# A save holds the host until it is written; runs go on with and without, and under other layouts.
+# A save holds the host's copies until it is written; runs continue with and without offloading, and
+# under other layouts.
 steps="--mock-data --train-iters 6 --lr 1e-2 --ddp-bucket-size 4000 --bf16"
 train 1 $steps $aware --save whole
 train 1 $steps $offload --async-save --save-interval 1 --save often
@@ -61,8 +62,8 @@ ends 3 1 $steps $offload --save half --exit-interval 3
 cp -R half other
 train 1 $steps $aware --load half --save half
 train 1 $steps $offload --optimizer-offload-fraction 0.4 --load other --save other
-same_tensors "goes on on the device" half whole
-same_tensors "goes on with another share" other whole
+same_tensors "continued on the device" half whole
+same_tensors "continued with another share" other whole
 train 1 $steps --load often --ckpt-step 2 --finetune $offload --train-iters 1 --save tuned
 train 1 $steps --load often --ckpt-step 2 --finetune $aware --train-iters 1 --save same
 same_tensors "from weights alone" tuned same

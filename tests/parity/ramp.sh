@@ -1,6 +1,6 @@
 #!/bin/sh
-# ramp.sh - a batch that changes: steps of the right sizes, the same under every layout, and bitwise
-# the same when the run stopped while it grew; and that of an evaluation
+# ramp.sh - a batch size that changes gives steps of the right sizes, the same under every layout,
+# and the same bits after a stop while it grows; an evaluation has its own
 # shellcheck source=tests/parity/common disable=SC2086
 . "$TOP/tests/parity/common"
 text_dataset
@@ -87,13 +87,13 @@ for size in 1 6; do
 done
 within 1e-6 "$(gap lm_loss d1 d6)" || fail "documents: another loss of an evaluation"
 
-# By a table of tokens, 16 a sample, down again at the end; samples that fill no step are left.
+# By a table of tokens, 16 a sample, falling at the end; samples that fill no step are left out.
 model=$(echo "$llama" | sed 's/--global-batch-size 8//')
 train 2 $common --step-batch-size-schedule "0:2 0.128K:8,512:4" --train-samples 47
 [ "$(sizes log)" = "2 2 2 2 8 8 8 4 4 4 " ] || fail "sizes by table: $(sizes log)"
 echo "table: 10 steps"
 
-# Gone on with in micro batches that the size of before does not divide: the samples count.
+# Resumed with micro batches that do not divide the earlier batch size: the samples count.
 table="$common --train-samples 47 --save down --load down"
 ends 3 1 $table --step-batch-size-schedule "0:2 128:8 512:4" --exit-interval 4
 train 2 $table --step-batch-size-schedule "0:4 128:8 512:4" --micro-batch-size 2

@@ -27,7 +27,7 @@ same()
 		"selective --recompute-modules layernorm mlp" \
 		"full --recompute-method block --recompute-num-layers 1" \
 		"full --recompute-method block --recompute-num-layers 3"; do
-		# Where others have shown the rest, one of each kind.
+		# One of each kind, since the cases above cover the rest.
 		case $few$how in
 		yesfull | yes*block*3 | yes*\ 2 | yes*s\ mlp | yes*core*) continue ;;
 		esac
@@ -52,7 +52,7 @@ if [ "$none" -le "$selective" ] || [ "$selective" -le "$full" ]; then
 fi
 norms=$(saved --recompute-activations --recompute-modules layernorm)
 mlp=$(saved --recompute-activations --recompute-modules layernorm mlp)
-# Its activation is gated and never kept, so norms are all of selective.
+# Its activation is gated and never kept, so selective recomputes norms alone.
 if [ "$norms" != "$selective" ] || [ "$mlp" -ge "$norms" ] || [ "$full" -ge "$mlp" ]; then
 	fail "saved bytes: norms $norms, with the MLP $mlp"
 fi

@@ -1,5 +1,5 @@
 #!/bin/sh
-# resume.sh - stopping and going on changes nothing: bitwise under the same layout, to 1e-6 of the
+# resume.sh - stopping and resuming changes nothing: bitwise under the same layout, to 1e-6 of the
 # loss under another
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
@@ -26,7 +26,7 @@ halves()
 	echo "$name: 20 steps and 10 + 10 steps are equal bit by bit"
 }
 
-# Dropout, tied tables, biases; then a model without.
+# First a model with dropout, tied tables and biases; then one without.
 model=$gpt2
 halves gpt2-fp32 1
 halves gpt2-bf16 1 --bf16
@@ -55,9 +55,9 @@ halves gpt2-bf16-dp4-zero3 4 $(zero 3) $small --bf16
 halves gpt2-fp32-tp2-cp2-zero3 4 $(layout 2 1) $(context 2) $(zero 3) $small \
 	--sequence-parallel
 
-# goes_on FROM STRAIGHT RANKS OPTION...: trains from iteration 10 of FROM into `on`; steps 11 to 20
+# resumes FROM STRAIGHT RANKS OPTION...: trains from iteration 10 of FROM into `on`; steps 11 to 20
 # of both to compare
-goes_on()
+resumes()
 {
 	rm -rf from on on.jsonl
 	mkdir from
@@ -71,26 +71,26 @@ goes_on()
 }
 
 # Resharded and back, with the same bits.
-# back_again FROM RANKS RESHARD OPTION...: FROM to one rank and back by the options RESHARD
-back_again()
+# there_and_back FROM RANKS RESHARD OPTION...: FROM to one rank and back by the options RESHARD
+there_and_back()
 {
 	from=$1 ranks=$2 to=$3
 	shift 3
 	rm -rf there back
 	mckpt reshard "$from/iter_0000010" there >log 2>&1 || fail "reshard to one rank"
 	mckpt reshard $to there back >log 2>&1 || fail "reshard back"
-	goes_on back "$from" "$ranks" "$@"
+	resumes back "$from" "$ranks" "$@"
 	same_steps "$from, resharded there and back" straight resumed
 	same_tensors "$from, resharded there and back" "$from" on
 	echo "$from, resharded to one rank and back: equal bit by bit"
 }
 
 model=$gpt2
-back_again gpt2-bf16-tp2-pp2 4 "$grid $chunks --data-parallel-size 1" $grid $chunks --bf16 \
+there_and_back gpt2-bf16-tp2-pp2 4 "$grid $chunks --data-parallel-size 1" $grid $chunks --bf16 \
 	--sequence-parallel
-back_again gpt2-bf16-dp4-zero3 4 "--data-parallel-size 4" $(zero 3) $small --bf16
+there_and_back gpt2-bf16-dp4-zero3 4 "--data-parallel-size 4" $(zero 3) $small --bf16
 model=$llama
-back_again llama-sgd-pp2-dp2-zero3 4 "$(layout 1 2) --data-parallel-size 2" $(layout 1 2) \
+there_and_back llama-sgd-pp2-dp2-zero3 4 "$(layout 1 2) --data-parallel-size 2" $(layout 1 2) \
 	$(zero 3) $small --optimizer sgd
 
 # other NAME FROM RANKS OPTION...: another layout continues the same loss
@@ -99,7 +99,7 @@ other()
 	name=$1
 	from=$2
 	shift 2
-	goes_on "$from" "$from" "$@"
+	resumes "$from" "$from" "$@"
 	loss=$(gap lm_loss resumed straight)
 	norm=$(gap grad_norm resumed straight)
 	within 1e-6 "$loss" || fail "$name: the loss differs by $loss"
@@ -114,7 +114,7 @@ other "gpt2 TP2 PP2 to PP2 CP2 with ZeRO-3" gpt2-fp32-tp2-pp2 4 $(layout 1 2) $(
 	$(zero 3) $small
 other "gpt2 TP2 CP2 with ZeRO-3 to DP2 with ZeRO-2" gpt2-fp32-tp2-cp2-zero3 2 $(zero 2)
 other "gpt2 TP2 CP2 with ZeRO-3 to one rank" gpt2-fp32-tp2-cp2-zero3 1
-# The order of ranks is not a checkpoint's: only sums over all of them come in another.
+# A checkpoint does not depend on the order of ranks: only sums over all of them change their order.
 other "gpt2 TP2 PP2 to PP2 DP2 with stages nearer than data ranks" gpt2-fp32-tp2-pp2 4 \
 	$(layout 1 2) --use-tp-pp-dp-mapping
 model=$llama

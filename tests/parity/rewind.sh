@@ -41,14 +41,14 @@ done <<END
 END
 [ "$(grep -c '"rewind_to"' one.jsonl)" = 2 ] || fail "not two rewinds in the metrics"
 grep -q '^{"iteration": 24, "rewind_to": 15, "passed_first": 18, "passed_last": 24, "lm_loss": ' \
-	one.jsonl || fail "the metrics do not say it"
+	one.jsonl || fail "the metrics do not show the rewinds"
 grep -q "^rewound 18-24 32-38$" one/iter_0000050/state.conf || fail "not in the checkpoint"
 grep -q "^skipped_iterations 14$" one/iter_0000050/state.conf || fail "not counted as skipped"
 [ "$(echo one/*.aside-*)" = "one/iter_0000020.aside-1 one/iter_0000035.aside-1" ] ||
 	fail "moved aside: $(echo one/*.aside-*)"
 
-# As told by hand, from the first of the checkpoints. The steps after it are the last ones of each
-# number.
+# The same steps skipped by option, from the first of the checkpoints. Of each step after it the
+# last line counts.
 mkdir hand
 cp -r one/iter_0000015 hand
 echo 15 >hand/latest_checkpointed_iteration.txt
@@ -82,7 +82,7 @@ for layout in "$(layout 2 1) --async-save" "$(zero 3) --ddp-bucket-size 5000"; d
 	within 1e-5 "$(gap lm_loss taken others)" || fail "$layout: another loss"
 done
 
-# Without a checkpoint from before, and after as many rewinds as may be, the run continues.
+# Without an earlier checkpoint, and after the last rewind allowed, the run continues.
 train 1 $common --save-interval 40 $rule --save none --metrics-file none.jsonl
 grep -q "^mtrain: iteration 24: .*: no checkpoint of this run is from before iteration 18; the \
 run continues$" log || fail "it does not say that no checkpoint is early enough"

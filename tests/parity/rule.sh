@@ -22,11 +22,11 @@ grep -q '^optimizer lion$' one/iter_0000006/state.conf || fail "state.conf does 
 grid="$(layout 2 2) $(zero 3)"
 ends 3 8 $steps $grid --save half --exit-interval 3 --metrics-file half.jsonl
 mckpt verify half >log 2>&1 || fail "mckpt verify"
-mckpt reshard half turned $(layout 4 1) >log 2>&1 || fail "mckpt reshard"
-same_tensors "resharded" half turned
+mckpt reshard half reshaped $(layout 4 1) >log 2>&1 || fail "mckpt reshard"
+same_tensors "resharded" half reshaped
 
-# goes_on NAME RANKS OPTION...: the second half of the steps are those of one rank
-goes_on()
+# resumes NAME RANKS OPTION...: the second half of the steps are those of one rank
+resumes()
 {
 	name=$1 ranks=$2
 	shift 2
@@ -40,8 +40,8 @@ goes_on()
 	echo "$name: loss $loss, gradient norm $norm from one rank's"
 }
 
-goes_on same 8 --load half $grid
-goes_on other 4 --load turned $(layout 4 1)
+resumes same 8 --load half $grid
+resumes other 4 --load reshaped $(layout 4 1)
 [ "$(mckpt diff same one --tolerance 1e-9 --only '*.lion_avg' | grep -c lion_avg)" -gt 9 ] ||
 	fail "no states were saved"
 ends 1 1 $steps --optimizer sgd --load half --save other

@@ -77,7 +77,7 @@ named()
 	done
 	grep -q "$what" blamed.1 || fail "one rank blames $(cat blamed.1), not $what"
 	cmp blamed.1 blamed.2 || fail "one rank blames $(cat blamed.1), two $(cat blamed.2)"
-	echo "two ranks blame as one does: $(cat blamed.2)"
+	echo "two ranks name the same cause as one: $(cat blamed.2)"
 }
 
 train 2 --mock-data --train-iters 3 --lr 1e-3 $small --profile --profile-step-start 1 \

@@ -1,6 +1,6 @@
 #!/bin/sh
-# slowdisk.sh - a save that waits for the one before says so, once; a new directory is on the disk
-# before what it holds
+# slowdisk.sh - a save that waits for the one before is noted once; a new directory is synced before
+# its files
 # shellcheck source=tests/parity/common disable=SC2086
 . "$TOP/tests/parity/common"
 cat >slow.c <<'END'
@@ -41,7 +41,7 @@ wider=$(echo "$line" | sed -n "s/.*: $took\$/\1/p")
 for parent in "$tmp" "$tmp/new" "$tmp/new/deep"; do
 	grep -qxF "$parent" synced || fail "$parent was not synced"
 done
-# Saves that are far enough apart do not wait.
+# Saves far enough apart do not wait, and nothing is noted.
 train 1 $steps --train-iters 900 --save-interval 300 --log-interval 100 --save far
 ! grep 'was due after' log || fail "said without need"
 echo "$line"

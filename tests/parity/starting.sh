@@ -58,8 +58,8 @@ echo 4x >damaged/latest_checkpointed_iteration.txt
 on2 1 --load damaged --save damaged
 one_line "mtrain: damaged/latest_checkpointed_iteration.txt: not the number of an iteration: '4x'"
 
-# The first save of all was cut off before its tracker: the checkpoint is whole, and is gone on
-# from.
+# The very first save was cut off before its tracker: the checkpoint is whole, and the run continues
+# from it.
 on2 3 --save first --load first --exit-interval 2
 rm first/latest_checkpointed_iteration.txt
 on2 0 --save first --load first --train-iters 3 --override-opt_param-scheduler
@@ -92,7 +92,7 @@ said "resuming P at iteration 1"
 # Processes that were started together but are not connected.
 for variable in SLURM_NTASKS PMI_SIZE OMPI_COMM_WORLD_SIZE PBS_NP; do
 	expect 2 env "$variable=4" mtrain --config tiny.conf --train-iters 2
-	one_line "mtrain: $variable says 4 processes, but each stands alone: start with mpirun, \
+	one_line "mtrain: $variable says 4 processes, but MPI reports one: start with mpirun, \
 or srun --mpi=pmix"
 	expect 0 env "$variable=1" mtrain --config tiny.conf --train-iters 2
 done

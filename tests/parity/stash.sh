@@ -1,6 +1,6 @@
 #!/bin/sh
-# stash.sh - layers whose saved activations lie in host memory between the passes: the bits of runs
-# without, under every kind of layout and recomputation. ALL=1 tries every case.
+# stash.sh - runs that keep saved activations of layers in host memory between the passes have the
+# bits of runs that do not, under every kind of layout and recomputation. ALL=1 tries every case.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 larger="--num-layers 8 --global-batch-size 16"
@@ -60,7 +60,7 @@ if [ "${ALL:-}" = 1 ]; then
 	same "fp8 by blocks" 1 5 --bf16 --fp8-format e4m3 --fp8-recipe blockwise
 	same "beside updates by the host" 1 5 --bf16 --use-precision-aware-optimizer \
 		--optimizer-cpu-offload --ema-decay 0.75
-	same "steps run again" 1 5 --verify-interval 2
+	same "repeated steps" 1 5 --verify-interval 2
 	same "stages of unequal length" 2 2 $(layout 1 2) \
 		--pipeline-model-parallel-layout 'Et*6|ttL'
 	same "parallel residual" 1 3 --use-parallel-residual
@@ -69,7 +69,7 @@ if [ "${ALL:-}" = 1 ]; then
 	model=$llama
 fi
 
-# The device is left by what each layer saves, except for two or three places.
+# What each layer saves leaves the device, except for two or three places.
 layer=$(column 11 $leave 5)
 layer=$((layer / 2))
 for layers in 1 2 4 7; do

@@ -19,14 +19,15 @@ echo "TP 2 x DP 2 with ZeRO-1: loss $loss, gradient norm $norm from one rank's"
 
 loss=$(gap lm_loss one.jsonl wide.jsonl)
 within 1e-3 "$loss" || fail "the loss differs by $loss from that with moments in fp64"
-! within 1e-9 "$loss" || fail "the moments are not narrow"
+! within 1e-9 "$loss" || fail "the moments are not in bfloat16"
 mckpt info --tensors one | awk -F '\t' '
 	/\.exp_avg(_sq)?\t/ && $2 != "BF16" { bad = 1 }
 	!/\.exp_avg(_sq)?\t/ && NR > 1 && $2 != "F64" { bad = 1 }
 	END { exit bad || NR < 9 }' || fail "the checkpoint has other types"
 echo "moments in bfloat16, on disk too: loss $loss from moments in fp64"
 
-# Main gradients too: rounded once per micro batch, equally under every layout that shards them.
+# Main gradients too are rounded once per micro batch, in the same way under every layout that
+# shards them.
 grads="$narrow --main-grads-dtype bf16 --micro-batch-size 4"
 train 2 $steps --fp64 $grads $(zero 2) --save grads2 --metrics-file grads2.jsonl
 train 2 $steps --fp64 $grads $(zero 3) --save grads3 --metrics-file grads3.jsonl
@@ -40,7 +41,7 @@ norm=$(gap grad_norm grads.jsonl grads2.jsonl)
 within 1e-9 "$loss" "$norm" || fail "TP 2: loss differs by $loss, gradient norm by $norm"
 loss=$(gap lm_loss grads2.jsonl one.jsonl)
 within 1e-3 "$loss" || fail "gradients in bfloat16: the loss differs by $loss"
-! within 1e-9 "$loss" || fail "the gradients are not narrow"
+! within 1e-9 "$loss" || fail "the gradients are not in bfloat16"
 echo "main gradients in bfloat16: loss $loss from those in fp64, TP 2: gradient norm $norm"
 
 # Master weights as weights and remainders: those of fp32, but for ties.

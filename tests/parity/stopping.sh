@@ -1,7 +1,6 @@
 #!/bin/sh
 # stopping.sh - every way to ask a run to stop: the step is finished, saved, exit status 3, and the
-# same command goes on; the run that was stopped again and again computes what the undisturbed one
-# does
+# same command continues; a run that is stopped many times computes what an undisturbed one does
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
@@ -17,7 +16,7 @@ go()
 	"$@" mpirun -np 2 mtrain $common --save C --load C --metrics-file log $how
 }
 
-# A rank's step in this start has been done and logged.
+# The first step of this start has been logged.
 trains()
 {
 	grep -q 'iteration .* consumed samples' out

@@ -1,6 +1,6 @@
 #!/bin/sh
-# sums.sh - a gradient that is not summed is seen: the rows of the parameters that say who sums
-# what, without their sums
+# sums.sh - a gradient that is not summed makes a difference: each sum that the rows of parameters
+# ask for is left out
 #
 # A gradient after one step depends on no other, so all sums are left out at once, and every tensor
 # that has one must differ. The models have them all: a tied table on two stages, fewer groups than
@@ -76,7 +76,7 @@ seen()
 		differences "$name"
 	done | grep -v -w -e equal -e close | cut -f 1 >different
 	while read -r name; do
-		grep -qx "$name" different || fail "$name: not summed, and nobody sees it"
+		grep -qx "$name" different || fail "$name: not summed, and nothing differs"
 	done <names
 	echo "$(wc -l <names) tensors${1:+ with }$*: each is seen when it is not summed"
 }

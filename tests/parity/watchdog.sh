@@ -1,7 +1,7 @@
 #!/bin/sh
-# watchdog.sh - one of four ranks stands still, in each group, in the start, in saves: the others
-# end with status 4 of their own and one line that names the place and the rank; a rank that is
-# slow, and a job that is suspended, go on
+# watchdog.sh - one of four ranks stops, in each group, at the start, in saves: the others end with
+# status 4 of their own and one line that names the place and the rank; a rank that is slow, and a
+# job that is suspended, continue
 #
 # A library before MPI stops the rank in the call that STOP_AT names, so that it is the same call in
 # every run. The cases run side by side: they wait for most of their time.
@@ -123,7 +123,7 @@ lost()
 (lost async fsync 1 2 --save C --save-interval 2 --use-distributed-optimizer --async-save) &
 wait
 
-# A rank that stands still for 2 seconds, and a job whose ranks all do for longer than the time-out.
+# A rank that stops for 2 seconds, and a job whose ranks all stop for longer than the time-out.
 mkdir slow
 (cd slow && four none 1 0 --tensor-model-parallel-size 4 --train-iters 1000
 	echo $? >status) &

@@ -1,5 +1,5 @@
 #!/bin/sh
-# zero.sh - what the form of exchange may change, and what it may not
+# zero.sh - what overlap, ZeRO stages and the size of buckets may change, and what they may not
 #
 # Twenty steps of two data ranks. Overlap changes no bit. The ZeRO stages give the same bits when a
 # step has one micro batch; with more, ZeRO-2 and 3 add over ranks before they add over micro
@@ -60,8 +60,8 @@ done
 rm -rf sized*
 echo "ZeRO-$stage: buckets of any size give the same bits, the norm to $norm"
 
-# Narrow gradients: close to the others, not equal to them, and the same bits with overlap or none
-# and under every stage that shards.
+# Gradients reduced in bf16 are close to the others, not equal to them, and have the same bits with
+# and without overlap and under every stage that shards.
 for stage in 0 1 3; do
 	run narrow$stage $stage --micro-batch-size 4 $small --grad-reduce-in-bf16
 	run narrow $stage --micro-batch-size 4 $small --grad-reduce-in-bf16 $alone

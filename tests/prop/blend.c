@@ -14,7 +14,8 @@ draw(uint64_t seed, uint32_t *counter, uint32_t below)
 	return out[0] % below;
 }
 
-/* The first of the greatest errors among the corpora that have samples left. */
+/* The corpus with the greatest error among those that have samples left; of equal ones the
+ * first. */
 static int
 largest_deficit(const struct blend_choice *c, double f)
 {

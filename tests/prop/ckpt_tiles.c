@@ -135,7 +135,7 @@ box_equal(struct ckpt *c, const struct tensor *t)
 	    !memcmp(got, want, (size_t)slice_elements(&box) * dtype_size(t->dtype));
 }
 
-/* Moves one piece by one element, or makes it one longer or shorter: the result is no tiling and
+/* Moves one piece by one element, or makes it one longer or shorter: the result is not a tiling and
  * must be refused. */
 static bool
 refuses_shifted(const struct ckpt *c)

@@ -1,5 +1,5 @@
 /*
- * choices.c - rows take the experts that they took in another run, under another layout
+ * choices.c - rows take the experts of another run under another layout
  *
  * Layouts round differently, and where two scores are nearly equal so that another expert is taken,
  * losses differ by far more than rounding. With MIKOSHI_CHOICES=write:FILE the choice of every row

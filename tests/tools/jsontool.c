@@ -2,8 +2,10 @@
  * jsontool.c - JSON for the shell tests
  *
  *   jsontool lines KEY <FILE       each line must be JSON; prints member KEY of each, "null" where
- * it is missing jsontool covers A B [KEY ...]  every member of object A must be in B with the same
- * type and value; what B has more must be null or one of the KEYs. Exit 1 with the member otherwise
+ *                                  it is missing
+ *   jsontool covers A B [KEY ...]  every member of object A must be in B with the same type and
+ *                                  value, and every further member of B null or one of the KEYs;
+ *                                  otherwise names the member and exits with 1
  */
 #include "lib/base/json.h"
 #include "lib/base/str.h"

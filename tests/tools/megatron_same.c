@@ -3,8 +3,8 @@
  * states are, bit for bit, those that Megatron-LM had
  *
  * EXPECTED has Megatron-LM's whole tensors: NAME, and with an optimizer fp32_param/NAME,
- * exp_avg/NAME and exp_avg_sq/NAME. Where rows lie in them is worked out here once more. Prints how
- * many tensors were equal; exit 1 with the first that is not.
+ * exp_avg/NAME and exp_avg_sq/NAME. The places of rows in them are computed here independently.
+ * Prints how many tensors were equal; exit 1 with the first that is not.
  */
 #include "lib/ckpt/megatron.h"
 #include "lib/ckpt/safetensors.h"

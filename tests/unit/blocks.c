@@ -257,7 +257,7 @@ test_work(void)
 			if (*k == &block_moe)
 				continue;
 			work_of(&w, *k, &c, &l, &s);
-			for (int n = 0; n < w.num_products; n++) {
+			for (int n = 0; n < w.num_gemms; n++) {
 				CHECK(w.product[n].rows == 96);
 				sum += w.product[n].out * w.product[n].in;
 			}
@@ -285,7 +285,7 @@ test_expert_work(void)
 	c.moe_shared_expert_intermediate_size = 40;
 	c.activation = ACTIVATION_SWIGLU;
 	work_of(&w, &block_moe, &c, &l, &s);
-	for (int n = 0; n < w.num_products; n++)
+	for (int n = 0; n < w.num_gemms; n++)
 		sum += w.product[n].rows * w.product[n].out * w.product[n].in;
 	CHECK(sum == 96 * 3 * h * (3 * 24 + 40));
 }

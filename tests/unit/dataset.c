@@ -33,9 +33,7 @@ static const struct {
 	{ "ok", NULL },
 	{ "trailing_modes", NULL },
 	{ "magic", "magic.idx: not a dataset index: it does not begin with MMIDIDX" },
-	{ "tntidx",
-	    "tntidx.idx: the obsolete TNTIDX layout, which nothing has read for training since "
-	    "2023" },
+	{ "tntidx", "tntidx.idx: the obsolete TNTIDX layout; only MMIDIDX is read" },
 	{ "version", "version.idx: version 2; only version 1 is known" },
 	{ "dtype9", "dtype9.idx: unknown token type code 9" },
 	{ "dtype_float", "dtype_float.idx: token type code 6 is float64; tokens are integers" },

@@ -110,7 +110,7 @@ static const struct variant
 	    { "m: tensor 'w': a hole: 3 elements are in no piece", 2, 1, 2, "a" },
 	    { "m: tensor 'w': pieces overlap, and leave a hole elsewhere", 1, 2, 1, "a" },
 	    { "m: tensor 'w': a chunk lies outside of it", 2, 3, 2, "a" },
-	    { "m: tensor 'w': a chunk is stored nowhere", 2, 2, 3, "a" },
+	    { "m: tensor 'w': a chunk is in no file", 2, 2, 3, "a" },
 	    { "m: 'w': not a plain file name: '../a'", 2, 2, 2, "../a" },
 	    { "m: 'w' is compressed or transformed; only plain chunks are read", 2, 2, 2, "a",
 		true },

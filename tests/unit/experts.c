@@ -261,8 +261,8 @@ fill_order(double x[][WIDTH], int seed)
 		x[i / WIDTH][i % WIDTH] = i < ORDER * WIDTH ? sin(3.0 * i + seed) : NAN;
 }
 
-/* The products of an order in windows of three rows, which cut experts in two; the fourth window
- * has no rows, the second expert none at all. */
+/* The GEMMs of an order in windows of three rows, which cut experts in two; the fourth window has
+ * no rows, the second expert none at all. */
 static void
 test_windows(enum grouped_kind kind)
 {
@@ -319,8 +319,9 @@ enum { TALL = SCALE_BLOCK, ACROSS = 144, PLACES = 8, LOCAL = 4 };
 /* Copies of a window of rows and of a stack of matrices, by their own largest or by blocks. */
 struct copied {
 	double x[PLACES * ACROSS], w[LOCAL * TALL * ACROSS];
-	uint8_t rows[PLACES * ACROSS], stack[LOCAL * TALL * ACROSS], turned[ACROSS * LOCAL * TALL];
-	float scale[PLACES * 2], scale_w[LOCAL * 4], scale_turned[2 * 4], amax;
+	uint8_t rows[PLACES * ACROSS], stack[LOCAL * TALL * ACROSS],
+	    transposed[ACROSS * LOCAL * TALL];
+	float scale[PLACES * 2], scale_w[LOCAL * 4], scale_transposed[2 * 4], amax;
 	struct quantise of_rows, of_stack;
 };
 
@@ -346,9 +347,9 @@ make_copies(struct copied *c, bool blocks, int64_t first, int64_t width)
 		.first = first };
 	c->of_stack = (struct quantise){ .x = tensor_2d(c->w, DTYPE_F64, LOCAL * TALL, ACROSS),
 		.q = tensor_2d(c->stack, DTYPE_F8_E4M3, LOCAL * TALL, ACROSS),
-		.qt = tensor_2d(c->turned, DTYPE_F8_E4M3, ACROSS, LOCAL * TALL),
+		.qt = tensor_2d(c->transposed, DTYPE_F8_E4M3, ACROSS, LOCAL * TALL),
 		.scale = tensor_1d(c->scale_w, DTYPE_F32, SCALE_ROW),
-		.scale_t = tensor_2d(c->scale_turned, DTYPE_F32, 2, 4),
+		.scale_t = tensor_2d(c->scale_transposed, DTYPE_F32, 2, 4),
 		.kind = kind };
 	if (blocks) {
 		c->of_rows.scale = tensor_2d(c->scale, DTYPE_F32, (width + 127) / 128, PLACES);
@@ -363,8 +364,8 @@ make_copies(struct copied *c, bool blocks, int64_t first, int64_t width)
 	CHECK(c->amax <= 1);
 }
 
-/* Products of 8-bit rows with the matrices of their experts: those of what the copies stand for,
- * and nothing after them. */
+/* GEMMs of 8-bit rows with the matrices of their experts: those of what the copies stand for, and
+ * nothing after them. */
 static void
 test_grouped_8_bits(enum grouped_kind kind, bool blocks, int64_t first)
 {

@@ -62,7 +62,8 @@ test_spmodel(void)
 	CHECK(spmodel_find(&m, "bc", 2) == 6 && spmodel_find(&m, "b", 1) == 8 &&
 	    spmodel_find(&m, "bcd", 3) == -1);
 	spmodel_release(&m);
-	/* Truncated anywhere it is no model, or a smaller one; nothing beyond the end is read. */
+	/* Truncated anywhere it is not a model, or a smaller one; nothing beyond the end is
+	 * read. */
 	for (size_t n = 0; n < s.len; n++) {
 		char *cut = mem_alloc(n ? n : 1, 1);
 

@@ -269,7 +269,7 @@ test_experts(void)
 	test_stacked();
 }
 
-/* Each family's config survives reading and writing; models of no family are told why. */
+/* Each family's config survives reading and writing; a model without a family gets the reason. */
 static void
 test_families(void)
 {
@@ -412,7 +412,7 @@ static const struct {
 	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, \"x\"]}",
 	    "\"eos_token_id\" must be an integer or a list of integers" },
 	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, -2]}",
-	    "\"eos_token_id\": -2: must be at least 0, as every token id" },
+	    "\"eos_token_id\": -2: a token id must be at least 0" },
 	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": "
 	  "{\"rope_type\": \"dynamic\", \"factor\": 2.0}}",
 	    "rope type 'dynamic' is not supported; default, linear, llama3 and yarn are" },

@@ -131,8 +131,8 @@ test_copy(enum quantise_kind kind)
 		}
 }
 
-/* A maximum without a copy; what is no number counts as infinity, and a larger maximum stays. Sums
- * are those of the numbers as they are. */
+/* A maximum without a copy; NaN counts as infinity, and a larger maximum stays. Sums are those of
+ * the numbers as they are. */
 static void
 test_largest(void)
 {
@@ -205,10 +205,10 @@ scale_at(const struct tensor *scale, enum scale_kind kind, int row, int k)
 /* A copy [rows,columns] of x, element by element: its number, and that the factor of its block is
  * the largest power of two that keeps the block's largest within 448. */
 static void
-check_blocks(const struct quantise *c, enum scale_kind kind, bool turned)
+check_blocks(const struct quantise *c, enum scale_kind kind, bool transposed)
 {
-	const struct tensor *q = turned ? &c->qt : &c->q;
-	const struct tensor *scale = turned ? &c->scale_t : &c->scale;
+	const struct tensor *q = transposed ? &c->qt : &c->q;
+	const struct tensor *scale = transposed ? &c->scale_t : &c->scale;
 	static float largest[512 * 512];
 	const uint16_t *x = c->x.data;
 	int rows = (int)q->shape[0], columns = (int)q->shape[1];
@@ -216,7 +216,8 @@ check_blocks(const struct quantise *c, enum scale_kind kind, bool turned)
 	memset(largest, 0, sizeof largest);
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < columns; j++) {
-			float v = dtype_f32_from_bf16(x[turned ? j * rows + i : i * columns + j]),
+			float v = dtype_f32_from_bf16(
+				  x[transposed ? j * rows + i : i * columns + j]),
 			      inverse = *scale_at(scale, kind, i, j);
 			float *most =
 			    largest + (scale_at(scale, kind, i, j) - (float *)scale->data);
@@ -374,7 +375,8 @@ after(struct observer *o, struct stream *s, const struct op_call *c)
 	observed = c->name;
 }
 
-/* A profile tells the three GEMMs of a linear apart, though all operands lie alike. */
+/* A profile distinguishes the three GEMMs of a linear layer, though all operands have the same
+ * layout. */
 static void
 test_names(void)
 {

@@ -18,7 +18,7 @@ more(const struct layout *l, int pp)
 	uint64_t all = gpu_workspace(l, &model, &shape, pp);
 
 	CHECK(gpu_workspace(&one, &model, &shape, 0) ==
-	    (uint64_t)DEVICE_CONTEXT + DEVICE_PRODUCTS + DEVICE_SIDE);
+	    (uint64_t)DEVICE_CONTEXT + DEVICE_WORKSPACE + DEVICE_SIDE);
 	return (int64_t)(all - gpu_workspace(&one, &model, &shape, 0)) >> 20;
 }
 

@@ -48,7 +48,7 @@ test_base64(void)
 	}
 }
 
-/* Many names at once give the same as one by one; every third is no name. */
+/* Many names at once give the same as one by one; every third is unknown. */
 static void
 test_names(void)
 {

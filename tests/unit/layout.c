@@ -1,4 +1,4 @@
-/* layout.c - a layout is written to an option file and read back; axes of later versions are
+/* layout.c - layouts: written to an option file and read back; axes of later versions are
  * refused */
 #include "lib/model/layout_text.h"
 #include "lib/model/options.h"

@@ -273,7 +273,7 @@ test_ends_of_text(void)
 	CHECK(model_from_text("text", TINY "eos-token-id 2 x\n", &back, &layout, &e) < 0);
 	CHECK_STR(e.msg, "text: --eos-token-id x: not an integer");
 	CHECK(model_from_text("text", TINY "eos-token-id 2 -1\n", &back, &layout, &e) < 0);
-	CHECK_STR(e.msg, "text: --eos-token-id: -1: must be at least 0, as every token id");
+	CHECK_STR(e.msg, "text: --eos-token-id: -1: a token id must be at least 0");
 	str_adds(&s, TINY "eos-token-id 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n");
 	CHECK(model_from_text("text", s.buf, &back, &layout, &e) < 0);
 	str_release(&s);

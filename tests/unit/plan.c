@@ -286,7 +286,7 @@ test_fp8(void)
 	CHECK(timed_shape(&old, one, f).compute > timed_shape(&old, one, s).compute);
 }
 
-/* Experts, one for each row, of the size of the MLP: the same products, but the gradients of their
+/* Experts, one for each row, of the size of the MLP: the same GEMMs, but the gradients of their
  * weights stay in 16 bits. */
 static void
 test_fp8_experts(void)

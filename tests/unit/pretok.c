@@ -220,7 +220,7 @@ test_expression(const struct expression *x, struct mt19937 *rng)
 	oracle_free(&o);
 }
 
-/* Bytes that are no UTF-8: no oracle defines the result, but both ways of splitting must agree and
+/* Bytes that are not UTF-8: no oracle defines the result, but both ways of splitting must agree and
  * end. */
 static void
 test_malformed(struct mt19937 *rng)

@@ -123,7 +123,7 @@ test_model(const char *name, const char *dir)
 	source_close(s);
 }
 
-/* The reason of a path that is no source. */
+/* Why a path is not a source. */
 static void
 test_refused(const char *dir, const char *file, const char *want)
 {

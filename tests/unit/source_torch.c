@@ -514,14 +514,16 @@ static const struct {
 	    ": mp_rank_00/model_optim_rng.pt: the optimizer has no entry that fits "
 	    "'decoder.final_layernorm.weight' in its place" },
 	{ { FORM_FLAT, { 0, 64, true, 1 }, "flat other" },
-	    ": mp_rank_00/distrib_optim.pt: chunk 0: by no known layout of the distributed "
-	    "optimizer do its fp32 weights round to the model's" },
+	    ": mp_rank_00/distrib_optim.pt: chunk 0: its fp32 weights round to the model's in no "
+	    "known "
+	    "layout of the distributed optimizer" },
 	{ { FORM_FLAT, { 0, 64, true, 1 }, "flat old" },
 	    ": mp_rank_00/distrib_optim.pt: chunk 0: not one pair of types with coalesced buckets, "
 	    "as versions from 2023 on write it" },
 	{ { FORM_FLAT, { 0, 32, true, 1 }, NULL },
-	    ": mp_rank_00/distrib_optim.pt: chunk 0: by no known layout of the distributed "
-	    "optimizer do its fp32 weights round to the model's" },
+	    ": mp_rank_00/distrib_optim.pt: chunk 0: its fp32 weights round to the model's in no "
+	    "known "
+	    "layout of the distributed optimizer" },
 };
 
 static void

@@ -159,7 +159,7 @@ static const struct {
 	    "f: record 'archive/data.pkl' is compressed or encrypted; torch stores records as they "
 	    "are" },
 	{ "dup_record", "f: record 'archive/data/0' twice" },
-	{ "empty", "f: 0 bytes are no zip file" },
+	{ "empty", "f: 0 bytes are not a zip file" },
 	{ "exec_in_args", "f: byte 99 of the pickle: a key without a value" },
 	{ "exec_reduce",
 	    "f: byte 51 of the pickle: 2 values and 0 marks on the stack at the end, one value is "
@@ -179,7 +179,7 @@ static const struct {
 	    "needs" },
 	{ "traversal_key", "\t/w\tstorage '../version' has no record\n" },
 	{ "trunc_pickle", "f: byte 56 of the pickle: the input ends inside a line" },
-	{ "trunc_zip", "f: no zip file, or cut off: no end record in its last 22 bytes" },
+	{ "trunc_zip", "f: not a zip file, or cut off: no end record in its last 22 bytes" },
 };
 
 static void
@@ -217,7 +217,7 @@ static const struct {
 	size_t len;
 	const char *reason;
 } frames[] = {
-	{ -22, "X", 1, "f: no zip file, or cut off: no end record in its last 22 bytes" },
+	{ -22, "X", 1, "f: not a zip file, or cut off: no end record in its last 22 bytes" },
 	{ -18, "\1", 1, "f: the zip has several volumes" },
 	{ -12, "\1", 1, "f: the zip has several volumes" },
 	{ -12, "\x09", 1, "f: the zip has several volumes" },

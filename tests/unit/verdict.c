@@ -101,7 +101,7 @@ test_all_wait(void)
 	strcpy(rank[1].report.at.kind, "exchange");
 	check_line(rank,
 	    "rank 0 (node) has waited 12.0 s in " CALL "; rank 1 (node) has not come: "
-	    "it waits itself, in exchange 7 of data ranks (64 bytes, train/engine/grads.c:20)");
+	    "it waits too, in exchange 7 of data ranks (64 bytes, train/engine/grads.c:20)");
 }
 
 /* One has skipped a call and is in another one: it is named although it has waited longest, unless
@@ -116,13 +116,13 @@ test_elsewhere(void)
 		{ COMM_WORLD, "all-gather", "train/run/iteration.c:9", 3, 96 } };
 	check_line(rank,
 	    "rank 0 (node) has waited 10.0 s in " CALL "; rank 2 (node) has not come: "
-	    "it waits itself, in all-gather 3 of all ranks (96 bytes, train/run/iteration.c:9), "
+	    "it waits too, in all-gather 3 of all ranks (96 bytes, train/run/iteration.c:9), "
 	    "after 0 calls of data ranks");
 	for (int i = 0; i < RANKS; i++)
 		rank[i].report.waited -= i == 2 ? 1 : LIMIT - 4;
 	check_line(rank,
 	    "rank 2 (node) has waited 10.0 s in all-gather 3 of all ranks (96 bytes, "
-	    "train/run/iteration.c:9); rank 0 (node) has not come: it waits itself, in " CALL
+	    "train/run/iteration.c:9); rank 0 (node) has not come: it waits too, in " CALL
 	    ", after 0 calls of all ranks");
 }
 
@@ -155,20 +155,20 @@ two_by_two(struct seen rank[RANKS])
 static void
 test_left_out(void)
 {
-	struct seen rank[RANKS], turned[RANKS];
+	struct seen rank[RANKS], rotated[RANKS];
 	struct verdict v;
 
 	two_by_two(rank);
 	for (int turn = 0; turn < RANKS; turn++) {
 		for (int i = 0; i < RANKS; i++)
-			turned[(i + turn) % RANKS] = rank[i];
-		v = verdict_of(turned, RANKS, LIMIT);
+			rotated[(i + turn) % RANKS] = rank[i];
+		v = verdict_of(rotated, RANKS, LIMIT);
 		CHECK(v.missing == (1 + turn) % RANKS && v.waits == turn % RANKS);
-		CHECK(verdict_failed(turned, RANKS).missing == v.missing);
+		CHECK(verdict_failed(rotated, RANKS).missing == v.missing);
 	}
 	check_line(rank,
 	    "rank 0 (node) has waited 10.0 s in all-reduce 8 of tensor ranks (64 bytes, "
-	    "train/engine/grads.c:20); rank 1 (node) has not come: it waits itself, in all-reduce "
+	    "train/engine/grads.c:20); rank 1 (node) has not come: it waits too, in all-reduce "
 	    "3 of all ranks (64 bytes, train/engine/grads.c:20), after 7 calls of tensor ranks");
 	/* Calls that are launched together end together. */
 	rank[0].report.at.together = 47;
@@ -200,7 +200,7 @@ test_of_two(void)
 	verdict_text(rank, &v, &text);
 	CHECK_STR(text.buf,
 	    "rank 0 (node) has lost a peer in all-reduce 8 of tensor ranks (64 bytes, "
-	    "train/engine/grads.c:20); rank 1 (node) has not come: it waits itself, in all-reduce "
+	    "train/engine/grads.c:20); rank 1 (node) has not come: it waits too, in all-reduce "
 	    "3 of all ranks (64 bytes, train/engine/grads.c:20), after 7 calls of tensor ranks");
 	str_release(&text);
 }

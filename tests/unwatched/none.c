@@ -1,8 +1,8 @@
 /*
  * none.c - neither watchdog nor timers
  *
- * The linker puts these in the place of the calls of the names after __wrap_, for an mtrain that
- * tells what watchdog and timers cost.
+ * The linker replaces calls of the names after __wrap_ by these, for an mtrain that shows what
+ * watchdog and timers cost.
  */
 #include "train/engine/timing.h"
 #include "train/run/watchdog.h"

@@ -137,7 +137,7 @@ one_of_8_bits(struct stream *st, const struct grouped *g, int64_t expert, const 
 	cpu_name(gemm)(st, &call);
 }
 
-/* A product over no rows is made as well: it sets a weight's gradient to beta times itself. */
+/* A GEMM over no rows runs as well: it sets a weight's gradient to beta times itself. */
 void
 cpu_name(grouped)(struct stream *st, const struct grouped *g)
 {

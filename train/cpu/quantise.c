@@ -90,7 +90,7 @@ copy_tile(const void *ctx, int64_t item, void *scratch)
 	int64_t row = item / c->per_row * SIDE, column = item % c->per_row * SIDE,
 		rows = int64_min(SIDE, q->x.shape[0] - row),
 		columns = int64_min(SIDE, q->x.shape[1] - column);
-	unsigned char codes[SIDE], turned[SIDE][SIDE];
+	unsigned char codes[SIDE], transposed[SIDE][SIDE];
 
 	for (int64_t i = 0; i < rows; i++) {
 		struct span s = { row + i, column, columns };
@@ -103,12 +103,12 @@ copy_tile(const void *ctx, int64_t item, void *scratch)
 		if (q->q.data)
 			memcpy(span_address(&q->q, &s), codes, (size_t)columns);
 		for (int64_t j = 0; j < columns; j++)
-			turned[j][i] = codes[j];
+			transposed[j][i] = codes[j];
 	}
 	for (int64_t j = 0; q->qt.data && j < columns; j++) {
 		struct span s = { column + j, row, rows };
 
-		memcpy(span_address(&q->qt, &s), turned[j], (size_t)rows);
+		memcpy(span_address(&q->qt, &s), transposed[j], (size_t)rows);
 	}
 }
 

@@ -67,7 +67,7 @@ write_tile(const struct tensor *to, const struct tensor *scale, const struct til
 	}
 }
 
-/* One tile of x, as it is and turned. */
+/* One tile of x, as it is and transposed. */
 static void
 copy_tile(const void *ctx, int64_t item, void *scratch)
 {
@@ -75,22 +75,22 @@ copy_tile(const void *ctx, int64_t item, void *scratch)
 	const struct quantise *q = all->q;
 	struct tile t = { item / all->per_row * SCALE_BLOCK, item % all->per_row * SCALE_BLOCK, 0,
 		0, scratch };
-	struct tile turned;
+	struct tile transposed;
 
 	t.rows = int64_min(SCALE_BLOCK, q->x.shape[0] - t.row);
 	t.columns = int64_min(SCALE_BLOCK, q->x.shape[1] - t.column);
-	turned = (struct tile){ t.column, t.row, t.columns, t.rows, t.x + SCALE_BLOCK };
+	transposed = (struct tile){ t.column, t.row, t.columns, t.rows, t.x + SCALE_BLOCK };
 	for (int64_t i = 0; i < t.rows; i++) {
 		struct span s = { t.row + i, t.column, t.columns };
 
 		dtype_convert(t.x[i], REAL_DTYPE, span_address(&q->x, &s), q->x.dtype, t.columns);
 		for (int64_t j = 0; j < t.columns; j++)
-			turned.x[j][i] = t.x[i][j];
+			transposed.x[j][i] = t.x[i][j];
 	}
 	if (q->q.data)
 		write_tile(&q->q, &q->scale, &t);
 	if (q->qt.data)
-		write_tile(&q->qt, &q->scale_t, &turned);
+		write_tile(&q->qt, &q->scale_t, &transposed);
 }
 
 void

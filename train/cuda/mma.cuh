@@ -5,8 +5,8 @@
  * One instruction of a warp multiplies 16 by 8 by 16: c[16, 8] += a[16, 16] b[16, 8]. With group =
  * lane / 4 and pair = lane % 4, a lane holds of c the columns 2 pair, 2 pair + 1 of the rows group
  * and group + 8; of a the same columns, and those 8 further, of the same rows; of b the rows 2
- * pair, 2 pair + 1 and those 8 further of column group. So the c of one product, rounded, is the a
- * of the next. Source: PTX ISA 8, "mma.m16n8k16", "ldmatrix".
+ * pair, 2 pair + 1 and those 8 further of column group. So the c of one instruction, rounded, is
+ * the a of the next. Source: PTX ISA 8, "mma.m16n8k16", "ldmatrix".
  */
 #ifndef TRAIN_CUDA_MMA_CUH
 #define TRAIN_CUDA_MMA_CUH
@@ -98,7 +98,8 @@ tile_step(void)
 
 /* Starts to copy a tile of ROWS rows from `from` on, `step` elements apart; rows from `rows` on and
  * columns from d on become zeros. All threads of the block call it. A thread copies one column of
- * 16 bytes, so it advances one address; where these are no power of two some threads have none. */
+ * 16 bytes, so it advances one address; where their number is not a power of two some threads have
+ * none. */
 template <typename T, int D, int ROWS, int THREADS>
 static __device__ inline void
 copy_tile(uint32_t to, const T *from, int64_t step, int rows, int d)
@@ -143,8 +144,8 @@ load_a_by_columns(uint32_t (&r)[4], uint32_t tile, int row, int column)
 	load_matrices_transposed(r, tile + row * tile_step<D>() + 2 * column);
 }
 
-/* The operands b of two products whose 16 columns are rows of the tile from `row` on, and whose 16
- * rows are its columns: r[0], r[1] for the first 8. */
+/* The operands b of two instructions whose 16 columns are rows of the tile from `row` on, and whose
+ * 16 rows are its columns: r[0], r[1] for the first 8. */
 template <int D>
 static __device__ inline void
 load_b_by_rows(uint32_t (&r)[4], uint32_t tile, int row, int column)
@@ -155,8 +156,8 @@ load_b_by_rows(uint32_t (&r)[4], uint32_t tile, int row, int column)
 	load_matrices(r, tile + row * tile_step<D>() + 2 * column);
 }
 
-/* The operands b of two products whose 16 rows are rows of the tile and whose 16 columns are its
- * columns from `column` on. */
+/* The operands b of two instructions whose 16 rows are rows of the tile and whose 16 columns are
+ * its columns from `column` on. */
 template <int D>
 static __device__ inline void
 load_b(uint32_t (&r)[4], uint32_t tile, int row, int column)

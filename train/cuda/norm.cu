@@ -36,7 +36,7 @@ template <int THREADS> struct resident {
  * for no other thread. */
 template <typename T, int V, int K, int THREADS> struct ring {
 	pack<T, full<T>::width> *mine;
-	int stages, now; /* now: the stage of the row at hand */
+	int stages, now; /* now: the stage of the current row */
 };
 
 /* Empty, in the block's shared memory. */
@@ -62,7 +62,7 @@ slot(const ring<T, V, K, THREADS> &r, int k, int i, int ahead)
 	return r.mine + stage * (K * V * THREADS) + (k * V + i) * THREADS;
 }
 
-/* The values of pack i of tensor k of the row at hand. */
+/* The values of pack i of tensor k of the current row. */
 template <typename T, int V, int K, int THREADS>
 static __device__ inline void
 take(float (&x)[full<T>::width], const ring<T, V, K, THREADS> &r, int k, int i)
@@ -86,7 +86,7 @@ ask(const ring<T, V, K, THREADS> &r, int k, const struct tensor &t, int64_t row,
 	}
 }
 
-/* Waits for the row at hand: of the groups asked for, all but those of the rows after it. */
+/* Waits for the current row: of the groups asked for, all but those of the rows after it. */
 template <typename T, int V, int K, int THREADS>
 static __device__ inline void
 await(const ring<T, V, K, THREADS> &r)
@@ -99,7 +99,7 @@ await(const ring<T, V, K, THREADS> &r)
 	}
 }
 
-/* The next row is at hand; the place of this one is free. */
+/* Advances to the next row; the place of this one is free. */
 template <typename T, int V, int K, int THREADS>
 static __device__ inline void
 turn(ring<T, V, K, THREADS> &r)
@@ -307,7 +307,7 @@ ask_gradients(
 }
 
 /* What a thread has of its columns: the weight, the sums for dweight and dbias over its rows, and
- * one of two: the sums of dx where they are asked for, else xhat of the row at hand. Registers have
+ * one of two: the sums of dx where they are asked for, else xhat of the current row. Registers have
  * no room for both. */
 template <typename T, int V> struct columns {
 	pack<T, full<T>::width> held[V];

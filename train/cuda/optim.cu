@@ -26,7 +26,7 @@ struct adamw_rule {
 	float beta1, rest1, beta2, rest2, rate, correction2, eps, decay, l2, grad_scale;
 };
 
-/* struct sgd in float, likewise. */
+/* struct sgd with its numbers in float. */
 struct sgd_rule {
 	enum { MOMENTS = 1 };
 	float lr, factor, decay, grad_scale;

@@ -56,7 +56,7 @@ template <typename M> struct made {
 
 /* What a block has in shared memory. */
 template <typename M> struct workplace {
-	struct turned tile[M::RESULTS];
+	struct transposed tile[M::RESULTS];
 	struct column_room<bf16> room;
 };
 
@@ -80,7 +80,7 @@ keep(const struct target &t, const pack<bf16, COLUMNS> (&x)[ROWS], const struct 
 			    row_of<bf16>(t.kept, s.row + i) + t.first + s.column, &x[i]);
 }
 
-/* The transposes of a tile go out, when all of it is turned. */
+/* The transposes of a tile go out, when all of it is transposed. */
 template <typename M>
 static __device__ inline void
 write_transposes(const struct targets &t, const struct workplace<M> &w)
@@ -89,7 +89,7 @@ write_transposes(const struct targets &t, const struct workplace<M> &w)
 #pragma unroll
 	for (int k = 0; k < M::RESULTS; k++)
 		if (t.of[k].qt.data)
-			write_turned(t.of[k].qt, &w.tile[k], t.of[k].first, t.columns);
+			write_transposed(t.of[k].qt, &w.tile[k], t.of[k].first, t.columns);
 }
 
 /* --- one factor ------------------------------------------------------------------------------- */
@@ -124,7 +124,7 @@ tile_by_factors(const M &maker, const struct targets &t, struct workplace<M> *w)
 			if (to.q.data && s.inside)
 				write_rows(to.q, v, s.row, to.first + s.column);
 			if (to.qt.data)
-				turn(&w->tile[k], v, s.quad, s.group);
+				transpose(&w->tile[k], v, s.quad, s.group);
 		}
 	}
 	write_transposes(t, *w);
@@ -206,8 +206,8 @@ tile_by_lines(const M &maker, const struct targets &t, struct workplace<M> *w)
 		for (int half = 0; half < HALVES; half++) {
 			struct spot s = spot_of(t, half);
 
-			turn(&w->tile[k], encode_for(t.of[k], x[k][half], alike, by_column), s.quad,
-			    s.group);
+			transpose(&w->tile[k], encode_for(t.of[k], x[k][half], alike, by_column),
+			    s.quad, s.group);
 		}
 	}
 	write_transposes(t, *w);

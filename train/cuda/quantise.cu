@@ -118,7 +118,7 @@ template <typename T, int F8, int KIND>
 static __global__ void
 __launch_bounds__(CU_THREADS) copy_kernel(struct copy_call c)
 {
-	__shared__ struct turned turned;
+	__shared__ struct transposed transposed;
 	const struct place p = place_of();
 	const float alike[COLUMNS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
 	pack<T, COLUMNS> x[HALVES][ROWS];
@@ -136,11 +136,11 @@ __launch_bounds__(CU_THREADS) copy_kernel(struct copy_call c)
 		if (c.q.data && inside(c, p, half))
 			write_rows(c.q, v, p.row + half * (SIDE / 2), p.column);
 		if (c.qt.data)
-			turn(&turned, v, p.quad + half * (QUADS / HALVES), p.group);
+			transpose(&transposed, v, p.quad + half * (QUADS / HALVES), p.group);
 	}
 	__syncthreads();
 	if (c.qt.data)
-		write_turned(c.qt, &turned, 0, c.x.shape[1]);
+		write_transposed(c.qt, &transposed, 0, c.x.shape[1]);
 	if (KIND == WHOLE && c.amax)
 		raise_amax(c.amax, block_largest(most));
 }
@@ -151,7 +151,7 @@ template <typename T, int F8>
 static __global__ void
 __launch_bounds__(CU_THREADS, 3) lines_kernel(struct copy_call c)
 {
-	__shared__ struct turned turned;
+	__shared__ struct transposed transposed;
 	__shared__ struct column_room<T> room;
 	const struct place p = place_of();
 	const float columns_alike[COLUMNS] = { 1, 1, 1, 1, 1, 1, 1, 1 },
@@ -185,10 +185,10 @@ __launch_bounds__(CU_THREADS, 3) lines_kernel(struct copy_call c)
 	take_factors(by_column, room);
 #pragma unroll
 	for (int half = 0; half < HALVES; half++)
-		turn(&turned, encode<T, F8>(x[half], rows_alike, by_column),
+		transpose(&transposed, encode<T, F8>(x[half], rows_alike, by_column),
 		    p.quad + half * (QUADS / HALVES), p.group);
 	__syncthreads();
-	write_turned(c.qt, &turned, 0, c.x.shape[1]);
+	write_transposed(c.qt, &transposed, 0, c.x.shape[1]);
 }
 
 template <typename T, int F8>
@@ -270,16 +270,16 @@ check_copies(const struct quantise *q)
 static int
 kind_of(const struct quantise *q)
 {
-	enum scale_kind row = SCALE_TENSOR, turned = SCALE_TENSOR;
+	enum scale_kind row = SCALE_TENSOR, column = SCALE_TENSOR;
 
 	if (q->kind != QUANTISE_BLOCK)
 		return WHOLE;
 	if (q->q.data)
 		row = scale_kind(&q->scale, &q->q);
 	if (q->qt.data)
-		turned = scale_kind(&q->scale_t, &q->qt);
-	ops_require(!q->q.data || !q->qt.data || row == turned);
-	row = q->q.data ? row : turned;
+		column = scale_kind(&q->scale_t, &q->qt);
+	ops_require(!q->q.data || !q->qt.data || row == column);
+	row = q->q.data ? row : column;
 	ops_require(row != SCALE_TENSOR && !q->amax.data);
 	return row == SCALE_LINES ? LINES : SQUARES;
 }

@@ -2,9 +2,9 @@
  * quantise.cuh - tiles of 8-bit copies: how a block of CU_THREADS threads turns SIDE x SIDE
  * elements into codes, by rows and by columns
  *
- * A thread has 4 rows and 8 columns of the tile, twice. Its codes of four rows are turned within
- * registers to a word a column, the words cross shared memory, where no two lanes meet in a bank,
- * and go out 16 rows at once: lines of 128 bytes are written whole, both ways.
+ * A thread has 4 rows and 8 columns of the tile, twice. Its codes of four rows are transposed
+ * within registers to a word a column, the words cross shared memory, where no two lanes meet in a
+ * bank, and go out 16 rows at once: lines of 128 bytes are written whole, both ways.
  */
 #ifndef TRAIN_CUDA_QUANTISE_CUH
 #define TRAIN_CUDA_QUANTISE_CUH
@@ -288,10 +288,10 @@ encode(const pack<T, COLUMNS> (&x)[ROWS], const float (&by_row)[ROWS],
 	return out;
 }
 
-/* The shared tile of codes, a row a column of x. Words of four rows are moved about within it so
- * that lanes of neighbouring groups, which write the same quad of columns eight apart, meet in no
- * bank; of an even number of words, so that runs of four stay together. */
-struct alignas(16) turned {
+/* The shared tile of codes; each row is a column of x. Words of four rows are moved about within it
+ * so that lanes of neighbouring groups, which write the same quad of columns eight apart, meet in
+ * no bank; of an even number of words, so that runs of four stay together. */
+struct alignas(16) transposed {
 	uint32_t at[SIDE][QUADS];
 };
 
@@ -301,9 +301,9 @@ shift_of(int column)
 	return 2 * (column / COLUMNS);
 }
 
-/* Puts the codes of a quad of rows there, bytes turned: 4 x 4 at a time by permutes. */
+/* Puts the codes of a quad of rows there, bytes transposed, 4 x 4 at a time by permutes. */
 static __device__ inline void
-turn(struct turned *t, const struct codes &c, int quad, int group)
+transpose(struct transposed *t, const struct codes &c, int quad, int group)
 {
 #pragma unroll
 	for (int k = 0; k < COLUMNS / 4; k++) {
@@ -323,7 +323,7 @@ turn(struct turned *t, const struct codes &c, int quad, int group)
 /* The tile's transpose goes out, 16 bytes a thread: as the rows from first on of qt, of which there
  * are so many. */
 static __device__ inline void
-write_turned(const struct tensor &qt, const struct turned *t, int64_t first, int64_t rows)
+write_transposed(const struct tensor &qt, const struct transposed *t, int64_t first, int64_t rows)
 {
 	enum { RUNS = SIDE / 16, PER_TURN = CU_THREADS / RUNS };
 	int run = threadIdx.x % RUNS;

@@ -8,10 +8,11 @@
  * pipeline ranks of one data rank read the same samples, and each context rank has the rows of its
  * own positions of them.
  *
- *   data_open.c     opening: who builds the index maps, which sets there are, agreement of all
- * ranks data_record.c   what checkpoints record of the data, and what a change of the data between
- * save and resume means data_report.c   what people are told corpus_log.c    what the corpora have
- * given so far, and their losses
+ *   data_open.c     opening: who builds the index maps, which sets there are, agreement of ranks
+ *   data_record.c   what checkpoints record of the data, and what a change of the data between save
+ *                   and resume means
+ *   data_report.c   reports for people
+ *   corpus_log.c    what the corpora have given so far, and their losses
  */
 #ifndef TRAIN_DATA_DATA_H
 #define TRAIN_DATA_DATA_H
@@ -55,7 +56,7 @@ void data_reader_free(struct data_reader *r);
 /*
  * Reads a micro batch into the caller's arrays; samples after the last one of an evaluation are
  * fully masked. Returns the unmasked tokens of its rows, or -1 with a reason that names dataset and
- * document when a token is no part of the vocabulary.
+ * document when a token is not in the vocabulary.
  */
 int64_t data_batch(
     struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e);
@@ -74,7 +75,7 @@ void data_note_consumed(const struct data *d, const int64_t *counts);
 
 /* --- corpus_log.c ----------------------------------------------------------------------------- */
 
-/* Counts by corpus of training while the run goes on: consumed samples, and with
+/* Training's counts by corpus while the run continues: consumed samples, and with
  * --log-loss-by-corpus the loss. */
 struct corpus_log;
 struct corpus_log *corpus_log_new(const struct data *d, struct engine *e, int64_t consumed);

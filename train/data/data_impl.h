@@ -32,9 +32,9 @@ struct corpus_record {
 /* The record of the data in the checkpoint that a run resumes from. */
 struct data_record {
 	int64_t iteration, consumed; /* where the run continues */
-	bool any;      /* false: nothing else is set, as in new runs and imported checkpoints */
-	bool goes_on;  /* this run continues the checkpoint's order */
-	int64_t start; /* sample of the run with which the order began */
+	bool any;       /* false: nothing else is set, as in new runs and imported checkpoints */
+	bool continues; /* this run continues the checkpoint's order */
+	int64_t start;  /* sample of the run with which the order began */
 	int64_t seed, seq_length;
 	char *split;                  /* "-" with per-split lists */
 	int64_t loader;               /* enum sampler_type, or 2 for cyclic without sharding */

@@ -294,7 +294,7 @@ open_number(const struct opening *o, int i, struct err *e)
 	if (!needs(d, s->which, n[s->which]) || (!trains && !present))
 		return 0;
 	if (!present)
-		return err_set(e, "no samples to train on: %s; --skip-train evaluates alone",
+		return err_set(e, "no samples to train on: %s; --skip-train only evaluates",
 		    all->per_split ? "--train-data-path is not given"
 				   : "--split gives training no share");
 	if (s->name) {

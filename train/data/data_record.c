@@ -6,7 +6,7 @@
  * consumed. A resumed run compares. When something differs, --data-change decides:
  *
  *   restart: the new list begins with its first sample, as a run of the steps that are left would
- *   exclude-seen: the new list too, but each corpus goes on in the order it had (maps of the same
+ *   exclude-seen: the new list too, but each corpus continues in the order it had (maps of the same
  *     request) after the samples that were drawn of it, and begins that order again only when all
  *     of it has been drawn
  *
@@ -240,7 +240,7 @@ compare_lists(const struct data *d, struct err *why)
 	return compare_weights(d, why);
 }
 
-/* --- going on --------------------------------------------------------------------------------- */
+/* --- continuing ------------------------------------------------------------------------------- */
 
 /* Continues each corpus of the list from its record; at_end: from the end of what was consumed,
  * else from where its present order began. A corpus that a list names twice is continued in the
@@ -281,7 +281,7 @@ void
 data_record_keep(struct data *d)
 {
 	d->set[SPLIT_TRAIN].start = d->record.consumed;
-	d->record.goes_on = false;
+	d->record.continues = false;
 	take_up(d, true);
 }
 
@@ -298,7 +298,7 @@ data_record_resolve(struct data *d, struct err *e)
 		return 0;
 	options = listed(r) > 0 && compare_options(d, &why) < 0;
 	if (!options && compare_lists(d, &why) == 0) {
-		r->goes_on = true;
+		r->continues = true;
 		d->set[SPLIT_TRAIN].start = r->start;
 		take_up(d, false);
 		return 0;
@@ -307,7 +307,7 @@ data_record_resolve(struct data *d, struct err *e)
 		return err_set(e,
 		    "%s: the data changed since this checkpoint was saved: %s; --data-change "
 		    "restart begins the new order, "
-		    "--data-change exclude-seen draws no sample again that was drawn",
+		    "--data-change exclude-seen draws no sample twice",
 		    dir, why.msg);
 	if (d->c->o.data_change == DATA_CHANGE_EXCLUDE_SEEN) {
 		if (options || d->c->o.dataloader_type != SAMPLER_SINGLE)
@@ -331,7 +331,7 @@ data_record_reordered(const struct data *d, bool say)
 	const struct blend *b = d->set[SPLIT_TRAIN].blend;
 	bool any = false;
 
-	for (int k = 0; r->goes_on && r->consumed > r->start && k < blend_num_corpora(b); k++) {
+	for (int k = 0; r->continues && r->consumed > r->start && k < blend_num_corpora(b); k++) {
 		const struct corpus_record *was = &r->corpus[k];
 		struct corpus_record now = record_of(d, k, 0);
 
@@ -340,7 +340,7 @@ data_record_reordered(const struct data *d, bool say)
 		any = true;
 		if (say)
 			note("data: %s: %lld epochs%s where the checkpoint has %lld%s: its samples "
-			     "have another order from here on, and some come again that were seen; "
+			     "have another order from here on, and some that were seen come again; "
 			     "--data-change exclude-seen keeps the order",
 			    now.prefix, (long long)now.epochs,
 			    now.separate ? ", the last by itself," : "", (long long)was->epochs,

@@ -76,7 +76,7 @@ data_report(const struct data *d)
 {
 	const struct data_record *r = &d->record;
 
-	if (r->any && !r->goes_on && d->set[SPLIT_TRAIN].blend)
+	if (r->any && !r->continues && d->set[SPLIT_TRAIN].blend)
 		note("data: the data changed since the checkpoint: from sample %lld on it is the "
 		     "new list's",
 		    (long long)d->set[SPLIT_TRAIN].start);

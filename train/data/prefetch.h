@@ -2,10 +2,11 @@
  * prefetch.h - micro batches that a separate thread reads in advance
  *
  * The order in which a run asks for micro batches is known: those of a step one after the other,
- * then those of the next; and by itself that of an evaluation, from its first batch to its last and
- * again. A thread reads both ahead, so that neither a slow disk nor the making of batches is waited
- * for, and no step waits because an evaluation came before it. Batches that were given out stay as
- * they are until the device has copied them, which the caller says by prefetch_passed.
+ * then those of the next; and, apart from these, that of an evaluation, from its first batch to its
+ * last and from the first again. A thread reads both ahead, so that neither a slow disk nor the
+ * making of batches is waited for, and no step waits because an evaluation came before it. Batches
+ * that were given out stay as they are until the device has copied them, which the caller says by
+ * prefetch_passed.
  */
 #ifndef TRAIN_DATA_PREFETCH_H
 #define TRAIN_DATA_PREFETCH_H

@@ -1,5 +1,5 @@
 /*
- * newton_schulz.h - the nearest matrix with orthonormal rows or columns, by products alone
+ * newton_schulz.h - the nearest matrix with orthonormal rows or columns, by GEMMs alone
  *
  * X / |X| goes through odd polynomials a x + b x^3 + c x^5 of its singular values, which take those
  * in (0, 1] to near 1 and leave the singular vectors alone. Sources of the polynomials: simple,

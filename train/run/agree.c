@@ -17,8 +17,8 @@
 /* --- which options ---------------------------------------------------------------------------- */
 
 /* Every string and list except a model's fields, so that a new path is classified on purpose, and
- * every other option that is not compared by its value, which is the rule. --log-interval is none
- * of these: the ranks meet at log steps. */
+ * every other option that is not compared by its value, which is the rule. --log-interval is
+ * compared: the ranks meet at log steps. */
 static const struct {
 	const char *name;
 	enum agree_on on;

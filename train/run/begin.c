@@ -1,7 +1,7 @@
 /*
  * begin.c - what a run continues from
  *
- * Going back before a spike starts the run again inside the process: the same loader under the same
+ * Going back before a spike restarts the run inside the process: the same loader under the same
  * rules, from a checkpoint of --save. Such a run and one that was stopped anywhere and resumed end
  * with the same bits, since all that decides (losses, rewinds) is in the checkpoints.
  */
@@ -105,7 +105,7 @@ go_back(struct run *r, int64_t to, struct err *err)
 	return 0;
 }
 
-/* The step is run again, and its loss counts whatever it is. */
+/* Repeats the step; its loss counts whatever it is. */
 static void
 go_through(struct run *r)
 {
@@ -129,7 +129,7 @@ go_through(struct run *r)
 /* Rank 0 looks for a checkpoint for all ranks. Saves that were begun are on the disk by then, so
  * what is found does not depend on the disk's speed. */
 int
-begin_again(struct run *r)
+rewind_run(struct run *r)
 {
 	struct comm *world = r->e->groups.world;
 	int64_t to = -1;

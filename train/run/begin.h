@@ -9,8 +9,8 @@
  * r->failure. */
 int begin_run(struct run *r, struct err *err);
 /* Collective, after ITERATION_SPIKE: loads the newest checkpoint from before the window of r->spike
- * and marks the window's steps to be passed over. Without such a checkpoint the step is run again
+ * and marks the window's steps to be passed over. Without such a checkpoint the step is repeated
  * and its update taken. Returns the exit status. */
-int begin_again(struct run *r);
+int rewind_run(struct run *r);
 
 #endif

@@ -25,16 +25,16 @@ enum { GROWTH = 8 };
 /* One GEMM, with its memory. */
 struct trial {
 	struct engine *e;
-	struct product shape;
+	struct gemm_shape shape;
 	void *memory; /* NULL: none was free */
 	struct gemm gemm;
 };
 
 /* The largest GEMM of this stage's layers. */
-static struct product
+static struct gemm_shape
 largest(const struct engine *e)
 {
-	struct product best = { 0 };
+	struct gemm_shape best = { 0 };
 
 	for (int i = 0; i < e->mem.num_blocks; i++) {
 		const struct block *b = &e->mem.block[i];
@@ -43,7 +43,7 @@ largest(const struct engine *e)
 		if (b->layer < 0 || b->layer >= e->plan.model.num_layers)
 			continue;
 		work_of(&w, b->kind, &e->plan.model, &e->plan.layout, &e->plan.shape);
-		for (int k = 0; k < w.num_products; k++)
+		for (int k = 0; k < w.num_gemms; k++)
 			if ((double)w.product[k].out * (double)w.product[k].in >
 			    (double)best.out * (double)best.in)
 				best = w.product[k];
@@ -52,7 +52,7 @@ largest(const struct engine *e)
 }
 
 static double
-flops(const struct product *p)
+flops(const struct gemm_shape *p)
 {
 	return 2 * (double)p->rows * (double)p->out * (double)p->in;
 }
@@ -96,7 +96,7 @@ run(const struct trial *t, int64_t calls)
 static double
 try_rows(struct trial *t, int64_t rows)
 {
-	const struct product *p = &t->shape;
+	const struct gemm_shape *p = &t->shape;
 	enum dtype type = t->e->plan.shape.dtype;
 	size_t size = dtype_size(type), x = aligned((size_t)(rows * p->in) * size),
 	       w = aligned((size_t)(p->out * p->in) * size), y = (size_t)(rows * p->out) * size;
@@ -164,8 +164,9 @@ ceiling_measure(struct engine *e)
 	trial_end(&t);
 	w->ops->all_reduce(COMM_HERE(w), NULL, &sum, REDUCE_SUM);
 	if (e->rank == 0 && isnan(rate))
-		note("--log-ceiling: a device has no memory left to measure its rate: none is "
-		     "logged");
+		note(
+		    "--log-ceiling: a device has no memory left to measure its rate: no ceiling is "
+		    "logged");
 	else if (e->rank == 0)
 		note("the ceiling is %.4g TFLOP/s per rank: GEMMs of [%lld, %lld] by [%lld, %lld] "
 		     "on all ranks at once",

@@ -1,10 +1,10 @@
 /*
  * check.c - finds the first operation of a failed step that wrote NaN or Inf
  *
- * The gradient norm shows at no cost that a step failed; only then is the step run again with an
- * observer that counts what is not finite in every output. That waits for the device at each
- * operation, which is fine once. "First" means the order of the arithmetic, not of the clock: micro
- * batch, forward before backward, depth of the layer, order of the calls, rank.
+ * The gradient norm shows at no cost that a step failed; only then is the step repeated with an
+ * observer that counts what is not finite in every output. The observer waits for the device at
+ * each operation, which one step can afford. "First" means the order of the arithmetic, not of the
+ * clock: micro batch, forward before backward, depth of the layer, order of the calls, rank.
  */
 #include "lib/base/mem.h"
 #include "train/engine/observe.h"

@@ -5,10 +5,10 @@
 #include "train/engine/engine.h"
 
 /*
- * Collective. Runs `pass` once more with every operation's outputs looked at, and appends the place
- * of the first bad one over all ranks to `out` on rank 0: rank, micro batch, layer, operation,
- * output, how many. Nothing is appended when all was finite this time. The pass must not change
- * what it reads; a training step does not before its update.
+ * Collective. Repeats `pass`, checks every operation's outputs, and appends the place of the first
+ * bad one over all ranks to `out` on rank 0: rank, micro batch, layer, operation, output, how many.
+ * Nothing is appended when all was finite this time. The pass must not change what it reads; a
+ * training step does not before its update.
  */
 void check_find(struct engine *e, void (*pass)(void *ctx), void *ctx, struct str *out);
 

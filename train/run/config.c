@@ -537,7 +537,7 @@ check_comparisons(const struct train_config *c, struct err *e)
 	if (o->verify_interval && b && !b->repeatable && !o->deterministic_mode)
 		return err_set(e,
 		    "--verify-interval %lld: needs --deterministic-mode on the %s backend, whose "
-		    "attention adds in another order each time without it",
+		    "attention otherwise adds in an order that changes",
 		    (long long)o->verify_interval, b->name);
 	if (o->check_weight_hash_interval && c->plan.shape.sharding >= SHARDING_PARAMS)
 		return err_set(e,

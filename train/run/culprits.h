@@ -6,7 +6,7 @@
 #include "train/engine/engine.h"
 
 /* Collective. Appends on rank 0 what each rank says of itself, leaving out empty texts: "rank 1
- * (node1, cuda 3): WHAT; rank 5 (node1, cuda 7): WHAT"; of many only the first. */
+ * (node1, cuda 3): WHAT; rank 5 (node1, cuda 7): WHAT"; of many ranks only the first. */
 void culprits(struct engine *e, const char *what, struct str *out);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * fault.h - where tests break a run on purpose
+ * fault.h - the places where tests break a run on purpose
  *
  * A training run calls these at fixed places. mtrain is linked with fault_none.c, where they do
  * nothing; the tests link the same objects with tests/faulty/fault.c in its place, where the

@@ -90,24 +90,24 @@ run(struct pass *p)
 	engine_sync(p->e);
 }
 
-/* Runs the pass that gave the logits once more. */
+/* Repeats the pass that gave the logits. */
 static void
-run_again(void *ctx)
+rerun_pass(void *ctx)
 {
 	run(ctx);
 }
 
-/* Collective. Reports where the numbers stopped being finite: there is no result. Returns the exit
- * status. */
+/* Collective. Reports the first operation whose output is not finite; there is no result. Returns
+ * the exit status. */
 static int
 not_finite(struct pass *p, const char *what)
 {
 	struct str where = { 0 };
 
-	check_find(p->e, run_again, p, &where);
+	check_find(p->e, rerun_pass, p, &where);
 	if (p->e->rank == 0)
 		warn("%s are not finite; first: %s", what,
-		    where.len ? where.buf : "not found when the pass was run again");
+		    where.len ? where.buf : "not found when the pass was repeated");
 	str_release(&where);
 	return EXIT_NUMERICAL;
 }
@@ -218,9 +218,9 @@ whole_logits(struct pass *p, enum dtype t, char *out)
 	return bad;
 }
 
-/* Collective. The file holds [s, v] in F32, or F64 when the run computes in that; one rank of
- * the last stage writes it, the others of its tensor group give it their columns. Logits that are
- * not finite are no result, and no file appears. */
+/* Collective. The file holds [s, v] in F32, or F64 when the run computes in that; one rank of the
+ * last stage writes it, the others of its tensor group give it their columns. Logits that are not
+ * finite are an error, and no file appears. */
 int
 infer_logits(struct engine *e, const struct train_config *c, struct err *err)
 {

@@ -26,9 +26,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Micro batch m of this data rank. One that cannot be read has no tokens, and the pass goes on: no
- * peer may be left waiting in a receive, and a save under way needs all ranks. The totals tell all
- * ranks of it. */
+/* Micro batch m of this data rank. One that cannot be read has no tokens, and the pass continues:
+ * no peer may be left waiting in a receive, and a save under way needs all ranks. The totals tell
+ * all ranks of it. */
 static void
 load(void *ctx, int microbatch, struct batch *out)
 {
@@ -68,7 +68,7 @@ step_samples(const struct run *r)
 	return batch_at(&r->e->plan.ramp, r->at.consumed_samples);
 }
 
-/* All micro batches of one global batch, which begins at the step's number; losses are summed in
+/* All micro batches of one global batch, which starts at the step's sample; losses are summed in
  * the scalars, and counted tokens in r->tokens. Collective. */
 static void
 pass(struct run *r, int set, struct pipeline *p)
@@ -447,7 +447,7 @@ evaluate_set(struct run *r, int set, const struct data_set *s)
 	m.lm_loss = mean(r, TOTAL_LOSS);
 	if (r->total[TOTAL_TOKENS] == 0 && r->e->rank == 0)
 		note("evaluation of %s: the loss mask leaves no token of its %lld batches: a loss "
-		     "of 0 is no result",
+		     "of 0 is not a result",
 		    s->name ? s->name : m.split, (long long)s->batches);
 	if (r->metrics)
 		metrics_evaluation(r->metrics, &m);
@@ -483,9 +483,9 @@ bad_data(struct run *r)
 	return EXIT_FAILED;
 }
 
-/* Runs the micro batches of the step that failed once more. */
+/* Repeats the micro batches of the step that failed. */
 static void
-pass_again(void *ctx)
+rerun_pass(void *ctx)
 {
 	struct run *r = ctx;
 
@@ -511,12 +511,12 @@ not_finite(struct run *r)
 		if (isfinite(loss) && name[0])
 			snprintf(what, sizeof what, "the gradient of '%s'", name);
 	}
-	check_find(r->e, pass_again, r, &where);
+	check_find(r->e, rerun_pass, r, &where);
 	if (r->e->rank == 0)
 		warn("iteration %lld: %s is not finite (loss %g); first: %s: stopping; the last "
 		     "checkpoint is intact",
 		    (long long)r->at.iteration + 1, what, fabs(loss),
-		    where.len ? where.buf : "not found when the step was run again");
+		    where.len ? where.buf : "not found when the step was repeated");
 	str_release(&where);
 	return EXIT_NUMERICAL;
 }

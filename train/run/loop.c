@@ -22,8 +22,8 @@ save_status(const struct run *r, int rc, const struct err *err)
 	return rc < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* The time until steps_go_on belongs to no step. Returns the clock when the device has done what is
- * queued: the end of a step belongs to the next one's time. */
+/* The time until steps_resume belongs to no step. Returns the clock when the device has done what
+ * is queued: the end of a step belongs to the next one's time. */
 static double
 steps_pause(const struct run *r)
 {
@@ -34,7 +34,7 @@ steps_pause(const struct run *r)
 }
 
 static void
-steps_go_on(struct run *r, double since)
+steps_resume(struct run *r, double since)
 {
 	stopwatch_exclude(&r->watch, since);
 	energy_resume(r->energy);
@@ -42,7 +42,7 @@ steps_go_on(struct run *r, double since)
 	timing_begin(r->e, SPAN_BETWEEN);
 }
 
-/* Begins a save, which may go on during the next steps; what it costs them is in their time.
+/* Begins a save, which may continue during the next steps; what it costs them is in their time.
  * EXIT_DONE without --save. */
 static int
 save(struct run *r)
@@ -63,7 +63,7 @@ save(struct run *r)
 	rc = saver_start(r->saver, &r->at, data.buf, &err);
 	str_release(&data);
 	if (!saver_background(r->saver))
-		steps_go_on(r, since);
+		steps_resume(r, since);
 	return save_status(r, rc, &err);
 }
 
@@ -106,8 +106,8 @@ asked_to_stop(const struct run *r)
 	return r->total[TOTAL_STOP] > 0;
 }
 
-/* NULL to go on. Non-NULL on all ranks or on none; the text may differ between them and only rank
- * 0's is shown. */
+/* NULL to continue. Non-NULL on all ranks or on none; the text may differ between them, and only
+ * rank 0's is shown. */
 static const char *
 reason_to_stop(const struct run *r)
 {
@@ -161,7 +161,7 @@ evaluate(struct run *r, enum split which)
 	double since = steps_pause(r);
 	enum iteration_end end = iteration_evaluate(r, which);
 
-	steps_go_on(r, since);
+	steps_resume(r, since);
 	return end == ITERATION_DONE ? EXIT_DONE : give_up(r, end);
 }
 
@@ -212,13 +212,13 @@ take_step(struct run *r)
 	watchdog_steady(r->watchdog);
 	if (end == ITERATION_SPIKE && !asked_to_stop(r)) {
 		since = steps_pause(r);
-		status = begin_again(r);
-		steps_go_on(r, since);
+		status = rewind_run(r);
+		steps_resume(r, since);
 		return status;
 	}
 	if (end != ITERATION_DONE && end != ITERATION_SPIKE)
 		return give_up(r, end);
-	/* A save in the background goes on when all ranks have written. */
+	/* A save in the background takes its next part when all ranks have written. */
 	status = r->total[TOTAL_WRITTEN] < (double)r->e->groups.world->size
 	    ? EXIT_DONE
 	    : save_status(r, saver_next(r->saver, &err), &err);

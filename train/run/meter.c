@@ -46,8 +46,9 @@ energy_new(const struct engine *e)
 	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_SUM);
 	if (without > 0) {
 		if (e->rank == 0)
-			note("--log-energy: %.0f of %d devices have no meter of energy (%s): none "
-			     "is logged",
+			note(
+			    "--log-energy: %.0f of %d devices have no energy meter (%s): no energy "
+			    "is logged",
 			    without, w->size, e->backend->name);
 		return NULL;
 	}

@@ -74,14 +74,14 @@ struct metrics_rewind {
 	struct spike_range passed;
 };
 
-/* iteration: where the run stands. A resumed run goes on in the same file. */
+/* iteration: where the run stands. A resumed run appends to the same file. */
 struct metrics *metrics_open(
     const struct train_config *c, int64_t world_size, int64_t iteration, struct err *e);
 void metrics_step(struct metrics *m, const struct step_metrics *s);
 void metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e);
 void metrics_loads(struct metrics *m, int64_t iteration, const struct metrics_load *l);
 void metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c);
-/* A note and a line; the log interval begins anew. */
+/* A note and a line; a new log interval begins. */
 void metrics_rewind(struct metrics *m, const struct metrics_rewind *r);
 /* TFLOP/s of a rank that takes `seconds` for its share of `samples`. */
 double metrics_tflops(const struct metrics *m, double seconds, int64_t samples);

@@ -128,7 +128,7 @@ const struct opt mtrain_opts[] = {
 	CHOICE("muon-tp-mode", muon_tp_mode, muon_tp_modes, "duplicated",
 	    "both mean that whole matrices are orthogonalized, each by one tensor rank"),
 	CHOICE("muon-scalar-optimizer", muon_scalar_optimizer, muon_scalar_optimizers, "adam",
-	    "the rule of what is no matrix of a layer"),
+	    "the rule of what is not a matrix of a layer"),
 	NUM("qk-clip-alpha", qk_clip.alpha, 0, 1, "0.5",
 	    "share of q in what --qk-clip takes from scores; the rest is that of k"),
 	NUM("qk-clip-threshold", qk_clip.threshold, 1e-9, INFINITY, "100",
@@ -256,8 +256,8 @@ const struct opt mtrain_opts[] = {
 	INT("log-interval", log_interval, 1, "100", "steps between log lines"),
 	FLAG("log-throughput", log_throughput, "(throughput is always logged)"),
 	FLAG("log-ceiling", log_ceiling,
-	    "each step's share of the rate that all ranks reach in the run's own matrix products, "
-	    "measured once at the start"),
+	    "each step's share of the rate that all ranks reach in the run's own GEMM, measured "
+	    "once at the start"),
 	FLAG("log-energy", log_energy,
 	    "joules and watts of the GPUs, where the driver's NVML has a meter"),
 	STRING("tensorboard-dir", tensorboard_dir, "DIR", NULL, "TensorBoard event files"),

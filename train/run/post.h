@@ -11,7 +11,7 @@
 #include "train/comm.h"
 #include "train/run/verdict.h"
 
-/* Ranks 0 and 1 are told how the others are; the second is for when the first is the one missing.
+/* Ranks 0 and 1 receive the reports of the others; rank 1 is for the case that rank 0 is missing.
  */
 enum { POST_OFFICES = 2 };
 
@@ -35,7 +35,7 @@ const char *post_host(const struct post *p, int rank);
  * functions below. */
 void post_send(struct post *p, const struct report *r);
 /* Waits at most this many milliseconds, and exactly that long where p is NULL. POST_NONE: nothing
- * of use came. More reports may be waiting. */
+ * usable came. More reports may be waiting. */
 struct post_news post_receive(struct post *p, int milliseconds);
 /* Makes a waiting post_receive return. */
 void post_wake(struct post *p);

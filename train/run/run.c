@@ -2,8 +2,8 @@
  * run.c - a whole run after its options
  *
  * Only this file decides which ranks print and with which status the program ends; everything below
- * returns errors. Failures are agreed on over the world before anybody leaves, so that no rank
- * waits for one that has gone.
+ * returns errors. The ranks agree on a failure before any of them leaves, so that none waits for a
+ * rank that has ended.
  */
 #include "lib/base/prog.h"
 #include "lib/model/evaluation.h"
@@ -37,7 +37,7 @@ train_check_launch(int world_size, struct err *e)
 
 		if (v && strtol(v, NULL, 10) > 1)
 			return err_set(e,
-			    "%s says %s processes, but each stands alone: start with mpirun, or "
+			    "%s says %s processes, but MPI reports one: start with mpirun, or "
 			    "srun --mpi=pmix",
 			    names[i], v);
 	}
@@ -221,7 +221,7 @@ open_outputs(struct run *r, struct err *err)
 	return r->metrics ? 0 : -1;
 }
 
-/* The steps, and what only they need. Saves go on in the background on a GPU unless the user would
+/* The steps, and what only they need. Saves run in the background on a GPU unless the user would
  * rather wait; on a CPU, where the copies double the memory of a run, only on request. Returns the
  * exit status. */
 static int

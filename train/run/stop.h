@@ -20,8 +20,8 @@ void stop_default_signals(void);
 int stop_agree(struct comm *world, struct err *e);
 /* Name of the signal that asked, or NULL. */
 const char *stop_signal(void);
-/* True when there is a file `stop` in save. stop_file_remove removes it, so that the next run goes
- * on. save may be NULL. */
+/* True when there is a file `stop` in save. stop_file_remove removes it, so that the next run does
+ * not stop at once. save may be NULL. */
 bool stop_file(const char *save);
 void stop_file_remove(const char *save);
 

@@ -1,8 +1,8 @@
 /*
  * timers.h - times of the parts of a step over all ranks, at log steps
  *
- * After the log line comes what Megatron-LM prints there: each timer's time of a step, by
- * --timing-log-option the most, the least and the most, or that of every rank; and with
+ * The log line is followed by what Megatron-LM prints there: each timer's time of a step, by
+ * --timing-log-option the maximum, the minimum and the maximum, or that of every rank; and with
  * --log-straggler the ranks that compute longest and shortest, where time without a core does not
  * count. The times are the device's (train/engine/timing.h); a step's update is read with the next
  * step.

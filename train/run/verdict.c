@@ -224,7 +224,7 @@ missing_text(const struct seen *s, bool silent, struct str *out)
 	} else {
 		str_adds(out,
 		    !known                   ? "it has called nothing yet"
-			: waits              ? "it waits itself, in "
+			: waits              ? "it waits too, in "
 			: s->report.computes ? "its device has not come further than "
 					     : "it has called nothing since ");
 	}

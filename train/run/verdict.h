@@ -44,7 +44,7 @@ struct verdict {
 	bool silent; /* the missing rank has not been heard of */
 };
 
-/* Looks for a wait of at least `limit` in a rank that was heard of within the last half of it. The
+/* Finds a wait of at least `limit` in a rank that has reported within the last half of it. The
  * missing rank is the one that is silent, else the one that waits for nobody, else the one whose
  * calls are not those of its kin, else the one whose calls are not those of the step before, else
  * the one in the call that the fewest wait in, else the last one to wait. */

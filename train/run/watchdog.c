@@ -2,7 +2,7 @@
  * watchdog.c - no rank waits for ever for another
  *
  * The thread looks several times within the limit. Time in which this process itself was suspended
- * is nobody's fault: a batch system may suspend all ranks of a job for hours. The thread notices,
+ * does not count: a batch system may suspend all ranks of a job for hours. The thread notices,
  * since it was suspended too, and waits count from the end of the suspension.
  */
 #include "lib/base/clock.h"
@@ -122,7 +122,7 @@ check_peers(struct watchdog *w, double now)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-/* Takes what comes until the next look is due. */
+/* Receives reports until the next check is due. */
 static void
 wait_for_news(struct watchdog *w, double until)
 {
@@ -168,7 +168,7 @@ look(struct watchdog *w)
 		return;
 	str_addf(&text, "%s: waited %.1f s in ", limit_of(w)->name, own.waited);
 	place_text(&own.at, &text);
-	str_adds(&text, "; the missing rank is unknown: nothing was heard of ranks 0 and 1");
+	str_adds(&text, "; the missing rank is unknown: ranks 0 and 1 have not reported");
 	leave(w, &text);
 }
 

@@ -236,7 +236,7 @@ read_masters(struct engine *e, struct source *w, struct err *err)
 	return rc == 0 ? read_shards(&(struct reading){ e, w, BUF_REMAINDER, NULL }, 0, err) : -1;
 }
 
-/* The average of the run that is resumed goes on; else it begins with the masters as they are now.
+/* The average of the resumed run continues; without one it begins with the masters as they are now.
  * Collective. */
 static int
 read_average(struct engine *e, struct source *w, enum start start, struct err *err)

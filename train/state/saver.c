@@ -408,7 +408,7 @@ end_previous(struct saver *s, int64_t iteration, struct err *err)
 	return 0;
 }
 
-/* The texts are made now: scaler and schedule go on while the save runs. */
+/* The texts are made now: scaler and schedule change while the save runs. */
 int
 saver_start(struct saver *s, const struct progress *p, const char *data, struct err *err)
 {

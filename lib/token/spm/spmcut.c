@@ -163,8 +163,8 @@ cut(struct cutting *k, size_t x)
 	k->start = x;
 }
 
-/* Makes units of the longest user-defined symbol at q and of the text before it; false when there
- * is no symbol. */
+/* Makes units of the longest user-defined symbol at q and of the text before it; false when q is
+ * not at a symbol. */
 static bool
 cut_symbol(struct cutting *k, size_t q)
 {

@@ -139,7 +139,7 @@ cudnn_close(struct cudnn *c)
 }
 
 /* The first configuration of one mode of the heuristics that compiles; NULL when none does, which
- * is no failure of the graph. */
+ * is not a failure of the graph. */
 static dnn_desc
 compile(const struct cudnn *c, struct sdpa_graph *gr, dnn_desc graph, enum dnn_heuristics mode)
 {

@@ -211,9 +211,9 @@ set_addresses(struct stream *st, const struct gemm_plan *p, const struct gemm *g
 
 	if (rc == CUBLAS_STATUS_SUCCESS && p->fused & (EPILOGUE_BIAS | EPILOGUE_DBIAS))
 		rc = cublasLtMatmulDescSetAttribute(
-		    p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
+		    p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
 	if (rc == CUBLAS_STATUS_SUCCESS && p->fused & (EPILOGUE_GELU | EPILOGUE_GELU_GRAD))
-		rc = cublasLtMatmulDescSetAttribute(p->product,
+		rc = cublasLtMatmulDescSetAttribute(p->desc,
 		    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &g->aux.data, sizeof g->aux.data);
 	return rc;
 }
@@ -227,7 +227,7 @@ gemm_run(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 	cublasStatus_t rc = set_addresses(st, p, g);
 
 	if (rc == CUBLAS_STATUS_SUCCESS)
-		rc = cublasLtMatmul(st->device->gemms->handle, p->product, &alpha, g->b.data, p->a,
+		rc = cublasLtMatmul(st->device->gemms->handle, p->desc, &alpha, g->b.data, p->a,
 		    g->a.data, p->b, &beta, c, p->c, c, p->c, &p->algo, cu_workspace(st),
 		    p->workspace, cu_handle(st));
 	if (rc == CUBLAS_STATUS_SUCCESS)

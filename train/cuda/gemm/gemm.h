@@ -25,7 +25,7 @@ struct gemm_key {
 struct gemm_plan {
 	struct gemm_key key;
 	uint32_t fused; /* the part of key.epilogue that the library does */
-	cublasLtMatmulDesc_t product;
+	cublasLtMatmulDesc_t desc;
 	cublasLtMatrixLayout_t a, b, c;
 	cublasLtMatmulAlgo_t algo;
 	size_t workspace;

@@ -50,7 +50,7 @@ struct candidate {
 /* What is measured: the GEMM itself, or one like it with its own output. */
 struct trial {
 	struct gemm g;
-	void *output; /* freed after; NULL: the product's own */
+	void *output; /* freed after; NULL: the GEMM's own */
 };
 
 /* F64 is kept out when the device is opened, so another type here is a mistake in the engine. */
@@ -98,19 +98,19 @@ describe_epilogue(struct gemm_plan *p, const struct gemm *g)
 	     dbias = p->fused & EPILOGUE_DBIAS;
 	int64_t ld = p->key.n;
 
-	return set(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e) &&
+	return set(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e) &&
 	    (!bias ||
-		(set(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias.data,
+		(set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias.data,
 		     sizeof g->bias.data) &&
-		    set(p->product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &act, sizeof act))) &&
+		    set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &act, sizeof act))) &&
 	    (!dbias ||
-		(set(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->dbias.data,
+		(set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->dbias.data,
 		     sizeof g->dbias.data) &&
-		    set(p->product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &real, sizeof real))) &&
+		    set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &real, sizeof real))) &&
 	    (!aux ||
-		(set(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &g->aux.data,
+		(set(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &g->aux.data,
 		     sizeof g->aux.data) &&
-		    set(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld)));
+		    set(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld)));
 }
 
 /* The library's a is our b. */
@@ -120,8 +120,8 @@ gemm_set_scales(const struct gemm_plan *p, const struct gemm *g)
 	const void *a = g->scale_a.data, *b = g->scale_b.data;
 
 	return !dtype_is_float8((enum dtype)p->key.in_a) ||
-	    (set(p->product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &b, sizeof b) &&
-		set(p->product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &a, sizeof a));
+	    (set(p->desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &b, sizeof b) &&
+		set(p->desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &a, sizeof a));
 }
 
 /* Of 8-bit operands: their scales, and how their sums are held. */
@@ -133,9 +133,9 @@ describe_float8(struct gemm_plan *p, const struct gemm *g)
 
 	if (!dtype_is_float8((enum dtype)p->key.in_a))
 		return true;
-	return set(p->product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast) &&
-	    (!*b || set(p->product, (cublasLtMatmulDescAttributes_t)A_SCALE_MODE, b, sizeof *b)) &&
-	    (!*a || set(p->product, (cublasLtMatmulDescAttributes_t)B_SCALE_MODE, a, sizeof *a)) &&
+	return set(p->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast) &&
+	    (!*b || set(p->desc, (cublasLtMatmulDescAttributes_t)A_SCALE_MODE, b, sizeof *b)) &&
+	    (!*a || set(p->desc, (cublasLtMatmulDescAttributes_t)B_SCALE_MODE, a, sizeof *a)) &&
 	    gemm_set_scales(p, g);
 }
 
@@ -152,10 +152,10 @@ gemm_describe(struct gemm_plan *p, const struct gemm *g)
 		 rows_a = (uint64_t)(k->trans_a ? k->m : k->k);
 	int64_t ldc = k->epilogue & ~p->fused & EPILOGUE_GELU ? k->n : k->ldc;
 
-	return cublasLtMatmulDescCreate(&p->product, CUBLAS_COMPUTE_32F, CUDA_R_32F) ==
+	return cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) ==
 	    CUBLAS_STATUS_SUCCESS &&
-	    set(p->product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first) &&
-	    set(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second) &&
+	    set(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first) &&
+	    set(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second) &&
 	    cublasLtMatrixLayoutCreate(&p->a, data_type(k->in_b), rows_b,
 		(uint64_t)(k->trans_b ? k->n : k->k), k->ldb) == CUBLAS_STATUS_SUCCESS &&
 	    cublasLtMatrixLayoutCreate(&p->b, data_type(k->in_a), rows_a,
@@ -169,8 +169,8 @@ gemm_describe(struct gemm_plan *p, const struct gemm *g)
 void
 gemm_plan_release(struct gemm_plan *p)
 {
-	if (p->product)
-		(void)cublasLtMatmulDescDestroy(p->product);
+	if (p->desc)
+		(void)cublasLtMatmulDescDestroy(p->desc);
 	if (p->a)
 		(void)cublasLtMatrixLayoutDestroy(p->a);
 	if (p->b)
@@ -218,7 +218,7 @@ ask(const struct gemm_cache *c, const struct gemm_plan *p,
 	if (cublasLtMatmulPreferenceCreate(&f) != CUBLAS_STATUS_SUCCESS)
 		return 0;
 	if (!set_preference(f, &p->key) ||
-	    cublasLtMatmulAlgoGetHeuristic(c->handle, p->product, p->a, p->b, p->c, p->c, f, most,
+	    cublasLtMatmulAlgoGetHeuristic(c->handle, p->desc, p->a, p->b, p->c, p->c, f, most,
 		found, &count) != CUBLAS_STATUS_SUCCESS)
 		count = 0;
 	(void)cublasLtMatmulPreferenceDestroy(f);
@@ -319,7 +319,7 @@ fastest(const struct candidate *list, int count, const bool *but)
 	return best;
 }
 
-/* How far the first looks at the candidates of a product have come: the fastest single run, 0
+/* How far the first looks at the candidates of a GEMM have come: the fastest single run, 0
  * before there is one, and what all have taken, in milliseconds. */
 struct looks {
 	float fastest, spent;
@@ -421,7 +421,7 @@ recall(const struct gemm_cache *c, struct gemm_plan *p, const struct gemm *g)
 	p->fused = choice->fused;
 	p->algo = choice->algo;
 	if (gemm_describe(p, g) &&
-	    cublasLtMatmulAlgoCheck(c->handle, p->product, p->a, p->b, p->c, p->c, &p->algo, &r) ==
+	    cublasLtMatmulAlgoCheck(c->handle, p->desc, p->a, p->b, p->c, p->c, &p->algo, &r) ==
 		CUBLAS_STATUS_SUCCESS &&
 	    r.state == CUBLAS_STATUS_SUCCESS && r.workspaceSize <= CU_WORKSPACE) {
 		p->workspace = r.workspaceSize;

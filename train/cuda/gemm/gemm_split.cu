@@ -1,9 +1,9 @@
 /*
- * gemm_split.cu - products of a real operand by one of 16 bits: the gradient of a router's logits
+ * gemm_split.cu - GEMMs of a real operand by one of 16 bits: the gradient of a router's logits
  * by its weight, and by the rows that it routes
  *
  * The library multiplies operands of one type. So the real one is split into two numbers of 16
- * bits, whose sum has twice the digits of either: two products, the second of which is added to the
+ * bits, whose sum has twice the digits of either: two GEMMs, the second of which is added to the
  * first. The two lie in the scratch after the workspace, as many rows at a time as fit.
  */
 #include "train/cuda/kernel.cuh"
@@ -34,7 +34,7 @@ split(struct stream *st, const struct tensor (&part)[2], const struct tensor *x)
 	cu_launched(st, "split");
 }
 
-/* The part of a product that rows [first, first + count) of the array of a have: rows of c, or of a
+/* The part of a GEMM that rows [first, first + count) of the array of a have: rows of c, or of a
  * transposed operand a part of each sum, so that c is added to after the first. */
 static struct gemm
 part_of(const struct gemm *g, int64_t first, int64_t count)

@@ -1,5 +1,5 @@
 /*
- * grouped.c - GEMMs of experts: which implementation serves a product, and how operands are copied
+ * grouped.c - GEMMs of experts: which implementation serves a GEMM, and how operands are copied
  * in boxes
  */
 #include "lib/base/mem.h"

@@ -1,5 +1,5 @@
 /*
- * grouped.cuh - what kernels of grouped products share: where the rows of each expert are, and the
+ * grouped.cuh - what kernels of grouped GEMMs share: where the rows of each expert are, and the
  * tiles of the result that follow from it
  *
  * The numbers of rows are on the device alone, so a grid has the size of the GPU and each block

@@ -1,5 +1,5 @@
 /*
- * grouped.h - shared by the files of grouped products: their implementations
+ * grouped.h - shared by the files of grouped GEMMs: their implementations
  */
 #ifndef TRAIN_CUDA_GEMM_GROUPED_H
 #define TRAIN_CUDA_GEMM_GROUPED_H
@@ -24,7 +24,7 @@ enum {
 	GROUPED_WIDE = 192,
 };
 
-/* A product for Hopper, with its operands in boxes, and a result in F32 too. */
+/* A GEMM for Hopper, with its operands in boxes, and a result in F32 too. */
 struct grouped_call {
 	CUtensorMap a, b, c;
 	struct grouped g;

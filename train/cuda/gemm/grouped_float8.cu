@@ -1,13 +1,13 @@
 /*
- * grouped_float8.cu - grouped products of 8-bit operands for compute capability 9.0, in tiles of
- * 128 x 192
+ * grouped_float8.cu - grouped GEMMs of 8-bit operands for compute capability 9.0, in tiles of 128 x
+ * 192
  *
- * Of a block's three warpgroups the first copies, by one thread, through a ring of places that goes
- * on from tile to tile; the others multiply, each 64 lines of every tile. Both operands are dense
- * along the sum, as they must be. Tensor cores add 8-bit products up in fewer bits than F32 has, so
- * every 128 terms are promoted, while the other warpgroup multiplies: as many as a block of scales
- * has. Sums that may be fast are not. Rows after those of an expert are multiplied too, and not
- * stored. Source: DeepSeek-AI 2024 arXiv:2412.19437, 3.3.2.
+ * Of a block's three warpgroups the first copies, by one thread, through a ring of places that
+ * continues from tile to tile; the others multiply, each 64 lines of every tile. Both operands are
+ * dense along the sum, as they must be. Tensor cores add 8-bit products up in fewer bits than F32
+ * has, so every 128 terms are promoted, while the other warpgroup multiplies: as many as a block of
+ * scales has. Sums that may be fast are not. Rows after those of an expert are multiplied too, and
+ * not stored. Source: DeepSeek-AI 2024 arXiv:2412.19437, 3.3.2.
  */
 #include "train/cuda/gemm/grouped.cuh"
 #include "train/cuda/gemm/grouped.h"
@@ -136,21 +136,21 @@ factors_of(
 /* A lane's sums of its half of a tile. */
 typedef float lane_sums[WIDE / 2];
 
-/* One step's products. */
+/* One step's wgmma. */
 template <int A>
 static __device__ inline void
 multiply_step(lane_sums &c, uint32_t place, bool add)
 {
 	uint64_t a = operand_at(place + own_group() * BOX_BYTES), b = operand_at(place + SIDE_A);
 
-	products_begin();
+	wgmma_fence();
 #pragma unroll
 	for (int i = 0; i < STEP; i += TERMS) {
 		multiply_192_of_8_bits<A>(c, a, b, add || i > 0);
 		a = operand_next<true>(a);
 		b = operand_next<true>(b);
 	}
-	products_asked();
+	wgmma_commit();
 }
 
 /* sum += c, scaled. */
@@ -188,15 +188,15 @@ sum_exactly(lane_sums &sum, struct ring &ring, const struct grouped &g,
 		barrier_wait(full_of(ring), parity_of(ring));
 		if (!is_idle(t))
 			multiply_step<A>(c, place_of(ring), false);
-		products_done_but<0>();
+		wgmma_wait<0>();
 		sums_done(c);
 		give_back(free_of(ring));
 		promote(sum, c, f);
 	}
 }
 
-/* The same where sums may be fast. A place is free when the products after its own have been asked
- * for and its own are done. */
+/* The same where sums may be fast. A place is free when the wgmma after its own are issued and its
+ * own are done. */
 template <int A>
 static __device__ inline void
 sum_fast(lane_sums &sum, struct ring &ring, int depth, bool idle)
@@ -207,12 +207,12 @@ sum_fast(lane_sums &sum, struct ring &ring, int depth, bool idle)
 		barrier_wait(full_of(ring), parity_of(ring));
 		if (!idle)
 			multiply_step<A>(sum, place_of(ring), k > 0);
-		products_done_but<1>();
+		wgmma_wait<1>();
 		if (before)
 			give_back(before);
 		before = free_of(ring);
 	}
-	products_done_but<0>();
+	wgmma_wait<0>();
 	sums_done(sum);
 	give_back(before);
 }

@@ -1,12 +1,12 @@
 /*
- * grouped_hopper.cu - grouped products of bf16 for compute capability 9.0, in tiles of 128 x 192
+ * grouped_hopper.cu - grouped GEMMs of bf16 for compute capability 9.0, in tiles of 128 x 192
  *
  * Of a block's three warpgroups the first copies, by one thread; the others multiply a tile each in
  * turn, so that one multiplies while the other stores. Copies pass through a ring of places that
- * goes on from tile to tile; barriers tell only an even from an odd number of laps, so a warpgroup
- * comes to the ring when the other one has seen its last place full. Rows after those of an expert
- * are multiplied too, and not stored; where they are the terms of a sum they are cleared in shared
- * memory first, since zero times NaN is none.
+ * continues from tile to tile; barriers tell only an even from an odd number of laps, so a
+ * warpgroup comes to the ring when the other one has seen its last place full. Rows after those of
+ * an expert are multiplied too, and not stored; where they are the terms of a sum they are cleared
+ * in shared memory first, since zero times NaN is none.
  *
  * Gradients of weights in F32, twice the bytes of other results, leave through slots in shared
  * memory, in boxes that the copy engine writes or adds to memory. Their sums have the lengths of
@@ -19,7 +19,7 @@
 enum {
 	HIGH = GROUPED_HIGH,
 	WIDE = GROUPED_WIDE,
-	HALVES = HIGH / BOX, /* of a tile's lines, by one product each */
+	HALVES = HIGH / BOX, /* of a tile's lines, by one wgmma each */
 	THREADS = 3 * GROUP,
 	SIDE_A = HIGH * BOX_LINE,
 	PLACE = SIDE_A + WIDE * BOX_LINE,
@@ -135,7 +135,7 @@ copy_tiles(const struct grouped_call &call, struct grouped_walk walk, struct rin
 
 /* --- the warpgroups that multiply ------------------------------------------------------------- */
 
-/* All threads of the warpgroup come here before one goes on. */
+/* All threads of the warpgroup arrive here before one continues. */
 static __device__ inline void
 meet_group(void)
 {
@@ -158,7 +158,7 @@ turn_begin(const struct ring &r)
 	barrier_wait(turn_of<KIND>(r, own_group()), (r.turn + 1 + own_group()) % 2);
 }
 
-/* It is the other one's turn, when all of this one's threads have had theirs. */
+/* The other one's turn comes when all threads of this one have ended theirs. */
 template <enum grouped_kind KIND>
 static __device__ inline void
 turn_end(struct ring &r)
@@ -180,14 +180,14 @@ clear_lines(uint32_t place, int first)
 
 		*(uint4 *)__cvta_shared_to_generic(line + i % pieces * 16) = make_uint4(0, 0, 0, 0);
 	}
-	stores_to_products();
+	fence_async_proxy();
 	meet_group();
 }
 
 /* A lane's sums of a tile. */
 typedef float tile_sums[HALVES][WIDE / 2];
 
-/* One step's products of the first halves are asked for. */
+/* Issues one step's wgmma of the first halves. */
 template <enum grouped_kind KIND, int COUNT>
 static __device__ inline void
 sum_step(tile_sums &c, uint32_t place, bool add)
@@ -195,7 +195,7 @@ sum_step(tile_sums &c, uint32_t place, bool add)
 	typedef plan<KIND> P;
 	uint64_t a = operand_at(place), b = operand_at(place + SIDE_A);
 
-	products_begin();
+	wgmma_fence();
 #pragma unroll
 	for (int i = 0; i < BOX; i += 16) {
 #pragma unroll
@@ -205,11 +205,11 @@ sum_step(tile_sums &c, uint32_t place, bool add)
 		a = operand_next<P::A>(a);
 		b = operand_next<P::B>(b);
 	}
-	products_asked();
+	wgmma_commit();
 }
 
-/* The sums of a tile's first halves. A place is free when the products after its own have been
- * asked for and its own are done. */
+/* The sums of a tile's first halves. A place is free when the wgmma after its own are issued and
+ * its own are done. */
 template <enum grouped_kind KIND, int COUNT>
 static __device__ inline void
 sum_tile(tile_sums &c, struct ring &ring, int depth)
@@ -224,13 +224,13 @@ sum_tile(tile_sums &c, struct ring &ring, int depth)
 		if (plan<KIND>::WEIGHT && depth - k < BOX)
 			clear_lines(place, depth - k);
 		sum_step<KIND, COUNT>(c, place, k > 0);
-		products_done_but<1>();
+		wgmma_wait<1>();
 		if (before && threadIdx.x % 32 == 0)
 			barrier_arrive(before);
 		before = free_of<KIND>(ring);
 	}
 	turn_end<KIND>(ring);
-	products_done_but<0>();
+	wgmma_wait<0>();
 	for (int half = 0; half < COUNT; half++)
 		sums_done(c[half]);
 	if (before && threadIdx.x % 32 == 0)
@@ -305,7 +305,7 @@ store_boxes(const struct grouped_call &call, struct ring &ring, const struct gro
 				boxes_read_but<SLOTS - 1>();
 			meet_group();
 			fill_slot(slot, c[half] + i * SLOT_COLUMNS / 2, t.begin == t.end);
-			stores_to_products();
+			fence_async_proxy();
 			meet_group();
 			if (first)
 				store_box(&call.c, slot,

@@ -1,5 +1,5 @@
 /*
- * grouped_mma.cu - grouped products of 16-bit types on the tensor cores of compute capability 8.0
+ * grouped_mma.cu - grouped GEMMs of 16-bit types on the tensor cores of compute capability 8.0
  * and later, in tiles of 128 x 128
  *
  * 8 warps own 64 x 32 of a tile each. Steps of 32 elements of the sum pass through two places: one

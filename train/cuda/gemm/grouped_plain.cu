@@ -1,5 +1,5 @@
 /*
- * grouped_plain.cu - grouped products of any type and shape, in tiles of 64 x 64 that pass through
+ * grouped_plain.cu - grouped GEMMs of any type and shape, in tiles of 64 x 64 that pass through
  * shared memory as floats
  */
 #include "train/cuda/gemm/grouped.cuh"

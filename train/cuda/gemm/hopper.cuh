@@ -1,12 +1,12 @@
 /*
  * hopper.cuh - what compute capability 9.0 has of its own: barriers in shared memory that count
- * bytes, copies of boxes of a matrix, and products of a warpgroup, 4 warps, out of shared memory
+ * bytes, copies of boxes of a matrix, and wgmma of a warpgroup, 4 warps, out of shared memory
  *
  * A box is 64 columns of 16-bit elements wide, 128 bytes a line, whose 16-byte pieces are permuted
  * within 8 lines so that columns too can be read without conflicts (swizzle of 128 bytes); it
- * begins on 1024 bytes. An operand of a product whose sums run along the lines ("dense") is one box
- * of as many lines as it has rows; one whose sums run down the columns is boxes of 64 lines, each
- * for 64 of its rows. Source: PTX ISA 8, "mbarrier", "cp.async.bulk.tensor", "wgmma".
+ * begins on 1024 bytes. An operand of wgmma whose sums run along the lines ("dense") is one box of
+ * as many lines as it has rows; one whose sums run down the columns is boxes of 64 lines, each for
+ * 64 of its rows. Source: PTX ISA 8, "mbarrier", "cp.async.bulk.tensor", "wgmma".
  *
  * The instructions exist in code for sm_90a alone; elsewhere the host launches no kernel that comes
  * to them.
@@ -93,9 +93,10 @@ barrier_some(int number, int threads)
 	SM90A("bar.sync %0, %1;" : : "r"(number), "r"(threads) : "memory");
 }
 
-/* What this thread stored to shared memory is seen by copies and products that follow a barrier. */
+/* What this thread stored to shared memory is seen by the async proxy, copies and wgmma, after the
+ * next barrier. */
 static __device__ inline void
-stores_to_products(void)
+fence_async_proxy(void)
 {
 	SM90A("fence.proxy.async.shared::cta;" : : : "memory");
 }
@@ -165,7 +166,7 @@ registers_claim(void)
 	SM90A("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(N));
 }
 
-/* --- products --------------------------------------------------------------------------------- */
+/* --- wgmma ------------------------------------------------------------------------------------ */
 
 /* An operand from an address in shared memory on. Along the sum its 8 lines or its 8 columns of 16
  * bytes follow each other at 1024 bytes; boxes that are not dense follow at BOX_BYTES. */
@@ -184,16 +185,16 @@ operand_next(uint64_t operand)
 	return operand + (DENSE ? 32 >> 4 : 16 * BOX_LINE >> 4);
 }
 
-/* Before the first product after other uses of the sums. */
+/* Before the first wgmma after other uses of the sums. */
 static __device__ inline void
-products_begin(void)
+wgmma_fence(void)
 {
 	SM90A("wgmma.fence.sync.aligned;" : : : "memory");
 }
 
-/* Ends a group of products. */
+/* Ends a group of wgmma. */
 static __device__ inline void
-products_asked(void)
+wgmma_commit(void)
 {
 	SM90A("wgmma.commit_group.sync.aligned;" : : : "memory");
 }
@@ -201,7 +202,7 @@ products_asked(void)
 /* Waits until at most the last N groups are under way. */
 template <int N>
 static __device__ inline void
-products_done_but(void)
+wgmma_wait(void)
 {
 	SM90A("wgmma.wait_group.sync.aligned %0;" : : "n"(N) : "memory");
 }
@@ -249,7 +250,7 @@ multiply_192_of_8_bits(float (&c)[96], uint64_t a, uint64_t b, int add)
 		MULTIPLY_192("k32.f32.e4m3.e4m3", "", c, "l"(a), "l"(b), "r"(add));
 }
 
-/* Sums of products that are done may be read: no use of them is moved before this. */
+/* Sums whose wgmma is done may be read: no use of them is moved before this. */
 static __device__ inline void
 sums_done(float (&c)[96])
 {
@@ -288,14 +289,14 @@ struct corner {
 	int lines, columns;
 };
 
-/* A lane's first line of the 64 of a product. */
+/* A lane's first line of the 64 of a wgmma. */
 static __device__ inline int
 own_line(void)
 {
 	return threadIdx.x % GROUP / 32 * 16 + threadIdx.x % 32 / 4;
 }
 
-/* The sums of a product, as the lines of a tile from the first on, rounded: 16 bytes of a lane at
+/* The sums of a wgmma, as the lines of a tile from the first on, rounded: 16 bytes of a lane at
  * once. */
 static __device__ inline void
 store_lines(const struct corner &to, const float (&c)[96], int first)
