@@ -160,12 +160,12 @@ rows_bytes(const struct run_case *r, enum dtype type)
 static double
 hidden(const struct run_case *r, const struct work *w, double way, double core)
 {
-	const struct gemm_shape *p = &w->product[0], *q;
+	const struct gemm_shape *p = &w->gemm[0], *q;
 	double t = (double)r->layout->tensor_model_parallel_size, weight, last = 0;
 
-	if (!w->beside || !r->shape->tp_comm_overlap)
+	if (!w->overlap || !r->shape->tp_comm_overlap)
 		return 0;
-	q = &w->product[w->num_gemms - 1];
+	q = &w->gemm[w->num_gemms - 1];
 	if (memory_in_parts(r->layout, r->shape))
 		last = fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->out, q->in, false));
 	weight = time_gemm(r, p->out, p->in, p->rows, true);
@@ -184,7 +184,7 @@ hidden(const struct run_case *r, const struct work *w, double way, double core)
 static double
 hidden_keys(const struct run_case *r, const struct work *w, double way, double core)
 {
-	const struct gemm_shape *p = &w->product[0], *q = &w->product[w->num_gemms - 1];
+	const struct gemm_shape *p = &w->gemm[0], *q = &w->gemm[w->num_gemms - 1];
 	bool alone = r->layout->tensor_model_parallel_size == 1 && !r->fp8;
 	double c = (double)r->layout->context_parallel_size, t;
 
@@ -222,9 +222,8 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 
 	work_of(&w, kind, r->model, r->layout, r->shape);
 	for (int i = 0; i < w.num_gemms; i++)
-		t.compute += linear(r, &w.product[i]) *
-		    (w.product[i].recompute & recompute_modules(&r->shape->recompute) ? 4 / 3.0
-										      : 1);
+		t.compute += linear(r, &w.gemm[i]) *
+		    (w.gemm[i].recompute & recompute_modules(&r->shape->recompute) ? 4 / 3.0 : 1);
 	core = w.attention / (hardware_peak(r->hw, r->shape->dtype) * efficiency);
 	t.compute += 3.5 * core;
 	t.memory = traffic(r->hw, act * w.elements + stream * w.stream) +

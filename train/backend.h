@@ -81,7 +81,7 @@ struct backend {
 	int64_t max_head_size, max_norm; /* widest head, longest row of a norm; 0: no limit */
 	int64_t max_experts;             /* that a router chooses among */
 	/* fewest rows for which a GEMM keeps its rate */
-	int64_t product_rows;
+	int64_t gemm_rows;
 	/* Whether this host has a usable device now; fills why if not. */
 	bool (*available)(struct err *why);
 	/* Names the libraries that a device uses and whose versions may differ between hosts; they

@@ -429,7 +429,7 @@ layout_schedule(const struct layout *l, int num_microbatches, bool training)
 		.num_microbatches = num_microbatches,
 		.group_size = l->microbatch_group ? (int)l->microbatch_group : p,
 		.training = training,
-		.beside = l->overlap_p2p };
+		.overlap = l->overlap_p2p };
 }
 
 /* A model has at least one layer, so the sum is 0 only without a split. */

@@ -247,7 +247,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_LINKS:
 		return !s->forward_only || layout_chunks(l) > 1 ||
 		    pp < l->pipeline_model_parallel_size - 1;
-	case IF_CHANNELS: return layout_schedule(l, 1, true).beside;
+	case IF_CHANNELS: return layout_schedule(l, 1, true).overlap;
 	case IF_WEIGHT_SLOTS: return s->sharding >= SHARDING_PARAMS && most_replicas(l) > 1;
 	case IF_NARROW: return !s->forward_only && s->grad_reduce_in_bf16 && most_replicas(l) > 1;
 	case IF_PASSING: return !s->forward_only && !s->grad_reduce_in_bf16 && most_replicas(l) > 1;

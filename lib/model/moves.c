@@ -23,7 +23,7 @@ add_backward(struct moves *out, const struct memory_plan *m, const struct block_
 				kept--;
 			for (int k = kept; k <= i; k++)
 				out->move[out->num_moves++] =
-				    (struct move){ MOVE_AGAIN, k, k == kept, k == i };
+				    (struct move){ MOVE_RECOMPUTE, k, k == kept, k == i };
 			kept = kept > i ? i : kept;
 		}
 		out->move[out->num_moves++] = (struct move){ .kind = MOVE_BACKWARD, .block = i };

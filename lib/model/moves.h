@@ -12,7 +12,7 @@
 
 #include "lib/model/memory.h"
 
-enum move_kind { MOVE_FORWARD, MOVE_AGAIN, MOVE_BACKWARD };
+enum move_kind { MOVE_FORWARD, MOVE_RECOMPUTE, MOVE_BACKWARD };
 
 /* One block. */
 struct move {

@@ -141,7 +141,7 @@ add_exchange(const struct plan *t, int stage, int to, int i, struct exchange *ou
 	if (source < 0)
 		return 0;
 	made = passes_end(&t->times, source, p->microbatch, p->backward);
-	latest = !before ? made : t->s->beside ? before->start : before->end;
+	latest = !before ? made : t->s->overlap ? before->start : before->end;
 	x.time = made > latest ? made : latest;
 	x.action = (struct action){ p->backward ? ACTION_RECV_BACKWARD : ACTION_RECV_FORWARD,
 		p->microbatch, p->chunk, -1, -1, -1, 0 };
@@ -222,7 +222,7 @@ number_pass(struct numbering *n, struct action *a)
 	     last = n->stage == n->s->num_stages - 1 && a->chunk == n->s->num_chunks - 1;
 	int *link = back ? &n->gradient[at] : &n->output[at];
 
-	if (!n->s->beside)
+	if (!n->s->overlap)
 		rested(n);
 	if (n->slot[at] < 0)
 		n->slot[at] = take(&n->slots);
@@ -233,7 +233,7 @@ number_pass(struct numbering *n, struct action *a)
 	a->slot = n->slot[at];
 	a->batch = n->batch[a->microbatch];
 	a->link = *link;
-	if (n->s->beside)
+	if (n->s->overlap)
 		rested(n);
 	if (back || !n->s->training)
 		n->slots.state[a->slot] = FREE;
@@ -275,7 +275,7 @@ build(const struct plan *t, struct numbering *n, const struct exchange *x, int n
 		for (; next < num_exchanges && (!p || x[next].time <= p->start); next++) {
 			if (next > 0 && x[next].time > x[next - 1].time) {
 				group++;
-				if (!t->s->beside)
+				if (!t->s->overlap)
 					rested(n);
 			}
 			out[count] = x[next].action;

@@ -49,7 +49,7 @@ struct schedule_shape {
 	bool training;  /* else forward passes alone */
 	/* receives are issued one pass before they are needed, and the pass after a send does not
 	 * use its link, so that exchanges can overlap passes */
-	bool beside;
+	bool overlap;
 };
 
 /* The count of each kind of number in a list. */

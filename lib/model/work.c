@@ -10,7 +10,7 @@ work_product(struct work *w, int64_t rows, int64_t out, int64_t in)
 {
 	if (w->num_gemms == WORK_GEMMS)
 		BUG("more than %d GEMMs in a block", WORK_GEMMS);
-	w->product[w->num_gemms++] = (struct gemm_shape){ .rows = rows, .out = out, .in = in };
+	w->gemm[w->num_gemms++] = (struct gemm_shape){ .rows = rows, .out = out, .in = in };
 }
 
 /* Reads the branch and writes it, with twice as many passes backward as forward. */
@@ -43,8 +43,7 @@ work_flops(const struct work *w)
 	double sum = w->attention;
 
 	for (int i = 0; i < w->num_gemms; i++)
-		sum += 2 * (double)w->product[i].rows * (double)w->product[i].out *
-		    (double)w->product[i].in;
+		sum += 2 * (double)w->gemm[i].rows * (double)w->gemm[i].out * (double)w->gemm[i].in;
 	return 3 * sum;
 }
 

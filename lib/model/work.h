@@ -22,7 +22,7 @@ struct gemm_shape {
 
 /* Of a forward and a backward pass unless stated otherwise. */
 struct work {
-	struct gemm_shape product[WORK_GEMMS];
+	struct gemm_shape gemm[WORK_GEMMS];
 	int num_gemms;
 	double attention; /* flops of scores and weighted sums, forward alone, below the diagonal */
 	double elements;  /* that kernels bound by memory read and write, in the run's type */
@@ -31,7 +31,7 @@ struct work {
 	int reductions;   /* all-reduces of [T,h] over the tensor ranks */
 	/* the first GEMM is column parallel and the last row parallel: --tp-comm-overlap lets
 	 * collectives run beside them */
-	bool beside;
+	bool overlap;
 	int scatters;  /* with sequence parallelism in their place: gathers and scatters of it */
 	double sent;   /* elements to other context ranks */
 	int exchanges; /* in which these go */

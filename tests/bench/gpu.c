@@ -527,7 +527,7 @@ static void
 bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu)
 {
 	int64_t rows = size[0], n = size[1], k = size[2];
-	bool bias = b->m->layer_norm && n != b->m->v, beside = bias && n != b->m->h;
+	bool bias = b->m->layer_norm && n != b->m->v, overlap = bias && n != b->m->h;
 	size_t used = b->r.used;
 	struct tensor x = take(b, DTYPE_BF16, rows, k), y = take(b, DTYPE_BF16, rows, n),
 		      weight = take(b, DTYPE_BF16, n, k), dw = take(b, DTYPE_F32, n, k),
@@ -563,7 +563,7 @@ bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu
 	snprintf(line, sizeof line, "%s input gradient", name);
 	report_gemm(b, line, op_gemm, &w);
 	w.gemm = (struct gemm){
-		.c = dw, .a = y, .b = x, .trans_a = true, .alpha = 1, .dbias = beside ? dvec : none
+		.c = dw, .a = y, .b = x, .trans_a = true, .alpha = 1, .dbias = overlap ? dvec : none
 	};
 	snprintf(line, sizeof line, "%s weight gradient", name);
 	report_gemm(b, line, op_gemm, &w);

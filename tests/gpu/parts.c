@@ -22,7 +22,7 @@ struct rig {
 	const struct backend *b;
 	struct device *d;
 	struct comm *world, *c;
-	struct stream *compute, *beside;
+	struct stream *compute, *overlap;
 	struct event **event, *forked, *joined;
 	char *whole, *slots, *part; /* the first two are shared; PART for each rank, one PART */
 	bool shared;
@@ -116,13 +116,13 @@ static void
 fork_calls(struct rig *r)
 {
 	r->b->record(r->compute, r->forked);
-	r->b->wait(r->beside, r->forked);
+	r->b->wait(r->overlap, r->forked);
 }
 
 static void
 join_calls(struct rig *r)
 {
-	r->b->record(r->beside, r->joined);
+	r->b->record(r->overlap, r->joined);
 	r->b->wait(r->compute, r->joined);
 }
 
@@ -136,7 +136,7 @@ test_gather(struct rig *r, const struct trial *t)
 	r->compute->ops->fill(r->compute, &p.whole, NAN);
 	upload(r, &p.part, mine);
 	fork_calls(r);
-	r->c->ops->all_gather_parts(r->c, r->beside, &p);
+	r->c->ops->all_gather_parts(r->c, r->overlap, &p);
 	for (int i = 1; i < r->c->size; i++) {
 		int from = (r->c->rank + i) % r->c->size;
 		struct tensor part = comm_whole(r->c, &p, from);
@@ -163,7 +163,7 @@ test_whole(struct rig *r, const struct trial *t)
 	r->compute->ops->fill(r->compute, &p.whole, NAN);
 	upload(r, &p.part, mine);
 	fork_calls(r);
-	r->c->ops->all_gather(r->c, r->beside, &p.whole, &p.part);
+	r->c->ops->all_gather(r->c, r->overlap, &p.whole, &p.part);
 	join_calls(r);
 	have = download(r, r->compute, &p.whole);
 	for (int i = 0; i < r->c->size; i++) {
@@ -217,7 +217,7 @@ test_scatter(struct rig *r, const struct trial *t)
 	}
 	if (!p.event)
 		fork_calls(r);
-	r->c->ops->reduce_scatter_parts(r->c, r->beside, &p);
+	r->c->ops->reduce_scatter_parts(r->c, r->overlap, &p);
 	join_calls(r);
 	have = download(r, r->compute, &p.part);
 	for (int64_t i = 0; i < t->count; i++)
@@ -275,7 +275,7 @@ test_chain(struct rig *r)
 		return;
 	upload(r, &p.part, x);
 	for (int k = 0; k < ROUNDS; k++) {
-		struct stream *st = k % 2 ? r->compute : r->beside;
+		struct stream *st = k % 2 ? r->compute : r->overlap;
 
 		fork_calls(r);
 		r->c->ops->all_gather_parts(r->c, st, &p);
@@ -429,13 +429,13 @@ typedef void call(struct rig *r, const void *args);
 static void
 gather_parts(struct rig *r, const void *p)
 {
-	r->c->ops->all_gather_parts(r->c, r->beside, p);
+	r->c->ops->all_gather_parts(r->c, r->overlap, p);
 }
 
 static void
 scatter_parts(struct rig *r, const void *p)
 {
-	r->c->ops->reduce_scatter_parts(r->c, r->beside, p);
+	r->c->ops->reduce_scatter_parts(r->c, r->overlap, p);
 }
 
 static void
@@ -443,7 +443,7 @@ gather(struct rig *r, const void *args)
 {
 	const struct comm_parts *p = args;
 
-	r->c->ops->all_gather(r->c, r->beside, &p->whole, &p->part);
+	r->c->ops->all_gather(r->c, r->overlap, &p->whole, &p->part);
 }
 
 static void
@@ -451,13 +451,13 @@ scatter(struct rig *r, const void *args)
 {
 	const struct comm_parts *p = args;
 
-	r->c->ops->reduce_scatter(r->c, r->beside, &p->part, &p->whole);
+	r->c->ops->reduce_scatter(r->c, r->overlap, &p->part, &p->whole);
 }
 
 static void
 rows_call(struct rig *r, const void *x)
 {
-	r->c->ops->all_to_all_rows(r->c, r->beside, x);
+	r->c->ops->all_to_all_rows(r->c, r->overlap, x);
 }
 
 /* Seconds of a call, of REPEATS one after the other. */
@@ -469,13 +469,13 @@ seconds(struct rig *r, call *make, const void *args)
 
 	for (int i = -2; i < REPEATS; i++) {
 		if (i == 0) {
-			CHECK(r->b->sync(r->beside, &e) == 0);
+			CHECK(r->b->sync(r->overlap, &e) == 0);
 			r->world->ops->barrier(r->world);
 			begun = clock_seconds();
 		}
 		make(r, args);
 	}
-	CHECK(r->b->sync(r->beside, &e) == 0);
+	CHECK(r->b->sync(r->overlap, &e) == 0);
 	return (clock_seconds() - begun) / REPEATS;
 }
 
@@ -553,7 +553,7 @@ open_rig(struct rig *r, struct err *e)
 	if (!r->c)
 		return false;
 	r->compute = r->b->stream(r->d, STREAM_COMPUTE);
-	r->beside = r->b->stream(r->d, STREAM_TENSOR);
+	r->overlap = r->b->stream(r->d, STREAM_TENSOR);
 	r->event = mem_alloc(ranks, sizeof *r->event);
 	for (size_t i = 0; i < ranks; i++)
 		r->event[i] = r->b->event(r->d);

@@ -210,16 +210,16 @@ hold(int *of, int most, int number, int holder)
 static void
 free_links(const struct run *r, const struct stage *s, int k, struct holders *h)
 {
-	bool beside = r->s->beside;
+	bool overlap = r->s->overlap;
 	int i = k;
 
-	if (beside ? !is_pass(&s->item[k])
-		   : k + 1 < s->count && s->item[k + 1].group == s->item[k].group)
+	if (overlap ? !is_pass(&s->item[k])
+		    : k + 1 < s->count && s->item[k + 1].group == s->item[k].group)
 		return;
-	for (i -= beside; i >= 0 && !is_pass(&s->item[i]); i--)
+	for (i -= overlap; i >= 0 && !is_pass(&s->item[i]); i--)
 		if ((s->item[i].kind == ACTION_SEND_FORWARD ||
 			s->item[i].kind == ACTION_SEND_BACKWARD) &&
-		    (beside || s->item[i].group == s->item[k].group))
+		    (overlap || s->item[i].group == s->item[k].group))
 			h->of[2][s->item[i].link] = 0;
 }
 
@@ -281,7 +281,7 @@ check_use(const struct run *r, int i)
 	struct schedule_use count;
 
 	CHECK(!r->s->training || s->most == most);
-	CHECK(s->use.slots >= most && s->use.slots <= most + r->s->beside);
+	CHECK(s->use.slots >= most && s->use.slots <= most + r->s->overlap);
 	CHECK(s->use.links <= (r->s->num_chunks == 1 ? 2 : 6 + 2 * waiting));
 	schedule_count(r->s, i, &count);
 	CHECK(count.slots == s->use.slots && count.batches == s->use.batches &&
@@ -327,7 +327,7 @@ check_one_chunk(int p, int m)
 	CHECK(use.slots == use.batches && use.links == 1 + (p > 1 && m >= p));
 	s.training = false;
 	CHECK(check_shape(&s) == F * (m + p - 1));
-	s.training = s.beside = true;
+	s.training = s.overlap = true;
 	check_shape(&s);
 }
 
@@ -360,9 +360,9 @@ main(void)
 		for (int v = 2; v <= 4; v++)
 			check_chunks(p, v, 3 * p + 4);
 	for (size_t i = 0; i < sizeof large / sizeof *large; i++)
-		for (int beside = 0; beside < 2; beside++) {
+		for (int overlap = 0; overlap < 2; overlap++) {
 			struct schedule_shape s = { large[i][0], large[i][1], large[i][2],
-				large[i][3], true, beside };
+				large[i][3], true, overlap };
 
 			CHECK(schedule_fits(&s));
 			check_shape(&s);

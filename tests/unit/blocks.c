@@ -258,8 +258,8 @@ test_work(void)
 				continue;
 			work_of(&w, *k, &c, &l, &s);
 			for (int n = 0; n < w.num_gemms; n++) {
-				CHECK(w.product[n].rows == 96);
-				sum += w.product[n].out * w.product[n].in;
+				CHECK(w.gemm[n].rows == 96);
+				sum += w.gemm[n].out * w.gemm[n].in;
 			}
 			CHECK(sum * l.tensor_model_parallel_size == matrix_elements(*k, &c));
 			CHECK((w.attention > 0) == (*k == &block_attention));
@@ -286,7 +286,7 @@ test_expert_work(void)
 	c.activation = ACTIVATION_SWIGLU;
 	work_of(&w, &block_moe, &c, &l, &s);
 	for (int n = 0; n < w.num_gemms; n++)
-		sum += w.product[n].rows * w.product[n].out * w.product[n].in;
+		sum += w.gemm[n].rows * w.gemm[n].out * w.gemm[n].in;
 	CHECK(sum == 96 * 3 * h * (3 * 24 + 40));
 }
 

@@ -567,9 +567,9 @@ test_row_shards(void)
 	struct model_config c = tiny();
 	struct layout plain = { 4, 1, 1, 2 }, rows = { 4, 1, 1, 2, true };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
-	struct train_shape beside = s;
+	struct train_shape overlap = s;
 
-	beside.tp_comm_overlap = true;
+	overlap.tp_comm_overlap = true;
 	for (int pp = 0; pp < 2; pp++) {
 		int coord[AX_COUNT] = { [AX_PP] = pp };
 		struct memory_plan m, w;
@@ -588,8 +588,8 @@ test_row_shards(void)
 		memory_release(&w);
 		/* With overlap, the gathered rows and those to be scattered are alive at the same
 		 * time, and so are the partial sums that three other ranks send. */
-		memory_plan(&m, &c, &plain, &beside, coord);
-		memory_plan(&w, &c, &rows, &beside, coord);
+		memory_plan(&m, &c, &plain, &overlap, coord);
+		memory_plan(&w, &c, &rows, &overlap, coord);
 		part[BUF_PARTIAL] = part[BUF_WHOLE];
 		part[BUF_SLOTS] = part[BUF_WHOLE] / 4 * 3;
 		CHECK(m.bytes[BUF_SLOTS] == part[BUF_SLOTS]);

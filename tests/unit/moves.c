@@ -114,7 +114,7 @@ check_backward(const struct memory_plan *m, const struct moves *p)
 			CHECK(made[a->block] == (b->recompute_chunk >= 0));
 			continue;
 		}
-		CHECK(a->kind == MOVE_AGAIN && !made[a->block] && b->recompute_chunk >= 0);
+		CHECK(a->kind == MOVE_RECOMPUTE && !made[a->block] && b->recompute_chunk >= 0);
 		made[a->block] = true;
 		CHECK(a->first == (a->block == 0 || b[-1].recompute_chunk != b->recompute_chunk));
 		CHECK(a->last == (b[1].recompute_chunk != b->recompute_chunk));

@@ -249,7 +249,7 @@ test_matrices(void)
 /* With overlap, three of a layer's four reductions are hidden on a fast link, and all of ten
  * gathers and scatters; on a slow link no more than the GEMMs take. */
 static void
-test_beside(void)
+test_overlap(void)
 {
 	struct hardware fast = device("gpu h200\nlink-bandwidth 1e6\n"),
 			slow = device("gpu h200\nlink-bandwidth 1\n");
@@ -485,7 +485,7 @@ main(void)
 	test_mapping();
 	test_directions();
 	test_stash();
-	test_beside();
+	test_overlap();
 	test_matrices();
 	test_scale();
 	test_fp8();

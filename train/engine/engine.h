@@ -32,7 +32,7 @@ struct offload;
 struct stash;
 
 /* What tensor ranks communicate beside GEMMs, or context ranks beside GEMMs and attention. */
-struct beside {
+struct overlap {
 	struct stream *stream; /* NULL: they communicate between them, on the compute stream */
 	/* the data to be sent is complete on the compute stream; the requested data has arrived */
 	struct event *ready, *gathered, *summed;
@@ -69,7 +69,7 @@ struct engine {
 	struct event *held;
 	struct traffic *traffic;   /* of the replicas */
 	struct handover *handover; /* of the pipeline stages */
-	struct beside beside, context;
+	struct overlap overlap, context;
 	struct p2p *message; /* room for an exchange of the context ranks */
 	struct timing *timing;
 	/* this rank in evaluations: itself, or with another micro batch size */

@@ -14,8 +14,8 @@ _Static_assert(
     (int)FP8_SCALE_ROW == (int)SCALE_ROW, "a row of scales, for the plan and for operations");
 
 struct fp8_copies {
-	struct fp8_product (*product)[FP8_LINEARS]; /* of each layer of the stage, by block.fp8 */
-	bool (*fresh)[FP8_LINEARS];                 /* likewise: of a block all or none */
+	struct fp8_gemm (*gemm)[FP8_LINEARS]; /* of each layer of the stage, by block.fp8 */
+	bool (*fresh)[FP8_LINEARS];           /* likewise: of a block all or none */
 	int num_layers;
 	bool scaled; /* there are scales to go by: those of earlier steps, or of a checkpoint */
 };
@@ -51,7 +51,7 @@ static void
 place_block(struct engine *e, const struct block *b, int64_t at[4])
 {
 	for (int i = b->kind->fp8.first; i < b->kind->fp8.end; i++) {
-		struct fp8_product *p = &e->fp8->product[b->fp8][i];
+		struct fp8_gemm *p = &e->fp8->gemm[b->fp8][i];
 		struct fp8_slot x = { b->layer, (enum fp8_linear)i, FP8_X };
 		struct tensor t = weights_of(e, b, x.linear);
 		int64_t out = t.shape[0], in = t.shape[1];
@@ -100,7 +100,7 @@ fp8_open(struct engine *e)
 	for (int i = 0; i < m->num_blocks; i++)
 		if (m->block[i].fp8 >= 0)
 			e->fp8->num_layers = m->block[i].fp8 + 1;
-	e->fp8->product = mem_zalloc((size_t)e->fp8->num_layers, sizeof *e->fp8->product);
+	e->fp8->gemm = mem_zalloc((size_t)e->fp8->num_layers, sizeof *e->fp8->gemm);
 	e->fp8->fresh = mem_zalloc((size_t)e->fp8->num_layers, sizeof *e->fp8->fresh);
 	for (int i = 0; i < m->num_blocks; i++)
 		if (m->block[i].fp8 >= 0)
@@ -113,15 +113,15 @@ fp8_close(struct engine *e)
 {
 	if (!e->fp8)
 		return;
-	free(e->fp8->product);
+	free(e->fp8->gemm);
 	free(e->fp8->fresh);
 	free(e->fp8);
 }
 
-const struct fp8_product *
-fp8_product_of(const struct engine *e, const struct block *b, enum fp8_linear linear)
+const struct fp8_gemm *
+fp8_gemm_of(const struct engine *e, const struct block *b, enum fp8_linear linear)
 {
-	return b->fp8 < 0 ? NULL : &e->fp8->product[b->fp8][linear];
+	return b->fp8 < 0 ? NULL : &e->fp8->gemm[b->fp8][linear];
 }
 
 /* --- copies ----------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ fp8_at_once(const struct engine *e)
 
 /* Scales of a whole tensor: the row of its slot. */
 static struct tensor
-row_of(const struct engine *e, const struct fp8_product *p, enum fp8_operand operand)
+row_of(const struct engine *e, const struct fp8_gemm *p, enum fp8_operand operand)
 {
 	struct tensor all = engine_buffer(e, BUF_FP8_SCALE);
 
@@ -146,7 +146,7 @@ row_of(const struct engine *e, const struct fp8_product *p, enum fp8_operand ope
 static enum buffer
 lines_of(const struct engine *e, const struct fp8_source *of)
 {
-	enum fp8_linear linear = of->product->linear;
+	enum fp8_linear linear = of->gemm->linear;
 	bool fc2 = linear == FP8_FC2 || linear == FP8_SHARED_FC2;
 
 	if (fp8_weights(&e->plan.model, linear).experts)
@@ -165,17 +165,17 @@ fp8_scale(const struct engine *e, const struct fp8_source *of, const struct tens
 	struct tensor all;
 
 	if (e->plan.shape.fp8.recipe != FP8_BLOCKWISE) {
-		all = row_of(e, of->product, of->operand);
+		all = row_of(e, of->gemm, of->operand);
 		return tensor_rows(&all, SCALE_INVERSE, 1);
 	}
 	if (of->operand == FP8_W)
-		return of->transposed ? of->product->squares_transposed : of->product->squares;
+		return of->transposed ? of->gemm->squares_transposed : of->gemm->squares;
 	all = engine_buffer(e, lines_of(e, of));
 	return tensor_2d(all.data, all.dtype, fp8_lines(t->shape[1]), t->shape[0]);
 }
 
 struct quantise
-fp8_copies(const struct engine *e, const struct fp8_product *p, enum fp8_operand operand,
+fp8_copies(const struct engine *e, const struct fp8_gemm *p, enum fp8_operand operand,
     const struct quantise *q, bool record)
 {
 	struct tensor amax = engine_buffer(e, BUF_FP8_AMAX);
@@ -207,7 +207,7 @@ static void
 copy_weights(struct engine *e, const struct block *b)
 {
 	for (int i = b->kind->fp8.first; i < b->kind->fp8.end; i++) {
-		const struct fp8_product *p = fp8_product_of(e, b, (enum fp8_linear)i);
+		const struct fp8_gemm *p = fp8_gemm_of(e, b, (enum fp8_linear)i);
 		struct quantise q = {
 			.x = weights_of(e, b, p->linear), .q = p->weight, .qt = p->transposed
 		};

@@ -16,7 +16,7 @@
 
 /* A linear: the copies of its weight, of experts of all of the rank's, E of them, and where its
  * scales are. */
-struct fp8_product {
+struct fp8_gemm {
 	struct tensor weight;     /* E4M3 [out,in]; [E out,in] */
 	struct tensor transposed; /* E4M3 [in,out]; [in,E out]; none in runs that train nothing */
 	struct tensor squares, squares_transposed; /* of blocks, their scales */
@@ -28,7 +28,7 @@ struct fp8_product {
 void fp8_open(struct engine *e);
 void fp8_close(struct engine *e);
 /* NULL: this linear of the block reads 16 bits. */
-const struct fp8_product *fp8_product_of(
+const struct fp8_gemm *fp8_gemm_of(
     const struct engine *e, const struct block *b, enum fp8_linear linear);
 
 /* Call when weights have changed. */
@@ -44,11 +44,11 @@ bool fp8_at_once(const struct engine *e);
 /* How copies of an operand are made, by quantise or by the operation that makes the operand: with
  * its slot's scale, into q and qt of q. record: its largest magnitude counts for the steps after
  * this one. */
-struct quantise fp8_copies(const struct engine *e, const struct fp8_product *p,
+struct quantise fp8_copies(const struct engine *e, const struct fp8_gemm *p,
     enum fp8_operand operand, const struct quantise *q, bool record);
 /* What a copy has to be multiplied by; t: the copy, transposed or not. */
 struct fp8_source {
-	const struct fp8_product *product;
+	const struct fp8_gemm *gemm;
 	enum fp8_operand operand;
 	bool transposed;
 };

@@ -173,7 +173,7 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 	for (size_t i = 0; i < sizeof group / sizeof *group; i++)
 		if (*group[i].comm && open_group(&group[i], c, world, err) < 0)
 			return -1;
-	if (c->backend->comm && layout_schedule(&c->plan->layout, 1, true).beside)
+	if (c->backend->comm && layout_schedule(&c->plan->layout, 1, true).overlap)
 		return open_channels(g, c, world, err);
 	return 0;
 }

@@ -20,7 +20,7 @@ struct port {
 };
 
 struct handover {
-	bool beside;
+	bool overlap;
 	struct stream *stream[CHANNELS];
 	struct event *ready; /* the passes queued before a message */
 	struct port *slot, *link;
@@ -56,11 +56,11 @@ handover_open(struct engine *e)
 	const struct backend *b = e->backend;
 	struct handover *h = mem_zalloc(1, sizeof *h);
 
-	h->beside = e->groups.channel[0];
+	h->overlap = e->groups.channel[0];
 	h->num_ports = e->mem.use.slots + e->mem.use.links;
 	h->slot = mem_zalloc((size_t)h->num_ports, sizeof *h->slot);
 	h->link = h->slot + e->mem.use.slots;
-	if (!h->beside)
+	if (!h->overlap)
 		return h;
 	h->ready = b->event(e->device);
 	for (int i = 0; i < h->num_ports; i++)
@@ -82,7 +82,7 @@ handover_close(struct handover *h)
 
 /* A message on the stream of its channel. */
 static void
-send_beside(struct engine *e, const struct action *a, const struct p2p *m)
+send_overlapped(struct engine *e, const struct action *a, const struct p2p *m)
 {
 	struct handover *h = e->handover;
 	int k = a->kind - ACTION_RECV_FORWARD;
@@ -108,11 +108,11 @@ handover_exchange(
 	struct handover *h = e->handover;
 	struct comm *pp = e->groups.pp;
 
-	if (h->beside) {
+	if (h->overlap) {
 		e->backend->record(e->stream, h->ready);
 		for (int i = 0; i < 2 * n; i++)
 			if (message[i % n].send == (i < n))
-				send_beside(e, &a[i % n], &message[i % n]);
+				send_overlapped(e, &a[i % n], &message[i % n]);
 		return;
 	}
 	timing_begin(e, span);

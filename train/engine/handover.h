@@ -5,7 +5,7 @@
  * communicator and a stream of its own: a message follows those of its channel and the passes
  * queued before it, and waits for no other, so that no stage waits for a message that it does not
  * read. A pass waits for the message that is its input, or for one that still leaves from the link
- * that it writes. The schedule (schedule_shape.beside) leaves one pass in between. Else the
+ * that it writes. The schedule (schedule_shape.overlap) leaves one pass in between. Else the
  * messages of an exchange are one call on the compute stream, and no waits are needed.
  */
 #ifndef TRAIN_ENGINE_HANDOVER_H

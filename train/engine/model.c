@@ -76,7 +76,7 @@ move_forward(struct step *s, const struct move *m)
 	const struct layer *l = &s->e->layer[m->block];
 	struct tensor x = input_of(s, m->block), y = { .data = NULL };
 
-	s->recomputes = m->kind == MOVE_AGAIN;
+	s->recomputes = m->kind == MOVE_RECOMPUTE;
 	if (!m->last && m->block + 1 < blocks_of(s).end)
 		y = input_of(s, m->block + 1);
 	else if (!m->last && s->link >= 0)

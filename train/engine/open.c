@@ -200,7 +200,7 @@ share_params(struct engine *e, struct comm *world)
 /* --tp-comm-overlap: tensor ranks share all memory in which layers pass on rows. Where they cannot,
  * they send messages, which is slower. */
 static void
-open_beside(struct engine *e, struct comm *world)
+open_overlap(struct engine *e, struct comm *world)
 {
 	const struct backend *b = e->backend;
 	struct err why;
@@ -213,7 +213,7 @@ open_beside(struct engine *e, struct comm *world)
 	comm_log_end(world);
 	if (!shared && world->rank == 0)
 		warn("--tp-comm-overlap: tensor ranks send messages: %s", why.msg);
-	e->beside = (struct beside){
+	e->overlap = (struct overlap){
 		.stream = b->stream(e->device, STREAM_TENSOR),
 		.ready = b->event(e->device),
 		.gathered = b->event(e->device),
@@ -236,7 +236,7 @@ open_context(struct engine *e, struct comm *world)
 	comm_log_begin(COMM_HERE(world), COMM_CONTEXT, "sharing of memory");
 	(void)share_arenas(e, e->groups.cp, ARENA_SCRATCH, ARENA_SCRATCH, &why);
 	comm_log_end(world);
-	e->context = (struct beside){
+	e->context = (struct overlap){
 		.stream = b->stream(e->device, STREAM_CONTEXT),
 		.ready = b->event(e->device),
 		.gathered = b->event(e->device),
@@ -291,7 +291,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->offload = offload_new(e);
 	e->ema = ema_new(e);
 	e->stash = stash_open(e);
-	open_beside(e, world);
+	open_overlap(e, world);
 	open_context(e, world);
 	share_experts(e, world);
 	share_params(e, world);
@@ -316,8 +316,8 @@ engine_close(struct engine *e)
 	}
 	fp8_close(e);
 	traffic_close(e->traffic);
-	free(e->beside.arrived);
-	free(e->beside.made);
+	free(e->overlap.arrived);
+	free(e->overlap.made);
 	handover_close(e->handover);
 	hashes_free(e->hashes);
 	timing_free(e->timing);

@@ -230,7 +230,7 @@ attention_measure(const struct layer *l, struct step *s)
  * ranks. All columns of an operand in 8 bits are made at once, and tensor ranks have rows on their
  * way instead. */
 static bool
-q_alone(const struct step *s, const struct fp8_product *fp8)
+q_alone(const struct step *s, const struct fp8_gemm *fp8)
 {
 	return s->e->context.stream && s->e->groups.tp->size == 1 && !fp8;
 }
@@ -262,7 +262,7 @@ make_heads(const struct layer *l, struct step *s, const struct linear *all, enum
 	part.y = tensor_columns(&all->y, c.first, c.count);
 	part.weight = rows_of(&all->weight, &c);
 	part.bias = rows_of(&all->bias, &c);
-	forward_product(s, &part);
+	forward_gemm(s, &part);
 	prepare(l, s, which);
 }
 
@@ -278,7 +278,7 @@ heads_backward(const struct layer *l, struct step *s, const struct qkv *d,
 	part.dy = tensor_columns(&all->dy, c.first, c.count);
 	part.dweight = rows_of(&all->dweight, &c);
 	part.dbias = rows_of(&all->dbias, &c);
-	weight_product(s, &part);
+	weight_gradient(s, &part);
 }
 
 /* The input of q, k and v in the backward pass. */
@@ -300,14 +300,14 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.y = step_buffer(s, BUF_QKV, l->block->local),
 		.weight = engine_joined(e, false, l->block->layer, ROLE_Q, ROLE_V),
 		.bias = engine_joined(e, false, l->block->layer, ROLE_Q_BIAS, ROLE_V_BIAS),
-		.fp8 = fp8_product_of(e, l->block, FP8_QKV),
+		.fp8 = fp8_gemm_of(e, l->block, FP8_QKV),
 	};
 	struct attention att = core(l, s);
 	struct linear proj = { .x = att.out,
 		.y = norm_branch(l, s),
 		.weight = engine_weight(e, l->block->layer, ROLE_PROJ),
 		.bias = engine_weight(e, l->block->layer, ROLE_PROJ_BIAS),
-		.fp8 = fp8_product_of(e, l->block, FP8_PROJ) };
+		.fp8 = fp8_gemm_of(e, l->block, FP8_PROJ) };
 
 	if (q_alone(s, in.fp8)) {
 		make_heads(l, s, &in, HEADS_KV);
@@ -349,7 +349,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.weight = engine_weight(e, l->block->layer, ROLE_PROJ),
 		.dweight = engine_grad(e, l->block->layer, ROLE_PROJ),
 		.dbias = residual_dbias(l, s),
-		.fp8 = fp8_product_of(e, l->block, FP8_PROJ),
+		.fp8 = fp8_gemm_of(e, l->block, FP8_PROJ),
 	};
 	struct linear_grad qkv = {
 		.dx = dnorm,
@@ -357,7 +357,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.weight = engine_joined(e, false, l->block->layer, ROLE_Q, ROLE_V),
 		.dweight = engine_joined(e, true, l->block->layer, ROLE_Q, ROLE_V),
 		.dbias = engine_joined(e, true, l->block->layer, ROLE_Q_BIAS, ROLE_V_BIAS),
-		.fp8 = fp8_product_of(e, l->block, FP8_QKV),
+		.fp8 = fp8_gemm_of(e, l->block, FP8_QKV),
 	};
 	struct norm_flow flow = { *dx, dnorm, *x };
 	bool kept = !l->block->norm || e->mem.place[BUF_NORM1_OUT] == ARENA_SAVED;
@@ -365,7 +365,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	recompute_prepared(l, s);
 	context_attention_begin(s, &att.fwd);
 	row_backward(s, &proj);
-	weight_product(s, &proj);
+	weight_gradient(s, &proj);
 	if (kept)
 		begin_input(l, s, x, &qkv);
 	context_attention_bwd(s, &att);
@@ -375,7 +375,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		heads_backward(l, s, &d, &qkv, HEADS_Q);
 		context_attention_end(s, &att);
 		heads_backward(l, s, &d, &qkv, HEADS_KV);
-		input_product(s, &qkv);
+		input_gradient(s, &qkv);
 	} else {
 		context_attention_end(s, &att);
 		prepare_backward(l, s, &d, &dqkv, HEADS_ALL);

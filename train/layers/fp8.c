@@ -20,7 +20,7 @@ view(const struct step *s, enum buffer b, int64_t rows, int64_t columns)
 
 /* What a copy has to be multiplied by. */
 static struct tensor
-scale(const struct step *s, const struct fp8_product *p, enum fp8_operand operand,
+scale(const struct step *s, const struct fp8_gemm *p, enum fp8_operand operand,
     const struct tensor *copy)
 {
 	return fp8_scale(s->e, &(struct fp8_source){ p, operand, false }, copy);
@@ -28,7 +28,7 @@ scale(const struct step *s, const struct fp8_product *p, enum fp8_operand operan
 
 /* The same of a transposed one. */
 static struct tensor
-scale_t(const struct step *s, const struct fp8_product *p, enum fp8_operand operand,
+scale_t(const struct step *s, const struct fp8_gemm *p, enum fp8_operand operand,
     const struct tensor *copy)
 {
 	return fp8_scale(s->e, &(struct fp8_source){ p, operand, true }, copy);
@@ -37,7 +37,7 @@ scale_t(const struct step *s, const struct fp8_product *p, enum fp8_operand oper
 /* --- copies ----------------------------------------------------------------------------------- */
 
 struct quantise
-fp8_input(struct step *s, const struct fp8_product *p, const int64_t size[2])
+fp8_input(struct step *s, const struct fp8_gemm *p, const int64_t size[2])
 {
 	struct quantise q = { .q = view(s, BUF_FP8_X, size[0], size[1]) };
 
@@ -46,7 +46,7 @@ fp8_input(struct step *s, const struct fp8_product *p, const int64_t size[2])
 
 /* By the scale of the forward pass. */
 struct quantise
-fp8_input_transposed(struct step *s, const struct fp8_product *p, const int64_t size[2])
+fp8_input_transposed(struct step *s, const struct fp8_gemm *p, const int64_t size[2])
 {
 	struct quantise q = { .qt = view(s, BUF_FP8_X, size[1], size[0]) };
 
@@ -55,7 +55,7 @@ fp8_input_transposed(struct step *s, const struct fp8_product *p, const int64_t 
 
 /* Of all T rows. */
 static struct tensor
-transposed_dy(const struct step *s, const struct fp8_product *p, int64_t out)
+transposed_dy(const struct step *s, const struct fp8_gemm *p, int64_t out)
 {
 	bool fc2 = p->linear == FP8_FC2 || p->linear == FP8_SHARED_FC2;
 	enum buffer b = fc2 ? BUF_FP8_FC2_DY_TRANSPOSED : BUF_FP8_DY_TRANSPOSED;
@@ -64,7 +64,7 @@ transposed_dy(const struct step *s, const struct fp8_product *p, int64_t out)
 }
 
 struct quantise
-fp8_output_gradient(struct step *s, const struct fp8_product *p, const int64_t size[2])
+fp8_output_gradient(struct step *s, const struct fp8_gemm *p, const int64_t size[2])
 {
 	struct quantise q = { .q = view(s, BUF_FP8_DY, size[0], size[1]),
 		.qt = transposed_dy(s, p, size[1]) };
@@ -83,7 +83,7 @@ copy(const struct step *s, const struct quantise *q, const struct tensor *x)
 		s->e->ops->quantise(s->e->stream, &call);
 }
 
-/* --- products --------------------------------------------------------------------------------- */
+/* --- GEMMs ------------------------------------------------------------------------------------ */
 
 void
 fp8_forward(struct step *s, const struct linear *l)
@@ -155,12 +155,12 @@ fp8_weight_gradient(struct step *s, const struct linear_grad *l)
 
 /* Both kinds of rows take turns in one buffer. */
 void
-fp8_grouped(struct step *s, const struct fp8_product *p, const struct grouped *product)
+fp8_grouped(struct step *s, const struct fp8_gemm *p, const struct grouped *gemm)
 {
 	struct engine *e = s->e;
-	bool forward = product->kind == GROUPED_FORWARD;
+	bool forward = gemm->kind == GROUPED_FORWARD;
 	enum fp8_operand rows = forward ? FP8_X : FP8_DY;
-	struct grouped g = *product;
+	struct grouped g = *gemm;
 	struct quantise q = { .q = view(s, BUF_FP8_EXPERT, g.a.shape[0], g.a.shape[1]) };
 
 	q.q.dtype = fp8_type(&e->plan.shape.fp8, rows);

@@ -107,7 +107,7 @@ chunk(const struct layer *l, struct step *s, const struct row_range *r)
 		      x = tensor_rows(&r->x, r->first, r->count), weight = table(e, l, false);
 	struct linear out_table = { .y = logits, .x = x, .weight = weight };
 
-	forward_product(s, &out_table);
+	forward_gemm(s, &out_table);
 	if (s->logits)
 		keep_logits(s, r->first, &logits);
 	cross_entropy(s, r->first, &logits);
@@ -120,8 +120,8 @@ chunk(const struct layer *l, struct step *s, const struct row_range *r)
 		struct step weights = *s;
 
 		weights.accumulate = s->accumulate || r->first > 0;
-		weight_product(&weights, &g);
-		input_product(s, &g);
+		weight_gradient(&weights, &g);
+		input_gradient(s, &g);
 	}
 }
 

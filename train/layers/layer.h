@@ -57,38 +57,38 @@ int64_t first_row(const struct step *s);
  * pre keeps its input. */
 struct linear {
 	struct tensor y, x, weight, bias, pre; /* bias.data NULL: none */
-	const struct fp8_product *fp8;         /* NULL: GEMMs read 16 bits */
+	const struct fp8_gemm *fp8;            /* NULL: GEMMs read 16 bits */
 };
 /* pre.data set: dx continues back through the tanh GELU that made x from pre. */
 struct linear_grad {
 	struct tensor dx, dy, x, weight, dweight, dbias, pre; /* dbias.data NULL: none */
-	const struct fp8_product *fp8;
+	const struct fp8_gemm *fp8;
 	int64_t first_row; /* of the T, that of dy */
 };
 /* The GEMMs of a rank alone, of any rows: y = x W^T + bias; dx = dy W; dweight = dy^T x, of all
- * rows, and dbias = column sums of dy, added to those of earlier micro batches. weight_product
- * comes after the input products of the same dy. */
-void forward_product(struct step *s, const struct linear *l);
-void input_product(struct step *s, const struct linear_grad *g);
-void weight_product(struct step *s, const struct linear_grad *g);
+ * rows, and dbias = column sums of dy, added to those of earlier micro batches. weight_gradient
+ * comes after the input GEMMs of the same dy. */
+void forward_gemm(struct step *s, const struct linear *l);
+void input_gradient(struct step *s, const struct linear_grad *g);
+void weight_gradient(struct step *s, const struct linear_grad *g);
 
 /* The copies of an operand of rows x columns, for what makes it or for quantise: of the input, for
- * the forward product; of the same transposed, for the weight's gradient; of the output's gradient
- * both ways, for both gradients. They last until the products that read them: of other linears'
+ * the forward GEMM; of the same transposed, for the weight's gradient; of the output's gradient
+ * both ways, for both gradients. They last until the GEMMs that read them: of other linears'
  * inputs none may be made meanwhile, nor of other outputs' gradients, but of fc1's while fc2's
  * weight has none yet. */
-struct quantise fp8_input(struct step *s, const struct fp8_product *p, const int64_t size[2]);
+struct quantise fp8_input(struct step *s, const struct fp8_gemm *p, const int64_t size[2]);
 struct quantise fp8_input_transposed(
-    struct step *s, const struct fp8_product *p, const int64_t size[2]);
+    struct step *s, const struct fp8_gemm *p, const int64_t size[2]);
 struct quantise fp8_output_gradient(
-    struct step *s, const struct fp8_product *p, const int64_t size[2]);
+    struct step *s, const struct fp8_gemm *p, const int64_t size[2]);
 /* The same of 8-bit operands (fp8.c), which linear.c calls where l->fp8 is set. */
 void fp8_forward(struct step *s, const struct linear *l);
 void fp8_input_gradient(struct step *s, const struct linear_grad *l);
 void fp8_weight_gradient(struct step *s, const struct linear_grad *l);
-/* A product of experts with their weights, of 8-bit copies of its rows and of those that p has in
+/* A GEMM of experts with their weights, of 8-bit copies of its rows and of those that p has in
  * place of its b. */
-void fp8_grouped(struct step *s, const struct fp8_product *p, const struct grouped *product);
+void fp8_grouped(struct step *s, const struct fp8_gemm *p, const struct grouped *gemm);
 
 /* Column parallel: y [T,out/t] = x W^T + bias with x [R,in]; W [out/t,in]. */
 void column_forward(struct step *s, const struct linear *l);
@@ -100,7 +100,7 @@ void column_backward(struct step *s, const struct linear_grad *g);
 /* Row parallel: y [R,out] = x [T,in/t] W^T, summed over tensor ranks, + bias; W [out,in/t], the
  * bias whole on every rank. */
 void row_forward(struct step *s, const struct linear *l);
-/* dx [T,in/t]; g->dy [R,out] becomes [T,out] for weight_product, which is next: x may be
+/* dx [T,in/t]; g->dy [R,out] becomes [T,out] for weight_gradient, which is next: x may be
  * recomputed in between. */
 void row_backward(struct step *s, struct linear_grad *g);
 
@@ -113,7 +113,7 @@ void norm_take(const struct layer *l, struct step *s, const struct tensor *x);
  * bits and has none, the copy that the linear reads. */
 struct tensor norm_forward(const struct layer *l, struct step *s, const struct tensor *x);
 /* The output of the norm in the backward pass: as saved, or recomputed; in 8 bits, recomputed for
- * the forward product or, transposed, for the weight's gradient. In 16 bits it is the same for
+ * the forward GEMM or, transposed, for the weight's gradient. In 16 bits it is the same for
  * both, and need not be asked for twice. */
 enum norm_use { NORM_FORWARD, NORM_WEIGHT };
 struct tensor norm_recompute(

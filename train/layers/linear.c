@@ -45,7 +45,7 @@ static void
 gather_others(struct step *s, struct stream *st, const struct tensor *whole, const struct tensor *x)
 {
 	struct comm *tp = s->e->groups.tp;
-	struct comm_parts p = { .whole = *whole, .part = *x, .event = s->e->beside.arrived };
+	struct comm_parts p = { .whole = *whole, .part = *x, .event = s->e->overlap.arrived };
 
 	tp->ops->all_gather_parts(COMM_HERE(tp), st, &p);
 }
@@ -71,7 +71,7 @@ gather_on(struct step *s, struct stream *st, const struct tensor *whole, const s
 static void
 made(struct step *s, int rank)
 {
-	s->e->backend->record(s->e->stream, s->e->beside.made[rank]);
+	s->e->backend->record(s->e->stream, s->e->overlap.made[rank]);
 }
 
 /* The same for all rows, after one GEMM. */
@@ -92,10 +92,10 @@ sum_parts(struct step *s, struct stream *st, const struct tensor *y, const struc
 	struct comm_parts p = { .whole = *whole,
 		.part = shards ? *y : rank_rows(s, y, tp->rank),
 		.slots = engine_buffer(s->e, BUF_SLOTS),
-		.event = s->e->beside.made };
+		.event = s->e->overlap.made };
 
 	tp->ops->reduce_scatter_parts(COMM_HERE(tp), st, &p);
-	p.event = s->e->beside.arrived;
+	p.event = s->e->overlap.arrived;
 	if (!shards)
 		tp->ops->all_gather_parts(COMM_HERE(tp), st, &p);
 }
@@ -141,7 +141,7 @@ scatter_sums(struct step *s, const struct tensor *y)
 
 /* Sums are in F32 or wider whatever the storage. */
 void
-forward_product(struct step *s, const struct linear *l)
+forward_gemm(struct step *s, const struct linear *l)
 {
 	struct gemm g = { .c = l->y,
 		.a = l->x,
@@ -159,7 +159,7 @@ forward_product(struct step *s, const struct linear *l)
 }
 
 void
-input_product(struct step *s, const struct linear_grad *l)
+input_gradient(struct step *s, const struct linear_grad *l)
 {
 	struct gemm g = { .c = l->dx,
 		.a = l->dy,
@@ -177,7 +177,7 @@ input_product(struct step *s, const struct linear_grad *l)
 /* The first micro batch of a step writes main gradients, the others add to them in their own
  * precision: nothing has to be cleared. */
 void
-weight_product(struct step *s, const struct linear_grad *l)
+weight_gradient(struct step *s, const struct linear_grad *l)
 {
 	struct gemm g = { .c = l->dweight,
 		.a = l->dy,
@@ -201,7 +201,7 @@ static bool
 splits(const struct step *s)
 {
 	return in_parts(s) && !fp8_at_once(s->e) &&
-	    s->e->mem.shape[BUF_TOKENS][0] >= s->e->backend->product_rows * s->e->groups.tp->size;
+	    s->e->mem.shape[BUF_TOKENS][0] >= s->e->backend->gemm_rows * s->e->groups.tp->size;
 }
 
 static bool
@@ -223,7 +223,7 @@ next_rank(const struct step *s, int i)
 static void
 await_rows(struct step *s, int rank)
 {
-	struct beside *b = &s->e->beside;
+	struct overlap *b = &s->e->overlap;
 
 	if (rank != s->e->groups.tp->rank)
 		streams_join(s->e, b->stream, b->arrived[rank], SPAN_TENSOR);
@@ -232,9 +232,9 @@ await_rows(struct step *s, int rank)
 /* The GEMM of the own rows, then those of the others' rows as they arrive. x is not needed whole.
  */
 static void
-column_forward_beside(struct step *s, const struct linear *l)
+column_forward_overlapped(struct step *s, const struct linear *l)
 {
-	struct beside *b = &s->e->beside;
+	struct overlap *b = &s->e->overlap;
 	struct tensor x = partial_sums(s, &l->x);
 
 	streams_fork(s->e, b->stream, b->ready);
@@ -248,16 +248,16 @@ column_forward_beside(struct step *s, const struct linear *l)
 		part.x = i == 0 ? l->x : rank_rows(s, &x, rank);
 		part.y = rank_rows(s, &l->y, rank);
 		part.pre = rank_rows(s, &l->pre, rank);
-		forward_product(s, &part);
+		forward_gemm(s, &part);
 	}
 	streams_join(s->e, b->stream, b->gathered, SPAN_TENSOR);
 }
 
-/* As column_forward_beside; dy becomes whole. */
+/* As column_forward_overlapped; dy becomes whole. */
 static void
-row_backward_beside(struct step *s, struct linear_grad *g)
+row_backward_overlapped(struct step *s, struct linear_grad *g)
 {
-	struct beside *b = &s->e->beside;
+	struct overlap *b = &s->e->overlap;
 	struct tensor own = g->dy;
 
 	g->dy = partial_sums(s, &own);
@@ -273,7 +273,7 @@ row_backward_beside(struct step *s, struct linear_grad *g)
 		part.first_row = rank * own.shape[0];
 		part.dx = rank_rows(s, &g->dx, rank);
 		part.pre = rank_rows(s, &g->pre, rank);
-		input_product(s, &part);
+		input_gradient(s, &part);
 	}
 	streams_join(s->e, b->stream, b->gathered, SPAN_TENSOR);
 }
@@ -281,9 +281,9 @@ row_backward_beside(struct step *s, struct linear_grad *g)
 /* The others' rows first, the own ones last: what a rank is to sum is on its way to it while the
  * next GEMM goes on. */
 static void
-row_forward_beside(struct step *s, const struct linear *l, const struct tensor *y)
+row_forward_overlapped(struct step *s, const struct linear *l, const struct tensor *y)
 {
-	struct beside *b = &s->e->beside;
+	struct overlap *b = &s->e->overlap;
 
 	streams_fork(s->e, b->stream, b->ready);
 	for (int i = 1; i <= s->e->groups.tp->size; i++) {
@@ -292,7 +292,7 @@ row_forward_beside(struct step *s, const struct linear *l, const struct tensor *
 
 		part.x = rank_rows(s, &l->x, rank);
 		part.y = rank_rows(s, &l->y, rank);
-		forward_product(s, &part);
+		forward_gemm(s, &part);
 		made(s, rank);
 	}
 	sum_on(s, b->stream, y, &l->y);
@@ -304,21 +304,21 @@ row_forward_beside(struct step *s, const struct linear *l, const struct tensor *
  * longer than the one that makes them. The rows of x are on their way or whole by then, hence a
  * place of its own for the sums. */
 static void
-column_backward_beside(struct step *s, const struct linear_grad *g)
+column_backward_overlapped(struct step *s, const struct linear_grad *g)
 {
-	struct beside *b = &s->e->beside;
+	struct overlap *b = &s->e->overlap;
 	struct linear_grad all = *g;
 
 	if (shares_rows(s))
 		all.dx = engine_buffer(s->e, BUF_PARTIAL);
-	input_product(s, &all);
+	input_gradient(s, &all);
 	made_all(s);
 	streams_fork(s->e, b->stream, b->ready);
 	sum_on(s, b->stream, &g->dx, &all.dx);
 	s->e->backend->record(b->stream, b->summed);
 	if (shares_rows(s))
 		streams_join(s->e, b->stream, b->gathered, SPAN_TENSOR);
-	weight_product(s, &all);
+	weight_gradient(s, &all);
 	streams_join(s->e, b->stream, b->summed, SPAN_TENSOR);
 }
 
@@ -330,17 +330,17 @@ column_forward(struct step *s, const struct linear *l)
 	struct linear all = *l;
 
 	if (splits(s) && shares_rows(s)) {
-		column_forward_beside(s, l);
+		column_forward_overlapped(s, l);
 		return;
 	}
 	all.x = gather_rows(s, &l->x);
-	forward_product(s, &all);
+	forward_gemm(s, &all);
 }
 
 void
 column_backward_begin(struct step *s, struct linear_grad *g)
 {
-	struct beside *b = &s->e->beside;
+	struct overlap *b = &s->e->overlap;
 	struct tensor own = g->x;
 
 	if (!b->stream || !shares_rows(s))
@@ -358,15 +358,15 @@ column_backward(struct step *s, const struct linear_grad *g)
 {
 	struct linear_grad all = *g;
 
-	if (s->e->beside.stream) {
-		column_backward_beside(s, g);
+	if (s->e->overlap.stream) {
+		column_backward_overlapped(s, g);
 		return;
 	}
 	all.dx = partial_sums(s, &g->dx);
-	input_product(s, &all);
+	input_gradient(s, &all);
 	scatter_sums(s, &g->dx);
 	all.x = gather_rows(s, &g->x);
-	weight_product(s, &all);
+	weight_gradient(s, &all);
 }
 
 /* The first rank's part of the sum includes the bias, so that it is added once and before anything
@@ -382,10 +382,10 @@ row_forward(struct step *s, const struct linear *l)
 	if (s->e->coord[AX_TP] > 0)
 		part.bias = (struct tensor){ .data = NULL };
 	if (splits(s)) {
-		row_forward_beside(s, &part, &l->y);
+		row_forward_overlapped(s, &part, &l->y);
 		return;
 	}
-	forward_product(s, &part);
+	forward_gemm(s, &part);
 	scatter_sums(s, &l->y);
 }
 
@@ -394,9 +394,9 @@ void
 row_backward(struct step *s, struct linear_grad *g)
 {
 	if (splits(s) && shares_rows(s)) {
-		row_backward_beside(s, g);
+		row_backward_overlapped(s, g);
 		return;
 	}
 	g->dy = gather_rows(s, &g->dy);
-	input_product(s, g);
+	input_gradient(s, g);
 }

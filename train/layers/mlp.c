@@ -61,7 +61,7 @@ project_up(const struct layer *l, struct step *s, const struct tensor *normed)
 		.y = fused(e) ? act : up,
 		.weight = engine_joined(e, false, l->block->layer, fc1(e), ROLE_UP),
 		.bias = engine_joined(e, false, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
-		.fp8 = fp8_product_of(e, l->block, FP8_FC1),
+		.fp8 = fp8_gemm_of(e, l->block, FP8_FC1),
 	};
 
 	if (fused(e))
@@ -97,7 +97,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.y = norm_branch(l, s),
 		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
 		.bias = engine_weight(e, l->block->layer, ROLE_DOWN_BIAS),
-		.fp8 = fp8_product_of(e, l->block, FP8_FC2) };
+		.fp8 = fp8_gemm_of(e, l->block, FP8_FC2) };
 
 	project_up(l, s, &normed);
 	/* Recomputed only for the backward pass, which recomputes the activation itself. */
@@ -113,7 +113,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		norm_branch_forward(l, s);
 }
 
-/* The gradient at the activation's input and the activation go into 8 bits, for the three products
+/* The gradient at the activation's input and the activation go into 8 bits, for the three GEMMs
  * that read them. The gradient of a bias is summed from 16. */
 static void
 narrow_gradient(
@@ -166,7 +166,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
 		.dweight = engine_grad(e, l->block->layer, ROLE_DOWN),
 		.dbias = residual_dbias(l, s),
-		.fp8 = fp8_product_of(e, l->block, FP8_FC2),
+		.fp8 = fp8_gemm_of(e, l->block, FP8_FC2),
 	};
 	struct linear_grad in = {
 		.dx = engine_buffer(e, BUF_DNORM),
@@ -174,7 +174,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.weight = engine_joined(e, false, l->block->layer, fc1(e), ROLE_UP),
 		.dweight = engine_joined(e, true, l->block->layer, fc1(e), ROLE_UP),
 		.dbias = engine_joined(e, true, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
-		.fp8 = fp8_product_of(e, l->block, FP8_FC1),
+		.fp8 = fp8_gemm_of(e, l->block, FP8_FC1),
 	};
 	struct norm_flow flow = { *dx, in.dx, *x };
 
@@ -191,7 +191,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	row_backward(s, &down);
 	if (!fused(e))
 		through_activation(l, s, &down, &in);
-	weight_product(s, &down);
+	weight_gradient(s, &down);
 	if (!in.x.data || dtype_is_float8(in.x.dtype))
 		in.x = norm_recompute(l, s, x, NORM_WEIGHT);
 	column_backward_begin(s, &in);

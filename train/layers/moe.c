@@ -8,7 +8,7 @@
  * The expert of all rows is an MLP that is shared over tensor ranks. Source: spec/training.md 10.
  *
  * In 8 bits rows are copied where they are multiplied, after they have arrived: what ranks exchange
- * has 16. Both products with weights read such copies, the gradients of weights do not (lib/model/
+ * has 16. Both GEMMs with weights read such copies, the gradients of weights do not (lib/model/
  * fp8.h).
  */
 #include "train/layers/dispatch.h"
@@ -50,7 +50,7 @@ shared_project_up(const struct layer *l, struct step *s, const struct tensor *no
 	struct linear in = { .x = *normed,
 		.y = step_buffer(s, BUF_SHARED_UP, l->block->local),
 		.weight = shared_up(l, s->e, false),
-		.fp8 = fp8_product_of(s->e, l->block, FP8_SHARED_FC1) };
+		.fp8 = fp8_gemm_of(s->e, l->block, FP8_SHARED_FC1) };
 
 	column_forward(s, &in);
 }
@@ -63,7 +63,7 @@ shared_project_down(const struct layer *l, struct step *s, const struct tensor *
 	struct linear down = { .x = engine_buffer(e, BUF_SHARED_ACT),
 		.y = *y,
 		.weight = engine_weight(e, l->block->layer, ROLE_SHARED_DOWN),
-		.fp8 = fp8_product_of(e, l->block, FP8_SHARED_FC2) };
+		.fp8 = fp8_gemm_of(e, l->block, FP8_SHARED_FC2) };
 
 	e->ops->act_fwd(e->stream, activation(e), &(struct act){ .y = down.x, .x = up });
 	row_forward(s, &down);
@@ -82,18 +82,18 @@ shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 		.x = act.y,
 		.weight = engine_weight(e, l->block->layer, ROLE_SHARED_DOWN),
 		.dweight = engine_grad(e, l->block->layer, ROLE_SHARED_DOWN),
-		.fp8 = fp8_product_of(e, l->block, FP8_SHARED_FC2) };
+		.fp8 = fp8_gemm_of(e, l->block, FP8_SHARED_FC2) };
 	struct linear_grad in = { .dx = f->dx,
 		.dy = act.x,
 		.x = f->x,
 		.weight = shared_up(l, e, false),
 		.dweight = shared_up(l, e, true),
-		.fp8 = fp8_product_of(e, l->block, FP8_SHARED_FC1) };
+		.fp8 = fp8_gemm_of(e, l->block, FP8_SHARED_FC1) };
 
 	row_backward(s, &down);
 	act.dx = act.x;
 	e->ops->act_bwd(e->stream, activation(e), &act);
-	weight_product(s, &down);
+	weight_gradient(s, &down);
 	column_backward_begin(s, &in);
 	column_backward(s, &in);
 }
@@ -155,12 +155,12 @@ weights_grad(const struct engine *e)
 	return tensor_column(&w);
 }
 
-/* A product of all experts, of one of their linears. */
+/* A GEMM of all experts, of one of their linears. */
 static void
 grouped(const struct layer *l, struct step *s, const struct window *w, enum fp8_linear linear,
     struct grouped g)
 {
-	const struct fp8_product *p = fp8_product_of(s->e, l->block, linear);
+	const struct fp8_gemm *p = fp8_gemm_of(s->e, l->block, linear);
 	bool add = s->accumulate || w->first > 0;
 
 	g.counts = dispatch_arriving(l, s);

@@ -57,7 +57,7 @@ norm_of(const struct layer *l, struct step *s, const struct tensor *x)
 	struct norm n = forward_of(l, s, l->block->norm, x);
 
 	if (!n.y.data)
-		n.copies = fp8_input(s, fp8_product_of(s->e, l->block, l->kind->reads), x->shape);
+		n.copies = fp8_input(s, fp8_gemm_of(s->e, l->block, l->kind->reads), x->shape);
 	return n;
 }
 
@@ -112,8 +112,8 @@ norm_recompute(const struct layer *l, struct step *s, const struct tensor *x, en
 	n = norm_of(l, s, &in);
 	n.has_stats = true;
 	if (!n.y.data && use == NORM_WEIGHT)
-		n.copies = fp8_input_transposed(
-		    s, fp8_product_of(s->e, l->block, l->kind->reads), in.shape);
+		n.copies =
+		    fp8_input_transposed(s, fp8_gemm_of(s->e, l->block, l->kind->reads), in.shape);
 	if (!n.y.data || s->e->mem.place[l->block->norm->out] == ARENA_SCRATCH)
 		s->e->ops->norm_fwd(s->e->stream, &n);
 	return output_of(&n);

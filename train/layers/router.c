@@ -121,7 +121,7 @@ router_forward(const struct layer *l, struct step *s, const struct tensor *x)
 		.y = r.logits, .x = *x, .weight = engine_weight(s->e, l->block->layer, ROLE_ROUTER)
 	};
 
-	forward_product(s, &logits);
+	forward_gemm(s, &logits);
 	if (s->e->plan.shape.random_logits)
 		draw_logits(l, s, &r.logits);
 	s->e->ops->route(s->e->stream, &r);
@@ -193,7 +193,7 @@ router_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 		.arriving = dispatch_arriving(l, s),
 		.window = step_buffer(s, BUF_EXPERT_IN, l->block->local).shape[0],
 		.sums = tensor_rows(&sums, 0, e->plan.model.num_experts + ROUTER_SUMS) };
-	struct linear_grad product = {
+	struct linear_grad gemm = {
 		.dy = g.dlogits, .x = f->x, .dweight = engine_grad(e, l->block->layer, ROLE_ROUTER)
 	};
 	struct gemm input = { .c = f->dx,
@@ -207,5 +207,5 @@ router_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 	e->ops->route_grad(e->stream, &g);
 	count_kept(l, s, &sums);
 	e->ops->gemm(e->stream, &input);
-	weight_product(s, &product);
+	weight_gradient(s, &gemm);
 }

@@ -44,9 +44,9 @@ largest(const struct engine *e)
 			continue;
 		work_of(&w, b->kind, &e->plan.model, &e->plan.layout, &e->plan.shape);
 		for (int k = 0; k < w.num_gemms; k++)
-			if ((double)w.product[k].out * (double)w.product[k].in >
+			if ((double)w.gemm[k].out * (double)w.gemm[k].in >
 			    (double)best.out * (double)best.in)
-				best = w.product[k];
+				best = w.gemm[k];
 	}
 	return best;
 }

@@ -136,7 +136,7 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->sent = (double)dim[D_SENT];
 	w->exchanges = 3;
 	w->scatters = 5;
-	w->beside = true;
+	w->overlap = true;
 	if (c->qk_layernorm) {
 		w->elements += (2 + 3) * (double)dim[D_QK] * (double)rows;
 		w->kernels += 2;

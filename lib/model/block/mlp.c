@@ -57,7 +57,7 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	int64_t rows = dim[D_TOKENS], h = dim[D_HIDDEN], fc1 = dim[D_FC1], f = dim[D_FFN];
 
 	work_product(w, rows, fc1, h);
-	w->product[0].recompute = RECOMPUTE_MLP;
+	w->gemm[0].recompute = RECOMPUTE_MLP;
 	work_product(w, rows, h, f);
 	w->elements =
 	    3 * (2 * (double)h * (double)dim[D_ROWS] + ((double)fc1 + (double)f) * (double)rows);
@@ -66,7 +66,7 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	work_post_norm(w, c, dim);
 	w->reductions = 2;
 	w->scatters = 5;
-	w->beside = true;
+	w->overlap = true;
 }
 
 const struct block_kind block_mlp = { "mlp", params, buffers, BUF_MLP_INPUT, &ffn_norm,

@@ -109,7 +109,7 @@ static const struct buffer_row buffers[] = {
 /* Experts have no biases. */
 static const struct block_residual residual = { ROLE_DOWN_BIAS };
 
-/* The router's product is not counted, as in Megatron-LM. Rows are spread and summed in each pass;
+/* The router's GEMM is not counted, as in Megatron-LM. Rows are spread and summed in each pass;
  * the others of the experts' passes are those of an MLP with as many rows. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
@@ -119,7 +119,7 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 
 	work_product(w, routed, fc1, h);
 	work_product(w, routed, h, f);
-	w->product[0].wide_gradient = w->product[1].wide_gradient = true;
+	w->gemm[0].wide_gradient = w->gemm[1].wide_gradient = true;
 	w->elements = 3 *
 	    (2 * (double)h * (double)dim[D_ROWS] +
 		((double)fc1 + (double)f + 4 * (double)h) * (double)routed);

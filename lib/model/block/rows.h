@@ -189,7 +189,7 @@ struct param_row {
 
 /* "act" is the run's dtype, "real" F32 or F64 (memory_real); "stream" is one of them, the type of
  * the residual stream and its gradient (memory_stream); "grads" that of main gradients; "update"
- * that of products that update matrices (memory_update). F8: of inputs and weights, F8_GRAD: of
+ * that of GEMMs that update matrices (memory_update). F8: of inputs and weights, F8_GRAD: of
  * gradients of outputs. */
 enum element { ACT, REAL, STREAM, GRADS, UPDATE, I32, U16, I64, BF16, F32, F64, F8, F8_GRAD };
 

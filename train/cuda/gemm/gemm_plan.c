@@ -63,7 +63,7 @@ data_type(int32_t t)
 	case DTYPE_F16: return CUDA_R_16F;
 	case DTYPE_F8_E4M3: return CUDA_R_8F_E4M3;
 	case DTYPE_F8_E5M2: return CUDA_R_8F_E5M2;
-	default: BUG("product of %s", dtype_name((enum dtype)t));
+	default: BUG("GEMM of %s", dtype_name((enum dtype)t));
 	}
 }
 
@@ -181,7 +181,7 @@ gemm_plan_release(struct gemm_plan *p)
 }
 
 /* What the search for an algorithm must keep to. Reduction in the compute type keeps split sums
- * in F32. The alignments are promised for this product alone, which is why they are in the key. */
+ * in F32. The alignments are promised for this GEMM alone, which is why they are in the key. */
 static bool
 set_preference(cublasLtMatmulPreference_t f, const struct gemm_key *k)
 {

@@ -36,7 +36,7 @@ copy_side(uint32_t to, const grouped_side<const T> &s, int first, int depth)
 /* A warp's sums, in tiles of 16 x 8. */
 typedef float warp_sums[HIGH / 16][WIDE / 8][4];
 
-/* sums += one step's product; row and column: where the warp's part begins. */
+/* sums += one step's terms; row and column: where the warp's part begins. */
 template <typename T, bool A_DENSE, bool B_DENSE>
 static __device__ inline void
 multiply(warp_sums &sum, uint32_t a, uint32_t b, int row, int column)
