@@ -26,6 +26,7 @@ launched()
 
 wait=exposed_context_comm_ms
 launched "context ranks" 32 2 $(context 2 a2a) --recompute-granularity full --recompute-num-layers 2
+launched "context ranks that gather keys" 0 2 $(context 2)
 wait=
 launched "stages in chunks" 32 2 $(layout 1 2) --num-virtual-stages-per-pipeline-rank 2
 launched "replicas of one micro batch" 16 2 $(zero 1) --micro-batch-size 4
