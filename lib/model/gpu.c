@@ -34,7 +34,9 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 
 	switch (g) {
 	case GPU_TENSOR: return (struct use){ l->tensor_model_parallel_size, true, false };
-	case GPU_CONTEXT: return (struct use){ l->context_parallel_size, false, true };
+	case GPU_CONTEXT:
+		return (struct use){ l->context_parallel_size, false,
+			s->context_form == CONTEXT_HEADS };
 	case GPU_DATA: return (struct use){ layout_replicas(l), true, s->grad_reduce_in_bf16 };
 	case GPU_PIPELINE: return (struct use){ stages, s->fp8.format != FP8_NONE, !overlap };
 	case GPU_EXPERTS:

@@ -175,7 +175,7 @@ test_left_out(void)
 	check_line(rank,
 	    "rank 0 (node) has waited 10.0 s in all-reduce 8 of tensor ranks (64 bytes, "
 	    "train/engine/grads.c:20) or one of 47 after it; rank 1 (node) has not come: it waits "
-	    "itself, in all-reduce 3 of all ranks (64 bytes, train/engine/grads.c:20), after 7 "
+	    "too, in all-reduce 3 of all ranks (64 bytes, train/engine/grads.c:20), after 7 "
 	    "calls of tensor ranks");
 }
 
