@@ -12,8 +12,9 @@ enum {
 	NCCL_COMMUNICATOR = 6 << 20,
 	NCCL_BLOCK = 6 << 20,    /* of a communicator that may use it */
 	NCCL_BUFFERS = 12 << 20, /* of a block, for either use */
+	/* blocks of communicators without a limit */
 	COLLECTIVE = 24,
-	MESSAGES = 32, /* blocks of communicators without a limit */
+	MESSAGES = 32,
 	CHANNELS_OF_STAGE = 4,
 };
 
@@ -55,13 +56,13 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 int
 gpu_group_blocks(enum gpu_group g, const struct train_shape *s)
 {
-	enum { BESIDE = 16, FEW = 4, LEAST = 2 };
+	enum { OVERLAPPED = 16, FEW = 4, LEAST = 2 };
 
 	switch (g) {
-	case GPU_TENSOR: return s->tp_comm_overlap ? BESIDE : 0;
-	case GPU_CONTEXT: return s->context_form == CONTEXT_GATHER ? BESIDE : 0;
+	case GPU_TENSOR: return s->tp_comm_overlap ? OVERLAPPED : 0;
+	case GPU_CONTEXT: return s->context_form == CONTEXT_GATHER ? OVERLAPPED : 0;
 	case GPU_DATA:
-	case GPU_EXPERT_DATA: return BESIDE;
+	case GPU_EXPERT_DATA: return OVERLAPPED;
 	case GPU_PIPELINE:
 	case GPU_HEADS:
 	case GPU_TABLE: return FEW;
