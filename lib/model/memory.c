@@ -49,7 +49,7 @@ static const struct buffer_row rank_rows[] = {
 	{ "average of weights", BUF_AVERAGE, HOST, IF_AVERAGE, REAL, { D_OWN, D_ONE }, 0 },
 	{ "ring to the host", BUF_RING, HOST, IF_TRAINING, REAL, { D_RING, D_ONE }, 0 },
 	{ "hashes", BUF_HASHES, RUN, IF_HASHED, I64, { D_HASHES, D_ONE }, 0 },
-	/* of a stage's linears in the order of their layers, made anew when weights change */
+	/* of a stage's linears in the order of their layers, renewed when weights change */
 	{ "fp8 weights", BUF_FP8_WEIGHTS, RUN, IF_FP8, F8, { D_FP8_WEIGHTS, D_ONE }, 0 },
 	{ "fp8 transposed weights", BUF_FP8_TRANSPOSED, RUN, IF_FP8_TRAINING, F8,
 	    { D_FP8_WEIGHTS, D_ONE }, 0 },

@@ -6,7 +6,7 @@
 
 /* The sizes have been checked, so the product of three fits a double. */
 void
-work_product(struct work *w, int64_t rows, int64_t out, int64_t in)
+work_gemm(struct work *w, int64_t rows, int64_t out, int64_t in)
 {
 	if (w->num_gemms == WORK_GEMMS)
 		BUG("more than %d GEMMs in a block", WORK_GEMMS);

@@ -2,10 +2,10 @@
 """megatron_resume.py SOURCE [NAME...] - Megatron-LM itself resumes what mckpt export writes, on the CPU
 
 SOURCE is a source tree of Megatron-LM. mtrain trains a small model and saves it; mckpt export gives it to Megatron-LM,
-whose own load_checkpoint reads it strictly, with the optimizer and the schedule; both go on with the same samples. The
+whose own load_checkpoint reads it strictly, with the optimizer and the schedule; both continue with the same samples. The
 losses of the next steps must be equal within 1e-5 in fp32 and 2e-3 in bf16, the norms of gradients within ten times that
 (see megatron_steps.py for what stands in for a GPU). What Megatron-LM saves before it makes a step must be imported as
-the checkpoint that was exported, bit for bit, and mtrain must go on from what it saves before its last step with the
+the checkpoint that was exported, bit for bit, and mtrain must continue from what it saves before its last step with the
 loss of that step. A model with experts goes there without its optimizer, so that only the next step is compared, and
 comes back as weights. A NAME of a set is a list of WORDS; SETS are the default. mtrain, mckpt and mshard are taken from PATH.
 Prints a line per set; the exit status is 1 when one fails. Without torch or SOURCE it says so and does nothing.
@@ -142,7 +142,7 @@ def check(name, source, work):
     ours = resume(work, options, "ours")
     run("mckpt", "import", "-q", work + "/saved/iter_%07d" % SAVED, work + "/same")
     if "--no-optim" in to:
-        steps[0]["lr"] = ours[0]["lr"]  # the schedule, too, begins anew there
+        steps[0]["lr"] = ours[0]["lr"]  # the schedule, too, starts over there
         there = compare(ours[:1], steps[:1], limit)
         run("mckpt", "diff", "--tolerance", 0.004 if "--bf16" in options else 0, "--ignore", "*.exp_avg*", work + "/ours",
             work + "/same")

@@ -55,15 +55,15 @@ place_block(struct engine *e, const struct block *b, int64_t at[4])
 		struct fp8_slot x = { b->layer, (enum fp8_linear)i, FP8_X };
 		struct tensor t = weights_of(e, b, x.linear);
 		int64_t out = t.shape[0], in = t.shape[1];
-		struct fp8_squares s = fp8_squares(out, in), turned = fp8_squares(in, out);
+		struct fp8_squares s = fp8_squares(out, in), transposed = fp8_squares(in, out);
 
 		p->linear = x.linear;
 		p->slot = fp8_slot_number(&e->plan.model, &x);
 		p->weight = take(e, BUF_FP8_WEIGHTS, &at[0], out, in);
 		p->transposed = take(e, BUF_FP8_TRANSPOSED, &at[1], in, out);
 		p->squares = take(e, BUF_FP8_SQUARES, &at[2], s.rows, s.columns);
-		p->squares_transposed =
-		    take(e, BUF_FP8_SQUARES_TRANSPOSED, &at[3], turned.rows, turned.columns);
+		p->squares_transposed = take(
+		    e, BUF_FP8_SQUARES_TRANSPOSED, &at[3], transposed.rows, transposed.columns);
 	}
 }
 

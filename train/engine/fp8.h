@@ -1,5 +1,5 @@
 /*
- * fp8.h - 8-bit copies: of weights, made anew when these change, and the scales of all operands
+ * fp8.h - 8-bit copies: of weights, renewed when these change, and the scales of all operands
  *
  * A copy is scaled by the largest magnitudes of earlier steps (delayed), or by its own: with the
  * tensorwise recipe, and with the delayed one until there is a step to go by; or block by block.

@@ -227,7 +227,7 @@ describe_sgd(struct op_call *c, const struct sgd *a)
 	out(c, "weight", &a->weight);
 }
 
-/* Places and counts are no numbers that an observer could check. */
+/* An observer checks neither places nor counts. */
 static void
 describe_route(struct op_call *c, const struct route *r)
 {

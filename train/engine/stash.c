@@ -196,7 +196,7 @@ stash_enter(struct step *s, const struct moves *of, const struct leg *leg)
 		begin_unit(s, next);
 }
 
-/* A unit ends with the leg after which the pass goes on elsewhere. */
+/* A unit ends with the leg after which the pass continues elsewhere. */
 void
 stash_leave(struct step *s, const struct moves *of, const struct leg *leg)
 {

@@ -3,7 +3,7 @@
  *
  * A step has one span per timed call; timers are created on first use and reused in every step, so
  * a run creates all of them in its first step. A recording has timers of its own, which each launch
- * passes anew: of several launches in a step the last one's times stand for all.
+ * passes: of several launches in a step the last one's times stand for all.
  */
 #include "lib/base/mem.h"
 #include "train/engine/observe.h"

@@ -226,7 +226,7 @@ attention_measure(const struct layer *l, struct step *s)
 	s->e->ops->attention_max(s->e->stream, &m);
 }
 
-/* Whether GEMMs of q go on while k and v, or their gradients, are on their way between context
+/* Whether GEMMs of q run while k and v, or their gradients, are on their way between context
  * ranks. All columns of an operand in 8 bits are made at once, and tensor ranks have rows on their
  * way instead. */
 static bool

@@ -137,7 +137,7 @@ struct tensor norm_branch_backward(const struct layer *l, struct step *s, const 
 /* What the operations of these names do, for rows that are the positions of this rank, but `first`,
  * which has those that context_form asks for. lse and delta have their sizes, in an order of their
  * own. Collective over the context ranks. begin comes before either, as soon as k and v are there,
- * and end after bwd: until then dk and dv are not. What ranks send may go on beside all that is
+ * and end after bwd: until then dk and dv are not. What ranks send may run beside all that is
  * queued between the two calls. */
 void context_attention_begin(struct step *s, const struct attention *a);
 void context_attention_fwd(struct step *s, const struct attention *a);

@@ -279,7 +279,7 @@ row_backward_overlapped(struct step *s, struct linear_grad *g)
 }
 
 /* The others' rows first, the own ones last: what a rank is to sum is on its way to it while the
- * next GEMM goes on. */
+ * next GEMM runs. */
 static void
 row_forward_overlapped(struct step *s, const struct linear *l, const struct tensor *y)
 {

@@ -24,7 +24,7 @@ struct nccl_group {
 	struct peers *peers; /* NULL: ranks do not share memory */
 };
 
-/* True for success. Otherwise the device has failed: the step goes on queueing, and sync reports
+/* True for success. Otherwise the device has failed: the step continues to queue, and sync reports
  * the failure and ends the program. */
 static bool
 nccl_ok(struct comm *c, ncclResult_t rc, const char *what)

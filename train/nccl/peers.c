@@ -1,7 +1,7 @@
 /*
  * peers.c - ranks of one host push parts to each other by the copy engines of their GPUs
  *
- * A copy engine takes no multiprocessor from the GEMMs that go on beside it. Each rank maps the
+ * A copy engine takes no multiprocessor from the GEMMs that run beside it. Each rank maps the
  * memory of the others, and its streams copy into it; flags in memory of the rank that waits for
  * them say what may be written and what has come, with the number of the call. So a call that all
  * ranks queue needs nothing of their hosts:

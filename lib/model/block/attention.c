@@ -126,8 +126,8 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 {
 	int64_t rows = dim[D_TOKENS], h = dim[D_HIDDEN];
 
-	work_product(w, rows, dim[D_QKV], h);
-	work_product(w, rows, h, dim[D_Q]);
+	work_gemm(w, rows, dim[D_QKV], h);
+	work_gemm(w, rows, h, dim[D_Q]);
 	w->attention = 4 * (double)rows * keys_seen(c, (double)dim[D_SEQ]) * (double)dim[D_Q];
 	w->elements = w->stream = 3 * 2 * (double)h * (double)dim[D_ROWS];
 	w->kernels = 4;

@@ -40,7 +40,7 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	int64_t rows = dim[D_TOKENS], v = dim[D_VOCAB];
 
 	(void)c;
-	work_product(w, rows, v, dim[D_HIDDEN]);
+	work_gemm(w, rows, v, dim[D_HIDDEN]);
 	w->elements = 8 * (double)v * (double)rows;
 	w->reductions = 1;
 	w->scatters = 2;

@@ -56,9 +56,9 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 {
 	int64_t rows = dim[D_TOKENS], h = dim[D_HIDDEN], fc1 = dim[D_FC1], f = dim[D_FFN];
 
-	work_product(w, rows, fc1, h);
+	work_gemm(w, rows, fc1, h);
 	w->gemm[0].recompute = RECOMPUTE_MLP;
-	work_product(w, rows, h, f);
+	work_gemm(w, rows, h, f);
 	w->elements =
 	    3 * (2 * (double)h * (double)dim[D_ROWS] + ((double)fc1 + (double)f) * (double)rows);
 	w->stream = 3 * 2 * (double)h * (double)dim[D_ROWS];

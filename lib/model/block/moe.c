@@ -42,7 +42,7 @@ static const struct param_row params[] = {
 /* Rows in the order of experts are k for each row of the rank, to each of the ranks that share an
  * expert, or what arrives. Outputs of activations are never saved, and neither are those of
  * experts: the weight of a row multiplies its activation, whose gradient gives that of the weight.
- * A choice is kept where layers are recomputed, so that it is never made anew. */
+ * A choice is kept where layers are recomputed, so that it is made only once. */
 static const struct buffer_row buffers[] = {
 	/* rows are sent to experts in 16 bits */
 	FFN_BUFFERS(IF_PRE_NORM),
@@ -117,8 +117,8 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	int64_t rows = dim[D_TOKENS], h = dim[D_HIDDEN], routed = dim[D_ROUTED],
 		f = dim[D_EXPERT_FFN], fc1 = dim[D_EXPERT_FC1];
 
-	work_product(w, routed, fc1, h);
-	work_product(w, routed, h, f);
+	work_gemm(w, routed, fc1, h);
+	work_gemm(w, routed, h, f);
 	w->gemm[0].wide_gradient = w->gemm[1].wide_gradient = true;
 	w->elements = 3 *
 	    (2 * (double)h * (double)dim[D_ROWS] +
@@ -130,8 +130,8 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 		w->routings = 4;
 	}
 	if (dim[D_SHARED_FFN]) {
-		work_product(w, rows, dim[D_SHARED_FC1], h);
-		work_product(w, rows, h, dim[D_SHARED_FFN]);
+		work_gemm(w, rows, dim[D_SHARED_FC1], h);
+		work_gemm(w, rows, h, dim[D_SHARED_FFN]);
 		w->elements += 3 * (double)(dim[D_SHARED_FC1] + dim[D_SHARED_FFN]) * (double)rows;
 		w->kernels++;
 		w->reductions = 2;
