@@ -61,7 +61,8 @@ found=$(
 	say 'freed already|whoever|gives? back|what is there' 'not what a person would say'
 	say '(run|command|job|case|corpus|save|average)s? (goes?|going) on' 'a run continues'
 	say 'go(ne|ing) on (from|with)' 'a run continues'
-	look '[^A-Za-z]go(es)? on[^A-Za-z]' 'a run continues' '^tests/unit/sentence|^tests/bench/results'
+	look '[^A-Za-z]go(es)? on[^A-Za-z]' 'a run continues' \
+		'^tests/unit/sentence|^tests/bench/results'
 	say 'in turns|and the like|ha(s|ve) got|as ever|(is|was|are) run again' \
 		'not what a person would say'
 	say '(that|which|what|it) (is|are) no (part|file|name|id|ids|failure|matrix|model|UTF-8)' \
