@@ -166,8 +166,9 @@ for workload; do
 		$workload
 	END
 	model=${name%%+*}
+	shape=$(shape "$model")
 	# shellcheck disable=SC2046
-	shape=$(shape "$model") shared=$(words $(echo "${name#"$model"}" | tr + ' '))
+	shared=$(words $(echo "${name#"$model"}" | tr + ' '))
 	# shellcheck disable=SC2086
 	set -- $llama $shape --micro-batch-size "$micro" \
 		--global-batch-size $((micro * count * ranks)) $shared $OPTIONS
