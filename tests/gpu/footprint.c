@@ -2,7 +2,7 @@
  * footprint.c - device memory that a GPU's context and communicators take outside the arenas
  *
  * Run by mpirun with two ranks or more, a GPU each. A row for each step: what it has added to the
- * memory in use on rank 0's GPU, in MiB. The constants of lib/model/gpu.h are these, rounded up.
+ * memory in use on rank 0's GPU, in MiB. The constants of lib/model/gpu.c follow from these.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
