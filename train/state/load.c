@@ -17,6 +17,7 @@
 #include "train/engine/grads.h"
 #include "train/optim/ema.h"
 #include "train/engine/offload.h"
+#include "train/engine/pinned.h"
 #include "train/run/stop.h"
 #include "train/state/save.h"
 
@@ -24,25 +25,62 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { WINDOWS = 2, WINDOW_BYTES = BUCKET_PIECE * sizeof(double) };
+
+/* One load. Elements pass through windows of pinned memory: one is filled while the others are
+ * copied to the device. */
+struct load {
+	struct engine *e;
+	struct source *w;
+	char *memory; /* the windows */
+	struct event *copied[WINDOWS];
+	int64_t turn;
+};
+
 /* What is read for each shard that has it: a buffer, and the optimizer state that it holds; NULL:
  * the weights. */
 struct reading {
-	struct engine *e;
-	struct source *w;
+	struct load *l;
 	enum buffer to;
 	const char *state;
 };
 
-/* Copies host elements of the stored type to a buffer. Waits, since they are freed next. */
+/* Needs a load_close whatever it returns. */
+static int
+load_open(struct load *l, struct err *err)
+{
+	for (int i = 0; i < WINDOWS; i++)
+		l->copied[i] = l->e->backend->event(l->e->device);
+	l->memory = pinned_alloc(l->e, (size_t)WINDOWS * WINDOW_BYTES, WINDOW_BYTES);
+	return l->memory ? 0 : err_set(err, "no memory to read '%s' into", l->w->path);
+}
+
 static void
-put(struct engine *e, bool on_host, const struct tensor *dst, const void *host)
+load_close(struct load *l)
+{
+	pinned_free(l->e, l->memory, (size_t)WINDOWS * WINDOW_BYTES, WINDOW_BYTES);
+}
+
+/* The next window, when nothing is copied from it any more. */
+static char *
+next_window(struct load *l)
+{
+	int i = (int)(l->turn++ % WINDOWS);
+
+	l->e->backend->await(l->e->device, l->copied[i]);
+	return l->memory + (size_t)i * WINDOW_BYTES;
+}
+
+/* Copies the newest window, of elements of the stored type, to a buffer. */
+static void
+put(struct load *l, bool on_host, const struct tensor *dst, const void *window)
 {
 	if (on_host) {
-		memcpy(dst->data, host, tensor_bytes(dst));
+		memcpy(dst->data, window, tensor_bytes(dst));
 		return;
 	}
-	e->backend->copy_in(e->stream, dst->data, host, tensor_bytes(dst));
-	engine_sync(e);
+	l->e->backend->copy_in(l->e->stream, dst->data, window, tensor_bytes(dst));
+	l->e->backend->record(l->e->stream, l->copied[(l->turn - 1) % WINDOWS]);
 }
 
 /* Replaces floats by their remainders, in place. */
@@ -59,39 +97,55 @@ keep_remainders(void *host, int64_t count)
 	}
 }
 
-/* One box at a time in host memory. The boxes of a part are the same as in save.c, so a resume
- * under the same layout reads whole pieces. Weights that every replica holds whole are read whole,
- * so that nothing need be gathered; of everything else, this rank's part. */
+/* A part that is a box of the shard's parameter, and fits a window. */
+static int
+read_box(const struct reading *r, const struct shard *s, const struct part *p,
+    const struct slice *box, struct err *err)
+{
+	struct engine *e = r->l->e;
+	struct tensor dst = engine_part(e, r->to, p);
+	bool weights = r->to == BUF_WEIGHTS,
+	     on_host = r->to == BUF_AVERAGE || (!weights && engine_hosted(e, p));
+	/* remainders are made from the whole F32 */
+	enum dtype type = r->to == BUF_REMAINDER ? DTYPE_F32 : dst.dtype;
+	char *window = next_window(r->l);
+
+	if (source_read(r->l->w,
+		&(struct source_part){
+		    .param = &e->table[s->param], .state = r->state, .box = *box },
+		type, window, err) < 0)
+		return -1;
+	if (r->to == BUF_REMAINDER)
+		keep_remainders(window, p->count);
+	put(r->l, on_host, &dst, window);
+	return 0;
+}
+
+/* Weights that every replica holds whole are read whole, so that nothing need be gathered; of
+ * everything else, this rank's part. */
 static int
 read_shard(const struct reading *r, int i, struct err *err)
 {
-	struct engine *e = r->e;
+	struct engine *e = r->l->e;
 	const struct shard *s = &e->mem.shards.item[i];
-	struct slice box[SLICE_FLAT_MAX];
 	bool weights = r->to == BUF_WEIGHTS, whole = weights && !e->mem.bytes[BUF_WEIGHT_SLOTS],
 	     rule = r->to >= BUF_STATE && r->to <= BUF_STATE_LAST,
 	     kept = !rule || engine_keeps(e, s->bucket, (int)r->to - BUF_STATE);
 	struct part part = whole ? shard_part(&e->mem.shards, s, 0, 1) : engine_own_shard(e, s);
-	int n = kept ? shard_pieces(s, &part, box) : 0, rc = 0;
+	int rc = 0;
 
-	for (int k = 0; k < n && rc == 0; k++) {
-		struct part p = part_cut(&part, part.first, slice_elements(&box[k]));
-		struct tensor dst = engine_part(e, r->to, &p);
-		bool on_host = r->to == BUF_AVERAGE || (!weights && engine_hosted(e, &p));
-		/* remainders are made from the whole F32 */
-		enum dtype type = r->to == BUF_REMAINDER ? DTYPE_F32 : dst.dtype;
-		char *host = mem_alloc((size_t)p.count, dtype_size(type));
+	for (; kept && part.count && rc == 0;
+	     part = part_cut(&part, part.first + BUCKET_PIECE, part.count)) {
+		struct part piece = part_cut(&part, part.first, BUCKET_PIECE);
+		struct slice box[SLICE_FLAT_MAX];
+		int n = shard_pieces(s, &piece, box);
 
-		rc = source_read(r->w,
-		    &(struct source_part){
-			.param = &e->table[s->param], .state = r->state, .box = box[k] },
-		    type, host, err);
-		if (rc == 0 && r->to == BUF_REMAINDER)
-			keep_remainders(host, p.count);
-		if (rc == 0)
-			put(e, on_host, &dst, host);
-		free(host);
-		part = part_cut(&part, p.first + p.count, part.count);
+		for (int k = 0; k < n && rc == 0; k++) {
+			struct part p = part_cut(&piece, piece.first, slice_elements(&box[k]));
+
+			rc = read_box(r, s, &p, &box[k], err);
+			piece = part_cut(&piece, p.first + p.count, piece.count);
+		}
 	}
 	return rc;
 }
@@ -111,21 +165,23 @@ name_damage(const struct source *w, int rc, struct err *err)
 static int
 read_shards(const struct reading *r, int rc, struct err *err)
 {
-	struct comm *world = r->e->groups.world;
-	int64_t count = memory_has(&r->e->mem, r->to) ? r->e->mem.shards.count : 0, most = count;
+	struct engine *e = r->l->e;
+	struct comm *world = e->groups.world;
+	int64_t count = memory_has(&e->mem, r->to) ? e->mem.shards.count : 0, most = count;
 	struct tensor t = tensor_1d(&most, DTYPE_I64, 1);
 
 	if (comm_agree(COMM_HERE(world), rc, err))
 		return -1;
-	engine_clear(r->e, r->to);
+	engine_clear(e, r->to);
 	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_MAX);
-	for (int i = 0; i < most; i++) {
-		rc = i < count ? read_shard(r, (int)i, err) : 0;
-		if (comm_agree(COMM_HERE(world), name_damage(r->w, rc, err), err) ||
+	for (int i = 0; i < most && rc == 0; i++) {
+		rc = i < count ? read_shard(r, i, err) : 0;
+		if (comm_agree(COMM_HERE(world), name_damage(r->l->w, rc, err), err) ||
 		    stop_agree(world, err) < 0)
-			return -1;
+			rc = -1;
 	}
-	return 0;
+	engine_sync(e);
+	return rc;
 }
 
 /* Restores the position of the run. One that does not say how many samples were skipped is from a
@@ -229,18 +285,20 @@ resume_optimizer(
 /* Master copies, or what completes the weights to them: this run has one of the two, or neither.
  * Collective. */
 static int
-read_masters(struct engine *e, struct source *w, struct err *err)
+read_masters(struct load *l, struct err *err)
 {
-	int rc = read_shards(&(struct reading){ e, w, BUF_MASTER, NULL }, 0, err);
+	int rc = read_shards(&(struct reading){ l, BUF_MASTER, NULL }, 0, err);
 
-	return rc == 0 ? read_shards(&(struct reading){ e, w, BUF_REMAINDER, NULL }, 0, err) : -1;
+	return rc == 0 ? read_shards(&(struct reading){ l, BUF_REMAINDER, NULL }, 0, err) : -1;
 }
 
 /* The average of the resumed run continues; without one it begins with the masters as they are now.
  * Collective. */
 static int
-read_average(struct engine *e, struct source *w, enum start start, struct err *err)
+read_average(struct load *l, enum start start, struct err *err)
 {
+	struct engine *e = l->e;
+	const struct source *w = l->w;
 	bool resumes = start == START_RESUME && w->averaged;
 
 	if (e->rank == 0 && w->averaged && !e->ema && !e->plan.shape.forward_only)
@@ -248,7 +306,7 @@ read_average(struct engine *e, struct source *w, enum start start, struct err *e
 	if (e->rank == 0 && e->ema && !resumes && start == START_RESUME)
 		note("%s: holds no average of the weights: it begins here", w->path);
 	if (e->ema && resumes)
-		return read_shards(&(struct reading){ e, w, BUF_AVERAGE, STATE_AVERAGE }, 0, err);
+		return read_shards(&(struct reading){ l, BUF_AVERAGE, STATE_AVERAGE }, 0, err);
 	ema_start(e);
 	return 0;
 }
@@ -256,8 +314,7 @@ read_average(struct engine *e, struct source *w, enum start start, struct err *e
 /* Reads a tensor of the slots of 8-bit operands: of the history the newest columns, where this run
  * has fewer, and 0 for those that it has more. */
 static int
-read_slots(struct engine *e, struct source *w, const struct param *p, const struct tensor *to,
-    struct err *err)
+read_slots(struct load *l, const struct param *p, const struct tensor *to, struct err *err)
 {
 	int64_t columns = int64_min(p->shape[1], to->shape[1]);
 	struct source_part part = { .param = p, .box = slice_whole(p->ndim, p->shape) };
@@ -267,17 +324,21 @@ read_slots(struct engine *e, struct source *w, const struct param *p, const stru
 	part.box.count[0] = 1;
 	part.box.count[1] = columns;
 	for (; part.box.start[0] < to->shape[0] && rc == 0; part.box.start[0]++)
-		rc = source_read(w, &part, DTYPE_F32, rows + part.box.start[0] * to->shape[1], err);
+		rc = source_read(
+		    l->w, &part, DTYPE_F32, rows + part.box.start[0] * to->shape[1], err);
 	if (rc == 0)
-		put(e, false, to, rows);
+		l->e->backend->copy_in(l->e->stream, to->data, rows, tensor_bytes(to));
+	engine_sync(l->e);
 	free(rows);
 	return rc;
 }
 
 /* Scales of 8-bit operands, as far as the run has any to go by. Collective. */
 static int
-read_scales(struct engine *e, struct source *w, struct err *err)
+read_scales(struct load *l, struct err *err)
 {
+	struct engine *e = l->e;
+	const struct source *w = l->w;
 	bool speaks = e->rank == 0, wants = fp8_slots(e, FP8_SCALE).data;
 	int rc = 0, read = 0;
 
@@ -287,7 +348,7 @@ read_scales(struct engine *e, struct source *w, struct err *err)
 		struct tensor to = fp8_slots(e, (enum fp8_state)i);
 
 		if (p && to.data)
-			rc = read_slots(e, w, p, &to, err);
+			rc = read_slots(l, p, &to, err);
 		read += p && to.data;
 	}
 	if (comm_agree(COMM_HERE(e->groups.world), name_damage(w, rc, err), err))
@@ -305,9 +366,10 @@ read_scales(struct engine *e, struct source *w, struct err *err)
 /* Progress, schedule, then masters and the states of the update rule. data_record.c restores the
  * data's state. Collective. */
 static int
-resume(
-    struct engine *e, struct source *w, struct train_config *c, struct progress *p, struct err *err)
+resume(struct load *l, struct train_config *c, struct progress *p, struct err *err)
 {
+	struct engine *e = l->e;
+	const struct source *w = l->w;
 	const struct run_state *s = &w->state;
 	bool forward = e->plan.shape.forward_only;
 	int rc = resume_schedule(w, c, err);
@@ -320,7 +382,7 @@ resume(
 		rc = resume_optimizer(e, w, c, err);
 	if (comm_agree(COMM_HERE(e->groups.world), rc, err))
 		return -1;
-	if (read_scales(e, w, err) < 0)
+	if (read_scales(l, err) < 0)
 		return -1;
 	if (forward)
 		return 0;
@@ -328,9 +390,9 @@ resume(
 		optim_from_weights(e);
 		return 0;
 	}
-	rc = read_masters(e, w, err);
+	rc = read_masters(l, err);
 	for (int i = 0; rc == 0 && i < optim_num_states(e->mem.rule); i++) {
-		struct reading r = { e, w, (enum buffer)(BUF_STATE + i), e->mem.rule->states[i] };
+		struct reading r = { l, (enum buffer)(BUF_STATE + i), e->mem.rule->states[i] };
 
 		rc = read_shards(&r, 0, err);
 	}
@@ -345,6 +407,7 @@ int
 load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, struct err *err)
 {
 	struct source *w = train_open_source(c->weights_from, err);
+	struct load l = { .e = e, .w = w };
 	int rc = -1;
 
 	if (w && (!w->padded_vocab || source_set_vocab(w, c->plan.model.vocab_size, err) == 0) &&
@@ -355,18 +418,21 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 	/* Each rank checks its share of what no rank reads, where reading does not. */
 	if (rc == 0 && w->kind->share)
 		rc = name_damage(w, w->kind->share(w, e->rank, e->groups.world->size, err), err);
+	if (rc == 0)
+		rc = load_open(&l, err);
 	optim_settle(e);
-	rc = read_shards(&(struct reading){ e, w, BUF_WEIGHTS, NULL }, rc, err);
+	rc = read_shards(&(struct reading){ &l, BUF_WEIGHTS, NULL }, rc, err);
 	offload_copy_weights(e, false);
 	if (rc == 0 && c->start == START_RESUME)
-		rc = resume(e, w, c, p, err);
+		rc = resume(&l, c, p, err);
 	else if (rc == 0 && !e->plan.shape.forward_only)
-		rc = read_masters(e, w, err);
+		rc = read_masters(&l, err);
 	/* Only this rank's own part was read. */
 	if (rc == 0 && e->mem.bytes[BUF_WEIGHT_SLOTS])
 		optim_to_weights(e);
 	if (rc == 0)
-		rc = read_average(e, w, c->start, err);
+		rc = read_average(&l, c->start, err);
+	load_close(&l);
 	source_close(w);
 	return rc;
 }
