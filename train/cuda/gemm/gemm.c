@@ -132,11 +132,9 @@ key_of(const struct gemm *g)
 }
 
 /* The index of the plan of a GEMM, made on first use; -1 when that failed. A run has a few dozen
- * shapes, so a linear search costs nothing next to the GEMM. The next micro batch adds to the
- * gradient of a weight that this one writes: the plan for that is made before there is anything to
- * add to, since a measurement then needs no memory of its own. */
+ * shapes, so a linear search costs nothing next to the GEMM. */
 static int
-find_plan(struct stream *st, const struct gemm *g, bool overwrites)
+find_plan(struct stream *st, const struct gemm *g)
 {
 	struct gemm_cache *c = st->device->gemms;
 	struct gemm_plan p = { .key = key_of(g) };
@@ -145,19 +143,13 @@ find_plan(struct stream *st, const struct gemm *g, bool overwrites)
 	for (int i = 0; i < at; i++)
 		if (memcmp(&c->plan[i].key, &p.key, sizeof p.key) == 0)
 			return i;
-	if (!gemm_choose(st, &p, g, overwrites))
+	if (!gemm_choose(st, &p, g))
 		return -1;
 	if (c->count == c->room) {
 		c->room = 2 * c->room + 32;
 		c->plan = mem_realloc(c->plan, c->room, sizeof *c->plan);
 	}
 	c->plan[c->count++] = p;
-	if (g->beta == 0 && g->trans_a && g->c.dtype == DTYPE_F32) {
-		struct gemm adds = *g;
-
-		adds.beta = 1;
-		return find_plan(st, &adds, true) < 0 ? -1 : at;
-	}
 	return at;
 }
 
@@ -300,7 +292,7 @@ cuda_gemm(struct stream *st, const struct gemm *g)
 		gemm_split(st, g);
 		return;
 	}
-	at = find_plan(st, g, g->beta == 0);
+	at = find_plan(st, g);
 	if (at < 0)
 		return;
 	rc = gemm_run(st, &st->device->gemms->plan[at], g);

@@ -67,9 +67,8 @@ bool gemm_set_scales(const struct gemm_plan *p, const struct gemm *g);
 /* Frees the library's objects of a plan, complete or not. */
 void gemm_plan_release(struct gemm_plan *p);
 /* Makes a plan for p->key: by measuring, from the file, or, where results must not depend on
- * either, by the library's first answer. overwrites: what c and dbias hold is not needed. false:
- * the device has failed. */
-bool gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g, bool overwrites);
+ * either, by the library's first answer. false: the device has failed. */
+bool gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g);
 
 /* gemm_file.c: best effort; a file that cannot be read or written counts as missing. */
 void gemm_choices_load(struct gemm_choices *c, const char *gpu);

@@ -4,13 +4,14 @@
  * The library names candidates; each is run and timed, with the operations of our own that it needs
  * after it, and the fastest is kept, in memory and in a file. One that is far slower in its first
  * run is not timed further, so that there can be many candidates. All this happens at the first
- * request for a shape, so only in the first step. Where the GEMM adds to an output that holds
- * something, the measurement has an output of its own. Where results must not depend on a clock
+ * request for a shape, so only in the first step. A GEMM that adds to its output adds numbers that
+ * are too small to change it while it is measured. Where results must not depend on a clock
  * (deterministic mode), and where nothing can be measured (a stream under capture, no memory for
- * that output), the library's first answer is taken.
+ * the sums of columns), the library's first answer is taken.
  */
 #include "train/cuda/gemm/gemm.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,10 +48,10 @@ struct candidate {
 	float ms;
 };
 
-/* What is measured: the GEMM itself, or one like it with its own output. */
+/* What is measured: the GEMM itself, or one like it that changes nothing. */
 struct trial {
 	struct gemm g;
-	void *output; /* freed after; NULL: the GEMM's own */
+	void *dbias; /* freed after; NULL: the GEMM's own, or none */
 };
 
 /* F64 is kept out when the device is opened, so another type here is a mistake in the engine. */
@@ -380,32 +381,31 @@ race(struct stream *st, struct candidate *list, int count, const struct gemm *g)
 	return fastest(list, count, none);
 }
 
-/* The GEMM to measure: the caller's if it may overwrite its output, otherwise one with its own
- * output. false: it cannot be measured. */
+/* The GEMM to measure: the caller's if it overwrites its output, otherwise one that adds its
+ * numbers times 2^-149, which rounding takes away. Sums of columns are not scaled, so they have a
+ * place of their own. false: it cannot be measured. */
 static bool
-trial_make(struct stream *st, const struct gemm *g, bool overwrites, struct trial *t)
+trial_make(struct stream *st, const struct gemm *g, struct trial *t)
 {
-	size_t bytes = (size_t)(g->c.shape[0] * g->c.stride[0]) * dtype_size(g->c.dtype);
+	size_t bytes = tensor_bytes(&g->dbias);
 	enum cudaStreamCaptureStatus capture;
 
 	*t = (struct trial){ .g = *g };
 	if (cudaStreamIsCapturing(cu_handle(st), &capture) != cudaSuccess ||
 	    capture != cudaStreamCaptureStatusNone || g->c.data == g->aux.data)
 		return false;
-	if (overwrites)
+	if (g->beta == 0)
 		return true;
-	bytes = (bytes + 255) / 256 * 256;
-	if (cudaMalloc(&t->output, bytes + (size_t)g->c.shape[0] * sizeof(float)) != cudaSuccess) {
+	t->g.alpha = FLT_TRUE_MIN;
+	t->g.beta = 1;
+	if (!g->dbias.data)
+		return true;
+	if (cudaMalloc(&t->dbias, bytes) != cudaSuccess) {
 		(void)cudaGetLastError();
 		return false;
 	}
-	t->g.c.data = t->output;
-	if (g->dbias.data)
-		t->g.dbias.data = (char *)t->output + bytes;
-	return cu_ok(st->device,
-	    cudaMemsetAsync(
-		t->output, 0, bytes + (size_t)g->c.shape[0] * sizeof(float), cu_handle(st)),
-	    "gemm");
+	t->g.dbias.data = t->dbias;
+	return cu_ok(st->device, cudaMemsetAsync(t->dbias, 0, bytes, cu_handle(st)), "gemm");
 }
 
 /* The plan that an earlier run chose, if the library still accepts it. */
@@ -462,22 +462,22 @@ none_found(struct device *d, const struct gemm_key *k)
 
 /* The file, else a race, else the library's first answer. */
 bool
-gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g, bool overwrites)
+gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g)
 {
 	struct device *d = st->device;
 	struct candidate list[CANDIDATES];
-	struct trial t = { .output = NULL };
+	struct trial t = { .dbias = NULL };
 	bool timed = false;
 	int count, best = 0;
 
 	if (!d->deterministic && recall(d->gemms, p, g))
 		return true;
-	timed = !d->deterministic && trial_make(st, g, overwrites, &t);
+	timed = !d->deterministic && trial_make(st, g, &t);
 	count = collect_all(d->gemms, &p->key, g, list, timed ? PER_SET : 1);
 	if (timed && count > 1)
 		best = race(st, list, count, &t.g);
-	if (t.output)
-		cu_ok(d, cudaFree(t.output), "cudaFree");
+	if (t.dbias)
+		cu_ok(d, cudaFree(t.dbias), "cudaFree");
 	for (int i = 0; i < count; i++)
 		if (i != best)
 			gemm_plan_release(&list[i].plan);
