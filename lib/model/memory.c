@@ -77,6 +77,9 @@ static const struct buffer_row rank_rows[] = {
 	/* the gathered input of a GEMM, or a GEMM's partial sums before they are scattered */
 	{ "rows of all tensor ranks", BUF_WHOLE, STEP, IF_SEQUENCE, ACT, { D_TOKENS, D_HIDDEN },
 	    ANY },
+	/* until the weight's gradient is made, beside what comes for other GEMMs */
+	{ "output gradients of all tensor ranks", BUF_DWHOLE, STEP, IF_OVERLAP, ACT,
+	    { D_TOKENS, D_HIDDEN }, MLP_BWD | ATTN_BWD | QKV_BWD },
 	{ "sums of other tensor ranks", BUF_SLOTS, STEP, IF_PARTS, ACT, { D_OTHERS, D_HIDDEN },
 	    FWD | MLP_BWD | QKV_BWD | HEAD },
 	/* of one GEMM; the gradient of an output both ways, for two, but that of fc2 (block/mlp.c)

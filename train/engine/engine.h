@@ -38,6 +38,8 @@ struct overlap {
 	struct event *ready, *gathered, *summed;
 	/* for each tensor rank: its rows have arrived; this rank's part of their sum is complete */
 	struct event **arrived, **made;
+	/* the own rows of what row_backward_begin gathers; NULL: nothing */
+	const void *coming;
 };
 
 struct engine {

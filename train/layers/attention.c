@@ -272,13 +272,9 @@ heads_backward(const struct layer *l, struct step *s, const struct qkv *d,
     const struct linear_grad *all, enum heads which)
 {
 	struct stretch c = columns_of(d, which);
-	struct linear_grad part = *all;
 
 	prepare_backward(l, s, d, &all->dy, which);
-	part.dy = tensor_columns(&all->dy, c.first, c.count);
-	part.dweight = rows_of(&all->dweight, &c);
-	part.dbias = rows_of(&all->dbias, &c);
-	weight_gradient(s, &part);
+	weight_gradient_of(s, all, &c);
 }
 
 /* The input of q, k and v in the backward pass. */
@@ -360,12 +356,15 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.fp8 = fp8_gemm_of(e, l->block, FP8_QKV),
 	};
 	struct norm_flow flow = { *dx, dnorm, *x };
-	bool kept = !l->block->norm || e->mem.place[BUF_NORM1_OUT] == ARENA_SAVED;
+	/* beside the sum of dnorm, which takes longer than the gradient of qkv's weight alone */
+	bool later = rows_overlap(s) && !proj.fp8,
+	     kept = !l->block->norm || e->mem.place[BUF_NORM1_OUT] == ARENA_SAVED;
 
 	recompute_prepared(l, s);
 	context_attention_begin(s, &att.fwd);
 	row_backward(s, &proj);
-	weight_gradient(s, &proj);
+	if (!later)
+		weight_gradient(s, &proj);
 	if (kept)
 		begin_input(l, s, x, &qkv);
 	context_attention_bwd(s, &att);
@@ -380,6 +379,10 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		context_attention_end(s, &att);
 		prepare_backward(l, s, &d, &dqkv, HEADS_ALL);
 		column_backward(s, &qkv);
+		if (later)
+			weight_gradient(s, &proj);
+		weight_gradient(s, &qkv);
+		column_backward_end(s);
 	}
 	norm_backward(l, s, &flow);
 }

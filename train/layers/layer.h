@@ -71,6 +71,8 @@ struct linear_grad {
 void forward_gemm(struct step *s, const struct linear *l);
 void input_gradient(struct step *s, const struct linear_grad *g);
 void weight_gradient(struct step *s, const struct linear_grad *g);
+/* The same of some rows of the weight, of 16 bits. */
+void weight_gradient_of(struct step *s, const struct linear_grad *g, const struct stretch *rows);
 
 /* The copies of an operand of rows x columns, for what makes it or for quantise: of the input, for
  * the forward GEMM; of the same transposed, for the weight's gradient; of the output's gradient
@@ -92,17 +94,23 @@ void fp8_grouped(struct step *s, const struct fp8_gemm *p, const struct grouped 
 
 /* Column parallel: y [T,out/t] = x W^T + bias with x [R,in]; W [out/t,in]. */
 void column_forward(struct step *s, const struct linear *l);
-/* dx [R,in], summed over tensor ranks, and the gradients of weight and bias. begin comes before it,
- * when x is there and nothing more is to be read of gather_rows: tensor ranks may gather the rows
- * of x beside what is queued between the two calls. */
+/* dx [R,in], summed over tensor ranks; g->x becomes whole, for weight_gradient. begin comes before
+ * it, when x is there and nothing more is to be read of gather_rows, and end after it: only then is
+ * dx there. Tensor ranks may gather the rows of x beside what is queued between begin and the call,
+ * and sum beside what is queued between the call and end. */
 void column_backward_begin(struct step *s, struct linear_grad *g);
-void column_backward(struct step *s, const struct linear_grad *g);
+void column_backward(struct step *s, struct linear_grad *g);
+void column_backward_end(struct step *s);
 /* Row parallel: y [R,out] = x [T,in/t] W^T, summed over tensor ranks, + bias; W [out,in/t], the
  * bias whole on every rank. */
 void row_forward(struct step *s, const struct linear *l);
 /* dx [T,in/t]; g->dy [R,out] becomes [T,out] for weight_gradient, which is next: x may be
- * recomputed in between. */
+ * recomputed in between. With rows_overlap dy lasts until the next call; begin may then come
+ * before it, with the rows that will be its dy, to gather them beside what is queued between. */
+void row_backward_begin(struct step *s, const struct tensor *dy);
 void row_backward(struct step *s, struct linear_grad *g);
+/* Whether tensor ranks share the rows and exchange them beside GEMMs. */
+bool rows_overlap(const struct step *s);
 
 /* --- norm.c: LayerNorm or RMSNorm of a block's input and of its branch ------------------------ */
 

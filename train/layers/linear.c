@@ -193,6 +193,20 @@ weight_gradient(struct step *s, const struct linear_grad *l)
 		s->e->ops->gemm(s->e->stream, &g);
 }
 
+void
+weight_gradient_of(struct step *s, const struct linear_grad *l, const struct stretch *rows)
+{
+	struct linear_grad part = *l;
+
+	if (rows->count == 0)
+		return;
+	part.dy = tensor_columns(&l->dy, rows->first, rows->count);
+	part.dweight = tensor_rows(&l->dweight, rows->first, rows->count);
+	if (l->dbias.data)
+		part.dbias = tensor_rows(&l->dbias, rows->first, rows->count);
+	weight_gradient(s, &part);
+}
+
 /* --- beside GEMMs ----------------------------------------------------------------------------- */
 
 /* Whether there is a GEMM for the rows of each rank, while other rows are on their way. All rows of
@@ -208,6 +222,12 @@ static bool
 shares_rows(const struct step *s)
 {
 	return layout_row_shards(&s->e->plan.layout) > 1;
+}
+
+bool
+rows_overlap(const struct step *s)
+{
+	return s->e->overlap.stream && shares_rows(s);
 }
 
 /* The i-th rank from this one on. */
@@ -253,17 +273,35 @@ column_forward_overlapped(struct step *s, const struct linear *l)
 	streams_join(s->e, b->stream, b->gathered, SPAN_TENSOR);
 }
 
-/* As column_forward_overlapped; dy becomes whole. */
+/* The own rows and those of the others are gathered on the other stream. */
+static void
+gather_beside(struct step *s, const struct tensor *to, const struct tensor *own)
+{
+	struct overlap *b = &s->e->overlap;
+
+	streams_fork(s->e, b->stream, b->ready);
+	gather_on(s, b->stream, to, own);
+	s->e->backend->record(b->stream, b->gathered);
+}
+
+/* As column_forward_overlapped; dy becomes whole. What has been on its way since
+ * row_backward_begin is there, so that one GEMM takes all rows. */
 static void
 row_backward_overlapped(struct step *s, struct linear_grad *g)
 {
 	struct overlap *b = &s->e->overlap;
 	struct tensor own = g->dy;
+	bool begun = b->coming == own.data;
 
-	g->dy = partial_sums(s, &own);
-	streams_fork(s->e, b->stream, b->ready);
-	gather_on(s, b->stream, &g->dy, &own);
-	s->e->backend->record(b->stream, b->gathered);
+	g->dy = engine_buffer(s->e, BUF_DWHOLE);
+	if (!begun)
+		gather_beside(s, &g->dy, &own);
+	b->coming = NULL;
+	if (begun || !splits(s)) {
+		streams_join(s->e, b->stream, b->gathered, SPAN_TENSOR);
+		input_gradient(s, g);
+		return;
+	}
 	for (int i = 0; i < s->e->groups.tp->size; i++) {
 		int rank = next_rank(s, i);
 		struct linear_grad part = *g;
@@ -300,9 +338,8 @@ row_forward_overlapped(struct step *s, const struct linear *l, const struct tens
 	streams_join(s->e, b->stream, b->summed, SPAN_TENSOR);
 }
 
-/* The partial sums are added up beside the GEMM that makes the weight's gradient, which takes
- * longer than the one that makes them. The rows of x are on their way or whole by then, hence a
- * place of its own for the sums. */
+/* The partial sums are added up beside the GEMM that makes the weight's gradient. The rows of x are
+ * on their way or whole by then, hence a place of its own for the sums. */
 static void
 column_backward_overlapped(struct step *s, const struct linear_grad *g)
 {
@@ -318,8 +355,6 @@ column_backward_overlapped(struct step *s, const struct linear_grad *g)
 	s->e->backend->record(b->stream, b->summed);
 	if (shares_rows(s))
 		streams_join(s->e, b->stream, b->gathered, SPAN_TENSOR);
-	weight_gradient(s, &all);
-	streams_join(s->e, b->stream, b->summed, SPAN_TENSOR);
 }
 
 /* --- the two linears -------------------------------------------------------------------------- */
@@ -340,21 +375,18 @@ column_forward(struct step *s, const struct linear *l)
 void
 column_backward_begin(struct step *s, struct linear_grad *g)
 {
-	struct overlap *b = &s->e->overlap;
 	struct tensor own = g->x;
 
-	if (!b->stream || !shares_rows(s))
+	if (!rows_overlap(s))
 		return;
 	g->x = partial_sums(s, &own);
-	streams_fork(s->e, b->stream, b->ready);
-	gather_on(s, b->stream, &g->x, &own);
-	s->e->backend->record(b->stream, b->gathered);
+	gather_beside(s, &g->x, &own);
 }
 
 /* Every rank's columns contribute to the whole dx, hence the sum. The rows of x are gathered again
  * after it, as keeping them all would take back what sequence parallelism saves. */
 void
-column_backward(struct step *s, const struct linear_grad *g)
+column_backward(struct step *s, struct linear_grad *g)
 {
 	struct linear_grad all = *g;
 
@@ -365,8 +397,16 @@ column_backward(struct step *s, const struct linear_grad *g)
 	all.dx = partial_sums(s, &g->dx);
 	input_gradient(s, &all);
 	scatter_sums(s, &g->dx);
-	all.x = gather_rows(s, &g->x);
-	weight_gradient(s, &all);
+	g->x = gather_rows(s, &g->x);
+}
+
+void
+column_backward_end(struct step *s)
+{
+	struct overlap *b = &s->e->overlap;
+
+	if (b->stream)
+		streams_join(s->e, b->stream, b->summed, SPAN_TENSOR);
 }
 
 /* The first rank's part of the sum includes the bias, so that it is added once and before anything
@@ -389,11 +429,20 @@ row_forward(struct step *s, const struct linear *l)
 	scatter_sums(s, &l->y);
 }
 
+void
+row_backward_begin(struct step *s, const struct tensor *dy)
+{
+	struct tensor whole = engine_buffer(s->e, BUF_DWHOLE);
+
+	gather_beside(s, &whole, dy);
+	s->e->overlap.coming = dy->data;
+}
+
 /* dx has only this rank's columns, so there is no sum. */
 void
 row_backward(struct step *s, struct linear_grad *g)
 {
-	if (splits(s) && shares_rows(s)) {
+	if (rows_overlap(s)) {
 		row_backward_overlapped(s, g);
 		return;
 	}

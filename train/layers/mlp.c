@@ -8,6 +8,8 @@
  */
 #include "train/layers/layer.h"
 
+enum { ALIGNED = 64 }; /* rows of a weight that GEMMs take at full rate */
+
 _Static_assert((int)ACTIVATION_GEGLU_TANH == (int)ACT_GEGLU_TANH &&
 	(int)ACTIVATION_SWIGLU == (int)ACT_SWIGLU && (int)ACTIVATION_RELU2 == (int)ACT_RELU2 &&
 	(int)ACTIVATION_GELU_ERF == (int)ACT_GELU_ERF,
@@ -153,6 +155,39 @@ through_activation(
 	e->ops->act_bwd(e->stream, (enum act_kind)e->plan.model.activation, &a);
 }
 
+/* Whether dx, when this layer is done, is what the row parallel linear of the one before reads. */
+static bool
+passes(const struct layer *l, const struct step *s, const struct tensor *dx)
+{
+	const struct model_config *c = &s->e->plan.model;
+
+	return rows_overlap(s) && !l->block->parallel && !l->block->post &&
+	    dx->dtype == s->e->plan.shape.dtype && (c->hidden_dropout == 0 || !s->training);
+}
+
+/* The gradient of fc1's weight, the largest GEMM, in two parts: one beside the sum over tensor
+ * ranks, the other beside the rows that the layer before gathers first. */
+static void
+finish(
+    const struct layer *l, struct step *s, const struct linear_grad *in, const struct norm_flow *f)
+{
+	int64_t rows = in->dweight.shape[0], half = rows / 2 / ALIGNED * ALIGNED;
+	struct stretch last;
+
+	if (in->fp8 || !passes(l, s, &f->dx)) {
+		weight_gradient(s, in);
+		column_backward_end(s);
+		norm_backward(l, s, f);
+		return;
+	}
+	last = (struct stretch){ half, rows - half };
+	weight_gradient_of(s, in, &(struct stretch){ 0, half });
+	column_backward_end(s);
+	norm_backward(l, s, f);
+	row_backward_begin(s, &f->dx);
+	weight_gradient_of(s, in, &last);
+}
+
 /* As in attention.c, dx changes in place from the gradient of the block's output to that of its
  * input. One sum over the tensor group, in column_backward. */
 static void
@@ -196,7 +231,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		in.x = norm_recompute(l, s, x, NORM_WEIGHT);
 	column_backward_begin(s, &in);
 	column_backward(s, &in);
-	norm_backward(l, s, &flow);
+	finish(l, s, &in, &flow);
 }
 
 const struct layer_kind layer_mlp = { &block_mlp, SITE_MLP_OUT, forward, backward, FP8_FC1 };

@@ -96,6 +96,8 @@ shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 	weight_gradient(s, &down);
 	column_backward_begin(s, &in);
 	column_backward(s, &in);
+	weight_gradient(s, &in);
+	column_backward_end(s);
 }
 
 /* --- the experts of each row ------------------------------------------------------------------ */

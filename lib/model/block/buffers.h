@@ -47,6 +47,7 @@ enum buffer {
 	BUF_LOSS_MASK,
 	BUF_DOCUMENTS,
 	BUF_WHOLE, /* what several phases use comes before what one does, which then share bytes */
+	BUF_DWHOLE,
 	BUF_SLOTS,
 	BUF_FP8_X,
 	BUF_FP8_DY,
