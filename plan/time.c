@@ -156,12 +156,13 @@ rows_bytes(const struct run_case *r, enum dtype type)
  * and, where rows go in parts, a scatter by the last GEMM of all ranks' rows but the first. Where
  * rows are shared, a gather by the first GEMM of all rows but the own, one by the gradient of the
  * last GEMM's input, one more by attention or by the gradient of the first one's input, and a
- * scatter by that of its weight. */
+ * scatter by that of its weight. The second of the gathers comes in attention by the gradient of a
+ * dense MLP's first weight, which is long enough, and the scatter by those of both weights. */
 static double
 hidden(const struct run_case *r, const struct work *w, double way, double core)
 {
 	const struct gemm_shape *p = &w->gemm[0], *q;
-	double t = (double)r->layout->tensor_model_parallel_size, weight, last = 0;
+	double t = (double)r->layout->tensor_model_parallel_size, weight, last = 0, given;
 
 	if (!w->overlap || !r->shape->tp_comm_overlap)
 		return 0;
@@ -171,10 +172,21 @@ hidden(const struct run_case *r, const struct work *w, double way, double core)
 	weight = time_gemm(r, p->out, p->in, p->rows, true);
 	if (layout_row_shards(r->layout) == 1)
 		return last + fmin(2 * way, weight);
-	return last + fmin(way, weight) +
+	if (core > 0 && !r->fp8)
+		weight += time_gemm(r, q->out, q->in, q->rows, true);
+	given = core > 0 && !r->fp8 && !r->model->num_experts
+	    ? way
+	    : fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->in, q->out, false));
+	return last + fmin(way, weight) + given +
 	    fmin(way, core > 0 ? 2.5 * core : time_gemm(r, p->rows, p->in, p->out, false)) +
-	    fmin(way, (1 - 1 / t) * time_gemm(r, p->rows, p->out, p->in, false)) +
-	    fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->in, q->out, false));
+	    fmin(way, (1 - 1 / t) * time_gemm(r, p->rows, p->out, p->in, false));
+}
+
+/* Whether k and v have a GEMM of their own, beside whose other part they go. */
+static bool
+keys_alone(const struct run_case *r)
+{
+	return r->layout->tensor_model_parallel_size == 1 && !r->fp8;
 }
 
 /* The same of context ranks that gather keys (gather.c there): keys come by the GEMM of q, where
@@ -185,18 +197,33 @@ static double
 hidden_keys(const struct run_case *r, const struct work *w, double way, double core)
 {
 	const struct gemm_shape *p = &w->gemm[0], *q = &w->gemm[w->num_gemms - 1];
-	bool alone = r->layout->tensor_model_parallel_size == 1 && !r->fp8;
 	double c = (double)r->layout->context_parallel_size, t;
 
-	if (r->shape->context_form != CONTEXT_GATHER)
-		return 0;
 	t = fmin(way,
 		time_gemm(r, q->rows, q->in, q->out, false) +
 		    time_gemm(r, q->out, q->in, q->rows, true)) +
 	    fmin(way / 2, 2.5 * core / (4 * c));
-	if (alone)
+	if (keys_alone(r))
 		t += fmin(way, time_gemm(r, p->rows, q->in, p->in, false)) +
 		    fmin(way / 2, time_gemm(r, q->in, p->in, p->rows, true));
+	return t;
+}
+
+/* The same of those that exchange heads (heads.c there), `way` for q, k, v and the output: all go
+ * by the input gradient of the last GEMM, and dout by that of its weight; k, v and their gradients
+ * by the GEMMs of q. */
+static double
+hidden_heads(const struct run_case *r, const struct work *w, double way)
+{
+	const struct gemm_shape *p = &w->gemm[0], *q = &w->gemm[w->num_gemms - 1];
+	double all = (double)(p->out + q->in), dout = way * (double)q->in / all,
+	       keys = way * (double)(p->out - q->in) / all, t;
+
+	t = fmin(way, time_gemm(r, q->rows, q->in, q->out, false)) +
+	    fmin(dout, time_gemm(r, q->out, q->in, q->rows, true));
+	if (keys_alone(r))
+		t += fmin(keys, time_gemm(r, p->rows, q->in, p->in, false)) +
+		    fmin(keys, time_gemm(r, q->in, p->in, p->rows, true));
 	return t;
 }
 
@@ -234,7 +261,9 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	if (c > 1 && w.exchanges) {
 		keys = ring_along(
 		    r, AX_BIT(AX_CP), w.sent * act * ((double)c / (double)(c - 1) / w.exchanges));
-		t.cp = w.exchanges * keys - hidden_keys(r, &w, keys, core);
+		t.cp = w.exchanges * keys -
+		    (r->shape->context_form == CONTEXT_GATHER ? hidden_keys(r, &w, keys, core)
+							      : hidden_heads(r, &w, keys));
 	}
 	t.ep = w.routings * ring(r, holders, near(r, holders, 1), w.routed * act);
 	return t;

@@ -2,6 +2,7 @@
  * comm.c - what follows from the contract of communication, for every implementation
  */
 #include "train/comm.h"
+#include "lib/base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,24 @@ comm_whole(const struct comm *c, const struct comm_parts *p, int rank)
 	struct tensor flat = tensor_flat(&p->whole);
 
 	return tensor_rows(&flat, (p->reversed ? c->size - 1 - rank : rank) * count, count);
+}
+
+/* The tag is the array's number. */
+struct p2p *
+comm_blocks(const struct comm *c, const struct comm_block *block, int count, int *n)
+{
+	struct p2p *message = mem_alloc(2 * (size_t)count * (size_t)c->size, sizeof *message);
+
+	*n = 0;
+	for (int i = 0; i < count * c->size; i++) {
+		int peer = i % c->size, tag = i / c->size;
+
+		if (peer == c->rank)
+			continue;
+		message[(*n)++] = (struct p2p){ true, peer, tag, block[i].give };
+		message[(*n)++] = (struct p2p){ false, peer, tag, block[i].take };
+	}
+	return message;
 }
 
 /* The rows of an expert that a rank has, as the counts say. */

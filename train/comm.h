@@ -58,6 +58,15 @@ struct rows_exchange {
 	bool back;
 };
 
+/*
+ * An array of which each rank gives a part to every other: give is what goes to a rank, take what
+ * comes from it. take of the own rank is not written; what others write to lies in shared memory,
+ * and they write as far from the beginning of their piece as this rank's own take from that of its.
+ */
+struct comm_block {
+	struct tensor give, take;
+};
+
 /* Memory of a rank that the others may write to, once it is shared. */
 struct comm_memory {
 	void *data;
@@ -97,7 +106,7 @@ struct comm_ops {
 	/* out holds size equal parts, part i from rank i. in may lie in its place inside out. */
 	void (*all_gather)(
 	    struct comm *, struct stream *, const struct tensor *out, const struct tensor *in);
-	/* Once, collective on the host, before the first of the next two: ranks may write to each
+	/* Once, collective on the host, before the first of the next three: ranks may write to each
 	 * other's memory, of as many pieces and bytes on each, and do so in an all_gather into it
 	 * too, where all have `out` as far from the beginning of the same piece. False on all, with
 	 * why at rank 0, where one cannot: the calls serve as well then, but by messages. */
@@ -108,6 +117,10 @@ struct comm_ops {
 	/* part gets the sum of this rank's part in the whole of all ranks. Ranks make their own
 	 * part last, the next rank's first. */
 	void (*reduce_scatter_parts)(struct comm *, struct stream *, const struct comm_parts *);
+	/* Each array has a block for each rank, in their order: block [count][size]. All have read
+	 * what this rank gives when the stream passes. */
+	void (*all_to_all)(
+	    struct comm *, struct stream *, const struct comm_block *block, int count);
 	void (*broadcast)(struct comm *, struct stream *, const struct tensor *, int root);
 	/* One batch: no order, no deadlock; returns (queues) when all are done. */
 	void (*exchange)(struct comm *, struct stream *, const struct p2p *, int count);
@@ -155,6 +168,9 @@ int64_t comm_part(const struct comm *c, const struct tensor *part, const struct 
 int64_t comm_slots(const struct comm *c, const struct comm_parts *p);
 /* The part of a rank in p->whole. */
 struct tensor comm_whole(const struct comm *c, const struct comm_parts *p, int rank);
+
+/* The messages of an all_to_all, 2 count (size - 1) of them, to free(); *n: how many. */
+struct p2p *comm_blocks(const struct comm *c, const struct comm_block *block, int count, int *n);
 
 /* The messages of an exchange of rows, of which there are at most 2 E: counts are in the host's
  * memory. Returns their number. A rank's messages to itself come in pairs, sent and received. */

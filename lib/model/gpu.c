@@ -35,9 +35,7 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 
 	switch (g) {
 	case GPU_TENSOR: return (struct use){ l->tensor_model_parallel_size, true, false };
-	case GPU_CONTEXT:
-		return (struct use){ l->context_parallel_size, false,
-			s->context_form == CONTEXT_HEADS };
+	case GPU_CONTEXT: return (struct use){ l->context_parallel_size, false, false };
 	case GPU_DATA: return (struct use){ layout_replicas(l), true, s->grad_reduce_in_bf16 };
 	case GPU_PIPELINE: return (struct use){ stages, s->fp8.format != FP8_NONE, !overlap };
 	case GPU_EXPERTS:
@@ -60,7 +58,7 @@ gpu_group_blocks(enum gpu_group g, const struct train_shape *s)
 
 	switch (g) {
 	case GPU_TENSOR: return s->tp_comm_overlap ? OVERLAPPED : 0;
-	case GPU_CONTEXT: return s->context_form == CONTEXT_GATHER ? OVERLAPPED : 0;
+	case GPU_CONTEXT:
 	case GPU_DATA:
 	case GPU_EXPERT_DATA: return OVERLAPPED;
 	case GPU_PIPELINE:

@@ -4,10 +4,11 @@
 #
 # A Llama of eight layers and the same with experts, in fp32, 20 steps. A line for each layout: how
 # far its losses are apart, at most 1e-5, relative. RANKS: 4, or 8 where there are as many GPUs.
+# ONLY=TEXT: those whose options have it.
 # B is the build directory. DEVICE=cpu runs the same on the CPU. With too few GPUs it says so and
 # succeeds.
 set -eu
-: "${B:=build}" "${DEVICE:=cuda}"
+: "${B:=build}" "${DEVICE:=cuda}" "${ONLY:=}"
 gpus=4
 [ "$DEVICE" != cuda ] || gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || gpus=0
 [ "$gpus" -lt 8 ] || gpus=8
@@ -56,6 +57,7 @@ failed=0
 # follow OPTION...: all ranks against the losses in `one`
 follow()
 {
+	case "$*" in *"$ONLY"*) ;; *) return ;; esac
 	# shellcheck disable=SC2086
 	train "$ranks" $model --backend "$DEVICE" "$@"
 	losses | paste -d ' ' - "$dir/one" | awk -v name="${model:+experts, }${*:-data ranks}" '

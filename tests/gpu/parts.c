@@ -1,6 +1,6 @@
 /*
- * parts.c [BACKEND] - gathers and scatters in parts between GPUs of one host, and rows that go to
- * experts and back: bits, order, rates
+ * parts.c [BACKEND] - gathers and scatters in parts between GPUs of one host, blocks that all
+ * exchange, and rows that go to experts and back: bits, order, rates
  *
  * Run by mpirun with two ranks or more (tests/gpu/parts.sh), a GPU each; alone, or without a GPU,
  * it says so and succeeds. Every rank can make every other rank's numbers. Parts are read on
@@ -229,6 +229,52 @@ test_scatter(struct rig *r, const struct trial *t)
 	free(have);
 }
 
+enum { ARRAYS = 3 };
+
+/* The blocks of some arrays, n elements each: what is given lies in slots, what is taken in whole.
+ */
+static void
+list_blocks(const struct rig *r, enum dtype type, int64_t n, struct comm_block *block)
+{
+	struct tensor give = tensor_1d(r->slots, type, n * ARRAYS * r->c->size),
+		      take = tensor_1d(r->whole, type, n * ARRAYS * r->c->size);
+
+	for (int i = 0; i < ARRAYS * r->c->size; i++)
+		block[i] = (struct comm_block){ tensor_rows(&give, i * n, n),
+			tensor_rows(&take, i * n, n) };
+}
+
+/* Twice, so that the second call may not begin before the first has been read. */
+static void
+test_blocks(struct rig *r, const struct trial *t)
+{
+	int size = r->c->size, own = r->c->rank;
+	int64_t n = t->count, all = n * ARRAYS * size;
+	struct comm_block *block = mem_alloc((size_t)(ARRAYS * size), sizeof *block);
+	struct tensor given = tensor_1d(r->slots, t->dtype, all),
+		      taken = tensor_1d(r->whole, t->dtype, all);
+	float *mine = numbers(t, own, 0, all);
+
+	list_blocks(r, t->dtype, n, block);
+	r->compute->ops->fill(r->compute, &taken, NAN);
+	upload(r, &given, mine);
+	for (int k = 0; k < 2; k++) {
+		fork_calls(r);
+		r->c->ops->all_to_all(r->c, r->overlap, block, ARRAYS);
+		join_calls(r);
+	}
+	for (int i = 0; i < ARRAYS * size; i++) {
+		float *want = numbers(t, i % size, (i - i % size + own) * n, n),
+		      *have = download(r, r->compute, &block[i].take);
+
+		CHECK(i % size == own || same(have, want, n));
+		free(want);
+		free(have);
+	}
+	free(mine);
+	free(block);
+}
+
 static void
 test_sizes(struct rig *r)
 {
@@ -242,6 +288,8 @@ test_sizes(struct rig *r)
 			test_gather(r, &t);
 			if (!t.reversed)
 				test_whole(r, &t);
+			if (!t.reversed && !t.in_place && t.count <= 1 << 20)
+				test_blocks(r, &t);
 			test_scatter(r, &t);
 		}
 }
@@ -455,6 +503,17 @@ scatter(struct rig *r, const void *args)
 }
 
 static void
+exchange_blocks(struct rig *r, const void *args)
+{
+	const struct comm_parts *p = args;
+	struct comm_block *block = mem_alloc((size_t)(ARRAYS * r->c->size), sizeof *block);
+
+	list_blocks(r, p->part.dtype, p->part.shape[0] / ARRAYS, block);
+	r->c->ops->all_to_all(r->c, r->overlap, block, ARRAYS);
+	free(block);
+}
+
+static void
 rows_call(struct rig *r, const void *x)
 {
 	r->c->ops->all_to_all_rows(r->c, r->overlap, x);
@@ -515,7 +574,8 @@ print_rates(struct rig *r)
 		const char *name;
 		call *make;
 	} calls[] = { { "gather in parts", gather_parts }, { "scatter in parts", scatter_parts },
-		{ "all-gather", gather }, { "reduce-scatter", scatter } };
+		{ "blocks to all", exchange_blocks }, { "all-gather", gather },
+		{ "reduce-scatter", scatter } };
 
 	for (int64_t bytes = PART; bytes >= 1 << 20; bytes /= 4) {
 		struct trial t = { DTYPE_BF16, bytes / 2, false, 0, false };

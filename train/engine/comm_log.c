@@ -368,6 +368,19 @@ logged_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm
 }
 
 static void
+logged_all_to_all(struct comm *c, struct stream *st, const struct comm_block *block, int count)
+{
+	struct comm_history *h;
+	size_t bytes = 0;
+
+	for (int i = 0; i < count * c->size; i++)
+		bytes += tensor_bytes(&block[i].give);
+	h = begin_call(c, st, "all-to-all", bytes);
+	h->inner->all_to_all(c, st, block, count);
+	end(h, st);
+}
+
+static void
 logged_broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
 {
 	struct comm_history *h = begin_call(c, st, "broadcast", tensor_bytes(t));
@@ -470,6 +483,7 @@ static const struct comm_ops logged_ops = {
 	.share = logged_share,
 	.all_gather_parts = logged_all_gather_parts,
 	.reduce_scatter_parts = logged_reduce_scatter_parts,
+	.all_to_all = logged_all_to_all,
 	.broadcast = logged_broadcast,
 	.exchange = logged_exchange,
 	.message = logged_message,

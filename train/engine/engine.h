@@ -72,7 +72,7 @@ struct engine {
 	struct traffic *traffic;   /* of the replicas */
 	struct handover *handover; /* of the pipeline stages */
 	struct overlap overlap, context;
-	struct p2p *message; /* room for an exchange of the context ranks */
+	struct comm_block *blocks; /* room for an exchange of the context ranks */
 	struct timing *timing;
 	/* this rank in evaluations: itself, or with another micro batch size */
 	struct engine *evaluator;

@@ -223,7 +223,7 @@ open_overlap(struct engine *e, struct comm *world)
 	};
 }
 
-/* Context ranks that gather keys share the memory in which they do. Those of several hosts cannot,
+/* Context ranks share the memory in which they gather or exchange. Those of several hosts cannot,
  * which needs no warning. */
 static void
 open_context(struct engine *e, struct comm *world)
@@ -231,7 +231,7 @@ open_context(struct engine *e, struct comm *world)
 	const struct backend *b = e->backend;
 	struct err why;
 
-	if (e->groups.cp->size == 1 || e->plan.shape.context_form != CONTEXT_GATHER)
+	if (e->groups.cp->size == 1)
 		return;
 	comm_log_begin(COMM_HERE(world), COMM_CONTEXT, "sharing of memory");
 	(void)share_arenas(e, e->groups.cp, ARENA_SCRATCH, ARENA_SCRATCH, &why);
@@ -295,7 +295,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	open_context(e, world);
 	share_experts(e, world);
 	share_params(e, world);
-	e->message = mem_alloc(context_messages(&e->plan), sizeof *e->message);
+	e->blocks = mem_alloc(context_blocks(&e->plan), sizeof *e->blocks);
 	e->handover = handover_open(e);
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
 	for (int i = 0; i < ROPE_TABLES; i++)
@@ -335,7 +335,7 @@ engine_close(struct engine *e)
 		moves_release(&e->moves[i / 2][i % 2]);
 	free(e->moves);
 	memory_release(&e->mem);
-	free(e->message);
+	free(e->blocks);
 	free(e->table);
 	free(e->shard_of);
 	free(e->layer);

@@ -5,9 +5,6 @@
  * in them, and connect. The third is recorded and launched. A leg whose arguments could differ from
  * the recording (another loss scale, logits or losses to be kept, an observer, 8-bit operands
  * without a history) runs directly.
- *
- * Context ranks that exchange heads communicate inside a recording, and each decides alone: what a
- * rank launches and what it queues are the same calls in the same order.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -64,15 +61,15 @@ place(const struct step *s)
 
 /* Whether legs are the same in every step. Masks of dropout have the step in their key. Tensor
  * ranks communicate so often that a recording gains nothing: GPT-2 124M on two H200s took 1 to 5 %
- * longer with one. Ranks that share experts communicate as often, and number their messages, as do
- * context ranks that gather keys. */
+ * longer with one. Ranks that share experts, and context ranks, communicate as often, and number
+ * their messages. */
 static bool
 repeats(const struct engine *e)
 {
 	const struct model_config *c = &e->plan.model;
 
 	return e->groups.tp->size == 1 && !(e->groups.ep && e->groups.ep->size > 1) &&
-	    !e->context.stream && c->hidden_dropout == 0 && c->embedding_dropout == 0 &&
+	    e->groups.cp->size == 1 && c->hidden_dropout == 0 && c->embedding_dropout == 0 &&
 	    c->attention_dropout == 0;
 }
 

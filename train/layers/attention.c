@@ -361,8 +361,9 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	     kept = !l->block->norm || e->mem.place[BUF_NORM1_OUT] == ARENA_SAVED;
 
 	recompute_prepared(l, s);
-	context_attention_begin(s, &att.fwd);
+	context_attention_begin_bwd(s, &att);
 	row_backward(s, &proj);
+	context_attention_give_dout(s, &att);
 	if (!later)
 		weight_gradient(s, &proj);
 	if (kept)

@@ -2,7 +2,6 @@
  * context.c - attention over sequences that context ranks share: one of the ways, or none
  */
 #include "train/layers/context.h"
-#include "train/engine/timing.h"
 
 #include <stddef.h>
 
@@ -35,29 +34,10 @@ context_positions(const struct engine *e, const struct tensor *t, const struct s
 	return tensor_rows(t, context_rows(e, s->first), context_rows(e, s->count));
 }
 
-/* --- messages --------------------------------------------------------------------------------- */
-
 void
 context_stretches(const struct engine *e, int rank, struct stretch out[STRETCHES])
 {
 	layout_positions(&e->plan.layout, e->plan.shape.seq_length, rank, out);
-}
-
-int
-context_message(struct engine *e, int n, const struct p2p *m)
-{
-	e->message[n] = *m;
-	return n + 1;
-}
-
-void
-context_exchange(struct engine *e, int n)
-{
-	struct comm *cp = e->groups.cp;
-
-	timing_begin(e, SPAN_CONTEXT);
-	cp->ops->exchange(COMM_HERE(cp), e->stream, e->message, n);
-	timing_end(e, SPAN_CONTEXT);
 }
 
 /* --- both passes ------------------------------------------------------------------------------ */
@@ -67,10 +47,10 @@ static const struct context_kind *const kinds[] = {
 };
 
 size_t
-context_messages(const struct run_plan *plan)
+context_blocks(const struct run_plan *plan)
 {
 	return (
-	    size_t)(kinds[plan->shape.context_form]->messages * plan->layout.context_parallel_size);
+	    size_t)(kinds[plan->shape.context_form]->arrays * plan->layout.context_parallel_size);
 }
 
 /* NULL: no other rank has positions of the sequence. */
@@ -85,7 +65,7 @@ context_attention_begin(struct step *s, const struct attention *a)
 {
 	const struct context_kind *k = kind_of(s);
 
-	if (k && k->begin)
+	if (k)
 		k->begin(s, a);
 }
 
@@ -95,9 +75,27 @@ context_attention_fwd(struct step *s, const struct attention *a)
 	const struct context_kind *k = kind_of(s);
 
 	if (k)
-		k->forward(s, a);
+		k->fwd(s, a);
 	else
 		s->e->ops->attention_fwd(s->e->stream, a);
+}
+
+void
+context_attention_begin_bwd(struct step *s, const struct attention_grad *g)
+{
+	const struct context_kind *k = kind_of(s);
+
+	if (k)
+		k->begin_bwd(s, g);
+}
+
+void
+context_attention_give_dout(struct step *s, const struct attention_grad *g)
+{
+	const struct context_kind *k = kind_of(s);
+
+	if (k && k->give_dout)
+		k->give_dout(s, g);
 }
 
 void
@@ -106,7 +104,7 @@ context_attention_bwd(struct step *s, const struct attention_grad *g)
 	const struct context_kind *k = kind_of(s);
 
 	if (k)
-		k->backward(s, g);
+		k->bwd(s, g);
 	else
 		s->e->ops->attention_bwd(s->e->stream, g);
 }
@@ -116,6 +114,6 @@ context_attention_end(struct step *s, const struct attention_grad *g)
 {
 	const struct context_kind *k = kind_of(s);
 
-	if (k && k->end)
+	if (k)
 		k->end(s, g);
 }

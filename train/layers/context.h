@@ -1,5 +1,5 @@
 /*
- * context.h - what the ways to share a sequence have in common: rows, messages, and what a way is
+ * context.h - what the ways to share a sequence have in common: rows, and what a way is
  */
 #ifndef TRAIN_LAYERS_CONTEXT_H
 #define TRAIN_LAYERS_CONTEXT_H
@@ -8,11 +8,13 @@
 
 /* A way: attention as the functions of these names say (layer.h), of more than one context rank. */
 struct context_kind {
-	void (*begin)(struct step *s, const struct attention *a); /* NULL: nothing to do */
-	void (*forward)(struct step *s, const struct attention *a);
-	void (*backward)(struct step *s, const struct attention_grad *g);
-	void (*end)(struct step *s, const struct attention_grad *g); /* likewise */
-	int messages; /* most of an exchange, for each context rank */
+	void (*begin)(struct step *s, const struct attention *a);
+	void (*fwd)(struct step *s, const struct attention *a);
+	void (*begin_bwd)(struct step *s, const struct attention_grad *g);
+	void (*give_dout)(struct step *s, const struct attention_grad *g); /* NULL: nothing to do */
+	void (*bwd)(struct step *s, const struct attention_grad *g);
+	void (*end)(struct step *s, const struct attention_grad *g);
+	int arrays; /* most of an exchange */
 };
 extern const struct context_kind context_gather, context_heads;
 
@@ -26,9 +28,5 @@ struct tensor context_positions(
 
 /* The stretches of a rank of the group. */
 void context_stretches(const struct engine *e, int rank, struct stretch out[STRETCHES]);
-/* One more message after the n that are there; returns their number. */
-int context_message(struct engine *e, int n, const struct p2p *m);
-/* Exchanges the n messages on the compute stream. */
-void context_exchange(struct engine *e, int n);
 
 #endif

@@ -170,6 +170,12 @@ begin(struct step *s, const struct attention *a)
 }
 
 static void
+begin_backward(struct step *s, const struct attention_grad *g)
+{
+	begin(s, &g->fwd);
+}
+
+static void
 forward(struct step *s, const struct attention *a)
 {
 	struct engine *e = s->e;
@@ -212,4 +218,10 @@ end(struct step *s, const struct attention_grad *g)
 	copy_own(s->e, BUF_CONTEXT_PARTIAL, (struct tensor[]){ g->dk, g->dv }, true);
 }
 
-const struct context_kind context_gather = { begin, forward, backward, end, 0 };
+const struct context_kind context_gather = {
+	.begin = begin,
+	.fwd = forward,
+	.begin_bwd = begin_backward,
+	.bwd = backward,
+	.end = end,
+};

@@ -4,12 +4,14 @@
  * Attention runs over whole sequences with n / (c t) heads per rank; before and after it ranks
  * exchange a matrix [T, c w] of their own positions and all heads of the tensor rank for [s b, w]
  * of all positions in order and their own heads. Columns for other ranks are packed first, since
- * messages are contiguous. Source: Jacobs 2023, arXiv:2309.14509.
+ * what is sent is contiguous. k and v go beside the GEMM of q, and what the backward pass reads
+ * beside the projection's. Source: Jacobs 2023, arXiv:2309.14509.
  */
+#include "train/engine/streams.h"
 #include "train/layers/context.h"
 
-/* The most matrices of an exchange: q, k, v, the output and its gradient. */
-enum { MATRICES = 5 };
+/* The most matrices of an exchange: q, k, v and the output. */
+enum { MATRICES = 4 };
 
 /* One matrix in both forms; part i of packed, with as many rows as local, goes to or comes from
  * rank i. */
@@ -21,13 +23,7 @@ struct matrix {
 struct matrices {
 	struct matrix m[MATRICES];
 	int count;
-	int64_t packed; /* elements of the buffer in use */
-};
-
-/* A transfer of one of the matrices between this rank and another. */
-struct transfer {
-	int matrix, peer;
-	bool to_heads;
+	int64_t packed; /* elements of the buffer in use, of others too */
 };
 
 /* Elements [first, first + rows * columns) of a buffer as a matrix. */
@@ -78,54 +74,72 @@ keep_own(struct engine *e, const struct matrix *m, bool to_heads)
 	}
 }
 
-/* Adds the messages of one transfer to n others; returns their number. */
-static int
-add_messages(struct engine *e, int n, const struct matrices *all, struct transfer w)
-{
-	struct tensor part = part_of(&all->m[w.matrix], w.peer);
-	struct stretch its[STRETCHES];
-
-	context_stretches(e, w.peer, its);
-	for (int i = 0; i < e->num_stretches; i++) {
-		struct p2p rows = { w.to_heads, w.peer, w.matrix * STRETCHES + i,
-			context_stretch(e, &part, i) };
-		struct p2p whole = { !w.to_heads, w.peer, rows.tag,
-			context_positions(e, &all->m[w.matrix].whole, &its[i]) };
-
-		n = context_message(e, n, &rows);
-		n = context_message(e, n, &whole);
-	}
-	return n;
-}
-
-/* Exchanges all matrices at once: to heads, packs the columns for other ranks first; back, unpacks
- * the received ones afterwards. */
+/* Copies the parts of other ranks: to heads, out of the columns for them; back, into those. */
 static void
-move(struct engine *e, const struct matrices *all, bool to_heads)
+pack(struct engine *e, const struct matrices *all, bool to_heads)
 {
-	int size = e->groups.cp->size, rank = e->groups.cp->rank, n = 0;
+	int size = e->groups.cp->size;
 
 	for (int i = 0; i < all->count * size; i++) {
-		struct transfer w = { i / size, i % size, to_heads };
-		struct tensor from = columns_of(&all->m[w.matrix], w.peer),
-			      to = part_of(&all->m[w.matrix], w.peer);
+		struct tensor columns = columns_of(&all->m[i / size], i % size),
+			      part = part_of(&all->m[i / size], i % size);
 
-		if (w.peer == rank) {
-			keep_own(e, &all->m[w.matrix], to_heads);
-			continue;
+		if (i % size != e->groups.cp->rank)
+			e->ops->cast(
+			    e->stream, to_heads ? &part : &columns, to_heads ? &columns : &part);
+	}
+}
+
+/* An array for each stretch of each matrix; returns how many. */
+static int
+list_blocks(struct engine *e, const struct matrices *all, bool to_heads)
+{
+	int size = e->groups.cp->size;
+
+	for (int rank = 0; rank < size; rank++) {
+		struct stretch its[STRETCHES];
+
+		context_stretches(e, rank, its);
+		for (int i = 0; i < all->count * e->num_stretches; i++) {
+			const struct matrix *m = &all->m[i / e->num_stretches];
+			int stretch = i % e->num_stretches;
+			struct tensor part = part_of(m, rank),
+				      rows = context_stretch(e, &part, stretch),
+				      whole = context_positions(e, &m->whole, &its[stretch]);
+
+			e->blocks[i * size + rank] = to_heads ? (struct comm_block){ rows, whole }
+							      : (struct comm_block){ whole, rows };
 		}
-		if (to_heads)
-			e->ops->cast(e->stream, &to, &from);
-		n = add_messages(e, n, all, w);
 	}
-	context_exchange(e, n);
-	for (int i = 0; !to_heads && i < all->count * size; i++) {
-		struct tensor from = part_of(&all->m[i / size], i % size),
-			      to = columns_of(&all->m[i / size], i % size);
+	return all->count * e->num_stretches;
+}
 
-		if (i % size != rank)
-			e->ops->cast(e->stream, &to, &from);
-	}
+/* Exchanges all matrices on the other stream; `there` is recorded when they have come. The span is
+ * the host's: what the compute stream waits for is timed by streams_join. */
+static void
+send(struct engine *e, const struct matrices *all, bool to_heads, struct event *there)
+{
+	struct comm *cp = e->groups.cp;
+	int count = list_blocks(e, all, to_heads);
+
+	for (int i = 0; i < all->count; i++)
+		keep_own(e, &all->m[i], to_heads);
+	if (to_heads)
+		pack(e, all, true);
+	streams_fork(e, e->context.stream, e->context.ready);
+	timing_begin(e, SPAN_CONTEXT);
+	cp->ops->all_to_all(COMM_HERE(cp), e->context.stream, e->blocks, count);
+	timing_end(e, SPAN_CONTEXT);
+	e->backend->record(e->context.stream, there);
+}
+
+/* What has been sent so far is there; back from heads, in its columns. */
+static void
+receive(struct engine *e, const struct matrices *all, bool to_heads, struct event *there)
+{
+	streams_join(e, e->context.stream, there, SPAN_CONTEXT);
+	if (!to_heads)
+		pack(e, all, false);
 }
 
 /* --- attention -------------------------------------------------------------------------------- */
@@ -174,16 +188,33 @@ whole_attention(const struct engine *e, const struct attention *a)
 	return h;
 }
 
-/* q, k and v. */
+/* q, and k and v, which are packed after it. */
 static struct matrices
-inputs(const struct engine *e, const struct attention *a, const struct attention *h)
+queries(const struct engine *e, const struct tensor *local, const struct tensor *whole)
 {
 	struct matrices all = { .count = 0 };
 
-	add_matrix(e, &all, &a->q, &h->q);
-	add_matrix(e, &all, &a->k, &h->k);
-	add_matrix(e, &all, &a->v, &h->v);
+	add_matrix(e, &all, local, whole);
 	return all;
+}
+
+static struct matrices
+keys(const struct engine *e, const struct qkv *local, const struct qkv *whole)
+{
+	struct matrices all = { .packed = tensor_elements(&whole->q) };
+
+	add_matrix(e, &all, &local->k, &whole->k);
+	add_matrix(e, &all, &local->v, &whole->v);
+	return all;
+}
+
+static void
+begin(struct step *s, const struct attention *a)
+{
+	struct qkv whole = whole_qkv(s->e, BUF_CONTEXT_QKV, a);
+	struct matrices in = keys(s->e, &(struct qkv){ a->q, a->k, a->v }, &whole);
+
+	send(s->e, &in, true, s->e->context.gathered);
 }
 
 static void
@@ -191,14 +222,44 @@ forward(struct step *s, const struct attention *a)
 {
 	struct engine *e = s->e;
 	struct attention h = whole_attention(e, a);
-	struct matrices in = inputs(e, a, &h), out = { .count = 0 };
+	struct matrices in = queries(e, &a->q, &h.q), out = queries(e, &a->out, &h.out);
 
-	move(e, &in, true);
+	send(e, &in, true, e->context.gathered);
+	receive(e, &in, true, e->context.gathered);
 	e->ops->attention_fwd(e->stream, &h);
-	add_matrix(e, &out, &a->out, &h.out);
-	move(e, &out, false);
+	send(e, &out, false, e->context.gathered);
+	receive(e, &out, false, e->context.gathered);
 }
 
+/* All that the forward pass has saved. */
+static void
+begin_backward(struct step *s, const struct attention_grad *g)
+{
+	struct engine *e = s->e;
+	const struct attention *a = &g->fwd;
+	struct attention h = whole_attention(e, a);
+	struct matrices in = queries(e, &a->q, &h.q);
+
+	add_matrix(e, &in, &a->k, &h.k);
+	add_matrix(e, &in, &a->v, &h.v);
+	add_matrix(e, &in, &a->out, &h.out);
+	send(e, &in, true, e->context.gathered);
+}
+
+/* Packed after what the backward pass began with. */
+static void
+give_dout(struct step *s, const struct attention_grad *g)
+{
+	struct engine *e = s->e;
+	struct attention h = whole_attention(e, &g->fwd);
+	struct tensor dout = engine_buffer(e, BUF_CONTEXT_DOUT);
+	struct matrices in = { .packed = 2 * (tensor_elements(&h.q) + tensor_elements(&h.k)) };
+
+	add_matrix(e, &in, &g->dout, &dout);
+	send(e, &in, true, e->context.gathered);
+}
+
+/* dk and dv come after dq: GEMMs of q run meanwhile. */
 static void
 backward(struct step *s, const struct attention_grad *g)
 {
@@ -211,19 +272,32 @@ backward(struct step *s, const struct attention_grad *g)
 		.dv = d.v,
 		.delta = whole_statistics(e, &g->delta),
 		.work = g->work };
-	struct matrices in = inputs(e, &g->fwd, &h.fwd), out = { .count = 0 };
+	struct matrices dq = queries(e, &g->dq, &d.q),
+			dkv = keys(e, &(struct qkv){ g->dq, g->dk, g->dv }, &d);
 
-	add_matrix(e, &in, &g->fwd.out, &h.fwd.out);
-	add_matrix(e, &in, &g->dout, &h.dout);
-	move(e, &in, true);
+	streams_join(e, e->context.stream, e->context.gathered, SPAN_CONTEXT);
 	e->ops->attention_bwd(e->stream, &h);
-	add_matrix(e, &out, &g->dq, &h.dq);
-	add_matrix(e, &out, &g->dk, &h.dk);
-	add_matrix(e, &out, &g->dv, &h.dv);
-	move(e, &out, false);
+	send(e, &dq, false, e->context.gathered);
+	send(e, &dkv, false, e->context.summed);
+	receive(e, &dq, false, e->context.gathered);
 }
 
-/* One message in each direction per stretch of each matrix. */
+static void
+end(struct step *s, const struct attention_grad *g)
+{
+	struct engine *e = s->e;
+	struct qkv d = whole_qkv(e, BUF_CONTEXT_DQKV, &g->fwd);
+	struct matrices dkv = keys(e, &(struct qkv){ g->dq, g->dk, g->dv }, &d);
+
+	receive(e, &dkv, false, e->context.summed);
+}
+
 const struct context_kind context_heads = {
-	.forward = forward, .backward = backward, .messages = 2 * STRETCHES * MATRICES
+	.begin = begin,
+	.fwd = forward,
+	.begin_bwd = begin_backward,
+	.give_dout = give_dout,
+	.bwd = backward,
+	.end = end,
+	.arrays = STRETCHES * MATRICES,
 };

@@ -364,6 +364,16 @@ mpi_exchange(struct comm *c, struct stream *st, const struct p2p *message, int c
 }
 
 static void
+mpi_all_to_all(struct comm *c, struct stream *st, const struct comm_block *block, int count)
+{
+	int n;
+	struct p2p *message = comm_blocks(c, block, count, &n);
+
+	mpi_exchange(c, st, message, n);
+	free(message);
+}
+
+static void
 mpi_message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
 {
 	(void)landing;
@@ -512,6 +522,7 @@ static const struct comm_ops mpi_ops = {
 	.all_gather_parts = mpi_all_gather_parts,
 	.reduce_scatter_parts = mpi_reduce_scatter_parts,
 	.broadcast = mpi_broadcast,
+	.all_to_all = mpi_all_to_all,
 	.exchange = mpi_exchange,
 	.message = mpi_message,
 	.all_to_all_rows = mpi_all_to_all_rows,

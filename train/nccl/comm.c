@@ -265,6 +265,22 @@ reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts 
 }
 
 static void
+all_to_all(struct comm *c, struct stream *st, const struct comm_block *block, int count)
+{
+	struct nccl_group *g = c->impl;
+	struct p2p *list;
+	int n;
+
+	if (g->peers) {
+		peers_all_to_all(g->peers, st, block, count);
+		return;
+	}
+	list = comm_blocks(c, block, count, &n);
+	exchange(c, st, list, n);
+	free(list);
+}
+
+static void
 message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
 {
 	struct nccl_group *g = c->impl;
@@ -373,6 +389,7 @@ static const struct comm_ops nccl_ops = {
 	.all_gather_parts = all_gather_parts,
 	.reduce_scatter_parts = reduce_scatter_parts,
 	.broadcast = broadcast,
+	.all_to_all = all_to_all,
 	.exchange = exchange,
 	.message = message,
 	.all_to_all_rows = all_to_all_rows,

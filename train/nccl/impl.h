@@ -24,6 +24,9 @@ bool peers_hold(const struct peers *p, const struct tensor *t);
 /* As comm_ops.all_gather_parts and comm_ops.reduce_scatter_parts. */
 void peers_gather(struct peers *p, struct stream *st, const struct comm_parts *parts);
 void peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *parts);
+/* As comm_ops.all_to_all. */
+void peers_all_to_all(
+    struct peers *p, struct stream *st, const struct comm_block *block, int count);
 /* As comm_ops.message, where peers_hold landing. */
 void peers_message(
     struct peers *p, struct stream *st, const struct p2p *m, const struct tensor *landing);

@@ -247,18 +247,36 @@ begin_call(struct peers *p, struct stream *st, bool events)
 	backend_cuda.wait(&p->push.base, p->begun);
 }
 
+/* When a rank's memory may be written to. */
+static void
+begin_push(struct peers *p, int to)
+{
+	cu_flag_wait(p->flags, &p->push.base, flag(p, p->host->rank, FLAG_OPEN, to), p->number);
+}
+
 /* To where a rank has what this one has at `at`. */
+static void
+copy(struct peers *p, int to, void *at, const struct tensor *part)
+{
+	cu_ok(p->device,
+	    cudaMemcpyAsync(place(p, to, at), part->data, tensor_bytes(part),
+		cudaMemcpyDeviceToDevice, cu_handle(&p->push.base)),
+	    "copy to another GPU");
+}
+
+/* All that it is sent has come. */
+static void
+finish_push(struct peers *p, int to)
+{
+	cu_flag_write(p->flags, &p->push.base, flag(p, to, FLAG_CAME, p->host->rank), p->number);
+}
+
 static void
 push(struct peers *p, int to, void *at, const struct tensor *part)
 {
-	struct stream *st = &p->push.base;
-
-	cu_flag_wait(p->flags, st, flag(p, p->host->rank, FLAG_OPEN, to), p->number);
-	cu_ok(p->device,
-	    cudaMemcpyAsync(place(p, to, at), part->data, tensor_bytes(part),
-		cudaMemcpyDeviceToDevice, cu_handle(st)),
-	    "copy to another GPU");
-	cu_flag_write(p->flags, st, flag(p, to, FLAG_CAME, p->host->rank), p->number);
+	begin_push(p, to);
+	copy(p, to, at, part);
+	finish_push(p, to);
 }
 
 /* What this rank has pushed has been read. */
@@ -295,6 +313,26 @@ peers_gather(struct peers *p, struct stream *st, const struct comm_parts *parts)
 		if (parts->event)
 			backend_cuda.record(st, parts->event[from]);
 	}
+	end_call(p, st);
+}
+
+void
+peers_all_to_all(struct peers *p, struct stream *st, const struct comm_block *block, int count)
+{
+	int size = p->host->size, own = p->host->rank;
+
+	begin_call(p, st, false);
+	open_memory(p, st);
+	for (int i = 1; i < size; i++) {
+		int to = next_rank(p, -i);
+
+		begin_push(p, to);
+		for (int k = 0; k < count; k++)
+			copy(p, to, block[k * size + own].take.data, &block[k * size + to].give);
+		finish_push(p, to);
+	}
+	for (int i = 1; i < size; i++)
+		await(p, st, next_rank(p, i), p->number);
 	end_call(p, st);
 }
 

@@ -87,10 +87,10 @@ static const struct buffer_row buffers[] = {
 	{ "output gradient of some heads", BUF_CONTEXT_DOUT, STEP, IF_HEADS_TRAINING, ACT,
 	    { D_ALL_TOKENS, D_Q_SOME }, ATTN_BWD },
 	{ "q, k, v gradient of some heads", BUF_CONTEXT_DQKV, STEP, IF_HEADS_TRAINING, ACT,
-	    { D_TOKENS, D_QKV }, ATTN_BWD },
-	/* what is exchanged at once: at most q, k, v, the output and its gradient */
+	    { D_TOKENS, D_QKV }, ATTN_BWD | QKV_BWD },
+	/* at most q, k, v, the output and its gradient */
 	{ "packed heads", BUF_CONTEXT_PACKED, STEP, IF_HEADS, ACT, { D_TOKENS, D_PACKED },
-	    FWD | ATTN_BWD },
+	    FWD | ATTN_BWD | QKV_BWD },
 	{ "attention workspace", BUF_ATTN_WORK, STEP, IF_TRAINING, F32, { D_ATTN_WORK, D_ONE },
 	    ATTN_BWD },
 	{ .name = NULL },
