@@ -130,17 +130,15 @@ struct backend {
 	void (*await)(struct device *, struct event *);
 	/* Before a thread that did not open the device queues work. NULL: nothing to do. */
 	void (*enter)(struct device *);
-	/* What is queued between record_begin and record_end is kept instead of run, and run by
-	 * each launch, with the arguments it had: operations, and collectives except those in parts
-	 * between ranks that share memory. Events order what is kept and nothing else; timers are
-	 * passed in each launch. record_begin is false, and record_end NULL, with why, where that
-	 * cannot be done: nothing has been run then. record_begin NULL: the backend has none of
-	 * this. */
+	/* Operations that are queued between record_begin and record_end are kept instead of run,
+	 * and run by each launch, with the arguments they had. Events order what is kept and
+	 * nothing else; there are no collectives and timers among it. record_begin is false, and
+	 * record_end NULL, with why, where that cannot be done: nothing has been run then.
+	 * record_begin NULL: the backend has none of this. */
 	bool (*record_begin)(struct stream *, struct err *why);
 	struct recorded *(*record_end)(struct stream *, struct err *why);
 	void (*launch)(struct stream *, struct recorded *);
-	/* Frees a recording, which no stream may still run: before the communicators whose
-	 * collectives it has. NULL is ignored. */
+	/* Frees a recording, which no stream may still run. NULL is ignored. */
 	void (*drop)(struct recorded *);
 	/* A communicator for memory of the device, of the ranks of a host communicator, which it
 	 * takes over: free() frees both. All ranks of host call. NULL: host memory is device

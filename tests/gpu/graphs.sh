@@ -39,8 +39,6 @@ chunks 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank
 data 2 --use-distributed-optimizer --ddp-bucket-size 20000000
 single 2 --use-distributed-optimizer --ddp-bucket-size 20000000 --global-batch-size 4
 weights 2 --data-parallel-sharding-strategy optim_grads_params --ddp-bucket-size 20000000
-keys 2 --context-parallel-size 2 --cp-comm-type all_gather
-heads 2 --context-parallel-size 2 --cp-comm-type a2a
 END
 }
 

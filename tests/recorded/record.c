@@ -16,8 +16,6 @@
 const struct backend *__real_backend_choose(const char *name, struct err *e);
 const struct backend *__wrap_backend_choose(const char *name, struct err *e);
 
-enum { MESSAGES = 64 };
-
 /* A call and its arguments. */
 struct call {
 	void (*run)(const struct call *);
@@ -44,13 +42,6 @@ struct call {
 			struct tensor y, x, z;
 			double value;
 		} simple;
-		struct {
-			struct comm *c;
-			struct tensor out, in;
-			struct p2p message[MESSAGES];
-			int count;
-		} comm;
-		struct event *event;
 	} of;
 };
 
@@ -283,73 +274,7 @@ host(const struct comm *c)
 	return c->impl;
 }
 
-/* Keeps a collective; the tensors may be NULL. */
-static struct call *
-keep_comm(struct comm *c, struct stream *st, void (*run)(const struct call *),
-    const struct tensor *out, const struct tensor *in)
-{
-	struct call *k = keep(st, run);
-
-	k->of.comm.c = host(c);
-	if (out)
-		k->of.comm.out = *out;
-	if (in)
-		k->of.comm.in = *in;
-	return k;
-}
-
-static void
-run_all_reduce(const struct call *k)
-{
-	struct comm *c = k->of.comm.c;
-
-	c->ops->all_reduce(c, k->st, &k->of.comm.out, REDUCE_SUM);
-}
-
-static void
-all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
-{
-	if (tape && op == REDUCE_SUM)
-		(void)keep_comm(c, st, run_all_reduce, t, NULL);
-	else
-		host(c)->ops->all_reduce(host(c), st, t, op);
-}
-
-static void
-run_reduce_scatter(const struct call *k)
-{
-	struct comm *c = k->of.comm.c;
-
-	c->ops->reduce_scatter(c, k->st, &k->of.comm.out, &k->of.comm.in);
-}
-
-static void
-reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
-{
-	if (tape)
-		(void)keep_comm(c, st, run_reduce_scatter, out, in);
-	else
-		host(c)->ops->reduce_scatter(host(c), st, out, in);
-}
-
-static void
-run_all_gather(const struct call *k)
-{
-	struct comm *c = k->of.comm.c;
-
-	c->ops->all_gather(c, k->st, &k->of.comm.out, &k->of.comm.in);
-}
-
-static void
-all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
-{
-	if (tape)
-		(void)keep_comm(c, st, run_all_gather, out, in);
-	else
-		host(c)->ops->all_gather(host(c), st, out, in);
-}
-
-/* For what no recording holds, such as the collectives of ranks that share memory. */
+/* No leg has one of them, nor an event. */
 static void
 none_now(void)
 {
@@ -358,31 +283,40 @@ none_now(void)
 }
 
 static void
-run_exchange(const struct call *k)
+all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
 {
-	struct comm *c = k->of.comm.c;
+	none_now();
+	host(c)->ops->all_reduce(host(c), st, t, op);
+}
 
-	c->ops->exchange(c, k->st, k->of.comm.message, k->of.comm.count);
+static void
+reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+{
+	none_now();
+	host(c)->ops->reduce_scatter(host(c), st, out, in);
+}
+
+static void
+all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+{
+	none_now();
+	host(c)->ops->all_gather(host(c), st, out, in);
+}
+
+static void
+all_to_all(struct comm *c, struct stream *st, const struct comm_block *block, int count)
+{
+	none_now();
+	host(c)->ops->all_to_all(host(c), st, block, count);
 }
 
 static void
 exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
 {
-	struct call *k;
-
-	if (!tape) {
-		host(c)->ops->exchange(host(c), st, message, count);
-		return;
-	}
-	if (count > MESSAGES)
-		BUG("%d messages, at most %d", count, MESSAGES);
-	k = keep_comm(c, st, run_exchange, NULL, NULL);
-	k->of.comm.count = count;
-	for (int i = 0; i < count; i++)
-		k->of.comm.message[i] = message[i];
+	none_now();
+	host(c)->ops->exchange(host(c), st, message, count);
 }
 
-/* Stages exchange between the legs of passes, not within them. */
 static void
 message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
 {
@@ -437,6 +371,7 @@ static const struct comm_ops kept_comm_ops = {
 	.share = share,
 	.all_gather_parts = all_gather_parts,
 	.reduce_scatter_parts = reduce_scatter_parts,
+	.all_to_all = all_to_all,
 	.broadcast = broadcast,
 	.exchange = exchange,
 	.message = message,
@@ -461,18 +396,10 @@ comm(struct device *d, struct comm *from, const struct comm_config *config, stru
 /* --- the device ------------------------------------------------------------------------------- */
 
 static void
-run_record(const struct call *c)
-{
-	real->record(c->st, c->of.event);
-}
-
-static void
 record(struct stream *st, struct event *ev)
 {
-	if (tape)
-		keep(st, run_record)->of.event = ev;
-	else
-		real->record(st, ev);
+	none_now();
+	real->record(st, ev);
 }
 
 /* Its queue is always empty. */

@@ -208,66 +208,6 @@ test_queued(void)
 	comm_log_free(p.log);
 }
 
-/* Calls of a recording begin when it is launched, and end together when it has passed. */
-static void
-test_launched(void)
-{
-	struct peer p = { 0 };
-	struct comm *world = fake_comm(&p, 2), *data = fake_comm(&p, 2), *tensor = fake_comm(&p, 2);
-	struct device d = { 0, 0 };
-	struct stream st = { .device = &d };
-	struct p2p m[2] = { { .peer = 1 }, { .peer = 1 } };
-	struct comm_calls *k;
-	struct comm_state s;
-
-	p.log = comm_log_new(world);
-	comm_log_join(world, data, &(struct comm_group){ COMM_DATA, &fake_backend, &d });
-	comm_log_join(world, tensor, &(struct comm_group){ COMM_TENSOR, &fake_backend, &d });
-	data->ops->exchange(COMM_HERE(data), &st, m, 2);
-	comm_log_keep(world);
-	for (int i = 0; i < 3; i++)
-		tensor->ops->exchange(COMM_HERE(tensor), &st, m, 2);
-	data->ops->exchange(COMM_HERE(data), &st, m, 2);
-	k = comm_log_kept(world);
-	CHECK(d.recorded == 2);
-	comm_log_state(p.log, &s);
-	CHECK(s.made.calls[COMM_TENSOR] == 0 && s.made.calls[COMM_DATA] == 1);
-	for (int i = 0; i < 2; i++) {
-		comm_log_launch(k, &st);
-		comm_log_launched(k, &st);
-	}
-	/* An event of each communicator before each launch and one after it. */
-	CHECK(d.recorded == 2 + 2 * 4);
-	d.passed = 2;
-	comm_log_state(p.log, &s);
-	check_call(&s, false, 1, "exchange");
-	CHECK(s.computes && s.made.calls[COMM_TENSOR] == 6 && s.made.calls[COMM_DATA] == 3);
-	d.passed = 4;
-	comm_log_state(p.log, &s);
-	CHECK(s.waits && s.at.number == (s.at.role == COMM_TENSOR ? 1 : 2));
-	CHECK(s.at.together == (s.at.role == COMM_TENSOR ? 2 : 0));
-	d.passed = 6;
-	comm_log_state(p.log, &s);
-	CHECK(!s.waits && s.computes);
-	d.passed = 8;
-	comm_log_state(p.log, &s);
-	CHECK(s.waits && s.at.number == (s.at.role == COMM_TENSOR ? 4 : 3));
-	/* Calls after it have events of their own again. */
-	tensor->ops->exchange(COMM_HERE(tensor), &st, m, 2);
-	d.passed = 11;
-	comm_log_state(p.log, &s);
-	check_call(&s, true, 7, "exchange");
-	CHECK(s.at.together == 0);
-	d.passed = 12;
-	comm_log_state(p.log, &s);
-	CHECK(!s.waits && !s.computes);
-	comm_calls_free(k);
-	tensor->ops->free(tensor);
-	data->ops->free(data);
-	world->ops->free(world);
-	comm_log_free(p.log);
-}
-
 /* A step: `calls` sums among data ranks and one among all. */
 static void
 step(struct comm *world, struct comm *data, int calls)
@@ -331,7 +271,6 @@ main(void)
 {
 	test_blocking();
 	test_queued();
-	test_launched();
 	test_tally();
 	test_alone();
 	return check_done();

@@ -85,37 +85,6 @@ pass(struct engine *e)
 	timing_end(e, SPAN_FORWARD);
 }
 
-/* A recording's spans count by the times of its last launch, as often as it was launched, and not
- * while nothing is timed. */
-static void
-test_kept(struct engine *e)
-{
-	struct spans sum = { 0 };
-	struct kept_spans *k;
-
-	timing_watch(e, true);
-	timing_begin(e, SPAN_BACKWARD);
-	timing_keep(e);
-	pass(e);
-	k = timing_kept(e);
-	timing_end(e, SPAN_BACKWARD);
-	timing_read(e, &sum);
-	CHECK(sum.elapsed[SPAN_FORWARD] == 0 && sum.elapsed[SPAN_BACKWARD] == 5);
-	for (int i = 0; i < 3; i++)
-		timing_launched(e, k);
-	pass(e);
-	timing_read(e, &sum);
-	CHECK(sum.elapsed[SPAN_FORWARD] == 5 + 3 * 5 && sum.computed[SPAN_TENSOR] == 1 + 3 * 1);
-	timing_launched(e, k);
-	timing_read(e, &sum);
-	CHECK(sum.elapsed[SPAN_FORWARD] == 25);
-	timing_watch(e, false);
-	timing_launched(e, k);
-	timing_read(e, &sum);
-	CHECK(sum.elapsed[SPAN_FORWARD] == 25 && sum.elapsed[SPAN_BACKWARD] == 5);
-	kept_spans_free(k);
-}
-
 int
 main(void)
 {
@@ -152,7 +121,6 @@ main(void)
 	for (int s = 0; s < SPAN_COUNT; s++)
 		CHECK(span_kinds[s].name && span_kinds[s].level > 0);
 	stream.observer = NULL;
-	test_kept(&e);
 	timing_free(e.timing);
 	while (made) {
 		struct event *next = made->next;

@@ -17,7 +17,6 @@
 /* Kept in a list so that the device can destroy all events. */
 struct event {
 	cudaEvent_t handle;
-	bool timer;
 	struct event *next;
 };
 struct recorded {
@@ -425,10 +424,7 @@ cuda_event(struct device *d)
 static struct event *
 cuda_timer(struct device *d)
 {
-	struct event *ev = event_new(d, cudaEventDefault);
-
-	ev->timer = true;
-	return ev;
+	return event_new(d, cudaEventDefault);
 }
 
 /* To half a microsecond. 0 for events that no stream has passed. */
@@ -470,16 +466,11 @@ cuda_enter(struct device *d)
 	cu_ok(d, cudaSetDevice(d->index), "cudaSetDevice");
 }
 
-/* Recording again moves the event; waits that were queued before keep the old place. In a recording
- * a timer is work of its own; any other event is but an order of what is kept. */
+/* Recording again moves the event; waits that were queued before keep the old place. */
 static void
 cuda_record(struct stream *st, struct event *ev)
 {
-	unsigned kind =
-	    ev->timer && st->device->recording ? cudaEventRecordExternal : cudaEventRecordDefault;
-
-	cu_ok(st->device, cudaEventRecordWithFlags(ev->handle, cu_handle(st), kind),
-	    "cudaEventRecord");
+	cu_ok(st->device, cudaEventRecord(ev->handle, cu_handle(st)), "cudaEventRecord");
 }
 
 /* The stream waits, the host does not. An event that was never recorded causes no wait. */

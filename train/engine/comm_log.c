@@ -25,15 +25,13 @@ enum { SLOTS = 512 };
 enum { COURSES = 32 };
 
 struct slot {
-	atomic_uint_fast64_t number, bytes, together;
+	atomic_uint_fast64_t number, bytes;
 	atomic_int role;
 	_Atomic(const char *) kind, site;
 	_Atomic double begun;
-	/* before and after the call on its stream: events of the slot, or of another one where
-	 * calls are launched together */
+	/* before and after the call on its stream; NULL: not made yet */
 	_Atomic(struct event *) reached, passed;
-	atomic_bool queued;           /* what comes before it on a stream is marked by `reached` */
-	struct event *before, *after; /* of the slot; NULL: not made yet */
+	atomic_bool queued; /* what comes before it on a stream is marked by `reached` */
 };
 
 /* The calls of one communicator. */
@@ -65,29 +63,6 @@ struct course {
 	size_t count, room;
 };
 
-/* A call of a recording. */
-struct kept {
-	struct comm_history *h;
-	const char *kind, *site;
-	uint64_t bytes;
-};
-
-/* Those of one communicator. */
-struct kept_of {
-	struct comm_history *h;
-	uint64_t count;
-	/* of the last launch */
-	uint64_t left; /* calls that it has not begun yet */
-	struct event *reached;
-};
-
-struct comm_calls {
-	struct kept *call;
-	size_t count, room;
-	struct kept_of of[COMM_ROLES];
-	size_t num_of;
-};
-
 struct comm_log {
 	pthread_mutex_t lock; /* of the list and of `closed` */
 	struct comm_history *first;
@@ -96,7 +71,6 @@ struct comm_log {
 	void (*hold)(void *ctx);
 	void *ctx;
 	/* used by the writer alone */
-	struct comm_calls *kept;             /* calls are kept here; NULL: they are made */
 	struct course course[COURSES], *now; /* now: NULL before the first call of all ranks */
 	size_t at;                           /* calls of it that have been made */
 };
@@ -188,7 +162,6 @@ begin(struct comm_history *h, struct comm_record r)
 	PUT(&s->number, 0);
 	atomic_thread_fence(memory_order_release);
 	PUT(&s->bytes, r.bytes);
-	PUT(&s->together, r.together);
 	PUT(&s->role, (int)r.role);
 	PUT(&s->kind, r.kind);
 	PUT(&s->site, r.site ? r.site : "no place");
@@ -197,99 +170,44 @@ begin(struct comm_history *h, struct comm_record r)
 	atomic_store_explicit(&h->begun, r.number, memory_order_release);
 }
 
-/* From its event on, `of` calls up to the latest have ended. */
+/* The event of a place in a slot, made on first use. */
+static struct event *
+event_of(struct comm_history *h, _Atomic(struct event *) *place)
+{
+	if (!GET(place))
+		atomic_store_explicit(
+		    place, h->group.backend->event(h->group.device), memory_order_release);
+	return GET(place);
+}
+
+/* From its event on the latest call has ended. st: what it was queued on. */
 static void
-mark_end(struct comm_history *h, struct stream *st, uint64_t of)
+end(struct comm_history *h, struct stream *st)
 {
 	const struct backend *b = h->group.backend;
 	uint64_t number = GET(&h->begun);
-	struct slot *s = &h->slot[number % SLOTS];
 
 	if (!b) {
 		atomic_store_explicit(&h->ended, number, memory_order_release);
 		return;
 	}
-	if (!s->after)
-		s->after = b->event(h->group.device);
-	b->record(st, s->after);
-	for (uint64_t i = 0; i < of && i < SLOTS; i++)
-		PUT(&h->slot[(number - i) % SLOTS].passed, s->after);
+	b->record(st, event_of(h, &h->slot[number % SLOTS].passed));
 	atomic_store_explicit(&h->queued, number, memory_order_release);
 }
 
-/* st: what the call was queued on. */
-static void
-end(struct comm_history *h, struct stream *st)
-{
-	if (!h->log->kept)
-		mark_end(h, st, 1);
-}
-
-/* Marks the place of the next call on its stream, which is NULL for one on the host. */
-static struct event *
-mark(struct comm_history *h, struct stream *st)
-{
-	const struct backend *b = h->group.backend;
-	struct slot *s = &h->slot[(GET(&h->begun) + 1) % SLOTS];
-
-	if (!b || !st)
-		return NULL;
-	if (!s->before)
-		s->before = b->event(h->group.device);
-	b->record(st, s->before);
-	return s->before;
-}
-
-static struct kept_of *
-kept_of(struct comm_calls *k, struct comm_history *h)
-{
-	size_t i = 0;
-
-	while (i < k->num_of && k->of[i].h != h)
-		i++;
-	if (i == COMM_ROLES)
-		BUG("a recording with calls of more than %d communicators", COMM_ROLES);
-	if (i == k->num_of)
-		k->of[k->num_of++] = (struct kept_of){ .h = h };
-	return &k->of[i];
-}
-
-static void
-keep(struct comm_calls *k, const struct kept *call)
-{
-	if (k->count == k->room) {
-		k->room = 2 * k->room + 64;
-		k->call = mem_realloc(k->call, k->room, sizeof *k->call);
-	}
-	k->call[k->count++] = *call;
-	kept_of(k, call->h)->count++;
-}
-
-/* Begins the record of a call whose place on its stream is marked by `reached`; NULL: it is on no
- * stream. together: as in struct comm_record. */
-static void
-begin_kept(const struct kept *k, struct event *reached, uint64_t together)
-{
-	struct slot *s = &k->h->slot[(GET(&k->h->begun) + 1) % SLOTS];
-
-	PUT(&s->queued, reached != NULL);
-	if (reached)
-		atomic_store_explicit(&s->reached, reached, memory_order_release);
-	begin(k->h,
-	    (struct comm_record){ 0, k->h->group.role, k->kind, k->site, k->bytes, 0, together });
-}
-
-/* Begins the record of a call, and uses up the caller's source position. */
+/* Begins the record of a call, marks its place on the stream, which is NULL for one on the host,
+ * and uses up the caller's source position. */
 static struct comm_history *
 begin_call(struct comm *c, struct stream *st, const char *kind, size_t bytes)
 {
 	struct comm_history *h = c->history;
-	struct kept call = { h, kind, c->site, bytes };
+	const struct backend *b = h->group.backend;
+	struct slot *s = &h->slot[(GET(&h->begun) + 1) % SLOTS];
 
-	if (h->log->kept)
-		keep(h->log->kept, &call);
-	else
-		begin_kept(&call, mark(h, st), 0);
+	if (b && st)
+		b->record(st, event_of(h, &s->reached));
+	PUT(&s->queued, b && st);
+	begin(h, (struct comm_record){ 0, h->group.role, kind, c->site, bytes, 0 });
 	c->site = NULL;
 	return h;
 }
@@ -565,7 +483,7 @@ void
 comm_log_begin(struct comm *world, enum comm_role role, const char *kind)
 {
 	if (world->history)
-		begin(world->history, (struct comm_record){ 0, role, kind, world->site, 0, 0, 0 });
+		begin(world->history, (struct comm_record){ 0, role, kind, world->site, 0, 0 });
 	world->site = NULL;
 }
 
@@ -574,54 +492,6 @@ comm_log_end(struct comm *world)
 {
 	if (world->history)
 		end(world->history, NULL);
-}
-
-void
-comm_log_keep(struct comm *world)
-{
-	if (world->history)
-		world->history->log->kept = mem_zalloc(1, sizeof(struct comm_calls));
-}
-
-struct comm_calls *
-comm_log_kept(struct comm *world)
-{
-	struct comm_calls *k = NULL;
-
-	if (world->history) {
-		k = world->history->log->kept;
-		world->history->log->kept = NULL;
-	}
-	return k;
-}
-
-void
-comm_calls_free(struct comm_calls *k)
-{
-	if (k)
-		free(k->call);
-	free(k);
-}
-
-void
-comm_log_launch(struct comm_calls *k, struct stream *st)
-{
-	for (size_t i = 0; k && i < k->num_of; i++) {
-		k->of[i].reached = mark(k->of[i].h, st);
-		k->of[i].left = k->of[i].count;
-	}
-	for (size_t i = 0; k && i < k->count; i++) {
-		struct kept_of *of = kept_of(k, k->call[i].h);
-
-		begin_kept(&k->call[i], of->reached, --of->left);
-	}
-}
-
-void
-comm_log_launched(struct comm_calls *k, struct stream *st)
-{
-	for (size_t i = 0; k && i < k->num_of; i++)
-		mark_end(k->of[i].h, st, k->of[i].count);
 }
 
 /* --- the reader ------------------------------------------------------------------------------- */
@@ -635,7 +505,7 @@ read_slot(const struct comm_history *h, uint64_t number, struct comm_record *r)
 	if (number == 0 || atomic_load_explicit(&s->number, memory_order_acquire) != number)
 		return false;
 	*r = (struct comm_record){ number, (enum comm_role)GET(&s->role), GET(&s->kind),
-		GET(&s->site), GET(&s->bytes), GET(&s->begun), GET(&s->together) };
+		GET(&s->site), GET(&s->bytes), GET(&s->begun) };
 	atomic_thread_fence(memory_order_acquire);
 	return GET(&s->number) == number;
 }

@@ -33,7 +33,6 @@ struct comm_record {
 	const char *kind, *site; /* "all-reduce", "train/engine/grads.c:20" */
 	uint64_t bytes;          /* of the longest array that this rank sends or receives */
 	double begun;            /* clock_seconds() when it was called */
-	uint64_t together;       /* calls of its communicator launched with it, after it */
 };
 
 /* The calls that a rank has begun. */
@@ -81,18 +80,6 @@ void comm_log_kin(struct comm *world, int kin);
 /* Sets what abort() of a communicator does first, in the thread that communicates. */
 void comm_log_on_abort(struct comm_log *log, void (*hold)(void *ctx), void *ctx);
 void comm_log_end(struct comm *world);
-
-/* The calls of a recording. */
-struct comm_calls;
-/* Calls from here on are kept, as the device keeps them, until comm_log_kept returns them: NULL
- * where world is not recorded. */
-void comm_log_keep(struct comm *world);
-struct comm_calls *comm_log_kept(struct comm *world);
-void comm_calls_free(struct comm_calls *k);
-/* Before and after a recording is launched on st: all its calls begin there, and end when the whole
- * of it has ended. NULL is ignored. */
-void comm_log_launch(struct comm_calls *k, struct stream *st);
-void comm_log_launched(struct comm_calls *k, struct stream *st);
 
 /* The oldest call that has not ended. Any thread may call this, one at a time. */
 void comm_log_state(struct comm_log *log, struct comm_state *out);

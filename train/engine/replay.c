@@ -8,12 +8,10 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
-#include "train/engine/comm_log.h"
 #include "train/engine/fp8.h"
 #include "train/engine/hashes.h"
 #include "train/engine/model.h"
 #include "train/engine/replay.h"
-#include "train/engine/timing.h"
 
 #include <stdlib.h>
 
@@ -28,8 +26,6 @@ struct recording {
 	struct recorded *graph; /* NULL: none yet */
 	int runs;
 	double token_scale; /* the recording's */
-	struct comm_calls *calls;
-	struct kept_spans *spans;
 };
 
 struct replay {
@@ -97,11 +93,7 @@ forget(const struct engine *e, struct recording *k)
 {
 	if (k->graph)
 		e->backend->drop(k->graph);
-	comm_calls_free(k->calls);
-	kept_spans_free(k->spans);
 	k->graph = NULL;
-	k->calls = NULL;
-	k->spans = NULL;
 }
 
 void
@@ -122,15 +114,11 @@ record(struct recording *k, struct step *s, const struct moves *of, const struct
 	struct engine *e = s->e;
 	struct err why;
 
-	timing_keep(e);
-	comm_log_keep(e->groups.world);
 	if (e->backend->record_begin(e->stream, &why)) {
 		step_leg(s, of, leg);
 		k->graph = e->backend->record_end(e->stream, &why);
 	}
 	k->token_scale = e->token_scale;
-	k->calls = comm_log_kept(e->groups.world);
-	k->spans = timing_kept(e);
 	if (k->graph)
 		return true;
 	forget(e, k);
@@ -168,8 +156,5 @@ replay_leg(struct replay *r, struct step *s, const struct moves *of, const struc
 		step_leg(s, of, leg);
 		return;
 	}
-	comm_log_launch(k->calls, e->stream);
 	e->backend->launch(e->stream, k->graph);
-	comm_log_launched(k->calls, e->stream);
-	timing_launched(e, k->spans);
 }

@@ -2,8 +2,7 @@
  * timing.c - pairs of timers on the compute stream
  *
  * A step has one span per timed call; timers are created on first use and reused in every step, so
- * a run creates all of them in its first step. A recording has timers of its own, which each launch
- * passes: of several launches in a step the last one's times stand for all.
+ * a run creates all of them in its first step.
  */
 #include "lib/base/mem.h"
 #include "train/engine/observe.h"
@@ -47,23 +46,11 @@ struct pair {
 	bool ended;
 };
 
-struct pairs {
-	struct pair *pair; /* the first `made` have timers */
-	int count, made, room;
-	int open[SPAN_COUNT]; /* 1 + index of the pair begun last; 0: none is open */
-};
-
-struct kept_spans {
-	struct pairs pairs;
-	int launches; /* since the last reading */
-	struct kept_spans *next;
-};
-
 struct timing {
 	bool on;
-	struct pairs step;           /* the timers are kept for the next one */
-	struct kept_spans *kept;     /* spans are of this recording; NULL: of the step */
-	struct kept_spans *launched; /* since the last reading */
+	struct pair *pair; /* of the step; the first `made` have timers, kept for the next one */
+	int count, made, room;
+	int open[SPAN_COUNT]; /* 1 + index of the pair begun last; 0: none is open */
 };
 
 struct timing *
@@ -78,7 +65,7 @@ timing_free(struct timing *t)
 {
 	if (!t)
 		return;
-	free(t->step.pair);
+	free(t->pair);
 	free(t);
 }
 
@@ -90,44 +77,35 @@ timing_watch(struct engine *e, bool on)
 
 /* Adds a pair with its timers. */
 static struct pair *
-next_pair(struct engine *e, struct pairs *p)
+next_pair(struct engine *e)
 {
-	if (p->count == p->room) {
-		p->room = 2 * p->room + 64;
-		p->pair = mem_realloc(p->pair, (size_t)p->room, sizeof *p->pair);
-	}
-	if (p->count == p->made) {
-		p->pair[p->made].from = e->backend->timer(e->device);
-		p->pair[p->made++].to = e->backend->timer(e->device);
-	}
-	return &p->pair[p->count++];
-}
+	struct timing *t = e->timing;
 
-/* Where spans are added now; NULL: nowhere. A recording has its spans whether or not this launch of
- * it is timed. */
-static struct pairs *
-pairs_now(struct timing *t)
-{
-	if (t->kept)
-		return &t->kept->pairs;
-	return t->on ? &t->step : NULL;
+	if (t->count == t->room) {
+		t->room = 2 * t->room + 64;
+		t->pair = mem_realloc(t->pair, (size_t)t->room, sizeof *t->pair);
+	}
+	if (t->count == t->made) {
+		t->pair[t->made].from = e->backend->timer(e->device);
+		t->pair[t->made++].to = e->backend->timer(e->device);
+	}
+	return &t->pair[t->count++];
 }
 
 void
 timing_begin(struct engine *e, enum span s)
 {
 	struct observer *o = e->stream->observer;
-	struct pairs *now = pairs_now(e->timing);
 	struct pair *p;
 
-	if (!now)
+	if (!e->timing->on)
 		return;
 	if (o && span_kinds[s].wait != WAIT_NONE)
 		o->before(o, e->stream);
-	p = next_pair(e, now);
+	p = next_pair(e);
 	p->kind = s;
 	p->ended = false;
-	now->open[s] = now->count;
+	e->timing->open[s] = e->timing->count;
 	e->backend->record(e->stream, p->from);
 }
 
@@ -136,28 +114,17 @@ timing_end(struct engine *e, enum span s)
 {
 	struct op_call call = { .name = span_kinds[s].name };
 	struct observer *o = e->stream->observer;
-	struct pairs *now = pairs_now(e->timing);
+	struct timing *t = e->timing;
 	struct pair *p;
 
-	if (!now || !now->open[s])
+	if (!t->on || !t->open[s])
 		return;
-	p = &now->pair[now->open[s] - 1];
-	now->open[s] = 0;
+	p = &t->pair[t->open[s] - 1];
+	t->open[s] = 0;
 	p->ended = true;
 	e->backend->record(e->stream, p->to);
 	if (o && span_kinds[s].wait != WAIT_NONE)
 		o->after(o, e->stream, &call);
-}
-
-static void
-add(const struct backend *b, const struct pairs *pairs, int times, struct spans *sum)
-{
-	for (const struct pair *p = pairs->pair; p < pairs->pair + pairs->count; p++) {
-		if (!p->ended)
-			continue;
-		sum->elapsed[p->kind] += times * b->elapsed(p->from, p->to);
-		sum->computed[p->kind] += times * b->computed(p->from, p->to);
-	}
 }
 
 void
@@ -165,49 +132,14 @@ timing_read(struct engine *e, struct spans *sum)
 {
 	struct timing *t = e->timing;
 
-	add(e->backend, &t->step, 1, sum);
-	memset(t->step.open, 0, sizeof t->step.open);
-	t->step.count = 0;
-	for (; t->launched; t->launched = t->launched->next) {
-		add(e->backend, &t->launched->pairs, t->launched->launches, sum);
-		t->launched->launches = 0;
+	for (const struct pair *p = t->pair; p < t->pair + t->count; p++) {
+		if (!p->ended)
+			continue;
+		sum->elapsed[p->kind] += e->backend->elapsed(p->from, p->to);
+		sum->computed[p->kind] += e->backend->computed(p->from, p->to);
 	}
-}
-
-/* --- recordings ------------------------------------------------------------------------------- */
-
-void
-timing_keep(struct engine *e)
-{
-	e->timing->kept = mem_zalloc(1, sizeof *e->timing->kept);
-}
-
-struct kept_spans *
-timing_kept(struct engine *e)
-{
-	struct kept_spans *k = e->timing->kept;
-
-	e->timing->kept = NULL;
-	return k;
-}
-
-void
-kept_spans_free(struct kept_spans *k)
-{
-	if (k)
-		free(k->pairs.pair);
-	free(k);
-}
-
-void
-timing_launched(struct engine *e, struct kept_spans *k)
-{
-	struct timing *t = e->timing;
-
-	if (!t->on || k->launches++ > 0)
-		return;
-	k->next = t->launched;
-	t->launched = k;
+	memset(t->open, 0, sizeof t->open);
+	t->count = 0;
 }
 
 double

@@ -75,15 +75,6 @@ void timing_end(struct engine *e, enum span s);
  * spans are lost. */
 void timing_read(struct engine *e, struct spans *sum);
 
-/* The spans of a recording: those that begin and end between the two calls. */
-struct kept_spans;
-void timing_keep(struct engine *e);
-struct kept_spans *timing_kept(struct engine *e);
-void kept_spans_free(struct kept_spans *k);
-/* The recording has been launched: its spans count once more. Those of the last launch in a step
- * stand for the others. It may be freed when the times have been read. */
-void timing_launched(struct engine *e, struct kept_spans *k);
-
 /* The part of these seconds spent in waits of one kind. */
 double timing_waited(const double seconds[SPAN_COUNT], enum span_wait w);
 

@@ -327,8 +327,9 @@ const struct opt mtrain_opts[] = {
 	    "pass, as is Megatron-LM's default"),
 	UNFLAG("no-cuda-graphs", cuda_graphs,
 	    "queue every pass on the GPU each time; otherwise those without dropout, tensor ranks "
-	    "and context ranks that gather keys are recorded once and launched whole, or in parts "
-	    "between which data ranks communicate"),
+	    "and context ranks are recorded once and launched whole, or in parts between which "
+	    "data "
+	    "ranks communicate"),
 	FLAG("deterministic-mode", deterministic_mode,
 	    "bitwise repeatable even where that costs time"),
 	INT("verify-interval", verify_interval, 0, "0",

@@ -208,8 +208,6 @@ place_text(const struct place *p, struct str *out)
 {
 	str_addf(out, "%s %llu of %s (%llu bytes, %s)", p->kind, (unsigned long long)p->number,
 	    comm_role_name[p->role], (unsigned long long)p->bytes, p->site);
-	if (p->together)
-		str_addf(out, " or one of %llu after it", (unsigned long long)p->together);
 }
 
 /* Appends what is known of the missing rank. */

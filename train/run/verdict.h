@@ -17,7 +17,6 @@ struct place {
 	int32_t role; /* enum comm_role */
 	char kind[20], site[60];
 	uint64_t number, bytes; /* number 0: none yet */
-	uint64_t together;      /* as in struct comm_record */
 };
 
 /* A rank's report on itself. */

@@ -64,7 +64,6 @@ own_report(struct watchdog *w, double now)
 	comm_log_state(w->log, &s);
 	r.at.number = s.at.number;
 	r.at.bytes = s.at.bytes;
-	r.at.together = s.at.together;
 	if (s.at.number) {
 		r.at.role = (int32_t)s.at.role;
 		strncpy(r.at.kind, s.at.kind, sizeof r.at.kind - 1);
