@@ -899,6 +899,39 @@ test_cast(const struct backend *b)
 	b->close(r.d);
 }
 
+/* Columns of all numbers of 16 bits are copied bit by bit, from a place of whole packs or another.
+ */
+static void
+test_copied_bits(const struct backend *b)
+{
+	enum { ROWS = 64, COLUMNS = 1024, WIDTH = COLUMNS + 16 };
+	struct rig r = rig_open(b, DTYPE_BF16);
+	struct tensor wide = rig_vector(&r, DTYPE_BF16, (size_t)ROWS * WIDTH, NULL),
+		      dense = rig_vector(&r, DTYPE_BF16, (size_t)ROWS * COLUMNS, NULL);
+	static uint16_t in[ROWS][WIDTH], out[ROWS][COLUMNS];
+	struct tensor all = tensor_2d(wide.data, DTYPE_BF16, ROWS, WIDTH),
+		      to = tensor_2d(dense.data, DTYPE_BF16, ROWS, COLUMNS);
+
+	for (int first = 4; first <= 8; first += 4) {
+		struct tensor from = tensor_columns(&all, first, COLUMNS);
+		struct err e;
+		int wrong = 0;
+
+		for (int i = 0; i < ROWS * COLUMNS; i++)
+			in[i / COLUMNS][first + i % COLUMNS] = (uint16_t)i;
+		b->copy_in(r.st, wide.data, in, sizeof in);
+		CHECK(b->sync(r.st, &e) == 0);
+		r.st->ops->cast(r.st, &to, &from);
+		rig_read(&r, &dense, out);
+		for (int i = 0; i < ROWS * COLUMNS; i++)
+			wrong += out[i / COLUMNS][i % COLUMNS] != (uint16_t)i;
+		CHECK(wrong == 0);
+	}
+	b->release(r.d, wide.data);
+	b->release(r.d, dense.data);
+	b->close(r.d);
+}
+
 /* A second stream that waits for the first sees what it wrote. */
 static void
 test_streams(const struct backend *b)
@@ -965,6 +998,7 @@ test_others(const struct backend *b, const char *dir)
 	test_gemms(b);
 	test_choices(b, dir);
 	test_cast(b);
+	test_copied_bits(b);
 	test_streams(b);
 	test_refusals(b);
 }

@@ -3,7 +3,6 @@
 #include "tests/check.h"
 #include "train/comm.h"
 #include "train/engine/replay.h"
-#include "train/engine/timing.h"
 #include "train/layers/layer.h"
 
 static int passed, recorded, launched, dropped;
@@ -87,11 +86,10 @@ main(void)
 		.record_begin = begin, .record_end = end, .launch = launch, .drop = drop
 	};
 	struct stream stream = { 0 };
-	struct comm world = { .size = 1 }, tensor = { .size = 1 };
+	struct comm world = { .size = 1 }, tensor = { .size = 1 }, context = { .size = 1 };
 	struct engine e = { .backend = &b,
 		.stream = &stream,
-		.groups = { .world = &world, .tp = &tensor },
-		.timing = timing_new(),
+		.groups = { .world = &world, .tp = &tensor, .cp = &context },
 		.mem = { .use = { 2, 2, 1 }, .block = &block, .chunk = &chunk },
 		.moves = moves,
 		.layer = &layer,
@@ -176,6 +174,5 @@ main(void)
 	CHECK(!replay_new(&e));
 	replay_leg(NULL, &s, to, legs);
 	counted(11, 1, 0);
-	timing_free(e.timing);
 	return check_done();
 }

@@ -394,12 +394,31 @@ cuda_fill(struct stream *st, const struct tensor *x, double value)
 	cu_launched(st, "fill");
 }
 
-/* Rows of one type, as bytes. */
+/* Sets *out to the rows of a matrix as words of four bytes; false where they are not whole packs.
+ */
+static bool
+as_words(const struct tensor *t, struct tensor *out)
+{
+	int64_t size = (int64_t)dtype_size(t->dtype), pack = 16 / size;
+
+	if (t->ndim != 2 || t->shape[1] % pack || t->stride[0] % pack || (uintptr_t)t->data % 16)
+		return false;
+	*out = tensor_2d(t->data, DTYPE_F32, t->shape[0], t->shape[1] * size / 4);
+	out->stride[0] = t->stride[0] * size / 4;
+	return true;
+}
+
+/* Rows of one type, as bytes: the runtime copies those of a matrix at a third of the rate. */
 static cudaError_t
 copy_rows(struct stream *st, const struct tensor *to, const struct tensor *from)
 {
 	size_t size = dtype_size(to->dtype), width = (size_t)tensor_num_columns(to) * size;
+	struct tensor y, x;
 
+	if (as_words(to, &y) && as_words(from, &x)) {
+		run_pair(st, y, x, PAIR_CAST, &no_mix);
+		return cudaSuccess;
+	}
 	if (to->ndim == 1)
 		return cudaMemcpyAsync(
 		    to->data, from->data, width, cudaMemcpyDeviceToDevice, cu_handle(st));
