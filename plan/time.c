@@ -210,20 +210,21 @@ hidden_keys(const struct run_case *r, const struct work *w, double way, double c
 }
 
 /* The same of those that exchange heads (heads.c there), `way` for q, k, v and the output: all go
- * by the input gradient of the last GEMM, and dout by that of its weight; k, v and their gradients
- * by the GEMMs of q. */
+ * by the input gradient of the last GEMM, and dout by that of its weight; k and v by the GEMM of q,
+ * and dq by the gradient of the weight of k and v. */
 static double
 hidden_heads(const struct run_case *r, const struct work *w, double way)
 {
 	const struct gemm_shape *p = &w->gemm[0], *q = &w->gemm[w->num_gemms - 1];
+	int64_t width = p->out - q->in;
 	double all = (double)(p->out + q->in), dout = way * (double)q->in / all,
-	       keys = way * (double)(p->out - q->in) / all, t;
+	       keys = way * (double)width / all, t;
 
 	t = fmin(way, time_gemm(r, q->rows, q->in, q->out, false)) +
 	    fmin(dout, time_gemm(r, q->out, q->in, q->rows, true));
 	if (keys_alone(r))
 		t += fmin(keys, time_gemm(r, p->rows, q->in, p->in, false)) +
-		    fmin(keys, time_gemm(r, q->in, p->in, p->rows, true));
+		    fmin(dout, time_gemm(r, width, p->in, p->rows, true));
 	return t;
 }
 

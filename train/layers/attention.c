@@ -372,9 +372,11 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	if (!kept)
 		begin_input(l, s, x, &qkv);
 	if (q_alone(s, qkv.fp8)) {
-		heads_backward(l, s, &d, &qkv, HEADS_Q);
+		enum heads first = context_keys_first(s) ? HEADS_KV : HEADS_Q;
+
+		heads_backward(l, s, &d, &qkv, first);
 		context_attention_end(s, &att);
-		heads_backward(l, s, &d, &qkv, HEADS_KV);
+		heads_backward(l, s, &d, &qkv, (enum heads)(HEADS_ALL & ~first));
 		input_gradient(s, &qkv);
 	} else {
 		context_attention_end(s, &att);

@@ -109,6 +109,14 @@ context_attention_bwd(struct step *s, const struct attention_grad *g)
 		s->e->ops->attention_bwd(s->e->stream, g);
 }
 
+bool
+context_keys_first(const struct step *s)
+{
+	const struct context_kind *k = kind_of(s);
+
+	return k && k->keys_first;
+}
+
 void
 context_attention_end(struct step *s, const struct attention_grad *g)
 {

@@ -14,7 +14,8 @@ struct context_kind {
 	void (*give_dout)(struct step *s, const struct attention_grad *g); /* NULL: nothing to do */
 	void (*bwd)(struct step *s, const struct attention_grad *g);
 	void (*end)(struct step *s, const struct attention_grad *g);
-	int arrays; /* most of an exchange */
+	bool keys_first; /* dk and dv are there after bwd, and dq after end */
+	int arrays;      /* most of an exchange */
 };
 extern const struct context_kind context_gather, context_heads;
 

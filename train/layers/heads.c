@@ -4,8 +4,9 @@
  * Attention runs over whole sequences with n / (c t) heads per rank; before and after it ranks
  * exchange a matrix [T, c w] of their own positions and all heads of the tensor rank for [s b, w]
  * of all positions in order and their own heads. Columns for other ranks are packed first, since
- * what is sent is contiguous. k and v go beside the GEMM of q, and what the backward pass reads
- * beside the projection's. Source: Jacobs 2023, arXiv:2309.14509.
+ * what is sent is contiguous. k and v go beside the GEMM of q, what the backward pass reads beside
+ * the projection's, and dq beside the gradient of the weight of k and v. Source: Jacobs 2023,
+ * arXiv:2309.14509.
  */
 #include "train/engine/streams.h"
 #include "train/layers/context.h"
@@ -259,7 +260,7 @@ give_dout(struct step *s, const struct attention_grad *g)
 	send(e, &in, true, e->context.gathered);
 }
 
-/* dk and dv come after dq: GEMMs of q run meanwhile. */
+/* dq comes after dk and dv, which are less: their GEMM runs meanwhile. */
 static void
 backward(struct step *s, const struct attention_grad *g)
 {
@@ -277,9 +278,9 @@ backward(struct step *s, const struct attention_grad *g)
 
 	streams_join(e, e->context.stream, e->context.gathered, SPAN_CONTEXT);
 	e->ops->attention_bwd(e->stream, &h);
-	send(e, &dq, false, e->context.gathered);
-	send(e, &dkv, false, e->context.summed);
-	receive(e, &dq, false, e->context.gathered);
+	send(e, &dkv, false, e->context.gathered);
+	send(e, &dq, false, e->context.summed);
+	receive(e, &dkv, false, e->context.gathered);
 }
 
 static void
@@ -287,9 +288,9 @@ end(struct step *s, const struct attention_grad *g)
 {
 	struct engine *e = s->e;
 	struct qkv d = whole_qkv(e, BUF_CONTEXT_DQKV, &g->fwd);
-	struct matrices dkv = keys(e, &(struct qkv){ g->dq, g->dk, g->dv }, &d);
+	struct matrices dq = queries(e, &g->dq, &d.q);
 
-	receive(e, &dkv, false, e->context.summed);
+	receive(e, &dq, false, e->context.summed);
 }
 
 const struct context_kind context_heads = {
@@ -299,5 +300,6 @@ const struct context_kind context_heads = {
 	.give_dout = give_dout,
 	.bwd = backward,
 	.end = end,
+	.keys_first = true,
 	.arrays = STRETCHES * MATRICES,
 };
