@@ -35,8 +35,8 @@ awk 'BEGIN {
 }' >text.jsonl
 "$B/mtok" encode --tokenizer-type NullTokenizer --vocab-size 499 --append-eod -q -o text \
 	text.jsonl
-model="--vocab-size 499 --tokenizer-type NullTokenizer --data-path text_text_document --split 100,0,0
-	--num-layers 2 --hidden-size 64 --num-attention-heads 8 --group-query-attention
+model="--vocab-size 499 --tokenizer-type NullTokenizer --data-path text_text_document
+	--split 100,0,0 --num-layers 2 --hidden-size 64 --num-attention-heads 8 --group-query-attention
 	--num-query-groups 4 --seq-length 128 --micro-batch-size 1 --global-batch-size 16
 	--train-iters 10 --lr 1e-3 --eval-iters 0 --log-interval 10 --swiglu --normalization RMSNorm
 	--position-embedding-type rope --disable-bias-linear --untie-embeddings-and-output-weights
