@@ -35,13 +35,14 @@ awk 'BEGIN {
 }' >text.jsonl
 "$B/mtok" encode --tokenizer-type NullTokenizer --vocab-size 499 --append-eod -q -o text \
 	text.jsonl
-model="--vocab-size 499 --tokenizer-type NullTokenizer --data-path text_text_document
-	--split 100,0,0 --num-layers 2 --hidden-size 64 --num-attention-heads 8 --group-query-attention
+model="--vocab-size 499 --tokenizer-type NullTokenizer --data-path text_text_document --split
+	100,0,0 --num-layers 2 --hidden-size 64 --num-attention-heads 8 --group-query-attention
 	--num-query-groups 4 --seq-length 128 --micro-batch-size 1 --global-batch-size 16
-	--train-iters 10 --lr 1e-3 --eval-iters 0 --log-interval 10 --swiglu --normalization RMSNorm
-	--position-embedding-type rope --disable-bias-linear --untie-embeddings-and-output-weights
-	--attention-dropout 0 --hidden-dropout 0 --num-experts 8 --moe-router-topk 2
-	--moe-ffn-hidden-size 48 --moe-aux-loss-coeff 0.02 --deterministic-mode"
+	--train-iters 10 --lr 1e-3 --eval-iters 0 --log-interval 10 --swiglu --normalization
+	RMSNorm --position-embedding-type rope --disable-bias-linear
+	--untie-embeddings-and-output-weights --attention-dropout 0 --hidden-dropout 0
+	--num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 48 --moe-aux-loss-coeff 0.02
+	--deterministic-mode"
 
 # train RANKS METRICS OPTION...
 train()
