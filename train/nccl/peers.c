@@ -15,6 +15,7 @@
  *
  * Parts go to one rank after another, each at the full rate of the links: in a gather all ranks
  * send to the rank before them first, so that the next rank's part is there first.
+ * An exchange of blocks is a gather in which each rank gets others of them.
  *
  * A message needs less: its flags are those of two ranks, and a receiver takes it out of the memory
  * where it lands, so that the next one can come before it is asked for.
