@@ -15,7 +15,7 @@
 #include "train/engine/stash.h"
 #include "train/engine/timing.h"
 #include "train/engine/traffic.h"
-#include "train/layers/layer.h"
+#include "train/layers/context.h"
 #include "train/optim/ema.h"
 #include "train/engine/offload.h"
 
@@ -295,7 +295,8 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	open_context(e, world);
 	share_experts(e, world);
 	share_params(e, world);
-	e->blocks = mem_alloc(context_blocks(&e->plan), sizeof *e->blocks);
+	e->blocks = mem_alloc(
+	    (size_t)(context_kind_of(&e->plan)->arrays * e->groups.cp->size), sizeof *e->blocks);
 	e->handover = handover_open(e);
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
 	for (int i = 0; i < ROPE_TABLES; i++)

@@ -12,7 +12,7 @@
 
 struct replay;
 
-/* NULL where passes are not replayed: the backend cannot record, they draw dropout, or tensor ranks
+/* NULL where passes are not replayed: the backend cannot record, they draw dropout, or ranks
  * communicate in them. */
 struct replay *replay_new(const struct engine *e);
 /* The engine must be open, and its device have finished. */

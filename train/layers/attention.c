@@ -7,7 +7,7 @@
  * tensor group each way (Shoeybi 2019, arXiv:1909.08053). What the backward pass needs stays in the
  * slot of the micro batch; the rest is scratch that the next layer reuses.
  */
-#include "train/layers/layer.h"
+#include "train/layers/context.h"
 
 /* q, k and v as column slices of one array; with norms, q and k as slices of a second one. */
 struct qkv {
@@ -216,6 +216,19 @@ core(const struct layer *l, struct step *s)
 	return a;
 }
 
+/* d: the views of the gradients of what it reads. */
+static struct attention_grad
+core_gradient(const struct layer *l, struct step *s, const struct qkv *d)
+{
+	return (struct attention_grad){ .fwd = core(l, s),
+		.dout = engine_buffer(s->e, BUF_DATTN),
+		.dq = d->q,
+		.dk = d->k,
+		.dv = d->v,
+		.delta = engine_buffer(s->e, BUF_DELTA),
+		.work = engine_buffer(s->e, BUF_ATTN_WORK) };
+}
+
 void
 attention_measure(const struct layer *l, struct step *s)
 {
@@ -298,6 +311,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.bias = engine_joined(e, false, l->block->layer, ROLE_Q_BIAS, ROLE_V_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_QKV),
 	};
+	const struct context_kind *context = context_kind_of(&e->plan);
 	struct attention att = core(l, s);
 	struct linear proj = { .x = att.out,
 		.y = norm_branch(l, s),
@@ -307,14 +321,14 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 
 	if (q_alone(s, in.fp8)) {
 		make_heads(l, s, &in, HEADS_KV);
-		context_attention_begin(s, &att);
+		context->begin(s, &att);
 		make_heads(l, s, &in, HEADS_Q);
 	} else {
 		column_forward(s, &in);
 		prepare(l, s, HEADS_ALL);
-		context_attention_begin(s, &att);
+		context->begin(s, &att);
 	}
-	context_attention_fwd(s, &att);
+	context->fwd(s, &att);
 	row_forward(s, &proj);
 	residual_forward(l, s, y, x);
 }
@@ -331,13 +345,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct tensor dqkv = engine_buffer(e, BUF_DQKV), dqk = engine_buffer(e, BUF_DQK),
 		      dnorm = engine_buffer(e, BUF_DNORM);
 	struct qkv d = views(e, &dqkv, &dqk);
-	struct attention_grad att = { .fwd = core(l, s),
-		.dout = engine_buffer(e, BUF_DATTN),
-		.dq = d.q,
-		.dk = d.k,
-		.dv = d.v,
-		.delta = engine_buffer(e, BUF_DELTA),
-		.work = engine_buffer(e, BUF_ATTN_WORK) };
+	struct attention_grad att = core_gradient(l, s, &d);
+	const struct context_kind *context = context_kind_of(&e->plan);
 	struct linear_grad proj = {
 		.dx = att.dout,
 		.dy = residual_backward(l, s, dx),
@@ -361,25 +370,25 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	     kept = !l->block->norm || e->mem.place[BUF_NORM1_OUT] == ARENA_SAVED;
 
 	recompute_prepared(l, s);
-	context_attention_begin_bwd(s, &att);
+	context->begin_bwd(s, &att.fwd);
 	row_backward(s, &proj);
-	context_attention_give_dout(s, &att);
+	context->give_dout(s, &att);
 	if (!later)
 		weight_gradient(s, &proj);
 	if (kept)
 		begin_input(l, s, x, &qkv);
-	context_attention_bwd(s, &att);
+	context->bwd(s, &att);
 	if (!kept)
 		begin_input(l, s, x, &qkv);
 	if (q_alone(s, qkv.fp8)) {
-		enum heads first = context_keys_first(s) ? HEADS_KV : HEADS_Q;
+		enum heads first = context->keys_first ? HEADS_KV : HEADS_Q;
 
 		heads_backward(l, s, &d, &qkv, first);
-		context_attention_end(s, &att);
+		context->end(s, &att);
 		heads_backward(l, s, &d, &qkv, (enum heads)(HEADS_ALL & ~first));
 		input_gradient(s, &qkv);
 	} else {
-		context_attention_end(s, &att);
+		context->end(s, &att);
 		prepare_backward(l, s, &d, &dqkv, HEADS_ALL);
 		column_backward(s, &qkv);
 		if (later)

@@ -1,5 +1,5 @@
 /*
- * context.c - attention over sequences that context ranks share: one of the ways, or none
+ * context.c - rows of context ranks, and which kind shares their attention
  */
 #include "train/layers/context.h"
 
@@ -40,88 +40,49 @@ context_stretches(const struct engine *e, int rank, struct stretch out[STRETCHES
 	layout_positions(&e->plan.layout, e->plan.shape.seq_length, rank, out);
 }
 
-/* --- both passes ------------------------------------------------------------------------------ */
+/* --- one context rank ------------------------------------------------------------------------- */
+
+static void
+begin(struct step *s, const struct attention *a)
+{
+	(void)s;
+	(void)a;
+}
+
+static void
+forward(struct step *s, const struct attention *a)
+{
+	s->e->ops->attention_fwd(s->e->stream, a);
+}
+
+static void
+backward(struct step *s, const struct attention_grad *g)
+{
+	s->e->ops->attention_bwd(s->e->stream, g);
+}
+
+void
+context_nothing(struct step *s, const struct attention_grad *g)
+{
+	(void)s;
+	(void)g;
+}
+
+static const struct context_kind alone = {
+	.begin = begin,
+	.fwd = forward,
+	.begin_bwd = begin,
+	.give_dout = context_nothing,
+	.bwd = backward,
+	.end = context_nothing,
+};
 
 static const struct context_kind *const kinds[] = {
 	[CONTEXT_GATHER] = &context_gather, [CONTEXT_HEADS] = &context_heads
 };
 
-size_t
-context_blocks(const struct run_plan *plan)
+const struct context_kind *
+context_kind_of(const struct run_plan *plan)
 {
-	return (
-	    size_t)(kinds[plan->shape.context_form]->arrays * plan->layout.context_parallel_size);
-}
-
-/* NULL: no other rank has positions of the sequence. */
-static const struct context_kind *
-kind_of(const struct step *s)
-{
-	return s->e->groups.cp->size > 1 ? kinds[s->e->plan.shape.context_form] : NULL;
-}
-
-void
-context_attention_begin(struct step *s, const struct attention *a)
-{
-	const struct context_kind *k = kind_of(s);
-
-	if (k)
-		k->begin(s, a);
-}
-
-void
-context_attention_fwd(struct step *s, const struct attention *a)
-{
-	const struct context_kind *k = kind_of(s);
-
-	if (k)
-		k->fwd(s, a);
-	else
-		s->e->ops->attention_fwd(s->e->stream, a);
-}
-
-void
-context_attention_begin_bwd(struct step *s, const struct attention_grad *g)
-{
-	const struct context_kind *k = kind_of(s);
-
-	if (k)
-		k->begin_bwd(s, g);
-}
-
-void
-context_attention_give_dout(struct step *s, const struct attention_grad *g)
-{
-	const struct context_kind *k = kind_of(s);
-
-	if (k && k->give_dout)
-		k->give_dout(s, g);
-}
-
-void
-context_attention_bwd(struct step *s, const struct attention_grad *g)
-{
-	const struct context_kind *k = kind_of(s);
-
-	if (k)
-		k->bwd(s, g);
-	else
-		s->e->ops->attention_bwd(s->e->stream, g);
-}
-
-bool
-context_keys_first(const struct step *s)
-{
-	const struct context_kind *k = kind_of(s);
-
-	return k && k->keys_first;
-}
-
-void
-context_attention_end(struct step *s, const struct attention_grad *g)
-{
-	const struct context_kind *k = kind_of(s);
-
-	if (k)
-		k->end(s, g);
+	return plan->layout.context_parallel_size > 1 ? kinds[plan->shape.context_form] : &alone;
 }

@@ -1,23 +1,34 @@
 /*
- * context.h - what the ways to share a sequence have in common: rows, and what a way is
+ * context.h - the ways to share the attention of a sequence, and what they have in common: rows
  */
 #ifndef TRAIN_LAYERS_CONTEXT_H
 #define TRAIN_LAYERS_CONTEXT_H
 
 #include "train/layers/layer.h"
 
-/* A way: attention as the functions of these names say (layer.h), of more than one context rank. */
+/*
+ * fwd and bwd do what the operations of attention do, for rows that are the positions of this rank,
+ * but `first`, which has those that context_form asks for. lse and delta have their sizes, in an
+ * order of their own. Collective over the context ranks. begin comes before fwd, as soon as k and v
+ * are there; before bwd come begin_bwd and then give_dout, as soon as dout is there; after it dq is
+ * there, and after end, which comes last, dk and dv. What ranks send may run beside all that is
+ * queued between two of the calls.
+ */
 struct context_kind {
 	void (*begin)(struct step *s, const struct attention *a);
 	void (*fwd)(struct step *s, const struct attention *a);
-	void (*begin_bwd)(struct step *s, const struct attention_grad *g);
-	void (*give_dout)(struct step *s, const struct attention_grad *g); /* NULL: nothing to do */
+	void (*begin_bwd)(struct step *s, const struct attention *a);
+	void (*give_dout)(struct step *s, const struct attention_grad *g);
 	void (*bwd)(struct step *s, const struct attention_grad *g);
 	void (*end)(struct step *s, const struct attention_grad *g);
 	bool keys_first; /* dk and dv are there after bwd, and dq after end */
 	int arrays;      /* most of an exchange */
 };
 extern const struct context_kind context_gather, context_heads;
+/* That of the plan; one context rank has operations alone. */
+const struct context_kind *context_kind_of(const struct run_plan *plan);
+/* For a kind that has nothing to do in a call. */
+void context_nothing(struct step *s, const struct attention_grad *g);
 
 /* The positions of this rank before a stretch of it. */
 int64_t context_before(const struct engine *e, int stretch);

@@ -170,12 +170,6 @@ begin(struct step *s, const struct attention *a)
 }
 
 static void
-begin_backward(struct step *s, const struct attention_grad *g)
-{
-	begin(s, &g->fwd);
-}
-
-static void
 forward(struct step *s, const struct attention *a)
 {
 	struct engine *e = s->e;
@@ -221,7 +215,8 @@ end(struct step *s, const struct attention_grad *g)
 const struct context_kind context_gather = {
 	.begin = begin,
 	.fwd = forward,
-	.begin_bwd = begin_backward,
+	.begin_bwd = begin,
+	.give_dout = context_nothing,
 	.bwd = backward,
 	.end = end,
 };

@@ -134,13 +134,12 @@ send(struct engine *e, const struct matrices *all, bool to_heads, struct event *
 	e->backend->record(e->context.stream, there);
 }
 
-/* What has been sent so far is there; back from heads, in its columns. */
+/* What has come back from heads goes to its columns. */
 static void
-receive(struct engine *e, const struct matrices *all, bool to_heads, struct event *there)
+receive(struct engine *e, const struct matrices *all, struct event *there)
 {
 	streams_join(e, e->context.stream, there, SPAN_CONTEXT);
-	if (!to_heads)
-		pack(e, all, false);
+	pack(e, all, false);
 }
 
 /* --- attention -------------------------------------------------------------------------------- */
@@ -226,18 +225,17 @@ forward(struct step *s, const struct attention *a)
 	struct matrices in = queries(e, &a->q, &h.q), out = queries(e, &a->out, &h.out);
 
 	send(e, &in, true, e->context.gathered);
-	receive(e, &in, true, e->context.gathered);
+	streams_join(e, e->context.stream, e->context.gathered, SPAN_CONTEXT);
 	e->ops->attention_fwd(e->stream, &h);
 	send(e, &out, false, e->context.gathered);
-	receive(e, &out, false, e->context.gathered);
+	receive(e, &out, e->context.gathered);
 }
 
 /* All that the forward pass has saved. */
 static void
-begin_backward(struct step *s, const struct attention_grad *g)
+begin_backward(struct step *s, const struct attention *a)
 {
 	struct engine *e = s->e;
-	const struct attention *a = &g->fwd;
 	struct attention h = whole_attention(e, a);
 	struct matrices in = queries(e, &a->q, &h.q);
 
@@ -280,7 +278,7 @@ backward(struct step *s, const struct attention_grad *g)
 	e->ops->attention_bwd(e->stream, &h);
 	send(e, &dkv, false, e->context.gathered);
 	send(e, &dq, false, e->context.summed);
-	receive(e, &dkv, false, e->context.gathered);
+	receive(e, &dkv, e->context.gathered);
 }
 
 static void
@@ -290,7 +288,7 @@ end(struct step *s, const struct attention_grad *g)
 	struct qkv d = whole_qkv(e, BUF_CONTEXT_DQKV, &g->fwd);
 	struct matrices dq = queries(e, &g->dq, &d.q);
 
-	receive(e, &dq, false, e->context.summed);
+	receive(e, &dq, e->context.summed);
 }
 
 const struct context_kind context_heads = {

@@ -140,24 +140,6 @@ struct tensor norm_branch(const struct layer *l, struct step *s);
 void norm_branch_forward(const struct layer *l, struct step *s);
 struct tensor norm_branch_backward(const struct layer *l, struct step *s, const struct tensor *dy);
 
-/* --- context.c: attention over sequences that context ranks share ----------------------------- */
-
-/* What the operations of these names do, for rows that are the positions of this rank, but `first`,
- * which has those that context_form asks for. lse and delta have their sizes, in an order of their
- * own. Collective over the context ranks. begin comes before fwd, as soon as k and v are there;
- * before bwd come begin_bwd and then give_dout, as soon as dout is there; after it dq is there, and
- * after end, which comes last, dk and dv; or first dk and dv, and then dq. What ranks send may run
- * beside all that is queued between two of the calls. */
-void context_attention_begin(struct step *s, const struct attention *a);
-void context_attention_fwd(struct step *s, const struct attention *a);
-void context_attention_begin_bwd(struct step *s, const struct attention_grad *g);
-void context_attention_give_dout(struct step *s, const struct attention_grad *g);
-void context_attention_bwd(struct step *s, const struct attention_grad *g);
-bool context_keys_first(const struct step *s);
-void context_attention_end(struct step *s, const struct attention_grad *g);
-/* Most blocks that these exchange at once. */
-size_t context_blocks(const struct run_plan *plan);
-
 /* --- attention.c ------------------------------------------------------------------------------ */
 
 /* The largest scores of the micro batch, by head, join those in the layer's row of BUF_SCORES;
