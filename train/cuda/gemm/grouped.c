@@ -157,17 +157,16 @@ static void
 run_hopper(struct stream *st, const struct grouped_cache *c, const struct grouped *g)
 {
 	struct grouped_call call = { .g = *g };
-	bool weight = g->kind == GROUPED_WEIGHT, narrow = dtype_is_float8(g->a.dtype),
-	     dense = narrow || g->kind == GROUPED_FORWARD;
+	bool weight = g->kind == GROUPED_WEIGHT, narrow = dtype_is_float8(g->a.dtype);
 	CUresult rc = map_of(c, &call.a, &g->a, weight ? BOX : GROUPED_HIGH, 0);
 	char reason[64];
 
 	if (rc == CUDA_SUCCESS)
-		rc = map_of(c, &call.b, &g->b, dense ? GROUPED_WIDE : BOX, 0);
+		rc = map_of(c, &call.b, &g->b, narrow ? GROUPED_WIDE_FLOAT8 : BOX, 0);
 	if (rc == CUDA_SUCCESS && weight && g->c.dtype == DTYPE_F32)
 		rc = map_of(c, &call.c, &g->c, BOX, g->counts.shape[1]);
 	if (rc == CUDA_SUCCESS) {
-		(narrow ? grouped_float8 : grouped_hopper)(st, &call);
+		(narrow ? grouped_float8 : weight ? grouped_weight : grouped_rows)(st, &call);
 		return;
 	}
 	snprintf(reason, sizeof reason, "error %d of the driver", (int)rc);

@@ -16,10 +16,10 @@
 enum { GROUPED_DOWN = 16 };
 
 /* A part of the result: of expert i, whose rows of the window are [begin, end), the lines from
- * `row` on, counted from begin or from the first of its matrix, and the columns from `column` on.
- */
+ * `row` on, counted from begin or from the first of its matrix, and `wide` columns from `column`
+ * on. */
 struct grouped_tile {
-	int expert, begin, end, row, column;
+	int expert, begin, end, row, column, wide;
 };
 
 /* Where a block is in the order of tiles. */
@@ -30,6 +30,7 @@ struct grouped_walk {
 	int height, across; /* lines of an expert's matrix; tiles in a line of the result */
 	int lines, passed;  /* lines of an expert's result, 0: its rows; tiles before it */
 	int down, wide;     /* lines and columns of a tile */
+	int whole, parts;   /* tiles before the first that is cut; parts of the others' columns */
 };
 
 /* Ends of the experts' rows in the window, from their numbers. All threads of the block call it,
@@ -74,26 +75,54 @@ grouped_start(const struct grouped &g, const int *ends, int down, int wide)
 	w.passed = 0;
 	w.down = down;
 	w.wide = wide;
+	w.whole = INT_MAX;
+	w.parts = 1;
 	return w;
 }
 
-/* Tile number t, which is not before the last one asked for; false: there are no more. */
+/* Tiles of a result of so many lines that lie above each other. */
+static __device__ inline int
+grouped_tall(const struct grouped_walk &w, int expert)
+{
+	int begin = expert ? w.ends[expert - 1] : 0;
+
+	return ((w.lines ? w.lines : w.ends[expert] - begin) + w.down - 1) / w.down;
+}
+
+/* Cuts the tiles of the last round of all blocks, if those are few, so that more blocks share it.
+ * All threads of a warp call it. */
+static __device__ inline void
+grouped_cut(struct grouped_walk &w)
+{
+	int tiles = 0, blocks = (int)gridDim.x;
+
+	for (int i = threadIdx.x % 32; i < w.experts; i += 32)
+		tiles += grouped_tall(w, i) * w.across;
+	tiles = warp_sum(tiles);
+	w.whole = tiles / blocks * blocks;
+	w.parts = 4 * (tiles - w.whole) <= blocks ? 4 : 2 * (tiles - w.whole) <= blocks ? 2 : 1;
+}
+
+/* Tile number t, or a part of one, which is not before the last one asked for; false: there are no
+ * more. */
 static __device__ inline bool
 grouped_find(struct grouped_walk &w, int t, struct grouped_tile &tile)
 {
+	int part = t < w.whole ? 0 : (t - w.whole) % w.parts;
+
+	t = t < w.whole ? t : w.whole + (t - w.whole) / w.parts;
 	for (; w.turn < w.experts; w.turn++) {
-		int expert = w.order ? w.order[w.turn] : w.turn;
-		int begin = expert ? w.ends[expert - 1] : 0, end = w.ends[expert];
-		int lines = w.lines ? w.lines : end - begin, tall = (lines + w.down - 1) / w.down;
+		int expert = w.order ? w.order[w.turn] : w.turn, tall = grouped_tall(w, expert);
 		int i = t - w.passed, set = GROUPED_DOWN * w.across, first = i / set * GROUPED_DOWN;
 		int high = min(GROUPED_DOWN, tall - first);
 
 		if (i < tall * w.across) {
 			tile.expert = expert;
-			tile.begin = begin;
-			tile.end = end;
+			tile.begin = expert ? w.ends[expert - 1] : 0;
+			tile.end = w.ends[expert];
+			tile.wide = w.wide / (t < w.whole ? 1 : w.parts);
 			tile.row = (first + i % set % high) * w.down;
-			tile.column = i % set / high * w.wide;
+			tile.column = i % set / high * w.wide + part * tile.wide;
 			return true;
 		}
 		w.passed += tall * w.across;

@@ -17,11 +17,13 @@ enum {
 	GROUPED_EXPERTS = 8192,
 	/* And besides tiles for tensor cores. */
 	GROUPED_TILED_EXPERTS = 1024,
-	/* And besides the ring of the kernel for Hopper. */
+	/* And besides the rings of the kernels for Hopper. */
 	GROUPED_HOPPER_EXPERTS = CU_FLOAT8_EXPERTS,
-	/* lines and columns of its tiles */
+	/* Lines and columns of their tiles. */
 	GROUPED_HIGH = 128,
-	GROUPED_WIDE = 192,
+	GROUPED_WIDE = 256,
+	GROUPED_WIDE_WEIGHT = 192,
+	GROUPED_WIDE_FLOAT8 = 192,
 };
 
 /* A GEMM for Hopper, with its operands in boxes, and a result in F32 too. */
@@ -37,11 +39,13 @@ void grouped_plain(struct stream *st, const struct grouped *g);
  * GROUPED_TILED_EXPERTS. grouped_mma.cu */
 void grouped_mma(struct stream *st, const struct grouped *g);
 
-/* BF16, with gradients of weights in F32 too, on compute capability 9.0: rows and addresses of
- * whole 16 bytes, at least one row. grouped_hopper.cu */
-void grouped_hopper(struct stream *st, const struct grouped_call *call);
-/* 8-bit operands into BF16, on the same GPUs: rows and addresses of whole 16 bytes, at least one
- * row. grouped_float8.cu */
+/* On compute capability 9.0, rows and addresses of whole 16 bytes, at least one row. */
+
+/* BF16: forward, and gradients of inputs. grouped_rows.cu */
+void grouped_rows(struct stream *st, const struct grouped_call *call);
+/* BF16, into BF16 or F32: gradients of weights. grouped_weight.cu */
+void grouped_weight(struct stream *st, const struct grouped_call *call);
+/* The first two of 8-bit operands into BF16. grouped_float8.cu */
 void grouped_float8(struct stream *st, const struct grouped_call *call);
 /* Whether this build has their code for the current GPU. */
 bool grouped_hopper_present(void);

@@ -2,62 +2,22 @@
  * grouped_float8.cu - grouped GEMMs of 8-bit operands for compute capability 9.0, in tiles of 128 x
  * 192
  *
- * Of a block's three warpgroups the first copies, by one thread, through a ring of places that
- * continues from tile to tile; the others multiply, each 64 lines of every tile. Both operands are
- * dense along the sum, as they must be. Tensor cores add 8-bit products up in fewer bits than F32
- * has, so every 128 terms are promoted, while the other warpgroup multiplies: as many as a block of
- * scales has. Sums that may be fast are not. Rows after those of an expert are multiplied too, and
- * not stored. Source: DeepSeek-AI 2024 arXiv:2412.19437, 3.3.2.
+ * Each of the warpgroups that multiply has 64 lines of every tile. Both operands are dense along
+ * the sum, as they must be. Tensor cores add 8-bit products up in fewer bits than F32 has, so every
+ * 128 terms are promoted, while the other warpgroup multiplies: as many as a block of scales has.
+ * Sums that may be fast are not. Rows after those of an expert are multiplied too, and not stored.
+ * Source: DeepSeek-AI 2024 arXiv:2412.19437, 3.3.2.
  */
-#include "train/cuda/gemm/grouped.cuh"
-#include "train/cuda/gemm/grouped.h"
-#include "train/cuda/gemm/hopper.cuh"
+#include "train/cuda/gemm/grouped_hopper.cuh"
 
 enum {
-	HIGH = GROUPED_HIGH,
-	WIDE = GROUPED_WIDE,
+	WIDE = GROUPED_WIDE_FLOAT8,
 	STEP = BOX_LINE, /* terms of a line of a box */
 	TERMS = 32,      /* of an instruction */
-	THREADS = 3 * GROUP,
-	SIDE_A = HIGH * BOX_LINE,
 	PLACE = SIDE_A + WIDE * BOX_LINE,
-	PLACES = 5,
-	/* two barriers of each place, and the experts' ends */
-	AT_BARRIERS = PLACES * PLACE,
-	AT_ENDS = AT_BARRIERS + 2 * PLACES * 8,
-	BYTES = AT_ENDS + GROUPED_HOPPER_EXPERTS * 4,
 };
+typedef ring<PLACE, 5> float8_ring;
 static_assert((int)STEP == (int)SCALE_BLOCK, "a step has one scale of a line, and of a square");
-
-/* Where a thread is: steps of the ring that came before. */
-struct ring {
-	uint32_t base, step;
-};
-
-static __device__ inline uint32_t
-place_of(const struct ring &r)
-{
-	return r.base + r.step % PLACES * PLACE;
-}
-
-/* The barrier that a step's place is full, and the one that it is free again. */
-static __device__ inline uint32_t
-full_of(const struct ring &r)
-{
-	return r.base + AT_BARRIERS + r.step % PLACES * 16;
-}
-
-static __device__ inline uint32_t
-free_of(const struct ring &r)
-{
-	return full_of(r) + 8;
-}
-
-static __device__ inline uint32_t
-parity_of(const struct ring &r)
-{
-	return r.step / PLACES % 2;
-}
 
 /* Where a tile's part of the experts' matrices begins: column and row of b as it is stored. */
 template <bool FORWARD>
@@ -73,7 +33,7 @@ weights_at(const struct grouped_walk &w, const struct grouped_tile &t)
 /* Terms after the last are zeros of a. */
 template <bool FORWARD>
 static __device__ inline void
-copy_tiles(const struct grouped_call &call, struct grouped_walk walk, struct ring ring)
+copy_tiles(const struct grouped_call &call, struct grouped_walk walk, float8_ring ring)
 {
 	struct grouped_tile t;
 
@@ -81,10 +41,10 @@ copy_tiles(const struct grouped_call &call, struct grouped_walk walk, struct rin
 		int2 b = weights_at<FORWARD>(walk, t);
 
 		for (int k = 0; k < call.g.a.shape[1]; k += STEP, ring.step++) {
-			uint32_t full = full_of(ring), at = place_of(ring);
+			uint32_t full, at = place_of(ring);
 
-			barrier_wait(free_of(ring), parity_of(ring) ^ 1);
-			barrier_expect(full, PLACE);
+			ring_claim(ring);
+			full = ring_expect(ring, PLACE);
 			copy_box(at, &call.a, k, t.begin + t.row, full);
 			copy_box(at + SIDE_A, &call.b, b.x + k, b.y, full);
 		}
@@ -146,7 +106,7 @@ multiply_step(lane_sums &c, uint32_t place, bool add)
 	wgmma_fence();
 #pragma unroll
 	for (int i = 0; i < STEP; i += TERMS) {
-		multiply_192_of_8_bits<A>(c, a, b, add || i > 0);
+		multiply_8_bits<A>(c, a, b, add || i > 0);
 		a = operand_next<true>(a);
 		b = operand_next<true>(b);
 	}
@@ -162,17 +122,10 @@ promote(lane_sums &sum, const lane_sums &c, const struct factors &f)
 		sum[i] += f.at[i / 2 % 2][i / (WIDE / 2 / THIRDS)] * c[i];
 }
 
-static __device__ inline void
-give_back(uint32_t barrier)
-{
-	if (threadIdx.x % 32 == 0)
-		barrier_arrive(barrier);
-}
-
 /* The sums of a tile, promoted step by step. */
 template <int A, bool FORWARD, bool BLOCKS>
 static __device__ inline void
-sum_exactly(lane_sums &sum, struct ring &ring, const struct grouped &g,
+sum_exactly(lane_sums &sum, float8_ring &ring, const struct grouped &g,
     const struct grouped_walk &w, const struct grouped_tile &t)
 {
 	struct factors f = { { { 1, 1, 1 }, { 1, 1, 1 } } };
@@ -185,12 +138,12 @@ sum_exactly(lane_sums &sum, struct ring &ring, const struct grouped &g,
 
 		if (BLOCKS)
 			f = factors_of<FORWARD>(g, w, t, k);
-		barrier_wait(full_of(ring), parity_of(ring));
+		ring_wait(ring);
 		if (!is_idle(t))
 			multiply_step<A>(c, place_of(ring), false);
 		wgmma_wait<0>();
 		sums_done(c);
-		give_back(free_of(ring));
+		ring_free(free_of(ring));
 		promote(sum, c, f);
 	}
 }
@@ -199,22 +152,21 @@ sum_exactly(lane_sums &sum, struct ring &ring, const struct grouped &g,
  * own are done. */
 template <int A>
 static __device__ inline void
-sum_fast(lane_sums &sum, struct ring &ring, int depth, bool idle)
+sum_fast(lane_sums &sum, float8_ring &ring, int depth, bool idle)
 {
 	uint32_t before = 0;
 
 	for (int k = 0; k < depth; k += STEP, ring.step++) {
-		barrier_wait(full_of(ring), parity_of(ring));
+		ring_wait(ring);
 		if (!idle)
 			multiply_step<A>(sum, place_of(ring), k > 0);
 		wgmma_wait<1>();
-		if (before)
-			give_back(before);
+		ring_free(before);
 		before = free_of(ring);
 	}
 	wgmma_wait<0>();
 	sums_done(sum);
-	give_back(before);
+	ring_free(before);
 }
 
 /* The number that a scale is, or 1 for none and for those of blocks. */
@@ -227,7 +179,7 @@ whole_scale(const struct tensor &scale)
 /* Tile after tile. */
 template <int A, bool FORWARD, bool BLOCKS>
 static __device__ inline void
-multiply_tiles(const struct grouped_call &call, struct grouped_walk walk, struct ring ring)
+multiply_tiles(const struct grouped_call &call, struct grouped_walk walk, float8_ring ring)
 {
 	const struct tensor &to = call.g.c;
 	float scale = whole_scale(call.g.scale_a) * whole_scale(call.g.scale_b);
@@ -245,7 +197,13 @@ multiply_tiles(const struct grouped_call &call, struct grouped_walk walk, struct
 #pragma unroll
 		for (int j = 0; !BLOCKS && j < WIDE / 2; j++)
 			sum[j] *= scale;
-		store_lines(corner, sum, own_group() * BOX);
+#pragma unroll
+		for (int j = 0; j < WIDE / 16; j++) {
+			uint32_t words[4];
+
+			round_piece(words, sum, j);
+			store_piece(corner, words, j, own_group() * BOX);
+		}
 	}
 }
 
@@ -254,19 +212,14 @@ static __global__ void
 __launch_bounds__(THREADS, 1) grouped_float8_kernel(const __grid_constant__ grouped_call call)
 {
 	extern __shared__ __align__(1024) char memory[];
-	struct ring ring = { shared_address(memory), 0 };
-	int *ends = (int *)(memory + AT_ENDS);
+	float8_ring ring = { shared_address(memory), 0 };
+	int *ends = (int *)(memory + float8_ring::BYTES);
 	struct grouped_walk walk;
 
 	if (!SM90A_CODE)
 		return;
-	if (threadIdx.x == 0) {
-		for (struct ring r = ring; r.step < PLACES; r.step++) {
-			barrier_make(full_of(r), 1);
-			barrier_make(free_of(r), 2 * GROUP / 32);
-		}
-		barriers_made();
-	}
+	if (threadIdx.x == 0)
+		ring_make(ring, 2 * GROUP / 32);
 	grouped_ends(call.g, ends);
 	walk = grouped_start(call.g, ends, HIGH, WIDE);
 	walk.height = (int)(call.g.b.shape[FORWARD ? 0 : 1] / walk.experts);
@@ -280,35 +233,23 @@ __launch_bounds__(THREADS, 1) grouped_float8_kernel(const __grid_constant__ grou
 	}
 }
 
-template <int A, bool FORWARD, bool BLOCKS>
-static void
-launch(struct stream *st, const struct grouped_call *call)
+/* The kernel for rows of type A. */
+template <int A> static void (*kernel_of(const struct grouped &g))(const struct grouped_call)
 {
-	void (*kernel)(const struct grouped_call) = grouped_float8_kernel<A, FORWARD, BLOCKS>;
+	bool blocks = g.scale_a.ndim == 2;
 
-	if (cu_ok(st->device,
-		cudaFuncSetAttribute(
-		    (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES),
-		"grouped"))
-		kernel<<<(unsigned)st->device->num_sms, THREADS, BYTES, cu_handle(st)>>>(*call);
-}
-
-template <int A>
-static void
-launch_of(struct stream *st, const struct grouped_call *call)
-{
-	bool forward = call->g.kind == GROUPED_FORWARD, blocks = call->g.scale_a.ndim == 2;
-
-	if (forward)
-		(blocks ? launch<A, true, true> : launch<A, true, false>)(st, call);
-	else
-		(blocks ? launch<A, false, true> : launch<A, false, false>)(st, call);
+	if (g.kind == GROUPED_FORWARD)
+		return blocks ? grouped_float8_kernel<A, true, true>
+			      : grouped_float8_kernel<A, true, false>;
+	return blocks ? grouped_float8_kernel<A, false, true>
+		      : grouped_float8_kernel<A, false, false>;
 }
 
 void
 grouped_float8(struct stream *st, const struct grouped_call *call)
 {
-	bool wide = call->g.a.dtype == DTYPE_F8_E5M2;
-
-	(wide ? launch_of<DTYPE_F8_E5M2> : launch_of<DTYPE_F8_E4M3>)(st, call);
+	grouped_launch_hopper(st, call,
+	    call->g.a.dtype == DTYPE_F8_E5M2 ? kernel_of<DTYPE_F8_E5M2>(call->g)
+					     : kernel_of<DTYPE_F8_E4M3>(call->g),
+	    float8_ring::BYTES);
 }

@@ -209,53 +209,84 @@ wgmma_wait(void)
 
 #define SUMS_4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 #define SUMS_16(c, i) SUMS_4(c, i), SUMS_4(c, i + 4), SUMS_4(c, i + 8), SUMS_4(c, i + 12)
-#define SUMS_48(c, i) SUMS_16(c, i), SUMS_16(c, i + 16), SUMS_16(c, i + 32)
+#define SUMS_32_FROM(c, i) SUMS_16(c, i), SUMS_16(c, i + 16)
+#define SUMS_32(c) SUMS_32_FROM(c, 0)
+#define SUMS_64(c) SUMS_32(c), SUMS_32_FROM(c, 32)
+#define SUMS_96(c) SUMS_64(c), SUMS_32_FROM(c, 64)
+#define SUMS_128(c) SUMS_96(c), SUMS_32_FROM(c, 96)
 
-/* c[64, 192] = a[64, 16] b[16, 192], added to c with `add`. With group = lane / 4 and pair = lane %
- * 4, the lane of warp w of the four holds in c[4 i + 2 h + j] column 8 i + 2 pair + j of row 16 w +
- * group + 8 h. */
-#define MULTIPLY_192(form, layout, c, ...) \
+#define REGISTERS_32 \
+	"%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15," \
+	"%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define REGISTERS_64 \
+	REGISTERS_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47," \
+		     "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define REGISTERS_96 \
+	REGISTERS_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79," \
+		     "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define REGISTERS_128 \
+	REGISTERS_96 \
+	",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111," \
+	"%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+
+/* c[64, N] = a[64, K] b[K, N], added to c if `add`; `form` has N, K and types. The operands after
+ * the sums are a, b, add, and what `layout` names. With group = lane / 4 and pair = lane % 4, the
+ * lane of warp w of the four holds in c[4 i + 2 h + j] column 8 i + 2 pair + j of row 16 w + group
+ * + 8 h. */
+#define MULTIPLY(form, registers, a, b, add, layout, sums, ...) \
 	SM90A("{\n" \
 	      ".reg .pred p;\n" \
-	      "setp.ne.b32 p, %98, 0;\n" \
-	      "wgmma.mma_async.sync.aligned.m64n192" form " {" \
-	      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15," \
-	      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31," \
-	      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47," \
-	      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63," \
-	      "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79," \
-	      "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95" \
-	      "}, %96, %97, p, 1, 1" layout ";\n" \
+	      "setp.ne.b32 p, " add ", 0;\n" \
+	      "wgmma.mma_async.sync.aligned." form " {" registers "}, " a ", " b \
+	      ", p, 1, 1" layout ";\n" \
 	      "}\n" \
-	      : SUMS_48(c, 0), SUMS_48(c, 48) \
+	      : sums(c) \
 	      : __VA_ARGS__)
 
-template <bool A_DENSE, bool B_DENSE>
+/* Of bf16, into the first sums of c. */
+#define MULTIPLY_16(form, ...) \
+	MULTIPLY(form "k16.f32.bf16.bf16", __VA_ARGS__, "l"(a), "l"(b), "r"(add), "n"(!A_DENSE), \
+	    "n"(!B_DENSE))
+
+template <int N, bool A_DENSE, bool B_DENSE, int SUMS>
 static __device__ inline void
-multiply_192(float (&c)[96], uint64_t a, uint64_t b, int add)
+multiply(float (&c)[SUMS], uint64_t a, uint64_t b, int add)
 {
-	MULTIPLY_192("k16.f32.bf16.bf16", ", %99, %100", c, "l"(a), "l"(b), "r"(add), "n"(!A_DENSE),
-	    "n"(!B_DENSE));
+	static_assert(N <= 2 * SUMS && (N == 64 || N == 128 || N == 192 || N == 256));
+	if constexpr (N == 64)
+		MULTIPLY_16("m64n64", REGISTERS_32, "%32", "%33", "%34", ", %35, %36", SUMS_32);
+	else if constexpr (N == 128)
+		MULTIPLY_16("m64n128", REGISTERS_64, "%64", "%65", "%66", ", %67, %68", SUMS_64);
+	else if constexpr (N == 192)
+		MULTIPLY_16("m64n192", REGISTERS_96, "%96", "%97", "%98", ", %99, %100", SUMS_96);
+	else
+		MULTIPLY_16(
+		    "m64n256", REGISTERS_128, "%128", "%129", "%130", ", %131, %132", SUMS_128);
 }
 
-/* The same of 32 terms of 8 bits, b of E4M3 and a too, or of E5M2; both are dense. Sums are of
- * fewer bits than F32 has. */
+#define MULTIPLY_8(types) \
+	MULTIPLY("m64n192k32.f32." types, REGISTERS_96, "%96", "%97", "%98", "", SUMS_96, "l"(a), \
+	    "l"(b), "r"(add))
+
+/* Of 32 terms of 8 bits, b of E4M3 and a too, or of E5M2; both are dense. Sums are of fewer bits
+ * than F32 has. */
 template <int A>
 static __device__ inline void
-multiply_192_of_8_bits(float (&c)[96], uint64_t a, uint64_t b, int add)
+multiply_8_bits(float (&c)[96], uint64_t a, uint64_t b, int add)
 {
 	if (A == DTYPE_F8_E5M2)
-		MULTIPLY_192("k32.f32.e5m2.e4m3", "", c, "l"(a), "l"(b), "r"(add));
+		MULTIPLY_8("e5m2.e4m3");
 	else
-		MULTIPLY_192("k32.f32.e4m3.e4m3", "", c, "l"(a), "l"(b), "r"(add));
+		MULTIPLY_8("e4m3.e4m3");
 }
 
 /* Sums whose wgmma is done may be read: no use of them is moved before this. */
+template <int SUMS>
 static __device__ inline void
-sums_done(float (&c)[96])
+sums_done(float (&c)[SUMS])
 {
 #pragma unroll
-	for (int i = 0; i < 96; i++)
+	for (int i = 0; i < SUMS; i++)
 		asm volatile("" : "+f"(c[i]) : : "memory");
 }
 
@@ -296,27 +327,30 @@ own_line(void)
 	return threadIdx.x % GROUP / 32 * 16 + threadIdx.x % 32 / 4;
 }
 
-/* The sums of a wgmma, as the lines of a tile from the first on, rounded: 16 bytes of a lane at
- * once. */
+/* Piece i of a lane's sums of a wgmma, rounded: what it has of 32 columns in one of its lines, and
+ * with the next i in the other. */
+template <int SUMS>
 static __device__ inline void
-store_lines(const struct corner &to, const float (&c)[96], int first)
+round_piece(uint32_t *words, const float (&c)[SUMS], int i)
 {
-	int pair = threadIdx.x % 4;
-
 #pragma unroll
-	for (int i = 0; i < 12; i++) {
-		int h = i % 2, line = own_line() + first + 8 * h, column = i / 2 * 32 + 8 * pair;
-		uint32_t w[4];
+	for (int j = 0; j < 4; j++) {
+		int at = i / 2 * 16 + j * 4 + i % 2 * 2;
 
-#pragma unroll
-		for (int j = 0; j < 4; j++)
-			put_two((bf16 *)&w[j], c[i / 2 * 16 + 4 * j + 2 * h],
-			    c[i / 2 * 16 + 4 * j + 2 * h + 1]);
-		transpose_words(w);
-		if (line < to.lines && column < to.columns)
-			*(uint4 *)(to.at + line * to.step + column) =
-			    make_uint4(w[0], w[1], w[2], w[3]);
+		put_two((bf16 *)&words[j], c[at], c[at + 1]);
 	}
+}
+
+/* Stores it, 16 bytes of a lane at once, to the lines of a tile from `first` on. */
+static __device__ inline void
+store_piece(const struct corner &to, const uint32_t *words, int i, int first)
+{
+	int line = own_line() + first + i % 2 * 8, column = i / 2 * 32 + threadIdx.x % 4 * 8;
+	uint32_t w[4] = { words[0], words[1], words[2], words[3] };
+
+	transpose_words(w);
+	if (line < to.lines && column < to.columns)
+		*(uint4 *)(to.at + line * to.step + column) = make_uint4(w[0], w[1], w[2], w[3]);
 }
 
 #endif
