@@ -6,6 +6,7 @@
 
 static struct model_config model;
 static struct train_shape shape = { .dtype = DTYPE_BF16 };
+static const struct optim_rule matrices = { .name = "whole", .matrix_states = 1 };
 
 /* MiB beyond those of a single rank. */
 static int64_t
@@ -43,6 +44,11 @@ main(void)
 	shape.grad_reduce_in_bf16 = true;
 	CHECK(more(&l, 0) == NCCL + takes(16, 2));
 	shape.grad_reduce_in_bf16 = false;
+
+	/* So do those of a rule that updates whole matrices. */
+	shape.rule = &matrices;
+	CHECK(more(&l, 0) == NCCL + takes(16, 2));
+	shape.rule = NULL;
 
 	/* Tensor ranks may use the whole device unless they communicate beside GEMMs. */
 	l.data_parallel_size = 1;
