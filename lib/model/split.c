@@ -34,17 +34,17 @@ struct share {
 	int64_t layers;
 };
 
-/* Gives each of n layers to the share with the least work, the last of equals, since the
- * activations of the first are held longer. Layers are equal, so this minimises the largest share.
- */
+/* Gives each of n layers to the share with the least work, the last of equals or the first. Layers
+ * are equal, so this minimises the largest share. */
 static void
-spread(int64_t n, double layer, struct share *share, int count)
+spread(int64_t n, double layer, struct share *share, int count, bool last)
 {
 	for (; n > 0; n--) {
 		int least = 0;
 
 		for (int i = 1; i < count; i++)
-			if (share[i].work <= share[least].work)
+			if (share[i].work < share[least].work ||
+			    (last && share[i].work == share[least].work))
 				least = i;
 		share[least].layers++;
 		share[least].work += layer;
@@ -72,7 +72,7 @@ spread_chunks(struct layout *l, int stage, int64_t layers, const struct costs *c
 		    (last ? cost->head : 0);
 		layers -= s->layers;
 	}
-	spread(layers, cost->layer, share, v);
+	spread(layers, cost->layer, share, v, true);
 	for (int j = 0; j < v; j++)
 		l->split[j * p + stage] = (int)share[j].layers;
 }
@@ -92,7 +92,7 @@ split_balance(const struct model_config *c, int64_t seq_length, struct layout *l
 		    (r == 0 ? cost.embedding : 0) + (r == p - 1 ? cost.head : 0);
 		left -= share[r].layers;
 	}
-	spread(left, cost.layer, share, p);
+	spread(left, cost.layer, share, p, v == 1);
 	for (int r = 0; r < p; r++)
 		spread_chunks(l, r, share[r].layers, &cost);
 }

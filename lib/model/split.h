@@ -66,10 +66,13 @@ int split_resolve(const struct split_options *o, const struct model_config *c, i
     struct layout *l, struct err *e);
 
 /*
- * The default: cuts the layers so that the busiest stage has the least work, and of stages with
- * equal work the later ones have the layers that are over; and then each stage in the same way over
- * its chunks. Every virtual stage gets a layer, except the last, which may hold
- * only the head. The layout must have passed layout_check, and virtual_stages must be set.
+ * The default: cuts the layers so that the busiest stage has the least work, and then those of each
+ * stage in the same way over its chunks. Of stages with equal work the later ones have the layers
+ * that are over, since the first hold the activations of more micro batches; but with chunks the
+ * first have them, since then the others wait less: Llama 8B in 4 4 4 4 | 5 5 4 2 layers computes
+ * 93.6 % of the time with 64 micro batches and 90.4 % with 16, in 4 4 4 4 | 4 5 5 2 93.1 and 88.7
+ * (mplan draw). Every virtual stage gets a layer, except the last, which may hold only the head.
+ * The layout must have passed layout_check, and virtual_stages must be set.
  */
 void split_balance(const struct model_config *c, int64_t seq_length, struct layout *l);
 
