@@ -39,8 +39,7 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 	case GPU_TENSOR: return (struct use){ l->tensor_model_parallel_size, true, matrices };
 	case GPU_CONTEXT: return (struct use){ l->context_parallel_size, false, false };
 	case GPU_DATA:
-		return (struct use){ layout_replicas(l), true,
-			s->grad_reduce_in_bf16 || matrices };
+		return (struct use){ layout_replicas(l), true, s->grad_reduce_in_bf16 || matrices };
 	case GPU_PIPELINE: return (struct use){ stages, s->fp8.format != FP8_NONE, !overlap };
 	case GPU_EXPERTS:
 		return (struct use){ c->num_experts ? layout_expert_holders(l) : 1, true,
