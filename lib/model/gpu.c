@@ -30,7 +30,8 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 {
 	int64_t stages = l->pipeline_model_parallel_size;
 	/* Ranks send each other their parts of the matrices that a rule updates as whole ones. */
-	bool matrices = s->rule && s->rule->matrix_states > 0;
+	bool matrices = s->rule && s->rule->matrix_states > 0,
+	     messages = s->grad_reduce_in_bf16 || (matrices && s->sharding != SHARDING_NONE);
 	bool overlap = layout_schedule(l, 1, true).overlap,
 	     table = !c->untie_embeddings_and_output_weights && stages > 1 &&
 	    (pp == 0 || pp == stages - 1);
@@ -38,15 +39,14 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 	switch (g) {
 	case GPU_TENSOR: return (struct use){ l->tensor_model_parallel_size, true, matrices };
 	case GPU_CONTEXT: return (struct use){ l->context_parallel_size, false, false };
-	case GPU_DATA:
-		return (struct use){ layout_replicas(l), true, s->grad_reduce_in_bf16 || matrices };
+	case GPU_DATA: return (struct use){ layout_replicas(l), true, messages };
 	case GPU_PIPELINE: return (struct use){ stages, s->fp8.format != FP8_NONE, !overlap };
 	case GPU_EXPERTS:
 		return (struct use){ c->num_experts ? layout_expert_holders(l) : 1, true,
 			matrices && layout_expert_slices(l) > 1 };
 	case GPU_EXPERT_DATA:
-		return (struct use){ c->num_experts ? layout_expert_replicas(l) : 1, true,
-			s->grad_reduce_in_bf16 || matrices };
+		return (
+		    struct use){ c->num_experts ? layout_expert_replicas(l) : 1, true, messages };
 	case GPU_HEADS: return (struct use){ layout_group_replicas(l, c), true, false };
 	case GPU_TABLE: return (struct use){ table ? 2 : 1, true, false };
 	default: return (struct use){ overlap ? 2 : 1, false, false };

@@ -45,10 +45,14 @@ main(void)
 	CHECK(more(&l, 0) == NCCL + takes(16, 2));
 	shape.grad_reduce_in_bf16 = false;
 
-	/* So do those of a rule that updates whole matrices. */
+	/* So do those that own whole matrices. */
 	shape.rule = &matrices;
+	CHECK(more(&l, 0) == NCCL + takes(16, 1));
+	shape.sharding = SHARDING_OPTIM;
 	CHECK(more(&l, 0) == NCCL + takes(16, 2));
 	shape.rule = NULL;
+	CHECK(more(&l, 0) == NCCL + takes(16, 1));
+	shape.sharding = SHARDING_NONE;
 
 	/* Tensor ranks may use the whole device unless they communicate beside GEMMs. */
 	l.data_parallel_size = 1;
