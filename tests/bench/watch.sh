@@ -42,7 +42,7 @@ train()
 	# shellcheck disable=SC2086
 	mpirun -np 2 "$B/$program" -q --backend "$DEVICE" $SHAPE --train-iters "$steps" --lr 1e-4 \
 		--eval-iters 0 --mock-data --log-interval 1000 --metrics-file m "$@" >log 2>&1 ||
-		{ tail -n 5 log; exit 1; }
+		{ tail -n 5 log >&2; exit 1; }
 }
 
 # of KEY: a metric of the steps after the tenth, one a line

@@ -309,7 +309,7 @@ __launch_bounds__(THREADS, 1) grouped_weight_kernel(const __grid_constant__ grou
 	walk.order = order;
 	if (threadIdx.x < GROUP) {
 		registers_release<24>();
-		if (threadIdx.x == 0)
+		if (threadIdx.x < 32 && elect_lane())
 			copy_tiles(call, walk, ring);
 	} else {
 		registers_claim<240>();

@@ -36,6 +36,23 @@ own_group(void)
 	return threadIdx.x / GROUP - 1;
 }
 
+/* Whether this is the one lane of its warp that is chosen, always the same; all of them call it.
+ * The compiler knows that what follows runs in one thread, and puts no loop over lanes around a
+ * copy, which would take most of a step's time. */
+static __device__ inline bool
+elect_lane(void)
+{
+	uint32_t chosen = 0;
+
+	SM90A("{\n"
+	      ".reg .pred p;\n"
+	      "elect.sync _|p, 0xffffffff;\n"
+	      "selp.u32 %0, 1, 0, p;\n"
+	      "}\n"
+	      : "=r"(chosen));
+	return chosen;
+}
+
 /* --- barriers --------------------------------------------------------------------------------- */
 
 /* A barrier that is passed by so many arrivals; others see it after barriers_made and a barrier of
