@@ -4,7 +4,8 @@
 # GPT-2 of 124 million parameters on two ranks. Three tables:
 #   the watchdog and the timers at level 0, in each way to share the work: the time of a step with
 #   them and without (tests/unwatched), alternating, five pairs; the median of the ratios
-#   --verify-interval 100 against 0, likewise over all steps, of which each hundredth is verified
+#   --verify-interval 100 against 0, likewise over all steps, of which each hundredth is verified;
+#   both with --deterministic-mode, which GPUs need for it
 #   exposed communication of a step by the run's own timers, and of the same steps by --profile
 # B: the build directory. DEVICE=cpu and SHAPE (options of a smaller model) try it on the CPU.
 # STEPS: of a run, of which the first ten do not count. PAIRS: five. ONLY, of watched, verified and
@@ -92,9 +93,11 @@ watched()
 verified()
 {
 	printf '\nverified\tms_with\tms_without\tcost_percent\n'
-	option=$(shares data)
-	with() { train mtrain "$VERIFIED" "$option" --verify-interval 100 && of seconds | mean; }
-	without() { train mtrain "$VERIFIED" "$option" && of seconds | mean; }
+	option="$(shares data) --deterministic-mode"
+	# shellcheck disable=SC2086
+	with() { train mtrain "$VERIFIED" $option --verify-interval 100 && of seconds | mean; }
+	# shellcheck disable=SC2086
+	without() { train mtrain "$VERIFIED" $option && of seconds | mean; }
 	pairs data
 }
 

@@ -13,7 +13,7 @@
 
 /* Tiles of one column that are taken before those of the next: as many lines of A as stay in the
  * L2 cache while those of B come by. */
-enum { GROUPED_DOWN = 16 };
+enum { GROUPED_BAND = 16 };
 
 /* A part of the result: of expert i, whose rows of the window are [begin, end), the lines from
  * `row` on, counted from begin or from the first of its matrix, and `wide` columns from `column`
@@ -30,6 +30,7 @@ struct grouped_walk {
 	int height, across; /* lines of an expert's matrix; tiles in a line of the result */
 	int lines, passed;  /* lines of an expert's result, 0: its rows; tiles before it */
 	int down, wide;     /* lines and columns of a tile */
+	int band;           /* tiles of one column that are taken before those of the next */
 	int whole, parts;   /* tiles before the first that is cut; parts of the others' columns */
 };
 
@@ -75,6 +76,7 @@ grouped_start(const struct grouped &g, const int *ends, int down, int wide)
 	w.passed = 0;
 	w.down = down;
 	w.wide = wide;
+	w.band = GROUPED_BAND;
 	w.whole = INT_MAX;
 	w.parts = 1;
 	return w;
@@ -113,8 +115,8 @@ grouped_find(struct grouped_walk &w, int t, struct grouped_tile &tile)
 	t = t < w.whole ? t : w.whole + (t - w.whole) / w.parts;
 	for (; w.turn < w.experts; w.turn++) {
 		int expert = w.order ? w.order[w.turn] : w.turn, tall = grouped_tall(w, expert);
-		int i = t - w.passed, set = GROUPED_DOWN * w.across, first = i / set * GROUPED_DOWN;
-		int high = min(GROUPED_DOWN, tall - first);
+		int i = t - w.passed, set = w.band * w.across, first = i / set * w.band;
+		int high = min(w.band, tall - first);
 
 		if (i < tall * w.across) {
 			tile.expert = expert;

@@ -19,6 +19,7 @@ enum {
 	PLACE = SIDE_A + WIDE * BOX_LINE,
 	SLOTS = 4, /* of a warpgroup, for boxes of gradients */
 	SLOT_COLUMNS = BOX_LINE / 4,
+	BAND = 8, /* wider parts of fewer lines are written at a time than with GROUPED_BAND */
 };
 typedef ring<PLACE, 4> weight_ring;
 
@@ -307,6 +308,7 @@ __launch_bounds__(THREADS, 1) grouped_weight_kernel(const __grid_constant__ grou
 	order_experts(ends, order, (int)call.g.counts.shape[1]);
 	walk = grouped_start(call.g, ends, HIGH, WIDE);
 	walk.order = order;
+	walk.band = BAND;
 	if (threadIdx.x < GROUP) {
 		registers_release<24>();
 		if (threadIdx.x < 32 && elect_lane())
