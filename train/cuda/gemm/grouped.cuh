@@ -11,8 +11,7 @@
 
 #include "train/cuda/kernel.cuh"
 
-/* Tiles of one column that are taken before those of the next: as many lines of A as stay in the
- * L2 cache while those of B come by. */
+/* Tiles of a band: as many lines of A as stay in the L2 cache while those of B come by. */
 enum { GROUPED_BAND = 16 };
 
 /* A part of the result: of expert i, whose rows of the window are [begin, end), the lines from

@@ -225,7 +225,7 @@ __launch_bounds__(THREADS, 1) grouped_float8_kernel(const __grid_constant__ grou
 	walk.height = (int)(call.g.b.shape[FORWARD ? 0 : 1] / walk.experts);
 	if (threadIdx.x < GROUP) {
 		registers_release<24>();
-		if (threadIdx.x < 32 && elect_lane())
+		if (is_copier())
 			copy_tiles<FORWARD>(call, walk, ring);
 	} else {
 		registers_claim<240>();

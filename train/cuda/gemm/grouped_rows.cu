@@ -201,7 +201,7 @@ __launch_bounds__(THREADS, 1) grouped_rows_kernel(const __grid_constant__ groupe
 		registers_release<40>();
 		walk = grouped_start(call.g, ends, HIGH, WIDE);
 		grouped_cut(walk);
-		if (threadIdx.x < 32 && elect_lane())
+		if (is_copier())
 			copy_tiles<FORWARD>(call, walk, ring);
 	} else {
 		registers_claim<232>();

@@ -311,7 +311,7 @@ __launch_bounds__(THREADS, 1) grouped_weight_kernel(const __grid_constant__ grou
 	walk.band = BAND;
 	if (threadIdx.x < GROUP) {
 		registers_release<24>();
-		if (threadIdx.x < 32 && elect_lane())
+		if (is_copier())
 			copy_tiles(call, walk, ring);
 	} else {
 		registers_claim<240>();

@@ -36,20 +36,21 @@ own_group(void)
 	return threadIdx.x / GROUP - 1;
 }
 
-/* Whether this is the one lane of its warp that is chosen, always the same; all of them call it.
- * The compiler knows that what follows runs in one thread, and puts no loop over lanes around a
- * copy, which would take most of a step's time. */
+/* Whether this is the thread that copies for its block. All threads of the first warp call it. The
+ * compiler takes a lane chosen by elect for the only one; by another test it puts a loop over lanes
+ * around each copy, and issuing copies then took half the time of a step. */
 static __device__ inline bool
-elect_lane(void)
+is_copier(void)
 {
 	uint32_t chosen = 0;
 
-	SM90A("{\n"
-	      ".reg .pred p;\n"
-	      "elect.sync _|p, 0xffffffff;\n"
-	      "selp.u32 %0, 1, 0, p;\n"
-	      "}\n"
-	      : "=r"(chosen));
+	if (threadIdx.x < 32)
+		SM90A("{\n"
+		      ".reg .pred p;\n"
+		      "elect.sync _|p, 0xffffffff;\n"
+		      "selp.u32 %0, 1, 0, p;\n"
+		      "}\n"
+		      : "=r"(chosen));
 	return chosen;
 }
 
