@@ -65,12 +65,12 @@ run(struct rig *r, const struct both *b, bool dense, int times)
 	return clock_seconds() - start;
 }
 
-/* Seconds of one of each, alternating every 20 ms, so that the GPU is equally warm for both; the
- * first rounds are not counted. */
+/* Seconds of one of each, alternating every 20 ms, so that the GPU is equally warm for both. The
+ * first rounds are not counted: its clock follows the power of the last tenths of a second. */
 static void
 time_both(struct rig *r, const struct both *b, double seconds[2])
 {
-	enum { TURNS = 6, UNCOUNTED = 2 };
+	enum { TURNS = 20, UNCOUNTED = 8 };
 	int times[2];
 
 	for (int which = 0; which < 2; which++) {

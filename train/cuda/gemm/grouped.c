@@ -130,18 +130,26 @@ hopper_serves(const struct grouped_cache *c, const struct grouped *g)
 	    g->counts.shape[1] <= GROUPED_HOPPER_EXPERTS;
 }
 
-/* A matrix in boxes of 128 bytes by `lines`, or a stack of `experts` matrices. */
+/* The boxes in which a matrix is copied, or a stack of `experts` matrices, unless that is 0: so
+ * many lines, of 128 bytes whose pieces are permuted, or of `columns`, unless that is 0, as they
+ * are. */
+struct boxes {
+	int lines, columns;
+	int64_t experts;
+};
+
 static CUresult
-map_of(const struct grouped_cache *c, CUtensorMap *map, const struct tensor *t, int lines,
-    int64_t experts)
+map_of(const struct grouped_cache *c, CUtensorMap *map, const struct tensor *t,
+    const struct boxes *boxes)
 {
 	size_t element = dtype_size(t->dtype);
-	int64_t height = experts ? t->shape[0] / experts : t->shape[0];
+	int64_t experts = boxes->experts, height = experts ? t->shape[0] / experts : t->shape[0],
+		columns = boxes->columns ? boxes->columns : (int64_t)(BOX_LINE / element);
 	const cuuint64_t size[] = { (cuuint64_t)t->shape[1], (cuuint64_t)height,
 		(cuuint64_t)experts };
 	const cuuint64_t line = (cuuint64_t)t->stride[0] * element,
 			 step[] = { line, line * size[1] };
-	const cuuint32_t box[] = { (cuuint32_t)(BOX_LINE / element), (cuuint32_t)lines, 1 },
+	const cuuint32_t box[] = { (cuuint32_t)columns, (cuuint32_t)boxes->lines, 1 },
 			 each[] = { 1, 1, 1 };
 
 	return c->api.encode(map,
@@ -149,24 +157,41 @@ map_of(const struct grouped_cache *c, CUtensorMap *map, const struct tensor *t, 
 		: t->dtype == DTYPE_F32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
 					: CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
 	    experts ? 3 : 2, t->data, size, step, box, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
-	    CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-	    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+	    boxes->columns ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B,
+	    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+/* Of the operands, and of a result in F32. */
+static CUresult
+make_maps(const struct grouped_cache *c, struct grouped_call *call)
+{
+	const struct grouped *g = &call->g;
+	bool weight = g->kind == GROUPED_WEIGHT, narrow = dtype_is_float8(g->a.dtype);
+	const struct boxes a = { .lines = weight ? BOX : GROUPED_HIGH },
+			   b = { .lines = narrow ? GROUPED_WIDE_FLOAT8 : BOX },
+			   out = { .lines = BOX, .experts = g->counts.shape[1] },
+			   lines = { GROUPED_ASKED, GROUPED_WIDE_WEIGHT, out.experts };
+	CUresult rc = map_of(c, &call->a, &g->a, &a);
+
+	if (rc == CUDA_SUCCESS)
+		rc = map_of(c, &call->b, &g->b, &b);
+	if (rc != CUDA_SUCCESS || !weight || g->c.dtype != DTYPE_F32)
+		return rc;
+	rc = map_of(c, &call->c, &g->c, &out);
+	return rc == CUDA_SUCCESS ? map_of(c, &call->c_lines, &g->c, &lines) : rc;
 }
 
 static void
 run_hopper(struct stream *st, const struct grouped_cache *c, const struct grouped *g)
 {
 	struct grouped_call call = { .g = *g };
-	bool weight = g->kind == GROUPED_WEIGHT, narrow = dtype_is_float8(g->a.dtype);
-	CUresult rc = map_of(c, &call.a, &g->a, weight ? BOX : GROUPED_HIGH, 0);
+	CUresult rc = make_maps(c, &call);
 	char reason[64];
 
-	if (rc == CUDA_SUCCESS)
-		rc = map_of(c, &call.b, &g->b, narrow ? GROUPED_WIDE_FLOAT8 : BOX, 0);
-	if (rc == CUDA_SUCCESS && weight && g->c.dtype == DTYPE_F32)
-		rc = map_of(c, &call.c, &g->c, BOX, g->counts.shape[1]);
 	if (rc == CUDA_SUCCESS) {
-		(narrow ? grouped_float8 : weight ? grouped_weight : grouped_rows)(st, &call);
+		(dtype_is_float8(g->a.dtype)        ? grouped_float8
+			: g->kind == GROUPED_WEIGHT ? grouped_weight
+						    : grouped_rows)(st, &call);
 		return;
 	}
 	snprintf(reason, sizeof reason, "error %d of the driver", (int)rc);

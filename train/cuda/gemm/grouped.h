@@ -24,11 +24,14 @@ enum {
 	GROUPED_WIDE = 256,
 	GROUPED_WIDE_WEIGHT = 192,
 	GROUPED_WIDE_FLOAT8 = 192,
+	/* Lines of a tile of sums in memory that are asked for at once. */
+	GROUPED_ASKED = 16,
 };
 
-/* A GEMM for Hopper, with its operands in boxes, and a result in F32 too. */
+/* A GEMM for Hopper, with its operands in boxes, and a result in F32 too, also in lines of a
+ * tile. */
 struct grouped_call {
-	CUtensorMap a, b, c;
+	CUtensorMap a, b, c, c_lines;
 	struct grouped g;
 };
 

@@ -8,7 +8,8 @@
  * times NaN is none.
  *
  * Gradients in F32, twice the bytes of other results, leave through slots in shared memory, in
- * boxes that the copy engine writes or adds to memory. Sums have the lengths of the experts, so the
+ * boxes that the copy engine writes or adds to memory; what it adds to is asked for beside the
+ * tile's last steps. Sums have the lengths of the experts, so the
  * longest come first, and blocks take tiles in rounds that change direction.
  */
 #include "train/cuda/gemm/grouped_hopper.cuh"
@@ -43,9 +44,21 @@ tile_of_round(struct grouped_walk &walk, int round, struct grouped_tile &t)
 
 /* --- the thread that copies ------------------------------------------------------------------- */
 
+/* Asks for lines of the sums in memory that a tile is added to, so that they are in the L2 cache by
+ * then; the last step asks for the last lines. */
+static __device__ inline void
+ask_sums(const struct grouped_call &call, const struct grouped_tile &t, int steps_left)
+{
+	int line = HIGH - steps_left * GROUPED_ASKED;
+
+	if (line >= 0)
+		ask_box(&call.c_lines, make_int3(t.column, t.row + line, t.expert));
+}
+
 static __device__ inline void
 copy_tiles(const struct grouped_call &call, struct grouped_walk walk, weight_ring ring)
 {
+	bool ask = call.g.beta != 0 && call.g.c.dtype == DTYPE_F32;
 	struct grouped_tile t;
 
 	for (int round = 0; tile_of_round(walk, round, t); round++)
@@ -61,6 +74,8 @@ copy_tiles(const struct grouped_call &call, struct grouped_walk walk, weight_rin
 			for (int i = 0; i < WIDE; i += BOX)
 				copy_box(
 				    at + SIDE_A + i * BOX_LINE, &call.b, t.column + i, row, full);
+			if (ask)
+				ask_sums(call, t, (t.end - row + BOX - 1) / BOX);
 		}
 }
 

@@ -133,6 +133,16 @@ copy_box(uint32_t to, const CUtensorMap *map, int column, int row, uint32_t barr
 	      : "memory");
 }
 
+/* Asks for a box of a stack of matrices to be in the L2 cache soon. */
+static __device__ inline void
+ask_box(const CUtensorMap *map, int3 at)
+{
+	SM90A("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];"
+	      :
+	      : "l"(map), "r"(at.x), "r"(at.y), "r"(at.z)
+	      : "memory");
+}
+
 /* Starts to write a box of floats, 32 columns in lines of 128 bytes, to a column, row and matrix of
  * a stack, or to add it to those in memory; nothing is written outside of the matrix. An addition
  * in memory rounds like any other. */
