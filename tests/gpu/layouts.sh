@@ -2,9 +2,10 @@
 # layouts.sh - ranks on four GPUs, or eight, that share a tiny model in every way have the losses of
 # one rank on the CPU
 #
-# A Llama of eight layers and the same with experts, in fp32, 20 steps. A line for each layout: how
-# far its losses are apart, at most 1e-5, relative. RANKS: 4, or 8 where there are as many GPUs.
-# ONLY=TEXT: those whose options have it.
+# A Llama of eight layers, the same with experts, and that with Muon, in fp32, 20 steps. A line for
+# each layout: how far its losses are apart, at most 1e-5, relative. RANKS: 4, or 8 where there are
+# as many GPUs.
+# ONLY=TEXT: those whose options, of the model or the layout, have it.
 # B is the build directory. DEVICE=cpu runs the same on the CPU. With too few GPUs it says so and
 # succeeds.
 set -eu
@@ -57,7 +58,7 @@ failed=0
 # follow OPTION...: all ranks against the losses in `one`
 follow()
 {
-	case "$*" in *"$ONLY"*) ;; *) return ;; esac
+	case "$model $*" in *"$ONLY"*) ;; *) return ;; esac
 	# shellcheck disable=SC2086
 	train "$ranks" $model --backend "$DEVICE" "$@"
 	losses | paste -d ' ' - "$dir/one" | awk -v name="${model:+experts, }${*:-data ranks}" '
@@ -100,4 +101,9 @@ follow $share "$ranks" --use-distributed-optimizer
 follow $share 2 $tensor 2 $rows --use-distributed-optimizer
 follow $share "$half" $shards optim_grads_params --moe-expert-rank-capacity-factor 0.5
 follow $share "$half" $stages 2 $chunks 2
+# shellcheck disable=SC2086
+of $experts --optimizer muon --muon-nesterov --muon-extra-scale-factor 0.2
+follow $share "$ranks" --use-distributed-optimizer
+# shellcheck disable=SC2086
+follow $share 2 $tensor 2 $rows --use-distributed-optimizer
 exit $failed
