@@ -9,8 +9,8 @@
  *
  * Gradients in F32, twice the bytes of other results, leave through slots in shared memory, in
  * boxes that the copy engine writes or adds to memory; what it adds to is asked for beside the
- * tile's last steps. Sums have the lengths of the experts, so the
- * longest come first, and blocks take tiles in rounds that change direction.
+ * tile's last steps. Sums have the lengths of the experts, so the longest come first, and blocks
+ * take tiles in rounds that change direction.
  */
 #include "train/cuda/gemm/grouped_hopper.cuh"
 
@@ -20,6 +20,7 @@ enum {
 	PLACE = SIDE_A + WIDE * BOX_LINE,
 	SLOTS = 4, /* of a warpgroup, for boxes of gradients */
 	SLOT_COLUMNS = BOX_LINE / 4,
+	BOXES = HALVES * WIDE / SLOT_COLUMNS, /* of a tile */
 	BAND = 8, /* wider parts of fewer lines are written at a time than with GROUPED_BAND */
 };
 typedef ring<PLACE, 4> weight_ring;
@@ -197,7 +198,22 @@ store_gradient(const struct corner &to, const tile_sums &c, bool add, bool none)
 		}
 }
 
-/* 32 columns of a half to a slot, their pieces of 16 bytes permuted. */
+/* A lane's sums of a box: of the first half's columns, then of the second's. */
+static __device__ inline const float *
+sums_of_box(const tile_sums &c, int box)
+{
+	return c[box / (BOXES / HALVES)] + box % (BOXES / HALVES) * SLOT_COLUMNS / 2;
+}
+
+/* Where it is in the stack of matrices. */
+static __device__ inline int3
+corner_of_box(const struct grouped_tile &t, int box)
+{
+	return make_int3(t.column + box % (BOXES / HALVES) * SLOT_COLUMNS,
+	    t.row + box / (BOXES / HALVES) * BOX, t.expert);
+}
+
+/* A box's columns to a slot, their pieces of 16 bytes permuted. */
 static __device__ inline void
 fill_slot(uint32_t slot, const float *c, bool none)
 {
@@ -213,32 +229,37 @@ fill_slot(uint32_t slot, const float *c, bool none)
 	}
 }
 
-/* In F32, through the warpgroup's slots. */
+/* In F32, through the warpgroup's slots: two at once, so that its threads wait for each other half
+ * as often, or one where they are added, since additions in bursts are slower. */
+template <bool ADD>
 static __device__ inline void
 store_boxes(const struct grouped_call &call, struct place &own, const struct grouped_tile &t,
     const tile_sums &c)
 {
-	bool first = threadIdx.x % GROUP == 0, add = call.g.beta != 0;
+	constexpr int AT_ONCE = ADD ? 1 : 2;
+	bool copier = is_copier();
 
 #pragma unroll
-	for (int half = 0; half < HALVES; half++)
-#pragma unroll
-		for (int i = 0; i < WIDE / SLOT_COLUMNS; i++) {
-			uint32_t slot = own.slots + own.box % SLOTS * BOX_BYTES;
+	for (int i = 0; i < BOXES; i += AT_ONCE) {
+		uint32_t slots = own.slots + own.box % SLOTS * BOX_BYTES;
 
-			if (first)
-				boxes_read_but<SLOTS - 1>();
-			meet_group();
-			fill_slot(slot, c[half] + i * SLOT_COLUMNS / 2, t.begin == t.end);
-			fence_async_proxy();
-			meet_group();
-			if (first)
-				store_box(&call.c, slot,
-				    make_int3(
-					t.column + i * SLOT_COLUMNS, t.row + half * BOX, t.expert),
-				    add);
-			own.box++;
+		if (copier)
+			groups_read_but<SLOTS / AT_ONCE - 1>();
+		meet_group();
+#pragma unroll
+		for (int j = 0; j < AT_ONCE; j++)
+			fill_slot(slots + j * BOX_BYTES, sums_of_box(c, i + j), t.begin == t.end);
+		fence_async_proxy();
+		meet_group();
+		if (copier) {
+#pragma unroll
+			for (int j = 0; j < AT_ONCE; j++)
+				store_box(
+				    &call.c, slots + j * BOX_BYTES, corner_of_box(t, i + j), ADD);
+			boxes_commit();
 		}
+		own.box += AT_ONCE;
+	}
 }
 
 template <typename OUT>
@@ -247,14 +268,17 @@ store_tile(const struct grouped_call &call, struct place &own, const struct grou
     const struct grouped_tile &t, const tile_sums &c)
 {
 	const struct tensor &to = call.g.c;
+	bool add = call.g.beta != 0;
 
-	if constexpr (sizeof(OUT) == sizeof(float))
-		store_boxes(call, own, t, c);
-	else
+	if constexpr (sizeof(OUT) != sizeof(float))
 		store_gradient(
 		    { row_of<bf16>(to, (int64_t)t.expert * walk.height + t.row) + t.column,
 			to.stride[0], walk.height - t.row, (int)to.shape[1] - t.column },
-		    c, call.g.beta != 0, t.begin == t.end);
+		    c, add, t.begin == t.end);
+	else if (add)
+		store_boxes<true>(call, own, t, c);
+	else
+		store_boxes<false>(call, own, t, c);
 }
 
 /* Every second round's tile. The other's steps are passed over. */
@@ -280,7 +304,7 @@ multiply_tiles(
 		if (depth > 0 || call.g.beta == 0)
 			store_tile<OUT>(call, own, walk, t, c);
 	}
-	if (threadIdx.x % GROUP == 0)
+	if (is_copier())
 		boxes_written();
 }
 

@@ -36,7 +36,7 @@ own_group(void)
 	return threadIdx.x / GROUP - 1;
 }
 
-/* Whether this is the thread that copies for its block. All threads of the first warp call it. The
+/* Whether this is the thread that copies for its warpgroup. All threads of a warp call it. The
  * compiler takes a lane chosen by elect for the only one; by another test it puts a loop over lanes
  * around each copy, and issuing copies then took half the time of a step. */
 static __device__ inline bool
@@ -44,7 +44,7 @@ is_copier(void)
 {
 	uint32_t chosen = 0;
 
-	if (threadIdx.x < 32)
+	if (threadIdx.x % GROUP < 32)
 		SM90A("{\n"
 		      ".reg .pred p;\n"
 		      "elect.sync _|p, 0xffffffff;\n"
@@ -161,13 +161,19 @@ store_box(const CUtensorMap *map, uint32_t from, int3 at, bool add)
 		      :
 		      : "l"(map), "r"(at.x), "r"(at.y), "r"(at.z), "r"(from)
 		      : "memory");
+}
+
+/* Ends a group of boxes of this thread. */
+static __device__ inline void
+boxes_commit(void)
+{
 	SM90A("cp.async.bulk.commit_group;" : : : "memory");
 }
 
-/* Waits until at most the last N boxes of this thread are still read from shared memory. */
+/* Waits until at most the last N groups are still read from shared memory. */
 template <int N>
 static __device__ inline void
-boxes_read_but(void)
+groups_read_but(void)
 {
 	SM90A("cp.async.bulk.wait_group.read %0;" : : "n"(N) : "memory");
 }
