@@ -130,12 +130,11 @@ hopper_serves(const struct grouped_cache *c, const struct grouped *g)
 	    g->counts.shape[1] <= GROUPED_HOPPER_EXPERTS;
 }
 
-/* The boxes in which a matrix is copied, or a stack of `experts` matrices, unless that is 0: so
- * many lines, of 128 bytes whose pieces are permuted, or of `columns`, unless that is 0, as they
- * are. */
+/* How a matrix is cut into boxes. */
 struct boxes {
-	int lines, columns;
-	int64_t experts;
+	int lines;
+	int columns;     /* 0: 128 bytes, whose pieces are permuted */
+	int64_t experts; /* as many matrices in a stack; 0: one */
 };
 
 static CUresult
@@ -161,7 +160,7 @@ map_of(const struct grouped_cache *c, CUtensorMap *map, const struct tensor *t,
 	    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-/* Of the operands, and of a result in F32. */
+/* The maps of the operands, and of a result in F32. */
 static CUresult
 make_maps(const struct grouped_cache *c, struct grouped_call *call)
 {
