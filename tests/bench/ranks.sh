@@ -22,6 +22,7 @@ ranks=${RANKS:-$(nvidia-smi -L | grep -c '^GPU ')}
 export OMPI_MCA_hwloc_base_binding_policy=none NCCL_NVLS_ENABLE="${NCCL_NVLS_ENABLE:-0}"
 B=$(cd "$B" && pwd)
 [ -z "$OLD" ] || OLD=$(cd "$OLD" && pwd)
+[ -z "$OUT" ] || OUT=$(mkdir -p "$OUT" && cd "$OUT" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
@@ -39,6 +40,9 @@ shape()
 	case $1 in
 	llama-8b) echo "$llama_8b --num-layers 32 --vocab-size 128256 --seq-length 8192" ;;
 	llama-8b-8L) echo "$llama_8b --num-layers 8 --vocab-size 128256 --seq-length 8192" ;;
+	llama-70b) echo "--num-layers 80 --hidden-size 8192 --ffn-hidden-size 28672
+		--num-attention-heads 64 --group-query-attention --num-query-groups 8
+		--vocab-size 128256 --seq-length 8192" ;;
 	llama-22b) echo "--num-layers 48 --hidden-size 6144 --ffn-hidden-size 16384
 		--num-attention-heads 48 --vocab-size 32000 --seq-length 4096" ;;
 	llama-1b) echo "--num-layers 16 --hidden-size 2048 --ffn-hidden-size 8192
@@ -75,6 +79,7 @@ words()
 		a2a | all_gather) echo "--cp-comm-type $word" ;;
 		ep[0-9]*) echo "--expert-model-parallel-size $number" ;;
 		seq[0-9]*) echo "--seq-length $number" ;;
+		layers[0-9]*) echo "--num-layers $number" ;;
 		selective) echo "--recompute-granularity selective" ;;
 		full) echo "--recompute-granularity full --recompute-method uniform
 			--recompute-num-layers 1" ;;
