@@ -20,7 +20,7 @@ enum {
 	PLACE = SIDE_A + WIDE * BOX_LINE,
 	SLOTS = 4, /* of a warpgroup, for boxes of gradients */
 	SLOT_COLUMNS = BOX_LINE / 4,
-	BOXES = HALVES * WIDE / SLOT_COLUMNS, /* of a tile */
+	ACROSS = WIDE / SLOT_COLUMNS, /* boxes of a half */
 	BAND = 8, /* wider parts of fewer lines are written at a time than with GROUPED_BAND */
 };
 typedef ring<PLACE, 4> weight_ring;
@@ -198,22 +198,7 @@ store_gradient(const struct corner &to, const tile_sums &c, bool add, bool none)
 		}
 }
 
-/* A lane's sums of a box: of the first half's columns, then of the second's. */
-static __device__ inline const float *
-sums_of_box(const tile_sums &c, int box)
-{
-	return c[box / (BOXES / HALVES)] + box % (BOXES / HALVES) * SLOT_COLUMNS / 2;
-}
-
-/* Where it is in the stack of matrices. */
-static __device__ inline int3
-corner_of_box(const struct grouped_tile &t, int box)
-{
-	return make_int3(t.column + box % (BOXES / HALVES) * SLOT_COLUMNS,
-	    t.row + box / (BOXES / HALVES) * BOX, t.expert);
-}
-
-/* A box's columns to a slot, their pieces of 16 bytes permuted. */
+/* 32 columns of a half to a slot, their pieces of 16 bytes permuted. */
 static __device__ inline void
 fill_slot(uint32_t slot, const float *c, bool none)
 {
@@ -239,23 +224,28 @@ store_boxes(const struct grouped_call &call, struct place &own, const struct gro
 	constexpr int AT_ONCE = ADD ? 1 : 2;
 	bool copier = is_copier();
 
+	static_assert(ACROSS % AT_ONCE == 0 && SLOTS % AT_ONCE == 0);
 #pragma unroll
-	for (int i = 0; i < BOXES; i += AT_ONCE) {
+	for (int i = 0; i < HALVES * ACROSS; i += AT_ONCE) {
 		uint32_t slots = own.slots + own.box % SLOTS * BOX_BYTES;
+		int half = i / ACROSS, column = i % ACROSS * SLOT_COLUMNS;
 
 		if (copier)
 			groups_read_but<SLOTS / AT_ONCE - 1>();
 		meet_group();
 #pragma unroll
 		for (int j = 0; j < AT_ONCE; j++)
-			fill_slot(slots + j * BOX_BYTES, sums_of_box(c, i + j), t.begin == t.end);
+			fill_slot(slots + j * BOX_BYTES, c[half] + (column + j * SLOT_COLUMNS) / 2,
+			    t.begin == t.end);
 		fence_async_proxy();
 		meet_group();
 		if (copier) {
 #pragma unroll
 			for (int j = 0; j < AT_ONCE; j++)
-				store_box(
-				    &call.c, slots + j * BOX_BYTES, corner_of_box(t, i + j), ADD);
+				store_box(&call.c, slots + j * BOX_BYTES,
+				    make_int3(t.column + column + j * SLOT_COLUMNS,
+					t.row + half * BOX, t.expert),
+				    ADD);
 			boxes_commit();
 		}
 		own.box += AT_ONCE;
