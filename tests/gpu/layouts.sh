@@ -61,7 +61,7 @@ follow()
 	case "$model $*" in *"$ONLY"*) ;; *) return ;; esac
 	# shellcheck disable=SC2086
 	train "$ranks" $model --backend "$DEVICE" "$@"
-	losses | paste -d ' ' - "$dir/one" | awk -v name="${model:+experts, }${*:-data ranks}" '
+	losses | paste -d ' ' - "$dir/one" | awk -v name="$name, ${*:-data ranks}" '
 		{ d = ($1 - $2) / $2; if (d < 0) d = -d; if (!(d <= worst)) worst = d }
 		END {
 			printf "%s: %d steps, losses differ by at most %.2g\n", name, NR, worst
@@ -69,15 +69,17 @@ follow()
 		}' || failed=1
 }
 
-# of MODEL-OPTION...: its losses on one CPU rank go to `one`
+# of NAME MODEL-OPTION...: its losses on one CPU rank go to `one`
 of()
 {
+	name=$1
+	shift
 	model="$*"
 	train 1 "$@" --backend cpu
 	losses >"$dir/one"
 }
 
-of
+of dense
 follow
 for strategy in optim optim_grads optim_grads_params; do
 	follow $shards $strategy --ddp-bucket-size 40000
@@ -95,14 +97,14 @@ follow $context "$half" --cp-comm-type a2a --use-distributed-optimizer
 # shellcheck disable=SC2086
 follow $context 2 $tensor 2 $rows --use-distributed-optimizer
 # shellcheck disable=SC2086
-of $experts
+of experts $experts
 follow $share "$ranks" --use-distributed-optimizer
 # shellcheck disable=SC2086
 follow $share 2 $tensor 2 $rows --use-distributed-optimizer
 follow $share "$half" $shards optim_grads_params --moe-expert-rank-capacity-factor 0.5
 follow $share "$half" $stages 2 $chunks 2
 # shellcheck disable=SC2086
-of $experts --optimizer muon --muon-nesterov --muon-extra-scale-factor 0.2
+of "experts with Muon" $experts --optimizer muon --muon-nesterov --muon-extra-scale-factor 0.2
 follow $share "$ranks" --use-distributed-optimizer
 # shellcheck disable=SC2086
 follow $share 2 $tensor 2 $rows --use-distributed-optimizer
