@@ -28,8 +28,8 @@ enum {
 	GROUPED_ASKED = 16,
 };
 
-/* A GEMM for Hopper, with its operands in boxes, and a result in F32 too, also in lines of a
- * tile. */
+/* A GEMM for Hopper, with its operands in boxes; and a result in F32, in the boxes that are stored
+ * and in lines of a tile, which are asked for. */
 struct grouped_call {
 	CUtensorMap a, b, c, c_lines;
 	struct grouped g;

@@ -36,9 +36,9 @@ own_group(void)
 	return threadIdx.x / GROUP - 1;
 }
 
-/* Whether this is the thread that copies for its warpgroup. All threads of a warp call it. The
- * compiler takes a lane chosen by elect for the only one; by another test it puts a loop over lanes
- * around each copy, and issuing copies then took half the time of a step. */
+/* Whether this is the thread that copies for its warpgroup, always the same. All threads of a warp
+ * call it. The compiler takes a lane chosen by elect for the only one; by another test it puts a
+ * loop over lanes around each copy, and issuing copies then took half the time of a step. */
 static __device__ inline bool
 is_copier(void)
 {
