@@ -153,6 +153,7 @@ struct comm_config {
 	/* the most multiprocessors that one of its collectives takes from concurrent computation;
 	 * 0: as many as are fastest */
 	int max_blocks;
+	size_t sum_bytes; /* of device memory, through which its sums pass; 0: it makes none */
 };
 
 /* Ended by NULL, best first. backend_choose picks name, or the first available when name is

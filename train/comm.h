@@ -5,13 +5,10 @@
  * dense. A lost peer ends the program through abort(). Communicators are made in the same order on
  * every rank.
  *
- * Every rank gets the same bits of a sum, and a run that is repeated on the same machines gets them
- * again. Integers wrap around. What a sum of floating types is beyond that, the two do not share:
- *   train/mpi   adds in rank order, F16 and BF16 in F32, and rounds to the type of the tensor once;
- *               a sum that is scattered has the bits of the same sum on all ranks
- *   train/nccl  adds what ranks that share memory scatter in parts as train/mpi does; all else in
- *               the order that NCCL chooses by the links, the number of ranks and the length,
- *               rounding to the type of the tensor at each addition, 16-bit types too
+ * Every rank gets the same bits of a sum, which are those of S over the ranks of the communicator
+ * (lib/base/tree.h), whatever hosts they are on: F16 and BF16 are added in F32, and the sum is
+ * rounded to the type of the tensor once. Integers wrap around. train/nccl moves bytes and adds
+ * them itself: no library adds floating types.
  */
 #ifndef TRAIN_COMM_H
 #define TRAIN_COMM_H
@@ -97,12 +94,9 @@ struct comm_ops {
 	 * error). */
 	struct comm *(*split)(struct comm *, int color, int key, struct err *);
 	/* A maximum of host memory is NaN where any rank has NaN; of device memory NaN is left out.
-	 */
+	 * A sum of device memory is of floating types, passes through the room that the
+	 * communicator was given, and comes after the one before it, on whatever stream. */
 	void (*all_reduce)(struct comm *, struct stream *, const struct tensor *inout, enum reduce);
-	/* in holds size equal parts; out gets the sum of all ranks' part number `rank`. out may lie
-	 * in its place inside in. */
-	void (*reduce_scatter)(
-	    struct comm *, struct stream *, const struct tensor *out, const struct tensor *in);
 	/* out holds size equal parts, part i from rank i. in may lie in its place inside out. */
 	void (*all_gather)(
 	    struct comm *, struct stream *, const struct tensor *out, const struct tensor *in);
@@ -114,8 +108,8 @@ struct comm_ops {
 	/* whole gets the parts of the others, from the next rank's on; the own one is not written
 	 * there, and its event not recorded. All have read part when the stream passes. */
 	void (*all_gather_parts)(struct comm *, struct stream *, const struct comm_parts *);
-	/* part gets the sum of this rank's part in the whole of all ranks. Ranks make their own
-	 * part last, the next rank's first. */
+	/* part gets the sum of this rank's part in the whole of all ranks. part may lie in its
+	 * place inside whole. Ranks make their own part last, the next rank's first. */
 	void (*reduce_scatter_parts)(struct comm *, struct stream *, const struct comm_parts *);
 	/* Each array has a block for each rank, in their order: block [count][size]. All have read
 	 * what this rank gives when the stream passes. */

@@ -18,6 +18,7 @@
 #ifndef TRAIN_OPS_H
 #define TRAIN_OPS_H
 
+#include "lib/base/tree.h"
 #include "train/backend.h"
 #include "train/tensor.h"
 
@@ -539,8 +540,17 @@ struct balance {
 	double mean, rate;
 };
 
-/* Tensors that sum takes at most. */
-enum { SUM_MAX = 16 };
+/*
+ * y [n] = S (lib/base/tree.h) of the terms of ranks. x [n] is that of rank `own`, the rows of
+ * others [ranks - 1, n] are those of the others, in order; own -1: there is no x, and others has
+ * all. Without others y is x. Terms are of one type, act or real; they are added in real, or in F64
+ * where they are, and rounded once to y, of their type or real. x, y and each row are dense; y may
+ * be x.
+ */
+struct sum {
+	struct tensor y, x, others;
+	int own;
+};
 
 struct ops {
 	void (*gemm)(struct stream *, const struct gemm *);
@@ -562,10 +572,7 @@ struct ops {
 	void (*xent_loss)(struct stream *, const struct xent *);
 	/* y += x, same shape; act or real */
 	void (*add)(struct stream *, const struct tensor *y, const struct tensor *x);
-	/* y = x[0] + x[1] + ... + x[count - 1] from the left, rounded once; count from 1 to
-	 * SUM_MAX; all dense, of one type, act or real, and one length. y may be one of x. */
-	void (*sum)(
-	    struct stream *, const struct tensor *y, const struct tensor *const *x, int count);
+	void (*sum)(struct stream *, const struct sum *);
 	void (*axpby)(struct stream *, const struct axpby *);
 	void (*fill)(struct stream *, const struct tensor *x, double value);
 	void (*normal)(struct stream *, const struct tensor *x, const struct normal *);

@@ -38,7 +38,8 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 
 	switch (g) {
 	case GPU_TENSOR: return (struct use){ l->tensor_model_parallel_size, true, matrices };
-	case GPU_CONTEXT: return (struct use){ l->context_parallel_size, false, false };
+	case GPU_CONTEXT:
+		return (struct use){ l->context_parallel_size, c->num_experts > 0, false };
 	case GPU_DATA: return (struct use){ layout_replicas(l), true, messages };
 	case GPU_PIPELINE: return (struct use){ stages, s->fp8.format != FP8_NONE, !overlap };
 	case GPU_EXPERTS:
@@ -73,6 +74,22 @@ gpu_group_blocks(enum gpu_group g, const struct train_shape *s)
 	}
 }
 
+/* Gradients of norms, routers and biases, copies of keys and values, a table; and the loads of
+ * experts, which are few. */
+size_t
+gpu_group_sums(enum gpu_group g, const struct model_config *c)
+{
+	enum { GRADIENTS = 16 << 20, LOADS = 1 << 20 };
+
+	switch (g) {
+	case GPU_TENSOR:
+	case GPU_HEADS:
+	case GPU_TABLE: return GRADIENTS;
+	case GPU_CONTEXT: return c->num_experts ? LOADS : 0;
+	default: return 0;
+	}
+}
+
 uint64_t
 gpu_communicators(
     const struct layout *l, const struct model_config *c, const struct train_shape *s, int pp)
@@ -85,7 +102,7 @@ gpu_communicators(
 		    messages = limit ? limit : MESSAGES;
 		uint64_t one = NCCL_COMMUNICATOR + (uint64_t)collective * NCCL_BLOCK +
 		    (uint64_t)(u.collectives ? collective : 0) * NCCL_BUFFERS +
-		    (uint64_t)(u.messages ? messages : 0) * NCCL_BUFFERS;
+		    (uint64_t)(u.messages ? messages : 0) * NCCL_BUFFERS + gpu_group_sums(g, c);
 
 		if (u.ranks > 1)
 			bytes += g == GPU_CHANNEL ? CHANNELS_OF_STAGE * one : one;

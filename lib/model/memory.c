@@ -178,8 +178,7 @@ memory_in_parts(const struct layout *l, const struct train_shape *s)
 {
 	int64_t rows = layout_held(l, s->seq_length) * s->micro_batch_size;
 
-	return s->tp_comm_overlap && l->tensor_model_parallel_size > 1 &&
-	    rows % l->tensor_model_parallel_size == 0;
+	return l->tensor_model_parallel_size > 1 && rows % l->tensor_model_parallel_size == 0;
 }
 
 /* Ranks among which a bucket is reduced. */

@@ -90,7 +90,7 @@ struct memory_place {
 	uint64_t offset;
 };
 
-/* Whether tensor ranks exchange rows in parts, equal ones, beside GEMMs. */
+/* Whether tensor ranks sum rows in parts, for which they must have as many each. */
 bool memory_in_parts(const struct layout *l, const struct train_shape *s);
 /* A state of the update rule has the rule's name for it; NULL beyond its states. */
 const char *memory_buffer_name(const struct memory_plan *m, enum buffer b);

@@ -136,7 +136,7 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	RUN_FLAG(S, M, "use-torch-fsdp2", use_torch_fsdp2, "the same"), \
 	RUN_FLAG(S, M, "grad-reduce-in-bf16", grad_reduce_in_bf16, \
 	         "gradients are sent to other data ranks in bfloat16; they are summed in " \
-	         "fp32, in the order of ranks"), \
+	         "fp32, in the order of all sums"), \
 	RUN_INT(S, M, "ddp-bucket-size", ddp_bucket_size, 1, "134217728", \
 	         "elements, in whole layers, that data ranks reduce and gather at once"), \
 	{ .name = "no-overlap-p2p-communication", .type = OPT_UNFLAG, \

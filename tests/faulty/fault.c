@@ -153,10 +153,17 @@ all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduc
 }
 
 static void
-reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
 	if (!left_out(c))
-		inner(c)->reduce_scatter(c, st, out, in);
+		inner(c)->reduce_scatter_parts(c, st, p);
+}
+
+static void
+all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	if (!left_out(c))
+		inner(c)->all_gather_parts(c, st, p);
 }
 
 static void
@@ -187,7 +194,8 @@ catch_calls(struct fault *f, struct caught *to, struct comm *c)
 		return;
 	*to = (struct caught){ .ops = *c->ops, .inner = c->ops, .fault = f, .comm = c };
 	to->ops.all_reduce = all_reduce;
-	to->ops.reduce_scatter = reduce_scatter;
+	to->ops.reduce_scatter_parts = reduce_scatter_parts;
+	to->ops.all_gather_parts = all_gather_parts;
 	to->ops.all_gather = all_gather;
 	to->ops.broadcast = broadcast;
 	to->ops.exchange = exchange;

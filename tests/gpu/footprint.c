@@ -49,10 +49,8 @@ collectives(struct rig *r, struct comm *c)
 		{ false, (c->rank + c->size - 1) % c->size, 0,
 		    tensor_1d(r->memory + BYTES, DTYPE_F32, n / c->size) } };
 
-	c->ops->all_reduce(COMM_HERE(c), r->st, &all, REDUCE_SUM);
+	c->ops->all_reduce(COMM_HERE(c), r->st, &all, REDUCE_MAX);
 	step(r, "  all-reduce");
-	c->ops->reduce_scatter(COMM_HERE(c), r->st, &part, &all);
-	step(r, "  reduce-scatter");
 	c->ops->all_gather(COMM_HERE(c), r->st, &all, &part);
 	step(r, "  all-gather");
 	c->ops->broadcast(COMM_HERE(c), r->st, &all, 0);

@@ -110,9 +110,10 @@ static const struct op_case large_add[] = {
 	{ 0 },
 };
 static const struct op_case large_sum[] = {
-	{ .rows = 5000, .columns = 768 },
-	{ .rows = 2001, .columns = 333, .flags = IN_PLACE },
-	{ .rows = 4096, .columns = 4096, .flags = IN_PLACE },
+	{ .rows = 5000, .columns = 768, .batch = 2 },
+	{ .rows = 2001, .columns = 333, .batch = 7, .heads = 3, .flags = IN_PLACE },
+	{ .rows = 4096, .columns = 4096, .batch = 3, .heads = 3, .flags = IN_PLACE },
+	{ .rows = 333, .columns = 333, .batch = 39, .heads = 20 },
 	{ 0 },
 };
 static const struct op_case large_attention[] = {

@@ -13,10 +13,15 @@
 #include "lib/base/prog.h"
 #include "tests/check.h"
 #include "tests/gpu.h"
+#include "tests/tree_sum.h"
 #include "train/comm.h"
 #include "train/ops.h"
 
+TREE_SUM(sum_f32, float)
+
 enum { PART = 64 << 20, ROUNDS = 20, REPEATS = 20 };
+
+enum { SUM_BYTES = 16 << 20 }; /* of room for sums that all ranks get */
 
 struct rig {
 	const struct backend *b;
@@ -176,35 +181,40 @@ test_whole(struct rig *r, const struct trial *t)
 	free(mine);
 }
 
-/* The sum in rank order, rounded once; to free(). */
+/* The sum of elements from `first` on, rounded once; to free(). */
 static float *
-expected(const struct rig *r, const struct trial *t)
+expected(const struct rig *r, const struct trial *t, int64_t first)
 {
-	float *sum = numbers(t, 0, r->c->rank * t->count, t->count);
+	int size = r->c->size;
+	float *sum = mem_alloc((size_t)t->count, sizeof *sum);
+	float **x = mem_alloc((size_t)size, sizeof *x),
+	      *term = mem_alloc((size_t)size, sizeof *term);
 	char *narrow = mem_alloc((size_t)t->count, dtype_size(t->dtype));
 
-	for (int rank = 1; rank < r->c->size; rank++) {
-		float *x = numbers(t, rank, r->c->rank * t->count, t->count);
-
-		for (int64_t i = 0; i < t->count; i++)
-			sum[i] += x[i];
-		free(x);
+	for (int rank = 0; rank < size; rank++)
+		x[rank] = numbers(t, rank, first, t->count);
+	for (int64_t i = 0; i < t->count; i++) {
+		for (int rank = 0; rank < size; rank++)
+			term[rank] = x[rank][i];
+		sum[i] = sum_f32(term, size);
 	}
+	for (int rank = 0; rank < size; rank++)
+		free(x[rank]);
 	dtype_convert(narrow, t->dtype, sum, DTYPE_F32, t->count);
 	dtype_convert(sum, DTYPE_F32, narrow, t->dtype, t->count);
+	free(x);
+	free(term);
 	free(narrow);
 	return sum;
 }
 
-/* Parts are made one after the other, the next rank's first, or all before. Ranks without shared
- * memory add as NCCL does. */
+/* Parts are made one after the other, the next rank's first, or all before. */
 static void
 test_scatter(struct rig *r, const struct trial *t)
 {
 	struct comm_parts p = parts_of(r, t);
 	float *mine = numbers(t, r->c->rank, 0, t->count * r->c->size);
-	float *want = expected(r, t), *have;
-	double worst = 0;
+	float *want = expected(r, t, r->c->rank * t->count), *have;
 
 	r->compute->ops->fill(r->compute, &p.whole, NAN);
 	fork_calls(r);
@@ -220,10 +230,25 @@ test_scatter(struct rig *r, const struct trial *t)
 	r->c->ops->reduce_scatter_parts(r->c, r->overlap, &p);
 	join_calls(r);
 	have = download(r, r->compute, &p.part);
-	for (int64_t i = 0; i < t->count; i++)
-		worst = fmax(worst, fabs((double)have[i] - (double)want[i]));
-	CHECK(
-	    r->shared ? same(have, want, t->count) : worst < (t->dtype == DTYPE_F32 ? 1e-4 : 1.0));
+	CHECK(same(have, want, t->count));
+	free(mine);
+	free(want);
+	free(have);
+}
+
+/* A sum that every rank gets, in the pieces that the communicator's room allows. */
+static void
+test_sum(struct rig *r, const struct trial *t)
+{
+	struct tensor x = tensor_1d(r->whole, t->dtype, t->count);
+	float *mine = numbers(t, r->c->rank, 0, t->count), *want = expected(r, t, 0), *have;
+
+	upload(r, &x, mine);
+	fork_calls(r);
+	r->c->ops->all_reduce(r->c, r->overlap, &x, REDUCE_SUM);
+	join_calls(r);
+	have = download(r, r->compute, &x);
+	CHECK(same(have, want, t->count));
 	free(mine);
 	free(want);
 	free(have);
@@ -291,6 +316,8 @@ test_sizes(struct rig *r)
 			if (!t.reversed && !t.in_place && t.count <= 1 << 20)
 				test_blocks(r, &t);
 			test_scatter(r, &t);
+			if (!t.reversed && !t.in_place)
+				test_sum(r, &t);
 		}
 }
 
@@ -495,11 +522,11 @@ gather(struct rig *r, const void *args)
 }
 
 static void
-scatter(struct rig *r, const void *args)
+sum_all(struct rig *r, const void *args)
 {
 	const struct comm_parts *p = args;
 
-	r->c->ops->reduce_scatter(r->c, r->overlap, &p->part, &p->whole);
+	r->c->ops->all_reduce(r->c, r->overlap, &p->part, REDUCE_SUM);
 }
 
 static void
@@ -575,7 +602,7 @@ print_rates(struct rig *r)
 		call *make;
 	} calls[] = { { "gather in parts", gather_parts }, { "scatter in parts", scatter_parts },
 		{ "blocks to all", exchange_blocks }, { "all-gather", gather },
-		{ "reduce-scatter", scatter } };
+		{ "sum on all", sum_all } };
 
 	for (int64_t bytes = PART; bytes >= 1 << 20; bytes /= 4) {
 		struct trial t = { DTYPE_BF16, bytes / 2, false, 0, false };
@@ -609,7 +636,9 @@ open_rig(struct rig *r, struct err *e)
 	r->d = r->b->open(&dc, e);
 	if (!r->d)
 		return false;
-	r->c = r->b->comm ? r->b->comm(r->d, host, &(struct comm_config){ "ranks", 0 }, e) : host;
+	r->c = r->b->comm
+	    ? r->b->comm(r->d, host, &(struct comm_config){ "ranks", 0, SUM_BYTES }, e)
+	    : host;
 	if (!r->c)
 		return false;
 	r->compute = r->b->stream(r->d, STREAM_COMPUTE);

@@ -800,39 +800,48 @@ static const struct op_case add_cases[] = {
 	{ 0 },
 };
 
-/* --- sum: 0 x, 1 z, 2 w, 3 y; y = x + z + w, with IN_PLACE z where y is to be ----------------- */
+/* --- sum: 0 x, 1 others, 2 y; `batch` others, x the term number `heads`, with IN_PLACE where y is
+ * to be --- */
 static void
 sum_declare(struct problem *p)
 {
-	for (int i = 0; i < 4; i++)
-		slot_add(
-		    p, i, i < 3 ? SLOT_INPUT : SLOT_OUTPUT, 0, SHAPE(p->c->rows, p->c->columns));
+	const struct op_case *c = p->c;
+
+	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(1, c->rows * c->columns));
+	slot_add(p, 1, SLOT_INPUT, 0, SHAPE(c->batch, c->rows * c->columns));
+	slot_add(p, 2, SLOT_OUTPUT, 0, SHAPE(1, c->rows * c->columns));
 }
 
 static void
 sum_forward(struct problem *p)
 {
 	bool in_place = p->c->flags & IN_PLACE;
-	const struct tensor *x[] = { T(0), T(in_place ? 3 : 1), T(2) };
+	struct sum a = { .y = tensor_flat(T(2)), .others = *T(1), .own = p->c->heads };
 
 	if (in_place)
-		p->st->ops->cast(p->st, T(3), T(1));
-	p->st->ops->sum(p->st, T(3), x, 3);
+		p->st->ops->cast(p->st, T(2), T(0));
+	a.x = tensor_flat(T(in_place ? 2 : 0));
+	p->st->ops->sum(p->st, &a);
 }
 
+/* Each term's gradient is that of the sum. */
 static void
 sum_backward(struct problem *p)
 {
-	const struct tensor *x[] = { G(3) };
+	struct sum a = { .y = tensor_flat(G(0)), .x = tensor_flat(G(2)) };
 
-	for (int i = 0; i < 3; i++)
-		p->st->ops->sum(p->st, G(i), x, 1);
+	p->st->ops->sum(p->st, &a);
+	for (int i = 0; i < p->c->batch; i++) {
+		struct tensor row = tensor_rows(G(1), i, 1);
+
+		p->st->ops->cast(p->st, &row, G(2));
+	}
 }
 
 static const struct op_case sum_cases[] = {
-	{ .rows = 1, .columns = 5 },
-	{ .rows = 150, .columns = 67, .flags = IN_PLACE },
-	{ .rows = 4, .columns = 5000 },
+	{ .rows = 1, .columns = 5, .batch = 1, .heads = 1 },
+	{ .rows = 15, .columns = 67, .batch = 4, .heads = 2, .flags = IN_PLACE },
+	{ .rows = 4, .columns = 900, .batch = 18, .heads = 17 },
 	{ 0 },
 };
 

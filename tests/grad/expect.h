@@ -203,7 +203,11 @@ expect_add(const struct problem *p, int64_t row, int64_t column)
 static double
 expect_sum(const struct problem *p, int64_t row, int64_t column)
 {
-	return expect_add(p, row, column) + value_at(p, 2, row, column);
+	double sum = value_at(p, 0, row, column);
+
+	for (int i = 0; i < p->c->batch; i++)
+		sum += value_at(p, 1, i, column);
+	return sum;
 }
 
 static double

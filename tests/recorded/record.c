@@ -290,13 +290,6 @@ all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduc
 }
 
 static void
-reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
-{
-	none_now();
-	host(c)->ops->reduce_scatter(host(c), st, out, in);
-}
-
-static void
 all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
 {
 	none_now();
@@ -366,7 +359,6 @@ free_comm(struct comm *c)
 
 static const struct comm_ops kept_comm_ops = {
 	.all_reduce = all_reduce,
-	.reduce_scatter = reduce_scatter,
 	.all_gather = all_gather,
 	.share = share,
 	.all_gather_parts = all_gather_parts,

@@ -232,8 +232,7 @@ void cpu_name(embedding_bwd)(struct stream *, const struct embedding_grad *);
 void cpu_name(xent_stats)(struct stream *, const struct xent *);
 void cpu_name(xent_loss)(struct stream *, const struct xent *);
 void cpu_name(add)(struct stream *, const struct tensor *y, const struct tensor *x);
-void cpu_name(sum)(
-    struct stream *, const struct tensor *y, const struct tensor *const *x, int count);
+void cpu_name(sum)(struct stream *, const struct sum *);
 void cpu_name(axpby)(struct stream *, const struct axpby *);
 void cpu_name(fill)(struct stream *, const struct tensor *x, double value);
 void cpu_name(normal)(struct stream *, const struct tensor *x, const struct normal *);

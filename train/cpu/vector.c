@@ -73,41 +73,89 @@ cpu_name(add)(struct stream *st, const struct tensor *y, const struct tensor *x)
 	cpu_spans(st, y, add_span, &(struct pair){ .y = y, .x = x });
 }
 
-/* Arguments of sum for the function of a span. */
-struct sum_call {
-	struct tensor y, x[SUM_MAX];
-	int count;
-};
+/* Adds a span to the sum that came before it, which the result replaces. */
+static void
+join(real *later, const real *earlier, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		later[i] = earlier[i] + later[i];
+}
 
-/* Held apart until all is read, as y may be one of x. */
+/* A rank's term of a span. */
+static void
+load_term(real *to, const struct sum *a, int rank, const struct span *s)
+{
+	struct span row = { rank - (a->own >= 0 && rank > a->own), s->first, s->count };
+
+	dtype_convert(to, REAL_DTYPE,
+	    rank == a->own ? span_address(&a->x, s) : span_address(&a->others, &row), a->x.dtype,
+	    s->count);
+}
+
+/* T of the terms of `count` ranks from `first` on: a binary counter of subtrees. Returns one of
+ * them. */
+static real *
+add_block(real tree[TREE_LEVELS][CPU_SPAN], const struct sum *a, int first, int count,
+    const struct span *s)
+{
+	real *sum = NULL;
+
+	for (int k = 0; k < count; k++) {
+		int level = 0;
+
+		while (k >> level & 1)
+			level++;
+		load_term(tree[level], a, first + k, s);
+		for (int i = 0; i < level; i++)
+			join(tree[level], tree[i], s->count);
+	}
+	for (int level = 0; level < TREE_LEVELS; level++) {
+		if (!(count >> level & 1))
+			continue;
+		if (sum)
+			join(sum, tree[level], s->count);
+		else
+			sum = tree[level];
+	}
+	return sum;
+}
+
+/* Held apart until all is read, as y may be x. */
 static void
 sum_span(const void *ctx, const struct span *s)
 {
-	const struct sum_call *c = ctx;
-	real sum[CPU_SPAN], buf[CPU_SPAN];
+	const struct sum *a = ctx;
+	real tree[TREE_LEVELS][CPU_SPAN], before[CPU_SPAN], *sum = NULL;
+	int ranks = (a->own >= 0) + (int)(a->others.data ? a->others.shape[0] : 0);
 
-	dtype_convert(sum, REAL_DTYPE, span_address(&c->x[0], s), c->y.dtype, s->count);
-	for (int k = 1; k < c->count; k++) {
-		const real *x = span_load(&c->x[k], s, buf);
+	for (int first = 0; first < ranks; first += TREE_TERMS) {
+		int left = ranks - first;
 
-		for (int64_t i = 0; i < s->count; i++)
-			sum[i] += x[i];
+		sum = add_block(tree, a, first, left < TREE_TERMS ? left : TREE_TERMS, s);
+		if (first > 0)
+			join(sum, before, s->count);
+		if (left > TREE_TERMS)
+			memcpy(before, sum, (size_t)s->count * sizeof *sum);
 	}
-	dtype_convert(span_address(&c->y, s), c->y.dtype, sum, REAL_DTYPE, s->count);
+	dtype_convert(span_address(&a->y, s), a->y.dtype, sum, REAL_DTYPE, s->count);
 }
 
-/* As vectors: a sum knows of no rows. */
+/* As vectors: a sum knows of no rows but those of the other ranks. */
 void
-cpu_name(sum)(struct stream *st, const struct tensor *y, const struct tensor *const *x, int count)
+cpu_name(sum)(struct stream *st, const struct sum *a)
 {
-	struct sum_call c = { .y = tensor_flat(y), .count = count };
+	struct sum v = *a;
+	const struct tensor *term = a->own >= 0 ? &v.x : &v.others;
 
-	ops_require(count > 0 && count <= SUM_MAX);
-	for (int k = 0; k < count; k++) {
-		c.x[k] = tensor_flat(x[k]);
-		ops_require(x[k]->dtype == y->dtype && tensor_same_shape(&c.x[k], &c.y));
-	}
-	cpu_spans(st, &c.y, sum_span, &c);
+	v.y = tensor_flat(&a->y);
+	if (a->own >= 0)
+		v.x = tensor_flat(&a->x);
+	ops_require(term->data && (v.y.dtype == term->dtype || v.y.dtype == REAL_DTYPE));
+	ops_require(a->own < 0 || tensor_same_shape(&v.x, &v.y));
+	ops_require(!v.others.data ||
+	    (v.others.dtype == term->dtype && v.others.shape[1] == v.y.shape[0] &&
+		v.own <= v.others.shape[0]));
+	cpu_spans(st, &v.y, sum_span, &v);
 }
 
 /* a x + b y. */

@@ -165,7 +165,7 @@ void cuda_embedding_bwd(struct stream *, const struct embedding_grad *);
 void cuda_xent_stats(struct stream *, const struct xent *);
 void cuda_xent_loss(struct stream *, const struct xent *);
 void cuda_add(struct stream *, const struct tensor *y, const struct tensor *x);
-void cuda_sum(struct stream *, const struct tensor *y, const struct tensor *const *x, int count);
+void cuda_sum(struct stream *, const struct sum *);
 void cuda_axpby(struct stream *, const struct axpby *);
 void cuda_fill(struct stream *, const struct tensor *x, double value);
 void cuda_normal(struct stream *, const struct tensor *x, const struct normal *);

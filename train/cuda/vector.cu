@@ -114,29 +114,95 @@ __launch_bounds__(CU_THREADS)
 /* What a sum adds, and where it goes: `count` elements from y on. */
 struct terms {
 	void *y;
-	const void *x[SUM_MAX];
-	int num;
+	const void *x, *others;
+	int64_t stride; /* of others, in elements */
+	int own, ranks;
 	int64_t count;
 	bool wide;
 };
 
-/* A pack of every term is read before it is written. */
+/* Adds what came before. */
+template <int N>
+static __device__ inline void
+join(float (&later)[N], const float (&earlier)[N])
+{
+#pragma unroll
+	for (int n = 0; n < N; n++)
+		later[n] = earlier[n] + later[n];
+}
+
+/* The same from one array to another. */
+template <int N>
+static __device__ inline void
+keep(float (&to)[N], const float (&from)[N])
+{
+#pragma unroll
+	for (int n = 0; n < N; n++)
+		to[n] = from[n];
+}
+
+/* Where a rank's term begins. */
+template <typename T>
+static __device__ inline const T *
+term_of(const struct terms &t, int rank)
+{
+	if (rank == t.own)
+		return (const T *)t.x;
+	return (const T *)t.others + (rank - (t.own >= 0 && rank > t.own)) * t.stride;
+}
+
+/* T of `count` ranks' terms of a pack: the subtrees of a binary counter (lib/base/tree.h) stay in
+ * registers, since every level is known when this is compiled. */
 template <typename T, int N>
+static __device__ inline void
+add_block(float (&sum)[N], const struct terms &t, int first, int count, int64_t i)
+{
+	float tree[TREE_LEVELS][N];
+	bool begun = false;
+
+#pragma unroll
+	for (int k = 0; k < TREE_TERMS; k++) {
+		if (k >= count)
+			break;
+		load(sum, term_of<T>(t, first + k) + i * N);
+#pragma unroll
+		for (int level = 0; level < TREE_LEVELS; level++) {
+			if (k >> level & 1) {
+				join(sum, tree[level]);
+				continue;
+			}
+			keep(tree[level], sum);
+			break;
+		}
+	}
+#pragma unroll
+	for (int level = 0; level < TREE_LEVELS; level++) {
+		if (!(count >> level & 1))
+			continue;
+		if (begun)
+			join(sum, tree[level]);
+		else
+			keep(sum, tree[level]);
+		begun = true;
+	}
+}
+
+/* A pack of every term is read before it is written. Y: what the sum is rounded to. */
+template <typename T, typename Y, int N>
 static __global__ void
 __launch_bounds__(CU_THREADS) sum_kernel(struct terms t, struct walk w)
 {
 	FOR_PACKS(w, r, i)
 	{
-		float sum[N], x[N];
+		float sum[N], before[N];
 
-		load(sum, (const T *)t.x[0] + i * N);
-		for (int k = 1; k < t.num; k++) {
-			load(x, (const T *)t.x[k] + i * N);
-#pragma unroll
-			for (int n = 0; n < N; n++)
-				sum[n] += x[n];
+		add_block<T>(sum, t, 0, min(t.ranks, (int)TREE_TERMS), i);
+		for (int first = TREE_TERMS; first < t.ranks; first += TREE_TERMS) {
+			keep(before, sum);
+			add_block<T>(sum, t, first, min(t.ranks - first, (int)TREE_TERMS), i);
+			join(sum, before);
 		}
-		store((T *)t.y + i * N, sum);
+		store((Y *)t.y + i * N, sum);
 	}
 }
 
@@ -294,17 +360,25 @@ fill_all(struct stream *st, const struct tensor *t, double value)
 	fill_piece(st, &x, value);
 }
 
-/* One type in packs, or one by one. */
-template <typename T>
+/* One pair of types in packs, or one by one. */
+template <typename T, typename Y>
 static void
 launch_sum(struct stream *st, const struct terms *t)
 {
 	struct walk w = walk_of(st, 1, t->count, t->wide ? (int)full<T>::width : 1);
 
 	if (t->wide)
-		sum_kernel<T, full<T>::width><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*t, w);
+		sum_kernel<T, Y, full<T>::width><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*t, w);
 	else
-		sum_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*t, w);
+		sum_kernel<T, Y, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*t, w);
+}
+
+/* Into the terms' own type, or into F32. */
+template <typename T>
+static void
+launch_sum_to(struct stream *st, const struct terms *t, bool real)
+{
+	(real ? launch_sum<T, float> : launch_sum<T, T>)(st, t);
 }
 
 /* Looks for one kernel, which stands for all: they are built for the same architectures. */
@@ -352,32 +426,42 @@ cuda_axpby(struct stream *st, const struct axpby *c)
 	cu_launched(st, "axpby");
 }
 
+/* Whether packs of the terms and of the sum can be moved as one. */
+static bool
+sum_packs(const struct terms *t, int64_t size)
+{
+	return ((uintptr_t)t->y | (uintptr_t)t->x | (uintptr_t)t->others) % 16 == 0 &&
+	    t->stride * size % 16 == 0;
+}
+
 /* Whole packs, then the rest. */
 void
-cuda_sum(struct stream *st, const struct tensor *y, const struct tensor *const *x, int count)
+cuda_sum(struct stream *st, const struct sum *a)
 {
-	int64_t n = tensor_elements(y), size = (int64_t)dtype_size(y->dtype), packs = 16 / size;
-	struct terms t;
+	const struct tensor *x = a->own >= 0 ? &a->x : &a->others;
+	int64_t n = tensor_elements(&a->y), size = (int64_t)dtype_size(x->dtype), packs = 16 / size;
+	bool real = a->y.dtype == DTYPE_F32;
+	struct terms t = { a->y.data, a->own >= 0 ? a->x.data : NULL, a->others.data };
 
-	ops_require(count > 0 && count <= SUM_MAX);
-	t.y = y->data;
-	t.num = count;
-	t.wide = (uintptr_t)y->data % 16 == 0;
-	for (int k = 0; k < count; k++) {
-		ops_require(x[k]->dtype == y->dtype && tensor_elements(x[k]) == n);
-		t.x[k] = x[k]->data;
-		t.wide = t.wide && (uintptr_t)x[k]->data % 16 == 0;
-	}
+	ops_require(x->data && (a->y.dtype == x->dtype || real));
+	ops_require(a->own < 0 || tensor_elements(&a->x) == n);
+	ops_require(!t.others ||
+	    (a->others.dtype == x->dtype && a->others.shape[1] == n &&
+		a->own <= a->others.shape[0]));
+	t.own = a->own;
+	t.ranks = (t.own >= 0) + (int)(t.others ? a->others.shape[0] : 0);
+	t.stride = t.others ? a->others.stride[0] : 0;
+	t.wide = sum_packs(&t, size);
 	t.count = t.wide ? n / packs * packs : n;
 	if (t.count > 0)
-		PICK(y->dtype, launch_sum)(st, &t);
-	t.y = (char *)t.y + t.count * size;
-	for (int k = 0; k < count; k++)
-		t.x[k] = (const char *)t.x[k] + t.count * size;
+		PICK(x->dtype, launch_sum_to)(st, &t, real);
+	t.y = (char *)t.y + t.count * (int64_t)dtype_size(a->y.dtype);
+	t.x = (const char *)t.x + t.count * size;
+	t.others = (const char *)t.others + t.count * size;
 	t.count = n - t.count;
 	t.wide = false;
 	if (t.count > 0)
-		PICK(y->dtype, launch_sum)(st, &t);
+		PICK(x->dtype, launch_sum_to)(st, &t, real);
 	cu_launched(st, "sum");
 }
 

@@ -240,16 +240,6 @@ logged_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enu
 }
 
 static void
-logged_reduce_scatter(
-    struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
-{
-	struct comm_history *h = begin_call(c, st, "reduce-scatter", tensor_bytes(in));
-
-	h->inner->reduce_scatter(c, st, out, in);
-	end(h, st);
-}
-
-static void
 logged_all_gather(
     struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
 {
@@ -396,7 +386,6 @@ logged_free(struct comm *c)
 static const struct comm_ops logged_ops = {
 	.split = logged_split,
 	.all_reduce = logged_all_reduce,
-	.reduce_scatter = logged_reduce_scatter,
 	.all_gather = logged_all_gather,
 	.share = logged_share,
 	.all_gather_parts = logged_all_gather_parts,

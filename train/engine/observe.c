@@ -446,15 +446,16 @@ add(struct stream *st, const struct tensor *y, const struct tensor *x)
 
 /* Each term is read. */
 static void
-sum(struct stream *st, const struct tensor *y, const struct tensor *const *x, int count)
+sum(struct stream *st, const struct sum *a)
 {
 	struct op_call c = { .name = "sum" };
 
-	for (int i = 0; i < count; i++)
-		in(&c, x[i]);
-	out(&c, "y", y);
+	if (a->own >= 0)
+		in(&c, &a->x);
+	in(&c, &a->others);
+	out(&c, "y", &a->y);
 	begin(st);
-	st->ops->sum(st, y, x, count);
+	st->ops->sum(st, a);
 	end(st, &c);
 }
 

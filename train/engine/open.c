@@ -197,8 +197,8 @@ share_params(struct engine *e, struct comm *world)
 	comm_log_end(world);
 }
 
-/* --tp-comm-overlap: tensor ranks share all memory in which layers pass on rows. Where they cannot,
- * they send messages, which is slower. */
+/* Tensor ranks share all memory in which layers pass on rows. Where they cannot, they send
+ * messages, which is slower, and beside GEMMs takes multiprocessors from them. */
 static void
 open_overlap(struct engine *e, struct comm *world)
 {
@@ -206,15 +206,16 @@ open_overlap(struct engine *e, struct comm *world)
 	struct err why;
 	bool shared;
 
-	if (!e->plan.shape.tp_comm_overlap || e->groups.tp->size == 1)
+	if (e->groups.tp->size == 1)
 		return;
 	comm_log_begin(COMM_HERE(world), COMM_TENSOR, "sharing of memory");
 	shared = share_arenas(e, e->groups.tp, ARENA_SAVED, ARENA_SCRATCH, &why);
 	comm_log_end(world);
-	if (!shared && world->rank == 0)
+	if (!shared && e->plan.shape.tp_comm_overlap && world->rank == 0)
 		warn("--tp-comm-overlap: tensor ranks send messages: %s", why.msg);
 	e->overlap = (struct overlap){
-		.stream = b->stream(e->device, STREAM_TENSOR),
+		.stream =
+		    e->plan.shape.tp_comm_overlap ? b->stream(e->device, STREAM_TENSOR) : NULL,
 		.ready = b->event(e->device),
 		.gathered = b->event(e->device),
 		.summed = b->event(e->device),

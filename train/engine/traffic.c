@@ -149,15 +149,15 @@ struct summing {
 	struct tensor own, all;
 };
 
-/* Every rank sends the others their parts of a bucket in BF16; own becomes the sum in the order of
- * ranks, accumulated in its own type. */
+/* Every rank sends the others their parts of a bucket in BF16; own becomes their sum, taken in its
+ * own type. */
 static void
 sum_narrow(struct engine *e, const struct summing *x)
 {
 	const struct tensor *own = &x->own, *all = &x->all;
 	struct stream *st = e->traffic->grads;
 	struct comm *dp = x->dp;
-	struct tensor send = engine_buffer(e, BUF_NARROW_GRADS), part;
+	struct tensor send = engine_buffer(e, BUF_NARROW_GRADS);
 	struct tensor come = engine_buffer(e, BUF_REPLICA_GRADS);
 	struct p2p *message = e->traffic->message;
 	int64_t n = own->shape[0];
@@ -165,21 +165,21 @@ sum_narrow(struct engine *e, const struct summing *x)
 
 	send = tensor_rows(&send, 0, all->shape[0]);
 	st->ops->cast(st, &send, all);
-	for (int r = 0; r < dp->size; r++)
+	for (int r = 0, k = 0; r < dp->size; r++)
 		if (r != dp->rank) {
 			message[count++] = (struct p2p){ true, r, 0, tensor_rows(&send, r * n, n) };
 			message[count++] =
-			    (struct p2p){ false, r, 0, tensor_rows(&come, r * n, n) };
+			    (struct p2p){ false, r, 0, tensor_rows(&come, k++ * n, n) };
 		}
 	dp->ops->exchange(COMM_HERE(dp), st, message, count);
-	for (int r = 0; r < dp->size; r++) {
-		part = tensor_rows(r == dp->rank ? &send : &come, r * n, n);
-		(r == 0 ? st->ops->cast : st->ops->add)(st, own, &part);
-	}
+	st->ops->sum(st,
+	    &(struct sum){ .y = *own,
+		.x = tensor_rows(&send, dp->rank * n, n),
+		.others = tensor_2d(come.data, come.dtype, dp->size - 1, n),
+		.own = dp->rank });
 }
 
-/* Own becomes the sum in the order of ranks where replicas share memory, through which the others'
- * parts pass; elsewhere in that of their library. */
+/* Own becomes the sum. */
 static void
 sum_wide(struct engine *e, const struct summing *x)
 {

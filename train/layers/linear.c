@@ -2,10 +2,11 @@
  * linear.c - column and row parallel linear layers
  *
  * All communication between tensor ranks in a layer is here. Without sequence parallelism the input
- * of a column layer and the output of a row layer are whole on every tensor rank: sums are
- * all-reduces. With it each rank holds a part of the rows, which is gathered for a GEMM and
- * scattered with the sum. Biases and the tanh GELU are in the GEMMs' epilogues, which saves a pass
- * over memory. Source: Shoeybi 2019 arXiv:1909.08053; Korthikanti 2022 arXiv:2205.05198.
+ * of a column layer and the output of a row layer are whole on every tensor rank: each sums a part
+ * of the rows and gathers the others. With it each rank holds a part of the rows, which is gathered
+ * for a GEMM and scattered with the sum. Biases and the tanh GELU are in the GEMMs' epilogues,
+ * which saves a pass over memory. Source: Shoeybi 2019 arXiv:1909.08053; Korthikanti 2022
+ * arXiv:2205.05198.
  */
 #include "train/engine/streams.h"
 #include "train/layers/layer.h"
@@ -24,7 +25,7 @@ partial_sums(struct step *s, const struct tensor *y)
 	return layout_row_shards(&s->e->plan.layout) == 1 ? *y : engine_buffer(s->e, BUF_WHOLE);
 }
 
-/* Whether tensor ranks gather and sum rows in parts. */
+/* Whether tensor ranks sum rows in parts: they have as many each. */
 static bool
 in_parts(const struct step *s)
 {
@@ -59,11 +60,8 @@ gather_on(struct step *s, struct stream *st, const struct tensor *whole, const s
 	struct tensor own = rank_rows(s, whole, tp->rank);
 
 	timing_begin(s->e, SPAN_TENSOR);
-	if (in_parts(s)) {
-		gather_others(s, st, whole, x);
-		st->ops->cast(st, &own, x);
-	} else
-		tp->ops->all_gather(COMM_HERE(tp), st, whole, x);
+	gather_others(s, st, whole, x);
+	st->ops->cast(st, &own, x);
 	timing_end(s->e, SPAN_TENSOR);
 }
 
@@ -109,10 +107,8 @@ sum_on(struct step *s, struct stream *st, const struct tensor *y, const struct t
 	timing_begin(s->e, SPAN_TENSOR);
 	if (in_parts(s))
 		sum_parts(s, st, y, whole);
-	else if (whole->data == y->data)
-		tp->ops->all_reduce(COMM_HERE(tp), st, y, REDUCE_SUM);
 	else
-		tp->ops->reduce_scatter(COMM_HERE(tp), st, y, whole);
+		tp->ops->all_reduce(COMM_HERE(tp), st, y, REDUCE_SUM);
 	timing_end(s->e, SPAN_TENSOR);
 }
 
@@ -214,7 +210,7 @@ weight_gradient_of(struct step *s, const struct linear_grad *l, const struct str
 static bool
 splits(const struct step *s)
 {
-	return in_parts(s) && !fp8_at_once(s->e) &&
+	return s->e->overlap.stream && in_parts(s) && !fp8_at_once(s->e) &&
 	    s->e->mem.shape[BUF_TOKENS][0] >= s->e->backend->gemm_rows * s->e->groups.tp->size;
 }
 

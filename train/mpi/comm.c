@@ -2,11 +2,11 @@
  * comm.c - train/comm.h over MPI, on host memory
  *
  * MPI's own reductions may add in any order, so sums are made here: every rank receives one piece
- * of each rank's array into a staging buffer, adds in rank order, and the sums are gathered. Arrays
- * of any length pass through the buffer window by window, and no single message is longer than
- * MESSAGE bytes, far below what MPI's int counts hold. Everything is blocking; only the thread that
- * started MPI may call. An error from MPI means a lost peer or link: it ends the world with one
- * line.
+ * of each rank's array into a staging buffer, adds them (reduce.c), and the sums are gathered.
+ * Arrays of any length pass through the buffer window by window, and no single message is longer
+ * than MESSAGE bytes, far below what MPI's int counts hold. Everything is blocking; only the thread
+ * that started MPI may call. An error from MPI means a lost peer or link: it ends the world with
+ * one line.
  */
 #include "train/mpi/impl.h"
 
@@ -233,7 +233,7 @@ mpi_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum r
 /* Not built on all_reduce, which would move size times as much. The part may lie in its place
  * inside whole: a window of it is written after it was sent. */
 static void
-scatter_sums(struct comm *c, const struct comm_parts *p)
+mpi_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
 	enum dtype type = p->whole.dtype;
 	size_t bytes = part_bytes(c, &p->part, &p->whole),
@@ -241,6 +241,8 @@ scatter_sums(struct comm *c, const struct comm_parts *p)
 	struct tensor first = comm_whole(c, p, 0);
 	ptrdiff_t stride = p->reversed ? -(ptrdiff_t)bytes : (ptrdiff_t)bytes;
 
+	(void)st;
+	(void)comm_slots(c, p);
 	if (c->size == 1) {
 		if (p->part.data != p->whole.data && bytes)
 			memcpy(p->part.data, p->whole.data, bytes);
@@ -253,14 +255,6 @@ scatter_sums(struct comm *c, const struct comm_parts *p)
 		swap_pieces(c, &all);
 		reduce_staged(c, (char *)p->part.data + done, n, type, REDUCE_SUM);
 	}
-}
-
-static void
-mpi_reduce_scatter(
-    struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
-{
-	(void)st;
-	scatter_sums(c, &(struct comm_parts){ .whole = *in, .part = *out });
 }
 
 /* in may lie inside out, at its own part. A datatype with the stride of the parts lets one call
@@ -318,15 +312,6 @@ mpi_all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts 
 	for (int i = 1; i < c->size; i++)
 		post_send(c, p->part.data, bytes, (c->rank + c->size - i) % c->size, OWN_TAG);
 	wait_all(c);
-}
-
-/* The parts pass through the staging buffer; the slots must be there all the same. */
-static void
-mpi_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
-{
-	(void)st;
-	(void)comm_slots(c, p);
-	scatter_sums(c, p);
 }
 
 /* In place, any length. */
@@ -516,7 +501,6 @@ mpi_split(struct comm *c, int color, int key, struct err *e)
 static const struct comm_ops mpi_ops = {
 	.split = mpi_split,
 	.all_reduce = mpi_all_reduce,
-	.reduce_scatter = mpi_reduce_scatter,
 	.all_gather = mpi_all_gather,
 	.share = mpi_share,
 	.all_gather_parts = mpi_all_gather_parts,

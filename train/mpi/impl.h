@@ -13,7 +13,7 @@ struct summands {
 };
 
 /*
- * dst[i] = data[0][i] + data[1][i] + ... taken from the left, or their maximum. F16, BF16 and F32
+ * dst[i] = S(data[0][i], data[1][i], ...) of lib/base/tree.h, or their maximum. F16, BF16 and F32
  * are added in F32, F64 in F64, and the result is rounded to the element type once; I32 and I64
  * wrap around. A maximum over a NaN is NaN. dst holds count elements and does not overlap data;
  * nothing need be aligned. Other types are a BUG.

@@ -1,21 +1,23 @@
 /*
- * reduce.c - sums and maxima in rank order
+ * reduce.c - sums in the order of lib/base/tree.h, and maxima
  *
- * Works block by block: a block of every summand is widened to the type of the sum, so that one
- * loop per type suffices and the accumulators stay in the first-level cache.
+ * Works piece by piece: a piece of every summand is widened to the type of the sum, so that one
+ * loop per type suffices and the accumulators stay in the caches of the core.
  */
 #include "train/mpi/impl.h"
 
-enum { BLOCK = 1024 }; /* elements */
+#include "lib/base/tree.h"
 
-/* A block in the type of the sum. Unsigned views serve the sums of integers. */
-union block {
-	double f64[BLOCK];
-	float f32[BLOCK];
-	uint64_t u64[BLOCK];
-	uint32_t u32[BLOCK];
-	int64_t i64[BLOCK];
-	int32_t i32[BLOCK];
+enum { PIECE = 1024 }; /* elements */
+
+/* A piece in the type of the sum. Unsigned views serve the sums of integers. */
+union piece {
+	double f64[PIECE];
+	float f32[PIECE];
+	uint64_t u64[PIECE];
+	uint32_t u32[PIECE];
+	int64_t i64[PIECE];
+	int32_t i32[PIECE];
 };
 
 /* The type that sums of t are taken in. */
@@ -29,32 +31,32 @@ real_type(enum dtype t)
 	return t;
 }
 
-/* acc += x. Integers are added without a sign, where overflow is defined. */
+/* later = earlier + later. Integers are added without a sign, where overflow is defined. */
 static void
-add(union block *acc, const union block *x, enum dtype real, int n)
+add(union piece *later, const union piece *earlier, enum dtype real, int n)
 {
 	switch (real) {
 	case DTYPE_F64:
 		for (int i = 0; i < n; i++)
-			acc->f64[i] += x->f64[i];
+			later->f64[i] = earlier->f64[i] + later->f64[i];
 		break;
 	case DTYPE_F32:
 		for (int i = 0; i < n; i++)
-			acc->f32[i] += x->f32[i];
+			later->f32[i] = earlier->f32[i] + later->f32[i];
 		break;
 	case DTYPE_I64:
 		for (int i = 0; i < n; i++)
-			acc->u64[i] += x->u64[i];
+			later->u64[i] = earlier->u64[i] + later->u64[i];
 		break;
 	default:
 		for (int i = 0; i < n; i++)
-			acc->u32[i] += x->u32[i];
+			later->u32[i] = earlier->u32[i] + later->u32[i];
 	}
 }
 
 /* acc = max(acc, x); a NaN on either side is kept, so that no rank's overflow is lost. */
 static void
-maximum(union block *acc, const union block *x, enum dtype real, int n)
+maximum(union piece *acc, const union piece *x, enum dtype real, int n)
 {
 	switch (real) {
 	case DTYPE_F64:
@@ -79,25 +81,88 @@ maximum(union block *acc, const union block *x, enum dtype real, int n)
 	}
 }
 
-/* dst gets s->count elements of s->dtype; the summands lie one after the other. Starts from the
- * first summand, not from zero, so -0 and NaN stay what they are. 16-bit types are added in F32
- * and rounded once at the end. */
+/* What is added piece by piece: term k of s, from its element `first` on. */
+struct term_piece {
+	const struct summands *s;
+	enum dtype real;
+	int64_t first;
+	int count;
+};
+
+static void
+load(union piece *x, const struct term_piece *p, int k)
+{
+	size_t size = dtype_size(p->s->dtype);
+
+	dtype_convert(x, p->real, p->s->data + (size_t)(k * p->s->count + p->first) * size,
+	    p->s->dtype, p->count);
+}
+
+/* T of the n terms from `begin` on, in one of the pieces of tree. */
+static union piece *
+add_block(union piece tree[TREE_LEVELS], const struct term_piece *p, int begin, int n)
+{
+	union piece *sum = NULL;
+
+	for (int k = 0; k < n; k++) {
+		int level = 0;
+
+		while (k >> level & 1)
+			level++;
+		load(&tree[level], p, begin + k);
+		for (int i = 0; i < level; i++)
+			add(&tree[level], &tree[i], p->real, p->count);
+	}
+	for (int level = 0; level < TREE_LEVELS; level++) {
+		if (!(n >> level & 1))
+			continue;
+		if (sum)
+			add(sum, &tree[level], p->real, p->count);
+		else
+			sum = &tree[level];
+	}
+	return sum;
+}
+
+static void
+add_all(union piece *sum, const struct term_piece *p)
+{
+	union piece tree[TREE_LEVELS], *block;
+
+	for (int begin = 0; begin < p->s->num; begin += TREE_TERMS) {
+		int left = p->s->num - begin;
+
+		block = add_block(tree, p, begin, left < TREE_TERMS ? left : TREE_TERMS);
+		if (begin > 0)
+			add(block, sum, p->real, p->count);
+		*sum = *block;
+	}
+}
+
+static void
+find_maximum(union piece *most, const struct term_piece *p)
+{
+	union piece x;
+
+	load(most, p, 0);
+	for (int k = 1; k < p->s->num; k++) {
+		load(&x, p, k);
+		maximum(most, &x, p->real, p->count);
+	}
+}
+
+/* dst gets s->count elements of s->dtype; the summands lie one after the other. 16-bit types are
+ * added in F32 and rounded once at the end. */
 void
 reduce_in_order(void *dst, const struct summands *s, enum reduce op)
 {
-	enum dtype real = real_type(s->dtype);
-	int64_t size = (int64_t)dtype_size(s->dtype);
-	union block acc, x;
+	struct term_piece p = { .s = s, .real = real_type(s->dtype) };
+	union piece result;
 
-	for (int64_t done = 0; done < s->count; done += BLOCK) {
-		int n = s->count - done < BLOCK ? (int)(s->count - done) : BLOCK;
-
-		dtype_convert(&acc, real, s->data + done * size, s->dtype, n);
-		for (int r = 1; r < s->num; r++) {
-			dtype_convert(
-			    &x, real, s->data + (r * s->count + done) * size, s->dtype, n);
-			(op == REDUCE_SUM ? add : maximum)(&acc, &x, real, n);
-		}
-		dtype_convert((char *)dst + done * size, s->dtype, &acc, real, n);
+	for (; p.first < s->count; p.first += PIECE) {
+		p.count = s->count - p.first < PIECE ? (int)(s->count - p.first) : PIECE;
+		(op == REDUCE_SUM ? add_all : find_maximum)(&result, &p);
+		dtype_convert((char *)dst + (size_t)p.first * dtype_size(s->dtype), s->dtype,
+		    &result, p.real, p.count);
 	}
 }

@@ -4,7 +4,7 @@
  * A communicator is built on a host communicator of the same ranks, which carries NCCL's id, does
  * barriers and ends the world. Collectives are queued on the caller's stream. Between ranks that
  * share memory neither what goes in parts nor a gather of long ones passes through NCCL (peers.c).
- * train/comm.h defines the order of sums.
+ * NCCL moves bytes and finds maxima; it adds nothing (sums.c).
  */
 #include "lib/base/mem.h"
 #include "train/nccl/impl.h"
@@ -22,6 +22,7 @@ struct nccl_group {
 	struct comm *host; /* owned */
 	struct device *device;
 	struct peers *peers; /* NULL: ranks do not share memory */
+	struct sums sums;
 };
 
 /* True for success. Otherwise the device has failed: the step continues to queue, and sync reports
@@ -69,35 +70,23 @@ copy(struct comm *c, struct stream *st, const struct tensor *to, const struct te
 		    "copy of the own part");
 }
 
-/* In place, queued on st; a failure is reported by the device's next sync. */
+/* A maximum or a sum (sums.c) in place, queued on st; a failure is reported by the device's next
+ * sync. */
 static void
 all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
 {
 	struct nccl_group *g = c->impl;
 	size_t count = (size_t)comm_elements(t);
 
-	if (c->size > 1 && count)
+	if (c->size == 1 || count == 0)
+		return;
+	if (op == REDUCE_SUM)
+		sums_all(&g->sums, c, st, t);
+	else
 		nccl_ok(c,
-		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype),
-			op == REDUCE_MAX ? ncclMax : ncclSum, g->handle, cu_handle(st)),
+		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype), ncclMax, g->handle,
+			cu_handle(st)),
 		    "all-reduce");
-}
-
-/* in holds `size` parts in rank order, out gets this rank's; out may lie inside in, at its own
- * part. */
-static void
-reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
-{
-	struct nccl_group *g = c->impl;
-	size_t count = (size_t)comm_part(c, out, in);
-
-	if (c->size == 1)
-		copy(c, st, out, in);
-	else if (count)
-		nccl_ok(c,
-		    ncclReduceScatter(in->data, out->data, count, data_type(in->dtype), ncclSum,
-			g->handle, cu_handle(st)),
-		    "reduce-scatter");
 }
 
 /* Equal on all ranks, since shared memory is laid out alike. */
@@ -180,8 +169,8 @@ next_tag(const struct p2p *message, int count, int tag)
 /* NCCL pairs messages of two ranks in the order they are given, so both sides give them in the
  * order of their tags. One group: sends and receives of it run together, so their order in the
  * call cannot block. */
-static void
-exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
+void
+nccl_exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
 {
 	if (!nccl_ok(c, ncclGroupStart(), "exchange"))
 		return;
@@ -219,33 +208,13 @@ all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 		struct p2p message[] = { { true, to, 0, p->part },
 			{ false, from, 0, comm_whole(c, p, from) } };
 
-		exchange(c, st, message, 2);
+		nccl_exchange(c, st, message, 2);
 		if (p->event)
 			backend_cuda.record(st, p->event[from]);
 	}
 }
 
-/* NCCL scatters in the order of ranks; here each part is a sum of its own. */
-static void
-scatter_reversed(struct comm *c, struct stream *st, const struct comm_parts *p)
-{
-	struct nccl_group *g = c->impl;
-	size_t count = (size_t)tensor_elements(&p->part);
-
-	if (!nccl_ok(c, ncclGroupStart(), "reduce-scatter"))
-		return;
-	for (int rank = 0; count && rank < c->size; rank++) {
-		struct tensor part = comm_whole(c, p, rank);
-
-		nccl_ok(c,
-		    ncclReduce(part.data, rank == c->rank ? p->part.data : NULL, count,
-			data_type(part.dtype), ncclSum, rank, g->handle, cu_handle(st)),
-		    "reduce-scatter");
-	}
-	nccl_ok(c, ncclGroupEnd(), "reduce-scatter");
-}
-
-/* Without shared memory as one, when all parts are made. */
+/* Without shared memory the terms come by messages, when all parts are made. */
 static void
 reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
@@ -258,10 +227,10 @@ reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts 
 	}
 	for (int i = 0; p->event && i < c->size; i++)
 		backend_cuda.wait(st, p->event[i]);
-	if (p->reversed && c->size > 1)
-		scatter_reversed(c, st, p);
+	if (c->size == 1)
+		copy(c, st, &p->part, &p->whole);
 	else
-		reduce_scatter(c, st, &p->part, &p->whole);
+		sums_scatter(c, st, p);
 }
 
 static void
@@ -276,7 +245,7 @@ all_to_all(struct comm *c, struct stream *st, const struct comm_block *block, in
 		return;
 	}
 	list = comm_blocks(c, block, count, &n);
-	exchange(c, st, list, n);
+	nccl_exchange(c, st, list, n);
 	free(list);
 }
 
@@ -288,7 +257,7 @@ message(struct comm *c, struct stream *st, const struct p2p *m, const struct ten
 	if (g->peers && peers_hold(g->peers, landing))
 		peers_message(g->peers, st, m, landing);
 	else
-		exchange(c, st, m, 1);
+		nccl_exchange(c, st, m, 1);
 }
 
 /* The host waits for the counts, by which it knows what to send. */
@@ -306,7 +275,7 @@ send_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
 	backend_cuda.copy_out(st, counts, x->counts.data, tensor_bytes(&x->counts));
 	count = backend_cuda.sync(st, &why) == 0 ? comm_rows(c, &known, message) : 0;
 	if (c->size > 1)
-		exchange(c, st, message, count);
+		nccl_exchange(c, st, message, count);
 	else
 		for (int i = 0; i < count; i += 2)
 			copy(c, st, &message[i + !x->back].buf, &message[i + x->back].buf);
@@ -372,6 +341,7 @@ free_comm(struct comm *c)
 	struct nccl_group *g = c->impl;
 
 	peers_close(g->peers);
+	sums_close(&g->sums, g->device);
 	if (g->handle)
 		(void)ncclCommDestroy(g->handle);
 	g->host->ops->free(g->host);
@@ -383,14 +353,13 @@ free_comm(struct comm *c)
 static const struct comm_ops nccl_ops = {
 	.split = split,
 	.all_reduce = all_reduce,
-	.reduce_scatter = reduce_scatter,
 	.all_gather = all_gather,
 	.share = share,
 	.all_gather_parts = all_gather_parts,
 	.reduce_scatter_parts = reduce_scatter_parts,
 	.broadcast = broadcast,
 	.all_to_all = all_to_all,
-	.exchange = exchange,
+	.exchange = nccl_exchange,
 	.message = message,
 	.all_to_all_rows = all_to_all_rows,
 	.barrier = barrier,
@@ -441,9 +410,8 @@ nccl_comm(struct device *d, struct comm *host, const struct comm_config *config,
 	struct comm *c;
 	ncclComm_t handle = NULL;
 
-	/* Sums inside the switch would come in the switch's order. In a recording buffers would be
-	 * registered, and sums might come in another order than outside of one. A user who wants
-	 * either sets the variable. */
+	/* NVLink's multicast would take memory for sums, of which NCCL makes none. In a recording
+	 * buffers would be registered. A user who wants either sets the variable. */
 	setenv("NCCL_NVLS_ENABLE", "0", 0);
 	setenv("NCCL_GRAPH_REGISTER", "0", 0);
 	if (host->size > 1 && join(host, config, &handle, e) < 0)
@@ -457,5 +425,10 @@ nccl_comm(struct device *d, struct comm *host, const struct comm_config *config,
 	c->rank = host->rank;
 	c->size = host->size;
 	c->impl = g;
-	return c;
+	if (host->size == 1 || sums_open(&g->sums, d, config->sum_bytes, e) == 0)
+		return c;
+	(void)ncclCommDestroy(handle);
+	free(g);
+	free(c);
+	return NULL;
 }

@@ -13,6 +13,8 @@ extern "C" {
 
 struct peers;
 
+enum { PEERS_MAX = 16 }; /* ranks that share memory, at most */
+
 /* As comm_ops.share, over the host communicator of the same ranks, which it keeps borrowed. NULL,
  * with why at rank 0, on all ranks where one cannot. */
 struct peers *peers_open(struct comm *host, struct device *d, const struct comm_memory *piece,
@@ -33,6 +35,23 @@ void peers_message(
 /* As comm_ops.all_to_all_rows, where peers_hold x->out. */
 void peers_rows(struct peers *p, struct stream *st, const struct rows_exchange *x);
 
+/* The room that sums of a communicator pass through, and the event of the last of them. */
+struct sums {
+	struct tensor room; /* U8 */
+	struct event *passed;
+};
+
+/* bytes 0: the communicator makes no sums. -1 with a reason where the device has no memory. */
+int sums_open(struct sums *s, struct device *d, size_t bytes, struct err *e);
+/* Nothing is queued any more. */
+void sums_close(struct sums *s, struct device *d);
+/* As comm_ops.all_reduce of sums. */
+void sums_all(struct sums *s, struct comm *c, struct stream *st, const struct tensor *t);
+/* As comm_ops.reduce_scatter_parts, once all parts are made; the slots are those of p. */
+void sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p);
+/* As comm_ops.exchange; comm.c. */
+void nccl_exchange(struct comm *c, struct stream *st, const struct p2p *message, int count);
+
 /* What a rank tells each other one in its memory, by the number of the call, at [flag][own rank]:
  * memory is open to it; what it is sent has come. */
 enum flag { FLAG_OPEN, FLAG_CAME };
@@ -46,9 +65,9 @@ struct rows_copy {
 	bool back;
 	int64_t first, window, row_bytes;
 	const void *in;
-	void *out[SUM_MAX];       /* of each rank */
-	uint32_t *flags[SUM_MAX]; /* likewise: [flag][SUM_MAX] */
-	uint32_t *arrived;        /* on this GPU; 0, and so it is left */
+	void *out[PEERS_MAX];       /* of each rank */
+	uint32_t *flags[PEERS_MAX]; /* likewise: [flag][PEERS_MAX] */
+	uint32_t *arrived;          /* on this GPU; 0, and so it is left */
 	uint32_t number;
 };
 /* Queues it on a GPU of so many multiprocessors. rows.cu */

@@ -55,8 +55,8 @@ struct peers {
 	struct event *passed;             /* the call before */
 	struct comm_memory piece[PIECES]; /* the first has the flags, zero at the start */
 	int num_pieces, num_sms;
-	char *base[SUM_MAX][PIECES]; /* where each rank's pieces are mapped here */
-	uint32_t number;             /* of the piece; a gather has one */
+	char *base[PEERS_MAX][PIECES]; /* where each rank's pieces are mapped here */
+	uint32_t number;               /* of the piece; a gather has one */
 };
 
 /* --- mapping ---------------------------------------------------------------------------------- */
@@ -78,8 +78,8 @@ prepare(struct peers *p, struct card *card, struct err *why)
 	int least = 0, greatest = 0, index = 0;
 	cudaError_t rc = cudaDeviceGetStreamPriorityRange(&least, &greatest);
 
-	if (p->host->size > SUM_MAX)
-		return err_set(why, "%d ranks are more than %d", p->host->size, SUM_MAX);
+	if (p->host->size > PEERS_MAX)
+		return err_set(why, "%d ranks are more than %d", p->host->size, PEERS_MAX);
 	process_boot(card->boot);
 	p->flags = cu_flags_open(why);
 	p->piece[0].data = backend_cuda.alloc(p->device, FLAG_BYTES, why);
@@ -168,7 +168,7 @@ peers_close(struct peers *p)
 {
 	if (!p)
 		return;
-	for (int r = 0; r < SUM_MAX; r++)
+	for (int r = 0; r < PEERS_MAX; r++)
 		for (int i = 0; r != p->host->rank && i < p->num_pieces; i++)
 			if (p->base[r][i])
 				(void)cudaIpcCloseMemHandle(p->base[r][i]);
@@ -216,7 +216,7 @@ place(const struct peers *p, int rank, const void *own)
 static uint32_t *
 flag(const struct peers *p, int rank, enum flag kind, int of)
 {
-	return (uint32_t *)(void *)p->base[rank][0] + (int)kind * SUM_MAX + of;
+	return (uint32_t *)(void *)p->base[rank][0] + (int)kind * PEERS_MAX + of;
 }
 
 /* The i-th rank from this one on; i may be negative. */
@@ -405,24 +405,24 @@ push_piece(struct peers *p, struct stream *st, struct piece *k)
 	}
 }
 
-/* The terms in the order of their ranks. */
+/* Slots are in the order of ranks. */
 static void
 add_piece(struct peers *p, struct stream *st, const struct piece *k)
 {
 	struct comm *c = p->host;
-	struct tensor term[SUM_MAX], part = tensor_flat(&k->parts->part);
-	struct tensor sum = tensor_rows(&part, k->first, k->count);
-	const struct tensor *terms[SUM_MAX];
+	struct tensor part = tensor_flat(&k->parts->part), others;
+	int64_t size = k->slots.shape[0] / (c->size - 1);
 
+	others = tensor_2d(k->slots.data, k->slots.dtype, c->size - 1, size);
 	if (k->first == 0 && k->parts->event)
 		backend_cuda.wait(st, k->parts->event[c->rank]);
 	for (int i = 1; i < c->size; i++)
 		await(p, st, next_rank(p, -i), k->number);
-	for (int r = 0; r < c->size; r++) {
-		term[r] = r == c->rank ? term_for(p, k, r) : slot(p, k, c->rank, r);
-		terms[r] = &term[r];
-	}
-	st->ops->sum(st, &sum, terms, c->size);
+	st->ops->sum(st,
+	    &(struct sum){ .y = tensor_rows(&part, k->first, k->count),
+		.x = term_for(p, k, c->rank),
+		.others = tensor_columns(&others, 0, k->count),
+		.own = c->rank });
 }
 
 void

@@ -16,7 +16,7 @@
 #include "train/nccl/impl.h"
 
 enum { THREADS = 512, WARPS = THREADS / 32, BLOCKS_MAX = 64, AHEAD = 4 };
-static_assert((int)WARPS >= (int)SUM_MAX, "each block has warps for all ranks");
+static_assert((int)WARPS >= (int)PEERS_MAX, "each block has warps for all ranks");
 
 /* --- where rows go ---------------------------------------------------------------------------- */
 
@@ -171,7 +171,7 @@ tell(const struct rows_copy &c, enum flag kind)
 	if (rank >= c.size || rank == c.rank)
 		return;
 	__threadfence_system();
-	*(volatile uint32_t *)(c.flags[rank] + kind * SUM_MAX + c.rank) = c.number;
+	*(volatile uint32_t *)(c.flags[rank] + kind * PEERS_MAX + c.rank) = c.number;
 }
 
 /* Numbers go round. What ranks wrote before is there for the block after its next barrier. */
@@ -183,7 +183,7 @@ await(const struct rows_copy &c, enum flag kind)
 
 	if (rank >= c.size || rank == c.rank)
 		return;
-	at = c.flags[c.rank] + kind * SUM_MAX + rank;
+	at = c.flags[c.rank] + kind * PEERS_MAX + rank;
 	while ((int32_t)(*at - c.number) < 0)
 		__nanosleep(20);
 	__threadfence_system();

@@ -140,7 +140,7 @@ enum condition {
 	IF_TENSOR,   /* more than one tensor rank */
 	IF_SEQUENCE, /* each of which holds rows of its own between blocks */
 	IF_OVERLAP,  /* and gathers some while the sums of others are scattered */
-	IF_PARTS,    /* tensor ranks gather and sum rows in parts */
+	IF_PARTS,    /* tensor ranks sum rows in parts */
 	IF_GATHER,   /* context ranks gather keys and values */
 	IF_GATHER_TRAINING,
 	IF_HEADS, /* context ranks exchange positions for heads */
