@@ -355,15 +355,19 @@ struct route {
 	/* I32 [p,E n / p]: rows for each of p ranks, for the experts of each. Rank i has its slice
 	 * i % n of those of number i / n of p / n equal ranges. */
 	struct tensor counts;
-	struct tensor load; /* I32 [S,E]: the same by scope */
+	/* I32 [S,E]: by scope the rows that choose each expert by their scores without the bias */
+	struct tensor load;
 	enum route_score score;
-	bool chosen; /* choice is read; all else follows from it */
+	/* choice is read; all else follows from it and, with a bias, load from the logits */
+	bool chosen;
 };
 
 /*
  * dlogits = the gradient through the weights, plus balance times that of the sum over rows of
  * n[i] P[i] with n = load[scope of the row], a constant, plus z times that of the sum of lse^2. P
  * is the softmax of a row, or its sigmoids divided by their sum; lse = log sum exp of its logits.
+ * n is without the bias, as P is: compute_routing_scores_for_aux_loss in Megatron-LM's
+ * core/transformer/moe/moe_utils.py.
  * Source: Fedus 2021 arXiv:2101.03961; Zoph 2022 arXiv:2202.08906; spec/training.md 10.3.
  */
 struct route_grad {

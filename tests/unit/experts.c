@@ -126,6 +126,77 @@ test_scores(void)
 	CHECK(r.choice[0][1] == 3 && r.counts[3] > 1);
 }
 
+/* The losses of the balance and of z, of their definition: the rows that choose an expert by scores
+ * without the bias, a constant, times its share of the row. */
+static double
+router_loss(const struct routing *r, const int32_t load[SCOPES][EXPERTS], double balance, double z)
+{
+	double loss = 0;
+
+	for (int i = 0; i < ROWS; i++) {
+		double share[EXPERTS], all = 0, exps = 0;
+
+		for (int x = 0; x < EXPERTS; x++) {
+			share[x] = r->call.score == ROUTE_SIGMOID ? 1 / (1 + exp(-r->logits[i][x]))
+								  : exp(r->logits[i][x]);
+			all += share[x];
+			exps += exp(r->logits[i][x]);
+		}
+		for (int x = 0; x < EXPERTS; x++)
+			loss += balance * load[i % SCOPES][x] * share[x] / all;
+		loss += z * log(exps) * log(exps);
+	}
+	return loss;
+}
+
+/* The gradient of both losses against central differences, with a bias that moves every choice to
+ * the experts that have the lowest scores: their rows are dispatched, and balance counts those of
+ * the highest. */
+static void
+test_unbiased(enum route_score score)
+{
+	static const double logits[ROWS][EXPERTS] = { { 2, 1, -1, 0 }, { 0.5, 2, 0, -2 },
+		{ 3, -1, 1, 0.5 }, { 1, 2, 0, 0.5 }, { 0.1, 0.4, 0.3, -0.2 } };
+	static const int32_t load[SCOPES][EXPERTS] = { { 2, 2, 2, 0 }, { 2, 2, 0, 0 } };
+	static const int32_t counts[EXPERTS] = { 0, 0, 5, 5 };
+	struct stream *st = open_stream();
+	double dlogits[ROWS][EXPERTS], dweight[ROWS][TOPK] = { { 0 } }, sums[EXPERTS + 5] = { 0 },
+				       step = 1e-5;
+	struct routing r;
+	struct route_grad g = { .dweight = tensor_2d(dweight, DTYPE_F64, ROWS, TOPK),
+		.dlogits = tensor_2d(dlogits, DTYPE_F64, ROWS, EXPERTS),
+		.window = 4,
+		.balance = 0.25,
+		.z = 0.125,
+		.sums = tensor_1d(sums, DTYPE_F64, EXPERTS + 5) };
+
+	begin(&r, score);
+	memcpy(r.logits, logits, sizeof logits);
+	r.bias[2] = r.bias[3] = 10;
+	r.call.bias = tensor_1d(r.bias, DTYPE_F64, EXPERTS);
+	for (int again = 0; again < 2; again++) {
+		r.call.chosen = again;
+		memset(r.load, 0, sizeof r.load);
+		st->ops->route(st, &r.call);
+		CHECK(
+		    !memcmp(r.load, load, sizeof load) && !memcmp(r.counts, counts, sizeof counts));
+	}
+	g.fwd = r.call;
+	g.arriving = r.call.counts;
+	st->ops->route_grad(st, &g);
+	CHECK_NEAR(sums[EXPERTS] * g.balance, router_loss(&r, load, g.balance, 0), 1e-12);
+	for (int i = 0; i < ROWS * EXPERTS; i++) {
+		double *x = &r.logits[i / EXPERTS][i % EXPERTS], old = *x, up, down;
+
+		*x = old + step;
+		up = router_loss(&r, load, g.balance, g.z);
+		*x = old - step;
+		down = router_loss(&r, load, g.balance, g.z);
+		*x = old;
+		CHECK_NEAR(dlogits[i / EXPERTS][i % EXPERTS], (up - down) / (2 * step), 1e-8);
+	}
+}
+
 /* Windows that the rows of two calls take, at least one each, and the most rows of a call. */
 static void
 test_arrived(void)
@@ -477,6 +548,9 @@ main(void)
 	test_choice();
 	test_slices();
 	test_scores();
+	test_unbiased(ROUTE_SOFTMAX);
+	test_unbiased(ROUTE_PRE_SOFTMAX);
+	test_unbiased(ROUTE_SIGMOID);
 	test_arrived();
 	test_drop();
 	test_rows();

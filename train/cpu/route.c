@@ -36,14 +36,14 @@ end_of(int64_t item, int64_t rows)
 
 /* --- one row ---------------------------------------------------------------------------------- */
 
-/* What experts are chosen by. */
+/* What experts are chosen by, or without the bias. */
 static void
-scores(const struct route *r, const real *z, real *out)
+scores(const struct route *r, const real *z, bool biased, real *out)
 {
 	int64_t n = r->logits.shape[1];
 	real buf[CPU_SPAN];
 	const real *bias =
-	    r->bias.data ? span_load(&r->bias, &(struct span){ 0, 0, n }, buf) : NULL;
+	    biased && r->bias.data ? span_load(&r->bias, &(struct span){ 0, 0, n }, buf) : NULL;
 
 	for (int64_t i = 0; i < n; i++)
 		out[i] =
@@ -128,6 +128,7 @@ weigh(const struct route *r, const real *z, const int32_t *choice, real *w)
 
 /* --- the forward pass ------------------------------------------------------------------------- */
 
+/* With a bias the choice without it is left in the row's places, until these are made. */
 static void
 route_rows(const void *ctx, int64_t item, void *scratch)
 {
@@ -139,8 +140,13 @@ route_rows(const void *ctx, int64_t item, void *scratch)
 		int32_t *choice = (int32_t *)r->choice.data + i * r->choice.stride[0];
 
 		if (!r->chosen) {
-			scores(r, z, scratch);
+			scores(r, z, true, scratch);
 			choose(scratch, n, choice, r->choice.shape[1]);
+		}
+		if (r->bias.data) {
+			scores(r, z, false, scratch);
+			choose(scratch, n, (int32_t *)r->place.data + i * r->place.stride[0],
+			    r->choice.shape[1]);
 		}
 		weigh(r, z, choice, reals(&r->weight, i));
 	}
@@ -162,17 +168,18 @@ count_of(const struct route *r, const struct tensor *counts, int64_t expert, int
 	return (int32_t *)counts->data + rank * local + expert % local;
 }
 
-/* Rows of each expert by scope. */
+/* Rows of each expert by scope, of the choice without the bias. */
 static void
 count_load(const struct route *r)
 {
+	const struct tensor *choice = r->bias.data ? &r->place : &r->choice;
 	int64_t n = r->logits.shape[1], k = r->choice.shape[1], scopes = r->load.shape[0];
 	int32_t *load = r->load.data;
 
 	memset(load, 0, (size_t)(n * scopes) * sizeof *load);
 	for (int64_t i = 0; i < r->choice.shape[0]; i++)
 		for (int64_t j = 0; j < k; j++)
-			load[i % scopes * n + ints(&r->choice, i)[j]]++;
+			load[i % scopes * n + ints(choice, i)[j]]++;
 }
 
 /* Counts, and the place of every row whose place is not below 0: a sort by counting. Item i is

@@ -41,14 +41,15 @@ load_logits(const struct route &r, int64_t row, float (&z)[PER])
 	}
 }
 
-/* What an expert is chosen by, as a number in the same order; one that does not compare is 0. */
+/* What an expert is chosen by, or without the bias, as a number in the same order; one that does
+ * not compare is 0. */
 static __device__ inline uint32_t
-rank_of(const struct route &r, float z, int expert)
+rank_of(const struct route &r, float z, int expert, bool biased)
 {
 	float score = r.score == ROUTE_SIGMOID ? logistic(z) : z;
 	uint32_t bits;
 
-	if (r.bias.data)
+	if (biased && r.bias.data)
 		score += (float)load_any(r.bias, expert);
 	/* a zero loses its sign */
 	bits = __float_as_uint(score + 0.0f);
@@ -59,14 +60,14 @@ rank_of(const struct route &r, float z, int expert)
  * one of them. */
 template <int PER>
 static __device__ inline uint32_t
-choose(const struct route &r, const float (&z)[PER])
+choose(const struct route &r, const float (&z)[PER], bool biased)
 {
 	uint32_t rank[PER], chosen = 0, left = 0;
 
 #pragma unroll
 	for (int p = 0; p < PER; p++)
 		if (lane_of() + 32 * p < r.logits.shape[1]) {
-			rank[p] = rank_of(r, z[p], lane_of() + 32 * p);
+			rank[p] = rank_of(r, z[p], lane_of() + 32 * p, biased);
 			left |= 1u << p;
 		}
 	for (int64_t j = 0; j < r.choice.shape[1]; j++) {
@@ -169,11 +170,11 @@ weigh(const struct route &r, const float (&z)[PER], uint32_t chosen, float (&w)[
 
 /* --- the forward pass ------------------------------------------------------------------------- */
 
-/* The chosen in rising order of experts: before each are those of the same p in lower lanes, and
- * those of lower p. */
+/* The chosen in rising order of experts, and their weights, unless these are NULL: before each are
+ * those of the same p in lower lanes, and those of lower p. */
 template <int PER>
 static __device__ inline void
-store_chosen(const struct route &r, int64_t row, uint32_t chosen, const float (&w)[PER])
+store_chosen(int32_t *choice, float *weight, uint32_t chosen, const float (&w)[PER])
 {
 	int before = 0;
 
@@ -182,15 +183,15 @@ store_chosen(const struct route &r, int64_t row, uint32_t chosen, const float (&
 		uint32_t lanes = __ballot_sync(0xffffffffu, chosen >> p & 1);
 		int j = before + __popc(lanes & ((1u << lane_of()) - 1));
 
-		if (chosen >> p & 1) {
-			if (!r.chosen)
-				row_of<int32_t>(r.choice, row)[j] = lane_of() + 32 * p;
-			row_of<float>(r.weight, row)[j] = w[p];
-		}
+		if (chosen >> p & 1 && choice)
+			choice[j] = lane_of() + 32 * p;
+		if (chosen >> p & 1 && weight)
+			weight[j] = w[p];
 		before += __popc(lanes);
 	}
 }
 
+/* With a bias the choice without it is left in the row's places, until these are made. */
 template <int PER>
 static __global__ void
 __launch_bounds__(CU_THREADS) route_rows_kernel(struct route r)
@@ -201,15 +202,19 @@ __launch_bounds__(CU_THREADS) route_rows_kernel(struct route r)
 		uint32_t chosen;
 
 		load_logits(r, row, z);
-		chosen = r.chosen ? chosen_before<PER>(r, row) : choose(r, z);
+		chosen = r.chosen ? chosen_before<PER>(r, row) : choose(r, z, true);
 		weigh(r, z, chosen, w);
-		store_chosen(r, row, chosen, w);
+		store_chosen(r.chosen ? NULL : row_of<int32_t>(r.choice, row),
+		    row_of<float>(r.weight, row), chosen, w);
+		if (r.bias.data)
+			store_chosen(row_of<int32_t>(r.place, row), NULL, choose(r, z, false), w);
 	}
 }
 
-/* Of each expert a line of WORDS words, with a bit for each row of the block that chose it. */
+/* Of each expert a line of WORDS words, with a bit for each row of the block that chose it; the
+ * choice is the first k columns of `choice`. */
 static __device__ inline void
-mark(const struct route &r, uint32_t *map)
+mark(const struct route &r, const struct tensor &choice, uint32_t *map)
 {
 	int64_t row = blockIdx.x * (int64_t)BATCH + threadIdx.x;
 
@@ -217,7 +222,7 @@ mark(const struct route &r, uint32_t *map)
 		map[i] = 0;
 	__syncthreads();
 	for (int64_t j = 0; row < r.choice.shape[0] && j < r.choice.shape[1]; j++)
-		atomicOr(&map[row_of<int32_t>(r.choice, row)[j] * WORDS + threadIdx.x / 32],
+		atomicOr(&map[row_of<int32_t>(choice, row)[j] * WORDS + threadIdx.x / 32],
 		    1u << lane_of());
 	__syncthreads();
 }
@@ -249,7 +254,8 @@ bits_of_scope(const uint32_t *line, int64_t scope, int64_t scopes)
 	return n;
 }
 
-/* part [E, blocks]: the rows of each expert in each block; load, of zeros, gets those of all. */
+/* part [E, blocks]: the rows of each expert in each block; load, of zeros, gets those of all, by
+ * the choice without the bias. */
 static __global__ void
 __launch_bounds__(CU_THREADS) route_count_kernel(struct route r, int32_t *part)
 {
@@ -257,9 +263,13 @@ __launch_bounds__(CU_THREADS) route_count_kernel(struct route r, int32_t *part)
 	int experts = (int)r.logits.shape[1];
 	int64_t scopes = r.load.shape[0];
 
-	mark(r, map);
+	mark(r, r.choice, map);
 	for (int x = threadIdx.x; x < experts; x += CU_THREADS)
 		part[x * (int64_t)gridDim.x + blockIdx.x] = bits_below(map + x * WORDS, BATCH);
+	if (r.bias.data) {
+		__syncthreads();
+		mark(r, r.place, map);
+	}
 	for (int64_t i = threadIdx.x; i < scopes * experts; i += CU_THREADS) {
 		int n = bits_of_scope(map + i % experts * WORDS, i / experts, scopes);
 
@@ -308,7 +318,7 @@ __launch_bounds__(CU_THREADS) route_place_kernel(struct route r, const int32_t *
 	int32_t *start = (int32_t *)map + experts * WORDS, all;
 	int64_t row = blockIdx.x * (int64_t)BATCH + threadIdx.x;
 
-	mark(r, map);
+	mark(r, r.choice, map);
 	all = prefix(start, part + experts * (int64_t)gridDim.x, experts);
 	if (threadIdx.x == 0)
 		start[experts] = all;
