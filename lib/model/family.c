@@ -309,7 +309,8 @@ family_of(const struct model_config *c, struct err *e)
 	return NULL;
 }
 
-/* original_max_position_embeddings: the positions before they were stretched. */
+/* original_max_position_embeddings, the positions before they were stretched: all of them, where
+ * nothing else is said. */
 static int64_t
 all_positions(const struct model_config *c)
 {
@@ -324,7 +325,8 @@ static const struct key rope_keys[] = {
 static const struct key llama3_keys[] = {
 	{ "low_freq_factor", KEY_NUMBER, KEY_OFF(rope_low_freq_factor), 1 },
 	{ "high_freq_factor", KEY_NUMBER, KEY_OFF(rope_high_freq_factor), 4 },
-	{ "original_max_position_embeddings", KEY_INT, KEY_OFF(rope_original_positions), 8192 },
+	{ "original_max_position_embeddings", KEY_INT, KEY_OFF(rope_original_positions),
+	    .derive = all_positions },
 };
 static const struct key yarn_keys[] = {
 	{ "beta_fast", KEY_NUMBER, KEY_OFF(yarn_beta_fast), 32 },
@@ -397,15 +399,47 @@ family_read_rope_in(struct model_config *c, const struct json_value *v, struct e
 	return kind == ROPE_SCALING_YARN ? read_yarn(c, v, e) : 0;
 }
 
-/* As transformers does: an old-style dict replaces the new one. */
+/* The number at the top of the file counts before that of the dictionary: so transformers 5 takes
+ * it, while 4 looks in the dictionary alone. A file that 4 wrote and that says both is refused. */
+static int
+read_original_positions(struct model_config *c, const struct json_value *config,
+    const struct json_value *dict, struct err *e)
+{
+	static const char key[] = "original_max_position_embeddings";
+	bool in_dict = json_get(dict, key) || c->rope_scaling == ROPE_SCALING_YARN;
+	const char *version;
+	int64_t top;
+
+	if (!json_get(config, key))
+		return 0;
+	if (json_int(config, key, 0, &top, e) < 0 ||
+	    json_string(config, "transformers_version", "", &version, e) < 0)
+		return -1;
+	if (in_dict && top != c->rope_original_positions && strncmp(version, "4.", 2) == 0)
+		return err_set(e,
+		    "\"%s\" is %lld for transformers 5, which reads it at the top, and %lld for "
+		    "transformers %s, which wrote the file",
+		    key, (long long)top, (long long)c->rope_original_positions, version);
+	c->rope_original_positions = top;
+	return 0;
+}
+
+/* The dictionary of a model whose layers share it, as transformers takes it: an old-style one
+ * replaces the new one, unless it is empty. */
 int
 family_read_rope(struct model_config *c, const struct json_value *config, struct err *e)
 {
 	const struct json_value *v = json_get(config, "rope_scaling");
 
-	if (!v || v->type == JSON_NULL)
+	if (!v || v->type == JSON_NULL || (v->type == JSON_OBJECT && v->len == 0))
 		v = json_get(config, "rope_parameters");
-	return v && v->type == JSON_OBJECT ? family_read_rope_in(c, v, e) : 0;
+	if (!v || v->type != JSON_OBJECT)
+		return 0;
+	if (family_read_rope_in(c, v, e) < 0)
+		return -1;
+	return c->rope_scaling == ROPE_SCALING_LLAMA3 || c->rope_scaling == ROPE_SCALING_YARN
+	    ? read_original_positions(c, config, v, e)
+	    : 0;
 }
 
 /* The same dictionary serves as rope_parameters and, when there is scaling, as rope_scaling. */

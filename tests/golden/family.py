@@ -103,7 +103,11 @@ def gpt2(r, i):
 
 def mistral(r, i):
     kinds = [rope(r, "default"), llama3(r)]
-    return {**sizes(r, i), **head_dim(r, i), **kinds[i % 2], "sliding_window": r.choice([3, 7, 20, 95]) if i % 4 else None}
+    s = sizes(r, i)
+    kind = ["sliding_attention", "full_attention"]
+    types = {"layer_types": kind + [r.choice(kind) for _ in range(s["num_hidden_layers"] - 2)]}
+    return {**s, **head_dim(r, i), **kinds[i % 2], "sliding_window": r.choice([3, 7, 20, 95]) if i % 4 else None,
+            **(types if i % 4 > 1 else {})}
 
 
 def windows(r, i, layers):

@@ -312,9 +312,10 @@ test_families(void)
 	CHECK(family_of(&c, NULL) == family_find("mistral"));
 }
 
-/* A window that a config.json does not name is that of the first Mistral, and null is none. In the
- * Qwen families it applies only where use_sliding_window says so, from the layer max_window_layers
- * on, or in the layers that layer_types lists. */
+/* A window that a config.json does not name is that of the first Mistral, and null is none; the
+ * layers of a Ministral have it where layer_types says so. In the Qwen families it applies only
+ * where use_sliding_window says so, from the layer max_window_layers on, or in the layers that
+ * layer_types lists. */
 static void
 test_sliding_window(void)
 {
@@ -325,6 +326,17 @@ test_sliding_window(void)
 		{ "mistral", "", 4096 },
 		{ "mistral", ", \"sliding_window\": null", 0 },
 		{ "mistral", ", \"sliding_window\": 7", 7 },
+		{ "mistral", ", \"sliding_window\": 7, \"layer_types\": null", 7 },
+		{ "mistral",
+		    ", \"sliding_window\": 7, \"layer_types\": "
+		    "[\"full_attention\", \"full_attention\"]",
+		    0 },
+		{ "mistral",
+		    ", \"sliding_window\": null, \"layer_types\": "
+		    "[\"full_attention\", \"full_attention\"]",
+		    0 },
+		{ "mistral", ", \"layer_types\": [\"sliding_attention\", \"sliding_attention\"]",
+		    4096 },
 		{ "qwen2", ", \"sliding_window\": 7, \"max_window_layers\": 0", 0 },
 		{ "qwen2", ", \"use_sliding_window\": true", 0 },
 		{ "qwen2", ", \"use_sliding_window\": true, \"max_window_layers\": 0", 4096 },
@@ -361,6 +373,60 @@ test_window_layers(void)
 			"\"use_sliding_window\": true, \"max_window_layers\": 1}",
 	    &c));
 	CHECK(layer_window(&c, 0) == 0 && layer_window(&c, 1) == 4096);
+}
+
+/* Those that layer_types names in a Mistral, which can also be written so. */
+static void
+test_ministral(void)
+{
+	struct model_config c = { 0 };
+	struct err e;
+
+	CHECK(read_text("{\"model_type\": \"mistral\", " SIZES ", \"num_key_value_heads\": 2, "
+			"\"sliding_window\": 8, \"layer_types\": [\"full_attention\", "
+			"\"sliding_attention\"]}",
+	    &c));
+	CHECK(layer_window(&c, 0) == 0 && layer_window(&c, 1) == 8);
+	CHECK(family_check(family_find("mistral"), &c, &e) == 0);
+}
+
+/* The positions before they were stretched: those at the top of the file before those of the
+ * dictionary, or all of them. Where layers have dictionaries of their own, the top is not read. */
+static void
+test_original_positions(void)
+{
+	static const struct {
+		const char *type, *top, *dict;
+		int64_t original;
+	} cases[] = {
+		{ "llama3", "", "", 256 },
+		{ "llama3", "", ", \"original_max_position_embeddings\": 64", 64 },
+		{ "llama3", ", \"original_max_position_embeddings\": 16", "", 16 },
+		{ "llama3", ", \"original_max_position_embeddings\": 16",
+		    ", \"original_max_position_embeddings\": 64", 16 },
+		{ "yarn", "", "", 256 },
+		{ "yarn", ", \"original_max_position_embeddings\": 16", "", 16 },
+		{ "yarn",
+		    ", \"original_max_position_embeddings\": 16, \"transformers_version\": "
+		    "\"5.2.0\"",
+		    ", \"original_max_position_embeddings\": 64", 16 },
+		{ "llama3",
+		    ", \"original_max_position_embeddings\": 64, \"transformers_version\": "
+		    "\"4.57.3\"",
+		    ", \"original_max_position_embeddings\": 64", 64 },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct model_config c = { 0 };
+		char json[600];
+
+		snprintf(json, sizeof json,
+		    "{\"model_type\": \"llama\", " SIZES ", \"max_position_embeddings\": 256, "
+		    "\"rope_scaling\": {\"rope_type\": \"%s\", \"factor\": 8.0%s}%s}",
+		    cases[i].type, cases[i].dict, cases[i].top);
+		CHECK(read_text(json, &c));
+		CHECK(c.rope_original_positions == cases[i].original);
+	}
 }
 
 /* What a config.json says, or why it is refused. */
@@ -449,6 +515,14 @@ static const struct {
 	  "\"chunked_attention\"]}",
 	    "\"layer_types\" has 'chunked_attention'; full_attention and sliding_attention are "
 	    "known" },
+	{ "{\"model_type\": \"mistral\", " SIZES ", \"sliding_window\": null, \"layer_types\": "
+	  "[\"full_attention\", \"sliding_attention\"]}",
+	    "\"layer_types\" has 'sliding_attention', but \"sliding_window\" is null" },
+	{ "{\"model_type\": \"llama\", " SIZES ", \"transformers_version\": \"4.57.3\", "
+	  "\"original_max_position_embeddings\": 16, \"rope_scaling\": {\"rope_type\": "
+	  "\"llama3\", \"factor\": 8.0, \"original_max_position_embeddings\": 64}}",
+	    "\"original_max_position_embeddings\" is 16 for transformers 5, which reads it at the "
+	    "top, and 64 for transformers 4.57.3, which wrote the file" },
 	{ "{\"model_type\": \"phi3\", " SIZES ", \"rope_parameters\": {\"rope_type\": "
 	  "\"default\", \"partial_rotary_factor\": 0.25}}",
 	    "\"partial_rotary_factor\" is 0.25; must leave an even number of \"head_dim\" 4 to "
@@ -480,6 +554,8 @@ main(void)
 	test_experts();
 	test_sliding_window();
 	test_window_layers();
+	test_ministral();
+	test_original_positions();
 	test_refusals();
 	return check_done();
 }

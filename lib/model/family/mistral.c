@@ -1,7 +1,9 @@
 /*
- * mistral.c - Mistral: Llama without biases, with a sliding window in all layers or in none
+ * mistral.c - Mistral and Ministral: Llama without biases, with a sliding window in all layers, in
+ * some or in none
  *
- * Source: the config and tensor names of MistralForCausalLM in huggingface/transformers.
+ * Source: the config and tensor names of MistralForCausalLM in huggingface/transformers. A Mistral
+ * with layer_types is a MinistralForCausalLM to its AutoConfig, from 4.57 on.
  */
 #include "lib/model/family/rows.h"
 
@@ -24,12 +26,41 @@ static const struct key keys[] = {
 	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 4096 },
 };
 
+/* layer_types says which layers have the window. A window in no layer is none. */
+static int
+read_rest(struct model_config *c, const struct json_value *config, struct err *e)
+{
+	int rc = family_read_layer_types(c, config, e);
+	int64_t without;
+
+	if (rc < 0)
+		return -1;
+	without = pattern_count(&c->window_attn_skip_freq, c->num_layers);
+	if (rc > 0 && !c->window_size && without < c->num_layers)
+		return err_set(
+		    e, "\"layer_types\" has 'sliding_attention', but \"sliding_window\" is null");
+	if (without == c->num_layers)
+		c->window_size = 0;
+	if (!c->window_size || without == 0)
+		c->window_attn_skip_freq = (struct layer_pattern){ 0 };
+	return family_read_llama(c, config, e);
+}
+
+/* Readers that do not know layer_types need not see it where all layers are alike. */
+static void
+write_rest(const struct model_config *c, struct str *out)
+{
+	if (pattern_count(&c->window_attn_skip_freq, c->num_layers) > 0)
+		family_write_layer_types(c, out);
+	family_write_rope(c, out);
+}
+
 const struct family family_mistral = {
 	.model_type = "mistral",
 	.architecture = "MistralForCausalLM",
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
-	.read_rest = family_read_llama,
-	.write_rest = family_write_rope,
+	.read_rest = read_rest,
+	.write_rest = write_rest,
 };
