@@ -185,8 +185,8 @@ find_joins(struct build *x, struct err *e)
 
 /* Rank is the position. Pairs of bytes also have their own table, for the first look-ups of every
  * piece. */
-static int
-add_merges(struct build *x, struct err *e)
+static void
+add_merges(struct build *x)
 {
 	const struct bpe_spec *spec = x->spec;
 	struct bpe *b = x->b;
@@ -196,13 +196,9 @@ add_merges(struct build *x, struct err *e)
 	for (size_t i = 0; i < spec->num_merges; i++) {
 		if (i + BPE_AHEAD < spec->num_merges)
 			bpe_pairs_expect(p, spec->merge[i + BPE_AHEAD]);
-		if (!bpe_pairs_add(p, spec->merge[i], (uint32_t)i, x->joined[i])) {
-			x->bad = i;
-			return err_set(e, "the pair occurs twice");
-		}
+		bpe_pairs_add(p, spec->merge[i], (uint32_t)i, x->joined[i]);
 		bpe_leaf_add(b, &b->token[x->joined[i]], (uint32_t)i);
 	}
-	return 0;
 }
 
 /* Makes the pairs, and what depends only on the tokens. */
@@ -215,7 +211,7 @@ build_job(void *ctx, int job)
 	if (job == 0 && x->spec->ranks)
 		bpe_parts_of_ranks(b);
 	else if (job == 0)
-		x->rc[job] = add_merges(x, &x->why[job]);
+		add_merges(x);
 	else if (job == 1 && b->whole_piece && !b->names.slot)
 		x->rc[job] = bpe_names_init(&b->names, b->token, b->num_tokens, &x->why[job]);
 	else if (job == 2 && !x->spec->symbols)

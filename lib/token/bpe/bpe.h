@@ -46,9 +46,9 @@ struct bpe_worker; /* one per thread */
 
 /*
  * NULL with a reason: a byte without a token, two tokens with the same bytes, a merge whose join is
- * not a token, or a duplicate pair. With merges of bytes and whole_piece, the caller must ensure
- * that tokens are distinct. *bad, unless bad is NULL, is the index of the faulty merge, or
- * num_merges for any other reason.
+ * not a token. Of two merges of one pair the later counts, as in huggingface/tokenizers. With
+ * merges of bytes and whole_piece, the caller must ensure that tokens are distinct. *bad, unless
+ * bad is NULL, is the index of the faulty merge, or num_merges for any other reason.
  */
 struct bpe *bpe_new(const struct bpe_spec *spec, size_t *bad, struct err *e);
 void bpe_free(struct bpe *b);

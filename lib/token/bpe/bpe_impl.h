@@ -149,8 +149,8 @@ bpe_pairs_expect(const struct bpe_pairs *p, struct bpe_merge m)
 /* Makes room for ranks below num_ranks. */
 void bpe_pairs_init(struct bpe_pairs *p, size_t num_ranks);
 void bpe_pairs_release(struct bpe_pairs *p);
-/* False when the pair has a rank already. */
-bool bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t joined);
+/* A pair that has a rank already gets the new one, as in huggingface/tokenizers. */
+void bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t joined);
 
 /* True when merging can make it. */
 static inline bool

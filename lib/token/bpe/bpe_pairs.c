@@ -64,19 +64,16 @@ bpe_pair_rank_overflow(const struct bpe_pairs *p, uint64_t pair)
 }
 
 /* The caller has checked that ids and rank are within the table's bounds. */
-bool
+void
 bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t joined)
 {
 	uint64_t pair = bpe_pair(m.left, m.right), *place = find(p, pair);
 	uint64_t bit = pair * p->mix >> p->filter_shift;
 
-	if (*place != 0)
-		return false;
 	*place = ~(pair << BPE_BITS | rank);
 	p->filter[bit >> 6] |= (uint64_t)1 << (bit & 63);
 	p->joined[rank] = joined;
 	if (p->num_added++ == 0)
 		p->first_joined = joined - rank;
 	p->linear &= joined - rank == p->first_joined;
-	return true;
 }
