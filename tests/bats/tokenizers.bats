@@ -265,8 +265,8 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	refused "mtok: t: id 0 occurs twice" --tokenizer-model t
 	cp "$json/hugeid" t
 	refused "mtok: t: the id of 'a' is 2000000000, but there are 1 tokens" --tokenizer-model t
-	sed 's/"id": 259/"id": 258/' "$json/bytes" >t
-	refused "mtok: t: added token '<s>': id 258 belongs to another token" --tokenizer-model t
+	sed 's/"id": 259/"id": "259"/' "$json/bytes" >t
+	refused "mtok: t: the id of '<s>' is not an integer" --tokenizer-model t
 	sed 's/"ids": \[259\]/"ids": [999]/' "$json/bytes" >t
 	refused "mtok: t: post_processor 'TemplateProcessing': an id of '<s>' is not a token" --tokenizer-model t
 	sed 's/"a b"/"ab b"/' "$json/bytes" >t
@@ -275,6 +275,67 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	run mtok info --tokenizer-model t
 	[ "$status" = 2 ] && [ "${#lines[@]}" = 1 ]
 	[[ $output == "mtok: t: not valid JSON: "* ]]
+}
+
+# added VOCAB TOKEN ...: a tokenizer.json with this vocabulary and these added tokens, "id content flags" each, the
+# flags of: n normalized, l lstrip, r rstrip; NORM is its normalizer, MERGES are its merges
+added()
+{
+	perl -MJSON::PP -e '
+		my ($norm, $merges, $vocab, @t) = @ARGV;
+		my @at = map {
+			my ($id, $content, $flags) = /^(\d+) (.*) (\S+)$/s;
+			{ id => $id + 0, content => $content, single_word => \0, special => \0,
+				map { ($_ => index($flags, substr $_, 0, 1) < 0 ? \0 : \1) } qw(normalized lstrip rstrip) }
+		} @t;
+		print encode_json({ added_tokens => \@at, normalizer => JSON::PP->new->allow_nonref->decode($norm),
+			model => { type => "BPE", unk_token => "?", vocab => decode_json($vocab), merges => decode_json($merges) } });
+		' -- "${NORM-null}" "${MERGES-[]}" "$@"
+}
+
+@test "added tokens have the ids that tokenizers gives, with a note where the file has others" {
+	echo '{"text": "ab<s>b<x><y>"}' >docs.jsonl
+	# a gap in the ids of the file
+	added '{"?": 0, "a": 1, "b": 2}' '3 <s> -' '40 <x> -' '7 <y> -' >t
+	run --separate-stderr mtok -o out --input docs.jsonl --tokenizer-model t
+	[[ $stderr == *"mtok: t: added token '<x>' has id 4, not 40 as in the file, and 1 more have others: tokenizers \
+numbers them in their order"* ]]
+	[ "$(ids --tokenizer-model t)" = "1 2 3 2 4 5" ]
+	[ "$(mtok info --tokenizer-model t | grep vocab_size)" = "vocab_size	6" ]
+	# a hole in the vocabulary: <y> has the id of b, and its text
+	added '{"?": 0, "a": 1, "b": 4}' '2 <s> -' '3 <y> -' '5 <x> -' >t
+	[ "$(ids --tokenizer-model t)" = "1 4 3 4 5 4" ]
+	[ "$(echo 3 4 5 1 | mtok decode --tokenizer-model t)" = "<s> <y> <x> a" ]
+	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model t
+	[[ $stderr == *"mtok: t: added token '<s>' has id 3, not 2 as in the file, and 1 more have others"* ]]
+	# the flags of the later entry count; a text without content is no token
+	added '{"?": 0, "a": 1, "b": 2}' '3 <s> -' '4  -' '3 <s> lr' >t
+	echo '{"text": "a <s> b"}' >docs.jsonl
+	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model t
+	[[ $stderr != *"not "* ]]
+	[ "$(ids --tokenizer-model t)" = "1 3 2" ]
+}
+
+@test "added tokens that a normalizer makes empty or equal, and a pair of merges listed twice" {
+	export NORM='{"type": "Strip", "strip_left": true, "strip_right": true}'
+	local vocab='{"?": 0, "a": 1, "b": 2, "ab": 3}'
+	added "$vocab" '4   nr' '5 q n' >t
+	echo '{"text": "ab q  ab"}' >docs.jsonl
+	[ "$(ids --tokenizer-model t)" = "1 2 4 5 0 4 1 2" ]
+	echo '{"text": "aé"}' >docs.jsonl
+	run mtok -o out --force --input docs.jsonl --tokenizer-model t
+	[ "$status" = 1 ]
+	[[ $output == "mtok: docs.jsonl:1: refused"*"matches inside the character at byte 2: tokenizers fails there" ]]
+	NORM='{"type": "Lowercase"}'
+	added "$vocab" '4 Q n' '5 q n' >t
+	refused "mtok: t: added token 'q': the normalizer makes it equal to another one" --tokenizer-model t
+	added "$vocab" '4 Q -' '5 q n' >t
+	echo '{"text": "Qqa"}' >docs.jsonl
+	[ "$(ids --tokenizer-model t)" = "4 5 1" ]
+	NORM=null MERGES='["a b", "b c", "ab c", "a b"]'
+	added '{"?": 0, "a": 1, "b": 2, "c": 3, "ab": 4, "bc": 5, "abc": 6}' >t
+	echo '{"text": "abc"}' >docs.jsonl
+	[ "$(ids --tokenizer-model t)" = "1 5" ]
 }
 
 @test "an expression that gives up is a bad line" {

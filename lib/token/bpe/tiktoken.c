@@ -150,11 +150,12 @@ tiktoken_encode(
 {
 	const struct tiktoken *k = w->tokenizer->impl;
 	struct added_walk walk = { .s = text, .n = len };
-	bool found;
+	enum added_result found;
 
-	(void)e;
 	do {
-		found = added_next(k->added, &walk);
+		found = added_next(k->added, &walk, e);
+		if (found == ADDED_FAILED)
+			return -1;
 		bpe_encode_text(w->impl, k->pretok, (const unsigned char *)text + walk.start,
 		    walk.end - walk.start, out);
 		if (found)

@@ -42,6 +42,7 @@ struct added {
 	unsigned char first[ADDED_FIRST];
 	int num_first; /* 0: too many */
 	uint32_t num_nodes;
+	uint32_t empty; /* the token that matches between all bytes, or NONE */
 };
 
 /* The child by a byte, created if it is missing. */
@@ -129,15 +130,20 @@ added_new(const struct added_token *token, size_t count)
 {
 	struct added *a;
 	size_t bytes = 0;
+	uint32_t empty = NONE;
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		bytes += token[i].len;
-	if (bytes == 0)
+		if (token[i].empty)
+			empty = (uint32_t)i;
+	}
+	if (bytes == 0 && empty == NONE)
 		return NULL;
 	a = mem_zalloc(1, sizeof *a);
+	a->empty = empty;
 	a->token = mem_alloc(count, sizeof *a->token);
 	a->node = mem_alloc(bytes + 1, sizeof *a->node);
-	a->edge = mem_alloc(bytes, sizeof *a->edge);
+	a->edge = mem_alloc(bytes + 1, sizeof *a->edge);
 	a->node[0] = (struct node){ NONE, NONE, 0, 0, NONE, NONE, 0, 0 };
 	a->num_nodes = 1;
 	for (size_t i = 0; i < count; i++) {
@@ -305,35 +311,95 @@ strip_right(struct added_walk *w, size_t pos)
 	return pos;
 }
 
+/* The longest token at a place, or the empty one: its token, and *end. */
+static uint32_t
+match_at(const struct added *a, const struct added_walk *w, size_t start, size_t *end)
+{
+	uint32_t state = 0, best = a->empty;
+
+	*end = start;
+	for (size_t i = start; i < w->n; i++) {
+		state = go(a, state, (unsigned char)w->s[i]);
+		if (a->node[state].depth != i + 1 - start)
+			break;
+		if (a->node[state].token == NONE)
+			continue;
+		best = a->node[state].token;
+		*end = i + 1;
+	}
+	return best;
+}
+
+/* The next match where there is an empty token: it matches at every byte where no other one begins,
+ * except directly after a match, as with the library of the reference (aho-corasick, FindIter). */
+static uint32_t
+search_with_empty(const struct added *a, struct added_walk *w, size_t *start, size_t *end)
+{
+	uint32_t hit = NONE;
+
+	*start = w->from;
+	if (*start <= w->n)
+		hit = match_at(a, w, *start, end);
+	if (hit != NONE && *start == *end && w->guard == *end + 1)
+		hit = ++*start <= w->n ? match_at(a, w, *start, end) : NONE;
+	w->guard = *end + 1;
+	return hit;
+}
+
+/* True for a place inside a character, which only an empty match can have. */
+static bool
+inside_character(const struct added_walk *w, size_t pos)
+{
+	return pos < w->n && ((unsigned char)w->s[pos] & 0xc0) == 0x80;
+}
+
 /*
  * A skipped match is passed over whole, and the search continues after the string itself, not after
  * the white space that it took. Both follow the reference, where a string of white space may match
- * within what rstrip has taken.
+ * within what rstrip has taken; with lstrip nothing may be left of such a match, and then it gives
+ * no id. Where the reference fails the text is an error.
  */
-bool
-added_next(const struct added *a, struct added_walk *w)
+enum added_result
+added_next(const struct added *a, struct added_walk *w, struct err *e)
 {
 	size_t start = 0, end = 0;
 	uint32_t hit;
 
-	while (a && (hit = search(a, w, &start, &end)) != NONE) {
+	while (a &&
+	    (hit = a->empty == NONE ? search(a, w, &start, &end)
+				    : search_with_empty(a, w, &start, &end)) != NONE) {
 		const struct added_token *t = &a->token[hit];
 
 		w->from = end;
-		if (t->skip || (t->single_word && inside_word(w, start, end)))
+		if (t->skip)
 			continue;
-		if (t->lstrip && start > w->pos)
-			start = strip_left(w, start);
+		if (start == end && inside_character(w, start))
+			return err_set(e,
+			    "an added token without text matches inside the character at byte %zu: "
+			    "tokenizers fails there",
+			    start);
+		if (t->single_word && inside_word(w, start, end))
+			continue;
+		if (t->lstrip)
+			start = start > w->pos ? strip_left(w, start) : w->pos;
 		if (t->rstrip)
 			end = strip_right(w, end);
+		if (start > end)
+			return err_set(e,
+			    "an added token ends before the white space that the one before it has "
+			    "taken, at byte %zu: tokenizers fails there",
+			    end);
 		w->start = w->pos;
 		w->end = start > w->pos ? start : w->pos;
 		w->pos = end;
 		w->id = t->id;
-		return true;
+		if (start < end)
+			return ADDED_TOKEN;
+		if (w->start < w->end)
+			return ADDED_CUT;
 	}
 	w->start = w->pos < w->n ? w->pos : w->n;
 	w->end = w->n;
 	w->pos = w->from = w->n;
-	return false;
+	return ADDED_END;
 }

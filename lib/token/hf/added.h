@@ -8,6 +8,8 @@
 #ifndef TOKEN_HF_ADDED_H
 #define TOKEN_HF_ADDED_H
 
+#include "lib/base/err.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +21,7 @@ struct added_token {
 	bool single_word;    /* not where a word character touches it */
 	bool lstrip, rstrip; /* takes the white space on that side too */
 	bool skip;           /* found, but treated as ordinary text */
+	bool empty;          /* no text is left of it: it matches between all bytes */
 };
 
 enum { ADDED_FIRST = 3 }; /* first bytes that memchr looks for */
@@ -40,12 +43,17 @@ struct added_walk {
 	size_t next[ADDED_FIRST]; /* for the search */
 	/* the white space scanned last: [blank, blank_end) */
 	size_t blank, blank_end;
+	size_t guard; /* 1 + end of the last match, where no empty one may follow */
 };
 
+enum added_result { ADDED_FAILED = -1, ADDED_END, ADDED_TOKEN, ADDED_CUT };
+
 /*
- * Goes to the next match: true with the ordinary text before it, which may be empty, and its id.
- * False when there is none: [start, end) is then the rest of the text. a may be NULL: no matches.
+ * Goes to the next match: ADDED_TOKEN with the ordinary text before it, which may be empty, and its
+ * id; ADDED_CUT when only the text ends there; ADDED_FAILED at a text that the reference fails on.
+ * ADDED_END when there is none: [start, end) is then the rest of the text. a may be NULL: no
+ * matches.
  */
-bool added_next(const struct added *a, struct added_walk *w);
+enum added_result added_next(const struct added *a, struct added_walk *w, struct err *e);
 
 #endif

@@ -216,7 +216,7 @@ encode_part(struct hf_worker *w, struct span *part, struct err *e)
 	const struct hf *h = w->hf;
 	const struct split_sink sink = { encode_piece, w };
 	struct added_walk walk;
-	bool found;
+	enum added_result found;
 
 	if (normalizer_run(&h->normalizer, &w->normal, part, e) < 0)
 		return -1;
@@ -224,12 +224,14 @@ encode_part(struct hf_worker *w, struct span *part, struct err *e)
 	do {
 		struct span text;
 
-		found = added_next(h->normalized, &walk);
+		found = added_next(h->normalized, &walk, e);
+		if (found == ADDED_FAILED)
+			return -1;
 		text = (struct span){ part->s + walk.start, walk.end - walk.start,
 			part->first && walk.start == 0 };
 		if (text.n && splitter_run(&h->splitter, &w->split, &text, &sink, e) < 0)
 			return -1;
-		if (found)
+		if (found == ADDED_TOKEN)
 			token_ids_add(w->out, walk.id);
 	} while (found);
 	normal_scratch_trim(&w->normal);
@@ -252,7 +254,7 @@ hf_encode(struct tokenizer_worker *worker, const char *text, size_t len, struct 
 	struct hf_worker *w = worker->impl;
 	const struct hf *h = w->hf;
 	struct added_walk walk = { .s = text, .n = len };
-	bool found;
+	enum added_result found;
 	size_t bad;
 
 	bad = h->check_text ? utf8_check((const unsigned char *)text, len) : len;
@@ -263,11 +265,13 @@ hf_encode(struct tokenizer_worker *worker, const char *text, size_t len, struct 
 	do {
 		struct span part;
 
-		found = added_next(h->raw, &walk);
+		found = added_next(h->raw, &walk, e);
+		if (found == ADDED_FAILED)
+			return -1;
 		part = (struct span){ text + walk.start, walk.end - walk.start, walk.start == 0 };
 		if (part.n && encode_part(w, &part, e) < 0)
 			return -1;
-		if (found)
+		if (found == ADDED_TOKEN)
 			token_ids_add(out, walk.id);
 	} while (found);
 	append(out, &h->after);

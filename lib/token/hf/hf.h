@@ -60,10 +60,15 @@ struct hf_reading {
 	/* added tokens of the file and of the configs: added points to it */
 	struct json_value joined;
 	struct json *extra; /* those of the configs */
+	size_t num_listed;  /* entries of the file itself, which come first */
+	/* the first of the entries whose id in the file does not count, and their number */
+	const struct json_value *moved;
+	size_t num_moved;
 	double *score;      /* its scores, by id; else NULL */
 	struct pool *pool;  /* of two threads */
 	struct names names; /* model and added tokens */
-	int64_t size;       /* ids are below */
+	int64_t model_size; /* ids of the model are below */
+	int64_t size;       /* ids are below; until added tokens have theirs, a bound of it */
 	bool *in_model;     /* by id */
 	char *text;         /* room in the pool for the next token's text */
 	struct bpe_merge *merge;
@@ -102,8 +107,10 @@ int hf_config_tokens(struct hf_reading *r, struct err *e);
 /* A member that is a list, empty when it is missing or null. */
 int hf_list(
     const struct json_value *root, const char *key, const struct json_value **out, struct err *e);
-/* Makes the sets of added tokens; names, texts and vocabulary must be complete. */
+/* Numbers the added tokens and makes their sets; names, texts and vocabulary must be complete. */
 int hf_added(struct hf_reading *r, struct err *e);
+/* Notes the entries of the file whose ids do not count. */
+void hf_added_notes(const struct hf_reading *r, struct tokenizer *t);
 /* The ids around a text, from the member "post_processor". */
 int hf_template(struct hf_reading *r, const struct json_value *v, struct err *e);
 

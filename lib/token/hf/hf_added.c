@@ -1,9 +1,11 @@
 /*
  * hf_added.c - the added tokens of a tokenizer.json, and the template of its post-processor
  *
- * Added tokens are checked against the vocabulary: a file whose ids contradict it, for which
- * huggingface/tokenizers would assign new ids, is refused. Of post-processors only the special
- * tokens around a text matter.
+ * Their ids are those that huggingface/tokenizers assigns, which does not read the ids of the file:
+ * a token of the vocabulary has its id, and the others are numbered from the size of the vocabulary
+ * in their order. Where the vocabulary has holes, an added token may share the id of another one.
+ * Of post-processors only the special tokens around a text matter. Source: AddedVocabulary of
+ * tokenizers 0.23, tokenizer/added_vocabulary.rs.
  */
 #include "lib/base/mem.h"
 #include "lib/token/hf/component.h"
@@ -18,94 +20,204 @@ enum { GROWTH_MAX = 16, GROWTH_SLACK = 1 << 16, TEMPLATE_MAX = 4096 };
 
 /* --- added tokens ----------------------------------------------------------------------------- */
 
-/* One entry of "added_tokens"; *normalized tells the set that it belongs to. */
-static int
-read_added(struct hf_reading *r, const struct json_value *v, struct added_token *a,
-    bool *normalized, struct err *e)
+/* An entry of "added_tokens". */
+struct entry {
+	struct added_token token;
+	bool normalized; /* searched for in the normalised text */
+};
+
+/* The entries while ids are assigned. */
+struct numbering {
+	struct hf_reading *r;
+	struct entry *entry;
+	int64_t next, highest; /* the next free id; the highest of an added token, or -1 */
+};
+
+/* Tokens from the configs are added in another call, which begins after the highest id of those
+ * before it. */
+static void
+begin_configs(struct numbering *n)
 {
-	const struct json_value *content = json_get(v, "content");
-	int64_t id = json_get(v, "id")->integer, known;
+	int64_t size = (int64_t)n->r->vocab->len;
+
+	n->next = n->highest >= size ? n->highest + 1 : size;
+}
+
+/* The id of a token, with its text and role. */
+static uint32_t
+assign(struct numbering *n, const struct json_value *content, bool special)
+{
+	struct hf *h = n->r->hf;
+	int64_t id = names_add(&n->r->names, content->string, content->len, (uint32_t)n->next);
+
+	if (id < 0) {
+		id = n->next++;
+		h->text[id] =
+		    (struct name){ mem_pool_strndup(&h->pool, content->string, content->len),
+			    (uint32_t)content->len, (uint32_t)id };
+	}
+	h->control[id] |= special;
+	if (id > n->highest)
+		n->highest = id;
+	return (uint32_t)id;
+}
+
+/* A token without text is ignored, as by the reference. */
+static int
+read_entry(struct numbering *n, size_t i, struct err *e)
+{
+	struct hf_reading *r = n->r;
+	const struct json_value *v = &r->added->item[i], *content = json_get(v, "content"),
+				*id = json_get(v, "id");
+	struct entry *x = &n->entry[i];
+	struct added_token *a = &x->token;
 	bool special;
 
-	*a = (struct added_token){
-		.text = content->string, .len = content->len, .id = (uint32_t)id
-	};
+	*x = (struct entry){ .token = { .text = content->string, .len = content->len } };
 	if (json_bool(v, "special", false, &special, e) < 0 ||
 	    json_bool(v, "single_word", false, &a->single_word, e) < 0 ||
 	    json_bool(v, "lstrip", false, &a->lstrip, e) < 0 ||
 	    json_bool(v, "rstrip", false, &a->rstrip, e) < 0 ||
-	    json_bool(v, "normalized", !special, normalized, e) < 0)
+	    json_bool(v, "normalized", !special, &x->normalized, e) < 0)
 		return -1;
-	known = names_add(&r->names, content->string, content->len, (uint32_t)id);
-	if (known >= 0 && known != id)
-		return err_set(
-		    e, "id %lld, but %lld in the vocabulary", (long long)id, (long long)known);
-	if (known < 0 && r->hf->text[id].bytes)
-		return err_set(e, "id %lld belongs to another token", (long long)id);
-	if (known < 0)
-		r->hf->text[id] =
-		    (struct name){ mem_pool_strndup(&r->hf->pool, content->string, content->len),
-			    (uint32_t)content->len, (uint32_t)id };
-	r->hf->control[id] |= special;
-	a->skip = special && r->spec->special_as_text;
+	if (content->len == 0)
+		return 0;
+	a->id = assign(n, content, special);
+	if (id && id->integer != a->id && r->num_moved++ == 0)
+		r->moved = v;
 	return 0;
 }
 
-/* A token that is searched for in normalised text is itself normalised. */
+/* Numbers the entries. Of several with one id the last counts: the others lose their text. */
 static int
-normalize_added(const struct hf_reading *r, struct added_token *a, struct normal_scratch *x,
-    struct mem_pool *pool, struct err *e)
+number_entries(struct numbering *n, struct err *e)
+{
+	struct hf_reading *r = n->r;
+	size_t *last;
+
+	n->next = (int64_t)r->vocab->len;
+	n->highest = -1;
+	for (size_t i = 0; i < r->added->len; i++) {
+		struct err why;
+
+		if (i == r->num_listed)
+			begin_configs(n);
+		if (read_entry(n, i, &why) < 0)
+			return err_set(e, "added token '%.40s': %s",
+			    json_get(&r->added->item[i], "content")->string, why.msg);
+	}
+	last = mem_alloc((size_t)r->size, sizeof *last);
+	for (size_t i = 0; i < r->added->len; i++)
+		if (n->entry[i].token.len)
+			last[n->entry[i].token.id] = i;
+	for (size_t i = 0; i < r->added->len; i++) {
+		struct added_token *a = &n->entry[i].token;
+
+		if (a->len && last[a->id] != i)
+			a->len = 0;
+		a->skip = r->spec->special_as_text && r->hf->control[a->id];
+	}
+	free(last);
+	return 0;
+}
+
+/* The normal forms of the tokens that are searched for in normalised text. */
+struct forms {
+	struct normal_scratch scratch;
+	struct mem_pool pool;
+	struct names names;
+	size_t given, made; /* bytes */
+};
+
+/* An empty form matches between all bytes. Of two tokens with one form the reference takes either.
+ */
+static int
+normalize_added(const struct hf_reading *r, struct added_token *a, struct forms *f, struct err *e)
 {
 	struct span text = { a->text, a->len, true };
 
-	if (normalizer_run(&r->hf->normalizer, x, &text, e) < 0)
+	if (normalizer_run(&r->hf->normalizer, &f->scratch, &text, e) < 0)
 		return -1;
-	a->text = mem_pool_strndup(pool, text.s, text.n);
+	f->given += a->len;
+	f->made += text.n;
+	if (f->made > GROWTH_MAX * f->given + GROWTH_SLACK)
+		return err_set(
+		    e, "the normalizer makes these more than %d times longer", GROWTH_MAX);
+	a->empty = text.n == 0;
+	a->text = mem_pool_strndup(&f->pool, text.s, text.n);
 	a->len = text.n;
-	return 0;
+	return names_add(&f->names, a->text, a->len, 0) < 0
+	    ? 0
+	    : err_set(e, "the normalizer makes it equal to another one");
 }
 
-/* Makes two sets, of which either may be empty. */
-int
-hf_added(struct hf_reading *r, struct err *e)
+/* The set of those that are searched for before the normalizer, or after it. */
+static int
+make_set(struct numbering *n, bool normalized, struct added **out, struct err *e)
 {
-	struct added_token *set[2];
-	struct normal_scratch x = { .regex = regex_scratch_new() };
-	struct mem_pool pool = { 0 };
-	size_t count[2] = { 0 }, given = 0, made = 0;
+	struct added_token *set = mem_alloc(n->r->added->len, sizeof *set);
+	struct forms f = { .scratch = { .regex = regex_scratch_new() } };
+	size_t count = 0;
 	struct err why;
 	int rc = 0;
 
-	for (int k = 0; k < 2; k++)
-		set[k] = mem_alloc(r->added->len, sizeof **set);
-	for (size_t i = 0; i < r->added->len && rc == 0; i++) {
-		const struct json_value *v = &r->added->item[i];
-		struct added_token a;
-		bool normalized;
+	names_init(&f.names, n->r->added->len);
+	for (size_t i = 0; i < n->r->added->len && rc == 0; i++) {
+		struct added_token a = n->entry[i].token;
 
-		if (read_added(r, v, &a, &normalized, &why) < 0 ||
-		    (normalized && normalize_added(r, &a, &x, &pool, &why) < 0))
-			rc = err_set(
-			    e, "added token '%.40s': %s", json_get(v, "content")->string, why.msg);
+		if (a.len == 0 || n->entry[i].normalized != normalized)
+			continue;
+		rc = normalized ? normalize_added(n->r, &a, &f, &why) : 0;
+		if (rc < 0)
+			err_set(e, "added token '%.40s': %s", n->entry[i].token.text, why.msg);
 		else
-			set[normalized][count[normalized]++] = a;
-		given += json_get(v, "content")->len;
-		made += rc == 0 ? a.len : 0;
-		if (rc == 0 && made > GROWTH_MAX * given + GROWTH_SLACK)
-			rc = err_set(e,
-			    "added tokens: the normalizer makes them more than %d times longer",
-			    GROWTH_MAX);
+			set[count++] = a;
 	}
-	if (rc == 0) {
-		r->hf->raw = added_new(set[0], count[0]);
-		r->hf->normalized = added_new(set[1], count[1]);
-	}
-	for (int k = 0; k < 2; k++)
-		free(set[k]);
-	normal_scratch_release(&x);
-	regex_scratch_free(x.regex);
-	mem_pool_release(&pool);
+	if (rc == 0)
+		*out = added_new(set, count);
+	free(set);
+	names_release(&f.names);
+	normal_scratch_release(&f.scratch);
+	regex_scratch_free(f.scratch.regex);
+	mem_pool_release(&f.pool);
 	return rc;
+}
+
+/* The room for all ids shrinks to the ids that there are. */
+int
+hf_added(struct hf_reading *r, struct err *e)
+{
+	struct numbering n = { .r = r };
+	int rc;
+
+	n.entry = mem_zalloc(r->added->len, sizeof *n.entry);
+	rc = number_entries(&n, e);
+	r->size = r->model_size > n.highest ? r->model_size : n.highest + 1;
+	if (rc == 0 && r->size == 0)
+		rc = err_set(e, "it has no tokens");
+	if (rc == 0 &&
+	    (make_set(&n, false, &r->hf->raw, e) < 0 ||
+		make_set(&n, true, &r->hf->normalized, e) < 0))
+		rc = -1;
+	free(n.entry);
+	return rc;
+}
+
+/* With the first of them as an example. */
+void
+hf_added_notes(const struct hf_reading *r, struct tokenizer *t)
+{
+	const struct json_value *content = json_get(r->moved, "content");
+
+	if (!r->moved)
+		return;
+	str_addf(&t->notes, "%s: added token '%.40s' has id %lld, not %lld as in the file",
+	    t->file[0], content->string,
+	    (long long)names_find(&r->names, content->string, content->len),
+	    (long long)json_get(r->moved, "id")->integer);
+	if (r->num_moved > 1)
+		str_addf(&t->notes, ", and %zu more have others", r->num_moved - 1);
+	str_adds(&t->notes, ": tokenizers numbers them in their order\n");
 }
 
 /* --- post-processor --------------------------------------------------------------------------- */

@@ -3,10 +3,10 @@
  *
  * transformers adds them when it opens a directory: first "added_tokens_decoder" of
  * tokenizer_config.json, or without it added_tokens.json, in the order of their ids; then the
- * special tokens. A text in the vocabulary keeps its id; a new one gets the next free id, even if
- * the file has another. Source: PreTrainedTokenizerFast of transformers 4.57 and TokenizersBackend
- * of 5.23, which agree in this. Where a class rebuilds the tokenizer, the special tokens that it
- * has by default come last.
+ * special tokens. A text in the vocabulary keeps its id; a new one gets the next free id
+ * (hf_added.c), even if the file has another. Source: PreTrainedTokenizerFast of transformers 4.57
+ * and TokenizersBackend of 5.23, which agree in this. Where a class rebuilds the tokenizer, the
+ * special tokens that it has by default come last.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -206,14 +206,14 @@ collect_special(struct config_tokens *c, const char *key, struct err *e)
 	return rc;
 }
 
-/* The entry in the form of "added_tokens" of a tokenizer.json. */
+/* The entry in the form of "added_tokens" of a tokenizer.json, without an id. */
 static void
-write_entry(const struct config_token *t, int64_t id, struct str *out)
+write_entry(const struct config_token *t, struct str *out)
 {
 	static const char *const members[] = { "single_word", "lstrip", "rstrip", "normalized",
 		"special" };
 
-	str_addf(out, "%s{\"id\": %lld, \"content\": ", out->len > 1 ? ", " : "", (long long)id);
+	str_addf(out, "%s{\"content\": ", out->len > 1 ? ", " : "");
 	str_add_json(out, t->content, t->len);
 	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
 		const struct json_value *v = json_get(t->members, members[i]);
@@ -231,34 +231,21 @@ write_entry(const struct config_token *t, int64_t id, struct str *out)
 static void
 write_entries(const struct config_tokens *c, struct str *out)
 {
-	const struct json_value *vocab = c->r->vocab, *added = c->r->added;
-	struct names known = { 0 }, listed = { 0 };
-	int64_t next = (int64_t)vocab->len;
-	struct err e;
+	const struct json_value *added = c->r->added;
+	struct names listed = { 0 };
 
-	names_init(&known, vocab->len + c->count);
 	names_init(&listed, added->len + c->count);
-	/* a vocabulary with a duplicate token is refused later */
-	(void)names_add_members(&known, vocab, &e);
 	for (size_t i = 0; i < added->len; i++) {
-		const struct json_value *id = json_get(&added->item[i], "id"),
-					*content = json_get(&added->item[i], "content");
+		const struct json_value *content = json_get(&added->item[i], "content");
 
-		if (!id || id->type != JSON_INT || !content || content->type != JSON_STRING)
-			continue;
-		names_add(&listed, content->string, content->len, (uint32_t)i);
-		next = id->integer >= next && id->integer < UINT32_MAX ? id->integer + 1 : next;
+		if (content && content->type == JSON_STRING)
+			names_add(&listed, content->string, content->len, 0);
 	}
 	str_addc(out, '[');
-	for (size_t i = 0; i < c->count; i++) {
-		const struct config_token *t = &c->token[i];
-		int64_t id = names_find(&known, t->content, t->len);
-
-		if (names_add(&listed, t->content, t->len, 0) < 0)
-			write_entry(t, id < 0 ? next++ : id, out);
-	}
+	for (size_t i = 0; i < c->count; i++)
+		if (names_add(&listed, c->token[i].content, c->token[i].len, 0) < 0)
+			write_entry(&c->token[i], out);
 	str_addc(out, ']');
-	names_release(&known);
 	names_release(&listed);
 }
 

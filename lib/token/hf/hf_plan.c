@@ -45,12 +45,13 @@ take_id(struct hf_reading *r, const struct json_value *v, const char *name, stru
 	if (v->integer < 0 || v->integer >= limit)
 		return err_set(e, "the id of '%.40s' is %lld, but there are %zu tokens", name,
 		    (long long)v->integer, r->vocab->len + r->added->len);
-	if (v->integer >= r->size)
-		r->size = v->integer + 1;
+	if (v->integer >= r->model_size)
+		r->model_size = v->integer + 1;
 	return 0;
 }
 
-/* The largest id decides how large the tables are. */
+/* The largest id decides how large the tables are; added tokens that are new follow the number of
+ * tokens. */
 static int
 measure(struct hf_reading *r, struct err *e)
 {
@@ -58,13 +59,19 @@ measure(struct hf_reading *r, struct err *e)
 		if (take_id(r, &r->vocab->item[i], r->vocab->item[i].key, e) < 0)
 			return -1;
 	for (size_t i = 0; i < r->added->len; i++) {
-		const struct json_value *a = &r->added->item[i], *content = json_get(a, "content");
+		const struct json_value *a = &r->added->item[i], *content = json_get(a, "content"),
+					*id = json_get(a, "id");
 
 		if (!content || content->type != JSON_STRING)
 			return err_set(e, "added_tokens: entry %zu has no \"content\"", i);
-		if (take_id(r, json_get(a, "id"), content->string, e) < 0)
-			return -1;
+		if (i < r->num_listed && (!id || id->type != JSON_INT))
+			return err_set(e, "the id of '%.40s' is not an integer", content->string);
 	}
+	r->size = (int64_t)(r->vocab->len + r->added->len);
+	if (r->size < r->model_size)
+		r->size = r->model_size;
+	/* the tokens of configs may begin after the highest id */
+	r->size += (int64_t)(r->added->len - r->num_listed);
 	return r->size ? 0 : err_set(e, "it has no tokens");
 }
 
@@ -463,11 +470,13 @@ find_model(struct hf_reading *r, const struct json_value *root, struct err *e)
 		&type, e) < 0)
 		return NULL;
 	for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-		if (!strcmp(models[i].type, type))
-			return models[i].find(r, e) < 0 ||
-				hf_list(root, "added_tokens", &r->added, e) < 0
-			    ? NULL
-			    : &models[i];
+		if (!strcmp(models[i].type, type)) {
+			if (models[i].find(r, e) < 0 ||
+			    hf_list(root, "added_tokens", &r->added, e) < 0)
+				return NULL;
+			r->num_listed = r->added->len;
+			return &models[i];
+		}
 	err_set(e, "model '%s' is not supported", type);
 	return NULL;
 }
@@ -537,6 +546,7 @@ hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct hf_
 		t->vocab_size = r.size;
 		if (files->root)
 			add_notes(t, files->root);
+		hf_added_notes(&r, t);
 		rc = hf_special(&r, t, e);
 		if (rc == 0 && !spec->hf_no_include_special_tokens)
 			hf_around(&r, t);
