@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { BYTE_LEVELS = 4 };
+
 /* The state of a run that each step needs. */
 struct run {
 	const struct splitter *p;
@@ -33,7 +35,8 @@ struct split_kind {
 static int
 emit(const struct run *r, int step, const struct span *in, size_t start, size_t end)
 {
-	struct span part = { in->s + start, end - start, in->first && start == 0 };
+	struct span part = { in->s + start, end - start,
+		in->first > start ? in->first - start : 0 };
 
 	if (start == end)
 		return 0;
@@ -127,12 +130,18 @@ run_pattern(const struct run *r, int step, const struct span *in)
 static int
 emit_letters(const struct run *r, int step, const struct span *in, size_t start, size_t end)
 {
-	struct str *letters = &r->x->letters;
-	struct span piece = { NULL, 0, in->first && start == 0 };
+	struct str *letters = &r->x->letters[step];
+	struct span piece = { NULL, 0, 0 };
+	size_t first = in->first < end ? in->first : end;
 
 	if (!r->p->step[step].letters)
 		return emit(r, step, in, start, end);
 	str_clear(letters);
+	if (start < first) {
+		alphabet_encode(&r->p->alphabet, in->s + start, first - start, letters);
+		piece.first = letters->len;
+		start = first;
+	}
 	alphabet_encode(&r->p->alphabet, in->s + start, end - start, letters);
 	piece.s = letters->buf;
 	piece.n = letters->len;
@@ -218,6 +227,7 @@ run_byte_level(const struct run *r, int step, const struct span *in)
 		str_add(text, in->s, in->n);
 		spaced.s = text->buf;
 		spaced.n = text->len;
+		spaced.first += in->first > 0;
 	}
 	if (r->p->step[step].scanner)
 		return run_scanner(r, step, &spaced);
@@ -362,13 +372,13 @@ run_fixed_length(const struct run *r, int step, const struct span *in)
 static int
 parse_metaspace(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
-	(void)p;
 	if (component_character(v, "replacement", &s->replacement, &s->len, e) < 0)
 		return -1;
 	s->pattern = regex_new_string(s->replacement, s->len);
 	s->behavior = SPLIT_MERGED_WITH_NEXT;
 	if (metaspace_prepend(v, &s->prepend, e) < 0)
 		return -1;
+	p->origin |= s->prepend == METASPACE_FIRST;
 	return json_bool(v, "split", true, &s->split, e);
 }
 
@@ -379,12 +389,16 @@ run_metaspace(const struct run *r, int step, const struct span *in)
 	const struct split_step *s = &r->p->step[step];
 	struct str *text = &r->x->text[step];
 	bool starts = in->n >= s->len && !memcmp(in->s, s->replacement, s->len);
-	struct span changed = { NULL, 0, in->first };
+	struct span changed = { NULL, 0, 0 };
 
 	str_clear(text);
 	if (!starts && in->s[0] != ' ' &&
 	    (s->prepend == METASPACE_ALWAYS || (s->prepend == METASPACE_FIRST && in->first)))
 		str_add(text, s->replacement, s->len);
+	if (in->first)
+		changed.first = text->len;
+	for (size_t i = 0; i < in->first; i++)
+		changed.first += in->s[i] == ' ' ? s->len : 1;
 	for (size_t i = 0; i < in->n;) {
 		const char *space = memchr(in->s + i, ' ', in->n - i);
 		size_t end = space ? (size_t)(space - in->s) : in->n;
@@ -430,12 +444,13 @@ metaspace_prepend(const struct json_value *v, enum metaspace_prepend *out, struc
 }
 
 /* At most SPLIT_STEPS. After a ByteLevel a step sees its alphabet instead of the text, as in
- * Falcon's files; a second one would encode the alphabet itself. */
+ * Falcon's files; another one encodes that alphabet, so that each may double the text. */
 static int
 add_step(void *owner, const void *kind, const struct json_value *v, struct err *e)
 {
 	struct splitter *p = owner;
 	struct split_step *s = &p->step[p->count];
+	int encoded = 0;
 
 	if (p->bytes) {
 		alphabet_init(&p->alphabet);
@@ -447,9 +462,8 @@ add_step(void *owner, const void *kind, const struct json_value *v, struct err *
 	if (s->kind->parse && s->kind->parse(p, s, v, e) < 0)
 		return -1;
 	for (int i = 0; p->bytes && i < p->count; i++)
-		if (p->step[i].letters)
-			return err_set(e, "a second ByteLevel is not supported");
-	return 0;
+		encoded += p->step[i].letters;
+	return encoded < BYTE_LEVELS ? 0 : err_set(e, "more than %d ByteLevels", BYTE_LEVELS);
 }
 
 static const struct component component = { "pre_tokenizer", "pretokenizers", SPLIT_STEPS, kinds,
@@ -490,9 +504,10 @@ splitter_release(struct splitter *p)
 void
 split_scratch_release(struct split_scratch *x)
 {
-	for (int i = 0; i < SPLIT_STEPS; i++)
+	for (int i = 0; i < SPLIT_STEPS; i++) {
 		str_release(&x->text[i]);
-	str_release(&x->letters);
+		str_release(&x->letters[i]);
+	}
 }
 
 /* Without steps the whole text is one piece. */

@@ -54,13 +54,15 @@ struct splitter {
 	int count;
 	struct pretok *last; /* NULL: none */
 	bool bytes;          /* the last step is a ByteLevel: pieces are bytes, not characters */
+	bool origin;         /* a step asks whether a piece comes from the beginning of the text */
 	struct alphabet alphabet; /* of a ByteLevel that is not at the end */
 };
 
 struct split_scratch {                /* of one thread; zero-initialise */
 	struct str text[SPLIT_STEPS]; /* of steps that change the text */
-	struct str letters;           /* a piece of a ByteLevel that is not at the end */
-	struct regex_scratch *regex;  /* lent by the owner */
+	/* pieces of the ByteLevels that are not at the end */
+	struct str letters[SPLIT_STEPS];
+	struct regex_scratch *regex; /* lent by the owner */
 };
 
 /* From the member "pre_tokenizer", which may be NULL or null. splitter_release in every case. */

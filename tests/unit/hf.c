@@ -346,10 +346,100 @@ test_splits(void)
 	    "\xc4\xa0"
 	    "a|1|\xc4\xa0\xc3\x82|\xc2\xb2");
 	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":"
-	       "\"ByteLevel\"}]}",
-	    "a", "pre_tokenizer 'ByteLevel': a second ByteLevel is not supported");
+	       "\"ByteLevel\"},{\"type\":\"ByteLevel\",\"add_prefix_space\":false},{\"type\":"
+	       "\"ByteLevel\",\"add_prefix_space\":false}]}",
+	    "a",
+	    "\xc3\x84\xc5\x82\xc3\x83\xc4\xa6\xc3\x85\xc4\xa4"
+	    "a");
 	pieces(SPLIT(DASH, "Sideways", "false"), "a",
 	    "pre_tokenizer 'Split': behavior 'Sideways' is not supported");
+}
+
+/* The leading bytes of the result that come from the first character of the text. */
+static void
+origin(const char *json, const char *text, size_t want)
+{
+	struct json *j = parse(json);
+	struct normal_scratch x = { .regex = regex_scratch_new() };
+	struct normalizer z = { 0 };
+	struct span s = { text, strlen(text), 1 };
+	struct err e = { "" };
+
+	while (((unsigned char)text[s.first] & 0xc0) == 0x80)
+		s.first++;
+	CHECK(normalizer_parse(&z, json_root(j), &e) == 0 && normalizer_run(&z, &x, &s, &e) == 0);
+	if (s.first != want)
+		printf("%s of '%s': %zu, not %zu\n", json, text, s.first, want);
+	CHECK(s.first == want);
+	normalizer_release(&z);
+	normal_scratch_release(&x);
+	regex_scratch_free(x.regex);
+	json_free(j);
+}
+
+#define ONE(type) "{\"type\":\"" type "\"}"
+#define TWO(a, b) "{\"type\":\"Sequence\",\"normalizers\":[" a "," b "]}"
+#define REPLACE(regex, by) \
+	"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"" regex "\"},\"content\":\"" by "\"}"
+
+/* Offsets are those of tokenizers 0.23.3. */
+static void
+test_origin(void)
+{
+	origin("null", "\xc3\xa9", 2);
+	origin(ONE("NFD"),
+	    "\xc3\xa9\xcc\xa3"
+	    "a",
+	    1);
+	origin(ONE("NFC"),
+	    "e\xcc\xa3\xcc\x81"
+	    "a",
+	    3);
+	origin(ONE("NFC"),
+	    "e\xcc\x81\xcc\xa3"
+	    "a",
+	    3);
+	origin(ONE("NFKD"),
+	    "\xef\xb7\xba"
+	    "a",
+	    33);
+	origin(ONE("NFD"),
+	    "\xe1\xb9\xa9"
+	    "b",
+	    5);
+	origin(REPLACE("^", "_"), "Ab", 2);
+	origin(REPLACE("A", "xy"), "Ab", 2);
+	origin(REPLACE("Ab", "xy"), "Abc", 0);
+	origin(REPLACE("Ab", ""), "Abc", 0);
+	origin(REPLACE("^ ", "_"), "  b", 1);
+	origin(REPLACE("b", "_"), "ab", 1);
+	origin(REPLACE("x", "_"), "ab", 1);
+	origin(REPLACE("(?<=a)", "_"), "ab", 2);
+	origin(TWO(PREPEND("_"), REPLACE("_a", "xyz")), "ab", 3);
+	origin(PREPEND("__"),
+	    "\xc3\xa9"
+	    "a",
+	    4);
+	origin(PREPEND(""), "ab", 1);
+	origin(TWO(ONE("Strip"), PREPEND("")), " ab", 1);
+	origin(TWO(ONE("Strip"), PREPEND("_")), " ab", 0);
+	origin(ONE("Strip"), " ab", 0);
+	origin(ONE("StripAccents"),
+	    "\xcc\x81"
+	    "a",
+	    0);
+	origin(TWO(ONE("NFD"), ONE("StripAccents")),
+	    "\xc3\xa9"
+	    "a",
+	    1);
+	origin(ONE("Lowercase"),
+	    "\xc4\xb0"
+	    "a",
+	    3);
+	origin(TWO(ONE("NFD"), REPLACE("e", "")),
+	    "\xc3\xa9"
+	    "b",
+	    2);
 }
 
 /* Matches as their ids in brackets. */
@@ -432,7 +522,8 @@ test_added_overlap(void)
 	cut(set[1], 2, "A   b  ", "[2]b[1]");
 	cut(set[2], 2, "b A b", "b[3][2]b");
 	cut(set[2], 2, "b A   b",
-	    "b[3][2]an added token ends before the white space that the one before it has taken, at "
+	    "b[3][2]an added token ends before the white space that the one before it has taken, "
+	    "at "
 	    "byte 4: tokenizers fails there");
 	cut(set[3], 2, "A   b", "[2][4] b");
 	cut(set[4], 2, "ab q  ab", "a|b| [5] | |a|b|");
@@ -553,6 +644,7 @@ main(void)
 	test_many_marks();
 	test_splits();
 	test_added();
+	test_origin();
 	test_added_overlap();
 	test_blank_run();
 	test_decoders();

@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A character in progress: its class is above its 21 bits. */
-enum { CLASS_AT = 24, POINT = 0x1fffff };
+/* A character in progress: above its 21 bits, how many characters of the text it stands for, and
+ * above those its class. No character is composed of more than four. */
+enum { USED_AT = 21, CLASS_AT = 24, POINT = 0x1fffff, USED = 7 << USED_AT };
 
 struct form {
 	bool composed, compat;
@@ -37,11 +38,11 @@ compose(uint32_t *cp, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		unsigned class = cp[i] >> CLASS_AT;
 		uint32_t whole = starter != SIZE_MAX && (last == 0 || last < class)
-		    ? unicode_compose(cp[starter], cp[i] & POINT)
+		    ? unicode_compose(cp[starter] & POINT, cp[i] & POINT)
 		    : 0;
 
 		if (whole) {
-			cp[starter] = whole;
+			cp[starter] = whole | ((cp[starter] & USED) + (cp[i] & USED));
 			continue;
 		}
 		if (class == 0)
@@ -136,8 +137,8 @@ compare_keys(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Puts marks [first, last) into canonical order. A key holds class, place and the mark with its
- * class. */
+/* Puts marks [first, last) into canonical order. A key holds class, place and the mark with what it
+ * stands for. */
 static void
 order_marks(struct form_scratch *x, size_t first, size_t last)
 {
@@ -152,18 +153,19 @@ order_marks(struct form_scratch *x, size_t first, size_t last)
 	for (size_t i = 0; i < n; i++) {
 		uint32_t cp = x->cp[first + i];
 
-		x->sort[i] = (uint64_t)(cp >> CLASS_AT) << 56 | (uint64_t)i << 21 | (cp & POINT);
+		x->sort[i] = (uint64_t)(cp >> CLASS_AT) << 56 | (uint64_t)i << CLASS_AT |
+		    (cp & (USED | POINT));
 	}
 	qsort(x->sort, n, sizeof *x->sort, compare_keys);
 	for (size_t i = 0; i < n; i++)
-		x->cp[first + i] =
-		    (uint32_t)(x->sort[i] & POINT) | (uint32_t)(x->sort[i] >> 56) << CLASS_AT;
+		x->cp[first + i] = (uint32_t)(x->sort[i] & (USED | POINT)) |
+		    (uint32_t)(x->sort[i] >> 56) << CLASS_AT;
 }
 
-/* Appends the form of a part. */
-static void
-apply_part(
-    const struct form *f, struct form_scratch *x, const unsigned char *s, size_t n, struct str *out)
+/* Puts the form of a part into the scratch; returns the number of its characters. The first one of
+ * a decomposition stands for the character of the text, the others for none. */
+static size_t
+make_part(const struct form *f, struct form_scratch *x, const unsigned char *s, size_t n)
 {
 	size_t count = 0, run = 0;
 
@@ -177,12 +179,13 @@ apply_part(
 			x->cp = mem_realloc(x->cp, x->cap, sizeof *x->cp);
 		}
 		if (len && !in_set(f->special, cp)) {
-			x->cp[count++] = cp;
+			x->cp[count++] = cp | 1 << USED_AT;
 		} else {
 			size_t parts =
 			    (size_t)unicode_decompose(len ? cp : 0xfffd, f->compat, x->cp + count);
 
 			add_classes(x->cp + count, parts);
+			x->cp[count] |= 1 << USED_AT;
 			count += parts;
 		}
 	}
@@ -191,8 +194,16 @@ apply_part(
 			order_marks(x, run, i);
 			run = i + 1;
 		}
-	if (f->composed)
-		count = compose(x->cp, count);
+	return f->composed ? compose(x->cp, count) : count;
+}
+
+/* Appends the form of a part. */
+static void
+apply_part(
+    const struct form *f, struct form_scratch *x, const unsigned char *s, size_t n, struct str *out)
+{
+	size_t count = make_part(f, x, s, n);
+
 	for (size_t i = 0; i < count; i++) {
 		unsigned char bytes[4];
 
@@ -255,4 +266,38 @@ form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n
 	}
 	str_add(out, s + done, n - done);
 	return true;
+}
+
+/*
+ * The reference reads, for each character of the result, as many characters of the text as it
+ * stands for; it comes from the first of them, or from the last one read before if it stands for
+ * none. What follows the next inert character cannot change that. Source:
+ * NormalizedString::transform_range of huggingface/tokenizers, and its copy of
+ * unicode-normalization.
+ */
+size_t
+form_first(const struct form *f, struct form_scratch *x, const char *s, size_t n, size_t first)
+{
+	const unsigned char *u = (const unsigned char *)s;
+	size_t end = first, count, read = 0, out = 0;
+	uint32_t cp;
+	int len;
+
+	for (; end < n && (len = utf8_decode(u + end, n - end, &cp)) > 0 && !inert(f, cp);
+	     end += (size_t)len)
+		;
+	count = make_part(f, x, u, end);
+	for (size_t i = 0; i < count; i++) {
+		unsigned char bytes[4];
+		unsigned used = (x->cp[i] & USED) >> USED_AT;
+
+		if (read >= first + (used == 0))
+			break;
+		out += (size_t)utf8_encode(x->cp[i] & POINT, bytes);
+		for (; used > 0 && read < end; used--) {
+			len = utf8_decode(u + read, end - read, &cp);
+			read += len ? (size_t)len : 1;
+		}
+	}
+	return out;
 }

@@ -30,5 +30,9 @@ void form_scratch_release(struct form_scratch *x);
  * returns false when the text is in that form already. */
 bool form_apply(
     const struct form *f, struct form_scratch *x, const char *s, size_t n, struct str *out);
+/* The leading bytes of that form that come from the first `first` bytes of the text, a whole number
+ * of characters, by the offsets that the reference keeps. */
+size_t form_first(
+    const struct form *f, struct form_scratch *x, const char *s, size_t n, size_t first);
 
 #endif

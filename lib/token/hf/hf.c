@@ -209,6 +209,16 @@ encode_piece(void *ctx, const struct span *piece, struct err *e)
 	return 0;
 }
 
+/* The bytes of the first character of a text that is not empty. */
+static size_t
+first_character(const struct span *text)
+{
+	uint32_t cp;
+	int len = utf8_decode((const unsigned char *)text->s, text->n, &cp);
+
+	return len ? (size_t)len : 1;
+}
+
 /* Encodes a part between added tokens of the raw text. */
 static int
 encode_part(struct hf_worker *w, struct span *part, struct err *e)
@@ -228,7 +238,7 @@ encode_part(struct hf_worker *w, struct span *part, struct err *e)
 		if (found == ADDED_FAILED)
 			return -1;
 		text = (struct span){ part->s + walk.start, walk.end - walk.start,
-			part->first && walk.start == 0 };
+			part->first > walk.start ? part->first - walk.start : 0 };
 		if (text.n && splitter_run(&h->splitter, &w->split, &text, &sink, e) < 0)
 			return -1;
 		if (found == ADDED_TOKEN)
@@ -268,7 +278,9 @@ hf_encode(struct tokenizer_worker *worker, const char *text, size_t len, struct 
 		found = added_next(h->raw, &walk, e);
 		if (found == ADDED_FAILED)
 			return -1;
-		part = (struct span){ text + walk.start, walk.end - walk.start, walk.start == 0 };
+		part = (struct span){ text + walk.start, walk.end - walk.start, 0 };
+		if (h->splitter.origin && walk.start == 0 && part.n)
+			part.first = first_character(&part);
 		if (part.n && encode_part(w, &part, e) < 0)
 			return -1;
 		if (found == ADDED_TOKEN)

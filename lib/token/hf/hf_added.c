@@ -134,7 +134,7 @@ struct forms {
 static int
 normalize_added(const struct hf_reading *r, struct added_token *a, struct forms *f, struct err *e)
 {
-	struct span text = { a->text, a->len, true };
+	struct span text = { a->text, a->len, 0 };
 
 	if (normalizer_run(&r->hf->normalizer, &f->scratch, &text, e) < 0)
 		return -1;

@@ -62,7 +62,11 @@ run_form(const struct normal_step *s, struct normal_scratch *x, struct span *tex
     struct err *e)
 {
 	(void)e;
-	return form_apply(s->form, &x->form, text->s, text->n, out);
+	if (!form_apply(s->form, &x->form, text->s, text->n, out))
+		return 0;
+	if (text->first)
+		text->first = form_first(s->form, &x->form, text->s, text->n, text->first);
+	return 1;
 }
 
 /* Character by character, without the final sigma; only U+0130 becomes two. */
@@ -70,6 +74,8 @@ static int
 run_lowercase(const struct normal_step *s, struct normal_scratch *x, struct span *text,
     struct str *out, struct err *e)
 {
+	size_t first = text->first;
+
 	(void)s, (void)x, (void)e;
 	str_reserve(out, text->n);
 	for (size_t i = 0; i < text->n;) {
@@ -82,6 +88,8 @@ run_lowercase(const struct normal_step *s, struct normal_scratch *x, struct span
 			str_adds(out, "i\xcc\x87");
 		else if (len)
 			str_add(out, bytes, (size_t)utf8_encode(unicode_lower(cp), bytes));
+		if (i <= first)
+			text->first = out->len;
 	}
 	return 1;
 }
@@ -95,14 +103,21 @@ parse_prepend(
 	return component_string(v, "prepend", &s->text, &s->len, e);
 }
 
-/* An empty text stays empty. */
+/* An empty text stays empty. What is prepended comes from the first character; if it is empty, that
+ * one comes from the beginning of the text. */
 static int
 run_prepend(const struct normal_step *s, struct normal_scratch *x, struct span *text,
     struct str *out, struct err *e)
 {
-	(void)x, (void)e;
+	uint32_t cp;
+
+	(void)e;
 	if (text->n == 0)
 		return 0;
+	if (text->first)
+		text->first += s->len;
+	else if (x->origin && s->len == 0)
+		text->first = (size_t)utf8_decode((const unsigned char *)text->s, text->n, &cp);
 	str_add(out, s->text, s->len);
 	str_add(out, text->s, text->n);
 	return 1;
@@ -120,25 +135,34 @@ parse_replace(
 	return s->pattern ? 0 : -1;
 }
 
-/* Replaces every match, until the text is too long; the replacement is plain text. */
+/* Replaces every match, until the text is too long; the replacement is plain text. It comes from
+ * the last byte of the match, or the one before an empty match, or else the beginning of the text.
+ */
 static int
 run_replace(const struct normal_step *s, struct normal_scratch *x, struct span *text,
     struct str *out, struct err *e)
 {
 	struct regex_walk w = { .s = text->s, .n = text->n };
-	size_t done = 0;
+	size_t done = 0, first = text->first, kept = 0;
 	bool changed = false;
 	int rc = 0;
 
 	while (out->len <= x->limit && (rc = regex_next(s->pattern, x->regex, &w, e)) > 0) {
 		str_add(out, text->s + done, w.start - done);
+		if (done < first)
+			kept = out->len - (w.start > first ? w.start - first : 0);
 		str_add(out, s->text, s->len);
+		if (w.end ? w.end <= first : x->origin)
+			kept = out->len;
 		done = w.end;
 		changed = true;
 	}
 	if (rc < 0 || !changed)
 		return rc;
+	if (done < first)
+		kept = out->len + (first - done);
 	str_add(out, text->s + done, text->n - done);
+	text->first = kept;
 	return 1;
 }
 
@@ -178,7 +202,7 @@ run_strip(const struct normal_step *s, struct normal_scratch *x, struct span *te
 	}
 	text->s += start;
 	text->n = end - start;
-	text->first &= start == 0;
+	text->first = text->first > start ? text->first - start : 0;
 	return 0;
 }
 
@@ -187,6 +211,8 @@ static int
 run_strip_accents(const struct normal_step *s, struct normal_scratch *x, struct span *text,
     struct str *out, struct err *e)
 {
+	size_t first = text->first;
+
 	(void)s, (void)x, (void)e;
 	str_reserve(out, text->n);
 	for (size_t i = 0; i < text->n;) {
@@ -197,6 +223,8 @@ run_strip_accents(const struct normal_step *s, struct normal_scratch *x, struct 
 		if (!len || !unicode_in(UNICODE_ACCENT, cp))
 			str_add(out, text->s + i, step);
 		i += step;
+		if (i <= first)
+			text->first = out->len;
 	}
 	return 1;
 }
@@ -230,6 +258,8 @@ run_precompiled(const struct normal_step *s, struct normal_scratch *x, struct sp
 {
 	(void)e;
 	charsmap_apply(s->charsmap, text->s, text->n, x->limit, out);
+	if (text->first)
+		text->first = charsmap_first(s->charsmap, text->s, text->n, text->first);
 	return 1;
 }
 
@@ -339,6 +369,7 @@ normalizer_run(
 	int turn = 0;
 
 	x->limit = GROWTH_MAX * length + GROWTH_SLACK;
+	x->origin = text->first > 0;
 	for (int i = 0; i < z->count; i++) {
 		const struct normal_step *s = &z->step[i];
 		struct str *out = &x->text[turn];

@@ -19,7 +19,9 @@
 struct span {
 	const char *s; /* borrowed */
 	size_t n;
-	bool first; /* at the beginning of the whole text */
+	/* Leading bytes that come from the first character of the whole text, by the offsets that
+	 * the reference keeps; 0 also where no step asks for them. */
+	size_t first;
 };
 
 struct normal_step;
@@ -33,6 +35,7 @@ struct normalizer { /* read-only, shared by threads; zero-initialise */
 struct normal_scratch {     /* of one thread; zero-initialise */
 	struct str text[2]; /* input and output of a step, alternating */
 	size_t limit;       /* most bytes that a step may output */
+	bool origin;        /* the text is the beginning of the whole one, and a step asks */
 	struct form_scratch form;
 	struct regex_scratch *regex; /* lent by the owner */
 };

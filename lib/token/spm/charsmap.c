@@ -177,57 +177,168 @@ find(const struct charsmap *m, const unsigned char *s, size_t n)
 	return NULL;
 }
 
-/* Appends the replacement, if there is one and it is text. */
-static bool
-replace(const struct charsmap *m, const char *s, size_t n, struct str *out)
+/* The replacement of these bytes, if there is one and it is text; or NULL. */
+static const char *
+replacement(const struct charsmap *m, const char *s, size_t n, size_t *len)
 {
 	const char *to = find(m, (const unsigned char *)s, n);
-	size_t len = to ? strlen(to) : 0;
 
-	if (!to || utf8_check((const unsigned char *)to, len) != len)
-		return false;
-	str_add(out, to, len);
+	*len = to ? strlen(to) : 0;
+	return to && utf8_check((const unsigned char *)to, *len) == *len ? to : NULL;
+}
+
+/* A part of the text and what it becomes, in order; returns false to stop. */
+struct part {
+	const char *from, *to; /* the same when it stays */
+	size_t from_len, to_len;
+};
+typedef bool part_fn(void *ctx, const struct part *p);
+
+/* Handles a grapheme, [s, s + n). */
+static inline bool
+walk_grapheme(const struct charsmap *m, const char *s, size_t n, part_fn *fn, void *ctx)
+{
+	struct part p = { s, NULL, n, 0 };
+
+	if (n < GRAPHEME_MAX && (p.to = replacement(m, s, n, &p.to_len)))
+		return fn(ctx, &p);
+	for (size_t i = 0; i < n; i += p.from_len) {
+		uint32_t cp;
+		int len = utf8_decode((const unsigned char *)s + i, n - i, &cp);
+
+		p.from = s + i;
+		p.from_len = len ? (size_t)len : 1;
+		p.to = replacement(m, p.from, p.from_len, &p.to_len);
+		if (!p.to) {
+			p.to = p.from;
+			p.to_len = p.from_len;
+		}
+		if (!fn(ctx, &p))
+			return false;
+	}
 	return true;
 }
 
-/* Handles a grapheme, [s, s + n); stops inside one that exceeds the limit. */
-static void
-apply_grapheme(const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out)
-{
-	if (n < GRAPHEME_MAX && replace(m, s, n, out))
-		return;
-	for (size_t i = 0; i < n && out->len <= limit;) {
-		uint32_t cp;
-		int len = utf8_decode((const unsigned char *)s + i, n - i, &cp);
-		size_t step = len ? (size_t)len : 1;
-
-		if (!replace(m, s + i, step, out))
-			str_add(out, s + i, step);
-		i += step;
-	}
-}
-
 /* Graphemes follow utf8proc's rules, those of UAX 29. */
-void
-charsmap_apply(const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out)
+static inline void
+walk(const struct charsmap *m, const char *s, size_t n, part_fn *fn, void *ctx)
 {
 	utf8proc_int32_t state = 0;
 	uint32_t cp, previous = 0;
 	size_t start = 0;
 
-	for (size_t i = 0; i < n && out->len <= limit; previous = cp) {
+	for (size_t i = 0; i < n; previous = cp) {
 		int len = utf8_decode((const unsigned char *)s + i, n - i, &cp);
 
 		if (len == 0)
 			cp = 0xfffd;
 		if (i > start &&
 		    utf8proc_grapheme_break_stateful((int32_t)previous, (int32_t)cp, &state)) {
-			apply_grapheme(m, s + start, i - start, limit, out);
+			if (!walk_grapheme(m, s + start, i - start, fn, ctx))
+				return;
 			start = i;
 		}
 		i += len ? (size_t)len : 1;
 	}
-	apply_grapheme(m, s + start, n - start, limit, out);
+	walk_grapheme(m, s + start, n - start, fn, ctx);
+}
+
+struct applying {
+	struct str *out;
+	size_t limit;
+};
+
+static bool
+apply_part(void *ctx, const struct part *p)
+{
+	struct applying *x = ctx;
+
+	if (x->out->len > x->limit)
+		return false;
+	str_add(x->out, p->to, p->to_len);
+	return true;
+}
+
+/* The limit is looked at before each part, so it may be exceeded by one. */
+void
+charsmap_apply(const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out)
+{
+	walk(m, s, n, apply_part, &(struct applying){ out, limit });
+}
+
+/*
+ * The reference replaces character by character: each new one reads one of the old ones, those that
+ * there are too many of read none and come from the last one read, and the last new character also
+ * reads the old ones that are left. If a part disappears, that is the one before it, and none at
+ * the beginning of the text. Source: normalizers/precompiled.rs and
+ * NormalizedString::transform_range.
+ */
+struct firsts {
+	const char *s;
+	size_t n, first, read; /* of the text */
+	size_t out;            /* bytes from the first ones */
+	/* the last new character, which may still read more */
+	size_t bytes;
+	int64_t takes;
+	bool done;
+};
+
+/* Ends the last new character. */
+static void
+end_character(struct firsts *x)
+{
+	uint32_t cp;
+
+	if (x->bytes == 0)
+		return;
+	x->done |= x->read >= x->first + (x->takes == 0);
+	x->out += x->done ? 0 : x->bytes;
+	for (; x->takes > 0 && x->read < x->n; x->takes--) {
+		int len = utf8_decode((const unsigned char *)x->s + x->read, x->n - x->read, &cp);
+
+		x->read += len ? (size_t)len : 1;
+	}
+	x->bytes = 0;
+}
+
+static size_t
+characters(const char *s, size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += ((unsigned char)s[i] & 0xc0) != 0x80;
+	return count;
+}
+
+static bool
+follow_part(void *ctx, const struct part *p)
+{
+	struct firsts *x = ctx;
+	size_t old = characters(p->from, p->from_len), new = characters(p->to, p->to_len), k = 0;
+
+	for (size_t i = 0, len; i < p->to_len && !x->done; i += len, k++) {
+		uint32_t cp;
+
+		end_character(x);
+		len = (size_t)utf8_decode((const unsigned char *)p->to + i, p->to_len - i, &cp);
+		len = len ? len : 1;
+		x->bytes = len;
+		x->takes = k < old;
+	}
+	if (x->bytes && new < old)
+		x->takes += (int64_t)(old - new);
+	return !x->done;
+}
+
+size_t
+charsmap_first(const struct charsmap *m, const char *s, size_t n, size_t first)
+{
+	struct firsts x = { .s = s, .n = n, .first = first };
+
+	walk(m, s, n, follow_part, &x);
+	end_character(&x);
+	return x.out;
 }
 
 /* Two versions, because the tables have their own. */

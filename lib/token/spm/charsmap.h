@@ -30,6 +30,10 @@ size_t charsmap_depth(const uint32_t *unit, size_t units);
 void charsmap_apply(
     const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out);
 
+/* The leading bytes of the result that come from the first `first` bytes of the text, a whole
+ * number of characters, by the offsets that huggingface/tokenizers keeps. */
+size_t charsmap_first(const struct charsmap *m, const char *s, size_t n, size_t first);
+
 /* Appends the versions of the library that cuts graphemes and of its tables. */
 void charsmap_version(struct str *out);
 
