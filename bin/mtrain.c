@@ -32,8 +32,8 @@ end_mpi(void)
 static void
 leave_together(int status)
 {
+	(void)status;
 	end_mpi();
-	exit(status);
 }
 
 /* Once work has begun, the first failure ends all ranks. */
@@ -162,5 +162,5 @@ main(int argc, char **argv)
 	prog_on_exit(NULL);
 	end_mpi();
 	watchdog_stop(watchdog);
-	return status;
+	prog_exit(status);
 }

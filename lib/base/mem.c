@@ -27,12 +27,14 @@ struct mem_block {
 	_Alignas(ALIGN) unsigned char data[];
 };
 
-/* The only exit below the programs: a caller could not report it without memory. */
+/* The only exit below the programs: a caller could not report it without memory. Exit handlers of
+ * libraries are left out, which may need some. */
 static void
 no_memory(size_t count, size_t size)
 {
 	fprintf(stderr, "out of memory: cannot allocate %zu x %zu bytes\n", count, size);
-	exit(1);
+	fflush(stdout);
+	_exit(1);
 }
 
 /*

@@ -58,8 +58,7 @@ prog_mute(bool mute)
 }
 
 /*
- * The hook runs before exit in every die(), so that, for example, waiting ranks are not left
- * hanging.
+ * The hook runs first in every die(), so that, for example, waiting ranks are not left hanging.
  */
 void
 prog_on_exit(void (*leave)(int status))
@@ -129,7 +128,8 @@ lost_page(int sig, siginfo_t *info, void *context)
 
 /*
  * The name is what the user typed, without its directory. SIGPIPE is reset to its default: a parent
- * such as Python may have set it to be ignored, and a filter whose reader is gone must end.
+ * such as Python may have set it to be ignored, and a filter whose reader is gone must end. Without
+ * SIGXFSZ a file that reaches the limit of its size is an error of write(2), as on a full disk.
  */
 void
 prog_begin(const char *argv0)
@@ -139,18 +139,34 @@ prog_begin(const char *argv0)
 
 	snprintf(prefix, sizeof prefix, "%s", slash ? slash + 1 : argv0);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_IGN);
 	sigaction(SIGBUS, &bus, NULL);
 }
 
 static void leave(int status) __attribute__((noreturn));
 
-/* exit runs the atexit handlers and flushes stdout; the hook comes first, as it may not return. */
+/* The hook comes first, as it may not return. */
 static void
 leave(int status)
 {
 	if (leave_hook)
 		leave_hook(status);
-	exit(status);
+	prog_exit(status);
+}
+
+/* Exit handlers of libraries are left out: that of OpenBLAS waits for threads, for ever where the
+ * system has refused to start them. */
+void
+prog_exit(int status)
+{
+	fflush(stdout);
+	_exit(status);
+}
+
+void
+prog_line(const char *text)
+{
+	put_line("", text);
 }
 
 /* -q silences it. */

@@ -20,14 +20,17 @@ enum exit_status {
 	EXIT_NUMERICAL = 5, /* NaN or Inf; do not submit again */
 };
 
-void prog_begin(const char *argv0); /* sets the name and resets SIGPIPE to its default */
+void prog_begin(const char *argv0); /* sets the name, resets SIGPIPE and ignores SIGXFSZ */
 void prog_rank(int rank);           /* adds "[rank]" to the prefix */
 void prog_quiet(int level);         /* -1 quiet, 0 normal, 1 verbose */
 int prog_level(void);
 void prog_mute(bool mute); /* prints nothing: another rank prints the same */
 void prog_on_exit(
-    void (*leave)(int status)); /* called by die() and friends instead of exit(); for MPI_Abort */
+    void (*leave)(int status)); /* called by die() and friends before they exit; for MPI_Abort */
 int prog_end(int status);       /* flushes stdout; lost output is an error and gives EXIT_FAILED */
+/* Ends the process without the exit handlers of libraries; die() ends so too. */
+void prog_exit(int status) __attribute__((noreturn));
+void prog_line(const char *text); /* at every level, muted or not; may be called in a handler */
 void prog_version(const char *backends);
 const char *prog_build(void);   /* "0.1.0, commit 3f2c1a0", as --version prints it */
 const char *prog_release(void); /* "mikoshi 0.1.0", for files that record which release wrote

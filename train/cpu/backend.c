@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { ALIGNMENT = 256 };
@@ -163,6 +164,22 @@ choose_kernels(void)
 	unsetenv("OPENBLAS_CORETYPE");
 }
 
+/* OpenBLAS takes a buffer of this size for each thread that calls it, and tries for ever where
+ * there is no memory for it: that is tried here first. */
+static int
+try_buffers(int threads, struct err *e)
+{
+	enum { BUFFER = 129 << 20 };
+	size_t bytes = (size_t)threads * BUFFER;
+	void *all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (all == MAP_FAILED)
+		return err_set(
+		    e, "cannot allocate the buffers of %d threads (%zu bytes)", threads, bytes);
+	munmap(all, bytes);
+	return 0;
+}
+
 /* Chooses the table of operations by the type that the run computes in: F64 runs in double, all
  * others in float. NULL with a reason when there is no memory for the workspace. */
 static struct device *
@@ -175,6 +192,10 @@ cpu_open(const struct device_config *config, struct err *e)
 	if (!scratch) {
 		err_set(e, "cannot allocate the workspace of %d threads (%zu bytes)",
 		    config->num_threads, cpu_workspace(config));
+		return NULL;
+	}
+	if (try_buffers(config->num_threads, e) < 0) {
+		free(scratch);
 		return NULL;
 	}
 	choose_kernels();
