@@ -516,14 +516,17 @@ static const struct comm_ops mpi_ops = {
 	.free = mpi_free,
 };
 
-/* Starts MPI unless it is started (as in tests); without mpirun the world has one rank. NULL with a
- * reason. FUNNELED: threads compute, the main thread communicates. */
+/* Starts MPI unless it is started (as in tests); without mpirun the world has one rank, which needs
+ * no daemon of Open MPI's: that would outlive a process that is killed. A launcher's ranks do not
+ * read the variable. NULL with a reason. FUNNELED: threads compute, the main thread communicates.
+ */
 struct comm *
 mpi_world(struct err *e)
 {
 	int started, provided, size;
 
 	MPI_Initialized(&started);
+	setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
 	if (!started &&
 	    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
 		err_set(e, "cannot start MPI");
