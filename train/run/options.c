@@ -251,7 +251,7 @@ const struct opt mtrain_opts[] = {
 	NUM("exit-duration-in-mins", exit_duration_in_mins, 0, INFINITY, "0",
 	    "save and stop (exit 3) after this long; 0: never"),
 	CHOICE("exit-signal", exit_signal, stop_signal_names, "SIGTERM",
-	    "save and stop (exit 3) at this signal too; always at the first four"),
+	    "save and stop (exit 3) at this signal too; always at the first six"),
 	GROUP("Output"),
 	INT("log-interval", log_interval, 1, "100", "steps between log lines"),
 	FLAG("log-throughput", log_throughput, "(throughput is always logged)"),

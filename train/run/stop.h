@@ -6,19 +6,21 @@
 
 #include <stdbool.h>
 
-/* USR1, USR2, TERM and INT ask for a stop after the step, or where stop_agree is called before the
- * first one; a second TERM or INT exits at once. */
+/* TERM, INT, USR1, USR2, HUP and XCPU ask for a stop after the step, or where stop_agree is called
+ * before the first one; a second TERM or INT, a second or more after the first one, exits at once.
+ * Of those that end the process there is a line. */
 void stop_catch_signals(void);
-/* The signals of --exit-signal, ended by NULL; the first four are those above. */
+/* The signals of --exit-signal, ended by NULL; the first six are those above. */
 extern const char *const stop_signal_names[];
 /* This one of them asks for a stop too. */
 void stop_catch_signal(int name);
-/* For runs with nothing to save: signals end the program again, also one that has already come. */
+/* For runs with nothing to save: signals end the program with a line, also one that has already
+ * come. */
 void stop_default_signals(void);
 /* Collective, before the first step: when a signal has asked any rank to stop, -1 on all ranks,
  * with the reason on rank 0, now and from then on. */
 int stop_agree(struct comm *world, struct err *e);
-/* Name of the signal that asked, or NULL. */
+/* Name of the first signal that asked, or NULL. */
 const char *stop_signal(void);
 /* True when there is a file `stop` in save. stop_file_remove removes it, so that the next run does
  * not stop at once. save may be NULL. */
