@@ -1,7 +1,7 @@
 /* mplan.c - say whether a layout is legal and fits, and search for the best one */
 #include "lib/base/cli.h"
-#include "lib/base/io.h"
 #include "lib/base/prog.h"
+#include "lib/base/target.h"
 #include "plan/options.h"
 #include "plan/search.h"
 
@@ -138,21 +138,22 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	const struct plan_config *cfg = p->cfg;
 	struct search s = { 0 };
 	struct search_input in;
-	struct str why = { 0 };
+	struct str why = { 0 }, text = { 0 };
 	int rc = begin(p, argc, argv, &in.model, e);
 
 	if (rc < 0 || search_for(p, &in, e) < 0)
 		return CLI_USAGE;
-	if (cfg->output && !cfg->force && io_exists(cfg->output))
-		return err_set(e, "'%s' exists; --force replaces it", cfg->output);
+	if (cfg->output && target_check_kind(cfg->output, &search_file, cfg->force, e) < 0)
+		return -1;
 	rc = search_run(&s, &in, e);
 	if (rc == 0) {
 		search_reason(&s, &why);
 		note("%s", why.buf);
 		search_print(&s, &in, cfg->top, stdout);
-		if (cfg->output)
-			rc = search_write(&s, &in, cfg->pick, cfg->output, e);
+		if (cfg->output && (rc = search_text(&s, &in, cfg->pick, &text, e)) == 0)
+			rc = target_write(cfg->output, cfg->force, text.buf, text.len, e);
 	}
+	str_release(&text);
 	str_release(&why);
 	search_release(&s);
 	return rc;

@@ -85,7 +85,7 @@ run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 	encode_close(x);
 	str_release(&w.line);
 	mem_pool_release(&pool);
-	if (stopped && rc == CLI_FAILED)
+	if ((stopped && rc == CLI_FAILED) || rc == CLI_USAGE)
 		signals_raise(c->stop_fd);
 	return rc;
 }

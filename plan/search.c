@@ -6,7 +6,6 @@
  * fit. layout_check decides legality, as in training. A plan that needs more than 1 - margin of the
  * device counts as tight, since libraries and fragmentation take memory that no plan includes.
  */
-#include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/model/layout_text.h"
 #include "lib/model/options.h"
@@ -351,21 +350,17 @@ print_plan(const struct search *s, const struct search_input *in, int64_t pick, 
 	    (long long)c->shape.micro_batch_size, (long long)in->global_batch_size);
 }
 
-/* Replaces the file whole; whether it may exist was checked before the search. */
+const struct target_kind search_file = { "a plan", "# mplan search: ", 16 };
+
 int
-search_write(const struct search *s, const struct search_input *in, int64_t pick, const char *path,
+search_text(const struct search *s, const struct search_input *in, int64_t pick, struct str *out,
     struct err *e)
 {
-	struct str text = { 0 };
-	int rc;
-
 	if (pick > s->count)
 		return err_set(
 		    e, "--pick %lld: there are %d plans that fit", (long long)pick, s->count);
-	print_plan(s, in, pick, &text);
-	rc = io_write_file(path, text.buf, text.len, e);
-	str_release(&text);
-	return rc;
+	print_plan(s, in, pick, out);
+	return 0;
 }
 
 /* Names of the parts of a step. */

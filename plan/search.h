@@ -12,6 +12,7 @@
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H
 
+#include "lib/base/target.h"
 #include "lib/model/split.h"
 #include "plan/time.h"
 
@@ -53,9 +54,11 @@ int search_run(struct search *s, const struct search_input *in, struct err *e);
 void search_release(struct search *s);
 /* The best `top` as tab-separated rows under a header line. */
 void search_print(const struct search *s, const struct search_input *in, int64_t top, FILE *f);
-/* Writes item number `pick` (from 1) as an option file for mtrain, whole or not at all. */
-int search_write(const struct search *s, const struct search_input *in, int64_t pick,
-    const char *path, struct err *e);
+/* How a file of a plan is recognised. */
+extern const struct target_kind search_file;
+/* Item number `pick` (from 1) as an option file for mtrain. */
+int search_text(const struct search *s, const struct search_input *in, int64_t pick,
+    struct str *out, struct err *e);
 /* One line: where the best plan spends its time, and why the next one is slower. */
 void search_reason(const struct search *s, struct str *out);
 

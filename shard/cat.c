@@ -109,7 +109,7 @@ look_at(struct plan *p, int i, struct err *e)
 /* Adds all documents of each input, whose index is checked again on opening, and commits the
  * result; a failure leaves no part of it, and an existing dataset unchanged. */
 static int
-merge(struct plan *p, struct err *e)
+merge(struct plan *p, struct lock *lock, struct err *e)
 {
 	const struct notes_origin origin = { p->c->made_by, p->input, p->count };
 	struct dataset_writer *w;
@@ -119,6 +119,7 @@ merge(struct plan *p, struct err *e)
 	w = dataset_writer_new(p->c->output, p->type, e);
 	if (!w)
 		return -1;
+	dataset_writer_guard(w, lock, p->c->force);
 	for (int i = 0; i < p->count && rc == 0; i++) {
 		struct dataset *d = shard_open(p->prefix[i], e);
 
@@ -156,13 +157,15 @@ shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e)
 		.first = -1,
 		.meter.tell = c->progress,
 		.input = mem_zalloc((size_t)count, sizeof *p.input) };
-	int rc = c->force ? 0 : shard_check_target(c->output, e);
+	struct lock *lock = dataset_claim(c->output, &shard_lock, e);
+	int rc = lock ? dataset_check_target(c->output, c->force, e) : -1;
 
 	notes_init(&p.notes);
 	for (int i = 0; rc == 0 && i < count; i++)
 		rc = look_at(&p, i, e);
 	if (rc == 0)
-		rc = merge(&p, e);
+		rc = merge(&p, lock, e);
+	lock_release(lock);
 	if (rc == 0 && p.differ)
 		str_addf(
 		    c->said, "%s: made with several tokenizers: its notes name none\n", c->output);

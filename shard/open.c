@@ -1,7 +1,9 @@
 /*
  * open.c - opening the datasets that the verbs read, and checking the names of those that they make
  */
+#include "lib/base/cli.h"
 #include "lib/base/io.h"
+#include "lib/base/target.h"
 #include "shard/shard.h"
 
 #include <string.h>
@@ -97,20 +99,18 @@ shard_open(const char *prefix, struct err *e)
 	return dataset_open_with(prefix, &(struct dataset_options){ .no_mmap_bin = true }, e);
 }
 
-/* The writer itself replaces files, so this check comes before it starts. */
-int
-shard_check_target(const char *prefix, struct err *e)
-{
-	static const char *const suffix[] = { ".idx", ".bin" };
-	struct str path = { 0 };
-	int rc = 0;
+const struct lock_terms shard_lock = { .say = cli_note };
 
-	for (int i = 0; i < 2 && rc == 0; i++) {
-		str_clear(&path);
-		str_addf(&path, "%s%s", prefix, suffix[i]);
-		if (io_exists(path.buf))
-			rc = err_at(e, path.buf, 0, "exists already; --force replaces it");
-	}
-	str_release(&path);
-	return rc;
+bool
+shard_same(const char *prefix, const char *other)
+{
+	struct str a = { 0 }, b = { 0 };
+	bool same;
+
+	str_addf(&a, "%s.idx", prefix);
+	str_addf(&b, "%s.idx", other);
+	same = target_is(a.buf, b.buf);
+	str_release(&a);
+	str_release(&b);
+	return same;
 }

@@ -20,7 +20,8 @@ shard_repair_check(const struct repair_config *c, struct err *e)
 /* Writes the repaired dataset with notes that keep the tokenizer, and opens it, so that a dataset
  * that is still damaged never passes for repaired. */
 static int
-save(const struct repair_config *c, struct dataset_repair *r, const char *prefix, struct err *e)
+save(const struct repair_config *c, struct dataset_repair *r, const char *prefix, struct lock *lock,
+    struct err *e)
 {
 	struct notes_input input = { prefix, dataset_repair_bin_bytes(r), -1 };
 	struct notes_origin origin = { c->made_by, &input, 1 };
@@ -32,8 +33,11 @@ save(const struct repair_config *c, struct dataset_repair *r, const char *prefix
 	int rc;
 
 	if (notes_read(prefix, &n, e) >= 0) {
+		struct repair_target to = { .output = output, .lock = lock, .replace = c->force };
+
 		notes_text(&n, &origin, &counts, &text);
-		if (dataset_repair_save(r, output, text.buf, e) == 0)
+		to.notes = text.buf;
+		if (dataset_repair_save(r, &to, e) == 0)
 			d = shard_open(output ? output : prefix, e);
 	}
 	notes_release(&n);
@@ -43,6 +47,19 @@ save(const struct repair_config *c, struct dataset_repair *r, const char *prefix
 	return rc;
 }
 
+/* Takes the lock of the dataset that is written, and checks its names. */
+static int
+claim(const struct repair_config *c, const char *prefix, struct lock **lock, struct err *e)
+{
+	if (!c->in_place && shard_same(c->output, prefix))
+		return err_set(
+		    e, "--output %s: is what is to be repaired; --in-place does it", c->output);
+	*lock = dataset_claim(c->in_place ? prefix : c->output, &shard_lock, e);
+	if (!*lock)
+		return -1;
+	return c->in_place ? 0 : dataset_check_target(c->output, c->force, e);
+}
+
 /* A sound dataset stays unchanged, and nothing is written for it. Each line about a fault is
  * printed after the name of the dataset. */
 int
@@ -50,20 +67,22 @@ shard_repair(const struct repair_config *c, const char *prefix, FILE *out, struc
 {
 	struct str found = { 0 };
 	struct dataset_repair *r = NULL;
-	int rc = c->in_place || c->force ? 0 : shard_check_target(c->output, e);
+	struct lock *lock = NULL;
+	int rc = claim(c, prefix, &lock, e);
 
 	if (rc == 0) {
 		r = dataset_repair_open(prefix, &found, e);
 		rc = r ? 0 : -1;
 	}
 	if (rc == 0 && found.len)
-		rc = save(c, r, prefix, e);
+		rc = save(c, r, prefix, lock, e);
 	if (rc == 0 && !found.len)
 		fprintf(out, "%s: sound, nothing to repair\n", prefix);
 	for (const char *p = rc == 0 ? found.buf : NULL, *feed; p && (feed = strchr(p, '\n'));
 	     p = feed + 1)
 		fprintf(out, "%s: %.*s\n", prefix, (int)(feed - p), p);
 	dataset_repair_close(r);
+	lock_release(lock);
 	str_release(&found);
 	return rc;
 }

@@ -106,7 +106,9 @@ int shard_repair_check(const struct repair_config *c, struct err *e);
 /* Prints a line for each repair, or that there was nothing to repair. */
 int shard_repair(const struct repair_config *c, const char *prefix, FILE *out, struct err *e);
 
-/* Checks, before the work, that neither file of the dataset to be made exists. */
-int shard_check_target(const char *prefix, struct err *e);
+/* How a writer waits for the lock of its dataset: a few seconds, with a note. */
+extern const struct lock_terms shard_lock;
+/* Whether both prefixes are those of one dataset. */
+bool shard_same(const char *prefix, const char *other);
 
 #endif

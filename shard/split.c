@@ -181,6 +181,7 @@ struct whole {
 	const struct dataset *d;
 	struct notes notes;
 	struct shard_meter meter;
+	struct lock *lock; /* of all pieces */
 };
 
 /* Writes one piece and its notes, or neither. */
@@ -190,27 +191,30 @@ write_piece(struct whole *x, const int64_t cut[2], const char *name, struct err 
 	const struct dataset *d = x->d;
 	struct notes_input input = { dataset_prefix(d), (int64_t)dataset_bin_bytes(d), cut[0] };
 	struct notes_origin origin = { x->c->made_by, &input, 1 };
-	struct dataset_writer *w = dataset_writer_new(name, dataset_dtype(d), e);
+	struct lock *lock = lock_check(x->lock, e) < 0 ? NULL : dataset_claim(name, &shard_lock, e);
+	struct dataset_writer *w = lock ? dataset_writer_new(name, dataset_dtype(d), e) : NULL;
+	int rc = w ? shard_add_documents(w, d, cut, &x->meter, e) : -1;
 
-	if (!w)
-		return -1;
-	if (shard_add_documents(w, d, cut, &x->meter, e) < 0) {
+	if (rc == 0) {
+		dataset_writer_guard(w, lock, x->c->force);
+		notes_describe(w, &x->notes, &origin);
+		rc = dataset_commit(w, e);
+	} else {
 		dataset_abort(w);
-		return -1;
 	}
-	notes_describe(w, &x->notes, &origin);
-	return dataset_commit(w, e);
+	lock_release(lock);
+	return rc;
 }
 
 /* Writes all pieces or none, since some of them could be mistaken for the whole. Prints rows only
  * when all are written. */
 static int
-write_pieces(const struct split_config *c, const struct dataset *d, const struct cuts *cuts,
-    FILE *out, struct err *e)
+write_pieces(struct whole *x, const struct cuts *cuts, FILE *out, struct err *e)
 {
-	struct whole x = { .c = c, .d = d, .meter = { c->progress, 0, dataset_bin_bytes(d) } };
+	const struct split_config *c = x->c;
+	const struct dataset *d = x->d;
 	struct str name = { 0 }, rows = { 0 };
-	int rc = notes_read(dataset_prefix(d), &x.notes, e) < 0 ? -1 : 0;
+	int rc = notes_read(dataset_prefix(d), &x->notes, e) < 0 ? -1 : 0;
 	int64_t made = 0;
 
 	temp_sweep_beside(c->output);
@@ -218,19 +222,38 @@ write_pieces(const struct split_config *c, const struct dataset *d, const struct
 		const int64_t *cut = cuts->at + made, s0 = dataset_document_start(d, cut[0]),
 			      s1 = dataset_document_start(d, cut[1]);
 
-		rc = write_piece(&x, cut, piece_name(c, made, &name), e);
+		rc = write_piece(x, cut, piece_name(c, made, &name), e);
 		str_addf(&rows, "%s\t%lld\t%lld\t%lld\n", name.buf, (long long)(cut[1] - cut[0]),
 		    (long long)(s1 - s0),
 		    (long long)(dataset_sequence_start(d, s1) - dataset_sequence_start(d, s0)));
 		made += rc == 0;
 	}
-	while (rc < 0 && made > 0)
+	while (rc < 0 && made > 0 && lock_check(x->lock, NULL) == 0)
 		remove_piece(piece_name(c, --made, &name));
 	if (rc == 0)
 		fprintf(out, "dataset\tdocuments\tsequences\ttokens\n%s", rows.buf);
-	notes_release(&x.notes);
+	notes_release(&x->notes);
 	str_release(&name);
 	str_release(&rows);
+	return rc;
+}
+
+/* All names, before anything is written. A piece that replaced the source would be all that is left
+ * of it. */
+static int
+check_targets(const struct whole *x, const struct cuts *cuts, struct err *e)
+{
+	struct str name = { 0 };
+	int rc = 0;
+
+	for (int64_t i = 0; i + 1 < cuts->count && rc == 0; i++) {
+		if (shard_same(piece_name(x->c, i, &name), dataset_prefix(x->d)))
+			rc = err_set(e, "--output %s: '%s' would be replaced by a piece of it",
+			    x->c->output, dataset_prefix(x->d));
+		else
+			rc = dataset_check_target(name.buf, x->c->force, e);
+	}
+	str_release(&name);
 	return rc;
 }
 
@@ -241,18 +264,21 @@ shard_split(const struct split_config *c, const char *prefix, FILE *out, struct 
 {
 	struct dataset_options o = { .no_mmap_bin = true, .any_count = true };
 	struct dataset *d = dataset_open_with(prefix, &o, e);
-	struct str name = { 0 };
+	struct whole x = { .c = c, .d = d };
 	struct cuts cuts = { 0 };
 	int rc;
 
 	if (!d)
 		return -1;
+	x.meter = (struct shard_meter){ c->progress, 0, dataset_bin_bytes(d) };
 	rc = find_cuts(c, d, &cuts, e);
-	for (int64_t i = 0; i + 1 < cuts.count && rc == 0 && !c->force; i++)
-		rc = shard_check_target(piece_name(c, i, &name), e);
 	if (rc == 0)
-		rc = write_pieces(c, d, &cuts, out, e);
-	str_release(&name);
+		rc = (x.lock = dataset_claim(c->output, &shard_lock, e)) ? 0 : -1;
+	if (rc == 0)
+		rc = check_targets(&x, &cuts, e);
+	if (rc == 0)
+		rc = write_pieces(&x, &cuts, out, e);
+	lock_release(x.lock);
 	free(cuts.at);
 	dataset_close(d);
 	return rc;

@@ -211,10 +211,9 @@ static int
 open_ends(struct encode *x, struct err *e)
 {
 	if (x->c->output_prefix) {
-		if (open_state(x, e) < 0)
-			return -1;
-		x->output = output_open(x->c, x->plan.dtype, x->have_state ? &x->state : NULL, e);
-		if (!x->output)
+		x->output = output_claim(x->c, e);
+		if (!x->output || open_state(x, e) < 0 ||
+		    output_open(x->output, x->plan.dtype, x->have_state ? &x->state : NULL, e) < 0)
 			return -1;
 	}
 	x->input = input_new(
@@ -377,7 +376,7 @@ mark(struct encode *x, bool committing, struct err *e)
 {
 	x->state.at = x->at.file < 0 ? (struct resume_place){ 0 } : x->at;
 	x->state.committing = committing;
-	if (output_sync(x->output, &x->state, e) < 0 ||
+	if (output_check(x->output, e) < 0 || output_sync(x->output, &x->state, e) < 0 ||
 	    resume_write(x->state_path, &x->described, &x->state, &x->counts, e) < 0)
 		return -1;
 	x->have_state = true;
@@ -396,6 +395,8 @@ write_job(void *ctx, void *slot, struct err *e)
 
 	if (j->failed)
 		return err_set(e, "%s", j->why.msg);
+	if (output_lost(x->output))
+		return output_check(x->output, e);
 	if (j->batch.file != x->at.file) {
 		x->at = (struct resume_place){ j->batch.file, 0, 0, j->batch.offset };
 		x->lines_before = -1;

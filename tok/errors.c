@@ -4,20 +4,32 @@
  * Written during the run, since every line may be bad; it appears whole at the end, as the datasets
  * do.
  */
+#include "lib/base/target.h"
 #include "tok/errors.h"
 
 #include <string.h>
 
+static const char header[] = "file\tline\toffset\tclass\treason\n";
+
 /* Without a bad line the file has only its header, so that a script can tell "none" from "not
  * looked for". */
 int
-errors_open(struct outfile *o, const char *path, bool resume, int64_t keep, struct err *e)
+errors_open(struct outfile *o, const char *path, const struct error_start *from, struct err *e)
 {
-	if ((resume ? outfile_resume(o, path, keep, e) : outfile_open(o, path, e)) < 0)
-		return -1;
-	if (!keep)
-		fputs("file\tline\toffset\tclass\treason\n", o->f);
-	return 0;
+	int rc = from->resume ? outfile_resume(o, path, from->keep, from->shared, e)
+			      : outfile_open(o, path, e);
+
+	if (rc == 0 && !from->keep)
+		fputs(header, o->f);
+	return rc;
+}
+
+int
+errors_check_target(const char *path, bool replace, struct err *e)
+{
+	static const struct target_kind list = { "a list of bad lines", header, sizeof header - 1 };
+
+	return target_check_kind(path, &list, replace, e);
 }
 
 /* Writes a text as one column. */

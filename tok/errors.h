@@ -17,10 +17,18 @@ struct error_row {
 	const char *why;
 };
 
-/* Begins the list with its header line. resume: under a name that a later run finds, keeping the
- * first `keep` bytes. */
-int errors_open(struct outfile *o, const char *path, bool resume, int64_t keep, struct err *e);
-/* A failed write is found by outfile_commit. */
+/* resume: under a name that a later run finds, keeping the first `keep` bytes, which others may
+ * have open. */
+struct error_start {
+	bool resume, shared;
+	int64_t keep;
+};
+
+/* Begins the list with its header line, or continues it. */
+int errors_open(struct outfile *o, const char *path, const struct error_start *from, struct err *e);
+/* 0 when the list may be made: nothing has its name or, if replace, a list has. */
+int errors_check_target(const char *path, bool replace, struct err *e);
+/* A failed write is found by target_commit. */
 void errors_add(struct outfile *o, const struct error_row *row);
 
 #endif

@@ -4,10 +4,13 @@
  * Used by one thread at a time. Names are PREFIX_KEY_document, or PREFIX_KEY_sentence when texts
  * were split, as in Megatron-LM.
  */
+#include "lib/base/cli.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/base/target.h"
 #include "lib/data/dataset.h"
 #include "tok/output.h"
+#include "tok/signals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +20,7 @@ struct output {
 	const struct encode_config *c;
 	int num_keys;
 	char **name;                    /* one per key: the dataset's, without suffix */
+	struct lock *own, **lock;       /* of the prefix, and of each key's dataset */
 	struct dataset_writer **writer; /* one per key; NULL once it is committed */
 	char *error_path;               /* NULL: bad lines end the run, or are only counted */
 	struct outfile errors;
@@ -31,6 +35,7 @@ make_names(struct output *o)
 
 	o->num_keys = c->json_keys.count;
 	o->name = mem_zalloc((size_t)o->num_keys, sizeof *o->name);
+	o->lock = mem_zalloc((size_t)o->num_keys, sizeof(struct lock *));
 	o->writer = mem_zalloc((size_t)o->num_keys, sizeof(struct dataset_writer *));
 	for (int k = 0; k < o->num_keys; k++) {
 		str_addf(&s, "%s_%s_%s", c->output_prefix, c->json_keys.item[k],
@@ -44,32 +49,48 @@ make_names(struct output *o)
 	}
 }
 
-/* Checks one target. Not called with --force: the writer then replaces the files when it
- * commits. */
-static int
-check_new(const char *name, const char *suffix, struct err *e)
-{
-	struct str path = { 0 };
-	int rc = 0;
-
-	str_addf(&path, "%s%s", name, suffix);
-	if (io_exists(path.buf))
-		rc = err_set(e, "'%s' exists; --force replaces it", path.buf);
-	str_release(&path);
-	return rc;
-}
-
 /* Called before any of them is created. */
 static int
 check_targets(const struct output *o, struct err *e)
 {
-	static const char *const suffix[] = { ".bin", ".idx", ".json" };
-
 	for (int k = 0; k < o->num_keys; k++)
-		for (int i = 0; i < 3; i++)
-			if (check_new(o->name[k], suffix[i], e) < 0)
-				return -1;
-	return o->error_path ? check_new(o->error_path, "", e) : 0;
+		if (dataset_check_target(o->name[k], o->c->force, e) < 0)
+			return -1;
+	return o->error_path ? errors_check_target(o->error_path, o->c->force, e) : 0;
+}
+
+struct output *
+output_claim(const struct encode_config *c, struct err *e)
+{
+	const struct lock_terms how = { .say = cli_note, .give_up = signals_pending };
+	struct output *o = mem_zalloc(1, sizeof *o);
+	struct str path = { 0 };
+	bool held;
+
+	o->c = c;
+	make_names(o);
+	str_addf(&path, "%s.lock", c->output_prefix);
+	o->own = lock_claim(path.buf, &how, e);
+	held = o->own != NULL;
+	for (int k = 0; k < o->num_keys && held; k++)
+		held = (o->lock[k] = dataset_claim(o->name[k], &how, e)) != NULL;
+	str_release(&path);
+	if (held)
+		return o;
+	output_close(o, true);
+	return NULL;
+}
+
+int
+output_check(const struct output *o, struct err *e)
+{
+	return o ? lock_check(o->own, e) : 0;
+}
+
+bool
+output_lost(const struct output *o)
+{
+	return o && lock_lost(o->own);
 }
 
 /* Opens the writer of a key. A resumed run may have committed the key already: then there is
@@ -81,6 +102,8 @@ open_writer(struct output *o, int k, enum dtype t, const struct resume_state *fr
 
 	if (!o->c->resume) {
 		o->writer[k] = dataset_writer_new(o->name[k], t, e);
+		if (o->writer[k])
+			dataset_writer_guard(o->writer[k], o->lock[k], o->c->force);
 		return o->writer[k] ? 0 : -1;
 	}
 	if (from) {
@@ -89,53 +112,52 @@ open_writer(struct output *o, int k, enum dtype t, const struct resume_state *fr
 		if (from->committing && dataset_was_committed(o->name[k]))
 			return 0;
 	}
-	o->writer[k] = dataset_writer_resume(o->name[k], t, from ? &mark : NULL, e);
+	o->writer[k] = dataset_writer_resume(o->name[k], t, from ? &mark : NULL, o->lock[k], e);
+	if (o->writer[k])
+		dataset_writer_guard(o->writer[k], o->lock[k], o->c->force);
 	return o->writer[k] ? 0 : -1;
 }
 
 /* Targets are checked when a run begins, not when it is resumed: a commit may have been cut
  * short. */
-struct output *
-output_open(
-    const struct encode_config *c, enum dtype t, const struct resume_state *from, struct err *e)
+int
+output_open(struct output *o, enum dtype t, const struct resume_state *from, struct err *e)
 {
-	struct output *o = mem_zalloc(1, sizeof *o);
-	int rc = 0;
+	const struct error_start start = { o->c->resume, lock_taken_over(o->own),
+		from ? from->error_bytes : 0 };
+	int rc = from ? 0 : check_targets(o, e);
 
-	o->c = c;
-	make_names(o);
-	if (!from && !c->force)
-		rc = check_targets(o, e);
 	for (int k = 0; k < o->num_keys && rc == 0; k++)
 		rc = open_writer(o, k, t, from, e);
 	if (rc == 0 && o->error_path && !(from && from->committing && io_exists(o->error_path)))
-		rc = errors_open(
-		    &o->errors, o->error_path, c->resume, from ? from->error_bytes : 0, e);
-	if (rc == 0)
-		return o;
-	output_close(o, from != NULL);
-	return NULL;
+		rc = errors_open(&o->errors, o->error_path, &start, e);
+	return rc;
 }
 
-/* Frees everything; what was not committed is removed, or kept for a later run. */
+/* Frees everything; what was not committed is removed, or kept for a later run, as it is when it
+ * belongs to another run by now. */
 void
 output_close(struct output *o, bool keep)
 {
 	if (!o)
 		return;
+	keep |= lock_check(o->own, NULL) < 0;
 	for (int k = 0; k < o->num_keys; k++) {
 		if (o->writer[k])
 			dataset_abort(o->writer[k]);
 		if (o->writer[k] && o->c->resume && !keep)
 			dataset_drop_parts(o->name[k]);
+		lock_release(o->lock[k]);
 		free(o->name[k]);
 	}
-	if (keep)
+	if (keep && o->c->resume)
 		outfile_leave(&o->errors);
 	else
 		outfile_abort(&o->errors);
+	lock_release(o->own);
 	free(o->error_path);
 	free(o->name);
+	free(o->lock);
 	free(o->writer);
 	free(o);
 }
@@ -209,14 +231,17 @@ commit_key(struct output *o, int k, const struct sidecar *notes, struct err *e)
 int
 output_commit(struct output *o, const struct sidecar *notes, struct err *e)
 {
-	if (o->errors.f && outfile_commit(&o->errors, e) < 0)
+	if (lock_check(o->own, e) < 0 ||
+	    (o->errors.f && target_commit(&o->errors, o->c->force, e) < 0))
 		return -1;
 	for (int k = 0; k < o->num_keys; k++)
 		if (commit_key(o, k, notes, e) < 0) {
-			if (k == 0 && o->error_path && !o->c->resume)
+			if (k == 0 && o->error_path && !o->c->resume && !output_lost(o))
 				unlink(o->error_path);
 			return -1;
 		}
+	if (lock_check(o->own, e) < 0)
+		return -1;
 	for (int k = 0; k < o->num_keys && (o->c->resume || o->c->force); k++)
 		dataset_drop_parts(o->name[k]);
 	return 0;

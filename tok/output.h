@@ -15,10 +15,16 @@
 
 struct output;
 
+/* Takes the lock of the prefix, PREFIX.lock, and those of its datasets, which output_close
+ * releases; for another writer it waits a few seconds, with a note. NULL with a reason. */
+struct output *output_claim(const struct encode_config *c, struct err *e);
+/* -1 with the reason when another run has taken the lock. */
+int output_check(const struct output *o, struct err *e);
+/* The result of the last look at the lock, which a thread takes now and then; false for NULL. */
+bool output_lost(const struct output *o);
 /* Checks that no target exists, then opens the temporary files. from: the state to continue from,
- * or NULL. On failure NULL with a reason, and nothing is created. */
-struct output *output_open(
-    const struct encode_config *c, enum dtype t, const struct resume_state *from, struct err *e);
+ * or NULL. */
+int output_open(struct output *o, enum dtype t, const struct resume_state *from, struct err *e);
 /* Writes the documents of a job, key by key, in the order of the input. */
 int output_job(struct output *o, const struct job *j, struct err *e);
 /* Records a bad line that was skipped. */

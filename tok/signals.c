@@ -11,11 +11,12 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+
 /* nohup, and background jobs of a shell without job control, ignore some of them. */
 int
 signals_hold(void)
 {
-	static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -28,6 +29,20 @@ signals_hold(void)
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return -1;
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* A signal that is not blocked never stays pending. */
+bool
+signals_pending(void)
+{
+	sigset_t set;
+
+	if (sigpending(&set) < 0)
+		return false;
+	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+		if (sigismember(&set, wanted[i]) == 1)
+			return true;
+	return false;
 }
 
 /* The default action of each of them is to end the program. */

@@ -8,9 +8,13 @@
 #ifndef TOK_SIGNALS_H
 #define TOK_SIGNALS_H
 
+#include <stdbool.h>
+
 /* Called before any other thread is started. -1: there is no descriptor, and signals end the
  * program as usual. */
 int signals_hold(void);
+/* Whether one has come. */
+bool signals_pending(void);
 /* Ends the program by the signal that came, so that a shell knows; returns when none did. */
 void signals_raise(int fd);
 

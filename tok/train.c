@@ -8,6 +8,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/base/target.h"
 #include "lib/token/spm/spmtrain.h"
 #include "tok/encoding.h"
 #include "tok/files.h"
@@ -258,15 +259,22 @@ next_sentence(void *ctx, const char **text, size_t *len, struct err *e)
 	return 1;
 }
 
+/* A model begins with the tag of its first piece. */
+static int
+check_target(const struct train_config *c, struct err *e)
+{
+	static const struct target_kind model = { "a SentencePiece model", "\n", 1 };
+
+	return target_check_kind(c->output, &model, c->force, e);
+}
+
 /* Finds wrong usage before any text is read. */
 int
 tokenizer_train_check(const struct train_config *c, struct err *e)
 {
 	if (!c->output)
 		return err_set(e, "--output is needed");
-	if (!c->force && io_exists(c->output))
-		return err_set(e, "'%s' exists; --force replaces it", c->output);
-	return 0;
+	return check_target(c, e);
 }
 
 /* The model appears whole after training has succeeded. -1 with the first bad line, or the
@@ -294,7 +302,9 @@ tokenizer_train_run(const struct train_config *c, struct train_counts *counts, s
 	t.num_settings = settings.count;
 	rc = spm_train(&t, &model, e);
 	if (rc == 0)
-		rc = io_write_file(c->output, model.buf, model.len, e);
+		rc = check_target(c, e);
+	if (rc == 0)
+		rc = target_write(c->output, c->force, model.buf, model.len, e);
 	input_free(s.input);
 	jsonl_free(s.jsonl);
 	mem_pool_release(&s.pool);

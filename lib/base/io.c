@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -237,8 +238,8 @@ io_parent(const char *path)
 	return mem_strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-static int
-fsync_parent(const char *path, struct err *e)
+int
+io_sync_parent(const char *path, struct err *e)
 {
 	char *dir = io_parent(path);
 	int rc = io_fsync_dir(dir, e);
@@ -265,7 +266,7 @@ io_mkdir_p(const char *path, struct err *e)
 			continue;
 		*s = '\0';
 		if (mkdir(p, 0777) == 0)
-			rc = fsync_parent(p, e);
+			rc = io_sync_parent(p, e);
 		else if (errno != EEXIST)
 			rc = err_sys(e, "create directory", p);
 		*s = c;
@@ -382,39 +383,69 @@ close_stream(struct outfile *o)
 	return rc;
 }
 
-/* Opens the file for writing after the part that is kept. A file that is too short has lost data
- * that its record says was on disk. The name is predictable, so links are not followed. */
-int
-outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
+/* Copies the first `keep` bytes of an open file into a new one, which takes its name: who else has
+ * the old one open can no longer change what has this name. Closes fd; returns the new descriptor,
+ * or -1. */
+static int
+part_from_others(const char *path, int fd, int64_t keep, struct err *e)
 {
-	int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | (keep ? 0 : O_CREAT | O_TRUNC), fd;
+	char *tmp;
+	int copy = temp_create(path, &tmp, e);
+
+	if (copy >= 0 &&
+	    (io_copy_range(fd, 0, copy, (uint64_t)keep) < 0 || fsync(copy) < 0 ||
+		rename(tmp, path) < 0 || lseek(copy, 0, SEEK_SET) < 0)) {
+		err_sys(e, "copy", path);
+		unlink(tmp);
+		close(copy);
+		copy = -1;
+	}
+	free(tmp);
+	close(fd);
+	return copy;
+}
+
+/* Opens the file for writing after the part that is kept. A file that is too short has lost data
+ * that its record says was on disk. The name is predictable, so links are not followed. flock(2)
+ * tells of processes of this host that have the file open. */
+int
+outfile_resume(struct outfile *o, const char *path, int64_t keep, bool shared, struct err *e)
+{
+	int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | (keep ? 0 : O_CREAT), fd;
 	struct stat st;
 
+	o->f = NULL;
+	o->direct = NULL;
 	if (strlen(path) >= sizeof o->path)
 		return err_set(e, "path too long: '%.60s...'", path);
 	snprintf(o->path, sizeof o->path, "%s", path);
 	snprintf(o->tmp, sizeof o->tmp, "%s.part", path);
 	fd = open(o->tmp, flags, 0666);
-	o->fd = fd;
-	o->direct = NULL;
-	o->f = fd < 0 ? NULL : fdopen(fd, "rb+");
-	if (!o->f) {
-		err_sys(e, keep ? "open" : "create", o->tmp);
-		if (fd >= 0)
-			close(fd);
-		return -1;
-	}
-	if (keep && (fstat(o->fd, &st) < 0 || st.st_size < keep)) {
-		outfile_leave(o);
+	if (fd < 0)
+		return err_sys(e, keep ? "open" : "create", o->tmp);
+	if (fstat(fd, &st) < 0 || st.st_size < keep) {
+		close(fd);
 		return err_set(e, "%s: shorter than the %lld bytes that were written", o->tmp,
 		    (long long)keep);
 	}
-	if (keep && (ftruncate(o->fd, keep) < 0 || fseeko(o->f, keep, SEEK_SET) < 0)) {
-		err_sys(e, "cut", o->tmp);
-		outfile_leave(o);
-		return -1;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		shared = true;
+	if (shared) {
+		fd = part_from_others(o->tmp, fd, keep, e);
+		if (fd < 0)
+			return -1;
+		(void)flock(fd, LOCK_EX | LOCK_NB);
 	}
-	return 0;
+	o->fd = fd;
+	o->f = fdopen(fd, "rb+");
+	if (o->f && ftruncate(fd, keep) == 0 && fseeko(o->f, keep, SEEK_SET) == 0)
+		return 0;
+	err_sys(e, "cut", o->tmp);
+	if (o->f)
+		outfile_leave(o);
+	else
+		close(fd);
+	return -1;
 }
 
 /* fdatasync: it also writes the size, since that is needed to read the data. */
@@ -441,7 +472,7 @@ outfile_leave(struct outfile *o)
  * and outfile_abort does nothing.
  */
 int
-outfile_commit(struct outfile *o, struct err *e)
+outfile_finish(struct outfile *o, struct err *e)
 {
 	int bad = ferror(o->f) || fflush(o->f) != 0 ||
 	    (o->direct && direct_finish(o->direct) < 0) || fsync(o->fd) < 0;
@@ -451,17 +482,24 @@ outfile_commit(struct outfile *o, struct err *e)
 		bad = 1;
 		saved = errno;
 	}
-	if (bad) {
-		unlink(o->tmp);
-		errno = saved ? saved : EIO;
-		return err_sys(e, "write", o->path);
-	}
+	if (!bad)
+		return 0;
+	unlink(o->tmp);
+	errno = saved ? saved : EIO;
+	return err_sys(e, "write", o->path);
+}
+
+int
+outfile_commit(struct outfile *o, struct err *e)
+{
+	if (outfile_finish(o, e) < 0)
+		return -1;
 	if (rename(o->tmp, o->path) < 0) {
 		err_sys(e, "rename to", o->path);
 		unlink(o->tmp);
 		return -1;
 	}
-	return fsync_parent(o->path, e);
+	return io_sync_parent(o->path, e);
 }
 
 /* Only asks: a failure to write is found by the sync at the end. */

@@ -37,6 +37,7 @@ bool io_is_file_name(const char *s);
 /* Makes the directory and its missing parents; the name of each new one is on disk on return. */
 int io_mkdir_p(const char *path, struct err *e);
 int io_fsync_dir(const char *path, struct err *e);
+int io_sync_parent(const char *path, struct err *e); /* the directory that path lies in */
 /* The directory that path lies in, "." for a bare name; free() it. */
 char *io_parent(const char *path);
 int io_remove_tree(const char *path, struct err *e);
@@ -64,13 +65,17 @@ int outfile_open(struct outfile *o, const char *path, struct err *e);
  * good (direct.h). Only for writing from the start to the end. */
 int outfile_open_direct(struct outfile *o, const char *path, struct err *e);
 int outfile_commit(struct outfile *o, struct err *e); /* on failure the temporary file is removed */
+/* The first part of it: the file is on disk under o->tmp, and the caller renames it. */
+int outfile_finish(struct outfile *o, struct err *e);
 void outfile_abort(struct outfile *o);
 /* The disk begins to write these bytes, which were written to f, so that outfile_commit has less to
  * wait for. */
 void outfile_begin_sync(struct outfile *o, uint64_t from, uint64_t bytes);
 /* For a program that continues after a stop: the temporary name is PATH.part in every process. The
- * first `keep` bytes of such a file are kept; fewer are an error. keep 0 starts over. */
-int outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e);
+ * first `keep` bytes of such a file are kept; fewer are an error. keep 0 starts over. shared:
+ * another process may still have it open; then, and when one of this host has, a copy replaces the
+ * file. */
+int outfile_resume(struct outfile *o, const char *path, int64_t keep, bool shared, struct err *e);
 /* Syncs everything written so far; *bytes is its size. */
 int outfile_sync(struct outfile *o, int64_t *bytes, struct err *e);
 void outfile_leave(struct outfile *o); /* closes; the temporary file stays */

@@ -48,6 +48,7 @@ struct lock {
 	struct str text; /* the part of the file that never changes */
 	unsigned renewals;
 	atomic_bool lost;
+	bool taken_over;
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t wake;
@@ -263,6 +264,12 @@ lock_lost(const struct lock *l)
 	return l && atomic_load(&l->lost);
 }
 
+bool
+lock_taken_over(const struct lock *l)
+{
+	return l && l->taken_over;
+}
+
 /* The number grows in place, so that other processes see a change. A failed write shows at a later
  * check, or to the processes that wait. */
 static void *
@@ -369,7 +376,7 @@ watch(const struct lock_terms *t, const char *text, enum holder_state v, struct 
 /* Breaks the existing lock if the rules allow it. Returns 0 when the caller shall try again. A
  * former holder finds its lock gone at its next renewal and may write until then. */
 static int
-break_lock(const struct lock_terms *t, const char *text, struct err *e)
+break_lock(struct lock *l, const struct lock_terms *t, const char *text, struct err *e)
 {
 	static const char *const why[] = { "was not renewed", "", "has ended",
 		"was of this batch job before it was restarted" };
@@ -388,6 +395,7 @@ break_lock(const struct lock_terms *t, const char *text, struct err *e)
 	t->say(line);
 	if (take_away(t->path, text, strlen(text) + 1, e) < 0)
 		return -1;
+	l->taken_over |= holder_state(text) != ENDED;
 	since = clock_seconds();
 	while (t->by_force && holder_state(text) != ENDED && clock_seconds() - since < t->renewal &&
 	    !(t->give_up && t->give_up()))
@@ -406,7 +414,7 @@ take(struct lock *l, const struct lock_terms *t, struct err *e)
 		if (read_text(t->path, text) < 0) {
 			if (errno != ENOENT)
 				return err_sys(e, "read", t->path);
-		} else if (break_lock(t, text, e) < 0) {
+		} else if (break_lock(l, t, text, e) < 0) {
 			return -1;
 		}
 	}
@@ -452,6 +460,18 @@ lock_take(const struct lock_terms *t, struct err *e)
 	err_set(e, "cannot start the thread that renews '%s'", l->path);
 	lock_release(l);
 	return NULL;
+}
+
+struct lock *
+lock_claim(const char *path, const struct lock_terms *how, struct err *e)
+{
+	struct lock_terms terms = *how;
+
+	terms.path = path;
+	terms.renewal = LOCK_RENEWAL;
+	terms.stale = LOCK_STALE;
+	terms.ending = LOCK_ENDING;
+	return lock_take(&terms, e);
 }
 
 void

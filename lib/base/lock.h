@@ -36,11 +36,16 @@ struct lock_terms {
 /* Takes the lock, and starts the thread that renews it. NULL with the reason when the lock is
  * held. */
 struct lock *lock_take(const struct lock_terms *t, struct err *e);
+/* The same with the times above and another path: of the terms only by_force, say and give_up
+ * count. */
+struct lock *lock_claim(const char *path, const struct lock_terms *how, struct err *e);
 /* Reads the file: -1 with the reason when it no longer belongs to this holder. A file that cannot
  * be read now counts as unchanged. Any thread may call it; NULL gives 0. */
 int lock_check(struct lock *l, struct err *e);
 /* The result of the last check, without another one; false for NULL. */
 bool lock_lost(const struct lock *l);
+/* Whether it was taken from a holder that is not known to have ended, and may have files open. */
+bool lock_taken_over(const struct lock *l);
 /* Removes the file if it still belongs to this holder, and frees l; NULL is allowed. */
 void lock_release(struct lock *l);
 

@@ -103,16 +103,11 @@ ckpt_make_save(const char *save, struct err *e)
 struct lock *
 ckpt_claim(const char *save, const struct lock_terms *how, struct err *e)
 {
-	struct lock_terms terms = *how;
 	char path[CKPT_PATH_BYTES];
 	struct lock *lock;
 
 	ckpt_join(path, save, "lock");
-	terms.path = path;
-	terms.renewal = LOCK_RENEWAL;
-	terms.stale = LOCK_STALE;
-	terms.ending = LOCK_ENDING;
-	lock = lock_take(&terms, e);
+	lock = lock_claim(path, how, e);
 	if (lock)
 		sweep(save);
 	return lock;

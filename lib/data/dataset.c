@@ -34,7 +34,10 @@ dataset_open_files(struct dataset *d, const char *prefix, bool no_mmap_bin, stru
 	d->bin_path = dataset_path(prefix, ".bin");
 	d->bin_fd = -1;
 	if (map_open(&d->idx, d->idx_path, e) < 0)
-		return -1;
+		return dataset_is_unfinished(prefix)
+		    ? err_at(e, d->idx_path, 0,
+			  "its replacement was cut short; mshard repair --in-place finishes it")
+		    : -1;
 	if (no_mmap_bin) {
 		struct stat st;
 

@@ -11,6 +11,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/base/err.h"
+#include "lib/base/lock.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -82,6 +83,17 @@ enum dtype dataset_dtype_for(int64_t vocab_size);
 enum dtype dataset_common_type(enum dtype a, enum dtype b);
 
 /*
+ * The one writer of a dataset holds PREFIX.lock from before it examines the target until it has
+ * committed. dataset_claim takes it, and first finishes what a writer that was killed has complete
+ * under the names PREFIX.bin.new, PREFIX.json.new and PREFIX.idx.new. Of the terms only say and
+ * give_up count.
+ */
+struct lock *dataset_claim(const char *prefix, const struct lock_terms *how, struct err *e);
+/* 0 when a dataset may be written under this prefix: no file has one of its names or, if replace,
+ * they are those of a whole dataset, and none is a link. The reason names the file. */
+int dataset_check_target(const char *prefix, bool replace, struct err *e);
+
+/*
  * The writer streams the .bin under a temporary name; lengths spill to a temporary file, so memory
  * does not grow with the input. commit writes the .idx last: a .idx that exists is complete.
  */
@@ -112,6 +124,9 @@ struct dataset_counts {
 };
 struct dataset_counts dataset_writer_counts(const struct dataset_writer *w);
 void dataset_writer_describe(struct dataset_writer *w, const char *json);
+/* The lock of dataset_claim, which commit checks, and whether an older dataset may be replaced;
+ * without this call no lock is checked, and it may. */
+void dataset_writer_guard(struct dataset_writer *w, struct lock *lock, bool replace);
 int dataset_commit(struct dataset_writer *w, struct err *e); /* frees w in every case */
 void dataset_abort(struct dataset_writer *w);
 
@@ -123,9 +138,10 @@ struct dataset_mark {
 	int64_t bin_bytes, sequences, documents;
 };
 
-/* from: the mark of dataset_sync; everything after it is cut off. NULL starts over. */
-struct dataset_writer *dataset_writer_resume(
-    const char *prefix, enum dtype t, const struct dataset_mark *from, struct err *e);
+/* from: the mark of dataset_sync; everything after it is cut off. NULL starts over. lock: of
+ * dataset_claim; files that its former holder may still have open are copied. */
+struct dataset_writer *dataset_writer_resume(const char *prefix, enum dtype t,
+    const struct dataset_mark *from, const struct lock *lock, struct err *e);
 /* Syncs everything that was added; *mark is its size. */
 int dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e);
 /* True when the commit of such a writer was completed. */

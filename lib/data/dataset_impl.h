@@ -1,5 +1,5 @@
 /* dataset_impl.h - shared by dataset.c (reading), dataset_check.c (rules), dataset_write.c,
- * dataset_copy.c, dataset_resume.c and dataset_repair.c */
+ * dataset_publish.c, dataset_copy.c, dataset_resume.c and dataset_repair.c */
 #ifndef DATA_DATASET_IMPL_H
 #define DATA_DATASET_IMPL_H
 
@@ -36,7 +36,9 @@ struct dataset_writer {
 	enum dtype type;
 	int64_t min, max; /* the range of the type */
 	int64_t sequences, boundaries;
-	bool keep; /* the temporary files have names, so that another run can continue */
+	bool keep;         /* the temporary files have names, so that another run can continue */
+	struct lock *lock; /* of the prefix, the caller's; NULL: none is checked */
+	bool fresh;        /* no file of an older dataset may be there */
 };
 
 /* Element i of an unaligned array of 32-bit integers. */
@@ -77,6 +79,10 @@ void dataset_close_files(struct dataset *d);
 struct dataset_writer *dataset_writer_bare(const char *prefix, enum dtype t);
 /* A writer of only PREFIX.idx, for an existing PREFIX.bin. */
 struct dataset_writer *dataset_writer_index(const char *prefix, enum dtype t, struct err *e);
+/* Gives the files of a writer their names: all that has been written, and its complete index. */
+int dataset_publish(struct dataset_writer *w, struct outfile *idx, struct err *e);
+/* True when that was cut short, and no index has the final name. */
+bool dataset_is_unfinished(const char *prefix);
 /* Writes `count` tokens given as int64, each checked against the type. */
 int dataset_write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err *e);
 /* Writes lengths as the format stores them. */

@@ -249,8 +249,9 @@ cut_bin(const struct dataset *d, uint64_t bytes, struct err *e)
 
 /* A new dataset, or a new index over the old tokens. */
 int
-dataset_repair_save(struct dataset_repair *r, const char *output, const char *notes, struct err *e)
+dataset_repair_save(struct dataset_repair *r, const struct repair_target *to, struct err *e)
 {
+	const char *output = to->output;
 	struct dataset *d = &r->d;
 	struct dataset_writer *w;
 
@@ -265,8 +266,9 @@ dataset_repair_save(struct dataset_repair *r, const char *output, const char *no
 		dataset_abort(w);
 		return -1;
 	}
-	if (notes)
-		dataset_writer_describe(w, notes);
+	dataset_writer_guard(w, to->lock, to->replace);
+	if (to->notes)
+		dataset_writer_describe(w, to->notes);
 	if (dataset_commit(w, e) < 0)
 		return -1;
 	return output ? 0 : cut_bin(d, r->bytes, e);

@@ -18,11 +18,16 @@ struct dataset_repair;
 /* Adds a line to `found` for each fault and its repair; no line: the dataset is sound. NULL with
  * the reason when it cannot be repaired. Takes 8 bytes of memory per document. */
 struct dataset_repair *dataset_repair_open(const char *prefix, struct str *found, struct err *e);
-/* Writes the repaired dataset; output NULL: in place, where the index is replaced before the .bin
- * is truncated, so that an interrupted repair can be repeated. notes: the text of PREFIX.json, or
- * NULL: not written. */
-int dataset_repair_save(
-    struct dataset_repair *r, const char *output, const char *notes, struct err *e);
+/* output NULL: in place, where the index is replaced before the .bin is truncated, so that an
+ * interrupted repair can be repeated. notes: the text of PREFIX.json, or NULL: not written. lock
+ * and replace: as of dataset_writer_guard. */
+struct repair_target {
+	const char *output, *notes;
+	struct lock *lock;
+	bool replace;
+};
+/* Writes the repaired dataset. */
+int dataset_repair_save(struct dataset_repair *r, const struct repair_target *to, struct err *e);
 struct dataset_counts dataset_repair_counts(const struct dataset_repair *r); /* of what is saved */
 void dataset_repair_close(struct dataset_repair *r);
 int64_t dataset_repair_bin_bytes(const struct dataset_repair *r); /* of the damaged .bin */

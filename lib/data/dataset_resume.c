@@ -12,26 +12,30 @@
 
 /* Opens one of the named temporary files and keeps its first bytes. */
 static int
-open_part(struct outfile *o, const char *prefix, const char *suffix, int64_t keep, struct err *e)
+open_part(struct outfile *o, const struct dataset_writer *w, const char *suffix, int64_t keep,
+    const struct lock *lock, struct err *e)
 {
-	char *path = dataset_path(prefix, suffix);
-	int rc = outfile_resume(o, path, keep, e);
+	char *path = dataset_path(w->prefix, suffix);
+	int rc = outfile_resume(o, path, keep, lock_taken_over(lock), e);
 
 	free(path);
 	return rc;
 }
 
-/* A commit that was interrupted between its two renames has left the tokens under their final name:
- * they are renamed back, since without the index they are not a dataset. */
+/* A commit that was interrupted before its index had a name has left the tokens under the next one;
+ * one of an earlier version under the final one. They are renamed back, since without the index
+ * they are not a dataset. */
 static int
 take_back(const char *prefix, struct err *e)
 {
-	char *bin = dataset_path(prefix, ".bin"), *part = dataset_path(prefix, ".bin.part");
-	char *idx = dataset_path(prefix, ".idx");
+	char *next = dataset_path(prefix, ".bin.new"), *bin = dataset_path(prefix, ".bin");
+	char *part = dataset_path(prefix, ".bin.part"), *idx = dataset_path(prefix, ".idx");
+	const char *from = io_exists(next) ? next : io_exists(idx) ? NULL : bin;
 	int rc = 0;
 
-	if (!io_exists(part) && io_exists(bin) && !io_exists(idx) && rename(bin, part) < 0)
-		rc = err_sys(e, "rename", bin);
+	if (!io_exists(part) && from && io_exists(from) && rename(from, part) < 0)
+		rc = err_sys(e, "rename", from);
+	free(next);
 	free(bin);
 	free(part);
 	free(idx);
@@ -40,8 +44,8 @@ take_back(const char *prefix, struct err *e)
 
 /* Counts come from a file: each is checked before it is multiplied. */
 struct dataset_writer *
-dataset_writer_resume(
-    const char *prefix, enum dtype t, const struct dataset_mark *from, struct err *e)
+dataset_writer_resume(const char *prefix, enum dtype t, const struct dataset_mark *from,
+    const struct lock *lock, struct err *e)
 {
 	struct dataset_mark none = { 0 };
 	struct dataset_writer *w;
@@ -58,9 +62,9 @@ dataset_writer_resume(
 	w->keep = true;
 	w->sequences = from->sequences;
 	w->boundaries = from->documents;
-	if (open_part(&w->bin, prefix, ".bin", from->bin_bytes, e) < 0 ||
-	    open_part(&lengths, prefix, ".lengths", 4 * from->sequences, e) < 0 ||
-	    open_part(&documents, prefix, ".documents", 8 * from->documents, e) < 0) {
+	if (open_part(&w->bin, w, ".bin", from->bin_bytes, lock, e) < 0 ||
+	    open_part(&lengths, w, ".lengths", 4 * from->sequences, lock, e) < 0 ||
+	    open_part(&documents, w, ".documents", 8 * from->documents, lock, e) < 0) {
 		outfile_leave(&lengths);
 		dataset_abort(w);
 		return NULL;
@@ -91,14 +95,16 @@ dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e)
 	    : 0;
 }
 
-/* The index is renamed last, after the tokens. */
+/* The index is renamed last, after the tokens, which lose their temporary name first. */
 bool
 dataset_was_committed(const char *prefix)
 {
-	char *part = dataset_path(prefix, ".bin.part"), *idx = dataset_path(prefix, ".idx");
-	bool yes = !io_exists(part) && io_exists(idx);
+	char *part = dataset_path(prefix, ".bin.part"), *next = dataset_path(prefix, ".bin.new");
+	char *idx = dataset_path(prefix, ".idx");
+	bool yes = !io_exists(part) && !io_exists(next) && io_exists(idx);
 
 	free(part);
+	free(next);
 	free(idx);
 	return yes;
 }

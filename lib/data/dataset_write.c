@@ -287,49 +287,6 @@ write_index(struct dataset_writer *w, struct outfile *idx, const char *path, str
 	return 0;
 }
 
-/* Removes the notes of the replaced dataset, which would be wrong for the new one. */
-static int
-remove_old(const char *prefix, struct err *e)
-{
-	static const char *const suffix[] = { ".idx", ".json", ".xxh" };
-	int rc = 0;
-
-	for (size_t i = 0; i < sizeof suffix / sizeof *suffix && rc == 0; i++) {
-		char *path = dataset_path(prefix, suffix[i]);
-
-		if (unlink(path) < 0 && errno != ENOENT)
-			rc = err_sys(e, "replace", path);
-		free(path);
-	}
-	return rc;
-}
-
-/* Renames the files into place, the index last; what was renamed before the index failed is removed
- * again. */
-static int
-publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
-{
-	bool tokens = w->bin.f != NULL;
-	char *notes;
-	int rc = 0;
-
-	/* The index of an older dataset must never exist together with the new tokens. */
-	if (tokens && (remove_old(w->prefix, e) < 0 || outfile_commit(&w->bin, e) < 0))
-		return -1;
-	notes = dataset_path(w->prefix, ".json");
-	if (w->notes)
-		rc = io_write_file(notes, w->notes, strlen(w->notes), e);
-	if (rc == 0)
-		rc = outfile_commit(idx, e);
-	if (rc < 0 && tokens && !w->keep) {
-		unlink(w->bin.path);
-		if (w->notes)
-			unlink(notes);
-	}
-	free(notes);
-	return rc;
-}
-
 /* The position in the .bin gives the tokens, since it holds nothing else. */
 struct dataset_counts
 dataset_writer_counts(const struct dataset_writer *w)
@@ -338,6 +295,13 @@ dataset_writer_counts(const struct dataset_writer *w)
 
 	return (struct dataset_counts){ w->boundaries, w->sequences,
 		bytes / (off_t)dtype_size(w->type) };
+}
+
+void
+dataset_writer_guard(struct dataset_writer *w, struct lock *lock, bool replace)
+{
+	w->lock = lock;
+	w->fresh = !replace;
 }
 
 /* Replaces the text of an earlier call. */
@@ -361,7 +325,7 @@ dataset_commit(struct dataset_writer *w, struct err *e)
 	    (w->modes && fflush(w->modes) != 0) || (w->bin.f && fflush(w->bin.f) != 0))
 		rc = write_failed(w, e);
 	else
-		rc = write_index(w, &idx, path, e) < 0 ? -1 : publish(w, &idx, e);
+		rc = write_index(w, &idx, path, e) < 0 ? -1 : dataset_publish(w, &idx, e);
 	outfile_abort(&idx);
 	dataset_abort(w);
 	free(path);

@@ -348,6 +348,9 @@ column()
 		mplan search --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 \
 		-o plan.conf
 	cmp plan.conf first.conf
+	refused 1 "mplan: '8b.conf' is not a plan: it is not replaced" \
+		mplan search --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 \
+		--force -o 8b.conf
 	run -0 mplan search -q --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 \
 		--pick 2 --force -o plan.conf
 	! cmp -s plan.conf first.conf

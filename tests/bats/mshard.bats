@@ -168,17 +168,98 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 }
 
 @test "cat: an existing target needs --force" {
-	cp a_u16.bin all.bin
-	refused 1 "mshard: all.bin: exists already; --force replaces it" mshard cat -o all a_u16 c_u16
-	rm all.bin
 	cp a_u16.idx all.idx
-	refused 1 "mshard: all.idx: exists already; --force replaces it" mshard cat -o all a_u16 c_u16
+	refused 1 "mshard: 'all.idx' exists; --force replaces it" mshard cat -o all a_u16 c_u16
 	run -0 mshard cat -o all --force a_u16 c_u16
 	run -0 mshard verify all
 	[ "$output" = "all: ok, 75 documents, 72 sequences, 15990 tokens of uint16" ]
 	run -0 mshard cat -o all --force all all
 	run -0 mshard verify all
 	[ "$output" = "all: ok, 150 documents, 144 sequences, 31980 tokens of uint16" ]
+}
+
+@test "cat --force replaces datasets, and nothing that only has a name of one" {
+	refused_and_kept()
+	{
+		refused 1 "mshard: '$1' $2: it is not replaced" mshard cat -o all a_u16
+		refused 1 "mshard: '$1' $2: it is not replaced" mshard cat --force -o all a_u16
+		[ "$(cat "$1")" = mine ]
+		rm -f "$1"
+		no_leftovers
+	}
+	for name in bin idx json xxh; do
+		echo mine >all.$name
+		case $name in
+		bin) refused_and_kept all.bin "has no index beside it that would make it a dataset" ;;
+		idx) refused_and_kept all.idx "is not the index of a dataset" ;;
+		json) refused_and_kept all.json "is not the notes of a dataset" ;;
+		xxh) refused_and_kept all.xxh "is not the checksums of a dataset" ;;
+		esac
+	done
+	echo mine >there
+	for name in bin idx json xxh; do
+		ln -s there all.$name
+		refused_and_kept all.$name "is a symbolic link"
+	done
+	[ "$(cat there)" = mine ]
+	mshard cat -q -o all a_u16
+	mshard verify -q --xxh all >/dev/null
+	mshard cat -q --force -o all c_u16
+	cmp all.bin c_u16.bin
+	[ ! -e all.xxh ]
+	refused 1 "mshard: --output a_u16: is what is to be repaired; --in-place does it" \
+		mshard repair --force -o a_u16 a_u16
+	for name in bin idx; do mv all.$name x_00000.$name; done
+	refused 1 "mshard: --output x: 'x_00000' would be replaced by a piece of it" \
+		mshard split --force -o x --documents 5 x_00000
+	cmp x_00000.bin c_u16.bin
+}
+
+@test "a replacement that was cut short is finished by the next writer" {
+	mshard cat -q -o want c_u16
+	for stage in tokens whole removed moved noted; do
+		rm -f all.*
+		mshard cat -q -o all a_u16
+		for name in bin json idx; do cp want.$name all.$name.new; done
+		case $stage in
+		tokens) rm all.idx.new ;;
+		removed) rm all.idx all.json ;;
+		moved) rm all.idx && mv all.bin.new all.bin && rm all.json ;;
+		noted) rm all.idx && mv all.bin.new all.bin && mv all.json.new all.json ;;
+		esac
+		case $stage in
+		whole | tokens) mshard verify -q all ;;
+		*)
+			refused 1 "mshard: all.idx: its replacement was cut short; mshard repair --in-place finishes it" \
+				mshard verify all ;;
+		esac
+		run -0 mshard repair --in-place all
+		[ "$output" = "all: sound, nothing to repair" ]
+		if [ $stage = tokens ]; then
+			cmp all.bin a_u16.bin
+		else
+			cmp all.bin c_u16.bin
+			cmp all.json want.json
+		fi
+		mshard cat -q --force -o all c_u16
+		[ "$(ls all.*)" = "$(printf '%s\n' all.bin all.idx all.json)" ]
+	done
+}
+
+@test "a second writer waits, and is refused by the name of the first" {
+	mkfifo pipe
+	mtok -q -o d --tokenizer-type NullTokenizer --vocab-size 9 pipe & first=$!
+	exec 9>pipe
+	until [ -e d_text_document.lock ]; do sleep 0.02; done
+	held="mshard: 'd_text_document.lock' is held by process $first of host "
+	run -1 --separate-stderr mshard cat -o d_text_document a_u16
+	[[ "${stderr_lines[0]}" == "$held"*": waiting for its end, up to 5 s" ]]
+	[[ "${stderr_lines[1]}" == "$held"*", which is running" ]]
+	echo '{"text": "1 2"}' >&9
+	exec 9>&-
+	wait $first
+	mshard verify -q d_text_document
+	[ ! -e d.lock ] && [ ! -e d_text_document.lock ]
 }
 
 @test "cat: token types" {
@@ -199,7 +280,7 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 		mshard cat -o all "$D/malformed/trailing_modes" a_u16
 	refused 1 "mshard: $D/malformed/trailing_modes: has modes (multimodal data), but a_u16 has none: either all sequences have modes or none" \
 		mshard cat -o all a_u16 "$D/malformed/trailing_modes"
-	refused 1 "mshard: cannot create a temporary file for 'no/such/all': No such file or directory" mshard cat -o no/such/all a_u16
+	refused 1 "mshard: cannot create 'no/such/all.lock': No such file or directory" mshard cat -o no/such/all a_u16
 	[ ! -e all.bin ] && [ ! -e all.idx ]
 	no_leftovers
 }
@@ -519,7 +600,7 @@ q_00002	6" ]
 
 @test "split: names that are taken, and nothing left of a failure" {
 	cp a_u16.idx p_00002.idx
-	refused 1 "mshard: p_00002.idx: exists already; --force replaces it" mshard split -o p --documents 10 a_u16
+	refused 1 "mshard: 'p_00002.idx' exists; --force replaces it" mshard split -o p --documents 10 a_u16
 	[ "$(ls p_*)" = p_00002.idx ]
 	run -0 mshard split --force -o p --documents 10 a_u16
 	[ "$(ls p_*.idx | wc -l)" = 7 ]
@@ -527,7 +608,7 @@ q_00002	6" ]
 	mkdir p_00003.bin
 	run --separate-stderr mshard split --force -o p --documents 10 a_u16
 	[ "$status" = 1 ]
-	[ "$stderr" = "mshard: cannot rename to 'p_00003.bin': Is a directory" ]
+	[ "$stderr" = "mshard: 'p_00003.bin' is a directory: it is not replaced" ]
 	[ "$(ls -d p_*)" = p_00003.bin ]
 	no_leftovers
 }
@@ -652,7 +733,7 @@ q_00002	6" ]
 	cd "$BATS_TEST_TMPDIR"
 	tokenizer
 	truncate -s -2 u_text_document.bin
-	refused 1 "mshard: a_u16.idx: exists already; --force replaces it" mshard repair -o a_u16 u_text_document
+	refused 1 "mshard: 'a_u16.bin' exists; --force replaces it" mshard repair -o a_u16 u_text_document
 	run -0 mshard repair --in-place u_text_document
 	grep -q '"type": "SentencePieceTokenizer"' u_text_document.json
 	grep -q '"documents": 59' u_text_document.json

@@ -473,8 +473,18 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 @test "train: errors" {
 	run mtok train --vocab-size 400 docs.jsonl
 	expect 2 "mtok: --output is needed"
-	run mtok train -o t.model docs.jsonl
-	expect 2 "mtok: 't.model' exists; --force replaces it"
+	cp t.model own.model
+	run mtok train -o own.model docs.jsonl
+	expect 2 "mtok: 'own.model' exists; --force replaces it"
+	run mtok train -o t.model --force docs.jsonl
+	expect 2 "mtok: 't.model' is a symbolic link: it is not replaced"
+	run mtok train -o docs.jsonl --force docs.jsonl
+	expect 2 "mtok: 'docs.jsonl' is a symbolic link: it is not replaced"
+	cat docs.jsonl >text.jsonl
+	run mtok train -o text.jsonl --force docs.jsonl
+	expect 2 "mtok: 'text.jsonl' is not a SentencePiece model: it is not replaced"
+	run mtok train -o /dev/null --force docs.jsonl
+	expect 2 "mtok: '/dev/null' is not a regular file: it is not replaced"
 	run mtok train -o n.model --vocab-size 60 bad.jsonl
 	expect 1 "mtok: bad.jsonl:4: syntax: unterminated string at byte 22"
 	run mtok train -o n.model --vocab-size 100000 docs.jsonl

@@ -124,6 +124,10 @@ spm="--tokenizer-model t.model"
 	[ ! -e w8.errors.tsv ]
 	run mtok -q -o other $spm --on-error skip --error-list here docs.jsonl
 	expect 2 "mtok: 'here' exists; --force replaces it"
+	mtok -q -o other --force $spm --on-error skip --error-list here docs.jsonl
+	cat bad.jsonl >own
+	run mtok -q -o other --force $spm --on-error skip --error-list own docs.jsonl
+	expect 2 "mtok: 'own' is not a list of bad lines: it is not replaced"
 	mtok -q -o good $spm --on-error skip docs.jsonl
 	[ "$(wc -l <good.errors.tsv)" = 1 ]
 }
@@ -245,7 +249,7 @@ spm="--tokenizer-model t.model"
 	mtok -q -o out --resume --resume-interval 0 $spm docs.jsonl
 	same want_text_document out_text_document
 	# The state in which a machine that stopped between the renames leaves it.
-	for stage in before between noted after; do
+	for stage in before staged whole moved noted after; do
 		rm -f out* state
 		mtok -q -o out --resume --resume-interval 0 $spm docs.jsonl &
 		wait $!
@@ -268,8 +272,14 @@ spm="--tokenizer-model t.model"
 		before)
 			mv out_text_document.bin out_text_document.bin.part
 			rm out_text_document.idx out_text_document.json ;;
-		between) rm out_text_document.idx out_text_document.json ;;
-		noted) rm out_text_document.idx ;;
+		staged)
+			mv out_text_document.bin out_text_document.bin.new
+			rm out_text_document.idx out_text_document.json ;;
+		whole)
+			for name in bin json idx; do mv out_text_document.$name out_text_document.$name.new; done ;;
+		moved)
+			for name in json idx; do mv out_text_document.$name out_text_document.$name.new; done ;;
+		noted) mv out_text_document.idx out_text_document.idx.new ;;
 		after) ;;
 		esac
 		mtok -q -o out --resume $spm docs.jsonl

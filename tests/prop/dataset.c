@@ -61,7 +61,9 @@ check_repair(const char *prefix, bool save)
 	if (r && save && found.len) {
 		struct dataset *d;
 
-		CHECK(dataset_repair_save(r, scratch("repaired"), NULL, &e) == 0);
+		CHECK(dataset_repair_save(r,
+			  &(struct repair_target){ .output = scratch("repaired"), .replace = true },
+			  &e) == 0);
 		d = dataset_open(scratch("repaired"), &e);
 		CHECK(d != NULL);
 		dataset_close(d);

@@ -1,0 +1,309 @@
+/*
+ * dataset_publish.c - a dataset appears under its names, or takes the place of another, whole
+ *
+ * Two names cannot change at once, and tokens under the index of other tokens would be read
+ * without an error. So all files are complete and on disk under the names of the next dataset
+ * first: PREFIX.bin.new, PREFIX.json.new and, last, PREFIX.idx.new. From then on the next dataset
+ * counts. Its index comes last to its own name, after the old one is gone and the tokens are there;
+ * each step can be repeated, so that the next writer finishes what a killed one has left.
+ */
+#include "lib/base/json.h"
+#include "lib/base/lock.h"
+#include "lib/base/mem.h"
+#include "lib/base/target.h"
+#include "lib/data/dataset_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { NOTES_MAX = 1 << 30 };
+
+/* What lies beside a dataset and is wrong for another one. */
+static const char *const beside[] = { ".json", ".xxh" };
+enum { BESIDE = sizeof beside / sizeof *beside };
+
+/* True when PREFIX and the suffix name something, be it a link to nothing. */
+static bool
+there(const char *prefix, const char *suffix)
+{
+	char *path = dataset_path(prefix, suffix);
+	struct stat st;
+	bool yes = lstat(path, &st) == 0;
+
+	free(path);
+	return yes;
+}
+
+/* Removes a file that may be missing. */
+static int
+drop(const char *prefix, const char *suffix, struct err *e)
+{
+	char *path = dataset_path(prefix, suffix);
+	int rc = unlink(path) < 0 && errno != ENOENT ? err_sys(e, "replace", path) : 0;
+
+	free(path);
+	return rc;
+}
+
+/* Renames PREFIX.x.new to PREFIX.x; fresh: only when that name is free. */
+static int
+settle(const char *prefix, const char *suffix, bool fresh, struct err *e)
+{
+	char *path = dataset_path(prefix, suffix), *next = dataset_path(path, ".new");
+	int rc = 0;
+
+	if (fresh)
+		rc = target_rename(next, path, e);
+	else if (rename(next, path) < 0)
+		rc = err_sys(e, "rename to", path);
+	free(path);
+	free(next);
+	return rc;
+}
+
+/* Gives the next dataset its names. What an earlier attempt has done is left out. */
+static int
+settle_all(const char *prefix, bool fresh, struct err *e)
+{
+	char *idx = dataset_path(prefix, ".idx");
+	int rc = 0;
+
+	if (there(prefix, ".bin.new")) {
+		rc = fresh ? 0 : drop(prefix, ".idx", e);
+		for (int i = 0; i < BESIDE && rc == 0 && !fresh; i++)
+			rc = drop(prefix, beside[i], e);
+		if (rc == 0)
+			rc = settle(prefix, ".bin", fresh, e);
+	}
+	for (int i = 0; i < BESIDE && rc == 0; i++) {
+		char *next = dataset_path(beside[i], ".new");
+
+		if (there(prefix, next))
+			rc = settle(prefix, beside[i], fresh, e);
+		free(next);
+	}
+	if (rc == 0)
+		rc = settle(prefix, ".idx", fresh, e);
+	if (rc == 0)
+		rc = io_sync_parent(idx, e);
+	free(idx);
+	return rc;
+}
+
+/* Renames a temporary file that is complete to PREFIX.x.new. */
+static int
+stage(const char *prefix, const char *suffix, const char *tmp, struct err *e)
+{
+	char *next = dataset_path(prefix, suffix);
+	int rc = rename(tmp, next) < 0 ? err_sys(e, "rename to", next) : 0;
+
+	free(next);
+	return rc;
+}
+
+/* Puts the notes on disk under a temporary name. */
+static int
+write_notes(const struct dataset_writer *w, struct outfile *o, struct err *e)
+{
+	char *path = dataset_path(w->prefix, ".json");
+	int rc = 0;
+
+	if (w->notes) {
+		rc = outfile_open(o, path, e);
+		if (rc == 0) {
+			fputs(w->notes, o->f);
+			rc = outfile_finish(o, e);
+		}
+	}
+	free(path);
+	return rc;
+}
+
+/* The names of the next dataset, on disk, the index after all others. What another writer has left
+ * under them and this one has not is removed. */
+static int
+stage_all(const struct dataset_writer *w, const struct outfile *notes, const struct outfile *idx,
+    bool tokens, struct err *e)
+{
+	const char *p = w->prefix;
+
+	if ((tokens ? stage(p, ".bin.new", w->bin.tmp, e) : drop(p, ".bin.new", e)) < 0 ||
+	    (w->notes ? stage(p, ".json.new", notes->tmp, e) : drop(p, ".json.new", e)) < 0 ||
+	    io_sync_parent(p, e) < 0 || stage(p, ".idx.new", idx->tmp, e) < 0)
+		return -1;
+	return io_sync_parent(p, e);
+}
+
+/* Gives the next dataset up: what this writer has renamed is removed, or its tokens return to their
+ * temporary name where another run may continue. */
+static void
+withdraw(const struct dataset_writer *w, bool tokens)
+{
+	const char *p = w->prefix;
+	bool settled = tokens && !there(p, ".bin.new") && there(p, ".idx.new");
+	char *bin = dataset_path(p, settled ? ".bin" : ".bin.new");
+
+	if (settled && w->notes && !there(p, ".json.new"))
+		drop(p, ".json", NULL);
+	if (tokens && w->keep)
+		(void)rename(bin, w->bin.tmp);
+	else if (tokens)
+		unlink(bin);
+	drop(p, ".json.new", NULL);
+	drop(p, ".idx.new", NULL);
+	free(bin);
+}
+
+/* For an index alone, whose older one is damaged: it and the notes are no links. */
+static int
+look_at_names(const char *prefix, struct err *e)
+{
+	static const char *const suffix[] = { ".idx", ".json" };
+	int rc = 0;
+
+	for (int i = 0; i < 2 && rc >= 0; i++) {
+		char *path = dataset_path(prefix, suffix[i]);
+
+		rc = target_look(path, e);
+		free(path);
+	}
+	return rc < 0 ? -1 : 0;
+}
+
+/* Nothing is removed before the successor of all is complete, and nothing that belongs to others:
+ * a writer that has lost its lock meanwhile removes only its own temporary files. */
+static int
+replace(struct dataset_writer *w, const struct outfile *notes, const struct outfile *idx,
+    bool tokens, struct err *e)
+{
+	bool older = there(w->prefix, ".idx");
+	int rc = lock_check(w->lock, e);
+
+	if (rc == 0)
+		rc = tokens ? dataset_check_target(w->prefix, !w->fresh, e)
+			    : look_at_names(w->prefix, e);
+	if (rc < 0)
+		return rc;
+	rc = stage_all(w, notes, idx, tokens, e);
+	if (rc == 0)
+		rc = settle_all(w->prefix, w->fresh && tokens, e);
+	if (rc < 0 && lock_check(w->lock, NULL) == 0 && there(w->prefix, ".idx") == older)
+		withdraw(w, tokens);
+	return rc;
+}
+
+/* The slow part comes first: all bytes are on disk when names change. */
+int
+dataset_publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
+{
+	bool tokens = w->bin.f != NULL;
+	struct outfile notes = { 0 };
+	int rc = tokens ? outfile_finish(&w->bin, e) : 0;
+
+	if (rc == 0)
+		rc = write_notes(w, &notes, e);
+	if (rc == 0)
+		rc = outfile_finish(idx, e);
+	if (rc == 0)
+		rc = replace(w, &notes, idx, tokens, e);
+	if (rc < 0 && tokens && !w->keep)
+		unlink(w->bin.tmp);
+	if (rc < 0 && w->notes)
+		unlink(notes.tmp);
+	if (rc < 0)
+		unlink(idx->tmp);
+	return rc;
+}
+
+bool
+dataset_is_unfinished(const char *prefix)
+{
+	return !there(prefix, ".idx") && there(prefix, ".idx.new");
+}
+
+struct lock *
+dataset_claim(const char *prefix, const struct lock_terms *how, struct err *e)
+{
+	char *path = dataset_path(prefix, ".lock");
+	struct lock_terms terms = { .say = how->say, .give_up = how->give_up };
+	struct lock *lock = lock_claim(path, &terms, e);
+
+	free(path);
+	if (lock && there(prefix, ".idx.new") && settle_all(prefix, false, e) < 0) {
+		lock_release(lock);
+		return NULL;
+	}
+	return lock;
+}
+
+/* --- what may be replaced --------------------------------------------------------------------- */
+
+static bool
+is_index(const char *prefix, const char *path)
+{
+	static const char magic[9] = "MMIDIDX\0";
+
+	(void)prefix;
+	return target_begins(path, magic, sizeof magic);
+}
+
+/* Tokens have no mark of their own: the index beside them tells. */
+static bool
+has_index(const char *prefix, const char *path)
+{
+	char *idx = dataset_path(prefix, ".idx");
+	bool yes = is_index(prefix, idx);
+
+	(void)path;
+	free(idx);
+	return yes;
+}
+
+/* All programs that write notes name themselves. */
+static bool
+is_notes(const char *prefix, const char *path)
+{
+	struct json *j = json_read(path, NOTES_MAX, NULL);
+	bool yes = j && json_root(j)->type == JSON_OBJECT && json_get(json_root(j), "made_by");
+
+	(void)prefix;
+	json_free(j);
+	return yes;
+}
+
+static bool
+is_checksums(const char *prefix, const char *path)
+{
+	(void)prefix;
+	return target_begins(path, "XXH3_", 5);
+}
+
+/* The files of a dataset, and how each is recognised. */
+static const struct {
+	const char *suffix, *what;
+	bool (*is)(const char *prefix, const char *path);
+} files[] = {
+	{ ".bin", "has no index beside it that would make it a dataset", has_index },
+	{ ".idx", "is not the index of a dataset", is_index },
+	{ ".json", "is not the notes of a dataset", is_notes },
+	{ ".xxh", "is not the checksums of a dataset", is_checksums },
+};
+
+int
+dataset_check_target(const char *prefix, bool replace, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof files / sizeof *files && rc == 0; i++) {
+		char *path = dataset_path(prefix, files[i].suffix);
+
+		rc = target_look(path, e);
+		if (rc == 1)
+			rc = !files[i].is(prefix, path)
+			    ? err_set(e, "'%s' %s: it is not replaced", path, files[i].what)
+			    : target_check(path, replace, e);
+		free(path);
+	}
+	return rc;
+}
