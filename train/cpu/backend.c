@@ -171,7 +171,8 @@ try_buffers(int threads, struct err *e)
 {
 	enum { BUFFER = 129 << 20 };
 	size_t bytes = (size_t)threads * BUFFER;
-	void *all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	void *all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
 
 	if (all == MAP_FAILED)
 		return err_set(
