@@ -378,6 +378,7 @@ struct route_grad {
 	struct tensor dbias;
 	bool accumulate;
 	double balance, z;
+	struct tensor factor;   /* F64 [1]: multiplies both; or none */
 	struct tensor arriving; /* I32 [sources,E_l], rows strided: as in struct grouped */
 	int64_t window;         /* P */
 	/* F64 [E + 5], added to: the rows of each expert; then over rows the sum of n[i] P[i],

@@ -58,6 +58,14 @@ model_expert_layers(const struct model_config *c)
 			      : 0;
 }
 
+bool
+model_router_losses(const struct model_config *c)
+{
+	return c->num_experts &&
+	    (c->moe_z_loss_coeff > 0 ||
+		(c->moe_aux_loss_coeff > 0 && c->moe_router_load_balancing_type != BALANCING_NONE));
+}
+
 double
 model_norm_shift(const struct model_config *c)
 {

@@ -136,6 +136,8 @@ int64_t layer_window(const struct model_config *c, int64_t layer);
 bool layer_has_experts(const struct model_config *c, int64_t layer);
 /* The number of such layers. */
 int64_t model_expert_layers(const struct model_config *c);
+/* Whether routers have losses of their own, of their balance or their logits. */
+bool model_router_losses(const struct model_config *c);
 /* What is added to the stored weights of norms. */
 double model_norm_shift(const struct model_config *c);
 /* What dot products of queries and keys are multiplied by. */

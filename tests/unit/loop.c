@@ -78,7 +78,7 @@ train(struct train_config *c, struct lock *lock)
 	engine_init_weights(&engine);
 	r.data = data_open(c, world, NULL, &e);
 	CHECK(r.data != NULL);
-	r.prefetch = prefetch_new(&engine, r.data);
+	r.prefetch = prefetch_new(&engine, r.data, false);
 	r.metrics = metrics_open(c, 1, 0, &e);
 	r.corpora = corpus_log_new(r.data, &engine, 0);
 	r.saver = saver_new(&engine, c, lock, false);

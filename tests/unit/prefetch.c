@@ -100,6 +100,24 @@ test_turns(struct prefetch *p, const struct engine *engine)
 		step(p, engine, SPLIT_TRAIN, sample + i * B * M);
 }
 
+/* The tokens of a step before its batches are taken, of another step than the next one too: the
+ * batches are those of a plain reader, and none is waited for. */
+static void
+test_tokens(struct prefetch *p, const struct engine *engine)
+{
+	int64_t waits;
+
+	prefetch_start(p, START);
+	for (int64_t at = START; at < START + 9 * B * M; at += 3 * B * M) {
+		CHECK(prefetch_tokens(p, (struct prefetch_key){ SPLIT_TRAIN, at, 0 }, M) ==
+		    M * B * S);
+		waits = prefetch_stats(p).waits;
+		step(p, engine, SPLIT_TRAIN, at);
+		CHECK(prefetch_stats(p).waits == waits);
+		prefetch_passed(p);
+	}
+}
+
 /* Evaluation alone has no ring for training. */
 static void
 test_evaluation_alone(struct engine *engine, const struct data *d)
@@ -107,7 +125,7 @@ test_evaluation_alone(struct engine *engine, const struct data *d)
 	struct prefetch *p;
 
 	engine->plan.shape.forward_only = true;
-	p = prefetch_new(engine, d);
+	p = prefetch_new(engine, d, false);
 	prefetch_start(p, 0);
 	reads(p, RING);
 	evaluation(p, engine, SPLIT_VALID);
@@ -135,8 +153,11 @@ main(void)
 	d = data_open(&c, world, NULL, &e);
 	CHECK(d != NULL);
 	reader = data_reader_new(d);
-	p = prefetch_new(&engine, d);
+	p = prefetch_new(&engine, d, false);
 	test_turns(p, &engine);
+	prefetch_free(p);
+	p = prefetch_new(&engine, d, true);
+	test_tokens(p, &engine);
 	prefetch_free(p);
 	test_evaluation_alone(&engine, d);
 	data_reader_free(reader);

@@ -337,6 +337,13 @@ struct row_sums {
 	double balance, square, entropy;
 };
 
+/* What multiplies both losses. */
+static double
+factor_of(const struct route_grad *g)
+{
+	return g->factor.data ? *(const double *)g->factor.data : 1;
+}
+
 /* dz += those of the two losses. */
 static struct row_sums
 losses_grad(const struct route_grad *g, int64_t row, real *dz)
@@ -345,7 +352,9 @@ losses_grad(const struct route_grad *g, int64_t row, real *dz)
 	const real *z = reals(&r->logits, row);
 	const int32_t *load = ints(&r->load, row % r->load.shape[0]);
 	int64_t n = r->logits.shape[1];
-	real p[CPU_SPAN], lse = log_sum(z, n), sum = shares(r, z, p);
+	real p[CPU_SPAN], lse = log_sum(z, n), sum = shares(r, z, p),
+			  balance = (real)(g->balance * factor_of(g)),
+			  square = (real)(2 * g->z * factor_of(g));
 	struct row_sums out = { .square = (double)lse * (double)lse };
 
 	for (int64_t i = 0; i < n; i++) {
@@ -355,8 +364,8 @@ losses_grad(const struct route_grad *g, int64_t row, real *dz)
 	for (int64_t i = 0; i < n; i++) {
 		real s = p[i] * sum, slope = r->score == ROUTE_SIGMOID ? s * (1 - s) / sum : p[i];
 
-		dz[i] += (real)g->balance * slope * ((real)load[i] - (real)out.balance) +
-		    (real)(2 * g->z) * lse * real_exp(z[i] - lse);
+		dz[i] += balance * slope * ((real)load[i] - (real)out.balance) +
+		    square * lse * real_exp(z[i] - lse);
 	}
 	return out;
 }
@@ -406,6 +415,7 @@ cpu_name(route_grad)(struct stream *st, const struct route_grad *g)
 	ops_require(tensor_same_shape(&g->dlogits, &g->fwd.logits) &&
 	    tensor_same_shape(&g->dweight, &g->fwd.weight));
 	ops_require(g->arriving.dtype == DTYPE_I32 && g->window > 0);
+	ops_require(!g->factor.data || g->factor.dtype == DTYPE_F64);
 	ops_require(
 	    g->sums.dtype == DTYPE_F64 && g->sums.shape[0] == g->fwd.logits.shape[1] + SUMS);
 	cpu_for(st, int64_div_up(g->fwd.logits.shape[0], ROWS), grad_rows, g);

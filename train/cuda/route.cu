@@ -473,8 +473,8 @@ losses_grad(const struct route_grad &g, int64_t row, struct grad_row<PER> &x, do
 {
 	const int32_t *load = row_of<int32_t>(g.fwd.load, row % g.fwd.load.shape[0]);
 	bool sigmoid = g.fwd.score == ROUTE_SIGMOID;
-	double mean = 0, entropy = 0;
-	float n[PER];
+	double mean = 0, entropy = 0, factor = g.factor.data ? *(const double *)g.factor.data : 1;
+	float n[PER], balance = (float)(g.balance * factor), square = (float)(2 * g.z * factor);
 
 #pragma unroll
 	for (int p = 0; p < PER; p++) {
@@ -494,8 +494,8 @@ losses_grad(const struct route_grad &g, int64_t row, struct grad_row<PER> &x, do
 	for (int p = 0; p < PER; p++) {
 		float s = x.p[p] * x.sum, slope = sigmoid ? s * (1 - s) / x.sum : x.p[p];
 
-		x.dz[p] += (float)g.balance * slope * (float)((double)n[p] - mean) +
-		    (float)(2 * g.z) * x.lse * expf(x.z[p] - x.lse);
+		x.dz[p] += balance * slope * (float)((double)n[p] - mean) +
+		    square * x.lse * expf(x.z[p] - x.lse);
 	}
 }
 
@@ -588,6 +588,7 @@ cuda_route_grad(struct stream *st, const struct route_grad *g)
 	ops_require(g->dlogits.dtype == DTYPE_F32 && g->dweight.dtype == DTYPE_F32);
 	ops_require(g->sums.dtype == DTYPE_F64 && g->sums.shape[0] == experts + ALL_SUMS);
 	ops_require(g->arriving.dtype == DTYPE_I32 && g->window > 0);
+	ops_require(!g->factor.data || g->factor.dtype == DTYPE_F64);
 	ops_require(!g->dbias.data || g->dbias.dtype == DTYPE_F32);
 	PICK_PER(experts, route_grad_kernel)<<<(unsigned)parts, CU_THREADS, 0, cu_handle(st)>>>(
 	    *g, part);

@@ -40,6 +40,12 @@ data_set(const struct data *d, int set, struct data_set *out)
 	*out = (struct data_set){ s->which, s->name, s->count, s->batches };
 }
 
+bool
+data_masks(const struct data *d)
+{
+	return d->options.eod_mask_loss || d->options.pad >= 0;
+}
+
 int64_t
 data_start(const struct data *d)
 {

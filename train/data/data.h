@@ -39,6 +39,9 @@ struct data_set {
 int data_num_sets(const struct data *d);
 void data_set(const struct data *d, int set, struct data_set *out);
 
+/* Whether there may be tokens of training that its loss does not count. */
+bool data_masks(const struct data *d);
+
 /* The samples that training had consumed when the present order began. */
 int64_t data_start(const struct data *d);
 

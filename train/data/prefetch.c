@@ -10,6 +10,7 @@
  * batch being filled at that moment is recognised by its generation and dropped.
  */
 #include "lib/base/clock.h"
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/model/evaluation.h"
@@ -21,7 +22,7 @@
 #include <string.h>
 
 /* A ring holds two steps of the largest size, or as many batches as fit RING_BYTES, but at least
- * four. */
+ * four, or a step where whole steps are asked for. */
 enum { RING_BYTES = 256 << 20, RING_LEAST = 4 };
 enum { TRAINING, EVALUATION, RINGS };
 
@@ -158,7 +159,7 @@ first_set(const struct prefetch *p, int kind)
 /* Memory for a ring of the plan's micro batches; its bytes are as many as its batches take. An
  * entry has four arrays of 4 bytes an element, and the starts of documents. */
 static void
-ring_init(const struct prefetch *p, struct ring *r, const struct run_plan *plan)
+ring_init(const struct prefetch *p, struct ring *r, const struct run_plan *plan, bool steps)
 {
 	const struct train_shape *s = &plan->shape;
 	size_t rows = (size_t)run_rows(plan);
@@ -171,6 +172,8 @@ ring_init(const struct prefetch *p, struct ring *r, const struct run_plan *plan)
 	fit = (int64_t)(RING_BYTES / r->bytes);
 	r->size = (int)(fit < two ? fit : two);
 	r->size = r->size < RING_LEAST ? RING_LEAST : r->size;
+	if (steps && r->size < s->num_microbatches)
+		r->size = (int)s->num_microbatches;
 	r->entry = mem_zalloc((size_t)r->size, sizeof *r->entry);
 	r->memory = mem_alloc((size_t)r->size, r->bytes);
 	if (p->e->backend->pin)
@@ -187,7 +190,7 @@ ring_init(const struct prefetch *p, struct ring *r, const struct run_plan *plan)
 
 /* A host that cannot start a thread lacks a resource that every run needs. */
 struct prefetch *
-prefetch_new(const struct engine *e, const struct data *d)
+prefetch_new(const struct engine *e, const struct data *d, bool steps)
 {
 	struct prefetch *p = mem_zalloc(1, sizeof *p);
 	const struct run_plan plan[] = { e->plan, evaluation_plan(&e->plan) };
@@ -199,7 +202,7 @@ prefetch_new(const struct engine *e, const struct data *d)
 	for (int i = 0; i < RINGS; i++) {
 		p->ring[i].next.step = -1;
 		if (first_set(p, i) >= 0)
-			ring_init(p, &p->ring[i], &plan[i]);
+			ring_init(p, &p->ring[i], &plan[i], steps && i == TRAINING);
 	}
 	p->current = p->ring;
 	pthread_mutex_init(&p->lock, NULL);
@@ -265,37 +268,71 @@ pass_all(struct prefetch *p)
 	pthread_cond_broadcast(&p->wake);
 }
 
-/* The run waits for its first batch; later ones are ready unless the disk is slow. All batches of a
- * ring may be with the device in a long step; then the device is waited for. */
-int64_t
-prefetch_batch(struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err)
+/* With the lock: the ring of the batch, whose next batch it is from now on. */
+static struct ring *
+ring_at(struct prefetch *p, struct prefetch_key k)
 {
 	struct prefetch_key next; /* batch, read or being read */
 	struct data_set s;
 	struct ring *r;
-	struct entry *x;
-	double start;
 
 	data_set(p->d, k.set, &s);
 	r = &p->ring[s.which == SPLIT_TRAIN ? TRAINING : EVALUATION];
 	if (r->size == 0)
 		BUG("batches of set %d were never to be read", k.set);
-	pthread_mutex_lock(&p->lock);
 	p->current = r;
 	next = r->filled > r->taken ? r->entry[r->taken % r->size].key : r->next;
 	if (next.set != k.set || next.step != k.step || next.microbatch != k.microbatch)
 		restart(p, r, k);
-	if (r->filled == r->taken) {
-		start = clock_seconds();
-		if (r->taken - r->passed == r->size) {
-			engine_sync(p->e);
-			pass_all(p);
-		}
-		while (r->filled == r->taken)
-			pthread_cond_wait(&p->wake, &p->lock);
-		p->stats.waits++;
-		p->stats.seconds += clock_seconds() - start;
+	return r;
+}
+
+/* With the lock: waits until as many batches of the ring are ready. All of them may be with the
+ * device in a long step; then the device is waited for. */
+static void
+await(struct prefetch *p, struct ring *r, int count)
+{
+	double start = clock_seconds();
+
+	if (r->filled - r->taken >= count)
+		return;
+	if (r->taken - r->passed + count > r->size) {
+		engine_sync(p->e);
+		pass_all(p);
 	}
+	while (r->filled - r->taken < count)
+		pthread_cond_wait(&p->wake, &p->lock);
+	p->stats.waits++;
+	p->stats.seconds += clock_seconds() - start;
+}
+
+int64_t
+prefetch_tokens(struct prefetch *p, struct prefetch_key k, int count)
+{
+	int64_t tokens = 0;
+	struct ring *r;
+
+	pthread_mutex_lock(&p->lock);
+	r = ring_at(p, k);
+	if (r->size < count)
+		BUG("%d batches are asked for, and there is room for %d", count, r->size);
+	await(p, r, count);
+	for (int i = 0; i < count; i++)
+		tokens += int64_max(0, r->entry[(r->taken + i) % r->size].tokens);
+	pthread_mutex_unlock(&p->lock);
+	return tokens;
+}
+
+/* The run waits for its first batch; later ones are ready unless the disk is slow. */
+int64_t
+prefetch_batch(struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err)
+{
+	struct ring *r;
+	struct entry *x;
+
+	pthread_mutex_lock(&p->lock);
+	r = ring_at(p, k);
+	await(p, r, 1);
 	x = &r->entry[r->taken++ % r->size];
 	pthread_mutex_unlock(&p->lock);
 	*out = x->batch;

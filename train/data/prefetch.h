@@ -29,8 +29,8 @@ struct prefetch_stats {
 	double seconds;
 };
 
-/* Data and engine outlive it. */
-struct prefetch *prefetch_new(const struct engine *e, const struct data *d);
+/* Data and engine outlive it. steps: there is room for a whole step, as prefetch_tokens needs. */
+struct prefetch *prefetch_new(const struct engine *e, const struct data *d, bool steps);
 void prefetch_free(struct prefetch *p);
 /* Starts reading: training from the step after `consumed` samples, and the first evaluation from
  * its start. */
@@ -40,6 +40,9 @@ void prefetch_start(struct prefetch *p, int64_t consumed);
  * it. */
 int64_t prefetch_batch(
     struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err);
+/* Waits until the next `count` micro batches of training, from k on, are read, of which none may be
+ * with the device; returns how many of their tokens count. */
+int64_t prefetch_tokens(struct prefetch *p, struct prefetch_key k, int count);
 /* The device has passed all copies of batches that were given out: they may be filled again. */
 void prefetch_passed(struct prefetch *p);
 struct prefetch_stats prefetch_stats(struct prefetch *p);

@@ -334,6 +334,19 @@ engine_zero_scalars(struct engine *e)
 		if (t.data)
 			e->ops->fill(e->stream, &t, 0);
 	}
+	engine_weigh_routers(e, 1);
+}
+
+/* On the device, so that passes which were recorded follow it. */
+void
+engine_weigh_routers(struct engine *e, double factor)
+{
+	struct tensor all = engine_buffer(e, BUF_SCALARS),
+		      one = tensor_rows(&all, SCALAR_ROUTERS, 1);
+
+	one = tensor_flat(&one);
+	if (e->plan.model.num_experts)
+		e->ops->fill(e->stream, &one, factor);
 }
 
 /* Waits for all queued work; the only sync of a step before its update. */

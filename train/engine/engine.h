@@ -21,7 +21,8 @@ enum scalar {
 	SCALAR_ZEROS,
 	SCALAR_PARAMS,
 	SCALAR_NONFINITE,
-	SCALAR_MATRIX, /* the squared norm of the matrix that is being updated */
+	SCALAR_MATRIX,  /* the squared norm of the matrix that is being updated */
+	SCALAR_ROUTERS, /* what multiplies the losses of routers */
 	SCALAR_COUNT
 };
 
@@ -125,8 +126,10 @@ bool engine_keeps(const struct engine *e, int bucket, int i);
 struct tensor engine_bucket(const struct engine *e, bool grad, int bucket);
 /* Zeros in a buffer of the run, on the device and on the host; nothing where the rank has none. */
 void engine_clear(struct engine *e, enum buffer b);
-/* Host <-> scalars. */
+/* Host <-> scalars. The factor of router losses, which is no sum, becomes 1. */
 void engine_zero_scalars(struct engine *e);
+/* Of the passes until the next engine_zero_scalars. */
+void engine_weigh_routers(struct engine *e, double factor);
 void engine_read_scalars(struct engine *e, double out[SCALAR_COUNT]);
 /* Waits for the device; a device error ends the program. */
 void engine_sync(const struct engine *e);

@@ -184,12 +184,13 @@ void
 router_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {
 	struct engine *e = s->e;
-	struct tensor sums = sums_of(e, l->block->layer);
+	struct tensor sums = sums_of(e, l->block->layer), scalars = engine_buffer(e, BUF_SCALARS);
 	struct route_grad g = { .fwd = route_of(l, s),
 		.dweight = engine_buffer(e, BUF_DCHOICE_WEIGHT),
 		.dlogits = engine_buffer(e, BUF_DLOGITS),
 		.dbias = engine_grad(e, l->block->layer, ROLE_EXPERT_BIAS),
 		.accumulate = s->accumulate,
+		.factor = tensor_rows(&scalars, SCALAR_ROUTERS, 1),
 		.arriving = dispatch_arriving(l, s),
 		.window = step_buffer(s, BUF_EXPERT_IN, l->block->local).shape[0],
 		.sums = tensor_rows(&sums, 0, e->plan.model.num_experts + ROUTER_SUMS) };

@@ -638,6 +638,9 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	/* Inference runs one text, which is one document. */
 	if (o->tokens_file || o->generate)
 		c->plan.shape.reset_attention_mask = false;
+	if (o->calculate_per_token_loss && !model_router_losses(&c->plan.model))
+		note("--calculate-per-token-loss: the loss is always a mean over the tokens of a "
+		     "batch");
 	c->plan.shape.deterministic = o->deterministic_mode;
 	c->plan.shape.hashed = o->verify_interval || o->check_weight_hash_interval;
 	c->plan.shape.forward_only = o->skip_train || o->tokens_file || o->generate;

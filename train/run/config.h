@@ -46,7 +46,7 @@ struct train_options {
 	bool hf_no_include_special_tokens;
 	int64_t tiktoken_num_special_tokens;
 	struct opt_list tiktoken_special_tokens;
-	bool eod_mask_loss, reset_position_ids, mock_data;
+	bool eod_mask_loss, reset_position_ids, mock_data, calculate_per_token_loss;
 	const char *save, *load, *pretrained_checkpoint;
 	int64_t ckpt_step, save_interval, save_retain_interval, profile_step_start,
 	    profile_step_end;

@@ -105,6 +105,38 @@ clear_sums(struct run *r)
 	r->tokens = 0;
 }
 
+/* Where a mask moves the weight of the router's losses, and there may be one. */
+bool
+iteration_counts_first(const struct run *r)
+{
+	return model_router_losses(&r->e->plan.model) && data_masks(r->data) &&
+	    !r->c->o.calculate_per_token_loss;
+}
+
+/* The losses of routers are of all tokens, so that their weight beside the loss does not follow
+ * from the mask. Gradients are divided by the tokens that count: those of routers are multiplied by
+ * the share of these. Collective. Source: forward_step in Megatron-LM's
+ * core/pipeline_parallel/schedules.py, and attach_and_log_load_balancing_loss in its
+ * core/transformer/moe/router.py for --calculate-per-token-loss. */
+static double
+router_factor(const struct run *r)
+{
+	struct engine *e = r->e;
+	struct comm *w = e->groups.world;
+	int64_t samples = step_samples(r);
+	double counted = 0;
+	struct tensor t = tensor_1d(&counted, DTYPE_F64, 1);
+
+	if (!iteration_counts_first(r))
+		return 1;
+	if (e->first_stage && e->coord[AX_TP] == 0)
+		counted = (double)prefetch_tokens(r->prefetch,
+		    (struct prefetch_key){ SPLIT_TRAIN, r->at.consumed_samples, 0 },
+		    run_microbatches(&e->plan, samples));
+	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_SUM);
+	return counted / (double)(samples * e->plan.shape.seq_length);
+}
+
 /* Waits for the passes and reads what they leave: the end of a step. */
 static void
 read_back(struct run *r)
@@ -191,14 +223,19 @@ is_due(int64_t interval, int64_t step)
 static void
 gradients(struct run *r)
 {
+	double factor;
+
 	train_scale_tokens(r->c, step_samples(r));
 	r->e->token_scale = r->c->scaler.scale / r->c->scaler.tokens;
+	factor = router_factor(r);
 	clear_sums(r);
+	engine_weigh_routers(r->e, factor);
 	if (is_due(r->c->o.verify_interval, r->at.iteration + 1)) {
 		timing_watch(r->e, false);
 		hashes_expect(r->e, 0);
 		train_pass(r, true);
 		clear_sums(r);
+		engine_weigh_routers(r->e, factor);
 		hashes_expect(r->e, 1);
 		timing_watch(r->e, true);
 	}
@@ -238,7 +275,8 @@ step_verdict(const struct run *r)
 	};
 }
 
-/* The mean over tokens, their scale and clipping become one factor. 1e-6 in the clipping is
+/* The mean over tokens, their scale and clipping become one factor; where no token counts, what the
+ * losses of routers have left counts for nothing either. 1e-6 in the clipping is
  * Megatron-LM's (core/optimizer/clip_grads.py), as is leaving gradients below the limit alone. An
  * expert of a layer has an equal share of rows on average: every token has topk, whether its loss
  * counts or not. */
@@ -248,7 +286,9 @@ update(struct run *r, struct step_metrics *m)
 	const struct optim_options *o = &r->c->optim;
 	const struct model_config *model = &r->e->plan.model;
 	double tokens = (double)(step_samples(r) * r->e->plan.shape.seq_length);
-	double grad_scale = 1 / (fmax(r->total[TOTAL_TOKENS], 1) * r->e->token_scale), factor = 1;
+	double grad_scale =
+	    r->total[TOTAL_TOKENS] > 0 ? 1 / (r->total[TOTAL_TOKENS] * r->e->token_scale) : 0;
+	double factor = 1;
 	double *scores = qk_clip_scores(r->e);
 	struct optim_update u = {
 		.lr = m->lr,

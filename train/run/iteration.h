@@ -86,6 +86,8 @@ enum iteration_end {
 	ITERATION_WEIGHTS_DIFFER
 };
 
+/* Whether a step has to know how many of its tokens count before its passes. */
+bool iteration_counts_first(const struct run *r);
 /* Collective: the next training step, its figures reported. Unless it is ITERATION_DONE, or
  * the weights have been found to differ after it, weights, moments and progress are as before it.
  */

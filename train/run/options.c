@@ -174,6 +174,9 @@ const struct opt mtrain_opts[] = {
 	    "validation keeps its last sample even when it is not full"),
 	FLAG("mock-data", mock_data, "tokens drawn at random, no dataset"),
 	FLAG("eod-mask-loss", eod_mask_loss, "no loss where the input is the end of a document"),
+	FLAG("calculate-per-token-loss", calculate_per_token_loss,
+	    "losses of routers weigh the more beside the loss the fewer tokens it counts, as in "
+	    "Megatron-LM; the loss is always a mean over the tokens of a batch"),
 	FLAG("reset-position-ids", reset_position_ids,
 	    "learned positions restart after the end of a document"),
 	STRING("tokenizer-type", tokenizer_type, "TYPE", NULL,
@@ -391,7 +394,6 @@ const struct opt mtrain_opts[] = {
 	NOTE("no-clone-scatter-output-in-embedding", planned),
 	NOTE("dataloader-fast-cache-load", mapped),
 	NOTE("dataloader-defer-npy-index-mmap", mapped),
-	NOTE("calculate-per-token-loss", "the loss is always a mean over the tokens of a batch"),
 	NOTE("overlap-cpu-optimizer-d2h-h2d", "copies always overlap the update by the host"),
 	NOTE("cpu-offloading-retain-pinned-cpu-buffers", planned),
 	NOTE("manual-gc", no_gc),

@@ -282,7 +282,7 @@ train(struct run *r, struct err *err)
 	r->data = data_open(c, world, &r->failure, err);
 	if (!r->data || begin_run(r, err) < 0)
 		return -1;
-	r->prefetch = prefetch_new(r->e, r->data);
+	r->prefetch = prefetch_new(r->e, r->data, iteration_counts_first(r));
 	prefetch_start(r->prefetch, r->at.consumed_samples);
 	if (c->o.cuda_graphs)
 		r->replay = replay_new(r->e);
