@@ -11,6 +11,7 @@
 #include "train/run/agree.h"
 #include "train/run/deadline.h"
 #include "train/run/run.h"
+#include "train/run/settle.h"
 #include "train/run/stop.h"
 
 #include <stdlib.h>
@@ -71,7 +72,6 @@ start_mpi(int64_t timeout)
 static int
 configure(struct train_config *c, int parsed, struct err *e)
 {
-	bool runs = !c->o.dry_run;
 	int rc;
 
 	if (comm_agree(COMM_HERE(world), parsed, e) || agree_options(world, c, e) < 0)
@@ -80,16 +80,16 @@ configure(struct train_config *c, int parsed, struct err *e)
 		return 0;
 	if (agree_lists(world, c, e) < 0)
 		return -1;
-	if (runs && train_check_launch(world->size, e) < 0)
-		rc = -1;
-	else if (runs && c->o.world_size)
+	if (c->o.dry_run)
+		rc = train_configure(c, c->o.world_size ? c->o.world_size : world->size, e);
+	else if (c->o.world_size)
 		rc = err_set(
 		    e, "--world-size: is for --dry-run; a run has the ranks that mpirun starts");
 	else
-		rc = train_configure(c, c->o.world_size ? c->o.world_size : world->size, e);
+		rc = train_check_launch(world->size, e);
 	if (comm_agree(COMM_HERE(world), rc, e))
 		return -1;
-	return runs ? agree_start(world, c, e) : 0;
+	return c->o.dry_run ? 0 : settle(c, world, e);
 }
 
 /* On rank 0 alone; --help wins over --version, and both over --dry-run. The line of the version
@@ -156,6 +156,7 @@ main(int argc, char **argv)
 		if (world->size > 1)
 			prog_rank(world->rank);
 		status = train_run(&c, world, watchdog);
+		lock_release(c.lock);
 	}
 	train_release(&c);
 	status = prog_end(status);

@@ -52,6 +52,9 @@ refused "--load torn: holds iter_* but no latest_checkpointed_iteration.txt; \
 write the iteration to continue from into that file" \
 	--load torn --save torn
 
+refused "--save torn: holds iter_* already; add --load torn to continue from there, \
+or give another directory" --save torn
+
 # A damaged tracker is not wrong usage.
 mkdir damaged
 echo 4x >damaged/latest_checkpointed_iteration.txt

@@ -126,8 +126,8 @@ go_through(struct run *r)
 		    (long long)(r->spike.iteration - c->spikes.window));
 }
 
-/* Rank 0 looks for a checkpoint for all ranks. Saves that were begun are on the disk by then, so
- * what is found does not depend on the disk's speed. */
+/* Rank 0 looks for a checkpoint for all ranks, if --save is still this run's. Saves that were begun
+ * are on the disk by then, so what is found does not depend on the disk's speed. */
 int
 rewind_run(struct run *r)
 {
@@ -138,6 +138,8 @@ rewind_run(struct run *r)
 	struct err err;
 	int rc = may ? saver_wait(r->saver, &err) : 0;
 
+	if (may && rc == 0)
+		rc = comm_agree(COMM_HERE(world), lock_check(r->lock, &err), &err) ? -1 : 0;
 	if (may && rc == 0) {
 		if (world->rank == 0)
 			to = find_back(r, r->spike.iteration - r->c->spikes.window);

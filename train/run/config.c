@@ -47,15 +47,60 @@ train_help(void)
 	cli_help("mtrain", &mtrain);
 }
 
+/* Closes what train_configure opened. */
+static void
+close_all(struct train_config *c)
+{
+	tokenizer_close(c->tokenizer);
+	data_paths_release(&c->paths);
+	fault_free(c->fault);
+}
+
 /* Allowed after a failed train_parse or train_configure: what was not opened is NULL. */
 void
 train_release(struct train_config *c)
 {
-	tokenizer_close(c->tokenizer);
-	data_paths_release(&c->paths);
+	close_all(c);
 	free(c->lists);
 	opt_release(&c->parse);
-	fault_free(c->fault);
+}
+
+/* One flag a row. */
+static size_t
+given_bytes(const struct train_config *c)
+{
+	size_t rows = 0;
+
+	while (c->parse.table[rows].type != OPT_END_TYPE)
+		rows++;
+	return rows * sizeof *c->parse.given;
+}
+
+void
+train_keep(const struct train_config *c, struct train_parsed *out)
+{
+	out->o = c->o;
+	out->given = mem_alloc(given_bytes(c), 1);
+	memcpy(out->given, c->parse.given, given_bytes(c));
+}
+
+/* Strings that configuring has put into the pool stay there. */
+void
+train_restore(struct train_config *c, const struct train_parsed *p)
+{
+	struct train_config again = {
+		.o = p->o, .parse = c->parse, .lists = c->lists, .lock = c->lock
+	};
+
+	close_all(c);
+	memcpy(again.parse.given, p->given, given_bytes(c));
+	*c = again;
+}
+
+void
+train_parsed_release(struct train_parsed *p)
+{
+	free(p->given);
 }
 
 /* A tokenizer is optional: without one eod is -1, which masks nothing and ends no generation.

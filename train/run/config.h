@@ -8,6 +8,7 @@
 #ifndef TRAIN_RUN_CONFIG_H
 #define TRAIN_RUN_CONFIG_H
 
+#include "lib/base/lock.h"
 #include "lib/ckpt/source.h"
 #include "lib/data/paths.h"
 #include "lib/model/lr.h"
@@ -110,6 +111,13 @@ struct train_config {
 	/* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
 	const char *weights_from;
 	struct fault *fault; /* NULL: nothing is broken on purpose */
+	struct lock *lock;   /* of --save, on rank 0 of a run that saves; else NULL */
+};
+
+/* The options as they were parsed, to configure again. */
+struct train_parsed {
+	struct train_options o;
+	bool *given;
 };
 
 extern const struct opt mtrain_opts[];
@@ -125,6 +133,11 @@ void train_help(void);
 /* Finds everything that can be wrong. world_size: the number of ranks, or --world-size. */
 int train_configure(struct train_config *c, int64_t world_size, struct err *e);
 void train_release(struct train_config *c);
+/* Keeps what train_configure may change of the options, and puts it back: *c is then as it was,
+ * except for the lock. */
+void train_keep(const struct train_config *c, struct train_parsed *out);
+void train_restore(struct train_config *c, const struct train_parsed *p);
+void train_parsed_release(struct train_parsed *p);
 /* options.conf of a checkpoint: the options that were given, and the resolved model. With defaults:
  * all options that have a value. */
 void train_dump(const struct train_config *c, bool defaults, struct str *out);
@@ -138,6 +151,9 @@ void train_scale_tokens(struct train_config *c, int64_t samples);
 /* The rules of --load, --save, --finetune and --pretrained-checkpoint; sets start and
  * weights_from. */
 int train_start(struct train_config *c, struct err *e);
+/* Appends what --load and --save hold, as far as a start depends on it: the same text means the
+ * same start. */
+void train_seen(const struct train_config *c, struct str *out);
 /* What a rank starts from, to be compared with others: lines "NAME<tab>VALUE" on the checkpoint,
  * the tokenizer and the model. */
 void train_start_text(const struct train_config *c, struct str *out);

@@ -259,8 +259,7 @@ train_steps(struct run *r)
 }
 
 /* Returns an exit status, or -1 with a reason and r->failure. Signals are caught since the
- * program began; evaluation alone has nothing to save. The --save directory is claimed before
- * anything that takes long, and before the checkpoint that the run continues from is read. */
+ * program began; evaluation alone has nothing to save. */
 static int
 train(struct run *r, struct err *err)
 {
@@ -273,12 +272,6 @@ train(struct run *r, struct err *err)
 		stop_default_signals();
 	else
 		stop_catch_signal(c->o.exit_signal);
-	if (c->o.save && !c->o.skip_train) {
-		if (first)
-			r->lock = claim_save(c, err);
-		if (comm_agree(COMM_HERE(world), first && !r->lock ? -1 : 0, err))
-			return -1;
-	}
 	r->data = data_open(c, world, &r->failure, err);
 	if (!r->data || begin_run(r, err) < 0)
 		return -1;
@@ -314,6 +307,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	struct engine engine;
 	struct run r = { .c = c,
 		.e = &engine,
+		.lock = c->lock,
 		.watchdog = watchdog,
 		.watch.clock = clock_seconds,
 		.failure = EXIT_FAILED };
@@ -352,7 +346,6 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	status = infers ? infer(&r, &err) : train(&r, &err);
 	if (status < 0)
 		status = leave(world, r.failure, &err);
-	lock_release(r.lock);
 	prefetch_free(r.prefetch);
 	replay_free(r.replay);
 	data_close(r.data);

@@ -16,36 +16,29 @@ asked_to_stop(void)
 	return stop_signal() != NULL;
 }
 
-/* --break-lock and --ckpt-step are for one start only, but a checkpoint's options serve later
- * starts too, so they are cleared. The directory was examined before the lock was taken: a fresh
- * run must not find a checkpoint. */
 struct lock *
-claim_save(struct train_config *c, struct err *err)
+claim_save(const struct train_config *c, struct err *err)
 {
 	const struct lock_terms how = {
 		.by_force = c->o.break_lock, .say = cli_note, .give_up = asked_to_stop
 	};
-	bool fresh = c->start == START_FRESH || (c->start == START_WEIGHTS && train_continues(c));
-	int64_t iteration;
 	struct err why;
 	struct lock *lock;
 
-	c->o.break_lock = false;
-	c->o.ckpt_step = -1;
 	if (ckpt_make_save(c->o.save, err) < 0)
 		return NULL;
 	lock = ckpt_claim(c->o.save, &how, &why);
-	if (!lock) {
+	if (!lock)
 		err_set(err, "--save %s: %s; give another directory, or --break-lock", c->o.save,
 		    why.msg);
-		return NULL;
-	}
-	if (!fresh || ckpt_tracker(c->o.save, &iteration, err) == 0)
-		return lock;
-	err_set(
-	    err, "--save %s: another run has saved a checkpoint meanwhile; start again", c->o.save);
-	lock_release(lock);
-	return NULL;
+	return lock;
+}
+
+void
+claim_forget(struct train_config *c)
+{
+	c->o.break_lock = false;
+	c->o.ckpt_step = -1;
 }
 
 int

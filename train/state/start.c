@@ -13,6 +13,7 @@
 #include "train/run/config.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,6 +53,39 @@ same_dir(const char *a, const char *b)
 	free(x);
 	free(y);
 	return same;
+}
+
+/* The tracker, and each checkpoint with the file that its last save has renamed or written. */
+static void
+add_seen(struct str *out, const char *option, const char *dir)
+{
+	int64_t iteration = 0, *all;
+	struct err why = { "" }, ignored;
+	struct str path = { 0 };
+	int found = ckpt_tracker(dir, &iteration, &why), n = ckpt_iterations(dir, &all, &ignored);
+	struct stat st;
+
+	str_addf(out, "%s tracker %d %" PRId64 " %s\n", option, found, iteration, why.msg);
+	for (int i = 0; i < n; i++) {
+		str_clear(&path);
+		str_addf(&path, "%s/iter_%07" PRId64 "/manifest.tsv", dir, all[i]);
+		if (stat(path.buf, &st) == 0)
+			str_addf(out, "%" PRId64 " %ju %jd.%09ld\n", all[i], (uintmax_t)st.st_ino,
+			    (intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+		else
+			str_addf(out, "%" PRId64 "\n", all[i]);
+	}
+	free(all);
+	str_release(&path);
+}
+
+void
+train_seen(const struct train_config *c, struct str *out)
+{
+	if (c->o.load)
+		add_seen(out, "load", c->o.load);
+	if (c->o.save)
+		add_seen(out, "save", c->o.save);
 }
 
 /* The checkpoint that --load names: that of --ckpt-step, whatever the tracker says; else its
@@ -161,6 +195,11 @@ train_start(struct train_config *c, struct err *e)
 		    "--save %s: holds the checkpoint of iteration %lld already; add --load %s to "
 		    "continue from it, or give another directory",
 		    o->save, (long long)iteration, o->save);
+	if (o->save && !o->load && ckpt_has_iterations(o->save))
+		return err_set(e,
+		    "--save %s: holds iter_* already; add --load %s to continue from there, or "
+		    "give another directory",
+		    o->save, o->save);
 	return 0;
 }
 
