@@ -1,5 +1,5 @@
 /*
- * sums.c - the order of sums: the CPU's operation in both precisions and the reduction of train/mpi
+ * sum_order.c - the order of sums: the CPU's operation in both precisions and the reduction of train/mpi
  * against the definition, for 1 to 40 terms of every type, bit for bit
  */
 #include "lib/base/mem.h"
