@@ -516,17 +516,31 @@ static const struct comm_ops mpi_ops = {
 	.free = mpi_free,
 };
 
-/* Starts MPI unless it is started (as in tests); without mpirun the world has one rank, which needs
- * no daemon of Open MPI's: that would outlive a process that is killed. A launcher's ranks do not
- * read the variable. NULL with a reason. FUNNELED: threads compute, the main thread communicates.
- */
+/* A process that no launcher has started is a world of its own, for which Open MPI would start a
+ * daemon and make a directory. The daemon would outlive a process that is killed, and without it
+ * all such processes of a host would have one directory. */
+static void
+stay_alone(void)
+{
+	static const char *const launched[] = { "PMIX_NAMESPACE", "PMI_FD", "PMI_RANK", "PMI_SIZE",
+		"OMPI_COMM_WORLD_SIZE" };
+
+	for (size_t i = 0; i < sizeof launched / sizeof *launched; i++)
+		if (getenv(launched[i]))
+			return;
+	setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+	setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
+}
+
+/* Starts MPI unless it is started (as in tests); without mpirun the world has one rank. NULL with a
+ * reason. FUNNELED: threads compute, the main thread communicates. */
 struct comm *
 mpi_world(struct err *e)
 {
 	int started, provided, size;
 
 	MPI_Initialized(&started);
-	setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+	stay_alone();
 	if (!started &&
 	    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
 		err_set(e, "cannot start MPI");
