@@ -97,9 +97,8 @@ ends 3 "by SIGHUP; the same command continues the run"
 
 # A limit of the size of files is an error of the file, as a full disk is.
 rm -rf C
-expect 1 sh -c "ulimit -f 8; exec mtrain $options --exit-interval 2"
-said "mtrain: cannot write 'C/.iter_0000002.tmp/pieces-00000.safetensors': File too large"
-[ -z "$(ls -A C)" ] || fail "left in C: $(ls -A C)"
+expect 1 sh -c "ulimit -f 8; exec mtrain --config tiny.conf --train-iters 1000 --metrics-file log"
+said "mtrain: cannot write 'log': File too large"
 
 # Too little memory for threads or for the buffers of libraries: the program ends all the same.
 for kilobytes in 60000 90000 200000 300000; do

@@ -1,6 +1,6 @@
 /*
- * sum_order.c - the order of sums: the CPU's operation in both precisions and the reduction of train/mpi
- * against the definition, for 1 to 40 terms of every type, bit for bit
+ * sum_order.c - the order of sums: the CPU's operation in both precisions and the reduction of
+ * train/mpi against the definition, for 1 to 40 terms of every type, bit for bit
  */
 #include "lib/base/mem.h"
 #include "tests/check.h"

@@ -18,6 +18,7 @@
 #include "train/run/run.h"
 #include "train/run/stop.h"
 #include "train/state/claim.h"
+#include "train/state/preflight.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -272,6 +273,8 @@ train(struct run *r, struct err *err)
 		stop_default_signals();
 	else
 		stop_catch_signal(c->o.exit_signal);
+	if (c->o.save && !c->o.skip_train && preflight(r->e, c, err) < 0)
+		return -1;
 	r->data = data_open(c, world, &r->failure, err);
 	if (!r->data || begin_run(r, err) < 0)
 		return -1;
