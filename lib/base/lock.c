@@ -119,23 +119,24 @@ describe(const char *text, char out[2 * WORD])
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* Reads the file; -1 with errno. */
+/* Reads the file, also where a read brings less than there is; -1 with errno. */
 static int
 read_text(const char *path, char text[TEXT_MAX])
 {
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), saved;
+	size_t len = 0;
 	ssize_t n;
 
 	if (fd < 0)
 		return -1;
-	n = pread(fd, text, TEXT_MAX - 1, 0);
+	while ((n = pread(fd, text + len, TEXT_MAX - 1 - len, (off_t)len)) > 0 ||
+	    (n < 0 && errno == EINTR))
+		len += n > 0 ? (size_t)n : 0;
 	saved = errno;
 	close(fd);
 	errno = saved;
-	if (n < 0)
-		return -1;
-	text[n] = '\0';
-	return 0;
+	text[len] = '\0';
+	return n < 0 ? -1 : 0;
 }
 
 /* Opens the file under that name and locks it against other processes that want to remove it. -1
