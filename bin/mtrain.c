@@ -92,6 +92,18 @@ configure(struct train_config *c, int parsed, struct err *e)
 	return c->o.dry_run ? 0 : settle(c, world, e);
 }
 
+/* Collective, after configure has failed: whether a checkpoint or its tracker does not open on some
+ * rank, which is not wrong usage and may have another end when the run is started again. */
+static bool
+unreadable(const struct train_config *c)
+{
+	double any = c->unreadable;
+	struct tensor t = tensor_1d(&any, DTYPE_F64, 1);
+
+	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_MAX);
+	return any != 0;
+}
+
 /* On rank 0 alone; --help wins over --version, and both over --dry-run. The line of the version
  * names what this build can compute on, whatever devices this machine has, and the libraries that
  * it finds at run time. */
@@ -142,7 +154,7 @@ main(int argc, char **argv)
 	train_limits(&c.o, &limits);
 	watchdog = watchdog_start(world, &limits);
 	if (configure(&c, parsed, &err) < 0) {
-		if (c.unreadable)
+		if (unreadable(&c))
 			die("%s", err.msg);
 		die_usage("%s", err.msg);
 	}

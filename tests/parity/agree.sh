@@ -56,6 +56,10 @@ cp -r A C
 two 0 "--save A --load A --train-iters 3 --override-opt_param-scheduler" \
 	"--save A --load C --train-iters 3 --override-opt_param-scheduler"
 [ "$(tracker A)" = 3 ] || fail "saved iteration $(tracker A)"
+# A checkpoint that does not open on one rank is not wrong usage: another start may end otherwise.
+echo x >C/latest_checkpointed_iteration.txt
+two 1 "--save A --load A" "--save A --load C"
+said "C/latest_checkpointed_iteration.txt"
 
 # Data by content.
 sed /mock/d tiny.conf >data.conf

@@ -260,7 +260,7 @@ agree_lists(struct comm *world, struct train_config *c, struct err *e)
 
 /* A difference between MPI libraries is worth a note, and no more. */
 int
-agree_start(struct comm *world, const struct train_config *c, struct err *e)
+agree_start(struct comm *world, struct train_config *c, struct err *e)
 {
 	struct str text = { 0 };
 	struct err why = { "" };

@@ -33,6 +33,6 @@ int agree_lists(struct comm *world, struct train_config *c, struct err *e);
 /* Collective, after train_configure: compares the backend with its libraries, where the run starts,
  * its tokenizer and model. Rank 0 notes a difference between MPI libraries, which does not change
  * the result. */
-int agree_start(struct comm *world, const struct train_config *c, struct err *e);
+int agree_start(struct comm *world, struct train_config *c, struct err *e);
 
 #endif

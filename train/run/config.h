@@ -156,7 +156,7 @@ int train_start(struct train_config *c, struct err *e);
 void train_seen(const struct train_config *c, struct str *out);
 /* What a rank starts from, to be compared with others: lines "NAME<tab>VALUE" on the checkpoint,
  * the tokenizer and the model. */
-void train_start_text(const struct train_config *c, struct str *out);
+void train_start_text(struct train_config *c, struct str *out);
 /* True when the same command line resumes what this run saves. */
 bool train_continues(const struct train_config *c);
 /* How to continue from what this run saves, in words. */

@@ -228,8 +228,8 @@ train_open_source(const char *dir, struct err *e)
 	return s;
 }
 
-/* A checkpoint that cannot be opened is left out: the loader refuses it. */
-static void
+/* False: it cannot be opened, which is what is compared then. */
+static bool
 add_checkpoint(struct str *out, const char *dir)
 {
 	struct err why;
@@ -244,6 +244,7 @@ add_checkpoint(struct str *out, const char *dir)
 	else
 		str_addf(out, "cannot be opened (%s)\n", why.msg);
 	source_close(s);
+	return s != NULL;
 }
 
 /* Adds a text file. Anything else, such as a pipe, is left to its one reader. */
@@ -267,7 +268,7 @@ add_file(struct str *out, const char *option, const char *path)
 }
 
 void
-train_start_text(const struct train_config *c, struct str *out)
+train_start_text(struct train_config *c, struct str *out)
 {
 	static const char *const starts[] = { [START_FRESH] = "from the beginning",
 		[START_RESUME] = "resumes",
@@ -276,8 +277,8 @@ train_start_text(const struct train_config *c, struct str *out)
 	char *line, *rest;
 
 	str_addf(out, "start\t%s\n", starts[c->start]);
-	if (c->start != START_FRESH)
-		add_checkpoint(out, c->weights_from);
+	if (c->start != START_FRESH && !add_checkpoint(out, c->weights_from))
+		c->unreadable = true;
 	if (c->tokenizer)
 		str_addf(out, "tokenizer\t%s\n", tokenizer_hash(c->tokenizer));
 	add_file(out, "tokens-file", c->o.tokens_file);
