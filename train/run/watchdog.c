@@ -220,8 +220,13 @@ watchdog_start(struct comm *world, const struct watchdog_config *c)
 	}
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (pthread_create(&w->thread, NULL, watch, w))
-		die("cannot start a thread");
+	if (pthread_create(&w->thread, NULL, watch, w)) {
+		/* the others agree on offices next, and would wait for this rank */
+		prog_mute(false);
+		prog_rank(world->rank);
+		warn("cannot start a thread");
+		world->ops->abort(world, EXIT_FAILED);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	atomic_store(&w->post, post_open(world));
 	return w;
