@@ -161,13 +161,17 @@ recorded := $(B)/tests/recorded/mtrain
 routed   := $(B)/tests/routed/mtrain
 # mtrain without watchdog and timers, to measure what they cost.
 unwatched := $(B)/tests/unwatched/mtrain
+# The product in a simulated cluster: its own objects, whose calls bundle.sh renames.
+sim_obj  := $(patsubst %,$(B)/%.o,$(call find,c,tests/sim))
+sim_product := $(B)/bin/mtrain.c.o $(B)/bin/mckpt.c.o $(B)/tests/sim/bin/check.c.o \
+	$(B)/tests/faults/saved.c.o $(train_obj) $(ckpt_obj) $(lib_obj)
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
 test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) \
 	$(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
 
 tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty) $(recorded) \
-	$(routed)
+	$(routed) $(B)/sim
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(train_libs) $(LIBS)
@@ -194,6 +198,12 @@ $(unwatched): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/unwatched/none.c.o $(B
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=watchdog_start,--wrap=timing_watch -o $@ $^ \
 		$(train_libs) $(LIBS)
+$(B)/tests/sim/product.o: $(sim_product) $(wildcard tests/sim/bundle/*)
+	$(call say,LD,$@)
+	$(Q)sh tests/sim/bundle/bundle.sh $@ $(filter %.o,$^)
+$(B)/sim: $(sim_obj) $(B)/tests/sim/product.o $(B)/libmikoshi.a
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
 # A preloaded library sits below the program, so it is built without the variant's flags.
 $(B)/tests/faults/shim.so: tests/faults/shim.c $(B)/flags
 	$(call say,CC,$<)
@@ -201,7 +211,7 @@ $(B)/tests/faults/shim.so: tests/faults/shim.c $(B)/flags
 
 # The runner prints one line per program or file and ends with "N passed, N failed".
 test: tests
-	@B=$(B) sh tests/run.sh parity bats faults unit prop grad fuzz lint
+	@B=$(B) sh tests/run.sh parity bats faults sim unit prop grad fuzz lint
 test-unit: tests
 	@B=$(B) sh tests/run.sh unit prop grad fuzz
 test-bats: tests
@@ -234,6 +244,7 @@ test-gpu: $(progs) $(gpu_bin) $(faulty)
 # N injections, from SEED on; FAULT=K repeats one of them.
 faults: tests
 	@B=$(B) N=$(or $(N),20) SEED=$(SEED) FAULT=$(FAULT) sh tests/run.sh faults
+sim: $(B)/sim
 lint:
 	@B=$(B) sh tests/run.sh lint
 # With version 14, like the lint: see .clang-format.
@@ -275,7 +286,7 @@ clean:
 	rm -rf build build-*
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
-		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  lint' \
+		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  sim  lint' \
 		' test-megatron PYTHON= MEGATRON=DIR  format  fuzz  bench  bench-gpu  bench-offload bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
@@ -286,6 +297,6 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-hf test-megatron test-gpu faults lint format fuzz bench bench-gpu bench-offload bench-watch install man \
+	test-hf test-megatron test-gpu faults sim lint format fuzz bench bench-gpu bench-offload bench-watch install man \
 	dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

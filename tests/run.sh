@@ -4,7 +4,7 @@
 #
 # Kinds: unit prop grad gpu (C programs, and the scripts beside them), fuzz (each parser over its
 # corpus), bats and golden (bats files), parsers (the bats files of tools that read foreign bytes),
-# parity and lint (shell scripts), faults (N injections, 20 by default, from SEED, or FAULT=K
+# parity, sim and lint (shell scripts), faults (N injections, 20 by default, from SEED, or FAULT=K
 # alone). B is the build directory. ONLY=PATTERN runs those whose name matches. JOBS tests run at
 # once, by default as many as there are cores; those of a GPU one after another. Exit status 1 when
 # one failed.

@@ -1,0 +1,342 @@
+/*
+ * case.c - one seed: a run that is disturbed, started again until its end, and checked
+ *
+ * Each seed enables a random part of the faults and draws at which calls they happen, how long
+ * calls and messages take, and where threads pause. A disturbed run must end with a status and a
+ * line that the manual states; what it said to be saved must be whole; started again, it must end
+ * with the bytes of a run that nothing happened to, and never repeat a step that was saved.
+ */
+#include "tests/sim/case.h"
+#include "lib/base/mem.h"
+#include "tests/faults/saved.h"
+#include "tests/sim/disk.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STARTS_AFTER = 3, LIMIT_SECONDS = 1800, STATUS_SIGNAL = 8 };
+
+int check_main(int argc, char **argv);
+
+/* The case that runs: its thread takes no argument. */
+static struct {
+	const struct case_options *o;
+	const struct reference *reference;
+	struct result *out;
+	const struct layout *layout;
+	struct faults faults;
+	uint64_t promised; /* iterations that were said to be saved, as bits */
+	bool power;        /* was lost at some time */
+	struct str said;   /* by the start under way */
+} run;
+
+static void
+problem(const char *fmt, ...)
+{
+	size_t n = strlen(run.out->why);
+	va_list ap;
+
+	run.out->failed = true;
+	va_start(ap, fmt);
+	vsnprintf(run.out->why + n, sizeof run.out->why - n, fmt, ap);
+	va_end(ap);
+}
+
+/* --- drawing ---------------------------------------------------------------------------------- */
+
+int
+case_layout(const struct case_options *o)
+{
+	draw_begin(o->seed);
+	return o->layout >= 0 ? o->layout : (int)draw(LAYOUTS);
+}
+
+static void
+draw_pace(void)
+{
+	static const int64_t costs[] = { 200, 2000, 20000 },
+			     wires[] = { 1000, 20000, 1000000, 50000000 },
+			     pauses[] = { MILLISECOND, 100 * MILLISECOND, 3 * SECOND };
+	static const int pause_one_in[] = { 0, 2000, 300 };
+
+	sim.call_cost = costs[draw(3)];
+	sim.wire_delay = wires[draw(4)];
+	sim.pause_max = pauses[draw(3)];
+	sim.pause_one_in = pause_one_in[draw(3)];
+}
+
+static void
+draw_strike(struct strike *s, enum strike_kind kind)
+{
+	static const enum call failing[] = { CALL_OPEN, CALL_READ, CALL_WRITE, CALL_FSYNC,
+		CALL_CLOSE, CALL_RENAME, CALL_LINK, CALL_UNLINK, CALL_MKDIR, CALL_MMAP, CALL_LOOK,
+		CALL_LIST, CALL_MEMORY, CALL_THREAD };
+	static const int errors[] = { EIO, ENOSPC, EDQUOT, ENOMEM, EMFILE };
+	bool fails = kind == STRIKE_FAIL || kind == STRIKE_FAIL_ON;
+	int ranks = run.layout->ranks;
+
+	*s = (struct strike){ .kind = kind, .rank = -1, .call = CALL_COUNT };
+	if (fails) {
+		s->call = failing[draw(sizeof failing / sizeof *failing)];
+		s->rank = (int)draw((uint64_t)ranks);
+		s->at = 1 + (long)draw((uint64_t)run.reference->calls[s->call] + 2);
+		s->err = s->call == CALL_MEMORY ? ENOMEM
+		    : s->call == CALL_THREAD    ? EAGAIN
+		    : draw(3)                   ? EIO
+						: errors[draw(sizeof errors / sizeof *errors)];
+	} else {
+		s->at = 1 + (long)draw((uint64_t)run.reference->yields * 3 / 2);
+	}
+}
+
+static void
+draw_faults(void)
+{
+	struct faults *f = &run.faults;
+	unsigned enabled = 1u + (unsigned)draw((1u << STRIKE_KIND_COUNT) - 1);
+	static const int short_one_in[] = { 0, 0, 100, 5 };
+
+	f->count = 1 + (int)draw(4);
+	for (int i = 0; i < f->count; i++) {
+		enum strike_kind kind;
+
+		do
+			kind = (enum strike_kind)draw(STRIKE_KIND_COUNT);
+		while (!(enabled >> kind & 1));
+		draw_strike(&f->strike[i], kind);
+	}
+	f->short_one_in = short_one_in[draw(4)];
+	f->report_deaths = draw(2);
+	f->power_lost = power_lost;
+	f->host_lost = host_lost;
+}
+
+static void
+describe(void)
+{
+	char *out = run.out->what;
+	size_t cap = sizeof run.out->what;
+	int n = snprintf(out, cap, "%s", run.layout->name);
+
+	for (int i = 0; i < run.faults.count && n < (int)cap; i++) {
+		const struct strike *s = &run.faults.strike[i];
+		bool call = s->call != CALL_COUNT;
+
+		n += snprintf(out + n, cap - (size_t)n, ", %s at %s %ld%s%s%s",
+		    strike_names[s->kind], call ? call_names[s->call] : "call", s->at,
+		    s->err ? " (" : "", s->err ? strerror(s->err) : "", s->err ? ")" : "");
+		if (s->rank >= 0 && n < (int)cap)
+			n += snprintf(out + n, cap - (size_t)n, " of rank %d", s->rank);
+	}
+}
+
+/* --- checks ----------------------------------------------------------------------------------- */
+
+/* A program of the simulated machine, which nothing disturbs; what it prints is a problem. */
+static void
+check(const char *words)
+{
+	struct str out = { 0 };
+	struct process *p = process_begin(&(struct program){
+	    .name = "check", .main = check_main, .words = words, .job = JOB_NONE, .said = &out });
+
+	if (process_wait(p) != 0)
+		problem("%s", out.len ? out.buf : "a check did not end well\n");
+	str_release(&out);
+}
+
+/* The first step that a start trained, 0 without one. */
+static int
+first_step(const char *said)
+{
+	const char *line = said ? strstr(said, "] iteration ") : NULL;
+
+	return line ? atoi(line + 12) : 0;
+}
+
+static int
+highest(uint64_t bits)
+{
+	return bits ? 63 - __builtin_clzll(bits) : 0;
+}
+
+/* The reason of a status that mtrain chose itself: one line at least that is not a note of how it
+ * starts or what it saved. What needs memory to be said is said without the program's name. */
+static bool
+says_why(const char *said)
+{
+	for (const char *line = said; line && *line;
+	     line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+		static const char *const notes[] = { ": saved iteration", "holds no checkpoint",
+			"ranks (tensor", "unlike Megatron-LM", ": loaded" };
+		char text[400];
+		bool note = false;
+
+		snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
+		for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
+			note |= strstr(text, notes[i]) != NULL;
+		if ((!strncmp(text, "mtrain", 6) && !note) || !strncmp(text, "out of memory:", 14))
+			return true;
+	}
+	return false;
+}
+
+static void
+check_start(const struct job *j, int status)
+{
+	uint64_t before = run.promised;
+	int first = first_step(run.said.buf), n = status > 128 ? STATUS_SIGNAL : status;
+	struct str words = { 0 };
+
+	(void)j;
+	if (n < 0 || n > STATUS_SIGNAL || n == 2 || n == 5 || n == 6 || n == 7)
+		problem("exit status %d\n", status);
+	else
+		run.out->status[n]++;
+	if ((n == 1 || n == 4) && !says_why(run.said.buf))
+		problem("exit status %d without a line that says why\n", status);
+	if (first && first <= highest(before))
+		problem("iteration %d was saved, and iteration %d is trained again\n",
+		    highest(before), first);
+	run.promised |= saved_promised(run.said.buf ? run.said.buf : "", run.said.len);
+	str_addf(&words, "saved C %llu", (unsigned long long)run.promised);
+	check(words.buf);
+	str_release(&words);
+}
+
+/* --- the loop --------------------------------------------------------------------------------- */
+
+/* A disk that fails from some call on is repaired before the next start. */
+static void
+repair(void)
+{
+	for (int i = 0; i < run.faults.count; i++) {
+		struct strike *s = &run.faults.strike[i];
+
+		if (s->struck && s->kind == STRIKE_POWER)
+			run.power = true;
+		if (s->struck && s->kind == STRIKE_FAIL_ON)
+			s->call = CALL_COUNT, s->at = -1, s->kind = STRIKE_FAIL;
+	}
+}
+
+/* One start; true when the run is done or nothing more can come of it. */
+static bool
+start_once(void)
+{
+	struct job *j;
+	bool ended;
+
+	str_clear(&run.said);
+	run.out->starts++;
+	j = scene_start(run.layout, &run.said);
+	ended = job_wait(j, sim.now + LIMIT_SECONDS * SECOND);
+	if (run.o->loud)
+		printf("%sstart %d: status %d\n", run.said.buf ? run.said.buf : "", run.out->starts,
+		    ended ? j->status : -1);
+	if (!ended) {
+		problem("start %d does not end in %d simulated seconds%s\n", run.out->starts,
+		    LIMIT_SECONDS, sim.stuck ? ": all threads wait" : "");
+		job_kill(j);
+		return true;
+	}
+	repair();
+	check_start(j, j->status);
+	return j->status == 0 || run.out->failed;
+}
+
+static void
+scenario(void)
+{
+	while (!start_once()) {
+		int left = 0;
+
+		for (int i = 0; i < run.faults.count; i++)
+			left += !run.faults.strike[i].struck;
+		if (run.out->starts >= run.faults.count + STARTS_AFTER - left) {
+			problem("%d starts did not bring it to its end\n", run.out->starts);
+			return;
+		}
+	}
+	if (run.out->failed)
+		return;
+	check("same /ref/C C");
+	if (!run.power)
+		check("steps /ref/m m");
+}
+
+static void
+begin(const struct case_options *o, struct result *out)
+{
+	run.o = o;
+	run.out = out;
+	run.layout = &layouts[case_layout(o)];
+	sim.trace = o->trace;
+	sim.until = o->until;
+	world_begin(o->seed);
+	scene_disk();
+	draw_pace();
+}
+
+static void
+end(void)
+{
+	struct err e;
+
+	run.out->hash = sim.hash;
+	run.out->yields = sim.yields;
+	run.out->events = sim.events;
+	run.out->seconds = (double)sim.now / 1e9;
+	memcpy(run.out->happened, run.faults.happened, sizeof run.out->happened);
+	run.out->ended = true;
+	if (run.o->export && disk_export(sim.disk, run.o->export, &e) < 0)
+		problem("%s\n", e.msg);
+}
+
+void
+case_run(const struct case_options *o, const struct reference *r, struct result *out)
+{
+	begin(o, out);
+	out->seed = o->seed;
+	out->layout = (int)(run.layout - layouts);
+	run.reference = r;
+	image_load(&r->image, "ref");
+	if (!o->plain)
+		draw_faults();
+	sim.faults = &run.faults;
+	describe();
+	world_run(scenario);
+	end();
+}
+
+/* --- the reference ---------------------------------------------------------------------------- */
+
+static void
+undisturbed(void)
+{
+	struct job *j = scene_start(run.layout, &run.said);
+
+	if (job_wait(j, LIMIT_SECONDS * SECOND) && j->status == 0)
+		memcpy((long *)run.reference->calls, j->rank[0]->calls, sizeof j->rank[0]->calls);
+	else
+		problem("an undisturbed run ends with status %d\n%s", j->status,
+		    run.said.buf ? run.said.buf : "");
+}
+
+void
+case_reference(int layout, struct reference *r)
+{
+	static struct result result;
+	const struct case_options o = { .seed = 1, .layout = layout };
+
+	begin(&o, &result);
+	run.reference = r;
+	world_run(undisturbed);
+	end();
+	fputs(result.why, stderr);
+	image_save(&r->image, disk_find(sim.disk, "run"));
+	r->yields = sim.yields;
+	r->good = !result.failed;
+}

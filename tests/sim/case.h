@@ -1,0 +1,46 @@
+/* case.h - one seed: a run that is disturbed, started again until its end, and checked */
+#ifndef SIM_CASE_H
+#define SIM_CASE_H
+
+#include "tests/sim/faults.h"
+#include "tests/sim/scene.h"
+
+enum { STATUSES = 9, IMAGE_BYTES = 4 << 20 }; /* statuses: 8 stands for every end by a signal */
+
+/* What an undisturbed run of a layout comes to; in memory that all processes share. */
+struct reference {
+	bool known, good;
+	long yields;            /* of one run */
+	long calls[CALL_COUNT]; /* of rank 0 */
+	struct image image;
+};
+
+/* What came of a seed; in shared memory. */
+struct result {
+	uint64_t seed, hash;
+	bool ended, failed;
+	int layout, starts;
+	long yields, events;
+	double seconds; /* simulated */
+	long happened[STRIKE_KIND_COUNT];
+	long status[STATUSES];
+	char what[512]; /* the layout and the faults, in words */
+	char why[2048]; /* the problems */
+};
+
+struct case_options {
+	uint64_t seed;
+	int layout;         /* -1: drawn */
+	bool plain;         /* no faults: what every seed must survive */
+	bool loud;          /* prints what the ranks say */
+	bool trace;         /* prints every event */
+	long until;         /* the event that ends it; 0: none */
+	const char *export; /* a directory of this machine that gets the disk; NULL: none */
+};
+/* The layout of a seed, the same in every process. */
+int case_layout(const struct case_options *o);
+/* In a process of its own, since what killed ranks leave is never freed. */
+void case_run(const struct case_options *o, const struct reference *r, struct result *out);
+void case_reference(int layout, struct reference *r);
+
+#endif

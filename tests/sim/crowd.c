@@ -1,0 +1,171 @@
+/*
+ * crowd.c - many seeds, each in a process of its own
+ *
+ * What ranks that are killed leave is never freed, and a crash is one failed seed. Results are in
+ * memory that all processes share, and so are the references, each made when it is first needed.
+ */
+#include "tests/sim/crowd.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { JOBS_MAX = 256, SECONDS_MAX = 300 };
+
+static void *
+shared(size_t n)
+{
+	void *p = mmap(
+	    NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* A result of a process that did not end as it should. */
+static void
+note_end(struct result *r, int status)
+{
+	size_t n = strlen(r->why);
+
+	if (r->ended)
+		return;
+	r->failed = true;
+	if (WIFSIGNALED(status))
+		snprintf(r->why + n, sizeof r->why - n, "the simulator was ended by signal %d (%s)",
+		    WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		snprintf(r->why + n, sizeof r->why - n, "the simulator ended with status %d",
+		    WEXITSTATUS(status));
+}
+
+static pid_t
+begin(const struct case_options *o, const struct reference *ref, struct result *r)
+{
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	alarm(SECONDS_MAX);
+	case_run(o, ref, r);
+	fflush(stdout);
+	_exit(0);
+}
+
+static int
+need(struct reference *all, int layout, struct err *e)
+{
+	struct reference *r = &all[layout];
+	pid_t pid;
+	int status;
+
+	if (r->known)
+		return 0;
+	r->image = (struct image){ 0, IMAGE_BYTES, shared(IMAGE_BYTES) };
+	fflush(stdout);
+	pid = r->image.bytes ? fork() : -1;
+	if (pid == 0) {
+		case_reference(layout, r);
+		_exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		return err_set(e, "cannot start a process");
+	r->known = true;
+	return r->good ? 0 : err_set(e, "the undisturbed run of '%s' fails", layouts[layout].name);
+}
+
+/* One seed of those under way. */
+struct slot {
+	pid_t pid;
+	struct result *result;
+	uint64_t hash; /* of its first time */
+	struct case_options options;
+	const struct reference *reference;
+};
+
+static int
+start(const struct crowd *c, struct slot *s, uint64_t seed, struct reference *all, struct err *e)
+{
+	int layout;
+
+	s->options = c->options;
+	s->options.seed = seed;
+	layout = case_layout(&s->options);
+	if (need(all, layout, e) < 0)
+		return -1;
+	s->reference = &all[layout];
+	s->hash = 0;
+	memset(s->result, 0, sizeof *s->result);
+	s->result->seed = seed;
+	fflush(stdout);
+	s->pid = begin(&s->options, s->reference, s->result);
+	return s->pid < 0 ? err_set(e, "cannot start a process") : 0;
+}
+
+/* False: it is simulated once more. */
+static bool
+finish(const struct crowd *c, struct slot *s, int status)
+{
+	struct result *r = s->result;
+	size_t n = strlen(r->why);
+
+	note_end(r, status);
+	if (c->twice && !s->hash && r->ended) {
+		s->hash = r->hash;
+		memset(r, 0, sizeof *r);
+		r->seed = s->options.seed;
+		s->pid = begin(&s->options, s->reference, r);
+		return s->pid < 0;
+	}
+	if (s->hash && s->hash != r->hash) {
+		r->failed = true;
+		snprintf(r->why + n, sizeof r->why - n, "the second log differs from the first");
+	}
+	c->take(c->ctx, r);
+	return true;
+}
+
+int
+crowd_run(const struct crowd *c, struct err *e)
+{
+	struct reference *all = shared(LAYOUTS * sizeof *all);
+	struct slot slot[JOBS_MAX] = { 0 };
+	uint64_t next = c->first;
+	int running = 0, status, rc = 0;
+	pid_t pid;
+
+	for (int i = 0; i < c->jobs; i++)
+		slot[i].result = shared(sizeof(struct result));
+	while (rc == 0 && (running || next <= c->last)) {
+		for (int i = 0; rc == 0 && i < c->jobs && next <= c->last; i++)
+			if (!slot[i].pid) {
+				rc = start(c, &slot[i], next++, all, e);
+				running += rc == 0;
+			}
+		pid = running ? wait(&status) : -1;
+		for (int i = 0; i < c->jobs; i++)
+			if (pid > 0 && slot[i].pid == pid && finish(c, &slot[i], status)) {
+				slot[i].pid = 0;
+				running--;
+			}
+	}
+	return rc;
+}
+
+void
+crowd_alone(char **argv)
+{
+	int now = personality(0xffffffff);
+	bool fixed = now == -1 || now & ADDR_NO_RANDOMIZE ||
+	    personality((unsigned)now | ADDR_NO_RANDOMIZE) == -1;
+
+	if (fixed && getenv("OPENBLAS_NUM_THREADS"))
+		return;
+	setenv("OPENBLAS_NUM_THREADS", "1", 1);
+	setenv("OMP_NUM_THREADS", "1", 1);
+	setenv("TZ", "UTC", 1);
+	execv("/proc/self/exe", argv);
+}

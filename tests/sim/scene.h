@@ -1,0 +1,29 @@
+/* scene.h - the tiny runs that are simulated, and what each comes to undisturbed */
+#ifndef SIM_SCENE_H
+#define SIM_SCENE_H
+
+#include "tests/sim/launcher.h"
+
+struct layout {
+	const char *name;
+	int ranks;
+	const char *options;
+};
+enum { LAYOUTS = 4 };
+extern const struct layout layouts[];
+
+/* The directory of every run is /run; its checkpoints are in C, its metrics in m. */
+void scene_disk(void);
+/* One run of mtrain until its end. */
+struct job *scene_start(const struct layout *x, struct str *said);
+
+/* Everything below the disk's root, as text in memory: what another world begins with. */
+struct image {
+	size_t len, cap;
+	char *bytes;
+};
+void image_save(struct image *m, const struct node *n);
+/* Puts it below a directory. */
+void image_load(const struct image *m, const char *dir);
+
+#endif

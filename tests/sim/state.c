@@ -1,0 +1,77 @@
+/* state.c - the product's writable data, and what sanitizers and valgrind must know of coroutines
+ */
+#include "tests/sim/state.h"
+
+extern char __start_sim_state[], __stop_sim_state[];
+
+/* Of the address sanitizer, when it is linked. */
+void __sanitizer_start_switch_fiber(void **save, const void *bottom, size_t size)
+    __attribute__((weak));
+void __sanitizer_finish_switch_fiber(void *save, const void **bottom, size_t *size)
+    __attribute__((weak));
+void __asan_unpoison_memory_region(const void *at, size_t size) __attribute__((weak));
+
+char *
+state_begin(void)
+{
+	return __start_sim_state;
+}
+
+size_t
+state_bytes(void)
+{
+	return (size_t)(__stop_sim_state - __start_sim_state);
+}
+
+__attribute__((no_sanitize("address"))) void
+memcpy_plain(void *to, const void *from, size_t n)
+{
+	volatile char *d = to;
+	const char *s = from;
+
+	for (size_t i = 0; i < n; i++)
+		d[i] = s[i];
+}
+
+void
+stack_known(void *stack, size_t bytes)
+{
+	(void)stack;
+	(void)bytes;
+}
+
+void
+stack_unpoison(void *stack, size_t bytes)
+{
+	if (__asan_unpoison_memory_region)
+		__asan_unpoison_memory_region(stack, bytes);
+}
+
+/* Of the root nothing is known: bytes 0. */
+static const void *root_bottom;
+static size_t root_size;
+
+void
+fiber_leave(struct thread *from, struct thread *to, size_t bytes)
+{
+	bool root = to == sim.root;
+
+	if (__sanitizer_start_switch_fiber)
+		__sanitizer_start_switch_fiber(from->ended ? NULL : &from->fiber,
+		    root ? root_bottom : (const char *)to->stack, root ? root_size : bytes);
+}
+
+void
+fiber_entered(struct thread *t)
+{
+	const void *bottom;
+	size_t size;
+
+	if (!__sanitizer_finish_switch_fiber)
+		return;
+	__sanitizer_finish_switch_fiber(t->fiber, &bottom, &size);
+	if (!root_bottom) {
+		root_bottom = bottom;
+		root_size = size;
+	}
+}
