@@ -97,7 +97,8 @@ ends 3 "by SIGHUP; the same command continues the run"
 
 # A limit of the size of files is an error of the file, as a full disk is.
 rm -rf C
-expect 1 sh -c "ulimit -f 8; exec mtrain --config tiny.conf --train-iters 1000 --metrics-file log"
+expect 1 sh -c "ulimit -f 8; exec mtrain --config tiny.conf --train-iters 1000 \
+	--log-interval 1000 --metrics-file log"
 said "mtrain: cannot write 'log': File too large"
 
 # Too little memory for threads or for the buffers of libraries: the program ends all the same.
