@@ -7,11 +7,11 @@
  * exists.
  */
 #include "export/hf.h"
+#include "export/place.h"
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/base/temp.h"
-#include "lib/base/temp_sweep.h"
+#include "lib/base/target.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ struct job {
 	struct hf_export x;
 	struct tokenizer_files tokenizer;
 	bool has_tokenizer;
-	char tmp[1024 + TEMP_EXTRA];
+	struct place place;
 	struct str *notes, *warnings;
 	struct err *e;
 };
@@ -170,7 +170,7 @@ put(struct job *j, const char *name, struct str *text)
 	char path[1200];
 	int rc;
 
-	snprintf(path, sizeof path, "%s/%s", j->tmp, name);
+	snprintf(path, sizeof path, "%s/%s", j->place.tmp, name);
 	rc = io_write_file(path, text->buf, text->len, j->e);
 	str_release(text);
 	return rc;
@@ -182,7 +182,7 @@ put_copy(struct job *j, const char *name, const char *src)
 {
 	char path[1200];
 
-	snprintf(path, sizeof path, "%s/%s", j->tmp, name);
+	snprintf(path, sizeof path, "%s/%s", j->place.tmp, name);
 	return io_copy_file(src, path, j->e);
 }
 
@@ -227,53 +227,16 @@ write_files(struct job *j)
 		str_release(&generation);
 		return -1;
 	}
-	return write_tokenizer(j) < 0 ? -1 : weights_write(&j->x, j->tmp, j->e);
+	return write_tokenizer(j) < 0 ? -1 : weights_write(&j->x, j->place.tmp, j->e);
 }
 
-/*
- * The old directory is moved aside, not removed, until the new one has its name; a failed rename
- * puts it back.
- */
-static int
-put_in_place(struct job *j)
-{
-	char old[sizeof j->tmp + 8];
-
-	if (io_fsync_dir(j->tmp, j->e) < 0)
-		return -1;
-	snprintf(old, sizeof old, "%s.old", j->tmp);
-	if (io_exists(j->o->dst) && rename(j->o->dst, old) < 0)
-		return err_sys(j->e, "rename", j->o->dst);
-	if (rename(j->tmp, j->o->dst) < 0) {
-		err_sys(j->e, "rename to", j->o->dst);
-		rename(old, j->o->dst);
-		return -1;
-	}
-	io_remove_tree(old, NULL);
-	return 0;
-}
-
-/* Writes the temporary directory and renames it; on error it is removed. */
+/* Writes the temporary directory and gives it its name. */
 static int
 write_directory(struct job *j)
 {
-	size_t n = strlen(j->o->dst);
-	char *dst, *tmp;
-
-	while (n > 1 && j->o->dst[n - 1] == '/')
-		n--;
-	dst = mem_strndup(j->o->dst, n);
-	tmp = temp_name(dst);
-	snprintf(j->tmp, sizeof j->tmp, "%s", tmp);
-	temp_sweep_beside(dst);
-	free(tmp);
-	free(dst);
-	if (io_mkdir_p(j->tmp, j->e) < 0)
+	if (place_begin(&j->place, j->e) < 0 || write_files(j) < 0 ||
+	    place_commit(&j->place, j->e) < 0)
 		return -1;
-	if (write_files(j) < 0 || put_in_place(j) < 0) {
-		io_remove_tree(j->tmp, NULL);
-		return -1;
-	}
 	if (j->x.dtype == DTYPE_F16 && j->src->lost.overflows)
 		str_addf(j->warnings,
 		    "%lld numbers are too large for fp16 and became infinite; bf16 would hold "
@@ -282,28 +245,28 @@ write_directory(struct job *j)
 	return 0;
 }
 
-/* All inputs are opened and checked before the directory is made. --force replaces only an earlier
- * export: a mistyped path must not remove a home directory. */
+/* The source is no target, whatever else it is. */
+static int
+check_source(const struct job *j)
+{
+	return target_is(j->o->src, j->o->dst) || (j->src && target_is(j->src->path, j->o->dst))
+	    ? err_set(j->e, "'%s' is what is exported: it is not replaced", j->o->dst)
+	    : 0;
+}
+
+/* All inputs are opened and checked before the directory is made. */
 int
 export_hf(const struct export_options *o, struct str *notes, struct str *warnings, struct err *e)
 {
 	struct job j = { .o = o, .notes = notes, .warnings = warnings, .e = e };
-	char config[1200];
 	int rc = -1;
 
-	if (strlen(o->dst) >= 1000)
-		return err_set(e, "path too long: '%.60s...'", o->dst);
-	snprintf(config, sizeof config, "%s/config.json", o->dst);
-	if (io_exists(o->dst) && !o->force)
-		return err_set(e, "'%s' exists; --force replaces a Hugging Face directory", o->dst);
-	if (io_exists(o->dst) && !io_exists(config))
-		return err_set(e,
-		    "'%s' is not a Hugging Face directory (no config.json): it is not replaced",
-		    o->dst);
-	if (open_model(&j) == 0 && open_tokenizer(&j) == 0)
+	if (check_source(&j) == 0 && place_open(&j.place, o->dst, o->force, notes, e) == 0 &&
+	    open_model(&j) == 0 && check_source(&j) == 0 && open_tokenizer(&j) == 0)
 		rc = write_directory(&j);
 	tokenizer_release(&j.tokenizer);
 	weights_release(&j.x);
 	source_close(j.src);
+	place_close(&j.place);
 	return rc;
 }

@@ -37,4 +37,14 @@ int target_commit(struct outfile *o, bool replace, struct err *e);
 /* Writes a small file whole, with the same promise. */
 int target_write(const char *path, bool replace, const void *bytes, size_t len, struct err *e);
 
+/*
+ * Looks at all files of a directory that may be replaced. 0: there are none; 1: all are regular and
+ * have names that fit one of the patterns of fnmatch(3), the last of which is NULL; -1 with the
+ * reason, which names another one. A pattern with a slash is of a file in a directory of it. The
+ * file "lock" and temporary files do not count.
+ */
+int target_look_inside(const char *dir, const char *const *patterns, struct err *e);
+/* True when a file system is mounted there, so that the directory cannot be renamed. */
+bool target_is_mounted(const char *dir);
+
 #endif

@@ -197,18 +197,93 @@ setup()
 	fails 1 "mexport: b/iter_0000007: tensor 'embedding.word_embeddings.weight' has shape [130, 16], the model needs [131, 16] (and 2 more; mckpt verify lists them)" \
 		mexport b out
 	[ -z "$(ls -d out* 2>/dev/null)" ]
-	mkdir other
-	fails 1 "mexport: 'other' exists; --force replaces a Hugging Face directory" mexport ck \
-		other
-	fails 1 "mexport: 'other' is not a Hugging Face directory (no config.json): it is not replaced" mexport --force ck other
 	mexport -q ck out
-	touch out/stale
+	touch out/model-00001-of-00002.safetensors
+	fails 1 "mexport: 'out' exists; --force replaces a Hugging Face directory" mexport ck out
 	mexport -q --force ck out/
-	[ ! -e out/stale ]
-	[ -z "$(ls -d out.* .out* out/*tmp* 2>/dev/null)" ]
-	fails 1 "mexport: 'other' exists; --force replaces a Hugging Face directory" mexport ck \
-		other
+	[ ! -e out/model-00001-of-00002.safetensors ]
+	[ -z "$(ls -d out.* .out* out/*tmp* out/lock 2>/dev/null)" ]
 	fails 1 "mexport: cannot open 'nowhere': No such file or directory" mexport nowhere out2
+}
+
+@test "--force removes an export, and nothing else" {
+	mckpt import -q "$hf/llama" ck
+	cp "$hf/llama/config.json" ck
+	for force in "" --force; do
+		fails 1 "mexport: 'ck' is what is exported: it is not replaced" mexport $force ck ck
+	done
+	mv ck/latest* .
+	fails 1 "mexport: 'ck/iter_0000000' is nothing that this program writes: 'ck' is not replaced" \
+		mexport --force ck/iter_0000000 ck
+	mv latest* ck
+	cp -r ck other
+	rm -r other/iter_0000000
+	fails 1 "mexport: 'other/latest_checkpointed_iteration.txt' is nothing that this program writes: 'other' is not replaced" \
+		mexport --force ck other
+	rm other/latest*
+	mkdir other/.git
+	fails 1 "mexport: 'other/.git' is nothing that this program writes: 'other' is not replaced" mexport --force ck other
+	rmdir other/.git
+	mexport -q --force ck other
+	mv other/model.safetensors weights
+	ln -s ../weights other/model.safetensors
+	fails 1 "mexport: 'other/model.safetensors' is a symbolic link: 'other' is not replaced" mexport --force ck other
+	echo mine >file
+	fails 1 "mexport: 'file' exists and is not a directory" mexport --force ck file
+	[ "$(cat file)" = mine ]
+	mckpt verify -q ck
+}
+
+@test "a link to a directory is followed, an empty directory is filled" {
+	mckpt import -q "$hf/llama" ck
+	mexport -q ck want
+	mkdir -m 700 empty private
+	for force in "" --force; do
+		mexport -q $force ck empty
+		diff -r want empty
+		[ "$(stat -c %a empty)" = 700 ]
+		rm empty/*
+	done
+	ln -s private link
+	for force in "" --force; do
+		mexport $force ck link/ 2>err
+		grep -qx "mexport: 'link' is a symbolic link: '$PWD/private' is written" err
+		[ -L link ] && diff -r want private
+		[ "$(stat -c %a private)" = 700 ]
+	done
+	ln -s nowhere dangling
+	fails 1 "mexport: 'dangling' is a symbolic link to nothing" mexport --force ck dangling
+	[ -z "$(find . -name '*.tmp' -o -name '*lock')" ]
+}
+
+@test "a directory that cannot be renamed is filled" {
+	unshare -rm true 2>/dev/null || skip "no name space of mounts"
+	mckpt import -q "$hf/llama" ck
+	mexport -q ck want
+	mkdir disk
+	# shellcheck disable=SC2016 # the inner shell expands it
+	unshare -rm sh -ec '
+		mount -t tmpfs none disk
+		mexport -q ck disk
+		diff -r want disk
+		touch disk/model-00001-of-00002.safetensors
+		mexport -q --force ck disk
+		diff -r want disk
+		[ -z "$(ls -A disk | grep "^[.]")" ]'
+}
+
+@test "a second export waits, and is refused by the name of the first" {
+	mckpt import -q "$hf/llama" ck
+	mkfifo pipe
+	mexport -q --tokenizer-model pipe ck out 2>err & first=$!
+	until [ -e out.lock ]; do sleep 0.02; done
+	run -1 --separate-stderr mexport ck out
+	[[ "${stderr_lines[-1]}" == "mexport: 'out.lock' is held by process $first of host "*", which is running" ]]
+	kill -9 $first
+	wait $first || true
+	mexport ck out 2>err
+	grep -q "^mexport: 'out.lock' is broken: it was held by process $first of host .*, which has ended" err
+	[ ! -e out.lock ] && [ -e out/model.safetensors ]
 }
 
 @test "usage: 2, and nothing is written" {

@@ -1,0 +1,264 @@
+/*
+ * place.c - where an export is written, and how it gets its name
+ */
+#include "export/place.h"
+#include "lib/base/cli.h"
+#include "lib/base/mem.h"
+#include "lib/base/target.h"
+#include "lib/base/temp_sweep.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DIGITS "[0-9][0-9][0-9][0-9][0-9]"
+
+/* All that an export holds; what has another name is not removed. */
+static const char *const names[] = { "config.json", "generation_config.json", "model.safetensors",
+	"model-" DIGITS "-of-" DIGITS ".safetensors", "model.safetensors.index.json",
+	"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model",
+	"vocab.json", "merges.txt", NULL };
+
+/* Without slashes at its end; the directory that a link leads to. */
+static int
+resolve(struct place *p, const char *dst, struct str *notes, struct err *e)
+{
+	size_t n = strlen(dst);
+	struct stat st;
+	char *real;
+
+	while (n > 1 && dst[n - 1] == '/')
+		n--;
+	if (n >= 1000)
+		return err_set(e, "path too long: '%.60s...'", dst);
+	memcpy(p->dst, dst, n);
+	p->dst[n] = '\0';
+	if (lstat(p->dst, &st) < 0 || !S_ISLNK(st.st_mode))
+		return 0;
+	real = realpath(p->dst, NULL);
+	if (!real)
+		return err_set(e, "'%s' is a symbolic link to nothing", p->dst);
+	if (strlen(real) >= 1000) {
+		err_set(e, "path too long: '%.60s...'", real);
+		free(real);
+		return -1;
+	}
+	str_addf(notes, "'%s' is a symbolic link: '%s' is written\n", p->dst, real);
+	strcpy(p->dst, real);
+	free(real);
+	return 0;
+}
+
+/* What is found under the name, and whether it may be written. */
+static int
+look(struct place *p, struct err *e)
+{
+	struct stat st;
+	int found;
+
+	p->there = lstat(p->dst, &st) == 0;
+	p->empty = false;
+	if (!p->there)
+		return 0;
+	if (!S_ISDIR(st.st_mode))
+		return err_set(e, "'%s' exists and is not a directory", p->dst);
+	found = target_look_inside(p->dst, names, e);
+	p->empty = found == 0;
+	if (found > 0 && !p->replace)
+		return err_set(e, "'%s' exists; --force replaces a Hugging Face directory", p->dst);
+	return found < 0 ? -1 : 0;
+}
+
+/* The lock is in the directory or, where there is none, beside its name. */
+int
+place_open(struct place *p, const char *dst, bool replace, struct str *notes, struct err *e)
+{
+	const struct lock_terms how = { .say = cli_note };
+	struct str path = { 0 };
+	bool there;
+
+	*p = (struct place){ .replace = replace };
+	if (resolve(p, dst, notes, e) < 0 || look(p, e) < 0)
+		return -1;
+	there = p->there;
+	str_addf(&path, there ? "%s/lock" : "%s.lock", p->dst);
+	p->lock = lock_claim(path.buf, &how, e);
+	str_release(&path);
+	if (!p->lock || look(p, e) < 0)
+		return -1;
+	if (p->there != there)
+		return err_set(e, "'%s' has changed while its lock was waited for", p->dst);
+	return 0;
+}
+
+/* True when the directory cannot be renamed by this process. */
+static bool
+is_fixed(const char *dst)
+{
+	char *parent = io_parent(dst);
+	bool yes = access(parent, W_OK) < 0 || target_is_mounted(dst);
+
+	free(parent);
+	return yes;
+}
+
+/* An empty directory is filled because it may have an owner and permissions of its own. */
+int
+place_begin(struct place *p, struct err *e)
+{
+	struct str path = { 0 };
+	struct stat st;
+	char *tmp;
+	int rc;
+
+	p->inside = p->there && (p->empty || is_fixed(p->dst));
+	str_addf(&path, p->inside ? "%s/export" : "%s", p->dst);
+	temp_sweep_beside(path.buf);
+	tmp = temp_name(path.buf);
+	snprintf(p->tmp, sizeof p->tmp, "%s", tmp);
+	free(tmp);
+	str_release(&path);
+	rc = io_mkdir_p(p->tmp, e);
+	if (rc == 0 && p->there && stat(p->dst, &st) == 0)
+		(void)chmod(p->tmp, st.st_mode & 0777);
+	return rc;
+}
+
+/* Removes a name of an export that the new one does not have, from the directory that it fills. */
+static int
+clear(const struct place *p, struct err *e)
+{
+	DIR *d = opendir(p->dst);
+	struct dirent *de;
+	int rc = d ? 0 : err_sys(e, "open directory", p->dst);
+
+	while (rc == 0 && d && (de = readdir(d))) {
+		struct str path = { 0 };
+
+		str_addf(&path, "%s/%s", p->dst, de->d_name);
+		if (de->d_name[0] != '.' && strcmp(de->d_name, "lock") && unlink(path.buf) < 0 &&
+		    errno != ENOENT)
+			rc = err_sys(e, "replace", path.buf);
+		str_release(&path);
+	}
+	if (d)
+		closedir(d);
+	return rc;
+}
+
+/* Moves a file of the temporary directory to its place. */
+static int
+move(const struct place *p, const char *name, struct err *e)
+{
+	struct str from = { 0 }, to = { 0 };
+	int rc;
+
+	str_addf(&from, "%s/%s", p->tmp, name);
+	str_addf(&to, "%s/%s", p->dst, name);
+	rc = target_rename(from.buf, to.buf, e);
+	str_release(&from);
+	str_release(&to);
+	return rc;
+}
+
+/* config.json comes last: without it no program takes the directory for a model. */
+static int
+move_all(const struct place *p, struct err *e)
+{
+	static const char last[] = "config.json";
+	DIR *d = opendir(p->tmp);
+	struct dirent *de;
+	int rc = 0;
+
+	if (!d)
+		return err_sys(e, "open directory", p->tmp);
+	while (rc == 0 && (de = readdir(d)))
+		if (strcmp(de->d_name, ".") && strcmp(de->d_name, "..") && strcmp(de->d_name, last))
+			rc = move(p, de->d_name, e);
+	closedir(d);
+	return rc == 0 ? move(p, last, e) : rc;
+}
+
+/* A directory that was empty is empty after a failure. An earlier export is gone then, and the new
+ * files stay where they are. */
+static int
+fill(struct place *p, struct err *e)
+{
+	struct err why;
+
+	if (!p->empty && clear(p, e) < 0)
+		return -1;
+	if (move_all(p, &why) == 0)
+		return io_fsync_dir(p->dst, e);
+	if (p->empty) {
+		clear(p, NULL);
+		return err_set(e, "%s", why.msg);
+	}
+	err_set(
+	    e, "%s; the files of the export that had no place yet are in '%s'", why.msg, p->tmp);
+	p->tmp[0] = '\0';
+	return -1;
+}
+
+/* The old directory has the temporary name afterwards. It is looked at once more there, where
+ * nobody finds it to put something into it. A file system without such an exchange gets two
+ * renames. */
+static int
+exchange(struct place *p, struct err *e)
+{
+	struct str old = { 0 };
+	int rc = 0;
+
+	if (renameat2(AT_FDCWD, p->tmp, AT_FDCWD, p->dst, RENAME_EXCHANGE) == 0) {
+		if (target_look_inside(p->tmp, names, e) >= 0)
+			return 0;
+		(void)renameat2(AT_FDCWD, p->tmp, AT_FDCWD, p->dst, RENAME_EXCHANGE);
+		return -1;
+	}
+	str_addf(&old, "%s.old", p->tmp);
+	if (rename(p->dst, old.buf) < 0) {
+		rc = err_sys(e, "rename", p->dst);
+	} else if (rename(p->tmp, p->dst) < 0) {
+		rc = err_sys(e, "rename to", p->dst);
+		(void)rename(old.buf, p->dst);
+	} else {
+		(void)rename(old.buf, p->tmp);
+	}
+	str_release(&old);
+	return rc;
+}
+
+int
+place_commit(struct place *p, struct err *e)
+{
+	bool there = p->there, empty = p->empty;
+	int rc = lock_check(p->lock, e);
+
+	if (rc == 0)
+		rc = look(p, e);
+	if (rc == 0 && (p->there != there || p->empty != empty))
+		rc = err_set(
+		    e, "'%s' has appeared or changed meanwhile: it is not replaced", p->dst);
+	if (rc == 0)
+		rc = io_fsync_dir(p->tmp, e);
+	if (rc < 0)
+		return -1;
+	if (p->inside)
+		return fill(p, e);
+	rc = there ? exchange(p, e) : target_rename(p->tmp, p->dst, e);
+	if (rc == 0 && !there)
+		p->tmp[0] = '\0';
+	return rc == 0 ? io_sync_parent(p->dst, e) : rc;
+}
+
+void
+place_close(struct place *p)
+{
+	if (p->tmp[0])
+		io_remove_tree(p->tmp, NULL);
+	lock_release(p->lock);
+	p->lock = NULL;
+}
