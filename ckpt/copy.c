@@ -14,6 +14,7 @@
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/relay.h"
+#include "lib/base/target.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/model/bucket.h"
 
@@ -23,40 +24,74 @@
 const char *const copy_dtypes[] = { "keep", "bf16", "fp16", "fp32", NULL };
 const enum dtype copy_types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32 };
 
+/* All that a checkpoint of an iteration holds, in the format of mtrain and in those of Megatron-LM.
+ */
+static const char *const names[] = { "manifest.tsv", "options.conf", "state.conf",
+	"pieces-*.safetensors", "mp_rank_*/model_optim_rng.pt", "mp_rank_*/distrib_optim.pt",
+	".metadata", "metadata.json", "common.pt", "__*.distcp", NULL };
+
+/* The iteration of the target: nothing has its name, or a checkpoint that may be replaced has, and
+ * the source has not. */
+static int
+check_iteration(const struct copy_target *t, struct err *e)
+{
+	char dir[1024];
+	struct stat st;
+
+	ckpt_iter_dir(t->save, t->iteration, dir);
+	if (lstat(dir, &st) < 0)
+		return 0;
+	if (target_is(dir, t->source))
+		return err_set(
+		    e, "'%s' is the source: it is not replaced; give another directory", dir);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(e, "'%s' is not a directory: it is not replaced", dir);
+	return target_look_inside(dir, names, e) < 0 ? -1 : 0;
+}
+
 /* Other files in it do not matter: checkpoints have names of their own. */
 static int
-is_free(const char *save, bool force, struct err *e)
+is_free(const struct copy_target *t, struct err *e)
 {
 	int64_t iteration;
 
-	if (force || !io_exists(save))
+	if (!io_exists(t->save))
 		return 0;
-	if (!io_is_dir(save))
-		return err_set(e, "'%s' exists and is not a directory", save);
-	if (ckpt_has_iterations(save) || ckpt_tracker(save, &iteration, NULL) != 0)
-		return err_set(e, "'%s' holds a checkpoint already; --force writes into it", save);
+	if (!io_is_dir(t->save))
+		return err_set(e, "'%s' exists and is not a directory", t->save);
+	if (check_iteration(t, e) < 0)
+		return -1;
+	if (!t->force && (ckpt_has_iterations(t->save) || ckpt_tracker(t->save, &iteration, NULL)))
+		return err_set(
+		    e, "'%s' holds a checkpoint already; --force writes into it", t->save);
 	return 0;
 }
 
 /* The directory is looked at again under its lock, whose former holder may have written one. */
 struct lock *
-copy_claim(const char *save, bool force, struct err *e)
+copy_claim(const struct copy_target *t, struct err *e)
 {
 	const struct lock_terms how = { .say = cli_note };
 	struct lock *lock;
 	struct err why;
 
-	if (is_free(save, force, e) < 0 || ckpt_make_save(save, e) < 0)
+	if (is_free(t, e) < 0 || ckpt_make_save(t->save, e) < 0)
 		return NULL;
-	lock = ckpt_claim(save, &how, &why);
+	lock = ckpt_claim(t->save, &how, &why);
 	if (!lock) {
 		err_set(e, "%s; give another directory", why.msg);
 		return NULL;
 	}
-	if (is_free(save, force, e) == 0)
+	if (is_free(t, e) == 0)
 		return lock;
 	lock_release(lock);
 	return NULL;
+}
+
+int
+copy_check(const struct copy_target *t, struct lock *lock, struct err *e)
+{
+	return lock_check(lock, e) < 0 ? -1 : is_free(t, e);
 }
 
 /* State of a copy. */
@@ -204,14 +239,17 @@ int
 copy_source(struct source *src, const struct copy_options *o, struct str *notes, struct err *e)
 {
 	struct copy c = { .src = src, .o = o };
-	struct ckpt_commit commit = {
-		.save = o->save, .iteration = src->state.iteration, .options = o->options
-	};
+	struct ckpt_commit commit = { .save = o->save,
+		.iteration = src->state.iteration,
+		.fresh = !o->force,
+		.options = o->options };
+	struct copy_target target = { o->save, (o->origin ? o->origin : src)->path,
+		src->state.iteration, o->force };
 	bool begun;
 	int rc;
 
 	str_add(notes, src->notes.buf, src->notes.len);
-	if (source_require(src, e) < 0 || !(c.lock = copy_claim(o->save, o->force, e)))
+	if (source_require(src, e) < 0 || !(c.lock = copy_claim(&target, e)))
 		return -1;
 	if (o->check_finite)
 		c.nonfinite = mem_zalloc((size_t)src->count, sizeof *c.nonfinite);
@@ -221,16 +259,16 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 	rc = ckpt_begin(o->save, commit.iteration, true, c.tmp, e);
 	begun = rc == 0;
 	for (int64_t rank = 0; rank < layout_world(o->layout) && rc == 0; rank++)
-		rc = write_rank(&c, (int)rank, e);
+		rc = lock_check(c.lock, e) < 0 ? -1 : write_rank(&c, (int)rank, e);
 	if (rc == 0)
 		rc = check_finite(&c, notes, e);
 	if (rc == 0)
-		rc = lock_check(c.lock, e);
+		rc = copy_check(&target, c.lock, e);
 	commit.state = c.state.buf;
 	commit.manifest = c.manifest.buf;
 	if (rc == 0)
 		rc = ckpt_commit(&commit, e);
-	else if (begun)
+	else if (begun && lock_check(c.lock, NULL) == 0)
 		io_remove_tree(c.tmp, NULL);
 	lock_release(c.lock);
 	free(c.nonfinite);

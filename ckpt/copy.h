@@ -36,9 +36,18 @@ struct copy_options {
  */
 int copy_source(struct source *src, const struct copy_options *o, struct str *notes, struct err *e);
 
+/* The checkpoint that a verb makes. */
+struct copy_target {
+	const char *save, *source; /* source: the directory that is read, never replaced */
+	int64_t iteration;
+	bool force; /* SAVE may hold checkpoints, one of the iteration is replaced */
+};
 /* Makes a SAVE directory that holds no checkpoint, or by force, and takes its lock, for which a run
  * that writes there, and another mckpt, are waited for a few seconds, with a note. NULL with the
  * reason; lock_release releases it. */
-struct lock *copy_claim(const char *save, bool force, struct err *e);
+struct lock *copy_claim(const struct copy_target *t, struct err *e);
+/* The same checks once more, before the commit: 0 when the lock is held and the target as it was.
+ */
+int copy_check(const struct copy_target *t, struct lock *lock, struct err *e);
 
 #endif

@@ -284,8 +284,8 @@ static int
 export_source(const struct export_options *o, struct str *notes, struct err *e)
 {
 	struct export x = { .o = o, .e = e };
+	struct copy_target t = { .save = o->save, .force = o->force };
 	struct lock *lock = NULL;
-	int64_t iteration;
 	int rc = -1;
 
 	x.src = source_open(o->src, e);
@@ -294,13 +294,14 @@ export_source(const struct export_options *o, struct str *notes, struct err *e)
 	str_add(notes, x.src->notes.buf, x.src->notes.len);
 	if (x.src->averaged)
 		str_addf(notes, "%s: its average of the weights is left out\n", x.src->path);
-	iteration = x.src->state.iteration;
+	t.source = x.src->path;
+	t.iteration = x.src->state.iteration;
 	if (check(&x, notes) == 0)
-		lock = copy_claim(o->save, o->force, e);
-	if (lock && ckpt_begin(o->save, iteration, true, x.tmp, e) == 0) {
-		if (writers[o->format](&x) == 0 && lock_check(lock, e) == 0)
-			rc = ckpt_publish(o->save, iteration, e);
-		else
+		lock = copy_claim(&t, e);
+	if (lock && ckpt_begin(o->save, t.iteration, true, x.tmp, e) == 0) {
+		if (writers[o->format](&x) == 0 && copy_check(&t, lock, e) == 0)
+			rc = ckpt_publish(o->save, t.iteration, !o->force, e);
+		else if (lock_check(lock, NULL) == 0)
 			io_remove_tree(x.tmp, NULL);
 	}
 	lock_release(lock);

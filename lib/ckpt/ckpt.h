@@ -98,15 +98,16 @@ struct ckpt_commit {
 	int64_t iteration;
 	const char *manifest;        /* the lines of all writers, any order */
 	const char *options, *state; /* texts of options.conf and state.conf */
+	bool fresh;                  /* an iter_* of the same number is an error */
 };
 /* Writes manifest and texts, checks that the whole opens, renames the directory (replacing an
- * iter_* of the same number), then the tracker. After an error the previous checkpoint is
- * intact. */
+ * iter_* of the same number, unless fresh), then the tracker. After an error the previous
+ * checkpoint is intact. */
 int ckpt_commit(const struct ckpt_commit *c, struct err *e);
 
 /* The last step of it, for formats of others whose files are complete in the directory of
  * ckpt_begin: renames it, then writes the tracker. */
-int ckpt_publish(const char *save, int64_t iteration, struct err *e);
+int ckpt_publish(const char *save, int64_t iteration, bool fresh, struct err *e);
 
 /* Accepts edited texts of a checkpoint: renews their checksums in the manifest. Appends the names
  * of those that had changed, separated by blanks. A checkpoint that ckpt_open would refuse for

@@ -308,11 +308,11 @@ put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
  * removes the replaced directory.
  */
 static int
-put_in_place(const struct commit_paths *p, struct err *e)
+put_in_place(const struct commit_paths *p, bool fresh, struct err *e)
 {
 	if (rename(p->tmp, p->dir) == 0)
 		return 0;
-	if (errno != ENOTEMPTY && errno != EEXIST)
+	if (fresh || (errno != ENOTEMPTY && errno != EEXIST))
 		return err_sys(e, "rename to", p->dir);
 	if (renameat2(AT_FDCWD, p->tmp, AT_FDCWD, p->dir, RENAME_EXCHANGE) == 0)
 		return 0;
@@ -344,7 +344,7 @@ ckpt_put_tracker(const char *save, int64_t iteration, struct err *e)
 /* The directory under its temporary name is complete. Until the rename the one before is untouched,
  * and a failure removes what was written, since the next attempt may need the space. */
 int
-ckpt_publish(const char *save, int64_t iteration, struct err *e)
+ckpt_publish(const char *save, int64_t iteration, bool fresh, struct err *e)
 {
 	struct commit_paths p;
 
@@ -352,7 +352,7 @@ ckpt_publish(const char *save, int64_t iteration, struct err *e)
 	    ckpt_hidden_dir(save, iteration, "old", p.old, e) < 0)
 		return -1;
 	ckpt_iter_dir(save, iteration, p.dir);
-	if (io_fsync_dir(p.tmp, e) < 0 || put_in_place(&p, e) < 0) {
+	if (io_fsync_dir(p.tmp, e) < 0 || put_in_place(&p, fresh, e) < 0) {
 		io_remove_tree(p.tmp, NULL);
 		return -1;
 	}
@@ -383,7 +383,7 @@ ckpt_commit(const struct ckpt_commit *c, struct err *e)
 		io_remove_tree(tmp, NULL);
 		return -1;
 	}
-	return ckpt_publish(c->save, c->iteration, e);
+	return ckpt_publish(c->save, c->iteration, c->fresh, e);
 }
 
 /*

@@ -343,7 +343,11 @@ state_iteration	7" ]
 	[ "$status" = 1 ]
 	[[ $stderr == *--tensor-model-parallel-size* ]]
 	[ ! -e b ]
-	fails 1 "mckpt: 'a' holds a checkpoint already; --force writes into it" mckpt reshard a a
+	for force in "" --force; do
+		fails 1 "mckpt: 'a/iter_0000007' is the source: it is not replaced; give another directory" \
+			mckpt reshard $force a a
+	done
+	mckpt verify -q a
 	mckpt import "$hf/llama" b
 	fails 1 "mckpt: 'b' holds a checkpoint already; --force writes into it" mckpt import \
 		"$hf/llama" b
@@ -406,6 +410,27 @@ there_and_back()
 	[ "$status" = 1 ]
 }
 
+@test "--force replaces checkpoints, and nothing that holds another file" {
+	mckpt import -q "$hf/llama" a
+	mckpt export -q a b
+	mckpt export -q --to torch_dist --force a b
+	mckpt import -q --force "$hf/gpt2" b
+	mckpt verify -q b
+	echo mine >b/iter_0000000/thesis.tex
+	fails 1 "mckpt: 'b/iter_0000000/thesis.tex' is nothing that this program writes: 'b/iter_0000000' is not replaced" \
+		mckpt import -q --force "$hf/llama" b
+	rm b/iter_0000000/thesis.tex
+	mkdir b/iter_0000000/plots
+	fails 1 "mckpt: 'b/iter_0000000/plots' is nothing that this program writes: 'b/iter_0000000' is not replaced" \
+		mckpt cast --force --dtype bf16 a b
+	rmdir b/iter_0000000/plots
+	mv b/iter_0000000 kept
+	ln -s ../kept b/iter_0000000
+	fails 1 "mckpt: 'b/iter_0000000' is not a directory: it is not replaced" mckpt import -q --force "$hf/llama" b
+	mckpt verify -q kept
+	[ "$(ls -A b)" = "$(printf '%s\n' iter_0000000 latest_checkpointed_iteration.txt)" ]
+}
+
 @test "export stores the run's schedule, and an optimizer in fp32 without a wrapper" {
 	mckpt import --dtype fp32 "$hf/llama" of-llama
 	mtrain -q --load of-llama --finetune --save run --use-checkpoint-args --seq-length 12 \
@@ -425,7 +450,8 @@ there_and_back()
 		mckpt export --pipeline-model-parallel-size 3 ck there
 	run --separate-stderr mckpt export --tensor-model-parallel-size 3 ck there
 	[ "$status" = 1 ] && [[ $stderr == *"--tensor-model-parallel-size 3"* ]]
-	fails 1 "mckpt: 'ck' holds a checkpoint already; --force writes into it" mckpt export -q ck ck
+	fails 1 "mckpt: 'ck/iter_0000000' is the source: it is not replaced; give another directory" \
+		mckpt export -q --force ck ck
 	copy llama
 	sed -i 's/"rope_scaling": null/"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 2.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}/
 		/"rope_parameters"/,/}/d' hf/config.json
