@@ -109,7 +109,7 @@ open_writer(struct output *o, int k, enum dtype t, const struct resume_state *fr
 	if (from) {
 		mark = (struct dataset_mark){ from->key[k].bin_bytes, from->key[k].sequences,
 			from->key[k].documents };
-		if (from->committing && dataset_was_committed(o->name[k]))
+		if (from->committing && dataset_was_committed(o->name[k], &mark))
 			return 0;
 	}
 	o->writer[k] = dataset_writer_resume(o->name[k], t, from ? &mark : NULL, o->lock[k], e);

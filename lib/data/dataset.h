@@ -144,8 +144,8 @@ struct dataset_writer *dataset_writer_resume(const char *prefix, enum dtype t,
     const struct dataset_mark *from, const struct lock *lock, struct err *e);
 /* Syncs everything that was added; *mark is its size. */
 int dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e);
-/* True when the commit of such a writer was completed. */
-bool dataset_was_committed(const char *prefix);
+/* True when the commit of such a writer, after this mark, was completed. */
+bool dataset_was_committed(const char *prefix, const struct dataset_mark *mark);
 /* Removes the temporary files; missing ones are not an error. */
 void dataset_drop_parts(const char *prefix);
 

@@ -97,12 +97,15 @@ dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e)
 
 /* The index is renamed last, after the tokens, which lose their temporary name first. */
 bool
-dataset_was_committed(const char *prefix)
+dataset_was_committed(const char *prefix, const struct dataset_mark *mark)
 {
 	char *part = dataset_path(prefix, ".bin.part"), *next = dataset_path(prefix, ".bin.new");
-	char *idx = dataset_path(prefix, ".idx");
-	bool yes = !io_exists(part) && !io_exists(next) && io_exists(idx);
+	char *idx = dataset_path(prefix, ".idx"), *bin = dataset_path(prefix, ".bin");
+	struct stat st;
+	bool yes = !io_exists(part) && !io_exists(next) && io_exists(idx) && stat(bin, &st) == 0 &&
+	    st.st_size == mark->bin_bytes;
 
+	free(bin);
 	free(part);
 	free(next);
 	free(idx);
