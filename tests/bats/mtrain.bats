@@ -848,6 +848,7 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 		--pipeline-model-parallel-size 16 --global-batch-size 16384 |
 		cut -f 5- | sort -u | wc -l"
 	[ "$output" = 17 ]
+	fails 2 "--world-size 1048577: must be from 1 to 1048576" --dry-run --world-size 1048577
 }
 
 @test "--dry-run prints every rank's memory and touches nothing" {

@@ -342,7 +342,12 @@ const struct opt mtrain_opts[] = {
 	    "steps between those after which data ranks compare their weights: different ones end "
 	    "the run with status 5; 0: none"),
 	FLAG("dry-run", dry_run, "check everything, print the memory of every rank, start nothing"),
-	INT("world-size", world_size, 1, NULL, "ranks that --dry-run plans for"),
+	{ .name = "world-size",
+	    .type = OPT_INT,
+	    .off = offsetof(S, world_size),
+	    .min = 1,
+	    .max = 1 << 20,
+	    .help = "ranks that --dry-run plans for, at most 1048576: each has a line" },
 	GROUP("Inference"),
 	STRING("tokens-file", tokens_file, "F.npy", NULL,
 	    "int32 or int64 tokens [s]: run them once, forward"),
