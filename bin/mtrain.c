@@ -66,6 +66,13 @@ start_mpi(int64_t timeout)
 	return all;
 }
 
+/* True when the options ask for a text alone, whatever else was given. */
+static bool
+only_tells(const struct train_config *c)
+{
+	return c->parse.want_help || c->parse.want_version || c->want_mdoc;
+}
+
 /* Collective; -1 on all ranks, with the reason on rank 0. parsed: what train_parse returned. The
  * ranks' options are compared before they are checked: an error on one rank may come from options
  * that differ. */
@@ -76,7 +83,7 @@ configure(struct train_config *c, int parsed, struct err *e)
 
 	if (comm_agree(COMM_HERE(world), parsed, e) || agree_options(world, c, e) < 0)
 		return -1;
-	if (c->parse.want_help || c->parse.want_version)
+	if (only_tells(c))
 		return 0;
 	if (agree_lists(world, c, e) < 0)
 		return -1;
@@ -113,10 +120,12 @@ answer(const struct train_config *c)
 	char text[1024] = "backends:", libraries[256];
 	size_t n = strlen(text);
 
-	if (c->parse.want_help) {
+	if (c->want_mdoc)
+		opt_mdoc(mtrain_opts, stdout);
+	else if (c->parse.want_help)
 		train_help();
+	if (c->want_mdoc || c->parse.want_help)
 		return EXIT_DONE;
-	}
 	if (!c->parse.want_version)
 		return train_dry_run(c, c->o.world_size ? c->o.world_size : world->size);
 	for (int i = 0; backends[i]; i++) {
@@ -130,8 +139,8 @@ answer(const struct train_config *c)
 	return EXIT_DONE;
 }
 
-/* Everything but --mdoc, the option list of the manual, starts MPI, so that every rank of a launch
- * gets the same answer. Output is flushed and checked before MPI ends. */
+/* Everything starts MPI, --version too, so that a launch gives one answer. Output is flushed and
+ * checked before MPI ends. */
 int
 main(int argc, char **argv)
 {
@@ -139,15 +148,13 @@ main(int argc, char **argv)
 	struct watchdog_config limits;
 	struct watchdog *watchdog;
 	struct err err = { "" };
+	bool mdoc = argc == 2 && !strcmp(argv[1], "--mdoc");
 	int status = EXIT_DONE, parsed;
 
 	prog_begin(argv[0]);
-	if (argc == 2 && !strcmp(argv[1], "--mdoc")) {
-		opt_mdoc(mtrain_opts, stdout);
-		return prog_end(EXIT_DONE);
-	}
 	stop_catch_signals();
-	parsed = train_parse(&c, argc, argv, &err);
+	parsed = train_parse(&c, mdoc ? 1 : argc, argv, &err);
+	c.want_mdoc = mdoc;
 	world = start_mpi(c.o.init_timeout);
 	prog_on_exit(leave_together);
 	prog_mute(world->rank != 0);
@@ -158,7 +165,7 @@ main(int argc, char **argv)
 			die("%s", err.msg);
 		die_usage("%s", err.msg);
 	}
-	if (c.parse.want_help || c.parse.want_version || c.o.dry_run) {
+	if (only_tells(&c) || c.o.dry_run) {
 		stop_default_signals();
 		if (world->rank == 0)
 			status = answer(&c);

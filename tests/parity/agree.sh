@@ -32,7 +32,21 @@ differ --bf16 "not given" given "" --bf16
 differ --bf16 given "not given" "--bf16 --lr 2" ""
 differ --save given "not given" "--save A --save-interval 1" "--init-timeout 9"
 differ --help "not given" given "" --help
+differ --version given "not given" --version ""
+differ --version "not given" given "" --version
 [ ! -e A ] || fail "a run that did not start has written"
+
+# What prints and exits is printed once.
+for option in --help --version --mdoc "--dry-run --config tiny.conf"; do
+	# shellcheck disable=SC2086
+	{
+		expect 0 mtrain $option
+		mv out alone
+		expect 0 mpirun -np 2 mtrain $option
+	}
+	[ "$option" != "${option#--dry}" ] || cmp -s out alone || fail "$option on two ranks"
+done
+[ "$(grep -c '^rank' out)" = 1 ] || fail "--dry-run on two ranks"
 
 # The one rank that differs is named among several.
 # shellcheck disable=SC2086

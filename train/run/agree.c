@@ -202,6 +202,13 @@ agree_text(struct comm *world, const char *text, struct err *e)
 	return -1;
 }
 
+/* Options after which no other counts: there is always a line of each. */
+static void
+add_answer(struct str *out, const char *name, bool given)
+{
+	str_addf(out, "--%s\t%s\n", name, given ? "given" : "not given");
+}
+
 /* Compares the options that have a value, in the order of the table: of each a line of its name and
  * what is compared of it. */
 int
@@ -211,10 +218,9 @@ agree_options(struct comm *world, const struct train_config *c, struct err *e)
 	int rc;
 
 	str_addf(&text, "version\t%s\n", prog_build());
-	if (c->parse.want_help)
-		str_adds(&text, "--help\t\n");
-	if (c->parse.want_version)
-		str_adds(&text, "--version\t\n");
+	add_answer(&text, "help", c->parse.want_help);
+	add_answer(&text, "version", c->parse.want_version);
+	add_answer(&text, "mdoc", c->want_mdoc);
 	opt_dump(&c->parse, false, &dump);
 	for (const char *at = dump.buf; at && *at;) {
 		size_t len = strcspn(at, "\n"), name = strcspn(at, " \n"),

@@ -110,6 +110,7 @@ struct train_config {
 	bool goes_back; /* --ckpt-step says where the run starts, and would again after a restart */
 	/* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
 	const char *weights_from;
+	bool want_mdoc;      /* the option list of the manual, and nothing else */
 	struct fault *fault; /* NULL: nothing is broken on purpose */
 	struct lock *lock;   /* of --save, on rank 0 of a run that saves; else NULL */
 };
