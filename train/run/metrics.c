@@ -3,10 +3,11 @@
  *
  * Lives on rank 0 alone and takes totals that the ranks have agreed on already. The log line is
  * Megatron-LM's, with tokens per second added at its end, so that scripts which read it keep
- * working; programs do better to read the JSON Lines. The streams remember a failed write, which is
- * reported when they are closed: a full disk does not end a training run that can still save.
+ * working; programs do better to read the JSON Lines. What could not be written is
+ * reported at the end: a full disk does not end a training run that can still save.
  */
 #include "lib/base/clock.h"
+#include "lib/base/io.h"
 #include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -18,11 +19,15 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Where the figures go, and the sums since the last log line. */
 struct metrics {
 	FILE *json;
+	int lost;  /* errno of the first line of it that could not be written; 0: all are there */
+	bool torn; /* its last line may lack its end */
 	struct tensorboard *board;
 	const struct train_options *o;
 	bool decoupled; /* vocabulary tables have a learning rate of their own */
@@ -65,6 +70,23 @@ board_options(struct tensorboard *board, const struct train_config *c, int64_t i
 	str_release(&options);
 }
 
+/* Whether the last line of a file lacks its end; a pipe has none. */
+static bool
+cut_off(const char *path)
+{
+	struct stat st;
+	struct err ignored;
+	char last = '\n';
+	int fd = io_open_regular(path, &st, &ignored);
+
+	if (fd < 0)
+		return false;
+	if (st.st_size > 0)
+		(void)io_pread_all(fd, &last, 1, st.st_size - 1);
+	close(fd);
+	return last != '\n';
+}
+
 /* Appends on resume, replaces otherwise. Keeps the options, which stay the caller's. NULL with a
  * reason when an output cannot be created, before any step has been computed. */
 struct metrics *
@@ -94,6 +116,7 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 		free(m);
 		return NULL;
 	}
+	m->torn = c->o.metrics_file && c->start == START_RESUME && cut_off(c->o.metrics_file);
 	if (c->o.tensorboard_dir && !(m->board = tensorboard_open(c->o.tensorboard_dir, e))) {
 		if (m->json)
 			fclose(m->json);
@@ -149,6 +172,20 @@ number(struct str *s, const char *key, double v)
 		str_adds(s, "null");
 }
 
+/* Ends a line and flushes it at once. What is left of a line before that was cut off gets a line of
+ * its own. */
+static void
+put_line(struct metrics *m, struct str *line)
+{
+	str_adds(line, "}\n");
+	errno = 0;
+	m->torn = (m->torn && fputc('\n', m->json) < 0) || fputs(line->buf, m->json) < 0 ||
+	    fflush(m->json) != 0;
+	if (m->torn && !m->lost)
+		m->lost = errno ? errno : EIO;
+	str_release(line);
+}
+
 /* With %.17g every double is read back exactly. Flushed each step, so that a follower sees it and a
  * killed run loses nothing. */
 static void
@@ -202,10 +239,8 @@ json_line(struct metrics *m, const struct step_metrics *s)
 		snprintf(key, sizeof key, "exposed_%s_comm_ms", exposed[w]);
 		number(&line, key, s->exposed[w] * 1e3);
 	}
-	str_addf(&line, ", \"time\": %.3f}\n", clock_unix());
-	fputs(line.buf, m->json);
-	fflush(m->json);
-	str_release(&line);
+	str_addf(&line, ", \"time\": %.3f", clock_unix());
+	put_line(m, &line);
 }
 
 /* A point by steps, and the same by samples under another tag, as Megatron-LM writes most. */
@@ -441,16 +476,6 @@ text(struct str *s, const char *key, const char *value)
 	str_add_json(s, value, strlen(value));
 }
 
-/* Flushed at once, as steps are. */
-static void
-put_line(struct metrics *m, struct str *line)
-{
-	str_adds(line, "}\n");
-	fputs(line->buf, m->json);
-	fflush(m->json);
-	str_release(line);
-}
-
 /* The exponent is cut off at 20, as in Megatron-LM, so that the perplexity of an untrained model
  * stays printable. "split" tells the lines from those of steps in the JSON. Names are
  * Megatron-LM's, except for the test, which it reports as one more validation. */
@@ -554,8 +579,12 @@ metrics_close(struct metrics *m, struct err *e)
 
 	if (!m)
 		return 0;
-	if (m->json && (ferror(m->json) | (fclose(m->json) != 0)))
+	if (m->json && fclose(m->json) != 0 && !m->lost)
+		m->lost = errno;
+	if (m->lost) {
+		errno = m->lost;
 		rc = err_sys(e, "write", m->o->metrics_file);
+	}
 	if (tensorboard_close(m->board, e) < 0)
 		rc = -1;
 	free(m);
