@@ -1,18 +1,26 @@
-/* unicode.h - the class of a code point */
+/* unicode.h - the classes and properties of code points */
 #ifndef TOKEN_UNICODE_H
 #define TOKEN_UNICODE_H
 
+#include "lib/token/points.h"
 #include "lib/token/unicode_class.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { UNICODE_CODE_POINTS = 0x110000 };
+enum { UNICODE_CODE_POINTS = POINTS_LAST + 1 };
 
 /* The class of a code point, by binary search; cp may be any number. */
 enum unicode_class unicode_class(uint32_t cp);
 
 /* table[cp] becomes the class of cp; table must be zeroed. */
 void unicode_spread(unsigned char table[UNICODE_CODE_POINTS]);
+
+/* Adds the code points of a general category, by one or two letters, or of a script by its long
+ * name, all in small letters. False when the tables do not have it. */
+bool unicode_property(const char *name, struct points *out);
+/* Adds the 25 characters of White_Space. */
+void unicode_white(struct points *out);
 
 #endif
