@@ -1,6 +1,6 @@
 /*
- * pretok.h - cutting text into the pieces that BPE merges, by hand-written scanners instead of
- * regular expressions
+ * pretok.h - cutting text into the pieces that BPE merges, by scanners instead of regular
+ * expressions
  *
  * A scanner gives exactly the matches of its regular expression, one after the other; together they
  * cover the text. Bytes that are not well-formed UTF-8 count as one character each of class other,
@@ -10,6 +10,10 @@
 #ifndef TOKEN_PRETOK_H
 #define TOKEN_PRETOK_H
 
+#include "lib/base/err.h"
+#include "lib/token/points.h"
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +41,24 @@ struct pretok;
 enum pretok_scanner pretok_find(const char *regex, size_t len);
 
 struct pretok *pretok_new(enum pretok_scanner scanner);
+
+/* The most steps; the most entries of the table of pairs of bytes. */
+enum { PRETOK_STEPS = 16, PRETOK_PAIRS_MAX = 1 << 18 };
+
+/* A step that makes each match a piece, and what is between two matches another. */
+struct pretok_step {
+	const char *regex;
+	size_t len;
+	const struct points *set; /* instead of the expression: one of these characters, or */
+	bool run;                 /* as many as there are */
+};
+/* A known expression as a step. */
+struct pretok_step pretok_step(enum pretok_scanner scanner);
+/* One scanner for steps in a row, each of which cuts the pieces of the one before. NULL with a
+ * reason when they are not of the kinds that can be one. */
+struct pretok *pretok_compile(const struct pretok_step *step, int count, struct err *e);
+/* True when every character is certain to be in a match. */
+bool pretok_covers(const struct pretok *p);
 void pretok_free(struct pretok *p);
 
 /* The end of the piece that begins at pos < n. n is the end of the text for the rules that look

@@ -250,5 +250,7 @@ cut(const struct pretok *p, bool newlines, struct pretok_text *t, uint32_t *end,
 size_t
 pretok_ends(const struct pretok *p, struct pretok_text *t, uint32_t *end, size_t cap)
 {
+	if (!p->windows)
+		return pretok_scan(p, t, end, cap);
 	return p->rules.newlines ? cut(p, true, t, end, cap) : cut(p, false, t, end, cap);
 }

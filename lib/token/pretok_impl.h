@@ -1,37 +1,47 @@
-/* pretok_impl.h - shared by the two files of the pre-tokenizer */
+/* pretok_impl.h - shared by the files of the pre-tokenizer */
 #ifndef TOKEN_PRETOK_IMPL_H
 #define TOKEN_PRETOK_IMPL_H
 
+#include "lib/token/automaton.h"
 #include "lib/token/pretok.h"
 #include "lib/token/unicode.h"
 
 #include <stdbool.h>
 
-/* A line end is white space that some rules treat separately. */
-enum { CLASS_NEWLINE = UNICODE_CLASSES, NUM_CLASSES };
-
-/* Sets of classes are masks. */
-#define BIT(class) (1u << (class))
-#define WHITES (BIT(CLASS_SPACE) | BIT(CLASS_NEWLINE))
-/* o200k's capitals and small letters. */
-#define UPPERS (BIT(CLASS_UPPER) | BIT(CLASS_LETTER) | BIT(CLASS_MARK))
-#define LOWERS (BIT(CLASS_LOWER) | BIT(CLASS_LETTER) | BIT(CLASS_MARK))
+/* In an entry of a fast table, beside the next state: a piece ends before the character, or before
+ * the second one of two; or neither is certain. */
+#define PRETOK_END 0x80000000u
+#define PRETOK_SECOND 0x40000000u
+#define PRETOK_SLOW 0x20000000u
+#define PRETOK_STATE 0x1fffffffu
 
 enum pretok_contraction { CONTRACTION_NONE, CONTRACTION_LOWER, CONTRACTION_ANY };
 
+/* What the masks of a window need to know of an expression. */
 struct pretok_rules {
 	enum pretok_contraction contraction;
-	unsigned letters; /* classes of a word */
-	unsigned others;  /* neither letter, number nor white space; derived */
-	size_t digits;    /* most numbers in a piece */
-	bool newlines;    /* the newer form: words with prefixes, separate line ends */
-	bool cased;       /* o200k's words */
-	bool tail;        /* white space up to the end of the text is one piece */
+	size_t digits; /* most numbers in a piece */
+	bool newlines; /* the newer form: words with prefixes, separate line ends */
+	bool cased;    /* o200k's words */
 };
 
 struct pretok {
 	unsigned char class[UNICODE_CODE_POINTS];
+	struct automaton automaton;
+	/* by class: characters that no match takes and that are next to one another make one piece
+	 * if these are equal */
+	unsigned char gap[AUTOMATON_CLASSES];
+	/* the automaton with the first step of the next piece where a piece ends */
+	uint32_t (*fast)[AUTOMATON_CLASSES];
+	/* the same by two bytes of ASCII: pair[state * square + first[a] + second[b]] */
+	uint32_t *pair;
+	uint32_t square;
+	uint16_t first[256], second[256];
+	bool windows; /* for the rules; else there are none */
 	struct pretok_rules rules;
 };
+
+/* Cuts by the tables alone, as pretok_ends does. */
+size_t pretok_scan(const struct pretok *p, struct pretok_text *t, uint32_t *end, size_t cap);
 
 #endif

@@ -148,7 +148,7 @@ emit_letters(const struct run *r, int step, const struct span *in, size_t start,
 	return emit(r, step, &piece, 0, piece.n);
 }
 
-/* The scanners' expressions match everything, so there is nothing between matches. */
+/* A scanner also gives what is between two matches. */
 static int
 run_scanner(const struct run *r, int step, const struct span *in)
 {
@@ -187,25 +187,38 @@ parse_behavior(struct split_step *s, const struct json_value *v, const char *def
 	return err_set(e, "behavior '%s' is not supported", name);
 }
 
-/* A known expression that isolates all its matches becomes a scanner. */
+/* A scanner for the expression, or NULL: it is left to PCRE2. */
+static struct pretok *
+find_scanner(const struct pretok_step *cut)
+{
+	enum pretok_scanner known = pretok_find(cut->regex, cut->len);
+	struct err why;
+
+	return known != PRETOK_NONE ? pretok_new(known) : pretok_compile(cut, 1, &why);
+}
+
+/* When all of the text matches, isolating the matches and removing the text between them are the
+ * same. */
 static int
 parse_split(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
 	const struct json_value *pattern = json_get(v, "pattern"),
 				*regex = json_get(pattern, "Regex");
-	enum pretok_scanner known = PRETOK_NONE;
 
 	(void)p;
 	if (parse_behavior(s, v, "", e) < 0 || json_bool(v, "invert", false, &s->invert, e) < 0)
 		return -1;
-	if (regex && regex->type == JSON_STRING)
-		known = pretok_find(regex->string, regex->len);
-	/* When all of the text matches, isolating the matches and removing the text between them
-	 * are the same. */
-	if (known != PRETOK_NONE &&
+	if (regex && regex->type == JSON_STRING &&
 	    (s->behavior == SPLIT_ISOLATED || (s->behavior == SPLIT_REMOVED && s->invert))) {
-		s->scanner = pretok_new(known);
-		return 0;
+		s->cut = (struct pretok_step){ .regex = regex->string, .len = regex->len };
+		s->scanner = find_scanner(&s->cut);
+		if (s->scanner && s->behavior == SPLIT_REMOVED && !pretok_covers(s->scanner)) {
+			pretok_free(s->scanner);
+			s->scanner = NULL;
+		}
+		s->isolates = s->scanner != NULL;
+		if (s->scanner)
+			return 0;
 	}
 	s->pattern = pattern_parse(pattern, e);
 	return s->pattern ? 0 : -1;
@@ -245,12 +258,26 @@ parse_byte_level(
 	    json_bool(v, "use_regex", true, &regex, e) < 0)
 		return -1;
 	p->bytes = true;
-	if (regex)
+	if (regex) {
 		s->scanner = pretok_new(PRETOK_GPT2);
+		s->cut = pretok_step(PRETOK_GPT2);
+		s->isolates = !s->prefix_space;
+	}
 	return 0;
 }
 
-/* Numbers are pieces of their own, together or one by one. */
+/* The characters of the step's set are pieces of their own, together or one by one. */
+static void
+isolate_set(struct split_step *s)
+{
+	s->isolates = s->behavior == SPLIT_ISOLATED || s->behavior == SPLIT_CONTIGUOUS;
+	if (!s->isolates)
+		return;
+	unicode_set_points(s->set, &s->points);
+	s->cut.set = &s->points;
+	s->cut.run = s->behavior == SPLIT_CONTIGUOUS;
+}
+
 static int
 parse_digits(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
@@ -261,6 +288,7 @@ parse_digits(struct splitter *p, struct split_step *s, const struct json_value *
 		return -1;
 	s->set = UNICODE_NUMERIC;
 	s->behavior = individual ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS;
+	isolate_set(s);
 	return 0;
 }
 
@@ -270,7 +298,10 @@ parse_punctuation(
 {
 	(void)p;
 	s->set = UNICODE_PUNCTUATION;
-	return parse_behavior(s, v, "Isolated", e);
+	if (parse_behavior(s, v, "Isolated", e) < 0)
+		return -1;
+	isolate_set(s);
+	return 0;
 }
 
 static int
@@ -469,8 +500,35 @@ add_step(void *owner, const void *kind, const struct json_value *v, struct err *
 static const struct component component = { "pre_tokenizer", "pretokenizers", SPLIT_STEPS, kinds,
 	sizeof *kinds, sizeof kinds / sizeof *kinds, add_step };
 
-/* A ByteLevel at the end that only makes pieces bytes is dropped, and a scanner that is then the
- * last step is kept separately. */
+/* Joins as many of the last steps as possible into one scanner, unless the last one is known, which
+ * is faster, and would be alone. */
+static void
+join_last(struct splitter *p)
+{
+	int first = p->count, last = p->count - 1;
+	struct pretok_step cut[SPLIT_STEPS];
+	struct err why;
+
+	while (first > 0 && p->step[first - 1].isolates && !p->step[first - 1].letters)
+		first--;
+	for (int i = first; i <= last; i++)
+		cut[i] = p->step[i].cut;
+	for (; first < last && !p->last; first += !p->last)
+		p->last = pretok_compile(cut + first, p->count - first, &why);
+	if (!p->last && first == last) {
+		p->last = p->step[last].scanner;
+		p->step[last].scanner = NULL;
+	}
+	if (!p->last)
+		return;
+	for (int i = first; i <= last; i++) {
+		pretok_free(p->step[i].scanner);
+		p->step[i].scanner = NULL;
+	}
+	p->count = first;
+}
+
+/* A ByteLevel at the end that only makes pieces bytes is dropped. */
 int
 splitter_parse(struct splitter *p, const struct json_value *v, struct err *e)
 {
@@ -480,10 +538,8 @@ splitter_parse(struct splitter *p, const struct json_value *v, struct err *e)
 		return -1;
 	if (p->bytes && !s[p->count - 1].prefix_space && !s[p->count - 1].scanner)
 		p->count--;
-	if (p->bytes && p->count && s[p->count - 1].scanner && !s[p->count - 1].prefix_space) {
-		p->last = s[--p->count].scanner;
-		s[p->count].scanner = NULL;
-	}
+	if (p->bytes)
+		join_last(p);
 	return 0;
 }
 
@@ -495,6 +551,7 @@ splitter_release(struct splitter *p)
 		pretok_free(p->step[i].scanner);
 		regex_free(p->step[i].pattern);
 		free(p->step[i].replacement);
+		points_release(&p->step[i].points);
 	}
 	pretok_free(p->last);
 	memset(p, 0, sizeof *p);

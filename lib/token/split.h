@@ -33,12 +33,17 @@ struct split_kind;
 
 struct split_step {
 	const struct split_kind *kind;
-	struct pretok *scanner; /* instead of the pattern when its expression is known */
+	struct pretok *scanner; /* instead of the pattern, of steps that isolate its matches */
 	struct regex *pattern;
 	enum split_behavior behavior;
 	bool invert; /* matches are the text, the rest are the delimiters */
 	/* letters: the steps after this ByteLevel see its alphabet */
 	bool prefix_space, letters;
+	/* for joining the step with its neighbours: isolates is false where that is impossible;
+	 * text is borrowed while the file is read */
+	bool isolates;
+	struct pretok_step cut;
+	struct points points;
 	enum unicode_set set; /* its characters are the matches */
 	int64_t length;       /* characters per piece */
 	enum metaspace_prepend prepend;
@@ -47,8 +52,8 @@ struct split_step {
 	bool split;
 };
 
-/* Read-only, shared by threads; zero-initialise. A scanner as the last step is kept separately, so
- * that the model can cut and encode in one pass. */
+/* Read-only, shared by threads; zero-initialise. A scanner for the last steps is kept separately,
+ * so that the model can cut and encode in one pass. */
 struct splitter {
 	struct split_step step[SPLIT_STEPS];
 	int count;

@@ -80,23 +80,6 @@ unicode_class(uint32_t cp)
 	    : CLASS_OTHER;
 }
 
-/* Takes a fraction of a millisecond; a class is one load afterwards. */
-void
-unicode_spread(unsigned char table[UNICODE_CODE_POINTS])
-{
-	for (size_t i = 0; i < NUM_ROWS; i++) {
-		uint32_t first = unicode_table[i].first, last = unicode_table[i].last;
-
-		if (unicode_table[i].category != TURNS && unicode_table[i].category != CC) {
-			memset(
-			    table + first, class_of[unicode_table[i].category], last - first + 1);
-			continue;
-		}
-		for (uint32_t cp = first; cp <= last; cp++)
-			table[cp] = (unsigned char)class_in_row(i, cp);
-	}
-}
-
 /* White_Space is the separators and a few control characters. */
 void
 unicode_white(struct points *out)

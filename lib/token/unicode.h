@@ -14,9 +14,6 @@ enum { UNICODE_CODE_POINTS = POINTS_LAST + 1 };
 /* The class of a code point, by binary search; cp may be any number. */
 enum unicode_class unicode_class(uint32_t cp);
 
-/* table[cp] becomes the class of cp; table must be zeroed. */
-void unicode_spread(unsigned char table[UNICODE_CODE_POINTS]);
-
 /* Adds the code points of a general category, by one or two letters, or of a script by its long
  * name, all in small letters. False when the tables do not have it. */
 bool unicode_property(const char *name, struct points *out);

@@ -41,6 +41,15 @@ unicode_in(enum unicode_set set, uint32_t cp)
 	return cp >= row[low].first && cp <= row[low].last;
 }
 
+/* Row by row. */
+void
+unicode_set_points(enum unicode_set set, struct points *out)
+{
+	for (size_t i = 0; i < sets[set].rows; i++)
+		points_add(out, sets[set].row[i].first, sets[set].row[i].last);
+	points_order(out);
+}
+
 /* The same search over the rows of capitals. */
 uint32_t
 unicode_lower(uint32_t cp)

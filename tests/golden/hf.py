@@ -120,6 +120,18 @@ def sequence(*steps):
     return {"pre_tokenizer": {"type": "Sequence", "pretokenizers": list(steps)}}
 
 
+# cl100k's expression, DeepSeek-V3's steps, and Kimi-K2's expression.
+CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+REST = "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+CL100K = CONTRACTION + "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+" + REST
+DEEPSEEK = ["\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+",
+            "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+            "| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"]
+KIMI_WORD = ("[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]%s"
+             "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]%s" + CONTRACTION + "?")
+KIMI = "[\\p{Han}]+|" + KIMI_WORD % ("*", "+") + "|" + KIMI_WORD % ("+", "*") + REST
+BYTES = dict(BYTE_LEVEL, use_regex=False)
+
 # Name, model, and the members that differ from the trained tokenizer.
 CASES = [
     ("unigram", "unigram", {}),
@@ -135,6 +147,11 @@ CASES = [
     ("falcon", "bytes", sequence({"type": "Punctuation", "behavior": "Contiguous"}, BYTE_LEVEL,
                                  {"type": "Digits", "individual_digits": False}, split("[0-9][0-9][0-9]"))),
     ("bloom", "bytes", sequence(split(" ?[^(\\s|[.,!?…。，、।۔،])]+"), dict(BYTE_LEVEL, use_regex=False))),
+    ("deepseek", "bytes", sequence(*map(split, DEEPSEEK), BYTES)),
+    ("kimi", "bytes", sequence(split(KIMI), BYTES)),
+    ("han", "bytes", sequence(split("\\p{Han}+"), split("[\\p{Hiragana}\\p{Katakana}]+"), split(CL100K), BYTES)),
+    ("hangul", "bytes", sequence(split("\\p{Hangul}+|" + CL100K), BYTES)),
+    ("digits", "bytes", sequence({"type": "Digits", "individual_digits": True}, BYTE_LEVEL)),
     ("punctuation", "bpe", {"pre_tokenizer": {"type": "Punctuation", "behavior": "Isolated"}}),
     ("punctuation-next", "bpe", {"pre_tokenizer": {"type": "Punctuation", "behavior": "MergedWithNext"}}),
     ("whitespace", "bpe", {"pre_tokenizer": {"type": "Whitespace"}, "normalizer": {"type": "StripAccents"}}),
