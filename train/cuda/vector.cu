@@ -151,9 +151,9 @@ term_of(const struct terms &t, int rank)
 	return (const T *)t.others + (rank - (t.own >= 0 && rank > t.own)) * t.stride;
 }
 
-/* T of `count` ranks' terms of a pack: the subtrees of a binary counter (lib/base/tree.h) stay in
- * registers, since every level is known when this is compiled. */
-template <typename T, int N>
+/* T of `count` ranks' terms of a pack, at most MOST: the subtrees of a binary counter
+ * (lib/base/tree.h) stay in registers, since every level is known when this is compiled. */
+template <typename T, int MOST, int N>
 static __device__ inline void
 add_block(float (&sum)[N], const struct terms &t, int first, int count, int64_t i)
 {
@@ -161,7 +161,7 @@ add_block(float (&sum)[N], const struct terms &t, int first, int count, int64_t 
 	bool begun = false;
 
 #pragma unroll
-	for (int k = 0; k < TREE_TERMS; k++) {
+	for (int k = 0; k < MOST; k++) {
 		if (k >= count)
 			break;
 		load(sum, term_of<T>(t, first + k) + i * N);
@@ -187,8 +187,9 @@ add_block(float (&sum)[N], const struct terms &t, int first, int count, int64_t 
 	}
 }
 
-/* A pack of every term is read before it is written. Y: what the sum is rounded to. */
-template <typename T, typename Y, int N>
+/* A pack of every term is read before it is written. Y: what the sum is rounded to. MOST: terms of
+ * a block; with fewer than TREE_TERMS there is one block. */
+template <typename T, typename Y, int MOST, int N>
 static __global__ void
 __launch_bounds__(CU_THREADS) sum_kernel(struct terms t, struct walk w)
 {
@@ -196,10 +197,10 @@ __launch_bounds__(CU_THREADS) sum_kernel(struct terms t, struct walk w)
 	{
 		float sum[N], before[N];
 
-		add_block<T>(sum, t, 0, min(t.ranks, (int)TREE_TERMS), i);
-		for (int first = TREE_TERMS; first < t.ranks; first += TREE_TERMS) {
+		add_block<T, MOST>(sum, t, 0, min(t.ranks, MOST), i);
+		for (int first = MOST; first < t.ranks; first += MOST) {
 			keep(before, sum);
-			add_block<T>(sum, t, first, min(t.ranks - first, (int)TREE_TERMS), i);
+			add_block<T, MOST>(sum, t, first, min(t.ranks - first, MOST), i);
 			join(sum, before);
 		}
 		store((Y *)t.y + i * N, sum);
@@ -361,16 +362,30 @@ fill_all(struct stream *st, const struct tensor *t, double value)
 }
 
 /* One pair of types in packs, or one by one. */
+template <typename T, typename Y, int MOST>
+static void
+launch_sum_of(struct stream *st, const struct terms *t)
+{
+	enum { WIDTH = full<T>::width };
+	struct walk w = walk_of(st, 1, t->count, t->wide ? (int)WIDTH : 1);
+
+	if (t->wide)
+		sum_kernel<T, Y, MOST, WIDTH><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*t, w);
+	else
+		sum_kernel<T, Y, MOST, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*t, w);
+}
+
+/* The ranks of a host are often few, and then fewer registers let more blocks run at once. */
 template <typename T, typename Y>
 static void
 launch_sum(struct stream *st, const struct terms *t)
 {
-	struct walk w = walk_of(st, 1, t->count, t->wide ? (int)full<T>::width : 1);
+	enum { FEW = 4 };
 
-	if (t->wide)
-		sum_kernel<T, Y, full<T>::width><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*t, w);
+	if (t->ranks <= FEW)
+		launch_sum_of<T, Y, FEW>(st, t);
 	else
-		sum_kernel<T, Y, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*t, w);
+		launch_sum_of<T, Y, TREE_TERMS>(st, t);
 }
 
 /* Into the terms' own type, or into F32. */
@@ -441,8 +456,11 @@ cuda_sum(struct stream *st, const struct sum *a)
 	const struct tensor *x = a->own >= 0 ? &a->x : &a->others;
 	int64_t n = tensor_elements(&a->y), size = (int64_t)dtype_size(x->dtype), packs = 16 / size;
 	bool real = a->y.dtype == DTYPE_F32;
-	struct terms t = { a->y.data, a->own >= 0 ? a->x.data : NULL, a->others.data };
+	struct terms t = {};
 
+	t.y = a->y.data;
+	t.x = a->own >= 0 ? a->x.data : NULL;
+	t.others = a->others.data;
 	ops_require(x->data && (a->y.dtype == x->dtype || real));
 	ops_require(a->own < 0 || tensor_elements(&a->x) == n);
 	ops_require(!t.others ||

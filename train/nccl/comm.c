@@ -107,8 +107,9 @@ push(struct comm *c, struct stream *st, const struct comm_parts *p)
 }
 
 /* in may lie inside out, at its own part. */
-static void
-all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+void
+nccl_all_gather(
+    struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
 {
 	struct nccl_group *g = c->impl;
 	size_t count = (size_t)comm_part(c, in, out);
@@ -353,7 +354,7 @@ free_comm(struct comm *c)
 static const struct comm_ops nccl_ops = {
 	.split = split,
 	.all_reduce = all_reduce,
-	.all_gather = all_gather,
+	.all_gather = nccl_all_gather,
 	.share = share,
 	.all_gather_parts = all_gather_parts,
 	.reduce_scatter_parts = reduce_scatter_parts,

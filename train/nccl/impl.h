@@ -49,7 +49,9 @@ void sums_close(struct sums *s, struct device *d);
 void sums_all(struct sums *s, struct comm *c, struct stream *st, const struct tensor *t);
 /* As comm_ops.reduce_scatter_parts, once all parts are made; the slots are those of p. */
 void sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p);
-/* As comm_ops.exchange; comm.c. */
+/* As those of comm_ops, which may be another implementation's that calls these; comm.c. */
+void nccl_all_gather(
+    struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in);
 void nccl_exchange(struct comm *c, struct stream *st, const struct p2p *message, int count);
 
 /* What a rank tells each other one in its memory, by the number of the call, at [flag][own rank]:

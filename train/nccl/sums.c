@@ -117,7 +117,7 @@ sums_all(struct sums *s, struct comm *c, struct stream *st, const struct tensor 
 		struct tensor piece = tensor_rows(&all, first, n),
 			      terms = tensor_2d(s->room.data, t->dtype, c->size, n);
 
-		c->ops->all_gather(c, st, &terms, &piece);
+		nccl_all_gather(c, st, &terms, &piece);
 		st->ops->sum(st, &(struct sum){ .y = piece, .others = terms, .own = -1 });
 	}
 	backend_cuda.record(st, s->passed);
