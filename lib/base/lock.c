@@ -46,6 +46,8 @@ struct lock {
 	double renewal;
 	int fd;
 	struct str text; /* the part of the file that never changes */
+	dev_t dev;       /* of the directory that it was created in */
+	ino_t directory; /* 0: not known */
 	unsigned renewals;
 	atomic_bool lost;
 	bool taken_over;
@@ -246,6 +248,33 @@ create(struct lock *l, struct err *e)
 
 /* --- renewal ---------------------------------------------------------------------------------- */
 
+/* The directory that the lock lies in now. -1 with errno. */
+static int
+stat_directory(const struct lock *l, struct stat *st)
+{
+	char *dir = io_parent(l->path);
+	int rc = stat(dir, st);
+
+	free(dir);
+	return rc;
+}
+
+/* Why a lock is lost: whoever has it now, or its directory is not there or another one. Returns
+ * -1. */
+static int
+why_lost(const struct lock *l, struct err *e)
+{
+	struct stat st;
+
+	if (stat_directory(l, &st) < 0)
+		return err_set(e, "'%s' is gone: its directory was removed or unmounted", l->path);
+	if (l->directory && (st.st_dev != l->dev || st.st_ino != l->directory))
+		return err_set(e,
+		    "'%s' is gone: its directory was unmounted or replaced by another one",
+		    l->path);
+	return err_set(e, "'%s' no longer belongs to this run", l->path);
+}
+
 int
 lock_check(struct lock *l, struct err *e)
 {
@@ -256,7 +285,7 @@ lock_check(struct lock *l, struct err *e)
 	if (read_text(l->path, text) < 0 ? errno == ENOENT
 					 : strncmp(text, l->text.buf, l->text.len) != 0)
 		atomic_store(&l->lost, true);
-	return lock_lost(l) ? err_set(e, "'%s' no longer belongs to this run", l->path) : 0;
+	return lock_lost(l) ? why_lost(l, e) : 0;
 }
 
 bool
@@ -439,6 +468,7 @@ lock_take(const struct lock_terms *t, struct err *e)
 	struct lock *l = mem_zalloc(1, sizeof *l);
 	pthread_condattr_t monotonic;
 	struct holder h;
+	struct stat st;
 
 	this_holder(&h);
 	l->path = mem_strdup(t->path);
@@ -454,6 +484,10 @@ lock_take(const struct lock_terms *t, struct err *e)
 	if (take(l, t, e) < 0) {
 		lock_free(l);
 		return NULL;
+	}
+	if (stat_directory(l, &st) == 0) {
+		l->dev = st.st_dev;
+		l->directory = st.st_ino;
 	}
 	l->renewing = pthread_create(&l->thread, NULL, renewer, l) == 0;
 	if (l->renewing)

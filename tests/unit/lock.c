@@ -90,6 +90,26 @@ test_holding(void)
 	lock_release(NULL);
 }
 
+/* A lock that went with its directory. */
+static void
+test_directory(void)
+{
+	struct lock_terms in = terms;
+	struct lock *l;
+	struct err e;
+
+	in.path = "d/lock";
+	CHECK(mkdir("d", 0777) == 0);
+	l = lock_take(&in, &e);
+	CHECK(l && lock_check(l, &e) == 0 && rename("d", "moved") == 0 && lock_check(l, &e) < 0);
+	CHECK_STR(e.msg, "'d/lock' is gone: its directory was removed or unmounted");
+	CHECK(mkdir("d", 0777) == 0 && lock_check(l, &e) < 0);
+	CHECK_STR(
+	    e.msg, "'d/lock' is gone: its directory was unmounted or replaced by another one");
+	lock_release(l);
+	CHECK(io_remove_tree("d", &e) == 0 && io_remove_tree("moved", &e) == 0);
+}
+
 /* The thread notices by itself. */
 static void
 test_losing(void)
@@ -290,6 +310,7 @@ main(void)
 
 	CHECK(mkdtemp(dir) != NULL && chdir(dir) == 0);
 	test_holding();
+	test_directory();
 	test_losing();
 	test_breaking();
 	test_ending();
