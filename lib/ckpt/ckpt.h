@@ -99,10 +99,12 @@ struct ckpt_commit {
 	const char *manifest;        /* the lines of all writers, any order */
 	const char *options, *state; /* texts of options.conf and state.conf */
 	bool fresh;                  /* an iter_* of the same number is an error */
+	/* an iter_* of this number is of somebody else: it is moved aside, and its new path is
+	 * appended; NULL: it is replaced, unless fresh */
+	struct str *aside;
 };
-/* Writes manifest and texts, checks that the whole opens, renames the directory (replacing an
- * iter_* of the same number, unless fresh), then the tracker. After an error the previous
- * checkpoint is intact. */
+/* Writes manifest and texts, checks that the whole opens, renames the directory, then the tracker.
+ * After an error the previous checkpoint is intact. */
 int ckpt_commit(const struct ckpt_commit *c, struct err *e);
 
 /* The last step of it, for formats of others whose files are complete in the directory of

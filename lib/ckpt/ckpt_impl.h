@@ -44,6 +44,8 @@ int ckpt_find_dir(const char *dir, char out[1024], struct err *e);
  */
 int ckpt_hidden_dir(
     const char *save, int64_t iteration, const char *suffix, char out[1024], struct err *e);
+/* Renames a checkpoint, or whatever has its name, to iter_0000500.aside-1 and so on. */
+int ckpt_move_aside(const char *save, int64_t iteration, char to[1024], struct err *e);
 /* Readers see the old number or the new one. */
 int ckpt_put_tracker(const char *save, int64_t iteration, struct err *e);
 /* Like ckpt_open, but accepts changed texts. */

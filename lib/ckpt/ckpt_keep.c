@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 /* Renames to the first free name of the form. */
-static int
-move_aside(const char *save, int64_t iteration, char to[1024], struct err *e)
+int
+ckpt_move_aside(const char *save, int64_t iteration, char to[1024], struct err *e)
 {
 	char from[1024];
 	int k = 1, n;
@@ -48,7 +48,7 @@ ckpt_set_aside(const char *save, int64_t iteration, char first[1024], struct err
 	else if (stay < n && unlink(tracker) < 0 && errno != ENOENT)
 		rc = err_sys(e, "remove", tracker);
 	for (int i = stay; i < n && rc == 0; i++)
-		rc = move_aside(save, all[i], i == stay ? first : to, e);
+		rc = ckpt_move_aside(save, all[i], i == stay ? first : to, e);
 	if (stay < n && rc == 0)
 		rc = io_fsync_dir(save, e);
 	free(all);

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /*
@@ -328,6 +329,27 @@ put_in_place(const struct commit_paths *p, bool fresh, struct err *e)
 	return 0;
 }
 
+/* Gives the finished directory its name. What has that name already is moved aside as often as it
+ * comes: a rename replaces nothing but an empty directory. */
+static int
+put_beside(const struct commit_paths *p, const struct ckpt_commit *c, struct err *e)
+{
+	struct stat st;
+	char to[1024];
+
+	for (;;) {
+		bool there = lstat(p->dir, &st) == 0;
+
+		if (!there && rename(p->tmp, p->dir) == 0)
+			return 0;
+		if (!there && errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR)
+			return err_sys(e, "rename to", p->dir);
+		if (ckpt_move_aside(c->save, c->iteration, to, e) < 0)
+			return -1;
+		str_addf(c->aside, "%s%s", c->aside->len ? ", " : "", to);
+	}
+}
+
 /*
  * Writes the tracker by a rename of its own; readers see the old number or the new one, and both
  * directories are complete.
@@ -343,25 +365,36 @@ ckpt_put_tracker(const char *save, int64_t iteration, struct err *e)
 
 /* The directory under its temporary name is complete. Until the rename the one before is untouched,
  * and a failure removes what was written, since the next attempt may need the space. */
-int
-ckpt_publish(const char *save, int64_t iteration, bool fresh, struct err *e)
+static int
+publish(const struct ckpt_commit *c, struct err *e)
 {
 	struct commit_paths p;
+	int rc;
 
-	if (ckpt_hidden_dir(save, iteration, "tmp", p.tmp, e) < 0 ||
-	    ckpt_hidden_dir(save, iteration, "old", p.old, e) < 0)
+	if (ckpt_hidden_dir(c->save, c->iteration, "tmp", p.tmp, e) < 0 ||
+	    ckpt_hidden_dir(c->save, c->iteration, "old", p.old, e) < 0)
 		return -1;
-	ckpt_iter_dir(save, iteration, p.dir);
-	if (io_fsync_dir(p.tmp, e) < 0 || put_in_place(&p, fresh, e) < 0) {
+	ckpt_iter_dir(c->save, c->iteration, p.dir);
+	rc = io_fsync_dir(p.tmp, e);
+	if (rc == 0)
+		rc = c->aside ? put_beside(&p, c, e) : put_in_place(&p, c->fresh, e);
+	if (rc < 0) {
 		io_remove_tree(p.tmp, NULL);
 		return -1;
 	}
-	if (io_fsync_dir(save, e) < 0 || ckpt_put_tracker(save, iteration, e) < 0)
+	if (io_fsync_dir(c->save, e) < 0 || ckpt_put_tracker(c->save, c->iteration, e) < 0)
 		return -1;
 	/* Removing the replaced directory may fail; the new checkpoint is complete all the same. */
 	io_remove_tree(p.tmp, NULL);
 	io_remove_tree(p.old, NULL);
 	return 0;
+}
+
+int
+ckpt_publish(const char *save, int64_t iteration, bool fresh, struct err *e)
+{
+	return publish(
+	    &(struct ckpt_commit){ .save = save, .iteration = iteration, .fresh = fresh }, e);
 }
 
 /* Writes the texts and opens the result: a full disk or a rank that did not write is noticed here,
@@ -383,7 +416,7 @@ ckpt_commit(const struct ckpt_commit *c, struct err *e)
 		io_remove_tree(tmp, NULL);
 		return -1;
 	}
-	return ckpt_publish(c->save, c->iteration, c->fresh, e);
+	return publish(c, e);
 }
 
 /*

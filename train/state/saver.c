@@ -54,7 +54,8 @@ struct saver {
 	atomic_bool done;
 	int rc;
 	struct err err;
-	struct err left; /* why a checkpoint was not removed; empty: none was left */
+	struct err left;  /* why a checkpoint was not removed; empty: none was left */
+	struct str aside; /* where an iter_* of this number that is not of this run was moved */
 };
 
 /* --- jobs: one thread at a time --------------------------------------------------------------- */
@@ -252,10 +253,12 @@ commit_job(void *arg)
 		.iteration = s->at.iteration,
 		.manifest = s->manifest,
 		.options = s->options.buf,
-		.state = s->state.buf };
+		.state = s->state.buf,
+		.aside = &s->aside };
 	int rc = 0;
 
 	s->left.msg[0] = '\0';
+	str_clear(&s->aside);
 	if (lock_check(s->lock, &s->err) < 0 || ckpt_commit(&k, &s->err) < 0)
 		rc = -1;
 	else if (retain)
@@ -363,6 +366,7 @@ saver_free(struct saver *s)
 	str_release(&s->lines);
 	str_release(&s->options);
 	str_release(&s->state);
+	str_release(&s->aside);
 	free(s);
 }
 
@@ -466,6 +470,9 @@ saver_next(struct saver *s, struct err *err)
 	if (s->e->rank == 0)
 		note("saved iteration %lld to %s (%.2f s)", (long long)s->at.iteration,
 		    s->c->o.save, clock_seconds() - s->start);
+	if (s->aside.len)
+		warn("--save %s: iter_%07lld was not of this run: it is moved aside: %s",
+		    s->c->o.save, (long long)s->at.iteration, s->aside.buf);
 	if (s->left.msg[0])
 		note("--save-retain-interval: a checkpoint that was to be removed is left: %s",
 		    s->left.msg);
