@@ -27,6 +27,9 @@ cd "$dir"
 # cores and must not spin while waiting.
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+# On several hosts mpirun ends within 11 seconds after one of them, or its link, is lost.
+export OMPI_MCA_oob_tcp_keepalive_time=5 OMPI_MCA_oob_tcp_keepalive_intvl=2 \
+	OMPI_MCA_oob_tcp_keepalive_probes=3
 
 # step TEXT: announces a step with the seconds passed so far
 start=$(date +%s)

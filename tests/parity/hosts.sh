@@ -1,6 +1,7 @@
 #!/bin/sh
 # hosts.sh - a run over two hosts trains as one on a single host does; when the link between them is
-# cut, all ranks end with status 4 within the time-out, and those that know the lost rank name it
+# cut, all ranks end with status 4 within the time-out, and those that know the lost rank name it;
+# or mpirun notices it first, and ends all
 #
 # The hosts are network and host-name namespaces of this machine, joined by a veth pair; mpirun
 # starts its daemon on the other one by a script in place of ssh. A machine that lets nobody make
@@ -123,3 +124,33 @@ grep -q "^mtrain\[0\]: --distributed-timeout-seconds-after-init $limit: .*rank 1
 	fail "rank 0 does not name the lost one: $(cat out.0)"
 grep -q "^mtrain\[1\]: --distributed-timeout-seconds-after-init $limit: .*rank 0 (hosta)" out.1 ||
 	fail "rank 1 does not name the lost one: $(cat out.1)"
+
+# mpirun notices a lost host by probes of its own connections: with these settings it ends all ranks
+# and itself, where the ranks' time-out is longer than the probes take.
+probes=5
+export OMPI_MCA_oob_tcp_keepalive_time=2 OMPI_MCA_oob_tcp_keepalive_intvl=1 \
+	OMPI_MCA_oob_tcp_keepalive_probes=3
+ip link set veth0 up
+rm -f cut.jsonl
+hosts $one:1,$two:1 --train-iters 1000000 --log-interval 100 --metrics-file cut.jsonl \
+	--distributed-timeout-seconds-after-init 60
+until_true grep -qs '"iteration": 20,' cut.jsonl
+ip link set veth0 down
+since=$(date +%s)
+finish 205
+took=$(($(date +%s) - since))
+[ "$took" -le $((probes + 10)) ] || fail "it took mpirun $took seconds to end"
+said "ORTE has lost communication with a remote daemon"
+
+# none_left: no rank runs on either host
+none_left()
+{
+	for p in /proc/[0-9]*; do
+		case $(readlink "$p/ns/net" 2>/dev/null) in
+		"$(readlink /proc/self/ns/net)" | "$net")
+			! grep -qs '^Name:.mtrain' "$p/status" || return 1 ;;
+		esac
+	done
+}
+net=$(readlink "/proc/$other/ns/net")
+until_true none_left
