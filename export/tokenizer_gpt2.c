@@ -112,14 +112,14 @@ int
 tokenizer_gpt2_files(
     struct tokenizer_files *t, const char *vocab, const char *merges, struct err *e)
 {
-	struct json *j = json_read(vocab, file_max, e);
+	struct json *j = json_read_regular(vocab, file_max, e);
 	const struct json_value **token = NULL;
 	char *text = NULL;
 	size_t len = 0;
 	int rc = -1;
 
 	memset(t, 0, sizeof *t);
-	if (j && io_read_file(merges, file_max, &text, &len, e) == 0) {
+	if (j && io_read_regular(merges, file_max, &text, &len, e) == 0) {
 		if (strlen(text) == len)
 			token = tokens_by_id(json_root(j), vocab, e);
 		else

@@ -20,8 +20,9 @@ static const size_t file_max = (size_t)1 << 30;
 bool
 tokenizer_is_json(const char *path)
 {
-	FILE *f = io_is_dir(path) ? NULL : fopen(path, "rb");
-	int c = ' ';
+	struct stat st;
+	int fd = io_is_dir(path) ? -1 : io_open_regular(path, &st, NULL), c = ' ';
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
 
 	if (!f)
 		return io_is_dir(path);
@@ -43,7 +44,7 @@ read_beside(const char *json, const char *name, struct str *out, struct err *e)
 		str_add(&path, json, (size_t)(slash + 1 - json));
 	str_adds(&path, name);
 	if (io_exists(path.buf))
-		rc = io_read_file(path.buf, file_max, &out->buf, &out->len, e);
+		rc = io_read_regular(path.buf, file_max, &out->buf, &out->len, e);
 	str_release(&path);
 	return rc;
 }
@@ -54,7 +55,7 @@ read_files(struct tokenizer_files *t, const char *json, struct err *e)
 {
 	size_t n = strlen(json), name = strlen("tokenizer.json");
 
-	if (io_read_file(json, file_max, &t->json.buf, &t->json.len, e) < 0)
+	if (io_read_regular(json, file_max, &t->json.buf, &t->json.len, e) < 0)
 		return -1;
 	if (n < name || strcmp(json + n - name, "tokenizer.json") != 0 ||
 	    (n > name && json[n - name - 1] != '/'))

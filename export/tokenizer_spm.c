@@ -308,7 +308,7 @@ export_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e
 	int rc = -1;
 
 	memset(t, 0, sizeof *t);
-	if (io_read_file(model, (size_t)1 << 30, &bytes, &len, e) == 0 &&
+	if (io_read_regular(model, (size_t)1 << 30, &bytes, &len, e) == 0 &&
 	    spmodel_parse(&m, bytes, len, model, e) == 0 && check_model(&m, model, e) == 0) {
 		const int ids[SPECIAL_COUNT] = { m.bos, m.eos, m.unk, m.pad };
 

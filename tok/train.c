@@ -18,8 +18,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { BATCH_BYTES = 1 << 20, SETTINGS_MAX = 48, VALUE_BYTES = 32 };
+enum { BATCH_BYTES = 1 << 20, SETTINGS_MAX = 48, VALUE_BYTES = 32, RULES_MAX = 16 << 20 };
 
 const char *const train_model_types[] = { "unigram", "bpe", "word", "char", NULL };
 const char *const train_normalizations[] = { "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf",
@@ -268,13 +269,29 @@ check_target(const struct train_config *c, struct err *e)
 	return target_check_kind(c->output, &model, c->force, e);
 }
 
+/* The rules of normalisation are read by the library, which would read a pipe or a device without
+ * end. */
+static int
+check_rules(const char *path, struct err *e)
+{
+	struct stat st;
+	int fd = path ? io_open_regular(path, &st, e) : -1;
+
+	if (!path)
+		return 0;
+	if (fd < 0)
+		return -1;
+	close(fd);
+	return st.st_size > RULES_MAX ? err_set(e, "%s: larger than %d bytes", path, RULES_MAX) : 0;
+}
+
 /* Finds wrong usage before any text is read. */
 int
 tokenizer_train_check(const struct train_config *c, struct err *e)
 {
 	if (!c->output)
 		return err_set(e, "--output is needed");
-	return check_target(c, e);
+	return check_rules(c->normalization_rule_tsv, e) < 0 ? -1 : check_target(c, e);
 }
 
 /* The model appears whole after training has succeeded. -1 with the first bad line, or the

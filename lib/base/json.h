@@ -41,6 +41,8 @@ struct json *json_parse(const char *text, size_t len, const char *name, struct e
  * afterwards. */
 struct json *json_parse_file(const char *text, size_t len, const char *name, struct err *e);
 struct json *json_read(const char *path, size_t max_bytes, struct err *e);
+/* The same, but the file must be a regular one: see io_read_regular. */
+struct json *json_read_regular(const char *path, size_t max_bytes, struct err *e);
 const struct json_value *json_root(const struct json *j);
 void json_free(struct json *j);
 

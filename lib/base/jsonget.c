@@ -11,22 +11,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The tree keeps copies of its strings, so the text is freed here. */
+static struct json *
+parse(char *text, size_t len, const char *path, struct err *e)
+{
+	struct json *j = json_parse_file(text, len, path, e);
+
+	free(text);
+	return j;
+}
+
 /*
- * max_bytes bounds the memory before anything is parsed. The tree keeps copies of its strings, so
- * the text goes away here. The caller frees the tree.
+ * max_bytes bounds the memory before anything is parsed. The caller frees the tree.
  */
 struct json *
 json_read(const char *path, size_t max_bytes, struct err *e)
 {
 	char *text;
 	size_t len;
-	struct json *j;
 
-	if (io_read_file(path, max_bytes, &text, &len, e) < 0)
-		return NULL;
-	j = json_parse_file(text, len, path, e);
-	free(text);
-	return j;
+	return io_read_file(path, max_bytes, &text, &len, e) < 0 ? NULL : parse(text, len, path, e);
+}
+
+struct json *
+json_read_regular(const char *path, size_t max_bytes, struct err *e)
+{
+	char *text;
+	size_t len;
+
+	return io_read_regular(path, max_bytes, &text, &len, e) < 0 ? NULL
+								    : parse(text, len, path, e);
 }
 
 /*

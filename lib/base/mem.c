@@ -7,6 +7,7 @@
  */
 #include "lib/base/mem.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,8 @@ struct mem_block {
 static void
 no_memory(size_t count, size_t size)
 {
-	fprintf(stderr, "out of memory: cannot allocate %zu x %zu bytes\n", count, size);
+	fprintf(stderr, "%s: out of memory: cannot allocate %zu x %zu bytes\n",
+	    program_invocation_short_name, count, size);
 	fflush(stdout);
 	_exit(1);
 }

@@ -264,7 +264,7 @@ has_index(const char *prefix, const char *path)
 static bool
 is_notes(const char *prefix, const char *path)
 {
-	struct json *j = json_read(path, NOTES_MAX, NULL);
+	struct json *j = json_read_regular(path, NOTES_MAX, NULL);
 	bool yes = j && json_root(j)->type == JSON_OBJECT && json_get(json_root(j), "made_by");
 
 	(void)prefix;

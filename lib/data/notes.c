@@ -103,7 +103,7 @@ notes_read(const char *prefix, struct notes *n, struct err *e)
 
 	notes_init(n);
 	if (io_exists(path)) {
-		j = json_read(path, MAX_BYTES, e);
+		j = json_read_regular(path, MAX_BYTES, e);
 		rc = j ? 1 : -1;
 	}
 	if (j && read_members(json_root(j), n, &why) < 0)

@@ -34,17 +34,22 @@ enum { NUM_KINDS = sizeof kinds / sizeof *kinds, HEAD_BYTES = 64 };
 static int
 read_head(const struct tokenizer_spec *spec, unsigned char *head, size_t *n, struct err *e)
 {
+	struct stat st;
 	FILE *f;
+	int fd;
 
 	*n = 0;
 	if (!spec->model || io_is_dir(spec->model))
 		return 0;
-	f = fopen(spec->model, "rb");
-	if (!f && errno == ENOENT && directory_is_hub_name(spec->model))
+	if (!io_exists(spec->model) && directory_is_hub_name(spec->model))
 		return err_set(e,
 		    "cannot open '%s': no such file or directory; nothing is downloaded from a "
 		    "hub: give a directory with its tokenizer.json",
 		    spec->model);
+	fd = io_open_regular(spec->model, &st, e);
+	if (fd < 0)
+		return -1;
+	f = fdopen(fd, "rb");
 	if (!f)
 		return err_sys(e, "open", spec->model);
 	*n = fread(head, 1, HEAD_BYTES, f);

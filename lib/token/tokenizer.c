@@ -38,7 +38,7 @@ tokenizer_read_file(struct tokenizer *t, const char *path, char **out, size_t *l
 
 	if (t->num_files == TOKENIZER_FILES)
 		BUG("more than %d tokenizer files", TOKENIZER_FILES);
-	if (io_read_file(path, TOKENIZER_FILE_MAX, out, len, e) < 0)
+	if (io_read_regular(path, TOKENIZER_FILE_MAX, out, len, e) < 0)
 		return -1;
 	h = hash_stream_new();
 	if (t->num_files)

@@ -274,9 +274,12 @@ setup()
 
 @test "a second export waits, and is refused by the name of the first" {
 	mckpt import -q "$hf/llama" ck
-	mkfifo pipe
-	mexport -q --tokenizer-model pipe ck out 2>err & first=$!
-	until [ -e out.lock ]; do sleep 0.02; done
+	until [ -e out.lock ]; do # one that ends before it is stopped is started once more
+		rm -rf out
+		mexport -q ck out & first=$!
+		until [ -e out.lock ] || [ -e out ]; do :; done
+		kill -STOP $first
+	done
 	run -1 --separate-stderr mexport ck out
 	[[ "${stderr_lines[-1]}" == "mexport: 'out.lock' is held by process $first of host "*", which is running" ]]
 	kill -9 $first

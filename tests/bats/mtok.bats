@@ -470,6 +470,39 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 	mtok info --tokenizer-model u.model | grep -qx "$(printf 'pad_id\t3')"
 }
 
+@test "devices and pipes in the place of a tokenizer's files are refused at once" {
+	mkfifo pipe
+	for file in /dev/zero /dev/urandom pipe; do
+		for options in "--tokenizer-model $file" "--tokenizer-type TikTokenizer --tokenizer-model $file" \
+			"--tokenizer-type SentencePieceTokenizer --tokenizer-model $file" \
+			"--vocab-file $file --merge-file merges.txt" "--vocab-file vocab.json --merge-file $file"; do
+			# shellcheck disable=SC2086 # a list of words
+			run timeout 5 mtok info $options
+			expect 2 "mtok: cannot open '$file': not a regular file"
+		done
+		run timeout 5 mtok train -o n.model --normalization-rule-tsv "$file" docs.jsonl
+		expect 2 "mtok: cannot open '$file': not a regular file"
+	done
+	mkdir d
+	for name in tokenizer.json tokenizer.model vocab.json; do
+		mkfifo d/$name
+		run timeout 5 mtok info --tokenizer-model d
+		[ "$status" = 2 ] && [ "$(wc -l <<<"$output")" = 1 ]
+		rm d/$name
+	done
+	run timeout 5 mtok count --files-from /dev/zero $spm
+	expect 2 "mtok: /dev/zero: a list of file names of more than 256 MiB"
+	run timeout 5 mtok count --config /dev/zero
+	expect 2 "mtok: /dev/zero: larger than 16777216 bytes"
+}
+
+@test "out of memory: the line has the tool's name" {
+	printf '{"text": "%0100000000d"}\n' 0 >long.jsonl
+	run bash -c "ulimit -v 200000; mtok count $spm --workers 1 long.jsonl"
+	[ "$status" = 1 ]
+	[[ $output == "mtok: out of memory: cannot allocate "*" bytes" ]]
+}
+
 @test "train: errors" {
 	run mtok train --vocab-size 400 docs.jsonl
 	expect 2 "mtok: --output is needed"

@@ -11,8 +11,8 @@
  * not change unless one that was told to replace it finishes; whatever is left must not keep
  * another run from finishing. The ends are counted by kind.
  */
-#include "lib/base/clock.h"
 #include "lib/base/io.h"
+#include "lib/base/lock.h"
 #include "lib/base/rng.h"
 #include "lib/base/str.h"
 #include "tests/check.h"
@@ -42,6 +42,7 @@ struct pair {
 	int text[2]; /* which input */
 	enum before before;
 	bool takeover;
+	bool long_stop; /* the first is stopped for longer than the second waits */
 	pid_t pid[2];
 	enum end end[2];
 };
@@ -228,6 +229,11 @@ disturb(struct pair *p, struct mt19937 *r)
 	if (!p->pid[1])
 		p->pid[1] = start_writer(p->mode[1], p->text[1], "err1", false);
 	usleep(draw(r, most));
+	if (p->long_stop) {
+		kill(p->pid[0], SIGSTOP);
+		kill(p->pid[1], SIGCONT);
+		usleep((LOCK_ENDING + 1) * 1000000);
+	}
 	kill(p->pid[0], SIGCONT);
 	kill(p->pid[1], SIGCONT);
 }
@@ -293,8 +299,11 @@ run_pair(struct pair *p, struct tally *n)
 	}
 	p->before = (enum before)draw(&r, BEFORES);
 	p->takeover = draw(&r, 4) == 0;
+	if (draw(&r, 4) == 0) /* the pair that shares temporary files */
+		p->mode[0] = p->mode[1] = RESUME;
 	if (p->mode[0] == RESUME && p->mode[1] == RESUME)
 		p->text[1] = p->text[0];
+	p->long_stop = draw(&r, 32) == 0;
 	snprintf(p->dir, sizeof p->dir, "pair-%lu", p->seed);
 	CHECK(io_mkdir_p(p->dir, NULL) == 0 && chdir(p->dir) == 0);
 	prepare(p, &r);

@@ -177,7 +177,7 @@ says_why(const char *said)
 		snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
 		for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
 			note |= strstr(text, notes[i]) != NULL;
-		if ((!strncmp(text, "mtrain", 6) && !note) || !strncmp(text, "out of memory:", 14))
+		if ((!strncmp(text, "mtrain", 6) && !note) || strstr(text, ": out of memory:"))
 			return true;
 	}
 	return false;

@@ -54,7 +54,7 @@ hf_configs_read(struct hf_configs *c, const char *dir, struct err *e)
 
 		str_addf(&path, "%s/%s", dir, file_names[i]);
 		if (io_exists(path.buf)) {
-			c->file[i] = json_read(path.buf, CONFIG_MAX, e);
+			c->file[i] = json_read_regular(path.buf, CONFIG_MAX, e);
 			bad = !c->file[i];
 		}
 		str_release(&path);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { EXTRA_IDS = 100, EXTRA_IDS_MAX = 1 << 16 };
 
@@ -34,16 +35,18 @@ static bool
 has_file(const char *dir, enum file which, int first)
 {
 	struct str path = { 0 };
+	struct stat st;
+	unsigned char byte;
 	bool there;
-	FILE *f;
+	int fd;
 
 	str_addf(&path, "%s/%s", dir, file_names[which]);
 	there = io_exists(path.buf);
 	if (there && first >= 0) {
-		f = fopen(path.buf, "rb");
-		there = f && fgetc(f) == first;
-		if (f)
-			fclose(f);
+		fd = io_open_regular(path.buf, &st, NULL);
+		there = fd >= 0 && io_pread_all(fd, &byte, 1, 0) == 0 && byte == first;
+		if (fd >= 0)
+			close(fd);
 	}
 	str_release(&path);
 	return there;
