@@ -251,12 +251,13 @@ io_sync_parent(const char *path, struct err *e)
 /*
  * Several processes may make the same path at once: EEXIST is not a failure until the end, where
  * the path must be a directory. The name of each new directory is on disk before anything is
- * created in it.
+ * created in it; so is that of the last one that was there, whose maker may have been killed or
+ * have failed before it was.
  */
 int
 io_mkdir_p(const char *path, struct err *e)
 {
-	char *p = mem_strdup(path);
+	char *p = mem_strdup(path), *there = NULL;
 	int rc = 0;
 
 	for (char *s = p + 1; rc == 0; s++) {
@@ -265,16 +266,28 @@ io_mkdir_p(const char *path, struct err *e)
 		if ((c != '/' && c != '\0') || s[-1] == '/')
 			continue;
 		*s = '\0';
-		if (mkdir(p, 0777) == 0)
-			rc = io_sync_parent(p, e);
-		else if (errno != EEXIST)
+		if (mkdir(p, 0777) == 0) {
+			if (there)
+				rc = io_sync_parent(there, e);
+			free(there);
+			there = NULL;
+			if (rc == 0)
+				rc = io_sync_parent(p, e);
+		} else if (errno == EEXIST) {
+			free(there);
+			there = mem_strdup(p);
+		} else {
 			rc = err_sys(e, "create directory", p);
+		}
 		*s = c;
 		if (c == '\0')
 			break;
 	}
 	if (rc == 0 && !io_is_dir(path))
 		rc = err_set(e, "cannot create directory '%s': a file of that name exists", path);
+	if (rc == 0 && there)
+		rc = io_sync_parent(there, e);
+	free(there);
 	free(p);
 	return rc;
 }
