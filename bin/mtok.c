@@ -136,14 +136,14 @@ mtok_info(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct info_config *c = cfg;
 	struct tokenizer *t = argc ? NULL : tokenizer_open(&c->tokenizer, e);
+	int rc = t && info_report(t, c, stdout, e) < 0 ? CLI_FAILED : EXIT_DONE;
 
 	if (argc)
 		err_set(e, "unexpected operand '%s'", argv[0]);
 	if (!t)
 		return CLI_USAGE;
-	(c->pieces ? info_pieces : c->json ? info_json : info_print)(t, stdout);
 	tokenizer_close(t);
-	return EXIT_DONE;
+	return rc;
 }
 
 /* A model from the text of JSON Lines. */

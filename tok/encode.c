@@ -136,6 +136,7 @@ open_tokenizers(struct encode *x, struct err *e)
 	for (int i = 0; i < c->compare.count; i++) {
 		struct tokenizer_spec spec = { .model = c->compare.item[i],
 			.unigram_ties = c->tokenizer.unigram_ties,
+			.like = c->tokenizer.like,
 			.special_as_text = c->tokenizer.special_as_text };
 
 		x->tokenizer[n] = tokenizer_open(&spec, e);

@@ -2,16 +2,15 @@
 #ifndef TOK_INFO_H
 #define TOK_INFO_H
 
-#include "lib/token/tokenizer.h"
+#include "tok/options.h"
 
 #include <stdio.h>
 
-/* "key TAB value" lines: type, vocab_size, unk_id, bos_id, eos_id, pad_id (-1: none), hash,
- * file... */
-void info_print(const struct tokenizer *t, FILE *out);
-/* The same as one line of JSON; files is a list. */
-void info_json(const struct tokenizer *t, FILE *out);
-/* TSV with a header line: id, piece (a JSON string), score, type. */
-void info_pieces(const struct tokenizer *t, FILE *out);
+/* Prints what the options ask for, after the texts of c->check, or fails with the first of these
+ * that differs. By default "key TAB value" lines: type, vocab_size, unk_id, bos_id, eos_id, pad_id
+ * (-1: none), hash, like where releases of transformers differ, file..., and checked, the number of
+ * those texts. json: the same as one line of JSON; files is a list. pieces: TSV with a header line:
+ * id, piece (a JSON string), score, type. */
+int info_report(const struct tokenizer *t, const struct info_config *c, FILE *out, struct err *e);
 
 #endif

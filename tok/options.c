@@ -179,6 +179,12 @@ const struct opt decode_opts[] = {
 
 const struct opt info_opts[] = {
 	TOKENIZER_OPTS,
+	{ .name = "check",
+	    .type = OPT_STRING,
+	    .off = offsetof(struct info_config, check),
+	    .unit = "FILE",
+	    .help = "compare with ids that another program gave: JSON Lines with \"text\" and "
+		    "\"ids\"" },
 	{ .type = OPT_GROUP, .help = "Output" },
 	{ .name = "pieces",
 	    .type = OPT_FLAG,

@@ -7,6 +7,7 @@
 
 struct info_config {
 	struct tokenizer_spec tokenizer; /* first: the tokenizer's option rows rely on it */
+	const char *check;
 	bool pieces, json;
 };
 

@@ -56,6 +56,7 @@ resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_
 	add_switch(out, "special-as-text", s->special_as_text);
 	add_switch(out, "tokenizer-hf-no-include-special-tokens", s->hf_no_include_special_tokens);
 	add_option(out, "unigram-ties", unigram_ties_names[s->unigram_ties]);
+	add_option(out, "tokenizer-like", tokenizer_like_names[s->like]);
 	add_option(out, "tiktoken-pattern", s->tiktoken_pattern);
 	snprintf(number, sizeof number, "%" PRId64, s->tiktoken_num_special_tokens);
 	add_option(out, "tiktoken-num-special-tokens", number);

@@ -33,6 +33,7 @@ add_notes(struct str *out, const struct sidecar *s)
 	for (; n.num_files < files; n.num_files++)
 		n.file[n.num_files] = tokenizer_file(s->tokenizer, n.num_files);
 	n.unigram_ties = tokenizer_unigram_ties(s->tokenizer);
+	n.tokenizer_like = tokenizer_like(s->tokenizer);
 	n.append_eod = s->c->append_eod;
 	n.special_as_text = s->c->tokenizer.special_as_text;
 	n.eod_id = s->eod;

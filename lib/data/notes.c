@@ -52,12 +52,13 @@ static int
 read_tokenizer(const struct json_value *v, struct notes *n, struct err *e)
 {
 	const struct json_value *files = json_get(v, "files");
-	const char *type, *hash, *ties, *end;
+	const char *type, *hash, *ties, *like, *end;
 	uint64_t sum;
 
 	if (json_string(v, "type", NULL, &type, e) < 0 ||
 	    json_string(v, "hash", NULL, &hash, e) < 0 ||
 	    json_string(v, "unigram_ties", NULL, &ties, e) < 0 ||
+	    json_string(v, "tokenizer_like", NULL, &like, e) < 0 ||
 	    json_int(v, "vocab_size", NOTES_UNKNOWN, &n->vocab_size, e) < 0)
 		return -1;
 	if (!type || !hash)
@@ -69,6 +70,7 @@ read_tokenizer(const struct json_value *v, struct notes *n, struct err *e)
 	n->type = mem_pool_strndup(&n->pool, type, strlen(type));
 	memcpy(n->hash, hash, sizeof n->hash);
 	n->unigram_ties = ties ? mem_pool_strndup(&n->pool, ties, strlen(ties)) : NULL;
+	n->tokenizer_like = like ? mem_pool_strndup(&n->pool, like, strlen(like)) : NULL;
 	if (!files || files->type != JSON_ARRAY || files->len > INT32_MAX)
 		return 0;
 	n->file = mem_pool_alloc(&n->pool, files->len + 1, sizeof *n->file);
@@ -132,6 +134,9 @@ notes_merge(struct notes *into, const struct notes *other)
 	if (!into->type || !into->unigram_ties || !other->unigram_ties ||
 	    strcmp(into->unigram_ties, other->unigram_ties) != 0)
 		into->unigram_ties = NULL;
+	/* equal hashes are of one release */
+	if (!into->type)
+		into->tokenizer_like = NULL;
 	if (!into->type || into->vocab_size != other->vocab_size)
 		into->vocab_size = NOTES_UNKNOWN;
 	if (into->append_eod != other->append_eod)
@@ -184,6 +189,10 @@ add_tokenizer(const struct notes *n, struct str *out)
 	if (n->unigram_ties) {
 		str_adds(out, ",\n    \"unigram_ties\": ");
 		str_add_json(out, n->unigram_ties, strlen(n->unigram_ties));
+	}
+	if (n->tokenizer_like) {
+		str_adds(out, ",\n    \"tokenizer_like\": ");
+		str_add_json(out, n->tokenizer_like, strlen(n->tokenizer_like));
 	}
 	str_adds(out, "\n  },\n");
 }

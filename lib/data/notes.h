@@ -4,8 +4,8 @@
  * mtok, and the verbs of mshard that make a dataset, write it next to the dataset. A dataset is
  * complete without it; the notes tell whether two datasets, or a dataset and a tokenizer, belong
  * together. "tokenizer" is {"type", "hash", "vocab_size", "files"} and, where ids depend on it,
- * "unigram_ties"; the hash is the 16 hexadecimal digits of tokenizer_hash, and equal hashes mean
- * equal ids.
+ * "unigram_ties" and "tokenizer_like"; the hash is the 16 hexadecimal digits of tokenizer_hash, and
+ * equal hashes mean equal ids.
  */
 #ifndef DATA_NOTES_H
 #define DATA_NOTES_H
@@ -27,6 +27,8 @@ struct notes {
 	int64_t vocab_size;
 	/* for a unigram model of SentencePiece; NULL: unknown, or not such a model */
 	const char *unigram_ties;
+	/* the release of transformers where releases differ; NULL: unknown, or they do not */
+	const char *tokenizer_like;
 	const char **file; /* the files of the tokenizer */
 	int num_files;
 	int64_t append_eod, special_as_text; /* 0, 1 or NOTES_UNKNOWN */

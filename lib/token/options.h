@@ -36,6 +36,10 @@
 	  .help = "SentencePiece unigram models: of two equally likely cuts take that of the " \
 	  "library's version 0.2.2 " \
 	      "and later, or of 0.2.1 and before" }, \
+	{ .name = "tokenizer-like", .type = OPT_CHOICE, TOKENIZER_AT(like), \
+	  .choices = tokenizer_like_names, .def = "transformers-5.24", \
+	  .help = "the release whose AutoTokenizer a directory's ids follow where releases " \
+	  "differ" }, \
 	{ .name = "special-as-text", .type = OPT_FLAG, TOKENIZER_AT(special_as_text), \
 	  .help = "take special strings such as <|endoftext|> inside the text as ordinary text" }, \
 	{ .name = "tokenizer-hf-no-include-special-tokens", .type = OPT_FLAG, \

@@ -128,6 +128,8 @@ tokenizer_open(const struct tokenizer_spec *spec, struct err *e)
 		tokenizer_close(t);
 		return NULL;
 	}
+	if (t->release)
+		t->hash = hash_xxh3_seeded(t->release, strlen(t->release), t->hash);
 	hash_text(t->hash, t->hash_text);
 	return t;
 }

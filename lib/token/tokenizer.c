@@ -15,6 +15,11 @@ const char *const unigram_ties_names[] = {
 	[UNIGRAM_TIES_0_2_2] = "0.2.2", [UNIGRAM_TIES_0_2_1] = "0.2.1", NULL
 };
 
+const char *const tokenizer_like_names[] = { [TOKENIZER_LIKE_5_24] = "transformers-5.24",
+	[TOKENIZER_LIKE_5_23] = "transformers-5.23",
+	[TOKENIZER_LIKE_4_57] = "transformers-4.57",
+	NULL };
+
 /* Also for a partly opened tokenizer. */
 void
 tokenizer_close(struct tokenizer *t)
@@ -108,6 +113,12 @@ const char *
 tokenizer_unigram_ties(const struct tokenizer *t)
 {
 	return t->unigram_ties;
+}
+
+const char *
+tokenizer_like(const struct tokenizer *t)
+{
+	return t->like;
 }
 
 /* One line for each part of the files that has no effect here. */

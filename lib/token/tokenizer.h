@@ -25,6 +25,11 @@
 enum unigram_ties { UNIGRAM_TIES_0_2_2, UNIGRAM_TIES_0_2_1 };
 extern const char *const unigram_ties_names[]; /* for options; ended by NULL */
 
+/* The release of transformers whose AutoTokenizer a directory's ids follow where releases differ.
+ */
+enum tokenizer_like { TOKENIZER_LIKE_5_24, TOKENIZER_LIKE_5_23, TOKENIZER_LIKE_4_57 };
+extern const char *const tokenizer_like_names[]; /* for options; ended by NULL */
+
 /* What to open. Unused members are NULL or 0. */
 struct tokenizer_spec {
 	/* Megatron-LM's name; NULL: determined from the files */
@@ -35,6 +40,7 @@ struct tokenizer_spec {
 	/* NullTokenizer and the JSON list of TikTokenizer: ids are below this */
 	int64_t vocab_size;
 	int unigram_ties;                  /* an enum unigram_ties */
+	int like;                          /* an enum tokenizer_like */
 	bool special_as_text;              /* special strings in the text are ordinary text */
 	bool hf_no_include_special_tokens; /* tokenizer.json: without the ids of its template */
 	/* rank files: how text is cut; NULL: as known for the file */
@@ -80,6 +86,8 @@ int64_t tokenizer_after(const struct tokenizer *t);
 /* The rule that ids depend on, by its name; NULL where there is no unigram model of
  * SentencePiece. */
 const char *tokenizer_unigram_ties(const struct tokenizer *t);
+/* The release that ids depend on, by its name; NULL where the releases do not differ. */
+const char *tokenizer_like(const struct tokenizer *t);
 /* Appends a line for each part of the files that is ignored. */
 void tokenizer_notes(const struct tokenizer *t, struct str *out);
 int tokenizer_num_files(const struct tokenizer *t);

@@ -258,7 +258,7 @@ spm="--tokenizer-model t.model"
 		{
 			printf 'mtok resume 1 %s\n' "$(sed -n 's/.*"made_by": "\(.*\)",/\1/p' out_text_document.json)"
 			printf 'option --%s "%s"\n' tokenizer-type SentencePieceTokenizer tokenizer-model "$(cat hash)" special-as-text no \
-				tokenizer-hf-no-include-special-tokens no unigram-ties 0.2.2 tiktoken-pattern '' tiktoken-num-special-tokens 1000 vocab-size 0 \
+				tokenizer-hf-no-include-special-tokens no unigram-ties 0.2.2 tokenizer-like transformers-5.24 tiktoken-pattern '' tiktoken-num-special-tokens 1000 vocab-size 0 \
 				json-keys text append-eod no eod-id -1 prepend-bos no split-sentences no keep-newlines no on-error stop \
 				max-document-bytes 268435456 error-list '' part ''
 			printf 'input "docs.jsonl" %s bytes, changed at %s\n' "$(stat -L -c %s docs.jsonl)" "$(stat -L -c %.9Y docs.jsonl | tr -d .)"

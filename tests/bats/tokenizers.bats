@@ -169,27 +169,101 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	done
 }
 
-@test "a directory whose config names a class: the size and the ids that AutoTokenizer of transformers 5 gives" {
-	for want in "$TOP"/tests/golden/auto/*.tsv; do
-		name=$(basename "$want" .tsv)
+# classes DIRECTORY OPTION...: each NAME.tsv in it has what AutoTokenizer makes of tests/golden/auto/NAME
+classes()
+{
+	local results=$1 want from
+	shift
+	for want in "$results"/*.tsv; do
+		from=$TOP/tests/golden/auto/$(basename "$want" .tsv)
 		rm -rf d
-		cp -r "${want%.tsv}" d
-		golden "${want%.tsv}/tokenizer.json" >d/tokenizer.json
-		mtok -q --force -o out --input "$TOP/tests/golden/hf/texts.jsonl" --tokenizer-model d
-		{ mtok info --tokenizer-model d | sed -n 's/^vocab_size\t//p' && documents out_text_document; } |
-			diff -u "$want" - || { echo "$name"; return 1; }
+		cp -r "$from" d
+		golden "$from/tokenizer.json" >d/tokenizer.json
+		mtok -q --force -o out --input "$TOP/tests/golden/hf/texts.jsonl" --tokenizer-model d "$@"
+		{ mtok info --tokenizer-model d "$@" | sed -n 's/^vocab_size\t//p' && documents out_text_document; } |
+			diff -u "$want" - || { echo "$want"; return 1; }
 	done
 }
 
-@test "a directory without tokenizer.json: the ids that AutoTokenizer of transformers 5 gives" {
+@test "a directory whose config names a class: the size and the ids that AutoTokenizer of transformers 5 gives, and of 4.57" {
+	classes "$TOP/tests/golden/auto"
+	classes "$TOP/tests/golden/auto/old" --tokenizer-like transformers-4.57
+}
+
+# as_golden FILE OPTION...: each line of FILE is a directory of tests/golden/bare, its config, and the ids of each text
+as_golden()
+{
+	local file=$1 line
+	shift
 	while IFS= read -r line; do
 		rm -rf d
 		cp -r "$TOP/tests/golden/bare/${line%%	*}" d
 		cut -f 2 <<<"$line" >d/tokenizer_config.json
-		mtok -q --force -o out --input "$TOP/tests/golden/bare/texts.jsonl" --tokenizer-model d
+		mtok -q --force -o out --input "$TOP/tests/golden/bare/texts.jsonl" --tokenizer-model d "$@"
 		cut -f 3- <<<"$line" | tr '\t' '\n' | diff -u - <(documents out_text_document) ||
 			{ echo "$line"; return 1; }
-	done <"$TOP/tests/golden/bare/cases.tsv"
+	done <"$file"
+}
+
+@test "a directory without tokenizer.json: the ids that AutoTokenizer of transformers 5.24 gives, and of 5.23 where they differ" {
+	as_golden "$TOP/tests/golden/bare/cases.tsv"
+	as_golden "$TOP/tests/golden/bare/older.tsv" --tokenizer-like transformers-5.23
+}
+
+@test "--tokenizer-like: a note, the release in the side file and in info, and its own hash" {
+	cp -r "$TOP/tests/golden/bare/llama" d
+	echo '{"text": "a"}' >docs.jsonl
+	run --separate-stderr mtok -o out --input docs.jsonl --tokenizer-model d --tokenizer-type HuggingFaceTokenizer
+	[ "$status" = 0 ]
+	[[ $stderr == *"mtok: d: the ids are those of transformers-5.24; 5.24 follows the model's own settings, such as its \
+dummy prefix, and 5.23 does not: --tokenizer-like chooses"* ]]
+	grep -q '"tokenizer_like": "transformers-5.24"' out_text_document.json
+	mtok -q -o old --input docs.jsonl --tokenizer-model d --tokenizer-like transformers-5.23
+	grep -q '"tokenizer_like": "transformers-5.23"' old_text_document.json
+	mtok info --tokenizer-model d | grep -qx "like	transformers-5.24"
+	mtok info --json --tokenizer-model d --tokenizer-like transformers-5.23 | grep -q '"like": "transformers-5.23"'
+	[ "$(mtok info --tokenizer-model d | grep ^hash)" != "$(mtok info --tokenizer-model d --tokenizer-like transformers-5.23 | grep ^hash)" ]
+	# a class of its own, of which the releases make the same
+	echo '{"tokenizer_class": "LlamaTokenizer"}' >d/tokenizer_config.json
+	mtok -q --force -o out --input docs.jsonl --tokenizer-model d
+	run grep tokenizer_like out_text_document.json
+	[ "$status" = 1 ]
+	refused "mtok: d: no tokenizer.json: --tokenizer-like transformers-4.57 needs one" --tokenizer-model d --tokenizer-like transformers-4.57
+	mkdir e
+	cp "$json/bytes" e/tokenizer.json
+	echo '{"tokenizer_class": "T5TokenizerFast", "add_prefix_space": true}' >e/tokenizer_config.json
+	refused "mtok: e/tokenizer.json: e: transformers 4.57 makes a T5Tokenizer with \"add_prefix_space\" of other files, which is not followed" \
+		--tokenizer-model e --tokenizer-like transformers-4.57
+	rm e/tokenizer_config.json
+	echo '{"model_type": "llama"}' >e/config.json
+	refused "mtok: e/tokenizer.json: e: no \"tokenizer_class\", and --tokenizer-like transformers-4.57 does not go by the model type 'llama'" \
+		--tokenizer-model e --tokenizer-like transformers-4.57
+}
+
+@test "info --check compares ids with those that another program gave" {
+	cp "$json/bytes" t
+	printf '{"text": "abc <s>", "ids": [259, 257, 32, 259]}\n\n{"ids": [259], "text": ""}\n' >ids
+	mtok info --tokenizer-model t --check ids | grep -qx "checked	2"
+	mtok info --json --tokenizer-model t --check ids | grep -q '"checked": 2}'
+	printf '{"text": "abc", "ids": [259, 97]}\n' >>ids
+	run mtok info --tokenizer-model t --check ids
+	[ "$status" = 1 ]
+	[ "$output" = "mtok: ids:4: the ids differ from those in the file: 2 ids, not 2; place 1 has 257, not 97" ]
+	printf '{"text": "abc", "ids": [259]}' >ids
+	run mtok info --tokenizer-model t --check ids
+	[ "$output" = "mtok: ids:1: the ids differ from those in the file: 2 ids, not 1; place 1 has 257, not none" ]
+	echo '{"text": "abc"}' >ids
+	run mtok info --tokenizer-model t --check ids
+	[ "$output" = 'mtok: ids:1: not an object with "text", a string, and "ids", a list' ]
+	echo '{"text": "abc", "ids": ["a"]}' >ids
+	run mtok info --tokenizer-model t --check ids
+	[ "$output" = 'mtok: ids:1: id 0 of the list is not an integer' ]
+	: >ids
+	run mtok info --tokenizer-model t --check ids
+	[ "$status" = 1 ]
+	[ "$output" = 'mtok: ids: no texts' ]
+	run mtok info --tokenizer-model t --check nowhere
+	[ "$output" = "mtok: cannot open 'nowhere': No such file or directory" ]
 }
 
 @test "add_bos_token and add_eos_token: no id twice, the switch, the file alone, a token that is not there" {

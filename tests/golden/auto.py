@@ -4,8 +4,10 @@
     NAME/tokenizer.json         a tokenizer whose "model" is the name of one of tests/golden/hf
     NAME/tokenizer_config.json  its config; NAME/config.json, where there is one, the model's
     NAME.tsv                    the vocabulary's size, then the ids of each text of hf/texts.jsonl, a line each
+    old/NAME.tsv                the same by transformers 4.57.6; with that release nothing else is written, and none for
+                                what it makes of other files or by the model type
 
-Made with transformers 5.23.0 and tokenizers 0.23.3 (PyPI).
+Made with transformers 5.23.0 and tokenizers 0.23.3 (PyPI), and 4.57.6 with 0.22.2.
 """
 import copy
 import json
@@ -17,7 +19,8 @@ import tempfile
 import transformers
 from hf import TEXTS, base_models, ids, metaspace, write
 
-assert transformers.__version__ == "5.23.0", transformers.__version__
+assert transformers.__version__ in ("5.23.0", "4.57.6"), transformers.__version__
+OLD = transformers.__version__ == "4.57.6"
 transformers.logging.set_verbosity_error()
 
 BOS = {"post_processor": {
@@ -61,8 +64,14 @@ CASES = [
     ("t5", "unigram", {"normalizer": {"type": "Sequence", "normalizers": [
         {"type": "Replace", "pattern": {"String": "e"}, "content": "x"}]}}, config("T5Tokenizer", extra_ids=2, **NEITHER), None),
     ("t5-additional", "unigram", WORDS, config("T5TokenizerFast", additional_special_tokens=["dog"]), {"model_type": "t5"}),
+    ("gpt-neox-switches", "bytes", BOS, config("GPTNeoXTokenizer"), None),
+    ("llama-switches", "bpe", WORDS, config("LlamaTokenizer", bos_token="</s>"), None),
     ("code-llama-additional", "bpe", WORDS, config("CodeLlamaTokenizer", additional_special_tokens=["dog"]), None),
 ]
+
+
+# What version 4 makes of other files, or by tables of model types.
+NOT_OLD = ("llama-no-space", "llama-bytes", "gemma-by-type", "qwen3-5")
 
 
 class Whole:
@@ -78,8 +87,11 @@ class Whole:
 def write_case(directory, bases, name, model, members, tokenizer_config, model_config):
     there = os.path.join(directory, name)
     os.makedirs(there, exist_ok=True)
-    j = copy.deepcopy(bases[model])
-    j.update(members)
+    if OLD:
+        with open(os.path.join(there, "tokenizer.json")) as f:
+            j = {**json.load(f), "model": bases[model]["model"]}
+    else:
+        j = {**copy.deepcopy(bases[model]), **members}
     write(os.path.join(there, "tokenizer_config.json"), tokenizer_config)
     if model_config:
         write(os.path.join(there, "config.json"), model_config)
@@ -88,20 +100,24 @@ def write_case(directory, bases, name, model, members, tokenizer_config, model_c
         write(os.path.join(work, "tokenizer.json"), j)
         t = transformers.AutoTokenizer.from_pretrained(work)
     j["model"] = model
-    write(os.path.join(there, "tokenizer.json"), j)
-    with open(os.path.join(directory, name + ".tsv"), "w") as f:
+    if not OLD:
+        write(os.path.join(there, "tokenizer.json"), j)
+    with open(os.path.join(directory, "old" if OLD else "", name + ".tsv"), "w") as f:
         f.write("%d\n" % len(t))
         for text in TEXTS:
             f.write(ids(Whole(t), text) + "\n")
 
 
 def main(directory):
-    bases = base_models()
+    bases = {"bpe": {}, "bytes": {}, "unigram": {}} if OLD else base_models()
     for name in ("bpe", "bytes", "unigram"):
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "hf", "model." + name)) as f:
             bases[name]["model"] = json.load(f)
+    if OLD:
+        os.makedirs(os.path.join(directory, "old"), exist_ok=True)
     for case in CASES:
-        write_case(directory, bases, *case)
+        if not OLD or case[0] not in NOT_OLD:
+            write_case(directory, bases, *case)
 
 
 main(sys.argv[1])

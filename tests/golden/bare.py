@@ -4,8 +4,9 @@
     NAME/           tokenizer.model, or vocab.json and merges.txt
     texts.jsonl     the texts, a line each
     cases.tsv       a NAME, its tokenizer_config.json, then the ids of each text, a column each
+    older.tsv       the lines that transformers 5.23.0 gives otherwise; with that release nothing else is written
 
-Made with transformers 5.23.0, tokenizers 0.23.3, sentencepiece 0.2.3 and protobuf 7.36.2 (PyPI).
+Made with transformers 5.24.0, tokenizers 0.23.3, sentencepiece 0.2.3 and protobuf 7.36.2 (PyPI).
 """
 import io
 import itertools
@@ -19,12 +20,14 @@ import sentencepiece
 import transformers
 from hf import TRAIN, write
 
-assert transformers.__version__ == "5.23.0", transformers.__version__
+assert transformers.__version__ in ("5.24.0", "5.23.0"), transformers.__version__
+OLDER = transformers.__version__ == "5.23.0"
 transformers.logging.set_verbosity_error()
 
 TEXTS = ["", "The quick brown fox", "dog.dog!  dog?\n x", "\u732b\u3067\u3042\u308b\u3002", "q\u4e02\u4e05 12345", "\tun c\u0153ur",
          "  two  spaces ", "<s> a </s> b<unk>c<mask>", "\u2581a \u2581\u2581b", "a<|endoftext|> IT'S it's", "e\u0301 \ufb01 \u00bd\u00a0x\u3000",
          "<extra_id_0> x<extra_id_99>", "\U0001f600<bos>", "line\n\n  two"]
+MARK = "\u2581"
 RULES = "rules.tsv"  # where the models are trained, since the name is in them: a ligature, a half, two blanks
 RULE_LINES = "FB01\t66 69\nBD\t31 2F 32\nA0\t20\n3000\t20\n"
 MODELS = {
@@ -33,6 +36,9 @@ MODELS = {
            "byte_fallback": False, "normalization_rule_tsv": RULES, "remove_extra_whitespaces": True},
     "gemma": {"add_dummy_prefix": False, "pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3, "eos_piece": "<eos>",
               "bos_piece": "<bos>", "user_defined_symbols": ["<mask>"]},
+    # a model whose own settings say much: blanks, rules, symbols, of which one begins with another
+    "settings": {"remove_extra_whitespaces": True, "normalization_rule_tsv": RULES, "control_symbols": ["<ctl>"],
+                 "user_defined_symbols": ["do", "dog.", "<mask>", "(b)", MARK + "x"]},
 }
 # Class, files, the members of the config besides the class and the two switches, of which all settings are tried.
 CASES = [
@@ -63,6 +69,15 @@ MORE = [
     ("gemma", {"tokenizer_class": "TokenizersBackend", "added_tokens_decoder": {"4": {"content": "un", **NEW}}}),
     ("t5", {"tokenizer_class": "LlamaTokenizer"}),
     ("t5", {"tokenizer_class": "GemmaTokenizer"}),
+    ("settings", {}),
+    ("settings", {"legacy": False}),
+    ("settings", {"legacy": None, "tokenizer_class": "PreTrainedTokenizerFast"}),
+    ("settings", {"tokenizer_class": "LlamaTokenizer"}),
+    ("settings", {"added_tokens_decoder": {"3": {"content": "<ctl>", **NEW, "normalized": True}, "6": {"content": "<mask>", **NEW},
+                                           "9": {"content": "quick", **NEW, "normalized": True, "special": False}}}),
+    ("t5", {}),
+    ("t5", {"legacy": False, "extra_special_tokens": ["dog"]}),
+    ("gemma", {"tokenizer_class": "TokenizersBackend", "added_tokens_decoder": {"4": {"content": "<pad>", **NEW}, "0": {"content": "x1", **NEW}}}),
     ("gpt2", {"tokenizer_class": "CodeGenTokenizer", "add_prefix_space": True}),
     ("gpt2", {"tokenizer_class": "BartTokenizerFast", "add_prefix_space": True}),
     ("gpt2", {"tokenizer_class": "Qwen2TokenizerFast", "add_prefix_space": True}),
@@ -107,19 +122,28 @@ def ids(files, config):
 
 
 def main(directory):
+    if not OLDER:
+        make_files(directory)
+    cases = list(MORE)
+    for (name, files, members), bos, eos in itertools.product(CASES, (None, True, False), (None, True, False)):
+        switches = {k: v for k, v in (("add_bos_token", bos), ("add_eos_token", eos)) if v is not None}
+        cases.append((files, {"tokenizer_class": name, **members, **switches}))
+    lines = ["\t".join([files, json.dumps(config), *ids(os.path.join(directory, files), config)]) + "\n" for files, config in cases]
+    if OLDER:
+        with open(os.path.join(directory, "cases.tsv")) as f:
+            newer = set(f)
+        lines = [x for x in lines if x not in newer]
+    with open(os.path.join(directory, "older.tsv" if OLDER else "cases.tsv"), "w") as f:
+        f.writelines(lines)
+
+
+def make_files(directory):
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "hf", "model.bytes")) as f:
         write_gpt2(os.path.join(directory, "gpt2"), json.load(f))
     for name, members in MODELS.items():
         train(os.path.join(directory, name), members)
     with open(os.path.join(directory, "texts.jsonl"), "w") as f:
         f.writelines(json.dumps({"text": text}) + "\n" for text in TEXTS)
-    cases = list(MORE)
-    for (name, files, members), bos, eos in itertools.product(CASES, (None, True, False), (None, True, False)):
-        switches = {k: v for k, v in (("add_bos_token", bos), ("add_eos_token", eos)) if v is not None}
-        cases.append((files, {"tokenizer_class": name, **members, **switches}))
-    with open(os.path.join(directory, "cases.tsv"), "w") as f:
-        for files, config in cases:
-            f.write("\t".join([files, json.dumps(config), *ids(os.path.join(directory, files), config)]) + "\n")
 
 
 main(sys.argv[1])

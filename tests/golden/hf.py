@@ -21,7 +21,8 @@ import zlib
 import tokenizers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-assert tokenizers.__version__ == "0.23.3", tokenizers.__version__
+# the older one is for auto.py with transformers 4.57
+assert tokenizers.__version__ in ("0.23.3", "0.22.2"), tokenizers.__version__
 
 TRAIN = [
     "The quick brown fox jumps over the lazy dog. It's a dog's life, they said; we'll see!",

@@ -355,10 +355,15 @@ test_notes(void)
 	    "    \"vocab_size\": 9,\n    \"files\": [\"x\", \"y\"]\n  },\n  \"append_eod\": true,\n"
 	    "  \"eod_id\": -1,\n  \"special_as_text\": null,\n");
 	n.unigram_ties = m.unigram_ties = "0.2.2";
+	n.tokenizer_like = "transformers-5.23";
 	notes_merge(&n, &n);
 	CHECK_STR(n.unigram_ties, "0.2.2");
+	CHECK_STR(n.tokenizer_like, "transformers-5.23");
+	str_clear(&out);
+	notes_add_members(&n, &out);
+	CHECK(strstr(out.buf, "\"tokenizer_like\": \"transformers-5.23\"\n  },"));
 	notes_merge(&n, &m);
-	CHECK(!n.unigram_ties);
+	CHECK(!n.unigram_ties && !n.tokenizer_like);
 	CHECK(!n.type && n.vocab_size == NOTES_UNKNOWN && n.append_eod == NOTES_UNKNOWN &&
 	    n.eod_id == NOTES_UNKNOWN);
 	notes_release(&n);

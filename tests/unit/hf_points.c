@@ -42,7 +42,7 @@ answer(struct machine *m, bool normalizes, uint32_t cp)
 {
 	char text[8] = "A";
 	size_t n = (size_t)utf8_encode(cp, (unsigned char *)text + 1);
-	struct span s = { normalizes ? text + 1 : text, normalizes ? n : n + 2, true };
+	struct span s = { normalizes ? text + 1 : text, normalizes ? n : n + 2, 0 };
 	struct err e;
 
 	text[n + 1] = 'b';

@@ -56,6 +56,8 @@ struct hf_reading {
 	struct json_value root, own_model;
 	const struct tokenizer_spec *spec;
 	const struct json_value *model, *vocab, *added;
+	/* tokens of "added_tokens_decoder" are searched for before the normalizer */
+	bool raw_configs;
 	struct json_value list; /* a Unigram vocabulary as an object: vocab points to it */
 	/* added tokens of the file and of the configs: added points to it */
 	struct json_value joined;
@@ -74,6 +76,13 @@ struct hf_reading {
 	struct bpe_merge *merge;
 	size_t num_merges;
 };
+
+/* True where transformers 4.57 is followed, which matters for a directory. */
+static inline bool
+hf_is_old(const struct hf_reading *r)
+{
+	return r->spec->like == TOKENIZER_LIKE_4_57 && r->configs.dir;
+}
 
 /* What a directory has; HF_JSON also when it has nothing. */
 enum hf_source hf_source(const char *dir);

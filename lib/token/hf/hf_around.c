@@ -69,9 +69,9 @@ id_around(struct around *a, enum tokenizer_special which, bool def)
 }
 
 static void
-by_configs(struct around *a, const struct class_row *row)
+by_configs(struct around *a, bool bos)
 {
-	a->t->before = id_around(a, TOKENIZER_BOS, row->bos);
+	a->t->before = id_around(a, TOKENIZER_BOS, bos);
 	a->t->after = id_around(a, TOKENIZER_EOS, false);
 	a->t->adds_bos = a->t->before >= 0;
 }
@@ -86,6 +86,12 @@ hf_around(struct hf_reading *r, struct tokenizer *t)
 	struct token_ids *side[] = { &r->hf->before, &r->hf->after };
 	struct around a = { t, &r->configs, r->class_tokens, &r->names, row->name };
 
+	if (hf_is_old(r) && row->switches) {
+		by_configs(&a, row->old_bos);
+		return;
+	}
+	if (hf_is_old(r))
+		keys[0] = keys[1] = NULL;
 	for (int i = 0; i < 2; i++) {
 		int64_t id = keys[i] ? token_id(&a, keys[i], -1) : -1;
 
@@ -93,7 +99,7 @@ hf_around(struct hf_reading *r, struct tokenizer *t)
 			token_ids_add(side[i], (uint32_t)id);
 	}
 	if (r->source != HF_JSON && !row->first && !row->last)
-		by_configs(&a, row);
+		by_configs(&a, row->bos);
 	else
 		t->adds_bos =
 		    r->hf->before.count && r->hf->before.id[0] == t->special[TOKENIZER_BOS];
@@ -113,7 +119,7 @@ hf_around_directory(struct tokenizer *t, const char *dir, struct err *e)
 	    (row = hf_row(t, &configs, HF_RANKS, NULL, e)) &&
 	    (!row->members || (parts = hf_class_parts(&configs, row, NULL, e)))) {
 		a.tokens = parts ? &json_root(parts)->item[1] : NULL;
-		by_configs(&a, row);
+		by_configs(&a, row->bos);
 		rc = 0;
 	}
 	if (rc == 0 && (t->before >= 0 || t->after >= 0)) {

@@ -59,6 +59,24 @@ add_precompiled(struct str *out, const struct json_value *root)
 	str_addc(out, '}');
 }
 
+/* True when the configs name a sentinel of T5, where version 4 adds none. */
+static bool
+has_sentinel(const struct hf_configs *c)
+{
+	enum hf_config_file which;
+	const struct json_value *list = hf_config_member(c, "additional_special_tokens", &which);
+
+	for (size_t i = 0; list && list->type == JSON_ARRAY && i < list->len; i++) {
+		const struct json_value *v = &list->item[i];
+
+		if (v->type == JSON_OBJECT)
+			v = json_get(v, "content");
+		if (v && v->type == JSON_STRING && strstr(v->string, "<extra_id_"))
+			return true;
+	}
+	return false;
+}
+
 /* Expands the members or tokens of a row. */
 static void
 expand(struct str *out, const struct hf_configs *c, const struct class_row *row, const char *text,
@@ -87,6 +105,7 @@ expand(struct str *out, const struct hf_configs *c, const struct class_row *row,
 		{ "@unk", unk.buf },
 		{ "@precompiled", precompiled.buf },
 		{ "@extra_ids", extra.buf ? extra.buf : "" },
+		{ "@old_ids", extra.buf && !has_sentinel(c) ? extra.buf : "" },
 	};
 
 	for (const char *s = text; *s;) {
@@ -160,6 +179,62 @@ add_notes(struct tokenizer *t, const struct hf_reading *r)
 	}
 }
 
+/* Version 4 kept the file's parts. Its base class set the blank of a ByteLevel that is the whole
+ * pre-tokenizer, from the config or else to false; a value that is neither had no effect. Returns
+ * the list of the members that change and the default tokens. */
+static struct json *
+old_parts(const struct hf_reading *r, const struct json_value *root, struct err *e)
+{
+	const struct json_value *space = json_get(
+				    hf_config(&r->configs, TOKENIZER_CONFIG), "add_prefix_space"),
+				*pre = json_get(root, "pre_tokenizer"),
+				*type = json_get(pre, "type");
+	struct str text = { 0 };
+	struct json *parts;
+
+	str_addc(&text, '[');
+	if (type && type->type == JSON_STRING && !strcmp(type->string, "ByteLevel") &&
+	    !r->row->anew && (!space || space->type == JSON_BOOL))
+		str_addf(&text,
+		    "{\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": %s, "
+		    "\"use_regex\": %s}}, ",
+		    space && space->boolean ? "true" : "false",
+		    truth(pre, "use_regex", true) ? "true" : "false");
+	else
+		str_adds(&text, "{}, ");
+	if (r->row->tokens)
+		expand(&text, &r->configs, r->row,
+		    r->row->old_tokens ? r->row->old_tokens : r->row->tokens, root);
+	else
+		str_adds(&text, "{}");
+	str_addc(&text, ']');
+	parts = json_parse(text.buf, text.len, "transformers-4.57", e);
+	str_release(&text);
+	return parts;
+}
+
+/* The template comes from the switches of the configs in some classes (hf_around.c). */
+static int
+old_class(struct hf_reading *r, const struct json_value *root, struct err *e)
+{
+	const struct json_value *space =
+	    json_get(hf_config(&r->configs, TOKENIZER_CONFIG), "add_prefix_space");
+
+	if (r->row->anew && space && space->type != JSON_NULL)
+		return err_set(e,
+		    "%s: transformers 4.57 makes a %s with \"add_prefix_space\" of other files, "
+		    "which "
+		    "is not followed",
+		    r->configs.dir, r->row->name);
+	r->class_tree = old_parts(r, root, e);
+	if (!r->class_tree)
+		return -1;
+	r->root = with_members(root, &json_root(r->class_tree)->item[0]);
+	r->class_tokens = &json_root(r->class_tree)->item[1];
+	r->configs.used[TOKENIZER_CONFIG] = r->configs.used[MODEL_CONFIG] = true;
+	return 0;
+}
+
 /* A class builds one kind of model. The file gets the members of its row. */
 int
 hf_class(struct hf_reading *r, struct tokenizer *t, const struct json_value *root, struct err *e)
@@ -169,6 +244,8 @@ hf_class(struct hf_reading *r, struct tokenizer *t, const struct json_value *roo
 	const struct json_value *vocab = json_get(json_get(root, "model"), "vocab"), *made;
 
 	r->root = *root;
+	if (hf_is_old(r))
+		return old_class(r, root, e);
 	if (r->source == HF_JSON)
 		add_notes(t, r);
 	if (!row->members)

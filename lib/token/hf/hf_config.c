@@ -23,7 +23,7 @@ static const char *const file_names[HF_CONFIGS] = { "tokenizer_config.json",
 /* In the order of their ids. */
 static const char *const special_keys[] = { "bos_token", "eos_token", "unk_token", "sep_token",
 	"pad_token", "cls_token", "mask_token", "model_specific_special_tokens",
-	"additional_special_tokens", "extra_special_tokens" };
+	"additional_special_tokens", "extra_special_tokens", "old_special_tokens" };
 
 /* A token of a config. */
 struct config_token {
@@ -32,6 +32,7 @@ struct config_token {
 	size_t len;
 	int64_t order; /* the id in the file, used only for sorting */
 	bool special;
+	bool raw; /* searched for before the normalizer, whatever the members say */
 };
 
 struct config_tokens {
@@ -123,7 +124,7 @@ add_token(
 		return err_set(e, "more than %d tokens in the configs", TOKENS_MAX);
 	c->token = mem_realloc(c->token, c->count + 1, sizeof *c->token);
 	c->token[c->count++] = (struct config_token){ v->type == JSON_OBJECT ? v : NULL,
-		content->string, content->len, order, special };
+		content->string, content->len, order, special, false };
 	*c->from = true;
 	return 0;
 }
@@ -148,6 +149,8 @@ collect_added(struct config_tokens *c, struct err *e)
 	c->from = &f->used[TOKENIZER_CONFIG];
 	for (size_t i = 0; list && list->type == JSON_OBJECT && i < list->len && rc == 0; i++)
 		rc = add_token(c, &list->item[i], strtoll(list->item[i].key, NULL, 10), false, e);
+	for (size_t i = 0; i < c->count; i++)
+		c->token[i].raw = c->r->raw_configs;
 	if (!list && f->file[ADDED_TOKENS]) {
 		c->from = &f->used[ADDED_TOKENS];
 		list = hf_config(f, ADDED_TOKENS);
@@ -220,7 +223,9 @@ write_entry(const struct config_token *t, struct str *out)
 		bool last = i + 1 == sizeof members / sizeof *members,
 		     set = v && v->type == JSON_BOOL && v->boolean;
 
-		if ((v && v->type == JSON_BOOL) || last)
+		if (t->raw && !strcmp(members[i], "normalized"))
+			str_adds(out, ", \"normalized\": false");
+		else if ((v && v->type == JSON_BOOL) || last)
 			str_addf(out, ", \"%s\": %s", members[i],
 			    set || (last && t->special) ? "true" : "false");
 	}

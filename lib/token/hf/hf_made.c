@@ -3,9 +3,11 @@
  *
  * The vocabulary and merges of a SentencePiece model, or of vocab.json and merges.txt, as JSON; the
  * other members of the generic class of transformers, which other classes rebuild (hf_class.c); and
- * that class's default special tokens. Source: transformers 5.23, SentencePieceExtractor and
- * SpmConverter of convert_slow_tokenizer.py, _convert_from_sentencepiece of
- * tokenization_utils_tokenizers.py, generate_merges of tokenization_utils_base.py.
+ * that class's default special tokens. Source: transformers 5.23 and 5.24, SentencePieceExtractor
+ * and SpmConverter of convert_slow_tokenizer.py, _convert_from_sentencepiece of
+ * tokenization_utils_tokenizers.py, generate_merges of tokenization_utils_base.py. The generic
+ * class of 5.24 follows the model's own settings; until 5.23 it had no dummy prefix, and its merges
+ * were those of the other classes.
  */
 #include "lib/base/base64.h"
 #include "lib/base/io.h"
@@ -19,11 +21,16 @@
 
 enum { EXTRA_IDS = 100, EXTRA_IDS_MAX = 1 << 16 };
 
+/* These stand for themselves in an expression. */
+static const char words[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+
 /* A model being written as JSON. */
 struct making {
 	const struct hf_reading *r;
 	const struct spmodel *m;
 	struct str *out;
+	bool follows;                    /* the generic class of 5.24 */
+	const struct json_value **other; /* by id: the text that the configs give it, or NULL */
 };
 
 static const char *const file_names[] = { "tokenizer.json", "tokenizer.model", "spiece.model",
@@ -81,24 +88,42 @@ hf_extra_ids(const struct hf_configs *c)
 
 /* --- a SentencePiece model -------------------------------------------------------------------- */
 
-/* The text that "added_tokens_decoder" of the configs gives a BPE's placeholder in the generic
- * class, or NULL. */
-static const struct json_value *
-other_text(const struct making *k, int id)
+/* The id that a key of "added_tokens_decoder" names, or -1. */
+static int
+listed_id(const struct making *k, const struct json_value *entry)
+{
+	char *end;
+	long id = strtol(entry->key, &end, 10);
+
+	return entry->key_len && !*end && id >= 0 && id < k->m->count ? (int)id : -1;
+}
+
+/* Finds the texts that "added_tokens_decoder" of the configs gives a BPE's placeholders in the
+ * generic class. A text that is a piece's own is free only in 5.24, and if that piece is listed. */
+static void
+find_others(struct making *k)
 {
 	const struct json_value *list =
 	    json_get(hf_config(&k->r->configs, TOKENIZER_CONFIG), "added_tokens_decoder");
-	struct str key = { 0 };
-	const struct json_value *v;
+	size_t n = list && list->type == JSON_OBJECT ? list->len : 0;
+	bool *listed = mem_zalloc((size_t)k->m->count, sizeof *listed);
 
-	if (!list || k->r->row->members || k->m->model == SP_UNIGRAM)
-		return NULL;
-	str_addf(&key, "%d", id);
-	v = json_get(json_get(list, key.buf), "content");
-	str_release(&key);
-	if (!v || v->type != JSON_STRING || !v->len || spmodel_find(k->m, v->string, v->len) >= 0)
-		return NULL;
-	return v;
+	k->other = mem_zalloc((size_t)k->m->count, sizeof *k->other);
+	if (k->r->row->members || k->m->model == SP_UNIGRAM)
+		n = 0;
+	for (size_t i = 0; i < n; i++)
+		if (listed_id(k, &list->item[i]) >= 0)
+			listed[listed_id(k, &list->item[i])] = true;
+	for (size_t i = 0; i < n; i++) {
+		const struct json_value *v = json_get(&list->item[i], "content");
+		int id = listed_id(k, &list->item[i]), known;
+
+		if (id < 0 || !v || v->type != JSON_STRING || !v->len)
+			continue;
+		known = spmodel_find(k->m, v->string, v->len);
+		k->other[id] = known < 0 || (known != id && k->follows && listed[known]) ? v : NULL;
+	}
+	free(listed);
 }
 
 /* A piece as JSON. */
@@ -106,7 +131,7 @@ static void
 add_piece(const struct making *k, int id)
 {
 	const struct sp_piece *p = &k->m->piece[id];
-	const struct json_value *other = other_text(k, id);
+	const struct json_value *other = k->other[id];
 
 	if (other)
 		str_add_json(k->out, other->string, other->len);
@@ -133,18 +158,28 @@ add_unigram(const struct making *k)
 	str_adds(k->out, "]}");
 }
 
+/* True when a piece may be part of a merge: any, or in 5.24 the normal ones. */
+static bool
+merges(const struct making *k, const char *text, size_t len)
+{
+	int id = spmodel_find(k->m, text, len);
+
+	return id >= 0 && (!k->follows || (k->m->piece[id].type == SP_NORMAL && !k->other[id]));
+}
+
 /* The merges that may make a piece, the shorter left part first: a text each, or a list where a
- * part has a blank. Those of a lower id come first, whatever the scores. */
+ * part has a blank. */
 static void
 add_merges(const struct making *k, int id, const char **comma)
 {
 	const struct sp_piece *p = &k->m->piece[id];
 	struct str both = { 0 };
 
+	if (k->follows && !merges(k, p->text, p->len))
+		return;
 	for (size_t i = 1; i < p->len; i++) {
-		if (((unsigned char)p->text[i] & 0xc0) == 0x80 ||
-		    spmodel_find(k->m, p->text, i) < 0 ||
-		    spmodel_find(k->m, p->text + i, p->len - i) < 0)
+		if (((unsigned char)p->text[i] & 0xc0) == 0x80 || !merges(k, p->text, i) ||
+		    !merges(k, p->text + i, p->len - i))
 			continue;
 		str_adds(k->out, *comma);
 		*comma = ",";
@@ -165,13 +200,56 @@ add_merges(const struct making *k, int id, const char **comma)
 	str_release(&both);
 }
 
+/* A piece in the order of merges. */
+struct ranked {
+	float score;
+	int id;
+};
+
+static int
+compare_ranked(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+
+	if (x->score != y->score)
+		return x->score > y->score ? -1 : 1;
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Those of a lower id come first, whatever the scores; in 5.24, those of a larger score. */
+static void
+add_all_merges(const struct making *k)
+{
+	struct ranked *order = mem_alloc((size_t)k->m->count, sizeof *order);
+	const char *comma = "";
+
+	for (int i = 0; i < k->m->count; i++)
+		order[i] = (struct ranked){ k->follows ? k->m->piece[i].score : 0, i };
+	qsort(order, (size_t)k->m->count, sizeof *order, compare_ranked);
+	for (int i = 0; i < k->m->count; i++)
+		add_merges(k, order[i].id, &comma);
+	free(order);
+}
+
+/* True when the model has user-defined pieces, which 5.24 isolates. */
+static bool
+isolates(const struct making *k)
+{
+	for (int i = 0; k->follows && i < k->m->count; i++)
+		if (k->m->piece[i].type == SP_USER_DEFINED)
+			return true;
+	return false;
+}
+
 static void
 add_bpe(const struct making *k)
 {
 	const struct spmodel *m = k->m;
-	const char *comma = "";
 
-	str_adds(k->out, "{\"type\": \"BPE\", \"fuse_unk\": true, \"unk_token\": ");
+	str_addf(k->out,
+	    "{\"type\": \"BPE\", \"fuse_unk\": true, \"ignore_merges\": %s, "
+	    "\"unk_token\": ",
+	    isolates(k) ? "true" : "false");
 	if (m->unk >= 0)
 		add_piece(k, m->unk);
 	else
@@ -184,21 +262,19 @@ add_bpe(const struct making *k)
 		str_addf(k->out, ":%d", i);
 	}
 	str_adds(k->out, "}, \"merges\": [");
-	comma = "";
-	for (int i = 0; i < m->count; i++)
-		add_merges(k, i, &comma);
+	add_all_merges(k);
 	str_adds(k->out, "]}");
 }
 
-/* True when a piece is itself an added token: control and user-defined ones are, unless the configs
- * list it or name their own tokens. */
+/* True when a piece is itself an added token: control and, until 5.23, user-defined ones are,
+ * unless the configs list it or name their own tokens. */
 static bool
 is_added(const struct making *k, const struct sp_piece *p)
 {
 	const struct json_value *config = hf_config(&k->r->configs, TOKENIZER_CONFIG),
 				*list = json_get(config, "added_tokens_decoder");
 
-	if ((p->type != SP_CONTROL && p->type != SP_USER_DEFINED) ||
+	if ((p->type != SP_CONTROL && (p->type != SP_USER_DEFINED || k->follows)) ||
 	    json_get(config, "additional_special_tokens") ||
 	    json_get(config, "extra_special_tokens"))
 		return false;
@@ -223,7 +299,7 @@ add_added(const struct making *k, bool lost)
 	for (int i = 0; i < k->m->count; i++) {
 		const struct sp_piece *p = &k->m->piece[i];
 
-		if (!is_added(k, p) || lost != (other_text(k, i) != NULL))
+		if (!is_added(k, p) || lost != (k->other[i] != NULL))
 			continue;
 		str_addf(k->out,
 		    "%s{\"id\": %d, \"normalized\": false, \"special\": %s, \"content\": ", comma,
@@ -235,8 +311,110 @@ add_added(const struct making *k, bool lost)
 	str_addc(k->out, ']');
 }
 
-/* The model's own rules of characters, and a blank as U+2581: the generic class has no dummy
- * prefix. */
+/* The user-defined pieces as alternatives, the longest first. */
+struct defined {
+	struct str text;
+	size_t characters;
+	int id;
+};
+
+static int
+compare_defined(const void *a, const void *b)
+{
+	const struct defined *x = a, *y = b;
+
+	if (x->characters != y->characters)
+		return x->characters > y->characters ? -1 : 1;
+	return x->id - y->id;
+}
+
+/* A step that isolates them. */
+static void
+add_isolation(const struct making *k)
+{
+	struct defined *all = mem_zalloc((size_t)k->m->count, sizeof *all);
+	struct str pattern = { 0 };
+	size_t count = 0;
+
+	for (int i = 0; i < k->m->count; i++) {
+		const struct sp_piece *p = &k->m->piece[i];
+		const struct json_value *other = k->other[i];
+		const char *s = other ? other->string : p->text;
+		size_t n = other ? other->len : p->len;
+		struct defined *d = &all[count];
+
+		if (p->type != SP_USER_DEFINED)
+			continue;
+		d->id = i;
+		for (size_t j = 0; j < n; j++) {
+			unsigned char c = (unsigned char)s[j];
+
+			d->characters += (c & 0xc0) != 0x80;
+			if (c < 0x80 && c > 0x1f && !memchr(words, c, sizeof words - 1))
+				str_addc(&d->text, '\\');
+			str_addc(&d->text, (char)c);
+		}
+		count++;
+	}
+	qsort(all, count, sizeof *all, compare_defined);
+	for (size_t i = 0; i < count; i++) {
+		str_adds(&pattern, i ? "|" : "");
+		str_add(&pattern, all[i].text.buf, all[i].text.len);
+		str_release(&all[i].text);
+	}
+	str_adds(k->out,
+	    "{\"type\": \"Split\", \"behavior\": \"Isolated\", \"invert\": false, "
+	    "\"pattern\": {\"Regex\": ");
+	str_add_json(k->out, pattern.buf, pattern.len);
+	str_adds(k->out, "}}");
+	str_release(&pattern);
+	free(all);
+}
+
+/* What 5.24 does with blanks, by the model's settings. "legacy" puts a dummy prefix before each
+ * part between added tokens, and also where the text begins with U+2581. */
+static void
+add_settings(const struct making *k)
+{
+	const struct json_value *legacy =
+	    json_get(hf_config(&k->r->configs, TOKENIZER_CONFIG), "legacy");
+	const struct sp_normalizer *n = &k->m->normalizer;
+	bool each = !legacy || (legacy->type == JSON_BOOL && legacy->boolean);
+
+	if (n->remove_extra_whitespaces)
+		str_adds(k->out,
+		    "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"\\\\A +| +\\\\z\"}, "
+		    "\"content\": \"\"}, {\"type\": \"Replace\", \"pattern\": {\"Regex\": "
+		    "\" {2,}\"}, \"content\": \" \"}, ");
+	if (n->escape_whitespaces)
+		str_adds(k->out,
+		    "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": "
+		    "\"\u2581\"}, ");
+	str_adds(k->out,
+	    n->add_dummy_prefix && each
+		? "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"\\\\A\u2581\"}, \"content\": "
+		  "\"\u2581\u2581\"}"
+		: "{\"type\": \"Sequence\", \"normalizers\": []}");
+	str_adds(k->out, "]}, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [");
+	if (n->add_dummy_prefix)
+		str_addf(k->out,
+		    "{\"type\": \"Metaspace\", \"replacement\": \"\u2581\", \"prepend_scheme\": "
+		    "\"%s\", \"split\": false}%s",
+		    each ? "always" : "first", isolates(k) ? ", " : "");
+	if (isolates(k))
+		add_isolation(k);
+	str_addf(k->out,
+	    "]}, \"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", "
+	    "\"pattern\": {\"String\": \"\u2581\"}, \"content\": \" \"}%s%s%s]}",
+	    k->m->byte_fallback ? ", {\"type\": \"ByteFallback\"}" : "",
+	    k->m->byte_fallback || n->add_dummy_prefix ? ", {\"type\": \"Fuse\"}" : "",
+	    n->add_dummy_prefix ? ", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, "
+				  "\"stop\": 0}"
+				: "");
+}
+
+/* The model's own rules of characters, and a blank as U+2581: until 5.23 the generic class had no
+ * dummy prefix. */
 static void
 add_generic(const struct making *k)
 {
@@ -247,6 +425,10 @@ add_generic(const struct making *k)
 		str_adds(k->out, "{\"type\": \"Precompiled\", \"precompiled_charsmap\": \"");
 		base64_encode(k->out, n->charsmap, n->charsmap_len);
 		str_adds(k->out, "\"},");
+	}
+	if (k->follows) {
+		add_settings(k);
+		return;
 	}
 	str_addf(k->out,
 	    "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\u2581\"}]}, "
@@ -278,11 +460,11 @@ add_specials(const struct making *k)
 /* A list of the file and the special tokens. A class that leaves the choice open takes this model's
  * kind. */
 static int
-write_pieces(const struct hf_reading *r, struct tokenizer *t, const char *path, struct str *out,
-    struct err *e)
+write_pieces(
+    struct hf_reading *r, struct tokenizer *t, const char *path, struct str *out, struct err *e)
 {
 	struct spmodel m = { 0 };
-	struct making k = { r, &m, out };
+	struct making k = { r, &m, out, !r->row->members && r->spec->like == TOKENIZER_LIKE_5_24 };
 	char *bytes;
 	size_t len;
 	int rc;
@@ -291,6 +473,8 @@ write_pieces(const struct hf_reading *r, struct tokenizer *t, const char *path, 
 		return -1;
 	rc = spmodel_parse(&m, bytes, len, path, e);
 	if (rc == 0) {
+		find_others(&k);
+		r->raw_configs = k.follows && m.normalizer.add_dummy_prefix;
 		str_adds(out, "[{\"added_tokens\": ");
 		add_added(&k, false);
 		str_adds(out, ", ");
@@ -304,6 +488,7 @@ write_pieces(const struct hf_reading *r, struct tokenizer *t, const char *path, 
 		add_specials(&k);
 		str_adds(out, "]");
 	}
+	free(k.other);
 	spmodel_release(&m);
 	free(bytes);
 	return rc;

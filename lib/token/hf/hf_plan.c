@@ -513,9 +513,33 @@ read_parts(struct hf_reading *r, struct err *e)
 	    hf_added(r, e) < 0)
 		return -1;
 	h->check_text = h->normalizer.count || h->splitter.count || !h->bpe;
-	return r->spec->hf_no_include_special_tokens || r->row->bos || r->row->first || r->row->last
+	if (r->spec->hf_no_include_special_tokens)
+		return 0;
+	return (hf_is_old(r) ? r->row->switches : r->row->bos || r->row->first || r->row->last)
 	    ? 0
 	    : hf_template(r, json_get(root, "post_processor"), e);
+}
+
+/* Records the release where releases differ: in what they make of a SentencePiece model for the
+ * generic class, and version 4 of a tokenizer.json for the others or with configs that say more.
+ * The hash tells those from 5.23 apart, whose ids it had before there was a choice. */
+static void
+note_release(struct hf_reading *r, struct tokenizer *t)
+{
+	const char *name = tokenizer_like_names[r->spec->like];
+	bool pieces = r->source == HF_PIECES && !r->row->members,
+	     old = r->source == HF_JSON && hf_config(&r->configs, TOKENIZER_CONFIG);
+
+	if (!pieces && !old)
+		return;
+	t->like = name;
+	if (hf_is_old(r) || (pieces && r->spec->like == TOKENIZER_LIKE_5_24))
+		t->release = name;
+	if (pieces)
+		str_addf(&t->notes,
+		    "%s: the ids are those of %s; 5.24 follows the model's own settings, such as "
+		    "its dummy prefix, and 5.23 does not: --tokenizer-like chooses\n",
+		    r->configs.dir, name);
 }
 
 /* Finds the class and its configs, and makes the tree when there is none. */
@@ -525,9 +549,16 @@ choose_class(struct hf_reading *r, struct tokenizer *t, const struct json_value 
 {
 	if (root && root->type != JSON_OBJECT)
 		return err_set(e, "not an object");
-	if (hf_configs_read(&r->configs, dir, e) < 0 ||
-	    !(r->row = hf_row(t, &r->configs, r->source, root, e)))
+	if (hf_configs_read(&r->configs, dir, e) < 0)
 		return -1;
+	if (hf_is_old(r) && !root)
+		return err_set(
+		    e, "%s: no tokenizer.json: --tokenizer-like transformers-4.57 needs one", dir);
+	r->row = hf_is_old(r) ? hf_old_row(t, &r->configs, e)
+			      : hf_row(t, &r->configs, r->source, root, e);
+	if (!r->row)
+		return -1;
+	note_release(r, t);
 	return !root && hf_made(r, t, &root, e) < 0 ? -1 : hf_class(r, t, root, e);
 }
 

@@ -59,7 +59,8 @@ static const struct class_row rows[] = {
 	{ "LlamaTokenizer", " idefics idefics2 ",
 	    "{" METASPACE("@scheme") ", " MARKED_DECODER(STRIP("@strip")) ", " MODEL(
 		"null", "true", "true") "}",
-	    "{" TOKENS("<unk>", "\"<s>\"", "</s>") "}", .space = true },
+	    "{" TOKENS("<unk>", "\"<s>\"", "</s>") "}", .space = true, .switches = true,
+	    .old_bos = true, .anew = true },
 	{ "CodeLlamaTokenizer", " code_llama ",
 	    "{" METASPACE("@first") ", " MARKED_DECODER(STRIP("1")) ", " MODEL(
 		"@unk", "true", "true") "}",
@@ -67,7 +68,10 @@ static const struct class_row rows[] = {
 		"<unk>", "\"<s>\"", "</s>") ", \"model_specific_special_tokens\": "
 					    "[\"\u2581<PRE>\", \"\u2581<MID>\", \"\u2581<SUF>\", "
 					    "\"\u2581<EOT>\", \"<FILL_ME>\"]}",
-	    .space = true, .bos = true },
+	    .space = true, .bos = true, .switches = true, .old_bos = true,
+	    .old_tokens = "{" TOKENS("<unk>", "\"<s>\"",
+		"</s>") ", \"old_special_tokens\": "
+			"[\"\u2581<PRE>\", \"\u2581<MID>\", \"\u2581<SUF>\", \"\u2581<EOT>\"]}" },
 	{ "GemmaTokenizer",
 	    " diffusion_gemma gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text recurrent_gemma "
 	    "shieldgemma2 t5gemma zaya ",
@@ -77,7 +81,9 @@ static const struct class_row rows[] = {
 	    "\"behavior\": \"MergedWithPrevious\", "
 	    "\"invert\": false}, " MARKED_DECODER("") ", " MODEL("@unk", "true", "true") "}",
 	    "{" TOKENS("<unk>", "\"<bos>\"",
-		"<eos>") ", \"pad_token\": \"<pad>\", \"mask_token\": \"<mask>\"}" },
+		"<eos>") ", \"pad_token\": \"<pad>\", \"mask_token\": \"<mask>\"}",
+	    .switches = true, .old_bos = true,
+	    .old_tokens = "{" TOKENS("<unk>", "\"<bos>\"", "<eos>") ", \"pad_token\": \"<pad>\"}" },
 	{ "GPT2Tokenizer",
 	    " blip-2 codegen dbrx emu3 gpt2 gpt_neo gptj hyperclovax_vision_v2 instructblip "
 	    "instructblipvideo "
@@ -98,7 +104,9 @@ static const struct class_row rows[] = {
 	    ", \"model\": {\"unk_id\": 2, \"byte_fallback\": false}}",
 	    "{\"unk_token\": \"<unk>\", \"eos_token\": \"</s>\", \"pad_token\": \"<pad>\", "
 	    "\"extra_special_tokens\": [@extra_ids]}",
-	    .unigram = true, .last = "eos_token" },
+	    .unigram = true, .last = "eos_token", .anew = true,
+	    .old_tokens = "{\"unk_token\": \"<unk>\", \"eos_token\": \"</s>\", \"pad_token\": "
+			  "\"<pad>\", \"old_special_tokens\": [@old_ids]}" },
 	{ "Qwen2Tokenizer",
 	    " audioflamingo3 colqwen2 cosmos3_omni dots3_note fun_asr_nano hunyuan_vl internvl "
 	    "lighton_ocr moss_transcribe_diarize ovis2 qianfan_ocr qwen2 qwen2_5_omni qwen2_5_vl "
@@ -112,7 +120,8 @@ static const struct class_row rows[] = {
 	    "\"pre_tokenizer\": " BYTE_LEVEL("true") ", " BYTES_DECODER ", " BYTE_MODEL "}",
 	    "{" TOKENS(
 		ENDOFTEXT, "\"" ENDOFTEXT "\"", ENDOFTEXT) ", \"pad_token\": \"<|padding|>\"}",
-	    .pair = true },
+	    .pair = true, .switches = true,
+	    .old_tokens = "{" TOKENS(ENDOFTEXT, "\"" ENDOFTEXT "\"", ENDOFTEXT) "}" },
 };
 
 /* Names of transformers for the same classes. */
@@ -295,23 +304,50 @@ row_by_type(const char *type, enum hf_source from)
 	return row ? row : &hf_generic_row;
 }
 
-/* The rules of AutoTokenizer, in order. */
-const struct class_row *
-hf_row(struct tokenizer *t, const struct hf_configs *c, enum hf_source from,
-    const struct json_value *root, struct err *e)
+/* The name of the class in a config, and in `name` without Fast. NULL: none. */
+static const char *
+class_name(const struct hf_configs *c, char *name, size_t size)
 {
-	const char *given = text_of(hf_config(c, TOKENIZER_CONFIG), "tokenizer_class"),
-		   *type = text_of(hf_config(c, MODEL_CONFIG), "model_type");
-	const struct class_row *registered = type ? row_of_type(type) : NULL, *row;
-	bool distrust = type && listed(misnamed, type);
-	char name[64];
+	const char *given = text_of(hf_config(c, TOKENIZER_CONFIG), "tokenizer_class");
 	size_t n;
 
 	if (!given)
 		given = text_of(hf_config(c, MODEL_CONFIG), "tokenizer_class");
 	n = given ? strlen(given) : 0;
-	snprintf(name, sizeof name, "%.*s",
-	    (int)(n > 4 && !strcmp(given + n - 4, "Fast") ? n - 4 : n), given ? given : "");
+	snprintf(name, size, "%.*s", (int)(n > 4 && !strcmp(given + n - 4, "Fast") ? n - 4 : n),
+	    given ? given : "");
+	return given;
+}
+
+/* Its tables of model types are not followed. */
+const struct class_row *
+hf_old_row(struct tokenizer *t, const struct hf_configs *c, struct err *e)
+{
+	const char *type = text_of(hf_config(c, MODEL_CONFIG), "model_type");
+	char name[64];
+
+	if (class_name(c, name, sizeof name))
+		return row_of_name(t, c, name, HF_JSON);
+	if (!type)
+		return &hf_generic_row;
+	err_set(e,
+	    "%s: no \"tokenizer_class\", and --tokenizer-like transformers-4.57 does not go "
+	    "by the model type '%.40s'",
+	    c->dir, type);
+	return NULL;
+}
+
+/* The rules of AutoTokenizer, in order. */
+const struct class_row *
+hf_row(struct tokenizer *t, const struct hf_configs *c, enum hf_source from,
+    const struct json_value *root, struct err *e)
+{
+	const char *type = text_of(hf_config(c, MODEL_CONFIG), "model_type"), *given;
+	const struct class_row *registered = type ? row_of_type(type) : NULL, *row;
+	bool distrust = type && listed(misnamed, type);
+	char name[64];
+
+	given = class_name(c, name, sizeof name);
 	if (given && !strcmp(name, "LlamaTokenizer") && !distrust && byte_level(root))
 		return &hf_generic_row;
 	if (given && (registered == &hf_generic_row || (distrust && registered)))

@@ -28,9 +28,17 @@ struct class_row {
 	bool unigram;             /* its model is a Unigram; else a BPE */
 	bool pair;                /* it reads vocab.json and merges.txt */
 	const char *first, *last; /* special tokens around every text, by their keys; or NULL */
+	/* Version 4 made the template from "add_bos_token" and "add_eos_token", and whether bos was
+	 * the default; it made the tokenizer anew of other files if "add_prefix_space" was set. */
+	bool switches, old_bos, anew;
+	const char *old_tokens; /* its default special tokens in version 4; NULL: the same */
 };
 
 extern const struct class_row hf_generic_row;
+
+/* The class by the rules of transformers 4.57, of a directory with tokenizer.json: the one that the
+ * configs name. NULL with a reason when they name only a model type. */
+const struct class_row *hf_old_row(struct tokenizer *t, const struct hf_configs *c, struct err *e);
 
 /* The class by the rules of AutoTokenizer; static. root is the tokenizer.json, NULL without one.
  * NULL with a reason when there is none and the class is not supported. */
