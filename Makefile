@@ -234,6 +234,9 @@ python_with = PATH=$(abspath $(B)):$$PATH OMPI_MCA_ess_singleton_isolated=1 OMP_
 test-hf: $(progs)
 	@$(python_with)/family.py -n $(or $(N),8) $(FAMILY)
 	@[ -z "$(GOLDEN)" ] || $(python_with)/family_tokens.py $(golden)
+# N random tokenizer.json, from number SEED on, against PYTHON's tokenizers.
+test-tokenizers: $(progs)
+	@$(python_with)/random_tokenizers.py -n $(or $(N),300) -s $(or $(SEED),1)
 # Megatron-LM itself, whose source is in the directory MEGATRON, resumes what mckpt export writes.
 test-megatron: $(progs)
 	@$(python_with)/megatron_resume.py '$(MEGATRON)'
@@ -287,7 +290,7 @@ clean:
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
 		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  sim  lint' \
-		' test-megatron PYTHON= MEGATRON=DIR  format  fuzz  bench  bench-gpu  bench-offload bench-watch  man  config'
+		' test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  format  fuzz  bench  bench-gpu  bench-offload bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
 	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)"' \
@@ -297,6 +300,6 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-hf test-megatron test-gpu faults sim lint format fuzz bench bench-gpu bench-offload bench-watch install man \
+	test-hf test-tokenizers test-megatron test-gpu faults sim lint format fuzz bench bench-gpu bench-offload bench-watch install man \
 	dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
