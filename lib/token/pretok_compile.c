@@ -270,7 +270,7 @@ make_fast(struct pretok *p, int num_classes)
 				 first = a->row[AUTOMATON_START][c] & AUTOMATON_NEXT;
 
 			if (next)
-				p->fast[s][c] = next;
+				p->fast[s][c] = next | (entry & AUTOMATON_MATCH) >> 1;
 			else if (entry & AUTOMATON_MATCH && first)
 				p->fast[s][c] = PRETOK_END | first;
 			else
@@ -289,7 +289,8 @@ pair_entry(const struct pretok *p, int state, int a, int b)
 	two = p->fast[one & PRETOK_STATE][b];
 	if (two & PRETOK_SLOW)
 		return PRETOK_SLOW;
-	return (one & PRETOK_END) | (two & PRETOK_END) >> 1 | (two & PRETOK_STATE) * p->square;
+	return (one & (PRETOK_END | PRETOK_MATCH)) | (two & (PRETOK_END | PRETOK_MATCH)) >> 2 |
+	    (two & PRETOK_STATE) * p->square;
 }
 
 /* The last of the columns is for bytes that are not ASCII. */

@@ -8,12 +8,17 @@
 
 #include <stdbool.h>
 
-/* In an entry of a fast table, beside the next state: a piece ends before the character, or before
- * the second one of two; or neither is certain. */
+/*
+ * In an entry of a fast table, beside the next state, for one character or two bytes: a piece ends
+ * before the character; a match that may become longer does; a piece ends before the second byte; a
+ * match does; none of this is certain.
+ */
 #define PRETOK_END 0x80000000u
-#define PRETOK_SECOND 0x40000000u
-#define PRETOK_SLOW 0x20000000u
-#define PRETOK_STATE 0x1fffffffu
+#define PRETOK_MATCH 0x40000000u
+#define PRETOK_SECOND_END 0x20000000u
+#define PRETOK_SECOND_MATCH 0x10000000u
+#define PRETOK_SLOW 0x08000000u
+#define PRETOK_STATE 0x07ffffffu
 
 enum pretok_contraction { CONTRACTION_NONE, CONTRACTION_LOWER, CONTRACTION_ANY };
 

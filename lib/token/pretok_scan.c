@@ -54,26 +54,46 @@ match(const struct pretok *p, const unsigned char *s, size_t n, size_t pos)
 	return p->automaton.row[state][AUTOMATON_END] & AUTOMATON_MATCH ? n : end;
 }
 
-/* Characters that no match takes are one piece up to the next match, or to another part of the
- * text. */
-size_t
-pretok_next(const struct pretok *p, const unsigned char *s, size_t n, size_t pos)
+/* True when a match begins at pos < n. */
+static bool
+matches(const struct pretok *p, const unsigned char *s, size_t n, size_t pos)
 {
-	size_t end = match(p, s, n, pos), len;
-	unsigned char gap;
+	uint32_t state = AUTOMATON_START, entry;
+	size_t len;
 
-	if (end > pos)
-		return end;
-	gap = p->gap[class_at(p, s, n, pos, &len)];
+	for (; pos < n; pos += len, state = entry & AUTOMATON_NEXT) {
+		entry = p->automaton.row[state][class_at(p, s, n, pos, &len)];
+		if (entry & AUTOMATON_MATCH || entry == AUTOMATON_DEAD)
+			return entry & AUTOMATON_MATCH;
+	}
+	return p->automaton.row[state][AUTOMATON_END] & AUTOMATON_MATCH;
+}
+
+/* The end of the characters that no match takes, from pos < n on: they are one piece up to the next
+ * match, or to another part of the text. */
+static size_t
+gap_end(const struct pretok *p, const unsigned char *s, size_t n, size_t pos)
+{
+	size_t len;
+	unsigned char gap = p->gap[class_at(p, s, n, pos, &len)];
+
 	for (pos += len; pos < n; pos += len)
-		if (p->gap[class_at(p, s, n, pos, &len)] != gap || match(p, s, n, pos) > pos)
+		if (p->gap[class_at(p, s, n, pos, &len)] != gap || matches(p, s, n, pos))
 			break;
 	return pos;
 }
 
+size_t
+pretok_next(const struct pretok *p, const unsigned char *s, size_t n, size_t pos)
+{
+	size_t end = match(p, s, n, pos);
+
+	return end > pos ? end : gap_end(p, s, n, pos);
+}
+
 /* A run through the fast tables. */
 struct scan {
-	size_t pos, count; /* bytes read; pieces ended */
+	size_t pos, count, last; /* bytes read; pieces ended; where the last match did */
 	uint32_t state;
 };
 
@@ -82,7 +102,8 @@ static inline void
 scan_pairs(
     const struct pretok *p, const struct pretok_text *t, struct scan *x, uint32_t *end, size_t cap)
 {
-	size_t pos = x->pos, count = x->count, most = (cap - count) / 2, left = (t->n - pos) / 2;
+	size_t pos = x->pos, count = x->count, last = x->last;
+	size_t most = (cap - count) / 2, left = (t->n - pos) / 2;
 	const unsigned char *s = t->s;
 	uint32_t row = x->state * p->square;
 
@@ -94,37 +115,51 @@ scan_pairs(
 		end[count] = (uint32_t)pos;
 		count += entry >> 31;
 		end[count] = (uint32_t)pos + 1;
-		count += entry >> 30 & 1;
+		count += entry >> 29 & 1;
+		last = entry & PRETOK_MATCH ? pos : last;
+		last = entry & PRETOK_SECOND_MATCH ? pos + 1 : last;
 		row = entry & PRETOK_STATE;
 	}
 	x->pos = pos;
 	x->count = count;
+	x->last = last;
 	x->state = row / p->square;
 }
 
-/* Reads one character, or the end of the text; or searches for the piece where no entry is
- * certain. */
+/* Ends the piece at its last match, which may be some characters back, or after those that no match
+ * takes. */
+static void
+end_piece(const struct pretok *p, const struct pretok_text *t, struct scan *x, uint32_t *end)
+{
+	size_t start = x->count ? end[x->count - 1] : t->pos;
+
+	x->pos = x->last > start ? x->last : gap_end(p, t->s, t->n, start);
+	end[x->count++] = (uint32_t)x->pos;
+	x->state = AUTOMATON_START;
+}
+
+/* Reads one character, or the end of the text. */
 static inline void
 scan_one(const struct pretok *p, const struct pretok_text *t, struct scan *x, uint32_t *end)
 {
-	uint32_t entry;
-	size_t len;
+	unsigned class = AUTOMATON_END;
+	uint32_t entry = PRETOK_SLOW;
+	size_t len = 0;
 
-	if (x->pos == t->n) {
-		entry = p->automaton.row[x->state][AUTOMATON_END] & AUTOMATON_MATCH ? PRETOK_END
-										    : PRETOK_SLOW;
-		len = 0;
-	} else {
-		entry = p->fast[x->state][class_at(p, t->s, t->n, x->pos, &len)];
+	if (x->pos < t->n) {
+		class = class_at(p, t->s, t->n, x->pos, &len);
+		entry = p->fast[x->state][class];
 	}
 	if (entry & PRETOK_SLOW) {
-		x->pos = pretok_next(p, t->s, t->n, x->count ? end[x->count - 1] : t->pos);
-		end[x->count++] = (uint32_t)x->pos;
-		x->state = AUTOMATON_START;
+		if (p->automaton.row[x->state][class] & AUTOMATON_MATCH)
+			x->last = x->pos;
+		end_piece(p, t, x, end);
 		return;
 	}
 	end[x->count] = (uint32_t)x->pos;
 	x->count += entry >> 31;
+	if (entry & PRETOK_MATCH)
+		x->last = x->pos;
 	x->pos += len;
 	x->state = entry & PRETOK_STATE;
 }
@@ -133,7 +168,7 @@ scan_one(const struct pretok *p, const struct pretok_text *t, struct scan *x, ui
 size_t
 pretok_scan(const struct pretok *p, struct pretok_text *t, uint32_t *end, size_t cap)
 {
-	struct scan x = { t->pos, 0, AUTOMATON_START };
+	struct scan x = { .pos = t->pos, .last = t->pos, .state = AUTOMATON_START };
 
 	while (x.count + PRETOK_BLOCK <= cap && (x.count == 0 ? t->pos : end[x.count - 1]) < t->n) {
 		scan_pairs(p, t, &x, end, cap);
