@@ -31,7 +31,8 @@ tokens()
 model="--num-layers 2 --hidden-size 16 --num-attention-heads 4 --vocab-size 20 --seq-length 16
 	--micro-batch-size 2 --global-batch-size 16 --ffn-hidden-size 24 --num-experts 4
 	--moe-router-topk 2 --disable-bias-linear --normalization RMSNorm --swiglu
-	--init-method-std 0.2 --attention-dropout 0 --hidden-dropout 0 --fp64 --num-threads 1 --eval-iters 0 --split 1,0,0
+	--init-method-std 0.2 --attention-dropout 0 --hidden-dropout 0 --fp64 --num-threads 1
+	--eval-iters 0 --split 1,0,0
 	--tokenizer-type NullTokenizer --lr 1e-3 --clip-grad 0 --train-iters 2 --log-interval 1"
 
 # norm RANKS PERCENT OPTION...: that of the first step's gradients
