@@ -113,6 +113,11 @@ struct quantise {
 	/* x and q are a window of rows of experts (below): q alone, without sums; or none */
 	struct tensor counts;
 	int64_t first;
+	/* CURRENT: is called with x's largest, F32 [1] of the device, before the factor and amax
+	 * follow from it, and queues what makes it that of all parts of the tensor of which x is
+	 * one; or NULL. It is called where no row of a window is of the experts, too. */
+	void (*share)(const void *sharer, struct stream *, const struct tensor *largest);
+	const void *sharer;
 };
 
 /* An operation whose result, of BF16, is read in 8 bits may make the copies in the same pass. It

@@ -2,8 +2,9 @@
 # fp8.sh - with 8-bit operands a model learns as it does without, every layout computes what one
 # rank computes, and a run continues from its checkpoint as if it had not ended
 #
-# Without tensor ranks the bits are the same, as copies have the same scales; with them 16-bit sums
-# differ, and what a copy rounds. Some layouts, and that of a run that is resumed, with ALL=1 more.
+# Copies have the same scales under every layout. Where tensor or context ranks add up parts of 16
+# bits, the sums differ, and what a copy rounds; else the bits are the same. Some layouts, and that
+# of a run that is resumed, with ALL=1 more.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 : "${ALL:=}"
@@ -73,6 +74,16 @@ layouts()
 }
 
 model="$llama $sizes --num-query-groups 4 --seq-length 64"
+# Operands that are scaled by their own largest number, as all are in a first step, have it of all
+# ranks: the positions that a context rank lacks count.
+for how in "$delayed" "$tensorwise"; do
+	steps="$text --train-iters 1 --lr 1e-3 $how"
+	rm -f one.jsonl
+	train 1 $steps --metrics-file one.jsonl
+	near 1e-8 1e-3 2 $(context 2)
+	near 2e-5 1e-3 2 $(layout 2 1)
+done
+
 steps="$text --train-iters 3 --lr 1e-3 $delayed"
 same=1e-7
 if [ -n "$ALL" ]; then
@@ -93,9 +104,9 @@ fi
 
 # --- experts ----------------------------------------------------------------------------------
 
-# One slot for the rows and one for the weights of all experts of a layer: each rank's own numbers
-# scale the first step's, and with tensorwise scaling all copies. By blocks it is the same bits
-# wherever rows and experts are; in several rounds too.
+# One slot for the rows and one for the weights of all experts of a layer: the numbers of the ranks
+# that share them scale the first step's, and with tensorwise scaling all copies. By blocks it is
+# the same bits wherever rows and experts are; in several rounds too.
 shared="--expert-model-parallel-size"
 slices="--expert-tensor-parallel-size"
 experts="--hidden-size 128 --num-layers 2 --num-query-groups 4 --seq-length 32 --num-experts 4

@@ -131,6 +131,35 @@ test_copy(enum quantise_kind kind)
 		}
 }
 
+/* Another part of the tensor has a larger number. */
+static void
+raise(const void *sharer, struct stream *to, const struct tensor *largest)
+{
+	to->ops->fill(to, largest, *(const double *)sharer);
+}
+
+/* The factor, and the maximum that is recorded, are those of all parts. */
+static void
+test_share(void)
+{
+	static uint16_t x[ROWS * COLUMNS];
+	static uint8_t q[ROWS * COLUMNS];
+	float scale[SCALE_ROW] = { 1, 1 }, amax = 0.5f;
+	double all = 6.5;
+	struct quantise call = { .x = tensor_2d(x, DTYPE_BF16, ROWS, COLUMNS),
+		.q = tensor_2d(q, DTYPE_F8_E4M3, ROWS, COLUMNS),
+		.scale = tensor_1d(scale, DTYPE_F32, SCALE_ROW),
+		.amax = tensor_1d(&amax, DTYPE_F32, 1),
+		.kind = QUANTISE_CURRENT,
+		.share = raise,
+		.sharer = &all };
+
+	fill(x, ROWS * COLUMNS, 1);
+	st->ops->quantise(st, &call);
+	CHECK(amax == 6.5f && scale[SCALE_FACTOR] == 448 / 6.5f);
+	CHECK(q[ROWS * COLUMNS / 3] == code_of(DTYPE_F8_E4M3, -224));
+}
+
 /* A maximum without a copy; NaN counts as infinity, and a larger maximum stays. Sums are those of
  * the numbers as they are. */
 static void
@@ -415,6 +444,7 @@ main(void)
 	test_known();
 	test_copy(QUANTISE_DELAYED);
 	test_copy(QUANTISE_CURRENT);
+	test_share();
 	test_largest();
 	test_no_factor();
 	test_blocks(SCALE_LINES);

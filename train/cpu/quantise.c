@@ -150,6 +150,7 @@ make(struct stream *st, const struct quantise *q)
 	float *scale = q->scale.data, *amax = q->amax.data;
 	bool copies = q->q.data || q->qt.data, current = copies && q->kind == QUANTISE_CURRENT;
 	float max = 0;
+	struct tensor shared = tensor_1d(&max, DTYPE_F32, 1);
 
 	check_copy(q);
 	if (q->sums.data && !q->accumulate)
@@ -162,6 +163,8 @@ make(struct stream *st, const struct quantise *q)
 	}
 	if (amax || current)
 		max = largest(st, &c);
+	if (current && q->share)
+		q->share(q->sharer, st, &shared);
 	if (amax)
 		*amax = fmaxf(*amax, max);
 	if (current) {

@@ -129,10 +129,10 @@ void cu_bias_add(struct stream *st, const struct tensor *y, const struct tensor 
 /* Whether the GPU computes with 8-bit floats; if not, `what` has failed. quantise.cu */
 bool cu_has_float8(struct stream *st, const char *what);
 /* QUANTISE_CURRENT of what is made in kernels of another file: the place of the factor becomes 0
- * and is raised to the largest by them; then the factor and its inverse follow, and *amax if not
- * NULL. quantise.cu */
-void cu_current_begin(struct stream *st, float *scale);
-void cu_current_end(struct stream *st, float *scale, float *amax, enum dtype type);
+ * and is raised to the largest by them, and is shared; then the factor and its inverse follow, and
+ * the amax of q if it has one. quantise.cu */
+void cu_current_begin(struct stream *st, const struct quantise *q);
+void cu_current_end(struct stream *st, const struct quantise *q);
 /* The copies of a window of rows of experts. quantise_rows.cu */
 void cu_quantise_rows(struct stream *st, const struct quantise *q);
 /* The sums of q, if wanted, from x. quantise.cu */

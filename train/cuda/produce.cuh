@@ -21,7 +21,8 @@ struct target {
 	const float *factor;          /* of copies by one factor, else NULL */
 	struct tensor scale, scale_t; /* of lines */
 	int *amax;
-	float *current, *current_amax; /* the factor is to follow from the largest */
+	/* the host's: the factor is to follow from the largest; or NULL */
+	const struct quantise *current;
 	int64_t first;
 };
 
@@ -285,8 +286,7 @@ target_of(const struct tensor *kept, const struct quantise *q, const struct tens
 	t.type = q->q.data ? q->q.dtype : q->qt.dtype;
 	t.factor = block ? NULL : scale + SCALE_FACTOR;
 	t.amax = current ? NULL : (int *)q->amax.data;
-	t.current = current ? scale : NULL;
-	t.current_amax = current ? (float *)q->amax.data : NULL;
+	t.current = current ? q : NULL;
 	if (block && q->q.data)
 		t.scale = q->scale;
 	if (block && q->qt.data)
@@ -322,11 +322,11 @@ find_factor(struct stream *st, const M &maker, const struct targets &t)
 	largest.rows = t.rows;
 	largest.columns = t.columns;
 	for (int k = 0; k < M::RESULTS; k++)
-		largest.of[k].amax = (int *)(to->current + SCALE_FACTOR);
+		largest.of[k].amax = (int *)((float *)to->current->scale.data + SCALE_FACTOR);
 	cu_current_begin(st, to->current);
 	produce_kernel<M, false>
 	    <<<tiles_of(1, t.rows, t.columns), CU_THREADS, 0, cu_handle(st)>>>(maker, largest);
-	cu_current_end(st, to->current, to->current_amax, to->type);
+	cu_current_end(st, to->current);
 }
 
 /* The results of a call go where they belong. */

@@ -225,27 +225,34 @@ largest(struct stream *st, const struct tensor *x, int *amax)
 }
 
 void
-cu_current_begin(struct stream *st, float *scale)
+cu_current_begin(struct stream *st, const struct quantise *q)
 {
+	float *scale = (float *)q->scale.data;
+
 	cu_ok(st->device, cudaMemsetAsync(scale + SCALE_FACTOR, 0, sizeof *scale, cu_handle(st)),
 	    "quantise");
 }
 
 void
-cu_current_end(struct stream *st, float *scale, float *amax, enum dtype type)
+cu_current_end(struct stream *st, const struct quantise *q)
 {
-	current_kernel<<<1, 1, 0, cu_handle(st)>>>(scale, amax, dtype_largest_float8(type));
+	float *scale = (float *)q->scale.data;
+	struct tensor largest = tensor_1d(scale + SCALE_FACTOR, DTYPE_F32, 1);
+
+	if (q->share)
+		q->share(q->sharer, st, &largest);
+	current_kernel<<<1, 1, 0, cu_handle(st)>>>(scale, (float *)q->amax.data,
+	    dtype_largest_float8(q->q.data ? q->q.dtype : q->qt.dtype));
 }
 
 /* The factor from x's largest, by way of its place. */
 static void
-set_current(struct stream *st, const struct quantise *q, enum dtype type)
+set_current(struct stream *st, const struct quantise *q)
 {
-	float *scale = (float *)q->scale.data;
-
-	cu_current_begin(st, scale);
-	PICK(q->x.dtype, largest)(st, &q->x, (int *)(scale + SCALE_FACTOR));
-	cu_current_end(st, scale, (float *)q->amax.data, type);
+	cu_current_begin(st, q);
+	PICK(q->x.dtype, largest)
+	(st, &q->x, (int *)((float *)q->scale.data + SCALE_FACTOR));
+	cu_current_end(st, q);
 }
 
 /* Shapes as in cpu/quantise.c; columns of copies are multiples of 16, rows too where there is a
@@ -304,7 +311,7 @@ make_copies(struct stream *st, const struct quantise *q)
 		return;
 	check_copies(q);
 	if (current)
-		set_current(st, q, q->q.data ? q->q.dtype : q->qt.dtype);
+		set_current(st, q);
 	c.x = q->x;
 	c.q = q->q;
 	c.qt = q->qt;

@@ -117,12 +117,10 @@ lines(struct stream *st, const struct rows_call *c)
 static void
 set_current(struct stream *st, const struct quantise *q, struct rows_call c)
 {
-	float *scale = (float *)q->scale.data;
-
-	c.amax = (int *)(scale + SCALE_FACTOR);
-	cu_current_begin(st, scale);
+	c.amax = (int *)((float *)q->scale.data + SCALE_FACTOR);
+	cu_current_begin(st, q);
 	PICK(q->x.dtype, largest)(st, &c);
-	cu_current_end(st, scale, (float *)q->amax.data, q->q.dtype);
+	cu_current_end(st, q);
 }
 
 /* Columns are multiples of 16, as are addresses and the bytes of a row. */

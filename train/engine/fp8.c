@@ -132,6 +132,30 @@ fp8_at_once(const struct engine *e)
 	return e->fp8 && (e->plan.shape.fp8.recipe != FP8_DELAYED || !e->fp8->scaled);
 }
 
+/* The ranks that hold parts of a tensor of one micro batch take the largest of each other. */
+static void
+share_largest(const void *sharer, struct stream *st, const struct tensor *largest)
+{
+	const struct groups *g = &((const struct engine *)sharer)->groups;
+	struct comm *over[] = { g->tp, g->cp };
+
+	for (size_t i = 0; i < sizeof over / sizeof *over; i++)
+		if (over[i]->size > 1)
+			over[i]->ops->all_reduce(COMM_HERE(over[i]), st, largest, REDUCE_MAX);
+}
+
+/* Of the weights of a layer's experts, and of the rows that come to these, so do the ranks that
+ * hold the experts. */
+static void
+share_experts(const void *sharer, struct stream *st, const struct tensor *largest)
+{
+	struct comm *ep = ((const struct engine *)sharer)->groups.ep;
+
+	share_largest(sharer, st, largest);
+	if (ep->size > 1)
+		ep->ops->all_reduce(COMM_HERE(ep), st, largest, REDUCE_MAX);
+}
+
 /* Scales of a whole tensor: the row of its slot. */
 static struct tensor
 row_of(const struct engine *e, const struct fp8_gemm *p, enum fp8_operand operand)
@@ -188,6 +212,9 @@ fp8_copies(const struct engine *e, const struct fp8_gemm *p, enum fp8_operand op
 	} else {
 		copy.kind = fp8_at_once(e) ? QUANTISE_CURRENT : QUANTISE_DELAYED;
 		copy.scale = row_of(e, p, operand);
+		copy.share =
+		    fp8_weights(&e->plan.model, p->linear).experts ? share_experts : share_largest;
+		copy.sharer = e;
 	}
 	if (record && amax.data)
 		copy.amax = tensor_rows(&amax, p->slot + (int)operand, 1);
