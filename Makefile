@@ -150,6 +150,8 @@ gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fault_bin := $(B)/tests/faults/faults $(B)/tests/faults/replay
 fault_obj := $(patsubst %,$(B)/%.o,$(filter-out $(patsubst $(B)/%,%.c,$(fault_bin)) \
 	tests/faults/shim.c,$(call find,c,tests/faults)))
+# A second opinion on steps of training, which shares nothing with the programs.
+oracle   := $(B)/tests/oracle/oracle
 # mtrain with tests/faulty/fault.c in place of the file that does nothing.
 faulty   := $(B)/tests/faulty/mtrain
 faulty_obj = $(B)/bin/mtrain.c.o $(filter-out %/fault_none.c.o,$(train_obj)) \
@@ -171,7 +173,7 @@ test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj)
 	$(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
 
 tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty) $(recorded) \
-	$(routed) $(B)/sim
+	$(routed) $(B)/sim $(oracle)
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(train_libs) $(LIBS)
@@ -185,6 +187,9 @@ $(fuzz_bin): $(B)/%: $(B)/%.c.o $(B)/tests/fuzz/driver.c.o $(test_lib)
 $(fault_bin): $(B)/%: $(B)/%.c.o $(fault_obj) $(ckpt_obj) $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LIBS)
+$(oracle): $(patsubst %,$(B)/%.o,$(call find,c,tests/oracle))
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm
 $(faulty): $(faulty_obj)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
@@ -221,13 +226,15 @@ test-parsers: tests
 	@B=$(B) sh tests/run.sh unit prop fuzz parsers
 test-parity: tests
 	@B=$(B) sh tests/run.sh parity
-# Every legal layout of 8 ranks and every ZeRO stage, in place of the sample that SEED draws.
+# Every legal layout of 8 ranks and every ZeRO stage, in place of the sample that SEED draws; 300
+# models for the oracle.
 parity-all: tests
 	@B=$(B) ALL=1 ONLY=layouts sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=offload sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=stash sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=residual sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=fp8 sh tests/run.sh parity
+	@B=$(B) ALL=1 ONLY=parity/oracle sh tests/run.sh parity
 # N models of each FAMILY, and the tokenizers in GOLDEN, against PYTHON's torch and transformers.
 python_with = PATH=$(abspath $(B)):$$PATH OMPI_MCA_ess_singleton_isolated=1 OMP_NUM_THREADS=1 \
 	$(or $(PYTHON),python3) tests/golden
