@@ -94,8 +94,8 @@ struct comm_ops {
 	 * error). */
 	struct comm *(*split)(struct comm *, int color, int key, struct err *);
 	/* A maximum of host memory is NaN where any rank has NaN; of device memory NaN is left out.
-	 * A sum of device memory is of floating types, passes through the room that the
-	 * communicator was given, and comes after the one before it, on whatever stream. */
+	 * A sum of floating types in device memory passes through the room that the communicator
+	 * was given, and comes after the one before it, on whatever stream. */
 	void (*all_reduce)(struct comm *, struct stream *, const struct tensor *inout, enum reduce);
 	/* out holds size equal parts, part i from rank i. in may lie in its place inside out. */
 	void (*all_gather)(

@@ -74,20 +74,13 @@ gpu_group_blocks(enum gpu_group g, const struct train_shape *s)
 	}
 }
 
-/* Gradients of norms, routers and biases, copies of keys and values, a table; and the loads of
- * experts, which are few. */
+/* Of gradients: norms, routers and biases; copies of keys and values; a table. */
 size_t
-gpu_group_sums(enum gpu_group g, const struct model_config *c)
+gpu_group_sums(enum gpu_group g)
 {
-	enum { GRADIENTS = 16 << 20, LOADS = 1 << 20 };
+	enum { ROOM = 16 << 20 };
 
-	switch (g) {
-	case GPU_TENSOR:
-	case GPU_HEADS:
-	case GPU_TABLE: return GRADIENTS;
-	case GPU_CONTEXT: return c->num_experts ? LOADS : 0;
-	default: return 0;
-	}
+	return g == GPU_TENSOR || g == GPU_HEADS || g == GPU_TABLE ? ROOM : 0;
 }
 
 uint64_t
@@ -102,7 +95,7 @@ gpu_communicators(
 		    messages = limit ? limit : MESSAGES;
 		uint64_t one = NCCL_COMMUNICATOR + (uint64_t)collective * NCCL_BLOCK +
 		    (uint64_t)(u.collectives ? collective : 0) * NCCL_BUFFERS +
-		    (uint64_t)(u.messages ? messages : 0) * NCCL_BUFFERS + gpu_group_sums(g, c);
+		    (uint64_t)(u.messages ? messages : 0) * NCCL_BUFFERS + gpu_group_sums(g);
 
 		if (u.ranks > 1)
 			bytes += g == GPU_CHANNEL ? CHANNELS_OF_STAGE * one : one;

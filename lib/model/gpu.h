@@ -37,8 +37,9 @@ enum gpu_group {
  * many as are fastest. */
 int gpu_group_blocks(enum gpu_group g, const struct train_shape *s);
 
-/* Bytes of device memory through which a group's sums pass that every rank gets; 0: it has none. */
-size_t gpu_group_sums(enum gpu_group g, const struct model_config *c);
+/* Bytes of device memory through which pass a group's sums of floating types that every rank gets;
+ * 0: it has none. */
+size_t gpu_group_sums(enum gpu_group g);
 
 /* What the communicators of a rank of stage pp take. What ranks map of each other's arenas is not
  * among it: about 2 bytes in 1,000 of what is mapped. */

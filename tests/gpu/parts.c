@@ -254,6 +254,21 @@ test_sum(struct rig *r, const struct trial *t)
 	free(have);
 }
 
+/* A sum of integers, as of the rows of experts. */
+static void
+test_counts(struct rig *r)
+{
+	int32_t x[] = { 1, r->c->rank, -5 * r->c->rank }, n = r->c->size, sum = n * (n - 1) / 2;
+	struct tensor t = tensor_1d(r->whole, DTYPE_I32, 3);
+	struct err e;
+
+	r->b->copy_in(r->compute, t.data, x, sizeof x);
+	r->c->ops->all_reduce(r->c, r->compute, &t, REDUCE_SUM);
+	r->b->copy_out(r->compute, x, t.data, sizeof x);
+	CHECK(r->b->sync(r->compute, &e) == 0);
+	CHECK(x[0] == n && x[1] == sum && x[2] == -5 * sum);
+}
+
 enum { ARRAYS = 3 };
 
 /* The blocks of some arrays, n elements each: what is given lies in slots, what is taken in whole.
@@ -660,6 +675,7 @@ test(struct rig *r, bool rates)
 	if (r->c->rank == 0)
 		printf("%d ranks, memory is %sshared\n", r->c->size, r->shared ? "" : "not ");
 	test_sizes(r);
+	test_counts(r);
 	test_pieces(r);
 	test_chain(r);
 	test_exchanges(r);

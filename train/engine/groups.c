@@ -79,8 +79,7 @@ to_device(const struct device_group *g, const struct groups_config *c, struct co
     struct err *err)
 {
 	const struct comm_config config = { comm_role_name[g->role],
-		gpu_group_blocks(g->kind, &c->plan->shape),
-		gpu_group_sums(g->kind, &c->plan->model) };
+		gpu_group_blocks(g->kind, &c->plan->shape), gpu_group_sums(g->kind) };
 	struct comm *made;
 
 	if (!c->backend->comm)

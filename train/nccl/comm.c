@@ -4,7 +4,7 @@
  * A communicator is built on a host communicator of the same ranks, which carries NCCL's id, does
  * barriers and ends the world. Collectives are queued on the caller's stream. Between ranks that
  * share memory neither what goes in parts nor a gather of long ones passes through NCCL (peers.c).
- * NCCL moves bytes and finds maxima; it adds nothing (sums.c).
+ * NCCL moves bytes and counts; it adds no floating types (sums.c).
  */
 #include "lib/base/mem.h"
 #include "train/nccl/impl.h"
@@ -70,8 +70,8 @@ copy(struct comm *c, struct stream *st, const struct tensor *to, const struct te
 		    "copy of the own part");
 }
 
-/* A maximum or a sum (sums.c) in place, queued on st; a failure is reported by the device's next
- * sync. */
+/* In place, queued on st; a failure is reported by the device's next sync. Maxima and sums of
+ * integers have no order that shows. */
 static void
 all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
 {
@@ -80,12 +80,12 @@ all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduc
 
 	if (c->size == 1 || count == 0)
 		return;
-	if (op == REDUCE_SUM)
+	if (op == REDUCE_SUM && dtype_is_float(t->dtype))
 		sums_all(&g->sums, c, st, t);
 	else
 		nccl_ok(c,
-		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype), ncclMax, g->handle,
-			cu_handle(st)),
+		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype),
+			op == REDUCE_MAX ? ncclMax : ncclSum, g->handle, cu_handle(st)),
 		    "all-reduce");
 }
 
