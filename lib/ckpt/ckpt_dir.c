@@ -7,6 +7,7 @@
 #include "lib/ckpt/ckpt_impl.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -140,19 +141,20 @@ ckpt_iterations(const char *save, int64_t **out, struct err *e)
 	return n;
 }
 
-/* The file is small; anything above 4096 bytes is refused. Blanks may surround the number, of which
- * 18 digits always fit 63 bits. */
+/* A file that cannot be looked at is not a missing one. It is small; above 4096 bytes it is
+ * refused. Blanks may surround the number, of which 18 digits always fit 63 bits. */
 int
 ckpt_tracker(const char *save, int64_t *iteration, struct err *e)
 {
 	char path[CKPT_PATH_BYTES], *text, *word;
+	struct stat st;
 	size_t n;
 	int rc = 1;
 
 	if (!ckpt_join(path, save, CKPT_TRACKER))
 		return err_set(e, "path too long: '%.60s...'", save);
-	if (!io_exists(path))
-		return 0;
+	if (stat(path, &st) < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(e, "look at", path);
 	if (io_read_regular(path, 4096, &text, NULL, e) < 0)
 		return -1;
 	word = text + strspn(text, " \t\r\n");

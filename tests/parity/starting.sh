@@ -61,6 +61,13 @@ echo 4x >damaged/latest_checkpointed_iteration.txt
 on2 1 --load damaged --save damaged
 one_line "mtrain: damaged/latest_checkpointed_iteration.txt: not the number of an iteration: '4x'"
 
+# A tracker that cannot be looked at is not a missing one.
+mkdir looped
+ln -s latest_checkpointed_iteration.txt looped/latest_checkpointed_iteration.txt
+on2 1 --load looped --save looped
+one_line "mtrain: cannot look at 'looped/latest_checkpointed_iteration.txt': \
+Too many levels of symbolic links"
+
 # The very first save was cut off before its tracker: the checkpoint is whole, and the run continues
 # from it.
 on2 3 --save first --load first --exit-interval 2
