@@ -165,8 +165,9 @@ routed   := $(B)/tests/routed/mtrain
 unwatched := $(B)/tests/unwatched/mtrain
 # The product in a simulated cluster: its own objects, whose calls bundle.sh renames.
 sim_obj  := $(patsubst %,$(B)/%.o,$(call find,c,tests/sim))
-sim_product := $(B)/bin/mtrain.c.o $(B)/bin/mckpt.c.o $(B)/tests/sim/bin/check.c.o \
-	$(B)/tests/faults/saved.c.o $(train_obj) $(ckpt_obj) $(lib_obj)
+sim_product := $(patsubst %,$(B)/bin/%.c.o,mtrain mtok mshard mckpt mexport) \
+	$(B)/tests/sim/bin/check.c.o $(B)/tests/faults/saved.c.o $(train_obj) $(tok_obj) \
+	$(shard_obj) $(ckpt_obj) $(export_obj) $(lib_obj)
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
 test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) \
@@ -255,6 +256,11 @@ test-gpu: $(progs) $(gpu_bin) $(faulty)
 faults: tests
 	@B=$(B) N=$(or $(N),20) SEED=$(SEED) FAULT=$(FAULT) sh tests/run.sh faults
 sim: $(B)/sim
+# Plausible mistakes, one after another (MUTANTS, by default all): SEEDS seeds must find each.
+sim-mutants: $(B)/sim
+	@B=$(B) SEEDS=$(or $(SEEDS),10000) COMPILE='$(CC) $(CPPFLAGS) $(CFLAGS)' \
+		LINK='$(CXX) $(LDFLAGS)' LIBS='$(train_libs) $(LIBS)' OBJECTS='$(sim_obj)' \
+		PRODUCT='$(sim_product)' sh tests/sim/mutants/mutants.sh $(MUTANTS)
 lint:
 	@B=$(B) sh tests/run.sh lint
 # With version 14, like the lint: see .clang-format.
@@ -296,8 +302,9 @@ clean:
 	rm -rf build build-*
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
-		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  sim  lint' \
-		' test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  format  fuzz  bench  bench-gpu  bench-offload bench-watch  man  config'
+		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  sim' \
+		' sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000' \
+		' format  fuzz  bench  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
 	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)"' \
@@ -307,6 +314,7 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-hf test-tokenizers test-megatron test-gpu faults sim lint format fuzz bench bench-gpu bench-offload bench-watch install man \
+	test-hf test-tokenizers test-megatron test-gpu faults sim sim-mutants lint format fuzz bench \
+	bench-gpu bench-offload bench-watch install man \
 	dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -164,9 +164,12 @@ read_steps(struct steps *s, const char *path, struct str *problems)
 	}
 	for (char *line = strtok_r(s->text, "\n", &rest); line;
 	     line = strtok_r(NULL, "\n", &rest)) {
-		char *time = strstr(line, ", \"tokens_per_second\"");
+		char *time = strstr(line, ", \"tokens_per_second\""), *next = strchr(line, ',');
 		int step;
 
+		/* lines on corpora, experts and evaluations tell other things first */
+		if (next && strncmp(next, ", \"consumed_samples\"", 20))
+			continue;
 		if (!time || sscanf(line, "{\"iteration\": %d,", &step) != 1 || step < 0 ||
 		    step >= STEPS) {
 			str_addf(problems, "%s: not a line of metrics: %.80s\n", path, line);

@@ -5,14 +5,14 @@
 #include "tests/sim/faults.h"
 #include "tests/sim/scene.h"
 
-enum { STATUSES = 9, IMAGE_BYTES = 4 << 20 }; /* statuses: 8 stands for every end by a signal */
+enum { STATUSES = 9, IMAGE_BYTES = 8 << 20 }; /* statuses: 8 stands for every end by a signal */
 
 /* What an undisturbed run of a layout comes to; in memory that all processes share. */
 struct reference {
 	bool known, good;
-	long yields;            /* of one run */
-	long calls[CALL_COUNT]; /* of rank 0 */
-	struct image image;
+	long yields;                   /* of one run */
+	long calls[CALL_COUNT];        /* of rank 0 */
+	struct image start, half, end; /* of /run: before it, after half of it, after it */
 };
 
 /* What came of a seed; in shared memory. */
@@ -28,19 +28,28 @@ struct result {
 	char why[2048]; /* the problems */
 };
 
+enum begins { BEGIN_DRAWN, BEGIN_START, BEGIN_HALF };
+
 struct case_options {
 	uint64_t seed;
-	int layout;         /* -1: drawn */
-	bool plain;         /* no faults: what every seed must survive */
-	bool loud;          /* prints what the ranks say */
-	bool trace;         /* prints every event */
-	long until;         /* the event that ends it; 0: none */
-	const char *export; /* a directory of this machine that gets the disk; NULL: none */
+	int layout; /* -1: drawn */
+	enum begins begins;
+	struct strike strike[STRIKES]; /* what happens */
+	int num_strikes;               /* 0: it is drawn */
+	unsigned dropped;              /* faults that are left out, as bits */
+	bool plain;                    /* no faults: what every seed must survive */
+	bool loud;                     /* prints what the ranks say */
+	bool trace;                    /* prints every event */
+	long until;                    /* the event that ends it; 0: none */
+	int mark;                      /* of the caller */
+	const char *export;            /* a directory of this machine that gets the disk, or NULL */
 };
 /* The layout of a seed, the same in every process. */
 int case_layout(const struct case_options *o);
 /* In a process of its own, since what killed ranks leave is never freed. */
 void case_run(const struct case_options *o, const struct reference *r, struct result *out);
-void case_reference(int layout, struct reference *r);
+/* In two processes: the whole run, and half of it. */
+enum part { PART_WHOLE, PART_HALF };
+void case_reference(int layout, enum part part, struct reference *r);
 
 #endif

@@ -55,26 +55,36 @@ begin(const struct case_options *o, const struct reference *ref, struct result *
 	_exit(0);
 }
 
+/* Makes the reference of a layout, if it is not there yet. */
 static int
 need(struct reference *all, int layout, struct err *e)
 {
 	struct reference *r = &all[layout];
-	pid_t pid;
+	struct image *image[] = { &r->start, &r->half, &r->end };
 	int status;
 
-	if (r->known)
-		return 0;
-	r->image = (struct image){ 0, IMAGE_BYTES, shared(IMAGE_BYTES) };
-	fflush(stdout);
-	pid = r->image.bytes ? fork() : -1;
-	if (pid == 0) {
-		case_reference(layout, r);
-		_exit(0);
+	for (int i = 0; i < 3 && !r->known; i++) {
+		*image[i] = (struct image){ 0, IMAGE_BYTES, shared(IMAGE_BYTES) };
+		if (!image[i]->bytes)
+			return err_set(e, "no memory for the images of disks");
 	}
-	if (pid < 0 || waitpid(pid, &status, 0) < 0)
-		return err_set(e, "cannot start a process");
+	for (int part = PART_WHOLE; part <= PART_HALF && !r->known; part++) {
+		pid_t pid;
+
+		fflush(stdout);
+		pid = fork();
+		if (pid == 0) {
+			case_reference(layout, (enum part)part, r);
+			_exit(0);
+		}
+		if (pid < 0 || waitpid(pid, &status, 0) < 0)
+			return err_set(e, "cannot start a process");
+		if (!r->good)
+			return err_set(
+			    e, "the undisturbed run of '%s' fails", layouts[layout].name);
+	}
 	r->known = true;
-	return r->good ? 0 : err_set(e, "the undisturbed run of '%s' fails", layouts[layout].name);
+	return 0;
 }
 
 /* One seed of those under way. */
@@ -87,21 +97,27 @@ struct slot {
 };
 
 static int
-start(const struct crowd *c, struct slot *s, uint64_t seed, struct reference *all, struct err *e)
+start(const struct crowd *c, struct slot *s, struct err *e)
 {
-	int layout;
+	static struct reference *all;
+	const struct case_options *o = &s->options;
+	int layout = case_layout(o);
 
-	s->options = c->options;
-	s->options.seed = seed;
-	layout = case_layout(&s->options);
+	if (!all && !(all = shared(LAYOUTS * sizeof *all)))
+		return err_set(e, "no memory for the references");
 	if (need(all, layout, e) < 0)
 		return -1;
 	s->reference = &all[layout];
 	s->hash = 0;
 	memset(s->result, 0, sizeof *s->result);
-	s->result->seed = seed;
+	s->result->seed = o->seed;
 	fflush(stdout);
-	s->pid = begin(&s->options, s->reference, s->result);
+	if (c->here) {
+		case_run(o, s->reference, s->result);
+		c->take(c->ctx, o, s->result);
+		return 0;
+	}
+	s->pid = begin(o, s->reference, s->result);
 	return s->pid < 0 ? err_set(e, "cannot start a process") : 0;
 }
 
@@ -124,26 +140,25 @@ finish(const struct crowd *c, struct slot *s, int status)
 		r->failed = true;
 		snprintf(r->why + n, sizeof r->why - n, "the second log differs from the first");
 	}
-	c->take(c->ctx, r);
+	c->take(c->ctx, &s->options, r);
 	return true;
 }
 
 int
 crowd_run(const struct crowd *c, struct err *e)
 {
-	struct reference *all = shared(LAYOUTS * sizeof *all);
 	struct slot slot[JOBS_MAX] = { 0 };
-	uint64_t next = c->first;
 	int running = 0, status, rc = 0;
+	bool more = true;
 	pid_t pid;
 
 	for (int i = 0; i < c->jobs; i++)
 		slot[i].result = shared(sizeof(struct result));
-	while (rc == 0 && (running || next <= c->last)) {
-		for (int i = 0; rc == 0 && i < c->jobs && next <= c->last; i++)
-			if (!slot[i].pid) {
-				rc = start(c, &slot[i], next++, all, e);
-				running += rc == 0;
+	while (rc == 0 && (running || more)) {
+		for (int i = 0; rc == 0 && i < c->jobs && more; i++)
+			if (!slot[i].pid && (more = c->next(c->ctx, &slot[i].options))) {
+				rc = start(c, &slot[i], e);
+				running += rc == 0 && !c->here;
 			}
 		pid = running ? wait(&status) : -1;
 		for (int i = 0; i < c->jobs; i++)
@@ -152,6 +167,8 @@ crowd_run(const struct crowd *c, struct err *e)
 				running--;
 			}
 	}
+	for (int i = 0; i < c->jobs; i++)
+		munmap(slot[i].result, sizeof(struct result));
 	return rc;
 }
 

@@ -6,11 +6,13 @@
 #include "tests/sim/case.h"
 
 struct crowd {
-	uint64_t first, last;
 	int jobs;
-	bool twice;                  /* each seed once more: the logs must be the same */
-	struct case_options options; /* of each, apart from the seed */
-	void (*take)(void *ctx, const struct result *r); /* told of each, in the order of ends */
+	bool twice; /* each once more: the logs must be the same */
+	bool here;  /* in this process, for a debugger: there is one alone */
+	/* The next case; false: there is none left. */
+	bool (*next)(void *ctx, struct case_options *o);
+	/* Told of each that has ended. */
+	void (*take)(void *ctx, const struct case_options *o, const struct result *r);
 	void *ctx;
 };
 /* -1 with a reason when no process can be made. */

@@ -2,9 +2,54 @@
 #include "tests/sim/faults.h"
 #include "tests/sim/world.h"
 
-#define STRIKE_NAME(k, name) name,
+#include <errno.h>
+#include <string.h>
+
+#define STRIKE_NAME(k, name, words) words,
 const char *const strike_names[STRIKE_KIND_COUNT] = { STRIKE_KINDS(STRIKE_NAME) };
 #undef STRIKE_NAME
+
+#define STRIKE_SHORT(k, name, words) name,
+static const char *const short_names[STRIKE_KIND_COUNT] = { STRIKE_KINDS(STRIKE_SHORT) };
+#undef STRIKE_SHORT
+
+static int
+parse_one(const char *text, struct strike *s, struct err *e)
+{
+	char kind[16], call[16];
+	int k = 0, c = 0, n;
+
+	*s = (struct strike){ .rank = -1, .err = EIO };
+	n = sscanf(text, "%15[^:]:%15[^:]:%ld:%d:%d", kind, call, &s->at, &s->rank, &s->err);
+	while (n >= 3 && k < STRIKE_KIND_COUNT && strcmp(kind, short_names[k]))
+		k++;
+	while (n >= 3 && c < CALL_COUNT && strcmp(call, call_names[c]))
+		c++;
+	if (n < 3 || k == STRIKE_KIND_COUNT || (c == CALL_COUNT && strcmp(call, "any")))
+		return err_set(e, "--faults: '%s' is not KIND:CALL:N[:RANK[:ERRNO]]", text);
+	s->kind = (enum strike_kind)k;
+	s->call = (enum call)c;
+	if (s->kind != STRIKE_FAIL && s->kind != STRIKE_FAIL_ON)
+		s->err = 0;
+	return 0;
+}
+
+int
+faults_parse(const char *text, struct strike out[STRIKES], struct err *e)
+{
+	int n = 0;
+
+	for (; *text; text += strcspn(text, ",") + (text[strcspn(text, ",")] == ',')) {
+		char one[80];
+
+		snprintf(one, sizeof one, "%.*s", (int)strcspn(text, ","), text);
+		if (n == STRIKES)
+			return err_set(e, "--faults: more than %d", STRIKES);
+		if (parse_one(one, &out[n++], e) < 0)
+			return -1;
+	}
+	return n;
+}
 
 static void *
 let_continue(void *arg)
@@ -62,7 +107,7 @@ faults_at(enum call c, const char *path)
 	for (int i = 0; i < f->count && !err; i++) {
 		struct strike *s = &f->strike[i];
 
-		if ((s->rank >= 0 && s->rank != p->rank) ||
+		if (s->dropped || (s->rank >= 0 && s->rank != p->rank) ||
 		    (s->call != CALL_COUNT ? s->call != c : c == CALL_MEMORY))
 			continue;
 		s->count++;

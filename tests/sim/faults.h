@@ -2,6 +2,7 @@
 #ifndef SIM_FAULTS_H
 #define SIM_FAULTS_H
 
+#include "lib/base/err.h"
 #include "tests/sim/world.h"
 
 enum { STRIKES = 8 };
@@ -9,11 +10,13 @@ enum { STRIKES = 8 };
 /* What happens at a call of the run. */
 /* clang-format off */
 #define STRIKE_KINDS(X) \
-	X(KILL, "rank killed") X(HOST, "host lost") X(POWER, "power lost") X(TERM, "SIGTERM") \
-	X(STOP, "rank stopped for a while") X(SLOW, "rank slow") X(FAIL, "call fails") \
-	X(FAIL_ON, "calls fail from one on") X(LEAP, "clock leaps")
+	X(KILL, "kill", "rank killed") X(HOST, "host", "host lost") \
+	X(POWER, "power", "power lost") X(TERM, "term", "SIGTERM") \
+	X(STOP, "stop", "rank stopped for a while") X(SLOW, "slow", "rank slow") \
+	X(FAIL, "fail", "call fails") X(FAIL_ON, "fail-on", "calls fail from one on") \
+	X(LEAP, "leap", "clock leaps")
 /* clang-format on */
-#define STRIKE_ENUM(k, name) STRIKE_##k,
+#define STRIKE_ENUM(k, name, words) STRIKE_##k,
 enum strike_kind { STRIKE_KINDS(STRIKE_ENUM) STRIKE_KIND_COUNT };
 #undef STRIKE_ENUM
 extern const char *const strike_names[STRIKE_KIND_COUNT];
@@ -25,7 +28,8 @@ struct strike {
 	enum call call; /* CALL_COUNT: of any kind */
 	long at;        /* 1: the first one */
 	int err;        /* of a call that fails */
-	/* */
+	bool dropped;   /* it does not happen */
+	/* set by faults_at */
 	long count;
 	bool struck;
 };
@@ -42,6 +46,9 @@ struct faults {
 	long happened[STRIKE_KIND_COUNT];
 };
 
+/* Reads KIND:CALL:N[:RANK[:ERRNO]], several after commas: "fail:fsync:3:0:28,power:any:4000". The
+ * number of strikes, or -1 with a reason. */
+int faults_parse(const char *text, struct strike out[STRIKES], struct err *e);
 /* At a call: an errno, or 0. May end the process, and not return. */
 int faults_at(enum call c, const char *path);
 

@@ -221,6 +221,8 @@ cut_short(size_t n)
 static ssize_t
 get(struct file *f, void *to, size_t n, int64_t at)
 {
+	if (f->kind == FILE_EVENT || f->kind == FILE_SIGNALS)
+		return poll_read(f, to, n);
 	if (f->kind != FILE_NODE)
 		return 0;
 	if (f->node->dir)
@@ -239,6 +241,8 @@ put(struct file *f, const void *from, size_t n, int64_t at)
 {
 	if (f->kind == FILE_OUTPUT && f->out)
 		str_add(f->out, from, n);
+	if (f->kind == FILE_EVENT)
+		return poll_write(f, n);
 	if (f->kind != FILE_NODE)
 		return (ssize_t)n;
 	if ((f->flags & O_ACCMODE) == O_RDONLY)

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-enum file_kind { FILE_NODE, FILE_OUTPUT, FILE_SOCKET, FILE_NULL };
+enum file_kind { FILE_NODE, FILE_OUTPUT, FILE_SOCKET, FILE_NULL, FILE_EVENT, FILE_SIGNALS };
 
 struct file {
 	enum file_kind kind;
@@ -16,6 +16,7 @@ struct file {
 	struct node *node;
 	struct str *out; /* FILE_OUTPUT; NULL: thrown away */
 	struct socket *socket;
+	uint64_t signals; /* FILE_SIGNALS: as bits */
 	char path[512];
 };
 
@@ -35,6 +36,10 @@ ssize_t sim_write(int fd, const void *from, size_t n);
 off_t sim_lseek(int fd, off_t at, int whence);
 void sim_exit(int status) __attribute__((noreturn));
 void sim__exit(int status) __attribute__((noreturn));
+
+/* poll.c: events and signals */
+ssize_t poll_read(struct file *f, void *to, size_t n);
+ssize_t poll_write(struct file *f, size_t n);
 
 /* proc.c: a file of /proc, or NULL. */
 struct node *proc_file(const char *path);

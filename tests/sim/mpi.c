@@ -97,15 +97,36 @@ wake(struct process *p)
 		thread_wake(p->mpi->waiter, 0);
 }
 
+/* What a dead rank would have handed over when it was asked for is lost. */
+static void
+drop_offers(struct mpi *m, int rank)
+{
+	struct request **x = &m->arrived;
+
+	while (*x) {
+		if ((*x)->sender && (*x)->peer == rank)
+			*x = (*x)->next;
+		else
+			x = &(*x)->next;
+	}
+}
+
 /* What others wait for from a dead rank fails, where the seed says so. */
 void
 mpi_process_ended(struct process *dead)
 {
+	bool told = sim.faults && sim.faults->report_deaths;
+
+	if (!dead->mpi)
+		return;
+	for (struct request *r = dead->mpi->arrived; r; r = r->next)
+		if (r->sender)
+			r->sender->failed = told;
 	for (struct process *p = sim.processes; p; p = p->next) {
-		if (!dead->mpi || p->job != dead->job || p->ended || !p->mpi || !sim.faults ||
-		    !sim.faults->report_deaths)
+		if (p->job != dead->job || p->ended || !p->mpi)
 			continue;
-		for (struct request *r = p->mpi->posted; r; r = r->next)
+		drop_offers(p->mpi, dead->rank);
+		for (struct request *r = p->mpi->posted; told && r; r = r->next)
 			r->failed |= r->peer == dead->rank;
 		wake(p);
 	}

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,7 +25,7 @@ struct socket {
 	int host;
 	uint16_t port;
 	struct datagram *queue;
-	struct thread *waiter;
+	struct process *process;
 };
 
 static struct socket *sockets;
@@ -53,6 +52,7 @@ sim_socket(int domain, int type, int protocol)
 	}
 	f->kind = FILE_SOCKET;
 	f->socket = mem_zalloc(1, sizeof *f->socket);
+	f->socket->process = sim.current->process;
 	f->socket->host = sim.current->process->host;
 	f->socket->next = sockets;
 	sockets = f->socket;
@@ -134,40 +134,14 @@ sim_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr
 		;
 	d->next = *x;
 	*x = d;
-	if (s->waiter && s->waiter->ready > d->arrives)
-		s->waiter->ready = d->arrives;
+	poll_wake(s->process);
 	return (ssize_t)n;
 }
 
-static bool
-is_there(const struct socket *s)
+int64_t
+socket_ready(const struct socket *s)
 {
-	return s && s->queue && s->queue->arrives <= sim.now;
-}
-
-int
-sim_poll(struct pollfd *p, nfds_t n, int milliseconds)
-{
-	struct file *f = p->fd < 0 ? NULL : file_of(p->fd);
-	struct socket *s = f ? f->socket : NULL;
-	struct thread *self = sim.current;
-	int64_t until;
-
-	(void)n;
-	call_begin(CALL_SLEEP, "poll", milliseconds);
-	until = sim.now + milliseconds * MILLISECOND;
-	while (!is_there(s) && sim.now < until) {
-		self->ready =
-		    s && s->queue && s->queue->arrives < until ? s->queue->arrives : until;
-		if (s)
-			s->waiter = self;
-		if (schedule())
-			return fail(EINTR);
-		if (s)
-			s->waiter = NULL;
-	}
-	p->revents = is_there(s) ? POLLIN : 0;
-	return is_there(s);
+	return s->queue ? s->queue->arrives : NEVER;
 }
 
 ssize_t
@@ -179,7 +153,7 @@ sim_recvfrom(int fd, void *to, size_t n, int flags, struct sockaddr *from, sockl
 	(void)flags;
 	call_begin(CALL_SOCKET, "receive", (int64_t)n);
 	d = s->queue;
-	if (!is_there(s))
+	if (socket_ready(s) > sim.now)
 		return fail(EAGAIN);
 	s->queue = d->next;
 	n = n < d->len ? n : d->len;

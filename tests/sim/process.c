@@ -5,6 +5,7 @@
 #include "tests/sim/world.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -195,13 +196,14 @@ process_signal(struct process *p, int sig)
 		p->stopped = sig == SIGSTOP;
 	if (sig == SIGKILL || sig == SIGSTOP || sig == SIGCONT || handler == SIG_IGN)
 		return;
-	if (handler == SIG_DFL) {
+	t = taker(p, sig);
+	if (handler == SIG_DFL && t) {
 		if (ends_by_default(sig))
 			process_end(p, 128 + sig);
 		return;
 	}
 	p->pending |= UINT64_C(1) << sig;
-	t = taker(p, sig);
+	poll_wake(p);
 	if (t && t != sim.current && t->ready > sim.now)
 		t->ready = sim.now + draw_delay(sim.call_cost);
 }
@@ -218,7 +220,9 @@ process_deliver(struct thread *t)
 		p->pending &= ~(UINT64_C(1) << sig);
 		t->interrupted = true;
 		log_event("handler", NULL, sig, 0);
-		if (p->action[sig].sa_handler != SIG_DFL && p->action[sig].sa_handler != SIG_IGN)
+		if (p->action[sig].sa_handler == SIG_DFL)
+			process_end(p, 128 + sig);
+		if (p->action[sig].sa_handler != SIG_IGN)
 			p->action[sig].sa_handler(sig);
 	}
 }
@@ -280,6 +284,12 @@ sim_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 			how == SIG_BLOCK ? sigaddset(mask, sig) : sigdelset(mask, sig);
 	process_deliver(sim.current);
 	return 0;
+}
+
+int
+sim_sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	return sim_pthread_sigmask(how, set, old);
 }
 
 /* --- who it is -------------------------------------------------------------------------------- */
@@ -366,6 +376,16 @@ sim_sysconf(int name)
 	case _SC_PHYS_PAGES: return 1 << 22;
 	default: return -1;
 	}
+}
+
+int
+sim_sched_getaffinity(pid_t pid, size_t n, cpu_set_t *set)
+{
+	(void)pid;
+	CPU_ZERO_S(n, set);
+	for (size_t i = 0; i < 4; i++)
+		CPU_SET_S(i, n, set);
+	return 0;
 }
 
 void

@@ -8,14 +8,19 @@ struct layout {
 	const char *name;
 	int ranks;
 	const char *options;
+	bool corpora; /* reads datasets; else tokens drawn at random */
+	int retained; /* of older checkpoints only multiples of it are kept; 0: all */
+	bool rewinds; /* steps may be trained once more, and checkpoints be moved aside */
 };
-enum { LAYOUTS = 4 };
+enum { LAYOUTS = 18 };
 extern const struct layout layouts[];
 
 /* The directory of every run is /run; its checkpoints are in C, its metrics in m. */
 void scene_disk(void);
-/* One run of mtrain until its end. */
-struct job *scene_start(const struct layout *x, struct str *said);
+/* Encodes the texts that a layout with corpora reads; the exit status. */
+int scene_encode(struct str *said);
+/* A run of mtrain; extra: more options. */
+struct job *scene_start(const struct layout *x, const char *extra, struct str *said);
 
 /* Everything below the disk's root, as text in memory: what another world begins with. */
 struct image {

@@ -228,6 +228,7 @@ world_begin(uint64_t seed)
 		    (unsigned long long)draw(UINT32_MAX), i);
 	}
 	sim.call_cost = 2000;
+	sim.wire_delay = 20000;
 }
 
 void

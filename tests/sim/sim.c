@@ -9,14 +9,15 @@
 #include "lib/base/prog.h"
 #include "tests/sim/case.h"
 #include "tests/sim/crowd.h"
+#include "tests/sim/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct sim_config {
-	const char *seeds, *layout, *export;
-	int64_t seed, jobs, until;
-	bool trace, twice, plain;
+	const char *seeds, *layout, *export, *faults;
+	int64_t seed, jobs, until, stride;
+	bool trace, twice, plain, shrink, sweep, half, stop;
 };
 
 static const struct opt sim_opts[] = {
@@ -49,6 +50,36 @@ static const struct opt sim_opts[] = {
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct sim_config, plain),
 	    .help = "no faults: only the order of events is drawn" },
+	{ .name = "faults",
+	    .type = OPT_STRING,
+	    .off = offsetof(struct sim_config, faults),
+	    .unit = "LIST",
+	    .help = "these in place of drawn ones: KIND:CALL:N[:RANK[:ERRNO]], several after "
+		    "commas; kinds: kill, host, power, term, stop, slow, fail, fail-on, leap; "
+		    "calls as in a trace, or any" },
+	{ .name = "half",
+	    .type = OPT_FLAG,
+	    .off = offsetof(struct sim_config, half),
+	    .help = "begin with checkpoints of half of the run; drawn by default" },
+	{ .name = "shrink",
+	    .type = OPT_FLAG,
+	    .off = offsetof(struct sim_config, shrink),
+	    .help = "leave out the faults that a failure does not need" },
+	{ .name = "sweep",
+	    .type = OPT_FLAG,
+	    .off = offsetof(struct sim_config, sweep),
+	    .help = "fail each call of each kind of each rank of --layout, once and from it on" },
+	{ .name = "stride",
+	    .type = OPT_INT,
+	    .off = offsetof(struct sim_config, stride),
+	    .min = 1,
+	    .max = 1e6,
+	    .def = "1",
+	    .help = "with --sweep: each so manieth call" },
+	{ .name = "stop",
+	    .type = OPT_FLAG,
+	    .off = offsetof(struct sim_config, stop),
+	    .help = "end when a seed has failed" },
 	{ .name = "layout",
 	    .type = OPT_STRING,
 	    .off = offsetof(struct sim_config, layout),
@@ -131,44 +162,106 @@ find_layout(const char *name, struct err *e)
 	return err_set(e, "--layout: there is no layout '%s'", name);
 }
 
-static void
-take(void *ctx, const struct result *r)
-{
-	struct summary *s = ctx;
+/* A range of seeds. */
+struct range {
+	uint64_t next, last;
+	const struct sim_config *config;
+	struct case_options options; /* of each, apart from the seed */
+	struct summary sum;
+	uint64_t failed; /* the last seed that failed */
+};
 
-	add(s, r);
-	if (r->failed)
-		print_failure(r);
+static bool
+next_seed(void *ctx, struct case_options *o)
+{
+	struct range *r = ctx;
+
+	*o = r->options;
+	o->seed = r->next++;
+	return o->seed <= r->last && !(r->config && r->config->stop && r->sum.failed);
+}
+
+static void
+take_seed(void *ctx, const struct case_options *o, const struct result *x)
+{
+	struct range *r = ctx;
+
+	add(&r->sum, x);
+	if (!x->failed)
+		return;
+	r->failed = o->seed;
+	print_failure(x);
+}
+
+/* Leaves out one fault after the other, as long as the seed fails all the same. */
+static int
+shrink(const struct range *from, struct err *e)
+{
+	struct range r = { .options = from->options };
+	struct crowd crowd = { .jobs = 1, .next = next_seed, .take = take_seed, .ctx = &r };
+
+	for (int i = 0; i < STRIKES; i++) {
+		unsigned before = r.options.dropped;
+
+		r.next = r.last = from->failed;
+		r.sum = (struct summary){ 0 };
+		r.options.dropped |= 1u << i;
+		if (crowd_run(&crowd, e) < 0)
+			return -1;
+		if (!r.sum.failed)
+			r.options.dropped = before;
+	}
+	return 0;
+}
+
+static int
+begin_range(struct range *r, const struct sim_config *c, struct err *e)
+{
+	unsigned long long first = (unsigned long long)c->seed, last = first;
+
+	if (c->seeds && sscanf(c->seeds, "%llu:%llu", &first, &last) != 2)
+		return err_set(e, "--seeds: '%s' is not FIRST:LAST", c->seeds);
+	r->next = first;
+	r->last = last;
+	r->options = (struct case_options){ .layout = c->layout ? find_layout(c->layout, e) : -1,
+		.begins = c->half           ? BEGIN_HALF
+		    : c->faults || c->plain ? BEGIN_START
+					    : BEGIN_DRAWN,
+		.plain = c->plain,
+		.loud = !c->seeds && !c->shrink && !c->sweep,
+		.trace = c->trace,
+		.until = (long)c->until,
+		.export = c->export };
+	if (c->layout && r->options.layout < 0)
+		return -1;
+	if (c->faults)
+		r->options.num_strikes = faults_parse(c->faults, r->options.strike, e);
+	return r->options.num_strikes < 0 ? -1 : 0;
 }
 
 static int
 run_sim(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct sim_config *c = cfg;
-	struct crowd crowd = { .jobs = (int)c->jobs, .twice = c->twice, .take = take };
-	struct summary s = { 0 };
-	unsigned long long first = (unsigned long long)c->seed, last = first;
+	struct range r = { .config = c };
+	struct crowd crowd = { .jobs = (int)c->jobs,
+		.twice = c->twice,
+		.here = !c->seeds && !c->twice && !c->shrink,
+		.next = next_seed,
+		.take = take_seed,
+		.ctx = &r };
 	double begin = clock_seconds();
 	int rc = cli_operands(argc, 0, "none", e);
 
 	(void)argv;
-	if (rc == 0 && c->seeds && sscanf(c->seeds, "%llu:%llu", &first, &last) != 2)
-		return err_set(e, "--seeds: '%s' is not FIRST:LAST", c->seeds);
-	crowd.options = (struct case_options){ .layout = -1,
-		.plain = c->plain,
-		.loud = !c->seeds,
-		.trace = c->trace,
-		.until = (long)c->until,
-		.export = c->export };
-	if (rc == 0 && c->layout && (rc = crowd.options.layout = find_layout(c->layout, e)) >= 0)
-		rc = 0;
-	crowd.first = first;
-	crowd.last = last;
-	crowd.ctx = &s;
-	if (rc < 0 || (rc = crowd_run(&crowd, e)) < 0)
-		return rc;
-	print(&s, clock_seconds() - begin);
-	return s.failed ? EXIT_FAILED : EXIT_DONE;
+	if (rc < 0 || begin_range(&r, c, e) < 0)
+		return rc < 0 ? rc : -1;
+	if (c->sweep)
+		return sweep_run(&r.options, (int)c->jobs, (long)c->stride, e);
+	if (crowd_run(&crowd, e) < 0 || (c->shrink && r.sum.failed && shrink(&r, e) < 0))
+		return -1;
+	print(&r.sum, clock_seconds() - begin);
+	return r.sum.failed ? EXIT_FAILED : EXIT_DONE;
 }
 
 static const struct verb *const verbs[] = {

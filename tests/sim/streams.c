@@ -6,14 +6,15 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* What the product knows as stdout and stderr: those of the process that runs. */
-FILE *sim_stdout, *sim_stderr;
+/* What the product knows as stdin, stdout and stderr: those of the process that runs. */
+FILE *sim_stdout, *sim_stderr, *sim_stdin;
 
 void
 streams_use(struct process *p)
 {
 	sim_stdout = p->out;
 	sim_stderr = p->err;
+	sim_stdin = p->in;
 }
 
 static ssize_t
@@ -88,6 +89,7 @@ stream_add(struct process *p, int fd, const char *mode)
 void
 streams_begin(struct process *p)
 {
+	p->in = stream_add(p, 0, "r");
 	p->out = stream_add(p, 1, "w");
 	p->err = stream_add(p, 2, "w");
 	setvbuf(p->err, NULL, _IONBF, 0);

@@ -83,7 +83,7 @@ struct process {
 		FILE *f;
 		int fd;
 	} stream[STREAMS];
-	FILE *out, *err;
+	FILE *in, *out, *err;
 	struct str *said; /* what it writes to standard output and error */
 	char **env;
 	char cwd[64];
@@ -190,6 +190,10 @@ enum { JOBS = 64 };
 /* net.c */
 struct socket;
 void socket_free(struct socket *s);
+int64_t socket_ready(const struct socket *s); /* when a datagram is there; NEVER: none is sent */
+
+/* poll.c: threads that poll look once more */
+void poll_wake(const struct process *p);
 
 /* streams.c */
 void streams_begin(struct process *p);
