@@ -17,6 +17,8 @@
 #include <string.h>
 #include <zlib.h>
 
+static int num_scanners; /* expressions of classes.tsv that have one */
+
 struct machine {
 	struct normalizer normalizer;
 	struct normal_scratch normal;
@@ -91,13 +93,25 @@ test_component(const char *text, const char *want)
 	json_free(j);
 }
 
-/* The text that the matches of an expression leave of each 1024 code points. */
+/* True when a scanner, if there is one, ends the piece where PCRE2 does. */
+static bool
+same_end(const struct pretok *p, const struct str *text, size_t from, size_t end)
+{
+	return !p || from == end ||
+	    pretok_next(p, (const unsigned char *)text->buf, text->len, from) == end;
+}
+
+/* The text that the matches of an expression leave of each 1024 code points; the scanner of the
+ * expression has the same matches. */
 static void
 test_class(const char *pattern, const char *want)
 {
 	struct regex_scratch *scratch = regex_scratch_new();
 	struct err e = { "" };
 	struct regex *r = regex_new(pattern, strlen(pattern), &e);
+	struct pretok_step step = { .regex = pattern, .len = strlen(pattern) };
+	struct pretok *p = pretok_compile(&step, 1, &(struct err){ "" });
+	bool same = true;
 	struct str text = { 0 }, left = { 0 };
 	uLong crc = 0;
 	char got[16];
@@ -121,6 +135,8 @@ test_class(const char *pattern, const char *want)
 			more = regex_next(r, scratch, &w, &e) > 0;
 			w.end = more ? w.end : w.n;
 			w.start = more ? w.start : w.n;
+			same &=
+			    same_end(p, &text, done, w.start) && same_end(p, &text, w.start, w.end);
 			if (w.start > done) {
 				str_add(&left, text.buf + done, w.start - done);
 				str_addc(&left, '|');
@@ -130,9 +146,12 @@ test_class(const char *pattern, const char *want)
 		crc = crc32(crc, (const unsigned char *)left.buf, (uInt)left.len);
 	}
 	snprintf(got, sizeof got, "%08lx", crc);
-	if (strcmp(got, want))
+	if (strcmp(got, want) || !same)
 		printf("%s\n", pattern);
 	CHECK_STR(got, want);
+	CHECK(same);
+	num_scanners += p != NULL;
+	pretok_free(p);
 	regex_free(r);
 	regex_scratch_free(scratch);
 	str_release(&text);
@@ -234,6 +253,7 @@ main(void)
 {
 	CHECK(each_line("tests/golden/hf/points.tsv", test_component) == 13);
 	CHECK(each_line("tests/golden/hf/classes.tsv", test_class) > 100);
+	CHECK(num_scanners > 100);
 	test_pairs();
 	return check_done();
 }

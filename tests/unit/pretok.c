@@ -255,6 +255,79 @@ test_find(void)
 	CHECK(pretok_find(gpt2, strlen(gpt2) - 1) == PRETOK_NONE);
 }
 
+/* Steps that are one scanner, ended by NULL, and the reason where they are not. */
+struct steps {
+	const char *step[3], *why;
+};
+
+#define KIMI_WORD(a, b) \
+	"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]" a \
+	"[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]" b CONTRACTIONS "?"
+#define KIMI \
+	"\\p{Han}+|" KIMI_WORD("*", "+") "|" KIMI_WORD("+", "*") "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+static const struct steps steps[] = {
+	{ { KIMI } },
+	{ { "\\p{N}{1,3}", "[a-z]+", "\\s?\\p{L}+|[^\\s\\p{N}]" } },
+	{ { "\\p{N}{1,3}", "\\p{N}+|\\p{L}" } },
+	{ { "a+b|\\s" }, "matches may be searched for without bound" },
+	{ { "\\s+$" }, "matches may be searched for without bound" },
+	{ { "a?" }, "an expression that matches nothing at byte 2 has no scanner" },
+	{ { "(a)\\1" }, "this escape at byte 5 has no scanner" },
+	{ { "[[:alpha:]]" }, "'[:' at byte 2 has no scanner" },
+	{ { "ab", "c" }, "step 1 cuts at more than characters of a set" },
+	{ { "\\p{N}{1,3}", "\\p{N}{1,2}", "a" }, "step 2 cuts the pieces of an earlier one" },
+	{ { "\\p{N}{1,3}", "1" }, "the last step cuts the pieces of an earlier one" },
+};
+
+static struct pretok *
+compile(const struct steps *x, struct err *e)
+{
+	struct pretok_step step[3] = { 0 };
+	int count = 0;
+
+	for (; count < 3 && x->step[count]; count++)
+		step[count] =
+		    (struct pretok_step){ .regex = x->step[count], .len = strlen(x->step[count]) };
+	return pretok_compile(step, count, e);
+}
+
+/* Long runs in which a search from each place to the end would take hours. */
+static void
+test_compile(void)
+{
+	static const char *const unit[] = { "A", " ", "\n  ", "'",
+		"\xe6\x97\xa5"
+		"A",
+		"\xcc\x81"
+		"A",
+		"1a" };
+	enum { REPEAT = 300000 };
+
+	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+		struct err e = { "" };
+		struct pretok *p = compile(&steps[i], &e);
+
+		CHECK((p != NULL) == (steps[i].why == NULL));
+		CHECK_STR(p ? "" : e.msg, p ? "" : steps[i].why ? steps[i].why : "");
+		for (size_t k = 0; p && k < sizeof unit / sizeof *unit; k++) {
+			struct str text = { 0 };
+			struct pretok_text t = { 0 };
+			uint32_t end[ENDS];
+
+			for (int times = 0; times < REPEAT; times++)
+				str_adds(&text, unit[k]);
+			t.s = (const unsigned char *)text.buf;
+			t.n = text.len;
+			while (pretok_ends(p, &t, end, ENDS) > 0)
+				;
+			CHECK(t.pos == t.n);
+			str_release(&text);
+		}
+		pretok_free(p);
+	}
+}
+
 int
 main(void)
 {
@@ -263,6 +336,7 @@ main(void)
 	mt19937_seed(&rng, (uint32_t)check_seed());
 	find_agreed();
 	test_find();
+	test_compile();
 	for (size_t i = 0; i < sizeof expressions / sizeof *expressions; i++)
 		test_expression(&expressions[i], &rng);
 	test_malformed(&rng);
