@@ -1,9 +1,9 @@
 /*
  * cat.c - merging several datasets
  *
- * One input is open at a time, and its tokens go from file to file inside the kernel: neither
- * memory nor descriptors grow with the number or the size of the inputs. All are examined before
- * anything is written, and each is checked again when it is added.
+ * One input is open at a time, and its tokens are copied as they are stored: neither memory nor
+ * descriptors grow with the number or the size of the inputs. All are examined before anything is
+ * written, and each is checked again when it is added.
  */
 #include "lib/base/mem.h"
 #include "lib/base/temp_sweep.h"

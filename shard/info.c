@@ -141,7 +141,7 @@ shard_info(const char *prefix, enum info_form form, FILE *out, struct err *e)
 	for (int64_t i = 0; i < dataset_num_documents(d); i++)
 		s.empty_documents +=
 		    dataset_document_start(d, i) == dataset_document_start(d, i + 1);
-	dataset_fingerprint(d, s.fingerprint);
+	dataset_fingerprint(d, dataset_index_hash(d), s.fingerprint);
 	rc = notes_read(prefix, &s.notes, e) < 0 ? -1 : 0;
 	if (rc == 0 && form == INFO_HEAD)
 		fputs("dataset\titem\tvalue\n", out);

@@ -29,6 +29,10 @@ const struct opt shard_verify_opts[] = {
 	    .off = VERIFY(xxh),
 	    .help = "also compare both files with the checksums in PREFIX.xxh; write them when it "
 		    "is missing" },
+	{ .name = "seal",
+	    .type = OPT_FLAG,
+	    .off = VERIFY(seal),
+	    .help = "write the checksums of the tokens to PREFIX.sum if they are missing" },
 	TOKENIZER_FILE_OPTS, OPT_END
 };
 

@@ -43,10 +43,12 @@ struct verify_config {
 	struct tokenizer_spec spec;        /* first: the tokenizer's option rows rely on it */
 	int64_t vocab_size;                /* ids must be in [0, vocab_size); 0: not checked */
 	bool xxh;                          /* check PREFIX.xxh, or write it if it is missing */
+	bool seal;                         /* write PREFIX.sum if it is missing */
 	const struct tokenizer *tokenizer; /* the one of spec; NULL: none */
 	void (*progress)(uint64_t done, uint64_t total);
 };
-/* Checks everything that opening does and what the config adds. Prints "PREFIX: ok, ...". */
+/* Checks everything that opening does, the checksums of PREFIX.sum if there are any, and what the
+ * config adds. Prints "PREFIX: ok, ...". */
 int shard_verify(const struct verify_config *c, const char *prefix, FILE *out, struct err *e);
 
 /* The checksums of both files. */

@@ -164,7 +164,7 @@ piece_name(const struct split_config *c, int64_t i, struct str *name)
 static void
 remove_piece(const char *piece)
 {
-	static const char *const suffix[] = { ".idx", ".bin", ".json" };
+	static const char *const suffix[] = { ".idx", ".bin", ".sum", ".json" };
 	struct str path = { 0 };
 
 	for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {

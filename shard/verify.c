@@ -8,12 +8,13 @@
  */
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
+#include "lib/data/sums.h"
 #include "shard/shard.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 1 << 20, CHUNK = 8192 }; /* bytes read and tokens checked at a time */
+enum { CHUNK = 8192 }; /* tokens checked at a time; bytes are read by blocks of PREFIX.sum */
 
 /* Consecutive tokens of the .bin, from number `first` on. */
 struct stored {
@@ -51,32 +52,49 @@ check_ids(const struct dataset *d, int64_t vocab_size, const struct stored *t, s
 	return 0;
 }
 
-/* One pass over the .bin: the checksum, and the ids when there is a vocabulary. */
+/* What a pass over the .bin looks at. */
+struct scan {
+	int64_t vocab_size;       /* 0: ids are not checked */
+	const struct sums *sums;  /* NULL: there are none */
+	struct sums_writer *made; /* NULL: none are made */
+	struct hash_stream *whole;
+	struct shard_meter meter;
+};
+
+/* One block of the .bin. */
 static int
-scan(const struct dataset *d, int64_t vocab_size, struct shard_meter *m, uint64_t *sum,
-    struct err *e)
+scan_block(struct scan *x, const struct dataset *d, const struct stored *t, struct err *e)
+{
+	size_t width = dtype_size(dataset_dtype(d)), bytes = (size_t)t->count * width;
+	int64_t block = t->first * (int64_t)width / SUMS_BLOCK;
+
+	if (x->whole)
+		hash_stream_add(x->whole, t->bytes, bytes);
+	if (x->made)
+		sums_add(x->made, t->bytes, bytes);
+	if (x->sums && sums_compare(x->sums, block, hash_xxh3(t->bytes, bytes), e) < 0)
+		return -1;
+	return x->vocab_size > 0 ? check_ids(d, x->vocab_size, t, e) : 0;
+}
+
+/* One pass over the .bin, whose blocks are whole numbers of tokens. */
+static int
+scan(struct scan *x, const struct dataset *d, struct err *e)
 {
 	uint64_t total = dataset_bin_bytes(d);
-	size_t width = dtype_size(dataset_dtype(d));
-	struct hash_stream *h = hash_stream_new();
-	char *room = mem_alloc(BLOCK, 1);
+	int64_t width = (int64_t)dtype_size(dataset_dtype(d));
+	char *room = mem_alloc(SUMS_BLOCK, 1);
 	int rc = 0;
 
-	for (uint64_t at = 0; at < total && rc == 0; at += BLOCK) {
-		size_t n = total - at < BLOCK ? (size_t)(total - at) : BLOCK;
-		const char *stored = dataset_bytes(d, at, n, room, e);
+	for (uint64_t at = 0; at < total && rc == 0; at += SUMS_BLOCK) {
+		size_t n = total - at < SUMS_BLOCK ? (size_t)(total - at) : SUMS_BLOCK;
+		struct stored t = { dataset_bytes(d, at, n, room, e), (int64_t)at / width,
+			(int64_t)n / width };
 
-		rc = stored ? 0 : -1;
-		if (stored)
-			hash_stream_add(h, stored, n);
-		if (stored && vocab_size > 0)
-			rc = check_ids(d, vocab_size,
-			    &(struct stored){ stored, (int64_t)(at / width), (int64_t)(n / width) },
-			    e);
-		shard_tell(m, n);
+		rc = t.bytes ? scan_block(x, d, &t, e) : -1;
+		shard_tell(&x->meter, n);
 	}
 	free(room);
-	*sum = hash_stream_free(h);
 	return rc;
 }
 
@@ -119,33 +137,97 @@ check_tokenizer(const struct verify_config *c, const char *prefix, struct err *e
 	return rc;
 }
 
+/* The pass, and what compares the whole files. */
+static int
+check_bytes(const struct verify_config *c, struct scan *x, const struct dataset *d, uint64_t index,
+    struct str *said, struct err *e)
+{
+	struct checksums is = { .idx = index };
+	const char *what = "";
+	int rc;
+
+	x->whole = c->xxh ? hash_stream_new() : NULL;
+	rc = x->sums || x->made || x->whole || x->vocab_size > 0 ? scan(x, d, e) : 0;
+	if (x->sums)
+		str_adds(said, ", sums agree");
+	if (!x->whole)
+		return rc;
+	is.bin = hash_stream_free(x->whole);
+	if (rc == 0)
+		rc = check_sums(dataset_prefix(d), &is, &what, e);
+	str_adds(said, what);
+	return rc;
+}
+
+/* Makes the sums in the same pass; they are written when everything else is right. */
+static int
+seal(const struct verify_config *c, struct scan *x, const struct dataset *d, uint64_t index,
+    struct str *said, struct err *e)
+{
+	FILE *file = dataset_spill(dataset_prefix(d), e);
+	struct sums_writer w = { 0 };
+	struct outfile out = { 0 };
+	struct str path = { 0 };
+	int rc = file ? sums_begin(&w, file, -1, 0, e) : -1;
+
+	str_addf(&path, "%s.sum", dataset_prefix(d));
+	x->made = &w;
+	if (rc == 0)
+		rc = check_bytes(c, x, d, index, said, e);
+	if (rc == 0)
+		rc = sums_write(&w, &out, path.buf, index, e);
+	if (rc == 0)
+		rc = outfile_commit(&out, e);
+	outfile_abort(&out);
+	sums_abort(&w);
+	if (file)
+		fclose(file);
+	str_release(&path);
+	str_adds(said, ", sums written");
+	return rc;
+}
+
+/* Everything about the tokens that the config asks for, and their checksums if they have any. said:
+ * the end of the line that is printed. */
+static int
+check_tokens(
+    const struct verify_config *c, const struct dataset *d, struct str *said, struct err *e)
+{
+	uint64_t index = dataset_index_hash(d);
+	struct sums *sums;
+	int rc = sums_open(&sums, d, index, e);
+	struct scan x = { .vocab_size =
+			      c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : c->vocab_size,
+		.sums = sums,
+		.meter = { c->progress, 0, dataset_bin_bytes(d) } };
+
+	if (rc >= 0)
+		rc = c->seal && !sums ? seal(c, &x, d, index, said, e)
+				      : check_bytes(c, &x, d, index, said, e);
+	sums_close(sums);
+	return rc;
+}
+
 /* Prints one line when it is sound; otherwise -1 with the first fault, and prints nothing. */
 int
 shard_verify(const struct verify_config *c, const char *prefix, FILE *out, struct err *e)
 {
-	int64_t vocab_size = c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : c->vocab_size;
 	struct dataset *d = shard_open(prefix, e);
-	struct shard_meter m = { .tell = c->progress };
-	const char *sums = "";
-	struct checksums is;
+	struct str said = { 0 };
 	int rc = 0;
 
 	if (!d)
 		return -1;
-	m.total = dataset_bin_bytes(d);
 	if (c->tokenizer)
 		rc = check_tokenizer(c, prefix, e);
-	if (rc == 0 && (vocab_size > 0 || c->xxh))
-		rc = scan(d, vocab_size, &m, &is.bin, e);
-	if (rc == 0 && c->xxh) {
-		is.idx = dataset_index_hash(d);
-		rc = check_sums(prefix, &is, &sums, e);
-	}
+	if (rc == 0)
+		rc = check_tokens(c, d, &said, e);
 	if (rc == 0)
 		fprintf(out, "%s: ok, %lld documents, %lld sequences, %lld tokens of %s%s\n",
 		    prefix, (long long)dataset_num_documents(d),
 		    (long long)dataset_num_sequences(d), (long long)dataset_num_tokens(d),
-		    dtype_torch_name(dataset_dtype(d)), sums);
+		    dtype_torch_name(dataset_dtype(d)), said.buf ? said.buf : "");
+	str_release(&said);
 	dataset_close(d);
 	return rc;
 }

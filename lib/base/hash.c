@@ -76,6 +76,15 @@ hash_stream_add(struct hash_stream *h, const void *bytes, size_t len)
 	XXH3_64bits_update(h->state, bytes, len);
 }
 
+uint64_t
+hash_stream_next(struct hash_stream *h)
+{
+	uint64_t sum = XXH3_64bits_digest(h->state);
+
+	XXH3_64bits_reset(h->state);
+	return sum;
+}
+
 /* The sum and the end of the stream are one call: no caller needs one without the other. */
 uint64_t
 hash_stream_free(struct hash_stream *h)

@@ -21,6 +21,7 @@ const char *hash_read(const char *text, uint64_t *sum);
 struct hash_stream; /* XXH3-64, fed in pieces */
 struct hash_stream *hash_stream_new(void);
 void hash_stream_add(struct hash_stream *h, const void *bytes, size_t len);
+uint64_t hash_stream_next(struct hash_stream *h); /* returns the sum and begins another */
 uint64_t hash_stream_free(struct hash_stream *h); /* returns the sum */
 
 /* 32 lower-case hexadecimal digits and a NUL. Source: RFC 1321. */

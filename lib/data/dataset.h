@@ -73,9 +73,8 @@ struct dataset_file {
 };
 void dataset_files(const struct dataset *d, struct dataset_file *bin, struct dataset_file *idx);
 uint64_t dataset_index_hash(const struct dataset *d); /* XXH3-64 of the .idx */
-/* XXH3-64 of the .idx and the size of the .bin as text: the fingerprint that a checkpoint
- * records. */
-void dataset_fingerprint(const struct dataset *d, char out[64]);
+/* That hash and the size of the .bin as text: sums.h tells what a checkpoint records after them. */
+void dataset_fingerprint(const struct dataset *d, uint64_t index, char out[64]);
 
 /* U16 when vocab_size < 65500, else I32. Source: DType.optimal_dtype. */
 enum dtype dataset_dtype_for(int64_t vocab_size);
@@ -95,7 +94,8 @@ int dataset_check_target(const char *prefix, bool replace, struct err *e);
 
 /*
  * The writer streams the .bin under a temporary name; lengths spill to a temporary file, so memory
- * does not grow with the input. commit writes the .idx last: a .idx that exists is complete.
+ * does not grow with the input. commit writes the .idx last, after the checksums of the tokens
+ * (sums.h): a .idx that exists is complete.
  */
 struct dataset_writer;
 
@@ -132,7 +132,8 @@ void dataset_abort(struct dataset_writer *w);
 
 /*
  * A writer that another run can continue: its temporary files are PREFIX.bin.part,
- * PREFIX.lengths.part and PREFIX.documents.part, and stay when it is aborted or fails to commit.
+ * PREFIX.lengths.part, PREFIX.documents.part and PREFIX.sums.part, and stay when it is aborted or
+ * fails to commit.
  */
 struct dataset_mark {
 	int64_t bin_bytes, sequences, documents;

@@ -1,9 +1,9 @@
 /*
  * dataset_copy.c - documents from an open dataset to a new one
  *
- * Tokens of the same type never pass through the program: the kernel moves them from file to file.
- * Lengths and boundaries are copied in blocks, so memory does not grow with either dataset, and the
- * offsets are recomputed in 64 bits, so that no error in the old ones survives.
+ * Tokens of the same type are copied as they are stored, and others are converted. Lengths and
+ * boundaries are copied in blocks, so memory does not grow with either dataset, and the offsets are
+ * recomputed in 64 bits, so that no error in the old ones survives.
  */
 #include "lib/data/dataset_impl.h"
 
@@ -17,25 +17,15 @@ copy_failed(const struct dataset_writer *w, const struct dataset *d, struct err 
 	    errno == EIO ? "the file ends too early or a disk failed" : strerror(errno));
 }
 
-/* The stream is flushed before its descriptor is written to, and its position is updated
- * afterwards. */
+/* Through the program's memory: the checksums of the copy are those of what was read. */
 int
 dataset_write_bin(
     struct dataset_writer *w, const struct dataset *d, uint64_t at, uint64_t bytes, struct err *e)
 {
-	int fd = fileno(w->bin.f), rc;
+	int rc = d->bin_fd < 0 ? dataset_put(w, d->bin.base + at, (size_t)bytes)
+			       : dataset_put_from(w, d->bin_fd, at, bytes);
 
-	if (bytes == 0)
-		return 0;
-	if (fflush(w->bin.f) != 0)
-		return copy_failed(w, d, e);
-	if (d->bin_fd < 0)
-		rc = io_write_all(fd, d->bin.base + at, bytes);
-	else
-		rc = io_copy_range(d->bin_fd, (int64_t)at, fd, bytes);
-	if (rc < 0 || fseeko(w->bin.f, 0, SEEK_END) != 0)
-		return copy_failed(w, d, e);
-	return 0;
+	return rc < 0 ? copy_failed(w, d, e) : 0;
 }
 
 /* Copies tokens [first, end) of the .bin through 64-bit ids. The writer checks that each fits. */

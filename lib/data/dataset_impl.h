@@ -6,6 +6,7 @@
 #include "lib/base/io.h"
 #include "lib/base/map.h"
 #include "lib/data/dataset.h"
+#include "lib/data/sums_write.h"
 
 #include <string.h>
 
@@ -32,6 +33,7 @@ struct dataset_writer {
 	uint64_t unwritten;        /* bytes of bin whose write-back was not started */
 	FILE *lengths, *documents; /* i32 and i64 values; unnamed, gone when closed */
 	FILE *modes;               /* i8, the same; NULL: none so far */
+	struct sums_writer sums;   /* of bin; its file is unnamed too */
 	char *prefix, *notes;      /* notes: the text of PREFIX.json; NULL: not written */
 	enum dtype type;
 	int64_t min, max; /* the range of the type */
@@ -91,6 +93,10 @@ int dataset_write_lengths(
 /* Writes document ends, as numbers of sequences in the new dataset. */
 int dataset_write_boundaries(
     struct dataset_writer *w, const int64_t *ends, int64_t count, struct err *e);
+/* Tokens as they are stored: every byte of the .bin comes here. -1 with errno. */
+int dataset_put(struct dataset_writer *w, const void *bytes, size_t len);
+/* The same from a file; EIO when it ends too early. */
+int dataset_put_from(struct dataset_writer *w, int fd, uint64_t at, uint64_t bytes);
 /* Copies bytes [at, at + bytes) of an open dataset's .bin unchanged. */
 int dataset_write_bin(
     struct dataset_writer *w, const struct dataset *d, uint64_t at, uint64_t bytes, struct err *e);

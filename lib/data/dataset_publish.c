@@ -3,10 +3,12 @@
  *
  * Two names cannot change at once, and tokens under the index of other tokens would be read
  * without an error. So all files are complete and on disk under the names of the next dataset
- * first: PREFIX.bin.new, PREFIX.json.new and, last, PREFIX.idx.new. From then on the next dataset
- * counts. Its index comes last to its own name, after the old one is gone and the tokens are there;
- * each step can be repeated, so that the next writer finishes what a killed one has left.
+ * first: PREFIX.bin.new, PREFIX.json.new, PREFIX.sum.new and, last, PREFIX.idx.new. From then on
+ * the next dataset counts. Its index comes last to its own name, after the old one is gone and the
+ * tokens are there; each step can be repeated, so that the next writer finishes what a killed one
+ * has left.
  */
+#include "lib/base/hash.h"
 #include "lib/base/json.h"
 #include "lib/base/lock.h"
 #include "lib/base/mem.h"
@@ -20,7 +22,7 @@
 enum { NOTES_MAX = 1 << 30 };
 
 /* What lies beside a dataset and is wrong for another one. */
-static const char *const beside[] = { ".json", ".xxh" };
+static const char *const beside[] = { ".json", ".xxh", ".sum" };
 enum { BESIDE = sizeof beside / sizeof *beside };
 
 /* True when PREFIX and the suffix name something, be it a link to nothing. */
@@ -120,16 +122,38 @@ write_notes(const struct dataset_writer *w, struct outfile *o, struct err *e)
 	return rc;
 }
 
+/* Puts the checksums of the tokens on disk under a temporary name; the index that they belong to is
+ * whole under its own. */
+static int
+write_sums(struct dataset_writer *w, struct outfile *o, const struct outfile *idx, struct err *e)
+{
+	char *path = dataset_path(w->prefix, ".sum");
+	struct map map;
+	int rc = map_open(&map, idx->tmp, e);
+
+	if (rc == 0)
+		rc = sums_write(&w->sums, o, path, hash_xxh3(map.base, map.size), e);
+	map_close(&map);
+	if (rc == 0)
+		rc = outfile_finish(o, e);
+	else
+		outfile_abort(o);
+	free(path);
+	return rc;
+}
+
 /* The names of the next dataset, on disk, the index after all others. What another writer has left
  * under them and this one has not is removed. */
 static int
-stage_all(const struct dataset_writer *w, const struct outfile *notes, const struct outfile *idx,
-    bool tokens, struct err *e)
+stage_all(const struct dataset_writer *w, const struct outfile *notes, const struct outfile *sums,
+    const struct outfile *idx, struct err *e)
 {
+	bool tokens = sums != NULL;
 	const char *p = w->prefix;
 
 	if ((tokens ? stage(p, ".bin.new", w->bin.tmp, e) : drop(p, ".bin.new", e)) < 0 ||
 	    (w->notes ? stage(p, ".json.new", notes->tmp, e) : drop(p, ".json.new", e)) < 0 ||
+	    (tokens ? stage(p, ".sum.new", sums->tmp, e) : drop(p, ".sum.new", e)) < 0 ||
 	    io_sync_parent(p, e) < 0 || stage(p, ".idx.new", idx->tmp, e) < 0)
 		return -1;
 	return io_sync_parent(p, e);
@@ -146,11 +170,14 @@ withdraw(const struct dataset_writer *w, bool tokens)
 
 	if (settled && w->notes && !there(p, ".json.new"))
 		drop(p, ".json", NULL);
+	if (settled && !there(p, ".sum.new"))
+		drop(p, ".sum", NULL);
 	if (tokens && w->keep)
 		(void)rename(bin, w->bin.tmp);
 	else if (tokens)
 		unlink(bin);
 	drop(p, ".json.new", NULL);
+	drop(p, ".sum.new", NULL);
 	drop(p, ".idx.new", NULL);
 	free(bin);
 }
@@ -174,9 +201,10 @@ look_at_names(const char *prefix, struct err *e)
 /* Nothing is removed before the successor of all is complete, and nothing that belongs to others:
  * a writer that has lost its lock meanwhile removes only its own temporary files. */
 static int
-replace(struct dataset_writer *w, const struct outfile *notes, const struct outfile *idx,
-    bool tokens, struct err *e)
+replace(struct dataset_writer *w, const struct outfile *notes, const struct outfile *sums,
+    const struct outfile *idx, struct err *e)
 {
+	bool tokens = sums != NULL;
 	bool older = there(w->prefix, ".idx");
 	int rc = lock_check(w->lock, e);
 
@@ -185,7 +213,7 @@ replace(struct dataset_writer *w, const struct outfile *notes, const struct outf
 			    : look_at_names(w->prefix, e);
 	if (rc < 0)
 		return rc;
-	rc = stage_all(w, notes, idx, tokens, e);
+	rc = stage_all(w, notes, sums, idx, e);
 	if (rc == 0)
 		rc = settle_all(w->prefix, w->fresh && tokens, e);
 	if (rc < 0 && lock_check(w->lock, NULL) == 0 && there(w->prefix, ".idx") == older)
@@ -198,19 +226,23 @@ int
 dataset_publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 {
 	bool tokens = w->bin.f != NULL;
-	struct outfile notes = { 0 };
+	struct outfile notes = { 0 }, sums = { 0 };
 	int rc = tokens ? outfile_finish(&w->bin, e) : 0;
 
 	if (rc == 0)
 		rc = write_notes(w, &notes, e);
 	if (rc == 0)
 		rc = outfile_finish(idx, e);
+	if (rc == 0 && tokens)
+		rc = write_sums(w, &sums, idx, e);
 	if (rc == 0)
-		rc = replace(w, &notes, idx, tokens, e);
+		rc = replace(w, &notes, tokens ? &sums : NULL, idx, e);
 	if (rc < 0 && tokens && !w->keep)
 		unlink(w->bin.tmp);
 	if (rc < 0 && w->notes)
 		unlink(notes.tmp);
+	if (rc < 0 && sums.tmp[0])
+		unlink(sums.tmp);
 	if (rc < 0)
 		unlink(idx->tmp);
 	return rc;
@@ -279,6 +311,13 @@ is_checksums(const char *prefix, const char *path)
 	return target_begins(path, "XXH3_", 5);
 }
 
+static bool
+is_sums(const char *prefix, const char *path)
+{
+	(void)prefix;
+	return target_begins(path, sums_magic, sizeof sums_magic);
+}
+
 /* The files of a dataset, and how each is recognised. */
 static const struct {
 	const char *suffix, *what;
@@ -288,6 +327,7 @@ static const struct {
 	{ ".idx", "is not the index of a dataset", is_index },
 	{ ".json", "is not the notes of a dataset", is_notes },
 	{ ".xxh", "is not the checksums of a dataset", is_checksums },
+	{ ".sum", "is not the checksums of tokens", is_sums },
 };
 
 int

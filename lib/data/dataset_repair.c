@@ -9,6 +9,7 @@
 #include "lib/base/temp_sweep.h"
 #include "lib/data/dataset_impl.h"
 #include "lib/data/dataset_repair.h"
+#include "lib/data/sums.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -244,7 +245,7 @@ cut_bin(const struct dataset *d, uint64_t bytes, struct err *e)
 		close(fd);
 	unlink(sums);
 	free(sums);
-	return rc;
+	return rc < 0 ? -1 : sums_cut(d->prefix, bytes, e);
 }
 
 /* A new dataset, or a new index over the old tokens. */

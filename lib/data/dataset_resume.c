@@ -49,7 +49,8 @@ dataset_writer_resume(const char *prefix, enum dtype t, const struct dataset_mar
 {
 	struct dataset_mark none = { 0 };
 	struct dataset_writer *w;
-	struct outfile lengths = { 0 }, documents = { 0 };
+	struct outfile lengths = { 0 }, documents = { 0 }, sums = { 0 };
+	int64_t blocks;
 
 	if (from && (from->sequences > INT64_MAX / 16 || from->documents > INT64_MAX / 16)) {
 		err_set(e, "%s: more sequences than 64-bit sizes allow", prefix);
@@ -62,10 +63,16 @@ dataset_writer_resume(const char *prefix, enum dtype t, const struct dataset_mar
 	w->keep = true;
 	w->sequences = from->sequences;
 	w->boundaries = from->documents;
+	blocks = from->bin_bytes / SUMS_BLOCK;
 	if (open_part(&w->bin, w, ".bin", from->bin_bytes, lock, e) < 0 ||
 	    open_part(&lengths, w, ".lengths", 4 * from->sequences, lock, e) < 0 ||
-	    open_part(&documents, w, ".documents", 8 * from->documents, lock, e) < 0) {
+	    open_part(&documents, w, ".documents", 8 * from->documents, lock, e) < 0 ||
+	    open_part(&sums, w, ".sums", 8 * blocks, lock, e) < 0 ||
+	    sums_begin(&w->sums, sums.f, fileno(w->bin.f), (uint64_t)from->bin_bytes, e) < 0) {
 		outfile_leave(&lengths);
+		outfile_leave(&documents);
+		if (w->sums.file != sums.f)
+			outfile_leave(&sums);
 		dataset_abort(w);
 		return NULL;
 	}
@@ -83,14 +90,14 @@ sync_spill(const struct dataset_writer *w, FILE *f, struct err *e)
 	    : 0;
 }
 
-/* Three syncs; the caller decides how often they are worth it. */
+/* Four syncs; the caller decides how often they are worth it. */
 int
 dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e)
 {
 	mark->sequences = w->sequences;
 	mark->documents = w->boundaries;
 	return outfile_sync(&w->bin, &mark->bin_bytes, e) < 0 || sync_spill(w, w->lengths, e) < 0 ||
-		sync_spill(w, w->documents, e) < 0
+		sync_spill(w, w->documents, e) < 0 || sync_spill(w, w->sums.file, e) < 0
 	    ? -1
 	    : 0;
 }
@@ -116,9 +123,10 @@ dataset_was_committed(const char *prefix, const struct dataset_mark *mark)
 void
 dataset_drop_parts(const char *prefix)
 {
-	static const char *const suffix[] = { ".bin.part", ".lengths.part", ".documents.part" };
+	static const char *const suffix[] = { ".bin.part", ".lengths.part", ".documents.part",
+		".sums.part" };
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		char *path = dataset_path(prefix, suffix[i]);
 
 		unlink(path);

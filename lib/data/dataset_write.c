@@ -101,14 +101,27 @@ dataset_writer_index(const char *prefix, enum dtype t, struct err *e)
 	return NULL;
 }
 
+/* Opens the .bin and what goes along with it. */
+static int
+open_bin(struct dataset_writer *w, struct err *e)
+{
+	char *bin = dataset_path(w->prefix, ".bin");
+	FILE *sums = dataset_spill(w->prefix, e);
+	int rc = sums ? sums_begin(&w->sums, sums, -1, 0, e) : -1;
+
+	if (rc == 0)
+		rc = outfile_open(&w->bin, bin, e);
+	free(bin);
+	return rc;
+}
+
 /* Opens the temporary files; nothing appears under the final names before commit. */
 struct dataset_writer *
 dataset_writer_new(const char *prefix, enum dtype t, struct err *e)
 {
 	struct dataset_writer *w = dataset_writer_index(prefix, t, e);
-	char *bin = dataset_path(prefix, ".bin");
 
-	if (w && outfile_open(&w->bin, bin, e) < 0) {
+	if (w && open_bin(w, e) < 0) {
 		dataset_abort(w);
 		w = NULL;
 	}
@@ -119,8 +132,38 @@ dataset_writer_new(const char *prefix, enum dtype t, struct err *e)
 		w->buffer = mem_alloc(BIN_BUFFER, 1);
 		(void)setvbuf(w->bin.f, w->buffer, _IOFBF, BIN_BUFFER);
 	}
-	free(bin);
 	return w;
+}
+
+/* A part at a time, so that its bytes are still in the processor's cache when they are written. */
+int
+dataset_put(struct dataset_writer *w, const void *bytes, size_t len)
+{
+	const char *p = bytes;
+
+	for (size_t n; len > 0; p += n, len -= n) {
+		n = len < BIN_BUFFER ? len : BIN_BUFFER;
+		sums_add(&w->sums, p, n);
+		if (fwrite(p, 1, n, w->bin.f) != n)
+			return -1;
+	}
+	return 0;
+}
+
+int
+dataset_put_from(struct dataset_writer *w, int fd, uint64_t at, uint64_t bytes)
+{
+	char *room = mem_alloc(BIN_BUFFER, 1);
+	int rc = 0;
+
+	for (uint64_t n; bytes > 0 && rc == 0; at += n, bytes -= n) {
+		n = bytes < BIN_BUFFER ? bytes : BIN_BUFFER;
+		rc = io_pread_all(fd, room, (size_t)n, (int64_t)at);
+		if (rc == 0)
+			rc = dataset_put(w, room, (size_t)n);
+	}
+	free(room);
+	return rc;
 }
 
 /*
@@ -141,7 +184,7 @@ dataset_write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, st
 		/* little-endian: the low bytes come first */
 		memcpy(buf + i * width, &ids[i], width);
 	}
-	return fwrite(buf, width, count, w->bin.f) == count ? 0 : write_failed(w, e);
+	return dataset_put(w, buf, width * count) == 0 ? 0 : write_failed(w, e);
 }
 
 /* More sequences than the maps of training can number would be refused on opening. */
@@ -207,14 +250,10 @@ dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struc
 	}
 	if (b->sequences && dataset_write_lengths(w, b->lengths, b->sequences, e) < 0)
 		return -1;
-	if (b->stored_bytes &&
-	    (fflush(w->bin.f) != 0 ||
-		io_copy_range(b->stored, 0, fileno(w->bin.f), b->stored_bytes) < 0 ||
-		fseeko(w->bin.f, 0, SEEK_END) != 0))
-		return write_failed(w, e);
 	bytes = count * dtype_size(w->type);
 	held = bytes - b->stored_bytes;
-	if (held && fwrite(b->tokens, 1, held, w->bin.f) != held)
+	if (dataset_put_from(w, b->stored, 0, b->stored_bytes) < 0 ||
+	    dataset_put(w, b->tokens, held) < 0)
 		return write_failed(w, e);
 	/* so that the final sync has little left to wait for */
 	w->unwritten += bytes;
@@ -348,6 +387,9 @@ dataset_abort(struct dataset_writer *w)
 		fclose(w->documents);
 	if (w->modes)
 		fclose(w->modes);
+	sums_abort(&w->sums);
+	if (w->sums.file)
+		fclose(w->sums.file);
 	free(w->buffer);
 	free(w->prefix);
 	free(w->notes);

@@ -172,10 +172,10 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 	refused 1 "mshard: 'all.idx' exists; --force replaces it" mshard cat -o all a_u16 c_u16
 	run -0 mshard cat -o all --force a_u16 c_u16
 	run -0 mshard verify all
-	[ "$output" = "all: ok, 75 documents, 72 sequences, 15990 tokens of uint16" ]
+	[ "$output" = "all: ok, 75 documents, 72 sequences, 15990 tokens of uint16, sums agree" ]
 	run -0 mshard cat -o all --force all all
 	run -0 mshard verify all
-	[ "$output" = "all: ok, 150 documents, 144 sequences, 31980 tokens of uint16" ]
+	[ "$output" = "all: ok, 150 documents, 144 sequences, 31980 tokens of uint16, sums agree" ]
 }
 
 @test "cat --force replaces datasets, and nothing that only has a name of one" {
@@ -327,6 +327,37 @@ tokenizer()
 	done
 }
 
+@test "verify: a block that is not what it was is named; --seal makes the sums of other datasets" {
+	run -0 mshard verify a_u16
+	[ "$output" = "a_u16: ok, 63 documents, 60 sequences, 1278 tokens of uint16" ]
+	run -0 mshard verify --seal a_u16
+	[ "$output" = "a_u16: ok, 63 documents, 60 sequences, 1278 tokens of uint16, sums written" ]
+	run -0 mshard verify --seal a_u16
+	[ "$output" = "a_u16: ok, 63 documents, 60 sequences, 1278 tokens of uint16, sums agree" ]
+	mshard cat -o twice a_u16 a_u16
+	mshard split -o part --documents 40 a_u16
+	run -0 mshard verify twice part_00000 part_00001
+	[ "$(grep -c ', sums agree$' <<<"$output")" = 3 ]
+	put a_u16.bin 100 C 1
+	damaged="mshard: a_u16.bin: block 0 (bytes 0 to 2555) has XXH3-64 "
+	run --separate-stderr mshard verify a_u16
+	[ "$status" = 1 ]
+	[[ "$stderr" =~ ^"$damaged"[0-9a-f]{16}', but a_u16.sum has '[0-9a-f]{16}': the file is damaged, or was rewritten since; if it is right, remove a_u16.sum'$ ]]
+	cp part_00000.sum a_u16.sum
+	refused 1 "mshard: a_u16.sum: belongs to another index than a_u16.idx: the dataset was replaced or damaged; if it is right, remove a_u16.sum and make it anew with mshard verify --seal" \
+		mshard verify --seal a_u16
+	head -c 60 part_00000.sum >a_u16.sum
+	refused 1 "mshard: a_u16.sum: 60 bytes, not the size of a file of 1 checksums: it is truncated or damaged" \
+		mshard verify a_u16
+	# checksums of the whole files are compared before the sums are written
+	rm a_u16.sum
+	mshard verify --xxh part_00000
+	rm part_00000.sum
+	put part_00000.bin 100 C 1
+	run -1 mshard verify --seal --xxh part_00000
+	[ ! -e part_00000.sum ]
+}
+
 @test "verify with a tokenizer: the range of its ids, and whether it made the dataset" {
 	tokenizer
 	run -0 mshard verify --tokenizer-model t.model u_text_document
@@ -370,7 +401,7 @@ tokenizer()
 @test "a dataset of nothing" {
 	mtok -q -o none --tokenizer-type NullTokenizer --vocab-size 5 </dev/null
 	run -0 mshard verify --xxh none_text_document
-	[ "$output" = "none_text_document: ok, 0 documents, 0 sequences, 0 tokens of uint16, checksums written" ]
+	[ "$output" = "none_text_document: ok, 0 documents, 0 sequences, 0 tokens of uint16, sums agree, checksums written" ]
 	run -0 mshard head none_text_document
 	[ "$output" = "document	sequence	tokens	ids" ]
 	run -0 mshard info none_text_document

@@ -39,7 +39,7 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	[ "$status" = 0 ]
 	[ -z "$output" ]
 	[[ $stderr =~ ^'mtok: 60 documents, '[0-9]+' tokens, 0.0 MB in '.*' MB/s)'$ ]]
-	[ "$(ls out*)" = "$(printf '%s\n' out_text_document.bin out_text_document.idx out_text_document.json)" ]
+	[ "$(ls out*)" = "$(printf '%s\n' out_text_document.bin out_text_document.idx out_text_document.json out_text_document.sum)" ]
 	grep -q '"type": "SentencePieceTokenizer"' out_text_document.json
 	grep -q '"append_eod": true' out_text_document.json
 	grep -q '"documents": 60' out_text_document.json
@@ -299,7 +299,7 @@ most_memory()
 		cmp out_text_document.bin expected
 		mshard verify -q out_text_document
 	done
-	[ "$(ls -A | grep -c '^out')" = 4 ]
+	[ "$(ls -A | grep -c '^out')" = 5 ]
 }
 
 @test "empty input is an empty dataset" {

@@ -216,7 +216,7 @@ spm="--tokenizer-model t.model"
 	mtok -q -o out --force $spm docs.jsonl
 	mtok -q -o want $spm docs.jsonl
 	same want_text_document out_text_document
-	[ "$(ls out*)" = "$(printf '%s\n' out_text_document.bin out_text_document.idx out_text_document.json)" ]
+	[ "$(ls out*)" = "$(printf '%s\n' out_text_document.bin out_text_document.idx out_text_document.json out_text_document.sum)" ]
 }
 
 @test "--resume: a damaged state, and files that are shorter than it says" {
@@ -249,7 +249,7 @@ spm="--tokenizer-model t.model"
 	mtok -q -o out --resume --resume-interval 0 $spm docs.jsonl
 	same want_text_document out_text_document
 	# The state in which a machine that stopped between the renames leaves it.
-	for stage in before staged whole moved noted after; do
+	for stage in before staged whole moved noted summed after; do
 		rm -f out* state
 		mtok -q -o out --resume --resume-interval 0 $spm docs.jsonl &
 		wait $!
@@ -271,20 +271,22 @@ spm="--tokenizer-model t.model"
 		case $stage in
 		before)
 			mv out_text_document.bin out_text_document.bin.part
-			rm out_text_document.idx out_text_document.json ;;
+			rm out_text_document.idx out_text_document.json out_text_document.sum ;;
 		staged)
 			mv out_text_document.bin out_text_document.bin.new
-			rm out_text_document.idx out_text_document.json ;;
+			rm out_text_document.idx out_text_document.json out_text_document.sum ;;
 		whole)
-			for name in bin json idx; do mv out_text_document.$name out_text_document.$name.new; done ;;
+			for name in bin json sum idx; do mv out_text_document.$name out_text_document.$name.new; done ;;
 		moved)
-			for name in json idx; do mv out_text_document.$name out_text_document.$name.new; done ;;
-		noted) mv out_text_document.idx out_text_document.idx.new ;;
+			for name in json sum idx; do mv out_text_document.$name out_text_document.$name.new; done ;;
+		noted)
+			for name in sum idx; do mv out_text_document.$name out_text_document.$name.new; done ;;
+		summed) mv out_text_document.idx out_text_document.idx.new ;;
 		after) ;;
 		esac
 		mtok -q -o out --resume $spm docs.jsonl
 		same want_text_document out_text_document
-		[ "$(ls out*)" = "$(printf '%s\n' out_text_document.bin out_text_document.idx out_text_document.json)" ]
+		[ "$(ls out*)" = "$(printf '%s\n' out_text_document.bin out_text_document.idx out_text_document.json out_text_document.sum)" ]
 	done
 }
 

@@ -56,7 +56,7 @@ open_all(int count, char **prefix, int with_print)
 		if (!d[i])
 			fail(&e);
 		if (with_print)
-			dataset_fingerprint(d[i], text);
+			dataset_fingerprint(d[i], dataset_index_hash(d[i]), text);
 	}
 	t = 1e3 * clock_seconds() - start;
 	for (int i = 0; i < count; i++)

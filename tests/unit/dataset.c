@@ -130,7 +130,7 @@ test_accessors(void)
 		memcpy(&v, (const char *)bin + 2 * (5 + 6 + 7 + i), 2);
 		CHECK(t[i] == v);
 	}
-	dataset_fingerprint(d, print);
+	dataset_fingerprint(d, dataset_index_hash(d), print);
 	CHECK(strlen(print) == 19 && !strcmp(print + 16, "-62"));
 	dataset_close(d);
 	CHECK(dataset_dtype_for(65499) == DTYPE_U16 && dataset_dtype_for(65500) == DTYPE_I32);

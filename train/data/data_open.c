@@ -372,8 +372,11 @@ open_corpora(struct opening *o, struct err *e)
 	if (!d->corpora)
 		return -1;
 	d->fingerprint = mem_alloc((size_t)corpora_count(d->corpora), sizeof *d->fingerprint);
-	for (int k = 0; k < corpora_count(d->corpora); k++)
-		dataset_fingerprint(corpora_dataset(d->corpora, k), d->fingerprint[k]);
+	for (int k = 0; k < corpora_count(d->corpora); k++) {
+		const struct dataset *set = corpora_dataset(d->corpora, k);
+
+		dataset_fingerprint(set, dataset_index_hash(set), d->fingerprint[k]);
+	}
 	return o->world->rank == 0 ? check_tokenizers(d, e) : 0;
 }
 
