@@ -74,8 +74,12 @@ cat(struct cat *c, const char *name, const char *slice, struct err *e)
 	while (i < count && strcmp(all[i].name, name))
 		i++;
 	if (i == count) {
-		rc = err_at(
-		    e, c->s->path, 0, "no tensor '%s'; mckpt info --tensors lists them", name);
+		rc = c->s->num_problems
+		    ? err_at(e, c->s->path, 0,
+			  "no tensor '%s' that can be read; mckpt verify lists what is wrong here",
+			  name)
+		    : err_at(e, c->s->path, 0, "no tensor '%s'; mckpt info --tensors lists them",
+			  name);
 	} else {
 		const struct source_tensor *t = &all[i];
 		const struct param *p = t->part.param;

@@ -73,6 +73,11 @@ distcp_open(struct distcp_dir *dir, const char *path, struct err *e)
 		if (map_open(&dir->map[i], file, e) < 0)
 			return -1;
 	}
+	dir->first = mem_zalloc((size_t)dir->d.num_tensors + 1, sizeof *dir->first);
+	for (int i = 0; i < dir->d.num_tensors; i++)
+		dir->first[i + 1] = dir->first[i] + dir->d.tensor[i].num_pieces;
+	dir->compared =
+	    mem_zalloc((size_t)dir->first[dir->d.num_tensors] + 1, sizeof *dir->compared);
 	return check_places(dir, e);
 }
 
@@ -94,6 +99,8 @@ distcp_close(struct distcp_dir *dir)
 	for (int i = 0; dir->map && i < dir->d.num_files; i++)
 		map_close(&dir->map[i]);
 	free(dir->map);
+	free(dir->first);
+	free(dir->compared);
 	distcp_release(&dir->d);
 }
 
@@ -134,11 +141,20 @@ fit(struct torch_tensor *t, const struct ckpt_piece *p)
 	    : -1;
 }
 
+/* Whether a chunk was compared with its checksum. */
+static bool *
+compared(const struct distcp_dir *dir, const struct ckpt_tensor *t, const struct ckpt_piece *p)
+{
+	return &dir->compared[dir->first[t - dir->d.tensor] + (p - t->piece)];
+}
+
+/* Its bytes are compared with their checksum once, though they may be opened many times. */
 static int
 open_chunk(
     struct distcp_dir *dir, const struct ckpt_tensor *t, const struct ckpt_piece *p, struct err *e)
 {
 	const struct pickle_value *root;
+	bool *known = compared(dir, t, p);
 	struct err why;
 
 	if (dir->chunk == p)
@@ -156,6 +172,10 @@ open_chunk(
 		    "%s/%s: tensor '%s': a chunk is not of the type and shape that "
 		    ".metadata gives",
 		    dir->path, dir->d.file[p->file], t->name);
+	if (!*known && torchzip_verify(dir->zip, NULL, &why) < 0)
+		return err_set(
+		    e, "%s/%s: '%s': %s", dir->path, dir->d.file[p->file], t->name, why.msg);
+	*known = true;
 	dir->chunk = p;
 	return 0;
 }
@@ -228,4 +248,28 @@ distcp_verify(const struct distcp_dir *dir, struct str *problems)
 	for (int i = 0; i < d->num_objects; i++)
 		wrong += verify_place(dir, &d->object[i], problems);
 	return wrong;
+}
+
+int
+distcp_check_share(struct distcp_dir *dir, int rank, int num_ranks, struct err *e)
+{
+	const struct distcp *d = &dir->d;
+	struct str problems = { 0 };
+	int64_t turn = 0;
+	int wrong = 0;
+
+	for (int i = 0; i < d->num_tensors && !wrong; i++)
+		for (int k = 0; k < d->tensor[i].num_pieces && !wrong; k++) {
+			const struct ckpt_piece *p = &d->tensor[i].piece[k];
+			const struct distcp_object o = { d->tensor[i].name, p->file, p->offset,
+				p->bytes };
+
+			*compared(dir, &d->tensor[i], p) = true;
+			if (turn++ % num_ranks == rank)
+				wrong = verify_place(dir, &o, &problems);
+		}
+	if (wrong)
+		err_set(e, "%.*s", (int)problems.len - 1, problems.buf);
+	str_release(&problems);
+	return wrong ? -1 : 0;
 }

@@ -19,12 +19,17 @@ struct distcp_dir {
 	const struct ckpt_piece *chunk;
 	struct torchzip *zip;
 	struct torch_tensor tensor;
+	/* by chunk, in the order of the tensors: it was compared with its checksum, or need not be
+	 */
+	bool *compared;
+	int64_t *first; /* [num_tensors + 1]: the number of each tensor's first chunk */
 };
 
 /* Every chunk must lie inside its file. distcp_close in every case. */
 int distcp_open(struct distcp_dir *dir, const char *path, struct err *e);
 void distcp_close(struct distcp_dir *dir);
-/* A box of a tensor of a known dtype, row-major and dense, in that dtype. */
+/* A box of a tensor of a known dtype, row-major and dense, in that dtype. A chunk is compared with
+ * its checksum when it is first read; -1 then too. */
 int distcp_read(struct distcp_dir *dir, const struct ckpt_tensor *t, const struct slice *box,
     void *dst, struct err *e);
 /* The zip that an object is; closed by the caller, before the directory. */
@@ -33,5 +38,8 @@ struct torchzip *distcp_load(
 /* Reads every chunk and object, and compares the sums of their zips: adds a line to problems for
  * each that is damaged, and returns how many are. */
 int distcp_verify(const struct distcp_dir *dir, struct str *problems);
+/* For many ranks that read one checkpoint: compares this rank's share of the chunks, and relies on
+ * the others for the rest. */
+int distcp_check_share(struct distcp_dir *dir, int rank, int num_ranks, struct err *e);
 
 #endif

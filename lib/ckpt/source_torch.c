@@ -323,8 +323,8 @@ take_tensor(struct torch_source *t, const struct torch_rank *r, int64_t virtual_
 		explain(t, row, x, &why);
 	if (why.len)
 		source_problem(&t->s, "%s: tensor '%s' %s", r->model.name, key, why.buf);
-	else
-		c->weight = *x;
+	if (c)
+		c->weight = why.len ? (struct torch_tensor){ .dtype = DTYPE_NONE } : *x;
 	if (c)
 		c->seen = true;
 	str_release(&why);
@@ -446,6 +446,10 @@ add_notes(struct torch_source *t)
 	if (pickle_get(pickle_get(root, "optimizer"), "grad_scaler"))
 		str_addf(&s->notes, "%s: the loss scale is not read: a run begins with its own\n",
 		    s->path);
+	if (!torchzip_has_sums(t->rank[0].model.zip))
+		str_addf(&s->notes,
+		    "%s: the files have no CRC-32, so that damage of their bytes is not found\n",
+		    s->path);
 }
 
 /* The model, its tensors and the state; the layout of the run, as far as a report tells of it. */
@@ -541,6 +545,8 @@ stored(const struct torch_source *t, const struct place *at, int64_t tensor_rank
 	return at->state >= 0 ? &c->state[at->state] : at->master ? &c->master : &c->weight;
 }
 
+/* Every rank's part must be readable, in the type of the first: what is wrong with one is a problem
+ * of the source, which only some callers ask for. */
 static bool
 find_part(const struct source *s, const struct source_part *p, struct source_stored *out)
 {
@@ -552,6 +558,9 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 	out->dtype = stored(t, &at, 0)->dtype;
 	out->pieces =
 	    (int)megatron_num_ranks(&t->map.tensor[t->map.rows[at.param].tensor], t->ranks);
+	for (int r = 1; r < out->pieces; r++)
+		if (stored(t, &at, r)->dtype != out->dtype)
+			return false;
 	return out->dtype != DTYPE_NONE;
 }
 
@@ -575,8 +584,10 @@ read_piece(const struct torch_tensor *x, const struct megatron_piece *p, const s
 		torch_tensor_read(x, &part, dst + (size_t)(at + r * width) * dtype_size(x->dtype));
 }
 
-static void
-read_copy(const struct torch_source *t, const struct source_part *p, void *dst)
+/* A storage is compared with its checksum when it is first read, unless the ranks of a run have
+ * shared that out. */
+static int
+read_copy(struct torch_source *t, const struct source_part *p, void *dst, struct err *e)
 {
 	struct megatron_piece piece = { .rank = 0 };
 	struct place at;
@@ -584,8 +595,16 @@ read_copy(const struct torch_source *t, const struct source_part *p, void *dst)
 
 	if (!place_of(t, p, &at, &copies))
 		BUG("copy %d of '%s'", p->copy, p->param->name);
-	while (megatron_next(&t->map, at.param, t->ranks, &p->box, &piece))
-		read_piece(stored(t, &at, piece.rank), &piece, &p->box, dst);
+	while (megatron_next(&t->map, at.param, t->ranks, &p->box, &piece)) {
+		const struct torch_tensor *x = stored(t, &at, piece.rank);
+
+		if (!t->compared && torch_tensor_check(x, e) < 0) {
+			t->s.damaged = true;
+			return -1;
+		}
+		read_piece(x, &piece, &p->box, dst);
+	}
+	return 0;
 }
 
 bool
@@ -614,16 +633,17 @@ compare_copies(
 	struct source_stored how;
 	int64_t n = slice_elements(&p->box);
 	bool same = true;
+	int rc = 0;
 
-	for (other.copy = 1; same && find_part(&t->s, &other, &how); other.copy++) {
+	for (other.copy = 1; same && rc == 0 && find_part(&t->s, &other, &how); other.copy++) {
 		void *bytes = mem_alloc((size_t)n, dtype_size(how.dtype));
 
-		read_copy(t, &other, bytes);
-		same = torch_same(first, (struct dtype_array){ bytes, how.dtype }, n);
+		rc = read_copy(t, &other, bytes, e);
+		same = rc < 0 || torch_same(first, (struct dtype_array){ bytes, how.dtype }, n);
 		free(bytes);
 	}
 	if (same)
-		return 0;
+		return rc;
 	return err_at(e, t->s.path, 0,
 	    "'%s'%s%s: its %d copies differ (fp32 and 16 bits, tensor ranks, %sfirst and last "
 	    "stage)",
@@ -644,14 +664,16 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 
 	if (!find_part(s, p, &how))
 		BUG("no copy %d of '%s'", p->copy, p->param->name);
+	if (torch_check_roots(t, e) < 0)
+		return -1;
 	for (int64_t at = 0; at < rows; at += most) {
 		char *out = (char *)dst + (size_t)(at * width) * dtype_size(how.dtype);
 
 		part.box.start[0] = p->box.start[0] + at;
 		part.box.count[0] = int64_min(most, rows - at);
-		read_copy(t, &part, out);
-		if (p->copy == 0 &&
-		    compare_copies(t, &part, (struct dtype_array){ out, how.dtype }, e) < 0)
+		if (read_copy(t, &part, out, e) < 0 ||
+		    (p->copy == 0 &&
+			compare_copies(t, &part, (struct dtype_array){ out, how.dtype }, e) < 0))
 			return -1;
 		t->unread += part.box.count[0] * width * (int64_t)dtype_size(how.dtype);
 		if (t->unread < FORGET_BYTES)
@@ -663,26 +685,6 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 		}
 	}
 	return 0;
-}
-
-/* The checksums of the zip files. */
-static int
-verify_files(struct source *s, struct str *problems)
-{
-	const struct torch_source *t = torch_of(s);
-	int wrong = 0;
-	struct err e;
-
-	for (int64_t i = 0; i < 2 * torch_num_ranks(t); i++) {
-		const struct torch_rank *r = &t->rank[i / 2];
-		const struct torch_file *f = i % 2 ? &r->optim : &r->model;
-
-		if (!f->zip || torchzip_verify(f->zip, &f->map, &e) == 0)
-			continue;
-		str_addf(problems, "%s/%s: %s\n", s->path, f->name, e.msg);
-		wrong++;
-	}
-	return wrong;
 }
 
 /* Of the first elements of every cell, and of the arguments' model. */
@@ -725,7 +727,8 @@ const struct source_kind source_torch = {
 	.open = open_torch,
 	.find = find_part,
 	.read = read_part,
-	.verify = verify_files,
+	.verify = torch_verify_files,
 	.hash = header_hash,
+	.share = torch_check_share,
 	.close = release,
 };

@@ -192,6 +192,7 @@ read_common(struct dist_source *d, struct err *e)
 	char path[CKPT_PATH_BYTES];
 	struct torchzip *z = NULL;
 	struct map file = { 0 };
+	struct err why;
 	int rc;
 
 	if (o)
@@ -203,6 +204,12 @@ read_common(struct dist_source *d, struct err *e)
 	else if (map_open(&file, path, e) == 0)
 		z = torchzip_open(file.base, file.size, path, e);
 	rc = z ? take_common(d, z, e) : -1;
+	if (rc == 0 && torchzip_check_root(z, &why) < 0)
+		source_problem(&d->s, "%s: %s", o ? o->name : "common.pt", why.msg);
+	if (rc == 0 && !torchzip_has_sums(z))
+		str_addf(&d->s.notes,
+		    "%s: the files have no CRC-32, so that damage of their bytes is not found\n",
+		    d->s.path);
 	torchzip_close(z);
 	map_close(&file);
 	return rc;
@@ -491,19 +498,25 @@ kind_of(const struct dist_source *d, const struct source_part *p)
 	return -1;
 }
 
+/* What is wrong with a tensor is a problem of the source, which only some callers ask for: such a
+ * tensor is not found. */
 static bool
 find_part(const struct source *s, const struct source_part *p, struct source_stored *out)
 {
 	const struct dist_source *d = (const struct dist_source *)s;
 	int i = source_index(s, p->param), kind = kind_of(d, p),
 	    tensor = i < 0 ? 0 : d->map.rows[i].tensor;
+	const struct dist_tensor *h;
 	const struct ckpt_tensor *t;
 
 	if (i < 0 || kind < 0)
 		return false;
-	t = d->held[(size_t)tensor * DIST_KINDS + kind].t;
+	h = &d->held[(size_t)tensor * DIST_KINDS + kind];
+	t = h->t;
 	if (d->range && kind != DIST_WEIGHT)
-		t = dist_flat_tensor(d, tensor, kind);
+		t = s->num_problems ? NULL : dist_flat_tensor(d, tensor, kind);
+	else if (t && !has_shape(d, h, &d->map.tensor[tensor]))
+		return false;
 	if (!t || !dtype_is_float(t->dtype))
 		return false;
 	*out = (struct source_stored){ t->dtype, p->state ? 1 : 1 + d->has_master, t->num_pieces };
@@ -519,6 +532,15 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 	if (d->range && kind != DIST_WEIGHT)
 		return dist_read_flat(d, i, kind, &p->box, dst, e);
 	return dist_read(d, i, kind, &p->box, dst, e);
+}
+
+static int
+check_share(struct source *s, int rank, int num_ranks, struct err *e)
+{
+	int rc = distcp_check_share(&((struct dist_source *)s)->dir, rank, num_ranks, e);
+
+	s->damaged |= rc < 0;
+	return rc;
 }
 
 static int
@@ -552,5 +574,6 @@ const struct source_kind source_torch_dist = {
 	.read = read_part,
 	.verify = verify_files,
 	.hash = metadata_hash,
+	.share = check_share,
 	.close = release,
 };

@@ -48,6 +48,7 @@ torch_grouped_expert(
 		.ndim = 2,
 		.shape = { columns, rows },
 		.stride = { 1, columns },
-		.data = x->data + (size_t)(which[0] * rows * columns) * dtype_size(x->dtype) };
+		.data = x->data + (size_t)(which[0] * rows * columns) * dtype_size(x->dtype),
+		.storage = x->storage };
 	return 0;
 }

@@ -60,6 +60,7 @@ struct torch_source {
 	 * expert rank */
 	struct torch_cell *cell;
 	bool has_master;
+	bool compared;  /* the ranks of a run compare the checksums, each a share */
 	int64_t unread; /* bytes that were read since pages were given back */
 };
 
@@ -69,6 +70,11 @@ struct torch_source {
  * complete. -1 with the reason. */
 int torch_open_ranks(struct torch_source *t, struct err *e);
 void torch_close_ranks(struct torch_source *t);
+/* Compares what the files say of their tensors with its checksums, once. */
+int torch_check_roots(struct torch_source *t, struct err *e);
+/* As in struct source_kind: the checksums of all files, or of a rank's share of them. */
+int torch_verify_files(struct source *s, struct str *problems);
+int torch_check_share(struct source *s, int rank, int num_ranks, struct err *e);
 /* Ranks of a stage, and of all. */
 int64_t torch_width(const struct torch_source *t);
 int64_t torch_num_ranks(const struct torch_source *t);

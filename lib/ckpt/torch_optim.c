@@ -274,6 +274,7 @@ view(const struct torch_tensor *flat, int64_t start, const struct torch_tensor *
 	int64_t step = 1;
 
 	x.dtype = flat->dtype;
+	x.storage = flat->storage;
 	x.data = flat->data + (size_t)start * dtype_size(flat->dtype);
 	for (int d = x.ndim - 1; d >= 0; d--) {
 		x.stride[d] = step;
@@ -363,7 +364,7 @@ read_chunk(struct reading *x, int64_t j, struct err *e)
 {
 	int count = x->items.first[j + 1] - x->items.first[j];
 	int64_t *start = mem_alloc((size_t)count, sizeof *start);
-	struct flat f;
+	struct flat f = { .length = 0 };
 	int rc = read_flat(x, j, &f, e);
 
 	if (rc == 0 && !find_layout(x, j, &f, start))

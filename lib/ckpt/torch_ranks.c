@@ -178,3 +178,68 @@ torch_close_ranks(struct torch_source *t)
 	}
 	free(t->rank);
 }
+
+/* --- checksums -------------------------------------------------------------------------------- */
+
+/* A file of a rank, of two for each; NULL: there is none. */
+static const struct torch_file *
+file_of(const struct torch_source *t, int64_t i)
+{
+	const struct torch_rank *r = &t->rank[i / 2];
+	const struct torch_file *f = i % 2 ? &r->optim : &r->model;
+
+	return f->zip ? f : NULL;
+}
+
+int
+torch_check_roots(struct torch_source *t, struct err *e)
+{
+	struct err why;
+
+	for (int64_t i = 0; !t->compared && i < 2 * torch_num_ranks(t); i++) {
+		const struct torch_file *f = file_of(t, i);
+
+		if (f && torchzip_check_root(f->zip, &why) < 0) {
+			t->s.damaged = true;
+			return err_at(e, t->s.path, 0, "%s: %s", f->name, why.msg);
+		}
+	}
+	return 0;
+}
+
+int
+torch_verify_files(struct source *s, struct str *problems)
+{
+	const struct torch_source *t = (const struct torch_source *)s;
+	int wrong = 0;
+	struct err e;
+
+	for (int64_t i = 0; i < 2 * torch_num_ranks(t); i++) {
+		const struct torch_file *f = file_of(t, i);
+
+		if (!f || torchzip_verify(f->zip, &f->map, &e) == 0)
+			continue;
+		str_addf(problems, "%s/%s: %s\n", s->path, f->name, e.msg);
+		wrong++;
+	}
+	return wrong;
+}
+
+/* Files are dealt to the ranks of a run, each of which then reads parts of many. */
+int
+torch_check_share(struct source *s, int rank, int num_ranks, struct err *e)
+{
+	struct torch_source *t = (struct torch_source *)s;
+	struct err why;
+
+	t->compared = true;
+	for (int64_t i = 0, turn = 0; i < 2 * torch_num_ranks(t); i++) {
+		const struct torch_file *f = file_of(t, i);
+
+		if (!f || turn++ % num_ranks != rank || torchzip_verify(f->zip, &f->map, &why) == 0)
+			continue;
+		s->damaged = true;
+		return err_set(e, "%s/%s: %s", s->path, f->name, why.msg);
+	}
+	return 0;
+}

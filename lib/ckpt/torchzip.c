@@ -24,6 +24,7 @@ enum {
 struct torchzip {
 	struct zip zip;
 	struct pickle *pickle;
+	struct zip_record *root; /* of the pickle */
 	char folder[FOLDER_MAX];
 };
 
@@ -68,13 +69,13 @@ enum { REBUILDS = sizeof rebuilds / sizeof *rebuilds };
 /* --- opening ---------------------------------------------------------------------------------- */
 
 /* The pickle is in the one top folder of the archive. */
-static const struct zip_record *
+static struct zip_record *
 find_pickle(struct torchzip *z, struct err *e)
 {
-	const struct zip_record *found = NULL;
+	struct zip_record *found = NULL;
 
 	for (size_t i = 0; i < z->zip.count; i++) {
-		const struct zip_record *r = &z->zip.record[i];
+		struct zip_record *r = &z->zip.record[i];
 		const char *slash = strchr(r->name, '/');
 
 		if (!slash || strcmp(slash, "/data.pkl") || slash - r->name >= FOLDER_MAX)
@@ -91,7 +92,7 @@ find_pickle(struct torchzip *z, struct err *e)
 	return found;
 }
 
-static const struct zip_record *
+static struct zip_record *
 find_record(const struct torchzip *z, const char *name)
 {
 	char path[FOLDER_MAX + KEY_MAX + 8];
@@ -114,7 +115,7 @@ read_all(struct torchzip *z, const unsigned char *bytes, uint64_t size, struct e
 		    "save it again");
 	if (zip_read(&z->zip, bytes, size, e) < 0)
 		return -1;
-	r = find_pickle(z, e);
+	r = z->root = find_pickle(z, e);
 	if (!r || pickle_read(r->data, r->bytes, &pickle_limits_torch, &z->pickle, e) < 0)
 		return -1;
 	r = find_record(z, "byteorder");
@@ -153,10 +154,22 @@ torchzip_root(const struct torchzip *z)
 	return pickle_root(z->pickle);
 }
 
+bool
+torchzip_has_sums(const struct torchzip *z)
+{
+	return z->zip.sums;
+}
+
+int
+torchzip_check_root(const struct torchzip *z, struct err *e)
+{
+	return z->zip.sums ? zip_check(z->root, NULL, e) : 0;
+}
+
 int
 torchzip_verify(const struct torchzip *z, const struct map *file, struct err *e)
 {
-	for (size_t i = 0; i < z->zip.count; i++)
+	for (size_t i = 0; z->zip.sums && i < z->zip.count; i++)
 		if (zip_check(&z->zip.record[i], file, e) < 0)
 			return -1;
 	return 0;
@@ -236,7 +249,7 @@ storage_dtype(const struct pickle_value *v, struct err *e)
 }
 
 /* The record of a persistent id ("storage", class, key, device, elements). */
-static const struct zip_record *
+static struct zip_record *
 find_storage(
     const struct torchzip *z, const struct pickle_value *v, enum dtype *dtype, struct err *e)
 {
@@ -244,7 +257,7 @@ find_storage(
 	const char *word = pickle_string(pickle_item(id, 0)),
 		   *key = pickle_string(pickle_item(id, 2));
 	char name[KEY_MAX + 8];
-	const struct zip_record *r;
+	struct zip_record *r;
 	int64_t elements;
 	uint64_t bytes;
 
@@ -313,7 +326,7 @@ read_view(const struct torchzip *z, const struct call *c, uint32_t dtype_at, str
     struct err *e)
 {
 	enum dtype stored = DTYPE_NONE;
-	const struct zip_record *r = find_storage(z, pickle_item(c->args, 0), &stored, e);
+	struct zip_record *r = find_storage(z, pickle_item(c->args, 0), &stored, e);
 	int64_t offset;
 
 	if (!r)
@@ -332,6 +345,7 @@ read_view(const struct torchzip *z, const struct call *c, uint32_t dtype_at, str
 		return -1;
 	t->data =
 	    torch_tensor_elements(t) ? r->data + (size_t)offset * dtype_size(t->dtype) : r->data;
+	t->storage = z->zip.sums ? r : NULL;
 	return 0;
 }
 
@@ -360,6 +374,18 @@ torch_tensor_elements(const struct torch_tensor *t)
 	for (int d = 0; d < t->ndim; d++)
 		n *= t->shape[d];
 	return n;
+}
+
+int
+torch_tensor_check(const struct torch_tensor *t, struct err *e)
+{
+	const char *file;
+	struct err why;
+
+	if (!t->storage || zip_check(t->storage, NULL, &why) == 0)
+		return 0;
+	file = map_file(t->storage->data);
+	return file ? err_at(e, file, 0, "%s", why.msg) : err_set(e, "%s", why.msg);
 }
 
 /* count elements, `step` elements apart. */

@@ -23,8 +23,12 @@ struct torchzip;
 struct torchzip *torchzip_open(const void *bytes, uint64_t size, const char *name, struct err *e);
 void torchzip_close(struct torchzip *z); /* NULL is ignored */
 const struct pickle_value *torchzip_root(const struct torchzip *z);
+/* Whether it has checksums: torch can be told to write none. */
+bool torchzip_has_sums(const struct torchzip *z);
+/* Compares the pickle with its checksum. */
+int torchzip_check_root(const struct torchzip *z, struct err *e);
 /* Compares every record with its checksum; the reason names the first that differs. file: as for
- * zip_check. */
+ * zip_check. 0 when there are none. */
 int torchzip_verify(const struct torchzip *z, const struct map *file, struct err *e);
 
 /* A view of a storage. */
@@ -34,6 +38,7 @@ struct torch_tensor {
 	int64_t shape[SLICE_DIMS];
 	int64_t stride[SLICE_DIMS]; /* in elements, none negative */
 	const unsigned char *data;  /* element 0; borrowed, not aligned; any when there is none */
+	struct zip_record *storage; /* of the zip; NULL: it has no checksum */
 };
 
 /* Whether a value stands for a tensor; it may still break a rule. */
@@ -43,6 +48,9 @@ bool torch_is_tensor(const struct pickle_value *v);
 int torchzip_tensor(const struct torchzip *z, const struct pickle_value *v,
     struct torch_tensor *out, struct err *e);
 int64_t torch_tensor_elements(const struct torch_tensor *t);
+/* Compares the whole storage of a tensor with its checksum; once, however many tensors share it.
+ * The reason names the record and, where it is mapped, the file. */
+int torch_tensor_check(const struct torch_tensor *t, struct err *e);
 /* Copies a box of as many dimensions, row-major and dense. A scalar has one element, whatever the
  * box. */
 void torch_tensor_read(const struct torch_tensor *t, const struct slice *box, void *dst);

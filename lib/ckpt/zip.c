@@ -7,7 +7,6 @@
  */
 #include "lib/ckpt/zip.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -218,6 +217,7 @@ read_entry(struct archive *a, uint64_t *at, struct extent *x)
 	if (read_local(a, p, place, r) < 0)
 		return -1;
 	a->z->count++;
+	a->z->sums |= r->crc != 0;
 	*x = (struct extent){ r, place, (uint64_t)(r->data - a->base) + r->bytes };
 	return 0;
 }
@@ -290,7 +290,7 @@ zip_release(struct zip *z)
 	memset(z, 0, sizeof *z);
 }
 
-const struct zip_record *
+struct zip_record *
 zip_find(const struct zip *z, const char *name)
 {
 	const struct zip_record key = { .name = name };
@@ -299,17 +299,20 @@ zip_find(const struct zip *z, const char *name)
 }
 
 int
-zip_check(const struct zip_record *r, const struct map *file, struct err *e)
+zip_check(struct zip_record *r, const struct map *file, struct err *e)
 {
 	uLong crc = 0;
 
+	if (r->checked)
+		return 0;
 	for (uint64_t at = 0, n; at < r->bytes; at += n) {
 		n = r->bytes - at < CHECK_BYTES ? r->bytes - at : CHECK_BYTES;
 		crc = crc32_z(crc, r->data + at, n);
 		if (file)
 			map_forget(file);
 	}
-	if (crc == r->crc)
+	r->checked = crc == r->crc;
+	if (r->checked)
 		return 0;
 	return err_set(e, "record '%s' does not match its CRC-32", r->name);
 }

@@ -38,6 +38,12 @@ poke()
 	printf "\\$(printf %o $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
+# unsummed FILE...: without the CRC-32 of its records, as torch can be told to write it
+unsummed()
+{
+	perl -0777 -pi -e 's/(PK\x03\x04.{10})..../$1\0\0\0\0/sg; s/(PK\x01\x02.{12})..../$1\0\0\0\0/sg' "$@"
+}
+
 @test "import: two chunks of layers a stage, with torch's optimizer" {
 	unpack chunks
 	fails 0 "mckpt: ckpt/iter_0000003: 3 rows of padding of the vocabulary tables are dropped
@@ -127,14 +133,63 @@ moe_router_topk	2" ]
 	unpack gpt2
 	cp -r ckpt bias
 	poke bias/iter_0000500/mp_rank_01_000/model_optim_rng.pt 74817
+	unsummed bias/iter_0000500/*/model_optim_rng.pt
 	refused 1 "mckpt: bias/iter_0000500: 'decoder.layers.0.mlp.linear_down.bias': its 2 copies differ (fp32 and 16 bits, tensor ranks, first and last stage)" \
 		mckpt import -q bias out
 	poke ckpt/iter_0000500/mp_rank_00_001/model_optim_rng.pt 65025
+	unsummed ckpt/iter_0000500/*/model_optim_rng.pt
 	refused 1 "mckpt: ckpt/iter_0000500: 'embedding.word_embeddings.weight': its 2 copies differ (fp32 and 16 bits, tensor ranks, first and last stage)" \
 		mckpt import -q ckpt out
 	[ -z "$(ls out)" ]
+	unpack gpt2
+	unsummed ckpt/iter_0000500/*/model_optim_rng.pt
+	run -0 --separate-stderr mckpt import ckpt out
+	[[ $stderr == *"ckpt/iter_0000500: the files have no CRC-32, so that damage of their bytes is not found"* ]]
+	run -0 mckpt verify ckpt
+	unpack gpt2
+	poke ckpt/iter_0000500/mp_rank_00_001/model_optim_rng.pt 65025
 	run -1 --separate-stderr mckpt verify ckpt
 	[[ $stderr == *"ckpt/iter_0000500/mp_rank_00_001/model_optim_rng.pt: record 'model_optim_rng/data/26' does not match its CRC-32"* ]]
+}
+
+@test "a damaged record is refused by all that read it" {
+	unpack gpt2
+	file=ckpt/iter_0000500/mp_rank_01_000/model_optim_rng.pt
+	cp -r ckpt good
+	poke $file 74817
+	damaged="mckpt: $file: record 'model_optim_rng/data/13' does not match its CRC-32"
+	refused 1 "$damaged" mckpt import -q ckpt out
+	fails 1 "$damaged" mckpt diff ckpt good
+	refused 1 "$damaged" mckpt cat ckpt decoder.layers.0.mlp.linear_down.bias
+	refused 1 "mexport${damaged#mckpt}" mexport -q ckpt hf
+	[ ! -e hf ]
+	# other tensors are not looked at
+	mckpt cat ckpt decoder.final_layernorm.weight >cat
+	mckpt cat good decoder.final_layernorm.weight | cmp - cat
+	# what the file says of its tensors is read before any of them
+	cp good/${file#ckpt/} $file
+	perl -0777 -pi -e 's/(iteration.{1,6}?)M\xf4\x01/$1M\xf3\x01/s' $file
+	! cmp -s good/${file#ckpt/} $file
+	refused 1 "mckpt: ckpt/iter_0000500: mp_rank_01_000/model_optim_rng.pt: record 'model_optim_rng/data.pkl' does not match its CRC-32" \
+		mckpt cat ckpt decoder.final_layernorm.weight
+}
+
+@test "a tensor of which a rank's part cannot be read is not read at all" {
+	unpack gpt2
+	cp -r ckpt good
+	file=ckpt/iter_0000500/mp_rank_01_000/model_optim_rng.pt
+	unsummed $file
+	name=decoder.layers.0.self_attention.linear_proj.weight
+	run -0 mckpt cat --slice 0:1 ckpt $name
+	# its storage has fewer elements than the view
+	perl -0777 -pi -e 's/(self_attention.linear_proj.weight.{1,80}?K\x00)K\x40(K\x20\x86)/$1K\x41$2/s' $file
+	! cmp -s good/${file#ckpt/} $file
+	run -1 mckpt verify -q ckpt
+	[[ $output == *"tensor '$name' cannot be read: "* ]]
+	fails 1 "mckpt: ckpt/iter_0000500: no tensor '$name' that can be read; mckpt verify lists what is wrong here" \
+		mckpt cat ckpt $name
+	run -1 mckpt diff ckpt good
+	grep -q "^$name	only-b	" <<<"$output"
 }
 
 @test "files that are missing, too many, or cut off" {
@@ -287,4 +342,14 @@ mckpt: $dir: the state of random numbers is not read" mckpt import ckpt out
 	run --separate-stderr mckpt verify ckpt
 	[ "$status" = 1 ]
 	[[ $stderr == "mckpt: $dir/__1_0.distcp: 'optimizer.distributed.dp_group_idx_0."*".bucket_idx_1.exp_avg': record 'archive/data/0' does not match its CRC-32" ]]
+	damaged=$stderr
+	refused 1 "$damaged" mckpt import -q ckpt again
+	fails 1 "$damaged" mckpt diff ckpt whole
+	# the weights are whole
+	mexport -q ckpt hf
+	# what all ranks have in common
+	cp whole/iter_0000003/__1_0.distcp $dir
+	perl -0777 -pi -e 's/(iteration.{1,6}?K)\x03/$1\x02/s' $dir/*.distcp
+	! diff -rq whole ckpt >diff
+	refused 1 "mckpt: $dir: common_state/shard_0_1: record 'archive/data.pkl' does not match its CRC-32" mckpt import -q ckpt again
 }
