@@ -56,8 +56,11 @@ parse_shares(const char *text, double **share, int64_t *count, struct err *e)
 
 		*share = mem_realloc(*share, (size_t)*count + 1, sizeof **share);
 		if (parse_share(p, n, &(*share)[*count]) < 0)
-			return err_set(
-			    e, "--proportion %s: must be numbers from 0, such as 90,5,5", text);
+			return err_set(e,
+			    "--proportion %s: '%.*s' is not a share: must be numbers from 0, such "
+			    "as "
+			    "90,5,5",
+			    text, n > 40 ? 40 : (int)n, p);
 		sum += (*share)[(*count)++];
 		p = p[n] ? p + n + 1 : NULL;
 	}

@@ -12,28 +12,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Chooses the first `size` samples, into the arrays or, where they are NULL, only counted. */
 static void
-choose(struct blend *b)
+choose_first(const struct blend *b, int64_t size, int16_t *dataset, int64_t *sample, int64_t *drawn)
 {
 	int n = b->num_parts;
 	double *weight = mem_alloc((size_t)n, sizeof *weight);
-	int64_t *limit = mem_alloc((size_t)n, sizeof *limit),
-		*drawn = mem_alloc((size_t)n, sizeof *drawn);
+	int64_t *limit = mem_alloc((size_t)n, sizeof *limit);
 	struct blend_choice c = { .weight = weight,
 		.limit = b->exhaustive ? limit : NULL,
 		.count = n,
-		.size = b->count,
+		.size = size,
+		.dataset = dataset,
+		.dataset_sample = sample,
 		.drawn = drawn };
 
 	for (int k = 0; k < n; k++) {
 		weight[k] = b->part[k].weight;
 		limit[k] = samples_count(b->part[k].samples) - b->part[k].first;
 	}
-	c.dataset = index_map_alloc(&b->dataset, DTYPE_I16, b->count);
-	c.dataset_sample = index_map_alloc(&b->dataset_sample, DTYPE_I64, b->count);
 	blend_choose(&c);
 	free(weight);
 	free(limit);
+}
+
+static void
+choose(struct blend *b)
+{
+	int64_t *drawn;
+
+	if (b->counted)
+		return;
+	drawn = mem_alloc((size_t)b->num_parts, sizeof *drawn);
+	choose_first(b, b->count, index_map_alloc(&b->dataset, DTYPE_I16, b->count),
+	    index_map_alloc(&b->dataset_sample, DTYPE_I64, b->count), drawn);
 	free(drawn);
 }
 
@@ -44,6 +56,10 @@ count_first(const struct blend *b, int64_t n, int64_t *out)
 {
 	int missing = b->num_parts;
 
+	if (b->counted && !b->from_cache) {
+		choose_first(b, n, NULL, NULL, out);
+		return;
+	}
 	memset(out, 0, (size_t)b->num_parts * sizeof *out);
 	for (int64_t i = n - 1; i >= 0 && missing > 0; i--) {
 		int64_t k = index_map_get(&b->dataset, i);
@@ -156,6 +172,7 @@ blend_open(const struct corpora *c, const struct data_paths *paths, const struct
 	b->which = cfg->samples.which;
 	b->num_parts = list->count;
 	b->plain = list->count == 1 && (!list->weight || paths->per_split);
+	b->counted = cfg->plan_only && !cfg->samples.write_cache;
 	cache = cfg->cache ? cfg->cache : map_cache_new();
 	rc = blend_plan(b, &own, e);
 	if (rc == 0 && !b->plain)

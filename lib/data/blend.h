@@ -68,7 +68,10 @@ struct blend_config {
 	double surplus; /* BLEND_SURPLUS unless the user gives one */
 	/* builds and opens corpora in parallel; NULL: one after the other */
 	struct pool *pool;
-	bool plan_only; /* only counts: no maps of the corpora, so no tokens and no parts */
+	/* only counts: no maps of the corpora, so no tokens and no parts; and no blending index
+	 * either, unless it is to be written or the cache has it: its arrays may not fit into
+	 * memory */
+	bool plan_only;
 	const struct blend_kept *kept; /* [corpora of the list]; NULL: none continues */
 };
 
@@ -136,6 +139,8 @@ int64_t blend_request(int64_t n, double w, double surplus);
  *   dataset         [size] and
  *   dataset_sample  [size]: the two arrays
  *   drawn           [count]: samples of each corpus
+ *
+ * The arrays may be NULL where only the counts are wanted.
  *
  * Equal bit by bit to the loop over all corpora for every sample; with many corpora the time per
  * sample grows with the square root of their number.

@@ -144,8 +144,10 @@ give(const struct blend_choice *c, struct batches *b, int64_t i, int k)
 {
 	int64_t n = c->drawn[k]++;
 
-	c->dataset[i] = (int16_t)k;
-	c->dataset_sample[i] = n;
+	if (c->dataset) {
+		c->dataset[i] = (int16_t)k;
+		c->dataset_sample[i] = n;
+	}
 	b->all.drawn[k] = (double)(n + 1);
 	if (c->limit && n + 1 == c->limit[k]) {
 		b->all.weight[k] = 0;

@@ -31,6 +31,8 @@ struct blend {
 	struct index_map dataset;        /* [count] */
 	struct index_map dataset_sample; /* [count] */
 	bool from_cache;
+	bool
+	    counted; /* it has no arrays: the choice is made once more where counts are asked for */
 	char hash[33];
 	struct str notes;
 };

@@ -66,17 +66,40 @@ jobs_run(struct jobs *j, int count, struct pool *pool, struct err *e)
 	return rc;
 }
 
+/* A weight may be so small beside the others that its share is 0, or the others so large that their
+ * sum is infinite; Megatron-LM refuses shares of 0. */
+static int
+check_shares(const struct blend *b, const double *w, struct err *e)
+{
+	struct str weight = { 0 };
+	int rc = 0;
+
+	for (int k = 0; k < b->num_parts && rc == 0; k++) {
+		if (w[k] > 0)
+			continue;
+		str_add_double(&weight, b->list->weight[k]);
+		rc = err_at(e, b->list->prefix[k], 0,
+		    "its weight %s is 0 as a share of the sum of the weights, in numbers of 64 "
+		    "bits; "
+		    "leave the corpus out, or give weights that are less far apart",
+		    weight.buf);
+	}
+	str_release(&weight);
+	return rc;
+}
+
 /* The shares of the corpora, and the requests. The shares are normalised here, and once more for
  * the choice. */
-static void
-ask_by_weight(struct blend *b, const struct blend_config *cfg)
+static int
+ask_by_weight(struct blend *b, const struct blend_config *cfg, struct err *e)
 {
-	int n = b->num_parts;
+	int n = b->num_parts, rc;
 	double *w = mem_alloc((size_t)n, sizeof *w);
 	int64_t wanted = cfg->samples.num_samples;
 
 	blend_normalise(b->list->weight, n, w);
-	for (int k = 0; k < n; k++) {
+	rc = check_shares(b, w, e);
+	for (int k = 0; k < n && rc == 0; k++) {
 		b->part[k].num_samples = blend_request(wanted, w[k], cfg->surplus);
 		b->count += blend_share(wanted, w[k]);
 	}
@@ -84,6 +107,7 @@ ask_by_weight(struct blend *b, const struct blend_config *cfg)
 	for (int k = 0; k < n; k++)
 		b->part[k].weight = w[k];
 	free(w);
+	return rc;
 }
 
 /* A corpus that continues an order gets the request that made that order. */
@@ -150,8 +174,8 @@ ask(struct blend *b, const struct blend_config *cfg, struct err *e)
 		    "the %s split has weights but no number of samples: weights need one; a list "
 		    "without weights takes every sample once",
 		    name);
-	if (b->list->weight)
-		ask_by_weight(b, cfg);
+	if (b->list->weight && ask_by_weight(b, cfg, e) < 0)
+		return -1;
 	keep_orders(b, cfg);
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* One run of digits and points as a number; a run that is not a number is an error, as for Python's
  * float(). */
@@ -33,12 +34,36 @@ parse_share(const char *run, size_t len, double *out, struct err *e)
 	return isfinite(*out) ? 0 : err_set(e, "a share is too large");
 }
 
+/* A word that Python's float() takes for a number, though the expression does not see it: such a
+ * share would be left out, and the others would move up. */
+static int
+check_words(const char *text, struct err *e)
+{
+	static const char *const words[] = { "nan", "inf", "infinity" };
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	for (const char *p = text; *p; p += *p != 0) {
+		size_t len = strspn(p, letters);
+
+		for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+			if (len == strlen(words[i]) && !strncasecmp(p, words[i], len))
+				return err_set(e,
+				    "'%.*s' is not a share: shares are up to three numbers from 0, "
+				    "such as 969,30,1",
+				    (int)len, p);
+		p += len;
+	}
+	return 0;
+}
+
 /* Every run of digits and points is a share, whatever separates them; missing shares are zero. */
 static int
 parse_shares(const char *text, double share[SPLIT_COUNT], struct err *e)
 {
 	int n = 0;
 
+	if (check_words(text, e) < 0)
+		return -1;
 	for (const char *p = text; *p;) {
 		size_t len = strspn(p, "0123456789.");
 
@@ -47,7 +72,10 @@ parse_shares(const char *text, double share[SPLIT_COUNT], struct err *e)
 			continue;
 		}
 		if (n == SPLIT_COUNT)
-			return err_set(e, "more than three shares");
+			return err_set(e,
+			    "'%.*s' is a fourth share: there are at most three, of training, "
+			    "validation and test",
+			    len > 40 ? 40 : (int)len, p);
 		if (parse_share(p, len, &share[n++], e) < 0)
 			return -1;
 		p += len;

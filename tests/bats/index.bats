@@ -94,7 +94,14 @@ test	0	1" ]
 		refused 2 "mshard: --num-samples $counts: must be TRAIN,VALID,TEST, each a number from 0 or all" \
 			mshard index --data-path a_u16 --seq-length 8 --num-samples=$counts
 	done
-	refused 2 "mshard: --split '1,2,3,4': more than three shares" mshard index --data-path a_u16 --seq-length 8 --split 1,2,3,4
+	for split in 1,2,3,4 1e3,2,4; do
+		refused 2 "mshard: --split '$split': '4' is a fourth share: there are at most three, of training, validation and test" \
+			mshard index --data-path a_u16 --seq-length 8 --split $split
+	done
+	for word in nan NaN inf Infinity; do
+		refused 2 "mshard: --split '90,$word,5': '$word' is not a share: shares are up to three numbers from 0, such as 969,30,1" \
+			mshard index --data-path a_u16 --seq-length 8 --split 90,$word,5
+	done
 	refused 2 "mshard: --split '0,0': the shares must have a finite sum above 0" \
 		mshard index --data-path a_u16 --seq-length 8 --split 0,0
 	refused 2 "mshard: --tokenizer-option x: must be KEY=VALUE" \
@@ -347,6 +354,26 @@ valid	-	1	20	1.000000	1280	0.2741	4669	-	0	5aa953730dbdf55cf7b99363e2a275c2" ]
 		--num-samples 400,0,0
 	[ "${lines[1]}" = "train	corpora/a_u16	1	479	1.000000	3832	2.9984	1278	400	0	-" ]
 	[ "${lines[2]}" = "train	-	1	479	1.000000	3832	2.9984	1278	-	0	-" ]
+}
+
+@test "blend: --dry-run counts without the index, whose arrays may not fit into memory" {
+	local list="--data-path 0.3 corpora/a_u16 0.7 corpora/c_u16 --split 1 --seq-length 8 --consumed-samples 777"
+	mshard blend --dry-run $list --num-samples 1000,0,0 >counted
+	mshard blend $list --num-samples 1000,0,0 --data-cache-path cache >made
+	diff counted made
+	mshard blend --dry-run $list --num-samples 1000,0,0 --data-cache-path cache | diff - made
+	# of 40 million samples the arrays are 400 MB
+	(ulimit -v 200000 && mshard blend --dry-run $list --num-samples 40000000,0,0) >large
+	[ "$(tail -n 1 large | cut -f 4)" = 40000000 ]
+}
+
+@test "blend: weights that are no share of their sum" {
+	for pair in "1e-320 1e10" "1e308 1e308"; do
+		set -- $pair
+		refused 1 "mshard: corpora/a_u16: its weight ${1/e308/e+308} is 0 as a share of the sum of the weights, in numbers of 64 bits; leave the corpus out, or give weights that are less far apart" \
+			mshard blend --dry-run --data-path "$1" corpora/a_u16 "$2" corpora/c_u16 --split 1 --seq-length 8 --num-samples 10,0,0
+	done
+	run -0 mshard blend --dry-run --data-path 1e-320 corpora/a_u16 1 corpora/c_u16 --split 1 --seq-length 8 --num-samples 10,0,0
 }
 
 @test "blend: what cannot be one" {

@@ -45,8 +45,9 @@ no_leftovers()
 	refused 2 "mshard: split needs one of --documents, --tokens and --proportion, not several" \
 		mshard split -o x a_u16 --tokens 5 --proportion 1,1
 	refused 2 "mshard: split takes one dataset at a time, not 2" mshard split -o x --tokens 5 a_u16 b_i32
-	for shares in 1,x , -1,2 1,,2 inf,1; do
-		refused 2 "mshard: --proportion $shares: must be numbers from 0, such as 90,5,5" mshard split -o x --proportion=$shares a_u16
+	for shares in '1,x x' ', ' '-1,2 -1' '1,,2 ' 'inf,1 inf' '90,nan nan'; do
+		refused 2 "mshard: --proportion ${shares% *}: '${shares#* }' is not a share: must be numbers from 0, such as 90,5,5" \
+			mshard split -o x --proportion="${shares% *}" a_u16
 	done
 	refused 2 "mshard: --proportion 0,0: the shares must have a finite sum above 0" mshard split -o x --proportion 0,0 a_u16
 	refused 2 "mshard: repair needs one of --output and --in-place" mshard repair a_u16

@@ -348,6 +348,11 @@ test_choice(void)
 		check_choice(field[0], &c);
 		free(c.dataset);
 		free(c.dataset_sample);
+		c.dataset = NULL;
+		c.dataset_sample = NULL;
+		blend_choose(&c);
+		for (int k = 0; k < c.count; k++)
+			CHECK(drawn[k] == (int64_t)counts[k]);
 	}
 	CHECK(rows == 9);
 	free(text);
