@@ -9,9 +9,11 @@
 #include "lib/base/map.h"
 #include "lib/base/mem.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -24,6 +26,9 @@ struct map_entry {
 	_Atomic(const unsigned char *) base; /* NULL: a free entry */
 	uint64_t size;
 	char *path;
+	dev_t device; /* the file's, as the next two */
+	ino_t inode;
+	struct timespec modified;
 	struct map_entry *next, *next_unused;
 };
 static _Atomic(struct map_entry *) entries;
@@ -31,7 +36,7 @@ static struct map_entry *unused;
 static pthread_mutex_t entries_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct map_entry *
-entry_add(const struct map *m, const char *path)
+entry_add(const struct map *m, const char *path, const struct stat *st)
 {
 	struct map_entry *x;
 
@@ -46,6 +51,9 @@ entry_add(const struct map *m, const char *path)
 	}
 	x->size = m->size;
 	x->path = mem_strdup(path);
+	x->device = st->st_dev;
+	x->inode = st->st_ino;
+	x->modified = st->st_mtim;
 	atomic_store(&x->base, m->base);
 	pthread_mutex_unlock(&entries_lock);
 	return x;
@@ -77,6 +85,46 @@ map_file(const void *address)
 	return NULL;
 }
 
+/* The change of one file, if any. A file of the same size and time in its place is taken for a
+ * copy: some file systems give the same file another number after a while. */
+static void
+add_change(const struct map_entry *x, struct str *out)
+{
+	struct stat st;
+
+	if (stat(x->path, &st) < 0) {
+		str_addf(out, "%s: cannot be seen any more (%s): this run reads on in it\n",
+		    x->path, strerror(errno));
+		return;
+	}
+	if ((uint64_t)st.st_size == x->size && st.st_mtim.tv_sec == x->modified.tv_sec &&
+	    st.st_mtim.tv_nsec == x->modified.tv_nsec)
+		return;
+	if (st.st_dev != x->device || st.st_ino != x->inode)
+		str_addf(out,
+		    "%s: was replaced while it was open: this run reads on in the old file, and "
+		    "another would read the new one\n",
+		    x->path);
+	else if ((uint64_t)st.st_size < x->size)
+		str_addf(out,
+		    "%s: was cut while it was open, from %llu bytes to %llu: what is read after "
+		    "them is zeros, or ends the run\n",
+		    x->path, (unsigned long long)x->size, (unsigned long long)st.st_size);
+	else
+		str_addf(out, "%s: was written to while it was open\n", x->path);
+}
+
+/* Other threads wait to open or close a map meanwhile. */
+void
+map_changes(struct str *out)
+{
+	pthread_mutex_lock(&entries_lock);
+	for (const struct map_entry *x = atomic_load(&entries); x; x = x->next)
+		if (atomic_load(&x->base))
+			add_change(x, out);
+	pthread_mutex_unlock(&entries_lock);
+}
+
 /*
  * An empty file gives base NULL and size 0, because mmap refuses a length of 0.
  */
@@ -101,7 +149,7 @@ map_open(struct map *m, const char *path, struct err *e)
 			return -1;
 		}
 		m->base = p;
-		m->entry = entry_add(m, path);
+		m->entry = entry_add(m, path, &st);
 	}
 	close(fd);
 	return 0;

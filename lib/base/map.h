@@ -8,6 +8,7 @@
 #define BASE_MAP_H
 
 #include "lib/base/err.h"
+#include "lib/base/str.h"
 
 #include <stdint.h>
 #include <time.h>
@@ -31,5 +32,8 @@ void map_close(struct map *m);
 /* The path of the open map that the address lies in, or NULL. For handlers of SIGBUS, the signal
  * for a mapped page that is lost: safe in a handler, in the thread that touched the page. */
 const char *map_file(const void *address);
+/* Appends a line for each open map whose file is not as it was when it was opened: one that was cut
+ * gives zeros after its new end, on the last page, and one that was written to other bytes. */
+void map_changes(struct str *out);
 
 #endif

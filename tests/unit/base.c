@@ -10,6 +10,7 @@
 #include "lib/base/utf8.h"
 #include "tests/check.h"
 
+#include <fcntl.h>
 #include <float.h>
 #include <math.h>
 #include <unistd.h>
@@ -498,6 +499,70 @@ test_maps(void)
 	CHECK(io_remove_tree(dir, &e) == 0);
 }
 
+/* Files that change while they are mapped: one is copied anew with its time, one stays, the others
+ * are told. */
+static void
+test_map_changes(void)
+{
+	enum { COPIED, KEPT, CUT, WRITTEN, REPLACED, REMOVED, CLOSED, FILES };
+	char dir[] = "/tmp/mikoshi-maps-XXXXXX", path[FILES][64], temp[64];
+	struct map map[FILES];
+	struct str text = { 0 }, want = { 0 };
+	struct err e;
+	FILE *f;
+
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(temp, sizeof temp, "%s/temp", dir);
+	for (int i = 0; i < FILES; i++) {
+		snprintf(path[i], sizeof path[i], "%s/%d", dir, i);
+		CHECK(io_write_file(path[i], "abcdef", 6, &e) == 0 &&
+		    map_open(&map[i], path[i], &e) == 0);
+	}
+	map_changes(&text);
+	CHECK(text.len == 0);
+	CHECK(io_write_file(temp, "abcdef", 6, &e) == 0 &&
+	    utimensat(AT_FDCWD, temp,
+		(struct timespec[]){ map[COPIED].modified, map[COPIED].modified }, 0) == 0 &&
+	    rename(temp, path[COPIED]) == 0);
+	CHECK(truncate(path[CUT], 4) == 0);
+	f = fopen(path[WRITTEN], "r+");
+	CHECK(f && fputc('x', f) == 'x' && futimens(fileno(f), NULL) == 0 && fclose(f) == 0);
+	CHECK(
+	    utimensat(AT_FDCWD, path[WRITTEN], (struct timespec[2]){ { 1, 0 }, { 1, 0 } }, 0) == 0);
+	CHECK(io_write_file(path[REPLACED], "abcdefg", 7, &e) == 0);
+	CHECK(unlink(path[REMOVED]) == 0);
+	map_close(&map[CLOSED]);
+	CHECK(unlink(path[CLOSED]) == 0);
+	map_changes(&text);
+	str_addf(&want,
+	    "%s: was cut while it was open, from 6 bytes to 4: what is read after them is "
+	    "zeros, or ends the run\n",
+	    path[CUT]);
+	CHECK(strstr(text.buf, want.buf));
+	str_clear(&want);
+	str_addf(&want, "%s: was written to while it was open\n", path[WRITTEN]);
+	CHECK(strstr(text.buf, want.buf));
+	str_clear(&want);
+	str_addf(&want,
+	    "%s: was replaced while it was open: this run reads on in the old file, and "
+	    "another would read the new one\n",
+	    path[REPLACED]);
+	CHECK(strstr(text.buf, want.buf));
+	str_clear(&want);
+	str_addf(&want,
+	    "%s: cannot be seen any more (No such file or directory): this run reads on "
+	    "in it\n",
+	    path[REMOVED]);
+	CHECK(strstr(text.buf, want.buf));
+	CHECK(!strstr(text.buf, path[COPIED]) && !strstr(text.buf, path[KEPT]) &&
+	    !strstr(text.buf, path[CLOSED]));
+	for (int i = 0; i < CLOSED; i++)
+		map_close(&map[i]);
+	str_release(&text);
+	str_release(&want);
+	CHECK(io_remove_tree(dir, &e) == 0);
+}
+
 int
 main(void)
 {
@@ -518,5 +583,6 @@ main(void)
 	test_pool();
 	test_files();
 	test_maps();
+	test_map_changes();
 	return check_done();
 }

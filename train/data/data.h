@@ -9,6 +9,8 @@
  * own positions of them.
  *
  *   data_open.c     opening: who builds the index maps, which sets there are, agreement of ranks
+ *   contents.c      what the corpora contain: the same on all ranks, and what their checksums say
+ *   audit.c         the same of all their blocks, while the run trains
  *   data_record.c   what checkpoints record of the data, and what a change of the data between save
  *                   and resume means
  *   data_report.c   reports for people
@@ -28,6 +30,9 @@ struct data;
 struct data *data_open(
     const struct train_config *c, struct comm *world, int *status, struct err *e);
 void data_close(struct data *d);
+/* Adds this rank and its host to a message about what it read, unless the rank is alone: another
+ * host may have other files under the same names. */
+void data_name_rank(const struct comm *world, struct err *e);
 
 /* Numbers of sets: those of enum split, then further validation sets. */
 struct data_set {

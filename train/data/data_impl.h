@@ -1,9 +1,11 @@
-/* data_impl.h - shared by data.c (reading), data_open.c, data_record.c and data_report.c */
+/* data_impl.h - shared by data.c (reading), data_open.c, contents.c, audit.c, data_record.c and
+ * data_report.c */
 #ifndef TRAIN_DATA_DATA_IMPL_H
 #define TRAIN_DATA_DATA_IMPL_H
 
 #include "lib/data/blend.h"
 #include "lib/data/sampler.h"
+#include "lib/data/sums.h"
 #include "train/data/data.h"
 
 /* Samples of one kind. */
@@ -18,7 +20,7 @@ struct set {
 
 /* A checkpoint's record of one corpus. */
 struct corpus_record {
-	char fingerprint[64];
+	char fingerprint[SUMS_FINGERPRINT];
 	/* as in the list; 0: the list has none; -1: no longer in the list */
 	double weight;
 	/* as in struct blend_kept, at the start of the order that was saved */
@@ -46,7 +48,11 @@ struct data_record {
 struct data {
 	const struct train_config *c;
 	struct corpora *corpora; /* NULL: mock data */
-	char (*fingerprint)[64]; /* of each of them */
+	/* of each of them; no sums: NULL */
+	char (*fingerprint)[SUMS_FINGERPRINT];
+	struct sums **sums;
+	struct err *why; /* while opening: how the tokens of each differ from its checksums */
+	int host_rank, host_size; /* this rank's place among those of its host */
 	int num_sets;
 	struct set *set;
 	struct data_record record;
@@ -64,6 +70,14 @@ const char *data_corpus_fingerprint(const struct data *d, int k);
 int64_t data_micro_batch(const struct data *d, enum split which);
 /* The samples of one micro batch of training on every data rank. */
 int64_t data_group(const struct data *d);
+
+/* contents.c: fingerprint and checksums of every corpus, from its index and a few of its blocks.
+ * What is wrong with them is told by the next call. */
+void contents_examine(struct data *d, struct pool *pool);
+/* Collective: fails on all ranks unless all have the same corpora and weights, and the blocks are
+ * those of the checksums; *differ: the ranks have different data. Rank 0 notes which corpora have
+ * no checksums. */
+int contents_agree(struct data *d, struct comm *world, bool *differ, struct err *e);
 
 /* data_record.c: reads d->record from the checkpoint of a resumed run. */
 int data_record_read(struct data *d, struct err *e);

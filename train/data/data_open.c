@@ -14,7 +14,6 @@
 #include "lib/data/notes.h"
 #include "lib/token/identity.h"
 #include "train/data/data_impl.h"
-#include "train/run/agree.h"
 #include "train/run/stop.h"
 
 #include <stdlib.h>
@@ -371,40 +370,8 @@ open_corpora(struct opening *o, struct err *e)
 	d->corpora = corpora_open(&d->c->paths, &options, o->pool, e);
 	if (!d->corpora)
 		return -1;
-	d->fingerprint = mem_alloc((size_t)corpora_count(d->corpora), sizeof *d->fingerprint);
-	for (int k = 0; k < corpora_count(d->corpora); k++) {
-		const struct dataset *set = corpora_dataset(d->corpora, k);
-
-		dataset_fingerprint(set, dataset_index_hash(set), d->fingerprint[k]);
-	}
+	contents_examine(d, o->pool);
 	return o->world->rank == 0 ? check_tokenizers(d, e) : 0;
-}
-
-/* Collective: fails unless all ranks have the same data. Corpora are compared by content, since
- * their paths may differ between hosts. */
-static int
-agree_data(const struct opening *o, struct err *e)
-{
-	const struct data *d = o->d;
-	struct str text = { 0 };
-	int rc;
-
-	for (int w = 0; w < SPLIT_COUNT; w++) {
-		const struct path_list *l = &d->c->paths.list[w];
-		const char *split = split_name[w];
-
-		str_addf(&text, "corpora of the %s data\t%d\n", split, l->count);
-		for (int k = 0; k < l->count; k++) {
-			str_addf(&text, "corpus %d of the %s data\tcontents %s\n", k + 1, split,
-			    d->fingerprint[corpora_find(d->corpora, l->prefix[k])]);
-			str_addf(&text, "weight of corpus %d of the %s data\t", k + 1, split);
-			str_add_double(&text, l->weight ? l->weight[k] : 1);
-			str_addc(&text, '\n');
-		}
-	}
-	rc = agree_text(o->world, text.buf, e);
-	str_release(&text);
-	return rc;
 }
 
 /* Collective, after work that may have taken long: -1 when it failed on any rank, or any rank was
@@ -425,12 +392,13 @@ done(struct opening *o, int rc, struct err *e)
 static int
 open_real(struct opening *o, struct err *e)
 {
+	bool differ;
 	int rc;
 
 	if (done(o, open_corpora(o, e), e) < 0)
 		return -1;
-	if (agree_data(o, e) < 0) {
-		o->status = EXIT_USAGE;
+	if (contents_agree(o->d, o->world, &differ, e) < 0) {
+		o->status = differ ? EXIT_USAGE : EXIT_FAILED;
 		return -1;
 	}
 	if (comm_agree(COMM_HERE(o->world), data_record_resolve(o->d, e), e))
@@ -458,13 +426,10 @@ open_real(struct opening *o, struct err *e)
 
 /* The number of threads that open and build, when all ranks of a host do so at the same time. */
 static int
-thread_count(struct comm *world)
+thread_count(const struct data *d)
 {
-	int local_size;
-	long cores = sysconf(_SC_NPROCESSORS_ONLN), mine;
+	long cores = sysconf(_SC_NPROCESSORS_ONLN), mine = cores / d->host_size;
 
-	mpi_local_rank(world, &local_size);
-	mine = cores / local_size;
 	return mine < 1 ? 1 : mine > THREADS_MAX ? THREADS_MAX : (int)mine;
 }
 
@@ -543,7 +508,8 @@ data_open(const struct train_config *c, struct comm *world, int *status, struct 
 	if (rc == 0 && c->o.mock_data) {
 		rc = open_mock(d, e);
 	} else if (rc == 0) {
-		o.pool = pool_new(thread_count(world));
+		d->host_rank = mpi_local_rank(world, &d->host_size);
+		o.pool = pool_new(thread_count(d));
 		rc = open_real(&o, e);
 		str_release(&o.tokenizer);
 		pool_free(o.pool);
@@ -573,6 +539,10 @@ data_close(struct data *d)
 		free(d->set[i].name);
 	}
 	free(d->set);
+	for (int k = 0; d->sums && k < corpora_count(d->corpora); k++)
+		sums_close(d->sums[k]);
+	free(d->sums);
+	free(d->why);
 	corpora_close(d->corpora);
 	data_record_release(d);
 	free(d->fingerprint);

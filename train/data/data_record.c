@@ -232,7 +232,7 @@ compare_lists(const struct data *d, struct err *why)
 	if (n == 0)
 		return err_set(why, "it was trained on mock data");
 	for (int k = 0; k < n && k < l->count; k++)
-		if (strcmp(r->corpus[k].fingerprint, data_corpus_fingerprint(d, k)))
+		if (!sums_same(r->corpus[k].fingerprint, data_corpus_fingerprint(d, k)))
 			return err_set(why, "corpus %d of the list, %s, is not what %s was", k + 1,
 			    l->prefix[k], r->corpus[k].prefix);
 	if (n != l->count)
@@ -261,7 +261,7 @@ take_up(struct data *d, bool at_end)
 		for (int i = 0; i < r->count; i++) {
 			const struct corpus_record *c = &r->corpus[i];
 
-			if (taken[i] || strcmp(c->fingerprint, data_corpus_fingerprint(d, k)))
+			if (taken[i] || !sums_same(c->fingerprint, data_corpus_fingerprint(d, k)))
 				continue;
 			taken[i] = true;
 			d->kept[k] =

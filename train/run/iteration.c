@@ -173,6 +173,7 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 	    r->watch.clock() - r->started > 60 * o->exit_duration_in_mins;
 	mine[TOTAL_WRITTEN] = r->saver && saver_ready(r->saver);
 	mine[TOTAL_LOST] = lock_lost(r->lock);
+	mine[TOTAL_CHANGED] = audit_failed(r->audit, NULL);
 }
 
 /* Sums over the world, in rank order on every rank, hence the same bits everywhere, which clipping
@@ -432,6 +433,8 @@ iteration_train(struct run *r)
 	timers_step(r->timers, &r->spent, step_samples(r));
 	memset(&r->spent, 0, sizeof r->spent);
 	m.data_wait = prefetch_stats(r->prefetch).seconds - waited;
+	if (r->total[TOTAL_CHANGED] > 0)
+		return ITERATION_DATA_CHANGED;
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;
 	if (r->total[TOTAL_DIFFERENT] > 0)
@@ -482,6 +485,8 @@ evaluate_set(struct run *r, int set, const struct data_set *s)
 	}
 	read_back(r);
 	totals(r);
+	if (r->total[TOTAL_CHANGED] > 0)
+		return ITERATION_DATA_CHANGED;
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;
 	m.lm_loss = mean(r, TOTAL_LOSS);
@@ -520,6 +525,24 @@ bad_data(struct run *r)
 
 	if (comm_agree(COMM_HERE(w), r->bad_data.msg[0] ? -1 : 0, &r->bad_data) && w->rank == 0)
 		warn("%s", r->bad_data.msg);
+	return EXIT_FAILED;
+}
+
+int
+iteration_audit(struct run *r, double seconds)
+{
+	struct comm *w = r->e->groups.world;
+	struct err err = { "" };
+	int rc;
+
+	audit_wait(r->audit, seconds);
+	rc = audit_failed(r->audit, &err) ? -1 : 0;
+	if (rc < 0)
+		data_name_rank(w, &err);
+	if (!comm_agree(COMM_HERE(w), rc, &err))
+		return EXIT_DONE;
+	if (w->rank == 0)
+		warn("%s; stopping without a save", err.msg);
 	return EXIT_FAILED;
 }
 
@@ -581,6 +604,7 @@ iteration_failure(struct run *r, enum iteration_end end)
 {
 	switch (end) {
 	case ITERATION_BAD_DATA: return bad_data(r);
+	case ITERATION_DATA_CHANGED: return iteration_audit(r, 0);
 	case ITERATION_DIFFERENT:
 		return different(r, r->at.iteration + 1,
 		    "the first micro batch was run twice, with different results",

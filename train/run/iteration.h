@@ -4,6 +4,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/lock.h"
+#include "train/data/audit.h"
 #include "train/data/prefetch.h"
 #include "train/engine/replay.h"
 #include "train/engine/timing.h"
@@ -18,8 +19,8 @@
 /* What the ranks add up after the passes of a step or an evaluation: sums of loss and squared norm,
  * zeros of gradients, tokens that the loss counts, joules since the last one; and the number of
  * ranks that have a batch that cannot be used, have computed a micro batch twice with different
- * results, were asked to stop, are out of time, have done their part of a save, or have lost the
- * lock of --save. */
+ * results, were asked to stop, are out of time, have done their part of a save, have lost the
+ * lock of --save, or have found a dataset changed. */
 enum total {
 	TOTAL_LOSS,
 	TOTAL_ZLOSS,
@@ -33,6 +34,7 @@ enum total {
 	TOTAL_LATE,
 	TOTAL_WRITTEN,
 	TOTAL_LOST,
+	TOTAL_CHANGED,
 	TOTAL_COUNT
 };
 
@@ -42,6 +44,7 @@ struct run {
 	struct watchdog *watchdog; /* NULL: a rank that is alone */
 	struct data *data;
 	struct prefetch *prefetch;
+	struct audit *audit;     /* NULL: mock data */
 	struct replay *replay;   /* NULL: each pass is queued afresh */
 	struct metrics *metrics; /* on rank 0, else NULL */
 	struct saver *saver;     /* NULL without --save */
@@ -83,7 +86,8 @@ enum iteration_end {
 	ITERATION_SPIKE, /* see r->spike */
 	ITERATION_DIFFERENT,
 	ITERATION_NOT_FINITE,
-	ITERATION_WEIGHTS_DIFFER
+	ITERATION_WEIGHTS_DIFFER,
+	ITERATION_DATA_CHANGED
 };
 
 /* Whether a step has to know how many of its tokens count before its passes. */
@@ -95,6 +99,9 @@ enum iteration_end iteration_train(struct run *r);
 /* Collective: evaluates all sets of a split, each always with the same batches from its start.
  * Nothing of the run changes. */
 enum iteration_end iteration_evaluate(struct run *r, enum split which);
+/* Collective: waits up to these seconds until the data have been compared with their checksums, and
+ * reports what differs. Returns the exit status. */
+int iteration_audit(struct run *r, double seconds);
 /* Collective: finds and reports why an iteration failed. Returns the exit status. */
 int iteration_failure(struct run *r, enum iteration_end end);
 

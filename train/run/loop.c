@@ -11,6 +11,10 @@
 #include "train/run/loop.h"
 #include "train/run/stop.h"
 
+/* How long a run that ends waits for the comparison of its data with their checksums: small
+ * datasets are compared whole in the shortest run. */
+enum { AUDIT_SECONDS = 1 };
+
 /* --- saves ------------------------------------------------------------------------------------ */
 
 /* A failed save is reported once and ends the run. */
@@ -53,6 +57,7 @@ save(struct run *r)
 	int rc;
 
 	r->saved_at = r->at.iteration;
+	audit_files(r->audit);
 	if (!r->saver)
 		return EXIT_DONE;
 	since = saver_background(r->saver) ? r->watch.clock() : steps_pause(r);
@@ -127,8 +132,10 @@ reason_to_stop(const struct run *r)
 static int
 stop_run(struct run *r, const char *why)
 {
-	int status = save_last(r);
+	int status = asked_to_stop(r) ? EXIT_DONE : iteration_audit(r, AUDIT_SECONDS);
 
+	if (status == EXIT_DONE)
+		status = save_last(r);
 	if (status != EXIT_DONE)
 		return status;
 	if (r->e->rank == 0) {
@@ -239,5 +246,7 @@ loop_train(struct run *r)
 		status = take_step(r);
 	if (status == EXIT_DONE)
 		status = loop_evaluate(r);
+	if (status == EXIT_DONE)
+		status = iteration_audit(r, AUDIT_SECONDS);
 	return status == EXIT_DONE ? save_last(r) : status;
 }

@@ -278,6 +278,7 @@ train(struct run *r, struct err *err)
 	r->data = data_open(c, world, &r->failure, err);
 	if (!r->data || begin_run(r, err) < 0)
 		return -1;
+	r->audit = audit_start(r->data);
 	r->prefetch = prefetch_new(r->e, r->data, iteration_counts_first(r));
 	prefetch_start(r->prefetch, r->at.consumed_samples);
 	if (c->o.cuda_graphs)
@@ -350,6 +351,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	if (status < 0)
 		status = leave(world, r.failure, &err);
 	prefetch_free(r.prefetch);
+	audit_free(r.audit);
 	replay_free(r.replay);
 	data_close(r.data);
 	engine_close(&engine);
