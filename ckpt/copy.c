@@ -35,7 +35,7 @@ static const char *const names[] = { "manifest.tsv", "options.conf", "state.conf
 static int
 check_iteration(const struct copy_target *t, struct err *e)
 {
-	char dir[1024];
+	char dir[IO_PATH];
 	struct stat st;
 
 	ckpt_iter_dir(t->save, t->iteration, dir);
@@ -99,7 +99,7 @@ struct copy {
 	struct lock *lock;
 	struct source *src;
 	const struct copy_options *o;
-	char tmp[1024];
+	char tmp[IO_PATH];
 	struct str manifest, state;
 	/* of the file that is being written */
 	struct ckpt_writer *w;

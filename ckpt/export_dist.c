@@ -148,7 +148,7 @@ put_chunk(struct str *s, const struct slice *box)
 static int
 write_metadata(const struct dist_file *f)
 {
-	char path[1100];
+	char path[IO_PATH + 100];
 	struct str s = { 0 };
 	int rc;
 
@@ -370,7 +370,7 @@ int
 export_torch_dist(struct export *x)
 {
 	struct dist_file f = { .x = x };
-	char path[1100];
+	char path[IO_PATH + 100];
 	int rc = 0;
 
 	snprintf(path, sizeof path, "%s/%s", x->tmp, data_file);

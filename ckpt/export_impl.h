@@ -26,7 +26,7 @@ struct export
 	/* by the rates of which Megatron-LM knows parameter groups; a run that has saved none is
 	 * taken for one at a constant rate so far */
 	struct lr_schedule schedule;
-	char tmp[1024]; /* the directory that is written */
+	char tmp[IO_PATH]; /* the directory that is written */
 	struct err *e;
 };
 

@@ -176,7 +176,7 @@ ls_save(struct listing *l, const char *save)
 	    tracked = n < 0 ? -1 : ckpt_tracker(save, &latest, &e);
 
 	for (int i = 0; i < n && tracked >= 0; i++) {
-		char dir[1024];
+		char dir[IO_PATH];
 		struct source *s;
 
 		ckpt_iter_dir(save, iteration[i], dir);

@@ -54,12 +54,18 @@ err_at(struct err *e, const char *path, long line, const char *fmt, ...)
 
 /*
  * Reads errno, so nothing that may change it, such as close, may come between the failure and this
- * call.
+ * call. Of a path that would leave no room for the reason the middle is left out.
  */
 int
 err_sys(struct err *e, const char *what, const char *path)
 {
-	return err_set(e, "cannot %s '%s': %s", what, path, strerror(errno));
+	enum { LONGEST = 300, BEGIN = 80, END = 200 };
+	size_t n = strlen(path);
+
+	if (n <= LONGEST)
+		return err_set(e, "cannot %s '%s': %s", what, path, strerror(errno));
+	return err_set(
+	    e, "cannot %s '%.*s...%s': %s", what, BEGIN, path, path + n - END, strerror(errno));
 }
 
 /*

@@ -21,6 +21,9 @@
 /* Readable bytes after the end of a file in memory: parsers load many bytes at once. */
 enum { IO_PADDING = 64 };
 
+/* Bytes of the longest path that the system takes, its NUL included: PATH_MAX. */
+enum { IO_PATH = 4096 };
+
 /* Reads a whole file, which may be a pipe; IO_PADDING zeroes follow its bytes and are not counted.
  * *out is freed by the caller, and untouched on failure. max 0 means no limit; len may be NULL. */
 int io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *e);
@@ -57,7 +60,7 @@ struct outfile {
 	FILE *f; /* write here */
 	int fd;
 	struct direct *direct; /* NULL: f is an ordinary stream */
-	char path[1024], tmp[1024 + TEMP_EXTRA];
+	char path[IO_PATH], tmp[IO_PATH + TEMP_EXTRA];
 };
 
 int outfile_open(struct outfile *o, const char *path, struct err *e);

@@ -21,6 +21,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/base/err.h"
+#include "lib/base/io.h"
 #include "lib/base/lock.h"
 #include "lib/base/slice.h"
 #include "lib/base/str.h"
@@ -71,7 +72,7 @@ struct ckpt_writer;
 
 /* Creates the temporary directory of iteration `iteration` under save (several processes may),
  * first removing what an interrupted save left of it if `first`. Path in out. */
-int ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], struct err *e);
+int ckpt_begin(const char *save, int64_t iteration, bool first, char out[IO_PATH], struct err *e);
 /* Makes the directory of a save, unless it is there; -1 when it cannot be written. */
 int ckpt_make_save(const char *save, struct err *e);
 /* Takes the lock of a save, SAVE/lock, which its one writer holds, and removes the remains of
@@ -119,7 +120,7 @@ int ckpt_seal(const char *dir, struct str *changed, struct err *e);
 /* Renames checkpoints of save that are later than `iteration` to iter_0000500.aside-1 and so on,
  * after setting the tracker back. Returns how many, and the new path of the first; -1 with a
  * reason. */
-int ckpt_set_aside(const char *save, int64_t iteration, char first[1024], struct err *e);
+int ckpt_set_aside(const char *save, int64_t iteration, char first[IO_PATH], struct err *e);
 /* Removes the checkpoints after the last multiple of interval before `iteration` and before it. -1
  * with a reason when any remains. */
 int ckpt_retain(const char *save, int64_t iteration, int64_t interval, struct err *e);
@@ -129,10 +130,10 @@ int ckpt_tracker(const char *save, int64_t *iteration, struct err *e);
 /* For a directory without a tracker, which the very first save leaves when it is cut off before its
  * last rename: the iter_* with the highest number. False when there is none, or it does not
  * open. */
-bool ckpt_highest(const char *save, char out[1024]);
+bool ckpt_highest(const char *save, char out[IO_PATH]);
 /* True when the directory has an iter_* entry. */
 bool ckpt_has_iterations(const char *save);
-void ckpt_iter_dir(const char *save, int64_t iteration, char out[1024]);
+void ckpt_iter_dir(const char *save, int64_t iteration, char out[IO_PATH]);
 /* The number in "iter_0000500"; -1 for a name of another form. */
 int64_t ckpt_name_iteration(const char *name);
 /* The numbers of the iter_* directories of save, sorted: how many, or -1 when there is none. The
@@ -140,6 +141,6 @@ int64_t ckpt_name_iteration(const char *name);
 int ckpt_iterations(const char *save, int64_t **out, struct err *e);
 /* The newest checkpoint next to dir that is older and opens. dir is as in ckpt_open, but need not
  * open. */
-bool ckpt_older(const char *dir, char out[1024]);
+bool ckpt_older(const char *dir, char out[IO_PATH]);
 
 #endif

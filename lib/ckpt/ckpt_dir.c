@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Our own names always fit, as directories are shorter than 1024 bytes. */
+/* Our own names always fit, as directories are shorter than IO_PATH bytes. */
 bool
 ckpt_join(char out[CKPT_PATH_BYTES], const char *dir, const char *name)
 {
@@ -85,9 +85,9 @@ ckpt_has_iterations(const char *save)
 
 /* Megatron-LM's form: at least seven digits. */
 void
-ckpt_iter_dir(const char *save, int64_t iteration, char out[1024])
+ckpt_iter_dir(const char *save, int64_t iteration, char out[IO_PATH])
 {
-	if (snprintf(out, 1024, "%s/iter_%07lld", save, (long long)iteration) >= 1024)
+	if (snprintf(out, IO_PATH, "%s/iter_%07lld", save, (long long)iteration) >= IO_PATH)
 		out[0] = '\0';
 }
 
@@ -182,7 +182,7 @@ has_manifest(const char *dir)
 
 /* The message names what was found instead of a checkpoint. */
 int
-ckpt_find_dir(const char *dir, char out[1024], struct err *e)
+ckpt_find_dir(const char *dir, char out[IO_PATH], struct err *e)
 {
 	struct stat st;
 	int64_t iteration;
@@ -192,9 +192,9 @@ ckpt_find_dir(const char *dir, char out[1024], struct err *e)
 		return err_sys(e, "open", dir);
 	if (!S_ISDIR(st.st_mode))
 		return err_set(e, "cannot open '%s': not a directory", dir);
-	if (strlen(dir) >= 1000)
+	if (strlen(dir) >= IO_PATH)
 		return err_set(e, "path too long: '%.60s...'", dir);
-	snprintf(out, 1024, "%s", dir);
+	snprintf(out, IO_PATH, "%s", dir);
 	if (has_manifest(dir))
 		return 0;
 	rc = ckpt_tracker(dir, &iteration, e);
@@ -209,9 +209,9 @@ ckpt_find_dir(const char *dir, char out[1024], struct err *e)
 
 /* The directory need not be there, nor hold a checkpoint. */
 static int64_t
-split_dir(const char *dir, char save[1024])
+split_dir(const char *dir, char save[IO_PATH])
 {
-	char path[1024], *slash;
+	char path[IO_PATH], *slash;
 	size_t n = strlen(dir);
 	int64_t iteration;
 
@@ -221,20 +221,20 @@ split_dir(const char *dir, char save[1024])
 	slash = strrchr(path, '/');
 	iteration = ckpt_name_iteration(slash ? slash + 1 : path);
 	if (iteration < 0) {
-		snprintf(save, 1024, "%s", path);
+		snprintf(save, IO_PATH, "%s", path);
 		return ckpt_tracker(dir, &iteration, NULL) == 1 ? iteration : -1;
 	}
 	if (slash)
 		*slash = '\0';
-	snprintf(save, 1024, "%s", !slash ? "." : slash == path ? "/" : path);
+	snprintf(save, IO_PATH, "%s", !slash ? "." : slash == path ? "/" : path);
 	return iteration;
 }
 
 /* From the newest down, the first that opens. */
 bool
-ckpt_older(const char *dir, char out[1024])
+ckpt_older(const char *dir, char out[IO_PATH])
 {
-	char save[1024];
+	char save[IO_PATH];
 	int64_t before = split_dir(dir, save), *iteration;
 	int n = before < 0 ? 0 : ckpt_iterations(save, &iteration, NULL);
 	bool found = false;
@@ -256,7 +256,7 @@ ckpt_older(const char *dir, char out[1024])
 /* A save renames a complete directory, so a highest one that does not open came from elsewhere,
  * perhaps incomplete; earlier ones are not tried then. */
 bool
-ckpt_highest(const char *save, char out[1024])
+ckpt_highest(const char *save, char out[IO_PATH])
 {
 	int64_t *iteration;
 	int n = ckpt_iterations(save, &iteration, NULL);

@@ -8,12 +8,14 @@
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/manifest.h"
 
-enum { CKPT_PATH_BYTES = 1400 };
+/* Of a name in a directory of a checkpoint: nothing is cut off, and the system refuses what is too
+ * long. */
+enum { CKPT_PATH_BYTES = IO_PATH + 400 };
 #define CKPT_TRACKER "latest_checkpointed_iteration.txt"
 
 /* An open checkpoint. Reading fills the maps and the marks. */
 struct ckpt {
-	char dir[1024];
+	char dir[IO_PATH];
 	struct manifest m;
 	uint64_t manifest_sum; /* XXH3-64 of manifest.tsv */
 	struct map *map;       /* one per file; size is set on opening, base on first use */
@@ -37,15 +39,15 @@ bool ckpt_has_entry(const char *dir, const char *prefix, const char *suffix);
  * tracker names. Iterations that the tracker does not name are not considered: their save may have
  * been cut off.
  */
-int ckpt_find_dir(const char *dir, char out[1024], struct err *e);
+int ckpt_find_dir(const char *dir, char out[IO_PATH], struct err *e);
 /*
  * SAVE/.iter_0000500.SUFFIX: on the file system of its final name, with a dot so that no listing
  * takes it for a checkpoint.
  */
 int ckpt_hidden_dir(
-    const char *save, int64_t iteration, const char *suffix, char out[1024], struct err *e);
+    const char *save, int64_t iteration, const char *suffix, char out[IO_PATH], struct err *e);
 /* Renames a checkpoint, or whatever has its name, to iter_0000500.aside-1 and so on. */
-int ckpt_move_aside(const char *save, int64_t iteration, char to[1024], struct err *e);
+int ckpt_move_aside(const char *save, int64_t iteration, char to[IO_PATH], struct err *e);
 /* Readers see the old number or the new one. */
 int ckpt_put_tracker(const char *save, int64_t iteration, struct err *e);
 /* Like ckpt_open, but accepts changed texts. */

@@ -16,27 +16,27 @@
 
 /* Renames to the first free name of the form. */
 int
-ckpt_move_aside(const char *save, int64_t iteration, char to[1024], struct err *e)
+ckpt_move_aside(const char *save, int64_t iteration, char to[IO_PATH], struct err *e)
 {
-	char from[1024];
+	char from[IO_PATH];
 	int k = 1, n;
 
 	ckpt_iter_dir(save, iteration, from);
 	do
-		n = snprintf(to, 1024, "%s.aside-%d", from, k++);
-	while (n < 1024 && io_exists(to));
-	if (!*from || n >= 1024)
+		n = snprintf(to, IO_PATH, "%s.aside-%d", from, k++);
+	while (n < IO_PATH && io_exists(to));
+	if (!*from || n >= IO_PATH)
 		return err_set(e, "path too long: '%.60s...'", save);
 	return rename(from, to) < 0 ? err_sys(e, "rename to", to) : 0;
 }
 
 /* The tracker first: it turns back to the newest checkpoint that stays, or is removed. */
 int
-ckpt_set_aside(const char *save, int64_t iteration, char first[1024], struct err *e)
+ckpt_set_aside(const char *save, int64_t iteration, char first[IO_PATH], struct err *e)
 {
 	struct err ignored;
 	int64_t *all;
-	char to[1024], tracker[CKPT_PATH_BYTES];
+	char to[IO_PATH], tracker[CKPT_PATH_BYTES];
 	int n = ckpt_iterations(save, &all, &ignored), stay = 0, rc = 0;
 
 	while (stay < n && all[stay] <= iteration)
@@ -60,7 +60,7 @@ ckpt_set_aside(const char *save, int64_t iteration, char first[1024], struct err
 static int
 drop(const char *save, int64_t iteration, struct err *e)
 {
-	char dir[1024], tmp[1024];
+	char dir[IO_PATH], tmp[IO_PATH];
 	struct stat st;
 
 	ckpt_iter_dir(save, iteration, dir);

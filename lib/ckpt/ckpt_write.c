@@ -40,21 +40,22 @@ struct ckpt_writer {
 
 /* Paths of one iteration while it is written. */
 struct commit_paths {
-	char tmp[1024], dir[1024], old[1024];
+	char tmp[IO_PATH], dir[IO_PATH], old[IO_PATH];
 };
 
 int
 ckpt_hidden_dir(
-    const char *save, int64_t iteration, const char *suffix, char out[1024], struct err *e)
+    const char *save, int64_t iteration, const char *suffix, char out[IO_PATH], struct err *e)
 {
-	if (snprintf(out, 1024, "%s/.iter_%07lld.%s", save, (long long)iteration, suffix) >= 1000)
+	if (snprintf(out, IO_PATH, "%s/.iter_%07lld.%s", save, (long long)iteration, suffix) >=
+	    IO_PATH)
 		return err_set(e, "path too long: '%.60s...'", save);
 	return 0;
 }
 
 /* Only one process may be the first, and it must return before the others write. */
 int
-ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], struct err *e)
+ckpt_begin(const char *save, int64_t iteration, bool first, char out[IO_PATH], struct err *e)
 {
 	if (ckpt_hidden_dir(save, iteration, "tmp", out, e) < 0 || io_mkdir_p(save, e) < 0)
 		return -1;
@@ -73,7 +74,7 @@ sweep(const char *save)
 	struct dirent *de;
 
 	while (d && (de = readdir(d))) {
-		char tmp[1024], old[1024], dir[1024];
+		char tmp[IO_PATH], old[IO_PATH], dir[IO_PATH];
 		long long iteration;
 
 		if (sscanf(de->d_name, ".iter_%lld.", &iteration) != 1 || iteration < 0)
@@ -91,11 +92,35 @@ sweep(const char *save)
 	temp_sweep(save, TEMP_OF_ANYBODY);
 }
 
+/* The longest path that a save makes is the temporary name of a file of pieces. */
+static int
+check_length(const char *save, struct err *e)
+{
+	char dir[CKPT_PATH_BYTES];
+	struct str path = { 0 };
+	char *longest;
+	size_t n;
+
+	if (ckpt_hidden_dir(save, 0, "tmp", dir, e) < 0)
+		return -1;
+	str_addf(&path, "%s/pieces-00000.safetensors", dir);
+	longest = temp_name(path.buf);
+	n = strlen(longest);
+	free(longest);
+	str_release(&path);
+	return n < IO_PATH
+	    ? 0
+	    : err_set(e,
+		  "path too long: '%.60s...': files of a checkpoint there have paths "
+		  "of %zu bytes, at most %d are possible",
+		  save, n, IO_PATH - 1);
+}
+
 int
 ckpt_make_save(const char *save, struct err *e)
 {
-	if (strlen(save) >= 1000)
-		return err_set(e, "path too long: '%.60s...'", save);
+	if (check_length(save, e) < 0)
+		return -1;
 	if (io_mkdir_p(save, e) < 0)
 		return -1;
 	return access(save, W_OK) < 0 ? err_sys(e, "write into", save) : 0;
@@ -335,7 +360,7 @@ static int
 put_beside(const struct commit_paths *p, const struct ckpt_commit *c, struct err *e)
 {
 	struct stat st;
-	char to[1024];
+	char to[IO_PATH];
 
 	for (;;) {
 		bool there = lstat(p->dir, &st) == 0;
@@ -403,7 +428,7 @@ int
 ckpt_commit(const struct ckpt_commit *c, struct err *e)
 {
 	struct ckpt *check = NULL;
-	char tmp[1024];
+	char tmp[IO_PATH];
 
 	if (ckpt_hidden_dir(c->save, c->iteration, "tmp", tmp, e) < 0)
 		return -1;

@@ -6,12 +6,13 @@
 #ifndef CKPT_DISTCP_DIR_H
 #define CKPT_DISTCP_DIR_H
 
+#include "lib/base/io.h"
 #include "lib/base/map.h"
 #include "lib/ckpt/distcp.h"
 #include "lib/ckpt/torchzip.h"
 
 struct distcp_dir {
-	char path[1024];
+	char path[IO_PATH];
 	struct distcp d;
 	uint64_t sum;    /* XXH3-64 of .metadata */
 	struct map *map; /* by file */

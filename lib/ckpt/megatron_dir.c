@@ -8,7 +8,7 @@
 #include <string.h>
 
 bool
-megatron_find_dir(const char *path, const char *entry, char out[1024])
+megatron_find_dir(const char *path, const char *entry, char out[IO_PATH])
 {
 	char name[CKPT_PATH_BYTES], word[32], *text, *end;
 	long long iteration;
@@ -17,7 +17,7 @@ megatron_find_dir(const char *path, const char *entry, char out[1024])
 
 	if (strlen(path) > 1000)
 		return false;
-	snprintf(out, 1024, "%s", path);
+	snprintf(out, IO_PATH, "%s", path);
 	if (ckpt_has_entry(out, entry, ""))
 		return true;
 	if (!ckpt_join(name, path, CKPT_TRACKER) || !io_exists(name) ||
@@ -29,7 +29,7 @@ megatron_find_dir(const char *path, const char *entry, char out[1024])
 		return false;
 	iteration = strtoll(word, &end, 10);
 	if (!strcmp(word, "release"))
-		snprintf(out, 1024, "%.1000s/release", path);
+		snprintf(out, IO_PATH, "%.4000s/release", path);
 	else if (!*end && iteration >= 0)
 		ckpt_iter_dir(path, iteration, out);
 	else

@@ -15,6 +15,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/base/err.h"
+#include "lib/base/io.h"
 #include "lib/base/str.h"
 #include "lib/ckpt/state.h"
 #include "lib/model/fp8_states.h"
@@ -25,7 +26,7 @@ struct source {
 	const struct source_kind *kind;
 	/* the directory that holds the tensors, which the one that was opened may only name;
 	 * messages begin with it */
-	char path[1024];
+	char path[IO_PATH];
 	struct model_config config;
 	struct layout layout; /* of the run that wrote it; all 1 where that is not known */
 	/* rows of the vocabulary tables, padding included, where it is not recorded how many of

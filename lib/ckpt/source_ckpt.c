@@ -27,7 +27,7 @@ ckpt_of(const struct source *s)
 static bool
 is_checkpoint(const char *path)
 {
-	char dir[1024];
+	char dir[IO_PATH];
 
 	return ckpt_find_dir(path, dir, NULL) == 0;
 }

@@ -39,7 +39,7 @@ torch_of(const struct source *s)
 static bool
 is_torch(const char *path)
 {
-	char dir[1024];
+	char dir[IO_PATH];
 
 	return megatron_find_dir(path, "mp_rank_", dir) && !ckpt_has_entry(dir, "mp_rank_", ".pt");
 }

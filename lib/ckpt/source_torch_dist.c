@@ -29,7 +29,7 @@ static const char first_table[] = "embedding.word_embeddings.weight";
 
 /* NeMo's directories have a checkpoint as weights/. */
 static bool
-find_dir(const char *path, char out[1024])
+find_dir(const char *path, char out[IO_PATH])
 {
 	char weights[CKPT_PATH_BYTES];
 
@@ -42,7 +42,7 @@ find_dir(const char *path, char out[1024])
 static bool
 is_torch_dist(const char *path)
 {
-	char dir[1024];
+	char dir[IO_PATH];
 
 	return find_dir(path, dir);
 }
@@ -436,7 +436,7 @@ check(struct dist_source *d, struct err *e)
 static struct source *
 open_torch_dist(const char *path, struct err *e)
 {
-	char dir[1024];
+	char dir[IO_PATH];
 	struct source *s;
 	struct dist_source *d;
 

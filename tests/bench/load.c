@@ -42,7 +42,7 @@ make(const char *save, int n, float *x)
 		.state = "iteration 0\nconsumed_train_samples 0\noptimizer_steps "
 			 "0\nskipped_iterations 0\n" };
 	struct str lines = { 0 };
-	char tmp[1024], name[16];
+	char tmp[IO_PATH], name[16];
 	struct err e;
 	struct ckpt_writer *w;
 

@@ -47,7 +47,7 @@ check_one(const char *dir, int64_t iteration, struct str *problems)
 void
 saved_check(const char *save, uint64_t promised, struct str *problems)
 {
-	char dir[1024];
+	char dir[IO_PATH];
 	struct err e;
 	int64_t latest = 0;
 	int rc = ckpt_tracker(save, &latest, &e);

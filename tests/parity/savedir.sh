@@ -1,6 +1,7 @@
 #!/bin/sh
 # savedir.sh - what happens to --save while a run trains: it is removed, another directory takes its
-# place, or somebody puts an iter_* there that the run is about to save
+# place, or somebody puts an iter_* there that the run is about to save; a path as long as the system
+# takes
 set -u
 
 if [ -z "${MOUNTS_INSIDE:-}" ] && unshare -Urm true >/dev/null 2>&1; then
@@ -66,6 +67,16 @@ finish 1
 said "mtrain: 'S/lock' is gone: its directory was unmounted or replaced by another one"
 [ -z "$(ls -A S)" ] || fail "something was written into the other one: $(ls -A S)"
 [ "$(find . -name '*.tmp')" = "" ] || fail "left: $(find . -name '*.tmp')"
+
+# A path of 3,819 bytes; one that would make a file's path longer than 4,095 is refused.
+long=$(printf '%0200d/' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19)
+expect 3 mtrain --config tiny.conf --train-iters 4 --save "$long" --load "$long" --exit-interval 2
+expect 0 mtrain --config tiny.conf --train-iters 4 --save "$long" --load "$long"
+said "at iteration 2"
+expect 0 mckpt verify "$long"
+expect 1 mtrain --config tiny.conf --train-iters 4 --save "$long$(printf '%0220d' 20)"
+said "path too long: '0000"
+said "files of a checkpoint there have paths of "
 
 if [ -z "${MOUNTS_INSIDE:-}" ]; then
 	echo "skipped: mount namespaces cannot be made here (unshare -Urm)"

@@ -110,7 +110,7 @@ save_all(const struct tensor *t, const char *save, struct err *e)
 		.state = "iteration 1\nconsumed_train_samples 1\noptimizer_steps "
 			 "1\nskipped_iterations 0\n" };
 	struct str lines = { 0 };
-	char tmp[1024];
+	char tmp[IO_PATH];
 	int rc = ckpt_begin(save, 1, true, tmp, e);
 
 	for (int i = WRITERS - 1; i >= 0 && rc == 0; i--)

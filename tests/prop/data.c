@@ -281,7 +281,7 @@ write_checkpoint(const struct data *d, int64_t consumed, const char *save)
 	struct ckpt_writer *w;
 	int64_t shape = 1, counts[CORPORA];
 	struct err ignored;
-	char tmp[1024];
+	char tmp[IO_PATH];
 	float one = 1;
 
 	io_remove_tree(save, &ignored);

@@ -71,7 +71,7 @@ save_one(const char *save, int64_t iteration, float base, struct err *e)
 		.save = save, .iteration = iteration, .options = "lr 0.1\n", .state = state
 	};
 	struct str lines = { 0 };
-	char tmp[1024];
+	char tmp[IO_PATH];
 	struct ckpt_writer *idle;
 	int rc = -1;
 
@@ -162,7 +162,7 @@ test_bad_reads(const char *save)
 static size_t
 slurp(const char *dir, const char *name, char **out)
 {
-	char path[1200];
+	char path[IO_PATH + 100];
 	size_t len = 0;
 	struct err e;
 
@@ -175,7 +175,7 @@ slurp(const char *dir, const char *name, char **out)
 static void
 put(const char *dir, const char *name, const char *text, size_t len)
 {
-	char path[1200];
+	char path[IO_PATH + 100];
 	struct err e;
 
 	snprintf(path, sizeof path, "%s/%s", dir, name);
@@ -373,7 +373,7 @@ save_tall(const char *save, int64_t iteration)
 	float *x = mem_alloc((size_t)TALL * WIDE, sizeof *x);
 	struct str lines = { 0 };
 	struct ckpt_writer *w;
-	char tmp[1024];
+	char tmp[IO_PATH];
 	struct err e;
 	int rc = ckpt_begin(save, iteration, true, tmp, &e);
 
@@ -400,7 +400,7 @@ make_version_1(const char *dir)
 	const struct ckpt_tensor *t = ckpt_at(c, 0);
 	struct ckpt_piece piece = t->piece[0];
 	struct str s = { 0 };
-	char path[1200];
+	char path[IO_PATH + 100];
 	uint64_t sum;
 	char *bytes;
 
@@ -436,7 +436,7 @@ read_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
 static void
 test_seal(const char *save)
 {
-	char dir[1300], away[1300];
+	char dir[IO_PATH + 100], away[IO_PATH + 100];
 	struct str changed = { 0 };
 	struct err e;
 	struct ckpt *c;
@@ -467,7 +467,7 @@ test_seal(const char *save)
 static void
 test_blocks(const char *save)
 {
-	char dir[1024], path[1200], older[1024];
+	char dir[IO_PATH], path[IO_PATH + 100], older[IO_PATH];
 	struct err e;
 	struct ckpt *c;
 	int fd;
@@ -521,7 +521,7 @@ test_blocks(const char *save)
 static void
 test_damaged_files(const char *dir)
 {
-	char path[1200], away[1300];
+	char path[IO_PATH + 100], away[IO_PATH + 200];
 	struct err e;
 	struct ckpt *c = ckpt_open(dir, &e);
 	uint64_t at = ckpt_find(c, "w")->piece[1].offset + 5;
@@ -550,7 +550,7 @@ test_damaged_files(const char *dir)
 
 /* Makes top/NAME/ENTRY (a directory when it ends in '/') holding text; returns top/NAME in out. */
 static void
-make_entry(const char *name, const char *entry, const char *text, char out[1200])
+make_entry(const char *name, const char *entry, const char *text, char out[IO_PATH + 100])
 {
 	char path[2400];
 	struct err e;
@@ -590,7 +590,7 @@ test_foreign(void)
 		{ "nothing", "notes.txt", "", "no checkpoint in '" },
 	};
 	struct err e;
-	char dir[1200];
+	char dir[IO_PATH + 100];
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		make_entry(cases[i].name, cases[i].entry, cases[i].text, dir);
@@ -615,7 +615,7 @@ test_interrupted(const char *save)
 	struct ckpt_commit c = { .save = save, .iteration = 7, .options = "", .state = "" };
 	struct str lines = { 0 };
 	struct ckpt_writer *w;
-	char tmp[1024], stale[1100];
+	char tmp[IO_PATH], stale[IO_PATH + 100];
 	struct err e;
 	float x = 0;
 
@@ -721,7 +721,7 @@ test_set_aside(void)
 		NULL };
 	static const char *const second[] = { "iter_0000002.aside-1", "iter_0000004.aside-1",
 		"iter_0000006.aside-1", "iter_0000006.aside-2", NULL };
-	char dir[] = "/tmp/mikoshi-aside-XXXXXX", path[100], to[1024];
+	char dir[] = "/tmp/mikoshi-aside-XXXXXX", path[100], to[IO_PATH];
 	int64_t iteration;
 	struct err e;
 
@@ -763,7 +763,7 @@ test_retain(void)
 int
 main(void)
 {
-	char save[1200], dir[1024], long_name[1100];
+	char save[IO_PATH + 100], dir[IO_PATH], long_name[IO_PATH + 10];
 	struct err e;
 
 	CHECK(mkdtemp(top) != NULL);

@@ -55,7 +55,7 @@ make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e
 		.state = "iteration 7\nconsumed_train_samples 112\noptimizer_steps "
 			 "7\nskipped_iterations 0\ndtype BF16\noptimizer adam\n" };
 	struct param *p;
-	char tmp[1024], name[128];
+	char tmp[IO_PATH], name[128];
 	int n = model_params(&c, &p), first = !strcmp(kind, "missing"), rc,
 	    states = optim_num_states(optim_rules) - !strcmp(kind, "half");
 	struct ckpt_writer *w;

@@ -49,7 +49,7 @@ write_checkpoint(struct source *s, const char *save)
 {
 	struct str manifest = { 0 };
 	struct err e = { "" };
-	char tmp[1024];
+	char tmp[IO_PATH];
 	struct ckpt_commit c = {
 		.save = save, .options = s->options.buf, .state = s->state_text.buf
 	};

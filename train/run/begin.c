@@ -46,7 +46,7 @@ static int64_t
 find_back(const struct run *r, int64_t before)
 {
 	int64_t *all, found = -1, least = train_continues(r->c) ? 0 : r->began + 1;
-	char dir[1024];
+	char dir[IO_PATH];
 	struct err ignored;
 	int i = ckpt_iterations(r->c->o.save, &all, &ignored) - 1;
 
@@ -76,7 +76,7 @@ go_back(struct run *r, int64_t to, struct err *err)
 	struct metrics_rewind m = { .spike = r->spike,
 		.to = to,
 		.passed = spike_rewind(spikes, &c->spikes, r->spike.iteration) };
-	char dir[1024];
+	char dir[IO_PATH];
 	int rc = 0;
 
 	known = *spikes;

@@ -187,9 +187,9 @@ stop_agree(struct comm *world, struct err *e)
 
 /* A path too long for any file system is cut off; no such file exists then. */
 static void
-stop_path(const char *save, char out[1100])
+stop_path(const char *save, char out[IO_PATH])
 {
-	snprintf(out, 1100, "%s/stop", save);
+	snprintf(out, IO_PATH, "%s/stop", save);
 }
 
 /* False without a --save directory. Rank 0 alone looks in each step: one stat on a shared file
@@ -197,7 +197,7 @@ stop_path(const char *save, char out[1100])
 bool
 stop_file(const char *save)
 {
-	char path[1100];
+	char path[IO_PATH];
 
 	if (!save)
 		return false;
@@ -210,7 +210,7 @@ stop_file(const char *save)
 void
 stop_file_remove(const char *save)
 {
-	char path[1100];
+	char path[IO_PATH];
 
 	if (!save)
 		return;

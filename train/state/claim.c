@@ -44,7 +44,7 @@ claim_forget(struct train_config *c)
 int
 claim_set_aside(const struct train_config *c, int64_t iteration, struct err *err)
 {
-	char first[1024];
+	char first[IO_PATH];
 	int n = ckpt_set_aside(c->o.save, iteration, first, err);
 
 	if (n > 0)

@@ -44,7 +44,7 @@ struct saver {
 	struct progress at;
 	double start; /* seconds */
 	bool told;    /* a note has said that a save had to wait for the one before */
-	char dir[1024];
+	char dir[IO_PATH];
 	struct str options, state, lines;
 	struct ckpt_writer *writer;
 	char *manifest;

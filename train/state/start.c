@@ -95,7 +95,7 @@ static int
 find_checkpoint(struct train_config *c, struct err *e)
 {
 	int64_t iteration, step = c->o.ckpt_step;
-	char dir[1024];
+	char dir[IO_PATH];
 	int found;
 
 	if (step >= 0) {
@@ -208,7 +208,7 @@ train_start(struct train_config *c, struct err *e)
 void
 train_name_older(const char *dir, struct err *e)
 {
-	char older[1024];
+	char older[IO_PATH];
 	struct err why = *e;
 
 	if (ckpt_older(dir, older) && strlen(why.msg) + 2 * strlen(older) + 100 < sizeof e->msg)
