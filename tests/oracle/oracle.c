@@ -355,8 +355,8 @@ keep_worst(struct worst *w, double by, const char *what, int step)
 	snprintf(w->what, sizeof w->what, "%s at step %d", what, step);
 }
 
-/* Gradients that are 0 but for rounding have no relative error. Such is that of a key's bias which
- * moves all scores of a query alike, and Adam divides it by its own size. */
+/* Gradients that are 0 but for rounding have no relative error. Such is that of a bias of keys, or
+ * of their norm, which moves all scores of a query alike, and Adam divides it by its own size. */
 static void
 compare_weights(struct model *mine, int step, struct worst *worst)
 {
@@ -371,7 +371,7 @@ compare_weights(struct model *mine, int step, struct worst *worst)
 		const struct weights *t = &theirs.weights[i];
 		const struct weights *w = model_find(mine, t->name);
 		bool moved = !strstr(t->name, "expert_bias"),
-		     idle = strstr(t->name, "linear_k.bias") != NULL;
+		     idle = strstr(t->name, "linear_k.bias") || strstr(t->name, "k_layernorm.bias");
 		char kept[140];
 
 		if (!w || w->count != t->count)
