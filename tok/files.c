@@ -8,6 +8,7 @@
 #include "tok/files.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,16 +153,62 @@ take_part(struct input_list *files, struct part_spec part, struct err *e)
 	return 0;
 }
 
+/* True for a name that is a pattern and no file: a quoted one, which preprocess_data.py expands. */
+static bool
+is_pattern(const char *name)
+{
+	return strpbrk(name, "*?[") && !io_exists(name);
+}
+
+/* A list that grows; the names are the pool's or borrowed. */
+struct names {
+	struct input_file *item;
+	size_t count, cap;
+	struct mem_pool *pool;
+};
+
+static void
+add_name(struct names *n, const char *name)
+{
+	if (n->count == n->cap) {
+		n->cap = 2 * n->cap + 8;
+		n->item = mem_realloc(n->item, n->cap, sizeof *n->item);
+	}
+	n->item[n->count++] = (struct input_file){ .name = name };
+}
+
+/* The files of a pattern in their order; or the name itself, which is then reported as a file that
+ * cannot be opened. */
+static void
+add_names(struct names *n, const char *name)
+{
+	glob_t found;
+
+	if (!is_pattern(name) || glob(name, 0, NULL, &found) != 0) {
+		add_name(n, name);
+		return;
+	}
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		add_name(
+		    n, mem_pool_strndup(n->pool, found.gl_pathv[i], strlen(found.gl_pathv[i])));
+	globfree(&found);
+}
+
 /* Every file is examined before any is read. */
 int
 files_open(const struct opt_list *names, struct part_spec part, struct input_list *out,
     struct mem_pool *pool, struct err *e)
 {
-	out->count = names->count ? names->count : 1;
-	out->item = mem_pool_alloc(pool, (size_t)out->count, sizeof *out->item);
-	out->item[0].name = "-";
+	struct names all = { .pool = pool };
+
 	for (int i = 0; i < names->count; i++)
-		out->item[i].name = names->item[i];
+		add_names(&all, names->item[i]);
+	if (!names->count)
+		add_name(&all, "-");
+	out->item = mem_pool_alloc(pool, all.count, sizeof *out->item);
+	memcpy(out->item, all.item, all.count * sizeof *out->item);
+	out->count = (int)all.count;
+	free(all.item);
 	if (input_examine(out, e) < 0)
 		return -1;
 	return part.count ? take_part(out, part, e) : 0;

@@ -17,6 +17,9 @@
 
 static const char *const on_error_names[] = { "stop", "skip", NULL };
 
+#define ONLY_MEASURES "it belongs to --find-optimal-num-workers and changes nothing without it"
+#define NO_PADDING "ids do not depend on the padding of the vocabulary"
+
 /* The option for the longest line, of every verb that reads documents. */
 /* clang-format off */
 #define MAX_DOCUMENT_BYTES \
@@ -26,7 +29,8 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 #define INPUT_OPTS \
 	{ .type = OPT_GROUP, .help = "Input" }, \
 	{ .name = "input", .type = OPT_LIST, .off = ENCODE(input), .unit = "FILE", \
-	  .help = "JSON Lines, plain, gzip or zstd, like the operands; - is standard input" }, \
+	  .help = "JSON Lines, plain, gzip or zstd, like the operands; - is standard input, and a " \
+	  "quoted pattern stands for its files in their order" }, \
 	{ .name = "files-from", .type = OPT_STRING, .off = ENCODE(files_from), .unit = "LIST", \
 	  .help = "read more input files from LIST, one per line or NUL-ended; - is standard " \
 	  "input" }, \
@@ -133,6 +137,27 @@ const struct opt encode_opts[] = {
 	{ .name = "lang",
 	    .type = OPT_NOTE,
 	    .help = "the rules of --split-sentences are those of all languages" },
+	{ .name = "partitions", .type = OPT_NOTE, .def = "1", .help = "one run gives one dataset" },
+	{ .name = "vocab-extra-ids",
+	    .type = OPT_NOTE,
+	    .def = "0",
+	    .help = "pieces come from the tokenizer's files" },
+	{ .name = "keep-sequential-samples",
+	    .type = OPT_NOTE,
+	    .help = "the order of the lines is always kept" },
+	{ .name = "workers-to-check", .type = OPT_NOTE, .help = ONLY_MEASURES },
+	{ .name = "max-documents", .type = OPT_NOTE, .help = ONLY_MEASURES },
+	{ .name = "performance-dir", .type = OPT_NOTE, .help = ONLY_MEASURES },
+	{ .name = "padded-vocab-size", .type = OPT_NOTE, .help = NO_PADDING },
+	{ .name = "no-pad-vocab-size", .type = OPT_NOTE, .help = NO_PADDING },
+	{ .name = "make-vocab-size-divisible-by", .type = OPT_NOTE, .help = NO_PADDING },
+	{ .name = "chat-template",
+	    .type = OPT_NOTE,
+	    .help = "chat templates are not applied to texts, as by preprocess_data.py" },
+	{ .name = "null-tokenizer-pad-id", .type = OPT_NOTE, .help = "datasets have no padding" },
+	{ .name = "use-gigatoken",
+	    .type = OPT_NOTE,
+	    .help = "ids do not depend on the program that finds them" },
 	OPT_END,
 };
 
@@ -205,7 +230,9 @@ const struct opt train_opts[] = {
 	    .type = OPT_LIST,
 	    .off = TRAIN(input),
 	    .unit = "FILE",
-	    .help = "JSON Lines, plain, gzip or zstd, like the operands; - is standard input" },
+	    .help =
+		"JSON Lines, plain, gzip or zstd, like the operands; - is standard input, and a "
+		"quoted pattern stands for its files in their order" },
 	{ .name = "files-from",
 	    .type = OPT_STRING,
 	    .off = TRAIN(files_from),
@@ -459,21 +486,38 @@ const struct opt train_opts[] = {
 	OPT_END,
 };
 
+/* Each option of Megatron-LM's tools/preprocess_data.py, of this release or an earlier one, that is
+ * not above: why, and what to do. */
 const struct opt_refused encode_refused[] = {
 	{ "partitions",
 	    "one run gives one dataset; --workers is enough, and --part for many jobs" },
-	{ "keep-sequential-samples", "the order of the lines is always kept" },
-	{ "find-optimal-num-workers", "one worker a core is the default" },
-	{ "workers-to-check", "one worker a core is the default" },
-	{ "max-documents", "use head" },
-	{ "tokenizer-special-tokens", "special pieces come from the tokenizer's files" },
-	{ "tokenizer-metadata", "the files and --tokenizer-type determine it" },
-	{ "tokenizer-hf-no-use-fast", "tokenizer.json, the fast tokenizer, is what is read" },
-	{ "tokenizer-sentencepiece-legacy", "pieces come from the model alone" },
-	{ "vocab-extra-ids", "pieces come from the model alone" },
-	{ "tokenizer-prompt-format", "chat templates are not applied" },
-	{ "image-tag-type", "there are no images" },
-	{ "force-system-message", "chat templates are not applied" },
+	{ "find-optimal-num-workers",
+	    "it measures on samples and writes no whole dataset; one worker a core is the "
+	    "default" },
+	{ "tokenizer-special-tokens",
+	    "special tokens come from the tokenizer's files: add them there, such as in "
+	    "additional_special_tokens of tokenizer_config.json" },
+	{ "tokenizer-metadata",
+	    "the files and --tokenizer-type determine the tokenizer: leave it out" },
+	{ "tokenizer-hf-no-use-fast",
+	    "ids are those of the fast tokenizer, and the slow one's may differ: leave it out if "
+	    "they need not" },
+	{ "tokenizer-sentencepiece-legacy",
+	    "it adds special tokens outside the model: train a model that has them, with "
+	    "--control-symbols" },
+	{ "no-tokenizer-sentencepiece-ignore-extra-whitespaces",
+	    "runs of blanks follow the model's own rule: train with --keep-extra-whitespaces" },
+	{ "legacy-tokenizer",
+	    "ids are those of the present tokenizers; of the former, --prepend-bos is "
+	    "Llama2Tokenizer's "
+	    "and --special-as-text GPT2BPETokenizer's" },
+	{ "vocab-extra-ids",
+	    "pieces come from the tokenizer's files: a model with that many more can have them as "
+	    "added tokens" },
+	{ "null-tokenizer-eod-id", "give --eod-id" },
+	{ "tokenizer-prompt-format", "it is for chats with images, which are not tokenized here" },
+	{ "image-tag-type", "it is for chats with images, which are not tokenized here" },
+	{ "force-system-message", "it is for chats with images, which are not tokenized here" },
 	{ NULL, NULL },
 };
 

@@ -290,6 +290,21 @@ is_refused(struct opt_parse *p, const char *name)
 	return true;
 }
 
+/* The value of a row that accepts only one, which is no news; another makes the option a refused
+ * one. */
+static int
+apply_only(struct opt_parse *p, const struct opt *o, const char *inline_value, int count,
+    char **word, struct err *e)
+{
+	const char *value = inline_value ? inline_value : count > 0 ? word[0] : NULL;
+
+	if (!value || (!inline_value && is_option(value)))
+		return err_set(e, "--%s: needs a value: %s", o->name, o->def);
+	if (strcmp(value, o->def) != 0 && !is_refused(p, o->name))
+		return err_set(e, "--%s %s: must be %s", o->name, value, o->def);
+	return !inline_value;
+}
+
 /* Applies one option with its values; returns the number of words used, or -1. */
 static int
 apply(struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word,
@@ -308,6 +323,8 @@ apply(struct opt_parse *p, const struct opt *o, const char *inline_value, int co
 						 : err_set(e, "--config: needs a file");
 	case OPT_LIST:
 	case OPT_NOTE:
+		if (o->type == OPT_NOTE && o->def)
+			return apply_only(p, o, inline_value, count, word, e);
 		while (!inline_value && used < count && !is_option(word[used]))
 			used++;
 		if (o->type == OPT_NOTE) {

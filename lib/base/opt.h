@@ -14,7 +14,9 @@
  *   OPT_STRING  const char * field
  *   OPT_CHOICE  int field, index into choices
  *   OPT_LIST    struct opt_list field: every word up to the next option
- *   OPT_NOTE    accepted, takes any words, changes nothing here; `help` says why to the user
+ *   OPT_NOTE    accepted, takes any words, changes nothing here; `help` says why to the user. With
+ *               def it takes this one value, without a word; any other is refused by the table of
+ *               refused options, which has its name too
  *   OPT_GROUP   a heading for --help and the manual
  */
 #ifndef BASE_OPT_H

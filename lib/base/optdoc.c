@@ -51,9 +51,11 @@ opt_help(const struct opt *table, FILE *f)
 			fprintf(f, "  %s\n  %32s  %s", h, "", o->help);
 		else
 			fprintf(f, "  %-32s  %s", h, o->help);
-		if (o->type == OPT_NOTE)
+		if (o->type == OPT_NOTE && o->def)
+			fprintf(f, " (accepted with %s, changes nothing)", o->def);
+		else if (o->type == OPT_NOTE)
 			fputs(" (accepted, changes nothing)", f);
-		if (o->def)
+		else if (o->def)
 			fprintf(f, " [%s]", o->def);
 		fputc('\n', f);
 	}
@@ -119,8 +121,11 @@ opt_mdoc(const struct opt *table, FILE *f)
 			fprintf(f, " Ar %s", unit);
 		fputc('\n', f);
 		mdoc_text(f, o->help);
-		fputs(o->type == OPT_NOTE ? " (accepted, changes nothing).\n" : ".\n", f);
-		if (o->def)
+		if (o->type == OPT_NOTE && o->def)
+			fprintf(f, " (accepted with %s, changes nothing).\n", o->def);
+		else
+			fputs(o->type == OPT_NOTE ? " (accepted, changes nothing).\n" : ".\n", f);
+		if (o->def && o->type != OPT_NOTE)
 			fprintf(f, "The default is %s.\n", o->def);
 	}
 	if (open)

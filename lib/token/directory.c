@@ -24,7 +24,8 @@ file_in(const char *dir, const char *name, struct mem_pool *pool)
 	return out;
 }
 
-/* A requested type itself decides what it needs. */
+/* Any other requested type itself decides what it needs. HuggingFaceTokenizer, as AutoTokenizer
+ * does, takes whatever the directory has; then the file decides the kind. */
 struct directory
 directory_find(const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes)
 {
@@ -34,11 +35,13 @@ directory_find(const struct tokenizer_spec *spec, struct mem_pool *pool, struct 
 	const char *dir = spec->model, *tekken;
 	enum hf_source source;
 
-	if (spec->type || !dir || !io_is_dir(dir) || file_in(dir, "tokenizer.json", pool))
+	if ((spec->type && strcmp(spec->type, "HuggingFaceTokenizer") != 0) || !dir ||
+	    !io_is_dir(dir) || file_in(dir, "tokenizer.json", pool))
 		return out;
 	source = hf_source(dir);
 	tekken = file_in(dir, "tekken.json", pool);
 	if (tekken || source == HF_RANKS) {
+		out.spec.type = NULL;
 		out.configs = tekken ? NULL : dir;
 		out.spec.model = tekken ? tekken : file_in(dir, "tokenizer.model", pool);
 		str_addf(notes, "%s: no tokenizer.json: %s is read\n", dir,

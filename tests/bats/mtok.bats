@@ -327,12 +327,39 @@ most_memory()
 }
 
 @test "options of preprocess_data that are not here are refused by name, all at once" {
-	run mtok --input docs.jsonl -o out $spm --find-optimal-num-workers --partitions 2 \
-		--keep-sequential-samples
+	run mtok --input docs.jsonl -o out $spm --find-optimal-num-workers --partitions 2 --vocab-extra-ids 100 --null-tokenizer-eod-id 5
 	[ "$status" = 2 ]
 	[ "$output" = "mtok: options that this program does not have: --partitions (one run gives one dataset; --workers is enough, \
-and --part for many jobs), --keep-sequential-samples (the order of the lines is always kept), --find-optimal-num-workers (one \
-worker a core is the default)" ]
+and --part for many jobs), --find-optimal-num-workers (it measures on samples and writes no whole dataset; one worker a core is the \
+default), --vocab-extra-ids (pieces come from the tokenizer's files: a model with that many more can have them as added tokens), \
+--null-tokenizer-eod-id (give --eod-id)" ]
+}
+
+@test "options of preprocess_data that have no effect are accepted" {
+	mtok -q --input docs.jsonl -o plain $spm
+	run mtok --partitions 1 --vocab-extra-ids=0 --keep-sequential-samples --workers-to-check 16 32 64 --max-documents 100000 \
+		--performance-dir p --padded-vocab-size 512 --make-vocab-size-divisible-by 128 --no-pad-vocab-size \
+		--chat-template t --null-tokenizer-pad-id -1 --use-gigatoken --input docs.jsonl -o out $spm
+	[ "$status" = 0 ]
+	[[ $output == *"mtok: --keep-sequential-samples: the order of the lines is always kept"* ]]
+	[[ $output == *"mtok: --max-documents: it belongs to --find-optimal-num-workers and changes nothing without it"* ]]
+	[[ $output != *"--partitions"* ]]
+	cmp plain_text_document.bin out_text_document.bin
+	cmp plain_text_document.idx out_text_document.idx
+}
+
+@test "a quoted pattern names the files in their order, unless there is a file of that name" {
+	mkdir in
+	for i in 2 1 3; do echo "{\"text\": \"the $i\"}" >in/$i.jsonl; done
+	mtok -q -o plain $spm in/1.jsonl in/2.jsonl in/3.jsonl
+	mtok -q -o out $spm --input 'in/*.jsonl'
+	cmp plain_text_document.bin out_text_document.bin
+	grep -q '"file": "in/2.jsonl"' out_text_document.json
+	cp in/3.jsonl 'in/[12].jsonl'
+	mtok -q -o one $spm --input 'in/[12].jsonl'
+	grep -qx '  "documents": 1,' one_text_document.json
+	run mtok -o none $spm --input 'in/*.json'
+	expect 2 "mtok: cannot open 'in/*.json': No such file or directory"
 }
 
 @test "wrong usage: status 2, one line" {

@@ -470,6 +470,30 @@ same_as()
 	documents out_text_document | diff -u "$TOP/tests/golden/rank/$name.tsv" -
 }
 
+@test "HuggingFaceTokenizer takes every directory that is taken without a type; tekken.json by its members" {
+	mkdir d r p
+	cp "$TOP/tests/golden/rank/tekken.json" d
+	same_as tekken --tokenizer-type HuggingFaceTokenizer --tokenizer-model d --special-as-text
+	cp "$ranks/lines" r/tokenizer.model
+	echo '{"text": "abc"}' >docs.jsonl
+	[ "$(ids --tokenizer-type HuggingFaceTokenizer --tokenizer-model r --tiktoken-pattern cl100k)" = \
+		"$(ids --tokenizer-model r --tiktoken-pattern cl100k)" ]
+	cp "$TOP/tests/golden/bare/llama/tokenizer.model" p
+	[ "$(ids --tokenizer-type HuggingFaceTokenizer --tokenizer-model p)" = "$(ids --tokenizer-model p)" ]
+	# the order of the members and the name do not matter
+	for order in 'vocab config special_tokens' 'special_tokens vocab config' 'x special_tokens config vocab'; do
+		perl -MJSON::PP -e 'local $/; my $j = JSON::PP->new->canonical; my $v = $j->decode(<STDIN>);
+			print "{ ", join(", ", map { "\"$_\" : " . (exists $v->{$_} ? $j->encode($v->{$_}) : q({"a\\"}": [1, "]"]})) } @ARGV), "}"' \
+			$order <d/tekken.json >t
+		same_as tekken --tokenizer-model t --special-as-text
+	done
+	cp "$json/bytes" tekken.json
+	mtok info --tokenizer-model tekken.json | grep -qx "type	HuggingFaceTokenizer"
+	echo '{' >tekken.json
+	run mtok info --tokenizer-model tekken.json
+	[[ $output == "mtok: tekken.json: "* ]]
+}
+
 @test "tekken.json: the ids that mistral-common gives" {
 	mkdir d
 	cp "$TOP/tests/golden/rank/tekken.json" d

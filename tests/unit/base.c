@@ -62,11 +62,12 @@ static const struct opt table[] = {
 	    .off = offsetof(struct config, data_path),
 	    .help = "data" },
 	{ .name = "use-mcore-models", .type = OPT_NOTE, .help = "there is one model code" },
+	{ .name = "partitions", .type = OPT_NOTE, .def = "1", .help = "one run, one dataset" },
 	OPT_END,
 };
 
 static const struct opt_refused refused[] = { { "num-experts", "not built yet" },
-	{ "fp8-format", "not built yet" }, { 0 } };
+	{ "fp8-format", "not built yet" }, { "partitions", "one run, one dataset" }, { 0 } };
 
 /* Parses words into c; returns opt_argv's result. */
 static int
@@ -109,13 +110,25 @@ test_options(void)
 		{ { "--num-experts", "8", "--fp8-format" }, 3,
 		    "options that this program does not have: --num-experts, --fp8-format (not "
 		    "built yet)" },
+		{ { "--partitions" }, 1, "--partitions: needs a value: 1" },
+		{ { "--partitions", "2", "file" }, 3,
+		    "options that this program does not have: --partitions (one run, one "
+		    "dataset)" },
+		{ { "--partitions=2" }, 1,
+		    "options that this program does not have: --partitions (one run, one "
+		    "dataset)" },
 	};
+	const char *only[] = { "--partitions", "1", "file", "--partitions=1" };
 
 	CHECK(parse(&p, &c, 15, good, &e) == 0);
 	CHECK(c.micro_batch_size == 4 && c.lr == 1e-4 && c.bf16 && !c.fusion && c.style == 1);
 	CHECK_STR(c.load, "dir one");
 	CHECK(c.data_path.count == 4);
 	CHECK(opt_given(&p, "lr") && p.notes.len > 0);
+	opt_release(&p);
+	CHECK(parse(&p, &c, 4, only, &e) == 0 && p.notes.len == 0);
+	CHECK(opt_text(&p, "f", "partitions 1\n", false, &e) == 0);
+	CHECK(opt_text(&p, "f", "partitions 1 2\n", false, &e) < 0);
 	opt_release(&p);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		CHECK(parse(&p, &c, bad[i].n, bad[i].word, &e) < 0);

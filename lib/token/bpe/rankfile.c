@@ -18,8 +18,9 @@
 #include <string.h>
 
 enum {
-	ID_SLACK = 1 << 16, /* ranks may be this much above 16 times their number */
-	LIST_SIZE = 131072, /* Megatron-LM's defaults */
+	ID_SLACK = 1 << 16,    /* ranks may be this much above 16 times their number */
+	TEKKEN_HEAD = 1 << 16, /* bytes of an object that are looked at to tell its kind */
+	LIST_SIZE = 131072,    /* Megatron-LM's defaults */
 	LIST_SPECIALS = 1000,
 	TEKKEN_NAMED = 7, /* files of later versions list their special tokens */
 };
@@ -126,8 +127,80 @@ skip_white(const char *s, size_t n, size_t i)
 	return i;
 }
 
-/* The head of any file has the whole first line, since its token is short. A tekken.json is an
- * object that begins with its config; mistral-common itself uses the name. */
+/* The position after a string that begins at i, or n. */
+static size_t
+skip_string(const char *s, size_t n, size_t i)
+{
+	for (i++; i < n && s[i] != '"'; i++)
+		i += s[i] == '\\';
+	return i < n ? i + 1 : n;
+}
+
+/* The position after a value that begins at i, or n. */
+static size_t
+skip_value(const char *s, size_t n, size_t i)
+{
+	int depth = 0;
+
+	while (i < n) {
+		if (s[i] == '"') {
+			i = skip_string(s, n, i);
+			if (depth == 0)
+				return i;
+			continue;
+		}
+		if (depth == 0 && (s[i] == ',' || s[i] == '}'))
+			return i;
+		depth += (s[i] == '{' || s[i] == '[') - (s[i] == '}' || s[i] == ']');
+		i++;
+	}
+	return n;
+}
+
+/* Whether an object is a tekken.json, by the first of its members that tells: 1, 0, or -1 when none
+ * in these bytes does. Only a tokenizer.json has a model or added tokens. */
+static int
+tekken_members(const char *s, size_t n)
+{
+	size_t i = skip_white(s, n, skip_white(s, n, 0) + 1);
+
+	while (i < n && s[i] == '"') {
+		size_t end = skip_string(s, n, i), colon = skip_white(s, n, end),
+		       value = skip_white(s, n, colon + 1);
+		char first = value < n ? s[value] : '\0';
+
+		if (colon >= n || s[colon] != ':')
+			return -1;
+		if ((end - i == 8 && !memcmp(s + i, "\"config\"", 8)) ||
+		    (end - i == 7 && !memcmp(s + i, "\"vocab\"", 7) && first == '['))
+			return 1;
+		if ((end - i == 7 && !memcmp(s + i, "\"model\"", 7)) ||
+		    (end - i == 14 && !memcmp(s + i, "\"added_tokens\"", 14)))
+			return 0;
+		i = skip_white(s, n, skip_value(s, n, value));
+		if (i < n && s[i] == ',')
+			i = skip_white(s, n, i + 1);
+	}
+	return -1;
+}
+
+/* The same for a file, as far as its beginning tells. */
+static int
+tekken_file(const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	char *s = mem_alloc(TEKKEN_HEAD, 1);
+	size_t n = f ? fread(s, 1, TEKKEN_HEAD, f) : 0;
+	int found = tekken_members(s, n);
+
+	if (f)
+		fclose(f);
+	free(s);
+	return found;
+}
+
+/* The head of any file has the whole first line, since its token is short. An object whose members
+ * do not tell is a tekken.json by its name, as for mistral-common. */
 bool
 rankfile_detect(const char *path, const unsigned char *head, size_t n)
 {
@@ -139,9 +212,10 @@ rankfile_detect(const char *path, const unsigned char *head, size_t n)
 	if (i < n && s[i] == '[')
 		return true;
 	if (i < n && s[i] == '{') {
-		i = skip_white(s, n, i + 1);
-		return (n - i >= 8 && !memcmp(s + i, "\"config\"", 8)) ||
-		    (strstr(name, "tekken") && suffix && !strcmp(suffix, ".json"));
+		int found = tekken_file(path);
+
+		return found >= 0 ? found
+				  : strstr(name, "tekken") && suffix && !strcmp(suffix, ".json");
 	}
 	word = base64_span(s, n);
 	return word >= 4 && word + 1 < n && s[word] == ' ' && s[word + 1] >= '0' &&
