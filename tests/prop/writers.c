@@ -182,16 +182,17 @@ prepare(const struct pair *p, struct mt19937 *r)
 	(void)finish(pid, "before");
 }
 
-/* Rewrites a lock as that of another host, of the same job. */
+/* Rewrites a process's lock as that of another host, of the same job. */
 static void
-move_lock(const char *path)
+move_lock(const char *path, pid_t pid)
 {
 	struct str to = { 0 };
-	char *text, *rest;
+	char *text, *rest, mine[40];
 
 	if (io_read_file(path, 0, &text, NULL, NULL) < 0)
 		return;
-	rest = strstr(text, "\nprocess ");
+	snprintf(mine, sizeof mine, "\nprocess %ld\n", (long)pid);
+	rest = strstr(text, mine);
 	if (!strncmp(text, "host ", 5) && rest) {
 		str_addf(&to, "host elsewhere\nboot other%s", rest);
 		(void)io_write_file(path, to.buf, to.len, NULL);
@@ -212,8 +213,8 @@ disturb(struct pair *p, struct mt19937 *r)
 		usleep(draw(r, most));
 		kill(p->pid[0], SIGSTOP);
 		usleep(2000);
-		move_lock("d.lock");
-		move_lock("d_text_document.lock");
+		move_lock("d.lock", p->pid[0]);
+		move_lock("d_text_document.lock", p->pid[0]);
 		p->pid[1] = start_writer(p->mode[1], p->text[1], "err1", true);
 	}
 	for (int i = 0; i < events; i++) {
