@@ -259,7 +259,7 @@ stat_directory(const struct lock *l, struct stat *st)
 	return rc;
 }
 
-/* Why a lock is lost: whoever has it now, or its directory is not there or another one. Returns
+/* Why a lock is lost: another process has it, or its directory is not there or another one. Returns
  * -1. */
 static int
 why_lost(const struct lock *l, struct err *e)

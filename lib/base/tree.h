@@ -6,7 +6,7 @@
  * cuts them into blocks of TREE_TERMS; the sum of a block is T, and the sums of the blocks are
  * added from the left. T of one term is the term; of n terms it is T(x[0] .. x[p - 1]) + T(x[p] ..
  * x[n - 1]), p the largest power of two below n. So a host that holds an aligned run of 2^k terms
- * adds a subtree alone, and a sum over more than a block continues from what is there.
+ * adds a subtree alone, and the next block is added to the sum so far.
  *
  * T is computed as a binary counter counts: term k is joined with the sums at levels 0, 1, ... as
  * long as the bits of k are set, from level 0 up, and their sum is kept at the first level whose

@@ -13,10 +13,11 @@ struct directory {
 			      * none */
 };
 
-/* Where spec names a directory, with no type or HuggingFaceTokenizer, without tokenizer.json that has tekken.json, or a rank file named
- * tokenizer.model: the spec of that file, and a line about it in notes; with the latter the configs
- * count. Any other spec stays unchanged: a SentencePiece model, or vocab.json and merges.txt, are
- * read as a tokenizer.json would be, which is noted too. The pool owns the paths. */
+/* Where spec names a directory, with no type or HuggingFaceTokenizer, without tokenizer.json that
+ * has tekken.json, or a rank file named tokenizer.model: the spec of that file, and a line about it
+ * in notes; with the latter the configs count. Any other spec stays unchanged: a SentencePiece
+ * model, or vocab.json and merges.txt, are read as a tokenizer.json would be, which is noted too.
+ * The pool owns the paths. */
 struct directory directory_find(
     const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes);
 

@@ -1,7 +1,8 @@
 """tok_peer.py tiktoken|tokenizers|gigatoken MODEL CORPUS.jsonl
 
-MB/s of processor time of encoding in one thread. MODEL is a tokenizer.json, or for tiktoken the directory of GPT-2's
-files. The best of two passes, but of gigatoken, which remembers what it has encoded, the first one.
+MB/s of processor time of encoding in one thread. MODEL is a tokenizer.json, or for tiktoken the
+directory of GPT-2's files. The best of two passes, but of gigatoken, which remembers what it has
+encoded, the first one.
 """
 import json
 import os

@@ -64,7 +64,10 @@ another()
 saves_2() { another 2; }
 saves_6() { another 6; }
 loses_tracker() { another 6 && rm S/latest_checkpointed_iteration.txt; }
-moves_4_aside() { mv S/iter_0000004 S/iter_0000004.aside-1 && echo 2 >S/latest_checkpointed_iteration.txt; }
+moves_4_aside()
+{
+	mv S/iter_0000004 S/iter_0000004.aside-1 && echo 2 >S/latest_checkpointed_iteration.txt
+}
 removes_all() { rm -r S/iter_* S/latest*; }
 
 # fresh: S is as if no run had been there; had ITERATION...: as if one had saved these
@@ -100,7 +103,7 @@ said "resuming S/iter_0000006 at iteration 6"
 had 2 4
 parked 2 moves_4_aside --load S --ckpt-step 4
 said "mtrain: --ckpt-step 4: there is no 'S/iter_0000004'"
-# Weights alone, into a directory that has got a checkpoint: they are not taken again.
+# Weights alone, into a directory that holds a checkpoint by now: they are not read once more.
 fresh
 parked 0 saves_6 --load S --pretrained-checkpoint A
 said "resuming S at iteration 6"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # savedir.sh - what happens to --save while a run trains: it is removed, another directory takes its
-# place, or somebody puts an iter_* there that the run is about to save; a path as long as the system
-# takes
+# place, or somebody puts an iter_* there that the run is about to save; a path as long as the
+# system takes
 set -u
 
 if [ -z "${MOUNTS_INSIDE:-}" ] && unshare -Urm true >/dev/null 2>&1; then
@@ -58,7 +58,7 @@ mv S gone
 kill -CONT "$run"
 finish 1
 said "mtrain: 'S/lock' is gone: its directory was removed or unmounted"
-[ ! -e S ] || fail "S was made again"
+[ ! -e S ] || fail "S was created anew"
 trains
 mv S gone2
 mkdir S
