@@ -221,12 +221,12 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 	for stage in tokens whole removed moved noted; do
 		rm -f all.*
 		mshard cat -q -o all a_u16
-		for name in bin json idx; do cp want.$name all.$name.new; done
+		for name in bin json sum idx; do cp want.$name all.$name.new; done
 		case $stage in
 		tokens) rm all.idx.new ;;
 		removed) rm all.idx all.json ;;
-		moved) rm all.idx && mv all.bin.new all.bin && rm all.json ;;
-		noted) rm all.idx && mv all.bin.new all.bin && mv all.json.new all.json ;;
+		moved) rm all.idx && mv all.bin.new all.bin && rm all.json all.sum ;;
+		noted) rm all.idx && for name in bin json sum; do mv all.$name.new all.$name; done ;;
 		esac
 		case $stage in
 		whole | tokens) mshard verify -q all ;;
@@ -241,9 +241,10 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 		else
 			cmp all.bin c_u16.bin
 			cmp all.json want.json
+			cmp all.sum want.sum
 		fi
 		mshard cat -q --force -o all c_u16
-		[ "$(ls all.*)" = "$(printf '%s\n' all.bin all.idx all.json)" ]
+		[ "$(ls all.*)" = "$(printf '%s\n' all.bin all.idx all.json all.sum)" ]
 	done
 }
 
