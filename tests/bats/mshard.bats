@@ -188,17 +188,18 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 		rm -f "$1"
 		no_leftovers
 	}
-	for name in bin idx json xxh; do
+	for name in bin idx json xxh sum; do
 		echo mine >all.$name
 		case $name in
 		bin) refused_and_kept all.bin "has no index beside it that would make it a dataset" ;;
 		idx) refused_and_kept all.idx "is not the index of a dataset" ;;
 		json) refused_and_kept all.json "is not the notes of a dataset" ;;
 		xxh) refused_and_kept all.xxh "is not the checksums of a dataset" ;;
+		sum) refused_and_kept all.sum "is not the checksums of tokens" ;;
 		esac
 	done
 	echo mine >there
-	for name in bin idx json xxh; do
+	for name in bin idx json xxh sum; do
 		ln -s there all.$name
 		refused_and_kept all.$name "is a symbolic link"
 	done
@@ -218,15 +219,16 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 
 @test "a replacement that was cut short is finished by the next writer" {
 	mshard cat -q -o want c_u16
-	for stage in tokens whole removed moved noted; do
+	for stage in tokens whole removed moved noted summed; do
 		rm -f all.*
 		mshard cat -q -o all a_u16
 		for name in bin json sum idx; do cp want.$name all.$name.new; done
 		case $stage in
 		tokens) rm all.idx.new ;;
-		removed) rm all.idx all.json ;;
-		moved) rm all.idx && mv all.bin.new all.bin && rm all.json all.sum ;;
-		noted) rm all.idx && for name in bin json sum; do mv all.$name.new all.$name; done ;;
+		removed) rm all.idx all.json all.sum ;;
+		moved) rm all.idx all.json all.sum && mv all.bin.new all.bin ;;
+		noted) rm all.idx all.sum && for name in bin json; do mv all.$name.new all.$name; done ;;
+		summed) rm all.idx && for name in bin json sum; do mv all.$name.new all.$name; done ;;
 		esac
 		case $stage in
 		whole | tokens) mshard verify -q all ;;
@@ -241,6 +243,7 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 		else
 			cmp all.bin c_u16.bin
 			cmp all.json want.json
+			mshard verify -q all
 			cmp all.sum want.sum
 		fi
 		mshard cat -q --force -o all c_u16
