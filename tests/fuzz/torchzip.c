@@ -19,6 +19,7 @@ read_tensor(const struct torchzip *z, const struct pickle_value *v)
 	if (torchzip_tensor(z, v, &t, &e) < 0)
 		return;
 	box = slice_whole(t.ndim, t.shape);
+	(void)torch_tensor_check(&t, &e);
 	bytes = malloc((size_t)torch_tensor_elements(&t) * dtype_size(t.dtype) + 1);
 	torch_tensor_read(&t, &box, bytes);
 	free(bytes);
