@@ -25,11 +25,15 @@ pattern_skips(const struct layer_pattern *p, int64_t layer)
 int64_t
 pattern_count(const struct layer_pattern *p, int64_t num_layers)
 {
-	int64_t n = 0;
+	int64_t whole = 0, rest = 0;
 
-	for (int64_t i = 0; i < num_layers; i++)
-		n += pattern_skips(p, i);
-	return n;
+	if (p->period == 0 || num_layers <= 0)
+		return 0;
+	for (int64_t i = 0; i < p->period; i++) {
+		whole += pattern_skips(p, i);
+		rest += i < num_layers % p->period && pattern_skips(p, i);
+	}
+	return num_layers / p->period * whole + rest;
 }
 
 struct layer_pattern

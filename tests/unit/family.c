@@ -492,6 +492,9 @@ static const struct {
 	  "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0, \"beta_fast\": 1}}",
 	    "--yarn-beta-slow 1: must be above 0 and below --yarn-beta-fast 1; 1 and 32 are "
 	    "usual" },
+	{ "{\"model_type\": \"mistral\", \"num_attention_heads\": 4, \"num_hidden_layers\": "
+	  "9000000000000000000}",
+	    "--hidden-size 0: must be at least 1" },
 	{ "{\"model_type\": \"mistral\", \"num_attention_heads\": 4, \"sliding_window\": 0}",
 	    "\"sliding_window\" is 0; must be from 1 to 2^30, or null" },
 	{ "{\"model_type\": \"gemma2\", " SIZES ", \"attn_logit_softcapping\": 0}",

@@ -49,6 +49,9 @@ test_forms(void)
 	pattern("128", 4, "128");
 	p = pattern("100", 4, "100");
 	CHECK(pattern_skips(&p, 99) && pattern_count(&p, 300) == 3);
+	CHECK(pattern_count(&p, 299) == 2 && pattern_count(&p, -1) == 0);
+	/* as many as a file may claim */
+	CHECK(pattern_count(&p, INT64_MAX) == INT64_MAX / 100);
 }
 
 /* A number says which layers are not skipped, the first among them. */
