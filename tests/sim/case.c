@@ -30,6 +30,7 @@ static struct {
 	uint64_t promised; /* iterations that were said to be saved, as bits */
 	bool power;        /* was lost at some time */
 	bool torn;         /* metrics are missing, and it was said */
+	bool forced;       /* a tool has found what another one has left, and gets --force */
 	struct str said;   /* by the start under way */
 } run;
 
@@ -51,7 +52,7 @@ int
 case_layout(const struct case_options *o)
 {
 	draw_begin(o->seed);
-	return o->layout >= 0 ? o->layout : (int)draw(LAYOUTS);
+	return o->layout >= 0 ? o->layout : (int)draw(LAYOUTS_DRAWN);
 }
 
 static void
@@ -169,6 +170,8 @@ highest(uint64_t bits)
 static bool
 says_why(const char *said)
 {
+	const char *tool = run.layout->tool ? run.layout->tool : "mtrain";
+
 	for (const char *line = said; line && *line;
 	     line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
 		static const char *const notes[] = { ": saved iteration", "holds no checkpoint",
@@ -179,7 +182,8 @@ says_why(const char *said)
 		snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
 		for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
 			note |= strstr(text, notes[i]) != NULL;
-		if ((!strncmp(text, "mtrain", 6) && !note) || strstr(text, ": out of memory:"))
+		if ((!strncmp(text, tool, strlen(tool)) && !note) ||
+		    strstr(text, ": out of memory:"))
 			return true;
 	}
 	return false;
@@ -200,15 +204,26 @@ kept(void)
 	return (run.promised & bits) | UINT64_C(1) << highest(run.promised);
 }
 
+/* What a killed tool has left is not replaced without being told to. */
+static bool
+is_there(void)
+{
+	const char *said = run.said.buf ? run.said.buf : "";
+
+	return run.layout->tool && (strstr(said, "exists") || strstr(said, "holds"));
+}
+
 static void
-check_start(const struct job *j, int status)
+check_start(int status)
 {
 	uint64_t before = run.promised;
 	int first = first_step(run.said.buf), n = status > 128 ? STATUS_SIGNAL : status;
 	struct str words = { 0 };
 
-	(void)j;
 	/* an option file that cannot be read is wrong usage to a program that knows nothing else */
+	/* to a tool it is wrong usage that there is something, or that an input cannot be opened */
+	if (run.layout->tool && n == 2 && says_why(run.said.buf))
+		n = 1;
 	if (n < 0 || n > STATUS_SIGNAL || (n == 2 && !strstr(run.said.buf, "'tiny.conf'")) ||
 	    n == 5 || n == 6 || n == 7)
 		problem("exit status %d\n", status);
@@ -221,6 +236,8 @@ check_start(const struct job *j, int status)
 		    highest(before), first);
 	run.torn |= strstr(run.said.buf ? run.said.buf : "", "cannot write 'm'") != NULL;
 	run.promised |= saved_promised(run.said.buf ? run.said.buf : "", run.said.len);
+	if (run.layout->tool)
+		return;
 	str_addf(&words, "saved C %llu", (unsigned long long)kept());
 	check(words.buf);
 	str_release(&words);
@@ -251,7 +268,7 @@ start_once(void)
 
 	str_clear(&run.said);
 	run.out->starts++;
-	j = scene_start(run.layout, "", &run.said);
+	j = scene_start(run.layout, run.forced ? "--force" : "", &run.said);
 	ended = job_wait(j, sim.now + LIMIT_SECONDS * SECOND);
 	if (run.o->loud)
 		printf("%sstart %d: status %d\n", run.said.buf ? run.said.buf : "", run.out->starts,
@@ -263,8 +280,9 @@ start_once(void)
 		return true;
 	}
 	repair();
-	check_start(j, j->status);
-	return j->status == 0 || run.out->failed;
+	check_start(j->status);
+	run.forced |= is_there();
+	return j->status == 0 || (run.layout->apart && j->succeeded) || run.out->failed;
 }
 
 static void
@@ -282,8 +300,9 @@ scenario(void)
 	}
 	if (run.out->failed)
 		return;
-	check("same /ref/C C");
-	if (!run.power && !run.torn && !run.layout->rewinds)
+	if (!run.forced || !run.layout->recorded)
+		check(run.layout->tool ? "same /ref /run" : "same /ref/C C");
+	if (!run.layout->tool && !run.power && !run.torn && !run.layout->rewinds)
 		check("steps /ref/m m");
 }
 
@@ -359,8 +378,9 @@ half_is_saved(void)
 static bool
 run_part(struct job *j)
 {
-	if (part == PART_WHOLE)
-		return job_wait(j, LIMIT_SECONDS * SECOND) && j->status == 0;
+	if (part == PART_WHOLE || run.layout->tool)
+		return job_wait(j, LIMIT_SECONDS * SECOND) &&
+		    (j->status == 0 || (run.layout->apart && j->succeeded));
 	while (j->alive && !half_is_saved())
 		job_wait(j, sim.now + MILLISECOND / 10);
 	job_kill(j);
@@ -370,11 +390,15 @@ run_part(struct job *j)
 static void
 undisturbed(void)
 {
-	int status = run.layout->corpora ? scene_encode(&run.said) : 0;
+	int status = scene_prepare(run.layout, &run.said);
 	long before = sim.yields;
 	struct job *j;
 
 	image_save(&wanted->start, disk_find(sim.disk, "run"));
+	if (run.layout->tool && part == PART_HALF) {
+		image_save(&wanted->half, disk_find(sim.disk, "run"));
+		return;
+	}
 	j = scene_start(run.layout, "", &run.said);
 	if (status != 0 || !run_part(j)) {
 		problem("an undisturbed run of '%s' ends with status %d\n%s", run.layout->name,
@@ -397,6 +421,7 @@ case_reference(int layout, enum part which, struct reference *r)
 	world_run(undisturbed);
 	end();
 	fputs(result.why, stderr);
-	image_save(part == PART_HALF ? &r->half : &r->end, disk_find(sim.disk, "run"));
+	if (part == PART_WHOLE || !run.layout->tool)
+		image_save(part == PART_HALF ? &r->half : &r->end, disk_find(sim.disk, "run"));
 	r->good = !result.failed;
 }

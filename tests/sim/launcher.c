@@ -14,8 +14,6 @@ static struct job *jobs[JOBS];
 static bool waits_for_all[JOBS]; /* srun without --kill-on-bad-exit */
 static int num_jobs;
 
-int mtrain_main(int argc, char **argv);
-
 struct job *
 job_start(const struct launch *x)
 {
@@ -34,8 +32,8 @@ job_start(const struct launch *x)
 		snprintf(rank, sizeof rank, "OMPI_COMM_WORLD_RANK=%d", i);
 		snprintf(size, sizeof size, "OMPI_COMM_WORLD_SIZE=%d", x->ranks);
 		snprintf(local, sizeof local, "OMPI_COMM_WORLD_LOCAL_RANK=%d", i);
-		j->rank[i] = process_begin(&(struct program){ .name = "mtrain",
-		    .main = mtrain_main,
+		j->rank[i] = process_begin(&(struct program){ .name = x->tool,
+		    .main = x->main,
 		    .words = x->words,
 		    .host = i * x->hosts / x->ranks,
 		    .job = j->number,
@@ -71,6 +69,7 @@ launcher_ended(struct process *p, bool finalized)
 	if (!j)
 		return;
 	j->alive--;
+	j->succeeded |= p->status == 0;
 	if (!j->failed && (p->status != 0 || !finalized)) {
 		j->failed = true;
 		j->status = p->status ? p->status : 1;

@@ -7,12 +7,14 @@
 struct job {
 	int number, size, alive;
 	struct process *rank[RANKS];
-	bool failed;
-	int status; /* of the first that failed, else 0 */
+	bool failed, succeeded; /* one of its processes has ended so */
+	int status;             /* of the first that failed, else 0 */
 };
 
 struct launch {
-	const char *words; /* mtrain's arguments */
+	const char *tool;
+	int (*main)(int, char **);
+	const char *words; /* its arguments */
 	int ranks, hosts;  /* ranks are spread over the hosts in equal parts, in order */
 	bool srun;         /* the others live on when one has died */
 	struct str *said;

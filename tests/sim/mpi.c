@@ -78,7 +78,7 @@ mpi_process_begin(struct process *p, int size)
 	struct mpi *m = mem_zalloc(1, sizeof *m);
 
 	m->size = m->world.size = size;
-	m->world.rank = p->rank;
+	m->world.rank = p->rank < 0 ? 0 : p->rank;
 	for (int i = 0; i < size; i++)
 		m->world.member[i] = i;
 	p->mpi = m;

@@ -6,11 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+int mtrain_main(int argc, char **argv);
 int mtok_main(int argc, char **argv);
+int mshard_main(int argc, char **argv);
+int mckpt_main(int argc, char **argv);
+int mexport_main(int argc, char **argv);
 
 #define ZERO(n) "--data-parallel-sharding-strategy " n
 #define EXPERTS \
 	"--num-experts 4 --moe-router-topk 2 --moe-ffn-hidden-size 16 --disable-bias-linear "
+
+#define ENCODE "encode --tokenizer-type NullTokenizer --vocab-size 59 --append-eod -q "
+#define RESUMED ENCODE "--workers 3 --resume --resume-interval 0.001 -o c c.jsonl"
 
 const struct layout layouts[] = {
 	{ "one", 1, "" },
@@ -36,6 +43,12 @@ const struct layout layouts[] = {
 	{ "rewind", 2, "--rewind-on-spike 1.0001:2:1 --save-interval 1 --save-retain-interval 4",
 	    .retained = 4, .rewinds = true },
 	{ "clean", 1, "--save-retain-interval 4 --async-save --save-interval 1", .retained = 4 },
+	{ "encode", 1, RESUMED, "mtok", mtok_main },
+	{ "join", 1, "cat -q -o d a_text_document b_text_document", "mshard", mshard_main },
+	{ "cast", 1, "cast -q --dtype bf16 made out", "mckpt", mckpt_main, .recorded = true },
+	{ "convert", 1, "export -q --to torch made out", "mckpt", mckpt_main, .recorded = true },
+	{ "exports", 2, "-q made out", "mexport", mexport_main, .apart = true },
+	{ "encoders", 2, RESUMED, "mtok", mtok_main, .apart = true },
 };
 _Static_assert(sizeof layouts / sizeof *layouts == LAYOUTS, "the number of layouts");
 
@@ -76,26 +89,41 @@ scene_disk(void)
 	disk_put(sim.disk, "tmp", NULL, 0);
 }
 
+/* A program that runs to its end, undisturbed. */
+static int
+run_alone(const char *tool, int (*program)(int, char **), const char *words, struct str *said)
+{
+	struct process *p = process_begin(&(struct program){ .name = tool,
+	    .main = program,
+	    .words = words,
+	    .job = JOB_NONE,
+	    .rank = -1,
+	    .said = said });
+
+	return process_wait(p);
+}
+
 int
-scene_encode(struct str *said)
+scene_prepare(const struct layout *x, struct str *said)
 {
 	int status = 0;
 
+	if (!x->corpora && !x->tool)
+		return 0;
 	put_text("run/a.jsonl", 1, 60);
 	put_text("run/b.jsonl", 2, 40);
-	for (int i = 0; i < 2 && status == 0; i++) {
-		struct process *p = process_begin(&(struct program){ .name = "mtok",
-		    .main = mtok_main,
-		    .words = i ? "encode --tokenizer-type NullTokenizer --vocab-size 59 "
-				 "--append-eod -q -o b b.jsonl"
-			       : "encode --tokenizer-type NullTokenizer --vocab-size 59 "
-				 "--append-eod -q -o a a.jsonl",
-		    .job = JOB_NONE,
-		    .rank = -1,
-		    .said = said });
-
-		status = process_wait(p);
-	}
+	put_text("run/c.jsonl", 3, 400);
+	status |= run_alone("mtok", mtok_main, ENCODE "-o a a.jsonl", said);
+	status |= run_alone("mtok", mtok_main, ENCODE "-o b b.jsonl", said);
+	if (x->tool)
+		status |= run_alone("mtrain", mtrain_main,
+		    "--num-layers 2 --hidden-size 16 --ffn-hidden-size 24 --swiglu "
+		    "--num-attention-heads 2 --vocab-size 60 --seq-length 16 --train-iters 1 --lr "
+		    "1e-3 "
+		    "--normalization RMSNorm --disable-bias-linear --position-embedding-type rope "
+		    "--hidden-dropout 0 --attention-dropout 0 --eval-iters 0 --num-threads 1 "
+		    "--mock-data --save made",
+		    said);
 	return status;
 }
 
@@ -105,10 +133,18 @@ scene_start(const struct layout *x, const char *extra, struct str *said)
 	struct str words = { 0 };
 	struct job *j;
 
-	str_addf(&words, "--config tiny.conf --save-interval 2 %s%s %s", x->corpora ? data : mock,
-	    x->options, extra);
-	j = job_start(&(struct launch){
-	    .words = words.buf, .ranks = x->ranks, .hosts = x->ranks > 1 ? 2 : 1, .said = said });
+	if (x->tool)
+		str_addf(&words, "%s %s", x->options, extra);
+	else
+		str_addf(&words, "--config tiny.conf --save-interval 2 %s%s %s",
+		    x->corpora ? data : mock, x->options, extra);
+	j = job_start(&(struct launch){ .tool = x->tool ? x->tool : "mtrain",
+	    .main = x->tool ? x->main : mtrain_main,
+	    .words = words.buf,
+	    .ranks = x->ranks,
+	    .hosts = x->ranks > 1 ? 2 : 1,
+	    .srun = x->apart,
+	    .said = said });
 	str_release(&words);
 	return j;
 }

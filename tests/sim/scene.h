@@ -8,17 +8,23 @@ struct layout {
 	const char *name;
 	int ranks;
 	const char *options;
-	bool corpora; /* reads datasets; else tokens drawn at random */
-	int retained; /* of older checkpoints only multiples of it are kept; 0: all */
-	bool rewinds; /* steps may be trained once more, and checkpoints be moved aside */
+	/* of another tool than mtrain, whose arguments are all in options */
+	const char *tool;
+	int (*main)(int, char **);
+	bool apart;    /* the ranks are runs of it on one target: one must succeed */
+	bool recorded; /* its result holds its command line, --force too */
+	bool corpora;  /* reads datasets; else tokens drawn at random */
+	int retained;  /* of older checkpoints only multiples of it are kept; 0: all */
+	bool rewinds;  /* steps may be trained once more, and checkpoints be moved aside */
 };
-enum { LAYOUTS = 18 };
+/* The last ones are not drawn: --layout alone runs them. */
+enum { LAYOUTS = 24, LAYOUTS_DRAWN = 23 };
 extern const struct layout layouts[];
 
 /* The directory of every run is /run; its checkpoints are in C, its metrics in m. */
 void scene_disk(void);
-/* Encodes the texts that a layout with corpora reads; the exit status. */
-int scene_encode(struct str *said);
+/* Makes what a layout reads: datasets, a checkpoint; the exit status. */
+int scene_prepare(const struct layout *x, struct str *said);
 /* A run of mtrain; extra: more options. */
 struct job *scene_start(const struct layout *x, const char *extra, struct str *said);
 
