@@ -264,30 +264,40 @@ dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struc
 	return add_ends(w, b, before, e);
 }
 
-/* Errors are not checked here: both streams keep them, and write_index checks at the end. */
-static void
+/* To the beginning of a temporary file. rewind(3) would forget that a write or a read has failed.
+ */
+static int
+to_begin(FILE *spill)
+{
+	return ferror(spill) || fseeko(spill, 0, SEEK_SET) != 0 ? -1 : 0;
+}
+
+static int
 copy_spill(FILE *spill, FILE *out)
 {
 	char buf[65536];
 	size_t n;
 
-	rewind(spill);
+	if (to_begin(spill) < 0)
+		return -1;
 	while ((n = fread(buf, 1, sizeof buf, spill)) > 0)
 		fwrite(buf, 1, n, out);
+	return ferror(spill) ? -1 : 0;
 }
 
 /*
  * The byte offsets are the running sum of the lengths, computed in a second pass, so that only one
  * of the two arrays must be spilled.
  */
-static void
+static int
 write_offsets(FILE *lengths, int64_t width, FILE *out)
 {
 	int32_t len[DATASET_CHUNK];
 	int64_t offset[DATASET_CHUNK], at = 0;
 	size_t n;
 
-	rewind(lengths);
+	if (to_begin(lengths) < 0)
+		return -1;
 	while ((n = fread(len, sizeof *len, DATASET_CHUNK, lengths)) > 0) {
 		for (size_t i = 0; i < n; i++) {
 			offset[i] = at;
@@ -295,6 +305,7 @@ write_offsets(FILE *lengths, int64_t width, FILE *out)
 		}
 		fwrite(offset, sizeof *offset, n, out);
 	}
+	return ferror(lengths) ? -1 : 0;
 }
 
 /* Writes the whole index under its temporary name and flushes it, so that a full disk shows before
@@ -313,13 +324,10 @@ write_index(struct dataset_writer *w, struct outfile *idx, const char *path, str
 	fputc(kinds[kind_of(w->type)].code, idx->f);
 	fwrite(&sequences, 8, 1, idx->f);
 	fwrite(&boundaries, 8, 1, idx->f);
-	copy_spill(w->lengths, idx->f);
-	write_offsets(w->lengths, (int64_t)dtype_size(w->type), idx->f);
-	fwrite(&zero, 8, 1, idx->f);
-	copy_spill(w->documents, idx->f);
-	if (w->modes)
-		copy_spill(w->modes, idx->f);
-	if (ferror(w->lengths) || ferror(w->documents) || (w->modes && ferror(w->modes)))
+	if (copy_spill(w->lengths, idx->f) < 0 ||
+	    write_offsets(w->lengths, (int64_t)dtype_size(w->type), idx->f) < 0 ||
+	    fwrite(&zero, 8, 1, idx->f) != 1 || copy_spill(w->documents, idx->f) < 0 ||
+	    (w->modes && copy_spill(w->modes, idx->f) < 0))
 		return err_at(e, path, 0, "its temporary file could not be read back");
 	if (fflush(idx->f) != 0 || ferror(idx->f))
 		return err_sys(e, "write", path);
