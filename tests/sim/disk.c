@@ -180,14 +180,16 @@ node_sync(struct node *n, bool reached)
 
 /* --- loss of power ---------------------------------------------------------------------------- */
 
-/* Whether a change, or a sector of it, is on the disk. */
+/* Whether a change, or a sector of it, is on the disk. Both names of a rename have one fate. */
 static bool
 kept(enum loss how, long number, long cut, size_t sector, size_t cut_sector)
 {
+	const long what[] = { number, (long)sector, cut };
+
 	switch (how) {
 	case LOSS_NONE: return true;
 	case LOSS_PREFIX: return number < cut || (number == cut && sector < cut_sector);
-	case LOSS_ANY: return draw(2);
+	case LOSS_ANY: return hash_bytes(sim.seed, what, sizeof what) >> 17 & 1;
 	default: return false;
 	}
 }
