@@ -43,11 +43,11 @@ const struct layout layouts[] = {
 	{ "rewind", 2, "--rewind-on-spike 1.0001:2:1 --save-interval 1 --save-retain-interval 4",
 	    .retained = 4, .rewinds = true },
 	{ "clean", 1, "--save-retain-interval 4 --async-save --save-interval 1", .retained = 4 },
-	{ "encode", 1, RESUMED, "mtok", mtok_main },
-	{ "join", 1, "cat -q -o d a_text_document b_text_document", "mshard", mshard_main },
 	{ "cast", 1, "cast -q --dtype bf16 made out", "mckpt", mckpt_main, .recorded = true },
 	{ "convert", 1, "export -q --to torch made out", "mckpt", mckpt_main, .recorded = true },
 	{ "exports", 2, "-q made out", "mexport", mexport_main, .apart = true },
+	{ "encode", 1, RESUMED, "mtok", mtok_main },
+	{ "join", 1, "cat -q -o d a_text_document b_text_document", "mshard", mshard_main },
 	{ "encoders", 2, RESUMED, "mtok", mtok_main, .apart = true },
 };
 _Static_assert(sizeof layouts / sizeof *layouts == LAYOUTS, "the number of layouts");
