@@ -3,30 +3,16 @@
  * in boxes
  */
 #include "lib/base/mem.h"
-#include "train/cuda/gemm/box.h"
+#include "train/cuda/box.h"
 #include "train/cuda/gemm/grouped.h"
-#include "train/cuda/symbols.h"
+#include "train/cuda/maps.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-struct map_api {
-	CUresult (*encode)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-	    const cuuint64_t *, const cuuint64_t *, const cuuint32_t *, const cuuint32_t *,
-	    CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
-	    CUtensorMapFloatOOBfill);
-};
-
 struct grouped_cache {
-	struct map_api api;
+	struct maps maps; /* not open: Hopper's kernel does not serve */
 	int capability;
-	void *library; /* NULL: Hopper's kernel does not serve */
-};
-
-static const struct symbol symbols[] = {
-	{ "cuTensorMapEncodeTiled", offsetof(struct map_api, encode) },
-	{ .name = NULL },
 };
 
 bool
@@ -42,13 +28,8 @@ grouped_cache_new(const struct device *d)
 	struct grouped_cache *c = mem_zalloc(1, sizeof *c);
 
 	c->capability = cu_capability(d->index);
-	if (c->capability != CU_HOPPER || !grouped_hopper_present())
-		return c;
-	c->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	if (c->library && symbols_find(c->library, symbols, &c->api)) {
-		(void)dlclose(c->library);
-		c->library = NULL;
-	}
+	if (c->capability == CU_HOPPER && grouped_hopper_present())
+		(void)maps_open(&c->maps);
 	return c;
 }
 
@@ -56,8 +37,8 @@ grouped_cache_new(const struct device *d)
 void
 grouped_cache_free(struct grouped_cache *c)
 {
-	if (c && c->library)
-		(void)dlclose(c->library);
+	if (c)
+		maps_close(&c->maps);
 	free(c);
 }
 
@@ -126,7 +107,7 @@ mma_serves(const struct grouped_cache *c, const struct grouped *g)
 static bool
 hopper_serves(const struct grouped_cache *c, const struct grouped *g)
 {
-	return c->library && g->a.dtype == DTYPE_BF16 && g->a.shape[0] > 0 &&
+	return c->maps.library && g->a.dtype == DTYPE_BF16 && g->a.shape[0] > 0 &&
 	    g->counts.shape[1] <= GROUPED_HOPPER_EXPERTS;
 }
 
@@ -151,7 +132,7 @@ map_of(const struct grouped_cache *c, CUtensorMap *map, const struct tensor *t,
 	const cuuint32_t box[] = { (cuuint32_t)columns, (cuuint32_t)boxes->lines, 1 },
 			 each[] = { 1, 1, 1 };
 
-	return c->api.encode(map,
+	return c->maps.encode(map,
 	    element == 1                ? CU_TENSOR_MAP_DATA_TYPE_UINT8
 		: t->dtype == DTYPE_F32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
 					: CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
@@ -201,7 +182,7 @@ run_hopper(struct stream *st, const struct grouped_cache *c, const struct groupe
 static void
 run_narrow(struct stream *st, const struct grouped_cache *c, const struct grouped *g)
 {
-	if (c->library && g->counts.shape[1] <= GROUPED_HOPPER_EXPERTS)
+	if (c->maps.library && g->counts.shape[1] <= GROUPED_HOPPER_EXPERTS)
 		run_hopper(st, c, g);
 	else
 		cu_fail(st->device, "grouped", "8-bit operands are for compute capability 9.0");

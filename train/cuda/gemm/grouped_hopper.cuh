@@ -12,7 +12,7 @@
 
 #include "train/cuda/gemm/grouped.cuh"
 #include "train/cuda/gemm/grouped.h"
-#include "train/cuda/gemm/hopper.cuh"
+#include "train/cuda/hopper.cuh"
 
 enum {
 	THREADS = 3 * GROUP,

@@ -1,7 +1,7 @@
 /* box.h - the boxes in which the copy engine moves matrices: lines of 128 bytes, whose 16-byte
  * pieces it permutes in shared memory */
-#ifndef TRAIN_CUDA_GEMM_BOX_H
-#define TRAIN_CUDA_GEMM_BOX_H
+#ifndef TRAIN_CUDA_BOX_H
+#define TRAIN_CUDA_BOX_H
 
 enum {
 	BOX_LINE = 128,

@@ -11,11 +11,11 @@
  * The instructions exist in code for sm_90a alone; elsewhere the host launches no kernel that comes
  * to them.
  */
-#ifndef TRAIN_CUDA_GEMM_HOPPER_CUH
-#define TRAIN_CUDA_GEMM_HOPPER_CUH
+#ifndef TRAIN_CUDA_HOPPER_CUH
+#define TRAIN_CUDA_HOPPER_CUH
 
 #include "train/cuda/async.cuh"
-#include "train/cuda/gemm/box.h"
+#include "train/cuda/box.h"
 
 #include <cuda.h>
 
@@ -36,22 +36,28 @@ own_group(void)
 	return threadIdx.x / GROUP - 1;
 }
 
-/* Whether this is the thread that copies for its warpgroup, always the same. All threads of a warp
- * call it. The compiler takes a lane chosen by elect for the only one; by another test it puts a
- * loop over lanes around each copy, and issuing copies then took half the time of a step. */
+/* Whether this is the thread of its warp that copies, always the same. All threads of the warp call
+ * it. The compiler takes a lane chosen by elect for the only one; by another test it puts a loop
+ * over lanes around each copy, and issuing copies then took half the time of a step. */
 static __device__ inline bool
-is_copier(void)
+is_elected(void)
 {
 	uint32_t chosen = 0;
 
-	if (threadIdx.x % GROUP < 32)
-		SM90A("{\n"
-		      ".reg .pred p;\n"
-		      "elect.sync _|p, 0xffffffff;\n"
-		      "selp.u32 %0, 1, 0, p;\n"
-		      "}\n"
-		      : "=r"(chosen));
+	SM90A("{\n"
+	      ".reg .pred p;\n"
+	      "elect.sync _|p, 0xffffffff;\n"
+	      "selp.u32 %0, 1, 0, p;\n"
+	      "}\n"
+	      : "=r"(chosen));
 	return chosen;
+}
+
+/* Whether it is the one of its warpgroup. */
+static __device__ inline bool
+is_copier(void)
+{
+	return threadIdx.x % GROUP < 32 && is_elected();
 }
 
 /* --- barriers --------------------------------------------------------------------------------- */
@@ -111,6 +117,13 @@ barrier_some(int number, int threads)
 	SM90A("bar.sync %0, %1;" : : "r"(number), "r"(threads) : "memory");
 }
 
+/* Arrives at such a barrier without waiting: one of its threads that others wait for. */
+static __device__ inline void
+barrier_some_arrive(int number, int threads)
+{
+	SM90A("bar.arrive %0, %1;" : : "r"(number), "r"(threads) : "memory");
+}
+
 /* What this thread stored to shared memory is seen by the async proxy, copies and wgmma, after the
  * next barrier. */
 static __device__ inline void
@@ -130,6 +143,17 @@ copy_box(uint32_t to, const CUtensorMap *map, int column, int row, uint32_t barr
 	      "[%0], [%1, {%2, %3}], [%4];"
 	      :
 	      : "r"(to), "l"(map), "r"(column), "r"(row), "r"(barrier)
+	      : "memory");
+}
+
+/* The same of an array of 4 dimensions, from an element of each on. */
+static __device__ inline void
+copy_box(uint32_t to, const CUtensorMap *map, int4 at, uint32_t barrier)
+{
+	SM90A("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+	      "[%0], [%1, {%2, %3, %4, %5}], [%6];"
+	      :
+	      : "r"(to), "l"(map), "r"(at.x), "r"(at.y), "r"(at.z), "r"(at.w), "r"(barrier)
 	      : "memory");
 }
 
@@ -161,6 +185,17 @@ store_box(const CUtensorMap *map, uint32_t from, int3 at, bool add)
 		      :
 		      : "l"(map), "r"(at.x), "r"(at.y), "r"(at.z), "r"(from)
 		      : "memory");
+}
+
+/* Starts to write a box of an array of 4 dimensions, from an element of each on. */
+static __device__ inline void
+store_box(const CUtensorMap *map, uint32_t from, int4 at)
+{
+	SM90A("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group "
+	      "[%0, {%1, %2, %3, %4}], [%5];"
+	      :
+	      : "l"(map), "r"(at.x), "r"(at.y), "r"(at.z), "r"(at.w), "r"(from)
+	      : "memory");
 }
 
 /* Ends a group of boxes of this thread. */
@@ -203,11 +238,11 @@ registers_claim(void)
 /* --- wgmma ------------------------------------------------------------------------------------ */
 
 /* An operand from an address in shared memory on. Along the sum its 8 lines or its 8 columns of 16
- * bytes follow each other at 1024 bytes; boxes that are not dense follow at BOX_BYTES. */
+ * bytes follow each other at 1024 bytes; boxes that are not dense follow at `step` bytes. */
 static __device__ inline uint64_t
-operand_at(uint32_t at)
+operand_at(uint32_t at, int step = BOX_BYTES)
 {
-	return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)(BOX_BYTES >> 4) << 16 |
+	return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)(step >> 4) << 16 |
 	    (at & 0x3ffff) >> 4;
 }
 
@@ -277,25 +312,54 @@ wgmma_wait(void)
 	      : sums(c) \
 	      : __VA_ARGS__)
 
-/* Of bf16, into the first sums of c. */
+/* Of bf16 or half, into the first sums of c. */
 #define MULTIPLY_16(form, ...) \
-	MULTIPLY(form "k16.f32.bf16.bf16", __VA_ARGS__, "l"(a), "l"(b), "r"(add), "n"(!A_DENSE), \
-	    "n"(!B_DENSE))
+	do { \
+		if constexpr (is_bf16<T>) \
+			MULTIPLY(form "k16.f32.bf16.bf16", __VA_ARGS__); \
+		else \
+			MULTIPLY(form "k16.f32.f16.f16", __VA_ARGS__); \
+	} while (0)
+#define OPERANDS "l"(a), "l"(b), "r"(add), "n"(!A_DENSE), "n"(!B_DENSE)
+#define OPERANDS_IN_REGISTERS \
+	"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(!B_DENSE)
 
-template <int N, bool A_DENSE, bool B_DENSE, int SUMS>
+template <typename T> constexpr bool is_bf16 = false;
+template <> constexpr bool is_bf16<bf16> = true;
+
+template <int N, bool A_DENSE, bool B_DENSE, typename T = bf16, int SUMS>
 static __device__ inline void
 multiply(float (&c)[SUMS], uint64_t a, uint64_t b, int add)
 {
 	static_assert(N <= 2 * SUMS && (N == 64 || N == 128 || N == 192 || N == 256));
 	if constexpr (N == 64)
-		MULTIPLY_16("m64n64", REGISTERS_32, "%32", "%33", "%34", ", %35, %36", SUMS_32);
-	else if constexpr (N == 128)
-		MULTIPLY_16("m64n128", REGISTERS_64, "%64", "%65", "%66", ", %67, %68", SUMS_64);
-	else if constexpr (N == 192)
-		MULTIPLY_16("m64n192", REGISTERS_96, "%96", "%97", "%98", ", %99, %100", SUMS_96);
-	else
 		MULTIPLY_16(
-		    "m64n256", REGISTERS_128, "%128", "%129", "%130", ", %131, %132", SUMS_128);
+		    "m64n64", REGISTERS_32, "%32", "%33", "%34", ", %35, %36", SUMS_32, OPERANDS);
+	else if constexpr (N == 128)
+		MULTIPLY_16(
+		    "m64n128", REGISTERS_64, "%64", "%65", "%66", ", %67, %68", SUMS_64, OPERANDS);
+	else if constexpr (N == 192)
+		MULTIPLY_16(
+		    "m64n192", REGISTERS_96, "%96", "%97", "%98", ", %99, %100", SUMS_96, OPERANDS);
+	else
+		MULTIPLY_16("m64n256", REGISTERS_128, "%128", "%129", "%130", ", %131, %132",
+		    SUMS_128, OPERANDS);
+}
+
+/* The same with 16 columns of a in registers, which must not change before the wgmma is done. A
+ * lane holds in a[2 j + h] columns 2 pair + 8 j and the next of row 16 w + group + 8 h: sums of 16
+ * neighbouring columns, rounded in their order. */
+template <int N, bool B_DENSE, typename T, int SUMS>
+static __device__ inline void
+multiply_registers(float (&c)[SUMS], const uint32_t *a, uint64_t b, int add)
+{
+	static_assert(N <= 2 * SUMS && (N == 64 || N == 128));
+	if constexpr (N == 64)
+		MULTIPLY_16("m64n64", REGISTERS_32, "{%32, %33, %34, %35}", "%36", "%37", ", %38",
+		    SUMS_32, OPERANDS_IN_REGISTERS);
+	else
+		MULTIPLY_16("m64n128", REGISTERS_64, "{%64, %65, %66, %67}", "%68", "%69", ", %70",
+		    SUMS_64, OPERANDS_IN_REGISTERS);
 }
 
 #define MULTIPLY_8(types) \
@@ -373,6 +437,17 @@ round_piece(uint32_t *words, const float (&c)[SUMS], int i)
 
 		put_two((bf16 *)&words[j], c[at], c[at + 1]);
 	}
+}
+
+/* Stores four 8 x 8 matrices to shared memory: a lane gives two columns of a line of each, and the
+ * address of line lane % 8 of matrix lane / 8. */
+static __device__ inline void
+store_matrices(uint32_t to, const uint32_t (&w)[4])
+{
+	SM90A("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+	      :
+	      : "r"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
+	      : "memory");
 }
 
 /* Stores it, 16 bytes of a lane at once, to the lines of a tile from `first` on. */
