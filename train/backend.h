@@ -33,8 +33,15 @@ struct event;
 struct recorded;
 
 /* Implementations of attention: BEST takes the first of the others that serves a shape; one that is
- * named serves every call or fails. LIBRARY: cuDNN. A backend with one_attention ignores it. */
-enum attention_choice { ATTENTION_BEST, ATTENTION_LIBRARY, ATTENTION_TILED, ATTENTION_PLAIN };
+ * named serves every call or fails. LIBRARY: cuDNN. HOPPER: kernels for compute capability 9.0, of
+ * the forward pass; the backward pass is as with BEST. A backend with one_attention ignores it. */
+enum attention_choice {
+	ATTENTION_BEST,
+	ATTENTION_LIBRARY,
+	ATTENTION_TILED,
+	ATTENTION_PLAIN,
+	ATTENTION_HOPPER,
+};
 
 struct device_config {
 	int local_rank;     /* this process's number on its host: picks the GPU */

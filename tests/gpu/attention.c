@@ -5,6 +5,11 @@
  * poisoned first, and the elements between them must stay unchanged. Shapes are odd on purpose.
  * Each implementation is selected by name, so that none can replace another; then the device
  * chooses, with and without a workspace. Without a GPU it prints a note and succeeds.
+ *
+ *	attention [COUNT]
+ *
+ * draws so many problems for the kernels for Hopper, 400 if it is not said; with COUNT there are no
+ * others, which keeps it short under a sanitizer.
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
@@ -22,6 +27,7 @@ struct shape {
 	bool documents;
 	int before;
 	double cap;
+	double sharp; /* scores are multiplied by as much; 0: by 1 */
 };
 
 static const struct shape fixed[] = {
@@ -56,7 +62,7 @@ static const struct shape fixed[] = {
 	{ 450, 1, 2, 2, 192, 0, 0.1, false, 0, 0 },
 	{ 65, 1, 3, 3, 136, 0, 0, true, 30, 0 },
 };
-enum { FIXED = sizeof fixed / sizeof *fixed, RANDOM = 10 };
+enum { FIXED = sizeof fixed / sizeof *fixed, RANDOM = 10, HOPPER = 400 };
 
 /* The inputs of a problem, and the results of one solution, on the host in double. */
 struct values {
@@ -74,9 +80,10 @@ struct solver {
 	enum attention_choice choice;
 	bool deterministic;
 	size_t workspace;
+	bool forward; /* it has no other pass */
 };
 
-static const char *const choice_names[] = { "best", "library", "tiled", "plain" };
+static const char *const choice_names[] = { "best", "library", "tiled", "plain", "Hopper" };
 
 /* Elements after the written part of each row, which must keep their poison. */
 enum { GAP = 8 };
@@ -247,7 +254,7 @@ set_up(struct rig *r, const struct shape *c, const struct values *v)
 		.num_heads = c->n,
 		.num_groups = c->g,
 		.head_dim = c->d,
-		.scale = 1 / sqrt(c->d),
+		.scale = (c->sharp > 0 ? c->sharp : 1) / sqrt(c->d),
 		.softcap = c->cap,
 		.window = c->window,
 		.drop = { .p = c->drop,
@@ -315,7 +322,7 @@ rig_close(struct rig *r)
 static struct result
 solve(const struct shape *c, const struct values *v, const struct solver *how, int times)
 {
-	struct device_config config = { .num_threads = 2,
+	struct device_config config = { .num_threads = 4,
 		.dtype = how->dtype,
 		.attention = how->choice,
 		.deterministic = how->deterministic };
@@ -333,7 +340,7 @@ solve(const struct shape *c, const struct values *v, const struct solver *how, i
 	set_up(&r, c, v);
 	for (int i = 0; i < times; i++)
 		r.st->ops->attention_fwd(r.st, &r.a.fwd);
-	for (int i = 0; i < times; i++)
+	for (int i = 0; i < times && !how->forward; i++)
 		r.st->ops->attention_bwd(r.st, &r.a);
 	check_count++;
 	if (how->backend->sync(r.st, &e) < 0) {
@@ -341,7 +348,8 @@ solve(const struct shape *c, const struct values *v, const struct solver *how, i
 		fprintf(stderr, "%s: %s\n", choice_names[how->choice], e.msg);
 	}
 	CHECK(copy(&r, &r.out, x.out, false));
-	CHECK(copy(&r, &r.dqkv, x.dqkv, false));
+	if (!how->forward)
+		CHECK(copy(&r, &r.dqkv, x.dqkv, false));
 	clear_skipped(c, &x);
 	copy(&r, &r.a.fwd.lse, x.lse, false);
 	rig_close(&r);
@@ -389,7 +397,7 @@ compare(const struct shape *c, const struct solver *how, const struct result *go
 	};
 	double limit = how->dtype == DTYPE_BF16 ? 2e-5 : how->dtype == DTYPE_F16 ? 1e-6 : 1e-9;
 
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < (how->forward ? 2 : 5); i++) {
 		double e = error_of(&parts[i]);
 
 		check_count++;
@@ -397,11 +405,11 @@ compare(const struct shape *c, const struct solver *how, const struct result *go
 			continue;
 		check_failures++;
 		fprintf(stderr,
-		    "%s %s%s, s %d before %d b %d n %d g %d d %d window %d drop %g cap %g%s: %s is "
-		    "off by %g\n",
+		    "%s %s%s, s %d before %d b %d n %d g %d d %d window %d drop %g cap %g "
+		    "sharp %g%s: %s is off by %g\n",
 		    choice_names[how->choice], dtype_name(how->dtype),
 		    how->deterministic ? " deterministic" : "", c->s, c->before, c->b, c->n, c->g,
-		    c->d, c->window, c->drop, c->cap, c->documents ? " documents" : "",
+		    c->d, c->window, c->drop, c->cap, c->sharp, c->documents ? " documents" : "",
 		    parts[i].name, e);
 	}
 }
@@ -433,6 +441,19 @@ test_solver(const struct shape *c, const struct values *v, const struct solver *
 	result_free(&x);
 }
 
+/* True where the kernels for compute capability 9.0 serve. */
+static bool
+has_hopper(const struct backend *b)
+{
+	struct device_config config = { .dtype = DTYPE_BF16, .attention = ATTENTION_HOPPER };
+	struct err e;
+	struct device *d = b->open(&config, &e);
+
+	if (d)
+		b->close(d);
+	return d != NULL;
+}
+
 /* The workspace that lib/model plans for this shape. */
 static size_t
 workspace(const struct shape *c, bool deterministic)
@@ -446,14 +467,15 @@ workspace(const struct shape *c, bool deterministic)
 /* Every implementation that supports the shape, by name, and the device's own choice: with a
  * workspace the deterministic pass, without one the fast pass. */
 static void
-test_shape(const struct backend *b, const struct shape *c, enum dtype dtype, bool library)
+test_shape(
+    const struct backend *b, const struct shape *c, enum dtype dtype, bool library, bool hopper)
 {
 	int64_t rows = rows_of(c);
 	struct values v = { mem_alloc((size_t)(rows * width_of(c)), sizeof(double)),
 		mem_alloc((size_t)(rows * c->n * c->d), sizeof(double)),
 		mem_alloc((size_t)rows, 4) };
-	struct solver oracle = { &backend_cpu, DTYPE_F64, ATTENTION_BEST, false, 0 };
-	struct solver how = { b, dtype, ATTENTION_PLAIN, false, 0 };
+	struct solver oracle = { &backend_cpu, DTYPE_F64, ATTENTION_BEST, false, 0, false };
+	struct solver how = { b, dtype, ATTENTION_PLAIN, false, 0, false };
 	bool half = dtype != DTYPE_F32 && c->d % 8 == 0;
 	struct result want;
 
@@ -465,6 +487,9 @@ test_shape(const struct backend *b, const struct shape *c, enum dtype dtype, boo
 	how.choice = ATTENTION_TILED;
 	if (half)
 		test_solver(c, &v, &how, &want);
+	how.choice = ATTENTION_HOPPER;
+	if (half && hopper && c->d <= 128 && c->drop == 0 && (c->cap == 0 || c->d > 64))
+		test_solver(c, &v, &how, &want);
 	how.choice = ATTENTION_LIBRARY;
 	for (int i = 0; library && half && c->d <= 128 && c->s - c->before > 1 && !c->documents &&
 	     c->drop == 0 && c->cap == 0 && i < 2;
@@ -473,9 +498,9 @@ test_shape(const struct backend *b, const struct shape *c, enum dtype dtype, boo
 		how.workspace = workspace(c, i);
 		test_solver(c, &v, &how, &want);
 	}
-	how = (struct solver){ b, dtype, ATTENTION_BEST, true, workspace(c, true) };
+	how = (struct solver){ b, dtype, ATTENTION_BEST, true, workspace(c, true), false };
 	test_solver(c, &v, &how, &want);
-	how = (struct solver){ b, dtype, ATTENTION_BEST, false, 0 };
+	how = (struct solver){ b, dtype, ATTENTION_BEST, false, 0, false };
 	test_solver(c, &v, &how, &want);
 	result_free(&want);
 	free(v.qkv);
@@ -505,6 +530,51 @@ random_shape(unsigned long seed, int i)
 		.cap = x[6] / 4 % 4 == 0 ? 1.5 : 0 };
 }
 
+/* For the kernels for Hopper: lengths around the ends of their tiles, with all other options. */
+static struct shape
+hopper_shape(unsigned long seed, int i)
+{
+	static const int heads[] = { 8, 40, 64, 72, 80, 96, 104, 120, 128 }, ratios[] = { 1, 4, 8 },
+			 lengths[] = { 1, 2, 63, 64, 65, 127, 128, 129, 191, 192, 193, 400, 1000 },
+			 windows[] = { 0, 1, 64, 128, 300 };
+	int x[9];
+
+	for (int k = 0; k < 9; k++)
+		x[k] = (int)(1048576 * rng_uniform(seed, (uint64_t)i, (uint32_t)k, 1));
+	return (struct shape){ .s = lengths[x[0] % 13] + (x[5] % 2 ? 1 + x[5] % 513 / 2 * 2 : 0),
+		.b = 1 + x[1] % 2,
+		.g = 1 + x[2] % 2,
+		.n = (1 + x[2] % 2) * ratios[x[3] % 3],
+		.d = heads[x[4] % 9],
+		.window = windows[x[6] % 5],
+		.documents = x[7] % 2,
+		.before = x[5] % 2 ? 1 + x[5] % 513 / 2 * 2 : 0,
+		.cap = x[8] % 4 == 0 && heads[x[4] % 9] > 64 ? 1.5 : 0,
+		.sharp = x[8] % 4 == 1 ? 12 : 0 };
+}
+
+/* The forward pass for Hopper against the CPU. */
+static void
+test_hopper(const struct backend *b, const struct shape *c, enum dtype dtype)
+{
+	int64_t rows = rows_of(c);
+	struct values v = { mem_alloc((size_t)(rows * width_of(c)), sizeof(double)),
+		mem_zalloc((size_t)(rows * c->n * c->d), sizeof(double)),
+		mem_alloc((size_t)rows, 4) };
+	struct solver oracle = { &backend_cpu, DTYPE_F64, ATTENTION_BEST, false, 0, true },
+		      how = { b, dtype, ATTENTION_HOPPER, false, 0, true };
+	struct result want;
+
+	fill(v.qkv, rows * width_of(c), dtype, 0);
+	fill_documents(v.first, c);
+	want = solve(c, &v, &oracle, 1);
+	test_solver(c, &v, &how, &want);
+	result_free(&want);
+	free(v.qkv);
+	free(v.dout);
+	free(v.first);
+}
+
 /* An implementation refuses a shape that it does not support, and the device reports its reason. */
 static void
 test_refused(const struct backend *b)
@@ -513,7 +583,7 @@ test_refused(const struct backend *b)
 		.num_threads = 1, .dtype = DTYPE_BF16, .attention = ATTENTION_TILED
 	};
 	struct shape c = { 5, 1, 1, 1, 33, 0, 0, false, 0, 0 };
-	struct solver how = { b, DTYPE_BF16, ATTENTION_TILED, false, 0 };
+	struct solver how = { b, DTYPE_BF16, ATTENTION_TILED, false, 0, false };
 	struct values v = { mem_zalloc(5 * 99, sizeof(double)), mem_zalloc(5 * 33, sizeof(double)),
 		NULL };
 	struct rig r = { .how = &how };
@@ -539,28 +609,36 @@ library_takes(const char *libraries, const struct shape *c)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	static const enum dtype types[] = { DTYPE_BF16, DTYPE_F16 };
 	const struct backend *b = gpu_backend();
 	char libraries[256];
 	unsigned long seed;
+	bool hopper;
 
 	if (!b)
 		return 0;
+	hopper = has_hopper(b);
 	b->describe(libraries, sizeof libraries);
 	printf("%s\n", libraries);
 	seed = check_seed();
-	for (int i = 0; i < FIXED + RANDOM; i++) {
+	for (int i = 0; argc < 2 && i < FIXED + RANDOM; i++) {
 		struct shape c = i < FIXED ? fixed[i] : random_shape(seed, i);
 		bool library = library_takes(libraries, &c);
 
-		test_shape(b, &c, types[i % 2], library);
+		test_shape(b, &c, types[i % 2], library, hopper);
 		if (i % 4 == 0)
-			test_shape(b, &c, DTYPE_F32, library);
+			test_shape(b, &c, DTYPE_F32, library, hopper);
 		if (i < 6)
-			test_shape(b, &c, types[(i + 1) % 2], library);
+			test_shape(b, &c, types[(i + 1) % 2], library, hopper);
 	}
-	test_refused(b);
+	for (int i = 0; hopper && i < (argc < 2 ? HOPPER : atoi(argv[1])); i++) {
+		struct shape c = hopper_shape(seed, i);
+
+		test_hopper(b, &c, types[i % 2]);
+	}
+	if (argc < 2)
+		test_refused(b);
 	return check_done();
 }

@@ -36,7 +36,7 @@
 /* clang-format on */
 
 const char *const mtrain_attention_backends[] = { "auto", "fused", "flash", "unfused", "local",
-	NULL };
+	"hopper", NULL };
 const char *const mtrain_backends[] = { "auto", "cpu", "cuda", NULL };
 
 static const char *const muon_precisions[] = { "medium", NULL };
@@ -311,8 +311,10 @@ const struct opt mtrain_opts[] = {
 	    "the device; auto takes a GPU when there is one"),
 	CHOICE("attention-backend", attention_backend, mtrain_attention_backends, "auto",
 	    "kernels of attention on a GPU: fused, cuDNN's; flash, our own on tensor cores; "
-	    "unfused and local, our own without; auto, for each shape the first of these that "
-	    "takes it; no other one serves a shape that the one chosen does not take"),
+	    "unfused and local, our own without; hopper, our own forward pass for compute "
+	    "capability 9.0, and the backward pass of auto; auto, for each shape hopper where it "
+	    "was the fastest, else the first of the others that takes it; no other one serves a "
+	    "shape that the one chosen does not take"),
 	INT("num-threads", num_threads, 1, NULL,
 	    "CPU threads of a rank; cores / ranks of the host by default"),
 	INT("init-timeout", init_timeout, 1, "600",

@@ -301,7 +301,7 @@ leave(const struct comm *world, int status, const struct err *err)
 
 /* What --attention-backend names. */
 static const enum attention_choice attentions[] = { ATTENTION_BEST, ATTENTION_LIBRARY,
-	ATTENTION_TILED, ATTENTION_PLAIN, ATTENTION_PLAIN };
+	ATTENTION_TILED, ATTENTION_PLAIN, ATTENTION_PLAIN, ATTENTION_HOPPER };
 
 /* Collective. Returns the exit status of the program. Inference shapes the plan before the
  * engine takes memory by it: one sequence of the file's length. */

@@ -1,6 +1,8 @@
 /*
  * attention.c - which implementation of attention serves a call, and the calls to cuDNN
  *
+ *   Hopper  forward passes of bf16 and half on compute capability 9.0, heads of a multiple of 8 up
+ *           to 128, no dropout: hopper.c
  *   cuDNN   bf16 and half, no documents, no dropout, no softcap: the fastest where the library is
  *           there
  *   tiled   bf16 and half, heads of a multiple of 8 up to 256, all of these too, where a block
@@ -13,6 +15,7 @@
  */
 #include "lib/base/mem.h"
 #include "train/cuda/attention/cudnn.h"
+#include "train/cuda/attention/hopper.h"
 #include "train/cuda/impl.h"
 
 #include <math.h>
@@ -27,7 +30,8 @@ struct entry {
 };
 
 struct attention_cache {
-	struct cudnn *dnn; /* NULL: not found, or not wanted */
+	struct cudnn *dnn;               /* NULL: not found, or not wanted */
+	struct hopper_attention *hopper; /* the same */
 	enum attention_choice choice;
 	bool deterministic;
 	/* capability CU_TILED: the tiled kernels run here */
@@ -61,27 +65,40 @@ open_library(
 	return NULL;
 }
 
-/* Without cuDNN our own kernels are used, which is a failure only when cuDNN was asked for by
- * name. */
+/* Opens what the choice may need. A failure only when it was asked for by name. */
+static int
+open_choice(struct attention_cache *c, const struct device_config *config, int capability,
+    cudaStream_t stream, struct err *e)
+{
+	struct err why;
+
+	if (c->choice == ATTENTION_BEST || c->choice == ATTENTION_HOPPER)
+		c->hopper = hopper_attention_new(capability, &why);
+	if (!c->hopper && c->choice == ATTENTION_HOPPER)
+		return err_set(e, "attention for Hopper: %s", why.msg);
+	if (c->choice == ATTENTION_TILED || c->choice == ATTENTION_PLAIN)
+		return 0;
+	c->dnn = open_library(c, config->dtype, stream, &why);
+	if (!c->dnn && c->choice == ATTENTION_LIBRARY)
+		return err_set(e, "attention by cuDNN: %s", why.msg);
+	return 0;
+}
+
 struct attention_cache *
 attention_cache_new(const struct device_config *config, cudaStream_t stream, struct err *e)
 {
 	struct attention_cache *c = mem_zalloc(1, sizeof *c);
-	int device = 0, shared = 0;
-	struct err why;
+	int device = 0, shared = 0, capability;
 
 	c->choice = config->attention;
 	c->deterministic = config->deterministic;
 	if (cudaGetDevice(&device) == cudaSuccess)
 		(void)cudaDeviceGetAttribute(
 		    &shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+	capability = cu_capability(device);
 	c->shared = shared;
-	c->tensor_cores = cu_capability(device) >= CU_TILED;
-	if (c->choice == ATTENTION_BEST || c->choice == ATTENTION_LIBRARY)
-		c->dnn = open_library(c, config->dtype, stream, &why);
-	if (!c->dnn && c->choice == ATTENTION_LIBRARY)
-		err_set(e, "attention by cuDNN: %s", why.msg);
-	else
+	c->tensor_cores = capability >= CU_TILED;
+	if (open_choice(c, config, capability, stream, e) == 0)
 		return c;
 	attention_cache_free(c);
 	return NULL;
@@ -96,6 +113,7 @@ attention_cache_free(struct attention_cache *c)
 	for (size_t i = 0; i < c->count; i++)
 		sdpa_plan_free(c->dnn, &c->entry[i].plan);
 	cudnn_close(c->dnn);
+	hopper_attention_free(c->hopper);
 	free(c->entry);
 	free(c);
 }
@@ -138,6 +156,35 @@ fits_tiles(const struct attention_cache *cache, const struct call *c)
 
 	return cache->tensor_cores && fits_tensor_cores(c) && bytes >= 0 &&
 	    bytes <= cache->shared && c->t->scale > 0 && attention_keys(c->t) < (int64_t)1 << 30;
+}
+
+/* The forward passes for which the kernels for Hopper were measured to be the fastest, by
+ * tests/bench/attention.c: on an H200, beside cuDNN 9.19, or the tiled kernels where that has
+ * none. */
+static const struct {
+	int head_dim;
+	bool documents, cap;
+} hopper_fastest[] = {
+	{ 64, false, false },
+	{ 128, false, false },
+	{ 64, true, false },
+	{ 128, true, false },
+};
+
+/* Whether they serve: what they take if they were asked for by name, otherwise where they are the
+ * fastest. */
+static bool
+fits_hopper(const struct attention_cache *cache, const struct call *c)
+{
+	bool documents = c->t->first.data != NULL, cap = c->t->softcap > 0;
+
+	if (!cache->hopper || c->g || !fits_tensor_cores(c) || !hopper_attention_takes(c->t))
+		return false;
+	for (size_t i = 0; i < sizeof hopper_fastest / sizeof *hopper_fastest; i++)
+		if (hopper_fastest[i].head_dim == c->t->head_dim &&
+		    hopper_fastest[i].documents == documents && hopper_fastest[i].cap == cap)
+			return true;
+	return cache->choice == ATTENTION_HOPPER;
 }
 
 /* True for what the library is asked to compute. It has no backward pass for a single query, its
@@ -294,25 +341,37 @@ check(const struct attention *t)
 	    (t->first.dtype == DTYPE_I32 && tensor_elements(&t->first) == t->q.shape[0]));
 }
 
-/* Tries the library, then the tiled, then the plain kernels; or uses only the one that the device
- * was opened with, which fails for shapes that it does not support. */
+/* Whether an implementation may serve a pass. Hopper's kernels have no backward pass: of the others
+ * the best serves it. */
+static bool
+may_serve(const struct attention_cache *cache, const struct call *c, enum attention_choice which)
+{
+	return cache->choice == which || cache->choice == ATTENTION_BEST ||
+	    (cache->choice == ATTENTION_HOPPER && c->g);
+}
+
+/* Tries those for Hopper, the library, then the tiled, then the plain kernels; or uses only the one
+ * that the device was opened with, which fails for shapes that it does not support. */
 static void
 run(struct stream *st, const struct call *c)
 {
 	struct attention_cache *cache = st->device->attention;
-	enum attention_choice want = cache->choice;
 	const char *name = c->g ? "attention_bwd" : "attention_fwd";
 	const struct entry *plan = NULL;
 	struct tensor work = workspace_of(st, c);
 
 	st->device->last = name;
-	if ((want == ATTENTION_BEST || want == ATTENTION_LIBRARY) && fits_library(cache, c))
+	if (fits_hopper(cache, c)) {
+		hopper_attention_fwd(st, cache->hopper, c->t);
+		return;
+	}
+	if (may_serve(cache, c, ATTENTION_LIBRARY) && fits_library(cache, c))
 		plan = find_plan(cache, c, &work);
 	if (plan)
 		run_plan(st, plan, c, &work);
-	else if ((want == ATTENTION_BEST || want == ATTENTION_TILED) && fits_tiles(cache, c))
+	else if (may_serve(cache, c, ATTENTION_TILED) && fits_tiles(cache, c))
 		c->g ? flash_attention_bwd(st, c->g) : flash_attention_fwd(st, c->t);
-	else if (want == ATTENTION_BEST || want == ATTENTION_PLAIN)
+	else if (may_serve(cache, c, ATTENTION_PLAIN))
 		c->g ? plain_attention_bwd(st, c->g) : plain_attention_fwd(st, c->t);
 	else
 		cu_fail(st->device, name,

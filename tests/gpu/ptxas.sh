@@ -1,0 +1,21 @@
+#!/bin/sh
+# ptxas.sh - attention for compute capability 9.0 compiles without registers in memory and without
+# wgmma that the assembler issues one by one (C75xx), which cost most of its speed
+#
+# It needs nvcc, and no GPU.
+set -u
+: "${NVCC:=nvcc}"
+command -v "$NVCC" >/dev/null || { echo "skipped: no $NVCC"; exit 0; }
+cd "${TOP:-.}" || exit 1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+checked=0
+for file in train/cuda/attention/hopper_*.cu; do
+	"$NVCC" -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -Xptxas -v -cubin \
+		-o "$dir/cubin" "$file" >"$dir/said" 2>&1 || { cat "$dir/said"; exit 1; }
+	kernels=$(grep -c ' bytes spill stores' "$dir/said")
+	[ "$kernels" -gt 0 ] || { echo "$file: ptxas tells of no kernel"; exit 1; }
+	grep -E '\(C75[0-9]+\)|[1-9][0-9]* bytes (stack frame|spill)' "$dir/said" && exit 1
+	checked=$((checked + kernels))
+done
+echo "$checked kernels"

@@ -1,0 +1,169 @@
+/*
+ * hopper.c - attention for compute capability 9.0: which calls it takes, and how its operands are
+ * copied in boxes
+ */
+#include "train/cuda/attention/hopper.h"
+#include "lib/base/mem.h"
+#include "train/cuda/box.h"
+#include "train/cuda/maps.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct hopper_attention {
+	struct maps maps;
+	unsigned *counters; /* of struct hopper_call */
+};
+
+enum {
+	COUNTERS = 2,
+	/* Keys and values of heads whose tiles are computed at the same time. */
+	TOGETHER_BYTES = 32 << 20,
+};
+
+/* Why not, or NULL. */
+static const char *
+open_parts(struct hopper_attention *h, int capability)
+{
+	void *counters = NULL;
+
+	if (capability != CU_HOPPER)
+		return "needs compute capability 9.0";
+	if (!hopper_attention_present())
+		return "this build has no code for compute capability 9.0a";
+	if (!maps_open(&h->maps))
+		return "the driver makes no maps of tensors";
+	if (cudaMalloc(&counters, COUNTERS * sizeof(unsigned)) == cudaSuccess)
+		h->counters = counters;
+	if (!counters || cudaMemset(counters, 0, COUNTERS * sizeof(unsigned)) != cudaSuccess)
+		return "no memory on the device";
+	return NULL;
+}
+
+struct hopper_attention *
+hopper_attention_new(int capability, struct err *why)
+{
+	struct hopper_attention *h = mem_zalloc(1, sizeof *h);
+	const char *reason = open_parts(h, capability);
+
+	if (!reason)
+		return h;
+	err_set(why, "%s", reason);
+	hopper_attention_free(h);
+	return NULL;
+}
+
+/* NULL is ignored. */
+void
+hopper_attention_free(struct hopper_attention *h)
+{
+	if (!h)
+		return;
+	(void)cudaFree(h->counters);
+	maps_close(&h->maps);
+	free(h);
+}
+
+/* Queries of a tile. */
+static int
+queries_of(const struct attention *t)
+{
+	return t->head_dim <= 64 ? HOPPER_QUERIES_64 : HOPPER_QUERIES_128;
+}
+
+/* Positions and tiles are counted in 32 bits. Capped scores of narrow heads would need more
+ * registers than three warpgroups have. */
+bool
+hopper_attention_takes(const struct attention *t)
+{
+	int64_t tiles = int64_div_up(attention_queries(t), queries_of(t));
+
+	return t->head_dim <= 128 && t->head_dim % 8 == 0 && t->drop.p == 0 && t->scale > 0 &&
+	    (t->softcap == 0 || t->head_dim > 64) && attention_keys(t) < (int64_t)1 << 30 &&
+	    tiles * t->micro_batch * t->num_heads < (int64_t)1 << 30;
+}
+
+/* The map of rows of heads: boxes of 64 columns of a head, of so many positions of a sample. */
+static CUresult
+map_of(const struct hopper_attention *h, CUtensorMap *map, const struct tensor *t, int samples,
+    int heads, int positions)
+{
+	cuuint64_t row = (cuuint64_t)t->stride[0] * 2, columns = (cuuint64_t)(t->shape[1] / heads);
+	const cuuint64_t size[] = { columns, (cuuint64_t)heads, (cuuint64_t)samples,
+		(cuuint64_t)(t->shape[0] / samples) };
+	const cuuint64_t step[] = { 2 * columns, row, row * (cuuint64_t)samples };
+	const cuuint32_t box[] = { BOX, 1, 1, (cuuint32_t)positions }, each[] = { 1, 1, 1, 1 };
+
+	return h->maps.encode(map,
+	    t->dtype == DTYPE_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+				   : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+	    4, t->data, size, step, box, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
+	    CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+	    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+static CUresult
+make_maps(const struct hopper_attention *h, struct hopper_call *call)
+{
+	const struct attention *t = &call->t;
+	int b = t->micro_batch;
+	CUresult rc = map_of(h, &call->q, &t->q, b, t->num_heads, queries_of(t));
+
+	if (rc == CUDA_SUCCESS)
+		rc = map_of(h, &call->k, &t->k, b, t->num_groups, HOPPER_KEYS);
+	if (rc == CUDA_SUCCESS)
+		rc = map_of(h, &call->v, &t->v, b, t->num_groups, HOPPER_KEYS);
+	return rc == CUDA_SUCCESS ? map_of(h, &call->out, &t->out, b, t->num_heads, HOPPER_ROWS)
+				  : rc;
+}
+
+/* As many pairs of a sample and a group at a time as the cache holds keys and values of. */
+static struct tile_order
+order_of(const struct attention *t)
+{
+	int64_t pair = 4 * attention_keys(t) * t->head_dim, together = TOGETHER_BYTES / pair;
+	int pairs = t->micro_batch * t->num_groups;
+
+	return (struct tile_order){ .pairs = pairs,
+		.heads = t->num_heads / t->num_groups,
+		.tiles = (int)int64_div_up(attention_queries(t), queries_of(t)),
+		.together = together < 1 ? 1
+		    : together < pairs   ? (int)together
+					 : pairs };
+}
+
+/* A call without its maps. */
+static struct hopper_call
+call_of(const struct hopper_attention *h, const struct attention *t)
+{
+	double log2_e = 1.4426950408889634, scale = t->scale, cap = t->softcap;
+
+	return (struct hopper_call){ .t = *t,
+		.queries = (int)attention_queries(t),
+		.before = (int)attention_first_query(t),
+		.window = t->window < attention_keys(t) ? (int)t->window : 0,
+		.factor = (float)(cap > 0 ? log2_e : scale * log2_e),
+		.cap_in = (float)(cap > 0 ? scale / cap : 0),
+		.cap_out = (float)cap,
+		.order = order_of(t),
+		.claimed = h->counters,
+		.ended = h->counters + 1 };
+}
+
+/* The counters serve one call at a time, so all are on one stream. */
+void
+hopper_attention_fwd(struct stream *st, const struct hopper_attention *h, const struct attention *t)
+{
+	struct hopper_call call = call_of(h, t);
+	CUresult rc = make_maps(h, &call);
+	char reason[64];
+
+	ops_require(st == &st->device->stream[STREAM_COMPUTE].base);
+	if (rc == CUDA_SUCCESS) {
+		(t->head_dim <= 64 ? hopper_attention_64 : hopper_attention_128)(st, &call);
+		cu_launched(st, "attention_fwd");
+		return;
+	}
+	snprintf(reason, sizeof reason, "error %d of the driver", (int)rc);
+	cu_fail(st->device, "map of a tensor", reason);
+}

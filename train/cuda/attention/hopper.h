@@ -1,0 +1,62 @@
+/*
+ * hopper.h - attention for compute capability 9.0: which calls it takes, and its kernels
+ */
+#ifndef TRAIN_CUDA_ATTENTION_HOPPER_H
+#define TRAIN_CUDA_ATTENTION_HOPPER_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "train/cuda/attention/ranges.h"
+#include "train/cuda/impl.h"
+
+#include <cuda.h>
+
+/* The forward pass: of both widths of heads a tile has a number of queries, and a block of keys the
+ * same number. */
+enum {
+	HOPPER_KEYS = 128,
+	HOPPER_QUERIES_64 = 192,
+	HOPPER_QUERIES_128 = 128,
+	HOPPER_ROWS = 16, /* of results that a warp stores */
+};
+
+/* A forward pass, with its operands in boxes. */
+struct hopper_call {
+	CUtensorMap q, k, v, out;
+	struct attention t;
+	int queries, before; /* positions with a query, and positions before these */
+	int window;          /* 0: none */
+	/* What a score is multiplied by to be an exponent of 2; of capped scores what their caps
+	 * are, and before it what scores are, and what their tangents are. */
+	float factor, cap_in, cap_out;
+	struct tile_order order;
+	/* Tiles that blocks have claimed beyond their first, and blocks that have ended: both are 0
+	 * before a call and after it. */
+	unsigned *claimed, *ended;
+};
+
+/* Heads of a multiple of 8 elements, to the width of the name; addresses and rows of whole 16
+ * bytes. hopper_64.cu, hopper_128.cu */
+void hopper_attention_64(struct stream *st, const struct hopper_call *call);
+void hopper_attention_128(struct stream *st, const struct hopper_call *call);
+/* Whether this build has their code for the current GPU. hopper_128.cu */
+bool hopper_attention_present(void);
+
+/* What the kernels need for as long as a device is open; NULL: they do not serve, with a reason.
+ * hopper.c */
+struct hopper_attention;
+struct hopper_attention *hopper_attention_new(int capability, struct err *why);
+void hopper_attention_free(struct hopper_attention *h);
+/* Whether a call's forward pass is served; its tensors are of 16 bits with rows of whole 16 bytes.
+ */
+bool hopper_attention_takes(const struct attention *t);
+void hopper_attention_fwd(
+    struct stream *st, const struct hopper_attention *h, const struct attention *t);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

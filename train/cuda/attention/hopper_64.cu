@@ -1,0 +1,9 @@
+/* hopper_64.cu - attention for compute capability 9.0, for heads of up to 64 columns */
+#include "train/cuda/attention/hopper_fwd.cuh"
+
+void
+hopper_attention_64(struct stream *st, const struct hopper_call *call)
+{
+	(call->t.q.dtype == DTYPE_BF16 ? hopper_launch<bf16, 64, false>
+				       : hopper_launch<half, 64, false>)(st, call);
+}
