@@ -60,7 +60,7 @@ check_limit(const struct train_config *c, int rank, int64_t bytes, struct err *e
 		return 0;
 	return err_set(err,
 	    "--save %s: the file of rank %d in a checkpoint has at least %lld bytes, and the limit "
-	    "of the size of files (ulimit -f) is %llu",
+	    "of the size of files (ulimit -f) is %llu: File too large",
 	    c->o.save, rank, (long long)bytes, (unsigned long long)limit.rlim_cur);
 }
 
