@@ -224,6 +224,11 @@ test_normalizers(void)
 	    "fi1\xe2\x81\x84"
 	    "2\xe3\x82\xac");
 	normal("{\"type\":\"NFKD\"}", "\xe2\x84\xab", "A\xcc\x8a");
+	normal("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Replace\",\"pattern\":{"
+	       "\"Regex\":\"^\"},\"content\":\" \"},{\"type\":\"Strip\"}]}",
+	    "ab",
+	    "a normalizer inserts text before the first character, where tokenizers fails in "
+	    "the 'Strip' after it");
 	normal("{\"type\":\"Lowercase\"}", "A\xc4\xb0\xce\xa3", "ai\xcc\x87\xcf\x83");
 	normal("{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}",
 	    " \xe3\x80\x80 a b\n", "a b");

@@ -28,6 +28,8 @@ struct normal_kind {
 	 * or fails. */
 	int (*run)(const struct normal_step *s, struct normal_scratch *x, struct span *text,
 	    struct str *out, struct err *e);
+	bool realigns; /* the reference fails, or changes other characters, after an insertion
+			* before the first one */
 };
 
 struct normal_step {
@@ -154,6 +156,7 @@ run_replace(const struct normal_step *s, struct normal_scratch *x, struct span *
 		str_add(out, s->text, s->len);
 		if (w.end ? w.end <= first : x->origin)
 			kept = out->len;
+		x->inserted |= w.end == 0 && s->len > 0;
 		done = w.end;
 		changed = true;
 	}
@@ -264,16 +267,16 @@ run_precompiled(const struct normal_step *s, struct normal_scratch *x, struct sp
 }
 
 static const struct normal_kind kinds[] = {
-	{ "NFC", parse_form, run_form },
-	{ "NFD", parse_form, run_form },
-	{ "NFKC", parse_form, run_form },
-	{ "NFKD", parse_form, run_form },
-	{ "Lowercase", NULL, run_lowercase },
-	{ "Prepend", parse_prepend, run_prepend },
-	{ "Replace", parse_replace, run_replace },
-	{ "Strip", parse_strip, run_strip },
-	{ "StripAccents", NULL, run_strip_accents },
-	{ "Precompiled", parse_precompiled, run_precompiled },
+	{ "NFC", parse_form, run_form, true },
+	{ "NFD", parse_form, run_form, true },
+	{ "NFKC", parse_form, run_form, true },
+	{ "NFKD", parse_form, run_form, true },
+	{ "Lowercase", NULL, run_lowercase, true },
+	{ "Prepend", parse_prepend, run_prepend, false },
+	{ "Replace", parse_replace, run_replace, false },
+	{ "Strip", parse_strip, run_strip, true },
+	{ "StripAccents", NULL, run_strip_accents, true },
+	{ "Precompiled", parse_precompiled, run_precompiled, true },
 };
 
 /* An empty string would match everywhere. */
@@ -370,11 +373,17 @@ normalizer_run(
 
 	x->limit = GROWTH_MAX * length + GROWTH_SLACK;
 	x->origin = text->first > 0;
+	x->inserted = false;
 	for (int i = 0; i < z->count; i++) {
 		const struct normal_step *s = &z->step[i];
 		struct str *out = &x->text[turn];
 		int rc;
 
+		if (x->inserted && s->kind->realigns)
+			return err_set(e,
+			    "a normalizer inserts text before the first character, where "
+			    "tokenizers fails in the '%s' after it",
+			    s->kind->name);
 		str_clear(out);
 		rc = s->kind->run(s, x, text, out, e);
 		if (rc < 0)

@@ -35,6 +35,7 @@ struct normalizer { /* read-only, shared by threads; zero-initialise */
 struct normal_scratch {     /* of one thread; zero-initialise */
 	struct str text[2]; /* input and output of a step, alternating */
 	size_t limit;       /* most bytes that a step may output */
+	bool inserted;      /* a step put something before the first character */
 	bool origin;        /* the text is the beginning of the whole one, and a step asks */
 	struct form_scratch form;
 	struct regex_scratch *regex; /* lent by the owner */
