@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -131,6 +132,44 @@ sim_access(const char *path, int mode)
 
 	(void)mode;
 	return sim_stat(path, &st);
+}
+
+int
+sim_chmod(const char *path, mode_t mode)
+{
+	struct stat st;
+
+	(void)mode;
+	return sim_stat(path, &st);
+}
+
+/* A kernel that does not have it. */
+int
+sim_statx(int dir, const char *path, int flags, unsigned mask, struct statx *out)
+{
+	(void)dir;
+	(void)path;
+	(void)flags;
+	(void)mask;
+	(void)out;
+	return fail(ENOSYS);
+}
+
+/* No file has a name that a pattern finds. */
+int
+sim_glob(const char *pattern, int flags, int (*failed)(const char *, int), glob_t *out)
+{
+	(void)pattern;
+	(void)flags;
+	(void)failed;
+	*out = (glob_t){ 0 };
+	return GLOB_NOMATCH;
+}
+
+void
+sim_globfree(glob_t *g)
+{
+	(void)g;
 }
 
 char *

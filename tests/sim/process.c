@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* --- beginning -------------------------------------------------------------------------------- */
@@ -292,6 +293,16 @@ sim_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 	return sim_pthread_sigmask(how, set, old);
 }
 
+int
+sim_sigpending(sigset_t *set)
+{
+	sigemptyset(set);
+	for (int sig = 1; sig < SIGNALS; sig++)
+		if (sim.current->process->pending >> sig & 1)
+			sigaddset(set, sig);
+	return 0;
+}
+
 /* --- who it is -------------------------------------------------------------------------------- */
 
 pid_t
@@ -376,6 +387,14 @@ sim_sysconf(int name)
 	case _SC_PHYS_PAGES: return 1 << 22;
 	default: return -1;
 	}
+}
+
+int
+sim_getrlimit(int what, struct rlimit *limit)
+{
+	(void)what;
+	*limit = (struct rlimit){ RLIM_INFINITY, RLIM_INFINITY };
+	return 0;
 }
 
 int
