@@ -79,10 +79,11 @@ said "resuming first/iter_0000002 at iteration 2"
 [ "$(tracker first)" = 3 ] || fail "saved iteration $(tracker first)"
 
 # What a full disk has left of a line of metrics gets a line of its own.
-printf '{"iteration": 9, "cons' >cut
-on2 0 --save first --load first --train-iters 4 --override-opt_param-scheduler --metrics-file cut
-[ "$(cut -c 1-17 cut | tr '\n' ' ')" = '{"iteration": 9,  {"iteration": 4,  ' ] ||
-	fail "metrics after a line that was cut off: $(cat cut)"
+printf '{"iteration": 9, "cons' >cut.jsonl
+on2 0 --save first --load first --train-iters 4 --override-opt_param-scheduler \
+	--metrics-file cut.jsonl
+[ "$(cut -c 1-17 cut.jsonl | tr '\n' ' ')" = '{"iteration": 9,  {"iteration": 4,  ' ] ||
+	fail "metrics after a line that was cut off: $(cat cut.jsonl)"
 expect 1 mtrain --config tiny.conf --train-iters 2 --metrics-file /dev/full
 said "mtrain: cannot write '/dev/full': No space left on device"
 

@@ -36,7 +36,8 @@ build()
 {
 	function=$(field function "$1") from=$(field from "$1") to=$(field to "$1")
 	file=
-	for f in $(grep -lE "^$function\(" bin/*.c lib/*/*.c train/*.c train/*/*.c tok/*.c); do
+	for f in bin/*.c lib/*/*.c train/*.c train/*/*.c tok/*.c; do
+		grep -qE "^$function\(" "$f" || continue
 		if mutate "$f" "$function" >"$work/mutant.c"; then
 			file=$f
 			break
@@ -61,7 +62,7 @@ build()
 
 missed=0
 : >"$work/found"
-for m in $here/mutants/*.txt; do
+for m in "$here"/mutants/*.txt; do
 	name=$(basename "$m" .txt)
 	case " $* " in '  ' | *" $name "*) ;; *) continue ;; esac
 	if ! build "$m" >"$work/log" 2>&1; then
