@@ -25,13 +25,14 @@ enum { NOTES_MAX = 1 << 30 };
 static const char *const beside[] = { ".json", ".xxh", ".sum" };
 enum { BESIDE = sizeof beside / sizeof *beside };
 
-/* True when PREFIX and the suffix name something, be it a link to nothing. */
+/* True when PREFIX and the suffix name something, be it a link to nothing, or may do so: what
+ * cannot be looked at is not missing. */
 static bool
 there(const char *prefix, const char *suffix)
 {
 	char *path = dataset_path(prefix, suffix);
 	struct stat st;
-	bool yes = lstat(path, &st) == 0;
+	bool yes = lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
 
 	free(path);
 	return yes;
