@@ -13,7 +13,8 @@ compare()
 		{ cat "$dir/out" && exit 1; }
 	mkdir "$dir/real"
 	cp "$dir/$layout/run/tiny.conf" "$dir/real"
-	(cd "$dir/real" && mpirun -np "$ranks" "$B/mtrain" --config tiny.conf "$@" >out 2>&1) ||
+	(cd "$dir/real" && mpirun -np "$ranks" "$B/mtrain" --config tiny.conf --mock-data \
+		--eval-iters 0 --save-interval 2 "$@" >out 2>&1) ||
 		{ cat "$dir/real/out" && exit 1; }
 	diff -r "$dir/real/C" "$dir/$layout/run/C"
 	rm -rf "$dir/real"
