@@ -361,6 +361,7 @@ open_stream(struct outfile *o, const char *path, bool direct, struct err *e)
 	snprintf(o->tmp, sizeof o->tmp, "%s", tmp);
 	free(tmp);
 	o->fd = fd;
+	o->resumable = false;
 	o->direct = direct ? direct_open(fd, &o->f) : NULL;
 	if (o->direct || (o->f = fdopen(fd, "wb+")))
 		return 0;
@@ -429,6 +430,7 @@ outfile_resume(struct outfile *o, const char *path, int64_t keep, bool shared, s
 
 	o->f = NULL;
 	o->direct = NULL;
+	o->resumable = true;
 	if (strlen(path) >= sizeof o->path)
 		return err_set(e, "path too long: '%.60s...'", path);
 	snprintf(o->path, sizeof o->path, "%s", path);
@@ -497,7 +499,8 @@ outfile_finish(struct outfile *o, struct err *e)
 	}
 	if (!bad)
 		return 0;
-	unlink(o->tmp);
+	if (!o->resumable)
+		unlink(o->tmp);
 	errno = saved ? saved : EIO;
 	return err_sys(e, "write", o->path);
 }
@@ -509,7 +512,8 @@ outfile_commit(struct outfile *o, struct err *e)
 		return -1;
 	if (rename(o->tmp, o->path) < 0) {
 		err_sys(e, "rename to", o->path);
-		unlink(o->tmp);
+		if (!o->resumable)
+			unlink(o->tmp);
 		return -1;
 	}
 	return io_sync_parent(o->path, e);

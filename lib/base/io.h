@@ -60,6 +60,7 @@ struct outfile {
 	FILE *f; /* write here */
 	int fd;
 	struct direct *direct; /* NULL: f is an ordinary stream */
+	bool resumable;        /* opened by outfile_resume: it stays when a commit fails */
 	char path[IO_PATH], tmp[IO_PATH + TEMP_EXTRA];
 };
 

@@ -74,7 +74,7 @@ for m in "$here"/mutants/*.txt; do
 	"$work/sim" --seeds "1:$SEEDS" --jobs "$JOBS" --stop >"$work/log" 2>&1
 	seed=$(sed -n 's/^FAILED --seed \([0-9]*\):.*/\1/p' "$work/log" | head -n 1)
 	# a mistake that an undisturbed run shows is found before the first seed
-	! grep -q '^sim: the undisturbed run' "$work/log" || seed=0
+	! grep -q 'sim: the undisturbed run' "$work/log" || seed=0
 	if [ -n "$seed" ]; then
 		echo "$seed" >>"$work/found"
 		echo "$name: seed $seed: $(sed -n 's/^FAILED --seed [0-9]*: //p' "$work/log" |
