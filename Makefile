@@ -199,7 +199,7 @@ $(recorded): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/recorded/record.c.o $(B
 	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=backend_choose -o $@ $^ $(train_libs) $(LIBS)
 $(routed): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/routed/choices.c.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=router_forward -o $@ $^ $(train_libs) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=router_forward,--wrap=prog_exit -o $@ $^ $(train_libs) $(LIBS)
 $(unwatched): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/unwatched/none.c.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=watchdog_start,--wrap=timing_watch -o $@ $^ \

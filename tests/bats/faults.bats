@@ -95,7 +95,7 @@ setup()
 	lost stop:0:5 2 --use-distributed-optimizer &
 	lost kill:1:5 2 --pipeline-model-parallel-size 2 --micro-batch-size 1 &
 	wait
-	ended skip 1 "it waits too, in all-gather .* of all ranks ("
+	ended skip 1 "it waits too, in all-gather .* of tensor ranks ("
 	ended stuck 1 "it has called nothing since "
 	ended stop 0 "not a word from it for "
 	ended kill 1 "not a word from it for "
@@ -104,10 +104,10 @@ setup()
 
 @test "a rank of two by two that leaves out a tensor collective is named, not one that waits for it" {
 	# The last collective of the tensor ranks in a step, after which they wait for each other; and
-	# one before another of the same size, so that at last the sizes differ.
+	# one of the first, before others like it.
 	local pids=() rank number
 	for rank in 0 1 2 3; do
-		number=$((rank % 2 ? 3 : 18))
+		number=$((rank % 2 ? 3 : 42))
 		MIKOSHI_FAULT=skip:$rank:3:$number timeout 60 mpirun -np 4 mtrain -q \
 			--config tiny.conf --tensor-model-parallel-size 2 \
 			--distributed-timeout-seconds-after-init 2 >out.$rank 2>&1 &
@@ -120,7 +120,6 @@ setup()
 		[ "$(grep -c "has not come" out.$rank)" = 1 ]
 	done
 	grep "2: rank 1 .* of tensor ranks (.*; rank 0 .*, after [0-9]* calls of tensor ranks$" out.0
-	grep 'lost a peer or a link in a gather: ' out.1
 }
 
 @test "--log-straggler names the rank that is slow" {

@@ -138,7 +138,7 @@ test_long_texts(void)
 	for (int i = 0; i < 1000; i++)
 		str_addf(&s, "%s{\"id\":%d,\"content\":\"<%d>\"}", i ? "," : "", 2 + i, i);
 	str_adds(&s, "]");
-	json_is(&s, "added tokens: the normalizer makes them more than 16 times longer");
+	json_is(&s, "added token '<1>': the normalizer makes these more than 16 times longer");
 	str_addf(&s,
 	    "\"x\":{},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"end_of_word_"
 	    "suffix\":\"%s\"}",

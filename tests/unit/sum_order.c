@@ -130,7 +130,7 @@ static void
 test_device(enum dtype real)
 {
 	static const enum dtype types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
-	struct device_config config = { .dtype = real };
+	struct device_config config = { .num_threads = 1, .dtype = real };
 	struct err e = { "" };
 	struct device *d = backend_cpu.open(&config, &e);
 	struct stream *st = backend_cpu.stream(d, STREAM_COMPUTE);

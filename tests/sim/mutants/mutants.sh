@@ -45,14 +45,11 @@ build()
 	done
 	[ -n "$file" ] || { echo "no function $function holds: $from"; return 1; }
 	# shellcheck disable=SC2086
-	$COMPILE -c -o "$work/$(basename "$file").o" "$work/mutant.c" || return 1
+	mkdir -p "$work/$(dirname "$file")" &&
+		$COMPILE -c -o "$work/$file.o" "$work/mutant.c" || return 1
 	changed=
 	for o in $PRODUCT; do
-		[ "$o" != "$B/$file.o" ] || o=$work/$(basename "$file").o
-		# the main of a tool is known by its directory
-		case $file in bin/*) [ "$o" != "$work/$(basename "$file").o" ] ||
-			{ mkdir -p "$work/bin" && mv "$o" "$work/bin" && o=$work/bin/$(basename "$file").o; } ;;
-		esac
+		[ "$o" != "$B/$file.o" ] || o=$work/$file.o
 		changed="$changed $o"
 	done
 	# shellcheck disable=SC2086
