@@ -298,6 +298,7 @@ random_model(struct model *m, struct mt19937 *rng)
 	static const char *const texts[ADDED + 2] = { "<a>", "<a><b>", "abc", "[x]", "b-", "  ",
 		"<A>", "\xe2\x84\xab" };
 	size_t first = mt19937_interval(rng, 2);
+	int next = TINY_TOKENS;
 
 	m->nfc = coin(rng);
 	m->lower = coin(rng);
@@ -312,11 +313,12 @@ random_model(struct model *m, struct mt19937 *rng)
 			.single_word = coin(rng),
 			.normalized = coin(rng),
 			.special = coin(rng) };
-		a->id = TINY_TOKENS + (int)k;
+		a->id = next;
 		for (int i = 0; i < m->tiny->count; i++)
 			if (m->tiny->len[i] == strlen(a->text) &&
 			    !memcmp(m->tiny->bytes[i], a->text, m->tiny->len[i]))
 				a->id = i;
+		next += a->id == next;
 		/* White space between two tokens that both strip it follows rules not modelled
 		 * here, so only one side strips. */
 		a->lstrip = strcmp(a->text, "  ") != 0 && coin(rng);
