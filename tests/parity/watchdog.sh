@@ -113,11 +113,11 @@ lost()
 	exit 0
 }
 
-(lost tensor tensor 100 2 --tensor-model-parallel-size 4) &
+(lost tensor tensor 400 2 --tensor-model-parallel-size 4) &
 (lost data data 40 2) &
 (lost pipeline pipeline 100 2 --pipeline-model-parallel-size 4 --num-layers 4 \
 	--micro-batch-size 1 --global-batch-size 16) &
-(lost first tensor 100 0 --tensor-model-parallel-size 4) &
+(lost first tensor 400 0 --tensor-model-parallel-size 4) &
 (lost start split 2 2 --distributed-timeout-minutes 0.1) &
 (lost save fsync 1 2 --save C --save-interval 2 --use-distributed-optimizer) &
 (lost async fsync 1 2 --save C --save-interval 2 --use-distributed-optimizer --async-save) &
