@@ -118,9 +118,10 @@ lost()
 (lost pipeline pipeline 100 2 --pipeline-model-parallel-size 4 --num-layers 4 \
 	--micro-batch-size 1 --global-batch-size 16) &
 (lost first tensor 400 0 --tensor-model-parallel-size 4) &
+# A rank has synced two files before the first step, when it looked at --save.
 (lost start split 2 2 --distributed-timeout-minutes 0.1) &
-(lost save fsync 1 2 --save C --save-interval 2 --use-distributed-optimizer) &
-(lost async fsync 1 2 --save C --save-interval 2 --use-distributed-optimizer --async-save) &
+(lost save fsync 3 2 --save C --save-interval 2 --use-distributed-optimizer) &
+(lost async fsync 3 2 --save C --save-interval 2 --use-distributed-optimizer --async-save) &
 wait
 
 # A rank that stops for 2 seconds, and a job whose ranks all stop for longer than the time-out.

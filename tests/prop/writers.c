@@ -397,7 +397,7 @@ int
 main(int argc, char **argv)
 {
 	unsigned long seed = 1;
-	long count = 20, jobs = 4;
+	long count = 12, jobs = 4;
 	char dir[] = "/tmp/mikoshi-writers-XXXXXX";
 	struct tally all = { 0 }, n;
 	int ends[2], status;
