@@ -174,7 +174,7 @@ test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj)
 	$(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
 
 tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty) $(recorded) \
-	$(routed) $(B)/sim $(oracle)
+	$(routed) $(oracle) $(if $(SAN),,$(B)/sim)
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(train_libs) $(LIBS)

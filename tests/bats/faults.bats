@@ -124,7 +124,7 @@ setup()
 
 @test "--log-straggler names the rank that is slow" {
 	# The ranks of a test share few cores: waiting for one does not count.
-	MIKOSHI_FAULT=slow:1:10 mpirun -np 2 mtrain -q --config tiny.conf --hidden-size 256 \
+	MIKOSHI_FAULT=slow:1:30 mpirun -np 2 mtrain -q --config tiny.conf --hidden-size 256 \
 		--train-iters 20 --log-interval 20 --log-straggler >out
 	grep 'MnRtt/Rnk: .*/0 | MxRtt/Rnk: .*/1 | MnDRtt' out
 }
