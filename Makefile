@@ -163,11 +163,13 @@ recorded := $(B)/tests/recorded/mtrain
 routed   := $(B)/tests/routed/mtrain
 # mtrain without watchdog and timers, to measure what they cost.
 unwatched := $(B)/tests/unwatched/mtrain
-# The product in a simulated cluster: its own objects, whose calls bundle.sh renames.
+# The product in a simulated cluster: its own objects, whose calls bundle.sh renames, but for those
+# of a GPU, which it does not have.
 sim_obj  := $(patsubst %,$(B)/%.o,$(call find,c,tests/sim))
 sim_product := $(patsubst %,$(B)/bin/%.c.o,mtrain mtok mshard mckpt mexport) \
-	$(B)/tests/sim/bin/check.c.o $(B)/tests/faults/saved.c.o $(train_obj) $(tok_obj) \
-	$(shard_obj) $(ckpt_obj) $(export_obj) $(lib_obj)
+	$(B)/tests/sim/bin/check.c.o $(B)/tests/faults/saved.c.o $(B)/tests/sim/backends.o \
+	$(filter-out $(cuda_obj) $(B)/train/backends.c.o,$(train_obj)) $(tok_obj) $(shard_obj) \
+	$(ckpt_obj) $(export_obj) $(lib_obj)
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
 test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) \
@@ -204,6 +206,9 @@ $(unwatched): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/unwatched/none.c.o $(B
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=watchdog_start,--wrap=timing_watch -o $@ $^ \
 		$(train_libs) $(LIBS)
+$(B)/tests/sim/backends.o: train/backends.c $(B)/flags
+	$(call say,CC,$< (CPU))
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 $(B)/tests/sim/product.o: $(sim_product) $(wildcard tests/sim/bundle/*)
 	$(call say,LD,$@)
 	$(Q)sh tests/sim/bundle/bundle.sh $@ $(filter %.o,$^)
