@@ -81,7 +81,7 @@ all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduc
 	if (c->size == 1 || count == 0)
 		return;
 	if (op == REDUCE_SUM && dtype_is_float(t->dtype))
-		sums_all(&g->sums, c, st, t);
+		nccl_sums_all(&g->sums, c, st, t);
 	else
 		nccl_ok(c,
 		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype),
@@ -231,7 +231,7 @@ reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts 
 	if (c->size == 1)
 		copy(c, st, &p->part, &p->whole);
 	else
-		sums_scatter(c, st, p);
+		nccl_sums_scatter(c, st, p);
 }
 
 static void
@@ -342,7 +342,7 @@ free_comm(struct comm *c)
 	struct nccl_group *g = c->impl;
 
 	peers_close(g->peers);
-	sums_close(&g->sums, g->device);
+	nccl_sums_close(&g->sums, g->device);
 	if (g->handle)
 		(void)ncclCommDestroy(g->handle);
 	g->host->ops->free(g->host);
@@ -426,7 +426,7 @@ nccl_comm(struct device *d, struct comm *host, const struct comm_config *config,
 	c->rank = host->rank;
 	c->size = host->size;
 	c->impl = g;
-	if (host->size == 1 || sums_open(&g->sums, d, config->sum_bytes, e) == 0)
+	if (host->size == 1 || nccl_sums_open(&g->sums, d, config->sum_bytes, e) == 0)
 		return c;
 	(void)ncclCommDestroy(handle);
 	free(g);

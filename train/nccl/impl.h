@@ -42,13 +42,13 @@ struct sums {
 };
 
 /* bytes 0: the communicator makes no sums. -1 with a reason where the device has no memory. */
-int sums_open(struct sums *s, struct device *d, size_t bytes, struct err *e);
+int nccl_sums_open(struct sums *s, struct device *d, size_t bytes, struct err *e);
 /* Nothing is queued any more. */
-void sums_close(struct sums *s, struct device *d);
+void nccl_sums_close(struct sums *s, struct device *d);
 /* As comm_ops.all_reduce of sums. */
-void sums_all(struct sums *s, struct comm *c, struct stream *st, const struct tensor *t);
+void nccl_sums_all(struct sums *s, struct comm *c, struct stream *st, const struct tensor *t);
 /* As comm_ops.reduce_scatter_parts, once all parts are made; the slots are those of p. */
-void sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p);
+void nccl_sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p);
 /* As those of comm_ops, which may be another implementation's that calls these; comm.c. */
 void nccl_all_gather(
     struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in);

@@ -18,7 +18,7 @@
 enum { PACK = 16 }; /* pieces begin at multiples of it, in elements, so that terms do too */
 
 int
-sums_open(struct sums *s, struct device *d, size_t bytes, struct err *e)
+nccl_sums_open(struct sums *s, struct device *d, size_t bytes, struct err *e)
 {
 	void *room;
 
@@ -33,7 +33,7 @@ sums_open(struct sums *s, struct device *d, size_t bytes, struct err *e)
 }
 
 void
-sums_close(struct sums *s, struct device *d)
+nccl_sums_close(struct sums *s, struct device *d)
 {
 	if (s->room.data)
 		backend_cuda.release(d, s->room.data);
@@ -76,7 +76,7 @@ swap_terms(struct comm *c, struct stream *st, const struct piece *k)
 }
 
 void
-sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p)
+nccl_sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
 	int64_t count = tensor_elements(&p->part);
 	int64_t room = tensor_elements(&p->slots) / (c->size - 1);
@@ -101,7 +101,7 @@ sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p)
  */
 
 void
-sums_all(struct sums *s, struct comm *c, struct stream *st, const struct tensor *t)
+nccl_sums_all(struct sums *s, struct comm *c, struct stream *st, const struct tensor *t)
 {
 	struct tensor all = tensor_flat(t);
 	int64_t count = all.shape[0],
