@@ -133,6 +133,8 @@ unpack_set()
 	# the high byte of an element: data begin at the next multiple of 64 of the chunk
 	printf '\077' | dd of="$file" bs=1 conv=notrunc 2>dd.log \
 		seek=$((start + ((name - start + 10) / 64 + 1) * 64 + 9))
+	# no CRC-32, which would refuse the file before its values are compared
+	perl -0777 -pi -e 's/(PK\x03\x04.{10})..../$1\0\0\0\0/sg; s/(PK\x01\x02.{12})..../$1\0\0\0\0/sg' "$file"
 	run --separate-stderr mckpt import llama-tp2pp2dp2-dpreshard/ckpt ck
 	[ "$status" = 1 ]
 	[[ $stderr == *"the master weights of 'decoder.layers.1.mlp.linear_down.weight' do not round to its weights"* ]]

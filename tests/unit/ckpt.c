@@ -436,7 +436,7 @@ read_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
 static void
 test_seal(const char *save)
 {
-	char dir[IO_PATH + 100], away[IO_PATH + 100];
+	char dir[IO_PATH], away[IO_PATH];
 	struct str changed = { 0 };
 	struct err e;
 	struct ckpt *c;
@@ -453,11 +453,11 @@ test_seal(const char *save)
 	CHECK(ckpt_seal(dir, &changed, &e) < 0 &&
 	    strstr(e.msg, "state.conf:3: unknown key 'consumed_train_sample'"));
 	edit(dir, "state.conf", "sample  80", "samples  80");
-	snprintf(away, sizeof away, "%s/iter_0000010", save);
+	ckpt_iter_dir(save, 10, away);
 	CHECK(rename(dir, away) == 0 && ckpt_open(away, &e) == NULL);
 	CHECK(
 	    strstr(e.msg, "state.conf: iteration 9, but the directory is named for iteration 10"));
-	snprintf(dir, sizeof dir, "%s/copy", save);
+	CHECK(snprintf(dir, sizeof dir, "%s/copy", save) < (int)sizeof dir);
 	CHECK(rename(away, dir) == 0 && first_element(dir) == 100);
 	str_release(&changed);
 }
