@@ -117,7 +117,7 @@ static int
 softmax(struct tape *t, const int *x, int n, int *out)
 {
 	double largest = -INFINITY;
-	int e[WIDE], sum;
+	int e[WIDE] = { 0 }, sum;
 
 	for (int i = 0; i < n; i++)
 		largest = fmax(largest, tape_value(t, x[i]));

@@ -70,28 +70,28 @@ use()
 # model, ranks, tensor, pipeline, micro batch, ZeRO stage, further options
 cat >table <<END
 llama 2 2 1 2 0 $overlap
-llama 2 1 2 1 0 $chunks 3
 llama 2 1 1 8 3 $small
-llama 4 4 1 1 0 $beside
-qwen 4 2 2 2 0
 phi 4 2 1 2 3 $small $alone $rows
-gpt2 2 2 1 1 0 $beside
-gpt2 4 4 1 8 0 $overlap
 gpt2 4 1 4 1 0 $split E|t*5|t*3|L
-gpt2 4 1 2 2 3 $small $(context 2 a2a)
 gpt2 4 1 2 2 3 $small $chunks 2
 qknorm 8 4 2 1 0 $beside
 plain 8 2 2 2 1 $rows $chunks 2 $near
 packed 4 2 1 2 1 $(context 2) $rows
-gpt2 4 1 2 2 1 $(context 2)
 qknorm 4 1 1 2 1 $(context 4) --recompute-granularity selective
-qknorm 4 2 1 1 0 $(context 2) $beside
 llama-gemma 8 2 2 1 3 $(context 2) $rows
 neox 4 2 1 2 3 $rows $small
 moe 4 2 1 1 1 $rows $sharing 2 $slices 1
 moe-sigmoid 8 2 2 2 3 $rows $sharing 2 $(context 2) $small
 END
 [ -z "$ALL" ] || cat >>table <<END
+llama 2 1 2 1 0 $chunks 3
+gpt2 2 2 1 1 0 $beside
+gpt2 4 4 1 8 0 $overlap
+gpt2 4 1 2 2 1 $(context 2)
+qknorm 4 2 1 1 0 $(context 2) $beside
+llama 4 4 1 1 0 $beside
+qwen 4 2 2 2 0
+gpt2 4 1 2 2 3 $small $(context 2 a2a)
 llama 2 1 1 1 0
 llama 2 2 1 2 0
 llama 4 4 1 1 0
