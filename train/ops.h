@@ -280,12 +280,14 @@ attention_first_query(const struct attention *a)
 /* The gated kinds take [gate | up] side by side, 2f columns, and give f. */
 enum act_kind { ACT_GELU_TANH, ACT_GELU_ERF, ACT_RELU2, ACT_SWIGLU, ACT_GEGLU_TANH, ACT_KINDS };
 struct act {
+	enum act_kind kind;
 	struct tensor y, x; /* act [T,f], [T,f or 2f] */
 	struct quantise copies;
 };
 /* With copies y is not stored, and blocks of those of dx must not have columns of both its halves:
  * QUANTISE_BLOCK needs an f of whole blocks where there is a gate. */
 struct act_grad {
+	enum act_kind kind;
 	struct tensor dx, dy,
 	    x; /* act [T,f or 2f], [T,f], as dx; dx may be x itself, or without a gate dy */
 	/* none, or act(x) is written there: it need not have been saved; may be dy itself */
@@ -300,6 +302,12 @@ struct residual {
 	struct tensor y, x, residual;
 	struct dropout drop;
 	const struct norm *norm;
+};
+
+/* dx = mask * dy / (1 - p), with conversion; dx may be dy. act or stream [T,h] each. */
+struct dropout_grad {
+	struct tensor dx, dy;
+	struct dropout drop;
 };
 
 /* Row i of y gets scale times table row ids[i] - first_row, or zeros when that is outside the table
@@ -477,6 +485,7 @@ struct expert_act_grad {
  * (rng_normal with step 0); x dense, act or real. A device may differ from the CPU in the last bits
  * of a double before rounding. */
 struct normal {
+	struct tensor x;
 	uint64_t key;
 	uint32_t stream;
 	int64_t first;
@@ -525,6 +534,39 @@ struct sgd {
 	double lr, momentum_factor, weight_decay, grad_scale;
 };
 
+/*
+ * What two tensors are all that is told of. Where y is F64 [1], it is added to.
+ *   add              y += x, same shape; act or real
+ *   cast             y = x with conversion between floating types; same shape; integers only to the
+ *                    same type
+ *   count_nonfinite  y F64 [1] += number of NaN or Inf in x
+ *   count_zero       y F64 [1] += number of zeros in x, of either sign
+ *   hash             y I64 [1] = a hash of the bits of x, dense: the sum of mix((i + 1) g + the
+ *                    bits of element i as a number) modulo 2^64, mix and g those of splitmix64, so
+ *                    that no change of a single element goes unseen. Source: Steele, Lea & Flood
+ *                    2014, "Fast splittable pseudorandom number generators".
+ */
+struct pair {
+	struct tensor y, x;
+};
+
+/* x = value. */
+struct fill {
+	struct tensor x;
+	double value;
+};
+
+/* out F64 [1] += sum of x[i] * y[i] in double, in a fixed order; floating vectors of one length. */
+struct dot {
+	struct tensor out, x, y;
+};
+
+/* master BF16 [n] = x real [n] rounded, remainder U16 [n] = what x has beyond that, as in struct
+ * adamw; all dense. */
+struct halves {
+	struct tensor master, remainder, x;
+};
+
 /* y = a x / max(sqrt(squares), eps) + b y; b = 0 does not read y. Same shape, floating types; rows
  * may lie apart. */
 struct axpby {
@@ -570,42 +612,25 @@ struct ops {
 	void (*attention_fwd)(struct stream *, const struct attention *);
 	void (*attention_bwd)(struct stream *, const struct attention_grad *);
 	void (*attention_max)(struct stream *, const struct attention_max *);
-	void (*act_fwd)(struct stream *, enum act_kind, const struct act *);
-	void (*act_bwd)(struct stream *, enum act_kind, const struct act_grad *);
+	void (*act_fwd)(struct stream *, const struct act *);
+	void (*act_bwd)(struct stream *, const struct act_grad *);
 	void (*residual_fwd)(struct stream *, const struct residual *);
-	/* dx = mask * dy / (1 - p), with conversion; dx may be dy. act or stream [T,h] each */
-	void (*dropout_bwd)(struct stream *, const struct tensor *dx, const struct tensor *dy,
-	    const struct dropout *);
+	void (*dropout_bwd)(struct stream *, const struct dropout_grad *);
 	void (*embedding_fwd)(struct stream *, const struct embedding *);
 	void (*embedding_bwd)(struct stream *, const struct embedding_grad *);
 	void (*xent_stats)(struct stream *, const struct xent *);
 	void (*xent_loss)(struct stream *, const struct xent *);
-	/* y += x, same shape; act or real */
-	void (*add)(struct stream *, const struct tensor *y, const struct tensor *x);
+	void (*add)(struct stream *, const struct pair *);
 	void (*sum)(struct stream *, const struct sum *);
 	void (*axpby)(struct stream *, const struct axpby *);
-	void (*fill)(struct stream *, const struct tensor *x, double value);
-	void (*normal)(struct stream *, const struct tensor *x, const struct normal *);
-	/* dst = src with conversion between floating types; same shape; integers only to the same
-	 * type */
-	void (*cast)(struct stream *, const struct tensor *dst, const struct tensor *src);
-	/* master BF16 [n] = x real [n] rounded, remainder U16 [n] = what x has beyond that, as in
-	 * struct adamw; all dense */
-	void (*split)(struct stream *, const struct tensor *master, const struct tensor *remainder,
-	    const struct tensor *x);
-	/* out F64 [1] += sum of x[i] * y[i] in double, in a fixed order; floating vectors of one
-	 * length */
-	void (*dot)(struct stream *, const struct tensor *out, const struct tensor *x,
-	    const struct tensor *y);
-	/* out F64 [1] += number of NaN or Inf in x */
-	void (*count_nonfinite)(struct stream *, const struct tensor *out, const struct tensor *x);
-	/* out F64 [1] += number of zeros in x, of either sign */
-	void (*count_zero)(struct stream *, const struct tensor *out, const struct tensor *x);
-	/* out I64 [1] = a hash of the bits of x, dense: the sum of mix((i + 1) g + the bits of
-	 * element i as a number) modulo 2^64, mix and g those of splitmix64, so that no change of a
-	 * single element goes unseen. Source: Steele, Lea & Flood 2014, "Fast splittable
-	 * pseudorandom number generators". */
-	void (*hash)(struct stream *, const struct tensor *out, const struct tensor *x);
+	void (*fill)(struct stream *, const struct fill *);
+	void (*normal)(struct stream *, const struct normal *);
+	void (*cast)(struct stream *, const struct pair *);
+	void (*split)(struct stream *, const struct halves *);
+	void (*dot)(struct stream *, const struct dot *);
+	void (*count_nonfinite)(struct stream *, const struct pair *);
+	void (*count_zero)(struct stream *, const struct pair *);
+	void (*hash)(struct stream *, const struct pair *);
 	void (*adamw)(struct stream *, const struct adamw *);
 	void (*sgd)(struct stream *, const struct sgd *);
 	void (*route)(struct stream *, const struct route *);

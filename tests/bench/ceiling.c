@@ -116,7 +116,7 @@ static void
 run_copy(const struct step *s)
 {
 	for (int i = 0; i < 20; i++)
-		s->r->st->ops->cast(s->r->st, &s->to, &s->from);
+		s->r->st->ops->cast(s->r->st, &(struct pair){ s->to, s->from });
 }
 
 static int

@@ -49,7 +49,7 @@ run_copy(struct stream *st, const void *args)
 {
 	const struct job *j = args;
 
-	st->ops->cast(st, &j->quantise.q, &j->quantise.x);
+	st->ops->cast(st, &(struct pair){ j->quantise.q, j->quantise.x });
 }
 
 /* --- operands --------------------------------------------------------------------------------- */
@@ -287,11 +287,12 @@ run_apart(struct stream *st, const void *args)
 	const struct act_job *j = args;
 
 	if (j->backward) {
-		st->ops->act_bwd(st, ACT_SWIGLU,
-		    &(struct act_grad){ .dx = j->dx.x, .dy = j->dy, .x = j->x, .y = j->y.x });
+		st->ops->act_bwd(st,
+		    &(struct act_grad){
+			.kind = ACT_SWIGLU, .dx = j->dx.x, .dy = j->dy, .x = j->x, .y = j->y.x });
 		st->ops->quantise(st, &j->dx);
 	} else
-		st->ops->act_fwd(st, ACT_SWIGLU, &(struct act){ .y = j->y.x, .x = j->x });
+		st->ops->act_fwd(st, &(struct act){ .kind = ACT_SWIGLU, .y = j->y.x, .x = j->x });
 	st->ops->quantise(st, &j->y);
 }
 
@@ -301,11 +302,15 @@ run_joined(struct stream *st, const void *args)
 	const struct act_job *j = args;
 
 	if (j->backward)
-		st->ops->act_bwd(st, ACT_SWIGLU,
-		    &(struct act_grad){
-			.dy = j->dy, .x = j->x, .dx_copies = j->dx, .y_copies = j->y });
+		st->ops->act_bwd(st,
+		    &(struct act_grad){ .kind = ACT_SWIGLU,
+			.dy = j->dy,
+			.x = j->x,
+			.dx_copies = j->dx,
+			.y_copies = j->y });
 	else
-		st->ops->act_fwd(st, ACT_SWIGLU, &(struct act){ .x = j->x, .copies = j->y });
+		st->ops->act_fwd(
+		    st, &(struct act){ .kind = ACT_SWIGLU, .x = j->x, .copies = j->y });
 }
 
 /* A line of each way; bytes of an element of y. */

@@ -25,7 +25,7 @@ main(int argc, char **argv)
 		return 1;
 	}
 	all = tensor_2d(mem, DTYPE_F32, 3 * N, N);
-	s->ops->fill(s, &all, 0.5);
+	s->ops->fill(s, &(struct fill){ all, 0.5 });
 	g.a = tensor_rows(&all, 0, N);
 	g.b = tensor_rows(&all, N, N);
 	g.c = tensor_rows(&all, 2 * N, N);

@@ -154,12 +154,12 @@ op_rope(struct stream *st, const struct work *w)
 static void
 op_act(struct stream *st, const struct work *w)
 {
-	st->ops->act_fwd(st, w->kind, &(struct act){ .y = w->y, .x = w->x });
+	st->ops->act_fwd(st, &(struct act){ .kind = w->kind, .y = w->y, .x = w->x });
 }
 static void
 op_act_bwd(struct stream *st, const struct work *w)
 {
-	st->ops->act_bwd(st, w->kind, &w->act);
+	st->ops->act_bwd(st, &w->act);
 }
 static void
 op_xent(struct stream *st, const struct work *w)
@@ -184,32 +184,32 @@ op_adamw(struct stream *st, const struct work *w)
 static void
 op_dot(struct stream *st, const struct work *w)
 {
-	st->ops->dot(st, &w->out, &w->x, &w->x);
+	st->ops->dot(st, &(struct dot){ w->out, w->x, w->x });
 }
 static void
 op_nonfinite(struct stream *st, const struct work *w)
 {
-	st->ops->count_nonfinite(st, &w->out, &w->x);
+	st->ops->count_nonfinite(st, &(struct pair){ w->out, w->x });
 }
 static void
 op_cast(struct stream *st, const struct work *w)
 {
-	st->ops->cast(st, &w->y, &w->x);
+	st->ops->cast(st, &(struct pair){ w->y, w->x });
 }
 static void
 op_add(struct stream *st, const struct work *w)
 {
-	st->ops->add(st, &w->y, &w->x);
+	st->ops->add(st, &(struct pair){ w->y, w->x });
 }
 static void
 op_fill(struct stream *st, const struct work *w)
 {
-	st->ops->fill(st, &w->y, 0.5);
+	st->ops->fill(st, &(struct fill){ w->y, 0.5 });
 }
 static void
 op_normal(struct stream *st, const struct work *w)
 {
-	st->ops->normal(st, &w->y, &w->normal);
+	st->ops->normal(st, &w->normal);
 }
 static void
 op_route(struct stream *st, const struct work *w)
@@ -344,7 +344,7 @@ bench_act(struct bench *b)
 	struct work w = { .x = x, .y = y, .kind = m->gated ? ACT_SWIGLU : ACT_GELU_TANH };
 
 	report(b, "act_fwd", op_act, &w, in + half);
-	w.act = (struct act_grad){ .dx = x, .dy = y, .x = x };
+	w.act = (struct act_grad){ .kind = w.kind, .dx = x, .dy = y, .x = x };
 	report(b, "act_bwd", op_act_bwd, &w, 2 * in + half);
 	w.act.y = y;
 	report(b, "act_bwd+rebuild", op_act_bwd, &w, 2 * in + 2 * half);
@@ -431,7 +431,7 @@ bench_flat(struct bench *b)
 	report(b, "count_nonfinite", op_nonfinite, &w, 4 * count);
 	report(b, "cast(f32 to bf16)", op_cast, &w, 6 * count);
 	w.x = weight;
-	w.y = master;
+	w.y = w.normal.x = master;
 	report(b, "cast(bf16 to f32)", op_cast, &w, 6 * count);
 	report(b, "add(f32 += bf16)", op_add, &w, 10 * count);
 	report(b, "fill(f32)", op_fill, &w, 4 * count);

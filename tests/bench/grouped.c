@@ -156,8 +156,8 @@ take_scales(struct rig *r, struct grouped *g, bool blocks)
 
 	g->scale_a = rig_matrix(r, DTYPE_F32, blocks ? lines : 1, blocks ? g->a.shape[0] : 1);
 	g->scale_b = rig_matrix(r, DTYPE_F32, blocks ? down : 1, blocks ? across : 1);
-	r->st->ops->fill(r->st, &g->scale_a, 1);
-	r->st->ops->fill(r->st, &g->scale_b, 1);
+	r->st->ops->fill(r->st, &(struct fill){ g->scale_a, 1 });
+	r->st->ops->fill(r->st, &(struct fill){ g->scale_b, 1 });
 	if (!blocks) {
 		g->scale_a = tensor_flat(&g->scale_a);
 		g->scale_b = tensor_flat(&g->scale_b);

@@ -127,8 +127,8 @@ rig_matrix(struct rig *r, enum dtype dtype, int64_t rows, int64_t columns)
 	if (r->used + bytes > r->size)
 		rig_fail("the pool is too small");
 	if (dtype_is_float(dtype))
-		r->st->ops->normal(
-		    r->st, &t, &(struct normal){ .key = 5, .first = (int64_t)r->used, .std = 1 });
+		r->st->ops->normal(r->st,
+		    &(struct normal){ .x = t, .key = 5, .first = (int64_t)r->used, .std = 1 });
 	r->used += bytes;
 	return t;
 }

@@ -365,7 +365,7 @@ dropped_by(const struct backend *b, enum dtype act, const struct drop_case *c)
 	d.route.weight = put(&s, d.route.weight, w);
 	d.route.chosen = false;
 	s.r.st->ops->drop_rows(s.r.st, &d);
-	s.r.st->ops->cast(s.r.st, &again, &d.route.place);
+	s.r.st->ops->cast(s.r.st, &(struct pair){ again, d.route.place });
 	d.route.chosen = true;
 	d.capacity = 1;
 	s.r.st->ops->route(s.r.st, &d.route);

@@ -102,7 +102,7 @@ recordings(struct rig *r)
 
 			CHECK(r->b->record_begin(r->st, &e));
 			for (int n = 0; n < kernels[k]; n++)
-				r->st->ops->fill(r->st, &x, n);
+				r->st->ops->fill(r->st, &(struct fill){ x, n });
 			kept = r->b->record_end(r->st, &e);
 			CHECK(kept);
 			if (kept)

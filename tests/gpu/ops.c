@@ -381,7 +381,7 @@ step_remainders(const struct backend *b, int at, float *master)
 	whole = rig_vector(&r, DTYPE_F32, COUNT, master);
 	w = rig_vector(&r, DTYPE_BF16, COUNT, NULL);
 	rest = rig_vector(&r, DTYPE_U16, COUNT, NULL);
-	r.st->ops->split(r.st, &w, &rest, &whole);
+	r.st->ops->split(r.st, &(struct halves){ w, rest, whole });
 	rig_read(&r, &w, weight);
 	rig_read(&r, &rest, low);
 	for (int i = 0; i < COUNT; i++) {
@@ -455,8 +455,8 @@ test_reductions(const struct backend *b)
 	ty = rig_vector(&r, DTYPE_F32, N, y);
 	out = rig_vector(&r, DTYPE_F64, 1, &result);
 	second = rig_vector(&r, DTYPE_F64, 1, &result);
-	r.st->ops->dot(r.st, &out, &tx, &ty);
-	r.st->ops->dot(r.st, &second, &tx, &ty);
+	r.st->ops->dot(r.st, &(struct dot){ out, tx, ty });
+	r.st->ops->dot(r.st, &(struct dot){ second, tx, ty });
 	rig_read(&r, &out, &result);
 	rig_read(&r, &second, &again);
 	CHECK_NEAR(result, sum, 1e-12);
@@ -465,15 +465,15 @@ test_reductions(const struct backend *b)
 	x[N / 2] = INFINITY;
 	x[N - 1] = -INFINITY;
 	b->copy_in(r.st, tx.data, x, N * sizeof *x);
-	r.st->ops->fill(r.st, &out, 1);
-	r.st->ops->count_nonfinite(r.st, &out, &tx);
+	r.st->ops->fill(r.st, &(struct fill){ out, 1 });
+	r.st->ops->count_nonfinite(r.st, &(struct pair){ out, tx });
 	rig_read(&r, &out, &result);
 	CHECK(result == 4);
 	x[0] = 0;
 	x[N - 1] = -0.0f;
 	b->copy_in(r.st, tx.data, x, N * sizeof *x);
-	r.st->ops->fill(r.st, &out, 1);
-	r.st->ops->count_zero(r.st, &out, &tx);
+	r.st->ops->fill(r.st, &(struct fill){ out, 1 });
+	r.st->ops->count_zero(r.st, &(struct pair){ out, tx });
 	rig_read(&r, &out, &result);
 	CHECK(result == 3);
 	b->release(r.d, tx.data);
@@ -507,10 +507,12 @@ test_normal(const struct backend *b)
 		int64_t far = 0;
 
 		rng_normal(11, FIRST, N, 77, 0, expected);
-		r.st->ops->fill(r.st, &t, NAN);
-		r.st->ops->normal(r.st, &t, &n);
-		r.st->ops->fill(r.st, &tail, NAN);
-		r.st->ops->normal(r.st, &tail, &rest);
+		n.x = t;
+		rest.x = tail;
+		r.st->ops->fill(r.st, &(struct fill){ t, NAN });
+		r.st->ops->normal(r.st, &n);
+		r.st->ops->fill(r.st, &(struct fill){ tail, NAN });
+		r.st->ops->normal(r.st, &rest);
 		rig_read(&r, &t, stored);
 		dtype_convert(out, DTYPE_F64, stored, types[i].dtype, N);
 		for (int k = 0; k < N; k++) {
@@ -553,9 +555,9 @@ test_odd_vectors(const struct backend *b)
 		b->copy_in(r.st, a.data, host, tensor_bytes(&a));
 		rig_sync(&r);
 		dtype_convert(expected, DTYPE_F64, host, from, N);
-		r.st->ops->fill(r.st, &c, 0.5);
-		r.st->ops->cast(r.st, &cp, &ap);
-		r.st->ops->add(r.st, &cp, &ap);
+		r.st->ops->fill(r.st, &(struct fill){ c, 0.5 });
+		r.st->ops->cast(r.st, &(struct pair){ cp, ap });
+		r.st->ops->add(r.st, &(struct pair){ cp, ap });
 		rig_read(&r, &c, host);
 		dtype_convert(y, DTYPE_F64, host, to, N);
 		for (int k = 0; k < N; k++) {
@@ -586,11 +588,11 @@ test_nonfinite(const struct backend *b)
 		struct tensor odd = tensor_rows(&x, 1, N - 1);
 		double found = 0;
 
-		r.st->ops->fill(r.st, &first, INFINITY);
-		r.st->ops->fill(r.st, &middle, NAN);
-		r.st->ops->fill(r.st, &last, -INFINITY);
-		r.st->ops->count_nonfinite(r.st, &out, &x);
-		r.st->ops->count_nonfinite(r.st, &out, &odd);
+		r.st->ops->fill(r.st, &(struct fill){ first, INFINITY });
+		r.st->ops->fill(r.st, &(struct fill){ middle, NAN });
+		r.st->ops->fill(r.st, &(struct fill){ last, -INFINITY });
+		r.st->ops->count_nonfinite(r.st, &(struct pair){ out, x });
+		r.st->ops->count_nonfinite(r.st, &(struct pair){ out, odd });
 		rig_read(&r, &out, &found);
 		CHECK(found == 5 + 4);
 		b->release(r.d, x.data);
@@ -614,11 +616,12 @@ test_hash(const struct backend *b)
 			      want = rig_vector(&cpu, DTYPE_I64, 1, NULL);
 		int64_t got = 0;
 
-		cpu.st->ops->normal(cpu.st, &y, &n);
+		n.x = y;
+		cpu.st->ops->normal(cpu.st, &n);
 		b->copy_in(r.st, x.data, y.data, tensor_bytes(&y));
-		cpu.st->ops->hash(cpu.st, &want, &y);
-		r.st->ops->hash(r.st, &out, &x);
-		r.st->ops->hash(r.st, &out, &x);
+		cpu.st->ops->hash(cpu.st, &(struct pair){ want, y });
+		r.st->ops->hash(r.st, &(struct pair){ out, x });
+		r.st->ops->hash(r.st, &(struct pair){ out, x });
 		rig_read(&r, &out, &got);
 		CHECK(got == *(int64_t *)want.data);
 		b->release(r.d, x.data);
@@ -654,10 +657,10 @@ test_dot(const struct backend *b)
 	three = tensor_rows(&out, 2, 1);
 	head = tensor_rows(&t, 0, N - 1);
 	tail = tensor_rows(&t, 1, N - 1);
-	r.st->ops->dot(r.st, &one, &t, &t);
-	r.st->ops->dot(r.st, &two, &head, &tail);
-	r.st->ops->cast(r.st, &narrow, &t);
-	r.st->ops->dot(r.st, &three, &narrow, &narrow);
+	r.st->ops->dot(r.st, &(struct dot){ one, t, t });
+	r.st->ops->dot(r.st, &(struct dot){ two, head, tail });
+	r.st->ops->cast(r.st, &(struct pair){ narrow, t });
+	r.st->ops->dot(r.st, &(struct dot){ three, narrow, narrow });
 	rig_read(&r, &out, found);
 	CHECK_NEAR(found[0], sum, 1e-12);
 	CHECK_NEAR(found[1], shifted, 1e-9);
@@ -686,7 +689,7 @@ test_divisor(const struct backend *b)
 	}
 	t = rig_vector(&r, DTYPE_F32, ROWS * COLUMNS, x);
 	squares = rig_vector(&r, DTYPE_F64, 1, &zero);
-	r.st->ops->dot(r.st, &squares, &t, &t);
+	r.st->ops->dot(r.st, &(struct dot){ squares, t, t });
 	t = tensor_2d(t.data, DTYPE_F32, ROWS, COLUMNS);
 	for (size_t k = 0; k < sizeof to / sizeof *to; k++) {
 		struct tensor y = rig_vector(&r, to[k], ROWS * WIDTH, NULL),
@@ -699,7 +702,7 @@ test_divisor(const struct backend *b)
 		char host[ROWS * WIDTH * sizeof(double)];
 		double out[ROWS * WIDTH];
 
-		r.st->ops->fill(r.st, &y, 1);
+		r.st->ops->fill(r.st, &(struct fill){ y, 1 });
 		r.st->ops->axpby(r.st, &c);
 		rig_read(&r, &y, host);
 		dtype_convert(out, DTYPE_F64, host, to[k], ROWS * WIDTH);
@@ -745,9 +748,8 @@ test_largest_scores(const struct backend *b)
 				.max = rig_vector(rigs[k], DTYPE_F32, HEADS, found[k])
 			};
 
-			rigs[k]->st->ops->normal(rigs[k]->st, &q, &(struct normal){ 1, 2, 0, 1 });
-			rigs[k]->st->ops->normal(
-			    rigs[k]->st, &keys, &(struct normal){ 3, 4, 0, 1 });
+			rigs[k]->st->ops->normal(rigs[k]->st, &(struct normal){ q, 1, 2, 0, 1 });
+			rigs[k]->st->ops->normal(rigs[k]->st, &(struct normal){ keys, 3, 4, 0, 1 });
 			rigs[k]->st->ops->attention_max(rigs[k]->st, &m);
 			rig_read(rigs[k], &m.max, found[k]);
 			rigs[k]->b->release(rigs[k]->d, q.data);
@@ -784,10 +786,10 @@ test_gemms(const struct backend *b)
 		w = rig_vector(&r, DTYPE_BF16, K * N, NULL);
 		c = rig_vector(&r, DTYPE_F32, M * N, NULL);
 		s = rig_vector(&r, DTYPE_F32, M, NULL);
-		r.st->ops->normal(r.st, &a, &(struct normal){ .key = 1, .std = 1 });
-		r.st->ops->normal(r.st, &w, &(struct normal){ .key = 2, .std = 1 });
-		r.st->ops->fill(r.st, &c, 1);
-		r.st->ops->fill(r.st, &s, 1);
+		r.st->ops->normal(r.st, &(struct normal){ .x = a, .key = 1, .std = 1 });
+		r.st->ops->normal(r.st, &(struct normal){ .x = w, .key = 2, .std = 1 });
+		r.st->ops->fill(r.st, &(struct fill){ c, 1 });
+		r.st->ops->fill(r.st, &(struct fill){ s, 1 });
 		for (int i = 0; i < 2; i++)
 			r.st->ops->gemm(r.st,
 			    &(struct gemm){ .c = tensor_2d(c.data, DTYPE_F32, M, N),
@@ -883,9 +885,9 @@ test_cast(const struct backend *b)
 
 	small = tensor_2d(small.data, DTYPE_BF16, 3, 2);
 	same = tensor_2d(same.data, DTYPE_F32, 3, 2);
-	r.st->ops->cast(r.st, &small, &columns);
-	r.st->ops->cast(r.st, &same, &columns);
-	r.st->ops->cast(r.st, &c, &a);
+	r.st->ops->cast(r.st, &(struct pair){ small, columns });
+	r.st->ops->cast(r.st, &(struct pair){ same, columns });
+	r.st->ops->cast(r.st, &(struct pair){ c, a });
 	rig_read(&r, &small, narrow);
 	rig_read(&r, &same, part);
 	rig_read(&r, &c, to);
@@ -922,7 +924,7 @@ test_copied_bits(const struct backend *b)
 			in[i / COLUMNS][first + i % COLUMNS] = (uint16_t)i;
 		b->copy_in(r.st, wide.data, in, sizeof in);
 		CHECK(b->sync(r.st, &e) == 0);
-		r.st->ops->cast(r.st, &to, &from);
+		r.st->ops->cast(r.st, &(struct pair){ to, from });
 		rig_read(&r, &dense, out);
 		for (int i = 0; i < ROWS * COLUMNS; i++)
 			wrong += out[i / COLUMNS][i % COLUMNS] != (uint16_t)i;
@@ -947,10 +949,10 @@ test_streams(const struct backend *b)
 
 	other.st = b->stream(r.d, 3);
 	for (int i = 0; i < 50; i++)
-		r.st->ops->fill(r.st, &x, i);
+		r.st->ops->fill(r.st, &(struct fill){ x, i });
 	b->record(r.st, done);
 	b->wait(other.st, done);
-	other.st->ops->cast(other.st, &y, &x);
+	other.st->ops->cast(other.st, &(struct pair){ y, x });
 	rig_read(&other, &y, host);
 	for (int i = 0; i < N; i++)
 		wrong += host[i] != 49;

@@ -138,7 +138,7 @@ test_gather(struct rig *r, const struct trial *t)
 	struct comm_parts p = parts_of(r, t);
 	float *mine = numbers(t, r->c->rank, 0, t->count);
 
-	r->compute->ops->fill(r->compute, &p.whole, NAN);
+	r->compute->ops->fill(r->compute, &(struct fill){ p.whole, NAN });
 	upload(r, &p.part, mine);
 	fork_calls(r);
 	r->c->ops->all_gather_parts(r->c, r->overlap, &p);
@@ -165,7 +165,7 @@ test_whole(struct rig *r, const struct trial *t)
 	struct comm_parts p = parts_of(r, t);
 	float *mine = numbers(t, r->c->rank, 0, t->count), *have;
 
-	r->compute->ops->fill(r->compute, &p.whole, NAN);
+	r->compute->ops->fill(r->compute, &(struct fill){ p.whole, NAN });
 	upload(r, &p.part, mine);
 	fork_calls(r);
 	r->c->ops->all_gather(r->c, r->overlap, &p.whole, &p.part);
@@ -216,7 +216,7 @@ test_scatter(struct rig *r, const struct trial *t)
 	float *mine = numbers(t, r->c->rank, 0, t->count * r->c->size);
 	float *want = expected(r, t, r->c->rank * t->count), *have;
 
-	r->compute->ops->fill(r->compute, &p.whole, NAN);
+	r->compute->ops->fill(r->compute, &(struct fill){ p.whole, NAN });
 	fork_calls(r);
 	for (int i = 1; i <= r->c->size; i++) {
 		int rank = (r->c->rank + i) % r->c->size;
@@ -296,7 +296,7 @@ test_blocks(struct rig *r, const struct trial *t)
 	float *mine = numbers(t, own, 0, all);
 
 	list_blocks(r, t->dtype, n, block);
-	r->compute->ops->fill(r->compute, &taken, NAN);
+	r->compute->ops->fill(r->compute, &(struct fill){ taken, NAN });
 	upload(r, &given, mine);
 	for (int k = 0; k < 2; k++) {
 		fork_calls(r);
@@ -369,7 +369,7 @@ test_chain(struct rig *r)
 
 		fork_calls(r);
 		r->c->ops->all_gather_parts(r->c, st, &p);
-		st->ops->cast(st, &own, &p.part);
+		st->ops->cast(st, &(struct pair){ own, p.part });
 		for (int i = 0; i < r->c->size; i++)
 			r->b->record(st, r->event[i]);
 		r->c->ops->reduce_scatter_parts(r->c, st, &p);
@@ -473,7 +473,7 @@ test_rows(struct rig *r, const struct rows_trial *t)
 	list_rows(r, t, false, to);
 	list_rows(r, t, true, from);
 	upload(r, &routed, to);
-	r->compute->ops->fill(r->compute, &all, NAN);
+	r->compute->ops->fill(r->compute, &(struct fill){ all, NAN });
 	for (int64_t i = windows; i-- > 0;) {
 		x.first = i * t->height;
 		x.in = routed;
@@ -481,7 +481,7 @@ test_rows(struct rig *r, const struct rows_trial *t)
 		r->c->ops->all_to_all_rows(r->c, r->compute, &x);
 	}
 	check_rows(r, &all, from, taken);
-	r->compute->ops->fill(r->compute, &routed, NAN);
+	r->compute->ops->fill(r->compute, &(struct fill){ routed, NAN });
 	x.back = true;
 	for (int64_t i = 0; i < windows; i++) {
 		x.first = i * t->height;

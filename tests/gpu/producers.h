@@ -206,16 +206,16 @@ static inline void
 produce_act(const struct rig *r, const struct producer_case *c, const struct tensor x[2],
     const struct produced result[2], bool joined)
 {
-	struct act a = { .x = x[0] };
-	struct act_grad g = { .x = x[0], .dy = x[1] };
+	struct act a = { .kind = (enum act_kind)c->kind, .x = x[0] };
+	struct act_grad g = { .kind = (enum act_kind)c->kind, .x = x[0], .dy = x[1] };
 
 	a.copies = g.y_copies = produced_copies(&result[0], joined, &a.y);
 	g.y = a.y;
 	g.dx_copies = produced_copies(&result[1], joined, &g.dx);
 	if (c->producer == MAKES_ACT)
-		r->st->ops->act_fwd(r->st, (enum act_kind)c->kind, &a);
+		r->st->ops->act_fwd(r->st, &a);
 	else
-		r->st->ops->act_bwd(r->st, (enum act_kind)c->kind, &g);
+		r->st->ops->act_bwd(r->st, &g);
 }
 
 /* One way: by one operation, or by those that it stands for; y, then the gradient. */

@@ -85,7 +85,7 @@ gemm_forward(struct problem *p)
 		.aux = *T(5),
 		.act = p->c->flags & GELU ? GEMM_GELU : GEMM_LINEAR };
 
-	p->st->ops->cast(p->st, T(3), T(2));
+	p->st->ops->cast(p->st, &(struct pair){ *T(3), *T(2) });
 	p->st->ops->gemm(p->st, &g);
 }
 
@@ -132,7 +132,7 @@ gemm_backward(struct problem *p)
 	if (p->c->flags & DBIAS) {
 		db.dbias = *G(4);
 		db.beta = gemm_dbias_added(p->c) ? 1 : 0;
-		p->st->ops->fill(p->st, G(1), 0);
+		p->st->ops->fill(p->st, &(struct fill){ *G(1), 0 });
 	} else if (p->c->flags & BIAS)
 		add_column_sums(p, G(4), &dc);
 	p->st->ops->gemm(p->st, &da);
@@ -232,7 +232,7 @@ norm_forward(struct problem *p)
 
 	if (p->c->heads) {
 		x = norm_window(p, 0);
-		p->st->ops->cast(p->st, &x, T(0));
+		p->st->ops->cast(p->st, &(struct pair){ x, *T(0) });
 	}
 	for (int i = 0; i < norm_calls(p->c); i++) {
 		n.x = norm_columns(p->c, &x, i);
@@ -256,7 +256,7 @@ norm_backward(struct problem *p)
 	if (p->c->heads) {
 		x = norm_window(p, 0);
 		dx = norm_window(p, 1);
-		p->st->ops->cast(p->st, &dx, G(0));
+		p->st->ops->cast(p->st, &(struct pair){ dx, *G(0) });
 	}
 	for (int i = 0; i < norm_calls(p->c); i++) {
 		n.x = norm_columns(p->c, &x, i);
@@ -268,7 +268,7 @@ norm_backward(struct problem *p)
 		p->st->ops->norm_bwd(p->st, &n);
 	}
 	if (p->c->heads)
-		p->st->ops->cast(p->st, G(0), &dx);
+		p->st->ops->cast(p->st, &(struct pair){ *G(0), dx });
 }
 
 static const struct op_case norm_cases[] = {
@@ -332,7 +332,7 @@ rope_run(struct problem *p, const struct tensor *to, const struct tensor *from, 
 		.interleaved = p->c->flags & INTERLEAVED,
 		.backward = backward };
 
-	p->st->ops->cast(p->st, to, from);
+	p->st->ops->cast(p->st, &(struct pair){ *to, *from });
 	p->st->ops->rope(p->st, &r);
 }
 
@@ -503,24 +503,26 @@ static void
 act_forward(struct problem *p)
 {
 	p->st->ops->act_fwd(
-	    p->st, (enum act_kind)p->c->kind, &(struct act){ .y = *T(1), .x = *T(0) });
+	    p->st, &(struct act){ .kind = (enum act_kind)p->c->kind, .y = *T(1), .x = *T(0) });
 }
 
 /* Gradients in separate tensors, or dx in place of x and the value in place of dy. */
 static void
 act_backward(struct problem *p)
 {
-	struct act_grad a = { .dx = *G(0), .dy = *G(1), .x = *T(0), .y = *T(2) };
+	struct act_grad a = {
+		.kind = (enum act_kind)p->c->kind, .dx = *G(0), .dy = *G(1), .x = *T(0), .y = *T(2)
+	};
 
 	if (p->c->flags & IN_PLACE) {
-		p->st->ops->cast(p->st, G(0), T(0));
+		p->st->ops->cast(p->st, &(struct pair){ *G(0), *T(0) });
 		a.x = *G(0);
 	}
 	if (p->c->flags & IN_PLACE && a.y.data) {
-		p->st->ops->cast(p->st, T(2), G(1));
+		p->st->ops->cast(p->st, &(struct pair){ *T(2), *G(1) });
 		a.dy = *T(2);
 	}
-	p->st->ops->act_bwd(p->st, (enum act_kind)p->c->kind, &a);
+	p->st->ops->act_bwd(p->st, &a);
 }
 
 static const struct op_case act_cases[] = {
@@ -579,7 +581,7 @@ expert_act_backward(struct problem *p)
 		.first = p->c->inner };
 
 	if (p->c->flags & IN_PLACE) {
-		p->st->ops->cast(p->st, G(0), T(0));
+		p->st->ops->cast(p->st, &(struct pair){ *G(0), *T(0) });
 		a.x = *G(0);
 	}
 	p->st->ops->expert_act_grad(p->st, &a);
@@ -609,7 +611,7 @@ dropout_forward(struct problem *p)
 {
 	struct dropout drop = case_dropout(p->c, p->c->columns + 3);
 
-	p->st->ops->dropout_bwd(p->st, T(3), T(0), &drop);
+	p->st->ops->dropout_bwd(p->st, &(struct dropout_grad){ *T(3), *T(0), drop });
 }
 
 static void
@@ -617,7 +619,7 @@ dropout_backward(struct problem *p)
 {
 	struct dropout drop = case_dropout(p->c, p->c->columns + 3);
 
-	p->st->ops->dropout_bwd(p->st, G(0), G(3), &drop);
+	p->st->ops->dropout_bwd(p->st, &(struct dropout_grad){ *G(0), *G(3), drop });
 }
 
 static const struct op_case dropout_cases[] = {
@@ -646,7 +648,7 @@ residual_forward(struct problem *p)
 		.residual = *T(3),
 		.drop = case_dropout(p->c, p->c->columns + 3) };
 
-	p->st->ops->cast(p->st, T(3), T(2));
+	p->st->ops->cast(p->st, &(struct pair){ *T(3), *T(2) });
 	p->st->ops->residual_fwd(p->st, &r);
 }
 
@@ -655,8 +657,8 @@ residual_backward(struct problem *p)
 {
 	struct dropout drop = case_dropout(p->c, p->c->columns + 3);
 
-	p->st->ops->cast(p->st, G(2), G(3));
-	p->st->ops->dropout_bwd(p->st, G(0), G(3), &drop);
+	p->st->ops->cast(p->st, &(struct pair){ *G(2), *G(3) });
+	p->st->ops->dropout_bwd(p->st, &(struct dropout_grad){ *G(0), *G(3), drop });
 }
 
 static const struct op_case residual_cases[] = {
@@ -724,7 +726,7 @@ block_forward(struct problem *p)
 
 	if (!(p->c->flags & NO_BIAS)) {
 		r.x = *T(9);
-		p->st->ops->cast(p->st, &r.x, T(0));
+		p->st->ops->cast(p->st, &(struct pair){ r.x, *T(0) });
 		p->st->ops->embedding_fwd(p->st, &bias);
 	}
 	p->st->ops->residual_fwd(p->st, &r);
@@ -748,9 +750,9 @@ block_backward(struct problem *p)
 
 	if (p->c->flags & SUMMED)
 		n.dx_sum = *G(1);
-	p->st->ops->cast(p->st, G(2), G(6));
+	p->st->ops->cast(p->st, &(struct pair){ *G(2), *G(6) });
 	p->st->ops->norm_bwd(p->st, &n);
-	p->st->ops->dropout_bwd(p->st, G(0), G(2), &drop);
+	p->st->ops->dropout_bwd(p->st, &(struct dropout_grad){ *G(0), *G(2), drop });
 	if (!(p->c->flags & (NO_BIAS | SUMMED)))
 		add_column_sums(p, G(1), G(0));
 }
@@ -782,15 +784,15 @@ add_declare(struct problem *p)
 static void
 add_forward(struct problem *p)
 {
-	p->st->ops->cast(p->st, T(2), T(0));
-	p->st->ops->add(p->st, T(2), T(1));
+	p->st->ops->cast(p->st, &(struct pair){ *T(2), *T(0) });
+	p->st->ops->add(p->st, &(struct pair){ *T(2), *T(1) });
 }
 
 static void
 add_backward(struct problem *p)
 {
-	p->st->ops->cast(p->st, G(0), G(2));
-	p->st->ops->cast(p->st, G(1), G(2));
+	p->st->ops->cast(p->st, &(struct pair){ *G(0), *G(2) });
+	p->st->ops->cast(p->st, &(struct pair){ *G(1), *G(2) });
 }
 
 static const struct op_case add_cases[] = {
@@ -819,7 +821,7 @@ sum_forward(struct problem *p)
 	struct sum a = { .y = tensor_flat(T(2)), .others = *T(1), .own = p->c->heads };
 
 	if (in_place)
-		p->st->ops->cast(p->st, T(2), T(0));
+		p->st->ops->cast(p->st, &(struct pair){ *T(2), *T(0) });
 	a.x = tensor_flat(T(in_place ? 2 : 0));
 	p->st->ops->sum(p->st, &a);
 }
@@ -834,7 +836,7 @@ sum_backward(struct problem *p)
 	for (int i = 0; i < p->c->batch; i++) {
 		struct tensor row = tensor_rows(G(1), i, 1);
 
-		p->st->ops->cast(p->st, &row, G(2));
+		p->st->ops->cast(p->st, &(struct pair){ row, *G(2) });
 	}
 }
 
@@ -855,7 +857,7 @@ axpby_run(struct problem *p, struct tensor *y, const struct tensor *x, double a,
 static void
 axpby_forward(struct problem *p)
 {
-	p->st->ops->cast(p->st, T(2), T(1));
+	p->st->ops->cast(p->st, &(struct pair){ *T(2), *T(1) });
 	axpby_run(p, T(2), T(0), -1.5, p->c->flags & WRITE_GRAD ? 0 : 0.25);
 }
 
@@ -1002,7 +1004,7 @@ xent_forward(struct problem *p)
 static void
 xent_backward(struct problem *p)
 {
-	p->st->ops->cast(p->st, G(0), T(0));
+	p->st->ops->cast(p->st, &(struct pair){ *G(0), *T(0) });
 	xent_run(p, G(0), xent_scale);
 }
 

@@ -419,7 +419,7 @@ test_remainders(void)
 
 	for (int64_t i = 0; i < COUNT; i++)
 		w[i] = (float)cos((double)i);
-	st->ops->split(st, &high, &rest, &masters);
+	st->ops->split(st, &(struct halves){ high, rest, masters });
 	for (int64_t i = 0; i < COUNT; i++) {
 		CHECK(weight[i] == dtype_bf16_from_f32(w[i]));
 		CHECK(low[i] == dtype_remainder_from_f32(w[i]));
@@ -475,18 +475,18 @@ test_reductions(void)
 		sum += (double)x[i] * (double)y[i];
 	}
 	out = tensor_1d(&result, DTYPE_F64, 1);
-	st->ops->dot(st, &out, &tx, &ty);
+	st->ops->dot(st, &(struct dot){ out, tx, ty });
 	CHECK_NEAR(result, sum, 1e-12);
 	x[0] = NAN;
 	x[N / 2] = INFINITY;
 	x[N - 1] = -INFINITY;
 	result = 1;
-	st->ops->count_nonfinite(st, &out, &tx);
+	st->ops->count_nonfinite(st, &(struct pair){ out, tx });
 	CHECK(result == 4);
 	for (int64_t i = 0; i < N; i += 7)
 		x[i] = i % 2 ? 0.0f : -0.0f;
 	result = 1;
-	st->ops->count_zero(st, &out, &tx);
+	st->ops->count_zero(st, &(struct pair){ out, tx });
 	CHECK(result == 1 + (N + 6) / 7);
 	free(x);
 	free(y);
@@ -589,17 +589,17 @@ test_hash(void)
 	for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
 		struct tensor x = tensor_1d(bytes, types[t], N), one = tensor_rows(&x, 0, 1);
 
-		st->ops->hash(st, &out, &one);
+		st->ops->hash(st, &(struct pair){ out, one });
 		CHECK((uint64_t)sum == UINT64_C(0xe220a8397b1dcdaf));
-		st->ops->hash(st, &out, &x);
+		st->ops->hash(st, &(struct pair){ out, x });
 		for (int64_t i = 0; i < N; i += 7919)
 			for (size_t bit = 0; bit < 8 * dtype_size(types[t]); bit += 5) {
 				bytes[(size_t)i * dtype_size(types[t]) + bit / 8] ^= 1 << bit % 8;
-				st->ops->hash(st, &second, &x);
+				st->ops->hash(st, &(struct pair){ second, x });
 				CHECK(sum != again);
 				bytes[(size_t)i * dtype_size(types[t]) + bit / 8] ^= 1 << bit % 8;
 			}
-		st->ops->hash(st, &second, &x);
+		st->ops->hash(st, &(struct pair){ second, x });
 		CHECK(sum == again);
 	}
 	free(bytes);
@@ -619,9 +619,9 @@ test_cast(void)
 	struct tensor small = tensor_2d(narrow, DTYPE_BF16, 3, 2);
 	struct tensor a = tensor_1d(from, DTYPE_I32, 3), b = tensor_1d(to, DTYPE_I32, 3);
 
-	st->ops->cast(st, &small, &columns);
+	st->ops->cast(st, &(struct pair){ small, columns });
 	CHECK(dtype_f32_from_bf16(narrow[0][0]) == 2 && dtype_f32_from_bf16(narrow[2][1]) == 11);
-	st->ops->cast(st, &b, &a);
+	st->ops->cast(st, &(struct pair){ b, a });
 	CHECK(!memcmp(from, to, sizeof to));
 	backend_cpu.close(d);
 }
@@ -642,13 +642,15 @@ test_normal(void)
 		struct tensor t = tensor_1d(stored, types[i], N),
 			      tail = tensor_rows(&t, CUT, N - CUT);
 
+		n.x = t;
+		rest.x = tail;
 		rng_normal(3, FIRST, N, 9, 0, expected);
 		for (int k = 0; k < N; k++)
 			expected[k] *= 0.02;
 		round_values(expected, N, types[i]);
-		st->ops->normal(st, &t, &n);
-		st->ops->fill(st, &tail, 0);
-		st->ops->normal(st, &tail, &rest);
+		st->ops->normal(st, &n);
+		st->ops->fill(st, &(struct fill){ tail, 0 });
+		st->ops->normal(st, &rest);
 		dtype_convert(out, DTYPE_F64, stored, types[i], N);
 		CHECK(!memcmp(out, expected, sizeof out));
 	}

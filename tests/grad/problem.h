@@ -123,7 +123,7 @@ slot_add(
 					 : NAN;
 	}
 	if (kind == SLOT_SCRATCH || kind == SLOT_OUTPUT || kind == SLOT_REBUILT)
-		p->st->ops->fill(p->st, &s->t, NAN);
+		p->st->ops->fill(p->st, &(struct fill){ s->t, NAN });
 }
 
 /* Host doubles to a tensor of any type. */
@@ -234,8 +234,8 @@ add_column_sums(struct problem *p, const struct tensor *out, const struct tensor
 		.c = c, .a = *x, .b = b, .trans_a = true, .alpha = 1, .beta = 1, .dbias = *out
 	};
 
-	p->st->ops->fill(p->st, &b, 0);
-	p->st->ops->fill(p->st, &c, 0);
+	p->st->ops->fill(p->st, &(struct fill){ b, 0 });
+	p->st->ops->fill(p->st, &(struct fill){ c, 0 });
 	p->st->ops->gemm(p->st, &g);
 	p->backend->release(p->device, b.data);
 	p->backend->release(p->device, c.data);

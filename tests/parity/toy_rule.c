@@ -34,7 +34,7 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 		put(&p->state[0], i, o->beta2 * m + (1 - o->beta2) * g);
 	}
 	if (p->weight.data)
-		e->ops->cast(e->stream, &p->weight, &p->master);
+		e->ops->cast(e->stream, &(struct pair){ p->weight, p->master });
 }
 
 const struct optim_kind optim_lion = { update, OPTIM_BETA1 | OPTIM_BETA2 };

@@ -33,15 +33,11 @@ struct call {
 		struct embedding embedding_fwd;
 		struct embedding_grad embedding_bwd;
 		struct xent xent_stats, xent_loss;
-		struct {
-			enum act_kind kind;
-			struct act act;
-			struct act_grad grad;
-		} act;
-		struct {
-			struct tensor y, x, z;
-			double value;
-		} simple;
+		struct act act_fwd;
+		struct act_grad act_bwd;
+		struct pair add, cast;
+		struct fill fill;
+		struct dot dot;
 	} of;
 };
 
@@ -121,108 +117,12 @@ residual_fwd(struct stream *st, const struct residual *r)
 		c->inner_norm = *r->norm;
 }
 
-static void
-run_act_fwd(const struct call *c)
-{
-	inner->act_fwd(c->st, c->of.act.kind, &c->of.act.act);
-}
-
-static void
-act_fwd(struct stream *st, enum act_kind kind, const struct act *a)
-{
-	struct call *c;
-
-	if (!tape) {
-		inner->act_fwd(st, kind, a);
-		return;
-	}
-	c = keep(st, run_act_fwd);
-	c->of.act.kind = kind;
-	c->of.act.act = *a;
-}
-
-static void
-run_act_bwd(const struct call *c)
-{
-	inner->act_bwd(c->st, c->of.act.kind, &c->of.act.grad);
-}
-
-static void
-act_bwd(struct stream *st, enum act_kind kind, const struct act_grad *a)
-{
-	struct call *c;
-
-	if (!tape) {
-		inner->act_bwd(st, kind, a);
-		return;
-	}
-	c = keep(st, run_act_bwd);
-	c->of.act.kind = kind;
-	c->of.act.grad = *a;
-}
-
-/* An operation on two tensors. */
-#define KEEP_SIMPLE(op) \
-	static void run_##op(const struct call *c) \
-	{ \
-		inner->op(c->st, &c->of.simple.y, &c->of.simple.x); \
-	} \
-	static void op(struct stream *st, const struct tensor *y, const struct tensor *x) \
-	{ \
-		struct call *c; \
-\
-		if (!tape) { \
-			inner->op(st, y, x); \
-			return; \
-		} \
-		c = keep(st, run_##op); \
-		c->of.simple.y = *y; \
-		c->of.simple.x = *x; \
-	}
-
-KEEP_SIMPLE(add)
-KEEP_SIMPLE(cast)
-
-static void
-run_fill(const struct call *c)
-{
-	inner->fill(c->st, &c->of.simple.y, c->of.simple.value);
-}
-
-static void
-fill(struct stream *st, const struct tensor *x, double value)
-{
-	struct call *c;
-
-	if (!tape) {
-		inner->fill(st, x, value);
-		return;
-	}
-	c = keep(st, run_fill);
-	c->of.simple.y = *x;
-	c->of.simple.value = value;
-}
-
-static void
-run_dot(const struct call *c)
-{
-	inner->dot(c->st, &c->of.simple.y, &c->of.simple.x, &c->of.simple.z);
-}
-
-static void
-dot(struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
-{
-	struct call *c;
-
-	if (!tape) {
-		inner->dot(st, out, x, y);
-		return;
-	}
-	c = keep(st, run_dot);
-	c->of.simple.y = *out;
-	c->of.simple.x = *x;
-	c->of.simple.z = *y;
-}
+KEEP(act_fwd, act)
+KEEP(act_bwd, act_grad)
+KEEP(add, pair)
+KEEP(cast, pair)
+KEEP(fill, fill)
+KEEP(dot, dot)
 
 /* Those that no leg of a pass has are the CPU's own: run while a leg is recorded, and not when it
  * is launched. */

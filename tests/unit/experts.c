@@ -488,7 +488,7 @@ test_expert_act(void)
 	fill_order(y, 5);
 	for (int i = 0; i < WINDOWS * HEIGHT; i++)
 		w[i] = i < ORDER ? 0.5 * i : NAN;
-	st->ops->act_fwd(st, ACT_GELU_ERF, &(struct act){ .y = whole, .x = in });
+	st->ops->act_fwd(st, &(struct act){ .kind = ACT_GELU_ERF, .y = whole, .x = in });
 	for (int i = 0; i < WINDOWS; i++) {
 		struct expert_act act = { ACT_GELU_ERF, window_of(y, i), window_of(x, i),
 			tensor_2d(&w[i * HEIGHT], DTYPE_F64, HEIGHT, 1),

@@ -135,7 +135,7 @@ test_copy(enum quantise_kind kind)
 static void
 raise(const void *sharer, struct stream *to, const struct tensor *largest)
 {
-	to->ops->fill(to, largest, *(const double *)sharer);
+	to->ops->fill(to, &(struct fill){ *largest, *(const double *)sharer });
 }
 
 /* The factor, and the maximum that is recorded, are those of all parts. */

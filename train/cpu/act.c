@@ -247,9 +247,9 @@ value_of(const struct curve *curve, const struct tensor *x)
 /* y [rows, f], x [rows, f] or [rows, 2 f] with the gate's half first; any floating types,
  * computed in real. y may not be x of a gated kind. */
 void
-cpu_name(act_fwd)(struct stream *st, enum act_kind kind, const struct act *a)
+cpu_name(act_fwd)(struct stream *st, const struct act *a)
 {
-	struct act_call c = { .curve = &curves[kind], .x = &a->x };
+	struct act_call c = { .curve = &curves[a->kind], .x = &a->x };
 	struct tensor like = value_of(c.curve, &a->x), y;
 	struct result r = { &a->y, &like, &a->copies };
 
@@ -262,11 +262,11 @@ cpu_name(act_fwd)(struct stream *st, enum act_kind kind, const struct act *a)
 
 /* Written, not added to. dx may not be dy of a gated kind, whose rows are half as long. */
 void
-cpu_name(act_bwd)(struct stream *st, enum act_kind kind, const struct act_grad *a)
+cpu_name(act_bwd)(struct stream *st, const struct act_grad *a)
 {
 	struct result dx = { &a->dx, &a->x, &a->dx_copies }, y = { &a->y, &a->dy, &a->y_copies };
 	struct tensor dx_at = cpu_name(result_begin)(&dx), y_at = cpu_name(result_begin)(&y);
-	struct act_call c = { .curve = &curves[kind],
+	struct act_call c = { .curve = &curves[a->kind],
 		.dx = &dx_at,
 		.dy = &a->dy,
 		.x = &a->x,

@@ -93,7 +93,7 @@ first_key(const struct attention *a, int64_t sample, int64_t query)
 }
 
 /* A query tile and a key tile of the head that it reads, with what was loaded of them. */
-struct pair {
+struct tiles {
 	const struct attention *a;
 	struct work *w;
 	struct place queries, keys;
@@ -102,7 +102,7 @@ struct pair {
 
 /* Moves the pair to the key tile that starts at `first` and loads it. */
 static void
-load_keys(struct pair *t, int64_t group, int64_t first)
+load_keys(struct tiles *t, int64_t group, int64_t first)
 {
 	const struct attention *a = t->a;
 
@@ -115,7 +115,7 @@ load_keys(struct pair *t, int64_t group, int64_t first)
 /* The keys of the tile that query row i sees; an empty range at its end when its document begins
  * after it. */
 static struct range
-visible(const struct pair *t, int64_t i)
+visible(const struct tiles *t, int64_t i)
 {
 	int64_t query = t->queries.first + i, rows = t->keys.rows,
 		lo = first_key(t->a, t->queries.sample, query) - t->keys.first,
@@ -127,7 +127,7 @@ visible(const struct pair *t, int64_t i)
 
 /* out [queries, keys] = scale * x y^T, rows TILE apart. */
 static void
-scores(const struct pair *t, const struct tile *x, const struct tile *y, real scale, real *out)
+scores(const struct tiles *t, const struct tile *x, const struct tile *y, real scale, real *out)
 {
 	blas_gemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)t->queries.rows, (int)t->keys.rows,
 	    t->a->head_dim, scale, x->p, (int)x->stride, y->p, (int)y->stride, 0, out, TILE);
@@ -135,7 +135,7 @@ scores(const struct pair *t, const struct tile *x, const struct tile *y, real sc
 
 /* out [queries, d] += scale * s x, for s [queries, keys]. */
 static void
-weigh_keys(const struct pair *t, const real *s, const struct tile *x, real scale, real *out)
+weigh_keys(const struct tiles *t, const real *s, const struct tile *x, real scale, real *out)
 {
 	blas_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)t->queries.rows, t->a->head_dim,
 	    (int)t->keys.rows, scale, s, TILE, x->p, (int)x->stride, 1, out, t->a->head_dim);
@@ -143,7 +143,7 @@ weigh_keys(const struct pair *t, const real *s, const struct tile *x, real scale
 
 /* out [keys, d] += scale * s^T x. */
 static void
-weigh_queries(const struct pair *t, const real *s, const struct tile *x, real scale, real *out)
+weigh_queries(const struct tiles *t, const real *s, const struct tile *x, real scale, real *out)
 {
 	blas_gemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)t->keys.rows, t->a->head_dim,
 	    (int)t->queries.rows, scale, s, TILE, x->p, (int)x->stride, 1, out, t->a->head_dim);
@@ -151,7 +151,7 @@ weigh_queries(const struct pair *t, const real *s, const struct tile *x, real sc
 
 /* The dropout factors of row i of a tile, in w->mask; zero where the row sees nothing. */
 static void
-row_mask(const struct pair *t, int64_t i, struct range r)
+row_mask(const struct tiles *t, int64_t i, struct range r)
 {
 	const struct dropout *d = &t->a->drop;
 	int64_t row =
@@ -166,7 +166,7 @@ row_mask(const struct pair *t, int64_t i, struct range r)
 
 /* x[lo, hi) = c tanh(x / c) where scores are capped; the derivatives in w->slope. */
 static void
-cap_row(const struct pair *t, real *x, struct range r)
+cap_row(const struct tiles *t, real *x, struct range r)
 {
 	real c = (real)t->a->softcap;
 
@@ -193,7 +193,7 @@ exp_row(real *x, struct range r, int64_t count, real shift)
 /* Turns a row of scores into weights relative to the new maximum and brings sum and output to
  * it. A row that sees nothing of the tile is left as it is: e^(-inf + inf) is NaN. */
 static void
-online_row(const struct pair *t, int64_t i, struct range r)
+online_row(const struct tiles *t, int64_t i, struct range r)
 {
 	struct work *w = t->w;
 	int64_t d = t->a->head_dim;
@@ -209,7 +209,7 @@ online_row(const struct pair *t, int64_t i, struct range r)
 
 /* Adds what one key tile contributes to the outputs of a query tile. */
 static void
-forward_pair(const struct pair *t)
+forward_pair(const struct tiles *t)
 {
 	real *p = t->w->p;
 
@@ -273,7 +273,7 @@ forward_tile(const void *ctx, int64_t item, void *scratch)
 {
 	const struct attention *a = ctx;
 	struct work *w = scratch;
-	struct pair t = { .a = a, .w = w, .queries = query_tile(a, item) };
+	struct tiles t = { .a = a, .w = w, .queries = query_tile(a, item) };
 	int64_t group = t.queries.head * a->num_groups / a->num_heads,
 		end = keys_end(a, &t.queries);
 
@@ -339,7 +339,7 @@ max_head(const void *ctx, int64_t head, void *scratch)
 	const struct attention_max *m = ctx;
 	const struct attention *a = &m->fwd;
 	struct work *w = scratch;
-	struct pair t = { .a = a, .w = w };
+	struct tiles t = { .a = a, .w = w };
 	int64_t tiles = int64_div_up(attention_queries(a), TILE);
 	real *max = real_at(&m->max, head);
 
@@ -379,7 +379,7 @@ cpu_name(attention_max)(struct stream *st, const struct attention_max *m)
  * into w->ds: ds = P * (dP - delta), dP = dout v^T with the mask of the forward pass, times the
  * slope of capped scores. */
 static void
-backward_pair(const struct attention_grad *g, const struct pair *t)
+backward_pair(const struct attention_grad *g, const struct tiles *t)
 {
 	real *p = t->w->p, *ds = t->w->ds, *mask = t->w->mask;
 
@@ -412,7 +412,7 @@ backward_queries(const void *ctx, int64_t item, void *scratch)
 	const struct attention_grad *g = ctx;
 	const struct attention *a = &g->fwd;
 	struct work *w = scratch;
-	struct pair t = { .a = a, .w = w, .queries = query_tile(a, item) };
+	struct tiles t = { .a = a, .w = w, .queries = query_tile(a, item) };
 	int64_t group = t.queries.head * a->num_groups / a->num_heads,
 		end = keys_end(a, &t.queries);
 	struct tile out = load(a, &a->out, &t.queries, w->acc[0]);
@@ -434,7 +434,7 @@ backward_queries(const void *ctx, int64_t item, void *scratch)
 /* What a query head adds to dk (acc[0]) and dv (acc[1]) of a key tile, from the query tiles that
  * see it. */
 static void
-add_head(const struct attention_grad *g, struct pair *t, int64_t head)
+add_head(const struct attention_grad *g, struct tiles *t, int64_t head)
 {
 	const struct attention *a = t->a;
 	int64_t s = attention_queries(a), first = attention_first_query(a);
@@ -461,7 +461,7 @@ backward_keys(const void *ctx, int64_t item, void *scratch)
 	const struct attention *a = &g->fwd;
 	struct work *w = scratch;
 	struct place keys = tile_place(attention_keys(a), a->num_groups, item);
-	struct pair t = { .a = a, .w = w, .queries = keys };
+	struct tiles t = { .a = a, .w = w, .queries = keys };
 	int64_t heads = a->num_heads / a->num_groups;
 
 	load_keys(&t, keys.head, keys.first);

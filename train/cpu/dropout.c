@@ -10,12 +10,6 @@
 #include "lib/base/rng.h"
 #include "train/cpu/real.h"
 
-/* Arguments of dropout_bwd for the function of a span. */
-struct dropout_call {
-	const struct tensor *dx, *dy;
-	const struct dropout *drop;
-};
-
 /* A counter gives the words of four elements, so the block is drawn once for all of them that are
  * wanted. */
 void
@@ -85,22 +79,19 @@ cpu_name(residual_fwd)(struct stream *st, const struct residual *r)
 static void
 backward_span(const void *ctx, const struct span *s)
 {
-	const struct dropout_call *c = ctx;
+	const struct dropout_grad *g = ctx;
 	real buf[CPU_SPAN], dx[CPU_SPAN];
 
-	memcpy(dx, span_load(c->dy, s, buf), (size_t)s->count * sizeof *dx);
-	if (c->drop->p > 0)
-		drop_span(c->drop, s, dx);
-	dtype_convert(span_address(c->dx, s), c->dx->dtype, dx, REAL_DTYPE, s->count);
+	memcpy(dx, span_load(&g->dy, s, buf), (size_t)s->count * sizeof *dx);
+	if (g->drop.p > 0)
+		drop_span(&g->drop, s, dx);
+	dtype_convert(span_address(&g->dx, s), g->dx.dtype, dx, REAL_DTYPE, s->count);
 }
 
 /* Also the forward pass of an embedding's dropout, which is the same multiplication. */
 void
-cpu_name(dropout_bwd)(
-    struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
+cpu_name(dropout_bwd)(struct stream *st, const struct dropout_grad *g)
 {
-	struct dropout_call c = { dx, dy, d };
-
-	ops_require(tensor_same_shape(dx, dy));
-	cpu_spans(st, dx, backward_span, &c);
+	ops_require(tensor_same_shape(&g->dx, &g->dy));
+	cpu_spans(st, &g->dx, backward_span, g);
 }

@@ -245,7 +245,7 @@ cpu_name(gemm)(struct stream *st, const struct gemm *g)
 		g->aux.shape[1] == t.n));
 	check_float8(g);
 	if (g->dbias.data && g->beta == 0)
-		cpu_name(fill)(st, &g->dbias, 0);
+		cpu_name(fill)(st, &(struct fill){ .x = g->dbias });
 	if (g->dbias.data && g->trans_a)
 		cpu_name(column_sum)(st, &g->dbias, &g->a);
 	else if (g->dbias.data)

@@ -51,20 +51,20 @@ hash_part(const void *ctx, int64_t item, void *scratch)
 	h->part[item] = sum;
 }
 
-/* out (I64) = the sum over the elements of x, which is dense and of any floating type. */
+/* y (I64) = the sum over the elements of x, which is dense and of any floating type. */
 void
-cpu_name(hash)(struct stream *st, const struct tensor *out, const struct tensor *x)
+cpu_name(hash)(struct stream *st, const struct pair *p)
 {
 	uint64_t parts[PARTS], sum = 0;
-	struct hashing h = { .x = x, .count = tensor_elements(x), .part = parts };
+	struct hashing h = { .x = &p->x, .count = tensor_elements(&p->x), .part = parts };
 	int64_t used;
 
-	ops_require(out->dtype == DTYPE_I64 && dtype_is_float(x->dtype) &&
-	    (x->ndim == 1 || x->stride[0] == x->shape[1]));
+	ops_require(p->y.dtype == DTYPE_I64 && dtype_is_float(p->x.dtype) &&
+	    (p->x.ndim == 1 || p->x.stride[0] == p->x.shape[1]));
 	h.per_part = int64_max(CPU_GRAIN, int64_div_up(h.count, PARTS));
 	used = int64_div_up(h.count, h.per_part);
 	cpu_for(st, used, hash_part, &h);
 	for (int64_t i = 0; i < used; i++)
 		sum += parts[i];
-	*(uint64_t *)out->data = sum;
+	*(uint64_t *)p->y.data = sum;
 }

@@ -208,7 +208,7 @@ cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 	for_heads(st, &(struct by_heads){ n, &n->x, &n->weight, n->shift, backward_head });
 	cpu_for(st, int64_div_up(n->weight.shape[0], COLUMNS), backward_columns, n);
 	if (n->dx_sum.data && !n->accumulate)
-		cpu_name(fill)(st, &n->dx_sum, 0);
+		cpu_name(fill)(st, &(struct fill){ .x = n->dx_sum });
 	if (n->dx_sum.data)
 		cpu_name(column_sum)(st, &n->dx_sum, &n->dx);
 }

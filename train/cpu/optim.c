@@ -67,27 +67,22 @@ store_master(const struct tensor *master, const struct tensor *remainder, const 
 	span_store(master, s, w);
 }
 
-/* A master and its remainder, and the number that they are made from. */
-struct halves {
-	const struct tensor *master, *remainder, *x;
-};
-
 static void
 split_span(const void *ctx, const struct span *s)
 {
-	const struct halves *h = ctx;
+	const struct halves *a = ctx;
 
-	store_master(h->master, h->remainder, s, span_address(h->x, s));
+	store_master(&a->master, &a->remainder, s, span_address(&a->x, s));
 }
 
 void
-cpu_name(split)(struct stream *st, const struct tensor *master, const struct tensor *remainder,
-    const struct tensor *x)
+cpu_name(split)(struct stream *st, const struct halves *a)
 {
+	ops_require(a->master.dtype == DTYPE_BF16 && a->remainder.dtype == DTYPE_U16 &&
+	    a->x.dtype == REAL_DTYPE);
 	ops_require(
-	    master->dtype == DTYPE_BF16 && remainder->dtype == DTYPE_U16 && x->dtype == REAL_DTYPE);
-	ops_require(tensor_same_shape(master, x) && tensor_same_shape(remainder, x));
-	cpu_spans(st, x, split_span, &(struct halves){ master, remainder, x });
+	    tensor_same_shape(&a->master, &a->x) && tensor_same_shape(&a->remainder, &a->x));
+	cpu_spans(st, &a->x, split_span, a);
 }
 
 static bool

@@ -154,7 +154,7 @@ make(struct stream *st, const struct quantise *q)
 
 	check_copy(q);
 	if (q->sums.data && !q->accumulate)
-		cpu_name(fill)(st, &q->sums, 0);
+		cpu_name(fill)(st, &(struct fill){ .x = q->sums });
 	if (q->sums.data)
 		cpu_name(column_sum)(st, &q->sums, &q->x);
 	if (q->kind == QUANTISE_BLOCK) {

@@ -11,28 +11,21 @@
 
 enum { COLUMNS = 64, ROWS = 64, PARTS = 256 };
 
-/* Arguments of an operation for the function of a span: the tensor written, one read, a
- * number. */
-struct pair {
-	const struct tensor *y, *x;
-	real value;
-};
-
 /* The sums of some columns: blocks of rows are summed, then added in order. */
 static void
 sum_columns(const void *ctx, int64_t item, void *scratch)
 {
 	const struct pair *p = ctx;
-	struct span s = { 0, item * COLUMNS, int64_min(COLUMNS, p->x->shape[1] - item * COLUMNS) };
-	real *out = real_at(p->y, s.first), buf[COLUMNS];
+	struct span s = { 0, item * COLUMNS, int64_min(COLUMNS, p->x.shape[1] - item * COLUMNS) };
+	real *out = real_at(&p->y, s.first), buf[COLUMNS];
 
 	(void)scratch;
-	while (s.row < p->x->shape[0]) {
+	while (s.row < p->x.shape[0]) {
 		real sum[COLUMNS] = { 0 };
-		int64_t end = int64_min(s.row + ROWS, p->x->shape[0]);
+		int64_t end = int64_min(s.row + ROWS, p->x.shape[0]);
 
 		for (; s.row < end; s.row++) {
-			const real *x = span_load(p->x, &s, buf);
+			const real *x = span_load(&p->x, &s, buf);
 
 			for (int64_t i = 0; i < s.count; i++)
 				sum[i] += x[i];
@@ -48,8 +41,7 @@ void
 cpu_name(column_sum)(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
 	ops_require(x->ndim == 2 && out->shape[0] == x->shape[1] && out->dtype == REAL_DTYPE);
-	cpu_for(st, int64_div_up(x->shape[1], COLUMNS), sum_columns,
-	    &(struct pair){ .y = out, .x = x });
+	cpu_for(st, int64_div_up(x->shape[1], COLUMNS), sum_columns, &(struct pair){ *out, *x });
 }
 
 /* y += x. */
@@ -57,20 +49,20 @@ static void
 add_span(const void *ctx, const struct span *s)
 {
 	const struct pair *p = ctx;
-	real y_buf[CPU_SPAN], x_buf[CPU_SPAN], *y = span_load(p->y, s, y_buf);
-	const real *x = span_load(p->x, s, x_buf);
+	real y_buf[CPU_SPAN], x_buf[CPU_SPAN], *y = span_load(&p->y, s, y_buf);
+	const real *x = span_load(&p->x, s, x_buf);
 
 	for (int64_t i = 0; i < s->count; i++)
 		y[i] += x[i];
-	span_store(p->y, s, y);
+	span_store(&p->y, s, y);
 }
 
 /* Shapes must agree, types need not. */
 void
-cpu_name(add)(struct stream *st, const struct tensor *y, const struct tensor *x)
+cpu_name(add)(struct stream *st, const struct pair *p)
 {
-	ops_require(tensor_same_shape(y, x));
-	cpu_spans(st, y, add_span, &(struct pair){ .y = y, .x = x });
+	ops_require(tensor_same_shape(&p->y, &p->x));
+	cpu_spans(st, &p->y, add_span, p);
 }
 
 /* Adds a span to the sum that came before it, which the result replaces. */
@@ -189,48 +181,44 @@ cpu_name(axpby)(struct stream *st, const struct axpby *c)
 static void
 fill_span(const void *ctx, const struct span *s)
 {
-	const struct pair *p = ctx;
-	real buf[CPU_SPAN], *y = span_out(p->y, s, buf);
+	const struct fill *f = ctx;
+	real buf[CPU_SPAN], *x = span_out(&f->x, s, buf);
 
 	for (int64_t i = 0; i < s->count; i++)
-		y[i] = p->value;
-	span_store(p->y, s, y);
+		x[i] = (real)f->value;
+	span_store(&f->x, s, x);
 }
 
 /* What x held is not read, so it may be fresh memory. */
 void
-cpu_name(fill)(struct stream *st, const struct tensor *x, double value)
+cpu_name(fill)(struct stream *st, const struct fill *f)
 {
-	cpu_spans(st, x, fill_span, &(struct pair){ .y = x, .value = (real)value });
+	cpu_spans(st, &f->x, fill_span, f);
 }
-
-/* Arguments of normal for the function of a span. */
-struct normal_call {
-	const struct tensor *x;
-	const struct normal *n;
-};
 
 /* In double up to the one rounding to the storage. */
 static void
 normal_span(const void *ctx, const struct span *s)
 {
-	const struct normal_call *c = ctx;
+	const struct normal *n = ctx;
 	double value[CPU_SPAN];
 
-	rng_normal(c->n->key, (uint64_t)(c->n->first + s->first), s->count, c->n->stream, 0, value);
+	rng_normal(n->key, (uint64_t)(n->first + s->first), s->count, n->stream, 0, value);
 	for (int64_t i = 0; i < s->count; i++)
-		value[i] *= c->n->std;
-	dtype_convert(span_address(c->x, s), c->x->dtype, value, DTYPE_F64, s->count);
+		value[i] *= n->std;
+	dtype_convert(span_address(&n->x, s), n->x.dtype, value, DTYPE_F64, s->count);
 }
 
 /* x is dense, of any floating type and shape; its elements are numbered as they lie. */
 void
-cpu_name(normal)(struct stream *st, const struct tensor *x, const struct normal *n)
+cpu_name(normal)(struct stream *st, const struct normal *n)
 {
-	struct tensor flat = tensor_flat(x);
+	struct normal flat = *n;
 
-	ops_require(dtype_is_float(x->dtype) && (x->ndim != 2 || x->stride[0] == x->shape[1]));
-	cpu_spans(st, &flat, normal_span, &(struct normal_call){ &flat, n });
+	ops_require(
+	    dtype_is_float(n->x.dtype) && (n->x.ndim != 2 || n->x.stride[0] == n->x.shape[1]));
+	flat.x = tensor_flat(&n->x);
+	cpu_spans(st, &flat.x, normal_span, &flat);
 }
 
 /* Same types are copied bit by bit. */
@@ -238,23 +226,23 @@ static void
 cast_span(const void *ctx, const struct span *s)
 {
 	const struct pair *p = ctx;
-	size_t size = dtype_size(p->x->dtype);
+	size_t size = dtype_size(p->x.dtype);
 
-	if (p->y->dtype == p->x->dtype)
-		memmove(span_address(p->y, s), span_address(p->x, s), (size_t)s->count * size);
+	if (p->y.dtype == p->x.dtype)
+		memmove(span_address(&p->y, s), span_address(&p->x, s), (size_t)s->count * size);
 	else
-		dtype_convert(span_address(p->y, s), p->y->dtype, span_address(p->x, s),
-		    p->x->dtype, s->count);
+		dtype_convert(span_address(&p->y, s), p->y.dtype, span_address(&p->x, s),
+		    p->x.dtype, s->count);
 }
 
 /* Narrowing rounds to nearest, ties to even (lib/base/dtype); integers are only copied. */
 void
-cpu_name(cast)(struct stream *st, const struct tensor *dst, const struct tensor *src)
+cpu_name(cast)(struct stream *st, const struct pair *p)
 {
-	ops_require(tensor_same_shape(dst, src));
+	ops_require(tensor_same_shape(&p->y, &p->x));
 	ops_require(
-	    dst->dtype == src->dtype || (dtype_is_float(dst->dtype) && dtype_is_float(src->dtype)));
-	cpu_spans(st, dst, cast_span, &(struct pair){ .y = dst, .x = src });
+	    p->y.dtype == p->x.dtype || (dtype_is_float(p->y.dtype) && dtype_is_float(p->x.dtype)));
+	cpu_spans(st, &p->y, cast_span, p);
 }
 
 /* A long vector as PARTS ranges, each summed in double by one item, and the parts in order
@@ -362,23 +350,22 @@ reduce(struct stream *st, const struct tensor *out, struct reduction *r)
 
 /* out (F64) += sum of x y in double. x and y are dense, of one length, of any floating types. */
 void
-cpu_name(dot)(
-    struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
+cpu_name(dot)(struct stream *st, const struct dot *d)
 {
-	ops_require(tensor_elements(x) == tensor_elements(y));
-	reduce(st, out, &(struct reduction){ .x = x, .y = y, .span = dot_span });
+	ops_require(tensor_elements(&d->x) == tensor_elements(&d->y));
+	reduce(st, &d->out, &(struct reduction){ .x = &d->x, .y = &d->y, .span = dot_span });
 }
 
-/* out (F64) += how many elements are NaN or infinite; a double counts exactly up to 2^53. */
+/* y (F64) += how many elements are NaN or infinite; a double counts exactly up to 2^53. */
 void
-cpu_name(count_nonfinite)(struct stream *st, const struct tensor *out, const struct tensor *x)
+cpu_name(count_nonfinite)(struct stream *st, const struct pair *p)
 {
-	reduce(st, out, &(struct reduction){ .x = x, .span = nonfinite_span });
+	reduce(st, &p->y, &(struct reduction){ .x = &p->x, .span = nonfinite_span });
 }
 
-/* out (F64) += how many elements are zero. */
+/* y (F64) += how many elements are zero. */
 void
-cpu_name(count_zero)(struct stream *st, const struct tensor *out, const struct tensor *x)
+cpu_name(count_zero)(struct stream *st, const struct pair *p)
 {
-	reduce(st, out, &(struct reduction){ .x = x, .span = zero_span });
+	reduce(st, &p->y, &(struct reduction){ .x = &p->x, .span = zero_span });
 }

@@ -136,17 +136,17 @@ check(enum act_kind kind, const struct tensor *y, const struct tensor *x)
 
 /* Shapes as in cpu/act.c. One type for all: the layers' storage type. */
 void
-cuda_act_fwd(struct stream *st, enum act_kind kind, const struct act *g)
+cuda_act_fwd(struct stream *st, const struct act *g)
 {
 	struct act_call a = {};
 
 	if (quantise_makes(&g->copies)) {
-		cu_act_copies(st, kind, g);
+		cu_act_copies(st, g);
 		cu_launched(st, "act_fwd");
 		return;
 	}
-	a.kind = kind;
-	a.gated = check(kind, &g->y, &g->x);
+	a.kind = g->kind;
+	a.gated = check(g->kind, &g->y, &g->x);
 	a.columns = tensor_num_columns(&g->y);
 	a.y = g->y;
 	a.x = g->x;
@@ -156,17 +156,17 @@ cuda_act_fwd(struct stream *st, enum act_kind kind, const struct act *g)
 
 /* dx is written, not added to. */
 void
-cuda_act_bwd(struct stream *st, enum act_kind kind, const struct act_grad *g)
+cuda_act_bwd(struct stream *st, const struct act_grad *g)
 {
 	struct act_call a = {};
 
 	if (quantise_makes(&g->dx_copies) || quantise_makes(&g->y_copies)) {
-		cu_act_grad_copies(st, kind, g);
+		cu_act_grad_copies(st, g);
 		cu_launched(st, "act_bwd");
 		return;
 	}
-	a.kind = kind;
-	a.gated = check(kind, &g->dy, &g->x);
+	a.kind = g->kind;
+	a.gated = check(g->kind, &g->dy, &g->x);
 	ops_require(tensor_same_shape(&g->dx, &g->x) && g->dx.dtype == g->x.dtype);
 	ops_require(!g->y.data || (tensor_same_shape(&g->y, &g->dy) && g->y.dtype == g->x.dtype));
 	a.columns = tensor_num_columns(&g->dy);

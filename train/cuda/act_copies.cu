@@ -154,23 +154,23 @@ begin(enum act_kind kind, const struct tensor *x, const struct tensor *dy)
 }
 
 void
-cu_act_copies(struct stream *st, enum act_kind kind, const struct act *a)
+cu_act_copies(struct stream *st, const struct act *a)
 {
 	struct tensor none = {}, y;
-	struct act_copies c = begin(kind, &a->x, &none);
+	struct act_copies c = begin(a->kind, &a->x, &none);
 
 	if (!cu_has_float8(st, "act_fwd"))
 		return;
 	y = tensor_2d(NULL, DTYPE_BF16, c.y.rows, c.y.columns);
 	c.y.of[0] = target_of(&a->y, &a->copies, &y);
-	forwards[kind](st, &c);
+	forwards[a->kind](st, &c);
 	cu_quantise_sums(st, &a->y, &a->copies);
 }
 
 void
-cu_act_grad_copies(struct stream *st, enum act_kind kind, const struct act_grad *a)
+cu_act_grad_copies(struct stream *st, const struct act_grad *a)
 {
-	struct act_copies c = begin(kind, &a->x, &a->dy);
+	struct act_copies c = begin(a->kind, &a->x, &a->dy);
 
 	if (!cu_has_float8(st, "act_bwd"))
 		return;
@@ -179,11 +179,11 @@ cu_act_grad_copies(struct stream *st, enum act_kind kind, const struct act_grad 
 	c.in_place = a->dx.data;
 	c.y.of[0] = target_of(&a->y, &a->y_copies, &a->dy);
 	c.dx.of[0] = target_of(&a->dx, &a->dx_copies, &a->x);
-	if (is_gated(kind)) {
+	if (is_gated(a->kind)) {
 		ops_require(a->dx_copies.kind != QUANTISE_BLOCK || c.dx.columns % SIDE == 0);
 		c.dx.of[1] = c.dx.of[0];
 		c.dx.of[1].first = c.dx.columns;
 	}
-	backwards[kind](st, &c);
+	backwards[a->kind](st, &c);
 	cu_quantise_sums(st, &a->dx, &a->dx_copies);
 }

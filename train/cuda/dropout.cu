@@ -64,30 +64,29 @@ forward(struct stream *st, const struct norm_call *n)
 		residual_kernel<S, T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*n, w);
 }
 
-/* As forward, from X to Y; no mask is drawn when d->p is 0. */
+/* As forward, from X to Y; no mask is drawn when the probability is 0. */
 template <typename Y, typename X>
 static void
-backward(
-    struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
+backward(struct stream *st, const struct dropout_grad *g)
 {
 	enum { N = both<Y, X>::width };
-	bool wide = cu_packs(dx, N) && cu_packs(dy, N);
-	struct walk w = walk_of(st, dx->shape[0], dx->shape[1], wide ? (int)N : 1);
+	bool wide = cu_packs(&g->dx, N) && cu_packs(&g->dy, N);
+	struct walk w = walk_of(st, g->dx.shape[0], g->dx.shape[1], wide ? (int)N : 1);
 
 	if (wide)
-		dropout_kernel<Y, X, N>
-		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*dx, *dy, mask_of(d), w);
+		dropout_kernel<Y, X, N><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(
+		    g->dx, g->dy, mask_of(&g->drop), w);
 	else
-		dropout_kernel<Y, X, 1>
-		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*dx, *dy, mask_of(d), w);
+		dropout_kernel<Y, X, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(
+		    g->dx, g->dy, mask_of(&g->drop), w);
 }
 
 /* From the residual stream to a branch; the other way is backward itself. */
 template <typename S, typename T>
 static void
-leave(struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
+leave(struct stream *st, const struct dropout_grad *g)
 {
-	backward<T, S>(st, dx, dy, d);
+	backward<T, S>(st, g);
 }
 
 /* The sum alone. */
@@ -120,16 +119,15 @@ cuda_residual_fwd(struct stream *st, const struct residual *r)
 
 /* Also the forward pass of an embedding's dropout. */
 void
-cuda_dropout_bwd(
-    struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
+cuda_dropout_bwd(struct stream *st, const struct dropout_grad *g)
 {
-	bool leaves = dy->dtype == DTYPE_F32;
+	bool leaves = g->dy.dtype == DTYPE_F32;
 
-	ops_require(dx->ndim == 2 && tensor_same_shape(dx, dy));
-	ops_require(leaves || cu_streams(dx->dtype, dy->dtype));
+	ops_require(g->dx.ndim == 2 && tensor_same_shape(&g->dx, &g->dy));
+	ops_require(leaves || cu_streams(g->dx.dtype, g->dy.dtype));
 	if (leaves)
-		PICK_STREAM(dy->dtype, dx->dtype, leave)(st, dx, dy, d);
+		PICK_STREAM(g->dy.dtype, g->dx.dtype, leave)(st, g);
 	else
-		PICK_STREAM(dx->dtype, dy->dtype, backward)(st, dx, dy, d);
+		PICK_STREAM(g->dx.dtype, g->dy.dtype, backward)(st, g);
 	cu_launched(st, "dropout_bwd");
 }

@@ -281,11 +281,13 @@ cuda_embedding_fwd(struct stream *st, const struct embedding *e)
 void
 cuda_embedding_bwd(struct stream *st, const struct embedding_grad *e)
 {
+	struct fill none = { e->dtable, 0 };
+
 	ops_require(e->dy.ndim == 2 && e->dtable.ndim == 2 && e->dy.shape[1] == e->dtable.shape[1]);
 	ops_require(e->ids.dtype == DTYPE_I32 && e->ids.shape[0] == e->dy.shape[0] &&
 	    e->dtable.dtype == DTYPE_F32 && e->dtable.shape[0] < INT32_MAX);
 	if (!e->accumulate)
-		cuda_fill(st, &e->dtable, 0);
+		cuda_fill(st, &none);
 	for (int64_t first = 0; first < e->dy.shape[0] && e->dy.shape[1] > 0; first += PORTION) {
 		struct portion p = portion_at(st, e, first);
 		unsigned blocks = (unsigned)int64_div_up(p.count, CU_THREADS);

@@ -45,10 +45,12 @@ launch(struct stream *st, const struct tensor *out, const struct tensor *x)
 	    (const T *)x->data, count, (unsigned long long *)out->data);
 }
 
-/* out (I64) = the sum over the elements of x, which is dense and of any floating type. */
+/* y (I64) = the sum over the elements of x, which is dense and of any floating type. */
 void
-cuda_hash(struct stream *st, const struct tensor *out, const struct tensor *x)
+cuda_hash(struct stream *st, const struct pair *p)
 {
+	const struct tensor *out = &p->y, *x = &p->x;
+
 	ops_require(out->dtype == DTYPE_I64 && dtype_is_float(x->dtype) &&
 	    (x->ndim == 1 || x->stride[0] == x->shape[1]));
 	cudaMemsetAsync(out->data, 0, sizeof(int64_t), cu_handle(st));

@@ -138,8 +138,8 @@ void cu_quantise_rows(struct stream *st, const struct quantise *q);
 /* The sums of q, if wanted, from x. quantise.cu */
 void cu_quantise_sums(struct stream *st, const struct tensor *x, const struct quantise *q);
 /* act_fwd and act_bwd with copies. act_copies.cu */
-void cu_act_copies(struct stream *, enum act_kind, const struct act *);
-void cu_act_grad_copies(struct stream *, enum act_kind, const struct act_grad *);
+void cu_act_copies(struct stream *, const struct act *);
+void cu_act_grad_copies(struct stream *, const struct act_grad *);
 /* The copies of a norm whose statistics are there; and y with them, if nothing has stored it.
  * norm_copies.cu */
 void cu_norm_copies(struct stream *, const struct norm *);
@@ -155,28 +155,25 @@ void cuda_rope(struct stream *, const struct rope *);
 void cuda_attention_fwd(struct stream *, const struct attention *);
 void cuda_attention_bwd(struct stream *, const struct attention_grad *);
 void cuda_attention_max(struct stream *, const struct attention_max *);
-void cuda_act_fwd(struct stream *, enum act_kind, const struct act *);
-void cuda_act_bwd(struct stream *, enum act_kind, const struct act_grad *);
+void cuda_act_fwd(struct stream *, const struct act *);
+void cuda_act_bwd(struct stream *, const struct act_grad *);
 void cuda_residual_fwd(struct stream *, const struct residual *);
-void cuda_dropout_bwd(
-    struct stream *, const struct tensor *dx, const struct tensor *dy, const struct dropout *);
+void cuda_dropout_bwd(struct stream *, const struct dropout_grad *);
 void cuda_embedding_fwd(struct stream *, const struct embedding *);
 void cuda_embedding_bwd(struct stream *, const struct embedding_grad *);
 void cuda_xent_stats(struct stream *, const struct xent *);
 void cuda_xent_loss(struct stream *, const struct xent *);
-void cuda_add(struct stream *, const struct tensor *y, const struct tensor *x);
+void cuda_add(struct stream *, const struct pair *);
 void cuda_sum(struct stream *, const struct sum *);
 void cuda_axpby(struct stream *, const struct axpby *);
-void cuda_fill(struct stream *, const struct tensor *x, double value);
-void cuda_normal(struct stream *, const struct tensor *x, const struct normal *);
-void cuda_cast(struct stream *, const struct tensor *dst, const struct tensor *src);
-void cuda_split(struct stream *, const struct tensor *master, const struct tensor *remainder,
-    const struct tensor *x);
-void cuda_dot(
-    struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
-void cuda_count_nonfinite(struct stream *, const struct tensor *out, const struct tensor *x);
-void cuda_count_zero(struct stream *, const struct tensor *out, const struct tensor *x);
-void cuda_hash(struct stream *, const struct tensor *out, const struct tensor *x);
+void cuda_fill(struct stream *, const struct fill *);
+void cuda_normal(struct stream *, const struct normal *);
+void cuda_cast(struct stream *, const struct pair *);
+void cuda_split(struct stream *, const struct halves *);
+void cuda_dot(struct stream *, const struct dot *);
+void cuda_count_nonfinite(struct stream *, const struct pair *);
+void cuda_count_zero(struct stream *, const struct pair *);
+void cuda_hash(struct stream *, const struct pair *);
 void cuda_adamw(struct stream *, const struct adamw *);
 void cuda_sgd(struct stream *, const struct sgd *);
 void cuda_route(struct stream *, const struct route *);

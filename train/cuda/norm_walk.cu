@@ -133,10 +133,10 @@ forward(struct stream *st, const struct norm_call *call, int64_t heads)
 static void
 clear_dx(struct stream *st, const struct norm_grad *n, int64_t heads)
 {
-	struct tensor dx = n->dx;
+	struct fill none = { n->dx, 0 };
 
-	dx.shape[1] *= heads;
-	cuda_fill(st, &dx, 0);
+	none.x.shape[1] *= heads;
+	cuda_fill(st, &none);
 }
 
 /* Returns the number of partial sums in the workspace. By rows for dx, then by columns; enough

@@ -89,8 +89,9 @@ launch(struct stream *st, const struct tensor *x, const struct normal_call *n)
 
 /* x is dense; its elements are numbered as they lie. */
 void
-cuda_normal(struct stream *st, const struct tensor *x, const struct normal *n)
+cuda_normal(struct stream *st, const struct normal *n)
 {
+	const struct tensor *x = &n->x;
 	struct normal_call c = { n->key, n->stream, n->first, tensor_elements(x), n->std };
 
 	ops_require((x->ndim != 2 || x->stride[0] == x->shape[1]) && n->first >= 0);

@@ -159,18 +159,18 @@ __launch_bounds__(CU_THREADS) split_kernel(struct flat a, const float *x, struct
 }
 
 void
-cuda_split(struct stream *st, const struct tensor *master, const struct tensor *remainder,
-    const struct tensor *x)
+cuda_split(struct stream *st, const struct halves *a)
 {
 	struct flat to = {};
-	struct walk w = walk_of(st, 1, tensor_elements(x), 1);
+	struct walk w = walk_of(st, 1, tensor_elements(&a->x), 1);
 
+	ops_require(a->master.dtype == DTYPE_BF16 && a->remainder.dtype == DTYPE_U16 &&
+	    a->x.dtype == DTYPE_F32);
 	ops_require(
-	    master->dtype == DTYPE_BF16 && remainder->dtype == DTYPE_U16 && x->dtype == DTYPE_F32);
-	ops_require(tensor_same_shape(master, x) && tensor_same_shape(remainder, x));
-	to.master = master->data;
-	to.remainder = (uint16_t *)remainder->data;
-	split_kernel<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(to, (const float *)x->data, w);
+	    tensor_same_shape(&a->master, &a->x) && tensor_same_shape(&a->remainder, &a->x));
+	to.master = a->master.data;
+	to.remainder = (uint16_t *)a->remainder.data;
+	split_kernel<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(to, (const float *)a->x.data, w);
 	cu_launched(st, "split");
 }
 

@@ -328,8 +328,10 @@ make_copies(struct stream *st, const struct quantise *q)
 void
 cu_quantise_sums(struct stream *st, const struct tensor *x, const struct quantise *q)
 {
+	struct fill none = { q->sums, 0 };
+
 	if (q->sums.data && !q->accumulate)
-		cuda_fill(st, &q->sums, 0);
+		cuda_fill(st, &none);
 	if (q->sums.data)
 		cu_column_sum(st, &q->sums, x);
 }

@@ -163,9 +163,9 @@ is_fast(const struct tensor *t)
 
 /* out (F64) += sum of x y in double. */
 void
-cuda_dot(
-    struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
+cuda_dot(struct stream *st, const struct dot *d)
 {
+	const struct tensor *out = &d->out, *x = &d->x, *y = &d->y;
 	int64_t count = tensor_elements(x);
 	double *part = (double *)cu_workspace(st);
 	const float4 *a = (const float4 *)x->data, *b = (const float4 *)y->data;
@@ -195,10 +195,11 @@ launch_nonfinite(struct stream *st, const struct tensor *x, int parts)
 	    (const T *)x->data, tensor_elements(x), (double *)cu_workspace(st));
 }
 
-/* out (F64) += how many elements are NaN or infinite. */
+/* y (F64) += how many elements of x are NaN or infinite. */
 void
-cuda_count_nonfinite(struct stream *st, const struct tensor *out, const struct tensor *x)
+cuda_count_nonfinite(struct stream *st, const struct pair *p)
 {
+	const struct tensor *out = &p->y, *x = &p->x;
 	int64_t count = tensor_elements(x);
 	double *part = (double *)cu_workspace(st);
 	int parts = num_parts(count);
@@ -224,11 +225,12 @@ zero_any_kernel(struct tensor x, int64_t count, double *part)
 	leave(sum, part);
 }
 
-/* out (F64) += how many elements are zero. Only --log-num-zeros-in-grad needs it, so it does not
+/* y (F64) += how many elements of x are zero. Only --log-num-zeros-in-grad needs it, so it does not
  * read by packs. */
 void
-cuda_count_zero(struct stream *st, const struct tensor *out, const struct tensor *x)
+cuda_count_zero(struct stream *st, const struct pair *p)
 {
+	const struct tensor *out = &p->y, *x = &p->x;
 	int64_t count = tensor_elements(x);
 	double *part = (double *)cu_workspace(st);
 	int parts = num_parts(count);

@@ -420,11 +420,11 @@ cu_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias
 
 /* Shapes must agree, types need not. */
 void
-cuda_add(struct stream *st, const struct tensor *y, const struct tensor *x)
+cuda_add(struct stream *st, const struct pair *p)
 {
-	ops_require(
-	    tensor_same_shape(y, x) && dtype_is_float(y->dtype) && dtype_is_float(x->dtype));
-	run_pair(st, *y, *x, PAIR_ADD, &no_mix);
+	ops_require(tensor_same_shape(&p->y, &p->x) && dtype_is_float(p->y.dtype) &&
+	    dtype_is_float(p->x.dtype));
+	run_pair(st, p->y, p->x, PAIR_ADD, &no_mix);
 	cu_launched(st, "add");
 }
 
@@ -485,14 +485,16 @@ cuda_sum(struct stream *st, const struct sum *a)
 
 /* A dense tensor is zeroed as bytes. */
 void
-cuda_fill(struct stream *st, const struct tensor *x, double value)
+cuda_fill(struct stream *st, const struct fill *f)
 {
+	const struct tensor *x = &f->x;
+
 	ops_require(dtype_is_float(x->dtype));
-	if (value == 0 && flat(x).ndim == 1)
+	if (f->value == 0 && flat(x).ndim == 1)
 		cu_ok(st->device, cudaMemsetAsync(x->data, 0, tensor_bytes(x), cu_handle(st)),
 		    "fill");
 	else
-		fill_all(st, x, value);
+		fill_all(st, x, f->value);
 	cu_launched(st, "fill");
 }
 
@@ -531,13 +533,13 @@ copy_rows(struct stream *st, const struct tensor *to, const struct tensor *from)
 
 /* Narrowing rounds to nearest, ties to even. Same types are copied as bytes, integers too. */
 void
-cuda_cast(struct stream *st, const struct tensor *dst, const struct tensor *src)
+cuda_cast(struct stream *st, const struct pair *p)
 {
-	struct tensor to = *dst, from = *src;
+	struct tensor to = p->y, from = p->x;
 
-	ops_require(tensor_same_shape(dst, src));
+	ops_require(tensor_same_shape(&to, &from));
 	ops_require(
-	    dst->dtype == src->dtype || (dtype_is_float(dst->dtype) && dtype_is_float(src->dtype)));
+	    to.dtype == from.dtype || (dtype_is_float(to.dtype) && dtype_is_float(from.dtype)));
 	flatten(&to, &from);
 	if (to.dtype == from.dtype)
 		cu_ok(st->device, copy_rows(st, &to, &from), "cast");

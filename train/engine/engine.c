@@ -166,7 +166,7 @@ engine_clear(struct engine *e, enum buffer b)
 	if (here.data && e->mem.place[b] == ARENA_HOST)
 		memset(here.data, 0, tensor_bytes(&here));
 	else if (here.data)
-		e->ops->fill(e->stream, &here, 0);
+		e->ops->fill(e->stream, &(struct fill){ here, 0 });
 	if (twin.data)
 		memset(twin.data, 0, tensor_bytes(&twin));
 }
@@ -253,9 +253,11 @@ init_split(struct engine *e, const struct normal *n, const struct part *p)
 	float *buf = engine_hosted(e, p) ? mem_alloc((size_t)p->count, sizeof *buf) : NULL;
 	struct tensor scratch =
 	    tensor_1d(buf ? (void *)buf : e->arena[ARENA_SCRATCH], DTYPE_F32, p->count);
+	struct normal values = *n;
 
-	st->ops->normal(st, &scratch, n);
-	st->ops->split(st, &weights, &remainder, &scratch);
+	values.x = scratch;
+	st->ops->normal(st, &values);
+	st->ops->split(st, &(struct halves){ weights, remainder, scratch });
 	free(buf);
 }
 
@@ -266,17 +268,18 @@ init_values(struct engine *e, const struct param *param, int64_t first, const st
 {
 	struct stream *st = engine_stream(e, p);
 	struct tensor dst = engine_masters(e, p);
-	struct normal n = { .key = e->seed,
+	struct normal n = { .x = dst,
+		.key = e->seed,
 		.stream = rng_stream(param->name),
 		.first = first,
 		.std = param->init_std };
 
 	if (param->init_std == 0)
-		st->ops->fill(st, &dst, param->init_value);
+		st->ops->fill(st, &(struct fill){ dst, param->init_value });
 	else if (memory_has(&e->mem, BUF_REMAINDER))
 		init_split(e, &n, p);
 	else
-		st->ops->normal(st, &dst, &n);
+		st->ops->normal(st, &n);
 }
 
 /* Initialises the real rows of one shard: in one run where they are contiguous in the whole
@@ -316,7 +319,7 @@ engine_init_weights(struct engine *e)
 	struct tensor to = engine_buffer(e, e->mem.bytes[BUF_MASTER] ? BUF_MASTER : BUF_WEIGHTS);
 
 	/* What lies on the host is zero. */
-	e->ops->fill(e->stream, &to, 0);
+	e->ops->fill(e->stream, &(struct fill){ to, 0 });
 	for (int i = 0; i < e->mem.shards.count; i++)
 		init_shard(e, &e->mem.shards.item[i]);
 }
@@ -332,7 +335,7 @@ engine_zero_scalars(struct engine *e)
 		struct tensor t = engine_buffer(e, of_step[i]);
 
 		if (t.data)
-			e->ops->fill(e->stream, &t, 0);
+			e->ops->fill(e->stream, &(struct fill){ t, 0 });
 	}
 	engine_weigh_routers(e, 1);
 }
@@ -346,7 +349,7 @@ engine_weigh_routers(struct engine *e, double factor)
 
 	one = tensor_flat(&one);
 	if (e->plan.model.num_experts)
-		e->ops->fill(e->stream, &one, factor);
+		e->ops->fill(e->stream, &(struct fill){ one, factor });
 }
 
 /* Waits for all queued work; the only sync of a step before its update. */

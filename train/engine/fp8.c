@@ -76,7 +76,7 @@ set_slots(struct engine *e)
 	float *host;
 
 	if (scale.data)
-		e->ops->fill(e->stream, &scale, 1);
+		e->ops->fill(e->stream, &(struct fill){ scale, 1 });
 	if (!largest.data)
 		return;
 	host = mem_alloc((size_t)largest.shape[0], sizeof *host);

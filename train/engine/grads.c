@@ -55,7 +55,7 @@ cleared(struct engine *e, enum scalar which)
 	struct tensor scalars = engine_buffer(e, BUF_SCALARS);
 	struct tensor one = tensor_rows(&scalars, which, 1);
 
-	e->ops->fill(e->stream, &one, 0);
+	e->ops->fill(e->stream, &(struct fill){ one, 0 });
 	return one;
 }
 
@@ -88,7 +88,7 @@ add_squares(struct engine *e, const struct tensor *sum,
 		struct tensor x = place(e, &p);
 
 		if (p.count && x.data && counts(e, &e->mem.shards.run[i]))
-			e->ops->dot(e->stream, sum, &x, &x);
+			e->ops->dot(e->stream, &(struct dot){ *sum, x, x });
 	}
 }
 
@@ -135,7 +135,7 @@ grads_measure_params(struct engine *e)
 		struct tensor x = engine_masters(e, &p);
 
 		if (p.count && engine_hosted(e, &p) && counts(e, &e->mem.shards.run[i]))
-			e->host_stream->ops->dot(e->host_stream, &on_host, &x, &x);
+			e->host_stream->ops->dot(e->host_stream, &(struct dot){ on_host, x, x });
 	}
 	e->backend->copy_in(e->stream, norm.data, &squares, sizeof squares);
 	engine_sync(e);
@@ -158,7 +158,7 @@ grads_count_zeros(struct engine *e)
 		struct tensor x = engine_part(e, BUF_GRADS, &real);
 
 		if (real.count && counts(e, &of))
-			e->ops->count_zero(e->stream, &zeros, &x);
+			e->ops->count_zero(e->stream, &(struct pair){ zeros, x });
 	}
 }
 
@@ -183,8 +183,8 @@ grads_first_bad(struct engine *e, enum buffer of, char name[96])
 
 		if (own.count == 0)
 			continue;
-		e->ops->fill(e->stream, &bad, 0);
-		e->ops->count_nonfinite(e->stream, &bad, &x);
+		e->ops->fill(e->stream, &(struct fill){ bad, 0 });
+		e->ops->count_nonfinite(e->stream, &(struct pair){ bad, x });
 		engine_read_scalars(e, read);
 		if (read[SCALAR_NONFINITE] > 0)
 			first = fmax(first, sign * (double)s->param);

@@ -58,7 +58,7 @@ hash_shard(const struct engine *e, bool grad, int run, int i)
 	struct tensor t = engine_bucket(e, grad, s->bucket), to = place(e, run, i);
 
 	t = tensor_rows(&t, s->offset - e->mem.shards.bucket[s->bucket].first, s->count);
-	e->ops->hash(e->stream, &to, &t);
+	e->ops->hash(e->stream, &(struct pair){ to, t });
 }
 
 /* Copies to the host, after the device has finished its queue. */
@@ -95,7 +95,7 @@ hash_loss(const struct engine *e, int run)
 	struct tensor scalars = engine_buffer(e, BUF_SCALARS), to = place(e, run, -1);
 	struct tensor loss = tensor_rows(&scalars, SCALAR_LOSS, 1);
 
-	e->ops->hash(e->stream, &to, &loss);
+	e->ops->hash(e->stream, &(struct pair){ to, loss });
 }
 
 void

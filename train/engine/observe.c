@@ -331,15 +331,101 @@ describe_axpby(struct op_call *c, const struct axpby *a)
 	out(c, "y", &a->y);
 }
 
-/* One output, from one input or none; in_place: the output is also read. */
 static void
-describe_simple(struct op_call *c, const struct tensor *y, const struct tensor *x, bool in_place)
+describe_act_fwd(struct op_call *c, const struct act *a)
 {
-	if (x)
-		in(c, x);
-	if (in_place)
-		in(c, y);
-	out(c, "y", y);
+	in(c, &a->x);
+	out(c, "y", &a->y);
+	out_copies(c, &a->copies);
+}
+
+static void
+describe_act_bwd(struct op_call *c, const struct act_grad *a)
+{
+	in(c, &a->dy);
+	in(c, &a->x);
+	out(c, "dx", &a->dx);
+	out(c, "y", &a->y);
+	out_copies(c, &a->dx_copies);
+	out_copies(c, &a->y_copies);
+}
+
+static void
+describe_dropout_bwd(struct op_call *c, const struct dropout_grad *g)
+{
+	in(c, &g->dy);
+	out(c, "dx", &g->dx);
+}
+
+static void
+describe_add(struct op_call *c, const struct pair *p)
+{
+	in(c, &p->x);
+	in(c, &p->y);
+	out(c, "y", &p->y);
+}
+
+/* Each term is read. */
+static void
+describe_sum(struct op_call *c, const struct sum *a)
+{
+	if (a->own >= 0)
+		in(c, &a->x);
+	in(c, &a->others);
+	out(c, "y", &a->y);
+}
+
+static void
+describe_fill(struct op_call *c, const struct fill *f)
+{
+	out(c, "x", &f->x);
+}
+
+static void
+describe_normal(struct op_call *c, const struct normal *n)
+{
+	out(c, "x", &n->x);
+}
+
+static void
+describe_cast(struct op_call *c, const struct pair *p)
+{
+	in(c, &p->x);
+	out(c, "y", &p->y);
+}
+
+static void
+describe_split(struct op_call *c, const struct halves *s)
+{
+	in(c, &s->x);
+	out(c, "master", &s->master);
+	out(c, "remainder", &s->remainder);
+}
+
+/* The sum of squares reads its vector once. */
+static void
+describe_dot(struct op_call *c, const struct dot *d)
+{
+	in(c, &d->x);
+	out(c, "out", &d->out);
+}
+
+static void
+describe_count_nonfinite(struct op_call *c, const struct pair *p)
+{
+	describe_add(c, p);
+}
+
+static void
+describe_count_zero(struct op_call *c, const struct pair *p)
+{
+	describe_add(c, p);
+}
+
+static void
+describe_hash(struct op_call *c, const struct pair *p)
+{
+	describe_cast(c, p);
 }
 
 static void
@@ -392,129 +478,19 @@ OBSERVE(balance, balance)
 OBSERVE(quantise, quantise)
 OBSERVE(scales, scales)
 
-/* The body of an operation on tensors: its output, its input or NULL, and whether it reads the
- * output. */
-#define OBSERVE_SIMPLE(op, y, x, in_place, ...) \
-	struct op_call c = { .name = #op }; \
-\
-	describe_simple(&c, y, x, in_place); \
-	begin(st); \
-	st->ops->op(st, __VA_ARGS__); \
-	end(st, &c)
-
-static void
-act_fwd(struct stream *st, enum act_kind kind, const struct act *a)
-{
-	struct op_call c = { .name = "act_fwd" };
-
-	in(&c, &a->x);
-	out(&c, "y", &a->y);
-	out_copies(&c, &a->copies);
-	begin(st);
-	st->ops->act_fwd(st, kind, a);
-	end(st, &c);
-}
-
-static void
-act_bwd(struct stream *st, enum act_kind kind, const struct act_grad *a)
-{
-	struct op_call c = { .name = "act_bwd" };
-
-	in(&c, &a->dy);
-	in(&c, &a->x);
-	out(&c, "dx", &a->dx);
-	out(&c, "y", &a->y);
-	out_copies(&c, &a->dx_copies);
-	out_copies(&c, &a->y_copies);
-	begin(st);
-	st->ops->act_bwd(st, kind, a);
-	end(st, &c);
-}
-
-static void
-dropout_bwd(
-    struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
-{
-	OBSERVE_SIMPLE(dropout_bwd, dx, dy, false, dx, dy, d);
-}
-
-static void
-add(struct stream *st, const struct tensor *y, const struct tensor *x)
-{
-	OBSERVE_SIMPLE(add, y, x, true, y, x);
-}
-
-/* Each term is read. */
-static void
-sum(struct stream *st, const struct sum *a)
-{
-	struct op_call c = { .name = "sum" };
-
-	if (a->own >= 0)
-		in(&c, &a->x);
-	in(&c, &a->others);
-	out(&c, "y", &a->y);
-	begin(st);
-	st->ops->sum(st, a);
-	end(st, &c);
-}
-
-static void
-fill(struct stream *st, const struct tensor *x, double value)
-{
-	OBSERVE_SIMPLE(fill, x, NULL, false, x, value);
-}
-
-static void
-normal(struct stream *st, const struct tensor *x, const struct normal *n)
-{
-	OBSERVE_SIMPLE(normal, x, NULL, false, x, n);
-}
-
-static void
-cast(struct stream *st, const struct tensor *y, const struct tensor *x)
-{
-	OBSERVE_SIMPLE(cast, y, x, false, y, x);
-}
-
-static void
-split(struct stream *st, const struct tensor *master, const struct tensor *remainder,
-    const struct tensor *x)
-{
-	struct op_call c = { .name = "split" };
-
-	in(&c, x);
-	out(&c, "master", master);
-	out(&c, "remainder", remainder);
-	begin(st);
-	st->ops->split(st, master, remainder, x);
-	end(st, &c);
-}
-
-/* The sum of squares reads its vector once. */
-static void
-dot(struct stream *st, const struct tensor *sum, const struct tensor *x, const struct tensor *y)
-{
-	OBSERVE_SIMPLE(dot, sum, x, false, sum, x, y);
-}
-
-static void
-count_nonfinite(struct stream *st, const struct tensor *sum, const struct tensor *x)
-{
-	OBSERVE_SIMPLE(count_nonfinite, sum, x, true, sum, x);
-}
-
-static void
-count_zero(struct stream *st, const struct tensor *sum, const struct tensor *x)
-{
-	OBSERVE_SIMPLE(count_zero, sum, x, true, sum, x);
-}
-
-static void
-hash(struct stream *st, const struct tensor *sum, const struct tensor *x)
-{
-	OBSERVE_SIMPLE(hash, sum, x, false, sum, x);
-}
+OBSERVE(act_fwd, act)
+OBSERVE(act_bwd, act_grad)
+OBSERVE(dropout_bwd, dropout_grad)
+OBSERVE(add, pair)
+OBSERVE(sum, sum)
+OBSERVE(fill, fill)
+OBSERVE(normal, normal)
+OBSERVE(cast, pair)
+OBSERVE(split, halves)
+OBSERVE(dot, dot)
+OBSERVE(count_nonfinite, pair)
+OBSERVE(count_zero, pair)
+OBSERVE(hash, pair)
 
 static const struct ops observed_ops = {
 	.gemm = gemm,

@@ -40,7 +40,7 @@ const struct span_kind span_kinds[SPAN_COUNT] = {
 };
 
 /* A span; it has ended if `to` was recorded. */
-struct pair {
+struct interval {
 	struct event *from, *to;
 	enum span kind;
 	bool ended;
@@ -48,7 +48,8 @@ struct pair {
 
 struct timing {
 	bool on;
-	struct pair *pair; /* of the step; the first `made` have timers, kept for the next one */
+	struct interval
+	    *pair; /* of the step; the first `made` have timers, kept for the next one */
 	int count, made, room;
 	int open[SPAN_COUNT]; /* 1 + index of the pair begun last; 0: none is open */
 };
@@ -76,7 +77,7 @@ timing_watch(struct engine *e, bool on)
 }
 
 /* Adds a pair with its timers. */
-static struct pair *
+static struct interval *
 next_pair(struct engine *e)
 {
 	struct timing *t = e->timing;
@@ -96,7 +97,7 @@ void
 timing_begin(struct engine *e, enum span s)
 {
 	struct observer *o = e->stream->observer;
-	struct pair *p;
+	struct interval *p;
 
 	if (!e->timing->on)
 		return;
@@ -115,7 +116,7 @@ timing_end(struct engine *e, enum span s)
 	struct op_call call = { .name = span_kinds[s].name };
 	struct observer *o = e->stream->observer;
 	struct timing *t = e->timing;
-	struct pair *p;
+	struct interval *p;
 
 	if (!t->on || !t->open[s])
 		return;
@@ -132,7 +133,7 @@ timing_read(struct engine *e, struct spans *sum)
 {
 	struct timing *t = e->timing;
 
-	for (const struct pair *p = t->pair; p < t->pair + t->count; p++) {
+	for (const struct interval *p = t->pair; p < t->pair + t->count; p++) {
 		if (!p->ended)
 			continue;
 		sum->elapsed[p->kind] += e->backend->elapsed(p->from, p->to);

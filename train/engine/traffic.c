@@ -138,9 +138,9 @@ keep_sum(struct engine *e, int k, const struct tensor *all)
 	if (own.count == 0)
 		return;
 	if (e->traffic->fresh)
-		st->ops->cast(st, &to, &sum);
+		st->ops->cast(st, &(struct pair){ to, sum });
 	else
-		st->ops->add(st, &to, &sum);
+		st->ops->add(st, &(struct pair){ to, sum });
 }
 
 /* A sum over the replicas of a bucket: all of it is added up, and the own part becomes the sum. */
@@ -164,7 +164,7 @@ sum_narrow(struct engine *e, const struct summing *x)
 	int count = 0;
 
 	send = tensor_rows(&send, 0, all->shape[0]);
-	st->ops->cast(st, &send, all);
+	st->ops->cast(st, &(struct pair){ send, *all });
 	for (int r = 0, k = 0; r < dp->size; r++)
 		if (r != dp->rank) {
 			message[count++] = (struct p2p){ true, r, 0, tensor_rows(&send, r * n, n) };
@@ -236,7 +236,7 @@ redivide(struct engine *e, struct stream *st, const struct redivision *d)
 			message[count++] = (struct p2p){ false, r, 0, take };
 	}
 	if (from.shape[0] && from.data != to.data)
-		st->ops->cast(st, &to, &from);
+		st->ops->cast(st, &(struct pair){ to, from });
 	dp->ops->exchange(COMM_HERE(dp), st, message, count);
 }
 

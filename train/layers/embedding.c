@@ -64,7 +64,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		e->ops->embedding_fwd(e->stream, &places);
 	/* Dropout is the same forward and backward: a multiplication by the mask. */
 	if (drop.p > 0 || sums.data != y->data)
-		e->ops->dropout_bwd(e->stream, y, &sums, &drop);
+		e->ops->dropout_bwd(e->stream, &(struct dropout_grad){ *y, sums, drop });
 }
 
 /* Every tensor rank gets all rows of dy, so nothing is summed: each keeps those of its part of the

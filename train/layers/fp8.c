@@ -102,7 +102,8 @@ fp8_forward(struct step *s, const struct linear *l)
 	copy(s, &x, &l->x);
 	e->ops->gemm(e->stream, &g);
 	if (l->pre.data)
-		e->ops->act_fwd(e->stream, ACT_GELU_TANH, &(struct act){ .y = l->y, .x = l->pre });
+		e->ops->act_fwd(
+		    e->stream, &(struct act){ .kind = ACT_GELU_TANH, .y = l->y, .x = l->pre });
 }
 
 /* Rows of dy that are a part of all have their columns of the transpose. */
@@ -124,8 +125,9 @@ fp8_input_gradient(struct step *s, const struct linear_grad *l)
 	copy(s, &dy, &l->dy);
 	e->ops->gemm(e->stream, &g);
 	if (l->pre.data)
-		e->ops->act_bwd(e->stream, ACT_GELU_TANH,
-		    &(struct act_grad){ .dx = l->dx, .dy = l->dx, .x = l->pre });
+		e->ops->act_bwd(e->stream,
+		    &(struct act_grad){
+			.kind = ACT_GELU_TANH, .dx = l->dx, .dy = l->dx, .x = l->pre });
 }
 
 void

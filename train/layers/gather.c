@@ -158,7 +158,7 @@ copy_own(struct engine *e, enum buffer b, const struct tensor kv[2], bool back)
 			      there = side(&pair, i % 2),
 			      here = context_stretch(e, &kv[i % 2], i / 2);
 
-		e->ops->cast(e->stream, back ? &here : &there, back ? &there : &here);
+		e->ops->cast(e->stream, &(struct pair){ back ? here : there, back ? there : here });
 	}
 }
 
@@ -198,10 +198,10 @@ backward(struct step *s, const struct attention_grad *g)
 	streams_join(e, e->context.stream, e->context.gathered, SPAN_CONTEXT);
 	e->ops->attention_bwd(e->stream, &second);
 	if (unseen.shape[0])
-		e->ops->fill(e->stream, &unseen, 0);
+		e->ops->fill(e->stream, &(struct fill){ unseen, 0 });
 	sum_gradients(e, 1);
 	e->ops->attention_bwd(e->stream, &first);
-	e->ops->add(e->stream, &to, &from);
+	e->ops->add(e->stream, &(struct pair){ to, from });
 	sum_gradients(e, 0);
 }
 

@@ -168,8 +168,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 
 	(void)y;
 	all_chunks(l, s, &normed);
-	e->ops->dot(e->stream, &sum, &loss, &mask);
-	e->ops->dot(e->stream, &zsum, &zloss, &mask);
+	e->ops->dot(e->stream, &(struct dot){ sum, loss, mask });
+	e->ops->dot(e->stream, &(struct dot){ zsum, zloss, mask });
 	if (s->losses)
 		keep_losses(s, &loss, &mask);
 }
@@ -181,7 +181,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 {
 	struct norm_flow flow = { *dx, step_buffer(s, BUF_HEAD_GRAD, 0), *x };
 
-	s->e->ops->fill(s->e->stream, dx, 0);
+	s->e->ops->fill(s->e->stream, &(struct fill){ *dx, 0 });
 	norm_backward(l, s, &flow);
 }
 

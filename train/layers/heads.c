@@ -71,7 +71,8 @@ keep_own(struct engine *e, const struct matrix *m, bool to_heads)
 		struct tensor local = context_stretch(e, &own, i),
 			      whole = context_positions(e, &m->whole, &e->stretch[i]);
 
-		e->ops->cast(e->stream, to_heads ? &whole : &local, to_heads ? &local : &whole);
+		e->ops->cast(e->stream,
+		    &(struct pair){ to_heads ? whole : local, to_heads ? local : whole });
 	}
 }
 
@@ -86,8 +87,8 @@ pack(struct engine *e, const struct matrices *all, bool to_heads)
 			      part = part_of(&all->m[i / size], i % size);
 
 		if (i % size != e->groups.cp->rank)
-			e->ops->cast(
-			    e->stream, to_heads ? &part : &columns, to_heads ? &columns : &part);
+			e->ops->cast(e->stream,
+			    &(struct pair){ to_heads ? part : columns, to_heads ? columns : part });
 	}
 }
 

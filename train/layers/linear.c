@@ -61,7 +61,7 @@ gather_on(struct step *s, struct stream *st, const struct tensor *whole, const s
 
 	timing_begin(s->e, SPAN_TENSOR);
 	gather_others(s, st, whole, x);
-	st->ops->cast(st, &own, x);
+	st->ops->cast(st, &(struct pair){ own, *x });
 	timing_end(s->e, SPAN_TENSOR);
 }
 

@@ -76,7 +76,9 @@ static void
 activate(const struct layer *l, struct step *s, struct linear *down)
 {
 	struct engine *e = s->e;
-	struct act a = { .y = down->x, .x = step_buffer(s, BUF_FC1_OUT, l->block->local) };
+	struct act a = { .kind = (enum act_kind)e->plan.model.activation,
+		.y = down->x,
+		.x = step_buffer(s, BUF_FC1_OUT, l->block->local) };
 	const int64_t size[] = { a.x.shape[0], down->weight.shape[1] };
 
 	if (fused(e))
@@ -85,7 +87,7 @@ activate(const struct layer *l, struct step *s, struct linear *down)
 		a.copies = fp8_input(s, down->fp8, size);
 		down->x = a.copies.q;
 	}
-	e->ops->act_fwd(e->stream, (enum act_kind)e->plan.model.activation, &a);
+	e->ops->act_fwd(e->stream, &a);
 }
 
 /* Saves the up projection's output and the activation's, unless the backward pass recomputes them.
@@ -143,7 +145,9 @@ through_activation(
     const struct layer *l, struct step *s, struct linear_grad *down, struct linear_grad *in)
 {
 	struct engine *e = s->e;
-	struct act_grad a = { .dy = down->dx, .x = step_buffer(s, BUF_FC1_OUT, l->block->local) };
+	struct act_grad a = { .kind = (enum act_kind)e->plan.model.activation,
+		.dy = down->dx,
+		.x = step_buffer(s, BUF_FC1_OUT, l->block->local) };
 
 	if (narrow(e)) {
 		narrow_gradient(s, &a, down, in);
@@ -152,7 +156,7 @@ through_activation(
 		if (is_recomputed(e, BUF_ACT_OUT))
 			down->x = a.y = a.dy;
 	}
-	e->ops->act_bwd(e->stream, (enum act_kind)e->plan.model.activation, &a);
+	e->ops->act_bwd(e->stream, &a);
 }
 
 /* Whether dx, when this layer is done, is what the row parallel linear of the one before reads. */
@@ -220,8 +224,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	if (fused(e)) {
 		down.pre = step_buffer(s, BUF_FC1_OUT, l->block->local);
 		if (is_recomputed(e, BUF_ACT_OUT) && !is_recomputed(e, BUF_FC1_OUT))
-			e->ops->act_fwd(
-			    e->stream, ACT_GELU_TANH, &(struct act){ .y = down.x, .x = down.pre });
+			e->ops->act_fwd(e->stream,
+			    &(struct act){ .kind = ACT_GELU_TANH, .y = down.x, .x = down.pre });
 	}
 	row_backward(s, &down);
 	if (!fused(e))

@@ -65,7 +65,7 @@ shared_project_down(const struct layer *l, struct step *s, const struct tensor *
 		.weight = engine_weight(e, l->block->layer, ROLE_SHARED_DOWN),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_SHARED_FC2) };
 
-	e->ops->act_fwd(e->stream, activation(e), &(struct act){ .y = down.x, .x = up });
+	e->ops->act_fwd(e->stream, &(struct act){ .kind = activation(e), .y = down.x, .x = up });
 	row_forward(s, &down);
 }
 
@@ -74,7 +74,8 @@ static void
 shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {
 	struct engine *e = s->e;
-	struct act_grad act = { .dy = engine_buffer(e, BUF_SHARED_DACT),
+	struct act_grad act = { .kind = activation(e),
+		.dy = engine_buffer(e, BUF_SHARED_DACT),
 		.x = step_buffer(s, BUF_SHARED_UP, l->block->local),
 		.y = engine_buffer(e, BUF_SHARED_ACT) };
 	struct linear_grad down = { .dx = act.dy,
@@ -92,7 +93,7 @@ shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 
 	row_backward(s, &down);
 	act.dx = act.x;
-	e->ops->act_bwd(e->stream, activation(e), &act);
+	e->ops->act_bwd(e->stream, &act);
 	weight_gradient(s, &down);
 	column_backward_begin(s, &in);
 	column_backward(s, &in);

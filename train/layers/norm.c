@@ -129,7 +129,7 @@ norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 	struct norm_grad n;
 
 	if (!l->block->norm) {
-		e->ops->add(e->stream, &f->dx, &f->dy);
+		e->ops->add(e->stream, &(struct pair){ f->dx, f->dy });
 		return;
 	}
 	n = backward_of(l, s, l->block->norm, &flow);

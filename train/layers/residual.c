@@ -71,7 +71,7 @@ dropout_backward(struct step *s, const struct tensor *dx, const struct dropout *
 	if (drop->p == 0 && dx->dtype == e->plan.shape.dtype)
 		return *dx;
 	dbranch = engine_buffer(e, BUF_DBRANCH);
-	e->ops->dropout_bwd(e->stream, &dbranch, dx, drop);
+	e->ops->dropout_bwd(e->stream, &(struct dropout_grad){ dbranch, *dx, *drop });
 	return dbranch;
 }
 
@@ -86,7 +86,7 @@ sum_gradient(const struct layer *l, struct step *s, const struct tensor *dx)
 	if (!l->block->parallel)
 		return *dx;
 	if (l->block->reads != l->block->kind->input)
-		s->e->ops->cast(s->e->stream, &kept, dx);
+		s->e->ops->cast(s->e->stream, &(struct pair){ kept, *dx });
 	return kept;
 }
 
@@ -114,7 +114,7 @@ residual_dbias(const struct layer *l, struct step *s)
 	if (l->block->bias_taken || first_row(s) == 0)
 		return l->block->bias_taken ? none : dbias;
 	if (dbias.data && !s->accumulate)
-		s->e->ops->fill(s->e->stream, &dbias, 0);
+		s->e->ops->fill(s->e->stream, &(struct fill){ dbias, 0 });
 	return none;
 }
 

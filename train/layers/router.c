@@ -81,7 +81,7 @@ count_kept(const struct layer *l, const struct step *s, const struct tensor *sum
 
 	kept = tensor_flat(&kept);
 	if (kept.data)
-		s->e->ops->dot(s->e->stream, &out, &kept, &kept);
+		s->e->ops->dot(s->e->stream, &(struct dot){ out, kept, kept });
 }
 
 /* Random logits for benchmarks. An element's number is that of its row among those of the run, so
@@ -108,8 +108,8 @@ draw_logits(const struct layer *l, const struct step *s, const struct tensor *lo
 		if (first >= int64_min(end, passed))
 			continue;
 		part = tensor_rows(logits, first - begin, int64_min(end, passed) - first);
-		part = tensor_flat(&part);
-		s->e->ops->normal(s->e->stream, &part, &n);
+		n.x = tensor_flat(&part);
+		s->e->ops->normal(s->e->stream, &n);
 	}
 }
 

@@ -164,12 +164,12 @@ normalized(const struct round *x)
 	const struct param *p = param_of(x, x->rank);
 	struct tensor whole = tensor_2d(t.data, t.dtype, p->shape[0], p->shape[1]);
 
-	ops->fill(x->e->stream, &squares, 0);
+	ops->fill(x->e->stream, &(struct fill){ squares, 0 });
 	for (int r = 0; r < x->ranks; r++) {
 		struct tensor part = part_at(x, r, x->e->mem.dtype[BUF_UPDATES]);
 
 		if (gives(x, x->rank, r))
-			ops->dot(x->e->stream, &squares, &part, &part);
+			ops->dot(x->e->stream, &(struct dot){ squares, part, part });
 	}
 	for (int r = 0; r < x->ranks; r++) {
 		struct axpby c = { .y = inside(x, &whole, r),
@@ -205,7 +205,7 @@ orthogonalize(const struct round *x)
 	for (int r = 0; r < x->ranks; r++) {
 		struct tensor from = inside(x, &whole, r), to = part_at(x, r, whole.dtype);
 
-		x->e->ops->cast(x->e->stream, &to, &from);
+		x->e->ops->cast(x->e->stream, &(struct pair){ to, from });
 	}
 }
 
@@ -235,7 +235,7 @@ apply(const struct round *x, int i)
 	mix(x, &master, -x->u->lr * scale_of(&x->o->muon, param_of(x, i)), &flat,
 	    1 - x->u->lr * decay);
 	if (e->mem.bytes[BUF_MASTER])
-		e->ops->cast(e->stream, &weight, &master);
+		e->ops->cast(e->stream, &(struct pair){ weight, master });
 }
 
 static void

@@ -57,9 +57,9 @@ iterate(const struct newton_schulz *s, const double p[3])
 		.beta = p[0] };
 
 	s->ops->gemm(s->stream, &square);
-	s->ops->cast(s->stream, &s->even, &s->gram);
+	s->ops->cast(s->stream, &(struct pair){ s->even, s->gram });
 	s->ops->gemm(s->stream, &even);
-	s->ops->cast(s->stream, &s->next, &s->x);
+	s->ops->cast(s->stream, &(struct pair){ s->next, s->x });
 	s->ops->gemm(s->stream, &odd);
 }
 

@@ -42,7 +42,8 @@ convert(struct engine *e, int k, bool to_weights)
 	struct tensor master = engine_part(e, BUF_MASTER, &own), weights = engine_updated(e, &own);
 
 	if (master.data)
-		st->ops->cast(st, to_weights ? &weights : &master, to_weights ? &master : &weights);
+		st->ops->cast(st,
+		    &(struct pair){ to_weights ? weights : master, to_weights ? master : weights });
 }
 
 /* Widening is exact: the masters are as precise as the file. */

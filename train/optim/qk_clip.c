@@ -72,7 +72,7 @@ shrink_shard(struct engine *e, const struct qk_clip *c, const double *scores, co
 			.x = master,
 			.a = pow(eta, p->role == ROLE_Q ? c->alpha : 1 - c->alpha) });
 		if (e->mem.bytes[BUF_MASTER])
-			e->ops->cast(e->stream, &weight, &master);
+			e->ops->cast(e->stream, &(struct pair){ weight, master });
 	}
 }
 

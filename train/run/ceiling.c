@@ -66,9 +66,9 @@ aligned(size_t bytes)
 static void
 randomize(struct trial *t, const struct tensor *x)
 {
-	struct normal n = { .key = t->e->seed, .std = 1 };
+	struct normal n = { .x = *x, .key = t->e->seed, .std = 1 };
 
-	t->e->ops->normal(t->e->stream, x, &n);
+	t->e->ops->normal(t->e->stream, &n);
 }
 
 static void

@@ -41,12 +41,12 @@ count(struct check *c, struct stream *st, const struct tensor *t)
 	bool dense = t->ndim == 1 || t->stride[0] == t->shape[1];
 	double read[SCALAR_COUNT];
 
-	st->ops->fill(st, &bad, 0);
+	st->ops->fill(st, &(struct fill){ bad, 0 });
 	for (int64_t r = 0; r < (dense ? 1 : t->shape[0]); r++) {
 		struct tensor row = dense ? *t : tensor_rows(t, r, 1);
 
 		row = tensor_flat(&row);
-		st->ops->count_nonfinite(st, &bad, &row);
+		st->ops->count_nonfinite(st, &(struct pair){ bad, row });
 	}
 	engine_read_scalars(c->e, read);
 	return read[SCALAR_NONFINITE];

@@ -175,7 +175,7 @@ call_add(struct engine *e, const struct tensor *t)
 	struct tensor flat = tensor_flat(t), x = tensor_rows(&flat, 0, flat.shape[0] / 2),
 		      y = tensor_rows(&flat, flat.shape[0] / 2, flat.shape[0] / 2);
 
-	e->ops->add(e->stream, &y, &x);
+	e->ops->add(e->stream, &(struct pair){ y, x });
 }
 
 /* FLOP/s of a large GEMM and bytes/s of a large sum, on random numbers in the scratch arena, which
@@ -193,8 +193,8 @@ measure_ceilings(struct profile *p, double *flops, double *bytes)
 		n /= 2;
 	all = tensor_2d(e->arena[ARENA_SCRATCH], t, elements / n, n);
 	part = tensor_rows(&all, 0, all.shape[0] < 3 * n ? all.shape[0] : 3 * n);
-	part = tensor_flat(&part);
-	e->ops->normal(e->stream, &part, &random);
+	random.x = tensor_flat(&part);
+	e->ops->normal(e->stream, &random);
 	*flops = 3 * n * n <= elements
 	    ? 2.0 * (double)n * (double)n * (double)n / time_calls(p, call_gemm, &all)
 	    : 0;

@@ -166,7 +166,7 @@ finish_dbias(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 		return;
 	}
 	if (g->beta == 0)
-		cuda_fill(st, &g->dbias, 0);
+		cuda_fill(st, &(struct fill){ .x = g->dbias });
 	if (g->trans_a)
 		cu_column_sum(st, &g->dbias, &g->a);
 	else
@@ -183,10 +183,11 @@ finish(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 	if (left & EPILOGUE_BIAS)
 		cu_bias_add(st, left & EPILOGUE_GELU ? &g->aux : &g->c, &g->bias);
 	if (left & EPILOGUE_GELU)
-		cuda_act_fwd(st, ACT_GELU_TANH, &(struct act){ .y = g->c, .x = g->aux });
+		cuda_act_fwd(st, &(struct act){ .kind = ACT_GELU_TANH, .y = g->c, .x = g->aux });
 	if (left & EPILOGUE_GELU_GRAD)
-		cuda_act_bwd(
-		    st, ACT_GELU_TANH, &(struct act_grad){ .dx = g->c, .dy = g->c, .x = g->aux });
+		cuda_act_bwd(st,
+		    &(struct act_grad){
+			.kind = ACT_GELU_TANH, .dx = g->c, .dy = g->c, .x = g->aux });
 	if (p->key.epilogue & EPILOGUE_DBIAS)
 		finish_dbias(st, p, g);
 }
