@@ -278,7 +278,7 @@ bench_norm(struct bench *b)
 	w.residual = (struct residual){ .y = z, .x = x, .residual = r };
 	report(b, "residual_fwd", op_residual, &w, 3 * bytes);
 	w.norm.x = z;
-	w.residual.norm = &w.norm;
+	w.residual.norm = w.norm;
 	report(b, "residual_fwd+norm", op_residual, &w, 4 * bytes);
 	w.residual.drop = (struct dropout){
 		.p = 0.1, .seq_length = m->s, .width = m->h, .micro_batch = (int)(b->T / m->s)

@@ -183,7 +183,7 @@ produce_norm(const struct rig *r, const struct producer_case *c, const struct te
 		      rstd = rig_tensor(r, true, tensor_1d(NULL, DTYPE_F32, c->rows), NULL);
 	struct tensor row[2] = { tensor_rows(&vectors, 0, 1), tensor_rows(&vectors, 1, 1) };
 	struct norm n = { .x = x[0], .mean = mean, .rstd = rstd, .eps = 1e-5, .shift = 1 };
-	struct residual s = { .y = x[0], .x = x[1], .residual = x[0], .norm = &n };
+	struct residual s = { .y = x[0], .x = x[1], .residual = x[0] };
 
 	n.weight = tensor_1d((char *)row[0].data + 2, DTYPE_BF16, c->columns);
 	n.bias = c->kind ? tensor_flat(&row[1]) : none;
@@ -192,6 +192,7 @@ produce_norm(const struct rig *r, const struct producer_case *c, const struct te
 		r->st->ops->norm_fwd(r->st, &n);
 	n.copies = produced_copies(result, joined, &n.y);
 	n.has_stats = c->producer == MAKES_NORM_OF_STATS;
+	s.norm = n;
 	if (c->producer == MAKES_RESIDUAL_NORM)
 		r->st->ops->residual_fwd(r->st, &s);
 	else

@@ -717,7 +717,7 @@ block_forward(struct problem *p)
 		.x = *T(0),
 		.residual = *T(2),
 		.drop = case_dropout(p->c, p->c->columns + 3),
-		.norm = &n };
+		.norm = n };
 	struct embedding bias = { .y = *T(9),
 		.scale = 1,
 		.table = tensor_2d(T(1)->data, p->act, 1, p->c->columns),

@@ -7,7 +7,7 @@
 # BLAS, CUDA, NCCL and a few libraries have one home each.
 set -u
 cd "${TOP:-.}" || exit 1
-operations='train/tensor.h train/ops.h train/backend.h train/comm.h'
+operations='train/tensor.h train/ops.h train/backend.h train/comm.h train/op/'
 cuda="lib/base/ lib/model/gpu.h $operations train/cuda/"
 table="
 lib/base
@@ -37,6 +37,7 @@ train/cuda		$cuda
 train/cuda/attention	$cuda
 train/cuda/gemm		$cuda
 train/mpi		lib/base/ $operations
+train/op		lib/base/ train/tensor.h
 train/nccl		lib/base/ $operations train/cuda/device.h
 "
 find bin lib tok shard plan ckpt export train \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \

@@ -16,28 +16,14 @@
 const struct backend *__real_backend_choose(const char *name, struct err *e);
 const struct backend *__wrap_backend_choose(const char *name, struct err *e);
 
+#define ROOM(op, type) struct type op;
+
 /* A call and its arguments. */
 struct call {
 	void (*run)(const struct call *);
 	struct stream *st;
-	struct norm inner_norm; /* of residual, which points to it */
-	bool has_norm;
 	union {
-		struct gemm gemm;
-		struct norm norm_fwd;
-		struct norm_grad norm_bwd;
-		struct rope rope;
-		struct attention attention_fwd;
-		struct attention_grad attention_bwd;
-		struct residual residual_fwd;
-		struct embedding embedding_fwd;
-		struct embedding_grad embedding_bwd;
-		struct xent xent_stats, xent_loss;
-		struct act act_fwd;
-		struct act_grad act_bwd;
-		struct pair add, cast;
-		struct fill fill;
-		struct dot dot;
+		OPS(ROOM, ROOM)
 	} of;
 };
 
@@ -67,13 +53,12 @@ keep(struct stream *st, void (*run)(const struct call *))
 
 /* --- operations ------------------------------------------------------------------------------- */
 
-/* An operation that takes one struct. */
 #define KEEP(op, type) \
 	static void run_##op(const struct call *c) \
 	{ \
 		inner->op(c->st, &c->of.op); \
 	} \
-	static void op(struct stream *st, const struct type *a) \
+	static void kept_##op(struct stream *st, const struct type *a) \
 	{ \
 		if (tape) \
 			keep(st, run_##op)->of.op = *a; \
@@ -81,70 +66,11 @@ keep(struct stream *st, void (*run)(const struct call *))
 			inner->op(st, a); \
 	}
 
-KEEP(gemm, gemm)
-KEEP(norm_fwd, norm)
-KEEP(norm_bwd, norm_grad)
-KEEP(rope, rope)
-KEEP(attention_fwd, attention)
-KEEP(attention_bwd, attention_grad)
-KEEP(embedding_fwd, embedding)
-KEEP(embedding_bwd, embedding_grad)
-KEEP(xent_stats, xent)
-KEEP(xent_loss, xent)
+#define ENTRY(op, type) .op = kept_##op,
 
-static void
-run_residual_fwd(const struct call *c)
-{
-	struct residual r = c->of.residual_fwd;
+OPS(KEEP, KEEP)
 
-	r.norm = c->has_norm ? &c->inner_norm : NULL;
-	inner->residual_fwd(c->st, &r);
-}
-
-static void
-residual_fwd(struct stream *st, const struct residual *r)
-{
-	struct call *c;
-
-	if (!tape) {
-		inner->residual_fwd(st, r);
-		return;
-	}
-	c = keep(st, run_residual_fwd);
-	c->of.residual_fwd = *r;
-	c->has_norm = r->norm != NULL;
-	if (r->norm)
-		c->inner_norm = *r->norm;
-}
-
-KEEP(act_fwd, act)
-KEEP(act_bwd, act_grad)
-KEEP(add, pair)
-KEEP(cast, pair)
-KEEP(fill, fill)
-KEEP(dot, dot)
-
-/* Those that no leg of a pass has are the CPU's own: run while a leg is recorded, and not when it
- * is launched. */
-static struct ops kept_ops = {
-	.gemm = gemm,
-	.norm_fwd = norm_fwd,
-	.norm_bwd = norm_bwd,
-	.rope = rope,
-	.attention_fwd = attention_fwd,
-	.attention_bwd = attention_bwd,
-	.act_fwd = act_fwd,
-	.act_bwd = act_bwd,
-	.residual_fwd = residual_fwd,
-	.embedding_fwd = embedding_fwd,
-	.embedding_bwd = embedding_bwd,
-	.xent_stats = xent_stats,
-	.xent_loss = xent_loss,
-	.add = add,
-	.cast = cast,
-	.fill = fill,
-	.dot = dot,
-};
+static const struct ops kept_ops = { OPS(ENTRY, ENTRY) };
 
 static struct stream *
 stream(struct device *d, int index)
@@ -154,14 +80,6 @@ stream(struct device *d, int index)
 	if (st->ops == &kept_ops)
 		return st;
 	inner = st->ops;
-	kept_ops.sum = inner->sum;
-	kept_ops.dropout_bwd = inner->dropout_bwd;
-	kept_ops.normal = inner->normal;
-	kept_ops.count_nonfinite = inner->count_nonfinite;
-	kept_ops.count_zero = inner->count_zero;
-	kept_ops.hash = inner->hash;
-	kept_ops.adamw = inner->adamw;
-	kept_ops.sgd = inner->sgd;
 	st->ops = &kept_ops;
 	return st;
 }

@@ -68,11 +68,11 @@ void
 cpu_name(residual_fwd)(struct stream *st, const struct residual *r)
 {
 	ops_require(tensor_same_shape(&r->y, &r->x) && tensor_same_shape(&r->y, &r->residual));
-	ops_require(!r->norm ||
-	    (r->norm->x.data == r->y.data && norm_heads(&r->norm->x, &r->norm->weight) == 1));
+	ops_require(!r->norm.weight.data ||
+	    (r->norm.x.data == r->y.data && norm_heads(&r->norm.x, &r->norm.weight) == 1));
 	cpu_spans(st, &r->y, residual_span, r);
-	if (r->norm)
-		cpu_name(norm_fwd)(st, r->norm);
+	if (r->norm.weight.data)
+		cpu_name(norm_fwd)(st, &r->norm);
 }
 
 /* Through a buffer, since dx may be dy. */

@@ -215,44 +215,8 @@ real cpu_name(largest)(const real *x, int64_t n);
 void cpu_name(quantise_blocks)(struct stream *, const struct quantise *);
 
 /* --- the operations --------------------------------------------------------------------------- */
-void cpu_name(gemm)(struct stream *, const struct gemm *);
-void cpu_name(norm_fwd)(struct stream *, const struct norm *);
-void cpu_name(norm_bwd)(struct stream *, const struct norm_grad *);
-void cpu_name(rope)(struct stream *, const struct rope *);
-void cpu_name(attention_fwd)(struct stream *, const struct attention *);
-void cpu_name(attention_bwd)(struct stream *, const struct attention_grad *);
-void cpu_name(attention_max)(struct stream *, const struct attention_max *);
-void cpu_name(act_fwd)(struct stream *, const struct act *);
-void cpu_name(act_bwd)(struct stream *, const struct act_grad *);
-void cpu_name(residual_fwd)(struct stream *, const struct residual *);
-void cpu_name(dropout_bwd)(struct stream *, const struct dropout_grad *);
-void cpu_name(embedding_fwd)(struct stream *, const struct embedding *);
-void cpu_name(embedding_bwd)(struct stream *, const struct embedding_grad *);
-void cpu_name(xent_stats)(struct stream *, const struct xent *);
-void cpu_name(xent_loss)(struct stream *, const struct xent *);
-void cpu_name(add)(struct stream *, const struct pair *);
-void cpu_name(sum)(struct stream *, const struct sum *);
-void cpu_name(axpby)(struct stream *, const struct axpby *);
-void cpu_name(fill)(struct stream *, const struct fill *);
-void cpu_name(normal)(struct stream *, const struct normal *);
-void cpu_name(cast)(struct stream *, const struct pair *);
-void cpu_name(split)(struct stream *, const struct halves *);
-void cpu_name(dot)(struct stream *, const struct dot *);
-void cpu_name(count_nonfinite)(struct stream *, const struct pair *);
-void cpu_name(count_zero)(struct stream *, const struct pair *);
-void cpu_name(hash)(struct stream *, const struct pair *);
-void cpu_name(adamw)(struct stream *, const struct adamw *);
-void cpu_name(sgd)(struct stream *, const struct sgd *);
-void cpu_name(route)(struct stream *, const struct route *);
-void cpu_name(route_grad)(struct stream *, const struct route_grad *);
-void cpu_name(drop_rows)(struct stream *, const struct drop_rows *);
-void cpu_name(rows_by)(struct stream *, const struct rows_by *);
-void cpu_name(grouped)(struct stream *, const struct grouped *);
-void cpu_name(expert_act)(struct stream *, const struct expert_act *);
-void cpu_name(expert_act_grad)(struct stream *, const struct expert_act_grad *);
-void cpu_name(balance)(struct stream *, const struct balance *);
-void cpu_name(quantise)(struct stream *, const struct quantise *);
-void cpu_name(scales)(struct stream *, const struct scales *);
-void cpu_name(average)(struct stream *, const struct average *);
+#define DECLARE(name, type) void cpu_name(name)(struct stream *, const struct type *);
+OPS(DECLARE, DECLARE)
+#undef DECLARE
 
 #endif

@@ -105,7 +105,7 @@ cuda_residual_fwd(struct stream *st, const struct residual *r)
 	ops_require(r->y.ndim == 2 && tensor_same_shape(&r->y, &r->x) &&
 	    tensor_same_shape(&r->y, &r->residual));
 	ops_require(cu_streams(r->y.dtype, r->x.dtype) && r->residual.dtype == r->y.dtype);
-	if (r->norm) {
+	if (r->norm.weight.data) {
 		cu_residual_norm(st, r);
 		return;
 	}

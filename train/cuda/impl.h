@@ -148,44 +148,11 @@ void cu_norm_copies(struct stream *, const struct norm *);
 cudaError_t cu_kernels_present(void);
 
 /* --- the operations --------------------------------------------------------------------------- */
-void cuda_gemm(struct stream *, const struct gemm *);
-void cuda_norm_fwd(struct stream *, const struct norm *);
-void cuda_norm_bwd(struct stream *, const struct norm_grad *);
-void cuda_rope(struct stream *, const struct rope *);
-void cuda_attention_fwd(struct stream *, const struct attention *);
-void cuda_attention_bwd(struct stream *, const struct attention_grad *);
-void cuda_attention_max(struct stream *, const struct attention_max *);
-void cuda_act_fwd(struct stream *, const struct act *);
-void cuda_act_bwd(struct stream *, const struct act_grad *);
-void cuda_residual_fwd(struct stream *, const struct residual *);
-void cuda_dropout_bwd(struct stream *, const struct dropout_grad *);
-void cuda_embedding_fwd(struct stream *, const struct embedding *);
-void cuda_embedding_bwd(struct stream *, const struct embedding_grad *);
-void cuda_xent_stats(struct stream *, const struct xent *);
-void cuda_xent_loss(struct stream *, const struct xent *);
-void cuda_add(struct stream *, const struct pair *);
-void cuda_sum(struct stream *, const struct sum *);
-void cuda_axpby(struct stream *, const struct axpby *);
-void cuda_fill(struct stream *, const struct fill *);
-void cuda_normal(struct stream *, const struct normal *);
-void cuda_cast(struct stream *, const struct pair *);
-void cuda_split(struct stream *, const struct halves *);
-void cuda_dot(struct stream *, const struct dot *);
-void cuda_count_nonfinite(struct stream *, const struct pair *);
-void cuda_count_zero(struct stream *, const struct pair *);
-void cuda_hash(struct stream *, const struct pair *);
-void cuda_adamw(struct stream *, const struct adamw *);
-void cuda_sgd(struct stream *, const struct sgd *);
-void cuda_route(struct stream *, const struct route *);
-void cuda_route_grad(struct stream *, const struct route_grad *);
-void cuda_drop_rows(struct stream *, const struct drop_rows *);
-void cuda_rows_by(struct stream *, const struct rows_by *);
-void cuda_expert_act(struct stream *, const struct expert_act *);
-void cuda_expert_act_grad(struct stream *, const struct expert_act_grad *);
-void cuda_balance(struct stream *, const struct balance *);
-void cuda_grouped(struct stream *, const struct grouped *);
-void cuda_quantise(struct stream *, const struct quantise *);
-void cuda_scales(struct stream *, const struct scales *);
+#define DECLARE(name, type) void cuda_##name(struct stream *, const struct type *);
+#define NONE(name, type)
+OPS(DECLARE, NONE)
+#undef DECLARE
+#undef NONE
 
 extern const struct ops cuda_ops;
 

@@ -219,12 +219,12 @@ cuda_norm_fwd(struct stream *st, const struct norm *n)
 void
 cu_residual_norm(struct stream *st, const struct residual *r)
 {
-	struct norm_call c = call_of(r->norm);
+	struct norm_call c = call_of(&r->norm);
 
-	check(r->norm);
-	ops_require(norm_heads(&r->norm->x, &r->norm->weight) == 1);
-	ops_require(r->norm->x.data == r->y.data && r->norm->x.dtype == r->y.dtype &&
-	    r->norm->weight.dtype == r->x.dtype && tensor_same_shape(&r->norm->x, &r->y));
+	check(&r->norm);
+	ops_require(norm_heads(&r->norm.x, &r->norm.weight) == 1);
+	ops_require(r->norm.x.data == r->y.data && r->norm.x.dtype == r->y.dtype &&
+	    r->norm.weight.dtype == r->x.dtype && tensor_same_shape(&r->norm.x, &r->y));
 	if (tensor_elements(&r->y) == 0)
 		return;
 	c.sum = true;
@@ -232,9 +232,9 @@ cu_residual_norm(struct stream *st, const struct residual *r)
 	c.stored = r->y;
 	c.residual = r->residual;
 	c.mask = mask_of(&r->drop);
-	PICK_STREAM(r->y.dtype, r->norm->weight.dtype, forward)(st, &c, 1);
-	if (quantise_makes(&r->norm->copies))
-		cu_norm_copies(st, r->norm);
+	PICK_STREAM(r->y.dtype, r->norm.weight.dtype, forward)(st, &c, 1);
+	if (quantise_makes(&r->norm.copies))
+		cu_norm_copies(st, &r->norm);
 	cu_launched(st, "residual_fwd");
 }
 

@@ -11,20 +11,6 @@
 
 #include "train/engine/engine.h"
 
-enum { OP_OUTPUTS = 6 };
-
-/* One call of an operation. */
-struct op_call {
-	const char *name;                     /* the table's, GEMMs by what they are for; static */
-	const struct tensor *out[OP_OUTPUTS]; /* its outputs, without gaps */
-	const char *out_name[OP_OUTPUTS];
-	/* set: the outputs are windows of the rows of experts (train/ops.h), from `first` */
-	const struct tensor *counts;
-	int64_t first;
-	double flops; /* of GEMMs and attention, causal attention counted half; else 0 */
-	double bytes; /* read or written, each tensor once */
-};
-
 struct observer {
 	void (*before)(struct observer *, struct stream *);
 	void (*after)(struct observer *, struct stream *, const struct op_call *);

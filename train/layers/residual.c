@@ -51,13 +51,10 @@ residual_forward(
 		.residual = *x,
 		.drop = branch_dropout(l, s),
 	};
-	struct norm n;
 
 	norm_branch_forward(l, s);
-	if (l->norm_after) {
-		n = norm_of(l->norm_after, s, y);
-		r.norm = &n;
-	}
+	if (l->norm_after)
+		r.norm = norm_of(l->norm_after, s, y);
 	e->ops->residual_fwd(e->stream, &r);
 }
 

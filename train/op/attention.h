@@ -1,0 +1,105 @@
+/* attention.h - attention */
+#ifndef TRAIN_OP_ATTENTION_H
+#define TRAIN_OP_ATTENTION_H
+
+#include "train/op/dropout.h"
+
+/* Causal softmax attention with grouped query heads: query head i reads group i * g / n.
+ *   q [S*b, n*d], k v [K*b, g*d], out [S*b, n*d] act;  lse real [b * n, S], natural log, saved for
+ * the backward pass. Keys stand at positions 0 .. K-1 of their sample and queries at the last S of
+ * these, S <= K: all of a sample where S = K. softcap c > 0: a score x = scale q.k counts as
+ * c tanh(x / c) (Gemma Team 2024, arXiv:2408.00118, section 2). window > 0: a query sees the last
+ * `window` keys only. first: where the document of a query begins, so that it sees its own document
+ * alone; in a sample it never falls from a position to the next, and is at most the position
+ * itself. Dropout of probabilities: index =
+ * (((first_sample + sample) * num_heads_global + head) * seq_length + query) * seq_length
+ * + key by positions, with stream and step of drop, whose own positions do not count; first_column
+ * is the first global head, width the global number of heads. Source: Dao 2023 arXiv:2307.08691. */
+struct attention {
+	struct tensor out, lse, q, k, v;
+	struct tensor first; /* I32 [S*b]: position in its sample of the first token of the row's
+			      * document; data NULL: a sample is one document */
+	int micro_batch, num_heads, num_groups, head_dim; /* b, n, g, d */
+	double scale, softcap;                            /* softcap 0: none */
+	int64_t window;
+	struct dropout drop;
+};
+struct attention_grad {
+	struct attention fwd;     /* as in the forward pass, out and lse filled */
+	struct tensor dout;       /* act [S*b, n*d] */
+	struct tensor dq, dk, dv; /* act, written; all keys, those that no query sees too */
+	struct tensor delta;      /* real [b * n, S], scratch */
+	struct tensor work; /* scratch of attention_workspace (lib/model/block/workspace.h) bytes,
+			     * on 256; or none, and then the fastest implementation may not serve */
+};
+
+/* The largest score of each head: max [n] real, none negative, becomes the larger of itself and
+ * scale q.k over all that a query sees, before softcapping. out, lse and v of fwd are not used. */
+struct attention_max {
+	struct attention fwd;
+	struct tensor max;
+};
+
+/* S and K of attention, and the position of its first query. */
+static inline int64_t
+attention_queries(const struct attention *a)
+{
+	return a->q.shape[0] / a->micro_batch;
+}
+
+static inline int64_t
+attention_keys(const struct attention *a)
+{
+	return a->k.shape[0] / a->micro_batch;
+}
+
+static inline int64_t
+attention_first_query(const struct attention *a)
+{
+	return attention_keys(a) - attention_queries(a);
+}
+
+/* Half the square for every window, as in published figures. */
+static inline double
+attention_flops(const struct attention *a)
+{
+	double s = (double)a->q.shape[0] / a->micro_batch;
+
+	return 2.0 * a->micro_batch * a->num_heads * s * s * a->head_dim;
+}
+
+static inline void
+describe_attention_fwd(struct op_call *c, const struct attention *a)
+{
+	c->flops = attention_flops(a);
+	op_reads(c, &a->q);
+	op_reads(c, &a->k);
+	op_reads(c, &a->v);
+	op_writes(c, "out", &a->out);
+	op_writes(c, "lse", &a->lse);
+}
+
+static inline void
+describe_attention_bwd(struct op_call *c, const struct attention_grad *a)
+{
+	c->flops = 2.5 * attention_flops(&a->fwd);
+	op_reads(c, &a->fwd.q);
+	op_reads(c, &a->fwd.k);
+	op_reads(c, &a->fwd.v);
+	op_reads(c, &a->fwd.out);
+	op_reads(c, &a->dout);
+	op_writes(c, "dq", &a->dq);
+	op_writes(c, "dk", &a->dk);
+	op_writes(c, "dv", &a->dv);
+}
+
+static inline void
+describe_attention_max(struct op_call *c, const struct attention_max *a)
+{
+	c->flops = attention_flops(&a->fwd) / 2;
+	op_reads(c, &a->fwd.q);
+	op_reads(c, &a->fwd.k);
+	op_writes(c, "max", &a->max);
+}
+
+#endif
