@@ -254,9 +254,9 @@ check(struct export *x, struct str *notes)
 
 	m.padded_vocab_size = x->padded_vocab_size = megatron_padded_vocab(&s->config, t);
 	if (source_require(s, x->e) < 0 || resolve_layout(x) < 0 || choose_dtype(x) < 0 ||
-	    resolve_experts(x) < 0 || export_check_args(x, x->e) < 0 || choose_states(x) < 0)
+	    resolve_experts(x) < 0 || export_check_args(x, x->e) < 0 || choose_states(x) < 0 ||
+	    export_take_schedule(x) < 0)
 		return -1;
-	export_take_schedule(x);
 	if (x->num_kinds > 1 && x->schedule.lr == 0)
 		str_addf(notes,
 		    "%s: its learning rate is not known: Megatron-LM takes the optimizer only with "

@@ -379,25 +379,31 @@ export_put_groups(const struct export *x, struct str *out, const int ids[2])
 	pickle_close_list(out);
 }
 
-void
+int
 export_take_schedule(struct export *x)
 {
 	const struct run_state *s = &x->src->state;
 	double decay = option(x, "weight-decay");
 	struct lr_schedule saved;
+	struct err why;
 
-	x->schedule = (struct lr_schedule){ .lr = option(x, "lr"),
+	x->schedule = (struct lr_schedule){ .style = lr_index(lr_styles, "constant"),
+		.wd_style = lr_index(wd_styles, "constant"),
+		.lr = option(x, "lr"),
 		.min_lr = option(x, "min-lr"),
 		.start_weight_decay = decay,
 		.end_weight_decay = decay,
 		.decay_samples = s->consumed_train_samples,
 		.wd_samples = s->consumed_train_samples };
-	if (s->schedule && lr_parse(s->schedule, &saved) == 0)
+	if (s->schedule && lr_parse(s->schedule, &saved, &why) == 0)
 		x->schedule = saved;
+	else if (s->schedule && x->num_kinds > 1)
+		return err_set(x->e, "%s: state.conf: schedule: %s", x->src->path, why.msg);
 	if (x->o->lr > 0)
 		x->schedule.lr = x->o->lr;
 	if (x->o->min_lr > 0)
 		x->schedule.min_lr = x->o->min_lr;
+	return 0;
 }
 
 /* What its loader compares with the options of its run, unless told to override. Megatron-LM takes

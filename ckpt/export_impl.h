@@ -48,8 +48,9 @@ int export_put(struct export *x, struct torchzip_writer *w, const struct export_
 
 /* --- export_args.c ---------------------------------------------------------------------------- */
 
-/* Fills the schedule: of the state, else of the options; rates that were given replace its. */
-void export_take_schedule(struct export *x);
+/* Fills the schedule: of the state, else of the options; rates that were given replace its. -1 with
+ * the reason when the optimizer is written and this build cannot read the state's. */
+int export_take_schedule(struct export *x);
 /* Appends the dict that all files begin with: args, version, iteration. Its end is left open. */
 void export_open_common(const struct export *x, struct str *out);
 /* Appends a list of parameter groups; ids[g] of them each, as "params", unless negative. */

@@ -224,7 +224,7 @@ info_model(const char *dir, bool json, FILE *out, struct err *e)
 	model_dump(&s->config, &model);
 	add_text(&r, "", model.buf);
 	add_text(&r, "state_", s->state_text.buf);
-	if (s->state.schedule && lr_parse(s->state.schedule, &l) == 0) {
+	if (s->state.schedule && lr_parse(s->state.schedule, &l, NULL) == 0) {
 		lr_describe(&l, &schedule);
 		add_text(&r, "schedule_", schedule.buf);
 	}

@@ -96,18 +96,6 @@ static const struct {
 	{ { "wd_incr_steps" }, offsetof(struct lr_schedule, wd_samples), true },
 };
 
-/* The number of a word among styles; -1: none of them. */
-static int
-style_of(const struct pickle_value *v, const char *const *styles)
-{
-	const char *word = pickle_string(v);
-
-	for (int i = 0; word && styles[i]; i++)
-		if (!strcmp(word, styles[i]))
-			return i;
-	return -1;
-}
-
 /* The line of the state, when the schedule is saved and one that we have. What opt_param_scheduler
  * does not have is in the args: the first rate, those of the vocabulary tables, and the tail of
  * WSD, in steps of a batch or in samples. */
@@ -126,16 +114,16 @@ print_schedule(const struct megatron_run *r, struct str *line)
 		if (numbers[i].whole ? !pickle_int(v, at) : !pickle_double(v, at))
 			return false;
 	}
-	l.style = style_of(get_any(r->scheduler, styles), lr_styles);
-	l.wd_style = style_of(pickle_get(r->scheduler, "wd_incr_style"), wd_styles);
+	l.style = lr_index(lr_styles, pickle_string(get_any(r->scheduler, styles)));
+	l.wd_style = lr_index(wd_styles, pickle_string(pickle_get(r->scheduler, "wd_incr_style")));
 	pickle_double(pickle_get(args, "lr_warmup_init"), &l.lr_warmup_init);
 	if (!pickle_double(pickle_get(args, "decoupled_lr"), &l.vocab_lr))
 		l.vocab_lr = l.lr;
 	if (!pickle_double(pickle_get(args, "decoupled_min_lr"), &l.vocab_min_lr))
 		l.vocab_min_lr = l.min_lr;
-	l.wsd_style = style_of(pickle_get(args, "lr_wsd_decay_style"), wsd_styles);
+	l.wsd_style = lr_index(wsd_styles, pickle_string(pickle_get(args, "lr_wsd_decay_style")));
 	if (l.wsd_style < 0)
-		l.wsd_style = WSD_EXPONENTIAL;
+		l.wsd_style = lr_index(wsd_styles, "exponential");
 	l.wsd_decay_samples = count_of(args, "train_samples")
 	    ? count_of(args, "lr_wsd_decay_samples")
 	    : count_of(args, "lr_wsd_decay_iters") * count_of(args, "global_batch_size");
@@ -232,8 +220,9 @@ void
 megatron_run_options(const struct pickle_value *args, struct str *out)
 {
 	const char *growth = pickle_string(pickle_get(args, "weight_decay_incr_style"));
+	int style = lr_index(wd_styles, growth);
 	bool samples = count_of(args, "train_samples"),
-	     grows = growth && strcmp(growth, wd_styles[WD_CONSTANT]);
+	     grows = growth && !(style >= 0 && wd_is_steady(style));
 	const bool applies[] = { [ANY_RUN] = true,
 		[OF_STEPS] = !samples,
 		[OF_SAMPLES] = samples,

@@ -7,15 +7,46 @@
  */
 #include "lib/model/lr.h"
 
-#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#define PI 3.14159265358979323846
+#define WORD(name, word, traits) word,
+#define TAIL_WORD(name, word) word,
+#define TRAITS(name, word, traits) traits,
+#define LR_STYLE(name, word, traits) lr_style_##name,
+#define LR_TAIL(name, word) lr_tail_##name,
+#define WD_STYLE(name, word, traits) wd_style_##name,
 
-const char *const lr_styles[] = { "constant", "linear", "cosine", "inverse-square-root", "WSD",
-	NULL };
-const char *const wsd_styles[] = { "exponential", "linear", "cosine", "minus_sqrt", NULL };
-const char *const wd_styles[] = { "constant", "linear", "cosine", NULL };
+const char *const lr_styles[] = { LR_STYLES(WORD) NULL };
+const char *const wsd_styles[] = { LR_TAILS(TAIL_WORD) NULL };
+const char *const wd_styles[] = { WD_STYLES(WORD) NULL };
+
+static const int lr_traits[] = { LR_STYLES(TRAITS) }, wd_traits[] = { WD_STYLES(TRAITS) };
+static double (*const rates[])(const struct lr_schedule *, double) = { LR_STYLES(LR_STYLE) };
+static double (*const tails[])(double) = { LR_TAILS(LR_TAIL) };
+static double (*const decays[])(const struct lr_schedule *, double) = { WD_STYLES(WD_STYLE) };
+
+int
+lr_index(const char *const *words, const char *word)
+{
+	for (int i = 0; word && words[i]; i++)
+		if (!strcmp(word, words[i]))
+			return i;
+	return -1;
+}
+
+bool
+lr_has_tail(int style)
+{
+	return lr_traits[style] & LR_HAS_TAIL;
+}
+
+bool
+wd_is_steady(int style)
+{
+	return wd_traits[style] & WD_STEADY;
+}
 
 /* Ensures that lr_at never divides by zero. The reason names both values. */
 int
@@ -38,7 +69,7 @@ lr_check(const struct lr_schedule *s, struct err *e)
 		    "--lr-warmup-iters: the warm-up of %.15g samples must be shorter than the "
 		    "decay of %lld",
 		    s->warmup_samples, (long long)s->decay_samples);
-	if (s->style == LR_WSD && (double)s->wsd_decay_samples > rest)
+	if (lr_has_tail(s->style) && (double)s->wsd_decay_samples > rest)
 		return err_set(e,
 		    "--lr-wsd-decay-iters: the tail of %lld samples must fit between warm-up and "
 		    "end, %.15g",
@@ -46,45 +77,37 @@ lr_check(const struct lr_schedule *s, struct err *e)
 	return 0;
 }
 
-/* Share of (lr - min_lr) left in the tail of warm-up, stable, decay. 1 in the stable part; eta
- * rises from 0 to 1 over the tail. */
-static double
-wsd(const struct lr_schedule *s, double k)
+double
+lr_progress(const struct lr_schedule *s, double samples)
 {
-	double start = (double)(s->decay_samples - s->wsd_decay_samples), eta;
+	return (samples - s->warmup_samples) / ((double)s->decay_samples - s->warmup_samples);
+}
 
-	if (k <= start || s->wsd_decay_samples == 0)
-		return 1;
-	eta = (k - start) / (double)s->wsd_decay_samples;
-	switch (s->wsd_style) {
-	case WSD_LINEAR: return 1 - eta;
-	case WSD_COSINE: return (1 + cos(PI * eta)) / 2;
-	case WSD_MINUS_SQRT: return 1 - sqrt(eta);
-	default: return 2 * pow(0.5, eta) - 1;
-	}
+double
+lr_between(const struct lr_schedule *s, double share)
+{
+	return s->min_lr + share * (s->lr - s->min_lr);
+}
+
+double
+lr_tail(const struct lr_schedule *s, double eta)
+{
+	return tails[s->wsd_style](eta);
 }
 
 /* The rate of the step that begins after `samples` samples. Warm-up has precedence over every
- * style; after the decay the rate stays at min_lr. The inverse square root is cut off at min_lr as
- * well. Every formula rounds where Megatron-LM's does. */
+ * style; after the decay the rate stays at min_lr. Every formula rounds where Megatron-LM's
+ * does. */
 double
 lr_at(const struct lr_schedule *s, int64_t samples)
 {
-	double k = (double)samples, w = s->warmup_samples, n = (double)s->decay_samples, rho, share;
+	double k = (double)samples, w = s->warmup_samples;
 
 	if (w > 0 && k <= w)
 		return s->lr_warmup_init + (s->lr - s->lr_warmup_init) * k / w;
-	if (s->style == LR_CONSTANT)
-		return s->lr;
-	if (samples > s->decay_samples)
+	if (samples > s->decay_samples && !(lr_traits[s->style] & LR_ENDLESS))
 		return s->min_lr;
-	if (s->style == LR_INVERSE_SQUARE_ROOT)
-		return fmax(s->min_lr, s->lr * pow(fmax(w, 1), 0.5) / pow(fmax(k, 1), 0.5));
-	rho = (k - w) / (n - w);
-	share = s->style == LR_LINEAR ? 1 - rho
-	    : s->style == LR_COSINE   ? (1 + cos(PI * rho)) / 2
-				      : wsd(s, k);
-	return s->min_lr + share * (s->lr - s->min_lr);
+	return rates[s->style](s, k);
 }
 
 bool
@@ -104,26 +127,31 @@ lr_at_vocab(const struct lr_schedule *s, int64_t samples)
 	return lr_at(&vocab, samples);
 }
 
+double
+wd_between(const struct lr_schedule *s, double share)
+{
+	double a = s->start_weight_decay, b = s->end_weight_decay;
+
+	return a + (b - a) * share;
+}
+
 /* Grows from start to end over the whole run, then stays; constant gives the end value, as in
  * Megatron-LM. */
 double
 wd_at(const struct lr_schedule *s, int64_t samples)
 {
-	double a = s->start_weight_decay, b = s->end_weight_decay, rho;
-
-	if (s->wd_style == WD_CONSTANT || samples > s->wd_samples || s->wd_samples < 1)
-		return b;
-	rho = (double)samples / (double)s->wd_samples;
-	return a + (b - a) * (s->wd_style == WD_LINEAR ? rho : (1 + cos(PI * (1 - rho))) / 2);
+	if (samples > s->wd_samples || s->wd_samples < 1)
+		return s->end_weight_decay;
+	return decays[s->wd_style](s, (double)samples / (double)s->wd_samples);
 }
 
 void
 lr_print(const struct lr_schedule *s, struct str *out)
 {
-	str_addf(out, "%d %d %d %.17g %.17g %.17g %.17g %.17g %.17g %lld %lld %lld", s->style,
-	    s->wsd_style, s->wd_style, s->lr, s->min_lr, s->lr_warmup_init, s->start_weight_decay,
-	    s->end_weight_decay, s->warmup_samples, (long long)s->decay_samples,
-	    (long long)s->wsd_decay_samples, (long long)s->wd_samples);
+	str_addf(out, "%s %s %s %.17g %.17g %.17g %.17g %.17g %.17g %lld %lld %lld",
+	    lr_styles[s->style], wsd_styles[s->wsd_style], wd_styles[s->wd_style], s->lr, s->min_lr,
+	    s->lr_warmup_init, s->start_weight_decay, s->end_weight_decay, s->warmup_samples,
+	    (long long)s->decay_samples, (long long)s->wsd_decay_samples, (long long)s->wd_samples);
 	if (lr_decoupled(s))
 		str_addf(out, " %.17g %.17g", s->vocab_lr, s->vocab_min_lr);
 }
@@ -150,7 +178,7 @@ lr_describe(const struct lr_schedule *s, struct str *out)
 	describe(out, "lr-warmup-samples", s->warmup_samples);
 	str_addf(out, "lr-decay-style %s\nlr-decay-samples %lld\n", lr_styles[s->style],
 	    (long long)s->decay_samples);
-	if (s->style == LR_WSD)
+	if (lr_has_tail(s->style))
 		str_addf(out, "lr-wsd-decay-style %s\nlr-wsd-decay-samples %lld\n",
 		    wsd_styles[s->wsd_style], (long long)s->wsd_decay_samples);
 	describe(out, "start-weight-decay", s->start_weight_decay);
@@ -158,24 +186,92 @@ lr_describe(const struct lr_schedule *s, struct str *out)
 	str_addf(out, "weight-decay-incr-style %s\n", wd_styles[s->wd_style]);
 }
 
-int
-lr_parse(const char *line, struct lr_schedule *s)
-{
-	long long d, tail, wd;
-	int n = sscanf(line, "%d %d %d %lf %lf %lf %lf %lf %lf %lld %lld %lld %lf %lf", &s->style,
-	    &s->wsd_style, &s->wd_style, &s->lr, &s->min_lr, &s->lr_warmup_init,
-	    &s->start_weight_decay, &s->end_weight_decay, &s->warmup_samples, &d, &tail, &wd,
-	    &s->vocab_lr, &s->vocab_min_lr);
+/* Earlier versions wrote the number of a style in place of its word. These are the words that the
+ * numbers stand for, whatever the lists have. */
+static const char *const numbered_styles[] = { "constant", "linear", "cosine",
+	"inverse-square-root", "WSD", NULL };
+static const char *const numbered_tails[] = { "exponential", "linear", "cosine", "minus_sqrt",
+	NULL };
+static const char *const numbered_decays[] = { "constant", "linear", "cosine", NULL };
 
-	if ((n != 12 && n != 14) || s->style < 0 || s->style > LR_WSD || s->wsd_style < 0 ||
-	    s->wsd_style > WSD_MINUS_SQRT || s->wd_style < 0 || s->wd_style > WD_COSINE)
-		return -1;
-	if (n == 12) {
-		s->vocab_lr = s->lr;
-		s->vocab_min_lr = s->min_lr;
+/* Finds the style of a word, or of an earlier version's number; `what` it is of, for the reason. */
+static int
+read_style(const char *word, const char *what, const char *const *numbered,
+    const char *const *words, int *out, struct err *e)
+{
+	struct str known = { 0 };
+
+	if (word[strspn(word, "0123456789")] == '\0') {
+		int n = 0;
+
+		while (numbered[n] && n < atoi(word))
+			n++;
+		if (strlen(word) > 1 || !numbered[n])
+			return err_set(e, "%s has no number %s", what, word);
+		word = numbered[n];
 	}
-	s->decay_samples = d;
+	*out = lr_index(words, word);
+	if (*out >= 0)
+		return 0;
+	for (int i = 0; words[i]; i++)
+		str_addf(&known, "%s%s", i ? ", " : "", words[i]);
+	err_set(e, "no %s '%s' in this build, which has %s", what, word, known.buf);
+	str_release(&known);
+	return -1;
+}
+
+/* The numbers after the words. */
+static int
+read_numbers(const char *text, struct lr_schedule *s)
+{
+	long long decay, tail, wd;
+	int end = -1;
+
+	if (sscanf(text, "%lf %lf %lf %lf %lf %lf %lld %lld %lld %n", &s->lr, &s->min_lr,
+		&s->lr_warmup_init, &s->start_weight_decay, &s->end_weight_decay,
+		&s->warmup_samples, &decay, &tail, &wd, &end) != 9)
+		return -1;
+	s->decay_samples = decay;
 	s->wsd_decay_samples = tail;
 	s->wd_samples = wd;
-	return 0;
+	s->vocab_lr = s->lr;
+	s->vocab_min_lr = s->min_lr;
+	text += end;
+	end = -1;
+	if (!*text)
+		return 0;
+	return sscanf(text, "%lf %lf%n", &s->vocab_lr, &s->vocab_min_lr, &end) == 2 && !text[end]
+	    ? 0
+	    : -1;
+}
+
+int
+lr_parse(const char *line, struct lr_schedule *s, struct err *e)
+{
+	char style[64], tail[64], decay[64];
+	int end = -1;
+
+	if (sscanf(line, "%63s %63s %63s%n", style, tail, decay, &end) != 3 ||
+	    read_numbers(line + end, s) < 0)
+		return err_set(e, "'%.120s' is not three styles and 9 or 11 numbers", line);
+	return read_style(style, "style", numbered_styles, lr_styles, &s->style, e) < 0 ||
+		read_style(tail, "tail", numbered_tails, wsd_styles, &s->wsd_style, e) < 0 ||
+		read_style(
+		    decay, "style of weight decay", numbered_decays, wd_styles, &s->wd_style, e) < 0
+	    ? -1
+	    : 0;
+}
+
+bool
+lr_same(const struct lr_schedule *a, const struct lr_schedule *b)
+{
+	struct str x = { 0 }, y = { 0 };
+	bool same;
+
+	lr_print(a, &x);
+	lr_print(b, &y);
+	same = !strcmp(x.buf, y.buf);
+	str_release(&x);
+	str_release(&y);
+	return same;
 }

@@ -50,7 +50,7 @@ unsummed()
 mckpt: ckpt/iter_0000003: the state of random numbers is not read" mckpt import ckpt out
 	sums out | diff - "$golden/chunks.tsv"
 	for line in 'adam_beta2 0.999' 'optimizer_steps 3' 'consumed_train_samples 12' 'seed 4217' \
-		'schedule 0 0 0 0.01 0.001 0 0.10000000000000001 0.10000000000000001 0 12 0 12'; do
+		'schedule constant exponential constant 0.01 0.001 0 0.10000000000000001 0.10000000000000001 0 12 0 12'; do
 		grep -qx "$line" out/iter_0000003/state.conf
 	done
 	mckpt diff -q ckpt out >diff

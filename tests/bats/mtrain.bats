@@ -190,9 +190,9 @@ fails()
 }
 
 @test "weight decay that Megatron-LM asserts against" {
-	fails 2 "--start-weight-decay 0.1: is for --weight-decay-incr-style linear or cosine; constant takes --weight-decay" --mock-data \
+	fails 2 "--start-weight-decay 0.1: --weight-decay-incr-style constant takes --weight-decay" --mock-data \
 		--start-weight-decay 0.1
-	fails 2 "--end-weight-decay 0.2: is for --weight-decay-incr-style linear or cosine; constant takes --weight-decay" --mock-data \
+	fails 2 "--end-weight-decay 0.2: --weight-decay-incr-style constant takes --weight-decay" --mock-data \
 		--end-weight-decay 0.2 --weight-decay 0.2
 	fails 2 "--weight-decay-incr-style linear: needs --start-weight-decay and --end-weight-decay" --mock-data \
 		--weight-decay-incr-style linear --end-weight-decay 0.1
@@ -697,6 +697,14 @@ takes the checkpoint's where the command line says nothing" \
 	fails 1 "S/iter_0000004: the learning-rate schedule differs from the checkpoint's; \
 --override-opt_param-scheduler takes the command line's, --use-checkpoint-opt_param-scheduler the checkpoint's" \
 		--mock-data --load S --lr 1e-2 --train-iters 5
+	sed -i 's/^schedule linear/schedule late-linear/' S/iter_0000004/state.conf
+	mckpt seal S
+	for option in "" --use-checkpoint-opt_param-scheduler; do
+		fails 1 "S/iter_0000004: state.conf: schedule: no style 'late-linear' in this build, which has \
+constant, linear, cosine, inverse-square-root, WSD" --mock-data --load S --train-iters 5 $option
+	done
+	mtrain -q --config tiny.conf --mock-data --load S --train-iters 5 \
+		--override-opt_param-scheduler >/dev/null
 	echo junk >S/iter_0000004/manifest.tsv
 	run --separate-stderr mtrain -q --config tiny.conf --mock-data --load S
 	[ "$status" = 1 ] && [ "${#stderr_lines[@]}" = 1 ]

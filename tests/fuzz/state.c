@@ -1,8 +1,24 @@
 /* state.c - fuzz target: any text as state.conf; an accepted state is printed and read back
- * unchanged */
+ * unchanged, and so is its schedule */
 #include "lib/ckpt/state.h"
+#include "lib/model/lr.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* An accepted schedule is printed and read back unchanged. */
+static void
+read_schedule(const char *line)
+{
+	struct lr_schedule s, again;
+	struct str text = { 0 };
+
+	if (lr_parse(line, &s, NULL) < 0)
+		return;
+	lr_print(&s, &text);
+	if (lr_parse(text.buf, &again, NULL) < 0 || !lr_same(&s, &again))
+		__builtin_trap();
+	str_release(&text);
+}
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -19,6 +35,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		state_print(&again, &b);
 		if (strcmp(a.buf, b.buf))
 			__builtin_trap();
+		if (s.schedule)
+			read_schedule(s.schedule);
 		state_release(&again);
 	}
 	state_release(&s);

@@ -20,6 +20,7 @@ lib/token/spm		lib/base/ lib/token/
 lib/model		lib/base/ lib/model/
 lib/model/block		lib/base/ lib/model/
 lib/model/family	lib/base/ lib/model/
+lib/model/lr		lib/base/ lib/model/
 tok			lib/
 shard			lib/
 plan			lib/

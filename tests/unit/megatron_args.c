@@ -132,7 +132,8 @@ make_dict(const char *const *line, const char *change)
 #define AFTER \
 	"optimizer adam\nadam_beta1 0.90000000000000002\nadam_beta2 0.94999999999999996\n" \
 	"adam_eps 1e-08\nweight_decay_form decoupled\n"
-#define SCHEDULE "schedule 4 0 2 0.01 0.001 0 0.01 0.10000000000000001 256 1280 0 2560\n"
+#define SCHEDULE \
+	"schedule WSD exponential cosine 0.01 0.001 0 0.01 0.10000000000000001 256 1280 0 2560\n"
 
 /* Iteration 5 of a run that has skipped one step of 128 samples. */
 static void

@@ -15,10 +15,11 @@ static struct err e;
 
 /* From 0.2 through 1 to 0.1: warm-up until sample 10, end at 110, the tail of WSD from 70. */
 static struct lr_schedule
-schedule(enum lr_style style, enum wsd_style tail)
+schedule(const char *style, const char *tail)
 {
-	return (struct lr_schedule){ .style = style,
-		.wsd_style = tail,
+	return (struct lr_schedule){ .style = lr_index(lr_styles, style),
+		.wsd_style = lr_index(wsd_styles, tail),
+		.wd_style = lr_index(wd_styles, "constant"),
 		.lr = 1,
 		.min_lr = 0.1,
 		.lr_warmup_init = 0.2,
@@ -30,14 +31,15 @@ schedule(enum lr_style style, enum wsd_style tail)
 static void
 test_warmup(void)
 {
-	for (int style = LR_CONSTANT; style <= LR_WSD; style++) {
-		struct lr_schedule s = schedule((enum lr_style)style, WSD_LINEAR);
+	for (int style = 0; lr_styles[style]; style++) {
+		struct lr_schedule s = schedule(lr_styles[style], "linear");
+		bool constant = !strcmp(lr_styles[style], "constant");
 
 		CHECK_NEAR(lr_at(&s, 0), 0.2, 1e-15);
 		CHECK_NEAR(lr_at(&s, 5), 0.6, 1e-15);
 		CHECK(lr_at(&s, W) == 1);
-		CHECK_NEAR(lr_at(&s, N + 1), style == LR_CONSTANT ? 1 : 0.1, 1e-15);
-		CHECK_NEAR(lr_at(&s, 1000000), style == LR_CONSTANT ? 1 : 0.1, 1e-15);
+		CHECK_NEAR(lr_at(&s, N + 1), constant ? 1 : 0.1, 1e-15);
+		CHECK_NEAR(lr_at(&s, 1000000), constant ? 1 : 0.1, 1e-15);
 		s.warmup_samples = 0;
 		CHECK(lr_at(&s, 0) == 1);
 	}
@@ -47,35 +49,34 @@ static void
 test_decay(void)
 {
 	static const struct {
-		enum lr_style style;
-		enum wsd_style tail;
+		const char *style, *tail;
 		int64_t at;
 		double lr;
 	} table[] = {
-		{ LR_CONSTANT, WSD_LINEAR, W + 1, 1 },
-		{ LR_CONSTANT, WSD_LINEAR, N, 1 },
-		{ LR_LINEAR, WSD_LINEAR, W + 1, 0.991 },
-		{ LR_LINEAR, WSD_LINEAR, 60, 0.55 },
-		{ LR_LINEAR, WSD_LINEAR, N, 0.1 },
-		{ LR_COSINE, WSD_LINEAR, W + 1, 0.999777952164579 },
-		{ LR_COSINE, WSD_LINEAR, 35, 0.868198051533946 },
-		{ LR_COSINE, WSD_LINEAR, 60, 0.55 },
-		{ LR_COSINE, WSD_LINEAR, N, 0.1 },
-		{ LR_INVERSE_SQUARE_ROOT, WSD_LINEAR, W + 1, 0.953462589245592 },
-		{ LR_INVERSE_SQUARE_ROOT, WSD_LINEAR, 40, 0.5 },
-		{ LR_INVERSE_SQUARE_ROOT, WSD_LINEAR, N, 0.301511344577764 },
-		{ LR_WSD, WSD_EXPONENTIAL, W + 1, 1 },
-		{ LR_WSD, WSD_EXPONENTIAL, N - TAIL, 1 },
-		{ LR_WSD, WSD_EXPONENTIAL, 90, 0.472792206135786 },
-		{ LR_WSD, WSD_EXPONENTIAL, N, 0.1 },
-		{ LR_WSD, WSD_LINEAR, N - TAIL, 1 },
-		{ LR_WSD, WSD_LINEAR, N - TAIL + 1, 0.9775 },
-		{ LR_WSD, WSD_LINEAR, 90, 0.55 },
-		{ LR_WSD, WSD_LINEAR, N, 0.1 },
-		{ LR_WSD, WSD_COSINE, 80, 0.868198051533946 },
-		{ LR_WSD, WSD_COSINE, N, 0.1 },
-		{ LR_WSD, WSD_MINUS_SQRT, 90, 0.363603896932107 },
-		{ LR_WSD, WSD_MINUS_SQRT, N, 0.1 },
+		{ "constant", "linear", W + 1, 1 },
+		{ "constant", "linear", N, 1 },
+		{ "linear", "linear", W + 1, 0.991 },
+		{ "linear", "linear", 60, 0.55 },
+		{ "linear", "linear", N, 0.1 },
+		{ "cosine", "linear", W + 1, 0.999777952164579 },
+		{ "cosine", "linear", 35, 0.868198051533946 },
+		{ "cosine", "linear", 60, 0.55 },
+		{ "cosine", "linear", N, 0.1 },
+		{ "inverse-square-root", "linear", W + 1, 0.953462589245592 },
+		{ "inverse-square-root", "linear", 40, 0.5 },
+		{ "inverse-square-root", "linear", N, 0.301511344577764 },
+		{ "WSD", "exponential", W + 1, 1 },
+		{ "WSD", "exponential", N - TAIL, 1 },
+		{ "WSD", "exponential", 90, 0.472792206135786 },
+		{ "WSD", "exponential", N, 0.1 },
+		{ "WSD", "linear", N - TAIL, 1 },
+		{ "WSD", "linear", N - TAIL + 1, 0.9775 },
+		{ "WSD", "linear", 90, 0.55 },
+		{ "WSD", "linear", N, 0.1 },
+		{ "WSD", "cosine", 80, 0.868198051533946 },
+		{ "WSD", "cosine", N, 0.1 },
+		{ "WSD", "minus_sqrt", 90, 0.363603896932107 },
+		{ "WSD", "minus_sqrt", N, 0.1 },
 	};
 
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -89,7 +90,7 @@ test_decay(void)
 static void
 test_inverse_square_root(void)
 {
-	struct lr_schedule s = schedule(LR_INVERSE_SQUARE_ROOT, WSD_LINEAR);
+	struct lr_schedule s = schedule("inverse-square-root", "linear");
 
 	s.min_lr = 0.5;
 	CHECK_NEAR(lr_at(&s, 39), sqrt(10.0 / 39), 1e-15);
@@ -103,17 +104,19 @@ test_inverse_square_root(void)
 static void
 test_weight_decay(void)
 {
-	struct lr_schedule s = {
-		.start_weight_decay = 0.1, .end_weight_decay = 0.3, .wd_samples = 100
-	};
+	struct lr_schedule s = schedule("constant", "linear");
+
+	s.start_weight_decay = 0.1;
+	s.end_weight_decay = 0.3;
+	s.wd_samples = 100;
 
 	CHECK(wd_at(&s, 0) == 0.3 && wd_at(&s, 1000) == 0.3);
-	s.wd_style = WD_LINEAR;
+	s.wd_style = lr_index(wd_styles, "linear");
 	CHECK_NEAR(wd_at(&s, 0), 0.1, 1e-15);
 	CHECK_NEAR(wd_at(&s, 25), 0.15, 1e-15);
 	CHECK_NEAR(wd_at(&s, 100), 0.3, 1e-15);
 	CHECK_NEAR(wd_at(&s, 101), 0.3, 1e-15);
-	s.wd_style = WD_COSINE;
+	s.wd_style = lr_index(wd_styles, "cosine");
 	CHECK_NEAR(wd_at(&s, 0), 0.1, 1e-15);
 	CHECK_NEAR(wd_at(&s, 25), 0.1 + 0.2 * (1 - cos(PI / 4)) / 2, 1e-15);
 	CHECK_NEAR(wd_at(&s, 50), 0.2, 1e-15);
@@ -133,7 +136,7 @@ refused(struct lr_schedule s, const char *why)
 static void
 test_check(void)
 {
-	struct lr_schedule good = schedule(LR_WSD, WSD_LINEAR), s;
+	struct lr_schedule good = schedule("WSD", "linear"), s;
 
 	CHECK(lr_check(&good, &e) == 0);
 	s = good, s.wsd_decay_samples = N - W;

@@ -337,9 +337,9 @@ check_lengths(const struct train_config *c, struct err *e)
 	if (opt_given(&c->parse, "lr-warmup-fraction") && warmup->value[samples])
 		return err_set(e, "--lr-warmup-fraction %g: excludes --%s %lld: give one of them",
 		    o->lr_warmup_fraction, warmup->name[samples], warmup->value[samples]);
-	if (o->lr_decay_style == LR_WSD && !opt_given(&c->parse, tail[samples]))
-		return err_set(
-		    e, "--lr-decay-style WSD: needs --%s, the length of its tail", tail[samples]);
+	if (lr_has_tail(o->lr_decay_style) && !opt_given(&c->parse, tail[samples]))
+		return err_set(e, "--lr-decay-style %s: needs --%s, the length of its tail",
+		    lr_styles[o->lr_decay_style], tail[samples]);
 	return 0;
 }
 
@@ -351,19 +351,19 @@ check_weight_decay(const struct train_config *c, struct err *e)
 	bool start = opt_given(&c->parse, "start-weight-decay");
 	bool end = opt_given(&c->parse, "end-weight-decay");
 
-	if (o->weight_decay_incr_style == WD_CONSTANT)
+	if (wd_is_steady(o->weight_decay_incr_style))
 		return !start && !end ? 0
 				      : err_set(e,
-					    "--%s-weight-decay %g: is for "
-					    "--weight-decay-incr-style linear or cosine; "
-					    "constant takes --weight-decay",
+					    "--%s-weight-decay %g: --weight-decay-incr-style %s "
+					    "takes --weight-decay",
 					    start ? "start" : "end",
-					    start ? o->start_weight_decay : o->end_weight_decay);
+					    start ? o->start_weight_decay : o->end_weight_decay,
+					    wd_styles[o->weight_decay_incr_style]);
 	if (!start || !end)
 		return err_set(e,
 		    "--weight-decay-incr-style %s: needs --start-weight-decay and "
 		    "--end-weight-decay",
-		    o->weight_decay_incr_style == WD_LINEAR ? "linear" : "cosine");
+		    wd_styles[o->weight_decay_incr_style]);
 	if (o->start_weight_decay > o->end_weight_decay)
 		return err_set(e, "--start-weight-decay %g: must be at most --end-weight-decay %g",
 		    o->start_weight_decay, o->end_weight_decay);
@@ -376,7 +376,7 @@ static int
 schedule(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
-	bool constant = o->weight_decay_incr_style == WD_CONSTANT;
+	bool constant = wd_is_steady(o->weight_decay_incr_style);
 	struct lr_schedule *s = &c->schedule;
 
 	s->style = o->lr_decay_style;

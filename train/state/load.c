@@ -227,24 +227,24 @@ static int
 resume_schedule(const struct source *w, struct train_config *c, struct err *err)
 {
 	const char *line = w->state.schedule;
-	struct str mine = { 0 };
-	bool same;
+	struct lr_schedule theirs;
+	struct err why;
 
 	if (!line || c->o.override_schedule || c->plan.shape.forward_only)
 		return 0;
-	if (c->o.use_checkpoint_schedule)
-		return lr_parse(line, &c->schedule) < 0
-		    ? err_set(err, "%s: state.conf: 'schedule' is damaged", w->path)
-		    : 0;
-	lr_print(&c->schedule, &mine);
-	same = !strcmp(mine.buf, line);
-	str_release(&mine);
-	return same ? 0
-		    : err_set(err,
-			  "%s: the learning-rate schedule differs from the checkpoint's; "
-			  "--override-opt_param-scheduler takes the command line's, "
-			  "--use-checkpoint-opt_param-scheduler the checkpoint's",
-			  w->path);
+	if (lr_parse(line, &theirs, &why) < 0)
+		return err_set(err, "%s: state.conf: schedule: %s", w->path, why.msg);
+	if (c->o.use_checkpoint_schedule) {
+		c->schedule = theirs;
+		return 0;
+	}
+	return lr_same(&c->schedule, &theirs)
+	    ? 0
+	    : err_set(err,
+		  "%s: the learning-rate schedule differs from the checkpoint's; "
+		  "--override-opt_param-scheduler takes the command line's, "
+		  "--use-checkpoint-opt_param-scheduler the checkpoint's",
+		  w->path);
 }
 
 /* The moments must come from this run's rule with the same constants, unless the user says

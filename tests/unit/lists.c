@@ -1,0 +1,40 @@
+/* lists.c - names in the registries: each is there once, and can be read back from what holds it */
+#include "lib/model/lr.h"
+#include "tests/check.h"
+
+#include <string.h>
+
+/* One line that names the file to mend, where a rule is broken. */
+static void
+rule(bool holds, const char *file, const char *list, const char *word, const char *what)
+{
+	check_count++;
+	check_failures += !holds;
+	if (!holds)
+		fprintf(stderr, "%s: %s: '%s' %s\n", file, list, word, what);
+}
+
+/* Words of state.conf have no blanks, and are not numbers, which stand for others in older files.
+ */
+static void
+check_words(const char *file, const char *list, const char *const *words)
+{
+	for (int i = 0; words[i]; i++) {
+		bool twice = false;
+
+		for (int k = 0; k < i; k++)
+			twice = twice || !strcmp(words[k], words[i]);
+		rule(!twice, file, list, words[i], "is there twice");
+		rule(!strpbrk(words[i], " \t\n"), file, list, words[i], "has a blank");
+		rule(words[i][strspn(words[i], "0123456789")], file, list, words[i], "is a number");
+	}
+}
+
+int
+main(void)
+{
+	check_words("lib/model/lr_list.h", "LR_STYLES", lr_styles);
+	check_words("lib/model/lr_list.h", "LR_TAILS", wsd_styles);
+	check_words("lib/model/lr_list.h", "WD_STYLES", wd_styles);
+	return check_done();
+}
