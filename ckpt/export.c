@@ -176,7 +176,7 @@ choose_states(struct export *x)
 	const struct source *s = x->src;
 	bool optim = s->rule && !x->o->no_optim;
 
-	if (optim && strcmp(s->rule->name, "adam"))
+	if (optim && !(s->rule->traits & OPTIM_OF_MEGATRON))
 		return err_set(x->e,
 		    "%s: its optimizer is %s, whose states are not written; --no-optim leaves "
 		    "them out",

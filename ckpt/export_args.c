@@ -271,7 +271,7 @@ put_args(const struct export *x, struct str *out)
 	put_bool(out, "use_dist_ckpt", x->o->format == EXPORT_TORCH_DIST);
 	put_bool(out, "use_distributed_optimizer", x->o->use_distributed_optimizer);
 	put_bool(out, "no_save_optim", x->num_kinds == 1);
-	put_text(out, "optimizer", "adam");
+	put_text(out, "optimizer", optim_rule_with(OPTIM_OF_MEGATRON)->name);
 	if (!isnan(s->adam_beta1) && !isnan(s->adam_beta2) && !isnan(s->adam_eps)) {
 		put_double(out, "adam_beta1", s->adam_beta1);
 		put_double(out, "adam_beta2", s->adam_beta2);

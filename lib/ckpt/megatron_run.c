@@ -152,7 +152,7 @@ megatron_run_state(const struct megatron_run *r, struct source *s)
 	if (dtype != DTYPE_NONE)
 		st.dtype = dtype_name(dtype);
 	if (r->adam) {
-		st.optimizer = "adam";
+		st.optimizer = optim_rule_with(OPTIM_OF_MEGATRON)->name;
 		st.weight_decay_form = "decoupled";
 		pickle_double(pickle_get(r->args, "adam_beta1"), &st.adam_beta1);
 		pickle_double(pickle_get(r->args, "adam_beta2"), &st.adam_beta2);

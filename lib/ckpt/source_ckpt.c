@@ -108,20 +108,40 @@ belongs(const struct source *s, const struct param *sorted, const char *name)
 	return p && source_keeps(s, p, k);
 }
 
-/* Tensors that no parameter of the model owns, nor the run. The search needs a sorted copy of the
- * table, whose own order is the model's. */
+/* Whether a tensor may be a state of a parameter, whatever the rule. */
+static bool
+may_be_state(const struct source *s, const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	for (int i = 0; dot && i < s->count; i++)
+		if (strlen(s->param[i].name) == (size_t)(dot - name) &&
+		    !strncmp(name, s->param[i].name, (size_t)(dot - name)))
+			return true;
+	return false;
+}
+
+/* Tensors that no parameter of the model owns, nor the run. States of a rule that this build lacks
+ * are one problem. The search needs a sorted copy of the table, whose own order is the model's. */
 static void
 check_foreign(struct source *s)
 {
 	struct param *sorted = mem_alloc((size_t)s->count, sizeof *sorted);
+	struct err why;
+	bool lacks = optim_rule_known(ckpt_state(ckpt_of(s))->optimizer, &why) < 0, said = false;
 
 	memcpy(sorted, s->param, (size_t)s->count * sizeof *sorted);
 	qsort(sorted, (size_t)s->count, sizeof *sorted, compare_params);
 	for (int i = 0; i < s->num_tensors; i++) {
 		const char *name = ckpt_at(ckpt_of(s), i)->name;
 
-		if (!belongs(s, sorted, name) && !source_of_run(s, name))
+		if (belongs(s, sorted, name) || source_of_run(s, name))
+			continue;
+		if (!lacks || !may_be_state(s, name))
 			source_problem(s, "tensor '%s' does not belong to the model", name);
+		else if (!said)
+			source_problem(s, "%s", why.msg);
+		said = said || lacks;
 	}
 	free(sorted);
 }

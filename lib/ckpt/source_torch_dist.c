@@ -170,7 +170,7 @@ take_common(struct dist_source *d, const struct torchzip *z, struct err *e)
 	d->names =
 	    implementation && !strcmp(implementation, "local") ? MEGATRON_LOCAL : MEGATRON_ENGINE;
 	if (!d->s.config.num_experts)
-		d->s.rule = optim_rule_of("adam", has_state, d);
+		d->s.rule = optim_rule_of(optim_rule_with(OPTIM_OF_MEGATRON)->name, has_state, d);
 	read_layout(d, args);
 	pickle_int(pickle_get(root, "iteration"), &r.iteration);
 	r.adam = d->s.rule;

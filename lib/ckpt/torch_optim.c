@@ -40,16 +40,6 @@ struct reading {
 	int64_t steps;
 };
 
-static const struct optim_rule *
-adam_rule(void)
-{
-	const struct optim_rule *r = optim_rules;
-
-	while (strcmp(r->name, "adam"))
-		r++;
-	return r;
-}
-
 /* --- tensors of a rank ------------------------------------------------------------------------ */
 
 static void
@@ -426,6 +416,7 @@ void
 torch_read_optimizer(struct torch_source *t, int64_t *steps)
 {
 	const struct pickle_value *args = pickle_get(torchzip_root(t->rank[0].model.zip), "args");
+	const struct optim_rule *rule = optim_rule_with(OPTIM_OF_MEGATRON);
 	const char *name = pickle_string(pickle_get(args, "optimizer"));
 	bool good = true;
 
@@ -437,13 +428,13 @@ torch_read_optimizer(struct torch_source *t, int64_t *steps)
 		    t->s.path);
 		return;
 	}
-	if (name && strcmp(name, "adam")) {
+	if (name && strcmp(name, rule->name)) {
 		str_addf(&t->s.notes, "%s: the state of optimizer '%.40s' is not read\n", t->s.path,
 		    name);
 		return;
 	}
 	for (int64_t i = 0; good && i < torch_num_ranks(t); i++) {
-		struct reading x = { .t = t, .rank = &t->rank[i], .rule = adam_rule() };
+		struct reading x = { .t = t, .rank = &t->rank[i], .rule = rule };
 
 		list_items(&x);
 		good = read_rank(&x);
@@ -452,5 +443,5 @@ torch_read_optimizer(struct torch_source *t, int64_t *steps)
 		*steps = x.steps;
 	}
 	if (good)
-		t->s.rule = adam_rule();
+		t->s.rule = rule;
 }

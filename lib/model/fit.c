@@ -162,7 +162,7 @@ offload_optimizer(struct run_plan *p, char option[64])
 	struct train_shape *s = &p->shape;
 	enum dtype real = memory_real(s->dtype);
 
-	if (s->forward_only || s->optimizer_offload > 0 || strcmp(s->rule->name, "adam"))
+	if (s->forward_only || s->optimizer_offload > 0 || !(s->rule->traits & OPTIM_CHOOSES_TYPES))
 		return false;
 	if (!s->optim.chosen)
 		s->optim =

@@ -4,11 +4,49 @@
 
 #include <string.h>
 
-#define RULE(name, matrix_states, ...) { #name, matrix_states, { __VA_ARGS__ } },
+#define RULE(name, traits, matrix_states, ...) { #name, traits, matrix_states, { __VA_ARGS__ } },
 #define NAME(name, ...) #name,
 
 const struct optim_rule optim_rules[] = { OPTIM_RULES(RULE) };
 const char *const optim_rule_names[] = { OPTIM_RULES(NAME) NULL };
+
+const struct optim_rule *
+optim_rule_with(enum optim_trait trait)
+{
+	for (int i = 0; i < OPTIM_NUM_RULES; i++)
+		if (optim_rules[i].traits & trait)
+			return &optim_rules[i];
+	BUG("lib/model/optim_list.h has no rule with trait %d", (int)trait);
+}
+
+void
+optim_rule_list(unsigned traits, const char *between, struct str *out)
+{
+	const char *before = "";
+
+	for (int i = 0; i < OPTIM_NUM_RULES; i++)
+		if ((optim_rules[i].traits & traits) == traits) {
+			str_addf(out, "%s%s", before, optim_rules[i].name);
+			before = between;
+		}
+}
+
+int
+optim_rule_known(const char *name, struct err *e)
+{
+	struct str known = { 0 };
+
+	for (int i = 0; name && i < OPTIM_NUM_RULES; i++)
+		if (!strcmp(name, optim_rules[i].name))
+			return 0;
+	if (!name)
+		return 0;
+	optim_rule_list(0, ", ", &known);
+	err_set(e, "state.conf: optimizer: no rule '%.60s' in this build, which has %s", name,
+	    known.buf);
+	str_release(&known);
+	return -1;
+}
 
 int
 optim_num_states(const struct optim_rule *r)

@@ -8,13 +8,26 @@
 #ifndef MODEL_OPTIM_RULE_H
 #define MODEL_OPTIM_RULE_H
 
+#include "lib/base/err.h"
+#include "lib/base/str.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
 enum { OPTIM_STATES_MAX = 4 };
 
+enum optim_trait {
+	/* the two states that it has may have other types than real, and be kept on the host with
+	 * the masters: --use-precision-aware-optimizer, --optimizer-cpu-offload */
+	OPTIM_CHOOSES_TYPES = 1,
+	/* the one rule whose states are read from and written to Megatron-LM's checkpoints, which
+	 * name them as it does */
+	OPTIM_OF_MEGATRON = 2,
+};
+
 struct optim_rule {
 	const char *name; /* as in --optimizer and state.conf */
+	unsigned traits;
 	/* The first so many states are of the matrices of layers, which the rule updates as whole
 	 * matrices, and the others of all other parameters; 0: every state is of every parameter.
 	 */
@@ -30,6 +43,13 @@ struct optim_rule {
 /* By the option's value. */
 extern const struct optim_rule optim_rules[];
 extern const char *const optim_rule_names[]; /* ended by NULL */
+
+/* The first rule with a trait. */
+const struct optim_rule *optim_rule_with(enum optim_trait trait);
+/* Appends the names of the rules that have all of the traits, `between` between them. */
+void optim_rule_list(unsigned traits, const char *between, struct str *out);
+/* -1 with the reason when a state.conf names a rule that this build lacks; NULL names none. */
+int optim_rule_known(const char *name, struct err *e);
 
 /* The number of states; 0 for NULL, which stands for weights alone. */
 int optim_num_states(const struct optim_rule *r);

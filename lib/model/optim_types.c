@@ -62,6 +62,18 @@ type_of(const struct optim_type_options *o, int row, const struct train_shape *s
 	return value == 0 ? memory_real(s->dtype) : dtype_from_name(rows[row].names[value]);
 }
 
+/* The option is of other rules than this one. Returns -1. */
+static int
+needs_rule(const char *option, const struct optim_rule *rule, struct err *e)
+{
+	struct str rules = { 0 };
+
+	optim_rule_list(OPTIM_CHOOSES_TYPES, " or ", &rules);
+	err_set(e, "--%s: needs --optimizer %s, not %s", option, rules.buf, rule->name);
+	str_release(&rules);
+	return -1;
+}
+
 int
 optim_types_resolve(const struct optim_type_options *given, const struct layout *l,
     struct train_shape *s, struct str *notes, struct err *e)
@@ -83,11 +95,11 @@ optim_types_resolve(const struct optim_type_options *given, const struct layout 
 	s->optim.remainders = s->optim.chosen && s->dtype == DTYPE_BF16;
 	if (!o->use_precision_aware_optimizer)
 		return 0;
-	if (strcmp(s->rule->name, "adam"))
-		return err_set(e, "--%s: needs --optimizer adam, not %s",
-		    given->use_precision_aware_optimizer ? "use-precision-aware-optimizer"
-							 : "optimizer-cpu-offload",
-		    s->rule->name);
+	if (!(s->rule->traits & OPTIM_CHOOSES_TYPES))
+		return needs_rule(given->use_precision_aware_optimizer
+			? "use-precision-aware-optimizer"
+			: "optimizer-cpu-offload",
+		    s->rule, e);
 	s->optim.grads = type_of(o, MAIN_GRADS, s);
 	s->optim.state[0] = type_of(o, EXP_AVG, s);
 	s->optim.state[1] = type_of(o, EXP_AVG_SQ, s);

@@ -765,6 +765,19 @@ change; $older" --mock-data --load S --use-checkpoint-args
 	fails 1 "S/iter_0000004: --optimizer is sgd and was adam, whose state this rule cannot use; --finetune or \
 --no-load-optim starts without it" $run --optimizer sgd
 	mtrain -q --config tiny.conf $run --adam-beta2 0.95 >/dev/null
+	mtrain -q --config tiny.conf --mock-data --save L >/dev/null
+	sed -i 's/^optimizer adam/optimizer lion/' L/iter_0000004/state.conf
+	mckpt seal L
+	lacks="L/iter_0000004: state.conf: optimizer: no rule 'lion' in this build, which has "
+	lacks+="adam, sgd, muon"
+	fails 1 "$lacks; --finetune or --no-load-optim starts without its state" $run --load L
+	mtrain -q --config tiny.conf $run --load L --no-load-optim >/dev/null
+	make_version_1 L/iter_0000004
+	sed -i 's/exp_avg_sq/lion_avg/' L/iter_0000004/manifest.tsv
+	run -1 mtrain -q --config tiny.conf $run --load L
+	[[ $output == *"mtrain: $lacks" ]]
+	run -1 mckpt verify -q L
+	[[ $output == *"mckpt: $lacks" ]]
 }
 
 @test "the texts of a checkpoint count as they were saved, or as they were sealed, and only where they make sense" {

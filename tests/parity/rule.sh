@@ -7,7 +7,7 @@
 copy_tree
 cp "$TOP/tests/parity/toy_rule.c" tree/train/optim/lion.c
 list=lib/model/optim_list.h
-sed -i 's/^\tDO(adam,.*$/&\n\tDO(lion, 0, "lion_avg") \\/' tree/$list
+sed -i 's/^\tDO(adam,.*$/&\n\tDO(lion, 0, 0, "lion_avg") \\/' tree/$list
 [ "$(diff "$TOP/$list" tree/$list | grep -c '^[<>]')" = 1 ] || fail "the registry takes one line"
 build_tree mtrain mckpt mexport mplan
 echo "built: $(grep -c '^  C' log) files compiled"

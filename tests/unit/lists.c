@@ -1,5 +1,6 @@
 /* lists.c - names in the registries: each is there once, and can be read back from what holds it */
 #include "lib/model/lr.h"
+#include "lib/model/optim_rule.h"
 #include "tests/check.h"
 
 #include <string.h>
@@ -35,6 +36,7 @@ main(void)
 {
 	check_words("lib/model/lr_list.h", "LR_STYLES", lr_styles);
 	check_words("lib/model/lr_list.h", "LR_TAILS", wsd_styles);
+	check_words("lib/model/optim_list.h", "OPTIM_RULES", optim_rule_names);
 	check_words("lib/model/lr_list.h", "WD_STYLES", wd_styles);
 	return check_done();
 }

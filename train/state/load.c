@@ -255,12 +255,17 @@ resume_optimizer(
 {
 	const char *mine = e->mem.rule->name, *theirs = w->state.optimizer;
 	struct str changes = { 0 };
+	struct err why;
 	int rc = 0;
 
 	if (!w->rule)
 		return err_set(err,
 		    "%s: holds no optimizer state; --finetune or --no-load-optim starts without it",
 		    w->path);
+	if (optim_rule_known(theirs, &why) < 0)
+		return err_set(err,
+		    "%s: %s; --finetune or --no-load-optim starts without its state", w->path,
+		    why.msg);
 	if (!theirs)
 		theirs = w->rule->name;
 	if (strcmp(mine, theirs))
