@@ -1,33 +1,18 @@
 /*
- * family.c - the registry of families, and code that they share
+ * family.c - the families by name, and code that they share
  *
- * A row of FAMILIES adds a family; the tests, mckpt and mexport walk the registry and need no edit.
- * config.json has two generations of rotary settings, old members at the top level and the newer
- * rope_parameters: both are read and both are written, so that old and new versions of transformers
- * load the result.
+ * The tests, mckpt and mexport walk the registry and need no edit for a new family. config.json has
+ * two generations of rotary settings, old members at the top level and the newer rope_parameters:
+ * both are read and both are written, so that old and new versions of transformers load the result.
  */
 #include "lib/base/io.h"
 #include "lib/model/family.h"
+#include "lib/model/family_list.h"
 #include "lib/model/fields.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-
-/* The registry: one line per family; family_NAME is in family/NAME.c. */
-#define FAMILIES(DO) \
-	DO(llama) \
-	DO(gpt2) \
-	DO(mistral) \
-	DO(mixtral) \
-	DO(qwen2) \
-	DO(qwen3) \
-	DO(qwen3_moe) \
-	DO(phi3) \
-	DO(gemma2) \
-	DO(gemma3) \
-	DO(olmo2) \
-	DO(gptneox)
 
 #define DECLARE(name) extern const struct family family_##name;
 #define ENTRY(name) &family_##name,

@@ -1,10 +1,10 @@
 /*
  * family.h - model families: how Hugging Face names and describes a model
  *
- * Adding one: a file in lib/model/family with a const struct family, and its line in family.c. A
- * family has rows for the members of config.json and for the names of its tensors. The blocks are
- * recipes in model_config (norm, activation, positions, biases), so most families need no other
- * code.
+ * Adding one: a file in lib/model/family with a const struct family, and its line in
+ * family_list.h. A family has rows for the members of config.json and for the names of its tensors.
+ * The blocks are recipes in model_config (norm, activation, positions, biases), so most families
+ * need no other code.
  */
 #ifndef MODEL_FAMILY_H
 #define MODEL_FAMILY_H

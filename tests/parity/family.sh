@@ -6,8 +6,8 @@
 
 copy_tree
 cp "$TOP/tests/parity/toy.c" tree/lib/model/family/toy.c
-sed -i 's/^\tDO(llama) \\$/\tDO(toy) \\\n&/' tree/lib/model/family.c
-[ "$(diff "$TOP/lib/model/family.c" tree/lib/model/family.c | grep -c '^[<>]')" = 1 ] ||
+sed -i 's/^\tDO(llama) \\$/\tDO(toy) \\\n&/' tree/lib/model/family_list.h
+[ "$(diff "$TOP/lib/model/family_list.h" tree/lib/model/family_list.h | grep -c '^[<>]')" = 1 ] ||
 	fail "the registry takes one line"
 build_tree mtrain mckpt mexport
 echo "built: $(grep -c '^  C' log) files compiled"

@@ -1,4 +1,5 @@
 /* lists.c - names in the registries: each is there once, and can be read back from what holds it */
+#include "lib/model/family.h"
 #include "lib/model/lr.h"
 #include "lib/model/optim_rule.h"
 #include "tests/check.h"
@@ -31,9 +32,19 @@ check_words(const char *file, const char *list, const char *const *words)
 	}
 }
 
+/* A config.json says which family reads it. */
+static void
+check_families(void)
+{
+	for (const struct family *const *f = family_all(); *f; f++)
+		rule(family_find((*f)->model_type) == *f, "lib/model/family_list.h", "FAMILIES",
+		    (*f)->model_type, "is there twice");
+}
+
 int
 main(void)
 {
+	check_families();
 	check_words("lib/model/lr_list.h", "LR_STYLES", lr_styles);
 	check_words("lib/model/lr_list.h", "LR_TAILS", wsd_styles);
 	check_words("lib/model/optim_list.h", "OPTIM_RULES", optim_rule_names);

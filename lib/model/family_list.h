@@ -1,0 +1,21 @@
+/* family_list.h - the registry of families, from which family.c makes its table */
+#ifndef MODEL_FAMILY_LIST_H
+#define MODEL_FAMILY_LIST_H
+
+/* A family's name: lib/model/family/NAME.c ends with the const struct family family_NAME
+ * (family.h). In the order in which family_of tries them. */
+#define FAMILIES(DO) \
+	DO(llama) \
+	DO(gpt2) \
+	DO(mistral) \
+	DO(mixtral) \
+	DO(qwen2) \
+	DO(qwen3) \
+	DO(qwen3_moe) \
+	DO(phi3) \
+	DO(gemma2) \
+	DO(gemma3) \
+	DO(olmo2) \
+	DO(gptneox)
+
+#endif
