@@ -10,6 +10,19 @@
 #include <math.h>
 #include <stddef.h>
 
+/* A row of ranges from one of fields_list.h. */
+#define RANGE(kind, S, M, ...) RANGE_##kind(__VA_ARGS__)
+#define RANGE_INT(n, f, lo, d, t, h) { n, offsetof(struct model_config, f), true, lo, INFINITY, t },
+#define RANGE_NUM(n, f, lo, hi, d, t, h) { n, offsetof(struct model_config, f), false, lo, hi, t },
+#define RANGE_ID(...)
+#define RANGE_FLAG(...)
+#define RANGE_CHOICE(...)
+#define RANGE_WORDS(...)
+#define RANGE_SWITCH(...)
+#define RANGE_UNSWITCH(...)
+#define RANGE_SAME_INT(...)
+#define RANGE_SAME_NUM(...)
+
 const char *const normalization_names[] = { "LayerNorm", "RMSNorm", NULL };
 const char *const activation_names[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu",
 	NULL };
@@ -260,6 +273,36 @@ check_rates(const struct model_config *c, struct err *e)
 	return 0;
 }
 
+/* The ranges of numbers, as their rows have them. */
+static const struct range {
+	const char *option;
+	size_t off;
+	bool whole;
+	double lowest, highest;
+	unsigned tags;
+} ranges[] = { MODEL_FIELDS(RANGE, , ) };
+
+/* What the checks of groups of fields leave. 0 stands for a field that is not set, unless it always
+ * has a value. */
+static int
+check_ranges(const struct model_config *c, struct err *e)
+{
+	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+		const struct range *r = &ranges[i];
+		const char *at = (const char *)c + r->off;
+		double x = r->whole ? (double)*(const int64_t *)(const void *)at
+				    : *(const double *)(const void *)at;
+
+		if ((x >= r->lowest && x <= r->highest) || (x == 0 && !(r->tags & MODEL_BASE)))
+			continue;
+		return isfinite(r->highest)
+		    ? err_set(e, "--%s %.15g: must be from %g to %g", r->option, x, r->lowest,
+			  r->highest)
+		    : err_set(e, "--%s %.15g: must be at least %g", r->option, x, r->lowest);
+	}
+	return 0;
+}
+
 /* Positive sizes first, because later checks divide by them. */
 int
 model_check(const struct model_config *c, struct err *e)
@@ -286,7 +329,7 @@ model_check(const struct model_config *c, struct err *e)
 		    (long long)c->num_query_groups, (long long)c->num_attention_heads);
 	if (check_rope(c, e) < 0 || check_attention(c, e) < 0 || check_experts(c, e) < 0)
 		return -1;
-	return check_rates(c, e);
+	return check_rates(c, e) < 0 ? -1 : check_ranges(c, e);
 }
 
 int

@@ -3,12 +3,13 @@
  *
  * One plain struct from which the parameter table, the slices, the memory and the work are
  * computed. It comes from Megatron-LM's options (fields.h) or from a Hugging Face config.json
- * (family.h) and is saved in every checkpoint. A new field is a member here and a row in fields.h.
+ * (family.h) and is saved in every checkpoint. Its fields are the rows of fields_list.h.
  */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
 
 #include "lib/base/err.h"
+#include "lib/model/fields_list.h"
 #include "lib/model/pattern.h"
 
 #include <stdbool.h>
@@ -73,59 +74,41 @@ struct id_list {
 	int64_t id[ID_LIST_MAX];
 };
 
+/* The tag of a row. A row without one is a switch or an alias. */
+enum model_tag {
+	/* has a line in every dump: a field's own row, and the switch that Megatron-LM needs with
+	 * --num-query-groups */
+	MODEL_DUMPED = 1,
+	MODEL_IF_SET = 2, /* ... unless it is 0 */
+	MODEL_IF_SCALED =
+	    4, /* ... of models with any, or with one of these, scaling of positions */
+	MODEL_IF_LLAMA3 = 8,
+	MODEL_IF_YARN = 128,
+	MODEL_BASE = 16,        /* the default also applies to a config.json without the member */
+	MODEL_KEPT = 32,        /* part of the recipe, see model_keep_recipe */
+	MODEL_IF_EXPERTS = 256, /* ... of models with experts */
+	MODEL_FREE = 64,        /* may change without changing the meaning of stored weights */
+	MODEL_MLP = 512,        /* ... of a model in which every layer has experts */
+	MODEL_ROTARY = 1024,    /* ... of a model whose positions do not rotate */
+};
+
+/* The member of a row of fields_list.h, if it has one of its own. */
+#define MODEL_MEMBER(kind, S, M, ...) MODEL_MEMBER_##kind(__VA_ARGS__)
+#define MODEL_MEMBER_INT(n, f, ...) int64_t f;
+#define MODEL_MEMBER_ID(n, f, ...) int64_t f;
+#define MODEL_MEMBER_NUM(n, f, ...) double f;
+#define MODEL_MEMBER_FLAG(n, f, ...) bool f;
+#define MODEL_MEMBER_CHOICE(n, type, f, ...) \
+	_Static_assert(sizeof(type) == sizeof(int), "options store a choice as int"); \
+	type f;
+#define MODEL_MEMBER_WORDS(n, y, f, u, t, h, ...) __VA_ARGS__;
+#define MODEL_MEMBER_SWITCH(...)
+#define MODEL_MEMBER_UNSWITCH(...)
+#define MODEL_MEMBER_SAME_INT(...)
+#define MODEL_MEMBER_SAME_NUM(...)
+
 struct model_config {
-	int64_t num_layers, hidden_size, ffn_hidden_size;
-	int64_t num_attention_heads, num_query_groups, kv_channels; /* n, g, d */
-	int64_t max_position_embeddings;
-	int64_t vocab_size; /* real tokens; the layout adds padding (layout.h) */
-	int64_t make_vocab_size_divisible_by;
-	enum normalization normalization;
-	double norm_epsilon;
-	enum norm_placement norm_placement;
-	bool apply_layernorm_1p;    /* weights of norms are stored less 1 */
-	bool use_parallel_residual; /* attention and MLP of a layer both read its input */
-	enum activation activation;
-	enum position position;
-	double rotary_base, rotary_percent;
-	bool rotary_interleaved;
-	enum rope_scaling rope_scaling;
-	double rope_factor, rope_low_freq_factor, rope_high_freq_factor;
-	int64_t rope_original_positions;
-	double yarn_beta_fast, yarn_beta_slow; /* turns over these positions */
-	double
-	    yarn_attention_factor; /* of cosines and sines; 0: yarn_default_factor of rope_factor */
-	bool yarn_unrounded_range; /* of pairs between the two betas */
-	/* word embeddings are multiplied by sqrt(hidden_size), rounded to the run's type */
-	bool scale_embeddings_by_hidden_size;
-	bool qkv_bias, proj_bias, mlp_bias;
-	bool qk_layernorm;            /* norms of the heads of q and of k, before they rotate */
-	bool qk_layernorm_hidden_dim; /* ... of all heads together */
-	bool untie_embeddings_and_output_weights;
-	int64_t window_size;                        /* keys a query sees, itself included; 0: all */
-	struct layer_pattern window_attn_skip_freq; /* layers whose queries see all keys */
-	/* of layers with a window, whose rotary angles are not scaled; 0: as the others */
-	double sliding_window_rope_base;
-	/* scores of attention are multiplied by its -1/2 power; 0: by that of kv_channels */
-	int64_t query_pre_attn_scalar;
-	/* c of c tanh(x / c), for scores of attention and for logits; 0: x */
-	double attn_logit_softcapping, final_logit_softcapping;
-	int64_t num_experts;                 /* of a layer with experts; 0: the model has none */
-	struct layer_pattern moe_layer_freq; /* layers with an MLP in their place */
-	int64_t moe_router_topk;             /* experts of a token */
-	int64_t moe_ffn_hidden_size;         /* width of an expert */
-	int64_t moe_shared_expert_intermediate_size; /* of that of all tokens; 0: none */
-	enum router_score moe_router_score_function;
-	/* softmax over all experts, not over those of the token, whose weights then sum to less
-	 * than 1: Hugging Face's norm_topk_prob false */
-	bool moe_router_pre_softmax;
-	/* added to the scores where experts are chosen, and moved by their load at each step */
-	bool moe_router_enable_expert_bias;
-	double moe_router_bias_update_rate;
-	enum balancing moe_router_load_balancing_type;
-	double moe_aux_loss_coeff, moe_z_loss_coeff;
-	double init_method_std, attention_dropout, hidden_dropout, embedding_dropout;
-	int64_t bos_token_id, pad_token_id; /* for export, like the next; -1: none */
-	struct id_list eos_token_id;        /* chat models may have several */
+	MODEL_FIELDS(MODEL_MEMBER, , )
 };
 
 bool model_gated(const struct model_config *c);

@@ -17,12 +17,6 @@ struct holder {
 
 static const struct opt rows[] = { MODEL_OPTS(struct holder, o), { .type = OPT_END_TYPE } };
 
-_Static_assert(sizeof(enum normalization) == sizeof(int) &&
-	sizeof(enum activation) == sizeof(int) && sizeof(enum position) == sizeof(int) &&
-	sizeof(enum rope_scaling) == sizeof(int) && sizeof(enum norm_placement) == sizeof(int) &&
-	sizeof(enum router_score) == sizeof(int) && sizeof(enum balancing) == sizeof(int),
-    "options store a choice as int");
-
 /* --- fields of words -------------------------------------------------------------------------- */
 
 /* The three biases of a model, by their names in the list. */

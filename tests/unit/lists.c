@@ -1,8 +1,10 @@
 /* lists.c - names in the registries: each is there once, and can be read back from what holds it */
 #include "lib/model/family.h"
+#include "lib/model/fields.h"
 #include "lib/model/lr.h"
 #include "lib/model/optim_rule.h"
 #include "tests/check.h"
+#include "train/run/config.h"
 
 #include <string.h>
 
@@ -41,9 +43,37 @@ check_families(void)
 		    (*f)->model_type, "is there twice");
 }
 
+struct holder {
+	struct model_options model;
+};
+
+static const struct opt model_rows[] = { MODEL_OPTS(struct holder, model),
+	{ .type = OPT_END_TYPE } };
+
+/* Whether a name is that of a row before `end`. */
+static bool
+is_before(const struct opt *rows, const struct opt *end, const char *name)
+{
+	for (; rows < end; rows++)
+		if (rows->name && !strcmp(rows->name, name))
+			return true;
+	return false;
+}
+
+/* The parser would never come to the second of two rows with one name. */
+static void
+check_options(const struct opt *rows, const char *file, const char *list)
+{
+	for (const struct opt *o = rows; o->type != OPT_END_TYPE; o++)
+		if (o->name)
+			rule(!is_before(rows, o, o->name), file, list, o->name, "is there twice");
+}
+
 int
 main(void)
 {
+	check_options(model_rows, "lib/model/fields_list.h", "MODEL_FIELDS");
+	check_options(mtrain_opts, "train/run/options.c", "mtrain_opts");
 	check_families();
 	check_words("lib/model/lr_list.h", "LR_STYLES", lr_styles);
 	check_words("lib/model/lr_list.h", "LR_TAILS", wsd_styles);

@@ -194,6 +194,11 @@ test_rules(void)
 	    "--final-logit-softcapping -30: must be at least 0; 30 is usual");
 	BROKEN(llama3_8b, hidden_dropout, -0.5, "--hidden-dropout -0.5: must be from 0 to 0.999");
 	BROKEN(llama3_8b, embedding_dropout, 1, "--embedding-dropout 1: must be from 0 to 0.999");
+	/* What no other check looks at has the range of its row. */
+	BROKEN(llama3_8b, moe_router_bias_update_rate, -1,
+	    "--moe-router-bias-update-rate -1: must be at least 0");
+	BROKEN(llama3_8b, yarn_beta_fast, NAN, "--yarn-beta-fast nan: must be at least 0");
+	BROKEN(gpt2_small, rotary_percent, 1.5, "--rotary-percent 1.5: must be from 0 to 1");
 	BROKEN(llama3_8b, hidden_size, INT64_MAX, TOO_LARGE);
 	CHECK(model_check(&x, &e) == 0);
 	BROKEN(mixtral, moe_router_topk, 9, "--moe-router-topk 9: must be at most --num-experts 8");

@@ -1,0 +1,213 @@
+/*
+ * fields_list.h - the fields of a model, a row each, and the switches that set them
+ *
+ * A row makes the member of struct model_config (config.h) with its range, and the option with its
+ * default and help, its line in options.conf of a checkpoint, and its part in comparisons of models
+ * (fields.h). Help, dumps and differences follow this order. A field whose option has no default is
+ * 0 where it is not given. To add one, add its row; it is a line of every checkpoint from then on
+ * unless it is MODEL_IF_SET, and its name is in files for good.
+ *
+ *   DO(KIND, S, M, option, ...)   M is the struct model_options in S
+ *
+ *   INT       member, lowest value, default or NULL, tags (enum model_tag), help
+ *   NUM       member, lowest and highest value, default or NULL, tags, help
+ *   ID        member, default, tags, help: a token's id
+ *   FLAG      member, tags, help
+ *   CHOICE    type, member, words, default, tags, help
+ *   WORDS     type of the option, its member of struct model_options, unit, tags, help, declaration
+ *             of the members of struct model_config, which functions of fields.c read and print
+ *   SWITCH, UNSWITCH  member of struct model_options, tags of the first, help: sets other fields
+ *   SAME_INT, SAME_NUM  member, lowest and for numbers highest value, help: another name
+ */
+#ifndef MODEL_FIELDS_LIST_H
+#define MODEL_FIELDS_LIST_H
+
+/* clang-format off */
+#define MODEL_FIELDS(DO, S, M) \
+	DO(INT, S, M, "num-layers", num_layers, 1, NULL, MODEL_DUMPED, "transformer layers") \
+	DO(INT, S, M, "hidden-size", hidden_size, 1, NULL, MODEL_DUMPED, \
+	   "width of the residual stream") \
+	DO(INT, S, M, "ffn-hidden-size", ffn_hidden_size, 1, NULL, MODEL_DUMPED | MODEL_MLP, \
+	   "width of the MLP; 4 hidden-size, or with --swiglu 64 floor((8 hidden-size / 3) / " \
+	   "64)") \
+	/* n, g and d */ \
+	DO(INT, S, M, "num-attention-heads", num_attention_heads, 1, NULL, MODEL_DUMPED, \
+	   "query heads") \
+	DO(SWITCH, S, M, "group-query-attention", group_query_attention, MODEL_DUMPED, \
+	   "use --num-query-groups key/value heads") \
+	DO(INT, S, M, "num-query-groups", num_query_groups, 1, NULL, MODEL_DUMPED | MODEL_KEPT, \
+	   "key/value heads; by default as many as query heads, or 1 with " \
+	   "--group-query-attention") \
+	DO(INT, S, M, "kv-channels", kv_channels, 1, NULL, MODEL_DUMPED, \
+	   "width of a head; hidden-size / num-attention-heads by default") \
+	DO(INT, S, M, "max-position-embeddings", max_position_embeddings, 1, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_FREE, \
+	   "positions, at least seq-length, which is the default") \
+	/* real tokens: the layout adds padding (layout.h) */ \
+	DO(INT, S, M, "vocab-size", vocab_size, 1, NULL, MODEL_DUMPED, \
+	   "tokens of the vocabulary; the tokenizer's by default") \
+	DO(INT, S, M, "make-vocab-size-divisible-by", make_vocab_size_divisible_by, 1, "128", \
+	   MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
+	   "pad the vocabulary in memory to a multiple of this and of 16 tensor ranks; the " \
+	   "padding is masked, never on disk") \
+	DO(CHOICE, S, M, "normalization", enum normalization, normalization, normalization_names, \
+	   "LayerNorm", MODEL_DUMPED | MODEL_KEPT, "kind of normalisation") \
+	DO(NUM, S, M, "norm-epsilon", norm_epsilon, 0, INFINITY, "1e-5", MODEL_DUMPED, \
+	   "added to the mean square") \
+	DO(CHOICE, S, M, "norm-placement", enum norm_placement, norm_placement, \
+	   norm_placement_names, "pre", MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "norms of the inputs of attention and MLP, of their outputs before the residual sum, " \
+	   "or of both") \
+	DO(FLAG, S, M, "apply-layernorm-1p", apply_layernorm_1p, MODEL_DUMPED | MODEL_KEPT, \
+	   "weights of norms are stored less 1") \
+	DO(FLAG, S, M, "use-parallel-residual", use_parallel_residual, MODEL_DUMPED | MODEL_KEPT, \
+	   "the MLP of a layer reads what its attention reads, and both are added to it") \
+	DO(CHOICE, S, M, "activation", enum activation, activation, activation_names, "gelu", \
+	   MODEL_DUMPED | MODEL_KEPT, "activation of the MLP") \
+	DO(SWITCH, S, M, "swiglu", swiglu, 0, "gated SiLU in the MLP: --activation swiglu") \
+	DO(SWITCH, S, M, "squared-relu", squared_relu, 0, "--activation squared-relu") \
+	DO(SWITCH, S, M, "openai-gelu", openai_gelu, 0, "GELU by tanh, as --activation gelu") \
+	DO(UNSWITCH, S, M, "no-bias-gelu-fusion", bias_gelu_fusion, \
+	   "GELU by the error function, as Megatron-LM computes it without the fusion") \
+	DO(CHOICE, S, M, "position-embedding-type", enum position, position, position_names, \
+	   "learned_absolute", MODEL_DUMPED | MODEL_KEPT, "kind of positions") \
+	DO(UNSWITCH, S, M, "no-position-embedding", add_position_embedding, \
+	   "no learned positions, with --position-embedding-type rope") \
+	DO(SWITCH, S, M, "use-rotary-position-embeddings", use_rotary_position_embeddings, 0, \
+	   "--position-embedding-type rope") \
+	DO(NUM, S, M, "rotary-base", rotary_base, 1, INFINITY, "10000", \
+	   MODEL_DUMPED | MODEL_BASE | MODEL_KEPT | MODEL_ROTARY, "base of the rotary angles") \
+	DO(SAME_NUM, S, M, "rope-theta", rotary_base, 1, INFINITY, "the same as --rotary-base") \
+	DO(NUM, S, M, "rotary-percent", rotary_percent, 0, 1, "1", \
+	   MODEL_DUMPED | MODEL_BASE | MODEL_KEPT | MODEL_ROTARY, "share of a head that rotates") \
+	DO(FLAG, S, M, "rotary-interleaved", rotary_interleaved, \
+	   MODEL_DUMPED | MODEL_KEPT | MODEL_ROTARY, "rotate pairs (2i, 2i+1) instead of halves") \
+	DO(SWITCH, S, M, "use-rope-scaling", use_rope_scaling, 0, "--rope-scaling-type llama3") \
+	DO(CHOICE, S, M, "rope-scaling-type", enum rope_scaling, rope_scaling, rope_scaling_names, \
+	   "none", MODEL_DUMPED, "scaling of the rotary angles") \
+	DO(NUM, S, M, "rope-scaling-factor", rope_factor, 0, INFINITY, "8", \
+	   MODEL_DUMPED | MODEL_IF_SCALED, "factor of the scaling") \
+	DO(NUM, S, M, "rope-low-freq-factor", rope_low_freq_factor, 0, INFINITY, "1", \
+	   MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling") \
+	DO(NUM, S, M, "rope-high-freq-factor", rope_high_freq_factor, 0, INFINITY, "4", \
+	   MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling") \
+	DO(INT, S, M, "rope-original-positions", rope_original_positions, 1, "8192", \
+	   MODEL_DUMPED | MODEL_IF_LLAMA3 | MODEL_IF_YARN, "of llama3 and yarn scaling") \
+	DO(SAME_INT, S, M, "yarn-original-max-position-embeddings", rope_original_positions, 1, \
+	   "the same as --rope-original-positions") \
+	DO(NUM, S, M, "yarn-beta-fast", yarn_beta_fast, 0, INFINITY, "32", \
+	   MODEL_DUMPED | MODEL_IF_YARN, \
+	   "turns over the original positions from which on yarn keeps an angle") \
+	DO(NUM, S, M, "yarn-beta-slow", yarn_beta_slow, 0, INFINITY, "1", \
+	   MODEL_DUMPED | MODEL_IF_YARN, "turns below which yarn divides it by the factor") \
+	/* 0: yarn_default_factor of rope_factor */ \
+	DO(NUM, S, M, "yarn-attention-factor", yarn_attention_factor, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_YARN, \
+	   "what yarn multiplies cosines and sines by; 0.1 ln(factor) + 1 by default") \
+	DO(FLAG, S, M, "no-yarn-correction-range-round-to-int", yarn_unrounded_range, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_YARN, \
+	   "yarn interpolates between pairs that are not rounded") \
+	DO(FLAG, S, M, "scale-embeddings-by-hidden-size", scale_embeddings_by_hidden_size, \
+	   MODEL_DUMPED | MODEL_KEPT, \
+	   "word embeddings times the square root of hidden-size, rounded to the run's type") \
+	DO(UNSWITCH, S, M, "disable-bias-linear", add_bias_linear, \
+	   "no biases in the linear layers") \
+	DO(SWITCH, S, M, "add-qkv-bias", add_qkv_bias, 0, \
+	   "biases on q, k and v even with --disable-bias-linear") \
+	DO(WORDS, S, M, "linear-biases", OPT_LIST, linear_biases, "WHERE", \
+	   MODEL_DUMPED | MODEL_KEPT, \
+	   "which linear layers have biases: any of qkv, proj, mlp; or none", bool qkv_bias, \
+	   proj_bias, mlp_bias) \
+	DO(FLAG, S, M, "qk-layernorm", qk_layernorm, MODEL_DUMPED | MODEL_KEPT, \
+	   "norms of the heads of q and k, with one weight for all heads of a layer") \
+	DO(FLAG, S, M, "qk-layernorm-hidden-dim", qk_layernorm_hidden_dim, \
+	   MODEL_DUMPED | MODEL_KEPT, \
+	   "with --qk-layernorm: one norm of all heads of q, and one of all of k, with one " \
+	   "tensor rank") \
+	DO(FLAG, S, M, "untie-embeddings-and-output-weights", untie_embeddings_and_output_weights, \
+	   MODEL_DUMPED | MODEL_KEPT, "a separate output table") \
+	/* 0: all keys; the pattern has the layers whose queries see all of them */ \
+	DO(WORDS, S, M, "window-size", OPT_STRING, window_size, "W", MODEL_DUMPED | MODEL_IF_SET, \
+	   "keys that a query sees, itself included; or W-1,0, as Megatron-LM counts; all by " \
+	   "default", int64_t window_size) \
+	DO(WORDS, S, M, "window-attn-skip-freq", OPT_STRING, window_attn_skip_freq, "N", \
+	   MODEL_DUMPED | MODEL_IF_SET, \
+	   "in every Nth layer queries see all keys; or a list of all layers, 1 for a window, " \
+	   "such as ([1]*5+[0])*8", struct layer_pattern window_attn_skip_freq) \
+	DO(NUM, S, M, "sliding-window-rope-base", sliding_window_rope_base, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "base of the rotary angles in layers with a window, not scaled; --rotary-base by " \
+	   "default") \
+	DO(INT, S, M, "query-pre-attn-scalar", query_pre_attn_scalar, 1, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "dot products of queries and keys are multiplied by its -1/2 power; kv-channels by " \
+	   "default") \
+	DO(NUM, S, M, "attn-logit-softcapping", attn_logit_softcapping, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "c of c tanh(x / c) over the scores of attention; 0: none. cuDNN does not serve such " \
+	   "attention, own kernels do") \
+	DO(NUM, S, M, "final-logit-softcapping", final_logit_softcapping, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, "the same over the logits") \
+	DO(INT, S, M, "num-experts", num_experts, 1, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "experts, of which a layer has these in place of an MLP") \
+	/* the layers with an MLP in place of experts */ \
+	DO(WORDS, S, M, "moe-layer-freq", OPT_STRING, moe_layer_freq, "N", \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	   "the first and then every Nth layer has experts; or a list of all layers, 1 for " \
+	   "experts, such as ([0]*1+[1]*3)*8; all by default", \
+	   struct layer_pattern moe_layer_freq) \
+	DO(INT, S, M, "moe-router-topk", moe_router_topk, 1, "2", \
+	   MODEL_DUMPED | MODEL_BASE | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	   "experts that a token is sent to") \
+	DO(INT, S, M, "moe-ffn-hidden-size", moe_ffn_hidden_size, 1, NULL, \
+	   MODEL_DUMPED | MODEL_IF_EXPERTS, "width of an expert; --ffn-hidden-size by default") \
+	DO(INT, S, M, "moe-shared-expert-intermediate-size", moe_shared_expert_intermediate_size, \
+	   1, NULL, MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	   "width of an expert that all tokens of a layer are sent to; none by default") \
+	DO(CHOICE, S, M, "moe-router-score-function", enum router_score, \
+	   moe_router_score_function, router_score_names, "softmax", \
+	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	   "weights of a token's experts: softmax of their logits, or their sigmoids divided by " \
+	   "the sum of these") \
+	DO(FLAG, S, M, "moe-router-pre-softmax", moe_router_pre_softmax, \
+	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	   "softmax over all experts before those of a token are chosen, as Hugging Face's " \
+	   "norm_topk_prob false; over the chosen ones by default") \
+	DO(FLAG, S, M, "moe-router-enable-expert-bias", moe_router_enable_expert_bias, \
+	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	   "with sigmoid: choose by scores with a bias for each expert, which every step raises " \
+	   "for those with too few tokens and lowers for the others") \
+	DO(NUM, S, M, "moe-router-bias-update-rate", moe_router_bias_update_rate, 0, INFINITY, \
+	   "1e-3", MODEL_DUMPED | MODEL_BASE | MODEL_IF_EXPERTS | MODEL_FREE, \
+	   "by how much it does so") \
+	DO(CHOICE, S, M, "moe-router-load-balancing-type", enum balancing, \
+	   moe_router_load_balancing_type, balancing_names, "aux_loss", \
+	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
+	   "what --moe-aux-loss-coeff balances the load of experts over: the tokens of a micro " \
+	   "batch (aux_loss), or each sequence (seq_aux_loss); the last three are not supported") \
+	DO(NUM, S, M, "moe-aux-loss-coeff", moe_aux_loss_coeff, 0, INFINITY, "0", \
+	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
+	   "weight of the loss that balances the load of experts") \
+	DO(NUM, S, M, "moe-z-loss-coeff", moe_z_loss_coeff, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
+	   "weight of the mean square of the router's log-sum-exp") \
+	DO(NUM, S, M, "init-method-std", init_method_std, 0, INFINITY, "0.02", \
+	   MODEL_DUMPED | MODEL_BASE | MODEL_FREE, "standard deviation of the initial weights") \
+	DO(NUM, S, M, "attention-dropout", attention_dropout, 0, 0.999, "0.1", \
+	   MODEL_DUMPED | MODEL_KEPT | MODEL_FREE, "dropout of attention probabilities") \
+	DO(NUM, S, M, "hidden-dropout", hidden_dropout, 0, 0.999, "0.1", \
+	   MODEL_DUMPED | MODEL_KEPT | MODEL_FREE, "dropout of block outputs and embeddings") \
+	DO(NUM, S, M, "embedding-dropout", embedding_dropout, 0, 0.999, NULL, \
+	   MODEL_DUMPED | MODEL_KEPT | MODEL_FREE, \
+	   "dropout of embeddings, if different, such as GPT-2's embd_pdrop") \
+	/* chat models may have several ends */ \
+	DO(ID, S, M, "bos-token-id", bos_token_id, "-1", MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
+	   "beginning of text, for export; -1: none") \
+	DO(WORDS, S, M, "eos-token-id", OPT_LIST, eos_token_id, "ID", MODEL_DUMPED | MODEL_FREE, \
+	   "ends of text, for export; the tokenizer's by default", struct id_list eos_token_id) \
+	DO(ID, S, M, "pad-token-id", pad_token_id, "-1", MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
+	   "padding, for export")
+/* clang-format on */
+
+#endif
