@@ -177,9 +177,10 @@ test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj)
 
 tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty) $(recorded) \
 	$(routed) $(oracle) $(if $(SAN),,$(B)/sim)
+$(B)/tests/unit/command: $(B)/tests/faults/command.c.o
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(train_libs) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $(filter-out $(test_lib),$^) $(test_lib) $(train_libs) $(LIBS)
 $(gpu_bin): $(B)/%: $(B)/%.c.o $(train_obj) $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)

@@ -5,6 +5,7 @@
 #include "tests/faults/command.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -12,12 +13,12 @@
 
 enum { WORDS = 100, CHILDREN = 16, TICK_US = 2000 };
 
-/* In the child: never returns. */
+/* In the child: never returns. out: what the command says goes there. */
 static void
-become(const struct command *c)
+become(const struct command *c, int out)
 {
 	char *words = mem_strdup(c->words), *argv[WORDS + 1], *rest = NULL;
-	int n = 0, out;
+	int n = 0;
 
 	for (char *w = strtok_r(words, " ", &rest); w && n < WORDS; w = strtok_r(NULL, " ", &rest))
 		argv[n++] = w;
@@ -25,22 +26,31 @@ become(const struct command *c)
 	for (const char *const *e = c->environment; e && *e; e++)
 		putenv(mem_strdup(*e));
 	setpgid(0, 0);
-	if (chdir(c->dir) < 0 || (out = open(c->out, O_WRONLY | O_CREAT | O_TRUNC, 0666)) < 0)
+	if (out < 0 || chdir(c->dir) < 0)
 		_exit(126);
 	dup2(out, STDOUT_FILENO);
 	dup2(out, STDERR_FILENO);
-	close(out);
 	execvp(argv[0], argv);
 	_exit(127);
 }
 
+/* The file is emptied here: a signal may end the child before it does anything, and what an earlier
+ * run said there must not be taken for the words of this one. */
 pid_t
 command_start(const struct command *c)
 {
-	pid_t pid = fork();
+	struct str path = { 0 };
+	pid_t pid;
+	int out;
 
+	str_addf(&path, "%s/%s", c->dir, c->out);
+	out = open(path.buf, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	str_release(&path);
+	pid = fork();
 	if (pid == 0)
-		become(c);
+		become(c, out);
+	if (out >= 0)
+		close(out);
 	return pid;
 }
 
@@ -86,6 +96,21 @@ wake(pid_t pid)
 		kill(pid, SIGCONT);
 }
 
+/* Whether the child runs a program of its own. Between fork and exec it is a copy of mpirun, whose
+ * handlers pass the signal on to mpirun itself: the ranks train to their end, and mpirun says 1. */
+static bool
+is_rank(pid_t mpirun, pid_t child)
+{
+	char path[64], before[PATH_MAX], after[PATH_MAX];
+	ssize_t n, m;
+
+	snprintf(path, sizeof path, "/proc/%d/exe", (int)mpirun);
+	n = readlink(path, before, sizeof before);
+	snprintf(path, sizeof path, "/proc/%d/exe", (int)child);
+	m = readlink(path, after, sizeof after);
+	return n > 0 && m > 0 && (n != m || memcmp(before, after, (size_t)n));
+}
+
 /* Sends the signal to the rank once it is there. Returns whether it was sent. */
 static bool
 disturb(const struct command *c, pid_t pid)
@@ -95,7 +120,7 @@ disturb(const struct command *c, pid_t pid)
 
 	if (strncmp(c->words, "mpirun", 6))
 		return kill(pid, c->signal) == 0;
-	return c->rank < n && kill(child[c->rank], c->signal) == 0;
+	return c->rank < n && is_rank(pid, child[c->rank]) && kill(child[c->rank], c->signal) == 0;
 }
 
 /* Ends it, and the ranks that would outlive it. */

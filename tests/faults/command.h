@@ -20,7 +20,7 @@ struct command {
 	double after; /* seconds from the start; 20 ms between */
 };
 
-/* Starts it. */
+/* Starts it. The file is empty when this returns, or holds what the command has said. */
 pid_t command_start(const struct command *c);
 /* Disturbs it, lets stopped ranks continue after a while, and waits for its end. Its exit status,
  * COMMAND_KILLED + the signal that ended it, or COMMAND_HUNG: it did not end in COMMAND_SECONDS,
