@@ -279,19 +279,18 @@ def mtok(d, count):
 
 def reference(d, texts):
     """The same by tokenizers."""
+    t = refusal(tokenizers.Tokenizer.from_file, d + "/tokenizer.json")
+    return t if isinstance(t, str) else [refusal(lambda x: t.encode(x).ids, x) for x in texts]
+
+
+def refusal(f, x):
+    """f(x), or why it fails. A panic is not an Exception."""
     try:
-        t = tokenizers.Tokenizer.from_file(d + "/tokenizer.json")
-    except Exception as e:
+        return f(x)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as e:
         return str(e)
-    out = []
-    for x in texts:
-        try:
-            out.append(t.encode(x).ids)
-        except BaseException as e:  # a panic is not an Exception
-            if isinstance(e, KeyboardInterrupt):
-                raise
-            out.append(str(e))
-    return out
 
 
 def kind(reason):
@@ -336,15 +335,17 @@ def main():
     stderr = os.dup(2)
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)  # where tokenizers panics it also writes pages of frames
-    with tempfile.TemporaryDirectory() as d:
-        for seed in range(a.s, a.s + a.n):
-            line = compare(seed, d, counts, refusals)
-            if line:
-                differ += 1
-                print(line[:600], flush=True)
-                if a.k:
-                    shutil.copytree(d, os.path.join(a.k, str(seed)), dirs_exist_ok=True)
-    os.dup2(stderr, 2)
+    try:
+        with tempfile.TemporaryDirectory() as d:
+            for seed in range(a.s, a.s + a.n):
+                line = compare(seed, d, counts, refusals)
+                if line:
+                    differ += 1
+                    print(line[:600], flush=True)
+                    if a.k:
+                        shutil.copytree(d, os.path.join(a.k, str(seed)), dirs_exist_ok=True)
+    finally:
+        os.dup2(stderr, 2)
     for reason, n in refusals.most_common():
         print("  refused: %6d  %s" % (n, reason))
     for name, n in sorted(counts.items()):
