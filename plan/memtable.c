@@ -30,15 +30,12 @@ static const char *const column_names[COLUMNS] = { "weights", "gradients", "opti
 	"saved", "scratch", "workspace", "total", "host" };
 static const char *const arena_names[ARENA_COUNT] = { "params", "saved", "scratch", "host" };
 
-/* One rank represents its stage: tensor and data ranks hold equally much, because shards are padded
- * to equal size. Released by memory_release. */
-static void
-stage_plan(struct memory_plan *m, const struct run_plan *plan, int stage)
-{
-	int coord[AX_COUNT] = { [AX_PP] = stage };
-
-	memory_plan(m, &plan->model, &plan->layout, &plan->shape, coord);
-}
+/* A plan, and what is found once for all its stages. One rank represents its stage: tensor and data
+ * ranks hold equally much, because shards are padded to equal size. */
+struct tabled {
+	const struct run_plan *plan;
+	struct memory_stages stages;
+};
 
 /* The column of a buffer of the params arena. */
 static enum column
@@ -100,8 +97,9 @@ print_header(const char *first, FILE *f)
 /* Neighbouring stages with equal figures share a row. The loop runs one past the end, to print the
  * last row. */
 static void
-by_stage(const struct run_plan *plan, bool json, FILE *f)
+by_stage(struct tabled *t, bool json, FILE *f)
 {
+	const struct run_plan *plan = t->plan;
 	int p = (int)plan->layout.pipeline_model_parallel_size, first = 0;
 	long long stage_ranks = layout_world(&plan->layout) / p;
 	uint64_t sum[COLUMNS], next[COLUMNS];
@@ -112,7 +110,7 @@ by_stage(const struct run_plan *plan, bool json, FILE *f)
 		if (stage < p) {
 			struct memory_plan m;
 
-			stage_plan(&m, plan, stage);
+			memory_plan_stage(&m, &t->stages, &t->plan->shape, stage);
 			sum_columns(plan, &m, stage, next);
 			memory_release(&m);
 		}
@@ -137,15 +135,16 @@ by_stage(const struct run_plan *plan, bool json, FILE *f)
 
 /* Each stage is planned once. */
 static void
-by_rank(const struct run_plan *plan, bool json, FILE *f)
+by_rank(struct tabled *t, bool json, FILE *f)
 {
+	const struct run_plan *plan = t->plan;
 	int64_t stages = plan->layout.pipeline_model_parallel_size;
 	uint64_t(*sum)[COLUMNS] = mem_alloc((size_t)stages, sizeof *sum);
 
 	for (int i = 0; i < stages; i++) {
 		struct memory_plan m;
 
-		stage_plan(&m, plan, i);
+		memory_plan_stage(&m, &t->stages, &t->plan->shape, i);
 		sum_columns(plan, &m, i, sum[i]);
 		memory_release(&m);
 	}
@@ -170,14 +169,14 @@ by_rank(const struct run_plan *plan, bool json, FILE *f)
 /* The buffers of each stage, with the number of layers and slots that have them. Those of
  * recomputed layers lie in scratch and have a row of their own. */
 static void
-by_buffer(const struct run_plan *plan, bool json, FILE *f)
+by_buffer(struct tabled *t, bool json, FILE *f)
 {
 	if (!json)
 		fputs("stage\tarena\tbuffer\toffset\tbytes\tinstances\ttotal\n", f);
-	for (int stage = 0; stage < plan->layout.pipeline_model_parallel_size; stage++) {
+	for (int stage = 0; stage < t->stages.layout->pipeline_model_parallel_size; stage++) {
 		struct memory_plan m;
 
-		stage_plan(&m, plan, stage);
+		memory_plan_stage(&m, &t->stages, &t->plan->shape, stage);
 		for (int i = 0; i < BUF_COUNT * ARENA_COUNT; i++) {
 			enum buffer b = (enum buffer)(i / ARENA_COUNT);
 			enum arena a = (enum arena)(i % ARENA_COUNT);
@@ -203,19 +202,22 @@ by_buffer(const struct run_plan *plan, bool json, FILE *f)
 void
 memtable_print(const struct run_plan *plan, const struct memtable_options *o, FILE *f)
 {
+	struct tabled t = { .plan = plan };
+
+	memory_stages_init(&t.stages, &plan->model, &plan->layout, &plan->shape);
 	if (o->buffers)
-		by_buffer(plan, o->json, f);
+		by_buffer(&t, o->json, f);
 	else if (o->all_ranks)
-		by_rank(plan, o->json, f);
+		by_rank(&t, o->json, f);
 	else
-		by_stage(plan, o->json, f);
+		by_stage(&t, o->json, f);
+	memory_stages_release(&t.stages);
 }
 
 /* elements and own may be NULL; they describe the stage with the most parameters, which need not be
  * the one with the most bytes. */
 uint64_t
-memtable_most(
-    const struct memory_stages *x, const struct train_shape *s, int64_t *elements, int64_t *own)
+memtable_most(struct memory_stages *x, const struct train_shape *s, int64_t *elements, int64_t *own)
 {
 	uint64_t most = 0;
 	int64_t big = 0;

@@ -22,6 +22,6 @@ void memtable_summary(const struct run_plan *plan, FILE *f);
 /* Bytes of the fullest rank; shards of its stage's flat buffer in *elements, the optimizer's share
  * in *own (may be NULL). */
 uint64_t memtable_most(
-    const struct memory_stages *x, const struct train_shape *s, int64_t *elements, int64_t *own);
+    struct memory_stages *x, const struct train_shape *s, int64_t *elements, int64_t *own);
 
 #endif

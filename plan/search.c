@@ -32,7 +32,7 @@ need(const struct candidate *c, const struct hardware *hw)
 /* Evaluates a legal plan and keeps it if it fits. The smallest plan is kept even if none fits, to
  * report how much memory is missing. */
 static void
-weigh(struct search *s, const struct search_input *in, const struct memory_stages *stages,
+weigh(struct search *s, const struct search_input *in, struct memory_stages *stages,
     struct candidate *c)
 {
 	struct run_case r = { &in->model, &c->layout, &c->shape, &in->hw, stages, 0, 0 };
@@ -57,7 +57,7 @@ weigh(struct search *s, const struct search_input *in, const struct memory_stage
  * and of gradients and weights only where neither fits, since those cost traffic in every pass.
  * True if one of them fits. */
 static bool
-try_shardings(struct search *s, const struct search_input *in, const struct memory_stages *stages,
+try_shardings(struct search *s, const struct search_input *in, struct memory_stages *stages,
     struct candidate *c)
 {
 	int first = in->keep_sharding ? (int)in->shape.sharding : SHARDING_NONE;

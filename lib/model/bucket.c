@@ -12,30 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The chunk of the stage that holds this parameter; -1: none does. *replica: it is the last stage's
- * copy of a tied table. */
-static int
-chunk_of(const struct param *p, const struct shards_of *of, int pp, bool *replica)
-{
-	const struct layout *l = of->layout;
-	int stages = layout_stages(l), last = (int)l->pipeline_model_parallel_size - 1,
-	    chunks = layout_chunks(l);
-
-	*replica = p->role == ROLE_WORD_EMBEDDINGS &&
-	    !of->model->untie_embeddings_and_output_weights && pp == last && last > 0;
-	for (int j = 0; j < chunks; j++) {
-		int64_t first, count;
-		int stage = layout_stage(l, pp, j);
-
-		layout_layers(l, of->model, stage, &first, &count);
-		if ((stage == 0 && p->layer < 0) ||
-		    (stage == stages - 1 && (*replica || p->layer == of->model->num_layers)) ||
-		    (p->layer >= first && p->layer < first + count))
-			return j;
-	}
-	return -1;
-}
-
 /* m is positive; n is far below 2^63. */
 static int64_t
 round_up(int64_t n, int64_t m)
@@ -43,8 +19,8 @@ round_up(int64_t n, int64_t m)
 	return (n + m - 1) / m * m;
 }
 
-/* Fills in the shard of parameter p on the rank at coord, except its place; false when the rank has
- * none: p is of another stage, or of an expert of other ranks. */
+/* Fills in the shard of parameter p on the rank at coord, whose stage has it, except its chunk and
+ * place; false when the rank has none: p is of an expert of other ranks. */
 static bool
 shard_of(
     struct shard *sh, const struct param *p, const struct shards_of *of, const int coord[AX_COUNT])
@@ -52,9 +28,6 @@ shard_of(
 	int64_t rows, experts = of->model->num_experts / layout_expert_ranks(of->layout);
 	int at[EX_COUNT];
 
-	sh->chunk = chunk_of(p, of, coord[AX_PP], &sh->replica);
-	if (sh->chunk < 0)
-		return false;
 	layout_expert_coord(of->layout, coord, at);
 	if (p->expert >= 0 && p->expert / experts != at[EX_EP])
 		return false;
@@ -66,6 +39,64 @@ shard_of(
 	}
 	sh->owner = !sh->replica && param_owner(p, of->model, of->layout, coord[AX_TP]);
 	return true;
+}
+
+/* The first row of the table that is of this layer or of one after it. The table is in their order,
+ * and a model may have many times as many layers as a stage. */
+static int
+first_row(const struct shards_of *of, int64_t layer)
+{
+	int low = 0, high = of->count;
+
+	while (low < high) {
+		int middle = low + (high - low) / 2;
+
+		if (of->table[middle].layer < layer)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Adds the shards that the rank at coord has of rows [rows[0], rows[1]), in this chunk; with
+ * replica of the tied table among them alone. */
+static void
+add_shards(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT], int chunk,
+    const int rows[2], bool replica)
+{
+	s->item = mem_realloc(s->item, (size_t)(s->count + rows[1] - rows[0]), sizeof *s->item);
+	for (int i = rows[0]; i < rows[1]; i++) {
+		struct shard *sh = &s->item[s->count];
+
+		*sh = (struct shard){ .param = i, .chunk = chunk, .replica = replica };
+		if (!replica || of->table[i].role == ROLE_WORD_EMBEDDINGS)
+			s->count += shard_of(sh, &of->table[i], of, coord);
+	}
+}
+
+/* What the blocks of the stage have: the layers of each chunk, what comes before them on the first
+ * stage, and after them on the last one, which has a copy of a tied table too. */
+static void
+take_shards(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT])
+{
+	const struct layout *l = of->layout;
+	int pp = coord[AX_PP], chunks = layout_chunks(l), stages = layout_stages(l),
+	    rows[2] = { 0, first_row(of, 0) };
+
+	if (!of->model->untie_embeddings_and_output_weights && pp > 0 &&
+	    pp == l->pipeline_model_parallel_size - 1)
+		add_shards(s, of, coord, chunks - 1, rows, true);
+	for (int j = 0; j < chunks; j++) {
+		int stage = layout_stage(l, pp, j);
+		int64_t first, count;
+
+		layout_layers(l, of->model, stage, &first, &count);
+		rows[0] = stage == 0 ? 0 : first_row(of, first);
+		rows[1] = stage == stages - 1 ? of->count : first_row(of, first + count);
+		add_shards(s, of, coord, j, rows, false);
+	}
+	s->item = mem_realloc(s->item, (size_t)s->count, sizeof *s->item);
 }
 
 /* --- placing ---------------------------------------------------------------------------------- */
@@ -244,11 +275,7 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	int64_t own = 0;
 
 	memset(s, 0, sizeof *s);
-	s->item = mem_zalloc((size_t)of->count, sizeof *s->item);
-	for (int i = 0; i < of->count; i++)
-		if (shard_of(&s->item[s->count], &of->table[i], of, coord))
-			s->item[s->count++].param = i;
-	s->item = mem_realloc(s->item, (size_t)s->count, sizeof *s->item);
+	take_shards(s, of, coord);
 	s->bucket = mem_zalloc((size_t)s->count, sizeof *s->bucket);
 	s->run = mem_zalloc((size_t)s->count, sizeof *s->run);
 	s->sum = mem_zalloc((size_t)s->count, sizeof *s->sum);

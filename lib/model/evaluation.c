@@ -18,14 +18,32 @@ evaluation_plan(const struct run_plan *p)
 }
 
 /* No backward pass keeps a micro batch waiting, so one slot is enough. */
-void
-evaluation_memory(struct memory_plan *m, const struct run_plan *p, const int coord[AX_COUNT])
+static struct train_shape
+evaluation_shape(const struct run_plan *p)
 {
 	struct train_shape s = p->shape;
 
 	s.micro_batch_size = evaluation_micro_batch(p);
 	s.num_microbatches = 1;
+	return s;
+}
+
+void
+evaluation_memory(struct memory_plan *m, const struct run_plan *p, const int coord[AX_COUNT])
+{
+	struct train_shape s = evaluation_shape(p);
+
 	memory_plan(m, &p->model, &p->layout, &s, coord);
+}
+
+/* Enlarges the arenas; what passes leave on the host is of training. Releases the evaluation's. */
+static void
+make_room(struct memory_plan *m, struct memory_plan *evaluation)
+{
+	for (int a = 0; a < ARENA_HOST; a++)
+		if (evaluation->arena[a] > m->arena[a])
+			m->arena[a] = evaluation->arena[a];
+	memory_release(evaluation);
 }
 
 void
@@ -37,9 +55,19 @@ run_memory(struct memory_plan *m, const struct run_plan *p, const int coord[AX_C
 	if (evaluation_micro_batch(p) <= p->shape.micro_batch_size)
 		return;
 	evaluation_memory(&evaluation, p, coord);
-	/* What passes leave on the host is of training. */
-	for (int a = 0; a < ARENA_HOST; a++)
-		if (evaluation.arena[a] > m->arena[a])
-			m->arena[a] = evaluation.arena[a];
-	memory_release(&evaluation);
+	make_room(m, &evaluation);
+}
+
+void
+run_memory_stage(
+    struct memory_plan *m, struct memory_stages *x, const struct run_plan *p, int stage)
+{
+	struct train_shape s = evaluation_shape(p);
+	struct memory_plan evaluation;
+
+	memory_plan_stage(m, x, &p->shape, stage);
+	if (s.micro_batch_size <= p->shape.micro_batch_size)
+		return;
+	memory_plan_stage(&evaluation, x, &s, stage);
+	make_room(m, &evaluation);
 }

@@ -298,6 +298,7 @@ struct rank {
 	const struct layout *layout;
 	const struct train_shape *shape;
 	const struct memory_stage *stage;
+	struct schedule_counts *counts; /* of all stages; NULL: only this one is planned */
 	int pp;
 	int64_t dim[D_COUNT];
 	const struct buffer_row *row[BUF_COUNT]; /* NULL: this rank has none */
@@ -524,6 +525,15 @@ larger(int a, int b)
 	return a > b ? a : b;
 }
 
+static void
+count_use(const struct rank *r, const struct schedule_shape *s, struct schedule_use *use)
+{
+	if (r->counts)
+		schedule_counts_get(r->counts, s, r->pp, use);
+	else
+		schedule_count(s, r->pp, use);
+}
+
 /* The memory in use at the same time in the largest step; evaluations reuse it. */
 static void
 plan_use(struct memory_plan *m, const struct rank *r)
@@ -532,9 +542,9 @@ plan_use(struct memory_plan *m, const struct rank *r)
 	    layout_schedule(r->layout, (int)r->shape->num_microbatches, !r->shape->forward_only);
 	struct schedule_use forward;
 
-	schedule_count(&s, r->pp, &m->use);
+	count_use(r, &s, &m->use);
 	s = layout_schedule(r->layout, SCHEDULE_STEADY * s.group_size, false);
-	schedule_count(&s, r->pp, &forward);
+	count_use(r, &s, &forward);
 	m->use.slots = larger(m->use.slots, forward.slots);
 	m->use.batches = larger(m->use.batches, forward.batches);
 	m->use.links = larger(m->use.links, forward.links);
@@ -686,15 +696,16 @@ memory_stages_release(struct memory_stages *x)
 {
 	for (int i = 0; i < x->layout->pipeline_model_parallel_size; i++)
 		shards_release(&x->stage[i].shards);
+	schedule_counts_release(&x->counts);
 	free(x->stage);
 	free(x->table);
 }
 
 void
 memory_plan_stage(
-    struct memory_plan *m, const struct memory_stages *x, const struct train_shape *s, int stage)
+    struct memory_plan *m, struct memory_stages *x, const struct train_shape *s, int stage)
 {
-	struct rank r = { x->model, x->layout, s, &x->stage[stage], .pp = stage };
+	struct rank r = { x->model, x->layout, s, &x->stage[stage], &x->counts, .pp = stage };
 
 	plan_rank(m, &r);
 	m->shared = true;
@@ -705,7 +716,7 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
     const struct train_shape *s, const int coord[AX_COUNT])
 {
 	struct memory_stage stage;
-	struct rank r = { c, l, s, &stage, .pp = coord[AX_PP] };
+	struct rank r = { c, l, s, &stage, NULL, .pp = coord[AX_PP] };
 	struct shards_of of = { .model = c, .layout = l, .bucket_size = s->bucket_size };
 	struct param *table;
 

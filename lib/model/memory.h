@@ -110,7 +110,8 @@ struct memory_stages {
 		struct shards shards;
 		/* of matrices of layers, as D_MATRIX, D_UPDATES and D_GRAM of block/rows.h */
 		int64_t matrix, updates, gram;
-	} * stage; /* [pipeline_model_parallel_size] */
+	} * stage;                     /* [pipeline_model_parallel_size] */
+	struct schedule_counts counts; /* of the shapes that were planned */
 };
 /* Model and layout must outlive the stages. */
 void memory_stages_init(struct memory_stages *x, const struct model_config *c,
@@ -119,7 +120,7 @@ void memory_stages_release(struct memory_stages *x);
 /* The plan of the first rank of a stage, without new shards: x must outlive it. The shape has the
  * bucket size and the update rule that x was made for. */
 void memory_plan_stage(
-    struct memory_plan *m, const struct memory_stages *x, const struct train_shape *s, int stage);
+    struct memory_plan *m, struct memory_stages *x, const struct train_shape *s, int stage);
 /* The part of a bucket that the rank's optimizer owns. */
 struct part memory_own(const struct memory_plan *m, int bucket);
 /* The bytes of the device's arenas. */

@@ -292,50 +292,121 @@ build(const struct plan *t, struct numbering *n, const struct exchange *x, int n
 	return count;
 }
 
-int
-schedule_make(
-    const struct schedule_shape *s, int stage, struct action **out, struct schedule_use *use)
+/* The list of a stage, from the times of all. */
+static int
+make(const struct plan *t, int stage, struct action **out, struct schedule_use *use)
 {
+	const struct schedule_shape *s = t->s;
 	size_t all = (size_t)one_way(s);
 	struct numbering n = { s, stage, .slots.state = mem_zalloc(all, 1),
 		.batches.state = mem_zalloc(all, 1), .links.state = mem_zalloc(2 * all, 1),
 		.slot = mem_alloc(4 * all, sizeof *n.slot) };
 	struct exchange *x;
-	struct plan t = { .s = s };
 	int num_exchanges, count;
 
 	memset(n.slot, 0xff, 4 * all * sizeof *n.slot); /* -1: none yet */
 	n.output = n.slot + all;
 	n.gradient = n.output + all;
 	n.batch = n.gradient + all;
-	time_passes(&t.times, s);
-	num_exchanges = exchanges(&t, stage, &x);
+	num_exchanges = exchanges(t, stage, &x);
 	*out = mem_alloc((size_t)(num_passes(s) + num_exchanges), sizeof **out);
-	count = build(&t, &n, x, num_exchanges, *out);
+	count = build(t, &n, x, num_exchanges, *out);
 	*use = (struct schedule_use){ n.slots.most, n.batches.most, n.links.most };
 	free(x);
 	free(n.slots.state);
 	free(n.batches.state);
 	free(n.links.state);
 	free(n.slot);
+	return count;
+}
+
+int
+schedule_make(
+    const struct schedule_shape *s, int stage, struct action **out, struct schedule_use *use)
+{
+	struct plan t = { .s = s };
+	int count;
+
+	time_passes(&t.times, s);
+	count = make(&t, stage, out, use);
 	passes_release(&t.times);
 	return count;
 }
 
-/* Between the first and the last groups the list is periodic. */
-void
-schedule_count(const struct schedule_shape *s, int stage, struct schedule_use *use)
+/* The fewest micro batches that use as much: between the first and the last groups the list is
+ * periodic. */
+static struct schedule_shape
+few(const struct schedule_shape *s)
 {
 	struct schedule_shape few = *s;
-	struct action *list;
 	int period = s->num_chunks > 1 ? s->group_size : 1,
 	    enough = s->num_chunks > 1 ? SCHEDULE_STEADY * s->group_size
 				       : s->num_stages + SCHEDULE_STEADY;
 
 	if (s->num_microbatches > enough)
 		few.num_microbatches = enough + (s->num_microbatches - enough) % period;
-	schedule_make(&few, stage, &list, use);
+	return few;
+}
+
+void
+schedule_count(const struct schedule_shape *s, int stage, struct schedule_use *use)
+{
+	struct schedule_shape short_one = few(s);
+	struct action *list;
+
+	schedule_make(&short_one, stage, &list, use);
 	free(list);
+}
+
+/* The uses of all stages. */
+static void
+count_all(const struct schedule_shape *s, struct schedule_use *use)
+{
+	struct plan t = { .s = s };
+
+	time_passes(&t.times, s);
+	for (int i = 0; i < s->num_stages; i++) {
+		struct action *list;
+
+		make(&t, i, &list, &use[i]);
+		free(list);
+	}
+	passes_release(&t.times);
+}
+
+static bool
+same_shape(const struct schedule_shape *a, const struct schedule_shape *b)
+{
+	return a->num_stages == b->num_stages && a->num_chunks == b->num_chunks &&
+	    a->num_microbatches == b->num_microbatches && a->group_size == b->group_size &&
+	    a->training == b->training && a->overlap == b->overlap;
+}
+
+void
+schedule_counts_get(
+    struct schedule_counts *c, const struct schedule_shape *s, int stage, struct schedule_use *use)
+{
+	struct schedule_shape short_one = few(s);
+	int i = 0;
+
+	while (i < c->count && !same_shape(&c->item[i].shape, &short_one))
+		i++;
+	if (i == c->count) {
+		c->item = mem_realloc(c->item, (size_t)++c->count, sizeof *c->item);
+		c->item[i].shape = short_one;
+		c->item[i].use = mem_alloc((size_t)s->num_stages, sizeof *c->item[i].use);
+		count_all(&short_one, c->item[i].use);
+	}
+	*use = c->item[i].use[stage];
+}
+
+void
+schedule_counts_release(struct schedule_counts *c)
+{
+	for (int i = 0; i < c->count; i++)
+		free(c->item[i].use);
+	free(c->item);
+	*c = (struct schedule_counts){ 0 };
 }
 
 bool

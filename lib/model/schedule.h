@@ -64,6 +64,20 @@ int schedule_make(
 /* The use of a stage's list without making it, in time that does not grow with the micro batches.
  */
 void schedule_count(const struct schedule_shape *s, int stage, struct schedule_use *use);
+
+/* Uses that were counted before: the stages of a shape are timed together, once for all of them.
+ * Zero-initialise. */
+struct schedule_counts {
+	struct {
+		struct schedule_shape shape;
+		struct schedule_use *use; /* of each stage */
+	} * item;
+	int count;
+};
+/* As schedule_count. */
+void schedule_counts_get(
+    struct schedule_counts *c, const struct schedule_shape *s, int stage, struct schedule_use *use);
+void schedule_counts_release(struct schedule_counts *c);
 /* True when this number of micro batches can be trained: every group, including the remainder, has
  * at least as many as there are stages. */
 bool schedule_fits(const struct schedule_shape *s);

@@ -96,6 +96,19 @@ fails()
 		--world-size 2
 }
 
+@test "a dry run of absurd worlds and models takes 10 seconds of a processor at most" {
+	(
+		ulimit -t 10
+		mtrain --config tiny.conf --mock-data --dry-run --world-size 512 --num-layers 51200 \
+			--pipeline-model-parallel-size 512 --micro-batch-size 1 \
+			--global-batch-size 1048576 >deep
+		mtrain --config tiny.conf --mock-data --dry-run --world-size 1048576 \
+			--micro-batch-size 1 --global-batch-size 1048576 >wide
+	)
+	[ "$(wc -l <deep)" = 513 ]
+	[ "$(wc -l <wide)" = 1048577 ]
+}
+
 @test "options that exclude each other, that are missing, that need each other" {
 	fails 2 "--bf16, --fp16 and --fp64 exclude each other: give one of them" --bf16 --fp16
 	fails 2 "--train-iters and --train-samples exclude each other: give one of them" \

@@ -271,9 +271,9 @@ bound(const struct schedule_shape *s, int stage)
 
 /* There are as many slots as passes in flight, and one more where inputs arrive a pass early. There
  * are few links; in larger groups more, since outputs of the last stage wait for the first one.
- * schedule_count gives the same numbers without the list. */
+ * schedule_count gives the same numbers without the list, and so do the counts of all stages. */
 static void
-check_use(const struct run *r, int i)
+check_use(const struct run *r, int i, struct schedule_counts *counts)
 {
 	const struct stage *s = &r->stage[i];
 	int most = r->s->training ? bound(r->s, i) : 1,
@@ -286,6 +286,9 @@ check_use(const struct run *r, int i)
 	schedule_count(r->s, i, &count);
 	CHECK(count.slots == s->use.slots && count.batches == s->use.batches &&
 	    count.links == s->use.links);
+	schedule_counts_get(counts, r->s, i, &count);
+	CHECK(count.slots == s->use.slots && count.batches == s->use.batches &&
+	    count.links == s->use.links);
 }
 
 /* Everything above, for one shape; returns the time of a run. */
@@ -293,6 +296,7 @@ static int64_t
 check_shape(const struct schedule_shape *s)
 {
 	struct run *r = mem_zalloc(1, sizeof *r);
+	struct schedule_counts counts = { 0 };
 	int64_t time;
 
 	r->s = s;
@@ -304,7 +308,8 @@ check_shape(const struct schedule_shape *s)
 	time = finish(r);
 	CHECK(time > 0);
 	for (int i = 0; i < s->num_stages; i++)
-		check_use(r, i);
+		check_use(r, i, &counts);
+	schedule_counts_release(&counts);
 	for (int i = 0; i < s->num_stages * s->num_chunks; i++)
 		for (int m = 0; m < s->num_microbatches; m++)
 			CHECK(r->done[i][m] == 1 + s->training);

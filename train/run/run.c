@@ -102,29 +102,35 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 {
 	int64_t stages = c->plan.layout.pipeline_model_parallel_size;
 	struct memory_plan *of = mem_zalloc((size_t)stages, sizeof *of);
+	uint64_t *other = mem_alloc((size_t)stages, sizeof *other);
+	struct memory_stages held;
 
+	memory_stages_init(&held, &c->plan.model, &c->plan.layout, &c->plan.shape);
+	for (int i = 0; i < stages; i++) {
+		run_memory_stage(&of[i], &held, &c->plan, i);
+		other[i] = other_bytes(c, i);
+	}
 	printf("rank\ttp\tcp\tdp\tpp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\t"
 	       "total_bytes\thost_bytes\n");
 	for (int64_t rank = 0; rank < world_size; rank++) {
 		int coord[AX_COUNT];
-		struct memory_plan *m;
-		uint64_t other;
+		const struct memory_plan *m;
 
 		layout_coord(&c->plan.layout, rank, coord);
-		other = other_bytes(c, coord[AX_PP]);
 		m = &of[coord[AX_PP]];
-		if (!m->block)
-			run_memory(m, &c->plan, coord);
 		printf("%lld\t%d\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n",
 		    (long long)rank, coord[AX_TP], coord[AX_CP], coord[AX_DP], coord[AX_PP],
 		    (unsigned long long)m->arena[ARENA_PARAMS],
 		    (unsigned long long)m->arena[ARENA_SAVED],
-		    (unsigned long long)m->arena[ARENA_SCRATCH], (unsigned long long)other,
-		    (unsigned long long)(memory_total(m) + other),
+		    (unsigned long long)m->arena[ARENA_SCRATCH],
+		    (unsigned long long)other[coord[AX_PP]],
+		    (unsigned long long)(memory_total(m) + other[coord[AX_PP]]),
 		    (unsigned long long)m->arena[ARENA_HOST]);
 	}
 	for (int64_t i = 0; i < stages; i++)
 		memory_release(&of[i]);
+	memory_stages_release(&held);
+	free(other);
 	free(of);
 	return EXIT_DONE;
 }
