@@ -142,20 +142,26 @@ read_text(const char *path, char text[TEXT_MAX])
 }
 
 /* Opens the file under that name and locks it against other processes that want to remove it. -1
- * with errno. Where flock(2) does not work, checking the renamed file has to suffice. */
+ * with errno; ENOENT: it has lost the name meanwhile. Where flock(2) does not work, checking the
+ * renamed file has to suffice. */
 static int
 open_to_remove(const char *path)
 {
 	int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat mine, named;
+	int saved;
 
 	if (fd < 0)
 		return -1;
 	(void)flock(fd, LOCK_EX);
-	if (fstat(fd, &mine) == 0 && stat(path, &named) == 0 && mine.st_ino == named.st_ino)
-		return fd;
+	if (fstat(fd, &mine) == 0 && stat(path, &named) == 0) {
+		if (mine.st_ino == named.st_ino)
+			return fd;
+		errno = ENOENT;
+	}
+	saved = errno;
 	close(fd);
-	errno = ENOENT;
+	errno = saved;
 	return -1;
 }
 
