@@ -55,8 +55,8 @@ ckpt_set_aside(const char *save, int64_t iteration, char first[IO_PATH], struct 
 	return rc < 0 ? -1 : n > stay ? n - stay : 0;
 }
 
-/* Renames to a hidden name first: a half-removed directory must not look like a checkpoint. Links
- * to other places stay. */
+/* Renames to a hidden name first, on disk: a half-removed directory must not look like a checkpoint,
+ * also after a loss of power. Links to other places stay. */
 static int
 drop(const char *save, int64_t iteration, struct err *e)
 {
@@ -70,7 +70,7 @@ drop(const char *save, int64_t iteration, struct err *e)
 		return -1;
 	if (rename(dir, tmp) < 0)
 		return err_sys(e, "rename to", tmp);
-	return io_remove_tree(tmp, e);
+	return io_fsync_dir(save, e) < 0 ? -1 : io_remove_tree(tmp, e);
 }
 
 /* Iterations between two multiples are not multiples, so all of them go. */
