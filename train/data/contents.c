@@ -220,6 +220,7 @@ contents_agree(struct data *d, struct comm *world, bool *differ, struct err *e)
 	*differ = rc < 0;
 	if (comm_agree(COMM_HERE(world), check(d, world, &why), &why)) {
 		*e = why;
+		*differ = false;
 		rc = -1;
 	}
 	free(d->why);
