@@ -18,6 +18,7 @@
 #include "lib/ckpt/ckpt.h"
 #include "lib/model/bucket.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,7 @@ check_iteration(const struct copy_target *t, struct err *e)
 
 	ckpt_iter_dir(t->save, t->iteration, dir);
 	if (lstat(dir, &st) < 0)
-		return 0;
+		return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(e, "look at", dir);
 	if (target_is(dir, t->source))
 		return err_set(
 		    e, "'%s' is the source: it is not replaced; give another directory", dir);
@@ -54,9 +55,10 @@ static int
 is_free(const struct copy_target *t, struct err *e)
 {
 	int64_t iteration;
+	int there = io_there(t->save, e);
 
-	if (!io_exists(t->save))
-		return 0;
+	if (there <= 0)
+		return there;
 	if (!io_is_dir(t->save))
 		return err_set(e, "'%s' exists and is not a directory", t->save);
 	if (check_iteration(t, e) < 0)

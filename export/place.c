@@ -59,10 +59,10 @@ look(struct place *p, struct err *e)
 	struct stat st;
 	int found;
 
-	p->there = lstat(p->dst, &st) == 0;
 	p->empty = false;
+	p->there = lstat(p->dst, &st) == 0;
 	if (!p->there)
-		return 0;
+		return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(e, "look at", p->dst);
 	if (!S_ISDIR(st.st_mode))
 		return err_set(e, "'%s' exists and is not a directory", p->dst);
 	found = target_look_inside(p->dst, names, e);

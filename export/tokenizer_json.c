@@ -38,12 +38,13 @@ read_beside(const char *json, const char *name, struct str *out, struct err *e)
 {
 	const char *slash = strrchr(json, '/');
 	struct str path = { 0 };
-	int rc = 0;
+	int rc;
 
 	if (slash)
 		str_add(&path, json, (size_t)(slash + 1 - json));
 	str_adds(&path, name);
-	if (io_exists(path.buf))
+	rc = io_there(path.buf, e);
+	if (rc > 0)
 		rc = io_read_regular(path.buf, file_max, &out->buf, &out->len, e);
 	str_release(&path);
 	return rc;

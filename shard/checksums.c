@@ -34,11 +34,12 @@ checksums_read(const char *prefix, struct checksums *c, struct err *e)
 	struct str path = { 0 };
 	char *text = NULL;
 	const char *p;
-	int rc = 0;
+	int rc;
 
 	str_addf(&path, "%s.xxh", prefix);
-	if (io_exists(path.buf))
-		rc = io_read_regular(path.buf, 1 << 16, &text, NULL, e) < 0 ? -1 : 1;
+	rc = io_there(path.buf, e);
+	if (rc == 1 && io_read_regular(path.buf, 1 << 16, &text, NULL, e) < 0)
+		rc = -1;
 	if (rc == 1) {
 		p = read_line(text, suffix[0], &c->idx);
 		if (p)

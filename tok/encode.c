@@ -190,7 +190,8 @@ open_state(struct encode *x, struct err *e)
 
 	x->state.key = mem_zalloc((size_t)x->counts.num_keys, sizeof *x->state.key);
 	if (!x->c->resume) {
-		if (io_exists(path) && !x->c->force)
+		rc = x->c->force ? 0 : io_there(path, e);
+		if (rc > 0)
 			rc = err_set(e,
 			    "'%s' belongs to a run that stopped; --resume continues it, --force "
 			    "drops it",
@@ -377,9 +378,13 @@ mark(struct encode *x, bool committing, struct err *e)
 {
 	x->state.at = x->at.file < 0 ? (struct resume_place){ 0 } : x->at;
 	x->state.committing = committing;
-	if (output_check(x->output, e) < 0 || output_sync(x->output, &x->state, e) < 0 ||
-	    resume_write(x->state_path, &x->described, &x->state, &x->counts, e) < 0)
+	if (output_check(x->output, e) < 0 || output_sync(x->output, &x->state, e) < 0)
 		return -1;
+	/* it may have its name although the directory could not be synced */
+	if (resume_write(x->state_path, &x->described, &x->state, &x->counts, e) < 0) {
+		x->have_state |= io_there(x->state_path, NULL) != 0;
+		return -1;
+	}
 	x->have_state = true;
 	x->marked = clock_seconds();
 	return 0;
@@ -452,8 +457,7 @@ commit(struct encode *x, struct err *e)
 	if (x->c->output_prefix) {
 		char *path = resume_path(x->c->output_prefix);
 
-		if (io_exists(path))
-			remove(path);
+		remove(path);
 		free(path);
 	}
 	return 0;

@@ -99,6 +99,7 @@ static int
 open_writer(struct output *o, int k, enum dtype t, const struct resume_state *from, struct err *e)
 {
 	struct dataset_mark mark = { 0 };
+	int done = 0;
 
 	if (!o->c->resume) {
 		o->writer[k] = dataset_writer_new(o->name[k], t, e);
@@ -106,12 +107,13 @@ open_writer(struct output *o, int k, enum dtype t, const struct resume_state *fr
 			dataset_writer_guard(o->writer[k], o->lock[k], o->c->force);
 		return o->writer[k] ? 0 : -1;
 	}
-	if (from) {
+	if (from)
 		mark = (struct dataset_mark){ from->key[k].bin_bytes, from->key[k].sequences,
 			from->key[k].documents };
-		if (from->committing && dataset_was_committed(o->name[k], &mark))
-			return 0;
-	}
+	if (from && from->committing)
+		done = dataset_was_committed(o->name[k], &mark, e);
+	if (done)
+		return done < 0 ? -1 : 0;
 	o->writer[k] = dataset_writer_resume(o->name[k], t, from ? &mark : NULL, o->lock[k], e);
 	if (o->writer[k])
 		dataset_writer_guard(o->writer[k], o->lock[k], o->c->force);
@@ -125,13 +127,14 @@ output_open(struct output *o, enum dtype t, const struct resume_state *from, str
 {
 	const struct error_start start = { o->c->resume, lock_taken_over(o->own),
 		from ? from->error_bytes : 0 };
-	int rc = from ? 0 : check_targets(o, e);
+	int rc = from ? 0 : check_targets(o, e), there;
 
 	for (int k = 0; k < o->num_keys && rc == 0; k++)
 		rc = open_writer(o, k, t, from, e);
-	if (rc == 0 && o->error_path && !(from && from->committing && io_exists(o->error_path)))
-		rc = errors_open(&o->errors, o->error_path, &start, e);
-	return rc;
+	if (rc < 0 || !o->error_path)
+		return rc;
+	there = from && from->committing ? io_there(o->error_path, e) : 0;
+	return there ? (there < 0 ? -1 : 0) : errors_open(&o->errors, o->error_path, &start, e);
 }
 
 /* Frees everything; what was not committed is removed, or kept for a later run, as it is when it

@@ -219,8 +219,9 @@ resume_read(const char *path, const struct str *what, struct resume_state *s,
 	size_t len;
 	int rc;
 
-	if (!io_exists(path))
-		return 0;
+	rc = io_there(path, e);
+	if (rc <= 0)
+		return rc;
 	if (io_read_regular(path, STATE_MAX, &text, &len, e) < 0)
 		return -1;
 	rest = compare(path, text, what, e);

@@ -209,6 +209,17 @@ io_exists(const char *path)
 	return stat(path, &st) == 0;
 }
 
+/* Whatever else stat(2) says, nothing can be under a name whose directory is missing or a file. */
+int
+io_there(const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0)
+		return 1;
+	return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(e, "look at", path);
+}
+
 /* A link to a directory counts as one. */
 bool
 io_is_dir(const char *path)

@@ -34,6 +34,9 @@ int io_read_regular(const char *path, size_t max, char **out, size_t *len, struc
 int io_write_file(const char *path, const void *bytes, size_t len, struct err *e);
 int io_copy_file(const char *src, const char *dst, struct err *e);
 bool io_exists(const char *path);
+/* 1: there is something of that name, which a link may lead to; 0: nothing; -1 with the reason when
+ * it cannot be looked at. For names that may be missing: io_exists is for those that are opened. */
+int io_there(const char *path, struct err *e);
 bool io_is_dir(const char *path);
 /* A plain name, for names that files give: nothing that leads out of the directory. */
 bool io_is_file_name(const char *s);

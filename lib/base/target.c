@@ -15,8 +15,8 @@ target_look(const char *path, struct err *e)
 {
 	struct stat st;
 
-	if (lstat(path, &st) < 0) /* another reason shows when the file is made */
-		return 0;
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(e, "look at", path);
 	if (S_ISREG(st.st_mode))
 		return 1;
 	return err_set(e, "'%s' is %s: it is not replaced", path,

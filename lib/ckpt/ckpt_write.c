@@ -82,7 +82,7 @@ sweep(const char *save)
 		ckpt_iter_dir(save, iteration, dir);
 		if (ckpt_hidden_dir(save, iteration, "tmp", tmp, NULL) < 0 ||
 		    ckpt_hidden_dir(save, iteration, "old", old, NULL) < 0 ||
-		    (io_exists(old) && !io_exists(dir)))
+		    (io_there(old, NULL) != 0 && !io_exists(dir)))
 			continue;
 		io_remove_tree(tmp, NULL);
 		io_remove_tree(old, NULL);

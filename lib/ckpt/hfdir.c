@@ -256,13 +256,11 @@ hfdir_open(const char *dir, struct err *e)
 	static const char *single[] = { "model.safetensors" };
 	struct hfdir *h = mem_zalloc(1, sizeof *h);
 	char path[PATH_BYTES];
-	int rc = -1;
+	int rc = -1, alone = join(path, dir, single[0], e) < 0 ? -1 : io_there(path, e);
 
-	if (join(path, dir, single[0], e) < 0)
-		;
-	else if (io_exists(path))
+	if (alone > 0)
 		rc = open_files(h, dir, single, 1, e) < 0 ? -1 : collect(h, dir, e);
-	else if (join(path, dir, "model.safetensors.index.json", e) == 0)
+	else if (alone == 0 && join(path, dir, "model.safetensors.index.json", e) == 0)
 		rc = io_exists(path)
 		    ? open_sharded(h, dir, path, e)
 		    : err_at(

@@ -28,11 +28,14 @@ static int
 open_file(struct torch_file *f, const struct source *s, bool needed, struct err *e)
 {
 	char path[CKPT_PATH_BYTES];
+	int there = 1;
 
 	if (!ckpt_join(path, s->path, f->name))
 		return err_set(e, "path too long: '%.60s...'", s->path);
-	if (!needed && !io_exists(path))
-		return 0;
+	if (!needed)
+		there = io_there(path, e);
+	if (there <= 0)
+		return there;
 	if (map_open(&f->map, path, e) < 0)
 		return -1;
 	f->zip = torchzip_open(f->map.base, f->map.size, path, e);

@@ -25,28 +25,36 @@ enum { NOTES_MAX = 1 << 30 };
 static const char *const beside[] = { ".json", ".xxh", ".sum" };
 enum { BESIDE = sizeof beside / sizeof *beside };
 
-/* True when PREFIX and the suffix name something, be it a link to nothing, or may do so: what
- * cannot be looked at is not missing. */
-static bool
-there(const char *prefix, const char *suffix)
+/* 1 when PREFIX and the suffix name something, be it a link to nothing; 0: nothing; -1: it cannot
+ * be looked at. */
+static int
+there(const char *prefix, const char *suffix, struct err *e)
 {
 	char *path = dataset_path(prefix, suffix);
 	struct stat st;
-	bool yes = lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
+	int yes = lstat(path, &st) == 0           ? 1
+	    : errno == ENOENT || errno == ENOTDIR ? 0
+						  : err_sys(e, "look at", path);
 
 	free(path);
 	return yes;
 }
 
-/* Removes a file that may be missing. */
+/* Removes a file that may be missing: 1 when it was there. */
 static int
-drop(const char *prefix, const char *suffix, struct err *e)
+remove_one(const char *prefix, const char *suffix, struct err *e)
 {
 	char *path = dataset_path(prefix, suffix);
-	int rc = unlink(path) < 0 && errno != ENOENT ? err_sys(e, "replace", path) : 0;
+	int rc = unlink(path) == 0 ? 1 : errno == ENOENT ? 0 : err_sys(e, "replace", path);
 
 	free(path);
 	return rc;
+}
+
+static int
+drop(const char *prefix, const char *suffix, struct err *e)
+{
+	return remove_one(prefix, suffix, e) < 0 ? -1 : 0;
 }
 
 /* Renames PREFIX.x.new to PREFIX.x; fresh: only when that name is free. */
@@ -65,31 +73,38 @@ settle(const char *prefix, const char *suffix, bool fresh, struct err *e)
 	return rc;
 }
 
-/* Gives the next dataset its names. What an earlier attempt has done is left out. */
+/* Gives the next dataset its names. What an earlier attempt has done is left out. *counts: an index
+ * was removed or has its name, so that there is no way back. */
 static int
-settle_all(const char *prefix, bool fresh, struct err *e)
+settle_all(const char *prefix, bool fresh, bool *counts, struct err *e)
 {
 	char *idx = dataset_path(prefix, ".idx");
-	int rc = 0;
+	int rc = 0, tokens = there(prefix, ".bin.new", e);
 
-	if (there(prefix, ".bin.new")) {
-		rc = fresh ? 0 : drop(prefix, ".idx", e);
-		for (int i = 0; i < BESIDE && rc == 0 && !fresh; i++)
-			rc = drop(prefix, beside[i], e);
-		if (rc == 0)
-			rc = settle(prefix, ".bin", fresh, e);
+	*counts = false;
+	if (tokens > 0 && !fresh) {
+		rc = remove_one(prefix, ".idx", e);
+		*counts = rc > 0;
+		for (int i = 0; i < BESIDE && rc >= 0; i++)
+			rc = remove_one(prefix, beside[i], e);
 	}
+	if (tokens > 0 && rc >= 0)
+		rc = settle(prefix, ".bin", fresh, e);
+	rc = tokens < 0 || rc < 0 ? -1 : 0;
 	for (int i = 0; i < BESIDE && rc == 0; i++) {
 		char *next = dataset_path(beside[i], ".new");
 
-		if (there(prefix, next))
+		rc = there(prefix, next, e);
+		if (rc > 0)
 			rc = settle(prefix, beside[i], fresh, e);
 		free(next);
 	}
 	if (rc == 0)
 		rc = settle(prefix, ".idx", fresh, e);
-	if (rc == 0)
+	if (rc == 0) {
+		*counts = true;
 		rc = io_sync_parent(idx, e);
+	}
 	free(idx);
 	return rc;
 }
@@ -160,27 +175,37 @@ stage_all(const struct dataset_writer *w, const struct outfile *notes, const str
 	return io_sync_parent(p, e);
 }
 
-/* Gives the next dataset up: what this writer has renamed is removed, or its tokens return to their
- * temporary name where another run may continue. */
+/* Removes a file of this writer under the name of the next dataset or, where it has it, its own. */
 static void
-withdraw(const struct dataset_writer *w, bool tokens)
+withdraw_one(const char *prefix, const char *suffix, bool settled)
+{
+	char *next = dataset_path(suffix, ".new");
+
+	if (remove_one(prefix, next, NULL) == 0 && settled)
+		drop(prefix, suffix, NULL);
+	free(next);
+}
+
+/* Gives the next dataset up: what this writer has renamed is removed, or its tokens return to their
+ * temporary name where another run may continue. staged: all of it had the names of the next
+ * dataset, so what has them no more has its own. Nothing is looked at: that may be what fails. */
+static void
+withdraw(const struct dataset_writer *w, bool tokens, bool staged)
 {
 	const char *p = w->prefix;
-	bool settled = tokens && !there(p, ".bin.new") && there(p, ".idx.new");
-	char *bin = dataset_path(p, settled ? ".bin" : ".bin.new");
+	char *bin = dataset_path(p, ".bin"), *next = dataset_path(p, ".bin.new");
 
-	if (settled && w->notes && !there(p, ".json.new"))
-		drop(p, ".json", NULL);
-	if (settled && !there(p, ".sum.new"))
-		drop(p, ".sum", NULL);
-	if (tokens && w->keep)
-		(void)rename(bin, w->bin.tmp);
-	else if (tokens)
-		unlink(bin);
-	drop(p, ".json.new", NULL);
-	drop(p, ".sum.new", NULL);
+	if (tokens && w->keep) {
+		if (rename(next, w->bin.tmp) < 0 && errno == ENOENT && staged)
+			(void)rename(bin, w->bin.tmp);
+	} else if (tokens) {
+		withdraw_one(p, ".bin", staged);
+	}
+	withdraw_one(p, ".json", staged && tokens && w->notes);
+	withdraw_one(p, ".sum", staged && tokens);
 	drop(p, ".idx.new", NULL);
 	free(bin);
+	free(next);
 }
 
 /* For an index alone, whose older one is damaged: it and the notes are no links. */
@@ -205,8 +230,7 @@ static int
 replace(struct dataset_writer *w, const struct outfile *notes, const struct outfile *sums,
     const struct outfile *idx, struct err *e)
 {
-	bool tokens = sums != NULL;
-	bool older = there(w->prefix, ".idx");
+	bool tokens = sums != NULL, staged, counts = false;
 	int rc = lock_check(w->lock, e);
 
 	if (rc == 0)
@@ -215,10 +239,11 @@ replace(struct dataset_writer *w, const struct outfile *notes, const struct outf
 	if (rc < 0)
 		return rc;
 	rc = stage_all(w, notes, sums, idx, e);
-	if (rc == 0)
-		rc = settle_all(w->prefix, w->fresh && tokens, e);
-	if (rc < 0 && lock_check(w->lock, NULL) == 0 && there(w->prefix, ".idx") == older)
-		withdraw(w, tokens);
+	staged = rc == 0;
+	if (staged)
+		rc = settle_all(w->prefix, w->fresh && tokens, &counts, e);
+	if (rc < 0 && lock_check(w->lock, NULL) == 0 && !counts)
+		withdraw(w, tokens, staged);
 	return rc;
 }
 
@@ -252,7 +277,7 @@ dataset_publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 bool
 dataset_is_unfinished(const char *prefix)
 {
-	return !there(prefix, ".idx") && there(prefix, ".idx.new");
+	return there(prefix, ".idx", NULL) == 0 && there(prefix, ".idx.new", NULL) > 0;
 }
 
 struct lock *
@@ -261,13 +286,16 @@ dataset_claim(const char *prefix, const struct lock_terms *how, struct err *e)
 	char *path = dataset_path(prefix, ".lock");
 	struct lock_terms terms = { .say = how->say, .give_up = how->give_up };
 	struct lock *lock = lock_claim(path, &terms, e);
+	int unfinished = lock ? there(prefix, ".idx.new", e) : 0;
+	bool ignored;
 
 	free(path);
-	if (lock && there(prefix, ".idx.new") && settle_all(prefix, false, e) < 0) {
-		lock_release(lock);
-		return NULL;
-	}
-	return lock;
+	if (unfinished > 0)
+		unfinished = settle_all(prefix, false, &ignored, e);
+	if (unfinished == 0)
+		return lock;
+	lock_release(lock);
+	return NULL;
 }
 
 /* --- what may be replaced --------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
  */
 #include "lib/data/dataset_impl.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -30,10 +31,12 @@ take_back(const char *prefix, struct err *e)
 {
 	char *next = dataset_path(prefix, ".bin.new"), *bin = dataset_path(prefix, ".bin");
 	char *part = dataset_path(prefix, ".bin.part"), *idx = dataset_path(prefix, ".idx");
-	const char *from = io_exists(next) ? next : io_exists(idx) ? NULL : bin;
-	int rc = 0;
+	int kept = io_there(part, e), staged = kept == 0 ? io_there(next, e) : 0;
+	int whole = kept == 0 && staged == 0 ? io_there(idx, e) : 0;
+	const char *from = staged > 0 ? next : bin;
+	int rc = kept < 0 || staged < 0 || whole < 0 ? -1 : 0;
 
-	if (!io_exists(part) && from && io_exists(from) && rename(from, part) < 0)
+	if (rc == 0 && kept == 0 && whole == 0 && rename(from, part) < 0 && errno != ENOENT)
 		rc = err_sys(e, "rename", from);
 	free(next);
 	free(bin);
@@ -103,14 +106,19 @@ dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e)
 }
 
 /* The index is renamed last, after the tokens, which lose their temporary name first. */
-bool
-dataset_was_committed(const char *prefix, const struct dataset_mark *mark)
+int
+dataset_was_committed(const char *prefix, const struct dataset_mark *mark, struct err *e)
 {
 	char *part = dataset_path(prefix, ".bin.part"), *next = dataset_path(prefix, ".bin.new");
 	char *idx = dataset_path(prefix, ".idx"), *bin = dataset_path(prefix, ".bin");
+	int kept = io_there(part, e), staged = kept == 0 ? io_there(next, e) : kept;
+	int yes = staged == 0 ? io_there(idx, e) : staged < 0 ? -1 : 0;
 	struct stat st;
-	bool yes = !io_exists(part) && !io_exists(next) && io_exists(idx) && stat(bin, &st) == 0 &&
-	    st.st_size == mark->bin_bytes;
+
+	if (yes > 0 && stat(bin, &st) < 0)
+		yes = errno == ENOENT ? 0 : err_sys(e, "look at", bin);
+	else if (yes > 0)
+		yes = st.st_size == mark->bin_bytes;
 
 	free(bin);
 	free(part);

@@ -101,10 +101,11 @@ notes_read(const char *prefix, struct notes *n, struct err *e)
 	char *path = dataset_path(prefix, ".json");
 	struct json *j = NULL;
 	struct err why;
-	int rc = 0;
+	int rc;
 
 	notes_init(n);
-	if (io_exists(path)) {
+	rc = io_there(path, e);
+	if (rc > 0) {
 		j = json_read_regular(path, MAX_BYTES, e);
 		rc = j ? 1 : -1;
 	}

@@ -96,10 +96,10 @@ load(struct sums **s, const char *prefix, struct err *e)
 {
 	char *path = dataset_path(prefix, ".sum");
 	struct map map = { 0 };
-	int rc = 0;
+	int rc = io_there(path, e);
 
 	*s = NULL;
-	if (io_exists(path)) {
+	if (rc > 0) {
 		rc = map_open(&map, path, e) < 0 ? -1 : 1;
 		if (rc == 1)
 			*s = sums_parse(path, map.base, map.size, e);

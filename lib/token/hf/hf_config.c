@@ -51,15 +51,14 @@ hf_configs_read(struct hf_configs *c, const char *dir, struct err *e)
 	c->dir = dir;
 	for (int i = 0; dir && i < HF_CONFIGS; i++) {
 		struct str path = { 0 };
-		bool bad = false;
+		int there;
 
 		str_addf(&path, "%s/%s", dir, file_names[i]);
-		if (io_exists(path.buf)) {
+		there = io_there(path.buf, e);
+		if (there > 0)
 			c->file[i] = json_read_regular(path.buf, CONFIG_MAX, e);
-			bad = !c->file[i];
-		}
 		str_release(&path);
-		if (bad)
+		if (there < 0 || (there > 0 && !c->file[i]))
 			return -1;
 	}
 	return 0;
