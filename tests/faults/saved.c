@@ -1,4 +1,5 @@
 /* saved.c - what must hold of a --save directory whatever happened to the run that wrote it */
+#include "ckpt/diff.h"
 #include "ckpt/verify.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -6,6 +7,7 @@
 #include "tests/faults/saved.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdlib.h>
 
 enum { PROMISES = 64, STEPS = 64 };
@@ -152,7 +154,7 @@ struct steps {
 	const char *line[STEPS];
 };
 static void
-read_steps(struct steps *s, const char *path, struct str *problems)
+read_steps(struct steps *s, const char *path, bool exact, struct str *problems)
 {
 	struct err e;
 	char *rest = NULL;
@@ -176,7 +178,7 @@ read_steps(struct steps *s, const char *path, struct str *problems)
 			continue;
 		}
 		*time = '\0';
-		if (s->line[step] && strcmp(s->line[step], line))
+		if (exact && s->line[step] && strcmp(s->line[step], line))
 			str_addf(problems, "%s: step %d differs from itself\n", path, step);
 		s->line[step] = line;
 	}
@@ -187,11 +189,80 @@ saved_same_steps(const char *want, const char *got, struct str *problems)
 {
 	struct steps a, b;
 
-	read_steps(&a, want, problems);
-	read_steps(&b, got, problems);
+	read_steps(&a, want, true, problems);
+	read_steps(&b, got, true, problems);
 	for (int i = 0; i < STEPS; i++)
 		if (!a.line[i] != !b.line[i] || (a.line[i] && strcmp(a.line[i], b.line[i])))
 			str_addf(problems, "%s: step %d is not the undisturbed run's\n", got, i);
+	free(a.text);
+	free(b.text);
+}
+
+/* One checkpoint. The state is text, and the first difference of two tensors is enough. */
+static void
+compare_values(const char *want, const char *got, struct str *problems)
+{
+	const struct diff_options o = { .a = want, .b = got, .tolerance = -1 };
+	FILE *nowhere = fopen("/dev/null", "w");
+	struct err e;
+	struct ckpt *a = ckpt_open(want, &e), *b = a ? ckpt_open(got, &e) : NULL;
+	int differ = b ? diff_sources(&o, nowhere, problems, &e) : -1;
+
+	if (differ < 0)
+		str_addf(problems, "%s\n", e.msg);
+	else if (differ || strcmp(ckpt_state_text(a), ckpt_state_text(b)) != 0)
+		str_addf(problems, "%s: %s not that of the undisturbed run\n", got,
+		    differ ? "values are" : "its state is");
+	ckpt_close(a);
+	ckpt_close(b);
+	fclose(nowhere);
+}
+
+static void
+visit_checkpoint(const struct both *b, const char *name)
+{
+	struct str want = { 0 }, got = { 0 };
+
+	str_addf(&want, "%s/%s", b->want, name);
+	str_addf(&got, "%s/%s", b->got, name);
+	if (!strncmp(name, "iter_", 5))
+		compare_values(want.buf, got.buf, b->problems);
+	str_release(&want);
+	str_release(&got);
+}
+
+void
+saved_same_bits(const char *want, const char *got, struct str *problems)
+{
+	const struct both b = { want, got, problems };
+
+	each_name(want, visit_checkpoint, &b);
+}
+
+/* NaN, which is near to nothing, where there is no such line. */
+static double
+loss_of(const char *line)
+{
+	static const char name[] = "\"lm_loss\": ";
+	const char *at = line ? strstr(line, name) : NULL;
+
+	return at ? strtod(at + sizeof name - 1, NULL) : NAN;
+}
+
+void
+saved_near_losses(const char *want, const char *got, double tolerance, struct str *problems)
+{
+	struct steps a, b;
+
+	read_steps(&a, want, false, problems);
+	read_steps(&b, got, false, problems);
+	for (int i = 0; i < STEPS; i++) {
+		double x = loss_of(a.line[i]), y = loss_of(b.line[i]);
+
+		if ((a.line[i] || b.line[i]) && !(fabs(x - y) <= tolerance * fabs(x)))
+			str_addf(problems, "%s: step %d has loss %.9g, the undisturbed run %.9g\n",
+			    got, i, y, x);
+	}
 	free(a.text);
 	free(b.text);
 }

@@ -17,5 +17,11 @@ void saved_same(const char *want, const char *got, struct str *problems);
 /* The metrics have the steps of `want`, each once or more, always with the same figures. One line
  * per problem. */
 void saved_same_steps(const char *want, const char *got, struct str *problems);
+/* Each checkpoint of `want` is in `got` with the same values and state, however they are laid out.
+ * One line per problem. */
+void saved_same_bits(const char *want, const char *got, struct str *problems);
+/* The metrics have the steps of `want`, with losses that differ by no more than this part of them.
+ */
+void saved_near_losses(const char *want, const char *got, double tolerance, struct str *problems);
 
 #endif

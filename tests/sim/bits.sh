@@ -14,9 +14,9 @@ compare()
 	mkdir "$dir/real"
 	cp "$dir/$layout/run/tiny.conf" "$dir/real"
 	(cd "$dir/real" && mpirun -np "$ranks" "$B/mtrain" --config tiny.conf --mock-data \
-		--eval-iters 0 --save-interval 2 "$@" >out 2>&1) ||
+		--eval-iters 0 --save-interval 2 --train-iters 6 "$@" >out 2>&1) ||
 		{ cat "$dir/real/out" && exit 1; }
-	diff -r "$dir/real/C" "$dir/$layout/run/C"
+	diff -r "$dir/real/s" "$dir/$layout/run/s"
 	rm -rf "$dir/real"
 }
 

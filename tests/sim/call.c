@@ -14,8 +14,10 @@ call_begin(enum call c, const char *what, int64_t argument)
 	t->process->calls[c]++;
 	if (t->process->slow > 1)
 		cost = (int64_t)((double)cost * t->process->slow);
-	if (sim.pause_one_in && draw_one_in(sim.pause_one_in))
+	if (sim.pause_one_in && draw_one_in(sim.pause_one_in)) {
 		cost += (int64_t)draw((uint64_t)sim.pause_max);
+		sim.count[COUNT_PAUSE]++;
+	}
 	t->ready = sim.now + cost;
 	schedule();
 	log_event(call_names[c], what, argument, 0);

@@ -28,6 +28,7 @@ static struct {
 	const struct layout *layout;
 	struct faults faults;
 	uint64_t promised; /* iterations that were said to be saved, as bits */
+	bool srun;         /* ranks live on when one has died */
 	bool power;        /* was lost at some time */
 	bool torn;         /* metrics are missing, and it was said */
 	bool forced;       /* a tool has found what another one has left, and gets --force */
@@ -52,7 +53,7 @@ int
 case_layout(const struct case_options *o)
 {
 	draw_begin(o->seed);
-	return o->layout >= 0 ? o->layout : (int)draw(LAYOUTS_DRAWN);
+	return o->layout >= 0 ? o->layout : (int)draw(LAYOUTS);
 }
 
 static void
@@ -69,6 +70,17 @@ draw_pace(void)
 	sim.pause_one_in = pause_one_in[draw(3)];
 }
 
+/* The first calls of a start are rare among all, and as much depends on them: half of the time any
+ * magnitude is as likely. */
+static long
+draw_number(long n)
+{
+	int bits = 64 - __builtin_clzll((unsigned long long)n | 1);
+
+	return draw(2) ? 1 + (long)draw((uint64_t)n)
+		       : 1 + (long)draw(UINT64_C(1) << draw((uint64_t)bits + 1));
+}
+
 static void
 draw_strike(struct strike *s, enum strike_kind kind)
 {
@@ -83,13 +95,17 @@ draw_strike(struct strike *s, enum strike_kind kind)
 	if (fails) {
 		s->call = failing[draw(sizeof failing / sizeof *failing)];
 		s->rank = (int)draw((uint64_t)ranks);
-		s->at = 1 + (long)draw((uint64_t)run.reference->calls[s->call] + 2);
+		s->at = draw_number(run.reference->calls[s->call] + 2);
 		s->err = s->call == CALL_MEMORY ? ENOMEM
 		    : s->call == CALL_THREAD    ? EAGAIN
 		    : draw(3)                   ? EIO
 						: errors[draw(sizeof errors / sizeof *errors)];
+	} else if (kind == STRIKE_SHORT) {
+		s->call = draw(2) ? CALL_READ : CALL_WRITE;
+		s->rank = (int)draw((uint64_t)ranks);
+		s->at = draw_number(run.reference->calls[s->call] + 2);
 	} else {
-		s->at = 1 + (long)draw((uint64_t)run.reference->yields * 3 / 2);
+		s->at = draw_number(run.reference->yields * 3 / 2);
 	}
 }
 
@@ -99,18 +115,24 @@ draw_faults(void)
 	struct faults *f = &run.faults;
 	unsigned enabled = 1u + (unsigned)draw((1u << STRIKE_KIND_COUNT) - 1);
 	static const int short_one_in[] = { 0, 0, 100, 5 };
+	static const enum strike_kind kinds[] = { STRIKE_KILL, STRIKE_HOST, STRIKE_POWER,
+		STRIKE_POWER, STRIKE_TERM, STRIKE_STOP, STRIKE_SLOW, STRIKE_FAIL, STRIKE_FAIL,
+		STRIKE_FAIL, STRIKE_FAIL_ON, STRIKE_FAIL_ON, STRIKE_LEAP, STRIKE_SHORT };
 
 	f->count = 1 + (int)draw(4);
 	for (int i = 0; i < f->count; i++) {
 		enum strike_kind kind;
 
 		do
-			kind = (enum strike_kind)draw(STRIKE_KIND_COUNT);
+			kind = kinds[draw(sizeof kinds / sizeof *kinds)];
 		while (!(enabled >> kind & 1));
 		draw_strike(&f->strike[i], kind);
 	}
 	f->short_one_in = short_one_in[draw(4)];
 	f->report_deaths = draw(2);
+	run.srun = run.layout->ranks > 1 && draw_one_in(3);
+	sim.count[COUNT_REPORTED] += f->report_deaths;
+	sim.count[COUNT_OUTLIVED] += run.srun;
 }
 
 static void
@@ -118,7 +140,7 @@ describe(void)
 {
 	char *out = run.out->what;
 	size_t cap = sizeof run.out->what;
-	int n = snprintf(out, cap, "%s", run.layout->name);
+	int n = snprintf(out, cap, "%s%s", run.layout->name, run.srun ? " by srun" : "");
 
 	for (int i = 0; i < run.faults.count && n < (int)cap; i++) {
 		const struct strike *s = &run.faults.strike[i];
@@ -238,9 +260,27 @@ check_start(int status)
 	run.promised |= saved_promised(run.said.buf ? run.said.buf : "", run.said.len);
 	if (run.layout->tool)
 		return;
-	str_addf(&words, "saved C %llu", (unsigned long long)kept());
+	str_addf(&words, "saved " SAVE " %llu", (unsigned long long)kept());
 	check(words.buf);
 	str_release(&words);
+}
+
+/* A rank that fails by itself ends the others too, whatever the launcher does: they do not wait for
+ * their watchdogs. One without memory may be unable to. */
+static void
+check_others(const struct job *j)
+{
+	for (int i = 0; i < run.faults.count; i++) {
+		const struct strike *s = &run.faults.strike[i];
+		bool fails = s->kind == STRIKE_FAIL || s->kind == STRIKE_FAIL_ON;
+
+		if (s->struck && (!fails || s->call == CALL_MEMORY) && s->kind != STRIKE_LEAP &&
+		    s->kind != STRIKE_SHORT)
+			return;
+	}
+	for (int i = 0; run.srun && i < j->size; i++)
+		if (j->rank[i]->status == 4)
+			problem("rank %d waits for its watchdog, as one has failed alone\n", i);
 }
 
 /* --- the loop --------------------------------------------------------------------------------- */
@@ -259,6 +299,19 @@ repair(void)
 	}
 }
 
+/* The options of a start: 0 those of the layout, else a number of others. */
+static int
+draw_other(void)
+{
+	int n = 0, other;
+
+	while (n < OTHERS && run.layout->other[n].options)
+		n++;
+	other = n ? (int)draw((uint64_t)n + 1) : 0;
+	sim.count[COUNT_OTHER_LAYOUT] += other > 0;
+	return other;
+}
+
 /* One start; true when the run is done or nothing more can come of it. */
 static bool
 start_once(void)
@@ -268,7 +321,7 @@ start_once(void)
 
 	str_clear(&run.said);
 	run.out->starts++;
-	j = scene_start(run.layout, run.forced ? "--force" : "", &run.said);
+	j = scene_start(run.layout, draw_other(), run.forced ? "--force" : "", run.srun, &run.said);
 	ended = job_wait(j, sim.now + LIMIT_SECONDS * SECOND);
 	if (run.o->loud)
 		printf("%sstart %d: status %d\n", run.said.buf ? run.said.buf : "", run.out->starts,
@@ -279,6 +332,7 @@ start_once(void)
 		job_kill(j);
 		return true;
 	}
+	check_others(j);
 	repair();
 	check_start(j->status);
 	run.forced |= is_there();
@@ -300,10 +354,14 @@ scenario(void)
 	}
 	if (run.out->failed)
 		return;
-	if (!run.forced || !run.layout->recorded)
-		check(run.layout->tool ? "same /ref /run" : "same /ref/C C");
+	if (run.layout->same == SAME_BITS)
+		check("bits /ref/" SAVE " " SAVE);
+	else if (run.layout->same == SAME_BYTES && (!run.forced || !run.layout->recorded))
+		check(run.layout->tool ? "same /ref /run" : "same /ref/" SAVE " " SAVE);
 	if (!run.layout->tool && !run.power && !run.torn && !run.layout->rewinds)
-		check("steps /ref/m m");
+		check(run.layout->same == SAME_BYTES    ? "steps /ref/m m"
+			: run.layout->same == SAME_BITS ? "losses /ref/m m 0"
+							: "losses /ref/m m 1e-6");
 }
 
 static void
@@ -328,6 +386,11 @@ end(void)
 	run.out->events = sim.events;
 	run.out->seconds = (double)sim.now / 1e9;
 	memcpy(run.out->happened, run.faults.happened, sizeof run.out->happened);
+	memcpy(run.out->at, run.faults.at, sizeof run.out->at);
+	memcpy(run.out->count, sim.count, sizeof run.out->count);
+	for (const struct process *p = sim.processes; p; p = p->next)
+		for (int i = 0; i < CALL_COUNT && p->job != JOB_NONE; i++)
+			run.out->calls[i] += p->calls[i];
 	run.out->ended = true;
 	if (run.o->export && disk_export(sim.disk, run.o->export, &e) < 0)
 		problem("%s\n", e.msg);
@@ -346,12 +409,14 @@ case_run(const struct case_options *o, const struct reference *r, struct result 
 		image_load(&r->start, "run");
 	else
 		image_load(&r->half, "run");
-	run.promised = disk_find(sim.disk, "run/C") ? 1 << 2 | 1 << 4 : 0;
+	run.promised = disk_find(sim.disk, "run/" SAVE) ? 1 << 2 | 1 << 4 : 0;
+	sim.count[COUNT_MIDWAY] += run.promised != 0;
 	run.faults.power_lost = power_lost;
 	run.faults.host_lost = host_lost;
 	if (o->num_strikes) {
 		run.faults.count = o->num_strikes;
 		memcpy(run.faults.strike, o->strike, sizeof o->strike);
+		run.srun = o->srun;
 	} else if (!o->plain) {
 		draw_faults();
 	}
@@ -399,7 +464,7 @@ undisturbed(void)
 		image_save(&wanted->half, disk_find(sim.disk, "run"));
 		return;
 	}
-	j = scene_start(run.layout, "", &run.said);
+	j = scene_start(run.layout, 0, "", false, &run.said);
 	if (status != 0 || !run_part(j)) {
 		problem("an undisturbed run of '%s' ends with status %d\n%s", run.layout->name,
 		    j->status, run.said.buf ? run.said.buf : "");

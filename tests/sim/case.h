@@ -22,7 +22,8 @@ struct result {
 	int layout, starts;
 	long yields, events;
 	double seconds; /* simulated */
-	long happened[STRIKE_KIND_COUNT];
+	long happened[STRIKE_KIND_COUNT], count[COUNT_COUNT];
+	long calls[CALL_COUNT], at[CALL_COUNT]; /* made, and struck by a fault */
 	long status[STATUSES];
 	char what[512]; /* the layout and the faults, in words */
 	char why[2048]; /* the problems */
@@ -36,6 +37,7 @@ struct case_options {
 	enum begins begins;
 	struct strike strike[STRIKES]; /* what happens */
 	int num_strikes;               /* 0: it is drawn */
+	bool srun;                     /* with these, ranks live on when one has died */
 	unsigned dropped;              /* faults that are left out, as bits */
 	bool plain;                    /* no faults: what every seed must survive */
 	bool loud;                     /* prints what the ranks say */

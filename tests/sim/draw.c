@@ -10,6 +10,10 @@ struct world sim;
 const char *const call_names[CALL_COUNT] = { CALLS(CALL_NAME) };
 #undef CALL_NAME
 
+#define COUNT_NAME(c, name) name,
+const char *const count_names[COUNT_COUNT] = { COUNTS(COUNT_NAME) };
+#undef COUNT_NAME
+
 void
 draw_begin(uint64_t seed)
 {

@@ -63,14 +63,15 @@ let_continue(void *arg)
 
 /* Does what a strike does to the process that calls; an errno when the call fails. */
 static int
-strike(struct strike *s, struct process *p)
+strike(struct strike *s, enum call c, struct process *p)
 {
 	struct faults *f = sim.faults;
 
-	if (!s->struck)
+	if (!s->struck) {
 		log_event("fault", strike_names[s->kind], s->at, s->err);
-	if (!s->struck)
 		f->happened[s->kind]++;
+		f->at[c]++;
+	}
 	s->struck = true;
 	switch (s->kind) {
 	case STRIKE_KILL: process_end(p, 128 + SIGKILL); break;
@@ -87,6 +88,7 @@ strike(struct strike *s, struct process *p)
 			if (x->host == p->host)
 				x->time_offset += (int64_t)draw(7200 * SECOND) - 3600 * SECOND;
 		break;
+	case STRIKE_SHORT: f->cut = true; break;
 	case STRIKE_FAIL:
 	case STRIKE_FAIL_ON: return s->err;
 	case STRIKE_KIND_COUNT: break;
@@ -112,7 +114,7 @@ faults_at(enum call c, const char *path)
 			continue;
 		s->count++;
 		if (s->count == s->at || (s->kind == STRIKE_FAIL_ON && s->count > s->at))
-			err = strike(s, p);
+			err = strike(s, c, p);
 	}
 	return err;
 }

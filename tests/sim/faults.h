@@ -14,7 +14,7 @@ enum { STRIKES = 8 };
 	X(POWER, "power", "power lost") X(TERM, "term", "SIGTERM") \
 	X(STOP, "stop", "rank stopped for a while") X(SLOW, "slow", "rank slow") \
 	X(FAIL, "fail", "call fails") X(FAIL_ON, "fail-on", "calls fail from one on") \
-	X(LEAP, "leap", "clock leaps")
+	X(LEAP, "leap", "clock leaps") X(SHORT, "short", "read or write brings one byte")
 /* clang-format on */
 #define STRIKE_ENUM(k, name, words) STRIKE_##k,
 enum strike_kind { STRIKE_KINDS(STRIKE_ENUM) STRIKE_KIND_COUNT };
@@ -38,12 +38,13 @@ struct faults {
 	struct strike strike[STRIKES];
 	int count;
 	bool calm;          /* nothing happens any more */
+	bool cut;           /* the call under way brings one byte */
 	int short_one_in;   /* reads and writes that are cut short; 0: none */
 	bool report_deaths; /* MPI's calls fail when a peer has died; else they wait for ever */
 	/* told when everything ends at once; set by the launcher */
 	void (*power_lost)(void);
 	void (*host_lost)(int host);
-	long happened[STRIKE_KIND_COUNT];
+	long happened[STRIKE_KIND_COUNT], at[CALL_COUNT]; /* strikes, by kind and by call */
 };
 
 /* Reads KIND:CALL:N[:RANK[:ERRNO]], several after commas: "fail:fsync:3:0:28,power:any:4000". The

@@ -225,12 +225,17 @@ sim_statvfs(const char *path, struct statvfs *s)
 static size_t
 cut_short(size_t n)
 {
-	const struct faults *f = sim.faults;
+	struct faults *f = sim.faults;
 
-	return n > 1 && f && !f->calm && sim.current->process->job != JOB_NONE &&
-		draw_one_in(f->short_one_in)
-	    ? 1 + draw(n - 1)
-	    : n;
+	if (f && f->cut) {
+		f->cut = false;
+		return n > 0;
+	}
+	if (n < 2 || !f || f->calm || sim.current->process->job == JOB_NONE ||
+	    !draw_one_in(f->short_one_in))
+		return n;
+	sim.count[COUNT_SHORT]++;
+	return 1 + draw(n - 1);
 }
 
 static ssize_t

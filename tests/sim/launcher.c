@@ -86,8 +86,10 @@ launcher_abort(struct process *p, int status)
 {
 	struct job *j = jobs[p->job];
 
-	if (j && !j->failed && waits_for_all[j->number])
+	if (j && !j->aborted && waits_for_all[j->number]) {
+		j->aborted = true;
 		thread_new(sim.init, end_others, j);
+	}
 	process_end(p, status);
 	abort();
 }
@@ -142,6 +144,7 @@ power_lost(void)
 {
 	enum loss how = (enum loss)draw(LOSS_KINDS);
 
+	sim.count[COUNT_LOST_ALL + (int)how]++;
 	for (int i = 0; i < HOSTS; i++)
 		new_boot(i);
 	disk_lose_power(sim.disk, how);

@@ -8,6 +8,7 @@ struct job {
 	int number, size, alive;
 	struct process *rank[RANKS];
 	bool failed, succeeded; /* one of its processes has ended so */
+	bool aborted;           /* by MPI_Abort, where ranks live on else */
 	int status;             /* of the first that failed, else 0 */
 };
 

@@ -16,6 +16,9 @@ int mexport_main(int argc, char **argv);
 #define EXPERTS \
 	"--num-experts 4 --moe-router-topk 2 --moe-ffn-hidden-size 16 --disable-bias-linear "
 
+/* A norm's order would follow the stages, and so would the sum of tied weights' gradients. */
+#define FREE "--untie-embeddings-and-output-weights --clip-grad 0 "
+
 #define ENCODE "encode --tokenizer-type NullTokenizer --vocab-size 59 --append-eod -q "
 #define RESUMED ENCODE "--workers 3 --resume --resume-interval 0.001 -o c c.jsonl"
 
@@ -42,6 +45,16 @@ const struct layout layouts[] = {
 	    "--bf16 --optimizer-cpu-offload --optimizer-offload-fraction 0.5 --async-save" },
 	{ "rewind", 2, "--rewind-on-spike 1.0001:2:1 --save-interval 1 --save-retain-interval 4",
 	    .retained = 4, .rewinds = true },
+	{ "ramp", 2, "--rampup-batch-size 4 4 16 --train-samples 32 --use-distributed-optimizer",
+	    .samples = true },
+	{ "stages", 2, FREE "--pipeline-model-parallel-size 2",
+	    .other = { { 1, FREE }, { 4, FREE "--pipeline-model-parallel-size 4" } },
+	    .same = SAME_BITS },
+	{ "reshaped", 2, "--tensor-model-parallel-size 2",
+	    .other = { { 4, "--use-distributed-optimizer" },
+		{ 2, "--context-parallel-size 2 --cp-comm-type all_gather" },
+		{ 4, "--pipeline-model-parallel-size 2" } },
+	    .same = SAME_LOSSES },
 	{ "clean", 1, "--save-retain-interval 4 --async-save --save-interval 1", .retained = 4 },
 	{ "cast", 1, "cast -q --dtype bf16 made out", "mckpt", mckpt_main, .recorded = true },
 	{ "convert", 1, "export -q --to torch made out", "mckpt", mckpt_main, .recorded = true },
@@ -54,8 +67,8 @@ _Static_assert(sizeof layouts / sizeof *layouts == LAYOUTS, "the number of layou
 
 static const char config[] = "num-layers 4\nhidden-size 16\nnum-attention-heads 2\nvocab-size 60\n"
 			     "seq-length 16\nglobal-batch-size 8\nlr 1e-3\n"
-			     "log-interval 1\nnum-threads 2\nsave C\nload C\n"
-			     "metrics-file m\ntrain-iters 6\n";
+			     "log-interval 1\nnum-threads 2\nsave " SAVE "\nload " SAVE "\n"
+			     "metrics-file m\n";
 static const char mock[] = "--mock-data --eval-iters 0 ";
 static const char data[] =
     "--data-path 0.6 a_text_document 0.4 b_text_document --tokenizer-type NullTokenizer "
@@ -128,22 +141,24 @@ scene_prepare(const struct layout *x, struct str *said)
 }
 
 struct job *
-scene_start(const struct layout *x, const char *extra, struct str *said)
+scene_start(const struct layout *x, int other, const char *extra, bool srun, struct str *said)
 {
+	const char *options = other ? x->other[other - 1].options : x->options;
+	int ranks = other ? x->other[other - 1].ranks : x->ranks;
 	struct str words = { 0 };
 	struct job *j;
 
 	if (x->tool)
-		str_addf(&words, "%s %s", x->options, extra);
+		str_addf(&words, "%s %s", options, extra);
 	else
-		str_addf(&words, "--config tiny.conf --save-interval 2 %s%s %s",
-		    x->corpora ? data : mock, x->options, extra);
+		str_addf(&words, "--config tiny.conf --save-interval 2 %s%s%s %s",
+		    x->corpora ? data : mock, x->samples ? "" : "--train-iters 6 ", options, extra);
 	j = job_start(&(struct launch){ .tool = x->tool ? x->tool : "mtrain",
 	    .main = x->tool ? x->main : mtrain_main,
 	    .words = words.buf,
-	    .ranks = x->ranks,
-	    .hosts = x->ranks > 1 ? 2 : 1,
-	    .srun = x->apart,
+	    .ranks = ranks,
+	    .hosts = ranks > 1 ? 2 : 1,
+	    .srun = srun || x->apart,
 	    .said = said });
 	str_release(&words);
 	return j;

@@ -4,6 +4,8 @@
 
 #include "tests/sim/launcher.h"
 
+enum { OTHERS = 3 };
+
 struct layout {
 	const char *name;
 	int ranks;
@@ -14,19 +16,28 @@ struct layout {
 	bool apart;    /* the ranks are runs of it on one target: one must succeed */
 	bool recorded; /* its result holds its command line, --force too */
 	bool corpora;  /* reads datasets; else tokens drawn at random */
+	bool samples;  /* its length is counted in samples */
 	int retained;  /* of older checkpoints only multiples of it are kept; 0: all */
 	bool rewinds;  /* steps may be trained once more, and checkpoints be moved aside */
+	/* what a start may have in place of the options, and what then is that of other starts */
+	struct {
+		int ranks;
+		const char *options;
+	} other[OTHERS];
+	enum { SAME_BYTES, SAME_BITS, SAME_LOSSES } same;
 };
-/* The last ones are not drawn, since they are known to fail: --layout alone runs them. */
-enum { LAYOUTS = 24, LAYOUTS_DRAWN = 21 };
+enum { LAYOUTS = 27 };
 extern const struct layout layouts[];
 
-/* The directory of every run is /run; its checkpoints are in C, its metrics in m. */
+/* The directory of every run is /run; its checkpoints are in SAVE, its metrics in m. */
+#define SAVE "s/C"
 void scene_disk(void);
 /* Makes what a layout reads: datasets, a checkpoint; the exit status. */
 int scene_prepare(const struct layout *x, struct str *said);
-/* A run of mtrain; extra: more options. */
-struct job *scene_start(const struct layout *x, const char *extra, struct str *said);
+/* A run of it; other: 0, or 1 + the number of other options; extra: more options. srun: ranks live
+ * on when one has died. */
+struct job *scene_start(
+    const struct layout *x, int other, const char *extra, bool srun, struct str *said);
 
 /* Everything below the disk's root, as text in memory: what another world begins with. */
 struct image {

@@ -15,9 +15,9 @@
 #include <string.h>
 
 struct sim_config {
-	const char *seeds, *layout, *export, *faults;
+	const char *seeds, *layout, *export, *faults, *part;
 	int64_t seed, jobs, until, stride;
-	bool trace, twice, plain, shrink, sweep, half, stop;
+	bool trace, twice, plain, shrink, sweep, half, srun, stop;
 };
 
 static const struct opt sim_opts[] = {
@@ -54,13 +54,18 @@ static const struct opt sim_opts[] = {
 	    .type = OPT_STRING,
 	    .off = offsetof(struct sim_config, faults),
 	    .unit = "LIST",
-	    .help = "these in place of drawn ones: KIND:CALL:N[:RANK[:ERRNO]], several after "
-		    "commas; kinds: kill, host, power, term, stop, slow, fail, fail-on, leap; "
-		    "calls as in a trace, or any" },
+	    .help =
+		"these in place of drawn ones: KIND:CALL:N[:RANK[:ERRNO]], several after "
+		"commas; kinds: kill, host, power, term, stop, slow, fail, fail-on, leap, short; "
+		"calls as in a trace, or any" },
 	{ .name = "half",
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct sim_config, half),
 	    .help = "begin with checkpoints of half of the run; drawn by default" },
+	{ .name = "srun",
+	    .type = OPT_FLAG,
+	    .off = offsetof(struct sim_config, srun),
+	    .help = "with --faults: ranks live on when one has died; drawn by default" },
 	{ .name = "shrink",
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct sim_config, shrink),
@@ -68,7 +73,14 @@ static const struct opt sim_opts[] = {
 	{ .name = "sweep",
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct sim_config, sweep),
-	    .help = "fail each call of each kind of each rank of --layout, once and from it on" },
+	    .help =
+		"fail each call of each kind of each rank of each layout, once and from it on" },
+	{ .name = "part",
+	    .type = OPT_STRING,
+	    .off = offsetof(struct sim_config, part),
+	    .def = "1/1",
+	    .unit = "K/N",
+	    .help = "with --sweep: this of so many parts, which have no call in common" },
 	{ .name = "stride",
 	    .type = OPT_INT,
 	    .off = offsetof(struct sim_config, stride),
@@ -102,7 +114,9 @@ static const struct opt sim_opts[] = {
 
 /* Sums over all seeds. */
 struct summary {
-	long seeds, failed, starts, yields, happened[STRIKE_KIND_COUNT], status[STATUSES];
+	long seeds, failed, starts, yields, happened[STRIKE_KIND_COUNT], count[COUNT_COUNT],
+	    status[STATUSES];
+	long calls[LAYOUTS][CALL_COUNT], at[LAYOUTS][CALL_COUNT];
 	double seconds;
 };
 
@@ -116,8 +130,34 @@ add(struct summary *s, const struct result *r)
 	s->seconds += r->seconds;
 	for (int i = 0; i < STRIKE_KIND_COUNT; i++)
 		s->happened[i] += r->happened[i];
+	for (int i = 0; i < COUNT_COUNT; i++)
+		s->count[i] += r->count[i];
 	for (int i = 0; i < STATUSES; i++)
 		s->status[i] += r->status[i];
+	for (int i = 0; i < CALL_COUNT; i++) {
+		s->calls[r->layout][i] += r->calls[i];
+		s->at[r->layout][i] += r->at[i];
+	}
+}
+
+/* What calls there are, of which layouts, and at which of them something has happened. */
+static void
+print_sites(const struct summary *s)
+{
+	int sites = 0, struck = 0;
+
+	for (int i = 0; i < CALL_COUNT; i++) {
+		long calls = 0, at = 0;
+
+		for (int k = 0; k < LAYOUTS; k++) {
+			calls += s->calls[k][i];
+			at += s->at[k][i];
+			sites += s->calls[k][i] > 0;
+			struck += s->at[k][i] > 0;
+		}
+		printf("call\t%s\t%ld\tstruck\t%ld\n", call_names[i], calls, at);
+	}
+	printf("sites (a kind of call in a layout): %d, struck: %d\n", sites, struck);
 }
 
 static void
@@ -144,6 +184,9 @@ print(const struct summary *s, double seconds)
 
 	for (int i = 0; i < STRIKE_KIND_COUNT; i++)
 		printf("fault\t%s\t%ld\n", strike_names[i], s->happened[i]);
+	for (int i = 0; i < COUNT_COUNT; i++)
+		printf("also\t%s\t%ld\n", count_names[i], s->count[i]);
+	print_sites(s);
 	for (int i = 0; i < STATUSES; i++)
 		if (s->status[i])
 			printf("status\t%s\t%ld\n", names[i], s->status[i]);
@@ -228,6 +271,7 @@ begin_range(struct range *r, const struct sim_config *c, struct err *e)
 		    : c->faults || c->plain ? BEGIN_START
 					    : BEGIN_DRAWN,
 		.plain = c->plain,
+		.srun = c->srun,
 		.loud = !c->seeds && !c->shrink && !c->sweep,
 		.trace = c->trace,
 		.until = (long)c->until,
@@ -250,14 +294,18 @@ run_sim(const void *cfg, int argc, char **argv, struct err *e)
 		.next = next_seed,
 		.take = take_seed,
 		.ctx = &r };
+	struct sweep s = { .options = &r.options, .jobs = (int)c->jobs, .stride = (long)c->stride };
 	double begin = clock_seconds();
 	int rc = cli_operands(argc, 0, "none", e);
 
 	(void)argv;
 	if (rc < 0 || begin_range(&r, c, e) < 0)
 		return rc < 0 ? rc : -1;
+	if (c->sweep && sscanf(c->part, "%d/%d", &s.part, &s.parts) == 2 && s.part >= 1 &&
+	    s.part <= s.parts)
+		return sweep_run(&s, e);
 	if (c->sweep)
-		return sweep_run(&r.options, (int)c->jobs, (long)c->stride, e);
+		return err_set(e, "--part: '%s' is not K/N", c->part);
 	if (crowd_run(&crowd, e) < 0 || (c->shrink && r.sum.failed && shrink(&r, e) < 0))
 		return -1;
 	print(&r.sum, clock_seconds() - begin);

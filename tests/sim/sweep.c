@@ -17,42 +17,55 @@ static const struct {
 enum { SWEPT = sizeof swept / sizeof *swept };
 
 /* What fails, in the order of the loops. */
-struct sweep {
-	const struct case_options *options;
-	long stride, at;
-	int kind, on, rank, half, combination;
+struct state {
+	const struct sweep *x;
+	int layout, kind, on, rank, half, combination;
+	long at;
 	bool ended; /* a run has not come to the call: the combination is done */
-	long runs[SWEPT], failed;
+	long runs[LAYOUTS][SWEPT], failed[LAYOUTS];
 };
 
-/* Sets the next combination; false after the last. */
+/* Sets the next combination; false after the last. Runs of other tools have no half. */
 static bool
-advance(struct sweep *s)
+advance(struct state *s)
 {
+	const struct layout *x = &layouts[s->layout];
+
 	s->ended = false;
 	s->at = 1;
 	s->combination++;
-	if (++s->rank < layouts[s->options->layout].ranks)
+	if (++s->rank < x->ranks)
 		return true;
 	s->rank = 0;
 	if (++s->on < 2)
 		return true;
 	s->on = 0;
-	if (++s->half < 2)
+	if (++s->half < 2 && !x->tool)
 		return true;
 	s->half = 0;
-	return ++s->kind < SWEPT;
+	if (++s->kind < SWEPT)
+		return true;
+	s->kind = 0;
+	return s->x->options->layout < 0 && ++s->layout < LAYOUTS;
+}
+
+static bool
+is_of_part(const struct state *s)
+{
+	return s->combination % s->x->parts == s->x->part - 1;
 }
 
 static bool
 next_call(void *ctx, struct case_options *o)
 {
-	struct sweep *s = ctx;
+	struct state *s = ctx;
 
-	if (s->ended && !advance(s))
-		return false;
-	*o = *s->options;
+	while (s->ended || !is_of_part(s))
+		if (!advance(s))
+			return false;
+	*o = *s->x->options;
 	o->seed = 1;
+	o->layout = s->layout;
 	o->mark = s->combination;
 	o->begins = s->half ? BEGIN_HALF : BEGIN_START;
 	o->num_strikes = 1;
@@ -61,24 +74,24 @@ next_call(void *ctx, struct case_options *o)
 		.call = swept[s->kind].call,
 		.at = s->at,
 		.err = swept[s->kind].err };
-	s->at += s->stride;
+	s->at += s->x->stride;
 	return true;
 }
 
 static void
 take_call(void *ctx, const struct case_options *o, const struct result *r)
 {
-	struct sweep *s = ctx;
+	struct state *s = ctx;
 	const struct strike *x = &o->strike[0];
 	bool struck = r->happened[x->kind] > 0 || !r->ended;
 
 	if (!struck && o->mark == s->combination)
 		s->ended = true;
 	for (int i = 0; i < SWEPT; i++)
-		s->runs[i] += struck && swept[i].call == x->call;
+		s->runs[o->layout][i] += struck && swept[i].call == x->call;
 	if (!r->failed)
 		return;
-	s->failed++;
+	s->failed[o->layout]++;
 	printf("FAILED --layout %s%s --faults %s:%s:%ld:%d:%d: %s", layouts[o->layout].name,
 	    o->begins == BEGIN_HALF ? " --half" : "",
 	    x->kind == STRIKE_FAIL_ON ? "fail-on" : "fail", call_names[x->call], x->at, x->rank,
@@ -87,22 +100,42 @@ take_call(void *ctx, const struct case_options *o, const struct result *r)
 	fflush(stdout);
 }
 
-int
-sweep_run(const struct case_options *o, int jobs, long stride, struct err *e)
+/* A row for each layout, a column for each kind of call. Returns the runs that failed. */
+static long
+print(const struct state *s)
 {
-	struct case_options options = *o;
-	struct sweep s = { .options = &options, .stride = stride, .at = 1 };
-	struct crowd crowd = { .jobs = jobs, .next = next_call, .take = take_call, .ctx = &s };
-	long runs = 0;
+	long all = 0, failed = 0;
 
-	options.layout = o->layout < 0 ? 0 : o->layout;
+	for (int i = 0; i < SWEPT; i++)
+		printf("\t%s", call_names[swept[i].call]);
+	printf("\tfailures\n");
+	for (int k = 0; k < LAYOUTS; k++) {
+		long runs = 0;
+
+		for (int i = 0; i < SWEPT; i++)
+			runs += s->runs[k][i];
+		all += runs;
+		failed += s->failed[k];
+		if (!runs)
+			continue;
+		printf("%s", layouts[k].name);
+		for (int i = 0; i < SWEPT; i++)
+			printf("\t%ld", s->runs[k][i]);
+		printf("\t%ld\n", s->failed[k]);
+	}
+	printf("%ld calls failed, %ld runs did not end as they should\n", all, failed);
+	return failed;
+}
+
+int
+sweep_run(const struct sweep *x, struct err *e)
+{
+	struct state s = {
+		.x = x, .layout = x->options->layout < 0 ? 0 : x->options->layout, .at = 1
+	};
+	struct crowd crowd = { .jobs = x->jobs, .next = next_call, .take = take_call, .ctx = &s };
+
 	if (crowd_run(&crowd, e) < 0)
 		return -1;
-	for (int i = 0; i < SWEPT; i++) {
-		printf("%s\t%ld\n", call_names[swept[i].call], s.runs[i]);
-		runs += s.runs[i];
-	}
-	printf("%s: %ld calls failed, %ld runs did not end as they should\n",
-	    layouts[options.layout].name, runs, s.failed);
-	return s.failed ? EXIT_FAILED : EXIT_DONE;
+	return print(&s) ? EXIT_FAILED : EXIT_DONE;
 }

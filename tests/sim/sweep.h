@@ -5,9 +5,15 @@
 #include "lib/base/err.h"
 #include "tests/sim/case.h"
 
-/* For each kind of call and each rank of the layout: fails the n-th one, alone or with all after
- * it, for n = 1, 1 + stride, ... until a run ends before it comes to the n-th; in a run from the
+struct sweep {
+	const struct case_options *options; /* layout: -1: each */
+	int jobs;                           /* runs at once */
+	long stride;                        /* each so manieth call */
+	int part, parts;                    /* the part-th, from 1 on, of so many */
+};
+/* For each kind of call and each rank of a layout: fails the n-th one, alone or with all after it,
+ * for n = 1, 1 + stride, ... until a run ends before it comes to the n-th; in a run from the
  * beginning, and in one from half of it. An exit status, or -1 with a reason. */
-int sweep_run(const struct case_options *o, int jobs, long stride, struct err *e);
+int sweep_run(const struct sweep *x, struct err *e);
 
 #endif

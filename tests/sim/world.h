@@ -39,6 +39,20 @@ enum call { CALLS(CALL_ENUM) CALL_COUNT };
 #undef CALL_ENUM
 extern const char *const call_names[CALL_COUNT];
 
+/* What else disturbs a run and is counted; the four losses are in the order of enum loss. */
+/* clang-format off */
+#define COUNTS(X) \
+	X(SHORT, "reads and writes cut short") X(PAUSE, "thread paused") \
+	X(LOST_ALL, "power lost, nothing kept") X(LOST_NONE, "power lost, all kept") \
+	X(LOST_PREFIX, "power lost, a prefix kept") X(LOST_ANY, "power lost, any sectors kept") \
+	X(OUTLIVED, "ranks outlive a death") X(REPORTED, "MPI reports a death") \
+	X(OTHER_LAYOUT, "started on another layout") X(MIDWAY, "begun with checkpoints")
+/* clang-format on */
+#define COUNT_ENUM(c, name) COUNT_##c,
+enum count { COUNTS(COUNT_ENUM) COUNT_COUNT };
+#undef COUNT_ENUM
+extern const char *const count_names[COUNT_COUNT];
+
 struct process;
 struct file;
 struct node;
@@ -116,6 +130,7 @@ struct world {
 	int num_processes;
 	bool stuck; /* nothing can run any more */
 	struct faults *faults;
+	long count[COUNT_COUNT];
 	/* of this seed */
 	int64_t call_cost;             /* the mean, ns */
 	int pause_one_in;              /* calls; 0: never */
