@@ -404,12 +404,13 @@ schedule(struct train_config *c, struct err *e)
 	return check_lengths(c, e) < 0 || check_weight_decay(c, e) < 0 ? -1 : lr_check(s, e);
 }
 
-/* Checks that a file exists before it is needed. Whether it is readable shows when it is opened.
- * NULL: the option was not given. */
+/* Checks that a file exists before it is needed. Whether it is readable shows when it is opened,
+ * and so does why it cannot be looked at. NULL: the option was not given. */
 static int
 check_file(const char *option, const char *path, struct err *e)
 {
-	return !path || io_exists(path) ? 0 : err_set(e, "--%s %s: no such file", option, path);
+	return !path || io_there(path, NULL) ? 0
+					     : err_set(e, "--%s %s: no such file", option, path);
 }
 
 /* The option that gave the list of a split. */
@@ -436,7 +437,7 @@ check_prefix(const char *option, const char *prefix, struct err *e)
 	for (int i = 0; i < 2 && rc == 0; i++) {
 		path.len = 0;
 		str_addf(&path, "%s.%s", prefix, endings[i]);
-		if (!io_exists(path.buf))
+		if (io_there(path.buf, NULL) == 0)
 			rc = err_set(e,
 			    "--%s %s: there is no '%s'; give the prefix without .bin or .idx",
 			    option, prefix, path.buf);
