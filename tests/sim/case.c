@@ -30,6 +30,7 @@ static struct {
 	uint64_t promised; /* iterations that were said to be saved, as bits */
 	bool srun;         /* ranks live on when one has died */
 	bool power;        /* was lost at some time */
+	bool ends_dark;    /* it is lost as soon as all is done */
 	bool torn;         /* metrics are missing, and it was said */
 	bool forced;       /* a tool has found what another one has left, and gets --force */
 	struct str said;   /* by the start under way */
@@ -131,6 +132,7 @@ draw_faults(void)
 	f->short_one_in = short_one_in[draw(4)];
 	f->report_deaths = draw(2);
 	run.srun = run.layout->ranks > 1 && draw_one_in(3);
+	run.ends_dark = draw_one_in(4);
 	sim.count[COUNT_REPORTED] += f->report_deaths;
 	sim.count[COUNT_OUTLIVED] += run.srun;
 }
@@ -354,6 +356,9 @@ scenario(void)
 	}
 	if (run.out->failed)
 		return;
+	if (run.ends_dark)
+		power_lost();
+	run.power |= run.ends_dark;
 	if (run.layout->same == SAME_BITS)
 		check("bits /ref/" SAVE " " SAVE);
 	else if (run.layout->same == SAME_BYTES && (!run.forced || !run.layout->recorded))
@@ -417,6 +422,7 @@ case_run(const struct case_options *o, const struct reference *r, struct result 
 		run.faults.count = o->num_strikes;
 		memcpy(run.faults.strike, o->strike, sizeof o->strike);
 		run.srun = o->srun;
+		run.ends_dark = o->dark;
 	} else if (!o->plain) {
 		draw_faults();
 	}

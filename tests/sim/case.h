@@ -37,6 +37,7 @@ struct case_options {
 	enum begins begins;
 	struct strike strike[STRIKES]; /* what happens */
 	int num_strikes;               /* 0: it is drawn */
+	bool dark;                     /* with these, power is lost at the end */
 	bool srun;                     /* with these, ranks live on when one has died */
 	unsigned dropped;              /* faults that are left out, as bits */
 	bool plain;                    /* no faults: what every seed must survive */

@@ -11,10 +11,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { JOBS_MAX = 256, SECONDS_MAX = 300 };
+enum { JOBS_MAX = 256, SECONDS_MAX = 300 }; /* of the processor: the machine may be busy */
 
 static void *
 shared(size_t n)
@@ -49,7 +50,7 @@ begin(const struct case_options *o, const struct reference *ref, struct result *
 
 	if (pid != 0)
 		return pid;
-	alarm(SECONDS_MAX);
+	setrlimit(RLIMIT_CPU, &(struct rlimit){ SECONDS_MAX, SECONDS_MAX + 1 });
 	case_run(o, ref, r);
 	fflush(stdout);
 	_exit(0);

@@ -17,7 +17,7 @@
 struct sim_config {
 	const char *seeds, *layout, *export, *faults, *part;
 	int64_t seed, jobs, until, stride;
-	bool trace, twice, plain, shrink, sweep, half, srun, stop;
+	bool trace, twice, plain, shrink, sweep, half, srun, dark, stop;
 };
 
 static const struct opt sim_opts[] = {
@@ -66,6 +66,10 @@ static const struct opt sim_opts[] = {
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct sim_config, srun),
 	    .help = "with --faults: ranks live on when one has died; drawn by default" },
+	{ .name = "dark",
+	    .type = OPT_FLAG,
+	    .off = offsetof(struct sim_config, dark),
+	    .help = "with --faults: power is lost when all is done; drawn by default" },
 	{ .name = "shrink",
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct sim_config, shrink),
@@ -272,6 +276,7 @@ begin_range(struct range *r, const struct sim_config *c, struct err *e)
 					    : BEGIN_DRAWN,
 		.plain = c->plain,
 		.srun = c->srun,
+		.dark = c->dark,
 		.loud = !c->seeds && !c->shrink && !c->sweep,
 		.trace = c->trace,
 		.until = (long)c->until,

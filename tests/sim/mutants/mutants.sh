@@ -2,7 +2,8 @@
 # mutants.sh [NAME...] - each mistake of mutants/ must be found within SEEDS seeds
 #
 # A mutant names a function and an expression in it, wherever they are; one that changes nothing, or
-# does not compile, fails. The Makefile sets B, COMPILE, LINK, LIBS, OBJECTS (the simulator's) and
+# does not compile, fails. A case is what finds it at once: cases.sh runs them all without a mistake.
+# The Makefile sets B, COMPILE, LINK, LIBS, OBJECTS (the simulator's) and
 # PRODUCT. Prints the seed that finds each, and the median and the highest.
 set -u
 : "${SEEDS:=10000}" "${JOBS:=2}"
@@ -36,7 +37,7 @@ build()
 {
 	function=$(field function "$1") from=$(field from "$1") to=$(field to "$1")
 	file=
-	for f in bin/*.c lib/*/*.c train/*.c train/*/*.c tok/*.c; do
+	for f in bin/*.c lib/*/*.c train/*.c train/*/*.c tok/*.c shard/*.c ckpt/*.c export/*.c; do
 		grep -qE "^$function\(" "$f" || continue
 		if mutate "$f" "$function" >"$work/mutant.c"; then
 			file=$f
@@ -67,6 +68,11 @@ for m in "$here"/mutants/*.txt; do
 		echo "$name: was not made"
 		missed=$((missed + 1))
 		continue
+	fi
+	# shellcheck disable=SC2046
+	if [ -n "$(field case "$m")" ] && "$work/sim" $(field case "$m") >"$work/log" 2>&1; then
+		echo "$name: its case does not find it: $(field case "$m")"
+		missed=$((missed + 1))
 	fi
 	"$work/sim" --seeds "1:$SEEDS" --jobs "$JOBS" --stop >"$work/log" 2>&1
 	seed=$(sed -n 's/^FAILED --seed \([0-9]*\):.*/\1/p' "$work/log" | head -n 1)
