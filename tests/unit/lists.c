@@ -73,7 +73,7 @@ int
 main(void)
 {
 	check_options(model_rows, "lib/model/fields_list.h", "MODEL_FIELDS");
-	check_options(mtrain_opts, "train/run/options.c", "mtrain_opts");
+	check_options(mtrain_opts, "train/run/option_list.h", "TRAIN_OPTIONS");
 	check_families();
 	check_words("lib/model/lr_list.h", "LR_STYLES", lr_styles);
 	check_words("lib/model/lr_list.h", "LR_TAILS", wsd_styles);

@@ -16,9 +16,8 @@
 
 /* --- which options ---------------------------------------------------------------------------- */
 
-/* Every string and list except a model's fields, so that a new path is classified on purpose, and
- * every other option that is not compared by its value, which is the rule. --log-interval is
- * compared: the ranks meet at log steps. */
+/* The strings and lists of lib/model/options.h, whose rows know of no ranks, except a model's
+ * fields; option_list.h has a column of it. */
 static const struct {
 	const char *name;
 	enum agree_on on;
@@ -28,42 +27,13 @@ static const struct {
 	{ "rampup-batch-size", AGREE_VALUE },
 	{ "step-batch-size-schedule", AGREE_VALUE },
 	{ "recompute-modules", AGREE_VALUE },
-	{ "iterations-to-skip", AGREE_VALUE },
-	{ "rewind-on-spike", AGREE_VALUE },
-	{ "data-path", AGREE_PRESENCE },
-	{ "data-args-path", AGREE_PRESENCE },
-	{ "train-data-path", AGREE_PRESENCE },
-	{ "valid-data-path", AGREE_PRESENCE },
-	{ "test-data-path", AGREE_PRESENCE },
-	{ "per-split-data-args-path", AGREE_PRESENCE },
-	{ "split", AGREE_VALUE },
-	{ "data-cache-path", AGREE_PRESENCE },
-	{ "validation-set-names", AGREE_VALUE },
-	{ "tokenizer-type", AGREE_VALUE },
-	{ "tokenizer-model", AGREE_PRESENCE },
-	{ "vocab-file", AGREE_PRESENCE },
-	{ "merge-file", AGREE_PRESENCE },
-	{ "tiktoken-pattern", AGREE_VALUE },
-	{ "tiktoken-special-tokens", AGREE_VALUE },
-	{ "save", AGREE_PRESENCE },
-	{ "load", AGREE_PRESENCE },
-	{ "pretrained-checkpoint", AGREE_PRESENCE },
-	{ "log-throughput", AGREE_NOTHING },
-	{ "tensorboard-dir", AGREE_NOTHING },
-	{ "tensorboard-log-interval", AGREE_NOTHING },
-	{ "metrics-file", AGREE_NOTHING },
-	{ "profile", AGREE_NOTHING },
-	{ "profile-step-start", AGREE_NOTHING },
-	{ "profile-step-end", AGREE_NOTHING },
-	{ "profile-prefix", AGREE_NOTHING },
-	{ "tokens-file", AGREE_PRESENCE },
-	{ "logits-file", AGREE_PRESENCE },
-	{ "prompt-file", AGREE_PRESENCE },
 };
 
 enum agree_on
 agree_on(const struct opt *o)
 {
+	if (o->tag >> AGREE_SHIFT)
+		return (enum agree_on)((o->tag >> AGREE_SHIFT) - 1);
 	for (size_t i = 0; i < sizeof sorted / sizeof *sorted; i++)
 		if (!strcmp(sorted[i].name, o->name))
 			return sorted[i].on;

@@ -16,67 +16,33 @@
 #include "lib/token/tokenizer.h"
 #include "train/optim/optim.h"
 #include "train/run/fault.h"
+#include "train/run/option_list.h"
 #include "train/run/spike.h"
+
+/* The member of a row of option_list.h. */
+#define OPTION_MEMBER(kind, ...) OPTION_MEMBER_##kind(__VA_ARGS__)
+#define OPTION_MEMBER_INT(on, n, f, ...) int64_t f;
+#define OPTION_MEMBER_RANGE(on, n, f, ...) int64_t f;
+#define OPTION_MEMBER_NUM(on, n, f, ...) double f;
+#define OPTION_MEMBER_FLAG(on, n, f, ...) bool f;
+#define OPTION_MEMBER_UNFLAG(on, n, f, ...) bool f;
+#define OPTION_MEMBER_STRING(on, n, f, ...) const char *f;
+#define OPTION_MEMBER_LIST(on, n, f, ...) struct opt_list f;
+#define OPTION_MEMBER_CHOICE(on, n, f, ...) int f;
+#define OPTION_MEMBER_INT_OF(...)
+#define OPTION_MEMBER_NUM_OF(...)
+#define OPTION_MEMBER_FLAG_OF(...)
+#define OPTION_MEMBER_STRING_OF(...)
+#define OPTION_MEMBER_LIST_OF(...)
+#define OPTION_MEMBER_CHOICE_OF(...)
+#define OPTION_MEMBER_GROUP(h)
 
 struct train_options {
 	struct run_options run;
-	int64_t train_iters, train_samples, seed;
-	struct opt_list iterations_to_skip;
-	const char *rewind_on_spike;
-	double lr, min_lr, decoupled_lr, decoupled_min_lr, lr_warmup_init, lr_warmup_fraction;
-	int lr_decay_style, lr_wsd_decay_style, weight_decay_incr_style;
-	int64_t lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples,
-	    lr_wsd_decay_iters, lr_wsd_decay_samples;
-	double weight_decay, start_weight_decay, end_weight_decay, adam_beta1, adam_beta2, adam_eps,
-	    sgd_momentum, clip_grad;
 	struct muon_options muon;
 	struct qk_clip qk_clip;
-	int muon_tp_mode, muon_fp32_matmul_prec, muon_scalar_optimizer;
-	bool decoupled_weight_decay, use_z_loss;
-	double z_loss;
-	double loss_scale, initial_loss_scale, min_loss_scale;
-	int64_t loss_scale_window, hysteresis;
 	struct path_options paths;
-	const char *split, *data_cache_path;
-	double surplus;
-	int data_change, dataloader_type;
-	bool no_data_sharding, no_mmap_bin_files, drop_last_partial;
-	struct opt_list validation_set_names;
-	bool multiple_validation_sets, full_validation, log_loss_by_corpus;
-	const char *tokenizer_type, *tokenizer_model, *vocab_file, *merge_file, *tiktoken_pattern;
-	bool hf_no_include_special_tokens;
-	int64_t tiktoken_num_special_tokens;
-	struct opt_list tiktoken_special_tokens;
-	bool eod_mask_loss, reset_position_ids, mock_data, calculate_per_token_loss;
-	const char *save, *load, *pretrained_checkpoint;
-	int64_t ckpt_step, save_interval, save_retain_interval, profile_step_start,
-	    profile_step_end;
-	bool exit_on_missing_checkpoint;
-	int exit_signal;
-	const char *profile_prefix;
-	bool profile, cuda_graphs, overlap_grad_reduce, overlap_param_gather;
-	bool finetune, load_optim, save_optim, async_save, wait_for_save, break_lock,
-	    use_checkpoint_args, override_schedule, use_checkpoint_schedule;
-	int64_t eval_iters, eval_interval, eval_global_batch_size, eval_micro_batch_size;
-	bool skip_train;
-	int64_t exit_interval;
-	double exit_duration_in_mins;
-	int64_t verify_interval, check_weight_hash_interval;
-	int64_t log_interval, tensorboard_log_interval;
-	bool log_throughput, log_params_norm, log_num_zeros_in_grad, log_world_size_to_tensorboard,
-	    log_memory_to_tensorboard, log_timers_to_tensorboard, log_straggler, log_energy,
-	    log_ceiling;
-	int64_t timing_log_level, straggler_minmax_count;
-	int timing_log_option;
-	const char *tensorboard_dir, *metrics_file;
-	int backend;
-	int64_t num_threads, init_timeout, timeout_seconds, world_size;
-	double timeout_minutes;
-	int attention_backend;
-	bool dry_run, deterministic_mode;
-	const char *tokens_file, *logits_file, *prompt_file;
-	int64_t generate, top_k;
-	double temperature, top_p;
+	TRAIN_OPTIONS(OPTION_MEMBER)
 };
 
 /* What a list of corpora that changed between save and resume means: --data-change. */
