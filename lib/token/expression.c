@@ -119,11 +119,7 @@ read_hex(struct parser *p, size_t count, uint32_t *cp)
 
 	*cp = 0;
 	for (; i < p->n && i - start < (braces ? 6 : count); i++) {
-		char c = p->s[i];
-		int digit = c >= '0' && c <= '9' ? c - '0'
-		    : c >= 'a' && c <= 'f'       ? c - 'a' + 10
-		    : c >= 'A' && c <= 'F'       ? c - 'A' + 10
-						 : -1;
+		int digit = unicode_hex_digit(p->s[i]);
 
 		if (digit < 0)
 			break;

@@ -141,3 +141,12 @@ unicode_property(const char *name, struct points *out)
 	}
 	return *name && add_category(name, out);
 }
+
+int
+unicode_hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0'
+	    : c >= 'a' && c <= 'f'  ? c - 'a' + 10
+	    : c >= 'A' && c <= 'F'  ? c - 'A' + 10
+				    : -1;
+}

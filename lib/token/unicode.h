@@ -17,6 +17,8 @@ enum unicode_class unicode_class(uint32_t cp);
 /* Adds the code points of a general category, by one or two letters, or of a script by its long
  * name, all in small letters. False when the tables do not have it. */
 bool unicode_property(const char *name, struct points *out);
+/* The value of an ASCII_Hex_Digit, or -1. */
+int unicode_hex_digit(char c);
 /* Adds the 25 characters of White_Space. */
 void unicode_white(struct points *out);
 

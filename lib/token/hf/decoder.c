@@ -9,6 +9,7 @@
 #include "lib/token/hf/component.h"
 #include "lib/token/hf/decoder.h"
 #include "lib/token/split.h"
+#include "lib/token/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,11 +115,7 @@ byte_value(const struct span *t)
 	if (t->n != 6 || memcmp(t->s, "<0x", 3) != 0 || t->s[5] != '>')
 		return -1;
 	for (int i = 3; i < 5; i++) {
-		char c = t->s[i];
-		int digit = c >= '0' && c <= '9' ? c - '0'
-		    : c >= 'A' && c <= 'F'       ? c - 'A' + 10
-		    : c >= 'a' && c <= 'f'       ? c - 'a' + 10
-						 : -1;
+		int digit = unicode_hex_digit(t->s[i]);
 
 		if (digit < 0)
 			return -1;
