@@ -42,19 +42,32 @@ of_layer(struct model *m, int layer, const char *name)
 	return model_find(m, full);
 }
 
+/* The weights PREFIX.weight and PREFIX.bias; NULL: the model has no bias there. */
+struct affine {
+	struct weights *w, *b;
+};
+static struct affine
+affine(struct pass *p, const char *prefix)
+{
+	struct affine a;
+	char name[96];
+
+	snprintf(name, sizeof name, "%s.weight", prefix);
+	a.w = model_find(p->m, name);
+	if (!a.w)
+		give_up("the checkpoint lacks", name);
+	snprintf(name, sizeof name, "%s.bias", prefix);
+	a.b = model_find(p->m, name);
+	return a;
+}
+
 /* y = W x + b, of the weights PREFIX.weight and PREFIX.bias. */
 static int
 linear(struct pass *p, const char *prefix, const int *x, int *y)
 {
-	char name[96];
-	struct weights *w, *b;
+	const struct affine a = affine(p, prefix);
+	const struct weights *w = a.w, *b = a.b;
 
-	snprintf(name, sizeof name, "%s.weight", prefix);
-	w = model_find(p->m, name);
-	if (!w)
-		give_up("the checkpoint lacks", name);
-	snprintf(name, sizeof name, "%s.bias", prefix);
-	b = model_find(p->m, name);
 	for (int i = 0; i < w->rows; i++) {
 		int sum = b ? b->first + i : tape_number(p->t, 0);
 
@@ -82,16 +95,10 @@ norm(struct pass *p, const char *prefix, const int *x, int n, int *y)
 {
 	const struct setup *s = &p->m->s;
 	struct tape *t = p->t;
-	struct weights *w, *b;
-	char name[96];
+	const struct affine a = affine(p, prefix);
+	const struct weights *w = a.w, *b = a.b;
 	int centred[WIDE], square[WIDE], r;
 
-	snprintf(name, sizeof name, "%s.weight", prefix);
-	w = model_find(p->m, name);
-	if (!w)
-		give_up("the checkpoint lacks", name);
-	snprintf(name, sizeof name, "%s.bias", prefix);
-	b = model_find(p->m, name);
 	memcpy(centred, x, (size_t)n * sizeof *x);
 	if (s->layer_norm) {
 		int mean = tape_scale(t, sum_of(t, x, n), -1.0 / n);
