@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import struct
 import subprocess
@@ -25,6 +26,7 @@ except ImportError:
     print("skipped: Python has no module tokenizers")
     sys.exit(0)
 
+MEMORY, SECONDS = 4 << 30, 60  # what tokenizers may take for one configuration
 MARK = "\u2581"
 BYTES = {c: b for b, c in enumerate(
     [chr(0x100 + i) for i in range(33)] + [chr(i) for i in range(33, 127)] + [chr(0x121 + i) for i in range(34)] +
@@ -278,17 +280,28 @@ def mtok(d, count):
 
 
 def reference(d, texts):
-    """The same by tokenizers."""
-    t = refusal(tokenizers.Tokenizer.from_file, d + "/tokenizer.json")
-    return t if isinstance(t, str) else [refusal(lambda x: t.encode(x).ids, x) for x in texts]
+    """The same by tokenizers, in a process of its own: a file may make it take all memory, or never end."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        t = refusal(tokenizers.Tokenizer.from_file, d + "/tokenizer.json")
+        with os.fdopen(write, "w") as f:
+            json.dump(t if isinstance(t, str) else [refusal(lambda x: t.encode(x).ids, x) for x in texts], f)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as f:
+        said = f.read()
+    status = os.waitpid(pid, 0)[1]
+    return "ended by signal %d" % os.WTERMSIG(status) if os.WIFSIGNALED(status) else json.loads(said)
 
 
 def refusal(f, x):
     """f(x), or why it fails. A panic is not an Exception."""
     try:
         return f(x)
-    except KeyboardInterrupt:
-        raise
     except BaseException as e:
         return str(e)
 
