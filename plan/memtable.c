@@ -166,8 +166,9 @@ by_rank(struct tabled *t, bool json, FILE *f)
 	free(sum);
 }
 
-/* The buffers of each stage, with the number of layers and slots that have them. Those of
- * recomputed layers lie in scratch and have a row of their own. */
+/* The buffers of each stage, with the number of layers and slots that have room for them. Those of
+ * recomputed layers lie in scratch and have a row of their own. Totals of buffers that share bytes
+ * add up to more than the arena. */
 static void
 by_buffer(struct tabled *t, bool json, FILE *f)
 {

@@ -5,8 +5,9 @@
  * blocks (block/) and those below, and the rest is addition. Saved buffers are laid out as slot,
  * then layers in it, so that the address of a buffer is one multiplication. Buffers that are cheap
  * to recompute move from the layer to scratch under recomputation. Scratch buffers list the phases
- * in which they are alive; those without a common phase share bytes. Every offset is a multiple of
- * 256, which suits every vector load.
+ * in which they are alive; those without a common phase share bytes, and so do buffers of a layer
+ * whose kinds of block no layer has together (place.h). Every offset is a multiple of 256, which
+ * suits every vector load.
  */
 #include "lib/model/memory.h"
 #include "lib/base/int64.h"
@@ -15,11 +16,12 @@
 #include "lib/model/capacity.h"
 #include "lib/model/cut.h"
 #include "lib/model/fp8.h"
+#include "lib/model/place.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 256, SCALARS = 64 };
+enum { ALIGN = 256, SCALARS = 64, LAYERS_MAX = 32 };
 
 /* Buffers of no block or of several: the run's arrays, a micro batch, and the scratch through which
  * blocks pass data. Sharded weights and gradients hold the rank's own elements, plus slots in which
@@ -302,6 +304,11 @@ struct rank {
 	int pp;
 	int64_t dim[D_COUNT];
 	const struct buffer_row *row[BUF_COUNT]; /* NULL: this rank has none */
+	enum buffer stated[BUF_COUNT];           /* those that it has, in the order of statement */
+	int num_stated;
+	/* bits of block_kinds[]: the kinds that state a buffer, and the kinds of each composition
+	 * of a layer that the stage has; 0 after the last */
+	unsigned kinds[BUF_COUNT], layers[LAYERS_MAX];
 };
 
 /* Fills in shape, type and bytes of buffer b. */
@@ -327,19 +334,31 @@ alike(const struct buffer_row *a, const struct buffer_row *b)
 		a->recompute == b->recompute);
 }
 
-/* Selects the rows whose conditions hold on this rank. Only one row may describe a buffer. */
+/* The rank has the buffer of a row. */
 static void
-take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows)
+take(struct memory_plan *m, struct rank *r, enum buffer b, const struct buffer_row *row,
+    enum dtype dtype)
+{
+	if (!r->row[b])
+		r->stated[r->num_stated++] = b;
+	r->row[b] = row;
+	measure(m, r, b, dtype);
+}
+
+/* Selects the rows whose conditions hold on this rank, of the rank or of a kind of block, whose bit
+ * is given. Only one row may describe a buffer. */
+static void
+take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows, unsigned kind)
 {
 	for (; rows->name; rows++) {
-		const struct buffer_row **row = &r->row[rows->buffer];
+		const struct buffer_row *row = r->row[rows->buffer];
 
 		if (!present(rows->when, r->model, r->layout, r->shape, r->pp))
 			continue;
-		if (*row && !alike(*row, rows))
+		if (row && !alike(row, rows))
 			BUG("buffer '%s' is stated twice", rows->name);
-		*row = rows;
-		measure(m, r, rows->buffer, element_dtype(rows->element, r->layout, r->shape));
+		take(m, r, rows->buffer, rows, element_dtype(rows->element, r->layout, r->shape));
+		r->kinds[rows->buffer] |= kind;
 	}
 }
 
@@ -353,10 +372,10 @@ take_states(struct memory_plan *m, struct rank *r)
 		bool matrices = optim_keeps(m->rule, i, true),
 		     others = optim_keeps(m->rule, i, false);
 
-		r->row[BUF_STATE + i] = &state_rows[matrices && others ? 0 : matrices ? 1 : 2];
-		measure(m, r, (enum buffer)(BUF_STATE + i), memory_state(r->shape, i));
-		r->row[BUF_HOST_STATE + i] = &host_state_row;
-		measure(m, r, (enum buffer)(BUF_HOST_STATE + i), memory_state(r->shape, i));
+		take(m, r, (enum buffer)(BUF_STATE + i), &state_rows[!matrices ? 2 : !others],
+		    memory_state(r->shape, i));
+		take(m, r, (enum buffer)(BUF_HOST_STATE + i), &host_state_row,
+		    memory_state(r->shape, i));
 	}
 }
 
@@ -367,44 +386,42 @@ memory_aligned(uint64_t n)
 	return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Places the buffers of one level one after the other; returns the bytes they take. */
+/* Bits of the compositions of layers in which a kind states the buffer. */
+static unsigned
+layers_with(const struct rank *r, enum buffer b)
+{
+	unsigned bits = 0;
+
+	for (int i = 0; i < LAYERS_MAX; i++)
+		if (r->layers[i] & r->kinds[b])
+			bits |= 1U << i;
+	return bits;
+}
+
+/* Places the buffers of one level; returns the bytes they take. Buffers of scratch are alive in
+ * their phases, those of a layer in the layers that have a kind which states them, and all others
+ * at one time: they lie one after the other. */
 static uint64_t
 place(struct memory_plan *m, const struct rank *r, enum level which)
 {
-	uint64_t at = 0;
+	bool layer = which == LAYER || which == KEPT, tight = layer || which == STEP;
+	struct placed p[BUF_COUNT];
+	uint64_t size;
+	int n = 0;
 
-	for (int b = 0; b < BUF_COUNT; b++)
-		if (m->bytes[b] && level_of(r->row[b], r->shape) == which) {
-			m->offset[b] = at;
-			at += memory_aligned(m->bytes[b]);
-		}
-	return at;
-}
+	for (int i = 0; i < r->num_stated; i++) {
+		enum buffer b = r->stated[i];
 
-/* Places scratch: a buffer starts after everything already placed in any of its phases. */
-static uint64_t
-place_scratch(struct memory_plan *m, const struct rank *r)
-{
-	uint64_t top[PHASES] = { 0 }, size = 0;
-
-	for (int b = 0; b < BUF_COUNT; b++) {
-		unsigned phase;
-		uint64_t at = 0;
-
-		if (!m->bytes[b] || level_of(r->row[b], r->shape) != STEP)
+		if (!m->bytes[b] || level_of(r->row[b], r->shape) != which)
 			continue;
-		phase = r->row[b]->phase;
-		for (int i = 0; i < PHASES; i++)
-			if (phase >> i & 1 && top[i] > at)
-				at = top[i];
-		m->offset[b] = at;
-		at += memory_aligned(m->bytes[b]);
-		for (int i = 0; i < PHASES; i++)
-			if (phase >> i & 1)
-				top[i] = at;
-		if (at > size)
-			size = at;
+		m->alive[b] = layer ? layers_with(r, b) : which == STEP ? r->row[b]->phase : 1;
+		if (!m->alive[b])
+			BUG("buffer '%s' is alive at no time", r->row[b]->name);
+		p[n++] = (struct placed){ i, m->alive[b], memory_aligned(m->bytes[b]), 0 };
 	}
+	size = tight ? place_tight(p, n) : place_in_order(p, n);
+	for (int i = 0; i < n; i++)
+		m->offset[r->stated[p[i].number]] = p[i].offset;
 	return size;
 }
 
@@ -487,7 +504,7 @@ place_all(struct memory_plan *m, const struct rank *r)
 	m->kept_base = place(m, r, SLOT);
 	m->batch_bytes = place(m, r, BATCH);
 	place_slots(m);
-	m->recompute_base = place_scratch(m, r);
+	m->recompute_base = place(m, r, STEP);
 	m->arena[ARENA_SCRATCH] = m->recompute_base +
 	    m->layer_bytes * (uint64_t)m->recompute_chunk +
 	    place(m, r, LINK) * (uint64_t)m->use.links;
@@ -634,6 +651,43 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_HASHES] = 2 * (1 + m->shards.count);
 }
 
+/* Another layer of the stage has these kinds of block. Compositions beyond LAYERS_MAX are taken
+ * for one that has all kinds of each. */
+static void
+add_layer(struct rank *r, unsigned kinds)
+{
+	int i = 0;
+
+	while (i < LAYERS_MAX - 1 && r->layers[i] && r->layers[i] != kinds)
+		i++;
+	r->layers[i] |= kinds;
+}
+
+/* The rows of the kinds of the stage's blocks, each kind once, and the compositions of its layers.
+ * The norm of a block writes its output wherever the rank has the buffer, if another kind alone
+ * states it too. */
+static void
+take_kinds(struct memory_plan *m, struct rank *r)
+{
+	unsigned has = 0, layer = 0;
+
+	for (int i = 0; i < m->num_blocks; i++) {
+		const struct block *b = &m->block[i];
+		unsigned kind = 1U << block_number(b->kind);
+
+		if (!(has & kind))
+			take_rows(m, r, b->kind->buffers, kind);
+		if (b->norm)
+			r->kinds[b->norm->out] |= kind;
+		has |= kind;
+		layer |= kind;
+		if (i + 1 == m->num_blocks || m->block[i + 1].layer != b->layer) {
+			add_layer(r, layer);
+			layer = 0;
+		}
+	}
+}
+
 /* The layout has passed layout_check, so all divisions are exact. Blocks of one kind share the
  * places of their buffers, which are counted once. */
 static void
@@ -646,10 +700,9 @@ plan_rank(struct memory_plan *m, struct rank *r)
 	plan_blocks(m, r);
 	plan_dims(r, m);
 	m->head_rows = r->dim[D_HEAD_ROWS];
-	take_rows(m, r, rank_rows);
+	take_rows(m, r, rank_rows, 0);
 	take_states(m, r);
-	for (int i = 0; i < m->num_blocks; i++)
-		take_rows(m, r, m->block[i].kind->buffers);
+	take_kinds(m, r);
 	place_all(m, r);
 }
 
@@ -735,35 +788,6 @@ memory_release(struct memory_plan *m)
 		shards_release(&m->shards);
 	free(m->block);
 	free(m->chunk);
-}
-
-/*
- * Bytes allocated by this plan; libraries, communication buffers and the context come on top.
- */
-uint64_t
-memory_total(const struct memory_plan *m)
-{
-	return m->arena[ARENA_PARAMS] + m->arena[ARENA_SAVED] + m->arena[ARENA_SCRATCH];
-}
-
-enum buffer
-memory_twin(enum buffer b)
-{
-	switch (b) {
-	case BUF_WEIGHTS: return BUF_HOST_WEIGHTS;
-	case BUF_MASTER: return BUF_HOST_MASTER;
-	case BUF_REMAINDER: return BUF_HOST_REMAINDER;
-	default:
-		return b >= BUF_STATE && b <= BUF_STATE_LAST
-		    ? (enum buffer)(b - BUF_STATE + BUF_HOST_STATE)
-		    : b;
-	}
-}
-
-bool
-memory_has(const struct memory_plan *m, enum buffer b)
-{
-	return m->bytes[b] || m->bytes[memory_twin(b)];
 }
 
 bool

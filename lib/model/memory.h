@@ -7,7 +7,8 @@
  *
  *   params    for the run: weights, main gradients, optimizer state, constants
  *   saved     one slot per chunk and micro batch in flight: what its forward pass leaves for the
- *             backward pass; and the tokens of the micro batches
+ *             backward pass; and the tokens of the micro batches. In a layer, what kinds of block
+ *             hold that no layer has together shares the same bytes
  *   scratch   one step of one layer; buffers whose phases do not meet share the same bytes
  *   host      for the run, in host memory: what the host updates, and a ring of two slots through
  *             which pieces of the device's arrays pass; and of each slot what leaves the device
@@ -57,6 +58,8 @@ struct memory_plan {
 	enum arena place[BUF_COUNT]; /* of the buffers that this rank has */
 	bool per_layer[BUF_COUNT];   /* one for each layer of a slot */
 	bool kept[BUF_COUNT];        /* the same, and of layers that are recomputed too */
+	/* as in struct placed: of scratch the phases, of layers the compositions that have it */
+	unsigned alive[BUF_COUNT];
 	/* in the arena; of layer buffers in the layer, of those with copies in the first one */
 	uint64_t offset[BUF_COUNT];
 	/* copies of buffers: their number, where they begin in the arena, and the distance between

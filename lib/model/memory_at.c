@@ -1,4 +1,4 @@
-/* memory_at.c - where the buffers of a plan lie */
+/* memory_at.c - which buffers a plan has, and where they lie */
 #include "lib/base/int64.h"
 #include "lib/model/memory.h"
 
@@ -81,4 +81,33 @@ memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)
 	case ARENA_SCRATCH: return m->recompute_chunk;
 	default: return 0;
 	}
+}
+
+enum buffer
+memory_twin(enum buffer b)
+{
+	switch (b) {
+	case BUF_WEIGHTS: return BUF_HOST_WEIGHTS;
+	case BUF_MASTER: return BUF_HOST_MASTER;
+	case BUF_REMAINDER: return BUF_HOST_REMAINDER;
+	default:
+		return b >= BUF_STATE && b <= BUF_STATE_LAST
+		    ? (enum buffer)(b - BUF_STATE + BUF_HOST_STATE)
+		    : b;
+	}
+}
+
+bool
+memory_has(const struct memory_plan *m, enum buffer b)
+{
+	return m->bytes[b] || m->bytes[memory_twin(b)];
+}
+
+/*
+ * Bytes allocated by this plan; libraries, communication buffers and the context come on top.
+ */
+uint64_t
+memory_total(const struct memory_plan *m)
+{
+	return m->arena[ARENA_PARAMS] + m->arena[ARENA_SAVED] + m->arena[ARENA_SCRATCH];
 }

@@ -5,6 +5,7 @@
 #include "lib/model/family.h"
 #include "lib/model/fp8.h"
 #include "lib/model/memory.h"
+#include "lib/model/place.h"
 #include "lib/model/schedule.h"
 #include "tests/check.h"
 #include "tests/sized_model.h"
@@ -61,6 +62,32 @@ check_scratch(const struct memory_plan *m)
 				    m->place[phases[i][b]] == ARENA_SCRATCH)
 					check_apart(
 					    m, phases[i][a], phases[i][b], m->recompute_base);
+}
+
+/* Plans, and those of them whose scratch is no larger than what its fullest phase holds. */
+static struct {
+	long all, tight;
+} plans;
+
+/* Scratch and layers hold at least what is alive at the fullest time. */
+static void
+check_bounds(const struct memory_plan *m)
+{
+	struct placed scratch[BUF_COUNT], layer[BUF_COUNT];
+	int n = 0, layers = 0;
+
+	for (int b = 0; b < BUF_COUNT; b++) {
+		struct placed p = { b, m->alive[b], memory_aligned(m->bytes[b]), 0 };
+
+		if (p.bytes && m->per_layer[b])
+			layer[layers++] = p;
+		else if (p.bytes && m->place[b] == ARENA_SCRATCH && m->per[b] == ONCE)
+			scratch[n++] = p;
+	}
+	CHECK(m->recompute_base >= place_bound(scratch, n));
+	CHECK(m->layer_bytes == place_bound(layer, layers));
+	plans.tight += m->recompute_base == place_bound(scratch, n);
+	plans.all++;
 }
 
 /* Buffers of params, of a slot and of a layer lie apart; the layers lie after the slot's own
@@ -213,6 +240,7 @@ check_all(const struct model_config *c, const struct layout *l, const struct tra
 		layout_coord(l, r, coord);
 		memory_plan(&m, c, l, s, coord);
 		check_scratch(&m);
+		check_bounds(&m);
 		check_levels(&m);
 		check_sums(&m);
 		check_layers(&m);
@@ -271,6 +299,55 @@ test_combinations(void)
 		CHECK(model_check(&c, &e) == 0 && layout_check(&l, &c, &e) == 0);
 		check_all(&c, &l, &s);
 	}
+	/* Of larger models more: where all is small, so are the parts that fill gaps. */
+	CHECK(100 * plans.tight >= 97 * plans.all);
+}
+
+/* Of layers with experts and layers without, what only one of them has lies in the same bytes: a
+ * layer of such a model takes no more than one of a model whose layers are alike. */
+static void
+test_mixed(void)
+{
+	static const enum buffer both[] = { BUF_LAYER_INPUT, BUF_QKV, BUF_ATTN_OUT, BUF_MLP_INPUT,
+		BUF_NORM2_OUT };
+	static const enum buffer dense[] = { BUF_FC1_OUT, BUF_ACT_OUT },
+				 sparse[] = { BUF_EXPERT_IN, BUF_EXPERT_UP, BUF_PLACE };
+	struct model_config c = tiny();
+	struct layout l = { 1, 1, 1, 1 };
+	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
+	const int rank[AX_COUNT] = { 0 };
+	struct memory_plan m, alike[2];
+
+	c.activation = ACTIVATION_GELU_TANH;
+	memory_plan(&alike[0], &c, &l, &s, rank);
+	c.num_experts = 8;
+	c.moe_router_topk = 3;
+	c.moe_ffn_hidden_size = 48;
+	memory_plan(&alike[1], &c, &l, &s, rank);
+	c.moe_layer_freq = pattern_every(2);
+	memory_plan(&m, &c, &l, &s, rank);
+	check_bounds(&m);
+	for (size_t i = 0; i < sizeof both / sizeof *both; i++)
+		for (int b = 0; b < BUF_COUNT; b++)
+			if (m.per_layer[b])
+				check_apart(&m, both[i], (enum buffer)b, m.layer_bytes);
+	check_apart(&m, dense[0], dense[1], m.layer_bytes);
+	check_apart(&m, sparse[0], sparse[1], m.layer_bytes);
+	check_apart(&m, sparse[0], sparse[2], m.layer_bytes);
+	CHECK(m.layer_bytes ==
+	    (alike[0].layer_bytes > alike[1].layer_bytes ? alike[0].layer_bytes
+							 : alike[1].layer_bytes));
+	memory_release(&m);
+	/* Norms of dense layers are made in 8 bits, but where the stage has the buffer they fill
+	 * it. */
+	s.fp8 = (struct fp8){ .format = FP8_HYBRID, .recipe = FP8_TENSORWISE };
+	memory_plan(&m, &c, &l, &s, rank);
+	for (size_t i = 0; i < sizeof dense / sizeof *dense; i++)
+		check_apart(&m, BUF_NORM2_OUT, dense[i], m.layer_bytes);
+	CHECK(m.bytes[BUF_NORM2_OUT] && m.bytes[BUF_FC1_OUT] && m.per_layer[BUF_FC1_OUT]);
+	memory_release(&alike[0]);
+	memory_release(&alike[1]);
+	memory_release(&m);
 }
 
 /* Figures worked out by hand for the tiny model on one rank, bf16, Adam. */
@@ -880,6 +957,7 @@ main(void)
 	test_experts();
 	test_windows();
 	test_combinations();
+	test_mixed();
 	test_attention();
 	test_run_attention();
 	test_figures();

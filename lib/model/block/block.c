@@ -7,6 +7,16 @@
 const struct block_kind *const block_kinds[] = { &block_embedding, &block_attention, &block_mlp,
 	&block_moe, &block_head, NULL };
 
+int
+block_number(const struct block_kind *k)
+{
+	int i = 0;
+
+	while (block_kinds[i] != k)
+		i++;
+	return i;
+}
+
 /* The blocks of a transformer before the layers, in each layer and after them. */
 const struct block_kind *const *
 block_recipe(const struct model_config *c, int64_t layer)

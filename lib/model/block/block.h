@@ -41,8 +41,10 @@ struct block_kind {
 };
 
 extern const struct block_kind block_embedding, block_attention, block_mlp, block_moe, block_head;
-/* All kinds, ended by NULL. */
+/* All kinds, ended by NULL; at most as many as an unsigned has bits. */
 extern const struct block_kind *const block_kinds[];
+/* The place of a kind among them. */
+int block_number(const struct block_kind *k);
 
 /* The blocks of a layer in the order of the forward pass, ended by NULL; layers are numbered as in
  * struct param: -1 before the layers, num_layers after them. */

@@ -1,0 +1,27 @@
+/*
+ * place.h - offsets of buffers in an arena, where those that are never alive together share bytes
+ *
+ * No placement takes less than what is alive at the fullest time, but to find the smallest is
+ * NP-hard. The largest buffer is placed first, each at the lowest offset at which it meets none of
+ * those before it (first fit decreasing); where that takes more than the fullest time, other orders
+ * are tried, always the same ones. Nothing that a run computes depends on the order.
+ */
+#ifndef MODEL_PLACE_H
+#define MODEL_PLACE_H
+
+#include <stdint.h>
+
+struct placed {
+	int number;             /* the caller's, by which those of one size are placed */
+	unsigned alive;         /* a bit for each time at which it is */
+	uint64_t bytes, offset; /* offset: the result */
+};
+
+/* Places n buffers and changes their order in the array. Returns the bytes that they take. */
+uint64_t place_tight(struct placed *p, int n);
+/* The same in the order of the array, which stays. */
+uint64_t place_in_order(struct placed *p, int n);
+/* What is alive at the fullest time. */
+uint64_t place_bound(const struct placed *p, int n);
+
+#endif
