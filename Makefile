@@ -161,6 +161,8 @@ faulty_obj = $(B)/bin/mtrain.c.o $(filter-out %/fault_none.c.o,$(train_obj)) \
 recorded := $(B)/tests/recorded/mtrain
 # mtrain whose rows take the experts that they took in another run.
 routed   := $(B)/tests/routed/mtrain
+# mtrain whose buffers lie elsewhere: PLACE_SEED is the order of placing.
+placed   := $(B)/tests/placed/mtrain
 # mtrain without watchdog and timers, to measure what they cost.
 unwatched := $(B)/tests/unwatched/mtrain
 # The product in a simulated cluster: its own objects, whose calls bundle.sh renames, but for those
@@ -176,7 +178,7 @@ test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj)
 	$(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
 
 tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty) $(recorded) \
-	$(routed) $(oracle) $(if $(SAN),,$(B)/sim)
+	$(routed) $(placed) $(oracle) $(if $(SAN),,$(B)/sim)
 $(B)/tests/unit/command: $(B)/tests/faults/command.c.o
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
@@ -203,6 +205,10 @@ $(recorded): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/recorded/record.c.o $(B
 $(routed): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/routed/choices.c.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=router_forward,--wrap=prog_exit -o $@ $^ $(train_libs) $(LIBS)
+$(placed): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/placed/shuffle.c.o $(B)/libmikoshi.a
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=place_tight,--wrap=pipeline_run -o $@ $^ $(train_libs) \
+		$(LIBS)
 $(unwatched): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/unwatched/none.c.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=watchdog_start,--wrap=timing_watch -o $@ $^ \
