@@ -61,11 +61,10 @@ enum balancing {
 	BALANCING_QUANTILE
 };
 /* The words of the options that choose a number of each enum, in its order, ended by NULL. */
-extern const char *const normalization_names[],
-    *const activation_names[], *const position_names[], *const rope_scaling_names[],
-							    *const norm_placement_names[],
-								*const router_score_names[],
-								    *const balancing_names[];
+extern const char *const normalization_names[], *const activation_names[];
+extern const char *const position_names[], *const rope_scaling_names[];
+extern const char *const norm_placement_names[], *const router_score_names[];
+extern const char *const balancing_names[];
 
 /* Token ids; count 0: none. */
 enum { ID_LIST_MAX = 16 };
@@ -132,7 +131,7 @@ enum rope_table layer_rope_table(const struct model_config *c, int64_t layer);
  * and a legal value. */
 int model_check(const struct model_config *c, struct err *e);
 /* cos and sin of every position and angle: out[position][angle][2], rotary_dim / 2 angles. Source:
- * spec/training.md 2.4. */
+ * docs/math.md 2.4. */
 void model_rope_table(
     const struct model_config *c, enum rope_table table, int64_t positions, double *out);
 /* 0.1 mscale ln(factor) + 1, or 1 up to a factor of 1. */
