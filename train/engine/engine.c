@@ -77,6 +77,12 @@ step_buffer(const struct step *s, enum buffer b, int64_t layer)
 	return m->vector[b] ? tensor_flat(&t) : t;
 }
 
+bool
+engine_shards(const struct engine *e, enum sharding what)
+{
+	return e->mem.bytes[what == SHARDING_PARAMS ? BUF_WEIGHT_SLOTS : BUF_GRAD_SLOTS] > 0;
+}
+
 struct tensor
 engine_bucket(const struct engine *e, bool grad, int bucket)
 {

@@ -122,6 +122,9 @@ bool engine_hosted(const struct engine *e, const struct part *p);
 struct stream *engine_stream(const struct engine *e, const struct part *p);
 /* Whether the update rule keeps state i of the elements of a bucket. */
 bool engine_keeps(const struct engine *e, int bucket, int i);
+/* Whether data ranks share gradients (SHARDING_GRADS) or weights (SHARDING_PARAMS), so that this
+ * rank holds all of a few buckets of layers at a time, in slots; false with one data rank. */
+bool engine_shards(const struct engine *e, enum sharding what);
 /* A whole bucket, as the layers use it. */
 struct tensor engine_bucket(const struct engine *e, bool grad, int bucket);
 /* Zeros in a buffer of the run, on the device and on the host; nothing where the rank has none. */

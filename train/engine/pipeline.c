@@ -48,7 +48,7 @@ step_of(const struct pipeline *p, const struct action *a)
 		.batch = a->batch,
 		.link = a->link,
 		.training = p->training,
-		.accumulate = a->microbatch > 0 && !p->e->mem.bytes[BUF_GRAD_SLOTS],
+		.accumulate = a->microbatch > 0 && !engine_shards(p->e, SHARDING_GRADS),
 		.last = a->microbatch == p->num_microbatches - 1 && !p->rehearsal,
 		.iteration = p->iteration,
 		.first_sample = pipeline_first_sample(

@@ -50,9 +50,9 @@ most_replicas(const struct engine *e)
 
 /* Whether collectives of a bucket do nothing: its rank is alone, and has no copy of its own. */
 static bool
-is_idle(const struct engine *e, int k, enum buffer slots)
+is_idle(const struct engine *e, int k, enum sharding what)
 {
-	return replicas_of(e, k)->size == 1 && !e->mem.bytes[slots];
+	return replicas_of(e, k)->size == 1 && !engine_shards(e, what);
 }
 
 struct traffic *
@@ -252,7 +252,7 @@ reduce(struct engine *e, int k)
 	int64_t n = all.shape[0] / dp->size;
 	struct tensor own = tensor_rows(&all, n * dp->rank, n);
 
-	if (is_idle(e, k, BUF_GRAD_SLOTS))
+	if (is_idle(e, k, SHARDING_GRADS))
 		return;
 	streams_fork(e, t->grads, t->lane[k].ready);
 	timing_begin(e, SPAN_REDUCE);
@@ -263,7 +263,7 @@ reduce(struct engine *e, int k)
 	else
 		redivide(e, t->grads,
 		    &(struct redivision){ b, bucket_share, bucket_part, dp, own, all });
-	if (e->mem.bytes[BUF_GRAD_SLOTS])
+	if (engine_shards(e, SHARDING_GRADS))
 		keep_sum(e, k, &all);
 	timing_end(e, SPAN_REDUCE);
 	e->backend->record(t->grads, t->lane[k].reduced);
@@ -280,7 +280,7 @@ gather(struct engine *e, int k)
 	struct part p = engine_own(e, k), share = bucket_share(b, dp->rank, dp->size);
 	struct tensor all = engine_bucket(e, false, k), own = engine_part(e, BUF_WEIGHTS, &p);
 
-	if (is_idle(e, k, BUF_WEIGHT_SLOTS))
+	if (is_idle(e, k, SHARDING_PARAMS))
 		return;
 	streams_fork(e, t->weights, t->lane[k].ready);
 	timing_begin(e, SPAN_GATHER);
@@ -336,7 +336,7 @@ acquire_weights(struct engine *e, int layer, int towards)
 		if (!uses(&s->bucket[k], layer))
 			continue;
 		wait_returned(e, k);
-		if (e->mem.bytes[BUF_WEIGHT_SLOTS] && s->bucket[k].layers) {
+		if (engine_shards(e, SHARDING_PARAMS) && s->bucket[k].layers) {
 			fetch(e, k);
 			wait_gathered(e, k);
 			fetch(e, k + towards);
@@ -349,7 +349,7 @@ acquire_weights(struct engine *e, int layer, int towards)
 static bool
 reduces(const struct step *s)
 {
-	return !s->e->traffic->alone && (s->last || s->e->mem.bytes[BUF_GRAD_SLOTS]);
+	return !s->e->traffic->alone && (s->last || engine_shards(s->e, SHARDING_GRADS));
 }
 
 /* Prepares the slot for the gradients of a layer: waits until its previous content has been
@@ -359,7 +359,7 @@ acquire_grads(struct step *s, int layer)
 {
 	const struct shards *sh = &s->e->mem.shards;
 
-	for (int k = 0; s->e->mem.bytes[BUF_GRAD_SLOTS] && k < sh->num_buckets; k++)
+	for (int k = 0; engine_shards(s->e, SHARDING_GRADS) && k < sh->num_buckets; k++)
 		for (int i = 0; i < sh->num_buckets && uses(&sh->bucket[k], layer); i++)
 			if (sh->bucket[i].place == sh->bucket[k].place)
 				wait_reduced(s->e, i);
@@ -370,7 +370,7 @@ static bool
 waits(const struct step *s)
 {
 	bool busy = !s->e->traffic->alone &&
-	    (s->e->mem.bytes[BUF_WEIGHT_SLOTS] || s->e->mem.bytes[BUF_GRAD_SLOTS]);
+	    (engine_shards(s->e, SHARDING_PARAMS) || engine_shards(s->e, SHARDING_GRADS));
 
 	for (int k = 0; k < s->e->mem.shards.num_buckets; k++)
 		busy |= s->e->traffic->lane[k].gathering || offload_pending(s->e, k);
@@ -443,7 +443,7 @@ traffic_updated(struct engine *e, int k)
 {
 	if (e->traffic->alone || !e->mem.sharded)
 		return;
-	if (!e->mem.bytes[BUF_WEIGHT_SLOTS] || !e->mem.shards.bucket[k].layers)
+	if (!engine_shards(e, SHARDING_PARAMS) || !e->mem.shards.bucket[k].layers)
 		gather(e, k);
 	else if (*slot_of(e, k) < 0)
 		fetch(e, k);

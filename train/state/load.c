@@ -128,7 +128,7 @@ read_shard(const struct reading *r, int i, struct err *err)
 {
 	struct engine *e = r->l->e;
 	const struct shard *s = &e->mem.shards.item[i];
-	bool weights = r->to == BUF_WEIGHTS, whole = weights && !e->mem.bytes[BUF_WEIGHT_SLOTS],
+	bool weights = r->to == BUF_WEIGHTS, whole = weights && !engine_shards(e, SHARDING_PARAMS),
 	     rule = r->to >= BUF_STATE && r->to <= BUF_STATE_LAST,
 	     kept = !rule || engine_keeps(e, s->bucket, (int)r->to - BUF_STATE);
 	struct part part = whole ? shard_part(&e->mem.shards, s, 0, 1) : engine_own_shard(e, s);
@@ -433,7 +433,7 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 	else if (rc == 0 && !e->plan.shape.forward_only)
 		rc = read_masters(&l, err);
 	/* Only this rank's own part was read. */
-	if (rc == 0 && e->mem.bytes[BUF_WEIGHT_SLOTS])
+	if (rc == 0 && engine_shards(e, SHARDING_PARAMS))
 		optim_to_weights(e);
 	if (rc == 0)
 		rc = read_average(&l, c->start, err);
