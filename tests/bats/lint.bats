@@ -83,3 +83,23 @@ lib/data/z.h:1: lib/data/x leads back to lib/data/z'
 	rm lib/data/z.h
 	content circles
 }
+
+@test "a component is its file and its line: neither is without the other" {
+	mkdir -p lib/model/lr lib/model/family train/optim
+	printf '#define LR_STYLES(DO) \\\n\tDO(linear, "linear", 0)\n' >lib/model/lr_list.h
+	printf '#define FAMILIES(DO) \\\n\tDO(llama)\n' >lib/model/family_list.h
+	printf '#define OPTIM_RULES(DO) \\\n\tDO(adam, 0, 0, "exp_avg")\n' >lib/model/optim_list.h
+	echo 'const struct optim_kind optim_adam = { update };' >train/optim/adamw.c
+	touch lib/model/lr/linear.c lib/model/family/llama.c lib/model/family/rows.c
+	content lists
+	touch lib/model/lr/steep.c
+	finds lists "lib/model/lr/steep.c: has no line DO(steep...) in lib/model/lr_list.h"
+	rm lib/model/lr/*
+	touch lib/model/lr/linear.c
+	rm lib/model/family/llama.c
+	finds lists "lib/model/family_list.h:2: 'llama' has no lib/model/family/llama.c"
+	touch lib/model/family/llama.c
+	echo 'const struct optim_kind optim_lion = { update };' >train/optim/adamw.c
+	finds lists "lib/model/optim_list.h:2: 'adam' has no struct optim_kind optim_adam in train/optim
+train/optim/adamw.c: has no line DO(lion...) in lib/model/optim_list.h"
+}

@@ -4,6 +4,7 @@
 #include "lib/model/lr.h"
 #include "lib/model/optim_rule.h"
 #include "tests/check.h"
+#include "tests/sized_model.h"
 #include "train/run/config.h"
 
 #include <string.h>
@@ -43,6 +44,45 @@ check_families(void)
 		    (*f)->model_type, "is there twice");
 }
 
+/* Marks the roles that tensors of a model have. */
+static void
+mark(const struct model_config *c, bool *stated)
+{
+	struct param *p;
+	int n = model_params(c, &p);
+
+	for (int i = 0; i < n; i++)
+		stated[p[i].role] = true;
+	free(p);
+}
+
+/* Every tensor that a family names is one that a block has: of a model with everything that a model
+ * can have, with an MLP in its first layer and experts in its second. */
+static void
+check_tensors(void)
+{
+	struct model_config c = sized_model((struct model_sizes){ 2, 32, 4, 4, 128, 16, 100 });
+	bool stated[ROLE_COUNT + 1] = { false };
+
+	c.norm_placement = NORM_PLACEMENT_BOTH;
+	c.qk_layernorm = c.untie_embeddings_and_output_weights = true;
+	c.qkv_bias = c.proj_bias = c.mlp_bias = true;
+	mark(&c, stated);
+	c.activation = ACTIVATION_SWIGLU;
+	mark(&c, stated);
+	c.mlp_bias = false;
+	c.num_experts = 2;
+	c.moe_router_topk = 1;
+	c.moe_ffn_hidden_size = c.moe_shared_expert_intermediate_size = 16;
+	c.moe_router_score_function = ROUTER_SCORE_SIGMOID;
+	c.moe_router_enable_expert_bias = true;
+	mark(&c, stated);
+	for (const struct family *const *f = family_all(); *f; f++)
+		for (const struct family_name *n = (*f)->names; n->hf; n++)
+			rule(stated[n->role], "lib/model/family", (*f)->model_type, n->hf,
+			    "is a tensor that no block has");
+}
+
 struct holder {
 	struct model_options model;
 };
@@ -75,6 +115,7 @@ main(void)
 	check_options(model_rows, "lib/model/fields_list.h", "MODEL_FIELDS");
 	check_options(mtrain_opts, "train/run/option_list.h", "TRAIN_OPTIONS");
 	check_families();
+	check_tensors();
 	check_words("lib/model/lr_list.h", "LR_STYLES", lr_styles);
 	check_words("lib/model/lr_list.h", "LR_TAILS", wsd_styles);
 	check_words("lib/model/optim_list.h", "OPTIM_RULES", optim_rule_names);
