@@ -169,6 +169,9 @@ read_steps(struct steps *s, const char *path, bool exact, struct str *problems)
 		char *time = strstr(line, ", \"tokens_per_second\""), *next = strchr(line, ',');
 		int step;
 
+		/* a line without its end is what a killed run has left */
+		if (line[strlen(line) - 1] != '}')
+			continue;
 		/* lines on corpora, experts and evaluations tell other things first */
 		if (next && strncmp(next, ", \"consumed_samples\"", 20))
 			continue;

@@ -85,8 +85,9 @@ draw_number(long n)
 static void
 draw_strike(struct strike *s, enum strike_kind kind)
 {
-	static const enum call failing[] = { CALL_OPEN, CALL_READ, CALL_WRITE, CALL_FSYNC,
-		CALL_CLOSE, CALL_RENAME, CALL_LINK, CALL_UNLINK, CALL_MKDIR, CALL_MMAP, CALL_LOOK,
+	enum { CHANGES = 8 };
+	static const enum call failing[] = { CALL_OPEN, CALL_WRITE, CALL_FSYNC, CALL_CLOSE,
+		CALL_RENAME, CALL_LINK, CALL_UNLINK, CALL_MKDIR, CALL_READ, CALL_MMAP, CALL_LOOK,
 		CALL_LIST, CALL_MEMORY, CALL_THREAD };
 	static const int errors[] = { EIO, ENOSPC, EDQUOT, ENOMEM, EMFILE };
 	bool fails = kind == STRIKE_FAIL || kind == STRIKE_FAIL_ON;
@@ -105,9 +106,25 @@ draw_strike(struct strike *s, enum strike_kind kind)
 		s->call = draw(2) ? CALL_READ : CALL_WRITE;
 		s->rank = (int)draw((uint64_t)ranks);
 		s->at = draw_number(run.reference->calls[s->call] + 2);
+	} else if (draw(2)) { /* the calls that change what is on the disk are few */
+		s->call = failing[draw(CHANGES)];
+		s->at = draw_number(run.reference->calls[s->call] + 2);
 	} else {
 		s->at = draw_number(run.reference->yields * 3 / 2);
 	}
+}
+
+/* A write that is cut short, by an end that comes before it is continued. */
+static void
+draw_cut(struct faults *f)
+{
+	draw_strike(&f->strike[0], STRIKE_SHORT);
+	f->strike[0].call = CALL_WRITE;
+	f->strike[0].at = draw_number(run.reference->calls[CALL_WRITE] + 2);
+	f->strike[1] = f->strike[0];
+	f->strike[1].kind = STRIKE_KILL;
+	f->strike[1].at++;
+	f->count = f->count < 2 ? 2 : f->count;
 }
 
 static void
@@ -121,7 +138,9 @@ draw_faults(void)
 		STRIKE_FAIL, STRIKE_FAIL_ON, STRIKE_FAIL_ON, STRIKE_LEAP, STRIKE_SHORT };
 
 	f->count = 1 + (int)draw(4);
-	for (int i = 0; i < f->count; i++) {
+	if (draw_one_in(12))
+		draw_cut(f);
+	for (int i = f->strike[0].at ? 2 : 0; i < f->count; i++) {
 		enum strike_kind kind;
 
 		do
@@ -132,6 +151,10 @@ draw_faults(void)
 	f->short_one_in = short_one_in[draw(4)];
 	f->report_deaths = draw(2);
 	run.srun = run.layout->ranks > 1 && draw_one_in(3);
+	/* a rank that is held up for seconds again and again never counts as waiting for a dead one
+	 */
+	if (run.srun && sim.pause_max > SECOND)
+		sim.pause_max = SECOND;
 	run.ends_dark = draw_one_in(4);
 	sim.count[COUNT_REPORTED] += f->report_deaths;
 	sim.count[COUNT_OUTLIVED] += run.srun;
@@ -213,7 +236,21 @@ says_why(const char *said)
 	return false;
 }
 
-/* Of the checkpoints that were said to be saved those that must be there still. */
+/* What the tracker names, 0 without one. */
+static int
+latest(void)
+{
+	const struct node *n =
+	    disk_find(sim.disk, "run/" SAVE "/latest_checkpointed_iteration.txt");
+	char text[32] = "";
+
+	if (n && n->len < sizeof text)
+		memcpy(text, n->bytes, n->len);
+	return atoi(text);
+}
+
+/* Of the checkpoints that were said to be saved those that must be there still: the last one may be
+ * removed as soon as the next is whole, before that is said. */
 static uint64_t
 kept(void)
 {
@@ -225,7 +262,9 @@ kept(void)
 		return run.promised;
 	for (int i = 0; i < 64; i += run.layout->retained)
 		bits |= UINT64_C(1) << i;
-	return (run.promised & bits) | UINT64_C(1) << highest(run.promised);
+	if (latest() <= highest(run.promised))
+		bits |= UINT64_C(1) << highest(run.promised);
+	return run.promised & bits;
 }
 
 /* What a killed tool has left is not replaced without being told to. */
