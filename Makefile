@@ -177,6 +177,8 @@ fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
 test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) \
 	$(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
 
+# A simulator with sanitizers is built by `make SAN=address sim`: it takes minutes, and tests of
+# variants do not need it.
 tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty) $(recorded) \
 	$(routed) $(placed) $(oracle) $(if $(SAN),,$(B)/sim)
 $(B)/tests/unit/command: $(B)/tests/faults/command.c.o
@@ -268,6 +270,9 @@ test-gpu: $(progs) $(gpu_bin) $(faulty)
 faults: tests
 	@B=$(B) N=$(or $(N),20) SEED=$(SEED) FAULT=$(FAULT) sh tests/run.sh faults
 sim: $(B)/sim
+# Simulated seeds an hour, and injections an hour into real processes.
+sim-rate: $(B)/sim $(progs) $(fault_bin) $(B)/tests/faults/shim.so
+	@B=$(B) sh tests/bench/sim.sh
 # Plausible mistakes, one after another (MUTANTS, by default all): SEEDS seeds must find each.
 sim-mutants: $(B)/sim
 	@B=$(B) SEEDS=$(or $(SEEDS),10000) COMPILE='$(CC) $(CPPFLAGS) $(CFLAGS)' \
@@ -315,7 +320,7 @@ clean:
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
 		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  sim' \
-		' sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000' \
+		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000' \
 		' format  fuzz  bench  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
@@ -326,7 +331,7 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-hf test-tokenizers test-megatron test-gpu faults sim sim-mutants lint format fuzz bench \
+	test-hf test-tokenizers test-megatron test-gpu faults sim sim-rate sim-mutants lint format fuzz bench \
 	bench-gpu bench-offload bench-watch install man \
 	dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
