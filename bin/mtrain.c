@@ -107,7 +107,7 @@ unreadable(const struct train_config *c)
 	double any = c->unreadable;
 	struct tensor t = tensor_1d(&any, DTYPE_F64, 1);
 
-	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_MAX);
+	world->ops->all_reduce(COMM_HERE(world), NULL, &(struct comm_reduce){ t, REDUCE_MAX });
 	return any != 0;
 }
 

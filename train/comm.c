@@ -19,7 +19,7 @@ comm_agree(struct comm *c, int rc, struct err *err)
 	size_t total;
 	char *all = c->ops->gather_bytes(c, err->msg, rc < 0 ? strlen(err->msg) + 1 : 0, 0, &total);
 
-	c->ops->all_reduce(comm_at(c, site), NULL, &flag, REDUCE_MAX);
+	c->ops->all_reduce(comm_at(c, site), NULL, &(struct comm_reduce){ flag, REDUCE_MAX });
 	if (all && total > 0 && rc == 0)
 		err_set(err, "%s", all);
 	free(all);

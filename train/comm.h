@@ -15,9 +15,7 @@
 
 #include "lib/base/str.h"
 #include "train/backend.h"
-#include "train/tensor.h"
-
-enum reduce { REDUCE_SUM, REDUCE_MAX };
+#include "train/comm_list.h"
 
 struct comm {
 	const struct comm_ops *ops;
@@ -32,102 +30,25 @@ struct comm {
 #define COMM_TEXT(x) COMM_TEXT_OF(x)
 #define COMM_TEXT_OF(x) #x
 
-/* One message of an exchange: send when `send`, else receive; peer is a rank of the
- * communicator. */
-struct p2p {
-	bool send;
-	int peer;
-	int tag; /* tells several messages between the same two ranks apart */
-	struct tensor buf;
-};
-
-/*
- * Rows to the ranks of their experts, or back. Each of `size` ranks has E / size of the experts,
- * or of slices of them, and counts I32 [size,E] has the rows of each rank for each of these; they
- * are in the device's memory, as is all that follows from them. in holds the rows of this rank in
- * the order of experts, and out gets a window of those for its experts, rows [first, first + P) of
- * their order (struct grouped); what no window has is not sent. back: the other way round, and only
- * the rows of the window are written. Rows are dense; P and first are the same on all ranks.
- */
-struct rows_exchange {
-	struct tensor out, in, counts;
-	int64_t first;
-	bool back;
-};
-
-/*
- * An array of which each rank gives a part to every other: give is what goes to a rank, take what
- * comes from it. take of the own rank is not written; what others write to lies in shared memory,
- * and they write as far from the beginning of their piece as this rank's own take from that of its.
- */
-struct comm_block {
-	struct tensor give, take;
-};
-
 /* Memory of a rank that the others may write to, once it is shared. */
 struct comm_memory {
 	void *data;
 	size_t bytes;
 };
 
-/*
- * A gather or a scatter in parts: whole holds `size` equal parts in the order of ranks, and part is
- * this rank's, in its place inside whole or elsewhere. What others write to lies in shared memory,
- * as far from the beginning of the same piece on every rank: whole in a gather, slots in a scatter.
- */
-struct comm_parts {
-	struct tensor whole, part;
-	bool reversed; /* the last rank's part is the first of whole */
-	/* Of a scatter: as much room for each other rank, at least COMM_ROOM elements. Parts that
-	 * do not fit pass through it in pieces. */
-	struct tensor slots;
-	/* size of them. A gather records event[i] when the part of rank i is there; a scatter, for
-	 * which all have been recorded, reads that part after event[i]. NULL: all is there when the
-	 * stream passes the gather, or gets to the scatter. */
-	struct event *const *event;
-};
-
-enum { COMM_ROOM = 128 };
+#define COMM_MEMBER(name, type) void (*name)(struct comm *, struct stream *, const struct type *);
 
 struct comm_ops {
+	COMM_CALLS(COMM_MEMBER, COMM_MEMBER)
 	/* Ranks of equal color form a communicator ordered by key; color < 0: none (NULL without
 	 * error). */
 	struct comm *(*split)(struct comm *, int color, int key, struct err *);
-	/* A maximum of host memory is NaN where any rank has NaN; of device memory NaN is left out.
-	 * A sum of floating types in device memory passes through the room that the communicator
-	 * was given, and comes after the one before it, on whatever stream. */
-	void (*all_reduce)(struct comm *, struct stream *, const struct tensor *inout, enum reduce);
-	/* out holds size equal parts, part i from rank i. in may lie in its place inside out. */
-	void (*all_gather)(
-	    struct comm *, struct stream *, const struct tensor *out, const struct tensor *in);
-	/* Once, collective on the host, before the first of the next three: ranks may write to each
-	 * other's memory, of as many pieces and bytes on each, and do so in an all_gather into it
-	 * too, where all have `out` as far from the beginning of the same piece. False on all, with
-	 * why at rank 0, where one cannot: the calls serve as well then, but by messages. */
+	/* Once, collective on the host, before the first call in parts and the first all_to_all:
+	 * ranks may write to each other's memory, of as many pieces and bytes on each, and do so in
+	 * an all_gather into it too, where all have `out` as far from the beginning of the same
+	 * piece. False on all, with why at rank 0, where one cannot: the calls serve as well then,
+	 * but by messages. */
 	bool (*share)(struct comm *, const struct comm_memory *piece, int count, struct err *why);
-	/* whole gets the parts of the others, from the next rank's on; the own one is not written
-	 * there, and its event not recorded. All have read part when the stream passes. */
-	void (*all_gather_parts)(struct comm *, struct stream *, const struct comm_parts *);
-	/* part gets the sum of this rank's part in the whole of all ranks. part may lie in its
-	 * place inside whole. Ranks make their own part last, the next rank's first. */
-	void (*reduce_scatter_parts)(struct comm *, struct stream *, const struct comm_parts *);
-	/* Each array has a block for each rank, in their order: block [count][size]. All have read
-	 * what this rank gives when the stream passes. */
-	void (*all_to_all)(
-	    struct comm *, struct stream *, const struct comm_block *block, int count);
-	void (*broadcast)(struct comm *, struct stream *, const struct tensor *, int root);
-	/* One batch: no order, no deadlock; returns (queues) when all are done. */
-	void (*exchange)(struct comm *, struct stream *, const struct p2p *, int count);
-	/* One message between two ranks, of which one always sends and the other always receives;
-	 * it waits for those before it, and for no other call. Where they have shared the memory
-	 * that landing lies in, each rank's own, as far from the beginning of the same piece on
-	 * both, a message is copied there as soon as the one before it has been received, and no
-	 * multiprocessor takes part; a longer one in pieces. Elsewhere as in exchange. */
-	void (*message)(
-	    struct comm *, struct stream *, const struct p2p *, const struct tensor *landing);
-	/* Where ranks have shared the memory that out lies in, they write rows to each other, and
-	 * no host waits; elsewhere on a device the host reads counts, for which it waits. */
-	void (*all_to_all_rows)(struct comm *, struct stream *, const struct rows_exchange *);
 	void (*barrier)(struct comm *);
 	/* Host bytes of every rank, concatenated in rank order at root (NULL elsewhere); *total
 	 * bytes; the caller frees. */
@@ -136,6 +57,8 @@ struct comm_ops {
 	void (*abort)(struct comm *, int status) __attribute__((noreturn));
 	void (*free)(struct comm *);
 };
+
+#undef COMM_MEMBER
 
 /* site must be static. */
 static inline struct comm *

@@ -23,7 +23,7 @@ once(struct comm *world, const struct train_config *c)
 	if (agree_options(world, c, &e) < 0)
 		die("%s", e.msg);
 	seconds = clock_seconds() - since;
-	world->ops->all_reduce(world, NULL, &t, REDUCE_MAX);
+	world->ops->all_reduce(world, NULL, &(struct comm_reduce){ t, REDUCE_MAX });
 	return seconds;
 }
 

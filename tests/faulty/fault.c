@@ -145,47 +145,19 @@ left_out(const struct comm *c)
 	return f->step == f->number[0] && ++f->calls == f->number[1];
 }
 
-static void
-all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
-{
-	if (!left_out(c))
-		inner(c)->all_reduce(c, st, t, op);
-}
+#define CAUGHT(call, type) \
+	static void caught_##call(struct comm *c, struct stream *st, const struct type *a) \
+	{ \
+		if (!left_out(c)) \
+			inner(c)->call(c, st, a); \
+	}
 
-static void
-reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
-{
-	if (!left_out(c))
-		inner(c)->reduce_scatter_parts(c, st, p);
-}
-
-static void
-all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
-{
-	if (!left_out(c))
-		inner(c)->all_gather_parts(c, st, p);
-}
-
-static void
-all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
-{
-	if (!left_out(c))
-		inner(c)->all_gather(c, st, out, in);
-}
-
-static void
-broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
-{
-	if (!left_out(c))
-		inner(c)->broadcast(c, st, t, root);
-}
-
-static void
-exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
-{
-	if (!left_out(c))
-		inner(c)->exchange(c, st, message, count);
-}
+CAUGHT(all_reduce, comm_reduce)
+CAUGHT(reduce_scatter_parts, comm_parts)
+CAUGHT(all_gather_parts, comm_parts)
+CAUGHT(all_gather, comm_gather)
+CAUGHT(broadcast, comm_broadcast)
+CAUGHT(exchange, comm_messages)
 
 static void
 catch_calls(struct fault *f, struct caught *to, struct comm *c)
@@ -193,12 +165,12 @@ catch_calls(struct fault *f, struct caught *to, struct comm *c)
 	if (!c)
 		return;
 	*to = (struct caught){ .ops = *c->ops, .inner = c->ops, .fault = f, .comm = c };
-	to->ops.all_reduce = all_reduce;
-	to->ops.reduce_scatter_parts = reduce_scatter_parts;
-	to->ops.all_gather_parts = all_gather_parts;
-	to->ops.all_gather = all_gather;
-	to->ops.broadcast = broadcast;
-	to->ops.exchange = exchange;
+	to->ops.all_reduce = caught_all_reduce;
+	to->ops.reduce_scatter_parts = caught_reduce_scatter_parts;
+	to->ops.all_gather_parts = caught_all_gather_parts;
+	to->ops.all_gather = caught_all_gather;
+	to->ops.broadcast = caught_broadcast;
+	to->ops.exchange = caught_exchange;
 	c->ops = &to->ops;
 }
 

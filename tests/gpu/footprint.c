@@ -49,13 +49,13 @@ collectives(struct rig *r, struct comm *c)
 		{ false, (c->rank + c->size - 1) % c->size, 0,
 		    tensor_1d(r->memory + BYTES, DTYPE_F32, n / c->size) } };
 
-	c->ops->all_reduce(COMM_HERE(c), r->st, &all, REDUCE_MAX);
+	c->ops->all_reduce(COMM_HERE(c), r->st, &(struct comm_reduce){ all, REDUCE_MAX });
 	step(r, "  all-reduce");
-	c->ops->all_gather(COMM_HERE(c), r->st, &all, &part);
+	c->ops->all_gather(COMM_HERE(c), r->st, &(struct comm_gather){ all, part });
 	step(r, "  all-gather");
-	c->ops->broadcast(COMM_HERE(c), r->st, &all, 0);
+	c->ops->broadcast(COMM_HERE(c), r->st, &(struct comm_broadcast){ all, 0 });
 	step(r, "  broadcast");
-	c->ops->exchange(COMM_HERE(c), r->st, m, 2);
+	c->ops->exchange(COMM_HERE(c), r->st, &(struct comm_messages){ m, 2 });
 	step(r, "  exchange");
 }
 

@@ -62,7 +62,8 @@ chain(struct rig *r, int64_t count)
 			struct tensor landing =
 			    elements(r->landing + way * LANDING, LANDING / (int)sizeof(int32_t));
 
-			c->ops->message(COMM_HERE(c), r->st[way], &m, &landing);
+			c->ops->message(
+			    COMM_HERE(c), r->st[way], &(struct comm_message){ m, landing });
 		}
 	CHECK(r->b->sync(r->st[sends], &e) == 0);
 	r->b->copy_out(r->st[1 - sends], x, r->in, bytes * CHAIN);

@@ -168,7 +168,7 @@ test_whole(struct rig *r, const struct trial *t)
 	r->compute->ops->fill(r->compute, &(struct fill){ p.whole, NAN });
 	upload(r, &p.part, mine);
 	fork_calls(r);
-	r->c->ops->all_gather(r->c, r->overlap, &p.whole, &p.part);
+	r->c->ops->all_gather(r->c, r->overlap, &(struct comm_gather){ p.whole, p.part });
 	join_calls(r);
 	have = download(r, r->compute, &p.whole);
 	for (int i = 0; i < r->c->size; i++) {
@@ -245,7 +245,7 @@ test_sum(struct rig *r, const struct trial *t)
 
 	upload(r, &x, mine);
 	fork_calls(r);
-	r->c->ops->all_reduce(r->c, r->overlap, &x, REDUCE_SUM);
+	r->c->ops->all_reduce(r->c, r->overlap, &(struct comm_reduce){ x, REDUCE_SUM });
 	join_calls(r);
 	have = download(r, r->compute, &x);
 	CHECK(same(have, want, t->count));
@@ -263,7 +263,7 @@ test_counts(struct rig *r)
 	struct err e;
 
 	r->b->copy_in(r->compute, t.data, x, sizeof x);
-	r->c->ops->all_reduce(r->c, r->compute, &t, REDUCE_SUM);
+	r->c->ops->all_reduce(r->c, r->compute, &(struct comm_reduce){ t, REDUCE_SUM });
 	r->b->copy_out(r->compute, x, t.data, sizeof x);
 	CHECK(r->b->sync(r->compute, &e) == 0);
 	CHECK(x[0] == n && x[1] == sum && x[2] == -5 * sum);
@@ -300,7 +300,7 @@ test_blocks(struct rig *r, const struct trial *t)
 	upload(r, &given, mine);
 	for (int k = 0; k < 2; k++) {
 		fork_calls(r);
-		r->c->ops->all_to_all(r->c, r->overlap, block, ARRAYS);
+		r->c->ops->all_to_all(r->c, r->overlap, &(struct comm_arrays){ block, ARRAYS });
 		join_calls(r);
 	}
 	for (int i = 0; i < ARRAYS * size; i++) {
@@ -533,7 +533,7 @@ gather(struct rig *r, const void *args)
 {
 	const struct comm_parts *p = args;
 
-	r->c->ops->all_gather(r->c, r->overlap, &p->whole, &p->part);
+	r->c->ops->all_gather(r->c, r->overlap, &(struct comm_gather){ p->whole, p->part });
 }
 
 static void
@@ -541,7 +541,7 @@ sum_all(struct rig *r, const void *args)
 {
 	const struct comm_parts *p = args;
 
-	r->c->ops->all_reduce(r->c, r->overlap, &p->part, REDUCE_SUM);
+	r->c->ops->all_reduce(r->c, r->overlap, &(struct comm_reduce){ p->part, REDUCE_SUM });
 }
 
 static void
@@ -551,7 +551,7 @@ exchange_blocks(struct rig *r, const void *args)
 	struct comm_block *block = mem_alloc((size_t)(ARRAYS * r->c->size), sizeof *block);
 
 	list_blocks(r, p->part.dtype, p->part.shape[0] / ARRAYS, block);
-	r->c->ops->all_to_all(r->c, r->overlap, block, ARRAYS);
+	r->c->ops->all_to_all(r->c, r->overlap, &(struct comm_arrays){ block, ARRAYS });
 	free(block);
 }
 

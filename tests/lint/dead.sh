@@ -28,6 +28,13 @@ symbols()
 	find "$B" -path "$B/tests" -prune -o -name '*.o' -exec nm -A "$@" {} +
 }
 
+# lines LIST...: the names of their lines, each after its place
+lines()
+{
+	grep -HnE '^	[A-Z]+\([a-z_0-9]+, [a-z_0-9]+\)' "$@" |
+		sed -E 's/^([^:]*:[0-9]+):	[A-Z]+\(([a-z_0-9]+),.*/\1 \2/'
+}
+
 # unused NAME OBJECT: which no other object needs; its own file names it once more than defining
 # does when it calls it
 unused()
@@ -47,17 +54,21 @@ for main in bin/*.c; do
 done
 symbols -g --defined-only | sed -nE 's|^(.*)\.o:[0-9a-f]* [TDBR] ([a-z_][a-z0-9_]*)$|\2 \1|p' |
 	sort >"$tmp/exported"
-{ symbols -u | sed -nE 's/^.* U //p'; names train/cuda train/nccl; echo main; } |
+{ symbols -u | sed -nE 's/^.* U //p'; names train/cuda train/nccl; echo main
+	lines train/comm_list.h | sed 's/.* /mpi_/'; } |
 	sort -u >"$tmp/needed"
 names tests >"$tmp/tests"
 {
 	join -v 1 "$tmp/exported" "$tmp/needed" | while read -r name object; do
 		unused "$name" "$object"
 	done
-	# Members that are pointers to functions stand one tab in.
-	grep -rnE --include='*.h' '^	[a-z].*\(\*(const )?[a-z_0-9]+\)\(' \
-		bin lib tok shard plan ckpt export train |
-		sed -E 's/^([^:]*:[0-9]+):.*\(\*(const )?([a-z_0-9]+)\)\(.*/\1 \3/' |
+	# Members that are pointers to functions stand one tab in, or are lines of a list.
+	{
+		grep -rnE --include='*.h' '^	[a-z].*\(\*(const )?[a-z_0-9]+\)\(' \
+			bin lib tok shard plan ckpt export train |
+			sed -E 's/^([^:]*:[0-9]+):.*\(\*(const )?([a-z_0-9]+)\)\(.*/\1 \3/'
+		lines train/ops_list.h train/comm_list.h
+	} |
 		while read -r where name; do
 			grep -rqE "(->|\.)$name\(" bin lib tok shard plan ckpt export train ||
 				echo "$where: $name: nobody calls it, tests apart"

@@ -7,7 +7,7 @@
 # BLAS, CUDA, NCCL and a few libraries have one home each.
 set -u
 cd "${TOP:-.}" || exit 1
-operations='train/tensor.h train/ops.h train/backend.h train/comm.h train/op/'
+operations='train/tensor.h train/ops.h train/backend.h train/comm.h train/op/ train/call/'
 cuda="lib/base/ lib/model/gpu.h $operations train/cuda/"
 table="
 lib/base
@@ -39,6 +39,7 @@ train/cuda/attention	$cuda
 train/cuda/gemm		$cuda
 train/mpi		lib/base/ $operations
 train/op		lib/base/ train/tensor.h
+train/call		lib/base/ train/tensor.h
 train/nccl		lib/base/ $operations train/cuda/device.h
 "
 find bin lib tok shard plan ckpt export train \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \

@@ -133,7 +133,7 @@ test_all_reduce(const struct trial *t)
 	char *mine = make_array(t, t->comm->rank, 0, t->count), *want = expected(t, 0, t->count);
 	struct tensor x = tensor_1d(mine, t->dtype, t->count);
 
-	t->comm->ops->all_reduce(t->comm, NULL, &x, t->op);
+	t->comm->ops->all_reduce(t->comm, NULL, &(struct comm_reduce){ x, t->op });
 	CHECK(memcmp(mine, want, tensor_bytes(&x)) == 0);
 	free(mine);
 	free(want);
@@ -185,7 +185,7 @@ test_all_gather(const struct trial *t)
 		t->comm->ops->all_gather_parts(t->comm, NULL,
 		    &(struct comm_parts){ .whole = out, .part = in, .reversed = t->reversed });
 	else
-		t->comm->ops->all_gather(t->comm, NULL, &out, &in);
+		t->comm->ops->all_gather(t->comm, NULL, &(struct comm_gather){ out, in });
 	for (int r = 0; r < t->comm->size; r++) {
 		/* In parts, the own one is the caller's. */
 		if (t->parts && r == t->comm->rank)
@@ -207,7 +207,7 @@ test_broadcast(const struct trial *t)
 		     *want = make_array(t, root, 0, t->count);
 		struct tensor x = tensor_1d(mine, t->dtype, t->count);
 
-		t->comm->ops->broadcast(t->comm, NULL, &x, root);
+		t->comm->ops->broadcast(t->comm, NULL, &(struct comm_broadcast){ x, root });
 		CHECK(memcmp(mine, want, tensor_bytes(&x)) == 0);
 		free(mine);
 		free(want);
@@ -233,7 +233,7 @@ test_exchange(const struct trial *t)
 		message[i].buf.data = send ? make_array(&tagged, t->comm->rank, 0, count)
 					   : mem_zalloc((size_t)count, dtype_size(t->dtype));
 	}
-	t->comm->ops->exchange(t->comm, NULL, message, 2 * n);
+	t->comm->ops->exchange(t->comm, NULL, &(struct comm_messages){ message, 2 * n });
 	for (int i = 0; i < 2 * n; i++) {
 		if (!message[i].send) {
 			tagged.seed = t->seed + (uint64_t)(message[i].tag * 1000 + t->comm->rank);
@@ -358,7 +358,7 @@ test_nan(struct comm *c)
 		float x = c->rank == where ? NAN : 1.0f;
 		struct tensor t = tensor_1d(&x, DTYPE_F32, 1);
 
-		c->ops->all_reduce(c, NULL, &t, REDUCE_MAX);
+		c->ops->all_reduce(c, NULL, &(struct comm_reduce){ t, REDUCE_MAX });
 		CHECK(isnan(x));
 	}
 }
@@ -373,7 +373,7 @@ end_badly(struct comm *c, const char *how)
 	if (c->rank == c->size - 1 && !strcmp(how, "abort"))
 		c->ops->abort(c, EXIT_PEER);
 	if (c->rank == c->size - 1)
-		c->ops->exchange(c, NULL, &lost, 1);
+		c->ops->exchange(c, NULL, &(struct comm_messages){ &lost, 1 });
 	c->ops->barrier(c);
 }
 

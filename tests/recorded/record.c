@@ -100,66 +100,10 @@ none_now(void)
 		BUG("a call that cannot be recorded");
 }
 
-static void
-all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
-{
-	none_now();
-	host(c)->ops->all_reduce(host(c), st, t, op);
-}
-
-static void
-all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
-{
-	none_now();
-	host(c)->ops->all_gather(host(c), st, out, in);
-}
-
-static void
-all_to_all(struct comm *c, struct stream *st, const struct comm_block *block, int count)
-{
-	none_now();
-	host(c)->ops->all_to_all(host(c), st, block, count);
-}
-
-static void
-exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
-{
-	none_now();
-	host(c)->ops->exchange(host(c), st, message, count);
-}
-
-static void
-message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
-{
-	none_now();
-	host(c)->ops->message(host(c), st, m, landing);
-}
-
 static bool
 share(struct comm *c, const struct comm_memory *piece, int count, struct err *why)
 {
 	return host(c)->ops->share(host(c), piece, count, why);
-}
-
-static void
-all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
-{
-	none_now();
-	host(c)->ops->all_gather_parts(host(c), st, p);
-}
-
-static void
-reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
-{
-	none_now();
-	host(c)->ops->reduce_scatter_parts(host(c), st, p);
-}
-
-static void
-broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
-{
-	none_now();
-	host(c)->ops->broadcast(host(c), st, t, root);
 }
 
 static void
@@ -175,16 +119,19 @@ free_comm(struct comm *c)
 	free(c);
 }
 
+#define CALL(call, type) \
+	static void call_##call(struct comm *c, struct stream *st, const struct type *a) \
+	{ \
+		none_now(); \
+		host(c)->ops->call(host(c), st, a); \
+	}
+
+#define CALL_ENTRY(call, type) .call = call_##call,
+
+COMM_CALLS(CALL, CALL)
+
 static const struct comm_ops kept_comm_ops = {
-	.all_reduce = all_reduce,
-	.all_gather = all_gather,
-	.share = share,
-	.all_gather_parts = all_gather_parts,
-	.reduce_scatter_parts = reduce_scatter_parts,
-	.all_to_all = all_to_all,
-	.broadcast = broadcast,
-	.exchange = exchange,
-	.message = message,
+	COMM_CALLS(CALL_ENTRY, CALL_ENTRY).share = share,
 	.barrier = barrier,
 	.free = free_comm,
 };

@@ -25,17 +25,17 @@ see(struct comm *c)
 }
 
 static void
-fake_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
+fake_all_reduce(struct comm *c, struct stream *st, const struct comm_reduce *a)
 {
-	CHECK(!st && op == REDUCE_SUM && t->shape[0] == 3);
+	CHECK(!st && a->op == REDUCE_SUM && a->x.shape[0] == 3);
 	see(c);
 }
 
 static void
-fake_exchange(struct comm *c, struct stream *st, const struct p2p *m, int count)
+fake_exchange(struct comm *c, struct stream *st, const struct comm_messages *a)
 {
 	(void)st;
-	CHECK(count == 2 && m[1].peer == 1);
+	CHECK(a->count == 2 && a->message[1].peer == 1);
 	see(c);
 }
 
@@ -131,12 +131,12 @@ test_blocking(void)
 	comm_log_join(world, data, &(struct comm_group){ .role = COMM_DATA });
 	comm_log_state(p.log, &s);
 	CHECK(!s.waits && s.at.number == 0);
-	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_SUM);
+	world->ops->all_reduce(COMM_HERE(world), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
 	check_call(&p.during, true, 1, "all-reduce");
 	CHECK(p.during.at.role == COMM_WORLD);
 	CHECK(strstr(p.during.at.site, "tests/unit/comm_log.c:") != NULL);
 	CHECK(p.during.at.bytes == 24 && p.during.since >= since);
-	data->ops->exchange(data, NULL, m, 2);
+	data->ops->exchange(data, NULL, &(struct comm_messages){ m, 2 });
 	check_call(&p.during, true, 1, "exchange");
 	CHECK(p.during.at.role == COMM_DATA);
 	CHECK_STR(p.during.at.site, "no place");
@@ -176,7 +176,7 @@ test_queued(void)
 	p.log = comm_log_new(world);
 	comm_log_join(world, data, &(struct comm_group){ COMM_DATA, &fake_backend, &d });
 	for (int i = 0; i < 3; i++)
-		data->ops->exchange(COMM_HERE(data), &st, m, 2);
+		data->ops->exchange(COMM_HERE(data), &st, &(struct comm_messages){ m, 2 });
 	comm_log_state(p.log, &s);
 	CHECK(!s.waits && s.computes && s.at.number == 0);
 	/* An event before each call and one after it. */
@@ -197,7 +197,7 @@ test_queued(void)
 	CHECK(!s.computes);
 	/* More calls than the ring holds: the oldest one that is still in it. */
 	for (int i = 0; i < 2 * RING; i++)
-		data->ops->exchange(COMM_HERE(data), &st, m, 2);
+		data->ops->exchange(COMM_HERE(data), &st, &(struct comm_messages){ m, 2 });
 	d.passed = 6 + 2 * RING + 1;
 	comm_log_state(p.log, &s);
 	check_call(&s, true, 3 + RING + 1, "exchange");
@@ -216,7 +216,8 @@ step(struct comm *world, struct comm *data, int calls)
 	struct tensor t = tensor_1d(x, DTYPE_F64, 3);
 
 	for (int i = 0; i < calls; i++)
-		data->ops->all_reduce(COMM_HERE(data), NULL, &t, REDUCE_SUM);
+		data->ops->all_reduce(
+		    COMM_HERE(data), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
 	world->ops->barrier(COMM_HERE(world));
 }
 

@@ -46,22 +46,21 @@ wait_for(struct stream *st, struct event *ev)
 }
 
 static void
-exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
+exchange(struct comm *c, struct stream *st, const struct comm_messages *a)
 {
 	(void)c;
-	(void)message;
-	(void)count;
+	(void)a;
 	used = st;
 	exchanges++;
 }
 
 static void
-message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
+message(struct comm *c, struct stream *st, const struct comm_message *a)
 {
 	(void)c;
 	used = st;
-	landed = landing->data;
-	to = m->peer;
+	landed = a->landing.data;
+	to = a->message.peer;
 	messages++;
 }
 

@@ -197,7 +197,8 @@ agree(struct data *d, struct comm *world, struct err *e)
 		half = mem_zalloc(2 * (size_t)count + 1, sizeof *half);
 		all = tensor_1d(half, DTYPE_I64, 2 * count);
 		each_entry(d, put_own, half);
-		world->ops->all_reduce(COMM_HERE(world), NULL, &all, REDUCE_MAX);
+		world->ops->all_reduce(
+		    COMM_HERE(world), NULL, &(struct comm_reduce){ all, REDUCE_MAX });
 		each_entry(d, take_own, half);
 		free(half);
 		str_clear(&text);

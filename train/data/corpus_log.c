@@ -185,7 +185,7 @@ corpus_log_write(struct corpus_log *l, struct metrics *m, int64_t iteration)
 	struct tensor t = tensor_1d(l->sums, DTYPE_F64, 2 * l->count);
 
 	if (l->sums)
-		w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_SUM);
+		w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
 	/* For a single corpus the lines of the steps have the same information. */
 	for (int k = 0; k < l->count && m && (l->count > 1 || l->sums); k++) {
 		struct metrics_corpus c = { .consumed_samples = l->consumed[k] };

@@ -58,7 +58,7 @@ make_nonce(struct comm *world)
 	nonce = (double)(((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec +
 			     (uint64_t)getpid()) >>
 	    8);
-	world->ops->broadcast(COMM_HERE(world), NULL, &all, 0);
+	world->ops->broadcast(COMM_HERE(world), NULL, &(struct comm_broadcast){ all, 0 });
 	return nonce;
 }
 
@@ -104,7 +104,7 @@ find_part(const struct data *d, struct comm *world)
 	gethostname(host, sizeof host - 1);
 	mine.host = (double)(hash_xxh3(host, strlen(host)) >> 12);
 	mine.sees = io_exists(probe.buf);
-	world->ops->all_gather(COMM_HERE(world), NULL, &out, &in);
+	world->ops->all_gather(COMM_HERE(world), NULL, &(struct comm_gather){ out, in });
 	if (world->rank == 0)
 		unlink(probe.buf);
 	part = part_of(all, world->rank);

@@ -230,103 +230,11 @@ logged_split(struct comm *c, int color, int key, struct err *e)
 	return part;
 }
 
-static void
-logged_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
-{
-	struct comm_history *h = begin_call(c, st, "all-reduce", tensor_bytes(t));
-
-	h->inner->all_reduce(c, st, t, op);
-	end(h, st);
-}
-
-static void
-logged_all_gather(
-    struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
-{
-	struct comm_history *h = begin_call(c, st, "all-gather", tensor_bytes(out));
-
-	h->inner->all_gather(c, st, out, in);
-	end(h, st);
-}
-
 /* On the host, and once: the caller tells of it, as of the connection. */
 static bool
 logged_share(struct comm *c, const struct comm_memory *piece, int count, struct err *why)
 {
 	return c->history->inner->share(c, piece, count, why);
-}
-
-static void
-logged_all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
-{
-	struct comm_history *h = begin_call(c, st, "all-gather in parts", tensor_bytes(&p->whole));
-
-	h->inner->all_gather_parts(c, st, p);
-	end(h, st);
-}
-
-static void
-logged_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
-{
-	struct comm_history *h =
-	    begin_call(c, st, "reduce-scatter in parts", tensor_bytes(&p->whole));
-
-	h->inner->reduce_scatter_parts(c, st, p);
-	end(h, st);
-}
-
-static void
-logged_all_to_all(struct comm *c, struct stream *st, const struct comm_block *block, int count)
-{
-	struct comm_history *h;
-	size_t bytes = 0;
-
-	for (int i = 0; i < count * c->size; i++)
-		bytes += tensor_bytes(&block[i].give);
-	h = begin_call(c, st, "all-to-all", bytes);
-	h->inner->all_to_all(c, st, block, count);
-	end(h, st);
-}
-
-static void
-logged_broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
-{
-	struct comm_history *h = begin_call(c, st, "broadcast", tensor_bytes(t));
-
-	h->inner->broadcast(c, st, t, root);
-	end(h, st);
-}
-
-static void
-logged_exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
-{
-	struct comm_history *h;
-	size_t bytes = 0;
-
-	for (int i = 0; i < count; i++)
-		bytes += tensor_bytes(&message[i].buf);
-	h = begin_call(c, st, "exchange", bytes);
-	h->inner->exchange(c, st, message, count);
-	end(h, st);
-}
-
-static void
-logged_message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
-{
-	struct comm_history *h =
-	    begin_call(c, st, m->send ? "send" : "receive", tensor_bytes(&m->buf));
-
-	h->inner->message(c, st, m, landing);
-	end(h, st);
-}
-
-static void
-logged_all_to_all_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
-{
-	struct comm_history *h = begin_call(c, st, "all-to-all", tensor_bytes(&x->in));
-
-	h->inner->all_to_all_rows(c, st, x);
-	end(h, st);
 }
 
 /* Not recorded where calls are queued: there it belongs to the host, and the engine uses the
@@ -383,18 +291,24 @@ logged_free(struct comm *c)
 	end_at_once(h);
 }
 
+#define LOGGED(call, type) \
+	static void logged_##call(struct comm *c, struct stream *st, const struct type *a) \
+	{ \
+		struct comm_call (*describe)(int, const struct type *) = describe_##call; \
+		struct comm_call made = describe(c->size, a); \
+		struct comm_history *h = begin_call(c, st, made.kind, made.bytes); \
+\
+		h->inner->call(c, st, a); \
+		end(h, st); \
+	}
+
+#define ENTRY(call, type) .call = logged_##call,
+
+COMM_CALLS(LOGGED, LOGGED)
+
 static const struct comm_ops logged_ops = {
-	.split = logged_split,
-	.all_reduce = logged_all_reduce,
-	.all_gather = logged_all_gather,
+	COMM_CALLS(ENTRY, ENTRY).split = logged_split,
 	.share = logged_share,
-	.all_gather_parts = logged_all_gather_parts,
-	.reduce_scatter_parts = logged_reduce_scatter_parts,
-	.all_to_all = logged_all_to_all,
-	.broadcast = logged_broadcast,
-	.exchange = logged_exchange,
-	.message = logged_message,
-	.all_to_all_rows = logged_all_to_all_rows,
 	.barrier = logged_barrier,
 	.gather_bytes = logged_gather_bytes,
 	.abort = logged_abort,

@@ -141,7 +141,8 @@ share_largest(const void *sharer, struct stream *st, const struct tensor *larges
 
 	for (size_t i = 0; i < sizeof over / sizeof *over; i++)
 		if (over[i]->size > 1)
-			over[i]->ops->all_reduce(COMM_HERE(over[i]), st, largest, REDUCE_MAX);
+			over[i]->ops->all_reduce(
+			    COMM_HERE(over[i]), st, &(struct comm_reduce){ *largest, REDUCE_MAX });
 }
 
 /* Of the weights of a layer's experts, and of the rows that come to these, so do the ranks that
@@ -153,7 +154,8 @@ share_experts(const void *sharer, struct stream *st, const struct tensor *larges
 
 	share_largest(sharer, st, largest);
 	if (ep->size > 1)
-		ep->ops->all_reduce(COMM_HERE(ep), st, largest, REDUCE_MAX);
+		ep->ops->all_reduce(
+		    COMM_HERE(ep), st, &(struct comm_reduce){ *largest, REDUCE_MAX });
 }
 
 /* Scales of a whole tensor: the row of its slot. */
@@ -286,7 +288,8 @@ fp8_step(struct engine *e)
 	if (e->held)
 		e->backend->wait(e->stream, e->held);
 	for (size_t i = 0; i < sizeof over / sizeof *over; i++)
-		over[i]->ops->all_reduce(COMM_HERE(over[i]), e->stream, &s.amax, REDUCE_MAX);
+		over[i]->ops->all_reduce(
+		    COMM_HERE(over[i]), e->stream, &(struct comm_reduce){ s.amax, REDUCE_MAX });
 	e->ops->scales(e->stream, &s);
 	e->fp8->scaled = true;
 }

@@ -25,7 +25,7 @@ sum_over(struct engine *e, unsigned kind, const struct tensor *x)
 	if (!c || c->size == 1)
 		return;
 	timing_begin(e, span);
-	c->ops->all_reduce(COMM_HERE(c), e->stream, x, REDUCE_SUM);
+	c->ops->all_reduce(COMM_HERE(c), e->stream, &(struct comm_reduce){ *x, REDUCE_SUM });
 	timing_end(e, span);
 }
 
@@ -189,6 +189,6 @@ grads_first_bad(struct engine *e, enum buffer of, char name[96])
 		if (read[SCALAR_NONFINITE] > 0)
 			first = fmax(first, sign * (double)s->param);
 	}
-	w->ops->all_reduce(COMM_HERE(w), NULL, &host, REDUCE_MAX);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ host, REDUCE_MAX });
 	snprintf(name, 96, "%s", first > none ? e->table[(int)fabs(first)].name : "");
 }

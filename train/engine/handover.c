@@ -94,7 +94,7 @@ send_overlapped(struct engine *e, const struct action *a, const struct p2p *m)
 
 	landing = tensor_rows(&landing, k / 2 * rows, rows);
 	e->backend->wait(h->stream[k], h->ready);
-	c->ops->message(COMM_HERE(c), h->stream[k], &to, &landing);
+	c->ops->message(COMM_HERE(c), h->stream[k], &(struct comm_message){ to, landing });
 	e->backend->record(h->stream[k], p->passed);
 	p->stream = h->stream[k];
 }
@@ -116,7 +116,7 @@ handover_exchange(
 		return;
 	}
 	timing_begin(e, span);
-	pp->ops->exchange(COMM_HERE(pp), e->stream, message, n);
+	pp->ops->exchange(COMM_HERE(pp), e->stream, &(struct comm_messages){ message, n });
 	timing_end(e, span);
 }
 

@@ -171,7 +171,7 @@ sum_narrow(struct engine *e, const struct summing *x)
 			message[count++] =
 			    (struct p2p){ false, r, 0, tensor_rows(&come, k++ * n, n) };
 		}
-	dp->ops->exchange(COMM_HERE(dp), st, message, count);
+	dp->ops->exchange(COMM_HERE(dp), st, &(struct comm_messages){ message, count });
 	st->ops->sum(st,
 	    &(struct sum){ .y = *own,
 		.x = tensor_rows(&send, dp->rank * n, n),
@@ -237,7 +237,7 @@ redivide(struct engine *e, struct stream *st, const struct redivision *d)
 	}
 	if (from.shape[0] && from.data != to.data)
 		st->ops->cast(st, &(struct pair){ to, from });
-	dp->ops->exchange(COMM_HERE(dp), st, message, count);
+	dp->ops->exchange(COMM_HERE(dp), st, &(struct comm_messages){ message, count });
 }
 
 /* Sums over the replicas in place: each its own part, and all of them all parts where nothing is
@@ -259,7 +259,7 @@ reduce(struct engine *e, int k)
 	(e->mem.bytes[BUF_NARROW_GRADS] ? sum_narrow : sum_wide)(
 	    e, &(struct summing){ dp, own, all });
 	if (!e->mem.sharded)
-		dp->ops->all_gather(COMM_HERE(dp), t->grads, &all, &own);
+		dp->ops->all_gather(COMM_HERE(dp), t->grads, &(struct comm_gather){ all, own });
 	else
 		redivide(e, t->grads,
 		    &(struct redivision){ b, bucket_share, bucket_part, dp, own, all });
@@ -287,7 +287,7 @@ gather(struct engine *e, int k)
 	redivide(e, t->weights, &(struct redivision){ b, bucket_part, bucket_share, dp, own, all });
 	if (b->part)
 		own = tensor_rows(&all, share.first - b->first, share.count);
-	dp->ops->all_gather(COMM_HERE(dp), t->weights, &all, &own);
+	dp->ops->all_gather(COMM_HERE(dp), t->weights, &(struct comm_gather){ all, own });
 	timing_end(e, SPAN_GATHER);
 	e->backend->record(t->weights, t->lane[k].gathered);
 	t->lane[k].gathering = true;

@@ -18,7 +18,7 @@ dispatch_counts(const struct layer *l, struct step *s)
 		      own = tensor_rows(&all, ep->rank, 1);
 
 	if (ep->size > 1)
-		ep->ops->all_gather(COMM_HERE(ep), s->e->stream, &all, &own);
+		ep->ops->all_gather(COMM_HERE(ep), s->e->stream, &(struct comm_gather){ all, own });
 }
 
 struct tensor

@@ -38,7 +38,7 @@ statistics(struct engine *e, const struct xent *x)
 	part.stats = tensor_rows(&all, rows * tp->rank, rows);
 	e->ops->xent_stats(e->stream, &part);
 	timing_begin(e, SPAN_TENSOR);
-	tp->ops->all_gather(COMM_HERE(tp), e->stream, &all, &part.stats);
+	tp->ops->all_gather(COMM_HERE(tp), e->stream, &(struct comm_gather){ all, part.stats });
 	timing_end(e, SPAN_TENSOR);
 	return all;
 }

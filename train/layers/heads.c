@@ -130,7 +130,8 @@ send(struct engine *e, const struct matrices *all, bool to_heads, struct event *
 		pack(e, all, true);
 	streams_fork(e, e->context.stream, e->context.ready);
 	timing_begin(e, SPAN_CONTEXT);
-	cp->ops->all_to_all(COMM_HERE(cp), e->context.stream, e->blocks, count);
+	cp->ops->all_to_all(
+	    COMM_HERE(cp), e->context.stream, &(struct comm_arrays){ e->blocks, count });
 	timing_end(e, SPAN_CONTEXT);
 	e->backend->record(e->context.stream, there);
 }

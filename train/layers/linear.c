@@ -108,7 +108,7 @@ sum_on(struct step *s, struct stream *st, const struct tensor *y, const struct t
 	if (in_parts(s))
 		sum_parts(s, st, y, whole);
 	else
-		tp->ops->all_reduce(COMM_HERE(tp), st, y, REDUCE_SUM);
+		tp->ops->all_reduce(COMM_HERE(tp), st, &(struct comm_reduce){ *y, REDUCE_SUM });
 	timing_end(s->e, SPAN_TENSOR);
 }
 

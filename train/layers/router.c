@@ -139,8 +139,8 @@ sum_load(struct step *s, const struct tensor *load)
 		return;
 	for (int i = 0; i < 2; i++)
 		if (shares[i]->size > 1)
-			shares[i]->ops->all_reduce(
-			    COMM_HERE(shares[i]), s->e->stream, load, REDUCE_SUM);
+			shares[i]->ops->all_reduce(COMM_HERE(shares[i]), s->e->stream,
+			    &(struct comm_reduce){ *load, REDUCE_SUM });
 }
 
 /* The row of the layer among those with experts. */

@@ -204,10 +204,11 @@ all_reduce_window(struct comm *c, char *data, size_t bytes, enum dtype dtype, en
 
 /* In place, complete when it returns: st is ignored, as by all of these. The result is the same
  * on every rank, bit by bit, and in every run. */
-static void
-mpi_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
+void
+mpi_all_reduce(struct comm *c, struct stream *st, const struct comm_reduce *a)
 {
 	struct mpi_comm *m = c->impl;
+	const struct tensor *t = &a->x;
 	size_t bytes = dense_bytes(t), ranks = (size_t)c->size,
 	       step = window(c, t->dtype) * ranks * dtype_size(t->dtype);
 
@@ -222,17 +223,17 @@ mpi_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum r
 
 		check(c, MPI_Allgather(t->data, n, MPI_BYTE, m->staging, n, MPI_BYTE, m->mpi),
 		    "a reduction");
-		reduce_staged(c, t->data, bytes, t->dtype, op);
+		reduce_staged(c, t->data, bytes, t->dtype, a->op);
 		return;
 	}
 	for (size_t done = 0; done < bytes; done += step)
 		all_reduce_window(
-		    c, (char *)t->data + done, min_size(step, bytes - done), t->dtype, op);
+		    c, (char *)t->data + done, min_size(step, bytes - done), t->dtype, a->op);
 }
 
 /* Not built on all_reduce, which would move size times as much. The part may lie in its place
  * inside whole: a window of it is written after it was sent. */
-static void
+void
 mpi_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
 	enum dtype type = p->whole.dtype;
@@ -259,10 +260,11 @@ mpi_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_pa
 
 /* in may lie inside out, at its own part. A datatype with the stride of the parts lets one call
  * fill the same stretch of every part in place, without a copy. */
-static void
-mpi_all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+void
+mpi_all_gather(struct comm *c, struct stream *st, const struct comm_gather *a)
 {
 	struct mpi_comm *m = c->impl;
+	const struct tensor *out = &a->out, *in = &a->in;
 	size_t bytes = part_bytes(c, in, out);
 	char *own = (char *)out->data + (size_t)c->rank * bytes;
 
@@ -297,7 +299,7 @@ mpi_share(struct comm *c, const struct comm_memory *piece, int count, struct err
 }
 
 /* All parts are in flight at once; no event is recorded, since all are there at the end. */
-static void
+void
 mpi_all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
 	size_t bytes = part_bytes(c, &p->part, &p->whole);
@@ -315,62 +317,63 @@ mpi_all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts 
 }
 
 /* In place, any length. */
-static void
-mpi_broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
+void
+mpi_broadcast(struct comm *c, struct stream *st, const struct comm_broadcast *a)
 {
 	struct mpi_comm *m = c->impl;
-	size_t bytes = dense_bytes(t);
+	size_t bytes = dense_bytes(&a->x);
 
 	(void)st;
 	for (size_t done = 0; c->size > 1 && done < bytes; done += MESSAGE) {
 		int n = (int)min_size(MESSAGE, bytes - done);
 
-		check(
-		    c, MPI_Bcast((char *)t->data + done, n, MPI_BYTE, root, m->mpi), "a broadcast");
+		check(c, MPI_Bcast((char *)a->x.data + done, n, MPI_BYTE, a->root, m->mpi),
+		    "a broadcast");
 	}
 }
 
 /* Receives are posted first, so that no arriving message waits for a buffer. All messages of the
  * call are in flight at once, so a ring of ranks that all send cannot block. Complete when it
  * returns. */
-static void
-mpi_exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
+void
+mpi_exchange(struct comm *c, struct stream *st, const struct comm_messages *a)
 {
+	const struct p2p *message = a->message;
+
 	(void)st;
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < a->count; i++)
 		if (!message[i].send)
 			post_receive(c, message[i].buf.data, dense_bytes(&message[i].buf),
 			    message[i].peer, 1 + message[i].tag);
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < a->count; i++)
 		if (message[i].send)
 			post_send(c, message[i].buf.data, dense_bytes(&message[i].buf),
 			    message[i].peer, 1 + message[i].tag);
 	wait_all(c);
 }
 
-static void
-mpi_all_to_all(struct comm *c, struct stream *st, const struct comm_block *block, int count)
+void
+mpi_all_to_all(struct comm *c, struct stream *st, const struct comm_arrays *a)
 {
 	int n;
-	struct p2p *message = comm_blocks(c, block, count, &n);
+	struct p2p *message = comm_blocks(c, a->block, a->count, &n);
 
-	mpi_exchange(c, st, message, n);
+	mpi_exchange(c, st, &(struct comm_messages){ message, n });
 	free(message);
 }
 
-static void
-mpi_message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
+void
+mpi_message(struct comm *c, struct stream *st, const struct comm_message *a)
 {
-	(void)landing;
-	mpi_exchange(c, st, m, 1);
+	mpi_exchange(c, st, &(struct comm_messages){ &a->message, 1 });
 }
 
-static void
+void
 mpi_all_to_all_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
 {
 	struct p2p *message = mem_alloc(2 * (size_t)x->counts.shape[1], sizeof *message);
 
-	mpi_exchange(c, st, message, comm_rows(c, x, message));
+	mpi_exchange(c, st, &(struct comm_messages){ message, comm_rows(c, x, message) });
 	free(message);
 }
 
@@ -497,19 +500,12 @@ mpi_split(struct comm *c, int color, int key, struct err *e)
 	return part == MPI_COMM_NULL ? NULL : wrap(part, m->staging);
 }
 
+#define ENTRY(name, type) .name = mpi_##name,
+
 /* All blocking; the stream that each takes is for implementations that queue. */
 static const struct comm_ops mpi_ops = {
-	.split = mpi_split,
-	.all_reduce = mpi_all_reduce,
-	.all_gather = mpi_all_gather,
+	COMM_CALLS(ENTRY, ENTRY).split = mpi_split,
 	.share = mpi_share,
-	.all_gather_parts = mpi_all_gather_parts,
-	.reduce_scatter_parts = mpi_reduce_scatter_parts,
-	.broadcast = mpi_broadcast,
-	.all_to_all = mpi_all_to_all,
-	.exchange = mpi_exchange,
-	.message = mpi_message,
-	.all_to_all_rows = mpi_all_to_all_rows,
 	.barrier = mpi_barrier,
 	.gather_bytes = mpi_gather_bytes,
 	.abort = mpi_abort,

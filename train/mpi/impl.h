@@ -20,4 +20,8 @@ struct summands {
  */
 void reduce_in_order(void *dst, const struct summands *s, enum reduce op);
 
+#define DECLARE(name, type) void mpi_##name(struct comm *, struct stream *, const struct type *);
+COMM_CALLS(DECLARE, DECLARE)
+#undef DECLARE
+
 #endif

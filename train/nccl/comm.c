@@ -72,20 +72,21 @@ copy(struct comm *c, struct stream *st, const struct tensor *to, const struct te
 
 /* In place, queued on st; a failure is reported by the device's next sync. Maxima and sums of
  * integers have no order that shows. */
-static void
-all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
+void
+nccl_all_reduce(struct comm *c, struct stream *st, const struct comm_reduce *a)
 {
 	struct nccl_group *g = c->impl;
+	const struct tensor *t = &a->x;
 	size_t count = (size_t)comm_elements(t);
 
 	if (c->size == 1 || count == 0)
 		return;
-	if (op == REDUCE_SUM && dtype_is_float(t->dtype))
+	if (a->op == REDUCE_SUM && dtype_is_float(t->dtype))
 		nccl_sums_all(&g->sums, c, st, t);
 	else
 		nccl_ok(c,
 		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype),
-			op == REDUCE_MAX ? ncclMax : ncclSum, g->handle, cu_handle(st)),
+			a->op == REDUCE_MAX ? ncclMax : ncclSum, g->handle, cu_handle(st)),
 		    "all-reduce");
 }
 
@@ -108,10 +109,10 @@ push(struct comm *c, struct stream *st, const struct comm_parts *p)
 
 /* in may lie inside out, at its own part. */
 void
-nccl_all_gather(
-    struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+nccl_all_gather(struct comm *c, struct stream *st, const struct comm_gather *a)
 {
 	struct nccl_group *g = c->impl;
+	const struct tensor *out = &a->out, *in = &a->in;
 	size_t count = (size_t)comm_part(c, in, out);
 
 	if (c->size == 1)
@@ -126,15 +127,16 @@ nccl_all_gather(
 }
 
 /* In place; ranks other than root have theirs overwritten. */
-static void
-broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
+void
+nccl_broadcast(struct comm *c, struct stream *st, const struct comm_broadcast *a)
 {
 	struct nccl_group *g = c->impl;
+	const struct tensor *t = &a->x;
 	size_t count = (size_t)comm_elements(t);
 
 	if (c->size > 1 && count)
 		nccl_ok(c,
-		    ncclBroadcast(t->data, t->data, count, data_type(t->dtype), root, g->handle,
+		    ncclBroadcast(t->data, t->data, count, data_type(t->dtype), a->root, g->handle,
 			cu_handle(st)),
 		    "broadcast");
 }
@@ -171,8 +173,11 @@ next_tag(const struct p2p *message, int count, int tag)
  * order of their tags. One group: sends and receives of it run together, so their order in the
  * call cannot block. */
 void
-nccl_exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
+nccl_exchange(struct comm *c, struct stream *st, const struct comm_messages *a)
 {
+	const struct p2p *message = a->message;
+	int count = a->count;
+
 	if (!nccl_ok(c, ncclGroupStart(), "exchange"))
 		return;
 	for (int tag = next_tag(message, count, -1); tag >= 0; tag = next_tag(message, count, tag))
@@ -194,8 +199,8 @@ share(struct comm *c, const struct comm_memory *piece, int count, struct err *wh
 
 /* Without shared memory a message each way for each part, which takes multiprocessors from the
  * GEMMs beside it. */
-static void
-all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
+void
+nccl_all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
 	struct nccl_group *g = c->impl;
 
@@ -209,15 +214,15 @@ all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 		struct p2p message[] = { { true, to, 0, p->part },
 			{ false, from, 0, comm_whole(c, p, from) } };
 
-		nccl_exchange(c, st, message, 2);
+		nccl_exchange(c, st, &(struct comm_messages){ message, 2 });
 		if (p->event)
 			backend_cuda.record(st, p->event[from]);
 	}
 }
 
 /* Without shared memory the terms come by messages, when all parts are made. */
-static void
-reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
+void
+nccl_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
 	struct nccl_group *g = c->impl;
 
@@ -234,31 +239,31 @@ reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts 
 		nccl_sums_scatter(c, st, p);
 }
 
-static void
-all_to_all(struct comm *c, struct stream *st, const struct comm_block *block, int count)
+void
+nccl_all_to_all(struct comm *c, struct stream *st, const struct comm_arrays *a)
 {
 	struct nccl_group *g = c->impl;
 	struct p2p *list;
 	int n;
 
 	if (g->peers) {
-		peers_all_to_all(g->peers, st, block, count);
+		peers_all_to_all(g->peers, st, a->block, a->count);
 		return;
 	}
-	list = comm_blocks(c, block, count, &n);
-	nccl_exchange(c, st, list, n);
+	list = comm_blocks(c, a->block, a->count, &n);
+	nccl_exchange(c, st, &(struct comm_messages){ list, n });
 	free(list);
 }
 
-static void
-message(struct comm *c, struct stream *st, const struct p2p *m, const struct tensor *landing)
+void
+nccl_message(struct comm *c, struct stream *st, const struct comm_message *a)
 {
 	struct nccl_group *g = c->impl;
 
-	if (g->peers && peers_hold(g->peers, landing))
-		peers_message(g->peers, st, m, landing);
+	if (g->peers && peers_hold(g->peers, &a->landing))
+		peers_message(g->peers, st, &a->message, &a->landing);
 	else
-		nccl_exchange(c, st, m, 1);
+		nccl_exchange(c, st, &(struct comm_messages){ &a->message, 1 });
 }
 
 /* The host waits for the counts, by which it knows what to send. */
@@ -276,7 +281,7 @@ send_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
 	backend_cuda.copy_out(st, counts, x->counts.data, tensor_bytes(&x->counts));
 	count = backend_cuda.sync(st, &why) == 0 ? comm_rows(c, &known, message) : 0;
 	if (c->size > 1)
-		nccl_exchange(c, st, message, count);
+		nccl_exchange(c, st, &(struct comm_messages){ message, count });
 	else
 		for (int i = 0; i < count; i += 2)
 			copy(c, st, &message[i + !x->back].buf, &message[i + x->back].buf);
@@ -284,8 +289,8 @@ send_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
 	free(counts);
 }
 
-static void
-all_to_all_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
+void
+nccl_all_to_all_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
 {
 	struct nccl_group *g = c->impl;
 
@@ -350,19 +355,13 @@ free_comm(struct comm *c)
 	free(c);
 }
 
+#define ENTRY(name, type) .name = nccl_##name,
+#define NONE(name, type)
+
 /* split and gather_bytes only report misuse: the engine uses the host's. */
 static const struct comm_ops nccl_ops = {
-	.split = split,
-	.all_reduce = all_reduce,
-	.all_gather = nccl_all_gather,
+	COMM_CALLS(ENTRY, NONE).split = split,
 	.share = share,
-	.all_gather_parts = all_gather_parts,
-	.reduce_scatter_parts = reduce_scatter_parts,
-	.broadcast = broadcast,
-	.all_to_all = all_to_all,
-	.exchange = nccl_exchange,
-	.message = message,
-	.all_to_all_rows = all_to_all_rows,
 	.barrier = barrier,
 	.gather_bytes = gather_bytes,
 	.abort = abort_world,
@@ -383,7 +382,7 @@ join(struct comm *host, const struct comm_config *c, ncclComm_t *handle, struct 
 	if (rc != ncclSuccess)
 		return err_set(e, "cannot start NCCL: %s (%s)", ncclGetErrorString(rc),
 		    ncclGetLastError(NULL));
-	host->ops->broadcast(host, NULL, &bytes, 0);
+	host->ops->broadcast(host, NULL, &(struct comm_broadcast){ bytes, 0 });
 	if (c->max_blocks)
 		config.maxCTAs = c->max_blocks;
 	rc = ncclCommInitRankConfig(handle, host->size, id, host->rank, &config);

@@ -49,10 +49,11 @@ void nccl_sums_close(struct sums *s, struct device *d);
 void nccl_sums_all(struct sums *s, struct comm *c, struct stream *st, const struct tensor *t);
 /* As comm_ops.reduce_scatter_parts, once all parts are made; the slots are those of p. */
 void nccl_sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p);
-/* As those of comm_ops, which may be another implementation's that calls these; comm.c. */
-void nccl_all_gather(
-    struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in);
-void nccl_exchange(struct comm *c, struct stream *st, const struct p2p *message, int count);
+#define DECLARE(name, type) void nccl_##name(struct comm *, struct stream *, const struct type *);
+#define NONE(name, type)
+COMM_CALLS(DECLARE, NONE)
+#undef DECLARE
+#undef NONE
 
 /* What a rank tells each other one in its memory, by the number of the call, at [flag][own rank]:
  * memory is open to it; what it is sent has come. */

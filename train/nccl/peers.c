@@ -129,7 +129,7 @@ map_all(struct peers *p, const struct card *own, struct err *why)
 	card[host->rank] = *own;
 	in = tensor_1d(&card[host->rank], DTYPE_U8, sizeof *card);
 	out = tensor_1d(card, DTYPE_U8, (int64_t)sizeof *card * host->size);
-	host->ops->all_gather(COMM_HERE(host), NULL, &out, &in);
+	host->ops->all_gather(COMM_HERE(host), NULL, &(struct comm_gather){ out, in });
 	for (int r = 0; r < host->size && rc == 0; r++) {
 		if (!*own->boot || strcmp(card[r].boot, own->boot) != 0)
 			rc = err_set(why, "they are on several hosts");

@@ -71,7 +71,7 @@ swap_terms(struct comm *c, struct stream *st, const struct piece *k)
 		message[count++] = (struct p2p){ true, r, 0, term_for(c, k, r) };
 		message[count++] = (struct p2p){ false, r, 0, tensor_flat(&slot) };
 	}
-	nccl_exchange(c, st, message, count);
+	nccl_exchange(c, st, &(struct comm_messages){ message, count });
 	free(message);
 }
 
@@ -117,7 +117,7 @@ nccl_sums_all(struct sums *s, struct comm *c, struct stream *st, const struct te
 		struct tensor piece = tensor_rows(&all, first, n),
 			      terms = tensor_2d(s->room.data, t->dtype, c->size, n);
 
-		nccl_all_gather(c, st, &terms, &piece);
+		nccl_all_gather(c, st, &(struct comm_gather){ terms, piece });
 		st->ops->sum(st, &(struct sum){ .y = piece, .others = terms, .own = -1 });
 	}
 	backend_cuda.record(st, s->passed);

@@ -150,7 +150,8 @@ exchange(const struct round *x, bool gather, enum dtype type)
 			x->message[count++] =
 			    (struct p2p){ !gather, x->first + r, 0, part_at(x, r, type) };
 	if (x->ranks > 1)
-		x->comm->ops->exchange(COMM_HERE(x->comm), x->e->stream, x->message, count);
+		x->comm->ops->exchange(
+		    COMM_HERE(x->comm), x->e->stream, &(struct comm_messages){ x->message, count });
 }
 
 /* The gathered parts over their norm, as one matrix. The norm is a sum over parts in double. */

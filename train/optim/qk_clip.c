@@ -40,7 +40,7 @@ qk_clip_scores(struct engine *e)
 		*max = fmax(*max, mine[i]);
 	}
 	all = tensor_1d(out, DTYPE_F64, c->num_layers * groups);
-	w->ops->all_reduce(COMM_HERE(w), NULL, &all, REDUCE_MAX);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ all, REDUCE_MAX });
 	free(mine);
 	free(host);
 	return out;

@@ -157,7 +157,7 @@ agree_text(struct comm *world, const char *text, struct err *e)
 	char host[256] = "", *all;
 	size_t total;
 
-	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_MAX);
+	world->ops->all_reduce(COMM_HERE(world), NULL, &(struct comm_reduce){ t, REDUCE_MAX });
 	if (ends[0] == -ends[1])
 		return 0;
 	gethostname(host, sizeof host - 1);
@@ -224,11 +224,11 @@ agree_lists(struct comm *world, struct train_config *c, struct err *e)
 	if (comm_agree(COMM_HERE(world), rc, e))
 		return -1;
 	bytes = (int64_t)o->text_bytes;
-	world->ops->broadcast(COMM_HERE(world), NULL, &length, 0);
+	world->ops->broadcast(COMM_HERE(world), NULL, &(struct comm_broadcast){ length, 0 });
 	if (world->rank != 0)
 		c->lists = mem_zalloc((size_t)bytes + 1, 1);
 	text = tensor_1d(c->lists, DTYPE_U8, bytes);
-	world->ops->broadcast(COMM_HERE(world), NULL, &text, 0);
+	world->ops->broadcast(COMM_HERE(world), NULL, &(struct comm_broadcast){ text, 0 });
 	o->text = c->lists;
 	o->text_bytes = (size_t)bytes;
 	return 0;

@@ -143,7 +143,7 @@ rewind_run(struct run *r)
 	if (may && rc == 0) {
 		if (world->rank == 0)
 			to = find_back(r, r->spike.iteration - r->c->spikes.window);
-		world->ops->broadcast(COMM_HERE(world), NULL, &t, 0);
+		world->ops->broadcast(COMM_HERE(world), NULL, &(struct comm_broadcast){ t, 0 });
 	}
 	if (rc == 0 && to < 0)
 		go_through(r);

@@ -162,7 +162,7 @@ ceiling_measure(struct engine *e)
 	struct tensor sum = tensor_1d(&rate, DTYPE_F64, 1);
 
 	trial_end(&t);
-	w->ops->all_reduce(COMM_HERE(w), NULL, &sum, REDUCE_SUM);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ sum, REDUCE_SUM });
 	if (e->rank == 0 && isnan(rate))
 		note(
 		    "--log-ceiling: a device has no memory left to measure its rate: no ceiling is "

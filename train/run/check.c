@@ -148,7 +148,7 @@ check_find(struct engine *e, void (*pass)(void *ctx), void *ctx, struct str *out
 	pass(ctx);
 	observe_end(e);
 	least = -c.order;
-	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_MAX);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_MAX });
 	all = w->ops->gather_bytes(COMM_HERE(w), c.where,
 	    c.order == -least && c.where[0] ? strlen(c.where) + 1 : 0, 0, &total);
 	if (all && total > 0)

@@ -133,7 +133,7 @@ whole_row(struct pass *p, int64_t position, double *out)
 	    dtype, p->columns);
 	for (int64_t i = 0; cap > 0 && i < p->columns; i++)
 		mine[i] = cap * tanh(mine[i] / cap);
-	host->ops->all_gather(COMM_HERE(host), NULL, &gathered, &in);
+	host->ops->all_gather(COMM_HERE(host), NULL, &(struct comm_gather){ gathered, in });
 	memcpy(out, all + holder * width, (size_t)v * sizeof *out);
 	free(mine);
 	free(all);
@@ -214,7 +214,7 @@ whole_logits(struct pass *p, enum dtype t, char *out)
 		bad += (double)dtype_count_nonfinite(to, t, v);
 	}
 	free(row);
-	w->ops->all_reduce(COMM_HERE(w), NULL, &most, REDUCE_MAX);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ most, REDUCE_MAX });
 	return bad;
 }
 
@@ -358,7 +358,8 @@ next_token(struct pass *p, const struct train_config *c, const struct token_ids 
 		if (dtype_count_nonfinite(row, DTYPE_F64, v) == 0)
 			id = (double)choose(c, row, v, n);
 	}
-	e->groups.world->ops->all_reduce(COMM_HERE(e->groups.world), NULL, &t, REDUCE_MAX);
+	e->groups.world->ops->all_reduce(
+	    COMM_HERE(e->groups.world), NULL, &(struct comm_reduce){ t, REDUCE_MAX });
 	return (int64_t)id;
 }
 

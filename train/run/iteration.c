@@ -133,7 +133,7 @@ router_factor(const struct run *r)
 		counted = (double)prefetch_tokens(r->prefetch,
 		    (struct prefetch_key){ SPLIT_TRAIN, r->at.consumed_samples, 0 },
 		    run_microbatches(&e->plan, samples));
-	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_SUM);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
 	return counted / (double)(samples * e->plan.shape.seq_length);
 }
 
@@ -189,7 +189,7 @@ totals(struct run *r)
 	timing_begin(r->e, SPAN_TOTALS);
 	prefetch_passed(r->prefetch);
 	own_share(r, mine);
-	w->ops->all_gather(COMM_HERE(w), NULL, &gathered, &in);
+	w->ops->all_gather(COMM_HERE(w), NULL, &(struct comm_gather){ gathered, in });
 	timing_end(r->e, SPAN_TOTALS);
 	timing_begin(r->e, SPAN_BETWEEN);
 	for (int k = 0; k < TOTAL_COUNT; k++) {
@@ -337,7 +337,7 @@ params_norm(struct run *r)
 
 	grads_measure_params(r->e);
 	engine_read_scalars(r->e, scalar);
-	w->ops->all_reduce(COMM_HERE(w), NULL, &squares, REDUCE_SUM);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ squares, REDUCE_SUM });
 	return sqrt(scalar[SCALAR_PARAMS]);
 }
 

@@ -43,7 +43,7 @@ energy_new(const struct engine *e)
 	struct tensor t = tensor_1d(&without, DTYPE_F64, 1);
 	struct energy *g;
 
-	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_SUM);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
 	if (without > 0) {
 		if (e->rank == 0)
 			note(

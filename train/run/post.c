@@ -83,7 +83,7 @@ post_open(struct comm *world)
 	p->host = mem_zalloc((size_t)world->size, sizeof *p->host);
 	gethostname(host, sizeof host - 1);
 	all = tensor_1d(p->host, DTYPE_U8, (int64_t)world->size * HOST);
-	world->ops->all_gather(COMM_HERE(world), NULL, &all, &name);
+	world->ops->all_gather(COMM_HERE(world), NULL, &(struct comm_gather){ all, name });
 	list_ways(own.way);
 	if (getrandom(&own.token, sizeof own.token, 0) < 0)
 		own.token = (uint64_t)getpid();
@@ -91,7 +91,7 @@ post_open(struct comm *world)
 		struct tensor t = tensor_1d(&p->office[i], DTYPE_U8, sizeof p->office[i]);
 
 		p->office[i] = own;
-		world->ops->broadcast(COMM_HERE(world), NULL, &t, i);
+		world->ops->broadcast(COMM_HERE(world), NULL, &(struct comm_broadcast){ t, i });
 	}
 	p->token = p->office[0].token;
 	return p;

@@ -40,7 +40,7 @@ gather(const struct engine *e, int64_t *own, int64_t count)
 	struct tensor in = tensor_1d(own, DTYPE_I64, count),
 		      out = tensor_1d(all, DTYPE_I64, count * w->size);
 
-	w->ops->all_gather(COMM_HERE(w), NULL, &out, &in);
+	w->ops->all_gather(COMM_HERE(w), NULL, &(struct comm_gather){ out, in });
 	return all;
 }
 
@@ -120,7 +120,7 @@ name_odd(const struct engine *e, const int64_t *own, char odd[128])
 	struct tensor most = tensor_1d(&longest, DTYPE_I64, 1), all;
 
 	/* Stages hold different numbers of tensors. */
-	w->ops->all_reduce(COMM_HERE(w), NULL, &most, REDUCE_MAX);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ most, REDUCE_MAX });
 	row = mem_zalloc((size_t)longest, sizeof *row);
 	memcpy(row, own, (size_t)count * sizeof *row);
 	all = tensor_2d(gather(e, row, longest), DTYPE_I64, w->size, longest);

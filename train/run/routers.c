@@ -102,9 +102,9 @@ routers_sum(struct routers *r, const struct engine *e)
 		return m;
 	for (int64_t l = 0; l < r->layers; l++)
 		m.fullest = fmax(m.fullest, r->sum[l * r->columns + r->experts + ROUTER_ARRIVED]);
-	w->ops->all_reduce(COMM_HERE(w), NULL, &fullest, REDUCE_MAX);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ fullest, REDUCE_MAX });
 	t = tensor_1d(r->sum, DTYPE_F64, r->layers * r->columns);
-	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_SUM);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
 	for (int64_t l = 0; l < r->layers; l++) {
 		const double *sum = r->sum + l * r->columns, *other = sum + r->experts;
 		double k = (double)e->plan.model.moe_router_topk, rows = fmax(rows_of(r, sum), 1),

@@ -52,7 +52,7 @@ claim(struct train_config *c, struct comm *world, const struct str *before, bool
 	now = look(c, world);
 	differs = now.len != before->len || (now.len && memcmp(now.buf, before->buf, now.len));
 	str_release(&now);
-	world->ops->broadcast(COMM_HERE(world), NULL, &t, 0);
+	world->ops->broadcast(COMM_HERE(world), NULL, &(struct comm_broadcast){ t, 0 });
 	*changed = differs != 0;
 	return 0;
 }

@@ -87,7 +87,7 @@ gather(const struct timers *t, struct comm *world)
 	mine[WATTS] = m.watts;
 	mine[CELSIUS] = m.celsius;
 	mine[MEGAHERTZ] = m.megahertz;
-	world->ops->all_gather(COMM_HERE(world), NULL, &out, &in);
+	world->ops->all_gather(COMM_HERE(world), NULL, &(struct comm_gather){ out, in });
 	return all;
 }
 

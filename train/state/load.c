@@ -173,7 +173,7 @@ read_shards(const struct reading *r, int rc, struct err *err)
 	if (comm_agree(COMM_HERE(world), rc, err))
 		return -1;
 	engine_clear(e, r->to);
-	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_MAX);
+	world->ops->all_reduce(COMM_HERE(world), NULL, &(struct comm_reduce){ t, REDUCE_MAX });
 	for (int i = 0; i < most && rc == 0; i++) {
 		rc = i < count ? read_shard(r, i, err) : 0;
 		if (comm_agree(COMM_HERE(world), name_damage(r->l->w, rc, err), err) ||

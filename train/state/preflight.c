@@ -95,7 +95,7 @@ check_sizes(struct engine *e, const struct train_config *c, struct err *err)
 
 	save_pieces(&walk, c->o.save_optim, NULL);
 	total = own;
-	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_SUM);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
 	if (w->rank == 0)
 		warn_of_room(c->o.save, total, w->size + OTHER_FILES);
 	return comm_agree(COMM_HERE(w), check_limit(c, w->rank, own, err), err) ? -1 : 0;
@@ -199,7 +199,7 @@ check_directory(struct probe *p, struct err *err)
 	int rc = w->rank == 0 ? make_directory(p, err) : 0;
 
 	rc = comm_agree(COMM_HERE(w), rc, err) ? -1 : 0;
-	w->ops->broadcast(COMM_HERE(w), NULL, &name, 0);
+	w->ops->broadcast(COMM_HERE(w), NULL, &(struct comm_broadcast){ name, 0 });
 	str_addf(&p->dir, "%s/%s", p->save, p->name);
 	if (rc == 0)
 		rc = comm_agree(COMM_HERE(w), write_own(p, err), err) ? -1 : 0;

@@ -381,7 +381,7 @@ agree_on_background(struct saver *s)
 
 	if (!s->background || s->agreed)
 		return;
-	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_MAX);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_MAX });
 	s->agreed = true;
 	s->background = without == 0;
 	if (!s->background && s->e->rank == 0)
