@@ -88,7 +88,7 @@ window_at(const struct bench_model *m, int layer)
 
 /* Of all layers, in both passes. */
 static double
-attention_flops(const struct bench_model *m)
+causal_flops(const struct bench_model *m)
 {
 	double sum = 0;
 
@@ -204,7 +204,7 @@ measure(const struct backend *b, const struct bench_model *m)
 	copy = 20 * 2 * (double)tensor_bytes(&s.from) / sustained(&s, run_copy);
 	others = bytes / copy;
 	printf("%s\t%.1f\t%.2f\t%.1f\t%.2f\t%.0f\t%.2f\t%.0f\n", m->name, s.flops / gemms / 1e12,
-	    gemms * 1e3, attention_flops(m) / attention / 1e12, attention * 1e3, copy / 1e9,
+	    gemms * 1e3, causal_flops(m) / attention / 1e12, attention * 1e3, copy / 1e9,
 	    others * 1e3, (double)(m->b * m->s) / (gemms + attention + others));
 	fflush(stdout);
 	rig_close(&r);
