@@ -80,7 +80,8 @@ struct meter {
 };
 
 struct backend {
-	const char *name; /* "cpu", "cuda" */
+	const char *name;      /* "cpu", "cuda" */
+	const struct ops *ops; /* that it has, whatever the type: what is NULL here it lacks */
 	/* the backend of the host's own processors, whose operations take host memory */
 	const struct backend *host;
 	bool one_attention; /* has one implementation of attention */

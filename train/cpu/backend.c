@@ -361,6 +361,7 @@ cpu_computed(struct event *from, struct event *to)
 /* No comm: the host's communicators carry host memory as they are. */
 const struct backend backend_cpu = {
 	.name = "cpu",
+	.ops = &cpu_ops_f32,
 	.host = &backend_cpu,
 	.one_attention = true,
 	.repeatable = true,

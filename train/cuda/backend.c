@@ -536,6 +536,7 @@ cuda_drop(struct recorded *r)
 /* No max_norm: rows are walked, not held. */
 const struct backend backend_cuda = {
 	.name = "cuda",
+	.ops = &cuda_ops,
 	.host = &backend_cpu,
 	.max_head_size = CU_HEAD_MAX,
 	.max_experts = CU_EXPERTS,

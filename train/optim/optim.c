@@ -22,6 +22,16 @@ OPTIM_RULES(DECLARE)
 
 const struct optim_kind *const optim_kinds[] = { OPTIM_RULES(ENTRY) };
 
+int
+optim_check_operations(int kind, const struct ops *have, const char *backend, struct err *e)
+{
+	const char *name = ops_lack(have, optim_kinds[kind]->uses);
+
+	return name ? err_set(e, "--optimizer %s: operation '%s' is not built for %s",
+			  optim_rules[kind].name, name, backend)
+		    : 0;
+}
+
 void
 optim_settle(struct engine *e)
 {

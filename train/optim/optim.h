@@ -9,6 +9,7 @@
 
 #include "lib/model/optim_rule.h"
 #include "train/engine/engine.h"
+#include "train/uses.h"
 
 struct muon_options {
 	double momentum, extra_scale_factor;
@@ -74,9 +75,15 @@ struct optim_kind {
 	 * share over those with slices of the same ones. */
 	void (*matrices)(
 	    struct engine *, const struct optim_options *, const struct optim_update *, int bucket);
+	/* The operations that it calls, ended by OP_END: a backend that lacks one refuses the rule
+	 * before the first step. NULL: those that every backend has. */
+	const enum op_number *uses;
 };
 /* In the order of optim_rules. */
 extern const struct optim_kind *const optim_kinds[];
+
+/* -1 where the operations of a backend lack one that the kind uses. */
+int optim_check_operations(int kind, const struct ops *have, const char *backend, struct err *e);
 /* For rules that leave to it what they do not take. */
 extern const struct optim_kind optim_adam;
 
