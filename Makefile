@@ -76,7 +76,8 @@ cpu_obj   := $(patsubst %,$(B)/%.f32.o,$(filter-out train/cpu/backend.c,$(cpu_sr
 CUDA_DIRS  = train/cuda train/cuda/gemm train/cuda/attention train/nccl
 cuda_src  := $(call find,cu,$(CUDA_DIRS)) $(call find,c,$(CUDA_DIRS))
 cuda_obj  := $(if $(HAVE_CUDA),$(patsubst %,$(B)/%.o,$(cuda_src)))
-TRAIN_DIRS = train train/engine train/layers train/optim train/data train/state train/run train/mpi
+TRAIN_DIRS = train train/watch train/config train/engine train/layers train/optim train/step \
+	train/state train/report train/data train/run train/mpi
 train_obj := $(patsubst %,$(B)/%.o,$(call find,c,$(TRAIN_DIRS))) \
 	$(cpu_obj) $(cuda_obj)
 

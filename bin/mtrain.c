@@ -7,12 +7,12 @@
  * since MPI says which rank may print.
  */
 #include "lib/base/prog.h"
-#include "train/engine/comm_log.h"
-#include "train/run/agree.h"
-#include "train/run/deadline.h"
+#include "train/config/agree.h"
 #include "train/run/run.h"
 #include "train/run/settle.h"
-#include "train/run/stop.h"
+#include "train/watch/comm_log.h"
+#include "train/watch/deadline.h"
+#include "train/watch/stop.h"
 
 #include <stdlib.h>
 #include <string.h>

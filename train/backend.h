@@ -26,7 +26,7 @@ struct device;
 struct stream {
 	const struct ops *ops;
 	struct device *device;
-	struct observer *observer; /* train/engine/observe.h; NULL: no observer */
+	struct observer *observer; /* train/watch/observe.h; NULL: no observer */
 };
 
 struct event;

@@ -22,7 +22,7 @@ struct comm {
 	int rank, size;
 	void *impl;
 	const char *site;             /* of the next call: COMM_HERE */
-	struct comm_history *history; /* train/engine/comm_log.h; NULL: none is kept */
+	struct comm_history *history; /* train/watch/comm_log.h; NULL: none is kept */
 };
 
 /* c, for a call that is to be known by its place: c->ops->barrier(COMM_HERE(c)). */

@@ -412,7 +412,7 @@ seq_aux_loss or none" $experts --moe-router-load-balancing-type global_aux_loss
 }
 
 @test "however many options are refused, all are named" {
-	sed -n 's/^\t*{ "\([a-z0-9-]*\)", moe },.*/\1/p' "$TOP/train/run/refused.c" | head -40 >names
+	sed -n 's/^\t*{ "\([a-z0-9-]*\)", moe },.*/\1/p' "$TOP/train/config/refused.c" | head -40 >names
 	[ "$(wc -l <names)" = 40 ]
 	run --separate-stderr mtrain --config tiny.conf $(sed 's/^/--/' names)
 	[ "$status" = 2 ] && [ "${#stderr_lines[@]}" = 1 ]

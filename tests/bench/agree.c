@@ -4,7 +4,7 @@
  */
 #include "lib/base/clock.h"
 #include "lib/base/prog.h"
-#include "train/run/agree.h"
+#include "train/config/agree.h"
 
 #include <stdlib.h>
 

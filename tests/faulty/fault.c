@@ -15,8 +15,8 @@
  */
 #include "lib/base/mem.h"
 #include "tests/faulty/spin.h"
-#include "train/engine/observe.h"
-#include "train/run/fault.h"
+#include "train/config/fault.h"
+#include "train/watch/observe.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -306,7 +306,7 @@ fault_step(struct fault *f, int64_t step)
 	f->step = step;
 	f->calls = 0;
 	if (f->kind == SLOW || f->kind == FLIP_GRAD)
-		observe_begin(f->e, &f->base);
+		f->e->ops = observe_begin(f->e->stream, &f->base);
 	if (step == f->number[0])
 		end(f->e, f->kind);
 }

@@ -10,9 +10,9 @@
 #include "lib/model/options.h"
 #include "tests/check.h"
 #include "train/engine/grads.h"
-#include "train/engine/open.h"
-#include "train/engine/pipeline.h"
 #include "train/layers/router.h"
+#include "train/step/open.h"
+#include "train/step/pipeline.h"
 
 enum { PROBES = 6 };
 

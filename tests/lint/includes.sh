@@ -26,13 +26,7 @@ shard			lib/
 plan			lib/
 ckpt			lib/
 export			lib/
-train			lib/ train/
-train/data		lib/ train/
-train/engine		lib/ train/
-train/layers		lib/ train/
-train/optim		lib/ train/
-train/run		lib/ train/
-train/state		lib/ train/
+train			lib/ train/op/ train/call/
 train/cpu		lib/base/ $operations
 train/cuda		$cuda
 train/cuda/attention	$cuda
@@ -42,6 +36,13 @@ train/op		lib/base/ train/tensor.h
 train/call		lib/base/ train/tensor.h
 train/nccl		lib/base/ $operations train/cuda/device.h
 "
+# The rooms of train/ in their order: each may include lib/ and the rooms before it.
+before="lib/ train/op/ train/call/ $(echo train/*.h)"
+for room in watch config engine layers optim step state report data run; do
+	table="${table}train/$room	$before
+"
+	before="$before train/$room/"
+done
 find bin lib tok shard plan ckpt export train \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \
 	-o -name '*.cuh' \) 2>/dev/null | sort |
 	xargs grep -nE '^[ 	]*#[ 	]*include' | TABLE=$table awk '

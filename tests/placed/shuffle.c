@@ -9,7 +9,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/model/place.h"
-#include "train/engine/pipeline.h"
+#include "train/step/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>

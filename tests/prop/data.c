@@ -14,7 +14,7 @@
 #include "tests/one_document.h"
 #include "train/data/data.h"
 #include "train/data/data_impl.h"
-#include "train/engine/pipeline.h"
+#include "train/step/pipeline.h"
 
 #include <unistd.h>
 

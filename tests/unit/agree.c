@@ -1,6 +1,6 @@
 /* agree.c - every option has a deliberate rule for what ranks must have in common */
 #include "tests/check.h"
-#include "train/run/agree.h"
+#include "train/config/agree.h"
 
 /* The row of a name, which must exist. */
 static const struct opt *

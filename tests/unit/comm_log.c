@@ -2,7 +2,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "tests/check.h"
-#include "train/engine/comm_log.h"
+#include "train/watch/comm_log.h"
 
 #include <stdlib.h>
 

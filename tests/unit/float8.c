@@ -2,8 +2,8 @@
 #include "lib/base/rng.h"
 #include "tests/check.h"
 #include "train/backend.h"
-#include "train/engine/observe.h"
 #include "train/ops.h"
+#include "train/watch/observe.h"
 
 enum { ROWS = 70, COLUMNS = 130 };
 
@@ -419,7 +419,7 @@ test_names(void)
 		.trans_b = true,
 		.alpha = 1 };
 
-	observe_begin(&e, &o);
+	e.ops = observe_begin(e.stream, &o);
 	e.ops->gemm(st, &g);
 	CHECK_STR(observed, "gemm forward");
 	g.exact = true;
@@ -428,7 +428,7 @@ test_names(void)
 	g.c.dtype = DTYPE_F32;
 	e.ops->gemm(st, &g);
 	CHECK_STR(observed, "gemm weight gradient");
-	observe_end(&e);
+	e.ops = observe_end(e.stream);
 }
 
 int

@@ -5,7 +5,7 @@
 #include "lib/model/optim_rule.h"
 #include "tests/check.h"
 #include "tests/sized_model.h"
-#include "train/run/config.h"
+#include "train/config/config.h"
 
 #include <string.h>
 
@@ -113,7 +113,7 @@ int
 main(void)
 {
 	check_options(model_rows, "lib/model/fields_list.h", "MODEL_FIELDS");
-	check_options(mtrain_opts, "train/run/option_list.h", "TRAIN_OPTIONS");
+	check_options(mtrain_opts, "train/config/option_list.h", "TRAIN_OPTIONS");
 	check_families();
 	check_tensors();
 	check_words("lib/model/lr_list.h", "LR_STYLES", lr_styles);

@@ -4,9 +4,9 @@
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
-#include "train/engine/open.h"
 #include "train/run/iteration.h"
 #include "train/run/loop.h"
+#include "train/step/open.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* meter.c - tests of the energy of laps, on a device whose counter advances on command */
 #include "lib/base/prog.h"
 #include "tests/check.h"
-#include "train/run/meter.h"
+#include "train/report/meter.h"
 
 static double counter;
 

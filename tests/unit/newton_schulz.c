@@ -1,6 +1,6 @@
 /* newton_schulz.c - iterations against singular values that are known, and the allowed steps */
-#include "train/optim/newton_schulz.h"
 #include "tests/check.h"
+#include "train/optim/newton_schulz.h"
 
 #include <math.h>
 #include <string.h>
@@ -103,18 +103,18 @@ main(void)
 	static const int64_t steps[] = { 5, 5, 8 };
 	struct err e;
 
-	for (int type = 0; newton_schulz_types[type]; type++)
+	for (int type = 0; muon_coefficient_types[type]; type++)
 		for (int tall = 0; tall < 2; tall++) {
 			CHECK(difference(type, steps[type], DTYPE_F64, tall) < 1e-12);
 			CHECK(difference(type, steps[type], DTYPE_BF16, tall) < 0.1);
 			CHECK(difference(type, steps[type], DTYPE_BF16, tall) > 1e-4);
 		}
-	CHECK(newton_schulz_check(0, 3, &e) == 0 && newton_schulz_check(1, 10, &e) == 0 &&
-	    newton_schulz_check(2, 9, &e) == 0);
-	CHECK(newton_schulz_check(1, 6, &e) < 0);
+	CHECK(muon_check_steps(0, 3, &e) == 0 && muon_check_steps(1, 10, &e) == 0 &&
+	    muon_check_steps(2, 9, &e) == 0);
+	CHECK(muon_check_steps(1, 6, &e) < 0);
 	CHECK_STR(e.msg,
 	    "--muon-num-ns-steps 6: must be a multiple of 5 with --muon-coefficient-type quintic");
-	CHECK(newton_schulz_check(2, 5, &e) < 0);
+	CHECK(muon_check_steps(2, 5, &e) < 0);
 	CHECK_STR(e.msg,
 	    "--muon-num-ns-steps 5: must be at least 8 with --muon-coefficient-type "
 	    "polar_express");

@@ -2,6 +2,7 @@
  * (spec/training.md 4.5 and 4.6) */
 #include "lib/model/lr.h"
 #include "lib/model/optim_rule.h"
+#include "lib/model/scaler.h"
 #include "tests/check.h"
 #include "train/optim/optim.h"
 

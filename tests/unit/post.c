@@ -1,7 +1,7 @@
 /* post.c - a report arrives whole; packets without the run's number are dropped */
 #include "lib/base/clock.h"
 #include "tests/check.h"
-#include "train/run/post.h"
+#include "train/watch/post.h"
 
 /* A world of one sends to itself. */
 static void

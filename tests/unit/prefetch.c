@@ -3,7 +3,7 @@
 #include "lib/base/prog.h"
 #include "tests/check.h"
 #include "train/data/prefetch.h"
-#include "train/engine/pipeline.h"
+#include "train/step/pipeline.h"
 
 #include <unistd.h>
 

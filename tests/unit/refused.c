@@ -1,9 +1,9 @@
 /* refused.c - the table of refused options: sorted, no duplicates, no empty names, no option that
  * exists or that the public scripts use */
-#include "train/run/refused.h"
+#include "train/config/refused.h"
 
 #include "tests/check.h"
-#include "train/run/config.h"
+#include "train/config/config.h"
 
 #include <ctype.h>
 #include <strings.h>

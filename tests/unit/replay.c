@@ -2,8 +2,8 @@
  * launched */
 #include "tests/check.h"
 #include "train/comm.h"
-#include "train/engine/replay.h"
 #include "train/layers/layer.h"
+#include "train/step/replay.h"
 
 static int passed, recorded, launched, dropped;
 static bool recording, broken;

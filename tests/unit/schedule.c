@@ -3,7 +3,7 @@
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
-#include "train/run/config.h"
+#include "train/config/config.h"
 
 static const char model[] = "mtrain -q --mock-data --num-layers 1 --hidden-size 8 "
 			    "--num-attention-heads 2 --vocab-size 16 --seq-length 4 "

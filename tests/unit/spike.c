@@ -1,7 +1,7 @@
 /* spike.c - tests of loss spikes: the window and its median, skipped losses, and the record read
  * back from its texts */
 #include "tests/check.h"
-#include "train/run/spike.h"
+#include "train/config/spike.h"
 
 static const struct spike_rule rule = { 2, 4, 3 };
 

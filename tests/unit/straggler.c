@@ -1,6 +1,6 @@
 /* straggler.c - tests of the lines that name the slowest and the fastest ranks */
 #include "tests/check.h"
-#include "train/run/straggler.h"
+#include "train/watch/straggler.h"
 
 #include <stdbool.h>
 

@@ -1,12 +1,12 @@
 /* tensorboard.c - reads event files back: frames, checksums, fields; the tags and the log lines of
  * a run */
-#include "train/run/tensorboard.h"
+#include "train/report/tensorboard.h"
 
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
-#include "train/run/metrics.h"
+#include "train/report/metrics.h"
 
 #include <dirent.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* timing.c - tests of the timers of a step, on a device whose clock advances on command */
 #include "lib/base/mem.h"
 #include "tests/check.h"
-#include "train/engine/observe.h"
 #include "train/engine/timing.h"
+#include "train/watch/observe.h"
 
 #include <stdlib.h>
 #include <string.h>

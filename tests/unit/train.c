@@ -3,8 +3,8 @@
 #include "lib/model/family.h"
 #include "tests/check.h"
 #include "tests/sized_model.h"
-#include "train/engine/pipeline.h"
-#include "train/run/config.h"
+#include "train/config/config.h"
+#include "train/step/pipeline.h"
 
 static struct err e;
 

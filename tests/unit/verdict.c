@@ -1,6 +1,6 @@
 /* verdict.c - which rank is named when one has waited too long */
 #include "tests/check.h"
-#include "train/run/verdict.h"
+#include "train/watch/verdict.h"
 
 enum { RANKS = 4, LIMIT = 10 };
 

@@ -5,7 +5,7 @@
  * watchdog and timers cost.
  */
 #include "train/engine/timing.h"
-#include "train/run/watchdog.h"
+#include "train/watch/watchdog.h"
 
 struct watchdog *__wrap_watchdog_start(struct comm *world, const struct watchdog_config *c);
 void __wrap_timing_watch(struct engine *e, bool on);

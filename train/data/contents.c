@@ -8,8 +8,8 @@
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
+#include "train/config/agree.h"
 #include "train/data/data_impl.h"
-#include "train/run/agree.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  */
 #include "lib/base/mem.h"
 #include "train/data/data_impl.h"
-#include "train/engine/pipeline.h"
+#include "train/step/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>

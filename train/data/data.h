@@ -19,9 +19,9 @@
 #ifndef TRAIN_DATA_DATA_H
 #define TRAIN_DATA_DATA_H
 
+#include "train/config/config.h"
 #include "train/engine/engine.h"
-#include "train/run/config.h"
-#include "train/run/metrics.h"
+#include "train/report/metrics.h"
 
 struct data;
 

@@ -14,7 +14,7 @@
 #include "lib/data/notes.h"
 #include "lib/token/identity.h"
 #include "train/data/data_impl.h"
-#include "train/run/stop.h"
+#include "train/watch/stop.h"
 
 #include <stdlib.h>
 #include <string.h>

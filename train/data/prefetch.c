@@ -15,7 +15,7 @@
 #include "lib/base/prog.h"
 #include "lib/model/evaluation.h"
 #include "train/data/prefetch.h"
-#include "train/engine/pipeline.h"
+#include "train/step/pipeline.h"
 
 #include <pthread.h>
 #include <stdlib.h>

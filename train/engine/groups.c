@@ -6,8 +6,8 @@
  * properties are tested.
  */
 #include "lib/model/gpu.h"
-#include "train/engine/comm_log.h"
 #include "train/engine/groups.h"
+#include "train/watch/comm_log.h"
 
 /* All ranks that differ only on these axes, in the world's order, which fixes the order of sums. */
 static struct comm *

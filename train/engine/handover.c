@@ -7,9 +7,9 @@
  */
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
-#include "train/engine/comm_log.h"
 #include "train/engine/handover.h"
 #include "train/engine/streams.h"
+#include "train/watch/comm_log.h"
 
 #include <stdlib.h>
 

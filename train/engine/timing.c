@@ -5,8 +5,8 @@
  * a run creates all of them in its first step.
  */
 #include "lib/base/mem.h"
-#include "train/engine/observe.h"
 #include "train/engine/timing.h"
+#include "train/watch/observe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,9 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const muon_scale_modes[] = { "spectral", "unit_rms_norm", "shape_scaling", NULL };
-enum { SCALE_SPECTRAL, SCALE_UNIT_RMS_NORM, SCALE_SHAPE };
-
 /* Some matrices of a bucket, at most one for each of the ranks that have parts of all of them:
  * matrix i is that of rank i. */
 struct round {
@@ -217,8 +214,8 @@ scale_of(const struct muon_options *o, const struct param *p)
 	double rows = (double)p->shape[0], columns = (double)p->shape[1];
 
 	switch (o->scale_mode) {
-	case SCALE_SPECTRAL: return o->extra_scale_factor * sqrt(fmax(rows, columns));
-	case SCALE_UNIT_RMS_NORM: return o->extra_scale_factor * sqrt(rows / columns);
+	case MUON_SPECTRAL: return o->extra_scale_factor * sqrt(fmax(rows, columns));
+	case MUON_UNIT_RMS_NORM: return o->extra_scale_factor * sqrt(rows / columns);
 	default: return o->extra_scale_factor * sqrt(fmax(1, rows / columns));
 	}
 }

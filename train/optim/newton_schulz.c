@@ -3,41 +3,8 @@
  *
  * With wide X one step is A = X X^T, B = b A + c A A, X = a X + B X; with tall X all is transposed.
  */
+#include "lib/model/optim_options.h"
 #include "train/optim/newton_schulz.h"
-
-enum { SETS_MAX = 8 };
-
-const char *const newton_schulz_types[] = { "simple", "quintic", "polar_express", NULL };
-
-/* Polynomials in order of steps. With `last` there are at least as many steps as polynomials, and
- * the last one is repeated; without it the number of steps is a multiple of theirs. */
-static const struct {
-	int count;
-	bool last;
-	double set[SETS_MAX][3];
-} polynomials[] = {
-	{ 1, false, { { 3.4445, -4.7750, 2.0315 } } },
-	{ 5, false,
-	    { { 4.0848, -6.8946, 2.9270 }, { 3.9505, -6.3029, 2.6377 }, { 3.7418, -5.5913, 2.3037 },
-		{ 2.8769, -3.1427, 1.2046 }, { 2.8366, -3.0525, 1.2012 } } },
-	{ 8, true,
-	    { { 8.2051, -22.9019, 16.4607 }, { 4.0664, -2.8612, 0.5184 },
-		{ 3.9096, -2.8234, 0.5250 }, { 3.2856, -2.4153, 0.4853 },
-		{ 2.2779, -1.6198, 0.3985 }, { 1.8726, -1.2307, 0.3585 },
-		{ 1.8564, -1.2132, 0.3568 }, { 1.8750, -1.2500, 0.3750 } } },
-};
-
-int
-newton_schulz_check(int type, int64_t steps, struct err *e)
-{
-	int n = polynomials[type].count;
-
-	if (polynomials[type].last ? steps >= n : steps % n == 0)
-		return 0;
-	return err_set(e, "--muon-num-ns-steps %lld: must be %s %d with --muon-coefficient-type %s",
-	    (long long)steps, polynomials[type].last ? "at least" : "a multiple of", n,
-	    newton_schulz_types[type]);
-}
 
 /* From x to next. */
 static void
@@ -67,13 +34,13 @@ struct tensor
 newton_schulz(const struct newton_schulz *s)
 {
 	struct newton_schulz at = *s;
-	int n = polynomials[s->type].count;
-	bool last = polynomials[s->type].last;
+	int n = muon_polynomials[s->type].count;
+	bool last = muon_polynomials[s->type].last;
 
 	for (int64_t i = 0; i < s->steps; i++) {
 		struct tensor x = at.x;
 
-		iterate(&at, polynomials[s->type].set[!last ? i % n : i < n ? i : n - 1]);
+		iterate(&at, muon_polynomials[s->type].set[!last ? i % n : i < n ? i : n - 1]);
 		at.x = at.next;
 		at.next = x;
 	}

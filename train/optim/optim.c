@@ -10,9 +10,9 @@
 #include "lib/model/optim_list.h"
 #include "train/engine/fp8.h"
 #include "train/engine/grads.h"
+#include "train/engine/offload.h"
 #include "train/engine/traffic.h"
 #include "train/optim/ema.h"
-#include "train/engine/offload.h"
 #include "train/optim/optim.h"
 
 #define DECLARE(name, ...) extern const struct optim_kind optim_##name;
@@ -244,24 +244,5 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 		if (u->scores)
 			qk_clip_bucket(e, &o->qk_clip, u->scores, k);
 		traffic_updated(e, k);
-	}
-}
-
-/* The first hysteresis - 1 overflows leave the scale as it is, each later one halves it; a full
- * window of clean steps doubles it and restores the hysteresis. A fixed scale never changes. Rule:
- * Megatron-LM core/optimizer/grad_scaler.py. */
-void
-scaler_update(struct scaler *s, bool overflow)
-{
-	if (!s->dynamic)
-		return;
-	if (overflow) {
-		s->growth = 0;
-		if (--s->hysteresis_left <= 0)
-			s->scale = s->scale / 2 > s->min_scale ? s->scale / 2 : s->min_scale;
-	} else if (++s->growth == s->window) {
-		s->growth = 0;
-		s->hysteresis_left = s->hysteresis;
-		s->scale *= 2;
 	}
 }

@@ -7,32 +7,10 @@
 #ifndef TRAIN_OPTIM_OPTIM_H
 #define TRAIN_OPTIM_OPTIM_H
 
+#include "lib/model/optim_options.h"
 #include "lib/model/optim_rule.h"
 #include "train/engine/engine.h"
 #include "train/uses.h"
-
-struct muon_options {
-	double momentum, extra_scale_factor;
-	bool nesterov;
-	int scale_mode, coefficient_type;
-	int64_t num_ns_steps;
-};
-
-/* By the value of --muon-scale-mode; ended by NULL. */
-extern const char *const muon_scale_modes[];
-
-struct qk_clip {
-	double alpha, threshold;
-};
-
-struct optim_options {
-	int kind; /* of optim_kinds */
-	double beta1, beta2, eps, momentum;
-	bool decoupled_weight_decay;
-	double clip_grad;
-	struct muon_options muon;
-	struct qk_clip qk_clip;
-};
 
 /* One update of a piece: views of this rank's own part, of the memory of one device. */
 struct optim_piece {
@@ -104,19 +82,5 @@ double *qk_clip_scores(struct engine *e);
 /* Shrinks what this rank owns of a bucket: masters, and the weights where those are apart. Queued.
  */
 void qk_clip_bucket(struct engine *e, const struct qk_clip *c, const double *scores, int bucket);
-
-/* --- scaler: dynamic loss scaling of fp16 ----------------------------------------------------- */
-
-/* The scale multiplies the mean loss of a batch, as Megatron-LM's does without
- * --calculate-per-token-loss: a token's loss is multiplied by scale / tokens. */
-struct scaler {
-	bool dynamic;
-	double scale, min_scale;
-	double tokens;              /* of a global batch, masked or not */
-	int64_t window, hysteresis; /* clean steps before growth; overflows before halving */
-	int64_t growth, hysteresis_left;
-};
-/* After a step: overflow says that a gradient was not finite. Source: spec/training.md 4.5. */
-void scaler_update(struct scaler *s, bool overflow);
 
 #endif

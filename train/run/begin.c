@@ -8,9 +8,10 @@
 #include "lib/base/prog.h"
 #include "lib/ckpt/ckpt.h"
 #include "train/optim/ema.h"
+#include "train/optim/optim.h"
 #include "train/run/begin.h"
-#include "train/run/stop.h"
 #include "train/state/claim.h"
+#include "train/watch/stop.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
  * clock: micro batch, forward before backward, depth of the layer, order of the calls, rank.
  */
 #include "lib/base/mem.h"
-#include "train/engine/observe.h"
 #include "train/run/check.h"
+#include "train/watch/observe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -144,9 +144,9 @@ check_find(struct engine *e, void (*pass)(void *ctx), void *ctx, struct str *out
 	size_t total;
 	char *all;
 
-	observe_begin(e, &c.base);
+	e->ops = observe_begin(e->stream, &c.base);
 	pass(ctx);
-	observe_end(e);
+	e->ops = observe_end(e->stream);
 	least = -c.order;
 	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_MAX });
 	all = w->ops->gather_bytes(COMM_HERE(w), c.where,

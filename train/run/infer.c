@@ -11,9 +11,9 @@
 #include "lib/base/prog.h"
 #include "lib/base/rng.h"
 #include "lib/data/npy.h"
-#include "train/engine/pipeline.h"
 #include "train/run/check.h"
 #include "train/run/infer.h"
+#include "train/step/pipeline.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #ifndef TRAIN_RUN_INFER_H
 #define TRAIN_RUN_INFER_H
 
+#include "train/config/config.h"
 #include "train/engine/engine.h"
-#include "train/run/config.h"
 
 /* Collective. The plan's sequence length is that of infer_seq_length, its micro batch 1. 0, -1 with
  * a reason, or EXIT_NUMERICAL on all ranks, reported by rank 0, when the logits are not finite. */

@@ -13,14 +13,14 @@
 #include "train/engine/fp8.h"
 #include "train/engine/grads.h"
 #include "train/engine/hashes.h"
-#include "train/engine/pipeline.h"
 #include "train/optim/ema.h"
 #include "train/optim/optim.h"
 #include "train/run/check.h"
-#include "train/run/culprits.h"
 #include "train/run/iteration.h"
 #include "train/run/replicas.h"
-#include "train/run/stop.h"
+#include "train/step/pipeline.h"
+#include "train/watch/culprits.h"
+#include "train/watch/stop.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -592,7 +592,7 @@ different(struct run *r, int64_t iteration, const char *what, const char *then)
 {
 	struct str ranks = { 0 };
 
-	culprits(r->e, r->different, &ranks);
+	culprits(r->e->groups.world, r->e->backend, r->different, &ranks);
 	if (r->e->rank == 0)
 		warn("iteration %lld: %s: %s: %s", (long long)iteration, what, ranks.buf, then);
 	str_release(&ranks);

@@ -6,15 +6,15 @@
 #include "lib/base/lock.h"
 #include "train/data/audit.h"
 #include "train/data/prefetch.h"
-#include "train/engine/replay.h"
 #include "train/engine/timing.h"
-#include "train/run/meter.h"
-#include "train/run/metrics.h"
-#include "train/run/routers.h"
+#include "train/report/meter.h"
+#include "train/report/metrics.h"
 #include "train/run/profile.h"
+#include "train/run/routers.h"
 #include "train/run/timers.h"
-#include "train/run/watchdog.h"
 #include "train/state/save.h"
+#include "train/step/replay.h"
+#include "train/watch/watchdog.h"
 
 /* What the ranks add up after the passes of a step or an evaluation: sums of loss and squared norm,
  * zeros of gradients, tokens that the loss counts, joules since the last one; and the number of

@@ -9,7 +9,7 @@
 #include "lib/base/prog.h"
 #include "train/run/begin.h"
 #include "train/run/loop.h"
-#include "train/run/stop.h"
+#include "train/watch/stop.h"
 
 /* How long a run that ends waits for the comparison of its data with their checksums: small
  * datasets are compared whole in the shortest run. */

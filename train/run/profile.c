@@ -7,8 +7,8 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "train/engine/observe.h"
 #include "train/run/profile.h"
+#include "train/watch/observe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -132,7 +132,7 @@ profile_step_begin(struct profile *p, int64_t iteration)
 		return;
 	p->num_spans = 0;
 	p->e->backend->record(p->e->stream, p->start);
-	observe_begin(p->e, &p->base);
+	p->e->ops = observe_begin(p->e->stream, &p->base);
 }
 
 /* --- ceilings: the largest rates of this device, by the same operations ----------------------- */
@@ -266,7 +266,7 @@ profile_step_end(struct profile *p, int64_t iteration, struct err *err)
 
 	if (!p || !observed(p, iteration))
 		return 0;
-	observe_end(p->e);
+	p->e->ops = observe_end(p->e->stream);
 	engine_sync(p->e);
 	from = p->start;
 	at = p->clock;

@@ -4,7 +4,7 @@
 #define TRAIN_RUN_ROUTERS_H
 
 #include "train/engine/engine.h"
-#include "train/run/metrics.h"
+#include "train/report/metrics.h"
 
 struct routers;
 

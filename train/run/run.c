@@ -9,16 +9,16 @@
 #include "lib/model/evaluation.h"
 #include "lib/model/gpu.h"
 #include "lib/model/layout_text.h"
-#include "train/engine/comm_log.h"
-#include "train/engine/open.h"
 #include "train/run/begin.h"
 #include "train/run/ceiling.h"
 #include "train/run/infer.h"
 #include "train/run/loop.h"
 #include "train/run/run.h"
-#include "train/run/stop.h"
 #include "train/state/claim.h"
 #include "train/state/preflight.h"
+#include "train/step/open.h"
+#include "train/watch/comm_log.h"
+#include "train/watch/stop.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #define TRAIN_RUN_RUN_H
 
 #include "train/comm.h"
-#include "train/run/config.h"
-#include "train/run/watchdog.h"
+#include "train/config/config.h"
+#include "train/watch/watchdog.h"
 
 /* Trains, evaluates or infers, and tells the watchdog, which may be NULL, of the first step.
  * Returns the exit status. */

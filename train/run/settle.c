@@ -7,7 +7,7 @@
  * and if anything differs, everything is decided again, from the options as they were parsed. There
  * is no second place that looks, and no rule of its own for what may have changed.
  */
-#include "train/run/agree.h"
+#include "train/config/agree.h"
 #include "train/run/settle.h"
 #include "train/state/claim.h"
 

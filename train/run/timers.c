@@ -7,9 +7,9 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/str.h"
-#include "train/run/meter.h"
-#include "train/run/straggler.h"
+#include "train/report/meter.h"
 #include "train/run/timers.h"
+#include "train/watch/straggler.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #define TRAIN_RUN_TIMERS_H
 
 #include "train/comm.h"
-#include "train/run/metrics.h"
+#include "train/report/metrics.h"
 
 struct timers;
 

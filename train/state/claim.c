@@ -7,8 +7,8 @@
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
 #include "lib/ckpt/ckpt.h"
-#include "train/run/stop.h"
 #include "train/state/claim.h"
+#include "train/watch/stop.h"
 
 static bool
 asked_to_stop(void)

@@ -15,11 +15,12 @@
 #include "lib/base/prog.h"
 #include "train/engine/fp8.h"
 #include "train/engine/grads.h"
-#include "train/optim/ema.h"
 #include "train/engine/offload.h"
 #include "train/engine/pinned.h"
-#include "train/run/stop.h"
+#include "train/optim/ema.h"
+#include "train/optim/optim.h"
 #include "train/state/save.h"
+#include "train/watch/stop.h"
 
 #include <math.h>
 #include <stdlib.h>

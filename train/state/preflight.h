@@ -2,8 +2,8 @@
 #ifndef TRAIN_STATE_PREFLIGHT_H
 #define TRAIN_STATE_PREFLIGHT_H
 
+#include "train/config/config.h"
 #include "train/engine/engine.h"
-#include "train/run/config.h"
 
 /* Collective, after --save was claimed: every rank writes, syncs and renames a file there and reads
  * those of others; nothing of it stays. -1 on all ranks, with the reason on rank 0, when that

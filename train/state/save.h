@@ -11,9 +11,9 @@
 
 #include "lib/base/lock.h"
 #include "lib/ckpt/state.h"
+#include "train/config/config.h"
+#include "train/config/spike.h"
 #include "train/engine/engine.h"
-#include "train/run/config.h"
-#include "train/run/spike.h"
 
 /* The state of a run beside its tensors. */
 struct progress {

@@ -1,0 +1,329 @@
+/*
+ * option_list.h - the options of mtrain besides those of lib/model/options.h, a row each
+ *
+ * A row makes the member of struct train_options (config.h) and the option: parsing, --help, the
+ * manual, options.conf and what is compared between ranks follow from it. Names, defaults and
+ * meanings are Megatron-LM's where it has the option, except where the help says otherwise. A range
+ * is that of one value; rules between options are in config.c. Without a default the value is zero,
+ * or NULL, until the option is given. To add one, add its row.
+ *
+ *   DO(GROUP, heading)
+ *   DO(KIND, ON, option, member, ...)   ON: what ranks have in common of it (enum agree_on)
+ *
+ *   INT             lowest value, default or NULL, help
+ *   RANGE           lowest and highest value, default or NULL, help: another integer
+ *   NUM             lowest and highest value, default or NULL, help
+ *   FLAG, UNFLAG    help: true, or false, where it is given
+ *   STRING          unit, default or NULL, help
+ *   LIST            unit, help
+ *   CHOICE          words, default, help
+ *   X_OF            as X, in a member of a struct that another header declares
+ */
+#ifndef TRAIN_CONFIG_OPTION_LIST_H
+#define TRAIN_CONFIG_OPTION_LIST_H
+
+/* clang-format off */
+#define TRAIN_OPTIONS(DO) \
+	DO(GROUP, "Training") \
+	DO(INT, VALUE, "train-iters", train_iters, 1, NULL, "steps to train") \
+	DO(INT, VALUE, "train-samples", train_samples, 1, NULL, \
+	   "samples to train, instead of --train-iters") \
+	DO(LIST, VALUE, "iterations-to-skip", iterations_to_skip, "N", \
+	   "steps, counted from 1, whose samples are skipped") \
+	DO(STRING, VALUE, "rewind-on-spike", rewind_on_spike, "FACTOR:WINDOW[:TIMES]", NULL, \
+	   "where a loss is above FACTOR times the median of the last WINDOW, go back to a " \
+	   "checkpoint and skip these steps, 3 TIMES by default") \
+	DO(RANGE, VALUE, "seed", seed, 0, 4294967295.0, "1234", \
+	   "of weights, dropout and data order") \
+	DO(NUM, VALUE, "lr", lr, 0, INFINITY, NULL, "highest learning rate") \
+	DO(NUM, VALUE, "min-lr", min_lr, 0, INFINITY, "0", \
+	   "learning rate at the end of the decay") \
+	DO(NUM, VALUE, "decoupled-lr", decoupled_lr, 0, INFINITY, NULL, \
+	   "highest learning rate of the word embeddings and the head; --lr by default") \
+	DO(NUM, VALUE, "decoupled-min-lr", decoupled_min_lr, 0, INFINITY, NULL, \
+	   "with --decoupled-lr: theirs at the end of the decay; --min-lr by default") \
+	DO(CHOICE, VALUE, "lr-decay-style", lr_decay_style, lr_styles, "linear", \
+	   "shape of the decay") \
+	DO(INT, VALUE, "lr-decay-iters", lr_decay_iters, 1, NULL, \
+	   "steps of warm-up and decay; --train-iters by default") \
+	DO(INT, VALUE, "lr-decay-samples", lr_decay_samples, 1, NULL, \
+	   "the same in samples, with --train-samples, which is the default") \
+	DO(INT, VALUE, "lr-warmup-iters", lr_warmup_iters, 0, "0", "steps of linear warm-up") \
+	DO(INT, VALUE, "lr-warmup-samples", lr_warmup_samples, 0, "0", \
+	   "the same in samples, with --train-samples") \
+	DO(NUM, VALUE, "lr-warmup-fraction", lr_warmup_fraction, 0, 1, NULL, \
+	   "the same as a share of the decay, instead of either") \
+	DO(NUM, VALUE, "lr-warmup-init", lr_warmup_init, 0, INFINITY, "0", \
+	   "learning rate of the first step") \
+	DO(CHOICE, VALUE, "lr-wsd-decay-style", lr_wsd_decay_style, wsd_styles, "exponential", \
+	   "shape of the tail of WSD") \
+	DO(INT, VALUE, "lr-wsd-decay-iters", lr_wsd_decay_iters, 0, NULL, \
+	   "steps of the tail of WSD, which needs it") \
+	DO(INT, VALUE, "lr-wsd-decay-samples", lr_wsd_decay_samples, 0, NULL, \
+	   "the same in samples, with --train-samples") \
+	DO(NUM, VALUE, "weight-decay", weight_decay, 0, INFINITY, "0.01", \
+	   "weight decay of tensors with two dimensions") \
+	DO(NUM, VALUE, "start-weight-decay", start_weight_decay, 0, INFINITY, NULL, \
+	   "first value of a changing weight decay") \
+	DO(NUM, VALUE, "end-weight-decay", end_weight_decay, 0, INFINITY, NULL, \
+	   "last value of a changing weight decay") \
+	DO(CHOICE, VALUE, "weight-decay-incr-style", weight_decay_incr_style, wd_styles, \
+	   "constant", "how weight decay changes") \
+	DO(NUM, VALUE, "adam-beta1", adam_beta1, 0, 0.9999999, "0.9", \
+	   "decay of the first moment") \
+	DO(NUM, VALUE, "adam-beta2", adam_beta2, 0, 0.9999999, "0.999", \
+	   "decay of the second moment") \
+	DO(NUM, VALUE, "adam-eps", adam_eps, 0, 1, "1e-8", \
+	   "added to the root of the second moment") \
+	DO(UNFLAG, VALUE, "no-decoupled-weight-decay", decoupled_weight_decay, \
+	   "weight decay as a term of the gradient") \
+	DO(NUM, VALUE, "sgd-momentum", sgd_momentum, 0, 0.9999999, "0.9", "of --optimizer sgd") \
+	DO(NUM_OF, VALUE, "muon-momentum", muon.momentum, 0, 0.9999999, "0.9", \
+	   "of --optimizer muon, which updates the matrices of layers, each of q, k, v, gate and " \
+	   "up by itself, and leaves the rest to adam: decay of the average of gradients") \
+	DO(FLAG_OF, VALUE, "muon-nesterov", muon.nesterov, \
+	   "the gradient counts once more on top of the average") \
+	DO(CHOICE_OF, VALUE, "muon-scale-mode", muon.scale_mode, muon_scale_modes, "spectral", \
+	   "what an orthogonal update of OUT rows and IN columns is multiplied by: the root of " \
+	   "the larger of the two, of OUT / IN, or of that where it is above 1") \
+	DO(NUM_OF, VALUE, "muon-extra-scale-factor", muon.extra_scale_factor, 0, INFINITY, "1", \
+	   "multiplies that; with 0.2, spectral updates are about as large as those of adam") \
+	DO(CHOICE_OF, VALUE, "muon-coefficient-type", muon.coefficient_type, muon_coefficient_types, \
+	   "quintic", "polynomials of the Newton-Schulz iterations") \
+	DO(INT_OF, VALUE, "muon-num-ns-steps", muon.num_ns_steps, 1, "5", \
+	   "Newton-Schulz iterations") \
+	DO(CHOICE, VALUE, "muon-fp32-matmul-prec", muon_fp32_matmul_prec, muon_precisions, \
+	   "medium", "of their GEMMs: bf16 with --bf16 or --fp16, or else the run's own") \
+	DO(CHOICE, VALUE, "muon-tp-mode", muon_tp_mode, muon_tp_modes, "duplicated", \
+	   "both mean that whole matrices are orthogonalized, each by one tensor rank") \
+	DO(CHOICE, VALUE, "muon-scalar-optimizer", muon_scalar_optimizer, muon_scalar_optimizers, \
+	   "adam", "the rule of what is not a matrix of a layer") \
+	DO(NUM_OF, VALUE, "qk-clip-alpha", qk_clip.alpha, 0, 1, "0.5", \
+	   "share of q in what --qk-clip takes from scores; the rest is that of k") \
+	DO(NUM_OF, VALUE, "qk-clip-threshold", qk_clip.threshold, 1e-9, INFINITY, "100", \
+	   "largest score that --qk-clip leaves alone") \
+	DO(NUM, VALUE, "clip-grad", clip_grad, 0, INFINITY, "1", \
+	   "greatest global gradient norm; 0: no clipping") \
+	DO(FLAG, VALUE, "use-z-loss", use_z_loss, \
+	   "add --z-loss-coeff times the squared log-sum-exp to the loss") \
+	DO(NUM, VALUE, "z-loss-coeff", z_loss, 0, 1, "1e-4", "of --use-z-loss") \
+	DO(NUM, VALUE, "loss-scale", loss_scale, 0, INFINITY, "0", \
+	   "a fixed scale of the mean loss of a batch for fp16; 0: dynamic") \
+	DO(NUM, VALUE, "initial-loss-scale", initial_loss_scale, 1, INFINITY, "4294967296", \
+	   "first dynamic loss scale of fp16") \
+	DO(NUM, VALUE, "min-loss-scale", min_loss_scale, 0, INFINITY, "1", \
+	   "least dynamic loss scale") \
+	DO(INT, VALUE, "loss-scale-window", loss_scale_window, 1, "1000", \
+	   "clean steps before the loss scale doubles") \
+	DO(INT, VALUE, "hysteresis", hysteresis, 1, "2", \
+	   "overflows before the loss scale halves") \
+	DO(GROUP, "Data") \
+	DO(LIST_OF, PRESENCE, "data-path", paths.data_path, CORPORA, \
+	   "datasets, each PREFIX.bin and PREFIX.idx; several are blended by weight, or by size") \
+	DO(STRING_OF, PRESENCE, "data-args-path", paths.data_args_path, "FILE", NULL, \
+	   "the words of --data-path from a file") \
+	DO(LIST_OF, PRESENCE, "train-data-path", paths.split_path[SPLIT_TRAIN], CORPORA, \
+	   "datasets only of training, whole: --split does not apply") \
+	DO(LIST_OF, PRESENCE, "valid-data-path", paths.split_path[SPLIT_VALID], CORPORA, \
+	   "the same for validation") \
+	DO(LIST_OF, PRESENCE, "test-data-path", paths.split_path[SPLIT_TEST], CORPORA, \
+	   "the same for the test") \
+	DO(STRING_OF, PRESENCE, "per-split-data-args-path", paths.per_split_data_args_path, \
+	   "FILE", NULL, "all three from a JSON object with the keys train, valid and test") \
+	DO(STRING, VALUE, "split", split, "A,B,C", "969, 30, 1", \
+	   "shares of training, validation and test") \
+	DO(STRING, PRESENCE, "data-cache-path", data_cache_path, "DIR", NULL, \
+	   "where index maps are kept; PREFIX/cache/... by default") \
+	DO(CHOICE, VALUE, "data-change", data_change, data_changes, "refuse", \
+	   "on resume with other data: restart begins the new order, exclude-seen draws no " \
+	   "sample of a corpus again") \
+	DO(CHOICE, VALUE, "dataloader-type", dataloader_type, dataloaders, "single", \
+	   "samples in order, or (cyclic) in a permutation of all of them each epoch") \
+	DO(FLAG, VALUE, "no-data-sharding", no_data_sharding, \
+	   "cyclic: data ranks share one permutation instead of having one each") \
+	DO(FLAG, VALUE, "no-mmap-bin-files", no_mmap_bin_files, \
+	   "read tokens instead of mapping the files") \
+	DO(NUM, VALUE, "mid-level-dataset-surplus", surplus, 0, 1e6, "0.005", \
+	   "how much more than its share each corpus of a weighted blend is asked for") \
+	DO(UNFLAG, VALUE, "no-drop-last-partial-validation-sequence", drop_last_partial, \
+	   "validation keeps its last sample even when it is not full") \
+	DO(FLAG, VALUE, "mock-data", mock_data, "tokens drawn at random, no dataset") \
+	DO(FLAG, VALUE, "eod-mask-loss", eod_mask_loss, \
+	   "no loss where the input is the end of a document") \
+	DO(FLAG, VALUE, "calculate-per-token-loss", calculate_per_token_loss, \
+	   "losses of routers weigh the more beside the loss the fewer tokens it counts, as in " \
+	   "Megatron-LM; the loss is always a mean over the tokens of a batch") \
+	DO(FLAG, VALUE, "reset-position-ids", reset_position_ids, \
+	   "learned positions restart after the end of a document") \
+	DO(STRING, VALUE, "tokenizer-type", tokenizer_type, "TYPE", NULL, \
+	   "kind of tokenizer, in Megatron-LM's names") \
+	DO(STRING, PRESENCE, "tokenizer-model", tokenizer_model, "FILE", NULL, \
+	   "SentencePiece model, tokenizer.json or its directory, or tiktoken rank file") \
+	DO(STRING, PRESENCE, "vocab-file", vocab_file, "FILE", NULL, \
+	   "vocab.json of a GPT-2 tokenizer") \
+	DO(STRING, PRESENCE, "merge-file", merge_file, "FILE", NULL, \
+	   "merges.txt of a GPT-2 tokenizer") \
+	DO(FLAG, VALUE, "tokenizer-hf-no-include-special-tokens", hf_no_include_special_tokens, \
+	   "tokenizer.json: no special tokens around a prompt") \
+	DO(STRING, VALUE, "tiktoken-pattern", tiktoken_pattern, "NAME", NULL, \
+	   "how a TikTokenizer cuts text: v1, v2, gpt2, cl100k, o200k or qwen2; by default the " \
+	   "file tells") \
+	DO(INT, VALUE, "tiktoken-num-special-tokens", tiktoken_num_special_tokens, 1, "1000", \
+	   "ids before the ranks of a TikTokenizer's JSON list") \
+	DO(LIST, VALUE, "tiktoken-special-tokens", tiktoken_special_tokens, "TEXT", \
+	   "names of a TikTokenizer's special tokens, in the order of their ids") \
+	DO(GROUP, "Checkpoints") \
+	DO(STRING, PRESENCE, "save", save, "DIR", NULL, "where checkpoints are written") \
+	DO(INT, VALUE, "save-interval", save_interval, 1, NULL, \
+	   "steps between checkpoints; the last step is always saved") \
+	DO(INT, VALUE, "save-retain-interval", save_retain_interval, 1, NULL, \
+	   "a multiple of --save-interval: of checkpoints that are older than the newest, only " \
+	   "those of its multiples stay") \
+	DO(STRING, PRESENCE, "load", load, "DIR", NULL, \
+	   "resume from here; may be missing or empty only when it equals --save") \
+	DO(RANGE, VALUE, "ckpt-step", ckpt_step, -1, 1e15, "-1", \
+	   "continue from this iteration of --load; -1: the newest") \
+	DO(FLAG, VALUE, "exit-on-missing-checkpoint", exit_on_missing_checkpoint, \
+	   "exit with status 1 where --load would start fresh") \
+	DO(STRING, PRESENCE, "pretrained-checkpoint", pretrained_checkpoint, "DIR", NULL, \
+	   "weights to start from while --load holds no checkpoint: ours or a Hugging Face " \
+	   "directory") \
+	DO(FLAG, VALUE, "finetune", finetune, \
+	   "take only the weights of --load; steps, samples and optimizer start from zero") \
+	DO(UNFLAG, VALUE, "no-load-optim", load_optim, "leave the optimizer state of --load") \
+	DO(UNFLAG, VALUE, "no-save-optim", save_optim, "save only weights") \
+	DO(FLAG, VALUE, "break-lock", break_lock, \
+	   "take --save even if another run seems to hold it; that one stops") \
+	DO(FLAG, VALUE, "async-save", async_save, \
+	   "write checkpoints during the next steps, from a copy in host memory; always so on a " \
+	   "GPU") \
+	DO(FLAG, VALUE, "no-async-save", wait_for_save, \
+	   "wait for each checkpoint, also on a GPU") \
+	DO(FLAG, VALUE, "use-checkpoint-args", use_checkpoint_args, \
+	   "the model is the checkpoint's, also where options say otherwise; sizes that are " \
+	   "given count") \
+	DO(FLAG, VALUE, "override-opt_param-scheduler", override_schedule, \
+	   "on resume, the command line's schedule and optimizer constants count") \
+	DO(FLAG, VALUE, "use-checkpoint-opt_param-scheduler", use_checkpoint_schedule, \
+	   "on resume, the checkpoint's schedule counts") \
+	DO(GROUP, "Evaluation and end") \
+	DO(INT, VALUE, "eval-iters", eval_iters, 0, "100", "batches per evaluation") \
+	DO(INT, VALUE, "eval-interval", eval_interval, 1, "1000", "steps between evaluations") \
+	DO(INT, VALUE, "eval-global-batch-size", eval_global_batch_size, 1, NULL, \
+	   "samples per batch of an evaluation; by default as many as in a training step") \
+	DO(INT, VALUE, "eval-micro-batch-size", eval_micro_batch_size, 1, NULL, \
+	   "samples per micro batch of an evaluation; --micro-batch-size by default") \
+	DO(FLAG, VALUE, "full-validation", full_validation, \
+	   "every validation takes all samples of its set, each once") \
+	DO(FLAG, VALUE, "multiple-validation-sets", multiple_validation_sets, \
+	   "a separate validation loss for each corpus of the list") \
+	DO(LIST, VALUE, "validation-set-names", validation_set_names, "NAME", \
+	   "their names; by default the ends of their prefixes") \
+	DO(FLAG, VALUE, "skip-train", skip_train, "evaluate only") \
+	DO(INT, VALUE, "exit-interval", exit_interval, 1, NULL, \
+	   "save and stop (exit 3) at a multiple of this step") \
+	DO(NUM, VALUE, "exit-duration-in-mins", exit_duration_in_mins, 0, INFINITY, "0", \
+	   "save and stop (exit 3) after this long; 0: never") \
+	DO(CHOICE, VALUE, "exit-signal", exit_signal, stop_signal_names, "SIGTERM", \
+	   "save and stop (exit 3) at this signal too; always at the first six") \
+	DO(GROUP, "Output") \
+	DO(INT, VALUE, "log-interval", log_interval, 1, "100", "steps between log lines") \
+	DO(FLAG, NOTHING, "log-throughput", log_throughput, "(throughput is always logged)") \
+	DO(FLAG, VALUE, "log-ceiling", log_ceiling, \
+	   "each step's share of the rate that all ranks reach in the run's own GEMM, measured " \
+	   "once at the start") \
+	DO(FLAG, VALUE, "log-energy", log_energy, \
+	   "joules and watts of the GPUs, where the driver's NVML has a meter") \
+	DO(STRING, NOTHING, "tensorboard-dir", tensorboard_dir, "DIR", NULL, \
+	   "TensorBoard event files") \
+	DO(INT, NOTHING, "tensorboard-log-interval", tensorboard_log_interval, 1, "1", \
+	   "steps between points in them") \
+	DO(STRING, NOTHING, "metrics-file", metrics_file, "FILE", NULL, \
+	   "one JSON object per step") \
+	DO(FLAG, VALUE, "log-params-norm", log_params_norm, \
+	   "the norm of all weights after each step, at the cost of a wait") \
+	DO(FLAG, VALUE, "log-num-zeros-in-grad", log_num_zeros_in_grad, \
+	   "the number of zero elements of the gradients") \
+	DO(RANGE, VALUE, "timing-log-level", timing_log_level, 0, 2, "0", \
+	   "times of the parts of a step after each log line: 1: the large ones, 2: all") \
+	DO(CHOICE, VALUE, "timing-log-option", timing_log_option, timing_options, "minmax", \
+	   "of the times of all ranks, the longest, the shortest and the longest, or every one") \
+	DO(FLAG, VALUE, "log-timers-to-tensorboard", log_timers_to_tensorboard, \
+	   "the longest of them in --tensorboard-dir") \
+	DO(FLAG, VALUE, "log-straggler", log_straggler, \
+	   "the ranks that compute longest and shortest, after each log line") \
+	DO(RANGE, VALUE, "straggler-minmax-count", straggler_minmax_count, 1, 1e6, "1", \
+	   "with --log-straggler: if above 1, how many of the slowest and fastest to list") \
+	DO(FLAG, VALUE, "log-world-size-to-tensorboard", log_world_size_to_tensorboard, \
+	   "the number of ranks in --tensorboard-dir") \
+	DO(FLAG, VALUE, "log-memory-to-tensorboard", log_memory_to_tensorboard, \
+	   "bytes that are planned and in use on rank 0 in --tensorboard-dir") \
+	DO(FLAG, VALUE, "log-loss-by-corpus", log_loss_by_corpus, \
+	   "the training loss of each corpus in --metrics-file, at log steps") \
+	DO(FLAG, NOTHING, "profile", profile, \
+	   "time every operation of some steps on rank 0: a table against its roofline, a Chrome " \
+	   "trace") \
+	DO(INT, NOTHING, "profile-step-start", profile_step_start, 0, "10", \
+	   "finished steps before the first one that is profiled") \
+	DO(INT, NOTHING, "profile-step-end", profile_step_end, 1, "12", \
+	   "finished steps after the last one that is profiled") \
+	DO(STRING, NOTHING, "profile-prefix", profile_prefix, "PREFIX", "profile", \
+	   "PREFIX.tsv and PREFIX.json get table and trace") \
+	DO(GROUP, "Machine") \
+	DO(CHOICE, VALUE, "backend", backend, mtrain_backends, "auto", \
+	   "the device; auto takes a GPU when there is one") \
+	DO(CHOICE, VALUE, "attention-backend", attention_backend, mtrain_attention_backends, \
+	   "auto", \
+	   "kernels of attention on a GPU: fused, cuDNN's; flash, our own on tensor cores; " \
+	   "unfused and local, our own without; hopper, our own forward pass for compute " \
+	   "capability 9.0, and the backward pass of auto; auto, for each shape hopper where it " \
+	   "was the fastest, else the first of the others that takes it; no other one serves a " \
+	   "shape that the one chosen does not take") \
+	DO(INT, VALUE, "num-threads", num_threads, 1, NULL, \
+	   "CPU threads of a rank; cores / ranks of the host by default") \
+	DO(INT, VALUE, "init-timeout", init_timeout, 1, "600", \
+	   "seconds that a rank waits for all others to start; then it exits with status 4") \
+	DO(NUM, VALUE, "distributed-timeout-minutes", timeout_minutes, 0.01, 1e6, "10", \
+	   "minutes that a rank waits for others in one call before the first step is done; then " \
+	   "all exit with status 4") \
+	DO(INT, VALUE, "distributed-timeout-seconds-after-init", timeout_seconds, 1, NULL, \
+	   "seconds that it waits after the first step; as long by default") \
+	DO(UNFLAG, VALUE, "no-overlap-grad-reduce", overlap_grad_reduce, \
+	   "reduce gradients over data ranks in turn with the backward pass, not beside it, as " \
+	   "is Megatron-LM's default") \
+	DO(UNFLAG, VALUE, "no-overlap-param-gather", overlap_param_gather, \
+	   "gather weights from data ranks in turn with the update, not beside the forward pass, " \
+	   "as is Megatron-LM's default") \
+	DO(UNFLAG, VALUE, "no-cuda-graphs", cuda_graphs, \
+	   "queue every pass on the GPU each time; otherwise those without dropout, tensor ranks " \
+	   "and context ranks are recorded once and launched whole, or in parts between which " \
+	   "data ranks communicate") \
+	DO(FLAG, VALUE, "deterministic-mode", deterministic_mode, \
+	   "bitwise repeatable even where that costs time") \
+	DO(INT, VALUE, "verify-interval", verify_interval, 0, "0", \
+	   "steps between those whose first micro batch is run twice: different results end the " \
+	   "run with status 5; 0: none") \
+	DO(INT, VALUE, "check-weight-hash-across-dp-replicas-interval", \
+	   check_weight_hash_interval, 0, "0", \
+	   "steps between those after which data ranks compare their weights: different ones end " \
+	   "the run with status 5; 0: none") \
+	DO(FLAG, VALUE, "dry-run", dry_run, \
+	   "check everything, print the memory of every rank, start nothing") \
+	DO(RANGE, VALUE, "world-size", world_size, 1, 1 << 20, NULL, \
+	   "ranks that --dry-run plans for, at most 1048576: each has a line") \
+	DO(GROUP, "Inference") \
+	DO(STRING, PRESENCE, "tokens-file", tokens_file, "F.npy", NULL, \
+	   "int32 or int64 tokens [s]: run them once, forward") \
+	DO(STRING, PRESENCE, "logits-file", logits_file, "F.npy", NULL, \
+	   "logits [s, v] of --tokens-file go here") \
+	DO(INT, VALUE, "generate", generate, 1, NULL, "print this many tokens after the prompt") \
+	DO(STRING, PRESENCE, "prompt-file", prompt_file, "FILE", NULL, \
+	   "text to continue; empty: from the beginning of text") \
+	DO(NUM, VALUE, "temperature", temperature, 0, 100, "0", \
+	   "temperature of sampling; 0 takes the likeliest token") \
+	DO(INT, VALUE, "top-k", top_k, 0, "0", "sample among this many likeliest tokens; 0: all") \
+	DO(NUM, VALUE, "top-p", top_p, 0, 1, "1", \
+	   "sample among the likeliest tokens of this joint probability")
+/* clang-format on */
+
+#endif

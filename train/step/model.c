@@ -1,0 +1,128 @@
+/*
+ * model.c - one micro batch through this stage's layers
+ *
+ * Memory is addressed by (buffer, slot, layer): a micro batch in flight owns one slot of the saved
+ * arena, in which buffers that exist once per layer are layer_bytes apart. All addresses follow
+ * from lib/model/memory's plan and nothing is allocated. Tensor ranks communicate inside the
+ * layers, replicas between legs (traffic.h).
+ */
+#include "train/engine/hashes.h"
+#include "train/layers/layer.h"
+#include "train/step/model.h"
+#include "train/watch/observe.h"
+
+/* The batch is in host memory and may be reused when this returns, because copy_in has read its
+ * source by then on every backend. Every stage gets all arrays: tokens for the embedding, positions
+ * and documents for each attention, labels and mask for the head. */
+void
+step_load(struct step *s, const struct batch *b)
+{
+	struct {
+		enum buffer to;
+		const void *from;
+	} part[] = {
+		{ BUF_TOKENS, b->tokens },
+		{ BUF_LABELS, b->labels },
+		{ BUF_POSITIONS, b->positions },
+		{ BUF_LOSS_MASK, b->loss_mask },
+		{ BUF_DOCUMENTS, b->documents },
+	};
+
+	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+		struct tensor t = step_buffer(s, part[i].to, 0);
+
+		if (t.data)
+			s->e->backend->copy_in(
+			    s->e->stream, t.data, part[i].from, tensor_bytes(&t));
+	}
+}
+
+/* The input of layer i; the embedding has none. */
+static struct tensor
+input_of(const struct step *s, int i)
+{
+	const struct block *b = &s->e->mem.block[i];
+
+	return step_buffer(s, b->kind->input, b->local);
+}
+
+static struct block_range
+blocks_of(const struct step *s)
+{
+	return s->e->mem.chunk[s->chunk];
+}
+
+/* The previous stage's output goes straight to the first layer's input, without a copy. */
+struct tensor
+step_input(const struct step *s)
+{
+	return input_of(s, blocks_of(s).first);
+}
+
+/* The schedule keeps each output until it has been sent; no backward pass reads it. */
+struct tensor
+step_link(const struct step *s)
+{
+	return step_buffer(s, BUF_LINK, 0);
+}
+
+/* A layer's output is the input of the next one, or the link to the next stage; the head, the last
+ * of all, has none. The norm of the first of several blocks that run again was computed by the
+ * block before it in the forward pass; the output of the last exists, so it computes only what its
+ * backward pass needs. */
+static void
+move_forward(struct step *s, const struct move *m)
+{
+	const struct layer *l = &s->e->layer[m->block];
+	struct tensor x = input_of(s, m->block), y = { .data = NULL };
+
+	s->recomputes = m->kind == MOVE_RECOMPUTE;
+	if (!m->last && m->block + 1 < blocks_of(s).end)
+		y = input_of(s, m->block + 1);
+	else if (!m->last && s->link >= 0)
+		y = step_link(s);
+	if (m->first && l->block->norm_taken)
+		norm_take(l, s, &x);
+	l->kind->forward(l, s, &y, &x);
+	s->recomputes = false;
+}
+
+/* On entry the link holds the gradient of the output, on return that of the input: the residual
+ * path is never copied. */
+static void
+move_backward(struct step *s, const struct move *m)
+{
+	const struct block *b = &s->e->mem.block[m->block];
+	const struct layer *l = &s->e->layer[m->block];
+	struct tensor x = input_of(s, m->block), dx = step_link(s);
+
+	l->kind->backward(l, s, &dx, &x);
+	if (m->block == blocks_of(s).first || b[-1].layer != b->layer)
+		hashes_backward_leave(s, b->layer);
+}
+
+void
+step_leg(struct step *s, const struct moves *of, const struct leg *leg)
+{
+	for (const struct move *m = of->move + leg->first; m < of->move + leg->end; m++) {
+		struct observer *o = s->e->stream->observer;
+
+		if (o) {
+			o->microbatch = s->microbatch;
+			o->layer = s->e->mem.block[m->block].layer;
+			o->backward = m->kind != MOVE_FORWARD;
+		}
+		if (m->kind == MOVE_BACKWARD)
+			move_backward(s, m);
+		else
+			move_forward(s, m);
+	}
+}
+
+void
+step_measure(struct step *s)
+{
+	for (int i = blocks_of(s).first; i < blocks_of(s).end; i++)
+		if (s->e->layer[i].kind == &layer_attention)
+			attention_measure(&s->e->layer[i], s);
+}

@@ -1,0 +1,20 @@
+/*
+ * model.h - one micro batch through the layers of a stage
+ */
+#ifndef TRAIN_STEP_MODEL_H
+#define TRAIN_STEP_MODEL_H
+
+#include "train/engine/engine.h"
+
+void step_load(struct step *s, const struct batch *b);
+/* The chunk's input; and its output, or the gradient that its backward pass updates in place. */
+struct tensor step_input(const struct step *s);
+struct tensor step_link(const struct step *s);
+/* Queues a leg of a pass. A forward pass reads its input, which must have been loaded or received.
+ * Before a backward pass the link holds the gradient of the output, after it that of the input; the
+ * head starts from its loss. Accumulates main gradients. Collective over the tensor group. */
+void step_leg(struct step *s, const struct moves *of, const struct leg *leg);
+/* The largest scores of attention of the chunk's layers, after its forward pass. */
+void step_measure(struct step *s);
+
+#endif

@@ -1,0 +1,344 @@
+/*
+ * open.c - builds a rank: its memory, its communicators, its layers
+ */
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "lib/model/evaluation.h"
+#include "lib/model/fit.h"
+#include "lib/model/gpu.h"
+#include "train/engine/fp8.h"
+#include "train/engine/handover.h"
+#include "train/engine/hashes.h"
+#include "train/engine/host.h"
+#include "train/engine/offload.h"
+#include "train/engine/stash.h"
+#include "train/engine/timing.h"
+#include "train/engine/traffic.h"
+#include "train/layers/context.h"
+#include "train/optim/ema.h"
+#include "train/step/open.h"
+#include "train/watch/comm_log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The index of each (layer, role) in the list of shards: the embedding first, then the model's
+ * layers, then the head; -1 (0xff bytes) where this rank has no such parameter. */
+static void
+index_shards(struct engine *e)
+{
+	size_t layers = (size_t)e->plan.model.num_layers + 2;
+
+	e->shard_of = mem_alloc(layers, sizeof *e->shard_of);
+	memset(e->shard_of, 0xff, layers * sizeof *e->shard_of);
+	for (int i = e->mem.shards.count; i-- > 0;) {
+		const struct param *p = &e->table[e->mem.shards.item[i].param];
+
+		e->shard_of[p->layer + 1][p->role] = i;
+	}
+}
+
+/* The layer kind that computes a block. */
+static const struct layer_kind *
+layer_of(const struct block_kind *block)
+{
+	static const struct layer_kind *const kinds[] = { &layer_embedding, &layer_attention,
+		&layer_mlp, &layer_moe, &layer_head };
+
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (kinds[i]->block == block)
+			return kinds[i];
+	BUG("no layer computes the block '%s'", block->name);
+}
+
+/* A layer for each block of the stage, in the order of the forward pass. */
+static void
+build_layers(struct engine *e)
+{
+	int n = e->mem.num_blocks;
+	struct layer *l = e->layer = mem_zalloc((size_t)n, sizeof *l);
+
+	for (int i = 0; i < n; i++) {
+		const struct block *b = &e->mem.block[i];
+
+		l[i].kind = layer_of(b->kind);
+		l[i].block = b;
+		if (b->norm_taken)
+			l[i - 1].norm_after = &l[i];
+		if (b->bias_taken)
+			l[i + 1].bias_before = &l[i];
+	}
+}
+
+static void
+list_moves(struct engine *e)
+{
+	int chunks = layout_chunks(&e->plan.layout);
+
+	e->moves = mem_alloc((size_t)chunks, sizeof *e->moves);
+	for (int i = 0; i < 2 * chunks; i++)
+		moves_init(&e->moves[i / 2][i % 2], &e->mem, i / 2, i % 2);
+}
+
+/* Checks first that everything fits, with the communicators that are made later, so that the
+ * message can give advice. engine_close frees what was allocated before a failure. */
+static int
+take_memory(struct engine *e, const struct device_config *dev, struct err *err)
+{
+	static const char *const names[] = { "parameters", "saved activations", "scratch" };
+	size_t available = e->backend->free_memory(e->device);
+	const struct run_plan *p = &e->plan;
+	uint64_t later = e->backend->comm
+	    ? gpu_communicators(&p->layout, &p->model, &p->shape, e->coord[AX_PP])
+	    : 0;
+	struct err why;
+
+	if (available && memory_fit(p, e->coord, later, available, err) < 0)
+		return -1;
+
+	for (int a = 0; a < ARENA_HOST; a++) {
+		e->arena[a] = e->backend->alloc(e->device, e->mem.arena[a], &why);
+		if (!e->arena[a])
+			return err_set(err, "cannot take %.1f MiB for %s: %s",
+			    (double)e->mem.arena[a] / 1048576, names[a], why.msg);
+	}
+	return host_open(e, dev, err);
+}
+
+/* [positions, d/2, 2] of cosine and sine, computed in double and rounded once to the table's type;
+ * nothing where the model has no such table. Waits for the copy, since the host buffer is freed. */
+static void
+fill_rope_table(struct engine *e, enum rope_table which)
+{
+	struct tensor t = engine_rope_table(e, which);
+	double *exact;
+	void *rounded;
+	int64_t n;
+
+	if (!t.data)
+		return;
+	n = tensor_elements(&t);
+	exact = mem_alloc((size_t)n, sizeof *exact);
+	rounded = mem_alloc((size_t)n, dtype_size(t.dtype));
+	model_rope_table(&e->plan.model, which, t.shape[0], exact);
+	dtype_convert(rounded, t.dtype, exact, DTYPE_F64, n);
+	e->backend->copy_in(e->stream, t.data, rounded, tensor_bytes(&t));
+	engine_sync(e);
+	free(exact);
+	free(rounded);
+}
+
+/* The same device, layers and communicators with another plan, in which only the buffers within a
+ * pass have different sizes and places. */
+static void
+open_evaluator(struct engine *e)
+{
+	e->evaluator = e;
+	if (evaluation_micro_batch(&e->plan) == e->plan.shape.micro_batch_size)
+		return;
+	e->evaluator = mem_alloc(1, sizeof *e->evaluator);
+	*e->evaluator = *e;
+	e->evaluator->plan = evaluation_plan(&e->plan);
+	evaluation_memory(&e->evaluator->mem, &e->plan, e->coord);
+}
+
+/* An event for each tensor rank. */
+static struct event **
+tensor_events(struct engine *e)
+{
+	struct event **ev = mem_alloc((size_t)e->groups.tp->size, sizeof *ev);
+
+	for (int i = 0; i < e->groups.tp->size; i++)
+		ev[i] = e->backend->event(e->device);
+	return ev;
+}
+
+/* Ranks of c may write to each other's arenas from the first to the last of these. */
+static bool
+share_arenas(
+    const struct engine *e, struct comm *c, enum arena first, enum arena last, struct err *why)
+{
+	struct comm_memory piece[ARENA_COUNT];
+	int count = 0;
+
+	for (int a = (int)first; a <= (int)last; a++)
+		piece[count++] = (struct comm_memory){ e->arena[a], e->mem.arena[a] };
+	return c->ops->share(c, piece, count, why);
+}
+
+/* Ranks that share experts: likewise. Where they cannot the host waits for each exchange. */
+static void
+share_experts(struct engine *e, struct comm *world)
+{
+	struct err why;
+	bool shared;
+
+	if (!e->groups.ep || e->groups.ep->size == 1)
+		return;
+	comm_log_begin(COMM_HERE(world), COMM_EXPERTS, "sharing of memory");
+	shared = share_arenas(e, e->groups.ep, ARENA_SAVED, ARENA_SCRATCH, &why);
+	comm_log_end(world);
+	if (!shared && world->rank == 0)
+		warn("ranks that share experts send rows as messages, and wait for each exchange: "
+		     "%s",
+		    why.msg);
+}
+
+/* Data ranks share weights and gradients. Those of several hosts cannot, which needs no warning. */
+static void
+share_params(struct engine *e, struct comm *world)
+{
+	struct err why;
+
+	if (e->groups.dp->size == 1)
+		return;
+	comm_log_begin(COMM_HERE(world), COMM_DATA, "sharing of memory");
+	(void)share_arenas(e, e->groups.dp, ARENA_PARAMS, ARENA_PARAMS, &why);
+	comm_log_end(world);
+}
+
+/* Tensor ranks share all memory in which layers pass on rows. Where they cannot, they send
+ * messages, which is slower, and beside GEMMs takes multiprocessors from them. */
+static void
+open_overlap(struct engine *e, struct comm *world)
+{
+	const struct backend *b = e->backend;
+	struct err why;
+	bool shared;
+
+	if (e->groups.tp->size == 1)
+		return;
+	comm_log_begin(COMM_HERE(world), COMM_TENSOR, "sharing of memory");
+	shared = share_arenas(e, e->groups.tp, ARENA_SAVED, ARENA_SCRATCH, &why);
+	comm_log_end(world);
+	if (!shared && e->plan.shape.tp_comm_overlap && world->rank == 0)
+		warn("--tp-comm-overlap: tensor ranks send messages: %s", why.msg);
+	e->overlap = (struct overlap){
+		.stream =
+		    e->plan.shape.tp_comm_overlap ? b->stream(e->device, STREAM_TENSOR) : NULL,
+		.ready = b->event(e->device),
+		.gathered = b->event(e->device),
+		.summed = b->event(e->device),
+		.arrived = tensor_events(e),
+		.made = tensor_events(e),
+	};
+}
+
+/* Context ranks share the memory in which they gather or exchange. Those of several hosts cannot,
+ * which needs no warning. */
+static void
+open_context(struct engine *e, struct comm *world)
+{
+	const struct backend *b = e->backend;
+	struct err why;
+
+	if (e->groups.cp->size == 1)
+		return;
+	comm_log_begin(COMM_HERE(world), COMM_CONTEXT, "sharing of memory");
+	(void)share_arenas(e, e->groups.cp, ARENA_SCRATCH, ARENA_SCRATCH, &why);
+	comm_log_end(world);
+	e->context = (struct overlap){
+		.stream = b->stream(e->device, STREAM_CONTEXT),
+		.ready = b->event(e->device),
+		.gathered = b->event(e->device),
+		.summed = b->event(e->device),
+	};
+}
+
+/* Collective over world; fails on all ranks if it fails on one, with the reason on rank 0. The plan
+ * is copied, the backend is borrowed. Memory is allocated before the communicators, so that a rank
+ * without enough can still tell the others. */
+int
+engine_open(struct engine *e, const struct engine_config *c, struct comm *world, struct err *err)
+{
+	struct device_config dev = { .num_threads = c->num_threads,
+		.dtype = c->plan->shape.dtype,
+		.deterministic = c->deterministic,
+		.attention = c->attention,
+		.float8_experts = c->plan->shape.fp8.format == FP8_NONE
+		    ? 0
+		    : c->plan->model.num_experts / layout_expert_ranks(&c->plan->layout) };
+	int local_size;
+
+	memset(e, 0, sizeof *e);
+	e->plan = *c->plan;
+	e->seed = c->seed;
+	e->z_loss = c->z_loss;
+	e->token_scale = 1;
+	e->rank = world->rank;
+	e->backend = c->backend;
+	layout_coord(&e->plan.layout, e->rank, e->coord);
+	e->num_stretches = layout_positions(
+	    &e->plan.layout, e->plan.shape.seq_length, e->coord[AX_CP], e->stretch);
+	e->first_stage = e->coord[AX_PP] == 0;
+	e->last_stage = e->coord[AX_PP] == e->plan.layout.pipeline_model_parallel_size - 1;
+	run_memory(&e->mem, &e->plan, e->coord);
+	e->num_params = model_params(&e->plan.model, &e->table);
+	index_shards(e);
+	build_layers(e);
+	list_moves(e);
+	comm_log_begin(COMM_HERE(world), COMM_WORLD, "split by host");
+	dev.local_rank = mpi_local_rank(world, &local_size);
+	comm_log_end(world);
+	e->device = e->backend->open(&dev, err);
+	if (comm_agree(COMM_HERE(world), e->device ? take_memory(e, &dev, err) : -1, err) ||
+	    groups_open(&e->groups, &(struct groups_config){ &e->plan, e->backend, e->device },
+		world, err) < 0)
+		return -1;
+	e->stream = e->backend->stream(e->device, STREAM_COMPUTE);
+	e->ops = e->stream->ops;
+	e->timing = timing_new();
+	e->hashes = hashes_new(e);
+	e->offload = offload_new(e);
+	e->ema = ema_new(e);
+	e->stash = stash_open(e);
+	open_overlap(e, world);
+	open_context(e, world);
+	share_experts(e, world);
+	share_params(e, world);
+	e->blocks = mem_alloc(
+	    (size_t)(context_kind_of(&e->plan)->arrays * e->groups.cp->size), sizeof *e->blocks);
+	e->handover = handover_open(e);
+	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
+	for (int i = 0; i < ROPE_TABLES; i++)
+		fill_rope_table(e, (enum rope_table)i);
+	fp8_open(e);
+	open_evaluator(e);
+	return 0;
+}
+
+/* Communicators are freed first, since they may use the device's streams. May be called after
+ * engine_open has failed. */
+void
+engine_close(struct engine *e)
+{
+	if (e->evaluator && e->evaluator != e) {
+		memory_release(&e->evaluator->mem);
+		free(e->evaluator);
+	}
+	fp8_close(e);
+	traffic_close(e->traffic);
+	free(e->overlap.arrived);
+	free(e->overlap.made);
+	handover_close(e->handover);
+	hashes_free(e->hashes);
+	timing_free(e->timing);
+	groups_close(&e->groups);
+	host_close(e);
+	ema_free(e->ema);
+	offload_free(e->offload);
+	stash_close(e->stash);
+	for (int a = 0; a < ARENA_HOST; a++)
+		if (e->arena[a])
+			e->backend->release(e->device, e->arena[a]);
+	if (e->device)
+		e->backend->close(e->device);
+	for (int i = 0; e->moves && i < 2 * layout_chunks(&e->plan.layout); i++)
+		moves_release(&e->moves[i / 2][i % 2]);
+	free(e->moves);
+	memory_release(&e->mem);
+	free(e->blocks);
+	free(e->table);
+	free(e->shard_of);
+	free(e->layer);
+}

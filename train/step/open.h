@@ -1,0 +1,28 @@
+/*
+ * open.h - the beginning and the end of an engine
+ */
+#ifndef TRAIN_STEP_OPEN_H
+#define TRAIN_STEP_OPEN_H
+
+#include "train/engine/engine.h"
+
+struct engine_config {
+	const struct run_plan *plan;
+	const struct backend *backend;
+	int num_threads;
+	uint64_t seed;
+	double z_loss;
+	bool deterministic;
+	enum attention_choice attention;
+	/* overlap the reduction of gradients with the last backward pass, and the gather of weights
+	 * with the next forward pass */
+	bool overlap_grad_reduce, overlap_param_gather;
+};
+
+/* Allocates the memory, makes the communicators and builds the list of layers. The plan must be for
+ * world->size ranks. */
+int engine_open(
+    struct engine *e, const struct engine_config *c, struct comm *world, struct err *err);
+void engine_close(struct engine *e);
+
+#endif

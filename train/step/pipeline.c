@@ -1,0 +1,179 @@
+/*
+ * pipeline.c - runs the schedule's list of actions
+ *
+ * The schedule gives one stage's actions in order and the messages of each exchange; it is made in
+ * lib/model, where it is tested without running anything. Here each action becomes a pass or a
+ * message.
+ */
+#include "train/engine/fp8.h"
+#include "train/engine/handover.h"
+#include "train/engine/stash.h"
+#include "train/engine/timing.h"
+#include "train/engine/traffic.h"
+#include "train/step/model.h"
+#include "train/step/pipeline.h"
+
+#include <stdlib.h>
+
+enum { TAG_FORWARD = 1, TAG_BACKWARD = 2 };
+
+/* Micro batches alternate over the data ranks, so a global batch has the same samples for any
+ * number of data ranks; only the grouping differs. */
+int64_t
+pipeline_first_sample(const struct run_plan *plan, int64_t step, int microbatch, int data_rank)
+{
+	return step +
+	    (microbatch * plan->layout.data_parallel_size + data_rank) *
+	    plan->shape.micro_batch_size;
+}
+
+/* The place of the losses and masks of a micro batch's tokens. */
+size_t
+pipeline_loss_bytes(const struct engine *e)
+{
+	return (size_t)run_rows(&e->plan) *
+	    (dtype_size(memory_real(e->plan.shape.dtype)) + sizeof(float));
+}
+
+/* The pass of an action, or of an exchange: its places and sample numbers. It is cheap to
+ * recompute, so there is no table of passes in flight. */
+static struct step
+step_of(const struct pipeline *p, const struct action *a)
+{
+	return (struct step){
+		.e = p->e,
+		.microbatch = a->microbatch,
+		.chunk = a->chunk,
+		.slot = a->slot,
+		.batch = a->batch,
+		.link = a->link,
+		.training = p->training,
+		.accumulate = a->microbatch > 0 && !engine_shards(p->e, SHARDING_GRADS),
+		.last = a->microbatch == p->num_microbatches - 1 && !p->rehearsal,
+		.iteration = p->iteration,
+		.first_sample = pipeline_first_sample(
+		    &p->e->plan, p->first_sample, a->microbatch, p->e->coord[AX_DP]),
+		.logits = p->logits,
+		.losses = p->losses
+		    ? (char *)p->losses + (size_t)a->microbatch * pipeline_loss_bytes(p->e)
+		    : NULL,
+	};
+}
+
+/* In one leg, or in those between which replicas communicate or saved activations move. Places and
+ * samples follow from the action, so dropout regenerates the masks of the forward pass. The micro
+ * batch belongs to the loader and is copied to the device before the first chunk runs. */
+static void
+pass(const struct pipeline *p, const struct action *a)
+{
+	bool back = a->kind == ACTION_BACKWARD;
+	const struct moves *m = &p->e->moves[a->chunk][back];
+	struct step s = step_of(p, a);
+	bool moves = stash_begin(&s, back),
+	     busy = (traffic_begin(&s, back) || moves) && m->num_legs > 2;
+
+	if (!back && a->chunk == 0) {
+		struct batch batch;
+
+		timing_begin(p->e, SPAN_BATCH);
+		p->load(p->ctx, s.microbatch, &batch);
+		timing_end(p->e, SPAN_BATCH);
+		step_load(&s, &batch);
+	}
+	handover_await(p->e, a);
+	timing_begin(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
+	for (int i = busy ? 1 : 0; i < (busy ? m->num_legs : 1); i++) {
+		traffic_enter(&s, &m->move[m->leg[i].first]);
+		stash_enter(&s, m, &m->leg[i]);
+		fp8_enter(&s, m, &m->leg[i]);
+		replay_leg(p->replay, &s, m, &m->leg[i]);
+		stash_leave(&s, m, &m->leg[i]);
+		traffic_leave(&s, &m->move[m->leg[i].end - 1]);
+	}
+	if (!back && p->training && p->e->mem.bytes[BUF_SCORES])
+		step_measure(&s);
+	timing_end(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
+}
+
+/* The message of one communication action. Messages are received where the pass reads and sent from
+ * where it wrote, without copies. The stage after the last one is the first, with the next chunk.
+ */
+static struct p2p
+message(const struct pipeline *p, const struct action *a)
+{
+	struct step s = step_of(p, a);
+	int n = p->e->groups.pp->size, stage = p->e->groups.pp->rank, after = (stage + 1) % n,
+	    before = (stage + n - 1) % n;
+
+	switch (a->kind) {
+	case ACTION_RECV_FORWARD: return (struct p2p){ false, before, TAG_FORWARD, step_input(&s) };
+	case ACTION_SEND_FORWARD: return (struct p2p){ true, after, TAG_FORWARD, step_link(&s) };
+	case ACTION_RECV_BACKWARD: return (struct p2p){ false, after, TAG_BACKWARD, step_link(&s) };
+	case ACTION_SEND_BACKWARD: return (struct p2p){ true, before, TAG_BACKWARD, step_link(&s) };
+	default: BUG("action %d is no message", (int)a->kind);
+	}
+}
+
+/* The span in which an exchange of these kinds of messages is timed; bit k is kind k. */
+static enum span
+exchange_span(unsigned kinds)
+{
+	enum {
+		RF = 1U << ACTION_RECV_FORWARD,
+		SF = 1U << ACTION_SEND_FORWARD,
+		RB = 1U << ACTION_RECV_BACKWARD,
+		SB = 1U << ACTION_SEND_BACKWARD
+	};
+
+	switch (kinds) {
+	case RF: return SPAN_RECV_FORWARD;
+	case SF: return SPAN_SEND_FORWARD;
+	case RB: return SPAN_RECV_BACKWARD;
+	case SB: return SPAN_SEND_BACKWARD;
+	case SF | RB: return SPAN_SEND_FORWARD_RECV_BACKWARD;
+	case SB | RF: return SPAN_SEND_BACKWARD_RECV_FORWARD;
+	default: return SPAN_EXCHANGE;
+	}
+}
+
+/* Issues the messages from a on as one exchange and returns their number. They are passed to the
+ * communicator together, because blocking sends on both sides of a pair would never end. */
+static int
+exchange(const struct pipeline *p, const struct action *a, int left)
+{
+	enum { GROUP_MAX = 4 };
+	struct p2p m[GROUP_MAX];
+	unsigned kinds = 0;
+	int n = 0;
+
+	while (n < left && n < GROUP_MAX && a[n].group == a->group && a[n].kind > ACTION_BACKWARD) {
+		m[n] = message(p, &a[n]);
+		kinds |= 1U << a[n].kind;
+		n++;
+	}
+	handover_exchange(p->e, a, m, n, exchange_span(kinds));
+	return n;
+}
+
+/* Collective over the pipeline and tensor groups. Queues everything and does not wait for the
+ * device. */
+void
+pipeline_run(const struct pipeline *p)
+{
+	struct schedule_shape shape = layout_schedule(
+	    &p->e->plan.layout, p->rehearsal ? 1 : p->num_microbatches, p->training);
+	struct schedule_use use;
+	struct action *list;
+	int n, i = 0;
+
+	timing_begin(p->e, SPAN_FORWARD_BACKWARD);
+	n = schedule_make(&shape, p->e->coord[AX_PP], &list, &use);
+	while (i < n)
+		if (list[i].kind == ACTION_FORWARD || list[i].kind == ACTION_BACKWARD)
+			pass(p, &list[i++]);
+		else
+			i += exchange(p, &list[i], n - i);
+	handover_settle(p->e);
+	free(list);
+	timing_end(p->e, SPAN_FORWARD_BACKWARD);
+}

@@ -1,0 +1,24 @@
+/*
+ * replay.h - passes that are recorded once and launched as a whole
+ *
+ * A pass of a micro batch queues some hundred operations with the same arguments in every step. A
+ * device that can record them launches them all together afterwards, which saves time when the
+ * operations are short. The replayed operations are those recorded, so the bits are the same.
+ */
+#ifndef TRAIN_STEP_REPLAY_H
+#define TRAIN_STEP_REPLAY_H
+
+#include "train/engine/engine.h"
+
+struct replay;
+
+/* NULL where passes are not replayed: the backend cannot record, they draw dropout, or ranks
+ * communicate in them. */
+struct replay *replay_new(const struct engine *e);
+/* The engine must be open, and its device have finished. */
+void replay_free(struct replay *r);
+/* Has the effect of step_leg: calls it, or launches what it queued before with the same places,
+ * training, accumulate and loss scale. r may be NULL. */
+void replay_leg(struct replay *r, struct step *s, const struct moves *of, const struct leg *leg);
+
+#endif

@@ -1,0 +1,219 @@
+/*
+ * stop.c - requests to stop
+ *
+ * A signal handler may do next to nothing, so it stores the number and the step loop looks at each
+ * step boundary; the ranks agree there, since a launcher may deliver a signal to only some of them.
+ * The start, which may take minutes, looks when the corpora are open and after each index map and
+ * piece of a checkpoint. A file named stop in the --save directory requests the same and needs no
+ * process id.
+ */
+#include "lib/base/io.h"
+#include "lib/base/prog.h"
+#include "train/watch/stop.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What a signal means to a run that has something to save. */
+enum meaning {
+	REQUEST,        /* finish the step, save, exit */
+	REQUEST_OR_NOW, /* the same; a second one, AGAIN later or more, ends the process */
+	END,            /* the process ends; a request where --exit-signal says so */
+};
+const char *const stop_signal_names[] = { "SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP",
+	"SIGXCPU", "SIGQUIT", "SIGALRM", NULL };
+static const struct {
+	int number;
+	enum meaning meaning;
+	bool inherits; /* a parent may have it ignored, as nohup(1) does: then it stays so */
+} row[] = {
+	{ SIGTERM, REQUEST_OR_NOW, false },
+	{ SIGINT, REQUEST_OR_NOW, false },
+	{ SIGUSR1, REQUEST, false },
+	{ SIGUSR2, REQUEST, false },
+	{ SIGHUP, REQUEST, true },
+	{ SIGXCPU, REQUEST, false },
+	{ SIGQUIT, END, true },
+	{ SIGALRM, END, false },
+};
+enum { ROWS = sizeof row / sizeof *row };
+_Static_assert(
+    ROWS + 1 == sizeof stop_signal_names / sizeof *stop_signal_names, "a row for each name");
+
+/* Nanoseconds. Launchers and batch systems send a request twice, to the process and its group. */
+enum { AGAIN = 1000000000 };
+
+/* The row of the first signal that asked, -1 before any, and when the first TERM or INT came, 0
+ * before it: a handler leaves no choice but mutable globals. */
+static atomic_int asked = -1;
+static atomic_llong urgent;
+
+static int
+row_of(int sig)
+{
+	int i = 0;
+
+	while (i < ROWS - 1 && row[i].number != sig)
+		i++;
+	return i;
+}
+
+/* One line with the signal's name in it. Safe in a handler. */
+static void
+say(const char *before, int sig, const char *after)
+{
+	char text[200];
+
+	strcpy(text, before);
+	strcat(text, stop_signal_names[row_of(sig)]);
+	strcat(text, after);
+	prog_line(text);
+}
+
+/* _exit is safe in a handler, and the last checkpoint is whole at all times. */
+static void
+request(int sig)
+{
+	int i = row_of(sig), none = -1;
+	long long never = 0, now;
+	struct timespec t;
+
+	atomic_compare_exchange_strong(&asked, &none, i);
+	if (row[i].meaning != REQUEST_OR_NOW)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	now = (long long)t.tv_sec * 1000000000 + t.tv_nsec;
+	if (atomic_compare_exchange_strong(&urgent, &never, now) || now - never < AGAIN)
+		return;
+	say("a second ", sig,
+	    ": ending at once; steps since the last checkpoint are lost, no checkpoint is");
+	_exit(EXIT_FAILED);
+}
+
+/* Ends the process by the signal, which its parent sees: it comes again when the handler returns.
+ */
+static void
+end_by(int sig, const char *after)
+{
+	say("ended by ", sig, after);
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+static void
+end(int sig)
+{
+	end_by(sig, ": steps since the last checkpoint are lost, no checkpoint is");
+}
+
+static void
+end_without_save(int sig)
+{
+	end_by(sig, ": there was nothing to save");
+}
+
+static void
+answer_by(int sig, void (*action)(int))
+{
+	struct sigaction a;
+
+	memset(&a, 0, sizeof a);
+	a.sa_handler = action;
+	a.sa_flags = SA_RESTART; /* reads and writes under way are not cut short by the request */
+	sigaction(sig, &a, NULL);
+}
+
+/* Gives every signal its action, unless it is to stay ignored. */
+static void
+answer_all(void (*requests)(int), void (*ends)(int))
+{
+	for (int i = 0; i < ROWS; i++) {
+		struct sigaction now;
+
+		if (row[i].inherits && sigaction(row[i].number, NULL, &now) == 0 &&
+		    now.sa_handler == SIG_IGN)
+			continue;
+		answer_by(row[i].number, row[i].meaning == END ? ends : requests);
+	}
+}
+
+void
+stop_catch_signals(void)
+{
+	answer_all(request, end);
+}
+
+void
+stop_catch_signal(int name)
+{
+	answer_by(row[name].number, request);
+}
+
+void
+stop_default_signals(void)
+{
+	int came = atomic_load(&asked);
+
+	answer_all(end_without_save, end_without_save);
+	if (came >= 0)
+		raise(row[came].number);
+}
+
+/* Stays set: a run that has been asked to stop will stop. */
+const char *
+stop_signal(void)
+{
+	int i = atomic_load(&asked);
+
+	return i < 0 ? NULL : stop_signal_names[i];
+}
+
+/* A launcher may deliver a signal to only some of the ranks. */
+int
+stop_agree(struct comm *world, struct err *e)
+{
+	const char *name = stop_signal();
+	int rc = name ? err_set(e,
+			    "stopped before the first step by %s: nothing was trained, so nothing "
+			    "is saved; the same command starts again",
+			    name)
+		      : 0;
+
+	return comm_agree(COMM_HERE(world), rc, e) ? -1 : 0;
+}
+
+/* A path too long for any file system is cut off; no such file exists then. */
+static void
+stop_path(const char *save, char out[IO_PATH])
+{
+	snprintf(out, IO_PATH, "%s/stop", save);
+}
+
+/* False without a --save directory. Rank 0 alone looks in each step: one stat on a shared file
+ * system, not one per rank. */
+bool
+stop_file(const char *save)
+{
+	char path[IO_PATH];
+
+	if (!save)
+		return false;
+	stop_path(save, path);
+	return io_exists(path);
+}
+
+/* Called once the stop is done, so that the requeued run does not stop at once, which is all that a
+ * failure would cause. */
+void
+stop_file_remove(const char *save)
+{
+	char path[IO_PATH];
+
+	if (!save)
+		return;
+	stop_path(save, path);
+	unlink(path);
+}
