@@ -178,7 +178,8 @@ model_params(const struct model_config *c, struct param **out)
 
 	dims_whole(t.dim, c);
 	for (int64_t layer = -1; layer <= c->num_layers; layer++)
-		for (const struct block_kind *const *k = block_recipe(c, layer); *k; k++)
+		for (const struct block_kind *const *k = block_first(c, layer); *k;
+		     k = block_next(k, c, layer))
 			add_block(&t, *k, layer);
 	*out = t.param;
 	return t.count;

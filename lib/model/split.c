@@ -20,7 +20,8 @@ work_at(const struct model_config *c, const struct layout *l, int64_t seq_length
 		.micro_batch_size = 1 };
 	double sum = 0;
 
-	for (const struct block_kind *const *k = block_recipe(c, layer); *k; k++) {
+	for (const struct block_kind *const *k = block_first(c, layer); *k;
+	     k = block_next(k, c, layer)) {
 		struct work w;
 
 		work_of(&w, *k, c, l, &s);

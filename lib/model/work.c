@@ -59,7 +59,8 @@ model_flops(const struct model_config *c, int64_t samples, int64_t seq_length, i
 	dims_share(d, c, &one, &s);
 	d[D_VOCAB] = padded_vocab;
 	for (int64_t layer = -1; layer <= c->num_layers; layer++)
-		for (const struct block_kind *const *k = block_recipe(c, layer); *k; k++) {
+		for (const struct block_kind *const *k = block_first(c, layer); *k;
+		     k = block_next(k, c, layer)) {
 			struct work w = { .num_gemms = 0 };
 
 			(*k)->work(&w, c, d);

@@ -38,7 +38,9 @@ struct layer {
 	const struct layer *norm_after, *bias_before;
 };
 
-extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, layer_moe, layer_head;
+#define LAYER_DECLARED(name) extern const struct layer_kind layer_##name;
+BLOCKS(LAYER_DECLARED)
+#undef LAYER_DECLARED
 
 /* --- linear.c: the two linears of tensor parallelism ------------------------------------------ */
 

@@ -38,17 +38,18 @@ index_shards(struct engine *e)
 	}
 }
 
+#define LAYER_ENTRY(name) &layer_##name,
+
 /* The layer kind that computes a block. */
 static const struct layer_kind *
 layer_of(const struct block_kind *block)
 {
-	static const struct layer_kind *const kinds[] = { &layer_embedding, &layer_attention,
-		&layer_mlp, &layer_moe, &layer_head };
+	static const struct layer_kind *const kinds[] = { BLOCKS(LAYER_ENTRY) };
+	const struct layer_kind *kind = kinds[block_number(block)];
 
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-		if (kinds[i]->block == block)
-			return kinds[i];
-	BUG("no layer computes the block '%s'", block->name);
+	if (kind->block != block)
+		BUG("the layer of block '%s' computes '%s'", block->name, kind->block->name);
+	return kind;
 }
 
 /* A layer for each block of the stage, in the order of the forward pass. */

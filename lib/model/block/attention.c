@@ -102,6 +102,12 @@ static const struct block_norm post = { ROLE_POST_ATTN_NORM, ROLE_POST_ATTN_NORM
 	BUF_POST1_MEAN, BUF_POST1_RSTD, BUF_PROJ_OUT, BUF_BRANCH };
 static const struct block_residual residual = { ROLE_PROJ_BIAS };
 
+static bool
+in(const struct model_config *c, int64_t layer)
+{
+	return layer >= 0 && layer < c->num_layers;
+}
+
 /* Keys that a query sees, on average over the model's layers too: blocks of a kind are priced
  * alike, and the sum over a model is exact. Query i sees at most the last w keys: the window is
  * shorter at the start of the sequence, hence the quadratic term. */
@@ -143,5 +149,5 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	}
 }
 
-const struct block_kind block_attention = { "attention", params, buffers, BUF_LAYER_INPUT, &norm,
-	&post, &residual, work, { FP8_QKV, FP8_FC1 } };
+const struct block_kind block_attention = { "attention", in, params, buffers, BUF_LAYER_INPUT,
+	&norm, &post, &residual, work, { FP8_QKV, FP8_FC1 } };

@@ -4,8 +4,11 @@
 
 #include <stddef.h>
 
-const struct block_kind *const block_kinds[] = { &block_embedding, &block_attention, &block_mlp,
-	&block_moe, &block_head, NULL };
+#define BLOCK_ENTRY(name) &block_##name,
+const struct block_kind *const block_kinds[] = { BLOCKS(BLOCK_ENTRY) NULL };
+#undef BLOCK_ENTRY
+
+enum { KINDS = sizeof block_kinds / sizeof *block_kinds - 1 };
 
 int
 block_number(const struct block_kind *k)
@@ -17,20 +20,25 @@ block_number(const struct block_kind *k)
 	return i;
 }
 
-/* The blocks of a transformer before the layers, in each layer and after them. */
-const struct block_kind *const *
-block_recipe(const struct model_config *c, int64_t layer)
+/* The first from k on that the layer has. */
+static const struct block_kind *const *
+found(const struct block_kind *const *k, const struct model_config *c, int64_t layer)
 {
-	static const struct block_kind *const before[] = { &block_embedding, NULL },
-					      *const dense[] = { &block_attention, &block_mlp,
-						      NULL },
-					      *const sparse[] = { &block_attention, &block_moe,
-						      NULL },
-					      *const after[] = { &block_head, NULL };
+	while (*k && !(*k)->in(c, layer))
+		k++;
+	return k;
+}
 
-	if (layer < 0 || layer >= c->num_layers)
-		return layer < 0 ? before : after;
-	return layer_has_experts(c, layer) ? sparse : dense;
+const struct block_kind *const *
+block_first(const struct model_config *c, int64_t layer)
+{
+	return found(block_kinds, c, layer);
+}
+
+const struct block_kind *const *
+block_next(const struct block_kind *const *k, const struct model_config *c, int64_t layer)
+{
+	return found(k + 1, c, layer);
 }
 
 /* A number beyond the chunk's layers means all of them. */
@@ -73,7 +81,8 @@ add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
 	span = block_recompute(&s->recompute, count);
 	end = first + count + (virtual_stage == layout_stages(l) - 1);
 	for (int64_t i = virtual_stage == 0 ? -1 : first; i < end; i++)
-		for (const struct block_kind *const *k = block_recipe(c, i); *k; k++, n++) {
+		for (const struct block_kind *const *k = block_first(c, i); *k;
+		     k = block_next(k, c, i), n++) {
 			bool within = i >= first && i < first + count;
 
 			b[n].kind = *k;
@@ -95,13 +104,13 @@ add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
 	return n;
 }
 
-/* A layer has two blocks at most. Layers whose linears read 8-bit operands are numbered over all
- * chunks. */
+/* A layer has a block of each kind at most. Layers whose linears read 8-bit operands are numbered
+ * over all chunks. */
 int
 block_list(const struct model_config *c, const struct layout *l, const struct train_shape *s,
     int pp, struct block **out)
 {
-	struct block *b = mem_zalloc((size_t)(2 * c->num_layers + 2), sizeof *b);
+	struct block *b = mem_zalloc(KINDS * (size_t)(c->num_layers + 2), sizeof *b);
 	int n = 0, fp8_layers = 0;
 
 	for (int j = 0; j < layout_chunks(l); j++)

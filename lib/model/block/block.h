@@ -2,13 +2,14 @@
  * block.h - the blocks of a model: what each holds and computes, and which a rank has
  *
  * A kind is a const struct at the end of its file, lib/model/block/NAME.c, the one place that
- * states its tensors, buffers and operations. To add one, write that file and add its lines to
- * block.c. The memory plan, the engine and mplan walk one list of a stage's blocks.
+ * states its tensors, buffers and operations. To add one, write that file and add its line to
+ * list.h. The memory plan, the engine and mplan walk one list of a stage's blocks.
  */
 #ifndef MODEL_BLOCK_BLOCK_H
 #define MODEL_BLOCK_BLOCK_H
 
 #include "lib/model/block/buffers.h"
+#include "lib/model/block/list.h"
 #include "lib/model/fp8.h"
 
 struct param_row;
@@ -28,6 +29,9 @@ struct block_residual {
 
 struct block_kind {
 	const char *name;
+	/* whether a layer has one: -1 stands before the layers, num_layers after them, as in struct
+	 * param */
+	bool (*in)(const struct model_config *c, int64_t layer);
 	const struct param_row *params;   /* in model order (rows.h) */
 	const struct buffer_row *buffers; /* on ranks that have such a block */
 	enum buffer input;                /* the buffer of its input */
@@ -40,15 +44,16 @@ struct block_kind {
 	struct fp8_range fp8;
 };
 
-extern const struct block_kind block_embedding, block_attention, block_mlp, block_moe, block_head;
-/* All kinds, ended by NULL; at most as many as an unsigned has bits. */
+/* All kinds in the order of the list, ended by NULL; at most as many as an unsigned has bits. */
 extern const struct block_kind *const block_kinds[];
 /* The place of a kind among them. */
 int block_number(const struct block_kind *k);
 
-/* The blocks of a layer in the order of the forward pass, ended by NULL; layers are numbered as in
- * struct param: -1 before the layers, num_layers after them. */
-const struct block_kind *const *block_recipe(const struct model_config *c, int64_t layer);
+/* The blocks of a layer in the order of the forward pass, ended by NULL: the first, and the one
+ * after k. */
+const struct block_kind *const *block_first(const struct model_config *c, int64_t layer);
+const struct block_kind *const *block_next(
+    const struct block_kind *const *k, const struct model_config *c, int64_t layer);
 
 /* Layers [0, layers) of a stage's chunk are recomputed by the backward pass, `chunk` at a time. */
 struct recompute_span {

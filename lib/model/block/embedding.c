@@ -18,6 +18,14 @@ static const struct buffer_row buffers[] = {
 	{ .name = NULL },
 };
 
+/* Before the layers. */
+static bool
+in(const struct model_config *c, int64_t layer)
+{
+	(void)c;
+	return layer < 0;
+}
+
 /* Forward reads and writes rows of the table; backward adds to them. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
@@ -28,5 +36,5 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->scatters = 2;
 }
 
-const struct block_kind block_embedding = { "embedding", params, buffers, BUF_LAYER_INPUT, NULL,
+const struct block_kind block_embedding = { "embedding", in, params, buffers, BUF_LAYER_INPUT, NULL,
 	NULL, NULL, work };

@@ -33,6 +33,13 @@ static const struct buffer_row buffers[] = {
 static const struct block_norm norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, BUF_FINAL_MEAN,
 	BUF_FINAL_RSTD, BUF_FINAL_INPUT, BUF_FINAL_OUT };
 
+/* After the layers. */
+static bool
+in(const struct model_config *c, int64_t layer)
+{
+	return layer == c->num_layers;
+}
+
 /* The loss reads and writes the logits. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
@@ -46,5 +53,5 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->scatters = 2;
 }
 
-const struct block_kind block_head = { "head", params, buffers, BUF_FINAL_INPUT, &norm, NULL, NULL,
-	work };
+const struct block_kind block_head = { "head", in, params, buffers, BUF_FINAL_INPUT, &norm, NULL,
+	NULL, work };

@@ -49,6 +49,13 @@ const struct block_norm ffn_post_norm = { ROLE_POST_MLP_NORM, ROLE_POST_MLP_NORM
 	BUF_POST2_MEAN, BUF_POST2_RSTD, BUF_FC2_OUT, BUF_BRANCH };
 static const struct block_residual residual = { ROLE_DOWN_BIAS };
 
+/* In layers without experts. */
+static bool
+in(const struct model_config *c, int64_t layer)
+{
+	return layer >= 0 && layer < c->num_layers && !layer_has_experts(c, layer);
+}
+
 /* Norm, activation and residual sum, with twice as many passes backward as forward, hence the 3.
  * Collectives as in attention.c. */
 static void
@@ -69,5 +76,5 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->overlap = true;
 }
 
-const struct block_kind block_mlp = { "mlp", params, buffers, BUF_MLP_INPUT, &ffn_norm,
+const struct block_kind block_mlp = { "mlp", in, params, buffers, BUF_MLP_INPUT, &ffn_norm,
 	&ffn_post_norm, &residual, work, { FP8_FC1, FP8_EXPERT_FC1 } };

@@ -109,6 +109,12 @@ static const struct buffer_row buffers[] = {
 /* Experts have no biases. */
 static const struct block_residual residual = { ROLE_DOWN_BIAS };
 
+static bool
+in(const struct model_config *c, int64_t layer)
+{
+	return layer >= 0 && layer < c->num_layers && layer_has_experts(c, layer);
+}
+
 /* The router's GEMM is not counted, as in Megatron-LM. Rows are spread and summed in each pass;
  * the others of the experts' passes are those of an MLP with as many rows. */
 static void
@@ -140,5 +146,5 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	work_post_norm(w, c, dim);
 }
 
-const struct block_kind block_moe = { "moe", params, buffers, BUF_MLP_INPUT, &ffn_norm,
+const struct block_kind block_moe = { "moe", in, params, buffers, BUF_MLP_INPUT, &ffn_norm,
 	&ffn_post_norm, &residual, work, { FP8_EXPERT_FC1, FP8_LINEARS } };

@@ -181,21 +181,29 @@ dims_widest(int64_t d[D_COUNT], const struct model_config *c, const struct block
 	}
 }
 
+static bool
+has_kind(const struct model_config *c, const struct block_kind *kind)
+{
+	int64_t layer = -1;
+
+	while (layer <= c->num_layers && !kind->in(c, layer))
+		layer++;
+	return layer <= c->num_layers;
+}
+
 /* Of 8-bit operands. A copy of x is summed along its channels, or in the backward pass along
  * tokens; those of experts along channels alone. */
 static void
 dims_fp8(int64_t d[D_COUNT], const struct model_config *c, const struct train_shape *s)
 {
-	const int64_t t = d[D_TOKENS], experts = model_expert_layers(c);
+	const int64_t t = d[D_TOKENS];
 
 	d[D_FP8_SCALE] = FP8_SCALE_ROW;
 	d[D_FP8_SLOTS] = fp8_num_slots(c);
 	d[D_FP8_HISTORY] = s->fp8.history_len;
-	dims_widest(d, c, &block_attention);
-	if (experts < c->num_layers)
-		dims_widest(d, c, &block_mlp);
-	if (experts)
-		dims_widest(d, c, &block_moe);
+	for (const struct block_kind *const *k = block_kinds; *k; k++)
+		if (has_kind(c, *k))
+			dims_widest(d, c, *k);
 	d[D_FP8_X_LINES] = int64_max(fp8_lines(d[D_FP8_IN]) * t, fp8_lines(t) * d[D_FP8_IN]);
 	d[D_FP8_DY_LINES] = fp8_lines(d[D_FP8_OUT]) * t;
 	d[D_FP8_DY_TRANSPOSED_LINES] = fp8_lines(t) * d[D_FP8_OUT];
