@@ -599,25 +599,6 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 	}
 }
 
-struct part
-memory_own(const struct memory_plan *m, int bucket)
-{
-	const struct bucket *b = &m->shards.bucket[bucket];
-
-	return m->sharded ? bucket_own(b) : bucket_part(b, 0, 1);
-}
-
-/* Elements of a slot of the ring to the host. */
-static int64_t
-ring_slot(const struct memory_plan *m)
-{
-	int64_t own = 0;
-
-	for (int k = 0; k < m->shards.num_buckets; k++)
-		own = int64_max(own, memory_own(m, k).count);
-	return own < BUCKET_PIECE ? own : BUCKET_PIECE;
-}
-
 /* Computes the sizes of a block's rows, and of the rank's own. */
 static void
 plan_dims(struct rank *r, const struct memory_plan *m)
@@ -631,7 +612,8 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_OWN_HOST] = m->own_elements - m->own_device;
 	r->dim[D_OWN_MATRICES] = m->own_matrices;
 	r->dim[D_OWN_OTHERS] = m->own_elements - m->own_matrices;
-	r->dim[D_RING] = s->averaged || m->own_device < m->own_elements ? 2 * ring_slot(m) : 0;
+	r->dim[D_RING] =
+	    s->averaged || m->own_device < m->own_elements ? 2 * memory_ring_slot(m) : 0;
 	r->dim[D_SCORES] = r->model->num_layers * r->model->num_attention_heads /
 	    r->layout->tensor_model_parallel_size;
 	r->dim[D_MATRIX] = r->stage->matrix;
@@ -788,19 +770,4 @@ memory_release(struct memory_plan *m)
 		shards_release(&m->shards);
 	free(m->block);
 	free(m->chunk);
-}
-
-bool
-memory_piece(const struct memory_plan *m, struct piece *p)
-{
-	int64_t at = p->part.first + p->part.count;
-
-	for (; p->bucket < m->shards.num_buckets; p->bucket++) {
-		struct part own = memory_own(m, p->bucket);
-
-		p->part = part_cut(&own, at > own.first ? at : own.first, ring_slot(m));
-		if (p->part.count)
-			return true;
-	}
-	return false;
 }

@@ -126,6 +126,8 @@ void memory_plan_stage(
     struct memory_plan *m, struct memory_stages *x, const struct train_shape *s, int stage);
 /* The part of a bucket that the rank's optimizer owns. */
 struct part memory_own(const struct memory_plan *m, int bucket);
+/* Elements of a slot of the ring to the host. */
+int64_t memory_ring_slot(const struct memory_plan *m);
 /* The bytes of the device's arenas. */
 uint64_t memory_total(const struct memory_plan *m);
 /* The place of buffer b, which must exist: copy is 0 for buffers that exist once; layer counts from

@@ -111,3 +111,36 @@ memory_total(const struct memory_plan *m)
 {
 	return m->arena[ARENA_PARAMS] + m->arena[ARENA_SAVED] + m->arena[ARENA_SCRATCH];
 }
+
+struct part
+memory_own(const struct memory_plan *m, int bucket)
+{
+	const struct bucket *b = &m->shards.bucket[bucket];
+
+	return m->sharded ? bucket_own(b) : bucket_part(b, 0, 1);
+}
+
+int64_t
+memory_ring_slot(const struct memory_plan *m)
+{
+	int64_t own = 0;
+
+	for (int k = 0; k < m->shards.num_buckets; k++)
+		own = int64_max(own, memory_own(m, k).count);
+	return own < BUCKET_PIECE ? own : BUCKET_PIECE;
+}
+
+bool
+memory_piece(const struct memory_plan *m, struct piece *p)
+{
+	int64_t at = p->part.first + p->part.count;
+
+	for (; p->bucket < m->shards.num_buckets; p->bucket++) {
+		struct part own = memory_own(m, p->bucket);
+
+		p->part = part_cut(&own, at > own.first ? at : own.first, memory_ring_slot(m));
+		if (p->part.count)
+			return true;
+	}
+	return false;
+}

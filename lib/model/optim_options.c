@@ -7,6 +7,8 @@
  */
 #include "lib/model/optim_options.h"
 
+#include <stddef.h>
+
 const char *const muon_scale_modes[] = { "spectral", "unit_rms_norm", "shape_scaling", NULL };
 const char *const muon_coefficient_types[] = { "simple", "quintic", "polar_express", NULL };
 
