@@ -265,6 +265,9 @@ test-megatron: $(progs)
 	@$(python_with)/megatron_resume.py '$(MEGATRON)'
 test-golden: tests
 	@B=$(B) GOLDEN=$(golden) sh tests/run.sh golden
+# Toys of every kind of component, added to a copy of the tree; ONLY=KIND takes one.
+test-extend: $(progs) $(recorded)
+	@B=$(B) sh tests/extend/extend.sh
 test-gpu: $(progs) $(gpu_bin) $(faulty)
 	@B=$(B) sh tests/run.sh gpu
 # N injections, from SEED on; FAULT=K repeats one of them.
@@ -320,7 +323,7 @@ clean:
 	rm -rf build build-*
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
-		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-gpu  faults N=1000  sim' \
+		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-gpu  faults N=1000  sim' \
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000' \
 		' format  fuzz  bench  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
@@ -332,7 +335,7 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-hf test-tokenizers test-megatron test-gpu faults sim sim-rate sim-mutants lint format fuzz bench \
+	test-hf test-tokenizers test-megatron test-extend test-gpu faults sim sim-rate sim-mutants lint format fuzz bench \
 	bench-gpu bench-offload bench-watch install man \
 	dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

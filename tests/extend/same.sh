@@ -17,14 +17,9 @@ if [ "$1" != --row ]; then
 	[ $# = 2 ] || { echo "usage: same.sh OLD NEW" >&2 && exit 2; }
 	OLD=$(cd "$1" && pwd) && NEW=$(cd "$2" && pwd) || exit 2
 	TOP=$(cd "$(dirname "$0")/../.." && pwd) B=$NEW
-	export OLD NEW TOP B PATH="$NEW:$OLD:$PATH" LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 \
-		OPENBLAS_NUM_THREADS=1
-	export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 \
-		OMPI_MCA_btl_vader_single_copy_mechanism=none \
-		OMPI_MCA_hwloc_base_binding_policy=none
-	if [ "$(id -u)" = 0 ]; then
-		export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	fi
+	export OLD NEW TOP B PATH="$NEW:$OLD:$PATH"
+	# shellcheck source=tests/extend/environment
+	. "$TOP/tests/extend/environment"
 	out=$(mktemp) rows=$(mktemp) || exit 1
 	trap 'rm -f "$out" "$rows"' EXIT
 	awk -F '\t' -v only="${ONLY:-}" -v seed="${SEED:-1}" -v n="${N:-0}" '

@@ -1,9 +1,8 @@
 /*
- * toy_rule.c - an update rule with one state, of a name that no other has: the sign of a momentum,
+ * lion.c - an update rule with one state, of a name that no other has: the sign of a momentum,
  * on the CPU alone. Source: Chen et al. 2023 arXiv:2302.06675, algorithm 2
  *
- * rule.sh copies it to train/optim/lion.c: this file and its line in the registry are all that a
- * new rule needs.
+ * This file and its line in the registry are all that a new rule needs.
  */
 #include "train/optim/optim.h"
 

@@ -1,8 +1,7 @@
 /*
  * toy.c - a family that mikoshi lacks: built like Qwen3, under a name of its own
  *
- * family.sh copies it to lib/model/family: this file and its line in the registry are all that a
- * new family needs.
+ * This file and its line in the registry are all that a new family needs.
  */
 #include "lib/model/family.h"
 

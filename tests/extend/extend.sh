@@ -1,0 +1,164 @@
+#!/bin/sh
+# extend.sh - what a stranger's component takes: toys of every kind are added to a copy of the tree,
+# built once, and run; edits of files that were there are counted against budget.tsv
+#
+# tests/extend/KIND/ holds a toy: its own files by their paths in the tree, `lines` with the lines
+# that it adds to others (the file, the line after which, the lines; an empty line ends them), and
+# run.sh (see the file toy). A number of files or lines above the
+# budget fails, and so does one below it: the budget falls with it. Then come the mistakes that
+# mistakes.sh has. B is the build directory, whose objects the copy starts from, without those of a
+# GPU; the toys' own .cu are compiled where B has CUDA. ONLY=PATTERN takes the toys and mistakes
+# whose name matches. Prints the table, a line for each toy and mistake, and "N passed, N failed".
+here=$(cd "$(dirname "$0")" && pwd)
+TOP=$(cd "$here/../.." && pwd)
+B=$(cd "$B" && pwd) || exit 1
+export TOP B
+# shellcheck source=tests/extend/environment
+. "$here/environment"
+# shellcheck source=tests/parity/common
+. "$TOP/tests/parity/common"
+
+# kinds: the toys that are taken
+kinds()
+{
+	for run in "$here"/*/run.sh; do
+		kind=$(basename "$(dirname "$run")")
+		case $kind in *${ONLY:-}*) echo "$kind" ;; esac
+	done
+}
+
+# own KIND: the paths of its own files
+own()
+{
+	(cd "$here/$1" && find . -type f ! -path ./lines ! -path ./run.sh | sed 's|^\./||' | sort)
+}
+
+# add KIND TREE: a toy's files and lines
+add()
+{
+	own "$1" | while read -r file; do
+		[ ! -e "$2/$file" ] || fail "$1: $file is in the tree already"
+		mkdir -p "$2/$(dirname "$file")"
+		cp "$here/$1/$file" "$2/$file"
+	done
+	[ ! -e "$here/$1/lines" ] || insert "$1" "$2"
+}
+
+# insert KIND TREE: its lines, each run of them after the only line that is as said
+insert()
+{
+	rm -rf runs
+	mkdir runs
+	awk -v RS= '{ print >sprintf("runs/%02d", NR) }' "$here/$1/lines"
+	for run in runs/*; do
+		file=$2/$(head -n 1 "$run")
+		awk -v run="$run" '
+			BEGIN {
+				getline <run
+				getline after <run
+				while ((getline line <run) > 0)
+					text = text line "\n"
+			}
+			{ print }
+			$0 == after {
+				printf "%s", text
+				found++
+			}
+			END { exit found != 1 }' "$file" >inserted ||
+			fail "$1: $file: not one line is: $(sed -n 2p "$run")"
+		cp inserted "$file"
+	done
+}
+
+# sources TREE: of the repository, without what is built
+sources()
+{
+	mkdir "$1"
+	(cd "$TOP" && cp -pR Makefile VERSION bin ckpt export lib plan shard tok train "$tmp/$1")
+}
+
+# edits KIND: how many files of the tree it changes, and how many lines
+edits()
+{
+	sources changed
+	add "$1" changed
+	(cd "$TOP" && for part in Makefile VERSION bin ckpt export lib plan shard tok train; do
+		diff -r "$part" "$tmp/changed/$part" || true
+	done) | grep -v '^Only in .*changed' | awk '
+		/^diff / || /^Only in / { files++ }
+		/^[<>]/ { lines++ }
+		END { printf "%d\t%d\n", files, lines }'
+	rm -r changed
+}
+
+# counts: the table; fails where it is not the budget
+counts()
+{
+	printf 'kind\tfiles\tlines\tbudget: files\tlines\town files\tlines\n'
+	for kind in $(kinds); do
+		(cd "$here/$kind" && own "$kind" | xargs -r cat) >text
+		printf '%s\t%s\t%s\t%s\t%s\n' "$kind" "$(edits "$kind")" \
+			"$(awk -F '\t' -v kind="$kind" '$1 == kind { print $2 "\t" $3 }' \
+				"$here/budget.tsv")" "$(own "$kind" | wc -l)" "$(wc -l <text)"
+	done
+}
+
+# passes WHAT COMMAND...: a line for one test, with its output where it fails
+passes()
+{
+	what=$1 start=$(date +%s) word=ok
+	shift
+	if "$@" >out 2>&1; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1)) word=FAIL
+	fi
+	printf '  %-4s  %s (%ss)\n' "$word" "$what" $(($(date +%s) - start))
+	[ $word = ok ] || sed 's/^/        /' out
+}
+
+# within_budget: of the table
+within_budget()
+{
+	awk -F '\t' 'NR > 1 && ($2 != $4 || $3 != $5) {
+		bad = 1
+		printf "%s: %d files and %d lines, the budget is %d and %d\n", $1, $2, $3, $4, $5
+	} END { exit bad || NR < 2 }' counts.tsv
+}
+
+# built: the copy with all toys, on the CPU
+built()
+{
+	rm -f "tree/$build/train/backends.c.o"
+	make -C tree -o "$build/flags" -o "$build/version" B="$build" CUDA=0 -j"$(nproc)" \
+		"$build/mtrain" "$build/mckpt" "$build/mexport" "$build/mplan" \
+		"$build/tests/recorded/mtrain"
+}
+
+# built_cuda: the toys' own .cu
+built_cuda()
+{
+	# shellcheck disable=SC2046
+	set -- $(for kind in $(kinds); do own "$kind" | grep '\.cu$'; done)
+	# shellcheck disable=SC2046
+	[ $# = 0 ] || make -C tree -o "$build/flags" -o "$build/version" B="$build" CUDA=1 \
+		CUDA_ARCH=90a $(printf "$build/%s.o " "$@")
+}
+
+passed=0 failed=0 build=$(basename "$B")
+counts >counts.tsv
+column -t -s "$(printf '\t')" counts.tsv
+passes "edited files and lines are the budget" within_budget
+copy_tree
+mkdir -p tree/tests "tree/$build/tests"
+cp -pR "$TOP/tests/recorded" tree/tests
+[ ! -e "$B/tests/recorded" ] || cp -pR "$B/tests/recorded" "tree/$build/tests"
+for kind in $(kinds); do add "$kind" tree; done
+passes "all toys built in one copy of the tree" built
+[ "$(sed -n 's/.*cuda=//p' "$B/flags")" != 1 ] || passes "the toys' CUDA compiled" built_cuda
+export B="$tmp/tree/$build" PATH="$tmp/tree/$build:$PATH"
+for kind in $(kinds); do
+	passes "$kind" sh "$here/$kind/run.sh"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
