@@ -12,7 +12,7 @@
 here=$(cd "$(dirname "$0")" && pwd)
 TOP=$(cd "$here/../.." && pwd)
 B=$(cd "$B" && pwd) || exit 1
-export TOP B
+export TOP B BEFORE="$B"
 # shellcheck source=tests/extend/environment
 . "$here/environment"
 # shellcheck source=tests/parity/common
@@ -97,7 +97,8 @@ counts()
 	printf 'kind\tfiles\tlines\tbudget: files\tlines\town files\tlines\n'
 	for kind in $(kinds); do
 		(cd "$here/$kind" && own "$kind" | xargs -r cat) >text
-		printf '%s\t%s\t%s\t%s\t%s\n' "$kind" "$(edits "$kind")" \
+		edited=$(edits "$kind") || { echo "$edited" >&2 && exit 1; }
+		printf '%s\t%s\t%s\t%s\t%s\n' "$kind" "$edited" \
 			"$(awk -F '\t' -v kind="$kind" '$1 == kind { print $2 "\t" $3 }' \
 				"$here/budget.tsv")" "$(own "$kind" | wc -l)" "$(wc -l <text)"
 	done
