@@ -4,7 +4,8 @@
 #
 # tests/extend/KIND/ holds a toy: its own files by their paths in the tree, `lines` with the lines
 # that it adds to others (the file, the line after which, the lines; an empty line ends them), and
-# run.sh (see the file toy). A number of files or lines above the
+# run.sh (see the file toy). An operation has a use where others call it: such lines, in `calls`,
+# are added to the copy that is built and count for nothing. A number of files or lines above the
 # budget fails, and so does one below it: the budget falls with it. Then come the mistakes that
 # mistakes.sh has. B is the build directory, whose objects the copy starts from, without those of a
 # GPU; the toys' own .cu are compiled where B has CUDA. ONLY=PATTERN takes the toys and mistakes
@@ -30,7 +31,8 @@ kinds()
 # own KIND: the paths of its own files
 own()
 {
-	(cd "$here/$1" && find . -type f ! -path ./lines ! -path ./run.sh | sed 's|^\./||' | sort)
+	(cd "$here/$1" && find . -type f ! -path ./lines ! -path ./calls \
+		! -path ./run.sh | sed 's|^\./||' | sort)
 }
 
 # add KIND TREE: a toy's files and lines
@@ -41,17 +43,17 @@ add()
 		mkdir -p "$2/$(dirname "$file")"
 		cp "$here/$1/$file" "$2/$file"
 	done
-	[ ! -e "$here/$1/lines" ] || insert "$1" "$2"
+	[ ! -e "$here/$1/lines" ] || insert "$1" lines "$2"
 }
 
-# insert KIND TREE: its lines, each run of them after the only line that is as said
+# insert KIND LINES TREE: its lines, each run of them after the only line that is as said
 insert()
 {
 	rm -rf runs
 	mkdir runs
-	awk -v RS= '{ print >sprintf("runs/%02d", NR) }' "$here/$1/lines"
+	awk -v RS= '{ print >sprintf("runs/%02d", NR) }' "$here/$1/$2"
 	for run in runs/*; do
-		file=$2/$(head -n 1 "$run")
+		file=$3/$(head -n 1 "$run")
 		awk -v run="$run" '
 			BEGIN {
 				getline <run
@@ -127,13 +129,25 @@ within_budget()
 	} END { exit bad || NR < 2 }' counts.tsv
 }
 
-# built: the copy with all toys, on the CPU
+# built: the copy with all toys, on the CPU; without its own path in what is compiled, so that a
+# cache of the compiler finds it again
 built()
 {
+	# shellcheck disable=SC2046
+	set -- $(programs)
 	rm -f "tree/$build/train/backends.c.o"
-	make -C tree -o "$build/flags" -o "$build/version" B="$build" CUDA=0 -j"$(nproc)" \
+	make -C tree -o "$build/flags" -o "$build/version" B="$build" CUDA=0 sanflags= \
+		-j"$(nproc)" \
 		"$build/mtrain" "$build/mckpt" "$build/mexport" "$build/mplan" \
-		"$build/tests/recorded/mtrain"
+		"$build/tests/recorded/mtrain" "$@"
+}
+
+# programs: the toys' own tests, as targets
+programs()
+{
+	for kind in $(kinds); do
+		own "$kind" | sed -n "s|^\(tests/.*\)\.c\$|$build/\1|p"
+	done
 }
 
 # built_cuda: the toys' own .cu
@@ -151,10 +165,16 @@ counts >counts.tsv
 column -t -s "$(printf '\t')" counts.tsv
 passes "edited files and lines are the budget" within_budget
 copy_tree
+for part in plan shard tok; do
+	[ ! -e "$B/$part" ] || cp -pR "$B/$part" "tree/$build"
+done
 mkdir -p tree/tests "tree/$build/tests"
-cp -pR "$TOP/tests/recorded" tree/tests
+cp -pR "$TOP/tests/recorded" "$TOP/tests/check.h" tree/tests
 [ ! -e "$B/tests/recorded" ] || cp -pR "$B/tests/recorded" "tree/$build/tests"
-for kind in $(kinds); do add "$kind" tree; done
+for kind in $(kinds); do
+	add "$kind" tree
+	[ ! -e "$here/$kind/calls" ] || insert "$kind" calls tree
+done
 passes "all toys built in one copy of the tree" built
 [ "$(sed -n 's/.*cuda=//p' "$B/flags")" != 1 ] || passes "the toys' CUDA compiled" built_cuda
 export B="$tmp/tree/$build" PATH="$tmp/tree/$build:$PATH"

@@ -6,6 +6,7 @@ grid="$(layout 2 1) $(zero 3)" other=$(layout 1 2)
 lion="--optimizer lion --lr 1e-4"
 helps adam.*lion
 proves $lion
+grep -q "^lion" profile.tsv || fail "--profile has no lion: $(cut -f 1 profile.tsv)"
 grep -q '^optimizer lion$' same/iter_0000004/state.conf || fail "state.conf does not name the rule"
 [ "$(mckpt diff same one --tolerance 1e-9 --only '*.lion_avg' | grep -c lion_avg)" -gt 9 ] ||
 	fail "no states were saved"

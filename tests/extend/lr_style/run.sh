@@ -1,7 +1,7 @@
 #!/bin/sh
 # A learning-rate style, added in the middle of the list: what other builds have saved keeps its
 # style, and a build that lacks it says so.
-# shellcheck source=tests/extend/toy disable=SC2046,SC2086
+# shellcheck source=tests/extend/toy disable=SC2031,SC2046,SC2086
 . "$TOP/tests/extend/toy"
 helps '--lr-decay-style .*cosine|1-sqrt|inverse'
 proves --lr-decay-style 1-sqrt
@@ -10,12 +10,10 @@ metric lr one.jsonl | awk '
 	{ d = $1 - want; if (d < -1e-15 || d > 1e-15) exit 1 }
 	END { exit NR != 4 }' || fail "other rates: $(metric lr one.jsonl)"
 
-# before RANKS OPTION...: ends, by the build without the toy
+# before STATUS RANKS OPTION...: ends, by the build without the toy
 before()
 {
-	usual=$PATH PATH=$BEFORE:$PATH
-	ends "$@"
-	PATH=$usual
+	(PATH=$BEFORE:$PATH && ends "$@")
 }
 before 2 1 $steps --lr-decay-style 1-sqrt
 before 1 1 $steps --load half --save other
