@@ -12,6 +12,7 @@
 #include "lib/model/fields_list.h"
 #include "lib/model/pattern.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -98,7 +99,7 @@ enum model_tag {
 #define MODEL_MEMBER_NUM(n, f, ...) double f;
 #define MODEL_MEMBER_FLAG(n, f, ...) bool f;
 #define MODEL_MEMBER_CHOICE(n, type, f, ...) \
-	_Static_assert(sizeof(type) == sizeof(int), "options store a choice as int"); \
+	static_assert(sizeof(type) == sizeof(int), "options store a choice as int"); \
 	type f;
 #define MODEL_MEMBER_WORDS(n, y, f, u, t, h, ...) __VA_ARGS__;
 #define MODEL_MEMBER_SWITCH(...)
