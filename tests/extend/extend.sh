@@ -6,10 +6,10 @@
 # that it adds to others (the file, the line after which, the lines; an empty line ends them), and
 # run.sh (see the file toy). An operation has a use where others call it: such lines, in `calls`,
 # are added to the copy that is built and count for nothing. A number of files or lines above the
-# budget fails, and so does one below it: the budget falls with it. Then come the mistakes that
-# mistakes.sh has. B is the build directory, whose objects the copy starts from, without those of a
-# GPU; the toys' own .cu are compiled where B has CUDA. ONLY=PATTERN takes the toys and mistakes
-# whose name matches. Prints the table, a line for each toy and mistake, and "N passed, N failed".
+# budget fails, and so does one below it: the budget falls with it. B is the build directory, whose
+# objects the copy starts from, without those of a GPU; the toys' own .cu are compiled where B has
+# CUDA. ONLY=PATTERN takes the toys whose name matches. Prints the table, a line for each toy, and
+# "N passed, N failed".
 here=$(cd "$(dirname "$0")" && pwd)
 TOP=$(cd "$here/../.." && pwd)
 B=$(cd "$B" && pwd) || exit 1

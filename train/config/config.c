@@ -550,8 +550,6 @@ check_backend(const struct train_config *c, struct err *e)
 		note("--attention-backend %s: changes nothing on the %s backend, which has one "
 		     "attention",
 		    mtrain_attention_backends[c->o.attention_backend], b->name);
-	if (optim_check_operations(c->o.run.optimizer, b->ops, b->name, e) < 0)
-		return -1;
 	if (m->num_experts > b->max_experts)
 		return err_set(e, "--num-experts %lld: the %s backend routes among at most %lld",
 		    (long long)m->num_experts, b->name, (long long)b->max_experts);

@@ -9,6 +9,7 @@
 #include "lib/model/evaluation.h"
 #include "lib/model/gpu.h"
 #include "lib/model/layout_text.h"
+#include "train/optim/optim.h"
 #include "train/run/begin.h"
 #include "train/run/ceiling.h"
 #include "train/run/infer.h"
@@ -333,7 +334,10 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 		.overlap_grad_reduce = c->o.overlap_grad_reduce,
 		.overlap_param_gather = c->o.overlap_param_gather,
 	};
-	int64_t length = ec.backend ? infer_seq_length(c, &err) : -1;
+	bool able = ec.backend &&
+	    optim_check_operations(c->o.run.optimizer, ec.backend->ops, ec.backend->name, &err) ==
+		0;
+	int64_t length = able ? infer_seq_length(c, &err) : -1;
 	bool infers = c->o.tokens_file || c->o.generate;
 	int status;
 
