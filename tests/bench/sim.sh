@@ -1,7 +1,7 @@
 #!/bin/sh
 # sim.sh - simulated seeds an hour beside injections an hour into real processes, on one core each
 set -eu
-: "${SEEDS:=1:200}" "${N:=20}"
+: "${B:=build}" "${SEEDS:=1:200}" "${N:=20}"
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 \
 	OMPI_MCA_btl_vader_single_copy_mechanism=none
 PATH=$(cd "$B" && pwd):$PATH
