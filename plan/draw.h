@@ -2,7 +2,7 @@
  * draw.h - when each stage of a pipeline does which pass
  *
  * Passes take as long as their floating-point operations, and messages no time: what is seen is the
- * bubble that the order of passes and the split of the layers leave. Source: spec/planning.md 6.
+ * bubble that the order of passes and the split of the layers leave. Source: docs/planning.md 4.
  */
 #ifndef PLAN_DRAW_H
 #define PLAN_DRAW_H

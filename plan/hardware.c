@@ -2,7 +2,7 @@
  * hardware.c - the table of devices
  *
  * Peaks are data-sheet figures; efficiencies are the parts of them that large GEMMs, attention,
- * memory and links reach (spec/planning.md 5). They are starting points: every figure is an option,
+ * memory and links reach (docs/planning.md 3). They are starting points: every figure is an option,
  * and one measured step is worth more than the table.
  */
 #include "plan/hardware.h"
@@ -22,7 +22,7 @@
 	.memory_efficiency = 0.75, .link_efficiency = 0.75, .kernel_us = 3, .link_us = 10, \
 	.network_us = 25, .step_ms = 5
 
-/* Peaks, memory and links: spec/planning.md 5; links to the host, PCI Express or NVLink; F32 peaks
+/* Peaks, memory and links: docs/planning.md 3; links to the host, PCI Express or NVLink; F32 peaks
  * without tensor cores and numbers of multiprocessors: the vendors' data sheets. */
 static const struct hardware rows[] = {
 	{ "h100", 989, 67, true, true, 79.2, 1.5, 3350, 450, 50, 8, 63, 132, HOPPER },

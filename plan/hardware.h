@@ -3,7 +3,7 @@
  * option
  *
  * Peaks are for dense 16-bit GEMMs; efficiencies are the parts of a peak that real kernels and
- * collectives reach. A figure that is given overrides the row. Source: spec/planning.md 5.
+ * collectives reach. A figure that is given overrides the row. Source: docs/planning.md 3.
  */
 #ifndef PLAN_HARDWARE_H
 #define PLAN_HARDWARE_H

@@ -7,7 +7,7 @@
  * More ranks share the experts of a layer as long as that is faster, and each expert as many as
  * there are tensor ranks, or one. Memory is the memory plan's (which the trainer allocates) plus
  * the device's reserve; time comes from plan/time. Plans within 1 % of each other count as ties,
- * the smaller one first. Source: spec/planning.md 8.
+ * the smaller one first. Source: docs/planning.md 5.
  */
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H

@@ -3,7 +3,7 @@
  * the pipeline
  *
  * The figures are those of the rank that all others wait for. They rank layouts; they do not
- * predict exact seconds. Source: spec/planning.md 3.
+ * predict exact seconds. Source: docs/planning.md 2.
  */
 #ifndef PLAN_TIME_H
 #define PLAN_TIME_H

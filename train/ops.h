@@ -13,7 +13,7 @@
  * surfaces in sync(). Nothing is kept of the arguments after the call but the tensors' memory until
  * the stream has passed. Every operation is deterministic: the order of every sum depends on the
  * shapes alone; only attention_bwd need not be where the device was opened without
- * device_config.deterministic. Sources of the formulas: spec sections named with each.
+ * device_config.deterministic. The formulas are in docs/math.md.
  */
 #ifndef TRAIN_OPS_H
 #define TRAIN_OPS_H

@@ -4,7 +4,7 @@
  *
  * A pickle that lists global tensors, the chunks of each, and where in which file each chunk is
  * stored: as a complete zip of torch.save with one tensor. Objects are stored as such zips too.
- * Source: torch/distributed/checkpoint/{metadata,filesystem}.py; spec/checkpoints.md 11.
+ * Source: torch/distributed/checkpoint/{metadata,filesystem}.py; docs/checkpoints.md 3.
  */
 #ifndef CKPT_DISTCP_H
 #define CKPT_DISTCP_H

@@ -5,7 +5,7 @@
  * head, its value head; and gate above up in another, of an MLP or of an expert. Its vocabulary
  * tables have padded rows. All of its formats, and all states of its optimizers, follow this one
  * map. Source: Megatron-LM core/models/gpt, core/transformer/{attention,mlp}.py,
- * core/transformer/moe/experts.py; spec/checkpoints.md 7 and 8.
+ * core/transformer/moe/experts.py; docs/checkpoints.md 2.1 and 2.2.
  */
 #ifndef CKPT_MEGATRON_H
 #define CKPT_MEGATRON_H

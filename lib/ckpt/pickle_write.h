@@ -4,7 +4,7 @@
  * Each function appends one value to a text; between an opening and its end lie the values of a
  * container. Nothing is memoised, so equal values are written again. Tensors are torch's: what
  * names their storage is the number of a file's entry (torchzip_write.h), and torch.load accepts
- * them with weights_only. Source: Python's pickletools; spec/checkpoints.md 6.
+ * them with weights_only. Source: Python's pickletools; docs/checkpoints.md 1.
  */
 #ifndef CKPT_PICKLE_WRITE_H
 #define CKPT_PICKLE_WRITE_H

@@ -11,7 +11,7 @@
  *
  * The GEMMs of experts' weight gradients read 16-bit rows: experts take any numbers of rows, so
  * transposed copies of these would not be dense along the sum. Source: Micikevicius 2022
- * arXiv:2209.05433; spec/training.md 13.
+ * arXiv:2209.05433; docs/math.md 6.
  */
 #ifndef MODEL_FP8_H
 #define MODEL_FP8_H

@@ -2,7 +2,7 @@
  * layout.h - rank <-> coordinates, groups, and the part of the model on a rank
  *
  * Order "tp-cp-dp-pp", leftmost fastest: rank = tp + t (cp + c (dp + D pp)); or "tp-cp-pp-dp".
- * Source: spec/training.md 11; Megatron-LM core/parallel_state.py.
+ * Source: docs/parallelism.md 1; Megatron-LM core/parallel_state.py.
  */
 #ifndef MODEL_LAYOUT_H
 #define MODEL_LAYOUT_H
@@ -69,7 +69,7 @@ int64_t layout_expert_holders(const struct layout *l);
  * The ranks of a stage by other axes than tensor, context and data: number
  * tp + t (cp + c dp) = etp + n (ep + e edp). The rank at (ep, etp) holds slice etp, of n equal ones
  * of their ffn channels, of experts [ep E / e, (ep + 1) E / e) of every layer. So do the ranks that
- * differ from it in edp alone. Source: spec/training.md 11; Megatron-LM core/parallel_state.py.
+ * differ from it in edp alone. Source: docs/parallelism.md 1; Megatron-LM core/parallel_state.py.
  */
 enum expert_axis { EX_TP, EX_EP, EX_DP, EX_COUNT };
 #define EX_BIT(a) (1u << (a))
@@ -103,8 +103,8 @@ struct stretch {
  * The positions of a sample that context rank cp holds, in the order of its rows; returns the
  * number of stretches. A single rank holds all positions. Otherwise a sequence is 2 c equal pieces
  * and rank i has pieces i and 2 c - 1 - i, so that all ranks have equally many scores below the
- * diagonal. seq_length must have passed layout_check_length. Source: spec/engine.md 6; Megatron-LM
- * get_batch_on_this_cp_rank (megatron/core/utils.py).
+ * diagonal. seq_length must have passed layout_check_length. Source: docs/parallelism.md 6.1;
+ * Megatron-LM get_batch_on_this_cp_rank (megatron/core/utils.py).
  */
 int layout_positions(
     const struct layout *l, int64_t seq_length, int cp, struct stretch out[STRETCHES]);

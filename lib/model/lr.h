@@ -43,8 +43,7 @@ bool wd_is_steady(int style);
 
 /* 0, or -1 with the reason why a schedule is impossible. */
 int lr_check(const struct lr_schedule *s, struct err *e);
-/* Learning rate of the step taken after `samples` consumed samples. Source: spec/training.md
- * 4.6. */
+/* Learning rate of the step taken after `samples` consumed samples. Source: docs/math.md 4.6. */
 double lr_at(const struct lr_schedule *s, int64_t samples);
 /* The same of the vocabulary tables. */
 double lr_at_vocab(const struct lr_schedule *s, int64_t samples);

@@ -8,7 +8,7 @@
  * the same order of nominal time, and in each a stage waits only for earlier ones, so there is no
  * deadlock, even if no message is buffered.
  *
- * Source: Narayanan 2021, arXiv:2104.04473; spec/training.md 7; the warm-up is Megatron-LM's.
+ * Source: Narayanan 2021, arXiv:2104.04473; docs/parallelism.md 4; the warm-up is Megatron-LM's.
  */
 #ifndef MODEL_SCHEDULE_H
 #define MODEL_SCHEDULE_H

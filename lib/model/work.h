@@ -57,7 +57,7 @@ void work_post_norm(struct work *w, const struct model_config *c, const int64_t 
  * Forward, gradient of the input and of the weight (factor 3), causal attention counted half,
  * recomputation not counted; padded_vocab as layout_vocab gives it, because the padding is
  * multiplied too. Norms, activations and the embedding look-up do not count, so the figure does not
- * depend on the implementation. Source: spec/training.md 14.1; Megatron-LM training.py
+ * depend on the implementation. Source: docs/math.md 7.1; Megatron-LM training.py
  * num_floating_point_operations; Narayanan et al. 2021, arXiv:2104.04473, appendix, with the causal
  * half.
  */

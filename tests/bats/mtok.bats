@@ -314,7 +314,7 @@ most_memory()
 	mtok -q -o out $spm --force docs.jsonl
 }
 
-@test "preprocess_data's line of design.md part 6 is accepted" {
+@test "preprocess_data's command line is accepted" {
 	sed 's/"text"/"content"/' docs.jsonl >F
 	run mtok --input F --output-prefix codeparrot --vocab vocab.json --dataset-impl mmap \
 		--tokenizer-type GPT2BPETokenizer --merge-file merges.txt --json-keys content \

@@ -4,7 +4,7 @@
  *
  * Measures three parts of a step one after another: its GEMMs alone, as many of each as a step has,
  * on normally distributed numbers; its attention, by the fastest implementation; and the memory
- * traffic of everything else (spec/gpu.md part 3: each tensor once, assuming that whatever can be
+ * traffic of everything else (docs/gpu.md 3: each tensor once, assuming that whatever can be
  * fused is fused) at the rate of a copy. Each part runs for SUSTAIN seconds, until the power limit
  * has settled the clock; its time is the median of the second half. The sum is a lower bound on the
  * step's time. One row per model: TFLOP/s and ms of the GEMMs, TFLOP/s and ms of attention, GB/s

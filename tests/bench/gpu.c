@@ -3,7 +3,7 @@
  * of the copy and GEMM rates that the same GPU reached within the same minute
  *
  * Columns: model, operation, milliseconds, rate, unit, share. Bytes are those that the operation
- * must move (spec/gpu.md part 3); the ceilings are a copy of device memory, read and write counted,
+ * must move (docs/gpu.md 3); the ceilings are a copy of device memory, read and write counted,
  * and a GEMM of 8192 x 8192 x 8192. Without a GPU it prints a note and succeeds.
  */
 #include "lib/base/mem.h"

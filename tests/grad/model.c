@@ -126,7 +126,7 @@ give(void *ctx, int microbatch, struct batch *out)
 	*out = ((struct fixture *)ctx)->batch[microbatch];
 }
 
-/* What the routers of all layers add to it: the two losses of spec/training.md 10.3, summed over
+/* What the routers of all layers add to it: the two losses of docs/math.md 5.3, summed over
  * tokens. */
 static double
 router_losses(const struct engine *e)

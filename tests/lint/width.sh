@@ -3,8 +3,8 @@
 # indentation
 #
 # Wider may be: the Makefile and bats files, which quote whole commands and messages; option lists
-# of man pages, which the tools print; tables that scripts print; tables and code blocks of the
-# README.
+# of man pages, which the tools print; tables that scripts print; tables and code blocks of
+# documents.
 set -u
 cd "${TOP:-.}" || exit 1
 export LC_ALL=C.UTF-8
@@ -22,7 +22,8 @@ prose()
 	esac
 }
 
-files="Makefile README.md install.sh .ci/run tests/parity/common $(echo tests/bench/*.py)
+files="Makefile README.md $(echo docs/*.md) install.sh .ci/run tests/parity/common
+	$(echo tests/bench/*.py)
 	$(find bin lib tok shard plan ckpt export train tests examples man -type f \
 	\( -name '*.[ch157]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' -o -name '*.sh' \
 	-o -name '*.awk' -o -name '*.bats' -o -name '*.bash' \) | sort)"

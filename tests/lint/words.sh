@@ -9,8 +9,9 @@ cd "${TOP:-.}" || exit 1
 # EXCEPT, outside this file
 look()
 {
-	grep -rnIE --exclude=words.sh --exclude-dir=corpus "$1" Makefile README.md install.sh .ci \
-		bin lib tok shard plan ckpt export train man examples tests 2>/dev/null |
+	grep -rnIE --exclude=words.sh --exclude-dir=corpus "$1" Makefile README.md docs \
+		CONTRIBUTING.md install.sh .ci bin lib tok shard plan ckpt export train man \
+		examples tests 2>/dev/null |
 		grep -vE "^tests/[a-z]*/data/|${3:-^\$}" |
 		awk -F: -v what="$2" '{ print $1 ":" $2 ": " what }'
 }

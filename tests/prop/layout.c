@@ -71,7 +71,7 @@ check_order(const struct layout *l)
 	}
 }
 
-/* The example of spec/training.md 11: t 2, c 1, D 2, p 2. */
+/* The example of docs/parallelism.md 1: t 2, c 1, D 2, p 2. */
 static void
 check_example(void)
 {

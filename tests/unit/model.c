@@ -117,7 +117,7 @@ test_experts(void)
 	free(p);
 }
 
-/* Parameters and FLOPs agree with published figures and spec/training.md 14.1. */
+/* Parameters and FLOPs agree with published figures and docs/math.md 7.1. */
 static void
 test_counts(void)
 {

@@ -1,5 +1,5 @@
 /* optim.c - learning-rate and weight-decay schedules at their corners, loss scale traces
- * (spec/training.md 4.5 and 4.6) */
+ * (docs/math.md 4.5 and 4.6) */
 #include "lib/model/lr.h"
 #include "lib/model/optim_rule.h"
 #include "lib/model/scaler.h"

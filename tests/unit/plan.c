@@ -322,8 +322,8 @@ test_scale(void)
 	    100 * t.total);
 }
 
-/* Published steps: model, layout, batch, seconds. Names are rows of the measurements that
- * spec/planning.md was fitted to. */
+/* Published steps: model, layout, batch, seconds. Publications: Megatron-LM and other
+ * programs, docs/planning.md 3. */
 static const struct published {
 	const char *device;
 	int64_t layers, hidden, heads, groups, ffn, vocab, seq;

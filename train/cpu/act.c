@@ -1,7 +1,7 @@
 /*
  * act.c - activation functions, and those that gate one half of a row by the other
  *
- * Source: spec/training.md 2.6; Hendrycks & Gimpel 2016 arXiv:1606.08415, Shazeer 2020
+ * Source: docs/math.md 2.6; Hendrycks & Gimpel 2016 arXiv:1606.08415, Shazeer 2020
  * arXiv:2002.05202.
  */
 #include "train/cpu/real.h"

@@ -4,7 +4,7 @@
  * The forward pass keeps a running maximum and sum per query (Milakov & Gimelshein 2018,
  * arXiv:1805.02867). The backward pass goes over the tiles twice, first by query tile for dq, then
  * by key tile for dk and dv, so that each sum has one owner and only the statistics grow with the
- * sequence. Tiles without visible keys are skipped. Source: spec/training.md 2.5; Dao 2023,
+ * sequence. Tiles without visible keys are skipped. Source: docs/math.md 2.5; Dao 2023,
  * arXiv:2307.08691.
  */
 #include "train/cpu/real.h"

@@ -1,6 +1,5 @@
 /*
- * dropout.c - masks from counters, and the residual connection. Source: spec/training.md 2.9 and
- * 15.6
+ * dropout.c - masks from counters, and the residual connection. Source: docs/math.md 2.9 and 3.1
  *
  * An element's mask is a function of the key, the step, the site and the element's number in the
  * whole model's tensor: sample, position and column, not the place in this rank's memory. So any

@@ -1,6 +1,6 @@
 /*
  * embedding.c - rows of a table by number, and the sum of gradients into them. Source:
- * spec/training.md 2.7
+ * docs/math.md 2.7
  *
  * ids are int32 and were checked against the vocabulary when they were read; a number outside this
  * rank's rows is another rank's, never a mistake. The backward pass goes over columns, not rows:

@@ -1,6 +1,6 @@
 /*
  * experts.c - rows in the order of experts, and the GEMMs of several experts. Source:
- * spec/training.md 10.5
+ * docs/math.md 5.5
  *
  * The order is a permutation, so a row that is spread has one writer. The numbers of rows are in
  * the device's memory, which on a CPU is the host's: one GEMM follows the other.

@@ -1,6 +1,6 @@
 /*
  * loss.c - cross entropy and z-loss over the vocabulary columns held here. Source:
- * spec/training.md 2.8 and 5.1
+ * docs/math.md 2.8 and docs/parallelism.md 2.2
  *
  * A row's statistics are the maximum, the sum of exponentials below it and the label's logit; those
  * of all tensor ranks give the loss and the gradient. Logits [T, v/t] turn into their gradient in

@@ -1,5 +1,5 @@
 /*
- * norm.c - LayerNorm and RMSNorm. Source: spec/training.md 2.2 and 2.3
+ * norm.c - LayerNorm and RMSNorm. Source: docs/math.md 2.2 and 2.3
  *
  * Statistics are taken in two passes, mean before variance, so that nothing cancels. Sums over a
  * row are row_sum's and row_dot's fixed order. Sums over rows (dweight, dbias) are owned by

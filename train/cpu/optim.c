@@ -1,5 +1,5 @@
 /*
- * optim.c - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2
+ * optim.c - update rules of the optimizers on flat ranges. Source: docs/math.md 4.2
  *
  * All arrays are dense. Arithmetic is in real; the weight is rounded from the new master value, so
  * rounding errors do not pile up. Moments in BF16 are rounded stochastically: an average that moves

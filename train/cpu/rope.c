@@ -1,5 +1,5 @@
 /*
- * rope.c - rotary positions. Source: spec/training.md 2.4
+ * rope.c - rotary positions. Source: docs/math.md 2.4
  *
  * The table has a row of (cosine, sine) pairs a position, computed in double when the run
  * starts. Only the first rotary_dim elements of a head are rotated. Pairs are halves of that

@@ -1,6 +1,6 @@
 /*
  * route.c - the router of experts: choice, weights, order of rows, and their gradients. Source:
- * spec/training.md 10
+ * docs/math.md 5
  *
  * Rows are computed in parallel; the order of rows and the sums over rows come after, by one thread
  * in the order of rows, so that nothing depends on the number of threads.

@@ -2,7 +2,7 @@
  * act.cuh - activation functions and their gradients, a pack at a time
  *
  * The exponential is the hardware's: its error of a few units in the last place of a float is far
- * below what storage rounds. Source: spec/training.md 2.6; Hendrycks & Gimpel 2016
+ * below what storage rounds. Source: docs/math.md 2.6; Hendrycks & Gimpel 2016
  * arXiv:1606.08415, Shazeer 2020 arXiv:2002.05202.
  */
 #ifndef TRAIN_CUDA_ACT_CUH

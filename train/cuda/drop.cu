@@ -1,5 +1,5 @@
 /*
- * drop.cu - rows that an expert has no capacity for. Source: spec/training.md 10.4
+ * drop.cu - rows that an expert has no capacity for. Source: docs/math.md 5.4
  *
  * A block has an expert, whose rows it finds in their order by their places. The least weight that
  * is kept is found by its bits, eight at a time from the highest, which are in the order of numbers

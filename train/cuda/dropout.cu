@@ -1,6 +1,6 @@
 /*
- * dropout.cu - masks from counters, and the residual connection. Source: spec/training.md 2.9
- * and 15.6
+ * dropout.cu - masks from counters, and the residual connection. Source: docs/math.md 2.9
+ * and 3.1
  *
  * The counters are those of cpu/dropout.c, so a run on either draws the same masks, whatever the
  * layout. A pack is a thread's; a block of the generator serves four of its elements where they

@@ -1,6 +1,6 @@
 /*
  * embedding.cu - rows of a table by number, and the sum of gradients into them. Source:
- * spec/training.md 2.7
+ * docs/math.md 2.7
  *
  * For the sum, the rows of dy are sorted by the table row that they go to, with a stable sort: then
  * each table row has one run of rows in their own order, and its columns have one owner each, which

@@ -1,5 +1,5 @@
 /*
- * experts.cu - activations of experts, whose rows are weighted. Source: spec/training.md 10.5
+ * experts.cu - activations of experts, whose rows are weighted. Source: docs/math.md 5.5
  *
  * How many rows of a window there are stands in the device's memory: every warp adds up the counts,
  * which are few, and a grid of a few blocks an SM walks over the rows that there are. In the

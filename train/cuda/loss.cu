@@ -1,7 +1,7 @@
 /*
  * loss.cu - cross entropy and z-loss over the vocabulary columns held here, one block per row.
- * Source: spec/training.md 2.8, 5.1; Milakov & Gimelshein 2018 arXiv:1805.02867 for the running
- * maximum
+ * Source: docs/math.md 2.8, docs/parallelism.md 2.2; Milakov & Gimelshein 2018 arXiv:1805.02867 for
+ * the running maximum
  *
  * The statistics of a row are taken in one sweep: a thread keeps the maximum it has seen and the
  * sum of exponentials below it. What fits of the row in shared memory is kept there for the

@@ -1,6 +1,6 @@
 /*
  * norm.cu - LayerNorm and RMSNorm, alone or after the residual sum; the sums over rows in two
- * stages. Source: spec/training.md 2.2, 2.3, 2.9
+ * stages. Source: docs/math.md 2.2, 2.3, 2.9
  *
  * Rows whose length is whole packs are spread over few warps, so that work per row, rather than per
  * element, weighs little; each tensor passes through memory once, and the rows that come next are

@@ -1,7 +1,7 @@
 /*
  * norm_copies.cu - norms that go into 8 bits as they are made: from their input and its statistics,
  * which a pass over the rows has left. The arithmetic is that of the norms that are stored. Source:
- * spec/training.md 2.2, 2.3
+ * docs/math.md 2.2, 2.3
  */
 #include "train/cuda/produce.cuh"
 

@@ -1,6 +1,6 @@
 /*
  * norm_heads.cu - norms of heads side by side in a row, as those of q and of k are. Source:
- * spec/training.md 2.2, 2.3
+ * docs/math.md 2.2, 2.3
  *
  * A lane has EACH neighbours of a head, and a head as many lanes of a warp as that takes, or the
  * next power of two: so a warp works on several heads at once, and a lane asks for its elements of

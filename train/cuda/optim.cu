@@ -1,5 +1,5 @@
 /*
- * optim.cu - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2
+ * optim.cu - update rules of the optimizers on flat ranges. Source: docs/math.md 4.2
  *
  * Arithmetic is in F32. A thread reads and writes four elements once, so the update runs at the
  * speed of memory. Constants are computed in double on the host and rounded once, as on the CPU.

@@ -5,7 +5,7 @@
  * cost what they move: 2 bytes read and 1 or 2 written for an element of 16 bits.
  *
  * Of blocks (QUANTISE_BLOCK) a tile holds whole ones in either direction, so their largest numbers
- * need no second reading. Source: spec/training.md 13; DeepSeek-AI 2024 arXiv:2412.19437, 3.3.
+ * need no second reading. Source: docs/math.md 6; DeepSeek-AI 2024 arXiv:2412.19437, 3.3.
  */
 #include "train/cuda/quantise.cuh"
 

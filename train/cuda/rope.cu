@@ -1,5 +1,5 @@
 /*
- * rope.cu - rotary positions. Source: spec/training.md 2.4
+ * rope.cu - rotary positions. Source: docs/math.md 2.4
  *
  * The same pairs and the same table as cpu/rope.c, the table in F32. Rotated in place: a thread
  * owns both elements of its pairs, so nothing is read after it was written. Heads of a row share

@@ -1,6 +1,6 @@
 /*
  * route.cu - the router of experts: choice, weights, order of rows, and their gradients. Source:
- * spec/training.md 10
+ * docs/math.md 5
  *
  * A warp has a row: lane l holds experts l, l + 32, l + 64 and so on. The order of rows is a sort
  * by counting: a block marks in a map of bits which of its BATCH rows chose an expert, so that the

@@ -1,5 +1,5 @@
 /*
- * rows.cu - rows in the order of experts, and back. Source: spec/training.md 10.5
+ * rows.cu - rows in the order of experts, and back. Source: docs/math.md 5.5
  *
  * A thread has a pack of a row and goes through the row's places: what is spread is read once, and
  * what is summed is added in their order. A row that was dropped has no place.

@@ -5,7 +5,7 @@
  * tensorwise recipe, and with the delayed one until there is a step to go by; or block by block.
  * Maxima are recorded by copies of weights and those of the forward and backward passes; recording
  * one twice, as a recomputed forward pass does, changes nothing. Evaluations record none. Source:
- * spec/training.md 13.
+ * docs/math.md 6.
  */
 #ifndef TRAIN_ENGINE_FP8_H
 #define TRAIN_ENGINE_FP8_H

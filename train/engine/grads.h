@@ -2,7 +2,7 @@
  * grads.h - main gradients: the sums that remain at the end of a step, their norm, and the norm of
  * the weights
  *
- * Source: spec/training.md 4.1, 4.4, 8.
+ * Source: docs/math.md 4.1, 4.4, docs/parallelism.md 5.
  */
 #ifndef TRAIN_ENGINE_GRADS_H
 #define TRAIN_ENGINE_GRADS_H

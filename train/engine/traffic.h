@@ -7,7 +7,7 @@
  * stream without overlap, with the same calls in the same order. With sharded gradients every
  * backward pass reduces; with sharded weights the buckets of layers are gathered when a pass needs
  * them, each while the previous one is used. All of this comes between the legs of passes
- * (lib/model/moves.h). Source: spec/engine.md 2 and 3.
+ * (lib/model/moves.h). Source: docs/parallelism.md 5.1 and 5.3.
  */
 #ifndef TRAIN_ENGINE_TRAFFIC_H
 #define TRAIN_ENGINE_TRAFFIC_H

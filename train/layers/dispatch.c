@@ -4,7 +4,7 @@
  * A row goes to each of its k experts: the copies lie in the order of experts, and so do their
  * weights. Where ranks share the experts they are exchanged then: rows of the rank's experts come
  * from all ranks. What comes back is added up in the order of a row's experts. Source:
- * spec/training.md 10.5.
+ * docs/math.md 5.5.
  */
 #include "train/layers/dispatch.h"
 #include "train/engine/timing.h"

@@ -6,7 +6,7 @@
  * half of the sequence the stretches lie in the order of ranks, in the second half in reverse: keys
  * are gathered, and their gradients summed, by one collective in parts for each half, beside what
  * the rank computes meanwhile. The backward pass gathers the keys again, since saving them would
- * undo the division of the sequence. Source: spec/training.md 9.
+ * undo the division of the sequence. Source: docs/parallelism.md 6.
  */
 #include "train/engine/streams.h"
 #include "train/layers/context.h"

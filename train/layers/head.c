@@ -5,7 +5,7 @@
  * The gradient of the logits is computed in the forward pass, while they exist: what is saved for
  * the backward pass is the gradient of the final norm's output. The chunk size depends on the model
  * alone (head_rows), so that the order of the sums does not depend on the layout. Source:
- * spec/training.md 2.8 and 5.1.
+ * docs/math.md 2.8 and docs/parallelism.md 2.2.
  */
 #include "train/engine/timing.h"
 #include "train/layers/layer.h"

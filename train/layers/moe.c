@@ -5,7 +5,7 @@
  * Rows of the experts of a rank are multiplied together, each by its expert's matrices, as in mlp.c
  * in what is between. The weight of an expert in a row multiplies its activation, not its output:
  * the sum over a row's experts is the same, and no output need be saved for the weight's gradient.
- * The expert of all rows is an MLP that is shared over tensor ranks. Source: spec/training.md 10.
+ * The expert of all rows is an MLP that is shared over tensor ranks. Source: docs/math.md 5.
  *
  * In 8 bits rows are copied where they are multiplied, after they have arrived: what ranks exchange
  * has 16. Both GEMMs with weights read such copies, the gradients of weights do not (lib/model/

@@ -4,7 +4,7 @@
  * Logits, weights and their gradients are real whatever the run's type. The losses are sums over
  * tokens, as the loss is: a mean over the tokens of a scope times these. What they and the loads
  * add up to is taken in the backward pass, which runs once for each micro batch that trains.
- * Source: spec/training.md 10.
+ * Source: docs/math.md 5.
  */
 #include "train/layers/router.h"
 #include "lib/base/int64.h"

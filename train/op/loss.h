@@ -4,15 +4,22 @@
 
 #include "train/op/call.h"
 
-/* Cross entropy over a vocabulary split by columns over `parts` tensor ranks, of logits that are
+/*
+ * Cross entropy over a vocabulary split by columns over `parts` tensor ranks, of logits that are
  * the tensor's, or c tanh(x / c) of its x with softcap c > 0; the gradient is that of x:
- *   xent_stats  stats[i] = { max of the valid columns z, sum exp(z - max), z_label or 0 }   then
- * all-gather of the parts xent_loss   combines the parts in their order; loss[i] = lse - z_label,
- * zloss[i] = z_loss * lse^2 (both unmasked), and when grad_scale != 0 logits <- grad_scale *
- * mask[i] * (softmax * (1 + 2 z_loss lse) - [label]), padding columns 0 With one part stats.data is
- * NULL and xent_loss does both, in one reading of a row where it fits on chip. A part without valid
- * columns has max -inf and sum 0. Source: spec/training.md 2.8 and 5.1; Milakov & Gimelshein 2018
- * arXiv:1805.02867 for the running maximum; Chowdhery 2022 arXiv:2204.02311 for the z-loss. */
+ *
+ *   xent_stats  stats[i] = { max of the valid columns z, sum exp(z - max), z_label or 0 };
+ *               then the parts are all-gathered
+ *   xent_loss   combines the parts in their order; loss[i] = lse - z_label and
+ *               zloss[i] = z_loss * lse^2 (both unmasked), and when grad_scale != 0
+ *               logits <- grad_scale * mask[i] * (softmax * (1 + 2 z_loss lse) - [label]),
+ *               0 in padding columns
+ *
+ * With one part stats.data is NULL and xent_loss does both, in one reading of a row where it fits
+ * on chip. A part without valid columns has max -inf and sum 0. Source: docs/math.md 2.8 and
+ * docs/parallelism.md 2.2; Milakov & Gimelshein 2018 arXiv:1805.02867 for the running maximum;
+ * Chowdhery 2022 arXiv:2204.02311 for the z-loss.
+ */
 struct xent {
 	struct tensor logits; /* act [T, v], in place */
 	struct tensor labels; /* I32 [T], global ids */

@@ -24,7 +24,7 @@ draws_number(const struct draws *d, int64_t i)
 }
 
 /* One AdamW (or L2 when decoupled is false) update of a flat range; g = grad * grad_scale.
- * Source: Loshchilov & Hutter 2019 arXiv:1711.05101; spec/training.md 4.2. */
+ * Source: Loshchilov & Hutter 2019 arXiv:1711.05101; docs/math.md 4.2. */
 struct adamw {
 	struct tensor master, grad; /* real [count]; grad may be BF16 */
 	/* U16 [count]: completes a master in BF16 (dtype_f32_from_parts), and weight is none then;

@@ -50,7 +50,7 @@ quantise_makes(const struct quantise *q)
 /* Once a step: each slot's history moves one place on, and its place 0, the newest, takes amax, or
  * 0 for one that is not finite; amax becomes 0. From the maximum of the history, or its newest
  * place, the slot's factor is largest / maximum * 2^-margin in F32, at most SCALE_MAX, and its
- * inverse follows; a slot whose maximum is 0 keeps both. Source: spec/training.md 13. */
+ * inverse follows; a slot whose maximum is 0 keeps both. Source: docs/math.md 6. */
 #define SCALE_MAX 0x1p126f
 struct scales {
 	struct tensor history; /* F32 [slots,length], dense */

@@ -10,7 +10,7 @@
  * weights of the chosen: ROUTE_SOFTMAX, the softmax of their logits; ROUTE_PRE_SOFTMAX, their part
  * of the softmax of all E; ROUTE_SIGMOID, their sigmoids divided by the sum of these, or as they
  * are where k is 1. Row r belongs to scope r % S.
- * Source: Shazeer 2017 arXiv:1701.06538; Wang 2024 arXiv:2408.15664; spec/training.md 10.1.
+ * Source: Shazeer 2017 arXiv:1701.06538; Wang 2024 arXiv:2408.15664; docs/math.md 5.1.
  */
 enum route_score { ROUTE_SOFTMAX, ROUTE_PRE_SOFTMAX, ROUTE_SIGMOID };
 struct route {
@@ -37,7 +37,7 @@ struct route {
  * is the softmax of a row, or its sigmoids divided by their sum; lse = log sum exp of its logits.
  * n is without the bias, as P is: compute_routing_scores_for_aux_loss in Megatron-LM's
  * core/transformer/moe/moe_utils.py.
- * Source: Fedus 2021 arXiv:2101.03961; Zoph 2022 arXiv:2202.08906; spec/training.md 10.3.
+ * Source: Fedus 2021 arXiv:2101.03961; Zoph 2022 arXiv:2202.08906; docs/math.md 5.3.
  */
 struct route_grad {
 	struct route fwd;      /* as it was left, but load may be summed over ranks */
@@ -60,7 +60,7 @@ struct route_grad {
  * Each expert keeps `capacity` of its rows at most: those of the highest weights, of equal ones the
  * first; or by_position the first of all. The places of a dropped row become -1, and the others
  * close up. Weights stay as they are.
- * Source: Lepikhin 2020 arXiv:2006.16668; spec/training.md 10.4.
+ * Source: Lepikhin 2020 arXiv:2006.16668; docs/math.md 5.4.
  */
 struct drop_rows {
 	struct route route;  /* as it was left; with chosen, kept is read and all else follows */

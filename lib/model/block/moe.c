@@ -3,7 +3,7 @@
  *
  * Matrices of the local experts of a layer lie next to each other, gate and up of each in turn and
  * then all down projections: [E_l, 2f, h] and [E_l, h, f] for grouped GEMMs. Source:
- * spec/training.md 10.
+ * docs/math.md 5.
  */
 #include "lib/model/block/ffn.h"
 #include "lib/model/work.h"

@@ -4,7 +4,7 @@
  * cuDNN's backward pass accumulates dq in F32, with grouped heads keeps dk and dv of every query
  * head, and in its deterministic form the gradients of all scores. The workspace is a scratch
  * buffer of the memory plan and shared with other phases of the step (memory.c). Source:
- * spec/gpu.md 1.4 and 1.5; the answers of cuDNN 9.19 for compute capability 9.0.
+ * docs/gpu.md 1.4 and 1.5; the answers of cuDNN 9.19 for compute capability 9.0.
  */
 #ifndef MODEL_BLOCK_WORKSPACE_H
 #define MODEL_BLOCK_WORKSPACE_H

@@ -7,7 +7,7 @@
  * apart, with zeros after the last row and column. The forward pass keeps a running maximum and
  * sum per query (Milakov & Gimelshein 2018, arXiv:1805.02867). The backward pass goes over the
  * tiles twice, by query tile for dq and by key tile for dk and dv, so that each sum has one owner
- * and one order. Tiles that the mask empties are not visited. Source: spec/training.md 2.5; Dao
+ * and one order. Tiles that the mask empties are not visited. Source: docs/math.md 2.5; Dao
  * 2023, arXiv:2307.08691.
  */
 #include "train/cuda/attention/attn.cuh"

@@ -3,7 +3,7 @@
  *
  * The library is optional: it is looked for when a device is opened, so the same program runs with
  * and without it. A plan is one compiled engine. The heuristics' first answer is taken and nothing
- * is timed, so every run takes the same engine. Source: spec/gpu.md 1.
+ * is timed, so every run takes the same engine. Source: docs/gpu.md 1.
  */
 #include "lib/base/mem.h"
 #include "train/cuda/attention/cudnn.h"

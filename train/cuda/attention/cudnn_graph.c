@@ -6,7 +6,7 @@
  * queries are fewer than keys. Tensors have the dims (b, heads, s, d), and strides say where they
  * lie in memory: rows of tokens with the sample fastest, so the next sample is one row away and the
  * next position b rows. Scores are virtual: names for values that never reach memory. Source:
- * spec/gpu.md 1.2 to 1.4.
+ * docs/gpu.md 1.2 to 1.4.
  */
 #include "train/cuda/attention/cudnn.h"
 

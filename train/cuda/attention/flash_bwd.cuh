@@ -7,7 +7,7 @@
  * that a block owns stays in shared memory with its partner (q and dout, or k and v); the others
  * move through two places, one being fetched while the other is used. The keys' pass has scores
  * with keys as rows, so that the weights are operands without a transposition. Source:
- * spec/gpu.md 1.10.
+ * docs/gpu.md 1.6.
  */
 #ifndef TRAIN_CUDA_ATTENTION_FLASH_BWD_CUH
 #define TRAIN_CUDA_ATTENTION_FLASH_BWD_CUH
