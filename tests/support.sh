@@ -43,10 +43,11 @@ page()
 	cat <<-'END'
 		# What is tested where
 
-		Made by `sh tests/support.sh` from the options that the tests use: *tested* names a test,
-		*built* means that the same code runs but no test of ours holds it there, *no* that one GPU
-		cannot do it alone. Tests of several hosts run on CPUs, over namespaces of one machine. What
-		was measured, and on which cards, is in [SPEED.md](SPEED.md).
+		Made by `sh tests/support.sh` from the options that the tests use. *Tested* names a
+		test; *built* means that the same code runs, but no test of ours holds it there;
+		*no* that one GPU cannot do it alone. Tests of several hosts run on CPUs, over
+		namespaces of one machine. What was measured, and on which cards, is in
+		[SPEED.md](SPEED.md).
 
 		| | CPU | one GPU | several GPUs | several hosts |
 		|---|---|---|---|---|
