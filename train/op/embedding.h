@@ -13,9 +13,10 @@ struct embedding {
 	bool accumulate;
 };
 struct embedding_grad {
-	/* real [rows,h]: sums in the order of the rows of dy, added to; without */
+	/* real [rows,h]: sums in the order of the rows of dy, added to; without accumulate the
+	 * other rows become 0 */
 	struct tensor dtable;
-	struct tensor dy, ids; /* accumulate the other rows become 0 */
+	struct tensor dy, ids;
 	int64_t first_row;
 	double scale; /* of what is added */
 	bool accumulate;
