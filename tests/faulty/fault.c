@@ -16,6 +16,7 @@
 #include "lib/base/mem.h"
 #include "tests/faulty/spin.h"
 #include "train/config/fault.h"
+#include "train/engine/engine.h"
 #include "train/watch/observe.h"
 
 #include <errno.h>

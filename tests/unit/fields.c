@@ -37,8 +37,7 @@ static const struct model_config every = {
 	BALANCING_SEQ_AUX_LOSS,
 	0.625, 0.875,            /* moe_aux_loss_coeff, moe_z_loss_coeff */
 	0.125, 0.25, 0.375, 0.5, /* init_method_std, the dropouts */
-	1, 2,                    /* bos_token_id, pad_token_id */
-	{ 2, { 3, 4 } },         /* eos_token_id */
+	1, { 2, { 3, 4 } }, 2,   /* bos_token_id, eos_token_id, pad_token_id */
 };
 /* clang-format on */
 

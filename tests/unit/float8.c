@@ -3,6 +3,7 @@
 #include "tests/check.h"
 #include "train/backend.h"
 #include "train/ops.h"
+#include "train/engine/engine.h"
 #include "train/watch/observe.h"
 
 enum { ROWS = 70, COLUMNS = 130 };

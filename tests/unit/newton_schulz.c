@@ -1,4 +1,5 @@
 /* newton_schulz.c - iterations against singular values that are known, and the allowed steps */
+#include "lib/model/optim_options.h"
 #include "tests/check.h"
 #include "train/optim/newton_schulz.h"
 

@@ -23,18 +23,18 @@ struct embedding_grad {
 };
 
 static inline void
-describe_embedding_fwd(struct op_call *c, const struct embedding *e)
+describe_embedding_fwd(struct op_call *c, const struct embedding *a)
 {
-	op_reads(c, &e->y);
-	op_writes(c, "y", &e->y);
+	op_reads(c, &a->y);
+	op_writes(c, "y", &a->y);
 }
 
 /* The number of touched rows of the table is not known here, that of the gradient is. */
 static inline void
-describe_embedding_bwd(struct op_call *c, const struct embedding_grad *e)
+describe_embedding_bwd(struct op_call *c, const struct embedding_grad *a)
 {
-	op_reads(c, &e->dy);
-	op_writes(c, "dtable", &e->dtable);
+	op_reads(c, &a->dy);
+	op_writes(c, "dtable", &a->dtable);
 }
 
 #endif
