@@ -55,8 +55,8 @@ ckpt_set_aside(const char *save, int64_t iteration, char first[IO_PATH], struct 
 	return rc < 0 ? -1 : n > stay ? n - stay : 0;
 }
 
-/* Renames to a hidden name first, on disk: a half-removed directory must not look like a checkpoint,
- * also after a loss of power. Links to other places stay. */
+/* Renames to a hidden name first, on disk: a half-removed directory must not look like a
+ * checkpoint, also after a loss of power. Links to other places stay. */
 static int
 drop(const char *save, int64_t iteration, struct err *e)
 {

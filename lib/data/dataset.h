@@ -145,8 +145,8 @@ struct dataset_writer *dataset_writer_resume(const char *prefix, enum dtype t,
     const struct dataset_mark *from, const struct lock *lock, struct err *e);
 /* Syncs everything that was added; *mark is its size. */
 int dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e);
-/* 1 when the commit of such a writer, after this mark, was completed, else 0; -1 with the reason when
- * its files cannot be looked at. */
+/* 1 when the commit of such a writer, after this mark, was completed, else 0; -1 with the reason
+ * when its files cannot be looked at. */
 int dataset_was_committed(const char *prefix, const struct dataset_mark *mark, struct err *e);
 /* Removes the temporary files; missing ones are not an error. */
 void dataset_drop_parts(const char *prefix);

@@ -2,6 +2,8 @@
 # headers.sh - every header compiles alone as C17; those that C++ or CUDA sources include also as
 # C++17
 #
+# A declaration follows it, since a unit of nothing but a header's macros would be empty.
+#
 # Headers of train/cuda and train/nccl are checked by the CUDA build, which is the only one that has
 # their includes.
 set -u
@@ -23,7 +25,7 @@ compile()
 {
 	while read -r header; do
 		# shellcheck disable=SC2086 # lists of words
-		printf '#include "%s"\n' "$header" |
+		printf '#include "%s"\nextern int unit;\n' "$header" |
 			${CC:-cc} $flags $mpi -x "$1" -std="$2" - >"$out/log" 2>&1 ||
 			echo "$header: as $2: $(grep -m 1 'error' "$out/log")"
 	done

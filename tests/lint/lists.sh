@@ -38,7 +38,8 @@ kinds()
 	grep -HE "^const struct $3 $4[a-z0-9_]+ = " "$2"/*.c |
 		sed -E "s/^([^:]*):const struct $3 $4([a-z0-9_]+) = .*/\1 \2/" |
 		while read -r file name; do
-			grep -qE "^	DO\(${name}[,)]" "$1" || echo "$file: has no line DO($name...) in $1"
+			grep -qE "^	DO\(${name}[,)]" "$1" ||
+				echo "$file: has no line DO($name...) in $1"
 		done
 }
 

@@ -88,8 +88,8 @@
 	   "the larger of the two, of OUT / IN, or of that where it is above 1") \
 	DO(NUM_OF, VALUE, "muon-extra-scale-factor", muon.extra_scale_factor, 0, INFINITY, "1", \
 	   "multiplies that; with 0.2, spectral updates are about as large as those of adam") \
-	DO(CHOICE_OF, VALUE, "muon-coefficient-type", muon.coefficient_type, muon_coefficient_types, \
-	   "quintic", "polynomials of the Newton-Schulz iterations") \
+	DO(CHOICE_OF, VALUE, "muon-coefficient-type", muon.coefficient_type, \
+	   muon_coefficient_types, "quintic", "polynomials of the Newton-Schulz iterations") \
 	DO(INT_OF, VALUE, "muon-num-ns-steps", muon.num_ns_steps, 1, "5", \
 	   "Newton-Schulz iterations") \
 	DO(CHOICE, VALUE, "muon-fp32-matmul-prec", muon_fp32_matmul_prec, muon_precisions, \

@@ -75,8 +75,8 @@ int64_t data_group(const struct data *d);
  * What is wrong with them is told by the next call. */
 void contents_examine(struct data *d, struct pool *pool);
 /* Collective: fails on all ranks unless all have the same corpora and weights, and the blocks are
- * those of the checksums; *differ: the ranks have different data, all of them whole. Rank 0 notes which corpora have
- * no checksums. */
+ * those of the checksums; *differ: the ranks have different data, all of them whole. Rank 0 notes
+ * which corpora have no checksums. */
 int contents_agree(struct data *d, struct comm *world, bool *differ, struct err *e);
 
 /* data_record.c: reads d->record from the checkpoint of a resumed run. */

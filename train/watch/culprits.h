@@ -6,8 +6,9 @@
 #include "train/backend.h"
 #include "train/comm.h"
 
-/* Collective over the world. Appends on rank 0 what each rank says of itself, leaving out empty texts: "rank 1
- * (node1, cuda 3): WHAT; rank 5 (node1, cuda 7): WHAT"; of many ranks only the first. */
+/* Collective over the world. Appends on rank 0 what each rank says of itself, leaving out empty
+ * texts: "rank 1 (node1, cuda 3): WHAT; rank 5 (node1, cuda 7): WHAT"; of many ranks only the
+ * first. */
 void culprits(struct comm *world, const struct backend *b, const char *what, struct str *out);
 
 #endif

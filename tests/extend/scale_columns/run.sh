@@ -6,4 +6,5 @@
 "$B/tests/unit/scale_columns" >log 2>&1 || fail "gradients"
 grid="$(layout 2 1) $(zero 1)" other=$(layout 1 2)
 proves --optimizer sgd
-grep -q '^scale_columns' profile.tsv || fail "--profile has no scale_columns: $(cut -f 1 profile.tsv)"
+grep -q '^scale_columns' profile.tsv ||
+	fail "--profile has no scale_columns: $(cut -f 1 profile.tsv)"

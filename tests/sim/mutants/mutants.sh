@@ -2,8 +2,9 @@
 # mutants.sh [NAME...] - each mistake of mutants/ must be found within SEEDS seeds
 #
 # A mutant names a function and an expression in it, wherever they are; one that changes nothing, or
-# does not compile, fails. A case, arguments of sim, is what finds it at once: cases.sh runs them all
-# without a mistake. The Makefile sets B, COMPILE, LINK, LIBS, OBJECTS (the simulator's) and PRODUCT.
+# does not compile, fails. A case, arguments of sim, is what finds it at once: cases.sh runs them
+# all without a mistake. The Makefile sets B, COMPILE, LINK, LIBS, OBJECTS (the simulator's) and
+# PRODUCT.
 # Prints the seed that finds each, and the median and the highest.
 set -u
 : "${SEEDS:=10000}" "${JOBS:=2}"
