@@ -524,6 +524,7 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 }
 
 @test "out of memory: the line has the tool's name" {
+	case $B in *-address*) skip "the sanitizer reserves more addresses than the limit" ;; esac
 	printf '{"text": "%0100000000d"}\n' 0 >long.jsonl
 	run bash -c "ulimit -v 200000; mtok count $spm --workers 1 long.jsonl"
 	[ "$status" = 1 ]
