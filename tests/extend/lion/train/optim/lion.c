@@ -23,4 +23,6 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 	p->ops->lion(p->stream, &l);
 }
 
-const struct optim_kind optim_lion = { update, OPTIM_BETA1 | OPTIM_BETA2 };
+static const enum op_number uses[] = { OP_lion, OP_END };
+
+const struct optim_kind optim_lion = { update, OPTIM_BETA1 | OPTIM_BETA2, .uses = uses };
