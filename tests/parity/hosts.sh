@@ -82,6 +82,12 @@ hosts()
 		--tensor-model-parallel-size 2 "$@"
 }
 
+# carries PREFIX: true when the link is up on a host; the kernel takes up to a second to find out
+carries()
+{
+	$1 ip link show veth0 | grep -q 'state UP'
+}
+
 # ended: true when both ranks have ended
 ended()
 {
@@ -131,6 +137,10 @@ probes=5
 export OMPI_MCA_oob_tcp_keepalive_time=2 OMPI_MCA_oob_tcp_keepalive_intvl=1 \
 	OMPI_MCA_oob_tcp_keepalive_probes=3
 ip link set veth0 up
+for side in '' "$there"; do
+	until_true carries "$side"
+	$side ip neigh flush dev veth0
+done
 rm -f cut.jsonl
 hosts $one:1,$two:1 --train-iters 1000000 --log-interval 100 --metrics-file cut.jsonl \
 	--distributed-timeout-seconds-after-init 60
