@@ -252,7 +252,7 @@ parity-all: tests
 	@B=$(B) ALL=1 ONLY=fp8 sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=parity/oracle sh tests/run.sh parity
 # N models of each FAMILY, and the tokenizers in GOLDEN, against PYTHON's torch and transformers.
-python_with = PATH=$(abspath $(B)):$$PATH OMPI_MCA_ess_singleton_isolated=1 OMP_NUM_THREADS=1 \
+python_with = PATH=$(abspath $(B)):$$PATH OMP_NUM_THREADS=1 \
 	$(or $(PYTHON),python3) tests/golden
 test-hf: $(progs)
 	@$(python_with)/family.py -n $(or $(N),8) $(FAMILY)

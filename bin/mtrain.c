@@ -139,8 +139,8 @@ answer(const struct train_config *c)
 	return EXIT_DONE;
 }
 
-/* Everything starts MPI, --version too, so that a launch gives one answer. Output is flushed and
- * checked before MPI ends. */
+/* With a launcher everything starts MPI, --version too, so that a launch gives one answer. Output
+ * is flushed and checked before MPI ends. */
 int
 main(int argc, char **argv)
 {

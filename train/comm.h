@@ -93,8 +93,8 @@ struct p2p *comm_blocks(const struct comm *c, const struct comm_block *block, in
  * memory. Returns their number. A rank's messages to itself come in pairs, sent and received. */
 int comm_rows(const struct comm *c, const struct rows_exchange *x, struct p2p *message);
 
-/* train/mpi: starts MPI; world of one without a launcher. staging: bytes of host memory the
- * implementation keeps. */
+/* train/mpi: starts MPI; without a launcher a world of one, without MPI. staging: bytes of host
+ * memory that the implementation keeps. */
 struct comm *mpi_world(struct err *e);
 void mpi_end(void);
 size_t mpi_staging_bytes(void);

@@ -28,7 +28,6 @@ setup_file()
 
 setup()
 {
-	export OMPI_MCA_ess_singleton_isolated=1
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || exit
 	for name in a b c other; do
 		for end in bin idx json; do

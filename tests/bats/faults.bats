@@ -67,7 +67,6 @@ setup()
 }
 
 @test "a fault is one of a list, of a rank of the run" {
-	export OMPI_MCA_ess_singleton_isolated=1
 	for fault in '' skip:0:1 skip:1:1:1 slow:0:1: fast:0:1; do
 		run --separate-stderr env MIKOSHI_FAULT=$fault mtrain --config tiny.conf
 		[ "$status" = 2 ] || { echo "$fault: status $status: $stderr" >&2; return 1; }
@@ -183,7 +182,6 @@ rank 1 ($(hostname), cpu): $weight: $stop" flip_weight:1:3 2 $option 2 &
 	breaks 5 "mtrain[0]: iteration 3: $said: rank 1 ($(hostname), cpu): $weight; \
 rank 3 ($(hostname), cpu): $weight: $stop" flip_weight:1:3 4 $option 1 --global-batch-size 4 \
 		--disable-bias-linear --num-layers 3 --num-experts 16 --expert-model-parallel-size 2
-	export OMPI_MCA_ess_singleton_isolated=1
 	run --separate-stderr mtrain --config tiny.conf $option 1 \
 		--data-parallel-sharding-strategy optim_grads_params
 	[ "$status" = 2 ]

@@ -20,8 +20,6 @@ setup_file()
 
 setup()
 {
-	# One process alone needs no daemon of Open MPI's: it starts sooner.
-	export OMPI_MCA_ess_singleton_isolated=1
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || exit
 	{ cat "$TOP/tests/tiny.conf" && printf '%s\n' 'micro-batch-size 2' 'train-iters 4'; } >tiny.conf
 	ids=$BATS_FILE_TMPDIR/ids_text_document
@@ -432,6 +430,13 @@ seq_aux_loss or none" $experts --moe-router-load-balancing-type global_aux_loss
 	run --separate-stderr mpirun -np 2 mtrain --help
 	[ "$status" = 0 ]
 	[ "$(grep -c '^usage: ' <<<"$output")" = 1 ]
+}
+
+@test "a process that no launcher has started does without MPI" {
+	export OMPI_MCA_pml=none-such
+	mtrain --config tiny.conf --mock-data --train-iters 2
+	run mpirun -np 1 mtrain --config tiny.conf --mock-data --train-iters 2
+	[ "$status" != 0 ]
 }
 
 @test "a token outside the vocabulary stops the run at its batch" {

@@ -4,8 +4,6 @@
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
-# One process alone needs no daemon of Open MPI's: it starts sooner.
-export OMPI_MCA_ess_singleton_isolated=1
 common="--config tiny.conf --save C --load C --log-interval 1000 --override-opt_param-scheduler"
 
 # refused: true when one of the two has been refused

@@ -4,7 +4,6 @@
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
-export OMPI_MCA_ess_singleton_isolated=1
 common="--config tiny.conf --train-iters 8 --save-interval 2"
 
 # iterations DIR: their names without iter_ and zeros, on a line

@@ -7,6 +7,10 @@
  * than MESSAGE bytes, far below what MPI's int counts hold. Everything is blocking; only the thread
  * that started MPI may call. An error from MPI means a lost peer or link: it ends the world with
  * one line.
+ *
+ * A process that no launcher has started is a world of its own and does not start MPI, which takes
+ * a fifth of a second and a daemon: a communicator of one rank calls nothing of MPI, and what a
+ * rank sends to itself is copied.
  */
 #include "train/mpi/impl.h"
 
@@ -27,9 +31,10 @@ enum {
 /* What a communicator keeps besides its rank and size; arrays grow to what the largest
  * exchange needs. */
 struct mpi_comm {
-	MPI_Comm mpi;
+	MPI_Comm mpi; /* MPI_COMM_NULL in a process without MPI */
 	/* shared by every communicator of the process; the world's free() frees it */
 	char *staging;
+	bool owns_staging;
 	MPI_Request *request;
 	size_t num_requests, max_requests;
 	int *count, *start; /* one per rank, for MPI_Allgatherv */
@@ -128,7 +133,9 @@ wait_all(struct comm *c)
 {
 	struct mpi_comm *m = c->impl;
 
-	check(c, MPI_Waitall((int)m->num_requests, m->request, MPI_STATUSES_IGNORE), "an exchange");
+	if (m->num_requests)
+		check(c, MPI_Waitall((int)m->num_requests, m->request, MPI_STATUSES_IGNORE),
+		    "an exchange");
 	m->num_requests = 0;
 }
 
@@ -332,23 +339,52 @@ mpi_broadcast(struct comm *c, struct stream *st, const struct comm_broadcast *a)
 	}
 }
 
+/* Where a message that a rank sends to itself goes: the n-th that it sends by a tag is the n-th
+ * that it receives by it. */
+static const struct p2p *
+own_receive(const struct comm_messages *a, const struct p2p *sent)
+{
+	int before = 0;
+
+	for (const struct p2p *m = a->message; m < sent; m++)
+		before += m->send && m->peer == sent->peer && m->tag == sent->tag;
+	for (const struct p2p *m = a->message; m < a->message + a->count; m++)
+		if (!m->send && m->peer == sent->peer && m->tag == sent->tag && before-- == 0)
+			return m;
+	BUG("a message of rank %d to itself is not received", sent->peer);
+}
+
+static void
+copy_own(const struct comm_messages *a, const struct p2p *sent)
+{
+	const struct p2p *to = own_receive(a, sent);
+	size_t bytes = dense_bytes(&sent->buf);
+
+	if (dense_bytes(&to->buf) != bytes)
+		BUG("%zu bytes of rank %d to itself are received as %zu", bytes, sent->peer,
+		    dense_bytes(&to->buf));
+	if (bytes)
+		memcpy(to->buf.data, sent->buf.data, bytes);
+}
+
 /* Receives are posted first, so that no arriving message waits for a buffer. All messages of the
  * call are in flight at once, so a ring of ranks that all send cannot block. Complete when it
  * returns. */
 void
 mpi_exchange(struct comm *c, struct stream *st, const struct comm_messages *a)
 {
-	const struct p2p *message = a->message;
+	const struct p2p *end = a->message + a->count;
 
 	(void)st;
-	for (int i = 0; i < a->count; i++)
-		if (!message[i].send)
-			post_receive(c, message[i].buf.data, dense_bytes(&message[i].buf),
-			    message[i].peer, 1 + message[i].tag);
-	for (int i = 0; i < a->count; i++)
-		if (message[i].send)
-			post_send(c, message[i].buf.data, dense_bytes(&message[i].buf),
-			    message[i].peer, 1 + message[i].tag);
+	for (const struct p2p *m = a->message; m < end; m++)
+		if (!m->send && m->peer != c->rank)
+			post_receive(c, m->buf.data, dense_bytes(&m->buf), m->peer, 1 + m->tag);
+	for (const struct p2p *m = a->message; m < end; m++)
+		if (m->send && m->peer != c->rank)
+			post_send(c, m->buf.data, dense_bytes(&m->buf), m->peer, 1 + m->tag);
+	for (const struct p2p *m = a->message; m < end; m++)
+		if (m->send && m->peer == c->rank)
+			copy_own(a, m);
 	wait_all(c);
 }
 
@@ -383,7 +419,8 @@ mpi_barrier(struct comm *c)
 {
 	struct mpi_comm *m = c->impl;
 
-	check(c, MPI_Barrier(m->mpi), "a barrier");
+	if (c->size > 1)
+		check(c, MPI_Barrier(m->mpi), "a barrier");
 }
 
 /* At root: the bytes of all ranks in rank order, of the lengths given. A rank without bytes sends
@@ -420,16 +457,28 @@ mpi_gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t
 	char *all = NULL;
 
 	*total = 0;
-	check(
-	    c, MPI_Gather(&own, 1, MPI_UINT64_T, every, 1, MPI_UINT64_T, root, m->mpi), "a gather");
+	if (c->size > 1)
+		check(c, MPI_Gather(&own, 1, MPI_UINT64_T, every, 1, MPI_UINT64_T, root, m->mpi),
+		    "a gather");
 	if (every) {
-		all = collect(c, bytes, every, total);
+		all = collect(c, bytes, c->size > 1 ? every : &own, total);
 	} else {
 		post_send(c, bytes, len, root, OWN_TAG);
 		wait_all(c);
 	}
 	free(every);
 	return all;
+}
+
+/* Between MPI's start and its end. */
+static bool
+mpi_runs(void)
+{
+	int started, ended;
+
+	MPI_Initialized(&started);
+	MPI_Finalized(&ended);
+	return started && !ended;
 }
 
 static void mpi_abort(struct comm *c, int status) __attribute__((noreturn));
@@ -439,8 +488,9 @@ static void
 mpi_abort(struct comm *c, int status)
 {
 	(void)c;
-	MPI_Abort(MPI_COMM_WORLD, status);
-	_Exit(status); /* not reached: MPI_Abort does not return */
+	if (mpi_runs())
+		MPI_Abort(MPI_COMM_WORLD, status);
+	_Exit(status);
 }
 
 /* Collective, since MPI's is. The world is freed last: the others use its staging buffer. */
@@ -449,9 +499,9 @@ mpi_free(struct comm *c)
 {
 	struct mpi_comm *m = c->impl;
 
-	if (m->mpi == MPI_COMM_WORLD)
+	if (m->owns_staging)
 		free(m->staging);
-	else
+	else if (m->mpi != MPI_COMM_NULL)
 		check(c, MPI_Comm_free(&m->mpi), "the end of a communicator");
 	free(m->request);
 	free(m->count);
@@ -460,17 +510,20 @@ mpi_free(struct comm *c)
 	free(c);
 }
 
-/* Wraps an MPI communicator; errors are returned from here on. Ranks, size and tables of the
- * communicator; the staging buffer is borrowed. */
+/* Wraps an MPI communicator, or MPI_COMM_NULL as a rank alone; errors are returned from here on.
+ * Ranks, size and tables of the communicator; the staging buffer is borrowed. */
 static struct comm *
 wrap(MPI_Comm mpi, char *staging)
 {
 	struct comm *c = mem_zalloc(1, sizeof *c);
 	struct mpi_comm *m = mem_zalloc(1, sizeof *m);
 
-	MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN);
-	MPI_Comm_rank(mpi, &c->rank);
-	MPI_Comm_size(mpi, &c->size);
+	c->size = 1;
+	if (mpi != MPI_COMM_NULL) {
+		MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN);
+		MPI_Comm_rank(mpi, &c->rank);
+		MPI_Comm_size(mpi, &c->size);
+	}
 	m->mpi = mpi;
 	m->staging = staging;
 	m->max_requests = 2 * (size_t)c->size;
@@ -490,8 +543,11 @@ mpi_split(struct comm *c, int color, int key, struct err *e)
 	struct mpi_comm *m = c->impl;
 	char text[MPI_MAX_ERROR_STRING] = "unknown error";
 	MPI_Comm part;
-	int len, rc = MPI_Comm_split(m->mpi, color < 0 ? MPI_UNDEFINED : color, key, &part);
+	int len, rc;
 
+	if (m->mpi == MPI_COMM_NULL)
+		return color < 0 ? NULL : wrap(MPI_COMM_NULL, m->staging);
+	rc = MPI_Comm_split(m->mpi, color < 0 ? MPI_UNDEFINED : color, key, &part);
 	if (rc != MPI_SUCCESS) {
 		MPI_Error_string(rc, text, &len);
 		err_set(e, "cannot split a communicator of %d ranks: %s", c->size, text);
@@ -512,59 +568,60 @@ static const struct comm_ops mpi_ops = {
 	.free = mpi_free,
 };
 
-/* A process that no launcher has started is a world of its own, for which Open MPI would start a
- * daemon and make a directory. The daemon would outlive a process that is killed, and without it
- * all such processes of a host would have one directory. */
-static void
-stay_alone(void)
+/* Whether a launcher has started this process: each sets one of these. A process without them is a
+ * world of its own. */
+static bool
+launched(void)
 {
-	static const char *const launched[] = { "PMIX_NAMESPACE", "PMI_FD", "PMI_RANK", "PMI_SIZE",
-		"OMPI_COMM_WORLD_SIZE" };
+	static const char *const names[] = { "PMIX_NAMESPACE", "PMI_FD", "PMI_RANK", "PMI_SIZE",
+		"PMI_PORT", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE" };
 
-	for (size_t i = 0; i < sizeof launched / sizeof *launched; i++)
-		if (getenv(launched[i]))
-			return;
-	setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-	setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (getenv(names[i]))
+			return true;
+	return false;
 }
 
-/* Starts MPI unless it is started (as in tests); without mpirun the world has one rank. NULL with a
- * reason. FUNNELED: threads compute, the main thread communicates. */
-struct comm *
-mpi_world(struct err *e)
+/* FUNNELED: threads compute, the main thread communicates. */
+static int
+start(struct err *e)
 {
 	int started, provided, size;
 
 	MPI_Initialized(&started);
-	stay_alone();
-	if (!started &&
-	    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
-		err_set(e, "cannot start MPI");
-		return NULL;
-	}
+	if (!started && MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
+		return err_set(e, "cannot start MPI");
 	MPI_Query_thread(&provided);
-	if (provided < MPI_THREAD_FUNNELED) {
-		err_set(e, "this MPI library does not support programs with threads");
-		return NULL;
-	}
+	if (provided < MPI_THREAD_FUNNELED)
+		return err_set(e, "this MPI library does not support programs with threads");
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	if ((size_t)size > STAGING / sizeof(double)) {
-		err_set(e, "%d ranks are more than the %zu that fit the staging buffer", size,
-		    STAGING / sizeof(double));
+	if ((size_t)size > STAGING / sizeof(double))
+		return err_set(e, "%d ranks are more than the %zu that fit the staging buffer",
+		    size, STAGING / sizeof(double));
+	return 0;
+}
+
+/* Starts MPI unless it is started (as in tests) or there is no launcher. NULL with a reason. */
+struct comm *
+mpi_world(struct err *e)
+{
+	bool alone = !launched();
+	struct comm *c;
+	struct mpi_comm *m;
+
+	if (!alone && start(e) < 0)
 		return NULL;
-	}
-	return wrap(MPI_COMM_WORLD, mem_alloc(STAGING, 1));
+	c = wrap(alone ? MPI_COMM_NULL : MPI_COMM_WORLD, mem_alloc(STAGING, 1));
+	m = c->impl;
+	m->owns_staging = true;
+	return c;
 }
 
 /* Does nothing when MPI was never started or has ended, so all exit paths may call it. */
 void
 mpi_end(void)
 {
-	int started, ended;
-
-	MPI_Initialized(&started);
-	MPI_Finalized(&ended);
-	if (started && !ended)
+	if (mpi_runs())
 		MPI_Finalize();
 }
 
@@ -595,6 +652,9 @@ mpi_local_rank(struct comm *world, int *local_size)
 	MPI_Comm host;
 	int rank;
 
+	*local_size = 1;
+	if (world->size == 1)
+		return 0;
 	check(world,
 	    MPI_Comm_split_type(m->mpi, MPI_COMM_TYPE_SHARED, world->rank, MPI_INFO_NULL, &host),
 	    "a split by host");
