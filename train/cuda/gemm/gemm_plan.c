@@ -51,7 +51,7 @@ struct candidate {
 /* What is measured: the GEMM itself, or one like it that changes nothing. */
 struct trial {
 	struct gemm g;
-	void *dbias; /* freed after; NULL: the GEMM's own, or none */
+	void *vectors; /* a bias of zeros and sums of columns, freed after; NULL: those of g, or none */
 };
 
 /* F64 is kept out when the device is opened, so another type here is a mistake in the engine. */
@@ -381,13 +381,20 @@ race(struct stream *st, struct candidate *list, int count, const struct gemm *g)
 	return fastest(list, count, none);
 }
 
+/* The room of a vector, which may be absent, in whole units that what follows can be aligned to. */
+static size_t
+vector_bytes(const struct tensor *v)
+{
+	return v->data ? (tensor_bytes(v) + 255) / 256 * 256 : 0;
+}
+
 /* The GEMM to measure: the caller's if it overwrites its output, otherwise one that adds its
- * numbers times 2^-149, which rounding takes away. Sums of columns are not scaled, so they have a
- * place of their own. false: it cannot be measured. */
+ * numbers times 2^-149, which rounding takes away. Bias and sums of columns are not scaled: the
+ * bias is zeros, the sums have a place of their own. false: it cannot be measured. */
 static bool
 trial_make(struct stream *st, const struct gemm *g, struct trial *t)
 {
-	size_t bytes = tensor_bytes(&g->dbias);
+	size_t sums = vector_bytes(&g->dbias), bytes = sums + vector_bytes(&g->bias);
 	enum cudaStreamCaptureStatus capture;
 
 	*t = (struct trial){ .g = *g };
@@ -398,14 +405,17 @@ trial_make(struct stream *st, const struct gemm *g, struct trial *t)
 		return true;
 	t->g.alpha = FLT_TRUE_MIN;
 	t->g.beta = 1;
-	if (!g->dbias.data)
+	if (!bytes)
 		return true;
-	if (cudaMalloc(&t->dbias, bytes) != cudaSuccess) {
+	if (cudaMalloc(&t->vectors, bytes) != cudaSuccess) {
 		(void)cudaGetLastError();
 		return false;
 	}
-	t->g.dbias.data = t->dbias;
-	return cu_ok(st->device, cudaMemsetAsync(t->dbias, 0, bytes, cu_handle(st)), "gemm");
+	if (g->dbias.data)
+		t->g.dbias.data = t->vectors;
+	if (g->bias.data)
+		t->g.bias.data = (char *)t->vectors + sums;
+	return cu_ok(st->device, cudaMemsetAsync(t->vectors, 0, bytes, cu_handle(st)), "gemm");
 }
 
 /* The plan that an earlier run chose, if the library still accepts it. */
@@ -466,7 +476,7 @@ gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g)
 {
 	struct device *d = st->device;
 	struct candidate list[CANDIDATES];
-	struct trial t = { .dbias = NULL };
+	struct trial t = { .vectors = NULL };
 	bool timed = false;
 	int count, best = 0;
 
@@ -476,8 +486,8 @@ gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g)
 	count = collect_all(d->gemms, &p->key, g, list, timed ? PER_SET : 1);
 	if (timed && count > 1)
 		best = race(st, list, count, &t.g);
-	if (t.dbias)
-		cu_ok(d, cudaFree(t.dbias), "cudaFree");
+	if (t.vectors)
+		cu_ok(d, cudaFree(t.vectors), "cudaFree");
 	for (int i = 0; i < count; i++)
 		if (i != best)
 			gemm_plan_release(&list[i].plan);
