@@ -173,6 +173,11 @@ crowd_run(const struct crowd *c, struct err *e)
 	return rc;
 }
 
+/* Ranks that are killed leave their memory, so each seed takes some more: in large pages, and never
+ * as maps of their own, which would be faults and calls of the kernel. */
+static const char memory_wishes[] =
+    "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432:glibc.malloc.mmap_threshold=1073741824";
+
 void
 crowd_alone(char **argv)
 {
@@ -180,8 +185,9 @@ crowd_alone(char **argv)
 	bool fixed = now == -1 || now & ADDR_NO_RANDOMIZE ||
 	    personality((unsigned)now | ADDR_NO_RANDOMIZE) == -1;
 
-	if (fixed && getenv("OPENBLAS_NUM_THREADS"))
+	if (fixed && getenv("OPENBLAS_NUM_THREADS") && getenv("GLIBC_TUNABLES"))
 		return;
+	setenv("GLIBC_TUNABLES", memory_wishes, 0);
 	setenv("OPENBLAS_NUM_THREADS", "1", 1);
 	setenv("OMP_NUM_THREADS", "1", 1);
 	setenv("TZ", "UTC", 1);

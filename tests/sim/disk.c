@@ -72,7 +72,7 @@ names_set(struct names *n, const char *name, struct node *node)
 			n->entry = mem_realloc(n->entry, n->cap, sizeof *n->entry);
 		}
 		memmove(&n->entry[i + 1], &n->entry[i], (n->count++ - i) * sizeof *n->entry);
-		snprintf(n->entry[i].name, NAME_SIZE, "%s", name);
+		memcpy(n->entry[i].name, name, strlen(name) + 1);
 		n->entry[i].node = node;
 	}
 }
@@ -80,9 +80,13 @@ names_set(struct names *n, const char *name, struct node *node)
 static void
 names_copy(struct names *to, const struct names *from)
 {
-	to->count = 0;
-	for (size_t i = 0; i < from->count; i++)
-		names_set(to, from->entry[i].name, from->entry[i].node);
+	if (to->cap < from->count) {
+		to->cap = from->cap;
+		to->entry = mem_realloc(to->entry, to->cap, sizeof *to->entry);
+	}
+	to->count = from->count;
+	if (from->count)
+		memcpy(to->entry, from->entry, from->count * sizeof *to->entry);
 }
 
 /* Of any length, to free(). */
@@ -274,7 +278,8 @@ disk_find(struct node *root, const char *path)
 		size_t len = strcspn(path, "/");
 
 		if (len) {
-			snprintf(name, sizeof name, "%.*s", (int)len, path);
+			memcpy(name, path, len);
+			name[len] = '\0';
 			n = n->dir ? names_find(&n->names, name) : NULL;
 		}
 		path += len + (path[len] == '/');
@@ -293,7 +298,8 @@ disk_put(struct node *root, const char *path, const char *bytes, size_t len)
 		bool last = !path[k];
 		struct node *next;
 
-		snprintf(name, sizeof name, "%.*s", (int)k, path);
+		memcpy(name, path, k);
+		name[k] = '\0';
 		path += k + !last;
 		if (!k)
 			continue;

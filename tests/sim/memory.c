@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LARGE = 1 << 20, PAGES_MAX = 1 << 16 };
+enum { LARGE = 1 << 20, PAGE = 4096, PAGES_MAX = 1 << 16 };
 
 static bool
 refused(void)
@@ -32,6 +32,8 @@ block_of(const void *p, bool begins)
 {
 	struct block *b = sim.current->process->block;
 
+	if (begins && (uintptr_t)p % PAGE)
+		return NULL;
 	for (int i = 0; p && i < BLOCKS; i++)
 		if (b[i].at &&
 		    (begins ? p == b[i].at
@@ -89,9 +91,9 @@ static bool
 untouched(void *p, size_t n)
 {
 	static unsigned char resident[PAGES_MAX];
-	size_t pages = (n + 4095) / 4096;
+	size_t pages = (n + PAGE - 1) / PAGE;
 
-	if (pages > PAGES_MAX || (uintptr_t)p % 4096 || mincore(p, n, resident) < 0)
+	if (pages > PAGES_MAX || (uintptr_t)p % PAGE || mincore(p, n, resident) < 0)
 		return false;
 	return !memchr(resident, 1, pages);
 }
@@ -162,7 +164,7 @@ sim_aligned_alloc(size_t a, size_t n)
 
 	if (refused())
 		return NULL;
-	if (n >= LARGE && a <= 4096)
+	if (n >= LARGE && a <= PAGE)
 		p = block_new(n);
 	return p ? p : aligned_alloc(a, n);
 }
@@ -172,6 +174,6 @@ sim_posix_memalign(void **p, size_t a, size_t n)
 {
 	if (refused())
 		return ENOMEM;
-	*p = n >= LARGE && a <= 4096 ? block_new(n) : NULL;
+	*p = n >= LARGE && a <= PAGE ? block_new(n) : NULL;
 	return *p ? 0 : posix_memalign(p, a, n);
 }

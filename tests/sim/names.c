@@ -13,24 +13,38 @@
 
 static const char memory_root[] = "/dev/shm";
 
+enum { PATH_SIZE = 512 };
+
+/* Appends the parts of a path to an absolute one of *n characters; what is too long is cut off. */
+static void
+append(char out[PATH_SIZE], size_t *n, const char *path)
+{
+	for (size_t len; *path; path += len) {
+		path += strspn(path, "/");
+		len = strcspn(path, "/");
+		if (len == 2 && !strncmp(path, "..", 2)) {
+			*n = *n ? (size_t)(strrchr(out, '/') - out) : 0;
+		} else if (len && (len > 1 || *path != '.') && *n + 2 < PATH_SIZE) {
+			size_t fits = PATH_SIZE - *n - 2;
+
+			out[*n] = '/';
+			memcpy(out + *n + 1, path, len < fits ? len : fits);
+			*n += 1 + (len < fits ? len : fits);
+		}
+		out[*n] = '\0';
+	}
+}
+
 /* Writes the absolute form. */
 static void
-absolute(const char *path, char out[512])
+absolute(const char *path, char out[PATH_SIZE])
 {
-	char whole[1024];
 	size_t n = 0;
-	char *rest = NULL;
 
-	snprintf(whole, sizeof whole, "%s/%s", *path == '/' ? "" : sim.current->process->cwd, path);
 	out[0] = '\0';
-	for (char *w = strtok_r(whole, "/", &rest); w; w = strtok_r(NULL, "/", &rest)) {
-		if (!strcmp(w, ".."))
-			n = n ? (size_t)(strrchr(out, '/') - out) : 0;
-		else if (strcmp(w, "."))
-			n += (size_t)snprintf(out + n, 512 - n, "/%s", w);
-		n = n < 511 ? n : 511;
-		out[n] = '\0';
-	}
+	if (*path != '/')
+		append(out, &n, sim.current->process->cwd);
+	append(out, &n, path);
 }
 
 /* The root that a path is below, and the path from there. */
@@ -69,7 +83,8 @@ place_find(struct place *p, const char *path)
 			p->dir = NULL;
 			return;
 		}
-		snprintf(p->name, sizeof p->name, "%.*s", (int)len, at);
+		memcpy(p->name, at, len);
+		p->name[len] = '\0';
 		p->node = n = names_find(&n->names, p->name);
 		at += len;
 	}
