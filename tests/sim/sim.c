@@ -10,13 +10,14 @@
 #include "tests/sim/case.h"
 #include "tests/sim/crowd.h"
 #include "tests/sim/sweep.h"
+#include "tests/sim/table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct sim_config {
-	const char *seeds, *layout, *export, *faults, *part;
-	int64_t seed, jobs, until, stride;
+	const char *seeds, *layout, *export, *faults, *part, *table;
+	int64_t seed, jobs, until, stride, minutes, from;
 	bool trace, twice, plain, shrink, sweep, half, srun, dark, stop;
 };
 
@@ -85,6 +86,12 @@ static const struct opt sim_opts[] = {
 	    .def = "1/1",
 	    .unit = "K/N",
 	    .help = "with --sweep: this of so many parts, which have no call in common" },
+	{ .name = "from",
+	    .type = OPT_INT,
+	    .off = offsetof(struct sim_config, from),
+	    .max = 1e9,
+	    .def = "0",
+	    .help = "with --sweep: begin with this combination, where --minutes has ended it" },
 	{ .name = "stride",
 	    .type = OPT_INT,
 	    .off = offsetof(struct sim_config, stride),
@@ -96,6 +103,18 @@ static const struct opt sim_opts[] = {
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct sim_config, stop),
 	    .help = "end when a seed has failed" },
+	{ .name = "minutes",
+	    .type = OPT_INT,
+	    .off = offsetof(struct sim_config, minutes),
+	    .max = 1e6,
+	    .def = "0",
+	    .help =
+		"begin nothing more after as many, and say where to go on; 0: go on to the end" },
+	{ .name = "table",
+	    .type = OPT_STRING,
+	    .off = offsetof(struct sim_config, table),
+	    .unit = "FILE",
+	    .help = "write the table there too: tests/sim/tables.sh adds several" },
 	{ .name = "layout",
 	    .type = OPT_STRING,
 	    .off = offsetof(struct sim_config, layout),
@@ -116,54 +135,6 @@ static const struct opt sim_opts[] = {
 	OPT_END,
 };
 
-/* Sums over all seeds. */
-struct summary {
-	long seeds, failed, starts, yields, happened[STRIKE_KIND_COUNT], count[COUNT_COUNT],
-	    status[STATUSES];
-	long calls[LAYOUTS][CALL_COUNT], at[LAYOUTS][CALL_COUNT];
-	double seconds;
-};
-
-static void
-add(struct summary *s, const struct result *r)
-{
-	s->seeds++;
-	s->failed += r->failed;
-	s->starts += r->starts;
-	s->yields += r->yields;
-	s->seconds += r->seconds;
-	for (int i = 0; i < STRIKE_KIND_COUNT; i++)
-		s->happened[i] += r->happened[i];
-	for (int i = 0; i < COUNT_COUNT; i++)
-		s->count[i] += r->count[i];
-	for (int i = 0; i < STATUSES; i++)
-		s->status[i] += r->status[i];
-	for (int i = 0; i < CALL_COUNT; i++) {
-		s->calls[r->layout][i] += r->calls[i];
-		s->at[r->layout][i] += r->at[i];
-	}
-}
-
-/* What calls there are, of which layouts, and at which of them something has happened. */
-static void
-print_sites(const struct summary *s)
-{
-	int sites = 0, struck = 0;
-
-	for (int i = 0; i < CALL_COUNT; i++) {
-		long calls = 0, at = 0;
-
-		for (int k = 0; k < LAYOUTS; k++) {
-			calls += s->calls[k][i];
-			at += s->at[k][i];
-			sites += s->calls[k][i] > 0;
-			struck += s->at[k][i] > 0;
-		}
-		printf("call\t%s\t%ld\tstruck\t%ld\n", call_names[i], calls, at);
-	}
-	printf("sites (a kind of call in a layout): %d, struck: %d\n", sites, struck);
-}
-
 static void
 print_failure(const struct result *r)
 {
@@ -180,26 +151,6 @@ print_failure(const struct result *r)
 	fflush(stdout);
 }
 
-static void
-print(const struct summary *s, double seconds)
-{
-	static const char *const names[STATUSES] = { "0", "1", "2", "3", "4", "5", "6", "7",
-		"signal" };
-
-	for (int i = 0; i < STRIKE_KIND_COUNT; i++)
-		printf("fault\t%s\t%ld\n", strike_names[i], s->happened[i]);
-	for (int i = 0; i < COUNT_COUNT; i++)
-		printf("also\t%s\t%ld\n", count_names[i], s->count[i]);
-	print_sites(s);
-	for (int i = 0; i < STATUSES; i++)
-		if (s->status[i])
-			printf("status\t%s\t%ld\n", names[i], s->status[i]);
-	printf("%ld seeds, %ld failed: %ld starts, %ld calls, %.1f simulated hours, %.0f seeds an "
-	       "hour\n",
-	    s->seeds, s->failed, s->starts, s->yields, s->seconds / 3600,
-	    (double)s->seeds / seconds * 3600);
-}
-
 static int
 find_layout(const char *name, struct err *e)
 {
@@ -214,8 +165,9 @@ struct range {
 	uint64_t next, last;
 	const struct sim_config *config;
 	struct case_options options; /* of each, apart from the seed */
-	struct summary sum;
+	struct table sum;
 	uint64_t failed; /* the last seed that failed */
+	double until;    /* no seed is begun after it, by the clock; 0: there is no end */
 };
 
 static bool
@@ -223,9 +175,12 @@ next_seed(void *ctx, struct case_options *o)
 {
 	struct range *r = ctx;
 
+	if (r->next > r->last || (r->config && r->config->stop && r->sum.failed) ||
+	    (r->until && clock_seconds() > r->until))
+		return false;
 	*o = r->options;
 	o->seed = r->next++;
-	return o->seed <= r->last && !(r->config && r->config->stop && r->sum.failed);
+	return true;
 }
 
 static void
@@ -233,7 +188,7 @@ take_seed(void *ctx, const struct case_options *o, const struct result *x)
 {
 	struct range *r = ctx;
 
-	add(&r->sum, x);
+	table_add(&r->sum, x);
 	if (!x->failed)
 		return;
 	r->failed = o->seed;
@@ -251,7 +206,7 @@ shrink(const struct range *from, struct err *e)
 		unsigned before = r.options.dropped;
 
 		r.next = r.last = from->failed;
-		r.sum = (struct summary){ 0 };
+		r.sum = (struct table){ 0 };
 		r.options.dropped |= 1u << i;
 		if (crowd_run(&crowd, e) < 0)
 			return -1;
@@ -299,8 +254,12 @@ run_sim(const void *cfg, int argc, char **argv, struct err *e)
 		.next = next_seed,
 		.take = take_seed,
 		.ctx = &r };
-	struct sweep s = { .options = &r.options, .jobs = (int)c->jobs, .stride = (long)c->stride };
-	double begin = clock_seconds();
+	double begin = clock_seconds(), until = c->minutes ? begin + 60 * (double)c->minutes : 0;
+	struct sweep s = { .options = &r.options,
+		.jobs = (int)c->jobs,
+		.stride = (long)c->stride,
+		.from = (long)c->from,
+		.until = until };
 	int rc = cli_operands(argc, 0, "none", e);
 
 	(void)argv;
@@ -311,9 +270,16 @@ run_sim(const void *cfg, int argc, char **argv, struct err *e)
 		return sweep_run(&s, e);
 	if (c->sweep)
 		return err_set(e, "--part: '%s' is not K/N", c->part);
+	r.until = until;
 	if (crowd_run(&crowd, e) < 0 || (c->shrink && r.sum.failed && shrink(&r, e) < 0))
 		return -1;
-	print(&r.sum, clock_seconds() - begin);
+	r.sum.real = clock_seconds() - begin;
+	if (c->table && table_write(&r.sum, c->table, e) < 0)
+		return -1;
+	table_print(&r.sum);
+	if (c->minutes && r.next <= r.last)
+		printf("the time is over: go on with --seeds %llu:%llu\n",
+		    (unsigned long long)r.next, (unsigned long long)r.last);
 	return r.sum.failed ? EXIT_FAILED : EXIT_DONE;
 }
 

@@ -1,5 +1,6 @@
 /* sweep.c - every call fails once */
 #include "tests/sim/sweep.h"
+#include "lib/base/clock.h"
 #include "lib/base/prog.h"
 #include "tests/sim/crowd.h"
 
@@ -22,6 +23,7 @@ struct state {
 	int layout, kind, on, rank, half, combination;
 	long at;
 	bool ended; /* a run has not come to the call: the combination is done */
+	bool late;  /* the time is over: none is begun */
 	long runs[LAYOUTS][SWEPT], failed[LAYOUTS];
 };
 
@@ -60,9 +62,13 @@ next_call(void *ctx, struct case_options *o)
 {
 	struct state *s = ctx;
 
-	while (s->ended || !is_of_part(s))
+	while (!s->late && (s->ended || s->combination < s->x->from || !is_of_part(s))) {
 		if (!advance(s))
 			return false;
+		s->late = s->x->until && clock_seconds() > s->x->until;
+	}
+	if (s->late)
+		return false;
 	*o = *s->x->options;
 	o->seed = 1;
 	o->layout = s->layout;
@@ -124,6 +130,8 @@ print(const struct state *s)
 		printf("\t%ld\n", s->failed[k]);
 	}
 	printf("%ld calls failed, %ld runs did not end as they should\n", all, failed);
+	if (s->late)
+		printf("the time is over: go on with --from %d\n", s->combination);
 	return failed;
 }
 

@@ -10,6 +10,8 @@ struct sweep {
 	int jobs;                           /* runs at once */
 	long stride;                        /* each so manieth call */
 	int part, parts;                    /* the part-th, from 1 on, of so many */
+	long from;                          /* the combination that is the first */
+	double until;                       /* none is begun after it; 0: there is no end */
 };
 /* For each kind of call and each rank of a layout: fails the n-th one, alone or with all after it,
  * for n = 1, 1 + stride, ... until a run ends before it comes to the n-th; in a run from the
