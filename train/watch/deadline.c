@@ -43,12 +43,22 @@ watch(void *arg)
 	return NULL;
 }
 
-/* Uses the monotonic clock. Signals are left to the other threads. */
+static void
+release(struct deadline *d)
+{
+	pthread_cond_destroy(&d->changed);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+/* Uses the monotonic clock. Signals are left to the other threads. A rank that ended here would
+ * leave the others waiting for it in MPI_Init, so it goes on without a clock. */
 struct deadline *
 deadline_start(int64_t seconds, const char *text)
 {
 	struct deadline *d = mem_zalloc(1, sizeof *d);
 	pthread_condattr_t monotonic;
+	bool began;
 	sigset_t all, before;
 
 	d->text = text;
@@ -61,21 +71,25 @@ deadline_start(int64_t seconds, const char *text)
 	pthread_condattr_destroy(&monotonic);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (pthread_create(&d->thread, NULL, watch, d))
-		die("cannot start a thread");
+	began = pthread_create(&d->thread, NULL, watch, d) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return d;
+	if (began)
+		return d;
+	warn("cannot start a thread that limits the time of a call to %lld seconds",
+	    (long long)seconds);
+	release(d);
+	return NULL;
 }
 
 void
 deadline_met(struct deadline *d)
 {
+	if (!d)
+		return;
 	pthread_mutex_lock(&d->lock);
 	d->met = true;
 	pthread_cond_signal(&d->changed);
 	pthread_mutex_unlock(&d->lock);
 	pthread_join(d->thread, NULL);
-	pthread_cond_destroy(&d->changed);
-	pthread_mutex_destroy(&d->lock);
-	free(d);
+	release(d);
 }
