@@ -88,7 +88,7 @@ draw_strike(struct strike *s, enum strike_kind kind)
 	enum { CHANGES = 8 };
 	static const enum call failing[] = { CALL_OPEN, CALL_WRITE, CALL_FSYNC, CALL_CLOSE,
 		CALL_RENAME, CALL_LINK, CALL_UNLINK, CALL_MKDIR, CALL_READ, CALL_MMAP, CALL_LOOK,
-		CALL_LIST, CALL_MEMORY, CALL_THREAD };
+		CALL_LIST, CALL_MEMORY, CALL_THREAD, CALL_TRUNCATE, CALL_FLOCK };
 	static const int errors[] = { EIO, ENOSPC, EDQUOT, ENOMEM, EMFILE };
 	bool fails = kind == STRIKE_FAIL || kind == STRIKE_FAIL_ON;
 	int ranks = run.layout->ranks;
@@ -108,6 +108,11 @@ draw_strike(struct strike *s, enum strike_kind kind)
 		s->at = draw_number(run.reference->calls[s->call] + 2);
 	} else if (draw(2)) { /* the calls that change what is on the disk are few */
 		s->call = failing[draw(CHANGES)];
+		s->at = draw_number(run.reference->calls[s->call] + 2);
+	} else if (draw(2)) { /* and each kind has its turn, however few of it there are */
+		do
+			s->call = (enum call)draw(CALL_COUNT);
+		while (s->call == CALL_MEMORY);
 		s->at = draw_number(run.reference->calls[s->call] + 2);
 	} else {
 		s->at = draw_number(run.reference->yields * 3 / 2);
@@ -307,10 +312,14 @@ check_start(int status)
 }
 
 /* A rank that fails by itself ends the others too, whatever the launcher does: they do not wait for
- * their watchdogs. One without memory may be unable to. */
+ * their watchdogs, though they may learn of it from MPI first. One without memory may be unable to.
+ */
 static void
 check_others(const struct job *j)
 {
+	const char *said = run.said.buf ? run.said.buf : "";
+	bool waited = strstr(said, " has waited ") || strstr(said, " still waits ");
+
 	for (int i = 0; i < run.faults.count; i++) {
 		const struct strike *s = &run.faults.strike[i];
 		bool fails = s->kind == STRIKE_FAIL || s->kind == STRIKE_FAIL_ON;
@@ -319,7 +328,7 @@ check_others(const struct job *j)
 		    s->kind != STRIKE_SHORT)
 			return;
 	}
-	for (int i = 0; run.srun && i < j->size; i++)
+	for (int i = 0; run.srun && waited && i < j->size; i++)
 		if (j->rank[i]->status == 4)
 			problem("rank %d waits for its watchdog, as one has failed alone\n", i);
 }

@@ -13,8 +13,9 @@ static const struct {
 	int err;
 } swept[] = { { CALL_OPEN, EIO }, { CALL_READ, EIO }, { CALL_WRITE, ENOSPC }, { CALL_FSYNC, EIO },
 	{ CALL_CLOSE, EIO }, { CALL_RENAME, EIO }, { CALL_MKDIR, ENOSPC }, { CALL_UNLINK, EIO },
-	{ CALL_LINK, EIO }, { CALL_FLOCK, ENOLCK }, { CALL_LOOK, EIO }, { CALL_LIST, EIO },
-	{ CALL_MMAP, ENOMEM }, { CALL_THREAD, EAGAIN }, { CALL_MEMORY, ENOMEM } };
+	{ CALL_LINK, EIO }, { CALL_TRUNCATE, EIO }, { CALL_FLOCK, ENOLCK }, { CALL_LOOK, EIO },
+	{ CALL_LIST, EIO }, { CALL_MMAP, ENOMEM }, { CALL_THREAD, EAGAIN },
+	{ CALL_MEMORY, ENOMEM } };
 enum { SWEPT = sizeof swept / sizeof *swept };
 
 /* What fails, in the order of the loops. */
