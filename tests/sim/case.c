@@ -389,21 +389,67 @@ start_once(void)
 	return j->status == 0 || (run.layout->apart && j->succeeded) || run.out->failed;
 }
 
-static void
-scenario(void)
+static uint64_t
+hash_below(uint64_t hash, const struct node *n)
 {
-	while (!start_once()) {
-		int left = 0;
+	hash = hash_bytes(hash, n->bytes, n->len);
+	for (size_t i = 0; i < n->names.count; i++) {
+		const struct entry *x = &n->names.entry[i];
 
-		for (int i = 0; i < run.faults.count; i++)
-			left += !run.faults.strike[i].struck && !run.faults.strike[i].dropped;
-		if (run.out->starts >= run.faults.count + STARTS_AFTER - left) {
-			problem("%d starts did not bring it to its end\n", run.out->starts);
-			return;
-		}
+		hash = hash_bytes(hash, x->name, strlen(x->name) + 1);
+		hash = hash_below(hash, x->node);
 	}
-	if (run.out->failed)
-		return;
+	return hash;
+}
+
+/* What the next start, and the checks, depend on: never 0. */
+static uint64_t
+hash_state(void)
+{
+	const uint64_t words[] = { (uint64_t)(run.layout - layouts), run.promised,
+		(uint64_t)run.torn, (uint64_t)run.forced, (uint64_t)run.out->starts };
+
+	return hash_below(hash_bytes(1, words, sizeof words), disk_find(sim.disk, "run")) | 1;
+}
+
+/* The place of a state: it is there, or there is a free one; NULL: the table is full. */
+static uint64_t *
+place_of(struct continued *c, uint64_t state)
+{
+	enum { PLACES = sizeof c->state / sizeof *c->state, TRIES = 64 };
+
+	for (uint64_t i = 0; i < TRIES; i++) {
+		uint64_t *at = &c->state[(state + i) % PLACES];
+		uint64_t there = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+		if (there == state || !there)
+			return at;
+	}
+	return NULL;
+}
+
+/* True when a run has gone on from this state to its end as it should. */
+static bool
+was_continued(uint64_t state)
+{
+	uint64_t *at = place_of(run.o->continued, state);
+
+	return at && __atomic_load_n(at, __ATOMIC_RELAXED) == state;
+}
+
+static void
+note_continued(uint64_t state)
+{
+	uint64_t *at = place_of(run.o->continued, state), none = 0;
+
+	if (at)
+		__atomic_compare_exchange_n(
+		    at, &none, state, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+static void
+check_end(void)
+{
 	if (run.ends_dark)
 		power_lost();
 	run.power |= run.ends_dark;
@@ -415,6 +461,38 @@ scenario(void)
 		check(run.layout->same == SAME_BYTES    ? "steps /ref/m m"
 			: run.layout->same == SAME_BITS ? "losses /ref/m m 0"
 							: "losses /ref/m m 1e-6");
+}
+
+/* Faults that can happen yet. */
+static int
+faults_left(void)
+{
+	int left = 0;
+
+	for (int i = 0; i < run.faults.count; i++)
+		left += !run.faults.strike[i].struck && !run.faults.strike[i].dropped;
+	return left;
+}
+
+static void
+scenario(void)
+{
+	uint64_t state = 0; /* in which the first start without faults began */
+
+	while (!start_once()) {
+		int left = faults_left();
+
+		if (run.o->continued && !left && !state && was_continued(state = hash_state()))
+			return;
+		if (run.out->starts >= run.faults.count + STARTS_AFTER - left) {
+			problem("%d starts did not bring it to its end\n", run.out->starts);
+			return;
+		}
+	}
+	if (!run.out->failed)
+		check_end();
+	if (state && !run.out->failed)
+		note_continued(state);
 }
 
 static void

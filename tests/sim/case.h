@@ -31,6 +31,12 @@ struct result {
 
 enum begins { BEGIN_DRAWN, BEGIN_START, BEGIN_HALF };
 
+/* The states of the disk, as hashes, in which undisturbed runs have gone on to their end as they
+ * should: another one in the same state is not continued. In memory that all processes share. */
+struct continued {
+	uint64_t state[1 << 20]; /* 0: none */
+};
+
 struct case_options {
 	uint64_t seed;
 	int layout; /* -1: drawn */
@@ -46,6 +52,7 @@ struct case_options {
 	long until;                    /* the event that ends it; 0: none */
 	int mark;                      /* of the caller */
 	const char *export;            /* a directory of this machine that gets the disk, or NULL */
+	struct continued *continued;   /* NULL: each run goes on to its end */
 };
 /* The layout of a seed, the same in every process. */
 int case_layout(const struct case_options *o);

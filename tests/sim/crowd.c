@@ -17,8 +17,8 @@
 
 enum { JOBS_MAX = 256, SECONDS_MAX = 300 }; /* of the processor: the machine may be busy */
 
-static void *
-shared(size_t n)
+void *
+crowd_shared(size_t n)
 {
 	void *p = mmap(
 	    NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -65,7 +65,7 @@ need(struct reference *all, int layout, struct err *e)
 	int status;
 
 	for (int i = 0; i < 3 && !r->known; i++) {
-		*image[i] = (struct image){ 0, IMAGE_BYTES, shared(IMAGE_BYTES) };
+		*image[i] = (struct image){ 0, IMAGE_BYTES, crowd_shared(IMAGE_BYTES) };
 		if (!image[i]->bytes)
 			return err_set(e, "no memory for the images of disks");
 	}
@@ -104,7 +104,7 @@ start(const struct crowd *c, struct slot *s, struct err *e)
 	const struct case_options *o = &s->options;
 	int layout = case_layout(o);
 
-	if (!all && !(all = shared(LAYOUTS * sizeof *all)))
+	if (!all && !(all = crowd_shared(LAYOUTS * sizeof *all)))
 		return err_set(e, "no memory for the references");
 	if (need(all, layout, e) < 0)
 		return -1;
@@ -154,7 +154,7 @@ crowd_run(const struct crowd *c, struct err *e)
 	pid_t pid;
 
 	for (int i = 0; i < c->jobs; i++)
-		slot[i].result = shared(sizeof(struct result));
+		slot[i].result = crowd_shared(sizeof(struct result));
 	while (rc == 0 && (running || more)) {
 		for (int i = 0; rc == 0 && i < c->jobs && more; i++)
 			if (!slot[i].pid && (more = c->next(c->ctx, &slot[i].options))) {

@@ -18,6 +18,9 @@ struct crowd {
 /* -1 with a reason when no process can be made. */
 int crowd_run(const struct crowd *c, struct err *e);
 
+/* Zeroes that all processes share; NULL: no memory. */
+void *crowd_shared(size_t n);
+
 /* Starts this program again where the addresses or the libraries' threads would differ from one run
  * to the next. */
 void crowd_alone(char **argv);

@@ -21,6 +21,7 @@ enum { SWEPT = sizeof swept / sizeof *swept };
 /* What fails, in the order of the loops. */
 struct state {
 	const struct sweep *x;
+	struct continued *continued;
 	int layout, kind, on, rank, half, combination;
 	long at;
 	bool ended; /* a run has not come to the call: the combination is done */
@@ -75,6 +76,7 @@ next_call(void *ctx, struct case_options *o)
 	o->layout = s->layout;
 	o->mark = s->combination;
 	o->begins = s->half ? BEGIN_HALF : BEGIN_START;
+	o->continued = s->continued;
 	o->num_strikes = 1;
 	o->strike[0] = (struct strike){ .kind = s->on ? STRIKE_FAIL_ON : STRIKE_FAIL,
 		.rank = s->rank,
@@ -144,6 +146,9 @@ sweep_run(const struct sweep *x, struct err *e)
 	};
 	struct crowd crowd = { .jobs = x->jobs, .next = next_call, .take = take_call, .ctx = &s };
 
+	s.continued = crowd_shared(sizeof *s.continued);
+	if (!s.continued)
+		return err_set(e, "no memory for the states of disks");
 	if (crowd_run(&crowd, e) < 0)
 		return -1;
 	return print(&s) ? EXIT_FAILED : EXIT_DONE;

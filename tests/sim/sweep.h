@@ -15,7 +15,8 @@ struct sweep {
 };
 /* For each kind of call and each rank of a layout: fails the n-th one, alone or with all after it,
  * for n = 1, 1 + stride, ... until a run ends before it comes to the n-th; in a run from the
- * beginning, and in one from half of it. An exit status, or -1 with a reason. */
+ * beginning, and in one from half of it. What a failed start leaves on the disk is continued once,
+ * however many failures leave the same. An exit status, or -1 with a reason. */
 int sweep_run(const struct sweep *x, struct err *e);
 
 #endif
