@@ -51,16 +51,15 @@ start_mpi(int64_t timeout)
 {
 	struct err err;
 	struct comm *all;
-	struct deadline *d;
 	char text[160];
 
 	snprintf(text, sizeof text,
 	    "--init-timeout %lld: MPI_Init still waits after as many seconds: a rank did not start "
 	    "or cannot be reached",
 	    (long long)timeout);
-	d = deadline_start(timeout, text);
+	deadline_start(timeout, text);
 	all = mpi_world(&err);
-	deadline_met(d);
+	deadline_met();
 	if (!all)
 		die("%s", err.msg);
 	return all;

@@ -249,6 +249,32 @@ void (*sim_signal(int sig, void (*handler)(int)))(int)
 	return old;
 }
 
+static void *
+ring(void *arg)
+{
+	struct process *p = arg;
+
+	if (p->alarm == sim.current) {
+		p->alarm = NULL;
+		process_signal(p, SIGALRM);
+	}
+	return NULL;
+}
+
+unsigned
+sim_alarm(unsigned seconds)
+{
+	struct process *p = sim.current->process;
+
+	call_begin(CALL_SIGNAL, "alarm", seconds);
+	if (p->alarm)
+		p->alarm->ready = sim.now;
+	p->alarm = seconds ? thread_new(sim.init, ring, p) : NULL;
+	if (seconds)
+		p->alarm->ready = sim.now + seconds * SECOND;
+	return 0;
+}
+
 int
 sim_raise(int sig)
 {

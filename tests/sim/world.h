@@ -102,7 +102,8 @@ struct process {
 	char **env;
 	char cwd[64];
 	struct sigaction action[SIGNALS];
-	uint64_t pending; /* signals, as bits */
+	uint64_t pending;     /* signals, as bits */
+	struct thread *alarm; /* of the launcher's process: rests until it is time; NULL: none */
 	struct mpi *mpi;
 	int (*main)(int, char **);
 	int argc;

@@ -4,13 +4,10 @@
 
 #include <stdint.h>
 
-struct deadline;
-
 /* Unless deadline_met comes within `seconds`, says `text` in one line and ends this process with
- * EXIT_PEER, whatever its other threads wait for. text is borrowed until then. NULL, and a line that
- * says so: no thread can be started, and nothing limits the time. */
-struct deadline *deadline_start(int64_t seconds, const char *text);
-/* The call has returned in time: stops the clock and frees d, which may be NULL. */
-void deadline_met(struct deadline *d);
+ * EXIT_PEER, whatever its threads wait for. Takes SIGALRM; text is borrowed until then. */
+void deadline_start(int64_t seconds, const char *text);
+/* The call has returned in time. */
+void deadline_met(void);
 
 #endif
