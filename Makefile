@@ -277,11 +277,14 @@ sim: $(B)/sim
 # Simulated seeds an hour, and injections an hour into real processes.
 sim-rate: $(B)/sim $(progs) $(fault_bin) $(B)/tests/faults/shim.so
 	@B=$(B) sh tests/bench/sim.sh
-# Plausible mistakes, one after another (MUTANTS, by default all): SEEDS seeds must find each.
-sim-mutants: $(B)/sim
-	@B=$(B) SEEDS=$(or $(SEEDS),10000) COMPILE='$(CC) $(CPPFLAGS) $(CFLAGS)' \
+# Plausible mistakes (MUTANTS, by default all): a simulator with each, which SEEDS seeds must find.
+sim-mutants-made: $(B)/sim
+	@B=$(B) COMPILE='$(CC) $(CPPFLAGS) $(CFLAGS)' \
 		LINK='$(CXX) $(LDFLAGS)' LIBS='$(train_libs) $(LIBS)' OBJECTS='$(sim_obj)' \
-		PRODUCT='$(sim_product)' sh tests/sim/mutants/mutants.sh $(MUTANTS)
+		PRODUCT='$(sim_product)' sh tests/sim/mutants/make.sh $(MUTANTS)
+sim-mutants: sim-mutants-made
+	@SEEDS=$(or $(SEEDS),10000) JOBS=$(or $(JOBS),2) \
+		sh tests/sim/mutants/mutants.sh $(B)/mutants/made $(MUTANTS)
 lint:
 	@B=$(B) sh tests/run.sh lint
 # With version 14, like the lint: see .clang-format.
@@ -335,7 +338,7 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-hf test-tokenizers test-megatron test-extend test-gpu faults sim sim-rate sim-mutants lint format fuzz bench \
+	test-hf test-tokenizers test-megatron test-extend test-gpu faults sim sim-rate sim-mutants sim-mutants-made lint format fuzz bench \
 	bench-gpu bench-offload bench-watch install man \
 	dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
