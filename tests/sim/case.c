@@ -82,13 +82,14 @@ draw_number(long n)
 		       : 1 + (long)draw(UINT64_C(1) << draw((uint64_t)bits + 1));
 }
 
+enum { CHANGES = 8 }; /* of failing, the first */
+static const enum call failing[] = { CALL_OPEN, CALL_WRITE, CALL_FSYNC, CALL_CLOSE, CALL_RENAME,
+	CALL_LINK, CALL_UNLINK, CALL_MKDIR, CALL_READ, CALL_MMAP, CALL_LOOK, CALL_LIST, CALL_MEMORY,
+	CALL_THREAD, CALL_TRUNCATE, CALL_FLOCK };
+
 static void
 draw_strike(struct strike *s, enum strike_kind kind)
 {
-	enum { CHANGES = 8 };
-	static const enum call failing[] = { CALL_OPEN, CALL_WRITE, CALL_FSYNC, CALL_CLOSE,
-		CALL_RENAME, CALL_LINK, CALL_UNLINK, CALL_MKDIR, CALL_READ, CALL_MMAP, CALL_LOOK,
-		CALL_LIST, CALL_MEMORY, CALL_THREAD, CALL_TRUNCATE, CALL_FLOCK };
 	static const int errors[] = { EIO, ENOSPC, EDQUOT, ENOMEM, EMFILE };
 	bool fails = kind == STRIKE_FAIL || kind == STRIKE_FAIL_ON;
 	int ranks = run.layout->ranks;
@@ -132,6 +133,27 @@ draw_cut(struct faults *f)
 	f->count = f->count < 2 ? 2 : f->count;
 }
 
+/* An end soon after the beginning, whose remains the next start has to deal with: either nothing
+ * that it finds there is on the disk for good, or it cannot look at all of it. */
+static void
+draw_early(struct faults *f)
+{
+	static const enum call looking[] = { CALL_LOOK, CALL_OPEN, CALL_READ, CALL_LIST };
+
+	f->strike[0] = (struct strike){ .kind = STRIKE_KILL,
+		.rank = -1,
+		.call = failing[draw(CHANGES)],
+		.at = 1 + (long)draw(8) };
+	run.ends_dark = draw(2);
+	if (run.ends_dark)
+		return;
+	draw_strike(&f->strike[1], STRIKE_FAIL_ON);
+	f->strike[1].call = looking[draw(4)];
+	f->strike[1].at = draw_number(run.reference->calls[f->strike[1].call] + 2);
+	f->strike[1].err = EIO;
+	f->count = f->count < 2 ? 2 : f->count;
+}
+
 static void
 draw_faults(void)
 {
@@ -145,7 +167,9 @@ draw_faults(void)
 	f->count = 1 + (int)draw(4);
 	if (draw_one_in(12))
 		draw_cut(f);
-	for (int i = f->strike[0].at ? 2 : 0; i < f->count; i++) {
+	else if (draw_one_in(8))
+		draw_early(f);
+	for (int i = f->strike[1].at ? 2 : f->strike[0].at ? 1 : 0; i < f->count; i++) {
 		enum strike_kind kind;
 
 		do
@@ -160,7 +184,7 @@ draw_faults(void)
 	 */
 	if (run.srun && sim.pause_max > SECOND)
 		sim.pause_max = SECOND;
-	run.ends_dark = draw_one_in(4);
+	run.ends_dark |= draw_one_in(4);
 	sim.count[COUNT_REPORTED] += f->report_deaths;
 	sim.count[COUNT_OUTLIVED] += run.srun;
 }
@@ -378,7 +402,7 @@ start_once(void)
 		    ended ? j->status : -1);
 	if (!ended) {
 		problem("start %d does not end in %d simulated seconds%s\n", run.out->starts,
-		    LIMIT_SECONDS, sim.stuck ? ": all threads wait" : "");
+		    LIMIT_SECONDS, sim.stuck ? ": no thread gets on" : "");
 		job_kill(j);
 		return true;
 	}

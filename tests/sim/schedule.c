@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { STACK = 1 << 20, GUARD = 1 << 12 };
+enum { STACK = 1 << 20, GUARD = 1 << 12, YIELDS_MAX = 1 << 22 };
 
 static jmp_buf home;
 static void *spare_stack;
@@ -168,13 +168,14 @@ switch_to(struct thread *t)
 	errno = from->err;
 }
 
-/* When no thread is ready the launcher's is woken, which finds that the world is stuck. */
+/* When no thread is ready, or one tries something again and again, the launcher's is woken, which
+ * finds that the world is stuck. */
 bool
 schedule(void)
 {
 	struct thread *self = sim.current, *t = earliest();
 
-	if (!t) {
+	if (!t || sim.yields > YIELDS_MAX) {
 		sim.stuck = true;
 		t = sim.init->thread;
 		t->ready = sim.now;
