@@ -573,6 +573,7 @@ case_run(const struct case_options *o, const struct reference *r, struct result 
 		memcpy(run.faults.strike, o->strike, sizeof o->strike);
 		run.srun = o->srun;
 		run.ends_dark = o->dark;
+		run.faults.short_one_in = o->shorts;
 	} else if (!o->plain) {
 		draw_faults();
 	}

@@ -45,14 +45,15 @@ struct case_options {
 	int num_strikes;               /* 0: it is drawn */
 	bool dark;                     /* with these, power is lost at the end */
 	bool srun;                     /* with these, ranks live on when one has died */
-	unsigned dropped;              /* faults that are left out, as bits */
-	bool plain;                    /* no faults: what every seed must survive */
-	bool loud;                     /* prints what the ranks say */
-	bool trace;                    /* prints every event */
-	long until;                    /* the event that ends it; 0: none */
-	int mark;                      /* of the caller */
-	const char *export;            /* a directory of this machine that gets the disk, or NULL */
-	struct continued *continued;   /* NULL: each run goes on to its end */
+	int shorts;                  /* with these, one in so many reads and writes is cut short */
+	unsigned dropped;            /* faults that are left out, as bits */
+	bool plain;                  /* no faults: what every seed must survive */
+	bool loud;                   /* prints what the ranks say */
+	bool trace;                  /* prints every event */
+	long until;                  /* the event that ends it; 0: none */
+	int mark;                    /* of the caller */
+	const char *export;          /* a directory of this machine that gets the disk, or NULL */
+	struct continued *continued; /* NULL: each run goes on to its end */
 };
 /* The layout of a seed, the same in every process. */
 int case_layout(const struct case_options *o);

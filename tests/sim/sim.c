@@ -17,7 +17,7 @@
 
 struct sim_config {
 	const char *seeds, *layout, *export, *faults, *part, *table;
-	int64_t seed, jobs, until, stride, minutes, from;
+	int64_t seed, jobs, until, stride, minutes, from, shorts;
 	bool trace, twice, plain, shrink, sweep, half, srun, dark, stop;
 };
 
@@ -71,6 +71,13 @@ static const struct opt sim_opts[] = {
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct sim_config, dark),
 	    .help = "with --faults: power is lost when all is done; drawn by default" },
+	{ .name = "short",
+	    .type = OPT_INT,
+	    .off = offsetof(struct sim_config, shorts),
+	    .max = 1e6,
+	    .def = "0",
+	    .unit = "N",
+	    .help = "with --faults: one in N reads and writes is cut short; drawn by default" },
 	{ .name = "shrink",
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct sim_config, shrink),
@@ -232,6 +239,7 @@ begin_range(struct range *r, const struct sim_config *c, struct err *e)
 		.plain = c->plain,
 		.srun = c->srun,
 		.dark = c->dark,
+		.shorts = (int)c->shorts,
 		.loud = !c->seeds && !c->shrink && !c->sweep,
 		.trace = c->trace,
 		.until = (long)c->until,
