@@ -128,9 +128,9 @@ int ckpt_retain(const char *save, int64_t iteration, int64_t interval, struct er
 /* The tracker: 1 and *iteration, 0 when there is none, -1 with a reason. */
 int ckpt_tracker(const char *save, int64_t *iteration, struct err *e);
 /* For a directory without a tracker, which the very first save leaves when it is cut off before its
- * last rename: the iter_* with the highest number. False when there is none, or it does not
- * open. */
-bool ckpt_highest(const char *save, char out[IO_PATH]);
+ * last rename: the iter_* with the highest number. 1; 0 when there is none, or it is no checkpoint;
+ * -1 with a reason when that cannot be told or the checkpoint does not open. */
+int ckpt_highest(const char *save, char out[IO_PATH], struct err *e);
 /* True when the directory has an iter_* entry. */
 bool ckpt_has_iterations(const char *save);
 void ckpt_iter_dir(const char *save, int64_t iteration, char out[IO_PATH]);

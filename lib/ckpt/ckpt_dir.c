@@ -112,18 +112,20 @@ compare_numbers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Other names are ignored: users keep files of their own next to checkpoints. */
-int
-ckpt_iterations(const char *save, int64_t **out, struct err *e)
+/* Other names are ignored: users keep files of their own next to checkpoints. *missing, with -1:
+ * the directory is. */
+static int
+list_iterations(const char *save, int64_t **out, bool *missing, struct err *e)
 {
 	DIR *d = opendir(save);
 	struct dirent *de;
-	int n = 0, cap = 0;
+	int n = 0, cap = 0, failed;
 
 	*out = NULL;
+	*missing = !d && (errno == ENOENT || errno == ENOTDIR);
 	if (!d)
 		return err_sys(e, "open directory", save);
-	while ((de = readdir(d))) {
+	while (errno = 0, (de = readdir(d))) {
 		int64_t iteration = ckpt_name_iteration(de->d_name);
 
 		if (iteration < 0)
@@ -134,11 +136,23 @@ ckpt_iterations(const char *save, int64_t **out, struct err *e)
 		}
 		(*out)[n++] = iteration;
 	}
+	failed = errno;
 	closedir(d);
-	if (n == 0)
-		return err_set(e, "no iter_* directory in '%s'", save);
-	qsort(*out, (size_t)n, sizeof **out, compare_numbers);
+	errno = failed;
+	if (failed)
+		return err_sys(e, "read directory", save);
+	if (n)
+		qsort(*out, (size_t)n, sizeof **out, compare_numbers);
 	return n;
+}
+
+int
+ckpt_iterations(const char *save, int64_t **out, struct err *e)
+{
+	bool missing;
+	int n = list_iterations(save, out, &missing, e);
+
+	return n ? n : err_set(e, "no iter_* directory in '%s'", save);
 }
 
 /* A file that cannot be looked at is not a missing one. It is small; above 4096 bytes it is
@@ -254,19 +268,25 @@ ckpt_older(const char *dir, char out[IO_PATH])
 }
 
 /* A save renames a complete directory, so a highest one that does not open came from elsewhere,
- * perhaps incomplete; earlier ones are not tried then. */
-bool
-ckpt_highest(const char *save, char out[IO_PATH])
+ * perhaps incomplete; earlier ones are not tried then. Without a manifest it is no checkpoint. */
+int
+ckpt_highest(const char *save, char out[IO_PATH], struct err *e)
 {
+	char path[CKPT_PATH_BYTES];
 	int64_t *iteration;
-	int n = ckpt_iterations(save, &iteration, NULL);
-	struct ckpt *c = NULL;
+	struct ckpt *c;
+	bool missing;
+	int n = list_iterations(save, &iteration, &missing, e);
 
-	if (n > 0) {
+	if (n > 0)
 		ckpt_iter_dir(save, iteration[n - 1], out);
-		c = ckpt_open(out, NULL);
-	}
-	ckpt_close(c);
 	free(iteration);
-	return c != NULL;
+	if (n <= 0)
+		return missing ? 0 : n;
+	n = ckpt_join(path, out, "manifest.tsv") ? io_there(path, e) : 0;
+	if (n <= 0)
+		return n;
+	c = ckpt_open(out, e);
+	ckpt_close(c);
+	return c ? 1 : -1;
 }

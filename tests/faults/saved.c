@@ -56,7 +56,7 @@ saved_check(const char *save, uint64_t promised, struct str *problems)
 
 	if (rc < 0)
 		str_addf(problems, "%s\n", e.msg);
-	if (rc == 0 && ckpt_has_iterations(save) && !ckpt_highest(save, dir))
+	if (rc == 0 && ckpt_has_iterations(save) && ckpt_highest(save, dir, &e) <= 0)
 		str_addf(
 		    problems, "%s: no tracker, and the highest checkpoint does not open\n", save);
 	if (rc > 0 && latest > 0 && latest < PROMISES)

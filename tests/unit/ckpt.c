@@ -739,6 +739,26 @@ test_set_aside(void)
 	CHECK(io_remove_tree(dir, &e) == 0);
 }
 
+/* A directory without a manifest is no checkpoint; one that cannot be read is not missing. */
+static void
+test_highest(void)
+{
+	char dir[] = "/tmp/mikoshi-highest-XXXXXX", found[IO_PATH], path[100];
+	struct err e;
+
+	CHECK(mkdtemp(dir) != NULL && ckpt_highest(dir, found, &e) == 0);
+	snprintf(path, sizeof path, "%s/missing", dir);
+	CHECK(ckpt_highest(path, found, &e) == 0);
+	CHECK(save_one(dir, 3, 1, &e) == 0 && ckpt_highest(dir, found, &e) == 1);
+	CHECK(strstr(found, "/iter_0000003"));
+	snprintf(path, sizeof path, "%s/iter_0000004", dir);
+	CHECK(io_mkdir_p(path, &e) == 0 && ckpt_highest(dir, found, &e) == 0);
+	snprintf(path, sizeof path, "%s/iter_0000004/manifest.tsv", dir);
+	CHECK(symlink("manifest.tsv", path) == 0 && ckpt_highest(dir, found, &e) < 0);
+	CHECK(strstr(e.msg, "symbolic links"));
+	CHECK(io_remove_tree(dir, &e) == 0);
+}
+
 /* Of 1 to 9 with a link, those between 6 and 9 are removed; with 9 alone none is. */
 static void
 test_retain(void)
@@ -787,6 +807,7 @@ main(void)
 	CHECK(io_remove_tree(top, &e) == 0);
 	test_sweep();
 	test_set_aside();
+	test_highest();
 	test_retain();
 	return check_done();
 }

@@ -90,7 +90,7 @@ train_seen(const struct train_config *c, struct str *out)
 
 /* The checkpoint that --load names: that of --ckpt-step, whatever the tracker says; else its
  * tracker's, or that of a first save that ended before writing one. 1, 0 when there is none, -1
- * with a reason. */
+ * with a reason, which is not wrong usage where something cannot be read. */
 static int
 find_checkpoint(struct train_config *c, struct err *e)
 {
@@ -100,6 +100,10 @@ find_checkpoint(struct train_config *c, struct err *e)
 
 	if (step >= 0) {
 		ckpt_iter_dir(c->o.load, step, dir);
+		found = io_there(dir, e);
+		c->unreadable = found < 0;
+		if (found < 0)
+			return -1;
 		if (!io_is_dir(dir))
 			return err_set(
 			    e, "--ckpt-step %lld: there is no '%s'", (long long)step, dir);
@@ -108,7 +112,11 @@ find_checkpoint(struct train_config *c, struct err *e)
 		found = ckpt_tracker(c->o.load, &iteration, e);
 		c->unreadable = found < 0;
 		c->weights_from = c->o.load;
-		if (found || !ckpt_highest(c->o.load, dir))
+		if (found)
+			return found;
+		found = ckpt_highest(c->o.load, dir, e);
+		c->unreadable = found < 0;
+		if (found <= 0)
 			return found;
 		note(
 		    "--load %s: holds no latest_checkpointed_iteration.txt yet; continuing from %s",
