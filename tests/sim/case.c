@@ -251,7 +251,8 @@ says_why(const char *said)
 	for (const char *line = said; line && *line;
 	     line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
 		static const char *const notes[] = { ": saved iteration", "holds no checkpoint",
-			"ranks (tensor", "unlike Megatron-LM", ": loaded" };
+			"ranks (tensor", "unlike Megatron-LM", ": loaded",
+			"and the run continues" };
 		char text[400];
 		bool note = false;
 

@@ -3,8 +3,9 @@
  *
  * Lives on rank 0 alone and takes totals that the ranks have agreed on already. The log line is
  * Megatron-LM's, with tokens per second added at its end, so that scripts which read it keep
- * working; programs do better to read the JSON Lines. What could not be written is
- * reported at the end: a full disk does not end a training run that can still save.
+ * working; programs do better to read the JSON Lines. What could not be written is said at once, as
+ * the run may be killed, and is its status at the end: a full disk does not end a training run that
+ * can still save.
  */
 #include "lib/base/clock.h"
 #include "lib/base/int64.h"
@@ -181,8 +182,12 @@ put_line(struct metrics *m, struct str *line)
 	errno = 0;
 	m->torn = (m->torn && fputc('\n', m->json) < 0) || fputs(line->buf, m->json) < 0 ||
 	    fflush(m->json) != 0;
-	if (m->torn && !m->lost)
+	if (m->torn && !m->lost) {
 		m->lost = errno ? errno : EIO;
+		prog_progress_end();
+		note("cannot write '%s': %s: it lacks lines, and the run continues",
+		    m->o->metrics_file, strerror(m->lost));
+	}
 	str_release(line);
 }
 
