@@ -73,24 +73,45 @@ settle(const char *prefix, const char *suffix, bool fresh, struct err *e)
 	return rc;
 }
 
-/* Gives the next dataset its names. What an earlier attempt has done is left out. *counts: an index
- * was removed or has its name, so that there is no way back. */
+/* Removes the older dataset's index and what lies beside it. */
+static int
+clear(const char *prefix, bool *counts, struct err *e)
+{
+	int rc = remove_one(prefix, ".idx", e);
+
+	*counts = rc > 0;
+	if (rc > 0 && io_sync_parent(prefix, e) < 0)
+		return -1;
+	for (int i = 0; i < BESIDE && rc >= 0; i++)
+		rc = remove_one(prefix, beside[i], e);
+	return rc < 0 ? -1 : 0;
+}
+
+/* The tokens, unless an earlier attempt has renamed them: what lies beside them is the next
+ * dataset's then, and is not removed. */
+static int
+settle_tokens(const char *prefix, bool fresh, bool *counts, struct err *e)
+{
+	int rc = there(prefix, ".bin.new", e);
+
+	if (rc <= 0)
+		return rc;
+	if ((!fresh && clear(prefix, counts, e) < 0) || settle(prefix, ".bin", fresh, e) < 0)
+		return -1;
+	return io_sync_parent(prefix, e);
+}
+
+/* Gives the next dataset its names. What an earlier attempt has done is left out: so that a loss of
+ * power leaves nothing but the beginning of it, the removal of the older index, the tokens, what
+ * lies beside them and the index are on disk one after the other. *counts: an index was removed or
+ * has its name, so that there is no way back. */
 static int
 settle_all(const char *prefix, bool fresh, bool *counts, struct err *e)
 {
-	char *idx = dataset_path(prefix, ".idx");
-	int rc = 0, tokens = there(prefix, ".bin.new", e);
+	int rc;
 
 	*counts = false;
-	if (tokens > 0 && !fresh) {
-		rc = remove_one(prefix, ".idx", e);
-		*counts = rc > 0;
-		for (int i = 0; i < BESIDE && rc >= 0; i++)
-			rc = remove_one(prefix, beside[i], e);
-	}
-	if (tokens > 0 && rc >= 0)
-		rc = settle(prefix, ".bin", fresh, e);
-	rc = tokens < 0 || rc < 0 ? -1 : 0;
+	rc = settle_tokens(prefix, fresh, counts, e);
 	for (int i = 0; i < BESIDE && rc == 0; i++) {
 		char *next = dataset_path(beside[i], ".new");
 
@@ -99,14 +120,10 @@ settle_all(const char *prefix, bool fresh, bool *counts, struct err *e)
 			rc = settle(prefix, beside[i], fresh, e);
 		free(next);
 	}
-	if (rc == 0)
-		rc = settle(prefix, ".idx", fresh, e);
-	if (rc == 0) {
-		*counts = true;
-		rc = io_sync_parent(idx, e);
-	}
-	free(idx);
-	return rc;
+	if (rc < 0 || io_sync_parent(prefix, e) < 0 || settle(prefix, ".idx", fresh, e) < 0)
+		return -1;
+	*counts = true;
+	return io_sync_parent(prefix, e);
 }
 
 /* Renames a temporary file that is complete to PREFIX.x.new. */
