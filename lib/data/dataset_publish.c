@@ -193,36 +193,46 @@ stage_all(const struct dataset_writer *w, const struct outfile *notes, const str
 }
 
 /* Removes a file of this writer under the name of the next dataset or, where it has it, its own. */
-static void
+static int
 withdraw_one(const char *prefix, const char *suffix, bool settled)
 {
 	char *next = dataset_path(suffix, ".new");
+	int rc = remove_one(prefix, next, NULL);
 
-	if (remove_one(prefix, next, NULL) == 0 && settled)
-		drop(prefix, suffix, NULL);
 	free(next);
+	return rc == 0 && settled ? drop(prefix, suffix, NULL) : rc < 0 ? -1 : 0;
 }
 
-/* Gives the next dataset up: what this writer has renamed is removed, or its tokens return to their
- * temporary name where another run may continue. staged: all of it had the names of the next
- * dataset, so what has them no more has its own. Nothing is looked at: that may be what fails. */
+/* The tokens: removed, or under their temporary name where another run may continue. */
+static int
+withdraw_tokens(const struct dataset_writer *w, bool staged)
+{
+	char *bin = dataset_path(w->prefix, ".bin"), *next = dataset_path(w->prefix, ".bin.new");
+	int rc;
+
+	if (!w->keep)
+		rc = withdraw_one(w->prefix, ".bin", staged);
+	else if ((rc = rename(next, w->bin.tmp)) < 0 && errno == ENOENT)
+		rc = staged ? rename(bin, w->bin.tmp) : 0;
+	free(bin);
+	free(next);
+	return rc;
+}
+
+/* Gives the next dataset up: what this writer has renamed is removed. staged: all of it had the
+ * names of the next dataset, so what has them no more has its own. Nothing is looked at: that may
+ * be what fails. Where the tokens cannot be withdrawn the rest stays too, and the next writer
+ * finishes it as that of a killed one: tokens alone would be taken for a foreign file. */
 static void
 withdraw(const struct dataset_writer *w, bool tokens, bool staged)
 {
 	const char *p = w->prefix;
-	char *bin = dataset_path(p, ".bin"), *next = dataset_path(p, ".bin.new");
 
-	if (tokens && w->keep) {
-		if (rename(next, w->bin.tmp) < 0 && errno == ENOENT && staged)
-			(void)rename(bin, w->bin.tmp);
-	} else if (tokens) {
-		withdraw_one(p, ".bin", staged);
-	}
+	if (tokens && withdraw_tokens(w, staged) < 0)
+		return;
 	withdraw_one(p, ".json", staged && tokens && w->notes);
 	withdraw_one(p, ".sum", staged && tokens);
 	drop(p, ".idx.new", NULL);
-	free(bin);
-	free(next);
 }
 
 /* For an index alone, whose older one is damaged: it and the notes are no links. */
