@@ -120,6 +120,17 @@ open_writer(struct output *o, int k, enum dtype t, const struct resume_state *fr
 	return o->writer[k] ? 0 : -1;
 }
 
+/* The names of what a later run continues are on disk before any record speaks of them. */
+static int
+sync_names(const struct output *o, struct err *e)
+{
+	if (!o->c->resume)
+		return 0;
+	if (o->error_path && io_sync_parent(o->error_path, e) < 0)
+		return -1;
+	return io_sync_parent(o->c->output_prefix, e);
+}
+
 /* Targets are checked when a run begins, not when it is resumed: a commit may have been cut
  * short. */
 int
@@ -131,10 +142,14 @@ output_open(struct output *o, enum dtype t, const struct resume_state *from, str
 
 	for (int k = 0; k < o->num_keys && rc == 0; k++)
 		rc = open_writer(o, k, t, from, e);
-	if (rc < 0 || !o->error_path)
-		return rc;
-	there = from && from->committing ? io_there(o->error_path, e) : 0;
-	return there ? (there < 0 ? -1 : 0) : errors_open(&o->errors, o->error_path, &start, e);
+	there = rc < 0 ? -1 : 0;
+	if (rc == 0 && o->error_path && from && from->committing)
+		there = io_there(o->error_path, e);
+	if (there < 0)
+		return -1;
+	if (o->error_path && !there && errors_open(&o->errors, o->error_path, &start, e) < 0)
+		return -1;
+	return sync_names(o, e);
 }
 
 /* Frees everything; what was not committed is removed, or kept for a later run, as it is when it
