@@ -387,6 +387,23 @@ draw_other(void)
 	return other;
 }
 
+/* Nothing more is to be done: of programs that make the same, the others may find that one has, but
+ * one that replaces what another has made may fail after that, and the next start finishes it. */
+static bool
+is_done(const struct job *j)
+{
+	const struct node *dir = disk_find(sim.disk, "run");
+	bool begun = false;
+
+	for (size_t i = 0; i < dir->names.count; i++) {
+		const char *name = dir->names.entry[i].name;
+		size_t n = strlen(name);
+
+		begun |= n > 4 && !strcmp(name + n - 4, ".new");
+	}
+	return j->status == 0 || (run.layout->apart && j->succeeded && !begun);
+}
+
 /* One start; true when the run is done or nothing more can come of it. */
 static bool
 start_once(void)
@@ -411,7 +428,7 @@ start_once(void)
 	repair();
 	check_start(j->status);
 	run.forced |= is_there();
-	return j->status == 0 || (run.layout->apart && j->succeeded) || run.out->failed;
+	return is_done(j) || run.out->failed;
 }
 
 static uint64_t
