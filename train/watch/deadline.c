@@ -12,7 +12,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-static const char *line; /* said when the time is over */
+/* What is said when the time is over, and what SIGALRM did before: the handler finds both here. */
+static const char *line;
+static struct sigaction before;
 
 static void
 end(int sig)
@@ -30,7 +32,7 @@ deadline_start(int64_t seconds, const char *text)
 
 	line = text;
 	sigemptyset(&a.sa_mask);
-	sigaction(SIGALRM, &a, NULL);
+	sigaction(SIGALRM, &a, &before);
 	sigemptyset(&alarms);
 	sigaddset(&alarms, SIGALRM);
 	sigprocmask(SIG_UNBLOCK, &alarms, NULL);
@@ -41,5 +43,5 @@ void
 deadline_met(void)
 {
 	alarm(0);
-	signal(SIGALRM, SIG_DFL);
+	sigaction(SIGALRM, &before, NULL);
 }
