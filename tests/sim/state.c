@@ -3,6 +3,9 @@
 #include "tests/sim/state.h"
 
 #include <string.h>
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#endif
 
 extern char __start_sim_state[], __stop_sim_state[];
 
@@ -12,6 +15,14 @@ void __sanitizer_start_switch_fiber(void **save, const void *bottom, size_t size
 void __sanitizer_finish_switch_fiber(void *save, const void **bottom, size_t *size)
     __attribute__((weak));
 void __asan_unpoison_memory_region(const void *at, size_t size) __attribute__((weak));
+
+/* Ranks that are killed leave their memory. */
+const char *__asan_default_options(void);
+const char *
+__asan_default_options(void)
+{
+	return "detect_leaks=0";
+}
 
 char *
 state_begin(void)
@@ -47,8 +58,12 @@ memcpy_plain(void *to, const void *from, size_t n)
 void
 stack_known(void *stack, size_t bytes)
 {
+#ifdef VALGRIND_STACK_REGISTER
+	VALGRIND_STACK_REGISTER(stack, (char *)stack + bytes);
+#else
 	(void)stack;
 	(void)bytes;
+#endif
 }
 
 void
