@@ -39,7 +39,7 @@ struct tabled {
 
 /* The column of a buffer of the params arena. */
 static enum column
-column_of(enum buffer b)
+column_of(int b)
 {
 	switch (b) {
 	case BUF_WEIGHTS:
@@ -62,9 +62,9 @@ static void
 sum_columns(const struct run_plan *plan, const struct memory_plan *m, int pp, uint64_t sum[COLUMNS])
 {
 	memset(sum, 0, COLUMNS * sizeof *sum);
-	for (int b = 0; b < BUF_COUNT; b++)
-		if (m->place[b] == ARENA_PARAMS)
-			sum[column_of((enum buffer)b)] += memory_aligned(m->bytes[b]);
+	for (int i = 0; i < m->num_buffers; i++)
+		if (m->buffer[i].place == ARENA_PARAMS)
+			sum[column_of(m->buffer[i].number)] += memory_aligned(m->buffer[i].bytes);
 	sum[SAVED] = m->arena[ARENA_SAVED];
 	sum[SCRATCH] = m->arena[ARENA_SCRATCH];
 	sum[WORKSPACE] = gpu_workspace(&plan->layout, &plan->model, &plan->shape, pp);
@@ -166,6 +166,29 @@ by_rank(struct tabled *t, bool json, FILE *f)
 	free(sum);
 }
 
+/* The rows of a buffer in an arena, if it has instances there. */
+struct listed {
+	int stage;
+	enum arena arena;
+	bool json;
+};
+
+static void
+print_buffer(const struct memory_plan *m, const struct buffer *b, struct listed in, FILE *f)
+{
+	uint64_t n = (uint64_t)memory_instances(m, b->number, in.arena);
+
+	if (n)
+		fprintf(f,
+		    in.json ? "{\"stage\": %d, \"arena\": \"%s\", \"buffer\": \"%s\", "
+			      "\"offset\": %llu, \"bytes\": %llu, \"instances\": %llu, "
+			      "\"total\": %llu}\n"
+			    : "%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\n",
+		    in.stage, arena_names[in.arena], b->name, (unsigned long long)b->offset,
+		    (unsigned long long)b->bytes, (unsigned long long)n,
+		    (unsigned long long)(n * memory_aligned(b->bytes)));
+}
+
 /* The buffers of each stage, with the number of layers and slots that have room for them. Those of
  * recomputed layers lie in scratch and have a row of their own. Totals of buffers that share bytes
  * add up to more than the arena. */
@@ -178,22 +201,9 @@ by_buffer(struct tabled *t, bool json, FILE *f)
 		struct memory_plan m;
 
 		memory_plan_stage(&m, &t->stages, &t->plan->shape, stage);
-		for (int i = 0; i < BUF_COUNT * ARENA_COUNT; i++) {
-			enum buffer b = (enum buffer)(i / ARENA_COUNT);
-			enum arena a = (enum arena)(i % ARENA_COUNT);
-			uint64_t bytes = m.bytes[b], n = (uint64_t)memory_instances(&m, b, a);
-
-			if (n)
-				fprintf(f,
-				    json ? "{\"stage\": %d, \"arena\": \"%s\", \"buffer\": "
-					   "\"%s\", \"offset\": %llu, \"bytes\": %llu, "
-					   "\"instances\": %llu, \"total\": %llu}\n"
-					 : "%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\n",
-				    stage, arena_names[a], memory_buffer_name(&m, b),
-				    (unsigned long long)m.offset[b], (unsigned long long)bytes,
-				    (unsigned long long)n,
-				    (unsigned long long)(n * memory_aligned(bytes)));
-		}
+		for (int i = 0; i < m.num_buffers * ARENA_COUNT; i++)
+			print_buffer(&m, &m.buffer[i / ARENA_COUNT],
+			    (struct listed){ stage, (enum arena)(i % ARENA_COUNT), json }, f);
 		memory_release(&m);
 	}
 }

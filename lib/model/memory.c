@@ -21,7 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 256, SCALARS = 64, LAYERS_MAX = 32 };
+/* MORE: buffers for which a plan's array grows at a time. */
+enum { ALIGN = 256, SCALARS = 64, LAYERS_MAX = 32, MORE = 64 };
 
 /* Buffers of no block or of several: the run's arrays, a micro batch, and the scratch through which
  * blocks pass data. Sharded weights and gradients hold the rank's own elements, plus slots in which
@@ -134,31 +135,6 @@ static const struct buffer_row state_rows[] = { STATE_ROW(D_OWN_DEVICE), STATE_R
 /* The same on the host. */
 static const struct buffer_row host_state_row = { "optimizer state", BUF_HOST_STATE, HOST,
 	IF_TRAINING, REAL, { D_OWN_HOST, D_ONE }, 0 };
-
-/* The name of the buffer among these rows, or NULL. */
-static const char *
-name_in(const struct buffer_row *rows, enum buffer b)
-{
-	for (; rows->name; rows++)
-		if (rows->buffer == b)
-			return rows->name;
-	return NULL;
-}
-
-/* The name that mplan prints; static. */
-const char *
-memory_buffer_name(const struct memory_plan *m, enum buffer b)
-{
-	const char *name = name_in(rank_rows, b);
-
-	if (b >= BUF_HOST_STATE && b <= BUF_HOST_STATE_LAST)
-		b = (enum buffer)(b - BUF_HOST_STATE + BUF_STATE);
-	if (b >= BUF_STATE && b <= BUF_STATE_LAST)
-		return m->rule ? m->rule->states[b - BUF_STATE] : NULL;
-	for (const struct block_kind *const *k = block_kinds; !name && *k; k++)
-		name = name_in((*k)->buffers, b);
-	return name;
-}
 
 /* What is recomputed is not kept by the layer. */
 static enum level
@@ -294,7 +270,7 @@ element_dtype(enum element k, const struct layout *l, const struct train_shape *
 	}
 }
 
-/* The sizes that rows name, and the rows of a rank by buffer. */
+/* The sizes that rows name, and what states the buffers of a rank. */
 struct rank {
 	const struct model_config *model;
 	const struct layout *layout;
@@ -303,46 +279,44 @@ struct rank {
 	struct schedule_counts *counts; /* of all stages; NULL: only this one is planned */
 	int pp;
 	int64_t dim[D_COUNT];
-	const struct buffer_row *row[BUF_COUNT]; /* NULL: this rank has none */
-	enum buffer stated[BUF_COUNT];           /* those that it has, in the order of statement */
-	int num_stated;
 	/* bits of block_kinds[]: the kinds that state a buffer, and the kinds of each composition
 	 * of a layer that the stage has; 0 after the last */
 	unsigned kinds[BUF_COUNT], layers[LAYERS_MAX];
 };
 
-/* Fills in shape, type and bytes of buffer b. */
+/* The rank has the buffer; one that an earlier kind of block states must be the same. */
 static void
-measure(struct memory_plan *m, const struct rank *r, enum buffer b, enum dtype dtype)
+take(struct memory_plan *m, const struct buffer *b)
 {
-	const struct buffer_row *row = r->row[b];
+	const struct buffer *before = memory_buffer(m, b->number);
 
-	m->shape[b][0] = r->dim[row->dim[0]];
-	m->shape[b][1] = r->dim[row->dim[1]];
-	m->vector[b] = row->dim[1] == D_ONE;
-	m->dtype[b] = dtype;
-	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
+	if (before->name) {
+		if (strcmp(before->name, b->name) != 0 || before->level != b->level ||
+		    before->dtype != b->dtype || before->bytes != b->bytes ||
+		    before->alive != b->alive)
+			BUG("buffer '%s' is stated twice", b->name);
+		return;
+	}
+	if (m->num_buffers % MORE == 0)
+		m->buffer = mem_realloc(m->buffer, (size_t)m->num_buffers + MORE, sizeof *b);
+	m->buffer[m->num_buffers++] = *b;
+	m->at[b->number] = (short)m->num_buffers;
 }
 
-/* Kinds of one stage may state the same buffer, in the same way but for when they have it. */
-static bool
-alike(const struct buffer_row *a, const struct buffer_row *b)
-{
-	return a == b ||
-	    (!strcmp(a->name, b->name) && a->level == b->level && a->element == b->element &&
-		a->dim[0] == b->dim[0] && a->dim[1] == b->dim[1] && a->phase == b->phase &&
-		a->recompute == b->recompute);
-}
-
-/* The rank has the buffer of a row. */
+/* The rank has the buffer of a row, whose phases are its times for now. */
 static void
-take(struct memory_plan *m, struct rank *r, enum buffer b, const struct buffer_row *row,
-    enum dtype dtype)
+take_row(struct memory_plan *m, const struct rank *r, const struct buffer_row *row,
+    const struct buffer *as)
 {
-	if (!r->row[b])
-		r->stated[r->num_stated++] = b;
-	r->row[b] = row;
-	measure(m, r, b, dtype);
+	struct buffer b = *as;
+
+	b.level = level_of(row, r->shape);
+	b.shape[0] = r->dim[row->dim[0]];
+	b.shape[1] = r->dim[row->dim[1]];
+	b.vector = row->dim[1] == D_ONE;
+	b.bytes = (uint64_t)b.shape[0] * (uint64_t)b.shape[1] * dtype_size(b.dtype);
+	b.alive = row->phase;
+	take(m, &b);
 }
 
 /* Selects the rows whose conditions hold on this rank, of the rank or of a kind of block, whose bit
@@ -351,13 +325,13 @@ static void
 take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows, unsigned kind)
 {
 	for (; rows->name; rows++) {
-		const struct buffer_row *row = r->row[rows->buffer];
+		struct buffer b = { .name = rows->name,
+			.number = (int)rows->buffer,
+			.dtype = element_dtype(rows->element, r->layout, r->shape) };
 
 		if (!present(rows->when, r->model, r->layout, r->shape, r->pp))
 			continue;
-		if (row && !alike(row, rows))
-			BUG("buffer '%s' is stated twice", rows->name);
-		take(m, r, rows->buffer, rows, element_dtype(rows->element, r->layout, r->shape));
+		take_row(m, r, rows, &b);
 		r->kinds[rows->buffer] |= kind;
 	}
 }
@@ -371,11 +345,13 @@ take_states(struct memory_plan *m, struct rank *r)
 	for (int i = 0; i < optim_num_states(m->rule); i++) {
 		bool matrices = optim_keeps(m->rule, i, true),
 		     others = optim_keeps(m->rule, i, false);
+		struct buffer b = { .name = m->rule->states[i],
+			.number = BUF_STATE + i,
+			.dtype = memory_state(r->shape, i) };
 
-		take(m, r, (enum buffer)(BUF_STATE + i), &state_rows[!matrices ? 2 : !others],
-		    memory_state(r->shape, i));
-		take(m, r, (enum buffer)(BUF_HOST_STATE + i), &host_state_row,
-		    memory_state(r->shape, i));
+		take_row(m, r, &state_rows[!matrices ? 2 : !others], &b);
+		b.number = BUF_HOST_STATE + i;
+		take_row(m, r, &host_state_row, &b);
 	}
 }
 
@@ -388,12 +364,12 @@ memory_aligned(uint64_t n)
 
 /* Bits of the compositions of layers in which a kind states the buffer. */
 static unsigned
-layers_with(const struct rank *r, enum buffer b)
+layers_with(const struct rank *r, int number)
 {
 	unsigned bits = 0;
 
 	for (int i = 0; i < LAYERS_MAX; i++)
-		if (r->layers[i] & r->kinds[b])
+		if (r->layers[i] & r->kinds[number])
 			bits |= 1U << i;
 	return bits;
 }
@@ -405,23 +381,24 @@ static uint64_t
 place(struct memory_plan *m, const struct rank *r, enum level which)
 {
 	bool layer = which == LAYER || which == KEPT, tight = layer || which == STEP;
-	struct placed p[BUF_COUNT];
+	struct placed *p = mem_alloc((size_t)m->num_buffers, sizeof *p);
 	uint64_t size;
 	int n = 0;
 
-	for (int i = 0; i < r->num_stated; i++) {
-		enum buffer b = r->stated[i];
+	for (int i = 0; i < m->num_buffers; i++) {
+		struct buffer *b = &m->buffer[i];
 
-		if (!m->bytes[b] || level_of(r->row[b], r->shape) != which)
+		if (!b->bytes || b->level != which)
 			continue;
-		m->alive[b] = layer ? layers_with(r, b) : which == STEP ? r->row[b]->phase : 1;
-		if (!m->alive[b])
-			BUG("buffer '%s' is alive at no time", r->row[b]->name);
-		p[n++] = (struct placed){ i, m->alive[b], memory_aligned(m->bytes[b]), 0 };
+		b->alive = layer ? layers_with(r, b->number) : which == STEP ? b->alive : 1;
+		if (!b->alive)
+			BUG("buffer '%s' is alive at no time", b->name);
+		p[n++] = (struct placed){ i, b->alive, memory_aligned(b->bytes), 0 };
 	}
 	size = tight ? place_tight(p, n) : place_in_order(p, n);
 	for (int i = 0; i < n; i++)
-		m->offset[r->stated[p[i].number]] = p[i].offset;
+		m->buffer[p[i].number].offset = p[i].offset;
+	free(p);
 	return size;
 }
 
@@ -434,7 +411,7 @@ place_slots(struct memory_plan *m)
 
 	if (m->recompute_layers) {
 		m->recompute_inputs = int64_div_up(m->recompute_layers, m->recompute_chunk);
-		m->input_bytes = memory_aligned(m->bytes[m->recompute_input]);
+		m->input_bytes = memory_aligned(memory_buffer(m, m->recompute_input)->bytes);
 	}
 	m->stash_inputs = stash_before(&m->stash, m->recompute_inputs);
 	m->stash_layers = m->stash.moved - m->stash_inputs;
@@ -454,7 +431,7 @@ place_slots(struct memory_plan *m)
 
 /* Where the copies of each buffer lie. */
 static void
-place_copies(struct memory_plan *m, const struct rank *r)
+place_copies(struct memory_plan *m)
 {
 	static const enum memory_per per[] = { [SLOT] = PER_SLOT,
 		[LAYER] = PER_SLOT,
@@ -464,16 +441,17 @@ place_copies(struct memory_plan *m, const struct rank *r)
 		[STEP] = ONCE };
 	const int copies[] = { 1, m->use.slots, m->use.batches, m->use.links };
 
-	for (int b = 0; b < BUF_COUNT; b++) {
+	for (int i = 0; i < m->num_buffers; i++) {
+		struct buffer *b = &m->buffer[i];
 		const uint64_t stride[] = { 0, m->slot_bytes, m->batch_bytes,
-			memory_aligned(m->bytes[b]) };
+			memory_aligned(b->bytes) };
 		const uint64_t base[] = { 0, 0, m->slot_bytes * (uint64_t)m->use.slots,
 			m->recompute_base + m->layer_bytes * (uint64_t)m->recompute_chunk };
 
-		m->per[b] = r->row[b] ? per[level_of(r->row[b], r->shape)] : ONCE;
-		m->copies[b] = copies[m->per[b]];
-		m->stride[b] = stride[m->per[b]];
-		m->base[b] = base[m->per[b]];
+		b->per = per[b->level];
+		b->copies = copies[b->per];
+		b->stride = stride[b->per];
+		b->base = base[b->per];
 	}
 }
 
@@ -490,13 +468,8 @@ place_all(struct memory_plan *m, const struct rank *r)
 		[LINK] = ARENA_SCRATCH,
 		[STEP] = ARENA_SCRATCH };
 
-	for (int b = 0; b < BUF_COUNT; b++) {
-		enum level level = r->row[b] ? level_of(r->row[b], r->shape) : RUN;
-
-		m->per_layer[b] = level == LAYER;
-		m->kept[b] = level == KEPT;
-		m->place[b] = arena[level];
-	}
+	for (int i = 0; i < m->num_buffers; i++)
+		m->buffer[i].place = arena[m->buffer[i].level];
 	m->arena[ARENA_PARAMS] = place(m, r, RUN);
 	m->arena[ARENA_HOST] = place(m, r, HOST);
 	m->layer_bytes = place(m, r, LAYER);
@@ -508,7 +481,7 @@ place_all(struct memory_plan *m, const struct rank *r)
 	m->arena[ARENA_SCRATCH] = m->recompute_base +
 	    m->layer_bytes * (uint64_t)m->recompute_chunk +
 	    place(m, r, LINK) * (uint64_t)m->use.links;
-	place_copies(m, r);
+	place_copies(m);
 }
 
 /* Takes the shards, and finds the share of them that the optimizer owns. Master weights and moments
@@ -770,4 +743,5 @@ memory_release(struct memory_plan *m)
 		shards_release(&m->shards);
 	free(m->block);
 	free(m->chunk);
+	free(m->buffer);
 }

@@ -34,6 +34,26 @@ enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_HOST, ARENA_COUNT }
 /* What a buffer exists for: the rank, or each slot, micro batch or link of its schedule. */
 enum memory_per { ONCE, PER_SLOT, PER_BATCH, PER_LINK };
 
+/* A buffer that the rank has. */
+struct buffer {
+	const char *name; /* static; of a state of the update rule the rule's name for it */
+	int number;       /* of the rank or of a block (block/buffers.h) */
+	enum level level; /* scratch for what the rows of a layer state and is recomputed */
+	enum arena place;
+	enum dtype dtype;
+	int64_t shape[2]; /* as the row says; [n] has 1 column */
+	bool vector;      /* [n]; a matrix may have 1 column too */
+	uint64_t bytes;   /* of one instance */
+	/* as in struct placed: of scratch the phases, of layers the compositions that have it */
+	unsigned alive;
+	/* in the arena; of layer buffers in the layer, of those with copies in the first one */
+	uint64_t offset;
+	/* of copies: their number, where they begin in the arena, and the distance between them */
+	enum memory_per per;
+	int copies;
+	uint64_t base, stride;
+};
+
 struct memory_plan {
 	struct block *block; /* of the stage, block/block.h; owned */
 	int num_blocks;
@@ -46,27 +66,16 @@ struct memory_plan {
 	int64_t own_elements, own_matrices;
 	/* of them, in their order, those that the device updates; the host updates the rest */
 	int64_t own_device;
-	const struct optim_rule
-	    *rule;          /* the rule whose states BUF_STATE and later buffers hold, or NULL */
-	int64_t num_layers; /* of the largest chunk of the stage */
+	/* the rule whose states BUF_STATE and later buffers hold, or NULL */
+	const struct optim_rule *rule;
+	int64_t num_layers;      /* of the largest chunk of the stage */
 	struct schedule_use use; /* what the stage holds at the same time */
 	int64_t head_rows;       /* token rows of logits held at once; depends on the model alone */
-	int64_t shape[BUF_COUNT][2]; /* as the rows say; [n] has 1 column */
-	bool vector[BUF_COUNT];      /* [n]; a matrix may have 1 column too */
-	enum dtype dtype[BUF_COUNT];
-	uint64_t bytes[BUF_COUNT];   /* of one instance; 0: this rank has none */
-	enum arena place[BUF_COUNT]; /* of the buffers that this rank has */
-	bool per_layer[BUF_COUNT];   /* one for each layer of a slot */
-	bool kept[BUF_COUNT];        /* the same, and of layers that are recomputed too */
-	/* as in struct placed: of scratch the phases, of layers the compositions that have it */
-	unsigned alive[BUF_COUNT];
-	/* in the arena; of layer buffers in the layer, of those with copies in the first one */
-	uint64_t offset[BUF_COUNT];
-	/* copies of buffers: their number, where they begin in the arena, and the distance between
-	 * them */
-	enum memory_per per[BUF_COUNT];
-	int copies[BUF_COUNT];
-	uint64_t base[BUF_COUNT], stride[BUF_COUNT];
+	/* those that the rank has, in the order of statement; owned. By number, the place of each
+	 * in this array from 1 on; 0: there is none */
+	struct buffer *buffer;
+	int num_buffers;
+	short at[BUFFER_NUMBERS];
 	/* the bytes of a saved slot; of one layer in it; of a micro batch outside it */
 	uint64_t slot_bytes, layer_bytes, kept_bytes, batch_bytes;
 	/* A slot holds its own buffers, then what every layer keeps, then the inputs of recomputed
@@ -74,10 +83,10 @@ struct memory_plan {
 	uint64_t kept_base, inputs_base, layer_base;
 	/* layers [0, recompute_layers) of the stage are recomputed, recompute_chunk at a time */
 	int64_t recompute_layers, recompute_chunk;
-	enum buffer recompute_input; /* what each such chunk saves: the input of its first block */
-	int64_t recompute_inputs;    /* their number, */
-	uint64_t input_bytes;        /* and the bytes of one */
-	uint64_t recompute_base;     /* where the layers of a chunk lie in scratch */
+	int recompute_input;      /* what each such chunk saves: the input of its first block */
+	int64_t recompute_inputs; /* their number, */
+	uint64_t input_bytes;     /* and the bytes of one */
+	uint64_t recompute_base;  /* where the layers of a chunk lie in scratch */
 	struct stash_plan stash;
 	/* of the units that leave, those that are inputs of recomputed layers, and layers */
 	int64_t stash_inputs, stash_layers;
@@ -95,8 +104,8 @@ struct memory_place {
 
 /* Whether tensor ranks sum rows in parts, for which they must have as many each. */
 bool memory_in_parts(const struct layout *l, const struct train_shape *s);
-/* A state of the update rule has the rule's name for it; NULL beyond its states. */
-const char *memory_buffer_name(const struct memory_plan *m, enum buffer b);
+/* The buffer of a number; one of 0 bytes without a name where the rank has none. */
+const struct buffer *memory_buffer(const struct memory_plan *m, int number);
 /* The plan of the rank at coord; released by memory_release. The layout must be legal. */
 void memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, const int coord[AX_COUNT]);
@@ -132,7 +141,7 @@ int64_t memory_ring_slot(const struct memory_plan *m);
 uint64_t memory_total(const struct memory_plan *m);
 /* The place of buffer b, which must exist: copy is 0 for buffers that exist once; layer counts from
  * the chunk's first and is 0 for buffers not per layer. */
-struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer);
+struct memory_place memory_at(const struct memory_plan *m, int b, int copy, int64_t layer);
 /* A unit that leaves its slot: where it is computed, in the saved arena, and where it lies on the
  * host if it is copied there. */
 struct memory_stash {
@@ -142,9 +151,9 @@ struct memory_stash memory_stash(const struct memory_plan *m, int slot, int numb
 /* The size of a buffer of n bytes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
 /* The buffer of what the host updates, for one of what the device does; else b. */
-enum buffer memory_twin(enum buffer b);
+int memory_twin(int b);
 /* Whether the rank has the buffer, on the device or on the host. */
-bool memory_has(const struct memory_plan *m, enum buffer b);
+bool memory_has(const struct memory_plan *m, int b);
 /* A stretch of the own part of a bucket that fits a slot of the ring. */
 struct piece {
 	int bucket;
@@ -153,6 +162,6 @@ struct piece {
 /* Goes on to the next of all of them, in the flat order; all 0 begins. False after the last. */
 bool memory_piece(const struct memory_plan *m, struct piece *p);
 /* The number of instances of a buffer in its arena, over all layers and slots. */
-int64_t memory_instances(const struct memory_plan *m, enum buffer b, enum arena where);
+int64_t memory_instances(const struct memory_plan *m, int b, enum arena where);
 
 #endif

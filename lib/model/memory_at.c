@@ -13,19 +13,19 @@ memory_stash(const struct memory_plan *m, int slot, int number)
 		    m->stash_bytes * (uint64_t)(number % m->stash.places),
 		m->stash_host + m->stash_host_bytes * (uint64_t)slot +
 		    m->input_bytes * (uint64_t)inputs + m->layer_bytes * (uint64_t)layers,
-		input ? m->bytes[m->recompute_input] : m->layer_bytes };
+		input ? memory_buffer(m, m->recompute_input)->bytes : m->layer_bytes };
 }
 
 /* A buffer of a unit, which lies among those of its slot that stay, or in the place of one that
  * leaves. */
 static struct memory_place
-unit_at(const struct memory_plan *m, enum buffer b, uint64_t slot, int64_t layer)
+unit_at(const struct memory_plan *m, const struct buffer *b, uint64_t slot, int64_t layer)
 {
 	int64_t unit = layer / m->stash.layers, stay = unit - stash_before(&m->stash, unit),
 		inputs = m->recompute_inputs - m->stash_inputs;
 	int number = stash_number(&m->stash, layer);
 	bool input = layer < m->recompute_layers;
-	uint64_t at = input ? 0 : m->offset[b];
+	uint64_t at = input ? 0 : b->offset;
 
 	if (number >= 0)
 		at += memory_stash(m, 0, number).device;
@@ -36,24 +36,33 @@ unit_at(const struct memory_plan *m, enum buffer b, uint64_t slot, int64_t layer
 	return (struct memory_place){ ARENA_SAVED, at };
 }
 
+const struct buffer *
+memory_buffer(const struct memory_plan *m, int number)
+{
+	static const struct buffer none = { .name = NULL };
+
+	return m->at[number] ? &m->buffer[m->at[number] - 1] : &none;
+}
+
 /* Recomputed layers lie in scratch by their index in the chunk, except for the input of the first,
  * which was saved. */
 struct memory_place
-memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer)
+memory_at(const struct memory_plan *m, int number, int copy, int64_t layer)
 {
-	uint64_t base = m->base[b] + m->stride[b] * (uint64_t)copy;
+	const struct buffer *b = memory_buffer(m, number);
+	uint64_t base = b->base + b->stride * (uint64_t)copy;
 
-	if (m->kept[b])
+	if (b->level == KEPT)
 		return (struct memory_place){ ARENA_SAVED,
-			base + m->kept_base + m->kept_bytes * (uint64_t)layer + m->offset[b] };
-	if (!m->per_layer[b])
-		return (struct memory_place){ m->place[b], base + m->offset[b] };
+			base + m->kept_base + m->kept_bytes * (uint64_t)layer + b->offset };
+	if (b->level != LAYER)
+		return (struct memory_place){ b->place, base + b->offset };
 	if (layer >= m->recompute_layers ||
-	    (b == m->recompute_input && layer % m->recompute_chunk == 0))
+	    (number == m->recompute_input && layer % m->recompute_chunk == 0))
 		return unit_at(m, b, base, layer);
 	return (struct memory_place){ ARENA_SCRATCH,
 		m->recompute_base + m->layer_bytes * (uint64_t)(layer % m->recompute_chunk) +
-		    m->offset[b] };
+		    b->offset };
 }
 
 /*
@@ -62,45 +71,43 @@ memory_at(const struct memory_plan *m, enum buffer b, int copy, int64_t layer)
  * arena. The place of a chunk's first input in scratch stays unused.
  */
 int64_t
-memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)
+memory_instances(const struct memory_plan *m, int number, enum arena where)
 {
-	bool input = b == m->recompute_input;
+	const struct buffer *b = memory_buffer(m, number);
+	bool input = number == m->recompute_input;
 	int64_t host_inputs = int64_min(m->stash_inputs, m->stash.copied),
 		moved = m->stash_layers + (input ? m->stash_inputs : 0),
 		all = m->num_layers - m->recompute_layers + (input ? m->recompute_inputs : 0);
 
-	if (!m->bytes[b])
+	if (!b->bytes)
 		return 0;
-	if (m->kept[b])
-		return where == ARENA_SAVED ? m->copies[b] * m->num_layers : 0;
-	if (!m->per_layer[b])
-		return m->place[b] == where ? m->copies[b] : 0;
+	if (b->level == KEPT)
+		return where == ARENA_SAVED ? b->copies * m->num_layers : 0;
+	if (b->level != LAYER)
+		return b->place == where ? b->copies : 0;
 	switch (where) {
-	case ARENA_SAVED: return m->copies[b] * (all - moved) + (moved ? m->stash.places : 0);
-	case ARENA_HOST: return m->copies[b] * (m->stash.copied - (input ? 0 : host_inputs));
+	case ARENA_SAVED: return b->copies * (all - moved) + (moved ? m->stash.places : 0);
+	case ARENA_HOST: return b->copies * (m->stash.copied - (input ? 0 : host_inputs));
 	case ARENA_SCRATCH: return m->recompute_chunk;
 	default: return 0;
 	}
 }
 
-enum buffer
-memory_twin(enum buffer b)
+int
+memory_twin(int b)
 {
 	switch (b) {
 	case BUF_WEIGHTS: return BUF_HOST_WEIGHTS;
 	case BUF_MASTER: return BUF_HOST_MASTER;
 	case BUF_REMAINDER: return BUF_HOST_REMAINDER;
-	default:
-		return b >= BUF_STATE && b <= BUF_STATE_LAST
-		    ? (enum buffer)(b - BUF_STATE + BUF_HOST_STATE)
-		    : b;
+	default: return b >= BUF_STATE && b <= BUF_STATE_LAST ? b - BUF_STATE + BUF_HOST_STATE : b;
 	}
 }
 
 bool
-memory_has(const struct memory_plan *m, enum buffer b)
+memory_has(const struct memory_plan *m, int b)
 {
-	return m->bytes[b] || m->bytes[memory_twin(b)];
+	return memory_buffer(m, b)->bytes || memory_buffer(m, memory_twin(b))->bytes;
 }
 
 /*

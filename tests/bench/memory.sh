@@ -61,7 +61,7 @@ while read -r model sizes; do
 			set -- $sizes $layout $options --global-batch-size 16
 			"$old" mem "$@" >"$dir/old" 2>"$dir/why" || continue
 			"$new" mem "$@" >"$dir/new" 2>"$dir/why" || { cat "$dir/why"; exit 1; }
-			run="$model $layout $options"
+			run="$model $*"
 			paste "$dir/old" "$dir/new" | awk -v run="$run" -F '\t' '
 			FNR == 1 { half = NF / 2; next }
 			{ print run "\t" $7 "\t" $(half + 7) "\t" $8 "\t" $(half + 8) }'

@@ -47,10 +47,13 @@ test_evaluation(void)
 	memory_plan(&train, &p.model, &p.layout, &p.shape, coord);
 	evaluation_memory(&evaluation, &p, coord);
 	run_memory(&both, &p, coord);
-	for (int b = 0; b < BUF_COUNT; b++)
-		CHECK(train.place[b] != ARENA_PARAMS ||
-		    (train.bytes[b] == evaluation.bytes[b] &&
-			train.offset[b] == evaluation.offset[b]));
+	for (int i = 0; i < train.num_buffers; i++) {
+		const struct buffer *b = &train.buffer[i],
+				    *other = memory_buffer(&evaluation, b->number);
+
+		CHECK(b->place != ARENA_PARAMS ||
+		    (b->bytes == other->bytes && b->offset == other->offset));
+	}
 	CHECK(both.arena[ARENA_PARAMS] == train.arena[ARENA_PARAMS]);
 	CHECK(both.arena[ARENA_SAVED] == evaluation.arena[ARENA_SAVED] &&
 	    both.arena[ARENA_SAVED] > train.arena[ARENA_SAVED]);

@@ -175,11 +175,9 @@ main(void)
 	hand_over(&e, 0);
 	CHECK(used == &compute && num_events == 0 && exchanges == 3);
 	handover_close(e.handover);
-	e.mem.place[BUF_LANDING] = ARENA_PARAMS;
-	e.mem.dtype[BUF_LANDING] = DTYPE_F32;
-	e.mem.bytes[BUF_LANDING] = sizeof arena;
-	e.mem.shape[BUF_LANDING][0] = 4;
-	e.mem.shape[BUF_LANDING][1] = 3;
+	e.mem.buffer =
+	    &(struct buffer){ .dtype = DTYPE_F32, .shape = { 4, 3 }, .bytes = sizeof arena };
+	e.mem.at[BUF_LANDING] = 1;
 	for (int k = 0; k < CHANNELS; k++)
 		e.groups.channel[k] = &end[k];
 	e.handover = handover_open(&e);

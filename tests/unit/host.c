@@ -13,6 +13,12 @@ enum { REPLICAS = 2, ELEMENTS = 5 * BUCKET_PIECE, LARGE = 4 * BUCKET_PIECE };
 static void
 open_rank(struct engine *e, struct bucket bucket[2])
 {
+	static struct buffer ring = { .level = HOST,
+		.place = ARENA_HOST,
+		.dtype = DTYPE_F32,
+		.shape = { 2 * BUCKET_PIECE, 1 },
+		.vector = true,
+		.bytes = 2 * BUCKET_PIECE * sizeof(float) };
 	struct device_config c = { .num_threads = 1, .dtype = DTYPE_F32 };
 	struct err err;
 
@@ -33,13 +39,9 @@ open_rank(struct engine *e, struct bucket bucket[2])
 	};
 	e->mem.sharded = true;
 	e->mem.own_elements = ELEMENTS / REPLICAS;
-	e->mem.place[BUF_RING] = ARENA_HOST;
-	e->mem.dtype[BUF_RING] = DTYPE_F32;
-	e->mem.vector[BUF_RING] = true;
-	e->mem.shape[BUF_RING][0] = 2 * BUCKET_PIECE;
-	e->mem.shape[BUF_RING][1] = 1;
-	e->mem.bytes[BUF_RING] = 2 * BUCKET_PIECE * sizeof(float);
-	e->mem.arena[ARENA_HOST] = e->mem.bytes[BUF_RING];
+	e->mem.buffer = &ring;
+	e->mem.at[BUF_RING] = 1;
+	e->mem.arena[ARENA_HOST] = ring.bytes;
 	CHECK(host_open(e, &c, &err) == 0);
 }
 

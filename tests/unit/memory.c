@@ -18,7 +18,7 @@ tiny(void)
 }
 
 /* Buffers in use at the same time, by phase of the trainer. */
-static const enum buffer phases[][28] = {
+static const int phases[][28] = {
 	{ BUF_FP8_X, BUF_FP8_X_LINES, BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_BRANCH,
 	    BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT, BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV,
 	    BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED, BUF_COUNT },
@@ -41,11 +41,12 @@ static const enum buffer phases[][28] = {
 
 /* Buffers a and b of one level share no byte, and both end inside `size`. */
 static void
-check_apart(const struct memory_plan *m, enum buffer a, enum buffer b, uint64_t size)
+check_apart(const struct memory_plan *m, int a, int b, uint64_t size)
 {
-	uint64_t a0 = m->offset[a], a1 = a0 + m->bytes[a], b0 = m->offset[b], b1 = b0 + m->bytes[b];
+	const struct buffer *x = memory_buffer(m, a), *y = memory_buffer(m, b);
+	uint64_t a0 = x->offset, a1 = a0 + x->bytes, b0 = y->offset, b1 = b0 + y->bytes;
 
-	if (!m->bytes[a] || !m->bytes[b] || a == b)
+	if (!x->bytes || !y->bytes || a == b)
 		return;
 	CHECK(a1 <= b0 || b1 <= a0);
 	CHECK(a1 <= size && b1 <= size);
@@ -58,11 +59,13 @@ check_scratch(const struct memory_plan *m)
 	for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
 		for (int a = 0; phases[i][a] != BUF_COUNT; a++)
 			for (int b = 0; phases[i][b] != BUF_COUNT; b++)
-				if (m->place[phases[i][a]] == ARENA_SCRATCH &&
-				    m->place[phases[i][b]] == ARENA_SCRATCH)
+				if (memory_buffer(m, phases[i][a])->place == ARENA_SCRATCH &&
+				    memory_buffer(m, phases[i][b])->place == ARENA_SCRATCH)
 					check_apart(
 					    m, phases[i][a], phases[i][b], m->recompute_base);
 }
+
+enum { BUFFERS_MAX = 256 }; /* of a plan */
 
 /* Plans, and those of them whose scratch is no larger than what its fullest phase holds. */
 static struct {
@@ -73,15 +76,17 @@ static struct {
 static void
 check_bounds(const struct memory_plan *m)
 {
-	struct placed scratch[BUF_COUNT], layer[BUF_COUNT];
+	struct placed scratch[BUFFERS_MAX], layer[BUFFERS_MAX];
 	int n = 0, layers = 0;
 
-	for (int b = 0; b < BUF_COUNT; b++) {
-		struct placed p = { b, m->alive[b], memory_aligned(m->bytes[b]), 0 };
+	CHECK(m->num_buffers <= BUFFERS_MAX);
+	for (int i = 0; i < m->num_buffers; i++) {
+		const struct buffer *b = &m->buffer[i];
+		struct placed p = { i, b->alive, memory_aligned(b->bytes), 0 };
 
-		if (p.bytes && m->per_layer[b])
+		if (p.bytes && b->level == LAYER)
 			layer[layers++] = p;
-		else if (p.bytes && m->place[b] == ARENA_SCRATCH && m->per[b] == ONCE)
+		else if (p.bytes && b->level == STEP)
 			scratch[n++] = p;
 	}
 	CHECK(m->recompute_base >= place_bound(scratch, n));
@@ -95,20 +100,19 @@ check_bounds(const struct memory_plan *m)
 static void
 check_levels(const struct memory_plan *m)
 {
-	for (int a = 0; a < BUF_COUNT; a++) {
-		enum arena arena = m->place[a];
-		bool layer = m->per_layer[a];
+	for (int i = 0; i < m->num_buffers * m->num_buffers; i++) {
+		const struct buffer *a = &m->buffer[i / m->num_buffers],
+				    *b = &m->buffer[i % m->num_buffers];
+		bool layer = a->level == LAYER;
 
-		CHECK(m->offset[a] % 256 == 0);
-		for (int b = 0; b < BUF_COUNT; b++)
-			if (arena != ARENA_SCRATCH && m->place[b] == arena &&
-			    m->per_layer[b] == layer && m->per[a] == m->per[b])
-				check_apart(m, (enum buffer)a, (enum buffer)b,
-				    arena == ARENA_PARAMS       ? m->arena[ARENA_PARAMS]
-					: arena == ARENA_HOST   ? m->arena[ARENA_HOST]
-					: layer                 ? m->layer_bytes
-					: m->per[a] == PER_SLOT ? m->inputs_base
-								: m->batch_bytes);
+		CHECK(a->offset % 256 == 0);
+		if (a->place != ARENA_SCRATCH && b->place == a->place &&
+		    (b->level == LAYER) == layer && a->per == b->per)
+			check_apart(m, a->number, b->number,
+			    a->per == ONCE           ? m->arena[a->place]
+				: layer              ? m->layer_bytes
+				: a->per == PER_SLOT ? m->inputs_base
+						     : m->batch_bytes);
 	}
 }
 
@@ -116,16 +120,17 @@ check_levels(const struct memory_plan *m)
 static void
 check_copies(const struct memory_plan *m)
 {
-	for (int b = 0; b < BUF_COUNT; b++) {
-		uint64_t first = memory_at(m, (enum buffer)b, 0, 0).offset, end;
+	for (int i = 0; i < m->num_buffers; i++) {
+		const struct buffer *b = &m->buffer[i];
+		uint64_t first = memory_at(m, b->number, 0, 0).offset, end;
 
-		if (!m->bytes[b] || (m->per[b] != PER_BATCH && m->per[b] != PER_LINK))
+		if (!b->bytes || (b->per != PER_BATCH && b->per != PER_LINK))
 			continue;
-		end = memory_at(m, (enum buffer)b, m->copies[b] - 1, 0).offset + m->bytes[b];
-		CHECK(m->copies[b] > 0 && m->stride[b] >= m->bytes[b]);
-		CHECK(end <= m->arena[m->place[b]]);
-		CHECK(first >= (m->per[b] == PER_BATCH ? m->slot_bytes * (uint64_t)m->use.slots
-						       : m->recompute_base));
+		end = memory_at(m, b->number, b->copies - 1, 0).offset + b->bytes;
+		CHECK(b->copies > 0 && b->stride >= b->bytes);
+		CHECK(end <= m->arena[b->place]);
+		CHECK(first >= (b->per == PER_BATCH ? m->slot_bytes * (uint64_t)m->use.slots
+						    : m->recompute_base));
 	}
 }
 
@@ -141,30 +146,37 @@ represents(const struct memory_plan *m, enum arena arena, int slot, int64_t laye
 	return number < 0 || (slot == 0 && number < m->stash.places);
 }
 
-/* No two instances of layer buffers share a byte, whatever is recomputed, and all end inside their
- * arena. */
+/* An instance of a layer buffer lies inside its arena, and what represents it shares no byte with
+ * others: taken has a mark for each 256 bytes. */
+static void
+check_instance(const struct memory_plan *m, const struct buffer *b, int64_t i,
+    unsigned char taken[ARENA_COUNT][1 << 14])
+{
+	int slot = (int)(i / m->num_layers);
+	struct memory_place p = memory_at(m, b->number, slot, i % m->num_layers);
+
+	CHECK(p.offset + b->bytes <= m->arena[p.arena] && p.offset % 256 == 0);
+	CHECK(p.arena != ARENA_SCRATCH || p.offset >= m->recompute_base);
+	if (!represents(m, p.arena, slot, i % m->num_layers))
+		return;
+	for (uint64_t at = p.offset / 256; at < (p.offset + b->bytes + 255) / 256; at++) {
+		CHECK(at < sizeof taken[0] && !taken[p.arena][at]);
+		taken[p.arena][at] = 1;
+	}
+}
+
+/* No two instances of layer buffers share a byte, whatever is recomputed. */
 static void
 check_layers(const struct memory_plan *m)
 {
-	static unsigned char taken[ARENA_COUNT][1 << 14]; /* a mark for each 256 bytes */
+	static unsigned char taken[ARENA_COUNT][1 << 14];
 
 	memset(taken, 0, sizeof taken);
-	for (int b = 0; b < BUF_COUNT; b++)
-		for (int64_t i = 0;
-		     m->bytes[b] && m->per_layer[b] && i < m->num_layers * m->use.slots; i++) {
-			struct memory_place p = memory_at(
-			    m, (enum buffer)b, (int)(i / m->num_layers), i % m->num_layers);
-
-			CHECK(p.offset + m->bytes[b] <= m->arena[p.arena] && p.offset % 256 == 0);
-			CHECK(p.arena != ARENA_SCRATCH || p.offset >= m->recompute_base);
-			if (!represents(m, p.arena, (int)(i / m->num_layers), i % m->num_layers))
-				continue;
-			for (uint64_t at = p.offset / 256;
-			     at < (p.offset + m->bytes[b] + 255) / 256; at++) {
-				CHECK(at < sizeof taken[0] && !taken[p.arena][at]);
-				taken[p.arena][at] = 1;
-			}
-		}
+	for (int k = 0; k < m->num_buffers; k++)
+		for (int64_t i = 0; m->buffer[k].bytes && m->buffer[k].level == LAYER &&
+		     i < m->num_layers * m->use.slots;
+		     i++)
+			check_instance(m, &m->buffer[k], i, taken);
 }
 
 /* Arena sizes are the sums of their buffers; a slot is its own buffers and its layers. */
@@ -173,10 +185,11 @@ check_sums(const struct memory_plan *m)
 {
 	uint64_t sum[ARENA_COUNT] = { 0 };
 
-	for (int b = 0; b < BUF_COUNT; b++)
+	for (int i = 0; i < m->num_buffers; i++)
 		for (int a = 0; a < ARENA_COUNT; a++)
-			sum[a] += (uint64_t)memory_instances(m, (enum buffer)b, (enum arena)a) *
-			    memory_aligned(m->bytes[b]);
+			sum[a] +=
+			    (uint64_t)memory_instances(m, m->buffer[i].number, (enum arena)a) *
+			    memory_aligned(m->buffer[i].bytes);
 	CHECK(sum[ARENA_PARAMS] == m->arena[ARENA_PARAMS]);
 	CHECK(sum[ARENA_SAVED] == m->arena[ARENA_SAVED]);
 	CHECK(sum[ARENA_HOST] == m->arena[ARENA_HOST]);
@@ -208,16 +221,34 @@ check_stash(const struct memory_plan *m)
 		    m->stash_base + m->stash_bytes * (uint64_t)(number % m->stash.places));
 		at += number < m->stash.copied ? memory_aligned(u.bytes) : 0;
 		for (int64_t l = 0; l < m->num_layers; l++)
-			for (int b = 0; b < BUF_COUNT && stash_number(&m->stash, l) == number;
-			     b++) {
-				struct memory_place p = memory_at(m, (enum buffer)b, slot, l);
+			for (int k = 0; k < m->num_buffers && stash_number(&m->stash, l) == number;
+			     k++) {
+				const struct buffer *b = &m->buffer[k];
+				struct memory_place p = memory_at(m, b->number, slot, l);
 
-				if (m->bytes[b] && m->per_layer[b] && p.arena == ARENA_SAVED)
+				if (b->bytes && b->level == LAYER && p.arena == ARENA_SAVED)
 					CHECK(p.offset >= u.device &&
-					    p.offset + m->bytes[b] <= u.device + u.bytes);
+					    p.offset + b->bytes <= u.device + u.bytes);
 			}
 	}
 	CHECK(at == m->arena[ARENA_HOST]);
+}
+
+/* The bytes of all buffers by number; and whether a plan has buffers of these. */
+static void
+sizes_of(const struct memory_plan *m, uint64_t bytes[BUFFER_NUMBERS])
+{
+	for (int b = 0; b < BUFFER_NUMBERS; b++)
+		bytes[b] = memory_buffer(m, b)->bytes;
+}
+
+static bool
+has_sizes(const struct memory_plan *m, const uint64_t bytes[BUFFER_NUMBERS])
+{
+	uint64_t has[BUFFER_NUMBERS];
+
+	sizes_of(m, has);
+	return !memcmp(has, bytes, sizeof has);
 }
 
 /* Micro batches in flight under 1F1B. */
@@ -247,10 +278,13 @@ check_all(const struct model_config *c, const struct layout *l, const struct tra
 		check_stash(&m);
 		check_copies(&m);
 		CHECK(m.use.slots == in_flight(l, s, coord[AX_PP]) && m.use.batches == m.use.slots);
-		CHECK(m.bytes[BUF_WEIGHTS] == (uint64_t)m.shards.elements * dtype_size(s->dtype));
+		CHECK(memory_buffer(&m, BUF_WEIGHTS)->bytes ==
+		    (uint64_t)m.shards.elements * dtype_size(s->dtype));
 		CHECK(!s->forward_only ||
-		    (!m.bytes[BUF_GRADS] && !m.bytes[BUF_MASTER] && !m.bytes[BUF_STATE]));
-		CHECK((m.bytes[BUF_LOGITS] != 0) ==
+		    (!memory_buffer(&m, BUF_GRADS)->bytes &&
+			!memory_buffer(&m, BUF_MASTER)->bytes &&
+			!memory_buffer(&m, BUF_STATE)->bytes));
+		CHECK((memory_buffer(&m, BUF_LOGITS)->bytes != 0) ==
 		    (coord[AX_PP] == l->pipeline_model_parallel_size - 1));
 		memory_release(&m);
 	}
@@ -308,10 +342,10 @@ test_combinations(void)
 static void
 test_mixed(void)
 {
-	static const enum buffer both[] = { BUF_LAYER_INPUT, BUF_QKV, BUF_ATTN_OUT, BUF_MLP_INPUT,
+	static const int both[] = { BUF_LAYER_INPUT, BUF_QKV, BUF_ATTN_OUT, BUF_MLP_INPUT,
 		BUF_NORM2_OUT };
-	static const enum buffer dense[] = { BUF_FC1_OUT, BUF_ACT_OUT },
-				 sparse[] = { BUF_EXPERT_IN, BUF_EXPERT_UP, BUF_PLACE };
+	static const int dense[] = { BUF_FC1_OUT, BUF_ACT_OUT },
+			 sparse[] = { BUF_EXPERT_IN, BUF_EXPERT_UP, BUF_PLACE };
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 1 };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
@@ -328,9 +362,9 @@ test_mixed(void)
 	memory_plan(&m, &c, &l, &s, rank);
 	check_bounds(&m);
 	for (size_t i = 0; i < sizeof both / sizeof *both; i++)
-		for (int b = 0; b < BUF_COUNT; b++)
-			if (m.per_layer[b])
-				check_apart(&m, both[i], (enum buffer)b, m.layer_bytes);
+		for (int k = 0; k < m.num_buffers; k++)
+			if (m.buffer[k].level == LAYER)
+				check_apart(&m, both[i], m.buffer[k].number, m.layer_bytes);
 	check_apart(&m, dense[0], dense[1], m.layer_bytes);
 	check_apart(&m, sparse[0], sparse[1], m.layer_bytes);
 	check_apart(&m, sparse[0], sparse[2], m.layer_bytes);
@@ -344,7 +378,8 @@ test_mixed(void)
 	memory_plan(&m, &c, &l, &s, rank);
 	for (size_t i = 0; i < sizeof dense / sizeof *dense; i++)
 		check_apart(&m, BUF_NORM2_OUT, dense[i], m.layer_bytes);
-	CHECK(m.bytes[BUF_NORM2_OUT] && m.bytes[BUF_FC1_OUT] && m.per_layer[BUF_FC1_OUT]);
+	CHECK(memory_buffer(&m, BUF_NORM2_OUT)->bytes && memory_buffer(&m, BUF_FC1_OUT)->bytes &&
+	    memory_buffer(&m, BUF_FC1_OUT)->level == LAYER);
 	memory_release(&alike[0]);
 	memory_release(&alike[1]);
 	memory_release(&m);
@@ -361,65 +396,76 @@ test_figures(void)
 	struct memory_plan m, half, recomputed;
 
 	memory_plan(&m, &c, &l, &s, coord);
-	CHECK(m.bytes[BUF_QKV] == 64 * (64 + 2 * 16) * 2);
-	CHECK(m.bytes[BUF_FC1_OUT] == 64 * 2 * 176 * 2);
-	CHECK(m.bytes[BUF_LSE] == 2 * 8 * 32 * 4);
-	CHECK(m.bytes[BUF_ROPE] == 32 * 8 * 4);
-	CHECK(m.head_rows == 64 && m.bytes[BUF_LOGITS] == 64 * 512 * 2);
-	CHECK(m.use.slots == 1 && m.bytes[BUF_NORM1_MEAN] == 0 && m.use.links == 1);
-	CHECK(m.bytes[BUF_MASTER] == 2 * m.bytes[BUF_WEIGHTS] &&
-	    m.bytes[BUF_GRADS] == 2 * m.bytes[BUF_WEIGHTS]);
-	CHECK(m.bytes[BUF_STATE] == m.bytes[BUF_MASTER]);
+	CHECK(memory_buffer(&m, BUF_QKV)->bytes == 64 * (64 + 2 * 16) * 2);
+	CHECK(memory_buffer(&m, BUF_FC1_OUT)->bytes == 64 * 2 * 176 * 2);
+	CHECK(memory_buffer(&m, BUF_LSE)->bytes == 2 * 8 * 32 * 4);
+	CHECK(memory_buffer(&m, BUF_ROPE)->bytes == 32 * 8 * 4);
+	CHECK(m.head_rows == 64 && memory_buffer(&m, BUF_LOGITS)->bytes == 64 * 512 * 2);
+	CHECK(
+	    m.use.slots == 1 && memory_buffer(&m, BUF_NORM1_MEAN)->bytes == 0 && m.use.links == 1);
+	CHECK(memory_buffer(&m, BUF_MASTER)->bytes == 2 * memory_buffer(&m, BUF_WEIGHTS)->bytes &&
+	    memory_buffer(&m, BUF_GRADS)->bytes == 2 * memory_buffer(&m, BUF_WEIGHTS)->bytes);
+	CHECK(memory_buffer(&m, BUF_STATE)->bytes == memory_buffer(&m, BUF_MASTER)->bytes);
 	s.optim = (struct optim_types){ true, { DTYPE_BF16, DTYPE_F32 }, DTYPE_F32 };
 	memory_plan(&half, &c, &l, &s, coord);
-	CHECK(half.bytes[BUF_STATE] == m.bytes[BUF_WEIGHTS] &&
-	    half.bytes[BUF_STATE + 1] == m.bytes[BUF_STATE + 1]);
+	CHECK(memory_buffer(&half, BUF_STATE)->bytes == memory_buffer(&m, BUF_WEIGHTS)->bytes &&
+	    memory_buffer(&half, BUF_STATE + 1)->bytes == memory_buffer(&m, BUF_STATE + 1)->bytes);
 	CHECK(m.arena[ARENA_PARAMS] - half.arena[ARENA_PARAMS] ==
-	    memory_aligned(m.bytes[BUF_STATE]) - memory_aligned(m.bytes[BUF_WEIGHTS]));
+	    memory_aligned(memory_buffer(&m, BUF_STATE)->bytes) -
+		memory_aligned(memory_buffer(&m, BUF_WEIGHTS)->bytes));
 	memory_release(&half);
 	s.optim.remainders = true;
 	memory_plan(&half, &c, &two, &s, coord);
-	CHECK(half.bytes[BUF_MASTER] == 0 &&
-	    half.bytes[BUF_REMAINDER] * 2 == half.bytes[BUF_WEIGHTS]);
+	CHECK(memory_buffer(&half, BUF_MASTER)->bytes == 0 &&
+	    memory_buffer(&half, BUF_REMAINDER)->bytes * 2 ==
+		memory_buffer(&half, BUF_WEIGHTS)->bytes);
 	memory_release(&half);
 	s.optim.remainders = false;
 	s.optim.grads = DTYPE_BF16;
 	s.sharding = SHARDING_GRADS;
 	memory_plan(&half, &c, &two, &s, coord);
-	CHECK(half.bytes[BUF_GRADS] * 2 == half.bytes[BUF_WEIGHTS] &&
-	    half.dtype[BUF_GRAD_SLOTS] == DTYPE_F32);
+	CHECK(memory_buffer(&half, BUF_GRADS)->bytes * 2 ==
+		memory_buffer(&half, BUF_WEIGHTS)->bytes &&
+	    memory_buffer(&half, BUF_GRAD_SLOTS)->dtype == DTYPE_F32);
 	memory_release(&half);
 	s.sharding = SHARDING_OPTIM;
 	s.optim.chosen = false;
 	memory_plan(&half, &c, &two, &s, coord);
-	CHECK(half.bytes[BUF_MASTER] * 2 == half.bytes[BUF_GRADS]);
+	CHECK(
+	    memory_buffer(&half, BUF_MASTER)->bytes * 2 == memory_buffer(&half, BUF_GRADS)->bytes);
 	memory_release(&half);
 	/* Half the positions; k and v of all; gradients of 6 pieces of 8 positions, and of one from
 	 * the other rank. */
 	memory_plan(&half, &c, &shared, &s, coord);
-	CHECK(half.bytes[BUF_QKV] * 2 == m.bytes[BUF_QKV] && half.bytes[BUF_LSE] == 2 * 8 * 16 * 4);
-	CHECK(half.bytes[BUF_ROPE] == m.bytes[BUF_ROPE] && half.bytes[BUF_TOKENS] == 32 * 4);
-	CHECK(half.bytes[BUF_CONTEXT_KEYS] == 64 * 2 * 16 * 2);
-	CHECK(half.bytes[BUF_CONTEXT_PARTIAL] == 6 * 16 * 2 * 16 * 2);
-	CHECK(half.bytes[BUF_CONTEXT_SLOTS] == 1 * 16 * 2 * 16 * 2);
+	CHECK(memory_buffer(&half, BUF_QKV)->bytes * 2 == memory_buffer(&m, BUF_QKV)->bytes &&
+	    memory_buffer(&half, BUF_LSE)->bytes == 2 * 8 * 16 * 4);
+	CHECK(memory_buffer(&half, BUF_ROPE)->bytes == memory_buffer(&m, BUF_ROPE)->bytes &&
+	    memory_buffer(&half, BUF_TOKENS)->bytes == 32 * 4);
+	CHECK(memory_buffer(&half, BUF_CONTEXT_KEYS)->bytes == 64 * 2 * 16 * 2);
+	CHECK(memory_buffer(&half, BUF_CONTEXT_PARTIAL)->bytes == 6 * 16 * 2 * 16 * 2);
+	CHECK(memory_buffer(&half, BUF_CONTEXT_SLOTS)->bytes == 1 * 16 * 2 * 16 * 2);
 	memory_release(&half);
 	/* All positions of half the heads. */
 	s.context_form = CONTEXT_HEADS;
 	memory_plan(&half, &c, &shared, &s, coord);
-	CHECK(!half.bytes[BUF_CONTEXT_KEYS] && half.bytes[BUF_CONTEXT_OUT] == 64 * 32 * 2);
-	CHECK(half.bytes[BUF_CONTEXT_QKV] == half.bytes[BUF_QKV]);
-	CHECK(half.bytes[BUF_CONTEXT_PACKED] == half.bytes[BUF_QKV] + 2 * 32 * 64 * 2);
+	CHECK(!memory_buffer(&half, BUF_CONTEXT_KEYS)->bytes &&
+	    memory_buffer(&half, BUF_CONTEXT_OUT)->bytes == 64 * 32 * 2);
+	CHECK(memory_buffer(&half, BUF_CONTEXT_QKV)->bytes == memory_buffer(&half, BUF_QKV)->bytes);
+	CHECK(memory_buffer(&half, BUF_CONTEXT_PACKED)->bytes ==
+	    memory_buffer(&half, BUF_QKV)->bytes + 2 * 32 * 64 * 2);
 	s.context_form = CONTEXT_GATHER;
 	/* A hash of the loss and of each tensor, for two runs. */
-	CHECK(m.bytes[BUF_HASHES] == 0);
+	CHECK(memory_buffer(&m, BUF_HASHES)->bytes == 0);
 	s.hashed = true;
 	memory_plan(&recomputed, &c, &l, &s, coord);
-	CHECK(recomputed.bytes[BUF_HASHES] == 2 * 8 * (1 + (uint64_t)m.shards.count));
+	CHECK(memory_buffer(&recomputed, BUF_HASHES)->bytes ==
+	    2 * 8 * (1 + (uint64_t)m.shards.count));
 	memory_release(&recomputed);
 	s.hashed = false;
 	/* A gated activation is never saved; with selective recompute neither are the norms'
 	 * outputs; with full recompute one input per layer is. */
-	CHECK(m.place[BUF_ACT_OUT] == ARENA_SCRATCH && m.place[BUF_NORM1_OUT] == ARENA_SAVED);
+	CHECK(memory_buffer(&m, BUF_ACT_OUT)->place == ARENA_SCRATCH &&
+	    memory_buffer(&m, BUF_NORM1_OUT)->place == ARENA_SAVED);
 	s.recompute.granularity = RECOMPUTE_SELECTIVE;
 	memory_plan(&recomputed, &c, &l, &s, coord);
 	CHECK(m.layer_bytes - recomputed.layer_bytes == 2 * 64 * 64 * 2);
@@ -427,15 +473,16 @@ test_figures(void)
 	/* The MLP from its norm on: what remains of it is the input and the norm. */
 	s.recompute.modules = RECOMPUTE_MLP | RECOMPUTE_CORE_ATTN;
 	memory_plan(&recomputed, &c, &l, &s, coord);
-	CHECK(recomputed.place[BUF_FC1_OUT] == ARENA_SCRATCH);
-	CHECK(recomputed.place[BUF_NORM2_OUT] == ARENA_SAVED);
-	CHECK(m.layer_bytes - recomputed.layer_bytes == m.bytes[BUF_FC1_OUT]);
+	CHECK(memory_buffer(&recomputed, BUF_FC1_OUT)->place == ARENA_SCRATCH);
+	CHECK(memory_buffer(&recomputed, BUF_NORM2_OUT)->place == ARENA_SAVED);
+	CHECK(m.layer_bytes - recomputed.layer_bytes == memory_buffer(&m, BUF_FC1_OUT)->bytes);
 	memory_release(&recomputed);
 	s.recompute = (struct recompute){ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 };
 	memory_plan(&recomputed, &c, &l, &s, coord);
 	CHECK(recomputed.slot_bytes == recomputed.inputs_base + 4 * 64 * 64 * 2);
 	CHECK(recomputed.arena[ARENA_SCRATCH] ==
-	    recomputed.recompute_base + recomputed.layer_bytes + recomputed.bytes[BUF_LINK]);
+	    recomputed.recompute_base + recomputed.layer_bytes +
+		memory_buffer(&recomputed, BUF_LINK)->bytes);
 	memory_release(&recomputed);
 	memory_release(&half);
 	memory_release(&m);
@@ -463,13 +510,14 @@ test_replicas(void)
 		memory_plan(&m, &c, &l, &s, coord);
 		CHECK(i == 0 ? m.shards.largest < most : m.shards.largest / 4 * 3 > most);
 		most = i == 0 ? m.shards.largest / 4 * 3 : most;
-		CHECK(m.bytes[BUF_REPLICA_GRADS] == 4 * (uint64_t)most);
+		CHECK(memory_buffer(&m, BUF_REPLICA_GRADS)->bytes == 4 * (uint64_t)most);
 		memory_release(&m);
 		memory_plan(&m, &c, &l, &narrow, coord);
-		CHECK(m.bytes[BUF_REPLICA_GRADS] == 2 * (uint64_t)m.shards.largest);
+		CHECK(
+		    memory_buffer(&m, BUF_REPLICA_GRADS)->bytes == 2 * (uint64_t)m.shards.largest);
 		memory_release(&m);
 		memory_plan(&m, &c, &l, &only, coord);
-		CHECK(m.bytes[BUF_REPLICA_GRADS] == 0);
+		CHECK(memory_buffer(&m, BUF_REPLICA_GRADS)->bytes == 0);
 		memory_release(&m);
 	}
 }
@@ -479,8 +527,7 @@ test_replicas(void)
 static void
 test_stream(void)
 {
-	static const enum buffer stream[] = { BUF_LAYER_INPUT, BUF_MLP_INPUT, BUF_FINAL_INPUT,
-		BUF_LINK };
+	static const int stream[] = { BUF_LAYER_INPUT, BUF_MLP_INPUT, BUF_FINAL_INPUT, BUF_LINK };
 	static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64 };
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 2 };
@@ -490,18 +537,20 @@ test_stream(void)
 		bool half = dtype_size(s.dtype) == 2;
 		int coord[AX_COUNT] = { [AX_PP] = i % 2 };
 		struct memory_plan m, w;
-		uint64_t part[BUF_COUNT];
+		uint64_t part[BUFFER_NUMBERS];
 
 		memory_plan(&m, &c, &l, &s, coord);
 		s.fp32_residual_connection = true;
 		memory_plan(&w, &c, &l, &s, coord);
-		memcpy(part, m.bytes, sizeof part);
+		sizes_of(&m, part);
 		for (size_t k = 0; half && k < sizeof stream / sizeof *stream; k++)
 			part[stream[k]] *= 2;
-		part[BUF_DBRANCH] = half ? m.bytes[BUF_LINK] : m.bytes[BUF_DBRANCH];
-		CHECK(!memcmp(part, w.bytes, sizeof part));
-		CHECK(w.dtype[BUF_LINK] == memory_real(s.dtype));
-		CHECK(!w.bytes[BUF_DBRANCH] || w.dtype[BUF_DBRANCH] == s.dtype);
+		part[BUF_DBRANCH] = half ? memory_buffer(&m, BUF_LINK)->bytes
+					 : memory_buffer(&m, BUF_DBRANCH)->bytes;
+		CHECK(has_sizes(&w, part));
+		CHECK(memory_buffer(&w, BUF_LINK)->dtype == memory_real(s.dtype));
+		CHECK(!memory_buffer(&w, BUF_DBRANCH)->bytes ||
+		    memory_buffer(&w, BUF_DBRANCH)->dtype == s.dtype);
 		memory_release(&m);
 		memory_release(&w);
 	}
@@ -512,7 +561,7 @@ test_stream(void)
 static void
 test_fp8(void)
 {
-	enum { QKV = 64 + 2 * 16, LAYER = 64 * (QKV + 64 + 2 * 176 + 176), SLOTS = 4 * 4 * 3 };
+	enum { QKV = 64 + 2 * 16, OF_LAYER = 64 * (QKV + 64 + 2 * 176 + 176), SLOTS = 4 * 4 * 3 };
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 1 }, two = { 2, 1, 1, 2 };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
@@ -522,30 +571,37 @@ test_fp8(void)
 	memory_plan(&none, &c, &l, &s, first);
 	s.fp8 = (struct fp8){ .format = FP8_HYBRID, .history_len = 7 };
 	memory_plan(&m, &c, &l, &s, first);
-	CHECK(m.bytes[BUF_FP8_WEIGHTS] == 4 * LAYER && m.bytes[BUF_FP8_TRANSPOSED] == 4 * LAYER);
-	CHECK(m.bytes[BUF_FP8_SCALE] == SLOTS * 4 * 4 && m.bytes[BUF_FP8_AMAX] == SLOTS * 4);
-	CHECK(m.bytes[BUF_FP8_HISTORY] == SLOTS * 7 * 4 && m.bytes[BUF_FP8_LARGEST] == SLOTS * 4);
-	CHECK(m.bytes[BUF_FP8_X] == 64 * 176 && m.bytes[BUF_FP8_DY] == 64 * 2 * 176);
-	CHECK(m.dtype[BUF_FP8_X] == DTYPE_F8_E4M3 && m.dtype[BUF_FP8_DY] == DTYPE_F8_E5M2);
+	CHECK(memory_buffer(&m, BUF_FP8_WEIGHTS)->bytes == 4 * OF_LAYER &&
+	    memory_buffer(&m, BUF_FP8_TRANSPOSED)->bytes == 4 * OF_LAYER);
+	CHECK(memory_buffer(&m, BUF_FP8_SCALE)->bytes == SLOTS * 4 * 4 &&
+	    memory_buffer(&m, BUF_FP8_AMAX)->bytes == SLOTS * 4);
+	CHECK(memory_buffer(&m, BUF_FP8_HISTORY)->bytes == SLOTS * 7 * 4 &&
+	    memory_buffer(&m, BUF_FP8_LARGEST)->bytes == SLOTS * 4);
+	CHECK(memory_buffer(&m, BUF_FP8_X)->bytes == 64 * 176 &&
+	    memory_buffer(&m, BUF_FP8_DY)->bytes == 64 * 2 * 176);
+	CHECK(memory_buffer(&m, BUF_FP8_X)->dtype == DTYPE_F8_E4M3 &&
+	    memory_buffer(&m, BUF_FP8_DY)->dtype == DTYPE_F8_E5M2);
 	CHECK(m.arena[ARENA_PARAMS] - none.arena[ARENA_PARAMS] ==
-	    8 * LAYER + memory_aligned(SLOTS * 4 * 4) + 2 * memory_aligned(SLOTS * 4) +
+	    8 * OF_LAYER + memory_aligned(SLOTS * 4 * 4) + 2 * memory_aligned(SLOTS * 4) +
 		memory_aligned(SLOTS * 7 * 4));
 	/* Norms are made in 8 bits, two in a layer. */
-	CHECK(none.bytes[BUF_NORM1_OUT] == 64 * 64 * 2 && !m.bytes[BUF_NORM1_OUT]);
+	CHECK(memory_buffer(&none, BUF_NORM1_OUT)->bytes == 64 * 64 * 2 &&
+	    !memory_buffer(&m, BUF_NORM1_OUT)->bytes);
 	CHECK(none.arena[ARENA_SAVED] - m.arena[ARENA_SAVED] ==
 	    (uint64_t)(none.use.slots * none.num_layers * 2) * 64 * 64 * 2);
 	/* Activations are made in 8 bits, while the gradient of fc2's output waits; blocks must not
 	 * have columns of both halves of theirs, which are 176 wide. */
-	CHECK(none.bytes[BUF_ACT_OUT] && !m.bytes[BUF_ACT_OUT]);
-	CHECK(m.bytes[BUF_FP8_FC2_DY_TRANSPOSED] == 64 * 64);
+	CHECK(memory_buffer(&none, BUF_ACT_OUT)->bytes && !memory_buffer(&m, BUF_ACT_OUT)->bytes);
+	CHECK(memory_buffer(&m, BUF_FP8_FC2_DY_TRANSPOSED)->bytes == 64 * 64);
 	memory_release(&m);
 	s.fp8.recipe = FP8_BLOCKWISE;
 	memory_plan(&m, &c, &l, &s, first);
-	CHECK(m.bytes[BUF_ACT_OUT] && m.bytes[BUF_FP8_FC2_DY_TRANSPOSED_LINES] == 4 * 64);
+	CHECK(memory_buffer(&m, BUF_ACT_OUT)->bytes &&
+	    memory_buffer(&m, BUF_FP8_FC2_DY_TRANSPOSED_LINES)->bytes == 4 * 64);
 	memory_release(&m);
 	c.ffn_hidden_size = 256;
 	memory_plan(&m, &c, &l, &s, first);
-	CHECK(!m.bytes[BUF_ACT_OUT]);
+	CHECK(!memory_buffer(&m, BUF_ACT_OUT)->bytes);
 	memory_release(&m);
 	c.ffn_hidden_size = 176;
 	s.fp8 = (struct fp8){
@@ -554,23 +610,26 @@ test_fp8(void)
 	memory_plan(&m, &c, &two, &s, second);
 	CHECK(m.block[0].layer == 2 && m.block[0].fp8 == 0 && m.block[1].fp8 == 0);
 	CHECK(m.block[2].layer == 3 && m.block[2].fp8 == -1 && m.block[4].fp8 == -1);
-	CHECK(m.bytes[BUF_FP8_WEIGHTS] == LAYER / 2 && m.bytes[BUF_FP8_HISTORY] == 0);
-	CHECK(m.bytes[BUF_ACT_OUT]);
-	CHECK(m.dtype[BUF_FP8_DY] == DTYPE_F8_E4M3);
+	CHECK(memory_buffer(&m, BUF_FP8_WEIGHTS)->bytes == OF_LAYER / 2 &&
+	    memory_buffer(&m, BUF_FP8_HISTORY)->bytes == 0);
+	CHECK(memory_buffer(&m, BUF_ACT_OUT)->bytes);
+	CHECK(memory_buffer(&m, BUF_FP8_DY)->dtype == DTYPE_F8_E4M3);
 	memory_release(&m);
 	/* Scales of blocks: 96 x 64 weights of q, k and v have one, on a row of 4. */
 	s.fp8.recipe = FP8_BLOCKWISE;
 	memory_plan(&m, &c, &l, &s, first);
-	CHECK(m.bytes[BUF_FP8_SCALE] == 0);
-	CHECK(m.bytes[BUF_FP8_SQUARES] == 2 * 4 * (4 + 4 + 3 * 4 + 4));
-	CHECK(m.bytes[BUF_FP8_SQUARES_TRANSPOSED] == 2 * 4 * (4 + 4 + 4 + 2 * 4));
-	CHECK(m.bytes[BUF_FP8_X_LINES] == 4 * 176 && m.bytes[BUF_FP8_DY_LINES] == 4 * 3 * 64);
-	CHECK(m.bytes[BUF_FP8_DY_TRANSPOSED_LINES] == 4 * 2 * 176);
+	CHECK(memory_buffer(&m, BUF_FP8_SCALE)->bytes == 0);
+	CHECK(memory_buffer(&m, BUF_FP8_SQUARES)->bytes == 2 * 4 * (4 + 4 + 3 * 4 + 4));
+	CHECK(memory_buffer(&m, BUF_FP8_SQUARES_TRANSPOSED)->bytes == 2 * 4 * (4 + 4 + 4 + 2 * 4));
+	CHECK(memory_buffer(&m, BUF_FP8_X_LINES)->bytes == 4 * 176 &&
+	    memory_buffer(&m, BUF_FP8_DY_LINES)->bytes == 4 * 3 * 64);
+	CHECK(memory_buffer(&m, BUF_FP8_DY_TRANSPOSED_LINES)->bytes == 4 * 2 * 176);
 	memory_release(&m);
 	s.fp8.recipe = FP8_TENSORWISE;
 	s.forward_only = true;
 	memory_plan(&m, &c, &two, &s, second);
-	CHECK(m.bytes[BUF_FP8_X] && !m.bytes[BUF_FP8_TRANSPOSED] && !m.bytes[BUF_FP8_DY]);
+	CHECK(memory_buffer(&m, BUF_FP8_X)->bytes &&
+	    !memory_buffer(&m, BUF_FP8_TRANSPOSED)->bytes && !memory_buffer(&m, BUF_FP8_DY)->bytes);
 	memory_release(&m);
 	memory_release(&none);
 }
@@ -595,12 +654,14 @@ test_fp8_experts(void)
 	c.moe_layer_freq = pattern_every(2);
 	s.fp8 = (struct fp8){ .format = FP8_HYBRID, .recipe = FP8_BLOCKWISE };
 	memory_plan(&m, &c, &l, &s, rank);
-	CHECK(m.bytes[BUF_FP8_WEIGHTS] == ALL && m.bytes[BUF_FP8_TRANSPOSED] == ALL);
-	CHECK(m.bytes[BUF_FP8_EXPERT] == 2 * 64 * 3 * 96);
-	CHECK(m.bytes[BUF_FP8_EXPERT_LINES] == 4 * 2 * 64 * 3);
-	CHECK(m.bytes[BUF_FP8_X] == 64 * 176 && m.bytes[BUF_FP8_FC2_DY_TRANSPOSED] == 64 * 64);
+	CHECK(memory_buffer(&m, BUF_FP8_WEIGHTS)->bytes == ALL &&
+	    memory_buffer(&m, BUF_FP8_TRANSPOSED)->bytes == ALL);
+	CHECK(memory_buffer(&m, BUF_FP8_EXPERT)->bytes == 2 * 64 * 3 * 96);
+	CHECK(memory_buffer(&m, BUF_FP8_EXPERT_LINES)->bytes == 4 * 2 * 64 * 3);
+	CHECK(memory_buffer(&m, BUF_FP8_X)->bytes == 64 * 176 &&
+	    memory_buffer(&m, BUF_FP8_FC2_DY_TRANSPOSED)->bytes == 64 * 64);
 	/* fc1 of four experts: 384 x 64; fc2: 256 x 48; of the shared one 160 x 64 and 64 x 80 */
-	CHECK(m.bytes[BUF_FP8_SQUARES] ==
+	CHECK(memory_buffer(&m, BUF_FP8_SQUARES)->bytes ==
 	    4 * (4 * (4 + 4) + 2 * (3 * 4 + 4) + 2 * (3 * 4 + 2 * 4 + 2 * 4 + 4)));
 	check_apart(&m, BUF_FP8_EXPERT, BUF_EXPERT_ACT, m.arena[ARENA_SCRATCH]);
 	check_apart(&m, BUF_FP8_EXPERT, BUF_EXPERT_OUT, m.arena[ARENA_SCRATCH]);
@@ -639,9 +700,9 @@ test_fp8_slots(void)
 static void
 test_row_shards(void)
 {
-	static const enum buffer shared[] = { BUF_LAYER_INPUT, BUF_NORM1_RSTD, BUF_NORM1_OUT,
-		BUF_MLP_INPUT, BUF_NORM2_RSTD, BUF_NORM2_OUT, BUF_FINAL_INPUT, BUF_FINAL_RSTD,
-		BUF_FINAL_OUT, BUF_HEAD_GRAD, BUF_LINK, BUF_BRANCH, BUF_DNORM };
+	static const int shared[] = { BUF_LAYER_INPUT, BUF_NORM1_RSTD, BUF_NORM1_OUT, BUF_MLP_INPUT,
+		BUF_NORM2_RSTD, BUF_NORM2_OUT, BUF_FINAL_INPUT, BUF_FINAL_RSTD, BUF_FINAL_OUT,
+		BUF_HEAD_GRAD, BUF_LINK, BUF_BRANCH, BUF_DNORM };
 	struct model_config c = tiny();
 	struct layout plain = { 4, 1, 1, 2 }, rows = { 4, 1, 1, 2, true };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
@@ -651,16 +712,16 @@ test_row_shards(void)
 	for (int pp = 0; pp < 2; pp++) {
 		int coord[AX_COUNT] = { [AX_PP] = pp };
 		struct memory_plan m, w;
-		uint64_t part[BUF_COUNT];
+		uint64_t part[BUFFER_NUMBERS];
 
 		memory_plan(&m, &c, &plain, &s, coord);
 		memory_plan(&w, &c, &rows, &s, coord);
-		memcpy(part, m.bytes, sizeof part);
+		sizes_of(&m, part);
 		for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
 			part[shared[i]] /= 4;
-		CHECK(m.bytes[BUF_WHOLE] == 0);
-		part[BUF_WHOLE] = m.bytes[BUF_LINK];
-		CHECK(!memcmp(part, w.bytes, sizeof part));
+		CHECK(memory_buffer(&m, BUF_WHOLE)->bytes == 0);
+		part[BUF_WHOLE] = memory_buffer(&m, BUF_LINK)->bytes;
+		CHECK(has_sizes(&w, part));
 		CHECK(memory_total(&w) < memory_total(&m));
 		memory_release(&m);
 		memory_release(&w);
@@ -670,9 +731,10 @@ test_row_shards(void)
 		memory_plan(&w, &c, &rows, &overlap, coord);
 		part[BUF_PARTIAL] = part[BUF_DWHOLE] = part[BUF_WHOLE];
 		part[BUF_SLOTS] = part[BUF_WHOLE] / 4 * 3;
-		CHECK(m.bytes[BUF_SLOTS] == part[BUF_SLOTS]);
-		CHECK(!memcmp(part, w.bytes, sizeof part));
-		CHECK(!m.bytes[BUF_PARTIAL] && !m.bytes[BUF_DWHOLE]);
+		CHECK(memory_buffer(&m, BUF_SLOTS)->bytes == part[BUF_SLOTS]);
+		CHECK(has_sizes(&w, part));
+		CHECK(!memory_buffer(&m, BUF_PARTIAL)->bytes &&
+		    !memory_buffer(&m, BUF_DWHOLE)->bytes);
 		memory_release(&m);
 		memory_release(&w);
 	}
@@ -692,7 +754,7 @@ test_parts(void)
 		struct memory_plan m;
 
 		memory_plan(&m, &c, &l, &s, coord);
-		CHECK(m.bytes[BUF_SLOTS] ==
+		CHECK(memory_buffer(&m, BUF_SLOTS)->bytes ==
 		    (s.seq_length == 32 ? 24 * (uint64_t)c.hidden_size * 2 : 0));
 		memory_release(&m);
 	}
@@ -792,11 +854,13 @@ test_average(void)
 	check_sums(&with);
 	check_levels(&with);
 	CHECK(without.arena[ARENA_HOST] == 0 && memory_total(&with) == memory_total(&without));
-	CHECK(with.bytes[BUF_AVERAGE] == with.bytes[BUF_MASTER]);
-	CHECK(with.bytes[BUF_RING] == 2 * sizeof(float) * (uint64_t)(with.shards.largest / 4));
+	CHECK(memory_buffer(&with, BUF_AVERAGE)->bytes == memory_buffer(&with, BUF_MASTER)->bytes);
+	CHECK(memory_buffer(&with, BUF_RING)->bytes ==
+	    2 * sizeof(float) * (uint64_t)(with.shards.largest / 4));
 	for (; memory_piece(&with, &p); own += p.part.count)
 		CHECK(p.part.own == own &&
-		    2 * (uint64_t)p.part.count * sizeof(float) <= with.bytes[BUF_RING]);
+		    2 * (uint64_t)p.part.count * sizeof(float) <=
+			memory_buffer(&with, BUF_RING)->bytes);
 	CHECK(own == with.own_elements);
 	memory_release(&without);
 	memory_release(&with);
@@ -807,7 +871,7 @@ test_average(void)
 static void
 test_offload(void)
 {
-	static const enum buffer moved[] = { BUF_REMAINDER, BUF_STATE, BUF_STATE + 1 };
+	static const int moved[] = { BUF_REMAINDER, BUF_STATE, BUF_STATE + 1 };
 	struct model_config c = tiny();
 	struct layout l = { .tensor_model_parallel_size = 1,
 		.pipeline_model_parallel_size = 1,
@@ -836,15 +900,18 @@ test_offload(void)
 		host = m.own_elements - m.own_device;
 		CHECK(share < 4 ? host > 0 && m.own_device > 0 : m.own_device == 0);
 		for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
-			enum buffer twin = memory_twin(moved[i]);
+			int twin = memory_twin(moved[i]);
 
-			CHECK(memory_has(&m, moved[i]) && m.place[twin] == ARENA_HOST);
-			CHECK(m.bytes[moved[i]] + m.bytes[twin] == all.bytes[moved[i]]);
-			CHECK(m.shape[twin][0] == host);
+			CHECK(memory_has(&m, moved[i]) &&
+			    memory_buffer(&m, twin)->place == ARENA_HOST);
+			CHECK(memory_buffer(&m, moved[i])->bytes + memory_buffer(&m, twin)->bytes ==
+			    memory_buffer(&all, moved[i])->bytes);
+			CHECK(memory_buffer(&m, twin)->shape[0] == host);
 		}
-		CHECK(m.bytes[BUF_HOST_WEIGHTS] == 2 * (uint64_t)host);
-		CHECK(m.bytes[BUF_WEIGHTS] == all.bytes[BUF_WEIGHTS]);
-		CHECK(m.bytes[BUF_GRADS] == all.bytes[BUF_GRADS]);
+		CHECK(memory_buffer(&m, BUF_HOST_WEIGHTS)->bytes == 2 * (uint64_t)host);
+		CHECK(memory_buffer(&m, BUF_WEIGHTS)->bytes ==
+		    memory_buffer(&all, BUF_WEIGHTS)->bytes);
+		CHECK(memory_buffer(&m, BUF_GRADS)->bytes == memory_buffer(&all, BUF_GRADS)->bytes);
 		memory_release(&m);
 	}
 	memory_release(&all);
@@ -856,7 +923,7 @@ test_offload(void)
 static void
 test_experts(void)
 {
-	static const enum buffer backward[] = { BUF_ROUTED, BUF_ROUTED_WEIGHT, BUF_EXPERT_ACT,
+	static const int backward[] = { BUF_ROUTED, BUF_ROUTED_WEIGHT, BUF_EXPERT_ACT,
 		BUF_EXPERT_OUT, BUF_EXPERT_DACT, BUF_EXPERT_DWEIGHT, BUF_DCHOICE_WEIGHT,
 		BUF_DLOGITS, BUF_SHARED_ACT, BUF_SHARED_DACT, BUF_DNORM, BUF_DBRANCH };
 	enum { SOME = sizeof backward / sizeof *backward };
@@ -880,12 +947,18 @@ test_experts(void)
 	memory_plan(&a, &c, &one, &s, rank);
 	memory_plan(&b, &c, &four, &s, rank);
 	memory_plan(&half, &c, &slices, &s, rank);
-	CHECK(a.shape[BUF_EXPERT_IN][0] == 96 * 3 && b.shape[BUF_EXPERT_IN][0] == 4 * 96 * 2);
-	CHECK(a.bytes[BUF_ROUTED] == 0 && b.shape[BUF_ROUTED][0] == 96 * 3);
-	CHECK(b.shape[BUF_EXPERT_UP][1] == 96 && b.dtype[BUF_ROUTER_LOGITS] == DTYPE_F32);
-	CHECK(half.shape[BUF_EXPERT_IN][0] == 4 * 96 * 3 && half.shape[BUF_ROUTED][0] == 96 * 6);
-	CHECK(half.shape[BUF_EXPERT_UP][1] == 48 && half.shape[BUF_PLACE][1] == 6);
-	CHECK(half.shape[BUF_EXPERT_ROWS][0] == 4 && half.shape[BUF_EXPERT_ROWS][1] == 16);
+	CHECK(memory_buffer(&a, BUF_EXPERT_IN)->shape[0] == 96 * 3 &&
+	    memory_buffer(&b, BUF_EXPERT_IN)->shape[0] == 4 * 96 * 2);
+	CHECK(memory_buffer(&a, BUF_ROUTED)->bytes == 0 &&
+	    memory_buffer(&b, BUF_ROUTED)->shape[0] == 96 * 3);
+	CHECK(memory_buffer(&b, BUF_EXPERT_UP)->shape[1] == 96 &&
+	    memory_buffer(&b, BUF_ROUTER_LOGITS)->dtype == DTYPE_F32);
+	CHECK(memory_buffer(&half, BUF_EXPERT_IN)->shape[0] == 4 * 96 * 3 &&
+	    memory_buffer(&half, BUF_ROUTED)->shape[0] == 96 * 6);
+	CHECK(memory_buffer(&half, BUF_EXPERT_UP)->shape[1] == 48 &&
+	    memory_buffer(&half, BUF_PLACE)->shape[1] == 6);
+	CHECK(memory_buffer(&half, BUF_EXPERT_ROWS)->shape[0] == 4 &&
+	    memory_buffer(&half, BUF_EXPERT_ROWS)->shape[1] == 16);
 	CHECK(half.shards.elements == b.shards.elements);
 	for (int64_t layer = 0; layer < 4; layer++) {
 		struct memory_place choice = memory_at(&b, BUF_CHOICE, 0, layer),
@@ -894,9 +967,10 @@ test_experts(void)
 		CHECK(choice.arena == ARENA_SAVED && place.arena == ARENA_SCRATCH);
 		CHECK(choice.offset ==
 		    memory_at(&b, BUF_CHOICE, 0, 0).offset + (uint64_t)layer * b.kept_bytes);
-		CHECK(choice.offset + b.bytes[BUF_CHOICE] <= b.slot_bytes);
+		CHECK(choice.offset + memory_buffer(&b, BUF_CHOICE)->bytes <= b.slot_bytes);
 	}
-	CHECK(memory_instances(&b, BUF_CHOICE, ARENA_SAVED) == 4 * b.copies[BUF_CHOICE]);
+	CHECK(memory_instances(&b, BUF_CHOICE, ARENA_SAVED) ==
+	    4 * memory_buffer(&b, BUF_CHOICE)->copies);
 	for (int i = 0; i < SOME * SOME; i++)
 		check_apart(&b, backward[i / SOME], backward[i % SOME], b.arena[ARENA_SCRATCH]);
 	memory_release(&a);
@@ -909,7 +983,7 @@ test_experts(void)
 static void
 test_windows(void)
 {
-	static const enum buffer shared[] = { BUF_ROUTED, BUF_ROUTED_INPUT, BUF_WINDOW_IN,
+	static const int shared[] = { BUF_ROUTED, BUF_ROUTED_INPUT, BUF_WINDOW_IN,
 		BUF_WINDOW_WEIGHT, BUF_WINDOW_UP, BUF_EXPERT_OUT, BUF_EXPERT_DACT, BUF_DNORM };
 	enum { SOME = sizeof shared / sizeof *shared };
 	struct model_config c = tiny();
@@ -932,8 +1006,9 @@ test_windows(void)
 	CHECK(a.most == 4 * 96 * 2 && a.window == 304 && a.windows == 3);
 	memory_plan(&m, &c, &four, &s, rank);
 	check_sums(&m);
-	CHECK(m.shape[BUF_EXPERT_IN][0] == 304 && m.shape[BUF_WINDOW_UP][0] == 304);
-	CHECK(m.layer_bytes < all.layer_bytes && all.bytes[BUF_WINDOW_IN] == 0);
+	CHECK(memory_buffer(&m, BUF_EXPERT_IN)->shape[0] == 304 &&
+	    memory_buffer(&m, BUF_WINDOW_UP)->shape[0] == 304);
+	CHECK(m.layer_bytes < all.layer_bytes && memory_buffer(&all, BUF_WINDOW_IN)->bytes == 0);
 	for (int i = 0; i < SOME * SOME; i++)
 		check_apart(&m, shared[i / SOME], shared[i % SOME], m.arena[ARENA_SCRATCH]);
 	s.expert_rank_capacity = 2.7;

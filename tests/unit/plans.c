@@ -126,12 +126,15 @@ print_shards(FILE *f, const struct param *table, const struct memory_plan *m, in
 static void
 print_buffers(FILE *f, const struct memory_plan *m)
 {
-	for (int b = 0; b < BUF_COUNT; b++)
-		if (m->bytes[b])
-			fprintf(f, "%s\t%s\t%lld %lld\t%d %d %d\t%llu\n",
-			    memory_buffer_name(m, (enum buffer)b), dtype_name(m->dtype[b]),
-			    (long long)m->shape[b][0], (long long)m->shape[b][1], m->vector[b],
-			    (int)m->place[b], m->per_layer[b], (unsigned long long)m->offset[b]);
+	for (int i = 0; i < m->num_buffers; i++) {
+		const struct buffer *b = &m->buffer[i];
+
+		if (b->bytes)
+			fprintf(f, "%s\t%s\t%lld %lld\t%d %d %d\t%llu\n", b->name,
+			    dtype_name(b->dtype), (long long)b->shape[0], (long long)b->shape[1],
+			    b->vector, (int)b->place, b->level == LAYER,
+			    (unsigned long long)b->offset);
+	}
 	fprintf(f, "arenas\t%llu %llu %llu\tlayers\t%llu %llu %llu\n",
 	    (unsigned long long)m->arena[0], (unsigned long long)m->arena[1],
 	    (unsigned long long)m->arena[2], (unsigned long long)m->layer_bytes,

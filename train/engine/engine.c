@@ -25,24 +25,30 @@ engine_sync(const struct engine *e)
 		die("%s", err.msg);
 }
 
+/* A buffer at a place of an arena. */
+static struct tensor
+tensor_at(const struct engine *e, const struct buffer *b, const struct memory_place *at)
+{
+	struct tensor t =
+	    tensor_2d(e->arena[at->arena] + at->offset, b->dtype, b->shape[0], b->shape[1]);
+
+	return b->vector ? tensor_flat(&t) : t;
+}
+
 /* Without data when this rank's plan has no such buffer. Valid until engine_close. */
 struct tensor
-engine_buffer(const struct engine *e, enum buffer b)
+engine_buffer(const struct engine *e, int number)
 {
-	const struct memory_plan *m = &e->mem;
-	struct tensor t = { .data = NULL };
+	const struct buffer *b = memory_buffer(&e->mem, number);
 
-	if (!m->bytes[b])
-		return t;
-	t = tensor_2d(
-	    e->arena[m->place[b]] + m->offset[b], m->dtype[b], m->shape[b][0], m->shape[b][1]);
-	return m->vector[b] ? tensor_flat(&t) : t;
+	return b->bytes ? tensor_at(e, b, &(struct memory_place){ b->place, b->offset })
+			: (struct tensor){ .data = NULL };
 }
 
 struct tensor
 engine_rope_table(const struct engine *e, enum rope_table which)
 {
-	static const enum buffer of[] = {
+	static const int of[] = {
 		[ROPE_TABLE_MODEL] = BUF_ROPE, [ROPE_TABLE_WINDOW] = BUF_WINDOW_ROPE
 	};
 
@@ -62,32 +68,30 @@ find_shard(const struct engine *e, int layer, enum role role)
  * RMSNorm, say): data is NULL then. A buffer of one column comes back as a vector, which is what
  * the operations on statistics and labels take. */
 struct tensor
-step_buffer(const struct step *s, enum buffer b, int64_t layer)
+step_buffer(const struct step *s, int number, int64_t layer)
 {
-	const struct memory_plan *m = &s->e->mem;
-	struct tensor t = { .data = NULL };
+	const struct buffer *b = memory_buffer(&s->e->mem, number);
 	const int copy[] = { 0, s->slot, s->batch, s->link };
 	struct memory_place at;
 
-	if (!m->bytes[b])
-		return t;
-	at = memory_at(m, b, copy[m->per[b]], layer);
-	t = tensor_2d(
-	    s->e->arena[at.arena] + at.offset, m->dtype[b], m->shape[b][0], m->shape[b][1]);
-	return m->vector[b] ? tensor_flat(&t) : t;
+	if (!b->bytes)
+		return (struct tensor){ .data = NULL };
+	at = memory_at(&s->e->mem, number, copy[b->per], layer);
+	return tensor_at(s->e, b, &at);
 }
 
 bool
 engine_shards(const struct engine *e, enum sharding what)
 {
-	return e->mem.bytes[what == SHARDING_PARAMS ? BUF_WEIGHT_SLOTS : BUF_GRAD_SLOTS] > 0;
+	return memory_buffer(&e->mem, what == SHARDING_PARAMS ? BUF_WEIGHT_SLOTS : BUF_GRAD_SLOTS)
+		   ->bytes > 0;
 }
 
 struct tensor
 engine_bucket(const struct engine *e, bool grad, int bucket)
 {
 	const struct bucket *k = &e->mem.shards.bucket[bucket];
-	enum buffer slots = grad ? BUF_GRAD_SLOTS : BUF_WEIGHT_SLOTS;
+	int slots = grad ? BUF_GRAD_SLOTS : BUF_WEIGHT_SLOTS;
 	struct tensor t = engine_buffer(e, slots);
 
 	if (t.data)
@@ -136,7 +140,7 @@ engine_stream(const struct engine *e, const struct part *p)
 
 /* A part in one of the arrays of what the host updates. */
 static struct tensor
-host_part(const struct engine *e, enum buffer b, const struct part *p)
+host_part(const struct engine *e, int b, const struct part *p)
 {
 	struct tensor t = engine_buffer(e, b);
 
@@ -145,7 +149,7 @@ host_part(const struct engine *e, enum buffer b, const struct part *p)
 
 /* Without sharding the first two offsets are equal. */
 struct tensor
-engine_part(const struct engine *e, enum buffer b, const struct part *p)
+engine_part(const struct engine *e, int b, const struct part *p)
 {
 	struct tensor t = engine_buffer(e, b);
 	bool state = b >= BUF_STATE && b <= BUF_STATE_LAST;
@@ -163,13 +167,13 @@ engine_part(const struct engine *e, enum buffer b, const struct part *p)
 
 /* Zero bits are 0 in every type. */
 void
-engine_clear(struct engine *e, enum buffer b)
+engine_clear(struct engine *e, int b)
 {
 	struct tensor here = engine_buffer(e, b), twin = engine_buffer(e, memory_twin(b));
 
 	if (here.dtype == DTYPE_U16)
 		here.dtype = DTYPE_BF16;
-	if (here.data && e->mem.place[b] == ARENA_HOST)
+	if (here.data && memory_buffer(&e->mem, b)->place == ARENA_HOST)
 		memset(here.data, 0, tensor_bytes(&here));
 	else if (here.data)
 		e->ops->fill(e->stream, &(struct fill){ here, 0 });
@@ -322,7 +326,8 @@ init_shard(struct engine *e, const struct shard *s)
 void
 engine_init_weights(struct engine *e)
 {
-	struct tensor to = engine_buffer(e, e->mem.bytes[BUF_MASTER] ? BUF_MASTER : BUF_WEIGHTS);
+	struct tensor to =
+	    engine_buffer(e, memory_buffer(&e->mem, BUF_MASTER)->bytes ? BUF_MASTER : BUF_WEIGHTS);
 
 	/* What lies on the host is zero. */
 	e->ops->fill(e->stream, &(struct fill){ to, 0 });
@@ -335,7 +340,7 @@ engine_init_weights(struct engine *e)
 void
 engine_zero_scalars(struct engine *e)
 {
-	static const enum buffer of_step[] = { BUF_SCALARS, BUF_SCORES, BUF_ROUTER_SUMS };
+	static const int of_step[] = { BUF_SCALARS, BUF_SCORES, BUF_ROUTER_SUMS };
 
 	for (size_t i = 0; i < sizeof of_step / sizeof *of_step; i++) {
 		struct tensor t = engine_buffer(e, of_step[i]);

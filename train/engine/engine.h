@@ -93,7 +93,7 @@ struct engine {
 void engine_init_weights(struct engine *e);
 
 /* A buffer of the params or scratch arena, which exists once. */
-struct tensor engine_buffer(const struct engine *e, enum buffer b);
+struct tensor engine_buffer(const struct engine *e, int b);
 /* The same of a table of rotary angles. */
 struct tensor engine_rope_table(const struct engine *e, enum rope_table which);
 /* This rank's part of a weight or its main gradient: 2-D for matrices, 1-D for vectors; data NULL
@@ -112,7 +112,7 @@ struct part engine_own_shard(const struct engine *e, const struct shard *s);
 /* An own part of the flat order, in a buffer that holds all elements or only the own ones; without
  * data where the rank has no such buffer. Masters, remainders and states of a part that the host
  * updates lie there. */
-struct tensor engine_part(const struct engine *e, enum buffer b, const struct part *p);
+struct tensor engine_part(const struct engine *e, int b, const struct part *p);
 /* The same in the updated buffer: master weights, or the weights without masters. */
 struct tensor engine_masters(const struct engine *e, const struct part *p);
 /* The same of the weights that an update writes: the device's, or the host's copy of them. */
@@ -128,7 +128,7 @@ bool engine_shards(const struct engine *e, enum sharding what);
 /* A whole bucket, as the layers use it. */
 struct tensor engine_bucket(const struct engine *e, bool grad, int bucket);
 /* Zeros in a buffer of the run, on the device and on the host; nothing where the rank has none. */
-void engine_clear(struct engine *e, enum buffer b);
+void engine_clear(struct engine *e, int b);
 /* Host <-> scalars. The factor of router losses, which is no sum, becomes 1. */
 void engine_zero_scalars(struct engine *e);
 /* Of the passes until the next engine_zero_scalars. */
@@ -168,6 +168,6 @@ struct batch {
 };
 
 /* A buffer of the step; layer counts from the chunk's first and is 0 for buffers not per layer. */
-struct tensor step_buffer(const struct step *s, enum buffer b, int64_t layer);
+struct tensor step_buffer(const struct step *s, int b, int64_t layer);
 
 #endif

@@ -33,7 +33,7 @@ weights_of(const struct engine *e, const struct block *b, enum fp8_linear linear
 
 /* The next elements of a buffer as a matrix; none where there is no buffer. */
 static struct tensor
-take(const struct engine *e, enum buffer from, int64_t *at, int64_t rows, int64_t columns)
+take(const struct engine *e, int from, int64_t *at, int64_t rows, int64_t columns)
 {
 	struct tensor all = engine_buffer(e, from);
 
@@ -169,7 +169,7 @@ row_of(const struct engine *e, const struct fp8_gemm *p, enum fp8_operand operan
 }
 
 /* The buffer of the scales of blocks that are not of weights. */
-static enum buffer
+static int
 lines_of(const struct engine *e, const struct fp8_source *of)
 {
 	enum fp8_linear linear = of->gemm->linear;
@@ -297,7 +297,7 @@ fp8_step(struct engine *e)
 struct tensor
 fp8_slots(const struct engine *e, enum fp8_state state)
 {
-	static const enum buffer of[FP8_STATES] = {
+	static const int of[FP8_STATES] = {
 		[FP8_SCALE] = BUF_FP8_SCALE, [FP8_HISTORY] = BUF_FP8_HISTORY
 	};
 	struct tensor none = { .data = NULL };

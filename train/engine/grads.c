@@ -167,7 +167,7 @@ grads_count_zeros(struct engine *e)
  * last one in the table is the first in time. Syncs for each piece, since this runs once, at the
  * end of a failed run. */
 void
-grads_first_bad(struct engine *e, enum buffer of, char name[96])
+grads_first_bad(struct engine *e, int of, char name[96])
 {
 	struct comm *w = e->groups.world;
 	struct tensor scalars = engine_buffer(e, BUF_SCALARS);

@@ -25,6 +25,6 @@ void grads_measure_params(struct engine *e);
 /* The name of the first parameter that is not finite on some rank (BUF_WEIGHTS), or whose gradient
  * is not (BUF_GRADS); empty when there is none. First in the order of a step: weights from the
  * embedding on, gradients from the head on. */
-void grads_first_bad(struct engine *e, enum buffer of, char name[96]);
+void grads_first_bad(struct engine *e, int of, char name[96]);
 
 #endif

@@ -228,7 +228,7 @@ host_open(struct engine *e, const struct device_config *c, struct err *err)
 	e->arena[ARENA_HOST] = pinned_alloc(e, bytes, bytes);
 	if (!e->arena[ARENA_HOST])
 		return err_set(err, "cannot take %.1f MiB of host memory", (double)bytes / 1048576);
-	if (!e->mem.bytes[BUF_RING])
+	if (!memory_buffer(&e->mem, BUF_RING)->bytes)
 		return 0;
 	d = b->host->open(c, err);
 	if (!d)

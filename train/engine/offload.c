@@ -28,7 +28,7 @@ offload_new(struct engine *e)
 	int n = e->mem.shards.num_buckets;
 	struct offload *x;
 
-	if (!e->mem.bytes[BUF_HOST_WEIGHTS])
+	if (!memory_buffer(&e->mem, BUF_HOST_WEIGHTS)->bytes)
 		return NULL;
 	x = mem_zalloc(1, sizeof *x);
 	x->ready = e->backend->event(e->device);
@@ -59,7 +59,7 @@ offload_free(struct offload *x)
 static struct tensor
 grads_in(const struct engine *e, const struct tensor *slot)
 {
-	return tensor_1d(slot->data, e->mem.dtype[BUF_GRADS], slot->shape[0]);
+	return tensor_1d(slot->data, memory_buffer(&e->mem, BUF_GRADS)->dtype, slot->shape[0]);
 }
 
 static void

@@ -256,7 +256,7 @@ reduce(struct engine *e, int k)
 		return;
 	streams_fork(e, t->grads, t->lane[k].ready);
 	timing_begin(e, SPAN_REDUCE);
-	(e->mem.bytes[BUF_NARROW_GRADS] ? sum_narrow : sum_wide)(
+	(memory_buffer(&e->mem, BUF_NARROW_GRADS)->bytes ? sum_narrow : sum_wide)(
 	    e, &(struct summing){ dp, own, all });
 	if (!e->mem.sharded)
 		dp->ops->all_gather(COMM_HERE(dp), t->grads, &(struct comm_gather){ all, own });

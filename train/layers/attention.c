@@ -151,7 +151,8 @@ prepare(const struct layer *l, struct step *s, enum heads which)
 static void
 recompute_prepared(const struct layer *l, struct step *s)
 {
-	if (s->e->plan.model.qk_layernorm && s->e->mem.place[BUF_QK] == ARENA_SCRATCH)
+	if (s->e->plan.model.qk_layernorm &&
+	    memory_buffer(&s->e->mem, BUF_QK)->place == ARENA_SCRATCH)
 		prepare(l, s, HEADS_ALL);
 }
 
@@ -367,7 +368,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct norm_flow flow = { *dx, dnorm, *x };
 	/* beside the sum of dnorm, which takes longer than the gradient of qkv's weight alone */
 	bool later = rows_overlap(s) && !proj.fp8,
-	     kept = !l->block->norm || e->mem.place[BUF_NORM1_OUT] == ARENA_SAVED;
+	     kept = !l->block->norm || memory_buffer(&e->mem, BUF_NORM1_OUT)->place == ARENA_SAVED;
 
 	recompute_prepared(l, s);
 	context->begin_bwd(s, &att.fwd);

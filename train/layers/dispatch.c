@@ -32,7 +32,7 @@ dispatch_arriving(const struct layer *l, const struct step *s)
 }
 
 struct tensor
-dispatch_rows(const struct step *s, enum buffer b, const struct tensor *taken)
+dispatch_rows(const struct step *s, int b, const struct tensor *taken)
 {
 	struct tensor rows = s->e->groups.ep->size > 1 ? engine_buffer(s->e, b) : *taken;
 

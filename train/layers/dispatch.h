@@ -18,7 +18,7 @@ struct tensor dispatch_arriving(const struct layer *l, const struct step *s);
 
 /* Where the R k rows lie of which a window is taken: in b, or in the window itself where the rank
  * has all experts and they are the same. */
-struct tensor dispatch_rows(const struct step *s, enum buffer b, const struct tensor *taken);
+struct tensor dispatch_rows(const struct step *s, int b, const struct tensor *taken);
 /* rows [R k,h] = those of x [R,h] for each of their experts; or [R k,1] of x real [R,k], numbers of
  * the choice. */
 void dispatch_spread(

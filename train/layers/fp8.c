@@ -11,7 +11,7 @@
 
 /* A dense view of a buffer of this run for one tensor. */
 static struct tensor
-view(const struct step *s, enum buffer b, int64_t rows, int64_t columns)
+view(const struct step *s, int b, int64_t rows, int64_t columns)
 {
 	struct tensor t = engine_buffer(s->e, b);
 
@@ -58,9 +58,9 @@ static struct tensor
 transposed_dy(const struct step *s, const struct fp8_gemm *p, int64_t out)
 {
 	bool fc2 = p->linear == FP8_FC2 || p->linear == FP8_SHARED_FC2;
-	enum buffer b = fc2 ? BUF_FP8_FC2_DY_TRANSPOSED : BUF_FP8_DY_TRANSPOSED;
+	int b = fc2 ? BUF_FP8_FC2_DY_TRANSPOSED : BUF_FP8_DY_TRANSPOSED;
 
-	return view(s, b, out, s->e->mem.shape[BUF_FP8_DY][0]);
+	return view(s, b, out, memory_buffer(&s->e->mem, BUF_FP8_DY)->shape[0]);
 }
 
 struct quantise

@@ -24,7 +24,7 @@ side(const struct tensor *pair, bool v)
 
 /* All positions in order, or their gradients from the queries of this rank. */
 static struct tensor
-all_positions(const struct engine *e, enum buffer b)
+all_positions(const struct engine *e, int b)
 {
 	struct tensor t = engine_buffer(e, b);
 
@@ -149,7 +149,7 @@ stretch_gradients(const struct engine *e, const struct attention_grad *g, int i)
 /* Copies k and v of this rank's positions, or their gradients, to their places in a buffer of all
  * positions, or from there. */
 static void
-copy_own(struct engine *e, enum buffer b, const struct tensor kv[2], bool back)
+copy_own(struct engine *e, int b, const struct tensor kv[2], bool back)
 {
 	struct tensor all = all_positions(e, b);
 

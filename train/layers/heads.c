@@ -153,7 +153,7 @@ struct qkv {
 
 /* One after the other in buffer b. */
 static struct qkv
-whole_qkv(const struct engine *e, enum buffer b, const struct attention *a)
+whole_qkv(const struct engine *e, int b, const struct attention *a)
 {
 	struct tensor buffer = engine_buffer(e, b);
 	int64_t size = e->groups.cp->size, rows = a->q.shape[0] * size;

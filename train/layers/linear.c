@@ -16,7 +16,9 @@ first_row(const struct step *s)
 {
 	int64_t shards = layout_row_shards(&s->e->plan.layout);
 
-	return shards == 1 ? 0 : s->e->mem.shape[BUF_WHOLE][0] / shards * s->e->coord[AX_TP];
+	return shards == 1
+	    ? 0
+	    : memory_buffer(&s->e->mem, BUF_WHOLE)->shape[0] / shards * s->e->coord[AX_TP];
 }
 
 struct tensor
@@ -29,7 +31,7 @@ partial_sums(struct step *s, const struct tensor *y)
 static bool
 in_parts(const struct step *s)
 {
-	return s->e->mem.bytes[BUF_SLOTS] > 0;
+	return memory_buffer(&s->e->mem, BUF_SLOTS)->bytes > 0;
 }
 
 /* Of T rows those of a tensor rank; none of a tensor that is none. */
@@ -211,7 +213,8 @@ static bool
 splits(const struct step *s)
 {
 	return s->e->overlap.stream && in_parts(s) && !fp8_at_once(s->e) &&
-	    s->e->mem.shape[BUF_TOKENS][0] >= s->e->backend->gemm_rows * s->e->groups.tp->size;
+	    memory_buffer(&s->e->mem, BUF_TOKENS)->shape[0] >=
+	    s->e->backend->gemm_rows * s->e->groups.tp->size;
 }
 
 static bool

@@ -34,7 +34,7 @@ fc1_bias(const struct engine *e)
 static bool
 narrow(const struct engine *e)
 {
-	return e->mem.bytes[BUF_ACT_OUT] == 0;
+	return memory_buffer(&e->mem, BUF_ACT_OUT)->bytes == 0;
 }
 
 /* The tanh GELU runs in the epilogues of the GEMMs on both sides of it, if they read 16 bits. */
@@ -46,9 +46,10 @@ fused(const struct engine *e)
 
 /* Whether the backward pass recomputes what the buffer holds: it is scratch, or there is none. */
 static bool
-is_recomputed(const struct engine *e, enum buffer b)
+is_recomputed(const struct engine *e, int b)
 {
-	return e->mem.bytes[b] == 0 || e->mem.place[b] == ARENA_SCRATCH;
+	return memory_buffer(&e->mem, b)->bytes == 0 ||
+	    memory_buffer(&e->mem, b)->place == ARENA_SCRATCH;
 }
 
 /* From the norm's output to the activation's input; where they are one operation, to its output. */

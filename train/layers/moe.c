@@ -128,9 +128,9 @@ struct window {
 static struct window
 window_at(const struct layer *l, const struct step *s, int64_t i)
 {
-	static const enum buffer saved[] = { BUF_EXPERT_IN, BUF_EXPERT_WEIGHT, BUF_EXPERT_UP },
-				 shared[] = { BUF_WINDOW_IN, BUF_WINDOW_WEIGHT, BUF_WINDOW_UP };
-	const enum buffer *of = i == 0 ? saved : shared;
+	static const int saved[] = { BUF_EXPERT_IN, BUF_EXPERT_WEIGHT, BUF_EXPERT_UP },
+			 shared[] = { BUF_WINDOW_IN, BUF_WINDOW_WEIGHT, BUF_WINDOW_UP };
+	const int *of = i == 0 ? saved : shared;
 	struct tensor in = step_buffer(s, of[0], l->block->local),
 		      weight = step_buffer(s, of[1], l->block->local);
 
@@ -178,7 +178,7 @@ grouped(const struct layer *l, struct step *s, const struct window *w, enum fp8_
 /* The rows of x [R,h] and the weights of their choice, on their way to the experts; returns the
  * rows, in b where ranks share the experts. */
 static struct tensor
-experts_spread(const struct layer *l, struct step *s, enum buffer b, const struct tensor *x)
+experts_spread(const struct layer *l, struct step *s, int b, const struct tensor *x)
 {
 	struct window w = window_at(l, s, 0);
 	struct tensor rows = dispatch_rows(s, b, &w.in),

@@ -114,7 +114,7 @@ norm_recompute(const struct layer *l, struct step *s, const struct tensor *x, en
 	if (!n.y.data && use == NORM_WEIGHT)
 		n.copies =
 		    fp8_input_transposed(s, fp8_gemm_of(s->e, l->block, l->kind->reads), in.shape);
-	if (!n.y.data || s->e->mem.place[l->block->norm->out] == ARENA_SCRATCH)
+	if (!n.y.data || memory_buffer(&s->e->mem, l->block->norm->out)->place == ARENA_SCRATCH)
 		s->e->ops->norm_fwd(s->e->stream, &n);
 	return output_of(&n);
 }

@@ -21,7 +21,7 @@ ema_new(struct engine *e)
 {
 	struct ema *m;
 
-	if (!e->mem.bytes[BUF_AVERAGE])
+	if (!memory_buffer(&e->mem, BUF_AVERAGE)->bytes)
 		return NULL;
 	m = mem_zalloc(1, sizeof *m);
 	m->updated = e->backend->event(e->device);

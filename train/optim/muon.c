@@ -121,7 +121,8 @@ take_gradient(const struct round *x, int i)
 	struct tensor grad = engine_part(x->e, BUF_GRADS, &own),
 		      momentum = engine_part(x->e, BUF_STATE, &own),
 		      master = engine_masters(x->e, &own),
-		      part = part_of(x, i, x->e->mem.dtype[BUF_UPDATES]), flat = tensor_flat(&part);
+		      part = part_of(x, i, memory_buffer(&x->e->mem, BUF_UPDATES)->dtype),
+		      flat = tensor_flat(&part);
 	double scale = (1 - o->momentum) * x->u->grad_scale;
 
 	if (!x->o->decoupled_weight_decay)
@@ -164,14 +165,14 @@ normalized(const struct round *x)
 
 	ops->fill(x->e->stream, &(struct fill){ squares, 0 });
 	for (int r = 0; r < x->ranks; r++) {
-		struct tensor part = part_at(x, r, x->e->mem.dtype[BUF_UPDATES]);
+		struct tensor part = part_at(x, r, memory_buffer(&x->e->mem, BUF_UPDATES)->dtype);
 
 		if (gives(x, x->rank, r))
 			ops->dot(x->e->stream, &(struct dot){ squares, part, part });
 	}
 	for (int r = 0; r < x->ranks; r++) {
 		struct axpby c = { .y = inside(x, &whole, r),
-			.x = part_at(x, r, x->e->mem.dtype[BUF_UPDATES]),
+			.x = part_at(x, r, memory_buffer(&x->e->mem, BUF_UPDATES)->dtype),
 			.a = 1,
 			.squares = squares,
 			.eps = 1e-7 };
@@ -227,12 +228,13 @@ apply(const struct round *x, int i)
 	struct engine *e = x->e;
 	struct part own = engine_own_shard(e, x->shard[i]);
 	struct tensor master = engine_masters(e, &own), weight = engine_part(e, BUF_WEIGHTS, &own),
-		      part = part_of(x, i, e->mem.dtype[BUF_MATRIX]), flat = tensor_flat(&part);
+		      part = part_of(x, i, memory_buffer(&e->mem, BUF_MATRIX)->dtype),
+		      flat = tensor_flat(&part);
 	double decay = x->o->decoupled_weight_decay ? x->u->weight_decay : 0;
 
 	mix(x, &master, -x->u->lr * scale_of(&x->o->muon, param_of(x, i)), &flat,
 	    1 - x->u->lr * decay);
-	if (e->mem.bytes[BUF_MASTER])
+	if (memory_buffer(&e->mem, BUF_MASTER)->bytes)
 		e->ops->cast(e->stream, &(struct pair){ weight, master });
 }
 
@@ -241,10 +243,10 @@ update_round(struct round *x)
 {
 	for (int i = 0; i < x->count; i++)
 		take_gradient(x, i);
-	exchange(x, true, x->e->mem.dtype[BUF_UPDATES]);
+	exchange(x, true, memory_buffer(&x->e->mem, BUF_UPDATES)->dtype);
 	if (x->rank < x->count)
 		orthogonalize(x);
-	exchange(x, false, x->e->mem.dtype[BUF_MATRIX]);
+	exchange(x, false, memory_buffer(&x->e->mem, BUF_MATRIX)->dtype);
 	for (int i = 0; i < x->count; i++)
 		apply(x, i);
 	x->count = 0;

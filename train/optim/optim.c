@@ -114,7 +114,7 @@ update_part(
 		op.weight = engine_updated(e, p);
 	for (int s = 0, n = 0; s < optim_num_states(e->mem.rule); s++)
 		if (engine_keeps(e, x->bucket, s))
-			op.state[n++] = engine_part(e, (enum buffer)(BUF_STATE + s), p);
+			op.state[n++] = engine_part(e, BUF_STATE + s, p);
 	optim_kinds[x->o->kind]->update(e, x->o, &op);
 }
 
@@ -160,7 +160,7 @@ static bool
 draws_bits(const struct engine *e)
 {
 	for (int s = 0; s < optim_num_states(e->mem.rule); s++)
-		if (e->mem.dtype[BUF_STATE + s] == DTYPE_BF16)
+		if (memory_buffer(&e->mem, BUF_STATE + s)->dtype == DTYPE_BF16)
 			return true;
 	return false;
 }

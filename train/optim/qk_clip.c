@@ -71,7 +71,7 @@ shrink_shard(struct engine *e, const struct qk_clip *c, const double *scores, co
 		    &(struct axpby){ .y = master,
 			.x = master,
 			.a = pow(eta, p->role == ROLE_Q ? c->alpha : 1 - c->alpha) });
-		if (e->mem.bytes[BUF_MASTER])
+		if (memory_buffer(&e->mem, BUF_MASTER)->bytes)
 			e->ops->cast(e->stream, &(struct pair){ weight, master });
 	}
 }

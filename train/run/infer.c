@@ -38,7 +38,7 @@ pass_init(struct pass *p, struct engine *e)
 
 	p->e = e;
 	p->seq_length = e->plan.shape.seq_length;
-	p->columns = e->mem.shape[BUF_LOGITS][1];
+	p->columns = memory_buffer(&e->mem, BUF_LOGITS)->shape[1];
 	p->tokens = mem_zalloc((size_t)p->seq_length, sizeof *p->tokens);
 	p->batch = (struct batch){ mem_zalloc(rows, 4), mem_zalloc(rows, 4), mem_zalloc(rows, 4),
 		mem_zalloc(rows, sizeof(float)) };

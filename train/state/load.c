@@ -42,7 +42,7 @@ struct load {
  * the weights. */
 struct reading {
 	struct load *l;
-	enum buffer to;
+	int to;
 	const char *state;
 };
 
@@ -398,7 +398,7 @@ resume(struct load *l, struct train_config *c, struct progress *p, struct err *e
 	}
 	rc = read_masters(l, err);
 	for (int i = 0; rc == 0 && i < optim_num_states(e->mem.rule); i++) {
-		struct reading r = { l, (enum buffer)(BUF_STATE + i), e->mem.rule->states[i] };
+		struct reading r = { l, BUF_STATE + i, e->mem.rule->states[i] };
 
 		rc = read_shards(&r, 0, err);
 	}

@@ -26,7 +26,7 @@ save_piece_dtype(const struct save_piece *p)
 /* What is stored of each parameter: a buffer, and the name of the state that it holds; NULL: the
  * masters. */
 struct kept {
-	enum buffer buffer;
+	int buffer;
 	const char *state;
 	int number; /* of a state of the update rule, which may not be kept of all; -1 */
 };
@@ -100,8 +100,8 @@ save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
 
 	kept[n++] = (struct kept){ BUF_MASTER, NULL, -1 };
 	for (int s = 0; s < states; s++)
-		kept[n++] = (struct kept){ (enum buffer)(BUF_STATE + s), m->rule->states[s], s };
-	if (m->bytes[BUF_AVERAGE])
+		kept[n++] = (struct kept){ BUF_STATE + s, m->rule->states[s], s };
+	if (memory_buffer(m, BUF_AVERAGE)->bytes)
 		kept[n++] = (struct kept){ BUF_AVERAGE, STATE_AVERAGE, -1 };
 	for (int k = 0; k < n; k++)
 		if (visit_kept(w, &kept[k], err) < 0)

@@ -18,7 +18,7 @@ void
 step_load(struct step *s, const struct batch *b)
 {
 	struct {
-		enum buffer to;
+		int to;
 		const void *from;
 	} part[] = {
 		{ BUF_TOKENS, b->tokens },

@@ -90,7 +90,7 @@ pass(const struct pipeline *p, const struct action *a)
 		stash_leave(&s, m, &m->leg[i]);
 		traffic_leave(&s, &m->move[m->leg[i].end - 1]);
 	}
-	if (!back && p->training && p->e->mem.bytes[BUF_SCORES])
+	if (!back && p->training && memory_buffer(&p->e->mem, BUF_SCORES)->bytes)
 		step_measure(&s);
 	timing_end(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
 }

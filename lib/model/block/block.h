@@ -19,7 +19,7 @@ struct work;
 /* A LayerNorm or RMSNorm of a block: its parameters, its statistics, its input and output. */
 struct block_norm {
 	enum role weight, bias;
-	enum buffer mean, rstd, in, out;
+	int mean, rstd, in, out;
 };
 
 /* The residual sum at the end of a block. */
@@ -34,7 +34,7 @@ struct block_kind {
 	bool (*in)(const struct model_config *c, int64_t layer);
 	const struct param_row *params;   /* in model order (rows.h) */
 	const struct buffer_row *buffers; /* on ranks that have such a block */
-	enum buffer input;                /* the buffer of its input */
+	int input;                        /* the buffer of its input */
 	/* of its input, and of its branch before the residual sum, in models with such; or NULL */
 	const struct block_norm *norm, *post;
 	const struct block_residual *residual; /* NULL: none */
@@ -76,7 +76,7 @@ struct block {
 	const struct block_norm *norm, *post; /* those of its kind that the model has; or NULL */
 	/* what it reads, or the norm of its input; parallel: its layer's input, as the layer's
 	 * other block, so that one residual sum has both branches */
-	enum buffer reads;
+	int reads;
 	bool parallel;
 	/* the block before it computes its norm, in the same pass as its residual sum */
 	bool norm_taken;

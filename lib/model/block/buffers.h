@@ -5,10 +5,13 @@
 #ifndef MODEL_BLOCK_BUFFERS_H
 #define MODEL_BLOCK_BUFFERS_H
 
+#include "lib/model/block/list.h"
 #include "lib/model/optim_rule.h"
 
-/* In the order in which they are placed. */
-enum buffer {
+/* The number of a kind of block is in those of its buffers, from BLOCK_x << BLOCK_SHIFT on. */
+enum { BLOCK_SHIFT = 7, BUFFER_NUMBERS = BLOCK_COUNT << BLOCK_SHIFT };
+
+enum rank_buffer {
 	BUF_LANDING, /* the first: at the beginning of its arena on every stage */
 	BUF_WEIGHTS,
 	BUF_WEIGHT_SLOTS,
@@ -145,5 +148,10 @@ enum buffer {
 	BUF_GRAM_NEXT,
 	BUF_COUNT,
 };
+
+/* Where a buffer exists: once per run, on the device or the host, per slot of saved activations,
+ * per layer of a slot, the same for layers that are recomputed too, per micro batch or link of the
+ * schedule, or in scratch. */
+enum level { RUN, HOST, SLOT, LAYER, KEPT, BATCH, LINK, STEP };
 
 #endif

@@ -193,11 +193,6 @@ struct param_row {
  * gradients of outputs. */
 enum element { ACT, REAL, STREAM, GRADS, UPDATE, I32, U16, I64, BF16, F32, F64, F8, F8_GRAD };
 
-/* Where a buffer exists: once per run, on the device or the host, per slot of saved activations,
- * per layer of a slot, the same for layers that are recomputed too, per micro batch or link of the
- * schedule, or in scratch. */
-enum level { RUN, HOST, SLOT, LAYER, KEPT, BATCH, LINK, STEP };
-
 /* Scratch buffers live in phases; those without a common phase share bytes. The backward pass of an
  * attention block has two phases: up to the gradients of q, k and v, and from there on. ANY is any
  * phase of a pass; weights are updated outside of these. */
@@ -216,7 +211,7 @@ enum {
  * exclusive conditions. */
 struct buffer_row {
 	const char *name; /* NULL ends the rows */
-	enum buffer buffer;
+	int buffer;
 	enum level level;
 	enum condition when;
 	enum element element;
