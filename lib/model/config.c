@@ -42,6 +42,18 @@ model_gated(const struct model_config *c)
 	return c->activation == ACTIVATION_SWIGLU || c->activation == ACTIVATION_GEGLU_TANH;
 }
 
+bool
+model_pre_norm(const struct model_config *c)
+{
+	return c->norm_placement != NORM_PLACEMENT_POST;
+}
+
+bool
+model_post_norm(const struct model_config *c)
+{
+	return c->norm_placement != NORM_PLACEMENT_PRE;
+}
+
 /*
  * Rounded down to an even number, because rotation takes channels in pairs; Megatron-LM truncates
  * too.

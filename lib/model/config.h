@@ -112,6 +112,9 @@ struct model_config {
 };
 
 bool model_gated(const struct model_config *c);
+/* Whether blocks begin with a norm of their input, and end with one of their branch. */
+bool model_pre_norm(const struct model_config *c);
+bool model_post_norm(const struct model_config *c);
 int64_t model_rotary_dim(const struct model_config *c); /* elements of a head that rotate; even */
 /* Keys that a query sees in a layer, itself included; 0: all. */
 int64_t layer_window(const struct model_config *c, int64_t layer);

@@ -2,7 +2,7 @@
  * memory.c - the buffers of a rank from the rows of its blocks
  *
  * A row gives a buffer's condition, type and two dimensions by name; a rank has the rows of its
- * blocks (block/) and those below, and the rest is addition. Saved buffers are laid out as slot,
+ * blocks (block/) and those of rank_buffers.c, and the rest is addition. Saved buffers are laid out as slot,
  * then layers in it, so that the address of a buffer is one multiplication. Buffers that are cheap
  * to recompute move from the layer to scratch under recomputation. Scratch buffers list the phases
  * in which they are alive; those without a common phase share bytes, and so do buffers of a layer
@@ -17,128 +17,29 @@
 #include "lib/model/cut.h"
 #include "lib/model/fp8.h"
 #include "lib/model/place.h"
+#include "lib/model/rank_buffers.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* MORE: buffers for which a plan's array grows at a time. */
-enum { ALIGN = 256, SCALARS = 64, LAYERS_MAX = 32, MORE = 64 };
-
-/* Buffers of no block or of several: the run's arrays, a micro batch, and the scratch through which
- * blocks pass data. Sharded weights and gradients hold the rank's own elements, plus slots in which
- * buckets are whole. */
-static const struct buffer_row rank_rows[] = {
-	{ "messages of stages", BUF_LANDING, RUN, IF_CHANNELS, STREAM, { D_LANDING, D_HIDDEN }, 0 },
-	{ "weights", BUF_WEIGHTS, RUN, ALWAYS, ACT, { D_WEIGHTS, D_ONE }, 0 },
-	{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, IF_WEIGHT_SLOTS, ACT, { D_PLACES, D_ONE }, 0 },
-	{ "main gradients", BUF_GRADS, RUN, IF_TRAINING, GRADS, { D_GRADS, D_ONE }, 0 },
-	{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, IF_GRAD_SLOTS, REAL, { D_PLACES, D_ONE }, 0 },
-	{ "narrow gradients", BUF_NARROW_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
-	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
-	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_PASSING, REAL, { D_PASSING, D_ONE },
-	    0 },
-	{ "master weights", BUF_MASTER, RUN, IF_MASTER, REAL, { D_OWN_DEVICE, D_ONE }, 0 },
-	{ "remainders of weights", BUF_REMAINDER, RUN, IF_REMAINDER, U16, { D_OWN_DEVICE, D_ONE },
-	    0 },
-	{ "rotary table", BUF_ROPE, RUN, IF_ROPE, REAL, { D_SEQ, D_ROTARY }, 0 },
-	{ "window rotary table", BUF_WINDOW_ROPE, RUN, IF_WINDOW_ROPE, REAL, { D_SEQ, D_ROTARY },
-	    0 },
-	{ "scalars", BUF_SCALARS, RUN, ALWAYS, F64, { D_SCALARS, D_ONE }, 0 },
-	{ "largest scores", BUF_SCORES, RUN, IF_QK_CLIP, REAL, { D_SCORES, D_ONE }, 0 },
-	{ "weights", BUF_HOST_WEIGHTS, HOST, IF_TRAINING, ACT, { D_OWN_HOST, D_ONE }, 0 },
-	{ "master weights", BUF_HOST_MASTER, HOST, IF_MASTER, REAL, { D_OWN_HOST, D_ONE }, 0 },
-	{ "remainders of weights", BUF_HOST_REMAINDER, HOST, IF_REMAINDER, U16,
-	    { D_OWN_HOST, D_ONE }, 0 },
-	{ "average of weights", BUF_AVERAGE, HOST, IF_AVERAGE, REAL, { D_OWN, D_ONE }, 0 },
-	{ "ring to the host", BUF_RING, HOST, IF_TRAINING, REAL, { D_RING, D_ONE }, 0 },
-	{ "hashes", BUF_HASHES, RUN, IF_HASHED, I64, { D_HASHES, D_ONE }, 0 },
-	/* of a stage's linears in the order of their layers, renewed when weights change */
-	{ "fp8 weights", BUF_FP8_WEIGHTS, RUN, IF_FP8, F8, { D_FP8_WEIGHTS, D_ONE }, 0 },
-	{ "fp8 transposed weights", BUF_FP8_TRANSPOSED, RUN, IF_FP8_TRAINING, F8,
-	    { D_FP8_WEIGHTS, D_ONE }, 0 },
-	{ "fp8 scales", BUF_FP8_SCALE, RUN, IF_FP8_SLOTS, F32, { D_FP8_SLOTS, D_FP8_SCALE }, 0 },
-	{ "fp8 amax", BUF_FP8_AMAX, RUN, IF_FP8_HISTORY, F32, { D_FP8_SLOTS, D_ONE }, 0 },
-	{ "fp8 amax history", BUF_FP8_HISTORY, RUN, IF_FP8_HISTORY, F32,
-	    { D_FP8_SLOTS, D_FP8_HISTORY }, 0 },
-	{ "fp8 largest numbers", BUF_FP8_LARGEST, RUN, IF_FP8_HISTORY, F32, { D_FP8_SLOTS, D_ONE },
-	    0 },
-	/* of every layer with experts: their loads, and the sums of its losses */
-	{ "router sums", BUF_ROUTER_SUMS, RUN, IF_EXPERTS_TRAINING, F64,
-	    { D_EXPERT_LAYERS, D_ROUTER_SUMS }, 0 },
-	{ "fp8 scales of weights", BUF_FP8_SQUARES, RUN, IF_FP8_BLOCKS, F32,
-	    { D_FP8_SQUARES, D_ONE }, 0 },
-	{ "fp8 scales of transposed weights", BUF_FP8_SQUARES_TRANSPOSED, RUN,
-	    IF_FP8_BLOCKS_TRAINING, F32, { D_FP8_SQUARES_TRANSPOSED, D_ONE }, 0 },
-	{ "tokens", BUF_TOKENS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
-	{ "labels", BUF_LABELS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
-	{ "positions", BUF_POSITIONS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
-	{ "loss mask", BUF_LOSS_MASK, BATCH, ALWAYS, F32, { D_TOKENS, D_ONE }, 0 },
-	{ "starts of documents", BUF_DOCUMENTS, BATCH, IF_DOCUMENTS, I32, { D_DOCUMENTS, D_ONE },
-	    0 },
-	/* a pass's output, or the gradient that it updates in place */
-	{ "output or gradient", BUF_LINK, LINK, IF_LINKS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
-	/* the gathered input of a GEMM, or a GEMM's partial sums before they are scattered */
-	{ "rows of all tensor ranks", BUF_WHOLE, STEP, IF_SEQUENCE, ACT, { D_TOKENS, D_HIDDEN },
-	    ANY },
-	/* until the weight's gradient is made, beside what comes for other GEMMs */
-	{ "output gradients of all tensor ranks", BUF_DWHOLE, STEP, IF_OVERLAP, ACT,
-	    { D_TOKENS, D_HIDDEN }, MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "sums of other tensor ranks", BUF_SLOTS, STEP, IF_PARTS, ACT, { D_OTHERS, D_HIDDEN },
-	    FWD | MLP_BWD | QKV_BWD | HEAD },
-	/* of one GEMM; the gradient of an output both ways, for two, but that of fc2 (block/mlp.c)
-	 */
-	{ "fp8 input", BUF_FP8_X, STEP, IF_FP8, F8, { D_TOKENS, D_FP8_IN },
-	    FWD | MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "fp8 output gradient", BUF_FP8_DY, STEP, IF_FP8_TRAINING, F8_GRAD,
-	    { D_TOKENS, D_FP8_OUT }, MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "fp8 transposed output gradient", BUF_FP8_DY_TRANSPOSED, STEP, IF_FP8_TRAINING, F8_GRAD,
-	    { D_TOKENS, D_FP8_OUT }, MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "fp8 scales of input", BUF_FP8_X_LINES, STEP, IF_FP8_BLOCKS, F32,
-	    { D_FP8_X_LINES, D_ONE }, FWD | MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "fp8 scales of output gradient", BUF_FP8_DY_LINES, STEP, IF_FP8_BLOCKS_TRAINING, F32,
-	    { D_FP8_DY_LINES, D_ONE }, MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "fp8 scales of transposed output gradient", BUF_FP8_DY_TRANSPOSED_LINES, STEP,
-	    IF_FP8_BLOCKS_TRAINING, F32, { D_FP8_DY_TRANSPOSED_LINES, D_ONE },
-	    MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "partial sums", BUF_PARTIAL, STEP, IF_OVERLAP, ACT, { D_TOKENS, D_HIDDEN },
-	    MLP_BWD | QKV_BWD },
-	{ "block output", BUF_BRANCH, STEP, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD },
-	{ "block output gradient", BUF_DBRANCH, STEP, IF_BRANCH_GRAD, ACT, { D_ROWS, D_HIDDEN },
-	    MLP_BWD | ATTN_BWD },
-	{ "post norm input gradient", BUF_DPOST, STEP, IF_POST_NORM_TRAINING, ACT,
-	    { D_ROWS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
-	/* of the sum at the end of a layer, without what its MLP adds to that of its input */
-	{ "layer output gradient", BUF_DSUM, STEP, IF_PARALLEL_TRAINING, STREAM,
-	    { D_ROWS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
-	{ "norm output gradient", BUF_DNORM, STEP, IF_TRAINING, ACT, { D_ROWS, D_HIDDEN },
-	    MLP_BWD | QKV_BWD },
-	/* of a matrix for each tensor rank, this rank's part; then of one matrix all parts */
-	{ "updates of matrices", BUF_UPDATES, STEP, IF_MATRICES, REAL, { D_UPDATES, D_ONE },
-	    OPTIM },
-	{ "gathered update", BUF_UPDATES_GATHERED, STEP, IF_MATRICES_CUT, REAL, { D_MATRIX, D_ONE },
-	    OPTIM },
-	{ "matrix", BUF_MATRIX, STEP, IF_MATRICES, UPDATE, { D_MATRIX, D_ONE }, OPTIM },
-	{ "next matrix", BUF_MATRIX_NEXT, STEP, IF_MATRICES, UPDATE, { D_MATRIX, D_ONE }, OPTIM },
-	{ "Gram matrix", BUF_GRAM, STEP, IF_MATRICES, UPDATE, { D_GRAM, D_ONE }, OPTIM },
-	{ "next Gram matrix", BUF_GRAM_NEXT, STEP, IF_MATRICES, UPDATE, { D_GRAM, D_ONE }, OPTIM },
-	{ .name = NULL },
-};
+enum { ALIGN = 256, SCALARS = 64, TOGETHER_MAX = 64 / PHASES, MORE = 64 };
 
 /* The row of a state of an update rule, but for its type, by what it is kept of. */
 #define STATE_ROW(d) \
 	{ \
 		"optimizer state", BUF_STATE, RUN, IF_TRAINING, REAL, { d, D_ONE }, 0 \
 	}
-static const struct buffer_row state_rows[] = { STATE_ROW(D_OWN_DEVICE), STATE_ROW(D_OWN_MATRICES),
+static const struct named_row state_rows[] = { STATE_ROW(D_OWN_DEVICE), STATE_ROW(D_OWN_MATRICES),
 	STATE_ROW(D_OWN_OTHERS) };
 
 /* The same on the host. */
-static const struct buffer_row host_state_row = { "optimizer state", BUF_HOST_STATE, HOST,
+static const struct named_row host_state_row = { "optimizer state", BUF_HOST_STATE, HOST,
 	IF_TRAINING, REAL, { D_OWN_HOST, D_ONE }, 0 };
 
 /* What is recomputed is not kept by the layer. */
 static enum level
-level_of(const struct buffer_row *r, const struct train_shape *s)
+level_of(const struct named_row *r, const struct train_shape *s)
 {
 	return r->recompute & recompute_modules(&s->recompute) ? STEP : r->level;
 }
@@ -279,9 +180,10 @@ struct rank {
 	struct schedule_counts *counts; /* of all stages; NULL: only this one is planned */
 	int pp;
 	int64_t dim[D_COUNT];
-	/* bits of block_kinds[]: the kinds that state a buffer, and the kinds of each composition
-	 * of a layer that the stage has; 0 after the last */
-	unsigned kinds[BUF_COUNT], layers[LAYERS_MAX];
+	unsigned kinds[BUF_COUNT]; /* bits by block_number: those that state a buffer */
+	/* bits by block_number: kinds of block that a layer of the stage has together, and those of
+	 * a pass through one; 0 after the last */
+	unsigned layers[TOGETHER_MAX], passes[TOGETHER_MAX];
 };
 
 /* The rank has the buffer; one that an earlier kind of block states must be the same. */
@@ -305,7 +207,7 @@ take(struct memory_plan *m, const struct buffer *b)
 
 /* The rank has the buffer of a row, whose phases are its times for now. */
 static void
-take_row(struct memory_plan *m, const struct rank *r, const struct buffer_row *row,
+take_row(struct memory_plan *m, const struct rank *r, const struct named_row *row,
     const struct buffer *as)
 {
 	struct buffer b = *as;
@@ -322,7 +224,7 @@ take_row(struct memory_plan *m, const struct rank *r, const struct buffer_row *r
 /* Selects the rows whose conditions hold on this rank, of the rank or of a kind of block, whose bit
  * is given. Only one row may describe a buffer. */
 static void
-take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows, unsigned kind)
+take_rows(struct memory_plan *m, struct rank *r, const struct named_row *rows, unsigned kind)
 {
 	for (; rows->name; rows++) {
 		struct buffer b = { .name = rows->name,
@@ -362,25 +264,79 @@ memory_aligned(uint64_t n)
 	return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Bits of the compositions of layers in which a kind states the buffer. */
+/* Bits by block_number: the kinds that state a buffer, and all for one of the rank. */
 static unsigned
-layers_with(const struct rank *r, int number)
+kinds_of(const struct rank *r, int number)
 {
-	unsigned bits = 0;
+	if (number >= BUF_COUNT)
+		return 1U << (number >> BLOCK_SHIFT);
+	return r->kinds[number] ? r->kinds[number] : ~0U;
+}
 
-	for (int i = 0; i < LAYERS_MAX; i++)
-		if (r->layers[i] & r->kinds[number])
-			bits |= 1U << i;
+struct buffer_list {
+	struct memory_plan *plan;
+	const struct sizes *sizes;
+	int block; /* whose numbers the rows must have */
+};
+
+void
+state_buffers(struct buffer_list *to, const struct buffer_row *rows, size_t n)
+{
+	const struct sizes *z = to->sizes;
+
+	for (const struct buffer_row *r = rows; r < rows + n; r++) {
+		bool step = r->recompute & recompute_modules(&z->shape->recompute);
+		struct buffer b = { .name = r->name,
+			.number = r->buffer,
+			.level = step ? STEP : r->level,
+			.shape = { r->size[0], r->size[1] ? r->size[1] : 1 },
+			.vector = !r->size[1],
+			.dtype = element_dtype(r->element, z->layout, z->shape),
+			.alive = r->phase };
+
+		if (r->buffer >> BLOCK_SHIFT != to->block)
+			BUG("block '%s' states buffer '%s' with a number of block '%s'",
+			    block_name(to->block), r->name, block_name(r->buffer >> BLOCK_SHIFT));
+		b.bytes = (uint64_t)b.shape[0] * (uint64_t)b.shape[1] * dtype_size(b.dtype);
+		if (r->when)
+			take(to->plan, &b);
+	}
+}
+
+/* Bits of the sets of kinds that have one of these. */
+static uint64_t
+sets_with(const unsigned sets[TOGETHER_MAX], unsigned kinds)
+{
+	uint64_t bits = 0;
+
+	for (int i = 0; i < TOGETHER_MAX; i++)
+		bits |= (uint64_t)((sets[i] & kinds) != 0) << i;
 	return bits;
 }
 
-/* Places the buffers of one level; returns the bytes they take. Buffers of scratch are alive in
- * their phases, those of a layer in the layers that have a kind which states them, and all others
- * at one time: they lie one after the other. */
+/* The times at which a buffer of a level is alive, as in struct placed: in scratch a bit for each
+ * of its phases in each pass that has a block of its kind, in layers one for each that has, and all
+ * others are alive at one time. */
+static uint64_t
+times_of(const struct rank *r, const struct buffer *b)
+{
+	unsigned kinds = kinds_of(r, b->number);
+	uint64_t in = sets_with(r->passes, kinds), times = 0;
+
+	if (b->level == LAYER || b->level == KEPT)
+		return sets_with(r->layers, kinds);
+	if (b->level != STEP)
+		return 1;
+	for (int i = 0; i < PHASES; i++)
+		times |= b->alive >> i & 1 ? in << (i * TOGETHER_MAX) : 0;
+	return times;
+}
+
+/* Places the buffers of one level; returns the bytes they take. */
 static uint64_t
 place(struct memory_plan *m, const struct rank *r, enum level which)
 {
-	bool layer = which == LAYER || which == KEPT, tight = layer || which == STEP;
+	bool tight = which == LAYER || which == KEPT || which == STEP;
 	struct placed *p = mem_alloc((size_t)m->num_buffers, sizeof *p);
 	uint64_t size;
 	int n = 0;
@@ -390,7 +346,7 @@ place(struct memory_plan *m, const struct rank *r, enum level which)
 
 		if (!b->bytes || b->level != which)
 			continue;
-		b->alive = layer ? layers_with(r, b->number) : which == STEP ? b->alive : 1;
+		b->alive = times_of(r, b);
 		if (!b->alive)
 			BUG("buffer '%s' is alive at no time", b->name);
 		p[n++] = (struct placed){ i, b->alive, memory_aligned(b->bytes), 0 };
@@ -606,40 +562,60 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_HASHES] = 2 * (1 + m->shards.count);
 }
 
-/* Another layer of the stage has these kinds of block. Compositions beyond LAYERS_MAX are taken
- * for one that has all kinds of each. */
+/* Some kinds of block are together. Of sets that are in others nothing is to be known; those beyond
+ * TOGETHER_MAX are taken for one that has all of their kinds. */
 static void
-add_layer(struct rank *r, unsigned kinds)
+add_together(unsigned sets[TOGETHER_MAX], unsigned kinds)
 {
 	int i = 0;
 
-	while (i < LAYERS_MAX - 1 && r->layers[i] && r->layers[i] != kinds)
+	while (i < TOGETHER_MAX - 1 && sets[i] && (sets[i] | kinds) != sets[i] &&
+	    (sets[i] | kinds) != kinds)
 		i++;
-	r->layers[i] |= kinds;
+	sets[i] |= kinds;
 }
 
-/* The rows of the kinds of the stage's blocks, each kind once, and the compositions of its layers.
- * The norm of a block writes its output wherever the rank has the buffer, if another kind alone
- * states it too. */
-static void
+/* The rows of the kinds of the stage's blocks, each kind once; returns the bits of those that have
+ * buffers. */
+static unsigned
 take_kinds(struct memory_plan *m, struct rank *r)
 {
-	unsigned has = 0, layer = 0;
+	struct sizes z = sizes_of_rank(r->model, r->layout, r->shape, r->pp);
+	unsigned taken = 0, have = 0;
+
+	for (int i = 0; i < m->num_blocks; i++) {
+		const struct block_kind *k = m->block[i].kind;
+		int number = block_number(k), before = m->num_buffers;
+		unsigned kind = 1U << number;
+
+		if (taken & kind)
+			continue;
+		taken |= kind;
+		take_rows(m, r, k->buffers, kind);
+		if (k->state)
+			k->state(&(struct buffer_list){ m, &z, number }, &z);
+		have |= m->num_buffers > before ? kind : 0;
+	}
+	return have;
+}
+
+/* Which of these kinds layers have together. The pass through a layer may end with the norm of the
+ * block after it. */
+static void
+find_together(const struct memory_plan *m, struct rank *r, unsigned kinds)
+{
+	unsigned layer = 0;
 
 	for (int i = 0; i < m->num_blocks; i++) {
 		const struct block *b = &m->block[i];
-		unsigned kind = 1U << block_number(b->kind);
+		unsigned next = i + 1 < m->num_blocks ? 1U << block_number(b[1].kind) : 0;
 
-		if (!(has & kind))
-			take_rows(m, r, b->kind->buffers, kind);
-		if (b->norm)
-			r->kinds[b->norm->out] |= kind;
-		has |= kind;
-		layer |= kind;
-		if (i + 1 == m->num_blocks || m->block[i + 1].layer != b->layer) {
-			add_layer(r, layer);
-			layer = 0;
-		}
+		layer |= 1U << block_number(b->kind);
+		if (next && b[1].layer == b->layer)
+			continue;
+		add_together(r->layers, layer & kinds);
+		add_together(r->passes, (layer | next) & kinds);
+		layer = 0;
 	}
 }
 
@@ -657,7 +633,7 @@ plan_rank(struct memory_plan *m, struct rank *r)
 	m->head_rows = r->dim[D_HEAD_ROWS];
 	take_rows(m, r, rank_rows, 0);
 	take_states(m, r);
-	take_kinds(m, r);
+	find_together(m, r, take_kinds(m, r));
 	place_all(m, r);
 }
 

@@ -14,7 +14,7 @@
  *             which pieces of the device's arrays pass; and of each slot what leaves the device
  *             between the passes (stash.h)
  *
- * Each block describes its buffers (block/); memory.c describes those of the rank.
+ * Each block describes its buffers (block/); rank_buffers.c describes those of the rank.
  *
  * Recomputation trades saved bytes for time. Selective: outputs of the norms and of the activation
  * are recomputed from their inputs, so one of each lies in scratch. Full: the first layers of a
@@ -44,8 +44,7 @@ struct buffer {
 	int64_t shape[2]; /* as the row says; [n] has 1 column */
 	bool vector;      /* [n]; a matrix may have 1 column too */
 	uint64_t bytes;   /* of one instance */
-	/* as in struct placed: of scratch the phases, of layers the compositions that have it */
-	unsigned alive;
+	uint64_t alive;   /* as in struct placed */
 	/* in the arena; of layer buffers in the layer, of those with copies in the first one */
 	uint64_t offset;
 	/* of copies: their number, where they begin in the arena, and the distance between them */

@@ -41,7 +41,7 @@ place_bound(const struct placed *p, int n)
 {
 	uint64_t most = 0;
 
-	for (unsigned time = 1; time; time <<= 1) {
+	for (uint64_t time = 1; time; time <<= 1) {
 		uint64_t sum = 0;
 
 		for (int i = 0; i < n; i++)
@@ -57,7 +57,7 @@ weight(const struct placed *p, int order)
 {
 	uint64_t times = 0;
 
-	for (unsigned bits = p->alive; order == 1 && bits; bits &= bits - 1)
+	for (uint64_t bits = p->alive; order == 1 && bits; bits &= bits - 1)
 		times++;
 	return order == 1 ? p->bytes * times : p->bytes;
 }

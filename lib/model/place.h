@@ -13,7 +13,7 @@
 
 struct placed {
 	int number;             /* the caller's, by which those of one size are placed */
-	unsigned alive;         /* a bit for each time at which it is */
+	uint64_t alive;         /* a bit for each time at which it is */
 	uint64_t bytes, offset; /* offset: the result */
 };
 

@@ -17,7 +17,7 @@ work_gemm(struct work *w, int64_t rows, int64_t out, int64_t in)
 void
 work_post_norm(struct work *w, const struct model_config *c, const int64_t *dim)
 {
-	if (c->norm_placement == NORM_PLACEMENT_PRE)
+	if (!model_post_norm(c))
 		return;
 	w->elements += 3 * 2 * (double)dim[D_HIDDEN] * (double)dim[D_ROWS];
 	w->kernels++;

@@ -171,7 +171,7 @@ kinds_with_role(enum role role)
 }
 
 static bool
-states(const struct buffer_row *r, int b)
+states(const struct named_row *r, int b)
 {
 	while (r->name && r->buffer != b)
 		r++;

@@ -1,5 +1,7 @@
 /* memory.c - tests of the memory plan: buffers never overlap where they may not, arenas are the
  * sums of their parts */
+#include "lib/model/block/mlp.h"
+#include "lib/model/block/moe.h"
 #include "lib/model/block/workspace.h"
 #include "lib/model/capacity.h"
 #include "lib/model/family.h"
@@ -20,12 +22,12 @@ tiny(void)
 /* Buffers in use at the same time, by phase of the trainer. */
 static const int phases[][28] = {
 	{ BUF_FP8_X, BUF_FP8_X_LINES, BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_BRANCH,
-	    BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT, BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV,
+	    BUF_NORM1_OUT, MLP_INPUT + FFN_NORM_OUT, MLP_ACT_OUT, BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV,
 	    BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED, BUF_COUNT },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_FC2_DY_TRANSPOSED, BUF_FP8_X_LINES,
 	    BUF_FP8_DY_LINES, BUF_FP8_DY_TRANSPOSED_LINES, BUF_FP8_FC2_DY_TRANSPOSED_LINES,
 	    BUF_WHOLE, BUF_DWHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DBRANCH, BUF_DPOST, BUF_DSUM,
-	    BUF_DNORM, BUF_DACT, BUF_NORM2_OUT, BUF_COUNT },
+	    BUF_DNORM, MLP_DACT, MLP_INPUT + FFN_NORM_OUT, BUF_COUNT },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
 	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_DWHOLE, BUF_DBRANCH, BUF_DPOST, BUF_DSUM,
 	    BUF_DATTN, BUF_DQKV, BUF_DELTA, BUF_ATTN_WORK, BUF_CONTEXT_KEYS, BUF_CONTEXT_PARTIAL,
@@ -337,15 +339,24 @@ test_combinations(void)
 	CHECK(100 * plans.tight >= 97 * plans.all);
 }
 
+/* Buffers of one list lie apart in a layer. */
+static void
+check_all_apart(const struct memory_plan *m, const int *of, size_t n)
+{
+	for (size_t i = 0; i < n * n; i++)
+		check_apart(m, of[i / n], of[i % n], m->layer_bytes);
+}
+
 /* Of layers with experts and layers without, what only one of them has lies in the same bytes: a
- * layer of such a model takes no more than one of a model whose layers are alike. */
+ * layer of such a model takes no more than one of a model whose layers are alike. So it is in
+ * scratch. */
 static void
 test_mixed(void)
 {
-	static const int both[] = { BUF_LAYER_INPUT, BUF_QKV, BUF_ATTN_OUT, BUF_MLP_INPUT,
-		BUF_NORM2_OUT };
-	static const int dense[] = { BUF_FC1_OUT, BUF_ACT_OUT },
-			 sparse[] = { BUF_EXPERT_IN, BUF_EXPERT_UP, BUF_PLACE };
+	static const int dense[] = { BUF_LAYER_INPUT, BUF_QKV, BUF_ATTN_OUT, MLP_INPUT,
+		MLP_INPUT + FFN_NORM_OUT, MLP_FC1_OUT, MLP_ACT_OUT };
+	static const int sparse[] = { BUF_LAYER_INPUT, BUF_QKV, BUF_ATTN_OUT, MOE_INPUT,
+		MOE_INPUT + FFN_NORM_OUT, BUF_EXPERT_IN, BUF_EXPERT_UP, BUF_PLACE };
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 1 };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
@@ -361,25 +372,21 @@ test_mixed(void)
 	c.moe_layer_freq = pattern_every(2);
 	memory_plan(&m, &c, &l, &s, rank);
 	check_bounds(&m);
-	for (size_t i = 0; i < sizeof both / sizeof *both; i++)
-		for (int k = 0; k < m.num_buffers; k++)
-			if (m.buffer[k].level == LAYER)
-				check_apart(&m, both[i], m.buffer[k].number, m.layer_bytes);
-	check_apart(&m, dense[0], dense[1], m.layer_bytes);
-	check_apart(&m, sparse[0], sparse[1], m.layer_bytes);
-	check_apart(&m, sparse[0], sparse[2], m.layer_bytes);
+	check_all_apart(&m, dense, sizeof dense / sizeof *dense);
+	check_all_apart(&m, sparse, sizeof sparse / sizeof *sparse);
 	CHECK(m.layer_bytes ==
 	    (alike[0].layer_bytes > alike[1].layer_bytes ? alike[0].layer_bytes
 							 : alike[1].layer_bytes));
+	CHECK(m.recompute_base ==
+	    (alike[0].recompute_base > alike[1].recompute_base ? alike[0].recompute_base
+							       : alike[1].recompute_base));
 	memory_release(&m);
-	/* Norms of dense layers are made in 8 bits, but where the stage has the buffer they fill
-	 * it. */
+	/* Norms of dense layers are made in 8 bits, and those whose rows go to experts in 16. */
 	s.fp8 = (struct fp8){ .format = FP8_HYBRID, .recipe = FP8_TENSORWISE };
 	memory_plan(&m, &c, &l, &s, rank);
-	for (size_t i = 0; i < sizeof dense / sizeof *dense; i++)
-		check_apart(&m, BUF_NORM2_OUT, dense[i], m.layer_bytes);
-	CHECK(memory_buffer(&m, BUF_NORM2_OUT)->bytes && memory_buffer(&m, BUF_FC1_OUT)->bytes &&
-	    memory_buffer(&m, BUF_FC1_OUT)->level == LAYER);
+	CHECK(!memory_buffer(&m, MLP_INPUT + FFN_NORM_OUT)->bytes);
+	CHECK(memory_buffer(&m, MOE_INPUT + FFN_NORM_OUT)->level == LAYER);
+	CHECK(memory_buffer(&m, MLP_FC1_OUT)->level == LAYER);
 	memory_release(&alike[0]);
 	memory_release(&alike[1]);
 	memory_release(&m);
@@ -397,7 +404,7 @@ test_figures(void)
 
 	memory_plan(&m, &c, &l, &s, coord);
 	CHECK(memory_buffer(&m, BUF_QKV)->bytes == 64 * (64 + 2 * 16) * 2);
-	CHECK(memory_buffer(&m, BUF_FC1_OUT)->bytes == 64 * 2 * 176 * 2);
+	CHECK(memory_buffer(&m, MLP_FC1_OUT)->bytes == 64 * 2 * 176 * 2);
 	CHECK(memory_buffer(&m, BUF_LSE)->bytes == 2 * 8 * 32 * 4);
 	CHECK(memory_buffer(&m, BUF_ROPE)->bytes == 32 * 8 * 4);
 	CHECK(m.head_rows == 64 && memory_buffer(&m, BUF_LOGITS)->bytes == 64 * 512 * 2);
@@ -464,7 +471,7 @@ test_figures(void)
 	s.hashed = false;
 	/* A gated activation is never saved; with selective recompute neither are the norms'
 	 * outputs; with full recompute one input per layer is. */
-	CHECK(memory_buffer(&m, BUF_ACT_OUT)->place == ARENA_SCRATCH &&
+	CHECK(memory_buffer(&m, MLP_ACT_OUT)->place == ARENA_SCRATCH &&
 	    memory_buffer(&m, BUF_NORM1_OUT)->place == ARENA_SAVED);
 	s.recompute.granularity = RECOMPUTE_SELECTIVE;
 	memory_plan(&recomputed, &c, &l, &s, coord);
@@ -473,9 +480,9 @@ test_figures(void)
 	/* The MLP from its norm on: what remains of it is the input and the norm. */
 	s.recompute.modules = RECOMPUTE_MLP | RECOMPUTE_CORE_ATTN;
 	memory_plan(&recomputed, &c, &l, &s, coord);
-	CHECK(memory_buffer(&recomputed, BUF_FC1_OUT)->place == ARENA_SCRATCH);
-	CHECK(memory_buffer(&recomputed, BUF_NORM2_OUT)->place == ARENA_SAVED);
-	CHECK(m.layer_bytes - recomputed.layer_bytes == memory_buffer(&m, BUF_FC1_OUT)->bytes);
+	CHECK(memory_buffer(&recomputed, MLP_FC1_OUT)->place == ARENA_SCRATCH);
+	CHECK(memory_buffer(&recomputed, MLP_INPUT + FFN_NORM_OUT)->place == ARENA_SAVED);
+	CHECK(m.layer_bytes - recomputed.layer_bytes == memory_buffer(&m, MLP_FC1_OUT)->bytes);
 	memory_release(&recomputed);
 	s.recompute = (struct recompute){ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 };
 	memory_plan(&recomputed, &c, &l, &s, coord);
@@ -527,7 +534,7 @@ test_replicas(void)
 static void
 test_stream(void)
 {
-	static const int stream[] = { BUF_LAYER_INPUT, BUF_MLP_INPUT, BUF_FINAL_INPUT, BUF_LINK };
+	static const int stream[] = { BUF_LAYER_INPUT, MLP_INPUT, BUF_FINAL_INPUT, BUF_LINK };
 	static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64 };
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 2 };
@@ -591,17 +598,17 @@ test_fp8(void)
 	    (uint64_t)(none.use.slots * none.num_layers * 2) * 64 * 64 * 2);
 	/* Activations are made in 8 bits, while the gradient of fc2's output waits; blocks must not
 	 * have columns of both halves of theirs, which are 176 wide. */
-	CHECK(memory_buffer(&none, BUF_ACT_OUT)->bytes && !memory_buffer(&m, BUF_ACT_OUT)->bytes);
+	CHECK(memory_buffer(&none, MLP_ACT_OUT)->bytes && !memory_buffer(&m, MLP_ACT_OUT)->bytes);
 	CHECK(memory_buffer(&m, BUF_FP8_FC2_DY_TRANSPOSED)->bytes == 64 * 64);
 	memory_release(&m);
 	s.fp8.recipe = FP8_BLOCKWISE;
 	memory_plan(&m, &c, &l, &s, first);
-	CHECK(memory_buffer(&m, BUF_ACT_OUT)->bytes &&
+	CHECK(memory_buffer(&m, MLP_ACT_OUT)->bytes &&
 	    memory_buffer(&m, BUF_FP8_FC2_DY_TRANSPOSED_LINES)->bytes == 4 * 64);
 	memory_release(&m);
 	c.ffn_hidden_size = 256;
 	memory_plan(&m, &c, &l, &s, first);
-	CHECK(!memory_buffer(&m, BUF_ACT_OUT)->bytes);
+	CHECK(!memory_buffer(&m, MLP_ACT_OUT)->bytes);
 	memory_release(&m);
 	c.ffn_hidden_size = 176;
 	s.fp8 = (struct fp8){
@@ -612,7 +619,7 @@ test_fp8(void)
 	CHECK(m.block[2].layer == 3 && m.block[2].fp8 == -1 && m.block[4].fp8 == -1);
 	CHECK(memory_buffer(&m, BUF_FP8_WEIGHTS)->bytes == OF_LAYER / 2 &&
 	    memory_buffer(&m, BUF_FP8_HISTORY)->bytes == 0);
-	CHECK(memory_buffer(&m, BUF_ACT_OUT)->bytes);
+	CHECK(memory_buffer(&m, MLP_ACT_OUT)->bytes);
 	CHECK(memory_buffer(&m, BUF_FP8_DY)->dtype == DTYPE_F8_E4M3);
 	memory_release(&m);
 	/* Scales of blocks: 96 x 64 weights of q, k and v have one, on a row of 4. */
@@ -700,9 +707,9 @@ test_fp8_slots(void)
 static void
 test_row_shards(void)
 {
-	static const int shared[] = { BUF_LAYER_INPUT, BUF_NORM1_RSTD, BUF_NORM1_OUT, BUF_MLP_INPUT,
-		BUF_NORM2_RSTD, BUF_NORM2_OUT, BUF_FINAL_INPUT, BUF_FINAL_RSTD, BUF_FINAL_OUT,
-		BUF_HEAD_GRAD, BUF_LINK, BUF_BRANCH, BUF_DNORM };
+	static const int shared[] = { BUF_LAYER_INPUT, BUF_NORM1_RSTD, BUF_NORM1_OUT, MLP_INPUT,
+		MLP_INPUT + FFN_NORM_RSTD, MLP_INPUT + FFN_NORM_OUT, BUF_FINAL_INPUT,
+		BUF_FINAL_RSTD, BUF_FINAL_OUT, BUF_HEAD_GRAD, BUF_LINK, BUF_BRANCH, BUF_DNORM };
 	struct model_config c = tiny();
 	struct layout plain = { 4, 1, 1, 2 }, rows = { 4, 1, 1, 2, true };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };

@@ -42,6 +42,11 @@ struct layer {
 BLOCKS(LAYER_DECLARED)
 #undef LAYER_DECLARED
 
+/* --- layer.c ---------------------------------------------------------------------------------- */
+
+/* A buffer of the layer's block in this step; a number of another block is a bug. */
+struct tensor layer_buffer(const struct layer *l, const struct step *s, int number);
+
 /* --- linear.c: the two linears of tensor parallelism ------------------------------------------ */
 
 /* All T rows of a tensor of which this rank holds R; x itself where those are all. They last until

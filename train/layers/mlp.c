@@ -6,6 +6,7 @@
  * gate and of up side by side, so the activation needs no neighbour. Activations are numbered in
  * one order in lib/model and in train/ops.h, which is asserted below.
  */
+#include "lib/model/block/mlp.h"
 #include "train/layers/layer.h"
 
 enum { ALIGNED = 64 }; /* rows of a weight that GEMMs take at full rate */
@@ -34,7 +35,7 @@ fc1_bias(const struct engine *e)
 static bool
 narrow(const struct engine *e)
 {
-	return memory_buffer(&e->mem, BUF_ACT_OUT)->bytes == 0;
+	return memory_buffer(&e->mem, MLP_ACT_OUT)->bytes == 0;
 }
 
 /* The tanh GELU runs in the epilogues of the GEMMs on both sides of it, if they read 16 bits. */
@@ -57,8 +58,7 @@ static void
 project_up(const struct layer *l, struct step *s, const struct tensor *normed)
 {
 	struct engine *e = s->e;
-	struct tensor act = step_buffer(s, BUF_ACT_OUT, l->block->local),
-		      up = step_buffer(s, BUF_FC1_OUT, l->block->local);
+	struct tensor act = layer_buffer(l, s, MLP_ACT_OUT), up = layer_buffer(l, s, MLP_FC1_OUT);
 	struct linear in = {
 		.x = *normed,
 		.y = fused(e) ? act : up,
@@ -79,7 +79,7 @@ activate(const struct layer *l, struct step *s, struct linear *down)
 	struct engine *e = s->e;
 	struct act a = { .kind = (enum act_kind)e->plan.model.activation,
 		.y = down->x,
-		.x = step_buffer(s, BUF_FC1_OUT, l->block->local) };
+		.x = layer_buffer(l, s, MLP_FC1_OUT) };
 	const int64_t size[] = { a.x.shape[0], down->weight.shape[1] };
 
 	if (fused(e))
@@ -98,7 +98,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 {
 	struct engine *e = s->e;
 	struct tensor normed = norm_forward(l, s, x);
-	struct linear down = { .x = step_buffer(s, BUF_ACT_OUT, l->block->local),
+	struct linear down = { .x = layer_buffer(l, s, MLP_ACT_OUT),
 		.y = norm_branch(l, s),
 		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
 		.bias = engine_weight(e, l->block->layer, ROLE_DOWN_BIAS),
@@ -106,7 +106,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 
 	project_up(l, s, &normed);
 	/* Recomputed only for the backward pass, which recomputes the activation itself. */
-	if (!y->data && !l->block->post && is_recomputed(e, BUF_ACT_OUT))
+	if (!y->data && !l->block->post && is_recomputed(e, MLP_ACT_OUT))
 		return;
 	activate(l, s, &down);
 	if (!y->data && !l->block->post)
@@ -148,13 +148,13 @@ through_activation(
 	struct engine *e = s->e;
 	struct act_grad a = { .kind = (enum act_kind)e->plan.model.activation,
 		.dy = down->dx,
-		.x = step_buffer(s, BUF_FC1_OUT, l->block->local) };
+		.x = layer_buffer(l, s, MLP_FC1_OUT) };
 
 	if (narrow(e)) {
 		narrow_gradient(s, &a, down, in);
 	} else {
 		in->dy = a.dx = a.x;
-		if (is_recomputed(e, BUF_ACT_OUT))
+		if (is_recomputed(e, MLP_ACT_OUT))
 			down->x = a.y = a.dy;
 	}
 	e->ops->act_bwd(e->stream, &a);
@@ -200,9 +200,9 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 {
 	struct engine *e = s->e;
 	struct linear_grad down = {
-		.dx = engine_buffer(e, BUF_DACT),
+		.dx = layer_buffer(l, s, MLP_DACT),
 		.dy = residual_backward(l, s, dx),
-		.x = step_buffer(s, BUF_ACT_OUT, l->block->local),
+		.x = layer_buffer(l, s, MLP_ACT_OUT),
 		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
 		.dweight = engine_grad(e, l->block->layer, ROLE_DOWN),
 		.dbias = residual_dbias(l, s),
@@ -218,13 +218,13 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	};
 	struct norm_flow flow = { *dx, in.dx, *x };
 
-	if (is_recomputed(e, BUF_FC1_OUT)) {
+	if (is_recomputed(e, MLP_FC1_OUT)) {
 		in.x = norm_recompute(l, s, x, NORM_FORWARD);
 		project_up(l, s, &in.x);
 	}
 	if (fused(e)) {
-		down.pre = step_buffer(s, BUF_FC1_OUT, l->block->local);
-		if (is_recomputed(e, BUF_ACT_OUT) && !is_recomputed(e, BUF_FC1_OUT))
+		down.pre = layer_buffer(l, s, MLP_FC1_OUT);
+		if (is_recomputed(e, MLP_ACT_OUT) && !is_recomputed(e, MLP_FC1_OUT))
 			e->ops->act_fwd(e->stream,
 			    &(struct act){ .kind = ACT_GELU_TANH, .y = down.x, .x = down.pre });
 	}

@@ -45,7 +45,7 @@ static const struct layer_kind *
 layer_of(const struct block_kind *block)
 {
 	static const struct layer_kind *const kinds[] = { BLOCKS(LAYER_ENTRY) };
-	const struct layer_kind *kind = kinds[block_number(block)];
+	const struct layer_kind *kind = kinds[block_number(block) - 1];
 
 	if (kind->block != block)
 		BUG("the layer of block '%s' computes '%s'", block->name, kind->block->name);

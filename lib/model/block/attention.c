@@ -45,7 +45,7 @@ static const struct param_row params[] = {
 	{ .name = NULL },
 };
 
-static const struct buffer_row buffers[] = {
+static const struct named_row buffers[] = {
 	/* the residual stream */
 	{ "layer input", BUF_LAYER_INPUT, LAYER, ALWAYS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
 	{ "norm 1 mean", BUF_NORM1_MEAN, LAYER, IF_PRE_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },

@@ -8,6 +8,10 @@
 const struct block_kind *const block_kinds[] = { BLOCKS(BLOCK_ENTRY) NULL };
 #undef BLOCK_ENTRY
 
+#define BLOCK_NAME(name) #name,
+static const char *const names[BLOCK_COUNT] = { "rank", BLOCKS(BLOCK_NAME) };
+#undef BLOCK_NAME
+
 enum { KINDS = sizeof block_kinds / sizeof *block_kinds - 1 };
 
 int
@@ -17,7 +21,13 @@ block_number(const struct block_kind *k)
 
 	while (block_kinds[i] != k)
 		i++;
-	return i;
+	return i + 1;
+}
+
+const char *
+block_name(int number)
+{
+	return number >= 0 && number < BLOCK_COUNT ? names[number] : "no block";
 }
 
 /* The first from k on that the layer has. */
@@ -92,9 +102,9 @@ add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
 			b[n].recompute_chunk = within && i - first < span.layers
 			    ? (int)((i - first) / span.chunk)
 			    : -1;
-			if (!(*k)->residual || c->norm_placement != NORM_PLACEMENT_POST)
+			if (!(*k)->residual || model_pre_norm(c))
 				b[n].norm = (*k)->norm;
-			if (c->norm_placement != NORM_PLACEMENT_PRE)
+			if (model_post_norm(c))
 				b[n].post = (*k)->post;
 			b[n].parallel = c->use_parallel_residual && (*k)->residual;
 			b[n].reads = b[n].parallel ? block_attention.input : (*k)->input;

@@ -13,7 +13,9 @@
 #include "lib/model/fp8.h"
 
 struct param_row;
-struct buffer_row;
+struct buffer_list;
+struct named_row;
+struct sizes;
 struct work;
 
 /* A LayerNorm or RMSNorm of a block: its parameters, its statistics, its input and output. */
@@ -32,9 +34,9 @@ struct block_kind {
 	/* whether a layer has one: -1 stands before the layers, num_layers after them, as in struct
 	 * param */
 	bool (*in)(const struct model_config *c, int64_t layer);
-	const struct param_row *params;   /* in model order (rows.h) */
-	const struct buffer_row *buffers; /* on ranks that have such a block */
-	int input;                        /* the buffer of its input */
+	const struct param_row *params;  /* in model order (rows.h) */
+	const struct named_row *buffers; /* on ranks that have such a block */
+	int input;                       /* the buffer of its input */
 	/* of its input, and of its branch before the residual sum, in models with such; or NULL */
 	const struct block_norm *norm, *post;
 	const struct block_residual *residual; /* NULL: none */
@@ -42,12 +44,16 @@ struct block_kind {
 	void (*work)(struct work *w, const struct model_config *c, const int64_t *dim);
 	/* those of its linears that may read 8-bit operands, as far as the model has them */
 	struct fp8_range fp8;
+	/* states the buffers that have numbers of the kind */
+	void (*state)(struct buffer_list *to, const struct sizes *z);
 };
 
 /* All kinds in the order of the list, ended by NULL; at most as many as an unsigned has bits. */
 extern const struct block_kind *const block_kinds[];
-/* The place of a kind among them. */
+/* The number of a kind, enum block_number: its place among them from 1 on. */
 int block_number(const struct block_kind *k);
+/* The name of the kind of that number; "rank" for BLOCK_rank. */
+const char *block_name(int number);
 
 /* The blocks of a layer in the order of the forward pass, ended by NULL: the first, and the one
  * after k. */

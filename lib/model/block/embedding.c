@@ -14,7 +14,7 @@ static const struct param_row params[] = {
 };
 
 /* The embedding's output is the first layer's input. */
-static const struct buffer_row buffers[] = {
+static const struct named_row buffers[] = {
 	{ .name = NULL },
 };
 

@@ -15,7 +15,7 @@ static const struct param_row params[] = {
 	{ .name = NULL },
 };
 
-static const struct buffer_row buffers[] = {
+static const struct named_row buffers[] = {
 	{ "final norm input", BUF_FINAL_INPUT, SLOT, ALWAYS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
 	{ "final norm mean", BUF_FINAL_MEAN, SLOT, IF_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
 	{ "final norm rstd", BUF_FINAL_RSTD, SLOT, ALWAYS, REAL, { D_ROWS, D_ONE }, 0 },

@@ -1,6 +1,6 @@
 /* mlp.c - the MLP block: what norm, up projection (with its gate), activation and down projection
  * hold */
-#include "lib/model/block/ffn.h"
+#include "lib/model/block/mlp.h"
 #include "lib/model/work.h"
 
 #include <stddef.h>
@@ -24,29 +24,46 @@ static const struct param_row params[] = {
 	{ .name = NULL },
 };
 
+static int64_t
+ffn(const struct sizes *z)
+{
+	return z->model->ffn_hidden_size / z->layout->tensor_model_parallel_size;
+}
+
 /* The output of a gated activation is never saved: its backward pass recomputes it over the
  * gradient that it reads, so it needs no place of its own. One that is made in 8 bits has none. */
-static const struct buffer_row buffers[] = {
-	FFN_BUFFERS(IF_NORM_OUT),
-	{ "fc1 output", BUF_FC1_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_FC1 }, FWD | MLP_BWD,
-	    RECOMPUTE_MLP },
-	{ "activation output", BUF_ACT_OUT, LAYER, IF_UNGATED_OUT, ACT, { D_TOKENS, D_FFN },
-	    FWD | MLP_BWD, RECOMPUTE_MLP | RECOMPUTE_ACTIVATION },
-	{ "activation output", BUF_ACT_OUT, STEP, IF_GATED_OUT, ACT, { D_TOKENS, D_FFN }, FWD },
+static void
+state(struct buffer_list *to, const struct sizes *z)
+{
+	const struct fp8 *fp8 = &z->shape->fp8;
+	bool gated = model_gated(z->model), wide = !fp8_makes_activations(z->model, z->layout, fp8);
+	int64_t t = z->tokens, f = ffn(z);
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "fc1 output", MLP_FC1_OUT, LAYER, true, ACT, { t, sizes_gated(z, f) },
+		    FWD | MLP_BWD, RECOMPUTE_MLP },
+		{ "activation output", MLP_ACT_OUT, LAYER, wide && !gated, ACT, { t, f },
+		    FWD | MLP_BWD, RECOMPUTE_MLP | RECOMPUTE_ACTIVATION },
+		{ "activation output", MLP_ACT_OUT, STEP, wide && gated, ACT, { t, f }, FWD },
+		/* at the activation's output, or at its input when that is fused */
+		{ "activation gradient", MLP_DACT, STEP, z->trains, ACT, { t, f }, MLP_BWD },
+	};
+	/* clang-format on */
+
+	ffn_buffers(to, z, MLP_INPUT, !fp8_makes_norms(z->layout, fp8));
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+static const struct named_row buffers[] = {
 	/* of the linear after the activation: that of the one before it is made while it waits */
 	{ "fp8 transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED, STEP, IF_FP8_TRAINING,
 	    F8_GRAD, { D_HIDDEN, D_TOKENS }, MLP_BWD },
 	{ "fp8 scales of transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED_LINES, STEP,
 	    IF_FP8_BLOCKS_TRAINING, F32, { D_TOKEN_LINES, D_HIDDEN }, MLP_BWD },
-	/* the gradient at the activation's output, or at its input when that is fused */
-	{ "activation gradient", BUF_DACT, STEP, IF_TRAINING, ACT, { D_TOKENS, D_FFN }, MLP_BWD },
 	{ .name = NULL },
 };
 
-const struct block_norm ffn_norm = { ROLE_MLP_NORM, ROLE_MLP_NORM_BIAS, BUF_NORM2_MEAN,
-	BUF_NORM2_RSTD, BUF_MLP_INPUT, BUF_NORM2_OUT };
-const struct block_norm ffn_post_norm = { ROLE_POST_MLP_NORM, ROLE_POST_MLP_NORM_BIAS,
-	BUF_POST2_MEAN, BUF_POST2_RSTD, BUF_FC2_OUT, BUF_BRANCH };
+static const struct block_norm norm = FFN_NORM(MLP_INPUT), post = FFN_POST_NORM(MLP_INPUT);
 static const struct block_residual residual = { ROLE_DOWN_BIAS };
 
 /* In layers without experts. */
@@ -76,5 +93,5 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->overlap = true;
 }
 
-const struct block_kind block_mlp = { "mlp", in, params, buffers, BUF_MLP_INPUT, &ffn_norm,
-	&ffn_post_norm, &residual, work, { FP8_FC1, FP8_EXPERT_FC1 } };
+const struct block_kind block_mlp = { "mlp", in, params, buffers, MLP_INPUT, &norm, &post,
+	&residual, work, { FP8_FC1, FP8_EXPERT_FC1 }, state };

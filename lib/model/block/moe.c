@@ -5,7 +5,7 @@
  * then all down projections: [E_l, 2f, h] and [E_l, h, f] for grouped GEMMs. Source:
  * docs/math.md 5.
  */
-#include "lib/model/block/ffn.h"
+#include "lib/model/block/moe.h"
 #include "lib/model/work.h"
 
 #include <stddef.h>
@@ -43,9 +43,7 @@ static const struct param_row params[] = {
  * expert, or what arrives. Outputs of activations are never saved, and neither are those of
  * experts: the weight of a row multiplies its activation, whose gradient gives that of the weight.
  * A choice is kept where layers are recomputed, so that it is made only once. */
-static const struct buffer_row buffers[] = {
-	/* rows are sent to experts in 16 bits */
-	FFN_BUFFERS(IF_PRE_NORM),
+static const struct named_row buffers[] = {
 	{ "router logits", BUF_ROUTER_LOGITS, LAYER, ALWAYS, REAL, { D_ROWS, D_EXPERTS }, 0 },
 	{ "choice of experts", BUF_CHOICE, KEPT, ALWAYS, I32, { D_ROWS, D_TOPK }, 0 },
 	{ "weights of choice", BUF_CHOICE_WEIGHT, LAYER, ALWAYS, REAL, { D_ROWS, D_TOPK }, 0 },
@@ -106,6 +104,14 @@ static const struct buffer_row buffers[] = {
 	{ .name = NULL },
 };
 
+/* Rows are sent to experts in 16 bits, so that the norm's output has these. */
+static void
+state(struct buffer_list *to, const struct sizes *z)
+{
+	ffn_buffers(to, z, MOE_INPUT, true);
+}
+
+static const struct block_norm norm = FFN_NORM(MOE_INPUT), post = FFN_POST_NORM(MOE_INPUT);
 /* Experts have no biases. */
 static const struct block_residual residual = { ROLE_DOWN_BIAS };
 
@@ -146,5 +152,5 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	work_post_norm(w, c, dim);
 }
 
-const struct block_kind block_moe = { "moe", in, params, buffers, BUF_MLP_INPUT, &ffn_norm,
-	&ffn_post_norm, &residual, work, { FP8_EXPERT_FC1, FP8_LINEARS } };
+const struct block_kind block_moe = { "moe", in, params, buffers, MOE_INPUT, &norm, &post,
+	&residual, work, { FP8_EXPERT_FC1, FP8_LINEARS }, state };

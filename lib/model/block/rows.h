@@ -8,6 +8,9 @@
 #define MODEL_BLOCK_ROWS_H
 
 #include "lib/model/block/block.h"
+#include "lib/model/block/sizes.h"
+
+#include <stddef.h>
 
 /* Sizes by name: of whole tensors in rows of parameters, of a tensor rank's share in rows of
  * buffers. T = s/c*b rows of tokens: the positions that a context rank holds. */
@@ -209,7 +212,7 @@ enum {
 
 /* A buffer of a block, or of the rank. Several rows may state the same buffer under mutually
  * exclusive conditions. */
-struct buffer_row {
+struct named_row {
 	const char *name; /* NULL ends the rows */
 	int buffer;
 	enum level level;
@@ -221,6 +224,22 @@ struct buffer_row {
 	 */
 	unsigned recompute;
 };
+
+/* The same with sizes and conditions as they are on a rank. */
+struct buffer_row {
+	const char *name;
+	int buffer; /* a number of the block that states it */
+	enum level level;
+	bool when;
+	enum element element;
+	int64_t size[2]; /* { n }: a vector */
+	unsigned phase, recompute;
+};
+
+/* Takes the rows that a block, or the rank, states. A number of another block is a bug, and so is a
+ * buffer that is stated twice. */
+struct buffer_list;
+void state_buffers(struct buffer_list *to, const struct buffer_row *rows, size_t n);
 
 /* Whether a condition holds for the model; false for conditions on the run. */
 bool model_meets(const struct model_config *c, enum condition when);

@@ -1,0 +1,32 @@
+/* ffn.c - the buffers of input, norms and output of the second block of a layer */
+#include "lib/model/block/ffn.h"
+
+/* Of parallel blocks the residual sum alone reads the input. */
+void
+ffn_buffers(struct buffer_list *to, const struct sizes *z, int first, bool norm_out)
+{
+	bool pre = model_pre_norm(z->model), post = model_post_norm(z->model),
+	     means = z->model->normalization == NORMALIZATION_LAYERNORM,
+	     parallel = z->model->use_parallel_residual;
+	int64_t r = z->rows, h = z->hidden;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "mlp input", FFN_INPUT, parallel ? STEP : LAYER, true, STREAM, { r, h },
+		    parallel ? FWD : 0 },
+		{ "norm 2 mean", FFN_NORM_MEAN, LAYER, pre && means, REAL, { r } },
+		{ "norm 2 rstd", FFN_NORM_RSTD, LAYER, pre, REAL, { r } },
+		{ "norm 2 output", FFN_NORM_OUT, LAYER, pre && norm_out, ACT, { r, h },
+		    FWD | MLP_BWD, RECOMPUTE_LAYERNORM },
+		{ "fc2 output", FFN_OUT, LAYER, post, ACT, { r, h } },
+		{ "post norm 2 mean", FFN_POST_MEAN, LAYER, post && means, REAL, { r } },
+		{ "post norm 2 rstd", FFN_POST_RSTD, LAYER, post, REAL, { r } },
+	};
+	/* clang-format on */
+
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct buffer_row row = rows[i];
+
+		row.buffer += first;
+		state_buffers(to, &row, 1);
+	}
+}

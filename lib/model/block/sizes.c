@@ -1,0 +1,29 @@
+/* sizes.c - sizes on a rank */
+#include "lib/model/block/sizes.h"
+#include "lib/model/capacity.h"
+
+struct sizes
+sizes_of_rank(
+    const struct model_config *c, const struct layout *l, const struct train_shape *s, int pp)
+{
+	int64_t held = layout_held(l, s->seq_length);
+
+	return (struct sizes){ .model = c,
+		.layout = l,
+		.shape = s,
+		.pp = pp,
+		.trains = !s->forward_only,
+		.tokens = held * s->micro_batch_size,
+		.rows = capacity_rows(l, s),
+		.all_tokens = s->seq_length * s->micro_batch_size,
+		.seq = s->seq_length,
+		.held = held,
+		.hidden = c->hidden_size,
+		.vocab = layout_vocab(l, c) / l->tensor_model_parallel_size };
+}
+
+int64_t
+sizes_gated(const struct sizes *z, int64_t columns)
+{
+	return model_gated(z->model) ? 2 * columns : columns;
+}
