@@ -1,9 +1,9 @@
 /*
  * memory.c - the buffers of a rank from the rows of its blocks
  *
- * A row gives a buffer's condition, type and two dimensions by name; a rank has the rows of its
- * blocks (block/) and those of rank_buffers.c, and the rest is addition. Saved buffers are laid out as slot,
- * then layers in it, so that the address of a buffer is one multiplication. Buffers that are cheap
+ * A row gives a buffer's condition, type and sizes; a rank has the rows of its blocks (block/) and
+ * those of rank_buffers.c, and the rest is addition. Saved buffers are laid out as slot, then
+ * layers in it, so that the address of a buffer is one multiplication. Buffers that are cheap
  * to recompute move from the layer to scratch under recomputation. Scratch buffers list the phases
  * in which they are alive; those without a common phase share bytes, and so do buffers of a layer
  * whose kinds of block no layer has together (place.h). Every offset is a multiple of 256, which

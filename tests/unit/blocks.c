@@ -207,7 +207,7 @@ test_statements(void)
 	for (int b = 0; b < BUF_COUNT; b++)
 		CHECK(kinds_with_buffer(b) <= 1 ||
 		    (states(block_mlp.buffers, b) && states(block_moe.buffers, b)));
-	CHECK(kinds_with_buffer(BUF_WEIGHTS) == 0 && kinds_with_buffer(BUF_QKV) == 1);
+	CHECK(kinds_with_buffer(BUF_WEIGHTS) == 0);
 }
 
 /* Elements of a block's matrices that GEMMs read: all except the embedding's tables, which are

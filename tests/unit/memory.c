@@ -1,5 +1,6 @@
 /* memory.c - tests of the memory plan: buffers never overlap where they may not, arenas are the
  * sums of their parts */
+#include "lib/model/block/attention.h"
 #include "lib/model/block/mlp.h"
 #include "lib/model/block/moe.h"
 #include "lib/model/block/workspace.h"
@@ -22,21 +23,22 @@ tiny(void)
 /* Buffers in use at the same time, by phase of the trainer. */
 static const int phases[][28] = {
 	{ BUF_FP8_X, BUF_FP8_X_LINES, BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_BRANCH,
-	    BUF_NORM1_OUT, MLP_INPUT + FFN_NORM_OUT, MLP_ACT_OUT, BUF_CONTEXT_KEYS, BUF_CONTEXT_QKV,
-	    BUF_CONTEXT_OUT, BUF_CONTEXT_PACKED, BUF_COUNT },
+	    ATTENTION_NORM_OUT, MLP_INPUT + FFN_NORM_OUT, MLP_ACT_OUT, ATTENTION_CONTEXT_KEYS,
+	    ATTENTION_CONTEXT_QKV, ATTENTION_CONTEXT_OUT, ATTENTION_CONTEXT_PACKED, BUF_COUNT },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_FC2_DY_TRANSPOSED, BUF_FP8_X_LINES,
 	    BUF_FP8_DY_LINES, BUF_FP8_DY_TRANSPOSED_LINES, BUF_FP8_FC2_DY_TRANSPOSED_LINES,
 	    BUF_WHOLE, BUF_DWHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DBRANCH, BUF_DPOST, BUF_DSUM,
 	    BUF_DNORM, MLP_DACT, MLP_INPUT + FFN_NORM_OUT, BUF_COUNT },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
 	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_DWHOLE, BUF_DBRANCH, BUF_DPOST, BUF_DSUM,
-	    BUF_DATTN, BUF_DQKV, BUF_DELTA, BUF_ATTN_WORK, BUF_CONTEXT_KEYS, BUF_CONTEXT_PARTIAL,
-	    BUF_CONTEXT_SLOTS, BUF_CONTEXT_QKV, BUF_CONTEXT_OUT, BUF_CONTEXT_DOUT, BUF_CONTEXT_DQKV,
-	    BUF_CONTEXT_PACKED, BUF_DQK, BUF_QK, BUF_COUNT },
+	    ATTENTION_DOUT, ATTENTION_DQKV, ATTENTION_DELTA, ATTENTION_WORK, ATTENTION_CONTEXT_KEYS,
+	    ATTENTION_CONTEXT_PARTIAL, ATTENTION_CONTEXT_SLOTS, ATTENTION_CONTEXT_QKV,
+	    ATTENTION_CONTEXT_OUT, ATTENTION_CONTEXT_DOUT, ATTENTION_CONTEXT_DQKV,
+	    ATTENTION_CONTEXT_PACKED, ATTENTION_DQK, ATTENTION_QK, BUF_COUNT },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
 	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_DWHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DNORM,
-	    BUF_DQKV, BUF_DQK, BUF_CONTEXT_PARTIAL, BUF_CONTEXT_SLOTS, BUF_CONTEXT_DQKV,
-	    BUF_CONTEXT_PACKED, BUF_NORM1_OUT, BUF_COUNT },
+	    ATTENTION_DQKV, ATTENTION_DQK, ATTENTION_CONTEXT_PARTIAL, ATTENTION_CONTEXT_SLOTS,
+	    ATTENTION_CONTEXT_DQKV, ATTENTION_CONTEXT_PACKED, ATTENTION_NORM_OUT, BUF_COUNT },
 	{ BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS, BUF_ZLOSS,
 	    BUF_COUNT },
 };
@@ -353,9 +355,9 @@ check_all_apart(const struct memory_plan *m, const int *of, size_t n)
 static void
 test_mixed(void)
 {
-	static const int dense[] = { BUF_LAYER_INPUT, BUF_QKV, BUF_ATTN_OUT, MLP_INPUT,
+	static const int dense[] = { ATTENTION_INPUT, ATTENTION_QKV, ATTENTION_OUT, MLP_INPUT,
 		MLP_INPUT + FFN_NORM_OUT, MLP_FC1_OUT, MLP_ACT_OUT };
-	static const int sparse[] = { BUF_LAYER_INPUT, BUF_QKV, BUF_ATTN_OUT, MOE_INPUT,
+	static const int sparse[] = { ATTENTION_INPUT, ATTENTION_QKV, ATTENTION_OUT, MOE_INPUT,
 		MOE_INPUT + FFN_NORM_OUT, BUF_EXPERT_IN, BUF_EXPERT_UP, BUF_PLACE };
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 1 };
@@ -403,13 +405,13 @@ test_figures(void)
 	struct memory_plan m, half, recomputed;
 
 	memory_plan(&m, &c, &l, &s, coord);
-	CHECK(memory_buffer(&m, BUF_QKV)->bytes == 64 * (64 + 2 * 16) * 2);
+	CHECK(memory_buffer(&m, ATTENTION_QKV)->bytes == 64 * (64 + 2 * 16) * 2);
 	CHECK(memory_buffer(&m, MLP_FC1_OUT)->bytes == 64 * 2 * 176 * 2);
-	CHECK(memory_buffer(&m, BUF_LSE)->bytes == 2 * 8 * 32 * 4);
+	CHECK(memory_buffer(&m, ATTENTION_LSE)->bytes == 2 * 8 * 32 * 4);
 	CHECK(memory_buffer(&m, BUF_ROPE)->bytes == 32 * 8 * 4);
 	CHECK(m.head_rows == 64 && memory_buffer(&m, BUF_LOGITS)->bytes == 64 * 512 * 2);
-	CHECK(
-	    m.use.slots == 1 && memory_buffer(&m, BUF_NORM1_MEAN)->bytes == 0 && m.use.links == 1);
+	CHECK(m.use.slots == 1 && memory_buffer(&m, ATTENTION_NORM_MEAN)->bytes == 0 &&
+	    m.use.links == 1);
 	CHECK(memory_buffer(&m, BUF_MASTER)->bytes == 2 * memory_buffer(&m, BUF_WEIGHTS)->bytes &&
 	    memory_buffer(&m, BUF_GRADS)->bytes == 2 * memory_buffer(&m, BUF_WEIGHTS)->bytes);
 	CHECK(memory_buffer(&m, BUF_STATE)->bytes == memory_buffer(&m, BUF_MASTER)->bytes);
@@ -444,22 +446,24 @@ test_figures(void)
 	/* Half the positions; k and v of all; gradients of 6 pieces of 8 positions, and of one from
 	 * the other rank. */
 	memory_plan(&half, &c, &shared, &s, coord);
-	CHECK(memory_buffer(&half, BUF_QKV)->bytes * 2 == memory_buffer(&m, BUF_QKV)->bytes &&
-	    memory_buffer(&half, BUF_LSE)->bytes == 2 * 8 * 16 * 4);
+	CHECK(memory_buffer(&half, ATTENTION_QKV)->bytes * 2 ==
+		memory_buffer(&m, ATTENTION_QKV)->bytes &&
+	    memory_buffer(&half, ATTENTION_LSE)->bytes == 2 * 8 * 16 * 4);
 	CHECK(memory_buffer(&half, BUF_ROPE)->bytes == memory_buffer(&m, BUF_ROPE)->bytes &&
 	    memory_buffer(&half, BUF_TOKENS)->bytes == 32 * 4);
-	CHECK(memory_buffer(&half, BUF_CONTEXT_KEYS)->bytes == 64 * 2 * 16 * 2);
-	CHECK(memory_buffer(&half, BUF_CONTEXT_PARTIAL)->bytes == 6 * 16 * 2 * 16 * 2);
-	CHECK(memory_buffer(&half, BUF_CONTEXT_SLOTS)->bytes == 1 * 16 * 2 * 16 * 2);
+	CHECK(memory_buffer(&half, ATTENTION_CONTEXT_KEYS)->bytes == 64 * 2 * 16 * 2);
+	CHECK(memory_buffer(&half, ATTENTION_CONTEXT_PARTIAL)->bytes == 6 * 16 * 2 * 16 * 2);
+	CHECK(memory_buffer(&half, ATTENTION_CONTEXT_SLOTS)->bytes == 1 * 16 * 2 * 16 * 2);
 	memory_release(&half);
 	/* All positions of half the heads. */
 	s.context_form = CONTEXT_HEADS;
 	memory_plan(&half, &c, &shared, &s, coord);
-	CHECK(!memory_buffer(&half, BUF_CONTEXT_KEYS)->bytes &&
-	    memory_buffer(&half, BUF_CONTEXT_OUT)->bytes == 64 * 32 * 2);
-	CHECK(memory_buffer(&half, BUF_CONTEXT_QKV)->bytes == memory_buffer(&half, BUF_QKV)->bytes);
-	CHECK(memory_buffer(&half, BUF_CONTEXT_PACKED)->bytes ==
-	    memory_buffer(&half, BUF_QKV)->bytes + 2 * 32 * 64 * 2);
+	CHECK(!memory_buffer(&half, ATTENTION_CONTEXT_KEYS)->bytes &&
+	    memory_buffer(&half, ATTENTION_CONTEXT_OUT)->bytes == 64 * 32 * 2);
+	CHECK(memory_buffer(&half, ATTENTION_CONTEXT_QKV)->bytes ==
+	    memory_buffer(&half, ATTENTION_QKV)->bytes);
+	CHECK(memory_buffer(&half, ATTENTION_CONTEXT_PACKED)->bytes ==
+	    memory_buffer(&half, ATTENTION_QKV)->bytes + 2 * 32 * 64 * 2);
 	s.context_form = CONTEXT_GATHER;
 	/* A hash of the loss and of each tensor, for two runs. */
 	CHECK(memory_buffer(&m, BUF_HASHES)->bytes == 0);
@@ -472,7 +476,7 @@ test_figures(void)
 	/* A gated activation is never saved; with selective recompute neither are the norms'
 	 * outputs; with full recompute one input per layer is. */
 	CHECK(memory_buffer(&m, MLP_ACT_OUT)->place == ARENA_SCRATCH &&
-	    memory_buffer(&m, BUF_NORM1_OUT)->place == ARENA_SAVED);
+	    memory_buffer(&m, ATTENTION_NORM_OUT)->place == ARENA_SAVED);
 	s.recompute.granularity = RECOMPUTE_SELECTIVE;
 	memory_plan(&recomputed, &c, &l, &s, coord);
 	CHECK(m.layer_bytes - recomputed.layer_bytes == 2 * 64 * 64 * 2);
@@ -534,7 +538,7 @@ test_replicas(void)
 static void
 test_stream(void)
 {
-	static const int stream[] = { BUF_LAYER_INPUT, MLP_INPUT, BUF_FINAL_INPUT, BUF_LINK };
+	static const int stream[] = { ATTENTION_INPUT, MLP_INPUT, BUF_FINAL_INPUT, BUF_LINK };
 	static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64 };
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 2 };
@@ -592,8 +596,8 @@ test_fp8(void)
 	    8 * OF_LAYER + memory_aligned(SLOTS * 4 * 4) + 2 * memory_aligned(SLOTS * 4) +
 		memory_aligned(SLOTS * 7 * 4));
 	/* Norms are made in 8 bits, two in a layer. */
-	CHECK(memory_buffer(&none, BUF_NORM1_OUT)->bytes == 64 * 64 * 2 &&
-	    !memory_buffer(&m, BUF_NORM1_OUT)->bytes);
+	CHECK(memory_buffer(&none, ATTENTION_NORM_OUT)->bytes == 64 * 64 * 2 &&
+	    !memory_buffer(&m, ATTENTION_NORM_OUT)->bytes);
 	CHECK(none.arena[ARENA_SAVED] - m.arena[ARENA_SAVED] ==
 	    (uint64_t)(none.use.slots * none.num_layers * 2) * 64 * 64 * 2);
 	/* Activations are made in 8 bits, while the gradient of fc2's output waits; blocks must not
@@ -707,8 +711,8 @@ test_fp8_slots(void)
 static void
 test_row_shards(void)
 {
-	static const int shared[] = { BUF_LAYER_INPUT, BUF_NORM1_RSTD, BUF_NORM1_OUT, MLP_INPUT,
-		MLP_INPUT + FFN_NORM_RSTD, MLP_INPUT + FFN_NORM_OUT, BUF_FINAL_INPUT,
+	static const int shared[] = { ATTENTION_INPUT, ATTENTION_NORM_RSTD, ATTENTION_NORM_OUT,
+		MLP_INPUT, MLP_INPUT + FFN_NORM_RSTD, MLP_INPUT + FFN_NORM_OUT, BUF_FINAL_INPUT,
 		BUF_FINAL_RSTD, BUF_FINAL_OUT, BUF_HEAD_GRAD, BUF_LINK, BUF_BRANCH, BUF_DNORM };
 	struct model_config c = tiny();
 	struct layout plain = { 4, 1, 1, 2 }, rows = { 4, 1, 1, 2, true };

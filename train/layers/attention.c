@@ -7,6 +7,7 @@
  * tensor group each way (Shoeybi 2019, arXiv:1909.08053). What the backward pass needs stays in the
  * slot of the micro batch; the rest is scratch that the next layer reuses.
  */
+#include "lib/model/block/attention.h"
 #include "train/layers/context.h"
 
 /* q, k and v as column slices of one array; with norms, q and k as slices of a second one. */
@@ -42,8 +43,8 @@ views(const struct engine *e, const struct tensor *qkv, const struct tensor *qk)
 static struct qkv
 saved_views(const struct layer *l, const struct step *s)
 {
-	struct tensor qkv = step_buffer(s, BUF_QKV, l->block->local),
-		      qk = step_buffer(s, BUF_QK, l->block->local);
+	struct tensor qkv = layer_buffer(l, s, ATTENTION_QKV),
+		      qk = layer_buffer(l, s, ATTENTION_QK);
 
 	return views(s->e, &qkv, &qk);
 }
@@ -90,9 +91,9 @@ static struct norm
 qk_norm(const struct layer *l, const struct step *s, const struct qkv *v, enum normed i)
 {
 	const struct block *b = l->block;
-	struct tensor qkv = step_buffer(s, BUF_QKV, b->local),
-		      mean = step_buffer(s, BUF_QK_MEAN, b->local),
-		      rstd = step_buffer(s, BUF_QK_RSTD, b->local);
+	struct tensor qkv = layer_buffer(l, s, ATTENTION_QKV),
+		      mean = layer_buffer(l, s, ATTENTION_QK_MEAN),
+		      rstd = layer_buffer(l, s, ATTENTION_QK_RSTD);
 	struct norm n = {
 		.y = normed_columns(&v->rotated, v, i),
 		.x = normed_columns(&qkv, v, i),
@@ -152,7 +153,7 @@ static void
 recompute_prepared(const struct layer *l, struct step *s)
 {
 	if (s->e->plan.model.qk_layernorm &&
-	    memory_buffer(&s->e->mem, BUF_QK)->place == ARENA_SCRATCH)
+	    memory_buffer(&s->e->mem, ATTENTION_QK)->place == ARENA_SCRATCH)
 		prepare(l, s, HEADS_ALL);
 }
 
@@ -195,8 +196,8 @@ core(const struct layer *l, struct step *s)
 	struct engine *e = s->e;
 	struct qkv v = saved_views(l, s);
 	struct attention a = {
-		.out = step_buffer(s, BUF_ATTN_OUT, l->block->local),
-		.lse = step_buffer(s, BUF_LSE, l->block->local),
+		.out = layer_buffer(l, s, ATTENTION_OUT),
+		.lse = layer_buffer(l, s, ATTENTION_LSE),
 		.q = v.q,
 		.k = v.k,
 		.v = v.v,
@@ -222,12 +223,12 @@ static struct attention_grad
 core_gradient(const struct layer *l, struct step *s, const struct qkv *d)
 {
 	return (struct attention_grad){ .fwd = core(l, s),
-		.dout = engine_buffer(s->e, BUF_DATTN),
+		.dout = layer_buffer(l, s, ATTENTION_DOUT),
 		.dq = d->q,
 		.dk = d->k,
 		.dv = d->v,
-		.delta = engine_buffer(s->e, BUF_DELTA),
-		.work = engine_buffer(s->e, BUF_ATTN_WORK) };
+		.delta = layer_buffer(l, s, ATTENTION_DELTA),
+		.work = layer_buffer(l, s, ATTENTION_WORK) };
 }
 
 void
@@ -307,7 +308,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct engine *e = s->e;
 	struct linear in = {
 		.x = norm_forward(l, s, x),
-		.y = step_buffer(s, BUF_QKV, l->block->local),
+		.y = layer_buffer(l, s, ATTENTION_QKV),
 		.weight = engine_joined(e, false, l->block->layer, ROLE_Q, ROLE_V),
 		.bias = engine_joined(e, false, l->block->layer, ROLE_Q_BIAS, ROLE_V_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_QKV),
@@ -336,15 +337,15 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 
 /* dx holds the gradient of the block's output and then of its input: the norm's share is added
  * to what passes along the residual. One sum over the tensor group, in column_backward.
- * BUF_DATTN, BUF_DQKV and the others are scratch of this call. Keys of other context ranks come
- * beside the projection's GEMMs, and rows of other tensor ranks beside attention where they are
- * kept: what is recomputed has no place until then. */
+ * ATTENTION_DOUT, ATTENTION_DQKV and the others are scratch of this call. Keys of other context
+ * ranks come beside the projection's GEMMs, and rows of other tensor ranks beside attention where
+ * they are kept: what is recomputed has no place until then. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor dqkv = engine_buffer(e, BUF_DQKV), dqk = engine_buffer(e, BUF_DQK),
-		      dnorm = engine_buffer(e, BUF_DNORM);
+	struct tensor dqkv = layer_buffer(l, s, ATTENTION_DQKV),
+		      dqk = layer_buffer(l, s, ATTENTION_DQK), dnorm = engine_buffer(e, BUF_DNORM);
 	struct qkv d = views(e, &dqkv, &dqk);
 	struct attention_grad att = core_gradient(l, s, &d);
 	const struct context_kind *context = context_kind_of(&e->plan);
@@ -368,7 +369,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct norm_flow flow = { *dx, dnorm, *x };
 	/* beside the sum of dnorm, which takes longer than the gradient of qkv's weight alone */
 	bool later = rows_overlap(s) && !proj.fp8,
-	     kept = !l->block->norm || memory_buffer(&e->mem, BUF_NORM1_OUT)->place == ARENA_SAVED;
+	     kept = !l->block->norm ||
+	    memory_buffer(&e->mem, ATTENTION_NORM_OUT)->place == ARENA_SAVED;
 
 	recompute_prepared(l, s);
 	context->begin_bwd(s, &att.fwd);

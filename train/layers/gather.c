@@ -8,6 +8,7 @@
  * the rank computes meanwhile. The backward pass gathers the keys again, since saving them would
  * undo the division of the sequence. Source: docs/parallelism.md 6.
  */
+#include "lib/model/block/attention.h"
 #include "train/engine/streams.h"
 #include "train/layers/context.h"
 
@@ -49,7 +50,7 @@ half(const struct engine *e, const struct tensor *all, int stretch)
 static void
 gather_keys(struct engine *e)
 {
-	struct tensor all = all_positions(e, BUF_CONTEXT_KEYS);
+	struct tensor all = all_positions(e, ATTENTION_CONTEXT_KEYS);
 	struct comm *cp = e->groups.cp;
 
 	streams_fork(e, e->context.stream, e->context.ready);
@@ -67,11 +68,11 @@ gather_keys(struct engine *e)
 static void
 sum_gradients(struct engine *e, int stretch)
 {
-	struct tensor all = all_positions(e, BUF_CONTEXT_PARTIAL);
+	struct tensor all = all_positions(e, ATTENTION_CONTEXT_PARTIAL);
 	struct comm_parts p = half(e, &all, stretch);
 	struct comm *cp = e->groups.cp;
 
-	p.slots = engine_buffer(e, BUF_CONTEXT_SLOTS);
+	p.slots = engine_buffer(e, ATTENTION_CONTEXT_SLOTS);
 	streams_fork(e, e->context.stream, e->context.ready);
 	timing_begin(e, SPAN_CONTEXT);
 	cp->ops->reduce_scatter_parts(COMM_HERE(cp), e->context.stream, &p);
@@ -102,7 +103,7 @@ seen(const struct engine *e, int stretch)
 static struct attention
 stretch_attention(const struct engine *e, const struct attention *a, int i)
 {
-	struct tensor all = engine_buffer(e, BUF_CONTEXT_KEYS);
+	struct tensor all = engine_buffer(e, ATTENTION_CONTEXT_KEYS);
 	struct stretch s = seen(e, i);
 	struct tensor keys = context_positions(e, &all, &s);
 	struct attention part = *a;
@@ -121,7 +122,7 @@ stretch_attention(const struct engine *e, const struct attention *a, int i)
 static struct tensor
 partial_gradients(const struct engine *e, int i)
 {
-	struct tensor all = engine_buffer(e, BUF_CONTEXT_PARTIAL);
+	struct tensor all = engine_buffer(e, ATTENTION_CONTEXT_PARTIAL);
 	int64_t first = i > 0 ? 0 : e->plan.shape.seq_length;
 
 	return context_positions(e, &all, &(struct stretch){ first, seen(e, i).count });
@@ -165,7 +166,7 @@ copy_own(struct engine *e, int b, const struct tensor kv[2], bool back)
 static void
 begin(struct step *s, const struct attention *a)
 {
-	copy_own(s->e, BUF_CONTEXT_KEYS, (struct tensor[]){ a->k, a->v }, false);
+	copy_own(s->e, ATTENTION_CONTEXT_KEYS, (struct tensor[]){ a->k, a->v }, false);
 	gather_keys(s->e);
 }
 
@@ -190,7 +191,8 @@ backward(struct step *s, const struct attention_grad *g)
 	struct engine *e = s->e;
 	struct attention_grad first = stretch_gradients(e, g, 0),
 			      second = stretch_gradients(e, g, 1);
-	struct tensor all = all_positions(e, BUF_CONTEXT_PARTIAL), from = partial_gradients(e, 0);
+	struct tensor all = all_positions(e, ATTENTION_CONTEXT_PARTIAL),
+		      from = partial_gradients(e, 0);
 	int64_t end = partial_gradients(e, 1).shape[0];
 	struct tensor to = tensor_rows(&all, 0, from.shape[0]),
 		      unseen = tensor_rows(&all, end, all.shape[0] - end);
@@ -209,7 +211,7 @@ static void
 end(struct step *s, const struct attention_grad *g)
 {
 	streams_join(s->e, s->e->context.stream, s->e->context.summed, SPAN_CONTEXT);
-	copy_own(s->e, BUF_CONTEXT_PARTIAL, (struct tensor[]){ g->dk, g->dv }, true);
+	copy_own(s->e, ATTENTION_CONTEXT_PARTIAL, (struct tensor[]){ g->dk, g->dv }, true);
 }
 
 const struct context_kind context_gather = {

@@ -8,6 +8,7 @@
  * the projection's, and dq beside the gradient of the weight of k and v. Source: Jacobs 2023,
  * arXiv:2309.14509.
  */
+#include "lib/model/block/attention.h"
 #include "train/engine/streams.h"
 #include "train/layers/context.h"
 
@@ -40,7 +41,7 @@ static void
 add_matrix(const struct engine *e, struct matrices *all, const struct tensor *local,
     const struct tensor *whole)
 {
-	struct tensor packed = engine_buffer(e, BUF_CONTEXT_PACKED);
+	struct tensor packed = engine_buffer(e, ATTENTION_CONTEXT_PACKED);
 	struct matrix *m = &all->m[all->count++];
 
 	*m = (struct matrix){ *local, *whole,
@@ -176,13 +177,13 @@ whole_statistics(const struct engine *e, const struct tensor *t)
 static struct attention
 whole_attention(const struct engine *e, const struct attention *a)
 {
-	struct qkv x = whole_qkv(e, BUF_CONTEXT_QKV, a);
+	struct qkv x = whole_qkv(e, ATTENTION_CONTEXT_QKV, a);
 	struct attention h = *a;
 
 	h.q = x.q;
 	h.k = x.k;
 	h.v = x.v;
-	h.out = engine_buffer(e, BUF_CONTEXT_OUT);
+	h.out = engine_buffer(e, ATTENTION_CONTEXT_OUT);
 	h.lse = whole_statistics(e, &a->lse);
 	h.num_heads /= e->groups.cp->size;
 	h.num_groups /= e->groups.cp->size;
@@ -213,7 +214,7 @@ keys(const struct engine *e, const struct qkv *local, const struct qkv *whole)
 static void
 begin(struct step *s, const struct attention *a)
 {
-	struct qkv whole = whole_qkv(s->e, BUF_CONTEXT_QKV, a);
+	struct qkv whole = whole_qkv(s->e, ATTENTION_CONTEXT_QKV, a);
 	struct matrices in = keys(s->e, &(struct qkv){ a->q, a->k, a->v }, &whole);
 
 	send(s->e, &in, true, s->e->context.gathered);
@@ -253,7 +254,7 @@ give_dout(struct step *s, const struct attention_grad *g)
 {
 	struct engine *e = s->e;
 	struct attention h = whole_attention(e, &g->fwd);
-	struct tensor dout = engine_buffer(e, BUF_CONTEXT_DOUT);
+	struct tensor dout = engine_buffer(e, ATTENTION_CONTEXT_DOUT);
 	struct matrices in = { .packed = 2 * (tensor_elements(&h.q) + tensor_elements(&h.k)) };
 
 	add_matrix(e, &in, &g->dout, &dout);
@@ -265,9 +266,9 @@ static void
 backward(struct step *s, const struct attention_grad *g)
 {
 	struct engine *e = s->e;
-	struct qkv d = whole_qkv(e, BUF_CONTEXT_DQKV, &g->fwd);
+	struct qkv d = whole_qkv(e, ATTENTION_CONTEXT_DQKV, &g->fwd);
 	struct attention_grad h = { .fwd = whole_attention(e, &g->fwd),
-		.dout = engine_buffer(e, BUF_CONTEXT_DOUT),
+		.dout = engine_buffer(e, ATTENTION_CONTEXT_DOUT),
 		.dq = d.q,
 		.dk = d.k,
 		.dv = d.v,
@@ -287,7 +288,7 @@ static void
 end(struct step *s, const struct attention_grad *g)
 {
 	struct engine *e = s->e;
-	struct qkv d = whole_qkv(e, BUF_CONTEXT_DQKV, &g->fwd);
+	struct qkv d = whole_qkv(e, ATTENTION_CONTEXT_DQKV, &g->fwd);
 	struct matrices dq = queries(e, &g->dq, &d.q);
 
 	receive(e, &dq, e->context.summed);

@@ -1,6 +1,8 @@
 /* attention.c - the attention block: what norm, q k v, attention and projection hold */
+#include "lib/model/block/attention.h"
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
+#include "lib/model/block/workspace.h"
 #include "lib/model/work.h"
 
 #include <stddef.h>
@@ -45,61 +47,156 @@ static const struct param_row params[] = {
 	{ .name = NULL },
 };
 
+/* Of the heads of a tensor rank: the channels of q, and those of k or of v. */
+struct heads {
+	int64_t count, groups, q, kv;
+};
+
+static struct heads
+heads_of(const struct sizes *z)
+{
+	int64_t n = z->model->num_attention_heads / z->layout->tensor_model_parallel_size,
+		g = layout_local_groups(z->layout, z->model), d = z->model->kv_channels;
+
+	return (struct heads){ n, g, n * d, g * d };
+}
+
+/* What a layer keeps. q and k after their norms are rotated in place with RoPE. */
+static void
+state_kept(struct buffer_list *to, const struct sizes *z)
+{
+	const struct model_config *c = z->model;
+	struct heads n = heads_of(z);
+	bool pre = model_pre_norm(c), post = model_post_norm(c),
+	     means = c->normalization == NORMALIZATION_LAYERNORM, normed = c->qk_layernorm,
+	     wide = !fp8_makes_norms(z->layout, &z->shape->fp8);
+	int64_t t = z->tokens, r = z->rows, h = z->hidden,
+		lines = n.count * z->shape->micro_batch_size,
+		norms = c->qk_layernorm_hidden_dim ? 2 : n.count + n.groups;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "layer input", ATTENTION_INPUT, LAYER, true, STREAM, { r, h } },
+		{ "norm 1 mean", ATTENTION_NORM_MEAN, LAYER, pre && means, REAL, { r } },
+		{ "norm 1 rstd", ATTENTION_NORM_RSTD, LAYER, pre, REAL, { r } },
+		{ "norm 1 output", ATTENTION_NORM_OUT, LAYER, pre && wide, ACT, { r, h },
+		    FWD | QKV_BWD, RECOMPUTE_LAYERNORM },
+		{ "q, k, v", ATTENTION_QKV, LAYER, true, ACT, { t, n.q + 2 * n.kv } },
+		{ "q, k norm output", ATTENTION_QK, LAYER, normed, ACT, { t, n.q + n.kv },
+		    FWD | ATTN_BWD, RECOMPUTE_LAYERNORM },
+		{ "q, k norm mean", ATTENTION_QK_MEAN, LAYER, normed && means, REAL, { norms, t } },
+		{ "q, k norm rstd", ATTENTION_QK_RSTD, LAYER, normed, REAL, { norms, t } },
+		{ "log-sum-exp", ATTENTION_LSE, LAYER, true, REAL, { lines, z->held } },
+		{ "attention output", ATTENTION_OUT, LAYER, true, ACT, { t, n.q } },
+		{ "projection output", ATTENTION_PROJ_OUT, LAYER, post, ACT, { r, h } },
+		{ "post norm 1 mean", ATTENTION_POST_MEAN, LAYER, post && means, REAL, { r } },
+		{ "post norm 1 rstd", ATTENTION_POST_RSTD, LAYER, post, REAL, { r } },
+	};
+	/* clang-format on */
+
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* What the backward pass needs beside it. */
+static void
+state_gradients(struct buffer_list *to, const struct sizes *z)
+{
+	struct heads n = heads_of(z);
+	bool normed = z->model->qk_layernorm;
+	int64_t t = z->tokens, lines = n.count * z->shape->micro_batch_size,
+		work = (int64_t)(attention_run_workspace(z->model, z->layout, z->shape) /
+		    sizeof(float));
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "attention output gradient", ATTENTION_DOUT, STEP, true, ACT, { t, n.q },
+		    ATTN_BWD },
+		{ "q, k, v gradient", ATTENTION_DQKV, STEP, true, ACT, { t, n.q + 2 * n.kv },
+		    ATTN_BWD | QKV_BWD },
+		{ "q, k norm output gradient", ATTENTION_DQK, STEP, normed, ACT, { t, n.q + n.kv },
+		    ATTN_BWD | QKV_BWD },
+		{ "attention delta", ATTENTION_DELTA, STEP, true, REAL, { lines, z->held },
+		    ATTN_BWD },
+		{ "attention workspace", ATTENTION_WORK, STEP, true, F32, { work }, ATTN_BWD },
+	};
+	/* clang-format on */
+
+	if (z->trains)
+		state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+static bool
+shares(const struct sizes *z, enum context_form form)
+{
+	return z->layout->context_parallel_size > 1 && z->shape->context_form == form;
+}
+
+/* Context ranks gather keys and values: of all positions, k beside v. Their gradients are of those
+ * from the queries of this rank, and then of the own ones from those of all: of all positions and,
+ * from the queries of the first stretch, of the first half; and of one stretch, from each of the
+ * other ranks. */
+static void
+state_gathered(struct buffer_list *to, const struct sizes *z)
+{
+	int64_t c = z->layout->context_parallel_size, piece = z->all_tokens / (STRETCHES * c),
+		kv = 2 * heads_of(z).kv;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "gathered k, v", ATTENTION_CONTEXT_KEYS, STEP, true, ACT, { z->all_tokens, kv },
+		    FWD | ATTN_BWD },
+		{ "partial k, v gradient", ATTENTION_CONTEXT_PARTIAL, STEP, z->trains, ACT,
+		    { 3 * c * piece, kv }, ATTN_BWD | QKV_BWD },
+		{ "other ranks' k, v gradient", ATTENTION_CONTEXT_SLOTS, STEP, z->trains, ACT,
+		    { (c - 1) * piece, kv }, ATTN_BWD | QKV_BWD },
+	};
+	/* clang-format on */
+
+	if (shares(z, CONTEXT_GATHER))
+		state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* Context ranks exchange positions for heads: of all positions and some heads, as many elements as
+ * of some positions and all heads. At most q, k, v, the output and its gradient are packed. */
+static void
+state_exchanged(struct buffer_list *to, const struct sizes *z)
+{
+	struct heads n = heads_of(z);
+	int64_t t = z->tokens, all = z->all_tokens, qkv = n.q + 2 * n.kv,
+		some = n.q / z->layout->context_parallel_size;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "q, k, v of some heads", ATTENTION_CONTEXT_QKV, STEP, true, ACT, { t, qkv },
+		    FWD | ATTN_BWD },
+		{ "output of some heads", ATTENTION_CONTEXT_OUT, STEP, true, ACT, { all, some },
+		    FWD | ATTN_BWD },
+		{ "output gradient of some heads", ATTENTION_CONTEXT_DOUT, STEP, z->trains, ACT,
+		    { all, some }, ATTN_BWD },
+		{ "q, k, v gradient of some heads", ATTENTION_CONTEXT_DQKV, STEP, z->trains, ACT,
+		    { t, qkv }, ATTN_BWD | QKV_BWD },
+		{ "packed heads", ATTENTION_CONTEXT_PACKED, STEP, true, ACT, { t, qkv + 2 * n.q },
+		    FWD | ATTN_BWD | QKV_BWD },
+	};
+	/* clang-format on */
+
+	if (shares(z, CONTEXT_HEADS))
+		state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+static void
+state(struct buffer_list *to, const struct sizes *z)
+{
+	state_kept(to, z);
+	state_gradients(to, z);
+	state_gathered(to, z);
+	state_exchanged(to, z);
+}
+
 static const struct named_row buffers[] = {
-	/* the residual stream */
-	{ "layer input", BUF_LAYER_INPUT, LAYER, ALWAYS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
-	{ "norm 1 mean", BUF_NORM1_MEAN, LAYER, IF_PRE_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
-	{ "norm 1 rstd", BUF_NORM1_RSTD, LAYER, IF_PRE_NORM, REAL, { D_ROWS, D_ONE }, 0 },
-	{ "norm 1 output", BUF_NORM1_OUT, LAYER, IF_NORM_OUT, ACT, { D_ROWS, D_HIDDEN },
-	    FWD | QKV_BWD, RECOMPUTE_LAYERNORM },
-	{ "q, k, v", BUF_QKV, LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 },
-	/* q and k of BUF_QKV after their norms, rotated in place with RoPE */
-	{ "q, k norm output", BUF_QK, LAYER, IF_QK_NORM, ACT, { D_TOKENS, D_QK }, FWD | ATTN_BWD,
-	    RECOMPUTE_LAYERNORM },
-	{ "q, k norm mean", BUF_QK_MEAN, LAYER, IF_QK_LAYERNORM, REAL, { D_NORMS, D_TOKENS }, 0 },
-	{ "q, k norm rstd", BUF_QK_RSTD, LAYER, IF_QK_NORM, REAL, { D_NORMS, D_TOKENS }, 0 },
-	{ "log-sum-exp", BUF_LSE, LAYER, ALWAYS, REAL, { D_HEADS, D_HELD }, 0 },
-	{ "attention output", BUF_ATTN_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_Q }, 0 },
-	{ "projection output", BUF_PROJ_OUT, LAYER, IF_POST_NORM, ACT, { D_ROWS, D_HIDDEN }, 0 },
-	{ "post norm 1 mean", BUF_POST1_MEAN, LAYER, IF_POST_LAYERNORM, REAL, { D_ROWS, D_ONE },
-	    0 },
-	{ "post norm 1 rstd", BUF_POST1_RSTD, LAYER, IF_POST_NORM, REAL, { D_ROWS, D_ONE }, 0 },
-	{ "attention output gradient", BUF_DATTN, STEP, IF_TRAINING, ACT, { D_TOKENS, D_Q },
-	    ATTN_BWD },
-	{ "q, k, v gradient", BUF_DQKV, STEP, IF_TRAINING, ACT, { D_TOKENS, D_QKV },
-	    ATTN_BWD | QKV_BWD },
-	{ "q, k norm output gradient", BUF_DQK, STEP, IF_QK_NORM_TRAINING, ACT, { D_TOKENS, D_QK },
-	    ATTN_BWD | QKV_BWD },
-	{ "attention delta", BUF_DELTA, STEP, IF_TRAINING, REAL, { D_HEADS, D_HELD }, ATTN_BWD },
-	/* of all positions, k beside v */
-	{ "gathered k, v", BUF_CONTEXT_KEYS, STEP, IF_GATHER, ACT, { D_ALL_TOKENS, D_PAIR },
-	    FWD | ATTN_BWD },
-	/* of those from the queries of this rank, and then of the own ones from those of all */
-	{ "partial k, v gradient", BUF_CONTEXT_PARTIAL, STEP, IF_GATHER_TRAINING, ACT,
-	    { D_KEYS_PARTIAL, D_PAIR }, ATTN_BWD | QKV_BWD },
-	{ "other ranks' k, v gradient", BUF_CONTEXT_SLOTS, STEP, IF_GATHER_TRAINING, ACT,
-	    { D_KEYS_OTHERS, D_PAIR }, ATTN_BWD | QKV_BWD },
-	/* of all positions and some heads: as many elements as of some positions and all heads */
-	{ "q, k, v of some heads", BUF_CONTEXT_QKV, STEP, IF_HEADS, ACT, { D_TOKENS, D_QKV },
-	    FWD | ATTN_BWD },
-	{ "output of some heads", BUF_CONTEXT_OUT, STEP, IF_HEADS, ACT, { D_ALL_TOKENS, D_Q_SOME },
-	    FWD | ATTN_BWD },
-	{ "output gradient of some heads", BUF_CONTEXT_DOUT, STEP, IF_HEADS_TRAINING, ACT,
-	    { D_ALL_TOKENS, D_Q_SOME }, ATTN_BWD },
-	{ "q, k, v gradient of some heads", BUF_CONTEXT_DQKV, STEP, IF_HEADS_TRAINING, ACT,
-	    { D_TOKENS, D_QKV }, ATTN_BWD | QKV_BWD },
-	/* at most q, k, v, the output and its gradient */
-	{ "packed heads", BUF_CONTEXT_PACKED, STEP, IF_HEADS, ACT, { D_TOKENS, D_PACKED },
-	    FWD | ATTN_BWD | QKV_BWD },
-	{ "attention workspace", BUF_ATTN_WORK, STEP, IF_TRAINING, F32, { D_ATTN_WORK, D_ONE },
-	    ATTN_BWD },
 	{ .name = NULL },
 };
 
-static const struct block_norm norm = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, BUF_NORM1_MEAN,
-	BUF_NORM1_RSTD, BUF_LAYER_INPUT, BUF_NORM1_OUT };
+static const struct block_norm norm = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, ATTENTION_NORM_MEAN,
+	ATTENTION_NORM_RSTD, ATTENTION_INPUT, ATTENTION_NORM_OUT };
 static const struct block_norm post = { ROLE_POST_ATTN_NORM, ROLE_POST_ATTN_NORM_BIAS,
-	BUF_POST1_MEAN, BUF_POST1_RSTD, BUF_PROJ_OUT, BUF_BRANCH };
+	ATTENTION_POST_MEAN, ATTENTION_POST_RSTD, ATTENTION_PROJ_OUT, BUF_BRANCH };
 static const struct block_residual residual = { ROLE_PROJ_BIAS };
 
 static bool
@@ -149,5 +246,5 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	}
 }
 
-const struct block_kind block_attention = { "attention", in, params, buffers, BUF_LAYER_INPUT,
-	&norm, &post, &residual, work, { FP8_QKV, FP8_FC1 } };
+const struct block_kind block_attention = { "attention", in, params, buffers, ATTENTION_INPUT,
+	&norm, &post, &residual, work, { FP8_QKV, FP8_FC1 }, state };

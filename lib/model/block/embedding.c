@@ -1,4 +1,5 @@
 /* embedding.c - token and position embeddings: what they hold */
+#include "lib/model/block/attention.h"
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
 #include "lib/model/work.h"
@@ -36,5 +37,5 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->scatters = 2;
 }
 
-const struct block_kind block_embedding = { "embedding", in, params, buffers, BUF_LAYER_INPUT, NULL,
+const struct block_kind block_embedding = { "embedding", in, params, buffers, ATTENTION_INPUT, NULL,
 	NULL, NULL, work };
