@@ -630,7 +630,6 @@ plan_rank(struct memory_plan *m, struct rank *r)
 	plan_use(m, r);
 	plan_blocks(m, r);
 	plan_dims(r, m);
-	m->head_rows = r->dim[D_HEAD_ROWS];
 	take_rows(m, r, rank_rows, 0);
 	take_states(m, r);
 	find_together(m, r, take_kinds(m, r));

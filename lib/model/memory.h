@@ -69,7 +69,6 @@ struct memory_plan {
 	const struct optim_rule *rule;
 	int64_t num_layers;      /* of the largest chunk of the stage */
 	struct schedule_use use; /* what the stage holds at the same time */
-	int64_t head_rows;       /* token rows of logits held at once; depends on the model alone */
 	/* those that the rank has, in the order of statement; owned. By number, the place of each
 	 * in this array from 1 on; 0: there is none */
 	struct buffer *buffer;

@@ -1,6 +1,7 @@
 /* memory.c - tests of the memory plan: buffers never overlap where they may not, arenas are the
  * sums of their parts */
 #include "lib/model/block/attention.h"
+#include "lib/model/block/head.h"
 #include "lib/model/block/mlp.h"
 #include "lib/model/block/moe.h"
 #include "lib/model/block/workspace.h"
@@ -22,7 +23,7 @@ tiny(void)
 
 /* Buffers in use at the same time, by phase of the trainer. */
 static const int phases[][28] = {
-	{ BUF_FP8_X, BUF_FP8_X_LINES, BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_BRANCH,
+	{ BUF_FP8_X, BUF_FP8_X_LINES, BUF_WHOLE, BUF_SLOTS, HEAD_NORM_OUT, BUF_BRANCH,
 	    ATTENTION_NORM_OUT, MLP_INPUT + FFN_NORM_OUT, MLP_ACT_OUT, ATTENTION_CONTEXT_KEYS,
 	    ATTENTION_CONTEXT_QKV, ATTENTION_CONTEXT_OUT, ATTENTION_CONTEXT_PACKED, BUF_COUNT },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_FC2_DY_TRANSPOSED, BUF_FP8_X_LINES,
@@ -39,7 +40,7 @@ static const int phases[][28] = {
 	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_DWHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DNORM,
 	    ATTENTION_DQKV, ATTENTION_DQK, ATTENTION_CONTEXT_PARTIAL, ATTENTION_CONTEXT_SLOTS,
 	    ATTENTION_CONTEXT_DQKV, ATTENTION_CONTEXT_PACKED, ATTENTION_NORM_OUT, BUF_COUNT },
-	{ BUF_WHOLE, BUF_SLOTS, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS, BUF_ZLOSS,
+	{ BUF_WHOLE, BUF_SLOTS, HEAD_NORM_OUT, HEAD_LOGITS, HEAD_STATS, HEAD_LOSS, HEAD_ZLOSS,
 	    BUF_COUNT },
 };
 
@@ -288,7 +289,7 @@ check_all(const struct model_config *c, const struct layout *l, const struct tra
 		    (!memory_buffer(&m, BUF_GRADS)->bytes &&
 			!memory_buffer(&m, BUF_MASTER)->bytes &&
 			!memory_buffer(&m, BUF_STATE)->bytes));
-		CHECK((memory_buffer(&m, BUF_LOGITS)->bytes != 0) ==
+		CHECK((memory_buffer(&m, HEAD_LOGITS)->bytes != 0) ==
 		    (coord[AX_PP] == l->pipeline_model_parallel_size - 1));
 		memory_release(&m);
 	}
@@ -409,7 +410,7 @@ test_figures(void)
 	CHECK(memory_buffer(&m, MLP_FC1_OUT)->bytes == 64 * 2 * 176 * 2);
 	CHECK(memory_buffer(&m, ATTENTION_LSE)->bytes == 2 * 8 * 32 * 4);
 	CHECK(memory_buffer(&m, BUF_ROPE)->bytes == 32 * 8 * 4);
-	CHECK(m.head_rows == 64 && memory_buffer(&m, BUF_LOGITS)->bytes == 64 * 512 * 2);
+	CHECK(memory_buffer(&m, HEAD_LOGITS)->bytes == 64 * 512 * 2);
 	CHECK(m.use.slots == 1 && memory_buffer(&m, ATTENTION_NORM_MEAN)->bytes == 0 &&
 	    m.use.links == 1);
 	CHECK(memory_buffer(&m, BUF_MASTER)->bytes == 2 * memory_buffer(&m, BUF_WEIGHTS)->bytes &&
@@ -538,7 +539,7 @@ test_replicas(void)
 static void
 test_stream(void)
 {
-	static const int stream[] = { ATTENTION_INPUT, MLP_INPUT, BUF_FINAL_INPUT, BUF_LINK };
+	static const int stream[] = { ATTENTION_INPUT, MLP_INPUT, HEAD_INPUT, BUF_LINK };
 	static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64 };
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 2 };
@@ -712,8 +713,8 @@ static void
 test_row_shards(void)
 {
 	static const int shared[] = { ATTENTION_INPUT, ATTENTION_NORM_RSTD, ATTENTION_NORM_OUT,
-		MLP_INPUT, MLP_INPUT + FFN_NORM_RSTD, MLP_INPUT + FFN_NORM_OUT, BUF_FINAL_INPUT,
-		BUF_FINAL_RSTD, BUF_FINAL_OUT, BUF_HEAD_GRAD, BUF_LINK, BUF_BRANCH, BUF_DNORM };
+		MLP_INPUT, MLP_INPUT + FFN_NORM_RSTD, MLP_INPUT + FFN_NORM_OUT, HEAD_INPUT,
+		HEAD_NORM_RSTD, HEAD_NORM_OUT, HEAD_GRAD, BUF_LINK, BUF_BRANCH, BUF_DNORM };
 	struct model_config c = tiny();
 	struct layout plain = { 4, 1, 1, 2 }, rows = { 4, 1, 1, 2, true };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };

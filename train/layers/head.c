@@ -7,6 +7,7 @@
  * alone (head_rows), so that the order of the sums does not depend on the layout. Source:
  * docs/math.md 2.8 and docs/parallelism.md 2.2.
  */
+#include "lib/model/block/head.h"
 #include "train/engine/timing.h"
 #include "train/layers/layer.h"
 
@@ -28,7 +29,7 @@ static struct tensor
 statistics(struct engine *e, const struct xent *x)
 {
 	struct comm *tp = e->groups.tp;
-	struct tensor none = { .data = NULL }, all = engine_buffer(e, BUF_STATS);
+	struct tensor none = { .data = NULL }, all = engine_buffer(e, HEAD_STATS);
 	int64_t rows = x->logits.shape[0];
 	struct xent part = *x;
 
@@ -53,7 +54,7 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 	int64_t rows = logits->shape[0], columns = logits->shape[1];
 	struct tensor labels = step_buffer(s, BUF_LABELS, 0),
 		      mask = step_buffer(s, BUF_LOSS_MASK, 0);
-	struct tensor loss = engine_buffer(e, BUF_LOSS), zloss = engine_buffer(e, BUF_ZLOSS);
+	struct tensor loss = engine_buffer(e, HEAD_LOSS), zloss = engine_buffer(e, HEAD_ZLOSS);
 	struct xent x = {
 		.logits = *logits,
 		.labels = tensor_rows(&labels, first, rows),
@@ -103,7 +104,8 @@ static void
 chunk(const struct layer *l, struct step *s, const struct row_range *r)
 {
 	struct engine *e = s->e;
-	struct tensor all = engine_buffer(e, BUF_LOGITS), logits = tensor_rows(&all, 0, r->count),
+	struct tensor all = layer_buffer(l, s, HEAD_LOGITS),
+		      logits = tensor_rows(&all, 0, r->count),
 		      x = tensor_rows(&r->x, r->first, r->count), weight = table(e, l, false);
 	struct linear out_table = { .y = logits, .x = x, .weight = weight };
 
@@ -129,9 +131,9 @@ chunk(const struct layer *l, struct step *s, const struct row_range *r)
 static void
 all_chunks(const struct layer *l, struct step *s, const struct tensor *normed)
 {
-	struct tensor grad = step_buffer(s, BUF_HEAD_GRAD, 0);
+	struct tensor grad = layer_buffer(l, s, HEAD_GRAD);
 	struct row_range r = { .x = gather_rows(s, normed), .dx = partial_sums(s, &grad) };
-	int64_t rows = r.x.shape[0], step = s->e->mem.head_rows;
+	int64_t rows = r.x.shape[0], step = memory_buffer(&s->e->mem, HEAD_LOGITS)->shape[0];
 
 	for (; r.first < rows; r.first += step) {
 		r.count = rows - r.first < step ? rows - r.first : step;
@@ -160,8 +162,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 {
 	struct engine *e = s->e;
 	struct tensor scalars = engine_buffer(e, BUF_SCALARS);
-	struct tensor mask = step_buffer(s, BUF_LOSS_MASK, 0), loss = engine_buffer(e, BUF_LOSS);
-	struct tensor zloss = engine_buffer(e, BUF_ZLOSS),
+	struct tensor mask = step_buffer(s, BUF_LOSS_MASK, 0), loss = layer_buffer(l, s, HEAD_LOSS);
+	struct tensor zloss = layer_buffer(l, s, HEAD_ZLOSS),
 		      sum = tensor_rows(&scalars, SCALAR_LOSS, 1);
 	struct tensor zsum = tensor_rows(&scalars, SCALAR_ZLOSS, 1);
 	struct tensor normed = norm_forward(l, s, x);
@@ -179,7 +181,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
-	struct norm_flow flow = { *dx, step_buffer(s, BUF_HEAD_GRAD, 0), *x };
+	struct norm_flow flow = { *dx, layer_buffer(l, s, HEAD_GRAD), *x };
 
 	s->e->ops->fill(s->e->stream, &(struct fill){ *dx, 0 });
 	norm_backward(l, s, &flow);

@@ -6,6 +6,7 @@
  * [s/c, v/t]; the last stage's tensor and context ranks put rows together there. Every rank takes
  * part in each pass and in each agreement on an error, whether it has logits or not.
  */
+#include "lib/model/block/head.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -38,7 +39,7 @@ pass_init(struct pass *p, struct engine *e)
 
 	p->e = e;
 	p->seq_length = e->plan.shape.seq_length;
-	p->columns = memory_buffer(&e->mem, BUF_LOGITS)->shape[1];
+	p->columns = memory_buffer(&e->mem, HEAD_LOGITS)->shape[1];
 	p->tokens = mem_zalloc((size_t)p->seq_length, sizeof *p->tokens);
 	p->batch = (struct batch){ mem_zalloc(rows, 4), mem_zalloc(rows, 4), mem_zalloc(rows, 4),
 		mem_zalloc(rows, sizeof(float)) };

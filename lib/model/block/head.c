@@ -1,4 +1,6 @@
 /* head.c - the head: what final norm, output table and loss hold */
+#include "lib/model/block/head.h"
+#include "lib/base/int64.h"
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
 #include "lib/model/work.h"
@@ -15,23 +17,57 @@ static const struct param_row params[] = {
 	{ .name = NULL },
 };
 
+enum { TILE = 128 };
+
+/* Of the T token rows those whose logits are held at once. The number depends only on the model and
+ * the shape, so that the order of the sums does not depend on the layout, but for the context
+ * ranks: about 2^25 elements over the whole vocabulary, and 3 2^27 in 16-bit types, since GEMMs on
+ * GPUs need many rows; chunks are equal and made of whole tiles. */
+static int64_t
+head_rows(const struct sizes *z)
+{
+	bool half = dtype_size(z->shape->dtype) == 2;
+	int64_t most = (half ? (int64_t)3 << 27 : (int64_t)1 << 25) / z->model->vocab_size, chunks;
+
+	if (most < TILE)
+		most = TILE;
+	if (most >= z->tokens || !half)
+		return int64_min(most, z->tokens);
+	chunks = int64_div_up(z->tokens, most);
+	return int64_div_up(int64_div_up(z->tokens, chunks), TILE) * TILE;
+}
+
+/* The norm's output is made in the pass over the rows that reads the last block's output. */
+static void
+state(struct buffer_list *to, const struct sizes *z)
+{
+	bool means = z->model->normalization == NORMALIZATION_LAYERNORM;
+	int64_t t = z->tokens, r = z->rows, h = z->hidden, n = head_rows(z),
+		ranks = z->layout->tensor_model_parallel_size;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "final norm input", HEAD_INPUT, SLOT, true, STREAM, { r, h } },
+		{ "final norm mean", HEAD_NORM_MEAN, SLOT, means, REAL, { r } },
+		{ "final norm rstd", HEAD_NORM_RSTD, SLOT, true, REAL, { r } },
+		/* of the final norm's output */
+		{ "head gradient", HEAD_GRAD, SLOT, z->trains, ACT, { r, h } },
+		{ "final norm output", HEAD_NORM_OUT, STEP, true, ACT, { r, h }, FWD | HEAD },
+		{ "logits", HEAD_LOGITS, STEP, true, ACT, { n, z->vocab }, HEAD },
+		{ "softmax statistics", HEAD_STATS, STEP, ranks > 1, REAL, { n * ranks, 3 }, HEAD },
+		{ "token loss", HEAD_LOSS, STEP, true, REAL, { t }, HEAD },
+		{ "token z-loss", HEAD_ZLOSS, STEP, true, REAL, { t }, HEAD },
+	};
+	/* clang-format on */
+
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
 static const struct named_row buffers[] = {
-	{ "final norm input", BUF_FINAL_INPUT, SLOT, ALWAYS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
-	{ "final norm mean", BUF_FINAL_MEAN, SLOT, IF_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
-	{ "final norm rstd", BUF_FINAL_RSTD, SLOT, ALWAYS, REAL, { D_ROWS, D_ONE }, 0 },
-	/* of the final norm's output */
-	{ "head gradient", BUF_HEAD_GRAD, SLOT, IF_TRAINING, ACT, { D_ROWS, D_HIDDEN }, 0 },
-	/* made in the pass over the rows that reads the last block's output */
-	{ "final norm output", BUF_FINAL_OUT, STEP, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD | HEAD },
-	{ "logits", BUF_LOGITS, STEP, ALWAYS, ACT, { D_HEAD_ROWS, D_VOCAB }, HEAD },
-	{ "softmax statistics", BUF_STATS, STEP, IF_TENSOR, REAL, { D_STAT_ROWS, D_THREE }, HEAD },
-	{ "token loss", BUF_LOSS, STEP, ALWAYS, REAL, { D_TOKENS, D_ONE }, HEAD },
-	{ "token z-loss", BUF_ZLOSS, STEP, ALWAYS, REAL, { D_TOKENS, D_ONE }, HEAD },
 	{ .name = NULL },
 };
 
-static const struct block_norm norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, BUF_FINAL_MEAN,
-	BUF_FINAL_RSTD, BUF_FINAL_INPUT, BUF_FINAL_OUT };
+static const struct block_norm norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, HEAD_NORM_MEAN,
+	HEAD_NORM_RSTD, HEAD_INPUT, HEAD_NORM_OUT };
 
 /* After the layers. */
 static bool
@@ -53,5 +89,5 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->scatters = 2;
 }
 
-const struct block_kind block_head = { "head", in, params, buffers, BUF_FINAL_INPUT, &norm, NULL,
-	NULL, work };
+const struct block_kind block_head = { "head", in, params, buffers, HEAD_INPUT, &norm, NULL, NULL,
+	work, .state = state };

@@ -60,26 +60,6 @@ dims_whole(int64_t d[D_COUNT], const struct model_config *c)
 	d[D_K_NORM] = c->qk_layernorm_hidden_dim ? d[D_KV] : c->kv_channels;
 }
 
-enum { HEAD_TILE = 128 };
-
-/* Of so many token rows those whose logits are held at once. The number depends only on the model
- * and the shape, so that the order of the sums does not depend on the layout, but for the context
- * ranks: about 2^25 elements over the whole vocabulary, and 3 2^27 in 16-bit types, since GEMMs on
- * GPUs need many rows; chunks are equal and made of whole tiles. */
-static int64_t
-head_rows(const struct model_config *c, const struct train_shape *s, int64_t tokens)
-{
-	bool half = dtype_size(s->dtype) == 2;
-	int64_t most = (half ? (int64_t)3 << 27 : (int64_t)1 << 25) / c->vocab_size, chunks;
-
-	if (most < HEAD_TILE)
-		most = HEAD_TILE;
-	if (most >= tokens || !half)
-		return most < tokens ? most : tokens;
-	chunks = (tokens + most - 1) / most;
-	return ((tokens + chunks - 1) / chunks + HEAD_TILE - 1) / HEAD_TILE * HEAD_TILE;
-}
-
 /* k and v go to all other ranks in each pass, and their gradients back. Of heads q, k, v and the
  * output change places in the forward pass; backward these, the gradient of the output, and those
  * of q, k and v. */
@@ -243,8 +223,6 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_FFN] = c->ffn_hidden_size / t;
 	d[D_FC1] = d[D_FFN] * (model_gated(c) ? 2 : 1);
 	d[D_VOCAB] = layout_vocab(l, c) / t;
-	d[D_HEAD_ROWS] = head_rows(c, s, d[D_TOKENS]);
-	d[D_STAT_ROWS] = d[D_HEAD_ROWS] * t;
 	d[D_ATTN_WORK] = (int64_t)(attention_run_workspace(c, l, s) / sizeof(float));
 	dims_context(d, l, s->context_form == CONTEXT_HEADS);
 	dims_experts(d, c, l, s);

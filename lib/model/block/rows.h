@@ -56,9 +56,7 @@ enum dim {
 	D_EXPERT_FC1,
 	D_SHARED_FFN, /* of the expert of all tokens */
 	D_SHARED_FC1,
-	D_VOCAB, /* without padding as a parameter, with it in memory */
-	D_HEAD_ROWS,
-	D_STAT_ROWS,
+	D_VOCAB,     /* without padding as a parameter, with it in memory */
 	D_ATTN_WORK, /* workspace.h */
 	D_DOCUMENTS, /* rows that attention is told the documents of: T, or s*b */
 	/* rows of gradients of keys: of all positions and, from the queries of the first stretch,
