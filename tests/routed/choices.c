@@ -8,6 +8,7 @@
  * with this around its router. At the end each rank prints how many of its rows would have chosen
  * otherwise.
  */
+#include "lib/model/block/moe.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/layers/router.h"
@@ -105,7 +106,7 @@ read_line(int32_t *choice, int64_t k, off_t at)
 void
 __wrap_router_forward(const struct layer *l, struct step *s, const struct tensor *x)
 {
-	struct tensor choice = step_buffer(s, BUF_CHOICE, l->block->local);
+	struct tensor choice = step_buffer(s, MOE_CHOICE, l->block->local);
 	const struct backend *b = s->e->backend;
 	int64_t k = choice.shape[1], others = 0;
 	int32_t *host;

@@ -359,7 +359,7 @@ test_mixed(void)
 	static const int dense[] = { ATTENTION_INPUT, ATTENTION_QKV, ATTENTION_OUT, MLP_INPUT,
 		MLP_INPUT + FFN_NORM_OUT, MLP_FC1_OUT, MLP_ACT_OUT };
 	static const int sparse[] = { ATTENTION_INPUT, ATTENTION_QKV, ATTENTION_OUT, MOE_INPUT,
-		MOE_INPUT + FFN_NORM_OUT, BUF_EXPERT_IN, BUF_EXPERT_UP, BUF_PLACE };
+		MOE_INPUT + FFN_NORM_OUT, MOE_IN, MOE_UP, MOE_PLACE };
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 1 };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
@@ -675,10 +675,10 @@ test_fp8_experts(void)
 	/* fc1 of four experts: 384 x 64; fc2: 256 x 48; of the shared one 160 x 64 and 64 x 80 */
 	CHECK(memory_buffer(&m, BUF_FP8_SQUARES)->bytes ==
 	    4 * (4 * (4 + 4) + 2 * (3 * 4 + 4) + 2 * (3 * 4 + 2 * 4 + 2 * 4 + 4)));
-	check_apart(&m, BUF_FP8_EXPERT, BUF_EXPERT_ACT, m.arena[ARENA_SCRATCH]);
-	check_apart(&m, BUF_FP8_EXPERT, BUF_EXPERT_OUT, m.arena[ARENA_SCRATCH]);
-	check_apart(&m, BUF_FP8_EXPERT, BUF_EXPERT_DACT, m.arena[ARENA_SCRATCH]);
-	check_apart(&m, BUF_FP8_EXPERT, BUF_ROUTED, m.arena[ARENA_SCRATCH]);
+	check_apart(&m, BUF_FP8_EXPERT, MOE_ACT, m.arena[ARENA_SCRATCH]);
+	check_apart(&m, BUF_FP8_EXPERT, MOE_OUT, m.arena[ARENA_SCRATCH]);
+	check_apart(&m, BUF_FP8_EXPERT, MOE_DACT, m.arena[ARENA_SCRATCH]);
+	check_apart(&m, BUF_FP8_EXPERT, MOE_ROUTED, m.arena[ARENA_SCRATCH]);
 	memory_release(&m);
 }
 
@@ -935,9 +935,9 @@ test_offload(void)
 static void
 test_experts(void)
 {
-	static const int backward[] = { BUF_ROUTED, BUF_ROUTED_WEIGHT, BUF_EXPERT_ACT,
-		BUF_EXPERT_OUT, BUF_EXPERT_DACT, BUF_EXPERT_DWEIGHT, BUF_DCHOICE_WEIGHT,
-		BUF_DLOGITS, BUF_SHARED_ACT, BUF_SHARED_DACT, BUF_DNORM, BUF_DBRANCH };
+	static const int backward[] = { MOE_ROUTED, MOE_ROUTED_WEIGHT, MOE_ACT, MOE_OUT, MOE_DACT,
+		MOE_DWEIGHT, MOE_DCHOICE_WEIGHT, MOE_DLOGITS, MOE_SHARED_ACT, MOE_SHARED_DACT,
+		BUF_DNORM, BUF_DBRANCH };
 	enum { SOME = sizeof backward / sizeof *backward };
 	struct model_config c = tiny();
 	struct layout one = { 1, 1, 1, 1 }, four = { 1, 1, 4, 1, .expert_model_parallel_size = 4 },
@@ -959,30 +959,30 @@ test_experts(void)
 	memory_plan(&a, &c, &one, &s, rank);
 	memory_plan(&b, &c, &four, &s, rank);
 	memory_plan(&half, &c, &slices, &s, rank);
-	CHECK(memory_buffer(&a, BUF_EXPERT_IN)->shape[0] == 96 * 3 &&
-	    memory_buffer(&b, BUF_EXPERT_IN)->shape[0] == 4 * 96 * 2);
-	CHECK(memory_buffer(&a, BUF_ROUTED)->bytes == 0 &&
-	    memory_buffer(&b, BUF_ROUTED)->shape[0] == 96 * 3);
-	CHECK(memory_buffer(&b, BUF_EXPERT_UP)->shape[1] == 96 &&
-	    memory_buffer(&b, BUF_ROUTER_LOGITS)->dtype == DTYPE_F32);
-	CHECK(memory_buffer(&half, BUF_EXPERT_IN)->shape[0] == 4 * 96 * 3 &&
-	    memory_buffer(&half, BUF_ROUTED)->shape[0] == 96 * 6);
-	CHECK(memory_buffer(&half, BUF_EXPERT_UP)->shape[1] == 48 &&
-	    memory_buffer(&half, BUF_PLACE)->shape[1] == 6);
-	CHECK(memory_buffer(&half, BUF_EXPERT_ROWS)->shape[0] == 4 &&
-	    memory_buffer(&half, BUF_EXPERT_ROWS)->shape[1] == 16);
+	CHECK(memory_buffer(&a, MOE_IN)->shape[0] == 96 * 3 &&
+	    memory_buffer(&b, MOE_IN)->shape[0] == 4 * 96 * 2);
+	CHECK(memory_buffer(&a, MOE_ROUTED)->bytes == 0 &&
+	    memory_buffer(&b, MOE_ROUTED)->shape[0] == 96 * 3);
+	CHECK(memory_buffer(&b, MOE_UP)->shape[1] == 96 &&
+	    memory_buffer(&b, MOE_LOGITS)->dtype == DTYPE_F32);
+	CHECK(memory_buffer(&half, MOE_IN)->shape[0] == 4 * 96 * 3 &&
+	    memory_buffer(&half, MOE_ROUTED)->shape[0] == 96 * 6);
+	CHECK(memory_buffer(&half, MOE_UP)->shape[1] == 48 &&
+	    memory_buffer(&half, MOE_PLACE)->shape[1] == 6);
+	CHECK(memory_buffer(&half, MOE_EXPERT_ROWS)->shape[0] == 4 &&
+	    memory_buffer(&half, MOE_EXPERT_ROWS)->shape[1] == 16);
 	CHECK(half.shards.elements == b.shards.elements);
 	for (int64_t layer = 0; layer < 4; layer++) {
-		struct memory_place choice = memory_at(&b, BUF_CHOICE, 0, layer),
-				    place = memory_at(&b, BUF_PLACE, 0, layer);
+		struct memory_place choice = memory_at(&b, MOE_CHOICE, 0, layer),
+				    place = memory_at(&b, MOE_PLACE, 0, layer);
 
 		CHECK(choice.arena == ARENA_SAVED && place.arena == ARENA_SCRATCH);
 		CHECK(choice.offset ==
-		    memory_at(&b, BUF_CHOICE, 0, 0).offset + (uint64_t)layer * b.kept_bytes);
-		CHECK(choice.offset + memory_buffer(&b, BUF_CHOICE)->bytes <= b.slot_bytes);
+		    memory_at(&b, MOE_CHOICE, 0, 0).offset + (uint64_t)layer * b.kept_bytes);
+		CHECK(choice.offset + memory_buffer(&b, MOE_CHOICE)->bytes <= b.slot_bytes);
 	}
-	CHECK(memory_instances(&b, BUF_CHOICE, ARENA_SAVED) ==
-	    4 * memory_buffer(&b, BUF_CHOICE)->copies);
+	CHECK(memory_instances(&b, MOE_CHOICE, ARENA_SAVED) ==
+	    4 * memory_buffer(&b, MOE_CHOICE)->copies);
 	for (int i = 0; i < SOME * SOME; i++)
 		check_apart(&b, backward[i / SOME], backward[i % SOME], b.arena[ARENA_SCRATCH]);
 	memory_release(&a);
@@ -995,8 +995,8 @@ test_experts(void)
 static void
 test_windows(void)
 {
-	static const int shared[] = { BUF_ROUTED, BUF_ROUTED_INPUT, BUF_WINDOW_IN,
-		BUF_WINDOW_WEIGHT, BUF_WINDOW_UP, BUF_EXPERT_OUT, BUF_EXPERT_DACT, BUF_DNORM };
+	static const int shared[] = { MOE_ROUTED, MOE_ROUTED_INPUT, MOE_WINDOW_IN,
+		MOE_WINDOW_WEIGHT, MOE_WINDOW_UP, MOE_OUT, MOE_DACT, BUF_DNORM };
 	enum { SOME = sizeof shared / sizeof *shared };
 	struct model_config c = tiny();
 	struct layout four = { 1, 1, 4, 1, .expert_model_parallel_size = 4 };
@@ -1018,9 +1018,9 @@ test_windows(void)
 	CHECK(a.most == 4 * 96 * 2 && a.window == 304 && a.windows == 3);
 	memory_plan(&m, &c, &four, &s, rank);
 	check_sums(&m);
-	CHECK(memory_buffer(&m, BUF_EXPERT_IN)->shape[0] == 304 &&
-	    memory_buffer(&m, BUF_WINDOW_UP)->shape[0] == 304);
-	CHECK(m.layer_bytes < all.layer_bytes && memory_buffer(&all, BUF_WINDOW_IN)->bytes == 0);
+	CHECK(memory_buffer(&m, MOE_IN)->shape[0] == 304 &&
+	    memory_buffer(&m, MOE_WINDOW_UP)->shape[0] == 304);
+	CHECK(m.layer_bytes < all.layer_bytes && memory_buffer(&all, MOE_WINDOW_IN)->bytes == 0);
 	for (int i = 0; i < SOME * SOME; i++)
 		check_apart(&m, shared[i / SOME], shared[i % SOME], m.arena[ARENA_SCRATCH]);
 	s.expert_rank_capacity = 2.7;

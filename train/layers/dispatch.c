@@ -6,6 +6,7 @@
  * from all ranks. What comes back is added up in the order of a row's experts. Source:
  * docs/math.md 5.5.
  */
+#include "lib/model/block/moe.h"
 #include "train/layers/dispatch.h"
 #include "train/engine/timing.h"
 
@@ -14,7 +15,7 @@ void
 dispatch_counts(const struct layer *l, struct step *s)
 {
 	struct comm *ep = s->e->groups.ep;
-	struct tensor all = step_buffer(s, BUF_EXPERT_ROWS, l->block->local),
+	struct tensor all = layer_buffer(l, s, MOE_EXPERT_ROWS),
 		      own = tensor_rows(&all, ep->rank, 1);
 
 	if (ep->size > 1)
@@ -25,7 +26,7 @@ struct tensor
 dispatch_arriving(const struct layer *l, const struct step *s)
 {
 	struct comm *ep = s->e->groups.ep;
-	struct tensor all = step_buffer(s, BUF_EXPERT_ROWS, l->block->local);
+	struct tensor all = layer_buffer(l, s, MOE_EXPERT_ROWS);
 	int64_t local = all.shape[1] / ep->size;
 
 	return tensor_columns(&all, ep->rank * local, local);
@@ -43,7 +44,7 @@ dispatch_rows(const struct step *s, int b, const struct tensor *taken)
 static void
 reorder(const struct layer *l, struct step *s, struct rows_by r)
 {
-	struct tensor place = step_buffer(s, BUF_PLACE, l->block->local);
+	struct tensor place = layer_buffer(l, s, MOE_PLACE);
 	int64_t rows = (r.kind == ROWS_SPREAD ? r.x : r.y).shape[0];
 
 	r.place = tensor_2d(place.data, place.dtype, rows, tensor_elements(&place) / rows);
@@ -80,7 +81,7 @@ exchange(const struct layer *l, struct step *s, struct rows_exchange x)
 
 	if (ep->size == 1)
 		return;
-	x.counts = step_buffer(s, BUF_EXPERT_ROWS, l->block->local);
+	x.counts = layer_buffer(l, s, MOE_EXPERT_ROWS);
 	timing_begin(s->e, SPAN_TENSOR);
 	ep->ops->all_to_all_rows(COMM_HERE(ep), s->e->stream, &x);
 	timing_end(s->e, SPAN_TENSOR);

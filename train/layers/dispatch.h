@@ -3,15 +3,15 @@
  *
  * Of a rank's R rows each goes to its k experts, of each to the n ranks that share it: R k n rows
  * in the order of experts. The rank's own experts take rows in the order of experts, then of ranks,
- * then of rows, in windows of P (train/ops.h). The choice must have been made (BUF_PLACE,
- * BUF_EXPERT_ROWS). Collective over the ranks that hold the experts once together.
+ * then of rows, in windows of P (train/ops.h). The choice must have been made (MOE_PLACE,
+ * MOE_EXPERT_ROWS). Collective over the ranks that hold the experts once together.
  */
 #ifndef TRAIN_LAYERS_DISPATCH_H
 #define TRAIN_LAYERS_DISPATCH_H
 
 #include "train/layers/layer.h"
 
-/* All ranks' counts into BUF_EXPERT_ROWS, of which each has its own row. */
+/* All ranks' counts into MOE_EXPERT_ROWS, of which each has its own row. */
 void dispatch_counts(const struct layer *l, struct step *s);
 /* Of these, the rows of each of the rank's experts from each rank: I32 [ranks,E_l]. */
 struct tensor dispatch_arriving(const struct layer *l, const struct step *s);

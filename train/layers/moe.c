@@ -11,6 +11,7 @@
  * has 16. Both GEMMs with weights read such copies, the gradients of weights do not (lib/model/
  * fp8.h).
  */
+#include "lib/model/block/moe.h"
 #include "train/layers/dispatch.h"
 #include "train/layers/layer.h"
 #include "train/layers/router.h"
@@ -48,7 +49,7 @@ static void
 shared_project_up(const struct layer *l, struct step *s, const struct tensor *normed)
 {
 	struct linear in = { .x = *normed,
-		.y = step_buffer(s, BUF_SHARED_UP, l->block->local),
+		.y = layer_buffer(l, s, MOE_SHARED_UP),
 		.weight = shared_up(l, s->e, false),
 		.fp8 = fp8_gemm_of(s->e, l->block, FP8_SHARED_FC1) };
 
@@ -59,8 +60,8 @@ static void
 shared_project_down(const struct layer *l, struct step *s, const struct tensor *y)
 {
 	struct engine *e = s->e;
-	struct tensor up = step_buffer(s, BUF_SHARED_UP, l->block->local);
-	struct linear down = { .x = engine_buffer(e, BUF_SHARED_ACT),
+	struct tensor up = layer_buffer(l, s, MOE_SHARED_UP);
+	struct linear down = { .x = layer_buffer(l, s, MOE_SHARED_ACT),
 		.y = *y,
 		.weight = engine_weight(e, l->block->layer, ROLE_SHARED_DOWN),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_SHARED_FC2) };
@@ -75,9 +76,9 @@ shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 {
 	struct engine *e = s->e;
 	struct act_grad act = { .kind = activation(e),
-		.dy = engine_buffer(e, BUF_SHARED_DACT),
-		.x = step_buffer(s, BUF_SHARED_UP, l->block->local),
-		.y = engine_buffer(e, BUF_SHARED_ACT) };
+		.dy = layer_buffer(l, s, MOE_SHARED_DACT),
+		.x = layer_buffer(l, s, MOE_SHARED_UP),
+		.y = layer_buffer(l, s, MOE_SHARED_ACT) };
 	struct linear_grad down = { .dx = act.dy,
 		.dy = f->dy,
 		.x = act.y,
@@ -128,16 +129,15 @@ struct window {
 static struct window
 window_at(const struct layer *l, const struct step *s, int64_t i)
 {
-	static const int saved[] = { BUF_EXPERT_IN, BUF_EXPERT_WEIGHT, BUF_EXPERT_UP },
-			 shared[] = { BUF_WINDOW_IN, BUF_WINDOW_WEIGHT, BUF_WINDOW_UP };
+	static const int saved[] = { MOE_IN, MOE_WEIGHT, MOE_UP },
+			 shared[] = { MOE_WINDOW_IN, MOE_WINDOW_WEIGHT, MOE_WINDOW_UP };
 	const int *of = i == 0 ? saved : shared;
-	struct tensor in = step_buffer(s, of[0], l->block->local),
-		      weight = step_buffer(s, of[1], l->block->local);
+	struct tensor in = layer_buffer(l, s, of[0]), weight = layer_buffer(l, s, of[1]);
 
 	return (struct window){ .first = i * in.shape[0],
 		.in = in,
 		.weight = tensor_column(&weight),
-		.up = step_buffer(s, of[2], l->block->local) };
+		.up = layer_buffer(l, s, of[2]) };
 }
 
 /* However the rows are spread over ranks. */
@@ -153,7 +153,7 @@ num_windows(const struct engine *e)
 static struct tensor
 weights_grad(const struct engine *e)
 {
-	struct tensor w = engine_buffer(e, BUF_EXPERT_DWEIGHT);
+	struct tensor w = engine_buffer(e, MOE_DWEIGHT);
 
 	return tensor_column(&w);
 }
@@ -182,8 +182,8 @@ experts_spread(const struct layer *l, struct step *s, int b, const struct tensor
 {
 	struct window w = window_at(l, s, 0);
 	struct tensor rows = dispatch_rows(s, b, &w.in),
-		      weights = dispatch_rows(s, BUF_ROUTED_WEIGHT, &w.weight),
-		      chosen = step_buffer(s, BUF_CHOICE_WEIGHT, l->block->local);
+		      weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &w.weight),
+		      chosen = layer_buffer(l, s, MOE_CHOICE_WEIGHT);
 
 	dispatch_spread(l, s, &rows, x);
 	dispatch_spread(l, s, &weights, &chosen);
@@ -195,7 +195,7 @@ static void
 experts_project_up(
     const struct layer *l, struct step *s, const struct window *w, const struct tensor *rows)
 {
-	struct tensor weights = dispatch_rows(s, BUF_ROUTED_WEIGHT, &w->weight);
+	struct tensor weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &w->weight);
 
 	dispatch_send(l, s, &(struct dispatch){ *rows, w->in, w->first });
 	dispatch_send(l, s, &(struct dispatch){ weights, w->weight, w->first });
@@ -209,9 +209,9 @@ experts_project_down(
     const struct layer *l, struct step *s, const struct window *w, const struct tensor *rows)
 {
 	struct engine *e = s->e;
-	struct tensor out = engine_buffer(e, BUF_EXPERT_OUT);
+	struct tensor out = layer_buffer(l, s, MOE_OUT);
 	struct expert_act act = { .kind = activation(e),
-		.y = engine_buffer(e, BUF_EXPERT_ACT),
+		.y = layer_buffer(l, s, MOE_ACT),
 		.x = w->up,
 		.weight = w->weight,
 		.counts = dispatch_arriving(l, s),
@@ -230,8 +230,7 @@ static void
 experts_forward(
     const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *rows)
 {
-	struct tensor out = engine_buffer(s->e, BUF_EXPERT_OUT),
-		      back = dispatch_rows(s, BUF_ROUTED, &out);
+	struct tensor out = layer_buffer(l, s, MOE_OUT), back = dispatch_rows(s, MOE_ROUTED, &out);
 
 	for (int64_t i = 0; i < num_windows(s->e); i++) {
 		struct window w = window_at(l, s, i);
@@ -252,8 +251,8 @@ experts_through_activation(
 	struct engine *e = s->e;
 	struct expert_act_grad a = { .kind = activation(e),
 		.dx = w->up,
-		.dy = engine_buffer(e, BUF_EXPERT_DACT),
-		.y = engine_buffer(e, BUF_EXPERT_ACT),
+		.dy = layer_buffer(l, s, MOE_DACT),
+		.y = layer_buffer(l, s, MOE_ACT),
 		.dweight = weights_grad(e),
 		.x = w->up,
 		.weight = w->weight,
@@ -274,8 +273,8 @@ window_backward(
     const struct layer *l, struct step *s, const struct window *w, const struct tensor *rows)
 {
 	struct engine *e = s->e;
-	struct tensor out = engine_buffer(e, BUF_EXPERT_OUT), dw = weights_grad(e),
-		      weights = dispatch_rows(s, BUF_ROUTED_WEIGHT, &dw);
+	struct tensor out = layer_buffer(l, s, MOE_OUT), dw = weights_grad(e),
+		      weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &dw);
 	struct dispatch to = { *rows, out, w->first };
 
 	dispatch_send(l, s, &to);
@@ -294,14 +293,14 @@ static void
 experts_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {
 	struct engine *e = s->e;
-	struct tensor out = engine_buffer(e, BUF_EXPERT_OUT), dw = weights_grad(e),
-		      rows = dispatch_rows(s, BUF_ROUTED, &out),
-		      weights = dispatch_rows(s, BUF_ROUTED_WEIGHT, &dw), again = { NULL };
+	struct tensor out = layer_buffer(l, s, MOE_OUT), dw = weights_grad(e),
+		      rows = dispatch_rows(s, MOE_ROUTED, &out),
+		      weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &dw), again = { NULL };
 	int64_t windows = num_windows(e);
 
 	dispatch_spread(l, s, &rows, &f->dy);
 	if (windows > 1)
-		again = experts_spread(l, s, BUF_ROUTED_INPUT, &f->x);
+		again = experts_spread(l, s, MOE_ROUTED_INPUT, &f->x);
 	for (int64_t i = 0; i < windows; i++) {
 		struct window w = window_at(l, s, i);
 
@@ -311,7 +310,7 @@ experts_backward(const struct layer *l, struct step *s, const struct norm_flow *
 	}
 	dispatch_sum(l, s, &(struct dispatch_sum){ f->dx, rows, has_shared(e) });
 	dispatch_sum(
-	    l, s, &(struct dispatch_sum){ engine_buffer(e, BUF_DCHOICE_WEIGHT), weights, false });
+	    l, s, &(struct dispatch_sum){ layer_buffer(l, s, MOE_DCHOICE_WEIGHT), weights, false });
 }
 
 /* --- the block -------------------------------------------------------------------------------- */
@@ -325,7 +324,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 
 	router_forward(l, s, &normed);
 	dispatch_counts(l, s);
-	rows = experts_spread(l, s, BUF_ROUTED, &normed);
+	rows = experts_spread(l, s, MOE_ROUTED, &normed);
 	experts_project_up(l, s, &first, &rows);
 	if (has_shared(e))
 		shared_project_up(l, s, &normed);

@@ -6,6 +6,7 @@
  * add up to is taken in the backward pass, which runs once for each micro batch that trains.
  * Source: docs/math.md 5.
  */
+#include "lib/model/block/moe.h"
 #include "train/layers/router.h"
 #include "lib/base/int64.h"
 #include "train/layers/dispatch.h"
@@ -22,7 +23,7 @@ score_of(const struct model_config *c)
 static struct tensor
 taken_of(const struct layer *l, const struct step *s)
 {
-	struct tensor all = step_buffer(s, BUF_EXPERT_ROWS, l->block->local),
+	struct tensor all = layer_buffer(l, s, MOE_EXPERT_ROWS),
 		      own = tensor_rows(&all, s->e->groups.ep->rank, 1);
 
 	return tensor_2d(own.data, own.dtype, all.shape[0], all.shape[1] / all.shape[0]);
@@ -32,8 +33,7 @@ taken_of(const struct layer *l, const struct step *s)
 static struct tensor
 counts_of(const struct layer *l, const struct step *s)
 {
-	struct tensor chosen = step_buffer(s, BUF_EXPERT_CHOSEN, l->block->local),
-		      counts = taken_of(l, s);
+	struct tensor chosen = layer_buffer(l, s, MOE_CHOSEN), counts = taken_of(l, s);
 
 	counts.data = chosen.data ? chosen.data : counts.data;
 	return counts;
@@ -42,16 +42,14 @@ counts_of(const struct layer *l, const struct step *s)
 static struct route
 route_of(const struct layer *l, const struct step *s)
 {
-	int local = l->block->local;
-
 	return (struct route){
-		.logits = step_buffer(s, BUF_ROUTER_LOGITS, local),
+		.logits = layer_buffer(l, s, MOE_LOGITS),
 		.bias = engine_weight(s->e, l->block->layer, ROLE_EXPERT_BIAS),
-		.choice = step_buffer(s, BUF_CHOICE, local),
-		.weight = step_buffer(s, BUF_CHOICE_WEIGHT, local),
-		.place = step_buffer(s, BUF_PLACE, local),
+		.choice = layer_buffer(l, s, MOE_CHOICE),
+		.weight = layer_buffer(l, s, MOE_CHOICE_WEIGHT),
+		.place = layer_buffer(l, s, MOE_PLACE),
 		.counts = counts_of(l, s),
-		.load = step_buffer(s, BUF_EXPERT_LOAD, local),
+		.load = layer_buffer(l, s, MOE_LOAD),
 		.score = score_of(&s->e->plan.model),
 		.chosen = s->recomputes,
 	};
@@ -64,7 +62,7 @@ drop_rows(const struct layer *l, const struct step *s, const struct route *r)
 	const struct run_plan *p = &s->e->plan;
 	struct drop_rows d = { .route = *r,
 		.taken = taken_of(l, s),
-		.kept = step_buffer(s, BUF_KEPT, l->block->local),
+		.kept = layer_buffer(l, s, MOE_KEPT),
 		.capacity = capacity_of_expert(&p->model, &p->layout, &p->shape),
 		.by_position = p->shape.drop_policy == DROP_POSITION };
 
@@ -76,7 +74,7 @@ drop_rows(const struct layer *l, const struct step *s, const struct route *r)
 static void
 count_kept(const struct layer *l, const struct step *s, const struct tensor *sums)
 {
-	struct tensor kept = step_buffer(s, BUF_KEPT, l->block->local),
+	struct tensor kept = layer_buffer(l, s, MOE_KEPT),
 		      out = tensor_rows(sums, sums->shape[0] - 1, 1);
 
 	kept = tensor_flat(&kept);
@@ -186,13 +184,13 @@ router_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 	struct engine *e = s->e;
 	struct tensor sums = sums_of(e, l->block->layer), scalars = engine_buffer(e, BUF_SCALARS);
 	struct route_grad g = { .fwd = route_of(l, s),
-		.dweight = engine_buffer(e, BUF_DCHOICE_WEIGHT),
-		.dlogits = engine_buffer(e, BUF_DLOGITS),
+		.dweight = layer_buffer(l, s, MOE_DCHOICE_WEIGHT),
+		.dlogits = layer_buffer(l, s, MOE_DLOGITS),
 		.dbias = engine_grad(e, l->block->layer, ROLE_EXPERT_BIAS),
 		.accumulate = s->accumulate,
 		.factor = tensor_rows(&scalars, SCALAR_ROUTERS, 1),
 		.arriving = dispatch_arriving(l, s),
-		.window = step_buffer(s, BUF_EXPERT_IN, l->block->local).shape[0],
+		.window = layer_buffer(l, s, MOE_IN).shape[0],
 		.sums = tensor_rows(&sums, 0, e->plan.model.num_experts + ROUTER_SUMS) };
 	struct linear_grad gemm = {
 		.dy = g.dlogits, .x = f->x, .dweight = engine_grad(e, l->block->layer, ROLE_ROUTER)

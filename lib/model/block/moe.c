@@ -6,6 +6,7 @@
  * docs/math.md 5.
  */
 #include "lib/model/block/moe.h"
+#include "lib/model/capacity.h"
 #include "lib/model/work.h"
 
 #include <stddef.h>
@@ -39,63 +40,144 @@ static const struct param_row params[] = {
 	{ .name = NULL },
 };
 
-/* Rows in the order of experts are k for each row of the rank, to each of the ranks that share an
- * expert, or what arrives. Outputs of activations are never saved, and neither are those of
- * experts: the weight of a row multiplies its activation, whose gradient gives that of the weight.
- * A choice is kept where layers are recomputed, so that it is made only once. */
+/* Columns on a tensor rank of the expert of all tokens; 0: there is none. */
+static int64_t
+shared_ffn(const struct sizes *z)
+{
+	return z->model->moe_shared_expert_intermediate_size /
+	    z->layout->tensor_model_parallel_size;
+}
+
+/* The same of an expert, in its slice. */
+static int64_t
+expert_ffn(const struct sizes *z)
+{
+	return z->model->moe_ffn_hidden_size / layout_expert_slices(z->layout);
+}
+
+/* A row for each of the k experts of a row, or for each of their slices. */
+static int64_t
+routed(const struct sizes *z)
+{
+	return z->rows * z->model->moe_router_topk * layout_expert_slices(z->layout);
+}
+
+/* Of the router. A choice is kept where layers are recomputed, so that it is made only once. Where
+ * rows are dropped, those that chose an expert are counted, and which of them it takes is kept. */
+static void
+state_choice(struct buffer_list *to, const struct sizes *z)
+{
+	const struct model_config *c = z->model;
+	bool drops = z->shape->expert_capacity > 0,
+	     sequences = c->moe_router_load_balancing_type == BALANCING_SEQ_AUX_LOSS;
+	int64_t r = z->rows, e = c->num_experts, k = c->moe_router_topk,
+		n = layout_expert_slices(z->layout), ranks = layout_expert_holders(z->layout),
+		scopes = sequences ? z->shape->micro_batch_size : 1;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "router logits", MOE_LOGITS, LAYER, true, REAL, { r, e } },
+		{ "choice of experts", MOE_CHOICE, KEPT, true, I32, { r, k } },
+		{ "weights of choice", MOE_CHOICE_WEIGHT, LAYER, true, REAL, { r, k } },
+		{ "places of rows", MOE_PLACE, LAYER, true, I32, { r, k * n } },
+		/* from each rank that shares them, for each of their slices */
+		{ "rows of experts", MOE_EXPERT_ROWS, LAYER, true, I32, { ranks, e * n } },
+		{ "load of experts", MOE_LOAD, LAYER, true, I32, { scopes, e } },
+		{ "rows that chose experts", MOE_CHOSEN, LAYER, drops, I32, { 1, e * n } },
+		{ "rows that are kept", MOE_KEPT, KEPT, drops, REAL, { r, k } },
+		{ "weights of choice gradient", MOE_DCHOICE_WEIGHT, STEP, z->trains, REAL, { r, k },
+		    MLP_BWD },
+		{ "router logits gradient", MOE_DLOGITS, STEP, z->trains, REAL, { r, e }, MLP_BWD },
+	};
+	/* clang-format on */
+
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* Of the experts: of the rows that arrive, in the first window and, in scratch, in those after it.
+ * Outputs of activations are never saved, and neither are those of experts: the weight of a row
+ * multiplies its activation, whose gradient gives that of the weight. */
+static void
+state_experts(struct buffer_list *to, const struct sizes *z)
+{
+	const struct arriving in = capacity_arriving(z->model, z->layout, z->shape);
+	bool windows = in.windows > 1;
+	int64_t p = in.window, h = z->hidden, f = expert_ffn(z), fc1 = sizes_gated(z, f);
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "expert input", MOE_IN, LAYER, true, ACT, { p, h } },
+		{ "weights of rows", MOE_WEIGHT, LAYER, true, REAL, { p } },
+		{ "expert fc1 output", MOE_UP, LAYER, true, ACT, { p, fc1 } },
+		{ "window input", MOE_WINDOW_IN, STEP, windows, ACT, { p, h }, FWD | MLP_BWD },
+		{ "window weights of rows", MOE_WINDOW_WEIGHT, STEP, windows, REAL, { p },
+		    FWD | MLP_BWD },
+		{ "window fc1 output", MOE_WINDOW_UP, STEP, windows, ACT, { p, fc1 },
+		    FWD | MLP_BWD },
+		{ "expert activation", MOE_ACT, STEP, true, ACT, { p, f }, FWD | MLP_BWD },
+		/* or its gradient, and then that of the input */
+		{ "expert output", MOE_OUT, STEP, true, ACT, { p, h }, FWD | MLP_BWD },
+		{ "expert activation gradient", MOE_DACT, STEP, z->trains, ACT, { p, f }, MLP_BWD },
+		{ "weights of rows gradient", MOE_DWEIGHT, STEP, z->trains, REAL, { p }, MLP_BWD },
+	};
+	/* clang-format on */
+
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* Of rows on their way between ranks that share experts. For windows after the first the backward
+ * pass sends them once more. */
+static void
+state_routed(struct buffer_list *to, const struct sizes *z)
+{
+	bool ranks = layout_expert_holders(z->layout) > 1,
+	     again = capacity_arriving(z->model, z->layout, z->shape).windows > 1 && z->trains;
+	int64_t n = routed(z), h = z->hidden;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "rows for all experts", MOE_ROUTED, STEP, ranks, ACT, { n, h }, FWD | MLP_BWD },
+		{ "weights for all experts", MOE_ROUTED_WEIGHT, STEP, ranks, REAL, { n },
+		    FWD | MLP_BWD },
+		{ "rows for all experts again", MOE_ROUTED_INPUT, STEP, again, ACT, { n, h },
+		    MLP_BWD },
+	};
+	/* clang-format on */
+
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+static void
+state_shared(struct buffer_list *to, const struct sizes *z)
+{
+	int64_t t = z->tokens, f = shared_ffn(z);
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "shared fc1 output", MOE_SHARED_UP, LAYER, true, ACT, { t, sizes_gated(z, f) } },
+		{ "shared activation", MOE_SHARED_ACT, STEP, true, ACT, { t, f }, FWD | MLP_BWD },
+		{ "shared activation gradient", MOE_SHARED_DACT, STEP, z->trains, ACT, { t, f },
+		    MLP_BWD },
+	};
+	/* clang-format on */
+
+	if (f > 0)
+		state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* Rows are sent to experts in 16 bits, so that the norm's output has these. */
+static void
+state(struct buffer_list *to, const struct sizes *z)
+{
+	ffn_buffers(to, z, MOE_INPUT, true);
+	state_choice(to, z);
+	state_experts(to, z);
+	state_routed(to, z);
+	state_shared(to, z);
+}
+
 static const struct named_row buffers[] = {
-	{ "router logits", BUF_ROUTER_LOGITS, LAYER, ALWAYS, REAL, { D_ROWS, D_EXPERTS }, 0 },
-	{ "choice of experts", BUF_CHOICE, KEPT, ALWAYS, I32, { D_ROWS, D_TOPK }, 0 },
-	{ "weights of choice", BUF_CHOICE_WEIGHT, LAYER, ALWAYS, REAL, { D_ROWS, D_TOPK }, 0 },
-	{ "places of rows", BUF_PLACE, LAYER, ALWAYS, I32, { D_ROWS, D_TOPK_SLICES }, 0 },
-	/* from each rank that shares them, for each of their slices */
-	{ "rows of experts", BUF_EXPERT_ROWS, LAYER, ALWAYS, I32, { D_EXPERT_RANKS, D_SLICES }, 0 },
-	{ "load of experts", BUF_EXPERT_LOAD, LAYER, ALWAYS, I32, { D_SCOPES, D_EXPERTS }, 0 },
-	/* where rows are dropped: those that chose an expert, and which of them it takes */
-	{ "rows that chose experts", BUF_EXPERT_CHOSEN, LAYER, IF_CAPACITY, I32,
-	    { D_ONE, D_SLICES }, 0 },
-	{ "rows that are kept", BUF_KEPT, KEPT, IF_CAPACITY, REAL, { D_ROWS, D_TOPK }, 0 },
-	{ "expert input", BUF_EXPERT_IN, LAYER, ALWAYS, ACT, { D_ARRIVING, D_HIDDEN }, 0 },
-	{ "weights of rows", BUF_EXPERT_WEIGHT, LAYER, ALWAYS, REAL, { D_ARRIVING, D_ONE }, 0 },
-	{ "expert fc1 output", BUF_EXPERT_UP, LAYER, ALWAYS, ACT, { D_ARRIVING, D_EXPERT_FC1 }, 0 },
-	{ "rows for all experts", BUF_ROUTED, STEP, IF_EXPERT_RANKS, ACT, { D_ROUTED, D_HIDDEN },
-	    FWD | MLP_BWD },
-	{ "weights for all experts", BUF_ROUTED_WEIGHT, STEP, IF_EXPERT_RANKS, REAL,
-	    { D_ROUTED, D_ONE }, FWD | MLP_BWD },
-	/* of windows after the first, which alone is kept: what would be, and in the backward pass
-	 * the rows that it came from */
-	{ "rows for all experts again", BUF_ROUTED_INPUT, STEP, IF_WINDOWS_TRAINING, ACT,
-	    { D_ROUTED, D_HIDDEN }, MLP_BWD },
-	{ "window input", BUF_WINDOW_IN, STEP, IF_WINDOWS, ACT, { D_ARRIVING, D_HIDDEN },
-	    FWD | MLP_BWD },
-	{ "window weights of rows", BUF_WINDOW_WEIGHT, STEP, IF_WINDOWS, REAL,
-	    { D_ARRIVING, D_ONE }, FWD | MLP_BWD },
-	{ "window fc1 output", BUF_WINDOW_UP, STEP, IF_WINDOWS, ACT, { D_ARRIVING, D_EXPERT_FC1 },
-	    FWD | MLP_BWD },
-	{ "expert activation", BUF_EXPERT_ACT, STEP, ALWAYS, ACT, { D_ARRIVING, D_EXPERT_FFN },
-	    FWD | MLP_BWD },
-	/* or its gradient, and then that of the input */
-	{ "expert output", BUF_EXPERT_OUT, STEP, ALWAYS, ACT, { D_ARRIVING, D_HIDDEN },
-	    FWD | MLP_BWD },
-	{ "expert activation gradient", BUF_EXPERT_DACT, STEP, IF_TRAINING, ACT,
-	    { D_ARRIVING, D_EXPERT_FFN }, MLP_BWD },
 	/* of one grouped GEMM: input or output gradient */
 	{ "fp8 rows of experts", BUF_FP8_EXPERT, STEP, IF_FP8, F8, { D_ARRIVING, D_FP8_EXPERT },
 	    FWD | MLP_BWD },
 	{ "fp8 scales of rows of experts", BUF_FP8_EXPERT_LINES, STEP, IF_FP8_BLOCKS, F32,
 	    { D_FP8_EXPERT_LINES, D_ONE }, FWD | MLP_BWD },
-	{ "weights of rows gradient", BUF_EXPERT_DWEIGHT, STEP, IF_TRAINING, REAL,
-	    { D_ARRIVING, D_ONE }, MLP_BWD },
-	{ "weights of choice gradient", BUF_DCHOICE_WEIGHT, STEP, IF_TRAINING, REAL,
-	    { D_ROWS, D_TOPK }, MLP_BWD },
-	{ "router logits gradient", BUF_DLOGITS, STEP, IF_TRAINING, REAL, { D_ROWS, D_EXPERTS },
-	    MLP_BWD },
-	{ "shared fc1 output", BUF_SHARED_UP, LAYER, IF_SHARED, ACT, { D_TOKENS, D_SHARED_FC1 },
-	    0 },
-	{ "shared activation", BUF_SHARED_ACT, STEP, IF_SHARED, ACT, { D_TOKENS, D_SHARED_FFN },
-	    FWD | MLP_BWD },
-	{ "shared activation gradient", BUF_SHARED_DACT, STEP, IF_SHARED_TRAINING, ACT,
-	    { D_TOKENS, D_SHARED_FFN }, MLP_BWD },
 	/* as in mlp.c */
 	{ "fp8 transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED, STEP,
 	    IF_FP8_SHARED_TRAINING, F8_GRAD, { D_HIDDEN, D_TOKENS }, MLP_BWD },
@@ -103,13 +185,6 @@ static const struct named_row buffers[] = {
 	    IF_FP8_SHARED_BLOCKS_TRAINING, F32, { D_TOKEN_LINES, D_HIDDEN }, MLP_BWD },
 	{ .name = NULL },
 };
-
-/* Rows are sent to experts in 16 bits, so that the norm's output has these. */
-static void
-state(struct buffer_list *to, const struct sizes *z)
-{
-	ffn_buffers(to, z, MOE_INPUT, true);
-}
 
 static const struct block_norm norm = FFN_NORM(MOE_INPUT), post = FFN_POST_NORM(MOE_INPUT);
 /* Experts have no biases. */
