@@ -31,26 +31,6 @@ fp8_slot_at(const struct model_config *c, int64_t number)
 		(enum fp8_operand)(within % FP8_OPERANDS) };
 }
 
-struct fp8_weights
-fp8_weights(const struct model_config *c, enum fp8_linear linear)
-{
-	bool gated = model_gated(c);
-	const struct fp8_weights of[FP8_LINEARS] = {
-		[FP8_QKV] = { ROLE_Q, ROLE_V, false },
-		[FP8_PROJ] = { ROLE_PROJ, ROLE_PROJ, false },
-		[FP8_FC1] = { gated ? ROLE_GATE : ROLE_UP, ROLE_UP, false },
-		[FP8_FC2] = { ROLE_DOWN, ROLE_DOWN, false },
-		[FP8_EXPERT_FC1] = { gated ? ROLE_EXPERT_GATE : ROLE_EXPERT_UP, ROLE_EXPERT_UP,
-		    true },
-		[FP8_EXPERT_FC2] = { ROLE_EXPERT_DOWN, ROLE_EXPERT_DOWN, true },
-		[FP8_SHARED_FC1] = { gated ? ROLE_SHARED_GATE : ROLE_SHARED_UP, ROLE_SHARED_UP,
-		    false },
-		[FP8_SHARED_FC2] = { ROLE_SHARED_DOWN, ROLE_SHARED_DOWN, false },
-	};
-
-	return of[linear];
-}
-
 enum dtype
 fp8_type(const struct fp8 *f, enum fp8_operand operand)
 {

@@ -21,8 +21,8 @@
 #include "lib/model/layout.h"
 #include "lib/model/shape.h"
 
-/* The linears of layers, those of a kind of block next to each other; and their operands: input,
- * weight, gradient of the output. */
+/* The linears of layers, in the order of their slots in checkpoints; and their operands: input,
+ * weight, gradient of the output. Their weights are rows of their blocks (block/linears.h). */
 enum fp8_linear {
 	FP8_QKV,
 	FP8_PROJ,
@@ -39,11 +39,6 @@ enum fp8_operand { FP8_X, FP8_W, FP8_DY, FP8_OPERANDS };
 /* Numbers of a slot's scale: the inverse of its factor, the factor, two that are not used. */
 enum { FP8_SCALE_ROW = 4 };
 
-/* Linears [first, end). */
-struct fp8_range {
-	int first, end;
-};
-
 struct fp8_slot {
 	int layer; /* of the model, from 0 */
 	enum fp8_linear linear;
@@ -55,12 +50,6 @@ int64_t fp8_num_slots(const struct model_config *c);
 /* The number of a slot, by layers; and the reverse. */
 int64_t fp8_slot_number(const struct model_config *c, const struct fp8_slot *s);
 struct fp8_slot fp8_slot_at(const struct model_config *c, int64_t number);
-/* The weights that are joined to a linear's, of one expert or of all of a rank. */
-struct fp8_weights {
-	enum role first, last;
-	bool experts;
-};
-struct fp8_weights fp8_weights(const struct model_config *c, enum fp8_linear linear);
 /* The type of an operand's copy. */
 enum dtype fp8_type(const struct fp8 *f, enum fp8_operand operand);
 /* Whether the linears of a layer, counted from 0, read 8-bit operands; those of other blocks do

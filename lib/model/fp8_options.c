@@ -1,6 +1,6 @@
 /* fp8_options.c - which forms of 8-bit operands are supported, and the sizes that they need */
 #include "lib/model/fp8_options.h"
-#include "lib/model/block/rows.h"
+#include "lib/model/block/linears.h"
 
 const char *const fp8_formats[] = { "none", "hybrid", "e4m3", NULL };
 const char *const fp8_recipes[] = { "delayed", "tensorwise", "blockwise", "mxfp8", "custom", NULL };
@@ -26,42 +26,55 @@ check_side(const char *what, int64_t size, struct err *e)
 	return check_multiple(what, size, MULTIPLE, e);
 }
 
+/* The outputs and the inputs of a linear; 0 where the model has none. */
+static int64_t
+out_of(const struct linear_list *x, enum fp8_linear linear)
+{
+	const struct linear_row *row = linear_of(x, linear);
+
+	return row ? row->out : 0;
+}
+
+static int64_t
+in_of(const struct linear_list *x, enum fp8_linear linear)
+{
+	const struct linear_row *row = linear_of(x, linear);
+
+	return row ? row->in : 0;
+}
+
 /* The sides of what experts multiply: rows of them are of any number. */
 static int
-check_experts(const int64_t *d, const struct train_shape *s, struct err *e)
+check_experts(const struct linear_list *x, const struct sizes *z, struct err *e)
 {
-	if (check_side("format: channels of an expert", d[D_EXPERT_FFN], e) < 0 ||
-	    check_side("format: channels of the shared expert", d[D_SHARED_FFN], e) < 0)
+	if (check_side("format: channels of an expert", in_of(x, FP8_EXPERT_FC2), e) < 0 ||
+	    check_side("format: channels of the shared expert", in_of(x, FP8_SHARED_FC2), e) < 0)
 		return -1;
-	if (s->fp8.recipe != FP8_BLOCKWISE)
+	if (z->shape->fp8.recipe != FP8_BLOCKWISE || !z->model->num_experts)
 		return 0;
 	if (check_multiple(
-		"recipe blockwise: with --num-experts, hidden channels", d[D_HIDDEN], BLOCK, e) < 0)
+		"recipe blockwise: with --num-experts, hidden channels", z->hidden, BLOCK, e) < 0)
 		return -1;
-	return check_multiple(
-	    "recipe blockwise: outputs of an expert's first linear", d[D_EXPERT_FC1], BLOCK, e);
+	return check_multiple("recipe blockwise: outputs of an expert's first linear",
+	    out_of(x, FP8_EXPERT_FC1), BLOCK, e);
 }
 
 /* Every side of an operand is one of these. With tp_comm_overlap tokens are multiplied in parts. */
 static int
-check_sides(const struct model_config *c, const struct layout *l, const struct train_shape *s,
-    struct err *e)
+check_sides(const struct sizes *z, struct err *e)
 {
-	int64_t d[D_COUNT], parts = s->tp_comm_overlap ? l->tensor_model_parallel_size : 1;
+	const struct linear_list x = model_linears(z);
+	int64_t parts = z->shape->tp_comm_overlap ? z->layout->tensor_model_parallel_size : 1;
 
-	dims_share(d, c, l, s);
-	if (check_side("format: hidden channels", d[D_HIDDEN], e) < 0 ||
-	    check_side("format: channels of q", d[D_Q], e) < 0 ||
-	    check_side("format: channels of q, k and v", d[D_QKV], e) < 0)
-		return -1;
-	if (model_expert_layers(c) < c->num_layers &&
-	    check_side("format: ffn channels", d[D_FFN], e) < 0)
-		return -1;
-	if (c->num_experts && check_experts(d, s, e) < 0)
+	if (check_side("format: hidden channels", z->hidden, e) < 0 ||
+	    check_side("format: channels of q", in_of(&x, FP8_PROJ), e) < 0 ||
+	    check_side("format: channels of q, k and v", out_of(&x, FP8_QKV), e) < 0 ||
+	    check_side("format: ffn channels", in_of(&x, FP8_FC2), e) < 0 ||
+	    check_experts(&x, z, e) < 0)
 		return -1;
 	return check_side(
 	    parts > 1 ? "format: tokens that are multiplied at once" : "format: tokens",
-	    d[D_TOKENS] / parts, e);
+	    z->tokens / parts, e);
 }
 
 int
@@ -73,6 +86,7 @@ fp8_resolve(const struct opt_parse *p, const struct fp8_options *o, const struct
 		"fp8-amax-compute-algo", "first-last-layers-bf16" };
 	const char *format = fp8_formats[o->format];
 	bool ends = o->first_last_layers_bf16;
+	struct sizes z;
 
 	s->fp8 = (struct fp8){ .format = (enum fp8_format)o->format,
 		.recipe = (enum fp8_recipe)o->recipe,
@@ -108,5 +122,6 @@ fp8_resolve(const struct opt_parse *p, const struct fp8_options *o, const struct
 		    "none of %lld in 8 bits",
 		    (long long)s->fp8.bf16_first, (long long)s->fp8.bf16_last,
 		    (long long)c->num_layers);
-	return check_sides(c, l, s, e);
+	z = sizes_of_rank(c, l, s, 0);
+	return check_sides(&z, e);
 }

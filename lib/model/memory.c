@@ -533,6 +533,7 @@ static void
 plan_dims(struct rank *r, const struct memory_plan *m)
 {
 	const struct train_shape *s = r->shape;
+	struct sizes z = sizes_of_rank(r->model, r->layout, s, r->pp);
 	int64_t largest = m->shards.largest;
 
 	dims_share(r->dim, r->model, r->layout, r->shape);
@@ -558,7 +559,7 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	    r->shape->sharding >= SHARDING_GRADS ? m->own_elements : m->shards.elements;
 	r->dim[D_SCALARS] = SCALARS;
 	for (int i = 0; i < m->num_blocks; i++)
-		dims_copies(r->dim, &m->block[i]);
+		dims_copies(r->dim, &m->block[i], &z);
 	r->dim[D_HASHES] = 2 * (1 + m->shards.count);
 }
 

@@ -2,6 +2,7 @@
  * sums of their parts */
 #include "lib/model/block/attention.h"
 #include "lib/model/block/head.h"
+#include "lib/model/block/linears.h"
 #include "lib/model/block/mlp.h"
 #include "lib/model/block/moe.h"
 #include "lib/model/block/workspace.h"
@@ -702,9 +703,42 @@ test_fp8_slots(void)
 		CHECK(s.layer < 4 && s.linear < FP8_LINEARS && fp8_slot_number(&c, &s) == i);
 	}
 	CHECK(fp8_num_slots(&c) == 4 * 8 * FP8_OPERANDS);
-	CHECK(fp8_weights(&c, FP8_FC1).first == ROLE_GATE);
+}
+
+/* Checkpoints hold scales by these numbers. */
+_Static_assert(FP8_QKV == 0 && FP8_PROJ == 1 && FP8_FC1 == 2 && FP8_FC2 == 3 &&
+	FP8_EXPERT_FC1 == 4 && FP8_EXPERT_FC2 == 5 && FP8_SHARED_FC1 == 6 && FP8_SHARED_FC2 == 7,
+    "slots of scales");
+
+/* Each number has the linear that it has had in checkpoints from the first on. */
+static void
+test_fp8_linears(void)
+{
+	static const enum role first[] = { ROLE_Q, ROLE_PROJ, ROLE_GATE, ROLE_DOWN,
+		ROLE_EXPERT_GATE, ROLE_EXPERT_DOWN, ROLE_SHARED_GATE, ROLE_SHARED_DOWN };
+	struct model_config c = tiny();
+	struct layout l = { 1, 1, 1, 1 };
+	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
+	struct sizes z;
+	struct linear_list x;
+
+	c.num_experts = 8;
+	c.moe_router_topk = 3;
+	c.moe_ffn_hidden_size = 48;
+	c.moe_shared_expert_intermediate_size = 80;
+	c.moe_layer_freq = pattern_every(2);
+	z = sizes_of_rank(&c, &l, &s, 0);
+	x = model_linears(&z);
+	CHECK(x.count == FP8_LINEARS);
+	for (int i = 0; i < FP8_LINEARS; i++)
+		CHECK(linear_of(&x, (enum fp8_linear)i)->first == first[i]);
+	c.moe_layer_freq = (struct layer_pattern){ 0 };
+	x = model_linears(&z);
+	CHECK(x.count == FP8_LINEARS - 2 && !linear_of(&x, FP8_FC1));
+	c.num_experts = 0;
 	c.activation = ACTIVATION_GELU_TANH;
-	CHECK(fp8_weights(&c, FP8_FC1).first == ROLE_UP);
+	x = model_linears(&z);
+	CHECK(x.count == 4 && linear_of(&x, FP8_FC1)->first == ROLE_UP);
 }
 
 /* The rows between blocks are shared over four tensor ranks, all others are whole on each; the rows
@@ -1053,6 +1087,7 @@ main(void)
 	test_fp8();
 	test_fp8_experts();
 	test_fp8_slots();
+	test_fp8_linears();
 	test_row_shards();
 	test_parts();
 	test_average();

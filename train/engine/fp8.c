@@ -14,8 +14,9 @@ _Static_assert(
     (int)FP8_SCALE_ROW == (int)SCALE_ROW, "a row of scales, for the plan and for operations");
 
 struct fp8_copies {
-	struct fp8_gemm (*gemm)[FP8_LINEARS]; /* of each layer of the stage, by block.fp8 */
-	bool (*fresh)[FP8_LINEARS];           /* likewise: of a block all or none */
+	struct linear_list linears[BLOCK_COUNT]; /* of each kind of block */
+	struct fp8_gemm (*gemm)[FP8_LINEARS];    /* of each layer of the stage, by block.fp8 */
+	bool (*fresh)[FP8_LINEARS];              /* likewise: of a block all or none */
 	int num_layers;
 	bool scaled; /* there are scales to go by: those of earlier steps, or of a checkpoint */
 };
@@ -24,11 +25,17 @@ struct fp8_copies {
 
 /* The weights that a linear's operand is made of. */
 static struct tensor
-weights_of(const struct engine *e, const struct block *b, enum fp8_linear linear)
+weights_of(const struct engine *e, const struct block *b, const struct linear_row *linear)
 {
-	struct fp8_weights w = fp8_weights(&e->plan.model, linear);
+	return (linear->experts ? engine_experts : engine_joined)(
+	    e, false, b->layer, linear->first, linear->last);
+}
 
-	return (w.experts ? engine_experts : engine_joined)(e, false, b->layer, w.first, w.last);
+/* The linears of a block. */
+static const struct linear_list *
+linears_of(const struct engine *e, const struct block *b)
+{
+	return &e->fp8->linears[block_number(b->kind)];
 }
 
 /* The next elements of a buffer as a matrix; none where there is no buffer. */
@@ -50,14 +57,16 @@ take(const struct engine *e, int from, int64_t *at, int64_t rows, int64_t column
 static void
 place_block(struct engine *e, const struct block *b, int64_t at[4])
 {
-	for (int i = b->kind->fp8.first; i < b->kind->fp8.end; i++) {
-		struct fp8_gemm *p = &e->fp8->gemm[b->fp8][i];
-		struct fp8_slot x = { b->layer, (enum fp8_linear)i, FP8_X };
-		struct tensor t = weights_of(e, b, x.linear);
+	const struct linear_list *all = linears_of(e, b);
+
+	for (const struct linear_row *l = all->row; l < all->row + all->count; l++) {
+		struct fp8_gemm *p = &e->fp8->gemm[b->fp8][l->linear];
+		struct fp8_slot x = { b->layer, l->linear, FP8_X };
+		struct tensor t = weights_of(e, b, l);
 		int64_t out = t.shape[0], in = t.shape[1];
 		struct fp8_squares s = fp8_squares(out, in), transposed = fp8_squares(in, out);
 
-		p->linear = x.linear;
+		p->linear = l;
 		p->slot = fp8_slot_number(&e->plan.model, &x);
 		p->weight = take(e, BUF_FP8_WEIGHTS, &at[0], out, in);
 		p->transposed = take(e, BUF_FP8_TRANSPOSED, &at[1], in, out);
@@ -92,11 +101,15 @@ void
 fp8_open(struct engine *e)
 {
 	const struct memory_plan *m = &e->mem;
+	struct sizes z =
+	    sizes_of_rank(&e->plan.model, &e->plan.layout, &e->plan.shape, e->coord[AX_PP]);
 	int64_t at[4] = { 0 };
 
 	if (e->plan.shape.fp8.format == FP8_NONE)
 		return;
 	e->fp8 = mem_zalloc(1, sizeof *e->fp8);
+	for (const struct block_kind *const *k = block_kinds; *k; k++)
+		e->fp8->linears[block_number(*k)] = block_linears(*k, &z);
 	for (int i = 0; i < m->num_blocks; i++)
 		if (m->block[i].fp8 >= 0)
 			e->fp8->num_layers = m->block[i].fp8 + 1;
@@ -170,18 +183,17 @@ row_of(const struct engine *e, const struct fp8_gemm *p, enum fp8_operand operan
 
 /* The buffer of the scales of blocks that are not of weights. */
 static int
-lines_of(const struct engine *e, const struct fp8_source *of)
+lines_of(const struct fp8_source *of)
 {
-	enum fp8_linear linear = of->gemm->linear;
-	bool fc2 = linear == FP8_FC2 || linear == FP8_SHARED_FC2;
+	const struct linear_row *linear = of->gemm->linear;
 
-	if (fp8_weights(&e->plan.model, linear).experts)
+	if (linear->experts)
 		return BUF_FP8_EXPERT_LINES;
 	if (of->operand == FP8_X)
 		return BUF_FP8_X_LINES;
 	if (!of->transposed)
 		return BUF_FP8_DY_LINES;
-	return fc2 ? BUF_FP8_FC2_DY_TRANSPOSED_LINES : BUF_FP8_DY_TRANSPOSED_LINES;
+	return linear->waits ? BUF_FP8_FC2_DY_TRANSPOSED_LINES : BUF_FP8_DY_TRANSPOSED_LINES;
 }
 
 /* Scales of blocks of weights are kept; those of other operands are of the linear at work. */
@@ -196,7 +208,7 @@ fp8_scale(const struct engine *e, const struct fp8_source *of, const struct tens
 	}
 	if (of->operand == FP8_W)
 		return of->transposed ? of->gemm->squares_transposed : of->gemm->squares;
-	all = engine_buffer(e, lines_of(e, of));
+	all = engine_buffer(e, lines_of(of));
 	return tensor_2d(all.data, all.dtype, fp8_lines(t->shape[1]), t->shape[0]);
 }
 
@@ -214,8 +226,7 @@ fp8_copies(const struct engine *e, const struct fp8_gemm *p, enum fp8_operand op
 	} else {
 		copy.kind = fp8_at_once(e) ? QUANTISE_CURRENT : QUANTISE_DELAYED;
 		copy.scale = row_of(e, p, operand);
-		copy.share =
-		    fp8_weights(&e->plan.model, p->linear).experts ? share_experts : share_largest;
+		copy.share = p->linear->experts ? share_experts : share_largest;
 		copy.sharer = e;
 	}
 	if (record && amax.data)
@@ -235,8 +246,10 @@ fp8_stale(struct engine *e)
 static void
 copy_weights(struct engine *e, const struct block *b)
 {
-	for (int i = b->kind->fp8.first; i < b->kind->fp8.end; i++) {
-		const struct fp8_gemm *p = fp8_gemm_of(e, b, (enum fp8_linear)i);
+	const struct linear_list *all = linears_of(e, b);
+
+	for (int i = 0; i < all->count; i++) {
+		const struct fp8_gemm *p = fp8_gemm_of(e, b, all->row[i].linear);
 		struct quantise q = {
 			.x = weights_of(e, b, p->linear), .q = p->weight, .qt = p->transposed
 		};
@@ -244,7 +257,7 @@ copy_weights(struct engine *e, const struct block *b)
 		q = fp8_copies(e, p, FP8_W, &q, true);
 		if (q.x.data)
 			e->ops->quantise(e->stream, &q);
-		e->fp8->fresh[b->fp8][i] = true;
+		e->fp8->fresh[b->fp8][all->row[i].linear] = true;
 	}
 }
 
@@ -256,7 +269,8 @@ fp8_enter(struct step *s, const struct moves *of, const struct leg *leg)
 	for (int i = leg->first; e->fp8 && i < leg->end; i++) {
 		const struct block *b = &e->mem.block[of->move[i].block];
 
-		if (b->fp8 >= 0 && !e->fp8->fresh[b->fp8][b->kind->fp8.first])
+		if (b->fp8 >= 0 && linears_of(e, b)->count &&
+		    !e->fp8->fresh[b->fp8][linears_of(e, b)->row[0].linear])
 			copy_weights(e, b);
 	}
 }

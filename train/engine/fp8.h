@@ -10,6 +10,7 @@
 #ifndef TRAIN_ENGINE_FP8_H
 #define TRAIN_ENGINE_FP8_H
 
+#include "lib/model/block/linears.h"
 #include "lib/model/fp8.h"
 #include "lib/model/fp8_states.h"
 #include "train/engine/engine.h"
@@ -20,7 +21,7 @@ struct fp8_gemm {
 	struct tensor weight;     /* E4M3 [out,in]; [E out,in] */
 	struct tensor transposed; /* E4M3 [in,out]; [in,E out]; none in runs that train nothing */
 	struct tensor squares, squares_transposed; /* of blocks, their scales */
-	enum fp8_linear linear;
+	const struct linear_row *linear;
 	int64_t slot; /* of wholes that of x; those of the weight and of dy follow */
 };
 

@@ -57,8 +57,7 @@ fp8_input_transposed(struct step *s, const struct fp8_gemm *p, const int64_t siz
 static struct tensor
 transposed_dy(const struct step *s, const struct fp8_gemm *p, int64_t out)
 {
-	bool fc2 = p->linear == FP8_FC2 || p->linear == FP8_SHARED_FC2;
-	int b = fc2 ? BUF_FP8_FC2_DY_TRANSPOSED : BUF_FP8_DY_TRANSPOSED;
+	int b = p->linear->waits ? BUF_FP8_FC2_DY_TRANSPOSED : BUF_FP8_DY_TRANSPOSED;
 
 	return view(s, b, out, memory_buffer(&s->e->mem, BUF_FP8_DY)->shape[0]);
 }

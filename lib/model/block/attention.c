@@ -1,6 +1,6 @@
 /* attention.c - the attention block: what norm, q k v, attention and projection hold */
 #include "lib/model/block/attention.h"
-#include "lib/model/block/block.h"
+#include "lib/model/block/linears.h"
 #include "lib/model/block/rows.h"
 #include "lib/model/block/workspace.h"
 #include "lib/model/work.h"
@@ -193,6 +193,18 @@ static const struct named_row buffers[] = {
 	{ .name = NULL },
 };
 
+static void
+linears(struct linear_list *to, const struct sizes *z)
+{
+	struct heads n = heads_of(z);
+	const struct linear_row rows[] = {
+		{ FP8_QKV, ROLE_Q, ROLE_V, n.q + 2 * n.kv, z->hidden, 1 },
+		{ FP8_PROJ, ROLE_PROJ, ROLE_PROJ, z->hidden, n.q, 1 },
+	};
+
+	state_linears(to, rows, sizeof rows / sizeof *rows);
+}
+
 static const struct block_norm norm = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, ATTENTION_NORM_MEAN,
 	ATTENTION_NORM_RSTD, ATTENTION_INPUT, ATTENTION_NORM_OUT };
 static const struct block_norm post = { ROLE_POST_ATTN_NORM, ROLE_POST_ATTN_NORM_BIAS,
@@ -247,4 +259,4 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 }
 
 const struct block_kind block_attention = { "attention", in, params, buffers, ATTENTION_INPUT,
-	&norm, &post, &residual, work, { FP8_QKV, FP8_FC1 }, state };
+	&norm, &post, &residual, work, linears, state };

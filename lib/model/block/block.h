@@ -14,6 +14,7 @@
 
 struct param_row;
 struct buffer_list;
+struct linear_list;
 struct named_row;
 struct sizes;
 struct work;
@@ -42,8 +43,8 @@ struct block_kind {
 	const struct block_residual *residual; /* NULL: none */
 	/* its work per micro batch (work.h); dim: sizes on a tensor rank, as in buffer rows */
 	void (*work)(struct work *w, const struct model_config *c, const int64_t *dim);
-	/* those of its linears that may read 8-bit operands, as far as the model has them */
-	struct fp8_range fp8;
+	/* states those of its linears that may read 8-bit operands (linears.h); or NULL */
+	void (*linears)(struct linear_list *to, const struct sizes *z);
 	/* states the buffers that have numbers of the kind */
 	void (*state)(struct buffer_list *to, const struct sizes *z);
 };

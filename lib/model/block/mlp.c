@@ -1,6 +1,7 @@
 /* mlp.c - the MLP block: what norm, up projection (with its gate), activation and down projection
  * hold */
 #include "lib/model/block/mlp.h"
+#include "lib/model/block/linears.h"
 #include "lib/model/work.h"
 
 #include <stddef.h>
@@ -63,6 +64,20 @@ static const struct named_row buffers[] = {
 	{ .name = NULL },
 };
 
+/* Gate and up are one operand. */
+static void
+linears(struct linear_list *to, const struct sizes *z)
+{
+	enum role first = model_gated(z->model) ? ROLE_GATE : ROLE_UP;
+	int64_t h = z->hidden, f = ffn(z);
+	const struct linear_row rows[] = {
+		{ FP8_FC1, first, ROLE_UP, sizes_gated(z, f), h, 1 },
+		{ FP8_FC2, ROLE_DOWN, ROLE_DOWN, h, f, 1, .waits = true },
+	};
+
+	state_linears(to, rows, sizeof rows / sizeof *rows);
+}
+
 static const struct block_norm norm = FFN_NORM(MLP_INPUT), post = FFN_POST_NORM(MLP_INPUT);
 static const struct block_residual residual = { ROLE_DOWN_BIAS };
 
@@ -94,4 +109,4 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 }
 
 const struct block_kind block_mlp = { "mlp", in, params, buffers, MLP_INPUT, &norm, &post,
-	&residual, work, { FP8_FC1, FP8_EXPERT_FC1 }, state };
+	&residual, work, linears, state };

@@ -6,6 +6,7 @@
  * docs/math.md 5.
  */
 #include "lib/model/block/moe.h"
+#include "lib/model/block/linears.h"
 #include "lib/model/capacity.h"
 #include "lib/model/work.h"
 
@@ -186,6 +187,29 @@ static const struct named_row buffers[] = {
 	{ .name = NULL },
 };
 
+/* As in mlp.c, of all experts of the rank; and of the expert of all tokens. */
+static void
+linears(struct linear_list *to, const struct sizes *z)
+{
+	bool gated = model_gated(z->model);
+	enum role expert = gated ? ROLE_EXPERT_GATE : ROLE_EXPERT_UP,
+		  shared = gated ? ROLE_SHARED_GATE : ROLE_SHARED_UP;
+	int64_t h = z->hidden, f = expert_ffn(z), s = shared_ffn(z),
+		n = z->model->num_experts / layout_expert_ranks(z->layout);
+	const struct linear_row experts[] = {
+		{ FP8_EXPERT_FC1, expert, ROLE_EXPERT_UP, sizes_gated(z, f), h, n, true },
+		{ FP8_EXPERT_FC2, ROLE_EXPERT_DOWN, ROLE_EXPERT_DOWN, h, f, n, true },
+	};
+	const struct linear_row of_all[] = {
+		{ FP8_SHARED_FC1, shared, ROLE_SHARED_UP, sizes_gated(z, s), h, 1 },
+		{ FP8_SHARED_FC2, ROLE_SHARED_DOWN, ROLE_SHARED_DOWN, h, s, 1, .waits = true },
+	};
+
+	state_linears(to, experts, sizeof experts / sizeof *experts);
+	if (s > 0)
+		state_linears(to, of_all, sizeof of_all / sizeof *of_all);
+}
+
 static const struct block_norm norm = FFN_NORM(MOE_INPUT), post = FFN_POST_NORM(MOE_INPUT);
 /* Experts have no biases. */
 static const struct block_residual residual = { ROLE_DOWN_BIAS };
@@ -228,4 +252,4 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 }
 
 const struct block_kind block_moe = { "moe", in, params, buffers, MOE_INPUT, &norm, &post,
-	&residual, work, { FP8_EXPERT_FC1, FP8_LINEARS }, state };
+	&residual, work, linears, state };

@@ -1,6 +1,7 @@
 /* rows.c - evaluates the sizes and conditions in the rows of blocks */
 #include "lib/model/block/rows.h"
 #include "lib/base/int64.h"
+#include "lib/model/block/linears.h"
 #include "lib/model/block/workspace.h"
 #include "lib/model/capacity.h"
 
@@ -97,28 +98,6 @@ dims_experts(int64_t d[D_COUNT], const struct model_config *c, const struct layo
 	d[D_SHARED_FC1] = both * d[D_SHARED_FFN];
 }
 
-/* The sides of the weights of linears: out and in, so many of them one above the other. */
-struct sides {
-	int64_t out, in, count;
-};
-
-static struct sides
-sides_of(const int64_t *d, enum fp8_linear linear)
-{
-	static const enum dim of[FP8_LINEARS][3] = {
-		[FP8_QKV] = { D_QKV, D_HIDDEN, D_ONE },
-		[FP8_PROJ] = { D_HIDDEN, D_Q, D_ONE },
-		[FP8_FC1] = { D_FC1, D_HIDDEN, D_ONE },
-		[FP8_FC2] = { D_HIDDEN, D_FFN, D_ONE },
-		[FP8_EXPERT_FC1] = { D_EXPERT_FC1, D_HIDDEN, D_LOCAL_EXPERTS },
-		[FP8_EXPERT_FC2] = { D_HIDDEN, D_EXPERT_FFN, D_LOCAL_EXPERTS },
-		[FP8_SHARED_FC1] = { D_SHARED_FC1, D_HIDDEN, D_ONE },
-		[FP8_SHARED_FC2] = { D_HIDDEN, D_SHARED_FFN, D_ONE },
-	};
-
-	return (struct sides){ d[of[linear][0]], d[of[linear][1]], d[of[linear][2]] };
-}
-
 /* Scales of the squares of a weight. */
 static int64_t
 squares(int64_t r, int64_t k)
@@ -129,61 +108,48 @@ squares(int64_t r, int64_t k)
 }
 
 void
-dims_copies(int64_t d[D_COUNT], const struct block *b)
+dims_copies(int64_t d[D_COUNT], const struct block *b, const struct sizes *z)
 {
-	struct fp8_range of = b->kind->fp8;
+	struct linear_list x = block_linears(b->kind, z);
 
-	for (int i = of.first; b->fp8 >= 0 && i < of.end; i++) {
-		struct sides s = sides_of(d, (enum fp8_linear)i);
-		int64_t rows = s.count * s.out;
+	for (int i = 0; b->fp8 >= 0 && i < x.count; i++) {
+		const struct linear_row *s = &x.row[i];
+		int64_t rows = s->count * s->out;
 
-		d[D_FP8_WEIGHTS] += rows * s.in;
-		d[D_FP8_SQUARES] += squares(rows, s.in);
-		d[D_FP8_SQUARES_TRANSPOSED] += squares(s.in, rows);
+		d[D_FP8_WEIGHTS] += rows * s->in;
+		d[D_FP8_SQUARES] += squares(rows, s->in);
+		d[D_FP8_SQUARES_TRANSPOSED] += squares(s->in, rows);
 	}
 }
 
-/* The widest of what the linears of a kind of block read, of T rows each or of what arrives. */
+/* The widest of what linears read, of T rows each or of what arrives. */
 static void
-dims_widest(int64_t d[D_COUNT], const struct model_config *c, const struct block_kind *kind)
+dims_widest(int64_t d[D_COUNT], const struct linear_list *x)
 {
-	struct fp8_range of = kind->fp8;
-
-	for (int i = of.first; i < of.end; i++) {
-		struct sides s = sides_of(d, (enum fp8_linear)i);
-
-		if (fp8_weights(c, (enum fp8_linear)i).experts) {
-			d[D_FP8_EXPERT] = int64_max(d[D_FP8_EXPERT], int64_max(s.in, s.out));
+	for (const struct linear_row *s = x->row; s < x->row + x->count; s++) {
+		if (s->experts) {
+			d[D_FP8_EXPERT] = int64_max(d[D_FP8_EXPERT], int64_max(s->in, s->out));
 			continue;
 		}
-		d[D_FP8_IN] = int64_max(d[D_FP8_IN], s.in);
-		d[D_FP8_OUT] = int64_max(d[D_FP8_OUT], s.out);
+		d[D_FP8_IN] = int64_max(d[D_FP8_IN], s->in);
+		d[D_FP8_OUT] = int64_max(d[D_FP8_OUT], s->out);
 	}
-}
-
-static bool
-has_kind(const struct model_config *c, const struct block_kind *kind)
-{
-	int64_t layer = -1;
-
-	while (layer <= c->num_layers && !kind->in(c, layer))
-		layer++;
-	return layer <= c->num_layers;
 }
 
 /* Of 8-bit operands. A copy of x is summed along its channels, or in the backward pass along
  * tokens; those of experts along channels alone. */
 static void
-dims_fp8(int64_t d[D_COUNT], const struct model_config *c, const struct train_shape *s)
+dims_fp8(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
+    const struct train_shape *s)
 {
+	const struct sizes z = sizes_of_rank(c, l, s, 0);
+	const struct linear_list x = model_linears(&z);
 	const int64_t t = d[D_TOKENS];
 
 	d[D_FP8_SCALE] = FP8_SCALE_ROW;
 	d[D_FP8_SLOTS] = fp8_num_slots(c);
 	d[D_FP8_HISTORY] = s->fp8.history_len;
-	for (const struct block_kind *const *k = block_kinds; *k; k++)
-		if (has_kind(c, *k))
-			dims_widest(d, c, *k);
+	dims_widest(d, &x);
 	d[D_FP8_X_LINES] = int64_max(fp8_lines(d[D_FP8_IN]) * t, fp8_lines(t) * d[D_FP8_IN]);
 	d[D_FP8_DY_LINES] = fp8_lines(d[D_FP8_OUT]) * t;
 	d[D_FP8_DY_TRANSPOSED_LINES] = fp8_lines(t) * d[D_FP8_OUT];
@@ -226,5 +192,5 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_ATTN_WORK] = (int64_t)(attention_run_workspace(c, l, s) / sizeof(float));
 	dims_context(d, l, s->context_form == CONTEXT_HEADS);
 	dims_experts(d, c, l, s);
-	dims_fp8(d, c, s);
+	dims_fp8(d, c, l, s);
 }

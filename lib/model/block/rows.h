@@ -247,6 +247,6 @@ void dims_whole(int64_t d[D_COUNT], const struct model_config *c);
 void dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
     const struct train_shape *s);
 /* Adds those of 8-bit copies of the weights of a block to sizes on its rank. */
-void dims_copies(int64_t d[D_COUNT], const struct block *b);
+void dims_copies(int64_t d[D_COUNT], const struct block *b, const struct sizes *z);
 
 #endif
