@@ -7,6 +7,7 @@
  * that all plans share do no harm. Nothing is rounded or random, so equal inputs give equal tables.
  */
 #include "plan/time.h"
+#include "lib/model/capacity.h"
 #include "lib/model/cut.h"
 #include "lib/model/work.h"
 
@@ -167,7 +168,7 @@ hidden(const struct run_case *r, const struct work *w, double way, double core)
 	if (!w->overlap || !r->shape->tp_comm_overlap)
 		return 0;
 	q = &w->gemm[w->num_gemms - 1];
-	if (memory_in_parts(r->layout, r->shape))
+	if (capacity_in_parts(r->layout, r->shape))
 		last = fmin(way, (1 - 1 / t) * time_gemm(r, q->rows, q->out, q->in, false));
 	weight = time_gemm(r, p->out, p->in, p->rows, true);
 	if (layout_row_shards(r->layout) == 1)

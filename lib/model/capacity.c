@@ -72,3 +72,12 @@ capacity_arriving(const struct model_config *c, const struct layout *l, const st
 	a.windows = int64_div_up(a.most, a.window);
 	return a;
 }
+
+/* Sequence parallelism has seen to it that rows divide. */
+bool
+capacity_in_parts(const struct layout *l, const struct train_shape *s)
+{
+	int64_t rows = layout_held(l, s->seq_length) * s->micro_batch_size;
+
+	return l->tensor_model_parallel_size > 1 && rows % l->tensor_model_parallel_size == 0;
+}

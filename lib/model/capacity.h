@@ -69,5 +69,7 @@ struct arriving capacity_arriving(
 
 /* Rows of the residual stream that a rank holds of a micro batch. */
 int64_t capacity_rows(const struct layout *l, const struct train_shape *s);
+/* Whether tensor ranks sum rows in parts, for which they must have as many each. */
+bool capacity_in_parts(const struct layout *l, const struct train_shape *s);
 
 #endif

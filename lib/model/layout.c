@@ -480,6 +480,15 @@ layout_vocab(const struct layout *l, const struct model_config *c)
 	return (c->vocab_size + m - 1) / m * m;
 }
 
+int64_t
+layout_most_replicas(const struct layout *l)
+{
+	int64_t dense = layout_replicas(l),
+		experts = layout_expert_holders(l) > 1 ? layout_expert_replicas(l) : 1;
+
+	return dense > experts ? dense : experts;
+}
+
 /* With more tensor ranks than groups, several ranks hold the same one. */
 int64_t
 layout_local_groups(const struct layout *l, const struct model_config *c)

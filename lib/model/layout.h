@@ -86,6 +86,8 @@ int64_t layout_world(const struct layout *l);
 /* The number of ranks that hold the same shards but read different data, and a rank's index among
  * them. */
 int64_t layout_replicas(const struct layout *l);
+/* The most ranks among which a shard is reduced. */
+int64_t layout_most_replicas(const struct layout *l);
 int layout_replica(const struct layout *l, const int coord[AX_COUNT]);
 void layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT]);
 /* How far apart two ranks are that are neighbours on an axis. */

@@ -13,7 +13,6 @@
 #include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/model/block/rows.h"
-#include "lib/model/capacity.h"
 #include "lib/model/cut.h"
 #include "lib/model/fp8.h"
 #include "lib/model/place.h"
@@ -23,131 +22,7 @@
 #include <string.h>
 
 /* MORE: buffers for which a plan's array grows at a time. */
-enum { ALIGN = 256, SCALARS = 64, TOGETHER_MAX = 64 / PHASES, MORE = 64 };
-
-/* The row of a state of an update rule, but for its type, by what it is kept of. */
-#define STATE_ROW(d) \
-	{ \
-		"optimizer state", BUF_STATE, RUN, IF_TRAINING, REAL, { d, D_ONE }, 0 \
-	}
-static const struct named_row state_rows[] = { STATE_ROW(D_OWN_DEVICE), STATE_ROW(D_OWN_MATRICES),
-	STATE_ROW(D_OWN_OTHERS) };
-
-/* The same on the host. */
-static const struct named_row host_state_row = { "optimizer state", BUF_HOST_STATE, HOST,
-	IF_TRAINING, REAL, { D_OWN_HOST, D_ONE }, 0 };
-
-/* What is recomputed is not kept by the layer. */
-static enum level
-level_of(const struct named_row *r, const struct train_shape *s)
-{
-	return r->recompute & recompute_modules(&s->recompute) ? STEP : r->level;
-}
-
-/* True when there are context ranks that share a sequence in this form. */
-static bool
-shares(const struct layout *l, const struct train_shape *s, enum context_form form)
-{
-	return l->context_parallel_size > 1 && s->context_form == form;
-}
-
-/* Sequence parallelism has seen to it that rows divide. */
-bool
-memory_in_parts(const struct layout *l, const struct train_shape *s)
-{
-	int64_t rows = layout_held(l, s->seq_length) * s->micro_batch_size;
-
-	return l->tensor_model_parallel_size > 1 && rows % l->tensor_model_parallel_size == 0;
-}
-
-/* Ranks among which a bucket is reduced. */
-static int64_t
-most_replicas(const struct layout *l)
-{
-	int64_t dense = layout_replicas(l),
-		experts = layout_expert_holders(l) > 1 ? layout_expert_replicas(l) : 1;
-
-	return dense > experts ? dense : experts;
-}
-
-/* The conditions on 8-bit operands; false for others. */
-static bool
-present_fp8(enum condition when, const struct model_config *c, const struct train_shape *s)
-{
-	const struct fp8 *f = &s->fp8;
-	bool trains = !s->forward_only;
-
-	if (f->format == FP8_NONE)
-		return false;
-	switch (when) {
-	case IF_FP8: return true;
-	case IF_FP8_TRAINING: return trains;
-	case IF_FP8_SLOTS: return f->recipe != FP8_BLOCKWISE;
-	case IF_FP8_HISTORY: return f->recipe == FP8_DELAYED && trains;
-	case IF_FP8_BLOCKS: return f->recipe == FP8_BLOCKWISE;
-	case IF_FP8_BLOCKS_TRAINING: return f->recipe == FP8_BLOCKWISE && trains;
-	case IF_FP8_SHARED_TRAINING: return trains && model_meets(c, IF_SHARED);
-	case IF_FP8_SHARED_BLOCKS_TRAINING:
-		return f->recipe == FP8_BLOCKWISE && trains && model_meets(c, IF_SHARED);
-	default: return false;
-	}
-}
-
-/* An absent buffer has 0 bytes and no address. */
-static bool
-present(enum condition when, const struct model_config *c, const struct layout *l,
-    const struct train_shape *s, int pp)
-{
-	switch (when) {
-	case IF_TRAINING: return !s->forward_only;
-	case IF_EXPERTS_TRAINING: return !s->forward_only && c->num_experts;
-	case IF_EXPERT_RANKS: return layout_expert_holders(l) > 1;
-	case IF_CAPACITY: return s->expert_capacity > 0;
-	case IF_WINDOWS: return capacity_arriving(c, l, s).windows > 1;
-	case IF_WINDOWS_TRAINING: return !s->forward_only && present(IF_WINDOWS, c, l, s, pp);
-	case IF_SHARED_TRAINING: return !s->forward_only && model_meets(c, IF_SHARED);
-	case IF_QK_NORM_TRAINING: return !s->forward_only && c->qk_layernorm;
-	case IF_POST_NORM_TRAINING: return !s->forward_only && model_meets(c, IF_POST_NORM);
-	case IF_PARALLEL_TRAINING: return !s->forward_only && model_meets(c, IF_PARALLEL);
-	case IF_BRANCH_GRAD:
-		return !s->forward_only &&
-		    (c->hidden_dropout > 0 || c->embedding_dropout > 0 ||
-			memory_stream(s) != s->dtype);
-	case IF_GATED_OUT: return model_gated(c) && !fp8_makes_activations(c, l, &s->fp8);
-	case IF_UNGATED_OUT: return !model_gated(c) && !fp8_makes_activations(c, l, &s->fp8);
-	case IF_NORM_OUT: return model_meets(c, IF_PRE_NORM) && !fp8_makes_norms(l, &s->fp8);
-	case IF_DOCUMENTS: return s->reset_attention_mask;
-	case IF_TENSOR: return l->tensor_model_parallel_size > 1;
-	case IF_SEQUENCE: return layout_row_shards(l) > 1;
-	case IF_OVERLAP: return layout_row_shards(l) > 1 && s->tp_comm_overlap && !s->forward_only;
-	case IF_PARTS: return memory_in_parts(l, s);
-	case IF_GATHER: return shares(l, s, CONTEXT_GATHER);
-	case IF_GATHER_TRAINING: return !s->forward_only && shares(l, s, CONTEXT_GATHER);
-	case IF_HEADS: return shares(l, s, CONTEXT_HEADS);
-	case IF_HEADS_TRAINING: return !s->forward_only && shares(l, s, CONTEXT_HEADS);
-	case IF_LINKS:
-		return !s->forward_only || layout_chunks(l) > 1 ||
-		    pp < l->pipeline_model_parallel_size - 1;
-	case IF_CHANNELS: return layout_schedule(l, 1, true).overlap;
-	case IF_WEIGHT_SLOTS: return s->sharding >= SHARDING_PARAMS && most_replicas(l) > 1;
-	case IF_NARROW: return !s->forward_only && s->grad_reduce_in_bf16 && most_replicas(l) > 1;
-	case IF_PASSING: return !s->forward_only && !s->grad_reduce_in_bf16 && most_replicas(l) > 1;
-	case IF_GRAD_SLOTS:
-		return !s->forward_only && s->sharding >= SHARDING_GRADS && most_replicas(l) > 1;
-	case IF_HASHED: return !s->forward_only && s->hashed;
-	case IF_MASTER:
-		return !s->forward_only && s->dtype != memory_real(s->dtype) &&
-		    !s->optim.remainders;
-	case IF_AVERAGE: return !s->forward_only && s->averaged;
-	case IF_REMAINDER: return !s->forward_only && s->optim.remainders;
-	case IF_QK_CLIP: return !s->forward_only && s->qk_clip;
-	case IF_MATRICES: return !s->forward_only && s->rule && s->rule->matrix_states;
-	case IF_MATRICES_CUT:
-		return present(IF_MATRICES, c, l, s, pp) &&
-		    (l->tensor_model_parallel_size > 1 || layout_expert_slices(l) > 1);
-	default: return present_fp8(when, c, s) || model_meets(c, when);
-	}
-}
+enum { ALIGN = 256, TOGETHER_MAX = 64 / PHASES, MORE = 64 };
 
 /* The loss mask stays F32 and the scalars F64 in every precision: both are summed over many tokens.
  */
@@ -159,7 +34,8 @@ element_dtype(enum element k, const struct layout *l, const struct train_shape *
 	case REAL: return memory_real(s->dtype);
 	case STREAM: return memory_stream(s);
 	case UPDATE: return memory_update(s);
-	case GRADS: return most_replicas(l) > 1 ? memory_own_grads(s) : memory_real(s->dtype);
+	case GRADS:
+		return layout_most_replicas(l) > 1 ? memory_own_grads(s) : memory_real(s->dtype);
 	case F64: return DTYPE_F64;
 	case I64: return DTYPE_I64;
 	case U16: return DTYPE_U16;
@@ -167,11 +43,12 @@ element_dtype(enum element k, const struct layout *l, const struct train_shape *
 	case BF16: return DTYPE_BF16;
 	case F8: return fp8_type(&s->fp8, FP8_X);
 	case F8_GRAD: return fp8_type(&s->fp8, FP8_DY);
-	default: return DTYPE_I32;
+	case I32: return DTYPE_I32;
+	default: return memory_state(s, (int)k - STATE);
 	}
 }
 
-/* The sizes that rows name, and what states the buffers of a rank. */
+/* What a plan follows from. */
 struct rank {
 	const struct model_config *model;
 	const struct layout *layout;
@@ -179,81 +56,53 @@ struct rank {
 	const struct memory_stage *stage;
 	struct schedule_counts *counts; /* of all stages; NULL: only this one is planned */
 	int pp;
-	int64_t dim[D_COUNT];
-	unsigned kinds[BUF_COUNT]; /* bits by block_number: those that state a buffer */
 	/* bits by block_number: kinds of block that a layer of the stage has together, and those of
 	 * a pass through one; 0 after the last */
 	unsigned layers[TOGETHER_MAX], passes[TOGETHER_MAX];
 };
 
-/* The rank has the buffer; one that an earlier kind of block states must be the same. */
-static void
-take(struct memory_plan *m, const struct buffer *b)
-{
-	const struct buffer *before = memory_buffer(m, b->number);
-
-	if (before->name) {
-		if (strcmp(before->name, b->name) != 0 || before->level != b->level ||
-		    before->dtype != b->dtype || before->bytes != b->bytes ||
-		    before->alive != b->alive)
-			BUG("buffer '%s' is stated twice", b->name);
-		return;
-	}
-	if (m->num_buffers % MORE == 0)
-		m->buffer = mem_realloc(m->buffer, (size_t)m->num_buffers + MORE, sizeof *b);
-	m->buffer[m->num_buffers++] = *b;
-	m->at[b->number] = (short)m->num_buffers;
-}
+struct buffer_list {
+	struct memory_plan *plan;
+	const struct sizes *sizes;
+	int block; /* whose numbers the rows must have */
+};
 
 /* The rank has the buffer of a row, whose phases are its times for now. */
 static void
-take_row(struct memory_plan *m, const struct rank *r, const struct named_row *row,
-    const struct buffer *as)
+take(const struct buffer_list *to, const struct buffer_row *r)
 {
-	struct buffer b = *as;
+	const struct sizes *z = to->sizes;
+	struct memory_plan *m = to->plan;
+	bool again = r->recompute & recompute_modules(&z->shape->recompute);
+	struct buffer b = { .name = r->name,
+		.number = r->buffer,
+		.level = again ? STEP : r->level,
+		.shape = { r->size[0], r->size[1] ? r->size[1] : 1 },
+		.vector = !r->size[1],
+		.dtype = element_dtype(r->element, z->layout, z->shape),
+		.alive = r->phase };
 
-	b.level = level_of(row, r->shape);
-	b.shape[0] = r->dim[row->dim[0]];
-	b.shape[1] = r->dim[row->dim[1]];
-	b.vector = row->dim[1] == D_ONE;
+	if (m->at[b.number])
+		BUG("buffer '%s' is stated twice", b.name);
 	b.bytes = (uint64_t)b.shape[0] * (uint64_t)b.shape[1] * dtype_size(b.dtype);
-	b.alive = row->phase;
-	take(m, &b);
+	if (m->num_buffers % MORE == 0)
+		m->buffer = mem_realloc(m->buffer, (size_t)m->num_buffers + MORE, sizeof b);
+	m->buffer[m->num_buffers++] = b;
+	m->at[b.number] = (short)m->num_buffers;
 }
 
-/* Selects the rows whose conditions hold on this rank, of the rank or of a kind of block, whose bit
- * is given. Only one row may describe a buffer. */
-static void
-take_rows(struct memory_plan *m, struct rank *r, const struct named_row *rows, unsigned kind)
+/* An absent buffer has 0 bytes and no address. */
+void
+state_buffers(struct buffer_list *to, const struct buffer_row *rows, size_t n)
 {
-	for (; rows->name; rows++) {
-		struct buffer b = { .name = rows->name,
-			.number = (int)rows->buffer,
-			.dtype = element_dtype(rows->element, r->layout, r->shape) };
+	for (const struct buffer_row *r = rows; r < rows + n; r++) {
+		int block = r->buffer >> BLOCK_SHIFT;
 
-		if (!present(rows->when, r->model, r->layout, r->shape, r->pp))
-			continue;
-		take_row(m, r, rows, &b);
-		r->kinds[rows->buffer] |= kind;
-	}
-}
-
-/* A buffer for each state of the update rule, in the run's type for it. */
-static void
-take_states(struct memory_plan *m, struct rank *r)
-{
-	if (r->shape->forward_only)
-		return;
-	for (int i = 0; i < optim_num_states(m->rule); i++) {
-		bool matrices = optim_keeps(m->rule, i, true),
-		     others = optim_keeps(m->rule, i, false);
-		struct buffer b = { .name = m->rule->states[i],
-			.number = BUF_STATE + i,
-			.dtype = memory_state(r->shape, i) };
-
-		take_row(m, r, &state_rows[!matrices ? 2 : !others], &b);
-		b.number = BUF_HOST_STATE + i;
-		take_row(m, r, &host_state_row, &b);
+		if (block != to->block)
+			BUG("block '%s' states buffer '%s' with a number of block '%s'",
+			    block_name(to->block), r->name, block_name(block));
+		if (r->when)
+			take(to, r);
 	}
 }
 
@@ -262,45 +111,6 @@ uint64_t
 memory_aligned(uint64_t n)
 {
 	return (n + ALIGN - 1) / ALIGN * ALIGN;
-}
-
-/* Bits by block_number: the kinds that state a buffer, and all for one of the rank. */
-static unsigned
-kinds_of(const struct rank *r, int number)
-{
-	if (number >= BUF_COUNT)
-		return 1U << (number >> BLOCK_SHIFT);
-	return r->kinds[number] ? r->kinds[number] : ~0U;
-}
-
-struct buffer_list {
-	struct memory_plan *plan;
-	const struct sizes *sizes;
-	int block; /* whose numbers the rows must have */
-};
-
-void
-state_buffers(struct buffer_list *to, const struct buffer_row *rows, size_t n)
-{
-	const struct sizes *z = to->sizes;
-
-	for (const struct buffer_row *r = rows; r < rows + n; r++) {
-		bool step = r->recompute & recompute_modules(&z->shape->recompute);
-		struct buffer b = { .name = r->name,
-			.number = r->buffer,
-			.level = step ? STEP : r->level,
-			.shape = { r->size[0], r->size[1] ? r->size[1] : 1 },
-			.vector = !r->size[1],
-			.dtype = element_dtype(r->element, z->layout, z->shape),
-			.alive = r->phase };
-
-		if (r->buffer >> BLOCK_SHIFT != to->block)
-			BUG("block '%s' states buffer '%s' with a number of block '%s'",
-			    block_name(to->block), r->name, block_name(r->buffer >> BLOCK_SHIFT));
-		b.bytes = (uint64_t)b.shape[0] * (uint64_t)b.shape[1] * dtype_size(b.dtype);
-		if (r->when)
-			take(to->plan, &b);
-	}
 }
 
 /* Bits of the sets of kinds that have one of these. */
@@ -320,7 +130,8 @@ sets_with(const unsigned sets[TOGETHER_MAX], unsigned kinds)
 static uint64_t
 times_of(const struct rank *r, const struct buffer *b)
 {
-	unsigned kinds = kinds_of(r, b->number);
+	int block = b->number >> BLOCK_SHIFT;
+	unsigned kinds = block ? 1U << block : ~0U;
 	uint64_t in = sets_with(r->passes, kinds), times = 0;
 
 	if (b->level == LAYER || b->level == KEPT)
@@ -528,41 +339,6 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 	}
 }
 
-/* Computes the sizes of a block's rows, and of the rank's own. */
-static void
-plan_dims(struct rank *r, const struct memory_plan *m)
-{
-	const struct train_shape *s = r->shape;
-	struct sizes z = sizes_of_rank(r->model, r->layout, s, r->pp);
-	int64_t largest = m->shards.largest;
-
-	dims_share(r->dim, r->model, r->layout, r->shape);
-	r->dim[D_OWN] = m->own_elements;
-	r->dim[D_OWN_DEVICE] = m->own_device;
-	r->dim[D_OWN_HOST] = m->own_elements - m->own_device;
-	r->dim[D_OWN_MATRICES] = m->own_matrices;
-	r->dim[D_OWN_OTHERS] = m->own_elements - m->own_matrices;
-	r->dim[D_RING] =
-	    s->averaged || m->own_device < m->own_elements ? 2 * memory_ring_slot(m) : 0;
-	r->dim[D_SCORES] = r->model->num_layers * r->model->num_attention_heads /
-	    r->layout->tensor_model_parallel_size;
-	r->dim[D_MATRIX] = r->stage->matrix;
-	r->dim[D_UPDATES] = r->stage->updates;
-	r->dim[D_GRAM] = r->stage->gram;
-	r->dim[D_PLACES] = m->shards.places;
-	r->dim[D_LARGEST] = largest;
-	/* the parts that the other replicas have of a bucket, if no more than pass at a time */
-	r->dim[D_PASSING] = int64_min(largest - largest / most_replicas(r->layout), BUCKET_PASSING);
-	r->dim[D_WEIGHTS] =
-	    r->shape->sharding >= SHARDING_PARAMS ? m->own_elements : m->shards.elements;
-	r->dim[D_GRADS] =
-	    r->shape->sharding >= SHARDING_GRADS ? m->own_elements : m->shards.elements;
-	r->dim[D_SCALARS] = SCALARS;
-	for (int i = 0; i < m->num_blocks; i++)
-		dims_copies(r->dim, &m->block[i], &z);
-	r->dim[D_HASHES] = 2 * (1 + m->shards.count);
-}
-
 /* Some kinds of block are together. Of sets that are in others nothing is to be known; those beyond
  * TOGETHER_MAX are taken for one that has all of their kinds. */
 static void
@@ -576,12 +352,30 @@ add_together(unsigned sets[TOGETHER_MAX], unsigned kinds)
 	sets[i] |= kinds;
 }
 
+static void
+take_rank(struct memory_plan *m, const struct rank *r, const struct sizes *z)
+{
+	const struct memory_stage *x = r->stage;
+	const struct rank_share has = { .block = m->block,
+		.num_blocks = m->num_blocks,
+		.shards = &m->shards,
+		.rule = m->rule,
+		.own = m->own_elements,
+		.own_matrices = m->own_matrices,
+		.own_device = m->own_device,
+		.ring = memory_ring_slot(m),
+		.matrix = x->matrix,
+		.updates = x->updates,
+		.gram = x->gram };
+
+	rank_buffers(&(struct buffer_list){ m, z, BLOCK_rank }, z, &has);
+}
+
 /* The rows of the kinds of the stage's blocks, each kind once; returns the bits of those that have
  * buffers. */
 static unsigned
-take_kinds(struct memory_plan *m, struct rank *r)
+take_kinds(struct memory_plan *m, const struct sizes *z)
 {
-	struct sizes z = sizes_of_rank(r->model, r->layout, r->shape, r->pp);
 	unsigned taken = 0, have = 0;
 
 	for (int i = 0; i < m->num_blocks; i++) {
@@ -592,9 +386,8 @@ take_kinds(struct memory_plan *m, struct rank *r)
 		if (taken & kind)
 			continue;
 		taken |= kind;
-		take_rows(m, r, k->buffers, kind);
-		if (k->state)
-			k->state(&(struct buffer_list){ m, &z, number }, &z);
+		if (k->buffers)
+			k->buffers(&(struct buffer_list){ m, z, number }, z);
 		have |= m->num_buffers > before ? kind : 0;
 	}
 	return have;
@@ -625,15 +418,15 @@ find_together(const struct memory_plan *m, struct rank *r, unsigned kinds)
 static void
 plan_rank(struct memory_plan *m, struct rank *r)
 {
+	struct sizes z = sizes_of_rank(r->model, r->layout, r->shape, r->pp);
+
 	memset(m, 0, sizeof *m);
 	m->rule = r->shape->rule;
 	take_shards(m, r);
 	plan_use(m, r);
 	plan_blocks(m, r);
-	plan_dims(r, m);
-	take_rows(m, r, rank_rows, 0);
-	take_states(m, r);
-	find_together(m, r, take_kinds(m, r));
+	take_rank(m, r, &z);
+	find_together(m, r, take_kinds(m, &z));
 	place_all(m, r);
 }
 

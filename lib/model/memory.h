@@ -100,8 +100,6 @@ struct memory_place {
 	uint64_t offset;
 };
 
-/* Whether tensor ranks sum rows in parts, for which they must have as many each. */
-bool memory_in_parts(const struct layout *l, const struct train_shape *s);
 /* The buffer of a number; one of 0 bytes without a name where the rank has none. */
 const struct buffer *memory_buffer(const struct memory_plan *m, int number);
 /* The plan of the rank at coord; released by memory_release. The layout must be legal. */
@@ -118,7 +116,7 @@ struct memory_stages {
 	int num_params;
 	struct memory_stage {
 		struct shards shards;
-		/* of matrices of layers, as D_MATRIX, D_UPDATES and D_GRAM of block/rows.h */
+		/* of matrices of layers, as in struct rank_share */
 		int64_t matrix, updates, gram;
 	} * stage;                     /* [pipeline_model_parallel_size] */
 	struct schedule_counts counts; /* of the shapes that were planned */

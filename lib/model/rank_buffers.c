@@ -1,102 +1,376 @@
-/* rank_buffers.c - the buffers of a rank that belong to no block, or to several */
+/*
+ * rank_buffers.c - the buffers of a rank that belong to no block, or to several
+ *
+ * The run's arrays, a micro batch, and the scratch through which blocks pass data. Sharded weights
+ * and gradients hold the rank's own elements, plus slots in which buckets are whole.
+ */
 #include "lib/model/rank_buffers.h"
+#include "lib/base/int64.h"
+#include "lib/model/block/linears.h"
+#include "lib/model/capacity.h"
 
-/* Buffers of no block or of several: the run's arrays, a micro batch, and the scratch through which
- * blocks pass data. Sharded weights and gradients hold the rank's own elements, plus slots in which
- * buckets are whole. */
-const struct named_row rank_rows[] = {
-	{ "messages of stages", BUF_LANDING, RUN, IF_CHANNELS, STREAM, { D_LANDING, D_HIDDEN }, 0 },
-	{ "weights", BUF_WEIGHTS, RUN, ALWAYS, ACT, { D_WEIGHTS, D_ONE }, 0 },
-	{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, IF_WEIGHT_SLOTS, ACT, { D_PLACES, D_ONE }, 0 },
-	{ "main gradients", BUF_GRADS, RUN, IF_TRAINING, GRADS, { D_GRADS, D_ONE }, 0 },
-	{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, IF_GRAD_SLOTS, REAL, { D_PLACES, D_ONE }, 0 },
-	{ "narrow gradients", BUF_NARROW_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
-	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
-	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_PASSING, REAL, { D_PASSING, D_ONE },
-	    0 },
-	{ "master weights", BUF_MASTER, RUN, IF_MASTER, REAL, { D_OWN_DEVICE, D_ONE }, 0 },
-	{ "remainders of weights", BUF_REMAINDER, RUN, IF_REMAINDER, U16, { D_OWN_DEVICE, D_ONE },
-	    0 },
-	{ "rotary table", BUF_ROPE, RUN, IF_ROPE, REAL, { D_SEQ, D_ROTARY }, 0 },
-	{ "window rotary table", BUF_WINDOW_ROPE, RUN, IF_WINDOW_ROPE, REAL, { D_SEQ, D_ROTARY },
-	    0 },
-	{ "scalars", BUF_SCALARS, RUN, ALWAYS, F64, { D_SCALARS, D_ONE }, 0 },
-	{ "largest scores", BUF_SCORES, RUN, IF_QK_CLIP, REAL, { D_SCORES, D_ONE }, 0 },
-	{ "weights", BUF_HOST_WEIGHTS, HOST, IF_TRAINING, ACT, { D_OWN_HOST, D_ONE }, 0 },
-	{ "master weights", BUF_HOST_MASTER, HOST, IF_MASTER, REAL, { D_OWN_HOST, D_ONE }, 0 },
-	{ "remainders of weights", BUF_HOST_REMAINDER, HOST, IF_REMAINDER, U16,
-	    { D_OWN_HOST, D_ONE }, 0 },
-	{ "average of weights", BUF_AVERAGE, HOST, IF_AVERAGE, REAL, { D_OWN, D_ONE }, 0 },
-	{ "ring to the host", BUF_RING, HOST, IF_TRAINING, REAL, { D_RING, D_ONE }, 0 },
-	{ "hashes", BUF_HASHES, RUN, IF_HASHED, I64, { D_HASHES, D_ONE }, 0 },
-	/* of a stage's linears in the order of their layers, renewed when weights change */
-	{ "fp8 weights", BUF_FP8_WEIGHTS, RUN, IF_FP8, F8, { D_FP8_WEIGHTS, D_ONE }, 0 },
-	{ "fp8 transposed weights", BUF_FP8_TRANSPOSED, RUN, IF_FP8_TRAINING, F8,
-	    { D_FP8_WEIGHTS, D_ONE }, 0 },
-	{ "fp8 scales", BUF_FP8_SCALE, RUN, IF_FP8_SLOTS, F32, { D_FP8_SLOTS, D_FP8_SCALE }, 0 },
-	{ "fp8 amax", BUF_FP8_AMAX, RUN, IF_FP8_HISTORY, F32, { D_FP8_SLOTS, D_ONE }, 0 },
-	{ "fp8 amax history", BUF_FP8_HISTORY, RUN, IF_FP8_HISTORY, F32,
-	    { D_FP8_SLOTS, D_FP8_HISTORY }, 0 },
-	{ "fp8 largest numbers", BUF_FP8_LARGEST, RUN, IF_FP8_HISTORY, F32, { D_FP8_SLOTS, D_ONE },
-	    0 },
-	/* of every layer with experts: their loads, and the sums of its losses */
-	{ "router sums", BUF_ROUTER_SUMS, RUN, IF_EXPERTS_TRAINING, F64,
-	    { D_EXPERT_LAYERS, D_ROUTER_SUMS }, 0 },
-	{ "fp8 scales of weights", BUF_FP8_SQUARES, RUN, IF_FP8_BLOCKS, F32,
-	    { D_FP8_SQUARES, D_ONE }, 0 },
-	{ "fp8 scales of transposed weights", BUF_FP8_SQUARES_TRANSPOSED, RUN,
-	    IF_FP8_BLOCKS_TRAINING, F32, { D_FP8_SQUARES_TRANSPOSED, D_ONE }, 0 },
-	{ "tokens", BUF_TOKENS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
-	{ "labels", BUF_LABELS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
-	{ "positions", BUF_POSITIONS, BATCH, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
-	{ "loss mask", BUF_LOSS_MASK, BATCH, ALWAYS, F32, { D_TOKENS, D_ONE }, 0 },
-	{ "starts of documents", BUF_DOCUMENTS, BATCH, IF_DOCUMENTS, I32, { D_DOCUMENTS, D_ONE },
-	    0 },
-	/* a pass's output, or the gradient that it updates in place */
-	{ "output or gradient", BUF_LINK, LINK, IF_LINKS, STREAM, { D_ROWS, D_HIDDEN }, 0 },
-	/* the gathered input of a GEMM, or a GEMM's partial sums before they are scattered */
-	{ "rows of all tensor ranks", BUF_WHOLE, STEP, IF_SEQUENCE, ACT, { D_TOKENS, D_HIDDEN },
-	    ANY },
-	/* until the weight's gradient is made, beside what comes for other GEMMs */
-	{ "output gradients of all tensor ranks", BUF_DWHOLE, STEP, IF_OVERLAP, ACT,
-	    { D_TOKENS, D_HIDDEN }, MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "sums of other tensor ranks", BUF_SLOTS, STEP, IF_PARTS, ACT, { D_OTHERS, D_HIDDEN },
-	    FWD | MLP_BWD | QKV_BWD | HEAD },
-	/* of one GEMM; the gradient of an output both ways, for two, but that of fc2 (block/mlp.c)
-	 */
-	{ "fp8 input", BUF_FP8_X, STEP, IF_FP8, F8, { D_TOKENS, D_FP8_IN },
-	    FWD | MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "fp8 output gradient", BUF_FP8_DY, STEP, IF_FP8_TRAINING, F8_GRAD,
-	    { D_TOKENS, D_FP8_OUT }, MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "fp8 transposed output gradient", BUF_FP8_DY_TRANSPOSED, STEP, IF_FP8_TRAINING, F8_GRAD,
-	    { D_TOKENS, D_FP8_OUT }, MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "fp8 scales of input", BUF_FP8_X_LINES, STEP, IF_FP8_BLOCKS, F32,
-	    { D_FP8_X_LINES, D_ONE }, FWD | MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "fp8 scales of output gradient", BUF_FP8_DY_LINES, STEP, IF_FP8_BLOCKS_TRAINING, F32,
-	    { D_FP8_DY_LINES, D_ONE }, MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "fp8 scales of transposed output gradient", BUF_FP8_DY_TRANSPOSED_LINES, STEP,
-	    IF_FP8_BLOCKS_TRAINING, F32, { D_FP8_DY_TRANSPOSED_LINES, D_ONE },
-	    MLP_BWD | ATTN_BWD | QKV_BWD },
-	{ "partial sums", BUF_PARTIAL, STEP, IF_OVERLAP, ACT, { D_TOKENS, D_HIDDEN },
-	    MLP_BWD | QKV_BWD },
-	{ "block output", BUF_BRANCH, STEP, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD },
-	{ "block output gradient", BUF_DBRANCH, STEP, IF_BRANCH_GRAD, ACT, { D_ROWS, D_HIDDEN },
-	    MLP_BWD | ATTN_BWD },
-	{ "post norm input gradient", BUF_DPOST, STEP, IF_POST_NORM_TRAINING, ACT,
-	    { D_ROWS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
-	/* of the sum at the end of a layer, without what its MLP adds to that of its input */
-	{ "layer output gradient", BUF_DSUM, STEP, IF_PARALLEL_TRAINING, STREAM,
-	    { D_ROWS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
-	{ "norm output gradient", BUF_DNORM, STEP, IF_TRAINING, ACT, { D_ROWS, D_HIDDEN },
-	    MLP_BWD | QKV_BWD },
-	/* of a matrix for each tensor rank, this rank's part; then of one matrix all parts */
-	{ "updates of matrices", BUF_UPDATES, STEP, IF_MATRICES, REAL, { D_UPDATES, D_ONE },
-	    OPTIM },
-	{ "gathered update", BUF_UPDATES_GATHERED, STEP, IF_MATRICES_CUT, REAL, { D_MATRIX, D_ONE },
-	    OPTIM },
-	{ "matrix", BUF_MATRIX, STEP, IF_MATRICES, UPDATE, { D_MATRIX, D_ONE }, OPTIM },
-	{ "next matrix", BUF_MATRIX_NEXT, STEP, IF_MATRICES, UPDATE, { D_MATRIX, D_ONE }, OPTIM },
-	{ "Gram matrix", BUF_GRAM, STEP, IF_MATRICES, UPDATE, { D_GRAM, D_ONE }, OPTIM },
-	{ "next Gram matrix", BUF_GRAM_NEXT, STEP, IF_MATRICES, UPDATE, { D_GRAM, D_ONE }, OPTIM },
-	{ .name = NULL },
+enum { SCALARS = 64 };
+
+/* The phases of the backward pass of a layer. */
+enum { BWD = MLP_BWD | ATTN_BWD | QKV_BWD };
+
+/* Messages of stages that go beside passes are at the beginning of the arena on every stage. */
+static void
+state_params(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
+{
+	const struct train_shape *s = z->shape;
+	int64_t all = has->shards->elements, largest = has->shards->largest,
+		places = has->shards->places, replicas = layout_most_replicas(z->layout),
+		/* the parts that the other replicas have of a bucket, if no more pass at a time */
+	    passing = int64_min(largest - largest / replicas, BUCKET_PASSING);
+	bool overlap = layout_schedule(z->layout, 1, true).overlap, trains = z->trains,
+	     shared = replicas > 1, reduces = trains && shared, narrow = s->grad_reduce_in_bf16,
+	     parts = s->sharding >= SHARDING_PARAMS, grads = s->sharding >= SHARDING_GRADS;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "messages of stages", BUF_LANDING, RUN, overlap, STREAM,
+		    { 2 * z->rows, z->hidden } },
+		{ "weights", BUF_WEIGHTS, RUN, true, ACT, { parts ? has->own : all } },
+		{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, shared && parts, ACT, { places } },
+		{ "main gradients", BUF_GRADS, RUN, trains, GRADS,
+		    { grads ? has->own : all } },
+		{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, reduces && grads, REAL, { places } },
+		{ "narrow gradients", BUF_NARROW_GRADS, RUN, reduces && narrow, BF16, { largest } },
+		{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, reduces && narrow, BF16,
+		    { largest } },
+		{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, reduces && !narrow, REAL,
+		    { passing } },
+	};
+	/* clang-format on */
+
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* What an update reads and writes besides weights and gradients, of the elements that the device
+ * updates, and of those of the host. Masters are in real, or the remainders of weights. */
+static void
+state_masters(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
+{
+	const struct train_shape *s = z->shape;
+	int64_t device = has->own_device, host = has->own - device,
+		ring = s->averaged || host > 0 ? 2 * has->ring : 0;
+	bool rest = s->optim.remainders, masters = !rest && s->dtype != memory_real(s->dtype);
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "master weights", BUF_MASTER, RUN, masters, REAL, { device } },
+		{ "remainders of weights", BUF_REMAINDER, RUN, rest, U16, { device } },
+		{ "weights", BUF_HOST_WEIGHTS, HOST, true, ACT, { host } },
+		{ "master weights", BUF_HOST_MASTER, HOST, masters, REAL, { host } },
+		{ "remainders of weights", BUF_HOST_REMAINDER, HOST, rest, U16, { host } },
+		{ "average of weights", BUF_AVERAGE, HOST, s->averaged, REAL, { has->own } },
+		{ "ring to the host", BUF_RING, HOST, true, REAL, { ring } },
+	};
+	/* clang-format on */
+
+	if (z->trains)
+		state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* The states of the update rule, by what each is kept of. */
+static void
+state_optimizer(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
+{
+	int64_t host = has->own - has->own_device;
+
+	for (int i = 0; z->trains && i < optim_num_states(has->rule); i++) {
+		enum element type = (enum element)(STATE + i);
+		const char *name = has->rule->states[i];
+		int64_t n = !optim_keeps(has->rule, i, true) ? has->own - has->own_matrices
+		    : !optim_keeps(has->rule, i, false)      ? has->own_matrices
+							     : has->own_device;
+		const struct buffer_row rows[] = {
+			{ name, BUF_STATE + i, RUN, true, type, { n } },
+			{ name, BUF_HOST_STATE + i, HOST, true, type, { host } },
+		};
+
+		state_buffers(to, rows, sizeof rows / sizeof *rows);
+	}
+}
+
+/* Constants and sums of the run. */
+static void
+state_run(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
+{
+	const struct model_config *c = z->model;
+	bool rope = c->position == POSITION_ROPE;
+	int64_t rotary = model_rotary_dim(c),
+		heads =
+		    c->num_layers * c->num_attention_heads / z->layout->tensor_model_parallel_size;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "rotary table", BUF_ROPE, RUN, rope, REAL, { z->seq, rotary } },
+		{ "window rotary table", BUF_WINDOW_ROPE, RUN,
+		    rope && c->sliding_window_rope_base > 0, REAL, { z->seq, rotary } },
+		{ "scalars", BUF_SCALARS, RUN, true, F64, { SCALARS } },
+		{ "largest scores", BUF_SCORES, RUN, z->trains && z->shape->qk_clip, REAL,
+		    { heads } },
+		/* twice: of the loss, and of each of the tensors */
+		{ "hashes", BUF_HASHES, RUN, z->trains && z->shape->hashed, I64,
+		    { 2 * (1 + has->shards->count) } },
+		/* of every layer with experts: their loads, and the sums of its losses */
+		{ "router sums", BUF_ROUTER_SUMS, RUN, z->trains && c->num_experts, F64,
+		    { model_expert_layers(c), c->num_experts + ROUTER_COLUMNS } },
+	};
+	/* clang-format on */
+
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* A micro batch, and what a pass hands on: its output, or the gradient that it updates in place. */
+static void
+state_batch(struct buffer_list *to, const struct sizes *z)
+{
+	const struct train_shape *s = z->shape;
+	bool last = z->pp == z->layout->pipeline_model_parallel_size - 1,
+	     links = z->trains || layout_chunks(z->layout) > 1 || !last;
+	int64_t t = z->tokens, documents = s->context_form == CONTEXT_HEADS ? z->all_tokens : t;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "tokens", BUF_TOKENS, BATCH, true, I32, { t } },
+		{ "labels", BUF_LABELS, BATCH, true, I32, { t } },
+		{ "positions", BUF_POSITIONS, BATCH, true, I32, { t } },
+		{ "loss mask", BUF_LOSS_MASK, BATCH, true, F32, { t } },
+		{ "starts of documents", BUF_DOCUMENTS, BATCH, s->reset_attention_mask, I32,
+		    { documents } },
+		{ "output or gradient", BUF_LINK, LINK, links, STREAM, { z->rows, z->hidden } },
+	};
+	/* clang-format on */
+
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* Between the blocks of tensor ranks: the gathered input of a GEMM, or a GEMM's partial sums before
+ * they are scattered. With overlap gathered gradients last until the weight's is made, beside what
+ * comes for other GEMMs. */
+static void
+state_tensor(struct buffer_list *to, const struct sizes *z)
+{
+	int64_t t = z->tokens, h = z->hidden,
+		others = t - t / z->layout->tensor_model_parallel_size;
+	bool rows_apart = layout_row_shards(z->layout) > 1,
+	     overlap = rows_apart && z->shape->tp_comm_overlap && z->trains;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "rows of all tensor ranks", BUF_WHOLE, STEP, rows_apart, ACT, { t, h }, ANY },
+		{ "output gradients of all tensor ranks", BUF_DWHOLE, STEP, overlap, ACT, { t, h },
+		    BWD },
+		{ "sums of other tensor ranks", BUF_SLOTS, STEP,
+		    capacity_in_parts(z->layout, z->shape), ACT, { others, h },
+		    FWD | MLP_BWD | QKV_BWD | HEAD },
+		{ "partial sums", BUF_PARTIAL, STEP, overlap, ACT, { t, h }, MLP_BWD | QKV_BWD },
+	};
+	/* clang-format on */
+
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* The end of a block, and the gradients there. */
+static void
+state_branch(struct buffer_list *to, const struct sizes *z)
+{
+	const struct model_config *c = z->model;
+	bool trains = z->trains,
+	     dropped = c->embedding_dropout > 0 || branch_has_own_gradient(c, z->shape),
+	     post = model_post_norm(c), parallel = c->use_parallel_residual;
+	int64_t r = z->rows, h = z->hidden;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "block output", BUF_BRANCH, STEP, true, ACT, { r, h }, FWD },
+		{ "block output gradient", BUF_DBRANCH, STEP, trains && dropped, ACT, { r, h },
+		    MLP_BWD | ATTN_BWD },
+		{ "post norm input gradient", BUF_DPOST, STEP, trains && post, ACT, { r, h },
+		    MLP_BWD | ATTN_BWD },
+		/* of the sum at the end of a layer, without what its MLP adds to that of its
+		 * input */
+		{ "layer output gradient", BUF_DSUM, STEP, trains && parallel, STREAM, { r, h },
+		    MLP_BWD | ATTN_BWD },
+		{ "norm output gradient", BUF_DNORM, STEP, trains, ACT, { r, h },
+		    MLP_BWD | QKV_BWD },
+	};
+	/* clang-format on */
+
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* Of a matrix for each tensor rank, this rank's part; then of one matrix all parts; and the
+ * matrices that are multiplied. */
+static void
+state_matrices(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
+{
+	const struct train_shape *s = z->shape;
+	bool cut = z->layout->tensor_model_parallel_size > 1 || layout_expert_slices(z->layout) > 1;
+	int64_t n = has->matrix, gram = has->gram;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "updates of matrices", BUF_UPDATES, STEP, true, REAL, { has->updates }, OPTIM },
+		{ "gathered update", BUF_UPDATES_GATHERED, STEP, cut, REAL, { n }, OPTIM },
+		{ "matrix", BUF_MATRIX, STEP, true, UPDATE, { n }, OPTIM },
+		{ "next matrix", BUF_MATRIX_NEXT, STEP, true, UPDATE, { n }, OPTIM },
+		{ "Gram matrix", BUF_GRAM, STEP, true, UPDATE, { gram }, OPTIM },
+		{ "next Gram matrix", BUF_GRAM_NEXT, STEP, true, UPDATE, { gram }, OPTIM },
+	};
+	/* clang-format on */
+
+	if (z->trains && s->rule && s->rule->matrix_states)
+		state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* --- 8-bit operands --------------------------------------------------------------------------- */
+
+/* Sums over the linears of the rank's layers: elements of copies of weights, and the scales of
+ * their blocks, of the copies and of the transposed ones. */
+struct copies {
+	int64_t weights, squares, transposed;
 };
+
+static int64_t
+num_squares(int64_t r, int64_t k)
+{
+	struct fp8_squares s = fp8_squares(r, k);
+
+	return s.rows * s.columns;
+}
+
+static struct copies
+copies_of(const struct sizes *z, const struct rank_share *has)
+{
+	struct copies sum = { 0 };
+
+	for (int i = 0; i < has->num_blocks; i++) {
+		struct linear_list x = block_linears(has->block[i].kind, z);
+
+		for (int k = 0; has->block[i].fp8 >= 0 && k < x.count; k++) {
+			const struct linear_row *l = &x.row[k];
+			int64_t rows = l->count * l->out;
+
+			sum.weights += rows * l->in;
+			sum.squares += num_squares(rows, l->in);
+			sum.transposed += num_squares(l->in, rows);
+		}
+	}
+	return sum;
+}
+
+/* Copies of weights are of a stage's linears in the order of their layers, renewed when weights
+ * change. */
+static void
+state_fp8_weights(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
+{
+	struct copies n = copies_of(z, has);
+	bool trains = z->trains, blocks = z->shape->fp8.recipe == FP8_BLOCKWISE,
+	     history = trains && z->shape->fp8.recipe == FP8_DELAYED;
+	int64_t slots = fp8_num_slots(z->model), steps = z->shape->fp8.history_len;
+	/* clang-format off */
+	const struct buffer_row rows[] = {
+		{ "fp8 weights", BUF_FP8_WEIGHTS, RUN, true, F8, { n.weights } },
+		{ "fp8 transposed weights", BUF_FP8_TRANSPOSED, RUN, trains, F8, { n.weights } },
+		{ "fp8 scales", BUF_FP8_SCALE, RUN, !blocks, F32, { slots, FP8_SCALE_ROW } },
+		{ "fp8 amax", BUF_FP8_AMAX, RUN, history, F32, { slots } },
+		{ "fp8 amax history", BUF_FP8_HISTORY, RUN, history, F32, { slots, steps } },
+		{ "fp8 largest numbers", BUF_FP8_LARGEST, RUN, history, F32, { slots } },
+		{ "fp8 scales of weights", BUF_FP8_SQUARES, RUN, blocks, F32, { n.squares } },
+		{ "fp8 scales of transposed weights", BUF_FP8_SQUARES_TRANSPOSED, RUN,
+		    blocks && trains, F32, { n.transposed } },
+	};
+	/* clang-format on */
+
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* The widest input and the widest output of the model's linears, and the wider side of those of
+ * experts; and whether the rank has such linears, and those whose gradient waits. */
+struct operands {
+	int64_t in, out, expert;
+	bool experts, waits;
+};
+
+static struct operands
+operands_of(const struct sizes *z, const struct rank_share *has)
+{
+	struct linear_list all = model_linears(z);
+	struct operands o = { 0 };
+
+	for (int i = 0; i < all.count; i++) {
+		const struct linear_row *l = &all.row[i];
+
+		if (l->experts) {
+			o.expert = int64_max(o.expert, int64_max(l->in, l->out));
+			continue;
+		}
+		o.in = int64_max(o.in, l->in);
+		o.out = int64_max(o.out, l->out);
+	}
+	for (int i = 0; i < has->num_blocks; i++) {
+		struct linear_list x = block_linears(has->block[i].kind, z);
+
+		for (int k = 0; k < x.count; k++) {
+			o.experts |= x.row[k].experts;
+			o.waits |= x.row[k].waits;
+		}
+	}
+	return o;
+}
+
+/* Of one GEMM: its input, summed along its channels or, in the backward pass, along tokens; the
+ * gradient of an output both ways, for two, and one that waits; and of one grouped GEMM, input or
+ * output gradient, summed along channels alone. */
+static void
+state_fp8_operands(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
+{
+	struct operands n = operands_of(z, has);
+	bool trains = z->trains, blocks = z->shape->fp8.recipe == FP8_BLOCKWISE;
+	int64_t t = z->tokens, h = z->hidden, lines = fp8_lines(t),
+		x_lines = int64_max(fp8_lines(n.in) * t, lines * n.in),
+		p = n.experts ? capacity_arriving(z->model, z->layout, z->shape).window : 0;
+	/* clang-format off */
+	const struct buffer_row operands[] = {
+		{ "fp8 input", BUF_FP8_X, STEP, true, F8, { t, n.in }, FWD | BWD },
+		{ "fp8 output gradient", BUF_FP8_DY, STEP, trains, F8_GRAD, { t, n.out }, BWD },
+		{ "fp8 transposed output gradient", BUF_FP8_DY_TRANSPOSED, STEP, trains, F8_GRAD,
+		    { t, n.out }, BWD },
+		{ "fp8 transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED, STEP,
+		    trains && n.waits, F8_GRAD, { h, t }, MLP_BWD },
+		{ "fp8 rows of experts", BUF_FP8_EXPERT, STEP, n.experts, F8, { p, n.expert },
+		    FWD | MLP_BWD },
+	};
+	const struct buffer_row scales[] = {
+		{ "fp8 scales of input", BUF_FP8_X_LINES, STEP, true, F32, { x_lines }, FWD | BWD },
+		{ "fp8 scales of output gradient", BUF_FP8_DY_LINES, STEP, trains, F32,
+		    { fp8_lines(n.out) * t }, BWD },
+		{ "fp8 scales of transposed output gradient", BUF_FP8_DY_TRANSPOSED_LINES, STEP,
+		    trains, F32, { lines * n.out }, BWD },
+		{ "fp8 scales of transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED_LINES,
+		    STEP, trains && n.waits, F32, { lines, h }, MLP_BWD },
+		{ "fp8 scales of rows of experts", BUF_FP8_EXPERT_LINES, STEP, n.experts, F32,
+		    { fp8_lines(n.expert) * p }, FWD | MLP_BWD },
+	};
+	/* clang-format on */
+
+	state_buffers(to, operands, sizeof operands / sizeof *operands);
+	if (blocks)
+		state_buffers(to, scales, sizeof scales / sizeof *scales);
+}
+
+void
+rank_buffers(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
+{
+	bool fp8 = z->shape->fp8.format != FP8_NONE;
+
+	state_params(to, z, has);
+	state_masters(to, z, has);
+	state_run(to, z, has);
+	if (fp8)
+		state_fp8_weights(to, z, has);
+	state_optimizer(to, z, has);
+	state_batch(to, z);
+	state_tensor(to, z);
+	state_branch(to, z);
+	state_matrices(to, z, has);
+	if (fp8)
+		state_fp8_operands(to, z, has);
+}

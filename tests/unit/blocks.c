@@ -170,25 +170,6 @@ kinds_with_role(enum role role)
 	return n;
 }
 
-static bool
-states(const struct named_row *r, int b)
-{
-	while (r->name && r->buffer != b)
-		r++;
-	return r->name;
-}
-
-/* The number of block kinds that have rows for a buffer. */
-static int
-kinds_with_buffer(int b)
-{
-	int n = 0;
-
-	for (const struct block_kind *const *k = block_kinds; *k; k++)
-		n += states((*k)->buffers, b);
-	return n;
-}
-
 /* Whether MLP and experts both state it, since layers of one stage may have either. */
 static bool
 of_both(enum role role)
@@ -197,17 +178,12 @@ of_both(enum role role)
 	    role == ROLE_POST_MLP_NORM_BIAS;
 }
 
-/* Every role is described once. Every buffer is described by one kind of block, or by the rank, and
- * never by both. */
+/* Every role is described once. */
 static void
 test_statements(void)
 {
 	for (int role = 0; role < ROLE_COUNT; role++)
 		CHECK(kinds_with_role((enum role)role) == 1 + of_both((enum role)role));
-	for (int b = 0; b < BUF_COUNT; b++)
-		CHECK(kinds_with_buffer(b) <= 1 ||
-		    (states(block_mlp.buffers, b) && states(block_moe.buffers, b)));
-	CHECK(kinds_with_buffer(BUF_WEIGHTS) == 0);
 }
 
 /* Elements of a block's matrices that GEMMs read: all except the embedding's tables, which are

@@ -160,16 +160,6 @@ through_activation(
 	e->ops->act_bwd(e->stream, &a);
 }
 
-/* Whether dx, when this layer is done, is what the row parallel linear of the one before reads. */
-static bool
-passes(const struct layer *l, const struct step *s, const struct tensor *dx)
-{
-	const struct model_config *c = &s->e->plan.model;
-
-	return rows_overlap(s) && !l->block->parallel && !l->block->post &&
-	    dx->dtype == s->e->plan.shape.dtype && (c->hidden_dropout == 0 || !s->training);
-}
-
 /* The gradient of fc1's weight, the largest GEMM, in two parts: one beside the sum over tensor
  * ranks, the other beside the rows that the layer before gathers first. */
 static void
@@ -179,7 +169,7 @@ finish(
 	int64_t rows = in->dweight.shape[0], half = rows / 2 / ALIGNED * ALIGNED;
 	struct stretch last;
 
-	if (in->fp8 || !passes(l, s, &f->dx)) {
+	if (in->fp8 || !l->block->passes || !rows_overlap(s)) {
 		weight_gradient(s, in);
 		column_backward_end(s);
 		norm_backward(l, s, f);

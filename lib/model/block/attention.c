@@ -181,17 +181,13 @@ state_exchanged(struct buffer_list *to, const struct sizes *z)
 }
 
 static void
-state(struct buffer_list *to, const struct sizes *z)
+buffers(struct buffer_list *to, const struct sizes *z)
 {
 	state_kept(to, z);
 	state_gradients(to, z);
 	state_gathered(to, z);
 	state_exchanged(to, z);
 }
-
-static const struct named_row buffers[] = {
-	{ .name = NULL },
-};
 
 static void
 linears(struct linear_list *to, const struct sizes *z)
@@ -259,4 +255,4 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 }
 
 const struct block_kind block_attention = { "attention", in, params, buffers, ATTENTION_INPUT,
-	&norm, &post, &residual, work, linears, state };
+	&norm, &post, &residual, work, linears };

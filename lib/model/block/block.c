@@ -63,6 +63,12 @@ block_recompute(const struct recompute *r, int64_t num_layers)
 					      : (struct recompute_span){ n, 1 };
 }
 
+bool
+branch_has_own_gradient(const struct model_config *c, const struct train_shape *s)
+{
+	return c->hidden_dropout > 0 || memory_stream(s) != s->dtype;
+}
+
 /* Lets neighbouring blocks share passes, if one reads the sum of the other. With dropout or a norm
  * between a bias and the sum, or a sum of another type, their gradients differ, so the bias is not
  * taken. */
@@ -73,8 +79,7 @@ join(struct block *before, struct block *b, const struct model_config *c,
 	if (!before->kind->residual || !b->norm || b->reads != b->kind->input)
 		return;
 	b->norm_taken = true;
-	before->bias_taken =
-	    c->hidden_dropout == 0 && !before->post && memory_stream(s) == s->dtype;
+	b->passes = before->bias_taken = !before->post && !branch_has_own_gradient(c, s);
 }
 
 /* The blocks of a virtual stage: the embedding is on the first, the head on the last. Parallel

@@ -15,7 +15,6 @@
 struct param_row;
 struct buffer_list;
 struct linear_list;
-struct named_row;
 struct sizes;
 struct work;
 
@@ -35,9 +34,10 @@ struct block_kind {
 	/* whether a layer has one: -1 stands before the layers, num_layers after them, as in struct
 	 * param */
 	bool (*in)(const struct model_config *c, int64_t layer);
-	const struct param_row *params;  /* in model order (rows.h) */
-	const struct named_row *buffers; /* on ranks that have such a block */
-	int input;                       /* the buffer of its input */
+	const struct param_row *params; /* in model order (rows.h) */
+	/* states the buffers of a rank that has such blocks (rows.h); or NULL */
+	void (*buffers)(struct buffer_list *to, const struct sizes *z);
+	int input; /* the buffer of its input */
 	/* of its input, and of its branch before the residual sum, in models with such; or NULL */
 	const struct block_norm *norm, *post;
 	const struct block_residual *residual; /* NULL: none */
@@ -45,8 +45,6 @@ struct block_kind {
 	void (*work)(struct work *w, const struct model_config *c, const int64_t *dim);
 	/* states those of its linears that may read 8-bit operands (linears.h); or NULL */
 	void (*linears)(struct linear_list *to, const struct sizes *z);
-	/* states the buffers that have numbers of the kind */
-	void (*state)(struct buffer_list *to, const struct sizes *z);
 };
 
 /* All kinds in the order of the list, ended by NULL; at most as many as an unsigned has bits. */
@@ -90,10 +88,15 @@ struct block {
 	/* the norm of the block after it computes the gradient of its residual's bias, since it has
 	 * the columns at hand, in the type of the branch */
 	bool bias_taken;
+	/* the gradient that it leaves is what the last linear of the block before it reads */
+	bool passes;
 	/* the number of its layer among those of the stage whose linears read 8-bit operands; -1:
 	 * it does not */
 	int fp8;
 };
+
+/* Whether the gradient of a branch is not that of the residual stream, but dropped or rounded. */
+bool branch_has_own_gradient(const struct model_config *c, const struct train_shape *s);
 
 /* The blocks of pipeline stage pp in the order of the forward pass, freed by the caller; returns
  * the count. */

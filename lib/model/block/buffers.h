@@ -1,6 +1,6 @@
 /*
- * buffers.h - the names of a rank's buffers; each is described in the file of its block, or in
- * memory.c
+ * buffers.h - the numbers of buffers: those of a rank that belong to no block, or to several; a
+ * block has its own in its header
  */
 #ifndef MODEL_BLOCK_BUFFERS_H
 #define MODEL_BLOCK_BUFFERS_H
@@ -11,8 +11,9 @@
 /* The number of a kind of block is in those of its buffers, from BLOCK_x << BLOCK_SHIFT on. */
 enum { BLOCK_SHIFT = 7, BUFFER_NUMBERS = BLOCK_COUNT << BLOCK_SHIFT };
 
+/* Described in lib/model/rank_buffers.c. */
 enum rank_buffer {
-	BUF_LANDING, /* the first: at the beginning of its arena on every stage */
+	BUF_LANDING,
 	BUF_WEIGHTS,
 	BUF_WEIGHT_SLOTS,
 	BUF_GRADS,
@@ -49,7 +50,7 @@ enum rank_buffer {
 	BUF_POSITIONS,
 	BUF_LOSS_MASK,
 	BUF_DOCUMENTS,
-	BUF_WHOLE, /* what several phases use comes before what one does, which then share bytes */
+	BUF_WHOLE,
 	BUF_DWHOLE,
 	BUF_SLOTS,
 	BUF_FP8_X,
@@ -75,7 +76,6 @@ enum rank_buffer {
 	BUF_MATRIX_NEXT,
 	BUF_GRAM,
 	BUF_GRAM_NEXT,
-	BUF_COUNT,
 };
 
 /* Where a buffer exists: once per run, on the device or the host, per slot of saved activations,

@@ -14,11 +14,6 @@ static const struct param_row params[] = {
 	{ .name = NULL },
 };
 
-/* The embedding's output is the first layer's input. */
-static const struct named_row buffers[] = {
-	{ .name = NULL },
-};
-
 /* Before the layers. */
 static bool
 in(const struct model_config *c, int64_t layer)
@@ -37,5 +32,5 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->scatters = 2;
 }
 
-const struct block_kind block_embedding = { "embedding", in, params, buffers, ATTENTION_INPUT, NULL,
+const struct block_kind block_embedding = { "embedding", in, params, NULL, ATTENTION_INPUT, NULL,
 	NULL, NULL, work };

@@ -39,7 +39,7 @@ head_rows(const struct sizes *z)
 
 /* The norm's output is made in the pass over the rows that reads the last block's output. */
 static void
-state(struct buffer_list *to, const struct sizes *z)
+buffers(struct buffer_list *to, const struct sizes *z)
 {
 	bool means = z->model->normalization == NORMALIZATION_LAYERNORM;
 	int64_t t = z->tokens, r = z->rows, h = z->hidden, n = head_rows(z),
@@ -61,10 +61,6 @@ state(struct buffer_list *to, const struct sizes *z)
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
-
-static const struct named_row buffers[] = {
-	{ .name = NULL },
-};
 
 static const struct block_norm norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, HEAD_NORM_MEAN,
 	HEAD_NORM_RSTD, HEAD_INPUT, HEAD_NORM_OUT };
@@ -90,4 +86,4 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 }
 
 const struct block_kind block_head = { "head", in, params, buffers, HEAD_INPUT, &norm, NULL, NULL,
-	work, .state = state };
+	work };

@@ -34,7 +34,7 @@ ffn(const struct sizes *z)
 /* The output of a gated activation is never saved: its backward pass recomputes it over the
  * gradient that it reads, so it needs no place of its own. One that is made in 8 bits has none. */
 static void
-state(struct buffer_list *to, const struct sizes *z)
+buffers(struct buffer_list *to, const struct sizes *z)
 {
 	const struct fp8 *fp8 = &z->shape->fp8;
 	bool gated = model_gated(z->model), wide = !fp8_makes_activations(z->model, z->layout, fp8);
@@ -54,15 +54,6 @@ state(struct buffer_list *to, const struct sizes *z)
 	ffn_buffers(to, z, MLP_INPUT, !fp8_makes_norms(z->layout, fp8));
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
-
-static const struct named_row buffers[] = {
-	/* of the linear after the activation: that of the one before it is made while it waits */
-	{ "fp8 transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED, STEP, IF_FP8_TRAINING,
-	    F8_GRAD, { D_HIDDEN, D_TOKENS }, MLP_BWD },
-	{ "fp8 scales of transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED_LINES, STEP,
-	    IF_FP8_BLOCKS_TRAINING, F32, { D_TOKEN_LINES, D_HIDDEN }, MLP_BWD },
-	{ .name = NULL },
-};
 
 /* Gate and up are one operand. */
 static void
@@ -109,4 +100,4 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 }
 
 const struct block_kind block_mlp = { "mlp", in, params, buffers, MLP_INPUT, &norm, &post,
-	&residual, work, linears, state };
+	&residual, work, linears };

@@ -164,7 +164,7 @@ state_shared(struct buffer_list *to, const struct sizes *z)
 
 /* Rows are sent to experts in 16 bits, so that the norm's output has these. */
 static void
-state(struct buffer_list *to, const struct sizes *z)
+buffers(struct buffer_list *to, const struct sizes *z)
 {
 	ffn_buffers(to, z, MOE_INPUT, true);
 	state_choice(to, z);
@@ -172,20 +172,6 @@ state(struct buffer_list *to, const struct sizes *z)
 	state_routed(to, z);
 	state_shared(to, z);
 }
-
-static const struct named_row buffers[] = {
-	/* of one grouped GEMM: input or output gradient */
-	{ "fp8 rows of experts", BUF_FP8_EXPERT, STEP, IF_FP8, F8, { D_ARRIVING, D_FP8_EXPERT },
-	    FWD | MLP_BWD },
-	{ "fp8 scales of rows of experts", BUF_FP8_EXPERT_LINES, STEP, IF_FP8_BLOCKS, F32,
-	    { D_FP8_EXPERT_LINES, D_ONE }, FWD | MLP_BWD },
-	/* as in mlp.c */
-	{ "fp8 transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED, STEP,
-	    IF_FP8_SHARED_TRAINING, F8_GRAD, { D_HIDDEN, D_TOKENS }, MLP_BWD },
-	{ "fp8 scales of transposed fc2 output gradient", BUF_FP8_FC2_DY_TRANSPOSED_LINES, STEP,
-	    IF_FP8_SHARED_BLOCKS_TRAINING, F32, { D_TOKEN_LINES, D_HIDDEN }, MLP_BWD },
-	{ .name = NULL },
-};
 
 /* As in mlp.c, of all experts of the rank; and of the expert of all tokens. */
 static void
@@ -252,4 +238,4 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 }
 
 const struct block_kind block_moe = { "moe", in, params, buffers, MOE_INPUT, &norm, &post,
-	&residual, work, linears, state };
+	&residual, work, linears };

@@ -98,65 +98,6 @@ dims_experts(int64_t d[D_COUNT], const struct model_config *c, const struct layo
 	d[D_SHARED_FC1] = both * d[D_SHARED_FFN];
 }
 
-/* Scales of the squares of a weight. */
-static int64_t
-squares(int64_t r, int64_t k)
-{
-	struct fp8_squares s = fp8_squares(r, k);
-
-	return s.rows * s.columns;
-}
-
-void
-dims_copies(int64_t d[D_COUNT], const struct block *b, const struct sizes *z)
-{
-	struct linear_list x = block_linears(b->kind, z);
-
-	for (int i = 0; b->fp8 >= 0 && i < x.count; i++) {
-		const struct linear_row *s = &x.row[i];
-		int64_t rows = s->count * s->out;
-
-		d[D_FP8_WEIGHTS] += rows * s->in;
-		d[D_FP8_SQUARES] += squares(rows, s->in);
-		d[D_FP8_SQUARES_TRANSPOSED] += squares(s->in, rows);
-	}
-}
-
-/* The widest of what linears read, of T rows each or of what arrives. */
-static void
-dims_widest(int64_t d[D_COUNT], const struct linear_list *x)
-{
-	for (const struct linear_row *s = x->row; s < x->row + x->count; s++) {
-		if (s->experts) {
-			d[D_FP8_EXPERT] = int64_max(d[D_FP8_EXPERT], int64_max(s->in, s->out));
-			continue;
-		}
-		d[D_FP8_IN] = int64_max(d[D_FP8_IN], s->in);
-		d[D_FP8_OUT] = int64_max(d[D_FP8_OUT], s->out);
-	}
-}
-
-/* Of 8-bit operands. A copy of x is summed along its channels, or in the backward pass along
- * tokens; those of experts along channels alone. */
-static void
-dims_fp8(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
-    const struct train_shape *s)
-{
-	const struct sizes z = sizes_of_rank(c, l, s, 0);
-	const struct linear_list x = model_linears(&z);
-	const int64_t t = d[D_TOKENS];
-
-	d[D_FP8_SCALE] = FP8_SCALE_ROW;
-	d[D_FP8_SLOTS] = fp8_num_slots(c);
-	d[D_FP8_HISTORY] = s->fp8.history_len;
-	dims_widest(d, &x);
-	d[D_FP8_X_LINES] = int64_max(fp8_lines(d[D_FP8_IN]) * t, fp8_lines(t) * d[D_FP8_IN]);
-	d[D_FP8_DY_LINES] = fp8_lines(d[D_FP8_OUT]) * t;
-	d[D_FP8_DY_TRANSPOSED_LINES] = fp8_lines(t) * d[D_FP8_OUT];
-	d[D_FP8_EXPERT_LINES] = fp8_lines(d[D_FP8_EXPERT]) * d[D_ARRIVING];
-	d[D_TOKEN_LINES] = fp8_lines(t);
-}
-
 /* The layout has passed layout_check and layout_check_length, so all divisions are exact. */
 void
 dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
@@ -192,5 +133,4 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_ATTN_WORK] = (int64_t)(attention_run_workspace(c, l, s) / sizeof(float));
 	dims_context(d, l, s->context_form == CONTEXT_HEADS);
 	dims_experts(d, c, l, s);
-	dims_fp8(d, c, l, s);
 }

@@ -191,8 +191,23 @@ struct param_row {
 /* "act" is the run's dtype, "real" F32 or F64 (memory_real); "stream" is one of them, the type of
  * the residual stream and its gradient (memory_stream); "grads" that of main gradients; "update"
  * that of GEMMs that update matrices (memory_update). F8: of inputs and weights, F8_GRAD: of
- * gradients of outputs. */
-enum element { ACT, REAL, STREAM, GRADS, UPDATE, I32, U16, I64, BF16, F32, F64, F8, F8_GRAD };
+ * gradients of outputs. STATE: of the first state of the update rule; the others follow. */
+enum element {
+	ACT,
+	REAL,
+	STREAM,
+	GRADS,
+	UPDATE,
+	I32,
+	U16,
+	I64,
+	BF16,
+	F32,
+	F64,
+	F8,
+	F8_GRAD,
+	STATE
+};
 
 /* Scratch buffers live in phases; those without a common phase share bytes. The backward pass of an
  * attention block has two phases: up to the gradients of q, k and v, and from there on. ANY is any
@@ -208,22 +223,8 @@ enum {
 	PHASES = 6,
 };
 
-/* A buffer of a block, or of the rank. Several rows may state the same buffer under mutually
- * exclusive conditions. */
-struct named_row {
-	const char *name; /* NULL ends the rows */
-	int buffer;
-	enum level level;
-	enum condition when;
-	enum element element;
-	enum dim dim[2];
-	unsigned phase; /* of scratch buffers; of layer buffers, those in which they live there */
-	/* enum recompute_module: recomputing any of these, a layer does not keep it: it is scratch
-	 */
-	unsigned recompute;
-};
-
-/* The same with sizes and conditions as they are on a rank. */
+/* A buffer of a block, or of the rank. Several rows may state the same one under mutually exclusive
+ * conditions. */
 struct buffer_row {
 	const char *name;
 	int buffer; /* a number of the block that states it */
@@ -231,7 +232,10 @@ struct buffer_row {
 	bool when;
 	enum element element;
 	int64_t size[2]; /* { n }: a vector */
-	unsigned phase, recompute;
+	unsigned phase;  /* of scratch buffers; of layer buffers, those in which they live there */
+	/* enum recompute_module: recomputing any of these, a layer does not keep it: it is scratch
+	 */
+	unsigned recompute;
 };
 
 /* Takes the rows that a block, or the rank, states. A number of another block is a bug, and so is a
@@ -246,7 +250,5 @@ void dims_whole(int64_t d[D_COUNT], const struct model_config *c);
 /* The sizes on a tensor rank; 0 for those of the rank's parameters. */
 void dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
     const struct train_shape *s);
-/* Adds those of 8-bit copies of the weights of a block to sizes on its rank. */
-void dims_copies(int64_t d[D_COUNT], const struct block *b, const struct sizes *z);
 
 #endif
