@@ -86,10 +86,19 @@ model_active_parameters(const struct model_config *c)
 	return sum;
 }
 
+void
+state_params(struct param_list *to, const struct param_row *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (to->count == PARAM_ROWS_MAX)
+			BUG("a block states more than %d parameters", PARAM_ROWS_MAX);
+		to->row[to->count++] = rows[i];
+	}
+}
+
 /* The table as far as it is made. */
 struct table {
 	const struct model_config *config;
-	int64_t dim[D_COUNT]; /* dims_whole */
 	struct param *param;
 	int count;
 };
@@ -102,15 +111,18 @@ add(struct table *t, const struct param_row *r, const int number[2])
 {
 	const struct model_config *c = t->config;
 	struct param *p = &t->param[t->count++];
+	size_t at;
 
 	memset(p, 0, sizeof *p);
-	param_name(r->name, number, p->name, sizeof p->name);
+	if (number[0] >= 0 && number[0] < c->num_layers)
+		param_name("decoder.layers.%d.", number, p->name, sizeof p->name);
+	at = strlen(p->name);
+	param_name(r->name, (const int[2]){ number[1] }, p->name + at, sizeof p->name - at);
 	p->role = r->role;
 	p->layer = number[0];
 	p->expert = r->flags & PARAM_EXPERT ? number[1] : -1;
-	p->ndim = r->dim[1] ? 2 : 1;
-	for (int i = 0; i < p->ndim; i++)
-		p->shape[i] = t->dim[r->dim[i]];
+	p->ndim = r->shape[1] ? 2 : 1;
+	memcpy(p->shape, r->shape, sizeof r->shape);
 	p->shard = r->shard;
 	p->shard_dim = r->shard_dim;
 	p->flags = r->flags;
@@ -131,14 +143,12 @@ add_rows(
 	bool before = false;
 
 	for (; r < end; r++) {
-		bool here = model_meets(t->config, r->when);
-
-		if (here) {
+		if (r->when) {
 			add(t, r, number);
 			if (!before)
 				t->param[t->count - 1].flags &= ~(unsigned)PARAM_JOINED;
 		}
-		before = here;
+		before = r->when;
 	}
 }
 
@@ -147,12 +157,15 @@ add_rows(
 static void
 add_block(struct table *t, const struct block_kind *kind, int64_t layer)
 {
-	for (const struct param_row *r = kind->params, *end; r->name; r = end) {
+	struct param_list all = { .count = 0 };
+
+	kind->params(&all, t->config);
+	for (const struct param_row *r = all.row, *end; r < all.row + all.count; r = end) {
 		bool expert = r->flags & PARAM_EXPERT;
 		int times = expert ? (int)t->config->num_experts : 1;
 
 		end = r + 1;
-		while (end->name && !(end->flags & PARAM_EXPERT) == !expert &&
+		while (end < all.row + all.count && !(end->flags & PARAM_EXPERT) == !expert &&
 		    (!expert || end->flags & PARAM_JOINED))
 			end++;
 		for (int i = 0; i < times; i++) {
@@ -176,7 +189,6 @@ model_params(const struct model_config *c, struct param **out)
 	    3 * (size_t)c->num_experts * (size_t)model_expert_layers(c);
 	struct table t = { .config = c, .param = mem_alloc(most, sizeof *t.param) };
 
-	dims_whole(t.dim, c);
 	for (int64_t layer = -1; layer <= c->num_layers; layer++)
 		for (const struct block_kind *const *k = block_first(c, layer); *k;
 		     k = block_next(k, c, layer))

@@ -16,7 +16,7 @@ enum { BWD = MLP_BWD | ATTN_BWD | QKV_BWD };
 
 /* Messages of stages that go beside passes are at the beginning of the arena on every stage. */
 static void
-state_params(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
+state_weights(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
 {
 	const struct train_shape *s = z->shape;
 	int64_t all = has->shards->elements, largest = has->shards->largest,
@@ -26,14 +26,12 @@ state_params(struct buffer_list *to, const struct sizes *z, const struct rank_sh
 	bool overlap = layout_schedule(z->layout, 1, true).overlap, trains = z->trains,
 	     shared = replicas > 1, reduces = trains && shared, narrow = s->grad_reduce_in_bf16,
 	     parts = s->sharding >= SHARDING_PARAMS, grads = s->sharding >= SHARDING_GRADS;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "messages of stages", BUF_LANDING, RUN, overlap, STREAM,
 		    { 2 * z->rows, z->hidden } },
 		{ "weights", BUF_WEIGHTS, RUN, true, ACT, { parts ? has->own : all } },
 		{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, shared && parts, ACT, { places } },
-		{ "main gradients", BUF_GRADS, RUN, trains, GRADS,
-		    { grads ? has->own : all } },
+		{ "main gradients", BUF_GRADS, RUN, trains, GRADS, { grads ? has->own : all } },
 		{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, reduces && grads, REAL, { places } },
 		{ "narrow gradients", BUF_NARROW_GRADS, RUN, reduces && narrow, BF16, { largest } },
 		{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, reduces && narrow, BF16,
@@ -41,7 +39,6 @@ state_params(struct buffer_list *to, const struct sizes *z, const struct rank_sh
 		{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, reduces && !narrow, REAL,
 		    { passing } },
 	};
-	/* clang-format on */
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
@@ -55,7 +52,6 @@ state_masters(struct buffer_list *to, const struct sizes *z, const struct rank_s
 	int64_t device = has->own_device, host = has->own - device,
 		ring = s->averaged || host > 0 ? 2 * has->ring : 0;
 	bool rest = s->optim.remainders, masters = !rest && s->dtype != memory_real(s->dtype);
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "master weights", BUF_MASTER, RUN, masters, REAL, { device } },
 		{ "remainders of weights", BUF_REMAINDER, RUN, rest, U16, { device } },
@@ -65,7 +61,6 @@ state_masters(struct buffer_list *to, const struct sizes *z, const struct rank_s
 		{ "average of weights", BUF_AVERAGE, HOST, s->averaged, REAL, { has->own } },
 		{ "ring to the host", BUF_RING, HOST, true, REAL, { ring } },
 	};
-	/* clang-format on */
 
 	if (z->trains)
 		state_buffers(to, rows, sizeof rows / sizeof *rows);
@@ -101,7 +96,6 @@ state_run(struct buffer_list *to, const struct sizes *z, const struct rank_share
 	int64_t rotary = model_rotary_dim(c),
 		heads =
 		    c->num_layers * c->num_attention_heads / z->layout->tensor_model_parallel_size;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "rotary table", BUF_ROPE, RUN, rope, REAL, { z->seq, rotary } },
 		{ "window rotary table", BUF_WINDOW_ROPE, RUN,
@@ -116,7 +110,6 @@ state_run(struct buffer_list *to, const struct sizes *z, const struct rank_share
 		{ "router sums", BUF_ROUTER_SUMS, RUN, z->trains && c->num_experts, F64,
 		    { model_expert_layers(c), c->num_experts + ROUTER_COLUMNS } },
 	};
-	/* clang-format on */
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
@@ -129,7 +122,6 @@ state_batch(struct buffer_list *to, const struct sizes *z)
 	bool last = z->pp == z->layout->pipeline_model_parallel_size - 1,
 	     links = z->trains || layout_chunks(z->layout) > 1 || !last;
 	int64_t t = z->tokens, documents = s->context_form == CONTEXT_HEADS ? z->all_tokens : t;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "tokens", BUF_TOKENS, BATCH, true, I32, { t } },
 		{ "labels", BUF_LABELS, BATCH, true, I32, { t } },
@@ -139,7 +131,6 @@ state_batch(struct buffer_list *to, const struct sizes *z)
 		    { documents } },
 		{ "output or gradient", BUF_LINK, LINK, links, STREAM, { z->rows, z->hidden } },
 	};
-	/* clang-format on */
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
@@ -154,7 +145,6 @@ state_tensor(struct buffer_list *to, const struct sizes *z)
 		others = t - t / z->layout->tensor_model_parallel_size;
 	bool rows_apart = layout_row_shards(z->layout) > 1,
 	     overlap = rows_apart && z->shape->tp_comm_overlap && z->trains;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "rows of all tensor ranks", BUF_WHOLE, STEP, rows_apart, ACT, { t, h }, ANY },
 		{ "output gradients of all tensor ranks", BUF_DWHOLE, STEP, overlap, ACT, { t, h },
@@ -164,7 +154,6 @@ state_tensor(struct buffer_list *to, const struct sizes *z)
 		    FWD | MLP_BWD | QKV_BWD | HEAD },
 		{ "partial sums", BUF_PARTIAL, STEP, overlap, ACT, { t, h }, MLP_BWD | QKV_BWD },
 	};
-	/* clang-format on */
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
@@ -178,7 +167,6 @@ state_branch(struct buffer_list *to, const struct sizes *z)
 	     dropped = c->embedding_dropout > 0 || branch_has_own_gradient(c, z->shape),
 	     post = model_post_norm(c), parallel = c->use_parallel_residual;
 	int64_t r = z->rows, h = z->hidden;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "block output", BUF_BRANCH, STEP, true, ACT, { r, h }, FWD },
 		{ "block output gradient", BUF_DBRANCH, STEP, trains && dropped, ACT, { r, h },
@@ -192,7 +180,6 @@ state_branch(struct buffer_list *to, const struct sizes *z)
 		{ "norm output gradient", BUF_DNORM, STEP, trains, ACT, { r, h },
 		    MLP_BWD | QKV_BWD },
 	};
-	/* clang-format on */
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
@@ -205,7 +192,6 @@ state_matrices(struct buffer_list *to, const struct sizes *z, const struct rank_
 	const struct train_shape *s = z->shape;
 	bool cut = z->layout->tensor_model_parallel_size > 1 || layout_expert_slices(z->layout) > 1;
 	int64_t n = has->matrix, gram = has->gram;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "updates of matrices", BUF_UPDATES, STEP, true, REAL, { has->updates }, OPTIM },
 		{ "gathered update", BUF_UPDATES_GATHERED, STEP, cut, REAL, { n }, OPTIM },
@@ -214,7 +200,6 @@ state_matrices(struct buffer_list *to, const struct sizes *z, const struct rank_
 		{ "Gram matrix", BUF_GRAM, STEP, true, UPDATE, { gram }, OPTIM },
 		{ "next Gram matrix", BUF_GRAM_NEXT, STEP, true, UPDATE, { gram }, OPTIM },
 	};
-	/* clang-format on */
 
 	if (z->trains && s->rule && s->rule->matrix_states)
 		state_buffers(to, rows, sizeof rows / sizeof *rows);
@@ -265,7 +250,6 @@ state_fp8_weights(struct buffer_list *to, const struct sizes *z, const struct ra
 	bool trains = z->trains, blocks = z->shape->fp8.recipe == FP8_BLOCKWISE,
 	     history = trains && z->shape->fp8.recipe == FP8_DELAYED;
 	int64_t slots = fp8_num_slots(z->model), steps = z->shape->fp8.history_len;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "fp8 weights", BUF_FP8_WEIGHTS, RUN, true, F8, { n.weights } },
 		{ "fp8 transposed weights", BUF_FP8_TRANSPOSED, RUN, trains, F8, { n.weights } },
@@ -277,7 +261,6 @@ state_fp8_weights(struct buffer_list *to, const struct sizes *z, const struct ra
 		{ "fp8 scales of transposed weights", BUF_FP8_SQUARES_TRANSPOSED, RUN,
 		    blocks && trains, F32, { n.transposed } },
 	};
-	/* clang-format on */
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
@@ -327,7 +310,6 @@ state_fp8_operands(struct buffer_list *to, const struct sizes *z, const struct r
 	int64_t t = z->tokens, h = z->hidden, lines = fp8_lines(t),
 		x_lines = int64_max(fp8_lines(n.in) * t, lines * n.in),
 		p = n.experts ? capacity_arriving(z->model, z->layout, z->shape).window : 0;
-	/* clang-format off */
 	const struct buffer_row operands[] = {
 		{ "fp8 input", BUF_FP8_X, STEP, true, F8, { t, n.in }, FWD | BWD },
 		{ "fp8 output gradient", BUF_FP8_DY, STEP, trains, F8_GRAD, { t, n.out }, BWD },
@@ -349,7 +331,6 @@ state_fp8_operands(struct buffer_list *to, const struct sizes *z, const struct r
 		{ "fp8 scales of rows of experts", BUF_FP8_EXPERT_LINES, STEP, n.experts, F32,
 		    { fp8_lines(n.expert) * p }, FWD | MLP_BWD },
 	};
-	/* clang-format on */
 
 	state_buffers(to, operands, sizeof operands / sizeof *operands);
 	if (blocks)
@@ -361,7 +342,7 @@ rank_buffers(struct buffer_list *to, const struct sizes *z, const struct rank_sh
 {
 	bool fp8 = z->shape->fp8.format != FP8_NONE;
 
-	state_params(to, z, has);
+	state_weights(to, z, has);
 	state_masters(to, z, has);
 	state_run(to, z, has);
 	if (fp8)

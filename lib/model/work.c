@@ -1,6 +1,6 @@
 /* work.c - the work of blocks, and its sum over a model */
 #include "lib/model/work.h"
-#include "lib/model/block/rows.h"
+#include "lib/model/block/sizes.h"
 
 #include <string.h>
 
@@ -15,11 +15,11 @@ work_gemm(struct work *w, int64_t rows, int64_t out, int64_t in)
 
 /* Reads the branch and writes it, with twice as many passes backward as forward. */
 void
-work_post_norm(struct work *w, const struct model_config *c, const int64_t *dim)
+work_post_norm(struct work *w, const struct sizes *z)
 {
-	if (!model_post_norm(c))
+	if (!model_post_norm(z->model))
 		return;
-	w->elements += 3 * 2 * (double)dim[D_HIDDEN] * (double)dim[D_ROWS];
+	w->elements += 3 * 2 * (double)z->hidden * (double)z->rows;
 	w->kernels++;
 }
 
@@ -28,11 +28,10 @@ void
 work_of(struct work *w, const struct block_kind *kind, const struct model_config *c,
     const struct layout *l, const struct train_shape *s)
 {
-	int64_t d[D_COUNT];
+	struct sizes z = sizes_of_rank(c, l, s, 0);
 
 	memset(w, 0, sizeof *w);
-	dims_share(d, c, l, s);
-	kind->work(w, c, d);
+	kind->work(w, &z);
 }
 
 /* In double, because a step of a large run exceeds 2^63. Three passes: one forward, two
@@ -53,17 +52,16 @@ model_flops(const struct model_config *c, int64_t samples, int64_t seq_length, i
 {
 	struct train_shape s = { .seq_length = seq_length, .micro_batch_size = samples };
 	struct layout one = { 1, 1, 1, 1 };
-	int64_t d[D_COUNT];
+	struct sizes z = sizes_of_rank(c, &one, &s, 0);
 	double sum = 0;
 
-	dims_share(d, c, &one, &s);
-	d[D_VOCAB] = padded_vocab;
+	z.vocab = padded_vocab;
 	for (int64_t layer = -1; layer <= c->num_layers; layer++)
 		for (const struct block_kind *const *k = block_first(c, layer); *k;
 		     k = block_next(k, c, layer)) {
 			struct work w = { .num_gemms = 0 };
 
-			(*k)->work(&w, c, d);
+			(*k)->work(&w, &z);
 			sum += work_flops(&w);
 		}
 	return sum;

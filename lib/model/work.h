@@ -48,7 +48,7 @@ void work_of(struct work *w, const struct block_kind *kind, const struct model_c
 double work_flops(const struct work *w);
 /* For the kinds: one more GEMM; the norm of a branch, where the model has one. */
 void work_gemm(struct work *w, int64_t rows, int64_t out, int64_t in);
-void work_post_norm(struct work *w, const struct model_config *c, const int64_t *dim);
+void work_post_norm(struct work *w, const struct sizes *z);
 
 /*
  * model_flops - FLOPs of a step over `samples` sequences of seq_length tokens, as Megatron-LM

@@ -158,15 +158,28 @@ test_recompute(void)
 	}
 }
 
-/* The number of block kinds that have a row for a role. */
+/* Whether the kind has a row for a role. */
+static bool
+states(const struct block_kind *k, enum role role)
+{
+	const struct model_config c = layers(2);
+	struct param_list all = { .count = 0 };
+
+	k->params(&all, &c);
+	for (int i = 0; i < all.count; i++)
+		if (all.row[i].role == role)
+			return true;
+	return false;
+}
+
+/* The number of block kinds that have one. */
 static int
 kinds_with_role(enum role role)
 {
 	int n = 0;
 
 	for (const struct block_kind *const *k = block_kinds; *k; k++)
-		for (const struct param_row *r = (*k)->params; r->name; r++)
-			n += r->role == role;
+		n += states(*k, role);
 	return n;
 }
 
@@ -196,9 +209,8 @@ matrix_elements(const struct block_kind *kind, const struct model_config *c)
 	int n = model_params(c, &p);
 
 	for (int i = 0; i < n; i++)
-		for (const struct param_row *r = kind->params; r->name; r++)
-			if (p[i].role == r->role && p[i].layer != 0 && p[i].ndim == 2)
-				sum += param_elements(&p[i]);
+		if (states(kind, p[i].role) && p[i].layer != 0 && p[i].ndim == 2)
+			sum += param_elements(&p[i]);
 	free(p);
 	return kind == &block_embedding ? 0 : sum;
 }

@@ -11,41 +11,41 @@
  * norm weight, and so do those of k, so a tensor rank has the gradient of its own heads; where
  * ranks hold copies of a group, each has the gradient from its own queries, and their sum counts
  * the group once. */
-static const struct param_row params[] = {
-	{ "decoder.layers.%d.input_layernorm.weight", ROLE_INPUT_NORM, IF_PRE_NORM, { D_HIDDEN },
-	    SHARD_NONE, 0, INIT_ONE, 0, { 0, SUM_TENSOR } },
-	{ "decoder.layers.%d.input_layernorm.bias", ROLE_INPUT_NORM_BIAS, IF_PRE_LAYERNORM,
-	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
-	{ "decoder.layers.%d.self_attention.linear_q.weight", ROLE_Q, ALWAYS, { D_Q, D_HIDDEN },
-	    SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
-	{ "decoder.layers.%d.self_attention.linear_k.weight", ROLE_K, ALWAYS, { D_KV, D_HIDDEN },
-	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
-	{ "decoder.layers.%d.self_attention.linear_v.weight", ROLE_V, ALWAYS, { D_KV, D_HIDDEN },
-	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
-	{ "decoder.layers.%d.self_attention.linear_q.bias", ROLE_Q_BIAS, IF_QKV_BIAS, { D_Q },
-	    SHARD_EQUAL, 0, INIT_ZERO, 0, { 0, 0 } },
-	{ "decoder.layers.%d.self_attention.linear_k.bias", ROLE_K_BIAS, IF_QKV_BIAS, { D_KV },
-	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
-	{ "decoder.layers.%d.self_attention.linear_v.bias", ROLE_V_BIAS, IF_QKV_BIAS, { D_KV },
-	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
-	{ "decoder.layers.%d.self_attention.q_layernorm.weight", ROLE_Q_NORM, IF_QK_NORM,
-	    { D_Q_NORM }, SHARD_NONE, 0, INIT_ONE, 0, { SUM_TENSOR, SUM_TENSOR } },
-	{ "decoder.layers.%d.self_attention.q_layernorm.bias", ROLE_Q_NORM_BIAS, IF_QK_LAYERNORM,
-	    { D_Q_NORM }, SHARD_NONE, 0, INIT_ZERO, 0, { SUM_TENSOR, SUM_TENSOR } },
-	{ "decoder.layers.%d.self_attention.k_layernorm.weight", ROLE_K_NORM, IF_QK_NORM,
-	    { D_K_NORM }, SHARD_NONE, 0, INIT_ONE, 0, { SUM_TENSOR, SUM_TENSOR } },
-	{ "decoder.layers.%d.self_attention.k_layernorm.bias", ROLE_K_NORM_BIAS, IF_QK_LAYERNORM,
-	    { D_K_NORM }, SHARD_NONE, 0, INIT_ZERO, 0, { SUM_TENSOR, SUM_TENSOR } },
-	{ "decoder.layers.%d.self_attention.linear_proj.weight", ROLE_PROJ, ALWAYS,
-	    { D_HIDDEN, D_Q }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
-	{ "decoder.layers.%d.self_attention.linear_proj.bias", ROLE_PROJ_BIAS, IF_PROJ_BIAS,
-	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
-	{ "decoder.layers.%d.post_self_attn_layernorm.weight", ROLE_POST_ATTN_NORM, IF_POST_NORM,
-	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ONE, 0, { 0, SUM_TENSOR } },
-	{ "decoder.layers.%d.post_self_attn_layernorm.bias", ROLE_POST_ATTN_NORM_BIAS,
-	    IF_POST_LAYERNORM, { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
-	{ .name = NULL },
-};
+static void
+params(struct param_list *to, const struct model_config *c)
+{
+	bool pre = model_pre_norm(c), post = model_post_norm(c), normed = c->qk_layernorm,
+	     means = c->normalization == NORMALIZATION_LAYERNORM,
+	     whole = c->qk_layernorm_hidden_dim;
+	int64_t h = c->hidden_size, d = c->kv_channels, q = c->num_attention_heads * d,
+		kv = c->num_query_groups * d, q_norm = whole ? q : d, k_norm = whole ? kv : d;
+	const struct param_row rows[] = {
+		NORM_ROWS("input_layernorm", ROLE_INPUT_NORM, pre, means, h, 0),
+		{ "self_attention.linear_q.weight", ROLE_Q, true, { q, h }, SHARD_EQUAL, 0,
+		    INIT_NORMAL, 0, { 0, 0 } },
+		{ "self_attention.linear_k.weight", ROLE_K, true, { kv, h }, SHARD_GROUPS, 0,
+		    INIT_NORMAL, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
+		{ "self_attention.linear_v.weight", ROLE_V, true, { kv, h }, SHARD_GROUPS, 0,
+		    INIT_NORMAL, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
+		{ "self_attention.linear_q.bias", ROLE_Q_BIAS, c->qkv_bias, { q }, SHARD_EQUAL, 0,
+		    INIT_ZERO, 0, { 0, 0 } },
+		{ "self_attention.linear_k.bias", ROLE_K_BIAS, c->qkv_bias, { kv }, SHARD_GROUPS, 0,
+		    INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
+		{ "self_attention.linear_v.bias", ROLE_V_BIAS, c->qkv_bias, { kv }, SHARD_GROUPS, 0,
+		    INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
+		NORM_ROWS(
+		    "self_attention.q_layernorm", ROLE_Q_NORM, normed, means, q_norm, SUM_TENSOR),
+		NORM_ROWS(
+		    "self_attention.k_layernorm", ROLE_K_NORM, normed, means, k_norm, SUM_TENSOR),
+		{ "self_attention.linear_proj.weight", ROLE_PROJ, true, { h, q }, SHARD_EQUAL, 1,
+		    INIT_RESIDUAL, 0, { 0, 0 } },
+		{ "self_attention.linear_proj.bias", ROLE_PROJ_BIAS, c->proj_bias, { h },
+		    SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
+		NORM_ROWS("post_self_attn_layernorm", ROLE_POST_ATTN_NORM, post, means, h, 0),
+	};
+
+	state_params(to, rows, sizeof rows / sizeof *rows);
+}
 
 /* Of the heads of a tensor rank: the channels of q, and those of k or of v. */
 struct heads {
@@ -73,7 +73,6 @@ state_kept(struct buffer_list *to, const struct sizes *z)
 	int64_t t = z->tokens, r = z->rows, h = z->hidden,
 		lines = n.count * z->shape->micro_batch_size,
 		norms = c->qk_layernorm_hidden_dim ? 2 : n.count + n.groups;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "layer input", ATTENTION_INPUT, LAYER, true, STREAM, { r, h } },
 		{ "norm 1 mean", ATTENTION_NORM_MEAN, LAYER, pre && means, REAL, { r } },
@@ -91,7 +90,6 @@ state_kept(struct buffer_list *to, const struct sizes *z)
 		{ "post norm 1 mean", ATTENTION_POST_MEAN, LAYER, post && means, REAL, { r } },
 		{ "post norm 1 rstd", ATTENTION_POST_RSTD, LAYER, post, REAL, { r } },
 	};
-	/* clang-format on */
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
@@ -105,7 +103,6 @@ state_gradients(struct buffer_list *to, const struct sizes *z)
 	int64_t t = z->tokens, lines = n.count * z->shape->micro_batch_size,
 		work = (int64_t)(attention_run_workspace(z->model, z->layout, z->shape) /
 		    sizeof(float));
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "attention output gradient", ATTENTION_DOUT, STEP, true, ACT, { t, n.q },
 		    ATTN_BWD },
@@ -117,7 +114,6 @@ state_gradients(struct buffer_list *to, const struct sizes *z)
 		    ATTN_BWD },
 		{ "attention workspace", ATTENTION_WORK, STEP, true, F32, { work }, ATTN_BWD },
 	};
-	/* clang-format on */
 
 	if (z->trains)
 		state_buffers(to, rows, sizeof rows / sizeof *rows);
@@ -138,7 +134,6 @@ state_gathered(struct buffer_list *to, const struct sizes *z)
 {
 	int64_t c = z->layout->context_parallel_size, piece = z->all_tokens / (STRETCHES * c),
 		kv = 2 * heads_of(z).kv;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "gathered k, v", ATTENTION_CONTEXT_KEYS, STEP, true, ACT, { z->all_tokens, kv },
 		    FWD | ATTN_BWD },
@@ -147,7 +142,6 @@ state_gathered(struct buffer_list *to, const struct sizes *z)
 		{ "other ranks' k, v gradient", ATTENTION_CONTEXT_SLOTS, STEP, z->trains, ACT,
 		    { (c - 1) * piece, kv }, ATTN_BWD | QKV_BWD },
 	};
-	/* clang-format on */
 
 	if (shares(z, CONTEXT_GATHER))
 		state_buffers(to, rows, sizeof rows / sizeof *rows);
@@ -161,7 +155,6 @@ state_exchanged(struct buffer_list *to, const struct sizes *z)
 	struct heads n = heads_of(z);
 	int64_t t = z->tokens, all = z->all_tokens, qkv = n.q + 2 * n.kv,
 		some = n.q / z->layout->context_parallel_size;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "q, k, v of some heads", ATTENTION_CONTEXT_QKV, STEP, true, ACT, { t, qkv },
 		    FWD | ATTN_BWD },
@@ -174,7 +167,6 @@ state_exchanged(struct buffer_list *to, const struct sizes *z)
 		{ "packed heads", ATTENTION_CONTEXT_PACKED, STEP, true, ACT, { t, qkv + 2 * n.q },
 		    FWD | ATTN_BWD | QKV_BWD },
 	};
-	/* clang-format on */
 
 	if (shares(z, CONTEXT_HEADS))
 		state_buffers(to, rows, sizeof rows / sizeof *rows);
@@ -228,28 +220,43 @@ keys_seen(const struct model_config *c, double s)
 	return skipped * s / 2 + (1 - skipped) * (w - w * w / (2 * s));
 }
 
+/* Elements to other context ranks, in both passes: k and v go to all in each, and their gradients
+ * back. Of heads q, k, v and the output change places in the forward pass; backward these, the
+ * gradient of the output, and those of q, k and v. */
+static int64_t
+sent(const struct sizes *z)
+{
+	struct heads n = heads_of(z);
+	int64_t c = z->layout->context_parallel_size;
+	bool heads = z->shape->context_form == CONTEXT_HEADS;
+
+	return z->tokens * (c - 1) * 3 * (heads ? (2 * n.q + 2 * n.kv) / c : 2 * n.kv);
+}
+
 /* Norm and residual sum read and write the residual stream and a branch, with twice as many passes
  * backward as forward, hence the 3. The other kernels are RoPE, attention and the norms of q and of
  * k, which have nothing to add to: two passes forward and three backward. The norm's output is
  * gathered once more for the gradient of the weight. */
 static void
-work(struct work *w, const struct model_config *c, const int64_t *dim)
+work(struct work *w, const struct sizes *z)
 {
-	int64_t rows = dim[D_TOKENS], h = dim[D_HIDDEN];
+	const struct model_config *c = z->model;
+	struct heads n = heads_of(z);
+	int64_t rows = z->tokens, h = z->hidden;
 
-	work_gemm(w, rows, dim[D_QKV], h);
-	work_gemm(w, rows, h, dim[D_Q]);
-	w->attention = 4 * (double)rows * keys_seen(c, (double)dim[D_SEQ]) * (double)dim[D_Q];
-	w->elements = w->stream = 3 * 2 * (double)h * (double)dim[D_ROWS];
+	work_gemm(w, rows, n.q + 2 * n.kv, h);
+	work_gemm(w, rows, h, n.q);
+	w->attention = 4 * (double)rows * keys_seen(c, (double)z->seq) * (double)n.q;
+	w->elements = w->stream = 3 * 2 * (double)h * (double)z->rows;
 	w->kernels = 4;
-	work_post_norm(w, c, dim);
+	work_post_norm(w, z);
 	w->reductions = 2;
-	w->sent = (double)dim[D_SENT];
+	w->sent = (double)sent(z);
 	w->exchanges = 3;
 	w->scatters = 5;
 	w->overlap = true;
 	if (c->qk_layernorm) {
-		w->elements += (2 + 3) * (double)dim[D_QK] * (double)rows;
+		w->elements += (2 + 3) * (double)(n.q + n.kv) * (double)rows;
 		w->kernels += 2;
 	}
 }

@@ -12,9 +12,9 @@
 #include "lib/model/block/list.h"
 #include "lib/model/fp8.h"
 
-struct param_row;
 struct buffer_list;
 struct linear_list;
+struct param_list;
 struct sizes;
 struct work;
 
@@ -34,15 +34,16 @@ struct block_kind {
 	/* whether a layer has one: -1 stands before the layers, num_layers after them, as in struct
 	 * param */
 	bool (*in)(const struct model_config *c, int64_t layer);
-	const struct param_row *params; /* in model order (rows.h) */
+	/* states the parameters, in model order (rows.h) */
+	void (*params)(struct param_list *to, const struct model_config *c);
 	/* states the buffers of a rank that has such blocks (rows.h); or NULL */
 	void (*buffers)(struct buffer_list *to, const struct sizes *z);
 	int input; /* the buffer of its input */
 	/* of its input, and of its branch before the residual sum, in models with such; or NULL */
 	const struct block_norm *norm, *post;
 	const struct block_residual *residual; /* NULL: none */
-	/* its work per micro batch (work.h); dim: sizes on a tensor rank, as in buffer rows */
-	void (*work)(struct work *w, const struct model_config *c, const int64_t *dim);
+	/* its work per micro batch on a tensor rank (work.h) */
+	void (*work)(struct work *w, const struct sizes *z);
 	/* states those of its linears that may read 8-bit operands (linears.h); or NULL */
 	void (*linears)(struct linear_list *to, const struct sizes *z);
 };

@@ -6,13 +6,20 @@
 
 #include <stddef.h>
 
-static const struct param_row params[] = {
-	{ "embedding.word_embeddings.weight", ROLE_WORD_EMBEDDINGS, ALWAYS, { D_VOCAB, D_HIDDEN },
-	    SHARD_VOCAB, 0, INIT_NORMAL, 0, { SUM_ENDS, SUM_ENDS } },
-	{ "embedding.position_embeddings.weight", ROLE_POSITION_EMBEDDINGS, IF_LEARNED,
-	    { D_POSITIONS, D_HIDDEN }, SHARD_NONE, 0, INIT_NORMAL, 0, { 0, 0 } },
-	{ .name = NULL },
-};
+static void
+params(struct param_list *to, const struct model_config *c)
+{
+	int64_t h = c->hidden_size;
+	const struct param_row rows[] = {
+		{ "embedding.word_embeddings.weight", ROLE_WORD_EMBEDDINGS, true,
+		    { c->vocab_size, h }, SHARD_VOCAB, 0, INIT_NORMAL, 0, { SUM_ENDS, SUM_ENDS } },
+		{ "embedding.position_embeddings.weight", ROLE_POSITION_EMBEDDINGS,
+		    c->position == POSITION_LEARNED, { c->max_position_embeddings, h }, SHARD_NONE,
+		    0, INIT_NORMAL, 0, { 0, 0 } },
+	};
+
+	state_params(to, rows, sizeof rows / sizeof *rows);
+}
 
 /* Before the layers. */
 static bool
@@ -24,10 +31,9 @@ in(const struct model_config *c, int64_t layer)
 
 /* Forward reads and writes rows of the table; backward adds to them. */
 static void
-work(struct work *w, const struct model_config *c, const int64_t *dim)
+work(struct work *w, const struct sizes *z)
 {
-	(void)c;
-	w->elements = 4.0 * (double)dim[D_HIDDEN] * (double)dim[D_TOKENS];
+	w->elements = 4.0 * (double)z->hidden * (double)z->tokens;
 	w->reductions = 1;
 	w->scatters = 2;
 }

@@ -1,15 +1,37 @@
-/* ffn.c - the buffers of input, norms and output of the second block of a layer */
+/* ffn.c - input, norms and output of the second block of a layer */
 #include "lib/model/block/ffn.h"
+
+static bool
+has_means(const struct model_config *c)
+{
+	return c->normalization == NORMALIZATION_LAYERNORM;
+}
+
+void
+ffn_norm_params(struct param_list *to, const struct model_config *c)
+{
+	const struct param_row rows[] = { NORM_ROWS("pre_mlp_layernorm", ROLE_MLP_NORM,
+	    model_pre_norm(c), has_means(c), c->hidden_size, 0) };
+
+	state_params(to, rows, 2);
+}
+
+void
+ffn_post_norm_params(struct param_list *to, const struct model_config *c)
+{
+	const struct param_row rows[] = { NORM_ROWS("post_mlp_layernorm", ROLE_POST_MLP_NORM,
+	    model_post_norm(c), has_means(c), c->hidden_size, 0) };
+
+	state_params(to, rows, 2);
+}
 
 /* Of parallel blocks the residual sum alone reads the input. */
 void
 ffn_buffers(struct buffer_list *to, const struct sizes *z, int first, bool norm_out)
 {
 	bool pre = model_pre_norm(z->model), post = model_post_norm(z->model),
-	     means = z->model->normalization == NORMALIZATION_LAYERNORM,
-	     parallel = z->model->use_parallel_residual;
+	     means = has_means(z->model), parallel = z->model->use_parallel_residual;
 	int64_t r = z->rows, h = z->hidden;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "mlp input", FFN_INPUT, parallel ? STEP : LAYER, true, STREAM, { r, h },
 		    parallel ? FWD : 0 },
@@ -21,7 +43,6 @@ ffn_buffers(struct buffer_list *to, const struct sizes *z, int first, bool norm_
 		{ "post norm 2 mean", FFN_POST_MEAN, LAYER, post && means, REAL, { r } },
 		{ "post norm 2 rstd", FFN_POST_RSTD, LAYER, post, REAL, { r } },
 	};
-	/* clang-format on */
 
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct buffer_row row = rows[i];

@@ -19,6 +19,10 @@ enum ffn_buffer {
 	FFN_BUFFERS
 };
 
+/* The first and the last parameters of both. */
+void ffn_norm_params(struct param_list *to, const struct model_config *c);
+void ffn_post_norm_params(struct param_list *to, const struct model_config *c);
+
 /* norm_out: the output of the norm is held in 16 bits. */
 void ffn_buffers(struct buffer_list *to, const struct sizes *z, int first, bool norm_out);
 
@@ -30,18 +34,6 @@ void ffn_buffers(struct buffer_list *to, const struct sizes *z, int first, bool 
 #define FFN_POST_NORM(first) \
 	{ ROLE_POST_MLP_NORM, ROLE_POST_MLP_NORM_BIAS, (first) + FFN_POST_MEAN, \
 	    (first) + FFN_POST_RSTD, (first) + FFN_OUT, BUF_BRANCH }
-
-/* The first and the last rows of parameters. */
-#define FFN_NORM_PARAMS \
-	{ "decoder.layers.%d.pre_mlp_layernorm.weight", ROLE_MLP_NORM, IF_PRE_NORM, { D_HIDDEN }, \
-	    SHARD_NONE, 0, INIT_ONE, 0, { 0, SUM_TENSOR } }, \
-	{ "decoder.layers.%d.pre_mlp_layernorm.bias", ROLE_MLP_NORM_BIAS, IF_PRE_LAYERNORM, \
-	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } }
-#define FFN_POST_NORM_PARAMS \
-	{ "decoder.layers.%d.post_mlp_layernorm.weight", ROLE_POST_MLP_NORM, IF_POST_NORM, \
-	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ONE, 0, { 0, SUM_TENSOR } }, \
-	{ "decoder.layers.%d.post_mlp_layernorm.bias", ROLE_POST_MLP_NORM_BIAS, IF_POST_LAYERNORM, \
-	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } }
 /* clang-format on */
 
 #endif

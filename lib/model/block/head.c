@@ -7,15 +7,19 @@
 
 #include <stddef.h>
 
-static const struct param_row params[] = {
-	{ "decoder.final_layernorm.weight", ROLE_FINAL_NORM, ALWAYS, { D_HIDDEN }, SHARD_NONE, 0,
-	    INIT_ONE, 0, { 0, SUM_TENSOR } },
-	{ "decoder.final_layernorm.bias", ROLE_FINAL_NORM_BIAS, IF_LAYERNORM, { D_HIDDEN },
-	    SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
-	{ "output_layer.weight", ROLE_OUTPUT, IF_UNTIED, { D_VOCAB, D_HIDDEN }, SHARD_VOCAB, 0,
-	    INIT_NORMAL, 0, { 0, 0 } },
-	{ .name = NULL },
-};
+static void
+params(struct param_list *to, const struct model_config *c)
+{
+	bool means = c->normalization == NORMALIZATION_LAYERNORM;
+	int64_t h = c->hidden_size;
+	const struct param_row rows[] = {
+		NORM_ROWS("decoder.final_layernorm", ROLE_FINAL_NORM, true, means, h, 0),
+		{ "output_layer.weight", ROLE_OUTPUT, c->untie_embeddings_and_output_weights,
+		    { c->vocab_size, h }, SHARD_VOCAB, 0, INIT_NORMAL, 0, { 0, 0 } },
+	};
+
+	state_params(to, rows, sizeof rows / sizeof *rows);
+}
 
 enum { TILE = 128 };
 
@@ -44,7 +48,6 @@ buffers(struct buffer_list *to, const struct sizes *z)
 	bool means = z->model->normalization == NORMALIZATION_LAYERNORM;
 	int64_t t = z->tokens, r = z->rows, h = z->hidden, n = head_rows(z),
 		ranks = z->layout->tensor_model_parallel_size;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "final norm input", HEAD_INPUT, SLOT, true, STREAM, { r, h } },
 		{ "final norm mean", HEAD_NORM_MEAN, SLOT, means, REAL, { r } },
@@ -57,7 +60,6 @@ buffers(struct buffer_list *to, const struct sizes *z)
 		{ "token loss", HEAD_LOSS, STEP, true, REAL, { t }, HEAD },
 		{ "token z-loss", HEAD_ZLOSS, STEP, true, REAL, { t }, HEAD },
 	};
-	/* clang-format on */
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
@@ -74,12 +76,11 @@ in(const struct model_config *c, int64_t layer)
 
 /* The loss reads and writes the logits. */
 static void
-work(struct work *w, const struct model_config *c, const int64_t *dim)
+work(struct work *w, const struct sizes *z)
 {
-	int64_t rows = dim[D_TOKENS], v = dim[D_VOCAB];
+	int64_t rows = z->tokens, v = z->vocab;
 
-	(void)c;
-	work_gemm(w, rows, v, dim[D_HIDDEN]);
+	work_gemm(w, rows, v, z->hidden);
 	w->elements = 8 * (double)v * (double)rows;
 	w->reductions = 1;
 	w->scatters = 2;

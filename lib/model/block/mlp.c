@@ -7,23 +7,30 @@
 #include <stddef.h>
 
 /* Gate and up are cut along their outputs, down along its input. */
-static const struct param_row params[] = {
-	FFN_NORM_PARAMS,
-	{ "decoder.layers.%d.mlp.linear_gate.weight", ROLE_GATE, IF_GATED, { D_FFN, D_HIDDEN },
-	    SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
-	{ "decoder.layers.%d.mlp.linear_up.weight", ROLE_UP, ALWAYS, { D_FFN, D_HIDDEN },
-	    SHARD_EQUAL, 0, INIT_NORMAL, PARAM_JOINED, { 0, 0 } },
-	{ "decoder.layers.%d.mlp.linear_gate.bias", ROLE_GATE_BIAS, IF_GATED_BIAS, { D_FFN },
-	    SHARD_EQUAL, 0, INIT_ZERO, 0, { 0, 0 } },
-	{ "decoder.layers.%d.mlp.linear_up.bias", ROLE_UP_BIAS, IF_MLP_BIAS, { D_FFN }, SHARD_EQUAL,
-	    0, INIT_ZERO, PARAM_JOINED, { 0, 0 } },
-	{ "decoder.layers.%d.mlp.linear_down.weight", ROLE_DOWN, ALWAYS, { D_HIDDEN, D_FFN },
-	    SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
-	{ "decoder.layers.%d.mlp.linear_down.bias", ROLE_DOWN_BIAS, IF_MLP_BIAS, { D_HIDDEN },
-	    SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
-	FFN_POST_NORM_PARAMS,
-	{ .name = NULL },
-};
+static void
+params(struct param_list *to, const struct model_config *c)
+{
+	bool gated = model_gated(c), bias = c->mlp_bias;
+	int64_t h = c->hidden_size, f = c->ffn_hidden_size;
+	const struct param_row rows[] = {
+		{ "mlp.linear_gate.weight", ROLE_GATE, gated, { f, h }, SHARD_EQUAL, 0, INIT_NORMAL,
+		    0, { 0, 0 } },
+		{ "mlp.linear_up.weight", ROLE_UP, true, { f, h }, SHARD_EQUAL, 0, INIT_NORMAL,
+		    PARAM_JOINED, { 0, 0 } },
+		{ "mlp.linear_gate.bias", ROLE_GATE_BIAS, gated && bias, { f }, SHARD_EQUAL, 0,
+		    INIT_ZERO, 0, { 0, 0 } },
+		{ "mlp.linear_up.bias", ROLE_UP_BIAS, bias, { f }, SHARD_EQUAL, 0, INIT_ZERO,
+		    PARAM_JOINED, { 0, 0 } },
+		{ "mlp.linear_down.weight", ROLE_DOWN, true, { h, f }, SHARD_EQUAL, 1,
+		    INIT_RESIDUAL, 0, { 0, 0 } },
+		{ "mlp.linear_down.bias", ROLE_DOWN_BIAS, bias, { h }, SHARD_NONE, 0, INIT_ZERO, 0,
+		    { 0, SUM_TENSOR } },
+	};
+
+	ffn_norm_params(to, c);
+	state_params(to, rows, sizeof rows / sizeof *rows);
+	ffn_post_norm_params(to, c);
+}
 
 static int64_t
 ffn(const struct sizes *z)
@@ -39,7 +46,6 @@ buffers(struct buffer_list *to, const struct sizes *z)
 	const struct fp8 *fp8 = &z->shape->fp8;
 	bool gated = model_gated(z->model), wide = !fp8_makes_activations(z->model, z->layout, fp8);
 	int64_t t = z->tokens, f = ffn(z);
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "fc1 output", MLP_FC1_OUT, LAYER, true, ACT, { t, sizes_gated(z, f) },
 		    FWD | MLP_BWD, RECOMPUTE_MLP },
@@ -49,7 +55,6 @@ buffers(struct buffer_list *to, const struct sizes *z)
 		/* at the activation's output, or at its input when that is fused */
 		{ "activation gradient", MLP_DACT, STEP, z->trains, ACT, { t, f }, MLP_BWD },
 	};
-	/* clang-format on */
 
 	ffn_buffers(to, z, MLP_INPUT, !fp8_makes_norms(z->layout, fp8));
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
@@ -82,18 +87,18 @@ in(const struct model_config *c, int64_t layer)
 /* Norm, activation and residual sum, with twice as many passes backward as forward, hence the 3.
  * Collectives as in attention.c. */
 static void
-work(struct work *w, const struct model_config *c, const int64_t *dim)
+work(struct work *w, const struct sizes *z)
 {
-	int64_t rows = dim[D_TOKENS], h = dim[D_HIDDEN], fc1 = dim[D_FC1], f = dim[D_FFN];
+	int64_t rows = z->tokens, h = z->hidden, f = ffn(z), fc1 = sizes_gated(z, f);
 
 	work_gemm(w, rows, fc1, h);
 	w->gemm[0].recompute = RECOMPUTE_MLP;
 	work_gemm(w, rows, h, f);
 	w->elements =
-	    3 * (2 * (double)h * (double)dim[D_ROWS] + ((double)fc1 + (double)f) * (double)rows);
-	w->stream = 3 * 2 * (double)h * (double)dim[D_ROWS];
+	    3 * (2 * (double)h * (double)z->rows + ((double)fc1 + (double)f) * (double)rows);
+	w->stream = 3 * 2 * (double)h * (double)z->rows;
 	w->kernels = 3;
-	work_post_norm(w, c, dim);
+	work_post_norm(w, z);
 	w->reductions = 2;
 	w->scatters = 5;
 	w->overlap = true;

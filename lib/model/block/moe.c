@@ -16,30 +16,37 @@
  * so are those of experts that every rank has. They come last, since where ranks share them they
  * are reduced among others than the rest of the layer. The gradient of the biases of experts is the
  * number of tokens sent to each, which moves them (optim). */
-static const struct param_row params[] = {
-	FFN_NORM_PARAMS,
-	{ "decoder.layers.%d.mlp.router.weight", ROLE_ROUTER, ALWAYS, { D_EXPERTS, D_HIDDEN },
-	    SHARD_NONE, 0, INIT_NORMAL, 0, { 0, SUM_TENSOR } },
-	{ "decoder.layers.%d.mlp.router.expert_bias", ROLE_EXPERT_BIAS, IF_EXPERT_BIAS,
-	    { D_EXPERTS }, SHARD_NONE, 0, INIT_ZERO, PARAM_BALANCE, { 0, SUM_TENSOR } },
-	{ "decoder.layers.%d.mlp.shared_experts.linear_gate.weight", ROLE_SHARED_GATE,
-	    IF_SHARED_GATED, { D_SHARED_FFN, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
-	{ "decoder.layers.%d.mlp.shared_experts.linear_up.weight", ROLE_SHARED_UP, IF_SHARED,
-	    { D_SHARED_FFN, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL, PARAM_JOINED, { 0, 0 } },
-	{ "decoder.layers.%d.mlp.shared_experts.linear_down.weight", ROLE_SHARED_DOWN, IF_SHARED,
-	    { D_HIDDEN, D_SHARED_FFN }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
-	{ "decoder.layers.%d.mlp.experts.%d.linear_gate.weight", ROLE_EXPERT_GATE, IF_GATED,
-	    { D_EXPERT_FFN, D_HIDDEN }, SHARD_EXPERT_TENSOR, 0, INIT_NORMAL, PARAM_EXPERT,
-	    { 0, SUM_TENSOR } },
-	{ "decoder.layers.%d.mlp.experts.%d.linear_up.weight", ROLE_EXPERT_UP, ALWAYS,
-	    { D_EXPERT_FFN, D_HIDDEN }, SHARD_EXPERT_TENSOR, 0, INIT_NORMAL,
-	    PARAM_EXPERT | PARAM_JOINED, { 0, SUM_TENSOR } },
-	{ "decoder.layers.%d.mlp.experts.%d.linear_down.weight", ROLE_EXPERT_DOWN, ALWAYS,
-	    { D_HIDDEN, D_EXPERT_FFN }, SHARD_EXPERT_TENSOR, 1, INIT_RESIDUAL, PARAM_EXPERT,
-	    { 0, SUM_TENSOR } },
-	FFN_POST_NORM_PARAMS,
-	{ .name = NULL },
-};
+static void
+params(struct param_list *to, const struct model_config *c)
+{
+	bool gated = model_gated(c);
+	int64_t h = c->hidden_size, f = c->moe_ffn_hidden_size,
+		f_all = c->moe_shared_expert_intermediate_size;
+	const struct param_row rows[] = {
+		{ "mlp.router.weight", ROLE_ROUTER, true, { c->num_experts, h }, SHARD_NONE, 0,
+		    INIT_NORMAL, 0, { 0, SUM_TENSOR } },
+		{ "mlp.router.expert_bias", ROLE_EXPERT_BIAS, c->moe_router_enable_expert_bias,
+		    { c->num_experts }, SHARD_NONE, 0, INIT_ZERO, PARAM_BALANCE,
+		    { 0, SUM_TENSOR } },
+		{ "mlp.shared_experts.linear_gate.weight", ROLE_SHARED_GATE, f_all > 0 && gated,
+		    { f_all, h }, SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
+		{ "mlp.shared_experts.linear_up.weight", ROLE_SHARED_UP, f_all > 0, { f_all, h },
+		    SHARD_EQUAL, 0, INIT_NORMAL, PARAM_JOINED, { 0, 0 } },
+		{ "mlp.shared_experts.linear_down.weight", ROLE_SHARED_DOWN, f_all > 0,
+		    { h, f_all }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
+		{ "mlp.experts.%d.linear_gate.weight", ROLE_EXPERT_GATE, gated, { f, h },
+		    SHARD_EXPERT_TENSOR, 0, INIT_NORMAL, PARAM_EXPERT, { 0, SUM_TENSOR } },
+		{ "mlp.experts.%d.linear_up.weight", ROLE_EXPERT_UP, true, { f, h },
+		    SHARD_EXPERT_TENSOR, 0, INIT_NORMAL, PARAM_EXPERT | PARAM_JOINED,
+		    { 0, SUM_TENSOR } },
+		{ "mlp.experts.%d.linear_down.weight", ROLE_EXPERT_DOWN, true, { h, f },
+		    SHARD_EXPERT_TENSOR, 1, INIT_RESIDUAL, PARAM_EXPERT, { 0, SUM_TENSOR } },
+	};
+
+	ffn_norm_params(to, c);
+	state_params(to, rows, sizeof rows / sizeof *rows);
+	ffn_post_norm_params(to, c);
+}
 
 /* Columns on a tensor rank of the expert of all tokens; 0: there is none. */
 static int64_t
@@ -74,7 +81,6 @@ state_choice(struct buffer_list *to, const struct sizes *z)
 	int64_t r = z->rows, e = c->num_experts, k = c->moe_router_topk,
 		n = layout_expert_slices(z->layout), ranks = layout_expert_holders(z->layout),
 		scopes = sequences ? z->shape->micro_batch_size : 1;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "router logits", MOE_LOGITS, LAYER, true, REAL, { r, e } },
 		{ "choice of experts", MOE_CHOICE, KEPT, true, I32, { r, k } },
@@ -89,7 +95,6 @@ state_choice(struct buffer_list *to, const struct sizes *z)
 		    MLP_BWD },
 		{ "router logits gradient", MOE_DLOGITS, STEP, z->trains, REAL, { r, e }, MLP_BWD },
 	};
-	/* clang-format on */
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
@@ -103,7 +108,6 @@ state_experts(struct buffer_list *to, const struct sizes *z)
 	const struct arriving in = capacity_arriving(z->model, z->layout, z->shape);
 	bool windows = in.windows > 1;
 	int64_t p = in.window, h = z->hidden, f = expert_ffn(z), fc1 = sizes_gated(z, f);
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "expert input", MOE_IN, LAYER, true, ACT, { p, h } },
 		{ "weights of rows", MOE_WEIGHT, LAYER, true, REAL, { p } },
@@ -119,7 +123,6 @@ state_experts(struct buffer_list *to, const struct sizes *z)
 		{ "expert activation gradient", MOE_DACT, STEP, z->trains, ACT, { p, f }, MLP_BWD },
 		{ "weights of rows gradient", MOE_DWEIGHT, STEP, z->trains, REAL, { p }, MLP_BWD },
 	};
-	/* clang-format on */
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
@@ -132,7 +135,6 @@ state_routed(struct buffer_list *to, const struct sizes *z)
 	bool ranks = layout_expert_holders(z->layout) > 1,
 	     again = capacity_arriving(z->model, z->layout, z->shape).windows > 1 && z->trains;
 	int64_t n = routed(z), h = z->hidden;
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "rows for all experts", MOE_ROUTED, STEP, ranks, ACT, { n, h }, FWD | MLP_BWD },
 		{ "weights for all experts", MOE_ROUTED_WEIGHT, STEP, ranks, REAL, { n },
@@ -140,7 +142,6 @@ state_routed(struct buffer_list *to, const struct sizes *z)
 		{ "rows for all experts again", MOE_ROUTED_INPUT, STEP, again, ACT, { n, h },
 		    MLP_BWD },
 	};
-	/* clang-format on */
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
@@ -149,14 +150,12 @@ static void
 state_shared(struct buffer_list *to, const struct sizes *z)
 {
 	int64_t t = z->tokens, f = shared_ffn(z);
-	/* clang-format off */
 	const struct buffer_row rows[] = {
 		{ "shared fc1 output", MOE_SHARED_UP, LAYER, true, ACT, { t, sizes_gated(z, f) } },
 		{ "shared activation", MOE_SHARED_ACT, STEP, true, ACT, { t, f }, FWD | MLP_BWD },
 		{ "shared activation gradient", MOE_SHARED_DACT, STEP, z->trains, ACT, { t, f },
 		    MLP_BWD },
 	};
-	/* clang-format on */
 
 	if (f > 0)
 		state_buffers(to, rows, sizeof rows / sizeof *rows);
@@ -209,32 +208,32 @@ in(const struct model_config *c, int64_t layer)
 /* The router's GEMM is not counted, as in Megatron-LM. Rows are spread and summed in each pass;
  * the others of the experts' passes are those of an MLP with as many rows. */
 static void
-work(struct work *w, const struct model_config *c, const int64_t *dim)
+work(struct work *w, const struct sizes *z)
 {
-	int64_t rows = dim[D_TOKENS], h = dim[D_HIDDEN], routed = dim[D_ROUTED],
-		f = dim[D_EXPERT_FFN], fc1 = dim[D_EXPERT_FC1];
+	int64_t rows = z->tokens, h = z->hidden, n = routed(z), f = expert_ffn(z),
+		fc1 = sizes_gated(z, f), f_all = shared_ffn(z), fc1_all = sizes_gated(z, f_all);
 
-	work_gemm(w, routed, fc1, h);
-	work_gemm(w, routed, h, f);
+	work_gemm(w, n, fc1, h);
+	work_gemm(w, n, h, f);
 	w->gemm[0].wide_gradient = w->gemm[1].wide_gradient = true;
 	w->elements = 3 *
-	    (2 * (double)h * (double)dim[D_ROWS] +
-		((double)fc1 + (double)f + 4 * (double)h) * (double)routed);
-	w->stream = 3 * 2 * (double)h * (double)dim[D_ROWS];
+	    (2 * (double)h * (double)z->rows +
+		((double)fc1 + (double)f + 4 * (double)h) * (double)n);
+	w->stream = 3 * 2 * (double)h * (double)z->rows;
 	w->kernels = 9;
-	if (dim[D_EXPERT_RANKS] > 1) {
-		w->routed = (double)routed * (double)h;
+	if (layout_expert_holders(z->layout) > 1) {
+		w->routed = (double)n * (double)h;
 		w->routings = 4;
 	}
-	if (dim[D_SHARED_FFN]) {
-		work_gemm(w, rows, dim[D_SHARED_FC1], h);
-		work_gemm(w, rows, h, dim[D_SHARED_FFN]);
-		w->elements += 3 * (double)(dim[D_SHARED_FC1] + dim[D_SHARED_FFN]) * (double)rows;
+	if (f_all) {
+		work_gemm(w, rows, fc1_all, h);
+		work_gemm(w, rows, h, f_all);
+		w->elements += 3 * (double)(fc1_all + f_all) * (double)rows;
 		w->kernels++;
 		w->reductions = 2;
 		w->scatters = 5;
 	}
-	work_post_norm(w, c, dim);
+	work_post_norm(w, z);
 }
 
 const struct block_kind block_moe = { "moe", in, params, buffers, MOE_INPUT, &norm, &post,
