@@ -18,11 +18,11 @@
 /* The matrices of an MLP and those of an expert; channels are rows of all but the last. */
 enum { MATRICES = 3, DOWN = 2 };
 static const struct {
-	enum role dense, expert;
+	const char *dense, *expert;
 } matrices[MATRICES] = {
-	{ ROLE_GATE, ROLE_EXPERT_GATE },
-	{ ROLE_UP, ROLE_EXPERT_UP },
-	{ ROLE_DOWN, ROLE_EXPERT_DOWN },
+	{ "mlp.linear_gate.weight", "mlp.experts.%d.linear_gate.weight" },
+	{ "mlp.linear_up.weight", "mlp.experts.%d.linear_up.weight" },
+	{ "mlp.linear_down.weight", "mlp.experts.%d.linear_down.weight" },
 };
 
 /* Steps of the counter that the seed is for. */
@@ -52,7 +52,7 @@ static int
 matrix_of(const struct param *p)
 {
 	for (int m = 0; p->expert >= 0 && m < MATRICES; m++)
-		if (p->role == matrices[m].expert)
+		if (param_is(p, matrices[m].expert))
 			return m;
 	return -1;
 }
@@ -64,10 +64,10 @@ dense_param(const struct upcycled *u, const struct param *p)
 	int m = matrix_of(p), i;
 	struct param of = *p;
 
-	if (p->role == ROLE_ROUTER)
+	if (param_is(p, "mlp.router.weight"))
 		return NULL;
 	if (m >= 0) {
-		of.role = matrices[m].dense;
+		of.in_layer = matrices[m].dense;
 		of.expert = -1;
 	}
 	i = source_index(u->dense, &of);
@@ -80,13 +80,11 @@ dense_param(const struct upcycled *u, const struct param *p)
 static const struct param *
 typical_param(const struct upcycled *u, const struct param *p)
 {
-	struct param of = *p;
-
-	if (p->role != ROLE_ROUTER)
+	if (!param_is(p, "mlp.router.weight"))
 		return dense_param(u, p);
-	of.role = ROLE_DOWN;
 	for (int i = 0; i < u->dense->count; i++)
-		if (u->dense->param[i].layer == of.layer && u->dense->param[i].role == of.role)
+		if (u->dense->param[i].layer == p->layer &&
+		    param_is(&u->dense->param[i], "mlp.linear_down.weight"))
 			return &u->dense->param[i];
 	BUG("layer %d has no MLP", p->layer);
 }
@@ -150,7 +148,7 @@ need_sums(struct upcycled *u, const struct param *expert, struct err *e)
 	for (int i = 0; i < u->dense->count && rc == 0; i++)
 		for (int m = 0; m < MATRICES && rc == 0; m++)
 			if (u->dense->param[i].layer == expert->layer &&
-			    u->dense->param[i].role == matrices[m].dense)
+			    param_is(&u->dense->param[i], matrices[m].dense))
 				rc = sum_matrix(u, m, &u->dense->param[i], room, e);
 	free(room);
 	if (rc == 0)

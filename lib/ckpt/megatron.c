@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROLES_MAX = 3 };
+enum { PARAMS_MAX = 3 };
 
 /* Where a row applies: norms of attention that belong to its linear, and those that do not; the
  * same of MLPs; the three names of experts. */
@@ -44,56 +44,72 @@ enum form { ONCE, BY_GROUPS, EXPERT_ROWS, EXPERT_COLUMNS };
 struct row {
 	unsigned where;
 	const char *name;
-	int num_roles;
-	enum role role[ROLES_MAX];
+	int num_params;
+	const char *param[PARAMS_MAX];
 	enum form form;
 };
 
 #define LAYER "decoder.layers.%d."
 #define EXPERTS(where, fc1, fc2) \
-	{ where, LAYER "mlp.experts." fc1, 2, { ROLE_EXPERT_GATE, ROLE_EXPERT_UP }, EXPERT_ROWS }, \
+	{ where, LAYER "mlp.experts." fc1, 2, \
+		{ "mlp.experts.%d.linear_gate.weight", "mlp.experts.%d.linear_up.weight" }, \
+		EXPERT_ROWS }, \
 	{ \
-		where, LAYER "mlp.experts." fc2, 1, { ROLE_EXPERT_DOWN }, EXPERT_COLUMNS \
+		where, LAYER "mlp.experts." fc2, 1, { "mlp.experts.%d.linear_down.weight" }, \
+		    EXPERT_COLUMNS \
 	}
 
 /* In the order of registration: __init__ of SelfAttention makes linear_proj first. The norms of the
  * local implementation come before their block, those of Transformer Engine with their linear. */
 static const struct row rows[] = {
-	{ ALL, "embedding.word_embeddings.weight", 1, { ROLE_WORD_EMBEDDINGS } },
-	{ ALL, "embedding.position_embeddings.weight", 1, { ROLE_POSITION_EMBEDDINGS } },
-	{ LOCAL, LAYER "input_layernorm.weight", 1, { ROLE_INPUT_NORM } },
-	{ LOCAL, LAYER "input_layernorm.bias", 1, { ROLE_INPUT_NORM_BIAS } },
-	{ ALL, LAYER "self_attention.linear_proj.weight", 1, { ROLE_PROJ } },
-	{ ALL, LAYER "self_attention.linear_proj.bias", 1, { ROLE_PROJ_BIAS } },
-	{ ENGINE, LAYER "self_attention.linear_qkv.layer_norm_weight", 1, { ROLE_INPUT_NORM } },
-	{ ENGINE, LAYER "self_attention.linear_qkv.layer_norm_bias", 1, { ROLE_INPUT_NORM_BIAS } },
-	{ ALL, LAYER "self_attention.linear_qkv.weight", 3, { ROLE_Q, ROLE_K, ROLE_V }, BY_GROUPS },
-	{ ALL, LAYER "self_attention.linear_qkv.bias", 3, { ROLE_Q_BIAS, ROLE_K_BIAS, ROLE_V_BIAS },
+	{ ALL, "embedding.word_embeddings.weight", 1, { "embedding.word_embeddings.weight" } },
+	{ ALL, "embedding.position_embeddings.weight", 1,
+	    { "embedding.position_embeddings.weight" } },
+	{ LOCAL, LAYER "input_layernorm.weight", 1, { "input_layernorm.weight" } },
+	{ LOCAL, LAYER "input_layernorm.bias", 1, { "input_layernorm.bias" } },
+	{ ALL, LAYER "self_attention.linear_proj.weight", 1,
+	    { "self_attention.linear_proj.weight" } },
+	{ ALL, LAYER "self_attention.linear_proj.bias", 1, { "self_attention.linear_proj.bias" } },
+	{ ENGINE, LAYER "self_attention.linear_qkv.layer_norm_weight", 1,
+	    { "input_layernorm.weight" } },
+	{ ENGINE, LAYER "self_attention.linear_qkv.layer_norm_bias", 1,
+	    { "input_layernorm.bias" } },
+	{ ALL, LAYER "self_attention.linear_qkv.weight", 3,
+	    { "self_attention.linear_q.weight", "self_attention.linear_k.weight",
+		"self_attention.linear_v.weight" },
 	    BY_GROUPS },
-	{ ALL, LAYER "self_attention.q_layernorm.weight", 1, { ROLE_Q_NORM } },
-	{ ALL, LAYER "self_attention.q_layernorm.bias", 1, { ROLE_Q_NORM_BIAS } },
-	{ ALL, LAYER "self_attention.k_layernorm.weight", 1, { ROLE_K_NORM } },
-	{ ALL, LAYER "self_attention.k_layernorm.bias", 1, { ROLE_K_NORM_BIAS } },
-	{ OWN, LAYER "pre_mlp_layernorm.weight", 1, { ROLE_MLP_NORM } },
-	{ OWN, LAYER "pre_mlp_layernorm.bias", 1, { ROLE_MLP_NORM_BIAS } },
-	{ FUSED, LAYER "mlp.linear_fc1.layer_norm_weight", 1, { ROLE_MLP_NORM } },
-	{ FUSED, LAYER "mlp.linear_fc1.layer_norm_bias", 1, { ROLE_MLP_NORM_BIAS } },
-	{ ALL, LAYER "mlp.linear_fc1.weight", 2, { ROLE_GATE, ROLE_UP } },
-	{ ALL, LAYER "mlp.linear_fc1.bias", 2, { ROLE_GATE_BIAS, ROLE_UP_BIAS } },
-	{ ALL, LAYER "mlp.linear_fc2.weight", 1, { ROLE_DOWN } },
-	{ ALL, LAYER "mlp.linear_fc2.bias", 1, { ROLE_DOWN_BIAS } },
-	{ ALL, LAYER "mlp.router.weight", 1, { ROLE_ROUTER } },
-	{ ALL, LAYER "mlp.router.expert_bias", 1, { ROLE_EXPERT_BIAS } },
+	{ ALL, LAYER "self_attention.linear_qkv.bias", 3,
+	    { "self_attention.linear_q.bias", "self_attention.linear_k.bias",
+		"self_attention.linear_v.bias" },
+	    BY_GROUPS },
+	{ ALL, LAYER "self_attention.q_layernorm.weight", 1,
+	    { "self_attention.q_layernorm.weight" } },
+	{ ALL, LAYER "self_attention.q_layernorm.bias", 1, { "self_attention.q_layernorm.bias" } },
+	{ ALL, LAYER "self_attention.k_layernorm.weight", 1,
+	    { "self_attention.k_layernorm.weight" } },
+	{ ALL, LAYER "self_attention.k_layernorm.bias", 1, { "self_attention.k_layernorm.bias" } },
+	{ OWN, LAYER "pre_mlp_layernorm.weight", 1, { "pre_mlp_layernorm.weight" } },
+	{ OWN, LAYER "pre_mlp_layernorm.bias", 1, { "pre_mlp_layernorm.bias" } },
+	{ FUSED, LAYER "mlp.linear_fc1.layer_norm_weight", 1, { "pre_mlp_layernorm.weight" } },
+	{ FUSED, LAYER "mlp.linear_fc1.layer_norm_bias", 1, { "pre_mlp_layernorm.bias" } },
+	{ ALL, LAYER "mlp.linear_fc1.weight", 2,
+	    { "mlp.linear_gate.weight", "mlp.linear_up.weight" } },
+	{ ALL, LAYER "mlp.linear_fc1.bias", 2, { "mlp.linear_gate.bias", "mlp.linear_up.bias" } },
+	{ ALL, LAYER "mlp.linear_fc2.weight", 1, { "mlp.linear_down.weight" } },
+	{ ALL, LAYER "mlp.linear_fc2.bias", 1, { "mlp.linear_down.bias" } },
+	{ ALL, LAYER "mlp.router.weight", 1, { "mlp.router.weight" } },
+	{ ALL, LAYER "mlp.router.expert_bias", 1, { "mlp.router.expert_bias" } },
 	EXPERTS(
 	    SEQUENTIAL, "local_experts.%d.linear_fc1.weight", "local_experts.%d.linear_fc2.weight"),
 	EXPERTS(GROUPED, "linear_fc1.weight%d", "linear_fc2.weight%d"),
 	EXPERTS(STACKED, "experts.linear_fc1.weight", "experts.linear_fc2.weight"),
 	{ ALL, LAYER "mlp.shared_experts.linear_fc1.weight", 2,
-	    { ROLE_SHARED_GATE, ROLE_SHARED_UP } },
-	{ ALL, LAYER "mlp.shared_experts.linear_fc2.weight", 1, { ROLE_SHARED_DOWN } },
-	{ ALL, "decoder.final_layernorm.weight", 1, { ROLE_FINAL_NORM } },
-	{ ALL, "decoder.final_layernorm.bias", 1, { ROLE_FINAL_NORM_BIAS } },
-	{ ALL, "output_layer.weight", 1, { ROLE_OUTPUT } },
+	    { "mlp.shared_experts.linear_gate.weight", "mlp.shared_experts.linear_up.weight" } },
+	{ ALL, LAYER "mlp.shared_experts.linear_fc2.weight", 1,
+	    { "mlp.shared_experts.linear_down.weight" } },
+	{ ALL, "decoder.final_layernorm.weight", 1, { "decoder.final_layernorm.weight" } },
+	{ ALL, "decoder.final_layernorm.bias", 1, { "decoder.final_layernorm.bias" } },
+	{ ALL, "output_layer.weight", 1, { "output_layer.weight" } },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -106,12 +122,12 @@ struct layer {
 	unsigned where;
 };
 
-/* The parameter of a layer with a role, of an expert or of none; -1: none. */
+/* The parameter of a layer with a name in it, of an expert or of none; -1: none. */
 static int
-find(const struct layer *l, enum role role, int expert)
+find(const struct layer *l, const char *name, int expert)
 {
 	for (int i = 0; i < l->count; i++)
-		if (l->param[i].role == role && l->param[i].expert == expert)
+		if (l->param[i].expert == expert && !strcmp(l->param[i].in_layer, name))
 			return i;
 	return -1;
 }
@@ -126,10 +142,10 @@ add_tensor(struct megatron_map *m, const struct megatron_model *model, const str
 	struct megatron_tensor *t = &m->tensor[m->count];
 	bool grouped = r->form == BY_GROUPS;
 	int64_t groups = grouped ? model->config->num_query_groups : 1, height = 0;
-	int has[ROLES_MAX], n = 0;
+	int has[PARAMS_MAX], n = 0;
 
-	for (int k = 0; k < r->num_roles; k++)
-		if ((has[n] = find(l, r->role[k], expert)) >= 0)
+	for (int k = 0; k < r->num_params; k++)
+		if ((has[n] = find(l, r->param[k], expert)) >= 0)
 			n++;
 	if (n == 0)
 		return;
@@ -164,7 +180,7 @@ layer_at(const struct megatron_model *model, int first)
 
 	while (first + l.count < model->count && l.param[l.count].layer == l.param[0].layer)
 		l.count++;
-	sparse = find(&l, ROLE_ROUTER, -1) >= 0;
+	sparse = find(&l, "mlp.router.weight", -1) >= 0;
 	l.where = norms[model->names][sparse] | experts[model->experts];
 	return l;
 }

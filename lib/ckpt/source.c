@@ -274,7 +274,7 @@ source_index(const struct source *s, const struct param *p)
 			high = mid;
 	}
 	for (int i = low; i < s->count && s->param[i].layer == p->layer; i++)
-		if (s->param[i].role == p->role && s->param[i].expert == p->expert)
+		if (s->param[i].expert == p->expert && param_is(&s->param[i], p->in_layer))
 			return param_has_shape(p, s->param[i].ndim, s->param[i].shape) ? i : -1;
 	return -1;
 }

@@ -6,6 +6,7 @@
  * these ranks share: those of one stage, and those of a tied table on both its stages.
  */
 #include "lib/base/int64.h"
+#include "lib/model/block/embedding.h"
 #include "lib/base/mem.h"
 #include "lib/model/bucket.h"
 
@@ -70,7 +71,7 @@ add_shards(struct shards *s, const struct shards_of *of, const int coord[AX_COUN
 		struct shard *sh = &s->item[s->count];
 
 		*sh = (struct shard){ .param = i, .chunk = chunk, .replica = replica };
-		if (!replica || of->table[i].role == ROLE_WORD_EMBEDDINGS)
+		if (!replica || of->table[i].number == EMBEDDING_WORDS)
 			s->count += shard_of(sh, &of->table[i], of, coord);
 	}
 }

@@ -496,25 +496,6 @@ family_write_layer_types(const struct model_config *c, struct str *out)
 	str_adds(out, "\n  ]");
 }
 
-/*
- * Only called for roles that share a tensor: q, k and v in one, gate and up in one.
- */
-static int64_t
-role_rows(const struct model_config *c, enum role role)
-{
-	switch (role) {
-	case ROLE_Q:
-	case ROLE_Q_BIAS: return c->num_attention_heads * c->kv_channels;
-	case ROLE_K:
-	case ROLE_K_BIAS:
-	case ROLE_V:
-	case ROLE_V_BIAS: return c->num_query_groups * c->kv_channels;
-	case ROLE_EXPERT_GATE:
-	case ROLE_EXPERT_UP: return c->moe_ffn_hidden_size;
-	default: return c->ffn_hidden_size;
-	}
-}
-
 /* For GPT-2's Conv1D, which stores [in, out]: transposes place and slice together. */
 static void
 transpose(struct family_place *out)
@@ -545,7 +526,7 @@ stack(struct family_place *out, int64_t experts, int64_t expert)
 }
 
 /*
- * Roles that name the same tensor are its blocks of output rows in table order, so the start is the
+ * Rows that name the same tensor are its blocks of output rows in table order, so the start is the
  * sum of the rows before and the height the sum of all. Where heads take turns, one run of rows
  * becomes as many as there are heads. Transposed last, when all is known.
  */
@@ -555,10 +536,10 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 {
 	const struct family_name *mine = NULL;
 	const char *mark;
-	int64_t before = 0, others = 0; /* rows of the other roles that the tensor has */
+	int64_t before = 0, others = 0; /* rows of others that the tensor has */
 
 	for (const struct family_name *n = f->names; n->hf; n++)
-		if (n->role == p->role)
+		if (!strcmp(n->name, p->in_layer))
 			mine = n;
 	if (!mine)
 		return err_set(e, "%s has no name for '%s'", f->model_type, p->name);
@@ -569,8 +550,8 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 	out->box = slice_whole(p->ndim, p->shape);
 	for (const struct family_name *n = f->names; n->hf; n++)
 		if (n != mine && !strcmp(n->hf, mine->hf)) {
-			others += role_rows(c, n->role);
-			before += n < mine ? role_rows(c, n->role) : 0;
+			others += param_rows(c, n->name);
+			before += n < mine ? param_rows(c, n->name) : 0;
 		}
 	out->shape[0] += others;
 	out->box.start[0] = before;

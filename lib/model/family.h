@@ -12,12 +12,13 @@
 #include "lib/model/keys.h"
 #include "lib/model/params.h"
 
-/* The name of a role's tensor in Hugging Face's files. `hf` has "%d" for the layer, and a second
- * one for the expert: a name of an expert's role without it is of the tensors of all experts of the
- * layer, one after the other along a first dimension. Several roles may name one tensor: they are
+/* The name in Hugging Face's files of a tensor that is named as in its layer (struct param). `hf`
+ * has "%d" for the layer, and a second one for the expert: a name of an expert's tensor without it
+ * is of the tensors of all experts of the layer, one after the other along a first dimension.
+ * Several rows may name one tensor: they are
  * then its consecutive blocks of output rows, in table order. */
 struct family_name {
-	enum role role;
+	const char *name;
 	const char *hf;
 	bool transposed; /* stored [in, out] (GPT-2's Conv1D) */
 };

@@ -16,7 +16,7 @@
 #ifndef MODEL_FP8_H
 #define MODEL_FP8_H
 
-#include "lib/model/block/roles.h"
+#include "lib/model/block/sharding.h"
 #include "lib/model/config.h"
 #include "lib/model/layout.h"
 #include "lib/model/shape.h"

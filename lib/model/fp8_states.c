@@ -10,7 +10,8 @@ fp8_state_param(const struct model_config *c, enum fp8_state state, int64_t colu
 	static const char *const names[FP8_STATES] = {
 		[FP8_SCALE] = "fp8.scale", [FP8_HISTORY] = "fp8.amax_history"
 	};
-	struct param p = { .role = ROLE_COUNT,
+	struct param p = { .in_layer = names[state],
+		.number = -1,
 		.layer = -1,
 		.expert = -1,
 		.ndim = 2,

@@ -10,7 +10,7 @@
 /* What a checkpoint of a run with delayed scaling has of its slots: F32 [slots, columns],
  * FP8_SCALE_ROW columns of scales and one of the history for each step. */
 enum fp8_state { FP8_SCALE, FP8_HISTORY, FP8_STATES };
-/* The tensor, as a parameter that is of no layer and no role. */
+/* The tensor, as a parameter that is of no layer and no block. */
 struct param fp8_state_param(const struct model_config *c, enum fp8_state state, int64_t columns);
 
 #endif

@@ -73,7 +73,7 @@ struct memory_plan {
 	 * in this array from 1 on; 0: there is none */
 	struct buffer *buffer;
 	int num_buffers;
-	short at[BUFFER_NUMBERS];
+	short at[BLOCK_NUMBERS];
 	/* the bytes of a saved slot; of one layer in it; of a micro batch outside it */
 	uint64_t slot_bytes, layer_bytes, kept_bytes, batch_bytes;
 	/* A slot holds its own buffers, then what every layer keeps, then the inputs of recomputed

@@ -90,17 +90,50 @@ void
 state_params(struct param_list *to, const struct param_row *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
+		int block = rows[i].number >> BLOCK_SHIFT;
+
 		if (to->count == PARAM_ROWS_MAX)
 			BUG("a block states more than %d parameters", PARAM_ROWS_MAX);
+		if (block != to->block)
+			BUG("block '%s' states '%s' with a number of block '%s'",
+			    block_name(to->block), rows[i].name, block_name(block));
 		to->row[to->count++] = rows[i];
 	}
+}
+
+struct param_list
+block_params(const struct block_kind *k, const struct model_config *c)
+{
+	struct param_list all = { .block = block_number(k) };
+
+	k->params(&all, c);
+	return all;
+}
+
+bool
+param_is(const struct param *p, const char *in_layer)
+{
+	return !strcmp(p->in_layer, in_layer);
+}
+
+int64_t
+param_rows(const struct model_config *c, const char *in_layer)
+{
+	for (const struct block_kind *const *k = block_kinds; *k; k++) {
+		struct param_list all = block_params(*k, c);
+
+		for (int i = 0; i < all.count; i++)
+			if (!strcmp(all.row[i].name, in_layer))
+				return all.row[i].shape[0];
+	}
+	BUG("no block has a tensor '%s'", in_layer);
 }
 
 /* The table as far as it is made. */
 struct table {
 	const struct model_config *config;
 	struct param *param;
-	int count;
+	int count, room;
 };
 
 /* The last linear of either block starts smaller by sqrt(2 layers), so that the residual stream's
@@ -110,15 +143,21 @@ static void
 add(struct table *t, const struct param_row *r, const int number[2])
 {
 	const struct model_config *c = t->config;
-	struct param *p = &t->param[t->count++];
+	struct param *p;
 	size_t at;
 
+	if (t->count == t->room) {
+		t->room = 2 * t->room + PARAM_ROWS_MAX;
+		t->param = mem_realloc(t->param, (size_t)t->room, sizeof *p);
+	}
+	p = &t->param[t->count++];
 	memset(p, 0, sizeof *p);
 	if (number[0] >= 0 && number[0] < c->num_layers)
 		param_name("decoder.layers.%d.", number, p->name, sizeof p->name);
 	at = strlen(p->name);
 	param_name(r->name, (const int[2]){ number[1] }, p->name + at, sizeof p->name - at);
-	p->role = r->role;
+	p->in_layer = r->name;
+	p->number = r->number;
 	p->layer = number[0];
 	p->expert = r->flags & PARAM_EXPERT ? number[1] : -1;
 	p->ndim = r->shape[1] ? 2 : 1;
@@ -157,9 +196,8 @@ add_rows(
 static void
 add_block(struct table *t, const struct block_kind *kind, int64_t layer)
 {
-	struct param_list all = { .count = 0 };
+	struct param_list all = block_params(kind, t->config);
 
-	kind->params(&all, t->config);
 	for (const struct param_row *r = all.row, *end; r < all.row + all.count; r = end) {
 		bool expert = r->flags & PARAM_EXPERT;
 		int times = expert ? (int)t->config->num_experts : 1;
@@ -184,10 +222,7 @@ add_block(struct table *t, const struct block_kind *kind, int64_t layer)
 int
 model_params(const struct model_config *c, struct param **out)
 {
-	/* three roles are of single experts */
-	size_t most = (size_t)ROLE_COUNT * (size_t)(c->num_layers + 2) +
-	    3 * (size_t)c->num_experts * (size_t)model_expert_layers(c);
-	struct table t = { .config = c, .param = mem_alloc(most, sizeof *t.param) };
+	struct table t = { .config = c };
 
 	for (int64_t layer = -1; layer <= c->num_layers; layer++)
 		for (const struct block_kind *const *k = block_first(c, layer); *k;

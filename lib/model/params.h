@@ -10,16 +10,17 @@
 #define MODEL_PARAMS_H
 
 #include "lib/base/slice.h"
-#include "lib/model/block/roles.h"
+#include "lib/model/block/sharding.h"
 #include "lib/model/layout.h"
 
 struct param {
 	/* "decoder.layers.3.self_attention.linear_q.weight", or of one expert
 	 * "decoder.layers.3.mlp.experts.17.linear_up.weight" */
 	char name[96];
-	enum role role;
-	int layer;  /* -1 before the layers, num_layers after them */
-	int expert; /* of the layer; -1: the tensor is of no single one */
+	const char *in_layer; /* its row's name, which is the same in every layer; static */
+	int number;           /* the number of its block for it */
+	int layer;            /* -1 before the layers, num_layers after them */
+	int expert;           /* of the layer; -1: the tensor is of no single one */
 	int ndim;
 	int64_t shape[SLICE_DIMS]; /* global, unpadded */
 	enum shard_rule shard;
@@ -42,6 +43,10 @@ int64_t model_active_parameters(const struct model_config *c);
 /* A name from its form, in which the first "%d" is number[0], the layer, and a second one
  * number[1], the expert. What does not fit into `size` bytes is cut. */
 void param_name(const char *form, const int number[2], char *out, size_t size);
+/* Whether p has this name in its layer, with "%d" for the expert. */
+bool param_is(const struct param *p, const char *in_layer);
+/* The rows of a tensor of a model that may have it, by the name in its layer. */
+int64_t param_rows(const struct model_config *c, const char *in_layer);
 /* Whether a tensor of these sizes fits the parameter. */
 bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);
 

@@ -322,6 +322,6 @@ fault_updated(struct fault *f)
 	if (!f || !f->e || f->kind != FLIP_WEIGHT || f->step != f->number[0])
 		return;
 	p = &f->e->table[f->e->mem.shards.item[f->e->mem.shards.count / 2].param];
-	t = engine_weight(f->e, p->layer, p->role);
+	t = engine_weight(f->e, p->layer, p->number);
 	flip_bit(f->e, &t);
 }

@@ -20,18 +20,15 @@ row_of(const struct param *p, const struct model_config *c, int64_t i)
 	int64_t d = c->kv_channels, rep = c->num_attention_heads / c->num_query_groups,
 		group = (rep + 2) * d;
 
-	switch (p->role) {
-	case ROLE_Q:
-	case ROLE_Q_BIAS: return i / (rep * d) * group + i % (rep * d);
-	case ROLE_K:
-	case ROLE_K_BIAS: return i / d * group + rep * d + i % d;
-	case ROLE_V:
-	case ROLE_V_BIAS: return i / d * group + (rep + 1) * d + i % d;
-	case ROLE_UP:
-	case ROLE_UP_BIAS: return i + (model_gated(c) ? c->ffn_hidden_size : 0);
-	case ROLE_EXPERT_UP: return i + (model_gated(c) ? c->moe_ffn_hidden_size : 0);
-	default: return i;
-	}
+	if (strstr(p->in_layer, "linear_q."))
+		return i / (rep * d) * group + i % (rep * d);
+	if (strstr(p->in_layer, "linear_k."))
+		return i / d * group + rep * d + i % d;
+	if (strstr(p->in_layer, "linear_v."))
+		return i / d * group + (rep + 1) * d + i % d;
+	if (!strstr(p->in_layer, "linear_up.") || strstr(p->in_layer, "shared") || !model_gated(c))
+		return i;
+	return i + (p->expert < 0 ? c->ffn_hidden_size : c->moe_ffn_hidden_size);
 }
 
 /* Whether the source has the expected numbers of a parameter, in the expected type. */

@@ -1,5 +1,5 @@
 /* blocks.c - tests of the blocks: the lists of the stages make up the model, neighbours agree on
- * the work that one does for the other, each role and buffer has one owner */
+ * the work that one does for the other, each parameter has a number and a name of its own */
 #include "lib/model/block/block.h"
 #include "lib/model/memory.h"
 #include "lib/model/block/rows.h"
@@ -158,45 +158,21 @@ test_recompute(void)
 	}
 }
 
-/* Whether the kind has a row for a role. */
-static bool
-states(const struct block_kind *k, enum role role)
-{
-	const struct model_config c = layers(2);
-	struct param_list all = { .count = 0 };
-
-	k->params(&all, &c);
-	for (int i = 0; i < all.count; i++)
-		if (all.row[i].role == role)
-			return true;
-	return false;
-}
-
-/* The number of block kinds that have one. */
-static int
-kinds_with_role(enum role role)
-{
-	int n = 0;
-
-	for (const struct block_kind *const *k = block_kinds; *k; k++)
-		n += states(*k, role);
-	return n;
-}
-
-/* Whether MLP and experts both state it, since layers of one stage may have either. */
-static bool
-of_both(enum role role)
-{
-	return role == ROLE_MLP_NORM || role == ROLE_MLP_NORM_BIAS || role == ROLE_POST_MLP_NORM ||
-	    role == ROLE_POST_MLP_NORM_BIAS;
-}
-
-/* Every role is described once. */
+/* A number is that of one row of its block, and a name that of one in a layer. */
 static void
 test_statements(void)
 {
-	for (int role = 0; role < ROLE_COUNT; role++)
-		CHECK(kinds_with_role((enum role)role) == 1 + of_both((enum role)role));
+	const struct model_config c = layers(2);
+
+	for (const struct block_kind *const *k = block_kinds; *k; k++) {
+		struct param_list all = block_params(*k, &c);
+
+		CHECK(all.count > 0);
+		for (int i = 0; i < all.count; i++)
+			for (int j = 0; j < i; j++)
+				CHECK(all.row[i].number != all.row[j].number &&
+				    strcmp(all.row[i].name, all.row[j].name) != 0);
+	}
 }
 
 /* Elements of a block's matrices that GEMMs read: all except the embedding's tables, which are
@@ -209,7 +185,8 @@ matrix_elements(const struct block_kind *kind, const struct model_config *c)
 	int n = model_params(c, &p);
 
 	for (int i = 0; i < n; i++)
-		if (states(kind, p[i].role) && p[i].layer != 0 && p[i].ndim == 2)
+		if (p[i].number >> BLOCK_SHIFT == block_number(kind) && p[i].layer != 0 &&
+		    p[i].ndim == 2)
 			sum += param_elements(&p[i]);
 	free(p);
 	return kind == &block_embedding ? 0 : sum;

@@ -115,8 +115,10 @@ test_places(const struct family *f, const struct model_config *c)
 static void
 test_turns(const struct model_config *c)
 {
-	static const enum role roles[] = { ROLE_Q, ROLE_K, ROLE_V, ROLE_Q_BIAS, ROLE_K_BIAS,
-		ROLE_V_BIAS };
+	static const char *const names[] = { "self_attention.linear_q.weight",
+		"self_attention.linear_k.weight", "self_attention.linear_v.weight",
+		"self_attention.linear_q.bias", "self_attention.linear_k.bias",
+		"self_attention.linear_v.bias" };
 	struct param *p;
 	int n = model_params(c, &p), found = 0;
 
@@ -125,7 +127,7 @@ test_turns(const struct model_config *c)
 			struct family_place place;
 			struct err e;
 
-			if (p[i].role != roles[k] ||
+			if (!param_is(&p[i], names[k]) ||
 			    family_place(family_find("gpt_neox"), c, &p[i], &place, &e) < 0)
 				continue;
 			CHECK(place.runs == 4 && place.apart == 24 && place.shape[0] == 96);
@@ -227,7 +229,8 @@ test_stacked(void)
 		struct err e;
 
 		CHECK(family_place(&f, &c, &p[i], &at, &e) == 0);
-		if (p[i].role != ROLE_EXPERT_UP || p[i].expert != 3 || p[i].layer != 2)
+		if (!param_is(&p[i], "mlp.experts.%d.linear_up.weight") || p[i].expert != 3 ||
+		    p[i].layer != 2)
 			continue;
 		found++;
 		CHECK_STR(at.name, "model.layers.2.mlp.experts.gate_up_proj");

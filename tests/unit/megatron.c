@@ -204,7 +204,7 @@ test_experts(void)
 
 /* The pieces of a whole parameter: "param rows > rank: rows", and columns where they are cut. */
 static const char *
-pieces(const struct model_config *c, enum role role, int64_t ranks)
+pieces(const struct model_config *c, const char *name, int64_t ranks)
 {
 	static char text[2048];
 	struct megatron_piece p = { 0 };
@@ -214,7 +214,7 @@ pieces(const struct model_config *c, enum role role, int64_t ranks)
 	int i = 0;
 
 	begin(&f, c, MEGATRON_ENGINE, ranks);
-	while (f.param[i].role != role)
+	while (!param_is(&f.param[i], name))
 		i++;
 	box = slice_whole(f.param[i].ndim, f.param[i].shape);
 	text[0] = '\0';
@@ -232,20 +232,20 @@ test_rows(void)
 {
 	const struct model_config l = llama(), m = mixtral();
 
-	CHECK_STR(pieces(&l, ROLE_Q, 1), "0+8>0:0,0 8+8>0:16,0 ");
-	CHECK_STR(pieces(&l, ROLE_K, 1), "0+4>0:8,0 4+4>0:24,0 ");
-	CHECK_STR(pieces(&l, ROLE_V, 1), "0+4>0:12,0 4+4>0:28,0 ");
-	CHECK_STR(pieces(&l, ROLE_V, 2), "0+4>0:12,0 4+4>1:12,0 ");
-	CHECK_STR(pieces(&l, ROLE_Q, 4), "0+8>0:0,0 8+8>2:0,0 ");
-	CHECK_STR(pieces(&l, ROLE_GATE, 1), "0+24>0:0,0 ");
-	CHECK_STR(pieces(&l, ROLE_UP, 1), "0+24>0:24,0 ");
-	CHECK_STR(pieces(&l, ROLE_UP, 2), "0+12>0:12,0 12+12>1:12,0 ");
-	CHECK_STR(pieces(&l, ROLE_DOWN, 2), "0+16>0:0,0 0+16>1:0,0 ");
-	CHECK_STR(pieces(&l, ROLE_OUTPUT, 2), "0+32>0:0,0 32+29>1:0,0 ");
-	CHECK_STR(pieces(&l, ROLE_FINAL_NORM, 2), "0+16>0:0,0 ");
+	CHECK_STR(pieces(&l, "self_attention.linear_q.weight", 1), "0+8>0:0,0 8+8>0:16,0 ");
+	CHECK_STR(pieces(&l, "self_attention.linear_k.weight", 1), "0+4>0:8,0 4+4>0:24,0 ");
+	CHECK_STR(pieces(&l, "self_attention.linear_v.weight", 1), "0+4>0:12,0 4+4>0:28,0 ");
+	CHECK_STR(pieces(&l, "self_attention.linear_v.weight", 2), "0+4>0:12,0 4+4>1:12,0 ");
+	CHECK_STR(pieces(&l, "self_attention.linear_q.weight", 4), "0+8>0:0,0 8+8>2:0,0 ");
+	CHECK_STR(pieces(&l, "mlp.linear_gate.weight", 1), "0+24>0:0,0 ");
+	CHECK_STR(pieces(&l, "mlp.linear_up.weight", 1), "0+24>0:24,0 ");
+	CHECK_STR(pieces(&l, "mlp.linear_up.weight", 2), "0+12>0:12,0 12+12>1:12,0 ");
+	CHECK_STR(pieces(&l, "mlp.linear_down.weight", 2), "0+16>0:0,0 0+16>1:0,0 ");
+	CHECK_STR(pieces(&l, "output_layer.weight", 2), "0+32>0:0,0 32+29>1:0,0 ");
+	CHECK_STR(pieces(&l, "decoder.final_layernorm.weight", 2), "0+16>0:0,0 ");
 	/* which two ranks share, whatever the tensor ranks */
-	CHECK_STR(pieces(&m, ROLE_EXPERT_UP, 1), "0+10>0:10,0 10+10>1:10,0 ");
-	CHECK_STR(pieces(&m, ROLE_EXPERT_DOWN, 4), "0+16>0:0,0 0+16>1:0,0 ");
+	CHECK_STR(pieces(&m, "mlp.experts.%d.linear_up.weight", 1), "0+10>0:10,0 10+10>1:10,0 ");
+	CHECK_STR(pieces(&m, "mlp.experts.%d.linear_down.weight", 4), "0+16>0:0,0 0+16>1:0,0 ");
 }
 
 static void
@@ -262,7 +262,7 @@ test_refusals(void)
 	    "3 tensor ranks cannot share 'decoder.layers.0.self_attention.linear_proj.weight': 16 "
 	    "is not a multiple of 3");
 	megatron_map_release(&f.map);
-	f.param[f.count - 1].role = ROLE_COUNT;
+	f.param[f.count - 1].in_layer = "another.weight";
 	CHECK(megatron_map_init(&f.map,
 		  &(struct megatron_model){ &l, f.param, f.count, MEGATRON_ENGINE, 64 }, &e) < 0);
 	CHECK_STR(e.msg, "Megatron-LM has no tensor for 'output_layer.weight'");

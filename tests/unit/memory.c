@@ -26,24 +26,23 @@ tiny(void)
 static const int phases[][28] = {
 	{ BUF_FP8_X, BUF_FP8_X_LINES, BUF_WHOLE, BUF_SLOTS, HEAD_NORM_OUT, BUF_BRANCH,
 	    ATTENTION_NORM_OUT, MLP_INPUT + FFN_NORM_OUT, MLP_ACT_OUT, ATTENTION_CONTEXT_KEYS,
-	    ATTENTION_CONTEXT_QKV, ATTENTION_CONTEXT_OUT, ATTENTION_CONTEXT_PACKED,
-	    BUFFER_NUMBERS },
+	    ATTENTION_CONTEXT_QKV, ATTENTION_CONTEXT_OUT, ATTENTION_CONTEXT_PACKED, BLOCK_NUMBERS },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_FC2_DY_TRANSPOSED, BUF_FP8_X_LINES,
 	    BUF_FP8_DY_LINES, BUF_FP8_DY_TRANSPOSED_LINES, BUF_FP8_FC2_DY_TRANSPOSED_LINES,
 	    BUF_WHOLE, BUF_DWHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DBRANCH, BUF_DPOST, BUF_DSUM,
-	    BUF_DNORM, MLP_DACT, MLP_INPUT + FFN_NORM_OUT, BUFFER_NUMBERS },
+	    BUF_DNORM, MLP_DACT, MLP_INPUT + FFN_NORM_OUT, BLOCK_NUMBERS },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
 	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_DWHOLE, BUF_DBRANCH, BUF_DPOST, BUF_DSUM,
 	    ATTENTION_DOUT, ATTENTION_DQKV, ATTENTION_DELTA, ATTENTION_WORK, ATTENTION_CONTEXT_KEYS,
 	    ATTENTION_CONTEXT_PARTIAL, ATTENTION_CONTEXT_SLOTS, ATTENTION_CONTEXT_QKV,
 	    ATTENTION_CONTEXT_OUT, ATTENTION_CONTEXT_DOUT, ATTENTION_CONTEXT_DQKV,
-	    ATTENTION_CONTEXT_PACKED, ATTENTION_DQK, ATTENTION_QK, BUFFER_NUMBERS },
+	    ATTENTION_CONTEXT_PACKED, ATTENTION_DQK, ATTENTION_QK, BLOCK_NUMBERS },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
 	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_DWHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DNORM,
 	    ATTENTION_DQKV, ATTENTION_DQK, ATTENTION_CONTEXT_PARTIAL, ATTENTION_CONTEXT_SLOTS,
-	    ATTENTION_CONTEXT_DQKV, ATTENTION_CONTEXT_PACKED, ATTENTION_NORM_OUT, BUFFER_NUMBERS },
+	    ATTENTION_CONTEXT_DQKV, ATTENTION_CONTEXT_PACKED, ATTENTION_NORM_OUT, BLOCK_NUMBERS },
 	{ BUF_WHOLE, BUF_SLOTS, HEAD_NORM_OUT, HEAD_LOGITS, HEAD_STATS, HEAD_LOSS, HEAD_ZLOSS,
-	    BUFFER_NUMBERS },
+	    BLOCK_NUMBERS },
 };
 
 /* Buffers a and b of one level share no byte, and both end inside `size`. */
@@ -64,8 +63,8 @@ static void
 check_scratch(const struct memory_plan *m)
 {
 	for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
-		for (int a = 0; phases[i][a] != BUFFER_NUMBERS; a++)
-			for (int b = 0; phases[i][b] != BUFFER_NUMBERS; b++)
+		for (int a = 0; phases[i][a] != BLOCK_NUMBERS; a++)
+			for (int b = 0; phases[i][b] != BLOCK_NUMBERS; b++)
 				if (memory_buffer(m, phases[i][a])->place == ARENA_SCRATCH &&
 				    memory_buffer(m, phases[i][b])->place == ARENA_SCRATCH)
 					check_apart(
@@ -243,16 +242,16 @@ check_stash(const struct memory_plan *m)
 
 /* The bytes of all buffers by number; and whether a plan has buffers of these. */
 static void
-sizes_of(const struct memory_plan *m, uint64_t bytes[BUFFER_NUMBERS])
+sizes_of(const struct memory_plan *m, uint64_t bytes[BLOCK_NUMBERS])
 {
-	for (int b = 0; b < BUFFER_NUMBERS; b++)
+	for (int b = 0; b < BLOCK_NUMBERS; b++)
 		bytes[b] = memory_buffer(m, b)->bytes;
 }
 
 static bool
-has_sizes(const struct memory_plan *m, const uint64_t bytes[BUFFER_NUMBERS])
+has_sizes(const struct memory_plan *m, const uint64_t bytes[BLOCK_NUMBERS])
 {
-	uint64_t has[BUFFER_NUMBERS];
+	uint64_t has[BLOCK_NUMBERS];
 
 	sizes_of(m, has);
 	return !memcmp(has, bytes, sizeof has);
@@ -551,7 +550,7 @@ test_stream(void)
 		bool half = dtype_size(s.dtype) == 2;
 		int coord[AX_COUNT] = { [AX_PP] = i % 2 };
 		struct memory_plan m, w;
-		uint64_t part[BUFFER_NUMBERS];
+		uint64_t part[BLOCK_NUMBERS];
 
 		memory_plan(&m, &c, &l, &s, coord);
 		s.fp32_residual_connection = true;
@@ -715,8 +714,8 @@ _Static_assert(FP8_QKV == 0 && FP8_PROJ == 1 && FP8_FC1 == 2 && FP8_FC2 == 3 &&
 static void
 test_fp8_linears(void)
 {
-	static const enum role first[] = { ROLE_Q, ROLE_PROJ, ROLE_GATE, ROLE_DOWN,
-		ROLE_EXPERT_GATE, ROLE_EXPERT_DOWN, ROLE_SHARED_GATE, ROLE_SHARED_DOWN };
+	static const int first[] = { ATTENTION_Q, ATTENTION_PROJ, MLP_GATE, MLP_DOWN,
+		MOE_EXPERT_GATE, MOE_EXPERT_DOWN, MOE_SHARED_GATE, MOE_SHARED_DOWN };
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 1 };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
@@ -739,7 +738,7 @@ test_fp8_linears(void)
 	c.num_experts = 0;
 	c.activation = ACTIVATION_GELU_TANH;
 	x = model_linears(&z);
-	CHECK(x.count == 4 && linear_of(&x, FP8_FC1)->first == ROLE_UP);
+	CHECK(x.count == 4 && linear_of(&x, FP8_FC1)->first == MLP_UP);
 }
 
 /* The rows between blocks are shared over four tensor ranks, all others are whole on each; the rows
@@ -759,7 +758,7 @@ test_row_shards(void)
 	for (int pp = 0; pp < 2; pp++) {
 		int coord[AX_COUNT] = { [AX_PP] = pp };
 		struct memory_plan m, w;
-		uint64_t part[BUFFER_NUMBERS];
+		uint64_t part[BLOCK_NUMBERS];
 
 		memory_plan(&m, &c, &plain, &s, coord);
 		memory_plan(&w, &c, &rows, &s, coord);

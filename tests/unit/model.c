@@ -103,15 +103,20 @@ test_experts(void)
 	n = model_params(&q, &p);
 	CHECK(n == 24 * (128 * 3 + 12) + 24 * 11 + 3);
 	for (int i = 0; i < n; i++)
-		if (p[i].layer == 46 && p[i].expert == 17 && p[i].role == ROLE_EXPERT_GATE) {
+		if (p[i].layer == 46 && p[i].expert == 17 &&
+		    param_is(&p[i], "mlp.experts.%d.linear_gate.weight")) {
 			CHECK_STR(p[i].name, "decoder.layers.46.mlp.experts.17.linear_gate.weight");
 			CHECK(p[i].flags & PARAM_JOINED && p[i + 1].flags & PARAM_JOINED);
-			CHECK(p[i + 1].role == ROLE_EXPERT_UP && p[i + 1].expert == 17);
-			CHECK(p[i - 1].role == ROLE_EXPERT_UP && p[i - 1].expert == 16);
+			CHECK(param_is(&p[i + 1], "mlp.experts.%d.linear_up.weight") &&
+			    p[i + 1].expert == 17);
+			CHECK(param_is(&p[i - 1], "mlp.experts.%d.linear_up.weight") &&
+			    p[i - 1].expert == 16);
 			CHECK(p[i].ndim == 2 && p[i].shape[0] == 768 && p[i].shape[1] == 2048);
-		} else if (p[i].role == ROLE_EXPERT_DOWN && p[i].expert == 0) {
-			CHECK(!(p[i].flags & PARAM_JOINED) && p[i - 1].role == ROLE_EXPERT_UP);
-		} else if (p[i].role == ROLE_UP) {
+		} else if (param_is(&p[i], "mlp.experts.%d.linear_down.weight") &&
+		    p[i].expert == 0) {
+			CHECK(!(p[i].flags & PARAM_JOINED) &&
+			    param_is(&p[i - 1], "mlp.experts.%d.linear_up.weight"));
+		} else if (param_is(&p[i], "mlp.linear_up.weight")) {
 			CHECK(p[i].expert == -1 && p[i].layer % 2 == 1);
 		}
 	free(p);

@@ -57,9 +57,9 @@ engine_rope_table(const struct engine *e, enum rope_table which)
 
 /* layer is the embedding (-1), the head (num_layers) or a layer of this stage. */
 static const struct shard *
-find_shard(const struct engine *e, int layer, enum role role)
+find_shard(const struct engine *e, int layer, int number)
 {
-	int i = e->shard_of[layer + 1][role];
+	int i = e->shard_of[layer + 1][number];
 
 	return i < 0 ? NULL : &e->mem.shards.item[i];
 }
@@ -204,27 +204,27 @@ engine_masters(const struct engine *e, const struct part *p)
 /* [rows, columns] or [rows] of this tensor rank's share, in the run's type; no data when the
  * model has no such parameter. */
 struct tensor
-engine_weight(const struct engine *e, int layer, enum role role)
+engine_weight(const struct engine *e, int layer, int number)
 {
-	return engine_joined(e, false, layer, role, role);
+	return engine_joined(e, false, layer, number, number);
 }
 
 /* The same in the main gradients. */
 struct tensor
-engine_grad(const struct engine *e, int layer, enum role role)
+engine_grad(const struct engine *e, int layer, int number)
 {
-	return engine_joined(e, true, layer, role, role);
+	return engine_joined(e, true, layer, number, number);
 }
 
-/* Roles of a layer that follow each other, `times` times. */
-struct roles {
+/* Parameters of a layer that follow each other, `times` times. */
+struct run {
 	int layer;
-	enum role first, last;
+	int first, last;
 	int64_t times;
 };
 
 static struct tensor
-joined(const struct engine *e, bool grad, const struct roles *r)
+joined(const struct engine *e, bool grad, const struct run *r)
 {
 	const struct shard *s = find_shard(e, r->layer, r->first);
 	struct tensor none = { .data = NULL };
@@ -232,26 +232,26 @@ joined(const struct engine *e, bool grad, const struct roles *r)
 
 	if (!s)
 		return none;
-	for (int role = (int)r->first; role <= (int)r->last; role++)
-		rows += find_shard(e, r->layer, (enum role)role)->shape[0];
+	for (int i = r->first; i <= r->last; i++)
+		rows += find_shard(e, r->layer, i)->shape[0];
 	return view(e, grad, s, r->times * rows);
 }
 
-/* Roles first .. last of a layer as one matrix. They are adjacent in the flat order and have rows
- * of equal length (q k v, gate up), so one GEMM computes all of them. */
+/* Parameters first .. last of a layer as one matrix. They are adjacent in the flat order and have
+ * rows of equal length (q k v, gate up), so one GEMM computes all of them. */
 struct tensor
-engine_joined(const struct engine *e, bool grad, int layer, enum role first, enum role last)
+engine_joined(const struct engine *e, bool grad, int layer, int first, int last)
 {
-	return joined(e, grad, &(struct roles){ layer, first, last, 1 });
+	return joined(e, grad, &(struct run){ layer, first, last, 1 });
 }
 
 /* Every expert's matrices are followed by those of the next. */
 struct tensor
-engine_experts(const struct engine *e, bool grad, int layer, enum role first, enum role last)
+engine_experts(const struct engine *e, bool grad, int layer, int first, int last)
 {
 	int64_t n = e->plan.model.num_experts / layout_expert_ranks(&e->plan.layout);
 
-	return joined(e, grad, &(struct roles){ layer, first, last, n });
+	return joined(e, grad, &(struct run){ layer, first, last, n });
 }
 
 /* Masters that are kept as weights and remainders. */

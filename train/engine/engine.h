@@ -60,10 +60,9 @@ struct engine {
 	char *arena[ARENA_COUNT];
 	struct param *table;
 	int num_params;
-	/* [layer + 1][role] -> index into mem.shards, of an expert's role the rank's first; -1:
-	 * none
-	 */
-	int (*shard_of)[ROLE_COUNT];
+	/* [layer + 1][number of the parameter] -> index into mem.shards, of an expert's the rank's
+	 * first; -1: none */
+	int (*shard_of)[BLOCK_NUMBERS];
 	struct layer *layer;      /* of each block of mem */
 	struct moves (*moves)[2]; /* of each chunk: forward, backward */
 	double token_scale;       /* of a token's loss in the backward pass; 1 unless fp16 */
@@ -98,14 +97,12 @@ struct tensor engine_buffer(const struct engine *e, int b);
 struct tensor engine_rope_table(const struct engine *e, enum rope_table which);
 /* This rank's part of a weight or its main gradient: 2-D for matrices, 1-D for vectors; data NULL
  * when this rank has none. A tensor with others joined after it can be viewed with them as one
- * matrix from `role` on. layer as in struct param. */
-struct tensor engine_weight(const struct engine *e, int layer, enum role role);
-struct tensor engine_grad(const struct engine *e, int layer, enum role role);
-struct tensor engine_joined(
-    const struct engine *e, bool grad, int layer, enum role first, enum role last);
-/* The same roles of all experts of the rank, which lie next to each other. */
-struct tensor engine_experts(
-    const struct engine *e, bool grad, int layer, enum role first, enum role last);
+ * matrix from `number` on. layer as in struct param. */
+struct tensor engine_weight(const struct engine *e, int layer, int number);
+struct tensor engine_grad(const struct engine *e, int layer, int number);
+struct tensor engine_joined(const struct engine *e, bool grad, int layer, int first, int last);
+/* The same parameters of all experts of the rank, which lie next to each other. */
+struct tensor engine_experts(const struct engine *e, bool grad, int layer, int first, int last);
 /* The part of a bucket, and of a shard, that this rank's optimizer owns. */
 struct part engine_own(const struct engine *e, int bucket);
 struct part engine_own_shard(const struct engine *e, const struct shard *s);

@@ -56,10 +56,10 @@ enum normed { NORMED_Q, NORMED_K, NORMED };
 enum heads { HEADS_Q = 1 << NORMED_Q, HEADS_KV = 1 << NORMED_K, HEADS_ALL = HEADS_Q | HEADS_KV };
 
 static const struct {
-	enum role weight, bias;
+	int weight, bias;
 } norm_roles[NORMED] = {
-	{ ROLE_Q_NORM, ROLE_Q_NORM_BIAS },
-	{ ROLE_K_NORM, ROLE_K_NORM_BIAS },
+	{ ATTENTION_Q_NORM, ATTENTION_Q_NORM_BIAS },
+	{ ATTENTION_K_NORM, ATTENTION_K_NORM_BIAS },
 };
 
 /* Their columns of [T, (n + g) d / t or more]. */
@@ -309,16 +309,17 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct linear in = {
 		.x = norm_forward(l, s, x),
 		.y = layer_buffer(l, s, ATTENTION_QKV),
-		.weight = engine_joined(e, false, l->block->layer, ROLE_Q, ROLE_V),
-		.bias = engine_joined(e, false, l->block->layer, ROLE_Q_BIAS, ROLE_V_BIAS),
+		.weight = engine_joined(e, false, l->block->layer, ATTENTION_Q, ATTENTION_V),
+		.bias =
+		    engine_joined(e, false, l->block->layer, ATTENTION_Q_BIAS, ATTENTION_V_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_QKV),
 	};
 	const struct context_kind *context = context_kind_of(&e->plan);
 	struct attention att = core(l, s);
 	struct linear proj = { .x = att.out,
 		.y = norm_branch(l, s),
-		.weight = engine_weight(e, l->block->layer, ROLE_PROJ),
-		.bias = engine_weight(e, l->block->layer, ROLE_PROJ_BIAS),
+		.weight = engine_weight(e, l->block->layer, ATTENTION_PROJ),
+		.bias = engine_weight(e, l->block->layer, ATTENTION_PROJ_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_PROJ) };
 
 	if (q_alone(s, in.fp8)) {
@@ -353,17 +354,18 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.dx = att.dout,
 		.dy = residual_backward(l, s, dx),
 		.x = att.fwd.out,
-		.weight = engine_weight(e, l->block->layer, ROLE_PROJ),
-		.dweight = engine_grad(e, l->block->layer, ROLE_PROJ),
+		.weight = engine_weight(e, l->block->layer, ATTENTION_PROJ),
+		.dweight = engine_grad(e, l->block->layer, ATTENTION_PROJ),
 		.dbias = residual_dbias(l, s),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_PROJ),
 	};
 	struct linear_grad qkv = {
 		.dx = dnorm,
 		.dy = dqkv,
-		.weight = engine_joined(e, false, l->block->layer, ROLE_Q, ROLE_V),
-		.dweight = engine_joined(e, true, l->block->layer, ROLE_Q, ROLE_V),
-		.dbias = engine_joined(e, true, l->block->layer, ROLE_Q_BIAS, ROLE_V_BIAS),
+		.weight = engine_joined(e, false, l->block->layer, ATTENTION_Q, ATTENTION_V),
+		.dweight = engine_joined(e, true, l->block->layer, ATTENTION_Q, ATTENTION_V),
+		.dbias =
+		    engine_joined(e, true, l->block->layer, ATTENTION_Q_BIAS, ATTENTION_V_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_QKV),
 	};
 	struct norm_flow flow = { *dx, dnorm, *x };

@@ -3,6 +3,7 @@
  *
  * The only layer that reads the batch. Its dropout multiplies by the mask in both directions.
  */
+#include "lib/model/block/embedding.h"
 #include "train/layers/layer.h"
 
 #include <math.h>
@@ -47,11 +48,11 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
 	struct tensor sums = sums_of(s, y);
 	struct embedding words = { .y = partial_sums(s, &sums),
-		.table = engine_weight(e, l->block->layer, ROLE_WORD_EMBEDDINGS),
+		.table = engine_weight(e, l->block->layer, EMBEDDING_WORDS),
 		.ids = step_buffer(s, BUF_TOKENS, 0),
 		.scale = word_scale(e) };
 	struct embedding places = { .y = sums,
-		.table = engine_weight(e, l->block->layer, ROLE_POSITION_EMBEDDINGS),
+		.table = engine_weight(e, l->block->layer, EMBEDDING_POSITIONS),
 		.ids = tensor_rows(&positions, first_row(s), y->shape[0]),
 		.scale = 1,
 		.accumulate = true };
@@ -75,12 +76,11 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct engine *e = s->e;
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
 	struct tensor dy = dropout_backward(s, dx, &drop);
-	struct embedding_grad words = { .dtable =
-					    engine_grad(e, l->block->layer, ROLE_WORD_EMBEDDINGS),
+	struct embedding_grad words = { .dtable = engine_grad(e, l->block->layer, EMBEDDING_WORDS),
 		.ids = step_buffer(s, BUF_TOKENS, 0),
 		.scale = word_scale(e) };
-	struct embedding_grad places = { .dtable = engine_grad(
-					     e, l->block->layer, ROLE_POSITION_EMBEDDINGS),
+	struct embedding_grad places = { .dtable =
+					     engine_grad(e, l->block->layer, EMBEDDING_POSITIONS),
 		.ids = step_buffer(s, BUF_POSITIONS, 0),
 		.scale = 1 };
 

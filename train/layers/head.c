@@ -7,6 +7,7 @@
  * alone (head_rows), so that the order of the sums does not depend on the layout. Source:
  * docs/math.md 2.8 and docs/parallelism.md 2.2.
  */
+#include "lib/model/block/embedding.h"
 #include "lib/model/block/head.h"
 #include "train/engine/timing.h"
 #include "train/layers/layer.h"
@@ -19,8 +20,7 @@ table(const struct engine *e, const struct layer *l, bool grad)
 	bool untied = e->plan.model.untie_embeddings_and_output_weights;
 
 	return engine_joined(e, grad, untied ? l->block->layer : -1,
-	    untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS,
-	    untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS);
+	    untied ? HEAD_OUTPUT : EMBEDDING_WORDS, untied ? HEAD_OUTPUT : EMBEDDING_WORDS);
 }
 
 /* The statistics of each tensor rank's columns, in rank order on all ranks. None with one rank: the

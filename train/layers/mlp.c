@@ -18,17 +18,17 @@ _Static_assert((int)ACTIVATION_GEGLU_TANH == (int)ACT_GEGLU_TANH &&
 
 /* The first of the joined projections. Gate and up lie one after the other, so one GEMM makes both
  * halves of a row. */
-static enum role
+static int
 fc1(const struct engine *e)
 {
-	return model_gated(&e->plan.model) ? ROLE_GATE : ROLE_UP;
+	return model_gated(&e->plan.model) ? MLP_GATE : MLP_UP;
 }
 
 /* As fc1; a model without biases has no such parameter and the tensor is empty. */
-static enum role
+static int
 fc1_bias(const struct engine *e)
 {
-	return model_gated(&e->plan.model) ? ROLE_GATE_BIAS : ROLE_UP_BIAS;
+	return model_gated(&e->plan.model) ? MLP_GATE_BIAS : MLP_UP_BIAS;
 }
 
 /* Whether the activation's output is made in 8 bits; then it has no buffer. */
@@ -62,8 +62,8 @@ project_up(const struct layer *l, struct step *s, const struct tensor *normed)
 	struct linear in = {
 		.x = *normed,
 		.y = fused(e) ? act : up,
-		.weight = engine_joined(e, false, l->block->layer, fc1(e), ROLE_UP),
-		.bias = engine_joined(e, false, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
+		.weight = engine_joined(e, false, l->block->layer, fc1(e), MLP_UP),
+		.bias = engine_joined(e, false, l->block->layer, fc1_bias(e), MLP_UP_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_FC1),
 	};
 
@@ -100,8 +100,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct tensor normed = norm_forward(l, s, x);
 	struct linear down = { .x = layer_buffer(l, s, MLP_ACT_OUT),
 		.y = norm_branch(l, s),
-		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
-		.bias = engine_weight(e, l->block->layer, ROLE_DOWN_BIAS),
+		.weight = engine_weight(e, l->block->layer, MLP_DOWN),
+		.bias = engine_weight(e, l->block->layer, MLP_DOWN_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_FC2) };
 
 	project_up(l, s, &normed);
@@ -193,17 +193,17 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.dx = layer_buffer(l, s, MLP_DACT),
 		.dy = residual_backward(l, s, dx),
 		.x = layer_buffer(l, s, MLP_ACT_OUT),
-		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
-		.dweight = engine_grad(e, l->block->layer, ROLE_DOWN),
+		.weight = engine_weight(e, l->block->layer, MLP_DOWN),
+		.dweight = engine_grad(e, l->block->layer, MLP_DOWN),
 		.dbias = residual_dbias(l, s),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_FC2),
 	};
 	struct linear_grad in = {
 		.dx = engine_buffer(e, BUF_DNORM),
 		.dy = down.dx,
-		.weight = engine_joined(e, false, l->block->layer, fc1(e), ROLE_UP),
-		.dweight = engine_joined(e, true, l->block->layer, fc1(e), ROLE_UP),
-		.dbias = engine_joined(e, true, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
+		.weight = engine_joined(e, false, l->block->layer, fc1(e), MLP_UP),
+		.dweight = engine_joined(e, true, l->block->layer, fc1(e), MLP_UP),
+		.dbias = engine_joined(e, true, l->block->layer, fc1_bias(e), MLP_UP_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_FC1),
 	};
 	struct norm_flow flow = { *dx, in.dx, *x };

@@ -23,8 +23,8 @@ activation(const struct engine *e)
 }
 
 /* gate, where the model has one, and up: of an expert, or of that of all rows. */
-static enum role
-first_of(const struct engine *e, enum role gate, enum role up)
+static int
+first_of(const struct engine *e, int gate, int up)
 {
 	return model_gated(&e->plan.model) ? gate : up;
 }
@@ -40,8 +40,8 @@ has_shared(const struct engine *e)
 static struct tensor
 shared_up(const struct layer *l, const struct engine *e, bool grad)
 {
-	return engine_joined(e, grad, l->block->layer,
-	    first_of(e, ROLE_SHARED_GATE, ROLE_SHARED_UP), ROLE_SHARED_UP);
+	return engine_joined(
+	    e, grad, l->block->layer, first_of(e, MOE_SHARED_GATE, MOE_SHARED_UP), MOE_SHARED_UP);
 }
 
 /* Up to the input of the activation, which is saved. */
@@ -49,7 +49,7 @@ static void
 shared_project_up(const struct layer *l, struct step *s, const struct tensor *normed)
 {
 	struct linear in = { .x = *normed,
-		.y = layer_buffer(l, s, MOE_SHARED_UP),
+		.y = layer_buffer(l, s, MOE_SHARED_FC1_OUT),
 		.weight = shared_up(l, s->e, false),
 		.fp8 = fp8_gemm_of(s->e, l->block, FP8_SHARED_FC1) };
 
@@ -60,10 +60,10 @@ static void
 shared_project_down(const struct layer *l, struct step *s, const struct tensor *y)
 {
 	struct engine *e = s->e;
-	struct tensor up = layer_buffer(l, s, MOE_SHARED_UP);
+	struct tensor up = layer_buffer(l, s, MOE_SHARED_FC1_OUT);
 	struct linear down = { .x = layer_buffer(l, s, MOE_SHARED_ACT),
 		.y = *y,
-		.weight = engine_weight(e, l->block->layer, ROLE_SHARED_DOWN),
+		.weight = engine_weight(e, l->block->layer, MOE_SHARED_DOWN),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_SHARED_FC2) };
 
 	e->ops->act_fwd(e->stream, &(struct act){ .kind = activation(e), .y = down.x, .x = up });
@@ -77,13 +77,13 @@ shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 	struct engine *e = s->e;
 	struct act_grad act = { .kind = activation(e),
 		.dy = layer_buffer(l, s, MOE_SHARED_DACT),
-		.x = layer_buffer(l, s, MOE_SHARED_UP),
+		.x = layer_buffer(l, s, MOE_SHARED_FC1_OUT),
 		.y = layer_buffer(l, s, MOE_SHARED_ACT) };
 	struct linear_grad down = { .dx = act.dy,
 		.dy = f->dy,
 		.x = act.y,
-		.weight = engine_weight(e, l->block->layer, ROLE_SHARED_DOWN),
-		.dweight = engine_grad(e, l->block->layer, ROLE_SHARED_DOWN),
+		.weight = engine_weight(e, l->block->layer, MOE_SHARED_DOWN),
+		.dweight = engine_grad(e, l->block->layer, MOE_SHARED_DOWN),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_SHARED_FC2) };
 	struct linear_grad in = { .dx = f->dx,
 		.dy = act.x,
@@ -108,14 +108,14 @@ shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 static struct tensor
 experts_up(const struct layer *l, const struct engine *e, bool grad)
 {
-	return engine_experts(e, grad, l->block->layer,
-	    first_of(e, ROLE_EXPERT_GATE, ROLE_EXPERT_UP), ROLE_EXPERT_UP);
+	return engine_experts(
+	    e, grad, l->block->layer, first_of(e, MOE_EXPERT_GATE, MOE_EXPERT_UP), MOE_EXPERT_UP);
 }
 
 static struct tensor
 experts_down(const struct layer *l, const struct engine *e, bool grad)
 {
-	return engine_experts(e, grad, l->block->layer, ROLE_EXPERT_DOWN, ROLE_EXPERT_DOWN);
+	return engine_experts(e, grad, l->block->layer, MOE_EXPERT_DOWN, MOE_EXPERT_DOWN);
 }
 
 /* A window of the rows that go to the rank's experts: their inputs and weights, and the inputs of

@@ -44,7 +44,7 @@ route_of(const struct layer *l, const struct step *s)
 {
 	return (struct route){
 		.logits = layer_buffer(l, s, MOE_LOGITS),
-		.bias = engine_weight(s->e, l->block->layer, ROLE_EXPERT_BIAS),
+		.bias = engine_weight(s->e, l->block->layer, MOE_EXPERT_BIAS),
 		.choice = layer_buffer(l, s, MOE_CHOICE),
 		.weight = layer_buffer(l, s, MOE_CHOICE_WEIGHT),
 		.place = layer_buffer(l, s, MOE_PLACE),
@@ -116,7 +116,7 @@ router_forward(const struct layer *l, struct step *s, const struct tensor *x)
 {
 	struct route r = route_of(l, s);
 	struct linear logits = {
-		.y = r.logits, .x = *x, .weight = engine_weight(s->e, l->block->layer, ROLE_ROUTER)
+		.y = r.logits, .x = *x, .weight = engine_weight(s->e, l->block->layer, MOE_ROUTER)
 	};
 
 	forward_gemm(s, &logits);
@@ -186,18 +186,18 @@ router_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 	struct route_grad g = { .fwd = route_of(l, s),
 		.dweight = layer_buffer(l, s, MOE_DCHOICE_WEIGHT),
 		.dlogits = layer_buffer(l, s, MOE_DLOGITS),
-		.dbias = engine_grad(e, l->block->layer, ROLE_EXPERT_BIAS),
+		.dbias = engine_grad(e, l->block->layer, MOE_EXPERT_BIAS),
 		.accumulate = s->accumulate,
 		.factor = tensor_rows(&scalars, SCALAR_ROUTERS, 1),
 		.arriving = dispatch_arriving(l, s),
 		.window = layer_buffer(l, s, MOE_IN).shape[0],
 		.sums = tensor_rows(&sums, 0, e->plan.model.num_experts + ROUTER_SUMS) };
 	struct linear_grad gemm = {
-		.dy = g.dlogits, .x = f->x, .dweight = engine_grad(e, l->block->layer, ROLE_ROUTER)
+		.dy = g.dlogits, .x = f->x, .dweight = engine_grad(e, l->block->layer, MOE_ROUTER)
 	};
 	struct gemm input = { .c = f->dx,
 		.a = g.dlogits,
-		.b = engine_weight(e, l->block->layer, ROLE_ROUTER),
+		.b = engine_weight(e, l->block->layer, MOE_ROUTER),
 		.alpha = 1,
 		.beta = 1 };
 

@@ -6,6 +6,7 @@
  * the group by eta^(1 - alpha). Source: Kimi Team 2025, arXiv:2507.20534; by group as in
  * Megatron-LM core/transformer/attention.py.
  */
+#include "lib/model/block/attention.h"
 #include "lib/base/mem.h"
 #include "train/optim/optim.h"
 
@@ -70,7 +71,7 @@ shrink_shard(struct engine *e, const struct qk_clip *c, const double *scores, co
 		e->ops->axpby(e->stream,
 		    &(struct axpby){ .y = master,
 			.x = master,
-			.a = pow(eta, p->role == ROLE_Q ? c->alpha : 1 - c->alpha) });
+			.a = pow(eta, p->number == ATTENTION_Q ? c->alpha : 1 - c->alpha) });
 		if (memory_buffer(&e->mem, BUF_MASTER)->bytes)
 			e->ops->cast(e->stream, &(struct pair){ weight, master });
 	}
@@ -81,9 +82,9 @@ qk_clip_bucket(struct engine *e, const struct qk_clip *c, const double *scores, 
 {
 	for (int i = 0; i < e->mem.shards.count; i++) {
 		const struct shard *s = &e->mem.shards.item[i];
-		enum role role = e->table[s->param].role;
+		int number = e->table[s->param].number;
 
-		if (s->bucket == bucket && (role == ROLE_Q || role == ROLE_K))
+		if (s->bucket == bucket && (number == ATTENTION_Q || number == ATTENTION_K))
 			shrink_shard(e, c, scores, s);
 	}
 }

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The index of each (layer, role) in the list of shards: the embedding first, then the model's
+/* The index of each (layer, number) in the list of shards: the embedding first, then the model's
  * layers, then the head; -1 (0xff bytes) where this rank has no such parameter. */
 static void
 index_shards(struct engine *e)
@@ -34,7 +34,7 @@ index_shards(struct engine *e)
 	for (int i = e->mem.shards.count; i-- > 0;) {
 		const struct param *p = &e->table[e->mem.shards.item[i].param];
 
-		e->shard_of[p->layer + 1][p->role] = i;
+		e->shard_of[p->layer + 1][p->number] = i;
 	}
 }
 

@@ -20,28 +20,28 @@ params(struct param_list *to, const struct model_config *c)
 	int64_t h = c->hidden_size, d = c->kv_channels, q = c->num_attention_heads * d,
 		kv = c->num_query_groups * d, q_norm = whole ? q : d, k_norm = whole ? kv : d;
 	const struct param_row rows[] = {
-		NORM_ROWS("input_layernorm", ROLE_INPUT_NORM, pre, means, h, 0),
-		{ "self_attention.linear_q.weight", ROLE_Q, true, { q, h }, SHARD_EQUAL, 0,
+		NORM_ROWS("input_layernorm", ATTENTION_NORM, pre, means, h, 0),
+		{ "self_attention.linear_q.weight", ATTENTION_Q, true, { q, h }, SHARD_EQUAL, 0,
 		    INIT_NORMAL, 0, { 0, 0 } },
-		{ "self_attention.linear_k.weight", ROLE_K, true, { kv, h }, SHARD_GROUPS, 0,
+		{ "self_attention.linear_k.weight", ATTENTION_K, true, { kv, h }, SHARD_GROUPS, 0,
 		    INIT_NORMAL, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
-		{ "self_attention.linear_v.weight", ROLE_V, true, { kv, h }, SHARD_GROUPS, 0,
+		{ "self_attention.linear_v.weight", ATTENTION_V, true, { kv, h }, SHARD_GROUPS, 0,
 		    INIT_NORMAL, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
-		{ "self_attention.linear_q.bias", ROLE_Q_BIAS, c->qkv_bias, { q }, SHARD_EQUAL, 0,
-		    INIT_ZERO, 0, { 0, 0 } },
-		{ "self_attention.linear_k.bias", ROLE_K_BIAS, c->qkv_bias, { kv }, SHARD_GROUPS, 0,
-		    INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
-		{ "self_attention.linear_v.bias", ROLE_V_BIAS, c->qkv_bias, { kv }, SHARD_GROUPS, 0,
-		    INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
-		NORM_ROWS(
-		    "self_attention.q_layernorm", ROLE_Q_NORM, normed, means, q_norm, SUM_TENSOR),
-		NORM_ROWS(
-		    "self_attention.k_layernorm", ROLE_K_NORM, normed, means, k_norm, SUM_TENSOR),
-		{ "self_attention.linear_proj.weight", ROLE_PROJ, true, { h, q }, SHARD_EQUAL, 1,
-		    INIT_RESIDUAL, 0, { 0, 0 } },
-		{ "self_attention.linear_proj.bias", ROLE_PROJ_BIAS, c->proj_bias, { h },
+		{ "self_attention.linear_q.bias", ATTENTION_Q_BIAS, c->qkv_bias, { q }, SHARD_EQUAL,
+		    0, INIT_ZERO, 0, { 0, 0 } },
+		{ "self_attention.linear_k.bias", ATTENTION_K_BIAS, c->qkv_bias, { kv },
+		    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
+		{ "self_attention.linear_v.bias", ATTENTION_V_BIAS, c->qkv_bias, { kv },
+		    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
+		NORM_ROWS("self_attention.q_layernorm", ATTENTION_Q_NORM, normed, means, q_norm,
+		    SUM_TENSOR),
+		NORM_ROWS("self_attention.k_layernorm", ATTENTION_K_NORM, normed, means, k_norm,
+		    SUM_TENSOR),
+		{ "self_attention.linear_proj.weight", ATTENTION_PROJ, true, { h, q }, SHARD_EQUAL,
+		    1, INIT_RESIDUAL, 0, { 0, 0 } },
+		{ "self_attention.linear_proj.bias", ATTENTION_PROJ_BIAS, c->proj_bias, { h },
 		    SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
-		NORM_ROWS("post_self_attn_layernorm", ROLE_POST_ATTN_NORM, post, means, h, 0),
+		NORM_ROWS("post_self_attn_layernorm", ATTENTION_POST_NORM, post, means, h, 0),
 	};
 
 	state_params(to, rows, sizeof rows / sizeof *rows);
@@ -186,18 +186,18 @@ linears(struct linear_list *to, const struct sizes *z)
 {
 	struct heads n = heads_of(z);
 	const struct linear_row rows[] = {
-		{ FP8_QKV, ROLE_Q, ROLE_V, n.q + 2 * n.kv, z->hidden, 1 },
-		{ FP8_PROJ, ROLE_PROJ, ROLE_PROJ, z->hidden, n.q, 1 },
+		{ FP8_QKV, ATTENTION_Q, ATTENTION_V, n.q + 2 * n.kv, z->hidden, 1 },
+		{ FP8_PROJ, ATTENTION_PROJ, ATTENTION_PROJ, z->hidden, n.q, 1 },
 	};
 
 	state_linears(to, rows, sizeof rows / sizeof *rows);
 }
 
-static const struct block_norm norm = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, ATTENTION_NORM_MEAN,
+static const struct block_norm norm = { ATTENTION_NORM, ATTENTION_NORM_BIAS, ATTENTION_NORM_MEAN,
 	ATTENTION_NORM_RSTD, ATTENTION_INPUT, ATTENTION_NORM_OUT };
-static const struct block_norm post = { ROLE_POST_ATTN_NORM, ROLE_POST_ATTN_NORM_BIAS,
+static const struct block_norm post = { ATTENTION_POST_NORM, ATTENTION_POST_NORM_BIAS,
 	ATTENTION_POST_MEAN, ATTENTION_POST_RSTD, ATTENTION_PROJ_OUT, BUF_BRANCH };
-static const struct block_residual residual = { ROLE_PROJ_BIAS };
+static const struct block_residual residual = { ATTENTION_PROJ_BIAS };
 
 static bool
 in(const struct model_config *c, int64_t layer)

@@ -20,13 +20,13 @@ struct work;
 
 /* A LayerNorm or RMSNorm of a block: its parameters, its statistics, its input and output. */
 struct block_norm {
-	enum role weight, bias;
+	int weight, bias; /* parameters; the others are buffers */
 	int mean, rstd, in, out;
 };
 
 /* The residual sum at the end of a block. */
 struct block_residual {
-	enum role bias; /* of the linear at the end of its branch */
+	int bias; /* of the linear at the end of its branch */
 };
 
 struct block_kind {

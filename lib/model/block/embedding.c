@@ -1,4 +1,5 @@
 /* embedding.c - token and position embeddings: what they hold */
+#include "lib/model/block/embedding.h"
 #include "lib/model/block/attention.h"
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
@@ -11,9 +12,9 @@ params(struct param_list *to, const struct model_config *c)
 {
 	int64_t h = c->hidden_size;
 	const struct param_row rows[] = {
-		{ "embedding.word_embeddings.weight", ROLE_WORD_EMBEDDINGS, true,
-		    { c->vocab_size, h }, SHARD_VOCAB, 0, INIT_NORMAL, 0, { SUM_ENDS, SUM_ENDS } },
-		{ "embedding.position_embeddings.weight", ROLE_POSITION_EMBEDDINGS,
+		{ "embedding.word_embeddings.weight", EMBEDDING_WORDS, true, { c->vocab_size, h },
+		    SHARD_VOCAB, 0, INIT_NORMAL, 0, { SUM_ENDS, SUM_ENDS } },
+		{ "embedding.position_embeddings.weight", EMBEDDING_POSITIONS,
 		    c->position == POSITION_LEARNED, { c->max_position_embeddings, h }, SHARD_NONE,
 		    0, INIT_NORMAL, 0, { 0, 0 } },
 	};

@@ -8,18 +8,18 @@ has_means(const struct model_config *c)
 }
 
 void
-ffn_norm_params(struct param_list *to, const struct model_config *c)
+ffn_norm_params(struct param_list *to, const struct model_config *c, int first)
 {
-	const struct param_row rows[] = { NORM_ROWS("pre_mlp_layernorm", ROLE_MLP_NORM,
+	const struct param_row rows[] = { NORM_ROWS("pre_mlp_layernorm", first + FFN_NORM,
 	    model_pre_norm(c), has_means(c), c->hidden_size, 0) };
 
 	state_params(to, rows, 2);
 }
 
 void
-ffn_post_norm_params(struct param_list *to, const struct model_config *c)
+ffn_post_norm_params(struct param_list *to, const struct model_config *c, int first)
 {
-	const struct param_row rows[] = { NORM_ROWS("post_mlp_layernorm", ROLE_POST_MLP_NORM,
+	const struct param_row rows[] = { NORM_ROWS("post_mlp_layernorm", first + FFN_POST_NORM,
 	    model_post_norm(c), has_means(c), c->hidden_size, 0) };
 
 	state_params(to, rows, 2);

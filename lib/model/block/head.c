@@ -13,8 +13,8 @@ params(struct param_list *to, const struct model_config *c)
 	bool means = c->normalization == NORMALIZATION_LAYERNORM;
 	int64_t h = c->hidden_size;
 	const struct param_row rows[] = {
-		NORM_ROWS("decoder.final_layernorm", ROLE_FINAL_NORM, true, means, h, 0),
-		{ "output_layer.weight", ROLE_OUTPUT, c->untie_embeddings_and_output_weights,
+		NORM_ROWS("decoder.final_layernorm", HEAD_NORM, true, means, h, 0),
+		{ "output_layer.weight", HEAD_OUTPUT, c->untie_embeddings_and_output_weights,
 		    { c->vocab_size, h }, SHARD_VOCAB, 0, INIT_NORMAL, 0, { 0, 0 } },
 	};
 
@@ -64,8 +64,8 @@ buffers(struct buffer_list *to, const struct sizes *z)
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
 
-static const struct block_norm norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, HEAD_NORM_MEAN,
-	HEAD_NORM_RSTD, HEAD_INPUT, HEAD_NORM_OUT };
+static const struct block_norm norm = { HEAD_NORM, HEAD_NORM_BIAS, HEAD_NORM_MEAN, HEAD_NORM_RSTD,
+	HEAD_INPUT, HEAD_NORM_OUT };
 
 /* After the layers. */
 static bool

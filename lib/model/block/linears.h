@@ -14,7 +14,7 @@
 
 struct linear_row {
 	enum fp8_linear linear; /* by which checkpoints number the slots of its scales */
-	enum role first, last;  /* the parameters that are joined to its weight */
+	int first, last;        /* the parameters that are joined to its weight */
 	int64_t out, in, count; /* on a tensor rank: so many weights [out,in] one above the other */
 	bool experts;           /* it reads the rows of experts; others read the T of the rank */
 	/* the weight's gradient comes after the gradient of the output of the linear before it */

@@ -13,23 +13,23 @@ params(struct param_list *to, const struct model_config *c)
 	bool gated = model_gated(c), bias = c->mlp_bias;
 	int64_t h = c->hidden_size, f = c->ffn_hidden_size;
 	const struct param_row rows[] = {
-		{ "mlp.linear_gate.weight", ROLE_GATE, gated, { f, h }, SHARD_EQUAL, 0, INIT_NORMAL,
+		{ "mlp.linear_gate.weight", MLP_GATE, gated, { f, h }, SHARD_EQUAL, 0, INIT_NORMAL,
 		    0, { 0, 0 } },
-		{ "mlp.linear_up.weight", ROLE_UP, true, { f, h }, SHARD_EQUAL, 0, INIT_NORMAL,
+		{ "mlp.linear_up.weight", MLP_UP, true, { f, h }, SHARD_EQUAL, 0, INIT_NORMAL,
 		    PARAM_JOINED, { 0, 0 } },
-		{ "mlp.linear_gate.bias", ROLE_GATE_BIAS, gated && bias, { f }, SHARD_EQUAL, 0,
+		{ "mlp.linear_gate.bias", MLP_GATE_BIAS, gated && bias, { f }, SHARD_EQUAL, 0,
 		    INIT_ZERO, 0, { 0, 0 } },
-		{ "mlp.linear_up.bias", ROLE_UP_BIAS, bias, { f }, SHARD_EQUAL, 0, INIT_ZERO,
+		{ "mlp.linear_up.bias", MLP_UP_BIAS, bias, { f }, SHARD_EQUAL, 0, INIT_ZERO,
 		    PARAM_JOINED, { 0, 0 } },
-		{ "mlp.linear_down.weight", ROLE_DOWN, true, { h, f }, SHARD_EQUAL, 1,
-		    INIT_RESIDUAL, 0, { 0, 0 } },
-		{ "mlp.linear_down.bias", ROLE_DOWN_BIAS, bias, { h }, SHARD_NONE, 0, INIT_ZERO, 0,
+		{ "mlp.linear_down.weight", MLP_DOWN, true, { h, f }, SHARD_EQUAL, 1, INIT_RESIDUAL,
+		    0, { 0, 0 } },
+		{ "mlp.linear_down.bias", MLP_DOWN_BIAS, bias, { h }, SHARD_NONE, 0, INIT_ZERO, 0,
 		    { 0, SUM_TENSOR } },
 	};
 
-	ffn_norm_params(to, c);
+	ffn_norm_params(to, c, MLP_INPUT);
 	state_params(to, rows, sizeof rows / sizeof *rows);
-	ffn_post_norm_params(to, c);
+	ffn_post_norm_params(to, c, MLP_INPUT);
 }
 
 static int64_t
@@ -64,18 +64,18 @@ buffers(struct buffer_list *to, const struct sizes *z)
 static void
 linears(struct linear_list *to, const struct sizes *z)
 {
-	enum role first = model_gated(z->model) ? ROLE_GATE : ROLE_UP;
+	int first = model_gated(z->model) ? MLP_GATE : MLP_UP;
 	int64_t h = z->hidden, f = ffn(z);
 	const struct linear_row rows[] = {
-		{ FP8_FC1, first, ROLE_UP, sizes_gated(z, f), h, 1 },
-		{ FP8_FC2, ROLE_DOWN, ROLE_DOWN, h, f, 1, .waits = true },
+		{ FP8_FC1, first, MLP_UP, sizes_gated(z, f), h, 1 },
+		{ FP8_FC2, MLP_DOWN, MLP_DOWN, h, f, 1, .waits = true },
 	};
 
 	state_linears(to, rows, sizeof rows / sizeof *rows);
 }
 
-static const struct block_norm norm = FFN_NORM(MLP_INPUT), post = FFN_POST_NORM(MLP_INPUT);
-static const struct block_residual residual = { ROLE_DOWN_BIAS };
+static const struct block_norm norm = FFN_NORM_OF(MLP_INPUT), post = FFN_POST_NORM_OF(MLP_INPUT);
+static const struct block_residual residual = { MLP_DOWN_BIAS };
 
 /* In layers without experts. */
 static bool

@@ -23,29 +23,29 @@ params(struct param_list *to, const struct model_config *c)
 	int64_t h = c->hidden_size, f = c->moe_ffn_hidden_size,
 		f_all = c->moe_shared_expert_intermediate_size;
 	const struct param_row rows[] = {
-		{ "mlp.router.weight", ROLE_ROUTER, true, { c->num_experts, h }, SHARD_NONE, 0,
+		{ "mlp.router.weight", MOE_ROUTER, true, { c->num_experts, h }, SHARD_NONE, 0,
 		    INIT_NORMAL, 0, { 0, SUM_TENSOR } },
-		{ "mlp.router.expert_bias", ROLE_EXPERT_BIAS, c->moe_router_enable_expert_bias,
+		{ "mlp.router.expert_bias", MOE_EXPERT_BIAS, c->moe_router_enable_expert_bias,
 		    { c->num_experts }, SHARD_NONE, 0, INIT_ZERO, PARAM_BALANCE,
 		    { 0, SUM_TENSOR } },
-		{ "mlp.shared_experts.linear_gate.weight", ROLE_SHARED_GATE, f_all > 0 && gated,
+		{ "mlp.shared_experts.linear_gate.weight", MOE_SHARED_GATE, f_all > 0 && gated,
 		    { f_all, h }, SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
-		{ "mlp.shared_experts.linear_up.weight", ROLE_SHARED_UP, f_all > 0, { f_all, h },
+		{ "mlp.shared_experts.linear_up.weight", MOE_SHARED_UP, f_all > 0, { f_all, h },
 		    SHARD_EQUAL, 0, INIT_NORMAL, PARAM_JOINED, { 0, 0 } },
-		{ "mlp.shared_experts.linear_down.weight", ROLE_SHARED_DOWN, f_all > 0,
-		    { h, f_all }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
-		{ "mlp.experts.%d.linear_gate.weight", ROLE_EXPERT_GATE, gated, { f, h },
+		{ "mlp.shared_experts.linear_down.weight", MOE_SHARED_DOWN, f_all > 0, { h, f_all },
+		    SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
+		{ "mlp.experts.%d.linear_gate.weight", MOE_EXPERT_GATE, gated, { f, h },
 		    SHARD_EXPERT_TENSOR, 0, INIT_NORMAL, PARAM_EXPERT, { 0, SUM_TENSOR } },
-		{ "mlp.experts.%d.linear_up.weight", ROLE_EXPERT_UP, true, { f, h },
+		{ "mlp.experts.%d.linear_up.weight", MOE_EXPERT_UP, true, { f, h },
 		    SHARD_EXPERT_TENSOR, 0, INIT_NORMAL, PARAM_EXPERT | PARAM_JOINED,
 		    { 0, SUM_TENSOR } },
-		{ "mlp.experts.%d.linear_down.weight", ROLE_EXPERT_DOWN, true, { h, f },
+		{ "mlp.experts.%d.linear_down.weight", MOE_EXPERT_DOWN, true, { h, f },
 		    SHARD_EXPERT_TENSOR, 1, INIT_RESIDUAL, PARAM_EXPERT, { 0, SUM_TENSOR } },
 	};
 
-	ffn_norm_params(to, c);
+	ffn_norm_params(to, c, MOE_INPUT);
 	state_params(to, rows, sizeof rows / sizeof *rows);
-	ffn_post_norm_params(to, c);
+	ffn_post_norm_params(to, c, MOE_INPUT);
 }
 
 /* Columns on a tensor rank of the expert of all tokens; 0: there is none. */
@@ -151,7 +151,8 @@ state_shared(struct buffer_list *to, const struct sizes *z)
 {
 	int64_t t = z->tokens, f = shared_ffn(z);
 	const struct buffer_row rows[] = {
-		{ "shared fc1 output", MOE_SHARED_UP, LAYER, true, ACT, { t, sizes_gated(z, f) } },
+		{ "shared fc1 output", MOE_SHARED_FC1_OUT, LAYER, true, ACT,
+		    { t, sizes_gated(z, f) } },
 		{ "shared activation", MOE_SHARED_ACT, STEP, true, ACT, { t, f }, FWD | MLP_BWD },
 		{ "shared activation gradient", MOE_SHARED_DACT, STEP, z->trains, ACT, { t, f },
 		    MLP_BWD },
@@ -177,17 +178,17 @@ static void
 linears(struct linear_list *to, const struct sizes *z)
 {
 	bool gated = model_gated(z->model);
-	enum role expert = gated ? ROLE_EXPERT_GATE : ROLE_EXPERT_UP,
-		  shared = gated ? ROLE_SHARED_GATE : ROLE_SHARED_UP;
+	int expert = gated ? MOE_EXPERT_GATE : MOE_EXPERT_UP,
+	    shared = gated ? MOE_SHARED_GATE : MOE_SHARED_UP;
 	int64_t h = z->hidden, f = expert_ffn(z), s = shared_ffn(z),
 		n = z->model->num_experts / layout_expert_ranks(z->layout);
 	const struct linear_row experts[] = {
-		{ FP8_EXPERT_FC1, expert, ROLE_EXPERT_UP, sizes_gated(z, f), h, n, true },
-		{ FP8_EXPERT_FC2, ROLE_EXPERT_DOWN, ROLE_EXPERT_DOWN, h, f, n, true },
+		{ FP8_EXPERT_FC1, expert, MOE_EXPERT_UP, sizes_gated(z, f), h, n, true },
+		{ FP8_EXPERT_FC2, MOE_EXPERT_DOWN, MOE_EXPERT_DOWN, h, f, n, true },
 	};
 	const struct linear_row of_all[] = {
-		{ FP8_SHARED_FC1, shared, ROLE_SHARED_UP, sizes_gated(z, s), h, 1 },
-		{ FP8_SHARED_FC2, ROLE_SHARED_DOWN, ROLE_SHARED_DOWN, h, s, 1, .waits = true },
+		{ FP8_SHARED_FC1, shared, MOE_SHARED_UP, sizes_gated(z, s), h, 1 },
+		{ FP8_SHARED_FC2, MOE_SHARED_DOWN, MOE_SHARED_DOWN, h, s, 1, .waits = true },
 	};
 
 	state_linears(to, experts, sizeof experts / sizeof *experts);
@@ -195,9 +196,8 @@ linears(struct linear_list *to, const struct sizes *z)
 		state_linears(to, of_all, sizeof of_all / sizeof *of_all);
 }
 
-static const struct block_norm norm = FFN_NORM(MOE_INPUT), post = FFN_POST_NORM(MOE_INPUT);
-/* Experts have no biases. */
-static const struct block_residual residual = { ROLE_DOWN_BIAS };
+static const struct block_norm norm = FFN_NORM_OF(MOE_INPUT), post = FFN_POST_NORM_OF(MOE_INPUT);
+static const struct block_residual residual = { MOE_DOWN_BIAS };
 
 static bool
 in(const struct model_config *c, int64_t layer)

@@ -17,7 +17,7 @@ enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
 /* A tensor of a block. Weights are [out, in]: y = x W^T. */
 struct param_row {
 	const char *name; /* in its layer; "%d" is the expert */
-	enum role role;
+	int number;       /* of the block that states it */
 	bool when;
 	int64_t shape[2]; /* { n }: a vector; whole, without padding, which depends on the layout */
 	enum shard_rule shard;
@@ -27,23 +27,25 @@ struct param_row {
 	struct reduction sums; /* enum param_sum: who sums its gradient */
 };
 
-/* The rows of a norm over n elements: its weight and, next to it, where it subtracts means its bias.
- * plain: struct reduction. */
+/* The rows of a norm over n elements: its weight and, where it subtracts means, its bias, whose
+ * number is the next. plain: of struct reduction. */
 /* clang-format off */
-#define NORM_ROWS(name, role, when, means, n, plain) \
-	{ name ".weight", role, when, { n }, SHARD_NONE, 0, INIT_ONE, 0, \
+#define NORM_ROWS(name, number, when, means, n, plain) \
+	{ name ".weight", number, when, { n }, SHARD_NONE, 0, INIT_ONE, 0, \
 	    { plain, SUM_TENSOR } }, \
-	{ name ".bias", role##_BIAS, (when) && (means), { n }, SHARD_NONE, 0, INIT_ZERO, 0, \
+	{ name ".bias", (number) + 1, (when) && (means), { n }, SHARD_NONE, 0, INIT_ZERO, 0, \
 	    { plain, SUM_TENSOR } }
 /* clang-format on */
 
-/* The rows of a block, those of tensors that the model lacks among them. */
+/* The rows of a block, those of tensors that the model lacks among them. A number of another block
+ * is a bug. */
 enum { PARAM_ROWS_MAX = 48 };
 struct param_list {
 	struct param_row row[PARAM_ROWS_MAX];
-	int count;
+	int count, block;
 };
 void state_params(struct param_list *to, const struct param_row *rows, size_t n);
+struct param_list block_params(const struct block_kind *k, const struct model_config *c);
 
 /* "act" is the run's dtype, "real" F32 or F64 (memory_real); "stream" is one of them, the type of
  * the residual stream and its gradient (memory_stream); "grads" that of main gradients; "update"

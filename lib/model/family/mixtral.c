@@ -11,10 +11,10 @@ static const struct family_name names[] = {
 	NAMES_NORMS,
 	NAMES_QKV,
 	NAMES_PROJ,
-	{ ROLE_ROUTER, MOE "gate.weight", false },
-	{ ROLE_EXPERT_GATE, MOE "experts.%d.w1.weight", false },
-	{ ROLE_EXPERT_UP, MOE "experts.%d.w3.weight", false },
-	{ ROLE_EXPERT_DOWN, MOE "experts.%d.w2.weight", false },
+	{ "mlp.router.weight", MOE "gate.weight", false },
+	{ "mlp.experts.%d.linear_gate.weight", MOE "experts.%d.w1.weight", false },
+	{ "mlp.experts.%d.linear_up.weight", MOE "experts.%d.w3.weight", false },
+	{ "mlp.experts.%d.linear_down.weight", MOE "experts.%d.w2.weight", false },
 	NAMES_ENDS,
 };
 

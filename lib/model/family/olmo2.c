@@ -7,8 +7,9 @@
 #include "lib/model/family/rows.h"
 
 static const struct family_name names[] = {
-	{ ROLE_POST_ATTN_NORM, "model.layers.%d.post_attention_layernorm.weight", false },
-	{ ROLE_POST_MLP_NORM, "model.layers.%d.post_feedforward_layernorm.weight", false },
+	{ "post_self_attn_layernorm.weight", "model.layers.%d.post_attention_layernorm.weight",
+	    false },
+	{ "post_mlp_layernorm.weight", "model.layers.%d.post_feedforward_layernorm.weight", false },
 	NAMES_QKV,
 	NAMES_QKV_BIASES,
 	NAMES_QK_NORMS,

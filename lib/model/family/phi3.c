@@ -8,13 +8,13 @@
 
 static const struct family_name names[] = {
 	NAMES_NORMS,
-	{ ROLE_Q, "model.layers.%d.self_attn.qkv_proj.weight", false },
-	{ ROLE_K, "model.layers.%d.self_attn.qkv_proj.weight", false },
-	{ ROLE_V, "model.layers.%d.self_attn.qkv_proj.weight", false },
+	{ "self_attention.linear_q.weight", "model.layers.%d.self_attn.qkv_proj.weight", false },
+	{ "self_attention.linear_k.weight", "model.layers.%d.self_attn.qkv_proj.weight", false },
+	{ "self_attention.linear_v.weight", "model.layers.%d.self_attn.qkv_proj.weight", false },
 	NAMES_PROJ,
-	{ ROLE_GATE, "model.layers.%d.mlp.gate_up_proj.weight", false },
-	{ ROLE_UP, "model.layers.%d.mlp.gate_up_proj.weight", false },
-	{ ROLE_DOWN, "model.layers.%d.mlp.down_proj.weight", false },
+	{ "mlp.linear_gate.weight", "model.layers.%d.mlp.gate_up_proj.weight", false },
+	{ "mlp.linear_up.weight", "model.layers.%d.mlp.gate_up_proj.weight", false },
+	{ "mlp.linear_down.weight", "model.layers.%d.mlp.down_proj.weight", false },
 	NAMES_ENDS,
 };
 

@@ -11,48 +11,52 @@
 
 /* clang-format off */
 #define NAMES_ENDS \
-	{ ROLE_WORD_EMBEDDINGS, "model.embed_tokens.weight", false }, \
-	{ ROLE_FINAL_NORM, "model.norm.weight", false }, \
-	{ ROLE_OUTPUT, "lm_head.weight", false }, \
-	{ ROLE_COUNT, NULL, false }
+	{ "embedding.word_embeddings.weight", "model.embed_tokens.weight", false }, \
+	{ "decoder.final_layernorm.weight", "model.norm.weight", false }, \
+	{ "output_layer.weight", "lm_head.weight", false }, \
+	{ NULL, NULL, false }
 #define NAMES_NORMS \
-	{ ROLE_INPUT_NORM, "model.layers.%d.input_layernorm.weight", false }, \
-	{ ROLE_MLP_NORM, "model.layers.%d.post_attention_layernorm.weight", false }
+	{ "input_layernorm.weight", "model.layers.%d.input_layernorm.weight", false }, \
+	{ "pre_mlp_layernorm.weight", "model.layers.%d.post_attention_layernorm.weight", false }
 #define NAMES_QKV \
-	{ ROLE_Q, "model.layers.%d.self_attn.q_proj.weight", false }, \
-	{ ROLE_K, "model.layers.%d.self_attn.k_proj.weight", false }, \
-	{ ROLE_V, "model.layers.%d.self_attn.v_proj.weight", false }
+	{ "self_attention.linear_q.weight", "model.layers.%d.self_attn.q_proj.weight", false }, \
+	{ "self_attention.linear_k.weight", "model.layers.%d.self_attn.k_proj.weight", false }, \
+	{ "self_attention.linear_v.weight", "model.layers.%d.self_attn.v_proj.weight", false }
 #define NAMES_QKV_BIASES \
-	{ ROLE_Q_BIAS, "model.layers.%d.self_attn.q_proj.bias", false }, \
-	{ ROLE_K_BIAS, "model.layers.%d.self_attn.k_proj.bias", false }, \
-	{ ROLE_V_BIAS, "model.layers.%d.self_attn.v_proj.bias", false }
+	{ "self_attention.linear_q.bias", "model.layers.%d.self_attn.q_proj.bias", false }, \
+	{ "self_attention.linear_k.bias", "model.layers.%d.self_attn.k_proj.bias", false }, \
+	{ "self_attention.linear_v.bias", "model.layers.%d.self_attn.v_proj.bias", false }
 #define NAMES_QK_NORMS \
-	{ ROLE_Q_NORM, "model.layers.%d.self_attn.q_norm.weight", false }, \
-	{ ROLE_K_NORM, "model.layers.%d.self_attn.k_norm.weight", false }
+	{ "self_attention.q_layernorm.weight", "model.layers.%d.self_attn.q_norm.weight", false }, \
+	{ "self_attention.k_layernorm.weight", "model.layers.%d.self_attn.k_norm.weight", false }
 #define NAMES_PROJ \
-	{ ROLE_PROJ, "model.layers.%d.self_attn.o_proj.weight", false }
+	{ "self_attention.linear_proj.weight", "model.layers.%d.self_attn.o_proj.weight", false }
 #define NAMES_PROJ_BIAS \
-	{ ROLE_PROJ_BIAS, "model.layers.%d.self_attn.o_proj.bias", false }
+	{ "self_attention.linear_proj.bias", "model.layers.%d.self_attn.o_proj.bias", false }
 #define NAMES_GATED_MLP \
-	{ ROLE_GATE, "model.layers.%d.mlp.gate_proj.weight", false }, \
-	{ ROLE_UP, "model.layers.%d.mlp.up_proj.weight", false }, \
-	{ ROLE_DOWN, "model.layers.%d.mlp.down_proj.weight", false }
+	{ "mlp.linear_gate.weight", "model.layers.%d.mlp.gate_proj.weight", false }, \
+	{ "mlp.linear_up.weight", "model.layers.%d.mlp.up_proj.weight", false }, \
+	{ "mlp.linear_down.weight", "model.layers.%d.mlp.down_proj.weight", false }
 #define NAMES_GATED_MLP_BIASES \
-	{ ROLE_GATE_BIAS, "model.layers.%d.mlp.gate_proj.bias", false }, \
-	{ ROLE_UP_BIAS, "model.layers.%d.mlp.up_proj.bias", false }, \
-	{ ROLE_DOWN_BIAS, "model.layers.%d.mlp.down_proj.bias", false }
+	{ "mlp.linear_gate.bias", "model.layers.%d.mlp.gate_proj.bias", false }, \
+	{ "mlp.linear_up.bias", "model.layers.%d.mlp.up_proj.bias", false }, \
+	{ "mlp.linear_down.bias", "model.layers.%d.mlp.down_proj.bias", false }
 
 /* Router and experts, and the same in the form that transformers 5 has in memory. */
 #define NAMES_QWEN_EXPERTS \
-	{ ROLE_ROUTER, "model.layers.%d.mlp.gate.weight", false }, \
-	{ ROLE_EXPERT_GATE, "model.layers.%d.mlp.experts.%d.gate_proj.weight", false }, \
-	{ ROLE_EXPERT_UP, "model.layers.%d.mlp.experts.%d.up_proj.weight", false }, \
-	{ ROLE_EXPERT_DOWN, "model.layers.%d.mlp.experts.%d.down_proj.weight", false }
+	{ "mlp.router.weight", "model.layers.%d.mlp.gate.weight", false }, \
+	{ "mlp.experts.%d.linear_gate.weight", \
+	    "model.layers.%d.mlp.experts.%d.gate_proj.weight", false }, \
+	{ "mlp.experts.%d.linear_up.weight", \
+	    "model.layers.%d.mlp.experts.%d.up_proj.weight", false }, \
+	{ "mlp.experts.%d.linear_down.weight", \
+	    "model.layers.%d.mlp.experts.%d.down_proj.weight", false }
 #define NAMES_STACKED_EXPERTS \
-	{ ROLE_ROUTER, "model.layers.%d.mlp.gate.weight", false }, \
-	{ ROLE_EXPERT_GATE, "model.layers.%d.mlp.experts.gate_up_proj", false }, \
-	{ ROLE_EXPERT_UP, "model.layers.%d.mlp.experts.gate_up_proj", false }, \
-	{ ROLE_EXPERT_DOWN, "model.layers.%d.mlp.experts.down_proj", false }
+	{ "mlp.router.weight", "model.layers.%d.mlp.gate.weight", false }, \
+	{ "mlp.experts.%d.linear_gate.weight", \
+	    "model.layers.%d.mlp.experts.gate_up_proj", false }, \
+	{ "mlp.experts.%d.linear_up.weight", "model.layers.%d.mlp.experts.gate_up_proj", false }, \
+	{ "mlp.experts.%d.linear_down.weight", "model.layers.%d.mlp.experts.down_proj", false }
 
 /* Sizes without a default are 0 and refused by model_check. */
 #define KEYS_SIZES KEYS_SIZES_OF(ffn_hidden_size)
@@ -85,10 +89,12 @@
 	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 4096 }
 /* The layers of Gemma 2 and later ones, whose attention has a switch for its four biases. */
 #define NAMES_GEMMA \
-	{ ROLE_INPUT_NORM, "model.layers.%d.input_layernorm.weight", false }, \
-	{ ROLE_POST_ATTN_NORM, "model.layers.%d.post_attention_layernorm.weight", false }, \
-	{ ROLE_MLP_NORM, "model.layers.%d.pre_feedforward_layernorm.weight", false }, \
-	{ ROLE_POST_MLP_NORM, "model.layers.%d.post_feedforward_layernorm.weight", false }, \
+	{ "input_layernorm.weight", "model.layers.%d.input_layernorm.weight", false }, \
+	{ "post_self_attn_layernorm.weight", \
+	    "model.layers.%d.post_attention_layernorm.weight", false }, \
+	{ "pre_mlp_layernorm.weight", "model.layers.%d.pre_feedforward_layernorm.weight", false }, \
+	{ "post_mlp_layernorm.weight", \
+	    "model.layers.%d.post_feedforward_layernorm.weight", false }, \
 	NAMES_QKV, \
 	NAMES_QKV_BIASES, \
 	NAMES_PROJ, \

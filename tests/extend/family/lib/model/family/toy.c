@@ -6,21 +6,21 @@
 #include "lib/model/family.h"
 
 static const struct family_name names[] = {
-	{ ROLE_WORD_EMBEDDINGS, "model.embed_tokens.weight", false },
-	{ ROLE_INPUT_NORM, "model.layers.%d.input_layernorm.weight", false },
-	{ ROLE_Q, "model.layers.%d.self_attn.q_proj.weight", false },
-	{ ROLE_K, "model.layers.%d.self_attn.k_proj.weight", false },
-	{ ROLE_V, "model.layers.%d.self_attn.v_proj.weight", false },
-	{ ROLE_Q_NORM, "model.layers.%d.self_attn.q_norm.weight", false },
-	{ ROLE_K_NORM, "model.layers.%d.self_attn.k_norm.weight", false },
-	{ ROLE_PROJ, "model.layers.%d.self_attn.o_proj.weight", false },
-	{ ROLE_MLP_NORM, "model.layers.%d.post_attention_layernorm.weight", false },
-	{ ROLE_GATE, "model.layers.%d.mlp.gate_proj.weight", false },
-	{ ROLE_UP, "model.layers.%d.mlp.up_proj.weight", false },
-	{ ROLE_DOWN, "model.layers.%d.mlp.down_proj.weight", false },
-	{ ROLE_FINAL_NORM, "model.norm.weight", false },
-	{ ROLE_OUTPUT, "lm_head.weight", false },
-	{ ROLE_COUNT, NULL, false },
+	{ "embedding.word_embeddings.weight", "model.embed_tokens.weight", false },
+	{ "input_layernorm.weight", "model.layers.%d.input_layernorm.weight", false },
+	{ "self_attention.linear_q.weight", "model.layers.%d.self_attn.q_proj.weight", false },
+	{ "self_attention.linear_k.weight", "model.layers.%d.self_attn.k_proj.weight", false },
+	{ "self_attention.linear_v.weight", "model.layers.%d.self_attn.v_proj.weight", false },
+	{ "self_attention.q_layernorm.weight", "model.layers.%d.self_attn.q_norm.weight", false },
+	{ "self_attention.k_layernorm.weight", "model.layers.%d.self_attn.k_norm.weight", false },
+	{ "self_attention.linear_proj.weight", "model.layers.%d.self_attn.o_proj.weight", false },
+	{ "pre_mlp_layernorm.weight", "model.layers.%d.post_attention_layernorm.weight", false },
+	{ "mlp.linear_gate.weight", "model.layers.%d.mlp.gate_proj.weight", false },
+	{ "mlp.linear_up.weight", "model.layers.%d.mlp.up_proj.weight", false },
+	{ "mlp.linear_down.weight", "model.layers.%d.mlp.down_proj.weight", false },
+	{ "decoder.final_layernorm.weight", "model.norm.weight", false },
+	{ "output_layer.weight", "lm_head.weight", false },
+	{ NULL, NULL, false },
 };
 
 static const struct key_word activations[] = { { "silu", ACTIVATION_SWIGLU }, { NULL, 0 } };

@@ -1,53 +1,8 @@
 /*
- * roles.h - the names of a model's tensors, and how they are sharded and summed; each is described
- * in the file of its block
+ * sharding.h - how the tensors of a model are sharded and summed, as the rows of its blocks say
  */
-#ifndef MODEL_BLOCK_ROLES_H
-#define MODEL_BLOCK_ROLES_H
-
-/* The role of a tensor in its layer; the engine finds pointers by (layer, role). */
-enum role {
-	ROLE_WORD_EMBEDDINGS,
-	ROLE_POSITION_EMBEDDINGS,
-	ROLE_INPUT_NORM,
-	ROLE_INPUT_NORM_BIAS,
-	ROLE_Q,
-	ROLE_K,
-	ROLE_V,
-	ROLE_Q_BIAS,
-	ROLE_K_BIAS,
-	ROLE_V_BIAS,
-	ROLE_Q_NORM,
-	ROLE_Q_NORM_BIAS,
-	ROLE_K_NORM,
-	ROLE_K_NORM_BIAS,
-	ROLE_PROJ,
-	ROLE_PROJ_BIAS,
-	ROLE_POST_ATTN_NORM,
-	ROLE_POST_ATTN_NORM_BIAS,
-	ROLE_MLP_NORM,
-	ROLE_MLP_NORM_BIAS,
-	ROLE_GATE,
-	ROLE_UP,
-	ROLE_GATE_BIAS,
-	ROLE_UP_BIAS,
-	ROLE_DOWN,
-	ROLE_DOWN_BIAS,
-	ROLE_ROUTER,
-	ROLE_EXPERT_BIAS,
-	ROLE_EXPERT_GATE, /* of one expert, like the next two */
-	ROLE_EXPERT_UP,
-	ROLE_EXPERT_DOWN,
-	ROLE_SHARED_GATE, /* of the expert of all tokens */
-	ROLE_SHARED_UP,
-	ROLE_SHARED_DOWN,
-	ROLE_POST_MLP_NORM,
-	ROLE_POST_MLP_NORM_BIAS,
-	ROLE_FINAL_NORM,
-	ROLE_FINAL_NORM_BIAS,
-	ROLE_OUTPUT,
-	ROLE_COUNT,
-};
+#ifndef MODEL_BLOCK_SHARDING_H
+#define MODEL_BLOCK_SHARDING_H
 
 enum shard_rule {
 	SHARD_NONE,   /* every tensor rank holds all of it */
