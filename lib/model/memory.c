@@ -67,6 +67,21 @@ struct buffer_list {
 	int block; /* whose numbers the rows must have */
 };
 
+/* Where the buffers of a level are, and what there is one of each for. */
+static const struct {
+	enum arena arena;
+	enum memory_per per;
+} levels[] = {
+	[RUN] = { ARENA_PARAMS, ONCE },
+	[HOST] = { ARENA_HOST, ONCE },
+	[SLOT] = { ARENA_SAVED, PER_SLOT },
+	[LAYER] = { ARENA_SAVED, PER_SLOT },
+	[KEPT] = { ARENA_SAVED, PER_SLOT },
+	[BATCH] = { ARENA_SAVED, PER_BATCH },
+	[LINK] = { ARENA_SCRATCH, PER_LINK },
+	[STEP] = { ARENA_SCRATCH, ONCE },
+};
+
 /* The rank has the buffer of a row, whose phases are its times for now. */
 static void
 take(const struct buffer_list *to, const struct buffer_row *r)
@@ -84,6 +99,8 @@ take(const struct buffer_list *to, const struct buffer_row *r)
 
 	if (m->at[b.number])
 		BUG("buffer '%s' is stated twice", b.name);
+	b.place = levels[b.level].arena;
+	b.per = levels[b.level].per;
 	b.bytes = (uint64_t)b.shape[0] * (uint64_t)b.shape[1] * dtype_size(b.dtype);
 	if (m->num_buffers % MORE == 0)
 		m->buffer = mem_realloc(m->buffer, (size_t)m->num_buffers + MORE, sizeof b);
@@ -200,12 +217,6 @@ place_slots(struct memory_plan *m)
 static void
 place_copies(struct memory_plan *m)
 {
-	static const enum memory_per per[] = { [SLOT] = PER_SLOT,
-		[LAYER] = PER_SLOT,
-		[KEPT] = PER_SLOT,
-		[BATCH] = PER_BATCH,
-		[LINK] = PER_LINK,
-		[STEP] = ONCE };
 	const int copies[] = { 1, m->use.slots, m->use.batches, m->use.links };
 
 	for (int i = 0; i < m->num_buffers; i++) {
@@ -215,7 +226,6 @@ place_copies(struct memory_plan *m)
 		const uint64_t base[] = { 0, 0, m->slot_bytes * (uint64_t)m->use.slots,
 			m->recompute_base + m->layer_bytes * (uint64_t)m->recompute_chunk };
 
-		b->per = per[b->level];
 		b->copies = copies[b->per];
 		b->stride = stride[b->per];
 		b->base = base[b->per];
@@ -226,17 +236,6 @@ place_copies(struct memory_plan *m)
 static void
 place_all(struct memory_plan *m, const struct rank *r)
 {
-	static const enum arena arena[] = { [RUN] = ARENA_PARAMS,
-		[HOST] = ARENA_HOST,
-		[SLOT] = ARENA_SAVED,
-		[LAYER] = ARENA_SAVED,
-		[KEPT] = ARENA_SAVED,
-		[BATCH] = ARENA_SAVED,
-		[LINK] = ARENA_SCRATCH,
-		[STEP] = ARENA_SCRATCH };
-
-	for (int i = 0; i < m->num_buffers; i++)
-		m->buffer[i].place = arena[m->buffer[i].level];
 	m->arena[ARENA_PARAMS] = place(m, r, RUN);
 	m->arena[ARENA_HOST] = place(m, r, HOST);
 	m->layer_bytes = place(m, r, LAYER);
@@ -276,12 +275,6 @@ take_shards(struct memory_plan *m, const struct rank *r)
 	}
 }
 
-static int
-larger(int a, int b)
-{
-	return a > b ? a : b;
-}
-
 static void
 count_use(const struct rank *r, const struct schedule_shape *s, struct schedule_use *use)
 {
@@ -302,9 +295,9 @@ plan_use(struct memory_plan *m, const struct rank *r)
 	count_use(r, &s, &m->use);
 	s = layout_schedule(r->layout, SCHEDULE_STEADY * s.group_size, false);
 	count_use(r, &s, &forward);
-	m->use.slots = larger(m->use.slots, forward.slots);
-	m->use.batches = larger(m->use.batches, forward.batches);
-	m->use.links = larger(m->use.links, forward.links);
+	m->use.slots = (int)int64_max(m->use.slots, forward.slots);
+	m->use.batches = (int)int64_max(m->use.batches, forward.batches);
+	m->use.links = (int)int64_max(m->use.links, forward.links);
 }
 
 /* The blocks of the stage, and which of its layers are recomputed. A slot has room for the layers
@@ -333,7 +326,7 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 	for (int i = m->num_blocks; i-- > 0;) {
 		struct block *b = &m->block[i];
 
-		b->stash = b->kind->residual ? stash_number(&m->stash, b->local) : -1;
+		b->stash = block_in_layer(b, r->model) ? stash_number(&m->stash, b->local) : -1;
 		if (b->recompute_chunk >= 0)
 			m->recompute_input = b->kind->input;
 	}

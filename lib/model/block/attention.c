@@ -5,8 +5,6 @@
 #include "lib/model/block/workspace.h"
 #include "lib/model/work.h"
 
-#include <stddef.h>
-
 /* q, k and v are cut along their outputs, the projection along its input. All heads of q share one
  * norm weight, and so do those of k, so a tensor rank has the gradient of its own heads; where
  * ranks hold copies of a group, each has the gradient from its own queries, and their sum counts
@@ -61,27 +59,29 @@ heads_of(const struct sizes *z)
 	return (struct heads){ n, g, n * d, g * d };
 }
 
-/* What a layer keeps. q and k after their norms are rotated in place with RoPE. */
+/* What a layer keeps, and the gradients of the backward pass. q and k after their norms are rotated
+ * in place with RoPE. */
 static void
-state_kept(struct buffer_list *to, const struct sizes *z)
+state_own(struct buffer_list *to, const struct sizes *z)
 {
 	const struct model_config *c = z->model;
 	struct heads n = heads_of(z);
-	bool pre = model_pre_norm(c), post = model_post_norm(c),
+	bool pre = model_pre_norm(c), post = model_post_norm(c), trains = z->trains,
 	     means = c->normalization == NORMALIZATION_LAYERNORM, normed = c->qk_layernorm,
 	     wide = !fp8_makes_norms(z->layout, &z->shape->fp8);
-	int64_t t = z->tokens, r = z->rows, h = z->hidden,
+	int64_t t = z->tokens, r = z->rows, h = z->hidden, qkv = n.q + 2 * n.kv, qk = n.q + n.kv,
 		lines = n.count * z->shape->micro_batch_size,
-		norms = c->qk_layernorm_hidden_dim ? 2 : n.count + n.groups;
+		norms = c->qk_layernorm_hidden_dim ? 2 : n.count + n.groups,
+		work = (int64_t)(attention_run_workspace(c, z->layout, z->shape) / sizeof(float));
 	const struct buffer_row rows[] = {
 		{ "layer input", ATTENTION_INPUT, LAYER, true, STREAM, { r, h } },
 		{ "norm 1 mean", ATTENTION_NORM_MEAN, LAYER, pre && means, REAL, { r } },
 		{ "norm 1 rstd", ATTENTION_NORM_RSTD, LAYER, pre, REAL, { r } },
 		{ "norm 1 output", ATTENTION_NORM_OUT, LAYER, pre && wide, ACT, { r, h },
 		    FWD | QKV_BWD, RECOMPUTE_LAYERNORM },
-		{ "q, k, v", ATTENTION_QKV, LAYER, true, ACT, { t, n.q + 2 * n.kv } },
-		{ "q, k norm output", ATTENTION_QK, LAYER, normed, ACT, { t, n.q + n.kv },
-		    FWD | ATTN_BWD, RECOMPUTE_LAYERNORM },
+		{ "q, k, v", ATTENTION_QKV, LAYER, true, ACT, { t, qkv } },
+		{ "q, k norm output", ATTENTION_QK, LAYER, normed, ACT, { t, qk }, FWD | ATTN_BWD,
+		    RECOMPUTE_LAYERNORM },
 		{ "q, k norm mean", ATTENTION_QK_MEAN, LAYER, normed && means, REAL, { norms, t } },
 		{ "q, k norm rstd", ATTENTION_QK_RSTD, LAYER, normed, REAL, { norms, t } },
 		{ "log-sum-exp", ATTENTION_LSE, LAYER, true, REAL, { lines, z->held } },
@@ -89,96 +89,62 @@ state_kept(struct buffer_list *to, const struct sizes *z)
 		{ "projection output", ATTENTION_PROJ_OUT, LAYER, post, ACT, { r, h } },
 		{ "post norm 1 mean", ATTENTION_POST_MEAN, LAYER, post && means, REAL, { r } },
 		{ "post norm 1 rstd", ATTENTION_POST_RSTD, LAYER, post, REAL, { r } },
+		{ "attention output gradient", ATTENTION_DOUT, STEP, trains, ACT, { t, n.q },
+		    ATTN_BWD },
+		{ "q, k, v gradient", ATTENTION_DQKV, STEP, trains, ACT, { t, qkv },
+		    ATTN_BWD | QKV_BWD },
+		{ "q, k norm output gradient", ATTENTION_DQK, STEP, trains && normed, ACT,
+		    { t, qk }, ATTN_BWD | QKV_BWD },
+		{ "attention delta", ATTENTION_DELTA, STEP, trains, REAL, { lines, z->held },
+		    ATTN_BWD },
+		{ "attention workspace", ATTENTION_WORK, STEP, trains, F32, { work }, ATTN_BWD },
 	};
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
 
-/* What the backward pass needs beside it. */
-static void
-state_gradients(struct buffer_list *to, const struct sizes *z)
-{
-	struct heads n = heads_of(z);
-	bool normed = z->model->qk_layernorm;
-	int64_t t = z->tokens, lines = n.count * z->shape->micro_batch_size,
-		work = (int64_t)(attention_run_workspace(z->model, z->layout, z->shape) /
-		    sizeof(float));
-	const struct buffer_row rows[] = {
-		{ "attention output gradient", ATTENTION_DOUT, STEP, true, ACT, { t, n.q },
-		    ATTN_BWD },
-		{ "q, k, v gradient", ATTENTION_DQKV, STEP, true, ACT, { t, n.q + 2 * n.kv },
-		    ATTN_BWD | QKV_BWD },
-		{ "q, k norm output gradient", ATTENTION_DQK, STEP, normed, ACT, { t, n.q + n.kv },
-		    ATTN_BWD | QKV_BWD },
-		{ "attention delta", ATTENTION_DELTA, STEP, true, REAL, { lines, z->held },
-		    ATTN_BWD },
-		{ "attention workspace", ATTENTION_WORK, STEP, true, F32, { work }, ATTN_BWD },
-	};
-
-	if (z->trains)
-		state_buffers(to, rows, sizeof rows / sizeof *rows);
-}
-
-static bool
-shares(const struct sizes *z, enum context_form form)
-{
-	return z->layout->context_parallel_size > 1 && z->shape->context_form == form;
-}
-
 /* Context ranks gather keys and values: of all positions, k beside v. Their gradients are of those
  * from the queries of this rank, and then of the own ones from those of all: of all positions and,
  * from the queries of the first stretch, of the first half; and of one stretch, from each of the
- * other ranks. */
+ * other ranks. Or they exchange positions for heads: of all positions and some heads, as many
+ * elements as of some positions and all heads; at most q, k, v, the output and its gradient are
+ * packed. */
 static void
-state_gathered(struct buffer_list *to, const struct sizes *z)
-{
-	int64_t c = z->layout->context_parallel_size, piece = z->all_tokens / (STRETCHES * c),
-		kv = 2 * heads_of(z).kv;
-	const struct buffer_row rows[] = {
-		{ "gathered k, v", ATTENTION_CONTEXT_KEYS, STEP, true, ACT, { z->all_tokens, kv },
-		    FWD | ATTN_BWD },
-		{ "partial k, v gradient", ATTENTION_CONTEXT_PARTIAL, STEP, z->trains, ACT,
-		    { 3 * c * piece, kv }, ATTN_BWD | QKV_BWD },
-		{ "other ranks' k, v gradient", ATTENTION_CONTEXT_SLOTS, STEP, z->trains, ACT,
-		    { (c - 1) * piece, kv }, ATTN_BWD | QKV_BWD },
-	};
-
-	if (shares(z, CONTEXT_GATHER))
-		state_buffers(to, rows, sizeof rows / sizeof *rows);
-}
-
-/* Context ranks exchange positions for heads: of all positions and some heads, as many elements as
- * of some positions and all heads. At most q, k, v, the output and its gradient are packed. */
-static void
-state_exchanged(struct buffer_list *to, const struct sizes *z)
+state_context(struct buffer_list *to, const struct sizes *z)
 {
 	struct heads n = heads_of(z);
-	int64_t t = z->tokens, all = z->all_tokens, qkv = n.q + 2 * n.kv,
-		some = n.q / z->layout->context_parallel_size;
+	bool heads = z->shape->context_form == CONTEXT_HEADS, trains = z->trains, gather = !heads,
+	     gather_trains = gather && trains, heads_train = heads && trains;
+	int64_t c = z->layout->context_parallel_size, t = z->tokens, all = z->all_tokens,
+		kv = 2 * n.kv, qkv = n.q + kv, some = n.q / c, piece = all / (STRETCHES * c);
 	const struct buffer_row rows[] = {
-		{ "q, k, v of some heads", ATTENTION_CONTEXT_QKV, STEP, true, ACT, { t, qkv },
+		{ "gathered k, v", ATTENTION_CONTEXT_KEYS, STEP, gather, ACT, { all, kv },
 		    FWD | ATTN_BWD },
-		{ "output of some heads", ATTENTION_CONTEXT_OUT, STEP, true, ACT, { all, some },
+		{ "partial k, v gradient", ATTENTION_CONTEXT_PARTIAL, STEP, gather_trains, ACT,
+		    { 3 * c * piece, kv }, ATTN_BWD | QKV_BWD },
+		{ "other ranks' k, v gradient", ATTENTION_CONTEXT_SLOTS, STEP, gather_trains, ACT,
+		    { (c - 1) * piece, kv }, ATTN_BWD | QKV_BWD },
+		{ "q, k, v of some heads", ATTENTION_CONTEXT_QKV, STEP, heads, ACT, { t, qkv },
 		    FWD | ATTN_BWD },
-		{ "output gradient of some heads", ATTENTION_CONTEXT_DOUT, STEP, z->trains, ACT,
+		{ "output of some heads", ATTENTION_CONTEXT_OUT, STEP, heads, ACT, { all, some },
+		    FWD | ATTN_BWD },
+		{ "output gradient of some heads", ATTENTION_CONTEXT_DOUT, STEP, heads_train, ACT,
 		    { all, some }, ATTN_BWD },
-		{ "q, k, v gradient of some heads", ATTENTION_CONTEXT_DQKV, STEP, z->trains, ACT,
+		{ "q, k, v gradient of some heads", ATTENTION_CONTEXT_DQKV, STEP, heads_train, ACT,
 		    { t, qkv }, ATTN_BWD | QKV_BWD },
-		{ "packed heads", ATTENTION_CONTEXT_PACKED, STEP, true, ACT, { t, qkv + 2 * n.q },
+		{ "packed heads", ATTENTION_CONTEXT_PACKED, STEP, heads, ACT, { t, qkv + 2 * n.q },
 		    FWD | ATTN_BWD | QKV_BWD },
 	};
 
-	if (shares(z, CONTEXT_HEADS))
+	if (c > 1)
 		state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
 
 static void
 buffers(struct buffer_list *to, const struct sizes *z)
 {
-	state_kept(to, z);
-	state_gradients(to, z);
-	state_gathered(to, z);
-	state_exchanged(to, z);
+	state_own(to, z);
+	state_context(to, z);
 }
 
 static void

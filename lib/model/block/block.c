@@ -8,10 +8,6 @@
 const struct block_kind *const block_kinds[] = { BLOCKS(BLOCK_ENTRY) NULL };
 #undef BLOCK_ENTRY
 
-#define BLOCK_NAME(name) #name,
-static const char *const names[BLOCK_COUNT] = { "rank", BLOCKS(BLOCK_NAME) };
-#undef BLOCK_NAME
-
 enum { KINDS = sizeof block_kinds / sizeof *block_kinds - 1 };
 
 int
@@ -27,7 +23,9 @@ block_number(const struct block_kind *k)
 const char *
 block_name(int number)
 {
-	return number >= 0 && number < BLOCK_COUNT ? names[number] : "no block";
+	if (number <= BLOCK_rank || number >= BLOCK_COUNT)
+		return number == BLOCK_rank ? "rank" : "no block";
+	return block_kinds[number - 1]->name;
 }
 
 /* The first from k on that the layer has. */
@@ -119,6 +117,12 @@ add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
 	return n;
 }
 
+bool
+block_in_layer(const struct block *b, const struct model_config *c)
+{
+	return b->layer >= 0 && b->layer < c->num_layers;
+}
+
 /* A layer has a block of each kind at most. Layers whose linears read 8-bit operands are numbered
  * over all chunks. */
 int
@@ -134,7 +138,7 @@ block_list(const struct model_config *c, const struct layout *l, const struct tr
 		bool same = i > 0 && b[i].layer == b[i - 1].layer;
 
 		b[i].fp8 = -1;
-		if (b[i].kind->residual && fp8_layer(&s->fp8, c, b[i].layer))
+		if (block_in_layer(&b[i], c) && fp8_layer(&s->fp8, c, b[i].layer))
 			b[i].fp8 = same ? b[i - 1].fp8 : fp8_layers++;
 	}
 	*out = b;

@@ -104,6 +104,9 @@ bool branch_has_own_gradient(const struct model_config *c, const struct train_sh
 int block_list(const struct model_config *c, const struct layout *l, const struct train_shape *s,
     int pp, struct block **out);
 
+/* Whether it is of a layer, and not before or after them. */
+bool block_in_layer(const struct block *b, const struct model_config *c);
+
 /* Blocks [first, end) of a list of n are those of a chunk. */
 struct block_range {
 	int first, end;

@@ -33,21 +33,16 @@ ffn_buffers(struct buffer_list *to, const struct sizes *z, int first, bool norm_
 	     means = has_means(z->model), parallel = z->model->use_parallel_residual;
 	int64_t r = z->rows, h = z->hidden;
 	const struct buffer_row rows[] = {
-		{ "mlp input", FFN_INPUT, parallel ? STEP : LAYER, true, STREAM, { r, h },
+		{ "mlp input", first + FFN_INPUT, parallel ? STEP : LAYER, true, STREAM, { r, h },
 		    parallel ? FWD : 0 },
-		{ "norm 2 mean", FFN_NORM_MEAN, LAYER, pre && means, REAL, { r } },
-		{ "norm 2 rstd", FFN_NORM_RSTD, LAYER, pre, REAL, { r } },
-		{ "norm 2 output", FFN_NORM_OUT, LAYER, pre && norm_out, ACT, { r, h },
+		{ "norm 2 mean", first + FFN_NORM_MEAN, LAYER, pre && means, REAL, { r } },
+		{ "norm 2 rstd", first + FFN_NORM_RSTD, LAYER, pre, REAL, { r } },
+		{ "norm 2 output", first + FFN_NORM_OUT, LAYER, pre && norm_out, ACT, { r, h },
 		    FWD | MLP_BWD, RECOMPUTE_LAYERNORM },
-		{ "fc2 output", FFN_OUT, LAYER, post, ACT, { r, h } },
-		{ "post norm 2 mean", FFN_POST_MEAN, LAYER, post && means, REAL, { r } },
-		{ "post norm 2 rstd", FFN_POST_RSTD, LAYER, post, REAL, { r } },
+		{ "fc2 output", first + FFN_OUT, LAYER, post, ACT, { r, h } },
+		{ "post norm 2 mean", first + FFN_POST_MEAN, LAYER, post && means, REAL, { r } },
+		{ "post norm 2 rstd", first + FFN_POST_RSTD, LAYER, post, REAL, { r } },
 	};
 
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		struct buffer_row row = rows[i];
-
-		row.buffer += first;
-		state_buffers(to, &row, 1);
-	}
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }

@@ -5,8 +5,6 @@
 #include "lib/model/block/rows.h"
 #include "lib/model/work.h"
 
-#include <stddef.h>
-
 static void
 params(struct param_list *to, const struct model_config *c)
 {

@@ -4,8 +4,6 @@
 #include "lib/model/block/linears.h"
 #include "lib/model/work.h"
 
-#include <stddef.h>
-
 /* Gate and up are cut along their outputs, down along its input. */
 static void
 params(struct param_list *to, const struct model_config *c)

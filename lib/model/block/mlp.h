@@ -17,7 +17,7 @@ enum mlp_buffer {
 	MLP_INPUT = BLOCK_mlp << BLOCK_SHIFT,
 	MLP_FC1_OUT = MLP_INPUT + FFN_BUFFERS,
 	MLP_ACT_OUT,
-	MLP_DACT
+	MLP_DACT,
 };
 
 #endif

@@ -10,8 +10,6 @@
 #include "lib/model/capacity.h"
 #include "lib/model/work.h"
 
-#include <stddef.h>
-
 /* Tensor ranks hold rows of their own, so the gradient of the router is a partial sum on each, and
  * so are those of experts that every rank has. They come last, since where ranks share them they
  * are reduced among others than the rest of the layer. The gradient of the biases of experts is the
@@ -47,6 +45,9 @@ params(struct param_list *to, const struct model_config *c)
 	state_params(to, rows, sizeof rows / sizeof *rows);
 	ffn_post_norm_params(to, c, MOE_INPUT);
 }
+
+/* The phases of scratch that both passes use. */
+enum { BOTH = FWD | MLP_BWD };
 
 /* Columns on a tensor rank of the expert of all tokens; 0: there is none. */
 static int64_t
@@ -99,78 +100,56 @@ state_choice(struct buffer_list *to, const struct sizes *z)
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
 
-/* Of the experts: of the rows that arrive, in the first window and, in scratch, in those after it.
- * Outputs of activations are never saved, and neither are those of experts: the weight of a row
- * multiplies its activation, whose gradient gives that of the weight. */
+/* Of the experts: of the rows that arrive, in the first window and, in scratch, in those after it;
+ * and of rows on their way between ranks that share experts, once more in the backward pass for
+ * windows after the first. Outputs of activations are never saved, and neither are those of
+ * experts: the weight of a row multiplies its activation, whose gradient gives that of the
+ * weight. */
 static void
 state_experts(struct buffer_list *to, const struct sizes *z)
 {
 	const struct arriving in = capacity_arriving(z->model, z->layout, z->shape);
-	bool windows = in.windows > 1;
-	int64_t p = in.window, h = z->hidden, f = expert_ffn(z), fc1 = sizes_gated(z, f);
+	bool trains = z->trains, windows = in.windows > 1,
+	     ranks = layout_expert_holders(z->layout) > 1;
+	int64_t p = in.window, h = z->hidden, f = expert_ffn(z), fc1 = sizes_gated(z, f),
+		n = routed(z);
 	const struct buffer_row rows[] = {
 		{ "expert input", MOE_IN, LAYER, true, ACT, { p, h } },
 		{ "weights of rows", MOE_WEIGHT, LAYER, true, REAL, { p } },
 		{ "expert fc1 output", MOE_UP, LAYER, true, ACT, { p, fc1 } },
-		{ "window input", MOE_WINDOW_IN, STEP, windows, ACT, { p, h }, FWD | MLP_BWD },
-		{ "window weights of rows", MOE_WINDOW_WEIGHT, STEP, windows, REAL, { p },
-		    FWD | MLP_BWD },
-		{ "window fc1 output", MOE_WINDOW_UP, STEP, windows, ACT, { p, fc1 },
-		    FWD | MLP_BWD },
-		{ "expert activation", MOE_ACT, STEP, true, ACT, { p, f }, FWD | MLP_BWD },
+		{ "window input", MOE_WINDOW_IN, STEP, windows, ACT, { p, h }, BOTH },
+		{ "window weights of rows", MOE_WINDOW_WEIGHT, STEP, windows, REAL, { p }, BOTH },
+		{ "window fc1 output", MOE_WINDOW_UP, STEP, windows, ACT, { p, fc1 }, BOTH },
+		{ "expert activation", MOE_ACT, STEP, true, ACT, { p, f }, BOTH },
 		/* or its gradient, and then that of the input */
-		{ "expert output", MOE_OUT, STEP, true, ACT, { p, h }, FWD | MLP_BWD },
-		{ "expert activation gradient", MOE_DACT, STEP, z->trains, ACT, { p, f }, MLP_BWD },
-		{ "weights of rows gradient", MOE_DWEIGHT, STEP, z->trains, REAL, { p }, MLP_BWD },
+		{ "expert output", MOE_OUT, STEP, true, ACT, { p, h }, BOTH },
+		{ "expert activation gradient", MOE_DACT, STEP, trains, ACT, { p, f }, MLP_BWD },
+		{ "weights of rows gradient", MOE_DWEIGHT, STEP, trains, REAL, { p }, MLP_BWD },
+		{ "rows for all experts", MOE_ROUTED, STEP, ranks, ACT, { n, h }, BOTH },
+		{ "weights for all experts", MOE_ROUTED_WEIGHT, STEP, ranks, REAL, { n }, BOTH },
+		{ "rows for all experts again", MOE_ROUTED_INPUT, STEP, windows && trains, ACT,
+		    { n, h }, MLP_BWD },
 	};
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
-}
-
-/* Of rows on their way between ranks that share experts. For windows after the first the backward
- * pass sends them once more. */
-static void
-state_routed(struct buffer_list *to, const struct sizes *z)
-{
-	bool ranks = layout_expert_holders(z->layout) > 1,
-	     again = capacity_arriving(z->model, z->layout, z->shape).windows > 1 && z->trains;
-	int64_t n = routed(z), h = z->hidden;
-	const struct buffer_row rows[] = {
-		{ "rows for all experts", MOE_ROUTED, STEP, ranks, ACT, { n, h }, FWD | MLP_BWD },
-		{ "weights for all experts", MOE_ROUTED_WEIGHT, STEP, ranks, REAL, { n },
-		    FWD | MLP_BWD },
-		{ "rows for all experts again", MOE_ROUTED_INPUT, STEP, again, ACT, { n, h },
-		    MLP_BWD },
-	};
-
-	state_buffers(to, rows, sizeof rows / sizeof *rows);
-}
-
-static void
-state_shared(struct buffer_list *to, const struct sizes *z)
-{
-	int64_t t = z->tokens, f = shared_ffn(z);
-	const struct buffer_row rows[] = {
-		{ "shared fc1 output", MOE_SHARED_FC1_OUT, LAYER, true, ACT,
-		    { t, sizes_gated(z, f) } },
-		{ "shared activation", MOE_SHARED_ACT, STEP, true, ACT, { t, f }, FWD | MLP_BWD },
-		{ "shared activation gradient", MOE_SHARED_DACT, STEP, z->trains, ACT, { t, f },
-		    MLP_BWD },
-	};
-
-	if (f > 0)
-		state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
 
 /* Rows are sent to experts in 16 bits, so that the norm's output has these. */
 static void
 buffers(struct buffer_list *to, const struct sizes *z)
 {
+	int64_t t = z->tokens, f = shared_ffn(z), fc1 = sizes_gated(z, f);
+	const struct buffer_row rows[] = {
+		{ "shared fc1 output", MOE_SHARED_FC1_OUT, LAYER, f, ACT, { t, fc1 } },
+		{ "shared activation", MOE_SHARED_ACT, STEP, f, ACT, { t, f }, BOTH },
+		{ "shared activation gradient", MOE_SHARED_DACT, STEP, f && z->trains, ACT,
+		    { t, f }, MLP_BWD },
+	};
+
 	ffn_buffers(to, z, MOE_INPUT, true);
 	state_choice(to, z);
 	state_experts(to, z);
-	state_routed(to, z);
-	state_shared(to, z);
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
 
 /* As in mlp.c, of all experts of the rank; and of the expert of all tokens. */
@@ -182,18 +161,14 @@ linears(struct linear_list *to, const struct sizes *z)
 	    shared = gated ? MOE_SHARED_GATE : MOE_SHARED_UP;
 	int64_t h = z->hidden, f = expert_ffn(z), s = shared_ffn(z),
 		n = z->model->num_experts / layout_expert_ranks(z->layout);
-	const struct linear_row experts[] = {
+	const struct linear_row rows[] = {
 		{ FP8_EXPERT_FC1, expert, MOE_EXPERT_UP, sizes_gated(z, f), h, n, true },
 		{ FP8_EXPERT_FC2, MOE_EXPERT_DOWN, MOE_EXPERT_DOWN, h, f, n, true },
-	};
-	const struct linear_row of_all[] = {
 		{ FP8_SHARED_FC1, shared, MOE_SHARED_UP, sizes_gated(z, s), h, 1 },
 		{ FP8_SHARED_FC2, MOE_SHARED_DOWN, MOE_SHARED_DOWN, h, s, 1, .waits = true },
 	};
 
-	state_linears(to, experts, sizeof experts / sizeof *experts);
-	if (s > 0)
-		state_linears(to, of_all, sizeof of_all / sizeof *of_all);
+	state_linears(to, rows, s > 0 ? 4 : 2);
 }
 
 static const struct block_norm norm = FFN_NORM_OF(MOE_INPUT), post = FFN_POST_NORM_OF(MOE_INPUT);
