@@ -5,11 +5,15 @@
 # tests/extend/KIND/ holds a toy: its own files by their paths in the tree, `lines` with the lines
 # that it adds to others (the file, the line after which, the lines; an empty line ends them), and
 # run.sh (see the file toy). An operation has a use where others call it: such lines, in `calls`,
-# are added to the copy that is built and count for nothing. A number of files or lines above the
-# budget fails, and so does one below it: the budget falls with it. B is the build directory, whose
-# objects the copy starts from, without those of a GPU; the toys' own .cu are compiled where B has
-# CUDA. ONLY=PATTERN takes the toys whose name matches. Prints the table, a line for each toy, and
-# "N passed, N failed".
+# are added to the copy that is built and count for nothing. A toy whose file `needs` names others
+# uses theirs. tests/extend/mistakes/KIND/ holds what a stranger may get wrong: `lines` of one file,
+# and `expect` with what is built, the program that is run then or `-`, and the message by which one
+# of them must fail; they come after the toys.
+#
+# A number of files or lines above the budget fails, and so does one below it: the budget falls with
+# it. B is the build directory, whose objects the copy starts from, without those of a GPU; the own
+# .cu of toys are compiled where B has CUDA. ONLY=PATTERN takes the toys and mistakes whose name
+# matches. Prints the table, a line for each of them, and "N passed, N failed".
 here=$(cd "$(dirname "$0")" && pwd)
 TOP=$(cd "$here/../.." && pwd)
 B=$(cd "$B" && pwd) || exit 1
@@ -28,10 +32,19 @@ kinds()
 	done
 }
 
+# taken: these, and those that they need
+taken()
+{
+	for kind in $(kinds); do
+		echo "$kind"
+		[ ! -e "$here/$kind/needs" ] || cat "$here/$kind/needs"
+	done | sort -u
+}
+
 # own KIND: the paths of its own files
 own()
 {
-	(cd "$here/$1" && find . -type f ! -path ./lines ! -path ./calls \
+	(cd "$here/$1" && find . -type f ! -path ./lines ! -path ./calls ! -path ./needs \
 		! -path ./run.sh | sed 's|^\./||' | sort)
 }
 
@@ -126,7 +139,7 @@ within_budget()
 	awk -F '\t' 'NR > 1 && ($2 != $4 || $3 != $5) {
 		bad = 1
 		printf "%s: %d files and %d lines, the budget is %d and %d\n", $1, $2, $3, $4, $5
-	} END { exit bad || NR < 2 }' counts.tsv
+	} END { exit bad }' counts.tsv
 }
 
 # built: the copy with all toys, on the CPU; without its own path in what is compiled, so that a
@@ -145,7 +158,7 @@ built()
 # programs: the toys' own tests, as targets
 programs()
 {
-	for kind in $(kinds); do
+	for kind in $(taken); do
 		own "$kind" | sed -n "s|^\(tests/.*\)\.c\$|$build/\1|p"
 	done
 }
@@ -154,10 +167,28 @@ programs()
 built_cuda()
 {
 	# shellcheck disable=SC2046
-	set -- $(for kind in $(kinds); do own "$kind" | grep '\.cu$'; done)
+	set -- $(for kind in $(taken); do own "$kind" | grep '\.cu$'; done)
 	# shellcheck disable=SC2046
 	[ $# = 0 ] || make -C tree -o "$build/flags" -o "$build/version" B="$build" CUDA=1 \
 		CUDA_ARCH=90a $(printf "$build/%s.o " "$@")
+}
+
+# mistaken KIND: a mistake is refused by the message that it should be; the tree is as it was then
+mistaken()
+{
+	file=$(sed -n 1p "$here/mistakes/$1/lines")
+	cp "tree/$file" right
+	insert "mistakes/$1" lines tree
+	made=0
+	make -C tree -o "$build/flags" -o "$build/version" B="$build" CUDA=0 sanflags= \
+		-j"$(nproc)" "$build/$(sed -n 1p "$here/mistakes/$1/expect")" >said 2>&1 || made=$?
+	program=$(sed -n 2p "$here/mistakes/$1/expect")
+	if [ "$program" != - ] && [ "$made" = 0 ]; then
+		(cd tree && sh -c "$build/$program") >said 2>&1 || made=$?
+	fi
+	cp right "tree/$file"
+	cat said
+	[ "$made" != 0 ] && grep -q -e "$(sed -n 3p "$here/mistakes/$1/expect")" said
 }
 
 passed=0 failed=0 build=$(basename "$B")
@@ -169,9 +200,11 @@ for part in plan shard tok; do
 	[ ! -e "$B/$part" ] || cp -pR "$B/$part" "tree/$build"
 done
 mkdir -p tree/tests "tree/$build/tests"
-cp -pR "$TOP/tests/recorded" "$TOP/tests/check.h" tree/tests
+cp -pR "$TOP/tests/recorded" "$TOP/tests/check.h" "$TOP/tests/sized_model.h" tree/tests
+mkdir tree/tests/unit
+cp -p "$TOP/tests/unit/lists.c" tree/tests/unit
 [ ! -e "$B/tests/recorded" ] || cp -pR "$B/tests/recorded" "tree/$build/tests"
-for kind in $(kinds); do
+for kind in $(taken); do
 	add "$kind" tree
 	[ ! -e "$here/$kind/calls" ] || insert "$kind" calls tree
 done
@@ -180,6 +213,12 @@ passes "all toys built in one copy of the tree" built
 export B="$tmp/tree/$build" PATH="$tmp/tree/$build:$PATH"
 for kind in $(kinds); do
 	passes "$kind" sh "$here/$kind/run.sh"
+done
+for mistake in "$here"/mistakes/*/expect; do
+	mistake=$(basename "$(dirname "$mistake")")
+	case $mistake in
+	*${ONLY:-}*) passes "mistake: $mistake" mistaken "$mistake" ;;
+	esac
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -5,7 +5,7 @@
 # A declaration follows it, since a unit of nothing but a header's macros would be empty.
 #
 # Headers of train/cuda and train/nccl are checked by the CUDA build, which is the only one that has
-# their includes.
+# their includes, and those of a block of tests/extend with their line, by make test-extend.
 set -u
 cd "${TOP:-.}" || exit 1
 out=$(mktemp -d) || exit 1
@@ -14,7 +14,7 @@ flags="-I. -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror -fsyntax-only"
 mpi=$(mpicc --showme:compile 2>/dev/null | tr ' ' '\n' | sed -n 's/^-I/-isystem /p' | tr '\n' ' ')
 
 find lib tok shard plan ckpt export train tests -name '*.h' \
-	! -path 'train/cuda/*' ! -path 'train/nccl/*' 2>/dev/null |
+	! -path 'train/cuda/*' ! -path 'train/nccl/*' ! -path 'tests/extend/*/block/*' 2>/dev/null |
 	sort >"$out/all"
 find lib tok train \( -name '*.cc' -o -name '*.cu' \) \
 	-exec sed -n 's/^#include "\(.*\)"/\1/p' {} + 2>/dev/null |
