@@ -29,21 +29,23 @@ static const struct {
 } scanners[PRETOK_SCANNERS] = {
 	[PRETOK_GPT2] = { { CONTRACTION_LOWER, .digits = SIZE_MAX },
 	    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+" RE_OTHERS RE_WHITE },
-	[PRETOK_CL100K] = { { CONTRACTION_ANY, .digits = 3, .newlines = true },
+	[PRETOK_CL100K] = { { CONTRACTION_ANY, .digits = 3, .form = FORM_NEWER },
 	    RE_CONTRACTIONS "|" RE_PREFIX "\\p{L}+|\\p{N}{1,3}" RE_OTHERS RE_LINES RE_WHITE },
-	[PRETOK_CL100K_TAIL] = { { CONTRACTION_ANY, .digits = 3, .newlines = true },
+	[PRETOK_CL100K_TAIL] = { { CONTRACTION_ANY, .digits = 3, .form = FORM_NEWER },
 	    RE_CONTRACTIONS "|" RE_PREFIX "\\p{L}+|\\p{N}{1,3}" RE_OTHERS
 			    "[\\r\\n]*|\\s+\\z|\\s*[\\r\\n]+" RE_WHITE },
-	[PRETOK_QWEN2] = { { CONTRACTION_ANY, .digits = 1, .newlines = true },
+	[PRETOK_QWEN2] = { { CONTRACTION_ANY, .digits = 1, .form = FORM_NEWER },
 	    RE_CONTRACTIONS "|" RE_PREFIX "\\p{L}+|\\p{N}" RE_OTHERS RE_LINES RE_WHITE },
-	[PRETOK_QWEN35] = { { CONTRACTION_ANY, .digits = 1, .newlines = true },
+	[PRETOK_QWEN35] = { { CONTRACTION_ANY, .digits = 1, .form = FORM_NEWER },
 	    RE_CONTRACTIONS
 	    "|" RE_PREFIX "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+" RE_LINES RE_WHITE },
-	[PRETOK_O200K] = { { CONTRACTION_ANY, .digits = 3, .newlines = true, .cased = true },
+	[PRETOK_O200K] = { { CONTRACTION_ANY, .digits = 3, .form = FORM_NEWER, .cased = true,
+			       .slashes = true },
 	    RE_O200K(RE_CONTRACTIONS "?") "|\\p{N}{1,3}" RE_OTHERS RE_SLASHES RE_WHITE },
-	[PRETOK_TIKTOKEN_V1] = { { CONTRACTION_NONE, .digits = 1, .newlines = true },
+	[PRETOK_TIKTOKEN_V1] = { { CONTRACTION_NONE, .digits = 1, .form = FORM_NEWER },
 	    RE_PREFIX "\\p{L}+|\\p{N}" RE_OTHERS RE_LINES RE_WHITE },
-	[PRETOK_TIKTOKEN_V2] = { { CONTRACTION_NONE, .digits = 1, .newlines = true, .cased = true },
+	[PRETOK_TIKTOKEN_V2] = { { CONTRACTION_NONE, .digits = 1, .form = FORM_NEWER, .cased = true,
+				     .slashes = true },
 	    RE_O200K("") "|\\p{N}" RE_OTHERS RE_SLASHES RE_WHITE },
 };
 
@@ -103,7 +105,7 @@ pretok_new(enum pretok_scanner scanner)
 	struct pretok *p;
 	struct err e;
 
-	p = pretok_compile(&step, 1, &e);
+	p = pretok_tables(&step, 1, &e);
 	if (!p)
 		BUG("%s", e.msg);
 	p->windows = true;

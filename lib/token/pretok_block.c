@@ -6,19 +6,17 @@
  * except where a space or another prefix joins the word after it, and so on, with one line below
  * per alternative of the expressions. Only starts that the bytes of the window determine are
  * accepted; the last of them begins the next window. A window without one - it begins with a
- * character outside ASCII, or with a long piece, or the text ends - is left to the scanner of
- * single pieces.
+ * character outside ASCII, or with a long piece, or the text ends - is left to the tables.
  */
 #include "lib/token/pretok_impl.h"
-#include "lib/token/simd.h"
 
 #include <string.h>
 
-/* A window: masks of its first `valid` bytes, which are ASCII. */
+/* A window: masks of its first `valid` bytes, which are ASCII and not alien. */
 struct window {
 	const unsigned char *s;
 	struct simd_masks m;
-	uint64_t letter, other;
+	uint64_t letter, other, run;
 	unsigned valid;
 };
 
@@ -36,9 +34,10 @@ lowest(uint64_t m)
 	return m ? (unsigned)__builtin_ctzll(m) : 64;
 }
 
-/* Clears the bytes after the window's end, and those from the first non-ASCII byte on. */
+/* Clears the bytes after the window's end, and those from the first one on that it does without. */
 static inline void
-window_open(struct window *w, const unsigned char *s, size_t left)
+window_open(struct window *w, const struct pretok_rules *r, enum pretok_form form,
+    const unsigned char *s, size_t left)
 {
 	unsigned char few[SIMD_BLOCK] = { 0 };
 	uint64_t keep;
@@ -50,6 +49,8 @@ window_open(struct window *w, const unsigned char *s, size_t left)
 		s = few;
 	}
 	w->m = simd_classify(s);
+	if (r->aliens)
+		w->m.high |= simd_find(&r->alien, s);
 	if (w->m.high && lowest(w->m.high) < w->valid)
 		w->valid = lowest(w->m.high);
 	keep = first_bits(w->valid);
@@ -57,6 +58,7 @@ window_open(struct window *w, const unsigned char *s, size_t left)
 	w->m.lower &= keep;
 	w->m.digit &= keep;
 	w->m.white &= keep;
+	w->run = form == FORM_RUNS ? simd_find(&r->run, s) & keep : 0;
 	w->letter = w->m.letter & keep;
 	w->other = keep & ~(w->letter | w->m.digit | w->m.white);
 	w->m.space &= keep;
@@ -116,6 +118,16 @@ starts_gpt2(const struct window *w)
 	return (change & ~(w->m.space << 1)) | (s & ~(s << 1)) | (s & ~(s >> 1));
 }
 
+/* What is between two runs is a piece, but its last space may belong to the run after it. */
+static inline uint64_t
+starts_runs(const struct window *w, const struct pretok_rules *r)
+{
+	uint64_t run = w->run & ~(w->run << 1), space = r->joins ? w->m.space : 0;
+	uint64_t between = first_bits(w->valid) & ~w->run;
+
+	return (run & ~(space << 1)) | (space & run >> 1) | (between & ~(between << 1));
+}
+
 /* Digits in groups of 1 or 3, counted from the beginning of their run. */
 static inline uint64_t
 starts_digits(uint64_t d, size_t group)
@@ -170,12 +182,12 @@ starts_newer(struct window *w, const struct pretok_rules *r)
 		 alone = o & ~(o << 1) & ~(w->m.space << 1);
 	uint64_t word = l & ~(l << 1) & ~(blank << 1) & ~(alone << 1);
 
-	if (r->cased) {
+	if (r->cased)
 		word |= w->m.upper & w->m.lower << 1;
+	if (r->slashes)
 		clip_at_slash(w, taken << 1 & o);
-	}
 	return word | alone | starts_digits(w->m.digit, r->digits) | (s & ~(s << 1)) |
-	    (blank & ~(s >> 1)) | starts_after_newline(s, n & ~taken);
+	    (blank & ~((r->apart ? s | w->m.digit : s) >> 1)) | starts_after_newline(s, n & ~taken);
 }
 
 /* White space that the window cuts off is undecided from its beginning on. */
@@ -191,15 +203,18 @@ decided(const struct window *w)
 
 /* The certain starts after the first byte of the window at s. */
 __attribute__((always_inline)) static inline uint64_t
-window_starts(const struct pretok_rules *r, bool newlines, const unsigned char *s, size_t left)
+window_starts(
+    const struct pretok_rules *r, enum pretok_form form, const unsigned char *s, size_t left)
 {
 	struct window w;
 	uint64_t starts;
 
-	window_open(&w, s, left);
+	window_open(&w, r, form, s, left);
 	if (w.valid < 2)
 		return 0;
-	starts = newlines ? starts_newer(&w, r) : starts_gpt2(&w);
+	if (form == FORM_RUNS)
+		return starts_runs(&w, r) & ~(uint64_t)1;
+	starts = form == FORM_NEWER ? starts_newer(&w, r) : starts_gpt2(&w);
 	if (w.valid < 2)
 		return 0;
 	w.valid = decided(&w);
@@ -221,17 +236,17 @@ put(uint32_t *end, size_t base, uint64_t m)
 	return n;
 }
 
-/* Uses windows while they give starts, and the scanner for one piece where they do not. newlines,
- * from the rules, is a constant in each copy of the loop, so that no copy makes masks it does not
- * need; this is why the copies are forced. */
+/* Uses windows while they give starts, and the tables where they do not. form, from the rules, is a
+ * constant in each copy of the loop, so that no copy makes masks it does not need; this is why the
+ * copies are forced. */
 __attribute__((always_inline)) static inline size_t
-cut(const struct pretok *p, bool newlines, struct pretok_text *t, uint32_t *end, size_t cap)
+cut(const struct pretok *p, enum pretok_form form, struct pretok_text *t, uint32_t *end, size_t cap)
 {
 	size_t count = 0;
 
 	while (count + PRETOK_BLOCK <= cap && t->pos < t->n) {
 		uint64_t starts = t->s[t->pos] < 0x80
-		    ? window_starts(&p->rules, newlines, t->s + t->pos, t->n - t->pos)
+		    ? window_starts(&p->rules, form, t->s + t->pos, t->n - t->pos)
 		    : 0;
 
 		if (starts) {
@@ -240,17 +255,20 @@ cut(const struct pretok *p, bool newlines, struct pretok_text *t, uint32_t *end,
 			t->pos += 63 - (size_t)__builtin_clzll(starts);
 			continue;
 		}
-		t->pos = pretok_next(p, t->s, t->n, t->pos);
-		end[count++] = (uint32_t)t->pos;
+		count += pretok_scan_foreign(p, t, end + count, cap - count);
 	}
 	return count;
 }
 
-/* One copy for the newer expressions and one for GPT-2's. */
+/* A copy for each form. */
 size_t
 pretok_ends(const struct pretok *p, struct pretok_text *t, uint32_t *end, size_t cap)
 {
 	if (!p->windows)
 		return pretok_scan(p, t, end, cap);
-	return p->rules.newlines ? cut(p, true, t, end, cap) : cut(p, false, t, end, cap);
+	switch (p->rules.form) {
+	case FORM_NEWER: return cut(p, FORM_NEWER, t, end, cap);
+	case FORM_RUNS: return cut(p, FORM_RUNS, t, end, cap);
+	default: return cut(p, FORM_GPT2, t, end, cap);
+	}
 }

@@ -340,6 +340,7 @@ make_tables(struct plan *plan, struct pretok *p, struct err *e)
 
 		memset(p->class + x.first, map[x.class], end - x.first);
 	}
+	p->num_classes = plan->num_classes;
 	make_fast(p, plan->num_classes);
 	return make_pairs(p, e);
 }
@@ -362,7 +363,7 @@ read_steps(struct plan *plan, const struct pretok_step *step, int count, struct 
 
 /* The plan is needed only here. */
 struct pretok *
-pretok_compile(const struct pretok_step *step, int count, struct err *e)
+pretok_tables(const struct pretok_step *step, int count, struct err *e)
 {
 	struct plan *plan = mem_zalloc(1, sizeof *plan);
 	struct pretok *p = mem_zalloc_whole(1, sizeof *p);
@@ -378,6 +379,16 @@ pretok_compile(const struct pretok_step *step, int count, struct err *e)
 		return p;
 	pretok_free(p);
 	return NULL;
+}
+
+struct pretok *
+pretok_compile(const struct pretok_step *step, int count, struct err *e)
+{
+	struct pretok *p = pretok_tables(step, count, e);
+
+	if (p)
+		pretok_find_rules(p);
+	return p;
 }
 
 /* Only the pages of the table that a text touches occupy a cache. NULL is fine. */

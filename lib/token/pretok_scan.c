@@ -164,6 +164,26 @@ scan_one(const struct pretok *p, const struct pretok_text *t, struct scan *x, ui
 	x->state = entry & PRETOK_STATE;
 }
 
+/* At least one piece; the last one may end the text. Where pieces end is asked only after ASCII,
+ * because it cannot be predicted elsewhere. */
+size_t
+pretok_scan_foreign(const struct pretok *p, struct pretok_text *t, uint32_t *end, size_t cap)
+{
+	struct scan x = { .pos = t->pos, .last = t->pos, .state = AUTOMATON_START };
+
+	for (;;) {
+		while (x.count < cap && x.pos < t->n && t->s[x.pos] >= 0x80)
+			scan_one(p, t, &x, end);
+		if (x.count == cap || (x.count && end[x.count - 1] == t->n))
+			break;
+		scan_one(p, t, &x, end);
+		if (x.count && (end[x.count - 1] == t->n || t->s[end[x.count - 1]] < 0x80))
+			break;
+	}
+	t->pos = end[x.count - 1];
+	return x.count;
+}
+
 /* A piece that is cut off by cap is read again by the next call. */
 size_t
 pretok_scan(const struct pretok *p, struct pretok_text *t, uint32_t *end, size_t cap)

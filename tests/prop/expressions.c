@@ -3,21 +3,27 @@
  *
  *   expressions [COUNT]
  *
- * COUNT steps or sequences of steps are drawn. The reference cuts by regex.h, step after step, each
- * piece by itself. Many expressions have no scanner, most of them because they match
- * nothing; the rest are counted.
+ * COUNT steps or sequences of steps are drawn, half of them from the parts of known tokenizers'
+ * expressions, so that many have windows and others nearly do. The reference cuts by regex.h, step
+ * after step, each piece by itself. Many random expressions have no scanner, most of them because
+ * they match nothing; the rest are counted.
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "lib/base/str.h"
 #include "lib/base/utf8.h"
-#include "lib/token/pretok.h"
+#include "lib/token/pretok_impl.h"
 #include "lib/token/regex.h"
 #include "tests/check.h"
 
 #include <stdbool.h>
 
-enum { COUNT = 3000, TEXTS = 20, TEXT_MAX = 600, STEPS = 3, ENDS = 512 };
+enum { COUNT = 2000, TEXTS = 20, TEXT_MAX = 600, STEPS = 3, ENDS = 512 };
+
+#define CASED(c) \
+	"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]" \
+	"+" c "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}" \
+	"\\p{M}]*" c
 
 #define COUNT_OF(list) (sizeof(list) / sizeof *(list))
 
@@ -84,7 +90,7 @@ random_text(struct mt19937 *rng, unsigned char *s)
 		0, 0x7f, 0x85, 0xa0, 0x17f, 0xe9, 0xc9, 0x1c5, 0x2b0, 0x301, 0x663, 0x2028, 0x200b,
 		0x3000, 0x3001, 0x3042, 0x30fb, 0x65e5, 0x9fa5, 0x4e00, 0xac00, 0x1100, 0xe000,
 		0x1f600, 0x20000, 0x10400 };
-	static const char ascii[] = "abcs '1t. \nre";
+	static const char ascii[] = "abcs '1t. \nreASD/!,(\t2 ";
 	size_t max = mt19937_interval(rng, mt19937_interval(rng, 3) ? 40 : TEXT_MAX - 20), n = 0;
 	bool plain = mt19937_interval(rng, 1);
 
@@ -171,16 +177,59 @@ compare(const struct pretok *p, struct reference *r, struct mt19937 *rng, const 
 	}
 }
 
+/* An expression from the parts of known ones. */
+static void
+add_relative(struct mt19937 *rng, struct str *out)
+{
+	static const char *const before[] = { "", "", "(?i:'s|'t|'re|'ve|'m|'ll|'d)|",
+		"'s|'t|'re|'ve|'m|'ll|'d|", "'(?i:[sdmt]|ll|ve|re)|", "(?i:'s|'t|'re|'ll)|" };
+	static const char *const words[] = { "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+", " ?\\p{L}+",
+		"[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+", CASED(""),
+		CASED("(?:'s|'t|'re|'ve|'m|'ll|'d)?"), CASED("(?i:'s|'t|'re|'ve|'m|'ll|'d)?"),
+		"\\p{Hangul}+|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+",
+		"[!-/:-~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+", "[a-z]+" };
+	static const char *const numbers[] = { "|\\p{N}{1,3}", "|\\p{N}", "| ?\\p{N}+",
+		"|\\p{N}{1,2}", "" };
+	static const char *const rest[] = { "| ?[^\\s\\p{L}\\p{N}]+", "| ?[\\p{P}\\p{S}]+" };
+	static const char *const lines[] = { "", "[\\r\\n]*|\\s*[\\r\\n]+",
+		"[\\r\\n]*|\\s*[\\r\\n]+", "[\\r\\n/]*|\\s*[\\r\\n]+", "|\\s*[\\r\\n]+" };
+	static const char *const white[] = { "|\\s+(?!\\S)|\\s+", "|\\s+(?!\\S)|\\s+",
+		"|\\s+\\z|\\s+(?!\\S)|\\s", "|\\s+", "" };
+	static const char *const runs[] = { " ?[^(\\s|[.,!?…。，、।])]+", "[^\\s,]+", " ?[a-z]+",
+		"[\\p{L}\\p{N} ]+", " ?[^\\s]+", "[^a]+" };
+
+	if (mt19937_interval(rng, 5) == 0) {
+		str_adds(out, one_of(rng, runs, COUNT_OF(runs)));
+		return;
+	}
+	str_adds(out, one_of(rng, before, COUNT_OF(before)));
+	str_adds(out, one_of(rng, words, COUNT_OF(words)));
+	str_adds(out, one_of(rng, numbers, COUNT_OF(numbers)));
+	str_adds(out, one_of(rng, rest, COUNT_OF(rest)));
+	str_adds(out, one_of(rng, lines, COUNT_OF(lines)));
+	str_adds(out, one_of(rng, white, COUNT_OF(white)));
+}
+
 /* Steps of the kind that are joined before a random last one. */
 static void
 draw(struct mt19937 *rng, struct str *step, int count)
 {
+	static const char *const numbers[] = { "\\p{N}{1,3}", "\\p{N}", "\\p{N}+", "[0-9]" };
+	bool relative = mt19937_interval(rng, 1);
 	static const char *const ends[] = { "", "+", "{1,3}" };
 
 	for (int i = 0; i < count; i++) {
 		str_clear(&step[i]);
+		if (i + 1 == count && relative) {
+			add_relative(rng, &step[i]);
+			continue;
+		}
 		if (i + 1 == count) {
 			add_expression(rng, &step[i], 0);
+			continue;
+		}
+		if (relative && mt19937_interval(rng, 1)) {
+			str_adds(&step[i], one_of(rng, numbers, COUNT_OF(numbers)));
 			continue;
 		}
 		str_adds(&step[i], one_of(rng, sets, COUNT_OF(sets)));
@@ -188,9 +237,14 @@ draw(struct mt19937 *rng, struct str *step, int count)
 	}
 }
 
-/* One sequence of steps; true when it has a scanner. */
-static bool
-try(struct mt19937 *rng, struct reference *r, struct str *step)
+/* Scanners, and those of them with windows. */
+struct counts {
+	long scanners, windows;
+};
+
+/* One sequence of steps. */
+static void
+try(struct mt19937 *rng, struct reference *r, struct str *step, struct counts *counts)
 {
 	struct pretok_step steps[STEPS] = { 0 };
 	struct str what = { 0 };
@@ -214,10 +268,10 @@ try(struct mt19937 *rng, struct reference *r, struct str *step)
 		compare(p, r, rng, what.buf);
 	for (int i = 0; i < r->count; i++)
 		regex_free(r->step[i]);
-	ok = p != NULL;
+	counts->scanners += p != NULL;
+	counts->windows += p && p->windows;
 	pretok_free(p);
 	str_release(&what);
-	return ok;
 }
 
 /* Intersections, which PCRE2 lacks, against the same sets written otherwise. */
@@ -248,16 +302,17 @@ test_intersections(struct mt19937 *rng)
 int
 main(int argc, char **argv)
 {
-	long count = argc > 1 ? strtol(argv[1], NULL, 10) : COUNT, compiled = 0;
+	long count = argc > 1 ? strtol(argv[1], NULL, 10) : COUNT;
+	struct counts counts = { 0, 0 };
 	struct reference r = { .scratch = regex_scratch_new() };
 	struct str step[STEPS] = { { 0 } };
 	struct mt19937 rng;
 
 	mt19937_seed(&rng, (uint32_t)check_seed());
 	for (long i = 0; i < count; i++)
-		compiled += try(&rng, &r, step);
-	printf("%ld of %ld have a scanner\n", compiled, count);
-	CHECK(compiled > count / 6);
+		try(&rng, &r, step, &counts);
+	printf("%ld of %ld have a scanner, %ld windows\n", counts.scanners, count, counts.windows);
+	CHECK(counts.scanners > count / 6 && counts.windows > count / 40);
 	test_intersections(&rng);
 	for (int i = 0; i < STEPS; i++)
 		str_release(&step[i]);

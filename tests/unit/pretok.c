@@ -10,7 +10,7 @@
 #include "lib/base/rng.h"
 #include "lib/base/str.h"
 #include "lib/base/utf8.h"
-#include "lib/token/pretok.h"
+#include "lib/token/pretok_impl.h"
 #include "lib/token/unicode.h"
 #include "tests/check.h"
 
@@ -19,7 +19,7 @@
 
 enum { STRINGS = 100000, TEXT_MAX = 400, ENDS = 256 };
 
-struct expression {
+struct known {
 	enum pretok_scanner scanner;
 	const char *regex;
 };
@@ -31,7 +31,7 @@ struct expression {
 	"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]" \
 	"*" c "|"
 
-static const struct expression expressions[] = {
+static const struct known expressions[] = {
 	{ PRETOK_GPT2,
 	    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+" },
 	{ PRETOK_GPT2,
@@ -198,7 +198,7 @@ same_pieces(const struct oracle *o, const struct pretok *p, const unsigned char 
 }
 
 static void
-test_expression(const struct expression *x, struct mt19937 *rng)
+test_expression(const struct known *x, struct mt19937 *rng)
 {
 	struct oracle o = oracle_new(x->regex);
 	struct pretok *p = pretok_new(x->scanner);
@@ -263,11 +263,19 @@ struct steps {
 #define KIMI_WORD(a, b) \
 	"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]" a \
 	"[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]" b CONTRACTIONS "?"
-#define KIMI \
-	"\\p{Han}+|" KIMI_WORD("*", "+") "|" KIMI_WORD("+", "*") "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define KIMI_WORDS "\\p{Han}+|" KIMI_WORD("*", "+") "|" KIMI_WORD("+", "*")
+#define WHITE "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+#define CL100K \
+	CONTRACTIONS \
+	"|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" WHITE
+#define HANGUL "\\p{Hangul}+|" CL100K
+#define DEEPSEEK \
+	"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|" \
+	"[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*" WHITE
 
 static const struct steps steps[] = {
-	{ { KIMI } },
+	{ { KIMI_WORDS WHITE } },
 	{ { "\\p{N}{1,3}", "[a-z]+", "\\s?\\p{L}+|[^\\s\\p{N}]" } },
 	{ { "\\p{N}{1,3}", "\\p{N}+|\\p{L}" } },
 	{ { "a+b|\\s" }, "matches may be searched for without bound" },
@@ -328,6 +336,39 @@ test_compile(void)
 	}
 }
 
+/* Expressions of other tokenizers and, where they nearly are of a form, what differs. */
+static const struct {
+	struct steps steps;
+	bool windows;
+} like_known[] = {
+	{ { { HANGUL } }, true },
+	{ { { "\\p{Han}+", "[\\p{Hiragana}\\p{Katakana}]+", CL100K } }, true },
+	{ { { KIMI_WORDS "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" WHITE } }, true },
+	{ { { KIMI_WORDS WHITE } }, false }, /* without numbers and others */
+	{ { { "\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK } }, true },
+	{ { { DEEPSEEK } }, false }, /* without numbers */
+	{ { { " ?[^(\\s|[.,!?…。，、।۔،])]+" } }, true },
+	{ { { "\\p{L}+" } }, true },
+	{ { { "\\p{L}+|11" } }, false },          /* not every 1 is a match */
+	{ { { "[.!]", " ?[^\\s.,]+" } }, false }, /* some are pieces one by one */
+	{ { { "\\p{N}+", " ?\\p{L}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+" } }, false },
+};
+
+static void
+test_windows(void)
+{
+	for (size_t i = 0; i < sizeof like_known / sizeof *like_known; i++) {
+		struct err e = { "" };
+		struct pretok *p = compile(&like_known[i].steps, &e);
+
+		CHECK_STR(e.msg, "");
+		if (p && p->windows != like_known[i].windows)
+			fprintf(stderr, "%s\n", like_known[i].steps.step[0]);
+		CHECK(p && p->windows == like_known[i].windows);
+		pretok_free(p);
+	}
+}
+
 int
 main(void)
 {
@@ -337,6 +378,7 @@ main(void)
 	find_agreed();
 	test_find();
 	test_compile();
+	test_windows();
 	for (size_t i = 0; i < sizeof expressions / sizeof *expressions; i++)
 		test_expression(&expressions[i], &rng);
 	test_malformed(&rng);
