@@ -173,6 +173,50 @@ test_long_run(void)
 	free(piece);
 }
 
+/* A piece of 20 to 139 letters, different for each number. */
+static size_t
+numbered_piece(uint32_t number, unsigned char piece[140])
+{
+	size_t n = 20 + number % 120;
+
+	for (size_t i = 0; i < n; i++) {
+		number = number * 1664525 + 1013904223;
+		piece[i] = "abcd"[number >> 30];
+	}
+	return n;
+}
+
+/* More long pieces than the cache has room for: the latest are known, the first are forgotten, and
+ * all have the ids that merging alone gives. */
+static void
+test_many_long(void)
+{
+	enum { COUNT = 24000 };
+	static const uint32_t back[] = { 0, 0, 3, COUNT / 2 };
+	struct bpe *b = small(false);
+	struct bpe_worker *w = bpe_worker_new(b);
+	struct token_ids ids = { 0 };
+	size_t wrong = 0;
+
+	for (uint32_t i = 0; i < COUNT; i++)
+		for (size_t k = 0; k < sizeof back / sizeof *back && back[k] <= i; k++) {
+			unsigned char piece[140];
+			uint32_t want[140];
+			size_t n = numbered_piece(i - back[k], piece);
+
+			for (size_t j = 0; j < n; j++)
+				want[j] = piece[j];
+			n = bpe_merge(w, want, n);
+			ids.count = 0;
+			bpe_encode_piece(w, piece, numbered_piece(i - back[k], piece), &ids);
+			wrong += ids.count != n || memcmp(ids.id, want, n * sizeof *want) != 0;
+		}
+	CHECK(wrong == 0);
+	token_ids_release(&ids);
+	bpe_worker_free(w);
+	bpe_free(b);
+}
+
 /* Splits a text, with '|' between pieces. */
 static void
 cut(const char *text, const char *want)
@@ -232,6 +276,7 @@ main(void)
 	test_pair_twice();
 	test_refused();
 	test_long_run();
+	test_many_long();
 	test_gpt2_rules();
 	return check_done();
 }

@@ -21,11 +21,13 @@ enum {
 	SETS_BITS = 18, /* of 64 bytes: 16 MiB per worker */
 	KEY = 15,       /* longest piece of the first cache */
 	IDS = 4,        /* simd_match returns bit 2 for the second key, whose ids begin there */
-	LONG_BITS = 16, /* 64-byte slots: 4 MiB */
+	LONG_BITS = 16, /* 8-byte slots: 512 KiB */
+	RING = 7 << 19, /* bytes: 3.5 MiB */
 	/* of both initially: allocating the full pages takes longer than encoding a short text */
 	START_BITS = 12,
-	LONG_KEY = 31,
-	LONG_IDS = 7,
+	LONG_MAX = 128,   /* longest piece of the second cache */
+	LONG_UNIT = 2,    /* shifts UNIT above every length */
+	RING_BITS = 48,   /* of a slot of it: where the entry is; above them a part of the hash */
 	PAIR_BITS = 16,   /* 8-byte slots: 512 KiB */
 	GLYPHS = 1 << 16, /* 16-byte slots: 1 MiB, of which a language touches a part */
 	ENDS = 256,       /* pieces of a batch */
@@ -44,9 +46,10 @@ struct set {
 	uint32_t id[2 * IDS]; /* IDS of each; their number in the top bits of the first */
 };
 
-struct long_slot {
-	uint64_t key[4];
-	uint32_t id[LONG_IDS], count;
+/* An entry of the second cache: its ids, then its bytes. */
+struct long_piece {
+	uint32_t len, count; /* bytes, and above them that it is a unit; ids */
+	uint32_t id[];
 };
 
 /* By length: the mask of the piece's bytes in a key, and its last bytes. Longer pieces have a key
@@ -80,10 +83,9 @@ struct late {
 	struct probe probe;
 	struct item item;
 	size_t at;     /* ids of the text before it, without late ones */
-	uint64_t name; /* its hash, if it may be a token as a whole */
-	uint64_t key[LONG_KEY / 8 + 1];
-	struct long_slot *slot; /* NULL: too long for it */
-	uint32_t id[BPE_LINEAR_MAX];
+	uint64_t name; /* its hash */
+	uint64_t *slot;
+	uint32_t id[LONG_MAX];
 	size_t count; /* 0: not known yet */
 };
 
@@ -97,7 +99,9 @@ struct glyph {
 struct bpe_worker {
 	const struct bpe *bpe;
 	struct set *sets;
-	struct long_slot *longs;
+	uint64_t *longs;                /* slots */
+	unsigned char *ring;            /* the entries, the newest in place of the oldest */
+	uint64_t ring_end;              /* bytes written; a place is a multiple of 8 of them */
 	unsigned set_shift, long_shift; /* shifts from a hash to the index of either */
 	size_t remembered;              /* pieces, while the caches are small */
 	uint64_t *pairs; /* pairs of characters, and whether a token crosses between them */
@@ -148,7 +152,7 @@ bpe_worker_new(const struct bpe *b)
 {
 	struct bpe_worker *w = mem_zalloc(1, sizeof *w);
 	size_t sets = ((size_t)1 << SETS_BITS) * sizeof *w->sets;
-	size_t longs = ((size_t)1 << LONG_BITS) * sizeof *w->longs;
+	size_t longs = ((size_t)1 << LONG_BITS) * sizeof *w->longs + RING;
 	size_t pairs = ((size_t)1 << PAIR_BITS) * sizeof *w->pairs;
 	size_t glyphs = GLYPHS * sizeof *w->glyphs, size = sets + longs + pairs + glyphs;
 	unsigned char *at;
@@ -159,7 +163,8 @@ bpe_worker_new(const struct bpe *b)
 	at = (unsigned char *)(((uintptr_t)w->block + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
 	madvise(at, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
 	w->sets = (struct set *)(void *)at;
-	w->longs = (struct long_slot *)(void *)(at + sets);
+	w->longs = (uint64_t *)(void *)(at + sets);
+	w->ring = at + sets + longs - RING;
 	w->pairs = (uint64_t *)(void *)(at + sets + longs);
 	w->glyphs = (struct glyph *)(void *)(at + sets + longs + pairs);
 	w->set_shift = w->long_shift = 64 - START_BITS;
@@ -200,8 +205,55 @@ may_be_whole(const struct bpe *b, const struct item *m)
 	return b->whole_piece && !m->unit && m->len <= b->names.longest;
 }
 
-/* Enters an item into its cache, if any. In a set, into an empty way, else into the second: the
- * first is usually the more frequent. */
+/* The entry of a place; NULL when a newer one is there. */
+static const struct long_piece *
+long_at(const struct bpe_worker *w, uint64_t slot)
+{
+	uint64_t place = (slot & (((uint64_t)1 << RING_BITS) - 1)) * 8;
+
+	if (slot == 0 || place + RING < w->ring_end)
+		return NULL;
+	return (const struct long_piece *)(const void *)(w->ring + place % RING);
+}
+
+/* Writes an entry, as a whole before the end of the ring. Place 0 stays unused. */
+static void
+remember_long(struct bpe_worker *w, const struct late *l)
+{
+	size_t ids = l->count * sizeof *l->id, len = l->item.len;
+	size_t size = (sizeof(struct long_piece) + ids + len + 7) & ~(size_t)7;
+	struct long_piece *p;
+
+	if (w->ring_end == 0)
+		w->ring_end = 8;
+	if (w->ring_end % RING + size > RING)
+		w->ring_end += RING - w->ring_end % RING;
+	p = (struct long_piece *)(void *)(w->ring + w->ring_end % RING);
+	p->len = l->item.len | l->item.unit << LONG_UNIT;
+	p->count = (uint32_t)l->count;
+	memcpy(p->id, l->id, ids);
+	memcpy(p->id + l->count, l->item.bytes, len);
+	*l->slot = l->name >> RING_BITS << RING_BITS | w->ring_end / 8;
+	w->ring_end += size;
+}
+
+/* Copies the ids of the entry that has the item's bytes; false if there is none. */
+static bool
+recall_long(const struct bpe_worker *w, struct late *l)
+{
+	const struct long_piece *p = long_at(w, *l->slot);
+
+	if (!p || (*l->slot ^ l->name) >> RING_BITS ||
+	    p->len != (l->item.len | l->item.unit << LONG_UNIT) ||
+	    memcmp(p->id + p->count, l->item.bytes, l->item.len) != 0)
+		return false;
+	l->count = p->count;
+	memcpy(l->id, p->id, p->count * sizeof *p->id);
+	return true;
+}
+
+/* Enters an item into its cache. In a set, into an empty way, else into the second: the first is
+ * usually the more frequent. */
 static void
 remember(struct bpe_worker *w, const struct late *l)
 {
@@ -215,10 +267,8 @@ remember(struct bpe_worker *w, const struct late *l)
 		memset(id, 0, IDS * sizeof *id);
 		memcpy(id, l->id, l->count * sizeof *id);
 		id[0] |= (uint32_t)l->count << COUNT_SHIFT;
-	} else if (l->slot && l->count <= LONG_IDS) {
-		memcpy(l->slot->key, l->key, sizeof l->key);
-		memcpy(l->slot->id, l->id, l->count * sizeof *l->id);
-		l->slot->count = (uint32_t)l->count;
+	} else {
+		remember_long(w, l);
 	}
 }
 
@@ -237,6 +287,16 @@ merge_late(struct bpe_worker *w, struct late *const *late, size_t count)
 	}
 }
 
+/* Merges one that is too long for a list. */
+static void
+merge_alone(struct bpe_worker *w, struct late *l)
+{
+	for (uint32_t i = 0; i < l->item.len; i++)
+		l->id[i] = w->bpe->byte_id[l->item.bytes[i]];
+	l->count = bpe_merge_long(w->bpe, &w->scratch, l->id, l->item.len);
+	remember(w, l);
+}
+
 /* Finds the ids of a late item without merging; false if it must be merged. */
 static bool
 know_late(struct bpe_worker *w, struct late *l)
@@ -244,11 +304,8 @@ know_late(struct bpe_worker *w, struct late *l)
 	const struct bpe *b = w->bpe;
 	uint32_t whole;
 
-	if (l->slot && !memcmp(l->slot->key, l->key, sizeof l->key)) {
-		l->count = l->slot->count;
-		memcpy(l->id, l->slot->id, sizeof l->slot->id);
+	if (recall_long(w, l))
 		return true;
-	}
 	whole = may_be_whole(b, &l->item) ? bpe_name(&b->names, l->item.bytes, l->item.len, l->name)
 					  : BPE_NONE;
 	if (whole == BPE_NONE)
@@ -269,8 +326,20 @@ settle(struct bpe_worker *w, uint32_t *to)
 	size_t count = 0;
 
 	for (size_t i = 0; i < w->num_late; i++) {
-		if (!know_late(w, &w->late[i]))
-			open[count++] = &w->late[i];
+		const struct long_piece *p = long_at(w, *w->late[i].slot);
+
+		if (p)
+			__builtin_prefetch(p);
+	}
+	for (size_t i = 0; i < w->num_late; i++) {
+		struct late *l = &w->late[i];
+
+		if (know_late(w, l))
+			continue;
+		if (l->item.len > BPE_LINEAR_MAX)
+			merge_alone(w, l);
+		else
+			open[count++] = l;
 		if (count == BPE_LISTS) {
 			merge_late(w, open, count);
 			count = 0;
@@ -325,7 +394,7 @@ take_huge(void *ctx, const uint32_t *token, size_t n)
 	h->to = pass_ids(h->w, h->to + n);
 }
 
-/* An item of more than BPE_LINEAR_MAX bytes. */
+/* An item of more than LONG_MAX bytes. */
 static uint32_t *
 merge_huge(struct bpe_worker *w, const struct item *m, uint32_t *to)
 {
@@ -339,14 +408,14 @@ merge_huge(struct bpe_worker *w, const struct item *m, uint32_t *to)
 	return h.to;
 }
 
-/* An item that missed the first cache. Its slot in the second is prefetched; there a short piece
- * has the same key as in the first. Returns the place after the known ids. */
+/* An item that missed the first cache. Its slot in the second is prefetched. Returns the place
+ * after the known ids. */
 static uint32_t *
 add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint32_t *to)
 {
 	struct late *l;
 
-	if (m->len > BPE_LINEAR_MAX)
+	if (m->len > LONG_MAX)
 		return merge_huge(w, m, to);
 	if (w->num_late == LATES)
 		to = settle(w, to);
@@ -354,27 +423,11 @@ add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint
 	l->probe = *p;
 	l->item = *m;
 	l->at = (size_t)(to - w->first);
-	l->slot = NULL;
-	if (m->len <= LONG_KEY) {
-		unsigned char padded[LONG_KEY + 1] = { 0 };
-		uint64_t h;
-
-		if (m->len <= KEY) {
-			memcpy(padded, p->key, sizeof p->key);
-		} else {
-			memcpy(padded, m->bytes, m->len);
-			padded[LONG_KEY] = (unsigned char)(m->len | m->unit);
-		}
-		memcpy(l->key, padded, sizeof padded);
-		h = (l->key[0] ^ l->key[2] << 1) * BPE_MIX +
-		    (l->key[1] ^ l->key[3] << 1) * BPE_MIX2;
-		l->slot = &w->longs[(h ^ h >> 32) * BPE_MIX >> w->long_shift];
-		__builtin_prefetch(l->slot);
-	}
-	if (may_be_whole(w->bpe, m)) {
-		l->name = bpe_bytes_hash(&w->bpe->names, m->bytes, m->len);
+	l->name = bpe_bytes_hash(&w->bpe->names, m->bytes, m->len);
+	l->slot = &w->longs[l->name * BPE_MIX2 >> w->long_shift];
+	__builtin_prefetch(l->slot);
+	if (may_be_whole(w->bpe, m))
 		__builtin_prefetch(&w->bpe->names.slot[l->name & w->bpe->names.mask]);
-	}
 	return to;
 }
 
@@ -621,7 +674,7 @@ bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigned cha
 			grow(w);
 		/* no more ids than bytes, and room for those of late pieces */
 		before = (size_t)(w->first - out->id);
-		token_ids_reserve(out, end[b.count] - end[0] + LATES * BPE_LINEAR_MAX + IDS);
+		token_ids_reserve(out, end[b.count] - end[0] + LATES * LONG_MAX + IDS);
 		w->first = out->id + before;
 		to = pass_ids(w, encode_batch(w, &b, out->id + out->count));
 		out->count = (size_t)(to - out->id);

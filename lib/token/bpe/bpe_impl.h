@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { BPE_LINEAR_MAX = 32 }; /* symbols; longer lists use the heap, a stretch at a time */
+enum { BPE_LINEAR_MAX = 56 }; /* symbols; longer lists use the heap, a stretch at a time */
 
 #define BPE_NONE UINT32_MAX
 

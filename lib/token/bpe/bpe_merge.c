@@ -13,10 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACE_BITS = 5 }; /* of a key, below the rank's */
+enum { PLACE_BITS = 6 }; /* of a key, below the rank's */
 
-static_assert(BPE_LINEAR_MAX == 1 << PLACE_BITS && BPE_BITS + PLACE_BITS <= 32,
-    "a rank and a place fit a key");
+static_assert(
+    BPE_PLACES <= 1 << PLACE_BITS && BPE_BITS + PLACE_BITS <= 32, "a rank and a place fit a key");
+static_assert(BPE_LINEAR_MAX % 8 == 0, "the places after all symbols are not searched");
 
 /* The key of a pair that begins at a place; NONE is unchanged. */
 static inline uint32_t
@@ -63,7 +64,7 @@ static inline bool
 merge_next(const struct bpe *b, struct bpe_list *l)
 {
 	uint32_t least = simd_least(l->key, l->width);
-	size_t at = least & (BPE_LINEAR_MAX - 1);
+	size_t at = least & ((1 << PLACE_BITS) - 1);
 	uint64_t before = l->live & (((uint64_t)1 << at) - 1), after = l->live >> at >> 1;
 
 	if (least == BPE_NONE)
