@@ -41,6 +41,7 @@ struct pair {
 	enum mode mode[2];
 	int text[2]; /* which input */
 	enum before before;
+	int found; /* the text of the dataset that the pair finds, -1: none */
 	bool takeover;
 	bool long_stop; /* the first is stopped for longer than the second waits */
 	pid_t pid[2];
@@ -166,12 +167,14 @@ draw(struct mt19937 *r, unsigned n)
 	return (unsigned)mt19937_interval(r, n - 1);
 }
 
-/* Makes what the pair finds. */
+/* Makes what the pair finds. A run that is to leave parts may have finished, or be between the
+ * renames, when it is killed. */
 static void
-prepare(const struct pair *p, struct mt19937 *r)
+prepare(struct pair *p, struct mt19937 *r)
 {
 	pid_t pid;
 
+	p->found = p->before == DATASET ? 0 : -1;
 	if (p->before == DATASET)
 		CHECK(finish(start_writer(PLAIN, 0, "before", false), "before") == DONE);
 	if (p->before != PARTS)
@@ -180,6 +183,8 @@ prepare(const struct pair *p, struct mt19937 *r)
 	usleep(20000 + draw(r, 200000));
 	kill(pid, SIGKILL);
 	(void)finish(pid, "before");
+	if (io_exists("d_text_document.idx") || io_exists("d_text_document.idx.new"))
+		p->found = p->text[0];
 }
 
 /* Rewrites a process's lock as that of another host, of the same job. */
@@ -252,7 +257,7 @@ check_dataset(const struct pair *p, struct tally *n)
 
 	if (io_exists("d_text_document.idx.new")) {
 		n->finished_later++;
-		CHECK(p->end[0] == KILLED || p->end[1] == KILLED);
+		CHECK(p->end[0] == KILLED || p->end[1] == KILLED || p->before == PARTS);
 		CHECK(finish(start(repair, "repair", false), "repair") == DONE);
 	}
 	for (int i = 0; i < 2; i++) {
@@ -264,9 +269,9 @@ check_dataset(const struct pair *p, struct tally *n)
 	}
 	is = dataset_is();
 	if (is < 0)
-		CHECK(!done && p->before != DATASET && !io_exists("d_text_document.idx"));
+		CHECK(!done && p->found < 0 && !io_exists("d_text_document.idx"));
 	else
-		CHECK(allowed[is] || (is == 0 && !done && p->before == DATASET));
+		CHECK(allowed[is] || (is == p->found && !done));
 }
 
 /* Whatever is left, the next run finishes: the one that the words ask for, then one by force. */
