@@ -230,12 +230,39 @@ make_states(struct tables *t, int start, uint64_t classes)
 	return rc;
 }
 
+/* True when two states are alike as far as is known: their blocks, and those that they lead to. */
+static bool
+same_block(const struct automaton *a, const int *block, int s, int t)
+{
+	if (block[s] != block[t])
+		return false;
+	for (int c = 0; c < AUTOMATON_CLASSES; c++)
+		if ((a->row[s][c] & AUTOMATON_MATCH) != (a->row[t][c] & AUTOMATON_MATCH) ||
+		    block[a->row[s][c] & AUTOMATON_NEXT] != block[a->row[t][c] & AUTOMATON_NEXT])
+			return false;
+	return true;
+}
+
+/* Equal for states that are alike, and for few others, so that most are told apart by it. */
+static uint64_t
+block_hash(const struct automaton *a, const int *block, int s)
+{
+	uint64_t h = (uint64_t)block[s];
+
+	for (int c = 0; c < AUTOMATON_CLASSES; c++)
+		h = (h ^ (a->row[s][c] & AUTOMATON_MATCH) ^
+			(uint64_t)block[a->row[s][c] & AUTOMATON_NEXT]) *
+		    0x9e3779b97f4a7c15u;
+	return h;
+}
+
 /* Renumbers states so that those with equal rows, up to the numbers of equal states, are one.
  * State 0 and 1 stay. */
 static void
 unite_states(struct automaton *a)
 {
 	int block[AUTOMATON_STATES], next[AUTOMATON_STATES], count = 2, before = 0;
+	uint64_t hash[AUTOMATON_STATES];
 
 	for (int s = 0; s < a->num_states; s++)
 		block[s] = s == AUTOMATON_START;
@@ -247,18 +274,10 @@ unite_states(struct automaton *a)
 		for (int s = 0; s < a->num_states; s++) {
 			int k = 0;
 
-			for (; k < count; k++) {
-				int c = 0;
-
-				while (c < AUTOMATON_CLASSES &&
-				    (a->row[s][c] & AUTOMATON_MATCH) ==
-					(a->row[first[k]][c] & AUTOMATON_MATCH) &&
-				    block[a->row[s][c] & AUTOMATON_NEXT] ==
-					block[a->row[first[k]][c] & AUTOMATON_NEXT])
-					c++;
-				if (c == AUTOMATON_CLASSES && block[s] == block[first[k]])
-					break;
-			}
+			hash[s] = block_hash(a, block, s);
+			while (k < count &&
+			    (hash[s] != hash[first[k]] || !same_block(a, block, s, first[k])))
+				k++;
 			if (k == count)
 				first[count++] = s;
 			next[s] = k;
