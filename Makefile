@@ -167,11 +167,12 @@ placed   := $(B)/tests/placed/mtrain
 # mtrain without watchdog and timers, to measure what they cost.
 unwatched := $(B)/tests/unwatched/mtrain
 # The product in a simulated cluster: its own objects, whose calls bundle.sh renames, but for those
-# of a GPU, which it does not have.
+# of a GPU, which it does not have, and the start of a launcher, which is the simulator's.
 sim_obj  := $(patsubst %,$(B)/%.o,$(call find,c,tests/sim))
 sim_product := $(patsubst %,$(B)/bin/%.c.o,mtrain mtok mshard mckpt mexport) \
 	$(B)/tests/sim/bin/check.c.o $(B)/tests/faults/saved.c.o $(B)/tests/sim/backends.o \
-	$(filter-out $(cuda_obj) $(B)/train/backends.c.o,$(train_obj)) $(tok_obj) $(shard_obj) \
+	$(filter-out $(cuda_obj) $(B)/train/backends.c.o $(B)/train/run/launch.c.o,$(train_obj)) \
+	$(tok_obj) $(shard_obj) \
 	$(ckpt_obj) $(export_obj) $(lib_obj)
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))

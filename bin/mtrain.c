@@ -8,6 +8,7 @@
  */
 #include "lib/base/prog.h"
 #include "train/config/agree.h"
+#include "train/run/launch.h"
 #include "train/run/run.h"
 #include "train/run/settle.h"
 #include "train/watch/comm_log.h"
@@ -87,7 +88,10 @@ configure(struct train_config *c, int parsed, struct err *e)
 	if (agree_lists(world, c, e) < 0)
 		return -1;
 	if (c->o.dry_run)
-		rc = train_configure(c, c->o.world_size ? c->o.world_size : world->size, e);
+		rc = train_configure(c, train_planned_ranks(c, world->size), e);
+	else if (launch_wanted(&c->o))
+		rc = err_set(e, "--%s: the ranks are started already: leave it out",
+		    c->o.launch ? "launch" : "ranks");
 	else if (c->o.world_size)
 		rc = err_set(
 		    e, "--world-size: is for --dry-run; a run has the ranks that mpirun starts");
@@ -126,7 +130,7 @@ answer(const struct train_config *c)
 	if (c->want_mdoc || c->parse.want_help)
 		return EXIT_DONE;
 	if (!c->parse.want_version)
-		return train_dry_run(c, c->o.world_size ? c->o.world_size : world->size);
+		return train_dry_run(c, train_planned_ranks(c, world->size));
 	for (int i = 0; backends[i]; i++) {
 		n += (size_t)snprintf(text + n, sizeof text - n, " %s", backends[i]->name);
 		if (!backends[i]->describe)
@@ -149,11 +153,15 @@ main(int argc, char **argv)
 	struct err err = { "" };
 	bool mdoc = argc == 2 && !strcmp(argv[1], "--mdoc");
 	int status = EXIT_DONE, parsed;
+	char **words = launch_words(argc, argv);
 
 	prog_begin(argv[0]);
 	stop_catch_signals();
 	parsed = train_parse(&c, mdoc ? 1 : argc, argv, &err);
 	c.want_mdoc = mdoc;
+	if (parsed == 0 && launch_wanted(&c.o) && !only_tells(&c) && !mpi_launched())
+		launch_run(&c.o, words);
+	free(words);
 	world = start_mpi(c.o.init_timeout);
 	prog_on_exit(leave_together);
 	prog_mute(world->rank != 0);

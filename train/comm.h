@@ -95,6 +95,7 @@ int comm_rows(const struct comm *c, const struct rows_exchange *x, struct p2p *m
 
 /* train/mpi: starts MPI; without a launcher a world of one, without MPI. staging: bytes of host
  * memory that the implementation keeps. */
+bool mpi_launched(void);
 struct comm *mpi_world(struct err *e);
 void mpi_end(void);
 size_t mpi_staging_bytes(void);

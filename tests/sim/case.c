@@ -470,7 +470,7 @@ place_of(struct continued *c, uint64_t state)
 	return NULL;
 }
 
-/* True when a run has gone on from this state to its end as it should. */
+/* True when a run has continued from this state to its end as it should. */
 static bool
 was_continued(uint64_t state)
 {

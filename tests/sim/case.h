@@ -53,7 +53,7 @@ struct case_options {
 	long until;                  /* the event that ends it; 0: none */
 	int mark;                    /* of the caller */
 	const char *export;          /* a directory of this machine that gets the disk, or NULL */
-	struct continued *continued; /* NULL: each run goes on to its end */
+	struct continued *continued; /* NULL: each run continues to its end */
 };
 /* The layout of a seed, the same in every process. */
 int case_layout(const struct case_options *o);

@@ -54,7 +54,7 @@ end_others(void *arg)
 
 	rest(draw_delay(2 * MILLISECOND));
 	for (int i = 0; i < j->size; i++)
-		process_signal(j->rank[i], SIGCONT);
+		process_signal_from(j->rank[i], SIGCONT, LAUNCHER_PID);
 	job_signal(j, SIGTERM);
 	rest(SECOND);
 	job_kill(j);

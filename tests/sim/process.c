@@ -184,6 +184,12 @@ taker(struct process *p, int sig)
 void
 process_signal(struct process *p, int sig)
 {
+	process_signal_from(p, sig, 0);
+}
+
+void
+process_signal_from(struct process *p, int sig, pid_t sender)
+{
 	void (*handler)(int);
 	struct thread *t;
 
@@ -195,8 +201,10 @@ process_signal(struct process *p, int sig)
 		process_end(p, 128 + sig);
 	if (sig == SIGSTOP || sig == SIGCONT)
 		p->stopped = sig == SIGSTOP;
-	if (sig == SIGKILL || sig == SIGSTOP || sig == SIGCONT || handler == SIG_IGN)
+	if (sig == SIGKILL || sig == SIGSTOP || handler == SIG_IGN ||
+	    (sig == SIGCONT && handler == SIG_DFL))
 		return;
+	p->sender[sig] = sender;
 	t = taker(p, sig);
 	if (handler == SIG_DFL && t) {
 		if (ends_by_default(sig))
@@ -207,6 +215,21 @@ process_signal(struct process *p, int sig)
 	poll_wake(p);
 	if (t && t != sim.current && t->ready > sim.now)
 		t->ready = sim.now + draw_delay(sim.call_cost);
+}
+
+static void
+handle(struct process *p, int sig)
+{
+	struct sigaction *a = &p->action[sig];
+	siginfo_t from = { .si_signo = sig, .si_code = SI_USER };
+
+	from.si_pid = p->sender[sig];
+	if (a->sa_handler == SIG_DFL)
+		process_end(p, 128 + sig);
+	if (a->sa_flags & SA_SIGINFO)
+		a->sa_sigaction(sig, &from, NULL);
+	else if (a->sa_handler != SIG_IGN)
+		a->sa_handler(sig);
 }
 
 /* Runs the handlers of pending signals. Called when a thread runs after a call. */
@@ -221,10 +244,7 @@ process_deliver(struct thread *t)
 		p->pending &= ~(UINT64_C(1) << sig);
 		t->interrupted = true;
 		log_event("handler", NULL, sig, 0);
-		if (p->action[sig].sa_handler == SIG_DFL)
-			process_end(p, 128 + sig);
-		if (p->action[sig].sa_handler != SIG_IGN)
-			p->action[sig].sa_handler(sig);
+		handle(p, sig);
 	}
 }
 
@@ -330,6 +350,12 @@ sim_sigpending(sigset_t *set)
 }
 
 /* --- who it is -------------------------------------------------------------------------------- */
+
+pid_t
+sim_getppid(void)
+{
+	return LAUNCHER_PID;
+}
 
 pid_t
 sim_getpid(void)

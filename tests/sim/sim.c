@@ -116,7 +116,7 @@ static const struct opt sim_opts[] = {
 	    .max = 1e6,
 	    .def = "0",
 	    .help =
-		"begin nothing more after as many, and say where to go on; 0: go on to the end" },
+		"begin nothing more after as many, and say where to continue; 0: run to the end" },
 	{ .name = "table",
 	    .type = OPT_STRING,
 	    .off = offsetof(struct sim_config, table),
@@ -286,7 +286,7 @@ run_sim(const void *cfg, int argc, char **argv, struct err *e)
 		return -1;
 	table_print(&r.sum);
 	if (c->minutes && r.next <= r.last)
-		printf("the time is over: go on with --seeds %llu:%llu\n",
+		printf("the time is over: continue with --seeds %llu:%llu\n",
 		    (unsigned long long)r.next, (unsigned long long)r.last);
 	return r.sum.failed ? EXIT_FAILED : EXIT_DONE;
 }

@@ -134,7 +134,7 @@ print(const struct state *s)
 	}
 	printf("%ld calls failed, %ld runs did not end as they should\n", all, failed);
 	if (s->late)
-		printf("the time is over: go on with --from %d\n", s->combination);
+		printf("the time is over: continue with --from %d\n", s->combination);
 	return failed;
 }
 

@@ -18,7 +18,16 @@
 #include <stdio.h>
 #include <ucontext.h>
 
-enum { HOSTS = 8, FDS = 256, RANKS = 16, SIGNALS = 65, STREAMS = 128, BLOCKS = 64, JOB_NONE = -1 };
+enum {
+	HOSTS = 8,
+	FDS = 256,
+	RANKS = 16,
+	SIGNALS = 65,
+	STREAMS = 128,
+	BLOCKS = 64,
+	JOB_NONE = -1,
+	LAUNCHER_PID = 2
+};
 #define NEVER INT64_MAX
 #define SECOND INT64_C(1000000000)
 #define MILLISECOND INT64_C(1000000)
@@ -102,8 +111,9 @@ struct process {
 	char **env;
 	char cwd[64];
 	struct sigaction action[SIGNALS];
-	uint64_t pending;     /* signals, as bits */
-	struct thread *alarm; /* of the launcher's process: rests until it is time; NULL: none */
+	pid_t sender[SIGNALS]; /* of the last signal of each number; 0: nobody's */
+	uint64_t pending;      /* signals, as bits */
+	struct thread *alarm;  /* of the launcher's process: rests until it is time; NULL: none */
 	struct mpi *mpi;
 	int (*main)(int, char **);
 	int argc;
@@ -183,6 +193,7 @@ struct process *process_begin(const struct program *x);
 /* Ends it now: nothing of it runs again. */
 void process_end(struct process *p, int status);
 void process_signal(struct process *p, int sig);
+void process_signal_from(struct process *p, int sig, pid_t sender);
 void process_deliver(struct thread *t);
 /* The launcher's thread waits for its end. */
 int process_wait(struct process *p);

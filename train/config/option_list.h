@@ -307,6 +307,13 @@
 	   check_weight_hash_interval, 0, "0", \
 	   "steps between those after which data ranks compare their weights: different ones end " \
 	   "the run with status 5; 0: none") \
+	DO(RANGE, NOTHING, "ranks", ranks, 1, 1 << 20, NULL, \
+	   "start so many ranks on this host by mpirun; Ctrl-C and other requests save and stop") \
+	DO(STRING, NOTHING, "launch", launch, "WORDS", NULL, \
+	   "start the ranks by these words, as 'mpirun -np 64 --hostfile F' or srun, likewise") \
+	DO(NUM, NOTHING, "stop-timeout", stop_timeout, 0, 1e6, "0", \
+	   "with these two: seconds from a request to stop until the ranks are ended; 0: no " \
+	   "limit") \
 	DO(FLAG, VALUE, "dry-run", dry_run, \
 	   "check everything, print the memory of every rank, start nothing") \
 	DO(RANGE, VALUE, "world-size", world_size, 1, 1 << 20, NULL, \

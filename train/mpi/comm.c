@@ -570,8 +570,8 @@ static const struct comm_ops mpi_ops = {
 
 /* Whether a launcher has started this process: each sets one of these. A process without them is a
  * world of its own. */
-static bool
-launched(void)
+bool
+mpi_launched(void)
 {
 	static const char *const names[] = { "PMIX_NAMESPACE", "PMI_FD", "PMI_RANK", "PMI_SIZE",
 		"PMI_PORT", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE" };
@@ -605,7 +605,7 @@ start(struct err *e)
 struct comm *
 mpi_world(struct err *e)
 {
-	bool alone = !launched();
+	bool alone = !mpi_launched();
 	struct comm *c;
 	struct mpi_comm *m;
 

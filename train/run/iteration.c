@@ -158,6 +158,7 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 	bool first = e->rank == 0;
 
 	mine[TOTAL_STOP] = stop_signal() != NULL || (first && stop_file(o->save));
+	mine[TOTAL_SAVE] = stop_announced();
 	if (e->last_stage && e->coord[AX_TP] == 0) {
 		mine[TOTAL_LOSS] = scalar[SCALAR_LOSS];
 		mine[TOTAL_ZLOSS] = scalar[SCALAR_ZLOSS];

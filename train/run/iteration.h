@@ -19,8 +19,8 @@
 /* What the ranks add up after the passes of a step or an evaluation: sums of loss and squared norm,
  * zeros of gradients, tokens that the loss counts, joules since the last one; and the number of
  * ranks that have a batch that cannot be used, have computed a micro batch twice with different
- * results, were asked to stop, are out of time, have done their part of a save, have lost the
- * lock of --save, or have found a dataset changed. */
+ * results, were asked to stop, were told that they will be (and save now), are out of time, have
+ * done their part of a save, have lost the lock of --save, or have found a dataset changed. */
 enum total {
 	TOTAL_LOSS,
 	TOTAL_ZLOSS,
@@ -31,6 +31,7 @@ enum total {
 	TOTAL_BAD_DATA,
 	TOTAL_DIFFERENT,
 	TOTAL_STOP,
+	TOTAL_SAVE,
 	TOTAL_LATE,
 	TOTAL_WRITTEN,
 	TOTAL_LOST,

@@ -194,7 +194,8 @@ after_step(struct run *r)
 
 	if (!asked && step % o->eval_interval == 0 && step < r->c->train_iters)
 		status = evaluate(r, SPLIT_VALID);
-	if (status == EXIT_DONE && !asked && o->save_interval && step % o->save_interval == 0)
+	if (status == EXIT_DONE && !asked &&
+	    ((o->save_interval && step % o->save_interval == 0) || r->total[TOTAL_SAVE] > 0))
 		status = save(r);
 	return status == EXIT_DONE && why ? stop_run(r, why) : status;
 }

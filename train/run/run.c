@@ -95,6 +95,12 @@ other_bytes(const struct train_config *c, int pp)
 	return gpu_workspace(&c->plan.layout, &c->plan.model, &c->plan.shape, pp);
 }
 
+int64_t
+train_planned_ranks(const struct train_config *c, int world_size)
+{
+	return c->o.world_size ? c->o.world_size : c->o.ranks ? c->o.ranks : world_size;
+}
+
 /* TSV on stdout, one line per rank, in rank order; no memory is taken and no peer is asked.
  * engine_open takes its memory by the same plan, so the figures are those of a run. Tensor and data
  * ranks of a stage hold equally much, so each stage is planned once. */

@@ -6,6 +6,11 @@
  * The start, which may take minutes, looks when the corpora are open and after each index map and
  * piece of a checkpoint. A file named stop in the --save directory requests the same and needs no
  * process id.
+ *
+ * Where INT, TERM or HUP reaches Open MPI's mpirun, the ranks get CONT at once, TERM after a second
+ * and KILL after another. The CONT is a request to save and train on: so a step and a save may take
+ * two seconds in place of one. That it comes from mpirun also when a run continues after Ctrl-Z
+ * costs a checkpoint.
  */
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
@@ -13,6 +18,7 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,6 +56,7 @@ enum { AGAIN = 1000000000 };
  * before it: a handler leaves no choice but mutable globals. */
 static atomic_int asked = -1;
 static atomic_llong urgent;
+static atomic_bool announced;
 
 static int
 row_of(int sig)
@@ -126,6 +133,16 @@ answer_by(int sig, void (*action)(int))
 	sigaction(sig, &a, NULL);
 }
 
+/* From another process than mpirun, CONT means nothing. */
+static void
+announce(int sig, siginfo_t *from, void *context)
+{
+	(void)sig;
+	(void)context;
+	if (from->si_code == SI_USER && from->si_pid == getppid())
+		atomic_store(&announced, true);
+}
+
 /* Gives every signal its action, unless it is to stay ignored. */
 static void
 answer_all(void (*requests)(int), void (*ends)(int))
@@ -143,7 +160,15 @@ answer_all(void (*requests)(int), void (*ends)(int))
 void
 stop_catch_signals(void)
 {
+	struct sigaction a;
+
 	answer_all(request, end);
+	if (!getenv("OMPI_COMM_WORLD_SIZE"))
+		return;
+	memset(&a, 0, sizeof a);
+	a.sa_sigaction = announce;
+	a.sa_flags = SA_RESTART | SA_SIGINFO;
+	sigaction(SIGCONT, &a, NULL);
 }
 
 void
@@ -169,6 +194,18 @@ stop_signal(void)
 	int i = atomic_load(&asked);
 
 	return i < 0 ? NULL : stop_signal_names[i];
+}
+
+const char *
+stop_signal_name(int sig)
+{
+	return stop_signal_names[row_of(sig)];
+}
+
+bool
+stop_announced(void)
+{
+	return atomic_exchange(&announced, false);
 }
 
 /* A launcher may deliver a signal to only some of the ranks. */

@@ -1,4 +1,4 @@
-/* stop.h - requests to stop: signals and the file SAVE/stop */
+/* stop.h - requests to stop: signals and the file SAVE/stop; and requests to save */
 #ifndef TRAIN_WATCH_STOP_H
 #define TRAIN_WATCH_STOP_H
 
@@ -22,6 +22,11 @@ void stop_default_signals(void);
 int stop_agree(struct comm *world, struct err *e);
 /* Name of the first signal that asked, or NULL. */
 const char *stop_signal(void);
+/* The name of one of stop_signal_names by its number. */
+const char *stop_signal_name(int sig);
+/* True once for each time that mpirun has announced the end of its ranks: it sends CONT a second
+ * before TERM. */
+bool stop_announced(void);
 /* True when there is a file `stop` in save. stop_file_remove removes it, so that the next run does
  * not stop at once. save may be NULL. */
 bool stop_file(const char *save);

@@ -51,7 +51,7 @@ struct candidate {
 /* What is measured: the GEMM itself, or one like it that changes nothing. */
 struct trial {
 	struct gemm g;
-	void *vectors; /* a bias of zeros and sums of columns, freed after; NULL: those of g, or none */
+	void *vectors; /* a bias of zeros and sums of columns; NULL: those of g, or none */
 };
 
 /* F64 is kept out when the device is opened, so another type here is a mistake in the engine. */

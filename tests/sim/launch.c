@@ -1,0 +1,24 @@
+/* launch.c - in place of train/run/launch.c: runs of a simulated machine begin in launcher.c */
+#include "lib/base/mem.h"
+#include "train/run/launch.h"
+
+#include <string.h>
+
+char **sim_launch_words(int argc, char **argv);
+void sim_launch_run(const struct train_options *o, char **words) __attribute__((noreturn));
+
+char **
+sim_launch_words(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	return NULL;
+}
+
+void
+sim_launch_run(const struct train_options *o, char **words)
+{
+	(void)o;
+	(void)words;
+	BUG("a simulated run starts a launcher");
+}
