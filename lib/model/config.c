@@ -54,6 +54,12 @@ model_post_norm(const struct model_config *c)
 	return c->norm_placement != NORM_PLACEMENT_PRE;
 }
 
+bool
+model_norm_means(const struct model_config *c)
+{
+	return c->normalization == NORMALIZATION_LAYERNORM;
+}
+
 /*
  * Rounded down to an even number, because rotation takes channels in pairs; Megatron-LM truncates
  * too.

@@ -13,8 +13,7 @@ static void
 params(struct param_list *to, const struct model_config *c)
 {
 	bool pre = model_pre_norm(c), post = model_post_norm(c), normed = c->qk_layernorm,
-	     means = c->normalization == NORMALIZATION_LAYERNORM,
-	     whole = c->qk_layernorm_hidden_dim;
+	     means = model_norm_means(c), whole = c->qk_layernorm_hidden_dim;
 	int64_t h = c->hidden_size, d = c->kv_channels, q = c->num_attention_heads * d,
 		kv = c->num_query_groups * d, q_norm = whole ? q : d, k_norm = whole ? kv : d;
 	const struct param_row rows[] = {
@@ -67,7 +66,7 @@ state_own(struct buffer_list *to, const struct sizes *z)
 	const struct model_config *c = z->model;
 	struct heads n = heads_of(z);
 	bool pre = model_pre_norm(c), post = model_post_norm(c), trains = z->trains,
-	     means = c->normalization == NORMALIZATION_LAYERNORM, normed = c->qk_layernorm,
+	     means = model_norm_means(c), normed = c->qk_layernorm,
 	     wide = !fp8_makes_norms(z->layout, &z->shape->fp8);
 	int64_t t = z->tokens, r = z->rows, h = z->hidden, qkv = n.q + 2 * n.kv, qk = n.q + n.kv,
 		lines = n.count * z->shape->micro_batch_size,

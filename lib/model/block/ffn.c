@@ -1,17 +1,11 @@
 /* ffn.c - input, norms and output of the second block of a layer */
 #include "lib/model/block/ffn.h"
 
-static bool
-has_means(const struct model_config *c)
-{
-	return c->normalization == NORMALIZATION_LAYERNORM;
-}
-
 void
 ffn_norm_params(struct param_list *to, const struct model_config *c, int first)
 {
 	const struct param_row rows[] = { NORM_ROWS("pre_mlp_layernorm", first + FFN_NORM,
-	    model_pre_norm(c), has_means(c), c->hidden_size, 0) };
+	    model_pre_norm(c), model_norm_means(c), c->hidden_size, 0) };
 
 	state_params(to, rows, 2);
 }
@@ -20,7 +14,7 @@ void
 ffn_post_norm_params(struct param_list *to, const struct model_config *c, int first)
 {
 	const struct param_row rows[] = { NORM_ROWS("post_mlp_layernorm", first + FFN_POST_NORM,
-	    model_post_norm(c), has_means(c), c->hidden_size, 0) };
+	    model_post_norm(c), model_norm_means(c), c->hidden_size, 0) };
 
 	state_params(to, rows, 2);
 }
@@ -30,7 +24,7 @@ void
 ffn_buffers(struct buffer_list *to, const struct sizes *z, int first, bool norm_out)
 {
 	bool pre = model_pre_norm(z->model), post = model_post_norm(z->model),
-	     means = has_means(z->model), parallel = z->model->use_parallel_residual;
+	     means = model_norm_means(z->model), parallel = z->model->use_parallel_residual;
 	int64_t r = z->rows, h = z->hidden;
 	const struct buffer_row rows[] = {
 		{ "mlp input", first + FFN_INPUT, parallel ? STEP : LAYER, true, STREAM, { r, h },

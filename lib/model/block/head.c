@@ -8,7 +8,7 @@
 static void
 params(struct param_list *to, const struct model_config *c)
 {
-	bool means = c->normalization == NORMALIZATION_LAYERNORM;
+	bool means = model_norm_means(c);
 	int64_t h = c->hidden_size;
 	const struct param_row rows[] = {
 		NORM_ROWS("decoder.final_layernorm", HEAD_NORM, true, means, h, 0),
@@ -43,7 +43,7 @@ head_rows(const struct sizes *z)
 static void
 buffers(struct buffer_list *to, const struct sizes *z)
 {
-	bool means = z->model->normalization == NORMALIZATION_LAYERNORM;
+	bool means = model_norm_means(z->model);
 	int64_t t = z->tokens, r = z->rows, h = z->hidden, n = head_rows(z),
 		ranks = z->layout->tensor_model_parallel_size;
 	const struct buffer_row rows[] = {
