@@ -147,8 +147,7 @@ sets_with(const unsigned sets[TOGETHER_MAX], unsigned kinds)
 static uint64_t
 times_of(const struct rank *r, const struct buffer *b)
 {
-	int block = b->number >> BLOCK_SHIFT;
-	unsigned kinds = block ? 1U << block : ~0U;
+	unsigned kinds = 1U << (b->number >> BLOCK_SHIFT);
 	uint64_t in = sets_with(r->passes, kinds), times = 0;
 
 	if (b->level == LAYER || b->level == KEPT)
@@ -386,13 +385,15 @@ take_kinds(struct memory_plan *m, const struct sizes *z)
 	return have;
 }
 
-/* Which of these kinds layers have together. The pass through a layer may end with the norm of the
- * block after it. */
+/* Which of these kinds layers have together, and what is the rank's with all of them, also where a
+ * stage has no such kind. The pass through a layer may end with the norm of the block after it. */
 static void
 find_together(const struct memory_plan *m, struct rank *r, unsigned kinds)
 {
-	unsigned layer = 0;
+	unsigned rank = 1U << BLOCK_rank, layer = 0;
 
+	add_together(r->layers, rank);
+	add_together(r->passes, rank);
 	for (int i = 0; i < m->num_blocks; i++) {
 		const struct block *b = &m->block[i];
 		unsigned next = i + 1 < m->num_blocks ? 1U << block_number(b[1].kind) : 0;
@@ -400,8 +401,8 @@ find_together(const struct memory_plan *m, struct rank *r, unsigned kinds)
 		layer |= 1U << block_number(b->kind);
 		if (next && b[1].layer == b->layer)
 			continue;
-		add_together(r->layers, layer & kinds);
-		add_together(r->passes, (layer | next) & kinds);
+		add_together(r->layers, (layer & kinds) | rank);
+		add_together(r->passes, ((layer | next) & kinds) | rank);
 		layer = 0;
 	}
 }

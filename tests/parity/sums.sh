@@ -54,14 +54,25 @@ differences()
 	done
 }
 
+# rows: of each parameter that the blocks state its name, its sums without sequence parallelism and
+# with it, and how it is held
+rows()
+{
+	sums='{ *\([A-Z_0]*\), *\([A-Z_0]*\) *}'
+	for file in "$TOP"/lib/model/block/*.c; do
+		layer=decoder.layers.0.
+		case $file in */embedding.c | */head.c) layer= ;; esac
+		cc -E -P -D_GNU_SOURCE -I"$TOP" "$file" | tr -d '\n\t' |
+			sed 's/" *"//g; s/%d/0/g; s/{ *"/\n&/g' |
+			sed -n "s/^{ *\"\([a-z0-9_.]*\)\",\(.*\)$sums *}.*/$layer\1 \3 \4 \2/p"
+	done
+}
+
 # summed COLUMN: names of the tensors with sums, without sequence parallelism (1) or with it (2)
 summed()
 {
-	cat tree/lib/model/block/*.kept | tr -d '\n\134' | sed 's/{ "/\n&/g' |
-		sed -n 's/^{ "\([a-z0-9_.%]*\)", ROLE_\(.*\){ \(.*\), \(.*\) } }.*/\1 \3 \4 \2/p' |
-		awk -v column=$(($1 + 1)) '$column != "0" {
-			gsub("%d", "0", $1)
-			print $1 (/PARAM_BALANCE/ ? "" : ".exp_avg") }' | sort -u
+	rows | awk -v column=$(($1 + 1)) '$column != "0" {
+		print $1 (/PARAM_BALANCE/ ? "" : ".exp_avg") }' | sort -u
 }
 
 # seen COLUMN OPTION...: each of those differs when nothing is summed
@@ -88,10 +99,7 @@ for rows in "" --sequence-parallel; do
 	done
 done
 copy_tree
-for file in tree/lib/model/block/*.c tree/lib/model/block/ffn.h; do
-	cp "$file" "$file.kept"
-	sed -i 's/SUM_[A-Z]*/0/g' "$file"
-done
+sed -i 's/SUM_[A-Z]*/0/g' tree/lib/model/block/*.c tree/lib/model/block/rows.h
 build_tree mtrain
 PATH=$tmp/tree/$(basename "$B"):$PATH
 seen 1
