@@ -1,8 +1,8 @@
 /*
  * formats.c - the formats that printf() does not learn
  *
- * libquadmath, which OpenBLAS needs, teaches printf() its own type as soon as it is loaded, and
- * from then on the C library takes the slow path of every format. Nothing here prints such a type.
+ * libquadmath, which OpenBLAS needs, teaches printf() its own type as soon as it is loaded. From
+ * then on the C library takes the slow path of every format. Nothing here prints such a type.
  */
 #include <printf.h>
 

@@ -115,8 +115,7 @@ static const struct opt sim_opts[] = {
 	    .off = offsetof(struct sim_config, minutes),
 	    .max = 1e6,
 	    .def = "0",
-	    .help =
-		"begin nothing more after as many, and say where to continue; 0: run to the end" },
+	    .help = "begin nothing more after as many, and say where to continue; 0: to the end" },
 	{ .name = "table",
 	    .type = OPT_STRING,
 	    .off = offsetof(struct sim_config, table),

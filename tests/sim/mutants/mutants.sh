@@ -1,6 +1,7 @@
 #!/bin/sh
-# mutants.sh DIR [NAME...] - each mistake of which make.sh has built a simulator in DIR must be
-# found within SEEDS seeds, JOBS at once
+# mutants.sh DIR [NAME...] - finds each mistake of which make.sh has built a simulator in DIR
+#
+# SEEDS seeds must do, JOBS at once.
 #
 # A case, arguments of sim, is what finds it at once: cases.sh runs them all without a mistake.
 # Prints the seed that finds each, and the median and the highest.
