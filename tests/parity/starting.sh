@@ -85,6 +85,7 @@ on2 0 --save first --load first --train-iters 4 --override-opt_param-scheduler \
 [ "$(cut -c 1-17 cut.jsonl | tr '\n' ' ')" = '{"iteration": 9,  {"iteration": 4,  ' ] ||
 	fail "metrics after a line that was cut off: $(cat cut.jsonl)"
 expect 1 mtrain --config tiny.conf --train-iters 2 --metrics-file /dev/full
+said "mtrain: '/dev/full' lacks a line: No space left on device; the run continues"
 said "mtrain: cannot write '/dev/full': No space left on device"
 
 # A checkpoint in --save that no option asks to resume from.

@@ -251,8 +251,7 @@ says_why(const char *said)
 	for (const char *line = said; line && *line;
 	     line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
 		static const char *const notes[] = { ": saved iteration", "holds no checkpoint",
-			"ranks (tensor", "unlike Megatron-LM", ": loaded",
-			"and the run continues" };
+			"ranks (tensor", "unlike Megatron-LM", ": loaded", "the run continues" };
 		char text[400];
 		bool note = false;
 
@@ -327,7 +326,7 @@ check_start(int status)
 	if (first && first <= highest(before) && !run.layout->rewinds)
 		problem("iteration %d was saved, and iteration %d is trained again\n",
 		    highest(before), first);
-	run.torn |= strstr(run.said.buf ? run.said.buf : "", "cannot write 'm'") != NULL;
+	run.torn |= strstr(run.said.buf ? run.said.buf : "", "'m' lacks a line") != NULL;
 	run.promised |= saved_promised(run.said.buf ? run.said.buf : "", run.said.len);
 	if (run.layout->tool)
 		return;

@@ -185,8 +185,8 @@ put_line(struct metrics *m, struct str *line)
 	if (m->torn && !m->lost) {
 		m->lost = errno ? errno : EIO;
 		prog_progress_end();
-		note("cannot write '%s': %s: it lacks lines, and the run continues",
-		    m->o->metrics_file, strerror(m->lost));
+		note("'%s' lacks a line: %s; the run continues", m->o->metrics_file,
+		    strerror(m->lost));
 	}
 	str_release(line);
 }
