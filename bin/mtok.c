@@ -193,7 +193,7 @@ main(int argc, char **argv)
 		.libraries = tokenizer_libraries,
 		.default_verb = "encode",
 		.verbs = verbs,
-		.refused = encode_refused,
+		.foreign = &encode_foreign,
 	};
 
 	return cli_main(&mtok, argc, argv);

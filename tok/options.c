@@ -487,39 +487,47 @@ const struct opt train_opts[] = {
 };
 
 /* Each option of Megatron-LM's tools/preprocess_data.py, of this release or an earlier one, that is
- * not above: why, and what to do. */
-const struct opt_refused encode_refused[] = {
-	{ "partitions",
-	    "one run gives one dataset; --workers is enough, and --part for many jobs" },
-	{ "find-optimal-num-workers",
-	    "it measures on samples and writes no whole dataset; one worker a core is the "
-	    "default" },
-	{ "tokenizer-special-tokens",
-	    "special tokens come from the tokenizer's files: add them there, such as in "
-	    "additional_special_tokens of tokenizer_config.json" },
-	{ "tokenizer-metadata",
-	    "the files and --tokenizer-type determine the tokenizer: leave it out" },
-	{ "tokenizer-hf-no-use-fast",
-	    "ids are those of the fast tokenizer, and the slow one's may differ: leave it out if "
-	    "they need not" },
-	{ "tokenizer-sentencepiece-legacy",
-	    "it adds special tokens outside the model: train a model that has them, with "
-	    "--control-symbols" },
-	{ "no-tokenizer-sentencepiece-ignore-extra-whitespaces",
-	    "runs of blanks follow the model's own rule: train with --keep-extra-whitespaces" },
-	{ "legacy-tokenizer",
-	    "ids are those of the present tokenizers; of the former, --prepend-bos is "
-	    "Llama2Tokenizer's "
-	    "and --special-as-text GPT2BPETokenizer's" },
-	{ "vocab-extra-ids",
-	    "pieces come from the tokenizer's files: a model with that many more can have them as "
-	    "added tokens" },
-	{ "null-tokenizer-eod-id", "give --eod-id" },
-	{ "tokenizer-prompt-format", "it is for chats with images, which are not tokenized here" },
-	{ "image-tag-type", "it is for chats with images, which are not tokenized here" },
-	{ "force-system-message", "it is for chats with images, which are not tokenized here" },
-	{ NULL, NULL },
+ * not above: why, and what to do. Sorted. */
+/* clang-format off */
+static const struct opt_foreign encode_rows[] = {
+	{ .name = "find-optimal-num-workers", .kind = FOREIGN_LACKS,
+	  .why = "it measures on samples and writes no whole dataset; one worker a core is"
+	         " the default" },
+	{ .name = "force-system-message", .kind = FOREIGN_LACKS,
+	  .why = "it is for chats with images, which are not tokenized here" },
+	{ .name = "image-tag-type", .kind = FOREIGN_LACKS,
+	  .why = "it is for chats with images, which are not tokenized here" },
+	{ .name = "legacy-tokenizer", .kind = FOREIGN_LACKS,
+	  .why = "ids are those of the present tokenizers; of the former, --prepend-bos is"
+	         " Llama2Tokenizer's and --special-as-text GPT2BPETokenizer's" },
+	{ .name = "no-tokenizer-sentencepiece-ignore-extra-whitespaces", .kind = FOREIGN_LACKS,
+	  .why = "runs of blanks follow the model's own rule: train with --keep-extra-"
+	         "whitespaces" },
+	{ .name = "null-tokenizer-eod-id", .kind = FOREIGN_LACKS,
+	  .why = "give --eod-id" },
+	{ .name = "partitions", .kind = FOREIGN_LACKS,
+	  .why = "one run gives one dataset; --workers is enough, and --part for many jobs" },
+	{ .name = "tokenizer-hf-no-use-fast", .kind = FOREIGN_LACKS,
+	  .why = "ids are those of the fast tokenizer, and the slow one's may differ: "
+	         "leave it out if they need not" },
+	{ .name = "tokenizer-metadata", .kind = FOREIGN_NOTE,
+	  .why = "the files and --tokenizer-type determine the tokenizer" },
+	{ .name = "tokenizer-prompt-format", .kind = FOREIGN_LACKS,
+	  .why = "it is for chats with images, which are not tokenized here" },
+	{ .name = "tokenizer-sentencepiece-legacy", .kind = FOREIGN_LACKS,
+	  .why = "it adds special tokens outside the model: train a model that has them, "
+	         "with --control-symbols" },
+	{ .name = "tokenizer-special-tokens", .kind = FOREIGN_LACKS,
+	  .why = "special tokens come from the tokenizer's files: add them there, such as "
+	         "in additional_special_tokens of tokenizer_config.json" },
+	{ .name = "vocab-extra-ids", .kind = FOREIGN_LACKS,
+	  .why = "pieces come from the tokenizer's files: a model with that many more can "
+	         "have them as added tokens" },
 };
+/* clang-format on */
+
+const struct opt_foreigners encode_foreign = { .row = encode_rows,
+	.count = sizeof encode_rows / sizeof *encode_rows };
 
 /* Words of --input come first, then the operands, in their order. The pool owns the new list; the
  * words themselves are borrowed. */

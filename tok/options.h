@@ -14,7 +14,7 @@ struct info_config {
 extern const struct opt encode_opts[], count_opts[], decode_opts[], train_opts[], info_opts[];
 
 /* Options of preprocess_data that mtok does not have, with what to do instead. */
-extern const struct opt_refused encode_refused[];
+extern const struct opt_foreigners encode_foreign;
 
 /* Adds operands to a list of inputs; the list's memory is the pool's. */
 void options_add_operands(struct opt_list *input, struct mem_pool *pool, int argc, char **argv);

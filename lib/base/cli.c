@@ -157,7 +157,7 @@ run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
 	int rc;
 
 	opt_begin(&p, v->opts, cfg);
-	p.refused = t->refused;
+	p.foreign = t->foreign;
 	if (opt_argv(&p, &argc, &argv, &e) < 0)
 		die_usage("%s", e.msg);
 	if (p.want_help)

@@ -30,8 +30,8 @@ struct tool {
 	const char *default_verb;
 	/* ended by NULL; a tool without verbs has one whose name is "" */
 	const struct verb *const *verbs;
-	/* options that are known but that no verb has; may be NULL */
-	const struct opt_refused *refused;
+	/* options of other programs, which no verb has; may be NULL */
+	const struct opt_foreigners *foreign;
 	/* appends versions of libraries to what was built in; may be NULL */
 	void (*libraries)(struct str *out);
 };

@@ -9,8 +9,11 @@
 #define BASE_ERR_H
 
 struct err {
-	char msg[4096];
+	char msg[8192];
 };
+
+/* Separates the lines of a reason that has several. */
+#define ERR_LINE '\036'
 
 /* Formats the reason and returns -1, so that a parser can `return err_set(e, ...)`. e may be
  * NULL. */

@@ -4,37 +4,38 @@
  * One row of a table gives the name, the type, the range, the default and the text of an option,
  * and the place of its value in the caller's struct. The command line and option files go through
  * the same code, so a word means the same in both; a later word wins over an earlier one, and the
- * command line over any file. Options of Megatron-LM that this suite lacks are known by name and
- * reported together, so that a launch script is ported in one pass.
+ * command line over any file. An error does not end the reading: the option keeps its default, and
+ * all errors are told together.
  */
 #include "lib/base/io.h"
-#include "lib/base/opt.h"
+#include "lib/base/opt_impl.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* '_' equals '-' in names. */
-static bool
-same_name(const char *a, const char *b)
+bool
+opt_same_name(const char *a, const char *b, bool fold)
 {
-	for (; *a && *b; a++, b++)
-		if ((*a == '_' ? '-' : *a) != (*b == '_' ? '-' : *b))
+	for (; *a && *b; a++, b++) {
+		int x = *a == '_' ? '-' : (unsigned char)*a;
+		int y = *b == '_' ? '-' : (unsigned char)*b;
+
+		if (fold ? tolower(x) != tolower(y) : x != y)
 			return false;
+	}
 	return *a == *b;
 }
 
-/*
- * Tables have a few hundred rows and are searched once per word, so a linear scan is enough. Groups
- * have no name. NULL when no row matches.
- */
-static const struct opt *
-find(const struct opt *table, const char *name)
+/* Tables have a few hundred rows and are searched once per word, so a linear scan is enough. */
+const struct opt *
+opt_find(const struct opt *table, const char *name)
 {
 	for (const struct opt *o = table; o->type != OPT_END_TYPE; o++)
-		if (o->name && same_name(o->name, name))
+		if (o->name && opt_same_name(o->name, name, false))
 			return o;
 	return NULL;
 }
@@ -59,151 +60,181 @@ takes_value(const struct opt *o)
 	    o->type == OPT_CHOICE || o->type == OPT_CONFIG;
 }
 
-/* Levenshtein distance, for "did you mean". */
-static int
-distance(const char *a, const char *b)
+/* --- values ----------------------------------------------------------------------------------- */
+
+/* The text without '_' between two digits. False for one that stands elsewhere, and for a text that
+ * is no number for its length alone. */
+static bool
+plain_digits(const char *text, char *out, size_t cap)
 {
-	int row[128], n = (int)strlen(b);
+	size_t n = 0;
 
-	if (n > 126 || strlen(a) > 126)
-		return 1000;
-	for (int j = 0; j <= n; j++)
-		row[j] = j;
-	for (int i = 1; a[i - 1]; i++) {
-		int diag = row[0];
+	for (size_t i = 0; text[i]; i++) {
+		bool between = i > 0 && isdigit((unsigned char)text[i - 1]) &&
+		    isdigit((unsigned char)text[i + 1]);
 
-		row[0] = i;
-		for (int j = 1; j <= n; j++) {
-			int best = diag + (a[i - 1] != b[j - 1]);
-
-			diag = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
+		if (text[i] == '_' && between)
+			continue;
+		if (text[i] == '_' || n + 1 == cap)
+			return false;
+		out[n++] = text[i];
 	}
-	return row[n];
+	out[n] = '\0';
+	return n > 0;
 }
 
-/* Three edits at most: a more distant suggestion confuses more than it helps. Returns -1. */
-static int
-unknown(const struct opt_parse *p, const char *name, struct err *e)
+static bool
+read_integer(const char *text, int64_t *out)
 {
-	const char *near = NULL;
-	int best = 4;
+	char digits[64], *end;
 
-	for (const struct opt *o = p->table; o->type != OPT_END_TYPE; o++) {
-		int d = o->name ? distance(name, o->name) : 1000;
-
-		if (d < best) {
-			best = d;
-			near = o->name;
-		}
-	}
-	if (near)
-		return err_set(e, "unknown option '--%s'; the nearest is '--%s'", name, near);
-	return err_set(e, "unknown option '--%s'; --help lists the options", name);
+	if (!plain_digits(text, digits, sizeof digits))
+		return false;
+	errno = 0;
+	*out = strtoll(digits, &end, 10);
+	return !*end && end != digits && !errno;
 }
 
-/*
- * min == max means that the row has no range. Bounds are doubles, exact up to 2^53, far above any
- * bound.
- */
-static int
-check_range(const struct opt *o, double v, const char *text, struct err *e)
+bool
+opt_read_number(const char *text, double *out)
+{
+	char digits[512], *end;
+
+	if (!plain_digits(text, digits, sizeof digits))
+		return false;
+	*out = strtod(digits, &end);
+	return !*end && end != digits && isfinite(*out);
+}
+
+/* min == max means that the row has no range. Bounds are doubles, exact up to 2^53, far above any
+ * bound. */
+static bool
+in_range(struct opt_parse *p, const struct opt *o, double v, const char *text)
 {
 	if (o->min == o->max || (v >= o->min && v <= o->max))
-		return 0;
+		return true;
 	if (isinf(o->max))
-		return err_set(e, "--%s %s: must be at least %.12g", o->name, text, o->min);
-	return err_set(e, "--%s %s: must be from %.12g to %.12g", o->name, text, o->min, o->max);
+		opt_fail(p, o, "--%s %s: must be at least %.12g", o->name, text, o->min);
+	else
+		opt_fail(
+		    p, o, "--%s %s: must be from %.12g to %.12g", o->name, text, o->min, o->max);
+	return false;
 }
 
-/* Lists the legal values, since there are never many. Returns -1. */
-static int
-bad_choice(const struct opt *o, const char *text, struct err *e)
+/* Lists the legal values, since there are never many. */
+static void
+bad_choice(struct opt_parse *p, const struct opt *o, const char *text)
 {
 	struct str s = { 0 };
 
 	for (int i = 0; o->choices[i]; i++)
 		str_addf(&s, "%s%s", i ? ", " : "", o->choices[i]);
-	err_set(e, "--%s %s: must be one of %s", o->name, text, s.buf);
+	opt_fail(p, o, "--%s %s: must be one of %s", o->name, text, s.buf);
 	str_release(&s);
-	return -1;
 }
 
-/* Stores one scalar value. Strings are borrowed: the caller keeps them valid as long as p. */
-static int
-store(struct opt_parse *p, const struct opt *o, const char *text, struct err *e)
+/* Our word for another program's. */
+static const char *
+own_word(const struct opt *o, const char *text)
 {
-	char *field = (char *)p->cfg + o->off, *end;
+	for (const char *const *a = o->alias; a && *a; a += 2)
+		if (opt_same_name(a[0], text, true))
+			return a[1];
+	return text;
+}
 
-	errno = 0;
+static void
+store_choice(struct opt_parse *p, const struct opt *o, const char *text)
+{
+	const char *word = own_word(o, text);
+
+	for (int i = 0; o->choices[i]; i++)
+		if (opt_same_name(o->choices[i], word, true)) {
+			*(int *)(void *)((char *)p->cfg + o->off) = i;
+			return;
+		}
+	bad_choice(p, o, text);
+}
+
+/* Stores one scalar value, or leaves the field as it is with an error. Strings are borrowed: the
+ * caller keeps them valid as long as p. */
+static void
+store(struct opt_parse *p, const struct opt *o, const char *text)
+{
+	void *field = (char *)p->cfg + o->off;
+	int64_t n;
+	double v;
+
 	switch (o->type) {
-	case OPT_FLAG: *(bool *)field = true; return 0;
-	case OPT_UNFLAG: *(bool *)field = false; return 0;
-	case OPT_INT: {
-		long long v = strtoll(text, &end, 10);
-
-		if (end == text || *end || errno)
-			return err_set(e, "--%s %s: not an integer", o->name, text);
-		*(int64_t *)(void *)field = v;
-		return check_range(o, (double)v, text, e);
-	}
-	case OPT_NUMBER: {
-		double v = strtod(text, &end);
-
-		if (end == text || *end || !isfinite(v))
-			return err_set(e, "--%s %s: not a number", o->name, text);
-		*(double *)(void *)field = v;
-		return check_range(o, v, text, e);
-	}
-	case OPT_STRING: *(const char **)(void *)field = text; return 0;
-	case OPT_CHOICE:
-		for (int i = 0; o->choices[i]; i++)
-			if (same_name(o->choices[i], text)) {
-				*(int *)(void *)field = i;
-				return 0;
-			}
-		return bad_choice(o, text, e);
+	case OPT_FLAG: *(bool *)field = true; break;
+	case OPT_UNFLAG: *(bool *)field = false; break;
+	case OPT_INT:
+		if (!read_integer(text, &n))
+			opt_fail(p, o, "--%s %s: not an integer", o->name, text);
+		else if (in_range(p, o, (double)n, text))
+			*(int64_t *)field = n;
+		break;
+	case OPT_NUMBER:
+		if (!opt_read_number(text, &v))
+			opt_fail(p, o, "--%s %s: not a number", o->name, text);
+		else if (in_range(p, o, v, text))
+			*(double *)field = v;
+		break;
+	case OPT_STRING: *(const char **)field = own_word(o, text); break;
+	case OPT_CHOICE: store_choice(p, o, text); break;
 	default: BUG("option type %d holds no value", (int)o->type);
 	}
 }
 
-/*
- * Replaces an earlier list instead of appending to it, like every other option. The words are
- * borrowed; only the array belongs to the pool.
- */
-static int
-store_list(struct opt_parse *p, const struct opt *o, int count, char **word, struct err *e)
+/* Appends the word, or the numbers of a list that was quoted, as "16 16 2". */
+static void
+add_item(struct opt_parse *p, struct opt_list *l, const char *word)
+{
+	bool numbers = !word[strspn(word, "0123456789_-+.eE ")];
+
+	for (size_t len; *word; word += len) {
+		word += numbers ? strspn(word, " ") : 0;
+		len = numbers ? strcspn(word, " ") : strlen(word);
+		if (len)
+			l->item[l->count++] =
+			    word[len] ? mem_pool_strndup(&p->pool, word, len) : word;
+	}
+}
+
+/* Replaces an earlier list instead of appending to it, like every other option. The words are
+ * borrowed; only the array belongs to the pool. */
+static void
+store_list(struct opt_parse *p, const struct opt *o, int count, char *const *word)
 {
 	struct opt_list *l = (struct opt_list *)(void *)((char *)p->cfg + o->off);
+	size_t cap = 0;
 
-	if (count == 0)
-		return err_set(e, "--%s: needs at least one value", o->name);
-	l->count = count;
-	l->item = mem_pool_alloc(&p->pool, (size_t)count, sizeof *l->item);
 	for (int i = 0; i < count; i++)
-		l->item[i] = word[i];
-	return 0;
+		cap += strlen(word[i]) + 1;
+	if (count == 0) {
+		opt_fail(p, o, "--%s: needs at least one value", o->name);
+		return;
+	}
+	l->count = 0;
+	l->item = mem_pool_alloc(&p->pool, cap, sizeof *l->item);
+	for (int i = 0; i < count; i++)
+		if (*word[i])
+			add_item(p, l, word[i]);
+		else
+			l->item[l->count++] = word[i];
 }
 
 int
 opt_numbers(const char *name, const struct opt_list *l, int64_t least, int64_t *out, struct err *e)
 {
-	for (int i = 0; i < l->count; i++) {
-		char *end;
-
-		errno = 0;
-		out[i] = strtoll(l->item[i], &end, 10);
-		if (end == l->item[i] || *end || errno || out[i] < least || (double)out[i] > 1e15)
+	for (int i = 0; i < l->count; i++)
+		if (!read_integer(l->item[i], &out[i]) || out[i] < least || (double)out[i] > 1e15)
 			return err_set(e, "--%s %s: must be a whole number from %lld to 1e15", name,
 			    l->item[i], (long long)least);
-	}
 	return 0;
 }
+
+/* --- a parse ---------------------------------------------------------------------------------- */
 
 /*
  * Fields get their defaults through the same parser, so the first run of any test finds a default
@@ -213,15 +244,18 @@ opt_numbers(const char *name, const struct opt_list *l, int64_t least, int64_t *
 void
 opt_begin(struct opt_parse *p, const struct opt *table, void *cfg)
 {
-	int rows = 0;
+	size_t rows = 0;
 	struct err e;
 
-	memset(p, 0, sizeof *p);
-	p->table = table;
-	p->cfg = cfg;
-	for (; table[rows].type != OPT_END_TYPE; rows++) {
-		const struct opt *o = &table[rows];
-
+	while (table[rows].type != OPT_END_TYPE)
+		rows++;
+	*p = (struct opt_parse){ .table = table,
+		.cfg = cfg,
+		.where = "",
+		.given = mem_zalloc(rows + 1, sizeof *p->given),
+		.bad = mem_zalloc(rows + 1, sizeof *p->bad),
+		.place = mem_zalloc(rows + 1, sizeof *p->place) };
+	for (const struct opt *o = table; o->type != OPT_END_TYPE; o++) {
 		if (o->type == OPT_UNFLAG)
 			*(bool *)((char *)cfg + o->off) = true;
 		if (!o->def || o->type == OPT_NOTE)
@@ -229,12 +263,13 @@ opt_begin(struct opt_parse *p, const struct opt *table, void *cfg)
 		if (o->type == OPT_LIST) {
 			char *word = mem_pool_strndup(&p->pool, o->def, strlen(o->def));
 
-			store_list(p, o, 1, &word, &e);
-		} else if (store(p, o, o->def, &e) < 0) {
-			BUG("default of its own: %s", e.msg);
+			store_list(p, o, 1, &word);
+		} else {
+			store(p, o, o->def);
 		}
 	}
-	p->given = mem_zalloc((size_t)rows + 1, sizeof *p->given);
+	if (opt_answer(p, &e) < 0)
+		BUG("default of its own: %s", e.msg);
 }
 
 /* Strings and lists in the caller's struct become invalid, unless they came from argv. */
@@ -242,11 +277,13 @@ void
 opt_release(struct opt_parse *p)
 {
 	free(p->given);
-	p->given = NULL;
-	str_release(&p->notes);
+	free(p->bad);
+	free(p->place);
+	free(p->errors.item);
 	free(p->met);
-	p->met = NULL;
+	str_release(&p->notes);
 	mem_pool_release(&p->pool);
+	memset(p, 0, sizeof *p);
 }
 
 /*
@@ -256,257 +293,254 @@ opt_release(struct opt_parse *p)
 bool
 opt_given(const struct opt_parse *p, const char *name)
 {
-	const struct opt *o = find(p->table, name);
+	const struct opt *o = opt_find(p->table, name);
 
 	if (!o)
 		BUG("no option '%s'", name);
 	return p->given[o - p->table];
 }
 
-/* True for an option, false for a value; "-5" and "-" are values. */
-static bool
-is_option(const char *word)
+bool
+opt_is_option(const char *word)
 {
 	return word[0] == '-' && word[1] && !isdigit((unsigned char)word[1]) && word[1] != '.';
 }
 
-/* Remembers a refused option; false when the name is not one of them. */
-static bool
-is_refused(struct opt_parse *p, const char *name)
+int
+opt_values(int count, char *const *word)
 {
-	const struct opt_refused *r = p->refused;
-	size_t rows = 0, found;
+	int n = 0;
 
-	while (r && r[rows].name && !same_name(r[rows].name, name))
-		rows++;
-	if (!r || !r[rows].name)
-		return false;
-	found = rows;
-	while (r[rows].name)
-		rows++;
-	if (!p->met)
-		p->met = mem_zalloc(rows, sizeof *p->met);
-	p->met[found] = true;
-	return true;
+	while (n < count && !opt_is_option(word[n]))
+		n++;
+	return n;
 }
 
-/* The value of a row that accepts only one, which is no news; another makes the option a refused
- * one. */
-static int
-apply_only(struct opt_parse *p, const struct opt *o, const char *inline_value, int count,
-    char **word, struct err *e)
+/* False for what a value cannot be: two dashes and more, or the letter of an option. */
+static bool
+is_value(const struct opt_parse *p, const char *word)
 {
+	return !opt_is_option(word) ||
+	    (word[1] != '-' && (word[2] || !find_letter(p->table, word[1])));
+}
+
+/* A row that changes nothing, or one that accepts only one value, which is no news. Another value
+ * makes it another program's option. */
+static int
+apply_note(
+    struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word)
+{
+	const struct opt_foreign *f = o->def ? opt_foreign_find(p->foreign, o->name) : NULL;
 	const char *value = inline_value ? inline_value : count > 0 ? word[0] : NULL;
 
-	if (!value || (!inline_value && is_option(value)))
-		return err_set(e, "--%s: needs a value: %s", o->name, o->def);
-	if (strcmp(value, o->def) != 0 && !is_refused(p, o->name))
-		return err_set(e, "--%s %s: must be %s", o->name, value, o->def);
+	if (!o->def) {
+		opt_meet(p, &(struct opt_met){ .name = o->name, .why = o->help });
+		return inline_value ? 0 : opt_values(count, word);
+	}
+	if (!value || (!inline_value && opt_is_option(value))) {
+		opt_fail(p, o, "--%s: needs a value: %s", o->name, o->def);
+		return 0;
+	}
+	if (strcmp(value, o->def) != 0 && f)
+		opt_refuse(p, f);
+	else if (strcmp(value, o->def) != 0)
+		opt_fail(p, o, "--%s %s: must be %s", o->name, value, o->def);
 	return !inline_value;
 }
 
-/* Applies one option with its values; returns the number of words used, or -1. */
 static int
-apply(struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word,
-    struct err *e)
+apply_list(
+    struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word)
 {
-	int used = 0;
+	int used = inline_value ? 0 : opt_values(count, word);
+	char *one;
 
+	if (!inline_value) {
+		store_list(p, o, used, word);
+		return used;
+	}
+	one = mem_pool_strndup(&p->pool, inline_value, strlen(inline_value));
+	store_list(p, o, 1, &one);
+	return 0;
+}
+
+static int
+apply_scalar(
+    struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word)
+{
+	if (inline_value || (count > 0 && is_value(p, word[0]))) {
+		store(p, o, inline_value ? inline_value : word[0]);
+		return !inline_value;
+	}
+	opt_fail(
+	    p, o, "--%s: needs a value%s%s", o->name, o->unit ? ": " : "", o->unit ? o->unit : "");
+	return 0;
+}
+
+int
+opt_apply(
+    struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word)
+{
 	p->given[o - p->table] = true;
+	p->place[o - p->table] = p->at;
 	switch (o->type) {
 	case OPT_HELP: p->want_help = true; return 0;
 	case OPT_VERSION: p->want_version = true; return 0;
 	case OPT_QUIET: p->level = -1; return 0;
 	case OPT_VERBOSE: p->level = 1; return 0;
 	case OPT_CONFIG:
-		return inline_value || count > 0 ? !inline_value
-						 : err_set(e, "--config: needs a file");
-	case OPT_LIST:
-	case OPT_NOTE:
-		if (o->type == OPT_NOTE && o->def)
-			return apply_only(p, o, inline_value, count, word, e);
-		while (!inline_value && used < count && !is_option(word[used]))
-			used++;
-		if (o->type == OPT_NOTE) {
-			str_addf(&p->notes, "--%s: %s\n", o->name, o->help);
-			return used;
+		if (!inline_value && !(count > 0 && is_value(p, word[0]))) {
+			opt_fail(p, o, "--config: needs a file");
+			return 0;
 		}
-		if (inline_value) {
-			char *one = mem_pool_strndup(&p->pool, inline_value, strlen(inline_value));
-
-			return store_list(p, o, 1, &one, e);
-		}
-		return store_list(p, o, used, word, e) < 0 ? -1 : used;
+		return !inline_value;
+	case OPT_NOTE: return apply_note(p, o, inline_value, count, word);
+	case OPT_LIST: return apply_list(p, o, inline_value, count, word);
 	case OPT_FLAG:
 	case OPT_UNFLAG:
 		if (inline_value)
-			return err_set(e, "--%s: takes no value", o->name);
-		return store(p, o, NULL, e);
-	default:
-		if (!inline_value && count < 1)
-			return err_set(e, "--%s: needs a value%s%s", o->name, o->unit ? ": " : "",
-			    o->unit ? o->unit : "");
-		if (store(p, o, inline_value ? inline_value : word[0], e) < 0)
-			return -1;
-		return !inline_value;
+			opt_fail(p, o, "--%s: takes no value", o->name);
+		else
+			store(p, o, NULL);
+		return 0;
+	default: return apply_scalar(p, o, inline_value, count, word);
 	}
 }
 
-/* Handles the option at word[0] (with its dashes); returns the words used, itself included, or
- * -1. */
+/* --- the command line ------------------------------------------------------------------------- */
+
+/* An option of one dash; returns the words used, itself included. */
 static int
-one_option(struct opt_parse *p, int count, char **word, struct err *e)
+one_letter(struct opt_parse *p, int count, char **word)
 {
-	const char *name = word[0], *eq = NULL, *value = NULL;
-	const struct opt *o;
-	int used;
+	const char *name = word[0];
+	const struct opt *o = find_letter(p->table, name[1]);
 
-	if (name[1] != '-') {
-		o = find_letter(p->table, name[1]);
-		if (!o)
-			return err_set(
-			    e, "unknown option '-%c'; --help lists the options", name[1]);
-		if (name[2])
-			value = name + 2;
-		if (value && !takes_value(o))
-			return err_set(e, "-%c: takes no value", name[1]);
-	} else {
-		name += 2;
-		eq = strchr(name, '=');
-		if (eq) {
-			name = mem_pool_strndup(&p->pool, name, (size_t)(eq - name));
-			value = eq + 1;
-		}
-		o = find(p->table, name);
-	}
-	if (!o) {
-		used = 1;
-		if (!is_refused(p, name))
-			return unknown(p, name, e);
-		while (used < count && !is_option(word[used]))
-			used++;
-		return used;
-	}
-	used = apply(p, o, value, count - 1, word + 1, e);
-	return used < 0 ? -1 : used + 1;
+	if (!o)
+		opt_fail(p, NULL, "unknown option '-%c'; --help lists the options", name[1]);
+	else if (name[2] && !takes_value(o))
+		opt_fail(p, o, "-%c: takes no value", name[1]);
+	else
+		return 1 + opt_apply(p, o, name[2] ? name + 2 : NULL, count - 1, word + 1);
+	return 1 + (o ? 0 : opt_values(count - 1, word + 1));
 }
+
+/* Handles the option at word[0] (with its dashes); returns the words used, itself included. Those
+ * after an unknown option belong to it. */
+static int
+one_option(struct opt_parse *p, int count, char **word)
+{
+	const char *name = word[0] + 2, *eq = strchr(name, '='), *value = NULL;
+	const struct opt_foreign *f;
+	const struct opt *o;
+
+	if (word[0][1] != '-')
+		return one_letter(p, count, word);
+	if (eq) {
+		name = mem_pool_strndup(&p->pool, name, (size_t)(eq - name));
+		value = eq + 1;
+	}
+	o = opt_find(p->table, name);
+	if (o)
+		return 1 + opt_apply(p, o, value, count - 1, word + 1);
+	f = opt_foreign_find(p->foreign, name);
+	if (f)
+		return 1 + opt_foreign_apply(p, f, value, count - 1, word + 1);
+	opt_unknown(p, name);
+	return 1 + opt_values(count - 1, word + 1);
+}
+
+static void text_lines(struct opt_parse *p, const char *path, const char *text, bool keep);
 
 /*
  * 16 MiB is far above any option file and bounds the read of a wrong path. A NUL byte is refused
  * first: the rest works on C strings.
  */
-static int
-read_config(struct opt_parse *p, const char *path, struct err *e)
+static void
+read_config(struct opt_parse *p, const char *path)
 {
+	struct err e;
 	char *text;
 	size_t len;
-	int rc;
 
-	if (io_read_file(path, 16 << 20, &text, &len, e) < 0)
-		return -1;
+	if (io_read_file(path, 16 << 20, &text, &len, &e) < 0) {
+		opt_fail(p, NULL, "%s", e.msg);
+		return;
+	}
 	if (memchr(text, '\0', len))
-		rc = err_set(e, "%s: not an option file: it contains a NUL byte", path);
+		opt_fail(p, NULL, "%s: not an option file: it contains a NUL byte", path);
 	else
-		rc = opt_text(p, path, text, false, e);
+		text_lines(p, path, text, false);
 	free(text);
-	return rc;
 }
 
 /* The --config files are read first, wherever they are given, so that the command line wins. */
-static int
-read_configs(struct opt_parse *p, int argc, char **argv, struct err *e)
+static void
+read_configs(struct opt_parse *p, int argc, char **argv)
 {
+	p->at = INT_MIN;
 	for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) {
 		const char *path = NULL;
 
 		if (!strncmp(argv[i], "--config=", 9))
 			path = argv[i] + 9;
-		else if (!strcmp(argv[i], "--config") && i + 1 < argc)
+		else if (!strcmp(argv[i], "--config") && i + 1 < argc && is_value(p, argv[i + 1]))
 			path = argv[++i];
-		if (path && read_config(p, path, e) < 0)
-			return -1;
+		if (path)
+			read_config(p, path);
 	}
-	return 0;
 }
 
-/* The refused options of one kind that were given, grouped by reason, which loses its OPT_HARMLESS
- * ending: "--a, --b (why), --c (why)". */
+/* A word that belongs to no option, where operands are none: most often a value has a blank too
+ * many. option: the option right before it, or NULL. */
 static void
-list_refused(const struct opt_parse *p, bool kind, struct str *out)
+stray(struct opt_parse *p, const char *word, const char *option)
 {
-	size_t ending = sizeof OPT_HARMLESS - 1, len = 0;
-	const char *why = NULL;
+	const struct opt *o = option ? opt_find(p->table, option + strspn(option, "-")) : NULL;
 
-	for (const struct opt_refused *r = p->refused; r->name; r++) {
-		size_t n = strlen(r->why);
-		bool harmless = n > ending && !strcmp(r->why + n - ending, OPT_HARMLESS);
-
-		if (!p->met[r - p->refused] || harmless != kind)
-			continue;
-		if (why && strcmp(why, r->why))
-			str_addf(out, " (%.*s)", (int)len, why);
-		str_addf(out, "%s--%s", why ? ", " : "", r->name);
-		why = r->why;
-		len = harmless ? n - ending : n;
-	}
-	if (why)
-		str_addf(out, " (%.*s)", (int)len, why);
-}
-
-/* All refused options in one message, so that a script is ported in one pass; those that change the
- * result come first. */
-static int
-report_refused(const struct opt_parse *p, struct err *e)
-{
-	struct str serious = { 0 }, harmless = { 0 };
-
-	list_refused(p, false, &serious);
-	list_refused(p, true, &harmless);
-	if (!harmless.len)
-		err_set(e, "options that this program does not have: %s", serious.buf);
+	if (o)
+		opt_fail(p, o, "'%s': %s, after --%s, which takes %s value", word, p->no_operands,
+		    o->name, takes_value(o) ? "one" : "no");
 	else
-		err_set(e,
-		    "options that this program does not have: %s%sto be left out, without effect "
-		    "on the result: %s",
-		    serious.len ? serious.buf : "", serious.len ? "; " : "", harmless.buf);
-	str_release(&serious);
-	str_release(&harmless);
-	return -1;
+		opt_fail(p, NULL, "'%s': %s", word, p->no_operands);
 }
 
 /*
  * Operands are moved to the front in their order, and *argc becomes their number; everything after
- * "--" is one. Options may follow operands. Refused options are reported at the end, unless --help
- * is given, where the user looks for an alternative.
+ * "--" is one. Options may follow operands. Nothing is wrong with a line that asks for --help,
+ * where the user looks for an alternative.
  */
 int
 opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e)
 {
 	char **word = *argv;
+	const char *before = NULL; /* the option whose words end here */
 	int n = *argc, kept = 0, i = 0;
 
-	if (read_configs(p, n, word, e) < 0)
-		return -1;
+	read_configs(p, n, word);
 	while (i < n) {
-		int used;
-
+		p->at = i + 1;
 		if (!strcmp(word[i], "--")) {
 			for (i++; i < n; i++)
 				word[kept++] = word[i];
 			break;
 		}
-		if (!is_option(word[i])) {
-			word[kept++] = word[i++];
+		if (opt_is_option(word[i])) {
+			before = word[i];
+			i += one_option(p, n - i, word + i);
 			continue;
 		}
-		used = one_option(p, n - i, word + i, e);
-		if (used < 0)
-			return -1;
-		i += used;
+		if (p->no_operands && (before || !kept))
+			stray(p, word[i], before);
+		before = NULL;
+		word[kept++] = word[i++];
 	}
 	*argc = kept;
-	return p->met && !p->want_help ? report_refused(p, e) : 0;
+	opt_foreign_end(p);
+	return p->want_help ? 0 : opt_answer(p, e);
 }
+
+/* --- option files ----------------------------------------------------------------------------- */
 
 /* Splits a line into words, honouring double quotes; the words belong to the pool. Returns the
  * count or -1. */
@@ -549,63 +583,103 @@ line_name(char *const *word)
 	return word[0] + (strncmp(word[0], "--", 2) == 0 ? 2 : 0);
 }
 
-/* One line of an option file. */
-static int
-one_line(struct opt_parse *p, char **word, int n, bool keep, struct err *e)
+/* A line whose option is not in the table. */
+static void
+other_line(struct opt_parse *p, const char *name, char **word, int n)
+{
+	const struct opt_foreign *f = opt_foreign_find(p->foreign, name);
+	struct err e;
+
+	if (f)
+		opt_foreign_apply(p, f, NULL, n - 1, word + 1);
+	else if (!p->unknown)
+		opt_unknown(p, name);
+	else if (p->unknown(name, n > 1 ? word[1] : NULL, &e) < 0)
+		opt_fail(p, NULL, "%s", e.msg);
+}
+
+/* One line of an option file. Its words are its option's, whatever they begin with. */
+static void
+one_line(struct opt_parse *p, char **word, int n, bool keep)
 {
 	const char *name = line_name(word);
-	const struct opt *o = find(p->table, name);
+	const struct opt *o = opt_find(p->table, name);
 	int used;
 
 	if (n > 1 && !strcmp(word[1], "=")) {
 		memmove(word + 1, word + 2, (size_t)(n - 2) * sizeof *word);
 		n--;
 	}
-	if (!o && p->unknown)
-		return p->unknown(name, n > 1 ? word[1] : NULL, e);
-	if (!o)
-		return is_refused(p, name) ? 0 : unknown(p, name, e);
-	if (o->type == OPT_CONFIG || o->type == OPT_HELP || o->type == OPT_VERSION)
-		return err_set(e, "--%s: not allowed in an option file", name);
+	if (!o) {
+		other_line(p, name, word, n);
+		return;
+	}
+	if (o->type == OPT_CONFIG || o->type == OPT_HELP || o->type == OPT_VERSION) {
+		opt_fail(p, o, "--%s: not allowed in an option file", name);
+		return;
+	}
 	if (keep && p->given[o - p->table])
-		return 0;
+		return;
 	if (o->type == OPT_LIST) {
 		p->given[o - p->table] = true;
-		return store_list(p, o, n - 1, word + 1, e);
+		p->place[o - p->table] = p->at;
+		store_list(p, o, n - 1, word + 1);
+		return;
 	}
-	used = apply(p, o, NULL, n - 1, word + 1, e);
-	if (used >= 0 && used < n - 1)
-		return err_set(e, "--%s: '%s' is one value too many", name, word[used + 1]);
-	return used < 0 ? -1 : 0;
+	if (takes_value(o) && n > 1)
+		used = opt_apply(p, o, word[1], 0, NULL) + 1;
+	else
+		used = opt_apply(p, o, NULL, n - 1, word + 1);
+	if (used < n - 1)
+		opt_fail(p, o, "--%s: '%s' is one value too many", name, word[used + 1]);
 }
 
 enum { WORDS = 4096 };
 
+/* Errors carry the line number. Values are copied into p's pool, so the text is not needed
+ * afterwards. */
+static void
+text_lines(struct opt_parse *p, const char *path, const char *text, bool keep)
+{
+	char **word = mem_alloc(WORDS, sizeof *word);
+	const char *outer = p->where;
+	struct str where = { 0 };
+
+	for (long line = 1; *text; line++) {
+		size_t len = strcspn(text, "\n");
+		int n = split(p, text, len, word, WORDS);
+
+		str_clear(&where);
+		str_addf(&where, "%s:%ld: ", path, line);
+		p->where = where.buf;
+		p->at++;
+		if (n < 0)
+			opt_fail(p, NULL, "unbalanced quote or too many words");
+		else if (n > 0)
+			one_line(p, word, n, keep);
+		text += len + (text[len] == '\n');
+	}
+	p->where = outer;
+	str_release(&where);
+	free(word);
+}
+
 /*
  * keep protects options that were given before, for defaults that arrive late, such as those of a
- * checkpoint. Reasons carry the line number. Values are copied into p's pool, so the text is not
- * needed afterwards.
+ * checkpoint.
  */
 int
 opt_text(struct opt_parse *p, const char *path, const char *text, bool keep, struct err *e)
 {
-	char **word = mem_alloc(WORDS, sizeof *word);
-	struct err why;
-	long line = 0;
-	int rc = 0;
+	struct opt_errors before = p->errors;
+	int rc;
 
-	while (*text && rc == 0) {
-		size_t len = strcspn(text, "\n");
-		int n = split(p, text, len, word, WORDS);
-
-		line++;
-		if (n < 0)
-			rc = err_at(e, path, line, "unbalanced quote or too many words");
-		else if (n > 0 && one_line(p, word, n, keep, &why) < 0)
-			rc = err_at(e, path, line, "%s", why.msg);
-		text += len + (text[len] == '\n');
-	}
-	free(word);
+	p->errors = (struct opt_errors){ 0 };
+	text_lines(p, path, text, keep);
+	opt_foreign_end(p);
+	rc = opt_answer(p, e);
+	free(p->errors.item);
+	p->errors = before;
 	return rc;
 }
 
@@ -620,7 +694,7 @@ opt_text_without(const struct opt *table, const char *text, struct str *out)
 		size_t len = strcspn(text, "\n");
 		int n = split(&p, text, len, word, WORDS);
 
-		if (n < 1 || !find(table, line_name(word))) {
+		if (n < 1 || !opt_find(table, line_name(word))) {
 			str_add(out, text, len);
 			str_addc(out, '\n');
 		}

@@ -3,9 +3,13 @@
  * dump
  *
  * A table is an array of rows ended by OPT_END; off is the field's offset in the caller's config
- * struct. Long options are written --name value or --name=value; in names '_' equals '-'. An option
- * file holds one option per line without the dashes (which are accepted), '#' starts a comment,
- * values with blanks are quoted with '"'. The command line wins over files.
+ * struct. Long options are written --name value or --name=value; in names '_' equals '-', and words
+ * that begin with two dashes are no values. An option file holds one option per line without the
+ * dashes (which are accepted), '#' starts a comment, values with blanks are quoted with '"'. The
+ * command line wins over files. A number may have '_' between digits, as in Python; a word of
+ * numbers with blanks is a list of them.
+ *
+ * Everything that is wrong with a command line is collected and told in one answer (opt_answer).
  *
  *   OPT_FLAG    bool field: true when given
  *   OPT_UNFLAG  bool field: true until given ("no-bias-gelu-fusion")
@@ -15,8 +19,8 @@
  *   OPT_CHOICE  int field, index into choices
  *   OPT_LIST    struct opt_list field: every word up to the next option
  *   OPT_NOTE    accepted, takes any words, changes nothing here; `help` says why to the user. With
- *               def it takes this one value, without a word; any other is refused by the table of
- *               refused options, which has its name too
+ *               def it takes this one value, without a word; with another it is the option of this
+ *               name among those of other programs
  *   OPT_GROUP   a heading for --help and the manual
  */
 #ifndef BASE_OPT_H
@@ -55,7 +59,10 @@ struct opt {
 	enum opt_type type;
 	size_t off;
 	double min, max;
-	const char *const *choices;
+	const char *const *choices; /* upper and lower case are the same */
+	/* other programs' words for values of a choice or a string, each followed by ours; ended by
+	 * NULL; may be NULL */
+	const char *const *alias;
 	const char *def;  /* default, as it would be typed; NULL: zero, or not given */
 	const char *unit; /* what the value is: "tokens", "FILE" */
 	const char *help;
@@ -81,33 +88,79 @@ struct opt_list {
 	{ .type = OPT_END_TYPE }
 /* clang-format on */
 
+/* What becomes of an option of another program. */
+enum foreign {
+	FOREIGN_NOTE,  /* a run with it computes the same: a note */
+	FOREIGN_ALIAS, /* the same as `to`: a note, and these options */
+	FOREIGN_SAME,  /* depends on the value: `values`; refused with any other */
+	FOREIGN_MATHS, /* would change what is computed: refused */
+	FOREIGN_LACKS, /* asks for a function that `why` has another way to: refused */
+	FOREIGN_SCOPE, /* is of a program for something else: refused */
+};
+
 /*
- * An option of another program that is known but not supported; `why` is one of a few short
- * reasons. A reason that ends in OPT_HARMLESS says that the result is the same without it.
+ * In `to`, which is options as they are typed, $ stands for what was given. `values` are separated
+ * by "; ": a value, where * stands for any text and @x for the value of option x, is a note, and
+ * "value=to" an alias.
  */
-#define OPT_HARMLESS "; leave it out"
-struct opt_refused {
-	const char *name, *why;
+struct opt_foreign {
+	const char *name;
+	enum foreign kind;
+	const char *to, *values;
+	const char *why; /* without effect, or refused: a short statement */
+};
+
+/* A word of other programs for an option of ours, for suggestions alone. */
+struct opt_word {
+	const char *word, *ours;
+};
+
+struct opt_foreigners {
+	const struct opt_foreign *row; /* sorted by name */
+	int count;
+	const struct opt_word *words; /* ended by a NULL word; may be NULL */
+};
+
+/* A line of the answer. */
+struct opt_error {
+	int place;        /* of the word on the command line; those of files come first */
+	const char *why;  /* of a refused option: lines of the same reason are one; else NULL */
+	const char *text; /* the line, or the name of a refused option; in the pool */
+	bool needed;      /* text is an option that is missing, and `other` what may replace it */
+	const char *other;
+};
+
+struct opt_errors {
+	struct opt_error *item;
+	int count;
 };
 
 struct opt_parse {
 	const struct opt *table;
 	void *cfg;
-	const struct opt_refused *refused; /* ended by a NULL name; may be NULL */
-	bool *given;                       /* one per row: given in a file or on the command line */
-	int level;                         /* -1 quiet, 0, 1 verbose */
+	const struct opt_foreigners *foreign; /* may be NULL */
+	const char *no_operands; /* "mtrain takes no operands"; NULL: operands are left in argv */
+	bool *given;             /* one per row: given in a file or on the command line */
+	bool *bad;               /* one per row: an error concerns it; the value is the default */
+	int *place;              /* one per row: where it was given last */
+	int level;               /* -1 quiet, 0, 1 verbose */
 	bool want_help, want_version;
 	/* for opt_text: called with an option that is not in the table and the first word after it
 	 * or NULL; 0 skips the option. NULL: every such option is an error */
 	int (*unknown)(const char *name, const char *value, struct err *e);
-	struct str notes;     /* options accepted without effect, one line each */
-	bool *met;            /* one per row of refused: given so far; NULL until the first */
+	struct str notes; /* what has no effect, and what is called otherwise here, a line each */
+	struct opt_errors errors;
+	struct opt_met *met; /* options without effect and of other programs, as they were given */
+	int met_count, met_noted;
+	int at;               /* the place of the word that is read; below 0 in a file */
+	const char *where;    /* "FILE:LINE: " in a file, else "" */
 	struct mem_pool pool; /* owns the strings that came from files */
 };
 
 /* Sets every field to its default. cfg keeps borrowed pointers into p until opt_release. */
 void opt_begin(struct opt_parse *p, const struct opt *table, void *cfg);
-/* Parses and removes the options; operands stay in *argv ("--" ends the options). */
+/* Parses and removes the options; operands stay in *argv ("--" ends the options). -1 with the
+ * answer after errors, unless --help is given. */
 int opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e);
 /* Reads the options of a text in the format of option files; name is for messages. With keep,
  * options already given stay. */
@@ -120,6 +173,24 @@ bool opt_given(const struct opt_parse *p, const char *name);
 int opt_numbers(
     const char *name, const struct opt_list *l, int64_t least, int64_t *out, struct err *e);
 void opt_release(struct opt_parse *p);
+
+/* NULL: not known. '_' equals '-'. */
+const struct opt_foreign *opt_foreign_find(const struct opt_foreigners *f, const char *name);
+/* True when the option of another program was given. */
+bool opt_foreign_given(const struct opt_parse *p, const char *name);
+
+/* After parsing, for rules between options. rc is what a check returned: below 0, its reason joins
+ * the answer at the place of the first option that it names, unless an error concerns one of the
+ * options that it names already. Returns rc. */
+int opt_rule(struct opt_parse *p, int rc, const struct err *e);
+/* An option that is missing; other: "or --x", which may be given instead, or NULL. Nothing when an
+ * error concerns it already. */
+void opt_needed(struct opt_parse *p, const char *name, const char *other);
+/* True when an error concerns one of the options from this heading to the next; "": any option. */
+bool opt_bad(const struct opt_parse *p, const char *heading);
+/* -1 with all errors, in the order of the command line: the one there is, or a line of how many
+ * there are and a line of each; 0 without errors. */
+int opt_answer(const struct opt_parse *p, struct err *e);
 
 void opt_help(const struct opt *table, FILE *f);
 void opt_mdoc(const struct opt *table, FILE *f);

@@ -6,6 +6,7 @@
  * and is checked at the end.
  */
 #include "lib/base/clock.h"
+#include "lib/base/err.h"
 #include "lib/base/map.h"
 #include "lib/base/prog.h"
 #include "lib/base/utf8.h"
@@ -69,7 +70,7 @@ prog_on_exit(void (*leave)(int status))
 /* One write per line, so that lines of many ranks do not mix. File names may hold any bytes, so the
  * text is escaped. Safe in a handler. */
 static void
-put_line(const char *begin, const char *text)
+put_line(const char *begin, const char *text, size_t len)
 {
 	char line[6144];
 	size_t n = strlen(begin), m = strlen(prefix);
@@ -79,7 +80,7 @@ put_line(const char *begin, const char *text)
 	n += m;
 	line[n++] = ':';
 	line[n++] = ' ';
-	n += utf8_escape(text, strlen(text), line + n, sizeof line - n - 1);
+	n += utf8_escape(text, len, line + n, sizeof line - n - 1);
 	line[n++] = '\n';
 	for (size_t done = 0; done < n;) {
 		ssize_t w = write(STDERR_FILENO, line + done, n - done);
@@ -93,14 +94,21 @@ put_line(const char *begin, const char *text)
 static void
 say(const char *fmt, va_list ap)
 {
-	char text[4608];
+	char text[sizeof(struct err) + 512];
 
 	if (muted)
 		return;
 	vsnprintf(text, sizeof text, fmt, ap);
 	fflush(stdout);
-	put_line(progress_shown ? clear_line : "", text);
-	progress_shown = false;
+	for (const char *at = text;; at++) {
+		size_t len = strcspn(at, (char[]){ ERR_LINE, '\0' });
+
+		put_line(progress_shown ? clear_line : "", at, len);
+		progress_shown = false;
+		at += len;
+		if (!*at)
+			break;
+	}
 }
 
 /* Reports a mapped file whose page is lost. Any other cause is a fault of the program: the signal
@@ -122,7 +130,7 @@ lost_page(int sig, siginfo_t *info, void *context)
 	n = n < 4096 ? n : 4096;
 	memcpy(text, path, n);
 	memcpy(text + n, reason, sizeof reason);
-	put_line("", text);
+	put_line("", text, strlen(text));
 	_exit(EXIT_FAILED);
 }
 
@@ -166,7 +174,7 @@ prog_exit(int status)
 void
 prog_line(const char *text)
 {
-	put_line("", text);
+	put_line("", text, strlen(text));
 }
 
 /* -q silences it. */

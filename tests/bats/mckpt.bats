@@ -251,7 +251,7 @@ state_iteration	7" ]
 		mckpt upcycle --num-experts 4 "$hf/gpt2" ck
 	fails 2 "mckpt: --ffn-init-ratio 1.5: must be from 0 to 1" mckpt upcycle --num-experts 4 --ffn-init-ratio 1.5 "$hf/llama" ck
 	[ ! -e ck ]
-	fails 2 "mtrain: options that this program does not have: --moe-use-upcycling (mckpt upcycle makes experts of a dense model before the run)" \
+	fails 2 "mtrain: --moe-use-upcycling: mckpt upcycle makes experts of a dense model before the run" \
 		mtrain --moe-use-upcycling
 	mckpt import "$hf/llama" ck
 	fails 1 "mckpt: 'ck' holds a checkpoint already; --force writes into it" mckpt upcycle --num-experts 4 "$hf/llama" ck

@@ -359,13 +359,18 @@ they are narrower" \
 @test "unknown options and those of Megatron-LM's that are not supported" {
 	fails 2 "unknown option '--num-layer'; the nearest is '--num-layers'" --num-layer 3
 	fails 2 "unknown option '--frobnicate'; --help lists the options" --frobnicate
-	fails 2 "options that this program does not have: --fp4-format (FP4, and this form of FP8, are not supported), \
---moe-input-jitter-eps (experts have no such setting here); to be left out, without effect on the result: \
---delay-wgrad-compute (only tunes speed or memory)" \
-		--moe-input-jitter-eps 0.1 --delay-wgrad-compute --fp4-format e2m1
-	fails 2 "options that this program does not have: to be left out, without effect on the result: \
---no-check-for-nan-in-loss-and-grad (NaN and Inf are always looked for)" \
---no-check-for-nan-in-loss-and-grad
+	run --separate-stderr mtrain --config tiny.conf --moe-input-jitter-eps 0.1 --mtp-num-layers 1 \
+		--delay-wgrad-compute --fp4-format e2m1
+	[ "$status" = 2 ]
+	[ "$stderr" = "mtrain: 3 options cannot be used as given:
+mtrain: --moe-input-jitter-eps: jitter of the input of routers is not supported
+mtrain: --mtp-num-layers: multi-token prediction is not supported
+mtrain: --fp4-format: FP4 is not supported" ]
+	run --separate-stderr mtrain --dry-run --config tiny.conf --mock-data --delay-wgrad-compute \
+		--wgrad-deferral-limit 3 --use-mpi
+	[ "$status" = 0 ]
+	[ "$stderr" = "mtrain: without effect here: --delay-wgrad-compute, --wgrad-deferral-limit (only \
+tunes speed or memory), --use-mpi (communication is MPI between CPUs and NCCL between GPUs)" ]
 }
 
 @test "experts: rules of options and layouts, and what is not supported" {
@@ -410,7 +415,8 @@ seq_aux_loss or none" $experts --moe-router-load-balancing-type global_aux_loss
 }
 
 @test "however many options are refused, all are named" {
-	sed -n 's/^\t*{ "\([a-z0-9-]*\)", moe },.*/\1/p' "$TOP/train/config/refused.c" | head -40 >names
+	grep -o 'DO(SCOPE, "[a-z0-9-]*", rl)' "$TOP/train/config/foreign_list.h" |
+		cut -d '"' -f 2 | head -40 >names
 	[ "$(wc -l <names)" = 40 ]
 	run --separate-stderr mtrain --config tiny.conf $(sed 's/^/--/' names)
 	[ "$status" = 2 ] && [ "${#stderr_lines[@]}" = 1 ]

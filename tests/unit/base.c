@@ -66,14 +66,25 @@ static const struct opt table[] = {
 	OPT_END,
 };
 
-static const struct opt_refused refused[] = { { "num-experts", "not built yet" },
-	{ "fp8-format", "not built yet" }, { "partitions", "one run, one dataset" }, { 0 } };
+static const struct opt_foreign foreign[] = {
+	{ "deepspeed", FOREIGN_NOTE, .why = "no launcher" },
+	{ "fp8-format", FOREIGN_MATHS, .why = "not built yet" },
+	{ "init-std", FOREIGN_SAME, .values = "@lr", .why = "as the rate" },
+	{ "model-parallel", FOREIGN_ALIAS, .to = "--micro-batch-size $ --bf16" },
+	{ "num-experts", FOREIGN_MATHS, .why = "not built yet" },
+	{ "partitions", FOREIGN_LACKS, .why = "one run, one dataset" },
+	{ "retro", FOREIGN_SCOPE, .why = "out of scope" },
+	{ "softmax", FOREIGN_SAME, .values = "1; *x*=--load $", .why = "no sinks" },
+};
+static const struct opt_word other_words[] = { { "learning-rate", "lr" }, { NULL, NULL } };
+static const struct opt_foreigners foreigners = { foreign, sizeof foreign / sizeof *foreign,
+	other_words };
 
 /* Parses words into c; returns opt_argv's result. */
 static int
 parse(struct opt_parse *p, struct config *c, int argc, const char **argv, struct err *e)
 {
-	static char *copy[32];
+	static char *copy[64];
 	char **av = copy;
 
 	memset(c, 0, sizeof *c);
@@ -81,7 +92,8 @@ parse(struct opt_parse *p, struct config *c, int argc, const char **argv, struct
 	for (int i = 0; i < argc; i++)
 		copy[i] = mem_strdup(argv[i]);
 	opt_begin(p, table, c);
-	p->refused = refused;
+	p->foreign = &foreigners;
+	p->no_operands = argc > 0 && !strcmp(argv[argc - 1], "stray") ? "no operands" : NULL;
 	return opt_argv(p, &argc, &av, e);
 }
 
@@ -107,16 +119,28 @@ test_options(void)
 		    "--lr-decay-style step: must be one of cosine, linear" },
 		{ { "--lodd", "x" }, 2, "unknown option '--lodd'; the nearest is '--load'" },
 		{ { "--load" }, 1, "--load: needs a value: DIR" },
+		{ { "--load", "--lr", "1" }, 3, "--load: needs a value: DIR" },
+		{ { "--load", "-l", "1" }, 3, "--load: needs a value: DIR" },
+		{ { "--model-parallel" }, 1, "--model-parallel: needs a value" },
+		{ { "--model-parallel", "0" }, 2,
+		    "--model-parallel: --micro-batch-size 0: must be from 1 to 1000000" },
 		{ { "--num-experts", "8", "--fp8-format" }, 3,
-		    "options that this program does not have: --num-experts, --fp8-format (not "
-		    "built yet)" },
+		    "--num-experts, --fp8-format: not built yet" },
+		{ { "--softmax", "2" }, 2, "--softmax 2: no sinks; accepted: 1" },
+		{ { "--init-std", "2", "--lr=3" }, 3,
+		    "--init-std 2: as the rate; accepted: the value of --lr" },
+		{ { "--learning_rate", "1" }, 2,
+		    "unknown option '--learning_rate'; here it is '--lr'" },
+		{ { "--softmas", "1" }, 2,
+		    "unknown option '--softmas'; the nearest is '--softmax'" },
+		{ { "--micro-b", "1" }, 2,
+		    "unknown option '--micro-b'; the nearest is '--micro-batch-size'" },
+		{ { "--micro-batch-size", "1__0" }, 2, "--micro-batch-size 1__0: not an integer" },
+		{ { "--micro-batch-size", "_1" }, 2, "--micro-batch-size _1: not an integer" },
+		{ { "--lr", "1_" }, 2, "--lr 1_: not a number" },
 		{ { "--partitions" }, 1, "--partitions: needs a value: 1" },
-		{ { "--partitions", "2", "file" }, 3,
-		    "options that this program does not have: --partitions (one run, one "
-		    "dataset)" },
-		{ { "--partitions=2" }, 1,
-		    "options that this program does not have: --partitions (one run, one "
-		    "dataset)" },
+		{ { "--partitions", "2", "file" }, 3, "--partitions: one run, one dataset" },
+		{ { "--partitions=2" }, 1, "--partitions: one run, one dataset" },
 	};
 	const char *only[] = { "--partitions", "1", "file", "--partitions=1" };
 
@@ -135,6 +159,97 @@ test_options(void)
 		CHECK_STR(e.msg, bad[i].reason);
 		opt_release(&p);
 	}
+}
+
+/* Options of other programs that a run takes: the same as ours, or without effect. */
+static void
+test_foreign(void)
+{
+	const char *words_in[] = { "--model-parallel=1_0", "--softmax", "1.0", "--lr", "2",
+		"--deepspeed", "a", "b", "--init-std", "2_0e-1", "--deepspeed",
+		"--use-mcore-models", "--softmax=axb", "--data-path", "1 2_0 3", "x y",
+		"--lr-decay-style", "LINEAR" };
+	struct opt_parse p;
+	struct config c;
+	struct err e;
+
+	CHECK(parse(&p, &c, 18, words_in, &e) == 0);
+	CHECK(c.micro_batch_size == 10 && c.bf16 && c.style == 1 && c.lr == 2);
+	CHECK_STR(c.load, "axb");
+	CHECK(c.data_path.count == 4);
+	CHECK_STR(c.data_path.item[1], "2_0");
+	CHECK_STR(c.data_path.item[3], "x y");
+	CHECK(opt_foreign_given(&p, "softmax") && !opt_foreign_given(&p, "retro"));
+	CHECK_STR(p.notes.buf,
+	    "--model-parallel 1_0: is --micro-batch-size 1_0 --bf16 here\n"
+	    "--softmax axb: is --load axb here\n"
+	    "without effect here: --softmax, --init-std (has this value here), --deepspeed (no "
+	    "launcher), --use-mcore-models (there is one model code)\n");
+	opt_release(&p);
+	CHECK(opt_foreign_find(&foreigners, "fp8_format") == &foreign[1]);
+	CHECK(!opt_foreign_find(&foreigners, "fp8") && !opt_foreign_find(NULL, "fp8-format"));
+}
+
+/* Seven faults of seven kinds are seven lines, in the order of the command line; what follows from
+ * one of them is none. */
+static void
+test_answer(void)
+{
+	const char *faults[] = { "--lodd", "x", "y", "--lr", "nought", "--load",
+		"--micro-batch-size", "0", "--retro", "1", "--num-experts", "8", "--fp8-format",
+		"--no-fusion", "stray" };
+	static const char *const want[] = { "8 options cannot be used as given:",
+		"unknown option '--lodd'; the nearest is '--load'", "--lr nought: not a number",
+		"--load: needs a value: DIR", "--micro-batch-size 0: must be from 1 to 1000000",
+		"--retro: out of scope", "--num-experts, --fp8-format: not built yet",
+		"'stray': no operands, after --no-fusion, which takes no value",
+		"needed: --data-path (or --mock), --lr-decay-style" };
+	struct opt_parse p;
+	struct config c;
+	struct err e, rule;
+	struct str all = { 0 };
+
+	CHECK(parse(&p, &c, 15, faults, &e) < 0);
+	CHECK(c.lr == 0 && !c.load && p.errors.count == 8 && opt_bad(&p, ""));
+	err_set(&rule, "--lr 0: must be less than --micro-batch-size 0");
+	CHECK(opt_rule(&p, -1, &rule) == -1 && p.errors.count == 8);
+	opt_needed(&p, "data-path", "or --mock");
+	opt_needed(&p, "lr-decay-style", NULL);
+	opt_needed(&p, "lr", NULL);
+	for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+		str_addf(&all, "%s%c", want[i], ERR_LINE);
+	all.buf[all.len - 1] = '\0';
+	CHECK(opt_answer(&p, &e) < 0);
+	CHECK_STR(e.msg, all.buf);
+	str_release(&all);
+	opt_release(&p);
+}
+
+/* A rule is told at the place of the first option that it names; at most 40 lines are. */
+static void
+test_rules(void)
+{
+	const char *few[] = { "--lr", "1", "--bogus", "--bf16" };
+	const char *many[50];
+	char word[50][16];
+	struct opt_parse p;
+	struct config c;
+	struct err e, rule;
+
+	CHECK(parse(&p, &c, 4, few, &e) < 0);
+	err_set(&rule, "--lr 1: excludes --bf16");
+	opt_rule(&p, -1, &rule);
+	opt_rule(&p, 0, &rule);
+	CHECK(opt_answer(&p, &e) < 0 && strstr(e.msg, ":\036--lr 1: excludes --bf16\036unknown"));
+	opt_release(&p);
+	for (int i = 0; i < 50; i++) {
+		snprintf(word[i], sizeof word[i], "--%d", 1000000 + i);
+		word[i][2] = 'q';
+		many[i] = word[i];
+	}
+	CHECK(parse(&p, &c, 50, many, &e) < 0);
+	CHECK(!strncmp(e.msg, "50 options cannot", 17) && strstr(e.msg, "\036and 10 more"));
+	opt_release(&p);
 }
 
 /* dump, read, dump is a fixed point; the command line wins over a file. */
@@ -581,6 +696,9 @@ main(void)
 {
 	test_file_sizes();
 	test_options();
+	test_foreign();
+	test_answer();
+	test_rules();
 	test_option_file();
 	test_hashes();
 	test_rng();

@@ -13,7 +13,7 @@
 #include "lib/data/samples.h"
 #include "train/backend.h"
 #include "train/config/config.h"
-#include "train/config/refused.h"
+#include "train/config/foreign.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +25,11 @@ train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 {
 	memset(c, 0, sizeof *c);
 	opt_begin(&c->parse, mtrain_opts, &c->o);
-	c->parse.refused = mtrain_refused;
+	c->parse.foreign = &mtrain_foreign;
+	c->parse.no_operands = "mtrain takes no operands";
 	argc--, argv++;
 	if (opt_argv(&c->parse, &argc, &argv, e) < 0)
 		return -1;
-	if (argc > 0)
-		return err_set(e, "'%s': mtrain takes no operands", argv[0]);
 	prog_quiet(c->parse.level);
 	return 0;
 }
@@ -645,7 +644,7 @@ check_overlap(const struct train_config *c, struct err *e)
 	};
 
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-		if (opt_given(&c->parse, pairs[i][0]) && opt_given(&c->parse, pairs[i][1]))
+		if (opt_foreign_given(&c->parse, pairs[i][0]) && opt_given(&c->parse, pairs[i][1]))
 			return err_set(e, "--%s and --%s exclude each other: give one of them",
 			    pairs[i][0], pairs[i][1]);
 	return 0;
