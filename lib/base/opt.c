@@ -253,8 +253,9 @@ opt_begin(struct opt_parse *p, const struct opt *table, void *cfg)
 		.cfg = cfg,
 		.where = "",
 		.given = mem_zalloc(rows + 1, sizeof *p->given),
-		.bad = mem_zalloc(rows + 1, sizeof *p->bad),
+		.errors = mem_zalloc(1, sizeof *p->errors),
 		.place = mem_zalloc(rows + 1, sizeof *p->place) };
+	p->errors->bad = mem_zalloc(rows + 1, sizeof *p->errors->bad);
 	for (const struct opt *o = table; o->type != OPT_END_TYPE; o++) {
 		if (o->type == OPT_UNFLAG)
 			*(bool *)((char *)cfg + o->off) = true;
@@ -276,10 +277,14 @@ opt_begin(struct opt_parse *p, const struct opt *table, void *cfg)
 void
 opt_release(struct opt_parse *p)
 {
+	if (p->errors) {
+		free(p->errors->item);
+		free(p->errors->bad);
+		mem_pool_release(&p->errors->pool);
+	}
+	free(p->errors);
 	free(p->given);
-	free(p->bad);
 	free(p->place);
-	free(p->errors.item);
 	free(p->met);
 	str_release(&p->notes);
 	mem_pool_release(&p->pool);
@@ -666,20 +671,21 @@ text_lines(struct opt_parse *p, const char *path, const char *text, bool keep)
 
 /*
  * keep protects options that were given before, for defaults that arrive late, such as those of a
- * checkpoint.
+ * checkpoint. Errors are told at once, whatever was wrong before.
  */
 int
 opt_text(struct opt_parse *p, const char *path, const char *text, bool keep, struct err *e)
 {
-	struct opt_errors before = p->errors;
+	struct opt_errors before = *p->errors;
 	int rc;
 
-	p->errors = (struct opt_errors){ 0 };
+	*p->errors = (struct opt_errors){ .bad = before.bad };
 	text_lines(p, path, text, keep);
 	opt_foreign_end(p);
 	rc = opt_answer(p, e);
-	free(p->errors.item);
-	p->errors = before;
+	free(p->errors->item);
+	mem_pool_release(&p->errors->pool);
+	*p->errors = before;
 	return rc;
 }
 

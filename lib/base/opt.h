@@ -133,6 +133,8 @@ struct opt_error {
 struct opt_errors {
 	struct opt_error *item;
 	int count;
+	bool *bad; /* one per row: an error concerns it; the value is the default */
+	struct mem_pool pool;
 };
 
 struct opt_parse {
@@ -141,7 +143,6 @@ struct opt_parse {
 	const struct opt_foreigners *foreign; /* may be NULL */
 	const char *no_operands; /* "mtrain takes no operands"; NULL: operands are left in argv */
 	bool *given;             /* one per row: given in a file or on the command line */
-	bool *bad;               /* one per row: an error concerns it; the value is the default */
 	int *place;              /* one per row: where it was given last */
 	int level;               /* -1 quiet, 0, 1 verbose */
 	bool want_help, want_version;
@@ -149,7 +150,7 @@ struct opt_parse {
 	 * or NULL; 0 skips the option. NULL: every such option is an error */
 	int (*unknown)(const char *name, const char *value, struct err *e);
 	struct str notes; /* what has no effect, and what is called otherwise here, a line each */
-	struct opt_errors errors;
+	struct opt_errors *errors; /* also of a parse that is not changed any more */
 	struct opt_met *met; /* options without effect and of other programs, as they were given */
 	int met_count, met_noted;
 	int at;               /* the place of the word that is read; below 0 in a file */
@@ -182,15 +183,19 @@ bool opt_foreign_given(const struct opt_parse *p, const char *name);
 /* After parsing, for rules between options. rc is what a check returned: below 0, its reason joins
  * the answer at the place of the first option that it names, unless an error concerns one of the
  * options that it names already. Returns rc. */
-int opt_rule(struct opt_parse *p, int rc, const struct err *e);
+int opt_rule(const struct opt_parse *p, int rc, const struct err *e);
 /* An option that is missing; other: "or --x", which may be given instead, or NULL. Nothing when an
  * error concerns it already. */
-void opt_needed(struct opt_parse *p, const char *name, const char *other);
-/* True when an error concerns one of the options from this heading to the next; "": any option. */
-bool opt_bad(const struct opt_parse *p, const char *heading);
+void opt_needed(const struct opt_parse *p, const char *name, const char *other);
+/* True when an error concerns the option. */
+bool opt_bad(const struct opt_parse *p, const char *name);
+/* The same for one of the options from this heading to the next. */
+bool opt_bad_group(const struct opt_parse *p, const char *heading);
 /* -1 with all errors, in the order of the command line: the one there is, or a line of how many
  * there are and a line of each; 0 without errors. */
 int opt_answer(const struct opt_parse *p, struct err *e);
+/* Begins anew without errors. */
+void opt_forget(const struct opt_parse *p);
 
 void opt_help(const struct opt *table, FILE *f);
 void opt_mdoc(const struct opt *table, FILE *f);

@@ -15,9 +15,9 @@
 enum { LINES = 40, LONG = 7000 };
 
 static void
-append(struct opt_parse *p, struct opt_error error)
+append(const struct opt_parse *p, struct opt_error error)
 {
-	struct opt_errors *l = &p->errors;
+	struct opt_errors *l = p->errors;
 
 	l->item = mem_realloc(l->item, (size_t)l->count + 1, sizeof *l->item);
 	l->item[l->count++] = error;
@@ -25,10 +25,10 @@ append(struct opt_parse *p, struct opt_error error)
 
 /* The option's value is not to be relied on. */
 static void
-spoil(struct opt_parse *p, const struct opt *o)
+spoil(const struct opt_parse *p, const struct opt *o)
 {
 	if (o)
-		p->bad[o - p->table] = true;
+		p->errors->bad[o - p->table] = true;
 }
 
 void
@@ -45,7 +45,7 @@ opt_fail(struct opt_parse *p, const struct opt *o, const char *fmt, ...)
 	str_addf(&line, "%s%s", p->where, text);
 	append(p,
 	    (struct opt_error){
-		.place = p->at, .text = mem_pool_strndup(&p->pool, line.buf, line.len) });
+		.place = p->at, .text = mem_pool_strndup(&p->errors->pool, line.buf, line.len) });
 	str_release(&line);
 }
 
@@ -56,18 +56,13 @@ opt_refuse(struct opt_parse *p, const struct opt_foreign *f)
 }
 
 void
-opt_needed(struct opt_parse *p, const char *name, const char *other)
+opt_needed(const struct opt_parse *p, const char *name, const char *other)
 {
-	const struct opt *o = opt_find(p->table, name);
-
-	if (!o)
-		BUG("no option '%s'", name);
-	if (p->bad[o - p->table])
+	if (opt_bad(p, name))
 		return;
-	spoil(p, o);
+	spoil(p, opt_find(p->table, name));
 	append(p,
-	    (struct opt_error){
-		.place = INT32_MAX, .needed = true, .text = o->name, .other = other });
+	    (struct opt_error){ .place = INT32_MAX, .needed = true, .text = name, .other = other });
 }
 
 /* --- suggestions ------------------------------------------------------------------------------ */
@@ -201,7 +196,7 @@ named(const struct opt_parse *p, const char **at)
 }
 
 int
-opt_rule(struct opt_parse *p, int rc, const struct err *e)
+opt_rule(const struct opt_parse *p, int rc, const struct err *e)
 {
 	const struct opt *o;
 	const char *at = e->msg;
@@ -210,26 +205,36 @@ opt_rule(struct opt_parse *p, int rc, const struct err *e)
 	if (rc >= 0)
 		return rc;
 	while ((o = named(p, &at))) {
-		if (p->bad[o - p->table])
+		if (p->errors->bad[o - p->table])
 			return rc;
 		if (!place && p->given[o - p->table])
 			place = p->place[o - p->table];
 	}
 	append(p,
 	    (struct opt_error){ .place = place ? place : INT32_MAX,
-		.text = mem_pool_strndup(&p->pool, e->msg, strlen(e->msg)) });
+		.text = mem_pool_strndup(&p->errors->pool, e->msg, strlen(e->msg)) });
 	return rc;
 }
 
 bool
-opt_bad(const struct opt_parse *p, const char *heading)
+opt_bad(const struct opt_parse *p, const char *name)
 {
-	bool in = !*heading;
+	const struct opt *o = opt_find(p->table, name);
+
+	if (!o)
+		BUG("no option '%s'", name);
+	return p->errors->bad[o - p->table];
+}
+
+bool
+opt_bad_group(const struct opt_parse *p, const char *heading)
+{
+	bool in = false;
 
 	for (const struct opt *o = p->table; o->type != OPT_END_TYPE; o++) {
-		if (o->type == OPT_GROUP && *heading)
+		if (o->type == OPT_GROUP)
 			in = !strcmp(o->help, heading);
-		if (in && p->bad[o - p->table])
+		if (in && p->errors->bad[o - p->table])
 			return true;
 	}
 	return false;
@@ -332,9 +337,9 @@ add_line(const struct opt_error *s, int count, int i, struct str *out)
 int
 opt_answer(const struct opt_parse *p, struct err *e)
 {
-	struct opt_error *s = in_order(&p->errors);
+	struct opt_error *s = in_order(p->errors);
 	struct str lines = { 0 }, line = { 0 };
-	int count = p->errors.count, n = 0, shown = 0;
+	int count = p->errors->count, n = 0, shown = 0;
 
 	for (int i = 0; i < count; i++) {
 		str_clear(&line);
@@ -358,4 +363,15 @@ opt_answer(const struct opt_parse *p, struct err *e)
 	str_release(&lines);
 	str_release(&line);
 	return n ? -1 : 0;
+}
+
+void
+opt_forget(const struct opt_parse *p)
+{
+	size_t rows = 0;
+
+	while (p->table[rows].type != OPT_END_TYPE)
+		rows++;
+	p->errors->count = 0;
+	memset(p->errors->bad, 0, rows * sizeof *p->errors->bad);
 }

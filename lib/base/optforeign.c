@@ -95,7 +95,7 @@ expand(
 	char *word[TO_WORDS], *where;
 	const char *outer = p->where;
 	struct str s = { 0 };
-	int n = replace(p, to, len, value ? value : "", word), before = p->errors.count;
+	int n = replace(p, to, len, value ? value : "", word), before = p->errors->count;
 
 	str_addf(&s, "%s--%s: ", outer, f->name);
 	where = mem_pool_strndup(&p->pool, s.buf, s.len);
@@ -110,7 +110,7 @@ expand(
 	}
 	p->where = outer;
 	opt_meet(p, &(struct opt_met){ .row = f, .name = f->name, .value = value });
-	if (p->errors.count == before)
+	if (p->errors->count == before)
 		str_addf(&p->notes, "--%s%s%s: is %s here\n", f->name, value ? " " : "",
 		    value ? value : "", joined(p, n, word));
 }
@@ -228,7 +228,7 @@ check_same(struct opt_parse *p, struct opt_met *m)
 	opt_dump_row(o, p->cfg, &line);
 	if (line.len > name)
 		line.buf[line.len - 1] = '\0';
-	if (!p->bad[o - p->table] &&
+	if (!p->errors->bad[o - p->table] &&
 	    !(line.len > name && matches(line.buf + name, strlen(line.buf + name), m->value))) {
 		p->at = m->place;
 		p->where = "";

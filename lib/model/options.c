@@ -37,6 +37,36 @@ need(int64_t v, const char *name, struct err *e)
 	return v > 0 ? 0 : err_set(e, "--%s: is needed (or --model CONFIG)", name);
 }
 
+/* The sizes without which there is no model: all that are missing at once. */
+static int
+required(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size)
+{
+	const struct model_config *c = &o->model.typed;
+	const struct {
+		const char *name;
+		int64_t size;
+	} sizes[] = { { "num-layers", c->num_layers }, { "hidden-size", c->hidden_size },
+		{ "num-attention-heads", c->num_attention_heads } };
+	int missing = 0;
+
+	if (o->model.fixed || o->model.path)
+		return 0;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		if (sizes[i].size < 1) {
+			opt_needed(p, sizes[i].name, "or --model CONFIG");
+			missing++;
+		}
+	if (c->vocab_size < 1 && vocab_size < 1) {
+		opt_needed(p, "vocab-size", "or a tokenizer, or --model CONFIG");
+		missing++;
+	}
+	if (o->seq_length < 1 && c->max_position_embeddings < 1) {
+		opt_needed(p, "seq-length", NULL);
+		missing++;
+	}
+	return missing ? -1 : 0;
+}
+
 /*
  * The switches, which win over the general option. --no-bias-gelu-fusion means the exact GELU in
  * Megatron-LM, because only its fused kernel uses tanh.
@@ -552,47 +582,99 @@ note_effects(const struct run_plan *plan, struct str *notes)
 		    s->rule->name, replicas);
 }
 
-/*
- * Each step relies on the checks of the one before: the model, then the layout, then the sequence,
- * then the batch. Notes tell the user about options without effect; they are not errors.
- */
+/* As in Megatron-LM, not all layers. */
+static int
+check_offloaded(const struct run_plan *plan, struct err *e)
+{
+	long long offloaded = plan->shape.offloaded_layers, layers = plan->model.num_layers;
+
+	return !offloaded || offloaded < layers
+	    ? 0
+	    : err_set(e, "--cpu-offloading-num-layers %lld: must be less than --num-layers %lld",
+		  offloaded, layers);
+}
+
+/* A block without a norm of its input reads the residual stream as it is. */
+static int
+check_residual(const struct run_plan *plan, struct err *e)
+{
+	return plan->shape.fp32_residual_connection &&
+		plan->model.norm_placement == NORM_PLACEMENT_POST
+	    ? err_set(e, "--fp32-residual-connection: is for --norm-placement pre or both")
+	    : 0;
+}
+
+/* The model, its layers on the ranks, and the shape of a pass: what other rules build on. */
+static int
+resolve_sizes(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
+    struct run_plan *plan, struct str *notes)
+{
+	struct err e;
+
+	if (opt_bad_group(p, "Layout") ||
+	    opt_rule(p, resolve_layout(o, world_size, plan, notes, &e), &e) < 0 ||
+	    opt_rule(p, resolve_shape(p, o, plan, &e), &e) < 0)
+		return -1;
+	if (opt_rule(p,
+		split_resolve(&o->split, &plan->model, plan->shape.seq_length, &plan->layout, &e),
+		&e) < 0)
+		return -1;
+	plan->layout.overlap_p2p = o->overlap_p2p_communication && layout_chunks(&plan->layout) > 1;
+	return 0;
+}
+
+/* Rules that need a layout and a shape, and not each other. */
+static int
+resolve_rest(const struct opt_parse *p, const struct run_options *o, struct run_plan *plan,
+    struct str *notes)
+{
+	struct train_shape *s = &plan->shape;
+	struct err e;
+	int rc = opt_rule(p, resolve_experts(p, o, plan, notes, &e), &e);
+
+	rc |= opt_rule(p, resolve_context(o, plan, notes, &e), &e);
+	rc |= opt_rule(p, check_offloaded(plan, &e), &e);
+	rc |= opt_rule(p, resolve_batch(p, o, plan, &e), &e);
+	rc |= opt_rule(p, check_residual(plan, &e), &e);
+	rc |= opt_rule(p, optim_types_resolve(&o->optim_types, &plan->layout, s, notes, &e), &e);
+	rc |= opt_rule(p, check_offload(p, plan, &e), &e);
+	rc |= opt_rule(p, fp8_resolve(p, &o->fp8, &plan->model, &plan->layout, s, notes, &e), &e);
+	return rc | opt_rule(p, check_clip(plan, &e), &e);
+}
+
+int
+run_rules(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
+    int64_t vocab_size, struct run_plan *plan, struct str *notes)
+{
+	struct train_shape *s = &plan->shape;
+	struct err e;
+	int rc;
+
+	memset(plan, 0, sizeof *plan);
+	rc = opt_rule(p, resolve_recompute(p, o, &s->recompute, &e), &e);
+	if (required(p, o, vocab_size) < 0 ||
+	    opt_rule(p, run_model(p, o, vocab_size, &plan->model, &e), &e) < 0)
+		return -1;
+	if (o->model.keep_recipe)
+		note_kept(p, o, &plan->model, notes);
+	s->offloaded_layers = o->cpu_offloading_num_layers;
+	if (resolve_sizes(p, o, world_size, plan, notes) < 0)
+		return -1;
+	if (resolve_rest(p, o, plan, notes) < 0 || rc < 0)
+		return -1;
+	note_effects(plan, notes);
+	return 0;
+}
+
 int
 run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
     int64_t vocab_size, struct run_plan *plan, struct str *notes, struct err *e)
 {
-	const struct model_config *c = &plan->model;
-	struct train_shape *s = &plan->shape;
-
-	memset(plan, 0, sizeof *plan);
-	if (run_model(p, o, vocab_size, &plan->model, e) < 0)
-		return -1;
-	if (o->model.keep_recipe)
-		note_kept(p, o, c, notes);
-	if (resolve_layout(o, world_size, plan, notes, e) < 0 || resolve_shape(p, o, plan, e) < 0 ||
-	    split_resolve(&o->split, c, s->seq_length, &plan->layout, e) < 0)
-		return -1;
-	plan->layout.overlap_p2p = o->overlap_p2p_communication && layout_chunks(&plan->layout) > 1;
-	if (resolve_experts(p, o, plan, notes, e) < 0 || resolve_context(o, plan, notes, e) < 0 ||
-	    resolve_recompute(p, o, &s->recompute, e) < 0)
-		return -1;
-	/* As in Megatron-LM, not all layers. */
-	s->offloaded_layers = o->cpu_offloading_num_layers;
-	if (s->offloaded_layers && s->offloaded_layers >= c->num_layers)
-		return err_set(e,
-		    "--cpu-offloading-num-layers %lld: must be less than --num-layers %lld",
-		    (long long)s->offloaded_layers, (long long)c->num_layers);
-	if (resolve_batch(p, o, plan, e) < 0)
-		return -1;
-	/* A block without a norm of its input reads the residual stream as it is. */
-	if (s->fp32_residual_connection && c->norm_placement == NORM_PLACEMENT_POST)
-		return err_set(
-		    e, "--fp32-residual-connection: is for --norm-placement pre or both");
-	if (optim_types_resolve(&o->optim_types, &plan->layout, s, notes, e) < 0 ||
-	    check_offload(p, plan, e) < 0 ||
-	    fp8_resolve(p, &o->fp8, c, &plan->layout, s, notes, e) < 0 || check_clip(plan, e) < 0)
-		return -1;
-	note_effects(plan, notes);
-	return 0;
+	if (run_rules(p, o, world_size, vocab_size, plan, notes) == 0)
+		return 0;
+	opt_answer(p, e);
+	opt_forget(p);
+	return -1;
 }
 
 /* The option table needs a struct of the caller to fill. */

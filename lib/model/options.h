@@ -74,6 +74,10 @@ int run_check_batch(
  */
 int run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
     int64_t vocab_size, struct run_plan *plan, struct str *notes, struct err *e);
+/* The same where what is wrong joins the other errors of p, and is told with them (opt_answer). Steps
+ * that rely on one that failed are left out. -1 after errors. */
+int run_rules(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
+    int64_t vocab_size, struct run_plan *plan, struct str *notes);
 /* Only the model, for programs without a layout. */
 int run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
     struct model_config *c, struct err *e);

@@ -19,19 +19,21 @@
 #include <string.h>
 
 /* Reads the command line and configuration files alone: no other file is opened, so that --help
- * and --dry-run answer fast. *c holds pointers into argv; train_release frees the rest. */
+ * and --dry-run answer fast. *c holds pointers into argv; train_release frees the rest. -1
+ * with what is wrong, which train_configure tells with the rules between options. */
 int
 train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 {
+	int rc;
+
 	memset(c, 0, sizeof *c);
 	opt_begin(&c->parse, mtrain_opts, &c->o);
 	c->parse.foreign = &mtrain_foreign;
 	c->parse.no_operands = "mtrain takes no operands";
 	argc--, argv++;
-	if (opt_argv(&c->parse, &argc, &argv, e) < 0)
-		return -1;
+	rc = opt_argv(&c->parse, &argc, &argv, e);
 	prog_quiet(c->parse.level);
-	return 0;
+	return rc;
 }
 
 /* To stdout, from the same table that parses. */
@@ -101,6 +103,22 @@ train_parsed_release(struct train_parsed *p)
 	free(p->given);
 }
 
+static bool
+asks_tokenizer(const struct train_config *c)
+{
+	return c->o.tokenizer_type || c->o.tokenizer_model || c->o.vocab_file;
+}
+
+/* True when the line names a tokenizer that is not open, for an error: what depends on it is not
+ * known. */
+static bool
+lacks_tokenizer(const struct train_config *c)
+{
+	return !c->tokenizer &&
+	    (asks_tokenizer(c) || opt_bad(&c->parse, "tokenizer-model") ||
+		opt_bad(&c->parse, "tokenizer-type") || opt_bad(&c->parse, "vocab-file"));
+}
+
 /* A tokenizer is optional: without one eod is -1, which masks nothing and ends no generation.
  * Special ids that the command line gives win over the tokenizer's. */
 static int
@@ -119,7 +137,7 @@ open_tokenizer(struct train_config *c, struct err *e)
 		.tiktoken_num_special_tokens = o->tiktoken_num_special_tokens,
 		.tiktoken_special_tokens = o->tiktoken_special_tokens };
 	c->eod = -1;
-	if (!o->tokenizer_type && !o->tokenizer_model && !o->vocab_file)
+	if (!asks_tokenizer(c))
 		return 0;
 	c->tokenizer = tokenizer_open(&c->spec, e);
 	if (!c->tokenizer)
@@ -188,6 +206,13 @@ eval_batch(struct train_config *c, struct err *e)
 		  (long long)micro, (long long)p->eval_batch_size, (long long)once);
 }
 
+/* False for a run that may leave out what trains. */
+static bool
+trains(const struct train_options *o)
+{
+	return !o->skip_train && !o->tokens_file && !o->generate;
+}
+
 /* --train-iters or --train-samples, to steps: those taken so far, and those left with the batch as
  * it is now. Samples that do not fill a last batch get no step, as in Megatron-LM. A batch size
  * that changes needs samples. */
@@ -216,12 +241,10 @@ train_length(struct train_config *c, struct err *e)
 			return -1;
 		c->train_iters = taken + batch_steps(&c->plan.ramp, consumed, o->train_samples);
 	}
-	if (c->train_iters < 1 && !o->dry_run && !o->skip_train && !o->tokens_file && !o->generate)
-		return err_set(e,
-		    "--train-iters: is needed (or --train-samples, at least --global-batch-size "
-		    "%lld)",
-		    (long long)batch_at(&c->plan.ramp, 0));
-	return 0;
+	return c->train_iters > 0 || !o->train_samples || o->dry_run || !trains(o)
+	    ? 0
+	    : err_set(e, "--train-samples %lld: must be at least --global-batch-size %lld",
+		  (long long)o->train_samples, (long long)batch_at(&c->plan.ramp, 0));
 }
 
 /* Megatron-LM's rule. */
@@ -391,8 +414,6 @@ schedule(struct train_config *c, struct err *e)
 	s->end_weight_decay = constant ? o->weight_decay : o->end_weight_decay;
 	if (!c->train_iters || c->plan.shape.forward_only)
 		return 0;
-	if (!opt_given(&c->parse, "lr"))
-		return err_set(e, "--lr: is needed; 1e-4 to 1e-3 is usual");
 	if (opt_given(&c->parse, "decoupled-min-lr") && !opt_given(&c->parse, "decoupled-lr"))
 		return err_set(e, "--decoupled-min-lr: needs --decoupled-lr");
 	if (o->override_schedule && o->use_checkpoint_schedule)
@@ -483,15 +504,17 @@ check_data(struct train_config *c, struct err *e)
 	lists = lists || first < SPLIT_COUNT;
 	if (c->o.no_data_sharding && !c->o.dataloader_type)
 		return err_set(e, "--no-data-sharding: is for --dataloader-type cyclic");
-	if (ends && c->eod < 0)
+	if (ends && c->eod < 0 && !lacks_tokenizer(c))
 		return err_set(
 		    e, "--%s: needs a tokenizer, whose end-of-document token it looks for", ends);
 	if (c->o.mock_data)
 		return !lists ? 0
 			      : err_set(e, "--mock-data: excludes --%s: give one source of data",
 				    list_option(o, (enum split)first));
-	if (!lists)
-		return err_set(e, "--data-path: is needed (or --mock-data)");
+	if (!lists) {
+		opt_needed(&c->parse, "data-path", "or --mock-data");
+		return 0;
+	}
 	if (data_paths_read(o, &c->paths, e) < 0)
 		return -1;
 	for (int w = 0; w < SPLIT_COUNT; w++)
@@ -650,54 +673,133 @@ check_overlap(const struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* Not collective: every rank computes the same from the same files. What it opened is freed by
- * train_release, also on failure. */
-int
-train_configure(struct train_config *c, int64_t world_size, struct err *e)
+/* Rules that need neither the model nor the layout. A run that trains nothing may leave out what
+ * trains. */
+static void
+check_alone(struct train_config *c)
+{
+	const struct train_options *o = &c->o;
+	bool ends = o->train_iters || o->train_samples;
+	struct err e;
+
+	opt_rule(&c->parse, check_overlap(c, &e), &e);
+	opt_rule(&c->parse, read_skips(c, &e), &e);
+	opt_rule(&c->parse, read_spikes(c, &e), &e);
+	opt_rule(&c->parse, check_retained(o, &e), &e);
+	opt_rule(
+	    &c->parse, muon_check_steps(o->muon.coefficient_type, o->muon.num_ns_steps, &e), &e);
+	if (trains(o) && !ends && !o->dry_run)
+		opt_needed(&c->parse, "train-iters", "or --train-samples");
+	if (trains(o) && (ends || !o->dry_run) && !opt_given(&c->parse, "lr"))
+		opt_needed(&c->parse, "lr", "1e-4 to 1e-3 is usual");
+}
+
+/* Any size will do for rules about the rest, where a tokenizer does not open. */
+static int64_t
+vocabulary(const struct train_config *c)
+{
+	enum { USUAL = 1 << 15 };
+
+	return c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : lacks_tokenizer(c) ? USUAL : 0;
+}
+
+/* The model, layout, batch and shape. Errors join those of the parse. */
+static int
+resolve(struct train_config *c, int64_t world_size)
 {
 	struct train_options *o = &c->o;
 	struct model_config model;
 	struct str notes = { 0 };
-	int fixed;
+	struct err e;
+	int rc, fixed = 0;
 
-	if (check_overlap(c, e) < 0 || open_tokenizer(c, e) < 0 || train_start(c, e) < 0)
-		return -1;
-	fixed = train_checkpoint_model(c, &model, e);
+	if (opt_rule(&c->parse, train_start(c, &e), &e) == 0)
+		fixed = opt_rule(&c->parse, train_checkpoint_model(c, &model, &e), &e);
 	if (fixed < 0)
 		return -1;
 	o->run.model.fixed = fixed ? &model : NULL;
 	o->run.model.keep_recipe = fixed && o->use_checkpoint_args;
-	if (run_resolve(&c->parse, &o->run, world_size,
-		c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : 0, &c->plan, &notes, e) < 0) {
-		str_release(&notes);
-		return -1;
-	}
+	rc = run_rules(&c->parse, &o->run, world_size, vocabulary(c), &c->plan, &notes);
 	o->run.model.fixed = NULL;
 	o->run.model.keep_recipe = false;
-	if (!c->plan.model.eos_token_id.count && c->eod >= 0)
-		c->plan.model.eos_token_id = (struct id_list){ 1, { c->eod } };
-	/* Collected while options were read, before it was known whether this rank may print. */
-	cli_say(&c->parse.notes, note);
-	cli_say(&notes, note);
+	if (rc == 0)
+		str_adds(&c->parse.notes, notes.len ? notes.buf : "");
+	str_release(&notes);
+	return rc;
+}
+
+/* What else follows from the options, once the plan is known. */
+static void
+apply(struct train_config *c)
+{
+	const struct train_options *o = &c->o;
+	struct run_plan *p = &c->plan;
+
+	if (!p->model.eos_token_id.count && c->eod >= 0)
+		p->model.eos_token_id = (struct id_list){ 1, { c->eod } };
 	/* Inference runs one text, which is one document. */
 	if (o->tokens_file || o->generate)
-		c->plan.shape.reset_attention_mask = false;
-	if (o->calculate_per_token_loss && !model_router_losses(&c->plan.model))
-		note("--calculate-per-token-loss: the loss is always a mean over the tokens of a "
-		     "batch");
-	c->plan.shape.deterministic = o->deterministic_mode;
-	c->plan.shape.hashed = o->verify_interval || o->check_weight_hash_interval;
-	c->plan.shape.forward_only = o->skip_train || o->tokens_file || o->generate;
-	if (c->tokenizer && tokenizer_vocab_size(c->tokenizer) > c->plan.model.vocab_size)
-		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld",
-		    (long long)c->plan.model.vocab_size,
-		    (long long)tokenizer_vocab_size(c->tokenizer));
-	return numerics(c, e) < 0 || check_backend(c, e) < 0 || check_comparisons(c, e) < 0 ||
-		eval_batch(c, e) < 0 || train_length(c, e) < 0 || read_skips(c, e) < 0 ||
-		read_spikes(c, e) < 0 || check_retained(o, e) < 0 || schedule(c, e) < 0 ||
-		fault_read(&c->fault, world_size, e) < 0
-	    ? -1
-	    : check_files(c, e);
+		p->shape.reset_attention_mask = false;
+	if (o->calculate_per_token_loss && !model_router_losses(&p->model))
+		str_adds(&c->parse.notes,
+		    "--calculate-per-token-loss: the loss is always a mean over the tokens of a "
+		    "batch\n");
+	p->shape.deterministic = o->deterministic_mode;
+	p->shape.hashed = o->verify_interval || o->check_weight_hash_interval;
+	p->shape.forward_only = o->skip_train || o->tokens_file || o->generate;
+}
+
+static int
+check_vocabulary(const struct train_config *c, struct err *e)
+{
+	long long size = c->plan.model.vocab_size,
+		  least = c->tokenizer ? (long long)tokenizer_vocab_size(c->tokenizer) : 0;
+
+	return size >= least
+	    ? 0
+	    : err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld", size, least);
+}
+
+/* Rules about a plan that is known. */
+static void
+check_plan(struct train_config *c, int64_t world_size)
+{
+	const struct opt_parse *p = &c->parse;
+	struct err e;
+
+	opt_rule(p, check_vocabulary(c, &e), &e);
+	opt_rule(p, numerics(c, &e), &e);
+	opt_rule(p, check_backend(c, &e), &e);
+	opt_rule(p, check_comparisons(c, &e), &e);
+	opt_rule(p, eval_batch(c, &e), &e);
+	if (opt_rule(p, train_length(c, &e), &e) == 0)
+		opt_rule(p, schedule(c, &e), &e);
+	opt_rule(p, fault_read(&c->fault, world_size, &e), &e);
+}
+
+/* Not collective: every rank computes the same from the same files. What it opened is freed by
+ * train_release, also on failure. What relies on something that is wrong is not looked at; all else
+ * is, for one answer. */
+int
+train_configure(struct train_config *c, int64_t world_size, struct err *e)
+{
+	const struct opt_parse *p = &c->parse;
+	struct err why;
+
+	check_alone(c);
+	opt_rule(p, open_tokenizer(c, &why), &why);
+	if (resolve(c, world_size) == 0) {
+		apply(c);
+		check_plan(c, world_size);
+	}
+	opt_rule(p, check_files(c, &why), &why);
+	if (opt_answer(p, e) < 0) {
+		c->unreadable = c->unreadable && p->errors->count == 1;
+		return -1;
+	}
+	/* Collected while options were read, before it was known whether this rank may print. */
+	cli_say(&c->parse.notes, note);
+	return 0;
 }
 
 /* The options after the model group: those of the model follow from model_dump. This is what a
