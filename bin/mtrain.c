@@ -74,27 +74,25 @@ only_tells(const struct train_config *c)
 }
 
 /* Collective; -1 on all ranks, with the reason on rank 0. parsed: what train_parse returned. The
- * ranks' options are compared before they are checked: an error on one rank may come from options
- * that differ. */
+ * ranks' options are compared before rules between them are: an error on one rank may come from
+ * options that differ. */
 static int
 configure(struct train_config *c, int parsed, struct err *e)
 {
-	int rc;
+	int rc, wrong = comm_agree(COMM_HERE(world), parsed, e);
 
-	if (comm_agree(COMM_HERE(world), parsed, e) || agree_options(world, c, e) < 0)
+	if (agree_options(world, c, e) < 0)
 		return -1;
 	if (only_tells(c))
-		return 0;
-	if (agree_lists(world, c, e) < 0)
+		return wrong ? -1 : 0;
+	/* No list of corpora is read for options that a rank cannot use. */
+	if (!wrong && agree_lists(world, c, e) < 0)
 		return -1;
-	if (c->o.dry_run)
+	if (c->o.dry_run || wrong)
 		rc = train_configure(c, train_planned_ranks(c, world->size), e);
 	else if (launch_wanted(&c->o))
 		rc = err_set(e, "--%s: the ranks are started already: leave it out",
 		    c->o.launch ? "launch" : "ranks");
-	else if (c->o.world_size)
-		rc = err_set(
-		    e, "--world-size: is for --dry-run; a run has the ranks that mpirun starts");
 	else
 		rc = train_check_launch(world->size, e);
 	if (comm_agree(COMM_HERE(world), rc, e))

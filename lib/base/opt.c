@@ -133,20 +133,22 @@ bad_choice(struct opt_parse *p, const struct opt *o, const char *text)
 	str_release(&s);
 }
 
-/* Our word for another program's. */
+/* Our word for another program's, which a note names. */
 static const char *
-own_word(const struct opt *o, const char *text)
+own_word(struct opt_parse *p, const struct opt *o, const char *text)
 {
 	for (const char *const *a = o->alias; a && *a; a += 2)
-		if (opt_same_name(a[0], text, true))
+		if (opt_same_name(a[0], text, true)) {
+			str_addf(&p->notes, "--%s %s: is %s here\n", o->name, text, a[1]);
 			return a[1];
+		}
 	return text;
 }
 
 static void
 store_choice(struct opt_parse *p, const struct opt *o, const char *text)
 {
-	const char *word = own_word(o, text);
+	const char *word = own_word(p, o, text);
 
 	for (int i = 0; o->choices[i]; i++)
 		if (opt_same_name(o->choices[i], word, true)) {
@@ -180,7 +182,7 @@ store(struct opt_parse *p, const struct opt *o, const char *text)
 		else if (in_range(p, o, v, text))
 			*(double *)field = v;
 		break;
-	case OPT_STRING: *(const char **)field = own_word(o, text); break;
+	case OPT_STRING: *(const char **)field = own_word(p, o, text); break;
 	case OPT_CHOICE: store_choice(p, o, text); break;
 	default: BUG("option type %d holds no value", (int)o->type);
 	}

@@ -66,6 +66,9 @@ struct opt {
 	const char *def;  /* default, as it would be typed; NULL: zero, or not given */
 	const char *unit; /* what the value is: "tokens", "FILE" */
 	const char *help;
+	/* options without which nothing reads this one: "a", "a=value" (a choice) or "a>number",
+	 * alternatives joined by '|' and all that are needed by '&'; NULL: it is always read */
+	const char *needs;
 	unsigned tag; /* for the owner of the table; not read here */
 };
 
@@ -191,6 +194,18 @@ void opt_needed(const struct opt_parse *p, const char *name, const char *other);
 bool opt_bad(const struct opt_parse *p, const char *name);
 /* The same for one of the options from this heading to the next. */
 bool opt_bad_group(const struct opt_parse *p, const char *heading);
+/* In place of what the caller's struct has in `size` bytes from `off` on. */
+struct opt_overlay {
+	size_t off, size;
+	const void *at;
+};
+
+/* Appends one line of the options that were given, not with their defaults, and that nothing
+ * reads. over: values that were resolved since; may be NULL. */
+void opt_unread(const struct opt_parse *p, const struct opt_overlay *over, struct str *notes);
+/* "needs --a or --b" of a row; nothing without. */
+void opt_needs_text(const struct opt *o, struct str *out);
+
 /* -1 with all errors, in the order of the command line: the one there is, or a line of how many
  * there are and a line of each; 0 without errors. */
 int opt_answer(const struct opt_parse *p, struct err *e);

@@ -40,6 +40,9 @@ void opt_unknown(struct opt_parse *p, const char *name);
 void opt_refuse(struct opt_parse *p, const struct opt_foreign *f);
 
 void opt_meet(struct opt_parse *p, const struct opt_met *m);
+/* Appends "--a, --b (why), --c (why)" of what was met from this number on, without what was told
+ * before. */
+void opt_list_met(const struct opt_parse *p, int from, struct str *out);
 /* The same as opt_apply for an option of another program. */
 int opt_foreign_apply(struct opt_parse *p, const struct opt_foreign *f, const char *inline_value,
     int count, char **word);

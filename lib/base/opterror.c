@@ -354,9 +354,9 @@ opt_answer(const struct opt_parse *p, struct err *e)
 	}
 	if (n == 1)
 		err_set(e, "%s", lines.buf + 1);
-	else if (n == shown)
-		err_set(e, "%d options cannot be used as given:%s", n, n ? lines.buf : "");
-	else
+	else if (n > 0 && n == shown)
+		err_set(e, "%d options cannot be used as given:%s", n, lines.buf);
+	else if (n > 0)
 		err_set(e, "%d options cannot be used as given:%s%cand %d more", n, lines.buf,
 		    ERR_LINE, n - shown);
 	free(s);

@@ -274,17 +274,25 @@ told(const struct opt_parse *p, int i)
 
 /* "--a, --b (why)" of all options of the reason of the one at i, unless an earlier one has it. */
 static void
-add_reason(const struct opt_parse *p, int i, struct str *out)
+add_reason(const struct opt_parse *p, int from, int i, struct str *out)
 {
 	const char *why = p->met[i].why;
 
-	for (int k = p->met_noted; k < i; k++)
+	for (int k = from; k < i; k++)
 		if (p->met[k].why && !strcmp(p->met[k].why, why) && !told(p, k))
 			return;
 	for (int k = i; k < p->met_count; k++)
 		if (p->met[k].why && !strcmp(p->met[k].why, why) && !told(p, k))
 			str_addf(out, "%s--%s", out->len ? ", " : "", p->met[k].name);
 	str_addf(out, " (%s)", why);
+}
+
+void
+opt_list_met(const struct opt_parse *p, int from, struct str *out)
+{
+	for (int i = from; i < p->met_count; i++)
+		if (p->met[i].why && !told(p, i))
+			add_reason(p, from, i, out);
 }
 
 void
@@ -295,9 +303,7 @@ opt_foreign_end(struct opt_parse *p)
 	for (int i = p->met_noted; i < p->met_count; i++)
 		if (p->met[i].same)
 			check_same(p, &p->met[i]);
-	for (int i = p->met_noted; i < p->met_count; i++)
-		if (p->met[i].why && !told(p, i))
-			add_reason(p, i, &all);
+	opt_list_met(p, p->met_noted, &all);
 	if (all.len)
 		str_addf(&p->notes, "without effect here: %s\n", all.buf);
 	p->met_noted = p->met_count;

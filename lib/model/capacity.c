@@ -13,23 +13,14 @@ int
 capacity_resolve(const struct opt_parse *p, const struct capacity_options *o,
     const struct model_config *c, struct train_shape *s, struct str *notes, struct err *e)
 {
-	static const char *const names[] = { "moe-expert-rank-capacity-factor",
-		"moe-expert-capacity-factor", "moe-router-force-load-balancing" },
-				 *const with[] = { "moe-pad-expert-input-to-capacity",
-					 "moe-token-drop-policy" };
-
-	for (int i = 0; i < 3; i++)
-		if (!c->num_experts && opt_given(p, names[i]))
-			return err_set(e, "--%s: needs --num-experts", names[i]);
-	for (int i = 0; i < 2; i++) {
-		if (o->factor <= 0 && opt_given(p, with[i]))
-			return err_set(e, "--%s: needs --moe-expert-capacity-factor", with[i]);
-	}
+	if (c->num_experts && o->factor <= 0 && opt_given(p, "moe-pad-expert-input-to-capacity"))
+		return err_set(
+		    e, "--moe-pad-expert-input-to-capacity: needs --moe-expert-capacity-factor");
 	s->expert_rank_capacity = o->rank_factor;
 	s->expert_capacity = o->factor > 0 ? o->factor : 0;
 	s->drop_policy = (enum drop_policy)o->policy;
 	s->random_logits = o->balanced;
-	if (o->pad)
+	if (o->pad && c->num_experts)
 		str_adds(notes,
 		    "--moe-pad-expert-input-to-capacity: changes nothing: experts multiply the "
 		    "rows that they get, and no others\n");

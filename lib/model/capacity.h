@@ -32,22 +32,25 @@ extern const char *const drop_policies[];
 	  .off = offsetof(S, M.rank_factor), .min = 0.01, .max = 1e6, .def = "1.5", \
 	  .help = "rows for which a rank that shares experts keeps room, over the mean number " \
 	          "that ranks get; more are taken in further rounds, which the backward pass " \
-	          "repeats: no row is dropped" }, \
+	          "repeats: no row is dropped", .needs = "num-experts" }, \
 	{ .name = "moe-expert-capacity-factor", .type = OPT_NUMBER, \
 	  .off = offsetof(S, M.factor), .min = -1, .max = 1e6, .def = "0", \
 	  .help = "most rows of a rank that an expert takes in a micro batch, over the mean; " \
-	          "others are dropped; 0 or less: it takes all" }, \
+	          "others are dropped; 0 or less: it takes all", .needs = "num-experts" }, \
 	{ .name = "moe-token-drop-policy", .type = OPT_CHOICE, .off = offsetof(S, M.policy), \
 	  .choices = drop_policies, .def = "probs", \
 	  .help = "with --moe-expert-capacity-factor: what is dropped of an expert's rows, those " \
-	          "of the lowest weights (probs), or the last (position)" }, \
+	          "of the lowest weights (probs), or the last (position)", \
+	  .needs = "num-experts&moe-expert-capacity-factor" }, \
 	{ .name = "moe-pad-expert-input-to-capacity", .type = OPT_FLAG, \
 	  .off = offsetof(S, M.pad), \
-	  .help = "changes nothing: experts multiply the rows that they get, and no others" }, \
+	  .help = "changes nothing: experts multiply the rows that they get, and no others", \
+	  .needs = "num-experts" }, \
 	{ .name = "moe-router-force-load-balancing", .type = OPT_FLAG, \
 	  .off = offsetof(S, M.balanced), \
 	  .help = "random logits in place of the router's, so that experts get about equal " \
-	          "numbers of rows: for benchmarks, not for training" }
+	          "numbers of rows: for benchmarks, not for training", \
+	  .needs = "num-experts" }
 /* clang-format on */
 
 /* Fills what s has of it. -1 with the option and the rule; a line in notes for an option that

@@ -12,8 +12,10 @@
 
 /* A row of ranges from one of fields_list.h. */
 #define RANGE(kind, S, M, ...) RANGE_##kind(__VA_ARGS__)
-#define RANGE_INT(n, f, lo, d, t, h) { n, offsetof(struct model_config, f), true, lo, INFINITY, t },
-#define RANGE_NUM(n, f, lo, hi, d, t, h) { n, offsetof(struct model_config, f), false, lo, hi, t },
+#define RANGE_INT(n, f, lo, d, t, ...) \
+	{ n, offsetof(struct model_config, f), true, lo, INFINITY, t },
+#define RANGE_NUM(n, f, lo, hi, d, t, ...) \
+	{ n, offsetof(struct model_config, f), false, lo, hi, t },
 #define RANGE_ID(...)
 #define RANGE_FLAG(...)
 #define RANGE_CHOICE(...)
@@ -27,6 +29,7 @@ const char *const normalization_names[] = { "LayerNorm", "RMSNorm", NULL };
 const char *const activation_names[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu",
 	NULL };
 const char *const position_names[] = { "learned_absolute", "rope", "none", NULL };
+const char *const position_words[] = { "absolute", "learned_absolute", "rotary", "rope", NULL };
 const char *const norm_placement_names[] = { "pre", "both", "post", NULL };
 const char *const rope_scaling_names[] = { "none", "linear", "llama3", "yarn", NULL };
 const char *const router_score_names[] = { "softmax", "sigmoid", NULL };
@@ -237,6 +240,11 @@ check_experts(const struct model_config *c, struct err *e)
 	    positive("moe-router-topk", c->moe_router_topk, e) < 0 ||
 	    positive("moe-ffn-hidden-size", c->moe_ffn_hidden_size, e) < 0)
 		return -1;
+	if (c->moe_router_load_balancing_type >= BALANCING_BUILT)
+		return err_set(e,
+		    "--moe-router-load-balancing-type %s: is not supported: must be aux_loss, "
+		    "seq_aux_loss or none",
+		    balancing_names[c->moe_router_load_balancing_type]);
 	if (c->moe_router_topk > c->num_experts)
 		return err_set(e, "--moe-router-topk %lld: must be at most --num-experts %lld",
 		    (long long)c->moe_router_topk, (long long)c->num_experts);
@@ -248,11 +256,6 @@ check_experts(const struct model_config *c, struct err *e)
 	if (softmax && c->moe_router_enable_expert_bias)
 		return err_set(e,
 		    "--moe-router-enable-expert-bias: is for --moe-router-score-function sigmoid");
-	if (c->moe_router_load_balancing_type >= BALANCING_BUILT)
-		return err_set(e,
-		    "--moe-router-load-balancing-type %s: is not supported: must be aux_loss, "
-		    "seq_aux_loss or none",
-		    balancing_names[c->moe_router_load_balancing_type]);
 	if (c->moe_shared_expert_intermediate_size < 0)
 		return err_set(e, "--moe-shared-expert-intermediate-size %lld: must be at least 1",
 		    (long long)c->moe_shared_expert_intermediate_size);
@@ -321,9 +324,8 @@ check_ranges(const struct model_config *c, struct err *e)
 	return 0;
 }
 
-/* Positive sizes first, because later checks divide by them. */
-int
-model_check(const struct model_config *c, struct err *e)
+static int
+check_positive(const struct model_config *c, struct err *e)
 {
 	if (positive("num-layers", c->num_layers, e) < 0 ||
 	    positive("hidden-size", c->hidden_size, e) < 0 ||
@@ -345,9 +347,20 @@ model_check(const struct model_config *c, struct err *e)
 	if (c->num_attention_heads % c->num_query_groups)
 		return err_set(e, "--num-query-groups %lld: must divide --num-attention-heads %lld",
 		    (long long)c->num_query_groups, (long long)c->num_attention_heads);
-	if (check_rope(c, e) < 0 || check_attention(c, e) < 0 || check_experts(c, e) < 0)
-		return -1;
-	return check_rates(c, e) < 0 ? -1 : check_ranges(c, e);
+	return 0;
+}
+
+/* Positive sizes first, because the others divide by them. */
+int (*const model_checks[])(const struct model_config *c, struct err *e) = { check_positive,
+	check_rope, check_attention, check_experts, check_rates, check_ranges, NULL };
+
+int
+model_check(const struct model_config *c, struct err *e)
+{
+	for (int i = 0; model_checks[i]; i++)
+		if (model_checks[i](c, e) < 0)
+			return -1;
+	return 0;
 }
 
 int

@@ -64,6 +64,7 @@ enum balancing {
 /* The words of the options that choose a number of each enum, in its order, ended by NULL. */
 extern const char *const normalization_names[], *const activation_names[];
 extern const char *const position_names[], *const rope_scaling_names[];
+extern const char *const position_words[]; /* other programs', for .alias of a row */
 extern const char *const norm_placement_names[], *const router_score_names[];
 extern const char *const balancing_names[];
 
@@ -101,7 +102,7 @@ enum model_tag {
 #define MODEL_MEMBER_CHOICE(n, type, f, ...) \
 	static_assert(sizeof(type) == sizeof(int), "options store a choice as int"); \
 	type f;
-#define MODEL_MEMBER_WORDS(n, y, f, u, t, h, ...) __VA_ARGS__;
+#define MODEL_MEMBER_WORDS(n, y, f, u, t, needed, h, ...) __VA_ARGS__;
 #define MODEL_MEMBER_SWITCH(...)
 #define MODEL_MEMBER_UNSWITCH(...)
 #define MODEL_MEMBER_SAME_INT(...)
@@ -136,6 +137,8 @@ enum rope_table layer_rope_table(const struct model_config *c, int64_t layer);
 /* Checks every rule that does not depend on the layout; the message names the Megatron-LM option
  * and a legal value. */
 int model_check(const struct model_config *c, struct err *e);
+/* Its parts, ended by NULL: all but the first rely on the first alone. */
+extern int (*const model_checks[])(const struct model_config *c, struct err *e);
 /* cos and sin of every position and angle: out[position][angle][2], rotary_dim / 2 angles. Source:
  * docs/math.md 2.4. */
 void model_rope_table(

@@ -67,27 +67,30 @@ void model_weight_differences(
     const struct model_config *a, const struct model_config *b, struct str *out);
 
 /* clang-format off */
-#define MODEL_INT(S, M, n, f, lo, d, t, h) \
+#define MODEL_INT(S, M, n, f, lo, d, t, ...) \
 	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.typed.f), .min = lo, .max = 1e15, \
-	  .def = d, .tag = t, .help = h }
+	  .def = d, .tag = t, .help = __VA_ARGS__ }
 #define MODEL_ID(S, M, n, f, d, t, h) \
 	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.typed.f), .def = d, .tag = t, .help = h }
-#define MODEL_NUM(S, M, n, f, lo, hi, d, t, h) \
+#define MODEL_NUM(S, M, n, f, lo, hi, d, t, ...) \
 	{ .name = n, .type = OPT_NUMBER, .off = offsetof(S, M.typed.f), .min = lo, .max = hi, \
-	  .def = d, .tag = t, .help = h }
-#define MODEL_FLAG(S, M, n, f, t, h) \
-	{ .name = n, .type = OPT_FLAG, .off = offsetof(S, M.typed.f), .tag = t, .help = h }
-#define MODEL_CHOICE(S, M, n, e, f, c, d, t, h) \
+	  .def = d, .tag = t, .help = __VA_ARGS__ }
+#define MODEL_FLAG(S, M, n, f, t, ...) \
+	{ .name = n, .type = OPT_FLAG, .off = offsetof(S, M.typed.f), .tag = t, \
+	  .help = __VA_ARGS__ }
+#define MODEL_CHOICE(S, M, n, e, f, c, d, t, ...) \
 	{ .name = n, .type = OPT_CHOICE, .off = offsetof(S, M.typed.f), .choices = c, .def = d, \
-	  .tag = t, .help = h }
-#define MODEL_WORDS(S, M, n, y, f, u, t, h, ...) \
-	{ .name = n, .type = y, .off = offsetof(S, M.f), .unit = u, .tag = t, .help = h }
-#define MODEL_SWITCH(S, M, n, f, t, h) \
-	{ .name = n, .type = OPT_FLAG, .off = offsetof(S, M.f), .tag = t, .help = h }
+	  .tag = t, .help = __VA_ARGS__ }
+#define MODEL_WORDS(S, M, n, y, f, u, t, needed, h, ...) \
+	{ .name = n, .type = y, .off = offsetof(S, M.f), .unit = u, .tag = t, .needs = needed, \
+	  .help = h }
+#define MODEL_SWITCH(S, M, n, f, t, ...) \
+	{ .name = n, .type = OPT_FLAG, .off = offsetof(S, M.f), .tag = t, .help = __VA_ARGS__ }
 #define MODEL_UNSWITCH(S, M, n, f, h) \
 	{ .name = n, .type = OPT_UNFLAG, .off = offsetof(S, M.f), .help = h }
-#define MODEL_SAME_INT(S, M, n, f, lo, h) MODEL_INT(S, M, n, f, lo, NULL, 0, h)
-#define MODEL_SAME_NUM(S, M, n, f, lo, hi, h) MODEL_NUM(S, M, n, f, lo, hi, NULL, 0, h)
+#define MODEL_SAME_INT(S, M, n, f, lo, ...) MODEL_INT(S, M, n, f, lo, NULL, 0, __VA_ARGS__)
+#define MODEL_SAME_NUM(S, M, n, f, lo, hi, ...) \
+	MODEL_NUM(S, M, n, f, lo, hi, NULL, 0, __VA_ARGS__)
 #define MODEL_OPT(kind, ...) , MODEL_##kind(__VA_ARGS__)
 
 /* The options of a model, as rows of a table of options. M is the struct model_options in S. */

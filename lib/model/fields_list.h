@@ -70,43 +70,58 @@
 	DO(UNSWITCH, S, M, "no-bias-gelu-fusion", bias_gelu_fusion, \
 	   "GELU by the error function, as Megatron-LM computes it without the fusion") \
 	DO(CHOICE, S, M, "position-embedding-type", enum position, position, position_names, \
-	   "learned_absolute", MODEL_DUMPED | MODEL_KEPT, "kind of positions") \
+	   "learned_absolute", MODEL_DUMPED | MODEL_KEPT, "kind of positions", \
+	   .alias = position_words) \
 	DO(UNSWITCH, S, M, "no-position-embedding", add_position_embedding, \
 	   "no learned positions, with --position-embedding-type rope") \
 	DO(SWITCH, S, M, "use-rotary-position-embeddings", use_rotary_position_embeddings, 0, \
 	   "--position-embedding-type rope") \
 	DO(NUM, S, M, "rotary-base", rotary_base, 1, INFINITY, "10000", \
-	   MODEL_DUMPED | MODEL_BASE | MODEL_KEPT | MODEL_ROTARY, "base of the rotary angles") \
-	DO(SAME_NUM, S, M, "rope-theta", rotary_base, 1, INFINITY, "the same as --rotary-base") \
+	   MODEL_DUMPED | MODEL_BASE | MODEL_KEPT | MODEL_ROTARY, "base of the rotary angles", \
+	   .needs = "position-embedding-type=rope") \
+	DO(SAME_NUM, S, M, "rope-theta", rotary_base, 1, INFINITY, "the same as --rotary-base", \
+	   .needs = "position-embedding-type=rope") \
 	DO(NUM, S, M, "rotary-percent", rotary_percent, 0, 1, "1", \
-	   MODEL_DUMPED | MODEL_BASE | MODEL_KEPT | MODEL_ROTARY, "share of a head that rotates") \
+	   MODEL_DUMPED | MODEL_BASE | MODEL_KEPT | MODEL_ROTARY, "share of a head that rotates", \
+	   .needs = "position-embedding-type=rope") \
 	DO(FLAG, S, M, "rotary-interleaved", rotary_interleaved, \
-	   MODEL_DUMPED | MODEL_KEPT | MODEL_ROTARY, "rotate pairs (2i, 2i+1) instead of halves") \
-	DO(SWITCH, S, M, "use-rope-scaling", use_rope_scaling, 0, "--rope-scaling-type llama3") \
+	   MODEL_DUMPED | MODEL_KEPT | MODEL_ROTARY, "rotate pairs (2i, 2i+1) instead of halves", \
+	   .needs = "position-embedding-type=rope") \
+	DO(SWITCH, S, M, "use-rope-scaling", use_rope_scaling, 0, "--rope-scaling-type llama3", \
+	   .needs = "position-embedding-type=rope") \
 	DO(CHOICE, S, M, "rope-scaling-type", enum rope_scaling, rope_scaling, rope_scaling_names, \
-	   "none", MODEL_DUMPED, "scaling of the rotary angles") \
+	   "none", MODEL_DUMPED, "scaling of the rotary angles", \
+	   .needs = "position-embedding-type=rope") \
 	DO(NUM, S, M, "rope-scaling-factor", rope_factor, 0, INFINITY, "8", \
-	   MODEL_DUMPED | MODEL_IF_SCALED, "factor of the scaling") \
+	   MODEL_DUMPED | MODEL_IF_SCALED, "factor of the scaling", \
+	   .needs = "rope-scaling-type") \
 	DO(NUM, S, M, "rope-low-freq-factor", rope_low_freq_factor, 0, INFINITY, "1", \
-	   MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling") \
+	   MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling", \
+	   .needs = "rope-scaling-type=llama3") \
 	DO(NUM, S, M, "rope-high-freq-factor", rope_high_freq_factor, 0, INFINITY, "4", \
-	   MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling") \
+	   MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling", \
+	   .needs = "rope-scaling-type=llama3") \
 	DO(INT, S, M, "rope-original-positions", rope_original_positions, 1, "8192", \
-	   MODEL_DUMPED | MODEL_IF_LLAMA3 | MODEL_IF_YARN, "of llama3 and yarn scaling") \
+	   MODEL_DUMPED | MODEL_IF_LLAMA3 | MODEL_IF_YARN, "of llama3 and yarn scaling", \
+	   .needs = "rope-scaling-type=llama3|rope-scaling-type=yarn") \
 	DO(SAME_INT, S, M, "yarn-original-max-position-embeddings", rope_original_positions, 1, \
-	   "the same as --rope-original-positions") \
+	   "the same as --rope-original-positions", .needs = "rope-scaling-type=yarn") \
 	DO(NUM, S, M, "yarn-beta-fast", yarn_beta_fast, 0, INFINITY, "32", \
 	   MODEL_DUMPED | MODEL_IF_YARN, \
-	   "turns over the original positions from which on yarn keeps an angle") \
+	   "turns over the original positions from which on yarn keeps an angle", \
+	   .needs = "rope-scaling-type=yarn") \
 	DO(NUM, S, M, "yarn-beta-slow", yarn_beta_slow, 0, INFINITY, "1", \
-	   MODEL_DUMPED | MODEL_IF_YARN, "turns below which yarn divides it by the factor") \
+	   MODEL_DUMPED | MODEL_IF_YARN, "turns below which yarn divides it by the factor", \
+	   .needs = "rope-scaling-type=yarn") \
 	/* 0: yarn_default_factor of rope_factor */ \
 	DO(NUM, S, M, "yarn-attention-factor", yarn_attention_factor, 0, INFINITY, NULL, \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_YARN, \
-	   "what yarn multiplies cosines and sines by; 0.1 ln(factor) + 1 by default") \
+	   "what yarn multiplies cosines and sines by; 0.1 ln(factor) + 1 by default", \
+	   .needs = "rope-scaling-type=yarn") \
 	DO(FLAG, S, M, "no-yarn-correction-range-round-to-int", yarn_unrounded_range, \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_YARN, \
-	   "yarn interpolates between pairs that are not rounded") \
+	   "yarn interpolates between pairs that are not rounded", \
+	   .needs = "rope-scaling-type=yarn") \
 	DO(FLAG, S, M, "scale-embeddings-by-hidden-size", scale_embeddings_by_hidden_size, \
 	   MODEL_DUMPED | MODEL_KEPT, \
 	   "word embeddings times the square root of hidden-size, rounded to the run's type") \
@@ -115,7 +130,7 @@
 	DO(SWITCH, S, M, "add-qkv-bias", add_qkv_bias, 0, \
 	   "biases on q, k and v even with --disable-bias-linear") \
 	DO(WORDS, S, M, "linear-biases", OPT_LIST, linear_biases, "WHERE", \
-	   MODEL_DUMPED | MODEL_KEPT, \
+	   MODEL_DUMPED | MODEL_KEPT, NULL, \
 	   "which linear layers have biases: any of qkv, proj, mlp; or none", bool qkv_bias, \
 	   proj_bias, mlp_bias) \
 	DO(FLAG, S, M, "qk-layernorm", qk_layernorm, MODEL_DUMPED | MODEL_KEPT, \
@@ -127,17 +142,18 @@
 	DO(FLAG, S, M, "untie-embeddings-and-output-weights", untie_embeddings_and_output_weights, \
 	   MODEL_DUMPED | MODEL_KEPT, "a separate output table") \
 	/* 0: all keys; the pattern has the layers whose queries see all of them */ \
-	DO(WORDS, S, M, "window-size", OPT_STRING, window_size, "W", MODEL_DUMPED | MODEL_IF_SET, \
+	DO(WORDS, S, M, "window-size", OPT_STRING, window_size, "W", \
+	   MODEL_DUMPED | MODEL_IF_SET, NULL, \
 	   "keys that a query sees, itself included; or W-1,0, as Megatron-LM counts; all by " \
 	   "default", int64_t window_size) \
 	DO(WORDS, S, M, "window-attn-skip-freq", OPT_STRING, window_attn_skip_freq, "N", \
-	   MODEL_DUMPED | MODEL_IF_SET, \
+	   MODEL_DUMPED | MODEL_IF_SET, "window-size", \
 	   "in every Nth layer queries see all keys; or a list of all layers, 1 for a window, " \
 	   "such as ([1]*5+[0])*8", struct layer_pattern window_attn_skip_freq) \
 	DO(NUM, S, M, "sliding-window-rope-base", sliding_window_rope_base, 0, INFINITY, NULL, \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
 	   "base of the rotary angles in layers with a window, not scaled; --rotary-base by " \
-	   "default") \
+	   "default", .needs = "window-size") \
 	DO(INT, S, M, "query-pre-attn-scalar", query_pre_attn_scalar, 1, NULL, \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
 	   "dot products of queries and keys are multiplied by its -1/2 power; kv-channels by " \
@@ -153,45 +169,50 @@
 	   "experts, of which a layer has these in place of an MLP") \
 	/* the layers with an MLP in place of experts */ \
 	DO(WORDS, S, M, "moe-layer-freq", OPT_STRING, moe_layer_freq, "N", \
-	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, "num-experts", \
 	   "the first and then every Nth layer has experts; or a list of all layers, 1 for " \
 	   "experts, such as ([0]*1+[1]*3)*8; all by default", \
 	   struct layer_pattern moe_layer_freq) \
 	DO(INT, S, M, "moe-router-topk", moe_router_topk, 1, "2", \
 	   MODEL_DUMPED | MODEL_BASE | MODEL_IF_EXPERTS | MODEL_KEPT, \
-	   "experts that a token is sent to") \
+	   "experts that a token is sent to", .needs = "num-experts") \
 	DO(INT, S, M, "moe-ffn-hidden-size", moe_ffn_hidden_size, 1, NULL, \
-	   MODEL_DUMPED | MODEL_IF_EXPERTS, "width of an expert; --ffn-hidden-size by default") \
+	   MODEL_DUMPED | MODEL_IF_EXPERTS, "width of an expert; --ffn-hidden-size by default", \
+	   .needs = "num-experts") \
 	DO(INT, S, M, "moe-shared-expert-intermediate-size", moe_shared_expert_intermediate_size, \
 	   1, NULL, MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, \
-	   "width of an expert that all tokens of a layer are sent to; none by default") \
+	   "width of an expert that all tokens of a layer are sent to; none by default", \
+	   .needs = "num-experts") \
 	DO(CHOICE, S, M, "moe-router-score-function", enum router_score, \
 	   moe_router_score_function, router_score_names, "softmax", \
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_KEPT, \
 	   "weights of a token's experts: softmax of their logits, or their sigmoids divided by " \
-	   "the sum of these") \
+	   "the sum of these", .needs = "num-experts") \
 	DO(FLAG, S, M, "moe-router-pre-softmax", moe_router_pre_softmax, \
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_KEPT, \
 	   "softmax over all experts before those of a token are chosen, as Hugging Face's " \
-	   "norm_topk_prob false; over the chosen ones by default") \
+	   "norm_topk_prob false; over the chosen ones by default", .needs = "num-experts") \
 	DO(FLAG, S, M, "moe-router-enable-expert-bias", moe_router_enable_expert_bias, \
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_KEPT, \
 	   "with sigmoid: choose by scores with a bias for each expert, which every step raises " \
-	   "for those with too few tokens and lowers for the others") \
+	   "for those with too few tokens and lowers for the others", .needs = "num-experts") \
 	DO(NUM, S, M, "moe-router-bias-update-rate", moe_router_bias_update_rate, 0, INFINITY, \
 	   "1e-3", MODEL_DUMPED | MODEL_BASE | MODEL_IF_EXPERTS | MODEL_FREE, \
-	   "by how much it does so") \
+	   "by how much it does so", .needs = "num-experts&moe-router-enable-expert-bias") \
 	DO(CHOICE, S, M, "moe-router-load-balancing-type", enum balancing, \
 	   moe_router_load_balancing_type, balancing_names, "aux_loss", \
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
 	   "what --moe-aux-loss-coeff balances the load of experts over: the tokens of a micro " \
-	   "batch (aux_loss), or each sequence (seq_aux_loss); the last three are not supported") \
+	   "batch (aux_loss), or each sequence (seq_aux_loss); the last three are not supported", \
+	   .needs = "num-experts") \
 	DO(NUM, S, M, "moe-aux-loss-coeff", moe_aux_loss_coeff, 0, INFINITY, "0", \
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
-	   "weight of the loss that balances the load of experts") \
+	   "weight of the loss that balances the load of experts", \
+	   .needs = "num-experts&moe-router-load-balancing-type=aux_loss|" \
+	            "moe-router-load-balancing-type=seq_aux_loss") \
 	DO(NUM, S, M, "moe-z-loss-coeff", moe_z_loss_coeff, 0, INFINITY, NULL, \
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
-	   "weight of the mean square of the router's log-sum-exp") \
+	   "weight of the mean square of the router's log-sum-exp", .needs = "num-experts") \
 	DO(NUM, S, M, "init-method-std", init_method_std, 0, INFINITY, "0.02", \
 	   MODEL_DUMPED | MODEL_BASE | MODEL_FREE, "standard deviation of the initial weights") \
 	DO(NUM, S, M, "attention-dropout", attention_dropout, 0, 0.999, "0.1", \
@@ -204,7 +225,8 @@
 	/* chat models may have several ends */ \
 	DO(ID, S, M, "bos-token-id", bos_token_id, "-1", MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
 	   "beginning of text, for export; -1: none") \
-	DO(WORDS, S, M, "eos-token-id", OPT_LIST, eos_token_id, "ID", MODEL_DUMPED | MODEL_FREE, \
+	DO(WORDS, S, M, "eos-token-id", OPT_LIST, eos_token_id, "ID", \
+	   MODEL_DUMPED | MODEL_FREE, NULL, \
 	   "ends of text, for export; the tokenizer's by default", struct id_list eos_token_id) \
 	DO(ID, S, M, "pad-token-id", pad_token_id, "-1", MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
 	   "padding, for export")

@@ -78,12 +78,9 @@ check_sides(const struct sizes *z, struct err *e)
 }
 
 int
-fp8_resolve(const struct opt_parse *p, const struct fp8_options *o, const struct model_config *c,
-    const struct layout *l, struct train_shape *s, struct str *notes, struct err *e)
+fp8_resolve(const struct fp8_options *o, const struct model_config *c, const struct layout *l,
+    struct train_shape *s, struct err *e)
 {
-	/* options that say nothing without a format */
-	static const char *const unused[] = { "fp8-recipe", "fp8-margin", "fp8-amax-history-len",
-		"fp8-amax-compute-algo", "first-last-layers-bf16" };
 	const char *format = fp8_formats[o->format];
 	bool ends = o->first_last_layers_bf16;
 	struct sizes z;
@@ -95,13 +92,8 @@ fp8_resolve(const struct opt_parse *p, const struct fp8_options *o, const struct
 		.most_recent = o->amax_compute_algo == 0,
 		.bf16_first = ends ? o->num_layers_at_start_in_bf16 : 0,
 		.bf16_last = ends ? o->num_layers_at_end_in_bf16 : 0 };
-	if (o->format == FP8_NONE) {
-		for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
-			if (opt_given(p, unused[i]))
-				str_addf(notes, "--%s: changes nothing without --fp8-format\n",
-				    unused[i]);
+	if (o->format == FP8_NONE)
 		return 0;
-	}
 	if (o->recipe > FP8_BLOCKWISE)
 		return err_set(e,
 		    "--fp8-recipe %s: is not supported; give delayed, tensorwise or blockwise",

@@ -44,8 +44,9 @@ struct layout {
 	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.f), .min = 1, .max = 1e15, .def = "1", \
 	  .help = h }
 /* Only models with experts have these, and only their checkpoints record them. */
-#define LAYOUT_EXPERTS(S, M, n, f, h) \
-	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.f), .min = 1, .max = 1e15, .help = h }
+#define LAYOUT_EXPERTS(S, M, n, f, ...) \
+	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.f), .min = 1, .max = 1e15, \
+	  .help = __VA_ARGS__ }
 #define LAYOUT_OPTS(S, M) \
 	LAYOUT_SIZE(S, M, "tensor-model-parallel-size", tensor_model_parallel_size, \
 	         "ranks that share each matrix"), \
@@ -56,7 +57,8 @@ struct layout {
 	LAYOUT_EXPERTS(S, M, "expert-model-parallel-size", expert_model_parallel_size, \
 	         "ranks that share the experts of a layer; 1 by default"), \
 	LAYOUT_EXPERTS(S, M, "expert-tensor-parallel-size", expert_tensor_parallel_size, \
-	         "ranks that share each expert; --tensor-model-parallel-size by default")
+	         "ranks that share each expert; --tensor-model-parallel-size by default", \
+	         .needs = "num-experts")
 /* clang-format on */
 
 /* How many ranks divide the experts of a layer among them, and how many share each expert. */

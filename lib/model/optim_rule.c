@@ -9,6 +9,7 @@
 
 const struct optim_rule optim_rules[] = { OPTIM_RULES(RULE) };
 const char *const optim_rule_names[] = { OPTIM_RULES(NAME) NULL };
+const char *const optim_rule_words[] = { "adamw", "adam", NULL };
 
 const struct optim_rule *
 optim_rule_with(enum optim_trait trait)

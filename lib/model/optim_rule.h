@@ -43,6 +43,7 @@ struct optim_rule {
 /* By the option's value. */
 extern const struct optim_rule optim_rules[];
 extern const char *const optim_rule_names[]; /* ended by NULL */
+extern const char *const optim_rule_words[]; /* other programs', for .alias of a row */
 
 /* The first rule with a trait. */
 const struct optim_rule *optim_rule_with(enum optim_trait trait);

@@ -49,7 +49,7 @@ extern const char *const optim_main_params_types[], *const optim_main_grads_type
 	{ .name = "optimizer-offload-fraction", .type = OPT_NUMBER, \
 	  .off = offsetof(S, M.optimizer_offload_fraction), .max = 1, .def = "1", \
 	  .help = "with --optimizer-cpu-offload: the share of them, in whole buckets from the " \
-	          "last one on" }
+	          "last one on", .needs = "optimizer-cpu-offload" }
 /* clang-format on */
 
 /* Fills s->optim; type, sharding and rule of s are set. -1 with the option, the rule and a legal

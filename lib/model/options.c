@@ -18,7 +18,8 @@
 
 const char *const opt_cp_comm_types[] = { "p2p", "all_gather", "allgather", "a2a", "a2a+p2p",
 	NULL };
-const char *const opt_dispatchers[] = { "allgather", "alltoall", "flex", NULL };
+const char *const opt_dispatchers[] = { "allgather", "alltoall", NULL };
+const char *const opt_dispatcher_words[] = { "flex", "alltoall", NULL };
 const char *const opt_shardings[] = { "no_shard", "optim", "optim_grads", "optim_grads_params",
 	NULL };
 const char *const opt_recompute_granularities[] = { "none", "selective", "full", NULL };
@@ -26,7 +27,7 @@ const char *const opt_recompute_methods[] = { "uniform", "block", NULL };
 
 enum { MICROBATCHES_MAX = 1 << 24 };
 /* Of opt_dispatchers. */
-enum { DISPATCH_ALLGATHER, DISPATCH_ALLTOALL, DISPATCH_FLEX };
+enum { DISPATCH_ALLGATHER, DISPATCH_ALLTOALL };
 /* Of opt_cp_comm_types. */
 enum { COMM_P2P, COMM_ALL_GATHER, COMM_ALLGATHER, COMM_A2A, COMM_A2A_P2P };
 
@@ -146,8 +147,8 @@ base(const struct model_options *o, struct model_config *c, struct err *e)
  * vocab_size is the tokenizer's, or 0; an option or a config overrides it. A fixed config is a
  * checkpoint's; options override both, except for a recipe that is kept.
  */
-int
-run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
+static int
+make_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
     struct model_config *c, struct err *e)
 {
 	const struct model_options *m = &o->model;
@@ -171,7 +172,31 @@ run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_
 		return err_set(e,
 		    "--no-position-embedding: is for --position-embedding-type rope; "
 		    "none is a model without positions");
-	return model_check(c, e);
+	return 0;
+}
+
+int
+run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
+    struct model_config *c, struct err *e)
+{
+	return make_model(p, o, vocab_size, c, e) < 0 ? -1 : model_check(c, e);
+}
+
+/* The same, where errors join those of p. */
+static int
+model_rules(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
+    struct model_config *c)
+{
+	struct err e;
+	int rc;
+
+	if (required(p, o, vocab_size) < 0 ||
+	    opt_rule(p, make_model(p, o, vocab_size, c, &e), &e) < 0)
+		return -1;
+	rc = opt_rule(p, model_checks[0](c, &e), &e);
+	for (int i = 1; rc == 0 && model_checks[i]; i++)
+		opt_rule(p, model_checks[i](c, &e), &e);
+	return rc < 0 ? -1 : model_check(c, &e);
 }
 
 /* A note for each option of the recipe that was given and is overridden. */
@@ -204,8 +229,7 @@ note_kept(const struct opt_parse *p, const struct run_options *o, const struct m
  * d = 1, so that their messages come before the one about ranks.
  */
 static int
-resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan, struct str *notes,
-    struct err *e)
+resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan, struct err *e)
 {
 	struct layout *l = &plan->layout;
 	int64_t t = o->layout.tensor_model_parallel_size, c = o->layout.context_parallel_size,
@@ -216,6 +240,8 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 
 	*l = o->layout;
 	l->data_parallel_size = 1;
+	if (!plan->model.num_experts)
+		l->expert_tensor_parallel_size = 0;
 	if (layout_check(l, &plan->model, e) < 0)
 		return -1;
 	if (c > 1)
@@ -229,10 +255,6 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	l->data_parallel_size = world / layout_world(l);
 	if (layout_check_experts(l, &plan->model, e) < 0)
 		return -1;
-	if (l->sequence_parallel && t == 1)
-		str_adds(notes, "--sequence-parallel: changes nothing with one tensor rank\n");
-	if (o->tp_comm_overlap && t == 1)
-		str_adds(notes, "--tp-comm-overlap: changes nothing with one tensor rank\n");
 	return 0;
 }
 
@@ -378,17 +400,10 @@ resolve_experts(const struct opt_parse *p, const struct run_options *o, struct r
     struct str *notes, struct err *e)
 {
 	const struct layout *l = &plan->layout;
-	bool cut = l->expert_tensor_parallel_size > 1;
 
-	if (o->dispatcher == DISPATCH_FLEX)
-		return err_set(e,
-		    "--moe-token-dispatcher-type flex: is not supported: must be alltoall or "
-		    "allgather");
-	if (!plan->model.num_experts && (l->expert_model_parallel_size > 1 || cut))
-		return err_set(e, "--expert-%s-parallel-size %lld: needs --num-experts",
-		    cut ? "tensor" : "model",
-		    (long long)(cut ? l->expert_tensor_parallel_size
-				    : l->expert_model_parallel_size));
+	if (!plan->model.num_experts && l->expert_model_parallel_size > 1)
+		return err_set(e, "--expert-model-parallel-size %lld: needs --num-experts",
+		    (long long)l->expert_model_parallel_size);
 	if (plan->model.num_experts && o->dispatcher == DISPATCH_ALLGATHER &&
 	    opt_given(p, "moe-token-dispatcher-type"))
 		str_adds(notes,
@@ -507,7 +522,8 @@ resolve_recompute(
 	}
 	if (r->granularity == RECOMPUTE_FULL)
 		return 0;
-	if (opt_given(p, "recompute-method") || opt_given(p, "recompute-num-layers"))
+	if (r->granularity == RECOMPUTE_SELECTIVE &&
+	    (opt_given(p, "recompute-method") || opt_given(p, "recompute-num-layers")))
 		return err_set(e, "--recompute-%s: is for --recompute-granularity full",
 		    opt_given(p, "recompute-method") ? "method" : "num-layers");
 	return 0;
@@ -534,12 +550,10 @@ check_clip(const struct run_plan *plan, struct err *e)
 
 /* A device and a host may round differently, and copies of a tied table must stay equal. */
 static int
-check_offload(const struct opt_parse *p, const struct run_plan *plan, struct err *e)
+check_offload(const struct run_plan *plan, struct err *e)
 {
 	double share = plan->shape.optimizer_offload;
 
-	if (opt_given(p, "optimizer-offload-fraction") && !opt_given(p, "optimizer-cpu-offload"))
-		return err_set(e, "--optimizer-offload-fraction: is for --optimizer-cpu-offload");
 	if (share == 0 || share == 1 || plan->model.untie_embeddings_and_output_weights ||
 	    plan->layout.pipeline_model_parallel_size == 1)
 		return 0;
@@ -560,9 +574,6 @@ note_effects(const struct run_plan *plan, struct str *notes)
 		str_adds(notes,
 		    "--recompute-modules core_attn: changes nothing: attention is always "
 		    "recomputed\n");
-	if (s->fp32_residual_connection && memory_stream(s) == s->dtype)
-		str_adds(notes,
-		    "--fp32-residual-connection: changes nothing without --bf16 or --fp16\n");
 	/* A pipeline has many micro batches. */
 	if (plan->layout.pipeline_model_parallel_size > 1 && replicas > 1 &&
 	    s->sharding >= SHARDING_GRADS) {
@@ -607,12 +618,12 @@ check_residual(const struct run_plan *plan, struct err *e)
 /* The model, its layers on the ranks, and the shape of a pass: what other rules build on. */
 static int
 resolve_sizes(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
-    struct run_plan *plan, struct str *notes)
+    struct run_plan *plan)
 {
 	struct err e;
 
 	if (opt_bad_group(p, "Layout") ||
-	    opt_rule(p, resolve_layout(o, world_size, plan, notes, &e), &e) < 0 ||
+	    opt_rule(p, resolve_layout(o, world_size, plan, &e), &e) < 0 ||
 	    opt_rule(p, resolve_shape(p, o, plan, &e), &e) < 0)
 		return -1;
 	if (opt_rule(p,
@@ -637,9 +648,26 @@ resolve_rest(const struct opt_parse *p, const struct run_options *o, struct run_
 	rc |= opt_rule(p, resolve_batch(p, o, plan, &e), &e);
 	rc |= opt_rule(p, check_residual(plan, &e), &e);
 	rc |= opt_rule(p, optim_types_resolve(&o->optim_types, &plan->layout, s, notes, &e), &e);
-	rc |= opt_rule(p, check_offload(p, plan, &e), &e);
-	rc |= opt_rule(p, fp8_resolve(p, &o->fp8, &plan->model, &plan->layout, s, notes, &e), &e);
+	rc |= opt_rule(p, check_offload(plan, &e), &e);
+	rc |= opt_rule(p, fp8_resolve(&o->fp8, &plan->model, &plan->layout, s, &e), &e);
 	return rc | opt_rule(p, check_clip(plan, &e), &e);
+}
+
+/* Whether something is read depends on the model that was resolved, which may not be the typed
+ * one. */
+static void
+note_unread(const struct opt_parse *p, const struct run_options *o, const struct run_plan *plan,
+    struct str *notes)
+{
+	struct model_options model = o->model;
+	struct opt_overlay over = { .off = (size_t)((const char *)&o->model - (const char *)p->cfg),
+		.size = sizeof model,
+		.at = &model };
+
+	model.typed = plan->model;
+	if (plan->model.window_size)
+		model.window_size = "given";
+	opt_unread(p, &over, notes);
 }
 
 int
@@ -652,17 +680,17 @@ run_rules(const struct opt_parse *p, const struct run_options *o, int64_t world_
 
 	memset(plan, 0, sizeof *plan);
 	rc = opt_rule(p, resolve_recompute(p, o, &s->recompute, &e), &e);
-	if (required(p, o, vocab_size) < 0 ||
-	    opt_rule(p, run_model(p, o, vocab_size, &plan->model, &e), &e) < 0)
+	if (model_rules(p, o, vocab_size, &plan->model) < 0)
 		return -1;
 	if (o->model.keep_recipe)
 		note_kept(p, o, &plan->model, notes);
 	s->offloaded_layers = o->cpu_offloading_num_layers;
-	if (resolve_sizes(p, o, world_size, plan, notes) < 0)
+	if (resolve_sizes(p, o, world_size, plan) < 0)
 		return -1;
 	if (resolve_rest(p, o, plan, notes) < 0 || rc < 0)
 		return -1;
 	note_effects(plan, notes);
+	note_unread(p, o, plan, notes);
 	return 0;
 }
 

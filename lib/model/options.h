@@ -74,8 +74,8 @@ int run_check_batch(
  */
 int run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
     int64_t vocab_size, struct run_plan *plan, struct str *notes, struct err *e);
-/* The same where what is wrong joins the other errors of p, and is told with them (opt_answer). Steps
- * that rely on one that failed are left out. -1 after errors. */
+/* The same where what is wrong joins the other errors of p, and is told with them (opt_answer).
+ * Steps that rely on one that failed are left out. -1 after errors. */
 int run_rules(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
     int64_t vocab_size, struct run_plan *plan, struct str *notes);
 /* Only the model, for programs without a layout. */
@@ -91,18 +91,20 @@ int model_from_text(
 extern const char *const opt_cp_comm_types[];
 /* Megatron-LM's words. */
 extern const char *const opt_dispatchers[];
+extern const char *const opt_dispatcher_words[];
 /* In the order of enum sharding. */
 extern const char *const opt_shardings[];
 extern const char *const opt_recompute_granularities[], *const opt_recompute_methods[];
 
 /* clang-format off */
-#define RUN_INT(S, M, n, f, lo, d, h) \
+#define RUN_INT(S, M, n, f, lo, d, ...) \
 	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.f), .min = lo, .max = 1e15, .def = d, \
-	  .help = h }
-#define RUN_FLAG(S, M, n, f, h) { .name = n, .type = OPT_FLAG, .off = offsetof(S, M.f), .help = h }
-#define RUN_CHOICE(S, M, n, f, c, d, h) \
+	  .help = __VA_ARGS__ }
+#define RUN_FLAG(S, M, n, f, ...) \
+	{ .name = n, .type = OPT_FLAG, .off = offsetof(S, M.f), .help = __VA_ARGS__ }
+#define RUN_CHOICE(S, M, n, f, c, d, ...) \
 	{ .name = n, .type = OPT_CHOICE, .off = offsetof(S, M.f), .choices = c, .def = d, \
-	  .help = h }
+	  .help = __VA_ARGS__ }
 /* clang-format on */
 
 /* clang-format off */
@@ -115,20 +117,22 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "how ranks that share a sequence read it: all_gather (or allgather), each has " \
 	         "all keys and values; a2a, each has all positions of some heads, so that " \
 	         "--num-query-groups must divide among tensor and context ranks; p2p is run " \
-	         "as all_gather"), \
+	         "as all_gather", .needs = "context-parallel-size>1"), \
 	RUN_CHOICE(S, M, "moe-token-dispatcher-type", dispatcher, opt_dispatchers, "allgather", \
-	         "how rows reach the ranks of their experts: alltoall; allgather is run as it; " \
-	         "flex is not supported"), \
+	         "how rows reach the ranks of their experts: alltoall; allgather and flex are " \
+	         "run as it", .alias = opt_dispatcher_words, .needs = "num-experts"), \
 	CAPACITY_OPTS(S, M.capacity), \
 	RUN_FLAG(S, M, "sequence-parallel", layout.sequence_parallel, \
 	         "tensor ranks hold rows of their own between blocks: norms, dropout and " \
-	         "residual sums of a part of the sequence each"), \
+	         "residual sums of a part of the sequence each", \
+	         .needs = "tensor-model-parallel-size>1"), \
 	RUN_FLAG(S, M, "use-tp-pp-dp-mapping", layout.use_tp_pp_dp_mapping, \
 	         "number the ranks so that stages of a pipeline are nearer to each other than " \
 	         "data ranks, not the other way round; may change on resume"), \
 	RUN_FLAG(S, M, "tp-comm-overlap", tp_comm_overlap, \
 	         "tensor ranks communicate beside GEMMs: rows are multiplied while others " \
-	         "are gathered or summed, gradients of inputs summed beside those of weights"), \
+	         "are gathered or summed, gradients of inputs summed beside those of weights", \
+	         .needs = "tensor-model-parallel-size>1"), \
 	RUN_FLAG(S, M, "use-distributed-optimizer", use_distributed_optimizer, \
 	         "share the optimizer's state over data ranks"), \
 	RUN_CHOICE(S, M, "data-parallel-sharding-strategy", sharding, opt_shardings, "no_shard", \
@@ -171,9 +175,10 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "double precision on the CPU: an oracle for comparing layouts"), \
 	RUN_FLAG(S, M, "fp32-residual-connection", fp32_residual_connection, \
 	         "with --bf16 or --fp16, what is passed from layer to layer, and its gradient, " \
-	         "in fp32"), \
+	         "in fp32", .needs = "bf16|fp16"), \
 	FP8_OPTS(S, M.fp8), \
-	RUN_CHOICE(S, M, "optimizer", optimizer, optim_rule_names, "adam", "update rule"), \
+	RUN_CHOICE(S, M, "optimizer", optimizer, optim_rule_names, "adam", "update rule", \
+	         .alias = optim_rule_words), \
 	OPTIM_TYPE_OPTS(S, M.optim_types), \
 	RUN_FLAG(S, M, "qk-clip", qk_clip, \
 	         "after an update, q and k of groups of heads whose scores have become large " \
@@ -195,10 +200,10 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "--recompute-granularity selective, overriding that option"), \
 	RUN_CHOICE(S, M, "recompute-method", recompute_method, opt_recompute_methods, "uniform", \
 	         "full recomputation of all layers in chunks, or of the first layers of a " \
-	         "stage (block)"), \
+	         "stage (block)", .needs = "recompute-granularity"), \
 	RUN_INT(S, M, "recompute-num-layers", recompute_num_layers, 1, "1", \
 	         "layers per chunk (uniform) or per stage (block) that full recomputation " \
-	         "repeats"), \
+	         "repeats", .needs = "recompute-granularity"), \
 	RUN_INT(S, M, "cpu-offloading-num-layers", cpu_offloading_num_layers, 0, "0", \
 	         "layers of a stage, or of each of its chunks, whose saved activations lie in " \
 	         "host memory between their two passes, evenly spread; all but the first at most")

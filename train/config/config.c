@@ -397,7 +397,8 @@ static int
 schedule(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
-	bool constant = wd_is_steady(o->weight_decay_incr_style);
+	bool constant = wd_is_steady(o->weight_decay_incr_style),
+	     decoupled = opt_given(&c->parse, "decoupled-lr");
 	struct lr_schedule *s = &c->schedule;
 
 	s->style = o->lr_decay_style;
@@ -405,17 +406,15 @@ schedule(struct train_config *c, struct err *e)
 	s->wd_style = o->weight_decay_incr_style;
 	s->lr = o->lr;
 	s->min_lr = o->min_lr;
-	s->vocab_lr = opt_given(&c->parse, "decoupled-lr") ? o->decoupled_lr : o->lr;
+	s->vocab_lr = decoupled ? o->decoupled_lr : o->lr;
 	s->vocab_min_lr =
-	    opt_given(&c->parse, "decoupled-min-lr") ? o->decoupled_min_lr : o->min_lr;
+	    decoupled && opt_given(&c->parse, "decoupled-min-lr") ? o->decoupled_min_lr : o->min_lr;
 	s->lr_warmup_init = o->lr_warmup_init;
 	schedule_lengths(c, s);
 	s->start_weight_decay = constant ? o->weight_decay : o->start_weight_decay;
 	s->end_weight_decay = constant ? o->weight_decay : o->end_weight_decay;
 	if (!c->train_iters || c->plan.shape.forward_only)
 		return 0;
-	if (opt_given(&c->parse, "decoupled-min-lr") && !opt_given(&c->parse, "decoupled-lr"))
-		return err_set(e, "--decoupled-min-lr: needs --decoupled-lr");
 	if (o->override_schedule && o->use_checkpoint_schedule)
 		return err_set(e,
 		    "--override-opt_param-scheduler: excludes "
@@ -502,8 +501,6 @@ check_data(struct train_config *c, struct err *e)
 	while (first < SPLIT_COUNT && !o->split_path[first].count)
 		first++;
 	lists = lists || first < SPLIT_COUNT;
-	if (c->o.no_data_sharding && !c->o.dataloader_type)
-		return err_set(e, "--no-data-sharding: is for --dataloader-type cyclic");
 	if (ends && c->eod < 0 && !lacks_tokenizer(c))
 		return err_set(
 		    e, "--%s: needs a tokenizer, whose end-of-document token it looks for", ends);
@@ -682,6 +679,11 @@ check_alone(struct train_config *c)
 	bool ends = o->train_iters || o->train_samples;
 	struct err e;
 
+	if (o->world_size && !o->dry_run)
+		opt_rule(&c->parse,
+		    err_set(&e,
+			"--world-size: is for --dry-run; a run has the ranks that mpirun starts"),
+		    &e);
 	opt_rule(&c->parse, check_overlap(c, &e), &e);
 	opt_rule(&c->parse, read_skips(c, &e), &e);
 	opt_rule(&c->parse, read_spikes(c, &e), &e);

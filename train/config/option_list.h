@@ -41,7 +41,8 @@
 	DO(NUM, VALUE, "decoupled-lr", decoupled_lr, 0, INFINITY, NULL, \
 	   "highest learning rate of the word embeddings and the head; --lr by default") \
 	DO(NUM, VALUE, "decoupled-min-lr", decoupled_min_lr, 0, INFINITY, NULL, \
-	   "with --decoupled-lr: theirs at the end of the decay; --min-lr by default") \
+	   "with --decoupled-lr: theirs at the end of the decay; --min-lr by default", \
+	   .needs = "decoupled-lr") \
 	DO(CHOICE, VALUE, "lr-decay-style", lr_decay_style, lr_styles, "linear", \
 	   "shape of the decay") \
 	DO(INT, VALUE, "lr-decay-iters", lr_decay_iters, 1, NULL, \
@@ -54,13 +55,14 @@
 	DO(NUM, VALUE, "lr-warmup-fraction", lr_warmup_fraction, 0, 1, NULL, \
 	   "the same as a share of the decay, instead of either") \
 	DO(NUM, VALUE, "lr-warmup-init", lr_warmup_init, 0, INFINITY, "0", \
-	   "learning rate of the first step") \
+	   "learning rate of the first step", \
+	   .needs = "lr-warmup-iters|lr-warmup-samples|lr-warmup-fraction") \
 	DO(CHOICE, VALUE, "lr-wsd-decay-style", lr_wsd_decay_style, wsd_styles, "exponential", \
-	   "shape of the tail of WSD") \
+	   "shape of the tail of WSD", .needs = "lr-decay-style=WSD") \
 	DO(INT, VALUE, "lr-wsd-decay-iters", lr_wsd_decay_iters, 0, NULL, \
-	   "steps of the tail of WSD, which needs it") \
+	   "steps of the tail of WSD, which needs it", .needs = "lr-decay-style=WSD") \
 	DO(INT, VALUE, "lr-wsd-decay-samples", lr_wsd_decay_samples, 0, NULL, \
-	   "the same in samples, with --train-samples") \
+	   "the same in samples, with --train-samples", .needs = "lr-decay-style=WSD") \
 	DO(NUM, VALUE, "weight-decay", weight_decay, 0, INFINITY, "0.01", \
 	   "weight decay of tensors with two dimensions") \
 	DO(NUM, VALUE, "start-weight-decay", start_weight_decay, 0, INFINITY, NULL, \
@@ -70,53 +72,63 @@
 	DO(CHOICE, VALUE, "weight-decay-incr-style", weight_decay_incr_style, wd_styles, \
 	   "constant", "how weight decay changes") \
 	DO(NUM, VALUE, "adam-beta1", adam_beta1, 0, 0.9999999, "0.9", \
-	   "decay of the first moment") \
+	   "decay of the first moment", .needs = "optimizer=adam|optimizer=muon") \
 	DO(NUM, VALUE, "adam-beta2", adam_beta2, 0, 0.9999999, "0.999", \
-	   "decay of the second moment") \
+	   "decay of the second moment", .needs = "optimizer=adam|optimizer=muon") \
 	DO(NUM, VALUE, "adam-eps", adam_eps, 0, 1, "1e-8", \
-	   "added to the root of the second moment") \
+	   "added to the root of the second moment", \
+	   .needs = "optimizer=adam|optimizer=muon") \
 	DO(UNFLAG, VALUE, "no-decoupled-weight-decay", decoupled_weight_decay, \
 	   "weight decay as a term of the gradient") \
-	DO(NUM, VALUE, "sgd-momentum", sgd_momentum, 0, 0.9999999, "0.9", "of --optimizer sgd") \
+	DO(NUM, VALUE, "sgd-momentum", sgd_momentum, 0, 0.9999999, "0.9", "of --optimizer sgd", \
+	   .needs = "optimizer=sgd") \
 	DO(NUM_OF, VALUE, "muon-momentum", muon.momentum, 0, 0.9999999, "0.9", \
 	   "of --optimizer muon, which updates the matrices of layers, each of q, k, v, gate and " \
-	   "up by itself, and leaves the rest to adam: decay of the average of gradients") \
+	   "up by itself, and leaves the rest to adam: decay of the average of gradients", \
+	   .needs = "optimizer=muon") \
 	DO(FLAG_OF, VALUE, "muon-nesterov", muon.nesterov, \
-	   "the gradient counts once more on top of the average") \
+	   "the gradient counts once more on top of the average", .needs = "optimizer=muon") \
 	DO(CHOICE_OF, VALUE, "muon-scale-mode", muon.scale_mode, muon_scale_modes, "spectral", \
 	   "what an orthogonal update of OUT rows and IN columns is multiplied by: the root of " \
-	   "the larger of the two, of OUT / IN, or of that where it is above 1") \
+	   "the larger of the two, of OUT / IN, or of that where it is above 1", \
+	   .needs = "optimizer=muon") \
 	DO(NUM_OF, VALUE, "muon-extra-scale-factor", muon.extra_scale_factor, 0, INFINITY, "1", \
-	   "multiplies that; with 0.2, spectral updates are about as large as those of adam") \
+	   "multiplies that; with 0.2, spectral updates are about as large as those of adam", \
+	   .needs = "optimizer=muon") \
 	DO(CHOICE_OF, VALUE, "muon-coefficient-type", muon.coefficient_type, \
-	   muon_coefficient_types, "quintic", "polynomials of the Newton-Schulz iterations") \
+	   muon_coefficient_types, "quintic", "polynomials of the Newton-Schulz iterations", \
+	   .needs = "optimizer=muon") \
 	DO(INT_OF, VALUE, "muon-num-ns-steps", muon.num_ns_steps, 1, "5", \
-	   "Newton-Schulz iterations") \
+	   "Newton-Schulz iterations", .needs = "optimizer=muon") \
 	DO(CHOICE, VALUE, "muon-fp32-matmul-prec", muon_fp32_matmul_prec, muon_precisions, \
-	   "medium", "of their GEMMs: bf16 with --bf16 or --fp16, or else the run's own") \
+	   "medium", "of their GEMMs: bf16 with --bf16 or --fp16, or else the run's own", \
+	   .needs = "optimizer=muon") \
 	DO(CHOICE, VALUE, "muon-tp-mode", muon_tp_mode, muon_tp_modes, "duplicated", \
-	   "both mean that whole matrices are orthogonalized, each by one tensor rank") \
+	   "both mean that whole matrices are orthogonalized, each by one tensor rank", \
+	   .needs = "optimizer=muon") \
 	DO(CHOICE, VALUE, "muon-scalar-optimizer", muon_scalar_optimizer, muon_scalar_optimizers, \
-	   "adam", "the rule of what is not a matrix of a layer") \
+	   "adam", "the rule of what is not a matrix of a layer", .needs = "optimizer=muon") \
 	DO(NUM_OF, VALUE, "qk-clip-alpha", qk_clip.alpha, 0, 1, "0.5", \
-	   "share of q in what --qk-clip takes from scores; the rest is that of k") \
+	   "share of q in what --qk-clip takes from scores; the rest is that of k", \
+	   .needs = "qk-clip") \
 	DO(NUM_OF, VALUE, "qk-clip-threshold", qk_clip.threshold, 1e-9, INFINITY, "100", \
-	   "largest score that --qk-clip leaves alone") \
+	   "largest score that --qk-clip leaves alone", .needs = "qk-clip") \
 	DO(NUM, VALUE, "clip-grad", clip_grad, 0, INFINITY, "1", \
 	   "greatest global gradient norm; 0: no clipping") \
 	DO(FLAG, VALUE, "use-z-loss", use_z_loss, \
 	   "add --z-loss-coeff times the squared log-sum-exp to the loss") \
-	DO(NUM, VALUE, "z-loss-coeff", z_loss, 0, 1, "1e-4", "of --use-z-loss") \
+	DO(NUM, VALUE, "z-loss-coeff", z_loss, 0, 1, "1e-4", "of --use-z-loss", \
+	   .needs = "use-z-loss") \
 	DO(NUM, VALUE, "loss-scale", loss_scale, 0, INFINITY, "0", \
-	   "a fixed scale of the mean loss of a batch for fp16; 0: dynamic") \
+	   "a fixed scale of the mean loss of a batch for fp16; 0: dynamic", .needs = "fp16") \
 	DO(NUM, VALUE, "initial-loss-scale", initial_loss_scale, 1, INFINITY, "4294967296", \
-	   "first dynamic loss scale of fp16") \
+	   "first dynamic loss scale of fp16", .needs = "fp16") \
 	DO(NUM, VALUE, "min-loss-scale", min_loss_scale, 0, INFINITY, "1", \
-	   "least dynamic loss scale") \
+	   "least dynamic loss scale", .needs = "fp16") \
 	DO(INT, VALUE, "loss-scale-window", loss_scale_window, 1, "1000", \
-	   "clean steps before the loss scale doubles") \
+	   "clean steps before the loss scale doubles", .needs = "fp16") \
 	DO(INT, VALUE, "hysteresis", hysteresis, 1, "2", \
-	   "overflows before the loss scale halves") \
+	   "overflows before the loss scale halves", .needs = "fp16") \
 	DO(GROUP, "Data") \
 	DO(LIST_OF, PRESENCE, "data-path", paths.data_path, CORPORA, \
 	   "datasets, each PREFIX.bin and PREFIX.idx; several are blended by weight, or by size") \
@@ -140,7 +152,8 @@
 	DO(CHOICE, VALUE, "dataloader-type", dataloader_type, dataloaders, "single", \
 	   "samples in order, or (cyclic) in a permutation of all of them each epoch") \
 	DO(FLAG, VALUE, "no-data-sharding", no_data_sharding, \
-	   "cyclic: data ranks share one permutation instead of having one each") \
+	   "cyclic: data ranks share one permutation instead of having one each", \
+	   .needs = "dataloader-type=cyclic") \
 	DO(FLAG, VALUE, "no-mmap-bin-files", no_mmap_bin_files, \
 	   "read tokens instead of mapping the files") \
 	DO(NUM, VALUE, "mid-level-dataset-surplus", surplus, 0, 1e6, "0.005", \
@@ -156,7 +169,7 @@
 	DO(FLAG, VALUE, "reset-position-ids", reset_position_ids, \
 	   "learned positions restart after the end of a document") \
 	DO(STRING, VALUE, "tokenizer-type", tokenizer_type, "TYPE", NULL, \
-	   "kind of tokenizer, in Megatron-LM's names") \
+	   "kind of tokenizer, in Megatron-LM's names", .alias = tokenizer_words) \
 	DO(STRING, PRESENCE, "tokenizer-model", tokenizer_model, "FILE", NULL, \
 	   "SentencePiece model, tokenizer.json or its directory, or tiktoken rank file") \
 	DO(STRING, PRESENCE, "vocab-file", vocab_file, "FILE", NULL, \
@@ -175,7 +188,7 @@
 	DO(GROUP, "Checkpoints") \
 	DO(STRING, PRESENCE, "save", save, "DIR", NULL, "where checkpoints are written") \
 	DO(INT, VALUE, "save-interval", save_interval, 1, NULL, \
-	   "steps between checkpoints; the last step is always saved") \
+	   "steps between checkpoints; the last step is always saved", .needs = "save") \
 	DO(INT, VALUE, "save-retain-interval", save_retain_interval, 1, NULL, \
 	   "a multiple of --save-interval: of checkpoints that are older than the newest, only " \
 	   "those of its multiples stay") \
@@ -184,31 +197,36 @@
 	DO(RANGE, VALUE, "ckpt-step", ckpt_step, -1, 1e15, "-1", \
 	   "continue from this iteration of --load; -1: the newest") \
 	DO(FLAG, VALUE, "exit-on-missing-checkpoint", exit_on_missing_checkpoint, \
-	   "exit with status 1 where --load would start fresh") \
+	   "exit with status 1 where --load would start fresh", .needs = "load") \
 	DO(STRING, PRESENCE, "pretrained-checkpoint", pretrained_checkpoint, "DIR", NULL, \
 	   "weights to start from while --load holds no checkpoint: ours or a Hugging Face " \
 	   "directory") \
 	DO(FLAG, VALUE, "finetune", finetune, \
-	   "take only the weights of --load; steps, samples and optimizer start from zero") \
-	DO(UNFLAG, VALUE, "no-load-optim", load_optim, "leave the optimizer state of --load") \
-	DO(UNFLAG, VALUE, "no-save-optim", save_optim, "save only weights") \
+	   "take only the weights of --load; steps, samples and optimizer start from zero", \
+	   .needs = "load|pretrained-checkpoint") \
+	DO(UNFLAG, VALUE, "no-load-optim", load_optim, "leave the optimizer state of --load", \
+	   .needs = "load") \
+	DO(UNFLAG, VALUE, "no-save-optim", save_optim, "save only weights", .needs = "save") \
 	DO(FLAG, VALUE, "break-lock", break_lock, \
-	   "take --save even if another run seems to hold it; that one stops") \
+	   "take --save even if another run seems to hold it; that one stops", \
+	   .needs = "save") \
 	DO(FLAG, VALUE, "async-save", async_save, \
 	   "write checkpoints during the next steps, from a copy in host memory; always so on a " \
-	   "GPU") \
+	   "GPU", .needs = "save") \
 	DO(FLAG, VALUE, "no-async-save", wait_for_save, \
-	   "wait for each checkpoint, also on a GPU") \
+	   "wait for each checkpoint, also on a GPU", .needs = "save") \
 	DO(FLAG, VALUE, "use-checkpoint-args", use_checkpoint_args, \
 	   "the model is the checkpoint's, also where options say otherwise; sizes that are " \
 	   "given count") \
 	DO(FLAG, VALUE, "override-opt_param-scheduler", override_schedule, \
-	   "on resume, the command line's schedule and optimizer constants count") \
+	   "on resume, the command line's schedule and optimizer constants count", \
+	   .needs = "load") \
 	DO(FLAG, VALUE, "use-checkpoint-opt_param-scheduler", use_checkpoint_schedule, \
-	   "on resume, the checkpoint's schedule counts") \
+	   "on resume, the checkpoint's schedule counts", .needs = "load") \
 	DO(GROUP, "Evaluation and end") \
 	DO(INT, VALUE, "eval-iters", eval_iters, 0, "100", "batches per evaluation") \
-	DO(INT, VALUE, "eval-interval", eval_interval, 1, "1000", "steps between evaluations") \
+	DO(INT, VALUE, "eval-interval", eval_interval, 1, "1000", "steps between evaluations", \
+	   .needs = "eval-iters|full-validation") \
 	DO(INT, VALUE, "eval-global-batch-size", eval_global_batch_size, 1, NULL, \
 	   "samples per batch of an evaluation; by default as many as in a training step") \
 	DO(INT, VALUE, "eval-micro-batch-size", eval_micro_batch_size, 1, NULL, \
@@ -237,7 +255,7 @@
 	DO(STRING, NOTHING, "tensorboard-dir", tensorboard_dir, "DIR", NULL, \
 	   "TensorBoard event files") \
 	DO(INT, NOTHING, "tensorboard-log-interval", tensorboard_log_interval, 1, "1", \
-	   "steps between points in them") \
+	   "steps between points in them", .needs = "tensorboard-dir") \
 	DO(STRING, NOTHING, "metrics-file", metrics_file, "FILE", NULL, \
 	   "one JSON object per step") \
 	DO(FLAG, VALUE, "log-params-norm", log_params_norm, \
@@ -247,28 +265,33 @@
 	DO(RANGE, VALUE, "timing-log-level", timing_log_level, 0, 2, "0", \
 	   "times of the parts of a step after each log line: 1: the large ones, 2: all") \
 	DO(CHOICE, VALUE, "timing-log-option", timing_log_option, timing_options, "minmax", \
-	   "of the times of all ranks, the longest, the shortest and the longest, or every one") \
+	   "of the times of all ranks, the longest, the shortest and the longest, or every one", \
+	   .needs = "timing-log-level") \
 	DO(FLAG, VALUE, "log-timers-to-tensorboard", log_timers_to_tensorboard, \
-	   "the longest of them in --tensorboard-dir") \
+	   "the longest of them in --tensorboard-dir", \
+	   .needs = "tensorboard-dir&timing-log-level") \
 	DO(FLAG, VALUE, "log-straggler", log_straggler, \
 	   "the ranks that compute longest and shortest, after each log line") \
 	DO(RANGE, VALUE, "straggler-minmax-count", straggler_minmax_count, 1, 1e6, "1", \
-	   "with --log-straggler: if above 1, how many of the slowest and fastest to list") \
+	   "with --log-straggler: if above 1, how many of the slowest and fastest to list", \
+	   .needs = "log-straggler") \
 	DO(FLAG, VALUE, "log-world-size-to-tensorboard", log_world_size_to_tensorboard, \
-	   "the number of ranks in --tensorboard-dir") \
+	   "the number of ranks in --tensorboard-dir", .needs = "tensorboard-dir") \
 	DO(FLAG, VALUE, "log-memory-to-tensorboard", log_memory_to_tensorboard, \
-	   "bytes that are planned and in use on rank 0 in --tensorboard-dir") \
+	   "bytes that are planned and in use on rank 0 in --tensorboard-dir", \
+	   .needs = "tensorboard-dir") \
 	DO(FLAG, VALUE, "log-loss-by-corpus", log_loss_by_corpus, \
-	   "the training loss of each corpus in --metrics-file, at log steps") \
+	   "the training loss of each corpus in --metrics-file, at log steps", \
+	   .needs = "metrics-file") \
 	DO(FLAG, NOTHING, "profile", profile, \
 	   "time every operation of some steps on rank 0: a table against its roofline, a Chrome " \
 	   "trace") \
 	DO(INT, NOTHING, "profile-step-start", profile_step_start, 0, "10", \
-	   "finished steps before the first one that is profiled") \
+	   "finished steps before the first one that is profiled", .needs = "profile") \
 	DO(INT, NOTHING, "profile-step-end", profile_step_end, 1, "12", \
-	   "finished steps after the last one that is profiled") \
+	   "finished steps after the last one that is profiled", .needs = "profile") \
 	DO(STRING, NOTHING, "profile-prefix", profile_prefix, "PREFIX", "profile", \
-	   "PREFIX.tsv and PREFIX.json get table and trace") \
+	   "PREFIX.tsv and PREFIX.json get table and trace", .needs = "profile") \
 	DO(GROUP, "Machine") \
 	DO(CHOICE, VALUE, "backend", backend, mtrain_backends, "auto", \
 	   "the device; auto takes a GPU when there is one") \
@@ -325,12 +348,14 @@
 	   "logits [s, v] of --tokens-file go here") \
 	DO(INT, VALUE, "generate", generate, 1, NULL, "print this many tokens after the prompt") \
 	DO(STRING, PRESENCE, "prompt-file", prompt_file, "FILE", NULL, \
-	   "text to continue; empty: from the beginning of text") \
+	   "text to continue; empty: from the beginning of text", .needs = "generate") \
 	DO(NUM, VALUE, "temperature", temperature, 0, 100, "0", \
-	   "temperature of sampling; 0 takes the likeliest token") \
-	DO(INT, VALUE, "top-k", top_k, 0, "0", "sample among this many likeliest tokens; 0: all") \
+	   "temperature of sampling; 0 takes the likeliest token", .needs = "generate") \
+	DO(INT, VALUE, "top-k", top_k, 0, "0", "sample among this many likeliest tokens; 0: all", \
+	   .needs = "generate") \
 	DO(NUM, VALUE, "top-p", top_p, 0, 1, "1", \
-	   "sample among the likeliest tokens of this joint probability")
+	   "sample among the likeliest tokens of this joint probability", \
+	   .needs = "generate")
 /* clang-format on */
 
 #endif

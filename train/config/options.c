@@ -16,17 +16,18 @@
 #define ROW(kind, ...) ROW_##kind(__VA_ARGS__),
 #define ROW_OPT(on, n, t, f, ...) \
 	{ .name = n, .type = t, .off = offsetof(S, f), .tag = AGREE_TAG(AGREE_##on), __VA_ARGS__ }
-#define ROW_RANGE(on, n, f, lo, hi, d, h) \
-	ROW_OPT(on, n, OPT_INT, f, .min = lo, .max = hi, .def = d, .help = h)
-#define ROW_INT(on, n, f, lo, d, h) ROW_RANGE(on, n, f, lo, 1e15, d, h)
-#define ROW_NUM(on, n, f, lo, hi, d, h) \
-	ROW_OPT(on, n, OPT_NUMBER, f, .min = lo, .max = hi, .def = d, .help = h)
-#define ROW_FLAG(on, n, f, h) ROW_OPT(on, n, OPT_FLAG, f, .help = h)
-#define ROW_UNFLAG(on, n, f, h) ROW_OPT(on, n, OPT_UNFLAG, f, .help = h)
-#define ROW_STRING(on, n, f, u, d, h) ROW_OPT(on, n, OPT_STRING, f, .unit = u, .def = d, .help = h)
-#define ROW_LIST(on, n, f, u, h) ROW_OPT(on, n, OPT_LIST, f, .unit = u, .help = h)
-#define ROW_CHOICE(on, n, f, c, d, h) \
-	ROW_OPT(on, n, OPT_CHOICE, f, .choices = c, .def = d, .help = h)
+#define ROW_RANGE(on, n, f, lo, hi, d, ...) \
+	ROW_OPT(on, n, OPT_INT, f, .min = lo, .max = hi, .def = d, .help = __VA_ARGS__)
+#define ROW_INT(on, n, f, lo, d, ...) ROW_RANGE(on, n, f, lo, 1e15, d, __VA_ARGS__)
+#define ROW_NUM(on, n, f, lo, hi, d, ...) \
+	ROW_OPT(on, n, OPT_NUMBER, f, .min = lo, .max = hi, .def = d, .help = __VA_ARGS__)
+#define ROW_FLAG(on, n, f, ...) ROW_OPT(on, n, OPT_FLAG, f, .help = __VA_ARGS__)
+#define ROW_UNFLAG(on, n, f, ...) ROW_OPT(on, n, OPT_UNFLAG, f, .help = __VA_ARGS__)
+#define ROW_STRING(on, n, f, u, d, ...) \
+	ROW_OPT(on, n, OPT_STRING, f, .unit = u, .def = d, .help = __VA_ARGS__)
+#define ROW_LIST(on, n, f, u, ...) ROW_OPT(on, n, OPT_LIST, f, .unit = u, .help = __VA_ARGS__)
+#define ROW_CHOICE(on, n, f, c, d, ...) \
+	ROW_OPT(on, n, OPT_CHOICE, f, .choices = c, .def = d, .help = __VA_ARGS__)
 #define ROW_INT_OF ROW_INT
 #define ROW_NUM_OF ROW_NUM
 #define ROW_FLAG_OF ROW_FLAG
@@ -46,6 +47,7 @@ static const char *const muon_tp_modes[] = { "duplicated", "distributed", NULL }
 static const char *const muon_scalar_optimizers[] = { "adam", NULL };
 static const char *const timing_options[] = { "max", "minmax", "all", NULL };
 static const char *const dataloaders[] = { "single", "cyclic", NULL };
+static const char *const tokenizer_words[] = { "PretrainedFromHF", "HuggingFaceTokenizer", NULL };
 static const char *const data_changes[] = { "refuse", "restart", "exclude-seen", NULL };
 
 const struct opt mtrain_opts[] = {
