@@ -51,7 +51,7 @@ model()
 {
 	case $1 in
 	*"--tokenizer-type TikTokenizer"*) echo "$work/ranks.tiktoken" ;;
-	*"--tokenizer-type HuggingFaceTokenizer"*) echo "$golden/auto/gpt2" ;;
+	*"--tokenizer-type HuggingFaceTokenizer"*) echo "$work/tokenizer.json" ;;
 	*) echo "$golden/bare/llama/tokenizer.model" ;;
 	esac
 }
@@ -73,7 +73,9 @@ answer()
 {
 	world=$1
 	shift
-	awk -v leave=" $* " '/^--/ { out = index(leave, " " $0 " ") } !out' "$work/words" >"$work/line"
+	awk -v leave=" $* " '
+		/^--/ { name = $0; gsub(/_/, "-", name); out = index(leave, " " name " ") }
+		!out' "$work/words" >"$work/line"
 	set -f
 	IFS='
 '
@@ -91,11 +93,13 @@ answer()
 # The options that an answer names at the start of a line, or as unknown.
 named()
 {
-	sed -n -e "s/^unknown option '\\(--[^']*\\)'.*/\\1/p" -e 's/^\(--[^: ]*\)\(, --[^:]*\)*[: ].*/\1\2/p' \
-		"$work/said" | tr -d ' ' | tr ',' '\n'
+	sed -n -e "s/^unknown option '\\(--[^']*\\)'.*/\\1/p" -e 's/^\(--[^:]*\):.*/\1/p' "$work/said" |
+		grep -o -e '--[A-Za-z0-9_-]*'
 }
 
 ranks >"$work/ranks.tiktoken"
+printf '%s\n' '{"model": {"type": "BPE", "vocab": {"x": 0, "y": 1}, "merges": []}}' \
+	>"$work/tokenizer.json"
 : >"$work/answers"
 : >"$work/table"
 tail -n +2 "$blocks" >"$work/blocks"

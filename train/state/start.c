@@ -118,8 +118,9 @@ find_checkpoint(struct train_config *c, struct err *e)
 		c->unreadable = found < 0;
 		if (found <= 0)
 			return found;
-		note(
-		    "--load %s: holds no latest_checkpointed_iteration.txt yet; continuing from %s",
+		str_addf(&c->parse.notes,
+		    "--load %s: holds no latest_checkpointed_iteration.txt yet; continuing from "
+		    "%s\n",
 		    c->o.load, dir);
 	}
 	c->weights_from = mem_pool_strndup(&c->parse.pool, dir, strlen(dir));
@@ -136,7 +137,8 @@ start_from_load(struct train_config *c, struct err *e)
 	int found;
 
 	if (o->dry_run && o->world_size && !io_exists(o->load)) {
-		note("--load %s: does not exist here; the run will need it", o->load);
+		str_addf(&c->parse.notes, "--load %s: does not exist here; the run will need it\n",
+		    o->load);
 		return 0;
 	}
 	found = find_checkpoint(c, e);
@@ -171,7 +173,8 @@ start_from_load(struct train_config *c, struct err *e)
 	if (!is_empty(o->load) && !same_dir(o->load, o->save))
 		return err_set(e, "--load %s: is not empty and holds no checkpoint", o->load);
 	if (!o->pretrained_checkpoint)
-		note("--load %s: holds no checkpoint yet; starting from the beginning", o->load);
+		str_addf(&c->parse.notes,
+		    "--load %s: holds no checkpoint yet; starting from the beginning\n", o->load);
 	return 0;
 }
 
