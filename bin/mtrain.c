@@ -124,7 +124,7 @@ answer(const struct train_config *c)
 	if (c->want_mdoc)
 		opt_mdoc(mtrain_opts, stdout);
 	else if (c->parse.want_help)
-		train_help();
+		train_help(c);
 	if (c->want_mdoc || c->parse.want_help)
 		return EXIT_DONE;
 	if (!c->parse.want_version)

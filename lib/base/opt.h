@@ -213,6 +213,9 @@ int opt_answer(const struct opt_parse *p, struct err *e);
 void opt_forget(const struct opt_parse *p);
 
 void opt_help(const struct opt *table, FILE *f);
+/* The same of the options that were given beside --help, of other programs too, each with what it
+ * needs to be read. False: there are none. */
+bool opt_help_given(const struct opt_parse *p, FILE *f);
 void opt_mdoc(const struct opt *table, FILE *f);
 /* Writes all values as an option file that reads back to the same values. only_given leaves
  * defaults out. */

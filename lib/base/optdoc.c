@@ -4,7 +4,7 @@
  * All three read the same rows as the parser, so help, manual and dumped configuration cannot
  * disagree. opt_text reads the output of opt_dump back to the same values, which a test checks.
  */
-#include "lib/base/opt.h"
+#include "lib/base/opt_impl.h"
 
 #include <string.h>
 
@@ -33,32 +33,76 @@ head(const struct opt *o, char *out, size_t cap)
 	str_release(&s);
 }
 
-/*
- * Texts begin after 36 columns; a longer head gets its own line. The default is in brackets.
- */
-void
-opt_help(const struct opt *table, FILE *f)
+/* Texts begin after 36 columns; a longer head gets its own line. The default is in brackets. */
+static void
+help_row(const struct opt *o, FILE *f)
 {
 	char h[256];
 
-	for (const struct opt *o = table; o->type != OPT_END_TYPE; o++) {
-		if (o->type == OPT_GROUP) {
+	head(o, h, sizeof h);
+	if (strlen(h) > 32)
+		fprintf(f, "  %s\n  %32s  %s", h, "", o->help);
+	else
+		fprintf(f, "  %-32s  %s", h, o->help);
+	if (o->type == OPT_NOTE && o->def)
+		fprintf(f, " (accepted with %s, changes nothing)", o->def);
+	else if (o->type == OPT_NOTE)
+		fputs(" (accepted, changes nothing)", f);
+	else if (o->def)
+		fprintf(f, " [%s]", o->def);
+	fputc('\n', f);
+}
+
+void
+opt_help(const struct opt *table, FILE *f)
+{
+	for (const struct opt *o = table; o->type != OPT_END_TYPE; o++)
+		if (o->type == OPT_GROUP)
 			fprintf(f, "\n%s:\n", o->help);
-			continue;
-		}
-		head(o, h, sizeof h);
-		if (strlen(h) > 32)
-			fprintf(f, "  %s\n  %32s  %s", h, "", o->help);
 		else
-			fprintf(f, "  %-32s  %s", h, o->help);
-		if (o->type == OPT_NOTE && o->def)
-			fprintf(f, " (accepted with %s, changes nothing)", o->def);
-		else if (o->type == OPT_NOTE)
-			fputs(" (accepted, changes nothing)", f);
-		else if (o->def)
-			fprintf(f, " [%s]", o->def);
-		fputc('\n', f);
+			help_row(o, f);
+}
+
+/* One of another program's options, and what becomes of it. */
+static void
+help_met(const struct opt_met *m, FILE *f)
+{
+	static const char *const kinds[] = { [FOREIGN_NOTE] = "without effect here",
+		[FOREIGN_MATHS] = "refused",
+		[FOREIGN_LACKS] = "refused",
+		[FOREIGN_SCOPE] = "refused" };
+	const struct opt_foreign *r = m->row;
+
+	if (r->kind == FOREIGN_ALIAS)
+		fprintf(f, "  --%s: is %s here\n", r->name, r->to);
+	else if (r->kind == FOREIGN_SAME)
+		fprintf(
+		    f, "  --%s: by value: %s; otherwise refused: %s\n", r->name, r->values, r->why);
+	else
+		fprintf(f, "  --%s: %s: %s\n", r->name, kinds[r->kind], r->why);
+}
+
+bool
+opt_help_given(const struct opt_parse *p, FILE *f)
+{
+	bool any = false;
+
+	for (const struct opt *o = p->table; o->type != OPT_END_TYPE; o++) {
+		struct str needs = { 0 };
+
+		if (!o->name || !p->given[o - p->table] || o->type == OPT_HELP)
+			continue;
+		any = true;
+		help_row(o, f);
+		opt_needs_text(o, &needs);
+		if (needs.len)
+			fprintf(f, "  %32s  %s\n", "", needs.buf);
+		str_release(&needs);
 	}
+	for (int i = 0; i < p->met_count; i++)
+		if (p->met[i].row)
+			help_met(&p->met[i], f);
+	return any || p->met_count > 0;
 }
 
 /* mdoc text: lines under 80 bytes, backslashes escaped, no line starting with a control

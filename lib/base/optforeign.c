@@ -256,7 +256,10 @@ opt_foreign_apply(struct opt_parse *p, const struct opt_foreign *f, const char *
 	case FOREIGN_NOTE:
 		opt_meet(p, &(struct opt_met){ .row = f, .name = f->name, .why = f->why });
 		return n;
-	default: opt_refuse(p, f); return n;
+	default:
+		opt_refuse(p, f);
+		opt_meet(p, &(struct opt_met){ .row = f, .name = f->name });
+		return n;
 	}
 }
 

@@ -47,8 +47,8 @@ extern const char *const fp8_formats[], *const fp8_recipes[], *const fp8_algos[]
 	         "delayed scaling goes by the last of these steps, or by the max of all", \
 	         .needs = "fp8-format&fp8-recipe=delayed"), \
 	{ .name = "fp8-param-gather", .type = OPT_NOTE, \
-	  .help = "changes nothing: weights are gathered in bf16, and each rank copies them to 8 " \
-	          "bits" }, \
+	  .help = "weights are gathered in bf16, and each rank copies those that it " \
+	          "multiplies to 8 bits" }, \
 	{ .name = "first-last-layers-bf16", .type = OPT_FLAG, \
 	  .off = offsetof(S, M.first_last_layers_bf16), \
 	  .help = "with --fp8-recipe tensorwise or blockwise: the next two options count", \

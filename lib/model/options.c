@@ -605,6 +605,20 @@ check_offloaded(const struct run_plan *plan, struct err *e)
 		  offloaded, layers);
 }
 
+/* A module that no layer has would be left out silently. */
+static int
+check_modules(const struct run_plan *plan, struct err *e)
+{
+	const struct model_config *c = &plan->model;
+
+	return plan->shape.recompute.modules & RECOMPUTE_MLP &&
+		model_expert_layers(c) == c->num_layers
+	    ? err_set(e,
+		  "--recompute-modules mlp: every layer has experts in its place, which "
+		  "--recompute-granularity full computes again")
+	    : 0;
+}
+
 /* A block without a norm of its input reads the residual stream as it is. */
 static int
 check_residual(const struct run_plan *plan, struct err *e)
@@ -645,6 +659,7 @@ resolve_rest(const struct opt_parse *p, const struct run_options *o, struct run_
 
 	rc |= opt_rule(p, resolve_context(o, plan, notes, &e), &e);
 	rc |= opt_rule(p, check_offloaded(plan, &e), &e);
+	rc |= opt_rule(p, check_modules(plan, &e), &e);
 	rc |= opt_rule(p, resolve_batch(p, o, plan, &e), &e);
 	rc |= opt_rule(p, check_residual(plan, &e), &e);
 	rc |= opt_rule(p, optim_types_resolve(&o->optim_types, &plan->layout, s, notes, &e), &e);
@@ -667,6 +682,13 @@ note_unread(const struct opt_parse *p, const struct run_options *o, const struct
 	model.typed = plan->model;
 	if (plan->model.window_size)
 		model.window_size = "given";
+	if (opt_given(p, "num-query-groups") && !o->model.group_query_attention &&
+	    plan->model.num_query_groups < plan->model.num_attention_heads)
+		str_addf(notes,
+		    "--num-query-groups %lld: counts without --group-query-attention too, unlike "
+		    "in "
+		    "Megatron-LM\n",
+		    (long long)plan->model.num_query_groups);
 	opt_unread(p, &over, notes);
 }
 

@@ -192,10 +192,12 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 @test "validation: all of a set, several sets with names, a set that is too small" {
 	args="--train-data-path a --valid-data-path b c --eval-iters 2 --eval-interval 8"
 	works $args --multiple-validation-sets --metrics-file m.jsonl
-	[[ "$output" == *" validation-b loss at iteration 8 | lm loss value: "*" validation-c loss at iteration 8 | "* ]]
+	[[ "$output" == *" validation-b loss at iteration 8 on validation set | lm loss value: "*\
+" validation-c loss at iteration 8 on validation set | "* ]]
 	grep -q '{"iteration": 8, "split": "valid", "set": "c", "lm_loss": ' m.jsonl
 	works $args --multiple-validation-sets --validation-set-names books web
-	[[ "$output" == *" validation-books loss at iteration 8 | "*" validation-web loss at iteration 8 | "* ]]
+	[[ "$output" == *" validation-books loss at iteration 8 on validation set | "*\
+" validation-web loss at iteration 8 on validation set | "* ]]
 	fails 2 "--validation-set-names: 1 names for 2 validation sets" $args \
 		--multiple-validation-sets --validation-set-names books
 	fails 2 "--validation-set-names: is for --multiple-validation-sets" $args \

@@ -252,7 +252,8 @@ state_iteration	7" ]
 	fails 2 "mckpt: --ffn-init-ratio 1.5: must be from 0 to 1" mckpt upcycle --num-experts 4 --ffn-init-ratio 1.5 "$hf/llama" ck
 	[ ! -e ck ]
 	fails 2 "mtrain: --moe-use-upcycling: mckpt upcycle makes experts of a dense model before the run" \
-		mtrain --moe-use-upcycling
+		mtrain --moe-use-upcycling --dry-run --vocab-size 9 --seq-length 8 --num-layers 1 \
+		--hidden-size 8 --num-attention-heads 1
 	mckpt import "$hf/llama" ck
 	fails 1 "mckpt: 'ck' holds a checkpoint already; --force writes into it" mckpt upcycle --num-experts 4 "$hf/llama" ck
 }

@@ -71,12 +71,12 @@ column()
 	run -0 mplan check --model "$TOP/tests/fuzz/corpus/config_json/llama.json" --world-size 1
 	[[ "$output" == "ok: 2"*" parameters on 1 ranks: tensor 1, pipeline 1, data 1; 1 micro-batches of 1; layers Et*4L;"* ]]
 	run -0 --separate-stderr mplan check --config tiny.conf --world-size 2 --sequence-parallel
-	[ "$stderr" = "mplan: --sequence-parallel: changes nothing with one tensor rank" ]
+	[ "$stderr" = "mplan: read by nothing in this run: --sequence-parallel (needs --tensor-model-parallel-size above 1)" ]
 	run -0 --separate-stderr mplan check --config tiny.conf --world-size 2 --tp-comm-overlap
-	[ "$stderr" = "mplan: --tp-comm-overlap: changes nothing with one tensor rank" ]
+	[ "$stderr" = "mplan: read by nothing in this run: --tp-comm-overlap (needs --tensor-model-parallel-size above 1)" ]
 	run -0 --separate-stderr mplan check --world-size 1 --fp32-residual-connection \
 		--model "$TOP/tests/fuzz/corpus/config_json/llama.json"
-	[ "$stderr" = "mplan: --fp32-residual-connection: changes nothing without --bf16 or --fp16" ]
+	[ "$stderr" = "mplan: read by nothing in this run: --fp32-residual-connection (needs --bf16 or --fp16)" ]
 	run -0 --separate-stderr mplan check --config tiny.conf --world-size 2 \
 		--fp32-residual-connection
 	[ -z "$stderr" ]
@@ -93,9 +93,9 @@ column()
 		--first-last-layers-bf16 --num-layers-at-end-in-bf16 0
 	[ -z "$stderr" ]
 	run -0 --separate-stderr mplan check $eight --fp8-param-gather
-	[ "$stderr" = "mplan: --fp8-param-gather: changes nothing: weights are gathered in bf16, and each rank copies them to 8 bits" ]
+	[ "$stderr" = "mplan: without effect here: --fp8-param-gather (weights are gathered in bf16, and each rank copies those that it multiplies to 8 bits)" ]
 	run -0 --separate-stderr mplan check --config tiny.conf --world-size 1 --fp8-margin 1
-	[ "$stderr" = "mplan: --fp8-margin: changes nothing without --fp8-format" ]
+	[ "$stderr" = "mplan: read by nothing in this run: --fp8-margin (needs --fp8-format)" ]
 	refused 1 "mplan: --fp8-format e4m3: needs --bf16" mplan check --world-size 1 --fp16 \
 		--fp8-format e4m3 --model "$TOP/tests/fuzz/corpus/config_json/llama.json"
 	experts="$eight --num-experts 4 --disable-bias-linear"

@@ -11,7 +11,7 @@ data="--data-path text_text_document --tokenizer-type NullTokenizer --split 8,1,
 # losses: of the evaluations in the log
 losses()
 {
-	sed -n 's/.*\(validation loss\|test loss\)\( at iteration [0-9]*\)* *|/\1\2/p' log
+	sed -n 's/.*\(validation loss at iteration [0-9]*[a-z ]*\)|/\1/p' log
 }
 
 # numbers FILE: the logits of a file of 8 positions, one line each

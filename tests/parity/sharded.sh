@@ -12,7 +12,7 @@ steps="$data --train-iters 4 --lr 1e-2 --eval-interval 2 --bf16"
 # losses: of the evaluations in the log
 losses()
 {
-	sed -n 's/.*\(validation loss\|test loss\)\( at iteration [0-9]*\)* *|/\1\2/p' log
+	sed -n 's/.*\(validation loss at iteration [0-9]*[a-z ]*\)|/\1/p' log
 }
 
 # evaluated WHAT: the log evaluates as the one before in `evaluations`

@@ -1,11 +1,17 @@
 /* foreign.c - the table of other programs' options: sorted, no duplicates, no option that exists or
- * that the public scripts use, no alias of what does not exist */
+ * that the public scripts use, no alias of what does not exist; both spellings of an alias give one
+ * configuration, and a setting that nothing reads changes its own line alone
+ *
+ * foreign notes | unread: prints the options without effect, or the settings that nothing reads in
+ * the run of `line`, each with a value, for scripts that run them. */
 #include "train/config/foreign.h"
 
+#include "lib/base/prog.h"
 #include "tests/check.h"
 #include "train/config/config.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Options of the public launch scripts that must be accepted. */
@@ -250,11 +256,253 @@ test_kinds(void)
 	CHECK(!foreign_find("num-experts"));
 }
 
-int
-main(void)
+/* --- configurations --------------------------------------------------------------------------- */
+
+static const char line[] = "mtrain -q --mock-data --num-layers 2 --hidden-size 32 "
+			   "--num-attention-heads 4 --vocab-size 100 --seq-length 16 "
+			   "--global-batch-size 4 --lr 1e-3 --train-iters 3 --num-threads 1 "
+			   "--eval-iters 0 --log-interval 1";
+
+/* Parses the line with these words; *text holds the words while c is used. */
+static int
+parse(struct train_config *c, const char *more, struct str *text, struct err *e)
 {
+	static char *argv[64];
+	char *rest, *word;
+	int argc = 0;
+
+	str_addf(text, "%s %s", line, more);
+	word = strtok_r(text->buf, " ", &rest);
+	for (; word && argc < 64; word = strtok_r(NULL, " ", &rest))
+		argv[argc++] = word;
+	return train_parse(c, argc, argv, e);
+}
+
+/* The options that were given, as a file. */
+static char *
+dump_of(const char *more)
+{
+	struct train_config c;
+	struct str text = { 0 }, dump = { 0 };
+	struct err e = { "" };
+
+	if (parse(&c, more, &text, &e) < 0) {
+		fprintf(stderr, "%s: %s\n", more, e.msg);
+		CHECK(0);
+	}
+	opt_dump(&c.parse, true, &dump);
+	train_release(&c);
+	str_release(&text);
+	return str_detach(&dump);
+}
+
+/* A value that the row takes, and that is not its default. */
+static void
+value_of(const struct opt *o, char *out, size_t cap)
+{
+	static const char *const numbers[] = { "1e-4", "0.5", "2", "7" };
+
+	out[0] = '\0';
+	if (o->type == OPT_INT)
+		snprintf(out, cap, "%d", o->min > 3 ? (int)o->min + 1 : 3);
+	if (o->type == OPT_STRING)
+		snprintf(out, cap, "%s", strstr(o->name, "freq") ? "1" : "/dev/null");
+	if (o->type == OPT_LIST)
+		snprintf(out, cap, "7");
+	for (int i = 0; o->type == OPT_CHOICE && !out[0] && o->choices[i]; i++)
+		if (!o->def || strcmp(o->choices[i], o->def))
+			snprintf(out, cap, "%s", o->choices[i]);
+	for (int i = 0; o->type == OPT_NUMBER && !out[0]; i++)
+		if (atof(numbers[i]) >= o->min && (!o->def || atof(o->def) != atof(numbers[i])))
+			snprintf(out, cap, "%s", numbers[i]);
+}
+
+static const struct opt *
+row_of(const char *name, size_t len)
+{
+	for (const struct opt *o = mtrain_opts; o->type != OPT_END_TYPE; o++)
+		if (o->name && strlen(o->name) == len && !strncmp(o->name, name, len))
+			return o;
+	return NULL;
+}
+
+/* Both spellings: --name VALUE, and `to` with VALUE in the place of $. */
+static void
+check_alias(const char *name, const char *to, size_t len, const char *given)
+{
+	const char *dollar = memchr(to, '$', len), *option = dollar;
+	char value[64] = "", *one, *two;
+	struct str a = { 0 }, b = { 0 };
+
+	if (dollar) {
+		while (option[-1] != '-' || option[-2] != '-')
+			option--;
+		value_of(row_of(option, (size_t)(dollar - option) - 1), value, sizeof value);
+	}
+	if (given)
+		snprintf(value, sizeof value, "%s", given);
+	str_addf(&a, "--%s %s", name, value);
+	str_addf(&b, "%.*s%s%.*s", (int)(dollar ? dollar - to : (int)len), to, dollar ? value : "",
+	    dollar ? (int)(to + len - dollar) - 1 : 0, dollar ? dollar + 1 : "");
+	one = dump_of(a.buf);
+	two = dump_of(b.buf);
+	CHECK_STR(one, two);
+	free(one);
+	free(two);
+	str_release(&a);
+	str_release(&b);
+}
+
+static void
+test_aliases(void)
+{
+	for (int n = 0; n < mtrain_foreign.count; n++) {
+		const struct opt_foreign *f = &mtrain_foreign.row[n];
+
+		if (f->to)
+			check_alias(f->name, f->to, strlen(f->to), NULL);
+		for (const char *at = f->values; at && *at; at += strspn(at, "; ")) {
+			size_t len = strcspn(at, ";"), v = strcspn(at, ";=");
+			char value[64];
+
+			snprintf(value, sizeof value, "%.*s", *at == '*' ? 1 : (int)v,
+			    *at == '*' ? "2" : at);
+			if (v < len)
+				check_alias(f->name, at + v + 1, len - v - 1, value);
+			at += len;
+		}
+	}
+}
+
+/* Configures `line` with the words; the notes go to *notes and the dump to *dump. */
+static int
+configure(const char *more, struct str *notes, struct str *dump, struct err *e)
+{
+	struct train_config c;
+	struct str text = { 0 };
+	int rc;
+
+	memset(&c, 0, sizeof c);
+	rc = parse(&c, more, &text, e);
+	rc |= train_check(&c, 1, e);
+	str_adds(notes, c.parse.notes.len ? c.parse.notes.buf : "");
+	if (rc == 0)
+		train_dump(&c, false, dump);
+	train_release(&c);
+	str_release(&text);
+	return rc;
+}
+
+/* A line of a setting that this run does not read, whoever has set it. */
+static bool
+may_differ(const char *at, const char *name)
+{
+	size_t len = strcspn(at, " \n");
+	const struct opt *o = row_of(at, len);
+
+	return (len == strlen(name) && !strncmp(at, name, len)) || (o && o->needs);
+}
+
+/* The lines of both are the same but for those that may differ. */
+static bool
+differs_in(const char *all, const char *base, const char *name)
+{
+	for (;;) {
+		while (*all && may_differ(all, name))
+			all += strcspn(all, "\n") + 1;
+		while (*base && may_differ(base, name))
+			base += strcspn(base, "\n") + 1;
+		if (!*all || !*base || strncmp(all, base, strcspn(all, "\n") + 1))
+			return !*all && !*base;
+		all += strcspn(all, "\n") + 1;
+		base += strcspn(base, "\n") + 1;
+	}
+}
+
+/* The row is given in a run that does not read it: a note, and its own line in the dump. print: the
+ * option is printed instead. */
+static void
+unread(const struct opt *o, const char *base, bool print)
+{
+	struct str notes = { 0 }, dump = { 0 }, want = { 0 }, more = { 0 };
+	struct err e = { "" };
+	char value[64];
+
+	value_of(o, value, sizeof value);
+	str_addf(&more, "--%s %s", o->name, value);
+	str_addf(&want, "read by nothing in this run: --%s (needs --", o->name);
+	if (configure(more.buf, &notes, &dump, &e) < 0) {
+		fprintf(stderr, "%s: %s\n", more.buf, e.msg);
+		CHECK(0);
+	} else if (notes.len && strstr(notes.buf, want.buf)) {
+		if (print)
+			printf("%s\n", more.buf);
+		if (!differs_in(dump.buf, base, o->name))
+			fprintf(stderr, "%s: %s", more.buf, dump.buf);
+		CHECK(differs_in(dump.buf, base, o->name));
+	}
+	str_release(&notes);
+	str_release(&dump);
+	str_release(&want);
+	str_release(&more);
+}
+
+static void
+test_unread(bool print)
+{
+	struct str notes = { 0 }, base = { 0 };
+	struct err e = { "" };
+	int rows = 0;
+
+	CHECK(configure("", &notes, &base, &e) == 0);
+	for (const struct opt *o = mtrain_opts; o->type != OPT_END_TYPE; o++)
+		if (o->needs && !(o->type == OPT_CHOICE && !o->choices[1])) {
+			unread(o, base.buf, print);
+			rows++;
+		}
+	CHECK(rows > 70);
+	str_release(&notes);
+	str_release(&base);
+}
+
+static void
+print_notes(void)
+{
+	for (int n = 0; n < mtrain_foreign.count; n++) {
+		const struct opt_foreign *f = &mtrain_foreign.row[n];
+		size_t len = f->values ? strcspn(f->values, ";=") : 0;
+
+		if (f->kind == FOREIGN_NOTE)
+			printf("--%s 1\n", f->name);
+		else if (f->kind == FOREIGN_SAME && f->values[len] != '=' && f->values[0] == '*')
+			printf("--%s gpt_layer\n", f->name);
+		else if (f->kind == FOREIGN_SAME && f->values[len] != '=' && f->values[0] != '@')
+			printf("--%s %.*s\n", f->name, (int)len, f->values);
+		else if (!strcmp(f->name, "embedding-init-method-std"))
+			printf("--%s 0.02\n", f->name);
+		else if (!strcmp(f->name, "decoder-seq-length"))
+			printf("--%s 16\n", f->name);
+		else if (!strcmp(f->name, "moe-eval-capacity-factor"))
+			printf("--%s 0\n", f->name);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	prog_quiet(-1);
+	if (argc > 1 && !strcmp(argv[1], "notes")) {
+		print_notes();
+		return 0;
+	}
+	if (argc > 1) {
+		test_unread(true);
+		return check_done();
+	}
 	test_table();
 	test_words();
 	test_kinds();
+	test_aliases();
+	test_unread(false);
 	return check_done();
 }

@@ -359,9 +359,8 @@ test_options(void)
 	    plan.shape.dtype == DTYPE_BF16);
 	CHECK(plan.model.ffn_hidden_size == 256 && plan.model.kv_channels == 8 &&
 	    plan.model.num_query_groups == 8);
-	CHECK(resolve(TINY "moe-expert-rank-capacity-factor 2\n", 1, &plan, &e) < 0);
-	CHECK_STR(e.msg, "--moe-expert-rank-capacity-factor: needs --num-experts");
-	CHECK(resolve(TINY "moe-pad-expert-input-to-capacity\n", 1, &plan, &e) < 0);
+	CHECK(resolve(TINY "num-experts 8\ndisable-bias-linear\nmoe-pad-expert-input-to-capacity\n",
+		  1, &plan, &e) < 0);
 	CHECK_STR(e.msg, "--moe-pad-expert-input-to-capacity: needs --moe-expert-capacity-factor");
 	CHECK(resolve(TINY "tensor-model-parallel-size 3\n", 3, &plan, &e) < 0);
 	CHECK_STR(e.msg,
@@ -401,7 +400,9 @@ test_options(void)
 	    "2^30");
 	CHECK(resolve(TINY "seq-length 1000000000\nffn-hidden-size 16000000\n", 1, &plan, &e) < 0);
 	CHECK(resolve("num-layers 4\n", 1, &plan, &e) < 0);
-	CHECK_STR(e.msg, "--hidden-size: is needed (or --model CONFIG)");
+	CHECK_STR(e.msg,
+	    "needed: --hidden-size, --num-attention-heads (or --model CONFIG), --vocab-size (or a "
+	    "tokenizer, or --model CONFIG), --seq-length");
 	CHECK(resolve(TINY "bf16\nfp16\n", 1, &plan, &e) < 0);
 	CHECK_STR(e.msg, "--bf16, --fp16 and --fp64 exclude each other: give one of them");
 }

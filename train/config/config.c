@@ -36,15 +36,17 @@ train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-/* To stdout, from the same table that parses. */
+/* To stdout, from the same table that parses. What the line has beside --help is all that is told
+ * of, other programs' options too. */
 void
-train_help(void)
+train_help(const struct train_config *c)
 {
 	static const struct verb mtrain = {
 		.name = "", .operands = "", .summary = "Train a language model", .opts = mtrain_opts
 	};
 
-	cli_help("mtrain", &mtrain);
+	if (!opt_help_given(&c->parse, stdout))
+		cli_help("mtrain", &mtrain);
 }
 
 /* Closes what train_configure opened. */
@@ -630,8 +632,6 @@ numerics(struct train_config *c, struct err *e)
 	c->optim =
 	    (struct optim_options){ o->run.optimizer, o->adam_beta1, o->adam_beta2, o->adam_eps,
 		    o->sgd_momentum, o->decoupled_weight_decay, o->clip_grad, o->muon, o->qk_clip };
-	if (muon_check_steps(o->muon.coefficient_type, o->muon.num_ns_steps, e) < 0)
-		return -1;
 	c->scaler = (struct scaler){ .dynamic = o->run.fp16 && !fixed,
 		.scale = 1,
 		.tokens = 1,
@@ -688,8 +688,9 @@ check_alone(struct train_config *c)
 	opt_rule(&c->parse, read_skips(c, &e), &e);
 	opt_rule(&c->parse, read_spikes(c, &e), &e);
 	opt_rule(&c->parse, check_retained(o, &e), &e);
-	opt_rule(
-	    &c->parse, muon_check_steps(o->muon.coefficient_type, o->muon.num_ns_steps, &e), &e);
+	if (optim_rules[o->run.optimizer].matrix_states)
+		opt_rule(&c->parse,
+		    muon_check_steps(o->muon.coefficient_type, o->muon.num_ns_steps, &e), &e);
 	if (trains(o) && !ends && !o->dry_run)
 		opt_needed(&c->parse, "train-iters", "or --train-samples");
 	if (trains(o) && (ends || !o->dry_run) && !opt_given(&c->parse, "lr"))
@@ -783,7 +784,7 @@ check_plan(struct train_config *c, int64_t world_size)
  * train_release, also on failure. What relies on something that is wrong is not looked at; all else
  * is, for one answer. */
 int
-train_configure(struct train_config *c, int64_t world_size, struct err *e)
+train_check(struct train_config *c, int64_t world_size, struct err *e)
 {
 	const struct opt_parse *p = &c->parse;
 	struct err why;
@@ -799,7 +800,15 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 		c->unreadable = c->unreadable && p->errors->count == 1;
 		return -1;
 	}
-	/* Collected while options were read, before it was known whether this rank may print. */
+	return 0;
+}
+
+/* Notes were collected while options were read, before it was known whether this rank may print. */
+int
+train_configure(struct train_config *c, int64_t world_size, struct err *e)
+{
+	if (train_check(c, world_size, e) < 0)
+		return -1;
 	cli_say(&c->parse.notes, note);
 	return 0;
 }

@@ -96,10 +96,12 @@ extern const char *const mtrain_backends[], *const mtrain_attention_backends[];
 int train_parse(struct train_config *c, int argc, char **argv, struct err *e);
 /* True when the run reads datasets. */
 bool train_reads_data(const struct train_config *c);
-/* --help on standard output. */
-void train_help(void);
+/* --help on standard output: of the options that are given with it, or of all. */
+void train_help(const struct train_config *c);
 /* Finds everything that can be wrong. world_size: the number of ranks, or --world-size. */
 int train_configure(struct train_config *c, int64_t world_size, struct err *e);
+/* The same, with the notes left in c->parse. */
+int train_check(struct train_config *c, int64_t world_size, struct err *e);
 void train_release(struct train_config *c);
 /* Keeps what train_configure may change of the options, and puts it back: *c is then as it was,
  * except for the lock. */

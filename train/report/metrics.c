@@ -482,8 +482,9 @@ text(struct str *s, const char *key, const char *value)
 }
 
 /* The exponent is cut off at 20, as in Megatron-LM, so that the perplexity of an untrained model
- * stays printable. "split" tells the lines from those of steps in the JSON. Names are
- * Megatron-LM's, except for the test, which it reports as one more validation. */
+ * stays printable. "split" tells the lines from those of steps in the JSON. The log line
+ * is Megatron-LM's, which calls the test one more validation; tags in TensorBoard tell the two
+ * apart. */
 void
 metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
 {
@@ -494,8 +495,13 @@ metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
 	if (e->set)
 		str_addf(&name, "-%s", e->set);
 	prog_progress_end();
-	printf(" %s loss at iteration %lld | lm loss value: %.6E | lm loss PPL: %.6E |\n", name.buf,
-	    (long long)e->iteration, e->lm_loss, ppl);
+	printf(" validation%s%s loss at iteration %lld%s | lm loss value: %.6E | lm loss PPL: "
+	       "%.6E | \n",
+	    e->set ? "-" : "", e->set ? e->set : "", (long long)e->iteration,
+	    !strcmp(e->split, "test") ? " on test set"
+		: e->last             ? " on validation set"
+				      : "",
+	    e->lm_loss, ppl);
 	flush_log();
 	if (m->json) {
 		str_addf(&line, "{\"iteration\": %lld", (long long)e->iteration);

@@ -52,10 +52,11 @@ struct step_metrics {
 	bool left_out; /* passed over: nothing was computed */
 };
 
-/* set: the name of one of several validation sets, or NULL. */
+/* set: the name of one of several validation sets, or NULL. last: after training. */
 struct metrics_evaluation {
 	int64_t iteration, consumed_samples;
 	const char *split, *set;
+	bool last;
 	double lm_loss;
 };
 

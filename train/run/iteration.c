@@ -470,7 +470,8 @@ evaluate_set(struct run *r, int set, const struct data_set *s)
 	struct metrics_evaluation m = { .iteration = r->at.iteration,
 		.consumed_samples = r->at.consumed_samples,
 		.split = split_name[s->which],
-		.set = s->name };
+		.set = s->name,
+		.last = r->c->o.skip_train || r->at.iteration >= r->c->train_iters };
 
 	clear_sums(r);
 	for (int64_t i = 0; i < s->batches; i++) {
