@@ -121,6 +121,18 @@ in_range(struct opt_parse *p, const struct opt *o, double v, const char *text)
 	return false;
 }
 
+/* "1e3" is no integer in Python either, but tells what is meant. */
+static void
+bad_integer(struct opt_parse *p, const struct opt *o, const char *text)
+{
+	double v;
+
+	if (opt_read_number(text, &v) && v == floor(v) && fabs(v) < 1e15)
+		opt_fail(p, o, "--%s %s: not an integer; write %.0f", o->name, text, v);
+	else
+		opt_fail(p, o, "--%s %s: not an integer", o->name, text);
+}
+
 /* Lists the legal values, since there are never many. */
 static void
 bad_choice(struct opt_parse *p, const struct opt *o, const char *text)
@@ -172,7 +184,7 @@ store(struct opt_parse *p, const struct opt *o, const char *text)
 	case OPT_UNFLAG: *(bool *)field = false; break;
 	case OPT_INT:
 		if (!read_integer(text, &n))
-			opt_fail(p, o, "--%s %s: not an integer", o->name, text);
+			bad_integer(p, o, text);
 		else if (in_range(p, o, (double)n, text))
 			*(int64_t *)field = n;
 		break;

@@ -17,10 +17,12 @@ capacity_resolve(const struct opt_parse *p, const struct capacity_options *o,
 		return err_set(
 		    e, "--moe-pad-expert-input-to-capacity: needs --moe-expert-capacity-factor");
 	s->expert_rank_capacity = o->rank_factor;
+	if (!c->num_experts)
+		return 0;
 	s->expert_capacity = o->factor > 0 ? o->factor : 0;
 	s->drop_policy = (enum drop_policy)o->policy;
 	s->random_logits = o->balanced;
-	if (o->pad && c->num_experts)
+	if (o->pad)
 		str_adds(notes,
 		    "--moe-pad-expert-input-to-capacity: changes nothing: experts multiply the "
 		    "rows that they get, and no others\n");

@@ -94,34 +94,36 @@
 	   .needs = "position-embedding-type=rope") \
 	DO(NUM, S, M, "rope-scaling-factor", rope_factor, 0, INFINITY, "8", \
 	   MODEL_DUMPED | MODEL_IF_SCALED, "factor of the scaling", \
-	   .needs = "rope-scaling-type") \
+	   .needs = "position-embedding-type=rope&rope-scaling-type") \
 	DO(NUM, S, M, "rope-low-freq-factor", rope_low_freq_factor, 0, INFINITY, "1", \
 	   MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling", \
-	   .needs = "rope-scaling-type=llama3") \
+	   .needs = "position-embedding-type=rope&rope-scaling-type=llama3") \
 	DO(NUM, S, M, "rope-high-freq-factor", rope_high_freq_factor, 0, INFINITY, "4", \
 	   MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling", \
-	   .needs = "rope-scaling-type=llama3") \
+	   .needs = "position-embedding-type=rope&rope-scaling-type=llama3") \
 	DO(INT, S, M, "rope-original-positions", rope_original_positions, 1, "8192", \
 	   MODEL_DUMPED | MODEL_IF_LLAMA3 | MODEL_IF_YARN, "of llama3 and yarn scaling", \
-	   .needs = "rope-scaling-type=llama3|rope-scaling-type=yarn") \
+	   .needs = "position-embedding-type=rope&" \
+	            "rope-scaling-type=llama3|rope-scaling-type=yarn") \
 	DO(SAME_INT, S, M, "yarn-original-max-position-embeddings", rope_original_positions, 1, \
-	   "the same as --rope-original-positions", .needs = "rope-scaling-type=yarn") \
+	   "the same as --rope-original-positions", \
+	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
 	DO(NUM, S, M, "yarn-beta-fast", yarn_beta_fast, 0, INFINITY, "32", \
 	   MODEL_DUMPED | MODEL_IF_YARN, \
 	   "turns over the original positions from which on yarn keeps an angle", \
-	   .needs = "rope-scaling-type=yarn") \
+	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
 	DO(NUM, S, M, "yarn-beta-slow", yarn_beta_slow, 0, INFINITY, "1", \
 	   MODEL_DUMPED | MODEL_IF_YARN, "turns below which yarn divides it by the factor", \
-	   .needs = "rope-scaling-type=yarn") \
+	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
 	/* 0: yarn_default_factor of rope_factor */ \
 	DO(NUM, S, M, "yarn-attention-factor", yarn_attention_factor, 0, INFINITY, NULL, \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_YARN, \
 	   "what yarn multiplies cosines and sines by; 0.1 ln(factor) + 1 by default", \
-	   .needs = "rope-scaling-type=yarn") \
+	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
 	DO(FLAG, S, M, "no-yarn-correction-range-round-to-int", yarn_unrounded_range, \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_YARN, \
 	   "yarn interpolates between pairs that are not rounded", \
-	   .needs = "rope-scaling-type=yarn") \
+	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
 	DO(FLAG, S, M, "scale-embeddings-by-hidden-size", scale_embeddings_by_hidden_size, \
 	   MODEL_DUMPED | MODEL_KEPT, \
 	   "word embeddings times the square root of hidden-size, rounded to the run's type") \

@@ -205,7 +205,7 @@ static const char xavier[] = "Xavier initialisation is not supported";
 static const char yaml[] = "write the options into a file, one a line, and give --config FILE";
 static const char yarn_rounds[] = "the pairs of yarn are rounded by default";
 static const char z_loss[] = "give --use-z-loss and --z-loss-coeff";
-static const char zero[] = "must be 0, 1, 2 or 3";
+static const char zero[] = "DeepSpeed has four stages";
 static const char zero_bubble[] = "passes are ordered as in 1F1B; the sums are the same";
 
 /* clang-format off */
