@@ -264,6 +264,11 @@ test-tokenizers: $(progs)
 # Megatron-LM itself, whose source is in the directory MEGATRON, resumes what mckpt export writes.
 test-megatron: $(progs)
 	@$(python_with)/megatron_resume.py '$(MEGATRON)'
+# The public option blocks in BLOCKS (by default those of tests/porting) through mtrain --dry-run, a
+# table of what is accepted; then each option without effect in a run of its own.
+test-porting: $(progs) $(B)/tests/unit/foreign
+	@B=$(B) sh tests/porting/porting.sh $(BLOCKS)
+	@B=$(B) ALONE=1 ONLY=foreign sh tests/run.sh parity
 test-golden: tests
 	@B=$(B) GOLDEN=$(golden) sh tests/run.sh golden
 # Toys of every kind of component, added to a copy of the tree; ONLY=KIND takes one.
@@ -327,7 +332,7 @@ clean:
 	rm -rf build build-*
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
-		' test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-gpu  faults N=1000  sim' \
+		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-gpu  faults N=1000  sim' \
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000' \
 		' format  fuzz  bench  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
@@ -339,7 +344,8 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-hf test-tokenizers test-megatron test-extend test-gpu faults sim sim-rate sim-mutants sim-mutants-made lint format fuzz bench \
+	test-porting test-hf test-tokenizers test-megatron test-extend test-gpu faults sim sim-rate \
+	sim-mutants sim-mutants-made lint format fuzz bench \
 	bench-gpu bench-offload bench-watch install man \
 	dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

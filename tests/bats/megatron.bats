@@ -353,3 +353,29 @@ mckpt: $dir: the state of random numbers is not read" mckpt import ckpt out
 	! diff -rq whole ckpt >diff
 	refused 1 "mckpt: $dir: common_state/shard_0_1: record 'archive/data.pkl' does not match its CRC-32" mckpt import -q ckpt again
 }
+
+@test "log lines match what public parsers of Megatron-LM's logs look for" {
+	cp "$TOP/tests/tiny.conf" .
+	for i in $(seq 200); do echo '{"text": "1 2 3 4 5 6 7 8 9 10 11 12 13 14"}'; done >docs.jsonl
+	mtok -q -o docs --tokenizer-type NullTokenizer --vocab-size 99 docs.jsonl
+	mtrain -q --config tiny.conf --data-path docs_text_document --split 8,1,1 --train-iters 4 \
+		--eval-iters 1 --eval-interval 2 --data-cache-path cache >log
+	# hits, and an expression: of steps, of validations, of the test
+	while read -r hits pattern; do
+		[ "$(grep -cE -e "$pattern" log)" = "$hits" ] || { echo "$hits $pattern"; cat log; false; }
+	done <<-'X'
+		4 iteration +[0-9]+/ +[0-9]+ \|
+		4 consumed samples: +[0-9]+ \|
+		4 elapsed time per iteration \(ms\): [0-9.]+ \|
+		4 throughput per GPU \(TFLOP/s/GPU\): [0-9.]+ \|
+		4 learning rate: [0-9.]+E[-+][0-9]+ \|
+		4 lm loss: [0-9.]+E[-+][0-9]+ \|
+		4 grad norm: [0-9.]+ \|
+		4 number of nan iterations: +[0-9]+ \|
+		3 validation loss at iteration ([0-9]+)
+		3 lm loss value: ([0-9.E+-]+) \| lm loss PPL: ([0-9.E+-]+) \| $
+		1 ^ validation loss at iteration 2 \| lm loss value: 
+		1 ^ validation loss at iteration 4 on validation set \| lm loss value: 
+		1 ^ validation loss at iteration 4 on test set \| lm loss value: 
+	X
+}

@@ -37,10 +37,14 @@ every()
 
 foreign=$B/tests/unit/foreign
 "$foreign" notes >notes
-# Two of a kind that exclude each other are not both in one run.
+# Not two that exclude each other, nor what this script reads.
 "$foreign" unread | grep '^--' >unread
-grep -v -e '^--use-checkpoint-opt_param-scheduler' -e '^--no-async-save' unread >most
+grep -v -e '^--use-checkpoint-opt_param-scheduler' -e '^--no-async-save' \
+	-e '^--log-loss-by-corpus' unread >most
 [ "$(wc -l <notes)" -gt 500 ] && [ "$(wc -l <most)" -gt 60 ] || fail "few options"
+while read -r name value; do
+	grep -q "^${name#--}	." "$TOP/tests/porting/places.tsv" || fail "$name $value: no place in a source"
+done <notes
 losses plain
 every notes
 every most

@@ -324,7 +324,7 @@
 	DO(SCOPE, "linear-num-key-heads", hybrid) DO(SCOPE, "linear-num-value-heads", hybrid) \
 	DO(SCOPE, "linear-value-head-dim", hybrid) DO(NOTE, "lion-beta1", read_lion) \
 	DO(NOTE, "lion-beta2", read_lion) DO(NOTE, "load-main-params-from-ckpt", one_ckpt) \
-	DO(NOTE, "load-model-opt-format", one_ckpt) DO(LACKS, "load-tag", ckpt_step) \
+	DO(LACKS, "load-model-opt-format", convert) DO(LACKS, "load-tag", ckpt_step) \
 	DO(SCOPE, "load-teacher", distill) DO(NOTE, "local-rank", launcher) \
 	DO(NOTE, "log-batch-size-to-tensorboard", logged) \
 	DO(NOTE, "log-device-memory-used", not_logged) \
