@@ -172,7 +172,8 @@ done >sample.txt
 step 'results'
 awk -f "$here/examples/plot.awk" metrics.jsonl
 for when in before after; do
-	loss=$(sed -n 's/.*on validation set | lm loss value: *\([^ ]*\).*/\1/p' $when.log | tail -n 1)
+	loss=$(sed -n 's/.*on validation set | lm loss value: *\([^ ]*\).*/\1/p' $when.log |
+		tail -n 1)
 	printf 'validation loss %-6s %.4f\n' $when "$loss"
 done
 printf '\nsample:\n'

@@ -319,8 +319,9 @@ opt_given(const struct opt_parse *p, const char *name)
 	return p->given[o - p->table];
 }
 
-bool
-opt_is_option(const char *word)
+/* True for an option, false for a value; "-5" and "-" are values. */
+static bool
+is_option(const char *word)
 {
 	return word[0] == '-' && word[1] && !isdigit((unsigned char)word[1]) && word[1] != '.';
 }
@@ -330,7 +331,7 @@ opt_values(int count, char *const *word)
 {
 	int n = 0;
 
-	while (n < count && !opt_is_option(word[n]))
+	while (n < count && !is_option(word[n]))
 		n++;
 	return n;
 }
@@ -339,8 +340,7 @@ opt_values(int count, char *const *word)
 static bool
 is_value(const struct opt_parse *p, const char *word)
 {
-	return !opt_is_option(word) ||
-	    (word[1] != '-' && (word[2] || !find_letter(p->table, word[1])));
+	return !is_option(word) || (word[1] != '-' && (word[2] || !find_letter(p->table, word[1])));
 }
 
 /* A row that changes nothing, or one that accepts only one value, which is no news. Another value
@@ -356,7 +356,7 @@ apply_note(
 		opt_meet(p, &(struct opt_met){ .name = o->name, .why = o->help });
 		return inline_value ? 0 : opt_values(count, word);
 	}
-	if (!value || (!inline_value && opt_is_option(value))) {
+	if (!value || (!inline_value && is_option(value))) {
 		opt_fail(p, o, "--%s: needs a value: %s", o->name, o->def);
 		return 0;
 	}
@@ -544,7 +544,7 @@ opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e)
 				word[kept++] = word[i];
 			break;
 		}
-		if (opt_is_option(word[i])) {
+		if (is_option(word[i])) {
 			before = word[i];
 			i += one_option(p, n - i, word + i);
 			continue;

@@ -21,8 +21,6 @@ struct opt_met {
 bool opt_same_name(const char *a, const char *b, bool fold);
 /* NULL when no row matches; groups have no name. */
 const struct opt *opt_find(const struct opt *table, const char *name);
-/* True for an option, false for a value; "-5" and "-" are values. */
-bool opt_is_option(const char *word);
 /* The number of words before the next option. */
 int opt_values(int count, char *const *word);
 /* A finite number, with '_' between digits as Python has it. */

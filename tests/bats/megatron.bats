@@ -374,8 +374,8 @@ mckpt: $dir: the state of random numbers is not read" mckpt import ckpt out
 		4 number of nan iterations: +[0-9]+ \|
 		3 validation loss at iteration ([0-9]+)
 		3 lm loss value: ([0-9.E+-]+) \| lm loss PPL: ([0-9.E+-]+) \| $
-		1 ^ validation loss at iteration 2 \| lm loss value: 
-		1 ^ validation loss at iteration 4 on validation set \| lm loss value: 
-		1 ^ validation loss at iteration 4 on test set \| lm loss value: 
+		1 ^ validation loss at iteration 2 \| lm loss value:
+		1 ^ validation loss at iteration 4 on validation set \| lm loss value:
+		1 ^ validation loss at iteration 4 on test set \| lm loss value:
 	X
 }

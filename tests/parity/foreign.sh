@@ -7,8 +7,8 @@
 . "${TOP:-.}/tests/parity/common"
 
 model="--mock-data --num-layers 2 --hidden-size 32 --num-attention-heads 4 --vocab-size 100
-	--seq-length 16 --global-batch-size 4 --lr 1e-3 --train-iters 3 --num-threads 1 --eval-iters 0
-	--log-interval 1"
+	--seq-length 16 --global-batch-size 4 --lr 1e-3 --train-iters 3 --num-threads 1
+	--eval-iters 0 --log-interval 1"
 
 # losses FILE OPTIONS...: loss and norm of the gradients of each step, to the last digit
 losses()
@@ -36,24 +36,27 @@ every()
 }
 
 foreign=$B/tests/unit/foreign
-"$foreign" notes >notes
+"$foreign" notes >without
 # Not two that exclude each other, nor what this script reads.
-"$foreign" unread | grep '^--' >unread
+"$foreign" unread | grep '^--' >settings
 grep -v -e '^--use-checkpoint-opt_param-scheduler' -e '^--no-async-save' \
-	-e '^--log-loss-by-corpus' unread >most
-[ "$(wc -l <notes)" -gt 500 ] && [ "$(wc -l <most)" -gt 60 ] || fail "few options"
+	-e '^--log-loss-by-corpus' settings >most
+if [ "$(wc -l <without)" -lt 500 ] || [ "$(wc -l <most)" -lt 60 ]; then
+	fail "few options"
+fi
 while read -r name value; do
-	grep -q "^${name#--}	." "$TOP/tests/porting/places.tsv" || fail "$name $value: no place in a source"
-done <notes
+	grep -q "^${name#--}	." "$TOP/tests/porting/places.tsv" ||
+		fail "$name $value: no place in a source"
+done <without
 losses plain
-every notes
+every without
 every most
 grep 'read by nothing in this run: ' log >note
 while read -r name value; do
-	grep -q -e "$name[, ]" note || fail "$name $value: no note"
+	grep -q -e "${name}[, ]" note || fail "$name $value: no note"
 done <most
 [ -n "${ALONE:-}" ] || exit 0
-cat notes unread | while read -r option; do
+cat without settings | while read -r option; do
 	# shellcheck disable=SC2086 # words
 	same $option
 done

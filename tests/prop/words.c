@@ -58,7 +58,7 @@ word(char *out, size_t cap)
 	}
 }
 
-/* No value begins with two dashes: none of the first PLAIN values, which are typed with '=', does. */
+/* No value begins with two dashes: none of those that are typed with '=' does. */
 static void
 check_values(const struct train_config *c)
 {

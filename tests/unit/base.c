@@ -210,7 +210,8 @@ test_answer(void)
 	struct str all = { 0 };
 
 	CHECK(parse(&p, &c, 15, faults, &e) < 0);
-	CHECK(c.lr == 0 && !c.load && p.errors->count == 8 && opt_bad(&p, "lr") && !opt_bad(&p, "bf16"));
+	CHECK(c.lr == 0 && !c.load && p.errors->count == 8);
+	CHECK(opt_bad(&p, "lr") && !opt_bad(&p, "bf16"));
 	err_set(&rule, "--lr 0: must be less than --micro-batch-size 0");
 	CHECK(opt_rule(&p, -1, &rule) == -1 && p.errors->count == 8);
 	opt_needed(&p, "data-path", "or --mock");

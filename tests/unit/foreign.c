@@ -204,7 +204,7 @@ test_table(void)
 			fprintf(stderr, "--%s is not in its place\n", r[n].name);
 			CHECK(0);
 		}
-		CHECK(foreign_find(r[n].name) == &r[n]);
+		CHECK(opt_foreign_find(&mtrain_foreign, r[n].name) == &r[n]);
 		check_row(&r[n]);
 	}
 	CHECK(mtrain_foreign.count > 850);
@@ -216,7 +216,7 @@ test_words(void)
 	for (const struct opt_word *w = mtrain_foreign.words; w->word; w++) {
 		struct str option = { 0 };
 
-		CHECK(!foreign_find(w->word));
+		CHECK(!opt_foreign_find(&mtrain_foreign, w->word));
 		str_addf(&option, "--%s", w->ours);
 		check_to(w->word, option.buf, option.len);
 		str_release(&option);
@@ -226,7 +226,7 @@ test_words(void)
 static enum foreign
 kind(const char *name)
 {
-	const struct opt_foreign *f = foreign_find(name);
+	const struct opt_foreign *f = opt_foreign_find(&mtrain_foreign, name);
 
 	CHECK(f != NULL);
 	return f ? f->kind : FOREIGN_SCOPE;
@@ -236,7 +236,8 @@ static void
 test_kinds(void)
 {
 	for (size_t i = 0; i < sizeof promised / sizeof *promised; i++) {
-		bool found = foreign_find(promised[i]) && kind(promised[i]) == FOREIGN_NOTE;
+		bool found = opt_foreign_find(&mtrain_foreign, promised[i]) &&
+		    kind(promised[i]) == FOREIGN_NOTE;
 
 		for (const struct opt *o = mtrain_opts; o->type != OPT_END_TYPE; o++)
 			found = found || (o->name && !strcmp(o->name, promised[i]));
@@ -244,7 +245,7 @@ test_kinds(void)
 			fprintf(stderr, "--%s is not taken\n", promised[i]);
 		CHECK(found);
 	}
-	CHECK(kind("--use_mpi") == FOREIGN_NOTE);
+	CHECK(kind("use_mpi") == FOREIGN_NOTE);
 	CHECK(kind("persistent-save-interval") == FOREIGN_ALIAS);
 	CHECK(kind("softmax-type") == FOREIGN_SAME);
 	CHECK(kind("fp4-format") == FOREIGN_MATHS);
@@ -253,7 +254,7 @@ test_kinds(void)
 	CHECK(kind("universal-checkpoint") == FOREIGN_LACKS);
 	CHECK(kind("load-tag") == FOREIGN_LACKS);
 	CHECK(kind("grpo-iterations") == FOREIGN_SCOPE);
-	CHECK(!foreign_find("num-experts"));
+	CHECK(!opt_foreign_find(&mtrain_foreign, "num-experts"));
 }
 
 /* --- configurations --------------------------------------------------------------------------- */
@@ -393,7 +394,7 @@ configure(const char *more, struct str *notes, struct str *dump, struct err *e)
 	return rc;
 }
 
-/* A line of a setting that this run does not read, whoever has set it. */
+/* A line of a setting that this run does not read, also where another option has set it. */
 static bool
 may_differ(const char *at, const char *name)
 {

@@ -103,6 +103,9 @@ int train_configure(struct train_config *c, int64_t world_size, struct err *e);
 /* The same, with the notes left in c->parse. */
 int train_check(struct train_config *c, int64_t world_size, struct err *e);
 void train_release(struct train_config *c);
+/* True when the line names a tokenizer that is not open, for an error: what depends on it is not
+ * known. */
+bool train_lacks_tokenizer(const struct train_config *c);
 /* Keeps what train_configure may change of the options, and puts it back: *c is then as it was,
  * except for the lock. */
 void train_keep(const struct train_config *c, struct train_parsed *out);
@@ -115,6 +118,12 @@ void train_dump(const struct train_config *c, bool defaults, struct str *out);
 bool train_skips(const struct train_config *c, int64_t iteration);
 /* Sets the loss scale for a mean over a step of this many samples. */
 void train_scale_tokens(struct train_config *c, int64_t samples);
+
+/* --- files.c ---------------------------------------------------------------------------------- */
+
+/* That the files of a run exist, and that one option names its data. A dry run plans for machines
+ * that have the files, so it looks for none. */
+int train_check_files(struct train_config *c, struct err *e);
 
 /* --- start.c ---------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include "train/config/foreign.h"
 #include "train/config/foreign_list.h"
 
-#include <string.h>
+#include <stddef.h>
 
 static const char activation[] = "this activation is not supported; see --activation";
 static const char always_fp32[] = "softmax is always held in fp32";
@@ -276,9 +276,3 @@ static const struct opt_word words[] = {
 };
 
 const struct opt_foreigners mtrain_foreign = { rows, sizeof rows / sizeof *rows, words };
-
-const struct opt_foreign *
-foreign_find(const char *name)
-{
-	return opt_foreign_find(&mtrain_foreign, name + strspn(name, "-"));
-}
