@@ -166,8 +166,6 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	works --data-path a --dataloader-type cyclic --no-data-sharding --metrics-file dealt.jsonl
 	[ "$(losses single.jsonl)" != "$(losses cyclic.jsonl)" ]
 	[ "$(losses cyclic.jsonl)" = "$(losses dealt.jsonl)" ]  # one data rank: the same permutation
-	fails 2 "--no-data-sharding: is for --dataloader-type cyclic" --data-path a \
-		--no-data-sharding
 	fails 2 "--dataloader-type random: must be one of single, cyclic" --data-path a \
 		--dataloader-type random
 	# Past the end the next epoch begins, also in a list without weights.

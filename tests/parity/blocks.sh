@@ -57,7 +57,7 @@ tanuki()
 small=
 tanuki expect 0 mtrain --dry-run --world-size 64
 [ "$(grep -c '^[0-9]' out)" = 64 ] || fail "not 64 ranks"
-said "without effect here: --use-mcore-models, --transformer-impl (there is one model code), "
+said "--use-mcore-models, --transformer-impl (there is one model code), "
 said "--wandb-name, --wandb-project, --wandb-entity (TensorBoard event files are written; \
 \`wandb sync --sync-tensorboard DIR\` uploads them)"
 

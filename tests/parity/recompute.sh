@@ -76,6 +76,6 @@ grep -q -e "--recompute-modules: is for --recompute-granularity selective" log |
 	fail "--recompute-modules without selective: $(cat log)"
 train 1 $steps --recompute-activations --recompute-modules core_attn
 grep -q -e "--recompute-modules core_attn: changes nothing" log || fail "no note of core_attn"
-ends 2 1 $steps --recompute-num-layers 2
+ends 2 1 $steps --recompute-granularity selective --recompute-num-layers 2
 grep -q -e "--recompute-num-layers: is for --recompute-granularity full" log ||
-	fail "--recompute-num-layers without full: $(cat log)"
+	fail "--recompute-num-layers with selective: $(cat log)"

@@ -456,7 +456,7 @@ check_lines(const char *path)
 	    "number of nan iterations:   1 |"));
 	CHECK(strstr(second,
 	    "\n validation loss at iteration 12 | lm loss value: 0.000000E+00 | lm loss PPL: "
-	    "1.000000E+00 |\n validation-web loss at iteration 12 | "));
+	    "1.000000E+00 | \n validation-web loss at iteration 12 | "));
 	CHECK(strstr(second, "\n validation loss at iteration 12 on test set | "));
 	CHECK(strstr(second,
 	    " iteration       12/      20 | consumed samples:           48 | skipped samples:"
