@@ -265,12 +265,14 @@ test-tokenizers: $(progs)
 test-megatron: $(progs)
 	@$(python_with)/megatron_resume.py '$(MEGATRON)'
 # The public option blocks in BLOCKS (by default those of tests/porting) through mtrain --dry-run, a
-# table of what is accepted; then each option without effect in a run of its own. With a checkout of
-# Megatron-LM in the directory MEGATRON, those of its options that mtrain does not know.
+# table of what is accepted; then settings that their switch makes count, and each option without
+# effect in a run of its own. With a checkout of Megatron-LM in the directory MEGATRON, those of its
+# options that mtrain does not know.
 test-porting: $(progs) $(B)/tests/unit/foreign
 	@B=$(B) sh tests/porting/porting.sh $(BLOCKS)
 	@[ -z "$(MEGATRON)" ] || \
 		$(or $(PYTHON),python3) tests/tools/megatron_options.py '$(MEGATRON)' --new
+	@B=$(B) ONLY=settings sh tests/run.sh porting
 	@B=$(B) ALONE=1 ONLY=foreign sh tests/run.sh parity
 test-golden: tests
 	@B=$(B) GOLDEN=$(golden) sh tests/run.sh golden

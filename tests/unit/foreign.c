@@ -2,8 +2,9 @@
  * that the public scripts use, no alias of what does not exist; both spellings of an alias give one
  * configuration, and a setting that nothing reads changes its own line alone
  *
- * foreign notes | unread: prints the options without effect, or the settings that nothing reads in
- * the run of `line`, each with a value, for scripts that run them. */
+ * foreign notes | unread | read: prints the options without effect, the settings that nothing reads
+ * in the run of `line`, or all settings of a switch, each with a value, and the last with options
+ * that read it, for scripts that run them. */
 #include "train/config/foreign.h"
 
 #include "lib/base/prog.h"
@@ -466,6 +467,39 @@ test_unread(bool print)
 	str_release(&base);
 }
 
+/* Options with which the row is read: of each group the first alternative. */
+static void
+context_of(const struct opt *o, struct str *out)
+{
+	for (const char *at = o->needs; *at; at += *at == '&') {
+		size_t name = strcspn(at, "=>|&"), len = strcspn(at, "|&");
+		const struct opt *other = row_of(at, name);
+		char value[64];
+
+		value_of(other, value, sizeof value);
+		if (at[name] == '=' || at[name] == '>')
+			snprintf(value, sizeof value, "%.*s", (int)(len - name) - 1, at + name + 1);
+		str_addf(out, " --%s %s", other->name, value);
+		at += strcspn(at, "&");
+	}
+}
+
+static void
+print_read(void)
+{
+	for (const struct opt *o = mtrain_opts; o->type != OPT_END_TYPE; o++) {
+		struct str context = { 0 };
+		char value[64];
+
+		if (!o->needs || (o->type == OPT_CHOICE && !o->choices[1]))
+			continue;
+		context_of(o, &context);
+		value_of(o, value, sizeof value);
+		printf("--%s %s\t%s\n", o->name, value, context.buf + 1);
+		str_release(&context);
+	}
+}
+
 static void
 print_notes(void)
 {
@@ -494,6 +528,10 @@ main(int argc, char **argv)
 	prog_quiet(-1);
 	if (argc > 1 && !strcmp(argv[1], "notes")) {
 		print_notes();
+		return 0;
+	}
+	if (argc > 1 && !strcmp(argv[1], "read")) {
+		print_read();
 		return 0;
 	}
 	if (argc > 1) {
