@@ -58,7 +58,7 @@ NVFLAGS    = -std=c++17 -O3 -I. $(gencode) -Xfatbin -compress-all -Xcompiler -Wa
 	-Wno-deprecated-gpu-targets
 
 find = $(sort $(wildcard $(addsuffix /*.$(1),$(2))))
-LIB_DIRS   = lib/base lib/data lib/ckpt lib/token lib/token/bpe lib/token/spm lib/token/hf \
+LIB_DIRS   = lib/base lib/script lib/data lib/ckpt lib/token lib/token/bpe lib/token/spm lib/token/hf \
 	lib/model lib/model/block lib/model/family lib/model/lr
 lib_obj   := $(patsubst %,$(B)/%.o,$(call find,c,$(LIB_DIRS)) $(call find,cc,$(LIB_DIRS)))
 tok_obj   := $(patsubst %,$(B)/%.o,$(call find,c,tok) $(call find,cc,tok))

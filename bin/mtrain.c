@@ -8,6 +8,7 @@
  */
 #include "lib/base/prog.h"
 #include "train/config/agree.h"
+#include "train/run/explain.h"
 #include "train/run/launch.h"
 #include "train/run/run.h"
 #include "train/run/settle.h"
@@ -157,6 +158,14 @@ main(int argc, char **argv)
 	stop_catch_signals();
 	parsed = train_parse(&c, mdoc ? 1 : argc, argv, &err);
 	c.want_mdoc = mdoc;
+	/* Reading needs no other rank. */
+	if (c.o.explain && !only_tells(&c)) {
+		if (parsed < 0)
+			die_usage("%s", err.msg);
+		status = prog_end(train_explain(&c));
+		train_release(&c);
+		prog_exit(status);
+	}
 	if (parsed == 0 && launch_wanted(&c.o) && !only_tells(&c) && !mpi_launched())
 		launch_run(&c.o, words);
 	free(words);

@@ -320,8 +320,8 @@ opt_given(const struct opt_parse *p, const char *name)
 }
 
 /* True for an option, false for a value; "-5" and "-" are values. */
-static bool
-is_option(const char *word)
+bool
+opt_is_option(const char *word)
 {
 	return word[0] == '-' && word[1] && !isdigit((unsigned char)word[1]) && word[1] != '.';
 }
@@ -331,7 +331,7 @@ opt_values(int count, char *const *word)
 {
 	int n = 0;
 
-	while (n < count && !is_option(word[n]))
+	while (n < count && !opt_is_option(word[n]))
 		n++;
 	return n;
 }
@@ -340,7 +340,8 @@ opt_values(int count, char *const *word)
 static bool
 is_value(const struct opt_parse *p, const char *word)
 {
-	return !is_option(word) || (word[1] != '-' && (word[2] || !find_letter(p->table, word[1])));
+	return !opt_is_option(word) ||
+	    (word[1] != '-' && (word[2] || !find_letter(p->table, word[1])));
 }
 
 /* A row that changes nothing, or one that accepts only one value, which is no news. Another value
@@ -356,7 +357,7 @@ apply_note(
 		opt_meet(p, &(struct opt_met){ .name = o->name, .why = o->help });
 		return inline_value ? 0 : opt_values(count, word);
 	}
-	if (!value || (!inline_value && is_option(value))) {
+	if (!value || (!inline_value && opt_is_option(value))) {
 		opt_fail(p, o, "--%s: needs a value: %s", o->name, o->def);
 		return 0;
 	}
@@ -544,7 +545,7 @@ opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e)
 				word[kept++] = word[i];
 			break;
 		}
-		if (is_option(word[i])) {
+		if (opt_is_option(word[i])) {
 			before = word[i];
 			i += one_option(p, n - i, word + i);
 			continue;

@@ -136,7 +136,8 @@ struct opt_error {
 struct opt_errors {
 	struct opt_error *item;
 	int count;
-	bool *bad; /* one per row: an error concerns it; the value is the default */
+	bool *bad;           /* one per row: an error concerns it; the value is the default */
+	const char **unread; /* one per row: why nothing reads it; NULL before opt_unread */
 	struct mem_pool pool;
 };
 
@@ -178,10 +179,32 @@ int opt_numbers(
     const char *name, const struct opt_list *l, int64_t least, int64_t *out, struct err *e);
 void opt_release(struct opt_parse *p);
 
+/* The row of a name; NULL when none matches. */
+const struct opt *opt_find(const struct opt *table, const char *name);
+/* True for an option, false for a value; "-5" and "-" are values. */
+bool opt_is_option(const char *word);
 /* NULL: not known. '_' equals '-'. */
 const struct opt_foreign *opt_foreign_find(const struct opt_foreigners *f, const char *name);
 /* True when the option of another program was given. */
 bool opt_foreign_given(const struct opt_parse *p, const char *name);
+
+/* What became of one option of the command line. */
+enum opt_fate {
+	OPT_KEPT,    /* a row of the table */
+	OPT_RENAMED, /* to */
+	OPT_SAME,    /* another program's, without effect for its value */
+	OPT_NOTHING, /* without effect: why */
+	OPT_UNREAD,  /* read by nothing in this run, as opt_unread found: why */
+	OPT_WRONG,   /* an error: why; row where it is refused */
+};
+struct opt_outcome {
+	enum opt_fate fate;
+	const char *to, *why;
+	const struct opt_foreign *row; /* NULL: no other program's */
+};
+
+/* After opt_argv: of the option whose name is at this place, counted from 1. */
+struct opt_outcome opt_outcome(const struct opt_parse *p, int place);
 
 /* After parsing, for rules between options. rc is what a check returned: below 0, its reason joins
  * the answer at the place of the first option that it names, unless an error concerns one of the

@@ -12,6 +12,7 @@
 /* An option without effect or of another program, as it was given. */
 struct opt_met {
 	const struct opt_foreign *row;  /* NULL: a row of the table that changes nothing */
+	const char *to;                 /* the options that an alias stands for */
 	const char *name, *why, *value; /* why NULL: a note of its own, or none */
 	const char *same; /* the option whose value it must have, to be seen at the end; or NULL */
 	int place;
@@ -19,8 +20,6 @@ struct opt_met {
 
 /* '_' equals '-', and with fold upper case equals lower case. */
 bool opt_same_name(const char *a, const char *b, bool fold);
-/* NULL when no row matches; groups have no name. */
-const struct opt *opt_find(const struct opt *table, const char *name);
 /* The number of words before the next option. */
 int opt_values(int count, char *const *word);
 /* A finite number, with '_' between digits as Python has it. */

@@ -109,10 +109,12 @@ expand(
 		i += 1 + opt_apply(p, o, NULL, n - i - 1, word + i + 1);
 	}
 	p->where = outer;
-	opt_meet(p, &(struct opt_met){ .row = f, .name = f->name, .value = value });
+	opt_meet(p,
+	    &(struct opt_met){
+		.row = f, .name = f->name, .value = value, .to = joined(p, n, word) });
 	if (p->errors->count == before)
 		str_addf(&p->notes, "--%s%s%s: is %s here\n", f->name, value ? " " : "",
-		    value ? value : "", joined(p, n, word));
+		    value ? value : "", p->met[p->met_count - 1].to);
 }
 
 /* Returns the words used: a value, where `to` has a place for one. */

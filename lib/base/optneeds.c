@@ -144,25 +144,30 @@ is_default(const struct opt *o, const void *field)
 void
 opt_unread(const struct opt_parse *p, const struct opt_overlay *over, struct str *notes)
 {
+	struct opt_errors *found = p->errors;
 	struct opt_parse out = { 0 };
 	struct str all = { 0 }, why = { 0 };
+	size_t rows = 0;
 
+	while (p->table[rows].type != OPT_END_TYPE)
+		rows++;
+	found->unread = mem_pool_alloc(&found->pool, rows + 1, sizeof *found->unread);
 	for (const struct opt *o = p->table; o->type != OPT_END_TYPE; o++) {
 		if (!o->needs || !p->given[o - p->table] ||
 		    is_default(o, (const char *)p->cfg + o->off))
 			continue;
 		str_clear(&why);
 		lacking(p, o->needs, over, &why);
-		if (why.len)
-			opt_meet(&out,
-			    &(struct opt_met){ .name = o->name,
-				.why = mem_pool_strndup(&out.pool, why.buf, why.len) });
+		if (!why.len)
+			continue;
+		found->unread[o - p->table] = mem_pool_strndup(&found->pool, why.buf, why.len);
+		opt_meet(
+		    &out, &(struct opt_met){ .name = o->name, .why = found->unread[o - p->table] });
 	}
 	opt_list_met(&out, 0, &all);
 	if (all.len)
 		str_addf(notes, "read by nothing in this run: %s\n", all.buf);
 	free(out.met);
-	mem_pool_release(&out.pool);
 	str_release(&all);
 	str_release(&why);
 }

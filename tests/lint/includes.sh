@@ -11,6 +11,7 @@ operations='train/tensor.h train/ops.h train/backend.h train/comm.h train/op/ tr
 cuda="lib/base/ lib/model/gpu.h $operations train/cuda/"
 table="
 lib/base
+lib/script		lib/base/
 lib/data		lib/base/
 lib/ckpt		lib/base/ lib/model/
 lib/token		lib/base/ lib/token/

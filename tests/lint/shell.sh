@@ -1,6 +1,6 @@
 #!/bin/sh
-# shell.sh - shellcheck accepts every shell script
+# shell.sh - shellcheck accepts every shell script, but for those that are read like other people's
 set -u
 cd "${TOP:-.}" || exit 1
 find install.sh .ci/run bin lib examples man tests \( -name '*.sh' -o -path .ci/run \) -type f |
-	sort | xargs shellcheck -x -P SCRIPTDIR -P . -f gcc
+	grep -v '^tests/porting/scripts/' | sort | xargs shellcheck -x -P SCRIPTDIR -P . -f gcc

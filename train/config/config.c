@@ -30,7 +30,15 @@ train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 	c->parse.foreign = &mtrain_foreign;
 	c->parse.no_operands = "mtrain takes no operands";
 	argc--, argv++;
+	if (operands_explain(argc, argv)) {
+		operands_split(&c->parse.pool, argc, argv, &c->operands);
+		argc = c->operands.own;
+		argv = c->operands.option;
+	}
 	rc = opt_argv(&c->parse, &argc, &argv, e);
+	if (!c->o.explain && (c->o.output || c->o.json))
+		rc = opt_rule(&c->parse,
+		    err_set(e, "--%s: is for --explain", c->o.json ? "json" : "output"), e);
 	prog_quiet(c->parse.level);
 	return rc;
 }

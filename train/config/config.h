@@ -17,6 +17,7 @@
 #include "lib/model/scaler.h"
 #include "lib/token/tokenizer.h"
 #include "train/config/fault.h"
+#include "train/config/operands.h"
 #include "train/config/option_list.h"
 #include "train/config/spike.h"
 
@@ -28,6 +29,7 @@
 #define OPTION_MEMBER_FLAG(on, n, f, ...) bool f;
 #define OPTION_MEMBER_UNFLAG(on, n, f, ...) bool f;
 #define OPTION_MEMBER_STRING(on, n, f, ...) const char *f;
+#define OPTION_MEMBER_LETTER(on, n, f, ...) const char *f;
 #define OPTION_MEMBER_LIST(on, n, f, ...) struct opt_list f;
 #define OPTION_MEMBER_CHOICE(on, n, f, ...) int f;
 #define OPTION_MEMBER_INT_OF(...)
@@ -77,9 +79,10 @@ struct train_config {
 	bool goes_back; /* --ckpt-step says where the run starts, and would again after a restart */
 	/* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
 	const char *weights_from;
-	bool want_mdoc;      /* the option list of the manual, and nothing else */
-	struct fault *fault; /* NULL: nothing is broken on purpose */
-	struct lock *lock;   /* of --save, on rank 0 of a run that saves; else NULL */
+	struct operands operands; /* of --explain */
+	bool want_mdoc;           /* the option list of the manual, and nothing else */
+	struct fault *fault;      /* NULL: nothing is broken on purpose */
+	struct lock *lock;        /* of --save, on rank 0 of a run that saves; else NULL */
 };
 
 /* The options as they were parsed, to configure again. */

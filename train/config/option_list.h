@@ -15,6 +15,7 @@
  *   NUM             lowest and highest value, default or NULL, help
  *   FLAG, UNFLAG    help: true, or false, where it is given
  *   STRING          unit, default or NULL, help
+ *   LETTER          letter, unit, help: a string whose option has a short name too
  *   LIST            unit, help
  *   CHOICE          words, default, help
  *   X_OF            as X, in a member of a struct that another header declares
@@ -341,6 +342,13 @@
 	   "check everything, print the memory of every rank, start nothing") \
 	DO(RANGE, VALUE, "world-size", world_size, 1, 1 << 20, NULL, \
 	   "ranks that --dry-run plans for, at most 1048576: each has a line") \
+	DO(GROUP, "Porting") \
+	DO(FLAG, NOTHING, "explain", explain, \
+	   "read a launch script of Megatron-LM or DeepSpeed, without running it, or the options " \
+	   "after --: print the command for mtrain and what becomes of each option") \
+	DO(LETTER, NOTHING, "output", output, 'o', "FILE", \
+	   "with --explain: write an option file instead of the command") \
+	DO(FLAG, NOTHING, "json", json, "with --explain: print JSON Lines, an object an option") \
 	DO(GROUP, "Inference") \
 	DO(STRING, PRESENCE, "tokens-file", tokens_file, "F.npy", NULL, \
 	   "int32 or int64 tokens [s]: run them once, forward") \

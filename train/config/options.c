@@ -25,6 +25,8 @@
 #define ROW_UNFLAG(on, n, f, ...) ROW_OPT(on, n, OPT_UNFLAG, f, .help = __VA_ARGS__)
 #define ROW_STRING(on, n, f, u, d, ...) \
 	ROW_OPT(on, n, OPT_STRING, f, .unit = u, .def = d, .help = __VA_ARGS__)
+#define ROW_LETTER(on, n, f, l, u, ...) \
+	ROW_OPT(on, n, OPT_STRING, f, .letter = l, .unit = u, .help = __VA_ARGS__)
 #define ROW_LIST(on, n, f, u, ...) ROW_OPT(on, n, OPT_LIST, f, .unit = u, .help = __VA_ARGS__)
 #define ROW_CHOICE(on, n, f, c, d, ...) \
 	ROW_OPT(on, n, OPT_CHOICE, f, .choices = c, .def = d, .help = __VA_ARGS__)
