@@ -50,7 +50,9 @@ setup()
 	refused 2 "mtrain: other.sh:1: nothing in it starts a training program: no command has a word \
 that ends in pretrain_*.py, train*.py, finetune*.py, pretrain_gpt or mtrain; it starts 'run.sh' \
 here, which may: give that" mtrain --explain other.sh
-	refused 2 'mtrain: --json: is for --explain' mtrain --json
+	run mtrain --json --train-iters 1
+	[ "$status" = 2 ]
+	[ "${lines[1]}" = 'mtrain: --json: is for --explain' ]
 }
 
 @test "reading a script starts no program" {

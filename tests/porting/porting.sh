@@ -35,6 +35,8 @@ words()
 		if (n == 2 && w[2] ~ /^[TVM]$/)
 			w[2] = w[2] == "T" ? model : \
 				golden "/bare/gpt2/" (w[2] == "V" ? "vocab.json" : "merges.txt")
+		if (name == "--deepspeed-config")
+			w[2] = empty
 		print w[1]
 		value = ""
 		for (i = 2; i <= n; i++) {
@@ -45,7 +47,7 @@ words()
 		}
 		if (value != "")
 			print value
-	}' model="$1" -
+	}' model="$1" empty="$work/empty.json" -
 }
 
 # The model file that a block names as T, by its --tokenizer-type.
@@ -101,6 +103,7 @@ named()
 }
 
 ranks >"$work/ranks.tiktoken"
+echo '{}' >"$work/empty.json"
 printf '%s\n' '{"model": {"type": "BPE", "vocab": {"x": 0, "y": 1}, "merges": []}}' \
 	>"$work/tokenizer.json"
 : >"$work/answers"

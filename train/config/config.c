@@ -39,6 +39,8 @@ train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 	if (!c->o.explain && (c->o.output || c->o.json))
 		rc = opt_rule(&c->parse,
 		    err_set(e, "--%s: is for --explain", c->o.json ? "json" : "output"), e);
+	deepspeed_tokens(c);
+	deepspeed_read(c);
 	prog_quiet(c->parse.level);
 	return rc;
 }
@@ -570,6 +572,7 @@ check_alone(struct train_config *c)
 	opt_rule(&c->parse, read_skips(c, &e), &e);
 	opt_rule(&c->parse, read_spikes(c, &e), &e);
 	opt_rule(&c->parse, check_retained(o, &e), &e);
+	deepspeed_experts(c);
 	if (optim_rules[o->run.optimizer].matrix_states)
 		opt_rule(&c->parse,
 		    muon_check_steps(o->muon.coefficient_type, o->muon.num_ns_steps, &e), &e);

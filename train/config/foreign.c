@@ -37,7 +37,6 @@ static const char docmask[] =
     "--reset-attention-mask keeps documents apart; their positions do not restart";
 static const char dp_init[] = "data ranks have the same weights";
 static const char dropless[] = "tokens are dropped only with --moe-expert-capacity-factor";
-static const char ds_config[] = "give its settings as options";
 static const char emb32[] = "the table of embeddings has the type of the run";
 static const char emb_factor[] =
     "this factor on embeddings is not supported; see --scale-embeddings-by-hidden-size";
@@ -189,7 +188,6 @@ static const char tensors[] =
 static const char test_only[] = "it is for tests of the other program";
 static const char the_default[] = "the default";
 static const char together[] = "the experts of a rank are always multiplied together";
-static const char tokens[] = "give it in samples: tokens / --seq-length";
 static const char topk_scale[] = "a factor on the weights of experts is not supported";
 static const char tp_shards[] = "weights are sharded over data ranks alone: --use-megatron-fsdp";
 static const char universal[] = "mckpt import reads such a checkpoint before the run";

@@ -89,9 +89,9 @@
 	DO(NOTE, "decode-only-cuda-graphs", serving_note) DO(SCOPE, "decoder-num-layers", encoder) \
 	DO(SAME, "decoder-seq-length", "@seq-length", decoder) \
 	DO(NOTE, "decrease-batch-size-if-needed", even) DO(NOTE, "deepscale", deepspeed) \
-	DO(LACKS, "deepscale-config", ds_config) DO(NOTE, "deepspeed", deepspeed) \
+	DO(ALIAS, "deepscale-config", "--deepspeed-config $") DO(NOTE, "deepspeed", deepspeed) \
 	DO(NOTE, "deepspeed-activation-checkpointing", recompute_how) \
-	DO(LACKS, "deepspeed-config", ds_config) DO(NOTE, "deepspeed-mpi", deepspeed) \
+	DO(NOTE, "deepspeed-mpi", deepspeed) \
 	DO(NOTE, "defer-embedding-wgrad-compute", speed) \
 	DO(NOTE, "delay-offload-until-cuda-graph", offload) DO(NOTE, "delay-param-gather", comm) \
 	DO(NOTE, "delay-wgrad-compute", speed) \
@@ -342,7 +342,6 @@
 	DO(SCOPE, "logits-load-prefetch-factor", distill) DO(SCOPE, "logits-save-dir", distill) \
 	DO(SCOPE, "logits-save-dtype", distill) DO(SCOPE, "logits-save-top-k", distill) \
 	DO(SCOPE, "logits-save-top-p", distill) DO(SCOPE, "logits-save-top-p-min-k", distill) \
-	DO(LACKS, "lr-decay-tokens", tokens) DO(LACKS, "lr-warmup-tokens", tokens) \
 	DO(SCOPE, "mamba-head-dim", hybrid) \
 	DO(NOTE, "mamba-inference-conv-states-dtype", serving_note) \
 	DO(NOTE, "mamba-inference-ssm-states-dtype", serving_note) \
@@ -619,7 +618,6 @@
 	DO(LACKS, "train-doc-idx-path", index_files) DO(LACKS, "train-idx-path", index_files) \
 	DO(LACKS, "train-sample-idx-path", index_files) \
 	DO(LACKS, "train-shuffle-idx-path", index_files) DO(NOTE, "train-sync-interval", barrier) \
-	DO(LACKS, "train-tokens", tokens) \
 	DO(LACKS, "train-weighted-split-paths-path", start_lists) \
 	DO(NOTE, "transformer-impl", one_model) DO(LACKS, "trigger-path", stop_file) \
 	DO(NOTE, "trust-remote-code", no_code) DO(LACKS, "universal-checkpoint", universal) \

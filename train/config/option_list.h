@@ -349,6 +349,15 @@
 	DO(LETTER, NOTHING, "output", output, 'o', "FILE", \
 	   "with --explain: write an option file instead of the command") \
 	DO(FLAG, NOTHING, "json", json, "with --explain: print JSON Lines, an object an option") \
+	DO(STRING, PRESENCE, "deepspeed-config", deepspeed_config, "FILE", NULL, \
+	   "a configuration of DeepSpeed: what it says of ZeRO, precision, loss scale, clipping " \
+	   "and batch must agree with the options, or is taken where these say nothing") \
+	DO(INT, VALUE, "train-tokens", train_tokens, 1, NULL, \
+	   "--train-samples times --seq-length; the run ends at the first of what is given") \
+	DO(INT, VALUE, "lr-decay-tokens", lr_decay_tokens, 1, NULL, \
+	   "--lr-decay-samples times --seq-length") \
+	DO(INT, VALUE, "lr-warmup-tokens", lr_warmup_tokens, 0, NULL, \
+	   "--lr-warmup-samples times --seq-length") \
 	DO(GROUP, "Inference") \
 	DO(STRING, PRESENCE, "tokens-file", tokens_file, "F.npy", NULL, \
 	   "int32 or int64 tokens [s]: run them once, forward") \

@@ -283,6 +283,75 @@ set_fates(struct port *p, const struct train_config *c, const struct words *w)
 		}
 }
 
+/* Whether a setting is read depends on the model, which is known once the rules hold. */
+static void
+set_unread(struct port *p, const struct train_config *c, const struct words *w)
+{
+	for (int i = 0; i < w->count; i++) {
+		struct port_row *r = &p->row[w->row[i]];
+		const struct opt_outcome out = opt_outcome(&c->parse, i + 1);
+
+		if (r->fate == PORT_KEPT && out.fate == OPT_UNREAD)
+			set_fate(p, &out, r);
+	}
+}
+
+/* The row without effect, for this reason. */
+static void
+leave_out(struct port_row *r, const char *why)
+{
+	r->fate = PORT_NOTHING;
+	r->why = why;
+}
+
+/* A length in tokens: the option in samples, whose value the parser has found. */
+static void
+set_length(struct port *p, const struct train_config *c, const char *samples, struct port_row *r)
+{
+	const struct opt *o = opt_find(mtrain_opts, samples);
+	struct str to = { 0 };
+
+	if (!opt_given(&c->parse, samples))
+		return;
+	str_adds(&to, "--");
+	opt_dump_row(o, &c->o, &to);
+	to.buf[to.len - 1] = '\0';
+	set_here(p, r, to.buf);
+	r->fate = PORT_RENAMED;
+	str_release(&to);
+}
+
+/* What DeepSpeed's options stand for. Its configuration, which scripts write just before they start
+ * it, is read by the run alone. */
+static void
+set_deepspeed(struct port *p, struct train_config *c)
+{
+	int64_t before = c->o.train_samples;
+	bool tokens = opt_given(&c->parse, "train-tokens"), first;
+
+	deepspeed_tokens(c);
+	first = tokens && c->o.train_samples != before;
+	for (int i = 0; i < p->rows; i++) {
+		struct port_row *r = &p->row[i];
+		const struct opt *o = r->fate == PORT_KEPT ? table_row(r->word[0]) : NULL;
+		const char *samples = o ? deepspeed_samples(o->name) : NULL;
+
+		if (!o)
+			continue;
+		if (!strcmp(o->name, "deepspeed-config")) {
+			r->fate = PORT_UNKNOWN;
+			r->why = "its settings are compared with the options when mtrain starts";
+		} else if (!strcmp(o->name, "train-tokens") && !first) {
+			leave_out(r, "the run ends before, by its steps or samples");
+		} else if (samples) {
+			set_length(p, c, samples, r);
+		} else if (first &&
+		    (!strcmp(o->name, "train-iters") || !strcmp(o->name, "train-samples"))) {
+			leave_out(r, "the run ends before, by --train-tokens");
+		}
+	}
+}
+
 /* Counts the rows of each fate; what is neither renamed nor left out is as it was given. */
 static void
 finish_rows(struct port *p)
@@ -350,10 +419,10 @@ port_make(struct port *p, const struct script *s)
 	cut(p, s, &w);
 	parse_words(&c, &w);
 	set_fates(p, &c, &w);
+	set_deepspeed(p, &c);
 	finish_rows(p);
 	if (check_rules(p, &c, s->world)) {
-		/* Whether a setting is read depends on the model. */
-		set_fates(p, &c, &w);
+		set_unread(p, &c, &w);
 		finish_rows(p);
 	}
 	train_release(&c);
