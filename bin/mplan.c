@@ -98,11 +98,6 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 	struct str notes = { 0 };
 	int rc;
 
-	if (!opt_given(p, "global-batch-size"))
-		return err_set(e, "--global-batch-size: is needed");
-	if (!opt_given(p, "gpu") && !opt_given(p, "memory-gb"))
-		return err_set(
-		    e, "--gpu: is needed (or --memory-gb and what else is known of the device)");
 	/* One rank resolves whatever does not depend on the layout. */
 	o.layout = (struct layout){ 1, 1, 1, 1 };
 	o.micro_batch_size = 1;
@@ -131,6 +126,41 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 	return 0;
 }
 
+/* What the search cannot do without, in one line. */
+static int
+search_needs(const struct opt_parse *p, struct err *e)
+{
+	if (!opt_given(p, "world-size"))
+		opt_needed(p, "world-size", NULL);
+	if (!opt_given(p, "gpu") && !opt_given(p, "memory-gb"))
+		opt_needed(p, "gpu", "or --memory-gb and what else is known of the device");
+	if (!opt_given(p, "global-batch-size"))
+		opt_needed(p, "global-batch-size", NULL);
+	return opt_answer(p, e);
+}
+
+/* Training in fp32 is rarely meant where a device has 16-bit GEMMs. The note says what it costs. */
+static void
+note_fp32(const struct opt_parse *p, const struct search *s, const struct search_input *in)
+{
+	struct plan_config cfg = *(const struct plan_config *)p->cfg;
+	struct opt_parse again = *p;
+	struct search_input faster;
+	struct search other = { 0 };
+	const char *option = in->hw.bf16 ? "bf16" : "fp16";
+	struct err e;
+
+	if (in->shape.dtype != DTYPE_F32 || in->hw.tflops <= in->hw.tflops_fp32)
+		return;
+	cfg.run.bf16 = in->hw.bf16;
+	cfg.run.fp16 = !in->hw.bf16;
+	again.cfg = &cfg;
+	if (search_for(&again, &faster, &e) == 0 && search_run(&other, &faster, &e) == 0)
+		note("the plan is in fp32: a step takes %.4g s, and %.4g s with --%s",
+		    s->item[0].time.total, other.item[0].time.total, option);
+	search_release(&other);
+}
+
 /* mplan search: the best layouts, and the best of all as a file. */
 static int
 run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
@@ -139,7 +169,7 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	struct search s = { 0 };
 	struct search_input in;
 	struct str why = { 0 }, text = { 0 };
-	int rc = begin(p, argc, argv, &in.model, e);
+	int rc = search_needs(p, e) < 0 ? -1 : begin(p, argc, argv, &in.model, e);
 
 	if (rc < 0 || search_for(p, &in, e) < 0)
 		return CLI_USAGE;
@@ -148,7 +178,8 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	rc = search_run(&s, &in, e);
 	if (rc == 0) {
 		search_reason(&s, &why);
-		note("%s", why.buf);
+		note("in %s: %s", memtable_precision(in.shape.dtype), why.buf);
+		note_fp32(p, &s, &in);
 		search_print(&s, &in, cfg->top, stdout);
 		if (cfg->output && (rc = search_text(&s, &in, cfg->pick, &text, e)) == 0)
 			rc = target_write(cfg->output, cfg->force, text.buf, text.len, e);

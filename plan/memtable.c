@@ -251,6 +251,17 @@ memtable_most(struct memory_stages *x, const struct train_shape *s, int64_t *ele
 	return most;
 }
 
+const char *
+memtable_precision(enum dtype t)
+{
+	switch (t) {
+	case DTYPE_BF16: return "bf16";
+	case DTYPE_F16: return "fp16";
+	case DTYPE_F64: return "fp64";
+	default: return "fp32";
+	}
+}
+
 /* For a plan that has been checked; one line, for people. */
 void
 memtable_summary(const struct run_plan *plan, FILE *f)
@@ -267,9 +278,10 @@ memtable_summary(const struct run_plan *plan, FILE *f)
 	fprintf(f, "ok: %lld parameters on %lld ranks: %s; ",
 	    (long long)model_num_parameters(&plan->model), (long long)layout_world(l), words.buf);
 	split_text(l, &plan->model, &split);
-	fprintf(f, "%lld micro-batches of %lld; layers %s; at most %lld parameters per rank\n",
+	fprintf(f,
+	    "%lld micro-batches of %lld; layers %s; at most %lld parameters per rank, in %s\n",
 	    (long long)plan->shape.num_microbatches, (long long)plan->shape.micro_batch_size,
-	    split.buf, (long long)elements);
+	    split.buf, (long long)elements, memtable_precision(plan->shape.dtype));
 	str_release(&split);
 	str_release(&words);
 }

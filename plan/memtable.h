@@ -17,6 +17,8 @@ struct memtable_options {
 
 /* Writes the table, tab-separated under a header line or as JSON Lines. */
 void memtable_print(const struct run_plan *plan, const struct memtable_options *o, FILE *f);
+/* The precision of a run, by the name of its option. */
+const char *memtable_precision(enum dtype t);
 /* The layout in one line: "ok: ...". */
 void memtable_summary(const struct run_plan *plan, FILE *f);
 /* Bytes of the fullest rank; shards of its stage's flat buffer in *elements, the optimizer's share

@@ -66,7 +66,7 @@ column()
 	run -0 --separate-stderr mplan check --config 8b.conf --world-size 16 \
 		--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 \
 		--global-batch-size 64 --micro-batch-size 2
-	[ "$output" = "ok: 8030261248 parameters on 16 ranks: tensor 2, pipeline 4, data 2; 16 micro-batches of 2; layers Et*8|t*9|t*9|t*6L; at most 1135149056 parameters per rank" ]
+	[ "$output" = "ok: 8030261248 parameters on 16 ranks: tensor 2, pipeline 4, data 2; 16 micro-batches of 2; layers Et*8|t*9|t*9|t*6L; at most 1135149056 parameters per rank, in bf16" ]
 	[ -z "$stderr" ]
 	run -0 mplan check --model "$TOP/tests/fuzz/corpus/config_json/llama.json" --world-size 1
 	[[ "$output" == "ok: 2"*" parameters on 1 ranks: tensor 1, pipeline 1, data 1; 1 micro-batches of 1; layers Et*4L;"* ]]
@@ -197,6 +197,8 @@ column()
 	refused 2 "mplan: unknown option '--hiden-size'; the nearest is '--hidden-size'" mplan check --hiden-size 4
 	refused 2 "mplan: cannot open 'none.conf': No such file or directory" mplan check --config none.conf
 	refused 2 "mplan: --global-batch-size: is needed" mplan search --config tiny.conf --world-size 1 --gpu h200
+	refused 2 "mplan: needed: --gpu (or --memory-gb and what else is known of the device), --global-batch-size" \
+		mplan search --config tiny.conf --world-size 1
 	refused 2 "mplan: --gpu: is needed (or --memory-gb and what else is known of the device)" \
 		mplan search --config tiny.conf --world-size 1 --global-batch-size 8
 	refused 2 "mplan: --gpu h300: must be one of h100, h100-pcie, h200, b200, b300, gb200, gb300, a100-40, a100-80, a100-pcie, v100-16, v100-32, cpu" \
@@ -401,6 +403,17 @@ column()
 	[ "$(most 16 128)" -lt 42 ]
 }
 
+@test "search: a plan in fp32 says what it costs" {
+	local search="mplan search --config 8b.conf --world-size 4 --gpu h200 --global-batch-size 128"
+	grep -v '^bf16' 8b.conf >plain.conf
+	run -0 --separate-stderr ${search/8b/plain} --top 1
+	[[ "${stderr_lines[0]}" == "mplan: in fp32: "* ]]
+	plain=$(column 11 <<<"$output") in16=$(mplan search -q ${search#mplan search} --top 1 | column 11)
+	[ "${stderr_lines[1]}" = "$(printf 'mplan: the plan is in fp32: a step takes %.4g s, and %.4g s with --bf16' "$plain" "$in16")" ]
+	run -0 --separate-stderr $search --top 1
+	[[ "$stderr" == "mplan: in bf16: "* ]] && [ "${#stderr_lines[@]}" = 1 ]
+}
+
 @test "search: nothing legal, nothing fits, a tight fit" {
 	refused 1 "mplan: no legal layout of 7 ranks: sizes must divide the ranks, 8 heads, 4 layers and --global-batch-size 8; mplan check gives the reason for one" \
 		mplan search --config tiny.conf --world-size 7 --gpu h200 --global-batch-size 8
@@ -409,7 +422,7 @@ column()
 	run -0 --separate-stderr mplan search --config 8b.conf --world-size 1 --memory-gb 146 \
 		--reserve-gb 1 --global-batch-size 1
 	[ "$(column 10 <<<"$output")" = tight ]
-	[[ "$stderr" == "mplan: 1 legal layouts, 1 fit; the best ("*") spends "*" % of a step on "* ]]
+	[[ "$stderr" == "mplan: in bf16: 1 legal layouts, 1 fit; the best ("*") spends "*" % of a step on "* ]]
 	run -0 mplan search -q --config tiny.conf --world-size 2 --gpu cpu --global-batch-size 8 \
 		--tflops 0.1 --memory-bandwidth 20
 	[ "${#lines[@]}" -gt 3 ]

@@ -28,6 +28,15 @@ blocks()
 	done
 }
 
+@test "the line that plans makes a plan" {
+	line=$(grep '^mplan search' "$TOP/README.md")
+	[[ "$line" != *'\' ]]
+	sed -n "/^cat >model.conf/,/^EOF/p" "$TOP/examples/pretrain.sh" | sed '1d;$d' >model.conf
+	[ -s model.conf ] || cp "$TOP/tests/tiny.conf" model.conf
+	sh -c "$line"
+	[ -s plan.conf ]
+}
+
 @test "every linked file exists, and so do the files of the two commands" {
 	for file in README.md CONTRIBUTING.md docs/*.md; do
 		cd "$TOP/$(dirname "$file")"
