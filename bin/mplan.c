@@ -3,6 +3,7 @@
 #include "lib/base/prog.h"
 #include "lib/base/target.h"
 #include "plan/options.h"
+#include "plan/prepare.h"
 #include "plan/search.h"
 
 /* What every verb checks first: the options and the model. */
@@ -88,79 +89,6 @@ run_draw(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	return 0;
 }
 
-/* What the search may choose: layout options that were typed hold for every plan. */
-static int
-search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
-{
-	const struct plan_config *cfg = p->cfg;
-	struct run_options o = cfg->run;
-	struct run_plan plan;
-	struct str notes = { 0 };
-	int rc;
-
-	/* One rank resolves whatever does not depend on the layout. */
-	o.layout = (struct layout){ 1, 1, 1, 1 };
-	o.micro_batch_size = 1;
-	o.split = (struct split_options){ 0 };
-	rc = run_resolve(p, &o, 1, 0, &plan, &notes, e);
-	str_release(&notes);
-	if (rc < 0)
-		return -1;
-	*in = (struct search_input){ .model = plan.model,
-		.shape = plan.shape,
-		.world_size = cfg->world_size,
-		.global_batch_size = plan.global_batch_size,
-		.typed = cfg->run.layout,
-		.keep_sharding = opt_given(p, "data-parallel-sharding-strategy") ||
-		    cfg->run.use_distributed_optimizer || cfg->run.use_megatron_fsdp ||
-		    cfg->run.use_torch_fsdp2,
-		.split = cfg->run.split,
-		.overlap_p2p = cfg->run.overlap_p2p_communication };
-	if (opt_given(p, "tensor-model-parallel-size"))
-		in->tensor = cfg->run.layout.tensor_model_parallel_size;
-	if (opt_given(p, "pipeline-model-parallel-size"))
-		in->pipeline = cfg->run.layout.pipeline_model_parallel_size;
-	if (opt_given(p, "micro-batch-size"))
-		in->micro_batch = cfg->run.micro_batch_size;
-	hardware_resolve(p, cfg->gpu, &cfg->hw, &in->hw);
-	return 0;
-}
-
-/* What the search cannot do without, in one line. */
-static int
-search_needs(const struct opt_parse *p, struct err *e)
-{
-	if (!opt_given(p, "world-size"))
-		opt_needed(p, "world-size", NULL);
-	if (!opt_given(p, "gpu") && !opt_given(p, "memory-gb"))
-		opt_needed(p, "gpu", "or --memory-gb and what else is known of the device");
-	if (!opt_given(p, "global-batch-size"))
-		opt_needed(p, "global-batch-size", NULL);
-	return opt_answer(p, e);
-}
-
-/* Training in fp32 is rarely meant where a device has 16-bit GEMMs. The note says what it costs. */
-static void
-note_fp32(const struct opt_parse *p, const struct search *s, const struct search_input *in)
-{
-	struct plan_config cfg = *(const struct plan_config *)p->cfg;
-	struct opt_parse again = *p;
-	struct search_input faster;
-	struct search other = { 0 };
-	const char *option = in->hw.bf16 ? "bf16" : "fp16";
-	struct err e;
-
-	if (in->shape.dtype != DTYPE_F32 || in->hw.tflops <= in->hw.tflops_fp32)
-		return;
-	cfg.run.bf16 = in->hw.bf16;
-	cfg.run.fp16 = !in->hw.bf16;
-	again.cfg = &cfg;
-	if (search_for(&again, &faster, &e) == 0 && search_run(&other, &faster, &e) == 0)
-		note("the plan is in fp32: a step takes %.4g s, and %.4g s with --%s",
-		    s->item[0].time.total, other.item[0].time.total, option);
-	search_release(&other);
-}
-
 /* mplan search: the best layouts, and the best of all as a file. */
 static int
 run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
@@ -168,7 +96,7 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	const struct plan_config *cfg = p->cfg;
 	struct search s = { 0 };
 	struct search_input in;
-	struct str why = { 0 }, text = { 0 };
+	struct str why = { 0 }, text = { 0 }, cost = { 0 };
 	int rc = search_needs(p, e) < 0 ? -1 : begin(p, argc, argv, &in.model, e);
 
 	if (rc < 0 || search_for(p, &in, e) < 0)
@@ -179,7 +107,8 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	if (rc == 0) {
 		search_reason(&s, &why);
 		note("in %s: %s", memtable_precision(in.shape.dtype), why.buf);
-		note_fp32(p, &s, &in);
+		search_fp32(p, &s, &in, &cost);
+		cli_say(&cost, note);
 		search_print(&s, &in, cfg->top, stdout);
 		if (cfg->output && (rc = search_text(&s, &in, cfg->pick, &text, e)) == 0)
 			rc = target_write(cfg->output, cfg->force, text.buf, text.len, e);

@@ -4,7 +4,7 @@
 
 #include "lib/model/options.h"
 #include "plan/draw.h"
-#include "plan/hardware.h"
+#include "lib/model/hardware.h"
 #include "plan/memtable.h"
 
 struct plan_config {

@@ -9,7 +9,7 @@
 #define PLAN_TIME_H
 
 #include "lib/model/memory.h"
-#include "plan/hardware.h"
+#include "lib/model/hardware.h"
 
 struct run_case {
 	const struct model_config *model;

@@ -372,7 +372,7 @@ mtrain: --fp4-format: FP4 is not supported" ]
 	run --separate-stderr mtrain --dry-run --config tiny.conf --mock-data --delay-wgrad-compute \
 		--wgrad-deferral-limit 3 --use-mpi
 	[ "$status" = 0 ]
-	[ "$stderr" = "mtrain: without effect here: --delay-wgrad-compute, --wgrad-deferral-limit (only \
+	[ "${stderr_lines[0]}" = "mtrain: without effect here: --delay-wgrad-compute, --wgrad-deferral-limit (only \
 tunes speed or memory), --use-mpi (communication is MPI between CPUs and NCCL between GPUs)" ]
 }
 
@@ -916,6 +916,26 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	[ "$status" = 0 ]
 }
 
+@test "--dry-run opens what is here, notes what is not, and says whether it fits" {
+	plan="mtrain --config tiny.conf --dry-run --world-size 2"
+	run -0 --separate-stderr $plan --mock-data
+	[[ "$stderr" == "mtrain: stage 0, 2 ranks: 0."*" GiB each
+mtrain: no --gpu: 0."*" GiB a rank, in fp32" ]]
+	run -0 --separate-stderr $plan --tokenizer-model none.model --data-path "$ids" other third --gpu h200
+	[ "${stderr_lines[0]}" = "mtrain: --tokenizer-model none.model: does not exist here; the run will need it" ]
+	[ "${stderr_lines[1]}" = "mtrain: --data-path: 2 datasets do not exist here, the first 'other'; the run will need them" ]
+	[ "${stderr_lines[3]}" = "mtrain: the plan is in fp32: GEMMs of 67 TFLOP/s at most, and of 989 with --bf16" ]
+	[[ "${stderr_lines[4]}" == "mtrain: fits 2 x h200: 1."*" of 138.30 GiB, in fp32" ]]
+	run -1 --separate-stderr $plan --gpu h100 --bf16 --num-layers 300 --hidden-size 8192
+	[[ "${stderr_lines[-1]}" == "mtrain: does not fit 2 x h100: "*" of 77.70 GiB, in bf16" ]]
+	echo x >bad.idx && echo x >bad.bin
+	fails 2 "--data-path bad: bad.idx: not a dataset index: it does not begin with MMIDIDX" --dry-run --data-path bad
+	rm bad.bin
+	fails 2 "--data-path bad: there is no 'bad.bin'; give the prefix without .bin or .idx" --dry-run --data-path bad
+	echo x >bad.model
+	run -2 $plan --tokenizer-model bad.model
+}
+
 @test "--eval-micro-batch-size: memory is planned for the larger micro batches, and taken so" {
 	saved()
 	{
@@ -1046,7 +1066,8 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 		on && /^\.Ed/ { code = 0; print "" }
 		code { gsub(/\\e/, "\\"); print }
 		on && /^\.Bd/ { code = 1 }' "$TOP/man/mtrain.1" >examples
-	[ "$(grep -c mtrain examples)" = 3 ]
+	[ "$(grep -c mtrain examples)" = 5 ]
+	cp "$TOP/tests/porting/scripts/slurm.sh" train.sh
 	for i in $(seq 60); do
 		echo "{\"text\": \"the quick brown fox number $i jumps over the lazy dog number $((i * 7))\"}"
 	done >text.jsonl
@@ -1079,9 +1100,10 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	run --separate-stderr sh example2
 	[ "$status" = 0 ]
 	[[ $stderr == *"nothing to train"* ]]
+	run -0 sh example3
 	mexport -q --tokenizer-model spm.model ckpt hf
 	[ -e hf/tokenizer.model ] || cp spm.model hf/tokenizer.model
-	run --separate-stderr sh example3
+	run --separate-stderr sh example4
 	[ "$status" = 0 ]
 	[[ $output == "the quick brown"* ]]
 }

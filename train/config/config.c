@@ -146,7 +146,7 @@ open_tokenizer(struct train_config *c, struct err *e)
 		.tiktoken_num_special_tokens = o->tiktoken_num_special_tokens,
 		.tiktoken_special_tokens = o->tiktoken_special_tokens };
 	c->eod = -1;
-	if (!asks_tokenizer(c))
+	if (!asks_tokenizer(c) || (o->dry_run && planned_without_tokenizer(c)))
 		return 0;
 	c->tokenizer = tokenizer_open(&c->spec, e);
 	if (!c->tokenizer)
@@ -586,10 +586,8 @@ check_alone(struct train_config *c)
 static int64_t
 vocabulary(const struct train_config *c)
 {
-	enum { USUAL = 1 << 15 };
-
 	return c->tokenizer            ? tokenizer_vocab_size(c->tokenizer)
-	    : train_lacks_tokenizer(c) ? USUAL
+	    : train_lacks_tokenizer(c) ? PLANNED_VOCABULARY
 				       : 0;
 }
 

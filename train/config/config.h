@@ -124,9 +124,18 @@ void train_scale_tokens(struct train_config *c, int64_t samples);
 
 /* --- files.c ---------------------------------------------------------------------------------- */
 
-/* That the files of a run exist, and that one option names its data. A dry run plans for machines
- * that have the files, so it looks for none. */
+/* That the files of a run exist, and that one option names its data. A dry run notes what is not
+ * here, since it plans for machines that have the files. */
 int train_check_files(struct train_config *c, struct err *e);
+
+/* --- planned.c -------------------------------------------------------------------------------- */
+
+/* The vocabulary of a plan whose tokenizer is not here. */
+enum { PLANNED_VOCABULARY = 1 << 15 };
+/* Whether a file of the tokenizer is not here, which is noted. */
+bool planned_without_tokenizer(struct train_config *c);
+/* Opens the datasets that are here, and notes what is not. */
+int planned_data(struct train_config *c, struct err *e);
 
 /* --- deepspeed.c ------------------------------------------------------------------------------ */
 

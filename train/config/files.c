@@ -112,7 +112,7 @@ train_check_files(struct train_config *c, struct err *e)
 	if (split_parse(o->split, &m, e) < 0)
 		return -1;
 	if (o->dry_run)
-		return 0;
+		return planned_data(c, e);
 	if (o->generate && !c->tokenizer)
 		return err_set(e,
 		    "--generate: needs a tokenizer (--tokenizer-model F, or --vocab-file F "

@@ -342,6 +342,9 @@
 	   "check everything, print the memory of every rank, start nothing") \
 	DO(RANGE, VALUE, "world-size", world_size, 1, 1 << 20, NULL, \
 	   "ranks that --dry-run plans for, at most 1048576: each has a line") \
+	DO(CHOICE, VALUE, "gpu", gpu, hardware_names, NULL, \
+	   "the device that --dry-run plans for: the last line says whether the run fits, and the " \
+	   "status is 1 if it does not", .needs = "dry-run") \
 	DO(GROUP, "Porting") \
 	DO(FLAG, NOTHING, "explain", explain, \
 	   "read a launch script of Megatron-LM or DeepSpeed, without running it, or the options " \

@@ -4,6 +4,7 @@
  * Rows are those of option_list.h. Options of other programs that mtrain does not have are in
  * foreign_list.h.
  */
+#include "lib/model/hardware.h"
 #include "train/config/agree.h"
 #include "train/config/config.h"
 #include "train/watch/stop.h"

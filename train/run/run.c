@@ -8,6 +8,7 @@
 #include "lib/base/prog.h"
 #include "lib/model/evaluation.h"
 #include "lib/model/gpu.h"
+#include "lib/model/hardware.h"
 #include "lib/model/layout_text.h"
 #include "train/optim/optim.h"
 #include "train/run/begin.h"
@@ -15,6 +16,7 @@
 #include "train/run/infer.h"
 #include "train/run/loop.h"
 #include "train/run/run.h"
+#include "train/run/verdict.h"
 #include "train/state/claim.h"
 #include "train/state/preflight.h"
 #include "train/step/open.h"
@@ -78,14 +80,17 @@ threads(const struct train_config *c, struct comm *world)
 	return cores / local_size > 1 ? (int)(cores / local_size) : 1;
 }
 
-/* What a rank takes beside its arenas. A GPU backend that is named need not have its devices here:
- * a plan is made for other machines. On the CPU, the staging buffers of communication count. */
+/* What a rank takes beside its arenas. A GPU backend that is named need not have its devices here,
+ * nor a device that --gpu names: a plan is made for other machines. On the CPU, the staging buffers
+ * of communication count. */
 static uint64_t
 other_bytes(const struct train_config *c, int pp)
 {
 	const char *name = mtrain_backends[c->o.backend];
 	struct err err;
-	const struct backend *b = strcmp(name, "cuda") ? backend_choose(name, &err) : NULL;
+	bool gpu = opt_given(&c->parse, "gpu") && strcmp(hardware_names[c->o.gpu], "cpu") != 0;
+	const struct backend *b =
+	    strcmp(name, "cuda") != 0 && !gpu ? backend_choose(name, &err) : NULL;
 	struct device_config d = { .num_threads = c->o.num_threads ? (int)c->o.num_threads : 1,
 		.dtype = c->plan.shape.dtype,
 		.deterministic = c->o.deterministic_mode };
@@ -111,6 +116,7 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 	struct memory_plan *of = mem_zalloc((size_t)stages, sizeof *of);
 	uint64_t *other = mem_alloc((size_t)stages, sizeof *other);
 	struct memory_stages held;
+	int status;
 
 	memory_stages_init(&held, &c->plan.model, &c->plan.layout, &c->plan.shape);
 	for (int i = 0; i < stages; i++) {
@@ -134,12 +140,15 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 		    (unsigned long long)(memory_total(m) + other[coord[AX_PP]]),
 		    (unsigned long long)m->arena[ARENA_HOST]);
 	}
-	for (int64_t i = 0; i < stages; i++)
+	for (int64_t i = 0; i < stages; i++) {
+		other[i] += memory_total(&of[i]);
 		memory_release(&of[i]);
+	}
 	memory_stages_release(&held);
+	status = verdict(c, world_size, other);
 	free(other);
 	free(of);
-	return EXIT_DONE;
+	return status;
 }
 
 static void

@@ -5,8 +5,8 @@
  * Peaks are for dense 16-bit GEMMs; efficiencies are the parts of a peak that real kernels and
  * collectives reach. A figure that is given overrides the row. Source: docs/planning.md 3.
  */
-#ifndef PLAN_HARDWARE_H
-#define PLAN_HARDWARE_H
+#ifndef MODEL_HARDWARE_H
+#define MODEL_HARDWARE_H
 
 #include "lib/base/dtype.h"
 #include "lib/base/opt.h"
@@ -37,6 +37,8 @@ struct hardware {
 /* Names of the rows, ended by NULL: the choices of --gpu. */
 extern const char *const hardware_names[];
 
+/* Row number `row`: an index of hardware_names. */
+void hardware_row(int row, struct hardware *out);
 /* Row number `row`, with the figures that were given in place of its own; p's table holds
  * HARDWARE_OPTS over a struct hardware. */
 void hardware_resolve(

@@ -5,7 +5,7 @@
  * memory and links reach (docs/planning.md 3). They are starting points: every figure is an option,
  * and one measured step is worth more than the table.
  */
-#include "plan/hardware.h"
+#include "lib/model/hardware.h"
 
 #include <string.h>
 
@@ -78,13 +78,19 @@ static const struct figure {
 	FIGURE("dp-overlap", dp_overlap),
 };
 
+void
+hardware_row(int row, struct hardware *out)
+{
+	*out = rows[row];
+}
+
 /* Copies the row, then each figure that was given; the others keep the row's values. row indexes
  * hardware_names. All figures are doubles, so one copy serves. */
 void
 hardware_resolve(
     const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out)
 {
-	*out = rows[row];
+	hardware_row(row, out);
 	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
 		if (opt_given(p, figures[i].option))
 			memcpy((char *)out + figures[i].off, (const char *)typed + figures[i].off,
