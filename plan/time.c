@@ -3,8 +3,9 @@
  *
  * A step's time follows from its arithmetic, the bytes through device memory and the bytes over
  * links, each divided by a rate and an efficiency of lib/model/hardware.c; parts that cannot
- * overlap are added. Formulas: docs/planning.md 2. The aim is the order of plans, not exact seconds: errors
- * that all plans share do no harm. Nothing is rounded or random, so equal inputs give equal tables.
+ * overlap are added. Formulas: docs/planning.md 2. The aim is the order of plans, not exact
+ * seconds: errors that all plans share do no harm. Nothing is rounded or random, so equal inputs
+ * give equal tables.
  */
 #include "plan/time.h"
 #include "lib/model/capacity.h"

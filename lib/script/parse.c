@@ -273,13 +273,30 @@ assign_length(const char *s)
 	return n && s[n] == '=' ? n + 1 : 0;
 }
 
-/* "NAME=<path to the data>", which examples leave to the user, is a hole; 0: there is none. */
+/* "<path to the data>", which examples leave to the user, is a hole; 0: there is none. After
+ * "<file" a redirection has a blank, or a number, before its ">", or a name after it. */
 static size_t
 placeholder(const char *s)
 {
-	size_t n = *s == '<' && s[1] != '<' && s[1] != '(' ? strcspn(s, ">\n") : 0;
+	size_t n = *s == '<' && isalpha((unsigned char)s[1]) ? strcspn(s, ">\n") : 0, last = n;
 
-	return n > 1 && s[n] == '>' ? n + 1 : 0;
+	if (n < 2 || s[n] != '>' || (s[n + 1] && !strchr(" \t\r\n\"';", s[n + 1])))
+		return 0;
+	while (last > 1 && isdigit((unsigned char)s[last - 1]))
+		last--;
+	return strchr(" \t", s[last - 1]) ? 0 : n + 1;
+}
+
+/* The n characters of one as a word. */
+static const char *
+hole_word(struct parser *P, size_t n)
+{
+	char *hole = mem_pool_strndup(P->pool, P->p, n);
+
+	hole[0] = '\1';
+	hole[n - 1] = '\2';
+	P->p += n;
+	return hole;
 }
 
 static int
@@ -297,12 +314,7 @@ assignment(struct parser *P, struct assign **out)
 	P->p += all;
 	n = placeholder(P->p);
 	if (n) {
-		char *hole = mem_pool_strndup(P->pool, P->p, n);
-
-		hole[0] = '\1';
-		hole[n - 1] = '\2';
-		a->value = hole;
-		P->p += n;
+		a->value = hole_word(P, n);
 		return 0;
 	}
 	a->array = *P->p == '(' && !a->subscript;
@@ -335,6 +347,12 @@ simple(struct parser *P, struct node *n)
 	const char *raw;
 
 	for (blanks(P); !ends_simple(P); blanks(P)) {
+		size_t hole = placeholder(P->p);
+
+		if (hole) {
+			add_word(P, &word, hole_word(P, hole));
+			continue;
+		}
 		if (at_redirection(P)) {
 			if (redirection(P) < 0)
 				return -1;

@@ -263,10 +263,10 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	notes "mtrain: --reset-position-ids: changes nothing, as in Megatron-LM: the model has no learned positions"
 	[ "$(losses rope.jsonl)" = "$(losses reset.jsonl)" ]
 	# The starts of documents are part of the memory plan: 4 bytes per token, rounded up to 256.
-	run -0 mtrain --config tiny.conf --mock-data --dry-run
+	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --dry-run
 	plain=$(echo "$output" | tail -n 1 | cut -f 7)
-	run -0 mtrain --config tiny.conf --mock-data --dry-run --reset-attention-mask \
-		--tokenizer-type NullTokenizer
+	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --dry-run \
+		--reset-attention-mask --tokenizer-type NullTokenizer
 	[ "$(echo "$output" | tail -n 1 | cut -f 7)" = $((plain + 256)) ]
 }
 

@@ -4,12 +4,14 @@
 # refuse
 #
 # ALL=N runs each cell of the table N times; otherwise each runs once, and of those with long steps
-# INT alone.
+# INT through --ranks alone.
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
 
 # --- words ----------------------------------------------------------------------------------------
+
+echo 'train-iters 2' >>tiny.conf
 
 expect 2 mtrain --config tiny.conf --ranks 0
 one_line "mtrain: --ranks 0: must be from 1 to 1048576"
@@ -136,11 +138,13 @@ for _ in $(seq "${ALL:-1}"); do
 done
 undisturbed "$short"
 
-long=$(batch 40 1.6)
+long=$(batch 20 1.6)
 for _ in $(seq "${ALL:-1}"); do
 	for how in INT TERM HUP USR1 Ctrl-C; do
 		for launcher in "mpirun -np 2" --ranks; do
-			case ${ALL:-}:$how in :INT | [1-9]*) cell $how "$launcher" "$long" ;; esac
+			case ${ALL:-}:$how:$launcher in
+			:INT:--ranks | [1-9]*) cell $how "$launcher" "$long" ;;
+			esac
 		done
 	done
 done

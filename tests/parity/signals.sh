@@ -99,8 +99,7 @@ ends 3 "by SIGHUP; the same command continues the run"
 rm -rf C
 expect 1 sh -c "ulimit -f 8; exec mtrain --config tiny.conf --train-iters 1000 \
 	--log-interval 1000 --metrics-file log"
-said "mtrain: cannot write 'log': File too large: it lacks lines, and the run continues"
-[ "$(tail -n 1 out)" = "mtrain: cannot write 'log': File too large" ] || fail "not the last line"
+said "mtrain: cannot write 'log': File too large"
 
 # Too little memory for threads or for the buffers of libraries: the program ends all the same.
 for kilobytes in 60000 90000 200000 300000; do

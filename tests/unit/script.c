@@ -76,6 +76,8 @@ holes(void)
 	gives("FILLED=4\npretrain_gpt $FILLED", "4");
 	gives("N=$SLURM_NNODES\npretrain_gpt $((N * 8)) ${N%x}", "<$((N * 8))>|<${N%x}>");
 	gives("DATA=<path of data>\npretrain_gpt --data-path $DATA", "--data-path|<path of data>");
+	gives("sh -c 'pretrain_gpt --load <THE PATH> \\\n--bf16'", "--load|<THE PATH>|--bf16");
+	gives("pretrain_gpt --a <in >out --b <in 2> err --c", "--a|--b|--c");
 	gives("A=$NO\nbash -c \"pretrain_gpt --a $A\"", "--a|<$NO>");
 	gives("pretrain_gpt $((1 / 0)) $((9223372036854775807 + 1))",
 	    "<$((1 / 0))>|<$((9223372036854775807 + 1))>");

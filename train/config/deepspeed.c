@@ -8,7 +8,6 @@
 #include "lib/base/json.h"
 #include "train/config/config.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,9 +86,13 @@ is_read(const struct file *f, const struct setting *s)
 static double
 value_of(const struct setting *s, const struct json_value *v)
 {
-	double x = json_number(v);
+	double x = json_number(v), power = 1;
 
-	return !strcmp(s->key, "fp16.initial_scale_power") ? exp2(x) : x;
+	if (strcmp(s->key, "fp16.initial_scale_power") != 0)
+		return x;
+	for (int i = 0; i < x && i < 64; i++)
+		power *= 2;
+	return power;
 }
 
 /* The number that an option of the table has now. */

@@ -337,14 +337,14 @@
 	   "start the ranks by these words, as 'mpirun -np 64 --hostfile F' or srun, likewise") \
 	DO(NUM, NOTHING, "stop-timeout", stop_timeout, 0, 1e6, "0", \
 	   "with these two: seconds from a request to stop until the ranks are ended; 0: no " \
-	   "limit") \
+	   "limit", .needs = "ranks|launch") \
 	DO(FLAG, VALUE, "dry-run", dry_run, \
 	   "check everything, print the memory of every rank, start nothing") \
 	DO(RANGE, VALUE, "world-size", world_size, 1, 1 << 20, NULL, \
 	   "ranks that --dry-run plans for, at most 1048576: each has a line") \
 	DO(CHOICE, VALUE, "gpu", gpu, hardware_names, NULL, \
-	   "the device that --dry-run plans for: the last line says whether the run fits, and the " \
-	   "status is 1 if it does not", .needs = "dry-run") \
+	   "the device that --dry-run plans for: the last line says whether the run fits, and " \
+	   "the status is 1 if it does not", .needs = "dry-run") \
 	DO(GROUP, "Porting") \
 	DO(FLAG, NOTHING, "explain", explain, \
 	   "read a launch script of Megatron-LM or DeepSpeed, without running it, or the options " \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# valgrind.sh FIRST:LAST - simulates these seeds twice under valgrind: no error, and equal logs
+# sim_valgrind.sh FIRST:LAST - simulates these seeds twice under valgrind: no error, and equal logs
 #
 # What the simulator sets by starting itself again is set here, as valgrind does not follow that.
 set -eu

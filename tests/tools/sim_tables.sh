@@ -1,5 +1,5 @@
 #!/bin/sh
-# tables.sh FILE... - the sums of tables of sim --table, and what was struck too rarely
+# sim_tables.sh FILE... - the sums of tables of sim --table, and what was struck too rarely
 #
 # Exit status 1 when a seed has failed, a kind of fault has happened fewer than LEAST times, or
 # nothing has happened at a kind of call of some layout.
