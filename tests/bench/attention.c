@@ -4,21 +4,32 @@
  * One row for each shape and implementation, tab-separated, in the layout of the engine: rows of q,
  * k and v side by side, the sample fastest. GEMMs are counted for half the square of scores: 2 b n
  * s^2 d forward and 2.5 times that backward. A time is the mean of a queue of calls after another
- * one; the implementations alternate, and the median of several counts. With the argument "forward"
- * it measures forward passes alone. Without a GPU it prints a note and succeeds.
+ * one; the implementations alternate, and the median of several counts. Without a GPU it prints a
+ * note and succeeds.
+ *
+ *	attention [forward|backward [D]]
+ *
+ * measures one of the passes alone, and heads of D columns alone. Ours "in any order" does not wait
+ * for the turns of parts of dq, which tells what the order costs; its dq is wrong.
  */
 #include "tests/bench/rig.h"
+#include "train/cuda/attention/run.h"
+
+/* A build without CUDA does not have these. */
+#pragma weak cuda_attention_run
+#pragma weak hopper_attention_workspace
 
 static const struct {
 	const char *name;
 	enum attention_choice choice;
 	bool deterministic;
-	bool backward; /* it has a backward pass of its own */
+	bool any_order;
 } solvers[] = {
 	{ "ours for Hopper", ATTENTION_HOPPER, false, false },
-	{ "cuDNN", ATTENTION_LIBRARY, false, true },
-	{ "cuDNN, deterministic", ATTENTION_LIBRARY, true, true },
-	{ "tiled", ATTENTION_TILED, true, true },
+	{ "ours, in any order", ATTENTION_HOPPER, false, true },
+	{ "cuDNN", ATTENTION_LIBRARY, false, false },
+	{ "cuDNN, deterministic", ATTENTION_LIBRARY, true, false },
+	{ "tiled", ATTENTION_TILED, true, false },
 };
 
 /* Documents in a sample of 16384 tokens, to a length of 0. */
@@ -72,7 +83,7 @@ set_documents(struct solver *s, const int *lengths)
 	free(starts);
 }
 
-/* False where the device does not open. */
+/* False where the device does not open, or cuDNN would need too much memory. */
 static bool
 solver_open(struct solver *s, const struct backend *b, const struct bench_model *m,
     const int *documents, size_t i)
@@ -91,8 +102,17 @@ solver_open(struct solver *s, const struct backend *b, const struct bench_model 
 	b->close(d);
 	s->r = rig_open(b, &config, (size_t)14 << 30);
 	s->a = rig_attention(&s->r, m, config.deterministic);
+	if (solvers[i].choice == ATTENTION_LIBRARY && !s->a.work.data) { /* it is over the limit */
+		rig_close(&s->r);
+		return false;
+	}
 	if (documents)
 		set_documents(s, documents);
+	if (solvers[i].choice == ATTENTION_HOPPER) {
+		s->a.work = rig_vector(&s->r, DTYPE_F32, hopper_attention_workspace(&s->a.fwd) / 4);
+		cuda_attention_run(
+		    s->r.d, (struct hopper_run){ .in_order = !solvers[i].any_order });
+	}
 	return true;
 }
 
@@ -139,34 +159,48 @@ flops_of(const struct bench_model *m, const int *documents)
 	return 2 * squares * m->n * m->d;
 }
 
+/* The passes that are wanted. */
+enum { FORWARD = 1, BACKWARD = 2 };
+
+/* Those that are measured of an implementation: forward there is one order. */
+static int
+passes_of(size_t i, int wanted)
+{
+	return solvers[i].any_order ? wanted & BACKWARD : wanted;
+}
+
 /* One row; a pass that was not measured has none. */
 static void
-report(struct solver *s, const struct bench_model *m, const int *documents, size_t i, bool backward)
+report(struct solver *s, const struct bench_model *m, const int *documents, size_t i, int passes)
 {
 	double flops = flops_of(m, documents), forward = median(s->seconds[0]),
 	       back = median(s->seconds[1]);
 
-	printf("B%d H%d/%d S%d D%d%s\t%s\t%.0f\t", (int)m->b, m->n, m->g, (int)m->s, m->d,
+	printf("B%d H%d/%d S%d D%d%s\t%s\t", (int)m->b, m->n, m->g, (int)m->s, m->d,
 	    documents == equal       ? " in documents of 1024"
 		: documents == mixed ? " in documents of 77-4096"
 				     : "",
-	    solvers[i].name, flops / forward / 1e12);
-	if (backward && solvers[i].backward)
-		printf("%.0f\t%.3f\t%.3f\t%.0f\n", 2.5 * flops / back / 1e12, forward * 1e3,
-		    back * 1e3, (double)tensor_bytes(&s->a.work) / 1048576);
+	    solvers[i].name);
+	passes &FORWARD ? printf("%.0f\t", flops / forward / 1e12) : printf("-\t");
+	passes &BACKWARD ? printf("%.0f\t", 2.5 * flops / back / 1e12) : printf("-\t");
+	passes &FORWARD ? printf("%.3f\t", forward * 1e3) : printf("-\t");
+	if (passes & BACKWARD)
+		printf("%.3f\t%.0f\n", back * 1e3, (double)tensor_bytes(&s->a.work) / 1048576);
 	else
-		printf("-\t%.3f\t-\t-\n", forward * 1e3);
+		printf("-\t-\n");
 	fflush(stdout);
 }
 
 /* Queue k of each pass of a solver; before it another, so that clocks and power are those of the
  * same work. Of queue -1, which builds plans, no time is kept. */
 static void
-time_solver(struct solver *s, int k, bool backward)
+time_solver(struct solver *s, int k, int passes)
 {
-	for (int pass = 0; pass < (backward ? 2 : 1); pass++) {
+	for (int pass = 0; pass < 2; pass++) {
 		double t;
 
+		if (!(passes & (pass ? BACKWARD : FORWARD)))
+			continue;
 		(void)time_queue(s, pass, k < 0 ? 2 : CALLS);
 		t = time_queue(s, pass, k < 0 ? 2 : CALLS);
 		if (k >= 0)
@@ -184,24 +218,24 @@ takes(enum attention_choice choice, const struct bench_model *m, const int *docu
 
 /* Rows of a shape. Each time another implementation is the first of a round. */
 static void
-measure(const struct backend *b, const struct bench_model *m, const int *documents, bool backward)
+measure(const struct backend *b, const struct bench_model *m, const int *documents, int wanted)
 {
 	static struct solver s[SOLVERS];
 	bool open[SOLVERS];
 
 	for (size_t i = 0; i < SOLVERS; i++)
-		open[i] = takes(solvers[i].choice, m, documents) &&
+		open[i] = takes(solvers[i].choice, m, documents) && passes_of(i, wanted) &&
 		    solver_open(&s[i], b, m, documents, i);
 	for (int k = -1; k < QUEUES; k++)
 		for (size_t j = 0; j < SOLVERS; j++) {
 			size_t i = (j + (size_t)(k + 1)) % SOLVERS;
 
 			if (open[i])
-				time_solver(&s[i], k, backward && solvers[i].backward);
+				time_solver(&s[i], k, passes_of(i, wanted));
 		}
 	for (size_t i = 0; i < SOLVERS; i++)
 		if (open[i]) {
-			report(&s[i], m, documents, i, backward);
+			report(&s[i], m, documents, i, passes_of(i, wanted));
 			rig_close(&s[i].r);
 		}
 }
@@ -210,15 +244,21 @@ int
 main(int argc, char **argv)
 {
 	const struct backend *b = gpu_backend();
-	bool backward = argc < 2 || strcmp(argv[1], "forward") != 0;
+	const char *pass = argc > 1 ? argv[1] : "";
+	int wanted = !strcmp(pass, "forward") ? FORWARD
+	    : !strcmp(pass, "backward")       ? BACKWARD
+					      : FORWARD | BACKWARD,
+	    d = argc > 2 ? atoi(argv[2]) : 0;
 
 	if (!b)
 		return 0;
 	printf("shape\timplementation\tforward TFLOP/s\tbackward TFLOP/s\tforward ms\tbackward "
 	       "ms\tworkspace MiB\n");
 	for (size_t i = 0; i < BENCH_MODELS; i++)
-		measure(b, &bench_models[i], NULL, backward);
+		if (d == 0 || d == bench_models[i].d)
+			measure(b, &bench_models[i], NULL, wanted);
 	for (size_t i = 0; i < SHAPES; i++)
-		measure(b, &shapes[i].m, shapes[i].documents, backward);
+		if (d == 0 || d == shapes[i].m.d)
+			measure(b, &shapes[i].m, shapes[i].documents, wanted);
 	return 0;
 }

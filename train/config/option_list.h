@@ -299,10 +299,10 @@
 	DO(CHOICE, VALUE, "attention-backend", attention_backend, mtrain_attention_backends, \
 	   "auto", \
 	   "kernels of attention on a GPU: fused, cuDNN's; flash, our own on tensor cores; " \
-	   "unfused and local, our own without; hopper, our own forward pass for compute " \
-	   "capability 9.0, and the backward pass of auto; auto, for each shape hopper where it " \
-	   "was the fastest, else the first of the others that takes it; no other one serves a " \
-	   "shape that the one chosen does not take") \
+	   "unfused and local, our own without; hopper, our own for compute capability 9.0, and " \
+	   "of auto the backward pass where that one's workspace is too small; auto, for each " \
+	   "shape hopper's forward pass where it was the fastest, else the first of the others " \
+	   "that takes it; no other one serves a shape that the one chosen does not take") \
 	DO(INT, VALUE, "num-threads", num_threads, 1, NULL, \
 	   "CPU threads of a rank; cores / ranks of the host by default") \
 	DO(INT, VALUE, "init-timeout", init_timeout, 1, "600", \

@@ -1,8 +1,8 @@
 /*
  * attention.c - which implementation of attention serves a call, and the calls to cuDNN
  *
- *   Hopper  forward passes of bf16 and half on compute capability 9.0, heads of a multiple of 8 up
- *           to 128, no dropout: hopper.c
+ *   Hopper  bf16 and half on compute capability 9.0, heads of a multiple of 8 up to 128, no
+ *           dropout; backward heads from 72 on, and only where it was asked for by name: hopper.c
  *   cuDNN   bf16 and half, no documents, no dropout, no softcap: the fastest where the library is
  *           there
  *   tiled   bf16 and half, heads of a multiple of 8 up to 256, all of these too, where a block
@@ -34,6 +34,7 @@ struct attention_cache {
 	struct hopper_attention *hopper; /* the same */
 	enum attention_choice choice;
 	bool deterministic;
+	struct hopper_run run;
 	/* capability CU_TILED: the tiled kernels run here */
 	bool tensor_cores;
 	int64_t shared; /* most bytes of shared memory of a block */
@@ -92,6 +93,7 @@ attention_cache_new(const struct device_config *config, cudaStream_t stream, str
 
 	c->choice = config->attention;
 	c->deterministic = config->deterministic;
+	c->run.in_order = true;
 	if (cudaGetDevice(&device) == cudaSuccess)
 		(void)cudaDeviceGetAttribute(
 		    &shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
@@ -116,6 +118,12 @@ attention_cache_free(struct attention_cache *c)
 	hopper_attention_free(c->hopper);
 	free(c->entry);
 	free(c);
+}
+
+void
+cuda_attention_run(struct device *d, struct hopper_run how)
+{
+	d->attention->run = how;
 }
 
 /* --- which shapes an implementation takes ----------------------------------------------------- */
@@ -171,15 +179,17 @@ static const struct {
 	{ 128, true, false },
 };
 
-/* Whether they serve: what they take if they were asked for by name, otherwise where they are the
- * fastest. */
+/* Whether they serve: what they take if they were asked for by name, otherwise forward where they
+ * are the fastest. */
 static bool
 fits_hopper(const struct attention_cache *cache, const struct call *c)
 {
 	bool documents = c->t->first.data != NULL, cap = c->t->softcap > 0;
 
-	if (!cache->hopper || c->g || !fits_tensor_cores(c) || !hopper_attention_takes(c->t))
+	if (!cache->hopper || !fits_tensor_cores(c) || !hopper_attention_takes(c->t))
 		return false;
+	if (c->g)
+		return cache->choice == ATTENTION_HOPPER && hopper_attention_takes_bwd(c->g);
 	for (size_t i = 0; i < sizeof hopper_fastest / sizeof *hopper_fastest; i++)
 		if (hopper_fastest[i].head_dim == c->t->head_dim &&
 		    hopper_fastest[i].documents == documents && hopper_fastest[i].cap == cap)
@@ -341,8 +351,8 @@ check(const struct attention *t)
 	    (t->first.dtype == DTYPE_I32 && tensor_elements(&t->first) == t->q.shape[0]));
 }
 
-/* Whether an implementation may serve a pass. Hopper's kernels have no backward pass: of the others
- * the best serves it. */
+/* Whether an implementation may serve a pass. A backward pass that Hopper's kernels do not take is
+ * served by the best of the others. */
 static bool
 may_serve(const struct attention_cache *cache, const struct call *c, enum attention_choice which)
 {
@@ -362,7 +372,8 @@ run(struct stream *st, const struct call *c)
 
 	st->device->last = name;
 	if (fits_hopper(cache, c)) {
-		hopper_attention_fwd(st, cache->hopper, c->t);
+		c->g ? hopper_attention_bwd(st, cache->hopper, c->g, cache->run)
+		     : hopper_attention_fwd(st, cache->hopper, c->t);
 		return;
 	}
 	if (may_serve(cache, c, ATTENTION_LIBRARY) && fits_library(cache, c))

@@ -17,6 +17,7 @@ struct hopper_attention {
 
 enum {
 	COUNTERS = 2,
+	FEW_COLUMNS = 264, /* in the backward pass */
 	/* Keys and values of heads whose tiles are computed at the same time. */
 	TOGETHER_BYTES = 32 << 20,
 };
@@ -82,6 +83,76 @@ hopper_attention_takes(const struct attention *t)
 	    (t->softcap == 0 || t->head_dim > 64) && attention_keys(t) < (int64_t)1 << 30 &&
 	    tiles * t->micro_batch * t->num_heads < (int64_t)1 << 30;
 }
+
+/* --- the backward pass: what it takes, and where it works ------------------------------------- */
+
+static struct row_tiles
+rows_of(const struct attention *t)
+{
+	return (struct row_tiles){ (int)attention_first_query(t), (int)attention_keys(t),
+		t->head_dim <= 64 ? HOPPER_TILE_64 : HOPPER_TILE_128 };
+}
+
+/* Row tiles of all heads, and blocks of keys of a sample. */
+static int64_t
+row_tiles_of_all(const struct attention *t)
+{
+	return (int64_t)t->micro_batch * t->num_heads * row_tiles_of(rows_of(t));
+}
+
+static int
+key_blocks_of(const struct attention *t)
+{
+	return (int)int64_div_up(attention_keys(t), HOPPER_KEYS);
+}
+
+/* Elements of a row tile's sum: those of the kernel's width. */
+static int64_t
+sum_of_tile(const struct attention *t)
+{
+	return t->head_dim <= 64 ? HOPPER_TILE_64 * 64 : HOPPER_TILE_128 * 128;
+}
+
+/* Whether heads of a group have columns of their own, since otherwise there are too few to keep a
+ * GPU busy. The number is of no GPU in particular: bits depend on it. */
+static bool
+heads_apart(const struct attention *t)
+{
+	return t->num_heads > t->num_groups &&
+	    (int64_t)t->micro_batch * t->num_groups * key_blocks_of(t) < FEW_COLUMNS;
+}
+
+/* Elements of the parts of dk, or of dv, of all heads. */
+static int64_t
+parts_of(const struct attention *t)
+{
+	int64_t width = t->head_dim <= 64 ? 64 : 128;
+
+	return heads_apart(t) ? t->micro_batch * t->num_heads * attention_keys(t) * width : 0;
+}
+
+/* In elements of 4 bytes: a tile's sum, three statistics of its rows, its counter; last queries;
+ * the counter of claims; parts of dk and of dv. */
+int64_t
+hopper_attention_workspace(const struct attention *t)
+{
+	return 4 *
+	    (row_tiles_of_all(t) * (sum_of_tile(t) + 3 * rows_of(t).rows + 1) +
+		(int64_t)t->micro_batch * key_blocks_of(t) + 1 + 2 * parts_of(t));
+}
+
+bool
+hopper_attention_takes_bwd(const struct attention_grad *t)
+{
+	const struct attention *a = &t->fwd;
+
+	return hopper_attention_takes(a) && t->work.data &&
+	    (int64_t)tensor_bytes(&t->work) >= hopper_attention_workspace(a) &&
+	    row_tiles_of_all(a) < (int64_t)1 << 30 &&
+	    (int64_t)a->micro_batch * a->num_groups * key_blocks_of(a) < (int64_t)1 << 30;
+}
+
+/* --- the calls -------------------------------------------------------------------------------- */
 
 /* The map of rows of heads: boxes of 64 columns of a head, of so many positions of a sample. */
 static CUresult
@@ -162,6 +233,78 @@ hopper_attention_fwd(struct stream *st, const struct hopper_attention *h, const 
 	if (rc == CUDA_SUCCESS) {
 		(t->head_dim <= 64 ? hopper_attention_64 : hopper_attention_128)(st, &call);
 		cu_launched(st, "attention_fwd");
+		return;
+	}
+	snprintf(reason, sizeof reason, "error %d of the driver", (int)rc);
+	cu_fail(st->device, "map of a tensor", reason);
+}
+
+/* A backward call without its maps. */
+static struct backward_call
+backward_call_of(
+    const struct hopper_attention *h, const struct attention_grad *t, struct hopper_run how)
+{
+	const struct attention *a = &t->fwd;
+	bool apart = heads_apart(a) && !how.together;
+	int heads = apart ? 1 : a->num_heads / a->num_groups,
+	    pairs = a->micro_batch * a->num_heads / heads, columns = key_blocks_of(a);
+	int64_t tiles = row_tiles_of_all(a);
+	struct backward_call c = { .fwd = call_of(h, a),
+		.dout_rows = t->dout,
+		.dk = t->dk,
+		.dv = t->dv,
+		.scale = (float)a->scale,
+		.rows = rows_of(a),
+		.order = { pairs, columns, pairs_together(pairs, columns) },
+		.heads = heads,
+		.sums = t->work.data,
+		.run = how };
+
+	c.statistics = c.sums + tiles * sum_of_tile(a) + 2 * parts_of(a);
+	for (int i = 0; i < 2 && apart; i++)
+		c.parts[i] = c.sums + tiles * sum_of_tile(a) + i * parts_of(a);
+	c.turns = (unsigned *)(c.statistics + tiles * 3 * c.rows.rows);
+	c.last = (int32_t *)(c.turns + tiles);
+	c.claimed = (unsigned *)(c.last + (int64_t)a->micro_batch * columns);
+	return c;
+}
+
+static CUresult
+make_backward_maps(
+    const struct hopper_attention *h, struct backward_call *call, const struct attention_grad *t)
+{
+	const struct attention *a = &t->fwd;
+	const struct {
+		CUtensorMap *map;
+		const struct tensor *of;
+		int heads, positions;
+	} all[] = {
+		{ &call->fwd.q, &a->q, a->num_heads, BOX },
+		{ &call->dout, &t->dout, a->num_heads, BOX },
+		{ &call->dq, &t->dq, a->num_heads, BOX },
+		{ &call->fwd.k, &a->k, a->num_groups, HOPPER_KEYS },
+		{ &call->fwd.v, &a->v, a->num_groups, HOPPER_KEYS },
+	};
+	CUresult rc = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < sizeof all / sizeof *all && rc == CUDA_SUCCESS; i++)
+		rc = map_of(
+		    h, all[i].map, all[i].of, a->micro_batch, all[i].heads, all[i].positions);
+	return rc;
+}
+
+void
+hopper_attention_bwd(struct stream *st, const struct hopper_attention *h,
+    const struct attention_grad *t, struct hopper_run how)
+{
+	struct backward_call call = backward_call_of(h, t, how);
+	CUresult rc = make_backward_maps(h, &call, t);
+	char reason[64];
+
+	if (rc == CUDA_SUCCESS) {
+		(t->fwd.head_dim <= 64 ? hopper_attention_bwd_64 : hopper_attention_bwd_128)(
+		    st, &call);
+		cu_launched(st, "attention_bwd");
 		return;
 	}
 	snprintf(reason, sizeof reason, "error %d of the driver", (int)rc);

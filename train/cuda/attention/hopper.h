@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-#include "train/cuda/attention/ranges.h"
+#include "train/cuda/attention/run.h"
+#include "train/cuda/attention/turns.h"
 #include "train/cuda/impl.h"
 
 #include <cuda.h>
@@ -20,6 +21,9 @@ enum {
 	HOPPER_QUERIES_64 = 192,
 	HOPPER_QUERIES_128 = 128,
 	HOPPER_ROWS = 16, /* of results that a warp stores */
+	/* The backward pass: queries of a tile. */
+	HOPPER_TILE_64 = 128,
+	HOPPER_TILE_128 = 64,
 };
 
 /* A forward pass, with its operands in boxes. */
@@ -37,10 +41,33 @@ struct hopper_call {
 	unsigned *claimed, *ended;
 };
 
+/* A backward pass. */
+struct backward_call {
+	struct hopper_call fwd; /* without a map of out */
+	CUtensorMap dout, dq;
+	struct tensor dout_rows, dk, dv;
+	float scale;
+	struct row_tiles rows;
+	struct column_order order;
+	int heads; /* of a column: all of a group, or one, whose parts of dk and dv then go to */
+	float *parts[2];
+	/* Of every row tile: the sum of dq; lse to the base 2, delta and first keys; how many
+	 * columns were added. Of every block of keys of a sample the last query that sees it.
+	 * Columns that were claimed. */
+	float *sums, *statistics;
+	unsigned *turns;
+	int32_t *last;
+	unsigned *claimed;
+	struct hopper_run run;
+};
+
 /* Heads of a multiple of 8 elements, to the width of the name; addresses and rows of whole 16
  * bytes. hopper_64.cu, hopper_128.cu */
 void hopper_attention_64(struct stream *st, const struct hopper_call *call);
 void hopper_attention_128(struct stream *st, const struct hopper_call *call);
+/* The backward pass. hopper_bwd_64.cu, hopper_bwd_128.cu */
+void hopper_attention_bwd_64(struct stream *st, const struct backward_call *call);
+void hopper_attention_bwd_128(struct stream *st, const struct backward_call *call);
 /* Whether this build has their code for the current GPU. hopper_128.cu */
 bool hopper_attention_present(void);
 
@@ -52,8 +79,13 @@ void hopper_attention_free(struct hopper_attention *h);
 /* Whether a call's forward pass is served; its tensors are of 16 bits with rows of whole 16 bytes.
  */
 bool hopper_attention_takes(const struct attention *t);
+/* The same of the backward pass, also by its work. */
+bool hopper_attention_takes_bwd(const struct attention_grad *t);
 void hopper_attention_fwd(
     struct stream *st, const struct hopper_attention *h, const struct attention *t);
+
+void hopper_attention_bwd(struct stream *st, const struct hopper_attention *h,
+    const struct attention_grad *t, struct hopper_run how);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,1089 @@
+/*
+ * hopper_bwd.cuh - the backward pass for compute capability 9.0, for heads of up to D columns
+ *
+ * One block a multiprocessor works on columns, of turns.h: a block of keys stays in shared memory
+ * with its values, and tiles of rows of queries and of dout come through two places. Two
+ * warpgroups multiply 64 keys each, whose dk and dv stay in registers for all heads of the group.
+ * Rows of the scores are keys, so that weights and gradients of scores are operands in registers as
+ * they stand; for dq, whose sums run over the keys of both warpgroups, gradients go through shared
+ * memory, and each warpgroup computes a half of it.
+ *
+ * A step's part of dq leaves through one of two places for sums, in the order of registers. Of the
+ * first warpgroup one thread copies, and one each serves a place for sums: it adds them in memory,
+ * and fetches what the last column of a tile adds its part to. Parts are added in the order of
+ * turns.h, so the bits of dq depend on shapes alone.
+ *
+ * Exponents are taken to the base 2. A kernel before prepares the statistics of rows. Source: Dao
+ * 2023, arXiv:2307.08691; Shah et al. 2024, arXiv:2407.08608.
+ */
+#ifndef TRAIN_CUDA_ATTENTION_HOPPER_BWD_CUH
+#define TRAIN_CUDA_ATTENTION_HOPPER_BWD_CUH
+
+#include "train/cuda/attention/hopper_fwd.cuh"
+
+/* --- shared memory ---------------------------------------------------------------------------- */
+
+enum { STATISTICS = 3 }; /* of a row: lse to the base 2, delta, and as an integer the first key */
+
+enum {
+	STEP_LAST = 1,   /* this column writes dq */
+	STEP_FETCH = 2,  /* and others came before it */
+	STEP_ENDS = 4,   /* keys of the block come after a query */
+	STEP_BEGINS = 8, /* or before the first that it sees */
+	STEP_STOP = 16,  /* no step: there are no more */
+	/* Notes of steps. A thread that reads one late is at most 5 steps late: until then its
+	 * place for sums is not free. */
+	STEP_NOTES = 8,
+};
+
+template <int D> static constexpr int column_rows = D == 64 ? HOPPER_TILE_64 : HOPPER_TILE_128;
+
+/* Places of a block: keys, values; rings of queries with their statistics and of dout; gradients of
+ * scores; two of sums of dq. Queries wait for dk, a step longer than dout for dv. */
+template <int D> struct column_size {
+	static constexpr int ROWS = column_rows<D>, THREADS = 3 * GROUP, COPIER_REGISTERS = 24,
+			     REGISTERS = 240;
+	static constexpr int BLOCK = KEYS * D * 2, TILE = ROWS * D * 2, GRADIENTS = KEYS * ROWS * 2,
+			     SUMS = ROWS * D * 4, LSE_DELTA = 2 * ROWS * 4;
+	static constexpr int QUERY_PLACES = 3, DOUT_PLACES = 2;
+	static constexpr int AT_KEYS = 0, AT_VALUES = BLOCK, AT_QUERIES = 2 * BLOCK,
+			     AT_DOUT = AT_QUERIES + QUERY_PLACES * TILE,
+			     AT_GRADIENTS = AT_DOUT + DOUT_PLACES * TILE,
+			     AT_SUMS = AT_GRADIENTS + GRADIENTS, AT_STATISTICS = AT_SUMS + 2 * SUMS;
+	/* Barriers, each that a place is full and then that it is free: of the rings, of keys and
+	 * values, of gradients of scores; that a sum is fetched to
+	 * either place, and that notes are written. */
+	static constexpr int AT_QUERIES_FULL = AT_STATISTICS + QUERY_PLACES * LSE_DELTA,
+			     AT_DOUT_FULL = AT_QUERIES_FULL + QUERY_PLACES * 16,
+			     AT_SUMS_FULL = AT_DOUT_FULL + DOUT_PLACES * 16,
+			     AT_KEYS_FULL = AT_SUMS_FULL + 2 * 16,
+			     AT_GRADIENTS_FULL = AT_KEYS_FULL + 16,
+			     AT_FETCHED = AT_GRADIENTS_FULL + 16, AT_NOTED = AT_FETCHED + 16,
+			     AT_COLUMN = AT_NOTED + STEP_NOTES * 8;
+};
+
+/* What the thread that copies tells the warpgroups of a column: its first head and first key, and
+ * how many steps it has; of 0 steps zeros are stored, and a number below 0 says that there are no
+ * more columns. */
+struct column_note {
+	int sample, head, key, steps;
+};
+
+/* And all of a step: the number of its row tile, which is that of its sum; its turn; its first
+ * query; what is particular to it. */
+struct step_note {
+	int tile, turn, row, kind;
+};
+
+template <int D>
+static constexpr int column_bytes = column_size<D>::AT_COLUMN +
+    (int)sizeof(column_note) + STEP_NOTES *(int)sizeof(step_note);
+
+template <int D>
+static __device__ inline column_note *
+column_note_at(uint32_t base)
+{
+	return (column_note *)__cvta_shared_to_generic(base + column_size<D>::AT_COLUMN);
+}
+
+template <int D>
+static __device__ inline step_note *
+step_note_at(uint32_t base, uint32_t step)
+{
+	return (step_note *)__cvta_shared_to_generic(base + column_size<D>::AT_COLUMN +
+	    (int)sizeof(column_note) + step % STEP_NOTES * (int)sizeof(step_note));
+}
+
+/* The barrier that a step's note is written. */
+template <int D>
+static __device__ inline uint32_t
+noted_at(uint32_t base, uint32_t step)
+{
+	return base + column_size<D>::AT_NOTED + step % STEP_NOTES * 8;
+}
+
+/* Where queries and dout of a step are, and where its sums are. */
+template <int D>
+static __device__ inline ring_at<column_size<D>::QUERY_PLACES>
+queries_at(uint32_t step)
+{
+	return { step };
+}
+
+template <int D>
+static __device__ inline ring_at<column_size<D>::DOUT_PLACES>
+dout_at(uint32_t step)
+{
+	return { step };
+}
+
+static __device__ inline ring_at<2>
+sums_at(uint32_t step)
+{
+	return { step };
+}
+
+/* The only place of gradients of scores. */
+static __device__ inline ring_at<1>
+gradients_at(uint32_t step)
+{
+	return { step };
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+/* Starts to copy bytes to shared memory, which count at the barrier. */
+static __device__ inline void
+copy_bytes(uint32_t to, const void *from, int bytes, uint32_t barrier)
+{
+	SM90A("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+	      "[%0], [%1], %2, [%3];"
+	      :
+	      : "r"(to), "l"(from), "r"(bytes), "r"(barrier)
+	      : "memory");
+}
+
+/* Starts to write bytes of floats to memory, or to add them to those there. */
+static __device__ inline void
+store_bytes(float *to, uint32_t from, int bytes, bool add)
+{
+	if (add)
+		SM90A("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;"
+		      :
+		      : "l"(to), "r"(from), "r"(bytes)
+		      : "memory");
+	else
+		SM90A("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+		      :
+		      : "l"(to), "r"(from), "r"(bytes)
+		      : "memory");
+}
+
+/* Two and four words of shared memory: by its own addresses, which take one register. */
+static __device__ inline float2
+load_two(uint32_t at)
+{
+	float2 x;
+
+	asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+		     : "=f"(x.x), "=f"(x.y)
+		     : "r"(at)
+		     : "memory");
+	return x;
+}
+
+static __device__ inline float4
+load_four(uint32_t at)
+{
+	float4 x;
+
+	asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+		     : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+		     : "r"(at)
+		     : "memory");
+	return x;
+}
+
+static __device__ inline void
+store_four(uint32_t at, const float *x)
+{
+	asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};"
+		     :
+		     : "r"(at), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3])
+		     : "memory");
+}
+
+/* Orders the accesses of copies to memory with those of this thread. */
+static __device__ inline void
+fence_copies(void)
+{
+	SM90A("fence.proxy.async;" : : : "memory");
+}
+
+enum { POLLS = 1 << 25 }; /* some seconds: a turn that never comes ends the kernel */
+
+/* Waits until as many columns have been added to a tile. What they have written is seen by the
+ * copies that this thread starts. */
+static __device__ inline void
+wait_turn(const backward_call &call, const step_note &n)
+{
+	unsigned have = 0;
+
+	for (int i = 0; call.run.in_order && n.turn > 0; i++) {
+		SM90A("ld.acquire.gpu.global.u32 %0, [%1];"
+		      : "=r"(have)
+		      : "l"(call.turns + n.tile)
+		      : "memory");
+		if (have >= (unsigned)n.turn)
+			break;
+		if (i == POLLS)
+			__trap();
+	}
+	fence_copies();
+}
+
+/* Lets the next column have its turn, when this thread's copies are written. */
+static __device__ inline void
+end_turn(const backward_call &call, const step_note &n)
+{
+	boxes_written();
+	fence_copies();
+	SM90A("red.release.gpu.global.add.u32 [%0], %1;"
+	      :
+	      : "l"(call.turns + n.tile), "r"(1)
+	      : "memory");
+}
+
+/* --- the thread that copies ------------------------------------------------------------------- */
+
+/* What is particular to the step of a row tile and a column. */
+template <int D>
+static __device__ inline step_note
+step_of(const backward_call &call, const column_note &c, int tile)
+{
+	struct query_range q;
+	step_note n;
+	int row = tile * column_size<D>::ROWS, column = c.key / KEYS;
+
+	q = range_of_queries(call.fwd, c.sample, row, row + column_size<D>::ROWS - 1);
+	n.row = row;
+	n.turn = turn_of(column, KEYS, q.first_from);
+	n.kind = is_last_turn(call.rows, tile, column, KEYS) ? STEP_LAST : 0;
+	if (n.kind && n.turn > 0)
+		n.kind |= STEP_FETCH;
+	if (range_ends_in(q, c.key, KEYS))
+		n.kind |= STEP_ENDS;
+	if (range_begins_in(q, c.key))
+		n.kind |= STEP_BEGINS;
+	return n;
+}
+
+/* A row tile of a head, its boxes one after another by columns. */
+template <int D>
+static __device__ inline void
+copy_tile(uint32_t to, const CUtensorMap *map, int4 at, uint32_t full)
+{
+	constexpr int ROWS = column_size<D>::ROWS;
+
+#pragma unroll
+	for (int c = 0; c < D; c += BOX)
+#pragma unroll
+		for (int r = 0; r < ROWS; r += BOX)
+			copy_box(to + (c * ROWS + r * BOX) * 2, map,
+			    make_int4(c, at.y, at.z, at.w + r), full);
+}
+
+/* Queries of a row tile of a head with their statistics, and dout, to the next places. */
+template <int D>
+static __device__ inline void
+copy_rows(const backward_call &call, uint32_t base, uint32_t step, const step_note &n, int2 of)
+{
+	typedef column_size<D> size;
+	ring_at<size::QUERY_PLACES> q = queries_at<D>(step);
+	ring_at<size::DOUT_PLACES> d = dout_at<D>(step);
+	uint32_t full = full_of(base + size::AT_QUERIES_FULL, q), place = step % size::QUERY_PLACES;
+	int4 at = make_int4(0, of.y, of.x, n.row);
+
+	wait_free(base + size::AT_QUERIES_FULL, q);
+	*step_note_at<D>(base, step) = n;
+	barrier_arrive(noted_at<D>(base, step));
+	barrier_expect(full, size::TILE + size::LSE_DELTA);
+	copy_tile<D>(base + size::AT_QUERIES + place * size::TILE, &call.fwd.q, at, full);
+	copy_bytes(base + size::AT_STATISTICS + place * size::LSE_DELTA,
+	    call.statistics + (int64_t)n.tile * STATISTICS * size::ROWS, size::LSE_DELTA, full);
+	wait_free(base + size::AT_DOUT_FULL, d);
+	full = full_of(base + size::AT_DOUT_FULL, d);
+	barrier_expect(full, size::TILE);
+	copy_tile<D>(
+	    base + size::AT_DOUT + step % size::DOUT_PLACES * size::TILE, &call.dout, at, full);
+}
+
+/* Keys and values of a column, when those before are read. */
+template <int D>
+static __device__ inline void
+copy_keys(const backward_call &call, uint32_t base, const column_note &c)
+{
+	typedef column_size<D> size;
+	uint32_t full = base + size::AT_KEYS_FULL;
+
+	barrier_expect(full, 2 * size::BLOCK);
+#pragma unroll
+	for (int i = 0; i < D; i += BOX) {
+		uint32_t to = base + i * KEYS * 2;
+		int4 from = make_int4(i, c.head / call.fwd.order.heads, c.sample, c.key);
+
+		copy_box(to + size::AT_KEYS, &call.fwd.k, from, full);
+		copy_box(to + size::AT_VALUES, &call.fwd.v, from, full);
+	}
+}
+
+/* Columns, and after them notes that there are no more. The next one is claimed early. */
+template <int D>
+static __device__ inline void
+copy_columns(const backward_call &call, uint32_t base)
+{
+	typedef column_size<D> size;
+	int heads = call.heads, all = call.fwd.t.num_heads, num = 0, next;
+	uint32_t step = 0;
+	column_note c;
+
+	for (int i = (int)atomicAdd(call.claimed, 1);; i = next, num++) {
+		bool more = i < columns_of(call.order);
+		struct column_at at = column_of(call.order, more ? i : 0);
+		struct key_range tiles;
+
+		next = more ? (int)atomicAdd(call.claimed, 1) : 0;
+		c.sample = at.pair / (all / heads);
+		c.head = at.pair % (all / heads) * heads;
+		c.key = at.column * KEYS;
+		tiles = tiles_of_column(call.rows, at.column, KEYS,
+		    call.last[c.sample * call.order.columns + at.column]);
+		c.steps = more ? (tiles.end - tiles.begin) * heads : -1;
+		barrier_wait(base + size::AT_KEYS_FULL + 8, num % 2 ^ 1);
+		*column_note_at<D>(base) = c;
+		if (!more)
+			break;
+		copy_keys<D>(call, base, c);
+		for (int tile = tiles.end - 1; tile >= tiles.begin; tile--) {
+			step_note n = step_of<D>(call, c, tile);
+
+			for (int j = 0; j < heads; j++) {
+				n.tile =
+				    (c.sample * all + c.head + j) * row_tiles_of(call.rows) + tile;
+				copy_rows<D>(
+				    call, base, step++, n, make_int2(c.sample, c.head + j));
+			}
+		}
+	}
+	barrier_arrive(base + size::AT_KEYS_FULL);
+	for (int i = 0; i < 2; i++, step++) {
+		wait_free(base + size::AT_QUERIES_FULL, queries_at<D>(step));
+		step_note_at<D>(base, step)->kind = STEP_STOP;
+		barrier_arrive(noted_at<D>(base, step));
+	}
+}
+
+/* --- the threads that fetch and add sums of dq ------------------------------------------------ */
+
+/* What is to be known of a step, when it is written. A place for sums has every second step. */
+template <int D>
+static __device__ inline step_note
+wait_note(uint32_t base, uint32_t step)
+{
+	barrier_wait(noted_at<D>(base, step), step / STEP_NOTES % 2);
+	return *step_note_at<D>(base, step);
+}
+
+/* Fetches the sums that other columns have made of a tile that is this one's to write, to a place
+ * that is free. */
+template <int D>
+static __device__ inline void
+fetch_sums(const backward_call &call, uint32_t to, uint32_t fetched, const step_note &n)
+{
+	typedef column_size<D> size;
+
+	wait_turn(call, n);
+	barrier_expect(fetched, size::SUMS);
+	copy_bytes(to, call.sums + (int64_t)n.tile * (size::SUMS / 4), size::SUMS, fetched);
+}
+
+/* Writes the two halves of a tile's dq. */
+template <int D>
+static __device__ inline void
+store_dq(const backward_call &call, uint32_t from, const step_note &n)
+{
+	typedef column_size<D> size;
+	int head = n.tile / row_tiles_of(call.rows), all = call.fwd.t.num_heads;
+
+#pragma unroll
+	for (int half = 0; half < 2; half++)
+		store_box(&call.dq, from + half * (size::SUMS / 2),
+		    size::ROWS > BOX ? make_int4(0, head % all, head / all, n.row + half * BOX)
+				     : make_int4(half * BOX, head % all, head / all, n.row));
+}
+
+/* Serves place `own` for sums. */
+template <int D>
+static __device__ inline void
+add_sums(const backward_call &call, uint32_t base, uint32_t own)
+{
+	typedef column_size<D> size;
+	uint32_t barriers = base + size::AT_SUMS_FULL,
+		 from = base + size::AT_SUMS + own * size::SUMS;
+
+	for (uint32_t step = own;; step += 2) {
+		step_note n = wait_note<D>(base, step);
+
+		if (n.kind & STEP_STOP)
+			break;
+		if (n.kind & STEP_FETCH)
+			fetch_sums<D>(call, from, base + size::AT_FETCHED + own * 8, n);
+		wait_full(barriers, sums_at(step));
+		if (n.kind & STEP_LAST) {
+			store_dq<D>(call, from, n);
+		} else {
+			wait_turn(call, n);
+			store_bytes(call.sums + (int64_t)n.tile * (size::SUMS / 4), from,
+			    size::SUMS, n.turn > 0);
+		}
+		boxes_commit();
+		groups_read_but<0>();
+		barrier_arrive(full_of(barriers, sums_at(step)) + 8);
+		if (!(n.kind & STEP_LAST))
+			end_turn(call, n);
+	}
+	boxes_written();
+}
+
+/* --- the warpgroups that multiply ------------------------------------------------------------- */
+
+/* What a lane has of 64 keys and a tile of rows: scores and what they become, the product of values
+ * and dout, a half of dq; rounded weights and gradients of scores; its sums for the column. */
+template <int D> struct column_lane {
+	float scores[column_rows<D> / 2], weights_in[32], dq[32];
+	uint32_t rounded[column_rows<D> / 4];
+	float dk[D / 2], dv[D / 2];
+};
+
+/* Issues c = a b^T of 64 keys of a block and COUNT rows of a tile, summed over the columns of a
+ * head. */
+template <typename T, int D, int COUNT>
+static __device__ inline void
+issue_by_rows(float (&c)[COUNT / 2], uint32_t keys, uint32_t rows)
+{
+#pragma unroll
+	for (int i = 0; i < D; i += BOX) {
+		uint64_t a = operand_at(keys + i * KEYS * 2),
+			 b = operand_at(rows + i * column_rows<D> * 2);
+
+#pragma unroll
+		for (int j = 0; j < BOX; j += 16) {
+			multiply<COUNT, true, true, T>(c, a, b, i + j > 0);
+			a = operand_next<true>(a);
+			b = operand_next<true>(b);
+		}
+	}
+	wgmma_commit();
+}
+
+/* Issues c += a b of 64 keys and the columns of a head, summed over the rows of a tile. */
+template <typename T, int D>
+static __device__ inline void
+issue_by_keys(float (&c)[D / 2], const uint32_t *a, uint32_t rows)
+{
+	uint64_t b = operand_at(rows, column_rows<D> * BOX_LINE);
+
+#pragma unroll
+	for (int i = 0; i < column_rows<D>; i += 16) {
+		multiply_registers<D, false, T>(c, a + i / 4, b, 1);
+		b = operand_next<false>(b);
+	}
+	wgmma_commit();
+}
+
+/* Issues the warpgroup's half of a step's dq: of wide heads a half of the columns, otherwise of the
+ * rows. */
+template <typename T, int D>
+static __device__ inline void
+issue_dq(float (&dq)[32], uint32_t base)
+{
+	typedef column_size<D> size;
+	constexpr bool BY_ROWS = size::ROWS > BOX;
+	uint32_t gradients = base + size::AT_GRADIENTS + (BY_ROWS ? own_group() * BOX_BYTES : 0),
+		 keys = base + size::AT_KEYS + (BY_ROWS ? 0 : own_group() * KEYS * BOX_LINE);
+
+#pragma unroll
+	for (int half = 0; half < 2; half++) {
+		uint64_t a = operand_at(gradients + half * (size::GRADIENTS / 2)),
+			 b = operand_at(keys + half * BOX_BYTES);
+
+#pragma unroll
+		for (int i = 0; i < BOX; i += 16) {
+			multiply<64, false, false, T>(dq, a, b, half + i > 0);
+			a = operand_next<false>(a);
+			b = operand_next<false>(b);
+		}
+	}
+	wgmma_commit();
+}
+
+/* Two words of memory, where they are used: the compiler would load all at once. */
+static __device__ inline int2
+load_here(const float *at)
+{
+	int2 x;
+
+	asm volatile("ld.global.v2.s32 {%0, %1}, [%2];"
+		     : "=r"(x.x), "=r"(x.y)
+		     : "l"(at)
+		     : "memory");
+	return x;
+}
+
+/* Hides the scores of keys after a query, and before the first that it sees, which few steps need:
+ * it is read from memory. */
+template <int D>
+static __device__ inline void
+hide_rows(column_lane<D> &l, const backward_call &call, uint32_t base, const step_note &n)
+{
+	int key = column_note_at<D>(base)->key + own_group() * 64 + own_line();
+	const float *first = call.statistics + ((int64_t)n.tile * STATISTICS + 2) * column_rows<D> +
+	    threadIdx.x % 4 * 2;
+
+	if (n.kind & STEP_ENDS)
+#pragma unroll
+		for (int i = 0; i < column_rows<D> / 2; i++)
+			if (column_of(i) < key + i / 2 % 2 * 8 - call.fwd.before - n.row)
+				l.scores[i] = -INFINITY;
+	if (n.kind & STEP_BEGINS)
+#pragma unroll
+		for (int i = 0; i < column_rows<D> / 2; i += 4) {
+			int2 x = load_here(first + i * 2);
+
+#pragma unroll
+			for (int j = 0; j < 4; j++)
+				if (key + j / 2 * 8 < (j % 2 ? x.y : x.x))
+					l.scores[i + j] = -INFINITY;
+		}
+}
+
+/* Scores become weights, which are rounded too; of capped ones what is kept is the weight times the
+ * slope of the cap. */
+template <typename T, int D, bool CAP>
+static __device__ inline void
+weigh_rows(
+    column_lane<D> &l, const backward_call &call, uint32_t base, const step_note &n, uint32_t lse)
+{
+	float slope[CAP ? column_rows<D> / 2 : 1];
+
+	if (CAP)
+#pragma unroll
+		for (int i = 0; i < column_rows<D> / 2; i++) {
+			float y = fast_tanh(call.fwd.cap_in * l.scores[i]);
+
+			l.scores[i] = call.fwd.cap_out * y;
+			slope[CAP ? i : 0] = 1 - y * y;
+		}
+	if (n.kind & (STEP_ENDS | STEP_BEGINS))
+		hide_rows<D>(l, call, base, n);
+#pragma unroll
+	for (int i = 0; i < column_rows<D> / 8; i++) {
+		float2 x = load_two(lse + i * 32);
+		float *s = l.scores + 4 * i;
+
+		s[0] = power_of_2(__fmaf_rn(s[0], call.fwd.factor, -x.x));
+		s[1] = power_of_2(__fmaf_rn(s[1], call.fwd.factor, -x.y));
+		s[2] = power_of_2(__fmaf_rn(s[2], call.fwd.factor, -x.x));
+		s[3] = power_of_2(__fmaf_rn(s[3], call.fwd.factor, -x.y));
+		l.rounded[2 * i] = pack_halves(T(), s[0], s[1]);
+		l.rounded[2 * i + 1] = pack_halves(T(), s[2], s[3]);
+	}
+	if (CAP)
+#pragma unroll
+		for (int i = 0; i < column_rows<D> / 2; i++)
+			l.scores[i] *= slope[CAP ? i : 0];
+}
+
+/* Weights of 64 rows, from one of them on, become gradients of scores. */
+template <int D>
+static __device__ inline void
+take_gradients(column_lane<D> &l, uint32_t delta, int from)
+{
+#pragma unroll
+	for (int i = 0; i < 8; i++) {
+		float2 x = load_two(delta + from * 4 + i * 32);
+		float *s = l.scores + from / 2 + 4 * i, *w = l.weights_in + 4 * i;
+
+		s[0] *= w[0] - x.x;
+		s[1] *= w[1] - x.y;
+		s[2] *= w[2] - x.x;
+		s[3] *= w[3] - x.y;
+	}
+}
+
+/* They are rounded, into the registers of the weights, whose product is done. */
+template <typename T, int D>
+static __device__ inline void
+round_gradients(column_lane<D> &l)
+{
+#pragma unroll
+	for (int i = 0; i < column_rows<D> / 4; i++)
+		l.rounded[i] = pack_halves(T(), l.scores[2 * i], l.scores[2 * i + 1]);
+}
+
+/* Stores 64 lines of 64 rounded elements a lane's words are of, in a box. */
+static __device__ inline void
+store_lines(uint32_t box, const uint32_t *words)
+{
+	uint32_t line = threadIdx.x % 8,
+		 to = box +
+	    (threadIdx.x % GROUP / 32 * 16 + threadIdx.x / 8 % 2 * 8 + line) * BOX_LINE;
+
+#pragma unroll
+	for (int i = 0; i < 8; i += 2) {
+		uint32_t piece = i + threadIdx.x / 16 % 2;
+		uint32_t w[4] = { words[2 * i], words[2 * i + 1], words[2 * i + 2],
+			words[2 * i + 3] };
+
+		store_matrices(to + (piece ^ line) * 16, w);
+	}
+}
+
+/* Gives the gradients of scores to both warpgroups, which have read those before. */
+template <int D>
+static __device__ inline void
+store_gradients(const column_lane<D> &l, uint32_t base)
+{
+	typedef column_size<D> size;
+	uint32_t to = base + size::AT_GRADIENTS + own_group() * (size::GRADIENTS / 2);
+
+#pragma unroll
+	for (int i = 0; i < size::ROWS; i += BOX)
+		store_lines(to + i / BOX * BOX_BYTES, l.rounded + i / 4);
+	fence_async_proxy();
+	barrier_arrive(base + size::AT_GRADIENTS_FULL);
+}
+
+/* A warpgroup's work: steps of the block so far, what is particular to the present one, and
+ * parities of fetched sums, a bit for either place. */
+struct progress {
+	uint32_t step, fetched;
+	int kind;
+};
+
+/* Adds what others have added to dq, from its place. */
+template <int D>
+static __device__ inline void
+add_fetched(float (&dq)[32], uint32_t base, progress &p)
+{
+	typedef column_size<D> size;
+	uint32_t place = p.step % 2,
+		 from = base + size::AT_SUMS + place * size::SUMS + own_group() * (size::SUMS / 2) +
+	    threadIdx.x % GROUP * 16;
+
+	barrier_wait(base + size::AT_FETCHED + place * 8, p.fetched >> place & 1);
+	p.fetched ^= 1u << place;
+#pragma unroll
+	for (int i = 0; i < 8; i++) {
+		float4 x = load_four(from + i * GROUP * 16);
+
+		dq[4 * i] += x.x;
+		dq[4 * i + 1] += x.y;
+		dq[4 * i + 2] += x.z;
+		dq[4 * i + 3] += x.w;
+	}
+	barrier_some(1 + own_group(), GROUP);
+}
+
+/* Gives a step's part of dq, or dq itself, to the thread that empties its place. */
+template <typename T, int D>
+static __device__ inline void
+give_dq(float (&dq)[32], const backward_call &call, uint32_t base, progress &p)
+{
+	typedef column_size<D> size;
+	uint32_t barriers = base + size::AT_SUMS_FULL,
+		 to = base + size::AT_SUMS + p.step % 2 * size::SUMS +
+	    own_group() * (size::SUMS / 2);
+
+	if (p.kind & STEP_FETCH)
+		add_fetched<D>(dq, base, p);
+	else
+		wait_free(barriers, sums_at(p.step));
+	if (p.kind & STEP_LAST) {
+		uint32_t words[16];
+
+#pragma unroll
+		for (int i = 0; i < 16; i++)
+			words[i] =
+			    pack_halves(T(), dq[2 * i] * call.scale, dq[2 * i + 1] * call.scale);
+		store_lines(to, words);
+	} else {
+#pragma unroll
+		for (int i = 0; i < 8; i++)
+			store_four(to + (i * GROUP + threadIdx.x % GROUP) * 16, dq + 4 * i);
+	}
+	fence_async_proxy();
+	barrier_arrive(full_of(barriers, sums_at(p.step)));
+}
+
+/* The compiler is not to know the value: what it computes from it would stay in registers. */
+static __device__ inline uint32_t
+forget(uint32_t &x)
+{
+	asm volatile("" : "+r"(x));
+	return x;
+}
+
+/* Where the queries of a step are. */
+template <int D>
+static __device__ inline uint32_t
+queries_of(uint32_t base, uint32_t step)
+{
+	typedef column_size<D> size;
+
+	return base + size::AT_QUERIES + step % size::QUERY_PLACES * size::TILE;
+}
+
+/* The rest of a step: dk, dq when both warpgroups have written its gradients of scores, and beside
+ * dq the scores of the next step if there is one. dk is done before these are issued: with all
+ * three under way the assembler has too few registers and issues one by one. */
+template <typename T, int D, bool NEXT>
+static __device__ inline void
+end_step(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p)
+{
+	typedef column_size<D> size;
+	uint32_t queries = base + size::AT_QUERIES_FULL, gradients = base + size::AT_GRADIENTS_FULL;
+
+	wgmma_fence();
+	issue_by_keys<T, D>(l.dk, l.rounded, queries_of<D>(base, p.step));
+	wait_free(gradients, gradients_at(p.step));
+	store_gradients<D>(l, base);
+	wait_full(gradients, gradients_at(p.step));
+	wgmma_fence();
+	issue_dq<T, D>(l.dq, base);
+	wgmma_wait<1>();
+	sums_done(l.dk);
+	free_place(queries, queries_at<D>(p.step));
+	if (NEXT) {
+		wait_full(queries, queries_at<D>(p.step + 1));
+		wgmma_fence();
+		issue_by_rows<T, D, size::ROWS>(l.scores,
+		    base + size::AT_KEYS + own_group() * BOX_BYTES,
+		    queries_of<D>(base, p.step + 1));
+	}
+	wgmma_wait<NEXT>();
+	sums_done(l.dq);
+	free_place(gradients, gradients_at(p.step));
+	if (!NEXT)
+		barrier_arrive(base + size::AT_KEYS_FULL + 8);
+	give_dq<T, D>(l.dq, call, base, p);
+	p.step++;
+}
+
+/* A step, whose scores are under way, up to its gradients of scores. */
+template <typename T, int D, bool CAP>
+static __device__ inline void
+begin_step(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p)
+{
+	typedef column_size<D> size;
+	uint32_t values = base + size::AT_VALUES + own_group() * BOX_BYTES,
+		 dout = base + size::AT_DOUT + p.step % size::DOUT_PLACES * size::TILE,
+		 statistics = base + size::AT_STATISTICS +
+	    p.step % size::QUERY_PLACES * size::LSE_DELTA + threadIdx.x % 4 * 8;
+	step_note n = *step_note_at<D>(base, p.step);
+
+	p.kind = n.kind;
+	wait_full(base + size::AT_DOUT_FULL, dout_at<D>(p.step));
+	if (!CAP) { /* whose slopes need the registers */
+		wgmma_fence();
+		issue_by_rows<T, D, 64>(l.weights_in, values, dout);
+	}
+	wgmma_wait<!CAP>();
+	sums_done(l.scores);
+	weigh_rows<T, D, CAP>(l, call, base, n, statistics);
+	wgmma_fence();
+	if (CAP)
+		issue_by_rows<T, D, 64>(l.weights_in, values, dout);
+	issue_by_keys<T, D>(l.dv, l.rounded, dout);
+	wgmma_wait<1>();
+	sums_done(l.weights_in);
+	take_gradients<D>(l, statistics + size::ROWS * 4, 0);
+	if (size::ROWS > 64) {
+		wgmma_fence();
+		issue_by_rows<T, D, 64>(l.weights_in, values, dout + BOX_BYTES);
+		wgmma_wait<0>();
+		sums_done(l.weights_in);
+		take_gradients<D>(l, statistics + size::ROWS * 4, 64);
+	}
+	wgmma_wait<0>();
+	sums_done(l.dv);
+	free_place(base + size::AT_DOUT_FULL, dout_at<D>(p.step));
+	round_gradients<T, D>(l);
+}
+
+/* All steps of a column. */
+template <typename T, int D, bool CAP>
+static __device__ inline void
+column_steps(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p, int steps)
+{
+	typedef column_size<D> size;
+
+	wait_full(base + size::AT_QUERIES_FULL, queries_at<D>(p.step));
+	wgmma_fence();
+	issue_by_rows<T, D, size::ROWS>(
+	    l.scores, base + size::AT_KEYS + own_group() * BOX_BYTES, queries_of<D>(base, p.step));
+	begin_step<T, D, CAP>(l, call, base, p);
+	for (int i = 1; i < steps; i++) {
+		end_step<T, D, true>(l, call, forget(base), p);
+		begin_step<T, D, CAP>(l, call, base, p);
+	}
+	end_step<T, D, false>(l, call, base, p);
+}
+
+/* Stores a warpgroup's 64 rows of dk or dv. */
+template <typename T, int D>
+static __device__ inline void
+store_column(const backward_call &call, const struct tensor &t, const column_note &c,
+    const float (&x)[D / 2], float factor)
+{
+	int64_t b = call.fwd.t.micro_batch;
+	int key = c.key + own_group() * 64, d = call.fwd.t.head_dim;
+	struct corner to = { (bf16 *)t.data + (key * b + c.sample) * t.stride[0] +
+		    (int64_t)(c.head / call.fwd.order.heads) * d,
+		b * t.stride[0], (int)(t.shape[0] / b) - key, d };
+
+#pragma unroll
+	for (int i = 0; i < D / 16; i++) {
+		uint32_t words[4];
+
+#pragma unroll
+		for (int j = 0; j < 4; j++) {
+			int at = i / 2 * 16 + j * 4 + i % 2 * 2;
+
+			words[j] = pack_halves(T(), x[at] * factor, x[at + 1] * factor);
+		}
+		store_piece(to, words, i, 0);
+	}
+}
+
+/* Stores a warpgroup's 64 rows of a head's part of dk or dv, where heads of a group have columns
+ * of their own. */
+template <int D>
+static __device__ inline void
+store_part(const backward_call &call, float *parts, const column_note &c, const float (&x)[D / 2],
+    float factor)
+{
+	int key = c.key + own_group() * 64 + own_line(), keys = call.rows.end;
+	float *to = parts + (((int64_t)c.sample * call.fwd.t.num_heads + c.head) * keys + key) * D +
+	    column_of(0);
+
+#pragma unroll
+	for (int h = 0; h < 2; h++)
+#pragma unroll
+		for (int i = 0; i < D / 2 && key + 8 * h < keys; i += 4)
+			*(float2 *)(to + h * 8 * D + 2 * i) =
+			    make_float2(x[i + 2 * h] * factor, x[i + 2 * h + 1] * factor);
+}
+
+/* Stores the sums of a column. */
+template <typename T, int D>
+static __device__ inline void
+store_columns(const column_lane<D> &l, const backward_call &call, const column_note &c)
+{
+	if (call.parts[0]) {
+		store_part<D>(call, call.parts[0], c, l.dk, call.scale);
+		store_part<D>(call, call.parts[1], c, l.dv, 1);
+	} else {
+		store_column<T, D>(call, call.dk, c, l.dk, call.scale);
+		store_column<T, D>(call, call.dv, c, l.dv, 1);
+	}
+}
+
+/* All columns of the block. */
+template <typename T, int D, bool CAP>
+static __device__ inline void
+multiply_columns(const backward_call &call, uint32_t base)
+{
+	typedef column_size<D> size;
+	column_lane<D> l;
+	progress p = { 0, 0, 0 };
+
+	for (uint32_t num = 0;; num++) {
+		column_note c;
+		int steps;
+
+		barrier_wait(base + size::AT_KEYS_FULL, num % 2);
+		c = *column_note_at<D>(base);
+		steps = uniform(c.steps);
+		if (steps < 0)
+			break;
+#pragma unroll
+		for (int i = 0; i < D / 2; i++)
+			l.dk[i] = l.dv[i] = 0;
+		sums_done(l.dk);
+		sums_done(l.dv);
+		if (steps > 0) {
+			column_steps<T, D, CAP>(l, call, base, p, steps);
+		} else {
+			barrier_arrive(base + size::AT_KEYS_FULL + 8);
+		}
+		store_columns<T, D>(l, call, c);
+	}
+}
+
+/* --- the kernels ------------------------------------------------------------------------------ */
+
+/* Where the rows of queries of a tile end: the last query of each block of keys, by the queries of
+ * the tile. */
+static __device__ inline void
+write_last(const backward_call &call, int sample, int row)
+{
+	int *last = call.last + sample * call.order.columns, at = call.fwd.before + row;
+	int first = first_key_of(call.fwd, sample, row), all = call.order.columns * KEYS;
+	struct key_range r = blocks_that_end(first,
+	    row + 1 < call.fwd.queries ? first_key_of(call.fwd, sample, row + 1) : all, KEYS);
+
+	for (int i = r.begin; i < r.end; i++)
+		last[i] = at;
+	for (int i = 0; row == 0 && i < r.begin; i++)
+		last[i] = at - 1;
+}
+
+/* delta of a row of a head, the sum of dout * out, by 16 lanes. */
+template <typename T>
+static __device__ inline float
+sum_of_row(const backward_call &call, int64_t row, int head)
+{
+	int d = call.fwd.t.head_dim;
+	const T *x = row_of<T>(call.dout_rows, row) + (int64_t)head * d,
+		*y = row_of<T>(call.fwd.t.out, row) + (int64_t)head * d;
+	float sum = 0;
+
+	for (int c = threadIdx.x % 16 * 8; c < d; c += 128) {
+		uint4 u = *(const uint4 *)(x + c), w = *(const uint4 *)(y + c);
+		T a[8], b[8];
+
+		memcpy(a, &u, sizeof a);
+		memcpy(b, &w, sizeof b);
+#pragma unroll
+		for (int i = 0; i < 8; i++)
+			sum += to_float(a[i]) * to_float(b[i]);
+	}
+	return sum;
+}
+
+/* Prepares a tile of rows of a head: statistics, and that no column has been added to its dq; of
+ * rows after the last query no weight is left. */
+template <typename T, int D>
+static __global__ void
+__launch_bounds__(CU_THREADS) hopper_rows_kernel(const __grid_constant__ backward_call call)
+{
+	constexpr int ROWS = column_size<D>::ROWS;
+	int head = blockIdx.y, sample = blockIdx.z, b = call.fwd.t.micro_batch,
+	    heads = call.fwd.t.num_heads, tile = (sample * heads + head) * gridDim.x + blockIdx.x;
+	float *lse = call.statistics + (int64_t)tile * STATISTICS * ROWS, *delta = lse + ROWS;
+	int *first = (int *)(delta + ROWS);
+
+	if (threadIdx.x == 0)
+		call.turns[tile] = 0;
+	if (threadIdx.x == 0 && tile == 0)
+		*call.claimed = 0;
+	for (int i = threadIdx.x / 16; i < ROWS; i += CU_THREADS / 16) {
+		int row = blockIdx.x * ROWS + i;
+		bool real = row < call.fwd.queries;
+		float sum = real ? sum_of_row<T>(call, (int64_t)row * b + sample, head) : 0;
+
+#pragma unroll
+		for (int lane = 8; lane > 0; lane /= 2)
+			sum += __shfl_xor_sync(LANES, sum, lane);
+		if (threadIdx.x % 16 > 0)
+			continue;
+		lse[i] = real ? row_of<float>(call.fwd.t.lse, (int64_t)sample * heads + head)[row] *
+			1.4426950408889634f
+			      : INFINITY;
+		delta[i] = sum;
+		first[i] = real ? first_key_of(call.fwd, sample, row) : 0;
+		if (real && head == 0)
+			write_last(call, sample, row);
+	}
+}
+
+/* dk, or of blockIdx.y 1 dv: sums of the parts of the heads of a group, in their order. A thread
+ * has two columns of a key. */
+template <typename T, int D>
+static __global__ void
+__launch_bounds__(CU_THREADS) hopper_heads_kernel(const __grid_constant__ backward_call call)
+{
+	const struct tensor &t = blockIdx.y ? call.dv : call.dk;
+	int heads = call.fwd.order.heads, groups = call.fwd.t.num_groups, keys = call.rows.end,
+	    b = call.fwd.t.micro_batch, sample = blockIdx.z / groups, group = blockIdx.z % groups;
+	int64_t at = (int64_t)blockIdx.x * CU_THREADS + threadIdx.x, key = at / (D / 2);
+	int column = (int)(at % (D / 2)) * 2;
+	const float *from =
+	    call.parts[blockIdx.y] + ((int64_t)blockIdx.z * heads * keys + key) * D + column;
+	float2 sum = {};
+
+	if (key >= keys || column >= call.fwd.t.head_dim)
+		return;
+	for (int i = 0; i < heads; i++) {
+		float2 x = *(const float2 *)(from + (int64_t)i * keys * D);
+
+		sum.x += x.x;
+		sum.y += x.y;
+	}
+	put_two(
+	    row_of<T>(t, key * b + sample) + group * call.fwd.t.head_dim + column, sum.x, sum.y);
+}
+
+template <typename T, int D, bool CAP>
+static __global__ void
+__launch_bounds__(column_size<D>::THREADS, 1)
+    hopper_backward_kernel(const __grid_constant__ backward_call call)
+{
+	typedef column_size<D> size;
+	static_assert(column_bytes<D> <= 227 << 10);
+	extern __shared__ __align__(1024) char memory[];
+	uint32_t base = shared_address(memory), warp = threadIdx.x / 32;
+
+	if (!SM90A_CODE)
+		return;
+	if (threadIdx.x == 0) {
+		ring_make<size::QUERY_PLACES>(base + size::AT_QUERIES_FULL, 2 * GROUP / 32);
+		ring_make<size::DOUT_PLACES>(base + size::AT_DOUT_FULL, 2 * GROUP / 32);
+		ring_make<1>(base + size::AT_KEYS_FULL, 2 * GROUP);
+		for (int i = 0; i < 2; i++) {
+			barrier_make(base + size::AT_SUMS_FULL + i * 16, 2 * GROUP);
+			barrier_make(base + size::AT_SUMS_FULL + i * 16 + 8, 1);
+			barrier_make(base + size::AT_FETCHED + i * 8, 1);
+		}
+		for (int i = 0; i < STEP_NOTES; i++)
+			barrier_make(base + size::AT_NOTED + i * 8, 1);
+		barrier_make(base + size::AT_GRADIENTS_FULL, 2 * GROUP);
+		barrier_make(base + size::AT_GRADIENTS_FULL + 8, 2 * GROUP / 32);
+		barriers_made();
+	}
+	__syncthreads();
+	if (threadIdx.x < GROUP) {
+		registers_release<size::COPIER_REGISTERS>();
+		if (is_elected()) {
+			if (warp == 0)
+				copy_columns<D>(call, base);
+			else if (warp < 3)
+				add_sums<D>(call, base, warp - 1);
+		}
+	} else {
+		registers_claim<size::REGISTERS>();
+		multiply_columns<T, D, CAP>(call, base);
+	}
+}
+
+/* A block for each multiprocessor, unless there are fewer columns or fewer are wanted. */
+template <typename T, int D, bool CAP>
+static void
+hopper_launch_columns(struct stream *st, const struct backward_call *call)
+{
+	void (*kernel)(const backward_call) = hopper_backward_kernel<T, D, CAP>;
+	int blocks = columns_of(call->order), bytes = column_bytes<D>,
+	    most = call->run.blocks > 0 ? call->run.blocks : st->device->num_sms;
+	dim3 rows((unsigned)row_tiles_of(call->rows), (unsigned)call->fwd.t.num_heads,
+	    (unsigned)call->fwd.t.micro_batch);
+
+	if (blocks > most)
+		blocks = most;
+	if (!cu_ok(st->device,
+		cudaFuncSetAttribute(
+		    (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+		"attention"))
+		return;
+	hopper_rows_kernel<T, D><<<rows, CU_THREADS, 0, cu_handle(st)>>>(*call);
+	kernel<<<(unsigned)blocks, column_size<D>::THREADS, (size_t)bytes, cu_handle(st)>>>(*call);
+	if (call->parts[0]) {
+		int64_t pairs = (int64_t)call->rows.end * (D / 2);
+		dim3 grid((unsigned)int64_div_up(pairs, CU_THREADS), 2,
+		    (unsigned)(call->fwd.t.micro_batch * call->fwd.t.num_groups));
+
+		hopper_heads_kernel<T, D><<<grid, CU_THREADS, 0, cu_handle(st)>>>(*call);
+	}
+}
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * run.h - how backward passes of attention for compute capability 9.0 are run, for tests and
+ * benchmarks
+ */
+#ifndef TRAIN_CUDA_ATTENTION_RUN_H
+#define TRAIN_CUDA_ATTENTION_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* On how many multiprocessors, 0: all; whether parts of dq wait for their turns, which only a test
+ * or a benchmark switches off, since some of them are lost then; whether heads of a group share
+ * columns even where these are few. */
+struct hopper_run {
+	int blocks;
+	bool in_order, together;
+};
+
+/* Bytes of work that a backward pass needs. hopper.c */
+struct attention;
+int64_t hopper_attention_workspace(const struct attention *t);
+/* For the passes that the device is given from now on. attention.c */
+struct device;
+void cuda_attention_run(struct device *d, struct hopper_run how);
+
+#endif
