@@ -13,7 +13,8 @@ struct table {
 };
 void table_add(struct table *t, const struct result *r);
 void table_print(const struct table *t);
-/* A row for each sum: two names and a number, separated by tabs. tests/tools/sim_tables.sh adds such files. */
+/* A row for each sum: two names and a number, separated by tabs. tests/tools/sim_tables.sh adds
+ * such files. */
 int table_write(const struct table *t, const char *path, struct err *e);
 
 #endif
