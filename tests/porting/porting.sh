@@ -17,8 +17,7 @@ golden=$(cd "$here/../golden" && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 # Reading the options takes a moment; a tokenizer with files is all that is opened.
-export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-	OMPI_MCA_ess_singleton_isolated=1
+export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 # words: the options of a block on standard input, one word on a line. Lists are several words, any
 # other value is one.
