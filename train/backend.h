@@ -18,6 +18,7 @@
 
 struct comm;
 struct comm_config;
+struct comm_ops;
 struct observer;
 struct ops;
 struct device;
@@ -82,6 +83,8 @@ struct meter {
 struct backend {
 	const char *name;      /* "cpu", "cuda" */
 	const struct ops *ops; /* that it has, whatever the type: what is NULL here it lacks */
+	/* of its memory, likewise; NULL: those of the host, which has all */
+	const struct comm_ops *comm_ops;
 	/* the backend of the host's own processors, whose operations take host memory */
 	const struct backend *host;
 	bool one_attention; /* has one implementation of attention */

@@ -36,10 +36,9 @@ struct comm_memory {
 	size_t bytes;
 };
 
-#define COMM_MEMBER(name, type) void (*name)(struct comm *, struct stream *, const struct type *);
-
 struct comm_ops {
-	COMM_CALLS(COMM_MEMBER, COMM_MEMBER)
+#define CALL(name, type) void (*name)(struct comm *, struct stream *, const struct type *);
+#include "train/comm_list.h"
 	/* Ranks of equal color form a communicator ordered by key; color < 0: none (NULL without
 	 * error). */
 	struct comm *(*split)(struct comm *, int color, int key, struct err *);
@@ -57,8 +56,6 @@ struct comm_ops {
 	void (*abort)(struct comm *, int status) __attribute__((noreturn));
 	void (*free)(struct comm *);
 };
-
-#undef COMM_MEMBER
 
 /* site must be static. */
 static inline struct comm *
@@ -104,6 +101,8 @@ void mpi_describe(struct str *out);
 /* This process's number among those on its host, and how many there are; the host's name. */
 int mpi_local_rank(struct comm *world, int *local_size);
 
+/* train/nccl: its table, in which a call that it lacks is NULL. */
+extern const struct comm_ops nccl_ops;
 /* train/nccl: a communicator for memory of a GPU, as backend.h describes `comm`. */
 struct comm *nccl_comm(
     struct device *d, struct comm *host, const struct comm_config *c, struct err *e);

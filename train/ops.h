@@ -22,12 +22,9 @@
 #include "train/backend.h"
 #include "train/ops_list.h"
 
-#define OPS_MEMBER(name, type) void (*name)(struct stream *, const struct type *);
-
 struct ops {
-	OPS(OPS_MEMBER, OPS_MEMBER)
+#define OPERATION(name, type) void (*name)(struct stream *, const struct type *);
+#include "train/ops_list.h"
 };
-
-#undef OPS_MEMBER
 
 #endif

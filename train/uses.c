@@ -1,27 +1,41 @@
 /*
- * uses.c - the operations by their numbers
+ * uses.c - operations and calls by their numbers
  */
 #include "train/uses.h"
 
-#include <stddef.h>
 #include <string.h>
 
-#define ROW(name, type) { #name, offsetof(struct ops, name) },
-
+/* offset: in the table of operations, or in that of calls. */
 static const struct {
 	const char *name;
-	size_t place;
-} row[] = { OPS(ROW, ROW) };
+	size_t offset;
+} row[] = {
+#define OPERATION(name, type) [OP_##name] = { #name, offsetof(struct ops, name) },
+#include "train/ops_list.h"
+#define CALL(name, type) [CALL_##name] = { #name, offsetof(struct comm_ops, name) },
+#include "train/comm_list.h"
+};
 
-const char *
-ops_lack(const struct ops *have, const enum op_number *uses)
+/* Memory of the host is train/mpi's, whose table is complete. */
+static bool
+has(const struct backend *b, enum use use)
 {
-	for (; uses && *uses != OP_END; uses++) {
-		void (*call)(void);
+	const char *table = use > USES_CALLS ? (const char *)b->comm_ops : (const char *)b->ops;
+	void (*call)(void);
 
-		memcpy(&call, (const char *)have + row[*uses].place, sizeof call);
-		if (!call)
-			return row[*uses].name;
-	}
-	return NULL;
+	if (!table)
+		return true;
+	memcpy(&call, table + row[use].offset, sizeof call);
+	return call;
+}
+
+int
+uses_check(const enum use *uses, const struct backend *b, const char *who, struct err *e)
+{
+	for (; uses && *uses != USES_END; uses++)
+		if (!has(b, *uses))
+			return err_set(e, "%s: %s '%s' is not built for %s", who,
+			    *uses > USES_CALLS ? "collective" : "operation", row[*uses].name,
+			    b->name);
+	return 0;
 }

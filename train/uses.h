@@ -1,20 +1,27 @@
 /*
  * uses.h - what a part of a run calls, so that a run on a backend without it does not begin
  *
- * Whatever may call an operation that not every backend has names in a list the operations that it
- * calls, ended by OP_END: struct optim_kind has one.
+ * Whatever may call an operation that not every backend has, or a call that not every transport
+ * has, names in a list what it calls, ended by USES_END: struct optim_kind and struct layer_kind
+ * have one.
  */
 #ifndef TRAIN_USES_H
 #define TRAIN_USES_H
 
+#include "train/comm.h"
 #include "train/ops.h"
 
-#define OP_NUMBER(name, type) OP_##name,
-enum op_number { OPS(OP_NUMBER, OP_NUMBER) OP_END };
-#undef OP_NUMBER
+enum use {
+	USES_END,
+#define OPERATION(name, type) OP_##name,
+#include "train/ops_list.h"
+	USES_CALLS, /* those after it are calls */
+#define CALL(name, type) CALL_##name,
+#include "train/comm_list.h"
+};
 
-/* The name of the first of the operations that the table does not have, or NULL. No list is an
- * empty one. */
-const char *ops_lack(const struct ops *have, const enum op_number *uses);
+/* -1 with a reason, which begins with the name of who uses them, where the backend lacks one of
+ * them or the transport of its memory does. No list is an empty one. */
+int uses_check(const enum use *uses, const struct backend *b, const char *who, struct err *e);
 
 #endif

@@ -6,9 +6,9 @@
 # that it adds to others (the file, the line after which, the lines; an empty line ends them), and
 # run.sh (see the file toy). An operation has a use where others call it: such lines, in `calls`,
 # are added to the copy that is built and count for nothing. A toy whose file `needs` names others
-# uses theirs. tests/extend/mistakes/KIND/ holds what a stranger may get wrong: `lines` of one file,
-# and `expect` with what is built, the program that is run then or `-`, and the message by which one
-# of them must fail; they come after the toys.
+# uses theirs. tests/extend/mistakes/KIND/ holds what a stranger may get wrong: files of its own,
+# `lines` of one file, and `expect` with what is built, the command that is run then, each or `-`,
+# and the message by which one of them must fail; they come after the toys.
 #
 # A number of files or lines above the budget fails, and so does one below it: the budget falls with
 # it. B is the build directory, whose objects the copy starts from, without those of a GPU; the own
@@ -32,20 +32,26 @@ kinds()
 	done
 }
 
-# taken: these, and those that they need
+# mistakes: those that are taken
+mistakes()
+{
+	for expect in "$here"/mistakes/*/expect; do
+		kind=$(basename "$(dirname "$expect")")
+		case mistakes/$kind in *${ONLY:-}*) echo "mistakes/$kind" ;; esac
+	done
+}
+
+# taken: the toys, and those that they and mistakes need
 taken()
 {
-	for kind in $(kinds); do
-		echo "$kind"
-		[ ! -e "$here/$kind/needs" ] || cat "$here/$kind/needs"
-	done | sort -u
+	kinds | cat - "$tmp/needed" | sort -u
 }
 
 # own KIND: the paths of its own files
 own()
 {
 	(cd "$here/$1" && find . -type f ! -path ./lines ! -path ./calls ! -path ./needs \
-		! -path ./run.sh | sed 's|^\./||' | sort)
+		! -path ./expect ! -path ./run.sh | sed 's|^\./||' | sort)
 }
 
 # add KIND TREE: a toy's files and lines
@@ -176,21 +182,24 @@ built_cuda()
 # mistaken KIND: a mistake is refused by the message that it should be; the tree is as it was then
 mistaken()
 {
-	file=$(sed -n 1p "$here/mistakes/$1/lines")
-	cp "tree/$file" right
-	insert "mistakes/$1" lines tree
-	made=0
-	make -C tree -o "$build/flags" -o "$build/version" B="$build" CUDA=0 sanflags= \
-		-j"$(nproc)" "$build/$(sed -n 1p "$here/mistakes/$1/expect")" >said 2>&1 || made=$?
-	program=$(sed -n 2p "$here/mistakes/$1/expect")
-	if [ "$program" != - ] && [ "$made" = 0 ]; then
-		(cd tree && sh -c "$build/$program") >said 2>&1 || made=$?
+	edited=$(sed -n 1p "$here/$1/lines" 2>/dev/null) || edited=
+	[ -z "$edited" ] || cp "tree/$edited" right
+	add "$1" tree
+	made=0 target=$(sed -n 1p "$here/$1/expect") command=$(sed -n 2p "$here/$1/expect")
+	[ "$target" = - ] || make -C tree -o "$build/flags" -o "$build/version" B="$build" CUDA=0 \
+		sanflags= -j"$(nproc)" "$build/$target" >said 2>&1 || made=$?
+	if [ "$command" != - ] && [ "$made" = 0 ]; then
+		(cd tree && BUILD=$build sh -c "$command") >said 2>&1 || made=$?
 	fi
-	cp right "tree/$file"
+	[ -z "$edited" ] || cp right "tree/$edited"
+	own "$1" | (cd tree && xargs -r rm -f)
 	cat said
-	[ "$made" != 0 ] && grep -q -e "$(sed -n 3p "$here/mistakes/$1/expect")" said
+	[ "$made" != 0 ] && grep -q -e "$(sed -n 3p "$here/$1/expect")" said
 }
 
+for kind in $(kinds) $(mistakes); do
+	[ ! -e "$here/$kind/needs" ] || cat "$here/$kind/needs"
+done >needed
 passed=0 failed=0 build=$(basename "$B")
 counts >counts.tsv
 column -t -s "$(printf '\t')" counts.tsv
@@ -201,8 +210,9 @@ for part in plan shard tok; do
 done
 mkdir -p tree/tests "tree/$build/tests"
 cp -pR "$TOP/tests/recorded" "$TOP/tests/check.h" "$TOP/tests/sized_model.h" tree/tests
-mkdir tree/tests/unit
+mkdir tree/tests/unit tree/tests/lint
 cp -p "$TOP/tests/unit/lists.c" tree/tests/unit
+cp -p "$TOP/tests/lint/lists.sh" tree/tests/lint
 [ ! -e "$B/tests/recorded" ] || cp -pR "$B/tests/recorded" "tree/$build/tests"
 for kind in $(taken); do
 	add "$kind" tree
@@ -214,11 +224,8 @@ export B="$tmp/tree/$build" PATH="$tmp/tree/$build:$PATH"
 for kind in $(kinds); do
 	passes "$kind" sh "$here/$kind/run.sh"
 done
-for mistake in "$here"/mistakes/*/expect; do
-	mistake=$(basename "$(dirname "$mistake")")
-	case $mistake in
-	*${ONLY:-}*) passes "mistake: $mistake" mistaken "$mistake" ;;
-	esac
+for mistake in $(mistakes); do
+	passes "$mistake" mistaken "$mistake"
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

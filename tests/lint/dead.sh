@@ -28,11 +28,11 @@ symbols()
 	find "$B" -path "$B/tests" -prune -o -name '*.o' -exec nm -A "$@" {} +
 }
 
-# lines LIST...: the names of their lines, each after its place
-lines()
+# entries HEADER...: the names of their entries, each after its place
+entries()
 {
-	grep -HnE '^	[A-Z]+\([a-z_0-9]+, [a-z_0-9]+\)' "$@" |
-		sed -E 's/^([^:]*:[0-9]+):	[A-Z]+\(([a-z_0-9]+),.*/\1 \2/'
+	grep -HnE '^(OPERATION|CALL)(_CPU|_MPI)?\([a-z_0-9]+, [a-z_0-9]+\)' "$@" |
+		sed -E 's/^([^:]*:[0-9]+):[A-Z_]+\(([a-z_0-9]+),.*/\1 \2/'
 }
 
 # unused NAME OBJECT: which no other object needs; its own file names it once more than defining
@@ -55,19 +55,19 @@ done
 symbols -g --defined-only | sed -nE 's|^(.*)\.o:[0-9a-f]* [TDBR] ([a-z_][a-z0-9_]*)$|\2 \1|p' |
 	sort >"$tmp/exported"
 { symbols -u | sed -nE 's/^.* U //p'; names train/cuda train/nccl; echo main
-	lines train/comm_list.h | sed 's/.* /mpi_/'; } |
+	entries train/call/*.h | sed 's/.* /mpi_/'; } |
 	sort -u >"$tmp/needed"
 names tests >"$tmp/tests"
 {
 	join -v 1 "$tmp/exported" "$tmp/needed" | while read -r name object; do
 		unused "$name" "$object"
 	done
-	# Members that are pointers to functions stand one tab in, or are lines of a list.
+	# Members that are pointers to functions stand one tab in, or are entries of a list.
 	{
 		grep -rnE --include='*.h' '^	[a-z].*\(\*(const )?[a-z_0-9]+\)\(' \
 			bin lib tok shard plan ckpt export train |
 			sed -E 's/^([^:]*:[0-9]+):.*\(\*(const )?([a-z_0-9]+)\)\(.*/\1 \3/'
-		lines train/ops_list.h train/comm_list.h
+		entries train/op/*.h train/call/*.h
 	} |
 		while read -r where name; do
 			grep -rqE "(->|\.)$name\(" bin lib tok shard plan ckpt export train ||

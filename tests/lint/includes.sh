@@ -7,7 +7,8 @@
 # BLAS, CUDA, NCCL and a few libraries have one home each.
 set -u
 cd "${TOP:-.}" || exit 1
-operations='train/tensor.h train/ops.h train/backend.h train/comm.h train/op/ train/call/'
+lists='train/ops_list.h train/comm_list.h train/op/ train/call/'
+operations="train/tensor.h train/ops.h train/backend.h train/comm.h $lists"
 cuda="lib/base/ lib/model/gpu.h $operations train/cuda/"
 table="
 lib/base

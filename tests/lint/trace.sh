@@ -12,7 +12,7 @@ found=$(
 			echo "docs/ARCHITECTURE.md: no function is named $name"
 	done
 	for name in $(echo "$trace" | grep -o 'ops->[a-z_]*' | sort -u); do
-		grep -rqE "\\(\\*${name#ops->}\\)\\(|DO\\(${name#ops->}[,)]" train ||
+		grep -rqE "\\(\\*${name#ops->}\\)\\(|^[A-Z_]+\\(${name#ops->}," train ||
 			echo "docs/ARCHITECTURE.md: there is no $name"
 	done
 )

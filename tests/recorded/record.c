@@ -16,14 +16,13 @@
 const struct backend *__real_backend_choose(const char *name, struct err *e);
 const struct backend *__wrap_backend_choose(const char *name, struct err *e);
 
-#define ROOM(op, type) struct type op;
-
 /* A call and its arguments. */
 struct call {
 	void (*run)(const struct call *);
 	struct stream *st;
 	union {
-		OPS(ROOM, ROOM)
+#define OPERATION(op, type) struct type op;
+#include "train/ops_list.h"
 	} of;
 };
 
@@ -53,7 +52,7 @@ keep(struct stream *st, void (*run)(const struct call *))
 
 /* --- operations ------------------------------------------------------------------------------- */
 
-#define KEEP(op, type) \
+#define OPERATION(op, type) \
 	static void run_##op(const struct call *c) \
 	{ \
 		inner->op(c->st, &c->of.op); \
@@ -66,11 +65,12 @@ keep(struct stream *st, void (*run)(const struct call *))
 			inner->op(st, a); \
 	}
 
-#define ENTRY(op, type) .op = kept_##op,
+#include "train/ops_list.h"
 
-OPS(KEEP, KEEP)
-
-static const struct ops kept_ops = { OPS(ENTRY, ENTRY) };
+static const struct ops kept_ops = {
+#define OPERATION(op, type) .op = kept_##op,
+#include "train/ops_list.h"
+};
 
 static struct stream *
 stream(struct device *d, int index)
@@ -126,12 +126,12 @@ free_comm(struct comm *c)
 		host(c)->ops->call(host(c), st, a); \
 	}
 
-#define CALL_ENTRY(call, type) .call = call_##call,
-
-COMM_CALLS(CALL, CALL)
+#include "train/comm_list.h"
 
 static const struct comm_ops kept_comm_ops = {
-	COMM_CALLS(CALL_ENTRY, CALL_ENTRY).share = share,
+#define CALL(call, type) .call = call_##call,
+#include "train/comm_list.h"
+	.share = share,
 	.barrier = barrier,
 	.free = free_comm,
 };

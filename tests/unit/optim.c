@@ -232,31 +232,9 @@ test_rules(void)
 	CHECK(optim_num_states(NULL) == 0 && optim_num_states(&optim_rules[0]) == 2);
 }
 
-/* A rule that calls what a table does not have is refused by name; the CPU has all of every rule.
- */
-static void
-test_operations(void)
-{
-	struct ops toy = *backend_cpu.ops;
-
-	for (int i = 0; optim_rule_names[i]; i++)
-		CHECK(optim_check_operations(i, backend_cpu.ops, "cpu", &e) == 0);
-	toy.sgd = NULL;
-	CHECK(optim_check_operations(0, &toy, "toy", &e) == 0);
-	CHECK(optim_check_operations(1, &toy, "toy", &e) < 0);
-	CHECK(!strcmp(e.msg, "--optimizer sgd: operation 'sgd' is not built for toy"));
-	toy.axpby = NULL;
-	CHECK(optim_check_operations(2, &toy, "toy", &e) < 0);
-	CHECK(!strcmp(e.msg, "--optimizer muon: operation 'axpby' is not built for toy"));
-	CHECK(
-	    !strcmp(ops_lack(&toy, (const enum op_number[]){ OP_average, OP_sgd, OP_END }), "sgd"));
-	CHECK(!ops_lack(&toy, NULL));
-}
-
 int
 main(void)
 {
-	test_operations();
 	test_rules();
 	test_warmup();
 	test_decay();

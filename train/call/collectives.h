@@ -29,6 +29,10 @@ struct comm_broadcast {
  * A gather or a scatter in parts: whole holds `size` equal parts in the order of ranks, and part is
  * this rank's, in its place inside whole or elsewhere. What others write to lies in shared memory,
  * as far from the beginning of the same piece on every rank: whole in a gather, slots in a scatter.
+ * all_gather_parts: whole gets the parts of the others, from the next rank's on; the own one is not
+ * written there, and its event not recorded. All have read part when the stream passes.
+ * reduce_scatter_parts: part gets the sum of this rank's part in the whole of all ranks. part may
+ * lie in its place inside whole. Ranks make their own part last, the next rank's first.
  */
 struct comm_parts {
 	struct tensor whole, part;
@@ -186,4 +190,16 @@ describe_all_to_all_rows(int size, const struct rows_exchange *a)
 	return c;
 }
 
+#endif
+
+#ifdef CALL
+CALL(all_reduce, comm_reduce)
+CALL(all_gather, comm_gather)
+CALL(all_gather_parts, comm_parts)
+CALL(reduce_scatter_parts, comm_parts)
+CALL(all_to_all, comm_arrays)
+CALL(broadcast, comm_broadcast)
+CALL(exchange, comm_messages)
+CALL(message, comm_message)
+CALL(all_to_all_rows, rows_exchange)
 #endif

@@ -6,6 +6,7 @@
  */
 #include "train/cpu/real.h"
 
-#define ENTRY(name, type) .name = cpu_name(name),
-
-const struct ops cpu_name(ops) = { OPS(ENTRY, ENTRY) };
+const struct ops cpu_name(ops) = {
+#define OPERATION(name, type) .name = cpu_name(name),
+#include "train/ops_list.h"
+};

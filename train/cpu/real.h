@@ -215,8 +215,7 @@ real cpu_name(largest)(const real *x, int64_t n);
 void cpu_name(quantise_blocks)(struct stream *, const struct quantise *);
 
 /* --- the operations --------------------------------------------------------------------------- */
-#define DECLARE(name, type) void cpu_name(name)(struct stream *, const struct type *);
-OPS(DECLARE, DECLARE)
-#undef DECLARE
+#define OPERATION(name, type) void cpu_name(name)(struct stream *, const struct type *);
+#include "train/ops_list.h"
 
 #endif

@@ -537,6 +537,7 @@ cuda_drop(struct recorded *r)
 const struct backend backend_cuda = {
 	.name = "cuda",
 	.ops = &cuda_ops,
+	.comm_ops = &nccl_ops,
 	.host = &backend_cpu,
 	.max_head_size = CU_HEAD_MAX,
 	.max_experts = CU_EXPERTS,

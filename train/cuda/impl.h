@@ -148,11 +148,9 @@ void cu_norm_copies(struct stream *, const struct norm *);
 cudaError_t cu_kernels_present(void);
 
 /* --- the operations --------------------------------------------------------------------------- */
-#define DECLARE(name, type) void cuda_##name(struct stream *, const struct type *);
-#define NONE(name, type)
-OPS(DECLARE, NONE)
-#undef DECLARE
-#undef NONE
+#define OPERATION(name, type) void cuda_##name(struct stream *, const struct type *);
+#define OPERATION_CPU(name, type)
+#include "train/ops_list.h"
 
 extern const struct ops cuda_ops;
 

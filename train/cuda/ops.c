@@ -6,7 +6,8 @@
  */
 #include "train/cuda/impl.h"
 
-#define ENTRY(name, type) .name = cuda_##name,
-#define NONE(name, type)
-
-const struct ops cuda_ops = { OPS(ENTRY, NONE) };
+const struct ops cuda_ops = {
+#define OPERATION(name, type) .name = cuda_##name,
+#define OPERATION_CPU(name, type)
+#include "train/ops_list.h"
+};

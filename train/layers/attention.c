@@ -405,5 +405,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 }
 
 /* The block's row for the engine. */
+static const enum use uses[] = { OP_attention_bwd, OP_attention_fwd, OP_attention_max, OP_norm_bwd,
+	OP_norm_fwd, OP_rope, USES_END };
+
 const struct layer_kind layer_attention = { &block_attention, SITE_ATTENTION_OUT, forward, backward,
-	FP8_QKV };
+	FP8_QKV, .uses = uses };

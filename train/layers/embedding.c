@@ -96,4 +96,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		e->ops->embedding_bwd(e->stream, &places);
 }
 
-const struct layer_kind layer_embedding = { &block_embedding, SITE_COUNT, forward, backward };
+static const enum use uses[] = { OP_dropout_bwd, OP_embedding_bwd, OP_embedding_fwd, USES_END };
+
+const struct layer_kind layer_embedding = { &block_embedding, SITE_COUNT, forward, backward,
+	.uses = uses };

@@ -187,4 +187,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	norm_backward(l, s, &flow);
 }
 
-const struct layer_kind layer_head = { &block_head, SITE_COUNT, forward, backward };
+static const enum use uses[] = { OP_dot, OP_fill, OP_xent_loss, OP_xent_stats, CALL_all_gather,
+	USES_END };
+
+const struct layer_kind layer_head = { &block_head, SITE_COUNT, forward, backward, .uses = uses };

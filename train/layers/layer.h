@@ -12,6 +12,7 @@
 #include "lib/model/block/block.h"
 #include "train/engine/engine.h"
 #include "train/engine/fp8.h"
+#include "train/uses.h"
 
 /* A layer's dropouts, which are part of the random stream's number. */
 enum dropout_site { SITE_EMBEDDING, SITE_ATTENTION, SITE_ATTENTION_OUT, SITE_MLP_OUT, SITE_COUNT };
@@ -28,6 +29,7 @@ struct layer_kind {
 	void (*backward)(
 	    const struct layer *, struct step *, const struct tensor *dx, const struct tensor *x);
 	enum fp8_linear reads; /* which reads the norm of the input, where one does in 8 bits */
+	const enum use *uses;  /* what it calls (train/uses.h) */
 };
 
 struct layer {

@@ -229,4 +229,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	finish(l, s, &in, &flow);
 }
 
-const struct layer_kind layer_mlp = { &block_mlp, SITE_MLP_OUT, forward, backward, FP8_FC1 };
+static const enum use uses[] = { OP_act_bwd, OP_act_fwd, USES_END };
+
+const struct layer_kind layer_mlp = { &block_mlp, SITE_MLP_OUT, forward, backward, FP8_FC1,
+	.uses = uses };

@@ -357,4 +357,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	norm_backward(l, s, &flow);
 }
 
-const struct layer_kind layer_moe = { &block_moe, SITE_MLP_OUT, forward, backward };
+static const enum use uses[] = { OP_act_bwd, OP_act_fwd, OP_expert_act, OP_expert_act_grad,
+	OP_grouped, USES_END };
+
+const struct layer_kind layer_moe = { &block_moe, SITE_MLP_OUT, forward, backward, .uses = uses };

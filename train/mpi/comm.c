@@ -17,7 +17,6 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 
-#include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,18 +25,6 @@ enum {
 	SMALL = 32 << 10,   /* up to here (bytes times ranks) one message round beats two */
 	MESSAGE = 16 << 20, /* bytes of the longest single message */
 	OWN_TAG = 0, /* messages of the collectives; those of exchange() have 1 + their tag */
-};
-
-/* What a communicator keeps besides its rank and size; arrays grow to what the largest
- * exchange needs. */
-struct mpi_comm {
-	MPI_Comm mpi; /* MPI_COMM_NULL in a process without MPI */
-	/* shared by every communicator of the process; the world's free() frees it */
-	char *staging;
-	bool owns_staging;
-	MPI_Request *request;
-	size_t num_requests, max_requests;
-	int *count, *start; /* one per rank, for MPI_Allgatherv */
 };
 
 /* Equal pieces of an array, of `bytes` each, one for each rank: the first rank's at data, the next
@@ -57,10 +44,9 @@ min_size(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Ends the world when MPI reports a failure. MPI's default is to end the program with its own
- * messages; this prints one line and sets a status. */
-static void
-check(struct comm *c, int rc, const char *what)
+/* MPI's default is to end the program with its own messages. */
+void
+mpi_check(struct comm *c, int rc, const char *what)
 {
 	char text[MPI_MAX_ERROR_STRING] = "unknown error";
 	int len;
@@ -107,7 +93,8 @@ post_send(struct comm *c, const char *data, size_t bytes, int peer, int tag)
 	for (size_t done = 0; done < bytes; done += MESSAGE) {
 		int n = (int)min_size(bytes - done, MESSAGE);
 
-		check(c, MPI_Isend(data + done, n, MPI_BYTE, peer, tag, m->mpi, next_request(m)),
+		mpi_check(c,
+		    MPI_Isend(data + done, n, MPI_BYTE, peer, tag, m->mpi, next_request(m)),
 		    "a send");
 	}
 }
@@ -122,7 +109,8 @@ post_receive(struct comm *c, char *data, size_t bytes, int peer, int tag)
 	for (size_t done = 0; done < bytes; done += MESSAGE) {
 		int n = (int)min_size(bytes - done, MESSAGE);
 
-		check(c, MPI_Irecv(data + done, n, MPI_BYTE, peer, tag, m->mpi, next_request(m)),
+		mpi_check(c,
+		    MPI_Irecv(data + done, n, MPI_BYTE, peer, tag, m->mpi, next_request(m)),
 		    "a receive");
 	}
 }
@@ -134,7 +122,7 @@ wait_all(struct comm *c)
 	struct mpi_comm *m = c->impl;
 
 	if (m->num_requests)
-		check(c, MPI_Waitall((int)m->num_requests, m->request, MPI_STATUSES_IGNORE),
+		mpi_check(c, MPI_Waitall((int)m->num_requests, m->request, MPI_STATUSES_IGNORE),
 		    "an exchange");
 	m->num_requests = 0;
 }
@@ -203,7 +191,7 @@ all_reduce_window(struct comm *c, char *data, size_t bytes, enum dtype dtype, en
 		m->count[i] = (int)piece_bytes(&p, i);
 		m->start[i] = m->count[i] ? i * (int)piece : 0;
 	}
-	check(c,
+	mpi_check(c,
 	    MPI_Allgatherv(
 		MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, m->count, m->start, MPI_BYTE, m->mpi),
 	    "a reduction");
@@ -228,7 +216,7 @@ mpi_all_reduce(struct comm *c, struct stream *st, const struct comm_reduce *a)
 	if (bytes <= SMALL / ranks) {
 		int n = (int)bytes;
 
-		check(c, MPI_Allgather(t->data, n, MPI_BYTE, m->staging, n, MPI_BYTE, m->mpi),
+		mpi_check(c, MPI_Allgather(t->data, n, MPI_BYTE, m->staging, n, MPI_BYTE, m->mpi),
 		    "a reduction");
 		reduce_staged(c, t->data, bytes, t->dtype, a->op);
 		return;
@@ -282,10 +270,10 @@ mpi_all_gather(struct comm *c, struct stream *st, const struct comm_gather *a)
 		int n = (int)min_size(MESSAGE, bytes - done);
 		MPI_Datatype run, column;
 
-		check(c, MPI_Type_contiguous(n, MPI_BYTE, &run), "a gather");
-		check(c, MPI_Type_create_resized(run, 0, (MPI_Aint)bytes, &column), "a gather");
-		check(c, MPI_Type_commit(&column), "a gather");
-		check(c,
+		mpi_check(c, MPI_Type_contiguous(n, MPI_BYTE, &run), "a gather");
+		mpi_check(c, MPI_Type_create_resized(run, 0, (MPI_Aint)bytes, &column), "a gather");
+		mpi_check(c, MPI_Type_commit(&column), "a gather");
+		mpi_check(c,
 		    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, (char *)out->data + done, 1,
 			column, m->mpi),
 		    "a gather");
@@ -334,7 +322,7 @@ mpi_broadcast(struct comm *c, struct stream *st, const struct comm_broadcast *a)
 	for (size_t done = 0; c->size > 1 && done < bytes; done += MESSAGE) {
 		int n = (int)min_size(MESSAGE, bytes - done);
 
-		check(c, MPI_Bcast((char *)a->x.data + done, n, MPI_BYTE, a->root, m->mpi),
+		mpi_check(c, MPI_Bcast((char *)a->x.data + done, n, MPI_BYTE, a->root, m->mpi),
 		    "a broadcast");
 	}
 }
@@ -420,7 +408,7 @@ mpi_barrier(struct comm *c)
 	struct mpi_comm *m = c->impl;
 
 	if (c->size > 1)
-		check(c, MPI_Barrier(m->mpi), "a barrier");
+		mpi_check(c, MPI_Barrier(m->mpi), "a barrier");
 }
 
 /* At root: the bytes of all ranks in rank order, of the lengths given. A rank without bytes sends
@@ -458,7 +446,8 @@ mpi_gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t
 
 	*total = 0;
 	if (c->size > 1)
-		check(c, MPI_Gather(&own, 1, MPI_UINT64_T, every, 1, MPI_UINT64_T, root, m->mpi),
+		mpi_check(c,
+		    MPI_Gather(&own, 1, MPI_UINT64_T, every, 1, MPI_UINT64_T, root, m->mpi),
 		    "a gather");
 	if (every) {
 		all = collect(c, bytes, c->size > 1 ? every : &own, total);
@@ -502,7 +491,7 @@ mpi_free(struct comm *c)
 	if (m->owns_staging)
 		free(m->staging);
 	else if (m->mpi != MPI_COMM_NULL)
-		check(c, MPI_Comm_free(&m->mpi), "the end of a communicator");
+		mpi_check(c, MPI_Comm_free(&m->mpi), "the end of a communicator");
 	free(m->request);
 	free(m->count);
 	free(m->start);
@@ -556,11 +545,11 @@ mpi_split(struct comm *c, int color, int key, struct err *e)
 	return part == MPI_COMM_NULL ? NULL : wrap(part, m->staging);
 }
 
-#define ENTRY(name, type) .name = mpi_##name,
-
 /* All blocking; the stream that each takes is for implementations that queue. */
 static const struct comm_ops mpi_ops = {
-	COMM_CALLS(ENTRY, ENTRY).split = mpi_split,
+#define CALL(name, type) .name = mpi_##name,
+#include "train/comm_list.h"
+	.split = mpi_split,
 	.share = mpi_share,
 	.barrier = mpi_barrier,
 	.gather_bytes = mpi_gather_bytes,
@@ -655,7 +644,7 @@ mpi_local_rank(struct comm *world, int *local_size)
 	*local_size = 1;
 	if (world->size == 1)
 		return 0;
-	check(world,
+	mpi_check(world,
 	    MPI_Comm_split_type(m->mpi, MPI_COMM_TYPE_SHARED, world->rank, MPI_INFO_NULL, &host),
 	    "a split by host");
 	MPI_Comm_rank(host, &rank);

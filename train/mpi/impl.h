@@ -4,6 +4,23 @@
 
 #include "train/comm.h"
 
+#include <mpi.h>
+
+/* What a communicator keeps besides its rank and size; arrays grow to what the largest
+ * exchange needs. */
+struct mpi_comm {
+	MPI_Comm mpi; /* MPI_COMM_NULL in a process without MPI */
+	/* shared by every communicator of the process; the world's free() frees it */
+	char *staging;
+	bool owns_staging;
+	MPI_Request *request;
+	size_t num_requests, max_requests;
+	int *count, *start; /* one per rank, for MPI_Allgatherv */
+};
+
+/* Ends the world when MPI reports a failure: one line, with what it was in, and a status. */
+void mpi_check(struct comm *c, int rc, const char *what);
+
 /* num arrays of count elements, one after another in rank order. */
 struct summands {
 	const char *data;
@@ -20,8 +37,7 @@ struct summands {
  */
 void reduce_in_order(void *dst, const struct summands *s, enum reduce op);
 
-#define DECLARE(name, type) void mpi_##name(struct comm *, struct stream *, const struct type *);
-COMM_CALLS(DECLARE, DECLARE)
-#undef DECLARE
+#define CALL(name, type) void mpi_##name(struct comm *, struct stream *, const struct type *);
+#include "train/comm_list.h"
 
 #endif

@@ -355,12 +355,12 @@ free_comm(struct comm *c)
 	free(c);
 }
 
-#define ENTRY(name, type) .name = nccl_##name,
-#define NONE(name, type)
-
 /* split and gather_bytes only report misuse: the engine uses the host's. */
-static const struct comm_ops nccl_ops = {
-	COMM_CALLS(ENTRY, NONE).split = split,
+const struct comm_ops nccl_ops = {
+#define CALL(name, type) .name = nccl_##name,
+#define CALL_MPI(name, type)
+#include "train/comm_list.h"
+	.split = split,
 	.share = share,
 	.barrier = barrier,
 	.gather_bytes = gather_bytes,

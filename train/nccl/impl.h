@@ -49,11 +49,9 @@ void nccl_sums_close(struct sums *s, struct device *d);
 void nccl_sums_all(struct sums *s, struct comm *c, struct stream *st, const struct tensor *t);
 /* As comm_ops.reduce_scatter_parts, once all parts are made; the slots are those of p. */
 void nccl_sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p);
-#define DECLARE(name, type) void nccl_##name(struct comm *, struct stream *, const struct type *);
-#define NONE(name, type)
-COMM_CALLS(DECLARE, NONE)
-#undef DECLARE
-#undef NONE
+#define CALL(name, type) void nccl_##name(struct comm *, struct stream *, const struct type *);
+#define CALL_MPI(name, type)
+#include "train/comm_list.h"
 
 /* What a rank tells each other one in its memory, by the number of the call, at [flag][own rank]:
  * memory is open to it; what it is sent has come. */

@@ -42,3 +42,8 @@ describe_act_bwd(struct op_call *c, const struct act_grad *a)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(act_fwd, act)
+OPERATION(act_bwd, act_grad)
+#endif

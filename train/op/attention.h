@@ -103,3 +103,9 @@ describe_attention_max(struct op_call *c, const struct attention_max *a)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(attention_fwd, attention)
+OPERATION(attention_bwd, attention_grad)
+OPERATION(attention_max, attention_max)
+#endif

@@ -65,3 +65,8 @@ describe_dropout_bwd(struct op_call *c, const struct dropout_grad *g)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(residual_fwd, residual)
+OPERATION(dropout_bwd, dropout_grad)
+#endif

@@ -38,3 +38,8 @@ describe_embedding_bwd(struct op_call *c, const struct embedding_grad *a)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(embedding_fwd, embedding)
+OPERATION(embedding_bwd, embedding_grad)
+#endif

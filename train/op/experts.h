@@ -100,3 +100,9 @@ describe_expert_act_grad(struct op_call *c, const struct expert_act_grad *a)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(grouped, grouped)
+OPERATION(expert_act, expert_act)
+OPERATION(expert_act_grad, expert_act_grad)
+#endif

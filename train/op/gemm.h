@@ -90,3 +90,7 @@ describe_gemm(struct op_call *c, const struct gemm *g)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(gemm, gemm)
+#endif

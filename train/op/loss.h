@@ -52,3 +52,8 @@ describe_xent_loss(struct op_call *c, const struct xent *x)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(xent_stats, xent)
+OPERATION(xent_loss, xent)
+#endif

@@ -68,3 +68,8 @@ describe_norm_bwd(struct op_call *c, const struct norm_grad *n)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(norm_fwd, norm)
+OPERATION(norm_bwd, norm_grad)
+#endif

@@ -121,3 +121,11 @@ describe_balance(struct op_call *c, const struct balance *b)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(split, halves)
+OPERATION(adamw, adamw)
+OPERATION(sgd, sgd)
+OPERATION(balance, balance)
+OPERATION_CPU(average, average)
+#endif

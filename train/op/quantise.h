@@ -89,3 +89,8 @@ describe_scales(struct op_call *c, const struct scales *s)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(quantise, quantise)
+OPERATION(scales, scales)
+#endif

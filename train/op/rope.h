@@ -25,3 +25,7 @@ describe_rope(struct op_call *c, const struct rope *r)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(rope, rope)
+#endif

@@ -112,3 +112,10 @@ describe_rows_by(struct op_call *c, const struct rows_by *r)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(route, route)
+OPERATION(route_grad, route_grad)
+OPERATION(drop_rows, drop_rows)
+OPERATION(rows_by, rows_by)
+#endif

@@ -136,3 +136,16 @@ describe_normal(struct op_call *c, const struct normal *n)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(add, pair)
+OPERATION(sum, sum)
+OPERATION(axpby, axpby)
+OPERATION(fill, fill)
+OPERATION(normal, normal)
+OPERATION(cast, pair)
+OPERATION(dot, dot)
+OPERATION(count_nonfinite, pair)
+OPERATION(count_zero, pair)
+OPERATION(hash, pair)
+#endif

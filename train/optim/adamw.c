@@ -37,7 +37,7 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 	p->ops->adamw(p->stream, &a);
 }
 
-static const enum op_number uses[] = { OP_adamw, OP_END };
+static const enum use uses[] = { OP_adamw, USES_END };
 
 const struct optim_kind optim_adam = { update,
 	OPTIM_BETA1 | OPTIM_BETA2 | OPTIM_EPS | OPTIM_DECAY_FORM, .uses = uses };

@@ -304,8 +304,8 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 	optim_adam.update(e, o, p);
 }
 
-static const enum op_number uses[] = { OP_fill, OP_dot, OP_cast, OP_axpby, OP_gemm, OP_adamw,
-	OP_END };
+static const enum use uses[] = { OP_fill, OP_dot, OP_cast, OP_axpby, OP_gemm, OP_adamw,
+	CALL_exchange, USES_END };
 
 const struct optim_kind optim_muon = { update,
 	OPTIM_BETA1 | OPTIM_BETA2 | OPTIM_EPS | OPTIM_MUON | OPTIM_DECAY_FORM, update_matrices,

@@ -23,13 +23,12 @@ OPTIM_RULES(DECLARE)
 const struct optim_kind *const optim_kinds[] = { OPTIM_RULES(ENTRY) };
 
 int
-optim_check_operations(int kind, const struct ops *have, const char *backend, struct err *e)
+optim_check_uses(int kind, const struct backend *b, struct err *e)
 {
-	const char *name = ops_lack(have, optim_kinds[kind]->uses);
+	char who[64];
 
-	return name ? err_set(e, "--optimizer %s: operation '%s' is not built for %s",
-			  optim_rules[kind].name, name, backend)
-		    : 0;
+	snprintf(who, sizeof who, "--optimizer %s", optim_rules[kind].name);
+	return uses_check(optim_kinds[kind]->uses, b, who, e);
 }
 
 void

@@ -53,15 +53,13 @@ struct optim_kind {
 	 * share over those with slices of the same ones. */
 	void (*matrices)(
 	    struct engine *, const struct optim_options *, const struct optim_update *, int bucket);
-	/* The operations that it calls, ended by OP_END: a backend that lacks one refuses the rule
-	 * before the first step. NULL: those that every backend has. */
-	const enum op_number *uses;
+	const enum use *uses; /* what it calls (train/uses.h) */
 };
 /* In the order of optim_rules. */
 extern const struct optim_kind *const optim_kinds[];
 
-/* -1 where the operations of a backend lack one that the kind uses. */
-int optim_check_operations(int kind, const struct ops *have, const char *backend, struct err *e);
+/* As uses_check, of the rule of that number. */
+int optim_check_uses(int kind, const struct backend *b, struct err *e);
 /* For rules that leave to it what they do not take. */
 extern const struct optim_kind optim_adam;
 

@@ -24,6 +24,6 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 	p->ops->sgd(p->stream, &s);
 }
 
-static const enum op_number uses[] = { OP_sgd, OP_END };
+static const enum use uses[] = { OP_sgd, USES_END };
 
 const struct optim_kind optim_sgd = { update, OPTIM_MOMENTUM, .uses = uses };

@@ -349,9 +349,8 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 		.overlap_grad_reduce = c->o.overlap_grad_reduce,
 		.overlap_param_gather = c->o.overlap_param_gather,
 	};
-	bool able = ec.backend &&
-	    optim_check_operations(c->o.run.optimizer, ec.backend->ops, ec.backend->name, &err) ==
-		0;
+	bool able = ec.backend && optim_check_uses(c->o.run.optimizer, ec.backend, &err) == 0 &&
+	    engine_check_uses(&c->plan.model, ec.backend, &err) == 0;
 	int64_t length = able ? infer_seq_length(c, &err) : -1;
 	bool infers = c->o.tokens_file || c->o.generate;
 	int status;

@@ -40,16 +40,41 @@ index_shards(struct engine *e)
 
 #define LAYER_ENTRY(name) &layer_##name,
 
+static const struct layer_kind *const kinds[] = { BLOCKS(LAYER_ENTRY) };
+
 /* The layer kind that computes a block. */
 static const struct layer_kind *
 layer_of(const struct block_kind *block)
 {
-	static const struct layer_kind *const kinds[] = { BLOCKS(LAYER_ENTRY) };
 	const struct layer_kind *kind = kinds[block_number(block) - 1];
 
 	if (kind->block != block)
 		BUG("the layer of block '%s' computes '%s'", block->name, kind->block->name);
 	return kind;
+}
+
+/* From before the layers to after them. */
+static bool
+is_in(const struct block_kind *block, const struct model_config *c)
+{
+	int64_t layer = -1;
+
+	while (layer <= c->num_layers && !block->in(c, layer))
+		layer++;
+	return layer <= c->num_layers;
+}
+
+int
+engine_check_uses(const struct model_config *c, const struct backend *b, struct err *e)
+{
+	char who[64];
+
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		snprintf(who, sizeof who, "block '%s'", kinds[i]->block->name);
+		if (is_in(kinds[i]->block, c) && uses_check(kinds[i]->uses, b, who, e) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* A layer for each block of the stage, in the order of the forward pass. */

@@ -19,6 +19,8 @@ struct engine_config {
 	bool overlap_grad_reduce, overlap_param_gather;
 };
 
+/* As uses_check, of the blocks that the model has. */
+int engine_check_uses(const struct model_config *c, const struct backend *b, struct err *e);
 /* Allocates the memory, makes the communicators and builds the list of layers. The plan must be for
  * world->size ranks. */
 int engine_open(

@@ -291,7 +291,7 @@ logged_free(struct comm *c)
 	end_at_once(h);
 }
 
-#define LOGGED(call, type) \
+#define CALL(call, type) \
 	static void logged_##call(struct comm *c, struct stream *st, const struct type *a) \
 	{ \
 		struct comm_call (*describe)(int, const struct type *) = describe_##call; \
@@ -302,12 +302,12 @@ logged_free(struct comm *c)
 		end(h, st); \
 	}
 
-#define ENTRY(call, type) .call = logged_##call,
-
-COMM_CALLS(LOGGED, LOGGED)
+#include "train/comm_list.h"
 
 static const struct comm_ops logged_ops = {
-	COMM_CALLS(ENTRY, ENTRY).split = logged_split,
+#define CALL(call, type) .call = logged_##call,
+#include "train/comm_list.h"
+	.split = logged_split,
 	.share = logged_share,
 	.barrier = logged_barrier,
 	.gather_bytes = logged_gather_bytes,

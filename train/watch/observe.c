@@ -6,7 +6,7 @@
 #include "train/watch/observe.h"
 
 /* The wrapper of an operation. One that has no description does not compile. */
-#define OBSERVED(op, type) \
+#define OPERATION(op, type) \
 	static void observed_##op(struct stream *st, const struct type *a) \
 	{ \
 		void (*describe)(struct op_call *, const struct type *) = describe_##op; \
@@ -18,11 +18,12 @@
 		st->observer->after(st->observer, st, &c); \
 	}
 
-#define ENTRY(op, type) .op = observed_##op,
+#include "train/ops_list.h"
 
-OPS(OBSERVED, OBSERVED)
-
-static const struct ops observed_ops = { OPS(ENTRY, ENTRY) };
+static const struct ops observed_ops = {
+#define OPERATION(op, type) .op = observed_##op,
+#include "train/ops_list.h"
+};
 
 /* The backend's own table stays in the stream, from which the wrappers call it. */
 const struct ops *

@@ -26,3 +26,7 @@ describe_lion(struct op_call *c, const struct lion *l)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION_CPU(lion, lion)
+#endif

@@ -23,6 +23,6 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 	p->ops->lion(p->stream, &l);
 }
 
-static const enum op_number uses[] = { OP_lion, OP_END };
+static const enum use uses[] = { OP_lion, USES_END };
 
 const struct optim_kind optim_lion = { update, OPTIM_BETA1 | OPTIM_BETA2, .uses = uses };

@@ -23,3 +23,7 @@ describe_scale_columns(struct op_call *c, const struct scale_columns *s)
 }
 
 #endif
+
+#ifdef OPERATION
+OPERATION(scale_columns, scale_columns)
+#endif
