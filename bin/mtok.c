@@ -146,15 +146,15 @@ mtok_info(const void *cfg, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-/* A model from the text of JSON Lines. */
 static int
-mtok_train(const void *cfg, int argc, char **argv, struct err *e)
+mtok_train(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
-	struct train_config c = *(const struct train_config *)cfg;
+	struct train_config c = *(const struct train_config *)p->cfg;
 	struct train_counts n = { 0 };
 	struct mem_pool pool = { 0 };
 	int rc;
 
+	tokenizer_train_defaults(&c, opt_given(p, "normalization-rule-name"));
 	if (tokenizer_train_check(&c, e) < 0)
 		return CLI_USAGE;
 	options_add_operands(&c.input, &pool, argc, argv);
@@ -177,7 +177,7 @@ static const struct verb *const verbs[] = {
 	&(const struct verb){ "decode", "PREFIX ...", "Turn datasets or ids into text", decode_opts,
 	    sizeof(struct decode_config), mtok_decode },
 	&(const struct verb){ "train", "FILE ...", "Train a SentencePiece model", train_opts,
-	    sizeof(struct train_config), mtok_train },
+	    sizeof(struct train_config), .run_given = mtok_train },
 	&(const struct verb){
 	    "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info },
 	NULL,

@@ -23,6 +23,7 @@
 enum { BATCH_BYTES = 1 << 20, SETTINGS_MAX = 48, VALUE_BYTES = 32, RULES_MAX = 16 << 20 };
 
 const char *const train_model_types[] = { "unigram", "bpe", "word", "char", NULL };
+enum { NORMALIZATION_NMT_NFKC }; /* an index of the next */
 const char *const train_normalizations[] = { "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf",
 	"identity", NULL };
 
@@ -283,6 +284,18 @@ check_rules(const char *path, struct err *e)
 		return -1;
 	close(fd);
 	return st.st_size > RULES_MAX ? err_set(e, "%s: larger than %d bytes", path, RULES_MAX) : 0;
+}
+
+void
+tokenizer_train_defaults(struct train_config *c, bool normalization)
+{
+	if (c->sentencepiece_defaults) {
+		if (!normalization)
+			c->normalization_rule_name = NORMALIZATION_NMT_NFKC;
+		return;
+	}
+	c->byte_fallback = c->keep_extra_whitespaces = c->allow_whitespace_only_pieces =
+	    c->no_add_dummy_prefix = true;
 }
 
 /* Finds wrong usage before any text is read. */

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Members have spm_train's names, meanings and defaults. */
+/* Members have spm_train's names and meanings. */
 struct train_config {
 	struct opt_list input, json_keys; /* no input: standard input */
 	const char *files_from;           /* NULL: no list of inputs */
@@ -21,6 +21,7 @@ struct train_config {
 	double character_coverage, shrinking_factor;
 	const char *unk_piece, *bos_piece, *eos_piece, *pad_piece, *unk_surface, *required_chars,
 	    *normalization_rule_tsv;
+	bool sentencepiece_defaults;
 	bool byte_fallback, split_digits, allow_whitespace_only_pieces;
 	bool keep_extra_whitespaces, no_add_dummy_prefix, no_split_by_whitespace,
 	    no_split_by_unicode_script;
@@ -37,6 +38,13 @@ extern const char *const train_model_types[], *const train_normalizations[];
 struct train_counts {
 	int64_t documents, sentences, bytes, skipped;
 };
+
+/*
+ * Settles the options whose defaults depend on sentencepiece_defaults. Without it they are those of
+ * the models of Llama and llm-jp: decoding returns any text, line feeds and runs of blanks
+ * included, but for U+2581, which is the models' blank. normalization: that option was given.
+ */
+void tokenizer_train_defaults(struct train_config *c, bool normalization);
 
 /* Checks what can be checked before anything is read: the output is named and new. */
 int tokenizer_train_check(const struct train_config *c, struct err *e);

@@ -302,7 +302,7 @@ tokenizer()
 	for i in $(seq 60); do
 		printf '{"text": "the quick brown fox number %d\\tjumps over the lazy dog\\nand runs %d miles"}\n' "$i" $((i * 7))
 	done >docs.jsonl
-	mtok train -q -o t.model --model-type bpe --vocab-size 340 --byte-fallback \
+	mtok train -q --sentencepiece-defaults -o t.model --model-type bpe --vocab-size 340 --byte-fallback \
 		--normalization-rule-name identity docs.jsonl
 	mtok -q -o u --tokenizer-model t.model --append-eod docs.jsonl
 	mtok -q -o v --tokenizer-type NullTokenizer --vocab-size 340 <<<'{"text": "1 2 339"}'

@@ -11,7 +11,7 @@ setup_file()
 		printf '{"id": %d, "text": "the quick brown fox number %d jumps over the lazy dog\\nand runs %d miles", "title": "Fox %d"}\n' \
 			"$i" $((i * 37 % 100)) $((i * 7)) "$i"
 	done >docs.jsonl
-	mtok train -q -o t.model --model-type bpe --vocab-size 360 --byte-fallback docs.jsonl
+	mtok train -q --sentencepiece-defaults -o t.model --model-type bpe --vocab-size 360 --byte-fallback docs.jsonl
 	# A byte-level BPE of 256 bytes, four merges and <|endoftext|>.
 	perl -CS -e '
 		my ($next, $i) = (0x100, 0);
@@ -218,7 +218,7 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	grep -q '"documents": 61' out_text_document.json
 	grep -q '"skipped_lines": {"too-long": 1}' out_text_document.json
 	[ "$(sed -n 2p out.errors.tsv | cut -f 1-4)" = "$(printf 'long.gz\t2\t19\ttoo-long')" ]
-	run mtok train -q -o m.model --max-document-bytes 16777216 long.gz
+	run mtok train -q --sentencepiece-defaults -o m.model --max-document-bytes 16777216 long.gz
 	expect 1 "mtok: long.gz:2: too-long: more than 16777216 bytes, the most that --max-document-bytes allows"
 }
 
@@ -260,7 +260,7 @@ most_memory()
 
 @test "a text of one piece takes twice its bytes, with an id a byte too" {
 	case $B in *-address*) skip "the sanitizer keeps memory of its own" ;; esac
-	mtok train -q -o u.model --model-type unigram --vocab-size 80 docs.jsonl
+	mtok train -q --sentencepiece-defaults -o u.model --model-type unigram --vocab-size 80 docs.jsonl
 	cat >uni.json <<-'END'
 		{"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
 		 "post_processor": null, "decoder": null, "model": {"type": "Unigram", "unk_id": 0,
@@ -485,9 +485,9 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 }
 
 @test "train: the same model twice, unigram and bpe, symbols" {
-	mtok train -q -o again.model --model-type bpe --vocab-size 360 --byte-fallback docs.jsonl
+	mtok train -q --sentencepiece-defaults -o again.model --model-type bpe --vocab-size 360 --byte-fallback docs.jsonl
 	cmp t.model again.model
-	run mtok train -o u.model --vocab-size 100 --soft-vocab-limit --user-defined-symbols '<A,B>' '<"C">' --control-symbols '<X>' \
+	run mtok train --sentencepiece-defaults -o u.model --vocab-size 100 --soft-vocab-limit --user-defined-symbols '<A,B>' '<"C">' --control-symbols '<X>' \
 		--pad-id 3 docs.jsonl
 	[ "$status" = 0 ]
 	[[ $output =~ ^'mtok: u.model: 100 pieces from 120 sentences, '[0-9.]+' MB'$ ]]
@@ -547,13 +547,13 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 	expect 2 "mtok: 'text.jsonl' is not a SentencePiece model: it is not replaced"
 	run mtok train -o /dev/null --force docs.jsonl
 	expect 2 "mtok: '/dev/null' is not a regular file: it is not replaced"
-	run mtok train -o n.model --vocab-size 60 bad.jsonl
+	run mtok train --sentencepiece-defaults -o n.model --vocab-size 60 bad.jsonl
 	expect 1 "mtok: bad.jsonl:4: syntax: unterminated string at byte 22"
-	run mtok train -o n.model --vocab-size 100000 docs.jsonl
+	run mtok train --sentencepiece-defaults -o n.model --vocab-size 100000 docs.jsonl
 	[ "$status" = 1 ]
 	[[ $output == "mtok: cannot train: Vocabulary size too high (100000). Please set it to a value <= "* ]]
 	[ "${#lines[@]}" = 1 ]
-	run mtok train -o n.model --vocab-size 60 --character-coverage 0.9 docs.jsonl
+	run mtok train --sentencepiece-defaults -o n.model --vocab-size 60 --character-coverage 0.9 docs.jsonl
 	[ "$status" = 1 ]
 	[[ $output == "mtok: cannot train: libsentencepiece requires "*"character_coverage() >= 0.98 "* ]]
 	[ "${#lines[@]}" = 1 ]
@@ -587,7 +587,7 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 
 @test "models whose pieces contradict each other are refused" {
 	# one more piece at the end of the protobuf: an empty one, then one that begins with a NUL
-	mtok train -q -o u.model --vocab-size 60 --soft-vocab-limit docs.jsonl
+	mtok train -q --sentencepiece-defaults -o u.model --vocab-size 60 --soft-vocab-limit docs.jsonl
 	{ cat u.model; printf '\n\7\n\0\25\0\0\0\0'; } >bad.model
 	pieces=$(mtok info --tokenizer-model u.model | sed -n 's/^vocab.size[^0-9]*//p')
 	run mtok info --tokenizer-model bad.model

@@ -15,8 +15,8 @@ setup_file()
 	for i in $(seq 20000); do
 		printf '{"text": "document %d of many: %d %d \\u3042 \\"quoted\\"", "title": "%d"}\n' "$i" $((i * 7919 % 10007)) $((i * i)) "$i"
 	done >many.jsonl
-	mtok train -q -o t.model --model-type bpe --vocab-size 360 --byte-fallback docs.jsonl
-	mtok train -q -o u.model --vocab-size 100 --soft-vocab-limit docs.jsonl
+	mtok train -q --sentencepiece-defaults -o t.model --model-type bpe --vocab-size 360 --byte-fallback docs.jsonl
+	mtok train -q --sentencepiece-defaults -o u.model --vocab-size 100 --soft-vocab-limit docs.jsonl
 }
 
 setup()
@@ -304,7 +304,7 @@ spm="--tokenizer-model t.model"
 	expect 2 "mtok: --eod-token: the tokenizer has no piece 'nothing'"
 	run mtok -o x $spm --append-eod --eod-token '</s>' --eod-id 2 in
 	expect 2 "mtok: --eod-id and --eod-token exclude each other: give one of them"
-	mtok train -q -o none.model --vocab-size 100 --soft-vocab-limit --bos-id -1 --eos-id -1 docs.jsonl
+	mtok train -q --sentencepiece-defaults -o none.model --vocab-size 100 --soft-vocab-limit --bos-id -1 --eos-id -1 docs.jsonl
 	run mtok -o x --tokenizer-model none.model --append-eod in
 	expect 2 "mtok: --append-eod: this tokenizer has no end-of-document id; give --eod-id or --eod-token"
 	run mtok -o x --tokenizer-model none.model --prepend-bos in

@@ -127,7 +127,7 @@ refused()
 	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model d
 	[[ $stderr == *"mtok: d: unknown class 'CohereTokenizer': tokenizer.json is followed"* ]]
 	seq -f '{"text": "ab abc %g"}' 300 >train.jsonl
-	mtok train -q -o e/tokenizer.model --vocab-size 30 --soft-vocab-limit train.jsonl
+	mtok train -q --sentencepiece-defaults -o e/tokenizer.model --vocab-size 30 --soft-vocab-limit train.jsonl
 	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model e
 	[[ $stderr == *"mtok: e: no tokenizer.json: its SentencePiece model is read, as by AutoTokenizer of transformers 5"* ]]
 	rm e/tokenizer.model
@@ -570,7 +570,7 @@ same_as()
 	for i in $(seq 300); do
 		printf '{"text": "ab abc a|| || | bcd cd d%d || |||"}\n' "$i"
 	done >docs.jsonl
-	mtok train -q -o t.model --model-type unigram --vocab-size 40 --soft-vocab-limit docs.jsonl
+	mtok train -q --sentencepiece-defaults -o t.model --model-type unigram --vocab-size 40 --soft-vocab-limit docs.jsonl
 	mtok -q -o new --tokenizer-model t.model --input docs.jsonl
 	mtok -q -o old --tokenizer-model t.model --unigram-ties 0.2.1 --input docs.jsonl
 	grep -qx '    "unigram_ties": "0.2.2"' new_text_document.json
