@@ -170,7 +170,7 @@ mtok_train(const struct opt_parse *p, int argc, char **argv, struct err *e)
 }
 
 static const struct verb *const verbs[] = {
-	&(const struct verb){ "encode", "FILE ...", "Turn JSON Lines into token datasets",
+	&(const struct verb){ "encode", "FILE ...", "Turn JSON Lines or text into token datasets",
 	    encode_opts, sizeof(struct encode_config), mtok_encode },
 	&(const struct verb){ "count", "FILE ...", "Count documents and tokens", count_opts,
 	    sizeof(struct encode_config), mtok_count },

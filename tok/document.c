@@ -6,6 +6,7 @@
  */
 #include "lib/base/mem.h"
 #include "tok/document.h"
+#include "tok/errors.h"
 #include "tok/sentence.h"
 
 #include <stdlib.h>
@@ -13,6 +14,9 @@
 
 /* A large batch and a long list of ids give their memory back after use. */
 enum { TEXT_KEPT = 4 << 20, IDS_KEPT = 4 << 20 };
+
+/* Bytes of a byte order mark: a batch with a larger offset is not the first of its file. */
+enum { BOM = 3 };
 
 /* The extent of a part: its bytes of tokens, of lengths and of documents, and its counts. */
 struct mark {
@@ -246,8 +250,10 @@ static enum jsonl_class
 encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line, bool last)
 {
 	size_t offset = (size_t)(line->bytes - j->batch.text.buf);
-	enum jsonl_class class = jsonl_parse(s->jsonl, line->bytes, line->len);
-	const char *why = jsonl_detail(s->jsonl);
+	bool plain = j->batch.plain;
+	enum jsonl_class class = plain ? jsonl_take_text(s->jsonl, line->bytes, line->len)
+				       : jsonl_parse(s->jsonl, line->bytes, line->len);
+	const char *why = jsonl_detail(s->jsonl), *advice;
 	struct err e;
 
 	if (last && class == JSONL_OK && j->batch.text.cap > TEXT_KEPT &&
@@ -266,7 +272,9 @@ encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line, boo
 		j->bad = mem_realloc(j->bad, j->cap_bad, sizeof *j->bad);
 	}
 	j->bad[j->num_bad++] = (struct bad_line){ j->lines, offset, class, j->words.len };
-	str_add(&j->words, why, strlen(why) + 1);
+	advice = j->lines || j->batch.offset > BOM ? "" : errors_advice(class, plain, line->bytes);
+	str_addf(&j->words, "%s%s", why, advice);
+	str_addc(&j->words, '\0');
 	return class;
 }
 

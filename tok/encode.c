@@ -162,15 +162,22 @@ static int
 open_files(struct encode *x, struct err *e)
 {
 	struct opt_list names = x->c->input;
-	struct part_spec part;
+	struct files_request request = {
+		.names = &names, .format = x->c->format, .separator = x->c->document_separator
+	};
 
-	if (part_parse(x->c->part, &part, e) < 0 ||
+	if (part_parse(x->c->part, &request.part, e) < 0 ||
 	    (x->c->files_from && files_from(x->c->files_from, &names, &x->pool, e) < 0) ||
-	    files_open(&names, part, &x->files, &x->pool, e) < 0)
+	    files_open(&request, &x->files, &x->pool, e) < 0)
 		return -1;
 	for (int i = 0; i < x->files.count; i++) {
 		const struct input_file *f = &x->files.item[i];
 
+		if (f->text && x->c->json_keys.count > 1)
+			return err_set(e,
+			    "--json-keys: '%s' is plain text, which has one member: give one "
+			    "name, or --format jsonl",
+			    f->name);
 		if (f->size < 0 && x->c->resume)
 			return err_set(e, "--resume: '%s' cannot be read a second time; give files",
 			    input_file_name(f));

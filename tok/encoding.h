@@ -27,6 +27,8 @@ struct encode_config {
 	int64_t workers;                  /* 0: one per core */
 	int64_t eod_id;                   /* -1: the tokenizer's own */
 	int64_t max_document_bytes;       /* of a line */
+	const char *document_separator;   /* of files of text; NULL: a file is a document */
+	int format;                       /* an enum files_format */
 	int64_t log_interval;             /* documents between two notes; 0: none */
 	double resume_interval;           /* seconds between two marks */
 	int on_error;

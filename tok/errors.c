@@ -50,3 +50,15 @@ errors_add(struct outfile *o, const struct error_row *row)
 	put_column(row->why, o->f);
 	putc('\n', o->f);
 }
+
+const char *
+errors_advice(enum jsonl_class class, bool plain, const char *line)
+{
+	if (plain)
+		return class == JSONL_REFUSED
+		    ? "; read as plain text: --format jsonl is for JSON Lines"
+		    : "";
+	return (class == JSONL_SYNTAX || class == JSONL_NOT_OBJECT) && *line != '{'
+	    ? "; --format text is for plain text"
+	    : "";
+}

@@ -28,6 +28,9 @@ struct error_start {
 int errors_open(struct outfile *o, const char *path, const struct error_start *from, struct err *e);
 /* 0 when the list may be made: nothing has its name or, if replace, a list has. */
 int errors_check_target(const char *path, bool replace, struct err *e);
+/* What the first line of a file shows of its format, to be added to the reason: "; ..." or "". line
+ * has a byte where the class is not JSONL_BLANK. */
+const char *errors_advice(enum jsonl_class class, bool plain, const char *line);
 /* A failed write is found by target_commit. */
 void errors_add(struct outfile *o, const struct error_row *row);
 

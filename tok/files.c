@@ -7,12 +7,15 @@
 #include "lib/base/io.h"
 #include "tok/files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_MAX = 1 << 28, PARTS_MAX = 1000000 };
+enum { LIST_MAX = 1 << 28, PARTS_MAX = 1000000, DEPTH_MAX = 64 };
+
+const char *const files_format_names[] = { "auto", "jsonl", "text", NULL };
 
 /* "3/8": the third of eight. */
 int
@@ -108,16 +111,16 @@ part_begin(int64_t total, struct part_spec part, int64_t i)
 static int
 take_share(struct input_file *f, int64_t at, int64_t begin, int64_t end, struct err *e)
 {
-	int packed;
+	int whole;
 
 	if (at >= end || at + f->size <= begin || f->size == 0)
 		return 0;
 	if (at >= begin && at + f->size <= end)
 		return 1;
-	packed = input_is_compressed(f->name, e);
-	if (packed < 0)
+	whole = f->text ? 1 : input_is_compressed(f->name, e);
+	if (whole < 0)
 		return -1;
-	if (packed)
+	if (whole)
 		return at >= begin;
 	f->begin = begin > at ? begin - at : 0;
 	f->end = end < at + f->size ? end - at : -1;
@@ -177,39 +180,119 @@ add_name(struct names *n, const char *name)
 	n->item[n->count++] = (struct input_file){ .name = name };
 }
 
+static int
+visible(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+static int
+by_bytes(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* A name, or the files below it when it is a directory. A link to a directory may lead in circles,
+ * which the depth ends. */
+static int
+add_path(struct names *n, const char *name, int depth, struct err *e)
+{
+	struct dirent **entry;
+	int count, rc = 0;
+
+	if (!io_is_dir(name)) {
+		add_name(n, name);
+		return 0;
+	}
+	if (depth > DEPTH_MAX)
+		return err_set(e, "'%s': more than %d directories in one another", name, DEPTH_MAX);
+	count = scandir(name, &entry, visible, by_bytes);
+	if (count < 0)
+		return err_sys(e, "read", name);
+	for (int i = 0; i < count; i++) {
+		struct str path = { 0 };
+
+		str_addf(&path, "%s%s%s", name, name[strlen(name) - 1] == '/' ? "" : "/",
+		    entry[i]->d_name);
+		if (rc == 0)
+			rc = add_path(
+			    n, mem_pool_strndup(n->pool, path.buf, path.len), depth + 1, e);
+		str_release(&path);
+		free(entry[i]);
+	}
+	free(entry);
+	return rc;
+}
+
 /* The files of a pattern in their order; or the name itself, which is then reported as a file that
  * cannot be opened. */
-static void
-add_names(struct names *n, const char *name)
+static int
+add_names(struct names *n, const char *name, struct err *e)
 {
+	size_t before = n->count;
 	glob_t found;
+	int rc = 0;
 
-	if (!is_pattern(name) || glob(name, 0, NULL, &found) != 0) {
-		add_name(n, name);
-		return;
+	if (is_pattern(name) && glob(name, 0, NULL, &found) == 0) {
+		for (size_t i = 0; i < found.gl_pathc && rc == 0; i++) {
+			const char *one = found.gl_pathv[i];
+
+			rc = add_path(n, mem_pool_strndup(n->pool, one, strlen(one)), 0, e);
+		}
+		globfree(&found);
+	} else {
+		rc = add_path(n, name, 0, e);
 	}
-	for (size_t i = 0; i < found.gl_pathc; i++)
-		add_name(
-		    n, mem_pool_strndup(n->pool, found.gl_pathv[i], strlen(found.gl_pathv[i])));
-	globfree(&found);
+	if (rc == 0 && n->count == before)
+		rc = err_set(e, "'%s': a directory without files", name);
+	return rc;
+}
+
+/* What the name says of a file's format. */
+static bool
+is_text(const char *name)
+{
+	static const char *const packed[] = { ".gz", ".zst", "" },
+				 *const text[] = { ".txt", ".md" };
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
+		for (size_t k = 0; k < sizeof text / sizeof *text; k++) {
+			size_t p = strlen(packed[i]), t = strlen(text[k]);
+
+			if (len > p + t && !strcmp(name + len - p, packed[i]) &&
+			    !strncmp(name + len - p - t, text[k], t))
+				return true;
+		}
+	return false;
 }
 
 /* Every file is examined before any is read. */
 int
-files_open(const struct opt_list *names, struct part_spec part, struct input_list *out,
-    struct mem_pool *pool, struct err *e)
+files_open(
+    const struct files_request *r, struct input_list *out, struct mem_pool *pool, struct err *e)
 {
 	struct names all = { .pool = pool };
+	bool text = false;
+	int rc = 0;
 
-	for (int i = 0; i < names->count; i++)
-		add_names(&all, names->item[i]);
-	if (!names->count)
+	for (int i = 0; i < r->names->count && rc == 0; i++)
+		rc = add_names(&all, r->names->item[i], e);
+	if (!r->names->count)
 		add_name(&all, "-");
-	out->item = mem_pool_alloc(pool, all.count, sizeof *out->item);
-	memcpy(out->item, all.item, all.count * sizeof *out->item);
+	out->item = mem_pool_alloc(pool, all.count + 1, sizeof *out->item);
+	if (all.count)
+		memcpy(out->item, all.item, all.count * sizeof *out->item);
 	out->count = (int)all.count;
+	out->separator = r->separator;
 	free(all.item);
-	if (input_examine(out, e) < 0)
+	for (int i = 0; i < out->count; i++)
+		text |= out->item[i].text = r->format == FORMAT_TEXT ||
+		    (r->format == FORMAT_AUTO && is_text(out->item[i].name));
+	if (rc < 0 || input_examine(out, e) < 0)
 		return -1;
-	return part.count ? take_part(out, part, e) : 0;
+	if (r->separator && !text)
+		return err_set(
+		    e, "--document-separator: none of the files is plain text: give --format text");
+	return r->part.count ? take_part(out, r->part, e) : 0;
 }

@@ -4,7 +4,8 @@
  * The rule of --part I/N: all files are laid end to end in their order, as stored, and cut into N
  * stretches of equal size. A line of a plain file belongs to the stretch in which its first byte
  * lies; a compressed file cannot be cut and belongs whole to the stretch in which its own first
- * byte lies. So every line belongs to one part, and the parts in their order are the whole.
+ * byte lies, as does a file of text. So every line belongs to one part, and the parts in their
+ * order are the whole.
  */
 #ifndef TOK_FILES_H
 #define TOK_FILES_H
@@ -12,6 +13,11 @@
 #include "lib/base/mem.h"
 #include "lib/base/opt.h"
 #include "tok/input.h"
+
+/* How the documents of a file are written; auto is by its name: text for .txt and .md, with .gz or
+ * .zst after it or not, else JSON Lines. */
+enum files_format { FORMAT_AUTO, FORMAT_JSONL, FORMAT_TEXT };
+extern const char *const files_format_names[]; /* for options; ended by NULL */
 
 /* I/N, both from 1; 0/0: everything. */
 struct part_spec {
@@ -24,9 +30,19 @@ int part_parse(const char *text, struct part_spec *p, struct err *e);
  * standard input. They are added after those in *names; the pool owns the memory. */
 int files_from(const char *list, struct opt_list *names, struct mem_pool *pool, struct err *e);
 
-/* Examines the files and takes the part's share. Without any name, standard input is the only file.
- * Files that a part does not need are left out. The pool owns the items. */
-int files_open(const struct opt_list *names, struct part_spec part, struct input_list *out,
-    struct mem_pool *pool, struct err *e);
+/* What is asked for. */
+struct files_request {
+	const struct opt_list *names; /* files, patterns and directories */
+	struct part_spec part;
+	enum files_format format;
+	const char *separator; /* of documents of text; NULL: a file is a document */
+};
+
+/* Examines the files and takes the part's share. A directory stands for the files in it and in its
+ * directories, sorted by their names' bytes; names that begin with a dot are left out. Without any
+ * name, standard input is the only file. Files that a part does not need are left out. The pool
+ * owns the items. */
+int files_open(
+    const struct files_request *r, struct input_list *out, struct mem_pool *pool, struct err *e);
 
 #endif

@@ -351,24 +351,83 @@ cut_at_end(const struct input *in, struct batch *b, size_t from)
 	return true;
 }
 
+/* The first line of text that equals the separator, among the whole lines that begin at *at, which
+ * is the start of one. True with its place and its end; else *at is where the last line begins,
+ * which may not be whole. */
+static bool
+find_separator(const char *text, size_t len, const char *separator, size_t *at, size_t *end)
+{
+	size_t want = strlen(separator);
+	const char *feed;
+
+	for (; *at < len && (feed = memchr(text + *at, '\n', len - *at)); *at = *end) {
+		size_t n = (size_t)(feed - text) - *at;
+
+		*end = *at + n + 1;
+		n -= n && feed[-1] == '\r';
+		if (n == want && !memcmp(text + *at, separator, n))
+			return true;
+	}
+	return false;
+}
+
+/* Where the last line that is whole ends, 0: none does. Text before *from has been searched. */
+static size_t
+last_end(const struct batch *b, size_t *from)
+{
+	const char *text = b->text.buf, *feed;
+	size_t last = 0, end, at = *from;
+
+	if (b->separator) {
+		for (; find_separator(text, b->text.len, b->separator, &at, &end); at = end)
+			last = end;
+		*from = at;
+		return last;
+	}
+	*from = b->text.len;
+	feed = !b->plain && b->text.len > at ? memrchr(text + at, '\n', b->text.len - at) : NULL;
+	return feed ? (size_t)(feed - text) + 1 : 0;
+}
+
+/* Bytes at the end of a text that may begin a separator, and one more where its last line is longer
+ * than any. */
+static size_t
+unsearched(const struct batch *b, const struct str *text)
+{
+	const char *feed = text->len ? memrchr(text->buf, '\n', text->len) : NULL;
+	size_t n = feed ? text->len - (size_t)(feed - text->buf) - 1 : text->len,
+	       most = b->separator ? strlen(b->separator) + 2 : 0;
+
+	return n < most ? n : most;
+}
+
 /* Drops the rest of the line in which the batch ends, which still counts as part of the batch. What
  * was read of the next line is carried over. */
 static int
 drop_rest(struct input *in, struct batch *b, bool *ended, struct err *e)
 {
-	const char *feed = NULL;
-	size_t n;
+	struct str *carry = &in->carry;
+	size_t n = unsearched(b, &b->text), end = 0;
 
-	while (!feed && !*ended) {
-		int rc = decode(in, &in->carry, e);
+	str_add(carry, b->text.buf + b->text.len - n, n);
+	b->bytes -= (int64_t)n;
+	while (!end && !*ended) {
+		int rc = decode(in, carry, e);
+		const char *feed;
+		size_t at = 0, next;
 
 		if (rc < 0)
 			return -1;
 		*ended = rc == 0;
-		feed = in->carry.len ? memchr(in->carry.buf, '\n', in->carry.len) : NULL;
-		n = feed ? (size_t)(feed - in->carry.buf) + 1 : in->carry.len;
-		memmove(in->carry.buf, in->carry.buf + n, in->carry.len - n);
-		in->carry.len -= n;
+		feed = !b->plain && carry->len ? memchr(carry->buf, '\n', carry->len) : NULL;
+		if (feed)
+			end = (size_t)(feed - carry->buf) + 1;
+		else if (b->separator &&
+		    find_separator(carry->buf, carry->len, b->separator, &at, &next))
+			end = next;
+		n = end ? end : carry->len - (*ended ? 0 : unsearched(b, carry));
+		memmove(carry->buf, carry->buf + n, carry->len - n);
+		carry->len -= n;
 		b->bytes += (int64_t)n;
 	}
 	return 0;
@@ -385,7 +444,7 @@ read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct e
 
 	*ended = false;
 	while (!*ended && !(line && b->text.len >= want)) {
-		const char *feed;
+		size_t last;
 		int rc = decode(in, &b->text, e);
 
 		if (rc < 0)
@@ -397,10 +456,8 @@ read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct e
 			*ended = true;
 			return 0;
 		}
-		feed = b->text.len > from ? memrchr(b->text.buf + from, '\n', b->text.len - from)
-					  : NULL;
-		line = feed ? (size_t)(feed - b->text.buf) + 1 : line;
-		from = b->text.len;
+		last = last_end(b, &from);
+		line = last ? last : line;
 		if (!*ended && b->text.len - line > in->max_line)
 			return drop_rest(in, b, ended, e) < 0 ? -1 : 1;
 	}
@@ -414,13 +471,14 @@ static int
 next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 {
 	struct str *text = &out->text;
-	const char *last;
-	size_t keep;
+	size_t keep, from = 0;
 	bool ended;
 	int cut;
 
 	str_add(text, in->carry.buf, in->carry.len);
 	out->file = in->current;
+	out->plain = in->files->item[in->current].text;
+	out->separator = out->plain ? in->files->separator : NULL;
 	out->offset = in->pos + in->skip - (int64_t)in->carry.len;
 	out->bytes = 0;
 	str_clear(&in->carry);
@@ -432,8 +490,7 @@ next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 		text->len -= 3;
 		out->offset += 3;
 	}
-	last = text->len ? memrchr(text->buf, '\n', text->len) : NULL;
-	keep = ended || cut ? text->len : (size_t)(last - text->buf) + 1;
+	keep = ended || cut ? text->len : last_end(out, &from);
 	str_add(&in->carry, text->buf + keep, text->len - keep);
 	text->len = keep;
 	if (text->buf)
@@ -472,6 +529,24 @@ input_next(struct input *in, size_t want, struct batch *out, struct err *e)
 	return 0;
 }
 
+/* A document of text up to its separator, or the end of the batch. */
+static void
+take_document(const struct batch *b, size_t *pos, size_t *len)
+{
+	size_t begin = *pos, want = b->separator ? strlen(b->separator) : 0, last;
+
+	if (b->separator && find_separator(b->text.buf, b->text.len, b->separator, pos, &last)) {
+		*len = *pos - begin;
+		*pos = last;
+		return;
+	}
+	last = b->text.len - *pos;
+	*len = b->text.len - begin;
+	if (b->separator && last == want && !memcmp(b->text.buf + *pos, b->separator, want))
+		*len -= want;
+	*pos = b->text.len;
+}
+
 /* Lines come without their line feed and point into the batch. False after the last; *pos starts at
  * 0. A last line without a line feed counts. */
 bool
@@ -482,6 +557,10 @@ batch_line(const struct batch *b, size_t *pos, const char **line, size_t *len)
 	if (*pos >= b->text.len)
 		return false;
 	*line = b->text.buf + *pos;
+	if (b->plain) {
+		take_document(b, pos, len);
+		return true;
+	}
 	end = memchr(*line, '\n', b->text.len - *pos);
 	*len = end ? (size_t)(end - *line) : b->text.len - *pos;
 	*pos += *len + 1;

@@ -653,6 +653,38 @@ begin(struct jsonl *j, const char *line, size_t len)
 		j->member[i].class = JSONL_MISSING_KEY;
 }
 
+static enum jsonl_class
+too_long(struct jsonl *j)
+{
+	return answer(j, JSONL_TOO_LONG,
+	    "more than %zu bytes, the most that --max-document-bytes allows", j->max_bytes);
+}
+
+static enum jsonl_class
+malformed(struct jsonl *j, const char *line, size_t len)
+{
+	return answer(j, JSONL_BAD_UTF8, "malformed UTF-8 at byte %zu",
+	    utf8_check((const unsigned char *)line, len) + 1);
+}
+
+enum jsonl_class
+jsonl_take_text(struct jsonl *j, const char *text, size_t len)
+{
+	if (len > j->max_bytes)
+		return too_long(j);
+	begin(j, text, 0);
+	j->end = text + len;
+	skip_space(j);
+	if (j->p == j->end)
+		return JSONL_BLANK;
+	if (!utf8_valid(text, len))
+		return malformed(j, text, len);
+	j->member[0].class = JSONL_OK;
+	j->member[0].list = NULL;
+	j->member[0].text = (struct jsonl_text){ text, len };
+	return JSONL_OK;
+}
+
 /* Encoding comes before syntax, as it does for a reader that decodes the file first. line need
  * not end in NUL or a line feed and must stay until the values have been used. Bytes are counted
  * from the start of the line. */
@@ -664,8 +696,7 @@ jsonl_parse(struct jsonl *j, const char *line, size_t len)
 	char byte;
 
 	if (len > j->max_bytes)
-		return answer(j, JSONL_TOO_LONG,
-		    "more than %zu bytes, the most that --max-document-bytes allows", j->max_bytes);
+		return too_long(j);
 	begin(j, line, len);
 	skip_space(j);
 	if (j->p == j->end)
@@ -674,8 +705,7 @@ jsonl_parse(struct jsonl *j, const char *line, size_t len)
 	if (j->end - j->p >= 3 && !memcmp(j->p, "\xef\xbb\xbf", 3))
 		return answer(j, JSONL_BOM, "byte order mark inside the file, at byte %zu", start);
 	if (!utf8_valid(line, len))
-		return answer(j, JSONL_BAD_UTF8, "malformed UTF-8 at byte %zu",
-		    utf8_check((const unsigned char *)line, len) + 1);
+		return malformed(j, line, len);
 	byte = *j->p;
 	object = byte == '{';
 	if ((object ? take_object(j) : skip_value(j, 0)) < 0)

@@ -49,6 +49,10 @@ void jsonl_free(struct jsonl *j);
 enum jsonl_class jsonl_parse(struct jsonl *j, const char *line, size_t len);
 const char *jsonl_detail(const struct jsonl *j);
 
+/* The same of a document of plain text, of any number of lines: it is the one string of the first
+ * member. JSONL_OK, JSONL_BLANK, JSONL_BAD_UTF8 or JSONL_TOO_LONG. */
+enum jsonl_class jsonl_take_text(struct jsonl *j, const char *text, size_t len);
+
 /* Begins a walk over the strings of wanted member `key`, after JSONL_OK: one for a string, any
  * number for a list. A list is read again, since its strings would take more in memory than in the
  * line. */

@@ -9,6 +9,7 @@
 #include "lib/token/options.h"
 #include "tok/decode.h"
 #include "tok/encoding.h"
+#include "tok/files.h"
 #include "tok/options.h"
 #include "tok/train.h"
 
@@ -25,17 +26,26 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 #define MAX_DOCUMENT_BYTES \
 	.min = 1, .max = 1099511627776, .def = "268435456", .unit = "BYTES", \
 	.help = "a longer line is bad: it is skipped without being held in memory"
+#define FORMAT_OPTS(FIELD) \
+	{ .name = "format", .type = OPT_CHOICE, .off = FIELD(format), \
+	  .choices = files_format_names, .def = "auto", \
+	  .help = "how documents are written: auto is text for files named .txt or .md, with .gz " \
+	  "or .zst after it or not, and JSON Lines for all others" }, \
+	{ .name = "document-separator", .type = OPT_STRING, .off = FIELD(document_separator), \
+	  .unit = "LINE", \
+	  .help = "in text, documents end at lines that are LINE; by default a file is one" }
 #define ENCODE(field) offsetof(struct encode_config, field)
 #define INPUT_OPTS \
 	{ .type = OPT_GROUP, .help = "Input" }, \
 	{ .name = "input", .type = OPT_LIST, .off = ENCODE(input), .unit = "FILE", \
-	  .help = "JSON Lines, plain, gzip or zstd, like the operands; - is standard input, " \
-	  "and a quoted pattern stands for its files in their order" }, \
+	  .help = "JSON Lines or text, plain, gzip or zstd, like the operands; a directory stands for its " \
+	  "files, - is standard input, and a quoted pattern stands for its files in their order" }, \
 	{ .name = "files-from", .type = OPT_STRING, .off = ENCODE(files_from), .unit = "LIST", \
 	  .help = "read more input files from LIST, one per line or NUL-ended; - is standard " \
 	  "input" }, \
 	{ .name = "part", .type = OPT_STRING, .off = ENCODE(part), .unit = "I/N", \
 	  .help = "take the Ith of N equal parts of the input, for job I of an array" }, \
+	FORMAT_OPTS(ENCODE), \
 	{ .name = "json-keys", .type = OPT_LIST, .off = ENCODE(json_keys), .unit = "KEY", \
 	  .def = "text", \
 	  .help = "members to take; each becomes a separate dataset" }, \
@@ -231,14 +241,16 @@ const struct opt train_opts[] = {
 	    .off = TRAIN(input),
 	    .unit = "FILE",
 	    .help =
-		"JSON Lines, plain, gzip or zstd, like the operands; - is standard input, and a "
-		"quoted pattern stands for its files in their order" },
+		"JSON Lines or text, plain, gzip or zstd, like the operands; a directory stands "
+		"for its files, - is standard input, and a quoted pattern stands for its files in "
+		"their order" },
 	{ .name = "files-from",
 	    .type = OPT_STRING,
 	    .off = TRAIN(files_from),
 	    .unit = "LIST",
 	    .help = "read more input files from LIST, one per line or NUL-ended; - is standard "
 		    "input" },
+	FORMAT_OPTS(TRAIN),
 	{ .name = "json-keys",
 	    .type = OPT_LIST,
 	    .off = TRAIN(json_keys),

@@ -6,6 +6,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "tok/files.h"
 #include "tok/resume.h"
 
 #include <inttypes.h>
@@ -77,6 +78,8 @@ resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_
 	add_option(out, "max-document-bytes", number);
 	add_option(out, "error-list", c->error_list);
 	add_option(out, "part", c->part);
+	add_option(out, "format", files_format_names[c->format]);
+	add_option(out, "document-separator", c->document_separator);
 	for (int i = 0; i < files->count; i++) {
 		const struct input_file *f = &files->item[i];
 

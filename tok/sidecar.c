@@ -50,6 +50,11 @@ add_inputs(struct str *out, const struct sidecar *s)
 		add_text(out, "part", s->c->part);
 		str_adds(out, ",\n");
 	}
+	if (s->files->separator) {
+		str_adds(out, "  ");
+		add_text(out, "document_separator", s->files->separator);
+		str_adds(out, ",\n");
+	}
 	str_adds(out, "  \"inputs\": [\n");
 	for (int i = 0; i < s->files->count; i++) {
 		const struct input_file *f = &s->files->item[i];
@@ -58,6 +63,8 @@ add_inputs(struct str *out, const struct sidecar *s)
 		add_text(out, "file", f->name);
 		str_addf(out, ", \"bytes\": %lld",
 		    (long long)(f->size < 0 ? input_bytes(s->input, i) : f->size));
+		if (f->text)
+			str_adds(out, ", \"format\": \"text\"");
 		if (f->begin || f->end >= 0)
 			str_addf(out, ", \"from\": %lld, \"to\": %lld", (long long)f->begin,
 			    (long long)(f->end < 0 ? f->size : f->end));

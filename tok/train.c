@@ -1,5 +1,5 @@
 /*
- * train.c - a SentencePiece model from JSON Lines
+ * train.c - a SentencePiece model from JSON Lines or text
  *
  * The trainer pulls sentences through an iterator that walks files, lines, members, strings and
  * line feeds; its own memory holds all sentences afterwards in any case. Settings go to it as text
@@ -11,6 +11,7 @@
 #include "lib/base/target.h"
 #include "lib/token/spm/spmtrain.h"
 #include "tok/encoding.h"
+#include "tok/errors.h"
 #include "tok/files.h"
 #include "tok/input.h"
 #include "tok/jsonl.h"
@@ -179,7 +180,8 @@ next_line(struct sentences *s, struct err *e)
 			s->file = s->batch.file;
 		}
 		s->line++;
-		class = jsonl_parse(s->jsonl, line, len);
+		class = s->batch.plain ? jsonl_take_text(s->jsonl, line, len)
+				       : jsonl_parse(s->jsonl, line, len);
 		if (class == JSONL_OK) {
 			s->counts->documents++;
 			s->key = 0;
@@ -187,8 +189,9 @@ next_line(struct sentences *s, struct err *e)
 		}
 		if (class != JSONL_BLANK && s->c->on_error == ON_ERROR_STOP)
 			return err_at(e, input_file_name(&s->files.item[s->batch.file]),
-			    (long)s->line, "%s: %s", jsonl_class_name[class],
-			    jsonl_detail(s->jsonl));
+			    (long)s->line, "%s: %s%s", jsonl_class_name[class],
+			    jsonl_detail(s->jsonl),
+			    s->line == 1 ? errors_advice(class, s->batch.plain, line) : "");
 		s->counts->skipped += class != JSONL_BLANK;
 	}
 }
@@ -319,10 +322,13 @@ tokenizer_train_run(const struct train_config *c, struct train_counts *counts, s
 		.setting = settings.item, .verbose = c->verbose, .next = next_sentence, .ctx = &s
 	};
 	struct opt_list names = c->input;
+	const struct files_request request = {
+		.names = &names, .format = c->format, .separator = c->document_separator
+	};
 	int rc;
 
 	if ((c->files_from && files_from(c->files_from, &names, &s.pool, e) < 0) ||
-	    files_open(&names, (struct part_spec){ 0, 0 }, &s.files, &s.pool, e) < 0) {
+	    files_open(&request, &s.files, &s.pool, e) < 0) {
 		mem_pool_release(&s.pool);
 		return -1;
 	}

@@ -1,4 +1,5 @@
-/* train.h - a SentencePiece model from JSON Lines, without flattening them to text first */
+/* train.h - a SentencePiece model from JSON Lines, without flattening them to text first, or from
+ * files of text */
 #ifndef TOK_TRAIN_H
 #define TOK_TRAIN_H
 
@@ -11,6 +12,8 @@
 struct train_config {
 	struct opt_list input, json_keys; /* no input: standard input */
 	const char *files_from;           /* NULL: no list of inputs */
+	const char *document_separator;   /* of files of text; NULL: a file is a document */
+	int format;                       /* an enum files_format */
 	const char *output;
 	int64_t vocab_size, max_sentence_length, input_sentence_size, max_sentencepiece_length,
 	    workers;

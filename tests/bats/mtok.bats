@@ -190,7 +190,7 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 
 @test "a bad line stops a run whose input never ends" {
 	run timeout 20 sh -c "yes nonsense | mtok -q -o out $spm"
-	expect 1 "mtok: standard input:1: syntax: no value at byte 1"
+	expect 1 "mtok: standard input:1: syntax: no value at byte 1; --format text is for plain text"
 	run timeout 5 bash -c "mtok -q -o out $spm < <(exec 2>&- 3>&-; echo nonsense; head -c 900000 /dev/zero; sleep 15)"
 	[ "$status" = 1 ]
 }
@@ -561,6 +561,44 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 	[ "$status" = 1 ]
 	[ "${#lines[@]}" = 1 ]
 	[ ! -e n.model ]
+}
+
+@test "text: a file is a document, a directory its files, a separator cuts" {
+	mkdir -p d/sub
+	printf 'the quick  fox\n\n\tjumps\n' >d/a.txt
+	printf '{"text": "one line"}\n' >d/b.jsonl
+	printf '# fox\n---\n\n---\nlazy dog\n---\n' | gzip >d/sub/c.md.gz
+	printf 'not read' >d/.hidden.txt
+	mtok -q -o all $spm d
+	[ "$(mtok decode $spm all_text_document)" = "$(printf 'the quick fox jumps\none line\n# fox --- --- lazy dog ---')" ]
+	grep -qF '{"file": "d/a.txt", "bytes": 23, "format": "text"},' all_text_document.json
+	run -0 mtok count $spm --document-separator=--- --json d
+	[[ $output == *'"documents": 4'* ]]
+	mtok train -q -o own.model --vocab-size 300 --soft-vocab-limit d
+	mtok -q -o own --tokenizer-model own.model d/a.txt
+	mtok decode --tokenizer-model own.model own_text_document | cmp - <(cat d/a.txt; echo)
+	# every part has whole files
+	for i in 1 2 3; do
+		mtok -q -o part$i $spm --part $i/3 d
+	done
+	mshard cat -q -o parts part1_text_document part2_text_document part3_text_document
+	cmp parts.bin all_text_document.bin
+	run mtok count $spm --format jsonl d/a.txt
+	expect 1 "mtok: d/a.txt:1: syntax: no value at byte 1; --format text is for plain text"
+	run mtok train -o n.model --format jsonl d/a.txt
+	expect 1 "mtok: d/a.txt:1: syntax: no value at byte 1; --format text is for plain text"
+	run mtok count --tokenizer-type NullTokenizer --vocab-size 9 d/a.txt
+	expect 1 "mtok: d/a.txt:1: refused: 'the' at byte 1 of the text: must be an id below 9; read as plain text: --format jsonl is for JSON Lines"
+	printf 'a\n---\nb\377\n' >d/a.txt
+	run mtok count $spm --document-separator=--- d/a.txt
+	expect 1 "mtok: d/a.txt:2: bad-utf8: malformed UTF-8 at byte 2"
+	run mtok count $spm --document-separator=--- d/b.jsonl
+	expect 2 "mtok: --document-separator: none of the files is plain text: give --format text"
+	run mtok count $spm --input d/a.txt --json-keys a b
+	expect 2 "mtok: --json-keys: 'd/a.txt' is plain text, which has one member: give one name, or --format jsonl"
+	mkdir none
+	run mtok count $spm none
+	expect 2 "mtok: 'none': a directory without files"
 }
 
 @test "progress notes at --log-interval" {

@@ -260,7 +260,8 @@ spm="--tokenizer-model t.model"
 			printf 'option --%s "%s"\n' tokenizer-type SentencePieceTokenizer tokenizer-model "$(cat hash)" special-as-text no \
 				tokenizer-hf-no-include-special-tokens no unigram-ties 0.2.2 tokenizer-like transformers-5.24 tiktoken-pattern '' tiktoken-num-special-tokens 1000 vocab-size 0 \
 				json-keys text append-eod no eod-id -1 prepend-bos no split-sentences no keep-newlines no on-error stop \
-				max-document-bytes 268435456 error-list '' part ''
+				max-document-bytes 268435456 error-list '' part '' format auto \
+				document-separator ''
 			printf 'input "docs.jsonl" %s bytes, changed at %s\n' "$(stat -L -c %s docs.jsonl)" "$(stat -L -c %.9Y docs.jsonl | tr -d .)"
 			printf 'place 0 %s 60 0\nerrors 0\ncommitting 1\ncounts 60 0 0\n' "$(stat -L -c %s docs.jsonl)"
 			for i in $(seq 11); do echo 'bad 0'; done
@@ -422,7 +423,9 @@ spm="--tokenizer-model t.model"
 		/^\.Ed/ { inside = 0 }
 		inside { gsub(/\\e/, "\\"); sub(/--vocab-size 8000/, "--vocab-size 320"); print }
 		/^\.Bd/ { inside = 1 }' >examples.sh
-	[ "$(grep -c '^mtok\|| mtok' examples.sh)" = 9 ]
+	[ "$(grep -c '^mtok\|| mtok' examples.sh)" = 11 ]
+	mkdir texts
+	seq -f 'the quick brown fox number %g jumps over the lazy dog' 400 >texts/a.txt
 	SLURM_ARRAY_TASK_ID=1 run bash -e -o pipefail examples.sh
 	[ "$status" = 0 ] || { echo "$output"; return 1; }
 	for d in a_text b_text gpt2_text gpt2_title p1_text c_text; do

@@ -235,7 +235,9 @@ all_parts(
 		struct mem_pool pool = { 0 };
 		struct input_list files;
 
-		CHECK(files_open(names, (struct part_spec){ i, count }, &files, &pool, e) == 0);
+		const struct files_request r = { .names = names, .part = { i, count } };
+
+		CHECK(files_open(&r, &files, &pool, e) == 0);
 		all_lines(&files, max_line, out, e);
 		CHECK(out->buf[--out->len] == '0');
 		mem_pool_release(&pool);
@@ -300,6 +302,114 @@ test_input(void)
 		str_release(&b.text);
 		input_free(in);
 	}
+	str_release(&out);
+	CHECK(chdir("/") == 0 && io_remove_tree(dir, &e) == 0);
+}
+
+enum {
+	LONG_TEXT = 70000, /* bytes of a document that are too many */
+	BLOCK = 1 << 16    /* that are read at once */
+};
+
+/* Documents of text, as "name:offset:text|", in the files that a request means. */
+static void
+all_text(const char *name, const char *separator, int64_t max_line, struct str *out)
+{
+	const struct files_request r = { .names = &(struct opt_list){ 1, &name },
+		.separator = separator };
+	struct mem_pool pool = { 0 };
+	struct input_list files;
+	struct err e = { "" };
+
+	str_clear(out);
+	CHECK(files_open(&r, &files, &pool, &e) == 0);
+	all_lines(&files, max_line, out, &e);
+	CHECK_STR(e.msg, "");
+	mem_pool_release(&pool);
+}
+
+static void
+want_document(struct str *want, const struct str *text, size_t begin, size_t end)
+{
+	str_addf(want, "t.txt:%zu:", begin);
+	if (end - begin > LONG_TEXT)
+		str_adds(want, "long");
+	else
+		str_add(want, text->buf + begin, end - begin);
+	str_addc(want, '|');
+}
+
+/* Documents of random lines end at separators wherever these lie in the blocks that are read. */
+static void
+test_long_text(void)
+{
+	static const char *const lines[] = { "---\n", "---\r\n", "----\n", "--\n", "a\n", "\n",
+		" ---\n" };
+	struct str text = { 0 }, want = { 0 }, out = { 0 };
+	size_t begin = 0;
+	struct err e;
+
+	srand(1);
+	while (want.len < 400000) {
+		const char *line = lines[rand() % (rand() % 50 ? 7 : 2)];
+		size_t n;
+
+		if (rand() % 5000 == 0)
+			for (int i = rand() % 90000; i > 0; i--)
+				str_adds(&text, "bc\n");
+		n = text.len;
+		str_adds(&text, line);
+		if (line != lines[0] && line != lines[1])
+			continue;
+		want_document(&want, &text, begin, n);
+		begin = text.len;
+	}
+	str_adds(&text, "end\n");
+	want_document(&want, &text, begin, text.len);
+	str_adds(&want, "0");
+	str_adds(&text, "---");
+	CHECK(io_write_file("t.txt", text.buf, text.len, &e) == 0);
+	all_text("t.txt", "---", LONG_TEXT, &out);
+	CHECK(out.len == want.len && !memcmp(out.buf, want.buf, out.len));
+	for (int k = 0; k < 7; k++) {
+		str_clear(&text);
+		str_clear(&want);
+		str_reserve(&text, 2 * BLOCK);
+		memset(text.buf, 'a', 2 * BLOCK);
+		text.len = (size_t)(2 * BLOCK - k);
+		str_adds(&text, "\n---\nrest");
+		CHECK(io_write_file("t.txt", text.buf, text.len, &e) == 0);
+		str_addf(&want, "t.txt:0:long|t.txt:%zu:rest|0", text.len - 4);
+		all_text("t.txt", "---", 4, &out);
+		CHECK_STR(out.buf, want.buf);
+	}
+	str_release(&text);
+	str_release(&want);
+	str_release(&out);
+}
+
+/* The format is that of the name; directories are their files in the order of bytes. */
+static void
+test_text(void)
+{
+	char dir[] = "/tmp/jsonl.XXXXXX";
+	struct str out = { 0 };
+	struct err e = { "" };
+
+	CHECK(mkdtemp(dir) && chdir(dir) == 0);
+	CHECK(io_mkdir_p("d/b/c", &e) == 0 && io_mkdir_p("d/.git", &e) == 0);
+	CHECK(io_write_file("d/b/c/x.md", "\n", 1, &e) == 0 &&
+	    io_write_file("d/a.txt", "one\ntwo\n", 8, &e) == 0 &&
+	    io_write_file("d/Z", "l\nm", 3, &e) == 0 &&
+	    io_write_file("d/.git/y.txt", "no", 2, &e) == 0 &&
+	    io_write_file("d/b.txt", "", 0, &e) == 0);
+	all_text("d", NULL, INT64_MAX, &out);
+	CHECK_STR(out.buf, "d/Z:0:l|d/Z:2:m|d/a.txt:0:one\ntwo\n|d/b/c/x.md:0:\n|0");
+	all_text("d/a.*", "one", INT64_MAX, &out);
+	CHECK_STR(out.buf, "d/a.txt:0:|d/a.txt:4:two\n|0");
+	all_text("d/", "two", 2, &out);
+	CHECK_STR(out.buf, "d/Z:0:l|d/Z:2:m|d/a.txt:0:long|d/b/c/x.md:0:\n|0");
+	test_long_text();
 	str_release(&out);
 	CHECK(chdir("/") == 0 && io_remove_tree(dir, &e) == 0);
 }
@@ -397,6 +507,7 @@ main(void)
 	test_members();
 	test_oracle();
 	test_input();
+	test_text();
 	test_long_lines();
 	test_pipeline();
 	return check_done();
