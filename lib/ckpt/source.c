@@ -5,6 +5,7 @@
  * boxes in the stored type only; conversion takes a bounded number of elements at a time, so that
  * no parameter is in memory twice.
  */
+#include "lib/base/hub.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/ckpt_impl.h"
@@ -45,7 +46,8 @@ kind_of(const char *path, struct err *e)
 struct source *
 source_open(const char *path, struct err *e)
 {
-	const struct source_kind *k = kind_of(path, e);
+	bool here = hub_check(path, "a directory with its weights", e) == 0;
+	const struct source_kind *k = here ? kind_of(path, e) : NULL;
 	struct source *s = k ? k->open(path, e) : NULL;
 
 	if (s && state_parse(&s->state, s->state_text.buf, s->path, e) < 0) {

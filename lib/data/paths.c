@@ -324,3 +324,14 @@ data_paths_list(const struct data_paths *p, enum split which)
 {
 	return &p->list[p->per_split ? which : SPLIT_TRAIN];
 }
+
+const char *
+data_paths_advice(const char *prefix)
+{
+	size_t n = strlen(prefix);
+	bool part = n > 4 && (!strcmp(prefix + n - 4, ".bin") || !strcmp(prefix + n - 4, ".idx"));
+
+	return !part && io_exists(prefix)
+	    ? "what has this name is no dataset: `mtok -o PREFIX` makes one of text"
+	    : "give the prefix without .bin or .idx";
+}

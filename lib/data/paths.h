@@ -54,6 +54,8 @@ int data_paths_load(const struct path_options *o, char **text, size_t *bytes, st
  */
 int data_paths_read(const struct path_options *o, struct data_paths *out, struct err *e);
 void data_paths_release(struct data_paths *p);
+/* What to give in place of a prefix that has no files. */
+const char *data_paths_advice(const char *prefix);
 /* The list of a split, however it was given; its count is 0 when a per-split file omits the
  * split. */
 const struct path_list *data_paths_list(const struct data_paths *p, enum split which);

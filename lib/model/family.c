@@ -5,6 +5,7 @@
  * two generations of rotary settings, old members at the top level and the newer rope_parameters:
  * both are read and both are written, so that old and new versions of transformers load the result.
  */
+#include "lib/base/hub.h"
 #include "lib/base/io.h"
 #include "lib/model/family.h"
 #include "lib/model/family_list.h"
@@ -156,6 +157,8 @@ family_read_config(const char *path, struct model_config *c, struct err *e)
 	struct err why;
 	struct json *j;
 
+	if (hub_check(path, "a directory with its config.json", e) < 0)
+		return NULL;
 	snprintf(file, sizeof file, "%s%s", path, io_is_dir(path) ? "/config.json" : "");
 	j = json_read(file, 1 << 24, e);
 	if (!j)

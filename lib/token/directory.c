@@ -53,17 +53,3 @@ directory_find(const struct tokenizer_spec *spec, struct mem_pool *pool, struct 
 	}
 	return out;
 }
-
-/* One slash between two words of letters, digits and "-_.". */
-bool
-directory_is_hub_name(const char *text)
-{
-	static const char words[] =
-	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-	size_t owner = strspn(text, words), name;
-
-	if (owner == 0 || *text == '.' || text[owner] != '/')
-		return false;
-	name = strspn(text + owner + 1, words);
-	return name > 0 && text[owner + 1 + name] == '\0';
-}

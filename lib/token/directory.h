@@ -21,7 +21,5 @@ struct directory {
 struct directory directory_find(
     const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes);
 
-/* True when this text, which names no file, has the form of a hub's model name, OWNER/NAME. */
-bool directory_is_hub_name(const char *text);
 
 #endif

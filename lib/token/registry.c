@@ -5,6 +5,7 @@
  * of the registry, and the first that recognises them opens them.
  */
 #include "lib/base/hash.h"
+#include "lib/base/hub.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/token/directory.h"
@@ -41,11 +42,8 @@ read_head(const struct tokenizer_spec *spec, unsigned char *head, size_t *n, str
 	*n = 0;
 	if (!spec->model || io_is_dir(spec->model))
 		return 0;
-	if (!io_exists(spec->model) && directory_is_hub_name(spec->model))
-		return err_set(e,
-		    "cannot open '%s': no such file or directory; nothing is downloaded from a "
-		    "hub: give a directory with its tokenizer.json",
-		    spec->model);
+	if (hub_check(spec->model, "a directory with its tokenizer.json", e) < 0)
+		return -1;
 	fd = io_open_regular(spec->model, &st, e);
 	if (fd < 0)
 		return -1;

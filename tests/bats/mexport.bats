@@ -204,6 +204,8 @@ setup()
 	[ ! -e out/model-00001-of-00002.safetensors ]
 	[ -z "$(ls -d out.* .out* out/*tmp* out/lock 2>/dev/null)" ]
 	fails 1 "mexport: cannot open 'nowhere': No such file or directory" mexport nowhere out2
+	fails 1 "mexport: cannot open 'owner/model': no such file or directory; nothing is downloaded from a hub: \
+give a directory with its weights" mexport owner/model out2
 }
 
 @test "--force removes an export, and nothing else" {

@@ -349,6 +349,11 @@ they are narrower" \
 	cp "$ids.idx" half.idx
 	fails 2 "--data-path half: there is no 'half.bin'; give the prefix without .bin or .idx" \
 		--data-path half
+	echo '{"text": "1"}' >text.jsonl
+	fails 2 "--data-path text.jsonl: there is no 'text.jsonl.idx'; what has this name is no dataset: \
+\`mtok -o PREFIX\` makes one of text" --data-path text.jsonl
+	fails 2 "cannot open 'owner/model-1.5': no such file or directory; nothing is downloaded from a hub: give a \
+directory with its config.json" --model owner/model-1.5
 	fails 2 "--tokens-file t.npy: no such file" --tokens-file t.npy --logits-file l.npy
 	fails 2 "cannot open 'm.model': No such file or directory" --tokenizer-model m.model \
 		--mock-data

@@ -37,9 +37,8 @@ check_prefix(const char *option, const char *prefix, struct err *e)
 		path.len = 0;
 		str_addf(&path, "%s.%s", prefix, endings[i]);
 		if (io_there(path.buf, NULL) == 0)
-			rc = err_set(e,
-			    "--%s %s: there is no '%s'; give the prefix without .bin or .idx",
-			    option, prefix, path.buf);
+			rc = err_set(e, "--%s %s: there is no '%s'; %s", option, prefix, path.buf,
+			    data_paths_advice(prefix));
 	}
 	str_release(&path);
 	return rc;

@@ -63,8 +63,8 @@ open_dataset(const char *prefix, struct err *e)
 	if (!there[0] && !there[1])
 		return 0;
 	if (there[0] != there[1])
-		return err_set(e, "there is no '%s%s'; give the prefix without .bin or .idx",
-		    prefix, endings[there[0]]);
+		return err_set(e, "there is no '%s%s'; %s", prefix, endings[there[0]],
+		    data_paths_advice(prefix));
 	d = dataset_open(prefix, e);
 	dataset_close(d);
 	return d ? 1 : -1;
