@@ -322,8 +322,12 @@ bench-watch: all $(unwatched)
 prefix  = '$(DESTDIR)$(PREFIX)'
 install: all
 	install -d $(prefix)/bin $(prefix)/share/man/man1 $(prefix)/share/man/man5 \
-		$(prefix)/share/man/man7
+		$(prefix)/share/man/man7 $(prefix)/share/bash-completion/completions \
+		$(prefix)/share/zsh/site-functions
 	install $(progs) $(prefix)/bin
+	for t in $(TOOLS); do \
+		$(B)/$$t --completion bash >$(prefix)/share/bash-completion/completions/$$t && \
+		$(B)/$$t --completion zsh >$(prefix)/share/zsh/site-functions/_$$t || exit 1; done
 	install -m 644 $(wildcard man/*.1) $(prefix)/share/man/man1
 	install -m 644 $(wildcard man/*.5) $(prefix)/share/man/man5
 	install -m 644 $(wildcard man/*.7) $(prefix)/share/man/man7

@@ -119,31 +119,42 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	return rc;
 }
 
+static const char common[] = "world-size model num-layers hidden-size num-attention-heads "
+			     "num-query-groups vocab-size seq-length num-experts "
+			     "tensor-model-parallel-size pipeline-model-parallel-size "
+			     "context-parallel-size expert-model-parallel-size micro-batch-size "
+			     "global-batch-size bf16 data-parallel-sharding-strategy "
+			     "recompute-granularity config";
+
 static const struct verb *const verbs[] = {
 	&(const struct verb){ .name = "check",
 	    .operands = "",
 	    .summary = "say whether a layout is legal, or which rule it breaks",
 	    .opts = plan_check_opts,
 	    .cfg_size = sizeof(struct plan_config),
-	    .run_given = run_check },
+	    .run_given = run_check,
+	    .common = common },
 	&(const struct verb){ .name = "mem",
 	    .operands = "",
 	    .summary = "print the bytes that each rank allocates",
 	    .opts = plan_mem_opts,
 	    .cfg_size = sizeof(struct plan_config),
-	    .run_given = run_mem },
+	    .run_given = run_mem,
+	    .common = common },
 	&(const struct verb){ .name = "draw",
 	    .operands = "",
 	    .summary = "draw when each pipeline stage does which pass",
 	    .opts = plan_draw_opts,
 	    .cfg_size = sizeof(struct plan_config),
-	    .run_given = run_draw },
+	    .run_given = run_draw,
+	    .common = common },
 	&(const struct verb){ .name = "search",
 	    .operands = "",
 	    .summary = "rank the layouts that fit a device by the time of a step",
 	    .opts = plan_search_opts,
 	    .cfg_size = sizeof(struct plan_config),
-	    .run_given = run_search },
+	    .run_given = run_search,
+	    .common = common },
 	NULL,
 };
 

@@ -169,29 +169,29 @@ run_blend(const void *cfg, int argc, char **argv, struct err *e)
 }
 
 /* clang-format off */
-#define VERB(n, c, operands, summary) &(const struct verb){ #n, operands, summary, \
-	shard_##n##_opts, sizeof(struct c##_config), run_##n }
+#define VERB(n, c, o, ...) &(const struct verb){ .name = #n, .operands = o, \
+	.opts = shard_##n##_opts, .cfg_size = sizeof(struct c##_config), .run = run_##n, \
+	.summary = __VA_ARGS__ }
 /* clang-format on */
 static const struct verb *const verbs[] = {
 	VERB(info, info, "PREFIX ...",
 	    "count documents, sequences and tokens, with a histogram of lengths"),
 	VERB(verify, verify, "PREFIX ...", "check the index against itself and against the tokens"),
-	VERB(head, head, "PREFIX", "print documents as token ids or text"),
-	VERB(sample, sample, "", "print training samples, or which rank reads which"),
+	VERB(head, head, "PREFIX", "print documents as token ids or text", .common = COMMON_HEAD),
+	VERB(sample, sample, "", "print training samples, or which rank reads which",
+	    .common = COMMON_SAMPLE),
 	VERB(cat, cat, "PREFIX ...", "merge datasets into one"),
 	VERB(split, split, "PREFIX", "cut a dataset into several"),
 	VERB(repair, repair, "PREFIX", "repair a damaged dataset"),
-	VERB(index, maps, "", "write the index maps that training looks for"),
-	VERB(blend, maps, "", "print what a blend takes from each dataset, and write its index"),
+	VERB(index, maps, "", "write the maps that training looks for", .common = COMMON_MAPS),
+	VERB(blend, maps, "", "print what a blend takes from each dataset, and write its index",
+	    .common = COMMON_BLEND),
 	NULL,
 };
 
-static const struct tool tool = {
-	.name = "mshard",
-	.summary = "look at, check, print, merge, cut, repair, index and blend tokenised datasets",
-	.built_in = "",
-	.verbs = verbs,
-};
+static const struct tool tool = { "mshard",
+	"look at, check, print, merge, cut, repair, index and blend tokenised datasets", "", NULL,
+	verbs };
 
 int
 main(int argc, char **argv)

@@ -171,15 +171,15 @@ mtok_train(const struct opt_parse *p, int argc, char **argv, struct err *e)
 
 static const struct verb *const verbs[] = {
 	&(const struct verb){ "encode", "FILE ...", "Turn JSON Lines or text into token datasets",
-	    encode_opts, sizeof(struct encode_config), mtok_encode },
+	    encode_opts, sizeof(struct encode_config), mtok_encode, .common = COMMON_ENCODE },
 	&(const struct verb){ "count", "FILE ...", "Count documents and tokens", count_opts,
-	    sizeof(struct encode_config), mtok_count },
+	    sizeof(struct encode_config), mtok_count, .common = COMMON_COUNT },
 	&(const struct verb){ "decode", "PREFIX ...", "Turn datasets or ids into text", decode_opts,
-	    sizeof(struct decode_config), mtok_decode },
+	    sizeof(struct decode_config), mtok_decode, .common = COMMON_DECODE },
 	&(const struct verb){ "train", "FILE ...", "Train a SentencePiece model", train_opts,
-	    sizeof(struct train_config), .run_given = mtok_train },
-	&(const struct verb){
-	    "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info },
+	    sizeof(struct train_config), .run_given = mtok_train, .common = COMMON_TRAIN },
+	&(const struct verb){ "info", "", "Describe a tokenizer", info_opts,
+	    sizeof(struct info_config), mtok_info, .common = COMMON_INFO },
 	NULL,
 };
 

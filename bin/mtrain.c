@@ -158,11 +158,11 @@ main(int argc, char **argv)
 	stop_catch_signals();
 	parsed = train_parse(&c, mdoc ? 1 : argc, argv, &err);
 	c.want_mdoc = mdoc;
-	/* Reading needs no other rank. */
-	if (c.o.explain && !only_tells(&c)) {
+	/* Neither needs another rank. */
+	if ((c.o.explain || c.parse.shell) && !only_tells(&c)) {
 		if (parsed < 0)
 			die_usage("%s", err.msg);
-		status = prog_end(train_explain(&c));
+		status = prog_end(c.parse.shell ? train_completion(&c) : train_explain(&c));
 		train_release(&c);
 		prog_exit(status);
 	}

@@ -404,4 +404,6 @@ const struct verb verb_export = { .name = "export",
 	.summary = "write a checkpoint of Megatron-LM",
 	.opts = export_opts,
 	.cfg_size = sizeof(struct export_config),
-	.run = run_export };
+	.run = run_export,
+	.common = "to tensor-model-parallel-size pipeline-model-parallel-size "
+		  "expert-model-parallel-size dtype use-distributed-optimizer no-optim force" };

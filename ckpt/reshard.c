@@ -96,4 +96,6 @@ const struct verb verb_reshard = { .name = "reshard",
 	.summary = "rewrite a checkpoint as a run of another layout would",
 	.opts = reshard_opts,
 	.cfg_size = sizeof(struct reshard_config),
-	.run_given = run_reshard };
+	.run_given = run_reshard,
+	.common = "tensor-model-parallel-size pipeline-model-parallel-size data-parallel-size "
+		  "expert-model-parallel-size pipeline-model-parallel-layout no-optim force" };

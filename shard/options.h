@@ -21,4 +21,12 @@ int shard_no_operands(int argc, char **argv, struct err *e);
 /* Opens the tokenizer of a spec; *t NULL: the options name none. -1 is wrong usage. */
 int shard_tokenizer(const struct tokenizer_spec *spec, struct tokenizer **t, struct err *e);
 
+/* What most runs of a verb have, for --help. */
+#define COMMON_MAPS "data-path split seq-length seed num-samples data-cache-path tokenizer-model"
+#define COMMON_HEAD "num-documents document tokenizer-model vocab-file merge-file"
+#define COMMON_SAMPLE \
+	COMMON_MAPS " which sample count index iteration micro-batch-size global-batch-size " \
+		    "data-parallel-size"
+#define COMMON_BLEND COMMON_MAPS " consumed-samples dry-run"
+
 #endif

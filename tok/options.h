@@ -13,6 +13,18 @@ struct info_config {
 
 extern const struct opt encode_opts[], count_opts[], decode_opts[], train_opts[], info_opts[];
 
+/* What most runs of a verb have, for --help. */
+#define COMMON_TOKENIZER "tokenizer-model vocab-file merge-file"
+#define COMMON_ENCODE \
+	"input json-keys output-prefix append-eod " COMMON_TOKENIZER \
+	" prepend-bos workers on-error part resume force"
+#define COMMON_COUNT "input json-keys " COMMON_TOKENIZER " compare workers on-error histogram json"
+#define COMMON_DECODE "ids " COMMON_TOKENIZER " json skip-special"
+#define COMMON_TRAIN \
+	"input json-keys output vocab-size model-type character-coverage user-defined-symbols " \
+	"input-sentence-size workers force"
+#define COMMON_INFO COMMON_TOKENIZER " check pieces json"
+
 /* Options of preprocess_data that mtok does not have, with what to do instead. */
 extern const struct opt_foreigners encode_foreign;
 

@@ -12,35 +12,104 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool
+cli_is_plain(const struct tool *t)
+{
+	return !*t->verbs[0]->name;
+}
+
 /*
  * On stdout, because the user asked for it; a wrong command line gets one line on stderr instead.
  */
-void
-cli_help(const char *tool, const struct verb *v)
+int
+cli_help(const struct tool *t, const struct verb *v, const struct opt_parse *p, struct err *e)
 {
-	printf("usage: %s%s%s [options]%s%s\n%s.\n", tool, *v->name ? " " : "", v->name,
-	    *v->operands ? " " : "", v->operands, v->summary);
-	opt_help(v->opts, stdout);
+	struct str out = { 0 };
+	int rc = opt_help_asked(p, &out, e);
+
+	if (rc == 0) {
+		str_addf(&out, "usage: %s%s%s [options]%s%s\n", t->name, *v->name ? " " : "",
+		    v->name, *v->operands ? " " : "", v->operands);
+		str_add_wrapped(&out, v->summary, 0, 0);
+		str_adds(&out, ".\n");
+		opt_help(v->opts, v->common, 2, &out);
+	}
+	if (rc >= 0)
+		str_put(&out, stdout);
+	str_release(&out);
+	return rc < 0 ? CLI_USAGE : CLI_DONE;
 }
 
 /* The list of verbs. Each verb's own --help lists its options, which is shorter to read. */
 static void
-tool_help(const struct tool *t)
+add_verbs(const struct tool *t, struct str *out)
 {
-	printf("usage: %s VERB [options] [operands]\n%s.\n\nVerbs:\n", t->name, t->summary);
-	for (const struct verb *const *v = t->verbs; *v; v++)
-		printf("  %-10s %s%s\n", (*v)->name, (*v)->summary,
+	enum { TEXT = 13 };
+
+	str_addf(out, "usage: %s VERB [options] [operands]\n", t->name);
+	str_add_wrapped(out, t->summary, 0, 0);
+	str_adds(out, ".\n\nVerbs:\n");
+	for (const struct verb *const *v = t->verbs; *v; v++) {
+		struct str text = { 0 };
+
+		str_addf(&text, "%s%s", (*v)->summary,
 		    t->default_verb && !strcmp((*v)->name, t->default_verb) ? " (the default)"
 									    : "");
-	printf("\n%s VERB --help lists a verb's options; man %s has the whole manual.\n", t->name,
-	    t->name);
+		str_addf(out, "  %-10s ", (*v)->name);
+		str_add_wrapped(out, text.buf, TEXT, TEXT);
+		str_addc(out, '\n');
+		str_release(&text);
+	}
+	str_addf(out,
+	    "\n%s VERB --help lists a verb's options, %s --help OPTION explains one;\n"
+	    "man %s has the whole manual.\n",
+	    t->name, t->name, t->name);
 }
 
-/* True for a tool without verbs. */
+/* What a word after the tool's --help means to each verb that has it. */
 static bool
-is_plain(const struct tool *t)
+add_word(const struct tool *t, const char *word, struct str *out)
 {
-	return !*t->verbs[0]->name;
+	size_t before = out->len;
+
+	for (const struct verb *const *v = t->verbs; *v; v++) {
+		struct str text = { 0 };
+
+		if (!strcmp((*v)->name, word))
+			opt_help((*v)->opts, (*v)->common, 2, &text);
+		else
+			opt_help_word((*v)->opts, NULL, word, &text);
+		if (text.len)
+			str_addf(out, "%s%s %s:\n%s", out->len ? "\n" : "", t->name, (*v)->name,
+			    text.buf);
+		str_release(&text);
+	}
+	return out->len > before;
+}
+
+/* argv: the words after --help, with or without dashes. */
+static int
+tool_help(const struct tool *t, int argc, char **argv)
+{
+	struct str out = { 0 };
+
+	if (argc == 0)
+		add_verbs(t, &out);
+	for (int i = 0; i < argc; i++)
+		if (!add_word(t, argv[i] + strspn(argv[i], "-"), &out))
+			die_usage(
+			    "--help %s: no verb, no option and no group is called so", argv[i]);
+	str_put(&out, stdout);
+	return prog_end(EXIT_DONE);
+}
+
+static void
+say_completion(const struct tool *t, const char *shell)
+{
+	struct str out = { 0 };
+
+	cli_completion(t, shell, &out);
+	str_put(&out, stdout);
 }
 
 /*
@@ -50,7 +119,7 @@ is_plain(const struct tool *t)
 static void
 tool_mdoc(const struct tool *t)
 {
-	if (is_plain(t)) {
+	if (cli_is_plain(t)) {
 		opt_mdoc(t->verbs[0]->opts, stdout);
 		return;
 	}
@@ -160,11 +229,13 @@ run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
 	p.foreign = t->foreign;
 	if (opt_argv(&p, &argc, &argv, &e) < 0)
 		die_usage("%s", e.msg);
-	if (p.want_help)
-		cli_help(t->name, v);
-	else if (p.want_version)
+	if (p.want_help && cli_help(t, v, &p, &e) < 0)
+		die_usage("%s", e.msg);
+	if (!p.want_help && p.want_version)
 		say_version(t);
-	if (p.want_help || p.want_version) {
+	if (!p.want_help && p.shell)
+		say_completion(t, p.shell);
+	if (p.want_help || p.want_version || p.shell) {
 		rc = EXIT_DONE;
 	} else {
 		prog_quiet(p.level);
@@ -197,15 +268,15 @@ int
 cli_main(const struct tool *t, int argc, char **argv)
 {
 	const struct verb *v = argc > 1 ? find_verb(t, argv[1]) : NULL;
-	bool plain = is_plain(t);
+	bool plain = cli_is_plain(t);
 
 	prog_begin(argv[0]);
 	if (v && !plain)
 		return run_verb(t, v, argc - 2, argv + 2);
-	if (argc > 1 && !plain && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-		tool_help(t);
-		return prog_end(EXIT_DONE);
-	}
+	if (argc > 1 && !plain && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
+		return tool_help(t, argc - 2, argv + 2);
+	if (argc > 1 && !strncmp(argv[1], "--completion", 12))
+		return run_verb(t, t->verbs[0], argc - 1, argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "--version")) {
 		say_version(t);
 		return prog_end(EXIT_DONE);

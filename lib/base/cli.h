@@ -21,6 +21,9 @@ struct verb {
 	/* Replaces run for a verb that needs to know which options were given; p->cfg is the
 	 * config. */
 	int (*run_given)(const struct opt_parse *p, int argc, char **argv, struct err *e);
+	/* names of the options that most runs have, for a --help that cannot show all on a screen,
+	 * with blanks between them; may be NULL */
+	const char *common;
 };
 
 struct tool {
@@ -53,7 +56,12 @@ void cli_note(const char *line);
 /* "mikoshi 0.1.0", for files that record which release wrote them. */
 const char *cli_release(void);
 
-/* usage: --help text of one verb (or of a tool without verbs) on stdout. */
-void cli_help(const char *tool, const struct verb *v);
+/* What was asked with --help, or how to use the verb, on stdout. -1: a word after --help means
+ * nothing. */
+int cli_help(const struct tool *t, const struct verb *v, const struct opt_parse *p, struct err *e);
+/* A file for a shell, "bash" or "zsh", which completes verbs, options, their values and files. */
+void cli_completion(const struct tool *t, const char *shell, struct str *out);
+/* True for a tool without verbs. */
+bool cli_is_plain(const struct tool *t);
 
 #endif

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const opt_shells[] = { "bash", "zsh", NULL };
+
 bool
 opt_same_name(const char *a, const char *b, bool fold)
 {
@@ -56,8 +58,7 @@ find_letter(const struct opt *table, char letter)
 static bool
 takes_value(const struct opt *o)
 {
-	return o->type == OPT_INT || o->type == OPT_NUMBER || o->type == OPT_STRING ||
-	    o->type == OPT_CHOICE || o->type == OPT_CONFIG;
+	return opt_takes(o) == 1;
 }
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -397,6 +398,38 @@ apply_scalar(
 	return 0;
 }
 
+/* The words after it say what to tell of; --help may be given again. */
+static int
+apply_help(struct opt_parse *p, const char *inline_value, int count, char **word)
+{
+	int used = inline_value ? 0 : opt_values(count, word);
+	struct opt_list before = p->topic;
+
+	p->topic.item =
+	    mem_pool_alloc(&p->pool, (size_t)(before.count + used) + 1, sizeof *p->topic.item);
+	for (int i = 0; i < before.count; i++)
+		p->topic.item[i] = before.item[i];
+	for (int i = 0; i < used; i++)
+		p->topic.item[p->topic.count++] = word[i];
+	if (inline_value)
+		p->topic.item[p->topic.count++] = inline_value;
+	return used;
+}
+
+static int
+apply_completion(
+    struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word)
+{
+	const char *text = inline_value ? inline_value : count > 0 ? word[0] : "";
+
+	for (const char *const *s = o->choices; *s; s++)
+		if (!strcmp(*s, text))
+			p->shell = *s;
+	if (!p->shell)
+		bad_choice(p, o, text);
+	return !inline_value && count > 0;
+}
+
 int
 opt_apply(
     struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word)
@@ -404,7 +437,8 @@ opt_apply(
 	p->given[o - p->table] = true;
 	p->place[o - p->table] = p->at;
 	switch (o->type) {
-	case OPT_HELP: p->want_help = true; return 0;
+	case OPT_HELP: p->want_help = true; return apply_help(p, inline_value, count, word);
+	case OPT_COMPLETION: return apply_completion(p, o, inline_value, count, word);
 	case OPT_VERSION: p->want_version = true; return 0;
 	case OPT_QUIET: p->level = -1; return 0;
 	case OPT_VERBOSE: p->level = 1; return 0;
@@ -634,7 +668,8 @@ one_line(struct opt_parse *p, char **word, int n, bool keep)
 		other_line(p, name, word, n);
 		return;
 	}
-	if (o->type == OPT_CONFIG || o->type == OPT_HELP || o->type == OPT_VERSION) {
+	if (o->type == OPT_CONFIG || o->type == OPT_HELP || o->type == OPT_VERSION ||
+	    o->type == OPT_COMPLETION) {
 		opt_fail(p, o, "--%s: not allowed in an option file", name);
 		return;
 	}

@@ -48,6 +48,7 @@ enum opt_type {
 	OPT_NOTE,
 	OPT_HELP,
 	OPT_VERSION,
+	OPT_COMPLETION,
 	OPT_CONFIG,
 	OPT_QUIET,
 	OPT_VERBOSE,
@@ -77,7 +78,9 @@ struct opt_list {
 	const char **item;
 };
 
-/* Rows that every table ends with: --config, -q, -v, --help, --version. */
+/* Rows that every table ends with: --config, -q, -v, --help, --version, --completion. */
+extern const char *const opt_shells[];
+
 /* clang-format off */
 #define OPT_END \
 	{ .type = OPT_GROUP, .help = "Common options" }, \
@@ -85,9 +88,13 @@ struct opt_list {
 	  .help = "read options from FILE, one per line; may be repeated" }, \
 	{ .name = "quiet", .letter = 'q', .type = OPT_QUIET, .help = "no notes and no progress" }, \
 	{ .name = "verbose", .letter = 'v', .type = OPT_VERBOSE, .help = "print more" }, \
-	{ .name = "help", .letter = 'h', .type = OPT_HELP, .help = "print this help" }, \
+	{ .name = "help", .letter = 'h', .type = OPT_HELP, .unit = "WORD", \
+	  .help = "print help: on one screen, or of each WORD, a group or an option; all: of all " \
+	          "options" }, \
 	{ .name = "version", .type = OPT_VERSION, \
 	  .help = "print version, commit and what was built in" }, \
+	{ .name = "completion", .type = OPT_COMPLETION, .choices = opt_shells, \
+	  .help = "print the file that completes options and their values in a shell" }, \
 	{ .type = OPT_END_TYPE }
 /* clang-format on */
 
@@ -150,6 +157,8 @@ struct opt_parse {
 	int *place;              /* one per row: where it was given last */
 	int level;               /* -1 quiet, 0, 1 verbose */
 	bool want_help, want_version;
+	struct opt_list topic; /* words after --help */
+	const char *shell;     /* of --completion; NULL: not given */
 	/* for opt_text: called with an option that is not in the table and the first word after it
 	 * or NULL; 0 skips the option. NULL: every such option is an error */
 	int (*unknown)(const char *name, const char *value, struct err *e);
@@ -235,10 +244,20 @@ int opt_answer(const struct opt_parse *p, struct err *e);
 /* Begins anew without errors. */
 void opt_forget(const struct opt_parse *p);
 
-void opt_help(const struct opt *table, FILE *f);
-/* The same of the options that were given beside --help, of other programs too, each with what it
- * needs to be read. False: there are none. */
-bool opt_help_given(const struct opt_parse *p, FILE *f);
+/* Appends the whole table where it fits on a screen of 40 lines with `before` lines above; else the
+ * common options (names with blanks between them; may be NULL) and the groups. */
+void opt_help(const struct opt *table, const char *common, int before, struct str *out);
+/* Appends what a word after --help means: an option, groups by the beginning of their headings,
+ * options that contain it, or "all". False: nothing. */
+bool opt_help_word(
+    const struct opt *table, const struct opt_foreigners *f, const char *word, struct str *out);
+/* Appends what is known of the options that were given beside --help, of other programs too, and of
+ * the words after it. 0: there are none; -1: a word means nothing. */
+int opt_help_asked(const struct opt_parse *p, struct str *out, struct err *e);
+/* How many words an option takes: 0, 1, or 2 for any number. */
+int opt_takes(const struct opt *o);
+/* What its value is called. */
+const char *opt_unit(const struct opt *o);
 void opt_mdoc(const struct opt *table, FILE *f);
 /* Writes all values as an option file that reads back to the same values. only_given leaves
  * defaults out. */

@@ -46,4 +46,9 @@ int opt_foreign_apply(struct opt_parse *p, const struct opt_foreign *f, const ch
 /* Once all words are read: values that must equal others, and the notes. */
 void opt_foreign_end(struct opt_parse *p);
 
+/* Appends the text of a row, without a full stop. */
+void opt_text_of(const struct opt *o, struct str *out);
+/* Appends sentences: range, other programs' words for values, default and needs. */
+void opt_facts(const struct opt *o, struct str *out);
+
 #endif

@@ -1,108 +1,73 @@
 /*
- * optdoc.c - the option table as --help, as a manual page and as an option file
+ * optdoc.c - the option table as sentences, as a manual page and as an option file
  *
- * All three read the same rows as the parser, so help, manual and dumped configuration cannot
- * disagree. opt_text reads the output of opt_dump back to the same values, which a test checks.
+ * All read the same rows as the parser, so help, manual and dumped configuration cannot disagree.
+ * opt_text reads the output of opt_dump back to the same values, which a test checks.
  */
 #include "lib/base/opt_impl.h"
 
 #include <string.h>
 
-/* "--name VALUE" as --help and the manual show it. */
-static void
-head(const struct opt *o, char *out, size_t cap)
+const char *
+opt_unit(const struct opt *o)
 {
-	const char *unit = o->unit                        ? o->unit
-	    : o->type == OPT_INT || o->type == OPT_NUMBER ? "N"
-							  : "VALUE";
-	struct str s = { 0 };
-
-	if (o->letter)
-		str_addf(&s, "-%c, ", o->letter);
-	str_addf(&s, "--%s", o->name);
-	if (o->type == OPT_CHOICE) {
-		for (int i = 0; o->choices[i]; i++)
-			str_addf(&s, "%c%s", i ? '|' : ' ', o->choices[i]);
-	} else if (o->type == OPT_LIST) {
-		str_addf(&s, " %s...", unit);
-	} else if (o->type == OPT_INT || o->type == OPT_NUMBER || o->type == OPT_STRING ||
-	    o->type == OPT_CONFIG) {
-		str_addf(&s, " %s", unit);
-	}
-	snprintf(out, cap, "%s", s.buf);
-	str_release(&s);
+	return o->unit ? o->unit : o->type == OPT_INT || o->type == OPT_NUMBER ? "N" : "VALUE";
 }
 
-/* Texts begin after 36 columns; a longer head gets its own line. The default is in brackets. */
-static void
-help_row(const struct opt *o, FILE *f)
+int
+opt_takes(const struct opt *o)
 {
-	char h[256];
-
-	head(o, h, sizeof h);
-	if (strlen(h) > 32)
-		fprintf(f, "  %s\n  %32s  %s", h, "", o->help);
-	else
-		fprintf(f, "  %-32s  %s", h, o->help);
-	if (o->type == OPT_NOTE && o->def)
-		fprintf(f, " (accepted with %s, changes nothing)", o->def);
-	else if (o->type == OPT_NOTE)
-		fputs(" (accepted, changes nothing)", f);
-	else if (o->def)
-		fprintf(f, " [%s]", o->def);
-	fputc('\n', f);
+	switch (o->type) {
+	case OPT_INT:
+	case OPT_NUMBER:
+	case OPT_STRING:
+	case OPT_CHOICE:
+	case OPT_CONFIG:
+	case OPT_COMPLETION: return 1;
+	case OPT_LIST:
+	case OPT_HELP: return 2;
+	default: return 0;
+	}
 }
 
 void
-opt_help(const struct opt *table, FILE *f)
+opt_text_of(const struct opt *o, struct str *out)
 {
-	for (const struct opt *o = table; o->type != OPT_END_TYPE; o++)
-		if (o->type == OPT_GROUP)
-			fprintf(f, "\n%s:\n", o->help);
-		else
-			help_row(o, f);
+	str_adds(out, o->help);
+	if (o->type == OPT_NOTE && o->def)
+		str_addf(out, " (accepted with %s, changes nothing)", o->def);
+	else if (o->type == OPT_NOTE)
+		str_adds(out, " (accepted, changes nothing)");
 }
 
-/* One of another program's options, and what becomes of it. */
+/* 1e15 is above any count, and stands for no bound in many rows. */
 static void
-help_met(const struct opt_met *m, FILE *f)
+add_range(const struct opt *o, struct str *out)
 {
-	static const char *const kinds[] = { [FOREIGN_NOTE] = "without effect here",
-		[FOREIGN_MATHS] = "refused",
-		[FOREIGN_LACKS] = "refused",
-		[FOREIGN_SCOPE] = "refused" };
-	const struct opt_foreign *r = m->row;
-
-	if (r->kind == FOREIGN_ALIAS)
-		fprintf(f, "  --%s: is %s here\n", r->name, r->to);
-	else if (r->kind == FOREIGN_SAME)
-		fprintf(
-		    f, "  --%s: by value: %s; otherwise refused: %s\n", r->name, r->values, r->why);
-	else
-		fprintf(f, "  --%s: %s: %s\n", r->name, kinds[r->kind], r->why);
+	str_addf(out, " %s", o->type == OPT_INT ? "An integer" : "A number");
+	if (o->min != o->max && o->max >= 1e15)
+		str_addf(out, ", at least %.12g", o->min);
+	else if (o->min != o->max)
+		str_addf(out, " from %.12g to %.12g", o->min, o->max);
+	str_addc(out, '.');
 }
 
-bool
-opt_help_given(const struct opt_parse *p, FILE *f)
+void
+opt_facts(const struct opt *o, struct str *out)
 {
-	bool any = false;
+	struct str needs = { 0 };
 
-	for (const struct opt *o = p->table; o->type != OPT_END_TYPE; o++) {
-		struct str needs = { 0 };
-
-		if (!o->name || !p->given[o - p->table] || o->type == OPT_HELP)
-			continue;
-		any = true;
-		help_row(o, f);
-		opt_needs_text(o, &needs);
-		if (needs.len)
-			fprintf(f, "  %32s  %s\n", "", needs.buf);
-		str_release(&needs);
-	}
-	for (int i = 0; i < p->met_count; i++)
-		if (p->met[i].row)
-			help_met(&p->met[i], f);
-	return any || p->met_count > 0;
+	if (o->type == OPT_INT || o->type == OPT_NUMBER)
+		add_range(o, out);
+	for (const char *const *a = o->alias; a && *a; a += 2)
+		str_addf(out, "%s%s is %s%s", a == o->alias ? " The word " : ", ", a[0], a[1],
+		    a[2] ? "" : ".");
+	if (o->def && o->type != OPT_NOTE)
+		str_addf(out, " The default is %s.", o->def);
+	opt_needs_text(o, &needs);
+	if (needs.len)
+		str_addf(out, " It %s.", needs.buf);
+	str_release(&needs);
 }
 
 /* mdoc text: lines under 80 bytes, backslashes escaped, no line starting with a control
@@ -129,9 +94,51 @@ mdoc_text(FILE *f, const char *s)
 	}
 }
 
+/* Sentences begin on lines of their own. */
+static void
+mdoc_facts(const struct opt *o, FILE *f)
+{
+	struct str facts = { 0 };
+	char *at, *end;
+
+	opt_facts(o, &facts);
+	for (at = facts.buf; at && *at; at = end) {
+		end = strstr(at + 1, ". ");
+		end = end ? end + 1 : at + strlen(at);
+		if (*end)
+			*end++ = '\0';
+		mdoc_text(f, at + (*at == ' '));
+		fputc('\n', f);
+	}
+	str_release(&facts);
+}
+
+/* Full stops are added here, because help texts in the table have none. */
+static void
+mdoc_row(const struct opt *o, FILE *f)
+{
+	struct str text = { 0 };
+
+	fputs(".It ", f);
+	if (o->letter)
+		fprintf(f, "Fl %c , ", o->letter);
+	fprintf(f, "Fl Fl %s", o->name);
+	if (o->choices)
+		for (int i = 0; o->choices[i]; i++)
+			fprintf(f, "%s Cm %s", i ? " |" : "", o->choices[i]);
+	else if (opt_takes(o))
+		fprintf(f, " Ar %s%s", opt_unit(o), opt_takes(o) > 1 ? " ..." : "");
+	fputc('\n', f);
+	opt_text_of(o, &text);
+	str_addc(&text, '.');
+	mdoc_text(f, text.buf);
+	fputc('\n', f);
+	mdoc_facts(o, f);
+	str_release(&text);
+}
+
 /*
- * Groups become subsections, each with its own list. Full stops are added here, because help texts
- * in the table have none.
+ * Groups become subsections, each with its own list.
  */
 void
 opt_mdoc(const struct opt *table, FILE *f)
@@ -139,10 +146,6 @@ opt_mdoc(const struct opt *table, FILE *f)
 	bool open = false;
 
 	for (const struct opt *o = table; o->type != OPT_END_TYPE; o++) {
-		const char *unit = o->unit                        ? o->unit
-		    : o->type == OPT_INT || o->type == OPT_NUMBER ? "N"
-								  : "VALUE";
-
 		if (o->type == OPT_GROUP) {
 			fprintf(f, "%s.Ss %s\n.Bl -tag -width Ds\n", open ? ".El\n" : "", o->help);
 			open = true;
@@ -151,26 +154,7 @@ opt_mdoc(const struct opt *table, FILE *f)
 		if (!open)
 			fputs(".Bl -tag -width Ds\n", f);
 		open = true;
-		fputs(".It ", f);
-		if (o->letter)
-			fprintf(f, "Fl %c , ", o->letter);
-		fprintf(f, "Fl Fl %s", o->name);
-		if (o->type == OPT_CHOICE)
-			for (int i = 0; o->choices[i]; i++)
-				fprintf(f, "%s Cm %s", i ? " |" : "", o->choices[i]);
-		else if (o->type == OPT_LIST)
-			fprintf(f, " Ar %s ...", unit);
-		else if (o->type == OPT_INT || o->type == OPT_NUMBER || o->type == OPT_STRING ||
-		    o->type == OPT_CONFIG)
-			fprintf(f, " Ar %s", unit);
-		fputc('\n', f);
-		mdoc_text(f, o->help);
-		if (o->type == OPT_NOTE && o->def)
-			fprintf(f, " (accepted with %s, changes nothing).\n", o->def);
-		else
-			fputs(o->type == OPT_NOTE ? " (accepted, changes nothing).\n" : ".\n", f);
-		if (o->def && o->type != OPT_NOTE)
-			fprintf(f, "The default is %s.\n", o->def);
+		mdoc_row(o, f);
 	}
 	if (open)
 		fputs(".El\n", f);

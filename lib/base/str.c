@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +75,30 @@ str_addf(struct str *s, const char *fmt, ...)
 	vsnprintf(s->buf + s->len, (size_t)n + 1, fmt, ap);
 	va_end(ap);
 	s->len += (size_t)n;
+}
+
+/* A word is what stands between blanks, and may be parted after a bar. */
+void
+str_add_wrapped(struct str *s, const char *text, size_t column, size_t left)
+{
+	enum { COLUMNS = 80 };
+	bool blank = false;
+
+	while (*text) {
+		size_t n = strcspn(text, " |");
+
+		n += text[n] == '|';
+		if (column > left && column + blank + n > COLUMNS) {
+			str_addf(s, "\n%*s", (int)left, "");
+			column = left;
+			blank = false;
+		}
+		str_addf(s, "%s%.*s", blank ? " " : "", (int)n, text);
+		column += blank + n;
+		text += n;
+		blank = *text == ' ';
+		text += strspn(text, " ");
+	}
 }
 
 void

@@ -21,6 +21,9 @@ void str_add(struct str *s, const void *bytes, size_t n);
 void str_addc(struct str *s, char c);
 void str_adds(struct str *s, const char *z);
 void str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Appends a text that begins in the given column, in lines of at most 80 columns; lines after the
+ * first begin in the column `left`. */
+void str_add_wrapped(struct str *s, const char *text, size_t column, size_t left);
 void str_clear(struct str *s); /* keeps the memory */
 void str_put(
     struct str *s, FILE *out); /* writes it and clears it; errors are found when out is closed */

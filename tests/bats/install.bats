@@ -20,6 +20,8 @@ again()
 		tool=$(basename "$main" .c)
 		[ -x "bin/$tool" ]
 		[ -s "share/man/man1/$tool.1" ]
+		"bin/$tool" --completion bash | cmp - "share/bash-completion/completions/$tool"
+		"bin/$tool" --completion zsh | cmp - "share/zsh/site-functions/_$tool"
 	done
 	[ -s share/man/man7/mikoshi.7 ]
 	[ -s share/man/man5/mckpt.5 ]

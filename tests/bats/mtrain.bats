@@ -964,7 +964,7 @@ mtrain: no --gpu: 0."*" GiB a rank, in fp32" ]]
 	sed -n '/^\.\\" begin options/,/^\.\\" end options/p' "$TOP/man/mtrain.1" |
 		sed '1d;$d' >list
 	mtrain --mdoc | cmp - list
-	mtrain --help | sed -n 's/^  \(-., \)\{0,1\}--\([^ ]*\).*/\2/p' >help
+	mtrain --help all | sed -n 's/^  \(-., \)\{0,1\}--\([^ ]*\).*/\2/p' >help
 	sed -n 's/^\.It .*Fl Fl \([^ ]*\).*/\1/p' list | cmp - help
 }
 

@@ -59,7 +59,8 @@ mtrain: read by nothing in this run: --moe-token-dispatcher-type (needs --num-ex
 @test "--help with options tells of these alone, of other programs too" {
 	run -0 mtrain --help --muon-momentum --use-mpi --softmax-type --num-key-value-heads 2 --mtp-num-layers
 	[[ $output != *"usage: "* ]]
-	[[ $output == *"--muon-momentum N "*"needs --optimizer muon"* ]]
+	output=$(echo "$output" | tr '\n' ' ' | tr -s ' ')
+	[[ $output == *"--muon-momentum N "*"needs --optimizer muon."* ]]
 	[[ $output == *"--use-mpi: without effect here: communication is MPI between CPUs and NCCL between GPUs"* ]]
 	[[ $output == *"--mtp-num-layers: refused: multi-token prediction is not supported"* ]]
 	[[ $output == *"--num-key-value-heads: is --group-query-attention --num-query-groups \$ here"* ]]

@@ -99,8 +99,11 @@ extern const char *const mtrain_backends[], *const mtrain_attention_backends[];
 int train_parse(struct train_config *c, int argc, char **argv, struct err *e);
 /* True when the run reads datasets. */
 bool train_reads_data(const struct train_config *c);
-/* --help on standard output: of the options that are given with it, or of all. */
+/* --help on standard output: one screen, or what was asked; ends the program where a word after it
+ * means nothing. */
 void train_help(const struct train_config *c);
+/* --completion on standard output; returns the exit status. */
+int train_completion(const struct train_config *c);
 /* Finds everything that can be wrong. world_size: the number of ranks, or --world-size. */
 int train_configure(struct train_config *c, int64_t world_size, struct err *e);
 /* The same, with the notes left in c->parse. */
