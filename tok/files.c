@@ -181,24 +181,44 @@ add_name(struct names *n, const char *name)
 }
 
 static int
-visible(const struct dirent *entry)
+by_bytes(const void *a, const void *b)
 {
-	return entry->d_name[0] != '.';
+	return strcmp(((const struct input_file *)a)->name, ((const struct input_file *)b)->name);
 }
 
+/* Appends the paths of what is in a directory, sorted. */
 static int
-by_bytes(const struct dirent **a, const struct dirent **b)
+list_directory(struct names *n, const char *name, struct err *e)
 {
-	return strcmp((*a)->d_name, (*b)->d_name);
+	size_t first = n->count;
+	const struct dirent *entry;
+	DIR *d = opendir(name);
+
+	if (!d)
+		return err_sys(e, "read", name);
+	while ((entry = readdir(d)) != NULL) {
+		struct str path = { 0 };
+
+		if (entry->d_name[0] == '.')
+			continue;
+		str_addf(
+		    &path, "%s%s%s", name, name[strlen(name) - 1] == '/' ? "" : "/", entry->d_name);
+		add_name(n, mem_pool_strndup(n->pool, path.buf, path.len));
+		str_release(&path);
+	}
+	closedir(d);
+	if (n->count > first)
+		qsort(n->item + first, n->count - first, sizeof *n->item, by_bytes);
+	return 0;
 }
 
-/* A name, or the files below it when it is a directory. A link to a directory may lead in circles,
- * which the depth ends. */
+/* Appends a name, or the files below it when it is a directory. A link to a directory may lead in
+ * circles, which the depth ends. */
 static int
 add_path(struct names *n, const char *name, int depth, struct err *e)
 {
-	struct dirent **entry;
-	int count, rc = 0;
+	struct names in = { .pool = n->pool };
+	int rc = 0;
 
 	if (!io_is_dir(name)) {
 		add_name(n, name);
@@ -206,21 +226,10 @@ add_path(struct names *n, const char *name, int depth, struct err *e)
 	}
 	if (depth > DEPTH_MAX)
 		return err_set(e, "'%s': more than %d directories in one another", name, DEPTH_MAX);
-	count = scandir(name, &entry, visible, by_bytes);
-	if (count < 0)
-		return err_sys(e, "read", name);
-	for (int i = 0; i < count; i++) {
-		struct str path = { 0 };
-
-		str_addf(&path, "%s%s%s", name, name[strlen(name) - 1] == '/' ? "" : "/",
-		    entry[i]->d_name);
-		if (rc == 0)
-			rc = add_path(
-			    n, mem_pool_strndup(n->pool, path.buf, path.len), depth + 1, e);
-		str_release(&path);
-		free(entry[i]);
-	}
-	free(entry);
+	rc = list_directory(&in, name, e);
+	for (size_t i = 0; i < in.count && rc == 0; i++)
+		rc = add_path(n, in.item[i].name, depth + 1, e);
+	free(in.item);
 	return rc;
 }
 
