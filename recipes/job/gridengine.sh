@@ -1,0 +1,56 @@
+#!/bin/bash
+#$ -S /bin/bash
+#$ -N pretrain
+#$ -cwd
+#$ -l node_f=4
+#$ -l h_rt=24:00:00
+#$ -notify
+#$ -j y
+# Grid Engine, as on TSUBAME4, which has 4 GPUs a node. Submit: qsub -g GROUP gridengine.sh
+SCRIPT=gridengine.sh CONFIG=run.conf SAVE=save GROUP=GROUP
+LIMIT=1440 MARGIN=15 # minutes: those of h_rt, and what a start, a step and a save may take
+JOB=$JOB_ID
+# shellcheck source=/dev/null
+. /etc/profile.d/modules.sh
+module load cuda openmpi
+awk '{ print $1 " slots=4" }' "$PE_HOSTFILE" >"hosts.$JOB"
+LAUNCH="mpirun -np $((4 * $(wc -l <"hosts.$JOB"))) -map-by ppr:4:node -bind-to none"
+LAUNCH="$LAUNCH -hostfile hosts.$JOB"
+again() { qsub -g "$GROUP" ${1:+-l "h=!$1"} "$SCRIPT"; }
+
+# --- the same for every scheduler -----------------------------------------------------------------
+iteration() { cat "$SAVE/latest_checkpointed_iteration.txt" 2>/dev/null || echo 0; }
+say() { echo "$(date +%FT%T) job $JOB, iteration $(iteration): $*"; }
+stop() # STATUS WHY: no job follows until SAVE/hold is removed
+{
+	echo "$2" >"$SAVE/hold" && rm -f "$SAVE/attempts"
+	say "stopped: $2; to continue: rm $SAVE/hold, and submit $SCRIPT again"
+	exit "$1"
+}
+
+mkdir -p "$SAVE" && exec >>"$SAVE/log" 2>&1 || exit 1
+[ ! -e "$SAVE/done" ] || exit 0
+[ ! -e "$SAVE/hold" ] || { say "not started: $SAVE/hold: $(cat "$SAVE/hold")"; exit 0; }
+before=$(iteration) at='' tries=0 ended='' bad='' none="3 jobs in a row made no progress"
+[ ! -e "$SAVE/attempts" ] || read -r at tries <"$SAVE/attempts"
+[ "$at" = "$before" ] || tries=0
+[ "$tries" -lt 3 ] || stop 1 "$none"
+tries=$((tries + 1)) first=$(wc -l <"$SAVE/log")
+echo "$before $tries" >"$SAVE/attempts"
+mtrain --launch "$LAUNCH" --config "$CONFIG" --save "$SAVE" --load "$SAVE" \
+	--exit-duration-in-mins $((LIMIT - MARGIN)) &
+run=$!
+trap 'kill -USR1 "$run"' USR1 USR2
+trap 'ended=1; kill -USR1 "$run"' TERM # qdel and scancel: save, and no job follows
+while wait "$run"; status=$?; kill -0 "$run" 2>/dev/null; do :; done
+
+case $status in
+0) : >"$SAVE/done" && say "done" && exit 0 ;;
+1 | 2 | 5) stop "$status" "mtrain ended with status $status, and its last line says why" ;;
+3) [ -z "$ended" ] || { say "saved and cancelled"; exit 0; } ;;
+*) bad=$(tail -n +"$first" "$SAVE/log" |
+	sed -n 's/.*; rank [0-9]* (\([^)]*\)).* has not come: .*/\1/p' | tail -1) ;;
+esac
+[ "$(iteration)" != "$before" ] || [ "$tries" -lt 3 ] || stop 1 "$none; last status $status"
+say "status $status: another job follows${bad:+, without host $bad}"
+again "$bad" || stop 1 "the next job was refused"
