@@ -279,8 +279,8 @@
 	DO(FLAG, VALUE, "log-world-size-to-tensorboard", log_world_size_to_tensorboard, \
 	   "the number of ranks in --tensorboard-dir", .needs = "tensorboard-dir") \
 	DO(FLAG, VALUE, "log-memory-to-tensorboard", log_memory_to_tensorboard, \
-	   "bytes that are planned and in use on rank 0 in --tensorboard-dir", \
-	   .needs = "tensorboard-dir") \
+	   "bytes that are planned and in use on rank 0 in --tensorboard-dir and --metrics-file", \
+	   .needs = "tensorboard-dir|metrics-file") \
 	DO(FLAG, VALUE, "log-loss-by-corpus", log_loss_by_corpus, \
 	   "the training loss of each corpus in --metrics-file, at log steps", \
 	   .needs = "metrics-file") \

@@ -238,6 +238,10 @@ json_line(struct metrics *m, const struct step_metrics *s)
 		if (m->drops)
 			number(&line, "dropped_rows", r->dropped);
 	}
+	if (m->o->log_memory_to_tensorboard) {
+		number(&line, "planned_bytes", (double)s->planned_bytes);
+		number(&line, "used_bytes", (double)s->used_bytes);
+	}
 	number(&line, "seconds", s->seconds);
 	number(&line, "data_wait_seconds", s->data_wait);
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++) {

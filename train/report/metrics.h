@@ -6,11 +6,11 @@
  * iteration, consumed_samples, lm_loss, z_loss, grad_norm, num_zeros, params_norm, lr,
  * decoupled_lr, weight_decay, loss_scale, skipped, tokens_per_second, tflops_per_rank,
  * ceiling_share, joules, watts_per_rank, load_balancing_loss, router_z_loss, router_entropy,
- * max_expert_load, expert_rounds, max_rank_load, dropped_rows, seconds, data_wait_seconds,
- * exposed_data_comm_ms, exposed_tensor_comm_ms, exposed_context_comm_ms, exposed_pipeline_comm_ms,
- * time; one per evaluation: iteration, split, set (of several), lm_loss, ppl; one per corpus at log
- * steps, and one per layer with experts (layer, expert_load); and one per rewind. Only one rank
- * writes.
+ * max_expert_load, expert_rounds, max_rank_load, dropped_rows, planned_bytes, used_bytes, seconds,
+ * data_wait_seconds, exposed_data_comm_ms, exposed_tensor_comm_ms, exposed_context_comm_ms,
+ * exposed_pipeline_comm_ms, time; one per evaluation: iteration, split, set (of several), lm_loss,
+ * ppl; one per corpus at log steps, and one per layer with experts (layer, expert_load); and one
+ * per rewind. Only one rank writes.
  */
 #ifndef TRAIN_REPORT_METRICS_H
 #define TRAIN_REPORT_METRICS_H
