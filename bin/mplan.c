@@ -1,4 +1,4 @@
-/* mplan.c - say whether a layout is legal and fits, and search for the best one */
+/* mplan.c - say whether a layout is legal and fits, search for the best one, and report on runs */
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
 #include "lib/base/target.h"
@@ -119,12 +119,28 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-static const char common[] = "world-size model num-layers hidden-size num-attention-heads "
-			     "num-query-groups vocab-size seq-length num-experts "
-			     "tensor-model-parallel-size pipeline-model-parallel-size "
-			     "context-parallel-size expert-model-parallel-size micro-batch-size "
-			     "global-batch-size bf16 data-parallel-sharding-strategy "
-			     "recompute-granularity config";
+/* mplan report: a page of what runs have told, beside their plans. */
+static int
+run_report(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	const struct plan_config *cfg = p->cfg;
+	struct report_device device = { .given = opt_given(p, "gpu") || opt_given(p, "tflops") };
+	struct str page = { 0 }, notes = { 0 };
+	int rc = 0;
+
+	hardware_resolve(p, cfg->gpu, &cfg->hw, &device.hw);
+	if (cfg->output)
+		rc = target_check_kind(cfg->output, &report_file, cfg->force, e);
+	if (rc == 0)
+		rc = report_make(&cfg->report, &device, argc, argv, &page, &notes, e);
+	cli_say(&notes, note);
+	if (rc == 0 && cfg->output)
+		rc = target_write(cfg->output, cfg->force, page.buf, page.len, e);
+	else if (rc == 0)
+		str_put(&page, stdout);
+	str_release(&page);
+	return rc;
+}
 
 static const struct verb *const verbs[] = {
 	&(const struct verb){ .name = "check",
@@ -133,28 +149,34 @@ static const struct verb *const verbs[] = {
 	    .opts = plan_check_opts,
 	    .cfg_size = sizeof(struct plan_config),
 	    .run_given = run_check,
-	    .common = common },
+	    .common = PLAN_COMMON },
 	&(const struct verb){ .name = "mem",
 	    .operands = "",
 	    .summary = "print the bytes that each rank allocates",
 	    .opts = plan_mem_opts,
 	    .cfg_size = sizeof(struct plan_config),
 	    .run_given = run_mem,
-	    .common = common },
+	    .common = PLAN_COMMON },
 	&(const struct verb){ .name = "draw",
 	    .operands = "",
 	    .summary = "draw when each pipeline stage does which pass",
 	    .opts = plan_draw_opts,
 	    .cfg_size = sizeof(struct plan_config),
 	    .run_given = run_draw,
-	    .common = common },
+	    .common = PLAN_COMMON },
 	&(const struct verb){ .name = "search",
 	    .operands = "",
 	    .summary = "rank the layouts that fit a device by the time of a step",
 	    .opts = plan_search_opts,
 	    .cfg_size = sizeof(struct plan_config),
 	    .run_given = run_search,
-	    .common = common },
+	    .common = PLAN_COMMON },
+	&(const struct verb){ .name = "report",
+	    .operands = "METRICS...",
+	    .summary = "draw what runs have told in their metrics files, beside their plans",
+	    .opts = plan_report_opts,
+	    .cfg_size = sizeof(struct plan_config),
+	    .run_given = run_report },
 	NULL,
 };
 

@@ -12,22 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The sums of a row. */
-enum column {
-	WEIGHTS,
-	GRADIENTS,
-	OPTIMIZER,
-	CONSTANTS,
-	SAVED,
-	SCRATCH,
-	WORKSPACE,
-	TOTAL,
-	ON_HOST, /* not part of the total */
-	COLUMNS
-};
-
-static const char *const column_names[COLUMNS] = { "weights", "gradients", "optimizer", "constants",
-	"saved", "scratch", "workspace", "total", "host" };
+static const char *const column_names[MEMTABLE_COLUMNS] = { "weights", "gradients", "optimizer",
+	"constants", "saved", "scratch", "workspace", "total", "host" };
 static const char *const arena_names[ARENA_COUNT] = { "params", "saved", "scratch", "host" };
 
 /* A plan, and what is found once for all its stages. One rank represents its stage: tensor and data
@@ -38,45 +24,48 @@ struct tabled {
 };
 
 /* The column of a buffer of the params arena. */
-static enum column
+static enum memtable_column
 column_of(int b)
 {
 	switch (b) {
 	case BUF_WEIGHTS:
 	case BUF_WEIGHT_SLOTS:
 	case BUF_FP8_WEIGHTS:
-	case BUF_FP8_TRANSPOSED: return WEIGHTS;
+	case BUF_FP8_TRANSPOSED: return MEMTABLE_WEIGHTS;
 	case BUF_GRADS:
 	case BUF_GRAD_SLOTS:
 	case BUF_NARROW_GRADS:
-	case BUF_REPLICA_GRADS: return GRADIENTS;
+	case BUF_REPLICA_GRADS: return MEMTABLE_GRADIENTS;
 	case BUF_MASTER:
-	case BUF_REMAINDER: return OPTIMIZER;
-	default: return b >= BUF_STATE && b <= BUF_STATE_LAST ? OPTIMIZER : CONSTANTS;
+	case BUF_REMAINDER: return MEMTABLE_OPTIMIZER;
+	default:
+		return b >= BUF_STATE && b <= BUF_STATE_LAST ? MEMTABLE_OPTIMIZER
+							     : MEMTABLE_CONSTANTS;
 	}
 }
 
 /* Sums the buffers into columns. The first four are parts of one arena; the total includes padding
  * between buffers, and GPU memory outside the arenas. */
 static void
-sum_columns(const struct run_plan *plan, const struct memory_plan *m, int pp, uint64_t sum[COLUMNS])
+sum_columns(const struct run_plan *plan, const struct memory_plan *m, int pp,
+    uint64_t sum[MEMTABLE_COLUMNS])
 {
-	memset(sum, 0, COLUMNS * sizeof *sum);
+	memset(sum, 0, MEMTABLE_COLUMNS * sizeof *sum);
 	for (int i = 0; i < m->num_buffers; i++)
 		if (m->buffer[i].place == ARENA_PARAMS)
 			sum[column_of(m->buffer[i].number)] += memory_aligned(m->buffer[i].bytes);
-	sum[SAVED] = m->arena[ARENA_SAVED];
-	sum[SCRATCH] = m->arena[ARENA_SCRATCH];
-	sum[WORKSPACE] = gpu_workspace(&plan->layout, &plan->model, &plan->shape, pp);
-	sum[TOTAL] = memory_total(m) + sum[WORKSPACE];
-	sum[ON_HOST] = m->arena[ARENA_HOST];
+	sum[MEMTABLE_SAVED] = m->arena[ARENA_SAVED];
+	sum[MEMTABLE_SCRATCH] = m->arena[ARENA_SCRATCH];
+	sum[MEMTABLE_WORKSPACE] = gpu_workspace(&plan->layout, &plan->model, &plan->shape, pp);
+	sum[MEMTABLE_TOTAL] = memory_total(m) + sum[MEMTABLE_WORKSPACE];
+	sum[MEMTABLE_HOST] = m->arena[ARENA_HOST];
 }
 
 /* One row: its key, then the columns. */
 static void
-print_sums(const uint64_t sum[COLUMNS], bool json, FILE *f)
+print_sums(const uint64_t sum[MEMTABLE_COLUMNS], bool json, FILE *f)
 {
-	for (int i = 0; i < COLUMNS; i++)
+	for (int i = 0; i < MEMTABLE_COLUMNS; i++)
 		if (json)
 			fprintf(f, ", \"%s\": %llu", column_names[i], (unsigned long long)sum[i]);
 		else
@@ -89,7 +78,7 @@ static void
 print_header(const char *first, FILE *f)
 {
 	fputs(first, f);
-	for (int i = 0; i < COLUMNS; i++)
+	for (int i = 0; i < MEMTABLE_COLUMNS; i++)
 		fprintf(f, "\t%s", column_names[i]);
 	fputc('\n', f);
 }
@@ -102,7 +91,7 @@ by_stage(struct tabled *t, bool json, FILE *f)
 	const struct run_plan *plan = t->plan;
 	int p = (int)plan->layout.pipeline_model_parallel_size, first = 0;
 	long long stage_ranks = layout_world(&plan->layout) / p;
-	uint64_t sum[COLUMNS], next[COLUMNS];
+	uint64_t sum[MEMTABLE_COLUMNS], next[MEMTABLE_COLUMNS];
 
 	if (!json)
 		print_header("stage\tranks", f);
@@ -139,7 +128,7 @@ by_rank(struct tabled *t, bool json, FILE *f)
 {
 	const struct run_plan *plan = t->plan;
 	int64_t stages = plan->layout.pipeline_model_parallel_size;
-	uint64_t(*sum)[COLUMNS] = mem_alloc((size_t)stages, sizeof *sum);
+	uint64_t(*sum)[MEMTABLE_COLUMNS] = mem_alloc((size_t)stages, sizeof *sum);
 
 	for (int i = 0; i < stages; i++) {
 		struct memory_plan m;
@@ -249,6 +238,26 @@ memtable_most(struct memory_stages *x, const struct train_shape *s, int64_t *ele
 		memory_release(&m);
 	}
 	return most;
+}
+
+void
+memtable_fullest(const struct run_plan *plan, uint64_t sum[MEMTABLE_COLUMNS])
+{
+	struct memory_stages stages;
+
+	memset(sum, 0, MEMTABLE_COLUMNS * sizeof *sum);
+	memory_stages_init(&stages, &plan->model, &plan->layout, &plan->shape);
+	for (int stage = 0; stage < plan->layout.pipeline_model_parallel_size; stage++) {
+		uint64_t next[MEMTABLE_COLUMNS];
+		struct memory_plan m;
+
+		memory_plan_stage(&m, &stages, &plan->shape, stage);
+		sum_columns(plan, &m, stage, next);
+		memory_release(&m);
+		if (next[MEMTABLE_TOTAL] > sum[MEMTABLE_TOTAL])
+			memcpy(sum, next, sizeof next);
+	}
+	memory_stages_release(&stages);
 }
 
 const char *

@@ -11,12 +11,28 @@
 #include "lib/model/memory.h"
 #include "lib/model/options.h"
 
+/* The sums of a row, in bytes. */
+enum memtable_column {
+	MEMTABLE_WEIGHTS,
+	MEMTABLE_GRADIENTS,
+	MEMTABLE_OPTIMIZER,
+	MEMTABLE_CONSTANTS,
+	MEMTABLE_SAVED,
+	MEMTABLE_SCRATCH,
+	MEMTABLE_WORKSPACE,
+	MEMTABLE_TOTAL,
+	MEMTABLE_HOST, /* not part of the total */
+	MEMTABLE_COLUMNS
+};
+
 struct memtable_options {
 	bool all_ranks, buffers, json;
 };
 
 /* Writes the table, tab-separated under a header line or as JSON Lines. */
 void memtable_print(const struct run_plan *plan, const struct memtable_options *o, FILE *f);
+/* The row of the stage whose total is largest. */
+void memtable_fullest(const struct run_plan *plan, uint64_t sum[MEMTABLE_COLUMNS]);
 /* The precision of a run, by the name of its option. */
 const char *memtable_precision(enum dtype t);
 /* The layout in one line: "ok: ...". */

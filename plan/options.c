@@ -74,3 +74,36 @@ const struct opt plan_search_opts[] = { WORLD,
 	    .off = offsetof(struct plan_config, force),
 	    .help = "replace a file that exists" },
 	HARDWARE_OPTS(struct plan_config, hw, gpu), RUN_OPTS(struct plan_config, run), OPT_END };
+
+/* clang-format off */
+#define REPORT_LIST(n, f, u, h) \
+	{ .name = n, .type = OPT_LIST, .off = offsetof(struct plan_config, report.f), .unit = u, \
+	  .help = h }
+/* clang-format on */
+
+const struct opt plan_report_opts[] = { { .type = OPT_GROUP, .help = "Page" },
+	{ .name = "output",
+	    .letter = 'o',
+	    .type = OPT_STRING,
+	    .off = offsetof(struct plan_config, output),
+	    .unit = "FILE",
+	    .help = "write the page there, not to standard output" },
+	{ .name = "force",
+	    .type = OPT_FLAG,
+	    .off = offsetof(struct plan_config, force),
+	    .help = "replace a report that exists" },
+	{ .name = "title",
+	    .type = OPT_STRING,
+	    .off = offsetof(struct plan_config, report.title),
+	    .unit = "TEXT",
+	    .help = "heading of the page; the names of the runs by default" },
+	REPORT_LIST("label", label, "NAME",
+	    "names of the runs, in the order of the metrics files; by default those of the files, "
+	    "or of their directories"),
+	REPORT_LIST("checkpoint", checkpoint, "DIR",
+	    "directories of --save of the runs, in the same order, whose last options give the "
+	    "plan; by default those that lie beside the metrics files and whose options name "
+	    "them"),
+	REPORT_LIST("samples", samples, "FILE",
+	    "texts to show, such as mtrain --generate prints, one for each run"),
+	HARDWARE_OPTS(struct plan_config, hw, gpu), OPT_END };

@@ -6,18 +6,28 @@
 #include "plan/draw.h"
 #include "lib/model/hardware.h"
 #include "plan/memtable.h"
+#include "plan/report.h"
 
 struct plan_config {
 	struct run_options run;
 	int64_t world_size, top, pick;
 	struct memtable_options mem;
 	struct draw_options draw;
+	struct report_options report;
 	int gpu;
 	struct hardware hw;
 	const char *output;
 	bool force;
 };
 
-extern const struct opt plan_check_opts[], plan_mem_opts[], plan_draw_opts[], plan_search_opts[];
+extern const struct opt plan_check_opts[], plan_mem_opts[], plan_draw_opts[], plan_search_opts[],
+    plan_report_opts[];
+
+/* What most plans have, for --help. */
+#define PLAN_COMMON \
+	"world-size model num-layers hidden-size num-attention-heads num-query-groups vocab-size " \
+	"seq-length num-experts tensor-model-parallel-size pipeline-model-parallel-size " \
+	"context-parallel-size expert-model-parallel-size micro-batch-size global-batch-size " \
+	"bf16 data-parallel-sharding-strategy recompute-granularity config"
 
 #endif

@@ -50,6 +50,9 @@ column()
 		[[ "$output" == "usage: mplan $verb [options]"* ]]
 		[[ "$output" == *"--tensor-model-parallel-size N"* ]]
 	done
+	[[ "$help" == *"  report "* ]]
+	run -0 mplan report --help
+	[[ "$output" == "usage: mplan report [options] METRICS..."* ]]
 	run -0 mplan --version
 	[[ "$output" == "mplan (mikoshi) "* ]]
 }

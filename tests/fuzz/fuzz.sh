@@ -32,7 +32,7 @@ longest()
 }
 
 oracles=$(for src in tests/*.cc; do echo "$b/$src.o"; done)
-lib="$(objects tok shard export) $oracles $b/libmikoshi.a"
+lib="$(objects tok shard plan export) $oracles $b/libmikoshi.a"
 mkdir -p build-fuzz
 for name in $TARGETS; do
 	# shellcheck disable=SC2086 # lists of words
