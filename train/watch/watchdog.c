@@ -9,7 +9,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/watch/comm_log.h"
-#include "train/watch/post.h"
+#include "train/watch/report_channel.h"
 #include "train/watch/watchdog.h"
 
 #include <math.h>
@@ -32,8 +32,8 @@ struct watchdog {
 	struct comm_log *log;
 	struct comm *world;
 	pthread_t thread;
-	_Atomic(struct post *) post;    /* NULL: not open yet */
-	atomic_bool steady, stop, lost; /* lost: this rank has failed */
+	_Atomic(struct report_channel *) report_channel; /* NULL: not open yet */
+	atomic_bool steady, stop, lost;                  /* lost: this rank has failed */
 	/* used by the thread alone */
 	double looked, resumed; /* clock of the last check; when this process was last suspended */
 	struct seen *rank;      /* on an office, else NULL */
@@ -84,13 +84,13 @@ own_report(struct watchdog *w, double now)
  * the first has gone, so they are told before that. A hanging call cannot be cleaned up. */
 static void __attribute__((noreturn)) leave(const struct watchdog *w, const struct str *text)
 {
-	struct post *post = atomic_load(&w->post);
+	struct report_channel *report_channel = atomic_load(&w->report_channel);
 
 	prog_mute(false);
 	prog_rank(w->world->rank);
 	warn("%s", text->buf);
-	if (post)
-		post_leave(post);
+	if (report_channel)
+		report_channel_leave(report_channel);
 	_exit(EXIT_PEER);
 }
 
@@ -104,7 +104,7 @@ check_peers(struct watchdog *w, double now)
 	struct verdict v;
 
 	for (int i = 0; i < n; i++) {
-		w->rank[i].host = post_host(atomic_load(&w->post), i);
+		w->rank[i].host = report_channel_host(atomic_load(&w->report_channel), i);
 		w->rank[i].silence = now - (w->heard[i] > w->resumed ? w->heard[i] : w->resumed);
 	}
 	if (w->failed > 0 && now - w->failed > 2 * interval(w) + late)
@@ -126,14 +126,15 @@ static void
 wait_for_news(struct watchdog *w, double until)
 {
 	for (double left; (left = until - clock_seconds()) > 0 && !atomic_load(&w->stop);) {
-		struct post *post = atomic_load(&w->post);
+		struct report_channel *report_channel = atomic_load(&w->report_channel);
 		/* Before there is a post nothing wakes the thread. */
-		double seconds = post || left < UNPOSTED ? left : UNPOSTED;
-		struct post_news news = post_receive(post, 1 + (int)(seconds * 1000));
+		double seconds = report_channel || left < UNPOSTED ? left : UNPOSTED;
+		struct report_message news =
+		    report_channel_receive(report_channel, 1 + (int)(seconds * 1000));
 
-		if (news.kind == POST_LEAVE)
+		if (news.kind == MESSAGE_LEAVE)
 			_exit(EXIT_PEER);
-		if (news.kind != POST_REPORT || !w->rank)
+		if (news.kind != MESSAGE_REPORT || !w->rank)
 			continue;
 		w->rank[news.rank].report = news.report;
 		w->rank[news.rank].heard = true;
@@ -148,7 +149,7 @@ wait_for_news(struct watchdog *w, double until)
 static void
 look(struct watchdog *w)
 {
-	struct post *post = atomic_load(&w->post);
+	struct report_channel *report_channel = atomic_load(&w->report_channel);
 	double now = clock_seconds(), since = w->looked;
 	struct str text = { 0 };
 	struct report own;
@@ -159,11 +160,11 @@ look(struct watchdog *w)
 		return;
 	}
 	own = own_report(w, now);
-	if (post)
-		post_send(post, &own);
-	if (post && w->rank)
+	if (report_channel)
+		report_channel_send(report_channel, &own);
+	if (report_channel && w->rank)
 		check_peers(w, now);
-	if (own.waited < limit_of(w)->seconds + GRACE * POST_OFFICES)
+	if (own.waited < limit_of(w)->seconds + GRACE * REPORT_RECEIVERS)
 		return;
 	str_addf(&text, "%s: waited %.1f s in ", limit_of(w)->name, own.waited);
 	place_text(&own.at, &text);
@@ -192,7 +193,7 @@ hold(void *arg)
 	struct watchdog *w = arg;
 	double until = clock_seconds() + 4 * interval(w) + GRACE;
 
-	if (!atomic_load(&w->post))
+	if (!atomic_load(&w->report_channel))
 		return;
 	atomic_store(&w->lost, true);
 	while (clock_seconds() < until)
@@ -214,7 +215,7 @@ watchdog_start(struct comm *world, const struct watchdog_config *c)
 	w->world = world;
 	w->log = comm_log_new(world);
 	comm_log_on_abort(w->log, hold, w);
-	if (world->rank < POST_OFFICES) {
+	if (world->rank < REPORT_RECEIVERS) {
 		w->rank = mem_zalloc((size_t)world->size, sizeof *w->rank);
 		w->heard = mem_zalloc((size_t)world->size, sizeof *w->heard);
 	}
@@ -228,7 +229,7 @@ watchdog_start(struct comm *world, const struct watchdog_config *c)
 		world->ops->abort(world, EXIT_FAILED);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	atomic_store(&w->post, post_open(world));
+	atomic_store(&w->report_channel, report_channel_open(world));
 	return w;
 }
 
@@ -245,9 +246,9 @@ watchdog_stop(struct watchdog *w)
 	if (!w)
 		return;
 	atomic_store(&w->stop, true);
-	post_wake(atomic_load(&w->post));
+	report_channel_wake(atomic_load(&w->report_channel));
 	pthread_join(w->thread, NULL);
-	post_close(atomic_load(&w->post));
+	report_channel_close(atomic_load(&w->report_channel));
 	comm_log_free(w->log);
 	free(w->rank);
 	free(w->heard);

@@ -1,6 +1,6 @@
-/* post.c - reports from all ranks to two of them, without MPI */
+/* report_channel.c - reports from all ranks to two of them, without MPI */
 #include "lib/base/mem.h"
-#include "train/watch/post.h"
+#include "train/watch/report_channel.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -14,25 +14,25 @@
 
 enum { WAYS = 8, HOST = 64 };
 
-/* The addresses of an office. */
-struct office {
+/* The addresses of an receiver. */
+struct receiver {
 	uint64_t token;     /* rank 0's holds for all */
 	uint32_t way[WAYS]; /* its addresses; no 0 before the last */
 	uint16_t port;      /* 0: it receives nothing */
 };
 
-struct letter {
+struct message {
 	uint64_t token;
 	int32_t kind, rank;
 	struct report report;
 };
 
-struct post {
+struct report_channel {
 	int fd; /* -1: none */
 	int rank, size;
 	char (*host)[HOST]; /* of each rank */
 	uint64_t token;
-	struct office office[POST_OFFICES];
+	struct receiver receiver[REPORT_RECEIVERS];
 	struct sockaddr_in *from; /* of each rank; port 0: not heard */
 };
 
@@ -68,11 +68,11 @@ open_socket(uint16_t *port)
 	return -1;
 }
 
-struct post *
-post_open(struct comm *world)
+struct report_channel *
+report_channel_open(struct comm *world)
 {
-	struct post *p = mem_zalloc(1, sizeof *p);
-	struct office own = { 0, { 0 }, 0 };
+	struct report_channel *p = mem_zalloc(1, sizeof *p);
+	struct receiver own = { 0, { 0 }, 0 };
 	char host[HOST] = "";
 	struct tensor name = tensor_1d(host, DTYPE_U8, HOST), all;
 
@@ -87,18 +87,18 @@ post_open(struct comm *world)
 	list_ways(own.way);
 	if (getrandom(&own.token, sizeof own.token, 0) < 0)
 		own.token = (uint64_t)getpid();
-	for (int i = 0; i < POST_OFFICES && i < world->size; i++) {
-		struct tensor t = tensor_1d(&p->office[i], DTYPE_U8, sizeof p->office[i]);
+	for (int i = 0; i < REPORT_RECEIVERS && i < world->size; i++) {
+		struct tensor t = tensor_1d(&p->receiver[i], DTYPE_U8, sizeof p->receiver[i]);
 
-		p->office[i] = own;
+		p->receiver[i] = own;
 		world->ops->broadcast(COMM_HERE(world), NULL, &(struct comm_broadcast){ t, i });
 	}
-	p->token = p->office[0].token;
+	p->token = p->receiver[0].token;
 	return p;
 }
 
 void
-post_close(struct post *p)
+report_channel_close(struct report_channel *p)
 {
 	if (p->fd >= 0)
 		close(p->fd);
@@ -108,25 +108,25 @@ post_close(struct post *p)
 }
 
 const char *
-post_host(const struct post *p, int rank)
+report_channel_host(const struct report_channel *p, int rank)
 {
 	return p->host[rank];
 }
 
 /* A report that cannot be sent is lost: the next one is as good. */
 static void
-send_to(const struct post *p, const struct letter *l, const struct sockaddr_in *to)
+send_to(const struct report_channel *p, const struct message *l, const struct sockaddr_in *to)
 {
 	(void)!sendto(p->fd, l, sizeof *l, MSG_NOSIGNAL, (const struct sockaddr *)to, sizeof *to);
 }
 
 /* Sends to every address that leads there from here, which the loopback of another host does not.
- * An office hears itself as it hears others. */
+ * An receiver hears itself as it hears others. */
 static void
-tell_offices(const struct post *p, const struct letter *l)
+tell_receivers(const struct report_channel *p, const struct message *l)
 {
-	for (int i = 0; p->fd >= 0 && i < POST_OFFICES && i < p->size; i++) {
-		const struct office *o = &p->office[i];
+	for (int i = 0; p->fd >= 0 && i < REPORT_RECEIVERS && i < p->size; i++) {
+		const struct receiver *o = &p->receiver[i];
 		struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = o->port };
 		bool here = !strcmp(p->host[p->rank], p->host[i]);
 
@@ -139,16 +139,16 @@ tell_offices(const struct post *p, const struct letter *l)
 }
 
 void
-post_send(struct post *p, const struct report *r)
+report_channel_send(struct report_channel *p, const struct report *r)
 {
-	struct letter l;
+	struct message l;
 
 	memset(&l, 0, sizeof l);
 	l.token = p->token;
-	l.kind = POST_REPORT;
+	l.kind = MESSAGE_REPORT;
 	l.rank = p->rank;
 	l.report = *r;
-	tell_offices(p, &l);
+	tell_receivers(p, &l);
 }
 
 static bool
@@ -157,15 +157,15 @@ is_role(int32_t role)
 	return role >= 0 && role < COMM_ROLES;
 }
 
-/* A letter counts that carries the run's token; its strings are ended with a NUL. */
-struct post_news
-post_receive(struct post *p, int milliseconds)
+/* A message counts that carries the run's token; its strings are ended with a NUL. */
+struct report_message
+report_channel_receive(struct report_channel *p, int milliseconds)
 {
 	struct pollfd ready = { p ? p->fd : -1, POLLIN, 0 };
-	struct post_news news = { .kind = POST_NONE };
+	struct report_message news = { .kind = MESSAGE_NONE };
 	struct sockaddr_in from;
 	socklen_t len = sizeof from;
-	struct letter l;
+	struct message l;
 
 	/* Without a socket poll only waits. */
 	if (poll(&ready, 1, milliseconds) <= 0 ||
@@ -174,21 +174,21 @@ post_receive(struct post *p, int milliseconds)
 	if (l.token != p->token || l.rank < 0 || l.rank >= p->size || !is_role(l.report.at.role) ||
 	    !is_role(l.report.made.last))
 		return news;
-	news =
-	    (struct post_news){ l.kind == POST_LEAVE ? POST_LEAVE : POST_REPORT, l.rank, l.report };
+	news = (struct report_message){ l.kind == MESSAGE_LEAVE ? MESSAGE_LEAVE : MESSAGE_REPORT,
+		l.rank, l.report };
 	news.report.at.kind[sizeof news.report.at.kind - 1] = '\0';
 	news.report.at.site[sizeof news.report.at.site - 1] = '\0';
 	p->from[l.rank] = from;
 	return news;
 }
 
-/* Sends an empty letter to itself, with a token that no process has. */
+/* Sends an empty message to itself, with a token that no process has. */
 void
-post_wake(struct post *p)
+report_channel_wake(struct report_channel *p)
 {
 	struct sockaddr_in own;
 	socklen_t len = sizeof own;
-	const struct letter empty = { .token = ~p->token };
+	const struct message empty = { .token = ~p->token };
 
 	if (p->fd < 0 || getsockname(p->fd, (struct sockaddr *)&own, &len) < 0)
 		return;
@@ -197,15 +197,16 @@ post_wake(struct post *p)
 }
 
 void
-post_leave(struct post *p)
+report_channel_leave(struct report_channel *p)
 {
-	struct letter l;
+	struct message l;
 
 	memset(&l, 0, sizeof l);
 	l.token = p->token;
-	l.kind = POST_LEAVE;
+	l.kind = MESSAGE_LEAVE;
 	l.rank = p->rank;
-	tell_offices(p, &l); /* also one that was never heard: it would report once it runs again */
+	tell_receivers(
+	    p, &l); /* also one that was never heard: it would report once it runs again */
 	for (int i = 0; p->fd >= 0 && i < p->size; i++)
 		if (i != p->rank && p->from[i].sin_port)
 			send_to(p, &l, &p->from[i]);
