@@ -103,7 +103,7 @@ struct stretch_rows {
 };
 
 static struct stretch_rows
-in_window(const struct rows_exchange *x, int64_t at, int64_t rows)
+in_round(const struct rows_exchange *x, int64_t at, int64_t rows)
 {
 	int64_t height = (x->back ? &x->in : &x->out)->shape[0], begin = at - x->first,
 		from = begin < 0 ? 0 : begin, end = begin + rows;
@@ -128,7 +128,7 @@ rows_of_rank(const struct comm *c, const struct rows_exchange *x, int to, struct
 	for (int64_t i = 0; i < local; i++)
 		for (int rank = 0; rank < c->size; rank++) {
 			int64_t rows = expert_rows(x, rank, to * local + i);
-			struct stretch_rows w = in_window(x, at, rows);
+			struct stretch_rows w = in_round(x, at, rows);
 
 			if (w.count && rank == c->rank)
 				message[n++] = (struct p2p){ !x->back, to, (int)i,

@@ -1,10 +1,10 @@
-/* capacity.c - rows that experts take: the sizes of windows, and the options that set them */
+/* capacity.c - rows that experts take: the sizes of rounds, and the options that set them */
 #include "lib/model/capacity.h"
 #include "lib/base/int64.h"
 
 #include <math.h>
 
-/* Rows of a window are a multiple of this, so that those of a small one fill the tiles of GEMMs. */
+/* Rows of a round are a multiple of this, so that those of a small one fill the tiles of GEMMs. */
 enum { MULTIPLE = 16 };
 
 const char *const drop_policies[] = { "probs", "position", NULL };
@@ -48,21 +48,21 @@ capacity_of_expert(
 
 /* All rows of the ranks that hold the experts may choose those of one rank, as many of their k as
  * it has; or each of its experts takes as many as it may. */
-struct arriving
-capacity_arriving(const struct model_config *c, const struct layout *l, const struct train_shape *s)
+struct received_rows
+capacity_received(const struct model_config *c, const struct layout *l, const struct train_shape *s)
 {
 	int64_t ranks = layout_expert_holders(l), rows = capacity_rows(l, s),
 		local = c->num_experts / layout_expert_ranks(l), k = c->moe_router_topk;
 	double room = ceil(s->expert_rank_capacity * (double)(rows * k * layout_expert_slices(l)));
 	int64_t taken = c->num_experts ? local * capacity_of_expert(c, l, s) : 0;
-	struct arriving a = { .most = ranks * int64_min(rows * int64_min(k, local), taken) };
+	struct received_rows a = { .most = ranks * int64_min(rows * int64_min(k, local), taken) };
 
-	a.window = a.most;
-	a.windows = 1;
+	a.round = a.most;
+	a.rounds = 1;
 	if (ranks == 1 || s->expert_rank_capacity == 0 || room >= (double)a.most)
 		return a;
-	a.window = int64_min(a.most, int64_div_up((int64_t)room, MULTIPLE) * MULTIPLE);
-	a.windows = int64_div_up(a.most, a.window);
+	a.round = int64_min(a.most, int64_div_up((int64_t)room, MULTIPLE) * MULTIPLE);
+	a.rounds = int64_div_up(a.most, a.round);
 	return a;
 }
 

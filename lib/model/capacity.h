@@ -1,8 +1,8 @@
 /*
  * capacity.h - how many rows of tokens experts take
  *
- * A rank keeps room for a number of rows and takes more in further windows of as many, whose rows
- * are not kept: they are sent, multiplied and sent back one window after the other, and once more
+ * A rank keeps room for a number of rows and takes more in further rounds of as many, whose rows
+ * are not kept: they are sent, multiplied and sent back one round after the other, and once more
  * in the backward pass. No row is dropped for want of room. Where an expert has a capacity, it
  * takes no more than so many rows of each rank, and the others are dropped: a token goes without
  * that expert, and the weights of its others are as they were.
@@ -63,11 +63,11 @@ int64_t capacity_of_expert(
     const struct model_config *c, const struct layout *l, const struct train_shape *s);
 
 /* Rows that arrive at the experts of a rank, in a layer of a micro batch: at most so many, in as
- * many windows of so many. A window has all rows of a rank that shares its experts with none. */
-struct arriving {
-	int64_t most, window, windows;
+ * many rounds of so many. A round has all rows of a rank that shares its experts with none. */
+struct received_rows {
+	int64_t most, round, rounds;
 };
-struct arriving capacity_arriving(
+struct received_rows capacity_received(
     const struct model_config *c, const struct layout *l, const struct train_shape *s);
 
 /* Rows of the residual stream that a rank holds of a micro batch. */

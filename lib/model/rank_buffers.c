@@ -309,7 +309,7 @@ state_fp8_operands(struct buffer_list *to, const struct sizes *z, const struct r
 	bool trains = z->trains, blocks = z->shape->fp8.recipe == FP8_BLOCKWISE;
 	int64_t t = z->tokens, h = z->hidden, lines = fp8_lines(t),
 		x_lines = int64_max(fp8_lines(n.in) * t, lines * n.in),
-		p = n.experts ? capacity_arriving(z->model, z->layout, z->shape).window : 0;
+		p = n.experts ? capacity_received(z->model, z->layout, z->shape).round : 0;
 	const struct buffer_row operands[] = {
 		{ "fp8 input", BUF_FP8_X, STEP, true, F8, { t, n.in }, FWD | BWD },
 		{ "fp8 output gradient", BUF_FP8_DY, STEP, trains, F8_GRAD, { t, n.out }, BWD },

@@ -81,7 +81,7 @@ run_gemms(const struct step *s)
 
 /* Every second layer has the model's window, the first of them too. */
 static int64_t
-window_at(const struct bench_model *m, int layer)
+round_at(const struct bench_model *m, int layer)
 {
 	return layer % 2 == 0 ? m->window : 0;
 }
@@ -93,7 +93,7 @@ causal_flops(const struct bench_model *m)
 	double sum = 0;
 
 	for (int i = 0; i < m->layers; i++)
-		sum += 3.5 * rig_attention_flops(m, window_at(m, i));
+		sum += 3.5 * rig_attention_flops(m, round_at(m, i));
 	return sum;
 }
 
@@ -103,11 +103,11 @@ run_attention(const struct step *s)
 	struct attention_grad a = s->attention;
 
 	for (int i = 0; i < s->m->layers; i++) {
-		a.fwd.window = window_at(s->m, i);
+		a.fwd.window = round_at(s->m, i);
 		s->r->st->ops->attention_fwd(s->r->st, &a.fwd);
 	}
 	for (int i = 0; i < s->m->layers; i++) {
-		a.fwd.window = window_at(s->m, i);
+		a.fwd.window = round_at(s->m, i);
 		s->r->st->ops->attention_bwd(s->r->st, &a);
 	}
 }

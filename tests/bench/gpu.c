@@ -470,8 +470,8 @@ bench_router(struct bench *b, const struct bench_experts *m)
 		.dlogits = take(b, DTYPE_F32, m->rows, m->experts),
 		.balance = 0.01,
 		.z = 0.001,
-		.arriving = w.route.counts,
-		.window = m->rows,
+		.received = w.route.counts,
+		.round = m->rows,
 		.sums = vector(b, DTYPE_F64, m->experts + 5) };
 	report(b, "route_grad", op_route_grad, &w, 2 * logits + 3 * chosen);
 	w.rows = (struct rows_by){ .kind = ROWS_SPREAD,

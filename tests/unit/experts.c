@@ -91,8 +91,8 @@ test_slices(void)
 		.dweight = tensor_2d(dweight, DTYPE_F64, ROWS, TOPK),
 		.dlogits = tensor_2d(dlogits, DTYPE_F64, ROWS, EXPERTS),
 		.dbias = tensor_1d(dbias, DTYPE_F64, EXPERTS),
-		.arriving = r.call.counts,
-		.window = 4,
+		.received = r.call.counts,
+		.round = 4,
 		.sums = tensor_1d(sums, DTYPE_F64, EXPERTS + 5) };
 	open_stream()->ops->route_grad(open_stream(), &g);
 	for (int i = 0; i < EXPERTS; i++) {
@@ -165,7 +165,7 @@ test_unbiased(enum route_score score)
 	struct routing r;
 	struct route_grad g = { .dweight = tensor_2d(dweight, DTYPE_F64, ROWS, TOPK),
 		.dlogits = tensor_2d(dlogits, DTYPE_F64, ROWS, EXPERTS),
-		.window = 4,
+		.round = 4,
 		.balance = 0.25,
 		.z = 0.125,
 		.sums = tensor_1d(sums, DTYPE_F64, EXPERTS + 5) };
@@ -182,7 +182,7 @@ test_unbiased(enum route_score score)
 		    !memcmp(r.load, load, sizeof load) && !memcmp(r.counts, counts, sizeof counts));
 	}
 	g.fwd = r.call;
-	g.arriving = r.call.counts;
+	g.received = r.call.counts;
 	st->ops->route_grad(st, &g);
 	CHECK_NEAR(sums[EXPERTS] * g.balance, router_loss(&r, load, g.balance, 0), 1e-12);
 	for (int i = 0; i < ROWS * EXPERTS; i++) {
@@ -207,8 +207,8 @@ test_arrived(void)
 	struct routing r;
 	struct route_grad g = { .dweight = tensor_2d(dweight, DTYPE_F64, ROWS, TOPK),
 		.dlogits = tensor_2d(dlogits, DTYPE_F64, ROWS, EXPERTS),
-		.arriving = tensor_2d(counts, DTYPE_I32, 2, 2),
-		.window = 4,
+		.received = tensor_2d(counts, DTYPE_I32, 2, 2),
+		.round = 4,
 		.sums = tensor_1d(sums, DTYPE_F64, EXPERTS + 5) };
 
 	begin(&r, ROUTE_SOFTMAX);
@@ -315,13 +315,13 @@ test_grouped(void)
 }
 
 enum { ORDER = 7, HEIGHT = 3, WINDOWS = 4, WIDTH = 2 };
-static const int32_t arriving[2][4] = { { 1, 0, 0, 2 }, { 1, 0, 3, 0 } };
+static const int32_t received[2][4] = { { 1, 0, 0, 2 }, { 1, 0, 3, 0 } };
 
-/* The rows of a window of an array of more rows than the order, of which the rest is NaN. */
+/* The rows of a round of an array of more rows than the order, of which the rest is NaN. */
 static struct tensor
-window_of(double x[][WIDTH], int window)
+window_of(double x[][WIDTH], int round)
 {
-	return tensor_2d(x[window * HEIGHT], DTYPE_F64, HEIGHT, WIDTH);
+	return tensor_2d(x[round * HEIGHT], DTYPE_F64, HEIGHT, WIDTH);
 }
 
 /* Random rows of the order, and NaN after them. */
@@ -332,7 +332,7 @@ fill_order(double x[][WIDTH], int seed)
 		x[i / WIDTH][i % WIDTH] = i < ORDER * WIDTH ? sin(3.0 * i + seed) : NAN;
 }
 
-/* The GEMMs of an order in windows of three rows, which cut experts in two; the fourth window has
+/* The GEMMs of an order in rounds of three rows, which cut experts in two; the fourth round has
  * no rows, the second expert none at all. */
 static void
 test_windows(enum grouped_kind kind)
@@ -341,7 +341,7 @@ test_windows(enum grouped_kind kind)
 	double a[WINDOWS * HEIGHT][WIDTH], b[WINDOWS * HEIGHT][WIDTH], w[4 * WIDTH][WIDTH],
 	    out[2][WINDOWS * HEIGHT][WIDTH];
 	bool weight = kind == GROUPED_WEIGHT;
-	struct grouped g = { .kind = kind, .counts = tensor_2d((void *)arriving, DTYPE_I32, 2, 4) };
+	struct grouped g = { .kind = kind, .counts = tensor_2d((void *)received, DTYPE_I32, 2, 4) };
 
 	fill_order(a, 1);
 	fill_order(b, 2);
@@ -387,7 +387,7 @@ meant(const struct tensor *t, const struct tensor *scale, int64_t row, int64_t k
 
 enum { TALL = SCALE_BLOCK, ACROSS = 144, PLACES = 8, LOCAL = 4 };
 
-/* Copies of a window of rows and of a stack of matrices, by their own largest or by blocks. */
+/* Copies of a round of rows and of a stack of matrices, by their own largest or by blocks. */
 struct copied {
 	double x[PLACES * ACROSS], w[LOCAL * TALL * ACROSS];
 	uint8_t rows[PLACES * ACROSS], stack[LOCAL * TALL * ACROSS],
@@ -414,7 +414,7 @@ make_copies(struct copied *c, bool blocks, int64_t first, int64_t width)
 		.q = tensor_2d(c->rows, DTYPE_F8_E5M2, PLACES, width),
 		.scale = tensor_1d(c->scale, DTYPE_F32, SCALE_ROW),
 		.kind = kind,
-		.counts = tensor_2d((void *)arriving, DTYPE_I32, 2, 4),
+		.counts = tensor_2d((void *)received, DTYPE_I32, 2, 4),
 		.first = first };
 	c->of_stack = (struct quantise){ .x = tensor_2d(c->w, DTYPE_F64, LOCAL * TALL, ACROSS),
 		.q = tensor_2d(c->stack, DTYPE_F8_E4M3, LOCAL * TALL, ACROSS),
@@ -460,7 +460,7 @@ test_grouped_8_bits(enum grouped_kind kind, bool blocks, int64_t first)
 			    : c.of_stack.scale_t;
 	st->ops->grouped(st, &g);
 	for (int64_t i = 0; i < LOCAL; i++)
-		for (int j = 0; j < arriving[0][i] + arriving[1][i]; j++, row++)
+		for (int j = 0; j < received[0][i] + received[1][i]; j++, row++)
 			for (int64_t n = 0; row >= 0 && row < PLACES && n < width; n++) {
 				double sum = 0;
 
@@ -474,7 +474,7 @@ test_grouped_8_bits(enum grouped_kind kind, bool blocks, int64_t first)
 		CHECK(isnan(out[row * width]));
 }
 
-/* The activation of experts is the activation times the weight of the row, in any window. */
+/* The activation of experts is the activation times the weight of the row, in any round. */
 static void
 test_expert_act(void)
 {
@@ -492,7 +492,7 @@ test_expert_act(void)
 	for (int i = 0; i < WINDOWS; i++) {
 		struct expert_act act = { ACT_GELU_ERF, window_of(y, i), window_of(x, i),
 			tensor_2d(&w[i * HEIGHT], DTYPE_F64, HEIGHT, 1),
-			tensor_2d((void *)arriving, DTYPE_I32, 2, 4), (int64_t)i * HEIGHT };
+			tensor_2d((void *)received, DTYPE_I32, 2, 4), (int64_t)i * HEIGHT };
 
 		st->ops->expert_act(st, &act);
 	}

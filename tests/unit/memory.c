@@ -1024,13 +1024,13 @@ test_experts(void)
 	memory_release(&half);
 }
 
-/* Room for some of the rows that may arrive: what is kept of a layer shrinks to that of a window,
- * and further windows have room of their own in scratch. */
+/* Room for some of the rows that may arrive: what is kept of a layer shrinks to that of a round,
+ * and further rounds have room of their own in scratch. */
 static void
 test_windows(void)
 {
-	static const int shared[] = { MOE_ROUTED, MOE_ROUTED_INPUT, MOE_WINDOW_IN,
-		MOE_WINDOW_WEIGHT, MOE_WINDOW_UP, MOE_OUT, MOE_DACT, BUF_DNORM };
+	static const int shared[] = { MOE_ROUTED, MOE_ROUTED_INPUT, MOE_ROUND_IN, MOE_ROUND_WEIGHT,
+		MOE_ROUND_UP, MOE_OUT, MOE_DACT, BUF_DNORM };
 	enum { SOME = sizeof shared / sizeof *shared };
 	struct model_config c = tiny();
 	struct layout four = { 1, 1, 4, 1, .expert_model_parallel_size = 4 };
@@ -1041,33 +1041,33 @@ test_windows(void)
 		.rule = &optim_rules[0] };
 	const int rank[AX_COUNT] = { 0 };
 	struct memory_plan all, m;
-	struct arriving a;
+	struct received_rows a;
 
 	c.num_experts = 8;
 	c.moe_router_topk = 3;
 	c.moe_ffn_hidden_size = 48;
 	memory_plan(&all, &c, &four, &s, rank);
 	s.expert_rank_capacity = 1.05;
-	a = capacity_arriving(&c, &four, &s);
-	CHECK(a.most == 4 * 96 * 2 && a.window == 304 && a.windows == 3);
+	a = capacity_received(&c, &four, &s);
+	CHECK(a.most == 4 * 96 * 2 && a.round == 304 && a.rounds == 3);
 	memory_plan(&m, &c, &four, &s, rank);
 	check_sums(&m);
 	CHECK(memory_buffer(&m, MOE_IN)->shape[0] == 304 &&
-	    memory_buffer(&m, MOE_WINDOW_UP)->shape[0] == 304);
-	CHECK(m.layer_bytes < all.layer_bytes && memory_buffer(&all, MOE_WINDOW_IN)->bytes == 0);
+	    memory_buffer(&m, MOE_ROUND_UP)->shape[0] == 304);
+	CHECK(m.layer_bytes < all.layer_bytes && memory_buffer(&all, MOE_ROUND_IN)->bytes == 0);
 	for (int i = 0; i < SOME * SOME; i++)
 		check_apart(&m, shared[i / SOME], shared[i % SOME], m.arena[ARENA_SCRATCH]);
 	s.expert_rank_capacity = 2.7;
-	a = capacity_arriving(&c, &four, &s);
-	CHECK(a.window == a.most && a.windows == 1);
+	a = capacity_received(&c, &four, &s);
+	CHECK(a.round == a.most && a.rounds == 1);
 	s.expert_capacity = 1.01; /* of 36 rows: 37 */
-	a = capacity_arriving(&c, &four, &s);
-	CHECK(a.most == 4 * 2 * 37 && a.windows == 1);
+	a = capacity_received(&c, &four, &s);
+	CHECK(a.most == 4 * 2 * 37 && a.rounds == 1);
 	s.expert_capacity = 0;
 	four.expert_model_parallel_size = 1;
 	s.expert_rank_capacity = 0.01;
-	a = capacity_arriving(&c, &four, &s);
-	CHECK(a.most == 96 * 3 && a.windows == 1);
+	a = capacity_received(&c, &four, &s);
+	CHECK(a.most == 96 * 3 && a.rounds == 1);
 	memory_release(&m);
 	memory_release(&all);
 }

@@ -93,9 +93,9 @@ struct comm_message {
  * Rows to the ranks of their experts, or back. Each of `size` ranks has E / size of the experts,
  * or of slices of them, and counts I32 [size,E] has the rows of each rank for each of these; they
  * are in the device's memory, as is all that follows from them. in holds the rows of this rank in
- * the order of experts, and out gets a window of those for its experts, rows [first, first + P) of
- * their order (struct grouped); what no window has is not sent. back: the other way round, and only
- * the rows of the window are written. Rows are dense; P and first are the same on all ranks. Where
+ * the order of experts, and out gets a round of those for its experts, rows [first, first + P) of
+ * their order (struct grouped); what no round has is not sent. back: the other way round, and only
+ * the rows of the round are written. Rows are dense; P and first are the same on all ranks. Where
  * ranks have shared the memory that out lies in, they write rows to each other, and no host waits;
  * elsewhere on a device the host reads counts, for which it waits.
  */

@@ -280,7 +280,7 @@ cpu_name(act_bwd)(struct stream *st, const struct act_grad *a)
 	cpu_name(result_end)(st, &y, &y_at);
 }
 
-/* --- windows of the rows of experts ----------------------------------------------------------- */
+/* --- rounds of the rows of experts ----------------------------------------------------------- */
 
 void
 cpu_name(expert_act)(struct stream *st, const struct expert_act *a)
@@ -288,8 +288,7 @@ cpu_name(expert_act)(struct stream *st, const struct expert_act *a)
 	struct act_call c = {
 		.curve = &curves[a->kind], .y = &a->y, .x = &a->x, .weight = &a->weight
 	};
-	struct tensor rows =
-	    tensor_rows(&a->y, 0, window_rows(&a->counts, a->first, a->y.shape[0]));
+	struct tensor rows = tensor_rows(&a->y, 0, round_rows(&a->counts, a->first, a->y.shape[0]));
 
 	check(c.curve, &a->y, &a->x);
 	check_weight(&a->weight, &a->y);
@@ -332,7 +331,7 @@ cpu_name(expert_act_grad)(struct stream *st, const struct expert_act_grad *a)
 		    .y = &a->y,
 		    .weight = &a->weight,
 		    .dweight = &a->dweight },
-		.rows = window_rows(&a->counts, a->first, a->dy.shape[0]),
+		.rows = round_rows(&a->counts, a->first, a->dy.shape[0]),
 	};
 
 	check(g.call.curve, &a->dy, &a->x);

@@ -63,7 +63,7 @@ cpu_name(rows_by)(struct stream *st, const struct rows_by *r)
 	cpu_spans(st, rows, r->kind == ROWS_SPREAD ? spread : sum, r);
 }
 
-/* Rows of a window. */
+/* Rows of a round. */
 struct rows {
 	int64_t first, count;
 };
@@ -79,7 +79,7 @@ rows_of(const struct tensor *counts, int64_t expert)
 	return n;
 }
 
-/* The GEMM of one expert with these rows of the window. */
+/* The GEMM of one expert with these rows of the round. */
 static void
 one(struct stream *st, const struct grouped *g, int64_t expert, const struct rows *rows)
 {

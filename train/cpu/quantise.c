@@ -112,7 +112,7 @@ copy_tile(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
-/* The rows of a window, where q is one. */
+/* The rows of a round, where q is one. */
 static struct quantise
 of_rows(const struct quantise *q)
 {
@@ -122,7 +122,7 @@ of_rows(const struct quantise *q)
 	if (!q->counts.data)
 		return some;
 	ops_require(!q->qt.data && !q->sums.data);
-	rows = window_rows(&q->counts, q->first, q->x.shape[0]);
+	rows = round_rows(&q->counts, q->first, q->x.shape[0]);
 	some.x = tensor_rows(&q->x, 0, rows);
 	some.q = tensor_rows(&q->q, 0, rows);
 	if (q->kind == QUANTISE_BLOCK)

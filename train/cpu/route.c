@@ -8,7 +8,7 @@
 #include "train/cpu/real.h"
 
 enum { ROWS = 16 };                                        /* of an item */
-enum { BALANCE, SQUARE, ENTROPY, WINDOWS, ARRIVED, SUMS }; /* in the order of struct route_grad */
+enum { BALANCE, SQUARE, ENTROPY, ROUNDS, RECEIVED, SUMS }; /* in the order of struct route_grad */
 
 static const int32_t *
 ints(const struct tensor *t, int64_t row)
@@ -391,7 +391,7 @@ grad_rows(const void *ctx, int64_t item, void *scratch)
 static void
 add_sums(const struct route_grad *g)
 {
-	int64_t n = g->fwd.logits.shape[1], arrived = window_rows(&g->arriving, 0, INT64_MAX);
+	int64_t n = g->fwd.logits.shape[1], received = round_rows(&g->received, 0, INT64_MAX);
 	double *sums = g->sums.data;
 	real unused[CPU_SPAN] = { 0 };
 
@@ -404,8 +404,8 @@ add_sums(const struct route_grad *g)
 		sums[n + SQUARE] += s.square;
 		sums[n + ENTROPY] += s.entropy;
 	}
-	sums[n + WINDOWS] += (double)int64_max(1, int64_div_up(arrived, g->window));
-	sums[n + ARRIVED] = fmax(sums[n + ARRIVED], (double)arrived);
+	sums[n + ROUNDS] += (double)int64_max(1, int64_div_up(received, g->round));
+	sums[n + RECEIVED] = fmax(sums[n + RECEIVED], (double)received);
 }
 
 void
@@ -414,7 +414,7 @@ cpu_name(route_grad)(struct stream *st, const struct route_grad *g)
 	check(&g->fwd);
 	ops_require(tensor_same_shape(&g->dlogits, &g->fwd.logits) &&
 	    tensor_same_shape(&g->dweight, &g->fwd.weight));
-	ops_require(g->arriving.dtype == DTYPE_I32 && g->window > 0);
+	ops_require(g->received.dtype == DTYPE_I32 && g->round > 0);
 	ops_require(!g->factor.data || g->factor.dtype == DTYPE_F64);
 	ops_require(
 	    g->sums.dtype == DTYPE_F64 && g->sums.shape[0] == g->fwd.logits.shape[1] + SUMS);

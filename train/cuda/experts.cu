@@ -1,7 +1,7 @@
 /*
  * experts.cu - activations of experts, whose rows are weighted. Source: docs/math.md 5.5
  *
- * How many rows of a window there are stands in the device's memory: every warp adds up the counts,
+ * How many rows of a round there are stands in the device's memory: every warp adds up the counts,
  * which are few, and a grid of a few blocks an SM walks over the rows that there are. In the
  * backward pass a warp has a row, so that the sum over it needs no other; its order follows from
  * the row's length and alignment.
@@ -27,7 +27,7 @@ __launch_bounds__(CU_THREADS) expert_act_kernel(struct expert_act a, struct walk
 {
 	int64_t up_after = a.x.shape[1] - a.y.shape[1];
 
-	w.rows = rows_of_window(a.counts, a.first, w.rows);
+	w.rows = rows_of_round(a.counts, a.first, w.rows);
 	FOR_PACKS(w, row, i)
 	{
 		float gate[N], up[N], y[N], weight = row_of<float>(a.weight, row)[0];
@@ -76,7 +76,7 @@ template <typename T, int N>
 static __global__ void
 __launch_bounds__(CU_THREADS) expert_act_grad_kernel(struct expert_act_grad g)
 {
-	int64_t rows = rows_of_window(g.counts, g.first, g.x.shape[0]);
+	int64_t rows = rows_of_round(g.counts, g.first, g.x.shape[0]);
 
 	for (int64_t row = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32; row < rows;
 	     row += gridDim.x * (int64_t)WARPS) {

@@ -375,7 +375,7 @@ warp_scan(R x)
 
 /* The rows that arrive at a rank's experts (train/ops.h), in every lane of a warp. */
 static __device__ inline int64_t
-warp_arriving(const struct tensor &counts)
+warp_received(const struct tensor &counts)
 {
 	int64_t cells = counts.shape[0] * counts.shape[1], n = 0;
 
@@ -384,13 +384,13 @@ warp_arriving(const struct tensor &counts)
 	return warp_sum(n);
 }
 
-/* Rows of the window that are somebody's. */
+/* Rows of the round that are somebody's. */
 static __device__ inline int64_t
-rows_of_window(const struct tensor &counts, int64_t first, int64_t window)
+rows_of_round(const struct tensor &counts, int64_t first, int64_t round)
 {
-	int64_t n = warp_arriving(counts) - first;
+	int64_t n = warp_received(counts) - first;
 
-	return n < 0 ? 0 : n < window ? n : window;
+	return n < 0 ? 0 : n < round ? n : round;
 }
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * quantise_rows.cu - 8-bit copies of a window of rows of experts, whose number the device knows
+ * quantise_rows.cu - 8-bit copies of a round of rows of experts, whose number the device knows
  *
  * Sixteen lanes have 128 neighbours of a row, which is a block where blocks have factors, so one
  * reading gives factor and codes. A grid of a few blocks an SM walks over the rows that there are.
@@ -57,7 +57,7 @@ __launch_bounds__(CU_THREADS) rows_kernel(struct rows_call c, struct walk w)
 {
 	uint32_t most = 0;
 
-	w.rows = rows_of_window(c.counts, c.first, w.rows);
+	w.rows = rows_of_round(c.counts, c.first, w.rows);
 	FOR_PACKS(w, row, i)
 	{
 		bool inside = i * COLUMNS < c.x.shape[1];

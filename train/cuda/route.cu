@@ -15,7 +15,7 @@ enum {
 	PARTS = 1056,       /* most partial sums over rows: 8 blocks on each of 132 SMs */
 };
 /* In the order of struct route_grad, those over rows first. */
-enum { BALANCE, SQUARE, ENTROPY, SUMS, WINDOWS = SUMS, ARRIVED, ALL_SUMS };
+enum { BALANCE, SQUARE, ENTROPY, SUMS, ROUNDS = SUMS, RECEIVED, ALL_SUMS };
 
 /* --- one row ---------------------------------------------------------------------------------- */
 
@@ -549,7 +549,7 @@ __launch_bounds__(CU_THREADS)
     route_finish_kernel(struct route_grad g, const double *part, int parts)
 {
 	int experts = (int)g.dlogits.shape[1];
-	int64_t arrived = warp_arriving(g.arriving), windows = (arrived + g.window - 1) / g.window;
+	int64_t received = warp_received(g.received), rounds = (received + g.round - 1) / g.round;
 	double *sums = (double *)g.sums.data;
 	float *dbias = (float *)g.dbias.data;
 
@@ -570,8 +570,8 @@ __launch_bounds__(CU_THREADS)
 			sums[experts + k] += sum;
 	}
 	if (threadIdx.x == 0) {
-		sums[experts + WINDOWS] += (double)(windows > 1 ? windows : 1);
-		sums[experts + ARRIVED] = fmax(sums[experts + ARRIVED], (double)arrived);
+		sums[experts + ROUNDS] += (double)(rounds > 1 ? rounds : 1);
+		sums[experts + RECEIVED] = fmax(sums[experts + RECEIVED], (double)received);
 	}
 }
 
@@ -587,7 +587,7 @@ cuda_route_grad(struct stream *st, const struct route_grad *g)
 	    tensor_same_shape(&g->dweight, &g->fwd.weight));
 	ops_require(g->dlogits.dtype == DTYPE_F32 && g->dweight.dtype == DTYPE_F32);
 	ops_require(g->sums.dtype == DTYPE_F64 && g->sums.shape[0] == experts + ALL_SUMS);
-	ops_require(g->arriving.dtype == DTYPE_I32 && g->window > 0);
+	ops_require(g->received.dtype == DTYPE_I32 && g->round > 0);
 	ops_require(!g->factor.data || g->factor.dtype == DTYPE_F64);
 	ops_require(!g->dbias.data || g->dbias.dtype == DTYPE_F32);
 	PICK_PER(experts, route_grad_kernel)<<<(unsigned)parts, CU_THREADS, 0, cu_handle(st)>>>(

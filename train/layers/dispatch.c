@@ -23,7 +23,7 @@ dispatch_counts(const struct layer *l, struct step *s)
 }
 
 struct tensor
-dispatch_arriving(const struct layer *l, const struct step *s)
+dispatch_received(const struct layer *l, const struct step *s)
 {
 	struct comm *ep = s->e->groups.ep;
 	struct tensor all = layer_buffer(l, s, MOE_EXPERT_ROWS);

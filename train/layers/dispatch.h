@@ -3,7 +3,7 @@
  *
  * Of a rank's R rows each goes to its k experts, of each to the n ranks that share it: R k n rows
  * in the order of experts. The rank's own experts take rows in the order of experts, then of ranks,
- * then of rows, in windows of P (train/ops.h). The choice must have been made (MOE_PLACE,
+ * then of rows, in rounds of P (train/ops.h). The choice must have been made (MOE_PLACE,
  * MOE_EXPERT_ROWS). Collective over the ranks that hold the experts once together.
  */
 #ifndef TRAIN_LAYERS_DISPATCH_H
@@ -14,9 +14,9 @@
 /* All ranks' counts into MOE_EXPERT_ROWS, of which each has its own row. */
 void dispatch_counts(const struct layer *l, struct step *s);
 /* Of these, the rows of each of the rank's experts from each rank: I32 [ranks,E_l]. */
-struct tensor dispatch_arriving(const struct layer *l, const struct step *s);
+struct tensor dispatch_received(const struct layer *l, const struct step *s);
 
-/* Where the R k rows lie of which a window is taken: in b, or in the window itself where the rank
+/* Where the R k rows lie of which a round is taken: in b, or in the round itself where the rank
  * has all experts and they are the same. */
 struct tensor dispatch_rows(const struct step *s, int b, const struct tensor *taken);
 /* rows [R k,h] = those of x [R,h] for each of their experts; or [R k,1] of x real [R,k], numbers of
@@ -30,7 +30,7 @@ struct dispatch_sum {
 };
 void dispatch_sum(const struct layer *l, struct step *s, const struct dispatch_sum *d);
 
-/* taken = the window from `first` of what the ranks have in rows; and back: what the window brings
+/* taken = the round from `first` of what the ranks have in rows; and back: what the round brings
  * takes its place in rows. */
 struct dispatch {
 	struct tensor rows, taken;

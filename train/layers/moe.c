@@ -118,23 +118,23 @@ experts_down(const struct layer *l, const struct engine *e, bool grad)
 	return engine_experts(e, grad, l->block->layer, MOE_EXPERT_DOWN, MOE_EXPERT_DOWN);
 }
 
-/* A window of the rows that go to the rank's experts: their inputs and weights, and the inputs of
+/* A round of the rows that go to the rank's experts: their inputs and weights, and the inputs of
  * the activation. Those of the first are saved; the others share scratch and are computed a second
  * time in the backward pass. */
-struct window {
+struct round {
 	int64_t first;
 	struct tensor in, weight, up;
 };
 
-static struct window
-window_at(const struct layer *l, const struct step *s, int64_t i)
+static struct round
+round_at(const struct layer *l, const struct step *s, int64_t i)
 {
 	static const int saved[] = { MOE_IN, MOE_WEIGHT, MOE_UP },
-			 shared[] = { MOE_WINDOW_IN, MOE_WINDOW_WEIGHT, MOE_WINDOW_UP };
+			 shared[] = { MOE_ROUND_IN, MOE_ROUND_WEIGHT, MOE_ROUND_UP };
 	const int *of = i == 0 ? saved : shared;
 	struct tensor in = layer_buffer(l, s, of[0]), weight = layer_buffer(l, s, of[1]);
 
-	return (struct window){ .first = i * in.shape[0],
+	return (struct round){ .first = i * in.shape[0],
 		.in = in,
 		.weight = tensor_column(&weight),
 		.up = layer_buffer(l, s, of[2]) };
@@ -142,14 +142,14 @@ window_at(const struct layer *l, const struct step *s, int64_t i)
 
 /* However the rows are spread over ranks. */
 static int64_t
-num_windows(const struct engine *e)
+num_rounds(const struct engine *e)
 {
 	const struct run_plan *p = &e->plan;
 
-	return capacity_arriving(&p->model, &p->layout, &p->shape).windows;
+	return capacity_received(&p->model, &p->layout, &p->shape).rounds;
 }
 
-/* The gradient of the weights of a window's rows. */
+/* The gradient of the weights of a round's rows. */
 static struct tensor
 weights_grad(const struct engine *e)
 {
@@ -160,13 +160,13 @@ weights_grad(const struct engine *e)
 
 /* A GEMM of all experts, of one of their linears. */
 static void
-grouped(const struct layer *l, struct step *s, const struct window *w, enum fp8_linear linear,
+grouped(const struct layer *l, struct step *s, const struct round *w, enum fp8_linear linear,
     struct grouped g)
 {
 	const struct fp8_gemm *p = fp8_gemm_of(s->e, l->block, linear);
 	bool add = s->accumulate || w->first > 0;
 
-	g.counts = dispatch_arriving(l, s);
+	g.counts = dispatch_received(l, s);
 	g.first = w->first;
 	g.beta = g.kind == GROUPED_WEIGHT && add ? 1 : 0;
 	if (p && g.kind != GROUPED_WEIGHT)
@@ -180,7 +180,7 @@ grouped(const struct layer *l, struct step *s, const struct window *w, enum fp8_
 static struct tensor
 experts_spread(const struct layer *l, struct step *s, int b, const struct tensor *x)
 {
-	struct window w = window_at(l, s, 0);
+	struct round w = round_at(l, s, 0);
 	struct tensor rows = dispatch_rows(s, b, &w.in),
 		      weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &w.weight),
 		      chosen = layer_buffer(l, s, MOE_CHOICE_WEIGHT);
@@ -193,7 +193,7 @@ experts_spread(const struct layer *l, struct step *s, int b, const struct tensor
 /* Rows and weights to their experts, and up to the input of the activation. */
 static void
 experts_project_up(
-    const struct layer *l, struct step *s, const struct window *w, const struct tensor *rows)
+    const struct layer *l, struct step *s, const struct round *w, const struct tensor *rows)
 {
 	struct tensor weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &w->weight);
 
@@ -206,7 +206,7 @@ experts_project_up(
 /* From there to the experts' outputs, which go back to where the rows came from. */
 static void
 experts_project_down(
-    const struct layer *l, struct step *s, const struct window *w, const struct tensor *rows)
+    const struct layer *l, struct step *s, const struct round *w, const struct tensor *rows)
 {
 	struct engine *e = s->e;
 	struct tensor out = layer_buffer(l, s, MOE_OUT);
@@ -214,7 +214,7 @@ experts_project_down(
 		.y = layer_buffer(l, s, MOE_ACT),
 		.x = w->up,
 		.weight = w->weight,
-		.counts = dispatch_arriving(l, s),
+		.counts = dispatch_received(l, s),
 		.first = w->first };
 
 	e->ops->expert_act(e->stream, &act);
@@ -224,7 +224,7 @@ experts_project_down(
 }
 
 /* y [R,h] = the sums over the experts of each row, or y += them where the expert of all rows has
- * written it. The first window has been projected up. Outputs of a window take the place of its
+ * written it. The first round has been projected up. Outputs of a round take the place of its
  * inputs, which nobody else needs. */
 static void
 experts_forward(
@@ -232,8 +232,8 @@ experts_forward(
 {
 	struct tensor out = layer_buffer(l, s, MOE_OUT), back = dispatch_rows(s, MOE_ROUTED, &out);
 
-	for (int64_t i = 0; i < num_windows(s->e); i++) {
-		struct window w = window_at(l, s, i);
+	for (int64_t i = 0; i < num_rounds(s->e); i++) {
+		struct round w = round_at(l, s, i);
 
 		if (i > 0)
 			experts_project_up(l, s, &w, rows);
@@ -246,7 +246,7 @@ experts_forward(
  * takes the place of these; and the gradients of the rows' weights and of the down projections. */
 static void
 experts_through_activation(
-    const struct layer *l, struct step *s, const struct window *w, const struct tensor *out)
+    const struct layer *l, struct step *s, const struct round *w, const struct tensor *out)
 {
 	struct engine *e = s->e;
 	struct expert_act_grad a = { .kind = activation(e),
@@ -256,7 +256,7 @@ experts_through_activation(
 		.dweight = weights_grad(e),
 		.x = w->up,
 		.weight = w->weight,
-		.counts = dispatch_arriving(l, s),
+		.counts = dispatch_received(l, s),
 		.first = w->first };
 
 	grouped(l, s, w, FP8_EXPERT_FC2,
@@ -269,8 +269,8 @@ experts_through_activation(
 /* Gradients of outputs in rows become those of inputs, and weights on their way their own
  * gradients. */
 static void
-window_backward(
-    const struct layer *l, struct step *s, const struct window *w, const struct tensor *rows)
+round_backward(
+    const struct layer *l, struct step *s, const struct round *w, const struct tensor *rows)
 {
 	struct engine *e = s->e;
 	struct tensor out = layer_buffer(l, s, MOE_OUT), dw = weights_grad(e),
@@ -296,17 +296,17 @@ experts_backward(const struct layer *l, struct step *s, const struct norm_flow *
 	struct tensor out = layer_buffer(l, s, MOE_OUT), dw = weights_grad(e),
 		      rows = dispatch_rows(s, MOE_ROUTED, &out),
 		      weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &dw), again = { NULL };
-	int64_t windows = num_windows(e);
+	int64_t rounds = num_rounds(e);
 
 	dispatch_spread(l, s, &rows, &f->dy);
-	if (windows > 1)
+	if (rounds > 1)
 		again = experts_spread(l, s, MOE_ROUTED_INPUT, &f->x);
-	for (int64_t i = 0; i < windows; i++) {
-		struct window w = window_at(l, s, i);
+	for (int64_t i = 0; i < rounds; i++) {
+		struct round w = round_at(l, s, i);
 
 		if (i > 0)
 			experts_project_up(l, s, &w, &again);
-		window_backward(l, s, &w, &rows);
+		round_backward(l, s, &w, &rows);
 	}
 	dispatch_sum(l, s, &(struct dispatch_sum){ f->dx, rows, has_shared(e) });
 	dispatch_sum(
@@ -320,7 +320,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 {
 	struct engine *e = s->e;
 	struct tensor normed = norm_forward(l, s, x), branch = norm_branch(l, s), rows;
-	struct window first = window_at(l, s, 0);
+	struct round first = round_at(l, s, 0);
 
 	router_forward(l, s, &normed);
 	dispatch_counts(l, s);

@@ -189,8 +189,8 @@ router_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 		.dbias = engine_grad(e, l->block->layer, MOE_EXPERT_BIAS),
 		.accumulate = s->accumulate,
 		.factor = tensor_rows(&scalars, SCALAR_ROUTERS, 1),
-		.arriving = dispatch_arriving(l, s),
-		.window = layer_buffer(l, s, MOE_IN).shape[0],
+		.received = dispatch_received(l, s),
+		.round = layer_buffer(l, s, MOE_IN).shape[0],
 		.sums = tensor_rows(&sums, 0, e->plan.model.num_experts + ROUTER_SUMS) };
 	struct linear_grad gemm = {
 		.dy = g.dlogits, .x = f->x, .dweight = engine_grad(e, l->block->layer, MOE_ROUTER)

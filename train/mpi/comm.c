@@ -178,7 +178,7 @@ window(const struct comm *c, enum dtype dtype)
 /* One window: each rank reduces a piece of it, then the pieces are gathered in place. The last
  * pieces may be shorter or empty; all ranks compute the same cuts from the window's length. */
 static void
-all_reduce_window(struct comm *c, char *data, size_t bytes, enum dtype dtype, enum reduce op)
+all_reduce_part(struct comm *c, char *data, size_t bytes, enum dtype dtype, enum reduce op)
 {
 	struct mpi_comm *m = c->impl;
 	size_t size = dtype_size(dtype), count = bytes / size, ranks = (size_t)c->size;
@@ -222,7 +222,7 @@ mpi_all_reduce(struct comm *c, struct stream *st, const struct comm_reduce *a)
 		return;
 	}
 	for (size_t done = 0; done < bytes; done += step)
-		all_reduce_window(
+		all_reduce_part(
 		    c, (char *)t->data + done, min_size(step, bytes - done), t->dtype, a->op);
 }
 

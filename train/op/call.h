@@ -27,7 +27,7 @@ struct op_call {
 	const char *name;                     /* the table's, GEMMs by what they are for; static */
 	const struct tensor *out[OP_OUTPUTS]; /* its outputs, without gaps */
 	const char *out_name[OP_OUTPUTS];
-	/* set: the outputs are windows of the rows of experts (experts.h), from `first` */
+	/* set: the outputs are rounds of the rows of experts (experts.h), from `first` */
 	const struct tensor *counts;
 	int64_t first;
 	double flops; /* of GEMMs and attention, causal attention counted half; else 0 */
@@ -58,9 +58,9 @@ op_writes(struct op_call *c, const char *name, const struct tensor *t)
 	c->bytes += (double)tensor_bytes(t);
 }
 
-/* The outputs are windows of the rows of experts. */
+/* The outputs are rounds of the rows of experts. */
 static inline void
-op_window(struct op_call *c, const struct tensor *counts, int64_t first)
+op_round(struct op_call *c, const struct tensor *counts, int64_t first)
 {
 	c->counts = counts;
 	c->first = first;

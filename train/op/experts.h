@@ -1,4 +1,4 @@
-/* experts.h - what experts compute with windows of the rows that arrive */
+/* experts.h - what experts compute with rounds of the rows that arrive */
 #ifndef TRAIN_OP_EXPERTS_H
 #define TRAIN_OP_EXPERTS_H
 
@@ -7,12 +7,12 @@
 /*
  * Rows that a rank's E_l experts take come in one order: by expert, then by the rank they come
  * from, then as they were sent; expert i has as many as the sum of column i of counts I32
- * [sources,E_l], rows strided, which only the device knows. Tensors of P rows hold a window of the
- * order, rows [first, first + P): all of it, part of it or, after its end, none. Rows of the window
+ * [sources,E_l], rows strided, which only the device knows. Tensors of P rows hold a round of the
+ * order, rows [first, first + P): all of it, part of it or, after its end, none. Rows of the round
  * after the last of the order are neither read nor written.
  */
 static inline int64_t
-window_rows(const struct tensor *counts, int64_t first, int64_t height)
+round_rows(const struct tensor *counts, int64_t first, int64_t height)
 {
 	int64_t rows = -first;
 
@@ -23,12 +23,12 @@ window_rows(const struct tensor *counts, int64_t first, int64_t height)
 }
 
 /*
- * GEMMs of the experts with those of their rows that the window has. Experts' matrices lie one
+ * GEMMs of the experts with those of their rows that the round has. Experts' matrices lie one
  * above the other in one tensor.
  *   GROUPED_FORWARD  c [P,m] = a [P,n] b^T, b act [E_l m, n]
  *   GROUPED_INPUT    c [P,n] = a [P,m] b
  *   GROUPED_WEIGHT   c real [E_l m, n] = a^T b + beta c, a [P,m], b [P,n]; beta 0 or 1. An expert
- *                    without rows in the window gets beta c.
+ *                    without rows in the round gets beta c.
  * But for WEIGHT, a may also be E4M3 or E5M2 and b E4M3. INPUT then has b [n, E_l m], whose columns
  * are the experts' rows, so that both are dense along the sum, and its sums are exact as in struct
  * gemm. So are scales; of blocks they are lines of a and squares of b, none of which is of two
@@ -43,7 +43,7 @@ struct grouped {
 	struct tensor scale_a, scale_b;
 };
 
-/* Of the window: y [P,f] act = weight[r] act(x[r]), x [P,f or 2f] act, weight real [P,1]. */
+/* Of the round: y [P,f] act = weight[r] act(x[r]), x [P,f or 2f] act, weight real [P,1]. */
 struct expert_act {
 	enum act_kind kind;
 	struct tensor y, x, weight, counts;
@@ -75,7 +75,7 @@ describe_grouped(struct op_call *c, const struct grouped *g)
 	op_reads(c, &g->b);
 	op_writes(c, "c", &g->c);
 	if (!weight)
-		op_window(c, &g->counts, g->first);
+		op_round(c, &g->counts, g->first);
 }
 
 static inline void
@@ -84,7 +84,7 @@ describe_expert_act(struct op_call *c, const struct expert_act *a)
 	op_reads(c, &a->x);
 	op_reads(c, &a->weight);
 	op_writes(c, "y", &a->y);
-	op_window(c, &a->counts, a->first);
+	op_round(c, &a->counts, a->first);
 }
 
 static inline void
@@ -96,7 +96,7 @@ describe_expert_act_grad(struct op_call *c, const struct expert_act_grad *a)
 	op_writes(c, "dx", &a->dx);
 	op_writes(c, "y", &a->y);
 	op_writes(c, "dweight", &a->dweight);
-	op_window(c, &a->counts, a->first);
+	op_round(c, &a->counts, a->first);
 }
 
 #endif

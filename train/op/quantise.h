@@ -27,12 +27,12 @@ struct quantise {
 				* gradient, in the order of gemm's dbias; or none */
 	bool accumulate;       /* sums are added to, or written without */
 	enum quantise_kind kind;
-	/* x and q are a window of rows of experts (below): q alone, without sums; or none */
+	/* x and q are a round of rows of experts (below): q alone, without sums; or none */
 	struct tensor counts;
 	int64_t first;
 	/* CURRENT: is called with x's largest, F32 [1] of the device, before the factor and amax
 	 * follow from it, and queues what makes it that of all parts of the tensor of which x is
-	 * one; or NULL. It is called where no row of a window is of the experts, too. */
+	 * one; or NULL. It is called where no row of a round is of the experts, too. */
 	void (*share)(const void *sharer, struct stream *, const struct tensor *largest);
 	const void *sharer;
 };
@@ -76,7 +76,7 @@ describe_quantise(struct op_call *c, const struct quantise *q)
 	op_reads(c, &q->x);
 	op_writes_copies(c, q);
 	if (q->counts.data)
-		op_window(c, &q->counts, q->first);
+		op_round(c, &q->counts, q->first);
 }
 
 static inline void

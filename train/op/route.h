@@ -48,10 +48,10 @@ struct route_grad {
 	bool accumulate;
 	double balance, z;
 	struct tensor factor;   /* F64 [1]: multiplies both; or none */
-	struct tensor arriving; /* I32 [sources,E_l], rows strided: as in struct grouped */
-	int64_t window;         /* P */
+	struct tensor received; /* I32 [sources,E_l], rows strided: as in struct grouped */
+	int64_t round;          /* P */
 	/* F64 [E + 5], added to: the rows of each expert; then over rows the sum of n[i] P[i],
-	 * lse^2 and the entropy of P; then the windows that have rows, or 1; last the most rows
+	 * lse^2 and the entropy of P; then the rounds that have rows, or 1; last the most rows
 	 * that have arrived, which is a maximum */
 	struct tensor sums;
 };

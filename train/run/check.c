@@ -107,7 +107,7 @@ written(struct check *c, struct stream *st, const struct op_call *call, const st
 	c->e->backend->copy_out(st, counts.data, call->counts->data,
 	    (size_t)((counts.shape[0] - 1) * counts.stride[0] + counts.shape[1]) * sizeof(int32_t));
 	engine_sync(c->e);
-	rows = window_rows(&counts, call->first, out->shape[0]);
+	rows = round_rows(&counts, call->first, out->shape[0]);
 	free(counts.data);
 	return tensor_rows(out, 0, rows);
 }

@@ -72,7 +72,7 @@ rows_of(const struct routers *r, const double *sum)
 /* Over layers, their micro batches and ranks. Each of these has as many rows of tokens, and gets as
  * many on average, from each rank that shares its experts with it once more. */
 static void
-sum_windows(const struct routers *r, const struct engine *e, struct metrics_routers *m)
+sum_rounds(const struct routers *r, const struct engine *e, struct metrics_routers *m)
 {
 	const struct run_plan *p = &e->plan;
 	double mean = (double)(capacity_rows(&p->layout, &p->shape) * p->model.moe_router_topk),
@@ -82,7 +82,7 @@ sum_windows(const struct routers *r, const struct engine *e, struct metrics_rout
 		const double *sum = r->sum + l * r->columns;
 
 		times += rows_of(r, sum) / mean;
-		m->rounds += sum[r->experts + ROUTER_WINDOWS];
+		m->rounds += sum[r->experts + ROUTER_ROUNDS];
 	}
 	m->rounds /= fmax(times, 1);
 	m->fullest /= mean * (double)layout_expert_slices(&p->layout);
@@ -101,7 +101,7 @@ routers_sum(struct routers *r, const struct engine *e)
 	if (!r)
 		return m;
 	for (int64_t l = 0; l < r->layers; l++)
-		m.fullest = fmax(m.fullest, r->sum[l * r->columns + r->experts + ROUTER_ARRIVED]);
+		m.fullest = fmax(m.fullest, r->sum[l * r->columns + r->experts + ROUTER_RECEIVED]);
 	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ fullest, REDUCE_MAX });
 	t = tensor_1d(r->sum, DTYPE_F64, r->layers * r->columns);
 	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
@@ -118,7 +118,7 @@ routers_sum(struct routers *r, const struct engine *e)
 		for (int64_t i = 0; i < r->experts; i++)
 			m.busiest = fmax(m.busiest, sum[i] / rows * (double)r->experts);
 	}
-	sum_windows(r, e, &m);
+	sum_rounds(r, e, &m);
 	return m;
 }
 

@@ -155,16 +155,16 @@ static void
 announce_experts(const struct run_plan *p)
 {
 	const struct model_config *c = &p->model;
-	struct arriving a = capacity_arriving(c, &p->layout, &p->shape);
+	struct received_rows a = capacity_received(c, &p->layout, &p->shape);
 
 	note("%lld of %lld layers have %lld experts, %lld for a token: %.1f M active "
 	     "parameters",
 	    (long long)model_expert_layers(c), (long long)c->num_layers, (long long)c->num_experts,
 	    (long long)c->moe_router_topk, (double)model_active_parameters(c) / 1e6);
-	if (a.windows > 1)
+	if (a.rounds > 1)
 		note("the experts of a rank take %lld rows of a micro batch at once, of at most "
 		     "%lld, in up to %lld rounds (--moe-expert-rank-capacity-factor)",
-		    (long long)a.window, (long long)a.most, (long long)a.windows);
+		    (long long)a.round, (long long)a.most, (long long)a.rounds);
 }
 
 /* On rank 0: what runs, with -v on which libraries, and where it differs from Megatron-LM, which is

@@ -100,26 +100,26 @@ state_choice(struct buffer_list *to, const struct sizes *z)
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
 
-/* Of the experts: of the rows that arrive, in the first window and, in scratch, in those after it;
+/* Of the experts: of the rows that arrive, in the first round and, in scratch, in those after it;
  * and of rows on their way between ranks that share experts, once more in the backward pass for
- * windows after the first. Outputs of activations are never saved, and neither are those of
+ * rounds after the first. Outputs of activations are never saved, and neither are those of
  * experts: the weight of a row multiplies its activation, whose gradient gives that of the
  * weight. */
 static void
 state_experts(struct buffer_list *to, const struct sizes *z)
 {
-	const struct arriving in = capacity_arriving(z->model, z->layout, z->shape);
-	bool trains = z->trains, windows = in.windows > 1,
+	const struct received_rows in = capacity_received(z->model, z->layout, z->shape);
+	bool trains = z->trains, rounds = in.rounds > 1,
 	     ranks = layout_expert_holders(z->layout) > 1;
-	int64_t p = in.window, h = z->hidden, f = expert_ffn(z), fc1 = sizes_gated(z, f),
+	int64_t p = in.round, h = z->hidden, f = expert_ffn(z), fc1 = sizes_gated(z, f),
 		n = routed(z);
 	const struct buffer_row rows[] = {
 		{ "expert input", MOE_IN, LAYER, true, ACT, { p, h } },
 		{ "weights of rows", MOE_WEIGHT, LAYER, true, REAL, { p } },
 		{ "expert fc1 output", MOE_UP, LAYER, true, ACT, { p, fc1 } },
-		{ "window input", MOE_WINDOW_IN, STEP, windows, ACT, { p, h }, BOTH },
-		{ "window weights of rows", MOE_WINDOW_WEIGHT, STEP, windows, REAL, { p }, BOTH },
-		{ "window fc1 output", MOE_WINDOW_UP, STEP, windows, ACT, { p, fc1 }, BOTH },
+		{ "window input", MOE_ROUND_IN, STEP, rounds, ACT, { p, h }, BOTH },
+		{ "window weights of rows", MOE_ROUND_WEIGHT, STEP, rounds, REAL, { p }, BOTH },
+		{ "window fc1 output", MOE_ROUND_UP, STEP, rounds, ACT, { p, fc1 }, BOTH },
 		{ "expert activation", MOE_ACT, STEP, true, ACT, { p, f }, BOTH },
 		/* or its gradient, and then that of the input */
 		{ "expert output", MOE_OUT, STEP, true, ACT, { p, h }, BOTH },
@@ -127,7 +127,7 @@ state_experts(struct buffer_list *to, const struct sizes *z)
 		{ "weights of rows gradient", MOE_DWEIGHT, STEP, trains, REAL, { p }, MLP_BWD },
 		{ "rows for all experts", MOE_ROUTED, STEP, ranks, ACT, { n, h }, BOTH },
 		{ "weights for all experts", MOE_ROUTED_WEIGHT, STEP, ranks, REAL, { n }, BOTH },
-		{ "rows for all experts again", MOE_ROUTED_INPUT, STEP, windows && trains, ACT,
+		{ "rows for all experts again", MOE_ROUTED_INPUT, STEP, rounds && trains, ACT,
 		    { n, h }, MLP_BWD },
 	};
 
