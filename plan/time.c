@@ -73,12 +73,12 @@ static double
 linear(const struct run_case *r, const struct gemm_shape *p)
 {
 	enum { COPY = 2 + 1 }; /* bytes of an element, read and written */
-	bool wide = p->wide_gradient;
-	int x = wide ? COPY : 2 * COPY, dy = wide ? COPY : COPY + 1, kernels = wide ? 2 : 3;
+	bool in_16 = p->gradient_in_16;
+	int x = in_16 ? COPY : 2 * COPY, dy = in_16 ? COPY : COPY + 1, kernels = in_16 ? 2 : 3;
 	struct run_case gradient = *r;
 	double seconds;
 
-	gradient.fp8 = r->fp8 && !wide;
+	gradient.fp8 = r->fp8 && !in_16;
 	seconds = time_gemm(r, p->rows, p->out, p->in, false) +
 	    time_gemm(r, p->rows, p->in, p->out, false) +
 	    time_gemm(&gradient, p->out, p->in, p->rows, true);

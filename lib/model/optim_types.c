@@ -37,13 +37,13 @@ chosen(const struct optim_type_options *o, int row)
 
 /* Checks one option; *narrow is set if it chooses a type narrower than fp32. */
 static int
-check(const struct optim_type_options *o, int row, bool *narrow, struct err *e)
+check(const struct optim_type_options *o, int row, bool *below_fp32, struct err *e)
 {
 	const char *name = rows[row].names[chosen(o, row)], *built = rows[row].built;
 
 	if (chosen(o, row) == 0)
 		return 0;
-	*narrow = true;
+	*below_fp32 = true;
 	if (!o->use_precision_aware_optimizer)
 		return err_set(
 		    e, "--%s %s: needs --use-precision-aware-optimizer", rows[row].option, name);
@@ -79,7 +79,7 @@ optim_types_resolve(const struct optim_type_options *given, const struct layout 
     struct train_shape *s, struct str *notes, struct err *e)
 {
 	struct optim_type_options types = *given, *o = &types;
-	bool narrow = false;
+	bool below_fp32 = false;
 
 	if (o->optimizer_cpu_offload) {
 		s->optimizer_offload = o->optimizer_offload_fraction;
@@ -89,7 +89,7 @@ optim_types_resolve(const struct optim_type_options *given, const struct layout 
 		o->use_precision_aware_optimizer = true;
 	}
 	for (int i = 0; i < ROWS; i++)
-		if (check(o, i, &narrow, e) < 0)
+		if (check(o, i, &below_fp32, e) < 0)
 			return -1;
 	s->optim.chosen = o->use_precision_aware_optimizer;
 	s->optim.remainders = s->optim.chosen && s->dtype == DTYPE_BF16;
@@ -103,7 +103,7 @@ optim_types_resolve(const struct optim_type_options *given, const struct layout 
 	s->optim.grads = type_of(o, MAIN_GRADS, s);
 	s->optim.state[0] = type_of(o, EXP_AVG, s);
 	s->optim.state[1] = type_of(o, EXP_AVG_SQ, s);
-	if (!narrow && !s->optim.remainders && !o->optimizer_cpu_offload)
+	if (!below_fp32 && !s->optim.remainders && !o->optimizer_cpu_offload)
 		str_adds(notes,
 		    "--use-precision-aware-optimizer: changes nothing without --bf16 or a type "
 		    "narrower than fp32, such as --exp-avg-dtype bf16\n");

@@ -24,7 +24,7 @@ state_weights(struct buffer_list *to, const struct sizes *z, const struct rank_s
 		/* the parts that the other replicas have of a bucket, if no more pass at a time */
 	    passing = int64_min(largest - largest / replicas, BUCKET_PASSING);
 	bool overlap = layout_schedule(z->layout, 1, true).overlap, trains = z->trains,
-	     shared = replicas > 1, reduces = trains && shared, narrow = s->grad_reduce_in_bf16,
+	     shared = replicas > 1, reduces = trains && shared, in_8 = s->grad_reduce_in_bf16,
 	     parts = s->sharding >= SHARDING_PARAMS, grads = s->sharding >= SHARDING_GRADS;
 	const struct buffer_row rows[] = {
 		{ "messages of stages", BUF_LANDING, RUN, overlap, STREAM,
@@ -33,10 +33,10 @@ state_weights(struct buffer_list *to, const struct sizes *z, const struct rank_s
 		{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, shared && parts, ACT, { places } },
 		{ "main gradients", BUF_GRADS, RUN, trains, GRADS, { grads ? has->own : all } },
 		{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, reduces && grads, REAL, { places } },
-		{ "narrow gradients", BUF_NARROW_GRADS, RUN, reduces && narrow, BF16, { largest } },
-		{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, reduces && narrow, BF16,
+		{ "narrow gradients", BUF_BF16_GRADS, RUN, reduces && in_8, BF16, { largest } },
+		{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, reduces && in_8, BF16,
 		    { largest } },
-		{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, reduces && !narrow, REAL,
+		{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, reduces && !in_8, REAL,
 		    { passing } },
 	};
 

@@ -17,7 +17,7 @@ struct gemm_shape {
 	int64_t rows, out, in;
 	unsigned recompute; /* enum recompute_module: under these the backward pass repeats it */
 	/* the gradient of W reads 16 bits also where the others read 8 (lib/model/fp8.h) */
-	bool wide_gradient;
+	bool gradient_in_16;
 };
 
 /* Of a forward and a backward pass unless stated otherwise. */

@@ -327,7 +327,7 @@ narrow_release(struct narrow_host *h)
 
 /* Copies of both are the same bits, and so are the scales of known rows. */
 static void
-check_narrow(const struct narrow *p, const struct narrow_host *g, const struct narrow_host *c)
+check_in_8(const struct narrow *p, const struct narrow_host *g, const struct narrow_host *c)
 {
 	int64_t lines = int64_div_up(g->width, SCALE_BLOCK);
 
@@ -353,7 +353,7 @@ test_narrow(const struct rig *gpu, const struct rig *cpu, struct narrow p)
 	       *expected = narrow_run(cpu, &p, &h, &cpu_count), error = 0, square = 0;
 
 	CHECK(count == cpu_count && !memcmp(c, again, (size_t)count * sizeof *c));
-	check_narrow(&p, &g, &h);
+	check_in_8(&p, &g, &h);
 	for (int64_t i = 0; i < count; i++) {
 		error += (c[i] - expected[i]) * (c[i] - expected[i]);
 		square += expected[i] * expected[i];

@@ -142,16 +142,16 @@ void
 cpu_name(grouped)(struct stream *st, const struct grouped *g)
 {
 	int64_t at = -g->first, height = g->a.shape[0];
-	bool narrow = dtype_is_float8(g->a.dtype);
+	bool in_8 = dtype_is_float8(g->a.dtype);
 
 	ops_require(g->counts.dtype == DTYPE_I32 && g->counts.ndim == 2);
-	ops_require(!narrow || (g->kind != GROUPED_WEIGHT && g->b.dtype == DTYPE_F8_E4M3));
+	ops_require(!in_8 || (g->kind != GROUPED_WEIGHT && g->b.dtype == DTYPE_F8_E4M3));
 	for (int64_t i = 0; i < g->counts.shape[1]; i++) {
 		int64_t end = at + rows_of(&g->counts, i),
 			from = int64_min(int64_max(at, 0), height),
 			to = int64_min(int64_max(end, 0), height);
 
-		(narrow ? one_of_8_bits : one)(st, g, i, &(struct rows){ from, to - from });
+		(in_8 ? one_of_8_bits : one)(st, g, i, &(struct rows){ from, to - from });
 		at = end;
 	}
 }

@@ -15,7 +15,7 @@ struct flat {
 	uint16_t *remainder; /* may be NULL */
 	void *m, *v;
 	const void *grad;
-	bool narrow_grad; /* grad is BF16, not F32 */
+	bool bf16_grad; /* grad is BF16, not F32 */
 	void *weight;
 	struct draws draws;
 };
@@ -185,7 +185,7 @@ __launch_bounds__(CU_THREADS) update_kernel(struct flat a, RULE rule, struct wal
 		uint32_t word[N] = {};
 
 		load_master(w, a, at * N);
-		if (a.narrow_grad)
+		if (a.bf16_grad)
 			load(g, (const bf16 *)a.grad + at * N);
 		else
 			load(g, (const float *)a.grad + at * N);
@@ -211,7 +211,7 @@ template <typename T, typename M, typename V>
 static bool
 packs(const struct flat *a)
 {
-	size_t grad = a->narrow_grad ? sizeof(bf16) : sizeof(float),
+	size_t grad = a->bf16_grad ? sizeof(bf16) : sizeof(float),
 	       master = a->remainder ? sizeof(bf16) : sizeof(float);
 
 	return (uintptr_t)a->master % (WIDTH * master) == 0 &&
@@ -239,7 +239,7 @@ launch(struct stream *st, struct flat a, const RULE &rule, int64_t count)
 	a.remainder = a.remainder ? a.remainder + whole : NULL;
 	a.m = (M *)a.m + whole;
 	a.v = a.v ? (V *)a.v + whole : NULL;
-	a.grad = (const char *)a.grad + whole * (a.narrow_grad ? sizeof(bf16) : sizeof(float));
+	a.grad = (const char *)a.grad + whole * (a.bf16_grad ? sizeof(bf16) : sizeof(float));
 	a.weight = a.weight ? (T *)a.weight + whole : NULL;
 	a.draws.first += whole;
 	w = walk_of(st, 1, count - whole, 1);

@@ -152,12 +152,12 @@ struct summing {
 /* Every rank sends the others their parts of a bucket in BF16; own becomes their sum, taken in its
  * own type. */
 static void
-sum_narrow(struct engine *e, const struct summing *x)
+sum_in_16(struct engine *e, const struct summing *x)
 {
 	const struct tensor *own = &x->own, *all = &x->all;
 	struct stream *st = e->traffic->grads;
 	struct comm *dp = x->dp;
-	struct tensor send = engine_buffer(e, BUF_NARROW_GRADS);
+	struct tensor send = engine_buffer(e, BUF_BF16_GRADS);
 	struct tensor come = engine_buffer(e, BUF_REPLICA_GRADS);
 	struct p2p *message = e->traffic->message;
 	int64_t n = own->shape[0];
@@ -181,7 +181,7 @@ sum_narrow(struct engine *e, const struct summing *x)
 
 /* Own becomes the sum. */
 static void
-sum_wide(struct engine *e, const struct summing *x)
+sum_in_full(struct engine *e, const struct summing *x)
 {
 	struct comm_parts p = {
 		.whole = x->all, .part = x->own, .slots = engine_buffer(e, BUF_REPLICA_GRADS)
@@ -256,7 +256,7 @@ reduce(struct engine *e, int k)
 		return;
 	streams_fork(e, t->grads, t->lane[k].ready);
 	timing_begin(e, SPAN_REDUCE);
-	(memory_buffer(&e->mem, BUF_NARROW_GRADS)->bytes ? sum_narrow : sum_wide)(
+	(memory_buffer(&e->mem, BUF_BF16_GRADS)->bytes ? sum_in_16 : sum_in_full)(
 	    e, &(struct summing){ dp, own, all });
 	if (!e->mem.sharded)
 		dp->ops->all_gather(COMM_HERE(dp), t->grads, &(struct comm_gather){ all, own });

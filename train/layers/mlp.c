@@ -33,7 +33,7 @@ fc1_bias(const struct engine *e)
 
 /* Whether the activation's output is made in 8 bits; then it has no buffer. */
 static bool
-narrow(const struct engine *e)
+in_8(const struct engine *e)
 {
 	return memory_buffer(&e->mem, MLP_ACT_OUT)->bytes == 0;
 }
@@ -42,7 +42,7 @@ narrow(const struct engine *e)
 static bool
 fused(const struct engine *e)
 {
-	return e->plan.model.activation == ACTIVATION_GELU_TANH && !narrow(e);
+	return e->plan.model.activation == ACTIVATION_GELU_TANH && !in_8(e);
 }
 
 /* Whether the backward pass recomputes what the buffer holds: it is scratch, or there is none. */
@@ -84,7 +84,7 @@ activate(const struct layer *l, struct step *s, struct linear *down)
 
 	if (fused(e))
 		return;
-	if (narrow(e)) {
+	if (in_8(e)) {
 		a.copies = fp8_input(s, down->fp8, size);
 		down->x = a.copies.q;
 	}
@@ -121,8 +121,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 /* The gradient at the activation's input and the activation go into 8 bits, for the three GEMMs
  * that read them. The gradient of a bias is summed from 16. */
 static void
-narrow_gradient(
-    struct step *s, struct act_grad *a, struct linear_grad *down, struct linear_grad *in)
+gradient_in_8(struct step *s, struct act_grad *a, struct linear_grad *down, struct linear_grad *in)
 {
 	a->dx_copies = fp8_output_gradient(s, in->fp8, a->x.shape);
 	a->y_copies = fp8_input_transposed(s, down->fp8, a->dy.shape);
@@ -150,8 +149,8 @@ through_activation(
 		.dy = down->dx,
 		.x = layer_buffer(l, s, MLP_FC1_OUT) };
 
-	if (narrow(e)) {
-		narrow_gradient(s, &a, down, in);
+	if (in_8(e)) {
+		gradient_in_8(s, &a, down, in);
 	} else {
 		in->dy = a.dx = a.x;
 		if (is_recomputed(e, MLP_ACT_OUT))

@@ -67,7 +67,7 @@ state_own(struct buffer_list *to, const struct sizes *z)
 	struct heads n = heads_of(z);
 	bool pre = model_pre_norm(c), post = model_post_norm(c), trains = z->trains,
 	     means = model_norm_means(c), normed = c->qk_layernorm,
-	     wide = !fp8_makes_norms(z->layout, &z->shape->fp8);
+	     in_16 = !fp8_makes_norms(z->layout, &z->shape->fp8);
 	int64_t t = z->tokens, r = z->rows, h = z->hidden, qkv = n.q + 2 * n.kv, qk = n.q + n.kv,
 		lines = n.count * z->shape->micro_batch_size,
 		norms = c->qk_layernorm_hidden_dim ? 2 : n.count + n.groups,
@@ -76,7 +76,7 @@ state_own(struct buffer_list *to, const struct sizes *z)
 		{ "layer input", ATTENTION_INPUT, LAYER, true, STREAM, { r, h } },
 		{ "norm 1 mean", ATTENTION_NORM_MEAN, LAYER, pre && means, REAL, { r } },
 		{ "norm 1 rstd", ATTENTION_NORM_RSTD, LAYER, pre, REAL, { r } },
-		{ "norm 1 output", ATTENTION_NORM_OUT, LAYER, pre && wide, ACT, { r, h },
+		{ "norm 1 output", ATTENTION_NORM_OUT, LAYER, pre && in_16, ACT, { r, h },
 		    FWD | QKV_BWD, RECOMPUTE_LAYERNORM },
 		{ "q, k, v", ATTENTION_QKV, LAYER, true, ACT, { t, qkv } },
 		{ "q, k norm output", ATTENTION_QK, LAYER, normed, ACT, { t, qk }, FWD | ATTN_BWD,

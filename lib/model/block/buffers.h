@@ -15,7 +15,7 @@ enum { BLOCK_SHIFT = 7, BLOCK_NUMBERS = BLOCK_COUNT << BLOCK_SHIFT };
 /* Described in lib/model/rank_buffers.c. */
 /* clang-format off */
 enum rank_buffer {
-	BUF_LANDING, BUF_WEIGHTS, BUF_WEIGHT_SLOTS, BUF_GRADS, BUF_GRAD_SLOTS, BUF_NARROW_GRADS,
+	BUF_LANDING, BUF_WEIGHTS, BUF_WEIGHT_SLOTS, BUF_GRADS, BUF_GRAD_SLOTS, BUF_BF16_GRADS,
 	BUF_REPLICA_GRADS, BUF_MASTER, BUF_REMAINDER,
 	/* the first state of the update rule, and the others after it */
 	BUF_STATE, BUF_STATE_LAST = BUF_STATE + OPTIM_STATES_MAX - 1,

@@ -42,14 +42,15 @@ static void
 buffers(struct buffer_list *to, const struct sizes *z)
 {
 	const struct fp8 *fp8 = &z->shape->fp8;
-	bool gated = model_gated(z->model), wide = !fp8_makes_activations(z->model, z->layout, fp8);
+	bool gated = model_gated(z->model),
+	     in_16 = !fp8_makes_activations(z->model, z->layout, fp8);
 	int64_t t = z->tokens, f = ffn(z);
 	const struct buffer_row rows[] = {
 		{ "fc1 output", MLP_FC1_OUT, LAYER, true, ACT, { t, sizes_gated(z, f) },
 		    FWD | MLP_BWD, RECOMPUTE_MLP },
-		{ "activation output", MLP_ACT_OUT, LAYER, wide && !gated, ACT, { t, f },
+		{ "activation output", MLP_ACT_OUT, LAYER, in_16 && !gated, ACT, { t, f },
 		    FWD | MLP_BWD, RECOMPUTE_MLP | RECOMPUTE_ACTIVATION },
-		{ "activation output", MLP_ACT_OUT, STEP, wide && gated, ACT, { t, f }, FWD },
+		{ "activation output", MLP_ACT_OUT, STEP, in_16 && gated, ACT, { t, f }, FWD },
 		/* at the activation's output, or at its input when that is fused */
 		{ "activation gradient", MLP_DACT, STEP, z->trains, ACT, { t, f }, MLP_BWD },
 	};

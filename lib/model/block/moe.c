@@ -190,7 +190,7 @@ work(struct work *w, const struct sizes *z)
 
 	work_gemm(w, n, fc1, h);
 	work_gemm(w, n, h, f);
-	w->gemm[0].wide_gradient = w->gemm[1].wide_gradient = true;
+	w->gemm[0].gradient_in_16 = w->gemm[1].gradient_in_16 = true;
 	w->elements = 3 *
 	    (2 * (double)h * (double)z->rows +
 		((double)fc1 + (double)f + 4 * (double)h) * (double)n);

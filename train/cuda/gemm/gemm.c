@@ -86,8 +86,8 @@ epilogue_of(const struct gemm *g)
 static uint32_t
 fusable(const struct gemm *g)
 {
-	bool narrow = dtype_is_float8(g->a.dtype) && g->c.dtype != DTYPE_F32;
-	bool bias = (narrow || g->c.dtype == g->a.dtype) && alignment(g->bias.data) >= 16;
+	bool in_8 = dtype_is_float8(g->a.dtype) && g->c.dtype != DTYPE_F32;
+	bool bias = (in_8 || g->c.dtype == g->a.dtype) && alignment(g->bias.data) >= 16;
 	bool act = bias && g->a.dtype != DTYPE_F32 && alignment(g->aux.data) >= 16 &&
 	    g->c.shape[1] % 8 == 0;
 	bool dbias = g->c.dtype == DTYPE_F32 && g->alpha == 1 && alignment(g->dbias.data) >= 16 &&

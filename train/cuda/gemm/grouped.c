@@ -74,7 +74,7 @@ in_pieces(const struct tensor *t)
 
 /* The same of 8-bit operands, with their scales. */
 static void
-check_narrow(const struct grouped *g)
+check_in_8(const struct grouped *g)
 {
 	bool forward = g->kind == GROUPED_FORWARD;
 	int64_t experts = g->counts.shape[1], along = forward ? 0 : 1,
@@ -146,9 +146,9 @@ static CUresult
 make_maps(const struct grouped_cache *c, struct grouped_call *call)
 {
 	const struct grouped *g = &call->g;
-	bool weight = g->kind == GROUPED_WEIGHT, narrow = dtype_is_float8(g->a.dtype);
+	bool weight = g->kind == GROUPED_WEIGHT, in_8 = dtype_is_float8(g->a.dtype);
 	const struct boxes a = { .lines = weight ? BOX : GROUPED_HIGH },
-			   b = { .lines = narrow ? GROUPED_WIDE_FLOAT8 : BOX },
+			   b = { .lines = in_8 ? GROUPED_WIDE_FLOAT8 : BOX },
 			   out = { .lines = BOX, .experts = g->counts.shape[1] },
 			   lines = { GROUPED_ASKED, GROUPED_WIDE_WEIGHT, out.experts };
 	CUresult rc = map_of(c, &call->a, &g->a, &a);
@@ -180,7 +180,7 @@ run_hopper(struct stream *st, const struct grouped_cache *c, const struct groupe
 
 /* Opening the device has checked what the run needs. */
 static void
-run_narrow(struct stream *st, const struct grouped_cache *c, const struct grouped *g)
+run_in_8(struct stream *st, const struct grouped_cache *c, const struct grouped *g)
 {
 	if (c->maps.library && g->counts.shape[1] <= GROUPED_HOPPER_EXPERTS)
 		run_hopper(st, c, g);
@@ -192,13 +192,13 @@ void
 cuda_grouped(struct stream *st, const struct grouped *g)
 {
 	const struct grouped_cache *c = st->device->grouped;
-	bool narrow = dtype_is_float8(g->a.dtype);
+	bool in_8 = dtype_is_float8(g->a.dtype);
 
-	(narrow ? check_narrow : check_shapes)(g);
+	(in_8 ? check_in_8 : check_shapes)(g);
 	if (tensor_elements(&g->c) == 0)
 		return;
-	if (narrow)
-		run_narrow(st, c, g);
+	if (in_8)
+		run_in_8(st, c, g);
 	else if (!mma_serves(c, g))
 		grouped_plain(st, g);
 	else if (!hopper_serves(c, g))
