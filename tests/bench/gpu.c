@@ -34,7 +34,7 @@ struct work {
 	struct normal normal;
 	struct route route;
 	struct route_grad route_grad;
-	struct rows_by rows;
+	struct permute rows;
 	struct expert_act expert_act;
 	struct expert_act_grad expert_act_grad;
 	enum act_kind kind;
@@ -224,7 +224,7 @@ op_route_grad(struct stream *st, const struct work *w)
 static void
 op_rows(struct stream *st, const struct work *w)
 {
-	st->ops->rows_by(st, &w->rows);
+	st->ops->permute(st, &w->rows);
 }
 static void
 op_expert_act(struct stream *st, const struct work *w)
@@ -449,9 +449,9 @@ static struct route
 take_route(struct bench *b, const struct bench_experts *m)
 {
 	return (struct route){ .logits = take(b, DTYPE_F32, m->rows, m->experts),
-		.choice = take(b, DTYPE_I32, m->rows, m->topk),
+		.topk = take(b, DTYPE_I32, m->rows, m->topk),
 		.weight = take(b, DTYPE_F32, m->rows, m->topk),
-		.place = take(b, DTYPE_I32, m->rows, m->topk),
+		.permutation = take(b, DTYPE_I32, m->rows, m->topk),
 		.counts = take(b, DTYPE_I32, 1, m->experts),
 		.load = take(b, DTYPE_I32, 1, m->experts),
 		.score = ROUTE_SOFTMAX };
@@ -474,14 +474,14 @@ bench_router(struct bench *b, const struct bench_experts *m)
 		.round = m->rows,
 		.sums = vector(b, DTYPE_F64, m->experts + 5) };
 	report(b, "route_grad", op_route_grad, &w, 2 * logits + 3 * chosen);
-	w.rows = (struct rows_by){ .kind = ROWS_SPREAD,
+	w.rows = (struct permute){ .kind = ROWS_PERMUTE,
 		.y = take(b, DTYPE_BF16, m->rows * m->topk, m->h),
 		.x = take(b, DTYPE_BF16, m->rows, m->h),
-		.place = w.route.place };
-	report(b, "rows_by(spread)", op_rows, &w,
+		.permutation = w.route.permutation };
+	report(b, "permute(spread)", op_rows, &w,
 	    (double)(tensor_bytes(&w.rows.x) + tensor_bytes(&w.rows.y)) + chosen);
-	w.rows = (struct rows_by){ ROWS_SUM, w.rows.x, w.rows.y, w.rows.place, false };
-	report(b, "rows_by(sum)", op_rows, &w,
+	w.rows = (struct permute){ ROWS_GATHER, w.rows.x, w.rows.y, w.rows.permutation, false };
+	report(b, "permute(sum)", op_rows, &w,
 	    (double)(tensor_bytes(&w.rows.x) + tensor_bytes(&w.rows.y)) + chosen);
 	w.expert_act = (struct expert_act){ .kind = ACT_SWIGLU,
 		.y = take(b, DTYPE_BF16, m->rows * m->topk, m->f),

@@ -442,7 +442,7 @@ places(int64_t n, bool drop)
 
 /* The rows of x at all their places, or the sums of what stands there. */
 static double *
-moved_by(const struct backend *b, enum dtype act, const struct rows_case *c, enum rows_kind kind)
+moved_by(const struct backend *b, enum dtype act, const struct rows_case *c, enum permute_kind kind)
 {
 	struct side s = side_open(b, act);
 	int64_t many = c->rows * c->topk;
@@ -450,13 +450,13 @@ moved_by(const struct backend *b, enum dtype act, const struct rows_case *c, enu
 	       *y = numbers(7, many * c->columns), *out;
 	struct tensor few = tensor_2d(NULL, act, c->rows, c->columns),
 		      all = tensor_2d(NULL, act, many, c->columns);
-	struct rows_by r = { .kind = kind,
-		.y = put(&s, kind == ROWS_SPREAD ? all : few, y),
-		.x = put(&s, kind == ROWS_SPREAD ? few : all, x),
+	struct permute r = { .kind = kind,
+		.y = put(&s, kind == ROWS_PERMUTE ? all : few, y),
+		.x = put(&s, kind == ROWS_PERMUTE ? few : all, x),
 		.place = put(&s, tensor_2d(NULL, DTYPE_I32, c->rows, c->topk), place),
-		.accumulate = kind == ROWS_SUM && c->accumulate };
+		.accumulate = kind == ROWS_GATHER && c->accumulate };
 
-	s.r.st->ops->rows_by(s.r.st, &r);
+	s.r.st->ops->permute(s.r.st, &r);
 	out = take(&s, r.y);
 	rig_take(&s.r, r.x, NULL);
 	rig_take(&s.r, r.place, NULL);
@@ -483,13 +483,13 @@ test_rows(const struct backend *b)
 {
 	for (size_t i = 0; i < 2 * sizeof moves / sizeof *moves; i++) {
 		const struct rows_case *c = &moves[i / 2];
-		enum rows_kind kind = i % 2 ? ROWS_SUM : ROWS_SPREAD;
-		int64_t n = c->rows * c->columns * (kind == ROWS_SPREAD ? c->topk : 1);
+		enum permute_kind kind = i % 2 ? ROWS_GATHER : ROWS_PERMUTE;
+		int64_t n = c->rows * c->columns * (kind == ROWS_PERMUTE ? c->topk : 1);
 		double *have = moved_by(b, c->dtype, c, kind),
 		       *want = moved_by(&backend_cpu, DTYPE_F64, c, kind);
 
 		round_to(want, n, c->dtype);
-		compare(kind == ROWS_SUM ? "sums" : "rows", (int)i / 2,
+		compare(kind == ROWS_GATHER ? "sums" : "rows", (int)i / 2,
 		    (const double *[]){ have, want }, n, 0);
 		free(have);
 		free(want);

@@ -106,7 +106,7 @@ read_line(int32_t *choice, int64_t k, off_t at)
 void
 __wrap_router_forward(const struct layer *l, struct step *s, const struct tensor *x)
 {
-	struct tensor choice = step_buffer(s, MOE_CHOICE, l->block->local);
+	struct tensor choice = step_buffer(s, MOE_TOPK, l->block->local);
 	const struct backend *b = s->e->backend;
 	int64_t k = choice.shape[1], others = 0;
 	int32_t *host;

@@ -11,7 +11,7 @@ enum { ROWS = 5, EXPERTS = 4, TOPK = 2, SCOPES = 2 };
 /* A router's call and its memory. */
 struct routing {
 	double logits[ROWS][EXPERTS], weight[ROWS][TOPK], bias[EXPERTS];
-	int32_t choice[ROWS][TOPK], place[ROWS][TOPK], counts[EXPERTS], load[SCOPES][EXPERTS];
+	int32_t topk[ROWS][TOPK], permutation[ROWS][TOPK], counts[EXPERTS], load[SCOPES][EXPERTS];
 	struct route call;
 };
 
@@ -37,9 +37,9 @@ begin(struct routing *r, enum route_score score)
 	memcpy(r->logits, logits, sizeof logits);
 	r->call = (struct route){
 		.logits = tensor_2d(r->logits, DTYPE_F64, ROWS, EXPERTS),
-		.choice = tensor_2d(r->choice, DTYPE_I32, ROWS, TOPK),
+		.topk = tensor_2d(r->topk, DTYPE_I32, ROWS, TOPK),
 		.weight = tensor_2d(r->weight, DTYPE_F64, ROWS, TOPK),
-		.place = tensor_2d(r->place, DTYPE_I32, ROWS, TOPK),
+		.permutation = tensor_2d(r->permutation, DTYPE_I32, ROWS, TOPK),
 		.counts = tensor_2d(r->counts, DTYPE_I32, 1, EXPERTS),
 		.load = tensor_2d(r->load, DTYPE_I32, SCOPES, EXPERTS),
 		.score = score,
@@ -52,7 +52,7 @@ test_choice(void)
 {
 	static const int32_t want[ROWS][TOPK] = { { 1, 2 }, { 0, 1 }, { 0, 1 }, { 0, 1 },
 		{ 2, 3 } };
-	static const int32_t place[ROWS][TOPK] = { { 3, 7 }, { 0, 4 }, { 1, 5 }, { 2, 6 },
+	static const int32_t permutation[ROWS][TOPK] = { { 3, 7 }, { 0, 4 }, { 1, 5 }, { 2, 6 },
 		{ 8, 9 } };
 	static const int32_t counts[EXPERTS] = { 3, 4, 2, 1 };
 	static const int32_t load[SCOPES][EXPERTS] = { { 1, 2, 2, 1 }, { 2, 2, 0, 0 } };
@@ -60,7 +60,8 @@ test_choice(void)
 
 	begin(&r, ROUTE_SOFTMAX);
 	open_stream()->ops->route(open_stream(), &r.call);
-	CHECK(!memcmp(r.choice, want, sizeof want) && !memcmp(r.place, place, sizeof place));
+	CHECK(!memcmp(r.topk, want, sizeof want) &&
+	    !memcmp(r.permutation, permutation, sizeof permutation));
 	CHECK(!memcmp(r.counts, counts, sizeof counts) && !memcmp(r.load, load, sizeof load));
 	CHECK_NEAR(r.weight[0][0], 1 / (1 + exp(-1)), 1e-12);
 	CHECK_NEAR(r.weight[0][0] + r.weight[0][1], 1, 1e-12);
@@ -75,18 +76,18 @@ test_slices(void)
 	static const int32_t want[EXPERTS * SLICES] = { 3, 4, 3, 4, 2, 1, 2, 1 };
 	static const int32_t first[TOPK * SLICES] = { 3, 10, 14, 17 },
 					  last[TOPK * SLICES] = { 15, 18, 16, 19 };
-	int32_t place[ROWS][TOPK * SLICES], counts[EXPERTS * SLICES];
+	int32_t permutation[ROWS][TOPK * SLICES], counts[EXPERTS * SLICES];
 	double dweight[ROWS][TOPK] = { { 0 } }, dlogits[ROWS][EXPERTS], dbias[EXPERTS],
 	       sums[EXPERTS + 5] = { 0 };
 	struct routing r;
 	struct route_grad g;
 
 	begin(&r, ROUTE_SOFTMAX);
-	r.call.place = tensor_2d(place, DTYPE_I32, ROWS, TOPK * SLICES);
+	r.call.permutation = tensor_2d(permutation, DTYPE_I32, ROWS, TOPK * SLICES);
 	r.call.counts = tensor_2d(counts, DTYPE_I32, 4, EXPERTS * SLICES / 4);
 	open_stream()->ops->route(open_stream(), &r.call);
-	CHECK(!memcmp(counts, want, sizeof want) && !memcmp(place[0], first, sizeof first) &&
-	    !memcmp(place[ROWS - 1], last, sizeof last));
+	CHECK(!memcmp(counts, want, sizeof want) && !memcmp(permutation[0], first, sizeof first) &&
+	    !memcmp(permutation[ROWS - 1], last, sizeof last));
 	g = (struct route_grad){ .fwd = r.call,
 		.dweight = tensor_2d(dweight, DTYPE_F64, ROWS, TOPK),
 		.dlogits = tensor_2d(dlogits, DTYPE_F64, ROWS, EXPERTS),
@@ -118,12 +119,12 @@ test_scores(void)
 	r.bias[3] = 1;
 	r.call.bias = tensor_1d(r.bias, DTYPE_F64, EXPERTS);
 	st->ops->route(st, &r.call);
-	CHECK(r.choice[0][0] == 1 && r.choice[0][1] == 3);
+	CHECK(r.topk[0][0] == 1 && r.topk[0][1] == 3);
 	CHECK_NEAR(r.weight[0][0], s[0] / (s[0] + s[1]), 1e-12);
 	r.bias[3] = 0;
 	r.call.chosen = true;
 	st->ops->route(st, &r.call);
-	CHECK(r.choice[0][1] == 3 && r.counts[3] > 1);
+	CHECK(r.topk[0][1] == 3 && r.counts[3] > 1);
 }
 
 /* The losses of the balance and of z, of their definition: the rows that choose an expert by scores
@@ -229,15 +230,15 @@ test_drop(void)
 {
 	static const double weight[ROWS][TOPK] = { { 0.2, 0.8 }, { 0.7, 0.3 }, { 0.5, 0.5 },
 		{ 0.5, 0.5 }, { 1, 0 } };
-	static const int32_t place[2][ROWS][TOPK] = { { { -1, 4 }, { 0, -1 }, { 1, 2 }, { -1, 3 },
-							  { 5, 6 } },
+	static const int32_t permutation[2][ROWS][TOPK] = { { { -1, 4 }, { 0, -1 }, { 1, 2 },
+								{ -1, 3 }, { 5, 6 } },
 		{ { 2, 4 }, { 0, 3 }, { 1, -1 }, { -1, -1 }, { 5, 6 } } };
 	static const int32_t left[EXPERTS] = { 2, 2, 2, 1 };
 	struct stream *st = open_stream();
 	int32_t taken[EXPERTS];
 	double kept[ROWS][TOPK], x[ROWS] = { 1, 2, 3, 4, 5 }, rows[ROWS * TOPK];
 	struct routing r;
-	struct rows_by by = { .x = tensor_2d(x, DTYPE_F64, ROWS, 1),
+	struct permute by = { .x = tensor_2d(x, DTYPE_F64, ROWS, 1),
 		.y = tensor_2d(rows, DTYPE_F64, ROWS * TOPK, 1) };
 
 	begin(&r, ROUTE_SOFTMAX);
@@ -250,13 +251,13 @@ test_drop(void)
 		if (!d.route.chosen)
 			memcpy(r.weight, weight, sizeof weight);
 		st->ops->drop_rows(st, &d);
-		CHECK(!memcmp(r.place, place[i / 2], sizeof *place));
+		CHECK(!memcmp(r.permutation, permutation[i / 2], sizeof *permutation));
 		CHECK(!memcmp(taken, left, sizeof left));
 	}
-	by.place = r.call.place;
-	st->ops->rows_by(st, &by);
-	by = (struct rows_by){ ROWS_SUM, by.x, by.y, by.place, false };
-	st->ops->rows_by(st, &by);
+	by.permutation = r.call.permutation;
+	st->ops->permute(st, &by);
+	by = (struct permute){ ROWS_GATHER, by.x, by.y, by.permutation, false };
+	st->ops->permute(st, &by);
 	CHECK(x[0] == 2 && x[1] == 4 && x[2] == 3 && x[3] == 0 && x[4] == 10);
 }
 
@@ -267,20 +268,20 @@ test_rows(void)
 	struct stream *st = open_stream();
 	float x[ROWS][3], y[ROWS * TOPK][3], z[ROWS][3];
 	struct routing r;
-	struct rows_by call = { .kind = ROWS_SPREAD,
+	struct permute call = { .kind = ROWS_PERMUTE,
 		.y = tensor_2d(y, DTYPE_F32, ROWS * TOPK, 3),
 		.x = tensor_2d(x, DTYPE_F32, ROWS, 3) };
 
 	begin(&r, ROUTE_SOFTMAX);
 	st->ops->route(st, &r.call);
-	call.place = r.call.place;
+	call.permutation = r.call.permutation;
 	for (int i = 0; i < ROWS * 3; i++)
 		x[i / 3][i % 3] = z[i / 3][i % 3] = (float)i;
-	st->ops->rows_by(st, &call);
+	st->ops->permute(st, &call);
 	CHECK(y[3][1] == x[0][1] && y[7][2] == x[0][2] && y[9][0] == x[4][0]);
-	call = (struct rows_by){ ROWS_SUM, tensor_2d(z, DTYPE_F32, ROWS, 3), call.y, call.place,
-		true };
-	st->ops->rows_by(st, &call);
+	call = (struct permute){ ROWS_GATHER, tensor_2d(z, DTYPE_F32, ROWS, 3), call.y,
+		call.permutation, true };
+	st->ops->permute(st, &call);
 	for (int i = 0; i < ROWS * 3; i++)
 		CHECK(z[i / 3][i % 3] == 3 * x[i / 3][i % 3]);
 }

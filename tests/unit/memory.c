@@ -360,7 +360,7 @@ test_mixed(void)
 	static const int dense[] = { ATTENTION_INPUT, ATTENTION_QKV, ATTENTION_OUT, MLP_INPUT,
 		MLP_INPUT + FFN_NORM_OUT, MLP_FC1_OUT, MLP_ACT_OUT };
 	static const int sparse[] = { ATTENTION_INPUT, ATTENTION_QKV, ATTENTION_OUT, MOE_INPUT,
-		MOE_INPUT + FFN_NORM_OUT, MOE_IN, MOE_UP, MOE_PLACE };
+		MOE_INPUT + FFN_NORM_OUT, MOE_IN, MOE_UP, MOE_PERMUTATION };
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 1 };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
@@ -970,7 +970,7 @@ static void
 test_experts(void)
 {
 	static const int backward[] = { MOE_ROUTED, MOE_ROUTED_WEIGHT, MOE_ACT, MOE_OUT, MOE_DACT,
-		MOE_DWEIGHT, MOE_DCHOICE_WEIGHT, MOE_DLOGITS, MOE_SHARED_ACT, MOE_SHARED_DACT,
+		MOE_DWEIGHT, MOE_DTOPK_WEIGHT, MOE_DLOGITS, MOE_SHARED_ACT, MOE_SHARED_DACT,
 		BUF_DNORM, BUF_DBRANCH };
 	enum { SOME = sizeof backward / sizeof *backward };
 	struct model_config c = tiny();
@@ -1002,21 +1002,21 @@ test_experts(void)
 	CHECK(memory_buffer(&half, MOE_IN)->shape[0] == 4 * 96 * 3 &&
 	    memory_buffer(&half, MOE_ROUTED)->shape[0] == 96 * 6);
 	CHECK(memory_buffer(&half, MOE_UP)->shape[1] == 48 &&
-	    memory_buffer(&half, MOE_PLACE)->shape[1] == 6);
+	    memory_buffer(&half, MOE_PERMUTATION)->shape[1] == 6);
 	CHECK(memory_buffer(&half, MOE_EXPERT_ROWS)->shape[0] == 4 &&
 	    memory_buffer(&half, MOE_EXPERT_ROWS)->shape[1] == 16);
 	CHECK(half.shards.elements == b.shards.elements);
 	for (int64_t layer = 0; layer < 4; layer++) {
-		struct memory_place choice = memory_at(&b, MOE_CHOICE, 0, layer),
-				    place = memory_at(&b, MOE_PLACE, 0, layer);
+		struct memory_place choice = memory_at(&b, MOE_TOPK, 0, layer),
+				    place = memory_at(&b, MOE_PERMUTATION, 0, layer);
 
 		CHECK(choice.arena == ARENA_SAVED && place.arena == ARENA_SCRATCH);
 		CHECK(choice.offset ==
-		    memory_at(&b, MOE_CHOICE, 0, 0).offset + (uint64_t)layer * b.kept_bytes);
-		CHECK(choice.offset + memory_buffer(&b, MOE_CHOICE)->bytes <= b.slot_bytes);
+		    memory_at(&b, MOE_TOPK, 0, 0).offset + (uint64_t)layer * b.kept_bytes);
+		CHECK(choice.offset + memory_buffer(&b, MOE_TOPK)->bytes <= b.slot_bytes);
 	}
-	CHECK(memory_instances(&b, MOE_CHOICE, ARENA_SAVED) ==
-	    4 * memory_buffer(&b, MOE_CHOICE)->copies);
+	CHECK(
+	    memory_instances(&b, MOE_TOPK, ARENA_SAVED) == 4 * memory_buffer(&b, MOE_TOPK)->copies);
 	for (int i = 0; i < SOME * SOME; i++)
 		check_apart(&b, backward[i / SOME], backward[i % SOME], b.arena[ARENA_SCRATCH]);
 	memory_release(&a);

@@ -8,20 +8,20 @@
 #include "train/cpu/real.h"
 
 static int64_t
-place_of(const struct rows_by *r, int64_t row, int64_t j)
+place_of(const struct permute *r, int64_t row, int64_t j)
 {
-	return ((const int32_t *)r->place.data)[row * r->place.shape[1] + j];
+	return ((const int32_t *)r->permutation.data)[row * r->permutation.shape[1] + j];
 }
 
 /* One row to each of its places. */
 static void
-spread(const void *ctx, const struct span *s)
+permute_rows(const void *ctx, const struct span *s)
 {
-	const struct rows_by *r = ctx;
+	const struct permute *r = ctx;
 	real buf[CPU_SPAN];
 	const real *x = span_load(&r->x, s, buf);
 
-	for (int64_t j = 0; j < r->place.shape[1]; j++) {
+	for (int64_t j = 0; j < r->permutation.shape[1]; j++) {
 		struct span to = { place_of(r, s->row, j), s->first, s->count };
 		real out_buf[CPU_SPAN], *y;
 
@@ -37,13 +37,13 @@ spread(const void *ctx, const struct span *s)
 static void
 sum(const void *ctx, const struct span *s)
 {
-	const struct rows_by *r = ctx;
+	const struct permute *r = ctx;
 	real y_buf[CPU_SPAN], x_buf[CPU_SPAN];
 	real *y = r->accumulate ? span_load(&r->y, s, y_buf) : span_out(&r->y, s, y_buf);
 
 	if (!r->accumulate)
 		memset(y, 0, (size_t)s->count * sizeof *y);
-	for (int64_t j = 0; j < r->place.shape[1]; j++) {
+	for (int64_t j = 0; j < r->permutation.shape[1]; j++) {
 		struct span from = { place_of(r, s->row, j), s->first, s->count };
 		const real *x = from.row < 0 ? NULL : span_load(&r->x, &from, x_buf);
 
@@ -54,13 +54,13 @@ sum(const void *ctx, const struct span *s)
 }
 
 void
-cpu_name(rows_by)(struct stream *st, const struct rows_by *r)
+cpu_name(permute)(struct stream *st, const struct permute *r)
 {
-	const struct tensor *rows = r->kind == ROWS_SPREAD ? &r->x : &r->y;
+	const struct tensor *rows = r->kind == ROWS_PERMUTE ? &r->x : &r->y;
 
 	ops_require(r->y.ndim == 2 && r->x.ndim == 2 && r->y.shape[1] == r->x.shape[1]);
-	ops_require(r->place.dtype == DTYPE_I32 && r->place.shape[0] == rows->shape[0]);
-	cpu_spans(st, rows, r->kind == ROWS_SPREAD ? spread : sum, r);
+	ops_require(r->permutation.dtype == DTYPE_I32 && r->permutation.shape[0] == rows->shape[0]);
+	cpu_spans(st, rows, r->kind == ROWS_PERMUTE ? permute_rows : sum, r);
 }
 
 /* Rows of a round. */

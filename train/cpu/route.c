@@ -53,7 +53,7 @@ scores(const struct route *r, const real *z, bool biased, real *out)
 /* The k highest scores, in rising order of experts. One that is chosen gets NaN, which is above
  * nothing; where nothing is left that compares, the first ones that are not chosen follow. */
 static void
-choose(real *score, int64_t n, int32_t *choice, int64_t k)
+choose(real *score, int64_t n, int32_t *topk, int64_t k)
 {
 	for (int64_t j = 0; j < k; j++) {
 		int64_t best = -1, at = j;
@@ -64,14 +64,14 @@ choose(real *score, int64_t n, int32_t *choice, int64_t k)
 		for (int64_t i = 0; best < 0 && i < n; i++) {
 			int64_t c = 0;
 
-			while (c < j && choice[c] != i)
+			while (c < j && topk[c] != i)
 				c++;
 			best = c == j ? i : best;
 		}
 		score[best] = NAN;
-		for (; at > 0 && choice[at - 1] > best; at--)
-			choice[at] = choice[at - 1];
-		choice[at] = (int32_t)best;
+		for (; at > 0 && topk[at - 1] > best; at--)
+			topk[at] = topk[at - 1];
+		topk[at] = (int32_t)best;
 	}
 }
 
@@ -102,23 +102,23 @@ shares(const struct route *r, const real *z, real *p)
 
 /* The weights of the chosen; returns the sum that divides sigmoids. */
 static real
-weigh(const struct route *r, const real *z, const int32_t *choice, real *w)
+weigh(const struct route *r, const real *z, const int32_t *topk, real *w)
 {
-	int64_t k = r->choice.shape[1];
+	int64_t k = r->topk.shape[1];
 	real max = -INFINITY, sum = 0;
 
 	if (r->score == ROUTE_PRE_SOFTMAX) {
 		real lse = log_sum(z, r->logits.shape[1]);
 
 		for (int64_t j = 0; j < k; j++)
-			w[j] = real_exp(z[choice[j]] - lse);
+			w[j] = real_exp(z[topk[j]] - lse);
 		return 1;
 	}
 	for (int64_t j = 0; j < k; j++)
-		max = z[choice[j]] > max ? z[choice[j]] : max;
+		max = z[topk[j]] > max ? z[topk[j]] : max;
 	for (int64_t j = 0; j < k; j++)
-		sum += w[j] = r->score == ROUTE_SIGMOID ? real_sigmoid(z[choice[j]])
-							: real_exp(z[choice[j]] - max);
+		sum += w[j] = r->score == ROUTE_SIGMOID ? real_sigmoid(z[topk[j]])
+							: real_exp(z[topk[j]] - max);
 	if (r->score == ROUTE_SIGMOID)
 		sum = k == 1 ? 1 : sum + (real)1e-20;
 	for (int64_t j = 0; j < k; j++)
@@ -137,18 +137,19 @@ route_rows(const void *ctx, int64_t item, void *scratch)
 
 	for (int64_t i = first_of(item); i < end_of(item, r->logits.shape[0]); i++) {
 		const real *z = reals(&r->logits, i);
-		int32_t *choice = (int32_t *)r->choice.data + i * r->choice.stride[0];
+		int32_t *topk = (int32_t *)r->topk.data + i * r->topk.stride[0];
 
 		if (!r->chosen) {
 			scores(r, z, true, scratch);
-			choose(scratch, n, choice, r->choice.shape[1]);
+			choose(scratch, n, topk, r->topk.shape[1]);
 		}
 		if (r->bias.data) {
 			scores(r, z, false, scratch);
-			choose(scratch, n, (int32_t *)r->place.data + i * r->place.stride[0],
-			    r->choice.shape[1]);
+			choose(scratch, n,
+			    (int32_t *)r->permutation.data + i * r->permutation.stride[0],
+			    r->topk.shape[1]);
 		}
-		weigh(r, z, choice, reals(&r->weight, i));
+		weigh(r, z, topk, reals(&r->weight, i));
 	}
 }
 
@@ -156,7 +157,7 @@ route_rows(const void *ctx, int64_t item, void *scratch)
 static int64_t
 slices_of(const struct route *r)
 {
-	return r->place.shape[1] / r->choice.shape[1];
+	return r->permutation.shape[1] / r->topk.shape[1];
 }
 
 /* The number of rows for a slice of an expert. */
@@ -172,14 +173,14 @@ count_of(const struct route *r, const struct tensor *counts, int64_t expert, int
 static void
 count_load(const struct route *r)
 {
-	const struct tensor *choice = r->bias.data ? &r->place : &r->choice;
-	int64_t n = r->logits.shape[1], k = r->choice.shape[1], scopes = r->load.shape[0];
+	const struct tensor *topk = r->bias.data ? &r->permutation : &r->topk;
+	int64_t n = r->logits.shape[1], k = r->topk.shape[1], scopes = r->load.shape[0];
 	int32_t *load = r->load.data;
 
 	memset(load, 0, (size_t)(n * scopes) * sizeof *load);
-	for (int64_t i = 0; i < r->choice.shape[0]; i++)
+	for (int64_t i = 0; i < r->topk.shape[0]; i++)
 		for (int64_t j = 0; j < k; j++)
-			load[i % scopes * n + ints(choice, i)[j]]++;
+			load[i % scopes * n + ints(topk, i)[j]]++;
 }
 
 /* Counts, and the place of every row whose place is not below 0: a sort by counting. Item i is
@@ -187,21 +188,21 @@ count_load(const struct route *r)
 static void
 sort_rows(const struct route *r, const struct tensor *counts)
 {
-	int64_t n = slices_of(r), items = tensor_elements(&r->place),
+	int64_t n = slices_of(r), items = tensor_elements(&r->permutation),
 		slices = tensor_elements(counts);
-	int32_t *count = counts->data, *place = r->place.data, before = 0;
-	const int32_t *choice = r->choice.data;
+	int32_t *count = counts->data, *permutation = r->permutation.data, before = 0;
+	const int32_t *topk = r->topk.data;
 
 	memset(count, 0, (size_t)slices * sizeof *count);
 	for (int64_t i = 0; i < items; i++)
-		*count_of(r, counts, choice[i / n], i % n) += place[i] >= 0;
+		*count_of(r, counts, topk[i / n], i % n) += permutation[i] >= 0;
 	for (int64_t x = 0; x < slices; x++) {
 		before += count[x];
 		count[x] = before - count[x];
 	}
 	for (int64_t i = 0; i < items; i++)
-		if (place[i] >= 0)
-			place[i] = (*count_of(r, counts, choice[i / n], i % n))++;
+		if (permutation[i] >= 0)
+			permutation[i] = (*count_of(r, counts, topk[i / n], i % n))++;
 	for (int64_t x = slices; x-- > 1;)
 		count[x] -= count[x - 1];
 }
@@ -210,12 +211,12 @@ static void
 check(const struct route *r)
 {
 	ops_require(r->logits.dtype == REAL_DTYPE && r->weight.dtype == REAL_DTYPE);
-	ops_require(r->choice.dtype == DTYPE_I32 && r->place.dtype == DTYPE_I32);
+	ops_require(r->topk.dtype == DTYPE_I32 && r->permutation.dtype == DTYPE_I32);
 	ops_require(r->counts.dtype == DTYPE_I32 && r->load.dtype == DTYPE_I32);
-	ops_require(r->logits.shape[1] <= CPU_SPAN && r->choice.shape[1] <= r->logits.shape[1]);
-	ops_require(r->choice.shape[0] == r->logits.shape[0] &&
-	    tensor_same_shape(&r->weight, &r->choice) && r->place.shape[0] == r->choice.shape[0]);
-	ops_require(r->place.shape[1] % r->choice.shape[1] == 0 && r->counts.ndim == 2 &&
+	ops_require(r->logits.shape[1] <= CPU_SPAN && r->topk.shape[1] <= r->logits.shape[1]);
+	ops_require(r->topk.shape[0] == r->logits.shape[0] &&
+	    tensor_same_shape(&r->weight, &r->topk) && r->permutation.shape[0] == r->topk.shape[0]);
+	ops_require(r->permutation.shape[1] % r->topk.shape[1] == 0 && r->counts.ndim == 2 &&
 	    tensor_elements(&r->counts) == r->logits.shape[1] * slices_of(r));
 }
 
@@ -225,7 +226,7 @@ cpu_name(route)(struct stream *st, const struct route *r)
 	check(r);
 	cpu_for(st, int64_div_up(r->logits.shape[0], ROWS), route_rows, r);
 	count_load(r);
-	memset(r->place.data, 0, tensor_bytes(&r->place));
+	memset(r->permutation.data, 0, tensor_bytes(&r->permutation));
 	sort_rows(r, &r->counts);
 }
 
@@ -253,8 +254,8 @@ weight_bits(const struct drop_rows *d, int64_t i)
 static void
 find_least(const struct drop_rows *d, struct least *l)
 {
-	const int32_t *expert = d->route.choice.data;
-	int64_t all = tensor_elements(&d->route.choice), n = d->route.logits.shape[1];
+	const int32_t *expert = d->route.topk.data;
+	int64_t all = tensor_elements(&d->route.topk), n = d->route.logits.shape[1];
 
 	memset(l, 0, sizeof *l);
 	for (int bit = 8 * (int)sizeof(real); bit-- > 0;) {
@@ -276,15 +277,15 @@ void
 cpu_name(drop_rows)(struct stream *st, const struct drop_rows *d)
 {
 	const struct route *r = &d->route;
-	const int32_t *expert = r->choice.data;
-	int32_t *place = r->place.data;
+	const int32_t *expert = r->topk.data;
+	int32_t *permutation = r->permutation.data;
 	real *kept = d->kept.data;
-	int64_t all = tensor_elements(&r->choice), slices = slices_of(r);
+	int64_t all = tensor_elements(&r->topk), slices = slices_of(r);
 	struct least l;
 
 	(void)st;
 	check(r);
-	ops_require(d->kept.dtype == REAL_DTYPE && tensor_same_shape(&d->kept, &r->choice));
+	ops_require(d->kept.dtype == REAL_DTYPE && tensor_same_shape(&d->kept, &r->topk));
 	ops_require(d->capacity > 0 && tensor_same_shape(&d->taken, &r->counts));
 	if (!r->chosen)
 		find_least(d, &l);
@@ -294,7 +295,7 @@ cpu_name(drop_rows)(struct stream *st, const struct drop_rows *d)
 		kept[i] = bits > least || (bits == least && l.equal[expert[i]]-- > 0);
 	}
 	for (int64_t i = 0; i < all * slices; i++)
-		place[i] = kept[i / slices] > 0 ? 0 : -1;
+		permutation[i] = kept[i / slices] > 0 ? 0 : -1;
 	sort_rows(r, &d->taken);
 }
 
@@ -306,28 +307,28 @@ static void
 weights_grad(const struct route *r, int64_t row, const real *dw, real *dz)
 {
 	const real *z = reals(&r->logits, row), *w = reals(&r->weight, row);
-	const int32_t *choice = ints(&r->choice, row);
-	int64_t n = r->logits.shape[1], k = r->choice.shape[1];
+	const int32_t *topk = ints(&r->topk, row);
+	int64_t n = r->logits.shape[1], k = r->topk.shape[1];
 	real p[CPU_SPAN], fresh[CPU_SPAN], sum, mean = row_dot(dw, w, k);
 
 	switch (r->score) {
 	case ROUTE_SOFTMAX:
 		for (int64_t j = 0; j < k; j++)
-			dz[choice[j]] = w[j] * (dw[j] - mean);
+			dz[topk[j]] = w[j] * (dw[j] - mean);
 		return;
 	case ROUTE_PRE_SOFTMAX:
 		shares(r, z, p);
 		for (int64_t i = 0; i < n; i++)
 			dz[i] = -p[i] * mean;
 		for (int64_t j = 0; j < k; j++)
-			dz[choice[j]] += w[j] * dw[j];
+			dz[topk[j]] += w[j] * dw[j];
 		return;
 	case ROUTE_SIGMOID:
-		sum = weigh(r, z, choice, fresh);
+		sum = weigh(r, z, topk, fresh);
 		for (int64_t j = 0; j < k; j++) {
-			real s = real_sigmoid(z[choice[j]]);
+			real s = real_sigmoid(z[topk[j]]);
 
-			dz[choice[j]] = (dw[j] - (k > 1 ? mean : 0)) / sum * s * (1 - s);
+			dz[topk[j]] = (dw[j] - (k > 1 ? mean : 0)) / sum * s * (1 - s);
 		}
 	}
 }

@@ -31,12 +31,12 @@ weight_bits(const struct drop_rows &d, int32_t i)
 static __global__ void
 __launch_bounds__(CU_THREADS) drop_list_kernel(struct drop_rows d, struct lists l)
 {
-	int64_t all = d.route.choice.shape[0] * d.route.choice.shape[1];
-	const int32_t *place = (const int32_t *)d.route.place.data;
+	int64_t all = d.route.topk.shape[0] * d.route.topk.shape[1];
+	const int32_t *permutation = (const int32_t *)d.route.permutation.data;
 
 	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < all;
 	     i += gridDim.x * (int64_t)CU_THREADS)
-		l.row[place[i * slices_of(d.route)]] = (int32_t)i;
+		l.row[permutation[i * slices_of(d.route)]] = (int32_t)i;
 }
 
 /* How many of the rows have each value of eight bits, where the bits above are as in `like`. */
@@ -134,41 +134,41 @@ __launch_bounds__(CU_THREADS) drop_select_kernel(struct drop_rows d, struct list
 
 /* After the rows of all counts before. */
 static __global__ void
-__launch_bounds__(CU_THREADS) drop_place_kernel(struct drop_rows d, struct lists l)
+__launch_bounds__(CU_THREADS) drop_permutation_kernel(struct drop_rows d, struct lists l)
 {
 	extern __shared__ int32_t start[];
-	int64_t all = d.route.choice.shape[0] * d.route.choice.shape[1];
-	const int32_t *choice = (const int32_t *)d.route.choice.data;
+	int64_t all = d.route.topk.shape[0] * d.route.topk.shape[1];
+	const int32_t *topk = (const int32_t *)d.route.topk.data;
 	int slices = slices_of(d.route);
-	int32_t *place = (int32_t *)d.route.place.data;
+	int32_t *permutation = (int32_t *)d.route.permutation.data;
 
 	prefix(start, (const int32_t *)d.taken.data, (int)(d.taken.shape[0] * d.taken.shape[1]));
 	__syncthreads();
 	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < all;
 	     i += gridDim.x * (int64_t)CU_THREADS)
 		for (int s = 0; s < slices; s++)
-			place[i * slices + s] =
-			    l.kept[i] < 0 ? -1 : start[cell_of(d.route, choice[i], s)] + l.kept[i];
+			permutation[i * slices + s] =
+			    l.kept[i] < 0 ? -1 : start[cell_of(d.route, topk[i], s)] + l.kept[i];
 }
 
 void
 cuda_drop_rows(struct stream *st, const struct drop_rows *d)
 {
 	const struct route *r = &d->route;
-	int64_t all = tensor_elements(&r->choice), places = tensor_elements(&r->place);
+	int64_t all = tensor_elements(&r->topk), slots = tensor_elements(&r->permutation);
 	size_t cells = (size_t)tensor_elements(&r->counts) * sizeof(int32_t);
 	unsigned blocks =
 	    (unsigned)int64_min(int64_div_up(all, CU_THREADS), 8 * (int64_t)st->device->num_sms);
-	struct lists l = { (int32_t *)cu_workspace(st), (int32_t *)cu_workspace(st) + places };
+	struct lists l = { (int32_t *)cu_workspace(st), (int32_t *)cu_workspace(st) + slots };
 
-	ops_require(d->kept.dtype == DTYPE_F32 && tensor_same_shape(&d->kept, &r->choice));
+	ops_require(d->kept.dtype == DTYPE_F32 && tensor_same_shape(&d->kept, &r->topk));
 	ops_require(d->capacity > 0 && tensor_same_shape(&d->taken, &r->counts));
 	ops_require(r->weight.dtype == DTYPE_F32 && d->taken.dtype == DTYPE_I32);
-	ops_require(cells <= 32 << 10 && all + places <= (int64_t)(CU_WORKSPACE / sizeof(int32_t)));
+	ops_require(cells <= 32 << 10 && all + slots <= (int64_t)(CU_WORKSPACE / sizeof(int32_t)));
 	if (all == 0)
 		return;
 	drop_list_kernel<<<blocks, CU_THREADS, 0, cu_handle(st)>>>(*d, l);
 	drop_select_kernel<<<(unsigned)r->logits.shape[1], CU_THREADS, 0, cu_handle(st)>>>(*d, l);
-	drop_place_kernel<<<blocks, CU_THREADS, cells, cu_handle(st)>>>(*d, l);
+	drop_permutation_kernel<<<blocks, CU_THREADS, cells, cu_handle(st)>>>(*d, l);
 	cu_launched(st, "drop_rows");
 }

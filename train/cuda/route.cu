@@ -70,7 +70,7 @@ choose(const struct route &r, const float (&z)[PER], bool biased)
 			rank[p] = rank_of(r, z[p], lane_of() + 32 * p, biased);
 			left |= 1u << p;
 		}
-	for (int64_t j = 0; j < r.choice.shape[1]; j++) {
+	for (int64_t j = 0; j < r.topk.shape[1]; j++) {
 		uint32_t best = 0, first = ~0u;
 
 #pragma unroll
@@ -93,11 +93,11 @@ template <int PER>
 static __device__ inline uint32_t
 chosen_before(const struct route &r, int64_t row)
 {
-	const int32_t *choice = row_of<int32_t>(r.choice, row);
+	const int32_t *topk = row_of<int32_t>(r.topk, row);
 	uint32_t chosen = 0;
 
-	for (int64_t j = 0; j < r.choice.shape[1]; j++)
-		chosen |= (uint32_t)(choice[j] % 32 == lane_of()) << choice[j] / 32;
+	for (int64_t j = 0; j < r.topk.shape[1]; j++)
+		chosen |= (uint32_t)(topk[j] % 32 == lane_of()) << topk[j] / 32;
 	return chosen;
 }
 
@@ -127,7 +127,7 @@ chosen_sum(const struct route &r, const float (&z)[PER], uint32_t chosen)
 #pragma unroll
 	for (int p = 0; p < PER; p++)
 		sum += chosen >> p & 1 ? logistic(z[p]) : 0;
-	return r.choice.shape[1] == 1 ? 1 : warp_sum(sum) + 1e-20f;
+	return r.topk.shape[1] == 1 ? 1 : warp_sum(sum) + 1e-20f;
 }
 
 /* The softmax of the chosen. */
@@ -174,7 +174,7 @@ weigh(const struct route &r, const float (&z)[PER], uint32_t chosen, float (&w)[
  * those of the same p in lower lanes, and those of lower p. */
 template <int PER>
 static __device__ inline void
-store_chosen(int32_t *choice, float *weight, uint32_t chosen, const float (&w)[PER])
+store_chosen(int32_t *topk, float *weight, uint32_t chosen, const float (&w)[PER])
 {
 	int before = 0;
 
@@ -183,8 +183,8 @@ store_chosen(int32_t *choice, float *weight, uint32_t chosen, const float (&w)[P
 		uint32_t lanes = __ballot_sync(0xffffffffu, chosen >> p & 1);
 		int j = before + __popc(lanes & ((1u << lane_of()) - 1));
 
-		if (chosen >> p & 1 && choice)
-			choice[j] = lane_of() + 32 * p;
+		if (chosen >> p & 1 && topk)
+			topk[j] = lane_of() + 32 * p;
 		if (chosen >> p & 1 && weight)
 			weight[j] = w[p];
 		before += __popc(lanes);
@@ -204,25 +204,26 @@ __launch_bounds__(CU_THREADS) route_rows_kernel(struct route r)
 		load_logits(r, row, z);
 		chosen = r.chosen ? chosen_before<PER>(r, row) : choose(r, z, true);
 		weigh(r, z, chosen, w);
-		store_chosen(r.chosen ? NULL : row_of<int32_t>(r.choice, row),
+		store_chosen(r.chosen ? NULL : row_of<int32_t>(r.topk, row),
 		    row_of<float>(r.weight, row), chosen, w);
 		if (r.bias.data)
-			store_chosen(row_of<int32_t>(r.place, row), NULL, choose(r, z, false), w);
+			store_chosen(
+			    row_of<int32_t>(r.permutation, row), NULL, choose(r, z, false), w);
 	}
 }
 
 /* Of each expert a line of WORDS words, with a bit for each row of the block that chose it; the
  * choice is the first k columns of `choice`. */
 static __device__ inline void
-mark(const struct route &r, const struct tensor &choice, uint32_t *map)
+mark(const struct route &r, const struct tensor &topk, uint32_t *map)
 {
 	int64_t row = blockIdx.x * (int64_t)BATCH + threadIdx.x;
 
 	for (int i = threadIdx.x; i < r.logits.shape[1] * WORDS; i += CU_THREADS)
 		map[i] = 0;
 	__syncthreads();
-	for (int64_t j = 0; row < r.choice.shape[0] && j < r.choice.shape[1]; j++)
-		atomicOr(&map[row_of<int32_t>(choice, row)[j] * WORDS + threadIdx.x / 32],
+	for (int64_t j = 0; row < r.topk.shape[0] && j < r.topk.shape[1]; j++)
+		atomicOr(&map[row_of<int32_t>(topk, row)[j] * WORDS + threadIdx.x / 32],
 		    1u << lane_of());
 	__syncthreads();
 }
@@ -263,12 +264,12 @@ __launch_bounds__(CU_THREADS) route_count_kernel(struct route r, int32_t *part)
 	int experts = (int)r.logits.shape[1];
 	int64_t scopes = r.load.shape[0];
 
-	mark(r, r.choice, map);
+	mark(r, r.topk, map);
 	for (int x = threadIdx.x; x < experts; x += CU_THREADS)
 		part[x * (int64_t)gridDim.x + blockIdx.x] = bits_below(map + x * WORDS, BATCH);
 	if (r.bias.data) {
 		__syncthreads();
-		mark(r, r.place, map);
+		mark(r, r.permutation, map);
 	}
 	for (int64_t i = threadIdx.x; i < scopes * experts; i += CU_THREADS) {
 		int n = bits_of_scope(map + i % experts * WORDS, i / experts, scopes);
@@ -311,27 +312,27 @@ range_of(const struct route &r, const int32_t *start, int expert)
  * each range of experts before its own is there so many times, and its own once before each slice
  * after the first. */
 static __global__ void
-__launch_bounds__(CU_THREADS) route_place_kernel(struct route r, const int32_t *part)
+__launch_bounds__(CU_THREADS) route_permutation_kernel(struct route r, const int32_t *part)
 {
 	extern __shared__ uint32_t map[];
 	int experts = (int)r.logits.shape[1], slices = slices_of(r);
 	int32_t *start = (int32_t *)map + experts * WORDS, all;
 	int64_t row = blockIdx.x * (int64_t)BATCH + threadIdx.x;
 
-	mark(r, r.choice, map);
+	mark(r, r.topk, map);
 	all = prefix(start, part + experts * (int64_t)gridDim.x, experts);
 	if (threadIdx.x == 0)
 		start[experts] = all;
 	__syncthreads();
-	for (int64_t j = 0; row < r.choice.shape[0] && j < r.choice.shape[1]; j++) {
-		int x = row_of<int32_t>(r.choice, row)[j];
-		int32_t place = start[x] + part[x * (int64_t)gridDim.x + blockIdx.x] +
+	for (int64_t j = 0; row < r.topk.shape[0] && j < r.topk.shape[1]; j++) {
+		int x = row_of<int32_t>(r.topk, row)[j];
+		int32_t permutation = start[x] + part[x * (int64_t)gridDim.x + blockIdx.x] +
 		    bits_below(map + x * WORDS, threadIdx.x);
 		struct range range = range_of(r, start, x);
 
 		for (int i = 0; i < slices; i++)
-			row_of<int32_t>(r.place, row)[j * slices + i] =
-			    place + (slices - 1) * range.before + i * range.rows;
+			row_of<int32_t>(r.permutation, row)[j * slices + i] =
+			    permutation + (slices - 1) * range.before + i * range.rows;
 	}
 }
 
@@ -339,12 +340,12 @@ static void
 check(const struct route *r)
 {
 	ops_require(r->logits.dtype == DTYPE_F32 && r->weight.dtype == DTYPE_F32);
-	ops_require(r->choice.dtype == DTYPE_I32 && r->place.dtype == DTYPE_I32);
+	ops_require(r->topk.dtype == DTYPE_I32 && r->permutation.dtype == DTYPE_I32);
 	ops_require(r->counts.dtype == DTYPE_I32 && r->load.dtype == DTYPE_I32);
-	ops_require(r->logits.shape[1] <= CU_EXPERTS && r->choice.shape[1] <= r->logits.shape[1]);
-	ops_require(r->choice.shape[0] == r->logits.shape[0] &&
-	    tensor_same_shape(&r->weight, &r->choice) && r->place.shape[0] == r->choice.shape[0]);
-	ops_require(r->place.shape[1] % r->choice.shape[1] == 0 && r->counts.ndim == 2 &&
+	ops_require(r->logits.shape[1] <= CU_EXPERTS && r->topk.shape[1] <= r->logits.shape[1]);
+	ops_require(r->topk.shape[0] == r->logits.shape[0] &&
+	    tensor_same_shape(&r->weight, &r->topk) && r->permutation.shape[0] == r->topk.shape[0]);
+	ops_require(r->permutation.shape[1] % r->topk.shape[1] == 0 && r->counts.ndim == 2 &&
 	    tensor_elements(&r->counts) == r->logits.shape[1] * slices_of(*r));
 	ops_require((int64_div_up(r->logits.shape[0], BATCH) + 1) * r->logits.shape[1] <=
 	    (int64_t)(CU_WORKSPACE / sizeof(int32_t)));
@@ -379,7 +380,7 @@ cuda_route(struct stream *st, const struct route *r)
 	route_scan_kernel<<<(unsigned)experts, CU_THREADS, 0, cu_handle(st)>>>(
 	    *r, part, (int)blocks);
 	if (rows)
-		route_place_kernel<<<blocks, CU_THREADS,
+		route_permutation_kernel<<<blocks, CU_THREADS,
 		    map + (size_t)(experts + 1) * sizeof(int32_t), cu_handle(st)>>>(*r, part);
 	cu_launched(st, "route");
 }
@@ -397,15 +398,15 @@ template <int PER>
 static __device__ inline void
 load_chosen(const struct route_grad &g, int64_t row, struct grad_row<PER> &x)
 {
-	const int32_t *choice = row_of<int32_t>(g.fwd.choice, row);
+	const int32_t *topk = row_of<int32_t>(g.fwd.topk, row);
 	const float *w = row_of<float>(g.fwd.weight, row), *dw = row_of<float>(g.dweight, row);
 
 #pragma unroll
 	for (int p = 0; p < PER; p++)
 		x.w[p] = x.dw[p] = 0;
 	x.chosen = 0;
-	for (int64_t j = 0; j < g.fwd.choice.shape[1]; j++) {
-		int here = choice[j] % 32 == lane_of() ? choice[j] / 32 : -1;
+	for (int64_t j = 0; j < g.fwd.topk.shape[1]; j++) {
+		int here = topk[j] % 32 == lane_of() ? topk[j] / 32 : -1;
 
 #pragma unroll
 		for (int p = 0; p < PER; p++)
@@ -461,7 +462,7 @@ weights_grad(const struct route &r, struct grad_row<PER> &x)
 			x.dz[p] = x.w[p] * x.dw[p] - x.p[p] * mean;
 		else
 			x.dz[p] = chosen
-			    ? (x.dw[p] - (r.choice.shape[1] > 1 ? mean : 0)) / by * s * (1 - s)
+			    ? (x.dw[p] - (r.topk.shape[1] > 1 ? mean : 0)) / by * s * (1 - s)
 			    : 0;
 	}
 }

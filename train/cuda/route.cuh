@@ -56,7 +56,7 @@ prefix(int32_t *out, const int32_t *in, int count)
 static __host__ __device__ inline int
 slices_of(const struct route &r)
 {
-	return (int)(r.place.shape[1] / r.choice.shape[1]);
+	return (int)(r.permutation.shape[1] / r.topk.shape[1]);
 }
 
 /* Where the number of rows for a slice of an expert is among all counts. */

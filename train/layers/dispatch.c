@@ -42,13 +42,14 @@ dispatch_rows(const struct step *s, int b, const struct tensor *taken)
 
 /* A row goes to all of its places, a number of the choice to those of its expert. */
 static void
-reorder(const struct layer *l, struct step *s, struct rows_by r)
+reorder(const struct layer *l, struct step *s, struct permute r)
 {
-	struct tensor place = layer_buffer(l, s, MOE_PLACE);
-	int64_t rows = (r.kind == ROWS_SPREAD ? r.x : r.y).shape[0];
+	struct tensor permutation = layer_buffer(l, s, MOE_PERMUTATION);
+	int64_t rows = (r.kind == ROWS_PERMUTE ? r.x : r.y).shape[0];
 
-	r.place = tensor_2d(place.data, place.dtype, rows, tensor_elements(&place) / rows);
-	s->e->ops->rows_by(s->e->stream, &r);
+	r.permutation = tensor_2d(
+	    permutation.data, permutation.dtype, rows, tensor_elements(&permutation) / rows);
+	s->e->ops->permute(s->e->stream, &r);
 }
 
 /* As many columns as the rows have. */
@@ -59,18 +60,18 @@ as_rows(const struct tensor *t, const struct tensor *rows)
 }
 
 void
-dispatch_spread(
+dispatch_permute(
     const struct layer *l, struct step *s, const struct tensor *rows, const struct tensor *x)
 {
-	reorder(l, s, (struct rows_by){ ROWS_SPREAD, *rows, as_rows(x, rows) });
+	reorder(l, s, (struct permute){ ROWS_PERMUTE, *rows, as_rows(x, rows) });
 }
 
 void
 dispatch_sum(const struct layer *l, struct step *s, const struct dispatch_sum *d)
 {
 	reorder(l, s,
-	    (struct rows_by){
-		ROWS_SUM, as_rows(&d->y, &d->rows), d->rows, .accumulate = d->accumulate });
+	    (struct permute){
+		ROWS_GATHER, as_rows(&d->y, &d->rows), d->rows, .accumulate = d->accumulate });
 }
 
 /* A rank that has all experts has all rows. */

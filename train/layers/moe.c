@@ -178,15 +178,15 @@ grouped(const struct layer *l, struct step *s, const struct round *w, enum fp8_l
 /* The rows of x [R,h] and the weights of their choice, on their way to the experts; returns the
  * rows, in b where ranks share the experts. */
 static struct tensor
-experts_spread(const struct layer *l, struct step *s, int b, const struct tensor *x)
+experts_permute(const struct layer *l, struct step *s, int b, const struct tensor *x)
 {
 	struct round w = round_at(l, s, 0);
 	struct tensor rows = dispatch_rows(s, b, &w.in),
 		      weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &w.weight),
-		      chosen = layer_buffer(l, s, MOE_CHOICE_WEIGHT);
+		      chosen = layer_buffer(l, s, MOE_TOPK_WEIGHT);
 
-	dispatch_spread(l, s, &rows, x);
-	dispatch_spread(l, s, &weights, &chosen);
+	dispatch_permute(l, s, &rows, x);
+	dispatch_permute(l, s, &weights, &chosen);
 	return rows;
 }
 
@@ -298,9 +298,9 @@ experts_backward(const struct layer *l, struct step *s, const struct norm_flow *
 		      weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &dw), again = { NULL };
 	int64_t rounds = num_rounds(e);
 
-	dispatch_spread(l, s, &rows, &f->dy);
+	dispatch_permute(l, s, &rows, &f->dy);
 	if (rounds > 1)
-		again = experts_spread(l, s, MOE_ROUTED_INPUT, &f->x);
+		again = experts_permute(l, s, MOE_ROUTED_INPUT, &f->x);
 	for (int64_t i = 0; i < rounds; i++) {
 		struct round w = round_at(l, s, i);
 
@@ -310,7 +310,7 @@ experts_backward(const struct layer *l, struct step *s, const struct norm_flow *
 	}
 	dispatch_sum(l, s, &(struct dispatch_sum){ f->dx, rows, has_shared(e) });
 	dispatch_sum(
-	    l, s, &(struct dispatch_sum){ layer_buffer(l, s, MOE_DCHOICE_WEIGHT), weights, false });
+	    l, s, &(struct dispatch_sum){ layer_buffer(l, s, MOE_DTOPK_WEIGHT), weights, false });
 }
 
 /* --- the block -------------------------------------------------------------------------------- */
@@ -324,7 +324,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 
 	router_forward(l, s, &normed);
 	dispatch_counts(l, s);
-	rows = experts_spread(l, s, MOE_ROUTED, &normed);
+	rows = experts_permute(l, s, MOE_ROUTED, &normed);
 	experts_project_up(l, s, &first, &rows);
 	if (has_shared(e))
 		shared_project_up(l, s, &normed);

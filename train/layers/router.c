@@ -45,9 +45,9 @@ route_of(const struct layer *l, const struct step *s)
 	return (struct route){
 		.logits = layer_buffer(l, s, MOE_LOGITS),
 		.bias = engine_weight(s->e, l->block->layer, MOE_EXPERT_BIAS),
-		.choice = layer_buffer(l, s, MOE_CHOICE),
-		.weight = layer_buffer(l, s, MOE_CHOICE_WEIGHT),
-		.place = layer_buffer(l, s, MOE_PLACE),
+		.topk = layer_buffer(l, s, MOE_TOPK),
+		.weight = layer_buffer(l, s, MOE_TOPK_WEIGHT),
+		.permutation = layer_buffer(l, s, MOE_PERMUTATION),
 		.counts = counts_of(l, s),
 		.load = layer_buffer(l, s, MOE_LOAD),
 		.score = score_of(&s->e->plan.model),
@@ -184,7 +184,7 @@ router_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 	struct engine *e = s->e;
 	struct tensor sums = sums_of(e, l->block->layer), scalars = engine_buffer(e, BUF_SCALARS);
 	struct route_grad g = { .fwd = route_of(l, s),
-		.dweight = layer_buffer(l, s, MOE_DCHOICE_WEIGHT),
+		.dweight = layer_buffer(l, s, MOE_DTOPK_WEIGHT),
 		.dlogits = layer_buffer(l, s, MOE_DLOGITS),
 		.dbias = engine_grad(e, l->block->layer, MOE_EXPERT_BIAS),
 		.accumulate = s->accumulate,

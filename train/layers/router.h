@@ -4,10 +4,10 @@
 
 #include "train/layers/layer.h"
 
-/* Chooses the experts of the rows of x [R,h]: MOE_CHOICE, its weights, places and counts. A pass
+/* Chooses the experts of the rows of x [R,h]: MOE_TOPK, its weights, places and counts. A pass
  * that recomputes follows the choice that was made. */
 void router_forward(const struct layer *l, struct step *s, const struct tensor *x);
-/* From MOE_DCHOICE_WEIGHT: f->dx [R,h] += the gradient of f->x, the input; and that of the router.
+/* From MOE_DTOPK_WEIGHT: f->dx [R,h] += the gradient of f->x, the input; and that of the router.
  * Collective over tensor and context ranks. */
 void router_backward(const struct layer *l, struct step *s, const struct norm_flow *f);
 /* The tokens of a scope of balancing. */

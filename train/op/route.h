@@ -16,11 +16,11 @@ enum route_score { ROUTE_SOFTMAX, ROUTE_PRE_SOFTMAX, ROUTE_SIGMOID };
 struct route {
 	struct tensor logits; /* real [R,E] */
 	struct tensor bias;   /* act [E]; or none */
-	struct tensor choice; /* I32 [R,k]: a row's experts in rising order */
+	struct tensor topk;   /* I32 [R,k]: a row's experts in rising order */
 	struct tensor weight; /* real [R,k] */
 	/* I32 [R,k n], where n ranks share each expert: where the row for each of these is among
 	 * all R k n, in the order of counts and then of rows */
-	struct tensor place;
+	struct tensor permutation;
 	/* I32 [p,E n / p]: rows for each of p ranks, for the experts of each. Rank i has its slice
 	 * i % n of those of number i / n of p / n equal ranges. */
 	struct tensor counts;
@@ -72,11 +72,11 @@ struct drop_rows {
 
 /* Rows in another order: y[place[r, j]] = x[r] for each j, or y[r] = the sum of x[place[r, j]] in
  * the order of j, added to y[r] with accumulate. No place occurs twice, and one below 0 is none. */
-enum rows_kind { ROWS_SPREAD, ROWS_SUM };
-struct rows_by {
-	enum rows_kind kind;
-	struct tensor y, x;  /* act, or real; [R,h] and [P,h], or the other way round */
-	struct tensor place; /* I32 [R,k] */
+enum permute_kind { ROWS_PERMUTE, ROWS_GATHER };
+struct permute {
+	enum permute_kind kind;
+	struct tensor y, x;        /* act, or real; [R,h] and [P,h], or the other way round */
+	struct tensor permutation; /* I32 [R,k] */
 	bool accumulate;
 };
 
@@ -99,13 +99,13 @@ describe_route_grad(struct op_call *c, const struct route_grad *r)
 static inline void
 describe_drop_rows(struct op_call *c, const struct drop_rows *d)
 {
-	op_reads(c, &d->route.choice);
+	op_reads(c, &d->route.topk);
 	op_reads(c, &d->route.weight);
-	op_writes(c, "place", &d->route.place);
+	op_writes(c, "place", &d->route.permutation);
 }
 
 static inline void
-describe_rows_by(struct op_call *c, const struct rows_by *r)
+describe_permute(struct op_call *c, const struct permute *r)
 {
 	op_reads(c, &r->x);
 	op_writes(c, "y", &r->y);
@@ -117,5 +117,5 @@ describe_rows_by(struct op_call *c, const struct rows_by *r)
 OPERATION(route, route)
 OPERATION(route_grad, route_grad)
 OPERATION(drop_rows, drop_rows)
-OPERATION(rows_by, rows_by)
+OPERATION(permute, permute)
 #endif

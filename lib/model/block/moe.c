@@ -74,7 +74,7 @@ routed(const struct sizes *z)
 /* Of the router. A choice is kept where layers are recomputed, so that it is made only once. Where
  * rows are dropped, those that chose an expert are counted, and which of them it takes is kept. */
 static void
-state_choice(struct buffer_list *to, const struct sizes *z)
+state_router(struct buffer_list *to, const struct sizes *z)
 {
 	const struct model_config *c = z->model;
 	bool drops = z->shape->expert_capacity > 0,
@@ -84,15 +84,15 @@ state_choice(struct buffer_list *to, const struct sizes *z)
 		scopes = sequences ? z->shape->micro_batch_size : 1;
 	const struct buffer_row rows[] = {
 		{ "router logits", MOE_LOGITS, LAYER, true, REAL, { r, e } },
-		{ "choice of experts", MOE_CHOICE, KEPT, true, I32, { r, k } },
-		{ "weights of choice", MOE_CHOICE_WEIGHT, LAYER, true, REAL, { r, k } },
-		{ "places of rows", MOE_PLACE, LAYER, true, I32, { r, k * n } },
+		{ "choice of experts", MOE_TOPK, KEPT, true, I32, { r, k } },
+		{ "weights of choice", MOE_TOPK_WEIGHT, LAYER, true, REAL, { r, k } },
+		{ "places of rows", MOE_PERMUTATION, LAYER, true, I32, { r, k * n } },
 		/* from each rank that shares them, for each of their slices */
 		{ "rows of experts", MOE_EXPERT_ROWS, LAYER, true, I32, { ranks, e * n } },
 		{ "load of experts", MOE_LOAD, LAYER, true, I32, { scopes, e } },
 		{ "rows that chose experts", MOE_CHOSEN, LAYER, drops, I32, { 1, e * n } },
 		{ "rows that are kept", MOE_KEPT, KEPT, drops, REAL, { r, k } },
-		{ "weights of choice gradient", MOE_DCHOICE_WEIGHT, STEP, z->trains, REAL, { r, k },
+		{ "weights of choice gradient", MOE_DTOPK_WEIGHT, STEP, z->trains, REAL, { r, k },
 		    MLP_BWD },
 		{ "router logits gradient", MOE_DLOGITS, STEP, z->trains, REAL, { r, e }, MLP_BWD },
 	};
@@ -147,7 +147,7 @@ buffers(struct buffer_list *to, const struct sizes *z)
 	};
 
 	ffn_buffers(to, z, MOE_INPUT, true);
-	state_choice(to, z);
+	state_router(to, z);
 	state_experts(to, z);
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
