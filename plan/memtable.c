@@ -37,7 +37,7 @@ column_of(int b)
 	case BUF_BF16_GRADS:
 	case BUF_REPLICA_GRADS: return MEMTABLE_GRADIENTS;
 	case BUF_MASTER:
-	case BUF_REMAINDER: return MEMTABLE_OPTIMIZER;
+	case BUF_LOW_BITS: return MEMTABLE_OPTIMIZER;
 	default:
 		return b >= BUF_STATE && b <= BUF_STATE_LAST ? MEMTABLE_OPTIMIZER
 							     : MEMTABLE_CONSTANTS;

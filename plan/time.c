@@ -447,7 +447,7 @@ optimizer_time(const struct run_case *r, struct step_time *out)
 	       act = (double)dtype_size(r->shape->dtype);
 	double states = 0, grads = (double)dtype_size(memory_own_grads(r->shape));
 	double copies_of_weights = r->shape->fp8.format == FP8_NONE ? 0 : 2 + 1 + 1;
-	double masters = r->shape->optim.remainders ? 2 * (2 + act) : 2 * real + act;
+	double masters = r->shape->optim.low_bits ? 2 * (2 + act) : 2 * real + act;
 	const struct optim_rule *rule = r->shape->rule;
 	struct matrices m = { 0 };
 

@@ -128,7 +128,7 @@ dtype_bf16_from_f32(float x)
 /* From 0x8000 on the nearest bfloat16 is the next larger one, except for a tie that is rounded
  * down, which is moved off the tie. */
 uint16_t
-dtype_remainder_from_f32(float x)
+dtype_low_bits_from_f32(float x)
 {
 	uint32_t low = bits_of(x) & 0xffff;
 
@@ -136,11 +136,11 @@ dtype_remainder_from_f32(float x)
 }
 
 float
-dtype_f32_from_parts(uint16_t bf16, uint16_t remainder)
+dtype_f32_from_parts(uint16_t bf16, uint16_t low_bits)
 {
-	uint32_t high = (uint32_t)(bf16 - (remainder >> 15)) & 0xffff;
+	uint32_t high = (uint32_t)(bf16 - (low_bits >> 15)) & 0xffff;
 
-	return float_of(high << 16 | remainder);
+	return float_of(high << 16 | low_bits);
 }
 
 /* The magnitude is rounded up when the random bits carry into the upper half. */

@@ -46,8 +46,8 @@ float dtype_f32_from_bf16(uint16_t x);
 /* The 16 bits that complete the bfloat16 nearest to x, and the float that both make. It is x, but
  * for one of two: if x lies halfway between two bfloat16s and is rounded to the smaller magnitude,
  * it is the next smaller float. */
-uint16_t dtype_remainder_from_f32(float x);
-float dtype_f32_from_parts(uint16_t bf16, uint16_t remainder);
+uint16_t dtype_low_bits_from_f32(float x);
+float dtype_f32_from_parts(uint16_t bf16, uint16_t low_bits);
 /* Rounds a finite x up or down by 16 random bits, so that the mean over all of them is x. */
 uint16_t dtype_bf16_stochastic(float x, uint16_t bits);
 uint16_t dtype_f16_from_f32(float x);

@@ -99,7 +99,7 @@ memory_twin(int b)
 	switch (b) {
 	case BUF_WEIGHTS: return BUF_HOST_WEIGHTS;
 	case BUF_MASTER: return BUF_HOST_MASTER;
-	case BUF_REMAINDER: return BUF_HOST_REMAINDER;
+	case BUF_LOW_BITS: return BUF_HOST_LOW_BITS;
 	default: return b >= BUF_STATE && b <= BUF_STATE_LAST ? b - BUF_STATE + BUF_HOST_STATE : b;
 	}
 }

@@ -92,7 +92,7 @@ optim_types_resolve(const struct optim_type_options *given, const struct layout 
 		if (check(o, i, &below_fp32, e) < 0)
 			return -1;
 	s->optim.chosen = o->use_precision_aware_optimizer;
-	s->optim.remainders = s->optim.chosen && s->dtype == DTYPE_BF16;
+	s->optim.low_bits = s->optim.chosen && s->dtype == DTYPE_BF16;
 	if (!o->use_precision_aware_optimizer)
 		return 0;
 	if (!(s->rule->traits & OPTIM_CHOOSES_TYPES))
@@ -103,7 +103,7 @@ optim_types_resolve(const struct optim_type_options *given, const struct layout 
 	s->optim.grads = type_of(o, MAIN_GRADS, s);
 	s->optim.state[0] = type_of(o, EXP_AVG, s);
 	s->optim.state[1] = type_of(o, EXP_AVG_SQ, s);
-	if (!below_fp32 && !s->optim.remainders && !o->optimizer_cpu_offload)
+	if (!below_fp32 && !s->optim.low_bits && !o->optimizer_cpu_offload)
 		str_adds(notes,
 		    "--use-precision-aware-optimizer: changes nothing without --bf16 or a type "
 		    "narrower than fp32, such as --exp-avg-dtype bf16\n");

@@ -542,8 +542,8 @@ check_clip(const struct run_plan *plan, struct err *e)
 	    : s->recompute.granularity == RECOMPUTE_FULL ? "--recompute-granularity full"
 	    : s->optimizer_offload > 0                   ? "--optimizer-cpu-offload"
 	    : s->offloaded_layers                        ? "--cpu-offloading-num-layers"
-	    : s->optim.remainders ? "--use-precision-aware-optimizer and --bf16"
-				  : NULL;
+	    : s->optim.low_bits ? "--use-precision-aware-optimizer and --bf16"
+				: NULL;
 
 	return s->qk_clip && other ? err_set(e, "--qk-clip: is not supported with %s", other) : 0;
 }

@@ -51,13 +51,13 @@ state_masters(struct buffer_list *to, const struct sizes *z, const struct rank_s
 	const struct train_shape *s = z->shape;
 	int64_t device = has->own_device, host = has->own - device,
 		ring = s->averaged || host > 0 ? 2 * has->ring : 0;
-	bool rest = s->optim.remainders, masters = !rest && s->dtype != memory_real(s->dtype);
+	bool rest = s->optim.low_bits, masters = !rest && s->dtype != memory_real(s->dtype);
 	const struct buffer_row rows[] = {
 		{ "master weights", BUF_MASTER, RUN, masters, REAL, { device } },
-		{ "remainders of weights", BUF_REMAINDER, RUN, rest, U16, { device } },
+		{ "remainders of weights", BUF_LOW_BITS, RUN, rest, U16, { device } },
 		{ "weights", BUF_HOST_WEIGHTS, HOST, true, ACT, { host } },
 		{ "master weights", BUF_HOST_MASTER, HOST, masters, REAL, { host } },
-		{ "remainders of weights", BUF_HOST_REMAINDER, HOST, rest, U16, { host } },
+		{ "remainders of weights", BUF_HOST_LOW_BITS, HOST, rest, U16, { host } },
 		{ "average of weights", BUF_AVERAGE, HOST, s->averaged, REAL, { has->own } },
 		{ "ring to the host", BUF_RING, HOST, true, REAL, { ring } },
 	};

@@ -57,7 +57,7 @@ struct optim_types {
 	enum dtype state[OPTIM_STATES_MAX];
 	enum dtype grads; /* not real only with SHARDING_GRADS or more */
 	/* masters are the BF16 weights and 16 bits more (dtype_f32_from_parts) */
-	bool remainders;
+	bool low_bits;
 };
 
 /* 8-bit operands of the linears of layers: their formats, and how they are scaled (fp8.h). */

@@ -68,7 +68,7 @@ time_adam(struct ends *x, struct stream *st)
 	for (int i = 0; i < (TIMES + 1) * SLOTS / 4; i++) {
 		char *at = x->host + (size_t)(i % (SLOTS / 4) * 4) * slot;
 		struct adamw a = { .master = tensor_1d(at, DTYPE_BF16, n),
-			.remainder = tensor_1d(at + slot / 2, DTYPE_U16, n),
+			.low_bits = tensor_1d(at + slot / 2, DTYPE_U16, n),
 			.exp_avg = tensor_1d(at + slot, DTYPE_F32, n),
 			.exp_avg_sq = tensor_1d(at + 2 * slot, DTYPE_F32, n),
 			.grad = tensor_1d(at + 3 * slot, DTYPE_F32, n),

@@ -368,7 +368,7 @@ test_optimizers(const struct backend *b)
 /* Steps of BF16 weights with remainders, and with gradients in BF16, from element `at` on: the
  * masters as floats. */
 static void
-step_remainders(const struct backend *b, int at, float *master)
+step_low_bits(const struct backend *b, int at, float *master)
 {
 	struct rig r = rig_open(b, DTYPE_BF16);
 	static uint16_t weight[COUNT], low[COUNT], grad[COUNT];
@@ -386,7 +386,7 @@ step_remainders(const struct backend *b, int at, float *master)
 	rig_read(&r, &rest, low);
 	for (int i = 0; i < COUNT; i++) {
 		CHECK(weight[i] == dtype_bf16_from_f32(master[i]));
-		CHECK(low[i] == dtype_remainder_from_f32(master[i]));
+		CHECK(low[i] == dtype_low_bits_from_f32(master[i]));
 	}
 	g = rig_vector(&r, DTYPE_BF16, COUNT, grad);
 	m = rig_vector(&r, DTYPE_F32, COUNT, NULL);
@@ -424,13 +424,13 @@ step_remainders(const struct backend *b, int at, float *master)
 
 /* As on the CPU, aligned to packs and not. */
 static void
-test_remainders(const struct backend *b)
+test_low_bits(const struct backend *b)
 {
 	static float gpu[COUNT], cpu[COUNT];
 
 	for (int at = 0; at < 3; at++) {
-		step_remainders(b, at, gpu);
-		step_remainders(&backend_cpu, at, cpu);
+		step_low_bits(b, at, gpu);
+		step_low_bits(&backend_cpu, at, cpu);
 		for (int i = 0; i < COUNT; i++)
 			CHECK_NEAR(gpu[i], cpu[i], 1e-5);
 	}
@@ -989,7 +989,7 @@ static void
 test_others(const struct backend *b, const char *dir)
 {
 	test_optimizers(b);
-	test_remainders(b);
+	test_low_bits(b);
 	test_reductions(b);
 	test_dot(b);
 	test_divisor(b);

@@ -406,7 +406,7 @@ test_narrow_moments(void)
 /* Steps of weights with remainders are those of F32 masters, ties apart, and the weights are the
  * masters' rounding. */
 static void
-test_remainders(void)
+test_low_bits(void)
 {
 	struct device *d = open_device(DTYPE_BF16);
 	struct stream *st = backend_cpu.stream(d, STREAM_COMPUTE);
@@ -422,7 +422,7 @@ test_remainders(void)
 	st->ops->split(st, &(struct halves){ high, rest, masters });
 	for (int64_t i = 0; i < COUNT; i++) {
 		CHECK(weight[i] == dtype_bf16_from_f32(w[i]));
-		CHECK(low[i] == dtype_remainder_from_f32(w[i]));
+		CHECK(low[i] == dtype_low_bits_from_f32(w[i]));
 	}
 	for (int k = 1; k <= 20; k++) {
 		struct adamw a = { .grad = tensor_1d(g, DTYPE_F32, COUNT),
@@ -442,7 +442,7 @@ test_remainders(void)
 			a.exp_avg = tensor_1d(m[i], DTYPE_F32, COUNT);
 			a.exp_avg_sq = tensor_1d(v[i], DTYPE_F32, COUNT);
 			a.master = i ? high : masters;
-			a.remainder = tensor_1d(i ? low : NULL, DTYPE_U16, COUNT);
+			a.low_bits = tensor_1d(i ? low : NULL, DTYPE_U16, COUNT);
 			a.weight = tensor_1d(i ? NULL : rounded, DTYPE_BF16, COUNT);
 			st->ops->adamw(st, &a);
 		}
@@ -676,7 +676,7 @@ main(void)
 	test_optimizer(RULE_ADAMW, DTYPE_BF16, 2e-5);
 	test_optimizer(RULE_SGD, DTYPE_F16, 2e-5);
 	test_narrow_moments();
-	test_remainders();
+	test_low_bits();
 	test_reductions();
 	test_divisor();
 	test_largest_scores(DTYPE_F64);

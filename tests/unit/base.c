@@ -451,7 +451,7 @@ test_f16_rounding(void)
 
 /* A weight and its remainder make the float that they came from; of ties, one way only. */
 static void
-test_remainders(void)
+test_low_bits(void)
 {
 	static const uint32_t lows[] = { 0, 1, 0x7fff, 0x8000, 0x8001, 0xffff };
 
@@ -464,7 +464,7 @@ test_remainders(void)
 			if (!isfinite(x) || !isfinite(dtype_f32_from_bf16(dtype_bf16_from_f32(x))))
 				continue;
 			y = dtype_f32_from_parts(
-			    dtype_bf16_from_f32(x), dtype_remainder_from_f32(x));
+			    dtype_bf16_from_f32(x), dtype_low_bits_from_f32(x));
 			memcpy(&joined, &y, sizeof joined);
 			CHECK(joined == bits - (lows[i] == 0x8000 && high % 2 == 0));
 			CHECK(dtype_bf16_from_f32(y) == dtype_bf16_from_f32(x));
@@ -710,7 +710,7 @@ main(void)
 	test_dtype();
 	test_same();
 	test_f16_rounding();
-	test_remainders();
+	test_low_bits();
 	test_nonfinite();
 	test_pool();
 	test_files();

@@ -532,7 +532,7 @@ test_balance_parts(void)
 	uint16_t high[2] = { 0x3f80, 0x3f80 }, low[2] = { 0, 0 };
 	double load[2] = { 7, 2 };
 	struct balance b = { .master = tensor_1d(high, DTYPE_BF16, 2),
-		.remainder = tensor_1d(low, DTYPE_U16, 2),
+		.low_bits = tensor_1d(low, DTYPE_U16, 2),
 		.load = tensor_1d(load, DTYPE_F64, 2),
 		.mean = 3,
 		.rate = 0x1p-12 };

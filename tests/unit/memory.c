@@ -425,13 +425,13 @@ test_figures(void)
 	    memory_aligned(memory_buffer(&m, BUF_STATE)->bytes) -
 		memory_aligned(memory_buffer(&m, BUF_WEIGHTS)->bytes));
 	memory_release(&half);
-	s.optim.remainders = true;
+	s.optim.low_bits = true;
 	memory_plan(&half, &c, &two, &s, coord);
 	CHECK(memory_buffer(&half, BUF_MASTER)->bytes == 0 &&
-	    memory_buffer(&half, BUF_REMAINDER)->bytes * 2 ==
+	    memory_buffer(&half, BUF_LOW_BITS)->bytes * 2 ==
 		memory_buffer(&half, BUF_WEIGHTS)->bytes);
 	memory_release(&half);
-	s.optim.remainders = false;
+	s.optim.low_bits = false;
 	s.optim.grads = DTYPE_BF16;
 	s.sharding = SHARDING_GRADS;
 	memory_plan(&half, &c, &two, &s, coord);
@@ -917,7 +917,7 @@ test_average(void)
 static void
 test_offload(void)
 {
-	static const int moved[] = { BUF_REMAINDER, BUF_STATE, BUF_STATE + 1 };
+	static const int moved[] = { BUF_LOW_BITS, BUF_STATE, BUF_STATE + 1 };
 	struct model_config c = tiny();
 	struct layout l = { .tensor_model_parallel_size = 1,
 		.pipeline_model_parallel_size = 1,

@@ -45,11 +45,11 @@ store_moment(
 /* A master: in place, or joined into buf from a BF16 weight and its remainder. */
 static real *
 load_master(
-    const struct tensor *master, const struct tensor *remainder, const struct span *s, real *buf)
+    const struct tensor *master, const struct tensor *low_bits, const struct span *s, real *buf)
 {
-	const uint16_t *high = span_address(master, s), *low = span_address(remainder, s);
+	const uint16_t *high = span_address(master, s), *low = span_address(low_bits, s);
 
-	if (!remainder->data)
+	if (!low_bits->data)
 		return span_address(master, s);
 	for (int64_t i = 0; i < s->count; i++)
 		buf[i] = (real)dtype_f32_from_parts(high[i], low[i]);
@@ -57,13 +57,13 @@ load_master(
 }
 
 static void
-store_master(const struct tensor *master, const struct tensor *remainder, const struct span *s,
-    const real *w)
+store_master(
+    const struct tensor *master, const struct tensor *low_bits, const struct span *s, const real *w)
 {
-	uint16_t *low = span_address(remainder, s);
+	uint16_t *low = span_address(low_bits, s);
 
-	for (int64_t i = 0; remainder->data && i < s->count; i++)
-		low[i] = dtype_remainder_from_f32((float)w[i]);
+	for (int64_t i = 0; low_bits->data && i < s->count; i++)
+		low[i] = dtype_low_bits_from_f32((float)w[i]);
 	span_store(master, s, w);
 }
 
@@ -72,16 +72,15 @@ split_span(const void *ctx, const struct span *s)
 {
 	const struct halves *a = ctx;
 
-	store_master(&a->master, &a->remainder, s, span_address(&a->x, s));
+	store_master(&a->master, &a->low_bits, s, span_address(&a->x, s));
 }
 
 void
 cpu_name(split)(struct stream *st, const struct halves *a)
 {
-	ops_require(a->master.dtype == DTYPE_BF16 && a->remainder.dtype == DTYPE_U16 &&
+	ops_require(a->master.dtype == DTYPE_BF16 && a->low_bits.dtype == DTYPE_U16 &&
 	    a->x.dtype == REAL_DTYPE);
-	ops_require(
-	    tensor_same_shape(&a->master, &a->x) && tensor_same_shape(&a->remainder, &a->x));
+	ops_require(tensor_same_shape(&a->master, &a->x) && tensor_same_shape(&a->low_bits, &a->x));
 	cpu_spans(st, &a->x, split_span, a);
 }
 
@@ -98,7 +97,7 @@ adamw_span(const void *ctx, const struct span *s)
 {
 	const struct adamw *a = ctx;
 	real w_buf[CPU_SPAN], m_buf[CPU_SPAN], v_buf[CPU_SPAN],
-	    *w = load_master(&a->master, &a->remainder, s, w_buf),
+	    *w = load_master(&a->master, &a->low_bits, s, w_buf),
 	    *m = span_load(&a->exp_avg, s, m_buf), *v = span_load(&a->exp_avg_sq, s, v_buf);
 	real grad_buf[CPU_SPAN];
 	uint32_t word[CPU_SPAN];
@@ -122,7 +121,7 @@ adamw_span(const void *ctx, const struct span *s)
 		draw_words(&a->draws, s, word);
 	store_moment(&a->exp_avg, s, m, word, 0);
 	store_moment(&a->exp_avg_sq, s, v, word, 16);
-	store_master(&a->master, &a->remainder, s, w);
+	store_master(&a->master, &a->low_bits, s, w);
 	if (a->weight.data)
 		dtype_convert(
 		    span_address(&a->weight, s), a->weight.dtype, w, REAL_DTYPE, s->count);
@@ -132,8 +131,8 @@ adamw_span(const void *ctx, const struct span *s)
 void
 cpu_name(adamw)(struct stream *st, const struct adamw *a)
 {
-	ops_require(a->remainder.data ? a->master.dtype == DTYPE_BF16 && !a->weight.data
-				      : a->master.dtype == REAL_DTYPE);
+	ops_require(a->low_bits.data ? a->master.dtype == DTYPE_BF16 && !a->weight.data
+				     : a->master.dtype == REAL_DTYPE);
 	ops_require(is_real_or_bf16(&a->grad));
 	ops_require(is_real_or_bf16(&a->exp_avg) && is_real_or_bf16(&a->exp_avg_sq) &&
 	    tensor_same_shape(&a->master, &a->grad));
@@ -176,7 +175,7 @@ average_span(const void *ctx, const struct span *s)
 {
 	const struct average *a = ctx;
 	real buf[CPU_SPAN], *average = span_address(&a->average, s);
-	const real *master = load_master(&a->master, &a->remainder, s, buf);
+	const real *master = load_master(&a->master, &a->low_bits, s, buf);
 	const real share = (real)a->share;
 
 	for (int64_t i = 0; i < s->count; i++)
@@ -188,7 +187,7 @@ void
 cpu_name(average)(struct stream *st, const struct average *a)
 {
 	ops_require(a->average.dtype == REAL_DTYPE && tensor_same_shape(&a->average, &a->master));
-	ops_require(a->master.dtype == (a->remainder.data ? DTYPE_BF16 : REAL_DTYPE));
+	ops_require(a->master.dtype == (a->low_bits.data ? DTYPE_BF16 : REAL_DTYPE));
 	cpu_spans(st, &a->average, average_span, a);
 }
 
@@ -197,12 +196,12 @@ balance_span(const void *ctx, const struct span *s)
 {
 	const struct balance *b = ctx;
 	real x_buf[CPU_SPAN], load_buf[CPU_SPAN],
-	    mean = (real)b->mean, *x = load_master(&b->master, &b->remainder, s, x_buf);
+	    mean = (real)b->mean, *x = load_master(&b->master, &b->low_bits, s, x_buf);
 	const real *load = span_load(&b->load, s, load_buf);
 
 	for (int64_t i = 0; i < s->count; i++)
 		x[i] += (real)b->rate * (real)((load[i] < mean) - (load[i] > mean));
-	store_master(&b->master, &b->remainder, s, x);
+	store_master(&b->master, &b->low_bits, s, x);
 	if (b->weight.data)
 		dtype_convert(
 		    span_address(&b->weight, s), b->weight.dtype, x, REAL_DTYPE, s->count);
@@ -211,7 +210,7 @@ balance_span(const void *ctx, const struct span *s)
 void
 cpu_name(balance)(struct stream *st, const struct balance *b)
 {
-	ops_require(b->master.dtype == (b->remainder.data ? DTYPE_BF16 : REAL_DTYPE));
+	ops_require(b->master.dtype == (b->low_bits.data ? DTYPE_BF16 : REAL_DTYPE));
 	ops_require(is_real_or_bf16(&b->load) && tensor_same_shape(&b->load, &b->master));
 	cpu_spans(st, &b->master, balance_span, b);
 }

@@ -11,8 +11,8 @@ enum { WIDTH = 4 }; /* elements of a thread */
 /* What a rule updates: the moments, v only where the rule has two, and the weight's rounded copy,
  * which may be missing. draws: for moments in BF16. */
 struct flat {
-	void *master;        /* F32; BF16 with a remainder */
-	uint16_t *remainder; /* may be NULL */
+	void *master;       /* F32; BF16 with a remainder */
+	uint16_t *low_bits; /* may be NULL */
 	void *m, *v;
 	const void *grad;
 	bool bf16_grad; /* grad is BF16, not F32 */
@@ -99,15 +99,15 @@ store_moment(bf16 *p, const float (&x)[N], const uint32_t (&word)[N], int shift)
 
 /* The float of a BF16 weight and its remainder, and the remainder of a float, as lib/base/dtype. */
 static __device__ inline float
-join(float weight, uint16_t remainder)
+join(float weight, uint16_t low_bits)
 {
-	uint32_t high = ((__float_as_uint(weight) >> 16) - (remainder >> 15)) & 0xffff;
+	uint32_t high = ((__float_as_uint(weight) >> 16) - (low_bits >> 15)) & 0xffff;
 
-	return __uint_as_float(high << 16 | remainder);
+	return __uint_as_float(high << 16 | low_bits);
 }
 
 static __device__ inline uint16_t
-remainder_of(float x)
+low_bits_of(float x)
 {
 	uint32_t bits = __float_as_uint(x), low = bits & 0xffff;
 
@@ -119,8 +119,8 @@ template <int N>
 static __device__ inline void
 load_master(float (&w)[N], const struct flat &a, int64_t i)
 {
-	if (a.remainder) {
-		pack<uint16_t, N> low = fetch<uint16_t, N>(a.remainder + i);
+	if (a.low_bits) {
+		pack<uint16_t, N> low = fetch<uint16_t, N>(a.low_bits + i);
 
 		load(w, (const bf16 *)a.master + i);
 #pragma unroll
@@ -134,13 +134,13 @@ template <int N>
 static __device__ inline void
 store_master(const struct flat &a, int64_t i, const float (&w)[N])
 {
-	if (a.remainder) {
+	if (a.low_bits) {
 		pack<uint16_t, N> low;
 
 #pragma unroll
 		for (int k = 0; k < N; k++)
-			low.at[k] = remainder_of(w[k]);
-		move<uint16_t, N>(a.remainder + i, &low);
+			low.at[k] = low_bits_of(w[k]);
+		move<uint16_t, N>(a.low_bits + i, &low);
 		store((bf16 *)a.master + i, w);
 	} else
 		store((float *)a.master + i, w);
@@ -164,12 +164,11 @@ cuda_split(struct stream *st, const struct halves *a)
 	struct flat to = {};
 	struct walk w = walk_of(st, 1, tensor_elements(&a->x), 1);
 
-	ops_require(a->master.dtype == DTYPE_BF16 && a->remainder.dtype == DTYPE_U16 &&
+	ops_require(a->master.dtype == DTYPE_BF16 && a->low_bits.dtype == DTYPE_U16 &&
 	    a->x.dtype == DTYPE_F32);
-	ops_require(
-	    tensor_same_shape(&a->master, &a->x) && tensor_same_shape(&a->remainder, &a->x));
+	ops_require(tensor_same_shape(&a->master, &a->x) && tensor_same_shape(&a->low_bits, &a->x));
 	to.master = a->master.data;
-	to.remainder = (uint16_t *)a->remainder.data;
+	to.low_bits = (uint16_t *)a->low_bits.data;
 	split_kernel<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(to, (const float *)a->x.data, w);
 	cu_launched(st, "split");
 }
@@ -212,10 +211,10 @@ static bool
 packs(const struct flat *a)
 {
 	size_t grad = a->bf16_grad ? sizeof(bf16) : sizeof(float),
-	       master = a->remainder ? sizeof(bf16) : sizeof(float);
+	       master = a->low_bits ? sizeof(bf16) : sizeof(float);
 
 	return (uintptr_t)a->master % (WIDTH * master) == 0 &&
-	    (uintptr_t)a->remainder % (WIDTH * sizeof(uint16_t)) == 0 &&
+	    (uintptr_t)a->low_bits % (WIDTH * sizeof(uint16_t)) == 0 &&
 	    (uintptr_t)a->grad % (WIDTH * grad) == 0 &&
 	    (uintptr_t)a->m % (WIDTH * sizeof(M)) == 0 &&
 	    (uintptr_t)a->v % (WIDTH * sizeof(V)) == 0 &&
@@ -235,8 +234,8 @@ launch(struct stream *st, struct flat a, const RULE &rule, int64_t count)
 		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, rule, w);
 	if (whole == count)
 		return;
-	a.master = (char *)a.master + whole * (a.remainder ? sizeof(bf16) : sizeof(float));
-	a.remainder = a.remainder ? a.remainder + whole : NULL;
+	a.master = (char *)a.master + whole * (a.low_bits ? sizeof(bf16) : sizeof(float));
+	a.low_bits = a.low_bits ? a.low_bits + whole : NULL;
 	a.m = (M *)a.m + whole;
 	a.v = a.v ? (V *)a.v + whole : NULL;
 	a.grad = (const char *)a.grad + whole * (a.bf16_grad ? sizeof(bf16) : sizeof(float));
@@ -271,13 +270,13 @@ cuda_adamw(struct stream *st, const struct adamw *a)
 		{ update<float, float>, update<float, bf16> },
 		{ update<bf16, float>, update<bf16, bf16> },
 	};
-	struct flat state = { a->master.data, (uint16_t *)a->remainder.data, a->exp_avg.data,
+	struct flat state = { a->master.data, (uint16_t *)a->low_bits.data, a->exp_avg.data,
 		a->exp_avg_sq.data, a->grad.data, a->grad.dtype == DTYPE_BF16, a->weight.data,
 		a->draws };
 	struct adamw_rule c;
 
-	ops_require(a->remainder.data ? a->master.dtype == DTYPE_BF16 && !a->weight.data
-				      : a->master.dtype == DTYPE_F32);
+	ops_require(a->low_bits.data ? a->master.dtype == DTYPE_BF16 && !a->weight.data
+				     : a->master.dtype == DTYPE_F32);
 	ops_require(is_f32_or_bf16(&a->grad));
 	ops_require(is_f32_or_bf16(&a->exp_avg) && is_f32_or_bf16(&a->exp_avg_sq) &&
 	    tensor_same_shape(&a->master, &a->grad));
@@ -320,7 +319,7 @@ cuda_sgd(struct stream *st, const struct sgd *a)
 static __global__ void
 balance_kernel(struct balance b)
 {
-	struct flat a = { b.master.data, (uint16_t *)b.remainder.data };
+	struct flat a = { b.master.data, (uint16_t *)b.low_bits.data };
 
 	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < b.master.shape[0];
 	     i += gridDim.x * (int64_t)CU_THREADS) {
@@ -339,7 +338,7 @@ cuda_balance(struct stream *st, const struct balance *b)
 {
 	int64_t n = b->master.shape[0];
 
-	ops_require(b->master.dtype == (b->remainder.data ? DTYPE_BF16 : DTYPE_F32));
+	ops_require(b->master.dtype == (b->low_bits.data ? DTYPE_BF16 : DTYPE_F32));
 	ops_require(b->load.shape[0] == n);
 	if (n)
 		balance_kernel<<<(unsigned)int64_div_up(n, CU_THREADS), CU_THREADS, 0,

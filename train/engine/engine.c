@@ -259,7 +259,7 @@ static void
 init_split(struct engine *e, const struct normal *n, const struct part *p)
 {
 	struct stream *st = engine_stream(e, p);
-	struct tensor weights = engine_updated(e, p), remainder = engine_part(e, BUF_REMAINDER, p);
+	struct tensor weights = engine_updated(e, p), low_bits = engine_part(e, BUF_LOW_BITS, p);
 	float *buf = engine_hosted(e, p) ? mem_alloc((size_t)p->count, sizeof *buf) : NULL;
 	struct tensor scratch =
 	    tensor_1d(buf ? (void *)buf : e->arena[ARENA_SCRATCH], DTYPE_F32, p->count);
@@ -267,7 +267,7 @@ init_split(struct engine *e, const struct normal *n, const struct part *p)
 
 	values.x = scratch;
 	st->ops->normal(st, &values);
-	st->ops->split(st, &(struct halves){ weights, remainder, scratch });
+	st->ops->split(st, &(struct halves){ weights, low_bits, scratch });
 	free(buf);
 }
 
@@ -286,7 +286,7 @@ init_values(struct engine *e, const struct param *param, int64_t first, const st
 
 	if (param->init_std == 0)
 		st->ops->fill(st, &(struct fill){ dst, param->init_value });
-	else if (memory_has(&e->mem, BUF_REMAINDER))
+	else if (memory_has(&e->mem, BUF_LOW_BITS))
 		init_split(e, &n, p);
 	else
 		st->ops->normal(st, &n);

@@ -29,7 +29,7 @@ struct adamw {
 	struct tensor master, grad; /* real [count]; grad may be BF16 */
 	/* U16 [count]: completes a master in BF16 (dtype_f32_from_parts), and weight is none then;
 	 * else data NULL */
-	struct tensor remainder;
+	struct tensor low_bits;
 	/* real or BF16 [count]; BF16 is rounded stochastically (dtype_bf16_stochastic), exp_avg by
 	 * the lower half of the element's word, exp_avg_sq by the upper half */
 	struct tensor exp_avg, exp_avg_sq;
@@ -49,13 +49,13 @@ struct sgd {
 /* master BF16 [n] = x real [n] rounded, remainder U16 [n] = what x has beyond that, as in struct
  * adamw; all dense. */
 struct halves {
-	struct tensor master, remainder, x;
+	struct tensor master, low_bits, x;
 };
 
 /* A step of an exponential moving average: average += (master - average) * share. */
 struct average {
-	struct tensor average;           /* real [count] */
-	struct tensor master, remainder; /* as in struct adamw */
+	struct tensor average;          /* real [count] */
+	struct tensor master, low_bits; /* as in struct adamw */
 	double share;
 };
 
@@ -63,7 +63,7 @@ struct average {
  * Wang 2024 arXiv:2408.15664, algorithm 1. */
 struct balance {
 	struct tensor master, load; /* real [n]; load may be BF16, and master with a remainder */
-	struct tensor remainder;    /* U16 [n], or none, and weight act [n], as in struct adamw */
+	struct tensor low_bits;     /* U16 [n], or none, and weight act [n], as in struct adamw */
 	struct tensor weight;
 	double mean, rate;
 };
@@ -74,8 +74,8 @@ describe_adamw(struct op_call *c, const struct adamw *a)
 {
 	op_reads(c, &a->grad);
 	op_reads(c, &a->master);
-	op_reads(c, &a->remainder);
-	op_reads(c, &a->remainder);
+	op_reads(c, &a->low_bits);
+	op_reads(c, &a->low_bits);
 	op_reads(c, &a->exp_avg);
 	op_reads(c, &a->exp_avg_sq);
 	op_writes(c, "master", &a->master);
@@ -100,14 +100,14 @@ describe_split(struct op_call *c, const struct halves *s)
 {
 	op_reads(c, &s->x);
 	op_writes(c, "master", &s->master);
-	op_writes(c, "remainder", &s->remainder);
+	op_writes(c, "remainder", &s->low_bits);
 }
 
 static inline void
 describe_average(struct op_call *c, const struct average *a)
 {
 	op_reads(c, &a->master);
-	op_reads(c, &a->remainder);
+	op_reads(c, &a->low_bits);
 	op_reads(c, &a->average);
 	op_writes(c, "average", &a->average);
 }

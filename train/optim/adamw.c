@@ -16,7 +16,7 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 {
 	struct adamw a = {
 		.master = p->master,
-		.remainder = p->remainder,
+		.low_bits = p->low_bits,
 		.exp_avg = p->state[0],
 		.exp_avg_sq = p->state[1],
 		.draws = p->draws,

@@ -41,10 +41,10 @@ in_slot(const struct engine *e, const struct tensor *slot)
 	int64_t n = slot->shape[0];
 	uint16_t *halves = slot->data;
 
-	if (!memory_has(&e->mem, BUF_REMAINDER))
+	if (!memory_has(&e->mem, BUF_LOW_BITS))
 		return (struct average){ .master = *slot };
 	return (struct average){ .master = tensor_1d(halves, DTYPE_BF16, n),
-		.remainder = tensor_1d(halves + n, DTYPE_U16, n) };
+		.low_bits = tensor_1d(halves + n, DTYPE_U16, n) };
 }
 
 static void
@@ -59,13 +59,13 @@ fetch(struct engine *e, const struct piece *p, const struct tensor *slot, void *
 {
 	struct average to = in_slot(e, slot);
 	struct tensor master = engine_masters(e, &p->part),
-		      remainder = engine_part(e, BUF_REMAINDER, &p->part);
+		      low_bits = engine_part(e, BUF_LOW_BITS, &p->part);
 
 	(void)ctx;
 	if (engine_hosted(e, &p->part))
 		return;
 	copy(e, &to.master, &master);
-	copy(e, &to.remainder, &remainder);
+	copy(e, &to.low_bits, &low_bits);
 }
 
 /* Masters that lie on the host are read there, others from the slot. */
@@ -74,7 +74,7 @@ take(struct engine *e, const struct piece *p, const struct tensor *slot, void *c
 {
 	const struct ema *m = ctx;
 	struct average a = { .master = engine_masters(e, &p->part),
-		.remainder = engine_part(e, BUF_REMAINDER, &p->part) };
+		.low_bits = engine_part(e, BUF_LOW_BITS, &p->part) };
 
 	if (!engine_hosted(e, &p->part))
 		a = in_slot(e, slot);

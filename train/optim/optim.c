@@ -59,7 +59,7 @@ convert(struct engine *e, int k, bool to_weights)
 void
 optim_from_weights(struct engine *e)
 {
-	engine_clear(e, BUF_REMAINDER);
+	engine_clear(e, BUF_LOW_BITS);
 	for (int k = 0; k < e->mem.shards.num_buckets; k++)
 		convert(e, k, false);
 }
@@ -97,7 +97,7 @@ update_part(
 		.stream = st,
 		.ops = st == e->stream ? e->ops : st->ops,
 		.master = engine_masters(e, p),
-		.remainder = engine_part(e, BUF_REMAINDER, p),
+		.low_bits = engine_part(e, BUF_LOW_BITS, p),
 		.grad = tensor_rows(&x->grads, p->first - x->within.first, p->count),
 		.lr = b->vocab ? x->u->vocab_lr : x->u->lr,
 		.grad_scale = x->u->grad_scale,
@@ -123,7 +123,7 @@ balance_part(struct engine *e, const struct optim_bucket *x, const struct part *
 {
 	struct stream *st = engine_stream(e, p);
 	struct balance b = { .master = engine_masters(e, p),
-		.remainder = engine_part(e, BUF_REMAINDER, p),
+		.low_bits = engine_part(e, BUF_LOW_BITS, p),
 		.load = tensor_rows(&x->grads, p->first - x->within.first, p->count),
 		.mean = x->u->expert_rows,
 		.rate = e->plan.model.moe_router_bias_update_rate };

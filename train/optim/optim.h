@@ -17,7 +17,7 @@ struct optim_piece {
 	struct stream *stream; /* of that device, and its operations */
 	const struct ops *ops;
 	/* without weight.data, master is the weight; remainder as in struct adamw */
-	struct tensor master, remainder, grad, weight;
+	struct tensor master, low_bits, grad, weight;
 	struct tensor
 	    state[OPTIM_STATES_MAX]; /* those kept of it, in the order of the rule's row */
 	struct draws draws;          /* for states that are rounded stochastically */

@@ -86,15 +86,15 @@ put(struct load *l, bool on_host, const struct tensor *dst, const void *window)
 
 /* Replaces floats by their remainders, in place. */
 static void
-keep_remainders(void *host, int64_t count)
+keep_low_bits(void *host, int64_t count)
 {
 	const float *from = host;
 	uint16_t *to = host;
 
 	for (int64_t i = 0; i < count; i++) {
-		uint16_t remainder = dtype_remainder_from_f32(from[i]);
+		uint16_t low_bits = dtype_low_bits_from_f32(from[i]);
 
-		memcpy(to + i, &remainder, sizeof remainder);
+		memcpy(to + i, &low_bits, sizeof low_bits);
 	}
 }
 
@@ -108,7 +108,7 @@ read_box(const struct reading *r, const struct shard *s, const struct part *p,
 	bool weights = r->to == BUF_WEIGHTS,
 	     on_host = r->to == BUF_AVERAGE || (!weights && engine_hosted(e, p));
 	/* remainders are made from the whole F32 */
-	enum dtype type = r->to == BUF_REMAINDER ? DTYPE_F32 : dst.dtype;
+	enum dtype type = r->to == BUF_LOW_BITS ? DTYPE_F32 : dst.dtype;
 	char *window = next_window(r->l);
 
 	if (source_read(r->l->w,
@@ -116,8 +116,8 @@ read_box(const struct reading *r, const struct shard *s, const struct part *p,
 		    .param = &e->table[s->param], .state = r->state, .box = *box },
 		type, window, err) < 0)
 		return -1;
-	if (r->to == BUF_REMAINDER)
-		keep_remainders(window, p->count);
+	if (r->to == BUF_LOW_BITS)
+		keep_low_bits(window, p->count);
 	put(r->l, on_host, &dst, window);
 	return 0;
 }
@@ -295,7 +295,7 @@ read_masters(struct load *l, struct err *err)
 {
 	int rc = read_shards(&(struct reading){ l, BUF_MASTER, NULL }, 0, err);
 
-	return rc == 0 ? read_shards(&(struct reading){ l, BUF_REMAINDER, NULL }, 0, err) : -1;
+	return rc == 0 ? read_shards(&(struct reading){ l, BUF_LOW_BITS, NULL }, 0, err) : -1;
 }
 
 /* The average of the resumed run continues; without one it begins with the masters as they are now.

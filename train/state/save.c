@@ -14,13 +14,13 @@
 size_t
 save_piece_bytes(const struct save_piece *p)
 {
-	return tensor_bytes(&p->from) + (p->remainder.data ? tensor_bytes(&p->remainder) : 0);
+	return tensor_bytes(&p->from) + (p->low_bits.data ? tensor_bytes(&p->low_bits) : 0);
 }
 
 enum dtype
 save_piece_dtype(const struct save_piece *p)
 {
-	return p->remainder.data ? DTYPE_F32 : p->from.dtype;
+	return p->low_bits.data ? DTYPE_F32 : p->from.dtype;
 }
 
 /* What is stored of each parameter: a buffer, and the name of the state that it holds; NULL: the
@@ -61,7 +61,7 @@ visit_kept(const struct save_walk *w, const struct kept *k, struct err *err)
 			};
 
 			if (!k->state)
-				piece.remainder = engine_part(e, BUF_REMAINDER, &part);
+				piece.low_bits = engine_part(e, BUF_LOW_BITS, &part);
 			source_name(p, k->state, piece.name);
 			if (w->visit(w->ctx, &piece, err) < 0)
 				return -1;

@@ -27,8 +27,8 @@ struct progress {
  * device or on the host. A BF16 weight with a remainder is stored as the F32 that both make. */
 struct save_piece {
 	char name[128];
-	struct tensor from, remainder; /* remainder U16, or without data */
-	bool host;                     /* in host memory */
+	struct tensor from, low_bits; /* remainder U16, or without data */
+	bool host;                    /* in host memory */
 	const struct param *param;
 	const struct slice *box; /* in global coordinates; valid during the visit */
 };

@@ -140,7 +140,7 @@ visit_copy(void *ctx, const struct save_piece *p, struct err *err)
 	if (p->host)
 		return 0;
 	copy_tensor(ctx, &p->from);
-	copy_tensor(ctx, &p->remainder);
+	copy_tensor(ctx, &p->low_bits);
 	return 0;
 }
 
@@ -160,15 +160,15 @@ visit_declare(void *ctx, const struct save_piece *p, struct err *err)
 
 /* Writes the bytes of a piece: as they are, or joined with those of its remainder to F32. */
 static int
-write_piece(struct saver *s, const struct save_piece *p, const void *bytes, const void *remainder,
+write_piece(struct saver *s, const struct save_piece *p, const void *bytes, const void *low_bits,
     struct err *err)
 {
 	int64_t count = tensor_elements(&p->from);
-	const uint16_t *weight = bytes, *low = remainder;
+	const uint16_t *weight = bytes, *low = low_bits;
 	float *joined;
 	int rc;
 
-	if (!p->remainder.data)
+	if (!p->low_bits.data)
 		return ckpt_write(s->writer, bytes, err);
 	joined = mem_alloc((size_t)count, sizeof *joined);
 	for (int64_t i = 0; i < count; i++)
@@ -190,14 +190,14 @@ visit_write(void *ctx, const struct save_piece *p, struct err *err)
 	int rc;
 
 	if (p->host)
-		return write_piece(x->s, p, p->from.data, p->remainder.data, err);
+		return write_piece(x->s, p, p->from.data, p->low_bits.data, err);
 	if (x->s->background) {
 		from = x->s->snapshot + x->at;
 	} else {
 		from = staging = mem_alloc(all, 1);
 		e->backend->copy_out(e->stream, staging, p->from.data, n);
 		if (all > n)
-			e->backend->copy_out(e->stream, staging + n, p->remainder.data, all - n);
+			e->backend->copy_out(e->stream, staging + n, p->low_bits.data, all - n);
 		engine_sync(e);
 	}
 	rc = write_piece(x->s, p, from, from + n, err);
