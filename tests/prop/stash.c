@@ -124,19 +124,19 @@ content(const struct step *s, int number)
 /* A move writes its unit and the next block's, or reads its own. A backward pass may write too
  * while the unit is still on its way to the host, from where nothing needs it any more. */
 static void
-compute(const struct step *s, const struct move *m)
+compute(const struct step *s, const struct pass_item *m)
 {
 	const struct block *b = &e.mem.block[m->block];
 	bool more = m->block + 1 < e.mem.chunk[s->chunk].end;
-	const int of[] = { b->stash, more && m->kind == MOVE_FORWARD ? b[1].stash : -1 };
+	const int of[] = { b->stash, more && m->kind == ITEM_FORWARD ? b[1].stash : -1 };
 
 	for (int i = 0; i < 2; i++) {
 		struct region *r = &place[of[i] >= 0 ? of[i] % e.mem.stash.places : 0];
 
 		if (of[i] < 0)
 			continue;
-		use(COMPUTE, r, m->kind == MOVE_FORWARD);
-		if (m->kind == MOVE_FORWARD)
+		use(COMPUTE, r, m->kind == ITEM_FORWARD);
+		if (m->kind == ITEM_FORWARD)
 			r->holds = s->training ? content(s, of[i]) : -1;
 		else
 			CHECK(r->holds == content(s, of[i]));
@@ -147,21 +147,21 @@ static void
 pass(const struct action *a, int iteration, bool training)
 {
 	bool back = a->kind == ACTION_BACKWARD;
-	const struct moves *m = &e.moves[a->chunk][back];
+	const struct pass_items *m = &e.items[a->chunk][back];
 	struct step s = { .e = &e,
 		.microbatch = a->microbatch,
 		.chunk = a->chunk,
 		.slot = a->slot,
 		.training = training,
 		.iteration = (uint32_t)iteration };
-	bool legs = stash_begin(&s, back) && m->num_legs > 2;
+	bool segments = stash_begin(&s, back) && m->num_segments > 2;
 
-	CHECK(!legs || training);
-	for (int i = legs ? 1 : 0; i < (legs ? m->num_legs : 1); i++) {
-		stash_enter(&s, m, &m->leg[i]);
-		for (int k = m->leg[i].first; k < m->leg[i].end; k++)
-			compute(&s, &m->move[k]);
-		stash_leave(&s, m, &m->leg[i]);
+	CHECK(!segments || training);
+	for (int i = segments ? 1 : 0; i < (segments ? m->num_segments : 1); i++) {
+		stash_enter(&s, m, &m->segment[i]);
+		for (int k = m->segment[i].first; k < m->segment[i].end; k++)
+			compute(&s, &m->item[k]);
+		stash_leave(&s, m, &m->segment[i]);
 	}
 }
 
@@ -211,9 +211,9 @@ begin(const struct layout *l, const struct train_shape *s, int stage)
 	CHECK(e.mem.use.slots * e.mem.stash.moved <= UNITS);
 	for (int a = ARENA_SAVED; a < ARENA_COUNT; a++)
 		e.arena[a] = calloc(1, e.mem.arena[a] + 1);
-	e.moves = calloc((size_t)layout_chunks(l), sizeof *e.moves);
+	e.items = calloc((size_t)layout_chunks(l), sizeof *e.items);
 	for (int i = 0; i < 2 * layout_chunks(l); i++)
-		moves_init(&e.moves[i / 2][i % 2], &e.mem, i / 2, i % 2);
+		pass_items_init(&e.items[i / 2][i % 2], &e.mem, i / 2, i % 2);
 	e.stash = stash_open(&e);
 	CHECK((e.stash != NULL) == (e.mem.stash.copied > 0));
 }
@@ -223,8 +223,8 @@ end(const struct layout *l)
 {
 	stash_close(e.stash);
 	for (int i = 0; i < 2 * layout_chunks(l); i++)
-		moves_release(&e.moves[i / 2][i % 2]);
-	free(e.moves);
+		pass_items_release(&e.items[i / 2][i % 2]);
+	free(e.items);
 	for (int a = ARENA_SAVED; a < ARENA_COUNT; a++)
 		free(e.arena[a]);
 	timing_free(e.timing);

@@ -1,5 +1,5 @@
-/* replay.c - tests of recorded legs of passes on a device that only counts legs run, recorded and
- * launched */
+/* replay.c - tests of recorded segments of passes on a device that only counts segments run,
+ * recorded and launched */
 #include "tests/check.h"
 #include "train/comm.h"
 #include "train/layers/layer.h"
@@ -77,11 +77,11 @@ main(void)
 	struct layer layer = { .kind = &kind };
 	struct block block = { .kind = &block_mlp };
 	struct block_range chunk = { 0, 1 };
-	struct leg legs[] = { { 0, 0, 1 }, { 1, 0, 1 } };
-	struct move forward = { .kind = MOVE_FORWARD }, backward = { .kind = MOVE_BACKWARD };
-	struct moves moves[][2] = { { { false, &forward, 1, legs, 2 },
-	    { true, &backward, 1, legs, 2 } } };
-	const struct moves *to = &moves[0][0], *back = &moves[0][1];
+	struct segment segments[] = { { 0, 0, 1 }, { 1, 0, 1 } };
+	struct pass_item forward = { .kind = ITEM_FORWARD }, backward = { .kind = ITEM_BACKWARD };
+	struct pass_items items[][2] = { { { false, &forward, 1, segments, 2 },
+	    { true, &backward, 1, segments, 2 } } };
+	const struct pass_items *to = &items[0][0], *back = &items[0][1];
 	struct backend b = {
 		.record_begin = begin, .record_end = end, .launch = launch, .drop = drop
 	};
@@ -91,7 +91,7 @@ main(void)
 		.stream = &stream,
 		.groups = { .world = &world, .tp = &tensor, .cp = &context },
 		.mem = { .use = { 2, 2, 1 }, .block = &block, .chunk = &chunk },
-		.moves = moves,
+		.items = items,
 		.layer = &layer,
 		.token_scale = 8 };
 	struct step s = { .e = &e, .training = true, .link = -1 };
@@ -99,37 +99,37 @@ main(void)
 
 	/* Runs directly twice, is recorded and launched the third time, then launched. */
 	for (int i = 0; i < 5; i++)
-		replay_leg(r, &s, to, legs);
+		replay_segment(r, &s, to, segments);
 	counted(2, 1, 3);
-	/* Another slot, pass, leg, use: each has recordings of its own. */
+	/* Another slot, pass, segment, use: each has recordings of its own. */
 	s.slot = 1;
-	replay_leg(r, &s, to, legs);
+	replay_segment(r, &s, to, segments);
 	s.slot = 0;
-	replay_leg(r, &s, back, legs);
-	replay_leg(r, &s, to, &legs[1]);
+	replay_segment(r, &s, back, segments);
+	replay_segment(r, &s, to, &segments[1]);
 	s.accumulate = true;
-	replay_leg(r, &s, to, legs);
+	replay_segment(r, &s, to, segments);
 	s.accumulate = false;
 	s.training = false;
-	replay_leg(r, &s, to, legs);
+	replay_segment(r, &s, to, segments);
 	counted(7, 1, 3);
 	/* A recording is valid for its loss scale, and not with an observer or when the logits are
 	 * kept. */
 	s.training = true;
 	e.token_scale = 4;
-	replay_leg(r, &s, to, legs);
+	replay_segment(r, &s, to, segments);
 	e.token_scale = 8;
 	stream.observer = (struct observer *)&b;
-	replay_leg(r, &s, to, legs);
+	replay_segment(r, &s, to, segments);
 	stream.observer = NULL;
 	s.logits = &s;
-	replay_leg(r, &s, to, legs);
+	replay_segment(r, &s, to, segments);
 	s.logits = NULL;
 	s.losses = &s;
-	replay_leg(r, &s, to, legs);
+	replay_segment(r, &s, to, segments);
 	s.losses = NULL;
 	counted(11, 1, 3);
-	replay_leg(r, &s, to, legs);
+	replay_segment(r, &s, to, segments);
 	counted(11, 1, 4);
 	replay_free(r);
 	CHECK(dropped == 1);
@@ -144,19 +144,20 @@ main(void)
 			.batch = i / 60 % 4,
 			.link = i / 240 % 2 - 1 };
 
-		replay_leg(r, &one, i < 480 ? to : back, legs);
+		replay_segment(r, &one, i < 480 ? to : back, segments);
 	}
 	counted(11 + 2 * 320 + 64, 1 + 256, 4 + 256);
 	replay_free(r);
 	CHECK(dropped == 257);
 	passed = recorded = launched = dropped = 0;
-	/* A device that fails to record a leg is not asked again, for no other leg either. */
+	/* A device that fails to record a segment is not asked again, for no other segment
+	 * either. */
 	broken = true;
 	r = replay_new(&e);
 	for (int i = 0; i < 5; i++)
-		replay_leg(r, &s, to, legs);
+		replay_segment(r, &s, to, segments);
 	for (int i = 0; i < 5; i++)
-		replay_leg(r, &s, back, legs);
+		replay_segment(r, &s, back, segments);
 	counted(10, 1, 0);
 	replay_free(r);
 	CHECK(dropped == 0);
@@ -172,7 +173,7 @@ main(void)
 	e.plan.model.embedding_dropout = 0;
 	b.record_begin = NULL;
 	CHECK(!replay_new(&e));
-	replay_leg(NULL, &s, to, legs);
+	replay_segment(NULL, &s, to, segments);
 	counted(11, 1, 0);
 	return check_done();
 }

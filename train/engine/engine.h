@@ -8,7 +8,7 @@
 #ifndef TRAIN_ENGINE_ENGINE_H
 #define TRAIN_ENGINE_ENGINE_H
 
-#include "lib/model/moves.h"
+#include "lib/model/pass_items.h"
 #include "lib/model/options.h"
 #include "train/engine/groups.h"
 #include "train/ops.h"
@@ -63,9 +63,9 @@ struct engine {
 	/* [layer + 1][number of the parameter] -> index into mem.shards, of an expert's the rank's
 	 * first; -1: none */
 	int (*shard_of)[BLOCK_NUMBERS];
-	struct layer *layer;      /* of each block of mem */
-	struct moves (*moves)[2]; /* of each chunk: forward, backward */
-	double token_scale;       /* of a token's loss in the backward pass; 1 unless fp16 */
+	struct layer *layer;           /* of each block of mem */
+	struct pass_items (*items)[2]; /* of each chunk: forward, backward */
+	double token_scale;            /* of a token's loss in the backward pass; 1 unless fp16 */
 	/* a save that still reads weights, masters or moments and must end before they change; or
 	 * NULL */
 	struct event *held;

@@ -262,12 +262,12 @@ copy_weights(struct engine *e, const struct block *b)
 }
 
 void
-fp8_enter(struct step *s, const struct moves *of, const struct leg *leg)
+fp8_enter(struct step *s, const struct pass_items *of, const struct segment *segment)
 {
 	struct engine *e = s->e;
 
-	for (int i = leg->first; e->fp8 && i < leg->end; i++) {
-		const struct block *b = &e->mem.block[of->move[i].block];
+	for (int i = segment->first; e->fp8 && i < segment->end; i++) {
+		const struct block *b = &e->mem.block[of->item[i].block];
 
 		if (b->fp8 >= 0 && linears_of(e, b)->count &&
 		    !e->fp8->fresh[b->fp8][linears_of(e, b)->row[0].linear])

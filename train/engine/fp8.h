@@ -34,8 +34,8 @@ const struct fp8_gemm *fp8_gemm_of(
 
 /* Call when weights have changed. */
 void fp8_stale(struct engine *e);
-/* A leg is about to read weights, which are there: makes their copies unless they are fresh. */
-void fp8_enter(struct step *s, const struct moves *of, const struct leg *leg);
+/* A segment is about to read weights, which are there: makes their copies unless they are fresh. */
+void fp8_enter(struct step *s, const struct pass_items *of, const struct segment *segment);
 /* Whether passes scale in another way than those after this step will. */
 bool fp8_begins(const struct engine *e);
 /* Whether a tensor must be copied at once: parts of one, copied one after the other, would have

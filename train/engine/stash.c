@@ -178,13 +178,13 @@ stash_begin(struct step *s, bool backward)
 	return last != NOTHING;
 }
 
-/* The last block of a forward leg writes the input of the next one. All moves of a leg have one
- * stash. */
+/* The last block of a forward segment writes the input of the next one. All moves of a segment have
+ * one stash. */
 void
-stash_enter(struct step *s, const struct moves *of, const struct leg *leg)
+stash_enter(struct step *s, const struct pass_items *of, const struct segment *segment)
 {
-	int number = number_at(s, of->move[leg->first].block),
-	    next = number_at(s, of->move[leg->end - 1].block + 1);
+	int number = number_at(s, of->item[segment->first].block),
+	    next = number_at(s, of->item[segment->end - 1].block + 1);
 
 	if (!s->e->stash || !s->training)
 		return;
@@ -196,16 +196,16 @@ stash_enter(struct step *s, const struct moves *of, const struct leg *leg)
 		begin_unit(s, next);
 }
 
-/* A unit ends with the leg after which the pass continues elsewhere. */
+/* A unit ends with the segment after which the pass continues elsewhere. */
 void
-stash_leave(struct step *s, const struct moves *of, const struct leg *leg)
+stash_leave(struct step *s, const struct pass_items *of, const struct segment *segment)
 {
-	const struct move *m = &of->move[leg->end - 1];
+	const struct pass_item *m = &of->item[segment->end - 1];
 	int number = number_at(s, m->block);
 
 	if (!s->e->stash || !s->training || number == NOTHING)
 		return;
-	if (leg->end < of->num_moves && number_at(s, m[1].block) == number)
+	if (segment->end < of->num_items && number_at(s, m[1].block) == number)
 		return;
 	if (of->backward)
 		end_unit(s, number);

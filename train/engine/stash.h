@@ -4,7 +4,7 @@
  * lib/model/stash.h says which, memory_stash where. A unit is copied to the host when its forward
  * pass is over, and back into its place when the backward pass has left the unit that had it
  * before. Both directions have streams of their own; the compute stream waits only for a place that
- * is still being copied. Passes stop between legs for this, so the legs can be recorded.
+ * is still being copied. Passes stop between segments for this, so the segments can be recorded.
  */
 #ifndef TRAIN_ENGINE_STASH_H
 #define TRAIN_ENGINE_STASH_H
@@ -16,10 +16,10 @@ void stash_close(struct stash *x);
 
 /* The following do nothing where nothing leaves. */
 
-/* A pass is about to begin: asks for what it needs first. True where it has to go by legs. */
+/* A pass is about to begin: asks for what it needs first. True where it has to go by segments. */
 bool stash_begin(struct step *s, bool backward);
-/* Before and after a leg. */
-void stash_enter(struct step *s, const struct moves *of, const struct leg *leg);
-void stash_leave(struct step *s, const struct moves *of, const struct leg *leg);
+/* Before and after a segment. */
+void stash_enter(struct step *s, const struct pass_items *of, const struct segment *segment);
+void stash_leave(struct step *s, const struct pass_items *of, const struct segment *segment);
 
 #endif

@@ -393,10 +393,10 @@ traffic_begin(struct step *s, bool backward)
 }
 
 void
-traffic_enter(struct step *s, const struct move *m)
+traffic_enter(struct step *s, const struct pass_item *m)
 {
 	int layer = s->e->mem.block[m->block].layer;
-	bool backward = m->kind == MOVE_BACKWARD;
+	bool backward = m->kind == ITEM_BACKWARD;
 
 	acquire_weights(s->e, layer, backward ? -1 : 1);
 	/* The head's gradients are computed in the forward pass. */
@@ -405,13 +405,13 @@ traffic_enter(struct step *s, const struct move *m)
 }
 
 void
-traffic_leave(struct step *s, const struct move *m)
+traffic_leave(struct step *s, const struct pass_item *m)
 {
 	struct traffic *t = s->e->traffic;
 	const struct bucket *b = s->e->mem.shards.bucket;
 	int layer = s->e->mem.block[m->block].layer;
 
-	if (m->kind != MOVE_BACKWARD || !reduces(s))
+	if (m->kind != ITEM_BACKWARD || !reduces(s))
 		return;
 	t->fresh = s->microbatch == 0;
 	for (int k = t->next; k >= 0 && b[k].chunk == s->chunk && b[k].first_layer >= layer;

@@ -6,8 +6,8 @@
  * waits for a bucket when it reaches its layers. Both run on their own streams, or on the compute
  * stream without overlap, with the same calls in the same order. With sharded gradients every
  * backward pass reduces; with sharded weights the buckets of layers are gathered when a pass needs
- * them, each while the previous one is used. All of this comes between the legs of passes
- * (lib/model/moves.h). Source: docs/parallelism.md 5.1 and 5.3.
+ * them, each while the previous one is used. All of this comes between the segments of passes
+ * (lib/model/pass_items.h). Source: docs/parallelism.md 5.1 and 5.3.
  */
 #ifndef TRAIN_ENGINE_TRAFFIC_H
 #define TRAIN_ENGINE_TRAFFIC_H
@@ -19,12 +19,12 @@ struct traffic *traffic_open(struct engine *e, bool overlap_grads, bool overlap_
 void traffic_close(struct traffic *t);
 
 /* Call before a pass is queued. True when it waits, gathers or reduces: then it must be queued by
- * legs, with the next two calls around each of them. */
+ * segments, with the next two calls around each of them. */
 bool traffic_begin(struct step *s, bool backward);
-/* Before the work of a leg is queued: its first move. */
-void traffic_enter(struct step *s, const struct move *m);
-/* All work of a leg, up to this move, and so of the layers that use its buckets, is queued. */
-void traffic_leave(struct step *s, const struct move *m);
+/* Before the work of a segment is queued: its first move. */
+void traffic_enter(struct step *s, const struct pass_item *m);
+/* All work of a segment, up to this move, and so of the layers that use its buckets, is queued. */
+void traffic_leave(struct step *s, const struct pass_item *m);
 /* The compute stream waits for all reductions of the step; then the own parts hold sums over the
  * replicas. */
 void traffic_reduced(struct engine *e);

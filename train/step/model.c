@@ -4,7 +4,7 @@
  * Memory is addressed by (buffer, slot, layer): a micro batch in flight owns one slot of the saved
  * arena, in which buffers that exist once per layer are layer_bytes apart. All addresses follow
  * from lib/model/memory's plan and nothing is allocated. Tensor ranks communicate inside the
- * layers, replicas between legs (traffic.h).
+ * layers, replicas between segments (traffic.h).
  */
 #include "train/engine/hashes.h"
 #include "train/layers/layer.h"
@@ -71,12 +71,12 @@ step_link(const struct step *s)
  * block before it in the forward pass; the output of the last exists, so it computes only what its
  * backward pass needs. */
 static void
-move_forward(struct step *s, const struct move *m)
+item_forward(struct step *s, const struct pass_item *m)
 {
 	const struct layer *l = &s->e->layer[m->block];
 	struct tensor x = input_of(s, m->block), y = { .data = NULL };
 
-	s->recomputes = m->kind == MOVE_RECOMPUTE;
+	s->recomputes = m->kind == ITEM_RECOMPUTE;
 	if (!m->last && m->block + 1 < blocks_of(s).end)
 		y = input_of(s, m->block + 1);
 	else if (!m->last && s->link >= 0)
@@ -90,7 +90,7 @@ move_forward(struct step *s, const struct move *m)
 /* On entry the link holds the gradient of the output, on return that of the input: the residual
  * path is never copied. */
 static void
-move_backward(struct step *s, const struct move *m)
+item_backward(struct step *s, const struct pass_item *m)
 {
 	const struct block *b = &s->e->mem.block[m->block];
 	const struct layer *l = &s->e->layer[m->block];
@@ -102,20 +102,21 @@ move_backward(struct step *s, const struct move *m)
 }
 
 void
-step_leg(struct step *s, const struct moves *of, const struct leg *leg)
+step_segment(struct step *s, const struct pass_items *of, const struct segment *segment)
 {
-	for (const struct move *m = of->move + leg->first; m < of->move + leg->end; m++) {
+	for (const struct pass_item *m = of->item + segment->first; m < of->item + segment->end;
+	     m++) {
 		struct observer *o = s->e->stream->observer;
 
 		if (o) {
 			o->microbatch = s->microbatch;
 			o->layer = s->e->mem.block[m->block].layer;
-			o->backward = m->kind != MOVE_FORWARD;
+			o->backward = m->kind != ITEM_FORWARD;
 		}
-		if (m->kind == MOVE_BACKWARD)
-			move_backward(s, m);
+		if (m->kind == ITEM_BACKWARD)
+			item_backward(s, m);
 		else
-			move_forward(s, m);
+			item_forward(s, m);
 	}
 }
 

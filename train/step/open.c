@@ -97,13 +97,13 @@ build_layers(struct engine *e)
 }
 
 static void
-list_moves(struct engine *e)
+list_items(struct engine *e)
 {
 	int chunks = layout_chunks(&e->plan.layout);
 
-	e->moves = mem_alloc((size_t)chunks, sizeof *e->moves);
+	e->items = mem_alloc((size_t)chunks, sizeof *e->items);
 	for (int i = 0; i < 2 * chunks; i++)
-		moves_init(&e->moves[i / 2][i % 2], &e->mem, i / 2, i % 2);
+		pass_items_init(&e->items[i / 2][i % 2], &e->mem, i / 2, i % 2);
 }
 
 /* Checks first that everything fits, with the communicators that are made later, so that the
@@ -302,7 +302,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->num_params = model_params(&e->plan.model, &e->table);
 	index_shards(e);
 	build_layers(e);
-	list_moves(e);
+	list_items(e);
 	comm_log_begin(COMM_HERE(world), COMM_WORLD, "split by host");
 	dev.local_rank = mpi_local_rank(world, &local_size);
 	comm_log_end(world);
@@ -359,9 +359,9 @@ engine_close(struct engine *e)
 			e->backend->release(e->device, e->arena[a]);
 	if (e->device)
 		e->backend->close(e->device);
-	for (int i = 0; e->moves && i < 2 * layout_chunks(&e->plan.layout); i++)
-		moves_release(&e->moves[i / 2][i % 2]);
-	free(e->moves);
+	for (int i = 0; e->items && i < 2 * layout_chunks(&e->plan.layout); i++)
+		pass_items_release(&e->items[i / 2][i % 2]);
+	free(e->items);
 	memory_release(&e->mem);
 	free(e->blocks);
 	free(e->table);

@@ -60,17 +60,17 @@ step_of(const struct pipeline *p, const struct action *a)
 	};
 }
 
-/* In one leg, or in those between which replicas communicate or saved activations move. Places and
- * samples follow from the action, so dropout regenerates the masks of the forward pass. The micro
- * batch belongs to the loader and is copied to the device before the first chunk runs. */
+/* In one segment, or in those between which replicas communicate or saved activations move. Places
+ * and samples follow from the action, so dropout regenerates the masks of the forward pass. The
+ * micro batch belongs to the loader and is copied to the device before the first chunk runs. */
 static void
 pass(const struct pipeline *p, const struct action *a)
 {
 	bool back = a->kind == ACTION_BACKWARD;
-	const struct moves *m = &p->e->moves[a->chunk][back];
+	const struct pass_items *m = &p->e->items[a->chunk][back];
 	struct step s = step_of(p, a);
-	bool moves = stash_begin(&s, back),
-	     busy = (traffic_begin(&s, back) || moves) && m->num_legs > 2;
+	bool items = stash_begin(&s, back),
+	     busy = (traffic_begin(&s, back) || items) && m->num_segments > 2;
 
 	if (!back && a->chunk == 0) {
 		struct batch batch;
@@ -82,13 +82,13 @@ pass(const struct pipeline *p, const struct action *a)
 	}
 	handover_await(p->e, a);
 	timing_begin(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
-	for (int i = busy ? 1 : 0; i < (busy ? m->num_legs : 1); i++) {
-		traffic_enter(&s, &m->move[m->leg[i].first]);
-		stash_enter(&s, m, &m->leg[i]);
-		fp8_enter(&s, m, &m->leg[i]);
-		replay_leg(p->replay, &s, m, &m->leg[i]);
-		stash_leave(&s, m, &m->leg[i]);
-		traffic_leave(&s, &m->move[m->leg[i].end - 1]);
+	for (int i = busy ? 1 : 0; i < (busy ? m->num_segments : 1); i++) {
+		traffic_enter(&s, &m->item[m->segment[i].first]);
+		stash_enter(&s, m, &m->segment[i]);
+		fp8_enter(&s, m, &m->segment[i]);
+		replay_segment(p->replay, &s, m, &m->segment[i]);
+		stash_leave(&s, m, &m->segment[i]);
+		traffic_leave(&s, &m->item[m->segment[i].end - 1]);
 	}
 	if (!back && p->training && memory_buffer(&p->e->mem, BUF_SCORES)->bytes)
 		step_measure(&s);

@@ -1,9 +1,9 @@
 /*
- * replay.c - recordings of legs of passes, one for each set of arguments
+ * replay.c - recordings of segments of passes, one for each set of arguments
  *
  * The first two calls of a kind run directly, because libraries choose algorithms and build plans
- * in them, and connect. The third is recorded and launched. A leg whose arguments could differ from
- * the recording (another loss scale, logits or losses to be kept, an observer, 8-bit operands
+ * in them, and connect. The third is recorded and launched. A segment whose arguments could differ
+ * from the recording (another loss scale, logits or losses to be kept, an observer, 8-bit operands
  * without a history) runs directly.
  */
 #include "lib/base/mem.h"
@@ -30,10 +30,10 @@ struct recording {
 
 struct replay {
 	const struct engine *e;
-	struct recording *kind; /* [place][PASSES][legs][training][accumulate] */
-	int num_kinds, legs;    /* legs: of the pass that has most */
+	struct recording *kind;  /* [place][PASSES][segments][training][accumulate] */
+	int num_kinds, segments; /* segments: of the pass that has most */
 	int recordings;
-	bool off; /* the device has not recorded a leg: it is not tried again */
+	bool off; /* the device has not recorded a segment: it is not tried again */
 };
 
 /* How many combinations of chunk, slot, batch and link (or no link) passes have. */
@@ -55,7 +55,7 @@ place(const struct step *s)
 	return (at * u->batches + s->batch) * (u->links + 1) + s->link + 1;
 }
 
-/* Whether legs are the same in every step. Masks of dropout have the step in their key. Tensor
+/* Whether segments are the same in every step. Masks of dropout have the step in their key. Tensor
  * ranks communicate so often that a recording gains nothing: GPT-2 124M on two H200s took 1 to 5 %
  * longer with one. Ranks that share experts, and context ranks, communicate as often, and number
  * their messages. */
@@ -79,11 +79,11 @@ replay_new(const struct engine *e)
 	r = mem_zalloc(1, sizeof *r);
 	r->e = e;
 	for (int i = 0; i < PASSES * layout_chunks(&e->plan.layout); i++) {
-		int legs = e->moves[i / PASSES][i % PASSES].num_legs;
+		int segments = e->items[i / PASSES][i % PASSES].num_segments;
 
-		r->legs = legs > r->legs ? legs : r->legs;
+		r->segments = segments > r->segments ? segments : r->segments;
 	}
-	r->num_kinds = places(e) * PASSES * r->legs * 4;
+	r->num_kinds = places(e) * PASSES * r->segments * 4;
 	r->kind = mem_zalloc((size_t)r->num_kinds, sizeof *r->kind);
 	return r;
 }
@@ -107,15 +107,16 @@ replay_free(struct replay *r)
 	free(r);
 }
 
-/* False where the device cannot record the leg, of which nothing has been run then. */
+/* False where the device cannot record the segment, of which nothing has been run then. */
 static bool
-record(struct recording *k, struct step *s, const struct moves *of, const struct leg *leg)
+record(
+    struct recording *k, struct step *s, const struct pass_items *of, const struct segment *segment)
 {
 	struct engine *e = s->e;
 	struct err why;
 
 	if (e->backend->record_begin(e->stream, &why)) {
-		step_leg(s, of, leg);
+		step_segment(s, of, segment);
 		k->graph = e->backend->record_end(e->stream, &why);
 	}
 	k->token_scale = e->token_scale;
@@ -127,33 +128,35 @@ record(struct recording *k, struct step *s, const struct moves *of, const struct
 	return false;
 }
 
-/* The recording of a leg, which is made once it has run often enough; NULL: the leg has to be
- * queued. */
+/* The recording of a segment, which is made once it has run often enough; NULL: the segment has to
+ * be queued. */
 static struct recording *
-recording_of(struct replay *r, struct step *s, const struct moves *of, const struct leg *leg)
+recording_of(
+    struct replay *r, struct step *s, const struct pass_items *of, const struct segment *segment)
 {
-	int at = (place(s) * PASSES + of->backward) * r->legs + leg->number;
+	int at = (place(s) * PASSES + of->backward) * r->segments + segment->number;
 	struct recording *k = &r->kind[(at * 2 + s->training) * 2 + s->accumulate];
 
 	if (k->graph)
 		return k->token_scale == s->e->token_scale ? k : NULL;
 	if (r->off || k->runs++ < WARM_CALLS || r->recordings == RECORDINGS_MAX)
 		return NULL;
-	r->off = !record(k, s, of, leg);
+	r->off = !record(k, s, of, segment);
 	r->recordings += !r->off;
 	return r->off ? NULL : k;
 }
 
 void
-replay_leg(struct replay *r, struct step *s, const struct moves *of, const struct leg *leg)
+replay_segment(
+    struct replay *r, struct step *s, const struct pass_items *of, const struct segment *segment)
 {
 	struct engine *e = s->e;
 	bool usual = r && !s->logits && !s->losses && !e->stream->observer &&
 	    !(of->backward && hashes_watches(s)) && !fp8_begins(e);
-	struct recording *k = usual ? recording_of(r, s, of, leg) : NULL;
+	struct recording *k = usual ? recording_of(r, s, of, segment) : NULL;
 
 	if (!k) {
-		step_leg(s, of, leg);
+		step_segment(s, of, segment);
 		return;
 	}
 	e->backend->launch(e->stream, k->graph);

@@ -17,8 +17,9 @@ struct replay;
 struct replay *replay_new(const struct engine *e);
 /* The engine must be open, and its device have finished. */
 void replay_free(struct replay *r);
-/* Has the effect of step_leg: calls it, or launches what it queued before with the same places,
+/* Has the effect of step_segment: calls it, or launches what it queued before with the same places,
  * training, accumulate and loss scale. r may be NULL. */
-void replay_leg(struct replay *r, struct step *s, const struct moves *of, const struct leg *leg);
+void replay_segment(
+    struct replay *r, struct step *s, const struct pass_items *of, const struct segment *segment);
 
 #endif

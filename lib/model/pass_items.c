@@ -1,7 +1,7 @@
 /*
- * moves.c - the list of a pass's moves, and its legs
+ * pass_items.c - the list of a pass's moves, and its segments
  */
-#include "lib/model/moves.h"
+#include "lib/model/pass_items.h"
 
 #include "lib/base/mem.h"
 
@@ -9,7 +9,7 @@
 
 /* Blocks that are recomputed together run again before the backward pass of the last of them. */
 static void
-add_backward(struct moves *out, const struct memory_plan *m, const struct block_range *r)
+add_backward(struct pass_items *out, const struct memory_plan *m, const struct block_range *r)
 {
 	int kept = r->end; /* from this block on, nothing has to run again */
 
@@ -22,11 +22,12 @@ add_backward(struct moves *out, const struct memory_plan *m, const struct block_
 			    m->block[kept - 1].recompute_chunk == number)
 				kept--;
 			for (int k = kept; k <= i; k++)
-				out->move[out->num_moves++] =
-				    (struct move){ MOVE_RECOMPUTE, k, k == kept, k == i };
+				out->item[out->num_items++] =
+				    (struct pass_item){ ITEM_RECOMPUTE, k, k == kept, k == i };
 			kept = kept > i ? i : kept;
 		}
-		out->move[out->num_moves++] = (struct move){ .kind = MOVE_BACKWARD, .block = i };
+		out->item[out->num_items++] =
+		    (struct pass_item){ .kind = ITEM_BACKWARD, .block = i };
 	}
 }
 
@@ -39,11 +40,11 @@ uses(const struct bucket *b, int layer)
 /* Whether something may happen between two moves that follow each other: replicas communicate, or
  * saved activations leave or come back. */
 static bool
-parted(const struct memory_plan *m, const struct move *a, const struct move *b)
+parted(const struct memory_plan *m, const struct pass_item *a, const struct pass_item *b)
 {
 	int from = m->block[a->block].layer, to = m->block[b->block].layer;
 
-	if ((a->kind == MOVE_BACKWARD) != (b->kind == MOVE_BACKWARD) ||
+	if ((a->kind == ITEM_BACKWARD) != (b->kind == ITEM_BACKWARD) ||
 	    m->block[a->block].stash != m->block[b->block].stash)
 		return true;
 	for (int k = 0; k < m->shards.num_buckets; k++)
@@ -53,34 +54,35 @@ parted(const struct memory_plan *m, const struct move *a, const struct move *b)
 }
 
 void
-moves_init(struct moves *out, const struct memory_plan *m, int chunk, bool backward)
+pass_items_init(struct pass_items *out, const struct memory_plan *m, int chunk, bool backward)
 {
 	const struct block_range *r = &m->chunk[chunk];
 	size_t most = 2 * (size_t)(r->end - r->first);
 	int n, first = 0;
 
-	*out = (struct moves){ .backward = backward,
-		.move = mem_alloc(most, sizeof *out->move),
-		.leg = mem_alloc(most + 1, sizeof *out->leg) };
+	*out = (struct pass_items){ .backward = backward,
+		.item = mem_alloc(most, sizeof *out->item),
+		.segment = mem_alloc(most + 1, sizeof *out->segment) };
 	if (backward)
 		add_backward(out, m, r);
 	else
 		for (int i = r->first; i < r->end; i++)
-			out->move[out->num_moves++] =
-			    (struct move){ .kind = MOVE_FORWARD, .block = i };
-	n = out->num_moves;
-	out->leg[out->num_legs++] = (struct leg){ 0, 0, n };
+			out->item[out->num_items++] =
+			    (struct pass_item){ .kind = ITEM_FORWARD, .block = i };
+	n = out->num_items;
+	out->segment[out->num_segments++] = (struct segment){ 0, 0, n };
 	for (int i = 1; i <= n; i++)
-		if (i == n || parted(m, &out->move[i - 1], &out->move[i])) {
-			out->leg[out->num_legs] = (struct leg){ out->num_legs, first, i };
-			out->num_legs++;
+		if (i == n || parted(m, &out->item[i - 1], &out->item[i])) {
+			out->segment[out->num_segments] =
+			    (struct segment){ out->num_segments, first, i };
+			out->num_segments++;
 			first = i;
 		}
 }
 
 void
-moves_release(struct moves *m)
+pass_items_release(struct pass_items *m)
 {
-	free(m->move);
-	free(m->leg);
+	free(m->item);
+	free(m->segment);
 }

@@ -1,7 +1,7 @@
-/* moves.c - tests of the moves of a pass: each block once in its direction, what was not kept made
- * again before it is needed, and legs that part exactly where the buckets in use change, or layers
- * whose saved activations leave begin and end */
-#include "lib/model/moves.h"
+/* pass_items.c - tests of the moves of a pass: each block once in its direction, what was not kept
+ * made again before it is needed, and segments that part exactly where the buckets in use change,
+ * or layers whose saved activations leave begin and end */
+#include "lib/model/pass_items.h"
 
 #include "lib/model/family.h"
 #include "tests/check.h"
@@ -45,84 +45,84 @@ bucket_of(const struct memory_plan *m, int layer)
 /* Legs follow each other through the pass, and part where the bucket, the stash or the direction
  * changes. */
 static void
-check_legs(const struct memory_plan *m, const struct moves *p)
+check_segments(const struct memory_plan *m, const struct pass_items *p)
 {
-	CHECK(p->leg[0].first == 0 && p->leg[0].end == p->num_moves);
-	for (int i = 1, at = 0; i < p->num_legs; at = p->leg[i++].end) {
-		const struct leg *l = &p->leg[i];
+	CHECK(p->segment[0].first == 0 && p->segment[0].end == p->num_items);
+	for (int i = 1, at = 0; i < p->num_segments; at = p->segment[i++].end) {
+		const struct segment *l = &p->segment[i];
 
 		CHECK(l->number == i && l->first == at && l->end > at);
 		for (int k = l->first; k < l->end; k++) {
-			const struct move *a = &p->move[k], *b = a + 1;
-			bool same = k + 1 < p->num_moves &&
+			const struct pass_item *a = &p->item[k], *b = a + 1;
+			bool same = k + 1 < p->num_items &&
 			    bucket_of(m, m->block[a->block].layer) ==
 				bucket_of(m, m->block[b->block].layer) &&
 			    m->block[a->block].stash == m->block[b->block].stash &&
-			    (a->kind == MOVE_BACKWARD) == (b->kind == MOVE_BACKWARD);
+			    (a->kind == ITEM_BACKWARD) == (b->kind == ITEM_BACKWARD);
 
 			CHECK(same == (k + 1 < l->end));
 		}
 	}
-	CHECK(p->leg[p->num_legs - 1].end == p->num_moves);
+	CHECK(p->segment[p->num_segments - 1].end == p->num_items);
 }
 
 static void
 test_forward(void)
 {
 	struct memory_plan m;
-	struct moves p;
+	struct pass_items p;
 
 	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 1, 0);
-	moves_init(&p, &m, 0, false);
-	CHECK(!p.backward && p.num_moves == m.num_blocks && m.num_blocks == 14);
-	for (int i = 0; i < p.num_moves; i++)
-		CHECK(p.move[i].kind == MOVE_FORWARD && p.move[i].block == i);
+	pass_items_init(&p, &m, 0, false);
+	CHECK(!p.backward && p.num_items == m.num_blocks && m.num_blocks == 14);
+	for (int i = 0; i < p.num_items; i++)
+		CHECK(p.item[i].kind == ITEM_FORWARD && p.item[i].block == i);
 	/* The embedding, each layer, the head. */
-	CHECK(p.num_legs == 1 + 8);
-	check_legs(&m, &p);
-	moves_release(&p);
+	CHECK(p.num_segments == 1 + 8);
+	check_segments(&m, &p);
+	pass_items_release(&p);
 	memory_release(&m);
 	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 0, 0);
-	moves_init(&p, &m, 0, false);
-	CHECK(p.num_legs == 1 + 3);
-	check_legs(&m, &p);
-	moves_release(&p);
+	pass_items_init(&p, &m, 0, false);
+	CHECK(p.num_segments == 1 + 3);
+	check_segments(&m, &p);
+	pass_items_release(&p);
 	memory_release(&m);
-	/* Layers 1 and 3 leave, so the others are in three legs. */
+	/* Layers 1 and 3 leave, so the others are in three segments. */
 	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 0, 2);
-	moves_init(&p, &m, 0, false);
-	CHECK(p.num_legs == 1 + 3 + 4);
-	check_legs(&m, &p);
-	moves_release(&p);
+	pass_items_init(&p, &m, 0, false);
+	CHECK(p.num_segments == 1 + 3 + 4);
+	check_segments(&m, &p);
+	pass_items_release(&p);
 	memory_release(&m);
 }
 
 /* Each block goes back once, from the last; one that is recomputed has gone forward again before
  * it, together with those up to the next that was kept. */
 static void
-check_backward(const struct memory_plan *m, const struct moves *p)
+check_backward(const struct memory_plan *m, const struct pass_items *p)
 {
 	int next = m->num_blocks - 1;
 	bool made[32] = { false };
 
-	for (int k = 0; k < p->num_moves; k++) {
-		const struct move *a = &p->move[k];
+	for (int k = 0; k < p->num_items; k++) {
+		const struct pass_item *a = &p->item[k];
 		const struct block *b = &m->block[a->block];
 
-		if (a->kind == MOVE_BACKWARD) {
+		if (a->kind == ITEM_BACKWARD) {
 			CHECK(a->block == next-- && !a->first && !a->last);
 			CHECK(made[a->block] == (b->recompute_chunk >= 0));
 			continue;
 		}
-		CHECK(a->kind == MOVE_RECOMPUTE && !made[a->block] && b->recompute_chunk >= 0);
+		CHECK(a->kind == ITEM_RECOMPUTE && !made[a->block] && b->recompute_chunk >= 0);
 		made[a->block] = true;
 		CHECK(a->first == (a->block == 0 || b[-1].recompute_chunk != b->recompute_chunk));
 		CHECK(a->last == (b[1].recompute_chunk != b->recompute_chunk));
-		CHECK(a->first || p->move[k - 1].block == a->block - 1);
-		CHECK(!a->last || p->move[k + 1].block == a->block);
+		CHECK(a->first || p->item[k - 1].block == a->block - 1);
+		CHECK(!a->last || p->item[k + 1].block == a->block);
 	}
 	CHECK(next == -1);
-	check_legs(m, p);
+	check_segments(m, p);
 }
 
 static void
@@ -136,14 +136,14 @@ test_backward(void)
 	};
 	static const int again[] = { 0, 12, 12, 6 };
 	struct memory_plan m;
-	struct moves p;
+	struct pass_items p;
 
 	for (int i = 0; i < 24; i++) {
 		plan(&m, how[i / 6], i % 2, i % 3);
-		moves_init(&p, &m, 0, true);
-		CHECK(p.backward && p.num_moves == m.num_blocks + again[i / 6]);
+		pass_items_init(&p, &m, 0, true);
+		CHECK(p.backward && p.num_items == m.num_blocks + again[i / 6]);
 		check_backward(&m, &p);
-		moves_release(&p);
+		pass_items_release(&p);
 		memory_release(&m);
 	}
 }

@@ -1,5 +1,5 @@
 /*
- * moves.h - what a pass through a chunk does, in order, and where its replicas may communicate
+ * pass_items.h - what a pass through a chunk does, in order, and where its replicas may communicate
  *
  * A forward pass goes through the chunk's blocks. A backward pass goes through them in reverse; it
  * runs blocks that kept nothing forward again before the first of them that it goes back through.
@@ -7,16 +7,16 @@
  * buckets; saved activations leave and come back (stash.h) between moves of other layers. What lies
  * between two such places can be recorded by a device and launched as a whole.
  */
-#ifndef MODEL_MOVES_H
-#define MODEL_MOVES_H
+#ifndef MODEL_PASS_ITEMS_H
+#define MODEL_PASS_ITEMS_H
 
 #include "lib/model/memory.h"
 
-enum move_kind { MOVE_FORWARD, MOVE_RECOMPUTE, MOVE_BACKWARD };
+enum item_kind { ITEM_FORWARD, ITEM_RECOMPUTE, ITEM_BACKWARD };
 
 /* One block. */
-struct move {
-	enum move_kind kind;
+struct pass_item {
+	enum item_kind kind;
 	int block; /* of the stage */
 	/* of those that run again together: the first, whose input was kept, and the last, whose
 	 * output nothing reads */
@@ -24,23 +24,24 @@ struct move {
 };
 
 /* Moves [first, end) of a pass. */
-struct leg {
+struct segment {
 	int number; /* its index in the list */
 	int first, end;
 };
 
-/* The first leg is the whole pass; the others follow each other through it. Within one of them all
- * moves use the same buckets, have the same stash and go in the same direction. */
-struct moves {
+/* The first segment is the whole pass; the others follow each other through it. Within one of them
+ * all moves use the same buckets, have the same stash and go in the same direction. */
+struct pass_items {
 	bool backward;
-	struct move *move;
-	int num_moves;
-	struct leg *leg;
-	int num_legs;
+	struct pass_item *item;
+	int num_items;
+	struct segment *segment;
+	int num_segments;
 };
 
-/* The moves of a pass through a chunk of the stage whose plan is m; released by moves_release. */
-void moves_init(struct moves *out, const struct memory_plan *m, int chunk, bool backward);
-void moves_release(struct moves *m);
+/* The moves of a pass through a chunk of the stage whose plan is m; released by
+ * pass_items_release. */
+void pass_items_init(struct pass_items *out, const struct memory_plan *m, int chunk, bool backward);
+void pass_items_release(struct pass_items *m);
 
 #endif
