@@ -78,7 +78,7 @@ static const struct {
 	[LAYER] = { ARENA_SAVED, PER_SLOT },
 	[KEPT] = { ARENA_SAVED, PER_SLOT },
 	[BATCH] = { ARENA_SAVED, PER_BATCH },
-	[LINK] = { ARENA_SCRATCH, PER_LINK },
+	[STAGE_OUTPUT] = { ARENA_SCRATCH, PER_STAGE_OUTPUT },
 	[STEP] = { ARENA_SCRATCH, ONCE },
 };
 
@@ -216,7 +216,7 @@ place_slots(struct memory_plan *m)
 static void
 place_copies(struct memory_plan *m)
 {
-	const int copies[] = { 1, m->use.slots, m->use.batches, m->use.links };
+	const int copies[] = { 1, m->use.slots, m->use.batches, m->use.stage_outputs };
 
 	for (int i = 0; i < m->num_buffers; i++) {
 		struct buffer *b = &m->buffer[i];
@@ -245,7 +245,7 @@ place_all(struct memory_plan *m, const struct rank *r)
 	m->recompute_base = place(m, r, STEP);
 	m->arena[ARENA_SCRATCH] = m->recompute_base +
 	    m->layer_bytes * (uint64_t)m->recompute_chunk +
-	    place(m, r, LINK) * (uint64_t)m->use.links;
+	    place(m, r, STAGE_OUTPUT) * (uint64_t)m->use.stage_outputs;
 	place_copies(m);
 }
 
@@ -296,7 +296,7 @@ plan_use(struct memory_plan *m, const struct rank *r)
 	count_use(r, &s, &forward);
 	m->use.slots = (int)int64_max(m->use.slots, forward.slots);
 	m->use.batches = (int)int64_max(m->use.batches, forward.batches);
-	m->use.links = (int)int64_max(m->use.links, forward.links);
+	m->use.stage_outputs = (int)int64_max(m->use.stage_outputs, forward.stage_outputs);
 }
 
 /* The blocks of the stage, and which of its layers are recomputed. A slot has room for the layers

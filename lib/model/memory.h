@@ -31,8 +31,8 @@
 
 enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_HOST, ARENA_COUNT };
 
-/* What a buffer exists for: the rank, or each slot, micro batch or link of its schedule. */
-enum memory_per { ONCE, PER_SLOT, PER_BATCH, PER_LINK };
+/* What a buffer exists for: the rank, or each slot, micro batch or stage output of its schedule. */
+enum memory_per { ONCE, PER_SLOT, PER_BATCH, PER_STAGE_OUTPUT };
 
 /* A buffer that the rank has. */
 struct buffer {

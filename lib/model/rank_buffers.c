@@ -27,7 +27,7 @@ state_weights(struct buffer_list *to, const struct sizes *z, const struct rank_s
 	     shared = replicas > 1, reduces = trains && shared, in_8 = s->grad_reduce_in_bf16,
 	     parts = s->sharding >= SHARDING_PARAMS, grads = s->sharding >= SHARDING_GRADS;
 	const struct buffer_row rows[] = {
-		{ "messages of stages", BUF_LANDING, RUN, overlap, STREAM,
+		{ "messages of stages", BUF_RECEIVE, RUN, overlap, STREAM,
 		    { 2 * z->rows, z->hidden } },
 		{ "weights", BUF_WEIGHTS, RUN, true, ACT, { parts ? has->own : all } },
 		{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, shared && parts, ACT, { places } },
@@ -120,7 +120,7 @@ state_batch(struct buffer_list *to, const struct sizes *z)
 {
 	const struct train_shape *s = z->shape;
 	bool last = z->pp == z->layout->pipeline_model_parallel_size - 1,
-	     links = z->trains || layout_chunks(z->layout) > 1 || !last;
+	     stage_outputs = z->trains || layout_chunks(z->layout) > 1 || !last;
 	int64_t t = z->tokens, documents = s->context_form == CONTEXT_HEADS ? z->all_tokens : t;
 	const struct buffer_row rows[] = {
 		{ "tokens", BUF_TOKENS, BATCH, true, I32, { t } },
@@ -129,7 +129,8 @@ state_batch(struct buffer_list *to, const struct sizes *z)
 		{ "loss mask", BUF_LOSS_MASK, BATCH, true, F32, { t } },
 		{ "starts of documents", BUF_DOCUMENTS, BATCH, s->reset_attention_mask, I32,
 		    { documents } },
-		{ "output or gradient", BUF_LINK, LINK, links, STREAM, { z->rows, z->hidden } },
+		{ "output or gradient", BUF_STAGE_OUTPUT, STAGE_OUTPUT, stage_outputs, STREAM,
+		    { z->rows, z->hidden } },
 	};
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);

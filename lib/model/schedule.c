@@ -172,7 +172,8 @@ exchanges(const struct plan *t, int stage, struct exchange **out)
 
 /* --- numbers ---------------------------------------------------------------------------------- */
 
-/* A sent link stays reserved until its exchange has ended; beside passes, until the next pass has.
+/* A sent stage output stays reserved until its exchange has ended; beside passes, until the next
+ * pass has.
  */
 enum state { FREE, TAKEN, RESTING };
 
@@ -198,18 +199,18 @@ take(struct pool *p)
 struct numbering {
 	const struct schedule_shape *s;
 	int stage;
-	struct pool slots, batches, links;
+	struct pool slots, batches, stage_outputs;
 	int *slot, *output, *gradient; /* by chunk and micro batch */
 	int *batch;                    /* by micro batch */
 };
 
-/* Frees the reserved links. */
+/* Frees the reserved stage outputs. */
 static void
 rested(struct numbering *n)
 {
-	for (int i = 0; i < n->links.most; i++)
-		if (n->links.state[i] == RESTING)
-			n->links.state[i] = FREE;
+	for (int i = 0; i < n->stage_outputs.most; i++)
+		if (n->stage_outputs.state[i] == RESTING)
+			n->stage_outputs.state[i] = FREE;
 }
 
 /* Assigns the numbers that a pass has not received with a message, as at the ends of the pipeline.
@@ -220,7 +221,7 @@ number_pass(struct numbering *n, struct action *a)
 	int at = a->chunk * n->s->num_microbatches + a->microbatch;
 	bool back = a->kind == ACTION_BACKWARD, first = n->stage == 0 && a->chunk == 0,
 	     last = n->stage == n->s->num_stages - 1 && a->chunk == n->s->num_chunks - 1;
-	int *link = back ? &n->gradient[at] : &n->output[at];
+	int *stage_output = back ? &n->gradient[at] : &n->output[at];
 
 	if (!n->s->overlap)
 		rested(n);
@@ -228,11 +229,11 @@ number_pass(struct numbering *n, struct action *a)
 		n->slot[at] = take(&n->slots);
 	if (n->batch[a->microbatch] < 0)
 		n->batch[a->microbatch] = take(&n->batches);
-	if (*link < 0 && (back || !last))
-		*link = take(&n->links);
+	if (*stage_output < 0 && (back || !last))
+		*stage_output = take(&n->stage_outputs);
 	a->slot = n->slot[at];
 	a->batch = n->batch[a->microbatch];
-	a->link = *link;
+	a->stage_output = *stage_output;
 	if (n->s->overlap)
 		rested(n);
 	if (back || !n->s->training)
@@ -240,7 +241,7 @@ number_pass(struct numbering *n, struct action *a)
 	if (n->s->training ? back && a->chunk == 0 : a->chunk == n->s->num_chunks - 1)
 		n->batches.state[a->batch] = FREE;
 	if (back && first)
-		n->links.state[*link] = FREE;
+		n->stage_outputs.state[*stage_output] = FREE;
 }
 
 static void
@@ -250,13 +251,15 @@ number_exchange(struct numbering *n, struct action *a)
 
 	switch (a->kind) {
 	case ACTION_RECV_FORWARD: a->slot = n->slot[at] = take(&n->slots); break;
-	case ACTION_RECV_BACKWARD: a->link = n->gradient[at] = take(&n->links); break;
-	case ACTION_SEND_FORWARD: a->link = n->output[at]; break;
-	case ACTION_SEND_BACKWARD: a->link = n->gradient[at]; break;
+	case ACTION_RECV_BACKWARD:
+		a->stage_output = n->gradient[at] = take(&n->stage_outputs);
+		break;
+	case ACTION_SEND_FORWARD: a->stage_output = n->output[at]; break;
+	case ACTION_SEND_BACKWARD: a->stage_output = n->gradient[at]; break;
 	default: BUG("action %d is not an exchange", (int)a->kind);
 	}
 	if (a->kind == ACTION_SEND_FORWARD || a->kind == ACTION_SEND_BACKWARD)
-		n->links.state[a->link] = RESTING;
+		n->stage_outputs.state[a->stage_output] = RESTING;
 }
 
 /* --- the list --------------------------------------------------------------------------------- */
@@ -299,7 +302,7 @@ make(const struct plan *t, int stage, struct action **out, struct schedule_use *
 	const struct schedule_shape *s = t->s;
 	size_t all = (size_t)one_way(s);
 	struct numbering n = { s, stage, .slots.state = mem_zalloc(all, 1),
-		.batches.state = mem_zalloc(all, 1), .links.state = mem_zalloc(2 * all, 1),
+		.batches.state = mem_zalloc(all, 1), .stage_outputs.state = mem_zalloc(2 * all, 1),
 		.slot = mem_alloc(4 * all, sizeof *n.slot) };
 	struct exchange *x;
 	int num_exchanges, count;
@@ -311,11 +314,11 @@ make(const struct plan *t, int stage, struct action **out, struct schedule_use *
 	num_exchanges = exchanges(t, stage, &x);
 	*out = mem_alloc((size_t)(num_passes(s) + num_exchanges), sizeof **out);
 	count = build(t, &n, x, num_exchanges, *out);
-	*use = (struct schedule_use){ n.slots.most, n.batches.most, n.links.most };
+	*use = (struct schedule_use){ n.slots.most, n.batches.most, n.stage_outputs.most };
 	free(x);
 	free(n.slots.state);
 	free(n.batches.state);
-	free(n.links.state);
+	free(n.stage_outputs.state);
 	free(n.slot);
 	return count;
 }

@@ -29,14 +29,14 @@ enum action_kind {
  *
  *   slot    what a forward pass saves for its backward pass; from the arrival of the input on
  *   batch   the tokens of a micro batch, from its first pass on this stage to its last
- *   link    an output until it is sent, or the gradient of one from arrival to departure
+ *   stage output    an output until it is sent, or the gradient of one from arrival to departure
  *
  * -1 where there is none.
  */
 struct action {
 	enum action_kind kind;
 	int microbatch, chunk;
-	int slot, batch, link;
+	int slot, batch, stage_output;
 	int group; /* of exchanges */
 };
 
@@ -48,13 +48,13 @@ struct schedule_shape {
 	int group_size; /* micro batches that go through a chunk before the next chunk's turn */
 	bool training;  /* else forward passes alone */
 	/* receives are issued one pass before they are needed, and the pass after a send does not
-	 * use its link, so that exchanges can overlap passes */
+	 * use its stage output, so that exchanges can overlap passes */
 	bool overlap;
 };
 
 /* The count of each kind of number in a list. */
 struct schedule_use {
-	int slots, batches, links;
+	int slots, batches, stage_outputs;
 };
 
 /* Makes the list of a stage, freed by the caller; returns its length. Training with several chunks

@@ -13,7 +13,7 @@
 #include "tests/gpu.h"
 #include "train/comm.h"
 
-enum { MOST = 3 << 20, LANDING = 1 << 20, CHAIN = 12, WAYS = 2 };
+enum { MOST = 3 << 20, RECEIVE_BUFFER = 1 << 20, CHAIN = 12, WAYS = 2 };
 
 struct rig {
 	const struct backend *b;
@@ -21,7 +21,7 @@ struct rig {
 	struct comm *world,
 	    *c[WAYS]; /* the lower rank of a pair sends by c[0], and receives by c[1] */
 	struct stream *st[WAYS];
-	char *landing; /* one for each way, shared */
+	char *receive_buffer; /* one for each way, shared */
 	char *out, *in;
 };
 
@@ -59,11 +59,12 @@ chain(struct rig *r, int64_t count)
 			bool send = way == sends;
 			struct p2p m = { send, 1 - c->rank, 0,
 				elements((send ? r->out : r->in) + (size_t)k * bytes, count) };
-			struct tensor landing =
-			    elements(r->landing + way * LANDING, LANDING / (int)sizeof(int32_t));
+			struct tensor receive_buffer =
+			    elements(r->receive_buffer + way * RECEIVE_BUFFER,
+				RECEIVE_BUFFER / (int)sizeof(int32_t));
 
 			c->ops->message(
-			    COMM_HERE(c), r->st[way], &(struct comm_message){ m, landing });
+			    COMM_HERE(c), r->st[way], &(struct comm_message){ m, receive_buffer });
 		}
 	CHECK(r->b->sync(r->st[sends], &e) == 0);
 	r->b->copy_out(r->st[1 - sends], x, r->in, bytes * CHAIN);
@@ -79,8 +80,8 @@ chains(struct rig *r)
 {
 	chain(r, 1);
 	chain(r, 1000);
-	chain(r, LANDING / 4);
-	chain(r, LANDING / 4 + 1);
+	chain(r, RECEIVE_BUFFER / 4);
+	chain(r, RECEIVE_BUFFER / 4 + 1);
 	chain(r, MOST / 4);
 }
 
@@ -105,16 +106,16 @@ open_rig(struct rig *r, struct err *e)
 			return false;
 		r->st[way] = r->b->stream(r->d, way ? STREAM_SEND_BACKWARD : STREAM_SEND_FORWARD);
 	}
-	r->landing = r->b->alloc(r->d, WAYS * LANDING, e);
+	r->receive_buffer = r->b->alloc(r->d, WAYS * RECEIVE_BUFFER, e);
 	r->out = r->b->alloc(r->d, (size_t)CHAIN * MOST, e);
 	r->in = r->b->alloc(r->d, (size_t)CHAIN * MOST, e);
-	return r->landing && r->out && r->in;
+	return r->receive_buffer && r->out && r->in;
 }
 
 static void
 run(struct rig *r)
 {
-	struct comm_memory piece = { r->landing, WAYS * LANDING };
+	struct comm_memory piece = { r->receive_buffer, WAYS * RECEIVE_BUFFER };
 	struct err e = { "" };
 
 	chains(r);
@@ -124,7 +125,7 @@ run(struct rig *r)
 	chains(r);
 	for (int way = 0; way < WAYS; way++)
 		r->c[way]->ops->free(r->c[way]);
-	r->b->release(r->d, r->landing);
+	r->b->release(r->d, r->receive_buffer);
 	r->b->release(r->d, r->out);
 	r->b->release(r->d, r->in);
 	r->b->close(r->d);

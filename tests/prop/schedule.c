@@ -205,8 +205,8 @@ hold(int *of, int most, int number, int holder)
 	of[number] = holder;
 }
 
-/* Frees the links from which the exchange that ends with action k has sent; beside passes, those of
- * the exchange before pass k. */
+/* Frees the stage outputs from which the exchange that ends with action k has sent; beside passes,
+ * those of the exchange before pass k. */
 static void
 free_links(const struct run *r, const struct stage *s, int k, struct holders *h)
 {
@@ -220,7 +220,7 @@ free_links(const struct run *r, const struct stage *s, int k, struct holders *h)
 		if ((s->item[i].kind == ACTION_SEND_FORWARD ||
 			s->item[i].kind == ACTION_SEND_BACKWARD) &&
 		    (overlap || s->item[i].group == s->item[k].group))
-			h->of[2][s->item[i].link] = 0;
+			h->of[2][s->item[i].stage_output] = 0;
 }
 
 /* No number is reused while its content is needed, and every number below the count is used. */
@@ -243,19 +243,20 @@ check_numbers(const struct run *r, int i)
 		if (is_pass(a))
 			hold(h->of[1], s->use.batches, a->batch, 1 + a->microbatch);
 		if (a->kind != ACTION_RECV_FORWARD && (back || !last))
-			hold(h->of[2], s->use.links, a->link, back ? -at : at);
+			hold(h->of[2], s->use.stage_outputs, a->stage_output, back ? -at : at);
 		used[0] = a->slot >= used[0] ? a->slot + 1 : used[0];
 		used[1] = a->batch >= used[1] ? a->batch + 1 : used[1];
-		used[2] = a->link >= used[2] ? a->link + 1 : used[2];
+		used[2] = a->stage_output >= used[2] ? a->stage_output + 1 : used[2];
 		if (is_pass(a) && (back || !r->s->training))
 			h->of[0][a->slot] = 0;
 		if (is_pass(a) && (r->s->training ? back && a->chunk == 0 : a->chunk == v - 1))
 			h->of[1][a->batch] = 0;
 		if (a->kind == ACTION_BACKWARD && first)
-			h->of[2][a->link] = 0;
+			h->of[2][a->stage_output] = 0;
 		free_links(r, s, k, h);
 	}
-	CHECK(used[0] == s->use.slots && used[1] == s->use.batches && used[2] == s->use.links);
+	CHECK(used[0] == s->use.slots && used[1] == s->use.batches &&
+	    used[2] == s->use.stage_outputs);
 	free(h);
 }
 
@@ -270,8 +271,9 @@ bound(const struct schedule_shape *s, int stage)
 }
 
 /* There are as many slots as passes in flight, and one more where inputs arrive a pass early. There
- * are few links; in larger groups more, since outputs of the last stage wait for the first one.
- * schedule_count gives the same numbers without the list, and so do the counts of all stages. */
+ * are few stage outputs; in larger groups more, since outputs of the last stage wait for the first
+ * one. schedule_count gives the same numbers without the list, and so do the counts of all
+ * stages. */
 static void
 check_use(const struct run *r, int i, struct schedule_counts *counts)
 {
@@ -282,13 +284,13 @@ check_use(const struct run *r, int i, struct schedule_counts *counts)
 
 	CHECK(!r->s->training || s->most == most);
 	CHECK(s->use.slots >= most && s->use.slots <= most + r->s->overlap);
-	CHECK(s->use.links <= (r->s->num_chunks == 1 ? 2 : 6 + 2 * waiting));
+	CHECK(s->use.stage_outputs <= (r->s->num_chunks == 1 ? 2 : 6 + 2 * waiting));
 	schedule_count(r->s, i, &count);
 	CHECK(count.slots == s->use.slots && count.batches == s->use.batches &&
-	    count.links == s->use.links);
+	    count.stage_outputs == s->use.stage_outputs);
 	schedule_counts_get(counts, r->s, i, &count);
 	CHECK(count.slots == s->use.slots && count.batches == s->use.batches &&
-	    count.links == s->use.links);
+	    count.stage_outputs == s->use.stage_outputs);
 }
 
 /* Everything above, for one shape; returns the time of a run. */
@@ -319,8 +321,8 @@ check_shape(const struct schedule_shape *s)
 	return time;
 }
 
-/* 1F1B and forward passes alone take the ideal time, and one chunk needs no more links than an
- * output and a gradient. */
+/* 1F1B and forward passes alone take the ideal time, and one chunk needs no more stage outputs than
+ * an output and a gradient. */
 static void
 check_one_chunk(int p, int m)
 {
@@ -329,7 +331,7 @@ check_one_chunk(int p, int m)
 
 	CHECK(check_shape(&s) == (F + B) * (m + p - 1));
 	schedule_count(&s, 0, &use);
-	CHECK(use.slots == use.batches && use.links == 1 + (p > 1 && m >= p));
+	CHECK(use.slots == use.batches && use.stage_outputs == 1 + (p > 1 && m >= p));
 	s.training = false;
 	CHECK(check_shape(&s) == F * (m + p - 1));
 	s.training = s.overlap = true;

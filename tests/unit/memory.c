@@ -122,7 +122,8 @@ check_levels(const struct memory_plan *m)
 	}
 }
 
-/* Copies for micro batches and links do not overlap and come after the rest of their arena. */
+/* Copies for micro batches and stage outputs do not overlap and come after the rest of their
+ * arena. */
 static void
 check_copies(const struct memory_plan *m)
 {
@@ -130,7 +131,7 @@ check_copies(const struct memory_plan *m)
 		const struct buffer *b = &m->buffer[i];
 		uint64_t first = memory_at(m, b->number, 0, 0).offset, end;
 
-		if (!b->bytes || (b->per != PER_BATCH && b->per != PER_LINK))
+		if (!b->bytes || (b->per != PER_BATCH && b->per != PER_STAGE_OUTPUT))
 			continue;
 		end = memory_at(m, b->number, b->copies - 1, 0).offset + b->bytes;
 		CHECK(b->copies > 0 && b->stride >= b->bytes);
@@ -413,7 +414,7 @@ test_figures(void)
 	CHECK(memory_buffer(&m, BUF_ROPE)->bytes == 32 * 8 * 4);
 	CHECK(memory_buffer(&m, HEAD_LOGITS)->bytes == 64 * 512 * 2);
 	CHECK(m.use.slots == 1 && memory_buffer(&m, ATTENTION_NORM_MEAN)->bytes == 0 &&
-	    m.use.links == 1);
+	    m.use.stage_outputs == 1);
 	CHECK(memory_buffer(&m, BUF_MASTER)->bytes == 2 * memory_buffer(&m, BUF_WEIGHTS)->bytes &&
 	    memory_buffer(&m, BUF_GRADS)->bytes == 2 * memory_buffer(&m, BUF_WEIGHTS)->bytes);
 	CHECK(memory_buffer(&m, BUF_STATE)->bytes == memory_buffer(&m, BUF_MASTER)->bytes);
@@ -495,7 +496,7 @@ test_figures(void)
 	CHECK(recomputed.slot_bytes == recomputed.inputs_base + 4 * 64 * 64 * 2);
 	CHECK(recomputed.arena[ARENA_SCRATCH] ==
 	    recomputed.recompute_base + recomputed.layer_bytes +
-		memory_buffer(&recomputed, BUF_LINK)->bytes);
+		memory_buffer(&recomputed, BUF_STAGE_OUTPUT)->bytes);
 	memory_release(&recomputed);
 	memory_release(&half);
 	memory_release(&m);
@@ -540,7 +541,7 @@ test_replicas(void)
 static void
 test_stream(void)
 {
-	static const int stream[] = { ATTENTION_INPUT, MLP_INPUT, HEAD_INPUT, BUF_LINK };
+	static const int stream[] = { ATTENTION_INPUT, MLP_INPUT, HEAD_INPUT, BUF_STAGE_OUTPUT };
 	static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64 };
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 2 };
@@ -558,10 +559,10 @@ test_stream(void)
 		sizes_of(&m, part);
 		for (size_t k = 0; half && k < sizeof stream / sizeof *stream; k++)
 			part[stream[k]] *= 2;
-		part[BUF_DBRANCH] = half ? memory_buffer(&m, BUF_LINK)->bytes
+		part[BUF_DBRANCH] = half ? memory_buffer(&m, BUF_STAGE_OUTPUT)->bytes
 					 : memory_buffer(&m, BUF_DBRANCH)->bytes;
 		CHECK(has_sizes(&w, part));
-		CHECK(memory_buffer(&w, BUF_LINK)->dtype == memory_real(s.dtype));
+		CHECK(memory_buffer(&w, BUF_STAGE_OUTPUT)->dtype == memory_real(s.dtype));
 		CHECK(!memory_buffer(&w, BUF_DBRANCH)->bytes ||
 		    memory_buffer(&w, BUF_DBRANCH)->dtype == s.dtype);
 		memory_release(&m);
@@ -748,7 +749,7 @@ test_row_shards(void)
 {
 	static const int shared[] = { ATTENTION_INPUT, ATTENTION_NORM_RSTD, ATTENTION_NORM_OUT,
 		MLP_INPUT, MLP_INPUT + FFN_NORM_RSTD, MLP_INPUT + FFN_NORM_OUT, HEAD_INPUT,
-		HEAD_NORM_RSTD, HEAD_NORM_OUT, HEAD_GRAD, BUF_LINK, BUF_BRANCH, BUF_DNORM };
+		HEAD_NORM_RSTD, HEAD_NORM_OUT, HEAD_GRAD, BUF_STAGE_OUTPUT, BUF_BRANCH, BUF_DNORM };
 	struct model_config c = tiny();
 	struct layout plain = { 4, 1, 1, 2 }, rows = { 4, 1, 1, 2, true };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
@@ -766,7 +767,7 @@ test_row_shards(void)
 		for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
 			part[shared[i]] /= 4;
 		CHECK(memory_buffer(&m, BUF_WHOLE)->bytes == 0);
-		part[BUF_WHOLE] = memory_buffer(&m, BUF_LINK)->bytes;
+		part[BUF_WHOLE] = memory_buffer(&m, BUF_STAGE_OUTPUT)->bytes;
 		CHECK(has_sizes(&w, part));
 		CHECK(memory_total(&w) < memory_total(&m));
 		memory_release(&m);

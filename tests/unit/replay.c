@@ -94,7 +94,7 @@ main(void)
 		.items = items,
 		.layer = &layer,
 		.token_scale = 8 };
-	struct step s = { .e = &e, .training = true, .link = -1 };
+	struct step s = { .e = &e, .training = true, .stage_output = -1 };
 	struct replay *r = replay_new(&e);
 
 	/* Runs directly twice, is recorded and launched the third time, then launched. */
@@ -133,8 +133,8 @@ main(void)
 	counted(11, 1, 4);
 	replay_free(r);
 	CHECK(dropped == 1);
-	/* Recordings are so many at most: of 20 slots' and 4 batches' with and without a link, both
-	 * ways. */
+	/* Recordings are so many at most: of 20 slots' and 4 batches' with and without a stage
+	 * output, both ways. */
 	e.mem.use = (struct schedule_use){ 20, 4, 1 };
 	r = replay_new(&e);
 	for (int i = 0; i < 3 * 320; i++) {
@@ -142,7 +142,7 @@ main(void)
 			.training = true,
 			.slot = i / 3 % 20,
 			.batch = i / 60 % 4,
-			.link = i / 240 % 2 - 1 };
+			.stage_output = i / 240 % 2 - 1 };
 
 		replay_segment(r, &one, i < 480 ? to : back, segments);
 	}

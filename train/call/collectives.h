@@ -80,13 +80,13 @@ struct comm_messages {
 };
 
 /* One message between two ranks, of which one always sends and the other always receives; it waits
- * for those before it, and for no other call. Where they have shared the memory that landing lies
- * in, each rank's own, as far from the beginning of the same piece on both, a message is copied
- * there as soon as the one before it has been received, and no multiprocessor takes part; a longer
- * one in pieces. Elsewhere as in exchange. */
+ * for those before it, and for no other call. Where they have shared the memory that receive buffer
+ * lies in, each rank's own, as far from the beginning of the same piece on both, a message is
+ * copied there as soon as the one before it has been received, and no multiprocessor takes part; a
+ * longer one in pieces. Elsewhere as in exchange. */
 struct comm_message {
 	struct p2p message;
-	struct tensor landing;
+	struct tensor receive_buffer;
 };
 
 /*

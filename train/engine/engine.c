@@ -71,7 +71,7 @@ struct tensor
 step_buffer(const struct step *s, int number, int64_t layer)
 {
 	const struct buffer *b = memory_buffer(&s->e->mem, number);
-	const int copy[] = { 0, s->slot, s->batch, s->link };
+	const int copy[] = { 0, s->slot, s->batch, s->stage_output };
 	struct memory_place at;
 
 	if (!b->bytes)

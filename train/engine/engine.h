@@ -69,8 +69,8 @@ struct engine {
 	/* a save that still reads weights, masters or moments and must end before they change; or
 	 * NULL */
 	struct event *held;
-	struct traffic *traffic;   /* of the replicas */
-	struct handover *handover; /* of the pipeline stages */
+	struct traffic *traffic;     /* of the replicas */
+	struct stage_p2p *stage_p2p; /* of the pipeline stages */
 	struct overlap overlap, context;
 	struct comm_block *blocks; /* room for an exchange of the context ranks */
 	struct timing *timing;
@@ -139,11 +139,11 @@ void engine_sync(const struct engine *e);
 /* The context of one pass of one micro batch. */
 struct step {
 	struct engine *e;
-	int microbatch;        /* its number in the step on this data rank */
-	int chunk;             /* of the stage's layers */
-	int slot, batch, link; /* of the schedule */
-	bool training;         /* dropout on, gradients wanted */
-	bool recomputes;       /* a part of the pass that was run before: what was chosen counts */
+	int microbatch;                /* its number in the step on this data rank */
+	int chunk;                     /* of the stage's layers */
+	int slot, batch, stage_output; /* of the schedule */
+	bool training;                 /* dropout on, gradients wanted */
+	bool recomputes; /* a part of the pass that was run before: what was chosen counts */
 	/* main gradients already have earlier micro batches of the step: add to them */
 	bool accumulate;
 	bool last;            /* the last backward pass of the step */

@@ -260,8 +260,8 @@ nccl_message(struct comm *c, struct stream *st, const struct comm_message *a)
 {
 	struct nccl_group *g = c->impl;
 
-	if (g->peers && peers_hold(g->peers, &a->landing))
-		peers_message(g->peers, st, &a->message, &a->landing);
+	if (g->peers && peers_hold(g->peers, &a->receive_buffer))
+		peers_message(g->peers, st, &a->message, &a->receive_buffer);
 	else
 		nccl_exchange(c, st, &(struct comm_messages){ &a->message, 1 });
 }

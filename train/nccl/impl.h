@@ -29,9 +29,9 @@ void peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *
 /* As comm_ops.all_to_all. */
 void peers_all_to_all(
     struct peers *p, struct stream *st, const struct comm_block *block, int count);
-/* As comm_ops.message, where peers_hold landing. */
+/* As comm_ops.message, where peers_hold receive buffer. */
 void peers_message(
-    struct peers *p, struct stream *st, const struct p2p *m, const struct tensor *landing);
+    struct peers *p, struct stream *st, const struct p2p *m, const struct tensor *receive_buffer);
 /* As comm_ops.all_to_all_rows, where peers_hold x->out. */
 void peers_rows(struct peers *p, struct stream *st, const struct rows_exchange *x);
 

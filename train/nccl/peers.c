@@ -448,19 +448,21 @@ peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *parts
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-/* From one rank's tensor to the other's landing, and from there. That a piece may be written says
- * the flag with the number of the one before it, which has been taken out. */
+/* From one rank's tensor to the other's receive buffer, and from there. That a piece may be written
+ * says the flag with the number of the one before it, which has been taken out. */
 void
-peers_message(struct peers *p, struct stream *st, const struct p2p *m, const struct tensor *landing)
+peers_message(
+    struct peers *p, struct stream *st, const struct p2p *m, const struct tensor *receive_buffer)
 {
 	struct tensor all = tensor_flat(&m->buf);
 	int64_t left = tensor_elements(&all),
-		room = (int64_t)(tensor_bytes(landing) / dtype_size(all.dtype));
+		room = (int64_t)(tensor_bytes(receive_buffer) / dtype_size(all.dtype));
 
 	for (int64_t at = 0; at < left; at += room) {
 		struct tensor part = tensor_rows(&all, at, left - at < room ? left - at : room);
 		uint32_t before = p->number++;
-		void *here = m->send ? place(p, m->peer, landing->data) : landing->data;
+		void *here =
+		    m->send ? place(p, m->peer, receive_buffer->data) : receive_buffer->data;
 
 		if (m->send)
 			cu_flag_wait(

@@ -61,15 +61,15 @@ step_input(const struct step *s)
 
 /* The schedule keeps each output until it has been sent; no backward pass reads it. */
 struct tensor
-step_link(const struct step *s)
+step_stage_output(const struct step *s)
 {
-	return step_buffer(s, BUF_LINK, 0);
+	return step_buffer(s, BUF_STAGE_OUTPUT, 0);
 }
 
-/* A layer's output is the input of the next one, or the link to the next stage; the head, the last
- * of all, has none. The norm of the first of several blocks that run again was computed by the
- * block before it in the forward pass; the output of the last exists, so it computes only what its
- * backward pass needs. */
+/* A layer's output is the input of the next one, or the stage output to the next stage; the head,
+ * the last of all, has none. The norm of the first of several blocks that run again was computed by
+ * the block before it in the forward pass; the output of the last exists, so it computes only what
+ * its backward pass needs. */
 static void
 item_forward(struct step *s, const struct pass_item *m)
 {
@@ -79,22 +79,22 @@ item_forward(struct step *s, const struct pass_item *m)
 	s->recomputes = m->kind == ITEM_RECOMPUTE;
 	if (!m->last && m->block + 1 < blocks_of(s).end)
 		y = input_of(s, m->block + 1);
-	else if (!m->last && s->link >= 0)
-		y = step_link(s);
+	else if (!m->last && s->stage_output >= 0)
+		y = step_stage_output(s);
 	if (m->first && l->block->norm_taken)
 		norm_take(l, s, &x);
 	l->kind->forward(l, s, &y, &x);
 	s->recomputes = false;
 }
 
-/* On entry the link holds the gradient of the output, on return that of the input: the residual
- * path is never copied. */
+/* On entry the stage output holds the gradient of the output, on return that of the input: the
+ * residual path is never copied. */
 static void
 item_backward(struct step *s, const struct pass_item *m)
 {
 	const struct block *b = &s->e->mem.block[m->block];
 	const struct layer *l = &s->e->layer[m->block];
-	struct tensor x = input_of(s, m->block), dx = step_link(s);
+	struct tensor x = input_of(s, m->block), dx = step_stage_output(s);
 
 	l->kind->backward(l, s, &dx, &x);
 	if (m->block == blocks_of(s).first || b[-1].layer != b->layer)

@@ -9,11 +9,11 @@
 void step_load(struct step *s, const struct batch *b);
 /* The chunk's input; and its output, or the gradient that its backward pass updates in place. */
 struct tensor step_input(const struct step *s);
-struct tensor step_link(const struct step *s);
+struct tensor step_stage_output(const struct step *s);
 /* Queues a segment of a pass. A forward pass reads its input, which must have been loaded or
- * received. Before a backward pass the link holds the gradient of the output, after it that of the
- * input; the head starts from its loss. Accumulates main gradients. Collective over the tensor
- * group. */
+ * received. Before a backward pass the stage output holds the gradient of the output, after it that
+ * of the input; the head starts from its loss. Accumulates main gradients. Collective over the
+ * tensor group. */
 void step_segment(struct step *s, const struct pass_items *of, const struct segment *segment);
 /* The largest scores of attention of the chunk's layers, after its forward pass. */
 void step_measure(struct step *s);

@@ -7,7 +7,7 @@
 #include "lib/model/fit.h"
 #include "lib/model/gpu.h"
 #include "train/engine/fp8.h"
-#include "train/engine/handover.h"
+#include "train/engine/p2p.h"
 #include "train/engine/hashes.h"
 #include "train/engine/host.h"
 #include "train/engine/offload.h"
@@ -324,7 +324,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	share_params(e, world);
 	e->blocks = mem_alloc(
 	    (size_t)(context_kind_of(&e->plan)->arrays * e->groups.cp->size), sizeof *e->blocks);
-	e->handover = handover_open(e);
+	e->stage_p2p = p2p_open(e);
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
 	for (int i = 0; i < ROPE_TABLES; i++)
 		fill_rope_table(e, (enum rope_table)i);
@@ -346,7 +346,7 @@ engine_close(struct engine *e)
 	traffic_close(e->traffic);
 	free(e->overlap.arrived);
 	free(e->overlap.made);
-	handover_close(e->handover);
+	p2p_close(e->stage_p2p);
 	hashes_free(e->hashes);
 	timing_free(e->timing);
 	groups_close(&e->groups);

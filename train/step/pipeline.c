@@ -6,7 +6,7 @@
  * message.
  */
 #include "train/engine/fp8.h"
-#include "train/engine/handover.h"
+#include "train/engine/p2p.h"
 #include "train/engine/stash.h"
 #include "train/engine/timing.h"
 #include "train/engine/traffic.h"
@@ -46,7 +46,7 @@ step_of(const struct pipeline *p, const struct action *a)
 		.chunk = a->chunk,
 		.slot = a->slot,
 		.batch = a->batch,
-		.link = a->link,
+		.stage_output = a->stage_output,
 		.training = p->training,
 		.accumulate = a->microbatch > 0 && !engine_shards(p->e, SHARDING_GRADS),
 		.last = a->microbatch == p->num_microbatches - 1 && !p->rehearsal,
@@ -80,7 +80,7 @@ pass(const struct pipeline *p, const struct action *a)
 		timing_end(p->e, SPAN_BATCH);
 		step_load(&s, &batch);
 	}
-	handover_await(p->e, a);
+	p2p_await(p->e, a);
 	timing_begin(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
 	for (int i = busy ? 1 : 0; i < (busy ? m->num_segments : 1); i++) {
 		traffic_enter(&s, &m->item[m->segment[i].first]);
@@ -107,9 +107,12 @@ message(const struct pipeline *p, const struct action *a)
 
 	switch (a->kind) {
 	case ACTION_RECV_FORWARD: return (struct p2p){ false, before, TAG_FORWARD, step_input(&s) };
-	case ACTION_SEND_FORWARD: return (struct p2p){ true, after, TAG_FORWARD, step_link(&s) };
-	case ACTION_RECV_BACKWARD: return (struct p2p){ false, after, TAG_BACKWARD, step_link(&s) };
-	case ACTION_SEND_BACKWARD: return (struct p2p){ true, before, TAG_BACKWARD, step_link(&s) };
+	case ACTION_SEND_FORWARD:
+		return (struct p2p){ true, after, TAG_FORWARD, step_stage_output(&s) };
+	case ACTION_RECV_BACKWARD:
+		return (struct p2p){ false, after, TAG_BACKWARD, step_stage_output(&s) };
+	case ACTION_SEND_BACKWARD:
+		return (struct p2p){ true, before, TAG_BACKWARD, step_stage_output(&s) };
 	default: BUG("action %d is no message", (int)a->kind);
 	}
 }
@@ -151,7 +154,7 @@ exchange(const struct pipeline *p, const struct action *a, int left)
 		kinds |= 1U << a[n].kind;
 		n++;
 	}
-	handover_exchange(p->e, a, m, n, exchange_span(kinds));
+	p2p_exchange(p->e, a, m, n, exchange_span(kinds));
 	return n;
 }
 
@@ -173,7 +176,7 @@ pipeline_run(const struct pipeline *p)
 			pass(p, &list[i++]);
 		else
 			i += exchange(p, &list[i], n - i);
-	handover_settle(p->e);
+	p2p_settle(p->e);
 	free(list);
 	timing_end(p->e, SPAN_FORWARD_BACKWARD);
 }

@@ -36,13 +36,13 @@ struct replay {
 	bool off; /* the device has not recorded a segment: it is not tried again */
 };
 
-/* How many combinations of chunk, slot, batch and link (or no link) passes have. */
+/* How many combinations of chunk, slot, batch and stage output (or no stage output) passes have. */
 static int
 places(const struct engine *e)
 {
 	const struct schedule_use *u = &e->mem.use;
 
-	return layout_chunks(&e->plan.layout) * u->slots * u->batches * (u->links + 1);
+	return layout_chunks(&e->plan.layout) * u->slots * u->batches * (u->stage_outputs + 1);
 }
 
 /* The number of a pass's combination. */
@@ -52,7 +52,7 @@ place(const struct step *s)
 	const struct schedule_use *u = &s->e->mem.use;
 	int at = s->chunk * u->slots + s->slot;
 
-	return (at * u->batches + s->batch) * (u->links + 1) + s->link + 1;
+	return (at * u->batches + s->batch) * (u->stage_outputs + 1) + s->stage_output + 1;
 }
 
 /* Whether segments are the same in every step. Masks of dropout have the step in their key. Tensor

@@ -15,7 +15,7 @@ enum { BLOCK_SHIFT = 7, BLOCK_NUMBERS = BLOCK_COUNT << BLOCK_SHIFT };
 /* Described in lib/model/rank_buffers.c. */
 /* clang-format off */
 enum rank_buffer {
-	BUF_LANDING, BUF_WEIGHTS, BUF_WEIGHT_SLOTS, BUF_GRADS, BUF_GRAD_SLOTS, BUF_BF16_GRADS,
+	BUF_RECEIVE, BUF_WEIGHTS, BUF_WEIGHT_SLOTS, BUF_GRADS, BUF_GRAD_SLOTS, BUF_BF16_GRADS,
 	BUF_REPLICA_GRADS, BUF_MASTER, BUF_LOW_BITS,
 	/* the first state of the update rule, and the others after it */
 	BUF_STATE, BUF_STATE_LAST = BUF_STATE + OPTIM_STATES_MAX - 1,
@@ -26,7 +26,7 @@ enum rank_buffer {
 	BUF_ROUTER_SUMS, BUF_HASHES,
 	BUF_FP8_WEIGHTS, BUF_FP8_TRANSPOSED, BUF_FP8_SCALE, BUF_FP8_AMAX,
 	BUF_FP8_HISTORY, BUF_FP8_LARGEST, BUF_FP8_SQUARES, BUF_FP8_SQUARES_TRANSPOSED,
-	BUF_TOKENS, BUF_LABELS, BUF_POSITIONS, BUF_LOSS_MASK, BUF_DOCUMENTS, BUF_LINK,
+	BUF_TOKENS, BUF_LABELS, BUF_POSITIONS, BUF_LOSS_MASK, BUF_DOCUMENTS, BUF_STAGE_OUTPUT,
 	BUF_WHOLE, BUF_DWHOLE, BUF_SLOTS, BUF_PARTIAL,
 	BUF_BRANCH, BUF_DBRANCH, BUF_DPOST, BUF_DSUM, BUF_DNORM,
 	BUF_FP8_X, BUF_FP8_X_LINES, BUF_FP8_DY, BUF_FP8_DY_LINES,
@@ -38,8 +38,8 @@ enum rank_buffer {
 /* clang-format on */
 
 /* Where a buffer exists: once per run, on the device or the host, per slot of saved activations,
- * per layer of a slot, the same for layers that are recomputed too, per micro batch or link of the
- * schedule, or in scratch. */
-enum level { RUN, HOST, SLOT, LAYER, KEPT, BATCH, LINK, STEP };
+ * per layer of a slot, the same for layers that are recomputed too, per micro batch or stage output
+ * of the schedule, or in scratch. */
+enum level { RUN, HOST, SLOT, LAYER, KEPT, BATCH, STAGE_OUTPUT, STEP };
 
 #endif

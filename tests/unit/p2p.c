@@ -1,6 +1,6 @@
-/* handover.c - waits for messages of stages: each once when they go beside passes, none when they
+/* p2p.c - waits for messages of stages: each once when they go beside passes, none when they
  * go between passes; channels; the order in which a ring of stages opens them */
-#include "train/engine/handover.h"
+#include "train/engine/p2p.h"
 
 #include "tests/check.h"
 #include "train/comm.h"
@@ -59,7 +59,7 @@ message(struct comm *c, struct stream *st, const struct comm_message *a)
 {
 	(void)c;
 	used = st;
-	landed = a->landing.data;
+	landed = a->receive_buffer.data;
 	to = a->message.peer;
 	messages++;
 }
@@ -84,7 +84,7 @@ waits(void)
 	return n;
 }
 
-/* A step's messages: an input arrives in slot 1, an output is sent from link 0. */
+/* A step's messages: an input arrives in slot 1, an output is sent from stage output 0. */
 static void
 hand_over(struct engine *e, int wait)
 {
@@ -96,20 +96,20 @@ hand_over(struct engine *e, int wait)
 	const struct p2p in = { .send = false, .peer = 3 }, out = { .send = true, .peer = 1 };
 	int before = waits();
 
-	handover_exchange(e, &receive, &in, 1, SPAN_RECV_FORWARD);
-	handover_exchange(e, &send, &out, 1, SPAN_SEND_FORWARD);
-	handover_await(e, &other);
+	p2p_exchange(e, &receive, &in, 1, SPAN_RECV_FORWARD);
+	p2p_exchange(e, &send, &out, 1, SPAN_SEND_FORWARD);
+	p2p_await(e, &other);
 	CHECK(waits() == before);
-	handover_await(e, &reads);
+	p2p_await(e, &reads);
 	CHECK(waits() == before + wait);
-	handover_await(e, &reads);
+	p2p_await(e, &reads);
 	CHECK(waits() == before + wait);
-	handover_await(e, &writes);
+	p2p_await(e, &writes);
 	CHECK(waits() == before + 2 * wait);
-	handover_exchange(e, &send, &out, 1, SPAN_SEND_FORWARD);
-	handover_settle(e);
+	p2p_exchange(e, &send, &out, 1, SPAN_SEND_FORWARD);
+	p2p_settle(e);
 	CHECK(waits() == before + 3 * wait);
-	handover_settle(e);
+	p2p_settle(e);
 	CHECK(waits() == before + 3 * wait);
 }
 
@@ -122,11 +122,11 @@ both_ways(struct engine *e, const float *arena)
 		{ ACTION_SEND_BACKWARD, 0, 0, -1, -1, 1, 0 } };
 	const struct p2p m[] = { { .send = false, .peer = 3 }, { .send = true, .peer = 3 } };
 
-	handover_exchange(e, a, m, 2, SPAN_EXCHANGE);
+	p2p_exchange(e, a, m, 2, SPAN_EXCHANGE);
 	CHECK(used == &channel[0] && landed == arena && to == 1);
-	handover_exchange(e, &a[1], &m[1], 1, SPAN_EXCHANGE);
+	p2p_exchange(e, &a[1], &m[1], 1, SPAN_EXCHANGE);
 	CHECK(used == &channel[3] && landed == arena + 2 * 3 && to == 0);
-	handover_settle(e);
+	p2p_settle(e);
 }
 
 /* Each stage is at each of its channels once; what is one stage's end of an edge in a round is in
@@ -171,21 +171,21 @@ main(void)
 		.plan.layout = { 1, 1, 1, 4 } };
 
 	e.timing = timing_new();
-	e.handover = handover_open(&e);
+	e.stage_p2p = p2p_open(&e);
 	hand_over(&e, 0);
 	CHECK(used == &compute && num_events == 0 && exchanges == 3);
-	handover_close(e.handover);
+	p2p_close(e.stage_p2p);
 	e.mem.buffer =
 	    &(struct buffer){ .dtype = DTYPE_F32, .shape = { 4, 3 }, .bytes = sizeof arena };
-	e.mem.at[BUF_LANDING] = 1;
+	e.mem.at[BUF_RECEIVE] = 1;
 	for (int k = 0; k < CHANNELS; k++)
 		e.groups.channel[k] = &end[k];
-	e.handover = handover_open(&e);
+	e.stage_p2p = p2p_open(&e);
 	CHECK(shared == CHANNELS);
 	hand_over(&e, 1);
 	CHECK(used == &channel[1] && num_events == 5 && exchanges == 3 && messages == 3);
 	both_ways(&e, arena);
-	handover_close(e.handover);
+	p2p_close(e.stage_p2p);
 	timing_free(e.timing);
 	for (int n = 2; n <= 9; n++)
 		rounds(n);
