@@ -298,7 +298,7 @@ add_kind(struct stage_time *s, const struct run_case *r, const struct block_kind
 /* Seconds of copies that no computation hides: saved activations go to the host beside a forward
  * pass and come back beside a backward pass, which takes twice as long. */
 static double
-stash_time(const struct run_case *r, int64_t stage, double busy)
+activation_offload_time(const struct run_case *r, int64_t stage, double busy)
 {
 	struct memory_plan m;
 	double way;
@@ -306,7 +306,7 @@ stash_time(const struct run_case *r, int64_t stage, double busy)
 	if (!r->shape->offloaded_layers)
 		return 0;
 	memory_plan_stage(&m, r->stages, r->shape, (int)stage);
-	way = (double)m.stash_host_bytes * layout_chunks(r->layout) /
+	way = (double)m.offload_host_bytes * layout_chunks(r->layout) /
 	    (r->hw->host_bandwidth * 1e9 * r->hw->link_efficiency);
 	memory_release(&m);
 	return fmax(way - busy / 3, 0) + fmax(way - 2 * busy / 3, 0);
@@ -328,7 +328,7 @@ stage_time(const struct run_case *r, int64_t stage)
 		add_kind(&s, &eight, *k, &all, block);
 	}
 	free(block);
-	s.host = stash_time(r, stage, stage_total(&s));
+	s.host = activation_offload_time(r, stage, stage_total(&s));
 	return s;
 }
 

@@ -196,20 +196,21 @@ place_slots(struct memory_plan *m)
 		m->recompute_inputs = int64_div_up(m->recompute_layers, m->recompute_chunk);
 		m->input_bytes = memory_aligned(memory_buffer(m, m->recompute_input)->bytes);
 	}
-	m->stash_inputs = stash_before(&m->stash, m->recompute_inputs);
-	m->stash_layers = m->stash.moved - m->stash_inputs;
-	host_inputs = int64_min(m->stash_inputs, m->stash.copied);
+	m->offload_inputs = activation_offload_before(&m->activation_offload, m->recompute_inputs);
+	m->offload_layers = m->activation_offload.moved - m->offload_inputs;
+	host_inputs = int64_min(m->offload_inputs, m->activation_offload.copied);
 	m->inputs_base = m->kept_base + m->kept_bytes * (uint64_t)m->num_layers;
 	m->layer_base =
-	    m->inputs_base + m->input_bytes * (uint64_t)(m->recompute_inputs - m->stash_inputs);
-	m->slot_bytes = m->layer_base + m->layer_bytes * (uint64_t)(layers - m->stash_layers);
-	m->stash_base = m->slot_bytes * slots + m->batch_bytes * (uint64_t)m->use.batches;
-	m->stash_bytes = m->stash_layers ? m->layer_bytes : m->input_bytes;
-	m->stash_host_bytes = m->input_bytes * (uint64_t)host_inputs +
-	    m->layer_bytes * (uint64_t)(m->stash.copied - host_inputs);
-	m->arena[ARENA_SAVED] = m->stash_base + m->stash_bytes * (uint64_t)m->stash.places;
-	m->stash_host = m->arena[ARENA_HOST];
-	m->arena[ARENA_HOST] += m->stash_host_bytes * slots;
+	    m->inputs_base + m->input_bytes * (uint64_t)(m->recompute_inputs - m->offload_inputs);
+	m->slot_bytes = m->layer_base + m->layer_bytes * (uint64_t)(layers - m->offload_layers);
+	m->offload_base = m->slot_bytes * slots + m->batch_bytes * (uint64_t)m->use.batches;
+	m->offload_bytes = m->offload_layers ? m->layer_bytes : m->input_bytes;
+	m->offload_host_bytes = m->input_bytes * (uint64_t)host_inputs +
+	    m->layer_bytes * (uint64_t)(m->activation_offload.copied - host_inputs);
+	m->arena[ARENA_SAVED] =
+	    m->offload_base + m->offload_bytes * (uint64_t)m->activation_offload.places;
+	m->offload_host = m->arena[ARENA_HOST];
+	m->arena[ARENA_HOST] += m->offload_host_bytes * slots;
 }
 
 /* Where the copies of each buffer lie. */
@@ -320,12 +321,14 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 	span = block_recompute(&s->recompute, m->num_layers);
 	m->recompute_layers = span.layers;
 	m->recompute_chunk = span.chunk;
-	m->stash = stash_plan(
+	m->activation_offload = activation_offload_plan(
 	    s->forward_only ? 0 : s->offloaded_layers, m->num_layers, span.chunk, m->use.slots);
 	for (int i = m->num_blocks; i-- > 0;) {
 		struct block *b = &m->block[i];
 
-		b->stash = block_in_layer(b, r->model) ? stash_number(&m->stash, b->local) : -1;
+		b->activation_offload = block_in_layer(b, r->model)
+		    ? activation_offload_number(&m->activation_offload, b->local)
+		    : -1;
 		if (b->recompute_chunk >= 0)
 			m->recompute_input = b->kind->input;
 	}

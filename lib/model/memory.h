@@ -12,7 +12,7 @@
  *   scratch   one step of one layer; buffers whose phases do not meet share the same bytes
  *   host      for the run, in host memory: what the host updates, and a ring of two slots through
  *             which pieces of the device's arrays pass; and of each slot what leaves the device
- *             between the passes (stash.h)
+ *             between the passes (activation_offload.h)
  *
  * Each block describes its buffers (block/); rank_buffers.c describes those of the rank.
  *
@@ -27,7 +27,7 @@
 #include "lib/model/block/block.h"
 #include "lib/model/bucket.h"
 #include "lib/model/schedule.h"
-#include "lib/model/stash.h"
+#include "lib/model/activation_offload.h"
 
 enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_HOST, ARENA_COUNT };
 
@@ -85,12 +85,12 @@ struct memory_plan {
 	int64_t recompute_inputs; /* their number, */
 	uint64_t input_bytes;     /* and the bytes of one */
 	uint64_t recompute_base;  /* where the layers of a chunk lie in scratch */
-	struct stash_plan stash;
+	struct activation_offload_plan activation_offload;
 	/* of the units that leave, those that are inputs of recomputed layers, and layers */
-	int64_t stash_inputs, stash_layers;
+	int64_t offload_inputs, offload_layers;
 	/* where its places begin in the saved arena, and the bytes of one; the same of the slots in
 	 * the host's, which hold those inputs first */
-	uint64_t stash_base, stash_bytes, stash_host, stash_host_bytes;
+	uint64_t offload_base, offload_bytes, offload_host, offload_host_bytes;
 	uint64_t arena[ARENA_COUNT]; /* the sizes that are allocated */
 };
 
@@ -140,10 +140,10 @@ uint64_t memory_total(const struct memory_plan *m);
 struct memory_place memory_at(const struct memory_plan *m, int b, int copy, int64_t layer);
 /* A unit that leaves its slot: where it is computed, in the saved arena, and where it lies on the
  * host if it is copied there. */
-struct memory_stash {
+struct memory_offloaded {
 	uint64_t device, host, bytes;
 };
-struct memory_stash memory_stash(const struct memory_plan *m, int slot, int number);
+struct memory_offloaded memory_offloaded(const struct memory_plan *m, int slot, int number);
 /* The size of a buffer of n bytes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
 /* The buffer of what the host updates, for one of what the device does; else b. */

@@ -3,15 +3,15 @@
 #include "lib/model/memory.h"
 
 /* The bytes of a unit come first in its place. */
-struct memory_stash
-memory_stash(const struct memory_plan *m, int slot, int number)
+struct memory_offloaded
+memory_offloaded(const struct memory_plan *m, int slot, int number)
 {
-	int64_t inputs = int64_min(number, m->stash_inputs), layers = number - inputs;
-	bool input = number < m->stash_inputs;
+	int64_t inputs = int64_min(number, m->offload_inputs), layers = number - inputs;
+	bool input = number < m->offload_inputs;
 
-	return (struct memory_stash){ m->stash_base +
-		    m->stash_bytes * (uint64_t)(number % m->stash.places),
-		m->stash_host + m->stash_host_bytes * (uint64_t)slot +
+	return (struct memory_offloaded){ m->offload_base +
+		    m->offload_bytes * (uint64_t)(number % m->activation_offload.places),
+		m->offload_host + m->offload_host_bytes * (uint64_t)slot +
 		    m->input_bytes * (uint64_t)inputs + m->layer_bytes * (uint64_t)layers,
 		input ? memory_buffer(m, m->recompute_input)->bytes : m->layer_bytes };
 }
@@ -21,14 +21,15 @@ memory_stash(const struct memory_plan *m, int slot, int number)
 static struct memory_place
 unit_at(const struct memory_plan *m, const struct buffer *b, uint64_t slot, int64_t layer)
 {
-	int64_t unit = layer / m->stash.layers, stay = unit - stash_before(&m->stash, unit),
-		inputs = m->recompute_inputs - m->stash_inputs;
-	int number = stash_number(&m->stash, layer);
+	int64_t unit = layer / m->activation_offload.layers,
+		stay = unit - activation_offload_before(&m->activation_offload, unit),
+		inputs = m->recompute_inputs - m->offload_inputs;
+	int number = activation_offload_number(&m->activation_offload, layer);
 	bool input = layer < m->recompute_layers;
 	uint64_t at = input ? 0 : b->offset;
 
 	if (number >= 0)
-		at += memory_stash(m, 0, number).device;
+		at += memory_offloaded(m, 0, number).device;
 	else if (input)
 		at += slot + m->inputs_base + m->input_bytes * (uint64_t)stay;
 	else
@@ -75,8 +76,8 @@ memory_instances(const struct memory_plan *m, int number, enum arena where)
 {
 	const struct buffer *b = memory_buffer(m, number);
 	bool input = number == m->recompute_input;
-	int64_t host_inputs = int64_min(m->stash_inputs, m->stash.copied),
-		moved = m->stash_layers + (input ? m->stash_inputs : 0),
+	int64_t host_inputs = int64_min(m->offload_inputs, m->activation_offload.copied),
+		moved = m->offload_layers + (input ? m->offload_inputs : 0),
 		all = m->num_layers - m->recompute_layers + (input ? m->recompute_inputs : 0);
 
 	if (!b->bytes)
@@ -86,8 +87,10 @@ memory_instances(const struct memory_plan *m, int number, enum arena where)
 	if (b->level != LAYER)
 		return b->place == where ? b->copies : 0;
 	switch (where) {
-	case ARENA_SAVED: return b->copies * (all - moved) + (moved ? m->stash.places : 0);
-	case ARENA_HOST: return b->copies * (m->stash.copied - (input ? 0 : host_inputs));
+	case ARENA_SAVED:
+		return b->copies * (all - moved) + (moved ? m->activation_offload.places : 0);
+	case ARENA_HOST:
+		return b->copies * (m->activation_offload.copied - (input ? 0 : host_inputs));
 	case ARENA_SCRATCH: return m->recompute_chunk;
 	default: return 0;
 	}

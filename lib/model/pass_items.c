@@ -45,7 +45,7 @@ parted(const struct memory_plan *m, const struct pass_item *a, const struct pass
 	int from = m->block[a->block].layer, to = m->block[b->block].layer;
 
 	if ((a->kind == ITEM_BACKWARD) != (b->kind == ITEM_BACKWARD) ||
-	    m->block[a->block].stash != m->block[b->block].stash)
+	    m->block[a->block].activation_offload != m->block[b->block].activation_offload)
 		return true;
 	for (int k = 0; k < m->shards.num_buckets; k++)
 		if (uses(&m->shards.bucket[k], from) != uses(&m->shards.bucket[k], to))

@@ -4,8 +4,8 @@
  * A forward pass goes through the chunk's blocks. A backward pass goes through them in reverse; it
  * runs blocks that kept nothing forward again before the first of them that it goes back through.
  * Gradients are reduced and weights gathered by bucket, so only between moves that use other
- * buckets; saved activations leave and come back (stash.h) between moves of other layers. What lies
- * between two such places can be recorded by a device and launched as a whole.
+ * buckets; saved activations leave and come back (activation_offload.h) between moves of other
+ * layers. What lies between two such places can be recorded by a device and launched as a whole.
  */
 #ifndef MODEL_PASS_ITEMS_H
 #define MODEL_PASS_ITEMS_H

@@ -99,7 +99,7 @@ struct train_shape {
 	/* the share of the own elements whose masters and states are in host memory, and which the
 	 * host updates */
 	double optimizer_offload;
-	int64_t offloaded_layers; /* of a chunk, as stash_plan takes them */
+	int64_t offloaded_layers; /* of a chunk, as activation_offload_plan takes them */
 	bool averaged;            /* an average of the weights is kept in host memory */
 	/* rows for which a rank that shares experts keeps room, over the mean; 0: for all that may
 	 * arrive (capacity.h) */

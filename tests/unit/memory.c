@@ -146,11 +146,11 @@ check_copies(const struct memory_plan *m)
 static bool
 represents(const struct memory_plan *m, enum arena arena, int slot, int64_t layer)
 {
-	int number = stash_number(&m->stash, layer);
+	int number = activation_offload_number(&m->activation_offload, layer);
 
 	if (arena == ARENA_SCRATCH)
 		return slot == 0 && layer < m->recompute_chunk;
-	return number < 0 || (slot == 0 && number < m->stash.places);
+	return number < 0 || (slot == 0 && number < m->activation_offload.places);
 }
 
 /* An instance of a layer buffer lies inside its arena, and what represents it shares no byte with
@@ -203,32 +203,37 @@ check_sums(const struct memory_plan *m)
 	CHECK(sum[ARENA_SCRATCH] >= m->arena[ARENA_SCRATCH]);
 	CHECK(m->slot_bytes ==
 	    m->layer_base +
-		m->layer_bytes * (uint64_t)(m->num_layers - m->recompute_layers - m->stash_layers));
-	CHECK(m->stash_base ==
+		m->layer_bytes *
+		    (uint64_t)(m->num_layers - m->recompute_layers - m->offload_layers));
+	CHECK(m->offload_base ==
 	    m->slot_bytes * (uint64_t)m->use.slots + m->batch_bytes * (uint64_t)m->use.batches);
-	CHECK(m->arena[ARENA_SAVED] == m->stash_base + m->stash_bytes * (uint64_t)m->stash.places);
+	CHECK(m->arena[ARENA_SAVED] ==
+	    m->offload_base + m->offload_bytes * (uint64_t)m->activation_offload.places);
 	CHECK(memory_total(m) == m->arena[0] + m->arena[1] + m->arena[2]);
 }
 
 /* Units that leave follow each other through their places, and lie on the host one after the other;
  * the buffers of their layers are in them. */
 static void
-check_stash(const struct memory_plan *m)
+check_activation_offload(const struct memory_plan *m)
 {
-	uint64_t at = m->stash_host;
+	uint64_t at = m->offload_host;
 
-	CHECK(m->stash.moved == m->stash_inputs + m->stash_layers);
-	for (int i = 0; i < m->use.slots * m->stash.moved; i++) {
-		int number = (int)(i % m->stash.moved), slot = (int)(i / m->stash.moved);
-		struct memory_stash u = memory_stash(m, slot, number);
+	CHECK(m->activation_offload.moved == m->offload_inputs + m->offload_layers);
+	for (int i = 0; i < m->use.slots * m->activation_offload.moved; i++) {
+		int number = (int)(i % m->activation_offload.moved),
+		    slot = (int)(i / m->activation_offload.moved);
+		struct memory_offloaded u = memory_offloaded(m, slot, number);
 
-		CHECK(number >= m->stash.copied || u.host == at);
-		CHECK(u.bytes > 0 && u.bytes <= m->stash_bytes);
+		CHECK(number >= m->activation_offload.copied || u.host == at);
+		CHECK(u.bytes > 0 && u.bytes <= m->offload_bytes);
 		CHECK(u.device ==
-		    m->stash_base + m->stash_bytes * (uint64_t)(number % m->stash.places));
-		at += number < m->stash.copied ? memory_aligned(u.bytes) : 0;
+		    m->offload_base +
+			m->offload_bytes * (uint64_t)(number % m->activation_offload.places));
+		at += number < m->activation_offload.copied ? memory_aligned(u.bytes) : 0;
 		for (int64_t l = 0; l < m->num_layers; l++)
-			for (int k = 0; k < m->num_buffers && stash_number(&m->stash, l) == number;
+			for (int k = 0; k < m->num_buffers &&
+			     activation_offload_number(&m->activation_offload, l) == number;
 			     k++) {
 				const struct buffer *b = &m->buffer[k];
 				struct memory_place p = memory_at(m, b->number, slot, l);
@@ -282,7 +287,7 @@ check_all(const struct model_config *c, const struct layout *l, const struct tra
 		check_levels(&m);
 		check_sums(&m);
 		check_layers(&m);
-		check_stash(&m);
+		check_activation_offload(&m);
 		check_copies(&m);
 		CHECK(m.use.slots == in_flight(l, s, coord[AX_PP]) && m.use.batches == m.use.slots);
 		CHECK(memory_buffer(&m, BUF_WEIGHTS)->bytes ==

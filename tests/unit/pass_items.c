@@ -57,7 +57,8 @@ check_segments(const struct memory_plan *m, const struct pass_items *p)
 			bool same = k + 1 < p->num_items &&
 			    bucket_of(m, m->block[a->block].layer) ==
 				bucket_of(m, m->block[b->block].layer) &&
-			    m->block[a->block].stash == m->block[b->block].stash &&
+			    m->block[a->block].activation_offload ==
+				m->block[b->block].activation_offload &&
 			    (a->kind == ITEM_BACKWARD) == (b->kind == ITEM_BACKWARD);
 
 			CHECK(same == (k + 1 < l->end));

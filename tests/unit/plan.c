@@ -205,7 +205,7 @@ test_directions(void)
 /* Copies of saved activations cost nothing where they fit beside the passes, and on a slow link as
  * much as they exceed them. With a pass in flight three layers find their places as they left. */
 static void
-test_stash(void)
+test_activation_offload(void)
 {
 	struct hardware hw = device("gpu h200\n"), slow = device("gpu h200\nhost-bandwidth 0.01\n");
 	struct layout l = { 1, 1, 1, 1 };
@@ -484,7 +484,7 @@ main(void)
 	test_gemms();
 	test_mapping();
 	test_directions();
-	test_stash();
+	test_activation_offload();
 	test_overlap();
 	test_matrices();
 	test_scale();

@@ -30,7 +30,7 @@ struct layer;
 struct host;
 struct ema;
 struct offload;
-struct stash;
+struct activation_offload;
 
 /* What tensor ranks communicate beside GEMMs, or context ranks beside GEMMs and attention. */
 struct overlap {
@@ -83,7 +83,8 @@ struct engine {
 	struct host *host;       /* NULL: it computes nothing */
 	struct offload *offload; /* NULL: the device updates all */
 	struct ema *ema;         /* NULL: no average of the weights is kept */
-	struct stash *stash;     /* NULL: saved activations stay on the device */
+	struct activation_offload
+	    *activation_offload; /* NULL: saved activations stay on the device */
 };
 
 /* Initialises this rank's own masters, or its own weights without masters, from the counter RNG:

@@ -31,10 +31,10 @@ enum span {
 	SPAN_EMBEDDING_GRADS,
 	SPAN_REDUCE,
 	SPAN_GATHER,
-	SPAN_RETURN, /* of weights that the host updates */
-	SPAN_STASH,  /* of saved activations on their way to the host or back */
-	SPAN_CLIP,   /* the norm of the gradients */
-	SPAN_TOTALS, /* the totals of all ranks, with all that they wait for */
+	SPAN_RETURN,             /* of weights that the host updates */
+	SPAN_ACTIVATION_OFFLOAD, /* of saved activations on their way to the host or back */
+	SPAN_CLIP,               /* the norm of the gradients */
+	SPAN_TOTALS,             /* the totals of all ranks, with all that they wait for */
 	SPAN_OPTIMIZER,
 	SPAN_BETWEEN, /* what the host does while nothing is queued */
 	SPAN_COUNT
@@ -48,7 +48,7 @@ enum span_wait {
 	WAIT_CONTEXT,
 	WAIT_PIPELINE,
 	WAIT_BATCH,
-	WAIT_STASH,
+	WAIT_ACTIVATION_OFFLOAD,
 	WAIT_COUNT
 };
 

@@ -11,7 +11,7 @@
 #include "train/engine/hashes.h"
 #include "train/engine/host.h"
 #include "train/engine/offload.h"
-#include "train/engine/stash.h"
+#include "train/engine/activation_offload.h"
 #include "train/engine/timing.h"
 #include "train/engine/traffic.h"
 #include "train/layers/context.h"
@@ -317,7 +317,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->hashes = hashes_new(e);
 	e->offload = offload_new(e);
 	e->ema = ema_new(e);
-	e->stash = stash_open(e);
+	e->activation_offload = activation_offload_open(e);
 	open_overlap(e, world);
 	open_context(e, world);
 	share_experts(e, world);
@@ -353,7 +353,7 @@ engine_close(struct engine *e)
 	host_close(e);
 	ema_free(e->ema);
 	offload_free(e->offload);
-	stash_close(e->stash);
+	activation_offload_close(e->activation_offload);
 	for (int a = 0; a < ARENA_HOST; a++)
 		if (e->arena[a])
 			e->backend->release(e->device, e->arena[a]);

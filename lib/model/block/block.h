@@ -77,8 +77,8 @@ struct block {
 	 */
 	int recompute_chunk;
 	/* the number of its layer's unit among those of its chunk whose saved activations leave the
-	 * device (stash.h); -1: they stay. Set by memory_plan */
-	int stash;
+	 * device (activation_offload.h); -1: they stay. Set by memory_plan */
+	int activation_offload;
 	const struct block_norm *norm, *post; /* those of its kind that the model has; or NULL */
 	/* what it reads, or the norm of its input; parallel: its layer's input, as the layer's
 	 * other block, so that one residual sum has both branches */

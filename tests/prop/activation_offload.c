@@ -1,7 +1,7 @@
-/* stash.c - units that leave the device, on a device whose streams run apart: every read finds what
- * was saved, and events order each use of a place, and of the host's memory, after those before it,
- * whatever the schedule, the recomputation and the number of layers that leave */
-#include "train/engine/stash.h"
+/* activation_offload.c - units that leave the device, on a device whose streams run apart: every
+ * read finds what was saved, and events order each use of a place, and of the host's memory, after
+ * those before it, whatever the schedule, the recomputation and the number of layers that leave */
+#include "train/engine/activation_offload.h"
 
 #include "lib/model/family.h"
 #include "tests/check.h"
@@ -50,7 +50,7 @@ static struct stream *
 stream_of(struct device *d, int index)
 {
 	(void)d;
-	return &streams[index == STREAM_STASH ? OUT : index == STREAM_UNSTASH ? IN : COMPUTE];
+	return &streams[index == STREAM_OFFLOAD ? OUT : index == STREAM_RELOAD ? IN : COMPUTE];
 }
 
 static void
@@ -95,13 +95,15 @@ region_at(const void *at, size_t bytes)
 	const struct memory_plan *m = &e.mem;
 	uint64_t from = (uint64_t)((const char *)at - e.arena[ARENA_SAVED]);
 
-	CHECK(bytes > 0 && bytes <= m->stash_bytes);
-	if (from >= m->stash_base && from < m->arena[ARENA_SAVED])
-		return &place[(from - m->stash_base) / m->stash_bytes];
+	CHECK(bytes > 0 && bytes <= m->offload_bytes);
+	if (from >= m->offload_base && from < m->arena[ARENA_SAVED])
+		return &place[(from - m->offload_base) / m->offload_bytes];
 	from = (uint64_t)((const char *)at - e.arena[ARENA_HOST]);
-	for (int i = 0; i < m->use.slots * m->stash.copied; i++)
+	for (int i = 0; i < m->use.slots * m->activation_offload.copied; i++)
 		if (from ==
-		    memory_stash(m, i / (int)m->stash.copied, i % (int)m->stash.copied).host)
+		    memory_offloaded(m, i / (int)m->activation_offload.copied,
+			i % (int)m->activation_offload.copied)
+			.host)
 			return &host[i];
 	BUG("a copy at %llu", (unsigned long long)from);
 }
@@ -128,10 +130,11 @@ compute(const struct step *s, const struct pass_item *m)
 {
 	const struct block *b = &e.mem.block[m->block];
 	bool more = m->block + 1 < e.mem.chunk[s->chunk].end;
-	const int of[] = { b->stash, more && m->kind == ITEM_FORWARD ? b[1].stash : -1 };
+	const int of[] = { b->activation_offload,
+		more && m->kind == ITEM_FORWARD ? b[1].activation_offload : -1 };
 
 	for (int i = 0; i < 2; i++) {
-		struct region *r = &place[of[i] >= 0 ? of[i] % e.mem.stash.places : 0];
+		struct region *r = &place[of[i] >= 0 ? of[i] % e.mem.activation_offload.places : 0];
 
 		if (of[i] < 0)
 			continue;
@@ -154,14 +157,14 @@ pass(const struct action *a, int iteration, bool training)
 		.slot = a->slot,
 		.training = training,
 		.iteration = (uint32_t)iteration };
-	bool segments = stash_begin(&s, back) && m->num_segments > 2;
+	bool segments = activation_offload_begin(&s, back) && m->num_segments > 2;
 
 	CHECK(!segments || training);
 	for (int i = segments ? 1 : 0; i < (segments ? m->num_segments : 1); i++) {
-		stash_enter(&s, m, &m->segment[i]);
+		activation_offload_enter(&s, m, &m->segment[i]);
 		for (int k = m->segment[i].first; k < m->segment[i].end; k++)
 			compute(&s, &m->item[k]);
-		stash_leave(&s, m, &m->segment[i]);
+		activation_offload_leave(&s, m, &m->segment[i]);
 	}
 }
 
@@ -208,20 +211,20 @@ begin(const struct layout *l, const struct train_shape *s, int stage)
 		.backend = &backend, .stream = &streams[COMPUTE], .timing = timing_new()
 	};
 	memory_plan(&e.mem, &c, l, s, coord);
-	CHECK(e.mem.use.slots * e.mem.stash.moved <= UNITS);
+	CHECK(e.mem.use.slots * e.mem.activation_offload.moved <= UNITS);
 	for (int a = ARENA_SAVED; a < ARENA_COUNT; a++)
 		e.arena[a] = calloc(1, e.mem.arena[a] + 1);
 	e.items = calloc((size_t)layout_chunks(l), sizeof *e.items);
 	for (int i = 0; i < 2 * layout_chunks(l); i++)
 		pass_items_init(&e.items[i / 2][i % 2], &e.mem, i / 2, i % 2);
-	e.stash = stash_open(&e);
-	CHECK((e.stash != NULL) == (e.mem.stash.copied > 0));
+	e.activation_offload = activation_offload_open(&e);
+	CHECK((e.activation_offload != NULL) == (e.mem.activation_offload.copied > 0));
 }
 
 static void
 end(const struct layout *l)
 {
-	stash_close(e.stash);
+	activation_offload_close(e.activation_offload);
 	for (int i = 0; i < 2 * layout_chunks(l); i++)
 		pass_items_release(&e.items[i / 2][i % 2]);
 	free(e.items);
@@ -243,7 +246,7 @@ run(const struct layout *l, const struct train_shape *s)
 			passes(l, stage, i, false);
 		}
 		if (e.mem.use.slots == 1)
-			CHECK(copies == STEPS * MICROBATCHES * 2 * e.mem.stash.copied);
+			CHECK(copies == STEPS * MICROBATCHES * 2 * e.mem.activation_offload.copied);
 		end(l);
 	}
 }

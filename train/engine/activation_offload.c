@@ -1,10 +1,10 @@
 /*
- * stash.c - units that take turns in places
+ * activation_offload.c - units that take turns in places
  *
  * What the host queues decides which unit a place has; events order the copies. Copies to the host
  * follow each other on one stream, so a place that has been left was left by all units before.
  */
-#include "train/engine/stash.h"
+#include "train/engine/activation_offload.h"
 #include "lib/base/mem.h"
 #include "train/engine/streams.h"
 
@@ -18,23 +18,23 @@ struct place {
 	bool leaving, arriving; /* copies that the compute stream has not waited for */
 };
 
-struct stash {
+struct activation_offload {
 	struct stream *out, *in;
 	struct place *place;
 };
 
-struct stash *
-stash_open(struct engine *e)
+struct activation_offload *
+activation_offload_open(struct engine *e)
 {
 	const struct backend *b = e->backend;
-	int n = e->mem.stash.places;
-	struct stash *x;
+	int n = e->mem.activation_offload.places;
+	struct activation_offload *x;
 
-	if (!e->mem.stash.copied)
+	if (!e->mem.activation_offload.copied)
 		return NULL;
 	x = mem_zalloc(1, sizeof *x);
-	x->out = b->stream(e->device, STREAM_STASH);
-	x->in = b->stream(e->device, STREAM_UNSTASH);
+	x->out = b->stream(e->device, STREAM_OFFLOAD);
+	x->in = b->stream(e->device, STREAM_RELOAD);
 	x->place = mem_zalloc((size_t)n, sizeof *x->place);
 	for (int i = 0; i < n; i++)
 		x->place[i] = (struct place){ NOTHING, NOTHING, b->event(e->device),
@@ -43,7 +43,7 @@ stash_open(struct engine *e)
 }
 
 void
-stash_close(struct stash *x)
+activation_offload_close(struct activation_offload *x)
 {
 	if (x)
 		free(x->place);
@@ -53,7 +53,7 @@ stash_close(struct stash *x)
 static struct place *
 place_of(const struct engine *e, int number)
 {
-	return &e->stash->place[number % e->mem.stash.places];
+	return &e->activation_offload->place[number % e->mem.activation_offload.places];
 }
 
 /* --- copies ----------------------------------------------------------------------------------- */
@@ -62,11 +62,11 @@ place_of(const struct engine *e, int number)
 static void
 copy_out(struct engine *e, int slot, int number)
 {
-	struct memory_stash u = memory_stash(&e->mem, slot, number);
+	struct memory_offloaded u = memory_offloaded(&e->mem, slot, number);
 	struct place *p = place_of(e, number);
-	struct stream *out = e->stash->out;
+	struct stream *out = e->activation_offload->out;
 
-	if (number >= e->mem.stash.copied)
+	if (number >= e->mem.activation_offload.copied)
 		return;
 	e->backend->record(e->stream, p->used);
 	e->backend->wait(out, p->used);
@@ -80,9 +80,9 @@ copy_out(struct engine *e, int slot, int number)
 static void
 copy_in(struct engine *e, int slot, int number)
 {
-	struct memory_stash u = memory_stash(&e->mem, slot, number);
+	struct memory_offloaded u = memory_offloaded(&e->mem, slot, number);
 	struct place *p = place_of(e, number);
-	struct stream *in = e->stash->in;
+	struct stream *in = e->activation_offload->in;
 
 	if (p->slot == slot && p->number == number)
 		return;
@@ -100,7 +100,7 @@ static void
 await(struct engine *e, struct stream *st, struct event *ev, bool *pending)
 {
 	if (*pending)
-		streams_join(e, st, ev, SPAN_STASH);
+		streams_join(e, st, ev, SPAN_ACTIVATION_OFFLOAD);
 	*pending = false;
 }
 
@@ -113,7 +113,7 @@ begin_unit(struct step *s, int number)
 	struct engine *e = s->e;
 	struct place *p = place_of(e, number);
 
-	await(e, e->stash->out, p->left, &p->leaving);
+	await(e, e->activation_offload->out, p->left, &p->leaving);
 	p->slot = s->slot;
 	p->number = number;
 }
@@ -128,7 +128,7 @@ need_unit(struct step *s, int number)
 
 	if (p->slot != s->slot || p->number != number)
 		BUG("unit %d of slot %d was not asked for", number, s->slot);
-	await(e, e->stash->in, p->arrived, &p->arriving);
+	await(e, e->activation_offload->in, p->arrived, &p->arriving);
 }
 
 static void
@@ -136,7 +136,7 @@ end_unit(struct step *s, int number)
 {
 	struct engine *e = s->e;
 	struct place *p = place_of(e, number);
-	int next = number - e->mem.stash.places;
+	int next = number - e->mem.activation_offload.places;
 
 	e->backend->record(e->stream, p->used);
 	if (next >= 0)
@@ -149,31 +149,32 @@ number_at(const struct step *s, int block)
 {
 	const struct block_range *r = &s->e->mem.chunk[s->chunk];
 
-	return block >= r->first && block < r->end ? s->e->mem.block[block].stash : NOTHING;
+	return block >= r->first && block < r->end ? s->e->mem.block[block].activation_offload
+						   : NOTHING;
 }
 
 /* Evaluations keep nothing and have their places elsewhere in the same memory, so that copies to
  * the host are waited for. */
 bool
-stash_begin(struct step *s, bool backward)
+activation_offload_begin(struct step *s, bool backward)
 {
 	struct engine *e = s->e;
 	const struct block_range *chunk = &e->mem.chunk[s->chunk];
 	int last = NOTHING;
 
-	if (!e->stash)
+	if (!e->activation_offload)
 		return false;
 	if (!s->training) {
-		for (int i = 0; i < e->mem.stash.places; i++) {
-			struct place *p = &e->stash->place[i];
+		for (int i = 0; i < e->mem.activation_offload.places; i++) {
+			struct place *p = &e->activation_offload->place[i];
 
-			await(e, e->stash->out, p->left, &p->leaving);
+			await(e, e->activation_offload->out, p->left, &p->leaving);
 		}
 		return false;
 	}
 	for (int b = chunk->end - 1; b >= chunk->first && last == NOTHING; b--)
 		last = number_at(s, b);
-	for (int i = last; backward && i >= 0 && i > last - e->mem.stash.places; i--)
+	for (int i = last; backward && i >= 0 && i > last - e->mem.activation_offload.places; i--)
 		copy_in(e, s->slot, i);
 	return last != NOTHING;
 }
@@ -181,12 +182,12 @@ stash_begin(struct step *s, bool backward)
 /* The last block of a forward segment writes the input of the next one. All moves of a segment have
  * one stash. */
 void
-stash_enter(struct step *s, const struct pass_items *of, const struct segment *segment)
+activation_offload_enter(struct step *s, const struct pass_items *of, const struct segment *segment)
 {
 	int number = number_at(s, of->item[segment->first].block),
 	    next = number_at(s, of->item[segment->end - 1].block + 1);
 
-	if (!s->e->stash || !s->training)
+	if (!s->e->activation_offload || !s->training)
 		return;
 	if (of->backward && number != NOTHING)
 		need_unit(s, number);
@@ -198,12 +199,12 @@ stash_enter(struct step *s, const struct pass_items *of, const struct segment *s
 
 /* A unit ends with the segment after which the pass continues elsewhere. */
 void
-stash_leave(struct step *s, const struct pass_items *of, const struct segment *segment)
+activation_offload_leave(struct step *s, const struct pass_items *of, const struct segment *segment)
 {
 	const struct pass_item *m = &of->item[segment->end - 1];
 	int number = number_at(s, m->block);
 
-	if (!s->e->stash || !s->training || number == NOTHING)
+	if (!s->e->activation_offload || !s->training || number == NOTHING)
 		return;
 	if (segment->end < of->num_items && number_at(s, m[1].block) == number)
 		return;

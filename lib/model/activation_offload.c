@@ -1,14 +1,14 @@
-/* stash.c - units of saved activations, spread over a chunk */
-#include "lib/model/stash.h"
+/* activation_offload.c - units of saved activations, spread over a chunk */
+#include "lib/model/activation_offload.h"
 #include "lib/base/int64.h"
 
 /* One place is computed in while another is copied. Where fewer than two units lie between those
  * that leave, two places are too few: a place is taken at the start of the unit before, which
  * writes the input of the next one. */
-struct stash_plan
-stash_plan(int64_t layers, int64_t num_layers, int64_t together, int slots)
+struct activation_offload_plan
+activation_offload_plan(int64_t layers, int64_t num_layers, int64_t together, int slots)
 {
-	struct stash_plan p = { .layers = int64_max(together, 1) };
+	struct activation_offload_plan p = { .layers = int64_max(together, 1) };
 
 	p.units = int64_div_up(num_layers, p.layers);
 	p.moved = int64_max(int64_min(int64_div_up(layers, p.layers), p.units - 1), 0);
@@ -18,15 +18,15 @@ stash_plan(int64_t layers, int64_t num_layers, int64_t together, int slots)
 }
 
 int64_t
-stash_before(const struct stash_plan *p, int64_t unit)
+activation_offload_before(const struct activation_offload_plan *p, int64_t unit)
 {
 	return p->moved && unit > 0 ? int64_div_up((unit - 1) * p->moved, p->units - 1) : 0;
 }
 
 int
-stash_number(const struct stash_plan *p, int64_t layer)
+activation_offload_number(const struct activation_offload_plan *p, int64_t layer)
 {
-	int64_t unit = layer / p->layers, before = stash_before(p, unit);
+	int64_t unit = layer / p->layers, before = activation_offload_before(p, unit);
 
-	return stash_before(p, unit + 1) > before ? (int)before : -1;
+	return activation_offload_before(p, unit + 1) > before ? (int)before : -1;
 }

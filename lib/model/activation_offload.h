@@ -1,5 +1,6 @@
 /*
- * stash.h - which saved activations lie in host memory between a forward pass and its backward pass
+ * activation_offload.h - which saved activations lie in host memory between a forward pass and its
+ * backward pass
  *
  * What the backward pass needs is saved in units: a layer, or the input of layers that are
  * recomputed together. Some units of a chunk leave the device after the forward pass and come back
@@ -9,12 +10,12 @@
  * step. Where each forward pass is followed by its backward pass, the units that were in the places
  * last are still there, and are not copied.
  */
-#ifndef MODEL_STASH_H
-#define MODEL_STASH_H
+#ifndef MODEL_ACTIVATION_OFFLOAD_H
+#define MODEL_ACTIVATION_OFFLOAD_H
 
 #include <stdint.h>
 
-struct stash_plan {
+struct activation_offload_plan {
 	int64_t layers; /* of a unit */
 	int64_t units;  /* of the largest chunk of a stage */
 	int64_t moved;  /* of them, those that leave their slots */
@@ -24,10 +25,11 @@ struct stash_plan {
 
 /* For chunks of num_layers, of which `together` are recomputed together (0 or 1: none are). layers:
  * how many of them shall leave; all but the first unit at most. slots: passes in flight. */
-struct stash_plan stash_plan(int64_t layers, int64_t num_layers, int64_t together, int slots);
+struct activation_offload_plan activation_offload_plan(
+    int64_t layers, int64_t num_layers, int64_t together, int slots);
 /* How many of the first units leave. */
-int64_t stash_before(const struct stash_plan *p, int64_t unit);
+int64_t activation_offload_before(const struct activation_offload_plan *p, int64_t unit);
 /* The number of a layer's unit among those that leave, counted in its chunk; -1: it stays. */
-int stash_number(const struct stash_plan *p, int64_t layer);
+int activation_offload_number(const struct activation_offload_plan *p, int64_t layer);
 
 #endif
