@@ -164,7 +164,7 @@ told()
 }
 after=--distributed-timeout-seconds-after-init\ 5
 told tensor 0 2 "$after: rank" " of tensor ranks (" ", train/layers/"
-told data 0 2 "$after: rank" " of data ranks (" ", train/engine/traffic.c:"
+told data 0 2 "$after: rank" " of data ranks (" ", train/engine/dp_comm.c:"
 told pipeline 0 2 "$after: rank" "in exchange " " of pipeline stages (" ", train/engine/p2p.c:"
 told first 1 0 "$after: rank" " of tensor ranks ("
 told start 0 2 "--distributed-timeout-minutes 0.1: rank" "in split " " of all ranks (" \

@@ -69,7 +69,7 @@ struct engine {
 	/* a save that still reads weights, masters or moments and must end before they change; or
 	 * NULL */
 	struct event *held;
-	struct traffic *traffic;     /* of the replicas */
+	struct dp_comm *dp_comm;     /* of the replicas */
 	struct stage_p2p *stage_p2p; /* of the pipeline stages */
 	struct overlap overlap, context;
 	struct comm_block *blocks; /* room for an exchange of the context ranks */

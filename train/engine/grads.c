@@ -7,7 +7,7 @@
  */
 #include "train/engine/grads.h"
 #include "train/engine/timing.h"
-#include "train/engine/traffic.h"
+#include "train/engine/dp_comm.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ void
 grads_reduce(struct engine *e)
 {
 	timing_begin(e, SPAN_GRADS);
-	traffic_reduced(e);
+	dp_comm_reduced(e);
 	for (int i = 0; i < e->mem.shards.num_sums; i++) {
 		const struct shard_sum *s = &e->mem.shards.sum[i];
 		struct part own = engine_own(e, s->bucket);
@@ -127,7 +127,7 @@ grads_measure_params(struct engine *e)
 	add_squares(e, &norm, device_masters);
 	if (!e->offload)
 		return;
-	traffic_settle(e);
+	dp_comm_settle(e);
 	e->backend->copy_out(e->stream, &squares, norm.data, sizeof squares);
 	engine_sync(e);
 	for (int i = 0; i < e->mem.shards.num_runs; i++) {

@@ -6,7 +6,7 @@
  */
 #include "lib/base/mem.h"
 #include "train/engine/hashes.h"
-#include "train/engine/traffic.h"
+#include "train/engine/dp_comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,7 +148,7 @@ hashes_differ(struct engine *e, char name[128])
 void
 hashes_of_weights(struct engine *e, int64_t *out)
 {
-	traffic_settle(e);
+	dp_comm_settle(e);
 	for (int i = 0; i < e->mem.shards.count; i++)
 		hash_shard(e, false, 0, i);
 	read_rows(e);

@@ -11,7 +11,7 @@
 #include "train/engine/fp8.h"
 #include "train/engine/grads.h"
 #include "train/engine/offload.h"
-#include "train/engine/traffic.h"
+#include "train/engine/dp_comm.h"
 #include "train/optim/ema.h"
 #include "train/optim/optim.h"
 
@@ -38,7 +38,7 @@ optim_settle(struct engine *e)
 		e->backend->wait(e->stream, e->held);
 	e->held = NULL;
 	ema_settle(e);
-	traffic_settle(e);
+	dp_comm_settle(e);
 	fp8_stale(e);
 }
 
@@ -74,7 +74,7 @@ optim_to_weights(struct engine *e)
 		convert(e, k, true);
 	offload_copy_weights(e, true);
 	for (int k = 0; k < e->mem.shards.num_buckets; k++)
-		traffic_updated(e, k);
+		dp_comm_updated(e, k);
 }
 
 /* What lies in part `within` of a bucket, whose gradients are in grads. */
@@ -242,6 +242,6 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 				o, u, k, own, engine_part(e, BUF_GRADS, &own) });
 		if (u->scores)
 			qk_clip_bucket(e, &o->qk_clip, u->scores, k);
-		traffic_updated(e, k);
+		dp_comm_updated(e, k);
 	}
 }

@@ -13,7 +13,7 @@
 #include "train/engine/offload.h"
 #include "train/engine/activation_offload.h"
 #include "train/engine/timing.h"
-#include "train/engine/traffic.h"
+#include "train/engine/dp_comm.h"
 #include "train/layers/context.h"
 #include "train/optim/ema.h"
 #include "train/step/open.h"
@@ -325,7 +325,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->blocks = mem_alloc(
 	    (size_t)(context_kind_of(&e->plan)->arrays * e->groups.cp->size), sizeof *e->blocks);
 	e->stage_p2p = p2p_open(e);
-	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
+	e->dp_comm = dp_comm_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
 	for (int i = 0; i < ROPE_TABLES; i++)
 		fill_rope_table(e, (enum rope_table)i);
 	fp8_open(e);
@@ -343,7 +343,7 @@ engine_close(struct engine *e)
 		free(e->evaluator);
 	}
 	fp8_close(e);
-	traffic_close(e->traffic);
+	dp_comm_close(e->dp_comm);
 	free(e->overlap.arrived);
 	free(e->overlap.made);
 	p2p_close(e->stage_p2p);

@@ -9,7 +9,7 @@
 #include "train/engine/p2p.h"
 #include "train/engine/activation_offload.h"
 #include "train/engine/timing.h"
-#include "train/engine/traffic.h"
+#include "train/engine/dp_comm.h"
 #include "train/step/model.h"
 #include "train/step/pipeline.h"
 
@@ -70,7 +70,7 @@ pass(const struct pipeline *p, const struct action *a)
 	const struct pass_items *m = &p->e->items[a->chunk][back];
 	struct step s = step_of(p, a);
 	bool items = activation_offload_begin(&s, back),
-	     busy = (traffic_begin(&s, back) || items) && m->num_segments > 2;
+	     busy = (dp_comm_begin(&s, back) || items) && m->num_segments > 2;
 
 	if (!back && a->chunk == 0) {
 		struct batch batch;
@@ -83,12 +83,12 @@ pass(const struct pipeline *p, const struct action *a)
 	p2p_await(p->e, a);
 	timing_begin(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
 	for (int i = busy ? 1 : 0; i < (busy ? m->num_segments : 1); i++) {
-		traffic_enter(&s, &m->item[m->segment[i].first]);
+		dp_comm_enter(&s, &m->item[m->segment[i].first]);
 		activation_offload_enter(&s, m, &m->segment[i]);
 		fp8_enter(&s, m, &m->segment[i]);
 		replay_segment(p->replay, &s, m, &m->segment[i]);
 		activation_offload_leave(&s, m, &m->segment[i]);
-		traffic_leave(&s, &m->item[m->segment[i].end - 1]);
+		dp_comm_leave(&s, &m->item[m->segment[i].end - 1]);
 	}
 	if (!back && p->training && memory_buffer(&p->e->mem, BUF_SCORES)->bytes)
 		step_measure(&s);

@@ -1,5 +1,5 @@
 /*
- * traffic.c - overlaps reductions and gathers with the passes
+ * dp_comm.c - overlaps reductions and gathers with the passes
  *
  * Each bucket has an event for its reduction and one for its gather. The host knows which
  * operations are pending, so each wait is queued once, on the first use of the bucket, and a step
@@ -7,7 +7,7 @@
  */
 #include "lib/base/mem.h"
 #include "train/engine/streams.h"
-#include "train/engine/traffic.h"
+#include "train/engine/dp_comm.h"
 #include "train/engine/offload.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct lane {
 	bool reducing, gathering; /* pending; the compute stream has not waited for it */
 };
 
-struct traffic {
+struct dp_comm {
 	struct stream *grads, *weights; /* for reductions and gathers */
 	struct lane *lane;
 	bool alone;              /* the rank is the only replica of all its buckets */
@@ -55,11 +55,11 @@ is_idle(const struct engine *e, int k, enum sharding what)
 	return replicas_of(e, k)->size == 1 && !engine_shards(e, what);
 }
 
-struct traffic *
-traffic_open(struct engine *e, bool overlap_grads, bool overlap_weights)
+struct dp_comm *
+dp_comm_open(struct engine *e, bool overlap_grads, bool overlap_weights)
 {
 	const struct backend *b = e->backend;
-	struct traffic *t = mem_zalloc(1, sizeof *t);
+	struct dp_comm *t = mem_zalloc(1, sizeof *t);
 	struct stream *data = b->stream(e->device, STREAM_DATA);
 
 	t->grads = overlap_grads ? data : e->stream;
@@ -80,7 +80,7 @@ traffic_open(struct engine *e, bool overlap_grads, bool overlap_weights)
 }
 
 void
-traffic_close(struct traffic *t)
+dp_comm_close(struct dp_comm *t)
 {
 	if (!t)
 		return;
@@ -94,10 +94,10 @@ traffic_close(struct traffic *t)
 static void
 wait_reduced(struct engine *e, int k)
 {
-	struct lane *l = &e->traffic->lane[k];
+	struct lane *l = &e->dp_comm->lane[k];
 
 	if (l->reducing)
-		streams_join(e, e->traffic->grads, l->reduced, SPAN_REDUCE);
+		streams_join(e, e->dp_comm->grads, l->reduced, SPAN_REDUCE);
 	l->reducing = false;
 }
 
@@ -110,17 +110,17 @@ wait_returned(struct engine *e, int k)
 	timing_begin(e, SPAN_RETURN);
 	offload_await(e, k);
 	timing_end(e, SPAN_RETURN);
-	traffic_updated(e, k);
+	dp_comm_updated(e, k);
 }
 
 static void
 wait_gathered(struct engine *e, int k)
 {
-	struct lane *l = &e->traffic->lane[k];
+	struct lane *l = &e->dp_comm->lane[k];
 
 	wait_returned(e, k);
 	if (l->gathering)
-		streams_join(e, e->traffic->weights, l->gathered, SPAN_GATHER);
+		streams_join(e, e->dp_comm->weights, l->gathered, SPAN_GATHER);
 	l->gathering = false;
 }
 
@@ -130,14 +130,14 @@ wait_gathered(struct engine *e, int k)
 static void
 keep_sum(struct engine *e, int k, const struct tensor *all)
 {
-	struct stream *st = e->traffic->grads;
+	struct stream *st = e->dp_comm->grads;
 	struct part own = engine_own(e, k);
 	struct tensor to = engine_part(e, BUF_GRADS, &own);
 	struct tensor sum = tensor_rows(all, own.first - e->mem.shards.bucket[k].first, own.count);
 
 	if (own.count == 0)
 		return;
-	if (e->traffic->fresh)
+	if (e->dp_comm->fresh)
 		st->ops->cast(st, &(struct pair){ to, sum });
 	else
 		st->ops->add(st, &(struct pair){ to, sum });
@@ -155,11 +155,11 @@ static void
 sum_in_16(struct engine *e, const struct summing *x)
 {
 	const struct tensor *own = &x->own, *all = &x->all;
-	struct stream *st = e->traffic->grads;
+	struct stream *st = e->dp_comm->grads;
 	struct comm *dp = x->dp;
 	struct tensor send = engine_buffer(e, BUF_BF16_GRADS);
 	struct tensor come = engine_buffer(e, BUF_REPLICA_GRADS);
-	struct p2p *message = e->traffic->message;
+	struct p2p *message = e->dp_comm->message;
 	int64_t n = own->shape[0];
 	int count = 0;
 
@@ -187,7 +187,7 @@ sum_in_full(struct engine *e, const struct summing *x)
 		.whole = x->all, .part = x->own, .slots = engine_buffer(e, BUF_REPLICA_GRADS)
 	};
 
-	x->dp->ops->reduce_scatter_parts(COMM_HERE(x->dp), e->traffic->grads, &p);
+	x->dp->ops->reduce_scatter_parts(COMM_HERE(x->dp), e->dp_comm->grads, &p);
 }
 
 /* A bucket that passes from one division among the replicas to another. */
@@ -220,7 +220,7 @@ redivide(struct engine *e, struct stream *st, const struct redivision *d)
 		    after = d->after(b, dp->rank, dp->size);
 	struct tensor from = both(&d->held, before.first, &before, &after),
 		      to = both(&d->all, b->first, &before, &after);
-	struct p2p *message = e->traffic->message;
+	struct p2p *message = e->dp_comm->message;
 	int count = 0;
 
 	if (!b->part)
@@ -245,7 +245,7 @@ redivide(struct engine *e, struct stream *st, const struct redivision *d)
 static void
 reduce(struct engine *e, int k)
 {
-	struct traffic *t = e->traffic;
+	struct dp_comm *t = e->dp_comm;
 	struct comm *dp = replicas_of(e, k);
 	const struct bucket *b = &e->mem.shards.bucket[k];
 	struct tensor all = engine_bucket(e, true, k);
@@ -274,7 +274,7 @@ reduce(struct engine *e, int k)
 static void
 gather(struct engine *e, int k)
 {
-	struct traffic *t = e->traffic;
+	struct dp_comm *t = e->dp_comm;
 	struct comm *dp = replicas_of(e, k);
 	const struct bucket *b = &e->mem.shards.bucket[k];
 	struct part p = engine_own(e, k), share = bucket_share(b, dp->rank, dp->size);
@@ -304,7 +304,7 @@ uses(const struct bucket *b, int layer)
 static int *
 slot_of(struct engine *e, int k)
 {
-	return &e->traffic->holds[e->mem.shards.bucket[k].turn];
+	return &e->dp_comm->holds[e->mem.shards.bucket[k].turn];
 }
 
 /* Gathers a bucket of layers into its slot, unless it is there already. All uses of the slot's
@@ -349,7 +349,7 @@ acquire_weights(struct engine *e, int layer, int towards)
 static bool
 reduces(const struct step *s)
 {
-	return !s->e->traffic->alone && (s->last || engine_shards(s->e, SHARDING_GRADS));
+	return !s->e->dp_comm->alone && (s->last || engine_shards(s->e, SHARDING_GRADS));
 }
 
 /* Prepares the slot for the gradients of a layer: waits until its previous content has been
@@ -369,17 +369,17 @@ acquire_grads(struct step *s, int layer)
 static bool
 waits(const struct step *s)
 {
-	bool busy = !s->e->traffic->alone &&
+	bool busy = !s->e->dp_comm->alone &&
 	    (engine_shards(s->e, SHARDING_PARAMS) || engine_shards(s->e, SHARDING_GRADS));
 
 	for (int k = 0; k < s->e->mem.shards.num_buckets; k++)
-		busy |= s->e->traffic->lane[k].gathering || offload_pending(s->e, k);
+		busy |= s->e->dp_comm->lane[k].gathering || offload_pending(s->e, k);
 	return busy;
 }
 
 /* A backward pass reduces from the last bucket of its chunk on. */
 bool
-traffic_begin(struct step *s, bool backward)
+dp_comm_begin(struct step *s, bool backward)
 {
 	const struct shards *sh = &s->e->mem.shards;
 	int k = sh->num_buckets - 1;
@@ -388,12 +388,12 @@ traffic_begin(struct step *s, bool backward)
 		return waits(s);
 	while (k >= 0 && sh->bucket[k].chunk > s->chunk)
 		k--;
-	s->e->traffic->next = k;
+	s->e->dp_comm->next = k;
 	return reduces(s) || waits(s);
 }
 
 void
-traffic_enter(struct step *s, const struct pass_item *m)
+dp_comm_enter(struct step *s, const struct pass_item *m)
 {
 	int layer = s->e->mem.block[m->block].layer;
 	bool backward = m->kind == ITEM_BACKWARD;
@@ -405,9 +405,9 @@ traffic_enter(struct step *s, const struct pass_item *m)
 }
 
 void
-traffic_leave(struct step *s, const struct pass_item *m)
+dp_comm_leave(struct step *s, const struct pass_item *m)
 {
-	struct traffic *t = s->e->traffic;
+	struct dp_comm *t = s->e->dp_comm;
 	const struct bucket *b = s->e->mem.shards.bucket;
 	int layer = s->e->mem.block[m->block].layer;
 
@@ -422,26 +422,26 @@ traffic_leave(struct step *s, const struct pass_item *m)
 /* --- the ends of a step ----------------------------------------------------------------------- */
 
 void
-traffic_reduced(struct engine *e)
+dp_comm_reduced(struct engine *e)
 {
 	for (int k = 0; k < e->mem.shards.num_buckets; k++)
 		wait_reduced(e, k);
 }
 
 void
-traffic_settle(struct engine *e)
+dp_comm_settle(struct engine *e)
 {
 	for (int k = 0; k < e->mem.shards.num_buckets; k++)
 		wait_gathered(e, k);
 	for (int i = 0; i < BUCKET_TURNS; i++)
-		e->traffic->holds[i] = -1;
+		e->dp_comm->holds[i] = -1;
 }
 
 /* With sharded weights only the first buckets of layers, as many as there are slots. */
 void
-traffic_updated(struct engine *e, int k)
+dp_comm_updated(struct engine *e, int k)
 {
-	if (e->traffic->alone || !e->mem.sharded)
+	if (e->dp_comm->alone || !e->mem.sharded)
 		return;
 	if (!engine_shards(e, SHARDING_PARAMS) || !e->mem.shards.bucket[k].layers)
 		gather(e, k);

@@ -1,5 +1,5 @@
 /*
- * traffic.h - communication of the replicas: gradients reduced and weights gathered by bucket
+ * dp_comm.h - communication of the replicas: gradients reduced and weights gathered by bucket
  *
  * Reductions begin when the backward pass has left the layers of a bucket, from the last bucket to
  * the first; gathers begin when buckets are updated, from the first to the last, and a forward pass
@@ -9,28 +9,28 @@
  * them, each while the previous one is used. All of this comes between the segments of passes
  * (lib/model/pass_items.h). Source: docs/parallelism.md 5.1 and 5.3.
  */
-#ifndef TRAIN_ENGINE_TRAFFIC_H
-#define TRAIN_ENGINE_TRAFFIC_H
+#ifndef TRAIN_ENGINE_DP_COMM_H
+#define TRAIN_ENGINE_DP_COMM_H
 
 #include "train/engine/engine.h"
 
 /* The communicators and streams of e must be open. */
-struct traffic *traffic_open(struct engine *e, bool overlap_grads, bool overlap_weights);
-void traffic_close(struct traffic *t);
+struct dp_comm *dp_comm_open(struct engine *e, bool overlap_grads, bool overlap_weights);
+void dp_comm_close(struct dp_comm *t);
 
 /* Call before a pass is queued. True when it waits, gathers or reduces: then it must be queued by
  * segments, with the next two calls around each of them. */
-bool traffic_begin(struct step *s, bool backward);
+bool dp_comm_begin(struct step *s, bool backward);
 /* Before the work of a segment is queued: its first move. */
-void traffic_enter(struct step *s, const struct pass_item *m);
+void dp_comm_enter(struct step *s, const struct pass_item *m);
 /* All work of a segment, up to this move, and so of the layers that use its buckets, is queued. */
-void traffic_leave(struct step *s, const struct pass_item *m);
+void dp_comm_leave(struct step *s, const struct pass_item *m);
 /* The compute stream waits for all reductions of the step; then the own parts hold sums over the
  * replicas. */
-void traffic_reduced(struct engine *e);
+void dp_comm_reduced(struct engine *e);
 /* Call before an update: then only the compute stream uses weights. */
-void traffic_settle(struct engine *e);
+void dp_comm_settle(struct engine *e);
 /* The own part of a bucket has been updated; call in the order of buckets. */
-void traffic_updated(struct engine *e, int bucket);
+void dp_comm_updated(struct engine *e, int bucket);
 
 #endif
