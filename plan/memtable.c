@@ -35,7 +35,7 @@ column_of(int b)
 	case BUF_GRADS:
 	case BUF_GRAD_SLOTS:
 	case BUF_BF16_GRADS:
-	case BUF_REPLICA_GRADS: return MEMTABLE_GRADIENTS;
+	case BUF_DATA_RANK_GRADS: return MEMTABLE_GRADIENTS;
 	case BUF_MASTER:
 	case BUF_LOW_BITS: return MEMTABLE_OPTIMIZER;
 	default:
@@ -233,7 +233,7 @@ memtable_most(struct memory_stages *x, const struct train_shape *s, int64_t *ele
 			if (elements)
 				*elements = big;
 			if (own)
-				*own = m.own_elements;
+				*own = m.optim_elements;
 		}
 		memory_release(&m);
 	}

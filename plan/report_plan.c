@@ -199,7 +199,7 @@ take_time(struct report_plan *p, const struct hardware *hw)
 		false };
 
 	memory_stages_init(&stages, c.model, c.layout, c.shape);
-	memtable_most(&stages, c.shape, &c.elements, &c.own_elements);
+	memtable_most(&stages, c.shape, &c.elements, &c.optim_elements);
 	time_step(&c, &p->time);
 	memory_stages_release(&stages);
 }

@@ -38,7 +38,7 @@ weigh(struct search *s, const struct search_input *in, struct memory_stages *sta
 	struct run_case r = { &in->model, &c->layout, &c->shape, &in->hw, stages, 0, 0 };
 	double used;
 
-	c->bytes = memtable_most(stages, &c->shape, &r.elements, &r.own_elements);
+	c->bytes = memtable_most(stages, &c->shape, &r.elements, &r.optim_elements);
 	if (s->legal++ == 0 || c->bytes < s->smallest.bytes)
 		s->smallest = *c;
 	used = need(c, &in->hw) / (in->hw.memory_gb * gib);
@@ -61,9 +61,9 @@ try_shardings(struct search *s, const struct search_input *in, struct memory_sta
     struct candidate *c)
 {
 	int first = in->keep_sharding ? (int)in->shape.sharding : SHARDING_NONE;
-	int last = in->keep_sharding          ? first
-	    : layout_replicas(&c->layout) > 1 ? SHARDING_PARAMS
-					      : SHARDING_NONE;
+	int last = in->keep_sharding            ? first
+	    : layout_data_ranks(&c->layout) > 1 ? SHARDING_PARAMS
+						: SHARDING_NONE;
 	bool fits = false;
 
 	for (int k = first; k <= last && !(fits && k > SHARDING_OPTIM); k++) {

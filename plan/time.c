@@ -384,7 +384,7 @@ static double
 gradient_time(const struct run_case *r)
 {
 	const struct layout *l = r->layout;
-	unsigned replicas = AX_BIT(AX_CP) | AX_BIT(AX_DP);
+	unsigned data_ranks = AX_BIT(AX_CP) | AX_BIT(AX_DP);
 	int64_t t = l->tensor_model_parallel_size, p = l->pipeline_model_parallel_size;
 	double real = (double)dtype_size(memory_real(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
@@ -393,10 +393,10 @@ gradient_time(const struct run_case *r)
 	int64_t passes = r->shape->recompute.granularity == RECOMPUTE_FULL ? 3 : 2;
 	int64_t reductions = r->shape->sharding >= SHARDING_GRADS ? m : 1;
 	int64_t gathers = r->shape->sharding == SHARDING_PARAMS ? passes * m : 1;
-	double seconds = (double)reductions * ring_along(r, replicas, (double)r->elements * real);
+	double seconds = (double)reductions * ring_along(r, data_ranks, (double)r->elements * real);
 
 	seconds += (double)gathers *
-	    ring_along(r, replicas, (double)r->elements * (r->shape->sharding ? act : real));
+	    ring_along(r, data_ranks, (double)r->elements * (r->shape->sharding ? act : real));
 	seconds *= 1 - r->hw->dp_overlap;
 	if (p > 1 && !r->model->untie_embeddings_and_output_weights)
 		seconds += time_all_reduce(r, 2, layout_stride(l, AX_PP) * (p - 1), table);
@@ -445,7 +445,7 @@ optimizer_time(const struct run_case *r, struct step_time *out)
 	enum { ITERATIONS = 5 };
 	double real = (double)dtype_size(memory_real(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
-	double states = 0, grads = (double)dtype_size(memory_own_grads(r->shape));
+	double states = 0, grads = (double)dtype_size(memory_main_grads(r->shape));
 	double copies_of_weights = r->shape->fp8.format == FP8_NONE ? 0 : 2 + 1 + 1;
 	double masters = r->shape->optim.low_bits ? 2 * (2 + act) : 2 * real + act;
 	const struct optim_rule *rule = r->shape->rule;
@@ -461,7 +461,7 @@ optimizer_time(const struct run_case *r, struct step_time *out)
 		    (optim_keeps(rule, i, true) * m.share +
 			optim_keeps(rule, i, false) * (1 - m.share));
 	out->memory += traffic(r->hw,
-	    (double)r->own_elements * (2 * grads + masters + 2 * states) +
+	    (double)r->optim_elements * (2 * grads + masters + 2 * states) +
 		(double)r->elements * (real + copies_of_weights));
 }
 

@@ -18,7 +18,7 @@ struct run_case {
 	const struct hardware *hw;
 	struct memory_stages *stages; /* of the layout; only for time_step */
 	/* of the flat parameter buffer, and the optimizer's share of it, on the largest stage */
-	int64_t elements, own_elements;
+	int64_t elements, optim_elements;
 	bool fp8; /* GEMMs read 8-bit operands: those of a layer whose linears do */
 };
 

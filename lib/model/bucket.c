@@ -38,7 +38,7 @@ shard_of(
 		sh->shape[k] = k == p->shard_dim ? rows : p->shape[k];
 		sh->count *= sh->shape[k];
 	}
-	sh->owner = !sh->replica && param_owner(p, of->model, of->layout, coord[AX_TP]);
+	sh->owner = !sh->tied_copy && param_owner(p, of->model, of->layout, coord[AX_TP]);
 	return true;
 }
 
@@ -61,17 +61,17 @@ first_row(const struct shards_of *of, int64_t layer)
 }
 
 /* Adds the shards that the rank at coord has of rows [rows[0], rows[1]), in this chunk; with
- * replica of the tied table among them alone. */
+ * data rank of the tied table among them alone. */
 static void
 add_shards(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT], int chunk,
-    const int rows[2], bool replica)
+    const int rows[2], bool tied_copy)
 {
 	s->item = mem_realloc(s->item, (size_t)(s->count + rows[1] - rows[0]), sizeof *s->item);
 	for (int i = rows[0]; i < rows[1]; i++) {
 		struct shard *sh = &s->item[s->count];
 
-		*sh = (struct shard){ .param = i, .chunk = chunk, .replica = replica };
-		if (!replica || of->table[i].number == EMBEDDING_WORDS)
+		*sh = (struct shard){ .param = i, .chunk = chunk, .tied_copy = tied_copy };
+		if (!tied_copy || of->table[i].number == EMBEDDING_WORDS)
 			s->count += shard_of(sh, &of->table[i], of, coord);
 	}
 }
@@ -127,7 +127,7 @@ static enum class class_of(const struct param *p) {
 static int
 used_by(const struct placing *x, const struct shard *sh)
 {
-	return sh->replica ? (int)x->of->model->num_layers : x->of->table[sh->param].layer;
+	return sh->tied_copy ? (int)x->of->model->num_layers : x->of->table[sh->param].layer;
 }
 
 static bool
@@ -176,14 +176,14 @@ begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 		.layers = param_is_layer_matrix(p, x->of->model),
 		.vocab = p->ndim > 1 && p->shard == SHARD_VOCAB,
 		.experts = param_among_experts(p, x->of->layout),
-		.replica = layout_replica(x->of->layout, x->coord),
-		.replicas = (int)layout_replicas(x->of->layout) };
+		.data_rank = layout_data_rank(x->of->layout, x->coord),
+		.data_ranks = (int)layout_data_ranks(x->of->layout) };
 	if (b->experts) {
 		int at[EX_COUNT];
 
 		layout_expert_coord(x->of->layout, x->coord, at);
-		b->replica = at[EX_DP];
-		b->replicas = (int)layout_expert_replicas(x->of->layout);
+		b->data_rank = at[EX_DP];
+		b->data_ranks = (int)layout_expert_data_ranks(x->of->layout);
 	}
 }
 
@@ -270,9 +270,9 @@ void
 shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT])
 {
 	const struct layout *l = of->layout;
-	int64_t experts = layout_expert_holders(l) > 1 ? layout_expert_replicas(l) : 1;
+	int64_t experts = layout_expert_holders(l) > 1 ? layout_expert_data_ranks(l) : 1;
 	struct placing x = { s, of, of->bucket_size ? of->bucket_size : BUCKET_ELEMENTS,
-		layout_lcm(layout_lcm(layout_replicas(l), experts), BUCKET_ALIGN), 0, coord };
+		layout_lcm(layout_lcm(layout_data_ranks(l), experts), BUCKET_ALIGN), 0, coord };
 	int64_t own = 0;
 
 	memset(s, 0, sizeof *s);
@@ -292,8 +292,8 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	for (int k = 0; k < s->num_buckets; k++) {
 		struct bucket *b = &s->bucket[k];
 
-		b->own = b->own_state = own;
-		own += b->count / b->replicas;
+		b->in_shard = b->in_state = own;
+		own += b->count / b->data_ranks;
 		s->largest = int64_max(s->largest, b->count);
 		if (!b->layers) {
 			b->place = s->places;
@@ -318,40 +318,40 @@ shards_release(struct shards *s)
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-/* The division is exact: every count is a multiple of the replicas. */
+/* The division is exact: every count is a multiple of the data ranks. */
 struct part
-bucket_share(const struct bucket *b, int replica, int replicas)
+bucket_share(const struct bucket *b, int data_rank, int data_ranks)
 {
-	int64_t n = b->count / replicas;
+	int64_t n = b->count / data_ranks;
 
-	return (struct part){ .first = b->first + n * replica, .count = n };
+	return (struct part){ .first = b->first + n * data_rank, .count = n };
 }
 
 struct part
-bucket_part(const struct bucket *b, int replica, int replicas)
+bucket_part(const struct bucket *b, int data_rank, int data_ranks)
 {
-	struct part p = bucket_share(b, replica, replicas);
+	struct part p = bucket_share(b, data_rank, data_ranks);
 
-	if (replicas > 1)
-		return b->part ? b->part[replica] : p;
-	p.own = b->first;
+	if (data_ranks > 1)
+		return b->part ? b->part[data_rank] : p;
+	p.in_shard = b->first;
 	p.state = b->state;
 	return p;
 }
 
 struct part
-bucket_own(const struct bucket *b)
+bucket_optim_part(const struct bucket *b)
 {
-	struct part p = bucket_part(b, b->replica, b->replicas);
+	struct part p = bucket_part(b, b->data_rank, b->data_ranks);
 
-	p.own = b->own;
-	p.state = b->own_state;
+	p.in_shard = b->in_shard;
+	p.state = b->in_state;
 	return p;
 }
 
-/* The most that one of the replicas owns of buckets that all have the same ones. */
+/* The most that one of the data ranks owns of buckets that all have the same ones. */
 static int64_t
-most_own(const struct shards *s, bool layers, bool experts, bool sharded)
+most_optim_elements(const struct shards *s, bool layers, bool experts, bool sharded)
 {
 	int64_t most = 0, own;
 	int i = 0, parts = 1;
@@ -363,19 +363,20 @@ most_own(const struct shards *s, bool layers, bool experts, bool sharded)
 
 			if (b->layers != layers || b->experts != experts)
 				continue;
-			own += bucket_part(b, i, sharded ? b->replicas : 1).count;
-			parts = sharded && b->part ? b->replicas : 1;
+			own += bucket_part(b, i, sharded ? b->data_ranks : 1).count;
+			parts = sharded && b->part ? b->data_ranks : 1;
 		}
 		most = int64_max(most, own);
 	} while (++i < parts);
 	return most;
 }
 
-/* A rank's number among the replicas of its experts is another than among those of the rest. */
+/* A rank's number among the data ranks of its experts is another than among those of the rest. */
 int64_t
-shards_own(const struct shards *s, bool layers, bool sharded)
+shards_optim_elements(const struct shards *s, bool layers, bool sharded)
 {
-	return most_own(s, layers, false, sharded) + most_own(s, layers, true, sharded);
+	return most_optim_elements(s, layers, false, sharded) +
+	    most_optim_elements(s, layers, true, sharded);
 }
 
 struct part
@@ -385,14 +386,14 @@ part_cut(const struct part *p, int64_t first, int64_t count)
 
 	end = end < part_end ? end : part_end;
 	first = first > p->first ? first : p->first;
-	return (struct part){ first, end > first ? end - first : 0, p->own + first - p->first,
+	return (struct part){ first, end > first ? end - first : 0, p->in_shard + first - p->first,
 		p->state + first - p->first };
 }
 
 struct part
-shard_part(const struct shards *s, const struct shard *sh, int replica, int replicas)
+shard_part(const struct shards *s, const struct shard *sh, int data_rank, int data_ranks)
 {
-	struct part p = bucket_part(&s->bucket[sh->bucket], replica, replicas);
+	struct part p = bucket_part(&s->bucket[sh->bucket], data_rank, data_ranks);
 
 	return part_cut(&p, sh->offset, sh->count);
 }
@@ -400,7 +401,7 @@ shard_part(const struct shards *s, const struct shard *sh, int replica, int repl
 struct part
 shard_share(const struct shards *s, const struct shard *sh)
 {
-	struct part p = bucket_own(&s->bucket[sh->bucket]);
+	struct part p = bucket_optim_part(&s->bucket[sh->bucket]);
 
 	return part_cut(&p, sh->offset, sh->count);
 }

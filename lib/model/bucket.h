@@ -5,7 +5,7 @@
  * the stage first the vectors, those that every tensor rank holds whole before those that are cut
  * and the biases of experts between them, then the matrices by layer. A bucket is a stretch of it
  * that is reduced, updated and gathered at once: all vectors of a chunk; a vocabulary table; whole
- * layers until they reach bucket_size elements. Each replica of a rank (ranks that differ only in
+ * layers until they reach bucket_size elements. Each data rank of a rank (ranks that differ only in
  * their data) owns a part of each bucket: an equal one, or whole matrices of layers where the
  * update rule needs them (cut.h). Reduction, norm, update, save, load and reshard all walk the
  * buckets with bucket_part and part_cut.
@@ -18,10 +18,10 @@
 enum {
 	SHARD_ALIGN = 64, /* elements between tensors that are not joined */
 	BUCKET_ALIGN =
-	    1024, /* a bucket's size is a multiple of this and of the number of replicas */
+	    1024, /* a bucket's size is a multiple of this and of the number of data ranks */
 	BUCKET_ELEMENTS = 1 << 27, /* a bucket of layers is full from this on, by default */
 	BUCKET_PASSING =
-	    1 << 25, /* of a bucket, at most, in what replicas push to each other at a time */
+	    1 << 25, /* of a bucket, at most, in what data ranks push to each other at a time */
 	BUCKET_PIECE = 1 << 22, /* of a bucket, at most, in what passes to the host at a time */
 	/* buckets of layers held whole at the same time where they are sharded; and as many of
 	 * experts that ranks share */
@@ -39,14 +39,14 @@ struct shard {
 	/* the real elements, global; they come first in memory. May be empty (count 0) */
 	struct slice box;
 	/* the last stage's copy of a tied table: not counted in norms, not saved */
-	bool replica;
-	bool owner; /* this rank's copy is counted and saved (over tp and pp; every replica) */
+	bool tied_copy;
+	bool owner; /* this rank's copy is counted and saved (over tp and pp; every data rank) */
 };
 
-/* A stretch of the flat order; where it begins in buffers of a replica's own elements alone; and
+/* A stretch of the flat order; where it begins in buffers of a data rank's own elements alone; and
  * where in those of a state of the update rule, which skip buckets that keep other states. */
 struct part {
-	int64_t first, count, own, state;
+	int64_t first, count, in_shard, state;
 };
 
 struct bucket {
@@ -54,7 +54,7 @@ struct bucket {
 	    count; /* in the flat order, with the gaps between shards, which hold zeros */
 	/* the elements of the buckets before it that keep the same states: of all, or see cut.h */
 	int64_t state;
-	const struct part *part; /* of each replica, owned by the shards; NULL: equal parts */
+	const struct part *part; /* of each data rank, owned by the shards; NULL: equal parts */
 	/* Layers that use it, numbered as in struct param; its gradients are complete when the
 	 * backward pass has left the first of them. */
 	int first_layer, last_layer;
@@ -64,9 +64,9 @@ struct bucket {
 	bool vocab;   /* is a vocabulary table, of the embedding or the head */
 	bool experts; /* of a rank that does not have all: reduced over those that hold the same */
 	/* the rank's number among those that hold the same bucket, and how many there are */
-	int replica, replicas;
+	int data_rank, data_ranks;
 	/* where the rank's part begins in buffers of its own elements alone, and of a state */
-	int64_t own, own_state;
+	int64_t in_shard, in_state;
 	int turn; /* the slot of a bucket of layers */
 	/* The offset of the whole bucket in a buffer that does not hold all elements: there every
 	 * bucket has its own place, except those of layers, which share slots. */
@@ -94,7 +94,7 @@ struct shards {
 	struct bucket *bucket; /* in the flat order, like the runs and the sums */
 	struct shard_run *run;
 	struct shard_sum *sum;
-	struct part *part; /* of each bucket and replica, or NULL: all parts are equal */
+	struct part *part; /* of each bucket and data rank, or NULL: all parts are equal */
 	int64_t elements;  /* of all buckets */
 	int64_t places;    /* elements of a buffer in which buckets of layers share slots */
 	int64_t largest;   /* elements of the largest bucket */
@@ -113,21 +113,23 @@ struct shards_of {
 void shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT]);
 void shards_release(struct shards *s);
 
-/* The part of bucket b that one of its replicas owns; own and state are not set. Where replicas is
- * 1, all of the bucket, with own equal to first. */
-struct part bucket_part(const struct bucket *b, int replica, int replicas);
-/* The same where replicas share a bucket equally, as collectives do; own and state are not set. */
-struct part bucket_share(const struct bucket *b, int replica, int replicas);
-/* The rank's own part where replicas each own one. */
-struct part bucket_own(const struct bucket *b);
+/* The part of bucket b that one of its data ranks owns; own and state are not set. Where data ranks
+ * is 1, all of the bucket, with own equal to first. */
+struct part bucket_part(const struct bucket *b, int data_rank, int data_ranks);
+/* The same where data ranks share a bucket equally, as collectives do; own and state are not
+ * set. */
+struct part bucket_share(const struct bucket *b, int data_rank, int data_ranks);
+/* The rank's own part where data ranks each own one. */
+struct part bucket_optim_part(const struct bucket *b);
 /* The most elements that a rank owns of the buckets of layers, or of the others: of its parts of
  * them, or of all where nothing is sharded. */
-int64_t shards_own(const struct shards *s, bool layers, bool sharded);
+int64_t shards_optim_elements(const struct shards *s, bool layers, bool sharded);
 /* The intersection of part p with [first, first + count) of the flat order; count 0 if empty.
  */
 struct part part_cut(const struct part *p, int64_t first, int64_t count);
-/* The part of a shard that replica i of n owns. */
-struct part shard_part(const struct shards *s, const struct shard *sh, int replica, int replicas);
+/* The part of a shard that data rank i of n owns. */
+struct part shard_part(
+    const struct shards *s, const struct shard *sh, int data_rank, int data_ranks);
 /* The part of a shard in the rank's own part of its bucket. */
 struct part shard_share(const struct shards *s, const struct shard *sh);
 /* The real elements of a part of a shard as boxes in global coordinates, in the order of memory.

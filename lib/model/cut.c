@@ -14,9 +14,11 @@ struct cutting {
 	struct shards *s;
 	const struct param *table;
 	struct span *span; /* of the current bucket: no more than there are matrices */
-	double *flops[2]; /* of each replica so far: of the rest, and of experts that ranks share */
-	int64_t own, state[2]; /* this rank's elements so far: all, and of each kind of bucket */
-	int64_t kept[2];       /* of each kind, those of all replicas */
+	double
+	    *flops[2]; /* of each data rank so far: of the rest, and of experts that ranks share */
+	int64_t in_shard,
+	    state[2];    /* this rank's elements so far: all, and of each kind of bucket */
+	int64_t kept[2]; /* of each kind, those of all data ranks */
 };
 
 /* With m the shorter side: X X^T and B X of 2 m m n each, A A of 2 m m m. */
@@ -38,7 +40,7 @@ flops_of(const struct cutting *x, int shard)
 	return cut_flops(p->shape[0], p->shape[1]);
 }
 
-/* Cuts bucket k: of the replicas' equal shares of its FLOPs, a matrix belongs to the one in which
+/* Cuts bucket k: of the data ranks' equal shares of its FLOPs, a matrix belongs to the one in which
  * its middle lies. Returns the number of stretches, which tile the bucket. Matrices of a bucket are
  * in the order of the model. */
 static int
@@ -52,7 +54,7 @@ spans(struct cutting *x, int k)
 		total += x->s->item[i].bucket == k ? flops_of(x, i) : 0;
 	for (int i = 0; i < x->s->count; i++) {
 		double flops = x->s->item[i].bucket == k ? flops_of(x, i) : 0;
-		int share = (int)((before + flops / 2) / total * b->replicas);
+		int share = (int)((before + flops / 2) / total * b->data_ranks);
 
 		if (flops == 0)
 			continue;
@@ -79,7 +81,7 @@ compare_spans(const void *a, const void *b)
 	return p->first < q->first ? -1 : p->first > q->first;
 }
 
-/* Each stretch goes to the replica with the least FLOPs that has no part of the bucket yet. */
+/* Each stretch goes to the data rank with the least FLOPs that has no part of the bucket yet. */
 static void
 cut_layers(struct cutting *x, int k, struct part *part)
 {
@@ -87,14 +89,14 @@ cut_layers(struct cutting *x, int k, struct part *part)
 	double *flops = x->flops[b->experts];
 	int n = spans(x, k);
 
-	for (int i = 0; i < b->replicas; i++)
+	for (int i = 0; i < b->data_ranks; i++)
 		part[i] = (struct part){ .first = b->first };
 	qsort(x->span, (size_t)n, sizeof *x->span, compare_spans);
 	for (int i = 0; i < n; i++) {
 		const struct span *s = &x->span[i];
 		int least = -1;
 
-		for (int r = 0; r < b->replicas; r++)
+		for (int r = 0; r < b->data_ranks; r++)
 			if (part[r].count == 0 && (least < 0 || flops[r] < flops[least]))
 				least = r;
 		part[least] = (struct part){ .first = s->first, .count = s->end - s->first };
@@ -102,7 +104,7 @@ cut_layers(struct cutting *x, int k, struct part *part)
 	}
 }
 
-/* Cuts each bucket into the parts of its replicas, and places this rank's. */
+/* Cuts each bucket into the parts of its data ranks, and places this rank's. */
 void
 cut_whole(struct shards *s, const struct param *table)
 {
@@ -111,7 +113,7 @@ cut_whole(struct shards *s, const struct param *table)
 	struct part *part;
 
 	for (int k = 0; k < s->num_buckets; k++) {
-		size_t n = (size_t)s->bucket[k].replicas;
+		size_t n = (size_t)s->bucket[k].data_ranks;
 
 		parts += n;
 		most = n > most ? n : most;
@@ -123,18 +125,18 @@ cut_whole(struct shards *s, const struct param *table)
 	for (int k = 0; k < s->num_buckets; k++) {
 		struct bucket *b = &s->bucket[k];
 
-		for (int i = 0; i < b->replicas; i++)
-			part[i] = bucket_share(b, i, b->replicas);
+		for (int i = 0; i < b->data_ranks; i++)
+			part[i] = bucket_share(b, i, b->data_ranks);
 		if (b->layers)
 			cut_layers(&x, k, part);
 		b->part = part;
 		b->state = x.kept[b->layers];
-		b->own = x.own;
-		b->own_state = x.state[b->layers];
+		b->in_shard = x.in_shard;
+		b->in_state = x.state[b->layers];
 		x.kept[b->layers] += b->count;
-		x.own += part[b->replica].count;
-		x.state[b->layers] += part[b->replica].count;
-		part += b->replicas;
+		x.in_shard += part[b->data_rank].count;
+		x.state[b->layers] += part[b->data_rank].count;
+		part += b->data_ranks;
 	}
 	free(x.flops[0]);
 	free(x.span);

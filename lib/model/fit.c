@@ -100,7 +100,7 @@ smaller_first_stage(struct run_plan *p, char option[64])
 static bool
 share_optimizer(struct run_plan *p, char option[64])
 {
-	if (p->shape.sharding || layout_replicas(&p->layout) < 2)
+	if (p->shape.sharding || layout_data_ranks(&p->layout) < 2)
 		return false;
 	p->shape.sharding = SHARDING_OPTIM;
 	snprintf(option, 64, "--use-distributed-optimizer");
@@ -111,7 +111,7 @@ share_optimizer(struct run_plan *p, char option[64])
 static bool
 share_weights(struct run_plan *p, char option[64])
 {
-	if (p->shape.sharding == SHARDING_PARAMS || layout_replicas(&p->layout) < 2)
+	if (p->shape.sharding == SHARDING_PARAMS || layout_data_ranks(&p->layout) < 2)
 		return false;
 	p->shape.sharding = SHARDING_PARAMS;
 	snprintf(option, 64, "--data-parallel-sharding-strategy optim_grads_params");

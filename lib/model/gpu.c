@@ -40,15 +40,15 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 	case GPU_TENSOR: return (struct use){ l->tensor_model_parallel_size, true, matrices };
 	case GPU_CONTEXT:
 		return (struct use){ l->context_parallel_size, c->num_experts > 0, false };
-	case GPU_DATA: return (struct use){ layout_replicas(l), true, messages };
+	case GPU_DATA: return (struct use){ layout_data_ranks(l), true, messages };
 	case GPU_PIPELINE: return (struct use){ stages, s->fp8.format != FP8_NONE, !overlap };
 	case GPU_EXPERTS:
 		return (struct use){ c->num_experts ? layout_expert_holders(l) : 1, true,
 			matrices && layout_expert_slices(l) > 1 };
 	case GPU_EXPERT_DATA:
 		return (
-		    struct use){ c->num_experts ? layout_expert_replicas(l) : 1, true, messages };
-	case GPU_HEADS: return (struct use){ layout_group_replicas(l, c), true, false };
+		    struct use){ c->num_experts ? layout_expert_data_ranks(l) : 1, true, messages };
+	case GPU_HEADS: return (struct use){ layout_group_ranks(l, c), true, false };
 	case GPU_TABLE: return (struct use){ table ? 2 : 1, true, false };
 	default: return (struct use){ overlap ? 2 : 1, false, false };
 	}

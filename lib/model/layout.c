@@ -4,7 +4,7 @@
  * Pure arithmetic over four sizes, without processes. A rank is a number in a mixed radix whose
  * lowest digit is the tensor axis, so that ranks with the most traffic are neighbours on one node.
  * Of data ranks and stages either may come first. In both orders ranks of a group are numbered as
- * their coordinates are: replicas by layout_replica.
+ * their coordinates are: data ranks by layout_data_rank.
  */
 #include "lib/model/layout.h"
 
@@ -63,7 +63,7 @@ void
 layout_expert_coord(const struct layout *l, const int coord[AX_COUNT], int out[EX_COUNT])
 {
 	int64_t n = layout_expert_slices(l), e = layout_expert_ranks(l),
-		number = coord[AX_TP] + l->tensor_model_parallel_size * layout_replica(l, coord);
+		number = coord[AX_TP] + l->tensor_model_parallel_size * layout_data_rank(l, coord);
 
 	out[EX_TP] = (int)(number % n);
 	out[EX_EP] = (int)(number / n % e);
@@ -83,9 +83,9 @@ layout_expert_place(const struct layout *l, const int at[EX_COUNT], int coord[AX
 }
 
 int64_t
-layout_expert_replicas(const struct layout *l)
+layout_expert_data_ranks(const struct layout *l)
 {
-	return l->tensor_model_parallel_size * layout_replicas(l) / layout_expert_holders(l);
+	return l->tensor_model_parallel_size * layout_data_ranks(l) / layout_expert_holders(l);
 }
 
 int64_t
@@ -93,7 +93,7 @@ layout_expert_group(const struct layout *l, unsigned axes, int64_t rank)
 {
 	int coord[AX_COUNT], of[EX_COUNT];
 	const int64_t sizes[EX_COUNT] = { layout_expert_slices(l), layout_expert_ranks(l),
-		layout_expert_replicas(l) };
+		layout_expert_data_ranks(l) };
 	int64_t group;
 
 	layout_coord(l, rank, coord);
@@ -106,14 +106,14 @@ layout_expert_group(const struct layout *l, unsigned axes, int64_t rank)
 }
 
 int64_t
-layout_replicas(const struct layout *l)
+layout_data_ranks(const struct layout *l)
 {
 	return l->context_parallel_size * l->data_parallel_size;
 }
 
 /* In the order of ranks in their group. */
 int
-layout_replica(const struct layout *l, const int coord[AX_COUNT])
+layout_data_rank(const struct layout *l, const int coord[AX_COUNT])
 {
 	return coord[AX_CP] + (int)l->context_parallel_size * coord[AX_DP];
 }
@@ -310,7 +310,7 @@ check_slices(struct str *s, const struct layout *l, const struct model_config *c
 		int64_t number;
 	} rules[] = { { "--moe-ffn-hidden-size", c->moe_ffn_hidden_size },
 		{ "the ranks of a pipeline stage,",
-		    l->tensor_model_parallel_size * layout_replicas(l) } };
+		    l->tensor_model_parallel_size * layout_data_ranks(l) } };
 	int64_t n = layout_expert_slices(l), legal = n;
 
 	while (rules[0].number % legal || rules[1].number % legal)
@@ -332,7 +332,7 @@ int
 layout_check_experts(const struct layout *l, const struct model_config *c, struct err *e)
 {
 	int64_t t = l->tensor_model_parallel_size, n = layout_expert_ranks(l),
-		slices = layout_expert_slices(l), ranks = t * layout_replicas(l);
+		slices = layout_expert_slices(l), ranks = t * layout_data_ranks(l);
 	struct str s = { 0 };
 	int rc = 0;
 
@@ -481,10 +481,10 @@ layout_vocab(const struct layout *l, const struct model_config *c)
 }
 
 int64_t
-layout_most_replicas(const struct layout *l)
+layout_most_data_ranks(const struct layout *l)
 {
-	int64_t dense = layout_replicas(l),
-		experts = layout_expert_holders(l) > 1 ? layout_expert_replicas(l) : 1;
+	int64_t dense = layout_data_ranks(l),
+		experts = layout_expert_holders(l) > 1 ? layout_expert_data_ranks(l) : 1;
 
 	return dense > experts ? dense : experts;
 }
@@ -503,7 +503,7 @@ layout_local_groups(const struct layout *l, const struct model_config *c)
  * other.
  */
 int64_t
-layout_group_replicas(const struct layout *l, const struct model_config *c)
+layout_group_ranks(const struct layout *l, const struct model_config *c)
 {
 	int64_t r = l->tensor_model_parallel_size / c->num_query_groups;
 

@@ -79,7 +79,7 @@ void layout_expert_coord(const struct layout *l, const int coord[AX_COUNT], int 
 /* The inverse on one stage: sets the other coordinates to those of the rank at `at`. */
 void layout_expert_place(const struct layout *l, const int at[EX_COUNT], int coord[AX_COUNT]);
 /* The number of ranks that hold the same slices of the same experts. */
-int64_t layout_expert_replicas(const struct layout *l);
+int64_t layout_expert_data_ranks(const struct layout *l);
 /* As layout_group, of the ranks of a stage that differ only on these axes. */
 int64_t layout_expert_group(const struct layout *l, unsigned axes, int64_t rank);
 /* Sizes by axis. */
@@ -87,10 +87,10 @@ int64_t layout_size(const struct layout *l, enum axis a);
 int64_t layout_world(const struct layout *l);
 /* The number of ranks that hold the same shards but read different data, and a rank's index among
  * them. */
-int64_t layout_replicas(const struct layout *l);
+int64_t layout_data_ranks(const struct layout *l);
 /* The most ranks among which a shard is reduced. */
-int64_t layout_most_replicas(const struct layout *l);
-int layout_replica(const struct layout *l, const int coord[AX_COUNT]);
+int64_t layout_most_data_ranks(const struct layout *l);
+int layout_data_rank(const struct layout *l, const int coord[AX_COUNT]);
 void layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT]);
 /* How far apart two ranks are that are neighbours on an axis. */
 int64_t layout_stride(const struct layout *l, enum axis a);
@@ -154,6 +154,6 @@ int64_t layout_vocab(const struct layout *l, const struct model_config *c);
 /* Key/value groups that one tensor rank holds (at least 1), and how many tensor ranks share each
  * group. */
 int64_t layout_local_groups(const struct layout *l, const struct model_config *c);
-int64_t layout_group_replicas(const struct layout *l, const struct model_config *c);
+int64_t layout_group_ranks(const struct layout *l, const struct model_config *c);
 
 #endif

@@ -35,7 +35,7 @@ element_dtype(enum element k, const struct layout *l, const struct train_shape *
 	case STREAM: return memory_stream(s);
 	case UPDATE: return memory_update(s);
 	case GRADS:
-		return layout_most_replicas(l) > 1 ? memory_own_grads(s) : memory_real(s->dtype);
+		return layout_most_data_ranks(l) > 1 ? memory_main_grads(s) : memory_real(s->dtype);
 	case F64: return DTYPE_F64;
 	case I64: return DTYPE_I64;
 	case U16: return DTYPE_U16;
@@ -261,15 +261,15 @@ take_shards(struct memory_plan *m, const struct rank *r)
 
 	m->shards = r->stage->shards;
 	m->sharded = r->shape->sharding != SHARDING_NONE;
-	m->own_matrices = shards_own(&m->shards, true, m->sharded);
-	m->own_elements = m->own_device =
-	    m->own_matrices + shards_own(&m->shards, false, m->sharded);
+	m->optim_matrices = shards_optim_elements(&m->shards, true, m->sharded);
+	m->optim_elements = m->optim_device =
+	    m->optim_matrices + shards_optim_elements(&m->shards, false, m->sharded);
 	device = (1 - r->shape->optimizer_offload) * (double)m->shards.elements;
 	for (int k = 0; k < m->shards.num_buckets && !r->shape->forward_only; k++) {
 		const struct bucket *b = &m->shards.bucket[k];
 
 		if ((double)b->first + (double)b->count / 2 >= device) {
-			m->own_device = memory_own(m, k).own;
+			m->optim_device = memory_optim_part(m, k).in_shard;
 			break;
 		}
 	}
@@ -355,9 +355,9 @@ take_rank(struct memory_plan *m, const struct rank *r, const struct sizes *z)
 		.num_blocks = m->num_blocks,
 		.shards = &m->shards,
 		.rule = m->rule,
-		.own = m->own_elements,
-		.own_matrices = m->own_matrices,
-		.own_device = m->own_device,
+		.optim_elements = m->optim_elements,
+		.optim_matrices = m->optim_matrices,
+		.optim_device = m->optim_device,
 		.ring = memory_ring_slot(m),
 		.matrix = x->matrix,
 		.updates = x->updates,

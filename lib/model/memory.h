@@ -62,9 +62,9 @@ struct memory_plan {
 	/* the optimizer owns the rank's part of each bucket, or all; the elements of the largest
 	 * owner, and of those the ones in buckets of layers */
 	bool sharded;
-	int64_t own_elements, own_matrices;
+	int64_t optim_elements, optim_matrices;
 	/* of them, in their order, those that the device updates; the host updates the rest */
-	int64_t own_device;
+	int64_t optim_device;
 	/* the rule whose states BUF_STATE and later buffers hold, or NULL */
 	const struct optim_rule *rule;
 	int64_t num_layers;      /* of the largest chunk of the stage */
@@ -130,7 +130,7 @@ void memory_stages_release(struct memory_stages *x);
 void memory_plan_stage(
     struct memory_plan *m, struct memory_stages *x, const struct train_shape *s, int stage);
 /* The part of a bucket that the rank's optimizer owns. */
-struct part memory_own(const struct memory_plan *m, int bucket);
+struct part memory_optim_part(const struct memory_plan *m, int bucket);
 /* Elements of a slot of the ring to the host. */
 int64_t memory_ring_slot(const struct memory_plan *m);
 /* The bytes of the device's arenas. */

@@ -123,11 +123,11 @@ memory_total(const struct memory_plan *m)
 }
 
 struct part
-memory_own(const struct memory_plan *m, int bucket)
+memory_optim_part(const struct memory_plan *m, int bucket)
 {
 	const struct bucket *b = &m->shards.bucket[bucket];
 
-	return m->sharded ? bucket_own(b) : bucket_part(b, 0, 1);
+	return m->sharded ? bucket_optim_part(b) : bucket_part(b, 0, 1);
 }
 
 int64_t
@@ -136,7 +136,7 @@ memory_ring_slot(const struct memory_plan *m)
 	int64_t own = 0;
 
 	for (int k = 0; k < m->shards.num_buckets; k++)
-		own = int64_max(own, memory_own(m, k).count);
+		own = int64_max(own, memory_optim_part(m, k).count);
 	return own < BUCKET_PIECE ? own : BUCKET_PIECE;
 }
 
@@ -146,7 +146,7 @@ memory_piece(const struct memory_plan *m, struct piece *p)
 	int64_t at = p->part.first + p->part.count;
 
 	for (; p->bucket < m->shards.num_buckets; p->bucket++) {
-		struct part own = memory_own(m, p->bucket);
+		struct part own = memory_optim_part(m, p->bucket);
 
 		p->part = part_cut(&own, at > own.first ? at : own.first, memory_ring_slot(m));
 		if (p->part.count)

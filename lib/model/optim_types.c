@@ -114,7 +114,7 @@ optim_types_resolve(const struct optim_type_options *given, const struct layout 
 		return err_set(e,
 		    "--main-grads-dtype bf16: needs --data-parallel-sharding-strategy optim_grads "
 		    "or optim_grads_params");
-	if (layout_replicas(l) == 1)
+	if (layout_data_ranks(l) == 1)
 		str_adds(notes, "--main-grads-dtype bf16: changes nothing with one data rank\n");
 	return 0;
 }

@@ -568,14 +568,14 @@ static void
 note_effects(const struct run_plan *plan, struct str *notes)
 {
 	const struct train_shape *s = &plan->shape;
-	long long replicas = layout_replicas(&plan->layout), n = s->num_microbatches;
+	long long data_ranks = layout_data_ranks(&plan->layout), n = s->num_microbatches;
 
 	if (s->recompute.modules & RECOMPUTE_CORE_ATTN)
 		str_adds(notes,
 		    "--recompute-modules core_attn: changes nothing: attention is always "
 		    "recomputed\n");
 	/* A pipeline has many micro batches. */
-	if (plan->layout.pipeline_model_parallel_size > 1 && replicas > 1 &&
+	if (plan->layout.pipeline_model_parallel_size > 1 && data_ranks > 1 &&
 	    s->sharding >= SHARDING_GRADS) {
 		str_addf(notes,
 		    "--data-parallel-sharding-strategy %s: a step reduces gradients %lld times, "
@@ -586,11 +586,11 @@ note_effects(const struct run_plan *plan, struct str *notes)
 			    (s->recompute.granularity == RECOMPUTE_FULL ? 3 : 2) * n);
 		str_adds(notes, "; with optim, once\n");
 	}
-	if (s->rule->matrix_states && !s->sharding && replicas > 1)
+	if (s->rule->matrix_states && !s->sharding && data_ranks > 1)
 		str_addf(notes,
 		    "--optimizer %s: each of %lld data ranks updates all its matrices; with "
 		    "--use-distributed-optimizer they share them\n",
-		    s->rule->name, replicas);
+		    s->rule->name, data_ranks);
 }
 
 /* As in Megatron-LM, not all layers. */

@@ -244,7 +244,7 @@ param_owner(const struct param *p, const struct model_config *c, const struct la
 	bool whole = p->expert < 0 ? p->shard == SHARD_NONE : !param_among_experts(p, l);
 
 	return (!whole || tp == 0) &&
-	    (p->shard != SHARD_GROUPS || tp % layout_group_replicas(l, c) == 0);
+	    (p->shard != SHARD_GROUPS || tp % layout_group_ranks(l, c) == 0);
 }
 
 bool
@@ -287,7 +287,7 @@ param_slice(const struct param *p, const struct model_config *c, const struct la
 		break;
 	case SHARD_GROUPS:
 		parts = c->num_query_groups / layout_local_groups(l, c);
-		i = coord[AX_TP] / layout_group_replicas(l, c);
+		i = coord[AX_TP] / layout_group_ranks(l, c);
 		break;
 	case SHARD_EXPERT_TENSOR:
 		layout_expert_coord(l, coord, at);

@@ -20,23 +20,25 @@ state_weights(struct buffer_list *to, const struct sizes *z, const struct rank_s
 {
 	const struct train_shape *s = z->shape;
 	int64_t all = has->shards->elements, largest = has->shards->largest,
-		places = has->shards->places, replicas = layout_most_replicas(z->layout),
-		/* the parts that the other replicas have of a bucket, if no more pass at a time */
-	    passing = int64_min(largest - largest / replicas, BUCKET_PASSING);
+		places = has->shards->places, data_ranks = layout_most_data_ranks(z->layout),
+		/* the parts that the other data ranks have of a bucket, if no more pass at a
+		 * time */
+	    passing = int64_min(largest - largest / data_ranks, BUCKET_PASSING);
 	bool overlap = layout_schedule(z->layout, 1, true).overlap, trains = z->trains,
-	     shared = replicas > 1, reduces = trains && shared, in_8 = s->grad_reduce_in_bf16,
+	     shared = data_ranks > 1, reduces = trains && shared, in_8 = s->grad_reduce_in_bf16,
 	     parts = s->sharding >= SHARDING_PARAMS, grads = s->sharding >= SHARDING_GRADS;
 	const struct buffer_row rows[] = {
 		{ "messages of stages", BUF_RECEIVE, RUN, overlap, STREAM,
 		    { 2 * z->rows, z->hidden } },
-		{ "weights", BUF_WEIGHTS, RUN, true, ACT, { parts ? has->own : all } },
+		{ "weights", BUF_WEIGHTS, RUN, true, ACT, { parts ? has->optim_elements : all } },
 		{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, shared && parts, ACT, { places } },
-		{ "main gradients", BUF_GRADS, RUN, trains, GRADS, { grads ? has->own : all } },
+		{ "main gradients", BUF_GRADS, RUN, trains, GRADS,
+		    { grads ? has->optim_elements : all } },
 		{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, reduces && grads, REAL, { places } },
 		{ "narrow gradients", BUF_BF16_GRADS, RUN, reduces && in_8, BF16, { largest } },
-		{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, reduces && in_8, BF16,
+		{ "replicas' gradients", BUF_DATA_RANK_GRADS, RUN, reduces && in_8, BF16,
 		    { largest } },
-		{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, reduces && !in_8, REAL,
+		{ "replicas' gradients", BUF_DATA_RANK_GRADS, RUN, reduces && !in_8, REAL,
 		    { passing } },
 	};
 
@@ -49,7 +51,7 @@ static void
 state_masters(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
 {
 	const struct train_shape *s = z->shape;
-	int64_t device = has->own_device, host = has->own - device,
+	int64_t device = has->optim_device, host = has->optim_elements - device,
 		ring = s->averaged || host > 0 ? 2 * has->ring : 0;
 	bool rest = s->optim.low_bits, masters = !rest && s->dtype != memory_real(s->dtype);
 	const struct buffer_row rows[] = {
@@ -58,7 +60,8 @@ state_masters(struct buffer_list *to, const struct sizes *z, const struct rank_s
 		{ "weights", BUF_HOST_WEIGHTS, HOST, true, ACT, { host } },
 		{ "master weights", BUF_HOST_MASTER, HOST, masters, REAL, { host } },
 		{ "remainders of weights", BUF_HOST_LOW_BITS, HOST, rest, U16, { host } },
-		{ "average of weights", BUF_AVERAGE, HOST, s->averaged, REAL, { has->own } },
+		{ "average of weights", BUF_AVERAGE, HOST, s->averaged, REAL,
+		    { has->optim_elements } },
 		{ "ring to the host", BUF_RING, HOST, true, REAL, { ring } },
 	};
 
@@ -70,14 +73,15 @@ state_masters(struct buffer_list *to, const struct sizes *z, const struct rank_s
 static void
 state_optimizer(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
 {
-	int64_t host = has->own - has->own_device;
+	int64_t host = has->optim_elements - has->optim_device;
 
 	for (int i = 0; z->trains && i < optim_num_states(has->rule); i++) {
 		enum element type = (enum element)(STATE + i);
 		const char *name = has->rule->states[i];
-		int64_t n = !optim_keeps(has->rule, i, true) ? has->own - has->own_matrices
-		    : !optim_keeps(has->rule, i, false)      ? has->own_matrices
-							     : has->own_device;
+		int64_t n = !optim_keeps(has->rule, i, true)
+		    ? has->optim_elements - has->optim_matrices
+		    : !optim_keeps(has->rule, i, false) ? has->optim_matrices
+							: has->optim_device;
 		const struct buffer_row rows[] = {
 			{ name, BUF_STATE + i, RUN, true, type, { n } },
 			{ name, BUF_HOST_STATE + i, HOST, true, type, { host } },

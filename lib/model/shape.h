@@ -134,7 +134,7 @@ memory_update(const struct train_shape *s)
 
 /* The type of main gradients that are kept apart from those of a pass. */
 static inline enum dtype
-memory_own_grads(const struct train_shape *s)
+memory_main_grads(const struct train_shape *s)
 {
 	return s->optim.chosen ? s->optim.grads : memory_real(s->dtype);
 }

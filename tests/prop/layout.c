@@ -50,7 +50,7 @@ check_ranks(const struct layout *l)
 	}
 }
 
-/* Ranks of a communicator are in the order of their numbers: stages and replicas in theirs. */
+/* Ranks of a communicator are in the order of their numbers: stages and data ranks in theirs. */
 static void
 check_order(const struct layout *l)
 {
@@ -65,7 +65,7 @@ check_order(const struct layout *l)
 			int coord[AX_COUNT];
 
 			layout_coord(l, r, coord);
-			CHECK((k ? layout_replica(l, coord) : coord[AX_PP]) == next[group]++);
+			CHECK((k ? layout_data_rank(l, coord) : coord[AX_PP]) == next[group]++);
 		}
 		free(next);
 	}
@@ -118,7 +118,7 @@ check_shard(const struct shards *s, int i, const struct param *table, int64_t en
 	else
 		CHECK(sh->offset % SHARD_ALIGN == 0);
 	CHECK(slice_inside(&sh->box, p->ndim, p->shape) && slice_elements(&sh->box) <= sh->count);
-	CHECK(!(sh->replica && sh->owner));
+	CHECK(!(sh->tied_copy && sh->owner));
 }
 
 /* In each chunk vectors come first, then matrices; within each, offsets ascend without overlap,
@@ -154,9 +154,9 @@ layer_before(const struct shards *s, int i, const struct param *table)
 	return s->item[i].offset - first;
 }
 
-/* Buckets tile the flat order, in parts that the replicas share equally; each shard is in its own.
- * The vectors of a chunk are one bucket, a vocabulary table has its own, and a bucket of layers
- * ends as soon as it is full. */
+/* Buckets tile the flat order, in parts that the data ranks share equally; each shard is in its
+ * own. The vectors of a chunk are one bucket, a vocabulary table has its own, and a bucket of
+ * layers ends as soon as it is full. */
 static void
 check_buckets(
     const struct shards *s, const struct param *table, const struct layout *l, int64_t size)
@@ -166,7 +166,7 @@ check_buckets(
 	for (int k = 0; k < s->num_buckets; k++) {
 		const struct bucket *b = &s->bucket[k];
 
-		CHECK(b->first == end && b->count > 0 && b->count % layout_replicas(l) == 0);
+		CHECK(b->first == end && b->count > 0 && b->count % layout_data_ranks(l) == 0);
 		CHECK(b->decay || k == 0 || b[-1].chunk < b->chunk);
 		CHECK(b->first_layer <= b->last_layer && (k == 0 || b[-1].chunk <= b->chunk));
 		CHECK(k == 0 || b[-1].chunk == b->chunk || b[-1].last_layer < b->first_layer);
@@ -202,7 +202,7 @@ check_places(const struct shards *s)
 		}
 }
 
-/* The replicas' equal parts of a bucket tile it, and the rank's own lie one after the other. */
+/* The data ranks' equal parts of a bucket tile it, and the rank's own lie one after the other. */
 static void
 check_parts(const struct shards *s)
 {
@@ -210,21 +210,22 @@ check_parts(const struct shards *s)
 
 	for (int k = 0; k < s->num_buckets; k++) {
 		const struct bucket *b = &s->bucket[k];
-		struct part own = bucket_own(b);
+		struct part own = bucket_optim_part(b);
 
-		for (int r = 0; r < b->replicas; r++) {
-			struct part p = bucket_part(b, r, b->replicas);
+		for (int r = 0; r < b->data_ranks; r++) {
+			struct part p = bucket_part(b, r, b->data_ranks);
 
 			CHECK(p.first == b->first + r * p.count);
-			CHECK(r != b->replica || (own.first == p.first && own.count == p.count));
+			CHECK(r != b->data_rank || (own.first == p.first && own.count == p.count));
 		}
-		CHECK(own.own == at && own.state == at && own.count * b->replicas == b->count);
+		CHECK(
+		    own.in_shard == at && own.state == at && own.count * b->data_ranks == b->count);
 		at += own.count;
 	}
 }
 
-/* The rank's own parts, or with one replica the whole buckets, lie one after the other; states skip
- * buckets of other kinds. */
+/* The rank's own parts, or with one data rank the whole buckets, lie one after the other; states
+ * skip buckets of other kinds. */
 static void
 check_own(const struct shards *s, bool sharded)
 {
@@ -232,18 +233,18 @@ check_own(const struct shards *s, bool sharded)
 
 	for (int k = 0; k < s->num_buckets; k++) {
 		const struct bucket *b = &s->bucket[k];
-		struct part p = sharded ? bucket_own(b) : bucket_part(b, 0, 1);
+		struct part p = sharded ? bucket_optim_part(b) : bucket_part(b, 0, 1);
 
-		CHECK(p.own == at && p.state == state[b->layers]);
+		CHECK(p.in_shard == at && p.state == state[b->layers]);
 		at += p.count;
 		state[b->layers] += p.count;
 	}
 	for (int layers = 0; layers < 2; layers++)
-		CHECK(state[layers] <= shards_own(s, layers, sharded));
+		CHECK(state[layers] <= shards_optim_elements(s, layers, sharded));
 	CHECK(sharded || at == s->elements);
 }
 
-/* Where matrices of layers are cut between replicas none is cut in two, all other buckets have
+/* Where matrices of layers are cut between data ranks none is cut in two, all other buckets have
  * equal parts, and the parts of a bucket tile it. */
 static void
 check_whole(struct shards *s, const struct param *table)
@@ -255,22 +256,22 @@ check_whole(struct shards *s, const struct param *table)
 		const struct bucket *b = &s->bucket[k];
 		int64_t sum = 0;
 
-		for (int r = 0; r < b->replicas; r++) {
-			struct part p = bucket_part(b, r, b->replicas);
+		for (int r = 0; r < b->data_ranks; r++) {
+			struct part p = bucket_part(b, r, b->data_ranks);
 
 			CHECK(p.first >= b->first && p.first + p.count <= b->first + b->count);
-			CHECK(b->layers || p.count == b->count / b->replicas);
+			CHECK(b->layers || p.count == b->count / b->data_ranks);
 			sum += p.count;
 		}
 		CHECK(sum == b->count);
 	}
 	for (int i = 0; i < s->count; i++) {
 		const struct shard *sh = &s->item[i];
-		int replicas = s->bucket[sh->bucket].replicas;
+		int data_ranks = s->bucket[sh->bucket].data_ranks;
 		int64_t owners = 0, parts = 0;
 
-		for (int r = 0; r < replicas; r++) {
-			struct part p = shard_part(s, sh, r, replicas);
+		for (int r = 0; r < data_ranks; r++) {
+			struct part p = shard_part(s, sh, r, data_ranks);
 
 			owners += p.count > 0;
 			parts += p.count;
@@ -444,16 +445,16 @@ check_vocab(const struct model_config *c, const struct layout *l)
 	int64_t v = layout_vocab(l, c), t = l->tensor_model_parallel_size;
 
 	CHECK(v >= c->vocab_size && v % (16 * t) == 0 && v % c->make_vocab_size_divisible_by == 0);
-	CHECK(layout_local_groups(l, c) * t == c->num_query_groups * layout_group_replicas(l, c));
+	CHECK(layout_local_groups(l, c) * t == c->num_query_groups * layout_group_ranks(l, c));
 }
 
-/* The FLOPs of the replica with the most, over those of the mean; of experts that ranks share, or
+/* The FLOPs of the data rank with the most, over those of the mean; of experts that ranks share, or
  * of all other matrices of layers. */
 static double
 imbalance(const struct shards *s, const struct param *table, bool experts)
 {
 	double flops[64] = { 0 }, total = 0, most = 0;
-	int replicas = 1;
+	int data_ranks = 1;
 
 	for (int i = 0; i < s->count; i++) {
 		const struct shard *sh = &s->item[i];
@@ -462,15 +463,15 @@ imbalance(const struct shards *s, const struct param *table, bool experts)
 
 		if (!b->layers || b->experts != experts)
 			continue;
-		replicas = b->replicas;
-		for (int r = 0; r < replicas; r++)
-			if (shard_part(s, sh, r, replicas).count)
+		data_ranks = b->data_ranks;
+		for (int r = 0; r < data_ranks; r++)
+			if (shard_part(s, sh, r, data_ranks).count)
 				flops[r] += cut_flops(p->shape[0], p->shape[1]);
 		total += cut_flops(p->shape[0], p->shape[1]);
 	}
-	for (int r = 0; r < replicas; r++)
+	for (int r = 0; r < data_ranks; r++)
 		most = fmax(most, flops[r]);
-	return most * replicas / total;
+	return most * data_ranks / total;
 }
 
 static void
@@ -490,8 +491,8 @@ large_model(struct model_config *c)
 	c->activation = ACTIVATION_SWIGLU;
 }
 
-/* Llama 3.1 8B: 2 and 4 replicas have equal FLOPs and elements, of up to 8 none has over 12 % more
- * than its share. */
+/* Llama 3.1 8B: 2 and 4 data ranks have equal FLOPs and elements, of up to 8 none has over 12 %
+ * more than its share. */
 static void
 check_balance(void)
 {
@@ -510,14 +511,15 @@ check_balance(void)
 		shards_init(&s, &of, (int[AX_COUNT]){ 0 });
 		cut_whole(&s, table);
 		CHECK(imbalance(&s, table, false) < most);
-		CHECK((double)(shards_own(&s, true, true) + shards_own(&s, false, true)) <
-		    most * (double)s.elements / n);
+		CHECK((double)(shards_optim_elements(&s, true, true) +
+			  shards_optim_elements(&s, false, true)) < most * (double)s.elements / n);
 		shards_release(&s);
 	}
 	free(table);
 }
 
-/* 8 experts that 4 ranks share: none of their up to 8 replicas has over 3 % more than its share. */
+/* 8 experts that 4 ranks share: none of their up to 8 data ranks has over 3 % more than its
+ * share. */
 static void
 check_expert_balance(void)
 {
@@ -568,7 +570,7 @@ check_split(const struct layout *l)
 }
 
 /* What the ranks of a layout own of a tensor, each part once; whole: matrices of layers are cut
- * between replicas. */
+ * between data ranks. */
 static int64_t
 owned_by_all(const struct shards_of *of, int param, bool whole)
 {
@@ -601,7 +603,7 @@ static void
 check_expert_groups(const struct layout *l)
 {
 	const int64_t sizes[EX_COUNT] = { layout_expert_slices(l), layout_expert_ranks(l),
-		layout_expert_replicas(l) };
+		layout_expert_data_ranks(l) };
 	int64_t world = layout_world(l);
 
 	for (unsigned axes = 0; axes < EX_BIT(EX_COUNT); axes++) {
@@ -679,7 +681,7 @@ check_experts(void)
 			check_parts(&s);
 			check_whole(&s, table);
 			shards_release(&s);
-			CHECK(at[EX_DP] >= 0 && at[EX_DP] < layout_expert_replicas(&layouts[k]));
+			CHECK(at[EX_DP] >= 0 && at[EX_DP] < layout_expert_data_ranks(&layouts[k]));
 			ranks[at[EX_EP]]++;
 		}
 		for (int i = 0; i < layout_expert_ranks(&layouts[k]); i++)
@@ -718,7 +720,7 @@ main(void)
 			split_balance(&c, 9, &l);
 			check_split(&l);
 		}
-		shared += layout_group_replicas(&l, &c) > 1;
+		shared += layout_group_ranks(&l, &c) > 1;
 		check_vocab(&c, &l);
 		check_tiling(&c, &l);
 		l.context_parallel_size = pick(3);

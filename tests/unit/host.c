@@ -24,13 +24,13 @@ open_rank(struct engine *e, struct bucket bucket[2])
 
 	memset(e, 0, sizeof *e);
 	bucket[0] = (struct bucket){
-		.count = LARGE + 2 * BUCKET_ALIGN, .replica = 1, .replicas = REPLICAS
+		.count = LARGE + 2 * BUCKET_ALIGN, .data_rank = 1, .data_ranks = REPLICAS
 	};
 	bucket[1] = (struct bucket){ .first = bucket[0].count,
 		.count = ELEMENTS - bucket[0].count,
-		.replica = 1,
-		.replicas = REPLICAS,
-		.own = bucket[0].count / REPLICAS };
+		.data_rank = 1,
+		.data_ranks = REPLICAS,
+		.in_shard = bucket[0].count / REPLICAS };
 	e->backend = &backend_cpu;
 	e->device = e->backend->open(&c, &err);
 	e->stream = e->backend->stream(e->device, STREAM_COMPUTE);
@@ -38,7 +38,7 @@ open_rank(struct engine *e, struct bucket bucket[2])
 		.num_buckets = 2, .bucket = bucket, .elements = ELEMENTS, .largest = bucket[0].count
 	};
 	e->mem.sharded = true;
-	e->mem.own_elements = ELEMENTS / REPLICAS;
+	e->mem.optim_elements = ELEMENTS / REPLICAS;
 	e->mem.buffer = &ring;
 	e->mem.at[BUF_RING] = 1;
 	e->mem.arena[ARENA_HOST] = ring.bytes;
@@ -122,8 +122,8 @@ take(struct engine *e, const struct piece *p, const struct tensor *slot, void *c
 	struct passing *x = ctx;
 
 	(void)e;
-	CHECK(p->part.own == x->next);
-	memcpy(x->host + p->part.own, slot->data, tensor_bytes(slot));
+	CHECK(p->part.in_shard == x->next);
+	memcpy(x->host + p->part.in_shard, slot->data, tensor_bytes(slot));
 	x->next += p->part.count;
 	x->pieces++;
 }
@@ -145,10 +145,10 @@ test_ring(struct engine *e)
 	host_await(e, host_queue(e, pass, &x));
 	CHECK(x.next == ELEMENTS / REPLICAS && x.pieces == 4);
 	for (int b = 0; b < 2; b++) {
-		struct part p = bucket_own(&e->mem.shards.bucket[b]);
+		struct part p = bucket_optim_part(&e->mem.shards.bucket[b]);
 
 		for (int64_t i = 0; i < p.count; i += 997)
-			CHECK(x.host[p.own + i] == (float)(p.first + i));
+			CHECK(x.host[p.in_shard + i] == (float)(p.first + i));
 	}
 	free(x.device);
 	free(x.host);

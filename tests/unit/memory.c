@@ -510,7 +510,7 @@ test_figures(void)
 /* What other replicas push to a rank: their parts of the largest bucket, or as much of them as may
  * pass at a time; in BF16 always all. */
 static void
-test_replicas(void)
+test_data_ranks(void)
 {
 	static const int64_t vocab[] = { 512, 1 << 21 };
 	struct layout l = { 1, 1, 4, 1 };
@@ -529,14 +529,14 @@ test_replicas(void)
 		memory_plan(&m, &c, &l, &s, coord);
 		CHECK(i == 0 ? m.shards.largest < most : m.shards.largest / 4 * 3 > most);
 		most = i == 0 ? m.shards.largest / 4 * 3 : most;
-		CHECK(memory_buffer(&m, BUF_REPLICA_GRADS)->bytes == 4 * (uint64_t)most);
+		CHECK(memory_buffer(&m, BUF_DATA_RANK_GRADS)->bytes == 4 * (uint64_t)most);
 		memory_release(&m);
 		memory_plan(&m, &c, &l, &narrow, coord);
-		CHECK(
-		    memory_buffer(&m, BUF_REPLICA_GRADS)->bytes == 2 * (uint64_t)m.shards.largest);
+		CHECK(memory_buffer(&m, BUF_DATA_RANK_GRADS)->bytes ==
+		    2 * (uint64_t)m.shards.largest);
 		memory_release(&m);
 		memory_plan(&m, &c, &l, &only, coord);
-		CHECK(memory_buffer(&m, BUF_REPLICA_GRADS)->bytes == 0);
+		CHECK(memory_buffer(&m, BUF_DATA_RANK_GRADS)->bytes == 0);
 		memory_release(&m);
 	}
 }
@@ -910,10 +910,10 @@ test_average(void)
 	CHECK(memory_buffer(&with, BUF_RING)->bytes ==
 	    2 * sizeof(float) * (uint64_t)(with.shards.largest / 4));
 	for (; memory_piece(&with, &p); own += p.part.count)
-		CHECK(p.part.own == own &&
+		CHECK(p.part.in_shard == own &&
 		    2 * (uint64_t)p.part.count * sizeof(float) <=
 			memory_buffer(&with, BUF_RING)->bytes);
-	CHECK(own == with.own_elements);
+	CHECK(own == with.optim_elements);
 	memory_release(&without);
 	memory_release(&with);
 }
@@ -941,7 +941,7 @@ test_offload(void)
 	struct memory_plan all, m;
 
 	memory_plan(&all, &c, &l, &s, coord);
-	CHECK(all.own_device == all.own_elements && all.arena[ARENA_HOST] == 0);
+	CHECK(all.optim_device == all.optim_elements && all.arena[ARENA_HOST] == 0);
 	for (int share = 1; share <= 4; share++) {
 		int64_t host;
 
@@ -949,8 +949,8 @@ test_offload(void)
 		memory_plan(&m, &c, &l, &s, coord);
 		check_sums(&m);
 		check_levels(&m);
-		host = m.own_elements - m.own_device;
-		CHECK(share < 4 ? host > 0 && m.own_device > 0 : m.own_device == 0);
+		host = m.optim_elements - m.optim_device;
+		CHECK(share < 4 ? host > 0 && m.optim_device > 0 : m.optim_device == 0);
 		for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
 			int twin = memory_twin(moved[i]);
 
@@ -1088,7 +1088,7 @@ main(void)
 	test_attention();
 	test_run_attention();
 	test_figures();
-	test_replicas();
+	test_data_ranks();
 	test_stream();
 	test_fp8();
 	test_fp8_experts();

@@ -59,7 +59,7 @@ time_case(struct run_case *r, struct step_time *t)
 
 	memory_stages_init(&stages, r->model, r->layout, r->shape);
 	r->stages = &stages;
-	memtable_most(&stages, r->shape, &r->elements, &r->own_elements);
+	memtable_most(&stages, r->shape, &r->elements, &r->optim_elements);
 	time_step(r, t);
 	memory_stages_release(&stages);
 }

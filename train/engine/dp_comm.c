@@ -32,19 +32,19 @@ struct dp_comm {
 
 /* The ranks that hold the same bucket. */
 static struct comm *
-replicas_of(const struct engine *e, int k)
+data_ranks_of(const struct engine *e, int k)
 {
 	return e->mem.shards.bucket[k].experts ? e->groups.edp : e->groups.dp;
 }
 
 /* The most replicas of any bucket. */
 static int
-most_replicas(const struct engine *e)
+most_data_ranks(const struct engine *e)
 {
 	int most = 1;
 
 	for (int k = 0; k < e->mem.shards.num_buckets; k++)
-		most = replicas_of(e, k)->size > most ? replicas_of(e, k)->size : most;
+		most = data_ranks_of(e, k)->size > most ? data_ranks_of(e, k)->size : most;
 	return most;
 }
 
@@ -52,7 +52,7 @@ most_replicas(const struct engine *e)
 static bool
 is_idle(const struct engine *e, int k, enum sharding what)
 {
-	return replicas_of(e, k)->size == 1 && !engine_shards(e, what);
+	return data_ranks_of(e, k)->size == 1 && !engine_shards(e, what);
 }
 
 struct dp_comm *
@@ -67,10 +67,10 @@ dp_comm_open(struct engine *e, bool overlap_grads, bool overlap_weights)
 	t->lane = mem_zalloc((size_t)e->mem.shards.num_buckets, sizeof *t->lane);
 	for (int i = 0; i < BUCKET_TURNS; i++)
 		t->holds[i] = -1;
-	t->alone = most_replicas(e) == 1;
+	t->alone = most_data_ranks(e) == 1;
 	if (t->alone)
 		return t;
-	t->message = mem_alloc(2 * (size_t)most_replicas(e), sizeof *t->message);
+	t->message = mem_alloc(2 * (size_t)most_data_ranks(e), sizeof *t->message);
 	for (int k = 0; k < e->mem.shards.num_buckets; k++) {
 		t->lane[k].ready = b->event(e->device);
 		t->lane[k].reduced = b->event(e->device);
@@ -131,7 +131,7 @@ static void
 keep_sum(struct engine *e, int k, const struct tensor *all)
 {
 	struct stream *st = e->dp_comm->grads;
-	struct part own = engine_own(e, k);
+	struct part own = engine_optim_part(e, k);
 	struct tensor to = engine_part(e, BUF_GRADS, &own);
 	struct tensor sum = tensor_rows(all, own.first - e->mem.shards.bucket[k].first, own.count);
 
@@ -158,7 +158,7 @@ sum_in_16(struct engine *e, const struct summing *x)
 	struct stream *st = e->dp_comm->grads;
 	struct comm *dp = x->dp;
 	struct tensor send = engine_buffer(e, BUF_BF16_GRADS);
-	struct tensor come = engine_buffer(e, BUF_REPLICA_GRADS);
+	struct tensor come = engine_buffer(e, BUF_DATA_RANK_GRADS);
 	struct p2p *message = e->dp_comm->message;
 	int64_t n = own->shape[0];
 	int count = 0;
@@ -184,7 +184,7 @@ static void
 sum_in_full(struct engine *e, const struct summing *x)
 {
 	struct comm_parts p = {
-		.whole = x->all, .part = x->own, .slots = engine_buffer(e, BUF_REPLICA_GRADS)
+		.whole = x->all, .part = x->own, .slots = engine_buffer(e, BUF_DATA_RANK_GRADS)
 	};
 
 	x->dp->ops->reduce_scatter_parts(COMM_HERE(x->dp), e->dp_comm->grads, &p);
@@ -246,7 +246,7 @@ static void
 reduce(struct engine *e, int k)
 {
 	struct dp_comm *t = e->dp_comm;
-	struct comm *dp = replicas_of(e, k);
+	struct comm *dp = data_ranks_of(e, k);
 	const struct bucket *b = &e->mem.shards.bucket[k];
 	struct tensor all = engine_bucket(e, true, k);
 	int64_t n = all.shape[0] / dp->size;
@@ -275,9 +275,9 @@ static void
 gather(struct engine *e, int k)
 {
 	struct dp_comm *t = e->dp_comm;
-	struct comm *dp = replicas_of(e, k);
+	struct comm *dp = data_ranks_of(e, k);
 	const struct bucket *b = &e->mem.shards.bucket[k];
-	struct part p = engine_own(e, k), share = bucket_share(b, dp->rank, dp->size);
+	struct part p = engine_optim_part(e, k), share = bucket_share(b, dp->rank, dp->size);
 	struct tensor all = engine_bucket(e, false, k), own = engine_part(e, BUF_WEIGHTS, &p);
 
 	if (is_idle(e, k, SHARDING_PARAMS))

@@ -113,15 +113,15 @@ view(const struct engine *e, bool grad, const struct shard *s, int64_t rows)
 }
 
 struct part
-engine_own(const struct engine *e, int bucket)
+engine_optim_part(const struct engine *e, int bucket)
 {
-	return memory_own(&e->mem, bucket);
+	return memory_optim_part(&e->mem, bucket);
 }
 
 struct part
-engine_own_shard(const struct engine *e, const struct shard *s)
+engine_optim_part_of(const struct engine *e, const struct shard *s)
 {
-	struct part p = memory_own(&e->mem, s->bucket);
+	struct part p = memory_optim_part(&e->mem, s->bucket);
 
 	return part_cut(&p, s->offset, s->count);
 }
@@ -129,7 +129,7 @@ engine_own_shard(const struct engine *e, const struct shard *s)
 bool
 engine_hosted(const struct engine *e, const struct part *p)
 {
-	return p->own >= e->mem.own_device && e->mem.own_device < e->mem.own_elements;
+	return p->in_shard >= e->mem.optim_device && e->mem.optim_device < e->mem.optim_elements;
 }
 
 struct stream *
@@ -144,7 +144,7 @@ host_part(const struct engine *e, int b, const struct part *p)
 {
 	struct tensor t = engine_buffer(e, b);
 
-	return t.data ? tensor_rows(&t, p->own - e->mem.own_device, p->count) : t;
+	return t.data ? tensor_rows(&t, p->in_shard - e->mem.optim_device, p->count) : t;
 }
 
 /* Without sharding the first two offsets are equal. */
@@ -161,7 +161,7 @@ engine_part(const struct engine *e, int b, const struct part *p)
 	return tensor_rows(&t,
 	    state                                      ? p->state
 		: t.shape[0] == e->mem.shards.elements ? p->first
-						       : p->own,
+						       : p->in_shard,
 	    p->count);
 }
 
@@ -299,7 +299,7 @@ static void
 init_shard(struct engine *e, const struct shard *s)
 {
 	const struct param *p = &e->table[s->param];
-	struct part own = engine_own_shard(e, s), run, some;
+	struct part own = engine_optim_part_of(e, s), run, some;
 	int64_t most = (int64_t)(e->mem.arena[ARENA_SCRATCH] / sizeof(float));
 	int64_t rows = p->ndim == 2 ? s->box.count[0] : 1, columns = s->box.count[p->ndim - 1];
 	int64_t width = p->ndim == 2 ? p->shape[1] : 0, row = p->ndim == 2 ? s->box.start[0] : 0;

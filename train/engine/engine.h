@@ -105,8 +105,8 @@ struct tensor engine_joined(const struct engine *e, bool grad, int layer, int fi
 /* The same parameters of all experts of the rank, which lie next to each other. */
 struct tensor engine_experts(const struct engine *e, bool grad, int layer, int first, int last);
 /* The part of a bucket, and of a shard, that this rank's optimizer owns. */
-struct part engine_own(const struct engine *e, int bucket);
-struct part engine_own_shard(const struct engine *e, const struct shard *s);
+struct part engine_optim_part(const struct engine *e, int bucket);
+struct part engine_optim_part_of(const struct engine *e, const struct shard *s);
 /* An own part of the flat order, in a buffer that holds all elements or only the own ones; without
  * data where the rank has no such buffer. Masters, remainders and states of a part that the host
  * updates lie there. */

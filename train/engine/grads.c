@@ -2,7 +2,7 @@
  * grads.c - main gradients over the groups that share them
  *
  * Main gradients are F32 (F64 when the run is) in the flat order of the shards. traffic.c sums them
- * over the replicas; partial sums inside a replica (param_sum) are summed here, only on the own
+ * over the replicas; partial sums inside a data rank (param_sum) are summed here, only on the own
  * part.
  */
 #include "train/engine/grads.h"
@@ -37,7 +37,7 @@ grads_reduce(struct engine *e)
 	dp_comm_reduced(e);
 	for (int i = 0; i < e->mem.shards.num_sums; i++) {
 		const struct shard_sum *s = &e->mem.shards.sum[i];
-		struct part own = engine_own(e, s->bucket);
+		struct part own = engine_optim_part(e, s->bucket);
 		struct part p = part_cut(&own, s->first, s->count);
 		struct tensor g = engine_part(e, BUF_GRADS, &p);
 
@@ -65,7 +65,7 @@ static bool
 counts(const struct engine *e, const struct shard_run *r)
 {
 	return r->owner && !r->balance &&
-	    (e->mem.sharded || e->mem.shards.bucket[r->bucket].replica == 0);
+	    (e->mem.sharded || e->mem.shards.bucket[r->bucket].data_rank == 0);
 }
 
 /* The part of run i of its shards that this rank owns; count 0 when none. */
@@ -73,7 +73,7 @@ static struct part
 own_run(const struct engine *e, int i)
 {
 	const struct shard_run *r = &e->mem.shards.run[i];
-	struct part own = engine_own(e, r->bucket);
+	struct part own = engine_optim_part(e, r->bucket);
 
 	return part_cut(&own, r->first, r->count);
 }
@@ -153,7 +153,7 @@ grads_count_zeros(struct engine *e)
 		const struct shard_run of = { .bucket = s->bucket,
 			.owner = s->owner,
 			.balance = e->table[s->param].flags & PARAM_BALANCE };
-		struct part own = engine_own_shard(e, s);
+		struct part own = engine_optim_part_of(e, s);
 		struct part real = part_cut(&own, s->offset, slice_elements(&s->box));
 		struct tensor x = engine_part(e, BUF_GRADS, &real);
 
@@ -178,7 +178,7 @@ grads_first_bad(struct engine *e, int of, char name[96])
 
 	for (int i = 0; i < e->mem.shards.count; i++) {
 		const struct shard *s = &e->mem.shards.item[i];
-		struct part own = engine_own_shard(e, s);
+		struct part own = engine_optim_part_of(e, s);
 		struct tensor x = engine_part(e, of, &own);
 
 		if (own.count == 0)

@@ -36,7 +36,7 @@ split_world(struct groups *g, const struct run_plan *plan, struct comm *world, s
 	const struct layout *l = &plan->layout;
 	int coord[AX_COUNT];
 	int last = (int)l->pipeline_model_parallel_size - 1;
-	int64_t replicas = layout_group_replicas(l, c);
+	int64_t group_ranks = layout_group_ranks(l, c);
 	bool shares_table = !c->untie_embeddings_and_output_weights && last > 0;
 
 	layout_coord(l, world->rank, coord);
@@ -53,7 +53,7 @@ split_world(struct groups *g, const struct run_plan *plan, struct comm *world, s
 		return -1;
 	g->kv = world->ops->split(COMM_HERE(world),
 	    (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +
-		coord[AX_TP] / replicas),
+		coord[AX_TP] / group_ranks),
 	    world->rank, err);
 	if (!g->kv)
 		return -1;

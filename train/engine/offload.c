@@ -34,7 +34,7 @@ offload_new(struct engine *e)
 	x->ready = e->backend->event(e->device);
 	x->lane = mem_zalloc((size_t)n, sizeof *x->lane);
 	for (int k = 0; k < n; k++) {
-		struct part own = engine_own(e, k);
+		struct part own = engine_optim_part(e, k);
 
 		if (engine_hosted(e, &own))
 			x->lane[k] =
@@ -134,7 +134,7 @@ void
 offload_copy_weights(struct engine *e, bool to_device)
 {
 	for (int k = 0; e->offload && k < e->mem.shards.num_buckets; k++) {
-		struct part own = engine_own(e, k);
+		struct part own = engine_optim_part(e, k);
 		struct tensor host = engine_updated(e, &own),
 			      device = engine_part(e, BUF_WEIGHTS, &own);
 

@@ -117,7 +117,7 @@ static void
 take_gradient(const struct round *x, int i)
 {
 	const struct muon_options *o = &x->o->muon;
-	struct part own = engine_own_shard(x->e, x->shard[i]);
+	struct part own = engine_optim_part_of(x->e, x->shard[i]);
 	struct tensor grad = engine_part(x->e, BUF_GRADS, &own),
 		      momentum = engine_part(x->e, BUF_STATE, &own),
 		      master = engine_masters(x->e, &own),
@@ -226,7 +226,7 @@ static void
 apply(const struct round *x, int i)
 {
 	struct engine *e = x->e;
-	struct part own = engine_own_shard(e, x->shard[i]);
+	struct part own = engine_optim_part_of(e, x->shard[i]);
 	struct tensor master = engine_masters(e, &own), weight = engine_part(e, BUF_WEIGHTS, &own),
 		      part = part_of(x, i, memory_buffer(&e->mem, BUF_MATRIX)->dtype),
 		      flat = tensor_flat(&part);
@@ -286,7 +286,7 @@ update_matrices(
 	x.shard = mem_alloc((size_t)x.ranks, sizeof *x.shard);
 	x.message = mem_alloc(2 * (size_t)x.ranks, sizeof *x.message);
 	for (int i = 0; i < s->count; i++) {
-		if (s->item[i].bucket != bucket || engine_own_shard(e, &s->item[i]).count == 0)
+		if (s->item[i].bucket != bucket || engine_optim_part_of(e, &s->item[i]).count == 0)
 			continue;
 		x.shard[x.count++] = &s->item[i];
 		if (x.count == x.ranks)

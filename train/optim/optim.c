@@ -46,7 +46,7 @@ optim_settle(struct engine *e)
 static void
 convert(struct engine *e, int k, bool to_weights)
 {
-	struct part own = engine_own(e, k);
+	struct part own = engine_optim_part(e, k);
 	struct stream *st = engine_stream(e, &own);
 	struct tensor master = engine_part(e, BUF_MASTER, &own), weights = engine_updated(e, &own);
 
@@ -230,7 +230,7 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 	    &(struct offload_update){
 		update_piece, &(struct updating){ *o, *u }, sizeof(struct updating) });
 	for (int k = 0; k < e->mem.shards.num_buckets; k++) {
-		struct part own = engine_own(e, k);
+		struct part own = engine_optim_part(e, k);
 
 		if (engine_hosted(e, &own))
 			continue;

@@ -53,7 +53,7 @@ static void
 shrink_shard(struct engine *e, const struct qk_clip *c, const double *scores, const struct shard *s)
 {
 	const struct param *p = &e->table[s->param];
-	struct part own = engine_own_shard(e, s);
+	struct part own = engine_optim_part_of(e, s);
 	int64_t groups = e->plan.model.num_query_groups, rows = p->shape[0] / groups,
 		start = s->box.start[0], end = start + s->box.count[0];
 

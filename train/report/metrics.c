@@ -98,7 +98,7 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 	m->train_iters = c->train_iters;
 	m->o = &c->o;
 	m->decoupled = lr_decoupled(&c->schedule);
-	m->ranks[WAIT_DATA] = layout_replicas(&c->plan.layout);
+	m->ranks[WAIT_DATA] = layout_data_ranks(&c->plan.layout);
 	m->ranks[WAIT_TENSOR] = int64_max(
 	    c->plan.layout.tensor_model_parallel_size, layout_expert_holders(&c->plan.layout));
 	m->ranks[WAIT_CONTEXT] = c->plan.layout.context_parallel_size;

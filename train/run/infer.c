@@ -242,7 +242,7 @@ infer_logits(struct engine *e, const struct train_config *c, struct err *err)
 	if (bad > 0)
 		rc = not_finite(&p, what);
 	else if (rc == 0 && e->last_stage && e->coord[AX_TP] == 0 &&
-	    layout_replica(&e->plan.layout, e->coord) == 0)
+	    layout_data_rank(&e->plan.layout, e->coord) == 0)
 		rc = npy_write(c->o.logits_file, out_type, 2, shape, out, err);
 	pass_release(&p);
 	free(out);

@@ -17,7 +17,7 @@
 #include "train/optim/optim.h"
 #include "train/run/check.h"
 #include "train/run/iteration.h"
-#include "train/run/replicas.h"
+#include "train/run/data_ranks.h"
 #include "train/step/pipeline.h"
 #include "train/watch/culprits.h"
 #include "train/watch/stop.h"
@@ -455,7 +455,7 @@ iteration_train(struct run *r)
 	profile_end(r);
 	record(r, &m);
 	return is_due(r->c->o.check_weight_hash_interval, r->at.iteration) &&
-		!replicas_agree(r->e, r->different)
+		!data_ranks_agree(r->e, r->different)
 	    ? ITERATION_WEIGHTS_DIFFER
 	    : ITERATION_DONE;
 }

@@ -132,7 +132,7 @@ read_shard(const struct reading *r, int i, struct err *err)
 	bool weights = r->to == BUF_WEIGHTS, whole = weights && !engine_shards(e, SHARDING_PARAMS),
 	     rule = r->to >= BUF_STATE && r->to <= BUF_STATE_LAST,
 	     kept = !rule || engine_keeps(e, s->bucket, (int)r->to - BUF_STATE);
-	struct part part = whole ? shard_part(&e->mem.shards, s, 0, 1) : engine_own_shard(e, s);
+	struct part part = whole ? shard_part(&e->mem.shards, s, 0, 1) : engine_optim_part_of(e, s);
 	int rc = 0;
 
 	for (; kept && part.count && rc == 0;

@@ -45,7 +45,7 @@ visit_kept(const struct save_walk *w, const struct kept *k, struct err *err)
 		const struct shard *s = &shards->item[i];
 		const struct param *p = &e->table[s->param];
 		struct slice box[SLICE_FLAT_MAX];
-		struct part owned = engine_own_shard(e, s), share = shard_share(shards, s),
+		struct part owned = engine_optim_part_of(e, s), share = shard_share(shards, s),
 			    own = part_cut(&owned, share.first, share.count);
 		bool has = k->number < 0 || engine_keeps(e, s->bucket, k->number);
 		int n = s->owner && has ? shard_pieces(s, &own, box) : 0;

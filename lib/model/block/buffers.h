@@ -16,7 +16,7 @@ enum { BLOCK_SHIFT = 7, BLOCK_NUMBERS = BLOCK_COUNT << BLOCK_SHIFT };
 /* clang-format off */
 enum rank_buffer {
 	BUF_RECEIVE, BUF_WEIGHTS, BUF_WEIGHT_SLOTS, BUF_GRADS, BUF_GRAD_SLOTS, BUF_BF16_GRADS,
-	BUF_REPLICA_GRADS, BUF_MASTER, BUF_LOW_BITS,
+	BUF_DATA_RANK_GRADS, BUF_MASTER, BUF_LOW_BITS,
 	/* the first state of the update rule, and the others after it */
 	BUF_STATE, BUF_STATE_LAST = BUF_STATE + OPTIM_STATES_MAX - 1,
 	/* of what the host updates */

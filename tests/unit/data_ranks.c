@@ -1,6 +1,6 @@
-/* replicas.c - which of several values differ from the majority */
+/* data_ranks.c - which of several values differ from the majority */
 #include "tests/check.h"
-#include "train/run/replicas.h"
+#include "train/run/data_ranks.h"
 
 /* odd: a letter for each value, whether it differs. */
 static void
@@ -9,7 +9,7 @@ check(const int64_t *value, const char *odd)
 	int n = (int)strlen(odd);
 
 	for (int i = 0; i < n; i++)
-		CHECK(replicas_odd(value, n, i) == (odd[i] == 'x'));
+		CHECK(data_ranks_odd(value, n, i) == (odd[i] == 'x'));
 }
 
 int

@@ -1,5 +1,5 @@
 /*
- * replicas.c - replicas compare the hashes of their weights
+ * data_ranks.c - replicas compare the hashes of their weights
  *
  * Tensors of experts that ranks share have replicas of their own. A number for each kind of tensor
  * tells whether all is well; only if it is not do the ranks gather those of every tensor.
@@ -7,7 +7,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
 #include "train/engine/hashes.h"
-#include "train/run/replicas.h"
+#include "train/run/data_ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ equal_in_groups(const struct engine *e, enum kind kind, const int64_t *sum)
 }
 
 bool
-replicas_odd(const int64_t *value, int n, int self)
+data_ranks_odd(const int64_t *value, int n, int self)
 {
 	int same = 0, most = 0;
 
@@ -103,7 +103,7 @@ find_odd(const struct engine *e, enum kind kind, const struct tensor *hashes, ch
 			value[k] = ((int64_t *)hashes->data)[member[k] * hashes->shape[1] + t];
 			differ |= value[k] != value[0];
 		}
-		if (differ && replicas_odd(value, n, self))
+		if (differ && data_ranks_odd(value, n, self))
 			snprintf(odd, 128, "'%s'", e->table[s->item[t].param].name);
 	}
 	free(member);
@@ -132,7 +132,7 @@ name_odd(const struct engine *e, const int64_t *own, char odd[128])
 }
 
 bool
-replicas_agree(struct engine *e, char odd[128])
+data_ranks_agree(struct engine *e, char odd[128])
 {
 	const struct layout *l = &e->plan.layout;
 	const struct shards *s = &e->mem.shards;
@@ -140,7 +140,7 @@ replicas_agree(struct engine *e, char odd[128])
 	size_t bytes = (size_t)s->count * sizeof *own;
 	bool agree = true;
 
-	if (layout_replicas(l) == 1 && layout_expert_replicas(l) == 1)
+	if (layout_data_ranks(l) == 1 && layout_expert_data_ranks(l) == 1)
 		return true;
 	own = mem_zalloc(1, bytes);
 	of = mem_zalloc(1, bytes);
