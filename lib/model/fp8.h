@@ -30,7 +30,7 @@ enum fp8_linear {
 	FP8_FC2,
 	FP8_EXPERT_FC1, /* of all experts that choose their rows */
 	FP8_EXPERT_FC2,
-	FP8_SHARED_FC1, /* of the expert of all rows */
+	FP8_SHARED_FC1, /* of the shared expert */
 	FP8_SHARED_FC2,
 	FP8_LINEARS
 };

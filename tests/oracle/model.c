@@ -398,7 +398,7 @@ add_router_losses(struct pass *p, struct routed (*r)[SEQ])
 	}
 }
 
-/* The experts of a token, each by its weight, and the expert of all tokens. */
+/* The experts of a token, each by its weight, and the shared expert. */
 static void
 experts(struct pass *p, int layer, const struct routed *r, const int *x, int *y)
 {

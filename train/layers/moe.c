@@ -5,7 +5,7 @@
  * Rows of the experts of a rank are multiplied together, each by its expert's matrices, as in mlp.c
  * in what is between. The weight of an expert in a row multiplies its activation, not its output:
  * the sum over a row's experts is the same, and no output need be saved for the weight's gradient.
- * The expert of all rows is an MLP that is shared over tensor ranks. Source: docs/math.md 5.
+ * The shared expert is an MLP that is shared over tensor ranks. Source: docs/math.md 5.
  *
  * In 8 bits rows are copied where they are multiplied, after they have arrived: what ranks exchange
  * has 16. Both GEMMs with weights read such copies, the gradients of weights do not (lib/model/
@@ -29,7 +29,7 @@ first_of(const struct engine *e, int gate, int up)
 	return model_gated(&e->plan.model) ? gate : up;
 }
 
-/* --- the expert of all rows ------------------------------------------------------------------- */
+/* --- the shared expert ------------------------------------------------------------------- */
 
 static bool
 has_shared(const struct engine *e)
@@ -223,7 +223,7 @@ experts_project_down(
 	dispatch_back(l, s, &(struct dispatch){ *rows, out, w->first });
 }
 
-/* y [R,h] = the sums over the experts of each row, or y += them where the expert of all rows has
+/* y [R,h] = the sums over the experts of each row, or y += them where the shared expert has
  * written it. The first round has been projected up. Outputs of a round take the place of its
  * inputs, which nobody else needs. */
 static void

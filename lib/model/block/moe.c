@@ -1,5 +1,5 @@
 /*
- * moe.c - the block of experts: what router, experts and the expert of all tokens hold
+ * moe.c - the block of experts: what router, experts and the shared expert hold
  *
  * Matrices of the local experts of a layer lie next to each other, gate and up of each in turn and
  * then all down projections: [E_l, 2f, h] and [E_l, h, f] for grouped GEMMs. Source:
@@ -49,7 +49,7 @@ params(struct param_list *to, const struct model_config *c)
 /* The phases of scratch that both passes use. */
 enum { BOTH = FWD | MLP_BWD };
 
-/* Columns on a tensor rank of the expert of all tokens; 0: there is none. */
+/* Columns on a tensor rank of the shared expert; 0: there is none. */
 static int64_t
 shared_ffn(const struct sizes *z)
 {
@@ -152,7 +152,7 @@ buffers(struct buffer_list *to, const struct sizes *z)
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
 
-/* As in mlp.c, of all experts of the rank; and of the expert of all tokens. */
+/* As in mlp.c, of all experts of the rank; and of the shared expert. */
 static void
 linears(struct linear_list *to, const struct sizes *z)
 {
