@@ -231,10 +231,10 @@ test_tally(void)
 
 	p.log = comm_log_new(world);
 	comm_log_join(world, data, &(struct comm_group){ .role = COMM_DATA });
-	comm_log_kin(world, 3);
+	comm_log_call_group(world, 3);
 	step(world, data, 2);
 	CHECK(p.during.made.calls[COMM_WORLD] == 1 && p.during.made.calls[COMM_DATA] == 2);
-	CHECK(p.during.made.last == COMM_WORLD && p.during.made.kin == 3);
+	CHECK(p.during.made.last == COMM_WORLD && p.during.made.call_group == 3);
 	for (int i = 0; i < 3; i++) {
 		CHECK(!p.during.made.unusual);
 		step(world, data, 2);

@@ -168,7 +168,7 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 	if (split_world(g, c->plan, world, err) < 0)
 		return -1;
 	layout_coord(&c->plan->layout, world->rank, coord);
-	comm_log_kin(world, coord[AX_PP]);
+	comm_log_call_group(world, coord[AX_PP]);
 	comm_log_join(world, g->host, &(struct comm_group){ COMM_LOGITS, NULL, NULL });
 	for (size_t i = 0; i < sizeof group / sizeof *group; i++)
 		if (*group[i].comm && open_group(&group[i], c, world, err) < 0)

@@ -66,7 +66,7 @@ struct course {
 struct comm_log {
 	pthread_mutex_t lock; /* of the list and of `closed` */
 	struct comm_history *first;
-	atomic_int kin;
+	atomic_int call_group;
 	atomic_bool unusual;
 	void (*hold)(void *ctx);
 	void *ctx;
@@ -369,10 +369,10 @@ comm_log_join(struct comm *world, struct comm *c, const struct comm_group *g)
 }
 
 void
-comm_log_kin(struct comm *world, int kin)
+comm_log_call_group(struct comm *world, int call_group)
 {
 	if (world->history)
-		PUT(&world->history->log->kin, kin);
+		PUT(&world->history->log->call_group, call_group);
 }
 
 void
@@ -476,10 +476,11 @@ tells_more(const struct comm_state *a, const struct comm_state *b)
 }
 
 /* The calls that each role has begun, and the role of the latest. The lock is held. */
-static struct comm_tally
-tally(const struct comm_log *log)
+static struct comm_call_counts
+call_counts(const struct comm_log *log)
 {
-	struct comm_tally t = { .kin = GET(&log->kin), .unusual = GET(&log->unusual) };
+	struct comm_call_counts t = { .call_group = GET(&log->call_group),
+		.unusual = GET(&log->unusual) };
 	double latest = 0;
 
 	for (const struct comm_history *h = log->first; h; h = h->next)
@@ -511,6 +512,6 @@ comm_log_state(struct comm_log *log, struct comm_state *out)
 			*out = s;
 	}
 	out->computes = computes && !out->waits;
-	out->made = tally(log);
+	out->made = call_counts(log);
 	pthread_mutex_unlock(&log->lock);
 }

@@ -36,9 +36,9 @@ struct comm_record {
 };
 
 /* The calls that a rank has begun. */
-struct comm_tally {
-	int32_t kin;  /* ranks of equal kin make the same calls in the same order */
-	int32_t last; /* enum comm_role of the latest */
+struct comm_call_counts {
+	int32_t call_group; /* ranks of equal call group make the same calls in the same order */
+	int32_t last;       /* enum comm_role of the latest */
 	uint64_t calls[COMM_ROLES];
 	/* The calls since the last one of all ranks, until the next of those is over, differ from
 	 * those at the same place in the step before. */
@@ -51,7 +51,7 @@ struct comm_state {
 	bool computes; /* it does not wait, but its device has not reached a call that is queued */
 	double since;  /* clock_seconds(), of the wait */
 	struct comm_record at; /* the call that it waits in, or the last one that has ended */
-	struct comm_tally made;
+	struct comm_call_counts made;
 };
 
 /* A group, for comm_log_join. */
@@ -75,8 +75,8 @@ void comm_log_join(struct comm *world, struct comm *c, const struct comm_group *
  * static, the source position is that of COMM_HERE(world). No operation of world may be called in
  * between. */
 void comm_log_begin(struct comm *world, enum comm_role role, const char *kind);
-/* From here on this rank makes the calls of that kin, which is 0 at first. */
-void comm_log_kin(struct comm *world, int kin);
+/* From here on this rank makes the calls of that call group, which is 0 at first. */
+void comm_log_call_group(struct comm *world, int call_group);
 /* Sets what abort() of a communicator does first, in the thread that communicates. */
 void comm_log_on_abort(struct comm_log *log, void (*hold)(void *ctx), void *ctx);
 void comm_log_end(struct comm *world);

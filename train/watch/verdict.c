@@ -7,9 +7,9 @@
  * When all wait, one has left out a call, and who waits for whom may be a circle: the one that left
  * it out waits elsewhere for those that it is missed by. So the numbers of calls are compared.
  * Ranks of one stage make the same calls in the same order; of any two of them, therefore, one has
- * made all that the other has made. The one of which this is not true with most of its kin is
- * named. Where that leaves several, as between two ranks alone, it is the one whose calls are not
- * those of the step before.
+ * made all that the other has made. The one of which this is not true with most of its call group
+ * is named. Where that leaves several, as between two ranks alone, it is the one whose calls are
+ * not those of the step before.
  */
 #include "train/watch/verdict.h"
 
@@ -52,7 +52,7 @@ presence(const struct seen *s, double limit)
 
 /* How many ranks were heard of last in the call that rank i was in. */
 static int
-company(const struct seen *rank, int n, int i)
+num_in_call(const struct seen *rank, int n, int i)
 {
 	const struct place *at = &rank[i].report.at;
 	int count = 0;
@@ -69,7 +69,7 @@ company(const struct seen *rank, int n, int i)
 /* Whether both may have made their calls in one order: one of them all that the other has made, and
  * the same ones where they have come to the same call. */
 static bool
-in_order(const struct comm_tally *a, const struct comm_tally *b)
+in_order(const struct comm_call_counts *a, const struct comm_call_counts *b)
 {
 	bool more = false, less = false;
 
@@ -82,17 +82,17 @@ in_order(const struct comm_tally *a, const struct comm_tally *b)
 	return !more || !less;
 }
 
-/* How many of its kin a rank is not in order with. */
+/* How many of its call group a rank is not in order with. */
 static int
 disorder(const struct seen *rank, int n, int i)
 {
-	const struct comm_tally *own = &rank[i].report.made;
+	const struct comm_call_counts *own = &rank[i].report.made;
 	int count = 0;
 
 	for (int k = 0; k < n; k++) {
-		const struct comm_tally *other = &rank[k].report.made;
+		const struct comm_call_counts *other = &rank[k].report.made;
 
-		count += other->kin == own->kin && !in_order(own, other);
+		count += other->call_group == own->call_group && !in_order(own, other);
 	}
 	return count;
 }
@@ -116,7 +116,7 @@ compare(const struct seen *rank, int n, double limit, int a, int b)
 	if (order || presence(&rank[a], limit) != WAITING)
 		return order;
 	order = compare_calls(rank, n, a, b);
-	order = order ? order : company(rank, n, a) - company(rank, n, b);
+	order = order ? order : num_in_call(rank, n, a) - num_in_call(rank, n, b);
 	return order ? order : later < 0 ? -1 : 1;
 }
 
@@ -138,18 +138,19 @@ find_missing(struct verdict *v, const struct seen *rank, int n, double limit, in
 }
 
 /* The one that has waited longest of those that miss it, else v->waits: they wait in a call of
- * which the missing rank, of their kin, has made one fewer. */
+ * which the missing rank, of their call group, has made one fewer. */
 static void
 find_waiting(struct verdict *v, const struct seen *rank, int n, double limit)
 {
-	const struct comm_tally *made = &rank[v->missing].report.made;
+	const struct comm_call_counts *made = &rank[v->missing].report.made;
 	int found = -1;
 
 	for (int i = 0; i < n; i++) {
 		const struct report *own = &rank[i].report;
 		int role = own->at.role;
 
-		if (presence(&rank[i], limit) != WAITING || own->made.kin != made->kin ||
+		if (presence(&rank[i], limit) != WAITING ||
+		    own->made.call_group != made->call_group ||
 		    made->calls[role] >= own->made.calls[role])
 			continue;
 		if (found < 0 || own->waited > rank[found].report.waited)
@@ -260,7 +261,7 @@ verdict_text(const struct seen *rank, const struct verdict *v, struct str *out)
 	str_adds(out, " has not come: ");
 	missing_text(missing, v->silent, out);
 	if (missing->heard && role != missing->report.at.role &&
-	    missing->report.made.kin == waits->report.made.kin)
+	    missing->report.made.call_group == waits->report.made.call_group)
 		str_addf(out, ", after %llu calls of %s",
 		    (unsigned long long)missing->report.made.calls[role], comm_role_name[role]);
 }

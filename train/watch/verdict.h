@@ -25,7 +25,7 @@ struct report {
 	bool failed;   /* the communicator says that a peer is lost */
 	bool computes; /* its device has not come to a call that is queued */
 	struct place at;
-	struct comm_tally made;
+	struct comm_call_counts made;
 };
 
 /* The last report of a rank. */
@@ -45,8 +45,8 @@ struct verdict {
 
 /* Finds a wait of at least `limit` in a rank that has reported within the last half of it. The
  * missing rank is the one that is silent, else the one that waits for nobody, else the one whose
- * calls are not those of its kin, else the one whose calls are not those of the step before, else
- * the one in the call that the fewest wait in, else the last one to wait. */
+ * calls are not those of its call group, else the one whose calls are not those of the step before,
+ * else the one in the call that the fewest wait in, else the last one to wait. */
 struct verdict verdict_of(const struct seen *rank, int num_ranks, double limit);
 /* Where a rank has failed: `waits` is that rank if its calls are in order, or any whose are; and
  * none when no rank stands out whose calls are not. */
