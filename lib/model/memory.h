@@ -147,7 +147,7 @@ struct memory_offloaded memory_offloaded(const struct memory_plan *m, int slot, 
 /* The size of a buffer of n bytes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
 /* The buffer of what the host updates, for one of what the device does; else b. */
-int memory_twin(int b);
+int memory_host_copy(int b);
 /* Whether the rank has the buffer, on the device or on the host. */
 bool memory_has(const struct memory_plan *m, int b);
 /* A stretch of the own part of a bucket that fits a slot of the ring. */

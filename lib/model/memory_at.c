@@ -97,7 +97,7 @@ memory_instances(const struct memory_plan *m, int number, enum arena where)
 }
 
 int
-memory_twin(int b)
+memory_host_copy(int b)
 {
 	switch (b) {
 	case BUF_WEIGHTS: return BUF_HOST_WEIGHTS;
@@ -110,7 +110,7 @@ memory_twin(int b)
 bool
 memory_has(const struct memory_plan *m, int b)
 {
-	return memory_buffer(m, b)->bytes || memory_buffer(m, memory_twin(b))->bytes;
+	return memory_buffer(m, b)->bytes || memory_buffer(m, memory_host_copy(b))->bytes;
 }
 
 /*

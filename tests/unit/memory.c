@@ -952,7 +952,7 @@ test_offload(void)
 		host = m.optim_elements - m.optim_device;
 		CHECK(share < 4 ? host > 0 && m.optim_device > 0 : m.optim_device == 0);
 		for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
-			int twin = memory_twin(moved[i]);
+			int twin = memory_host_copy(moved[i]);
 
 			CHECK(memory_has(&m, moved[i]) &&
 			    memory_buffer(&m, twin)->place == ARENA_HOST);

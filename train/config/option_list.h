@@ -248,7 +248,7 @@
 	DO(GROUP, "Output") \
 	DO(INT, VALUE, "log-interval", log_interval, 1, "100", "steps between log lines") \
 	DO(FLAG, NOTHING, "log-throughput", log_throughput, "(throughput is always logged)") \
-	DO(FLAG, VALUE, "log-ceiling", log_ceiling, \
+	DO(FLAG, VALUE, "log-ceiling", log_attainable, \
 	   "each step's share of the rate that all ranks reach in the run's own GEMM, measured " \
 	   "once at the start") \
 	DO(FLAG, VALUE, "log-energy", log_energy, \

@@ -127,7 +127,7 @@ engine_optim_part_of(const struct engine *e, const struct shard *s)
 }
 
 bool
-engine_hosted(const struct engine *e, const struct part *p)
+engine_updated_on_host(const struct engine *e, const struct part *p)
 {
 	return p->in_shard >= e->mem.optim_device && e->mem.optim_device < e->mem.optim_elements;
 }
@@ -135,7 +135,7 @@ engine_hosted(const struct engine *e, const struct part *p)
 struct stream *
 engine_stream(const struct engine *e, const struct part *p)
 {
-	return engine_hosted(e, p) ? e->host_stream : e->stream;
+	return engine_updated_on_host(e, p) ? e->host_stream : e->stream;
 }
 
 /* A part in one of the arrays of what the host updates. */
@@ -154,8 +154,8 @@ engine_part(const struct engine *e, int b, const struct part *p)
 	struct tensor t = engine_buffer(e, b);
 	bool state = b >= BUF_STATE && b <= BUF_STATE_LAST;
 
-	if (b != BUF_WEIGHTS && memory_twin(b) != b && engine_hosted(e, p))
-		return host_part(e, memory_twin(b), p);
+	if (b != BUF_WEIGHTS && memory_host_copy(b) != b && engine_updated_on_host(e, p))
+		return host_part(e, memory_host_copy(b), p);
 	if (!t.data)
 		return t;
 	return tensor_rows(&t,
@@ -169,7 +169,7 @@ engine_part(const struct engine *e, int b, const struct part *p)
 void
 engine_clear(struct engine *e, int b)
 {
-	struct tensor here = engine_buffer(e, b), twin = engine_buffer(e, memory_twin(b));
+	struct tensor here = engine_buffer(e, b), host_copy = engine_buffer(e, memory_host_copy(b));
 
 	if (here.dtype == DTYPE_U16)
 		here.dtype = DTYPE_BF16;
@@ -177,8 +177,8 @@ engine_clear(struct engine *e, int b)
 		memset(here.data, 0, tensor_bytes(&here));
 	else if (here.data)
 		e->ops->fill(e->stream, &(struct fill){ here, 0 });
-	if (twin.data)
-		memset(twin.data, 0, tensor_bytes(&twin));
+	if (host_copy.data)
+		memset(host_copy.data, 0, tensor_bytes(&host_copy));
 }
 
 bool
@@ -190,8 +190,8 @@ engine_keeps(const struct engine *e, int bucket, int i)
 struct tensor
 engine_updated(const struct engine *e, const struct part *p)
 {
-	return engine_hosted(e, p) ? host_part(e, BUF_HOST_WEIGHTS, p)
-				   : engine_part(e, BUF_WEIGHTS, p);
+	return engine_updated_on_host(e, p) ? host_part(e, BUF_HOST_WEIGHTS, p)
+					    : engine_part(e, BUF_WEIGHTS, p);
 }
 
 struct tensor
@@ -260,7 +260,7 @@ init_split(struct engine *e, const struct normal *n, const struct part *p)
 {
 	struct stream *st = engine_stream(e, p);
 	struct tensor weights = engine_updated(e, p), low_bits = engine_part(e, BUF_LOW_BITS, p);
-	float *buf = engine_hosted(e, p) ? mem_alloc((size_t)p->count, sizeof *buf) : NULL;
+	float *buf = engine_updated_on_host(e, p) ? mem_alloc((size_t)p->count, sizeof *buf) : NULL;
 	struct tensor scratch =
 	    tensor_1d(buf ? (void *)buf : e->arena[ARENA_SCRATCH], DTYPE_F32, p->count);
 	struct normal values = *n;

@@ -116,7 +116,7 @@ struct tensor engine_masters(const struct engine *e, const struct part *p);
 /* The same of the weights that an update writes: the device's, or the host's copy of them. */
 struct tensor engine_updated(const struct engine *e, const struct part *p);
 /* Whether the host updates the part, which lies in one bucket; and the stream that may use it. */
-bool engine_hosted(const struct engine *e, const struct part *p);
+bool engine_updated_on_host(const struct engine *e, const struct part *p);
 struct stream *engine_stream(const struct engine *e, const struct part *p);
 /* Whether the update rule keeps state i of the elements of a bucket. */
 bool engine_keeps(const struct engine *e, int bucket, int i);

@@ -112,7 +112,7 @@ device_masters(const struct engine *e, const struct part *p)
 {
 	struct tensor none = { .data = NULL };
 
-	return engine_hosted(e, p) ? none : engine_masters(e, p);
+	return engine_updated_on_host(e, p) ? none : engine_masters(e, p);
 }
 
 /* Masters that the host updates are the last in the flat order, so the device's sum comes first and
@@ -134,7 +134,7 @@ grads_measure_params(struct engine *e)
 		struct part p = own_run(e, i);
 		struct tensor x = engine_masters(e, &p);
 
-		if (p.count && engine_hosted(e, &p) && counts(e, &e->mem.shards.run[i]))
+		if (p.count && engine_updated_on_host(e, &p) && counts(e, &e->mem.shards.run[i]))
 			e->host_stream->ops->dot(e->host_stream, &(struct dot){ on_host, x, x });
 	}
 	e->backend->copy_in(e->stream, norm.data, &squares, sizeof squares);

@@ -36,7 +36,7 @@ offload_new(struct engine *e)
 	for (int k = 0; k < n; k++) {
 		struct part own = engine_optim_part(e, k);
 
-		if (engine_hosted(e, &own))
+		if (engine_updated_on_host(e, &own))
 			x->lane[k] =
 			    (struct lane){ .bucket = k, .returned = e->backend->event(e->device) };
 	}
@@ -138,7 +138,7 @@ offload_copy_weights(struct engine *e, bool to_device)
 		struct tensor host = engine_updated(e, &own),
 			      device = engine_part(e, BUF_WEIGHTS, &own);
 
-		if (!engine_hosted(e, &own))
+		if (!engine_updated_on_host(e, &own))
 			continue;
 		if (to_device)
 			e->backend->copy_in(e->stream, device.data, host.data, tensor_bytes(&host));

@@ -62,7 +62,7 @@ fetch(struct engine *e, const struct piece *p, const struct tensor *slot, void *
 		      low_bits = engine_part(e, BUF_LOW_BITS, &p->part);
 
 	(void)ctx;
-	if (engine_hosted(e, &p->part))
+	if (engine_updated_on_host(e, &p->part))
 		return;
 	copy(e, &to.master, &master);
 	copy(e, &to.low_bits, &low_bits);
@@ -76,7 +76,7 @@ take(struct engine *e, const struct piece *p, const struct tensor *slot, void *c
 	struct average a = { .master = engine_masters(e, &p->part),
 		.low_bits = engine_part(e, BUF_LOW_BITS, &p->part) };
 
-	if (!engine_hosted(e, &p->part))
+	if (!engine_updated_on_host(e, &p->part))
 		a = in_slot(e, slot);
 	a.average = engine_part(e, BUF_AVERAGE, &p->part);
 	a.share = m->share;

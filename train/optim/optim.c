@@ -232,7 +232,7 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 	for (int k = 0; k < e->mem.shards.num_buckets; k++) {
 		struct part own = engine_optim_part(e, k);
 
-		if (engine_hosted(e, &own))
+		if (engine_updated_on_host(e, &own))
 			continue;
 		if (e->mem.shards.bucket[k].layers && optim_kinds[o->kind]->matrices)
 			optim_kinds[o->kind]->matrices(e, o, u, k);

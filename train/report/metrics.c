@@ -146,12 +146,12 @@ metrics_tflops(const struct metrics *m, double seconds, int64_t samples)
 
 /* The model's FLOP/s as a share of the measured ceiling; NAN where they are not known. */
 static double
-ceiling_share(
+attainable_share(
     const struct metrics *m, const struct step_metrics *s, double seconds, int64_t samples)
 {
 	double reached = metrics_tflops(m, seconds, samples) * 1e12 * (double)m->world;
 
-	return s->ceiling > 0 ? reached / s->ceiling : NAN;
+	return s->attainable > 0 ? reached / s->attainable : NAN;
 }
 
 /* The mean power of a rank, in watts. */
@@ -219,8 +219,8 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	str_addf(&line, ", \"skipped\": %s", s->skipped ? "true" : "false");
 	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, samples));
 	number(&line, "tflops_per_rank", metrics_tflops(m, s->seconds, samples));
-	if (m->o->log_ceiling)
-		number(&line, "ceiling_share", ceiling_share(m, s, s->seconds, samples));
+	if (m->o->log_attainable)
+		number(&line, "ceiling_share", attainable_share(m, s, s->seconds, samples));
 	if (m->o->log_energy) {
 		number(&line, "joules", s->joules);
 		number(&line, "watts_per_rank", watts(m, s->seconds, s->joules));
@@ -307,9 +307,9 @@ board_points(struct metrics *m, const struct step_metrics *s)
 	tensorboard_scalar(m->board, "iteration-time", s->iteration, s->seconds);
 	tensorboard_scalar(
 	    m->board, "throughput", s->iteration, metrics_tflops(m, s->seconds, s->samples));
-	if (s->ceiling > 0)
+	if (s->attainable > 0)
 		tensorboard_scalar(m->board, "ceiling-share", s->iteration,
-		    ceiling_share(m, s, s->seconds, s->samples));
+		    attainable_share(m, s, s->seconds, s->samples));
 	if (o->log_energy && !isnan(s->joules)) {
 		tensorboard_scalar(
 		    m->board, "iter-energy/gpu", s->iteration, s->joules / (double)m->world);
@@ -408,9 +408,9 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	str_addf(&line, " number of skipped iterations: %3lld | number of nan iterations: %3lld |",
 	    (long long)m->skipped, (long long)m->nan);
 	str_addf(&line, " tokens per second: %.0f |", tokens_per_second(m, m->seconds, m->samples));
-	if (s->ceiling > 0)
+	if (s->attainable > 0)
 		str_addf(&line, " share of ceiling (%%): %.2f |",
-		    100 * ceiling_share(m, s, m->seconds, m->samples));
+		    100 * attainable_share(m, s, m->seconds, m->samples));
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++)
 		if (m->ranks[w] > 1)
 			str_addf(&line, " exposed %s comm (ms): %.2f |", exposed[w],

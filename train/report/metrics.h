@@ -44,7 +44,7 @@ struct step_metrics {
 	double params_norm, num_zeros; /* on request, as are the bytes of rank 0 */
 	uint64_t planned_bytes, used_bytes;
 	double joules;              /* over all ranks; NAN: not known */
-	double ceiling;             /* FLOP/s that all ranks reach; 0 or NAN: not known */
+	double attainable;          /* FLOP/s that all ranks reach; 0 or NAN: not known */
 	double data_wait;           /* seconds of the step that rank 0 waited for batches */
 	double exposed[WAIT_COUNT]; /* and that it only waited for communication of each kind */
 	struct metrics_routers routers;

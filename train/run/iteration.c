@@ -271,7 +271,7 @@ step_verdict(const struct run *r)
 		.lm_loss = loss,
 		.z_loss = mean(r, TOTAL_ZLOSS),
 		.num_zeros = r->total[TOTAL_ZEROS],
-		.ceiling = r->ceiling,
+		.attainable = r->attainable,
 		.joules = r->energy ? r->total[TOTAL_JOULES] : NAN,
 		.skipped = !isfinite(r->total[TOTAL_NORM]) || !isfinite(loss),
 	};

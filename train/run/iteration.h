@@ -55,7 +55,7 @@ struct run {
 	struct routers *routers; /* NULL: the model has no experts */
 	struct timers *timers;   /* NULL: not asked for */
 	struct energy *energy;   /* NULL: not asked for, or no meter */
-	double ceiling;          /* FLOP/s of all ranks; 0: not asked for, NAN: not known */
+	double attainable;       /* FLOP/s of all ranks; 0: not asked for, NAN: not known */
 	struct progress at;
 	int64_t empty;      /* steps since the loop began whose batch had no token that counts */
 	int64_t began;      /* iteration at which this process began */

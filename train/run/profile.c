@@ -181,7 +181,7 @@ call_add(struct engine *e, const struct tensor *t)
 /* FLOP/s of a large GEMM and bytes/s of a large sum, on random numbers in the scratch arena, which
  * is free between steps. */
 static void
-measure_ceilings(struct profile *p, double *flops, double *bytes)
+measure_attainable(struct profile *p, double *flops, double *bytes)
 {
 	struct engine *e = p->e;
 	enum dtype t = e->plan.shape.dtype;
@@ -233,7 +233,7 @@ write_files(struct profile *p, struct err *err)
 	double flops, bytes, steps = (double)p->steps;
 	int rc;
 
-	measure_ceilings(p, &flops, &bytes);
+	measure_attainable(p, &flops, &bytes);
 	qsort(p->row, (size_t)p->num_rows, sizeof *p->row, by_time);
 	str_addf(&table, "# %lld steps; ceilings measured: %.1f TFLOP/s, %.1f GB/s\n",
 	    (long long)p->steps, flops / 1e12, bytes / 1e9);

@@ -12,7 +12,7 @@
 #include "lib/model/layout_text.h"
 #include "train/optim/optim.h"
 #include "train/run/begin.h"
-#include "train/run/ceiling.h"
+#include "train/run/attainable.h"
 #include "train/run/infer.h"
 #include "train/run/loop.h"
 #include "train/run/run.h"
@@ -262,8 +262,8 @@ train_steps(struct run *r)
 		r->profile = profile_new(r->e,
 		    &(struct profile_config){
 			c->o.profile_prefix, c->o.profile_step_start, c->o.profile_step_end });
-	if (c->o.log_ceiling)
-		r->ceiling = ceiling_measure(r->e);
+	if (c->o.log_attainable)
+		r->attainable = attainable_measure(r->e);
 	r->timers = timers_new(&c->o, r->e);
 	if (c->o.log_energy)
 		r->energy = energy_new(r->e);

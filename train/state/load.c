@@ -106,7 +106,7 @@ read_box(const struct reading *r, const struct shard *s, const struct part *p,
 	struct engine *e = r->l->e;
 	struct tensor dst = engine_part(e, r->to, p);
 	bool weights = r->to == BUF_WEIGHTS,
-	     on_host = r->to == BUF_AVERAGE || (!weights && engine_hosted(e, p));
+	     on_host = r->to == BUF_AVERAGE || (!weights && engine_updated_on_host(e, p));
 	/* remainders are made from the whole F32 */
 	enum dtype type = r->to == BUF_LOW_BITS ? DTYPE_F32 : dst.dtype;
 	char *window = next_window(r->l);

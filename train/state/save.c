@@ -55,7 +55,8 @@ visit_kept(const struct save_walk *w, const struct kept *k, struct err *err)
 			struct save_piece piece = {
 				.from = k->state ? engine_part(e, k->buffer, &part)
 						 : engine_masters(e, &part),
-				.host = k->buffer == BUF_AVERAGE || engine_hosted(e, &part),
+				.host =
+				    k->buffer == BUF_AVERAGE || engine_updated_on_host(e, &part),
 				.param = p,
 				.box = &box[b],
 			};

@@ -1,5 +1,5 @@
 /*
- * ceiling.c - how fast this machine multiplies matrices under load
+ * attainable.c - how fast this machine multiplies matrices under load
  *
  * No GEMM reaches a data sheet's peak, and a machine may be slower than others of its kind: a
  * throttled GPU, a host whose cores are shared. So the run's own GEMM is measured, on random
@@ -10,7 +10,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/prog.h"
 #include "lib/model/work.h"
-#include "train/run/ceiling.h"
+#include "train/run/attainable.h"
 
 #include <math.h>
 
@@ -154,7 +154,7 @@ sustained(const struct trial *t, double seconds)
 }
 
 double
-ceiling_measure(struct engine *e)
+attainable_measure(struct engine *e)
 {
 	struct comm *w = e->groups.world;
 	struct trial t = { .e = e, .shape = largest(e) };
